@@ -1,0 +1,10 @@
+/* compiler.h: the GNU extensions that Henry uses, in one place. */
+#ifndef HN_BASE_COMPILER_H
+#define HN_BASE_COMPILER_H
+
+#define HN_UNUSED __attribute__((unused))
+#define HN_LIKELY(x) __builtin_expect(!!(x), 1)
+#define HN_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define HN_COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
+
+#endif

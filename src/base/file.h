@@ -1,0 +1,38 @@
+/* file.h: reading by map, writing atomically, directories. Errors carry the path and errno's text. */
+#ifndef HN_BASE_FILE_H
+#define HN_BASE_FILE_H
+
+#include "base/str.h"
+#include "henry/status.h"
+
+#include <stddef.h>
+#include <stdint.h>
+
+/* A read-only private map of a whole file. A zero-byte file has data != NULL and size 0. */
+typedef struct hn_file_map {
+    const uint8_t *data;
+    size_t size_bytes;
+    void *base; /* what munmap wants; NULL for an empty file */
+} hn_file_map;
+
+hn_status hn_file_map_init(hn_file_map *map, const char *path) HN_MUST_USE;
+void hn_file_map_deinit(hn_file_map *map);
+
+/* Whole file appended to `out`. Errors: not-found, io. */
+hn_status hn_file_read(const char *path, hn_strbuf *out) HN_MUST_USE;
+
+/* Writes a temporary sibling, then renames: a reader sees the old file or the new one. `sync` adds
+ * fdatasync before and a directory fsync after the rename. On failure nothing is left behind. */
+hn_status hn_file_write_atomic(const char *path, const void *bytes, size_t len, bool sync) HN_MUST_USE;
+
+/* mkdir -p with mode 0700 for new directories. */
+hn_status hn_dir_create(const char *path) HN_MUST_USE;
+/* rm -r; missing is ok. Never follows symbolic links. */
+hn_status hn_dir_remove(const char *path) HN_MUST_USE;
+
+/* A fresh private directory under $TMPDIR or /tmp. `out_path` (PATH_MAX bytes) owned by the caller. */
+hn_status hn_dir_temp(char *out_path, size_t out_bytes) HN_MUST_USE;
+
+bool hn_file_exists(const char *path);
+
+#endif

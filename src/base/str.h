@@ -1,0 +1,50 @@
+/* str.h: borrowed strings and a growing text buffer. */
+#ifndef HN_BASE_STR_H
+#define HN_BASE_STR_H
+
+#include "henry/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+/* A borrowed byte string; not NUL-terminated unless its owner says so. */
+typedef struct hn_str {
+    const char *ptr;
+    size_t len;
+} hn_str;
+
+#define HN_STR(literal) ((hn_str){(literal), sizeof(literal) - 1})
+#define HN_STR_FMT "%.*s"
+#define HN_STR_ARG(s) (int)(s).len, (s).ptr
+
+static inline hn_str hn_str_of(const char *text) { return (hn_str){text, text ? strlen(text) : 0}; }
+static inline bool hn_str_eq(hn_str a, hn_str b) {
+    return a.len == b.len && (a.len == 0 || memcmp(a.ptr, b.ptr, a.len) == 0);
+}
+bool hn_str_starts_with(hn_str text, hn_str prefix);
+
+/* A heap buffer of text that grows. It latches: after a failed allocation appends do nothing and
+ * hn_strbuf_status reports it. Always NUL-terminated once anything was appended. */
+typedef struct hn_strbuf {
+    char *ptr; /* owned; NULL while empty */
+    size_t len, cap;
+    bool failed;
+} hn_strbuf;
+
+void hn_strbuf_init(hn_strbuf *buf);
+void hn_strbuf_deinit(hn_strbuf *buf);
+void hn_strbuf_reset(hn_strbuf *buf); /* empty, keeps storage */
+void hn_strbuf_append(hn_strbuf *buf, const char *bytes, size_t len);
+void hn_strbuf_puts(hn_strbuf *buf, const char *text);
+void hn_strbuf_putc(hn_strbuf *buf, char c);
+void hn_strbuf_printf(hn_strbuf *buf, const char *fmt, ...) HN_PRINTF(2, 3);
+void hn_strbuf_i64(hn_strbuf *buf, int64_t value); /* decimal; much faster than printf */
+/* "…" with JSON escapes. */
+void hn_strbuf_json(hn_strbuf *buf, hn_str text);
+hn_status hn_strbuf_status(const hn_strbuf *buf) HN_MUST_USE;
+static inline hn_str hn_strbuf_str(const hn_strbuf *buf) { return (hn_str){buf->ptr ? buf->ptr : "", buf->len}; }
+
+#endif

@@ -1,0 +1,18 @@
+/* trace.h: monotonic time and spans in the Chrome trace format. */
+#ifndef HN_BASE_TRACE_H
+#define HN_BASE_TRACE_H
+
+#include "henry/status.h"
+
+#include <stdint.h>
+
+/* Monotonic clock, nanoseconds. */
+int64_t hn_now_ns(void);
+
+/* Spans are recorded only between hn_trace_start and hn_trace_write. Threads: safe. */
+void hn_trace_start(void);
+void hn_trace_span(const char *category, const char *name, int64_t begin_ns, int64_t end_ns);
+/* Writes the JSON file and stops. */
+hn_status hn_trace_write(const char *path) HN_MUST_USE;
+
+#endif

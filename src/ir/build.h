@@ -1,0 +1,98 @@
+/* build.h: typed builders of primitives. Each infers the result's dtype and sizes (hn_infer), adds a
+ * node and returns its value; wrong operands latch an internal error in the graph and give 0, and 0
+ * operands give 0, so that a decomposition reads like the formula and checks once.
+ *
+ * Conveniences that are not one node: hn_b_scalar_like and the promoting helpers live in opt/. */
+#ifndef HN_IR_BUILD_H
+#define HN_IR_BUILD_H
+
+#include "ir/graph.h"
+
+/* A number that may be an integer expression, a float or a bool. */
+typedef struct hn_scalar {
+    bool is_float;
+    double f;    /* when is_float */
+    hn_expr i;   /* otherwise */
+} hn_scalar;
+static inline hn_scalar hn_scalar_f(double f) { return (hn_scalar){.is_float = true, .f = f}; }
+static inline hn_scalar hn_scalar_i(hn_expr i) { return (hn_scalar){.is_float = false, .i = i}; }
+
+/* element-wise: NumPy broadcasting; x and y of one dtype */
+hn_value hn_b_unary(hn_graph *g, hn_op op, hn_value x);
+hn_value hn_b_binary(hn_graph *g, hn_op op, hn_value x, hn_value y); /* BINARY and COMPARE rows */
+hn_value hn_b_where(hn_graph *g, hn_value cond, hn_value x, hn_value y);
+hn_value hn_b_cast(hn_graph *g, hn_value x, hn_dtype dtype); /* x itself when it has the dtype */
+
+/* creation */
+hn_value hn_b_full(hn_graph *g, hn_scalar value, const hn_expr *sizes, uint32_t rank, hn_dtype dtype);
+hn_value hn_b_scalar(hn_graph *g, double value, hn_dtype dtype); /* rank 0 full */
+hn_value hn_b_iota(hn_graph *g, hn_scalar start, hn_scalar step, hn_expr size, hn_dtype dtype);
+hn_value hn_b_random(hn_graph *g, const char *kind, const hn_expr *sizes, uint32_t rank, hn_dtype dtype, hn_value seed,
+                     hn_expr stream);
+
+/* views; dims are 0 <= dim < rank */
+hn_value hn_b_reshape(hn_graph *g, hn_value x, const hn_expr *sizes, uint32_t rank); /* x itself when equal */
+hn_value hn_b_permute(hn_graph *g, hn_value x, const uint32_t *dims);                /* x itself when identity */
+hn_value hn_b_transpose(hn_graph *g, hn_value x, uint32_t dim0, uint32_t dim1);
+hn_value hn_b_expand(hn_graph *g, hn_value x, const hn_expr *sizes, uint32_t rank); /* adds leading dims too */
+hn_value hn_b_unsqueeze(hn_graph *g, hn_value x, uint32_t dim);
+hn_value hn_b_squeeze(hn_graph *g, hn_value x, uint32_t dim); /* size must be 1 */
+hn_value hn_b_slice(hn_graph *g, hn_value x, uint32_t dim, hn_expr start, hn_expr size, int64_t step);
+hn_value hn_b_select(hn_graph *g, hn_value x, uint32_t dim, hn_expr index); /* slice + squeeze */
+hn_value hn_b_flip(hn_graph *g, hn_value x, uint32_t dim);                  /* slice with step -1 */
+hn_value hn_b_window(hn_graph *g, hn_value x, uint32_t dim, hn_expr count, hn_expr size, hn_expr step, hn_expr dilation);
+hn_value hn_b_as_strided(hn_graph *g, hn_value x, const hn_expr *sizes, const hn_expr *strides, uint32_t rank, hn_expr offset);
+
+/* data movement */
+hn_value hn_b_pad(hn_graph *g, hn_value x, hn_scalar value, const hn_expr *lo, const hn_expr *hi);
+hn_value hn_b_cat(hn_graph *g, const hn_value *xs, uint32_t count, uint32_t dim);
+hn_value hn_b_gather(hn_graph *g, hn_value x, hn_value index, uint32_t dim);
+hn_value hn_b_index(hn_graph *g, hn_value x, const hn_value *indices, uint32_t count, bool wrap);
+hn_value hn_b_index_put(hn_graph *g, hn_value x, const hn_value *indices, uint32_t count, hn_value values, const char *mode,
+                        bool wrap);
+hn_value hn_b_scatter(hn_graph *g, hn_value x, hn_value index, hn_value src, uint32_t dim, const char *mode);
+
+/* reductions and scans */
+hn_value hn_b_reduce(hn_graph *g, hn_op op, hn_value x, const uint32_t *dims, uint32_t dim_count, bool keepdim);
+/* CUMMAX and CUMMIN also write *out_indices (may be NULL otherwise). */
+hn_value hn_b_scan(hn_graph *g, hn_op op, hn_value x, uint32_t dim, hn_value *out_indices);
+hn_value hn_b_sort(hn_graph *g, hn_value x, uint32_t dim, bool descending, bool stable, hn_value *out_indices);
+hn_value hn_b_topk(hn_graph *g, hn_value x, hn_expr k, uint32_t dim, bool largest, bool sorted, hn_value *out_indices);
+
+/* contractions */
+hn_value hn_b_matmul(hn_graph *g, hn_value a, hn_value b, hn_value bias); /* bias 0: none */
+typedef struct hn_conv_params {
+    uint32_t spatial; /* 1..3 */
+    hn_expr stride[3], padding[3], dilation[3], output_padding[3];
+    bool transposed;
+    int64_t groups;
+} hn_conv_params;
+hn_value hn_b_conv(hn_graph *g, hn_value x, hn_value w, hn_value bias, const hn_conv_params *params);
+hn_value hn_b_attention(hn_graph *g, hn_value q, hn_value k, hn_value v, hn_value mask, double scale, bool causal);
+
+/* control */
+hn_value hn_b_item(hn_graph *g, hn_value x, hn_value_kind kind, hn_expr symbol);
+hn_value hn_b_nonzero(hn_graph *g, hn_value x, hn_expr count_symbol);
+hn_value hn_b_assert(hn_graph *g, hn_value cond, hn_str message); /* returns 0; look at hn_graph_status */
+/* Fills `out[k]` for each of then's outputs; both graphs must agree. */
+void hn_b_cond(hn_graph *g, hn_value pred, hn_graph *then_graph, hn_graph *else_graph, const hn_value *operands,
+               uint32_t count, hn_value *out, uint32_t out_count);
+
+/* Result metas of a primitive from its arguments: what the builders and the verifier use. */
+typedef struct hn_meta {
+    hn_dtype dtype;
+    uint32_t rank;
+    hn_expr sizes[HN_MAX_RANK];
+} hn_meta;
+/* Writes at most 2 metas. Errors: internal, with what does not fit. Not for COND, ITEM, ASSERT. */
+hn_status hn_infer(hn_graph *g, hn_op op, const hn_arg *args, uint32_t arg_count, hn_meta out[2], uint32_t *out_count) HN_MUST_USE;
+
+/* Broadcast of two shapes by NumPy's rule into `out`; sizes that cannot be proved equal are required to be (guard). */
+hn_status hn_broadcast(hn_graph *g, const hn_expr *a, uint32_t a_rank, const hn_expr *b, uint32_t b_rank, hn_expr *out,
+                       uint32_t *out_rank) HN_MUST_USE;
+bool hn_same_sizes(hn_graph *g, const hn_expr *a, const hn_expr *b, uint32_t rank);
+hn_expr hn_numel(hn_graph *g, hn_value v);
+/* The primitive arguments of a row as a node sees them: position in args of the parameter `name`; -1 when there is none. */
+int hn_op_param_index(hn_op op, const char *name);
+
+#endif

@@ -1,0 +1,210 @@
+/* graph.h: graph IR, tensor-level SSA in dense arrays. Normative text: docs/ir.md.
+ *
+ * Two op sets live in one graph: ATen overloads (rows of aten.def, what importers produce) and
+ * primitives (rows of ops.def, what lowering accepts). A node has arguments in the order of its row,
+ * each a tagged hn_arg; ATen arguments left at their default are filled in by the importer from the
+ * row's schema, so that passes never look for a missing one.
+ *
+ * Owns: everything lives in the graph's arena and dies with it; ids are 1-based, 0 is invalid.
+ * Threads: a graph belongs to one thread at a time.
+ * Builders latch: after the first failure they return 0 and do nothing; hn_graph_status tells why. */
+#ifndef HN_IR_GRAPH_H
+#define HN_IR_GRAPH_H
+
+#include "base/arena.h"
+#include "base/str.h"
+#include "ir/dtype.h"
+#include "ir/op.h"
+#include "sym/sym.h"
+
+#define HN_MAX_RANK 16
+
+typedef uint32_t hn_value; /* index into hn_graph.values; 0: none */
+typedef uint32_t hn_node;  /* index into hn_graph.nodes; 0: none */
+typedef struct hn_graph hn_graph;
+
+typedef enum hn_arg_kind {
+    HN_ARG_NONE,
+    HN_ARG_VALUE,  /* a tensor (or symbolic scalar) value */
+    HN_ARG_VALUES, /* a list; an element may be 0 = None (aten.index) */
+    HN_ARG_INT,    /* hn_expr */
+    HN_ARG_INTS,   /* list of hn_expr */
+    HN_ARG_FLOAT,
+    HN_ARG_FLOATS,
+    HN_ARG_BOOL,
+    HN_ARG_STRING,
+    HN_ARG_DTYPE, /* also how layout, device and memory_format arguments pass: as STRING or NONE */
+    HN_ARG_GRAPH
+} hn_arg_kind;
+
+typedef struct hn_arg {
+    hn_arg_kind kind;
+    uint32_t count; /* of VALUES, INTS, FLOATS */
+    union {
+        hn_value value;
+        const hn_value *values;
+        hn_expr expr;
+        const hn_expr *exprs;
+        double f;
+        const double *floats;
+        bool b;
+        hn_str s;
+        hn_dtype dtype;
+        hn_graph *graph;
+    } as;
+} hn_arg;
+
+typedef enum hn_value_kind {
+    HN_VALUE_TENSOR,
+    HN_VALUE_SYM_INT,   /* a scalar known as the expression `expr` */
+    HN_VALUE_SYM_FLOAT, /* a Python float result: `expr` 0 */
+    HN_VALUE_SYM_BOOL
+} hn_value_kind;
+
+/* A value: what one output of a node, or an input of the graph, is.
+ * Shapes: sizes[rank], strides[rank] in elements. `strides` NULL: row-major contiguous. Strides are
+ * what PyTorch's eager run has; only inputs, constants and graph outputs must have them in memory. */
+typedef struct hn_value_info {
+    hn_value_kind kind;
+    hn_dtype dtype;
+    uint32_t rank;
+    const hn_expr *sizes;
+    const hn_expr *strides;
+    hn_expr expr;        /* of SYM_INT */
+    hn_node producer;    /* 0: graph input */
+    uint32_t result_idx; /* which output of the producer */
+    hn_str name;         /* the importer's name, or "" */
+} hn_value_info;
+
+/* Where a node came from, for messages, traces and reports. */
+typedef struct hn_origin {
+    hn_str node;   /* name in the input file */
+    hn_str source; /* "model.py:12" or "" */
+} hn_origin;
+
+typedef struct hn_node_info {
+    hn_op op; /* HN_OP_* or HN_ATEN_* */
+    uint32_t arg_count, result_count;
+    hn_arg *args;            /* arg_count */
+    const hn_value *results; /* result_count; 0 for an absent result */
+    uint32_t origin;         /* index into hn_graph.origins; 0: none */
+    bool dead;               /* removed by a pass; skipped by iteration */
+} hn_node_info;
+
+/* Bytes that constants live in. Several constants may share one storage (tied, transposed or sliced
+ * weights): it is loaded once. */
+typedef struct hn_storage {
+    const uint8_t *data; /* NULL: bytes not available (metadata-only graph) */
+    size_t size_bytes;
+    hn_str file_record; /* name inside the .pt2, "" for bytes made by a pass */
+    uint64_t file_offset; /* of `data` in the file; 0 for bytes made by a pass */
+} hn_storage;
+
+typedef enum hn_input_kind {
+    HN_INPUT_USER,
+    HN_INPUT_PARAMETER,
+    HN_INPUT_BUFFER,
+    HN_INPUT_CONSTANT, /* lifted tensor constants, and constants made by passes */
+    HN_INPUT_SCALAR    /* a Python constant in the signature: checked at call time, not used */
+} hn_input_kind;
+
+typedef struct hn_input {
+    hn_input_kind kind;
+    hn_value value;   /* 0 for SCALAR */
+    hn_str name;      /* user inputs: argument name; others: fully qualified name */
+    uint32_t storage; /* index into hn_graph.storages (1-based) for PARAMETER, BUFFER, CONSTANT */
+    int64_t storage_offset_elems;
+    hn_arg scalar; /* of SCALAR */
+} hn_input;
+
+typedef enum hn_output_kind {
+    HN_OUTPUT_USER,
+    HN_OUTPUT_MUTATION, /* the new content of input `target` (a user input, a buffer or a parameter) */
+    HN_OUTPUT_SCALAR    /* a constant or symbolic scalar in `scalar`, or None */
+} hn_output_kind;
+
+typedef struct hn_output {
+    hn_output_kind kind;
+    hn_value value;
+    uint32_t target; /* of MUTATION: index into inputs */
+    hn_arg scalar;   /* of SCALAR */
+    hn_str name;
+} hn_output;
+
+struct hn_graph {
+    hn_arena *arena;
+    hn_sym *sym;
+    hn_str name;
+    struct { hn_value_info *items; uint32_t count, cap; } values; /* [0] unused */
+    struct { hn_node_info *items; uint32_t count, cap; } nodes;   /* [0] unused; order is topological */
+    struct { hn_origin *items; uint32_t count, cap; } origins;    /* [0] is the empty origin */
+    struct { hn_storage *items; uint32_t count, cap; } storages;  /* [0] unused */
+    struct { hn_input *items; uint32_t count, cap; } inputs;
+    struct { hn_output *items; uint32_t count, cap; } outputs;
+    uint32_t current_origin; /* given to nodes that builders make */
+    hn_status failed;        /* latched; owned by the graph, freed by hn_graph_deinit */
+};
+
+hn_status hn_graph_create(hn_arena *arena, hn_sym *sym, hn_graph **out) HN_MUST_USE; /* Owns: in the arena */
+void hn_graph_deinit(hn_graph *graph);                                              /* frees `failed` only */
+hn_status hn_graph_status(hn_graph *graph) HN_MUST_USE; /* takes the latched error, NULL when fine */
+/* Latches `status` unless an error is latched already (then frees it). */
+void hn_graph_fail(hn_graph *graph, hn_status status);
+
+static inline const hn_value_info *hn_graph_value(const hn_graph *graph, hn_value v) { return &graph->values.items[v]; }
+static inline hn_node_info *hn_graph_node(const hn_graph *graph, hn_node n) { return &graph->nodes.items[n]; }
+
+/* New value without a producer. `sizes` and `strides` (may be NULL) are copied. */
+hn_value hn_graph_add_tensor(hn_graph *graph, hn_dtype dtype, uint32_t rank, const hn_expr *sizes, const hn_expr *strides,
+                             hn_str name);
+hn_value hn_graph_add_scalar(hn_graph *graph, hn_value_kind kind, hn_expr expr, hn_str name);
+
+/* Appends a node. `args` are copied (lists too); `results` get this producer. Used by importers and
+ * by build.c; passes use the typed builders of build.h. */
+hn_node hn_graph_add_node(hn_graph *graph, hn_op op, const hn_arg *args, uint32_t arg_count, const hn_value *results,
+                          uint32_t result_count);
+
+hn_status hn_graph_add_input(hn_graph *graph, hn_input input) HN_MUST_USE;
+hn_status hn_graph_add_output(hn_graph *graph, hn_output output) HN_MUST_USE;
+uint32_t hn_graph_add_storage(hn_graph *graph, hn_storage storage); /* 0 on failure */
+uint32_t hn_graph_add_origin(hn_graph *graph, hn_origin origin);
+
+/* A constant made by a pass: contiguous, bytes copied. Appears as an input of kind CONSTANT. */
+hn_value hn_graph_add_constant(hn_graph *graph, hn_dtype dtype, uint32_t rank, const hn_expr *sizes, const void *bytes,
+                               size_t len);
+
+/* Argument makers. Lists are borrowed until add_node copies them. */
+static inline hn_arg hn_arg_none(void) { return (hn_arg){.kind = HN_ARG_NONE}; }
+static inline hn_arg hn_arg_value(hn_value v) { return (hn_arg){.kind = v ? HN_ARG_VALUE : HN_ARG_NONE, .as.value = v}; }
+static inline hn_arg hn_arg_values(const hn_value *v, uint32_t n) { return (hn_arg){.kind = HN_ARG_VALUES, .count = n, .as.values = v}; }
+static inline hn_arg hn_arg_expr(hn_expr e) { return (hn_arg){.kind = HN_ARG_INT, .as.expr = e}; }
+static inline hn_arg hn_arg_exprs(const hn_expr *e, uint32_t n) { return (hn_arg){.kind = HN_ARG_INTS, .count = n, .as.exprs = e}; }
+static inline hn_arg hn_arg_float(double f) { return (hn_arg){.kind = HN_ARG_FLOAT, .as.f = f}; }
+static inline hn_arg hn_arg_bool(bool b) { return (hn_arg){.kind = HN_ARG_BOOL, .as.b = b}; }
+static inline hn_arg hn_arg_string(hn_str s) { return (hn_arg){.kind = HN_ARG_STRING, .as.s = s}; }
+static inline hn_arg hn_arg_dtype(hn_dtype d) { return (hn_arg){.kind = HN_ARG_DTYPE, .as.dtype = d}; }
+
+/* Redirects every use of `from` (node arguments, outputs, not nested graphs) after a pass has
+ * recorded replacements: `map[v]` is the new value of v, or 0 to keep. One sweep for a whole pass. */
+void hn_graph_replace_uses(hn_graph *graph, const hn_value *map);
+
+/* Calls for every value operand of a node, list members included, subgraph operands included. */
+typedef void (*hn_value_visitor)(void *user, hn_value value);
+void hn_node_each_value(const hn_node_info *node, hn_value_visitor visit, void *user);
+
+/* Removes dead nodes, renumbers nothing, keeps order. */
+void hn_graph_compact(hn_graph *graph);
+
+/* Which op sets a graph may hold at a stage. */
+typedef enum hn_legal { HN_LEGAL_ANY, HN_LEGAL_PRIMITIVE } hn_legal;
+/* Checks ids, definition before use, arity and argument kinds against the rows, dtype and shape of
+ * every primitive result against hn_infer (build.h). Errors: internal, naming the node. */
+hn_status hn_graph_verify(hn_graph *graph, hn_legal legal) HN_MUST_USE;
+
+/* Text form; parses back: print(parse(print(g))) == print(g). Constant bytes are written for storages
+ * of at most 64 bytes and referred to by size otherwise. */
+void hn_graph_print(const hn_graph *graph, hn_strbuf *out);
+/* Errors: invalid-argument with line and column. */
+hn_status hn_graph_parse(hn_arena *arena, hn_sym *sym, hn_str text, hn_graph **out) HN_MUST_USE;
+
+#endif

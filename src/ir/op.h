@@ -1,0 +1,87 @@
+/* op.h: the op tables. Facts are rows of ops.def (primitives) and aten.def (ATen overloads). */
+#ifndef HN_IR_OP_H
+#define HN_IR_OP_H
+
+#include "base/str.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* One number space: primitives first, then ATen overloads. */
+typedef enum hn_op {
+    HN_OP_NONE = 0,
+#define HN_OP(name, ...) HN_OP_##name,
+#include "ir/ops.def"
+#undef HN_OP
+    HN_OP_COUNT,
+    HN_ATEN_FIRST = HN_OP_COUNT,
+#define HN_ATEN(name, ...) HN_ATEN_##name,
+#include "ir/aten.def"
+#undef HN_ATEN
+    HN_ALL_OP_COUNT
+} hn_op;
+
+typedef enum hn_op_class {
+    HN_OPC_NONE,
+    HN_OPC_UNARY,
+    HN_OPC_BINARY,
+    HN_OPC_COMPARE,
+    HN_OPC_PREDICATE,
+    HN_OPC_SELECT,
+    HN_OPC_CAST,
+    HN_OPC_CREATE,
+    HN_OPC_VIEW,
+    HN_OPC_DATA,
+    HN_OPC_REDUCE,
+    HN_OPC_SCAN,
+    HN_OPC_SORT,
+    HN_OPC_CONTRACT,
+    HN_OPC_DYNAMIC,
+    HN_OPC_CONTROL,
+    HN_OPC_ATEN
+} hn_op_class;
+
+/* What an argument of a row may be. ATen Scalars are HN_PARAM_SCALAR, Tensor? is optional TENSOR. */
+typedef enum hn_param_kind {
+    HN_PARAM_TENSOR,
+    HN_PARAM_TENSORS,
+    HN_PARAM_INT,
+    HN_PARAM_INTS,
+    HN_PARAM_FLOAT,
+    HN_PARAM_FLOATS,
+    HN_PARAM_BOOL,
+    HN_PARAM_STRING,
+    HN_PARAM_DTYPE,
+    HN_PARAM_SCALAR, /* INT, FLOAT or BOOL */
+    HN_PARAM_GRAPH
+} hn_param_kind;
+
+typedef struct hn_param {
+    hn_str name;
+    hn_param_kind kind;
+    bool optional;    /* NONE is allowed */
+    bool mutated;     /* ATen: written in place, "Tensor(a!)" */
+    bool has_default; /* ATen */
+    hn_str default_text; /* ATen: as in the schema: "1", "None", "True", "[0, 1]", "1e-05" */
+} hn_param;
+
+typedef struct hn_op_info {
+    const char *name; /* "add", or "aten.add.Tensor" */
+    hn_op_class op_class;
+    const char *params_text; /* the row's column */
+    const char *doc;
+} hn_op_info;
+
+const hn_op_info *hn_op_facts(hn_op op);
+/* The parsed parameters of a row: `*out_count` of them. Parsed once, thread-safe, lives for ever. */
+const hn_param *hn_op_params(hn_op op, uint32_t *out_count);
+hn_op hn_op_find(hn_str name); /* HN_OP_NONE when unknown. "aten.add.Tensor" or "add" */
+
+static inline bool hn_op_is_aten(hn_op op) { return op >= HN_ATEN_FIRST; }
+bool hn_op_is_pure(hn_op op); /* no effect: may be removed, merged */
+static inline bool hn_op_is_elementwise(hn_op op) {
+    hn_op_class c = hn_op_facts(op)->op_class;
+    return c >= HN_OPC_UNARY && c <= HN_OPC_CAST;
+}
+
+#endif
