@@ -6,21 +6,47 @@
 #include <stddef.h>
 #include <stdint.h>
 
-static inline bool hn_add_i64(int64_t a, int64_t b, int64_t *out) { return !__builtin_add_overflow(a, b, out); }
-static inline bool hn_sub_i64(int64_t a, int64_t b, int64_t *out) { return !__builtin_sub_overflow(a, b, out); }
-static inline bool hn_mul_i64(int64_t a, int64_t b, int64_t *out) { return !__builtin_mul_overflow(a, b, out); }
-static inline bool hn_add_size(size_t a, size_t b, size_t *out) { return !__builtin_add_overflow(a, b, out); }
-static inline bool hn_mul_size(size_t a, size_t b, size_t *out) { return !__builtin_mul_overflow(a, b, out); }
+static inline bool hn_add_i64(int64_t a, int64_t b, int64_t *out) {
+    int64_t result;
+    return !__builtin_add_overflow(a, b, &result) && (*out = result, true);
+}
+static inline bool hn_sub_i64(int64_t a, int64_t b, int64_t *out) {
+    int64_t result;
+    return !__builtin_sub_overflow(a, b, &result) && (*out = result, true);
+}
+static inline bool hn_mul_i64(int64_t a, int64_t b, int64_t *out) {
+    int64_t result;
+    return !__builtin_mul_overflow(a, b, &result) && (*out = result, true);
+}
+static inline bool hn_add_size(size_t a, size_t b, size_t *out) {
+    size_t result;
+    return !__builtin_add_overflow(a, b, &result) && (*out = result, true);
+}
+static inline bool hn_mul_size(size_t a, size_t b, size_t *out) {
+    size_t result;
+    return !__builtin_mul_overflow(a, b, &result) && (*out = result, true);
+}
 
-/* Python's // and %, and rounding up to a multiple. `b` must not be 0. */
+/* Python's // and %. `b` must not be 0. INT64_MIN // -1, which does not fit, wraps to INT64_MIN: the
+ * division instruction would kill the process; where it matters, ask hn_floor_div_i64. */
 static inline int64_t hn_floor_div(int64_t a, int64_t b) {
+    if (b == -1) return (int64_t)(0 - (uint64_t)a);
     int64_t q = a / b;
     return q - ((a % b != 0) && ((a < 0) != (b < 0)));
 }
 static inline int64_t hn_floor_mod(int64_t a, int64_t b) {
+    if (b == -1) return 0;
     int64_t r = a % b;
     return (r != 0 && ((r < 0) != (b < 0))) ? r + b : r;
 }
+/* False also when `b` is 0. */
+static inline bool hn_floor_div_i64(int64_t a, int64_t b, int64_t *out) {
+    if (b == 0 || (b == -1 && a == INT64_MIN)) return false;
+    *out = hn_floor_div(a, b);
+    return true;
+}
+
+/* Rounds up to a multiple. `align` must not be 0, `value + align` must fit. */
 static inline size_t hn_align_up(size_t value, size_t align) { return (value + align - 1) / align * align; }
 
 #endif

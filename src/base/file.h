@@ -15,6 +15,7 @@ typedef struct hn_file_map {
     void *base; /* what munmap wants; NULL for an empty file */
 } hn_file_map;
 
+/* Errors: not-found, io, invalid-argument when it is not a regular file. */
 hn_status hn_file_map_init(hn_file_map *map, const char *path) HN_MUST_USE;
 void hn_file_map_deinit(hn_file_map *map);
 
@@ -22,7 +23,8 @@ void hn_file_map_deinit(hn_file_map *map);
 hn_status hn_file_read(const char *path, hn_strbuf *out) HN_MUST_USE;
 
 /* Writes a temporary sibling, then renames: a reader sees the old file or the new one. `sync` adds
- * fdatasync before and a directory fsync after the rename. On failure nothing is left behind. */
+ * fdatasync before and a directory fsync after the rename. On failure nothing is left behind. The mode
+ * follows the umask; a symbolic link is replaced, a device or directory refused (invalid-argument). */
 hn_status hn_file_write_atomic(const char *path, const void *bytes, size_t len, bool sync) HN_MUST_USE;
 
 /* mkdir -p with mode 0700 for new directories. */

@@ -1,4 +1,5 @@
-/* log.h: levelled lines on stderr, chosen by HENRY_LOG ("cache:debug,pass:info"; "info" for all). */
+/* log.h: levelled lines on stderr, chosen by HENRY_LOG ("cache:debug,pass:info"; "info" for all; levels
+ * off, error, warn, info, debug). */
 #ifndef HN_BASE_LOG_H
 #define HN_BASE_LOG_H
 

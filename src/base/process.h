@@ -17,14 +17,19 @@ typedef struct hn_spawn {
     bool new_group;          /* own process group, so that hn_process_kill_group reaches grandchildren */
 } hn_spawn;
 
+/* The child has default signal handling and an empty signal mask. Errors: not-found for the program or
+ * `cwd`. Owns: the caller must wait for the child. */
 hn_status hn_process_spawn(const hn_spawn *spec, pid_t *out_pid) HN_MUST_USE;
 
 /* Waits. `*out_exit` is the exit status, or 128 + signal. */
 hn_status hn_process_wait(pid_t pid, int *out_exit) HN_MUST_USE;
+/* SIGKILL to the group of a child started with `new_group` and not yet waited for. */
 void hn_process_kill_group(pid_t pid);
 
-/* Runs to the end, gathering stdout and stderr together in `output` (may be NULL). `timeout_ms` <= 0:
- * none; on expiry the group is killed and the result is a timeout error. */
+/* Runs until the child ends, gathering stdout and stderr together in `output` (at most 16 MiB are kept;
+ * when NULL, the descriptors of `spec` are used). A grandchild that keeps the pipe open is not waited
+ * for. `timeout_ms` <= 0: none; else the child gets its own group, and on expiry the group is killed
+ * and the result is a timeout error, with what was gathered still in `output`. */
 hn_status hn_process_run(const hn_spawn *spec, int64_t timeout_ms, hn_strbuf *output, int *out_exit) HN_MUST_USE;
 
 /* Absolute path of the running executable's directory, or "" . */

@@ -4,6 +4,7 @@
 
 #include "henry/status.h"
 
+#include <stdarg.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -41,8 +42,12 @@ void hn_strbuf_append(hn_strbuf *buf, const char *bytes, size_t len);
 void hn_strbuf_puts(hn_strbuf *buf, const char *text);
 void hn_strbuf_putc(hn_strbuf *buf, char c);
 void hn_strbuf_printf(hn_strbuf *buf, const char *fmt, ...) HN_PRINTF(2, 3);
+void hn_strbuf_vprintf(hn_strbuf *buf, const char *fmt, va_list args) HN_PRINTF(2, 0);
+/* Room for `more` bytes and a NUL after the text; whoever fills it adds to `len` and writes the NUL.
+ * NULL, and latched, without memory. */
+char *hn_strbuf_reserve(hn_strbuf *buf, size_t more);
 void hn_strbuf_i64(hn_strbuf *buf, int64_t value); /* decimal; much faster than printf */
-/* "…" with JSON escapes. */
+/* "…" with JSON escapes; a byte that is not UTF-8 becomes \ufffd. */
 void hn_strbuf_json(hn_strbuf *buf, hn_str text);
 hn_status hn_strbuf_status(const hn_strbuf *buf) HN_MUST_USE;
 static inline hn_str hn_strbuf_str(const hn_strbuf *buf) { return (hn_str){buf->ptr ? buf->ptr : "", buf->len}; }

@@ -1,0 +1,103 @@
+/* library.c: shared objects from memory.
+ *
+ * The loader wants a path, so the object lies in a file in memory and is opened through /proc. The loader
+ * also takes two equal paths for one library, and descriptor numbers come again as soon as one is closed. So
+ * each path is spelt differently: "/proc/self/fd/7" with dots and slashes put in at random (48 bits) names
+ * the same file. Keeping the descriptors open instead would cost one for each library. */
+#include "base/library.h"
+
+#include "base/oserror.h"
+#include "base/trace.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <unistd.h>
+
+#ifndef MFD_EXEC
+#define MFD_EXEC 0x0010U
+#endif
+
+struct hn_library {
+    void *handle;
+    char *name;
+};
+
+enum { RUN_COUNT = 8, RUN_BITS = 6, PATH_BYTES = 64 + RUN_COUNT * ((1 << RUN_BITS) + 1) };
+
+/* "/proc/self/", eight times a dot and 1 to 64 slashes, then the rest. Slashes rather than many dots: each
+ * name in a path costs a look-up. */
+static void spell_path(int fd, char out[PATH_BYTES]) {
+    uint64_t bits;
+    if (getrandom(&bits, sizeof(bits), GRND_NONBLOCK) != sizeof(bits)) bits = (uint64_t)hn_now_ns();
+    int len = snprintf(out, PATH_BYTES, "/proc/self/");
+    for (int i = 0; i < RUN_COUNT; i++, bits >>= RUN_BITS) {
+        int slashes = 1 + (int)(bits & ((1 << RUN_BITS) - 1));
+        out[len++] = '.';
+        memset(out + len, '/', (size_t)slashes);
+        len += slashes;
+    }
+    snprintf(out + len, (size_t)(PATH_BYTES - len), "fd/%d", fd);
+}
+
+hn_status hn_library_load_fd(int fd, const char *name, hn_library **out) {
+    char path[PATH_BYTES];
+    spell_path(fd, path);
+    hn_library *library = calloc(1, sizeof(*library));
+    char *copy = strdup(name);
+    void *handle = library && copy ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    if (!handle) {
+        hn_status status = library && copy
+                               ? HN_ERROR(HN_TOOLCHAIN, "cannot load kernel '%s': %s", name, dlerror())
+                               : HN_ERROR(HN_OUT_OF_MEMORY, "no memory to load kernel '%s'", name);
+        free(library);
+        free(copy);
+        return status;
+    }
+    *library = (hn_library){handle, copy};
+    *out = library;
+    return NULL;
+}
+
+/* Since Linux 6.3 a system may ask that files in memory say whether they will be executed. */
+static int memory_file(void) {
+    int fd = memfd_create("henry-kernel", MFD_CLOEXEC | MFD_EXEC);
+    return fd < 0 && errno == EINVAL ? memfd_create("henry-kernel", MFD_CLOEXEC) : fd;
+}
+
+static hn_status write_all(int fd, const char *bytes, size_t len) {
+    while (len) {
+        ssize_t done = write(fd, bytes, len);
+        if (done < 0 && errno == EINTR) continue;
+        if (done <= 0) return HN_OS_ERROR(done ? errno : EIO, "cannot write a kernel to memory");
+        bytes += done;
+        len -= (size_t)done;
+    }
+    return NULL;
+}
+
+hn_status hn_library_load(const void *bytes, size_t len, const char *name, hn_library **out) {
+    int fd = memory_file();
+    if (fd < 0) return HN_OS_ERROR(errno, "cannot load kernel '%s': no file in memory", name);
+    hn_status status = write_all(fd, bytes, len);
+    if (!status) status = hn_library_load_fd(fd, name, out);
+    close(fd);
+    return status;
+}
+
+hn_status hn_library_symbol(const hn_library *library, const char *symbol, void **out_address) {
+    *out_address = dlsym(library->handle, symbol);
+    if (*out_address) return NULL;
+    return HN_ERROR(HN_NOT_FOUND, "kernel '%s' has no function '%s'", library->name, symbol);
+}
+
+void hn_library_close(hn_library *library) {
+    if (!library) return;
+    dlclose(library->handle);
+    free(library->name);
+    free(library);
+}

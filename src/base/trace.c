@@ -1,0 +1,119 @@
+/* trace.c: the clock, and spans gathered in memory until they are written as one file. */
+#include "base/trace.h"
+
+#include "base/arena.h"
+#include "base/file.h"
+#include "base/log.h"
+#include "base/str.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+#include <unistd.h>
+
+typedef struct span {
+    const char *category, *name;
+    int64_t begin_ns, end_ns;
+    pid_t thread;
+} span;
+
+/* The recording, guarded by `lock`; `is_on` alone is read without it. Process-wide by nature: a trace
+ * shows all threads and compilations on one time line. */
+static struct {
+    pthread_mutex_t lock;
+    atomic_bool is_on;
+    hn_arena arena; /* names and spans */
+    struct {
+        span *items;
+        uint32_t count, cap;
+    } spans;
+    uint64_t lost_count; /* spans dropped for lack of memory */
+} trace = {.lock = PTHREAD_MUTEX_INITIALIZER};
+
+int64_t hn_now_ns(void) {
+    struct timespec now;
+    clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* Forgets the recording. Call with the lock held. */
+static void clear(void) {
+    hn_arena_deinit(&trace.arena);
+    trace.spans.items = NULL;
+    trace.spans.count = trace.spans.cap = 0;
+    trace.lost_count = 0;
+}
+
+void hn_trace_start(void) {
+    pthread_mutex_lock(&trace.lock);
+    clear();
+    atomic_store(&trace.is_on, true);
+    pthread_mutex_unlock(&trace.lock);
+}
+
+static hn_status record(const char *category, const char *name, int64_t begin_ns, int64_t end_ns) {
+    span made = {.category = hn_arena_strndup(&trace.arena, category, strlen(category)),
+                 .name = hn_arena_strndup(&trace.arena, name, strlen(name)),
+                 .begin_ns = begin_ns, .end_ns = end_ns, .thread = gettid()};
+    if (!made.category || !made.name) return HN_ERROR(HN_OUT_OF_MEMORY, "cannot record a span");
+    HN_PUSH(&trace.arena, &trace.spans, made);
+    return NULL;
+}
+
+void hn_trace_span(const char *category, const char *name, int64_t begin_ns, int64_t end_ns) {
+    if (!atomic_load_explicit(&trace.is_on, memory_order_relaxed)) return;
+    pthread_mutex_lock(&trace.lock);
+    if (atomic_load(&trace.is_on)) {
+        hn_status status = record(category, name, begin_ns, end_ns);
+        if (status) trace.lost_count++;
+        hn_status_free(status);
+    }
+    pthread_mutex_unlock(&trace.lock);
+}
+
+/* Microseconds, the unit of the format, with the nanoseconds kept. */
+static void put_us(hn_strbuf *json, const char *key, int64_t ns) {
+    int64_t us = ns / 1000, rest = ns % 1000;
+    const char *sign = ns < 0 ? "-" : "";
+    hn_strbuf_printf(json, ",\"%s\":%s%lld.%03d", key, sign, (long long)(us < 0 ? -us : us),
+                     (int)(rest < 0 ? -rest : rest));
+}
+
+static void put_span(hn_strbuf *json, const span *s, int pid) {
+    hn_strbuf_puts(json, "{\"ph\":\"X\",\"cat\":");
+    hn_strbuf_json(json, hn_str_of(s->category));
+    hn_strbuf_puts(json, ",\"name\":");
+    hn_strbuf_json(json, hn_str_of(s->name));
+    put_us(json, "ts", s->begin_ns);
+    put_us(json, "dur", s->end_ns - s->begin_ns);
+    hn_strbuf_printf(json, ",\"pid\":%d,\"tid\":%d}", pid, (int)s->thread);
+}
+
+/* The file's text. Call with the lock held. */
+static void put_trace(hn_strbuf *json) {
+    int pid = getpid();
+    hn_strbuf_puts(json, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
+    for (uint32_t i = 0; i < trace.spans.count; i++) {
+        if (i) hn_strbuf_puts(json, ",\n");
+        put_span(json, &trace.spans.items[i], pid);
+    }
+    hn_strbuf_puts(json, "\n]}\n");
+}
+
+hn_status hn_trace_write(const char *path) {
+    hn_strbuf json;
+    hn_strbuf_init(&json);
+    pthread_mutex_lock(&trace.lock);
+    bool was_on = atomic_exchange(&trace.is_on, false);
+    uint64_t lost_count = trace.lost_count;
+    if (was_on) put_trace(&json);
+    clear();
+    pthread_mutex_unlock(&trace.lock);
+    hn_status status = was_on ? hn_strbuf_status(&json)
+                              : HN_ERROR(HN_INVALID_ARGUMENT, "cannot write trace '%s': no trace was started", path);
+    if (!status) status = hn_file_write_atomic(path, json.ptr, json.len, false);
+    if (lost_count)
+        hn_log("trace", HN_LOG_WARN, "%llu spans were lost for lack of memory", (unsigned long long)lost_count);
+    hn_strbuf_deinit(&json);
+    return status;
+}
