@@ -50,10 +50,12 @@ hn_status hn_sym_create(hn_arena *arena, hn_sym **out) HN_MUST_USE; /* Owns: liv
 hn_status hn_sym_status(const hn_sym *sym) HN_MUST_USE;             /* a fresh copy of the latched error */
 
 hn_expr hn_sym_int(hn_sym *sym, int64_t value);
-/* The symbol `name`; made with this kind and the range [lo, hi] when new, else returned as it is. */
+/* The symbol `name`; made with this kind and the range [lo, hi] when new, else returned as it is. A name is
+ * an identifier. i<N> and t<N> are kept for loop variables: as SIZE or DATA symbols they are refused. */
 hn_expr hn_sym_symbol(hn_sym *sym, hn_str name, hn_symbol_kind kind, int64_t lo, int64_t hi);
 /* The loop variable number `ordinal` of a loop of `extent` iterations: 0 <= i < extent. One symbol per
- * (ordinal, extent), so that equal loops have equal index expressions. Printed "i0", "i1"... by ordinal. */
+ * (ordinal, extent), so that equal loops have equal index expressions. Printed "i0", "i1"... by ordinal, and
+ * "i0" parses to the one of that ordinal asked for last. It stays a symbol when the extent is 1. */
 hn_expr hn_sym_index(hn_sym *sym, uint32_t ordinal, hn_expr extent);
 /* A fresh indirect index with 0 <= t < extent. Named "t<N>". */
 hn_expr hn_sym_indirect(hn_sym *sym, hn_expr extent);
@@ -96,18 +98,22 @@ bool hn_sym_affine(hn_sym *sym, hn_expr e, hn_expr symbol, hn_expr *out_coeff, h
 bool hn_sym_uses(const hn_sym *sym, hn_expr e, hn_expr symbol);
 /* Each distinct symbol in `e`, in order of first appearance; at most `cap` are written, all are counted. */
 uint32_t hn_sym_symbols(const hn_sym *sym, hn_expr e, hn_expr *out, uint32_t cap);
-/* Replaces symbols from[k] by to[k], simultaneously, and simplifies again. */
+/* Replaces symbols from[k] by to[k], simultaneously, and simplifies again. `e` was simplified with the facts
+ * of from[k], so to[k] must respect them: an index i < n may become any expression in 0..n-1, no other. */
 hn_expr hn_sym_subst(hn_sym *sym, hn_expr e, const hn_expr *from, const hn_expr *to, uint32_t count);
 
 /* --- facts --- */
 void hn_sym_range(const hn_sym *sym, hn_expr e, int64_t *out_lo, int64_t *out_hi);
 int64_t hn_sym_divisor(const hn_sym *sym, hn_expr e); /* largest known divisor, >= 1; 0 for the constant 0 */
-/* Narrows a size symbol's facts. Expressions made earlier keep their old, wider facts. */
+/* Narrows the facts of a symbol, or of any expression that is known to be in a range. Expressions made
+ * earlier keep their old, wider facts until a constructor gives them again. An empty range latches. */
 void hn_sym_assume_range(hn_sym *sym, hn_expr symbol, int64_t lo, int64_t hi);
 void hn_sym_assume_divisor(hn_sym *sym, hn_expr symbol, int64_t divisor);
 void hn_sym_set_hint(hn_sym *sym, hn_expr symbol, int64_t value);
 
-int64_t hn_sym_hint(const hn_sym *sym, hn_expr e, int64_t fallback); /* saturates on overflow */
+/* The value with each symbol at its hint: the one set, about half the extent of an index, else `fallback`
+ * clamped to the symbol's range. Saturates on overflow; `fallback` where the value is undefined. */
+int64_t hn_sym_hint(const hn_sym *sym, hn_expr e, int64_t fallback);
 
 bool hn_sym_prove_eq(hn_sym *sym, hn_expr a, hn_expr b);
 bool hn_sym_prove_ne(hn_sym *sym, hn_expr a, hn_expr b);
@@ -123,7 +129,8 @@ typedef struct hn_guard {
 } hn_guard;
 /* Records that the relation must hold (no decision taken). Provable ones are not recorded. */
 void hn_sym_require(hn_sym *sym, hn_relation relation, hn_expr lhs, hn_expr rhs, const char *reason);
-/* Decides `lhs REL rhs` by proof or else by the hints, recording what was assumed. */
+/* Decides `lhs REL rhs` by proof or else by the hints (8192 where there is none), recording what was assumed.
+ * A recorded relation between a bare symbol and a constant narrows the symbol's range. */
 bool hn_sym_guard(hn_sym *sym, hn_relation relation, hn_expr lhs, hn_expr rhs, const char *reason);
 const hn_guard *hn_sym_guards(const hn_sym *sym, uint32_t *out_count);
 
@@ -134,8 +141,9 @@ bool hn_sym_eval(const hn_sym *sym, hn_expr e, const hn_expr *symbols, const int
 /* --- text --- */
 /* "2*s0 + i1//4"; parses back to the same id. */
 void hn_sym_print(const hn_sym *sym, hn_expr e, hn_strbuf *out);
-/* Infix with + - * // % ( ) Min() Max() Mod() FloorDiv() and names of known symbols or of the form s<N>/u<N>
- * (made as SIZE / DATA symbols with no bounds). Errors: invalid-argument, with position. */
+/* Infix with + - * // % ** ( ) Min() Max() Mod() FloorDiv() and names of known symbols or of the form s<N>/u<N>
+ * (made as SIZE / DATA symbols with no bounds). Errors: invalid-argument, with position; the context is not
+ * latched. */
 hn_status hn_sym_parse(hn_sym *sym, hn_str text, hn_expr *out) HN_MUST_USE;
 
 #endif
