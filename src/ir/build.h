@@ -2,7 +2,8 @@
  * node and returns its value; wrong operands latch an internal error in the graph and give 0, and 0
  * operands give 0, so that a decomposition reads like the formula and checks once.
  *
- * Conveniences that are not one node: hn_b_scalar_like and the promoting helpers live in opt/. */
+ * Constants have one spelling for each dtype (a float for float dtypes, an integer otherwise), so that equal ones merge.
+ * gather, scatter, scans and sorts take rank 0 as one element in a row. The promoting helpers live in opt/. */
 #ifndef HN_IR_BUILD_H
 #define HN_IR_BUILD_H
 
@@ -37,6 +38,7 @@ hn_value hn_b_transpose(hn_graph *g, hn_value x, uint32_t dim0, uint32_t dim1);
 hn_value hn_b_expand(hn_graph *g, hn_value x, const hn_expr *sizes, uint32_t rank); /* adds leading dims too */
 hn_value hn_b_unsqueeze(hn_graph *g, hn_value x, uint32_t dim);
 hn_value hn_b_squeeze(hn_graph *g, hn_value x, uint32_t dim); /* size must be 1 */
+/* x itself when everything is taken */
 hn_value hn_b_slice(hn_graph *g, hn_value x, uint32_t dim, hn_expr start, hn_expr size, int64_t step);
 hn_value hn_b_select(hn_graph *g, hn_value x, uint32_t dim, hn_expr index); /* slice + squeeze */
 hn_value hn_b_flip(hn_graph *g, hn_value x, uint32_t dim);                  /* slice with step -1 */
@@ -48,11 +50,14 @@ hn_value hn_b_pad(hn_graph *g, hn_value x, hn_scalar value, const hn_expr *lo, c
 hn_value hn_b_cat(hn_graph *g, const hn_value *xs, uint32_t count, uint32_t dim);
 hn_value hn_b_gather(hn_graph *g, hn_value x, hn_value index, uint32_t dim);
 hn_value hn_b_index(hn_graph *g, hn_value x, const hn_value *indices, uint32_t count, bool wrap);
+/* `values` broadcast to the shape that indexing gives */
 hn_value hn_b_index_put(hn_graph *g, hn_value x, const hn_value *indices, uint32_t count, hn_value values, const char *mode,
                         bool wrap);
+/* a larger `src` is cut to the sizes of `index` */
 hn_value hn_b_scatter(hn_graph *g, hn_value x, hn_value index, hn_value src, uint32_t dim, const char *mode);
 
 /* reductions and scans */
+/* `dims` ascending; ANY and ALL cast x to bool */
 hn_value hn_b_reduce(hn_graph *g, hn_op op, hn_value x, const uint32_t *dims, uint32_t dim_count, bool keepdim);
 /* CUMMAX and CUMMIN also write *out_indices (may be NULL otherwise). */
 hn_value hn_b_scan(hn_graph *g, hn_op op, hn_value x, uint32_t dim, hn_value *out_indices);
@@ -84,12 +89,14 @@ typedef struct hn_meta {
     uint32_t rank;
     hn_expr sizes[HN_MAX_RANK];
 } hn_meta;
-/* Writes at most 2 metas. Errors: internal, with what does not fit. Not for COND, ITEM, ASSERT. */
+/* Writes at most 2 metas. The first size of NONZERO is 0: any. Sizes that must relate and are neither proved nor refuted
+ * are guarded (hn_sym_require). Errors: internal, with what does not fit. Not for COND, ITEM, ASSERT. */
 hn_status hn_infer(hn_graph *g, hn_op op, const hn_arg *args, uint32_t arg_count, hn_meta out[2], uint32_t *out_count) HN_MUST_USE;
 
 /* Broadcast of two shapes by NumPy's rule into `out`; sizes that cannot be proved equal are required to be (guard). */
 hn_status hn_broadcast(hn_graph *g, const hn_expr *a, uint32_t a_rank, const hn_expr *b, uint32_t b_rank, hn_expr *out,
                        uint32_t *out_rank) HN_MUST_USE;
+/* Equal by proof or by a guard recorded before; asks for nothing new. */
 bool hn_same_sizes(hn_graph *g, const hn_expr *a, const hn_expr *b, uint32_t rank);
 hn_expr hn_numel(hn_graph *g, hn_value v);
 /* The primitive arguments of a row as a node sees them: position in args of the parameter `name`; -1 when there is none. */

@@ -179,21 +179,29 @@ static inline hn_arg hn_arg_value(hn_value v) { return (hn_arg){.kind = v ? HN_A
 static inline hn_arg hn_arg_values(const hn_value *v, uint32_t n) { return (hn_arg){.kind = HN_ARG_VALUES, .count = n, .as.values = v}; }
 static inline hn_arg hn_arg_expr(hn_expr e) { return (hn_arg){.kind = HN_ARG_INT, .as.expr = e}; }
 static inline hn_arg hn_arg_exprs(const hn_expr *e, uint32_t n) { return (hn_arg){.kind = HN_ARG_INTS, .count = n, .as.exprs = e}; }
+static inline hn_arg hn_arg_floats(const double *f, uint32_t n) { return (hn_arg){.kind = HN_ARG_FLOATS, .count = n, .as.floats = f}; }
 static inline hn_arg hn_arg_float(double f) { return (hn_arg){.kind = HN_ARG_FLOAT, .as.f = f}; }
 static inline hn_arg hn_arg_bool(bool b) { return (hn_arg){.kind = HN_ARG_BOOL, .as.b = b}; }
 static inline hn_arg hn_arg_string(hn_str s) { return (hn_arg){.kind = HN_ARG_STRING, .as.s = s}; }
 static inline hn_arg hn_arg_dtype(hn_dtype d) { return (hn_arg){.kind = HN_ARG_DTYPE, .as.dtype = d}; }
 
-/* Redirects every use of `from` (node arguments, outputs, not nested graphs) after a pass has
- * recorded replacements: `map[v]` is the new value of v, or 0 to keep. One sweep for a whole pass. */
+/* Redirects uses (node arguments, outputs, not nested graphs) after a pass has recorded replacements: `map` has
+ * values.count elements; `map[v]` is the new value of v, or 0 to keep; chains are followed. One sweep for a whole pass. */
 void hn_graph_replace_uses(hn_graph *graph, const hn_value *map);
 
 /* Calls for every value operand of a node, list members included, subgraph operands included. */
 typedef void (*hn_value_visitor)(void *user, hn_value value);
 void hn_node_each_value(const hn_node_info *node, hn_value_visitor visit, void *user);
 
-/* Removes dead nodes, renumbers nothing, keeps order. */
+/* Removes dead nodes and keeps the order of the others. Values keep their ids; nodes move up. */
 void hn_graph_compact(hn_graph *graph);
+/* Like compact, and moves nodes behind the producers of their operands, otherwise keeping the order: for passes that
+ * append replacements at the end. Errors: internal for a cycle. */
+hn_status hn_graph_sort(hn_graph *graph) HN_MUST_USE;
+
+/* The argument that a parameter's default stands for (lists get their full length). NONE for "None".
+ * Errors: internal when the row's text is none of the forms that schemas have. */
+hn_status hn_graph_default_arg(hn_graph *graph, const hn_param *param, hn_arg *out) HN_MUST_USE;
 
 /* Which op sets a graph may hold at a stage. */
 typedef enum hn_legal { HN_LEGAL_ANY, HN_LEGAL_PRIMITIVE } hn_legal;

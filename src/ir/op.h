@@ -41,7 +41,8 @@ typedef enum hn_op_class {
     HN_OPC_ATEN
 } hn_op_class;
 
-/* What an argument of a row may be. ATen Scalars are HN_PARAM_SCALAR, Tensor? is optional TENSOR. */
+/* What an argument of a row may be. ATen Scalars are HN_PARAM_SCALAR, Tensor? is optional TENSOR, bool[] is INTS of
+ * 0 and 1, and Layout, Device, MemoryFormat and Generator are STRING. */
 typedef enum hn_param_kind {
     HN_PARAM_TENSOR,
     HN_PARAM_TENSORS,
@@ -63,13 +64,17 @@ typedef struct hn_param {
     bool mutated;     /* ATen: written in place, "Tensor(a!)" */
     bool has_default; /* ATen */
     hn_str default_text; /* ATen: as in the schema: "1", "None", "True", "[0, 1]", "1e-05" */
+    bool optional_elems; /* ATen "Tensor?[]": members of the list may be None */
+    uint8_t list_size;   /* ATen "int[2]": a single number stands for a list of so many equal ones; 0: any length */
+    char alias;          /* ATen: the set of "Tensor(a)" and "Tensor(a!)"; 0: none */
 } hn_param;
 
 typedef struct hn_op_info {
     const char *name; /* "add", or "aten.add.Tensor" */
     hn_op_class op_class;
-    const char *params_text; /* the row's column */
-    const char *doc;
+    const char *params_text;  /* the row's column */
+    const char *returns_text; /* ATen: as in the schema, "(Tensor values, Tensor indices)"; "" for primitives */
+    const char *doc;          /* "" for ATen */
 } hn_op_info;
 
 const hn_op_info *hn_op_facts(hn_op op);
@@ -78,7 +83,11 @@ const hn_param *hn_op_params(hn_op op, uint32_t *out_count);
 hn_op hn_op_find(hn_str name); /* HN_OP_NONE when unknown. "aten.add.Tensor" or "add" */
 
 static inline bool hn_op_is_aten(hn_op op) { return op >= HN_ATEN_FIRST; }
-bool hn_op_is_pure(hn_op op); /* no effect: may be removed, merged */
+/* No effect and no state: may be removed, merged with an equal node. False for in-place, random and asserting ops
+ * and for those that define a data-dependent symbol. */
+bool hn_op_is_pure(hn_op op);
+/* How many results a node of the row has; -1 when it depends on the arguments ("Tensor[]", cond). */
+int hn_op_result_count(hn_op op);
 static inline bool hn_op_is_elementwise(hn_op op) {
     hn_op_class c = hn_op_facts(op)->op_class;
     return c >= HN_OPC_UNARY && c <= HN_OPC_CAST;

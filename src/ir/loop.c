@@ -1,0 +1,77 @@
+/* loop.c: building loop IR. */
+#include "ir/loop.h"
+
+#include <string.h>
+
+hn_status hn_program_create(hn_graph *graph, hn_arena *arena, hn_program **out) {
+    hn_program *p;
+    HN_NEW(arena, p, 1);
+    p->arena = arena;
+    p->sym = graph->sym;
+    p->graph = graph;
+    HN_PUSH(arena, &p->buffers, (hn_buffer){0});
+    HN_PUSH(arena, &p->items, (hn_item_info){0});
+    *out = p;
+    return NULL;
+}
+
+hn_status hn_program_add_buffer(hn_program *p, hn_buffer buffer, hn_buf *out) {
+    HN_PUSH(p->arena, &p->buffers, buffer);
+    *out = p->buffers.count - 1;
+    return NULL;
+}
+
+static hn_status add_item(hn_program *p, hn_item_info item, hn_item *out) {
+    HN_PUSH(p->arena, &p->items, item);
+    *out = p->items.count - 1;
+    return NULL;
+}
+
+hn_status hn_program_add_loop(hn_program *p, const hn_loop *loop, uint32_t origin, hn_item *out) {
+    hn_loop *copy;
+    HN_NEW(p->arena, copy, 1);
+    *copy = *loop;
+    return add_item(p, (hn_item_info){.kind = HN_ITEM_LOOP, .origin = origin, .loop = copy}, out);
+}
+
+hn_status hn_program_add_extern(hn_program *p, const hn_extern *ext, uint32_t origin, hn_item *out) {
+    hn_extern *copy;
+    HN_NEW(p->arena, copy, 1);
+    *copy = *ext;
+    return add_item(p, (hn_item_info){.kind = HN_ITEM_EXTERN, .origin = origin, .ext = copy}, out);
+}
+
+hn_status hn_program_add_item(hn_program *p, hn_item_info item) {
+    hn_item ignored;
+    return add_item(p, item, &ignored);
+}
+
+static bool sop_equal(const hn_sop *a, const hn_sop *b) {
+    return a->kind == b->kind && a->op == b->op && a->dtype == b->dtype && a->buffer == b->buffer &&
+           a->index == b->index && memcmp(a->args, b->args, sizeof a->args) == 0 &&
+           memcmp(&a->imm, &b->imm, sizeof a->imm) == 0;
+}
+
+hn_sid hn_body_add(hn_arena *arena, hn_body *body, const hn_sop *sop) {
+    for (hn_sid s = body->count; s-- > 1;)
+        if (sop_equal(&body->items[s], sop)) return s;
+    uint32_t need = body->count ? body->count + 1 : 2;
+    if (need > body->cap) {
+        hn_status status = hn_arena_grow(arena, &body->items, &body->cap, body->count, need, sizeof(hn_sop));
+        if (status) {
+            hn_status_free(status);
+            return 0;
+        }
+    }
+    if (body->count == 0) body->items[body->count++] = (hn_sop){0};
+    body->items[body->count] = *sop;
+    return body->count++;
+}
+
+void hn_contiguous_strides(hn_sym *sym, const hn_expr *sizes, uint32_t rank, hn_expr *out_strides) {
+    hn_expr stride = hn_sym_int(sym, 1);
+    for (uint32_t d = rank; d-- > 0;) {
+        out_strides[d] = stride;
+        if (d > 0) stride = hn_sym_mul(sym, stride, sizes[d]);
+    }
+}

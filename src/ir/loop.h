@@ -1,0 +1,162 @@
+/* loop.h: loop IR, what lowering makes of a graph. Normative text: docs/ir.md.
+ *
+ * A program is a list of buffers and a list of items in execution order. An item is a loop nest or an
+ * extern call. A loop nest has parallel and reduction dimensions and a body of scalar SSA ops: loads and
+ * stores address a buffer by a linear element offset over the loop variables, so views never appear.
+ *
+ * Owns: everything lives in the program's arena. Ids are 1-based, 0 is invalid. */
+#ifndef HN_IR_LOOP_H
+#define HN_IR_LOOP_H
+
+#include "base/arena.h"
+#include "henry/abi/extern_abi.h"
+#include "ir/graph.h"
+#include "ir/op.h"
+#include "sym/sym.h"
+
+typedef uint32_t hn_buf;  /* index into hn_program.buffers */
+typedef uint32_t hn_sid;  /* index into a body's ops */
+typedef uint32_t hn_item; /* index into hn_program.items */
+
+typedef enum hn_buffer_kind {
+    HN_BUFFER_INPUT,    /* graph input `input` (user inputs, parameters, buffers, constants) */
+    HN_BUFFER_TEMP,
+    HN_BUFFER_OUTPUT    /* leaves the program: fresh memory for the caller */
+} hn_buffer_kind;
+
+/* Memory with one dtype. The logical tensor in it has `sizes` and `strides` (elements). */
+typedef struct hn_buffer {
+    hn_buffer_kind kind;
+    hn_dtype dtype;
+    uint32_t rank;
+    const hn_expr *sizes, *strides;
+    hn_expr extent;  /* elements from the first to one past the last that the strides reach */
+    uint32_t input;  /* of INPUT: index into graph inputs */
+    hn_value value;  /* the graph value that it holds; 0: none */
+} hn_buffer;
+
+typedef enum hn_sop_kind {
+    HN_SOP_ELEM,     /* op = an element-wise row of ops.def; args */
+    HN_SOP_CAST,     /* args[0] to dtype */
+    HN_SOP_CONST,    /* imm; dtype */
+    HN_SOP_LOAD,     /* buffer[index] */
+    HN_SOP_INDEX,    /* the value of `index` as dtype I64 */
+    HN_SOP_INDIRECT, /* binds the symbol `index` to the I64 args[0], wrapped when imm.i & 1, checked against its extent */
+    HN_SOP_RANDOM,   /* philox: args[0] the I64 seed; index: element number; imm.i: stream; op: kind, see hn_random_kind */
+    HN_SOP_RESULT    /* in kernel form only: the result of reduction number imm.i */
+} hn_sop_kind;
+
+typedef enum hn_random_kind { HN_RANDOM_UNIFORM, HN_RANDOM_NORMAL, HN_RANDOM_BITS } hn_random_kind;
+
+typedef struct hn_sop {
+    hn_sop_kind kind;
+    hn_op op;
+    hn_dtype dtype;
+    hn_sid args[3];
+    hn_buf buffer;
+    hn_expr index;
+    union {
+        double f;
+        int64_t i;
+    } imm; /* CONST: f for float dtypes, i for the others */
+} hn_sop;
+
+typedef struct hn_body {
+    hn_sop *items; /* [0] unused; an op's arguments come before it */
+    uint32_t count, cap;
+} hn_body;
+
+typedef enum hn_loop_kind {
+    HN_LOOP_POINTWISE,
+    HN_LOOP_REDUCE,  /* reduce_op over the reduction dims: SUM PROD AMIN AMAX ANY ALL ARGMIN ARGMAX */
+    HN_LOOP_SCAN,    /* one reduction dim, every prefix stored: CUMSUM CUMPROD CUMMAX CUMMIN LOGCUMSUMEXP */
+    HN_LOOP_SCATTER  /* stores with a mode at a data-dependent index; runs in order, on one thread */
+} hn_loop_kind;
+
+typedef enum hn_store_mode { HN_STORE_SET, HN_STORE_ADD, HN_STORE_MUL, HN_STORE_MIN, HN_STORE_MAX } hn_store_mode;
+
+/* Where a result goes. */
+typedef struct hn_loop_store {
+    hn_buf buffer;
+    hn_expr index; /* POINTWISE, SCAN, SCATTER: over all variables; REDUCE: over the parallel ones */
+    hn_sid value;  /* of REDUCE and SCAN: what is combined */
+    hn_store_mode mode;
+} hn_loop_store;
+
+typedef struct hn_loop {
+    hn_loop_kind kind;
+    uint32_t rank, red_rank;     /* parallel dims first, then reduction dims */
+    hn_expr vars[HN_MAX_RANK];   /* index symbols (hn_sym_index), ordinals 0.. */
+    hn_body body;
+    hn_op reduce_op;             /* of REDUCE and SCAN */
+    hn_loop_store store;
+    hn_loop_store indices;            /* CUMMAX, CUMMIN: second result; buffer 0 otherwise */
+} hn_loop;
+
+/* A runtime operation: extern_abi.h. */
+typedef struct hn_extern {
+    hn_extern_kind kind;
+    uint32_t operand_count;
+    struct hn_extern_operand {
+        hn_buf buffer;       /* 0: absent */
+        hn_expr offset_elems;
+        bool written;
+    } operands[6];
+    uint32_t param_count;
+    hn_expr params[48];
+} hn_extern;
+
+/* BRANCH_THEN ... BRANCH_ELSE ... BRANCH_END bracket the items of a conditional; they nest. */
+typedef enum hn_item_kind {
+    HN_ITEM_LOOP,
+    HN_ITEM_EXTERN,
+    HN_ITEM_ASSERT,
+    HN_ITEM_BRANCH_THEN,
+    HN_ITEM_BRANCH_ELSE,
+    HN_ITEM_BRANCH_END
+} hn_item_kind;
+
+typedef struct hn_item_info {
+    hn_item_kind kind;
+    uint32_t origin; /* hn_graph.origins */
+    hn_loop *loop;
+    hn_extern *ext;
+    hn_buf cond;     /* of ASSERT and BRANCH_THEN: a bool buffer of one element */
+    hn_str message;
+} hn_item_info;
+
+typedef struct hn_result {
+    uint32_t output; /* index into graph outputs */
+    hn_buf buffer;   /* where the tensor is */
+    uint32_t rank;
+    const hn_expr *sizes, *strides;
+    hn_expr offset;
+} hn_result;
+
+typedef struct hn_program {
+    hn_arena *arena;
+    hn_sym *sym;
+    const hn_graph *graph;
+    struct { hn_buffer *items; uint32_t count, cap; } buffers; /* [0] unused */
+    struct { hn_item_info *items; uint32_t count, cap; } items; /* [0] unused */
+    struct { hn_result *items; uint32_t count, cap; } results;
+} hn_program;
+
+hn_status hn_program_create(hn_graph *graph, hn_arena *arena, hn_program **out) HN_MUST_USE;
+hn_status hn_program_add_buffer(hn_program *p, hn_buffer buffer, hn_buf *out) HN_MUST_USE;
+hn_status hn_program_add_loop(hn_program *p, const hn_loop *loop, uint32_t origin, hn_item *out) HN_MUST_USE;
+hn_status hn_program_add_extern(hn_program *p, const hn_extern *ext, uint32_t origin, hn_item *out) HN_MUST_USE;
+
+hn_status hn_program_add_item(hn_program *p, hn_item_info item) HN_MUST_USE; /* ASSERT and the BRANCH kinds */
+
+/* Appends `sop`, or returns an equal one that is there already. 0 without memory. */
+hn_sid hn_body_add(hn_arena *arena, hn_body *body, const hn_sop *sop);
+
+/* Row-major strides of `sizes`. */
+void hn_contiguous_strides(hn_sym *sym, const hn_expr *sizes, uint32_t rank, hn_expr *out_strides);
+
+/* Checks ids, order, symbols in scope and dtypes of every body; that each TEMP and OUTPUT is written before it is read. */
+hn_status hn_program_verify(const hn_program *p) HN_MUST_USE;
+void hn_program_print(const hn_program *p, hn_strbuf *out);
+
+#endif
