@@ -1,0 +1,32 @@
+/* pt2.h: reads the .pt2 files of torch.export into graph IR with ATen nodes. Facts on the format:
+ * src/front/README.md. All generations are read: raw payloads (PyTorch 2.9 and later), pickled ones (2.8) and
+ * the flat archives before that. Nothing in a file is ever executed. */
+#ifndef HN_FRONT_PT2_PT2_H
+#define HN_FRONT_PT2_PT2_H
+
+#include "ir/graph.h"
+
+/* An open archive. Graphs imported from it keep pointing at its weights (hn_storage.data), so it must
+ * outlive them. Threads: one at a time. */
+typedef struct hn_pt2 hn_pt2;
+
+/* Maps the file and reads its directory. Errors: not-found, io, corrupt, unsupported, incompatible. */
+hn_status hn_pt2_open(const char *path, hn_pt2 **out) HN_MUST_USE;
+/* The same over bytes of the caller's, which must outlive the archive. */
+hn_status hn_pt2_open_memory(const void *bytes, size_t len, hn_pt2 **out) HN_MUST_USE;
+/* NULL is allowed. */
+void hn_pt2_close(hn_pt2 *file);
+
+/* The models in the archive: most hold one, named "model". Owns: borrowed from the archive. */
+void hn_pt2_models(const hn_pt2 *file, const hn_str **out_names, uint32_t *out_count);
+
+/* Builds the graph of one model: `model`, or with NULL the only one, or the one named "model".
+ * Symbols, ranges, hints and guards go into `sym`. ATen ops stay as they are, in-place ones included;
+ * every argument left at its default is filled in.
+ * Owns: the graph lives in `arena`; its storages point into `file`; hn_graph_deinit before dropping it.
+ * Errors: unsupported lists every operator that henry lacks, once each, with a node and a source line;
+ * invalid-argument and corrupt for files that contradict themselves. */
+hn_status hn_pt2_import(hn_pt2 *file, const char *model, hn_arena *arena, hn_sym *sym,
+                        hn_graph **out) HN_MUST_USE;
+
+#endif
