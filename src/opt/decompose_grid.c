@@ -1,0 +1,172 @@
+/* decompose_grid.c: sampling an image at given points (spatial transformers), and the grid of points of
+ * an affine map.
+ *
+ * Shapes: image [N, C, H, W], grid [N, oH, oW, 2] of (x, y) in -1..1, result [N, C, oH, oW]. Points are
+ * compared as floats before they become indices, so that no cast is out of range and NaN is outside. */
+#include "opt/decompose_math.h"
+
+typedef enum sample_mode { SAMPLE_LINEAR, SAMPLE_NEAREST, SAMPLE_CUBIC, SAMPLE_COUNT } sample_mode;
+typedef enum outside { OUTSIDE_ZERO, OUTSIDE_BORDER, OUTSIDE_REFLECT, OUTSIDE_COUNT } outside;
+
+typedef struct sampler {
+    hn_value image;   /* [N, H, W, C] */
+    hn_value batch;   /* [N, oH, oW]: the sample each point belongs to */
+    hn_value size[2]; /* of x and y, rank 0, dtype of the points */
+    hn_dtype dtype;   /* of the points: opmath */
+    outside outside;
+    bool align_corners;
+} sampler;
+
+/* -1..1 to pixels: the ends are the centres of the corner pixels (aligned), or their outer edges. */
+static hn_value to_pixels(hn_dec *d, const sampler *s, uint32_t axis, hn_value at) {
+    hn_value size = s->size[axis], shifted = m_add_c(d, at, 1);
+    if (s->align_corners) return m_mul(d, m_div_c(d, shifted, 2), m_sub_c(d, size, 1));
+    return m_div_c(d, m_sub_c(d, m_mul(d, shifted, size), 1), 2);
+}
+
+/* Folds positions back into the image at its (aligned: pixel centre, else: outer) edges. */
+static hn_value reflect(hn_dec *d, const sampler *s, uint32_t axis, hn_value at) {
+    double low = s->align_corners ? 0 : -0.5;
+    hn_value span = s->align_corners ? m_sub_c(d, s->size[axis], 1) : s->size[axis];
+    hn_value from = m_abs(d, m_sub_c(d, at, low)), extra = m_bin(d, HN_OP_FMOD, from, span);
+    hn_value flips = m_floor(d, m_div(d, from, span));
+    hn_value is_even = m_bin_c(d, HN_OP_EQ, m_bin_c(d, HN_OP_FMOD, flips, 2), 0);
+    hn_value folded = m_add_c(d, m_where(d, is_even, extra, m_sub(d, span, extra)), low);
+    /* one pixel, aligned: there is nothing to fold over */
+    return m_where(d, m_bin_c(d, HN_OP_EQ, span, 0), m_c(d, folded, 0), folded);
+}
+
+static hn_value into_image(hn_dec *d, const sampler *s, uint32_t axis, hn_value at) {
+    if (s->outside == OUTSIDE_ZERO) return at;
+    if (s->outside == OUTSIDE_REFLECT) at = reflect(d, s, axis, at);
+    return m_bin(d, HN_OP_MIN, m_max_c(d, at, 0), m_sub_c(d, s->size[axis], 1));
+}
+
+static hn_value is_inside(hn_dec *d, const sampler *s, hn_value x, hn_value y) {
+    hn_value at[2] = {x, y}, all = 0;
+    for (uint32_t k = 0; k < 2; k++) {
+        hn_value ok = m_and(d, m_bin_c(d, HN_OP_GE, at[k], 0), m_bin(d, HN_OP_LT, at[k], s->size[k]));
+        all = all ? m_and(d, all, ok) : ok;
+    }
+    return all;
+}
+
+/* The pixels at whole positions x and y (floats, [N, oH, oW]), 0 outside: [N, C, oH, oW] */
+static hn_value pixels_at(hn_dec *d, const sampler *s, hn_value x, hn_value y) {
+    hn_value inside = is_inside(d, s, x, y), zero = m_c(d, x, 0);
+    hn_value index[3] = {s->batch, m_cast(d, m_where(d, inside, y, zero), HN_DTYPE_I64),
+                         m_cast(d, m_where(d, inside, x, zero), HN_DTYPE_I64)};
+    hn_value taken = m_cast(d, hn_b_index(d->g, s->image, index, 3, false), s->dtype); /* N oH oW C */
+    taken = taken ? m_move_dim(d, taken, 3, 1) : 0;
+    return m_where(d, hn_b_unsqueeze(d->g, inside, 1), taken, m_c(d, taken, 0));
+}
+
+static hn_value weighted(hn_dec *d, hn_value pixels, hn_value weight) {
+    return m_mul(d, pixels, hn_b_unsqueeze(d->g, weight, 1));
+}
+
+static hn_value sample_linear(hn_dec *d, const sampler *s, hn_value x, hn_value y) {
+    hn_value x0 = m_floor(d, x), y0 = m_floor(d, y), x1 = m_add_c(d, x0, 1), y1 = m_add_c(d, y0, 1);
+    hn_value right = m_sub(d, x, x0), left = m_sub(d, x1, x), low = m_sub(d, y, y0), high = m_sub(d, y1, y);
+    hn_value sum = weighted(d, pixels_at(d, s, x0, y0), m_mul(d, left, high));
+    sum = m_add(d, sum, weighted(d, pixels_at(d, s, x1, y0), m_mul(d, right, high)));
+    sum = m_add(d, sum, weighted(d, pixels_at(d, s, x0, y1), m_mul(d, left, low)));
+    return m_add(d, sum, weighted(d, pixels_at(d, s, x1, y1), m_mul(d, right, low)));
+}
+
+static hn_value sample_cubic(hn_dec *d, const sampler *s, hn_value x, hn_value y) {
+    hn_value x0 = m_floor(d, x), y0 = m_floor(d, y), wx[4], wy[4], sum = 0;
+    m_cubic_weights(d, m_sub(d, x, x0), wx);
+    m_cubic_weights(d, m_sub(d, y, y0), wy);
+    for (uint32_t j = 0; j < 4; j++) {
+        hn_value row = 0, at_y = into_image(d, s, 1, m_add_c(d, y0, (double)j - 1));
+        for (uint32_t k = 0; k < 4; k++) {
+            hn_value at_x = into_image(d, s, 0, m_add_c(d, x0, (double)k - 1));
+            hn_value part = weighted(d, pixels_at(d, s, at_x, at_y), wx[k]);
+            row = k ? m_add(d, row, part) : part;
+        }
+        row = weighted(d, row, wy[j]);
+        sum = j ? m_add(d, sum, row) : row;
+    }
+    return sum;
+}
+
+static bool read_sampler(hn_dec *d, hn_value image, hn_value grid, sampler *out) {
+    int64_t border = hn_dec_int(d, 3);
+    bool fits = m_rank(d, image) == 4 && m_rank(d, grid) == 4;
+    if (!m_require(d, fits, "sampling by a grid wants [N, C, H, W] and [N, oH, oW, 2]")) return false;
+    if (!m_require(d, border >= 0 && border < OUTSIDE_COUNT,
+                   "grid sampling pads by 0 (zeros), 1 (border) or 2 (reflection)"))
+        return false;
+    hn_dtype dtype = hn_dec_opmath(m_dtype(d, image));
+    *out = (sampler){.dtype = dtype, .outside = (outside)border, .align_corners = hn_dec_bool(d, 4)};
+    for (uint32_t k = 0; k < 2; k++) out->size[k] = m_size_as(d, m_size(d, image, 3 - k), dtype);
+    out->image = m_move_dim(d, image, 1, 3);
+    m_shape_t points = {.rank = 3, .sizes = {m_size(d, grid, 0), m_size(d, grid, 1), m_size(d, grid, 2)}};
+    out->batch = m_expand(d, m_along(d, m_iota(d, points.sizes[0], HN_DTYPE_I64), 0, 3), &points);
+    return true;
+}
+
+/* aten.grid_sampler, grid_sampler_2d (input, grid, interpolation_mode, padding_mode, align_corners) */
+void hn_dec_grid_sampler(hn_dec *d) {
+    hn_value image = hn_dec_tensor(d, 0), grid = hn_dec_tensor(d, 1), at[2];
+    int64_t mode = hn_dec_int(d, 2);
+    sampler s;
+    if (!m_require(d, mode >= 0 && mode < SAMPLE_COUNT,
+                   "grid sampling is 0 (bilinear), 1 (nearest) or 2 (bicubic)"))
+        return;
+    if (!read_sampler(d, image, grid, &s)) return;
+    for (uint32_t k = 0; k < 2; k++) {
+        hn_value points = m_cast(d, hn_b_select(d->g, grid, 3, e_int(d, k)), s.dtype);
+        at[k] = to_pixels(d, &s, k, points);
+        if (mode != SAMPLE_CUBIC) at[k] = into_image(d, &s, k, at[k]); /* cubic folds each tap instead */
+    }
+    if (mode == SAMPLE_NEAREST)
+        m_result(d, 0, pixels_at(d, &s, m_un(d, HN_OP_ROUND, at[0]), m_un(d, HN_OP_ROUND, at[1])));
+    else
+        m_result(d, 0,
+                 mode == SAMPLE_LINEAR ? sample_linear(d, &s, at[0], at[1])
+                                       : sample_cubic(d, &s, at[0], at[1]));
+}
+
+/* n points from -1 to 1, symmetric to the last bit; not aligned: the centres of n equal cells. A single
+ * point lies at 0. */
+static hn_value axis_points(hn_dec *d, hn_expr n, bool align_corners, hn_dtype dtype) {
+    hn_value i = m_iota(d, n, dtype), last = m_size_as(d, e_addc(d, n, -1), dtype);
+    if (e_is(d, n, 1)) return m_mul_c(d, i, 0);
+    hn_value step = m_div(d, m_c(d, last, 2), last);
+    hn_value lower = m_sub_c(d, m_mul(d, i, step), 1), upper = m_c_sub(d, 1, m_mul(d, m_sub(d, last, i), step));
+    hn_value half = m_size_as(d, hn_sym_floordiv(d->g->sym, n, e_int(d, 2)), dtype);
+    hn_value points = m_where(d, m_bin(d, HN_OP_LT, i, half), lower, upper);
+    return align_corners ? points : m_div(d, m_mul(d, points, last), m_size_as(d, n, dtype));
+}
+
+/* aten.affine_grid_generator(theta, size, align_corners): theta [N, 2, 3] with size [N, C, H, W], or [N, 3, 4]
+ * with [N, C, D, H, W] -> [N, H, W, 2] (x, y) or [N, D, H, W, 3] (x, y, z) */
+void hn_dec_affine_grid(hn_dec *d) {
+    hn_value theta = hn_dec_tensor(d, 0);
+    hn_expr size[HN_MAX_RANK];
+    uint32_t rank = hn_dec_exprs(d, 1, size), spatial = rank - 2;
+    if (!m_require(d, (rank == 4 || rank == 5) && m_rank(d, theta) == 3,
+                   "affine grids have two or three dimensions"))
+        return;
+    hn_dtype dtype = m_dtype(d, theta), math = hn_dec_opmath(dtype);
+    bool align_corners = hn_dec_bool(d, 2);
+    theta = m_cast(d, theta, math);
+    hn_value sum = 0;
+    for (uint32_t k = 0; k <= spatial; k++) { /* columns x, y, (z), 1 */
+        hn_value column = hn_b_select(d->g, theta, 2, e_int(d, k)); /* [N, spatial] */
+        hn_expr sizes[HN_MAX_RANK];
+        for (uint32_t j = 0; j < rank; j++) sizes[j] = e_int(d, 1);
+        sizes[0] = m_size(d, theta, 0);
+        sizes[rank - 1] = m_size(d, theta, 1);
+        column = m_reshape(d, column, sizes, rank);
+        if (k < spatial) /* x runs along the last spatial dim */
+            column =
+                m_mul(d, column,
+                      m_along(d, axis_points(d, size[rank - 1 - k], align_corners, math), rank - 2 - k, rank));
+        sum = k ? m_add(d, sum, column) : column;
+    }
+    m_shape_t out = m_meta_shape(d, 0);
+    m_result(d, 0, m_expand(d, sum, &out));
+}

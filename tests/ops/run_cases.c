@@ -1,0 +1,82 @@
+/* run_cases.c: runs operator cases against the reference interpreter, or compiled.
+ *
+ *     run_cases [-v] [--compiled] [--no-fusion] [--dump STAGE] [--part K/N] [FILE[:LINE]]...
+ *
+ * Default: every file of tests/ops/cases. -v prints the primitives, --dump what a stage made (codegen: the kernels). --part runs every Nth case of a file from the Kth, so
+ * that several processes share the work. Exit 0 when all pass; an unsupported operator counts as a failure. */
+#include "ops/cases.h"
+
+#include "driver/driver.h"
+#include "support/module_run.h"
+
+typedef struct settings {
+    bool verbose, compiled;
+    hn_compile_options compile;
+    hn_service *service;
+} settings;
+
+/* A graph of primitives, compiled, loaded, run. */
+static hn_status case_compile(void *user, hn_arena *arena, hn_graph *graph, const hn_ref_tensor *inputs, uint32_t input_count,
+                              hn_ref_tensor *out_outputs) {
+    settings *s = user;
+    hn_compiled *compiled = NULL;
+    hn_module *module = NULL;
+    hn_status status = hn_compile_graph(graph, s->service, &s->compile, &compiled);
+    if (!status) status = hn_compiled_load(compiled, &(hn_module_options){.threads = s->compile.threads}, &module);
+    if (!status) status = hn_test_module_run(arena, module, inputs, input_count, out_outputs, CASE_MAX_TENSORS);
+    hn_module_release(module);
+    hn_compiled_release(compiled);
+    return status;
+}
+
+static case_executor executor_of(const settings *s) { return s->compiled ? case_compile : case_interpret; }
+
+static hn_status run_argument(const char *arg, settings *s, case_totals *totals) {
+    char path[512];
+    const char *colon = strrchr(arg, ':');
+    size_t len = colon ? (size_t)(colon - arg) : strlen(arg);
+    if (len >= sizeof path) return HN_ERROR(HN_INVALID_ARGUMENT, "the path is too long");
+    memcpy(path, arg, len);
+    path[len] = 0;
+    uint32_t line = colon ? (uint32_t)strtoul(colon + 1, NULL, 10) : 0;
+    return case_run_file(path, line, executor_of(s), s, s->verbose, totals);
+}
+
+static void print_dump(void *context, const char *text) {
+    (void)context;
+    fputs(text, stderr);
+}
+
+/* Options in front of the files; returns the index of the first file, 0 for a wrong option. */
+static int parse_options(int argc, char **argv, settings *s, case_totals *part) {
+    int k = 1;
+    for (; k < argc && argv[k][0] == '-'; k++) {
+        if (strcmp(argv[k], "-v") == 0) s->verbose = true;
+        else if (strcmp(argv[k], "--compiled") == 0) s->compiled = true;
+        else if (strcmp(argv[k], "--no-fusion") == 0) s->compile.no_fusion = true;
+        else if (strcmp(argv[k], "--dump") == 0 && k + 1 < argc) s->compile.dump_after = argv[++k], s->compile.dump = print_dump;
+        else if (strcmp(argv[k], "--part") != 0 || ++k == argc || sscanf(argv[k], "%u/%u", &part->part, &part->parts) != 2) return 0;
+    }
+    return !part->parts || part->part < part->parts ? k : 0;
+}
+
+int main(int argc, char **argv) {
+    case_totals totals = {0};
+    /* Several threads, so that ranges are split; inline, since the caller runs one process a CPU. */
+    settings s = {.compile = {.compile_threads = 1, .threads = 2}};
+    int first = parse_options(argc, argv, &s, &totals);
+    if (!first) {
+        fprintf(stderr, "usage: run_cases [-v] [--compiled] [--no-fusion] [--dump STAGE] [--part K/N] [FILE[:LINE]]...\n");
+        return 2;
+    }
+    hn_status status = NULL;
+    if (s.compiled) status = hn_service_create(&(hn_service_options){.threads = 1, .cache_dir = ""}, &s.service);
+    if (first == argc && !status) status = case_run_folder("tests/ops/cases", executor_of(&s), &s, &totals);
+    for (int k = first; k < argc && !status; k++) status = run_argument(argv[k], &s, &totals);
+    hn_service_destroy(s.service);
+    if (status) fprintf(stderr, "run_cases: %s\n", hn_status_message(status));
+    printf("%u passed, %u failed, %u unsupported\n", totals.passed, totals.failed, totals.unsupported);
+    int code = status || totals.failed || totals.unsupported;
+    hn_status_free(status);
+    return code;
+}
