@@ -1,0 +1,45 @@
+/* cond.c: a conditional becomes bracketed items: the branches' own items, each ending with copies of its results
+ * into buffers that both share. Subgraphs have no closures: all they read comes in as operands. */
+#include "lower/internal.h"
+
+static hn_item_info bracket(lower *l, hn_item_kind kind, hn_buf cond) {
+    return (hn_item_info){.kind = kind, .origin = l->origin, .cond = cond};
+}
+
+static hn_status lower_branch(lower *outer, const hn_node_info *n, hn_graph *branch) {
+    lower l = {.g = branch, .sym = outer->sym, .p = outer->p, .arena = outer->arena, .scratch = outer->scratch,
+               .zero = outer->zero, .one = outer->one, .origin = outer->origin, .is_branch = true};
+    const hn_arg *operands = &n->args[3];
+    HN_TRY(lower_count_uses(&l));
+    for (uint32_t k = 0; k < branch->inputs.count && k < operands->count; k++) {
+        hn_value inside = branch->inputs.items[k].value;
+        if (inside) l.values[inside] = outer->values[operands->as.values[k]];
+    }
+    /* Nothing inside leaves the program: results are copied below. */
+    for (uint32_t v = 0; v < branch->values.count; v++) l.output[v] = 0;
+    HN_TRY(lower_nodes(&l));
+    for (uint32_t k = 0; k < n->result_count; k++) {
+        if (!n->results[k]) continue;
+        const lower_value *to = &outer->values[n->results[k]];
+        HN_TRY(lower_copy_loop(&l, branch->outputs.items[k].value, to->buffer, to->offset, to->strides));
+    }
+    return NULL;
+}
+
+hn_status lower_cond(lower *l, const hn_node_info *n) {
+    hn_value pred = n->args[0].as.value;
+    const hn_arg *operands = &n->args[3];
+    if (hn_graph_value(l->g, pred)->kind != HN_VALUE_TENSOR)
+        return HN_ERROR(HN_UNSUPPORTED, "a conditional on a symbolic bool cannot be lowered; make the predicate a tensor");
+    HN_TRY(lower_realize_contiguous(l, pred));
+    for (uint32_t k = 0; k < operands->count; k++)
+        if (operands->as.values[k] && hn_graph_value(l->g, operands->as.values[k])->kind == HN_VALUE_TENSOR)
+            HN_TRY(lower_realize(l, operands->as.values[k]));
+    for (uint32_t k = 0; k < n->result_count; k++)
+        if (n->results[k]) HN_TRY(lower_new_buffer(l, n->results[k], NULL));
+    HN_TRY(hn_program_add_item(l->p, bracket(l, HN_ITEM_BRANCH_THEN, l->values[pred].buffer)));
+    HN_TRY(lower_branch(l, n, n->args[1].as.graph));
+    HN_TRY(hn_program_add_item(l->p, bracket(l, HN_ITEM_BRANCH_ELSE, 0)));
+    HN_TRY(lower_branch(l, n, n->args[2].as.graph));
+    return hn_program_add_item(l->p, bracket(l, HN_ITEM_BRANCH_END, 0));
+}

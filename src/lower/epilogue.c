@@ -1,0 +1,143 @@
+/* epilogue.c: activations behind a contraction or a convolution that the runtime applies itself, while the
+ * result is still in the cache. An activation is a pattern over primitives; it is taken when the contraction
+ * feeds nothing but the pattern and nothing inside the pattern is used elsewhere. */
+#include "lower/internal.h"
+
+#include "base/compiler.h"
+
+#include <math.h>
+
+/* A pattern node: an op with one or two operands, the contraction's result, or a constant. */
+typedef struct pattern {
+    hn_op op; /* HN_OP_NONE: the result X; HN_OP_FULL: the constant `c` */
+    const struct pattern *a, *b;
+    double c;
+} pattern;
+
+#define X_ (&(const pattern){.op = HN_OP_NONE})
+#define C_(value) (&(const pattern){.op = HN_OP_FULL, .c = (value)})
+#define U_(name, x) (&(const pattern){.op = HN_OP_##name, .a = (x)})
+#define B_(name, x, y) (&(const pattern){.op = HN_OP_##name, .a = (x), .b = (y)})
+#define CLAMP6_ B_(MIN, B_(MAX, B_(ADD, X_, C_(3)), C_(0)), C_(6))
+#define CUBE_ B_(MUL, B_(MUL, X_, X_), X_)
+#define HALF_GATED(gate) B_(MUL, B_(MUL, X_, C_(0.5)), B_(ADD, gate, C_(1)))
+#define TANH_ARGUMENT(cube) B_(MUL, B_(ADD, X_, B_(MUL, cube, C_(0.044715))), C_(0.7978845608028654))
+
+static const struct {
+    hn_epilogue epilogue;
+    const pattern *root;
+} activations[] = {
+    {HN_EPILOGUE_HARDSWISH, B_(DIV, B_(MUL, X_, CLAMP6_), C_(6))},
+    {HN_EPILOGUE_HARDSWISH, B_(MUL, X_, B_(DIV, CLAMP6_, C_(6)))},
+    {HN_EPILOGUE_HARDSWISH, B_(MUL, B_(MUL, X_, CLAMP6_), C_(1.0 / 6))},
+    {HN_EPILOGUE_HARDSIGMOID, B_(DIV, CLAMP6_, C_(6))},
+    {HN_EPILOGUE_HARDSIGMOID, B_(MUL, CLAMP6_, C_(1.0 / 6))},
+    {HN_EPILOGUE_GELU_ERF, HALF_GATED(U_(ERF, B_(MUL, X_, C_(0.7071067811865476))))},
+    {HN_EPILOGUE_GELU_TANH, HALF_GATED(U_(TANH, TANH_ARGUMENT(CUBE_)))},
+    {HN_EPILOGUE_GELU_TANH, HALF_GATED(U_(TANH, TANH_ARGUMENT(B_(POW, X_, C_(3)))))},
+    {HN_EPILOGUE_SILU, B_(MUL, X_, U_(SIGMOID, X_))},
+    {HN_EPILOGUE_RELU, U_(RELU, X_)},
+    {HN_EPILOGUE_RELU, B_(MAX, X_, C_(0))},
+    {HN_EPILOGUE_SIGMOID, U_(SIGMOID, X_)},
+    {HN_EPILOGUE_TANH, U_(TANH, X_)},
+};
+
+enum { MAX_INSIDE = 16 };
+
+/* One attempt: what X is, and which nodes the pattern covers. */
+typedef struct match {
+    lower *l;
+    hn_value x;
+    uint32_t x_uses; /* operands of the pattern that are x */
+    hn_node inside[MAX_INSIDE];
+    uint32_t inside_count;
+} match;
+
+static hn_node_info *maker(const match *m, hn_value v) {
+    hn_node n = hn_graph_value(m->l->g, v)->producer;
+    return n ? hn_graph_node(m->l->g, n) : NULL;
+}
+
+/* The value of a FULL, through casts of it. */
+static bool constant_of(const match *m, hn_value v, double *out) {
+    const hn_node_info *n = maker(m, v);
+    int64_t i;
+    if (!n || n->op != HN_OP_FULL) return false;
+    if (n->args[0].kind == HN_ARG_FLOAT) {
+        *out = n->args[0].as.f;
+        return true;
+    }
+    if (n->args[0].kind != HN_ARG_INT || !hn_sym_is_int(m->l->sym, n->args[0].as.expr, &i)) return false;
+    *out = (double)i;
+    return true;
+}
+
+static bool is_contraction(const match *m, hn_value v) {
+    const hn_node_info *n = maker(m, v);
+    return n && (n->op == HN_OP_MATMUL || n->op == HN_OP_CONV);
+}
+
+static bool matches(match *m, const pattern *p, hn_value v);
+
+static bool matches_pair(match *m, const pattern *a, const pattern *b, hn_value x, hn_value y) {
+    match before = *m;
+    if (matches(m, a, x) && matches(m, b, y)) return true;
+    *m = before;
+    return false;
+}
+
+static bool matches(match *m, const pattern *p, hn_value v) {
+    double c;
+    if (p->op == HN_OP_NONE) {
+        if (m->x ? m->x != v : !is_contraction(m, v)) return false;
+        m->x = v;
+        m->x_uses++;
+        return true;
+    }
+    if (p->op == HN_OP_FULL) return constant_of(m, v, &c) && fabs(c - p->c) <= 1e-6 * fabs(p->c);
+    const hn_node_info *n = maker(m, v);
+    if (!n || n->op != p->op || m->inside_count == MAX_INSIDE) return false;
+    hn_node node = hn_graph_value(m->l->g, v)->producer;
+    m->inside[m->inside_count++] = node;
+    if (!p->b) return matches(m, p->a, n->args[0].as.value);
+    hn_value x = n->args[0].as.value, y = n->args[1].as.value;
+    bool commutes = p->op == HN_OP_ADD || p->op == HN_OP_MUL || p->op == HN_OP_MIN || p->op == HN_OP_MAX;
+    return matches_pair(m, p->a, p->b, x, y) || (commutes && matches_pair(m, p->a, p->b, y, x));
+}
+
+/* Each covered value but the root is used by the pattern alone. A shared one (X^2 in X^3) counts each of its places. */
+static bool is_closed(const match *m, hn_value root) {
+    if (m->l->uses[m->x] != m->x_uses || m->l->output[m->x]) return false;
+    for (uint32_t k = 0; k < m->inside_count; k++) {
+        hn_value v = hn_graph_node(m->l->g, m->inside[k])->results[0];
+        uint32_t places = 0;
+        for (uint32_t e = 0; e < m->inside_count; e++) places += m->inside[e] == m->inside[k];
+        if (v != root && (m->l->uses[v] != places || m->l->output[v])) return false;
+    }
+    return true;
+}
+
+static void try_root(lower *l, hn_value root) {
+    const hn_value_info *info = hn_graph_value(l->g, root);
+    if (info->dtype != HN_DTYPE_F32) return; /* 16-bit floats round between the ops */
+    for (size_t k = 0; k < HN_COUNT_OF(activations); k++) {
+        match m = {.l = l};
+        if (!matches(&m, activations[k].root, root) || !m.x || !is_closed(&m, root)) continue;
+        const hn_value_info *x = hn_graph_value(l->g, m.x);
+        if (x->rank != info->rank || !hn_same_sizes(l->g, x->sizes, info->sizes, x->rank)) continue;
+        l->epilogues[m.x] = (lower_epilogue){activations[k].epilogue, root};
+        for (uint32_t e = 0; e < m.inside_count; e++) l->covered[m.inside[e]] = true;
+        return;
+    }
+}
+
+hn_status lower_find_epilogues(lower *l) {
+    HN_NEW(l->scratch, l->epilogues, l->g->values.count);
+    HN_NEW(l->scratch, l->covered, l->g->nodes.count);
+    /* Backwards: the largest pattern first, so that SIGMOID does not take what SILU wants. */
+    for (hn_node n = l->g->nodes.count; n-- > 1;) {
+        const hn_node_info *node = hn_graph_node(l->g, n);
+        if (!node->dead && !l->covered[n] && node->result_count == 1 && hn_op_is_elementwise(node->op)) try_root(l, node->results[0]);
+    }
+    return NULL;
+}

@@ -1,0 +1,214 @@
+/* externs.c: contractions, convolutions, attention and sort become calls of the runtime
+ * (henry/abi/extern_abi.h). Operands are memory seen through strides, so transposes and slices cost nothing. */
+#include "lower/internal.h"
+
+#include <string.h>
+
+static const hn_value_info *info(lower *l, hn_value v) { return hn_graph_value(l->g, v); }
+
+static struct hn_extern_operand operand(lower *l, hn_value v, bool written) {
+    if (!v) return (struct hn_extern_operand){0};
+    return (struct hn_extern_operand){.buffer = l->values[v].buffer, .offset_elems = l->values[v].offset,
+                                      .written = written};
+}
+
+static void fill(lower *l, hn_extern *e, uint32_t param_count) {
+    e->param_count = param_count;
+    for (uint32_t k = 0; k < param_count; k++) e->params[k] = l->zero;
+}
+
+/* Whether `v` comes from a parameter or a constant by views alone. */
+static bool is_weight(lower *l, hn_value v) {
+    hn_buf b = l->values[v].buffer;
+    if (!b || l->p->buffers.items[b].kind != HN_BUFFER_INPUT) return false;
+    hn_input_kind kind = l->g->inputs.items[l->p->buffers.items[b].input].kind;
+    return kind == HN_INPUT_PARAMETER || kind == HN_INPUT_BUFFER || kind == HN_INPUT_CONSTANT;
+}
+
+/* Writes HN_EXTERN_BATCH leading sizes (when sizes is not NULL) of a value whose last `keep` dims are the operation's own. */
+static void put_batch(lower *l, const hn_value_info *vi, const hn_expr *source, uint32_t keep, hn_expr pad, hn_expr *out) {
+    uint32_t batch = vi->rank - keep;
+    for (uint32_t k = 0; k < HN_EXTERN_BATCH; k++) {
+        uint32_t skip = HN_EXTERN_BATCH - batch;
+        out[k] = k < skip ? pad : source[k - skip];
+    }
+    (void)l;
+}
+
+static void put_strides(lower *l, hn_value v, hn_expr *out) {
+    const hn_value_info *vi = info(l, v);
+    const hn_expr *strides = l->values[v].strides;
+    put_batch(l, vi, strides, 2, l->zero, out);
+    out[HN_EXTERN_BATCH] = strides[vi->rank - 2];
+    out[HN_EXTERN_BATCH + 1] = strides[vi->rank - 1];
+}
+
+/* Strides of a bias that broadcasts to the result's shape. */
+static void put_bias(lower *l, hn_value bias, uint32_t out_rank, hn_expr *out) {
+    const hn_value_info *bi = info(l, bias);
+    for (uint32_t d = 0; d < bi->rank; d++) {
+        uint32_t from_last = bi->rank - 1 - d;
+        hn_expr stride = hn_sym_is_value(l->sym, bi->sizes[d], 1) ? l->zero : l->values[bias].strides[d];
+        if (from_last < out_rank) out[HN_EXTERN_BATCH + 1 - from_last] = stride;
+    }
+}
+
+/* The value whose memory the operation fills: behind its epilogue when it has one. */
+static hn_value result_of(lower *l, const hn_node_info *n) {
+    hn_value v = n->results[0];
+    return l->epilogues[v].result ? l->epilogues[v].result : v;
+}
+
+static hn_expr epilogue_of(lower *l, const hn_node_info *n) { return hn_sym_int(l->sym, l->epilogues[n->results[0]].kind); }
+
+hn_status lower_matmul(lower *l, const hn_node_info *n) {
+    hn_value a = n->args[0].as.value, b = n->args[1].as.value, v = result_of(l, n);
+    hn_value bias = n->args[2].kind == HN_ARG_VALUE ? n->args[2].as.value : 0;
+    const hn_value_info *out = info(l, v);
+    if (out->rank > 2 + HN_EXTERN_BATCH)
+        return HN_ERROR(HN_UNSUPPORTED, "matmul of rank %u has more than %d batch dimensions", out->rank, HN_EXTERN_BATCH);
+    HN_TRY(lower_realize(l, a));
+    HN_TRY(lower_realize(l, b));
+    if (bias) HN_TRY(lower_realize(l, bias));
+    HN_TRY(lower_new_buffer(l, v, NULL));
+    hn_extern e = {.kind = HN_EXTERN_MATMUL, .operand_count = 4,
+                   .operands = {operand(l, v, true), operand(l, a, false), operand(l, b, false), operand(l, bias, false)}};
+    fill(l, &e, HN_MATMUL_PARAM_COUNT);
+    put_batch(l, out, out->sizes, 2, l->one, &e.params[HN_MATMUL_BATCH]);
+    e.params[HN_MATMUL_M] = out->sizes[out->rank - 2];
+    e.params[HN_MATMUL_N] = out->sizes[out->rank - 1];
+    e.params[HN_MATMUL_K] = info(l, a)->sizes[out->rank - 1];
+    put_strides(l, a, &e.params[HN_MATMUL_A]);
+    put_strides(l, b, &e.params[HN_MATMUL_B]);
+    put_strides(l, v, &e.params[HN_MATMUL_OUT]);
+    if (bias) put_bias(l, bias, out->rank, &e.params[HN_MATMUL_BIAS]);
+    e.params[HN_MATMUL_EPILOGUE] = epilogue_of(l, n);
+    if (is_weight(l, b)) e.params[HN_MATMUL_B_CONSTANT] = l->one;
+    hn_item item;
+    return hn_program_add_extern(l->p, &e, l->origin, &item);
+}
+
+/* [lead dims..., spatial...] strides with unused leading spatial ones 0. */
+static void put_conv_strides(lower *l, hn_value v, uint32_t spatial, hn_expr *out) {
+    const hn_expr *strides = l->values[v].strides;
+    out[0] = strides[0];
+    out[1] = strides[1];
+    for (uint32_t s = 0; s < spatial; s++) out[5 - spatial + s] = strides[2 + s];
+}
+
+static void put_spatial(lower *l, const hn_expr *source, uint32_t spatial, hn_expr pad, hn_expr *out) {
+    (void)l;
+    for (uint32_t s = 0; s < 3; s++) out[s] = s + spatial < 3 ? pad : source[s + spatial - 3];
+}
+
+hn_status lower_conv(lower *l, const hn_node_info *n) {
+    hn_value x = n->args[0].as.value, w = n->args[1].as.value, v = result_of(l, n);
+    hn_value bias = n->args[2].kind == HN_ARG_VALUE ? n->args[2].as.value : 0;
+    const hn_value_info *xi = info(l, x), *wi = info(l, w), *out = info(l, v);
+    uint32_t spatial = xi->rank - 2;
+    HN_TRY(lower_realize(l, x));
+    HN_TRY(lower_realize(l, w));
+    if (bias) HN_TRY(lower_realize_contiguous(l, bias));
+    HN_TRY(lower_new_buffer(l, v, NULL));
+    hn_extern e = {.kind = HN_EXTERN_CONV, .operand_count = 4,
+                   .operands = {operand(l, v, true), operand(l, x, false), operand(l, w, false), operand(l, bias, false)}};
+    fill(l, &e, HN_CONV_PARAM_COUNT);
+    hn_expr *p = e.params;
+    p[HN_CONV_N] = xi->sizes[0];
+    p[HN_CONV_C] = xi->sizes[1];
+    p[HN_CONV_O] = out->sizes[1];
+    p[HN_CONV_GROUPS] = n->args[8].as.expr;
+    put_spatial(l, xi->sizes + 2, spatial, l->one, &p[HN_CONV_IN]);
+    put_spatial(l, wi->sizes + 2, spatial, l->one, &p[HN_CONV_KERNEL]);
+    put_spatial(l, out->sizes + 2, spatial, l->one, &p[HN_CONV_OUTSIZE]);
+    put_spatial(l, n->args[3].as.exprs, spatial, l->one, &p[HN_CONV_STRIDE]);
+    put_spatial(l, n->args[4].as.exprs, spatial, l->zero, &p[HN_CONV_PADDING]);
+    put_spatial(l, n->args[5].as.exprs, spatial, l->one, &p[HN_CONV_DILATION]);
+    p[HN_CONV_TRANSPOSED] = n->args[6].as.b ? l->one : l->zero;
+    put_conv_strides(l, x, spatial, &p[HN_CONV_X]);
+    put_conv_strides(l, w, spatial, &p[HN_CONV_W]);
+    put_conv_strides(l, v, spatial, &p[HN_CONV_OUT]);
+    p[HN_CONV_EPILOGUE] = epilogue_of(l, n);
+    if (is_weight(l, w)) p[HN_CONV_W_CONSTANT] = l->one;
+    hn_item item;
+    return hn_program_add_extern(l->p, &e, l->origin, &item);
+}
+
+/* The [batch, head, row, column] strides of a rank 3 or 4 value; sizes of 1 that must repeat get stride 0. */
+static void put_attention(lower *l, hn_value v, bool broadcast, hn_expr *out) {
+    const hn_value_info *vi = info(l, v);
+    for (uint32_t k = 0; k < 4; k++) {
+        uint32_t skip = 4 - vi->rank;
+        if (k < skip) continue;
+        bool repeat = broadcast && hn_sym_is_value(l->sym, vi->sizes[k - skip], 1);
+        out[k] = repeat ? l->zero : l->values[v].strides[k - skip];
+    }
+}
+
+/* Memory order [batch, row, head, column]: what follows attention merges heads and columns, then for free. */
+static hn_status attention_out(lower *l, hn_value v) {
+    const hn_value_info *vi = info(l, v);
+    if (vi->rank != 4 || l->output[v]) return lower_new_buffer(l, v, NULL);
+    hn_expr order[4] = {vi->sizes[0], vi->sizes[2], vi->sizes[1], vi->sizes[3]}, s[4];
+    hn_contiguous_strides(l->sym, order, 4, s);
+    return lower_new_buffer(l, v, (hn_expr[]){s[0], s[2], s[1], s[3]});
+}
+
+hn_status lower_attention(lower *l, const hn_node_info *n) {
+    hn_value q = n->args[0].as.value, k = n->args[1].as.value, v = n->args[2].as.value, out = n->results[0];
+    hn_value mask = n->args[3].kind == HN_ARG_VALUE ? n->args[3].as.value : 0;
+    const hn_value_info *qi = info(l, q), *ki = info(l, k), *vi = info(l, v);
+    if (qi->rank > 4 || qi->rank < 2)
+        return HN_ERROR(HN_UNSUPPORTED, "attention of rank %u; it must be 2, 3 or 4", qi->rank);
+    HN_TRY(lower_realize(l, q));
+    HN_TRY(lower_realize(l, k));
+    HN_TRY(lower_realize(l, v));
+    if (mask) HN_TRY(lower_realize(l, mask));
+    HN_TRY(attention_out(l, out));
+    hn_extern e = {.kind = HN_EXTERN_ATTENTION, .operand_count = 5,
+                   .operands = {operand(l, out, true), operand(l, q, false), operand(l, k, false), operand(l, v, false),
+                                operand(l, mask, false)}};
+    fill(l, &e, HN_ATTENTION_PARAM_COUNT);
+    hn_expr *p = e.params;
+    uint32_t r = qi->rank;
+    p[HN_ATTENTION_BATCH] = r > 3 ? qi->sizes[0] : l->one;
+    p[HN_ATTENTION_BATCH + 1] = r > 2 ? qi->sizes[r - 3] : l->one;
+    p[HN_ATTENTION_KV_HEADS] = r > 2 ? ki->sizes[r - 3] : l->one;
+    p[HN_ATTENTION_M] = qi->sizes[r - 2];
+    p[HN_ATTENTION_N] = ki->sizes[r - 2];
+    p[HN_ATTENTION_D] = qi->sizes[r - 1];
+    p[HN_ATTENTION_DV] = vi->sizes[r - 1];
+    put_attention(l, q, false, &p[HN_ATTENTION_Q]);
+    put_attention(l, k, false, &p[HN_ATTENTION_K]);
+    put_attention(l, v, false, &p[HN_ATTENTION_V]);
+    put_attention(l, out, false, &p[HN_ATTENTION_OUT]);
+    if (mask) put_attention(l, mask, true, &p[HN_ATTENTION_MASK]);
+    p[HN_ATTENTION_CAUSAL] = n->args[5].as.b ? l->one : l->zero;
+    int64_t bits;
+    memcpy(&bits, &n->args[4].as.f, sizeof bits);
+    p[HN_ATTENTION_SCALE] = hn_sym_int(l->sym, bits);
+    hn_item item;
+    return hn_program_add_extern(l->p, &e, l->origin, &item);
+}
+
+hn_status lower_sort(lower *l, const hn_node_info *n) {
+    bool topk = n->op == HN_OP_TOPK;
+    hn_value x = n->args[0].as.value;
+    const hn_value_info *xi = info(l, x);
+    uint32_t dim = xi->rank ? (uint32_t)lower_int(l, &n->args[topk ? 2 : 1]) : 0;
+    HN_TRY(lower_realize_contiguous(l, x));
+    HN_TRY(lower_new_buffer(l, n->results[0], NULL));
+    HN_TRY(lower_new_buffer(l, n->results[1], NULL));
+    hn_extern e = {.kind = topk ? HN_EXTERN_TOPK : HN_EXTERN_SORT, .operand_count = 3,
+                   .operands = {operand(l, n->results[0], true), operand(l, n->results[1], true), operand(l, x, false)}};
+    fill(l, &e, HN_SORT_PARAM_COUNT);
+    e.params[HN_SORT_OUTER] = hn_sym_product(l->sym, xi->sizes, dim);
+    e.params[HN_SORT_N] = xi->rank ? xi->sizes[dim] : l->one;
+    e.params[HN_SORT_INNER] = xi->rank ? hn_sym_product(l->sym, xi->sizes + dim + 1, xi->rank - dim - 1) : l->one;
+    e.params[HN_SORT_K] = topk ? n->args[1].as.expr : e.params[HN_SORT_N];
+    bool descending = n->args[topk ? 3 : 2].as.b;
+    e.params[HN_SORT_DESCENDING] = descending ? l->one : l->zero;
+    e.params[HN_SORT_STABLE] = l->one;
+    hn_item item;
+    return hn_program_add_extern(l->p, &e, l->origin, &item);
+}

@@ -1,0 +1,111 @@
+/* internal.h: what the files of lower/ share. */
+#ifndef HN_LOWER_INTERNAL_H
+#define HN_LOWER_INTERNAL_H
+
+#include "base/map.h"
+#include "ir/build.h"
+#include "ir/loop.h"
+
+/* How a graph value is available. */
+typedef struct lower_value {
+    bool defined;
+    hn_buf buffer; /* 0: an expression, computed where it is used */
+    const hn_expr *strides; /* of memory, elements */
+    hn_expr offset;
+    /* size of the expression, saturating */
+    uint32_t ops, loads, depth;
+    bool costly; /* holds a transcendental or a gather */
+} lower_value;
+
+/* What the runtime applies to a contraction's result, and the value that it then is. */
+typedef struct lower_epilogue {
+    hn_epilogue kind;
+    hn_value result; /* 0: none */
+} lower_epilogue;
+
+typedef struct lower {
+    hn_graph *g;
+    hn_sym *sym;
+    hn_program *p;
+    hn_arena *arena;   /* of the program */
+    hn_arena *scratch; /* of the pass */
+    lower_value *values;
+    uint32_t *uses;    /* per value: operands and outputs that read it */
+    lower_epilogue *epilogues; /* per value: of contractions */
+    bool *covered;     /* per node: part of an epilogue, not lowered by itself */
+    uint32_t *output;  /* per value: 1 + index of the first graph output that is it, 0: none */
+    hn_expr zero, one;
+    uint32_t origin;       /* of the node being lowered, in the outermost graph */
+    bool is_branch;        /* a subgraph: every node has the origin of the conditional */
+} lower;
+
+/* A loop body under construction. */
+typedef struct lower_body {
+    lower *l;
+    hn_body body;
+    hn_map memo; /* hash of (value, indices) -> sid */
+    hn_status failed; /* first error; owned until the caller takes it */
+} lower_body;
+
+/* index.c: index maps of views */
+/* Indices of `in_sizes` for the element that `out_idx` names in `out_sizes`: same row-major position. */
+void lower_index_reshape(lower *l, const hn_expr *out_sizes, uint32_t out_rank, const hn_expr *out_idx,
+                         const hn_expr *in_sizes, uint32_t in_rank, hn_expr *in_idx);
+/* Strides of the reshaped view, when memory with `in_strides` can be seen so without a copy. */
+bool lower_strides_reshape(lower *l, const hn_expr *in_sizes, const hn_expr *in_strides, uint32_t in_rank,
+                           const hn_expr *out_sizes, uint32_t out_rank, hn_expr *out_strides);
+/* offset + sum(idx * stride) */
+hn_expr lower_index_linear(lower *l, hn_expr offset, const hn_expr *idx, const hn_expr *strides, uint32_t rank);
+
+/* body.c: expressions */
+void lower_body_init(lower_body *b, lower *l);
+/* The scalar of `v` at `idx` (one expression per dimension). 0 after a failure. */
+hn_sid lower_gen(lower_body *b, hn_value v, const hn_expr *idx);
+hn_sid lower_gen_sop(lower_body *b, hn_sop sop);
+hn_sid lower_gen_const_i(lower_body *b, int64_t value, hn_dtype dtype);
+/* An I64 scalar as an index below `limit`: wrapped when negative if `wrap`, checked. */
+hn_expr lower_gen_indirect(lower_body *b, hn_sid value, hn_expr limit, bool wrap);
+
+/* realize.c: memory */
+/* A fresh buffer for `v` (row-major, or the recorded strides when `v` is a graph output); state becomes memory. */
+hn_status lower_new_buffer(lower *l, hn_value v, const hn_expr *strides_or_null) HN_MUST_USE;
+/* Makes `v` memory, if it is not. */
+hn_status lower_realize(lower *l, hn_value v) HN_MUST_USE;
+/* Makes `v` memory that is row-major contiguous. */
+hn_status lower_realize_contiguous(lower *l, hn_value v) HN_MUST_USE;
+/* A pointwise loop over the elements of `x` that stores them to `buffer` at offset + strides. */
+hn_status lower_copy_loop(lower *l, hn_value x, hn_buf buffer, hn_expr offset, const hn_expr *strides) HN_MUST_USE;
+void lower_loop_vars(lower *l, hn_loop *loop, const hn_expr *extents, uint32_t count);
+
+/* lower.c: every node of l->g, inputs being defined */
+hn_status lower_nodes(lower *l) HN_MUST_USE;
+hn_status lower_count_uses(lower *l) HN_MUST_USE;
+
+/* epilogue.c: fills epilogues and covered */
+hn_status lower_find_epilogues(lower *l) HN_MUST_USE;
+
+/* nodes.c, cond.c and externs.c: one function per op, found in the table of lower.c */
+typedef hn_status (*lower_fn)(lower *l, const hn_node_info *n);
+hn_status lower_expression(lower *l, const hn_node_info *n) HN_MUST_USE; /* element-wise, create, pad, gather, index */
+hn_status lower_view(lower *l, const hn_node_info *n) HN_MUST_USE;
+hn_status lower_cat(lower *l, const hn_node_info *n) HN_MUST_USE;
+hn_status lower_reduce(lower *l, const hn_node_info *n) HN_MUST_USE;
+hn_status lower_scan(lower *l, const hn_node_info *n) HN_MUST_USE;
+hn_status lower_scatter(lower *l, const hn_node_info *n) HN_MUST_USE;
+hn_status lower_index_put(lower *l, const hn_node_info *n) HN_MUST_USE;
+hn_status lower_matmul(lower *l, const hn_node_info *n) HN_MUST_USE;
+hn_status lower_conv(lower *l, const hn_node_info *n) HN_MUST_USE;
+hn_status lower_attention(lower *l, const hn_node_info *n) HN_MUST_USE;
+hn_status lower_sort(lower *l, const hn_node_info *n) HN_MUST_USE;
+hn_status lower_cond(lower *l, const hn_node_info *n) HN_MUST_USE;
+hn_status lower_assert(lower *l, const hn_node_info *n) HN_MUST_USE;
+
+/* Dimension arguments: INT as a number, INTS as numbers. */
+static inline int64_t lower_int(const lower *l, const hn_arg *arg) {
+    int64_t value = 0;
+    if (arg->kind == HN_ARG_BOOL) return arg->as.b;
+    if (arg->kind == HN_ARG_INT) (void)hn_sym_is_int(l->sym, arg->as.expr, &value);
+    return value;
+}
+
+#endif

@@ -1,0 +1,274 @@
+/* nodes.c: lowering of views, expressions, concatenation, reductions, scans and scatters. */
+#include "lower/internal.h"
+
+#include <string.h>
+
+/* An expression larger than this is given memory: it would be recomputed by each consumer and makes one
+ * kernel's body long. Source: reference/inductor-behaviour.md 11.1.15, with room for chains of activations. */
+enum { MAX_OPS = 48, MAX_LOADS = 10, MAX_DEPTH = 48 };
+
+/* Ops that take more than a few instructions for a vector on any target: worth keeping rather than computing again. */
+static const bool op_is_costly[HN_OP_COUNT] = {
+    [HN_OP_EXP] = true, [HN_OP_EXP2] = true, [HN_OP_EXPM1] = true, [HN_OP_LOG] = true, [HN_OP_LOG2] = true,
+    [HN_OP_LOG10] = true, [HN_OP_LOG1P] = true, [HN_OP_SIN] = true, [HN_OP_COS] = true, [HN_OP_TAN] = true,
+    [HN_OP_ASIN] = true, [HN_OP_ACOS] = true, [HN_OP_ATAN] = true, [HN_OP_SINH] = true, [HN_OP_COSH] = true,
+    [HN_OP_TANH] = true, [HN_OP_ASINH] = true, [HN_OP_ACOSH] = true, [HN_OP_ATANH] = true, [HN_OP_ERF] = true,
+    [HN_OP_ERFC] = true, [HN_OP_ERFINV] = true, [HN_OP_LGAMMA] = true, [HN_OP_DIGAMMA] = true,
+    [HN_OP_SIGMOID] = true, [HN_OP_POW] = true, [HN_OP_ATAN2] = true, [HN_OP_HYPOT] = true,
+    [HN_OP_RANDOM] = true, [HN_OP_INDEX] = true, [HN_OP_GATHER] = true, [HN_OP_DIV] = true,
+    [HN_OP_SQRT] = true, [HN_OP_RSQRT] = true, [HN_OP_REMAINDER] = true, [HN_OP_FMOD] = true,
+    [HN_OP_FLOORDIV] = true,
+};
+
+typedef struct weigh {
+    lower *l;
+    lower_value *sum;
+} weigh;
+
+static void weigh_operand(void *user, hn_value v) {
+    weigh *w = user;
+    const lower_value *x = &w->l->values[v];
+    w->sum->ops += x->buffer ? 0 : x->ops;
+    w->sum->loads += x->buffer ? 1 : x->loads;
+    if (!x->buffer && x->depth >= w->sum->depth) w->sum->depth = x->depth + 1;
+    w->sum->costly |= !x->buffer && x->costly;
+}
+
+hn_status lower_expression(lower *l, const hn_node_info *n) {
+    hn_value v = n->results[0];
+    lower_value *lv = &l->values[v];
+    hn_op_class op_class = hn_op_facts(n->op)->op_class;
+    *lv = (lower_value){.defined = true, .depth = 1};
+    hn_node_each_value(n, weigh_operand, &(weigh){l, lv});
+    bool counts = op_class != HN_OPC_VIEW && n->op != HN_OP_FULL && n->op != HN_OP_CAST;
+    lv->ops += counts;
+    lv->costly |= op_is_costly[n->op];
+    bool large = lv->ops > MAX_OPS || lv->loads > MAX_LOADS || lv->depth > MAX_DEPTH;
+    bool shared = l->uses[v] > 1 && lv->loads > 0 && (lv->costly || lv->ops > 1 || lv->loads > 1);
+    if (l->output[v] || large || shared || (l->uses[v] > 1 && n->op == HN_OP_RANDOM)) return lower_realize(l, v);
+    return NULL;
+}
+
+/* Strides and offset of a view of memory; false when there are none. */
+static bool view_strides(lower *l, const hn_node_info *n, hn_expr *strides, hn_expr *offset) {
+    hn_sym *sym = l->sym;
+    hn_value x = n->args[0].as.value;
+    const hn_value_info *xi = hn_graph_value(l->g, x), *out = hn_graph_value(l->g, n->results[0]);
+    const lower_value *xv = &l->values[x];
+    *offset = xv->offset;
+    if (n->op == HN_OP_RESHAPE)
+        return lower_strides_reshape(l, xi->sizes, xv->strides, xi->rank, out->sizes, out->rank, strides);
+    if (n->op == HN_OP_AS_STRIDED) {
+        hn_expr whole = hn_sym_product(sym, xi->sizes, xi->rank), step;
+        if (!lower_strides_reshape(l, xi->sizes, xv->strides, xi->rank, &whole, 1, &step)) return false;
+        for (uint32_t d = 0; d < out->rank; d++) strides[d] = hn_sym_mul(sym, n->args[2].as.exprs[d], step);
+        *offset = hn_sym_add(sym, *offset, hn_sym_mul(sym, n->args[3].as.expr, step));
+        return true;
+    }
+    if (n->op == HN_OP_PERMUTE) {
+        for (uint32_t d = 0; d < out->rank; d++) {
+            int64_t from = 0;
+            (void)hn_sym_is_int(sym, n->args[1].as.exprs[d], &from);
+            strides[d] = xv->strides[from];
+        }
+        return true;
+    }
+    memcpy(strides, xv->strides, xi->rank * sizeof *strides);
+    if (n->op == HN_OP_EXPAND) {
+        for (uint32_t d = 0; d < out->rank; d++)
+            if (xi->sizes[d] != out->sizes[d]) strides[d] = l->zero;
+        return true;
+    }
+    uint32_t dim = (uint32_t)lower_int(l, &n->args[1]);
+    if (n->op == HN_OP_SLICE) {
+        *offset = hn_sym_add(sym, *offset, hn_sym_mul(sym, n->args[2].as.expr, strides[dim]));
+        strides[dim] = hn_sym_mul(sym, strides[dim], n->args[4].as.expr);
+        return true;
+    }
+    if (n->op == HN_OP_WINDOW) {
+        strides[xi->rank] = hn_sym_mul(sym, strides[dim], n->args[5].as.expr);
+        strides[dim] = hn_sym_mul(sym, strides[dim], n->args[4].as.expr);
+        return true;
+    }
+    return false;
+}
+
+hn_status lower_view(lower *l, const hn_node_info *n) {
+    hn_value x = n->args[0].as.value, v = n->results[0];
+    lower_value *lv = &l->values[v];
+    if (l->values[x].buffer) {
+        hn_expr *strides, offset;
+        HN_NEW(l->arena, strides, HN_MAX_RANK);
+        if (view_strides(l, n, strides, &offset)) {
+            *lv = (lower_value){.defined = true, .buffer = l->values[x].buffer, .strides = strides, .offset = offset,
+                                .loads = 1};
+            return NULL;
+        }
+    } else if (n->op == HN_OP_AS_STRIDED) {
+        HN_TRY(lower_realize_contiguous(l, x));
+        return lower_view(l, n);
+    }
+    return lower_expression(l, n);
+}
+
+hn_status lower_cat(lower *l, const hn_node_info *n) {
+    hn_value v = n->results[0];
+    const hn_arg *xs = &n->args[0];
+    uint32_t dim = (uint32_t)lower_int(l, &n->args[1]);
+    HN_TRY(lower_new_buffer(l, v, NULL));
+    lower_value lv = l->values[v];
+    hn_expr start = l->zero;
+    for (uint32_t k = 0; k < xs->count; k++) {
+        hn_value x = xs->as.values[k];
+        hn_expr offset = hn_sym_add(l->sym, lv.offset, hn_sym_mul(l->sym, start, lv.strides[dim]));
+        HN_TRY(lower_copy_loop(l, x, lv.buffer, offset, lv.strides));
+        start = hn_sym_add(l->sym, start, hn_graph_value(l->g, x)->sizes[dim]);
+    }
+    return NULL;
+}
+
+/* A loop whose parallel dims are those of x not in `is_red`, followed by those that are. Fills at[d] with the variable of dim d. */
+static void split_loop(lower *l, hn_loop *loop, const hn_value_info *xi, const bool *is_red, hn_expr *at) {
+    hn_expr extents[HN_MAX_RANK] = {0};
+    uint32_t order[HN_MAX_RANK], count = 0;
+    for (uint32_t d = 0; d < xi->rank; d++)
+        if (!is_red[d]) order[count++] = d;
+    loop->rank = count;
+    for (uint32_t d = 0; d < xi->rank; d++)
+        if (is_red[d]) order[count++] = d;
+    loop->red_rank = count - loop->rank;
+    for (uint32_t k = 0; k < count; k++) extents[k] = xi->sizes[order[k]];
+    lower_loop_vars(l, loop, extents, count);
+    for (uint32_t k = 0; k < count; k++) at[order[k]] = loop->vars[k];
+}
+
+hn_status lower_reduce(lower *l, const hn_node_info *n) {
+    hn_value x = n->args[0].as.value, v = n->results[0];
+    const hn_value_info *xi = hn_graph_value(l->g, x);
+    bool is_red[HN_MAX_RANK] = {false}, keepdim = n->args[2].as.b;
+    for (uint32_t k = 0; k < n->args[1].count; k++) {
+        int64_t d = 0;
+        (void)hn_sym_is_int(l->sym, n->args[1].as.exprs[k], &d);
+        is_red[d] = true;
+    }
+    hn_loop loop = {.kind = HN_LOOP_REDUCE, .reduce_op = n->op};
+    hn_expr at[HN_MAX_RANK], out_idx[HN_MAX_RANK];
+    split_loop(l, &loop, xi, is_red, at);
+    lower_body b;
+    lower_body_init(&b, l);
+    hn_sid value = lower_gen(&b, x, at);
+    if (b.failed) return b.failed;
+    loop.body = b.body;
+    HN_TRY(lower_new_buffer(l, v, NULL));
+    uint32_t out_rank = 0;
+    for (uint32_t d = 0; d < xi->rank; d++) {
+        if (!is_red[d]) out_idx[out_rank++] = at[d];
+        else if (keepdim) out_idx[out_rank++] = l->zero;
+    }
+    const lower_value *lv = &l->values[v];
+    loop.store = (hn_loop_store){.buffer = lv->buffer, .value = value,
+                            .index = lower_index_linear(l, lv->offset, out_idx, lv->strides, out_rank)};
+    hn_item item;
+    return hn_program_add_loop(l->p, &loop, l->origin, &item);
+}
+
+hn_status lower_scan(lower *l, const hn_node_info *n) {
+    hn_value x = n->args[0].as.value, v = n->results[0];
+    const hn_value_info *xi = hn_graph_value(l->g, x);
+    bool is_red[HN_MAX_RANK] = {false};
+    if (xi->rank) is_red[lower_int(l, &n->args[1])] = true;
+    hn_loop loop = {.kind = HN_LOOP_SCAN, .reduce_op = n->op};
+    hn_expr at[HN_MAX_RANK];
+    split_loop(l, &loop, xi, is_red, at);
+    lower_body b;
+    lower_body_init(&b, l);
+    hn_sid value = lower_gen(&b, x, at);
+    if (b.failed) return b.failed;
+    loop.body = b.body;
+    HN_TRY(lower_new_buffer(l, v, NULL));
+    loop.store = (hn_loop_store){.buffer = l->values[v].buffer, .value = value,
+                            .index = lower_index_linear(l, l->values[v].offset, at, l->values[v].strides, xi->rank)};
+    if (n->result_count > 1 && n->results[1]) {
+        hn_value w = n->results[1];
+        HN_TRY(lower_new_buffer(l, w, NULL));
+        loop.indices = (hn_loop_store){.buffer = l->values[w].buffer, .value = value,
+                                  .index = lower_index_linear(l, l->values[w].offset, at, l->values[w].strides, xi->rank)};
+    }
+    hn_item item;
+    return hn_program_add_loop(l->p, &loop, l->origin, &item);
+}
+
+static hn_store_mode store_mode(hn_str mode) {
+    if (hn_str_eq(mode, HN_STR("add"))) return HN_STORE_ADD;
+    if (hn_str_eq(mode, HN_STR("mul"))) return HN_STORE_MUL;
+    if (hn_str_eq(mode, HN_STR("min"))) return HN_STORE_MIN;
+    if (hn_str_eq(mode, HN_STR("max"))) return HN_STORE_MAX;
+    return HN_STORE_SET;
+}
+
+/* A fresh copy of x as the memory of v. */
+static hn_status copy_into(lower *l, hn_value x, hn_value v) {
+    HN_TRY(lower_new_buffer(l, v, NULL));
+    lower_value lv = l->values[v];
+    return lower_copy_loop(l, x, lv.buffer, lv.offset, lv.strides);
+}
+
+hn_status lower_scatter(lower *l, const hn_node_info *n) {
+    hn_value x = n->args[0].as.value, index = n->args[1].as.value, src = n->args[2].as.value, v = n->results[0];
+    const hn_value_info *ii = hn_graph_value(l->g, index), *xi = hn_graph_value(l->g, x);
+    uint32_t dim = (uint32_t)lower_int(l, &n->args[3]);
+    HN_TRY(copy_into(l, x, v));
+    lower_value lv = l->values[v];
+    hn_loop loop = {.kind = HN_LOOP_SCATTER, .rank = ii->rank};
+    lower_loop_vars(l, &loop, ii->sizes, ii->rank);
+    lower_body b;
+    lower_body_init(&b, l);
+    hn_sid t = lower_gen(&b, index, loop.vars);
+    hn_sid value = lower_gen(&b, src, loop.vars);
+    hn_expr at[HN_MAX_RANK];
+    memcpy(at, loop.vars, sizeof at);
+    if (xi->rank) at[dim] = lower_gen_indirect(&b, t, xi->sizes[dim], false);
+    if (b.failed) return b.failed;
+    loop.body = b.body;
+    loop.store = (hn_loop_store){.buffer = lv.buffer, .value = value, .mode = store_mode(n->args[4].as.s),
+                            .index = lower_index_linear(l, lv.offset, at, lv.strides, xi->rank)};
+    hn_item item;
+    return hn_program_add_loop(l->p, &loop, l->origin, &item);
+}
+
+hn_status lower_index_put(lower *l, const hn_node_info *n) {
+    hn_value x = n->args[0].as.value, values = n->args[2].as.value, v = n->results[0];
+    const hn_arg *indices = &n->args[1];
+    const hn_value_info *xi = hn_graph_value(l->g, x), *vi = hn_graph_value(l->g, values);
+    uint32_t index_rank = indices->count ? hn_graph_value(l->g, indices->as.values[0])->rank : 0;
+    uint32_t rank = index_rank + xi->rank - indices->count;
+    HN_TRY(copy_into(l, x, v));
+    lower_value lv = l->values[v];
+    hn_expr extents[HN_MAX_RANK] = {0}, at[HN_MAX_RANK], vidx[HN_MAX_RANK];
+    for (uint32_t d = 0; d < index_rank; d++) extents[d] = hn_graph_value(l->g, indices->as.values[0])->sizes[d];
+    for (uint32_t d = index_rank; d < rank; d++) extents[d] = xi->sizes[indices->count + d - index_rank];
+    hn_loop loop = {.kind = HN_LOOP_SCATTER, .rank = rank};
+    lower_loop_vars(l, &loop, extents, rank);
+    lower_body b;
+    lower_body_init(&b, l);
+    for (uint32_t k = 0; k < indices->count; k++) {
+        hn_sid t = lower_gen(&b, indices->as.values[k], loop.vars);
+        at[k] = lower_gen_indirect(&b, t, xi->sizes[k], n->args[4].as.b);
+    }
+    for (uint32_t d = indices->count; d < xi->rank; d++) at[d] = loop.vars[index_rank + d - indices->count];
+    for (uint32_t d = 0; d < vi->rank; d++)
+        vidx[d] = hn_sym_is_value(l->sym, vi->sizes[d], 1) ? l->zero : loop.vars[rank - vi->rank + d];
+    hn_sid value = lower_gen(&b, values, vidx);
+    if (b.failed) return b.failed;
+    loop.body = b.body;
+    loop.store = (hn_loop_store){.buffer = lv.buffer, .value = value, .mode = store_mode(n->args[3].as.s),
+                            .index = lower_index_linear(l, lv.offset, at, lv.strides, xi->rank)};
+    hn_item item;
+    return hn_program_add_loop(l->p, &loop, l->origin, &item);
+}
+
+hn_status lower_assert(lower *l, const hn_node_info *n) {
+    HN_TRY(lower_realize_contiguous(l, n->args[0].as.value));
+    return hn_program_add_item(l->p, (hn_item_info){.kind = HN_ITEM_ASSERT, .origin = l->origin, .message = n->args[1].as.s,
+                                                    .cond = l->values[n->args[0].as.value].buffer});
+}

@@ -1,0 +1,101 @@
+/* realize.c: giving values memory. */
+#include "lower/internal.h"
+
+#include <string.h>
+
+void lower_loop_vars(lower *l, hn_loop *loop, const hn_expr *extents, uint32_t count) {
+    for (uint32_t k = 0; k < count; k++) loop->vars[k] = hn_sym_index(l->sym, k, extents[k]);
+}
+
+/* offset of the last element + 1: how many elements the strides reach. 0 when a size is 0. */
+static hn_expr reach(lower *l, const hn_expr *sizes, const hn_expr *strides, uint32_t rank) {
+    hn_expr last = l->one;
+    for (uint32_t d = 0; d < rank; d++) {
+        if (hn_sym_is_value(l->sym, sizes[d], 0)) return l->zero;
+        last = hn_sym_add(l->sym, last, hn_sym_mul(l->sym, hn_sym_sub(l->sym, sizes[d], l->one), strides[d]));
+    }
+    return last;
+}
+
+hn_status lower_new_buffer(lower *l, hn_value v, const hn_expr *wanted) {
+    const hn_value_info *vi = hn_graph_value(l->g, v);
+    if (!wanted && l->output[v]) wanted = vi->strides;
+    hn_expr *strides;
+    HN_NEW(l->arena, strides, vi->rank);
+    if (wanted)
+        memcpy(strides, wanted, vi->rank * sizeof *strides);
+    else
+        hn_contiguous_strides(l->sym, vi->sizes, vi->rank, strides);
+    hn_buffer buffer = {.kind = l->output[v] ? HN_BUFFER_OUTPUT : HN_BUFFER_TEMP, .dtype = vi->dtype, .rank = vi->rank,
+                        .sizes = vi->sizes, .strides = strides, .value = v,
+                        .extent = reach(l, vi->sizes, strides, vi->rank)};
+    lower_value *lv = &l->values[v];
+    HN_TRY(hn_program_add_buffer(l->p, buffer, &lv->buffer));
+    lv->strides = strides;
+    lv->offset = l->zero;
+    lv->defined = true;
+    lv->ops = lv->depth = 0;
+    lv->loads = 1;
+    lv->costly = false;
+    return NULL;
+}
+
+hn_status lower_copy_loop(lower *l, hn_value x, hn_buf buffer, hn_expr offset, const hn_expr *strides) {
+    const hn_value_info *vi = hn_graph_value(l->g, x);
+    hn_loop loop = {.kind = HN_LOOP_POINTWISE, .rank = vi->rank};
+    lower_loop_vars(l, &loop, vi->sizes, vi->rank);
+    lower_body b;
+    lower_body_init(&b, l);
+    hn_sid value = lower_gen(&b, x, loop.vars);
+    if (b.failed) return b.failed;
+    loop.body = b.body;
+    loop.store = (hn_loop_store){.buffer = buffer, .value = value,
+                            .index = lower_index_linear(l, offset, loop.vars, strides, vi->rank)};
+    hn_item item;
+    return hn_program_add_loop(l->p, &loop, l->origin, &item);
+}
+
+hn_status lower_realize(lower *l, hn_value v) {
+    lower_value *lv = &l->values[v];
+    if (lv->buffer) return NULL;
+    /* The loop is generated while `v` is still an expression. */
+    lower_value as_expression = *lv;
+    HN_TRY(lower_new_buffer(l, v, NULL));
+    lower_value as_memory = *lv;
+    *lv = as_expression;
+    hn_status status = lower_copy_loop(l, v, as_memory.buffer, as_memory.offset, as_memory.strides);
+    *lv = as_memory;
+    return status;
+}
+
+static bool is_contiguous(lower *l, hn_value v) {
+    const hn_value_info *vi = hn_graph_value(l->g, v);
+    hn_expr expected[HN_MAX_RANK];
+    hn_contiguous_strides(l->sym, vi->sizes, vi->rank, expected);
+    for (uint32_t d = 0; d < vi->rank; d++)
+        if (expected[d] != l->values[v].strides[d] && !hn_sym_is_value(l->sym, vi->sizes[d], 1)) return false;
+    return true;
+}
+
+hn_status lower_realize_contiguous(lower *l, hn_value v) {
+    lower_value *lv = &l->values[v];
+    if (!lv->buffer) {
+        HN_TRY(lower_realize(l, v));
+        if (is_contiguous(l, v)) return NULL;
+    } else if (is_contiguous(l, v)) {
+        return NULL;
+    }
+    const hn_value_info *vi = hn_graph_value(l->g, v);
+    hn_expr *strides;
+    HN_NEW(l->arena, strides, vi->rank);
+    hn_contiguous_strides(l->sym, vi->sizes, vi->rank, strides);
+    hn_buffer buffer = {.kind = HN_BUFFER_TEMP, .dtype = vi->dtype, .rank = vi->rank, .sizes = vi->sizes,
+                        .strides = strides, .extent = hn_sym_product(l->sym, vi->sizes, vi->rank)};
+    hn_buf copy;
+    HN_TRY(hn_program_add_buffer(l->p, buffer, &copy));
+    HN_TRY(lower_copy_loop(l, v, copy, l->zero, strides));
+    lv->buffer = copy; /* later readers may as well use it; an output in another layout is copied at the end */
+    lv->strides = strides;
+    lv->offset = l->zero;
+    return NULL;
+}

@@ -1,0 +1,78 @@
+/* internal.h: what the files of sched/ share. */
+#ifndef HN_SCHED_INTERNAL_H
+#define HN_SCHED_INTERNAL_H
+
+#include "base/map.h"
+#include "sched/sched.h"
+
+/* Limits of one group. Source: reference/inductor-behaviour.md 11.1.5; the dims bound keeps index expressions small. */
+enum { MAX_MEMBERS = 64, MAX_DIMS = 8 };
+
+/* A list of extents. */
+typedef struct dims {
+    uint32_t count;
+    hn_expr items[HN_MAX_RANK];
+} dims;
+
+/* A loop rewritten over the variables of its group: the group's outer dims, then its own inner ones. */
+typedef struct member {
+    hn_loop *loop;
+    uint32_t origin;
+    dims inner;   /* POINTWISE in a flat group: empty; REDUCE: its reduction dims */
+    uint32_t phase;
+} member;
+
+/* flat: pointwise loops of one space, no row decided; row: outer dims and inner ones; column: rows are vector lanes. */
+typedef enum group_form { GROUP_FLAT, GROUP_ROW, GROUP_COLUMN, GROUP_SINGLE } group_form;
+
+typedef struct group {
+    group_form form;
+    dims outer;
+    struct { member *items; uint32_t count, cap; } members;
+    hn_item item; /* of an extern or assert: not fusable */
+    bool is_loop;
+} group;
+
+typedef struct sched {
+    hn_program *p;
+    hn_sym *sym;
+    hn_arena *arena, *scratch;
+    const hn_sched_options *options;
+    struct { group *items; uint32_t count, cap; } groups; /* in execution order: a group reads only from itself and earlier ones */
+    uint32_t *writer_group; /* per buffer: 1 + newest group that writes it */
+    uint32_t *reader_group; /* per buffer: 1 + newest group that reads it */
+    uint32_t *readers;      /* per buffer: how many items read it */
+    uint32_t barrier;       /* loops may not join groups before this one: conditionals bracket them */
+    hn_schedule *out;
+} sched;
+
+/* dims.c */
+hn_expr dims_numel(sched *s, const dims *d);
+/* The common refinement of two lists with equal products: every dim of a and of b is a product of consecutive dims of
+ * `out`. False when there is none. */
+bool dims_refine(sched *s, const dims *a, const dims *b, dims *out);
+/* As dims_refine, but `a` may be longer: `out` refines b, `rest` is what is left of a. */
+bool dims_refine_prefix(sched *s, const dims *a, const dims *b, dims *out, dims *rest);
+/* Rewrites a loop over new dims (a refinement of its own, parallel then reduction); false when they do not line up. */
+bool loop_revar(sched *s, hn_loop *loop, const dims *to, uint32_t to_rank);
+dims loop_dims(sched *s, const hn_loop *loop);
+/* Drops dims of one iteration and merges neighbours that every index walks as one. */
+void loop_normalize(sched *s, hn_loop *loop);
+/* Whether every index of the loop walks the neighbours a (outer) and b (inner) as one dimension. */
+bool loop_merges(sched *s, const hn_loop *loop, hn_expr a, hn_expr b);
+/* Applies a substitution to every index expression of a loop. */
+void loop_subst(sched *s, hn_loop *loop, const hn_expr *from, const hn_expr *to, uint32_t count);
+
+/* split.c */
+/* Splits a long reduction with few results: `loop` becomes the first stage, `*out_second` (NULL: not split) the second. */
+hn_status loop_split(sched *s, hn_loop *loop, hn_loop **out_second) HN_MUST_USE;
+
+/* fuse.c */
+/* A reduction whose lanes should be rows: its loads are contiguous along the last parallel dim. */
+bool is_column_reduction(sched *s, const hn_loop *loop);
+hn_status sched_fuse(sched *s) HN_MUST_USE;
+
+/* plan.c */
+hn_status sched_plan(sched *s, group *g, hn_step *out) HN_MUST_USE;
+
+#endif

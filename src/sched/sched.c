@@ -1,0 +1,50 @@
+/* sched.c: the entry: count readers, fuse, plan each group. */
+#include "sched/sched.h"
+
+#include "sched/internal.h"
+
+static void count_loop_reads(sched *s, const hn_loop *loop) {
+    for (hn_sid k = 1; k < loop->body.count; k++) {
+        const hn_sop *op = &loop->body.items[k];
+        if (op->kind != HN_SOP_LOAD) continue;
+        bool seen = false;
+        for (hn_sid e = 1; e < k && !seen; e++)
+            seen = loop->body.items[e].kind == HN_SOP_LOAD && loop->body.items[e].buffer == op->buffer;
+        if (!seen) s->readers[op->buffer]++;
+    }
+    if (loop->kind == HN_LOOP_SCATTER) s->readers[loop->store.buffer]++;
+}
+
+static void count_item_reads(sched *s, const hn_item_info *item) {
+    if (item->cond) s->readers[item->cond]++;
+    for (uint32_t k = 0; item->kind == HN_ITEM_EXTERN && k < item->ext->operand_count; k++)
+        if (!item->ext->operands[k].written) s->readers[item->ext->operands[k].buffer]++;
+}
+
+static void count_readers(sched *s) {
+    for (uint32_t k = 0; k < s->groups.count; k++) {
+        const group *g = &s->groups.items[k];
+        if (!g->is_loop) count_item_reads(s, &s->p->items.items[g->item]);
+        for (uint32_t m = 0; m < g->members.count; m++) count_loop_reads(s, g->members.items[m].loop);
+    }
+}
+
+static hn_status plan_group(sched *s, group *g) {
+    hn_step step = {.item = g->item};
+    if (g->is_loop)
+        HN_TRY(sched_plan(s, g, &step));
+    else
+        step.kind = s->p->items.items[g->item].kind == HN_ITEM_EXTERN ? HN_STEP_EXTERN : HN_STEP_OTHER;
+    HN_PUSH(s->arena, &s->out->steps, step);
+    return NULL;
+}
+
+hn_status hn_schedule_program(hn_program *program, const hn_sched_options *options, hn_arena *arena, hn_arena *scratch,
+                              hn_schedule *out) {
+    *out = (hn_schedule){0};
+    sched s = {.p = program, .sym = program->sym, .arena = arena, .scratch = scratch, .options = options, .out = out};
+    HN_TRY(sched_fuse(&s));
+    count_readers(&s);
+    for (uint32_t k = 0; k < s.groups.count; k++) HN_TRY(plan_group(&s, &s.groups.items[k]));
+    return hn_sym_status(s.sym);
+}
