@@ -1,0 +1,75 @@
+/* internal.h: what the printers of codegen/c share. */
+#ifndef HN_CODEGEN_C_INTERNAL_H
+#define HN_CODEGEN_C_INTERNAL_H
+
+#include "codegen/c/c.h"
+
+enum { MAX_UNROLL = 8 };
+
+typedef struct printer {
+    const hn_program *p;
+    hn_sym *sym;
+    const hn_kernel *k;
+    uint32_t lanes;
+    hn_arena *arena, *scratch;
+    hn_strbuf out;
+    uint32_t indent;
+
+    /* arguments, in order of first use */
+    struct { hn_buf *items; uint32_t count, cap; } buffers;
+    struct { bool *items; uint32_t count, cap; } written;
+    struct { hn_expr *items; uint32_t count, cap; } sizes;
+    hn_status failed; /* first error */
+
+    /* the phase being printed */
+    const hn_kernel_phase *phase;
+    hn_expr lane;     /* the variable that runs over lanes; 0: none */
+    bool tail;        /* only n of the lanes count */
+    bool in_lane_loop; /* printing an index for lane k of a loop over lanes */
+    uint32_t copy;    /* which of the unrolled copies */
+    bool column;      /* results are per copy */
+    hn_expr tile;     /* of a tiled kernel: the outer variable that goes with the lanes; 0: none */
+    bool in_tile;     /* inside a whole square: strided loads come from its array */
+    uint8_t *live, *varying;
+    uint32_t *level;  /* innermost loop that a sop depends on: 0 none, d + 1 for inner variable d */
+} printer;
+
+/* print_index.c */
+void put_index(printer *pr, hn_expr e); /* a scalar C expression of type long long */
+bool uses_lane(printer *pr, hn_expr e); /* through the lane variable or a varying indirect index */
+/* How an address moves over lanes. */
+typedef enum lane_walk { WALK_FIXED, WALK_ONE, WALK_STRIDE, WALK_GATHER } lane_walk;
+lane_walk walk_of(printer *pr, hn_expr e, hn_expr *out_step);
+uint32_t size_argument(printer *pr, hn_expr symbol);
+uint32_t buffer_argument(printer *pr, hn_buf b, bool written); /* UINT32_MAX: a local buffer */
+void put_base(printer *pr, hn_buf b, bool written);          /* "b3" or "l0" */
+
+/* print_sop.c */
+char lane_class(hn_dtype d); /* f d i l m */
+const char *lane_type(hn_dtype d);
+void put_sop(printer *pr, hn_sid s);
+void put_store(printer *pr, const hn_kernel_store *store);
+void put_reduce_init(printer *pr, const hn_kernel_reduce *r, uint32_t copy);
+void put_reduce_step(printer *pr, const hn_kernel_reduce *r);
+void put_reduce_finish(printer *pr, const hn_kernel_reduce *r, uint32_t copies);
+uint32_t sop_cost(const hn_sop *op);
+
+/* print.c, for print_tile.c */
+hn_status analyse_phase(printer *pr) HN_MUST_USE;
+void put_level_range(printer *pr, uint32_t first, uint32_t last);
+void put_phase_effects(printer *pr);
+void open_block(printer *pr, const char *text);
+void close_block(printer *pr);
+
+/* print_tile.c */
+/* The variable to tile with the lanes when loads are strided; 0: the plain form does. */
+hn_expr tile_variable(printer *pr);
+hn_status put_tile_kernel(printer *pr) HN_MUST_USE;
+hn_expr tile_extent(printer *pr); /* parallel iterations */
+bool put_tile_load(printer *pr, hn_sid s, const hn_sop *op);
+
+void put_line(printer *pr, const char *fmt, ...) HN_PRINTF(2, 3); /* indent + text + newline */
+void put_begin(printer *pr); /* indent only */
+void fail_with(printer *pr, hn_status status);
+
+#endif

@@ -1,0 +1,538 @@
+/* print.c: a kernel as one C function: arguments, rows, phases, loops over lanes. */
+#include "codegen/c/internal.h"
+
+#include "base/checked.h"
+#include "codegen/c/mathlib.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+/* A flat kernel's parallel iteration covers this many elements. */
+enum { FLAT_BLOCK = 1024 };
+
+/* Work below this many elements times cost is not worth waking a thread (about 20 us). Source: performance.md 2.4. */
+enum { GRAIN_WORK = 40000 };
+
+void put_begin(printer *pr) {
+    for (uint32_t k = 0; k < pr->indent; k++) hn_strbuf_puts(&pr->out, "  ");
+}
+
+void put_line(printer *pr, const char *fmt, ...) {
+    put_begin(pr);
+    va_list args;
+    va_start(args, fmt);
+    hn_strbuf_vprintf(&pr->out, fmt, args);
+    va_end(args);
+    hn_strbuf_putc(&pr->out, '\n');
+}
+
+void open_block(printer *pr, const char *text) {
+    put_line(pr, "%s{", text);
+    pr->indent++;
+}
+
+void close_block(printer *pr) {
+    pr->indent--;
+    put_line(pr, "}");
+}
+
+static hn_expr extent_of(printer *pr, hn_expr var) { return hn_sym_symbol_extent(pr->sym, var); }
+
+static int64_t known(printer *pr, hn_expr e) {
+    int64_t value;
+    return hn_sym_is_int(pr->sym, e, &value) ? value : -1;
+}
+
+/* --- which sops are needed, where they change --- */
+
+static void mark_live(printer *pr, hn_sid s) {
+    if (!s || pr->live[s]) return;
+    pr->live[s] = 1;
+    for (uint32_t a = 0; a < 3; a++) mark_live(pr, pr->phase->body.items[s].args[a]);
+}
+
+/* The op that binds each indirect symbol in a live index is live too. */
+static void mark_index(printer *pr, hn_expr e) {
+    const hn_body *body = &pr->phase->body;
+    for (hn_sid s = 1; s < body->count; s++)
+        if (body->items[s].kind == HN_SOP_INDIRECT && e && hn_sym_uses(pr->sym, e, body->items[s].index)) mark_live(pr, s);
+}
+
+static uint32_t index_level(printer *pr, hn_expr e) {
+    uint32_t level = 0;
+    if (!e) return 0;
+    for (uint32_t d = 0; d < pr->phase->rank; d++)
+        if (hn_sym_uses(pr->sym, e, pr->phase->vars[d])) level = d + 1;
+    const hn_body *body = &pr->phase->body;
+    for (hn_sid s = 1; s < body->count; s++)
+        if (body->items[s].kind == HN_SOP_INDIRECT && pr->level[s] > level && hn_sym_uses(pr->sym, e, body->items[s].index))
+            level = pr->level[s];
+    return level;
+}
+
+hn_status analyse_phase(printer *pr) {
+    const hn_kernel_phase *phase = pr->phase;
+    uint32_t count = phase->body.count ? phase->body.count : 1;
+    HN_NEW(pr->scratch, pr->live, count);
+    HN_NEW(pr->scratch, pr->varying, count);
+    HN_NEW(pr->scratch, pr->level, count);
+    for (uint32_t k = 0; k < phase->stores.count; k++) {
+        mark_live(pr, phase->stores.items[k].value);
+        mark_index(pr, phase->stores.items[k].index);
+    }
+    for (uint32_t k = 0; k < phase->reduces.count; k++) mark_live(pr, phase->reduces.items[k].value);
+    for (hn_sid s = phase->body.count; s-- > 1;)
+        if (pr->live[s] && phase->body.items[s].kind != HN_SOP_INDIRECT) mark_index(pr, phase->body.items[s].index);
+    for (hn_sid s = 1; s < phase->body.count; s++) {
+        const hn_sop *op = &phase->body.items[s];
+        for (uint32_t a = 0; a < 3; a++) {
+            if (pr->level[op->args[a]] > pr->level[s]) pr->level[s] = pr->level[op->args[a]];
+            pr->varying[s] |= pr->varying[op->args[a]];
+        }
+        if (op->kind == HN_SOP_RESULT && pr->column) pr->varying[s] = 1; /* each lane is a row with a result of its own */
+        if (op->kind == HN_SOP_INDIRECT || !op->index) continue;
+        uint32_t level = index_level(pr, op->index);
+        if (level > pr->level[s]) pr->level[s] = level;
+        pr->varying[s] |= uses_lane(pr, op->index);
+    }
+    return NULL;
+}
+
+static uint32_t phase_cost(const hn_kernel_phase *phase) {
+    uint32_t cost = 0;
+    for (hn_sid s = 1; s < phase->body.count; s++) cost += sop_cost(&phase->body.items[s]);
+    return cost + phase->stores.count + phase->reduces.count;
+}
+
+/* --- bodies --- */
+
+/* The ops of one loop level; `first`: from which level on. */
+void put_level_range(printer *pr, uint32_t first, uint32_t last) {
+    const hn_kernel_phase *phase = pr->phase;
+    for (hn_sid s = 1; s < phase->body.count; s++) {
+        if (!pr->live[s] || pr->level[s] < first || pr->level[s] > last) continue;
+        if (phase->scan && phase->body.items[s].kind == HN_SOP_RESULT) continue;
+        put_sop(pr, s);
+    }
+}
+
+void put_phase_effects(printer *pr) {
+    const hn_kernel_phase *phase = pr->phase;
+    for (uint32_t k = 0; k < phase->reduces.count; k++) put_reduce_step(pr, &phase->reduces.items[k]);
+    for (hn_sid s = 1; s < phase->body.count && phase->scan; s++)
+        if (pr->live[s] && phase->body.items[s].kind == HN_SOP_RESULT) put_sop(pr, s);
+    for (uint32_t k = 0; k < phase->stores.count; k++) put_store(pr, &phase->stores.items[k]);
+}
+
+/* One vector of the innermost loop, in a block of its own. */
+static void put_vector(printer *pr, const char *head, uint32_t first_level, uint32_t copy, bool tail) {
+    pr->copy = copy;
+    pr->tail = tail;
+    open_block(pr, "");
+    put_line(pr, "%s", head);
+    if (tail && pr->phase->reduces.count && !pr->column) put_line(pr, "const vi live = lanes_below(n);");
+    put_level_range(pr, first_level, pr->phase->rank);
+    put_phase_effects(pr);
+    close_block(pr);
+    pr->tail = false;
+    pr->copy = 0;
+}
+
+/* for (var...) loops of the inner dims [from, to); ops of each level go in as soon as their variables are known. */
+static void open_loops(printer *pr, uint32_t from, uint32_t to, bool with_levels) {
+    for (uint32_t d = from; d < to; d++) {
+        uint32_t ordinal = hn_sym_index_ordinal(pr->sym, pr->phase->vars[d]);
+        put_begin(pr);
+        hn_strbuf_printf(&pr->out, "for (ll i%u = 0, e = ", ordinal);
+        put_index(pr, extent_of(pr, pr->phase->vars[d]));
+        hn_strbuf_printf(&pr->out, "; i%u < e; i%u++) {\n", ordinal, ordinal);
+        pr->indent++;
+        if (with_levels) put_level_range(pr, d + 1, d + 1);
+    }
+}
+
+/* The lane loop over [lo, hi): unrolled, single vectors, then a tail. `lo` and `hi` are C expressions. */
+static void put_lane_loop(printer *pr, const char *lo, uint32_t unroll, uint32_t first_level, int64_t known_extent) {
+    uint32_t step = pr->lanes * unroll;
+    if (known_extent == 0) known_extent = -1; /* the body is printed all the same: it names the buffers */
+    bool whole = known_extent >= 0 && known_extent % pr->lanes == 0;
+    put_line(pr, "ll at = %s;", lo);
+    if (unroll > 1 && !(known_extent >= 0 && known_extent < step)) {
+        put_line(pr, "for (; at + %u <= hi; at += %u) {", step, step);
+        pr->indent++;
+        for (uint32_t u = 0; u < unroll; u++) {
+            char head[48];
+            snprintf(head, sizeof head, "const ll j = at + %u; (void)j;", u * pr->lanes);
+            put_vector(pr, head, first_level, u, false);
+        }
+        close_block(pr);
+    }
+    if (!(known_extent >= 0 && (known_extent < pr->lanes || (unroll > 1 && known_extent % step == 0)))) {
+        put_line(pr, "for (; at + VF <= hi; at += VF) {");
+        pr->indent++;
+        put_vector(pr, "const ll j = at; (void)j;", first_level, 0, false);
+        close_block(pr);
+    }
+    if (whole) return;
+    put_line(pr, "if (at < hi) {");
+    pr->indent++;
+    put_vector(pr, "const ll j = at, n = hi - at; (void)j; (void)n;", first_level, 0, true);
+    close_block(pr);
+}
+
+static uint32_t choose_unroll(printer *pr, int64_t known_extent) {
+    uint32_t cost = phase_cost(pr->phase);
+    if (!pr->phase->reduces.count) return 1;
+    uint32_t unroll = cost <= 8 ? 4 : cost <= 24 ? 2 : 1;
+    while (unroll > 1 && known_extent >= 0 && known_extent < (int64_t)(pr->lanes * unroll)) unroll /= 2;
+    return unroll;
+}
+
+/* What was hoisted out of loops may load: it must not run when a loop has no iteration. Returns whether a block was opened. */
+static bool open_if_any(printer *pr) {
+    bool any = false;
+    for (uint32_t d = 0; d < pr->phase->rank; d++) {
+        int64_t lo, hi;
+        hn_expr extent = extent_of(pr, pr->phase->vars[d]);
+        hn_sym_range(pr->sym, extent, &lo, &hi);
+        if (lo > 0) continue;
+        if (!any) put_begin(pr);
+        hn_strbuf_puts(&pr->out, any ? " && " : "if (");
+        put_index(pr, extent);
+        hn_strbuf_puts(&pr->out, " > 0");
+        any = true;
+    }
+    if (!any) return false;
+    hn_strbuf_puts(&pr->out, ") {\n");
+    pr->indent++;
+    return true;
+}
+
+/* A phase whose lanes run along its last inner dim (or that has none). */
+static hn_status put_phase_inner(printer *pr, const hn_kernel_phase *phase) {
+    pr->phase = phase;
+    pr->lane = phase->rank ? phase->vars[phase->rank - 1] : 0;
+    HN_TRY(analyse_phase(pr));
+    for (uint32_t k = 0; k < phase->reduces.count; k++)
+        put_line(pr, "%s r%u;", phase->reduces.items[k].op == HN_OP_ARGMAX || phase->reduces.items[k].op == HN_OP_ARGMIN ? "vl" : lane_type(phase->reduces.items[k].dtype), phase->reduces.items[k].slot);
+    open_block(pr, "");
+    uint32_t unroll = 1;
+    if (phase->rank == 0) {
+        put_level_range(pr, 0, 0);
+        put_phase_effects(pr);
+    } else {
+        int64_t extent = known(pr, extent_of(pr, pr->lane));
+        unroll = choose_unroll(pr, extent);
+        for (uint32_t k = 0; k < phase->reduces.count; k++)
+            for (uint32_t u = 0; u < unroll; u++) put_reduce_init(pr, &phase->reduces.items[k], u);
+        bool guarded = open_if_any(pr);
+        put_level_range(pr, 0, 0);
+        open_loops(pr, 0, phase->rank - 1, true);
+        put_begin(pr);
+        hn_strbuf_puts(&pr->out, "const ll hi = ");
+        put_index(pr, extent_of(pr, pr->lane));
+        hn_strbuf_puts(&pr->out, ";\n");
+        put_lane_loop(pr, "0", unroll, phase->rank, extent);
+        for (uint32_t d = 0; d + 1 < phase->rank; d++) close_block(pr);
+        if (guarded) close_block(pr);
+    }
+    for (uint32_t k = 0; k < phase->reduces.count; k++) put_reduce_finish(pr, &phase->reduces.items[k], unroll);
+    close_block(pr);
+    return NULL;
+}
+
+/* The only phase of a flat kernel: the lane loop covers this call's part of the range. */
+static hn_status put_phase_flat(printer *pr, const hn_kernel_phase *phase) {
+    pr->phase = phase;
+    pr->lane = phase->vars[0];
+    HN_TRY(analyse_phase(pr));
+    put_level_range(pr, 0, 0);
+    put_begin(pr);
+    hn_strbuf_puts(&pr->out, "const ll hi = imin(");
+    put_index(pr, extent_of(pr, pr->lane));
+    hn_strbuf_printf(&pr->out, ", end * %d);\n", FLAT_BLOCK);
+    int64_t extent = known(pr, extent_of(pr, pr->lane));
+    char lo[48];
+    snprintf(lo, sizeof lo, "begin * %d", FLAT_BLOCK);
+    put_lane_loop(pr, lo, 1, 1, extent >= 0 && extent % pr->lanes == 0 ? FLAT_BLOCK : -1);
+    return NULL;
+}
+
+/* A long sum of floats is taken in blocks, so that its error grows with the square root of blocks and block length instead
+ * of with the length: what eager PyTorch's cascade does. */
+enum { SUM_BLOCK = 32 };
+
+static bool sums_in_blocks(printer *pr, const hn_kernel_reduce *r) {
+    char c = lane_class(r->dtype);
+    return r->op == HN_OP_SUM && (c == 'f' || c == 'd') && pr->phase->rank > 0;
+}
+
+static bool has_blocks(printer *pr) {
+    if (!pr->phase->rank || pr->phase->scan) return false;
+    int64_t extent = known(pr, extent_of(pr, pr->phase->vars[pr->phase->rank - 1]));
+    bool any = false;
+    for (uint32_t k = 0; k < pr->phase->reduces.count; k++) any |= sums_in_blocks(pr, &pr->phase->reduces.items[k]);
+    return any && !(extent >= 0 && extent <= 2 * SUM_BLOCK);
+}
+
+/* The innermost loop of a column phase in blocks: each starts its sums at 0. */
+static void open_blocks(printer *pr, uint32_t copies) {
+    uint32_t ordinal = hn_sym_index_ordinal(pr->sym, pr->phase->vars[pr->phase->rank - 1]);
+    put_begin(pr);
+    hn_strbuf_printf(&pr->out, "for (ll q = 0, e = ");
+    put_index(pr, extent_of(pr, pr->phase->vars[pr->phase->rank - 1]));
+    hn_strbuf_printf(&pr->out, "; q < e; q += %d) {\n", SUM_BLOCK);
+    pr->indent++;
+    for (uint32_t k = 0; k < pr->phase->reduces.count; k++)
+        for (uint32_t u = 0; u < copies && sums_in_blocks(pr, &pr->phase->reduces.items[k]); u++)
+            put_reduce_init(pr, &pr->phase->reduces.items[k], u);
+    put_line(pr, "for (ll i%u = q, h = imin(q + %d, e); i%u < h; i%u++) {", ordinal, SUM_BLOCK, ordinal, ordinal);
+    pr->indent++;
+}
+
+static void close_blocks(printer *pr, uint32_t copies) {
+    close_block(pr);
+    for (uint32_t k = 0; k < pr->phase->reduces.count; k++)
+        for (uint32_t u = 0; u < copies && sums_in_blocks(pr, &pr->phase->reduces.items[k]); u++)
+            put_line(pr, "w%u_%u += a%u_%u;", pr->phase->reduces.items[k].slot, u, pr->phase->reduces.items[k].slot, u);
+    close_block(pr);
+}
+
+/* A phase whose lanes are rows: `copies` vectors of rows side by side. */
+static hn_status put_phase_column(printer *pr, const hn_kernel_phase *phase, uint32_t copies, bool tail) {
+    pr->phase = phase;
+    HN_TRY(analyse_phase(pr));
+    for (uint32_t k = 0; k < phase->reduces.count && !phase->scan; k++)
+        for (uint32_t u = 0; u < copies; u++) {
+            const hn_kernel_reduce *r = &phase->reduces.items[k];
+            bool position = r->op == HN_OP_ARGMAX || r->op == HN_OP_ARGMIN;
+            put_line(pr, "%s r%u_%u;", position ? "vl" : lane_type(r->dtype), r->slot, u);
+        }
+    open_block(pr, "");
+    bool blocks = has_blocks(pr);
+    for (uint32_t k = 0; k < phase->reduces.count; k++) {
+        const hn_kernel_reduce *r = &phase->reduces.items[k];
+        for (uint32_t u = 0; u < copies; u++) {
+            if (blocks && sums_in_blocks(pr, r))
+                put_line(pr, "%s w%u_%u = sp_%c(0);", lane_type(r->dtype), r->slot, u, lane_class(r->dtype));
+            else
+                put_reduce_init(pr, r, u);
+        }
+    }
+    open_loops(pr, 0, phase->rank - (blocks ? 1 : 0), false);
+    if (blocks) open_blocks(pr, copies);
+    for (uint32_t u = 0; u < copies; u++) {
+        char head[128];
+        if (tail)
+            snprintf(head, sizeof head, "const ll j = jb + %u, n = imax(0, imin(VF, je - j)); (void)n;", u * pr->lanes);
+        else
+            snprintf(head, sizeof head, "const ll j = jb + %u; (void)j;", u * pr->lanes);
+        put_vector(pr, head, 0, u, tail);
+    }
+    if (blocks) close_blocks(pr, copies);
+    for (uint32_t d = 0; d + (blocks ? 1 : 0) < phase->rank; d++) close_block(pr);
+    for (uint32_t k = 0; k < phase->reduces.count && blocks; k++)
+        for (uint32_t u = 0; u < copies && sums_in_blocks(pr, &phase->reduces.items[k]); u++)
+            put_line(pr, "const %s a%u_%u = w%u_%u;", lane_type(phase->reduces.items[k].dtype), phase->reduces.items[k].slot, u,
+                     phase->reduces.items[k].slot, u);
+    for (uint32_t k = 0; k < phase->reduces.count && !phase->scan; k++) put_reduce_finish(pr, &phase->reduces.items[k], copies);
+    close_block(pr);
+    return NULL;
+}
+
+/* --- the function --- */
+
+/* Outer variables from the row number; the last `skip` are handled by the caller. */
+static void put_rows(printer *pr, const char *row, uint32_t count) {
+    if (count == 0) return;
+    if (count > 1) put_line(pr, "ll o = %s;", row);
+    for (uint32_t d = count; d-- > 0;) {
+        uint32_t ordinal = hn_sym_index_ordinal(pr->sym, pr->k->vars[d]);
+        if (d == 0) {
+            put_line(pr, "const ll i%u = %s;", ordinal, count > 1 ? "o" : row);
+            break;
+        }
+        put_begin(pr);
+        hn_strbuf_printf(&pr->out, "const ll i%u = o %% ", ordinal);
+        put_index(pr, extent_of(pr, pr->k->vars[d]));
+        hn_strbuf_puts(&pr->out, "; o /= ");
+        put_index(pr, extent_of(pr, pr->k->vars[d]));
+        hn_strbuf_puts(&pr->out, ";\n");
+    }
+}
+
+static uint32_t column_copies(printer *pr) {
+    for (uint32_t f = 0; f < pr->k->phases.count; f++)
+        if (pr->k->phases.items[f].scan) return 1;
+    hn_expr last = pr->k->rank ? extent_of(pr, pr->k->vars[pr->k->rank - 1]) : 0;
+    int64_t extent = last ? hn_sym_hint(pr->sym, last, 1024) : 1;
+    uint32_t cost = 0;
+    for (uint32_t f = 0; f < pr->k->phases.count; f++) cost += phase_cost(&pr->k->phases.items[f]);
+    uint32_t copies = cost <= 4 ? MAX_UNROLL : cost <= 24 ? 4 : 2;
+    while (copies > 1 && extent < (int64_t)(pr->lanes * copies)) copies /= 2;
+    return copies;
+}
+
+static hn_status put_column_kernel(printer *pr) {
+    const hn_kernel *k = pr->k;
+    uint32_t copies = column_copies(pr), width = copies * pr->lanes;
+    pr->column = true;
+    pr->lane = k->rank ? k->vars[k->rank - 1] : 0;
+    open_block(pr, "for (ll row = begin; row < end; row++) ");
+    put_begin(pr);
+    hn_strbuf_puts(&pr->out, "const ll je = ");
+    put_index(pr, k->rank ? extent_of(pr, pr->lane) : hn_sym_int(pr->sym, 1));
+    hn_strbuf_printf(&pr->out, ", strips = (je + %u) / %u, jb = row %% strips * %u, outer = row / strips; (void)outer;\n", width - 1,
+                     width, width);
+    if (k->rank > 1) put_rows(pr, "outer", k->rank - 1);
+    int64_t extent = k->rank ? known(pr, extent_of(pr, pr->lane)) : 1;
+    bool whole = extent >= 0 && extent % width == 0;
+    char condition[48] = "";
+    if (!whole) snprintf(condition, sizeof condition, "if (jb + %u <= je) ", width);
+    open_block(pr, condition);
+    for (uint32_t f = 0; f < k->phases.count; f++) HN_TRY(put_phase_column(pr, &k->phases.items[f], copies, false));
+    close_block(pr);
+    if (!whole) {
+        open_block(pr, "else ");
+        for (uint32_t f = 0; f < k->phases.count; f++) HN_TRY(put_phase_column(pr, &k->phases.items[f], copies, true));
+        close_block(pr);
+    }
+    close_block(pr);
+    return NULL;
+}
+
+static hn_status put_row_kernel(printer *pr) {
+    open_block(pr, "for (ll row = begin; row < end; row++) ");
+    if (pr->k->rank == 0) put_line(pr, "(void)row;");
+    put_rows(pr, "row", pr->k->rank);
+    for (uint32_t f = 0; f < pr->k->phases.count; f++) HN_TRY(put_phase_inner(pr, &pr->k->phases.items[f]));
+    close_block(pr);
+    return NULL;
+}
+
+/* --- the record --- */
+
+static hn_expr rows_of(printer *pr, uint32_t count) {
+    hn_expr rows = hn_sym_int(pr->sym, 1);
+    for (uint32_t d = 0; d < count; d++) rows = hn_sym_mul(pr->sym, rows, extent_of(pr, pr->k->vars[d]));
+    return rows;
+}
+
+static void set_extent(printer *pr, hn_c_kernel *out) {
+    const hn_kernel *k = pr->k;
+    hn_sym *sym = pr->sym;
+    int64_t per_row = 0;
+    for (uint32_t f = 0; f < k->phases.count; f++) {
+        int64_t elems = 1;
+        for (uint32_t d = 0; d < k->phases.items[f].rank; d++) elems *= hn_sym_hint(sym, extent_of(pr, k->phases.items[f].vars[d]), 1024);
+        per_row += elems * phase_cost(&k->phases.items[f]);
+    }
+    out->extent = pr->tile ? tile_extent(pr) : rows_of(pr, k->rank);
+    if (pr->tile) per_row *= 64;
+    if (k->mode == HN_VECTOR_FLAT) {
+        hn_expr n = extent_of(pr, k->phases.items[0].vars[0]);
+        out->extent = hn_sym_ceildiv(sym, n, hn_sym_int(sym, FLAT_BLOCK));
+        per_row = (int64_t)FLAT_BLOCK * phase_cost(&k->phases.items[0]);
+    } else if (k->mode == HN_VECTOR_OUTER) {
+        uint32_t width = column_copies(pr) * pr->lanes;
+        hn_expr last = k->rank ? extent_of(pr, k->vars[k->rank - 1]) : hn_sym_int(sym, 1);
+        hn_expr strips = hn_sym_ceildiv(sym, last, hn_sym_int(sym, width));
+        out->extent = hn_sym_mul(sym, k->rank ? rows_of(pr, k->rank - 1) : hn_sym_int(sym, 1), strips);
+        per_row *= width;
+    }
+    if (k->serial) per_row = 0;
+    out->grain = per_row <= 0 ? INT64_MAX : per_row >= GRAIN_WORK ? 1 : GRAIN_WORK / per_row;
+}
+
+/* Local buffers one after the other in the scratch memory; declares l0, l1... */
+static void put_locals(printer *pr, hn_c_kernel *out) {
+    int64_t offset = 0;
+    for (uint32_t k = 0; k < pr->k->locals.count; k++) {
+        const hn_local *local = &pr->k->locals.items[k];
+        const hn_dtype_info *info = hn_dtype_facts(pr->p->buffers.items[local->buffer].dtype);
+        int64_t elems = known(pr, local->extent_elems);
+        put_line(pr, "%s *l%u = (%s *)((char *)scratch + %lld);", info->c_type, k, info->c_type, (long long)offset);
+        /* whole vectors may be stored past the row's end only inside this padding */
+        offset += (int64_t)hn_align_up((size_t)(elems * info->size_bytes), 64) + 64;
+    }
+    if (offset) out->scratch_bytes = hn_sym_int(pr->sym, offset);
+}
+
+static hn_status print_function(printer *pr, hn_c_kernel *out) {
+    hn_strbuf body;
+    hn_strbuf_init(&pr->out);
+    pr->indent = 1;
+    hn_status status;
+    if (pr->k->mode == HN_VECTOR_OUTER)
+        status = put_column_kernel(pr);
+    else if (pr->k->mode == HN_VECTOR_FLAT)
+        status = put_phase_flat(pr, &pr->k->phases.items[0]);
+    else if (pr->tile)
+        status = put_tile_kernel(pr);
+    else
+        status = put_row_kernel(pr);
+    body = pr->out;
+    hn_strbuf_init(&pr->out);
+    if (!status) status = pr->failed;
+    if (!status) {
+        hn_strbuf_puts(&pr->out, "int KERNEL(void *const *B, const ll *S, ll begin, ll end, void *scratch) {\n  int err = 0;\n");
+        for (uint32_t k = 0; k < pr->buffers.count; k++) {
+            hn_dtype d = pr->p->buffers.items[pr->buffers.items[k]].dtype;
+            const char *type = d == HN_DTYPE_I64 ? "ll" : hn_dtype_facts(d)->c_type;
+            put_line(pr, "%s%s *b%u = B[%u];", pr->written.items[k] ? "" : "const ", type, k, k);
+        }
+        for (uint32_t k = 0; k < pr->sizes.count; k++) put_line(pr, "const ll n%u = S[%u];", k, k);
+        put_line(pr, "(void)S; (void)scratch;");
+        put_locals(pr, out);
+        hn_strbuf_append(&pr->out, body.ptr, body.len);
+        hn_strbuf_puts(&pr->out, "  return err;\n}\n");
+        status = hn_strbuf_status(&pr->out);
+    }
+    hn_strbuf_deinit(&body);
+    return status;
+}
+
+static hn_status finish(printer *pr, hn_c_kernel *out) {
+    char hex[HN_DIGEST_HEX_BYTES];
+    char *text = hn_arena_strndup(pr->arena, pr->out.ptr, pr->out.len);
+    if (!text) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory while printing a kernel");
+    out->text = (hn_str){text, pr->out.len};
+    out->digest = hn_digest_of(text, pr->out.len);
+    hn_digest_hex(&out->digest, hex);
+    snprintf(out->name, sizeof out->name, "k_%.16s", hex);
+    out->buffers = pr->buffers.items;
+    out->written = pr->written.items;
+    out->buffer_count = pr->buffers.count;
+    out->sizes = pr->sizes.items;
+    out->size_count = pr->sizes.count;
+    return NULL;
+}
+
+hn_status hn_c_print(const hn_program *program, const hn_kernel *kernel, const hn_c_target *target, hn_arena *arena,
+                     hn_arena *scratch, hn_c_kernel *out) {
+    printer pr = {.p = program, .sym = program->sym, .k = kernel, .lanes = target->vector_bytes / 4, .arena = arena,
+                  .scratch = scratch};
+    *out = (hn_c_kernel){0};
+    pr.tile = tile_variable(&pr);
+    set_extent(&pr, out);
+    hn_status status = print_function(&pr, out);
+    if (!status) status = finish(&pr, out);
+    hn_strbuf_deinit(&pr.out);
+    return status;
+}
+
+hn_status hn_c_unit(const hn_c_kernel *const *kernels, uint32_t count, const hn_c_target *target, hn_strbuf *out) {
+    hn_strbuf text;
+    hn_strbuf_init(&text);
+    for (uint32_t k = 0; k < count; k++) {
+        const char *at = strstr(kernels[k]->text.ptr, "KERNEL");
+        hn_strbuf_append(&text, kernels[k]->text.ptr, (size_t)(at - kernels[k]->text.ptr));
+        hn_strbuf_puts(&text, kernels[k]->name);
+        hn_strbuf_puts(&text, at + strlen("KERNEL"));
+    }
+    hn_c_prelude(hn_strbuf_str(&text), target->vector_bytes / 4, out);
+    hn_strbuf_append(out, text.ptr ? text.ptr : "", text.len);
+    hn_status status = hn_strbuf_status(&text);
+    hn_strbuf_deinit(&text);
+    return status ? status : hn_strbuf_status(out);
+}

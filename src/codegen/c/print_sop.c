@@ -1,0 +1,411 @@
+/* print_sop.c: scalar ops, loads, stores and reductions as vector statements. A value is always a vector;
+ * one that is the same in every lane is a splat. */
+#include "codegen/c/internal.h"
+
+#include "base/compiler.h"
+
+#include <math.h>
+#include <string.h>
+
+typedef struct c_op {
+    const char *f32, *f64, *ints, *mask;
+    uint32_t cost;
+} c_op;
+
+static const c_op c_ops[HN_OP_COUNT] = {
+#define C_OP(name, f32, f64, ints, mask, cost) [HN_OP_##name] = {f32, f64, ints, mask, cost},
+#include "codegen/c/ops.def"
+#undef C_OP
+};
+
+char lane_class(hn_dtype d) {
+    switch (d) {
+    case HN_DTYPE_F64: return 'd';
+    case HN_DTYPE_F32: case HN_DTYPE_F16: case HN_DTYPE_BF16: return 'f';
+    case HN_DTYPE_I64: return 'l';
+    case HN_DTYPE_BOOL: return 'm';
+    default: return 'i';
+    }
+}
+
+const char *lane_type(hn_dtype d) {
+    switch (lane_class(d)) {
+    case 'd': return "vd";
+    case 'f': return "vf";
+    case 'l': return "vl";
+    default: return "vi";
+    }
+}
+
+uint32_t sop_cost(const hn_sop *op) {
+    switch (op->kind) {
+    case HN_SOP_ELEM: return c_ops[op->op].cost;
+    case HN_SOP_LOAD: return 1;
+    case HN_SOP_RANDOM: return 200;
+    case HN_SOP_CAST: return 1;
+    case HN_SOP_INDIRECT: return 4;
+    default: return 0;
+    }
+}
+
+static bool has_position(hn_op op) {
+    return op == HN_OP_ARGMAX || op == HN_OP_ARGMIN || op == HN_OP_CUMMAX || op == HN_OP_CUMMIN;
+}
+
+static const hn_sop *sop(const printer *pr, hn_sid s) { return &pr->phase->body.items[s]; }
+
+static void put_const(printer *pr, const hn_sop *op) {
+    char c = lane_class(op->dtype);
+    hn_strbuf *out = &pr->out;
+    if (c != 'f' && c != 'd') {
+        if (c == 'm')
+            hn_strbuf_printf(out, "sp_i(%d)", op->imm.i ? -1 : 0);
+        else if (op->imm.i == INT64_MIN)
+            hn_strbuf_puts(out, "sp_l(-9223372036854775807LL - 1)");
+        else
+            hn_strbuf_printf(out, "sp_%c(%lld%s)", c, (long long)op->imm.i, c == 'l' ? "LL" : "");
+        return;
+    }
+    const char *suffix = c == 'f' ? "f" : "";
+    if (isnan(op->imm.f))
+        hn_strbuf_printf(out, "sp_%c(__builtin_nan%s(\"\"))", c, suffix);
+    else if (isinf(op->imm.f) || (c == 'f' && isinf((float)op->imm.f)))
+        hn_strbuf_printf(out, "sp_%c(%s__builtin_inf%s())", c, op->imm.f < 0 ? "-" : "", suffix);
+    else if (c == 'f')
+        hn_strbuf_printf(out, "sp_f(%af)", (double)(float)op->imm.f); /* hexadecimal: exact, and always a float constant */
+    else
+        hn_strbuf_printf(out, "sp_d(%a)", op->imm.f);
+}
+
+static void put_template(printer *pr, const char *text, char letter, const hn_sop *op) {
+    for (const char *c = text; *c; c++) {
+        if (*c == '#')
+            hn_strbuf_putc(&pr->out, letter);
+        else if (*c == '$')
+            hn_strbuf_printf(&pr->out, "s%u", op->args[*++c - '0']);
+        else
+            hn_strbuf_putc(&pr->out, *c);
+    }
+}
+
+/* Narrow ints are computed in 32 bits and cut to their width. */
+static const char *wrap_of(hn_dtype d) {
+    return d == HN_DTYPE_I16 ? "wrap_i16(" : d == HN_DTYPE_I8 ? "wrap_i8(" : d == HN_DTYPE_U8 ? "wrap_u8(" : NULL;
+}
+
+static void put_elem(printer *pr, const hn_sop *op) {
+    const c_op *row = &c_ops[op->op];
+    bool select = op->op == HN_OP_WHERE;
+    hn_dtype operand = sop(pr, op->args[select ? 1 : 0])->dtype;
+    char letter = lane_class(operand);
+    const char *text = letter == 'f' ? row->f32 : letter == 'd' ? row->f64 : letter == 'm' ? row->mask : row->ints;
+    if (!text) {
+        fail_with(pr, HN_ERROR(HN_UNSUPPORTED, "op '%s' has no C form for dtype %s", hn_op_facts(op->op)->name,
+                               hn_dtype_facts(operand)->name));
+        return;
+    }
+    const char *wrap = op->dtype == HN_DTYPE_BOOL ? NULL : wrap_of(op->dtype);
+    bool cast_mask = op->dtype == HN_DTYPE_BOOL && letter != 'm';
+    if (wrap) hn_strbuf_puts(&pr->out, wrap);
+    if (cast_mask) hn_strbuf_puts(&pr->out, "(vi)");
+    put_template(pr, text, letter, op);
+    if (wrap) hn_strbuf_putc(&pr->out, ')');
+}
+
+static void put_cast(printer *pr, const hn_sop *op) {
+    char from = lane_class(sop(pr, op->args[0])->dtype), to = lane_class(op->dtype);
+    const char *wrap = wrap_of(op->dtype);
+    if (op->dtype == HN_DTYPE_F16) wrap = "round_f16(";
+    if (op->dtype == HN_DTYPE_BF16) wrap = "round_bf16(";
+    if (wrap) hn_strbuf_puts(&pr->out, wrap);
+    if (from == to)
+        hn_strbuf_printf(&pr->out, "s%u", op->args[0]);
+    else
+        hn_strbuf_printf(&pr->out, "%c_%c(s%u)", from, to, op->args[0]);
+    if (wrap) hn_strbuf_putc(&pr->out, ')');
+}
+
+static void put_index_value(printer *pr, hn_expr e) {
+    hn_expr step;
+    lane_walk walk = walk_of(pr, e, &step);
+    if (walk == WALK_GATHER) {
+        hn_strbuf_puts(&pr->out, "({ vl o; for (int k = 0; k < VF; k++) o[k] = ");
+        pr->in_lane_loop = true;
+        put_index(pr, e);
+        pr->in_lane_loop = false;
+        hn_strbuf_puts(&pr->out, "; o; })");
+        return;
+    }
+    hn_strbuf_puts(&pr->out, "(sp_l(");
+    put_index(pr, e);
+    hn_strbuf_puts(&pr->out, ")");
+    if (walk != WALK_FIXED) hn_strbuf_puts(&pr->out, " + IOTA_L");
+    if (walk == WALK_STRIDE) {
+        hn_strbuf_puts(&pr->out, " * sp_l(");
+        put_index(pr, step);
+        hn_strbuf_puts(&pr->out, ")");
+    }
+    hn_strbuf_puts(&pr->out, ")");
+}
+
+/* "vl o; ..." the offsets of a gather, as a statement expression argument. */
+static void put_offsets(printer *pr, hn_expr e) {
+    hn_strbuf_puts(&pr->out, "({ vl o; for (int k = 0; k < VF; k++) o[k] = ");
+    pr->in_lane_loop = true;
+    put_index(pr, e);
+    pr->in_lane_loop = false;
+    hn_strbuf_puts(&pr->out, "; o; })");
+}
+
+static void put_load(printer *pr, hn_sid s, const hn_sop *op) {
+    if (put_tile_load(pr, s, op)) return;
+    static const char *const names[4][2] = {{"lp", "lp"}, {"ld", "ldn"}, {"lds", "ldsn"}, {"ldg", "ldgn"}};
+    hn_expr step;
+    lane_walk walk = walk_of(pr, op->index, &step);
+    hn_dtype dtype = pr->p->buffers.items[op->buffer].dtype;
+    hn_strbuf_printf(&pr->out, "%s_%s(", names[walk][pr->tail], hn_dtype_facts(dtype)->name);
+    put_base(pr, op->buffer, false);
+    if (walk == WALK_GATHER) {
+        hn_strbuf_puts(&pr->out, ", ");
+        put_offsets(pr, op->index);
+    } else {
+        hn_strbuf_puts(&pr->out, " + ");
+        put_index(pr, op->index);
+    }
+    if (walk == WALK_STRIDE) {
+        hn_strbuf_puts(&pr->out, ", ");
+        put_index(pr, step);
+    }
+    hn_strbuf_puts(&pr->out, pr->tail && walk != WALK_FIXED ? ", n)" : ")");
+}
+
+/* Binds t<s>: wrapped, checked; a bad index becomes 0 and the call reports it. */
+static void put_indirect(printer *pr, hn_sid s, const hn_sop *op) {
+    hn_expr limit = hn_sym_symbol_extent(pr->sym, op->index);
+    bool wrap = op->imm.i & 1;
+    if (!pr->varying[s]) {
+        put_begin(pr);
+        hn_strbuf_printf(&pr->out, "ll t%u = s%u[0]; { const ll e = ", s, op->args[0]);
+        put_index(pr, limit);
+        hn_strbuf_puts(&pr->out, "; ");
+        if (wrap) hn_strbuf_printf(&pr->out, "if (t%u < 0) t%u += e; ", s, s);
+        hn_strbuf_printf(&pr->out, "if (t%u < 0 || t%u >= e) { if (e <= 0) return 1; err = 1; t%u = 0; } }\n", s, s, s);
+        return;
+    }
+    put_begin(pr);
+    hn_strbuf_printf(&pr->out, "vl t%u = s%u; { const ll e = ", s, op->args[0]);
+    put_index(pr, limit);
+    hn_strbuf_puts(&pr->out, "; ");
+    if (wrap) hn_strbuf_printf(&pr->out, "t%u += (vl)(t%u < sp_l(0)) & sp_l(e); ", s, s);
+    hn_strbuf_printf(&pr->out, "vl bad = (vl)(t%u < sp_l(0)) | (vl)(t%u >= sp_l(e)); ", s, s);
+    hn_strbuf_printf(&pr->out, "t%u &= ~bad; ", s);
+    if (pr->tail) hn_strbuf_puts(&pr->out, "bad &= (vl)(IOTA_L < sp_l(n)); ");
+    hn_strbuf_puts(&pr->out, "if (any_m(mask_l(bad))) { if (e <= 0) return 1; err = 1; } }\n");
+}
+
+/* How many high bits of a word a uniform number of the dtype keeps, so that it stays below 1 (ir/interp_random.c). */
+static int uniform_bits(hn_dtype d) {
+    return d == HN_DTYPE_F64 ? 32 : d == HN_DTYPE_F16 ? 11 : d == HN_DTYPE_BF16 ? 8 : 24;
+}
+
+static void put_random(printer *pr, const hn_sop *op) {
+    static const char *const names[] = {"uniform", "normal", "bits"};
+    char c = lane_class(op->dtype);
+    const char *wrap = wrap_of(op->dtype), *element = c == 'f' ? "float" : c == 'd' ? "double" : c == 'l' ? "ll" : "int";
+    if (wrap) hn_strbuf_puts(&pr->out, wrap);
+    hn_strbuf_printf(&pr->out, "({ %s r; for (int k = 0; k < VF; k++) r[k] = %s(%s)random_%s(s%u[k], ", lane_type(op->dtype),
+                     c == 'm' ? "-(1 & " : "", element, names[op->op], op->args[0]);
+    pr->in_lane_loop = true;
+    put_index(pr, op->index);
+    pr->in_lane_loop = false;
+    hn_strbuf_printf(&pr->out, ", %lld", (long long)op->imm.i);
+    if (op->op == (hn_op)HN_RANDOM_UNIFORM) hn_strbuf_printf(&pr->out, ", %d", uniform_bits(op->dtype));
+    hn_strbuf_printf(&pr->out, ")%s; r; })%s", c == 'm' ? ")" : "", wrap ? ")" : "");
+}
+
+/* The variable of a reduction's result; per copy when lanes are rows. */
+static void put_result_name(printer *pr, const hn_sop *op) {
+    char kind = op->op == HN_OP_ARGMAX ? 'x' : pr->phase->scan ? 'a' : 'r';
+    bool is_number = pr->phase->scan && op->dtype == HN_DTYPE_BOOL && has_position(pr->phase->reduces.items[0].op);
+    hn_strbuf_printf(&pr->out, is_number ? "(vi)(sp_i(0) < %c%lld" : "%c%lld", kind, (long long)op->imm.i);
+    if (pr->phase->scan)
+        hn_strbuf_puts(&pr->out, is_number ? "_0)" : "_0");
+    else if (pr->column)
+        hn_strbuf_printf(&pr->out, "_%u", pr->copy);
+}
+
+void put_sop(printer *pr, hn_sid s) {
+    const hn_sop *op = sop(pr, s);
+    if (op->kind == HN_SOP_INDIRECT) {
+        put_indirect(pr, s, op);
+        return;
+    }
+    put_begin(pr);
+    hn_strbuf_printf(&pr->out, "const %s s%u = ", lane_type(op->dtype), s);
+    switch (op->kind) {
+    case HN_SOP_ELEM: put_elem(pr, op); break;
+    case HN_SOP_CAST: put_cast(pr, op); break;
+    case HN_SOP_CONST: put_const(pr, op); break;
+    case HN_SOP_LOAD: put_load(pr, s, op); break;
+    case HN_SOP_INDEX: put_index_value(pr, op->index); break;
+    case HN_SOP_RANDOM: put_random(pr, op); break;
+    default: put_result_name(pr, op); break;
+    }
+    hn_strbuf_puts(&pr->out, ";\n");
+}
+
+/* --- stores --- */
+
+static void put_store_scatter(printer *pr, const hn_kernel_store *st, hn_dtype dtype) {
+    const char *name = hn_dtype_facts(dtype)->name, *type = dtype == HN_DTYPE_I64 ? "ll" : hn_dtype_facts(dtype)->c_type;
+    char c = lane_class(dtype), splat = c == 'm' ? 'i' : c;
+    static const char *const combine[] = {"y", "(x + y)", "(x * y)", "min_%c(x, y)", "max_%c(x, y)"};
+    char text[32];
+    snprintf(text, sizeof text, combine[st->mode], c);
+    if (c == 'm') snprintf(text, sizeof text, "%s", st->mode == HN_STORE_SET ? "y" : st->mode == HN_STORE_ADD || st->mode == HN_STORE_MAX ? "(x | y)" : "(x & y)");
+    put_begin(pr);
+    hn_strbuf_printf(&pr->out, "for (int k = 0; k < %s; k++) { %s *q = ", !pr->lane ? "1" : pr->tail ? "(int)n" : "VF", type);
+    put_base(pr, st->buffer, true);
+    hn_strbuf_puts(&pr->out, " + ");
+    pr->in_lane_loop = true;
+    put_index(pr, st->index);
+    pr->in_lane_loop = false;
+    hn_strbuf_printf(&pr->out, "; %s x = lp_%s(q), y = sp_%c(s%u[k]); (void)x; s1_%s(q, %s); }\n", lane_type(dtype), name,
+                     splat, st->value, name, text);
+}
+
+void put_store(printer *pr, const hn_kernel_store *st) {
+    hn_dtype dtype = pr->p->buffers.items[st->buffer].dtype;
+    if (pr->k->serial) {
+        put_store_scatter(pr, st, dtype);
+        return;
+    }
+    hn_expr step = 0;
+    lane_walk walk = walk_of(pr, st->index, &step);
+    static const char *const names[4][2] = {{"s1", "s1"}, {"st", "stn"}, {"sts", "sts"}, {"stg", "stg"}};
+    put_begin(pr);
+    hn_strbuf_printf(&pr->out, "%s_%s(", names[walk][pr->tail], hn_dtype_facts(dtype)->name);
+    put_base(pr, st->buffer, true);
+    if (walk == WALK_GATHER) {
+        hn_strbuf_puts(&pr->out, ", ");
+        put_offsets(pr, st->index);
+    } else {
+        hn_strbuf_puts(&pr->out, " + ");
+        put_index(pr, st->index);
+    }
+    if (walk == WALK_STRIDE) {
+        hn_strbuf_puts(&pr->out, ", ");
+        put_index(pr, step);
+    }
+    hn_strbuf_printf(&pr->out, ", s%u%s);\n", st->value,
+                     walk == WALK_FIXED || (walk == WALK_ONE && !pr->tail) ? "" : pr->tail ? ", n" : ", VF");
+}
+
+/* --- reductions --- */
+
+/* The value that changes nothing, as an element of the class. */
+static const char *identity(const hn_kernel_reduce *r) {
+    char c = lane_class(r->dtype);
+    bool lowest = r->op == HN_OP_AMAX || r->op == HN_OP_ARGMAX || r->op == HN_OP_CUMMAX || r->op == HN_OP_LOGCUMSUMEXP;
+    bool highest = r->op == HN_OP_AMIN || r->op == HN_OP_ARGMIN || r->op == HN_OP_CUMMIN;
+    if (r->op == HN_OP_PROD || r->op == HN_OP_CUMPROD) return c == 'm' ? "-1" : "1";
+    if (r->op == HN_OP_ALL) return "-1";
+    if (!lowest && !highest) return "0";
+    if (c == 'f') return lowest ? "-__builtin_inff()" : "__builtin_inff()";
+    if (c == 'd') return lowest ? "-__builtin_inf()" : "__builtin_inf()";
+    if (c == 'l') return lowest ? "-9223372036854775807LL - 1" : "9223372036854775807LL";
+    if (c == 'm' && has_position(r->op)) return lowest ? "-1" : "2"; /* compared as the numbers 0 and 1 */
+    if (c == 'm') return lowest ? "0" : "-1";
+    return lowest ? "-2147483647 - 1" : "2147483647";
+}
+
+static char splat_class(hn_dtype d) {
+    char c = lane_class(d);
+    return c == 'm' ? 'i' : c;
+}
+
+void put_reduce_init(printer *pr, const hn_kernel_reduce *r, uint32_t copy) {
+    put_line(pr, "%s a%u_%u = sp_%c(%s);", lane_type(r->dtype), r->slot, copy, splat_class(r->dtype), identity(r));
+    if (has_position(r->op)) put_line(pr, "vl x%u_%u = sp_l(9223372036854775807LL);", r->slot, copy);
+}
+
+/* Statement that combines `v` into accumulator `a`. */
+static void put_combine(printer *pr, const hn_kernel_reduce *r, const char *a, const char *v) {
+    char c = lane_class(r->dtype);
+    bool grows = r->op == HN_OP_SUM || r->op == HN_OP_PROD || r->op == HN_OP_CUMSUM || r->op == HN_OP_CUMPROD;
+    const char *wrap = grows ? wrap_of(r->dtype) : NULL; /* a minimum stays in range, but its start value is none of it */
+    put_begin(pr);
+    hn_strbuf_printf(&pr->out, "%s = %s", a, wrap ? wrap : "");
+    switch (r->op) {
+    case HN_OP_SUM: case HN_OP_CUMSUM: hn_strbuf_printf(&pr->out, c == 'm' ? "%s | %s" : "%s + %s", a, v); break;
+    case HN_OP_PROD: case HN_OP_CUMPROD: hn_strbuf_printf(&pr->out, c == 'm' ? "%s & %s" : "%s * %s", a, v); break;
+    case HN_OP_ANY: hn_strbuf_printf(&pr->out, "%s | %s", a, v); break;
+    case HN_OP_ALL: hn_strbuf_printf(&pr->out, "%s & %s", a, v); break;
+    case HN_OP_LOGCUMSUMEXP: hn_strbuf_printf(&pr->out, "lse_%c(%s, %s)", c, a, v); break;
+    case HN_OP_AMIN:
+        if (c == 'm')
+            hn_strbuf_printf(&pr->out, "%s & %s", a, v);
+        else
+            hn_strbuf_printf(&pr->out, "min_%c(%s, %s)", c, a, v);
+        break;
+    default:
+        if (c == 'm')
+            hn_strbuf_printf(&pr->out, "%s | %s", a, v);
+        else
+            hn_strbuf_printf(&pr->out, "max_%c(%s, %s)", c, a, v);
+        break;
+    }
+    hn_strbuf_puts(&pr->out, wrap ? ");\n" : ";\n");
+}
+
+static const char *position_fn(hn_op op) {
+    return op == HN_OP_ARGMAX ? "argmax" : op == HN_OP_ARGMIN ? "argmin" : op == HN_OP_CUMMAX ? "cummax" : "cummin";
+}
+
+void put_reduce_step(printer *pr, const hn_kernel_reduce *r) {
+    char a[24], v[64];
+    char c = splat_class(r->dtype);
+    snprintf(a, sizeof a, "a%u_%u", r->slot, pr->copy);
+    const char *sign = lane_class(r->dtype) == 'm' && has_position(r->op) ? "-" : "";
+    snprintf(v, sizeof v, "(%ss%u)", sign, r->value);
+    if (pr->tail && !pr->column) /* dead lanes must not count */
+        snprintf(v, sizeof v, "sel_%c(live, %ss%u, sp_%c(%s))", c, sign, r->value, c, identity(r));
+    if (!has_position(r->op)) {
+        put_combine(pr, r, a, v);
+        return;
+    }
+    put_begin(pr);
+    hn_strbuf_printf(&pr->out, "%s_%c(&%s, &x%u_%u, %s, ", position_fn(r->op), c, a, r->slot, pr->copy, v);
+    if (pr->tail && !pr->column) hn_strbuf_puts(&pr->out, "sel_l(live, ");
+    put_index_value(pr, r->position);
+    if (pr->tail && !pr->column) hn_strbuf_puts(&pr->out, ", sp_l(9223372036854775807LL))");
+    hn_strbuf_puts(&pr->out, ");\n");
+}
+
+/* r<slot> = the accumulators taken together, in every lane. In column mode each copy is a result of its own. */
+void put_reduce_finish(printer *pr, const hn_kernel_reduce *r, uint32_t copies) {
+    char c = lane_class(r->dtype);
+    if (pr->column) {
+        for (uint32_t u = 0; u < copies; u++)
+            put_line(pr, has_position(r->op) ? "r%u_%u = x%u_%u;" : "r%u_%u = a%u_%u;", r->slot, u, r->slot, u);
+        return;
+    }
+    char first[24], other[24];
+    snprintf(first, sizeof first, "a%u_0", r->slot);
+    for (uint32_t u = 1; u < copies; u++) {
+        snprintf(other, sizeof other, "a%u_%u", r->slot, u);
+        if (has_position(r->op))
+            put_line(pr, "%s_%c(&%s, &x%u_0, %s, x%u_%u);", position_fn(r->op), splat_class(r->dtype), first, r->slot, other, r->slot, u);
+        else
+            put_combine(pr, r, first, other);
+    }
+    if (has_position(r->op)) {
+        put_line(pr, "r%u = sp_l(h%s_%c(%s, x%u_0));", r->slot, position_fn(r->op), splat_class(r->dtype), first, r->slot);
+        return;
+    }
+    const char *fn = r->op == HN_OP_SUM ? (c == 'm' ? "hor" : "hsum") : r->op == HN_OP_PROD ? (c == 'm' ? "hand" : "hprod")
+                     : r->op == HN_OP_AMIN ? (c == 'm' ? "hand" : "hmin") : r->op == HN_OP_AMAX ? (c == 'm' ? "hor" : "hmax")
+                     : r->op == HN_OP_ANY ? "hor" : "hand";
+    const char *wrap = wrap_of(r->dtype);
+    put_line(pr, "r%u = %ssp_%c(%s_%c(%s))%s;", r->slot, wrap ? wrap : "", splat_class(r->dtype), fn, c, first, wrap ? ")" : "");
+}
