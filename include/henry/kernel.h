@@ -1,0 +1,160 @@
+/* henry/kernel.h: the compile service: give it kernel source in some language, get a future.
+ *
+ * A service compiles in worker processes, remembers results in memory and on disk, and never compiles the
+ * same thing twice at once. Submitting never waits for a compiler. A result depends only on the job record
+ * (language, text, entries, flags, target, compiler, the environment it may read), never on the number of
+ * workers.
+ *
+ *     hn_service_create(NULL, &service);          hn_scope_create(service, &scope);
+ *     hn_compile_submit(scope, &source, &future); ... more ...   hn_scope_wait(scope, NULL, NULL);
+ *     hn_future_wait(future, -1, &artifact);      hn_artifact_load(artifact, &library);
+ *     hn_library_symbol(library, "my_kernel", &address);
+ *
+ * Threads: everything is safe from many threads, unless stated. Fork: a child starts over with an empty
+ * service; scopes and futures made before the fork give a cancelled error in the child and are not to be
+ * destroyed there. */
+#ifndef HENRY_KERNEL_H
+#define HENRY_KERNEL_H
+
+#include "henry/status.h"
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct hn_service hn_service;
+typedef struct hn_scope hn_scope;
+typedef struct hn_future hn_future;
+typedef struct hn_artifact hn_artifact;
+typedef struct hn_library hn_library;
+
+/* ---- service ---- */
+
+typedef struct hn_service_options {
+    int32_t threads;           /* jobs at once. 0: HENRY_COMPILE_THREADS, else CPUs in the affinity mask, at
+                                  most 32. 1: no workers, jobs run in the thread that waits */
+    const char *worker_path;   /* NULL: HENRY_WORKER, else henry-worker next to the program, else in
+                                  ../libexec/henry. "": no workers */
+    const char *cache_dir;     /* NULL: HENRY_CACHE_DIR, else the user's cache; "": nothing on disk */
+    uint64_t cache_max_bytes;  /* 0: 2 GiB */
+    int64_t job_timeout_ms;    /* 0: 300 s; < 0: none */
+    uint64_t job_memory_bytes; /* address space of each compiler process; 0: 8 GiB; UINT64_MAX: no limit */
+} hn_service_options;
+
+/* Makes a service. Starts nothing yet: workers start with the first job that has to be compiled. `options`
+ * may be NULL. Owns: the caller destroys it. Errors: out-of-memory. */
+HN_API hn_status hn_service_create(const hn_service_options *options, hn_service **out_service) HN_MUST_USE;
+
+/* Ends the service: unfinished jobs are cancelled and their processes killed; takes well under a second.
+ * Scopes must have been destroyed; artifacts and libraries live on. NULL is allowed. A process may also exit
+ * without it. */
+HN_API void hn_service_destroy(hn_service *service);
+
+/* ---- jobs ---- */
+
+typedef struct hn_source {
+    const char *name;     /* of the kernel, for messages and traces; not part of the key */
+    const char *language; /* "c" */
+    const char *text;
+    size_t text_len;
+    const char *const *entries; /* functions that the result must have */
+    size_t entry_count;
+    const char *const *flags; /* one compiler flag each; nothing that means "this machine" */
+    size_t flag_count;
+    const char *const *target; /* CPU features such as "avx2", or "name=value" */
+    size_t target_count;
+} hn_source;
+
+/* A scope holds the futures of one piece of work. */
+HN_API hn_status hn_scope_create(hn_service *service, hn_scope **out_scope) HN_MUST_USE;
+/* Cancels what is not finished and frees the futures of the scope. NULL is allowed. No other thread may be
+ * using the scope or its futures. */
+HN_API void hn_scope_destroy(hn_scope *scope);
+
+/* Asks for a compilation. Copies `source`. Owns: the future belongs to the scope. Errors: invalid-argument,
+ * unsupported language, toolchain when there is no compiler, out-of-memory. What the compiler says comes from
+ * the future. */
+HN_API hn_status hn_compile_submit(hn_scope *scope, const hn_source *source,
+                                   hn_future **out_future) HN_MUST_USE;
+
+/* Waits for one future, at most `timeout_ms` (< 0: for ever). Owns: the caller releases `*out_artifact`;
+ * `out_artifact` may be NULL. Errors: those of the job, annotated with the kernel's name; cancelled; timeout
+ * when it is still compiling (wait again). Each call reports the same outcome again. */
+HN_API hn_status hn_future_wait(hn_future *future, int64_t timeout_ms,
+                                hn_artifact **out_artifact) HN_MUST_USE;
+/* Whether hn_future_wait would return at once. Without workers this does not start the job. */
+HN_API bool hn_future_is_done(hn_future *future);
+/* Gives up the future: it is done at once, with a cancelled error. A job that nobody else wants and that has
+ * not started is taken out of the queue; one that runs goes on, and its result is remembered. */
+HN_API void hn_future_cancel(hn_future *future);
+
+typedef struct hn_scope_progress {
+    uint32_t total, done, failed;
+    const char *waiting_for; /* name of the first unfinished kernel; NULL when all are done */
+    int64_t elapsed_ns;      /* since the wait began */
+} hn_scope_progress;
+/* Called by the waiting thread when something finished, and every 100 ms. Return false to cancel the rest. */
+typedef bool (*hn_scope_progress_fn)(void *context, const hn_scope_progress *progress);
+
+/* Waits for every future of the scope. Errors: the first failed one in the order of submission, telling how
+ * many more failed; the futures keep their own outcomes. `progress` may be NULL. */
+HN_API hn_status hn_scope_wait(hn_scope *scope, hn_scope_progress_fn progress, void *context) HN_MUST_USE;
+
+/* ---- results ---- */
+
+/* How a future was answered. */
+typedef enum hn_hit_level {
+    HN_HIT_NONE,     /* compiled for it */
+    HN_HIT_INFLIGHT, /* the same job was being compiled already */
+    HN_HIT_MEMORY,
+    HN_HIT_DISK,
+    HN_HIT_LEVEL_COUNT
+} hn_hit_level;
+
+/* Immutable compiled code. Counted: whoever retains it releases it. */
+HN_API hn_artifact *hn_artifact_retain(hn_artifact *artifact);
+HN_API void hn_artifact_release(hn_artifact *artifact); /* NULL is allowed */
+/* Borrowed bytes, valid as long as the artifact. */
+HN_API const void *hn_artifact_bytes(const hn_artifact *artifact, size_t *out_len);
+/* 64 hexadecimal digits: the digest of the job record. Borrowed. */
+HN_API const char *hn_artifact_key(const hn_artifact *artifact);
+HN_API hn_hit_level hn_future_hit_level(const hn_future *future);
+
+/* Loads the code into this process. Errors: toolchain with the loader's message. */
+HN_API hn_status hn_artifact_load(const hn_artifact *artifact, hn_library **out_library) HN_MUST_USE;
+/* Errors: not-found. */
+HN_API hn_status hn_library_symbol(const hn_library *library, const char *symbol,
+                                   void **out_address) HN_MUST_USE;
+/* Unloads; none of its code may be running. NULL is allowed. */
+HN_API void hn_library_close(hn_library *library);
+
+/* ---- statistics ---- */
+
+enum { HN_SERVICE_LANGUAGES = 16 };
+
+typedef struct hn_service_stats {
+    uint64_t pools; /* pools started: 0 until a worker was needed; more than 1 after a fork only */
+    uint64_t workers_started, workers_now;
+    uint64_t submitted;                /* futures asked for */
+    uint64_t hits[HN_HIT_LEVEL_COUNT]; /* how they were answered; failures that were remembered count too */
+    uint64_t failure_hits;             /* of these, remembered failures */
+    uint64_t enqueued, dequeued, cancelled; /* jobs; enqueued = dequeued + cancelled + waiting now */
+    uint64_t compiled, failed, crashed, timed_out;
+    uint64_t depth_now, depth_max;
+    int64_t wait_longest_ns, wait_p50_ns, wait_p95_ns; /* from submit to start; p95 is 0 below 20 jobs */
+    struct {
+        const char *language;
+        uint64_t count;
+        int64_t total_ns, longest_ns; /* time at the compiler */
+    } service_time[HN_SERVICE_LANGUAGES];
+    uint32_t language_count;
+} hn_service_stats;
+
+HN_API void hn_service_stats_get(hn_service *service, hn_service_stats *out_stats);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,442 @@
+/* store.c: opening the store; reading, verifying and publishing entries. */
+#include "cache/store_internal.h"
+
+#include "base/log.h"
+#include "base/oserror.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/mman.h>
+#include <sys/random.h>
+#include <sys/uio.h>
+#include <time.h>
+#include <unistd.h>
+#include <xxhash.h>
+
+#include "cache/record.h"
+
+enum {
+    MAP_FROM_BYTES = 256 << 10, /* smaller entries are read: a map costs two system calls and page faults */
+    TOUCH_EVERY_S = 60,         /* how exact the order of eviction is */
+    BLOCK_BYTES = 4096,         /* what a file takes on the disk is a multiple */
+    RECORD_LIMIT_BYTES = 1 << 20,
+};
+#define DEFAULT_MAX_BYTES ((uint64_t)2 << 30)
+
+const char *hn_store_ns_name(hn_store_ns ns) {
+    static const char *const names[HN_STORE_NS_COUNT] = {"kernel", "graph", "toolchain"};
+    return ns < HN_STORE_NS_COUNT ? names[ns] : "";
+}
+
+hn_status hn_store_open(const hn_store_options *options, hn_store **out_store) {
+    hn_store *store = calloc(1, sizeof(*store));
+    if (!store) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for the store");
+    store->dir_fd = -1;
+    store->max_bytes = options->max_bytes ? options->max_bytes : DEFAULT_MAX_BYTES;
+    store->sync = options->sync;
+    if (!options->dir || options->dir[0]) {
+        hn_status status = hn_store_dir_open(store, options);
+        if (status) {
+            hn_warn_once("cache", "store-open", "compiling without a cache on disk: %s",
+                         hn_status_message(status));
+            store->dir[0] = 0;
+        }
+        hn_status_free(status);
+    }
+    *out_store = store;
+    return NULL;
+}
+
+void hn_store_close(hn_store *store) {
+    if (!store) return;
+    if (store->dir_fd >= 0) close(store->dir_fd);
+    free(store);
+}
+
+const char *hn_store_dir(const hn_store *store) { return store->dir; }
+
+void hn_store_entry_name(hn_store_ns ns, const hn_digest *key, char out[HN_STORE_NAME_BYTES]) {
+    char hex[HN_DIGEST_HEX_BYTES];
+    hn_digest_hex(key, hex);
+    snprintf(out, HN_STORE_NAME_BYTES, "%s/%.2s/%s", hn_store_ns_name(ns), hex, hex + 2);
+}
+
+void hn_store_entry_path(const hn_store *store, hn_store_ns ns, const hn_digest *key, char *out_path) {
+    char name[HN_STORE_NAME_BYTES];
+    hn_store_entry_name(ns, key, name);
+    out_path[0] = 0;
+    if (store->dir_fd >= 0 && snprintf(out_path, PATH_MAX, "%s/%s", store->dir, name) >= PATH_MAX)
+        out_path[0] = 0;
+}
+
+void hn_store_random_name(char out[17]) {
+    uint64_t number;
+    if (getrandom(&number, sizeof(number), GRND_NONBLOCK) != sizeof(number)) {
+        struct timespec now;
+        clock_gettime(CLOCK_MONOTONIC, &now);
+        const uint64_t seed[3] = {(uint64_t)getpid(), (uint64_t)now.tv_nsec, (uint64_t)(uintptr_t)&now};
+        number = hn_hash64(seed, sizeof(seed), 0);
+    }
+    snprintf(out, 17, "%016llx", (unsigned long long)number);
+}
+
+/* ---- reading ---- */
+
+int hn_store_entry_open(const hn_store *store, const char *name, struct stat *out_info) {
+    int fd = openat(store->dir_fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0) return -1;
+    if (fstat(fd, out_info) != 0) {
+        int err = errno;
+        close(fd);
+        errno = err;
+        return -1;
+    }
+    return fd;
+}
+
+/* A hard link elsewhere could change the bytes after they were verified; a foreign file was planted. */
+static hn_status check_file(const struct stat *info) {
+    if (!S_ISREG(info->st_mode)) return HN_ERROR(HN_CORRUPT, "entry is not a regular file");
+    if (info->st_nlink > 1) return HN_ERROR(HN_CORRUPT, "entry has %u hard links", (unsigned)info->st_nlink);
+    if (info->st_uid != geteuid() && info->st_uid != 0)
+        return HN_ERROR(HN_CORRUPT, "entry belongs to another user (%u)", (unsigned)info->st_uid);
+    if ((uint64_t)info->st_size < sizeof(hn_store_footer)) return HN_ERROR(HN_CORRUPT, "entry is cut short");
+    return NULL;
+}
+
+static hn_status read_all(int fd, uint8_t *bytes, size_t len) {
+    for (size_t at = 0; at < len;) {
+        ssize_t got = pread(fd, bytes + at, len - at, (off_t)at);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return HN_OS_ERROR(errno, "cannot read entry");
+        if (got == 0) return HN_ERROR(HN_CORRUPT, "entry is cut short");
+        at += (size_t)got;
+    }
+    return NULL;
+}
+
+static hn_status load_file(const hn_store *store, int fd, size_t len, hn_store_entry *entry) {
+    if (store->is_mappable && len >= MAP_FROM_BYTES) {
+        void *map = mmap(NULL, len, PROT_READ, MAP_PRIVATE, fd, 0);
+        if (map != MAP_FAILED) {
+            entry->storage = map;
+            entry->mapped_bytes = len;
+            return NULL;
+        }
+    }
+    entry->storage = malloc(len);
+    if (!entry->storage) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for an entry of %zu bytes", len);
+    return read_all(fd, entry->storage, len);
+}
+
+/* A checksum of the checksums of the three parts; the footer's own field is not part of it. */
+static void checksum_of(const void *payload, size_t payload_len, hn_str record, const hn_store_footer *footer,
+                        uint8_t out[16]) {
+    hn_store_footer rest = *footer;
+    memset(rest.checksum, 0, sizeof(rest.checksum));
+    const XXH128_hash_t parts[3] = {
+        XXH3_128bits(payload, payload_len),
+        XXH3_128bits(record.ptr, record.len),
+        XXH3_128bits(&rest, sizeof(rest)),
+    };
+    XXH128_canonical_t canonical;
+    XXH128_canonicalFromHash(&canonical, XXH3_128bits(parts, sizeof(parts)));
+    memcpy(out, canonical.digest, sizeof(canonical.digest));
+}
+
+static hn_status verify_entry(const uint8_t *bytes, size_t len, const hn_digest *key,
+                              const hn_store_footer *f) {
+    if (memcmp(f->magic, HN_STORE_MAGIC, sizeof(f->magic)) != 0)
+        return HN_ERROR(HN_CORRUPT, "entry does not end as one; it was cut short or is no entry");
+    if (f->version != HN_STORE_VERSION)
+        return HN_ERROR(HN_INCOMPATIBLE, "entry has format %u, this is format %u", f->version,
+                        HN_STORE_VERSION);
+    size_t body = len - sizeof(*f);
+    if (f->payload_bytes > body || f->record_bytes != body - f->payload_bytes)
+        return HN_ERROR(HN_CORRUPT, "lengths in the entry do not add up to its size");
+    uint8_t checksum[16];
+    hn_str record = {(const char *)bytes + f->payload_bytes, (size_t)f->record_bytes};
+    checksum_of(bytes, (size_t)f->payload_bytes, record, f, checksum);
+    if (memcmp(checksum, f->checksum, sizeof(checksum)) != 0)
+        return HN_ERROR(HN_CORRUPT, "checksum of the entry does not match its bytes");
+    if (key && memcmp(key->bytes, f->key, sizeof(f->key)) != 0)
+        return HN_ERROR(HN_CORRUPT, "entry is for another key");
+    return NULL;
+}
+
+hn_status hn_store_entry_read(hn_store *store, int fd, const struct stat *info, const hn_digest *key,
+                              hn_store_entry *out_entry, hn_store_footer *out_footer) {
+    *out_entry = (hn_store_entry){.fd = -1};
+    HN_TRY(check_file(info));
+    size_t len = (size_t)info->st_size;
+    hn_status status = load_file(store, fd, len, out_entry);
+    if (!status) {
+        const uint8_t *bytes = out_entry->storage;
+        memcpy(out_footer, bytes + len - sizeof(*out_footer), sizeof(*out_footer));
+        status = verify_entry(bytes, len, key, out_footer);
+    }
+    if (status) {
+        hn_store_entry_deinit(out_entry);
+        return status;
+    }
+    out_entry->bytes = out_entry->storage;
+    out_entry->len = (size_t)out_footer->payload_bytes;
+    out_entry->record =
+        (hn_str){(const char *)out_entry->bytes + out_entry->len, (size_t)out_footer->record_bytes};
+    out_entry->is_failure = (out_footer->flags & HN_STORE_FLAG_FAILURE) != 0;
+    out_entry->created_s = out_footer->created_s;
+    out_entry->fd = fd;
+    return NULL;
+}
+
+void hn_store_entry_deinit(hn_store_entry *entry) {
+    if (entry->mapped_bytes)
+        munmap(entry->storage, entry->mapped_bytes);
+    else
+        free(entry->storage);
+    if (entry->fd >= 0) close(entry->fd);
+    *entry = (hn_store_entry){.fd = -1};
+}
+
+void hn_store_quarantine(hn_store *store, const char *name) {
+    char unique[17], target[64];
+    hn_store_random_name(unique);
+    snprintf(target, sizeof(target), "quarantine/%s", unique);
+    if (renameat(store->dir_fd, name, store->dir_fd, target) != 0 && errno == ENOENT) {
+        mkdirat(store->dir_fd, "quarantine", 0700);
+        /* ENOENT again: another process moved it first, which is as good. */
+        if (renameat(store->dir_fd, name, store->dir_fd, target) != 0 && errno == ENOENT) return;
+    }
+    atomic_fetch_add(&store->quarantined, 1);
+}
+
+/* The modification time is the store's own stamp of last use: many file systems do not keep access times. */
+static void touch(const hn_store *store, int fd, const struct stat *info) {
+    if (!store->is_writable || time(NULL) - info->st_mtime < TOUCH_EVERY_S) return;
+    const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_nsec = UTIME_NOW}};
+    futimens(fd, times);
+}
+
+static void report_bad(hn_store *store, const char *name, hn_status status) {
+    if (hn_status_code(status) == HN_CORRUPT) {
+        hn_log("cache", HN_LOG_WARN, "entry '%s' moved to quarantine: %s", name, hn_status_message(status));
+        hn_store_quarantine(store, name);
+    } else {
+        hn_log("cache", HN_LOG_DEBUG, "entry '%s' not used: %s", name, hn_status_message(status));
+    }
+    hn_status_free(status);
+}
+
+static bool get_verified(hn_store *store, hn_store_ns ns, const hn_digest *key, hn_store_entry *out_entry) {
+    char name[HN_STORE_NAME_BYTES];
+    hn_store_entry_name(ns, key, name);
+    struct stat info;
+    int fd = hn_store_entry_open(store, name, &info);
+    if (fd < 0) {
+        if (errno == ELOOP) hn_store_quarantine(store, name); /* a symbolic link was planted */
+        return false;
+    }
+    hn_store_footer footer;
+    hn_status status = hn_store_entry_read(store, fd, &info, key, out_entry, &footer);
+    if (!status && footer.ns != (uint32_t)ns) {
+        status = HN_ERROR(HN_CORRUPT, "entry is of another kind");
+        out_entry->fd = -1; /* closed below */
+        hn_store_entry_deinit(out_entry);
+    }
+    if (status) {
+        close(fd);
+        report_bad(store, name, status);
+        return false;
+    }
+    if (footer.expires_s && footer.expires_s <= time(NULL)) {
+        hn_store_entry_deinit(out_entry);
+        unlinkat(store->dir_fd, name, 0);
+        return false;
+    }
+    touch(store, fd, &info);
+    return true;
+}
+
+bool hn_store_get(hn_store *store, hn_store_ns ns, const hn_digest *key, hn_store_entry *out_entry) {
+    bool hit = store->dir_fd >= 0 && ns < HN_STORE_NS_COUNT && get_verified(store, ns, key, out_entry);
+    atomic_fetch_add(hit ? &store->hits : &store->misses, 1);
+    if (hit) atomic_fetch_add(&store->read_bytes, out_entry->len);
+    return hit;
+}
+
+/* ---- publishing ---- */
+
+/* A write beyond RLIMIT_FSIZE raises SIGXFSZ, which would kill the host. It is raised for the writing thread,
+ * so it is blocked here and taken away again if it came. */
+static bool write_all(int fd, struct iovec *parts, int count) {
+    sigset_t mask, old, pending;
+    sigemptyset(&mask);
+    sigaddset(&mask, SIGXFSZ);
+    sigpending(&pending);
+    bool was_pending = sigismember(&pending, SIGXFSZ);
+    pthread_sigmask(SIG_BLOCK, &mask, &old);
+    int err = 0;
+    for (int at = 0; at < count && !err;) {
+        ssize_t done = writev(fd, parts + at, count - at);
+        if (done < 0 && errno != EINTR) err = errno;
+        for (; done > 0 && at < count; at++) {
+            size_t step = (size_t)done < parts[at].iov_len ? (size_t)done : parts[at].iov_len;
+            parts[at].iov_base = (char *)parts[at].iov_base + step;
+            parts[at].iov_len -= step;
+            done -= (ssize_t)step;
+            if (parts[at].iov_len) break;
+        }
+        while (at < count && parts[at].iov_len == 0) at++;
+    }
+    const struct timespec none = {0, 0};
+    if (err == EFBIG && !was_pending) sigtimedwait(&mask, NULL, &none);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    errno = err;
+    return err == 0;
+}
+
+static int open_temp(const hn_store *store, char name[64]) {
+    char unique[17];
+    hn_store_random_name(unique);
+    snprintf(name, 64, "tmp/%s", unique);
+    const int flags = O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW;
+    int fd = openat(store->dir_fd, name, flags, 0600);
+    if (fd < 0 && errno == ENOENT) {
+        mkdirat(store->dir_fd, "tmp", 0700);
+        fd = openat(store->dir_fd, name, flags, 0600);
+    }
+    return fd;
+}
+
+static bool write_temp(const hn_store *store, struct iovec *parts, int count, char name[64]) {
+    int fd = open_temp(store, name);
+    if (fd < 0) return false;
+    bool ok = write_all(fd, parts, count) && (!store->sync || fdatasync(fd) == 0);
+    int err = errno;
+    if (close(fd) != 0 && ok) ok = false, err = errno;
+    if (!ok) unlinkat(store->dir_fd, name, 0);
+    errno = err;
+    return ok;
+}
+
+/* Makes the directories on the way to `name`, which are at most two. */
+static void make_parents(const hn_store *store, const char *name) {
+    char path[HN_STORE_NAME_BYTES];
+    for (const char *slash = strchr(name, '/'); slash; slash = strchr(slash + 1, '/')) {
+        snprintf(path, sizeof(path), "%.*s", (int)(slash - name), name);
+        mkdirat(store->dir_fd, path, 0700);
+    }
+}
+
+static bool publish(const hn_store *store, struct iovec *parts, int count, const char *name) {
+    char temp[64];
+    if (!write_temp(store, parts, count, temp)) return false;
+    int rc = renameat(store->dir_fd, temp, store->dir_fd, name);
+    if (rc != 0 && errno == ENOENT) {
+        make_parents(store, name);
+        rc = renameat(store->dir_fd, temp, store->dir_fd, name);
+    }
+    int err = errno;
+    if (rc != 0) unlinkat(store->dir_fd, temp, 0);
+    errno = err;
+    return rc == 0;
+}
+
+/* The estimate only decides when to look: a lost update is repaired by the next scan. */
+int64_t hn_store_usage_add(const hn_store *store, int64_t delta) {
+    int64_t total = 0;
+    int fd = openat(store->dir_fd, "usage", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0) return 0;
+    flock(fd, LOCK_EX);
+    if (pread(fd, &total, sizeof(total), 0) != sizeof(total) || total < 0) total = 0;
+    if (__builtin_add_overflow(total, delta, &total) || total < 0) total = 0;
+    if (pwrite(fd, &total, sizeof(total), 0) != sizeof(total)) total = 0;
+    close(fd);
+    return total;
+}
+
+void hn_store_usage_set(const hn_store *store, int64_t bytes) {
+    int fd = openat(store->dir_fd, "usage", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0) return;
+    if (pwrite(fd, &bytes, sizeof(bytes), 0) != sizeof(bytes))
+        hn_log("cache", HN_LOG_DEBUG, "cannot note the size of the cache");
+    close(fd);
+}
+
+static void grown(hn_store *store, size_t len) {
+    atomic_fetch_add(&store->puts, 1);
+    atomic_fetch_add(&store->written_bytes, len);
+    int64_t total = hn_store_usage_add(store, (int64_t)((len + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES));
+    if ((uint64_t)total <= store->max_bytes) return;
+    uint64_t removed;
+    hn_status status = hn_store_gc(store, 0, &removed);
+    if (status) hn_warn_once("cache", "store-gc", "cannot shrink the cache: %s", hn_status_message(status));
+    hn_status_free(status);
+}
+
+static bool put_failed(hn_store *store, int err) {
+    char text[128];
+    atomic_fetch_add(&store->put_failures, 1);
+    hn_warn_once("cache", "store-put", "cannot write to cache '%s': %s; going on without", store->dir,
+                 strerror_r(err, text, sizeof(text)));
+    return false;
+}
+
+bool hn_store_put(hn_store *store, const hn_store_put_args *args) {
+    if (store->dir_fd < 0 || !store->is_writable || args->ns >= HN_STORE_NS_COUNT) return false;
+    hn_strbuf summary;
+    hn_strbuf_init(&summary);
+    hn_status status = hn_record_summarise(args->record, &summary);
+    if (status || summary.len > RECORD_LIMIT_BYTES) hn_strbuf_reset(&summary); /* an entry without reasons */
+    hn_status_free(status);
+    hn_str record = hn_strbuf_str(&summary);
+    int64_t now = time(NULL);
+    hn_store_footer footer = {
+        .payload_bytes = args->len,
+        .record_bytes = record.len,
+        .created_s = now,
+        .expires_s = args->lifetime_s > 0 ? now + args->lifetime_s : 0,
+        .ns = (uint32_t)args->ns,
+        .flags = args->is_failure ? HN_STORE_FLAG_FAILURE : 0,
+        .version = HN_STORE_VERSION,
+    };
+    memcpy(footer.key, args->key->bytes, sizeof(footer.key));
+    memcpy(footer.magic, HN_STORE_MAGIC, sizeof(footer.magic));
+    checksum_of(args->bytes, args->len, record, &footer, footer.checksum);
+    struct iovec parts[3] = {
+        {(void *)args->bytes, args->len}, {(void *)record.ptr, record.len}, {&footer, sizeof(footer)}};
+    size_t total = args->len + record.len + sizeof(footer);
+    char name[HN_STORE_NAME_BYTES];
+    hn_store_entry_name(args->ns, args->key, name);
+    bool ok = total <= store->max_bytes && publish(store, parts, 3, name);
+    int err = total > store->max_bytes ? EFBIG : errno;
+    hn_strbuf_deinit(&summary);
+    if (!ok) return put_failed(store, err);
+    grown(store, total);
+    return true;
+}
+
+bool hn_store_put_failed_source(hn_store *store, const char *name, const void *bytes, size_t len) {
+    if (store->dir_fd < 0 || !store->is_writable) return false;
+    char path[HN_STORE_NAME_BYTES];
+    if (strchr(name, '/') || snprintf(path, sizeof(path), "failed/%s", name) >= (int)sizeof(path))
+        return false;
+    struct iovec parts[1] = {{(void *)bytes, len}};
+    return publish(store, parts, 1, path) || put_failed(store, errno);
+}
+
+void hn_store_stats_get(const hn_store *store, hn_store_stats *out_stats) {
+    *out_stats = (hn_store_stats){
+        .hits = atomic_load(&store->hits),
+        .misses = atomic_load(&store->misses),
+        .puts = atomic_load(&store->puts),
+        .put_failures = atomic_load(&store->put_failures),
+        .quarantined = atomic_load(&store->quarantined),
+        .evicted = atomic_load(&store->evicted),
+        .read_bytes = atomic_load(&store->read_bytes),
+        .written_bytes = atomic_load(&store->written_bytes),
+    };
+}

@@ -1,0 +1,114 @@
+/* store.h: the content-addressed store on disk.
+ *
+ * An entry is a file found by (namespace, key digest). Its payload starts at offset 0, so that a shared
+ * object in the store can be loaded as it lies; the key record and a footer (magic, version, lengths, key,
+ * checksum over everything) follow. Entries are published by rename and verified on every read; one that
+ * does not verify is moved to quarantine and is a miss. Nothing here can fail a compilation: a disk that is
+ * full, read-only or unusable costs speed, one warning and a count, which is why get and put return bool.
+ *
+ * The checksum (XXH3-128) finds damage. It proves nothing against somebody who can write to the directory;
+ * the check of owner and mode on opening is for that.
+ *
+ * Threads: every function is safe from many threads and many processes on one directory. */
+#ifndef HN_CACHE_STORE_H
+#define HN_CACHE_STORE_H
+
+#include "base/hash.h"
+#include "base/str.h"
+#include "henry/status.h"
+
+#include <stdint.h>
+
+typedef struct hn_store hn_store;
+
+typedef enum hn_store_ns {
+    HN_STORE_KERNEL,
+    HN_STORE_GRAPH,
+    HN_STORE_TOOLCHAIN,
+    HN_STORE_NS_COUNT
+} hn_store_ns;
+
+/* "kernel", "graph", "toolchain": the directory of the namespace. */
+const char *hn_store_ns_name(hn_store_ns ns);
+
+typedef struct hn_store_options {
+    const char *dir; /* NULL: HENRY_CACHE_DIR, else $XDG_CACHE_HOME/henry, else ~/.cache/henry; "": no disk */
+    uint64_t max_bytes; /* 0: 2 GiB. Eviction starts above it and stops at 80 % of it. */
+    bool sync; /* fdatasync before publishing. A torn entry never verifies, so this saves work only. */
+} hn_store_options;
+
+/* Opens the store, making its directory (0700). A directory that cannot be used, or that another user could
+ * change, gives a store without a disk and one warning. Errors: out-of-memory only. */
+hn_status hn_store_open(const hn_store_options *options, hn_store **out_store) HN_MUST_USE;
+void hn_store_close(hn_store *store); /* NULL is allowed */
+
+/* Absolute path of the directory; "" without a disk. Borrowed. */
+const char *hn_store_dir(const hn_store *store);
+
+/* A verified entry. Owns its memory and descriptor until deinit. */
+typedef struct hn_store_entry {
+    const uint8_t *bytes; /* payload */
+    size_t len;
+    hn_str record;     /* summary of the key record; may be empty */
+    bool is_failure;   /* a remembered failure: the payload tells it */
+    int64_t created_s; /* Unix time */
+    int fd;            /* the file that was verified, open for reading; payload at offset 0 */
+    void *storage;     /* private: what deinit frees or unmaps */
+    size_t mapped_bytes;
+} hn_store_entry;
+
+/* Looks an entry up. True: `*out_entry` must be deinited. */
+bool hn_store_get(hn_store *store, hn_store_ns ns, const hn_digest *key, hn_store_entry *out_entry);
+void hn_store_entry_deinit(hn_store_entry *entry);
+/* Absolute path of an entry, whether or not it exists; "" without a disk. `out_path` has PATH_MAX bytes. */
+void hn_store_entry_path(const hn_store *store, hn_store_ns ns, const hn_digest *key, char *out_path);
+
+typedef struct hn_store_put_args {
+    hn_store_ns ns;
+    const hn_digest *key;
+    const void *bytes;
+    size_t len;
+    hn_str record; /* the full key record, or empty; its summary is stored */
+    bool is_failure;
+    int64_t lifetime_s; /* 0: until evicted */
+} hn_store_put_args;
+
+/* Publishes an entry, replacing one with the same key. False when the disk refused. */
+bool hn_store_put(hn_store *store, const hn_store_put_args *args);
+
+/* Writes a file beside the entries, for people: <dir>/failed/<name>. False when the disk refused. */
+bool hn_store_put_failed_source(hn_store *store, const char *name, const void *bytes, size_t len);
+
+/* Since this store was opened, in this process. */
+typedef struct hn_store_stats {
+    uint64_t hits, misses, puts, put_failures, quarantined, evicted;
+    uint64_t read_bytes, written_bytes;
+} hn_store_stats;
+void hn_store_stats_get(const hn_store *store, hn_store_stats *out_stats);
+
+/* What lies on the disk, by scanning it. */
+typedef struct hn_store_usage {
+    uint64_t entries[HN_STORE_NS_COUNT], bytes[HN_STORE_NS_COUNT];
+    uint64_t quarantined, total_bytes; /* the total includes quarantine and unfinished files */
+    uint64_t max_bytes;
+} hn_store_usage;
+hn_status hn_store_usage_get(hn_store *store, hn_store_usage *out_usage) HN_MUST_USE;
+
+/* Reads and verifies every entry; bad ones go to quarantine. */
+typedef struct hn_store_verify_report {
+    uint64_t good, bad, other_version;
+} hn_store_verify_report;
+hn_status hn_store_verify(hn_store *store, hn_store_verify_report *out_report) HN_MUST_USE;
+
+/* Removes least recently used entries until at most `max_bytes` are left (0: 80 % of the store's bound), and
+ * leftovers of writers that died. Does nothing while another process does it. */
+hn_status hn_store_gc(hn_store *store, uint64_t max_bytes, uint64_t *out_removed) HN_MUST_USE;
+
+/* Removes every entry, quarantine included. Entries in use stay usable by their users. */
+hn_status hn_store_clear(hn_store *store, uint64_t *out_removed) HN_MUST_USE;
+
+/* Why is there no entry for this key record? Finds the stored record that differs in the fewest fields (the
+ * newest of several) and appends a line for each difference. Errors: not-found when nothing is stored. */
+hn_status hn_store_why(hn_store *store, hn_store_ns ns, hn_str record, hn_strbuf *out) HN_MUST_USE;
+
+#endif

@@ -1,0 +1,366 @@
+/* core.c: the table of jobs, the queue, and what happens when a job ends. */
+#include "service/core.h"
+
+#include "cache/record.h"
+#include "base/trace.h"
+
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+enum { FIRST_BUCKETS = 256 };
+
+/* ---- jobs ---- */
+
+hn_job *hn_job_create(const hn_digest *key, const hn_toolchain_row *row, const char *name) {
+    hn_job *job = calloc(1, sizeof(*job));
+    char *copy = strdup(name);
+    if (!job || !copy) {
+        free(job);
+        free(copy);
+        return NULL;
+    }
+    job->key = *key;
+    job->row = row;
+    job->name = copy;
+    job->refs = 1;
+    job->submitted_ns = hn_now_ns();
+    hn_strbuf_init(&job->key_record);
+    return job;
+}
+
+void hn_job_release(hn_job *job) {
+    if (--job->refs) return;
+    hn_artifact_release(job->artifact);
+    hn_strbuf_deinit(&job->key_record);
+    free(job->message);
+    free(job->name);
+    free(job);
+}
+
+static void list_add(hn_job_list *list, hn_job *job, bool at_front) {
+    job->prev = at_front ? NULL : list->last;
+    job->next = at_front ? list->first : NULL;
+    *(job->prev ? &job->prev->next : &list->first) = job;
+    *(job->next ? &job->next->prev : &list->last) = job;
+    list->count++;
+}
+
+static void list_remove(hn_job_list *list, hn_job *job) {
+    *(job->prev ? &job->prev->next : &list->first) = job->next;
+    *(job->next ? &job->next->prev : &list->last) = job->prev;
+    job->prev = job->next = NULL;
+    list->count--;
+}
+
+/* ---- the table ---- */
+
+/* A digest is its own hash. */
+static hn_job **bucket_of(const hn_core *core, const hn_digest *key) {
+    uint32_t hash;
+    memcpy(&hash, key->bytes, sizeof(hash));
+    return &core->buckets[hash & (core->bucket_count - 1)];
+}
+
+hn_job *hn_core_find(hn_core *core, const hn_digest *key) {
+    hn_job *job = *bucket_of(core, key);
+    while (job && memcmp(&job->key, key, sizeof(*key)) != 0) job = job->hash_next;
+    return job;
+}
+
+static hn_status grow_table(hn_core *core) {
+    uint32_t old_count = core->bucket_count, count = old_count ? old_count * 2 : FIRST_BUCKETS;
+    hn_job **old = core->buckets, **buckets = calloc(count, sizeof(*buckets));
+    if (!buckets) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for the table of compile jobs");
+    core->buckets = buckets;
+    core->bucket_count = count;
+    for (uint32_t i = 0; i < old_count; i++) {
+        for (hn_job *job = old[i], *next; job; job = next) {
+            next = job->hash_next;
+            hn_job **bucket = bucket_of(core, &job->key);
+            job->hash_next = *bucket;
+            *bucket = job;
+        }
+    }
+    free(old);
+    return NULL;
+}
+
+hn_status hn_core_insert(hn_core *core, hn_job *job) {
+    if (core->job_count >= core->bucket_count) HN_TRY(grow_table(core));
+    hn_job **bucket = bucket_of(core, &job->key);
+    job->hash_next = *bucket;
+    *bucket = job;
+    job->is_in_table = true;
+    job->refs++;
+    core->job_count++;
+    return NULL;
+}
+
+void hn_core_forget(hn_core *core, hn_job *job) {
+    if (!job->is_in_table) return;
+    hn_job **at = bucket_of(core, &job->key);
+    while (*at != job) at = &(*at)->hash_next;
+    *at = job->hash_next;
+    job->is_in_table = false;
+    core->job_count--;
+    hn_job_release(job);
+}
+
+static size_t job_bytes(const hn_job *job) {
+    size_t len = 0;
+    if (job->artifact) hn_artifact_bytes(job->artifact, &len);
+    return len + sizeof(*job) + (job->message ? strlen(job->message) : 0);
+}
+
+/* The memory level: the oldest results go when there are too many bytes of them. */
+void hn_core_keep_done(hn_core *core, hn_job *job) {
+    list_add(&core->done, job, false);
+    core->done_bytes += job_bytes(job);
+    while (core->done_bytes > HN_MEMORY_LEVEL_BYTES && core->done.first != job) {
+        hn_job *oldest = core->done.first;
+        list_remove(&core->done, oldest);
+        core->done_bytes -= job_bytes(oldest);
+        hn_core_forget(core, oldest);
+    }
+}
+
+/* ---- the queue ---- */
+
+void hn_core_enqueue(hn_core *core, hn_job *job, bool at_front) {
+    job->state = HN_JOB_QUEUED;
+    list_add(&core->queue, job, at_front);
+    if (core->queue.count > core->stats.depth_max) core->stats.depth_max = core->queue.count;
+}
+
+void hn_core_dequeue(hn_core *core, hn_job *job) { list_remove(&core->queue, job); }
+
+void hn_core_start(hn_core *core, hn_job *job) {
+    list_remove(&core->queue, job);
+    job->state = HN_JOB_RUNNING;
+    job->refs++;
+    job->started_ns = hn_now_ns();
+    core->waits[core->wait_count++ % HN_WAIT_SAMPLES] = job->started_ns - job->submitted_ns;
+    int64_t wait_ns = job->started_ns - job->submitted_ns;
+    if (wait_ns > core->stats.wait_longest_ns) core->stats.wait_longest_ns = wait_ns;
+    core->stats.dequeued++;
+}
+
+/* The longest text first: a long job that starts last is what everybody would wait for. */
+hn_job *hn_core_start_next(hn_core *core) {
+    hn_job *best = core->queue.first;
+    for (hn_job *job = best; job; job = job->next)
+        if (job->key_record.len > best->key_record.len) best = job;
+    if (best) hn_core_start(core, best);
+    return best;
+}
+
+/* ---- the end of a job ---- */
+
+static void count_service_time(hn_core *core, const hn_job *job, int64_t service_ns) {
+    uint32_t idx = hn_toolchain_row_index(job->row);
+    if (idx >= HN_SERVICE_LANGUAGES) return;
+    core->stats.service_time[idx].count++;
+    core->stats.service_time[idx].total_ns += service_ns;
+    if (service_ns > core->stats.service_time[idx].longest_ns)
+        core->stats.service_time[idx].longest_ns = service_ns;
+}
+
+static void set_failure(hn_job *job, const hn_job_outcome *outcome) {
+    job->code = outcome->code;
+    job->message = strdup(hn_strbuf_str(&outcome->message).ptr);
+    if (!job->message) job->code = HN_OUT_OF_MEMORY;
+}
+
+/* With the lock held. */
+static void settle(hn_core *core, hn_job *job, hn_job_outcome *outcome) {
+    if (outcome->code == HN_OK) {
+        job->artifact = hn_artifact_from_bytes(&job->key, &outcome->bytes);
+        if (!job->artifact)
+            hn_job_outcome_fail(outcome, HN_ERROR(HN_OUT_OF_MEMORY, "no memory for compiled code"));
+    }
+    if (outcome->code != HN_OK) set_failure(job, outcome);
+    job->state = HN_JOB_DONE;
+    count_service_time(core, job, outcome->service_ns);
+    if (outcome->code == HN_OK)
+        core->stats.compiled++;
+    else
+        core->stats.failed++;
+    /* A failure that may not come again is told to those who wait, and then forgotten. */
+    if (job->is_in_table && (outcome->code == HN_OK || outcome->is_deterministic))
+        hn_core_keep_done(core, job);
+    else
+        hn_core_forget(core, job);
+    pthread_cond_broadcast(&core->changed);
+}
+
+static void store_failure(hn_core *core, hn_job *job, const hn_job_outcome *outcome, hn_str key_record) {
+    hn_store *store = core->service->store;
+    hn_str text;
+    char hex[HN_DIGEST_HEX_BYTES], name[HN_DIGEST_HEX_BYTES + 8];
+    hn_digest_hex(&job->key, hex);
+    snprintf(name, sizeof(name), "%s%s", hex, job->row->source_suffix);
+    if (hn_record_find(key_record, "text", &text))
+        hn_store_put_failed_source(store, name, text.ptr, text.len);
+    if (!outcome->is_deterministic || !job->is_kept) return;
+    hn_strbuf payload;
+    hn_strbuf_init(&payload);
+    hn_job_outcome_write(outcome, &payload);
+    if (!payload.failed)
+        hn_store_put(store, &(hn_store_put_args){.ns = HN_STORE_KERNEL,
+                                                 .key = &job->key,
+                                                 .bytes = payload.ptr,
+                                                 .len = payload.len,
+                                                 .record = key_record,
+                                                 .is_failure = true,
+                                                 .lifetime_s = HN_FAILURE_LIFETIME_S});
+    hn_strbuf_deinit(&payload);
+}
+
+void hn_core_finish(hn_core *core, hn_job *job, hn_job_outcome *outcome) {
+    hn_trace_span("compile", job->name, job->started_ns, hn_now_ns());
+    pthread_mutex_lock(&core->lock);
+    hn_strbuf key_record = job->key_record; /* no longer needed by the job */
+    hn_strbuf_init(&job->key_record);
+    settle(core, job, outcome);
+    hn_artifact *artifact = hn_artifact_retain(job->artifact);
+    pthread_mutex_unlock(&core->lock);
+    /* Nobody waits for the disk. */
+    if (artifact && job->is_kept) {
+        size_t len;
+        const void *bytes = hn_artifact_bytes(artifact, &len);
+        hn_store_put(core->service->store, &(hn_store_put_args){.ns = HN_STORE_KERNEL,
+                                                                .key = &job->key,
+                                                                .bytes = bytes,
+                                                                .len = len,
+                                                                .record = hn_strbuf_str(&key_record)});
+    } else if (outcome->code != HN_OK && outcome->code != HN_CANCELLED) {
+        store_failure(core, job, outcome, hn_strbuf_str(&key_record));
+    }
+    hn_artifact_release(artifact);
+    hn_strbuf_deinit(&key_record);
+    pthread_mutex_lock(&core->lock);
+    hn_job_release(job);
+    pthread_mutex_unlock(&core->lock);
+}
+
+void hn_core_request(hn_core *core, const hn_job *job, const char *scratch_dir, hn_strbuf *out) {
+    char path[PATH_MAX + 128] = "", hex[HN_DIGEST_HEX_BYTES];
+    const hn_service *service = core->service;
+    const char *dir = hn_store_dir(service->store);
+    hn_digest_hex(&job->key, hex);
+    if (dir[0]) snprintf(path, sizeof(path), "%s/failed/%s%s", dir, hex, job->row->source_suffix);
+    const hn_job_limits limits = {
+        .source_path = hn_str_of(path),
+        .scratch_dir = scratch_dir ? hn_str_of(scratch_dir) : HN_STR(""),
+        .timeout_ms = scratch_dir ? 0 : service->job_timeout_ms, /* the pool kills a late worker itself */
+        .memory_bytes = service->job_memory_bytes,
+        .own_group = !scratch_dir,
+    };
+    const hn_toolchain *toolchain = &core->toolchains[hn_toolchain_row_index(job->row)];
+    hn_job_request_write(hn_strbuf_str(&job->key_record), hn_strbuf_str(&toolchain->record), &limits, out);
+}
+
+void hn_core_run_inline(hn_core *core, hn_job *job) {
+    hn_strbuf request;
+    hn_job_outcome outcome;
+    hn_strbuf_init(&request);
+    hn_job_outcome_init(&outcome);
+    hn_core_request(core, job, NULL, &request);
+    hn_status status = hn_strbuf_status(&request);
+    if (status)
+        hn_job_outcome_fail(&outcome, status);
+    else
+        hn_job_request_run(hn_strbuf_str(&request), &outcome);
+    if (outcome.code == HN_TIMEOUT) {
+        pthread_mutex_lock(&core->lock);
+        core->stats.timed_out++;
+        pthread_mutex_unlock(&core->lock);
+    }
+    hn_core_finish(core, job, &outcome);
+    hn_strbuf_deinit(&request);
+    hn_job_outcome_deinit(&outcome);
+}
+
+/* ---- the core itself ---- */
+
+static hn_status init_locks(hn_core *core) {
+    pthread_condattr_t attr;
+    if (pthread_mutex_init(&core->lock, NULL) || pthread_mutex_init(&core->probe_lock, NULL) ||
+        pthread_condattr_init(&attr))
+        return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for locks");
+    pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+    int rc = pthread_cond_init(&core->changed, &attr);
+    pthread_condattr_destroy(&attr);
+    return rc ? HN_ERROR(HN_OUT_OF_MEMORY, "no memory for locks") : NULL;
+}
+
+hn_status hn_core_create(hn_service *service, hn_core **out_core) {
+    hn_core *core = calloc(1, sizeof(*core));
+    if (!core) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a compile service");
+    core->service = service;
+    core->pid = getpid();
+    core->wake_fd = -1;
+    core->is_inline = service->threads <= 1 || !service->worker_path[0];
+    for (int i = 0; i < HN_WORKERS_MAX; i++) core->worker_fds[i] = -1;
+    hn_status status = init_locks(core);
+    if (!status) status = grow_table(core);
+    if (status) {
+        free(core);
+        return status;
+    }
+    *out_core = core;
+    return NULL;
+}
+
+void hn_core_destroy(hn_core *core) {
+    for (uint32_t i = 0; i < core->bucket_count; i++)
+        while (core->buckets[i]) hn_core_forget(core, core->buckets[i]);
+    for (int i = 0; i < HN_TOOLCHAIN_ROWS; i++)
+        if (core->is_probed[i]) hn_toolchain_deinit(&core->toolchains[i]);
+    if (core->wake_fd >= 0) close(core->wake_fd);
+    pthread_cond_destroy(&core->changed);
+    pthread_mutex_destroy(&core->probe_lock);
+    pthread_mutex_destroy(&core->lock);
+    free(core->buckets);
+    free(core);
+}
+
+hn_status hn_core_toolchain(hn_core *core, const hn_toolchain_row *row, const hn_toolchain **out) {
+    uint32_t idx = hn_toolchain_row_index(row);
+    hn_status status = NULL;
+    pthread_mutex_lock(&core->probe_lock);
+    if (!core->is_probed[idx]) {
+        status = hn_toolchain_probe(row, core->service->store, &core->toolchains[idx]);
+        core->is_probed[idx] = !status;
+    }
+    pthread_mutex_unlock(&core->probe_lock);
+    *out = &core->toolchains[idx];
+    return status;
+}
+
+static int by_value(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* P50 is element n/2 of the sorted waits, P95 element 95n/100 once there are 20: as Inductor counts them. */
+void hn_core_stats(hn_core *core, hn_service_stats *out) {
+    int64_t *waits = malloc(sizeof(core->waits));
+    pthread_mutex_lock(&core->lock);
+    *out = core->stats;
+    out->depth_now = core->queue.count;
+    size_t count = core->wait_count < HN_WAIT_SAMPLES ? (size_t)core->wait_count : HN_WAIT_SAMPLES;
+    if (waits) memcpy(waits, core->waits, count * sizeof(*waits));
+    for (int i = 0; i < HN_WORKERS_MAX; i++) out->workers_now += core->worker_pids[i] != 0;
+    pthread_mutex_unlock(&core->lock);
+    if (waits && count) {
+        qsort(waits, count, sizeof(*waits), by_value);
+        out->wait_p50_ns = waits[count / 2];
+        if (count >= 20) out->wait_p95_ns = waits[95 * count / 100];
+    }
+    free(waits);
+    out->language_count = HN_TOOLCHAIN_ROWS;
+    for (uint32_t i = 0; i < HN_TOOLCHAIN_ROWS && i < HN_SERVICE_LANGUAGES; i++)
+        out->service_time[i].language = hn_toolchain_row_at(i)->language;
+}

@@ -1,0 +1,138 @@
+/* core.h: the state of a service in one process. Not for other folders.
+ *
+ * One mutex guards everything that is shared; the pool thread owns its workers. A job is in exactly one of
+ * three states: queued, running (by the pool or by a waiting thread), done. It is counted by the table, by
+ * each future and by whoever runs it. */
+#ifndef HN_SERVICE_CORE_H
+#define HN_SERVICE_CORE_H
+
+#include "cache/store.h"
+#include "henry/kernel.h"
+#include "service/job.h"
+#include "toolchain/toolchain.h"
+
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <sys/types.h>
+
+enum {
+    HN_WORKERS_MAX = 256,
+    HN_WAIT_SAMPLES = 4096, /* the newest waits; percentiles are over these */
+    HN_FAILURE_LIFETIME_S = 24 * 3600,
+};
+#define HN_MEMORY_LEVEL_BYTES ((size_t)64 << 20) /* of results that nobody holds */
+
+typedef struct hn_core hn_core;
+
+typedef enum hn_job_state { HN_JOB_QUEUED, HN_JOB_RUNNING, HN_JOB_DONE } hn_job_state;
+
+typedef struct hn_job {
+    hn_digest key;
+    struct hn_job *hash_next;
+    struct hn_job *prev, *next; /* in the queue, or among the done ones that the table keeps */
+    hn_job_state state;
+    uint32_t refs;   /* under the lock */
+    uint32_t wanted; /* futures that were not cancelled */
+    uint64_t id;
+    bool is_in_table;
+    bool is_kept; /* the result may go to the disk */
+    const hn_toolchain_row *row;
+    char *name;           /* of the first kernel that asked, for traces */
+    hn_strbuf key_record; /* empty once done */
+    int64_t submitted_ns, started_ns;
+    hn_artifact *artifact; /* done well */
+    hn_code code;          /* done badly */
+    char *message;
+} hn_job;
+
+/* A list with both ends. */
+typedef struct hn_job_list {
+    hn_job *first, *last;
+    uint32_t count;
+} hn_job_list;
+
+struct hn_service {
+    _Atomic(hn_core *) core;
+    hn_store *store;
+    int32_t threads;
+    char worker_path[PATH_MAX]; /* "": no workers */
+    int64_t job_timeout_ms;     /* 0: none */
+    uint64_t job_memory_bytes;  /* 0: no limit */
+};
+
+struct hn_core {
+    hn_service *service;
+    pid_t pid; /* of the process that made it */
+    pthread_mutex_t lock;
+    pthread_cond_t changed; /* a job is done, or the mode changed */
+
+    hn_job **buckets;
+    uint32_t bucket_count, job_count;
+    hn_job_list queue, done;
+    size_t done_bytes;
+    uint64_t next_job_id;
+
+    pthread_mutex_t probe_lock;
+    hn_toolchain toolchains[HN_TOOLCHAIN_ROWS];
+    bool is_probed[HN_TOOLCHAIN_ROWS];
+
+    bool is_inline, is_stopping, is_pool_running;
+    pthread_t pool_thread;
+    int wake_fd;
+    pid_t worker_pids[HN_WORKERS_MAX]; /* written by the pool thread under the lock; 0: none */
+    int worker_fds[HN_WORKERS_MAX];    /* the same, so that a forked child can close them; -1: none */
+
+    hn_service_stats stats; /* counters only */
+    int64_t waits[HN_WAIT_SAMPLES];
+    uint64_t wait_count;
+};
+
+/* service.c: the core of this process; a fresh one after a fork. */
+hn_status hn_core_current(hn_service *service, hn_core **out_core) HN_MUST_USE;
+
+/* scope.c: checks a source, finds its toolchain and appends its key record. */
+hn_status hn_core_build_record(hn_core *core, const hn_source *source, const hn_toolchain **out_toolchain,
+                               hn_strbuf *out) HN_MUST_USE;
+
+/* core.c */
+hn_status hn_core_create(hn_service *service, hn_core **out_core) HN_MUST_USE;
+/* The pool must have ended. */
+void hn_core_destroy(hn_core *core);
+/* The toolchain of a row, probed on first use. Owns: borrowed from the core. */
+hn_status hn_core_toolchain(hn_core *core, const hn_toolchain_row *row, const hn_toolchain **out) HN_MUST_USE;
+void hn_core_stats(hn_core *core, hn_service_stats *out); /* takes the lock */
+
+hn_job *hn_job_create(const hn_digest *key, const hn_toolchain_row *row, const char *name);
+/* With the lock held, all of these. */
+void hn_job_release(hn_job *job);
+hn_job *hn_core_find(hn_core *core, const hn_digest *key);
+hn_status hn_core_insert(hn_core *core, hn_job *job) HN_MUST_USE; /* takes a reference of its own */
+void hn_core_forget(hn_core *core, hn_job *job);
+void hn_core_enqueue(hn_core *core, hn_job *job, bool at_front);
+void hn_core_dequeue(hn_core *core, hn_job *job);
+/* Takes the longest job and marks it running, with a reference for the caller. NULL when there is none. */
+hn_job *hn_core_start_next(hn_core *core);
+void hn_core_start(hn_core *core, hn_job *job); /* the same for a given queued job */
+void hn_core_keep_done(hn_core *core, hn_job *job);
+
+/* Without the lock. Ends a running job, wakes the waiters, then stores the result. Takes the caller's
+ * reference. */
+void hn_core_finish(hn_core *core, hn_job *job, hn_job_outcome *outcome);
+/* Carries a running job out in this thread. Takes the caller's reference. */
+void hn_core_run_inline(hn_core *core, hn_job *job);
+/* The message for a worker that may put temporary files into `scratch_dir`; NULL: for this thread. */
+void hn_core_request(hn_core *core, const hn_job *job, const char *scratch_dir, hn_strbuf *out);
+
+/* pool.c: the thread that owns the workers. */
+hn_status hn_pool_start(hn_core *core) HN_MUST_USE; /* with the lock held */
+void hn_pool_wake(const hn_core *core);
+void hn_pool_stop(hn_core *core); /* without the lock; returns when thread and workers are gone */
+
+/* artifact.c */
+hn_artifact *hn_artifact_from_bytes(const hn_digest *key,
+                                    hn_strbuf *bytes); /* takes the bytes; NULL without memory */
+/* Takes the entry's memory and closes its descriptor. */
+hn_artifact *hn_artifact_from_entry(const hn_store *store, const hn_digest *key, hn_store_entry *entry);
+
+#endif

@@ -1,0 +1,173 @@
+/* job.c: see job.h. */
+#include "service/job.h"
+
+#include "base/trace.h"
+#include "cache/record.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+static hn_status add_list(hn_strbuf *out, const char *name, const char *const *items, size_t count) {
+    hn_strbuf list;
+    hn_strbuf_init(&list);
+    for (size_t i = 0; i < count; i++) {
+        if (!items[i]) {
+            hn_strbuf_deinit(&list);
+            return HN_ERROR(HN_INVALID_ARGUMENT, "cannot submit a job: item %zu of its %s is NULL", i, name);
+        }
+        hn_list_add(&list, items[i]);
+    }
+    hn_record_add(out, name, hn_strbuf_str(&list));
+    hn_status status = hn_strbuf_status(&list);
+    hn_strbuf_deinit(&list);
+    return status;
+}
+
+/* A variable that is not set is left out, so that unset and empty differ. */
+static hn_status add_environment(hn_strbuf *out, const char *const *names) {
+    hn_strbuf list;
+    hn_strbuf_init(&list);
+    for (; *names; names++) {
+        const char *value = getenv(*names);
+        if (!value) continue;
+        hn_strbuf_printf(&list, "%s=%s", *names, value);
+        hn_strbuf_append(&list, "", 1);
+    }
+    hn_record_add(out, "env", hn_strbuf_str(&list));
+    hn_status status = hn_strbuf_status(&list);
+    hn_strbuf_deinit(&list);
+    return status;
+}
+
+hn_status hn_job_key_record(const hn_source *source, const hn_toolchain *toolchain, hn_strbuf *out) {
+    char identity[HN_DIGEST_HEX_BYTES];
+    hn_digest_hex(&toolchain->identity, identity);
+    hn_record_add_i64(out, "job_revision", HN_JOB_REVISION);
+    hn_record_add(out, "language", hn_str_of(toolchain->row->language));
+    hn_record_add(out, "toolchain", hn_str_of(identity));
+    HN_TRY(add_list(out, "flags", source->flags, source->flag_count));
+    HN_TRY(add_list(out, "target", source->target, source->target_count));
+    HN_TRY(add_list(out, "entries", source->entries, source->entry_count));
+    HN_TRY(add_environment(out, toolchain->row->env_names));
+    hn_record_add(out, "text", (hn_str){source->text, source->text_len});
+    return hn_strbuf_status(out);
+}
+
+void hn_job_request_write(hn_str key_record, hn_str toolchain_record, const hn_job_limits *limits,
+                          hn_strbuf *out) {
+    hn_record_add(out, "key_record", key_record);
+    hn_record_add(out, "toolchain_record", toolchain_record);
+    hn_record_add(out, "source_path", limits->source_path);
+    hn_record_add(out, "scratch_dir", limits->scratch_dir);
+    hn_record_add_i64(out, "timeout_ms", limits->timeout_ms);
+    hn_record_add_i64(out, "memory_bytes", (int64_t)limits->memory_bytes);
+    hn_record_add_i64(out, "own_group", limits->own_group);
+}
+
+void hn_job_outcome_init(hn_job_outcome *outcome) {
+    *outcome = (hn_job_outcome){.code = HN_OK};
+    hn_strbuf_init(&outcome->message);
+    hn_strbuf_init(&outcome->bytes);
+}
+
+void hn_job_outcome_deinit(hn_job_outcome *outcome) {
+    hn_strbuf_deinit(&outcome->message);
+    hn_strbuf_deinit(&outcome->bytes);
+}
+
+void hn_job_outcome_fail(hn_job_outcome *outcome, hn_status status) {
+    outcome->code = hn_status_code(status);
+    hn_strbuf_reset(&outcome->message);
+    hn_strbuf_puts(&outcome->message, hn_status_message(status));
+    hn_status_free(status);
+}
+
+static hn_status run_request(hn_str request, hn_job_outcome *out) {
+    hn_str key_record, toolchain_record, language, source_path, scratch_dir;
+    HN_TRY(hn_record_check(request));
+    hn_record_find(request, "key_record", &key_record);
+    hn_record_find(request, "toolchain_record", &toolchain_record);
+    hn_record_find(request, "source_path", &source_path);
+    hn_record_find(request, "scratch_dir", &scratch_dir);
+    HN_TRY(hn_record_check(key_record));
+    HN_TRY(hn_record_check(toolchain_record));
+    char path[PATH_MAX], scratch[PATH_MAX];
+    snprintf(path, sizeof(path), HN_STR_FMT, HN_STR_ARG(source_path));
+    snprintf(scratch, sizeof(scratch), HN_STR_FMT, HN_STR_ARG(scratch_dir));
+    hn_toolchain_job job = {
+        .source_path = source_path.len ? path : NULL,
+        .scratch_dir = scratch_dir.len ? scratch : NULL,
+        .timeout_ms = hn_record_find_i64(request, "timeout_ms", 0),
+        .memory_bytes = (uint64_t)hn_record_find_i64(request, "memory_bytes", 0),
+        .own_group = hn_record_find_i64(request, "own_group", 0) != 0,
+    };
+    hn_record_find(key_record, "text", &job.text);
+    hn_record_find(key_record, "flags", &job.flags);
+    hn_record_find(key_record, "target", &job.target);
+    hn_record_find(key_record, "env", &job.env);
+    const hn_toolchain_row *row;
+    hn_toolchain toolchain;
+    hn_record_find(key_record, "language", &language);
+    HN_TRY(hn_toolchain_row_find(language, &row));
+    HN_TRY(hn_toolchain_from_record(row, toolchain_record, &toolchain));
+    hn_toolchain_result result;
+    hn_status status = hn_toolchain_compile(&toolchain, &job, &result);
+    hn_strbuf_deinit(&out->bytes);
+    out->bytes = result.bytes;
+    out->is_deterministic = result.is_deterministic;
+    hn_toolchain_deinit(&toolchain);
+    return status;
+}
+
+void hn_job_request_run(hn_str request, hn_job_outcome *out) {
+    int64_t start_ns = hn_now_ns();
+    hn_status status = run_request(request, out);
+    if (status) hn_job_outcome_fail(out, status);
+    out->service_ns = hn_now_ns() - start_ns;
+}
+
+void hn_job_outcome_write(const hn_job_outcome *outcome, hn_strbuf *out) {
+    hn_record_add_i64(out, "code", outcome->code);
+    hn_record_add(out, "message", hn_strbuf_str(&outcome->message));
+    hn_record_add(out, "bytes", hn_strbuf_str(&outcome->bytes));
+    hn_record_add_i64(out, "is_deterministic", outcome->is_deterministic);
+    hn_record_add_i64(out, "service_ns", outcome->service_ns);
+}
+
+hn_status hn_job_outcome_read(hn_str bytes, hn_job_outcome *out) {
+    HN_TRY(hn_record_check(bytes));
+    int64_t code = hn_record_find_i64(bytes, "code", -1);
+    if (code < 0 || code >= HN_CODE_COUNT)
+        return HN_ERROR(HN_CORRUPT, "outcome of a job without a known code");
+    hn_str value;
+    out->code = (hn_code)code;
+    hn_record_find(bytes, "message", &value);
+    hn_strbuf_append(&out->message, value.ptr, value.len);
+    hn_record_find(bytes, "bytes", &value);
+    hn_strbuf_append(&out->bytes, value.ptr, value.len);
+    out->is_deterministic = hn_record_find_i64(bytes, "is_deterministic", 0) != 0;
+    out->service_ns = hn_record_find_i64(bytes, "service_ns", 0);
+    HN_TRY(hn_strbuf_status(&out->message));
+    return hn_strbuf_status(&out->bytes);
+}
+
+void hn_frame_write(hn_strbuf *out, hn_frame_kind kind, uint64_t job, hn_str payload) {
+    const hn_frame_header header = {HN_FRAME_MAGIC, (uint32_t)kind, job, payload.len};
+    hn_strbuf_append(out, (const char *)&header, sizeof(header));
+    hn_strbuf_append(out, payload.ptr, payload.len);
+}
+
+hn_status hn_frame_read(hn_str in, bool *out_whole, hn_frame_header *out_header, hn_str *out_payload,
+                        size_t *out_used) {
+    *out_whole = false;
+    if (in.len < sizeof(*out_header)) return NULL;
+    memcpy(out_header, in.ptr, sizeof(*out_header));
+    if (out_header->magic != HN_FRAME_MAGIC || out_header->len > HN_FRAME_LIMIT_BYTES)
+        return HN_ERROR(HN_CORRUPT, "bytes between a compile worker and its pool that are no message");
+    size_t used = sizeof(*out_header) + (size_t)out_header->len;
+    if (in.len < used) return NULL;
+    *out_whole = true;
+    *out_payload = (hn_str){in.ptr + sizeof(*out_header), (size_t)out_header->len};
+    *out_used = used;
+    return NULL;
+}

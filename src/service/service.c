@@ -1,0 +1,227 @@
+/* service.c: making, choosing and ending a compile service; its core in this process; statistics as text. */
+#include "service/service.h"
+
+#include "base/log.h"
+#include "base/process.h"
+#include "service/core.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+enum {
+    DEFAULT_THREADS_MAX = 32,
+    DEFAULT_TIMEOUT_MS = 300 * 1000,
+};
+#define DEFAULT_MEMORY_BYTES ((uint64_t)8 << 30)
+
+/* ---- options ---- */
+
+static int32_t affinity_count(void) {
+    /* More CPUs than a cpu_set_t holds make the call fail: then there are enough. */
+    cpu_set_t set;
+    if (sched_getaffinity(0, sizeof(set), &set) != 0) return errno == EINVAL ? DEFAULT_THREADS_MAX : 1;
+    return CPU_COUNT(&set);
+}
+
+static int32_t choose_threads(int32_t wanted) {
+    const char *text = getenv("HENRY_COMPILE_THREADS");
+    if (wanted <= 0 && text && text[0]) {
+        char *end;
+        long number = strtol(text, &end, 10);
+        if (!*end && number >= 1 && number <= HN_WORKERS_MAX) return (int32_t)number;
+        hn_warn_once("service", "threads", "HENRY_COMPILE_THREADS is '%s', expected 1 to %d; ignored", text,
+                     HN_WORKERS_MAX);
+    }
+    if (wanted > 0) return wanted < HN_WORKERS_MAX ? wanted : HN_WORKERS_MAX;
+    int32_t count = affinity_count();
+    return count < 1 ? 1 : count > DEFAULT_THREADS_MAX ? DEFAULT_THREADS_MAX : count;
+}
+
+static bool try_worker(const char *dir, const char *tail, char out[PATH_MAX]) {
+    if (!dir[0] || snprintf(out, PATH_MAX, "%s/%s", dir, tail) >= PATH_MAX) return false;
+    return access(out, X_OK) == 0;
+}
+
+/* The directory of the file that this code was loaded from: a host program may lie anywhere. */
+static void library_dir(char out[PATH_MAX]) {
+    Dl_info info;
+    out[0] = 0;
+    if (!dladdr((void *)(uintptr_t)library_dir, &info) || !info.dli_fname || info.dli_fname[0] != '/') return;
+    snprintf(out, PATH_MAX, "%s", info.dli_fname);
+    *strrchr(out, '/') = 0;
+}
+
+static void choose_worker(const char *wanted, char out[PATH_MAX]) {
+    const char *given = wanted ? wanted : getenv("HENRY_WORKER");
+    char dir[PATH_MAX];
+    out[0] = 0;
+    if (given && (wanted || given[0])) {
+        if (!given[0]) return;
+        snprintf(out, PATH_MAX, "%s", given);
+        if (access(out, X_OK) == 0) return;
+        hn_warn_once("service", "worker-path", "compiling without worker processes: cannot run '%s'", given);
+        out[0] = 0;
+        return;
+    }
+    const char *exe_dir = hn_process_exe_dir();
+    library_dir(dir);
+    if (try_worker(exe_dir, "henry-worker", out) ||
+        try_worker(exe_dir, "../libexec/henry/henry-worker", out) ||
+        try_worker(dir, "../libexec/henry/henry-worker", out))
+        return;
+    hn_log("service", HN_LOG_INFO, "no henry-worker found; compiling without worker processes");
+    out[0] = 0;
+}
+
+/* ---- services ---- */
+
+hn_status hn_service_create(const hn_service_options *options, hn_service **out_service) {
+    const hn_service_options o = options ? *options : (hn_service_options){.threads = 0};
+    hn_service *service = calloc(1, sizeof(*service));
+    if (!service) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a compile service");
+    service->threads = choose_threads(o.threads);
+    if (service->threads > 1) choose_worker(o.worker_path, service->worker_path);
+    service->job_timeout_ms = o.job_timeout_ms < 0 ? 0
+                              : o.job_timeout_ms   ? o.job_timeout_ms
+                                                   : DEFAULT_TIMEOUT_MS;
+    service->job_memory_bytes = o.job_memory_bytes == UINT64_MAX ? 0
+                                : o.job_memory_bytes             ? o.job_memory_bytes
+                                                                 : DEFAULT_MEMORY_BYTES;
+    hn_core *core = NULL;
+    hn_status status = hn_store_open(&(hn_store_options){.dir = o.cache_dir, .max_bytes = o.cache_max_bytes},
+                                     &service->store);
+    if (!status) status = hn_core_create(service, &core);
+    if (status) {
+        hn_store_close(service->store);
+        free(service);
+        return status;
+    }
+    atomic_init(&service->core, core);
+    *out_service = service;
+    return NULL;
+}
+
+/* In a forked child the copy of the parent's core is in an unknown state (its lock may be held by a thread
+ * that does not exist here): it is left alone but for its descriptors, and a fresh core takes its place. */
+static hn_status fresh_core(hn_service *service, hn_core *old, hn_core **out_core) {
+    hn_core *core;
+    HN_TRY(hn_core_create(service, &core));
+    if (!atomic_compare_exchange_strong(&service->core, &old, core)) {
+        hn_core_destroy(core); /* another thread of the child was faster */
+        *out_core = old;
+        return NULL;
+    }
+    for (int i = 0; i < HN_WORKERS_MAX; i++)
+        if (old->worker_fds[i] >= 0) close(old->worker_fds[i]);
+    if (old->wake_fd >= 0) close(old->wake_fd);
+    *out_core = core;
+    return NULL;
+}
+
+hn_status hn_core_current(hn_service *service, hn_core **out_core) {
+    *out_core = atomic_load(&service->core);
+    return (*out_core)->pid == getpid() ? NULL : fresh_core(service, *out_core, out_core);
+}
+
+void hn_service_destroy(hn_service *service) {
+    if (!service) return;
+    hn_core *core = atomic_load(&service->core);
+    if (core->pid == getpid()) {
+        hn_pool_stop(core);
+        if (core->stats.pools && hn_log_on("service", HN_LOG_INFO)) {
+            hn_service_stats stats;
+            hn_strbuf text;
+            hn_strbuf_init(&text);
+            hn_core_stats(core, &stats);
+            hn_service_stats_print(&stats, &text);
+            hn_log("service", HN_LOG_INFO, HN_STR_FMT, HN_STR_ARG(hn_strbuf_str(&text)));
+            hn_strbuf_deinit(&text);
+        }
+        hn_core_destroy(core);
+    }
+    hn_store_close(service->store);
+    free(service);
+}
+
+hn_store *hn_service_store(const hn_service *service) { return service->store; }
+
+bool hn_service_is_inline(hn_service *service) {
+    hn_core *core;
+    hn_status status = hn_core_current(service, &core);
+    if (status) {
+        hn_status_free(status);
+        return true;
+    }
+    pthread_mutex_lock(&core->lock);
+    bool is_inline = core->is_inline;
+    pthread_mutex_unlock(&core->lock);
+    return is_inline;
+}
+
+uint32_t hn_service_worker_pids(hn_service *service, pid_t *out_pids, uint32_t cap) {
+    hn_core *core;
+    uint32_t count = 0;
+    hn_status status = hn_core_current(service, &core);
+    if (status) {
+        hn_status_free(status);
+        return 0;
+    }
+    pthread_mutex_lock(&core->lock);
+    for (int i = 0; i < HN_WORKERS_MAX && count < cap; i++)
+        if (core->worker_pids[i]) out_pids[count++] = core->worker_pids[i];
+    pthread_mutex_unlock(&core->lock);
+    return count;
+}
+
+void hn_service_stats_get(hn_service *service, hn_service_stats *out_stats) {
+    hn_core *core;
+    hn_status status = hn_core_current(service, &core);
+    if (status)
+        *out_stats = (hn_service_stats){.pools = 0};
+    else
+        hn_core_stats(core, out_stats);
+    hn_status_free(status);
+}
+
+void hn_service_stats_print(const hn_service_stats *s, hn_strbuf *out) {
+    hn_strbuf_printf(
+        out,
+        "%llu pools, %llu jobs asked for: %llu compiled, %llu from memory, %llu from disk, %llu joined, ",
+        (unsigned long long)s->pools, (unsigned long long)s->submitted, (unsigned long long)s->compiled,
+        (unsigned long long)s->hits[HN_HIT_MEMORY], (unsigned long long)s->hits[HN_HIT_DISK],
+        (unsigned long long)s->hits[HN_HIT_INFLIGHT]);
+    hn_strbuf_printf(
+        out, "%llu failed, %llu crashed, %llu timed out; %llu enqueued, %llu dequeued, %llu cancelled, ",
+        (unsigned long long)s->failed, (unsigned long long)s->crashed, (unsigned long long)s->timed_out,
+        (unsigned long long)s->enqueued, (unsigned long long)s->dequeued, (unsigned long long)s->cancelled);
+    hn_strbuf_printf(out, "depth at most %llu; waited at most %.2f ms, P50 %.2f ms, P95 %.2f ms",
+                     (unsigned long long)s->depth_max, (double)s->wait_longest_ns / 1e6,
+                     (double)s->wait_p50_ns / 1e6, (double)s->wait_p95_ns / 1e6);
+    for (uint32_t i = 0; i < s->language_count; i++)
+        if (s->service_time[i].count)
+            hn_strbuf_printf(out, "; language '%s': %llu jobs, %.2f ms on average, %.2f ms at most",
+                             s->service_time[i].language, (unsigned long long)s->service_time[i].count,
+                             (double)s->service_time[i].total_ns / 1e6 / (double)s->service_time[i].count,
+                             (double)s->service_time[i].longest_ns / 1e6);
+}
+
+hn_status hn_service_toolchain_identity(hn_service *service, const char *language, hn_digest *out_identity) {
+    hn_core *core;
+    const hn_toolchain_row *row;
+    const hn_toolchain *toolchain;
+    HN_TRY(hn_core_current(service, &core));
+    HN_TRY(hn_toolchain_row_find(hn_str_of(language), &row));
+    HN_TRY(hn_core_toolchain(core, row, &toolchain));
+    *out_identity = toolchain->identity;
+    return NULL;
+}
+
+hn_status hn_service_key_record(hn_service *service, const hn_source *source, hn_strbuf *out) {
+    hn_core *core;
+    const hn_toolchain *toolchain;
+    HN_TRY(hn_core_current(service, &core));
+    return hn_core_build_record(core, source, &toolchain, out);
+}

@@ -1,0 +1,30 @@
+/* service.h: what the rest of Henry may ask of a service beyond henry/kernel.h. */
+#ifndef HN_SERVICE_SERVICE_H
+#define HN_SERVICE_SERVICE_H
+
+#include "cache/store.h"
+#include "henry/kernel.h"
+
+#include <sys/types.h>
+
+/* The store of the service, for graphs and for `henry cache`. Borrowed. */
+hn_store *hn_service_store(const hn_service *service);
+
+/* Whether jobs run in the threads that wait for them. */
+bool hn_service_is_inline(hn_service *service);
+
+/* Process ids of the workers that live now, at most `cap`; returns how many. For tests and reports. */
+uint32_t hn_service_worker_pids(hn_service *service, pid_t *out_pids, uint32_t cap);
+
+/* Appends the key record that `source` would have: what `henry cache why` compares. */
+hn_status hn_service_key_record(hn_service *service, const hn_source *source, hn_strbuf *out) HN_MUST_USE;
+
+/* The identity of the compiler of a language, probed once by the service: part of the key of whatever is made with
+ * it. */
+hn_status hn_service_toolchain_identity(hn_service *service, const char *language,
+                                        hn_digest *out_identity) HN_MUST_USE;
+
+/* Appends the statistics as one line of text. */
+void hn_service_stats_print(const hn_service_stats *stats, hn_strbuf *out);
+
+#endif

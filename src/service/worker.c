@@ -1,0 +1,125 @@
+/* worker.c: the worker process: one job at a time, gone when its parent is gone.
+ *
+ * It is a process group of its own, so that a compiler it started can be killed with it. The kernel sends
+ * SIGTERM when the thread that started it ends, which is the pool's own thread; the handler then kills the
+ * group, which SIGKILL as the signal of death could not. */
+#include "service/worker.h"
+
+#include "service/job.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+enum { READ_BYTES = 64 << 10 };
+
+static void kill_own_group(int number) {
+    (void)number;
+    kill(0, SIGKILL);
+}
+
+/* False when the parent is gone already, or when this is no group of its own: the handler would kill others.
+ */
+static bool tie_to_parent(pid_t parent) {
+    if (getpgrp() != getpid() && setpgid(0, 0) != 0) return false;
+    struct sigaction action = {.sa_handler = kill_own_group};
+    sigaction(SIGTERM, &action, NULL);
+    prctl(PR_SET_PDEATHSIG, SIGTERM);
+    return getppid() == parent; /* it may have died before the line above */
+}
+
+/* Moves the socket away from standard input, so that no compiler can read it, and closes whatever the host
+ * let slip through: a listening socket kept open here would outlive the host's own. */
+static int take_socket(void) {
+    int type = 0, socket_fd = -1;
+    syscall(SYS_close_range, 3u, ~0u, 0u);
+    socklen_t len = sizeof(type);
+    if (getsockopt(0, SOL_SOCKET, SO_TYPE, &type, &len) == 0) socket_fd = fcntl(0, F_DUPFD_CLOEXEC, 3);
+    int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    if (null_fd >= 0) dup2(null_fd, 0), close(null_fd);
+    return socket_fd;
+}
+
+static bool send_all(int fd, hn_str bytes) {
+    while (bytes.len) {
+        ssize_t done = send(fd, bytes.ptr, bytes.len, MSG_NOSIGNAL);
+        if (done < 0 && errno == EINTR) continue;
+        if (done <= 0) return false;
+        bytes = (hn_str){bytes.ptr + done, bytes.len - (size_t)done};
+    }
+    return true;
+}
+
+static bool send_frame(int fd, hn_frame_kind kind, uint64_t job, hn_str payload) {
+    hn_strbuf frame;
+    hn_strbuf_init(&frame);
+    hn_frame_write(&frame, kind, job, payload);
+    bool ok = !frame.failed && send_all(fd, hn_strbuf_str(&frame));
+    hn_strbuf_deinit(&frame);
+    return ok;
+}
+
+/* Reads until `in` holds a whole frame. False at the end of the stream. */
+static bool receive_frame(int fd, hn_strbuf *in, hn_frame_header *header, hn_str *payload, size_t *used) {
+    for (;;) {
+        bool whole;
+        hn_status status = hn_frame_read(hn_strbuf_str(in), &whole, header, payload, used);
+        if (status) {
+            hn_status_free(status); /* closing the socket tells the parent */
+            return false;
+        }
+        if (whole) return true;
+        char bytes[READ_BYTES];
+        ssize_t got = recv(fd, bytes, sizeof(bytes), 0);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return false;
+        hn_strbuf_append(in, bytes, (size_t)got);
+        if (in->failed) return false;
+    }
+}
+
+static bool answer(int fd, uint64_t job, hn_str request) {
+    hn_job_outcome outcome;
+    hn_strbuf message;
+    hn_job_outcome_init(&outcome);
+    hn_strbuf_init(&message);
+    hn_job_request_run(request, &outcome);
+    hn_job_outcome_write(&outcome, &message);
+    bool ok = !message.failed && send_frame(fd, HN_FRAME_OUTCOME, job, hn_strbuf_str(&message));
+    hn_job_outcome_deinit(&outcome);
+    hn_strbuf_deinit(&message);
+    return ok;
+}
+
+static void serve(int fd) {
+    hn_strbuf in;
+    hn_frame_header header;
+    hn_str payload;
+    size_t used;
+    hn_strbuf_init(&in);
+    bool ok = send_frame(fd, HN_FRAME_HELLO, 0, HN_STR(""));
+    while (ok && receive_frame(fd, &in, &header, &payload, &used)) {
+        ok = header.kind == HN_FRAME_JOB && answer(fd, header.job, payload);
+        memmove(in.ptr, in.ptr + used, in.len - used);
+        in.len -= used;
+    }
+    hn_strbuf_deinit(&in);
+}
+
+int hn_worker_main(int argc, char **argv) {
+    if (argc != 3 || strcmp(argv[1], "--worker") != 0) return 2;
+    char *end;
+    long parent = strtol(argv[2], &end, 10);
+    if (*end || parent <= 0) return 2;
+    if (!tie_to_parent((pid_t)parent)) return 0;
+    int fd = take_socket();
+    if (fd < 0) return 2;
+    serve(fd);
+    close(fd);
+    return 0;
+}

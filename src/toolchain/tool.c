@@ -1,0 +1,183 @@
+/* tool.c: see tool.h. Files in memory stand in for temporary files and pipes: nothing to clean up, nothing to
+ * drain while a tool runs, and a tool that dies leaves nothing behind. */
+#include "toolchain/tool.h"
+
+#include "base/oserror.h"
+#include "base/process.h"
+#include "base/trace.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum {
+    POLL_STEP_MS = 5,               /* where the kernel has no pidfd */
+    OUTPUT_LIMIT_BYTES = 512 << 20, /* of any file that a tool writes */
+    ERRORS_LIMIT_BYTES = 256 << 10,
+};
+
+void hn_tool_args_add(hn_tool_args *args, const char *item) {
+    if (args->count == HN_TOOL_ARGS) {
+        args->is_full = true;
+        return;
+    }
+    args->items[args->count++] = item;
+    args->items[args->count] = NULL;
+}
+
+void hn_tool_args_add_all(hn_tool_args *args, const char *const *items) {
+    for (; *items; items++) hn_tool_args_add(args, *items);
+}
+
+static bool is_plain(const char *text) {
+    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,/:@%";
+    return text[0] && text[strspn(text, safe)] == 0;
+}
+
+void hn_tool_args_print(const hn_tool_args *args, hn_strbuf *out) {
+    for (int i = 0; i < args->count; i++) {
+        const char *item = args->items[i];
+        if (i) hn_strbuf_putc(out, ' ');
+        if (is_plain(item)) {
+            hn_strbuf_puts(out, item);
+            continue;
+        }
+        hn_strbuf_putc(out, '\'');
+        for (; *item; item++) {
+            if (*item == '\'')
+                hn_strbuf_puts(out, "'\\''");
+            else
+                hn_strbuf_putc(out, *item);
+        }
+        hn_strbuf_putc(out, '\'');
+    }
+}
+
+hn_status hn_tool_memory_file(const char *name, int *out_fd) {
+    int fd = memfd_create(name, MFD_CLOEXEC);
+    if (fd >= 0 && fd < 3) {
+        int high = fcntl(fd, F_DUPFD_CLOEXEC, 3);
+        close(fd);
+        fd = high;
+    }
+    if (fd < 0) return HN_OS_ERROR(errno, "cannot make a file in memory");
+    *out_fd = fd;
+    return NULL;
+}
+
+hn_status hn_tool_write_all(int fd, const void *bytes, size_t len) {
+    const char *at = bytes;
+    while (len) {
+        ssize_t done = write(fd, at, len);
+        if (done < 0 && errno == EINTR) continue;
+        if (done < 0) return HN_OS_ERROR(errno, "cannot write a file in memory");
+        at += done;
+        len -= (size_t)done;
+    }
+    return NULL;
+}
+
+static hn_status read_limited(int fd, hn_strbuf *out, size_t limit) {
+    char bytes[16384];
+    for (off_t at = 0; (size_t)at < limit;) {
+        size_t want = limit - (size_t)at < sizeof(bytes) ? limit - (size_t)at : sizeof(bytes);
+        ssize_t got = pread(fd, bytes, want, at);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) return HN_OS_ERROR(errno, "cannot read a file in memory");
+        if (got == 0) break;
+        hn_strbuf_append(out, bytes, (size_t)got);
+        at += got;
+    }
+    return hn_strbuf_status(out);
+}
+
+hn_status hn_tool_read_all(int fd, hn_strbuf *out) { return read_limited(fd, out, SIZE_MAX); }
+
+/* Set from outside: it needs no helper between spawn and exec, and the tool has run for microseconds only. */
+static void limit(pid_t pid, uint64_t memory_bytes) {
+    const struct rlimit output = {OUTPUT_LIMIT_BYTES, OUTPUT_LIMIT_BYTES};
+    prlimit(pid, RLIMIT_FSIZE, &output, NULL);
+    if (!memory_bytes) return;
+    const struct rlimit memory = {memory_bytes, memory_bytes};
+    prlimit(pid, RLIMIT_AS, &memory, NULL);
+}
+
+hn_status hn_tool_start(const hn_tool_run *run, hn_tool_process *out) {
+    if (run->args->is_full)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "more than %d arguments for '%s'", HN_TOOL_ARGS,
+                        run->args->items[0]);
+    *out = (hn_tool_process){.name = run->args->items[0],
+                             .pid_fd = -1,
+                             .deadline_ns = run->deadline_ns,
+                             .own_group = run->own_group};
+    HN_TRY(hn_tool_memory_file("henry-errors", &out->stderr_fd));
+    const hn_spawn spawn = {
+        .argv = run->args->items,
+        .env = run->env,
+        .cwd = run->cwd,
+        .stdin_fd = run->stdin_fd,
+        .stdout_fd = run->stdout_fd,
+        .stderr_fd = out->stderr_fd,
+        .new_group = run->own_group,
+    };
+    pid_t pid;
+    hn_status status = hn_process_spawn(&spawn, &pid);
+    if (status) {
+        close(out->stderr_fd);
+        return status;
+    }
+    limit(pid, run->memory_bytes);
+    out->pid = pid;
+    if (run->deadline_ns) out->pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    return NULL;
+}
+
+static int left_ms(const hn_tool_process *process) {
+    int64_t left = (process->deadline_ns - hn_now_ns() + 999999) / 1000000;
+    if (left < 0) left = 0;
+    if (process->pid_fd < 0 && left > POLL_STEP_MS) left = POLL_STEP_MS;
+    return left > 1000000 ? 1000000 : (int)left;
+}
+
+/* Sleeps until the process ends or its time is over. True when it is over. */
+static bool is_late(const hn_tool_process *process) {
+    while (process->deadline_ns) {
+        struct pollfd item = {.fd = process->pid_fd, .events = POLLIN};
+        int ready = poll(&item, process->pid_fd >= 0, left_ms(process));
+        if (ready > 0) return false;
+        siginfo_t info = {0};
+        if (waitid(P_PID, (id_t)process->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid)
+            return false;
+        if (hn_now_ns() >= process->deadline_ns) return true;
+    }
+    return false;
+}
+
+hn_status hn_tool_finish(hn_tool_process *process, hn_strbuf *errors, int *out_exit) {
+    hn_status status = NULL;
+    bool late = is_late(process);
+    if (late && process->own_group) hn_process_kill_group(process->pid);
+    if (late) kill(process->pid, SIGKILL);
+    status = hn_process_wait(process->pid, out_exit);
+    if (late) {
+        hn_status_free(status);
+        status = HN_ERROR(HN_TIMEOUT, "'%s' ran too long and was killed", process->name);
+    }
+    if (process->pid_fd >= 0) close(process->pid_fd);
+    if (!status && errors) status = read_limited(process->stderr_fd, errors, ERRORS_LIMIT_BYTES);
+    close(process->stderr_fd);
+    return status;
+}
+
+hn_status hn_tool_run_wait(const hn_tool_run *run, hn_strbuf *errors, int *out_exit) {
+    hn_tool_process process;
+    HN_TRY(hn_tool_start(run, &process));
+    return hn_tool_finish(&process, errors, out_exit);
+}

@@ -1,0 +1,52 @@
+/* tool.h: running one program of a toolchain on descriptors, with limits. Not for other folders. */
+#ifndef HN_TOOLCHAIN_TOOL_H
+#define HN_TOOLCHAIN_TOOL_H
+
+#include "base/str.h"
+#include "henry/status.h"
+
+#include <stdint.h>
+
+/* An argument vector that is built step by step. It latches `is_full`. Arguments are borrowed. */
+enum { HN_TOOL_ARGS = 256 };
+typedef struct hn_tool_args {
+    const char *items[HN_TOOL_ARGS + 1];
+    int count;
+    bool is_full;
+} hn_tool_args;
+void hn_tool_args_add(hn_tool_args *args, const char *item);
+void hn_tool_args_add_all(hn_tool_args *args, const char *const *items); /* NULL-terminated */
+/* Appends the arguments as one line that a shell takes. */
+void hn_tool_args_print(const hn_tool_args *args, hn_strbuf *out);
+
+typedef struct hn_tool_run {
+    const hn_tool_args *args; /* args->items[0]: the program, a path or a name in PATH */
+    const char *const *env;   /* NULL: inherit */
+    const char *cwd;          /* NULL: inherit */
+    int stdin_fd, stdout_fd;  /* -1: /dev/null; files are read and written from their current offset */
+    int64_t deadline_ns;      /* monotonic; 0: none */
+    uint64_t memory_bytes;    /* RLIMIT_AS; 0: no limit */
+    bool own_group;
+} hn_tool_run;
+
+/* A started tool: what it writes to stderr goes to a file in memory. */
+typedef struct hn_tool_process {
+    const char *name;
+    int pid, pid_fd, stderr_fd;
+    int64_t deadline_ns;
+    bool own_group;
+} hn_tool_process;
+
+hn_status hn_tool_start(const hn_tool_run *run, hn_tool_process *out) HN_MUST_USE;
+/* Waits for the end and appends its stderr to `errors` (may be NULL). `*out_exit` as in hn_process_wait.
+ * Errors: timeout after killing it, io. */
+hn_status hn_tool_finish(hn_tool_process *process, hn_strbuf *errors, int *out_exit) HN_MUST_USE;
+hn_status hn_tool_run_wait(const hn_tool_run *run, hn_strbuf *errors, int *out_exit) HN_MUST_USE;
+
+/* A file in memory, close-on-exec, numbered above the standard descriptors. */
+hn_status hn_tool_memory_file(const char *name, int *out_fd) HN_MUST_USE;
+hn_status hn_tool_write_all(int fd, const void *bytes, size_t len) HN_MUST_USE;
+/* Appends the whole file, whatever its offset. */
+hn_status hn_tool_read_all(int fd, hn_strbuf *out) HN_MUST_USE;
+
+#endif

@@ -1,0 +1,85 @@
+/* toolchain.h: from source text to an artefact, one table row per language.
+ *
+ * probe finds the compiler of a language and gives it an identity; compile runs it; hn_library_* loads what
+ * came out. A probed toolchain is plain data (a record), so that it travels to worker processes, which never
+ * probe. Nothing here knows of queues or caches of results: that is src/service. */
+#ifndef HN_TOOLCHAIN_TOOLCHAIN_H
+#define HN_TOOLCHAIN_TOOLCHAIN_H
+
+#include "base/hash.h"
+#include "base/library.h"
+#include "base/str.h"
+#include "cache/store.h"
+#include "henry/kernel.h"
+#include "henry/status.h"
+
+#include <stdint.h>
+
+typedef struct hn_toolchain_row hn_toolchain_row;
+
+/* A compiler that was found. Owns its record. */
+typedef struct hn_toolchain {
+    const hn_toolchain_row *row;
+    hn_digest
+        identity;     /* of everything about the tools that can change what they produce; part of every key */
+    hn_strbuf record; /* tool paths and how to call them */
+} hn_toolchain;
+
+/* What to compile. Lists are strings one after another, each with its NUL: "-O2\0-fno-math-errno\0". */
+typedef struct hn_toolchain_job {
+    hn_str text;
+    hn_str flags;            /* list: compiler flags */
+    hn_str target;           /* list: CPU features or architectures, in the row's own terms; never "native" */
+    hn_str env;              /* list: NAME=VALUE, the only environment that may change the result */
+    const char *source_path; /* where the source will be kept when it fails, for the message; NULL: nowhere */
+    const char *scratch_dir; /* a directory that does not exist yet, for temporary files: made and removed by the
+                                job, and by whoever named it when the job is killed. NULL: one of its own */
+    int64_t timeout_ms;      /* 0: none. In a worker the pool keeps the time instead. */
+    uint64_t memory_bytes;   /* address space of each tool; 0: no limit */
+    bool own_group; /* tools get a process group of their own; false in a worker, which is one already */
+} hn_toolchain_job;
+
+typedef struct hn_toolchain_result {
+    hn_strbuf bytes;       /* the artefact */
+    bool is_deterministic; /* of a failure: the same job will fail again in the same way */
+} hn_toolchain_result;
+
+struct hn_toolchain_row {
+    const char *language;
+    const char *source_suffix;    /* ".c" */
+    const char *const *env_names; /* NULL-terminated: variables that can change the result; part of the key */
+    hn_status (*probe)(hn_store *store, hn_toolchain *out);
+    hn_status (*compile)(const hn_toolchain *toolchain, const hn_toolchain_job *job,
+                         hn_toolchain_result *out);
+    /* Whether compiling reads files that no key can name, such as headers: then the result is not kept on
+     * disk. */
+    bool (*reads_files)(hn_str text, hn_str flags);
+};
+
+/* The row of a language. Errors: unsupported, naming the languages that there are. */
+hn_status hn_toolchain_row_find(hn_str language, const hn_toolchain_row **out_row) HN_MUST_USE;
+enum { HN_TOOLCHAIN_ROWS = 1 };
+/* Row `idx` below HN_TOOLCHAIN_ROWS. */
+const hn_toolchain_row *hn_toolchain_row_at(uint32_t idx);
+uint32_t hn_toolchain_row_index(const hn_toolchain_row *row);
+
+/* Finds the compiler. What was learnt is remembered in `store` (may be without a disk) under the files'
+ * identity (path, size, time, inode), so that a warm start runs no process. Errors: toolchain when there is
+ * none. */
+hn_status hn_toolchain_probe(const hn_toolchain_row *row, hn_store *store, hn_toolchain *out) HN_MUST_USE;
+/* A toolchain from its own record, as a worker gets it. */
+hn_status hn_toolchain_from_record(const hn_toolchain_row *row, hn_str record, hn_toolchain *out) HN_MUST_USE;
+void hn_toolchain_deinit(hn_toolchain *toolchain);
+
+/* Compiles. Errors: toolchain (the compiler's first error lines and the command to run again), timeout,
+ * invalid-argument for a flag that ties the result to this machine, io. `out->bytes` is to be deinited. */
+hn_status hn_toolchain_compile(const hn_toolchain *toolchain, const hn_toolchain_job *job,
+                               hn_toolchain_result *out) HN_MUST_USE;
+
+/* ---- lists ---- */
+
+/* Takes the next member off the front. False at the end, also when the last member lacks its NUL. */
+bool hn_list_next(hn_str *rest, const char **out_item);
+void hn_list_add(hn_strbuf *list, const char *item);
+
+#endif

@@ -1,0 +1,81 @@
+/* test_worker_kill.c: workers are killed, stopped and replaced at random while jobs run. Every job ends, well
+ * or with an error that names it; nothing hangs; afterwards the service still works. HN_STRESS_ROUNDS:
+ * default 10, about 5 s. */
+#include "henry/kernel.h"
+#include "service/service.h"
+#include "service/worker.h"
+
+#include "unit/harness.h"
+
+#include <signal.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { JOBS = 12, DEFAULT_ROUNDS = 10 };
+
+static int rounds(void) {
+    const char *text = getenv("HN_STRESS_ROUNDS");
+    return text ? atoi(text) : DEFAULT_ROUNDS;
+}
+
+static hn_future *submit(hn_scope *scope, int number) {
+    char text[64], name[32];
+    hn_future *future = NULL;
+    snprintf(text, sizeof(text), "int f(int x) { return x + %d; }", number);
+    snprintf(name, sizeof(name), "kernel_%d", number);
+    EXPECT_OK(hn_compile_submit(
+        scope, &(hn_source){.name = name, .language = "c", .text = text, .text_len = strlen(text)}, &future));
+    return future;
+}
+
+/* Kills, or freezes, some worker. */
+static void hurt(hn_service *service) {
+    pid_t pids[8];
+    uint32_t count = hn_service_worker_pids(service, pids, 8);
+    if (count) kill(pids[(uint32_t)rand() % count], rand() % 4 ? SIGKILL : SIGSTOP);
+}
+
+TEST(every_job_ends) {
+    hn_service *service = NULL;
+    EXPECT_OK(hn_service_create(
+        &(hn_service_options){
+            .threads = 2, .worker_path = "/proc/self/exe", .cache_dir = "", .job_timeout_ms = 1000},
+        &service));
+    int number = 0, good = 0, bad = 0;
+    for (int round = 0; round < rounds(); round++) {
+        hn_scope *scope = NULL;
+        hn_future *futures[JOBS];
+        EXPECT_OK(hn_scope_create(service, &scope));
+        for (int i = 0; i < JOBS; i++) futures[i] = submit(scope, number++);
+        for (int i = 0; i < 4; i++) {
+            nanosleep(&(struct timespec){.tv_nsec = rand() % 40000000}, NULL);
+            hurt(service);
+        }
+        for (int i = 0; i < JOBS; i++) {
+            hn_status status = hn_future_wait(futures[i], 60000, NULL);
+            hn_code code = hn_status_code(status);
+            good += code == HN_OK;
+            bad += code != HN_OK;
+            if (code != HN_OK)
+                EXPECT(strstr(hn_status_message(status), "cannot compile kernel 'kernel_") != NULL);
+            hn_status_free(status);
+        }
+        hn_scope_destroy(scope);
+    }
+    hn_service_stats stats;
+    hn_service_stats_get(service, &stats);
+    EXPECT_INT(stats.depth_now, 0);
+    EXPECT_INT(stats.crashed + stats.timed_out, bad);
+    fprintf(stderr, "note: %d jobs done, %d lost with their workers, %llu workers started\n", good, bad,
+            (unsigned long long)stats.workers_started);
+    hn_scope *scope = NULL;
+    EXPECT_OK(hn_scope_create(service, &scope));
+    EXPECT_OK(hn_future_wait(submit(scope, number), 60000, NULL));
+    hn_scope_destroy(scope);
+    hn_service_destroy(service);
+}
+
+int main(int argc, char **argv) {
+    if (argc == 3 && strcmp(argv[1], "--worker") == 0) return hn_worker_main(argc, argv);
+    return hn_test_main(argc, argv);
+}
