@@ -1,0 +1,268 @@
+/* check.c: every index, enum and count inside a bundle's sections, so that no reader checks again.
+ *
+ * A field that its record's kind does not use is checked like one that it does, so that nobody has to ask.
+ * Whatever this accepts, the runtime may follow without fear; what depends on sizes known at run time only
+ * (offsets inside buffers) is checked when a shape is bound. */
+#include "bundle/internal.h"
+
+#include "base/checked.h"
+#include "henry/abi/extern_abi.h"
+#include "henry/tensor.h"
+
+#define CORRUPT(...) HN_ERROR(HN_CORRUPT, "bundle is damaged: " __VA_ARGS__)
+
+static bool str_ok(const hn_bundle *b, hnb_str s) {
+    if (!s.len) return true;
+    uint64_t end = (uint64_t)s.offset + s.len;
+    return end < b->strings_bytes && b->strings[end] == 0;
+}
+static bool expr_ok(const hn_bundle *b, uint32_t e) { return e < b->nodes_count; } /* 0: none */
+static bool need_expr(const hn_bundle *b, uint32_t e) { return e && e < b->nodes_count; }
+static bool span_ok(uint32_t first, uint64_t count, uint32_t limit) { return first + count <= limit; }
+static bool dtype_ok(uint32_t dtype) { return dtype > 0 && dtype < HN_SCALAR_TYPE_COUNT; }
+
+static hn_status check_nodes(const hn_bundle *b) {
+    for (uint32_t i = 1; i < b->nodes_count; i++) {
+        const hnb_node *n = &b->nodes[i];
+        bool ok = n->op > HNB_OP_NONE && n->op < HNB_OP_COUNT;
+        if (n->op == HNB_OP_SYMBOL) ok = n->a < b->symbols_count;
+        if (n->op >= HNB_OP_ADD) ok = ok && n->a && n->a < i && n->b > 0 && n->b < (int64_t)i;
+        if (!ok) return CORRUPT("expression node %u", i);
+    }
+    return NULL;
+}
+
+/* Expressions of symbol k may use symbols before k only. A symbol's nodes are few; rests are rare. */
+static bool uses_only_before(const hn_bundle *b, uint32_t node, uint32_t limit) {
+    /* Nodes up to `node` that it reaches; bundles list symbols before anything that uses later ones, so it is
+     * enough to look at all nodes up to it when they are few, else at the tree with a bound. */
+    uint32_t stack[64], depth = 0, visited = 0;
+    stack[depth++] = node;
+    while (depth) {
+        const hnb_node *n = &b->nodes[stack[--depth]];
+        if (++visited > 4096) return false;
+        if (n->op == HNB_OP_SYMBOL && n->a >= limit) return false;
+        if (n->op < HNB_OP_ADD) continue;
+        if (depth + 2 > 64) return false;
+        stack[depth++] = n->a;
+        stack[depth++] = (uint32_t)n->b;
+    }
+    return true;
+}
+
+static hn_status check_symbols(const hn_bundle *b) {
+    for (uint32_t i = 0; i < b->symbols_count; i++) {
+        const hnb_symbol *s = &b->symbols[i];
+        bool ok = str_ok(b, s->name) && s->coeff && s->input < b->inputs_count && expr_ok(b, s->rest);
+        if (ok && s->dim == HNB_DIM_VALUE) {
+            ok = b->inputs[s->input].kind == HNB_VALUE_INT;
+        } else if (ok) {
+            ok = b->inputs[s->input].kind == HNB_VALUE_TENSOR && s->dim < b->inputs[s->input].rank;
+        }
+        if (!ok || (s->rest && !uses_only_before(b, s->rest, i))) return CORRUPT("symbol %u", i);
+    }
+    for (uint32_t i = 0; i < b->guards_count; i++) {
+        const hnb_guard *g = &b->guards[i];
+        if (g->relation >= HNB_RELATION_COUNT || !need_expr(b, g->lhs) || !need_expr(b, g->rhs) ||
+            !str_ok(b, g->reason))
+            return CORRUPT("guard %u", i);
+    }
+    return NULL;
+}
+
+static bool dims_ok(const hn_bundle *b, uint32_t rank, uint32_t first, uint32_t lists) {
+    return rank <= HNB_MAX_RANK && span_ok(first, (uint64_t)rank * lists, b->dims_count);
+}
+
+/* The pools that other records point into. */
+static hn_status check_pools(const hn_bundle *b) {
+    for (uint32_t k = 0; k < b->dims_count; k++)
+        if (!need_expr(b, b->dims[k])) return CORRUPT("dimension %u", k);
+    for (uint32_t k = 0; k < b->params_count; k++)
+        if (!need_expr(b, b->params[k])) return CORRUPT("parameter %u", k);
+    for (uint32_t k = 0; k < b->operands_count; k++) {
+        const hnb_operand *o = &b->operands[k];
+        if (o->buffer >= b->buffers_count || !expr_ok(b, o->offset) || o->dtype >= HN_SCALAR_TYPE_COUNT ||
+            o->written > 1)
+            return CORRUPT("operand %u", k);
+    }
+    return NULL;
+}
+
+static hn_status check_inputs(const hn_bundle *b) {
+    for (uint32_t i = 0; i < b->inputs_count; i++) {
+        const hnb_input *in = &b->inputs[i];
+        bool ok = str_ok(b, in->name) && str_ok(b, in->text) && in->kind < HNB_VALUE_KIND_COUNT &&
+                  expr_ok(b, in->expr) && (in->kind == HNB_VALUE_TENSOR || in->rank == 0);
+        if (in->kind == HNB_VALUE_TENSOR) ok = ok && dtype_ok(in->dtype) && dims_ok(b, in->rank, in->dims, 2);
+        if (in->kind == HNB_VALUE_INT) ok = ok && need_expr(b, in->expr);
+        if (in->kind == HNB_VALUE_BOOL) ok = ok && in->bits <= 1;
+        if (!ok) return CORRUPT("input %u", i);
+    }
+    return NULL;
+}
+
+static bool buffer_ok(const hn_bundle *b, uint32_t buffer) { return buffer && buffer < b->buffers_count; }
+
+static bool output_tensor_ok(const hn_bundle *b, const hnb_output *o) {
+    bool own_target = o->is_mutation && o->target_input < 0;
+    if (!dtype_ok(o->dtype) || !dims_ok(b, o->rank, o->dims, own_target ? 3 : 2)) return false;
+    if (!buffer_ok(b, o->buffer) || !expr_ok(b, o->offset)) return false;
+    if (!o->is_mutation) return true;
+    if (own_target)
+        return o->target_storage && o->target_storage < b->storages_count &&
+               b->storages[o->target_storage].is_mutable && expr_ok(b, o->target_offset);
+    if ((uint32_t)o->target_input >= b->inputs_count) return false;
+    const hnb_input *in = &b->inputs[o->target_input];
+    return in->kind == HNB_VALUE_TENSOR && in->dtype == o->dtype && in->rank == o->rank;
+}
+
+static hn_status check_outputs(const hn_bundle *b) {
+    for (uint32_t i = 0; i < b->outputs_count; i++) {
+        const hnb_output *o = &b->outputs[i];
+        bool ok = str_ok(b, o->name) && str_ok(b, o->text) && o->kind < HNB_VALUE_KIND_COUNT &&
+                  o->is_mutation <= 1 && expr_ok(b, o->expr) && expr_ok(b, o->offset) &&
+                  expr_ok(b, o->target_offset) && o->buffer < b->buffers_count &&
+                  o->target_storage < b->storages_count && (o->kind == HNB_VALUE_TENSOR || o->rank == 0);
+        if (o->kind == HNB_VALUE_TENSOR) ok = ok && output_tensor_ok(b, o);
+        else ok = ok && !o->is_mutation;
+        if (o->kind == HNB_VALUE_INT) ok = ok && need_expr(b, o->expr);
+        if (o->kind == HNB_VALUE_BOOL) ok = ok && o->bits <= 1;
+        if (!ok) return CORRUPT("output %u", i);
+    }
+    return NULL;
+}
+
+static hn_status check_buffers(const hn_bundle *b) {
+    for (uint32_t i = 1; i < b->buffers_count; i++) {
+        const hnb_buffer *f = &b->buffers[i];
+        bool ok = str_ok(b, f->name) && f->kind > HNB_BUFFER_NONE && f->kind < HNB_BUFFER_KIND_COUNT &&
+                  dtype_ok(f->dtype) && expr_ok(b, f->bytes) && expr_ok(b, f->offset);
+        if (f->kind == HNB_BUFFER_INPUT)
+            ok = ok && f->source < b->inputs_count && b->inputs[f->source].kind == HNB_VALUE_TENSOR;
+        if (f->kind == HNB_BUFFER_CONSTANT)
+            ok = ok && f->source && f->source < b->storages_count &&
+                 f->byte_offset <= b->storages[f->source].bytes;
+        if (f->kind == HNB_BUFFER_TEMP) ok = ok && need_expr(b, f->bytes) && need_expr(b, f->offset);
+        if (f->kind == HNB_BUFFER_OUTPUT) ok = ok && need_expr(b, f->bytes);
+        if (!ok) return CORRUPT("buffer %u", i);
+    }
+    return NULL;
+}
+
+/* A step may write to temporaries and outputs only. */
+static bool writable(const hn_bundle *b, uint32_t buffer) {
+    return b->buffers[buffer].kind == HNB_BUFFER_TEMP || b->buffers[buffer].kind == HNB_BUFFER_OUTPUT;
+}
+
+static bool operands_ok(const hn_bundle *b, const hnb_step *s) {
+    if (!span_ok(s->operands, s->operand_count, b->operands_count) ||
+        !span_ok(s->params, s->param_count, b->params_count))
+        return false;
+    for (uint32_t k = 0; k < s->operand_count; k++) {
+        const hnb_operand *o = &b->operands[s->operands + k];
+        if (!o->buffer) {
+            if (s->kind != HNB_STEP_EXTERN) return false;
+            continue;
+        }
+        if (!dtype_ok(o->dtype)) return false;
+        if (o->written && !writable(b, o->buffer)) return false;
+    }
+    return true;
+}
+
+static bool step_ok(const hn_bundle *b, const hnb_step *s) {
+    if (!str_ok(b, s->text) || s->origin >= b->origins_count || s->kernel >= b->kernels_count ||
+        s->buffer >= b->buffers_count || s->from >= b->buffers_count || !expr_ok(b, s->extent) ||
+        !expr_ok(b, s->scratch) || !operands_ok(b, s))
+        return false;
+    switch (s->kind) {
+    case HNB_STEP_KERNEL:
+        return s->kernel && s->extent && s->grain >= 1;
+    case HNB_STEP_EXTERN:
+        return s->extern_kind > HN_EXTERN_NONE && s->extern_kind < HN_EXTERN_KIND_COUNT;
+    case HNB_STEP_COPY:
+        return s->buffer && s->from && writable(b, s->buffer);
+    case HNB_STEP_ASSERT:
+    case HNB_STEP_COND:
+        return s->operand_count == 1 && b->operands[s->operands].dtype == HN_BOOL &&
+               !b->operands[s->operands].written;
+    default:
+        return false;
+    }
+}
+
+/* Bodies of conditionals must nest: each lies inside the body around it. */
+static hn_status check_steps(const hn_bundle *b) {
+    uint32_t ends[2 * HNB_MAX_COND_DEPTH], depth = 0;
+    for (uint32_t i = 0; i < b->steps_count; i++) {
+        const hnb_step *s = &b->steps[i];
+        if (!step_ok(b, s)) return CORRUPT("step %u", i);
+        while (depth && ends[depth - 1] <= i) depth--;
+        if (s->kind != HNB_STEP_COND) continue;
+        uint64_t then_end = (uint64_t)i + 1 + s->then_count, end = then_end + s->otherwise_count;
+        if (end > (depth ? ends[depth - 1] : b->steps_count))
+            return CORRUPT("conditional at step %u reaches too far", i);
+        if (depth + 2 > 2 * HNB_MAX_COND_DEPTH)
+            return CORRUPT("conditionals nested more than %d deep", HNB_MAX_COND_DEPTH);
+        ends[depth++] = (uint32_t)end;
+        ends[depth++] = (uint32_t)then_end;
+    }
+    return NULL;
+}
+
+static hn_status check_kernels(const hn_bundle *b) {
+    for (uint32_t i = 1; i < b->kernels_count; i++)
+        if (b->kernels[i].object >= b->objects_count || !str_ok(b, b->kernels[i].name) || !b->kernels[i].name.len)
+            return CORRUPT("kernel %u", i);
+    for (uint32_t i = 0; i < b->objects_count; i++) {
+        const hnb_object *o = &b->objects[i];
+        size_t end;
+        bool ok = str_ok(b, o->name) && o->kind <= HNB_OBJECT_REFERENCE;
+        if (o->kind == HNB_OBJECT_EMBEDDED)
+            ok = ok && hn_add_size(o->offset, o->len, &end) && end <= b->blob_bytes;
+        if (!ok) return CORRUPT("object %u", i);
+    }
+    return NULL;
+}
+
+static hn_status check_storages(const hn_bundle *b) {
+    for (uint32_t i = 1; i < b->storages_count; i++) {
+        const hnb_storage *s = &b->storages[i];
+        uint64_t limit = UINT64_MAX;
+        size_t end;
+        if (s->where >= HNB_STORAGE_WHERE_COUNT || s->is_mutable > 1 || !str_ok(b, s->name))
+            return CORRUPT("storage %u", i);
+        if (s->where == HNB_STORAGE_BLOB) limit = b->blob_bytes;
+        if (s->where == HNB_STORAGE_WEIGHTS) limit = b->header->weights_bytes;
+        if (s->where == HNB_STORAGE_FILE) limit = b->weight_files_count ? b->weight_files[0].bytes : 0;
+        if (!hn_add_size(s->offset, s->bytes, &end) || end > limit)
+            return CORRUPT("storage %u lies outside its file", i);
+    }
+    for (uint32_t i = 0; i < b->weight_files_count; i++)
+        if (!str_ok(b, b->weight_files[i].path)) return CORRUPT("weight file path");
+    return NULL;
+}
+
+static hn_status check_names(const hn_bundle *b) {
+    for (uint32_t i = 0; i < b->origins_count; i++)
+        if (!str_ok(b, b->origins[i].node) || !str_ok(b, b->origins[i].source)) return CORRUPT("origin %u", i);
+    for (uint32_t i = 0; i < b->features_count; i++)
+        if (!str_ok(b, b->features[i])) return CORRUPT("feature %u", i);
+    if (!str_ok(b, b->info->producer) || !str_ok(b, b->info->model) || !expr_ok(b, b->info->workspace))
+        return CORRUPT("info");
+    return NULL;
+}
+
+hn_status hn_bundle_check(const hn_bundle *b) {
+    HN_TRY(check_nodes(b));
+    HN_TRY(check_pools(b));
+    HN_TRY(check_inputs(b));
+    HN_TRY(check_symbols(b));
+    HN_TRY(check_storages(b));
+    HN_TRY(check_buffers(b));
+    HN_TRY(check_outputs(b));
+    HN_TRY(check_kernels(b));
+    HN_TRY(check_steps(b));
+    return check_names(b);
+}

@@ -1,0 +1,249 @@
+/* format.h: the bundle file (.hnb) as it lies on disk. Normative text: docs/bundle-format.md.
+ *
+ * Everything is little endian and naturally aligned, so the structs are read in place from a mapped file.
+ * Part one ("meta"): header, section table, sections. Part two: embedded weights, at a multiple of 64 KiB.
+ * A section is an array of one struct. References are indices; where 0 means "none", element 0 of the section
+ * is a filler. Numbers of enums are part of the format: append only. A change of meaning raises HNB_VERSION. */
+#ifndef HN_BUNDLE_FORMAT_H
+#define HN_BUNDLE_FORMAT_H
+
+#include <assert.h>
+#include <stdint.h>
+
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "bundles are read in place: little endian only");
+
+#define HNB_MAGIC "\x89HNB\r\n\x1a\n" /* 8 bytes; shows text conversion and 7-bit transport */
+
+enum {
+    HNB_VERSION = 1,
+    HNB_WEIGHTS_ALIGN = 65536,
+    HNB_ALIGN = 64,           /* of sections, objects and storages */
+    HNB_MAX_RANK = 16,
+    HNB_MAX_COND_DEPTH = 64,
+    HNB_HEAD_BYTES = 65536,   /* of the "ends" digest of a weights file: the first ... */
+    HNB_TAIL_BYTES = 262144,  /* ... and last bytes; the directory of a zip with its checksums lies there */
+};
+
+typedef struct hnb_header {
+    uint8_t magic[8];
+    uint32_t version;
+    uint32_t section_count; /* the section table follows the header */
+    uint64_t file_bytes;
+    uint64_t meta_bytes;     /* part one; `digest` covers it, with `digest` itself as zeros */
+    uint64_t weights_offset; /* part two; both 0 when there is none */
+    uint64_t weights_bytes;
+    uint32_t kernel_abi, extern_abi; /* HN_KERNEL_ABI_VERSION, HN_EXTERN_ABI_VERSION */
+    uint8_t digest[32];              /* BLAKE2b-256 */
+} hnb_header;
+_Static_assert(sizeof(hnb_header) == 88, "layout");
+
+typedef enum hnb_section_kind {
+    HNB_STRINGS = 1, /* bytes; every string is followed by a NUL */
+    HNB_INFO,        /* hnb_info, exactly one */
+    HNB_NODES,       /* hnb_node; [0] filler */
+    HNB_SYMBOLS,     /* hnb_symbol */
+    HNB_GUARDS,      /* hnb_guard */
+    HNB_INPUTS,      /* hnb_input */
+    HNB_OUTPUTS,     /* hnb_output */
+    HNB_DIMS,        /* uint32: expression indices that inputs, outputs and targets point to */
+    HNB_BUFFERS,     /* hnb_buffer; [0] filler */
+    HNB_STEPS,       /* hnb_step */
+    HNB_OPERANDS,    /* hnb_operand */
+    HNB_PARAMS,      /* uint32: expression indices */
+    HNB_KERNELS,     /* hnb_kernel; [0] filler */
+    HNB_OBJECTS,     /* hnb_object */
+    HNB_BLOB,        /* bytes of objects and of small storages */
+    HNB_STORAGES,    /* hnb_storage; [0] filler */
+    HNB_WEIGHT_FILE, /* hnb_weight_file, none or one */
+    HNB_ORIGINS,     /* hnb_origin; [0] filler */
+    HNB_FEATURES,    /* hnb_str: CPU features that the objects need, by gcc's names ("avx2") */
+    HNB_SECTION_KIND_COUNT
+} hnb_section_kind;
+
+typedef struct hnb_section {
+    uint32_t kind;
+    uint32_t elem_bytes;
+    uint64_t offset; /* from the start of the file, multiple of HNB_ALIGN */
+    uint64_t count;  /* elements, below 2^32 except for bytes */
+} hnb_section;
+
+typedef struct hnb_str {
+    uint32_t offset, len; /* in HNB_STRINGS; the NUL is not counted */
+} hnb_str;
+
+typedef struct hnb_info {
+    hnb_str producer; /* "henry 0.1.0" */
+    hnb_str model;
+    uint32_t workspace; /* expression: bytes */
+    uint32_t reserved;
+    uint8_t weights_digest[32]; /* of part two; zeros when not computed */
+} hnb_info;
+
+/* Expressions are one straight-line program: a node's operands come before it, equal nodes are one, and an
+ * expression is the index of its last node. Arithmetic is exact on int64; a node that overflows or divides by
+ * 0 is undefined, and so is whatever uses it. */
+typedef enum hnb_op {
+    HNB_OP_NONE = 0,
+    HNB_OP_CONST = 1,  /* b */
+    HNB_OP_SYMBOL = 2, /* value of symbol a */
+    HNB_OP_ADD = 3,    /* nodes a, b */
+    HNB_OP_MUL = 4,
+    HNB_OP_FLOORDIV = 5,
+    HNB_OP_MOD = 6, /* sign of the divisor */
+    HNB_OP_MIN = 7,
+    HNB_OP_MAX = 8,
+    HNB_OP_COUNT
+} hnb_op;
+
+typedef struct hnb_node {
+    uint32_t op, a;
+    int64_t b;
+} hnb_node;
+
+/* symbol = (d - rest) / coeff exactly, where d is dimension `dim` of input `input`, or its value when `dim` is
+ * HNB_DIM_VALUE. `rest` uses earlier symbols only. */
+#define HNB_DIM_VALUE UINT32_MAX
+typedef struct hnb_symbol {
+    hnb_str name;
+    int64_t lo, hi; /* INT64_MIN, INT64_MAX: no bound */
+    int64_t coeff;  /* not 0 */
+    uint32_t input, dim;
+    uint32_t rest; /* 0: nothing */
+    uint32_t reserved;
+} hnb_symbol;
+
+typedef enum hnb_relation { HNB_EQ = 0, HNB_NE = 1, HNB_LT = 2, HNB_LE = 3, HNB_RELATION_COUNT } hnb_relation;
+typedef struct hnb_guard {
+    uint32_t relation, lhs, rhs, reserved;
+    hnb_str reason;
+} hnb_guard;
+
+typedef enum hnb_value_kind {
+    HNB_VALUE_TENSOR = 0,
+    HNB_VALUE_INT = 1, /* of inputs: an expression to check; of outputs: an expression */
+    HNB_VALUE_FLOAT = 2,
+    HNB_VALUE_BOOL = 3,
+    HNB_VALUE_STRING = 4,
+    HNB_VALUE_NONE = 5,
+    HNB_VALUE_KIND_COUNT
+} hnb_value_kind;
+
+typedef struct hnb_input {
+    hnb_str name;
+    uint32_t kind; /* hnb_value_kind */
+    uint32_t dtype, rank;
+    uint32_t dims;   /* first of `rank` sizes, then `rank` strides, in HNB_DIMS */
+    uint32_t expr;   /* of INT */
+    uint32_t reserved;
+    uint64_t bits;   /* of FLOAT: a double; of BOOL: 0 or 1 */
+    hnb_str text;    /* of STRING */
+} hnb_input;
+
+typedef struct hnb_output {
+    hnb_str name;
+    uint32_t kind;   /* hnb_value_kind */
+    uint32_t is_mutation;
+    uint32_t dtype, rank;
+    uint32_t dims;   /* sizes, strides; of a mutation of a buffer also the target's strides */
+    uint32_t buffer;
+    uint32_t offset; /* expression, elements; 0: none */
+    int32_t target_input;    /* of a mutation: user input, or -1 */
+    uint32_t target_storage; /* of a mutation with target_input -1 */
+    uint32_t target_offset;  /* expression, elements from the start of the storage */
+    uint32_t expr;   /* of INT */
+    uint32_t reserved;
+    uint64_t bits;
+    hnb_str text;
+} hnb_output;
+
+typedef enum hnb_buffer_kind {
+    HNB_BUFFER_NONE = 0,
+    HNB_BUFFER_INPUT = 1,    /* source: input */
+    HNB_BUFFER_CONSTANT = 2, /* source: storage, from byte_offset */
+    HNB_BUFFER_TEMP = 3,     /* workspace, at `offset` */
+    HNB_BUFFER_OUTPUT = 4,   /* fresh memory for the caller */
+    HNB_BUFFER_KIND_COUNT
+} hnb_buffer_kind;
+
+typedef struct hnb_buffer {
+    uint32_t kind, dtype, source;
+    uint32_t bytes;       /* expression, of TEMP and OUTPUT */
+    uint64_t byte_offset; /* of CONSTANT */
+    uint32_t offset;      /* expression, of TEMP */
+    uint32_t reserved;
+    hnb_str name;
+} hnb_buffer;
+
+typedef enum hnb_step_kind {
+    HNB_STEP_NONE = 0,
+    HNB_STEP_KERNEL = 1,
+    HNB_STEP_EXTERN = 2,
+    HNB_STEP_COPY = 3,   /* bytes of `from` into `buffer` */
+    HNB_STEP_ASSERT = 4, /* operand 0: bool; text: message */
+    HNB_STEP_COND = 5,   /* operand 0: predicate; then_count steps, then otherwise_count steps follow */
+    HNB_STEP_KIND_COUNT
+} hnb_step_kind;
+
+typedef struct hnb_step {
+    uint32_t kind;
+    uint32_t kernel;      /* of KERNEL */
+    uint32_t extern_kind; /* of EXTERN: hn_extern_kind */
+    uint32_t operands, operand_count;
+    uint32_t params, param_count;
+    uint32_t extent;  /* expression, of KERNEL */
+    int64_t grain;    /* of KERNEL, 1 or more */
+    uint32_t scratch; /* expression, bytes for each thread; 0: none */
+    uint32_t buffer, from;
+    uint32_t origin;
+    uint32_t then_count, otherwise_count;
+    hnb_str text;
+} hnb_step;
+
+typedef struct hnb_operand {
+    uint32_t buffer; /* 0: absent */
+    uint32_t offset; /* expression, elements of dtype; 0: none */
+    uint8_t dtype;
+    uint8_t written;
+    uint16_t reserved;
+} hnb_operand;
+
+typedef struct hnb_kernel {
+    uint32_t object, reserved;
+    hnb_str name;
+} hnb_kernel;
+
+typedef enum hnb_object_kind { HNB_OBJECT_EMBEDDED = 0, HNB_OBJECT_REFERENCE = 1 } hnb_object_kind;
+typedef struct hnb_object {
+    uint32_t kind, reserved;
+    uint64_t offset, len; /* of EMBEDDED: in HNB_BLOB; a shared object */
+    uint8_t digest[32];   /* of REFERENCE: what the host finds it by */
+    hnb_str name;
+} hnb_object;
+
+typedef enum hnb_storage_where {
+    HNB_STORAGE_BLOB = 0,    /* in HNB_BLOB */
+    HNB_STORAGE_WEIGHTS = 1, /* in part two, offset from its start */
+    HNB_STORAGE_FILE = 2,    /* in the weights file */
+    HNB_STORAGE_WHERE_COUNT
+} hnb_storage_where;
+
+typedef struct hnb_storage {
+    uint32_t where;
+    uint32_t is_mutable; /* the program writes to it: the module has a private copy */
+    uint64_t offset, bytes;
+    hnb_str name;
+} hnb_storage;
+
+typedef struct hnb_weight_file {
+    hnb_str path; /* a hint, relative to the bundle's folder when it is not absolute */
+    uint64_t bytes;
+    int64_t mtime_ns;
+    uint8_t ends_digest[32]; /* of the first HNB_HEAD_BYTES and last HNB_TAIL_BYTES (each cut to the file) */
+    uint8_t full_digest[32]; /* zeros when not computed */
+} hnb_weight_file;
+
+typedef struct hnb_origin {
+    hnb_str node, source;
+} hnb_origin;
+
+#endif

@@ -1,0 +1,18 @@
+/* internal.h: shared by the files of src/bundle. */
+#ifndef HN_BUNDLE_INTERNAL_H
+#define HN_BUNDLE_INTERNAL_H
+
+#include "bundle/view.h"
+
+/* What each section is: its struct's size, the fewest elements, and where its pointer and count lie in the view. */
+typedef struct hn_section_facts {
+    const char *name;
+    uint32_t elem_bytes;
+    uint32_t min_count, max_count; /* UINT32_MAX: no limit of its own */
+} hn_section_facts;
+extern const hn_section_facts hn_bundle_sections[HNB_SECTION_KIND_COUNT];
+
+/* Checks every index and enum of an opened view whose sections are in bounds. */
+hn_status hn_bundle_check(const hn_bundle *b) HN_MUST_USE;
+
+#endif

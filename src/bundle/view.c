@@ -1,0 +1,162 @@
+/* view.c: opening a bundle: header, digest, section table. What is inside the sections is check.c. */
+#include "bundle/internal.h"
+
+#include "base/checked.h"
+#include "henry/abi/extern_abi.h"
+#include "henry/abi/kernel_abi.h"
+
+#include <string.h>
+
+const hn_section_facts hn_bundle_sections[HNB_SECTION_KIND_COUNT] = {
+    [HNB_STRINGS] = {"strings", 1, 0, UINT32_MAX},
+    [HNB_INFO] = {"info", sizeof(hnb_info), 1, 1},
+    [HNB_NODES] = {"nodes", sizeof(hnb_node), 1, UINT32_MAX},
+    [HNB_SYMBOLS] = {"symbols", sizeof(hnb_symbol), 0, UINT32_MAX},
+    [HNB_GUARDS] = {"guards", sizeof(hnb_guard), 0, UINT32_MAX},
+    [HNB_INPUTS] = {"inputs", sizeof(hnb_input), 0, UINT32_MAX},
+    [HNB_OUTPUTS] = {"outputs", sizeof(hnb_output), 0, UINT32_MAX},
+    [HNB_DIMS] = {"dims", sizeof(uint32_t), 0, UINT32_MAX},
+    [HNB_BUFFERS] = {"buffers", sizeof(hnb_buffer), 1, UINT32_MAX},
+    [HNB_STEPS] = {"steps", sizeof(hnb_step), 0, UINT32_MAX},
+    [HNB_OPERANDS] = {"operands", sizeof(hnb_operand), 0, UINT32_MAX},
+    [HNB_PARAMS] = {"params", sizeof(uint32_t), 0, UINT32_MAX},
+    [HNB_KERNELS] = {"kernels", sizeof(hnb_kernel), 1, UINT32_MAX},
+    [HNB_OBJECTS] = {"objects", sizeof(hnb_object), 0, UINT32_MAX},
+    [HNB_BLOB] = {"blob", 1, 0, UINT32_MAX},
+    [HNB_STORAGES] = {"storages", sizeof(hnb_storage), 1, UINT32_MAX},
+    [HNB_WEIGHT_FILE] = {"weight file", sizeof(hnb_weight_file), 0, 1},
+    [HNB_ORIGINS] = {"origins", sizeof(hnb_origin), 1, UINT32_MAX},
+    [HNB_FEATURES] = {"features", sizeof(hnb_str), 0, UINT32_MAX},
+};
+
+bool hn_bundle_digest_is_unknown(const uint8_t digest[32]) {
+    static const uint8_t zeros[32];
+    return memcmp(digest, zeros, sizeof zeros) == 0;
+}
+
+hn_digest hn_bundle_meta_digest(const void *bytes, size_t meta_bytes) {
+    hnb_header header;
+    hn_digest_state state;
+    memcpy(&header, bytes, sizeof header);
+    memset(header.digest, 0, sizeof header.digest);
+    hn_digest_begin(&state);
+    hn_digest_update(&state, &header, sizeof header);
+    hn_digest_update(&state, (const uint8_t *)bytes + sizeof header, meta_bytes - sizeof header);
+    return hn_digest_end(&state);
+}
+
+hn_digest hn_bundle_ends_digest(const uint8_t *bytes, size_t len) {
+    size_t head = len < HNB_HEAD_BYTES ? len : HNB_HEAD_BYTES, tail = len < HNB_TAIL_BYTES ? len : HNB_TAIL_BYTES;
+    hn_digest_state state;
+    hn_digest_begin(&state);
+    hn_digest_update(&state, bytes, head);
+    hn_digest_update(&state, bytes + len - tail, tail);
+    return hn_digest_end(&state);
+}
+
+static hn_status check_versions(const hnb_header *h) {
+    if (h->version != HNB_VERSION)
+        return HN_ERROR(HN_INCOMPATIBLE,
+                        "bundle format version %u, this library reads %d; compile the model again", h->version,
+                        HNB_VERSION);
+    if (h->kernel_abi != HN_KERNEL_ABI_VERSION || h->extern_abi != HN_EXTERN_ABI_VERSION)
+        return HN_ERROR(
+            HN_INCOMPATIBLE,
+            "bundle has kernel ABI %u and extern ABI %u, this library %d and %d; compile the model again",
+            h->kernel_abi, h->extern_abi, HN_KERNEL_ABI_VERSION, HN_EXTERN_ABI_VERSION);
+    return NULL;
+}
+
+static hn_status check_header(const hnb_header *h, size_t len) {
+    if (memcmp(h->magic, HNB_MAGIC, sizeof h->magic) != 0)
+        return HN_ERROR(HN_CORRUPT, "not a bundle: wrong magic number");
+    HN_TRY(check_versions(h));
+    uint64_t table_bytes = (uint64_t)h->section_count * sizeof(hnb_section);
+    if (h->meta_bytes < sizeof *h + table_bytes || h->meta_bytes > h->file_bytes)
+        return HN_ERROR(HN_CORRUPT, "bundle header: meta part of %llu bytes in a file of %llu",
+                        (unsigned long long)h->meta_bytes, (unsigned long long)h->file_bytes);
+    if (h->weights_bytes &&
+        (h->weights_offset % HNB_WEIGHTS_ALIGN || h->weights_offset < h->meta_bytes ||
+         h->weights_offset > h->file_bytes || h->weights_bytes != h->file_bytes - h->weights_offset))
+        return HN_ERROR(HN_CORRUPT, "bundle header: weights of %llu bytes at %llu in a file of %llu",
+                        (unsigned long long)h->weights_bytes, (unsigned long long)h->weights_offset,
+                        (unsigned long long)h->file_bytes);
+    if (!h->weights_bytes && (h->weights_offset || h->file_bytes != h->meta_bytes))
+        return HN_ERROR(HN_CORRUPT, "bundle header: %llu bytes after the meta part but no weights",
+                        (unsigned long long)(h->file_bytes - h->meta_bytes));
+    if (len != h->file_bytes && len != h->meta_bytes)
+        return HN_ERROR(HN_CORRUPT, "bundle has %zu bytes, its header says %llu: cut short or appended to", len,
+                        (unsigned long long)h->file_bytes);
+    return NULL;
+}
+
+static void set_section(hn_bundle *b, uint32_t kind, const void *at, uint64_t count) {
+    switch (kind) {
+#define HN_SET(KIND, member)                                                                                   \
+    case KIND: b->member = at, b->member##_count = (uint32_t)count; break;
+        HN_SET(HNB_NODES, nodes)
+        HN_SET(HNB_SYMBOLS, symbols)
+        HN_SET(HNB_GUARDS, guards)
+        HN_SET(HNB_INPUTS, inputs)
+        HN_SET(HNB_OUTPUTS, outputs)
+        HN_SET(HNB_DIMS, dims)
+        HN_SET(HNB_BUFFERS, buffers)
+        HN_SET(HNB_STEPS, steps)
+        HN_SET(HNB_OPERANDS, operands)
+        HN_SET(HNB_PARAMS, params)
+        HN_SET(HNB_KERNELS, kernels)
+        HN_SET(HNB_OBJECTS, objects)
+        HN_SET(HNB_STORAGES, storages)
+        HN_SET(HNB_WEIGHT_FILE, weight_files)
+        HN_SET(HNB_ORIGINS, origins)
+        HN_SET(HNB_FEATURES, features)
+#undef HN_SET
+    case HNB_INFO: b->info = at; break;
+    case HNB_STRINGS: b->strings = at, b->strings_bytes = count; break;
+    case HNB_BLOB: b->blob = at, b->blob_bytes = count; break;
+    default: break;
+    }
+}
+
+static hn_status open_section(hn_bundle *b, const hnb_section *s, bool *seen) {
+    if (s->kind == 0 || s->kind >= HNB_SECTION_KIND_COUNT)
+        return HN_ERROR(HN_CORRUPT, "bundle has a section of unknown kind %u", s->kind);
+    const hn_section_facts *facts = &hn_bundle_sections[s->kind];
+    size_t bytes, end;
+    if (seen[s->kind]) return HN_ERROR(HN_CORRUPT, "bundle has section '%s' twice", facts->name);
+    seen[s->kind] = true;
+    if (s->elem_bytes != facts->elem_bytes)
+        return HN_ERROR(HN_CORRUPT, "bundle section '%s' has elements of %u bytes, must be %u", facts->name,
+                        s->elem_bytes, facts->elem_bytes);
+    if (s->offset % HNB_ALIGN || !hn_mul_size(s->count, s->elem_bytes, &bytes) ||
+        !hn_add_size(s->offset, bytes, &end) || end > b->header->meta_bytes)
+        return HN_ERROR(HN_CORRUPT, "bundle section '%s' lies outside the file", facts->name);
+    if (s->elem_bytes > 1 && (s->count < facts->min_count || s->count > facts->max_count))
+        return HN_ERROR(HN_CORRUPT, "bundle section '%s' has %llu elements", facts->name,
+                        (unsigned long long)s->count);
+    set_section(b, s->kind, b->bytes + s->offset, s->count);
+    return NULL;
+}
+
+static hn_status open_sections(hn_bundle *b) {
+    bool seen[HNB_SECTION_KIND_COUNT] = {false};
+    const hnb_section *table = (const void *)(b->bytes + sizeof *b->header);
+    for (uint32_t i = 0; i < b->header->section_count; i++) HN_TRY(open_section(b, &table[i], seen));
+    for (uint32_t kind = 1; kind < HNB_SECTION_KIND_COUNT; kind++)
+        if (!seen[kind]) return HN_ERROR(HN_CORRUPT, "bundle lacks section '%s'", hn_bundle_sections[kind].name);
+    return NULL;
+}
+
+hn_status hn_bundle_open(const void *bytes, size_t len, bool check_digest, hn_bundle *out) {
+    *out = (hn_bundle){.bytes = bytes, .len = len, .header = bytes};
+    if ((uintptr_t)bytes % 8) return HN_ERROR(HN_INVALID_ARGUMENT, "bundle bytes are not 8-byte aligned");
+    if (len < sizeof(hnb_header)) return HN_ERROR(HN_CORRUPT, "not a bundle: %zu bytes", len);
+    HN_TRY(check_header(out->header, len));
+    if (check_digest) {
+        hn_digest digest = hn_bundle_meta_digest(bytes, out->header->meta_bytes);
+        if (memcmp(digest.bytes, out->header->digest, sizeof digest.bytes) != 0)
+            return HN_ERROR(HN_CORRUPT, "bundle is damaged: its digest does not match");
+    }
+    HN_TRY(open_sections(out));
+    return hn_bundle_check(out);
+}

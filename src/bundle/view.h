@@ -1,0 +1,84 @@
+/* view.h: a bundle in memory, verified, read in place. */
+#ifndef HN_BUNDLE_VIEW_H
+#define HN_BUNDLE_VIEW_H
+
+#include "base/hash.h"
+#include "base/str.h"
+#include "bundle/format.h"
+#include "henry/status.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Arrays of the file, by section. Borrowed: they point into the bytes given to hn_bundle_open. After a
+ * successful open every index, offset and count inside them is in range. */
+typedef struct hn_bundle {
+    const uint8_t *bytes;
+    size_t len;
+    const hnb_header *header;
+    const hnb_info *info;
+#define HN_BUNDLE_ARRAY(name, type)                                                                                    \
+    const type *name;                                                                                                  \
+    uint32_t name##_count;
+    HN_BUNDLE_ARRAY(nodes, hnb_node)
+    HN_BUNDLE_ARRAY(symbols, hnb_symbol)
+    HN_BUNDLE_ARRAY(guards, hnb_guard)
+    HN_BUNDLE_ARRAY(inputs, hnb_input)
+    HN_BUNDLE_ARRAY(outputs, hnb_output)
+    HN_BUNDLE_ARRAY(dims, uint32_t)
+    HN_BUNDLE_ARRAY(buffers, hnb_buffer)
+    HN_BUNDLE_ARRAY(steps, hnb_step)
+    HN_BUNDLE_ARRAY(operands, hnb_operand)
+    HN_BUNDLE_ARRAY(params, uint32_t)
+    HN_BUNDLE_ARRAY(kernels, hnb_kernel)
+    HN_BUNDLE_ARRAY(objects, hnb_object)
+    HN_BUNDLE_ARRAY(storages, hnb_storage)
+    HN_BUNDLE_ARRAY(weight_files, hnb_weight_file)
+    HN_BUNDLE_ARRAY(origins, hnb_origin)
+    HN_BUNDLE_ARRAY(features, hnb_str)
+#undef HN_BUNDLE_ARRAY
+    const char *strings;
+    uint64_t strings_bytes;
+    const uint8_t *blob;
+    uint64_t blob_bytes;
+} hn_bundle;
+
+/* Verifies structure (always) and digest (when asked) and fills the view. `bytes` must be 8-byte aligned; part
+ * two may be missing from `bytes` when `len` is the meta size (a cache entry without its weights).
+ * Errors: corrupt, naming what is wrong; incompatible for another version of the format or of the ABIs;
+ * invalid-argument for unaligned bytes. */
+hn_status hn_bundle_open(const void *bytes, size_t len, bool check_digest, hn_bundle *out) HN_MUST_USE;
+
+/* Whether all 32 bytes are 0: a digest that was not computed. */
+bool hn_bundle_digest_is_unknown(const uint8_t digest[32]);
+/* The digest of part one, with the digest field of the header as zeros. */
+hn_digest hn_bundle_meta_digest(const void *bytes, size_t meta_bytes);
+/* The "ends" digest: see hnb_weight_file. */
+hn_digest hn_bundle_ends_digest(const uint8_t *bytes, size_t len);
+
+static inline const char *hn_bundle_text(const hn_bundle *b, hnb_str s) { return s.len ? b->strings + s.offset : ""; }
+static inline hn_str hn_bundle_str(const hn_bundle *b, hnb_str s) { return (hn_str){hn_bundle_text(b, s), s.len}; }
+
+/* Evaluates every node: out_values[nodes_count]; out_bad[nodes_count] is 1 where the value is undefined (overflow,
+ * division by 0, or an operand that is). `symbols` has a value for each symbol; nodes that use a symbol from
+ * `symbol_count` on are bad. */
+void hn_bundle_eval(const hn_bundle *b, const int64_t *symbols, uint32_t symbol_count, int64_t *out_values, uint8_t *out_bad);
+/* The same for nodes [first, end), when those before are there already. */
+void hn_bundle_eval_range(const hn_bundle *b, const int64_t *symbols, uint32_t symbol_count, uint32_t first, uint32_t end,
+                          int64_t *values, uint8_t *bad);
+
+/* "2*s0 + 7"; "?" for 0. Long expressions are cut with "...". */
+void hn_bundle_expr_print(const hn_bundle *b, uint32_t node, hn_strbuf *out);
+/* Whether the expression is a number. */
+bool hn_bundle_expr_const(const hn_bundle *b, uint32_t node, int64_t *out_value);
+
+/* Everything about the bundle as text for people, or as one JSON object. */
+void hn_bundle_describe_text(const hn_bundle *b, hn_strbuf *out);
+void hn_bundle_describe_json(const hn_bundle *b, hn_strbuf *out);
+
+/* "f32" by number; "none" out of range. Same names as include/henry/tensor.h. */
+const char *hn_bundle_dtype_name(uint32_t dtype);
+uint32_t hn_bundle_dtype_bytes(uint32_t dtype); /* 0 out of range */
+const char *hn_bundle_extern_name(uint32_t kind);
+
+#endif

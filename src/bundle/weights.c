@@ -1,0 +1,83 @@
+/* weights.c: finding and checking weights. A zip archive (.pt2) ends with a directory of checksums, so its
+ * first and last bytes tell two models apart without reading the weights. */
+#include "bundle/weights.h"
+
+#include <limits.h>
+#include <sys/stat.h>
+
+static bool same_digest(const hn_digest *digest, const uint8_t expected[32]) {
+    return memcmp(digest->bytes, expected, sizeof digest->bytes) == 0;
+}
+
+static bool has_time(const char *path, int64_t mtime_ns) {
+    struct stat st;
+    return mtime_ns && stat(path, &st) == 0 &&
+           (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec == mtime_ns;
+}
+
+static hn_status check_file(const hnb_weight_file *file, const hn_file_map *map, const char *path, bool full) {
+    if (map->size_bytes != file->bytes)
+        return HN_ERROR(
+            HN_INCOMPATIBLE,
+            "'%s' is not the file that the program was compiled with: it has %zu bytes, expected %llu", path,
+            map->size_bytes, (unsigned long long)file->bytes);
+    if (full || !has_time(path, file->mtime_ns)) {
+        hn_digest digest = hn_bundle_ends_digest(map->data, map->size_bytes);
+        if (!same_digest(&digest, file->ends_digest))
+            return HN_ERROR(HN_INCOMPATIBLE,
+                            "'%s' is not the file that the program was compiled with: its content differs",
+                            path);
+    }
+    if (!full || hn_bundle_digest_is_unknown(file->full_digest)) return NULL;
+    hn_digest digest = hn_digest_of(map->data, map->size_bytes);
+    if (!same_digest(&digest, file->full_digest))
+        return HN_ERROR(HN_CORRUPT, "the weights in '%s' are damaged", path);
+    return NULL;
+}
+
+static hn_status open_at(const hnb_weight_file *file, const char *path, bool full, hn_file_map *out) {
+    HN_TRY(hn_file_map_init(out, path));
+    hn_status status = check_file(file, out, path, full);
+    if (status) {
+        hn_file_map_deinit(out);
+        *out = (hn_file_map){0};
+    }
+    return status;
+}
+
+/* "<folder of bundle_path>/<name>" when that file exists. */
+static bool beside(const char *bundle_path, const char *name, char out[PATH_MAX]) {
+    const char *slash = bundle_path ? strrchr(bundle_path, '/') : NULL;
+    int folder = slash ? (int)(slash - bundle_path) + 1 : 0;
+    if (!bundle_path || name[0] == '/') return false;
+    int len = snprintf(out, PATH_MAX, "%.*s%s", folder, bundle_path, name);
+    return len > 0 && len < PATH_MAX && hn_file_exists(out);
+}
+
+hn_status hn_bundle_weights_open(const hn_bundle *b, const char *bundle_path, const char *given_path, bool full,
+                                 hn_file_map *out) {
+    char path[PATH_MAX];
+    *out = (hn_file_map){0};
+    if (!b->weight_files_count) return NULL;
+    const hnb_weight_file *file = &b->weight_files[0];
+    const char *hint = hn_bundle_text(b, file->path), *slash = strrchr(hint, '/'),
+               *name = slash ? slash + 1 : hint;
+    if (given_path) return open_at(file, given_path, full, out);
+    if (hint[0] == '/' && hn_file_exists(hint)) return open_at(file, hint, full, out);
+    if (beside(bundle_path, hint, path) || beside(bundle_path, name, path)) return open_at(file, path, full, out);
+    if (hn_file_exists(hint)) return open_at(file, hint, full, out);
+    return HN_ERROR(HN_NOT_FOUND,
+                    "the weights file '%s' is not there; put it beside the bundle or give its path", hint);
+}
+
+hn_status hn_bundle_weights_check(const hn_bundle *b, bool full) {
+    const hnb_header *h = b->header;
+    if (!h->weights_bytes) return NULL;
+    if (b->len < h->file_bytes) return HN_ERROR(HN_CORRUPT, "the bundle's weights are cut off");
+    const uint8_t *weights = b->bytes + h->weights_offset;
+    if (!full || hn_bundle_digest_is_unknown(b->info->weights_digest)) return NULL;
+    hn_digest digest = hn_digest_of(weights, h->weights_bytes);
+    return same_digest(&digest, b->info->weights_digest)
+               ? NULL
+               : HN_ERROR(HN_CORRUPT, "the bundle's weights are damaged");
+}

@@ -1,0 +1,19 @@
+/* weights.h: the file of weights that a bundle refers to. */
+#ifndef HN_BUNDLE_WEIGHTS_H
+#define HN_BUNDLE_WEIGHTS_H
+
+#include "base/file.h"
+#include "bundle/view.h"
+
+/* Finds, maps and checks the weights file: `given_path` when not NULL, else the recorded hint (relative to the
+ * bundle's folder), its last part beside the bundle, and the hint relative to the current folder. `bundle_path` may be
+ * NULL. Size always, and, unless the time is the recorded one, the "ends" digest are checked; with `full` the digest
+ * of all bytes when the bundle has one. A bundle without such a file gives an empty map.
+ * Errors: not-found, io, incompatible (another file), corrupt (damaged). */
+hn_status hn_bundle_weights_open(const hn_bundle *b, const char *bundle_path, const char *given_path, bool full,
+                                 hn_file_map *out) HN_MUST_USE;
+
+/* Checks that embedded weights are all there, and with `full` their digest when the bundle has one. */
+hn_status hn_bundle_weights_check(const hn_bundle *b, bool full) HN_MUST_USE;
+
+#endif

@@ -1,0 +1,67 @@
+/* writer.h: building a bundle image. Fill the arrays, then finish. Knows nothing of the compiler. */
+#ifndef HN_BUNDLE_WRITER_H
+#define HN_BUNDLE_WRITER_H
+
+#include "base/arena.h"
+#include "base/map.h"
+#include "base/str.h"
+#include "bundle/format.h"
+
+typedef struct hn_bundle_writer {
+    hn_arena *arena;
+    hnb_info info;
+#define HN_WRITER_ARRAY(name, type)                                                                                    \
+    struct {                                                                                                           \
+        type *items;                                                                                                   \
+        uint32_t count, cap;                                                                                           \
+    } name;
+    HN_WRITER_ARRAY(nodes, hnb_node)
+    HN_WRITER_ARRAY(symbols, hnb_symbol)
+    HN_WRITER_ARRAY(guards, hnb_guard)
+    HN_WRITER_ARRAY(inputs, hnb_input)
+    HN_WRITER_ARRAY(outputs, hnb_output)
+    HN_WRITER_ARRAY(dims, uint32_t)
+    HN_WRITER_ARRAY(buffers, hnb_buffer)
+    HN_WRITER_ARRAY(steps, hnb_step)
+    HN_WRITER_ARRAY(operands, hnb_operand)
+    HN_WRITER_ARRAY(params, uint32_t)
+    HN_WRITER_ARRAY(kernels, hnb_kernel)
+    HN_WRITER_ARRAY(objects, hnb_object)
+    HN_WRITER_ARRAY(storages, hnb_storage)
+    HN_WRITER_ARRAY(weight_files, hnb_weight_file)
+    HN_WRITER_ARRAY(origins, hnb_origin)
+    HN_WRITER_ARRAY(features, hnb_str)
+#undef HN_WRITER_ARRAY
+    /* Pieces of the two byte areas, by reference: they must live until finish. Offsets are given out in order. */
+    struct hn_writer_pieces {
+        struct hn_writer_piece {
+            const void *bytes;
+            uint64_t len, offset;
+        } *items;
+        uint32_t count, cap;
+        uint64_t end; /* first free offset */
+    } blob, weights;
+    hn_strbuf strings;
+    hn_strmap string_map;
+    hn_map node_map;
+    bool weights_digest; /* compute the full digest of part two */
+} hn_bundle_writer;
+
+/* Arrays whose element 0 is a filler have it after init. Owns: arrays live in `arena`; deinit frees the rest. */
+hn_status hn_bundle_writer_init(hn_bundle_writer *w, hn_arena *arena) HN_MUST_USE;
+void hn_bundle_writer_deinit(hn_bundle_writer *w);
+
+/* Equal strings are stored once. */
+hn_status hn_bundle_writer_str(hn_bundle_writer *w, hn_str text, hnb_str *out) HN_MUST_USE;
+/* Equal nodes are stored once; operands must be there. */
+hn_status hn_bundle_writer_node(hn_bundle_writer *w, hnb_op op, uint32_t a, int64_t b, uint32_t *out_node) HN_MUST_USE;
+/* Reserves room for bytes at the next multiple of HNB_ALIGN. */
+hn_status hn_bundle_writer_piece(hn_bundle_writer *w, struct hn_writer_pieces *area, const void *bytes, uint64_t len,
+                                 uint64_t *out_offset) HN_MUST_USE;
+
+/* Appends the whole image (both parts) to `out`, which must be empty. */
+hn_status hn_bundle_writer_finish(hn_bundle_writer *w, hn_strbuf *out) HN_MUST_USE;
+/* The same into a file, atomically, without a copy of the weights in memory. Errors: io. */
+hn_status hn_bundle_writer_save(hn_bundle_writer *w, const char *path) HN_MUST_USE;
+
+#endif

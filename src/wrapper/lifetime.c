@@ -1,0 +1,80 @@
+/* lifetime.c: blocks and lifetimes, see lifetime.h. */
+#include "wrapper/lifetime.h"
+
+enum { MAX_COND_DEPTH = 64 };
+
+static hn_status find_blocks(const hn_wrapper *w, hn_arena *arena, hn_wlives *l, uint32_t first, uint32_t end,
+                             uint32_t block) {
+    if (l->blocks.items[block].depth > MAX_COND_DEPTH)
+        return HN_ERROR(HN_UNSUPPORTED, "conditionals nested more than %d deep", MAX_COND_DEPTH);
+    for (uint32_t i = first; i < end; i = l->line_end[i] + 1) {
+        const hn_line *line = &w->lines.items[i];
+        l->line_block[i] = block;
+        l->line_end[i] = i;
+        if (line->kind != HN_LINE_COND) continue;
+        uint64_t body_end = (uint64_t)i + 1 + line->then_count + line->otherwise_count;
+        if (body_end > end)
+            return HN_ERROR(HN_INTERNAL, "line %u: the bodies of a conditional reach beyond their block", i);
+        l->line_end[i] = (uint32_t)body_end - 1;
+        hn_wblock inner = {.line = i, .parent = block, .depth = l->blocks.items[block].depth + 1};
+        uint32_t then_block = l->blocks.count, middle = i + 1 + line->then_count;
+        HN_PUSH(arena, &l->blocks, inner);
+        HN_PUSH(arena, &l->blocks, inner);
+        HN_TRY(find_blocks(w, arena, l, i + 1, middle, then_block));
+        HN_TRY(find_blocks(w, arena, l, middle, (uint32_t)body_end, then_block + 1));
+    }
+    return NULL;
+}
+
+/* Moves (block, line) one block outwards. */
+static void climb(const hn_wlives *l, uint32_t *block, uint32_t *line) {
+    *line = l->blocks.items[*block].line;
+    *block = l->blocks.items[*block].parent;
+}
+
+static void mention(hn_wlives *l, hn_wbuf buffer, uint32_t line) {
+    hn_wlife *life = &l->buffers[buffer];
+    uint32_t block = l->line_block[line];
+    if (!buffer) return;
+    if (!life->used) *life = (hn_wlife){.used = true, .block = block, .first = line, .last = line};
+    while (block != life->block) {
+        if (l->blocks.items[block].depth >= l->blocks.items[life->block].depth) {
+            climb(l, &block, &line);
+        } else {
+            life->first = life->last = l->blocks.items[life->block].line;
+            life->block = l->blocks.items[life->block].parent;
+        }
+    }
+    if (line < life->first) life->first = line;
+    if (line > life->last) life->last = line;
+    life->end = l->line_end[life->last];
+}
+
+static void mention_to_end(const hn_wrapper *w, hn_wlives *l, hn_wbuf buffer) {
+    hn_wlife *life = &l->buffers[buffer];
+    if (!buffer || !life->used) return;
+    while (life->block) {
+        life->first = life->last = l->blocks.items[life->block].line;
+        life->block = l->blocks.items[life->block].parent;
+    }
+    life->last = life->end = w->lines.count;
+}
+
+hn_status hn_wrapper_lives(const hn_wrapper *w, hn_arena *arena, hn_wlives *out) {
+    *out = (hn_wlives){0};
+    HN_NEW(arena, out->line_block, w->lines.count);
+    HN_NEW(arena, out->line_end, w->lines.count);
+    HN_NEW(arena, out->buffers, w->buffers.count);
+    HN_PUSH(arena, &out->blocks, ((hn_wblock){.line = UINT32_MAX}));
+    HN_TRY(find_blocks(w, arena, out, 0, w->lines.count, 0));
+    for (uint32_t i = 0; i < w->lines.count; i++) {
+        const hn_line *line = &w->lines.items[i];
+        if (line->kind == HN_LINE_REUSE || line->kind == HN_LINE_COPY) {
+            mention(out, line->buffer, i);
+            mention(out, line->from, i);
+        }
+        for (uint32_t k = 0; k < line->operand_count; k++) mention(out, line->operands[k].buffer, i);
+    }
+    for (uint32_t i = 0; i < w->outputs.count; i++) mention_to_end(w, out, w->outputs.items[i].buffer);
+    return NULL;
+}

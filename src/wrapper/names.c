@@ -1,0 +1,96 @@
+/* names.c: words of the text forms, and the symbols that a wrapper uses. */
+#include "wrapper/names.h"
+
+#include "base/map.h"
+
+const char *const hn_wbuf_kind_names[4] = {[HN_WBUF_INPUT] = "input",
+                                           [HN_WBUF_CONSTANT] = "constant",
+                                           [HN_WBUF_TEMP] = "temp",
+                                           [HN_WBUF_OUTPUT] = "output"};
+const char *const hn_wextern_names[HN_EXTERN_KIND_COUNT] = {
+    [HN_EXTERN_NONE] = "none",           [HN_EXTERN_MATMUL] = "matmul", [HN_EXTERN_CONV] = "conv",
+    [HN_EXTERN_ATTENTION] = "attention", [HN_EXTERN_SORT] = "sort",     [HN_EXTERN_TOPK] = "topk"};
+const char *const hn_wrelation_names[4] = {
+    [HN_REL_EQ] = "==", [HN_REL_NE] = "!=", [HN_REL_LT] = "<", [HN_REL_LE] = "<="};
+
+typedef struct collector {
+    hn_sym *sym;
+    hn_arena *arena;
+    hn_map seen, symbols;
+} collector;
+
+static hn_status collect(collector *c, hn_expr e) {
+    if (!e || hn_map_get(&c->seen, e)) return NULL;
+    HN_TRY(hn_map_put(&c->seen, e, 1));
+    uint32_t count = hn_sym_symbols(c->sym, e, NULL, 0);
+    hn_expr *list;
+    HN_NEW(c->arena, list, count);
+    (void)hn_sym_symbols(c->sym, e, list, count);
+    for (uint32_t i = 0; i < count; i++) HN_TRY(hn_map_put(&c->symbols, list[i], 1));
+    return NULL;
+}
+
+static hn_status collect_list(collector *c, const hn_expr *list, uint32_t count) {
+    for (uint32_t i = 0; list && i < count; i++) HN_TRY(collect(c, list[i]));
+    return NULL;
+}
+
+static hn_status collect_line(collector *c, const hn_line *line) {
+    HN_TRY(collect_list(c, line->params, line->param_count));
+    HN_TRY(collect(c, line->extent));
+    HN_TRY(collect(c, line->scratch_bytes));
+    for (uint32_t k = 0; k < line->operand_count; k++) HN_TRY(collect(c, line->operands[k].offset_elems));
+    return NULL;
+}
+
+static hn_status collect_all(collector *c, const hn_wrapper *w) {
+    uint32_t guard_count;
+    const hn_guard *guards = hn_sym_guards(w->sym, &guard_count);
+    for (uint32_t i = 0; i < guard_count; i++) {
+        HN_TRY(collect(c, guards[i].lhs));
+        HN_TRY(collect(c, guards[i].rhs));
+    }
+    for (uint32_t i = 1; i < w->buffers.count; i++) HN_TRY(collect(c, w->buffers.items[i].bytes));
+    for (uint32_t i = 0; i < w->inputs.count; i++) {
+        const hn_winput *in = &w->inputs.items[i];
+        HN_TRY(collect_list(c, in->sizes, in->rank));
+        HN_TRY(collect_list(c, in->strides, in->rank));
+        if (in->is_scalar && in->scalar.kind == HN_ARG_INT) HN_TRY(collect(c, in->scalar.as.expr));
+    }
+    for (uint32_t i = 0; i < w->outputs.count; i++) {
+        const hn_woutput *o = &w->outputs.items[i];
+        HN_TRY(collect_list(c, o->sizes, o->rank));
+        HN_TRY(collect_list(c, o->strides, o->rank));
+        HN_TRY(collect(c, o->offset_elems));
+        if (o->kind == HN_WOUTPUT_SCALAR && o->scalar.kind == HN_ARG_INT) HN_TRY(collect(c, o->scalar.as.expr));
+    }
+    for (uint32_t i = 0; i < w->lines.count; i++) HN_TRY(collect_line(c, &w->lines.items[i]));
+    return NULL;
+}
+
+/* Shorter first, so that s2 comes before s10. */
+static bool name_less(hn_str a, hn_str b) {
+    if (a.len != b.len) return a.len < b.len;
+    return memcmp(a.ptr, b.ptr, a.len) < 0;
+}
+
+hn_status hn_wrapper_symbols(const hn_wrapper *w, hn_arena *arena, hn_expr **out, uint32_t *out_count) {
+    collector c = {.sym = w->sym, .arena = arena};
+    hn_map_init(&c.seen, arena);
+    hn_map_init(&c.symbols, arena);
+    HN_TRY(collect_all(&c, w));
+    hn_expr *list;
+    HN_NEW(arena, list, c.symbols.count);
+    for (uint32_t i = 0; i < c.symbols.count; i++) {
+        hn_expr symbol = (hn_expr)c.symbols.entries[i].key;
+        uint32_t at = i;
+        for (;
+             at > 0 && name_less(hn_sym_symbol_name(w->sym, symbol), hn_sym_symbol_name(w->sym, list[at - 1]));
+             at--)
+            list[at] = list[at - 1];
+        list[at] = symbol;
+    }
+    *out = list;
+    *out_count = c.symbols.count;
+    return NULL;
+}

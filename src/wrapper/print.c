@@ -1,0 +1,230 @@
+/* print.c: the text form of wrapper IR. parse.c reads it; the grammar stands above its functions. */
+#include "wrapper/names.h"
+
+#include "ir/text.h"
+
+#include <inttypes.h>
+
+typedef struct printer {
+    const hn_wrapper *w;
+    hn_strbuf *out;
+} printer;
+
+static void put(printer *p, const char *text) { hn_strbuf_puts(p->out, text); }
+static void put_number(printer *p, int64_t value) { hn_strbuf_i64(p->out, value); }
+static void put_string(printer *p, hn_str text) { hn_text_print_string(text, p->out); }
+
+static void put_expr(printer *p, hn_expr e) {
+    if (e) hn_text_print_expr(p->w->sym, e, p->out);
+    else put(p, "?"); /* broken IR: only a verifier error will parse it */
+}
+
+/* " bytes(4*s0)": in parentheses, because words may follow. */
+static void put_field(printer *p, const char *word, hn_expr e) {
+    hn_strbuf_printf(p->out, " %s(", word);
+    put_expr(p, e);
+    put(p, ")");
+}
+
+static void put_exprs(printer *p, const hn_expr *list, uint32_t count) {
+    put(p, "[");
+    for (uint32_t k = 0; k < count; k++) {
+        if (k) put(p, ", ");
+        put_expr(p, list[k]);
+    }
+    put(p, "]");
+}
+
+static void put_name(printer *p, hn_str name) {
+    if (!name.len) return;
+    put(p, " name ");
+    put_string(p, name);
+}
+
+static void put_symbol(printer *p, hn_expr symbol) {
+    hn_sym *sym = p->w->sym;
+    int64_t lo, hi, divisor = hn_sym_divisor(sym, symbol), hint = hn_sym_hint(sym, symbol, INT64_MIN);
+    hn_sym_range(sym, symbol, &lo, &hi);
+    put(p, hn_sym_symbol_kind(sym, symbol) == HN_SYMBOL_DATA ? "  symbol data " : "  symbol size ");
+    put_expr(p, symbol);
+    put(p, " in [");
+    if (lo == HN_SYM_MIN) put(p, "none");
+    else put_number(p, lo);
+    put(p, ", ");
+    if (hi == HN_SYM_MAX) put(p, "none");
+    else put_number(p, hi);
+    put(p, "]");
+    if (divisor > 1) put(p, " divisor "), put_number(p, divisor);
+    if (hint == hn_sym_hint(sym, symbol, INT64_MAX))
+        put(p, " hint "), put_number(p, hint); /* no fallback: it is known */
+    put(p, "\n");
+}
+
+static void put_guards(printer *p) {
+    uint32_t count;
+    const hn_guard *guards = hn_sym_guards(p->w->sym, &count);
+    for (uint32_t i = 0; i < count; i++) {
+        put(p, "  guard ");
+        put_expr(p, guards[i].lhs);
+        hn_strbuf_printf(p->out, " %s ", hn_wrelation_names[guards[i].relation]);
+        put_expr(p, guards[i].rhs);
+        put(p, " ");
+        put_string(p, hn_str_of(guards[i].reason ? guards[i].reason : ""));
+        put(p, "\n");
+    }
+}
+
+static void put_buffer(printer *p, uint32_t i) {
+    const hn_wbuffer *b = &p->w->buffers.items[i];
+    hn_strbuf_printf(p->out, "  buffer b%u : %s %s", i, hn_wbuf_kind_names[b->kind],
+                     hn_dtype_facts(b->dtype)->name);
+    if (b->kind == HN_WBUF_INPUT || b->kind == HN_WBUF_CONSTANT)
+        hn_strbuf_printf(p->out, " source %u", b->source);
+    if (b->byte_offset) hn_strbuf_printf(p->out, " offset %" PRIu64, b->byte_offset);
+    if (b->bytes) put_field(p, "bytes", b->bytes);
+    put_name(p, b->name);
+    put(p, "\n");
+}
+
+static void put_kernel(printer *p, uint32_t i) {
+    hn_strbuf_printf(p->out, "  kernel k%u : object %u", i, p->w->kernels.items[i].object);
+    put_name(p, p->w->kernels.items[i].name);
+    put(p, "\n");
+}
+
+static void put_tensor(printer *p, hn_dtype dtype, uint32_t rank, const hn_expr *sizes, const hn_expr *strides) {
+    put(p, hn_dtype_facts(dtype)->name);
+    put_exprs(p, sizes, rank);
+    put(p, " strides ");
+    put_exprs(p, strides, rank);
+}
+
+static void put_scalar(printer *p, const hn_arg *arg) {
+    switch (arg->kind) {
+    case HN_ARG_INT: put(p, "int("), put_expr(p, arg->as.expr), put(p, ")"); break;
+    case HN_ARG_FLOAT: put(p, "float("), hn_text_print_float(arg->as.f, p->out), put(p, ")"); break;
+    case HN_ARG_BOOL: put(p, arg->as.b ? "true" : "false"); break;
+    case HN_ARG_STRING: put(p, "string "), put_string(p, arg->as.s); break;
+    default: put(p, "none"); break;
+    }
+}
+
+static void put_input(printer *p, uint32_t i) {
+    const hn_winput *in = &p->w->inputs.items[i];
+    put(p, "  input ");
+    put_string(p, in->name);
+    put(p, " : ");
+    if (in->is_scalar) put_scalar(p, &in->scalar);
+    else put_tensor(p, in->dtype, in->rank, in->sizes, in->strides);
+    if (!in->is_scalar && in->buffer) hn_strbuf_printf(p->out, " in b%u", in->buffer);
+    put(p, "\n");
+}
+
+static void put_output(printer *p, uint32_t i) {
+    static const char *const kinds[] = {
+        [HN_WOUTPUT_TENSOR] = "tensor", [HN_WOUTPUT_MUTATION] = "mutation", [HN_WOUTPUT_SCALAR] = "scalar"};
+    const hn_woutput *o = &p->w->outputs.items[i];
+    hn_strbuf_printf(p->out, "  output %s ", kinds[o->kind]);
+    put_string(p, o->name);
+    if (o->kind == HN_WOUTPUT_MUTATION && o->target_input >= 0)
+        put(p, " target "), put_number(p, o->target_input);
+    put(p, " : ");
+    if (o->kind == HN_WOUTPUT_SCALAR) {
+        put_scalar(p, &o->scalar);
+    } else {
+        put_tensor(p, o->dtype, o->rank, o->sizes, o->strides);
+        hn_strbuf_printf(p->out, " in b%u", o->buffer);
+        if (o->offset_elems) put_field(p, "offset", o->offset_elems);
+    }
+    put(p, "\n");
+}
+
+static void put_operands(printer *p, const hn_line *line) {
+    put(p, "(");
+    for (uint32_t k = 0; k < line->operand_count; k++) {
+        const hn_woperand *o = &line->operands[k];
+        if (k) put(p, ", ");
+        if (!o->buffer) {
+            put(p, "none");
+            continue;
+        }
+        if (o->written) put(p, "out ");
+        hn_strbuf_printf(p->out, "b%u %s", o->buffer, hn_dtype_facts(o->dtype)->name);
+        if (o->offset_elems) put_field(p, "at", o->offset_elems);
+    }
+    put(p, ")");
+}
+
+static void put_call(printer *p, const hn_line *line) {
+    if (line->kind == HN_LINE_KERNEL) hn_strbuf_printf(p->out, "call k%u", line->kernel);
+    else if (line->kind == HN_LINE_EXTERN)
+        hn_strbuf_printf(p->out, "extern %s", hn_wextern_names[line->extern_kind]);
+    else put(p, line->kind == HN_LINE_ASSERT ? "assert" : "cond");
+    put_operands(p, line);
+    if (line->param_count) put(p, " params "), put_exprs(p, line->params, line->param_count);
+    if (line->extent) put_field(p, "extent", line->extent);
+    if (line->grain) put(p, " grain "), put_number(p, line->grain);
+    if (line->scratch_bytes) put_field(p, "scratch", line->scratch_bytes);
+}
+
+static void put_head(printer *p, const hn_line *line) {
+    switch (line->kind) {
+    case HN_LINE_COMMENT: put(p, "comment"); break;
+    case HN_LINE_ALLOCATE: hn_strbuf_printf(p->out, "allocate b%u", line->buffer); break;
+    case HN_LINE_REUSE: hn_strbuf_printf(p->out, "reuse b%u from b%u", line->buffer, line->from); break;
+    case HN_LINE_FREE: hn_strbuf_printf(p->out, "free b%u", line->buffer); break;
+    case HN_LINE_COPY: hn_strbuf_printf(p->out, "copy b%u from b%u", line->buffer, line->from); break;
+    case HN_LINE_KERNEL:
+    case HN_LINE_EXTERN:
+    case HN_LINE_ASSERT:
+    case HN_LINE_COND: put_call(p, line); break;
+    }
+    if (line->origin) hn_strbuf_printf(p->out, " origin %u", line->origin);
+    if (line->text.len) put(p, " text "), put_string(p, line->text);
+}
+
+enum { MAX_DEPTH = 64 };
+
+/* Lines [first, end). Bodies that reach too far are cut, so that broken IR prints too. */
+static void put_lines(printer *p, uint32_t first, uint32_t end, uint32_t depth) {
+    for (uint32_t i = first; i < end; i++) {
+        const hn_line *line = &p->w->lines.items[i];
+        for (uint32_t d = 0; d < depth; d++) put(p, "  ");
+        put_head(p, line);
+        if (line->kind == HN_LINE_COND && depth < MAX_DEPTH) {
+            uint64_t middle = (uint64_t)i + 1 + line->then_count, last = middle + line->otherwise_count;
+            if (middle > end) middle = end;
+            if (last > end) last = end;
+            put(p, " {\n");
+            put_lines(p, i + 1, (uint32_t)middle, depth + 1);
+            for (uint32_t d = 0; d < depth; d++) put(p, "  ");
+            put(p, "} else {\n");
+            put_lines(p, (uint32_t)middle, (uint32_t)last, depth + 1);
+            for (uint32_t d = 0; d < depth; d++) put(p, "  ");
+            put(p, "}");
+            i = (uint32_t)last - 1;
+        }
+        put(p, "\n");
+    }
+}
+
+void hn_wrapper_print(const hn_wrapper *w, hn_strbuf *out) {
+    printer p = {w, out};
+    hn_arena scratch;
+    hn_expr *symbols;
+    uint32_t symbol_count = 0;
+    hn_arena_init(&scratch);
+    hn_status status = hn_wrapper_symbols(w, &scratch, &symbols, &symbol_count);
+    out->failed |= status != NULL; /* nothing but memory can lack */
+    hn_status_free(status);
+    put(&p, "wrapper {\n");
+    for (uint32_t i = 0; i < symbol_count; i++) put_symbol(&p, symbols[i]);
+    hn_arena_deinit(&scratch);
+    put_guards(&p);
+    for (uint32_t i = 1; i < w->buffers.count; i++) put_buffer(&p, i);
+    for (uint32_t i = 1; i < w->kernels.count; i++) put_kernel(&p, i);
+    for (uint32_t i = 0; i < w->inputs.count; i++) put_input(&p, i);
+    put_lines(&p, 0, w->lines.count, 1);
+    for (uint32_t i = 0; i < w->outputs.count; i++) put_output(&p, i);
+    put(&p, "}\n");
+}

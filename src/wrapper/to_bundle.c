@@ -1,0 +1,539 @@
+/* to_bundle.c: wrapper IR to the bundle's arrays. One function a section; the layout itself is src/bundle. */
+#include "wrapper/to_bundle.h"
+
+#include "bundle/view.h"
+#include "bundle/writer.h"
+#include "henry/tensor.h"
+
+_Static_assert((int)HN_DTYPE_F64 == (int)HN_F64 && (int)HN_DTYPE_BF16 == (int)HN_BF16 &&
+                   (int)HN_DTYPE_I64 == (int)HN_I64 && (int)HN_DTYPE_BOOL == (int)HN_BOOL &&
+                   (int)HN_DTYPE_COUNT == (int)HN_SCALAR_TYPE_COUNT,
+               "dtype numbers are part of the format");
+_Static_assert((int)HN_REL_EQ == (int)HNB_EQ && (int)HN_REL_NE == (int)HNB_NE && (int)HN_REL_LT == (int)HNB_LT &&
+                   (int)HN_REL_LE == (int)HNB_LE,
+               "relation numbers are part of the format");
+
+enum { MAX_SYMBOLS = 4096 };
+
+typedef struct emitter {
+    const hn_wrapper *w;
+    const hn_memory_plan *plan;
+    const hn_to_bundle_options *options;
+    hn_sym *sym;
+    hn_bundle_writer out;
+    hn_map nodes;    /* hn_expr -> node */
+    hn_map symbols;  /* hn_expr of a symbol -> index + 1 */
+    hn_map storages; /* graph storage -> bundle storage */
+} emitter;
+
+static hn_status put_str(emitter *e, hn_str text, hnb_str *out) {
+    return hn_bundle_writer_str(&e->out, text, out);
+}
+
+/* ---- expressions ---- */
+
+static hn_status put_expr(emitter *e, hn_expr expr, uint32_t *out_node);
+
+static hn_status put_const(emitter *e, int64_t value, uint32_t *out_node) {
+    return hn_bundle_writer_node(&e->out, HNB_OP_CONST, 0, value, out_node);
+}
+
+static hn_status put_symbol(emitter *e, hn_expr symbol, uint32_t *out_node) {
+    uint64_t *at = hn_map_get(&e->symbols, symbol);
+    if (at) return hn_bundle_writer_node(&e->out, HNB_OP_SYMBOL, (uint32_t)*at - 1, 0, out_node);
+    hn_str name = hn_sym_symbol_name(e->sym, symbol);
+    hn_symbol_kind kind = hn_sym_symbol_kind(e->sym, symbol);
+    if (kind == HN_SYMBOL_DATA)
+        return HN_ERROR(HN_UNSUPPORTED,
+                        "size '" HN_STR_FMT "' depends on data; programs with such sizes cannot be run yet",
+                        HN_STR_ARG(name));
+    if (kind != HN_SYMBOL_SIZE)
+        return HN_ERROR(HN_INTERNAL, "loop variable '" HN_STR_FMT "' in a wrapper", HN_STR_ARG(name));
+    return HN_ERROR(HN_UNSUPPORTED, "size '" HN_STR_FMT "' is not determined by the shape of any input",
+                    HN_STR_ARG(name));
+}
+
+static hn_status put_sum(emitter *e, hn_expr expr, uint32_t *out_node) {
+    hn_sum sum = hn_sym_sum(e->sym, expr);
+    uint32_t total = 0, term, coeff;
+    for (uint32_t k = 0; k < sum.count; k++) {
+        HN_TRY(put_expr(e, sum.terms[k], &term));
+        if (sum.coeffs[k] != 1) {
+            HN_TRY(put_const(e, sum.coeffs[k], &coeff));
+            HN_TRY(hn_bundle_writer_node(&e->out, HNB_OP_MUL, coeff, term, &term));
+        }
+        if (total) HN_TRY(hn_bundle_writer_node(&e->out, HNB_OP_ADD, total, term, &total));
+        else total = term;
+    }
+    if (sum.constant || !total) {
+        HN_TRY(put_const(e, sum.constant, &term));
+        if (total) HN_TRY(hn_bundle_writer_node(&e->out, HNB_OP_ADD, total, term, &total));
+        else total = term;
+    }
+    *out_node = total;
+    return NULL;
+}
+
+static hn_status put_args(emitter *e, hn_expr expr, hnb_op op, uint32_t *out_node) {
+    uint32_t count, total = 0, node;
+    const hn_expr *args = hn_sym_args(e->sym, expr, &count);
+    for (uint32_t k = 0; k < count; k++) {
+        HN_TRY(put_expr(e, args[k], &node));
+        if (total) HN_TRY(hn_bundle_writer_node(&e->out, op, total, node, &total));
+        else total = node;
+    }
+    if (!total) return HN_ERROR(HN_INTERNAL, "expression without arguments");
+    *out_node = total;
+    return NULL;
+}
+
+/* Recursion is bounded by the depth limit of src/sym. */
+static hn_status put_expr(emitter *e, hn_expr expr, uint32_t *out_node) {
+    int64_t value;
+    uint64_t *known = hn_map_get(&e->nodes, expr);
+    if (known) {
+        *out_node = (uint32_t)*known;
+        return NULL;
+    }
+    switch (hn_sym_kind(e->sym, expr)) {
+    case HN_EXPR_CONST:
+        (void)hn_sym_is_int(e->sym, expr, &value);
+        HN_TRY(put_const(e, value, out_node));
+        break;
+    case HN_EXPR_SYMBOL: HN_TRY(put_symbol(e, expr, out_node)); break;
+    case HN_EXPR_ADD: HN_TRY(put_sum(e, expr, out_node)); break;
+    case HN_EXPR_MUL: HN_TRY(put_args(e, expr, HNB_OP_MUL, out_node)); break;
+    case HN_EXPR_FLOORDIV: HN_TRY(put_args(e, expr, HNB_OP_FLOORDIV, out_node)); break;
+    case HN_EXPR_MOD: HN_TRY(put_args(e, expr, HNB_OP_MOD, out_node)); break;
+    case HN_EXPR_MIN: HN_TRY(put_args(e, expr, HNB_OP_MIN, out_node)); break;
+    case HN_EXPR_MAX: HN_TRY(put_args(e, expr, HNB_OP_MAX, out_node)); break;
+    case HN_EXPR_INVALID: return HN_ERROR(HN_INTERNAL, "invalid expression in a wrapper");
+    }
+    return hn_map_put(&e->nodes, expr, *out_node);
+}
+
+/* 0 stays 0. */
+static hn_status put_optional(emitter *e, hn_expr expr, uint32_t *out_node) {
+    *out_node = 0;
+    return expr ? put_expr(e, expr, out_node) : NULL;
+}
+
+static hn_status put_list(emitter *e, const hn_expr *exprs, uint32_t count) {
+    for (uint32_t k = 0; k < count; k++) {
+        uint32_t node;
+        HN_TRY(put_expr(e, exprs[k], &node));
+        HN_PUSH(e->out.arena, &e->out.dims, node);
+    }
+    return NULL;
+}
+
+static hn_status put_shape(emitter *e, uint32_t rank, const hn_expr *sizes, const hn_expr *strides,
+                           uint32_t *out_dims) {
+    *out_dims = e->out.dims.count;
+    HN_TRY(put_list(e, sizes, rank));
+    return put_list(e, strides, rank);
+}
+
+/* ---- symbols: each is solved from a dimension of an input ---- */
+
+static bool is_size_symbol(emitter *e, hn_expr x) {
+    return hn_sym_kind(e->sym, x) == HN_EXPR_SYMBOL && hn_sym_symbol_kind(e->sym, x) == HN_SYMBOL_SIZE;
+}
+
+static hn_status add_symbol(emitter *e, hn_expr symbol, uint32_t input, uint32_t dim, int64_t coeff,
+                            hn_expr rest) {
+    hnb_symbol s = {.coeff = coeff, .input = input, .dim = dim};
+    if (hn_map_get(&e->symbols, symbol)) return NULL;
+    HN_TRY(put_str(e, hn_sym_symbol_name(e->sym, symbol), &s.name));
+    hn_sym_range(e->sym, symbol, &s.lo, &s.hi);
+    if (!hn_sym_is_value(e->sym, rest, 0)) HN_TRY(put_expr(e, rest, &s.rest));
+    HN_PUSH(e->out.arena, &e->out.symbols, s);
+    return hn_map_put(&e->symbols, symbol, e->out.symbols.count);
+}
+
+/* The one symbol in `x` that is not solved yet; 0 when there are none or several. */
+static hn_expr lone_symbol(emitter *e, hn_expr x) {
+    hn_expr symbols[64], found = 0;
+    uint32_t count = hn_sym_symbols(e->sym, x, symbols, 64);
+    for (uint32_t k = 0; k < count && k < 64; k++) {
+        if (hn_map_get(&e->symbols, symbols[k])) continue;
+        if (found || !is_size_symbol(e, symbols[k])) return 0;
+        found = symbols[k];
+    }
+    return count <= 64 ? found : 0;
+}
+
+static hn_status solve(emitter *e, hn_expr x, uint32_t input, uint32_t dim) {
+    hn_expr symbol = lone_symbol(e, x), coeff, rest;
+    int64_t c;
+    if (!symbol || !hn_sym_affine(e->sym, x, symbol, &coeff, &rest) || !hn_sym_is_int(e->sym, coeff, &c) || !c)
+        return NULL;
+    return add_symbol(e, symbol, input, dim, c, rest);
+}
+
+typedef hn_status (*dim_visitor)(emitter *e, hn_expr x, uint32_t input, uint32_t dim);
+
+static hn_status each_dim(emitter *e, dim_visitor visit) {
+    for (uint32_t i = 0; i < e->w->inputs.count; i++) {
+        const hn_winput *in = &e->w->inputs.items[i];
+        if (in->is_scalar) {
+            if (in->scalar.kind == HN_ARG_INT) HN_TRY(visit(e, in->scalar.as.expr, i, HNB_DIM_VALUE));
+            continue;
+        }
+        for (uint32_t d = 0; d < in->rank; d++) HN_TRY(visit(e, in->sizes[d], i, d));
+    }
+    return NULL;
+}
+
+static hn_status solve_direct(emitter *e, hn_expr x, uint32_t input, uint32_t dim) {
+    return is_size_symbol(e, x) ? add_symbol(e, x, input, dim, 1, hn_sym_int(e->sym, 0)) : NULL;
+}
+
+static hn_status put_symbols(emitter *e) {
+    HN_TRY(each_dim(e, solve_direct));
+    for (uint32_t before = UINT32_MAX; before != e->out.symbols.count;) {
+        before = e->out.symbols.count;
+        HN_TRY(each_dim(e, solve));
+    }
+    if (e->out.symbols.count > MAX_SYMBOLS)
+        return HN_ERROR(HN_UNSUPPORTED, "program has more than %d size symbols", MAX_SYMBOLS);
+    return NULL;
+}
+
+static hn_status put_guards(emitter *e) {
+    uint32_t count;
+    const hn_guard *guards = hn_sym_guards(e->sym, &count);
+    for (uint32_t i = 0; i < count; i++) {
+        hnb_guard g = {.relation = guards[i].relation};
+        HN_TRY(put_expr(e, guards[i].lhs, &g.lhs));
+        HN_TRY(put_expr(e, guards[i].rhs, &g.rhs));
+        HN_TRY(put_str(e, hn_str_of(guards[i].reason ? guards[i].reason : ""), &g.reason));
+        HN_PUSH(e->out.arena, &e->out.guards, g);
+    }
+    return NULL;
+}
+
+/* ---- inputs and outputs ---- */
+
+static uint64_t float_bits(double value) {
+    uint64_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    return bits;
+}
+
+typedef struct scalar_record {
+    uint32_t kind, expr;
+    uint64_t bits;
+    hnb_str text;
+} scalar_record;
+
+static hn_status put_scalar(emitter *e, const hn_arg *arg, scalar_record *out) {
+    *out = (scalar_record){0};
+    switch (arg->kind) {
+    case HN_ARG_INT: out->kind = HNB_VALUE_INT; return put_expr(e, arg->as.expr, &out->expr);
+    case HN_ARG_FLOAT: out->kind = HNB_VALUE_FLOAT, out->bits = float_bits(arg->as.f); return NULL;
+    case HN_ARG_BOOL: out->kind = HNB_VALUE_BOOL, out->bits = arg->as.b; return NULL;
+    case HN_ARG_STRING: out->kind = HNB_VALUE_STRING; return put_str(e, arg->as.s, &out->text);
+    case HN_ARG_NONE: out->kind = HNB_VALUE_NONE; return NULL;
+    default: return HN_ERROR(HN_UNSUPPORTED, "a scalar input or output of kind %d", (int)arg->kind);
+    }
+}
+
+static hn_status put_inputs(emitter *e) {
+    for (uint32_t i = 0; i < e->w->inputs.count; i++) {
+        const hn_winput *in = &e->w->inputs.items[i];
+        hnb_input record = {.kind = HNB_VALUE_TENSOR, .dtype = in->dtype, .rank = in->rank};
+        HN_TRY(put_str(e, in->name, &record.name));
+        if (in->is_scalar) {
+            scalar_record s;
+            HN_TRY(put_scalar(e, &in->scalar, &s));
+            record = (hnb_input){
+                .name = record.name, .kind = s.kind, .expr = s.expr, .bits = s.bits, .text = s.text};
+        } else {
+            HN_TRY(put_shape(e, in->rank, in->sizes, in->strides, &record.dims));
+        }
+        HN_PUSH(e->out.arena, &e->out.inputs, record);
+    }
+    return NULL;
+}
+
+static hn_status put_storage(emitter *e, uint32_t storage, uint32_t *out);
+
+/* Where the buffer or parameter `name` lives, for a mutation of it. */
+static hn_status put_target(emitter *e, const hn_woutput *o, hnb_output *record) {
+    const hn_graph *g = e->w->graph;
+    for (uint32_t i = 0; g && i < g->inputs.count; i++) {
+        const hn_input *in = &g->inputs.items[i];
+        if (in->kind == HN_INPUT_USER || in->kind == HN_INPUT_SCALAR || !hn_str_eq(in->name, o->name)) continue;
+        const hn_value_info *value = hn_graph_value(g, in->value);
+        hn_expr contiguous[HN_MAX_RANK], step = hn_sym_int(e->sym, 1);
+        if (value->rank != o->rank || value->dtype != o->dtype)
+            return HN_ERROR(HN_UNSUPPORTED, "the program changes the rank or dtype of buffer '" HN_STR_FMT "'",
+                            HN_STR_ARG(o->name));
+        for (uint32_t d = value->rank; d-- > 0;) {
+            contiguous[d] = step;
+            step = hn_sym_mul(e->sym, step, value->sizes[d]);
+        }
+        HN_TRY(put_list(e, value->strides ? value->strides : contiguous, value->rank));
+        HN_TRY(put_storage(e, in->storage, &record->target_storage));
+        e->out.storages.items[record->target_storage].is_mutable = 1;
+        return put_expr(e, hn_sym_int(e->sym, in->storage_offset_elems), &record->target_offset);
+    }
+    return HN_ERROR(HN_INTERNAL, "the program changes '" HN_STR_FMT "', which the graph does not know",
+                    HN_STR_ARG(o->name));
+}
+
+static hn_status put_output(emitter *e, const hn_woutput *o) {
+    hnb_output record = {
+        .kind = HNB_VALUE_TENSOR, .dtype = o->dtype, .rank = o->rank, .buffer = o->buffer, .target_input = -1};
+    HN_TRY(put_str(e, o->name, &record.name));
+    if (o->kind == HN_WOUTPUT_SCALAR) {
+        scalar_record s;
+        HN_TRY(put_scalar(e, &o->scalar, &s));
+        record = (hnb_output){.name = record.name,
+                              .kind = s.kind,
+                              .expr = s.expr,
+                              .bits = s.bits,
+                              .text = s.text,
+                              .target_input = -1};
+    } else {
+        HN_TRY(put_shape(e, o->rank, o->sizes, o->strides, &record.dims));
+        HN_TRY(put_optional(e, o->offset_elems, &record.offset));
+        record.is_mutation = o->kind == HN_WOUTPUT_MUTATION;
+        if (record.is_mutation) record.target_input = o->target_input;
+        if (record.is_mutation && o->target_input < 0) HN_TRY(put_target(e, o, &record));
+    }
+    HN_PUSH(e->out.arena, &e->out.outputs, record);
+    return NULL;
+}
+
+/* ---- buffers and weights ---- */
+
+/* The name of the first parameter, buffer or constant in this storage. */
+static hn_str storage_name(const hn_graph *g, uint32_t storage) {
+    for (uint32_t i = 0; i < g->inputs.count; i++)
+        if (g->inputs.items[i].storage == storage) return g->inputs.items[i].name;
+    return g->storages.items[storage].file_record;
+}
+
+static hn_status put_storage(emitter *e, uint32_t storage, uint32_t *out) {
+    const hn_graph *g = e->w->graph;
+    uint64_t *known = hn_map_get(&e->storages, storage);
+    if (known) {
+        *out = (uint32_t)*known;
+        return NULL;
+    }
+    if (!g || !storage || storage >= g->storages.count)
+        return HN_ERROR(HN_INTERNAL, "storage %u is not known", storage);
+    const hn_storage *s = &g->storages.items[storage];
+    hnb_storage record = {.bytes = s->size_bytes};
+    bool in_file = s->file_record.len > 0;
+    HN_TRY(put_str(e, storage_name(g, storage), &record.name));
+    if (in_file && !e->options->embed_weights && e->options->weights_path.len) {
+        record.where = HNB_STORAGE_FILE;
+        record.offset = s->file_offset;
+    } else if (!s->data && s->size_bytes) {
+        return HN_ERROR(HN_UNSUPPORTED,
+                        "weight '" HN_STR_FMT "' has no bytes: the model holds only its description",
+                        HN_STR_ARG(storage_name(g, storage)));
+    } else {
+        record.where = in_file ? HNB_STORAGE_WEIGHTS : HNB_STORAGE_BLOB;
+        HN_TRY(hn_bundle_writer_piece(&e->out, in_file ? &e->out.weights : &e->out.blob, s->data, s->size_bytes,
+                                      &record.offset));
+    }
+    *out = e->out.storages.count;
+    HN_PUSH(e->out.arena, &e->out.storages, record);
+    return hn_map_put(&e->storages, storage, *out);
+}
+
+static hn_status put_buffers(emitter *e) {
+    static const uint8_t kinds[] = {[HN_WBUF_INPUT] = HNB_BUFFER_INPUT, [HN_WBUF_CONSTANT] = HNB_BUFFER_CONSTANT,
+                                    [HN_WBUF_TEMP] = HNB_BUFFER_TEMP, [HN_WBUF_OUTPUT] = HNB_BUFFER_OUTPUT};
+    for (uint32_t i = 1; i < e->w->buffers.count; i++) {
+        const hn_wbuffer *b = &e->w->buffers.items[i];
+        hnb_buffer record = {.kind = kinds[b->kind], .dtype = b->dtype, .source = b->source};
+        HN_TRY(put_str(e, b->name, &record.name));
+        if (b->kind == HN_WBUF_CONSTANT) {
+            HN_TRY(put_storage(e, b->source, &record.source));
+            record.byte_offset = b->byte_offset;
+        }
+        if (b->kind == HN_WBUF_TEMP || b->kind == HN_WBUF_OUTPUT) HN_TRY(put_expr(e, b->bytes, &record.bytes));
+        if (b->kind == HN_WBUF_TEMP && e->plan->offsets[i])
+            HN_TRY(put_expr(e, e->plan->offsets[i], &record.offset));
+        /* A temporary that no line mentions has no place: it needs none. */
+        if (b->kind == HN_WBUF_TEMP && !e->plan->offsets[i]) HN_TRY(put_const(e, 0, &record.bytes));
+        if (b->kind == HN_WBUF_TEMP && !record.offset) HN_TRY(put_const(e, 0, &record.offset));
+        HN_PUSH(e->out.arena, &e->out.buffers, record);
+    }
+    return put_optional(e, e->plan->workspace_bytes, &e->out.info.workspace);
+}
+
+static hn_status put_weight_file(emitter *e) {
+    const hn_to_bundle_options *o = e->options;
+    bool used = false;
+    for (uint32_t i = 1; i < e->out.storages.count; i++)
+        used |= e->out.storages.items[i].where == HNB_STORAGE_FILE;
+    if (!used) return NULL;
+    if (!o->weights_data)
+        return HN_ERROR(HN_INTERNAL, "the bytes of '" HN_STR_FMT "' are needed", HN_STR_ARG(o->weights_path));
+    hnb_weight_file record = {.bytes = o->weights_bytes, .mtime_ns = o->weights_mtime_ns};
+    hn_digest ends = hn_bundle_ends_digest(o->weights_data, o->weights_bytes);
+    memcpy(record.ends_digest, ends.bytes, sizeof ends.bytes);
+    if (o->full_digest) {
+        hn_digest full = hn_digest_of(o->weights_data, o->weights_bytes);
+        memcpy(record.full_digest, full.bytes, sizeof full.bytes);
+    }
+    HN_TRY(put_str(e, o->weights_path, &record.path));
+    HN_PUSH(e->out.arena, &e->out.weight_files, record);
+    return NULL;
+}
+
+/* ---- kernels and steps ---- */
+
+static hn_status put_objects(emitter *e, const hn_bundle_objects *objects) {
+    for (uint32_t i = 0; i < objects->count; i++) {
+        const hn_bundle_object *o = &objects->items[i];
+        hnb_object record = {.kind = o->bytes ? HNB_OBJECT_EMBEDDED : HNB_OBJECT_REFERENCE, .len = o->len};
+        memcpy(record.digest, o->digest.bytes, sizeof record.digest);
+        HN_TRY(put_str(e, o->name, &record.name));
+        if (o->bytes) HN_TRY(hn_bundle_writer_piece(&e->out, &e->out.blob, o->bytes, o->len, &record.offset));
+        HN_PUSH(e->out.arena, &e->out.objects, record);
+    }
+    for (uint32_t i = 1; i < e->w->kernels.count; i++) {
+        const hn_wkernel_info *k = &e->w->kernels.items[i];
+        hnb_kernel record = {.object = k->object};
+        if (k->object >= objects->count)
+            return HN_ERROR(HN_INTERNAL, "kernel '" HN_STR_FMT "' is in object %u of %u", HN_STR_ARG(k->name),
+                            k->object, objects->count);
+        HN_TRY(put_str(e, k->name, &record.name));
+        HN_PUSH(e->out.arena, &e->out.kernels, record);
+    }
+    return NULL;
+}
+
+static hn_status put_operand(emitter *e, const hn_woperand *o) {
+    hnb_operand record = {.buffer = o->buffer, .dtype = (uint8_t)o->dtype, .written = o->written};
+    if (o->buffer) HN_TRY(put_optional(e, o->offset_elems, &record.offset));
+    HN_PUSH(e->out.arena, &e->out.operands, record);
+    return NULL;
+}
+
+static hnb_step_kind step_kind(hn_line_kind kind) {
+    switch (kind) {
+    case HN_LINE_KERNEL: return HNB_STEP_KERNEL;
+    case HN_LINE_EXTERN: return HNB_STEP_EXTERN;
+    case HN_LINE_COPY: return HNB_STEP_COPY;
+    case HN_LINE_ASSERT: return HNB_STEP_ASSERT;
+    case HN_LINE_COND: return HNB_STEP_COND;
+    case HN_LINE_COMMENT:
+    case HN_LINE_ALLOCATE:
+    case HN_LINE_REUSE:
+    case HN_LINE_FREE: return HNB_STEP_NONE; /* the plan has said it all */
+    }
+    return HNB_STEP_NONE;
+}
+
+/* How many of the lines [first, first + count) become steps. */
+static uint32_t count_steps(const hn_wrapper *w, uint32_t first, uint32_t count) {
+    uint32_t steps = 0;
+    for (uint32_t i = first; i < first + count; i++) steps += step_kind(w->lines.items[i].kind) != HNB_STEP_NONE;
+    return steps;
+}
+
+static hn_status put_step(emitter *e, uint32_t at) {
+    const hn_line *line = &e->w->lines.items[at];
+    hnb_step s = {.kind = step_kind(line->kind),
+                  .kernel = line->kernel,
+                  .extern_kind = line->extern_kind,
+                  .operands = e->out.operands.count,
+                  .operand_count = line->operand_count,
+                  .params = e->out.params.count,
+                  .param_count = line->param_count,
+                  .grain = line->grain > 0 ? line->grain : INT64_MAX,
+                  .buffer = line->buffer,
+                  .from = line->from};
+    if (s.kind == HNB_STEP_NONE) return NULL;
+    if (e->w->graph && line->origin < e->w->graph->origins.count) s.origin = line->origin;
+    for (uint32_t k = 0; k < line->operand_count; k++) HN_TRY(put_operand(e, &line->operands[k]));
+    for (uint32_t k = 0; k < line->param_count; k++) {
+        uint32_t node;
+        HN_TRY(put_expr(e, line->params[k], &node));
+        HN_PUSH(e->out.arena, &e->out.params, node);
+    }
+    if (s.kind == HNB_STEP_KERNEL) HN_TRY(put_expr(e, line->extent, &s.extent));
+    HN_TRY(put_optional(e, line->scratch_bytes, &s.scratch));
+    HN_TRY(put_str(e, line->text, &s.text));
+    if (s.kind == HNB_STEP_COND) {
+        s.then_count = count_steps(e->w, at + 1, line->then_count);
+        s.otherwise_count = count_steps(e->w, at + 1 + line->then_count, line->otherwise_count);
+    }
+    HN_PUSH(e->out.arena, &e->out.steps, s);
+    return NULL;
+}
+
+static hn_status put_origins(emitter *e) {
+    for (uint32_t i = 1; e->w->graph && i < e->w->graph->origins.count; i++) {
+        const hn_origin *o = &e->w->graph->origins.items[i];
+        hnb_origin record;
+        HN_TRY(put_str(e, o->node, &record.node));
+        HN_TRY(put_str(e, o->source, &record.source));
+        HN_PUSH(e->out.arena, &e->out.origins, record);
+    }
+    return NULL;
+}
+
+static hn_status put_features(emitter *e) {
+    hn_str list = e->options->cpu_features;
+    for (size_t at = 0; at < list.len;) {
+        hnb_str record;
+        size_t len = strnlen(list.ptr + at, list.len - at);
+        HN_TRY(put_str(e, (hn_str){list.ptr + at, len}, &record));
+        if (len) HN_PUSH(e->out.arena, &e->out.features, record);
+        at += len + 1;
+    }
+    return NULL;
+}
+
+static hn_status emit(emitter *e, const hn_bundle_objects *objects) {
+    HN_TRY(put_str(e, HN_STR("henry 0.1.0"), &e->out.info.producer));
+    HN_TRY(put_str(e, e->options->model, &e->out.info.model));
+    HN_TRY(put_symbols(e));
+    HN_TRY(put_guards(e));
+    HN_TRY(put_inputs(e));
+    HN_TRY(put_buffers(e));
+    for (uint32_t i = 0; i < e->w->outputs.count; i++) HN_TRY(put_output(e, &e->w->outputs.items[i]));
+    HN_TRY(put_objects(e, objects));
+    HN_TRY(put_origins(e));
+    for (uint32_t i = 0; i < e->w->lines.count; i++) HN_TRY(put_step(e, i));
+    HN_TRY(put_features(e));
+    return put_weight_file(e);
+}
+
+static hn_status run_emitter(const hn_wrapper *w, const hn_memory_plan *plan, const hn_bundle_objects *objects,
+                             const hn_to_bundle_options *options, hn_strbuf *out_image, const char *path) {
+    hn_arena arena;
+    hn_arena_init(&arena);
+    emitter e = {.w = w, .plan = plan, .options = options, .sym = w->sym};
+    hn_map_init(&e.nodes, &arena);
+    hn_map_init(&e.symbols, &arena);
+    hn_map_init(&e.storages, &arena);
+    hn_status status = hn_bundle_writer_init(&e.out, &arena);
+    e.out.weights_digest = options->full_digest;
+    if (!status) status = emit(&e, objects);
+    if (!status)
+        status = out_image ? hn_bundle_writer_finish(&e.out, out_image) : hn_bundle_writer_save(&e.out, path);
+    hn_bundle_writer_deinit(&e.out);
+    hn_arena_deinit(&arena);
+    return hn_status_annotate(status, "cannot make a bundle");
+}
+
+hn_status hn_wrapper_to_bundle(const hn_wrapper *w, const hn_memory_plan *plan, const hn_bundle_objects *objects,
+                               const hn_to_bundle_options *options, hn_strbuf *out_image) {
+    return run_emitter(w, plan, objects, options, out_image, NULL);
+}
+
+hn_status hn_wrapper_save_bundle(const hn_wrapper *w, const hn_memory_plan *plan,
+                                 const hn_bundle_objects *objects, const hn_to_bundle_options *options,
+                                 const char *path) {
+    return run_emitter(w, plan, objects, options, NULL, path);
+}

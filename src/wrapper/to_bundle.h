@@ -1,0 +1,44 @@
+/* to_bundle.h: prints a planned wrapper as a bundle (src/bundle). Running at once, a graph cache entry and a
+ * shipped file are all this one form. */
+#ifndef HN_WRAPPER_TO_BUNDLE_H
+#define HN_WRAPPER_TO_BUNDLE_H
+
+#include "base/hash.h"
+#include "wrapper/wrapper.h"
+
+/* One compiled shared object. hn_wkernel_info.object is an index into `items`. */
+typedef struct hn_bundle_object {
+    hn_str name;       /* for messages; may be empty */
+    const void *bytes; /* NULL: only referred to, by `digest`; the host finds it at load */
+    size_t len;
+    hn_digest digest;
+} hn_bundle_object;
+
+typedef struct hn_bundle_objects {
+    const hn_bundle_object *items;
+    uint32_t count;
+} hn_bundle_objects;
+
+typedef struct hn_to_bundle_options {
+    hn_str model;        /* name for people; may be empty */
+    hn_str cpu_features; /* list, each with its NUL, in gcc's names: "avx2\0fma\0"; checked at load */
+    /* Storages that lie in a file (hn_storage.file_record not empty) are put into the bundle when embed_weights is
+     * set or weights_path is empty, else referred to in this file by their file_offset. Bytes made by passes are
+     * always put in. */
+    bool embed_weights;
+    hn_str weights_path;            /* stored as the hint where to look */
+    const uint8_t *weights_data;    /* that file, mapped: for its digests and size. Needed when weights_path is used */
+    size_t weights_bytes;
+    int64_t weights_mtime_ns;       /* 0: unknown */
+    bool full_digest;               /* digest all weight bytes (some 0.7 s for each GB), for `verify_weights` at load */
+} hn_to_bundle_options;
+
+/* Appends the image to `out_image`, which must be empty. Only storages that the program uses go in.
+ * Errors: unsupported (a size that no input determines; a storage without bytes), internal, out-of-memory. */
+hn_status hn_wrapper_to_bundle(const hn_wrapper *w, const hn_memory_plan *plan, const hn_bundle_objects *objects,
+                               const hn_to_bundle_options *options, hn_strbuf *out_image) HN_MUST_USE;
+/* The same into a file, atomically, without gathering the weights in memory. Errors: also io. */
+hn_status hn_wrapper_save_bundle(const hn_wrapper *w, const hn_memory_plan *plan, const hn_bundle_objects *objects,
+                                 const hn_to_bundle_options *options, const char *path) HN_MUST_USE;
+
+#endif

@@ -1,0 +1,296 @@
+/* verify.c: checks wrapper IR: every buffer known, every use after a definition, no use after free, operands and
+ * counts right; and of a plan that no two live buffers share bytes. */
+#include "wrapper/lifetime.h"
+
+#include "base/checked.h"
+
+#define BAD(...) HN_ERROR(HN_INTERNAL, "wrapper: " __VA_ARGS__)
+
+typedef enum buffer_state { UNSEEN, ALLOCATED, DEFINED, FREED } buffer_state;
+
+typedef struct verifier {
+    const hn_wrapper *w;
+    hn_arena *arena;
+    bool has_memory_lines;
+} verifier;
+
+static hn_status check_buffer_table(const hn_wrapper *w) {
+    for (uint32_t i = 1; i < w->buffers.count; i++) {
+        const hn_wbuffer *b = &w->buffers.items[i];
+        if (b->dtype == HN_DTYPE_NONE || b->dtype >= HN_DTYPE_COUNT) return BAD("buffer %u has no dtype", i);
+        if ((b->kind == HN_WBUF_TEMP || b->kind == HN_WBUF_OUTPUT) && !b->bytes)
+            return BAD("buffer %u has no size", i);
+        if (b->kind == HN_WBUF_INPUT && (b->source >= w->inputs.count || w->inputs.items[b->source].is_scalar))
+            return BAD("buffer %u is input %u of %u tensors", i, b->source, w->inputs.count);
+        if (b->kind == HN_WBUF_CONSTANT && w->graph && (!b->source || b->source >= w->graph->storages.count))
+            return BAD("buffer %u is in storage %u, which the graph does not have", i, b->source);
+    }
+    return NULL;
+}
+
+static hn_status check_known(const hn_wrapper *w, hn_wbuf buffer, uint32_t line) {
+    if (!buffer || buffer >= w->buffers.count) return BAD("line %u: unknown buffer %u", line, buffer);
+    return NULL;
+}
+
+static hn_status check_use(verifier *v, const uint8_t *state, hn_wbuf buffer, uint32_t line) {
+    HN_TRY(check_known(v->w, buffer, line));
+    if (state[buffer] == DEFINED) return NULL;
+    return BAD("line %u: buffer %u is used %s", line, buffer,
+               state[buffer] == FREED ? "after it was freed" : "before it is written");
+}
+
+static hn_status check_define(verifier *v, uint8_t *state, hn_wbuf buffer, uint32_t line) {
+    HN_TRY(check_known(v->w, buffer, line));
+    hn_wbuf_kind kind = v->w->buffers.items[buffer].kind;
+    if (kind == HN_WBUF_INPUT || kind == HN_WBUF_CONSTANT)
+        return BAD("line %u: writes to buffer %u, which is read only", line, buffer);
+    if (state[buffer] == FREED) return BAD("line %u: buffer %u is written after it was freed", line, buffer);
+    if (v->has_memory_lines && state[buffer] == UNSEEN)
+        return BAD("line %u: buffer %u is written before it is allocated", line, buffer);
+    state[buffer] = DEFINED;
+    return NULL;
+}
+
+static hn_status check_operand_shape(const hn_wrapper *w, const hn_line *line, uint32_t i) {
+    if (line->kind == HN_LINE_KERNEL) {
+        if (!line->kernel || line->kernel >= w->kernels.count)
+            return BAD("line %u: unknown kernel %u", i, line->kernel);
+        if (!line->extent) return BAD("line %u: kernel call without extent", i);
+    }
+    if (line->kind == HN_LINE_EXTERN) {
+        static const struct { uint32_t operands, params; } facts[HN_EXTERN_KIND_COUNT] = {
+            [HN_EXTERN_MATMUL] = {4, HN_MATMUL_PARAM_COUNT}, [HN_EXTERN_CONV] = {4, HN_CONV_PARAM_COUNT},
+            [HN_EXTERN_ATTENTION] = {5, HN_ATTENTION_PARAM_COUNT}, [HN_EXTERN_SORT] = {3, HN_SORT_PARAM_COUNT},
+            [HN_EXTERN_TOPK] = {3, HN_SORT_PARAM_COUNT}};
+        if (line->extern_kind <= HN_EXTERN_NONE || line->extern_kind >= HN_EXTERN_KIND_COUNT)
+            return BAD("line %u: unknown extern operation %d", i, (int)line->extern_kind);
+        if (line->operand_count != facts[line->extern_kind].operands ||
+            line->param_count != facts[line->extern_kind].params)
+            return BAD("line %u: extern call with %u operands and %u parameters, must be %u and %u", i,
+                       line->operand_count, line->param_count, facts[line->extern_kind].operands,
+                       facts[line->extern_kind].params);
+    }
+    if ((line->kind == HN_LINE_ASSERT || line->kind == HN_LINE_COND) && line->operand_count != 1)
+        return BAD("line %u: one operand wanted, has %u", i, line->operand_count);
+    for (uint32_t k = 0; k < line->param_count; k++)
+        if (!line->params[k]) return BAD("line %u: parameter %u is missing", i, k);
+    return NULL;
+}
+
+/* Reads first, then writes: a line's operands may be updated in place only when they were defined before. */
+static hn_status check_operands(verifier *v, uint8_t *state, const hn_line *line, uint32_t i) {
+    HN_TRY(check_operand_shape(v->w, line, i));
+    for (uint32_t k = 0; k < line->operand_count; k++) {
+        const hn_woperand *o = &line->operands[k];
+        if (!o->buffer && line->kind == HN_LINE_EXTERN) continue;
+        HN_TRY(check_known(v->w, o->buffer, i));
+        if (o->dtype == HN_DTYPE_NONE || o->dtype >= HN_DTYPE_COUNT)
+            return BAD("line %u: operand %u has no dtype", i, k);
+        if (!o->written) HN_TRY(check_use(v, state, o->buffer, i));
+    }
+    for (uint32_t k = 0; k < line->operand_count; k++)
+        if (line->operands[k].written) HN_TRY(check_define(v, state, line->operands[k].buffer, i));
+    return NULL;
+}
+
+static hn_status check_memory_line(verifier *v, uint8_t *state, const hn_line *line, uint32_t i) {
+    HN_TRY(check_known(v->w, line->buffer, i));
+    if (line->kind == HN_LINE_ALLOCATE) {
+        if (state[line->buffer] != UNSEEN) return BAD("line %u: buffer %u is allocated twice", i, line->buffer);
+        state[line->buffer] = ALLOCATED;
+    } else if (line->kind == HN_LINE_FREE) {
+        if (state[line->buffer] == FREED || state[line->buffer] == UNSEEN)
+            return BAD("line %u: buffer %u is not there to be freed", i, line->buffer);
+        state[line->buffer] = FREED;
+    } else {
+        HN_TRY(check_use(v, state, line->from, i));
+        if (state[line->buffer] != UNSEEN) return BAD("line %u: buffer %u already has memory", i, line->buffer);
+        state[line->from] = FREED;
+        state[line->buffer] = ALLOCATED;
+    }
+    return NULL;
+}
+
+static hn_status check_block(verifier *v, uint8_t *state, uint32_t first, uint32_t end, uint32_t depth);
+
+/* After a conditional a buffer is in the lesser state of both bodies: defined only when both define it. */
+static hn_status check_cond(verifier *v, uint8_t *state, const hn_line *line, uint32_t i, uint32_t end,
+                            uint32_t depth) {
+    uint32_t count = v->w->buffers.count, middle = i + 1 + line->then_count;
+    uint8_t *other;
+    if (depth >= 64 || (uint64_t)middle + line->otherwise_count > end)
+        return BAD("line %u: bodies of the conditional do not nest", i);
+    HN_NEW(v->arena, other, count);
+    memcpy(other, state, count);
+    HN_TRY(check_block(v, state, i + 1, middle, depth + 1));
+    HN_TRY(check_block(v, other, middle, middle + line->otherwise_count, depth + 1));
+    for (uint32_t b = 0; b < count; b++) {
+        bool freed = state[b] == FREED || other[b] == FREED;
+        if (freed) state[b] = FREED;
+        else if (other[b] < state[b]) state[b] = other[b];
+    }
+    return NULL;
+}
+
+static hn_status check_block(verifier *v, uint8_t *state, uint32_t first, uint32_t end, uint32_t depth) {
+    for (uint32_t i = first; i < end; i++) {
+        const hn_line *line = &v->w->lines.items[i];
+        switch (line->kind) {
+        case HN_LINE_COMMENT: break;
+        case HN_LINE_ALLOCATE:
+        case HN_LINE_REUSE:
+        case HN_LINE_FREE: HN_TRY(check_memory_line(v, state, line, i)); break;
+        case HN_LINE_COPY:
+            HN_TRY(check_use(v, state, line->from, i));
+            HN_TRY(check_define(v, state, line->buffer, i));
+            break;
+        case HN_LINE_KERNEL:
+        case HN_LINE_EXTERN:
+        case HN_LINE_ASSERT: HN_TRY(check_operands(v, state, line, i)); break;
+        case HN_LINE_COND:
+            HN_TRY(check_operands(v, state, line, i));
+            HN_TRY(check_cond(v, state, line, i, end, depth));
+            i += line->then_count + line->otherwise_count;
+            break;
+        default: return BAD("line %u is of unknown kind %d", i, (int)line->kind);
+        }
+    }
+    return NULL;
+}
+
+static hn_status check_outputs(verifier *v, const uint8_t *state) {
+    const hn_wrapper *w = v->w;
+    for (uint32_t i = 0; i < w->outputs.count; i++) {
+        const hn_woutput *o = &w->outputs.items[i];
+        if (o->kind == HN_WOUTPUT_SCALAR) continue;
+        if (o->rank > HN_MAX_RANK) return BAD("output %u has rank %u", i, o->rank);
+        if (!o->buffer || o->buffer >= w->buffers.count || state[o->buffer] != DEFINED)
+            return BAD("output %u is in buffer %u, which is %s", i, o->buffer,
+                       o->buffer < w->buffers.count && state[o->buffer] == FREED ? "freed" : "never written");
+        if (o->kind == HN_WOUTPUT_MUTATION && o->target_input >= 0 &&
+            ((uint32_t)o->target_input >= w->inputs.count || w->inputs.items[o->target_input].is_scalar))
+            return BAD("output %u changes input %d, which is no tensor input", i, o->target_input);
+    }
+    return NULL;
+}
+
+static hn_status run(verifier *v) {
+    const hn_wrapper *w = v->w;
+    uint8_t *state;
+    HN_TRY(check_buffer_table(w));
+    HN_NEW(v->arena, state, w->buffers.count);
+    for (uint32_t b = 1; b < w->buffers.count; b++)
+        if (w->buffers.items[b].kind == HN_WBUF_INPUT || w->buffers.items[b].kind == HN_WBUF_CONSTANT)
+            state[b] = DEFINED;
+    for (uint32_t i = 0; i < w->lines.count; i++)
+        v->has_memory_lines |= w->lines.items[i].kind == HN_LINE_ALLOCATE;
+    HN_TRY(check_block(v, state, 0, w->lines.count, 0));
+    return check_outputs(v, state);
+}
+
+hn_status hn_wrapper_verify(const hn_wrapper *w) {
+    hn_arena arena;
+    hn_arena_init(&arena);
+    verifier v = {.w = w, .arena = &arena};
+    hn_status status = run(&v);
+    hn_arena_deinit(&arena);
+    return status;
+}
+
+/* ---- plans ---- */
+
+typedef struct placed {
+    hn_wbuf buffer;
+    int64_t at, end;
+    const hn_wlife *life;
+} placed;
+
+/* All values for one assignment of the symbols. */
+static hn_status place_all(const hn_wrapper *w, const hn_memory_plan *plan, const hn_wlives *lives,
+                           const hn_expr *symbols, const int64_t *values, uint32_t count, hn_arena *arena,
+                           placed **out, uint32_t *out_count) {
+    int64_t workspace, bytes;
+    placed *items;
+    HN_NEW(arena, items, w->buffers.count);
+    *out_count = 0;
+    if (!hn_sym_eval(w->sym, plan->workspace_bytes, symbols, values, count, &workspace))
+        return BAD("workspace size has no value");
+    for (uint32_t b = 1; b < w->buffers.count; b++) {
+        placed p = {.buffer = b, .life = &lives->buffers[b]};
+        if (w->buffers.items[b].kind != HN_WBUF_TEMP || !p.life->used) continue;
+        if (!plan->offsets[b]) return BAD("temporary buffer %u has no place", b);
+        if (!hn_sym_eval(w->sym, plan->offsets[b], symbols, values, count, &p.at) ||
+            !hn_sym_eval(w->sym, w->buffers.items[b].bytes, symbols, values, count, &bytes) ||
+            !hn_add_i64(p.at, bytes, &p.end))
+            return BAD("the place of buffer %u has no value", b);
+        if (p.at % 64 || p.at < 0 || p.end > workspace)
+            return BAD("buffer %u lies at %lld..%lld in a workspace of %lld", b, (long long)p.at,
+                       (long long)p.end, (long long)workspace);
+        items[(*out_count)++] = p;
+    }
+    *out = items;
+    return NULL;
+}
+
+static bool joined_by_reuse(const hn_wrapper *w, hn_wbuf a, hn_wbuf b) {
+    for (uint32_t i = 0; i < w->lines.count; i++) {
+        const hn_line *line = &w->lines.items[i];
+        if (line->kind == HN_LINE_REUSE &&
+            ((line->buffer == a && line->from == b) || (line->buffer == b && line->from == a)))
+            return true;
+    }
+    return false;
+}
+
+static hn_status check_apart(const hn_wrapper *w, const placed *items, uint32_t count) {
+    for (uint32_t i = 0; i < count; i++) {
+        for (uint32_t j = i + 1; j < count; j++) {
+            const placed *a = &items[i], *b = &items[j];
+            if (a->at >= b->end || b->at >= a->end || a->life->first > b->life->end ||
+                b->life->first > a->life->end)
+                continue;
+            if (!joined_by_reuse(w, a->buffer, b->buffer))
+                return BAD("buffers %u and %u are alive together and share bytes", a->buffer, b->buffer);
+        }
+    }
+    return NULL;
+}
+
+static hn_status check_at(const hn_wrapper *w, const hn_memory_plan *plan, const hn_wlives *lives,
+                          const hn_expr *symbols, const int64_t *values, uint32_t count, hn_arena *arena) {
+    placed *items = NULL;
+    uint32_t item_count = 0;
+    HN_TRY(place_all(w, plan, lives, symbols, values, count, arena, &items, &item_count));
+    return check_apart(w, items, item_count);
+}
+
+enum { PLAN_SYMBOLS_MAX = 64, PLAN_TRIALS = 4 };
+
+static hn_status check_plan(const hn_wrapper *w, const hn_memory_plan *plan, hn_arena *arena) {
+    hn_wlives lives;
+    hn_expr symbols[PLAN_SYMBOLS_MAX];
+    int64_t values[PLAN_SYMBOLS_MAX];
+    HN_TRY(hn_wrapper_lives(w, arena, &lives));
+    uint32_t count = hn_sym_symbols(w->sym, plan->workspace_bytes, symbols, PLAN_SYMBOLS_MAX);
+    if (count > PLAN_SYMBOLS_MAX) count = PLAN_SYMBOLS_MAX;
+    /* The hints, then small and large values that the ranges allow: a plan must hold for every size. */
+    for (uint32_t trial = 0; trial < (count ? PLAN_TRIALS : 1); trial++) {
+        static const int64_t samples[PLAN_TRIALS] = {0, 1, 3, 1000};
+        for (uint32_t k = 0; k < count; k++) {
+            int64_t lo, hi, value = trial ? samples[trial] + k : hn_sym_hint(w->sym, symbols[k], 8);
+            hn_sym_range(w->sym, symbols[k], &lo, &hi);
+            values[k] = value < lo ? lo : value > hi ? hi : value;
+        }
+        HN_TRY(check_at(w, plan, &lives, symbols, values, count, arena));
+    }
+    return NULL;
+}
+
+hn_status hn_wrapper_plan_verify(const hn_wrapper *w, const hn_memory_plan *plan) {
+    hn_arena arena;
+    hn_arena_init(&arena);
+    hn_status status = check_plan(w, plan, &arena);
+    hn_arena_deinit(&arena);
+    return status;
+}

@@ -1,0 +1,142 @@
+/* wrapper.h: wrapper IR, the only product of lowering. Typed lines over buffers, symbols and kernels;
+ * no raw strings. The compiler fills a hn_wrapper with buffers and call lines in execution order; the
+ * memory planner adds the memory lines; printers turn it into a bundle program, text, JSON or C.
+ *
+ * Owns: everything lives in the arena given to hn_wrapper_create. */
+#ifndef HN_WRAPPER_WRAPPER_H
+#define HN_WRAPPER_WRAPPER_H
+
+#include "base/arena.h"
+#include "base/str.h"
+#include "henry/abi/extern_abi.h"
+#include "ir/graph.h"
+#include "sym/sym.h"
+
+typedef uint32_t hn_wbuf;    /* index into buffers; 0: none */
+typedef uint32_t hn_wkernel; /* index into kernels; 0: none */
+
+typedef enum hn_wbuf_kind {
+    HN_WBUF_INPUT,    /* user input number `source` */
+    HN_WBUF_CONSTANT, /* graph storage number `source` (graph.h), from `byte_offset` */
+    HN_WBUF_TEMP,     /* made and freed inside the call */
+    HN_WBUF_OUTPUT    /* fresh memory that is handed to the caller */
+} hn_wbuf_kind;
+
+typedef struct hn_wbuffer {
+    hn_wbuf_kind kind;
+    hn_dtype dtype;
+    uint32_t source;
+    uint64_t byte_offset; /* of CONSTANT */
+    hn_expr bytes;        /* storage size of TEMP and OUTPUT */
+    hn_str name;
+} hn_wbuffer;
+
+/* A generated kernel: one function of one compiled object. */
+typedef struct hn_wkernel_info {
+    hn_str name;   /* symbol in the object */
+    uint32_t object; /* which compiled object: index given by the driver */
+} hn_wkernel_info;
+
+typedef enum hn_line_kind {
+    HN_LINE_COMMENT,
+    HN_LINE_ALLOCATE, /* buffer */
+    HN_LINE_REUSE,    /* buffer takes the memory of `from` */
+    HN_LINE_FREE,     /* buffer */
+    HN_LINE_KERNEL,   /* kernel call */
+    HN_LINE_EXTERN,   /* extern call */
+    HN_LINE_COPY,     /* bytes of `from` into buffer */
+    HN_LINE_ASSERT,   /* operand 0 is a bool tensor of one element; message */
+    HN_LINE_COND      /* operand 0 is the predicate; bodies then/otherwise are line ranges; see body fields */
+} hn_line_kind;
+
+typedef struct hn_woperand {
+    hn_wbuf buffer;          /* 0: absent */
+    hn_dtype dtype;
+    hn_expr offset_elems;    /* 0 (invalid id) means no offset */
+    bool written;
+} hn_woperand;
+
+typedef struct hn_line {
+    hn_line_kind kind;
+    hn_wbuf buffer, from;
+    hn_str text;                 /* COMMENT, ASSERT message, or a label for traces */
+    uint32_t origin;             /* hn_graph.origins index of the graph */
+    /* KERNEL and EXTERN */
+    hn_wkernel kernel;
+    hn_extern_kind extern_kind;
+    uint32_t operand_count;
+    const hn_woperand *operands;
+    uint32_t param_count;        /* KERNEL: size values passed; EXTERN: parameters of extern_abi.h */
+    const hn_expr *params;
+    hn_expr extent;              /* KERNEL: parallel iterations */
+    int64_t grain;               /* KERNEL: fewest iterations worth a thread of their own; 0: never split */
+    hn_expr scratch_bytes;       /* KERNEL: per thread; 0 id: none */
+    /* COND: the lines of the two bodies follow this line directly */
+    uint32_t then_count, otherwise_count;
+} hn_line;
+
+/* A user input as the program expects it. */
+typedef struct hn_winput {
+    hn_str name;
+    hn_dtype dtype;
+    uint32_t rank;
+    const hn_expr *sizes, *strides; /* strides never NULL here */
+    bool is_scalar;                 /* a Python constant in the signature: checked, not used */
+    hn_arg scalar;
+    hn_wbuf buffer;
+} hn_winput;
+
+typedef enum hn_woutput_kind { HN_WOUTPUT_TENSOR, HN_WOUTPUT_MUTATION, HN_WOUTPUT_SCALAR } hn_woutput_kind;
+
+typedef struct hn_woutput {
+    hn_woutput_kind kind;
+    hn_str name;      /* of MUTATION: the target's name */
+    hn_wbuf buffer;   /* may be an INPUT, CONSTANT or shared OUTPUT buffer: then it is copied for the caller */
+    hn_dtype dtype;
+    uint32_t rank;
+    const hn_expr *sizes, *strides;
+    hn_expr offset_elems;
+    int32_t target_input; /* of MUTATION: user input index, or -1 for a buffer or parameter */
+    hn_arg scalar;        /* of SCALAR: INT (an expression), FLOAT, BOOL, STRING or NONE */
+} hn_woutput;
+
+typedef struct hn_wrapper {
+    hn_arena *arena;
+    hn_sym *sym;
+    const hn_graph *graph; /* for storages, origins; borrowed */
+    struct { hn_wbuffer *items; uint32_t count, cap; } buffers; /* [0] unused */
+    struct { hn_wkernel_info *items; uint32_t count, cap; } kernels; /* [0] unused */
+    struct { hn_line *items; uint32_t count, cap; } lines;
+    struct { hn_winput *items; uint32_t count, cap; } inputs;
+    struct { hn_woutput *items; uint32_t count, cap; } outputs;
+} hn_wrapper;
+
+hn_status hn_wrapper_create(hn_arena *arena, hn_sym *sym, const hn_graph *graph, hn_wrapper **out) HN_MUST_USE;
+hn_status hn_wrapper_add_buffer(hn_wrapper *w, hn_wbuffer buffer, hn_wbuf *out) HN_MUST_USE;
+hn_status hn_wrapper_add_kernel(hn_wrapper *w, hn_wkernel_info kernel, hn_wkernel *out) HN_MUST_USE;
+/* Lists inside `line` are copied. */
+hn_status hn_wrapper_add_line(hn_wrapper *w, hn_line line) HN_MUST_USE;
+
+/* Every use after a definition, every buffer known, no use after free, line kinds and operand counts right. */
+hn_status hn_wrapper_verify(const hn_wrapper *w) HN_MUST_USE;
+
+/* The memory plan: each TEMP buffer's place in one workspace. Exact lifetimes from first to last line that
+ * mentions it; best fit by offset; sizes symbolic in general, planned at the hints and emitted so that any sizes
+ * are safe (equal-size-expression buffers share slots; others are separate when not provably ordered). */
+typedef struct hn_memory_plan {
+    hn_expr *offsets;      /* per buffer: byte offset in the workspace; 0 id for other kinds; 64-byte aligned */
+    hn_expr workspace_bytes;
+    hn_expr live_bound_bytes; /* lower bound: the largest sum of bytes live at one line (at hints for symbolic) */
+} hn_memory_plan;
+/* Also writes the ALLOCATE and FREE lines (REUSE lines that are there already are kept: both buffers share memory),
+ * and makes OUTPUT buffers that only feed mutations temporaries. */
+hn_status hn_wrapper_plan(hn_wrapper *w, hn_memory_plan *out) HN_MUST_USE;
+/* No two temporaries that are alive together share bytes, all lie in the workspace, at the hints and at some other
+ * values of the symbols. Quadratic in the number of temporaries: for tests and debugging. */
+hn_status hn_wrapper_plan_verify(const hn_wrapper *w, const hn_memory_plan *plan) HN_MUST_USE;
+
+void hn_wrapper_print(const hn_wrapper *w, hn_strbuf *out); /* text form */
+hn_status hn_wrapper_parse(hn_arena *arena, hn_sym *sym, hn_str text, hn_wrapper **out) HN_MUST_USE;
+void hn_wrapper_print_json(const hn_wrapper *w, hn_strbuf *out);
+
+#endif

@@ -1,0 +1,227 @@
+/* test_plan.c: the memory planner: no two live buffers share bytes, for random programs with constant and
+ * symbolic sizes and conditionals, and little is wasted. */
+#include "unit/harness.h"
+#include "wrapper/wrapper.h"
+
+#include <stdlib.h>
+
+typedef struct fixture {
+    hn_arena arena;
+    hn_sym *sym;
+    hn_wrapper *w;
+    uint64_t seed;
+    hn_wkernel kernel;
+    hn_wbuf flag;
+} fixture;
+
+static void setup(fixture *f, uint64_t seed) {
+    *f = (fixture){.seed = seed * 0x9e3779b97f4a7c15ull + 1};
+    hn_arena_init(&f->arena);
+    EXPECT_OK(hn_sym_create(&f->arena, &f->sym));
+    EXPECT_OK(hn_wrapper_create(&f->arena, f->sym, NULL, &f->w));
+    EXPECT_OK(hn_wrapper_add_kernel(f->w, (hn_wkernel_info){.name = HN_STR("k")}, &f->kernel));
+}
+static void teardown(fixture *f) { hn_arena_deinit(&f->arena); }
+
+static uint32_t draw(fixture *f, uint32_t limit) {
+    f->seed = f->seed * 6364136223846793005ull + 1442695040888963407ull;
+    return (uint32_t)(f->seed >> 33) % limit;
+}
+
+static hn_wbuf add_temp(fixture *f, hn_expr bytes) {
+    hn_wbuf b = 0;
+    EXPECT_OK(hn_wrapper_add_buffer(f->w, (hn_wbuffer){.kind = HN_WBUF_TEMP, .dtype = HN_DTYPE_U8, .bytes = bytes}, &b));
+    return b;
+}
+
+static void add_call(fixture *f, hn_wbuf read, hn_wbuf read2, hn_wbuf write) {
+    hn_woperand operands[3];
+    uint32_t count = 0;
+    if (read) operands[count++] = (hn_woperand){.buffer = read, .dtype = HN_DTYPE_U8};
+    if (read2) operands[count++] = (hn_woperand){.buffer = read2, .dtype = HN_DTYPE_U8};
+    if (write) operands[count++] = (hn_woperand){.buffer = write, .dtype = HN_DTYPE_U8, .written = true};
+    EXPECT_OK(hn_wrapper_add_line(f->w, (hn_line){.kind = HN_LINE_KERNEL, .kernel = f->kernel, .operands = operands, .operand_count = count,
+                                                  .extent = hn_sym_int(f->sym, 1)}));
+}
+
+static int64_t as_int(fixture *f, hn_expr e) { return hn_sym_hint(f->sym, e, -1); }
+
+static hn_expr random_bytes(fixture *f, const hn_expr *symbols, uint32_t symbol_count) {
+    hn_expr size = hn_sym_int(f->sym, 1 + draw(f, 1u << draw(f, 20)));
+    for (uint32_t k = 0; symbol_count && k < draw(f, 3); k++) size = hn_sym_mul(f->sym, size, symbols[draw(f, symbol_count)]);
+    if (symbol_count && draw(f, 4) == 0) size = hn_sym_add(f->sym, size, symbols[draw(f, symbol_count)]);
+    return size;
+}
+
+/* A chain in which each buffer is read some lines after it was written. */
+static void random_program(fixture *f, uint32_t temps, const hn_expr *symbols, uint32_t symbol_count, bool conds) {
+    hn_wbuf recent[8] = {0};
+    uint32_t open_at = 0, open_left = 0;
+    if (conds) {
+        f->flag = add_temp(f, hn_sym_int(f->sym, 1));
+        f->w->buffers.items[f->flag].dtype = HN_DTYPE_BOOL;
+        add_call(f, 0, 0, f->flag);
+    }
+    for (uint32_t i = 0; i < temps; i++) {
+        hn_wbuf b = add_temp(f, random_bytes(f, symbols, symbol_count));
+        if (conds && !open_left && draw(f, 6) == 0) {
+            hn_woperand predicate = {.buffer = f->flag, .dtype = HN_DTYPE_BOOL};
+            open_at = f->w->lines.count;
+            open_left = 4;
+            EXPECT_OK(hn_wrapper_add_line(f->w, (hn_line){.kind = HN_LINE_COND, .operands = &predicate, .operand_count = 1}));
+        }
+        if (open_left) { /* both bodies write b: two calls in each */
+            uint32_t then_lines = 0;
+            for (uint32_t body = 0; body < 2; body++) {
+                hn_wbuf local = add_temp(f, random_bytes(f, symbols, symbol_count));
+                add_call(f, recent[draw(f, 8)], 0, local);
+                add_call(f, local, recent[draw(f, 8)], b);
+                if (!body) then_lines = f->w->lines.count - open_at - 1;
+            }
+            f->w->lines.items[open_at].then_count = then_lines;
+            f->w->lines.items[open_at].otherwise_count = f->w->lines.count - open_at - 1 - then_lines;
+            open_left = 0;
+        } else {
+            add_call(f, recent[draw(f, 8)], recent[draw(f, 8)], b);
+        }
+        recent[draw(f, 8)] = b;
+    }
+}
+
+TEST(random_constant_sizes) {
+    double worst = 0, sum = 0;
+    uint32_t count = 0;
+    for (uint32_t seed = 0; seed < 60; seed++) {
+        fixture f;
+        hn_memory_plan plan;
+        setup(&f, seed);
+        random_program(&f, 20 + draw(&f, 200), NULL, 0, seed % 2);
+        EXPECT_OK(hn_wrapper_verify(f.w));
+        EXPECT_OK(hn_wrapper_plan(f.w, &plan));
+        EXPECT_OK(hn_wrapper_verify(f.w));
+        EXPECT_OK(hn_wrapper_plan_verify(f.w, &plan));
+        double ratio = (double)as_int(&f, plan.workspace_bytes) / (double)as_int(&f, plan.live_bound_bytes);
+        if (ratio > worst) worst = ratio;
+        sum += ratio;
+        count++;
+        EXPECT(ratio >= 1.0);
+        teardown(&f);
+    }
+    printf("planner: workspace over lower bound: mean %.4f, worst %.4f\n", sum / count, worst);
+    EXPECT(sum / count < 1.05);
+    EXPECT(worst < 1.25);
+}
+
+TEST(random_symbolic_sizes) {
+    for (uint32_t seed = 0; seed < 60; seed++) {
+        fixture f;
+        hn_memory_plan plan;
+        setup(&f, 1000 + seed);
+        hn_expr symbols[2] = {hn_sym_symbol(f.sym, HN_STR("s0"), HN_SYMBOL_SIZE, 1, 4096),
+                              hn_sym_symbol(f.sym, HN_STR("s1"), HN_SYMBOL_SIZE, 0, HN_SYM_MAX)};
+        hn_sym_set_hint(f.sym, symbols[0], 8);
+        hn_sym_set_hint(f.sym, symbols[1], 32);
+        random_program(&f, 20 + draw(&f, 60), symbols, 2, seed % 2);
+        EXPECT_OK(hn_wrapper_plan(f.w, &plan));
+        EXPECT_OK(hn_wrapper_verify(f.w));
+        EXPECT_OK(hn_wrapper_plan_verify(f.w, &plan));
+        teardown(&f);
+    }
+}
+
+/* A chain whose sizes are multiples of `unit`. Returns the workspace at the hint. */
+static int64_t plan_chain(bool symbolic) {
+    fixture f;
+    hn_memory_plan plan;
+    hn_wbuf previous = 0;
+    setup(&f, 7);
+    hn_expr s0 = hn_sym_symbol(f.sym, HN_STR("s0"), HN_SYMBOL_SIZE, 1, 1024);
+    hn_sym_set_hint(f.sym, s0, 4);
+    for (uint32_t i = 0; i < 100; i++) {
+        hn_wbuf b = add_temp(&f, hn_sym_mul(f.sym, hn_sym_int(f.sym, 1024 * (1 + draw(&f, 5))), symbolic ? s0 : hn_sym_int(f.sym, 4)));
+        add_call(&f, previous, 0, b);
+        previous = b;
+    }
+    EXPECT_OK(hn_wrapper_plan(f.w, &plan));
+    EXPECT_OK(hn_wrapper_plan_verify(f.w, &plan));
+    EXPECT_INT(hn_sym_sum(f.sym, plan.workspace_bytes).count, symbolic);
+    int64_t bytes = as_int(&f, plan.workspace_bytes);
+    teardown(&f);
+    return bytes;
+}
+
+/* A model with a dynamic batch: every size is a multiple of s0. The packing is as tight as for a constant one. */
+TEST(multiples_of_one_symbol_are_packed) { EXPECT_INT(plan_chain(true), plan_chain(false)); }
+
+TEST(bodies_share_memory) {
+    /* A temporary of one body takes the place of one of the other. */
+    static const char text[] = "wrapper { buffer b1 : input bool source 0 buffer b2 : temp f32 bytes(4096) buffer b3 : temp f32 bytes(4096) "
+                               "buffer b4 : output f32 bytes(4096) kernel k1 : object 0 input \"p\" : bool[] strides [] in b1 "
+                               "cond(b1 bool) { call k1(out b2 f32) extent(1) call k1(b2 f32, out b4 f32) extent(1) } else "
+                               "{ call k1(out b3 f32) extent(1) call k1(b3 f32, out b4 f32) extent(1) } "
+                               "output tensor \"y\" : f32[1024] strides [1] in b4 }";
+    fixture f;
+    hn_memory_plan plan;
+    hn_strbuf out;
+    setup(&f, 0);
+    hn_strbuf_init(&out);
+    EXPECT_OK(hn_wrapper_parse(&f.arena, f.sym, hn_str_of(text), &f.w));
+    EXPECT_OK(hn_wrapper_plan(f.w, &plan));
+    EXPECT_OK(hn_wrapper_verify(f.w));
+    EXPECT_INT(as_int(&f, plan.workspace_bytes), 4096);
+    hn_wrapper_print(f.w, &out);
+    EXPECT(strstr(out.ptr, "  allocate b4\n  cond(b1 bool) {\n    allocate b2\n    call k1(out b2") != NULL);
+    EXPECT(strstr(out.ptr, "    free b3\n  }\n  output") != NULL);
+    hn_strbuf_deinit(&out);
+    teardown(&f);
+}
+
+TEST(reuse_and_mutations) {
+    /* b3 takes b2's memory although both are mentioned in one line; b4 only feeds a mutation: a temporary to the end. */
+    static const char text[] = "wrapper { buffer b1 : input f32 source 0 buffer b2 : temp f32 bytes(4096) buffer b3 : temp f32 bytes(4096) "
+                               "buffer b4 : output f32 bytes(64) buffer b5 : temp f32 bytes(64) kernel k1 : object 0 "
+                               "input \"x\" : f32[16] strides [1] in b1 "
+                               "call k1(b1 f32, out b2 f32) extent(1) reuse b3 from b2 call k1(b1 f32, out b3 f32) extent(1) "
+                               "call k1(b3 f32, out b4 f32) extent(1) call k1(b4 f32, out b5 f32) extent(1) "
+                               "output mutation \"x\" target 0 : f32[16] strides [1] in b4 }";
+    fixture f;
+    hn_memory_plan plan;
+    setup(&f, 0);
+    EXPECT_OK(hn_wrapper_parse(&f.arena, f.sym, hn_str_of(text), &f.w));
+    EXPECT_OK(hn_wrapper_plan(f.w, &plan));
+    EXPECT_OK(hn_wrapper_verify(f.w));
+    EXPECT_OK(hn_wrapper_plan_verify(f.w, &plan));
+    EXPECT_INT(plan.offsets[2], plan.offsets[3]);
+    EXPECT_INT(f.w->buffers.items[4].kind, HN_WBUF_TEMP);
+    EXPECT(plan.offsets[4] && plan.offsets[5] && plan.offsets[4] != plan.offsets[5]);
+    EXPECT_INT(as_int(&f, plan.workspace_bytes), 4096 + 64);
+    teardown(&f);
+}
+
+/* The checker itself can fail. */
+TEST(plan_verify_finds_overlap) {
+    fixture f;
+    hn_memory_plan plan;
+    setup(&f, 0);
+    hn_wbuf a = add_temp(&f, hn_sym_int(f.sym, 256)), b = add_temp(&f, hn_sym_int(f.sym, 256));
+    add_call(&f, 0, 0, a);
+    add_call(&f, a, 0, b);
+    EXPECT_OK(hn_wrapper_plan(f.w, &plan));
+    EXPECT_OK(hn_wrapper_plan_verify(f.w, &plan));
+    plan.offsets[b] = plan.offsets[a];
+    EXPECT_ERROR(hn_wrapper_plan_verify(f.w, &plan), HN_INTERNAL, "share bytes");
+    plan.offsets[b] = hn_sym_int(f.sym, 448);
+    EXPECT_ERROR(hn_wrapper_plan_verify(f.w, &plan), HN_INTERNAL, "in a workspace of");
+    teardown(&f);
+}
+
+TEST(large_programs_are_fast) {
+    fixture f;
+    hn_memory_plan plan;
+    setup(&f, 3);
+    random_program(&f, 4000, NULL, 0, false);
+    EXPECT_OK(hn_wrapper_plan(f.w, &plan));
+    teardown(&f);
+}
+
+TEST_MAIN

@@ -1,0 +1,142 @@
+/* test_text.c: the text form of wrapper IR reads back; what is broken is refused. */
+#include "unit/harness.h"
+#include "wrapper/wrapper.h"
+
+static const char *const sample =
+    "wrapper {\n"
+    "  symbol size s0 in [2, 64] divisor 2 hint 16\n"
+    "  symbol size s10 in [1, none]\n"
+    "  guard s0 + s10 <= 100 \"total\"\n"
+    "  buffer b1 : input f32 source 0 name \"x\"\n"
+    "  buffer b2 : constant f32 source 1 offset 128 name \"w\"\n"
+    "  buffer b3 : temp f32 bytes(16*s0)\n"
+    "  buffer b4 : output f32 bytes(16*s0) name \"y \\\"quoted\\\"\"\n"
+    "  buffer b5 : temp bool bytes(1)\n"
+    "  buffer b6 : temp f32 bytes(16*s0)\n"
+    "  kernel k1 : object 0 name \"hn_k0\"\n"
+    "  input \"x\" : f32[s0, 4] strides [4, 1] in b1\n"
+    "  input \"flag\" : true\n"
+    "  input \"alpha\" : float(0.5)\n"
+    "  input \"mode\" : string \"mean\"\n"
+    "  input \"none\" : none\n"
+    "  input \"n\" : int(s10)\n"
+    "  comment text \"begin\"\n"
+    "  allocate b3\n"
+    "  call k1(b1 f32, out b3 f32 at(s0 + 1)) params [s0, 4] extent(s0) grain 8 scratch(256) origin 2 text \"label\"\n"
+    "  call k1(b1 f32, out b5 bool) extent(1) grain 1\n"
+    "  assert(b5 bool) text \"must hold\"\n"
+    "  reuse b6 from b3\n"
+    "  cond(b5 bool) origin 3 {\n"
+    "    copy b4 from b1\n"
+    "    cond(b5 bool) {\n"
+    "    } else {\n"
+    "      copy b4 from b2\n"
+    "    }\n"
+    "  } else {\n"
+    "    extern sort(out b4 f32, out b6 f32, b1 f32) params [1, 2, 3, 4, 0, 1]\n"
+    "  }\n"
+    "  extern matmul(out b4 f32, b1 f32, b2 f32, none) params [1, s0//2]\n"
+    "  free b6\n"
+    "  output tensor \"y\" : f32[s0, 4] strides [4, 1] in b4\n"
+    "  output mutation \"x\" target 0 : f32[s0, 4] strides [4, 1] in b4 offset(2)\n"
+    "  output mutation \"buf\" : f32[s0, 4] strides [4, 1] in b4\n"
+    "  output scalar \"n\" : int(s0*s10)\n"
+    "  output scalar \"z\" : none\n"
+    "}\n";
+
+static hn_status parse(const char *text, hn_arena *arena, hn_wrapper **out) {
+    hn_sym *sym;
+    HN_TRY(hn_sym_create(arena, &sym));
+    return hn_wrapper_parse(arena, sym, hn_str_of(text), out);
+}
+
+TEST(text_reads_back) {
+    hn_arena arena;
+    hn_wrapper *w;
+    hn_strbuf out;
+    hn_arena_init(&arena);
+    hn_strbuf_init(&out);
+    EXPECT_OK(parse(sample, &arena, &w));
+    hn_wrapper_print(w, &out);
+    EXPECT_OK(hn_strbuf_status(&out));
+    EXPECT_STR(out.ptr, sample);
+    EXPECT_INT(w->lines.items[6].then_count, 3);
+    EXPECT_INT(w->lines.items[6].otherwise_count, 1);
+    hn_strbuf_reset(&out);
+    hn_wrapper_print_json(w, &out);
+    EXPECT(out.ptr && strstr(out.ptr, "\"then\":[{\"kind\":\"copy\"") != NULL);
+    EXPECT(out.ptr && strstr(out.ptr, "\"value\":0.5") != NULL);
+    hn_strbuf_deinit(&out);
+    hn_arena_deinit(&arena);
+}
+
+/* Every text cut short is an error with a place, and none crashes. */
+TEST(text_cut_short) {
+    char text[4096];
+    size_t len = strlen(sample);
+    for (size_t cut = 0; cut < len - 2; cut++) {
+        hn_arena arena;
+        hn_wrapper *w;
+        hn_arena_init(&arena);
+        memcpy(text, sample, cut);
+        text[cut] = 0;
+        hn_status status = parse(text, &arena, &w);
+        if (!status) HN_TEST_FAIL("a text of %zu bytes was accepted", cut);
+        hn_status_free(status);
+        hn_arena_deinit(&arena);
+    }
+}
+
+TEST(text_errors) {
+    static const struct { const char *text, *message; } cases[] = {
+        {"wrapper { buffer b2 : temp f32 }", "numbered from b1"},
+        {"wrapper { buffer b1 : what f32 }", "kind of a buffer"},
+        {"wrapper { buffer b1 : temp q7 }", "not a dtype"},
+        {"wrapper { call x1() }", "expected a kernel"},
+        {"wrapper { extern dance() }", "extern operation"},
+        {"wrapper { input \"x\" : f32[1] strides [] }", "fit together"},
+        {"wrapper { symbol size s0 in [4, 2] }", "empty"},
+        {"wrapper { } tail", "end of the text"},
+        {"graph { }", "line 1"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        hn_arena arena;
+        hn_wrapper *w;
+        hn_arena_init(&arena);
+        EXPECT_ERROR(parse(cases[i].text, &arena, &w), HN_INVALID_ARGUMENT, cases[i].message);
+        hn_arena_deinit(&arena);
+    }
+}
+
+TEST(verify_finds) {
+    static const struct { const char *text, *message; } cases[] = {
+        {"buffer b1 : temp f32 bytes(4) buffer b2 : output f32 bytes(4) copy b2 from b1", "before it is written"},
+        {"buffer b1 : temp f32", "has no size"},
+        {"buffer b1 : input f32 source 0", "input 0 of 0"},
+        {"call k3() extent(1)", "unknown kernel 3"},
+        {"kernel k1 : object 0 call k1()", "without extent"},
+        {"buffer b1 : temp f32 bytes(4) free b1", "not there to be freed"},
+        {"buffer b1 : temp f32 bytes(4) allocate b1 allocate b1", "allocated twice"},
+        {"buffer b1 : temp f32 bytes(4) kernel k1 : object 0 allocate b1 call k1(out b1 f32) extent(1) free b1 call k1(b1 f32) extent(1)",
+         "after it was freed"},
+        {"buffer b1 : input f32 source 0 kernel k1 : object 0 input \"x\" : f32[] strides [] in b1 call k1(out b1 f32) extent(1)", "read only"},
+        {"buffer b1 : temp f32 bytes(4) extern sort(out b1 f32)", "extern call with 1 operands"},
+        {"buffer b1 : output f32 bytes(4) output tensor \"y\" : f32[1] strides [1] in b1", "never written"},
+        /* written in one body only */
+        {"buffer b1 : input bool source 0 buffer b2 : temp f32 bytes(4) buffer b3 : temp f32 bytes(4) kernel k1 : object 0 "
+         "input \"p\" : bool[] strides [] in b1 cond(b1 bool) { call k1(out b2 f32) extent(1) } else { } call k1(b2 f32, out b3 f32) extent(1)",
+         "before it is written"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        hn_arena arena;
+        hn_wrapper *w = NULL;
+        char text[1024];
+        hn_arena_init(&arena);
+        snprintf(text, sizeof text, "wrapper { %s }", cases[i].text);
+        EXPECT_OK(parse(text, &arena, &w));
+        if (w) EXPECT_ERROR(hn_wrapper_verify(w), HN_INTERNAL, cases[i].message);
+        hn_arena_deinit(&arena);
+    }
+}
+
+TEST_MAIN
