@@ -1,0 +1,88 @@
+/* extern_abi.h: operations that the runtime does itself (contractions, convolutions, attention, sort),
+ * as the compiler writes them into a program. Standalone. Numbers are part of stored programs: append
+ * only; a changed meaning is a new HN_EXTERN_ABI_VERSION.
+ *
+ * A call has operands (buffers with a dtype and a byte offset) and int64 parameters at the positions
+ * below. All strides are in elements. A missing optional operand has no buffer. */
+#ifndef HENRY_ABI_EXTERN_ABI_H
+#define HENRY_ABI_EXTERN_ABI_H
+
+#define HN_EXTERN_ABI_VERSION 1
+
+typedef enum hn_extern_kind {
+    HN_EXTERN_NONE = 0,
+    HN_EXTERN_MATMUL = 1,    /* operands: out, a, b, bias? */
+    HN_EXTERN_CONV = 2,      /* out, x, w, bias? */
+    HN_EXTERN_ATTENTION = 3, /* out, q, k, v, mask? */
+    HN_EXTERN_SORT = 4,      /* values, indices (i64), x */
+    HN_EXTERN_TOPK = 5,      /* values, indices (i64), x */
+    HN_EXTERN_KIND_COUNT
+} hn_extern_kind;
+
+/* Applied to the result, after the bias. */
+typedef enum hn_epilogue {
+    HN_EPILOGUE_NONE = 0,
+    HN_EPILOGUE_RELU = 1,
+    HN_EPILOGUE_GELU_ERF = 2,
+    HN_EPILOGUE_GELU_TANH = 3,
+    HN_EPILOGUE_SILU = 4,
+    HN_EPILOGUE_HARDSWISH = 5,
+    HN_EPILOGUE_SIGMOID = 6,
+    HN_EPILOGUE_TANH = 7,
+    HN_EPILOGUE_HARDSIGMOID = 8
+} hn_epilogue;
+
+#define HN_EXTERN_BATCH 4 /* batch dimensions; unused ones have size 1 and stride 0 */
+
+/* out[b.., m, n] = epilogue(sum_k a[b.., m, k] * b[b.., k, n] + bias[b.., m, n]); bias by strides (0 repeats). */
+enum {
+    HN_MATMUL_BATCH = 0,                 /* [4] sizes */
+    HN_MATMUL_M = 4, HN_MATMUL_N = 5, HN_MATMUL_K = 6,
+    HN_MATMUL_A = 7,                     /* strides [batch 4, m, k] */
+    HN_MATMUL_B = 13,                    /* strides [batch 4, k, n] */
+    HN_MATMUL_OUT = 19,                  /* strides [batch 4, m, n] */
+    HN_MATMUL_BIAS = 25,                 /* strides [batch 4, m, n] */
+    HN_MATMUL_EPILOGUE = 31,
+    HN_MATMUL_B_CONSTANT = 32,           /* 1: b is a weight, may be packed once */
+    HN_MATMUL_PARAM_COUNT = 33
+};
+
+/* Three spatial dimensions always; unused leading ones have size 1, kernel 1, stride 1, padding 0, dilation 1. */
+enum {
+    HN_CONV_N = 0, HN_CONV_C = 1, HN_CONV_O = 2, HN_CONV_GROUPS = 3,
+    HN_CONV_IN = 4,       /* [3] input spatial sizes */
+    HN_CONV_KERNEL = 7,   /* [3] */
+    HN_CONV_OUTSIZE = 10, /* [3] */
+    HN_CONV_STRIDE = 13, HN_CONV_PADDING = 16, HN_CONV_DILATION = 19, /* [3] each */
+    HN_CONV_TRANSPOSED = 22,
+    HN_CONV_X = 23,       /* strides [n, c, s0, s1, s2] */
+    HN_CONV_W = 28,       /* strides [o, c/groups, k0, k1, k2]; transposed: [c, o/groups, ...] */
+    HN_CONV_OUT = 33,     /* strides [n, o, s0, s1, s2] */
+    HN_CONV_EPILOGUE = 38,
+    HN_CONV_W_CONSTANT = 39,
+    HN_CONV_PARAM_COUNT = 40
+};
+
+/* softmax(scale * q k^T + mask) v per batch and head; a fully masked row gives 0. Mask: bool (false = -inf) or float. */
+enum {
+    HN_ATTENTION_BATCH = 0, /* [2] sizes; the second one is the head count H */
+    HN_ATTENTION_KV_HEADS = 2,
+    HN_ATTENTION_M = 3, HN_ATTENTION_N = 4, HN_ATTENTION_D = 5, HN_ATTENTION_DV = 6,
+    HN_ATTENTION_Q = 7,     /* strides [batch, head, m, d] */
+    HN_ATTENTION_K = 11,    /* strides [batch, kv head, n, d] */
+    HN_ATTENTION_V = 15,    /* strides [batch, kv head, n, dv] */
+    HN_ATTENTION_OUT = 19,  /* strides [batch, head, m, dv] */
+    HN_ATTENTION_MASK = 23, /* strides [batch, head, m, n] */
+    HN_ATTENTION_CAUSAL = 27, /* 1: key j is seen by query i when j <= i */
+    HN_ATTENTION_SCALE = 28,  /* the bits of a double */
+    HN_ATTENTION_PARAM_COUNT = 29
+};
+
+/* x is contiguous [outer, n, inner]; sorted along n. TOPK writes k rows: [outer, k, inner]. NaN is largest. */
+enum {
+    HN_SORT_OUTER = 0, HN_SORT_N = 1, HN_SORT_INNER = 2, HN_SORT_K = 3,
+    HN_SORT_DESCENDING = 4, HN_SORT_STABLE = 5,
+    HN_SORT_PARAM_COUNT = 6
+};
+
+#endif

@@ -1,0 +1,134 @@
+/* henry/module.h: a compiled program, loaded and ready to run.
+ *
+ *     hn_module *module;
+ *     HN_TRY(hn_module_load_file("model.hnb", NULL, &module));
+ *     hn_tensor *outputs[1] = {NULL};
+ *     HN_TRY(hn_module_run(module, inputs, 1, outputs, 1));
+ *     ...
+ *     hn_tensor_release(outputs[0]);
+ *     hn_module_release(module);
+ *
+ * Threads: every function is safe from many threads on one module, except that a run that writes to inputs
+ * or buffers (mutations) must not overlap with another use of the same memory; runs of a module that mutates
+ * its own buffers take turns. */
+#ifndef HENRY_MODULE_H
+#define HENRY_MODULE_H
+
+#include "henry/status.h"
+#include "henry/tensor.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+typedef struct hn_module hn_module;
+
+/* Zeros mean defaults. */
+typedef struct hn_module_options {
+    int threads;              /* for each run; 0: HENRY_THREADS, else what OpenMP would use */
+    const char *weights_path; /* where the file that the bundle refers to lies now; NULL: the recorded hint,
+                                 then the same name beside the bundle */
+    bool verify_weights;      /* full digest of the weights instead of size, time and head */
+    bool skip_digest;         /* trust the bundle's bytes: no digest check (structure is always checked) */
+    bool profile;             /* time every step; see hn_module_profile */
+} hn_module_options;
+
+/* Loads a bundle file. The file is mapped: weights are shared with other processes and never copied. It must
+ * not be truncated or rewritten in place while the module lives (replacing it by rename is fine).
+ * Owns: one reference. Errors: not-found, io, corrupt (does not verify), incompatible (another version, or
+ * a CPU without the features that the kernels need), out-of-memory. */
+HN_API hn_status hn_module_load_file(const char *path, const hn_module_options *options, hn_module **out_module) HN_MUST_USE;
+
+/* The same from memory. The bytes are copied, except that weights of 64-byte aligned memory are borrowed when
+ * `borrow` is true; then the memory must outlive the module. */
+HN_API hn_status hn_module_load_memory(const void *bytes, size_t len, bool borrow, const hn_module_options *options,
+                                       hn_module **out_module) HN_MUST_USE;
+
+HN_API hn_module *hn_module_retain(hn_module *module);
+HN_API void hn_module_release(hn_module *module); /* NULL is allowed */
+
+/* Runs the program.
+ * `inputs`: one tensor for each input of hn_module_input_count, in order. An input that is a Python scalar in
+ * the model's signature may be NULL (taken as recorded) or a rank 0 tensor, which must hold the recorded value.
+ * `outputs`: NULL entries are filled with new tensors (one reference each, the caller's); a tensor put there by
+ * the caller receives the result in its own memory and must have the right type, sizes and no overlap with inputs.
+ * Scalar outputs come as rank 0 tensors (NULL for None and strings).
+ * Inputs in another layout than the recorded one are copied first.
+ * Errors: invalid-argument (count, type, rank, sizes, ranges, guards: the message names the input, the
+ * constraint and the value; failed assertions; an index out of bounds in a kernel), out-of-memory, internal.
+ * After an error `outputs` is as it was, inputs and buffers are unchanged; the content of tensors that the caller put
+ * into `outputs` is undefined. */
+HN_API hn_status hn_module_run(hn_module *module, hn_tensor *const *inputs, uint32_t input_count, hn_tensor **outputs,
+                               uint32_t output_count) HN_MUST_USE;
+
+/* A size or stride: a number, or an expression over size symbols. */
+typedef struct hn_module_dim {
+    bool is_static;
+    int64_t value;    /* when static */
+    const char *text; /* "128" or "2*s0"; owned by the module */
+} hn_module_dim;
+
+typedef enum hn_module_value_kind {
+    HN_VALUE_KIND_TENSOR = 0,
+    HN_VALUE_KIND_INT = 1,
+    HN_VALUE_KIND_FLOAT = 2,
+    HN_VALUE_KIND_BOOL = 3,
+    HN_VALUE_KIND_STRING = 4,
+    HN_VALUE_KIND_NONE = 5
+} hn_module_value_kind;
+
+/* An input or output. Everything is owned by the module. */
+typedef struct hn_module_value_info {
+    const char *name; /* "" when the model has none */
+    hn_module_value_kind kind;
+    hn_scalar_type type; /* of TENSOR */
+    uint32_t rank;
+    const hn_module_dim *sizes, *strides;
+} hn_module_value_info;
+
+HN_API uint32_t hn_module_input_count(const hn_module *module);
+HN_API uint32_t hn_module_output_count(const hn_module *module);
+/* Errors: invalid-argument for an index out of range. */
+HN_API hn_status hn_module_input_info(const hn_module *module, uint32_t index, hn_module_value_info *out) HN_MUST_USE;
+HN_API hn_status hn_module_output_info(const hn_module *module, uint32_t index, hn_module_value_info *out) HN_MUST_USE;
+
+/* State that the program changes: user inputs that it writes to, and buffers of the model, of which the module
+ * has a private copy. */
+typedef struct hn_module_mutation_info {
+    const char *name;
+    int32_t input;    /* index of the user input, or -1 for a buffer */
+} hn_module_mutation_info;
+HN_API uint32_t hn_module_mutation_count(const hn_module *module);
+HN_API hn_status hn_module_mutation_info_get(const hn_module *module, uint32_t index, hn_module_mutation_info *out) HN_MUST_USE;
+/* The present content of a mutated buffer, as a new tensor that copies it. Errors: not-found when no buffer that
+ * the program changes has this name; unsupported when its shape depends on the inputs. */
+HN_API hn_status hn_module_buffer_read(hn_module *module, const char *name, hn_tensor **out_tensor) HN_MUST_USE;
+
+typedef struct hn_module_stats {
+    uint64_t runs;
+    uint64_t shapes_bound;         /* how often sizes were new and the steps were bound again */
+    uint32_t steps, kernels, objects;
+    uint32_t contexts;             /* the most runs at one time so far */
+    uint64_t peak_workspace_bytes; /* of one context: intermediates and scratch */
+    uint64_t weights_mapped_bytes, weights_copied_bytes, weights_packed_bytes;
+    uint64_t inputs_copied;        /* inputs that came in another layout */
+} hn_module_stats;
+HN_API void hn_module_stats_get(hn_module *module, hn_module_stats *out);
+
+/* Time spent in one step since the load, for modules loaded with `profile`. Strings are the module's. */
+typedef struct hn_module_step_profile {
+    const char *name;   /* kernel name, "matmul", "copy", ... */
+    const char *origin; /* node of the model */
+    uint64_t calls;
+    int64_t total_ns, min_ns;
+} hn_module_step_profile;
+HN_API uint32_t hn_module_step_count(const hn_module *module);
+HN_API hn_status hn_module_profile(hn_module *module, uint32_t step, hn_module_step_profile *out) HN_MUST_USE;
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,85 @@
+/* henry/tensor.h: arrays that go into and come out of a module.
+ *
+ * A tensor describes memory: element type, sizes, strides, address. It either borrows the memory, takes it
+ * over together with a function that frees it, or has memory of its own. Tensors are reference counted; the
+ * memory goes when the last reference does.
+ *
+ * Threads: retain and release are safe from any thread. A tensor's description never changes after it was
+ * made; its elements are as safe as any memory. */
+#ifndef HENRY_TENSOR_H
+#define HENRY_TENSOR_H
+
+#include "henry/status.h"
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Element types. The numbers are part of stored formats: they never change. F16 is IEEE half precision,
+ * BF16 the upper half of an F32, BOOL one byte that is 0 or 1. */
+typedef enum hn_scalar_type {
+    HN_NO_TYPE = 0,
+    HN_F64 = 1,
+    HN_F32 = 2,
+    HN_F16 = 3,
+    HN_BF16 = 4,
+    HN_I64 = 5,
+    HN_I32 = 6,
+    HN_I16 = 7,
+    HN_I8 = 8,
+    HN_U8 = 9,
+    HN_BOOL = 10,
+    HN_SCALAR_TYPE_COUNT
+} hn_scalar_type;
+
+/* Bytes of an element; 0 for a number that is no type. */
+HN_API size_t hn_scalar_type_bytes(hn_scalar_type type);
+/* "f32"; "none" for a number that is no type. Never NULL. */
+HN_API const char *hn_scalar_type_name(hn_scalar_type type);
+
+#define HN_TENSOR_MAX_RANK 16
+
+typedef struct hn_tensor hn_tensor;
+
+/* What a tensor is made from.
+ * Shapes: sizes[rank], strides[rank]; strides NULL means row-major contiguous.
+ * Units: sizes and strides in elements. Strides of user memory may be 0 but not negative. */
+typedef struct hn_tensor_desc {
+    hn_scalar_type type;
+    uint32_t rank;
+    const int64_t *sizes;
+    const int64_t *strides;
+    void *data; /* address of element 0; NULL: the tensor allocates (64-byte aligned, not zeroed) */
+    /* Called with `free_user` when the last reference goes. NULL: `data` is borrowed and must outlive the tensor. */
+    void (*free_data)(void *free_user);
+    void *free_user;
+} hn_tensor_desc;
+
+/* Makes a tensor with one reference. sizes and strides are copied.
+ * Errors: invalid-argument (unknown type, rank above 16, negative size or stride, byte size beyond 63 bits),
+ * out-of-memory. After an error the caller still owns `data`. */
+HN_API hn_status hn_tensor_create(const hn_tensor_desc *desc, hn_tensor **out_tensor) HN_MUST_USE;
+
+/* Adds a reference and returns the tensor. */
+HN_API hn_tensor *hn_tensor_retain(hn_tensor *tensor);
+/* Drops a reference; the last one frees. NULL is allowed. */
+HN_API void hn_tensor_release(hn_tensor *tensor);
+
+HN_API hn_scalar_type hn_tensor_type(const hn_tensor *tensor);
+HN_API uint32_t hn_tensor_rank(const hn_tensor *tensor);
+HN_API const int64_t *hn_tensor_sizes(const hn_tensor *tensor);   /* borrowed; rank elements */
+HN_API const int64_t *hn_tensor_strides(const hn_tensor *tensor); /* borrowed; rank elements */
+HN_API void *hn_tensor_data(const hn_tensor *tensor);             /* borrowed; address of element 0 */
+HN_API int64_t hn_tensor_numel(const hn_tensor *tensor);
+
+/* Copies the elements in row-major order to `out` (numel elements), whatever the strides. */
+HN_API void hn_tensor_copy_out(const hn_tensor *tensor, void *out);
+/* The reverse: fills the tensor from row-major elements. */
+HN_API void hn_tensor_copy_in(hn_tensor *tensor, const void *elements);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,121 @@
+/* context.c: execution contexts: memory for one run at a time, and the bounds that it has seen. */
+#include "runtime/module_impl.h"
+
+#include "base/checked.h"
+
+#include <stdlib.h>
+
+static hn_status no_memory(void) { return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for an execution context"); }
+
+static hn_status context_create(const hn_module *m, hn_context **out) {
+    hn_context *c = calloc(1, sizeof *c);
+    if (!c) return no_memory();
+    c->key = calloc(m->key_count + 1u, sizeof *c->key);
+    c->io = calloc(m->io_count + 1u, sizeof *c->io);
+    c->laid_out = calloc(m->view.inputs_count + 1u, sizeof *c->laid_out);
+    c->laid_out_cap = calloc(m->view.inputs_count + 1u, sizeof *c->laid_out_cap);
+    c->blocks = calloc(m->output_buffer_count + 1u, sizeof *c->blocks);
+    c->made = calloc(m->output_count + 1u, sizeof *c->made);
+    c->staged = calloc(m->view.outputs_count + 1u, sizeof *c->staged);
+    *out = c;
+    if (c->key && c->io && c->laid_out && c->laid_out_cap && c->blocks && c->made && c->staged) return NULL;
+    hn_context_destroy(m, c);
+    return no_memory();
+}
+
+void hn_context_destroy(const hn_module *m, hn_context *c) {
+    for (uint32_t k = 0; k < HN_CONTEXT_BOUNDS; k++) hn_bound_destroy(c->bounds[k]);
+    for (uint32_t k = 0; c->laid_out && k < m->view.inputs_count; k++) free(c->laid_out[k]);
+    free(c->key);
+    free(c->workspace);
+    free(c->scratch);
+    free(c->io);
+    free(c->laid_out);
+    free(c->laid_out_cap);
+    free(c->blocks);
+    free(c->made);
+    free(c->staged);
+    free(c);
+}
+
+hn_status hn_context_take(hn_module *m, hn_context **out) {
+    pthread_mutex_lock(&m->lock);
+    *out = m->idle;
+    if (*out) m->idle = (*out)->next;
+    else m->stats.contexts++;
+    pthread_mutex_unlock(&m->lock);
+    if (*out) return NULL;
+    hn_status status = context_create(m, out);
+    if (!status) return NULL;
+    pthread_mutex_lock(&m->lock);
+    m->stats.contexts--;
+    pthread_mutex_unlock(&m->lock);
+    return status;
+}
+
+void hn_context_give(hn_module *m, hn_context *c) {
+    pthread_mutex_lock(&m->lock);
+    c->next = m->idle;
+    m->idle = c;
+    m->stats.runs++;
+    pthread_mutex_unlock(&m->lock);
+}
+
+/* Moves the bound with this key to the front. */
+static bool find_bound(const hn_module *m, hn_context *c) {
+    for (uint32_t k = 0; k < HN_CONTEXT_BOUNDS && c->bounds[k]; k++) {
+        hn_bound *bound = c->bounds[k];
+        if (m->key_count && memcmp(bound->key, c->key, m->key_count * sizeof *c->key) != 0) continue;
+        for (; k > 0; k--) c->bounds[k] = c->bounds[k - 1];
+        c->bounds[0] = bound;
+        return true;
+    }
+    return false;
+}
+
+static void add_bound(hn_context *c, hn_bound *bound) {
+    hn_bound_destroy(c->bounds[HN_CONTEXT_BOUNDS - 1]);
+    for (uint32_t k = HN_CONTEXT_BOUNDS - 1; k > 0; k--) c->bounds[k] = c->bounds[k - 1];
+    c->bounds[0] = bound;
+}
+
+static hn_status grow(uint8_t **memory, size_t *cap, size_t bytes) {
+    if (bytes <= *cap) return NULL;
+    uint8_t *fresh = hn_memory_alloc(bytes);
+    if (!fresh) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a workspace of %zu bytes", bytes);
+    free(*memory);
+    *memory = fresh;
+    *cap = bytes;
+    return NULL;
+}
+
+static void count_binding(hn_module *m, const hn_context *c) {
+    uint64_t bytes = c->workspace_cap + c->scratch_cap;
+    size_t blocks = 0, sum;
+    for (uint32_t k = 0; k < m->output_buffer_count; k++)
+        blocks = hn_add_size(blocks, (size_t)c->bounds[0]->block_bytes[k], &sum) ? sum : SIZE_MAX;
+    pthread_mutex_lock(&m->lock);
+    m->stats.shapes_bound++;
+    if (bytes > m->stats.peak_workspace_bytes) m->stats.peak_workspace_bytes = bytes;
+    pthread_mutex_unlock(&m->lock);
+    hn_block_pool_limit(m->blocks, blocks);
+}
+
+hn_status hn_context_bind(hn_module *m, hn_context *c, hn_tensor *const *inputs, uint32_t input_count) {
+    HN_TRY(hn_inputs_check(m, inputs, input_count, c->key));
+    bool is_new = !find_bound(m, c);
+    if (is_new) {
+        hn_bound *bound;
+        HN_TRY(hn_bound_create(m, c->key, &bound));
+        add_bound(c, bound);
+    }
+    hn_bound *bound = c->bounds[0];
+    HN_TRY(grow(&c->workspace, &c->workspace_cap, bound->workspace_bytes));
+    HN_TRY(grow(&c->scratch, &c->scratch_cap, bound->scratch_bytes));
+    if (is_new) count_binding(m, c);
+    if (bound->workspace == c->workspace && c->workspace) return NULL;
+    for (uint32_t k = 0; k < bound->temp_patches.count; k++)
+        *bound->temp_patches.items[k].slot = c->workspace + bound->temp_patches.items[k].offset_bytes;
+    bound->workspace = c->workspace;
+    return NULL;
+}

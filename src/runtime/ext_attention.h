@@ -1,0 +1,11 @@
+/* ext_attention.h: HN_EXTERN_ATTENTION of floats. */
+#ifndef HN_RUNTIME_EXT_ATTENTION_H
+#define HN_RUNTIME_EXT_ATTENTION_H
+
+#include "runtime/ext.h"
+
+/* The row of the table: takes every dtype that has a fast way (ext_fast.c). */
+extern const hn_ext_impl hn_ext_attention;
+extern const hn_ext_impl hn_ext_attention_f32;
+
+#endif

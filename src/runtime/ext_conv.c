@@ -1,0 +1,194 @@
+/* ext_conv.c: chooses how a convolution is computed. */
+#include "runtime/ext_conv.h"
+
+#include "henry/tensor.h"
+#include "runtime/ext_gemm.h"
+#include "runtime/ext_pack_cache.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    FLOPS_PER_THREAD = 1 << 20,
+    FEW_POSITIONS = 6 /* up to here weights are what costs */
+};
+
+static hn_ext_conv describe(const hn_ext_call *call) {
+    const int64_t *p = call->params;
+    hn_ext_conv c = {.n = p[HN_CONV_N], .c = p[HN_CONV_C], .o = p[HN_CONV_O], .groups = p[HN_CONV_GROUPS],
+                     .transposed = p[HN_CONV_TRANSPOSED] != 0, .epilogue = (hn_epilogue)p[HN_CONV_EPILOGUE],
+                     .threads = call->threads, .kernels = hn_ext_kernels_get()};
+    memcpy(c.in, p + HN_CONV_IN, sizeof c.in);
+    memcpy(c.kernel, p + HN_CONV_KERNEL, sizeof c.kernel);
+    memcpy(c.out, p + HN_CONV_OUTSIZE, sizeof c.out);
+    memcpy(c.stride, p + HN_CONV_STRIDE, sizeof c.stride);
+    memcpy(c.padding, p + HN_CONV_PADDING, sizeof c.padding);
+    memcpy(c.dilation, p + HN_CONV_DILATION, sizeof c.dilation);
+    memcpy(c.x, p + HN_CONV_X, sizeof c.x);
+    memcpy(c.w, p + HN_CONV_W, sizeof c.w);
+    memcpy(c.y, p + HN_CONV_OUT, sizeof c.y);
+    c.constant_weights = call->is_constant[HN_EXT_CONV_WEIGHTS] && call->operands[HN_EXT_CONV_WEIGHTS] && p[HN_CONV_W_CONSTANT];
+    return c;
+}
+
+static double flops_of(const hn_ext_conv *c) {
+    double per_output = 2.0 * (double)(c->c / c->groups) * (double)c->n * (double)c->o;
+    for (int d = 0; d < 3; d++) per_output *= (double)(c->transposed ? c->in[d] : c->out[d]) * (double)c->kernel[d];
+    return per_output;
+}
+
+/* A dimension of one position or one tap reads fewer inputs and has fewer parameters than are given. */
+static void simplify(hn_ext_conv *c) {
+    for (int d = 0; d < 3; d++) {
+        if (c->kernel[d] == 1) c->dilation[d] = 1;
+        if (!c->transposed && c->out[d] == 1) c->stride[d] = 1;
+        if (!c->transposed && c->kernel[d] == 1 && c->padding[d] == 0 && c->out[d] > 0) c->in[d] = (c->out[d] - 1) * c->stride[d] + 1;
+        if (c->transposed && c->in[d] == 1 && c->kernel[d] == 1) c->stride[d] = 1;
+    }
+}
+
+static bool is_pointwise(const hn_ext_conv *c) {
+    for (int d = 0; d < 3; d++)
+        if (c->kernel[d] != 1 || c->stride[d] != 1 || c->padding[d] != 0 || c->in[d] != c->out[d]) return false;
+    return !c->transposed && c->groups == 1;
+}
+
+/* Positions that lie in memory like one row become one: [1, 1, count]. */
+static void flatten_positions(hn_ext_conv *c) {
+    for (int d = 1; d >= 0; d--) {
+        if (c->in[d] == 1) continue;
+        if (c->x[2 + d] != c->x[4] * c->in[2] || c->y[2 + d] != c->y[4] * c->in[2]) return;
+        c->in[2] *= c->in[d];
+        c->out[2] = c->in[2];
+        c->in[d] = c->out[d] = 1;
+    }
+}
+
+/* memcpy, whose call costs more than the few floats of a small image's row. */
+static inline void copy_row(float *out, const float *in, int64_t count) {
+    int64_t j = 0;
+    for (; j + 8 <= count; j += 8) memcpy(out + j, in + j, 8 * sizeof *out);
+    if (j + 4 <= count) memcpy(out + j, in + j, 4 * sizeof *out), j += 4;
+    for (; j < count; j++) out[j] = in[j];
+}
+
+void hn_ext_conv_copy_inside(const hn_ext_conv *c, const hn_ext_border *b, const float *x, float *out) {
+    int64_t count[3];
+    for (int d = 0; d < 3; d++) count[d] = hn_ext_min(c->in[d], b->size[d] - b->before[d]); /* no output may read the rest */
+    for (int64_t i = 0; i < count[0]; i++)
+        for (int64_t j = 0; j < count[1]; j++) {
+            float *to = out + ((i + b->before[0]) * b->size[1] + j + b->before[1]) * b->size[2] + b->before[2];
+            const float *from = x + i * c->x[2] + j * c->x[3];
+            if (c->x[4] == 1 && count[2] < 64)
+                copy_row(to, from, count[2]);
+            else if (c->x[4] == 1)
+                memcpy(to, from, (size_t)count[2] * sizeof *to);
+            else
+                for (int64_t k = 0; k < count[2]; k++) to[k] = from[k * c->x[4]];
+        }
+}
+
+void hn_ext_conv_copy(const hn_ext_conv *c, const hn_ext_border *b, const float *x, int64_t first, int64_t end, float *out) {
+    const int64_t volume = b->size[0] * b->size[1] * b->size[2];
+    for (int64_t ch = first; ch < end; ch++) {
+        memset(out + ch * volume, 0, (size_t)volume * sizeof *out);
+        hn_ext_conv_copy_inside(c, b, x + ch * c->x[1], out + ch * volume);
+    }
+}
+
+/* ---- 1 x 1 over few positions, as out^T[position, o] = x^T[position, c] w^T[c, o] ---- */
+
+typedef struct product_state {
+    hn_ext_conv_state base;
+    hn_ext_gemm gemm;
+    const float *packed;
+} product_state;
+
+static void product_run(const hn_ext_call *call, void *scratch) {
+    const product_state *s = call->state;
+    hn_ext_gemm_run(&s->gemm, call->operands[HN_EXT_CONV_OUT], call->operands[HN_EXT_CONV_INPUT],
+                    s->packed ? s->packed : call->operands[HN_EXT_CONV_WEIGHTS],
+                    s->gemm.has_bias ? call->operands[HN_EXT_CONV_BIAS] : NULL, scratch);
+}
+
+typedef struct pack_job {
+    const hn_ext_gemm *gemm;
+    const float *w;
+} pack_job;
+
+static void product_pack(void *user, void *memory) {
+    const pack_job *job = user;
+    hn_ext_gemm_pack_b(job->gemm, job->w, memory);
+}
+
+static hn_status product_prepare(hn_ext_call *call, const hn_ext_conv *c) {
+    product_state *s = calloc(1, sizeof *s);
+    if (!s) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a convolution");
+    hn_ext_gemm *g = &s->gemm;
+    *g = (hn_ext_gemm){.batch = {1, 1, 1, c->n}, .m = c->in[2], .n = c->o, .k = c->c, .a = {0, 0, 0, c->x[0], c->x[4], c->x[1]},
+                       .b = {0, 0, 0, 0, c->w[1], c->w[0]}, .out = {0, 0, 0, c->y[0], c->y[4], c->y[1]},
+                       .has_bias = call->dtypes[HN_EXT_CONV_BIAS] != HN_NO_TYPE, .bias = {0, 0, 0, 0, 0, 1},
+                       .prepack_b = c->constant_weights, .epilogue = c->epilogue, .kernels = c->kernels, .threads = c->threads};
+    hn_ext_gemm_plan(g);
+    hn_status status = NULL;
+    if (g->prepack_b) {
+        hn_ext_pack_key key = {.words = {HN_EXT_PACK_GEMM_B, (int64_t)(intptr_t)call->operands[HN_EXT_CONV_WEIGHTS], g->n, g->k,
+                                         g->b[4], g->b[5], g->kernels->tile_cols, 0, 1, 1, 1, 1}};
+        void *packed = NULL;
+        status = hn_ext_pack_get(call, &key, hn_ext_gemm_packed_bytes(g), product_pack,
+                                 &(pack_job){.gemm = g, .w = call->operands[HN_EXT_CONV_WEIGHTS]}, &packed);
+        s->packed = packed;
+    }
+    if (status) {
+        free(s);
+        return status;
+    }
+    s->base = (hn_ext_conv_state){.run = product_run, .conv = *c};
+    call->state = s;
+    call->scratch_bytes = hn_ext_gemm_scratch_bytes(g);
+    return NULL;
+}
+
+/* ---- the implementation ---- */
+
+/* Counts and products of sizes stay far from what overflows, borders included. */
+static bool is_small_enough(const hn_ext_conv *c) {
+    double outputs = (double)c->n * (double)c->o, inputs = (double)c->n * ((double)c->c + 1), weights = ((double)c->o + 64) * ((double)c->c + 1);
+    for (int d = 0; d < 3; d++) {
+        double reach = (double)c->in[d] + 2 * (double)c->padding[d] + (double)c->kernel[d] * (double)c->dilation[d] +
+                       ((double)c->out[d] + (double)c->in[d]) * (double)c->stride[d];
+        outputs *= (double)c->out[d] + 64, inputs *= reach, weights *= (double)c->kernel[d];
+    }
+    return outputs < 0x1p50 && inputs < 0x1p50 && weights < 0x1p50;
+}
+
+static hn_status conv_prepare(hn_ext_call *call) {
+    for (int i = 0; i < 3; i++)
+        if (call->dtypes[i] != HN_F32) return HN_ERROR(HN_UNSUPPORTED, "blocked convolution is for f32");
+    if (call->dtypes[HN_EXT_CONV_BIAS] != HN_F32 && call->dtypes[HN_EXT_CONV_BIAS] != HN_NO_TYPE)
+        return HN_ERROR(HN_UNSUPPORTED, "blocked convolution is for f32");
+    hn_ext_conv c = describe(call);
+    if (!is_small_enough(&c)) return HN_ERROR(HN_UNSUPPORTED, "the convolution is too large for blocks");
+    double most = flops_of(&c) / FLOPS_PER_THREAD;
+    if (c.threads > most) c.threads = most < 1 ? 1 : (int)most;
+    simplify(&c);
+    if (is_pointwise(&c)) {
+        flatten_positions(&c);
+        if (c.in[0] == 1 && c.in[1] == 1 && c.in[2] <= FEW_POSITIONS) return product_prepare(call, &c);
+    }
+    if (hn_ext_conv_depthwise_fits(&c)) return hn_ext_conv_depthwise_prepare(call, &c);
+    if (hn_ext_conv_winograd_fits(&c)) return hn_ext_conv_winograd_prepare(call, &c);
+    return hn_ext_conv_gather_prepare(call, &c);
+}
+
+static hn_status conv_run(const hn_ext_call *call, void *scratch) {
+    ((const hn_ext_conv_state *)call->state)->run(call, scratch);
+    return NULL;
+}
+
+static void conv_release(hn_ext_call *call) {
+    free(call->state);
+    call->state = NULL;
+}
+
+const hn_ext_impl hn_ext_conv_f32 = {.name = "conv", .prepare = conv_prepare, .run = conv_run, .release = conv_release};

@@ -1,0 +1,59 @@
+/* ext_conv.h: HN_EXTERN_CONV of floats, and what its algorithms share.
+ *
+ *   gather     any convolution as a matrix product; panels of inputs are collected on the way (ext_conv_gather.c)
+ *   winograd   3 x 3, stride 1 (ext_conv_winograd.c)
+ *   depthwise  one input channel for each output channel (ext_conv_depthwise.c)
+ *   product    1 x 1 over few positions: weights stream by (ext_conv.c) */
+#ifndef HN_RUNTIME_EXT_CONV_H
+#define HN_RUNTIME_EXT_CONV_H
+
+#include "runtime/ext.h"
+#include "runtime/ext_kernels.h"
+
+/* The row of the table: takes every dtype that has a fast way (ext_fast.c). */
+extern const hn_ext_impl hn_ext_convolution;
+extern const hn_ext_impl hn_ext_conv_f32;
+
+enum { HN_EXT_CONV_OUT = 0, HN_EXT_CONV_INPUT = 1, HN_EXT_CONV_WEIGHTS = 2, HN_EXT_CONV_BIAS = 3 };
+
+/* The parameters of a call by name. Strides: [n, channel, 3 spatial], of w [first, second, 3 kernel]. */
+typedef struct hn_ext_conv {
+    int64_t n, c, o, groups;
+    int64_t in[3], kernel[3], out[3], stride[3], padding[3], dilation[3];
+    int64_t x[5], w[5], y[5];
+    bool transposed, constant_weights;
+    hn_epilogue epilogue;
+    int threads; /* as many as the work is worth */
+    const hn_ext_kernels *kernels;
+} hn_ext_conv;
+
+/* The first member of each algorithm's state. Owns: freed with free(). */
+typedef struct hn_ext_conv_state {
+    void (*run)(const hn_ext_call *call, void *scratch);
+    hn_ext_conv conv;
+} hn_ext_conv_state;
+
+/* Each makes call->state and call->scratch_bytes. `fits` first: whether the algorithm can do it, and is worth it. */
+bool hn_ext_conv_winograd_fits(const hn_ext_conv *c);
+bool hn_ext_conv_depthwise_fits(const hn_ext_conv *c);
+hn_status hn_ext_conv_winograd_prepare(hn_ext_call *call, const hn_ext_conv *c) HN_MUST_USE;
+hn_status hn_ext_conv_depthwise_prepare(hn_ext_call *call, const hn_ext_conv *c) HN_MUST_USE;
+hn_status hn_ext_conv_gather_prepare(hn_ext_call *call, const hn_ext_conv *c) HN_MUST_USE;
+
+/* A tensor that is copied into a larger one with a border of zeros: [channels][3 sizes] <- x. */
+typedef struct hn_ext_border {
+    int64_t before[3], size[3]; /* of the result */
+} hn_ext_border;
+
+/* Channel by channel, from `first` to `end`. `x` is at the image's channel 0. */
+void hn_ext_conv_copy(const hn_ext_conv *c, const hn_ext_border *b, const float *x, int64_t first, int64_t end, float *out);
+/* The same of one channel, where the border of `out` is zero already. */
+void hn_ext_conv_copy_inside(const hn_ext_conv *c, const hn_ext_border *b, const float *x, float *out);
+
+static inline int64_t hn_ext_ceil_div(int64_t x, int64_t by) { return (x + by - 1) / by; }
+static inline int64_t hn_ext_min(int64_t x, int64_t y) { return x < y ? x : y; }
+static inline int64_t hn_ext_max(int64_t x, int64_t y) { return x > y ? x : y; }
+/* Row panels of a matrix differ by at most one row: where panel `t` of `tiles` begins. */
+static inline int64_t hn_ext_tile_start(int64_t m, int64_t tiles, int64_t t) { return t * (m / tiles) + hn_ext_min(t, m % tiles); }
+
+#endif

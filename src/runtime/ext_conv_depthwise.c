@@ -1,0 +1,128 @@
+/* ext_conv_depthwise.c: convolutions with one input channel for each output channel: sums over the taps, vectors along the
+ * rows. A plane is copied with its border first: that is cheap beside the taps, and rows then need no edge cases. */
+#include "runtime/ext_conv.h"
+
+#include "henry/tensor.h"
+
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum {
+    MAX_TAPS = 128,
+    MAX_GROUP = 8,
+    GROUP_FLOATS = 4096 /* of L1 */
+};
+
+typedef struct depthwise_state {
+    hn_ext_conv_state base;
+    hn_ext_border border;
+    bool split;              /* stride 2: even columns, then odd ones, so that neighbours stay neighbours */
+    int64_t half;            /* of a split row: where the odd columns begin */
+    int64_t tap_count, plane_floats, group; /* channels that are copied before the first of them is computed */
+    int64_t taps[MAX_TAPS];
+} depthwise_state;
+
+bool hn_ext_conv_depthwise_fits(const hn_ext_conv *c) {
+    if (c->transposed || c->groups == 0 || c->c != c->groups || c->n == 0 || c->c == 0) return false;
+    for (int d = 0; d < 3; d++)
+        if (c->in[d] == 0 || c->out[d] == 0) return false;
+    return c->in[0] == 1 && c->out[0] == 1 && c->kernel[0] == 1 && c->padding[0] == 0 && c->kernel[1] <= MAX_TAPS &&
+           c->kernel[2] <= MAX_TAPS && c->kernel[1] * c->kernel[2] <= MAX_TAPS && (c->y[4] == 1 || c->out[2] == 1);
+}
+
+/* Elements 0, 2 .. and 1, 3 .. of `count` apart. Written so that a compiler makes shuffles of it. */
+static void split_row(const float *in, int64_t count, float *even, float *odd) {
+    for (int64_t j = 0; j < count / 2; j++) even[j] = in[2 * j], odd[j] = in[2 * j + 1];
+    if (count % 2) even[count / 2] = in[count - 1];
+}
+
+static void copy_split(const depthwise_state *s, const float *x, float *plane) {
+    const hn_ext_conv *c = &s->base.conv;
+    const hn_ext_border *b = &s->border;
+    const int64_t before = b->before[2], rows = hn_ext_min(c->in[1], b->size[1] - b->before[1]), count = hn_ext_min(c->in[2], 2 * s->half - before);
+    for (int64_t i = 0; i < rows; i++) {
+        const float *from = x + i * c->x[3];
+        float *row = plane + (i + b->before[1]) * 2 * s->half, *even = row + (before + 1) / 2, *odd = row + s->half + before / 2;
+        if (c->x[4] == 1 && before % 2)
+            split_row(from, count, odd, even);
+        else if (c->x[4] == 1)
+            split_row(from, count, even, odd);
+        else
+            for (int64_t j = 0; j < count; j++) row[(before + j) % 2 * s->half + (before + j) / 2] = from[j * c->x[4]];
+    }
+}
+
+static void copy_channel(const hn_ext_call *call, int64_t index, float *plane) {
+    const depthwise_state *s = call->state;
+    const hn_ext_conv *c = &s->base.conv;
+    const int64_t n = index / c->o, channel = index % c->o / (c->o / c->groups);
+    const float *x = (const float *)call->operands[HN_EXT_CONV_INPUT] + n * c->x[0] + channel * c->x[1];
+    if (s->split)
+        copy_split(s, x, plane);
+    else
+        hn_ext_conv_copy_inside(c, &s->border, x, plane);
+}
+
+static void run_channel(const hn_ext_call *call, int64_t index, const float *plane) {
+    const depthwise_state *s = call->state;
+    const hn_ext_conv *c = &s->base.conv;
+    const int64_t n = index / c->o, o = index % c->o;
+    const float *w = (const float *)call->operands[HN_EXT_CONV_WEIGHTS] + o * c->w[0];
+    const float *bias = call->dtypes[HN_EXT_CONV_BIAS] ? call->operands[HN_EXT_CONV_BIAS] : NULL;
+    float copy[MAX_TAPS];
+    if (c->w[4] != 1 || c->w[3] != c->kernel[2]) {
+        for (int64_t i = 0; i < s->tap_count; i++) copy[i] = w[i / c->kernel[2] * c->w[3] + i % c->kernel[2] * c->w[4]];
+        w = copy;
+    }
+    c->kernels->plane(&(hn_ext_plane){
+        .in = plane, .in_row = s->border.size[2] * c->stride[1], .step = s->split ? 1 : c->stride[2], .taps = s->taps, .weights = w,
+        .tap_count = s->tap_count, .out = (float *)call->operands[HN_EXT_CONV_OUT] + n * c->y[0] + o * c->y[1], .out_row = c->y[3],
+        .rows = c->out[1], .cols = c->out[2], .bias = bias ? bias[o] : 0, .epilogue = c->epilogue});
+}
+
+/* A plane that was written just now is slow to read: stores must reach the cache first, as they are narrower than the loads.
+ * So several are written before the first one is read. */
+static void depthwise_run(const hn_ext_call *call, void *scratch) {
+    const depthwise_state *s = call->state;
+    const hn_ext_conv *c = &s->base.conv;
+    const int64_t count = c->n * c->o, groups = hn_ext_ceil_div(count, s->group);
+    const int threads = (int)hn_ext_min(c->threads, groups);
+#pragma omp parallel num_threads(threads) if (threads > 1)
+    {
+        float *planes = (float *)scratch + omp_get_thread_num() * s->plane_floats * s->group;
+        memset(planes, 0, (size_t)(s->plane_floats * s->group) * sizeof *planes);
+#pragma omp for schedule(dynamic)
+        for (int64_t g = 0; g < groups; g++) {
+            int64_t first = g * s->group, end = hn_ext_min(first + s->group, count);
+            for (int64_t i = first; i < end; i++) copy_channel(call, i, planes + (i - first) * s->plane_floats);
+            for (int64_t i = first; i < end; i++) run_channel(call, i, planes + (i - first) * s->plane_floats);
+        }
+    }
+}
+
+hn_status hn_ext_conv_depthwise_prepare(hn_ext_call *call, const hn_ext_conv *c) {
+    depthwise_state *s = calloc(1, sizeof *s);
+    if (!s) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a convolution");
+    s->base = (hn_ext_conv_state){.run = depthwise_run, .conv = *c};
+    s->border.size[0] = 1;
+    for (int d = 1; d < 3; d++) {
+        s->border.before[d] = c->padding[d];
+        s->border.size[d] = (c->out[d] - 1) * c->stride[d] + (c->kernel[d] - 1) * c->dilation[d] + 1;
+    }
+    s->tap_count = c->kernel[1] * c->kernel[2];
+    s->split = c->stride[2] == 2;
+    s->half = (s->border.size[2] + 1) / 2;
+    if (s->split) s->border.size[2] = 2 * s->half;
+    for (int64_t i = 0; i < s->tap_count; i++) {
+        int64_t column = i % c->kernel[2] * c->dilation[2];
+        if (s->split) column = column % 2 * s->half + column / 2;
+        s->taps[i] = i / c->kernel[2] * c->dilation[1] * s->border.size[2] + column;
+    }
+    /* Threads' planes do not share cache lines. */
+    s->plane_floats = hn_ext_ceil_div(s->border.size[1] * s->border.size[2] + 4 * hn_ext_min(c->stride[2], 2) * HN_EXT_MAX_LANES, 16) * 16;
+    s->group = hn_ext_max(1, hn_ext_min(MAX_GROUP, GROUP_FLOATS / s->plane_floats));
+    call->state = s;
+    call->scratch_bytes = (size_t)(c->threads * s->group * s->plane_floats) * sizeof(float);
+    return NULL;
+}

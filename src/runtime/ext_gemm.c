@@ -1,0 +1,333 @@
+/* ext_gemm.c: the blocking and threading of matrix products over the register tiles of ext_kernels.h.
+ *
+ * b is cut into panels of tile_cols columns, a into panels of up to tile_rows rows; both are laid out along k, so a
+ * tile reads two streams. A pass over k takes k_step, so that the slice of a b panel (16 KB) stays in L1 while all
+ * row panels (L2) go by. Threads take groups of tiles from a counter: a thread that the system delays costs one
+ * group, not half of the work. */
+#include "runtime/ext_gemm.h"
+
+#include <omp.h>
+#include <string.h>
+
+enum {
+    ROW = HN_EXTERN_BATCH,
+    COL = HN_EXTERN_BATCH + 1,
+    K_STEP = 256,                /* 256 x 16 floats: half of L1 */
+    PACK_FLOATS = 4 << 20,       /* packed at a time of a and of b: stays in L3 */
+    A_GROUP_FLOATS = 48 << 10,   /* of a for one group of tiles: 192 KB of L2 */
+    GROUPS_PER_THREAD = 6,
+    GROUP_PANELS = 8,            /* of b for one group: its part of the result stays in cache between the passes over k */
+    OWN_ROWS_PANELS = 16,        /* up to here a thread packs the rows that it needs by itself */
+    FLOPS_PER_THREAD = 1 << 20,  /* about 10 us: several times what starting a team costs */
+    IN_PLACE_PANELS = 1          /* a that so few panels of b read is not worth packing */
+};
+
+static int64_t ceil_div(int64_t x, int64_t by) { return (x + by - 1) / by; }
+static int64_t min_i64(int64_t x, int64_t y) { return x < y ? x : y; }
+static int64_t max_i64(int64_t x, int64_t y) { return x > y ? x : y; }
+
+/* ---- planning ---- */
+
+static void exchange(int64_t *x, int64_t *y) {
+    int64_t t = *x;
+    *x = *y;
+    *y = t;
+}
+
+/* Batch dimension d continues the rows of `strides` (or both stand still). */
+static bool continues(const int64_t *strides, int d, int64_t rows) { return strides[d] == strides[ROW] * rows; }
+
+/* Drops dimensions of size 1, and makes one matrix of a batch that shares b. */
+static void merge_batch(hn_ext_gemm *g) {
+    for (int d = HN_EXTERN_BATCH - 1; d >= 0; d--) {
+        if (g->batch[d] == 1) continue;
+        if (g->m == 1) g->a[ROW] = g->a[d], g->out[ROW] = g->out[d], g->bias[ROW] = g->bias[d];
+        if (g->b[d] != 0 || !continues(g->a, d, g->m) || !continues(g->out, d, g->m)) return;
+        if (g->has_bias && !continues(g->bias, d, g->m)) return;
+        g->m *= g->batch[d];
+        g->batch[d] = 1;
+    }
+}
+
+/* Tiles write rows; a result with contiguous columns, or of one column, is computed as its transpose. */
+static void choose_roles(hn_ext_gemm *g) {
+    if (g->prepack_b || g->swapped) return;
+    bool columns = g->out[ROW] == 1 && g->out[COL] != 1 && g->m > 1;
+    if (!columns && !(g->n == 1 && g->m > 1)) return;
+    for (int d = 0; d < HN_EXT_GEMM_DIMS; d++) exchange(&g->a[d], &g->b[d]);
+    exchange(&g->a[ROW], &g->a[COL]);
+    exchange(&g->b[ROW], &g->b[COL]);
+    exchange(&g->out[ROW], &g->out[COL]);
+    exchange(&g->bias[ROW], &g->bias[COL]);
+    exchange(&g->m, &g->n);
+    g->swapped = true;
+}
+
+static int64_t panels_of(const hn_ext_gemm *g, int64_t n) { return ceil_div(n, g->kernels->tile_cols); }
+static int64_t tiles_of(const hn_ext_gemm *g, int64_t m) { return ceil_div(m, g->kernels->tile_rows); }
+
+static void choose_threads(hn_ext_gemm *g) {
+    double item = 2.0 * (double)g->m * (double)g->n * (double)g->k;
+    double most = item * (double)g->items / FLOPS_PER_THREAD;
+    if (g->threads > most) g->threads = most < 1 ? 1 : (int)most;
+    g->by_batch = g->items > 1 && (g->threads == 1 || g->items >= 4 * g->threads || item < 4.0 * FLOPS_PER_THREAD);
+    if (g->by_batch) g->threads = (int)min_i64(g->threads, g->items);
+}
+
+/* `size` cut into equal blocks of at most `most`, whole multiples of `unit` if there are several. */
+static int64_t block_size(int64_t size, int64_t most, int64_t unit) {
+    if (size <= most) return size;
+    return ceil_div(ceil_div(size, ceil_div(size, most)), unit) * unit;
+}
+
+static void choose_blocks(hn_ext_gemm *g) {
+    const int64_t rows = g->kernels->tile_rows, cols = g->kernels->tile_cols, panels = panels_of(g, g->n);
+    int64_t steps = max_i64(1, ceil_div(g->k, K_STEP));
+    g->k_step = max_i64(1, ceil_div(g->k, steps));
+    g->pack_a = panels > IN_PLACE_PANELS;
+    g->k_block = g->prepack_b && !g->pack_a ? max_i64(1, g->k) : g->k_step * min_i64(steps, 32);
+    int64_t most = max_i64(PACK_FLOATS / g->k_block, 512);
+    g->tile_group = max_i64(1, A_GROUP_FLOATS / (g->k_step * rows));
+    int64_t own_group = max_i64(1, A_GROUP_FLOATS / (g->k_block * rows)), team = g->by_batch ? 1 : g->threads;
+    g->own_rows = g->pack_a && panels <= OWN_ROWS_PANELS && (team == 1 || tiles_of(g, g->m) >= 3 * team * own_group);
+    if (g->own_rows) g->tile_group = own_group;
+    g->m_block = g->pack_a && !g->own_rows ? block_size(g->m, most, rows) : g->m;
+    g->n_block = g->prepack_b ? g->n : block_size(g->n, most, cols);
+    int64_t packed_tiles = min_i64(tiles_of(g, g->m_block), g->own_rows ? g->tile_group : INT64_MAX);
+    g->a_floats = g->pack_a ? ceil_div(packed_tiles * rows * g->k_block, 16) * 16 : 0;
+    g->b_floats = g->prepack_b ? 0 : panels_of(g, g->n_block) * cols * g->k_block;
+}
+
+void hn_ext_gemm_plan(hn_ext_gemm *g) {
+    if (!g->kernels) g->kernels = hn_ext_kernels_get();
+    merge_batch(g);
+    choose_roles(g);
+    g->items = 1;
+    int64_t panel_floats = panels_of(g, g->n) * g->kernels->tile_cols * g->k, distinct = 1;
+    for (int d = HN_EXTERN_BATCH - 1; d >= 0; d--) {
+        g->items *= g->batch[d];
+        g->packed_batch[d] = g->b[d] && g->batch[d] > 1 ? panel_floats * distinct : 0;
+        if (g->packed_batch[d]) distinct *= g->batch[d];
+    }
+    choose_threads(g);
+    choose_blocks(g);
+}
+
+size_t hn_ext_gemm_scratch_bytes(const hn_ext_gemm *g) {
+    int64_t teams = g->by_batch ? g->threads : 1, packs = g->by_batch || g->own_rows ? g->threads : 1;
+    return (size_t)(packs * g->a_floats + teams * g->b_floats) * sizeof(float);
+}
+
+/* ---- packing ---- */
+
+size_t hn_ext_gemm_packed_bytes(const hn_ext_gemm *g) {
+    int64_t floats = panels_of(g, g->n) * g->kernels->tile_cols * g->k;
+    for (int d = 0; d < HN_EXTERN_BATCH; d++)
+        if (g->packed_batch[d]) floats *= g->batch[d];
+    return (size_t)floats * sizeof(float);
+}
+
+/* Panels [from, to) of the n columns of b, for k values. */
+static void pack_b_panels(const hn_ext_gemm *g, const float *b, const int64_t panels[2], int64_t n, int64_t k, float *out) {
+    const int64_t width = g->kernels->tile_cols, first = panels[0] * width;
+    g->kernels->pack(&(hn_ext_pack){.in = b + first * g->b[COL], .in_k = g->b[ROW], .in_col = g->b[COL], .k = k,
+                                    .cols = min_i64(panels[1] * width, n) - first, .width = width, .out = out + first * k,
+                                    .out_panel = width * k});
+}
+
+void hn_ext_gemm_pack_b(const hn_ext_gemm *g, const float *b, float *packed) {
+    const int64_t panels = panels_of(g, g->n), parts = g->threads;
+    int64_t size[HN_EXTERN_BATCH], items = 1;
+    for (int d = 0; d < HN_EXTERN_BATCH; d++) {
+        size[d] = g->packed_batch[d] ? g->batch[d] : 1;
+        items *= size[d];
+    }
+#pragma omp parallel for num_threads(g->threads) schedule(static) if (g->threads > 1)
+    for (int64_t i = 0; i < items * parts; i++) {
+        int64_t item = i / parts, rest = item, part = i % parts;
+        const float *from = b;
+        for (int d = HN_EXTERN_BATCH - 1; d >= 0; d--) {
+            from += rest % size[d] * g->b[d];
+            rest /= size[d];
+        }
+        pack_b_panels(g, from, (int64_t[]){panels * part / parts, panels * (part + 1) / parts}, g->n, g->k,
+                      packed + item * panels * g->kernels->tile_cols * g->k);
+    }
+}
+
+/* ---- running ---- */
+
+/* The threads that work on one item together. */
+typedef struct team {
+    const hn_ext_gemm *g;
+    int size, rank;
+    int64_t *next; /* the group of tiles that is to be taken next; shared */
+    float *a_pack, *b_pack;
+} team;
+
+/* One block of one item: what is packed and multiplied between two barriers. */
+typedef struct block {
+    const float *a, *bias; /* at the block's first row (and column) */
+    float *out;
+    const float *b;        /* panels of this block, at its first k */
+    int64_t b_panel;       /* floats from panel to panel */
+    int64_t m, n, k;
+    bool first, last;      /* along k */
+} block;
+
+/* Row panels differ by at most one row: a last one of one or two rows would run at half speed. */
+static int64_t tile_start(int64_t m, int64_t tiles, int64_t t) { return t * (m / tiles) + min_i64(t, m % tiles); }
+
+static void team_wait(const team *t) {
+    if (t->size > 1) {
+#pragma omp barrier
+    }
+}
+
+/* Row tiles [tiles[0], tiles[1]) to the start of a_pack + the place of tile `origin`. */
+static void pack_rows(const team *t, const block *b, const int64_t tiles[2], int64_t origin) {
+    const hn_ext_gemm *g = t->g;
+    const int64_t width = g->kernels->tile_rows, all = tiles_of(g, b->m);
+    for (int64_t i = tiles[0]; i < tiles[1]; i++) {
+        int64_t first = tile_start(b->m, all, i), end = tile_start(b->m, all, i + 1);
+        g->kernels->pack(&(hn_ext_pack){.in = b->a + first * g->a[ROW], .in_k = g->a[COL], .in_col = g->a[ROW], .k = b->k,
+                                        .cols = end - first, .width = width, .out = t->a_pack + (i - origin) * width * b->k,
+                                        .out_panel = width * b->k});
+    }
+}
+
+/* One pass over k of row tiles [tiles[0], tiles[1]) and panel p. `step`: floats of the next panel to fetch per k. */
+static void run_panel(const team *t, const block *b, const int64_t tiles[2], int64_t p, int64_t k0, int64_t step) {
+    const hn_ext_gemm *g = t->g;
+    const int64_t all = tiles_of(g, b->m), rows = g->kernels->tile_rows, cols = g->kernels->tile_cols;
+    const int64_t k = min_i64(g->k_step, b->k - k0), origin = g->own_rows ? tiles[0] : 0;
+    const bool last = b->last && k0 + k == b->k;
+    const float *slice = b->b + p * b->b_panel + k0 * cols;
+    hn_ext_tile tile = {.k = k, .b = slice, .b_k = cols, .c_row = g->out[ROW], .c_col = g->out[COL],
+                        .cols = (int)min_i64(cols, b->n - p * cols), .accumulate = !b->first || k0 > 0,
+                        .epilogue = last ? g->epilogue : HN_EPILOGUE_NONE,
+                        .a_row = g->pack_a ? 1 : g->a[ROW], .a_k = g->pack_a ? rows : g->a[COL],
+                        .bias_row = g->bias[ROW], .bias_col = g->bias[COL],
+                        .prefetch = slice + (step ? b->b_panel : 0), .prefetch_step = step};
+    for (int64_t i = tiles[0]; i < tiles[1]; i++) {
+        int64_t first = tile_start(b->m, all, i);
+        tile.rows = (int)(tile_start(b->m, all, i + 1) - first);
+        tile.a = g->pack_a ? t->a_pack + (i - origin) * rows * b->k + k0 * rows : b->a + first * g->a[ROW] + k0 * g->a[COL];
+        tile.c = b->out + first * g->out[ROW] + p * cols * g->out[COL];
+        if (last && b->bias) tile.bias = b->bias + first * g->bias[ROW] + p * cols * g->bias[COL];
+        g->kernels->tile(&tile);
+        tile.prefetch += step * k;
+    }
+}
+
+static void run_group(const team *t, const block *b, const int64_t tiles[2], const int64_t panels[2]) {
+    const hn_ext_gemm *g = t->g;
+    if (g->own_rows) pack_rows(t, b, tiles, tiles[0]);
+    for (int64_t p0 = panels[0]; p0 < panels[1]; p0 += GROUP_PANELS) {
+        int64_t p1 = min_i64(p0 + GROUP_PANELS, panels[1]), k0 = 0;
+        do {
+            for (int64_t p = p0; p < p1; p++) {
+                int64_t step = p + 1 < panels[1] ? ceil_div(g->kernels->tile_cols, tiles[1] - tiles[0]) : 0;
+                run_panel(t, b, tiles, p, k0, step);
+            }
+            k0 += g->k_step;
+        } while (k0 < b->k);
+    }
+}
+
+static void run_tiles(const team *t, const block *b) {
+    const hn_ext_gemm *g = t->g;
+    const int64_t tiles = tiles_of(g, b->m), panels = panels_of(g, b->n);
+    int64_t tile_groups = ceil_div(tiles, g->tile_group), panel_groups = 1;
+    if (t->size > 1 && !g->own_rows) {
+        panel_groups = min_i64(panels, ceil_div((int64_t)t->size * GROUPS_PER_THREAD, tile_groups));
+        if (panel_groups * tile_groups < 2 * t->size) tile_groups = min_i64(tiles, ceil_div(2 * t->size, panel_groups));
+    }
+    for (;;) {
+        int64_t i = t->size > 1 ? __atomic_fetch_add(t->next, 1, __ATOMIC_RELAXED) : (*t->next)++;
+        if (i >= tile_groups * panel_groups) return;
+        int64_t r = i / panel_groups, c = i % panel_groups;
+        run_group(t, b, (int64_t[]){tiles * r / tile_groups, tiles * (r + 1) / tile_groups},
+                  (int64_t[]){panels * c / panel_groups, panels * (c + 1) / panel_groups});
+    }
+}
+
+/* The thread's share of `count` things. */
+static void share(const team *t, int64_t count, int64_t out[2]) {
+    out[0] = count * t->rank / t->size;
+    out[1] = count * (t->rank + 1) / t->size;
+}
+
+static void run_item(const team *t, float *out, const float *a, const float *b, const float *bias) {
+    const hn_ext_gemm *g = t->g;
+    const int64_t cols = g->kernels->tile_cols;
+    for (int64_t n0 = 0; n0 < g->n; n0 += g->n_block) {
+        int64_t k0 = 0;
+        do {
+            block x = {.n = min_i64(g->n_block, g->n - n0), .k = min_i64(g->k_block, g->k - k0), .first = k0 == 0};
+            x.last = k0 + x.k == g->k;
+            x.b = g->prepack_b ? b + n0 * g->k + k0 * cols : t->b_pack;
+            x.b_panel = (g->prepack_b ? g->k : x.k) * cols;
+            int64_t part[2];
+            if (!g->prepack_b) {
+                share(t, panels_of(g, x.n), part);
+                pack_b_panels(g, b + k0 * g->b[ROW] + n0 * g->b[COL], part, x.n, x.k, t->b_pack);
+            }
+            for (int64_t m0 = 0; m0 < g->m; m0 += g->m_block) {
+                x.m = min_i64(g->m_block, g->m - m0);
+                x.a = a + m0 * g->a[ROW] + k0 * g->a[COL];
+                x.out = out + m0 * g->out[ROW] + n0 * g->out[COL];
+                x.bias = bias ? bias + m0 * g->bias[ROW] + n0 * g->bias[COL] : NULL;
+                if (t->rank == 0) *t->next = 0;
+                if (g->pack_a && !g->own_rows) {
+                    share(t, tiles_of(g, x.m), part);
+                    pack_rows(t, &x, part, 0);
+                }
+                team_wait(t); /* packed, and the counter is set */
+                run_tiles(t, &x);
+                team_wait(t); /* before anything is packed over it */
+            }
+            k0 += x.k;
+        } while (k0 < g->k);
+    }
+}
+
+static void run_batch(const team *t, int64_t item, float *out, const float *a, const float *b, const float *bias) {
+    const hn_ext_gemm *g = t->g;
+    const int64_t *b_stride = g->prepack_b ? g->packed_batch : g->b;
+    for (int d = HN_EXTERN_BATCH - 1; d >= 0; d--) {
+        int64_t i = item % g->batch[d];
+        item /= g->batch[d];
+        out += i * g->out[d];
+        a += i * g->a[d];
+        b += i * b_stride[d];
+        if (bias) bias += i * g->bias[d];
+    }
+    run_item(t, out, a, b, bias);
+}
+
+void hn_ext_gemm_run(const hn_ext_gemm *g, float *out, const float *a, const float *b, const float *bias, void *scratch) {
+    if (g->items == 0 || g->m == 0 || g->n == 0) return;
+    if (g->swapped) {
+        const float *t = a;
+        a = b, b = t;
+    }
+    int64_t next = 0, next_item = 0;
+    float *a_packs = scratch;
+#pragma omp parallel num_threads(g->threads) if (g->threads > 1)
+    {
+        int size = omp_get_num_threads(), rank = omp_get_thread_num();
+        if (g->by_batch) {
+            int64_t own_next, item;
+            team t = {.g = g, .size = 1, .next = &own_next, .a_pack = a_packs + rank * g->a_floats,
+                      .b_pack = a_packs + g->threads * g->a_floats + rank * g->b_floats};
+            while ((item = __atomic_fetch_add(&next_item, 1, __ATOMIC_RELAXED)) < g->items)
+                run_batch(&t, item, out, a, b, bias);
+        } else {
+            team t = {.g = g, .size = size, .rank = rank, .next = &next,
+                      .a_pack = a_packs + (g->own_rows ? rank * g->a_floats : 0),
+                      .b_pack = a_packs + (g->own_rows ? g->threads : 1) * g->a_floats};
+            for (int64_t item = 0; item < g->items; item++) run_batch(&t, item, out, a, b, bias);
+        }
+    }
+}

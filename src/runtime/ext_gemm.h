@@ -1,0 +1,48 @@
+/* ext_gemm.h: float matrix products out = epilogue(a b + bias), blocked, packed and threaded.
+ *
+ * Fill a hn_ext_gemm with sizes and strides, plan it, and run it as often as wanted. b may be packed once beforehand
+ * (weights). The plan is plain data: copy it freely. */
+#ifndef HN_RUNTIME_EXT_GEMM_H
+#define HN_RUNTIME_EXT_GEMM_H
+
+#include "runtime/ext_kernels.h"
+
+enum { HN_EXT_GEMM_DIMS = HN_EXTERN_BATCH + 2 };
+
+typedef struct hn_ext_gemm {
+    /* Given. Strides in elements: [batch dims, row, column]. */
+    int64_t batch[HN_EXTERN_BATCH];
+    int64_t m, n, k;
+    int64_t a[HN_EXT_GEMM_DIMS], b[HN_EXT_GEMM_DIMS], out[HN_EXT_GEMM_DIMS], bias[HN_EXT_GEMM_DIMS];
+    bool has_bias;
+    bool prepack_b; /* run gets b as packed by hn_ext_gemm_pack_b */
+    hn_epilogue epilogue;
+    const hn_ext_kernels *kernels; /* NULL: plan chooses */
+    int threads;                   /* at most; plan lowers it for small work */
+
+    /* Planned. */
+    bool swapped;        /* out^T = b^T a^T is what is computed */
+    bool by_batch;       /* a thread does whole items of the batch; else all threads share each item */
+    bool pack_a;
+    bool own_rows;       /* a thread packs the rows that it alone reads, instead of all threads all rows */
+    int64_t items;       /* of the batch */
+    int64_t k_step;      /* k of one pass of the tiles */
+    int64_t k_block, m_block, n_block; /* what is packed at a time */
+    int64_t packed_batch[HN_EXTERN_BATCH];
+    int64_t tile_group;  /* row tiles in a group */
+    int64_t a_floats, b_floats; /* scratch: of a (of each thread with own_rows, of a team else), of b of a team */
+} hn_ext_gemm;
+
+/* Sizes must not be negative. Planning may merge the batch into the rows and exchange the roles of a and b; run and
+ * pack_b still take the operands as given. */
+void hn_ext_gemm_plan(hn_ext_gemm *g);
+size_t hn_ext_gemm_scratch_bytes(const hn_ext_gemm *g);
+
+/* All of b in panels: [distinct items][panel][k][columns of a tile]. */
+size_t hn_ext_gemm_packed_bytes(const hn_ext_gemm *g);
+void hn_ext_gemm_pack_b(const hn_ext_gemm *g, const float *b, float *packed);
+
+/* bias: NULL without has_bias. scratch: 64-byte aligned, scratch_bytes of it. out must not overlap the others. */
+void hn_ext_gemm_run(const hn_ext_gemm *g, float *out, const float *a, const float *b, const float *bias, void *scratch);
+
+#endif

@@ -1,0 +1,211 @@
+/* ext_half.c: contractions of f16 and bf16 through f32.
+ *
+ * An operand's memory is converted as it lies, so the call's strides hold for the copy too; of the result only its elements
+ * are written back. Weights are converted once for the module. */
+#include "runtime/ext_fast.h"
+
+#include "henry/tensor.h"
+#include "runtime/ext_attention.h"
+#include "runtime/ext_conv.h"
+#include "runtime/ext_kernels.h"
+#include "runtime/ext_matmul.h"
+#include "runtime/ext_pack_cache.h"
+
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { OPERANDS = 5, MAX_RANK = 6, WEIGHTS = 2, CHUNK = 16384 };
+
+/* An operand's elements in memory. */
+typedef struct extent {
+    int rank;
+    int64_t sizes[MAX_RANK], strides[MAX_RANK];
+    int64_t span; /* elements from the first to the last one; 0 without any */
+} extent;
+
+typedef struct half_state {
+    const hn_ext_impl *impl;
+    hn_ext_call call; /* in f32 */
+    const hn_ext_kernels *kernels;
+    bool converts[OPERANDS]; /* in each run */
+    extent extents[OPERANDS];
+    size_t inner_bytes;
+} half_state;
+
+static bool is_half(uint8_t dtype) { return dtype == HN_F16 || dtype == HN_BF16; }
+
+/* ---- where elements are ---- */
+
+static void put_matmul(const int64_t *p, int64_t rows, int64_t cols, int strides, extent *out) {
+    out->rank = HN_EXTERN_BATCH + 2;
+    memcpy(out->sizes, p + HN_MATMUL_BATCH, HN_EXTERN_BATCH * sizeof *p);
+    out->sizes[HN_EXTERN_BATCH] = rows;
+    out->sizes[HN_EXTERN_BATCH + 1] = cols;
+    memcpy(out->strides, p + strides, (HN_EXTERN_BATCH + 2) * sizeof *p);
+}
+
+static void put_conv(const int64_t *p, int64_t first, int64_t second, int spatial, int strides, extent *out) {
+    out->rank = 5;
+    out->sizes[0] = first, out->sizes[1] = second;
+    memcpy(out->sizes + 2, p + spatial, 3 * sizeof *p);
+    memcpy(out->strides, p + strides, 5 * sizeof *p);
+}
+
+static void put_attention(const int64_t *p, int64_t heads, int64_t rows, int64_t cols, int strides, extent *out) {
+    out->rank = 4;
+    out->sizes[0] = p[HN_ATTENTION_BATCH], out->sizes[1] = heads, out->sizes[2] = rows, out->sizes[3] = cols;
+    memcpy(out->strides, p + strides, 4 * sizeof *p);
+}
+
+static void set_span(extent *e) {
+    e->span = 1;
+    for (int d = 0; d < e->rank; d++) {
+        if (e->sizes[d] == 0) {
+            e->span = 0;
+            return;
+        }
+        e->span += (e->sizes[d] - 1) * e->strides[d];
+    }
+}
+
+static void find_extents(const hn_ext_call *call, extent out[OPERANDS]) {
+    const int64_t *p = call->params;
+    memset(out, 0, OPERANDS * sizeof *out);
+    if (call->kind == HN_EXTERN_MATMUL) {
+        put_matmul(p, p[HN_MATMUL_M], p[HN_MATMUL_N], HN_MATMUL_OUT, &out[0]);
+        put_matmul(p, p[HN_MATMUL_M], p[HN_MATMUL_K], HN_MATMUL_A, &out[1]);
+        put_matmul(p, p[HN_MATMUL_K], p[HN_MATMUL_N], HN_MATMUL_B, &out[2]);
+        put_matmul(p, p[HN_MATMUL_M], p[HN_MATMUL_N], HN_MATMUL_BIAS, &out[3]);
+    } else if (call->kind == HN_EXTERN_CONV) {
+        int64_t c = p[HN_CONV_C], o = p[HN_CONV_O], g = p[HN_CONV_GROUPS];
+        bool transposed = p[HN_CONV_TRANSPOSED];
+        put_conv(p, p[HN_CONV_N], o, HN_CONV_OUTSIZE, HN_CONV_OUT, &out[0]);
+        put_conv(p, p[HN_CONV_N], c, HN_CONV_IN, HN_CONV_X, &out[1]);
+        put_conv(p, transposed ? c : o, (transposed ? o : c) / g, HN_CONV_KERNEL, HN_CONV_W, &out[2]);
+        out[3] = (extent){.rank = 1, .sizes = {o}, .strides = {1}};
+    } else {
+        int64_t h = p[HN_ATTENTION_BATCH + 1], kv = p[HN_ATTENTION_KV_HEADS], m = p[HN_ATTENTION_M], n = p[HN_ATTENTION_N];
+        put_attention(p, h, m, p[HN_ATTENTION_DV], HN_ATTENTION_OUT, &out[0]);
+        put_attention(p, h, m, p[HN_ATTENTION_D], HN_ATTENTION_Q, &out[1]);
+        put_attention(p, kv, n, p[HN_ATTENTION_D], HN_ATTENTION_K, &out[2]);
+        put_attention(p, kv, n, p[HN_ATTENTION_DV], HN_ATTENTION_V, &out[3]);
+        put_attention(p, h, m, n, HN_ATTENTION_MASK, &out[4]);
+    }
+    for (int i = 0; i < OPERANDS; i++) set_span(&out[i]);
+}
+
+/* ---- converting ---- */
+
+static void to_f32(const half_state *s, uint8_t dtype, const uint16_t *in, float *out, int64_t count) {
+    const int threads = s->call.threads;
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1 && count > 4 * CHUNK)
+    for (int64_t i = 0; i < count; i += CHUNK)
+        s->kernels->from_half(dtype == HN_BF16, in + i, out + i, hn_ext_min(CHUNK, count - i));
+}
+
+/* The elements of the result, the last dimension in one go where it is contiguous. */
+static void write_back(const half_state *s, uint8_t dtype, const float *in, uint16_t *out) {
+    const extent *e = &s->extents[0];
+    const int last = e->rank - 1, threads = s->call.threads;
+    int64_t rows = 1;
+    for (int d = 0; d < last; d++) rows *= e->sizes[d];
+    if (e->span == 0) return;
+#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1 && rows * e->sizes[last] > 4 * CHUNK)
+    for (int64_t r = 0; r < rows; r++) {
+        int64_t at = 0, rest = r;
+        for (int d = last - 1; d >= 0; d--) {
+            at += rest % e->sizes[d] * e->strides[d];
+            rest /= e->sizes[d];
+        }
+        if (e->strides[last] == 1)
+            s->kernels->to_half(dtype == HN_BF16, in + at, out + at, e->sizes[last]);
+        else
+            for (int64_t i = 0; i < e->sizes[last]; i++, at += e->strides[last]) s->kernels->to_half(dtype == HN_BF16, in + at, out + at, 1);
+    }
+}
+
+typedef struct convert_job {
+    const half_state *s;
+    uint8_t dtype;
+    const void *in;
+    int64_t count;
+} convert_job;
+
+static void fill_converted(void *user, void *memory) {
+    const convert_job *job = user;
+    to_f32(job->s, job->dtype, job->in, memory, job->count);
+}
+
+/* Constant weights in f32, for as long as the module lives: what is packed from them is found by their address. */
+static hn_status convert_weights(hn_ext_call *call, half_state *s) {
+    const extent *e = &s->extents[WEIGHTS];
+    const hn_ext_pack_key key = {.words = {HN_EXT_PACK_TO_F32, (int64_t)(intptr_t)call->operands[WEIGHTS], call->dtypes[WEIGHTS], e->span}};
+    convert_job job = {.s = s, .dtype = call->dtypes[WEIGHTS], .in = call->operands[WEIGHTS], .count = e->span};
+    return hn_ext_pack_get(call, &key, (size_t)e->span * sizeof(float), fill_converted, &job, &s->call.operands[WEIGHTS]);
+}
+
+/* ---- the implementation ---- */
+
+static int64_t copy_floats(const half_state *s, int i) { return s->converts[i] ? hn_ext_ceil_div(s->extents[i].span, 16) * 16 : 0; }
+
+static hn_status prepare_inner(hn_ext_call *call, half_state *s) {
+    const bool keeps_weights = call->kind != HN_EXTERN_ATTENTION && call->is_constant[WEIGHTS] && call->operands[WEIGHTS];
+    for (int i = 0; i < OPERANDS; i++) {
+        s->call.operands[i] = NULL;
+        s->call.is_constant[i] = false;
+        if (is_half(call->dtypes[i])) s->call.dtypes[i] = HN_F32;
+        s->converts[i] = is_half(call->dtypes[i]) && !(i == WEIGHTS && keeps_weights);
+    }
+    s->call.is_constant[WEIGHTS] = keeps_weights;
+    if (keeps_weights) HN_TRY(convert_weights(call, s));
+    s->call.state = NULL, s->call.scratch_bytes = 0;
+    return s->impl->prepare(&s->call);
+}
+
+static hn_status half_prepare(hn_ext_call *call) {
+    if (!is_half(call->dtypes[0]) || call->kind > HN_EXTERN_ATTENTION) return HN_ERROR(HN_UNSUPPORTED, "no 16-bit floats");
+    half_state *s = calloc(1, sizeof *s);
+    if (!s) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for an extern call");
+    s->impl = call->kind == HN_EXTERN_MATMUL ? &hn_ext_matmul_f32 : call->kind == HN_EXTERN_CONV ? &hn_ext_conv_f32 : &hn_ext_attention_f32;
+    s->call = *call;
+    s->kernels = hn_ext_kernels_get();
+    find_extents(call, s->extents);
+    hn_status status = prepare_inner(call, s);
+    if (status) {
+        free(s);
+        return status;
+    }
+    s->inner_bytes = (s->call.scratch_bytes + 63) / 64 * 64;
+    call->scratch_bytes = s->inner_bytes;
+    for (int i = 0; i < OPERANDS; i++) call->scratch_bytes += (size_t)copy_floats(s, i) * sizeof(float);
+    call->state = s;
+    return NULL;
+}
+
+static hn_status half_run(const hn_ext_call *call, void *scratch) {
+    const half_state *s = call->state;
+    hn_ext_call inner = s->call;
+    float *at = (float *)((char *)scratch + s->inner_bytes), *result = at;
+    for (int i = 0; i < OPERANDS; i++) {
+        if (!s->converts[i]) {
+            if (!inner.operands[i]) inner.operands[i] = call->operands[i];
+            continue;
+        }
+        inner.operands[i] = at;
+        if (i > 0) to_f32(s, call->dtypes[i], call->operands[i], at, s->extents[i].span);
+        at += copy_floats(s, i);
+    }
+    HN_TRY(s->impl->run(&inner, scratch));
+    write_back(s, call->dtypes[0], result, call->operands[0]);
+    return NULL;
+}
+
+static void half_release(hn_ext_call *call) {
+    half_state *s = call->state;
+    if (s->impl->release) s->impl->release(&s->call);
+    free(s);
+    call->state = NULL;
+}
+
+const hn_ext_impl hn_ext_half = {.name = "through f32", .prepare = half_prepare, .run = half_run, .release = half_release};

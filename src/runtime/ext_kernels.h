@@ -1,0 +1,141 @@
+/* ext_kernels.h: the inner loops of the contractions, once for each instruction set.
+ *
+ * ext_kernels_body.h is the one source; ext_kernels_{generic,avx2,avx512}.c compile it with the vectors of their
+ * instruction set. The processor is asked once which table to use. All memory is float; strides are in elements. */
+#ifndef HN_RUNTIME_EXT_KERNELS_H
+#define HN_RUNTIME_EXT_KERNELS_H
+
+#include "henry/abi/extern_abi.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { HN_EXT_MAX_TILE = 14 * 32 }; /* floats of the largest register tile */
+
+/* One register tile: c[rows, cols] = epilogue(c? + sum_k a[rows, k] * b[k, cols] + bias).
+ * rows <= tile_rows, cols <= tile_cols of the table. b has tile_cols readable columns in every row (half of them are
+ * enough when cols <= tile_cols / 2); columns from `cols` on have no effect. */
+typedef struct hn_ext_tile {
+    int64_t k;
+    const float *a;
+    int64_t a_row, a_k;
+    const float *b;
+    int64_t b_k;
+    float *c;
+    int64_t c_row, c_col;
+    const float *bias; /* NULL: none */
+    int64_t bias_row, bias_col;
+    int rows, cols;
+    hn_epilogue epilogue;
+    bool accumulate; /* start from c instead of 0 */
+    const float *prefetch; /* memory that a later tile reads, brought near meanwhile: k times a step */
+    int64_t prefetch_step;
+} hn_ext_tile;
+
+/* Lays out columns in panels: out[panel][k][width] = in[k * in_k + col * in_col], panels out_panel floats apart.
+ * With width tile_cols the last panel is filled up with zeros. */
+typedef struct hn_ext_pack {
+    const float *in;
+    int64_t in_k, in_col;
+    int64_t k, cols, width;
+    float *out;
+    int64_t out_panel;
+} hn_ext_pack;
+
+/* Neighbouring outputs of a convolution that read neighbouring inputs, within one panel. */
+typedef struct hn_ext_stretch {
+    int64_t from; /* of the input, for the first one */
+    int64_t to;   /* of the first row of panels */
+    int64_t count;
+} hn_ext_stretch;
+
+/* Panels of inputs for a convolution as a matrix product. Row k is channel k / tap_count and tap k % tap_count:
+ * out[k * tile_cols + run.to + i] = in[channel * in_channel + taps[tap] + run.from + i * step]. Other lanes are
+ * unspecified, and so are the tile_cols floats after the last row of each panel. */
+typedef struct hn_ext_gather {
+    const float *in, *in_end; /* what lies before in_end may be read */
+    int64_t in_channel;
+    const int64_t *taps;
+    int64_t tap_count, k_first, k, step;
+    const hn_ext_stretch *runs; /* `to` ascends */
+    int run_count;
+    float *out;
+} hn_ext_gather;
+
+/* One channel of a depthwise convolution: out[y][x] = epilogue(bias + sum_t weights[t] * in[y * in_row + x * step + taps[t]]).
+ * 4 * step * HN_EXT_MAX_LANES floats of `in` after the last one used must be readable. */
+typedef struct hn_ext_plane {
+    const float *in;
+    int64_t in_row, step;
+    const int64_t *taps;
+    const float *weights;
+    int64_t tap_count;
+    float *out;
+    int64_t out_row, rows, cols;
+    float bias;
+    hn_epilogue epilogue;
+} hn_ext_plane;
+
+enum { HN_EXT_MAX_LANES = 16, HN_EXT_WINOGRAD_LANES = 8 };
+
+/* Winograd's F(m x m, 3 x 3), m = 2 or 4, with points n = m + 2 along each dimension.
+ * Input: tiles [0, count) of a row of tiles; tile t starts at in + t * m. out[point * out_point + t], n * n points.
+ * HN_EXT_WINOGRAD_LANES * m + 8 floats of each of the n rows must be readable. count <= HN_EXT_WINOGRAD_LANES. */
+typedef struct hn_ext_winograd_in {
+    int m;
+    const float *in;
+    int64_t in_row;
+    float *out;
+    int64_t out_point;
+    int count;
+} hn_ext_winograd_in;
+
+/* Output: points at in + point * in_point, for HN_EXT_WINOGRAD_LANES tiles side by side.
+ * out[tile][m][m] = epilogue(bias + result). */
+typedef struct hn_ext_winograd_out {
+    int m;
+    const float *in;
+    int64_t in_point;
+    float bias;
+    hn_epilogue epilogue;
+    float *out;
+} hn_ext_winograd_out;
+
+/* Scores of tile_cols queries, [keys][tile_cols], become weights in place: exp(score + mask - max). max and sum go on from
+ * what they are (-inf and 0 at first); rescale is what sums of earlier weights must be multiplied with. A score whose mask
+ * is -inf is -inf, even when it is NaN. */
+typedef struct hn_ext_softmax {
+    float *scores;
+    int64_t keys;
+    const float *mask;     /* [keys][tile_cols], or NULL */
+    const float *key_mask; /* [keys], or NULL */
+    float *max, *sum, *rescale; /* tile_cols each */
+} hn_ext_softmax;
+
+typedef struct hn_ext_kernels {
+    const char *name;
+    int tile_rows, tile_cols;
+    void (*tile)(const hn_ext_tile *t);
+    void (*pack)(const hn_ext_pack *p);
+    void (*gather)(const hn_ext_gather *g);
+    void (*plane)(const hn_ext_plane *p);
+    void (*winograd_in)(const hn_ext_winograd_in *w);
+    void (*winograd_out)(const hn_ext_winograd_out *w);
+    void (*softmax)(const hn_ext_softmax *s);
+    /* x[rows][tile_cols], column by column times factor[col], to out[col * out_row + row] for col < cols. */
+    void (*transpose)(const float *x, int64_t rows, int64_t cols, const float *factor, float *out, int64_t out_row);
+    /* x[rows][tile_cols], column by column times factor[col], in place. */
+    void (*scale)(float *x, int64_t rows, const float *factor);
+    void (*epilogue)(hn_epilogue epilogue, float *x, int64_t count); /* in place */
+    /* bf16 or f16; to the nearest, ties to even. */
+    void (*from_half)(bool is_bf16, const uint16_t *in, float *out, int64_t count);
+    void (*to_half)(bool is_bf16, const float *in, uint16_t *out, int64_t count);
+} hn_ext_kernels;
+
+/* The best table for this processor. Threads: any. */
+const hn_ext_kernels *hn_ext_kernels_get(void);
+/* All tables that this processor can run, best first; for tests and measurements. */
+size_t hn_ext_kernels_list(const hn_ext_kernels *out[3]);
+
+#endif

@@ -1,0 +1,247 @@
+/* ext_kernels_body.h: the kernels of ext_kernels.h, for one instruction set.
+ *
+ * Before: HN_LANES, HN_TILE_ROWS (rows of the register tile; it is two vectors wide), HN_KERNELS_TABLE and
+ * HN_KERNELS_NAME. The tile fills the registers: rows x 2 accumulators, 2 vectors of b, 1 broadcast of a. */
+#include "runtime/ext_kernels.h"
+#include "runtime/ext_vec_body.h"
+
+enum { TILE_COLS = 2 * HN_LANES };
+
+/* c += through a buffer: columns that do not fill vectors, or c not contiguous along columns. */
+static __attribute__((noinline)) void tile_finish(const hn_ext_tile *t, float *tile) {
+    for (int i = 0; i < t->rows; i++) {
+        float *row = tile + i * TILE_COLS, *c = t->c + i * t->c_row;
+        if (t->accumulate)
+            for (int j = 0; j < t->cols; j++) row[j] += c[j * t->c_col];
+        if (t->bias)
+            for (int j = 0; j < t->cols; j++) row[j] += t->bias[i * t->bias_row + j * t->bias_col];
+    }
+    epilogue_rows(t->epilogue, tile, t->rows, TILE_COLS, t->cols);
+    if (t->c_row == 1) {
+        for (int j = 0; j < t->cols; j++)
+            for (int i = 0; i < t->rows; i++) t->c[i + j * t->c_col] = tile[i * TILE_COLS + j];
+        return;
+    }
+    for (int i = 0; i < t->rows; i++)
+        for (int j = 0; j < t->cols; j++) t->c[i * t->c_row + j * t->c_col] = tile[i * TILE_COLS + j];
+}
+
+/* Sums that go on at the same time for each element: 8 independent additions hide the latency of one. */
+#define TILE_CHAINS(rows, vecs)                                                                     \
+    ((rows) * (vecs) >= 8 || (rows) * 2 > HN_TILE_ROWS ? 1 : (rows) * (vecs) >= 4 || (rows) * 4 > HN_TILE_ROWS ? 2 : 4)
+
+HN_INLINE void tile_compute(const hn_ext_tile *t, const int rows, const int vecs) {
+    const int chains = TILE_CHAINS(rows, vecs);
+    vec acc[HN_TILE_ROWS][2];
+    _Pragma("GCC unroll 16") for (int i = 0; i < rows * chains; i++)
+        _Pragma("GCC unroll 2") for (int v = 0; v < vecs; v++) acc[i][v] = vec_splat(0);
+    const float *a = t->a, *b = t->b, *ahead = t->prefetch;
+    const int64_t a_row = t->a_row, a_k = t->a_k, b_k = t->b_k, ahead_step = t->prefetch_step;
+    int64_t k = t->k;
+    _Pragma("GCC unroll 2") for (; k >= chains; k -= chains) {
+        _Pragma("GCC unroll 4") for (int c = 0; c < chains; c++) {
+            vec bk[2];
+            _Pragma("GCC unroll 2") for (int v = 0; v < vecs; v++) bk[v] = vec_load(b + v * HN_LANES);
+            _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) {
+                vec x = vec_splat(a[i * a_row]);
+                _Pragma("GCC unroll 2") for (int v = 0; v < vecs; v++) acc[c * rows + i][v] += x * bk[v];
+            }
+            __builtin_prefetch(ahead, 0, 2);
+            a += a_k, b += b_k, ahead += ahead_step;
+        }
+    }
+    if (chains > 1) {
+        for (; k > 0; k--) {
+            _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) {
+                vec x = vec_splat(a[i * a_row]);
+                _Pragma("GCC unroll 2") for (int v = 0; v < vecs; v++) acc[i][v] += x * vec_load(b + v * HN_LANES);
+            }
+            a += a_k, b += b_k;
+        }
+        _Pragma("GCC unroll 4") for (int c = 1; c < chains; c++)
+            _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)
+                _Pragma("GCC unroll 2") for (int v = 0; v < vecs; v++) acc[i][v] += acc[c * rows + i][v];
+    }
+    bool plain_bias = !t->bias || ((t->bias_row == 0 || t->bias_col == 0) && t->bias_col <= 1);
+    if (t->cols != vecs * HN_LANES || t->c_col != 1 || !plain_bias) {
+        float tile[HN_TILE_ROWS * TILE_COLS] __attribute__((aligned(64)));
+        _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)
+            _Pragma("GCC unroll 2") for (int v = 0; v < vecs; v++) vec_store(tile + i * TILE_COLS + v * HN_LANES, acc[i][v]);
+        tile_finish(t, tile);
+        return;
+    }
+    float *c = t->c;
+    if (t->accumulate) {
+        _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)
+            _Pragma("GCC unroll 2") for (int v = 0; v < vecs; v++) acc[i][v] += vec_load(c + i * t->c_row + v * HN_LANES);
+    }
+    if (t->bias && t->bias_col) {
+        _Pragma("GCC unroll 2") for (int v = 0; v < vecs; v++) {
+            vec bias = vec_load(t->bias + v * HN_LANES);
+            _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) acc[i][v] += bias;
+        }
+    } else if (t->bias) {
+        _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) {
+            vec bias = vec_splat(t->bias[i * t->bias_row]);
+            _Pragma("GCC unroll 2") for (int v = 0; v < vecs; v++) acc[i][v] += bias;
+        }
+    }
+    if (t->epilogue == HN_EPILOGUE_RELU) { /* common, and cheaper than a second pass */
+        _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)
+            _Pragma("GCC unroll 2") for (int v = 0; v < vecs; v++) acc[i][v] = vec_relu(acc[i][v]);
+    }
+    _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)
+        _Pragma("GCC unroll 2") for (int v = 0; v < vecs; v++) vec_store(c + i * t->c_row + v * HN_LANES, acc[i][v]);
+    if (t->epilogue > HN_EPILOGUE_RELU) epilogue_rows(t->epilogue, c, rows, t->c_row, vecs * HN_LANES);
+}
+
+/* One function for each height: the accumulators must be registers, so their number is a constant. */
+#define TILE_CASE(R)                                                                               \
+    case R:                                                                                        \
+        if (t->cols > HN_LANES)                                                                    \
+            tile_compute(t, R, 2);                                                                 \
+        else                                                                                       \
+            tile_compute(t, R, 1);                                                                 \
+        return;
+
+static void tile(const hn_ext_tile *t) {
+    switch (t->rows) {
+        TILE_CASE(1)
+        TILE_CASE(2)
+        TILE_CASE(3)
+        TILE_CASE(4)
+        TILE_CASE(5)
+        TILE_CASE(6)
+#if HN_TILE_ROWS > 6
+        TILE_CASE(7)
+        TILE_CASE(8)
+        TILE_CASE(9)
+        TILE_CASE(10)
+        TILE_CASE(11)
+        TILE_CASE(12)
+        TILE_CASE(13)
+        TILE_CASE(14)
+#endif
+    }
+}
+
+typedef float vec8 __attribute__((vector_size(32)));
+typedef float vec8_unaligned __attribute__((vector_size(32), aligned(4), may_alias));
+
+HN_INLINE void transpose_8x8(vec8 r[8]) {
+    vec8 t[8];
+    _Pragma("GCC unroll 4") for (int i = 0; i < 8; i += 2) {
+        t[i] = __builtin_shufflevector(r[i], r[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+        t[i + 1] = __builtin_shufflevector(r[i], r[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+    }
+    vec8 u[8];
+    _Pragma("GCC unroll 2") for (int i = 0; i < 8; i += 4) {
+        u[i] = __builtin_shufflevector(t[i], t[i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+        u[i + 1] = __builtin_shufflevector(t[i], t[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+        u[i + 2] = __builtin_shufflevector(t[i + 1], t[i + 3], 0, 1, 8, 9, 4, 5, 12, 13);
+        u[i + 3] = __builtin_shufflevector(t[i + 1], t[i + 3], 2, 3, 10, 11, 6, 7, 14, 15);
+    }
+    _Pragma("GCC unroll 4") for (int i = 0; i < 4; i++) {
+        r[i] = __builtin_shufflevector(u[i], u[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+        r[i + 4] = __builtin_shufflevector(u[i], u[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    }
+}
+
+typedef float vec4 __attribute__((vector_size(16)));
+typedef float vec4_unaligned __attribute__((vector_size(16), aligned(4), may_alias));
+
+/* The first `count` (4 to 7) floats. */
+HN_INLINE void store_some(float *out, const vec8 *v, const int64_t count) {
+    *(vec4_unaligned *)out = __builtin_shufflevector(*v, *v, 0, 1, 2, 3);
+    vec4 high = __builtin_shufflevector(*v, *v, 4, 5, 6, 7);
+    _Pragma("GCC unroll 3") for (int64_t i = 4; i < count; i++) out[i] = high[i - 4];
+}
+
+/* `cols` columns from `in` on to a panel, when k is contiguous: 8 x 8 blocks. Returns how many k it did. */
+HN_INLINE int64_t pack_transposed(const hn_ext_pack *p, const float *in, float *out, const int64_t cols) {
+    const int64_t width = p->width;
+    int64_t k = 0;
+    for (; k + 8 <= p->k; k += 8) {
+        vec8 r[8];
+        _Pragma("GCC unroll 8") for (int64_t j = 0; j < 8; j++) {
+            r[j] = (vec8){0};
+            if (j < cols) r[j] = *(const vec8_unaligned *)(in + j * p->in_col + k);
+        }
+        transpose_8x8(r);
+        if (cols == 8 || (width < 8 && k + 8 < p->k)) { /* what spills into the next row is overwritten by it */
+            _Pragma("GCC unroll 8") for (int64_t i = 0; i < 8; i++) *(vec8_unaligned *)(out + (k + i) * width) = r[i];
+            continue;
+        }
+        _Pragma("GCC unroll 8") for (int64_t i = 0; i < 8; i++) store_some(out + (k + i) * width, &r[i], cols);
+    }
+    return k;
+}
+
+/* cols <= 8 of one panel. */
+static void pack_columns(const hn_ext_pack *p, const float *in, float *out, int64_t cols) {
+    int64_t k = 0;
+    if (p->in_k == 1) {
+        if (cols == 8) k = pack_transposed(p, in, out, 8);
+        if (cols == 6) k = pack_transposed(p, in, out, 6);
+        if (cols == 5) k = pack_transposed(p, in, out, 5);
+        if (cols == 4) k = pack_transposed(p, in, out, 4);
+    }
+    if (p->in_col == 1 && cols == 6) { /* row panels of a transposed matrix */
+        for (; k < p->k; k++) memcpy(out + k * p->width, in + k * p->in_k, 6 * sizeof *out);
+        return;
+    }
+    for (; k < p->k; k++)
+        for (int64_t j = 0; j < cols; j++) out[k * p->width + j] = in[k * p->in_k + j * p->in_col];
+}
+
+/* Whole panels of contiguous columns, `panels` of them side by side: long reads, as rows are often pages apart. */
+HN_INLINE void pack_rows(const hn_ext_pack *p, const float *in, float *out, const int panels) {
+    for (int64_t k = 0; k < p->k; k++) {
+        _Pragma("GCC unroll 4") for (int i = 0; i < panels; i++) {
+            vec low = vec_load(in + i * TILE_COLS), high = vec_load(in + i * TILE_COLS + HN_LANES);
+            vec_store(out + i * p->out_panel, low);
+            vec_store(out + i * p->out_panel + HN_LANES, high);
+        }
+        in += p->in_k, out += TILE_COLS;
+    }
+}
+
+static void pack_panel(const hn_ext_pack *p, const float *in, float *out, int64_t cols) {
+    for (int64_t j = 0; j < cols; j += 8) pack_columns(p, in + j * p->in_col, out + j, cols - j < 8 ? cols - j : 8);
+    if (p->width != TILE_COLS) return; /* a tile reads no more rows than it has, but whole vectors of columns */
+    for (int64_t j = cols; j < TILE_COLS; j++)
+        for (int64_t k = 0; k < p->k; k++) out[k * TILE_COLS + j] = 0;
+}
+
+static void pack(const hn_ext_pack *p) {
+    int64_t j = 0;
+    float *out = p->out;
+    if (p->in_col == 1 && p->width == TILE_COLS) {
+        for (; j + 4 * TILE_COLS <= p->cols; j += 4 * TILE_COLS, out += 4 * p->out_panel) pack_rows(p, p->in + j, out, 4);
+        for (; j + TILE_COLS <= p->cols; j += TILE_COLS, out += p->out_panel) pack_rows(p, p->in + j, out, 1);
+    }
+    for (; j < p->cols; j += p->width, out += p->out_panel)
+        pack_panel(p, p->in + j * p->in_col, out, p->cols - j < p->width ? p->cols - j : p->width);
+}
+
+#include "runtime/ext_conv_body.h"
+#include "runtime/ext_attention_body.h"
+#include "runtime/ext_half_body.h"
+
+const hn_ext_kernels HN_KERNELS_TABLE = {
+    .name = HN_KERNELS_NAME,
+    .tile_rows = HN_TILE_ROWS,
+    .tile_cols = TILE_COLS,
+    .tile = tile,
+    .pack = pack,
+    .gather = gather,
+    .plane = plane,
+    .winograd_in = winograd_in,
+    .winograd_out = winograd_out,
+    .softmax = softmax,
+    .transpose = transpose,
+    .scale = scale,
+    .epilogue = epilogue_apply,
+    .from_half = from_half,
+    .to_half = to_half,
+};

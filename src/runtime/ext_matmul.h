@@ -1,0 +1,13 @@
+/* ext_matmul.h: HN_EXTERN_MATMUL: blocked products of floats, and plain ones of the other types. */
+#ifndef HN_RUNTIME_EXT_MATMUL_H
+#define HN_RUNTIME_EXT_MATMUL_H
+
+#include "runtime/ext.h"
+
+/* The row of the table: takes every dtype that has a fast way (ext_fast.c). */
+extern const hn_ext_impl hn_ext_matmul;
+extern const hn_ext_impl hn_ext_matmul_f32;
+/* f64, integers and bool: rows in parallel, no blocks. */
+extern const hn_ext_impl hn_ext_matmul_plain;
+
+#endif

@@ -1,0 +1,9 @@
+/* ext_sort.h: HN_EXTERN_SORT and HN_EXTERN_TOPK of every dtype. */
+#ifndef HN_RUNTIME_EXT_SORT_H
+#define HN_RUNTIME_EXT_SORT_H
+
+#include "runtime/ext.h"
+
+extern const hn_ext_impl hn_ext_sort;
+
+#endif

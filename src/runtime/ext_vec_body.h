@@ -1,0 +1,130 @@
+/* ext_vec_body.h: float vectors and the functions of the epilogues, for the instruction set of the including file.
+ *
+ * Before: HN_LANES (floats in a vector). GNU vectors only, so one source serves every instruction set. The
+ * polynomials are minimax fits made for this file; errors are of the function computed in float against the exact
+ * one: exp 1 ulp, tanh 2 ulp, erf 2e-7 absolute. NaN goes through everything. */
+#include <stdint.h>
+#include <string.h>
+
+#define HN_INLINE static inline __attribute__((always_inline, unused))
+
+typedef float vec __attribute__((vector_size(HN_LANES * 4)));
+typedef int32_t ivec __attribute__((vector_size(HN_LANES * 4)));
+typedef float vec_unaligned __attribute__((vector_size(HN_LANES * 4), aligned(4), may_alias));
+
+HN_INLINE vec vec_load(const float *p) { return *(const vec_unaligned *)p; }
+HN_INLINE void vec_store(float *p, vec v) { *(vec_unaligned *)p = v; }
+
+/* A literal is a plain broadcast; "0 + x" would keep an addition, because -0 + 0 is not -0. */
+HN_INLINE vec vec_splat(float x) {
+#if HN_LANES == 4
+    return (vec){x, x, x, x};
+#elif HN_LANES == 8
+    return (vec){x, x, x, x, x, x, x, x};
+#else
+    return (vec){x, x, x, x, x, x, x, x, x, x, x, x, x, x, x, x};
+#endif
+}
+
+HN_INLINE vec vec_select(ivec mask, vec yes, vec no) { return (vec)((mask & (ivec)yes) | (~mask & (ivec)no)); }
+/* x limited to [low, high]; NaN stays NaN. */
+HN_INLINE vec vec_clamp(vec x, float low, float high) {
+    x = vec_select(x < vec_splat(low), vec_splat(low), x);
+    return vec_select(x > vec_splat(high), vec_splat(high), x);
+}
+HN_INLINE vec vec_abs(vec x) { return (vec)((ivec)x & 0x7fffffff); }
+HN_INLINE vec vec_max(vec a, vec b) { return vec_select(a > b, a, b); }
+
+HN_INLINE float vec_sum(vec v) {
+    float sum = 0;
+    for (int i = 0; i < HN_LANES; i++) sum += v[i];
+    return sum;
+}
+
+HN_INLINE vec vec_exp(vec x) {
+    x = vec_clamp(x, -104.0f, 89.0f);
+    const vec magic = vec_splat(0x1.8p23f); /* adding it rounds to an integer, in the low bits */
+    vec shifted = x * 1.44269504088896341f + magic;
+    vec n = shifted - magic;
+    vec r = x - n * 0.693145751953125f; /* the high part of ln 2 has 15 bits: exact products */
+    r -= n * 1.42860682030941723212e-6f;
+    vec p = r * 0.0013950602151453495f + 0.008368953131139278f;
+    p = p * r + 0.04166620597243309f;
+    p = p * r + 0.166665181517601f;
+    p = p * r + 0.5f;
+    p = p * (r * r) + r + 1.0f;
+    ivec k = (ivec)shifted - (ivec)magic, half = k >> 1; /* in two steps: 2^k alone can leave the range */
+    return p * (vec)((half + 127) << 23) * (vec)((k - half + 127) << 23);
+}
+
+HN_INLINE vec vec_sigmoid(vec x) { return 1.0f / (1.0f + vec_exp(-x)); }
+
+HN_INLINE vec vec_tanh(vec x) {
+    vec a = vec_abs(x), z = x * x;
+    vec p = z * -0.005717045161873102f + 0.02065058797597885f;
+    p = p * z - 0.05374349653720856f;
+    p = p * z + 0.13331490755081177f;
+    p = p * z - 0.3333328366279602f;
+    vec small = x + x * z * p;
+    vec big = 1.0f - 2.0f / (vec_exp(a + a) + 1.0f);
+    big = (vec)((ivec)big | ((ivec)x & INT32_MIN));
+    return vec_select(a < vec_splat(0.625f), small, big);
+}
+
+HN_INLINE vec vec_erf(vec x) {
+    vec a = vec_abs(x), z = x * x;
+    vec p = z * 7.889122935011983e-05f - 0.0008020842215046287f;
+    p = p * z + 0.005189535673707724f;
+    p = p * z - 0.026854444295167923f;
+    p = p * z + 0.11283600330352783f;
+    p = p * z - 0.3761262595653534f;
+    p = p * z + 1.1283791065216064f;
+    vec t = 1.0f / (1.0f + 0.5f * a), q = t * -0.05783790722489357f - 0.04414433613419533f;
+    q = q * t + 0.38712456822395325f;
+    q = q * t + 0.11244416236877441f;
+    q = q * t + 0.32668185234069824f;
+    q = q * t + 0.27443447709083557f;
+    q = q * t + 0.0005403924151323736f;
+    vec big = 1.0f - vec_exp(-z) * q;
+    big = (vec)((ivec)big | ((ivec)x & INT32_MIN));
+    return vec_select(a < vec_splat(1.0f), x * p, big);
+}
+
+HN_INLINE vec vec_relu(vec x) { return vec_select(x < vec_splat(0), vec_splat(0), x); }
+HN_INLINE vec vec_gelu_erf(vec x) { return 0.5f * x * (1.0f + vec_erf(x * 0.70710678118654752f)); }
+HN_INLINE vec vec_gelu_tanh(vec x) {
+    return 0.5f * x * (1.0f + vec_tanh(0.79788456080286536f * (x + 0.044715f * x * x * x)));
+}
+HN_INLINE vec vec_silu(vec x) { return x * vec_sigmoid(x); }
+HN_INLINE vec vec_hardsigmoid(vec x) { return vec_clamp(x + 3.0f, 0.0f, 6.0f) * (1.0f / 6.0f); }
+HN_INLINE vec vec_hardswish(vec x) { return x * vec_hardsigmoid(x); }
+
+/* All rows of `count` floats, `stride` apart, in place. */
+#define EPILOGUE_ROWS(FUNCTION)                                                                    \
+    for (int64_t i = 0; i < rows; i++, x += stride) {                                              \
+        int64_t j = 0;                                                                             \
+        for (; j + HN_LANES <= count; j += HN_LANES) vec_store(x + j, FUNCTION(vec_load(x + j)));  \
+        if (j == count) continue;                                                                  \
+        float rest[HN_LANES] = {0};                                                                \
+        memcpy(rest, x + j, (size_t)(count - j) * sizeof *x);                                      \
+        vec_store(rest, FUNCTION(vec_load(rest)));                                                 \
+        memcpy(x + j, rest, (size_t)(count - j) * sizeof *x);                                      \
+    }                                                                                              \
+    return;
+
+/* Out of line: the polynomials exist once, not in each tile. */
+static __attribute__((noinline)) void epilogue_rows(hn_epilogue epilogue, float *x, int64_t rows, int64_t stride, int64_t count) {
+    switch (epilogue) {
+    case HN_EPILOGUE_NONE: return;
+    case HN_EPILOGUE_RELU: EPILOGUE_ROWS(vec_relu)
+    case HN_EPILOGUE_GELU_ERF: EPILOGUE_ROWS(vec_gelu_erf)
+    case HN_EPILOGUE_GELU_TANH: EPILOGUE_ROWS(vec_gelu_tanh)
+    case HN_EPILOGUE_SILU: EPILOGUE_ROWS(vec_silu)
+    case HN_EPILOGUE_HARDSWISH: EPILOGUE_ROWS(vec_hardswish)
+    case HN_EPILOGUE_SIGMOID: EPILOGUE_ROWS(vec_sigmoid)
+    case HN_EPILOGUE_TANH: EPILOGUE_ROWS(vec_tanh)
+    case HN_EPILOGUE_HARDSIGMOID: EPILOGUE_ROWS(vec_hardsigmoid)
+    }
+}
+
+static void epilogue_apply(hn_epilogue epilogue, float *x, int64_t count) { epilogue_rows(epilogue, x, 1, 0, count); }

@@ -1,0 +1,156 @@
+/* info.c: what a module tells about itself. */
+#include "runtime/module_impl.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+static void fill_dim(hn_module *m, uint32_t node, hn_module_dim *out, hn_strbuf *texts, size_t *offset) {
+    int64_t value = 0;
+    out->is_static = hn_bundle_expr_const(&m->view, node, &value);
+    out->value = value;
+    *offset = texts->len;
+    hn_bundle_expr_print(&m->view, node, texts);
+    hn_strbuf_putc(texts, '\0');
+}
+
+static uint32_t total_dims(const hn_bundle *b) {
+    uint32_t total = 0;
+    for (uint32_t k = 0; k < b->inputs_count; k++) total += 2 * b->inputs[k].rank;
+    for (uint32_t k = 0; k < b->outputs_count; k++) total += 2 * b->outputs[k].rank;
+    return total;
+}
+
+typedef struct filler {
+    hn_module *m;
+    hn_strbuf texts;
+    size_t *offsets;
+    uint32_t at;
+} filler;
+
+static void fill_value(filler *f, hn_module_value_info *info, hnb_str name, uint32_t kind, uint32_t dtype,
+                       uint32_t rank, uint32_t dims) {
+    *info = (hn_module_value_info){.name = hn_bundle_text(&f->m->view, name), .kind = (hn_module_value_kind)kind,
+                                   .type = (hn_scalar_type)dtype, .rank = rank, .sizes = &f->m->dims[f->at],
+                                   .strides = &f->m->dims[f->at + rank]};
+    for (uint32_t d = 0; d < 2 * rank; d++, f->at++)
+        fill_dim(f->m, f->m->view.dims[dims + d], &f->m->dims[f->at], &f->texts, &f->offsets[f->at]);
+}
+
+hn_status hn_module_info_init(hn_module *m) {
+    const hn_bundle *b = &m->view;
+    uint32_t total = total_dims(b);
+    filler f = {.m = m, .offsets = calloc(total + 1u, sizeof(size_t))};
+    hn_strbuf_init(&f.texts);
+    m->dims = calloc(total + 1u, sizeof *m->dims);
+    m->input_infos = calloc(b->inputs_count + 1u, sizeof *m->input_infos);
+    m->output_infos = calloc(b->outputs_count + 1u, sizeof *m->output_infos);
+    if (!f.offsets || !m->dims || !m->input_infos || !m->output_infos) {
+        free(f.offsets);
+        return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to load a module");
+    }
+    for (uint32_t k = 0; k < b->inputs_count; k++)
+        fill_value(&f, &m->input_infos[k], b->inputs[k].name, b->inputs[k].kind, b->inputs[k].dtype,
+                   b->inputs[k].rank, b->inputs[k].dims);
+    uint32_t out = 0;
+    for (uint32_t k = 0; k < b->outputs_count; k++)
+        if (!b->outputs[k].is_mutation)
+            fill_value(&f, &m->output_infos[out++], b->outputs[k].name, b->outputs[k].kind, b->outputs[k].dtype,
+                       b->outputs[k].rank, b->outputs[k].dims);
+    hn_status status = hn_strbuf_status(&f.texts);
+    m->dim_texts = f.texts.ptr; /* taken */
+    for (uint32_t k = 0; k < f.at && !status; k++) m->dims[k].text = m->dim_texts + f.offsets[k];
+    free(f.offsets);
+    return status;
+}
+
+uint32_t hn_module_input_count(const hn_module *m) { return m->view.inputs_count; }
+
+uint32_t hn_module_output_count(const hn_module *m) { return m->output_count; }
+
+static hn_status out_of_range(const char *what, uint32_t index, uint32_t count) {
+    return HN_ERROR(HN_INVALID_ARGUMENT, "there is no %s %u; the module has %u", what, index, count);
+}
+
+hn_status hn_module_input_info(const hn_module *m, uint32_t index, hn_module_value_info *out) {
+    if (index >= hn_module_input_count(m)) return out_of_range("input", index, hn_module_input_count(m));
+    *out = m->input_infos[index];
+    return NULL;
+}
+
+hn_status hn_module_output_info(const hn_module *m, uint32_t index, hn_module_value_info *out) {
+    if (index >= hn_module_output_count(m)) return out_of_range("output", index, hn_module_output_count(m));
+    *out = m->output_infos[index];
+    return NULL;
+}
+
+/* The bundle's output of mutation number `index`; NULL when there is none. */
+static const hnb_output *mutation_at(const hn_module *m, uint32_t index) {
+    for (uint32_t k = 0; k < m->view.outputs_count; k++)
+        if (m->view.outputs[k].is_mutation && index-- == 0) return &m->view.outputs[k];
+    return NULL;
+}
+
+uint32_t hn_module_mutation_count(const hn_module *m) {
+    return m->view.outputs_count - hn_module_output_count(m);
+}
+
+hn_status hn_module_mutation_info_get(const hn_module *m, uint32_t index, hn_module_mutation_info *out) {
+    const hnb_output *mutation = mutation_at(m, index);
+    if (!mutation) return out_of_range("mutation", index, hn_module_mutation_count(m));
+    *out = (hn_module_mutation_info){.name = hn_bundle_text(&m->view, mutation->name),
+                                     .input = mutation->target_input};
+    return NULL;
+}
+
+static hn_status read_mutated(hn_module *m, const hnb_output *o, hn_tensor **out) {
+    int64_t sizes[HNB_MAX_RANK], strides[HNB_MAX_RANK], offset = 0;
+    for (uint32_t d = 0; d < o->rank; d++)
+        if (!hn_bundle_expr_const(&m->view, m->view.dims[o->dims + d], &sizes[d]) ||
+            !hn_bundle_expr_const(&m->view, m->view.dims[o->dims + 2 * o->rank + d], &strides[d]))
+            return HN_ERROR(HN_UNSUPPORTED, "buffer '%s' has a size that depends on the inputs",
+                            hn_bundle_text(&m->view, o->name));
+    if (o->target_offset) (void)hn_bundle_expr_const(&m->view, o->target_offset, &offset);
+    uint8_t *data = m->storages[o->target_storage] + offset * (int64_t)hn_bundle_dtype_bytes(o->dtype);
+    hn_tensor *view;
+    HN_TRY(hn_tensor_create(&(hn_tensor_desc){.type = (hn_scalar_type)o->dtype,
+                                              .rank = o->rank,
+                                              .sizes = sizes,
+                                              .strides = strides,
+                                              .data = data},
+                            &view));
+    hn_status status = hn_tensor_create(
+        &(hn_tensor_desc){.type = (hn_scalar_type)o->dtype, .rank = o->rank, .sizes = sizes}, out);
+    if (!status) hn_tensor_copy_out(view, hn_tensor_data(*out));
+    hn_tensor_release(view);
+    return status;
+}
+
+hn_status hn_module_buffer_read(hn_module *m, const char *name, hn_tensor **out) {
+    for (uint32_t k = 0; k < m->view.outputs_count; k++) {
+        const hnb_output *o = &m->view.outputs[k];
+        if (!o->is_mutation || o->target_input >= 0 || strcmp(hn_bundle_text(&m->view, o->name), name) != 0)
+            continue;
+        pthread_mutex_lock(&m->turn);
+        hn_status status = read_mutated(m, o, out);
+        pthread_mutex_unlock(&m->turn);
+        return status;
+    }
+    return HN_ERROR(HN_NOT_FOUND, "the program changes no buffer '%s'", name);
+}
+
+void hn_module_stats_get(hn_module *m, hn_module_stats *out) {
+    pthread_mutex_lock(&m->lock);
+    *out = m->stats;
+    pthread_mutex_unlock(&m->lock);
+    out->weights_packed_bytes = hn_ext_shared_bytes(m->shared);
+}
+
+uint32_t hn_module_step_count(const hn_module *m) { return m->view.steps_count; }
+
+hn_status hn_module_profile(hn_module *m, uint32_t step, hn_module_step_profile *out) {
+    if (step >= m->view.steps_count) return out_of_range("step", step, m->view.steps_count);
+    pthread_mutex_lock(&m->lock);
+    *out = m->profiles[step];
+    pthread_mutex_unlock(&m->lock);
+    return NULL;
+}

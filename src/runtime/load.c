@@ -1,0 +1,265 @@
+/* load.c: from a bundle image to a module: bytes, weights, kernels. */
+#include "runtime/module_impl.h"
+
+#include "base/checked.h"
+#include "base/compiler.h"
+#include "bundle/weights.h"
+#include "runtime/cpu.h"
+#include "runtime/load.h"
+
+#include <omp.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* --- the CPU --- */
+
+static hn_status check_cpu(const hn_bundle *b) {
+    for (uint32_t k = 0; k < b->features_count; k++) {
+        hn_str feature = hn_bundle_str(b, b->features[k]);
+        if (!hn_cpu_has(feature))
+            return HN_ERROR(HN_INCOMPATIBLE,
+                            "this CPU lacks '" HN_STR_FMT
+                            "', which the kernels need; compile the model for this machine",
+                            HN_STR_ARG(feature));
+    }
+    return NULL;
+}
+
+/* --- weights --- */
+
+static hn_status place_storage(hn_module *m, uint32_t k) {
+    const hnb_storage *s = &m->view.storages[k];
+    if (s->where == HNB_STORAGE_FILE) {
+        uint64_t end;
+        if (__builtin_add_overflow(s->offset, s->bytes, &end) || end > m->weights.size_bytes)
+            return HN_ERROR(HN_CORRUPT, "storage %u lies beyond the end of the weights file", k);
+        m->storages[k] = (uint8_t *)(uintptr_t)m->weights.data + s->offset;
+    } else if (s->where == HNB_STORAGE_WEIGHTS) {
+        m->storages[k] = (uint8_t *)(uintptr_t)m->view.bytes + m->view.header->weights_offset + s->offset;
+    } else {
+        m->storages[k] = (uint8_t *)(uintptr_t)m->view.blob + s->offset;
+    }
+    bool is_aligned = (uintptr_t)m->storages[k] % 8 == 0; /* the widest element */
+    m->has_state |= s->is_mutable;
+    if (!s->is_mutable && is_aligned) {
+        m->stats.weights_mapped_bytes += s->bytes;
+        return NULL;
+    }
+    uint8_t *copy = hn_memory_alloc(s->bytes);
+    if (!copy)
+        return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a private copy of %llu bytes",
+                        (unsigned long long)s->bytes);
+    memcpy(copy, m->storages[k], s->bytes);
+    m->storages[k] = m->private_copies[k] = copy;
+    m->stats.weights_copied_bytes += s->bytes;
+    return NULL;
+}
+
+static hn_status place_storages(hn_module *m) {
+    m->storages = calloc(m->view.storages_count + 1u, sizeof *m->storages);
+    m->private_copies = calloc(m->view.storages_count + 1u, sizeof *m->private_copies);
+    if (!m->storages || !m->private_copies) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to load a module");
+    for (uint32_t k = 1; k < m->view.storages_count; k++) HN_TRY(place_storage(m, k));
+    return NULL;
+}
+
+/* --- kernels --- */
+
+static hn_status load_object(hn_module *m, uint32_t k, const hn_module_host *host) {
+    const hn_bundle *b = &m->view;
+    const hnb_object *object = &b->objects[k];
+    const char *name = hn_bundle_text(b, object->name);
+    if (object->kind == HNB_OBJECT_EMBEDDED)
+        return hn_library_load(b->blob + object->offset, object->len, name, &m->libraries[k]);
+    if (!host) return HN_ERROR(HN_INCOMPATIBLE, "object %u is not in the bundle; compile the model again", k);
+    hn_digest digest;
+    const void *bytes;
+    size_t len;
+    memcpy(digest.bytes, object->digest, sizeof digest.bytes);
+    HN_TRY(host->find_object(host->user, &digest, &bytes, &len));
+    return hn_library_load(bytes, len, name, &m->libraries[k]);
+}
+
+static hn_status load_kernels(hn_module *m, const hn_module_host *host) {
+    const hn_bundle *b = &m->view;
+    m->libraries = calloc(b->objects_count + 1u, sizeof *m->libraries);
+    m->kernels = calloc(b->kernels_count + 1u, sizeof *m->kernels);
+    if (!m->libraries || !m->kernels) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to load a module");
+    for (uint32_t k = 0; k < b->objects_count; k++) HN_TRY(load_object(m, k, host));
+    for (uint32_t k = 1; k < b->kernels_count; k++) {
+        void *address;
+        HN_TRY(hn_library_symbol(m->libraries[b->kernels[k].object], hn_bundle_text(b, b->kernels[k].name),
+                                 &address));
+        memcpy(&m->kernels[k], &address, sizeof address);
+    }
+    return NULL;
+}
+
+/* --- modules --- */
+
+static uint32_t count_externs(const hn_bundle *b) {
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < b->steps_count; k++) count += b->steps[k].kind == HNB_STEP_EXTERN;
+    return count;
+}
+
+/* Where addresses of inputs and outputs stand in a context, and how many tensors look into each output buffer. */
+static hn_status number_buffers(hn_module *m) {
+    const hn_bundle *b = &m->view;
+    m->io_of = calloc(b->buffers_count + 1u, sizeof *m->io_of);
+    m->output_buffers = calloc(b->buffers_count + 1u, sizeof *m->output_buffers);
+    m->output_users = calloc(b->buffers_count + 1u, sizeof *m->output_users);
+    if (!m->io_of || !m->output_buffers || !m->output_users)
+        return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to load a module");
+    m->extern_count = count_externs(b);
+    for (uint32_t k = 0; k < b->inputs_count; k++)
+        m->key_count += b->inputs[k].kind == HNB_VALUE_TENSOR ? b->inputs[k].rank : 1;
+    for (uint32_t k = 1; k < b->buffers_count; k++) {
+        if (b->buffers[k].kind == HNB_BUFFER_INPUT) m->io_of[k] = b->buffers[k].source;
+        if (b->buffers[k].kind != HNB_BUFFER_OUTPUT) continue;
+        m->io_of[k] = b->inputs_count + m->output_buffer_count;
+        m->output_buffers[m->output_buffer_count++] = k;
+    }
+    m->io_count = b->inputs_count + m->output_buffer_count;
+    for (uint32_t k = 0; k < b->outputs_count; k++) {
+        const hnb_output *o = &b->outputs[k];
+        m->output_count += !o->is_mutation;
+        if (o->kind == HNB_VALUE_TENSOR && b->buffers[o->buffer].kind == HNB_BUFFER_OUTPUT)
+            m->output_users[m->io_of[o->buffer] - b->inputs_count]++;
+    }
+    return NULL;
+}
+
+static int default_threads(void) {
+    const char *text = getenv("HENRY_THREADS");
+    int threads = text ? atoi(text) : 0;
+    return threads > 0 ? threads : omp_get_max_threads();
+}
+
+static hn_status module_create(hn_module **out) {
+    hn_module *m = calloc(1, sizeof *m);
+    if (!m) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a module");
+    atomic_init(&m->refs, 1);
+    pthread_mutex_init(&m->lock, NULL);
+    pthread_mutex_init(&m->turn, NULL);
+    *out = m;
+    return NULL;
+}
+
+static hn_status init_profiles(hn_module *m) {
+    const hn_bundle *b = &m->view;
+    m->profiles = calloc(b->steps_count + 1u, sizeof *m->profiles);
+    if (!m->profiles) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to load a module");
+    static const char *const kinds[HNB_STEP_KIND_COUNT] = {"none", "kernel", "extern", "copy", "assert", "cond"};
+    static const char *const externs[HN_EXTERN_KIND_COUNT] = {"none",      "matmul", "conv",
+                                                              "attention", "sort",   "topk"};
+    for (uint32_t k = 0; k < b->steps_count; k++) {
+        const hnb_step *step = &b->steps[k];
+        m->profiles[k].name = step->kind == HNB_STEP_KERNEL   ? hn_bundle_text(b, b->kernels[step->kernel].name)
+                              : step->kind == HNB_STEP_EXTERN ? externs[step->extern_kind]
+                                                              : kinds[step->kind];
+        m->profiles[k].origin = hn_bundle_text(b, b->origins[step->origin].node);
+        m->profiles[k].min_ns = INT64_MAX;
+        m->stats.steps++;
+        m->stats.kernels += step->kind == HNB_STEP_KERNEL;
+    }
+    m->stats.objects = b->objects_count;
+    return NULL;
+}
+
+static hn_status module_init(hn_module *m, const void *bytes, size_t len, const hn_module_options *given,
+                             const char *path, const hn_module_host *host) {
+    static const hn_module_options none;
+    const hn_module_options *options = given ? given : &none;
+    HN_TRY(hn_bundle_open(bytes, len, !options->skip_digest, &m->view));
+    HN_TRY(check_cpu(&m->view));
+    m->threads = options->threads > 0 ? options->threads : default_threads();
+    m->profile = options->profile;
+    HN_TRY(hn_bundle_weights_check(&m->view, options->verify_weights));
+    HN_TRY(hn_bundle_weights_open(&m->view, path, options->weights_path, options->verify_weights, &m->weights));
+    HN_TRY(place_storages(m));
+    HN_TRY(load_kernels(m, host));
+    HN_TRY(hn_ext_shared_create(&m->shared));
+    HN_TRY(hn_block_pool_create(&m->blocks));
+    HN_TRY(number_buffers(m));
+    HN_TRY(init_profiles(m));
+    return hn_module_info_init(m);
+}
+
+hn_status hn_module_load_memory(const void *bytes, size_t len, bool borrow, const hn_module_options *options,
+                                hn_module **out) {
+    return hn_module_load_hosted(bytes, len, borrow, options, NULL, out);
+}
+
+hn_status hn_module_load_hosted(const void *bytes, size_t len, bool borrow, const hn_module_options *options,
+                                const hn_module_host *host, hn_module **out) {
+    hn_module *m;
+    HN_TRY(module_create(&m));
+    bool aligned = ((uintptr_t)bytes & 63) == 0;
+    if (!borrow || !aligned) {
+        m->own_bytes = aligned_alloc(64, hn_align_up(len + 1, 64));
+        if (!m->own_bytes) {
+            hn_module_release(m);
+            return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a bundle of %zu bytes", len);
+        }
+        memcpy(m->own_bytes, bytes, len);
+        bytes = m->own_bytes;
+    }
+    hn_status status = module_init(m, bytes, len, options, NULL, host);
+    if (status)
+        hn_module_release(m);
+    else
+        *out = m;
+    return status;
+}
+
+hn_status hn_module_load_file(const char *path, const hn_module_options *options, hn_module **out) {
+    hn_module *m;
+    HN_TRY(module_create(&m));
+    hn_status status = hn_file_map_init(&m->map, path);
+    if (!status) status = module_init(m, m->map.data, m->map.size_bytes, options, path, NULL);
+    if (status) {
+        hn_module_release(m);
+        return hn_status_annotate(status, "cannot load '%s'", path);
+    }
+    *out = m;
+    return NULL;
+}
+
+hn_module *hn_module_retain(hn_module *m) {
+    atomic_fetch_add_explicit(&m->refs, 1, memory_order_relaxed);
+    return m;
+}
+
+static void module_destroy(hn_module *m) {
+    for (hn_context *c = m->idle, *next; c; c = next) {
+        next = c->next;
+        hn_context_destroy(m, c);
+    }
+    hn_ext_shared_destroy(m->shared);
+    for (uint32_t k = 0; m->libraries && k < m->view.objects_count; k++) hn_library_close(m->libraries[k]);
+    for (uint32_t k = 0; m->private_copies && k < m->view.storages_count; k++) free(m->private_copies[k]);
+    hn_block_pool_release(m->blocks);
+    free(m->io_of);
+    free(m->output_buffers);
+    free(m->output_users);
+    free(m->libraries);
+    free(m->kernels);
+    free(m->storages);
+    free(m->private_copies);
+    free(m->profiles);
+    free(m->input_infos);
+    free(m->output_infos);
+    free(m->dims);
+    free(m->dim_texts);
+    hn_file_map_deinit(&m->weights);
+    hn_file_map_deinit(&m->map);
+    free(m->own_bytes);
+    pthread_mutex_destroy(&m->lock);
+    pthread_mutex_destroy(&m->turn);
+    free(m);
+}
+
+void hn_module_release(hn_module *m) {
+    if (m && atomic_fetch_sub_explicit(&m->refs, 1, memory_order_acq_rel) == 1) module_destroy(m);
+}

@@ -1,0 +1,141 @@
+/* memory.c: aligned memory, and the pool of output blocks. */
+#include "runtime/memory.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+
+enum {
+    ALIGN = 64,
+    HUGE_PAGE = 2 << 20,
+    HUGE_FROM = 4 << 20,
+    KEEP_FROM = 256 << 10, /* smaller blocks come fast from malloc */
+    KEEP_COUNT = 32
+};
+
+void *hn_memory_alloc(size_t bytes) {
+    void *memory;
+    if (bytes > SIZE_MAX / 2) return NULL;
+    size_t align = bytes >= HUGE_FROM ? HUGE_PAGE : ALIGN;
+    if (posix_memalign(&memory, align, bytes ? bytes : 1) != 0) return NULL;
+    if (bytes >= HUGE_FROM) (void)madvise(memory, bytes, MADV_HUGEPAGE); /* an advice: may be refused */
+    return memory;
+}
+
+/* Block and data are separate, so that data has its own alignment and a kept block is only a pointer. */
+struct hn_block {
+    atomic_uint refs;
+    hn_block_pool *pool;
+    void *data;
+    size_t bytes;
+};
+
+struct hn_block_pool {
+    pthread_mutex_t lock;
+    size_t refs;  /* the owner, and each block that is out */
+    bool closed;  /* the owner is gone: keep nothing */
+    size_t limit, kept_bytes;
+    uint32_t kept_count;
+    struct { void *data; size_t bytes; } kept[KEEP_COUNT]; /* the last given back is last */
+};
+
+hn_status hn_block_pool_create(hn_block_pool **out) {
+    hn_block_pool *pool = calloc(1, sizeof *pool);
+    if (!pool) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a module");
+    pthread_mutex_init(&pool->lock, NULL);
+    pool->refs = 1;
+    *out = pool;
+    return NULL;
+}
+
+static void drop_kept(hn_block_pool *pool, size_t limit) {
+    uint32_t gone = 0;
+    while (pool->kept_bytes > limit) {
+        pool->kept_bytes -= pool->kept[gone].bytes;
+        free(pool->kept[gone++].data);
+    }
+    for (uint32_t i = gone; i < pool->kept_count; i++) pool->kept[i - gone] = pool->kept[i];
+    pool->kept_count -= gone;
+}
+
+/* Gives up one reference and the lock. */
+static void unref(hn_block_pool *pool) {
+    bool last = --pool->refs == 0;
+    pthread_mutex_unlock(&pool->lock);
+    if (!last) return;
+    pthread_mutex_destroy(&pool->lock);
+    free(pool);
+}
+
+void hn_block_pool_release(hn_block_pool *pool) {
+    if (!pool) return;
+    pthread_mutex_lock(&pool->lock);
+    pool->closed = true;
+    drop_kept(pool, 0);
+    unref(pool);
+}
+
+void hn_block_pool_limit(hn_block_pool *pool, size_t bytes) {
+    pthread_mutex_lock(&pool->lock);
+    pool->limit = bytes;
+    drop_kept(pool, bytes);
+    pthread_mutex_unlock(&pool->lock);
+}
+
+/* A kept block that fits and wastes at most an eighth. */
+static void *take_kept(hn_block_pool *pool, size_t bytes, size_t *out_bytes) {
+    for (uint32_t i = pool->kept_count; i-- > 0;) {
+        if (pool->kept[i].bytes < bytes || pool->kept[i].bytes - bytes > bytes / 8) continue;
+        void *data = pool->kept[i].data;
+        *out_bytes = pool->kept[i].bytes;
+        pool->kept_bytes -= pool->kept[i].bytes;
+        for (pool->kept_count--; i < pool->kept_count; i++) pool->kept[i] = pool->kept[i + 1];
+        return data;
+    }
+    return NULL;
+}
+
+hn_block *hn_block_create(hn_block_pool *pool, size_t bytes) {
+    hn_block *block = malloc(sizeof *block);
+    if (!block) return NULL;
+    *block = (hn_block){.bytes = bytes};
+    atomic_init(&block->refs, 1);
+    if (bytes >= KEEP_FROM) {
+        pthread_mutex_lock(&pool->lock);
+        block->data = take_kept(pool, bytes, &block->bytes);
+        block->pool = pool;
+        pool->refs++;
+        pthread_mutex_unlock(&pool->lock);
+    }
+    if (!block->data) block->data = hn_memory_alloc(bytes);
+    if (block->data) return block;
+    block->bytes = 0;
+    hn_block_release(block);
+    return NULL;
+}
+
+void *hn_block_data(hn_block *block) { return block->data; }
+void hn_block_retain(hn_block *block) { atomic_fetch_add_explicit(&block->refs, 1, memory_order_relaxed); }
+
+void hn_block_release(void *user) {
+    hn_block *block = user;
+    if (!block || atomic_fetch_sub_explicit(&block->refs, 1, memory_order_acq_rel) != 1) return;
+    hn_block_pool *pool = block->pool;
+    void *data = block->data;
+    if (pool) {
+        pthread_mutex_lock(&pool->lock);
+        if (data && !pool->closed && pool->kept_count < KEEP_COUNT && block->bytes <= pool->limit) {
+            drop_kept(pool, pool->limit - block->bytes); /* the oldest make room */
+            pool->kept[pool->kept_count].data = data;
+            pool->kept[pool->kept_count++].bytes = block->bytes;
+            pool->kept_bytes += block->bytes;
+            data = NULL;
+        }
+        unref(pool);
+    }
+    free(data);
+    free(block);
+}

@@ -1,0 +1,152 @@
+/* module_impl.h: what the files of src/runtime share: the module, the execution contexts that run it, and what a
+ * context has worked out for the sizes of one set of inputs ("bound").
+ *
+ *   hn_module   what was loaded; read-only after the load but for the list of contexts and the counters
+ *   hn_context  memory for one run at a time: workspace, scratch, and a few bounds, most recently used first
+ *   hn_bound    every expression evaluated, every step resolved to a function, addresses and numbers
+ *
+ * A run with known sizes compares sizes, patches the addresses of inputs and outputs and walks the steps. */
+#ifndef HN_RUNTIME_MODULE_IMPL_H
+#define HN_RUNTIME_MODULE_IMPL_H
+
+#include "base/arena.h"
+#include "base/file.h"
+#include "base/library.h"
+#include "bundle/view.h"
+#include "henry/abi/kernel_abi.h"
+#include "henry/module.h"
+#include "runtime/ext.h"
+#include "runtime/memory.h"
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+enum { HN_CONTEXT_BOUNDS = 8 }; /* sets of sizes that a context remembers */
+
+/* One resolved step. */
+typedef struct hn_run_step {
+    uint32_t kind;   /* hnb_step_kind */
+    uint32_t index;  /* in the bundle, for messages and profiles */
+    uint32_t chunks; /* of KERNEL: parts of the range that may run at the same time; 1: on the calling thread */
+    uint32_t then_count, otherwise_count;
+    hn_kernel_fn fn;
+    void **args;             /* operand addresses; COPY: [to, from]; ASSERT, COND: [predicate] */
+    const long long *params; /* of KERNEL */
+    long long extent;
+    size_t bytes; /* of COPY */
+    hn_ext_call *ext;
+} hn_run_step;
+
+/* An operand address that is not fixed: *slot = base + offset. */
+typedef struct hn_run_patch {
+    void **slot;
+    uint32_t io; /* base: index into the context's `io` addresses; of temporaries unused */
+    int64_t offset_bytes;
+} hn_run_patch;
+
+typedef struct hn_patch_list {
+    hn_run_patch *items;
+    uint32_t count, cap;
+} hn_patch_list;
+
+/* An output or mutation with its sizes. */
+typedef struct hn_bound_output {
+    const int64_t *sizes, *strides;
+    const int64_t *target_strides; /* of a mutation of a buffer */
+    int64_t offset_bytes;          /* from the start of its buffer */
+    int64_t extent_bytes;          /* from its first element to one past the last */
+    int64_t target_offset_bytes;
+} hn_bound_output;
+
+typedef struct hn_bound {
+    hn_arena arena;       /* of everything below */
+    int64_t *key;         /* sizes of all inputs and values of integer scalars, one after another */
+    int64_t *symbols, *values;
+    uint8_t *bad;         /* per node: the value is undefined */
+    const int64_t **input_strides; /* per input; NULL for scalars */
+    int64_t *input_bytes;          /* per input: extent in the recorded layout */
+    hn_bound_output *outputs;      /* per output of the bundle */
+    int64_t *block_bytes;          /* per output buffer of the module */
+    hn_run_step *steps;
+    hn_patch_list io_patches, temp_patches;
+    const uint8_t *workspace; /* what temp_patches were applied for */
+    hn_ext_call *exts;
+    uint32_t ext_count;
+    size_t workspace_bytes, scratch_bytes, scratch_stride;
+} hn_bound;
+
+/* Memory and bounds for one run at a time. A module keeps a list of idle ones. */
+typedef struct hn_context {
+    struct hn_context *next;
+    hn_bound *bounds[HN_CONTEXT_BOUNDS]; /* most recently used first */
+    int64_t *key;                        /* of the call */
+    uint8_t *workspace, *scratch;
+    size_t workspace_cap, scratch_cap;
+    void **io;          /* base addresses: inputs, then output buffers */
+    uint8_t **laid_out; /* per input: kept memory for a copy in the recorded layout */
+    size_t *laid_out_cap;
+    hn_block **blocks;  /* per output buffer, during a call */
+    hn_tensor **made;   /* per output of the module, during a call */
+    void **staged;      /* per output of the bundle: new content of a mutation taken aside, during a call */
+} hn_context;
+
+struct hn_module {
+    atomic_uint refs;
+    hn_bundle view;
+    void *own_bytes;        /* aligned copy of the image; NULL when borrowed or mapped */
+    hn_file_map map;        /* of the bundle file */
+    hn_file_map weights;    /* of the weights file */
+    uint8_t **storages;     /* per storage: where its bytes are */
+    uint8_t **private_copies; /* per storage: NULL unless the program writes to it or it was misaligned */
+    hn_library **libraries; /* per object */
+    hn_kernel_fn *kernels;  /* per kernel */
+    hn_ext_shared *shared;
+    hn_block_pool *blocks;
+    int threads;
+    bool profile, has_state; /* writes to its own buffers: runs take turns */
+    uint32_t key_count;      /* of hn_bound.key */
+    uint32_t io_count;       /* inputs + output buffers */
+    uint32_t output_buffer_count, output_count, extern_count;
+    uint32_t *io_of;         /* per buffer: its place in `io`, of INPUT and OUTPUT buffers */
+    uint32_t *output_buffers; /* per output buffer: its buffer */
+    uint32_t *output_users;  /* per output buffer: how many output tensors look into it */
+    pthread_mutex_t lock;    /* of `idle` and the counters */
+    pthread_mutex_t turn;
+    hn_context *idle;
+    hn_module_stats stats;
+    hn_module_step_profile *profiles;
+    hn_module_value_info *input_infos, *output_infos;
+    hn_module_dim *dims; /* of the infos */
+    char *dim_texts;
+};
+
+/* info.c */
+hn_status hn_module_info_init(hn_module *m) HN_MUST_USE;
+
+/* inputs.c: count, types, ranks, scalars; writes the key. */
+hn_status hn_inputs_check(const hn_module *m, hn_tensor *const *inputs, uint32_t input_count, int64_t *out_key) HN_MUST_USE;
+/* Solves symbols, evaluates all expressions, checks sizes, ranges and guards. Fills symbols, values and bad. */
+hn_status hn_inputs_bind(const hn_module *m, hn_bound *bound) HN_MUST_USE;
+const char *hn_input_name(const hn_bundle *b, uint32_t input);
+
+/* bound.c */
+hn_status hn_bound_create(hn_module *m, const int64_t *key, hn_bound **out) HN_MUST_USE;
+void hn_bound_destroy(hn_bound *bound); /* NULL is allowed */
+static inline int64_t hn_bound_value(const hn_bound *bound, uint32_t node) { return node ? bound->values[node] : 0; }
+
+/* context.c */
+hn_status hn_context_take(hn_module *m, hn_context **out) HN_MUST_USE;
+void hn_context_give(hn_module *m, hn_context *c);
+void hn_context_destroy(const hn_module *m, hn_context *c);
+/* The bound for these inputs, first in c->bounds, with workspace and scratch large enough and addresses right. */
+hn_status hn_context_bind(hn_module *m, hn_context *c, hn_tensor *const *inputs, uint32_t input_count) HN_MUST_USE;
+
+/* outputs.c: the life of outputs in one call. */
+hn_status hn_outputs_begin(hn_module *m, hn_context *c, hn_tensor *const *given) HN_MUST_USE; /* fills io, blocks */
+hn_status hn_outputs_end(hn_module *m, hn_context *c, hn_tensor *const *inputs, hn_tensor **outputs) HN_MUST_USE;
+void hn_outputs_reset(hn_module *m, hn_context *c);
+
+/* steps.c */
+hn_status hn_steps_run(hn_module *m, hn_context *c) HN_MUST_USE;
+
+#endif

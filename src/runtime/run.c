@@ -1,0 +1,82 @@
+/* run.c: one call of a module: take a context, bind, lay out inputs, walk the steps, hand out the outputs. */
+#include "runtime/module_impl.h"
+
+#include "runtime/copy.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+/* Whether kernels can read this tensor as it lies. */
+static bool layout_fits(const hn_tensor *t, const int64_t *recorded) {
+    const int64_t *sizes = hn_tensor_sizes(t), *strides = hn_tensor_strides(t);
+    for (uint32_t d = 0; d < hn_tensor_rank(t); d++)
+        if (sizes[d] > 1 && strides[d] != recorded[d]) return false;
+    return (uintptr_t)hn_tensor_data(t) % hn_scalar_type_bytes(hn_tensor_type(t)) == 0;
+}
+
+/* Several elements would fall together: the model was exported with an expanded input. */
+static hn_status check_expanded(const hn_module *m, uint32_t k, const hn_tensor *t, const int64_t *recorded) {
+    for (uint32_t d = 0; d < hn_tensor_rank(t); d++)
+        if (hn_tensor_sizes(t)[d] > 1 && recorded[d] == 0 && hn_tensor_strides(t)[d] != 0)
+            return HN_ERROR(HN_INVALID_ARGUMENT,
+                            "input '%s' dimension %u has stride %" PRId64
+                            ", must be 0: the model was exported with this dimension expanded",
+                            hn_input_name(&m->view, k), d, hn_tensor_strides(t)[d]);
+    return NULL;
+}
+
+static hn_status lay_out(hn_module *m, hn_context *c, uint32_t k, const hn_tensor *t) {
+    const int64_t *strides = c->bounds[0]->input_strides[k];
+    size_t bytes = (size_t)c->bounds[0]->input_bytes[k];
+    HN_TRY(check_expanded(m, k, t, strides));
+    if (bytes > c->laid_out_cap[k]) {
+        free(c->laid_out[k]);
+        c->laid_out_cap[k] = 0;
+        c->laid_out[k] = hn_memory_alloc(bytes);
+        if (!c->laid_out[k])
+            return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to lay out input '%s'", hn_input_name(&m->view, k));
+        c->laid_out_cap[k] = bytes;
+    }
+    hn_copy_strided(c->laid_out[k], strides, hn_tensor_data(t), hn_tensor_strides(t), hn_tensor_sizes(t),
+                    hn_tensor_rank(t), hn_scalar_type_bytes(hn_tensor_type(t)));
+    c->io[k] = c->laid_out[k];
+    pthread_mutex_lock(&m->lock);
+    m->stats.inputs_copied++;
+    pthread_mutex_unlock(&m->lock);
+    return NULL;
+}
+
+static hn_status set_inputs(hn_module *m, hn_context *c, hn_tensor *const *inputs) {
+    for (uint32_t k = 0; k < m->view.inputs_count; k++) {
+        const int64_t *recorded = c->bounds[0]->input_strides[k];
+        if (!recorded) continue;
+        if (hn_tensor_numel(inputs[k]) == 0 || layout_fits(inputs[k], recorded))
+            c->io[k] = hn_tensor_data(inputs[k]);
+        else HN_TRY(lay_out(m, c, k, inputs[k]));
+    }
+    return NULL;
+}
+
+static hn_status run(hn_module *m, hn_context *c, hn_tensor *const *inputs, uint32_t input_count,
+                     hn_tensor **outputs) {
+    HN_TRY(hn_context_bind(m, c, inputs, input_count));
+    HN_TRY(set_inputs(m, c, inputs));
+    HN_TRY(hn_outputs_begin(m, c, outputs));
+    HN_TRY(hn_steps_run(m, c));
+    return hn_outputs_end(m, c, inputs, outputs);
+}
+
+hn_status hn_module_run(hn_module *m, hn_tensor *const *inputs, uint32_t input_count, hn_tensor **outputs,
+                        uint32_t output_count) {
+    hn_context *c;
+    if (output_count != m->output_count)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "the model gives %u outputs, there is room for %u",
+                        m->output_count, output_count);
+    HN_TRY(hn_context_take(m, &c));
+    if (m->has_state) pthread_mutex_lock(&m->turn);
+    hn_status status = run(m, c, inputs, input_count, outputs);
+    hn_outputs_reset(m, c);
+    if (m->has_state) pthread_mutex_unlock(&m->turn);
+    hn_context_give(m, c);
+    return status;
+}

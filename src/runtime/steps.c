@@ -1,0 +1,106 @@
+/* steps.c: walking the resolved steps. */
+#include "runtime/module_impl.h"
+
+#include "base/compiler.h"
+#include "base/trace.h"
+
+#include <omp.h>
+
+/* The chunks of the range over a team that always has the same size: libgomp ends the threads that a smaller team
+ * leaves over and starts them again for the next larger one, which takes longer than most kernels. */
+static int run_parallel(const hn_module *m, const hn_context *c, const hn_run_step *s) {
+    const long long chunks = s->chunks, part = s->extent / chunks, more = s->extent % chunks;
+    const size_t stride = c->bounds[0]->scratch_stride;
+    int failed = 0;
+#pragma omp parallel num_threads(m->threads) shared(failed)
+    {
+        int thread = omp_get_thread_num(), count = omp_get_num_threads();
+        void *scratch = c->scratch + (size_t)thread * stride;
+        for (long long k = thread; k < chunks; k += count) {
+            long long begin = k * part + (k < more ? k : more), end = begin + part + (k < more);
+            int rc = s->fn(s->args, s->params, begin, end, scratch);
+            if (HN_UNLIKELY(rc)) __atomic_store_n(&failed, rc, __ATOMIC_RELAXED);
+        }
+    }
+    return failed;
+}
+
+static hn_status step_error(const hn_module *m, const hn_run_step *s, hn_status status) {
+    const hnb_origin *origin = &m->view.origins[m->view.steps[s->index].origin];
+    const char *node = hn_bundle_text(&m->view, origin->node), *source = hn_bundle_text(&m->view, origin->source);
+    if (!*node && !*source) return hn_status_annotate(status, "step %u", s->index);
+    return hn_status_annotate(status, "node '%s'%s%s%s", node, *source ? " (" : "", source, *source ? ")" : "");
+}
+
+static hn_status kernel_error(const hn_module *m, const hn_run_step *s, int rc) {
+    (void)rc; /* which of the kernel's checks it was: the message names the node, which is what a user knows */
+    return step_error(m, s, HN_ERROR(HN_INVALID_ARGUMENT, "an index is out of bounds"));
+}
+
+static hn_status assert_error(const hn_module *m, const hn_run_step *s) {
+    const char *text = hn_bundle_text(&m->view, m->view.steps[s->index].text);
+    return step_error(m, s, HN_ERROR(HN_INVALID_ARGUMENT, "assertion failed%s%s", *text ? ": " : "", text));
+}
+
+static hn_status run_extern(const hn_module *m, const hn_context *c, const hn_run_step *s) {
+    for (uint32_t k = 0; k < HN_EXT_MAX_OPERANDS; k++)
+        if (s->ext->dtypes[k]) s->ext->operands[k] = s->args[k];
+    hn_status status = hn_ext_run(s->ext, s->ext->scratch_bytes ? c->scratch : NULL);
+    return HN_UNLIKELY(status != NULL) ? step_error(m, s, status) : NULL;
+}
+
+static inline hn_status run_step(const hn_module *m, const hn_context *c, const hn_run_step *s) {
+    int rc;
+    switch (s->kind) {
+    case HNB_STEP_KERNEL:
+        if (s->extent == 0) return NULL;
+        rc = s->chunks > 1 ? run_parallel(m, c, s) : s->fn(s->args, s->params, 0, s->extent, c->scratch);
+        return HN_LIKELY(rc == 0) ? NULL : kernel_error(m, s, rc);
+    case HNB_STEP_EXTERN: return run_extern(m, c, s);
+    case HNB_STEP_COPY:
+        memmove(s->args[0], s->args[1], s->bytes);
+        return NULL;
+    case HNB_STEP_ASSERT: return *(const uint8_t *)s->args[0] ? NULL : assert_error(m, s);
+    default: return HN_ERROR(HN_INTERNAL, "step of kind %u", s->kind);
+    }
+}
+
+static hn_status run_profiled(hn_module *m, const hn_context *c, const hn_run_step *s) {
+    int64_t begin = hn_now_ns();
+    hn_status status = run_step(m, c, s);
+    int64_t end = hn_now_ns(), ns = end - begin;
+    hn_module_step_profile *p = &m->profiles[s->index];
+    hn_trace_span("run", p->name, begin, end);
+    pthread_mutex_lock(&m->lock);
+    if (!p->calls || ns < p->min_ns) p->min_ns = ns;
+    p->calls++;
+    p->total_ns += ns;
+    pthread_mutex_unlock(&m->lock);
+    return status;
+}
+
+/* Steps [first, end). Conditionals nest at most HNB_MAX_COND_DEPTH deep. */
+static hn_status run_range(hn_module *m, const hn_context *c, uint32_t first, uint32_t end) {
+    const hn_run_step *steps = c->bounds[0]->steps;
+    for (uint32_t k = first; k < end; k++) {
+        const hn_run_step *s = &steps[k];
+        if (HN_UNLIKELY(s->kind == HNB_STEP_COND)) {
+            uint32_t otherwise = k + 1 + s->then_count, after = otherwise + s->otherwise_count;
+            bool taken = *(const uint8_t *)s->args[0] != 0;
+            HN_TRY(run_range(m, c, taken ? k + 1 : otherwise, taken ? otherwise : after));
+            k = after - 1;
+            continue;
+        }
+        HN_TRY(HN_UNLIKELY(m->profile) ? run_profiled(m, c, s) : run_step(m, c, s));
+    }
+    return NULL;
+}
+
+hn_status hn_steps_run(hn_module *m, hn_context *c) {
+    const hn_bound *bound = c->bounds[0];
+    for (uint32_t k = 0; k < bound->io_patches.count; k++) {
+        const hn_run_patch *patch = &bound->io_patches.items[k];
+        *patch->slot = (uint8_t *)c->io[patch->io] + patch->offset_bytes;
+    }
+    return run_range(m, c, 0, m->view.steps_count);
+}

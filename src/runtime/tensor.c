@@ -1,0 +1,119 @@
+/* tensor.c: tensors of the public API. */
+#include "henry/tensor.h"
+
+#include "base/checked.h"
+#include "bundle/view.h"
+#include "runtime/copy.h"
+
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { DATA_ALIGN = 64 };
+
+struct hn_tensor {
+    atomic_uint refs;
+    uint32_t rank;
+    hn_scalar_type type;
+    int64_t numel;
+    void *data;
+    void (*free_data)(void *user);
+    void *free_user;
+    int64_t sizes[HN_TENSOR_MAX_RANK], strides[HN_TENSOR_MAX_RANK];
+};
+
+size_t hn_scalar_type_bytes(hn_scalar_type type) { return hn_bundle_dtype_bytes(type); }
+const char *hn_scalar_type_name(hn_scalar_type type) { return hn_bundle_dtype_name(type); }
+
+/* Sizes, strides, count; and the bytes from the first element to one past the last in `*out_bytes`. */
+static hn_status describe(const hn_tensor_desc *desc, hn_tensor *t, size_t *out_bytes) {
+    size_t elem_bytes = hn_scalar_type_bytes(desc->type);
+    int64_t numel = 1, extent = 1, step = 1, span;
+    bool ok = true;
+    if (!elem_bytes) return HN_ERROR(HN_INVALID_ARGUMENT, "tensor of unknown type %d", (int)desc->type);
+    if (desc->rank > HN_TENSOR_MAX_RANK)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "tensor has %u dimensions, at most %d are possible", desc->rank,
+                        HN_TENSOR_MAX_RANK);
+    for (uint32_t d = desc->rank; d-- > 0;) {
+        int64_t size = desc->sizes[d], stride = desc->strides ? desc->strides[d] : step;
+        if (size < 0 || stride < 0)
+            return HN_ERROR(HN_INVALID_ARGUMENT,
+                            "tensor dimension %u has size %lld and stride %lld; neither may be negative", d,
+                            (long long)size, (long long)stride);
+        t->sizes[d] = size;
+        t->strides[d] = stride;
+        ok = ok && hn_mul_i64(numel, size, &numel) && hn_mul_i64(step, size > 1 ? size : 1, &step) &&
+             (size < 2 || (hn_mul_i64(size - 1, stride, &span) && hn_add_i64(extent, span, &extent)));
+    }
+    t->numel = numel;
+    if (ok && !numel) extent = 0;
+    if (!ok || !hn_mul_i64(extent, (int64_t)elem_bytes, &extent))
+        return HN_ERROR(HN_INVALID_ARGUMENT, "tensor is larger than 63 bits can count");
+    *out_bytes = (size_t)extent;
+    return NULL;
+}
+
+static hn_status create(const hn_tensor_desc *desc, hn_tensor *t) {
+    size_t bytes = 0;
+    HN_TRY(describe(desc, t, &bytes));
+    atomic_init(&t->refs, 1);
+    t->rank = desc->rank;
+    t->type = desc->type;
+    t->data = desc->data;
+    t->free_data = desc->data ? desc->free_data : NULL;
+    t->free_user = desc->free_user;
+    if (desc->data) return NULL;
+    if (bytes > SIZE_MAX / 2 || posix_memalign(&t->data, DATA_ALIGN, bytes ? bytes : 1) != 0)
+        return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a tensor of %zu bytes", bytes);
+    t->free_data = free;
+    t->free_user = t->data;
+    return NULL;
+}
+
+hn_status hn_tensor_create(const hn_tensor_desc *desc, hn_tensor **out_tensor) {
+    hn_tensor *t = malloc(sizeof *t);
+    if (!t) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a tensor");
+    hn_status status = create(desc, t);
+    if (status) free(t);
+    else *out_tensor = t;
+    return status;
+}
+
+hn_tensor *hn_tensor_retain(hn_tensor *tensor) {
+    atomic_fetch_add_explicit(&tensor->refs, 1, memory_order_relaxed);
+    return tensor;
+}
+
+void hn_tensor_release(hn_tensor *tensor) {
+    if (!tensor || atomic_fetch_sub_explicit(&tensor->refs, 1, memory_order_acq_rel) != 1) return;
+    if (tensor->free_data) tensor->free_data(tensor->free_user);
+    free(tensor);
+}
+
+hn_scalar_type hn_tensor_type(const hn_tensor *tensor) { return tensor->type; }
+uint32_t hn_tensor_rank(const hn_tensor *tensor) { return tensor->rank; }
+const int64_t *hn_tensor_sizes(const hn_tensor *tensor) { return tensor->sizes; }
+const int64_t *hn_tensor_strides(const hn_tensor *tensor) { return tensor->strides; }
+void *hn_tensor_data(const hn_tensor *tensor) { return tensor->data; }
+int64_t hn_tensor_numel(const hn_tensor *tensor) { return tensor->numel; }
+
+static void contiguous_strides(const hn_tensor *tensor, int64_t *out) {
+    int64_t step = 1;
+    for (uint32_t d = tensor->rank; d-- > 0; step *= tensor->sizes[d]) out[d] = step;
+}
+
+void hn_tensor_copy_out(const hn_tensor *tensor, void *out) {
+    int64_t strides[HN_TENSOR_MAX_RANK];
+    if (!tensor->numel) return;
+    contiguous_strides(tensor, strides);
+    hn_copy_strided(out, strides, tensor->data, tensor->strides, tensor->sizes, tensor->rank,
+                    hn_scalar_type_bytes(tensor->type));
+}
+
+void hn_tensor_copy_in(hn_tensor *tensor, const void *elements) {
+    int64_t strides[HN_TENSOR_MAX_RANK];
+    if (!tensor->numel) return;
+    contiguous_strides(tensor, strides);
+    hn_copy_strided(tensor->data, tensor->strides, elements, strides, tensor->sizes, tensor->rank,
+                    hn_scalar_type_bytes(tensor->type));
+}

@@ -1,0 +1,149 @@
+/* module_fixture.h: programs for tests of the runtime: a wrapper from text, kernels compiled by the system's
+ * C compiler, together as a bundle image. */
+#ifndef HN_TESTS_MODULE_FIXTURE_H
+#define HN_TESTS_MODULE_FIXTURE_H
+
+#include "base/compiler.h"
+#include "base/file.h"
+#include "base/process.h"
+#include "henry/henry.h"
+#include "ir/graph.h"
+#include "unit/harness.h"
+#include "wrapper/to_bundle.h"
+#include "wrapper/wrapper.h"
+
+#include <limits.h>
+#include <stdlib.h>
+
+static const char *const kernel_source =
+    "int add(void *const *b, const long long *s, long long begin, long long end, void *scratch) {\n"
+    "    const float *x = b[0], *y = b[1]; float *z = b[2];\n"
+    "    for (long long i = begin; i < end; i++) z[i] = x[i] + y[i];\n"
+    "    return 0;\n"
+    "}\n"
+    /* out[row] = sum of x[row, 0..s[0]); each thread marks its scratch and checks that nobody else writes to it */
+    "int row_sum(void *const *b, const long long *s, long long begin, long long end, void *scratch) {\n"
+    "    const float *x = b[0]; float *z = b[1]; volatile long long *mine = scratch;\n"
+    "    for (long long i = begin; i < end; i++) {\n"
+    "        float sum = 0;\n"
+    "        mine[0] = i;\n"
+    "        for (long long j = 0; j < s[0]; j++) sum += x[i * s[0] + j];\n"
+    "        if (mine[0] != i) return 1;\n"
+    "        z[i] = sum;\n"
+    "    }\n"
+    "    return 0;\n"
+    "}\n"
+    "int gather(void *const *b, const long long *s, long long begin, long long end, void *scratch) {\n"
+    "    const float *x = b[0]; const long long *at = b[1]; float *z = b[2];\n"
+    "    for (long long i = begin; i < end; i++) { if (at[i] < 0 || at[i] >= s[0]) return 1; z[i] = x[at[i]]; }\n"
+    "    return 0;\n"
+    "}\n"
+    "int scale2(void *const *b, const long long *s, long long begin, long long end, void *scratch) {\n"
+    "    const float *x = b[0]; float *z = b[1];\n"
+    "    for (long long i = begin; i < end; i++) z[i] = 2 * x[i];\n"
+    "    return 0;\n"
+    "}\n"
+    "double exp(double);\n"
+    "int exps(void *const *b, const long long *s, long long begin, long long end, void *scratch) {\n"
+    "    const float *x = b[0]; float *z = b[1];\n"
+    "    for (long long i = begin; i < end; i++) z[i] = (float)exp(x[i]);\n"
+    "    return 0;\n"
+    "}\n"
+    "int nothing(void *const *b, const long long *s, long long begin, long long end, void *scratch) { return 0; }\n";
+
+/* The compiled kernels, made once. */
+static hn_strbuf *kernel_object(void) {
+    static hn_strbuf object;
+    char dir[PATH_MAX], source[PATH_MAX + 8], out[PATH_MAX + 8];
+    int exit_code = -1;
+    hn_strbuf output;
+    if (object.len) return &object;
+    hn_strbuf_init(&output);
+    EXPECT_OK(hn_dir_temp(dir, sizeof dir));
+    snprintf(source, sizeof source, "%s/k.c", dir);
+    snprintf(out, sizeof out, "%s/k.so", dir);
+    EXPECT_OK(hn_file_write_atomic(source, kernel_source, strlen(kernel_source), false));
+    const char *argv[] = {"cc", "-O1", "-w", "-fPIC", "-shared", "-nostdlib", "-o", out, source, NULL};
+    EXPECT_OK(hn_process_run(&(hn_spawn){.argv = argv, .stdin_fd = -1, .stdout_fd = -1, .stderr_fd = -1}, 60000, &output, &exit_code));
+    if (exit_code) HN_TEST_FAIL("cc: %s", output.ptr ? output.ptr : "");
+    EXPECT_OK(hn_file_read(out, &object));
+    EXPECT_OK(hn_dir_remove(dir));
+    hn_strbuf_deinit(&output);
+    return &object;
+}
+
+/* ThreadSanitizer does not see libgomp's barriers, so there only the callers' threads are tested. */
+#if defined(__SANITIZE_THREAD__)
+#define TEAM(n) 1
+#else
+#define TEAM(n) (n)
+#endif
+
+#define KERNELS                                                                                                        \
+    "kernel k1 : object 0 name \"add\" kernel k2 : object 0 name \"row_sum\" kernel k3 : object 0 name \"gather\" "     \
+    "kernel k4 : object 0 name \"scale2\" kernel k5 : object 0 name \"exps\" kernel k6 : object 0 name \"nothing\" "
+
+typedef struct program {
+    hn_arena arena;
+    hn_sym *sym;
+    hn_graph *graph; /* for constants and origins; storages may be added before program_image */
+    hn_wrapper *w;
+} program;
+
+static void program_init(program *p) {
+    hn_arena_init(&p->arena);
+    EXPECT_OK(hn_sym_create(&p->arena, &p->sym));
+    EXPECT_OK(hn_graph_create(&p->arena, p->sym, &p->graph));
+    (void)hn_graph_add_origin(p->graph, (hn_origin){HN_STR("node_one"), HN_STR("model.py:12")});
+}
+static void program_deinit(program *p) {
+    hn_graph_deinit(p->graph);
+    hn_arena_deinit(&p->arena);
+}
+
+/* Parses `text` (between the braces), plans and prints the bundle. */
+static hn_status program_image(program *p, const char *text, const hn_to_bundle_options *options, hn_strbuf *out) {
+    hn_memory_plan plan;
+    hn_strbuf full;
+    const hn_strbuf *object = kernel_object();
+    hn_bundle_object item = {.name = HN_STR("kernels"), .bytes = object->ptr, .len = object->len,
+                             .digest = hn_digest_of(object->ptr, object->len)};
+    hn_strbuf_init(&full);
+    hn_strbuf_init(out);
+    hn_strbuf_printf(&full, "wrapper { %s }", text);
+    hn_status status = hn_wrapper_parse(&p->arena, p->sym, hn_strbuf_str(&full), &p->w);
+    if (!status) {
+        p->w->graph = p->graph;
+        status = hn_wrapper_verify(p->w);
+    }
+    if (!status) status = hn_wrapper_plan(p->w, &plan);
+    if (!status) status = hn_wrapper_verify(p->w);
+    if (!status) status = hn_wrapper_plan_verify(p->w, &plan);
+    static const hn_to_bundle_options none;
+    if (!status) status = hn_wrapper_to_bundle(p->w, &plan, &(hn_bundle_objects){&item, 1}, options ? options : &none, out);
+    hn_strbuf_deinit(&full);
+    return status;
+}
+
+/* A module straight from text; NULL after a failure, which is reported. */
+HN_UNUSED static hn_module *load_text(const char *text, const hn_module_options *options) {
+    program p;
+    hn_strbuf image;
+    hn_module *module = NULL;
+    program_init(&p);
+    hn_status status = program_image(&p, text, NULL, &image);
+    if (!status) status = hn_module_load_memory(image.ptr, image.len, false, options ? options : &(hn_module_options){.threads = TEAM(2)}, &module);
+    EXPECT_OK(status);
+    hn_strbuf_deinit(&image);
+    program_deinit(&p);
+    return module;
+}
+
+static hn_tensor *tensor_of(hn_scalar_type type, uint32_t rank, const int64_t *sizes, const int64_t *strides, void *data) {
+    hn_tensor *t = NULL;
+    EXPECT_OK(hn_tensor_create(&(hn_tensor_desc){.type = type, .rank = rank, .sizes = sizes, .strides = strides, .data = data}, &t));
+    return t;
+}
+#define F32(data, ...) tensor_of(HN_F32, sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (int64_t[]){__VA_ARGS__}, NULL, data)
+
+#endif

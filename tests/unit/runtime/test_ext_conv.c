@@ -1,0 +1,176 @@
+/* test_ext_conv.c: convolutions against the reference: random shapes of every kind, and the shapes of known networks. */
+#include "runtime/ext_conv.h"
+#include "test_ext_fixture.h"
+
+typedef struct conv_case {
+    int64_t p[HN_CONV_PARAM_COUNT];
+    bool constant, bias, random_strides;
+    uint8_t dtype;
+    int threads;
+} conv_case;
+
+static void print_case(const conv_case *c) {
+    fprintf(stderr, "conv dtype %d constant %d bias %d threads %d params", c->dtype, c->constant, c->bias, c->threads);
+    for (int i = 0; i < HN_CONV_PARAM_COUNT; i++) fprintf(stderr, " %lld", (long long)c->p[i]);
+    fputc('\n', stderr);
+}
+
+static int64_t strides_of(ext_random *r, const conv_case *c, const int64_t *sizes, int64_t *out) {
+    if (c->random_strides) return ext_random_strides(r, sizes, 5, out);
+    int64_t stride = 1;
+    for (int d = 4; d >= 0; d--) out[d] = stride, stride *= sizes[d];
+    return stride;
+}
+
+/* Output sizes from the others. False: there is none. */
+static bool set_output(int64_t *p, ext_random *r) {
+    for (int d = 0; d < 3; d++) {
+        int64_t span = p[HN_CONV_DILATION + d] * (p[HN_CONV_KERNEL + d] - 1), in = p[HN_CONV_IN + d], pad = p[HN_CONV_PADDING + d];
+        int64_t stride = p[HN_CONV_STRIDE + d];
+        int64_t out = p[HN_CONV_TRANSPOSED] ? (in - 1) * stride - 2 * pad + span + 1 + (stride > 1 ? ext_int(r, 0, stride - 1) : 0)
+                                            : in + 2 * pad < span + 1 ? 0 : (in + 2 * pad - span - 1) / stride + 1;
+        if (out <= 0) return false;
+        p[HN_CONV_OUTSIZE + d] = out;
+    }
+    return true;
+}
+
+static bool check(ext_random *r, conv_case *c) {
+    int64_t *p = c->p;
+    if (!set_output(p, r)) return false;
+    const bool transposed = p[HN_CONV_TRANSPOSED];
+    const int64_t cg = p[HN_CONV_C] / p[HN_CONV_GROUPS], og = p[HN_CONV_O] / p[HN_CONV_GROUPS];
+    int64_t x_sizes[5] = {p[HN_CONV_N], p[HN_CONV_C], p[4], p[5], p[6]};
+    int64_t w_sizes[5] = {transposed ? p[HN_CONV_C] : p[HN_CONV_O], transposed ? og : cg, p[7], p[8], p[9]};
+    int64_t y_sizes[5] = {p[HN_CONV_N], p[HN_CONV_O], p[10], p[11], p[12]};
+    int64_t x_count = strides_of(r, c, x_sizes, p + HN_CONV_X), w_count = strides_of(r, c, w_sizes, p + HN_CONV_W);
+    int64_t y_count = strides_of(r, c, y_sizes, p + HN_CONV_OUT);
+    p[HN_CONV_W_CONSTANT] = c->constant;
+    uint8_t t = c->dtype;
+    hn_ext_call call = {.kind = HN_EXTERN_CONV, .dtypes = {t, t, t, c->bias ? t : 0}, .params = p,
+                        .param_count = HN_CONV_PARAM_COUNT, .threads = c->threads, .is_constant = {[2] = c->constant}};
+    call.operands[1] = ext_memory(r, t, x_count);
+    call.operands[2] = ext_memory(r, t, w_count);
+    call.operands[3] = c->bias ? ext_memory(r, t, p[HN_CONV_O]) : NULL;
+    void *want = ext_memory(r, t, y_count), *got = malloc((size_t)y_count * ext_bytes(t) + 1);
+    memcpy(got, want, (size_t)y_count * ext_bytes(t));
+    call.operands[0] = want;
+    EXPECT(ext_run_with(&call, &hn_ext_reference));
+    call.operands[0] = got;
+    if (getenv("EXT_VERBOSE")) print_case(c);
+    bool taken = ext_run_with(&call, &hn_ext_convolution);
+    /* Products of numbers below 1, rounded in another order; Winograd's transformations lose a little more. */
+    double terms = (double)(cg * p[7] * p[8] * p[9]) + 8, tolerance = t == HN_F64 ? 1e-15 * terms : 6e-8 * terms + 2e-6 * sqrt(terms);
+    double relative = t == HN_F16 ? 1.0 / 1024 : t == HN_BF16 ? 1.0 / 128 : 2e-6;
+    if (t == HN_F16 || t == HN_BF16) tolerance += relative;
+    if (t != HN_F64 && (t < HN_F64 || t > HN_BF16)) tolerance = relative = 0;
+    for (int64_t i = 0; taken && i < y_count; i++)
+        if (!ext_close(ext_get(t, got, i), ext_get(t, want, i), tolerance, relative)) {
+            HN_TEST_FAIL("element %lld is %.9g, expected %.9g", (long long)i, ext_get(t, got, i), ext_get(t, want, i));
+            print_case(c);
+            break;
+        }
+    for (int i = 1; i < 4; i++) free(call.operands[i]);
+    free(want), free(got);
+    return taken;
+}
+
+static void random_shape(ext_random *r, conv_case *c, bool transposed) {
+    int64_t *p = c->p;
+    int rank = (int)ext_int(r, 1, 3);
+    p[HN_CONV_N] = ext_int(r, 1, 3);
+    p[HN_CONV_GROUPS] = ext_int(r, 0, 3) ? 1 : ext_int(r, 1, 4);
+    p[HN_CONV_C] = p[HN_CONV_GROUPS] * (ext_int(r, 0, 3) ? ext_int(r, 1, 9) : ext_int(r, 1, 40));
+    p[HN_CONV_O] = p[HN_CONV_GROUPS] * (ext_int(r, 0, 3) ? ext_int(r, 1, 9) : ext_int(r, 1, 40));
+    p[HN_CONV_TRANSPOSED] = transposed;
+    for (int d = 0; d < 3; d++) {
+        bool used = d >= 3 - rank;
+        p[HN_CONV_IN + d] = used ? ext_int(r, 1, rank == 3 ? 6 : rank == 2 ? 17 : 70) : 1;
+        p[HN_CONV_KERNEL + d] = used ? ext_int(r, 1, 4) : 1;
+        p[HN_CONV_STRIDE + d] = used && ext_int(r, 0, 1) ? ext_int(r, 1, 4) : 1;
+        p[HN_CONV_PADDING + d] = used && ext_int(r, 0, 1) ? ext_int(r, 0, 3) : 0;
+        p[HN_CONV_DILATION + d] = used && ext_int(r, 0, 3) == 0 ? ext_int(r, 1, 3) : 1;
+    }
+    c->constant = ext_int(r, 0, 1), c->bias = ext_int(r, 0, 1), c->random_strides = ext_int(r, 0, 2) == 0;
+    c->threads = (int)ext_int(r, 1, 3);
+}
+
+static void random_cases(uint64_t seed, int count, bool transposed, const uint8_t *dtypes, int dtype_count) {
+    ext_random r = {seed};
+    int taken = 0;
+    for (int i = 0; i < count; i++) {
+        conv_case c = {.dtype = dtypes[i % dtype_count]};
+        random_shape(&r, &c, transposed);
+        bool is_float = c.dtype >= HN_F64 && c.dtype <= HN_BF16;
+        c.p[HN_CONV_EPILOGUE] = ext_int(&r, 0, 1) ? 0 : ext_int(&r, 0, is_float ? HN_EPILOGUE_HARDSIGMOID : HN_EPILOGUE_RELU);
+        taken += check(&r, &c);
+    }
+    if (dtypes[0] == HN_F32) EXPECT(taken > count / 2);
+}
+
+TEST(random_f32) { random_cases(1, 700, false, (uint8_t[]){HN_F32}, 1); }
+TEST(random_transposed_f32) { random_cases(2, 500, true, (uint8_t[]){HN_F32}, 1); }
+TEST(random_other_dtypes) {
+    random_cases(3, 300, false, (uint8_t[]){HN_F64, HN_F16, HN_BF16, HN_I64, HN_I32, HN_U8}, 6);
+    random_cases(4, 200, true, (uint8_t[]){HN_F64, HN_F16, HN_BF16, HN_I32}, 4);
+}
+
+/* Depthwise: every kernel, stride, dilation and multiplier. */
+TEST(depthwise) {
+    ext_random r = {5};
+    for (int i = 0; i < 400; i++) {
+        conv_case c = {.dtype = HN_F32};
+        random_shape(&r, &c, false);
+        c.p[HN_CONV_C] = c.p[HN_CONV_GROUPS] = ext_int(&r, 1, 20);
+        c.p[HN_CONV_O] = c.p[HN_CONV_C] * (ext_int(&r, 0, 2) ? 1 : ext_int(&r, 1, 3));
+        c.p[HN_CONV_EPILOGUE] = ext_int(&r, 0, 8);
+        c.p[HN_CONV_IN + 2] = ext_int(&r, 1, 80);
+        c.p[HN_CONV_KERNEL + 2] = ext_int(&r, 1, 7);
+        check(&r, &c);
+    }
+}
+
+/* 3 x 3, stride 1, sizes around the tiles of 2 and 4 and the panels of tiles. */
+TEST(winograd) {
+    ext_random r = {6};
+    int fits = 0;
+    for (int i = 0; i < 150; i++) {
+        conv_case c = {.dtype = HN_F32, .constant = true, .bias = i & 1, .threads = 1 + i % 3};
+        int64_t *p = c.p;
+        p[HN_CONV_N] = ext_int(&r, 1, 2), p[HN_CONV_C] = ext_int(&r, 8, i % 10 ? 40 : 300), p[HN_CONV_O] = ext_int(&r, 8, 40), p[HN_CONV_GROUPS] = 1;
+        for (int d = 0; d < 3; d++) p[HN_CONV_KERNEL + d] = 3, p[HN_CONV_STRIDE + d] = 1, p[HN_CONV_DILATION + d] = 1;
+        p[HN_CONV_IN] = p[HN_CONV_KERNEL] = 1;
+        for (int d = 1; d < 3; d++) p[HN_CONV_IN + d] = ext_int(&r, 3, i % 7 ? 20 : 60), p[HN_CONV_PADDING + d] = ext_int(&r, 0, 2);
+        p[HN_CONV_EPILOGUE] = ext_int(&r, 0, 8);
+        c.random_strides = i % 5 == 0;
+        check(&r, &c);
+        hn_ext_conv d = {.n = p[0], .c = p[1], .o = p[2], .groups = 1, .in = {1, p[5], p[6]}, .kernel = {1, 3, 3}, .out = {1, p[11], p[12]},
+                         .stride = {1, 1, 1}, .padding = {0, p[17], p[18]}, .dilation = {1, 1, 1}, .y = {0, 0, 0, 0, 1}, .constant_weights = true};
+        fits += hn_ext_conv_winograd_fits(&d);
+    }
+    EXPECT(fits > 75);
+}
+
+/* Winograd's rounding on the deepest sum of a usual network, as a part of the result's magnitude. */
+TEST(known_networks) {
+    /* n c o groups, in, kernel, stride, padding */
+    static const int64_t shapes[][8] = {{1, 3, 64, 1, 40, 7, 2, 3},  {1, 64, 64, 1, 28, 3, 1, 1},  {1, 128, 128, 1, 28, 3, 2, 1},
+                                        {1, 256, 256, 1, 14, 3, 1, 1}, {1, 512, 512, 1, 7, 3, 1, 1}, {1, 64, 256, 1, 28, 1, 1, 0},
+                                        {1, 256, 128, 1, 28, 1, 2, 0}, {2, 3, 96, 1, 32, 16, 16, 0}, {1, 240, 60, 1, 1, 1, 1, 0},
+                                        {3, 72, 24, 1, 1, 1, 1, 0},    {1, 72, 72, 72, 28, 5, 2, 2}, {1, 32, 64, 8, 14, 3, 1, 1}};
+    ext_random r = {7};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int threads = 1; threads < 4; threads += 2) {
+            const int64_t *s = shapes[i];
+            conv_case c = {.dtype = HN_F32, .constant = true, .bias = true, .threads = threads};
+            memcpy(c.p, s, 4 * sizeof *s);
+            for (int d = 0; d < 3; d++) {
+                c.p[HN_CONV_IN + d] = d ? s[4] : 1, c.p[HN_CONV_KERNEL + d] = d ? s[5] : 1;
+                c.p[HN_CONV_STRIDE + d] = d ? s[6] : 1, c.p[HN_CONV_PADDING + d] = d ? s[7] : 0, c.p[HN_CONV_DILATION + d] = 1;
+            }
+            c.p[HN_CONV_EPILOGUE] = HN_EPILOGUE_RELU;
+            EXPECT(check(&r, &c));
+        }
+}
+
+TEST_MAIN

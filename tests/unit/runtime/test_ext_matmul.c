@@ -1,0 +1,192 @@
+/* test_ext_matmul.c: blocked matrix products against the reference: random shapes, strides, biases, epilogues. */
+#include "runtime/ext_matmul.h"
+#include "runtime/ext_gemm.h"
+#include "test_ext_fixture.h"
+
+typedef struct matmul_case {
+    int64_t p[HN_MATMUL_PARAM_COUNT];
+    uint8_t dtype;
+    bool constant;
+    int threads;
+} matmul_case;
+
+static void print_case(const matmul_case *c) {
+    fprintf(stderr, "matmul dtype %s constant %d threads %d params", hn_scalar_type_name((hn_scalar_type)c->dtype), c->constant,
+            c->threads);
+    for (int i = 0; i < HN_MATMUL_PARAM_COUNT; i++) fprintf(stderr, " %lld", (long long)c->p[i]);
+    fputc('\n', stderr);
+}
+
+/* Rounding of sums of k products of numbers below 1 in another order; 16-bit results are rounded once, like the reference. */
+static double tolerance(const matmul_case *c) {
+    double k = (double)c->p[HN_MATMUL_K] + 8;
+    if (c->dtype == HN_F64) return 1e-15 * k;
+    if (c->dtype == HN_F32) return 6e-8 * k;
+    if (c->dtype == HN_F16) return 6e-8 * k + 5e-4;
+    if (c->dtype == HN_BF16) return 6e-8 * k + 4e-3;
+    return 0;
+}
+static double relative(const matmul_case *c) {
+    return c->dtype == HN_F16 ? 1.0 / 1024 : c->dtype == HN_BF16 ? 1.0 / 128 : c->dtype == HN_F32 ? 1e-6 : 1e-14;
+}
+
+/* Strides of [batch.., rows, cols]; batch dimensions may repeat (stride 0) when `repeat`. */
+static int64_t strides_of(ext_random *r, const int64_t *batch, int64_t rows, int64_t cols, bool repeat, int64_t *out) {
+    int64_t sizes[6] = {batch[0], batch[1], batch[2], batch[3], rows, cols};
+    bool zero[4];
+    for (int d = 0; d < 4; d++) {
+        zero[d] = repeat && ext_int(r, 0, 2) == 0;
+        if (zero[d] && sizes[d] > 1) sizes[d] = 1;
+    }
+    int64_t count = ext_random_strides(r, sizes, 6, out);
+    for (int d = 0; d < 4; d++)
+        if (zero[d]) out[d] = 0;
+    return count;
+}
+
+static void compare(const matmul_case *c, const void *got, const void *want, int64_t count) {
+    for (int64_t i = 0; i < count; i++) {
+        double x = ext_get(c->dtype, got, i), y = ext_get(c->dtype, want, i);
+        if (ext_close(x, y, tolerance(c), relative(c))) continue;
+        HN_TEST_FAIL("element %lld is %.9g, expected %.9g", (long long)i, x, y);
+        print_case(c);
+        return;
+    }
+}
+
+/* Returns whether the implementation took it. */
+static bool check(ext_random *r, matmul_case *c, bool special) {
+    int64_t *p = c->p;
+    const int64_t *batch = p + HN_MATMUL_BATCH;
+    int64_t a_count = strides_of(r, batch, p[HN_MATMUL_M], p[HN_MATMUL_K], true, p + HN_MATMUL_A);
+    int64_t b_count = strides_of(r, batch, p[HN_MATMUL_K], p[HN_MATMUL_N], true, p + HN_MATMUL_B);
+    int64_t out_count = strides_of(r, batch, p[HN_MATMUL_M], p[HN_MATMUL_N], false, p + HN_MATMUL_OUT);
+    int64_t bias_count = strides_of(r, batch, p[HN_MATMUL_M], p[HN_MATMUL_N], true, p + HN_MATMUL_BIAS);
+    bool bias = ext_int(r, 0, 1);
+    if (ext_int(r, 0, 2)) { /* the usual bias: one row */
+        memset(p + HN_MATMUL_BIAS, 0, 6 * sizeof *p);
+        p[HN_MATMUL_BIAS + 5] = 1;
+        bias_count = p[HN_MATMUL_N] + 1;
+    }
+    p[HN_MATMUL_B_CONSTANT] = c->constant;
+    hn_ext_call call = {.kind = HN_EXTERN_MATMUL, .dtypes = {c->dtype, c->dtype, c->dtype, bias ? c->dtype : 0}, .params = p,
+                        .param_count = HN_MATMUL_PARAM_COUNT, .threads = c->threads, .is_constant = {[2] = c->constant}};
+    call.operands[1] = ext_memory(r, c->dtype, a_count);
+    call.operands[2] = ext_memory(r, c->dtype, b_count);
+    call.operands[3] = bias ? ext_memory(r, c->dtype, bias_count) : NULL;
+    if (special && c->dtype == HN_F32) {
+        ((float *)call.operands[1])[ext_int(r, 0, a_count - 1)] = NAN;
+        ((float *)call.operands[2])[ext_int(r, 0, b_count - 1)] = INFINITY;
+    }
+    void *want = ext_memory(r, c->dtype, out_count), *got = malloc((size_t)out_count * ext_bytes(c->dtype) + 1);
+    memcpy(got, want, (size_t)out_count * ext_bytes(c->dtype));
+    call.operands[0] = want;
+    EXPECT(ext_run_with(&call, &hn_ext_reference));
+    call.operands[0] = got;
+    bool taken = ext_run_with(&call, &hn_ext_matmul);
+    if (taken) compare(c, got, want, out_count);
+    for (int i = 1; i < 4; i++) free(call.operands[i]);
+    free(want), free(got);
+    return taken;
+}
+
+static int64_t random_size(ext_random *r, int64_t most) {
+    static const int64_t usual[] = {0, 1, 1, 2, 3, 5, 6, 7, 8, 12, 13, 16, 17, 31, 32, 33, 64, 97};
+    int64_t s = ext_int(r, 0, 3) ? usual[ext_int(r, 0, 17)] : ext_int(r, 1, most);
+    return s < most ? s : most;
+}
+
+static void random_cases(uint64_t seed, int count, const uint8_t *dtypes, int dtype_count) {
+    ext_random r = {seed};
+    for (int i = 0; i < count; i++) {
+        matmul_case c = {.dtype = dtypes[i % dtype_count], .constant = ext_int(&r, 0, 1), .threads = (int)ext_int(&r, 1, 3)};
+        for (int d = 0; d < 4; d++) c.p[d] = ext_int(&r, 0, 3) ? 1 : ext_int(&r, 0, 19) ? ext_int(&r, 1, 4) : 0;
+        c.p[HN_MATMUL_M] = random_size(&r, 100);
+        c.p[HN_MATMUL_N] = random_size(&r, 150);
+        c.p[HN_MATMUL_K] = random_size(&r, i % 10 ? 100 : 700);
+        bool is_float = c.dtype >= HN_F64 && c.dtype <= HN_BF16;
+        c.p[HN_MATMUL_EPILOGUE] = ext_int(&r, 0, 1) ? 0 : ext_int(&r, 0, is_float ? HN_EPILOGUE_HARDSIGMOID : HN_EPILOGUE_RELU);
+        EXPECT(check(&r, &c, i % 8 == 0 && !c.p[HN_MATMUL_EPILOGUE]));
+    }
+}
+
+TEST(random_f32) { random_cases(1, 1500, (uint8_t[]){HN_F32}, 1); }
+TEST(random_other_dtypes) {
+    random_cases(2, 900, (uint8_t[]){HN_F64, HN_F16, HN_BF16, HN_I64, HN_I32, HN_I16, HN_I8, HN_U8, HN_BOOL}, 9);
+}
+
+/* Above the thresholds for threads and blocks along every dimension. */
+TEST(large_f32) {
+    static const int64_t shapes[][3] = {{130, 520, 600}, {3, 9000, 40}, {9000, 20, 40}, {20, 30, 9000}, {700, 300, 300}, {1, 3000, 900}};
+    ext_random r = {3};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int variant = 0; variant < 4; variant++) {
+            matmul_case c = {.dtype = HN_F32, .constant = variant & 1, .threads = 1 + (variant >> 1) * 2, .p = {1, 1, 1, 1}};
+            memcpy(c.p + HN_MATMUL_M, shapes[i], sizeof shapes[i]);
+            EXPECT(check(&r, &c, false));
+        }
+}
+
+/* Every table of kernels that this processor runs. */
+TEST(every_instruction_set) {
+    const hn_ext_kernels *tables[3];
+    size_t count = hn_ext_kernels_list(tables);
+    ext_random r = {4};
+    for (size_t t = 0; t < count; t++)
+        for (int i = 0; i < 300; i++) {
+            int64_t m = random_size(&r, 60), n = random_size(&r, 80), k = random_size(&r, 90);
+            hn_ext_gemm g = {.batch = {1, 1, 1, 1}, .m = m, .n = n, .k = k, .a = {0, 0, 0, 0, k, 1}, .b = {0, 0, 0, 0, n, 1},
+                             .out = {0, 0, 0, 0, n, 1}, .threads = 1, .kernels = tables[t], .prepack_b = n > 1 && i % 2,
+                             .epilogue = (hn_epilogue)(i % 9)};
+            if (i % 3 == 0) g.a[4] = 1, g.a[5] = m;
+            if (i % 5 == 0) g.b[4] = 1, g.b[5] = k;
+            hn_ext_gemm_plan(&g);
+            float *a = ext_memory(&r, HN_F32, m * k), *b = ext_memory(&r, HN_F32, k * n), *out = ext_memory(&r, HN_F32, m * n);
+            float *packed = aligned_alloc(64, (hn_ext_gemm_packed_bytes(&g) + 127) / 64 * 64), *want = malloc((size_t)(m * n) * 4 + 1);
+            float *scratch = aligned_alloc(64, (hn_ext_gemm_scratch_bytes(&g) + 127) / 64 * 64);
+            if (g.prepack_b) hn_ext_gemm_pack_b(&g, b, packed);
+            hn_ext_gemm_run(&g, out, a, g.prepack_b ? packed : b, NULL, scratch);
+            int64_t p[HN_MATMUL_PARAM_COUNT] = {1, 1, 1, 1, m, n, k};
+            p[11] = i % 3 ? k : 1, p[12] = i % 3 ? 1 : m, p[17] = i % 5 ? n : 1, p[18] = i % 5 ? 1 : k, p[23] = n, p[24] = 1;
+            p[HN_MATMUL_EPILOGUE] = i % 9;
+            hn_ext_call call = {.kind = HN_EXTERN_MATMUL, .dtypes = {HN_F32, HN_F32, HN_F32}, .params = p, .threads = 1,
+                                .param_count = HN_MATMUL_PARAM_COUNT, .operands = {want, a, b}};
+            EXPECT(ext_run_with(&call, &hn_ext_reference));
+            for (int64_t e = 0; e < m * n; e++)
+                if (!ext_close((double)out[e], (double)want[e], 6e-8 * (double)(k + 8), 1e-6)) {
+                    HN_TEST_FAIL("%s %lld %lld %lld case %d: %g, expected %g", tables[t]->name, (long long)m, (long long)n,
+                                 (long long)k, i, (double)out[e], (double)want[e]);
+                    break;
+                }
+            free(a), free(b), free(out), free(packed), free(want), free(scratch);
+        }
+}
+
+/* The functions of the epilogues over their whole range, edges included. */
+TEST(epilogues_are_accurate) {
+    static const double edges[] = {0.0, -0.0, 1e-40, -1e-40, 0.625, -0.625, 1.0, -1.0, 88.5, -88.5, 104, -104, 1e30, -1e30, INFINITY};
+    const hn_ext_kernels *tables[3];
+    size_t count = hn_ext_kernels_list(tables);
+    for (size_t t = 0; t < count; t++)
+        for (int e = HN_EPILOGUE_RELU; e <= HN_EPILOGUE_HARDSIGMOID; e++) {
+            float x[1015], y[1015], one = 1, want;
+            for (int i = 0; i < 1000; i++) x[i] = (float)((i - 500) * 0.021);
+            for (int i = 0; i < 15; i++) x[1000 + i] = (float)edges[i];
+            memcpy(y, x, sizeof y);
+            tables[t]->epilogue((hn_epilogue)e, y, 1015);
+            for (int i = 0; i < 1015; i++) {
+                int64_t p[HN_MATMUL_PARAM_COUNT] = {1, 1, 1, 1, 1, 1, 1, [HN_MATMUL_EPILOGUE] = e};
+                hn_ext_call call = {.kind = HN_EXTERN_MATMUL, .dtypes = {HN_F32, HN_F32, HN_F32}, .params = p, .threads = 1,
+                                    .param_count = HN_MATMUL_PARAM_COUNT, .operands = {&want, &x[i], &one}};
+                EXPECT(ext_run_with(&call, &hn_ext_reference));
+                if (!ext_close((double)y[i], (double)want, 4e-7 * fmax(1, fmin(fabs((double)x[i]), 8)), 1e-6))
+                    HN_TEST_FAIL("%s epilogue %d of %g is %.9g, expected %.9g", tables[t]->name, e, (double)x[i], (double)y[i],
+                                 (double)want);
+            }
+            y[0] = NAN;
+            tables[t]->epilogue((hn_epilogue)e, y, 1);
+            EXPECT(isnan(y[0]));
+        }
+}
+
+TEST_MAIN
