@@ -1,0 +1,74 @@
+/* henry/program.h: compile a model into a program that a module can run (henry/module.h).
+ *
+ *     hn_compiled *compiled;
+ *     HN_TRY(hn_compile_file("model.pt2", NULL, &compiled));
+ *     hn_module *module;
+ *     HN_TRY(hn_compiled_load(compiled, NULL, &module));
+ *     hn_compiled_release(compiled);          the module does not need it
+ *
+ * Threads: separate compilations may run at the same time; one hn_compiled is read-only once made. */
+#ifndef HENRY_PROGRAM_H
+#define HENRY_PROGRAM_H
+
+#include "henry/module.h"
+#include "henry/status.h"
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Zeros mean defaults. Strings are borrowed for the call. */
+typedef struct hn_compile_options {
+    const char *model;      /* which model of an archive with several; NULL: the only one, or "model" */
+    const char *cache_dir;  /* NULL: HENRY_CACHE_DIR, else the user's cache */
+    bool no_cache;          /* neither read nor write any cache */
+    bool no_fusion;         /* one kernel for each loop nest: slow, for finding errors */
+    int32_t compile_threads; /* compilers at once; 0: HENRY_COMPILE_THREADS, else one a CPU */
+    int32_t threads;        /* threads that the program is planned for; 0: one a CPU */
+    const char *target_cpu; /* "x86-64-v3" and the like; NULL: this machine's */
+    bool embed_weights;     /* put the weights into the image; otherwise it refers to the model file */
+    const char *dump_after; /* name of a pass, or "import", "lower", "fusion" (refused ones), "sched", "codegen": its result goes to `dump` */
+    void (*dump)(void *context, const char *text);
+    void *dump_context;
+    /* Called while waiting for compilers: translation units done and in all. May be NULL. */
+    void (*progress)(void *context, uint32_t done, uint32_t total);
+    void *progress_context;
+} hn_compile_options;
+
+typedef enum hn_cache_state { HN_CACHE_OFF, HN_CACHE_MISS, HN_CACHE_HIT } hn_cache_state;
+
+/* Nanoseconds of each phase and counts of what was made. After a graph cache hit the counts are those of the compilation
+ * that filled the cache, and the phases that did not run are 0. */
+typedef struct hn_compile_stats {
+    int64_t import_ns, opt_ns, lower_ns, sched_ns, codegen_ns, compile_ns, bundle_ns, total_ns;
+    uint32_t nodes_imported, nodes, loops;
+    uint32_t kernels_generated; /* launches of generated kernels in the program */
+    uint32_t kernels_unique;    /* that differ in their text */
+    uint32_t kernels_compiled, kernels_cached; /* of the unique ones: by a compiler now, from a cache */
+    uint32_t kernels_extern;    /* calls of the runtime's own operations */
+    hn_cache_state graph_cache;
+} hn_compile_stats;
+
+typedef struct hn_compiled hn_compiled;
+
+/* Compiles a .pt2 file. Owns: the caller releases `*out`. Errors: those of the importer (the message names file, node and
+ * what to do), unsupported, toolchain, out-of-memory. A cache that cannot be used is a warning, not an error. */
+HN_API hn_status hn_compile_file(const char *path, const hn_compile_options *options, hn_compiled **out) HN_MUST_USE;
+
+/* Loads the program into this process. `options` may be NULL. */
+HN_API hn_status hn_compiled_load(const hn_compiled *compiled, const hn_module_options *options, hn_module **out) HN_MUST_USE;
+
+/* Writes the program as a bundle (.hnb) that runs without the compiler and, with embed_weights, without the model file. */
+HN_API hn_status hn_compiled_save(const hn_compiled *compiled, const char *path) HN_MUST_USE;
+
+/* The image itself. Borrowed. */
+HN_API const void *hn_compiled_image(const hn_compiled *compiled, size_t *out_len);
+HN_API void hn_compiled_stats_get(const hn_compiled *compiled, hn_compile_stats *out);
+HN_API void hn_compiled_release(hn_compiled *compiled); /* NULL is allowed */
+
+#ifdef __cplusplus
+}
+#endif
+#endif

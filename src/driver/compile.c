@@ -1,0 +1,239 @@
+/* compile.c: from a file or a graph to a program: the phases in order, the graph cache around them. */
+#include "driver/driver.h"
+
+#include "base/log.h"
+#include "base/trace.h"
+#include "bundle/view.h"
+#include "driver/key.h"
+#include "front/pt2/archive.h"
+#include "lower/lower.h"
+
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void driver_init(hn_driver *d, const hn_compile_options *options, hn_service *service) {
+    static const hn_compile_options defaults;
+    *d = (hn_driver){.options = options ? options : &defaults, .service = service};
+    hn_arena_init(&d->arena);
+    hn_arena_init(&d->scratch);
+}
+
+static void driver_deinit(hn_driver *d) {
+    hn_scope_destroy(d->scope);
+    hn_arena_deinit(&d->scratch);
+    hn_arena_deinit(&d->arena);
+}
+
+static uint32_t cpu_count(void) {
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
+}
+
+/* The time since *mark, which moves to now. */
+static int64_t lap(int64_t *mark) {
+    int64_t now = hn_now_ns(), spent = now - *mark;
+    *mark = now;
+    return spent;
+}
+
+static uint32_t count_loops(const hn_program *p) {
+    uint32_t loops = 0;
+    for (hn_item i = 1; i < p->items.count; i++) loops += p->items.items[i].kind == HN_ITEM_LOOP;
+    return loops;
+}
+
+/* Graph to image. */
+static hn_status build(hn_driver *d, hn_strbuf *image) {
+    int64_t mark = hn_now_ns();
+    hn_wrapper *wrapper;
+    HN_TRY(hn_driver_passes(d));
+    d->stats.opt_ns = lap(&mark);
+    d->stats.nodes = d->graph->nodes.count - 1;
+    HN_TRY(hn_lower(d->graph, &d->arena, &d->scratch, &d->program));
+    HN_TRY(hn_program_verify(d->program));
+    hn_driver_dump_program(d, "lower");
+    d->stats.lower_ns = lap(&mark);
+    d->stats.loops = count_loops(d->program);
+    hn_sched_options sched = {.threads = d->options->threads > 0 ? (uint32_t)d->options->threads : cpu_count(),
+                              .no_fusion = d->options->no_fusion};
+    hn_strbuf refused;
+    hn_strbuf_init(&refused);
+    bool explain = d->options->dump_after && strcmp(d->options->dump_after, "fusion") == 0;
+    if (explain) sched.explain = &refused;
+    hn_arena_reset(&d->scratch);
+    hn_status status = hn_schedule_program(d->program, &sched, &d->arena, &d->scratch, &d->schedule);
+    if (explain) hn_driver_dump_text(d, "fusion", &refused);
+    if (status) return status;
+    d->stats.sched_ns = lap(&mark);
+    hn_driver_dump_program(d, "sched");
+    hn_arena_reset(&d->scratch);
+    HN_TRY(hn_driver_print_kernels(d));
+    HN_TRY(hn_driver_submit(d));
+    d->stats.codegen_ns = lap(&mark);
+    HN_TRY(hn_driver_emit(d, &wrapper));
+    return hn_driver_image(d, wrapper, image);
+}
+
+static hn_status compiled_create(const char *weights_path, hn_compiled **out) {
+    hn_compiled *c = calloc(1, sizeof *c);
+    if (!c) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for a compiled program");
+    hn_strbuf_init(&c->image);
+    if (weights_path && !(c->weights_path = strdup(weights_path))) {
+        free(c);
+        return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for a compiled program");
+    }
+    *out = c;
+    return NULL;
+}
+
+static hn_status set_target(hn_driver *d) {
+    if (d->options->target_cpu) return hn_c_target_named(hn_str_of(d->options->target_cpu), &d->target);
+    hn_c_target_host(&d->target);
+    return NULL;
+}
+
+hn_status hn_compile_graph(hn_graph *graph, hn_service *service, const hn_compile_options *options, hn_compiled **out) {
+    hn_driver d;
+    driver_init(&d, options, service);
+    d.graph = graph;
+    d.sym = graph->sym;
+    int64_t begin = hn_now_ns();
+    hn_compiled *c = NULL;
+    hn_status status = compiled_create(NULL, &c);
+    if (!status) status = set_target(&d);
+    if (!status) status = build(&d, &c->image);
+    if (!status) {
+        d.stats.total_ns = hn_now_ns() - begin;
+        c->stats = d.stats;
+        *out = c;
+    } else {
+        hn_compiled_release(c);
+    }
+    driver_deinit(&d);
+    return status;
+}
+
+/* --- files and the graph cache --- */
+
+/* What is stored: the statistics, then the image. */
+static bool cache_read(hn_store *store, const hn_digest *key, hn_compiled *c) {
+    hn_store_entry entry;
+    if (!hn_store_get(store, HN_STORE_GRAPH, key, &entry)) return false;
+    bool good = entry.len > sizeof c->stats;
+    if (good) {
+        memcpy(&c->stats, entry.bytes, sizeof c->stats);
+        hn_strbuf_append(&c->image, (const char *)entry.bytes + sizeof c->stats, entry.len - sizeof c->stats);
+        good = !c->image.failed;
+    }
+    hn_store_entry_deinit(&entry);
+    hn_bundle view; /* an image that this build cannot read is a miss */
+    hn_status status = good ? hn_bundle_open(c->image.ptr, c->image.len, false, &view) : NULL;
+    good = good && !status;
+    hn_status_free(status);
+    return good;
+}
+
+static void cache_write(hn_store *store, const hn_digest *key, const hn_compiled *c) {
+    hn_strbuf bytes;
+    hn_strbuf_init(&bytes);
+    hn_strbuf_append(&bytes, (const char *)&c->stats, sizeof c->stats);
+    hn_strbuf_append(&bytes, c->image.ptr, c->image.len);
+    if (!bytes.failed)
+        (void)hn_store_put(store, &(hn_store_put_args){.ns = HN_STORE_GRAPH, .key = key, .bytes = bytes.ptr, .len = bytes.len});
+    hn_strbuf_deinit(&bytes);
+}
+
+/* The key needs the compiler's identity. A machine without one has no use for the cache of graphs either. */
+static bool find_key(hn_driver *d, hn_pt2 *file, const char *path, hn_digest *out) {
+    hn_digest compiler;
+    hn_status status = hn_service_toolchain_identity(d->service, "c", &compiler);
+    if (!status) status = hn_driver_key(file, path, d->options, &d->target, &compiler, out);
+    if (!status) return true;
+    hn_log("cache", HN_LOG_INFO, "no graph cache key: %s", hn_status_message(status));
+    hn_status_free(status);
+    return false;
+}
+
+static hn_status import_and_build(hn_driver *d, hn_pt2 *file, const char *path, hn_compiled *c) {
+    int64_t mark = hn_now_ns();
+    d->weights_path = path;
+    d->weights = file->map;
+    HN_TRY(hn_sym_create(&d->arena, &d->sym));
+    HN_TRY(hn_pt2_import(file, d->options->model, &d->arena, d->sym, &d->graph));
+    d->stats.import_ns = lap(&mark);
+    d->stats.nodes_imported = d->graph->nodes.count - 1;
+    hn_status status = build(d, &c->image);
+    hn_graph_deinit(d->graph);
+    return status;
+}
+
+static hn_status compile_open_file(hn_driver *d, hn_pt2 *file, const char *path, hn_compiled *c) {
+    hn_store *store = hn_service_store(d->service);
+    hn_digest key;
+    HN_TRY(set_target(d));
+    bool cached = !d->options->no_cache && !d->options->dump_after && find_key(d, file, path, &key);
+    if (cached && cache_read(store, &key, c)) {
+        c->stats.import_ns = c->stats.opt_ns = c->stats.lower_ns = c->stats.sched_ns = 0;
+        c->stats.codegen_ns = c->stats.compile_ns = c->stats.bundle_ns = 0;
+        c->stats.kernels_cached = c->stats.kernels_unique;
+        c->stats.kernels_compiled = 0;
+        c->stats.graph_cache = HN_CACHE_HIT;
+        return NULL;
+    }
+    hn_strbuf_reset(&c->image);
+    HN_TRY(import_and_build(d, file, path, c));
+    d->stats.graph_cache = cached ? HN_CACHE_MISS : HN_CACHE_OFF;
+    c->stats = d->stats;
+    if (cached) cache_write(store, &key, c);
+    return NULL;
+}
+
+hn_status hn_compile_file(const char *path, const hn_compile_options *options, hn_compiled **out) {
+    int64_t begin = hn_now_ns();
+    hn_driver d;
+    driver_init(&d, options, NULL);
+    hn_service_options service = {.cache_dir = d.options->no_cache ? "" : d.options->cache_dir, .threads = d.options->compile_threads};
+    hn_pt2 *file = NULL;
+    hn_compiled *c = NULL;
+    hn_status status = hn_pt2_open(path, &file);
+    if (!status) status = compiled_create(path, &c);
+    if (!status) status = hn_service_create(&service, &d.service);
+    if (!status) status = compile_open_file(&d, file, path, c);
+    driver_deinit(&d);
+    hn_service_destroy(d.service);
+    hn_pt2_close(file);
+    if (status) {
+        hn_compiled_release(c);
+        return hn_status_annotate(status, "cannot compile '%s'", path);
+    }
+    c->stats.total_ns = hn_now_ns() - begin;
+    *out = c;
+    return NULL;
+}
+
+/* --- the result --- */
+
+hn_status hn_compiled_load(const hn_compiled *c, const hn_module_options *options, hn_module **out) {
+    hn_module_options own = options ? *options : (hn_module_options){0};
+    if (!own.weights_path) own.weights_path = c->weights_path;
+    return hn_module_load_memory(c->image.ptr, c->image.len, false, &own, out);
+}
+
+hn_status hn_compiled_save(const hn_compiled *c, const char *path) {
+    return hn_file_write_atomic(path, c->image.ptr, c->image.len, true);
+}
+
+const void *hn_compiled_image(const hn_compiled *c, size_t *out_len) {
+    *out_len = c->image.len;
+    return c->image.ptr;
+}
+
+void hn_compiled_stats_get(const hn_compiled *c, hn_compile_stats *out) { *out = c->stats; }
+
+void hn_compiled_release(hn_compiled *c) {
+    if (!c) return;
+    hn_strbuf_deinit(&c->image);
+    free(c->weights_path);
+    free(c);
+}

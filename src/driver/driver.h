@@ -1,0 +1,67 @@
+/* driver.h: the compile pipeline, the one place that sees everything. */
+#ifndef HN_DRIVER_DRIVER_H
+#define HN_DRIVER_DRIVER_H
+
+#include "base/file.h"
+#include "base/hash.h"
+#include "codegen/c/c.h"
+#include "henry/program.h"
+#include "ir/graph.h"
+#include "opt/pass.h"
+#include "sched/sched.h"
+#include "service/service.h"
+#include "wrapper/wrapper.h"
+
+struct hn_compiled {
+    hn_strbuf image;
+    char *weights_path; /* of the model file; NULL when the weights are inside */
+    hn_compile_stats stats;
+};
+
+/* One compilation on its way. */
+typedef struct hn_driver {
+    const hn_compile_options *options;
+    hn_arena arena, scratch;
+    hn_sym *sym;
+    hn_graph *graph;
+    hn_program *program;
+    hn_schedule schedule;
+    hn_c_target target;
+    hn_service *service;
+    hn_compile_stats stats;
+    /* per schedule step: the printed kernel (text shared by equal ones), NULL for others */
+    hn_c_kernel *step_kernels;
+    struct { const hn_c_kernel **items; uint32_t count, cap; } unique; /* one a distinct text */
+    struct { hn_future **items; uint32_t count, cap; } units;         /* compilations in flight */
+    uint32_t *unit_of; /* per unique kernel */
+    hn_scope *scope;
+    /* the model file, when weights are referred to and not embedded */
+    const char *weights_path;
+    hn_file_map weights;
+} hn_driver;
+
+/* pipeline.c: the passes, in order; NULL past the end. */
+const char *hn_driver_pass_name(uint32_t k);
+/* One pass on a graph, verified. Errors: invalid-argument for an unknown name; the pass's own. */
+hn_status hn_driver_pass_run(hn_graph *graph, const char *name, hn_arena *scratch) HN_MUST_USE;
+/* All of them, verified after each. */
+hn_status hn_driver_passes(hn_driver *d) HN_MUST_USE;
+/* kernels.c: text of every kernel; then units to the compile service; then their objects. */
+hn_status hn_driver_print_kernels(hn_driver *d) HN_MUST_USE;
+hn_status hn_driver_submit(hn_driver *d) HN_MUST_USE;
+/* emit.c: the schedule as wrapper IR. */
+hn_status hn_driver_emit(hn_driver *d, hn_wrapper **out) HN_MUST_USE;
+/* image.c: waits for the objects and makes the bundle image. */
+hn_status hn_driver_image(hn_driver *d, hn_wrapper *wrapper, hn_strbuf *out) HN_MUST_USE;
+
+/* Everything after the graph exists, for tests and fuzzers that build their own: passes to image. `graph`, its arena and
+ * sym are the caller's; `service` is borrowed. */
+hn_status hn_compile_graph(hn_graph *graph, hn_service *service, const hn_compile_options *options, hn_compiled **out) HN_MUST_USE;
+
+/* Text for --dump-after; nothing when `stage` is not the one asked for. */
+void hn_driver_dump_graph(hn_driver *d, const char *stage);
+/* Gives `text` (taken) to the caller when the stage is asked for. */
+void hn_driver_dump_text(hn_driver *d, const char *stage, hn_strbuf *text);
+void hn_driver_dump_program(hn_driver *d, const char *stage);
+
+#endif

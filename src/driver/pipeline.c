@@ -1,0 +1,88 @@
+/* pipeline.c: the passes, in one table that is read top to bottom. */
+#include "driver/driver.h"
+
+#include "base/compiler.h"
+#include "base/log.h"
+#include "base/trace.h"
+
+#include <string.h>
+
+typedef struct pass_row {
+    const char *name;
+    hn_pass_fn run;
+    hn_legal legal_after;
+    const char *why; /* it stands here */
+} pass_row;
+
+static const pass_row passes[] = {
+    {"functionalize", hn_pass_functionalize, HN_LEGAL_ANY, "in-place ops are unknown to every later pass"},
+    {"decompose", hn_pass_decompose, HN_LEGAL_PRIMITIVE, "the passes below know primitives only"},
+    {"cse", hn_pass_cse, HN_LEGAL_PRIMITIVE, "decompositions repeat constants, masks and views; patterns want one of each"},
+    {"fold", hn_pass_fold, HN_LEGAL_PRIMITIVE, "masks and positions of fixed shapes become constants before patterns look at them"},
+    {"patterns", hn_pass_patterns, HN_LEGAL_PRIMITIVE, "needs the simplified graph; leaves dead chains behind"},
+    {"dce", hn_pass_dce, HN_LEGAL_PRIMITIVE, "last, so that lowering sees live nodes only"},
+};
+
+static bool wants(const hn_driver *d, const char *stage) {
+    return d->options->dump_after && d->options->dump && strcmp(d->options->dump_after, stage) == 0;
+}
+
+static void dump(hn_driver *d, hn_strbuf *text) {
+    if (text->ptr) d->options->dump(d->options->dump_context, text->ptr);
+    hn_strbuf_deinit(text);
+}
+
+void hn_driver_dump_text(hn_driver *d, const char *stage, hn_strbuf *text) {
+    if (wants(d, stage)) dump(d, text);
+}
+
+void hn_driver_dump_graph(hn_driver *d, const char *stage) {
+    if (!wants(d, stage)) return;
+    hn_strbuf text;
+    hn_strbuf_init(&text);
+    hn_graph_print(d->graph, &text);
+    dump(d, &text);
+}
+
+void hn_driver_dump_program(hn_driver *d, const char *stage) {
+    if (!wants(d, stage)) return;
+    hn_strbuf text;
+    hn_strbuf_init(&text);
+    hn_program_print(d->program, &text);
+    dump(d, &text);
+}
+
+/* Runs a pass and checks what it left. */
+static hn_status run_checked(const pass_row *row, hn_graph *graph, hn_arena *scratch) {
+    hn_pass_context context = {.scratch = scratch};
+    hn_status status = row->run(graph, &context);
+    if (!status) status = hn_graph_status(graph);
+    if (!status) status = hn_sym_status(graph->sym);
+    if (!status) status = hn_graph_verify(graph, row->legal_after);
+    hn_arena_reset(scratch);
+    return status;
+}
+
+const char *hn_driver_pass_name(uint32_t k) { return k < HN_COUNT_OF(passes) ? passes[k].name : NULL; }
+
+hn_status hn_driver_pass_run(hn_graph *graph, const char *name, hn_arena *scratch) {
+    for (size_t k = 0; k < HN_COUNT_OF(passes); k++)
+        if (strcmp(passes[k].name, name) == 0) return run_checked(&passes[k], graph, scratch);
+    return HN_ERROR(HN_INVALID_ARGUMENT, "there is no pass '%s'", name);
+}
+
+static hn_status run_pass(hn_driver *d, const pass_row *row) {
+    int64_t begin = hn_now_ns();
+    hn_status status = run_checked(row, d->graph, &d->scratch);
+    int64_t end = hn_now_ns();
+    hn_trace_span("pass", row->name, begin, end);
+    hn_log("pass", HN_LOG_INFO, "%s: %lld us, %u nodes", row->name, (long long)(end - begin) / 1000, d->graph->nodes.count - 1);
+    hn_driver_dump_graph(d, row->name);
+    return status ? hn_status_annotate(status, "pass '%s'", row->name) : NULL;
+}
+
+hn_status hn_driver_passes(hn_driver *d) {
+    hn_driver_dump_graph(d, "import");
+    for (size_t k = 0; k < HN_COUNT_OF(passes); k++) HN_TRY(run_pass(d, &passes[k]));
+    return NULL;
+}
