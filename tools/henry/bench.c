@@ -1,0 +1,272 @@
+/* bench.c: `henry bench`: time runs of one or several models. The models take turns run by run, so that a machine that
+ * changes its speed meanwhile treats them alike; medians, since the slow tail belongs to the machine. */
+#include "tool.h"
+
+#include "base/file.h"
+#include "base/trace.h"
+#include "bundle/view.h"
+#include "ir/interp.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { WARMUP_RUNS = 2, MIN_ROUNDS = 20, MAX_ROUNDS = 10000, DEFAULT_SIZE = 32 };
+#define ROUND_TIME_NS INT64_C(1000000000)
+
+typedef struct subject {
+    tool_model model;
+    hn_tensor **inputs, **outputs;
+    uint32_t input_count, output_count;
+    int64_t first_ns;
+    int64_t *times;
+} subject;
+
+typedef struct bench {
+    const tool_options *options;
+    subject *subjects;
+    uint32_t count;
+    int64_t rounds, rounds_max;
+    int64_t size_values[TOOL_LIST_MAX]; /* of --size NAME=N */
+    size_t size_name_lens[TOOL_LIST_MAX];
+    bool size_used[TOOL_LIST_MAX]; /* some model has a symbol of this name */
+} bench;
+
+/* --- random inputs --- */
+
+static uint64_t next_random(uint64_t *state) { /* splitmix64: any seed is a good one */
+    uint64_t z = (*state += 0x9E3779B97F4A7C15u);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return z ^ (z >> 31);
+}
+
+/* Integers are 0 or 1: valid as an index into anything that has two elements. */
+static hn_status random_tensor(hn_arena *arena, hn_scalar_type type, uint32_t rank, const int64_t *sizes, uint64_t *state, hn_tensor **out) {
+    hn_ref_tensor t;
+    void *bytes;
+    HN_TRY(hn_ref_tensor_init(arena, (hn_dtype)type, rank, sizes, &t));
+    for (int64_t k = 0; k < t.numel; k++) {
+        uint64_t bits = next_random(state);
+        if (hn_dtype_is_float(t.dtype)) t.data.f[k] = (double)(int64_t)(bits >> 11) / (double)(INT64_C(1) << 52) - 1;
+        else t.data.i[k] = (int64_t)(bits >> 63);
+    }
+    HN_TRY(hn_arena_array(arena, (size_t)t.numel + 1, hn_scalar_type_bytes(type), &bytes));
+    hn_ref_tensor_store(&t, bytes);
+    HN_TRY(hn_tensor_create(&(hn_tensor_desc){.type = type, .rank = rank, .sizes = sizes}, out));
+    hn_tensor_copy_in(*out, bytes);
+    return NULL;
+}
+
+/* False after a message. */
+static bool parse_sizes(bench *b) {
+    for (uint32_t k = 0; k < b->options->sizes.count; k++) {
+        const char *word = b->options->sizes.items[k], *equals = strchr(word, '=');
+        char *end = NULL;
+        if (equals) b->size_values[k] = strtoll(equals + 1, &end, 10);
+        if (!equals || !equals[1] || *end) return tool_usage("bench", "--size takes NAME=N, not '%s'", word), false;
+        b->size_name_lens[k] = (size_t)(equals - word);
+    }
+    return true;
+}
+
+static hn_status check_sizes_used(const bench *b) {
+    for (uint32_t k = 0; k < b->options->sizes.count; k++)
+        if (!b->size_used[k] && !b->options->inputs.count)
+            return HN_ERROR(HN_NOT_FOUND, "--size %s: no size symbol has this name; 'henry inspect' shows them", b->options->sizes.items[k]);
+    return NULL;
+}
+
+static int64_t symbol_value(bench *b, const hn_bundle *bundle, const hnb_symbol *symbol) {
+    hn_str name = hn_bundle_str(bundle, symbol->name);
+    for (uint32_t k = 0; k < b->options->sizes.count; k++) {
+        if (!hn_str_eq(name, (hn_str){b->options->sizes.items[k], b->size_name_lens[k]})) continue;
+        b->size_used[k] = true;
+        return b->size_values[k];
+    }
+    return DEFAULT_SIZE < symbol->lo ? symbol->lo : DEFAULT_SIZE > symbol->hi ? symbol->hi : DEFAULT_SIZE;
+}
+
+static hn_status random_inputs_of(bench *all, const hn_bundle *b, hn_arena *arena, subject *s) {
+    int64_t *symbols, *values;
+    uint8_t *bad;
+    uint64_t state = 1;
+    HN_NEW(arena, symbols, b->symbols_count + 1);
+    HN_NEW(arena, values, b->nodes_count + 1);
+    HN_NEW(arena, bad, b->nodes_count + 1);
+    for (uint32_t k = 0; k < b->symbols_count; k++) symbols[k] = symbol_value(all, b, &b->symbols[k]);
+    hn_bundle_eval(b, symbols, b->symbols_count, values, bad);
+    for (uint32_t k = 0; k < b->inputs_count && k < s->input_count; k++) {
+        const hnb_input *in = &b->inputs[k];
+        int64_t sizes[HNB_MAX_RANK];
+        if (in->kind != HNB_VALUE_TENSOR) continue;
+        for (uint32_t d = 0; d < in->rank; d++) {
+            uint32_t node = b->dims[in->dims + d];
+            if (bad[node] || values[node] < 0) return HN_ERROR(HN_INVALID_ARGUMENT, "these sizes give input %u no valid shape", k);
+            sizes[d] = values[node];
+        }
+        HN_TRY(random_tensor(arena, (hn_scalar_type)in->dtype, in->rank, sizes, &state, &s->inputs[k]));
+    }
+    return NULL;
+}
+
+static hn_status random_inputs(bench *all, subject *s) {
+    hn_file_map map = {0};
+    size_t len = 0;
+    const void *image = NULL;
+    if (s->model.compiled) {
+        image = hn_compiled_image(s->model.compiled, &len);
+    } else {
+        HN_TRY(hn_file_map_init(&map, s->model.path));
+        image = map.data;
+        len = map.size_bytes;
+    }
+    hn_bundle bundle;
+    hn_arena arena;
+    hn_arena_init(&arena);
+    hn_status status = hn_bundle_open(image, len, false, &bundle);
+    if (!status) status = random_inputs_of(all, &bundle, &arena, s);
+    hn_arena_deinit(&arena);
+    if (!s->model.compiled) hn_file_map_deinit(&map);
+    return status;
+}
+
+/* --- measuring --- */
+
+static hn_status run_once(subject *s, int64_t *out_ns) {
+    int64_t begin = hn_now_ns();
+    hn_status status = hn_module_run(s->model.module, s->inputs, s->input_count, s->outputs, s->output_count);
+    *out_ns = hn_now_ns() - begin; /* outputs are written again in place: a run does not pay for fresh pages */
+    return status;
+}
+
+static hn_status prepare(bench *b, subject *s) {
+    s->input_count = hn_module_input_count(s->model.module);
+    s->output_count = hn_module_output_count(s->model.module);
+    s->inputs = calloc(s->input_count + 1, sizeof(hn_tensor *));
+    s->outputs = calloc(s->output_count + 1, sizeof(hn_tensor *));
+    s->times = calloc((size_t)b->rounds_max, sizeof *s->times);
+    if (!s->inputs || !s->outputs || !s->times) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory");
+    HN_TRY(b->options->inputs.count ? tool_inputs_read(s->model.module, &b->options->inputs, s->inputs) : random_inputs(b, s));
+    HN_TRY(run_once(s, &s->first_ns));
+    int64_t ignored;
+    for (int k = 0; k < WARMUP_RUNS; k++) HN_TRY(run_once(s, &ignored));
+    return NULL;
+}
+
+static hn_status measure(bench *b) {
+    int64_t begin = hn_now_ns(), enough = ROUND_TIME_NS * b->count;
+    for (b->rounds = 0; b->rounds < b->rounds_max; b->rounds++) {
+        if (b->options->repeat < 1 && b->rounds >= MIN_ROUNDS && hn_now_ns() - begin > enough) break;
+        for (uint32_t k = 0; k < b->count; k++) HN_TRY(run_once(&b->subjects[k], &b->subjects[k].times[b->rounds]));
+    }
+    return NULL;
+}
+
+static int by_value(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+/* --- report --- */
+
+static int64_t percentile(const bench *b, const subject *s, int64_t percent) { return s->times[(b->rounds - 1) * percent / 100]; }
+
+static void json_subject(const bench *b, const subject *s, tool_json *json) {
+    tool_json_open(json, NULL, '{');
+    tool_json_str(json, "model", s->model.path);
+    tool_json_str(json, "device", "cpu");
+    tool_json_int(json, "runs", b->rounds);
+    tool_json_open(json, "inputs", '[');
+    for (uint32_t k = 0; k < s->input_count; k++) {
+        hn_strbuf text;
+        hn_strbuf_init(&text);
+        if (s->inputs[k]) {
+            hn_strbuf_puts(&text, hn_scalar_type_name(hn_tensor_type(s->inputs[k])));
+            tool_shape_print(s->inputs[k], &text);
+        }
+        tool_json_str(json, NULL, s->inputs[k] ? text.ptr : NULL);
+        hn_strbuf_deinit(&text);
+    }
+    tool_json_close(json);
+    tool_json_open(json, "timings_ms", '{');
+    tool_phases_json(json, &s->model.stats);
+    tool_json_ms(json, "load", s->model.load_ns);
+    tool_json_ms(json, "first_run", s->first_ns);
+    tool_json_ms(json, "median", percentile(b, s, 50));
+    tool_json_ms(json, "min", percentile(b, s, 0));
+    tool_json_ms(json, "p95", percentile(b, s, 95));
+    tool_json_close(json);
+    tool_compile_stats_json(json, &s->model.stats);
+    tool_json_close(json);
+}
+
+static hn_status report_json(const bench *b) {
+    tool_json json;
+    tool_json_init(&json);
+    tool_json_open(&json, "models", '[');
+    for (uint32_t k = 0; k < b->count; k++) json_subject(b, &b->subjects[k], &json);
+    hn_status status = tool_json_finish(&json, b->options->json, b->options->stats);
+    tool_json_deinit(&json);
+    return status;
+}
+
+static hn_status text_steps(const subject *s, hn_strbuf *text) {
+    hn_strbuf_printf(text, "\n%s\n%10s %10s  step\n", s->model.path, "mean us", "min us");
+    for (uint32_t k = 0; k < hn_module_step_count(s->model.module); k++) {
+        hn_module_step_profile step;
+        HN_TRY(hn_module_profile(s->model.module, k, &step));
+        hn_strbuf_printf(text, "%10.1f %10.1f  %s (%s)\n", step.calls ? (double)step.total_ns / (double)step.calls / 1e3 : 0,
+                         (double)step.min_ns / 1e3, step.name, step.origin);
+    }
+    return NULL;
+}
+
+static hn_status report_text(const bench *b) {
+    hn_strbuf text;
+    hn_status status = NULL;
+    hn_strbuf_init(&text);
+    hn_strbuf_printf(&text, "%10s %10s %10s %10s %7s  model\n", "median ms", "min ms", "p95 ms", "first ms", "runs");
+    for (uint32_t k = 0; k < b->count; k++) {
+        const subject *s = &b->subjects[k];
+        hn_strbuf_printf(&text, "%10.3f %10.3f %10.3f %10.3f %7lld  %s\n", (double)percentile(b, s, 50) / 1e6, (double)percentile(b, s, 0) / 1e6,
+                         (double)percentile(b, s, 95) / 1e6, (double)s->first_ns / 1e6, (long long)b->rounds, s->model.path);
+    }
+    for (uint32_t k = 0; k < b->count && b->options->profile && !status; k++) status = text_steps(&b->subjects[k], &text);
+    if (!status) status = tool_print(&text);
+    hn_strbuf_deinit(&text);
+    return status;
+}
+
+static void deinit(bench *b) {
+    for (uint32_t k = 0; k < b->count; k++) {
+        subject *s = &b->subjects[k];
+        if (s->inputs) tool_tensors_release(s->inputs, s->input_count);
+        if (s->outputs) tool_tensors_release(s->outputs, s->output_count);
+        free(s->inputs);
+        free(s->outputs);
+        free(s->times);
+        tool_model_deinit(&s->model);
+    }
+    free(b->subjects);
+}
+
+int tool_cmd_bench(const tool_options *options) {
+    bench b = {.options = options, .rounds_max = options->repeat > 0 ? options->repeat : MAX_ROUNDS};
+    if (b.rounds_max > 100 * MAX_ROUNDS) return tool_usage("bench", "--repeat %lld is too many", (long long)b.rounds_max);
+    if (!parse_sizes(&b)) return TOOL_USAGE;
+    hn_status status = tool_device_check(options);
+    b.subjects = calloc(options->args.count, sizeof *b.subjects);
+    if (!b.subjects && !status) status = HN_ERROR(HN_OUT_OF_MEMORY, "out of memory");
+    for (uint32_t k = 0; k < options->args.count && !status; k++) {
+        b.count++;
+        status = tool_model_load(options, options->args.items[k], &b.subjects[k].model);
+        if (!status) status = hn_status_annotate(prepare(&b, &b.subjects[k]), "'%s'", options->args.items[k]);
+    }
+    if (!status) status = check_sizes_used(&b);
+    if (!status) status = measure(&b);
+    for (uint32_t k = 0; k < b.count && !status; k++) qsort(b.subjects[k].times, (size_t)b.rounds, sizeof(int64_t), by_value);
+    if (!status && (options->json || options->stats)) status = report_json(&b);
+    if (!status && !options->json) status = report_text(&b);
+    deinit(&b);
+    return tool_report(status);
+}

@@ -1,0 +1,140 @@
+/* cache.c: `henry cache`: what is stored, whether it is sound, making room, and why something was not found. */
+#include "source.h"
+
+#include "base/compiler.h"
+#include "cache/store.h"
+#include "service/service.h"
+
+#include <stdio.h>
+
+static hn_status print_counts(const tool_options *o, hn_store *store, const char *verb, uint64_t n) {
+    if (!o->json) {
+        printf("%s: %s %llu entr%s\n", hn_store_dir(store), verb, (unsigned long long)n, n == 1 ? "y" : "ies");
+        return fflush(stdout) == 0 ? NULL : HN_ERROR(HN_IO, "cannot write to standard output");
+    }
+    tool_json json;
+    tool_json_init(&json);
+    tool_json_str(&json, "dir", hn_store_dir(store));
+    tool_json_int(&json, verb, (int64_t)n);
+    hn_status status = tool_json_finish(&json, true, NULL);
+    tool_json_deinit(&json);
+    return status;
+}
+
+static void stats_text(const hn_store *store, const hn_store_usage *u, hn_strbuf *text) {
+    hn_strbuf_printf(text, "%s\n", hn_store_dir(store));
+    for (uint32_t k = 0; k < HN_STORE_NS_COUNT; k++)
+        hn_strbuf_printf(text, "  %-11s %8llu entries %12llu bytes\n", hn_store_ns_name((hn_store_ns)k), (unsigned long long)u->entries[k],
+                         (unsigned long long)u->bytes[k]);
+    hn_strbuf_printf(text, "  %-11s %8llu entries\n  %-11s %29llu bytes of at most %llu\n", "quarantined", (unsigned long long)u->quarantined,
+                     "total", (unsigned long long)u->total_bytes, (unsigned long long)u->max_bytes);
+}
+
+static void stats_json(const hn_store *store, const hn_store_usage *u, tool_json *json) {
+    tool_json_str(json, "dir", hn_store_dir(store));
+    for (uint32_t k = 0; k < HN_STORE_NS_COUNT; k++) {
+        tool_json_open(json, hn_store_ns_name((hn_store_ns)k), '{');
+        tool_json_int(json, "entries", (int64_t)u->entries[k]);
+        tool_json_int(json, "bytes", (int64_t)u->bytes[k]);
+        tool_json_close(json);
+    }
+    tool_json_int(json, "quarantined", (int64_t)u->quarantined);
+    tool_json_int(json, "total_bytes", (int64_t)u->total_bytes);
+    tool_json_int(json, "max_bytes", (int64_t)u->max_bytes);
+}
+
+static hn_status cache_stats(const tool_options *o, hn_store *store) {
+    hn_store_usage usage;
+    hn_strbuf text;
+    tool_json json;
+    HN_TRY(hn_store_usage_get(store, &usage));
+    hn_strbuf_init(&text);
+    tool_json_init(&json);
+    stats_text(store, &usage, &text);
+    stats_json(store, &usage, &json);
+    hn_status status = o->json ? tool_json_finish(&json, true, NULL) : tool_print(&text);
+    tool_json_deinit(&json);
+    hn_strbuf_deinit(&text);
+    return status;
+}
+
+static hn_status cache_verify(const tool_options *o, hn_store *store) {
+    hn_store_verify_report r;
+    HN_TRY(hn_store_verify(store, &r));
+    if (o->json) {
+        tool_json json;
+        tool_json_init(&json);
+        tool_json_str(&json, "dir", hn_store_dir(store));
+        tool_json_int(&json, "good", (int64_t)r.good);
+        tool_json_int(&json, "bad", (int64_t)r.bad);
+        tool_json_int(&json, "other_version", (int64_t)r.other_version);
+        hn_status status = tool_json_finish(&json, true, NULL);
+        tool_json_deinit(&json);
+        HN_TRY(status);
+    } else {
+        printf("%s: %llu good, %llu bad, %llu of another version\n", hn_store_dir(store), (unsigned long long)r.good, (unsigned long long)r.bad,
+               (unsigned long long)r.other_version);
+        if (fflush(stdout) != 0) return HN_ERROR(HN_IO, "cannot write to standard output");
+    }
+    if (r.bad) return HN_ERROR(HN_CORRUPT, "%llu entries did not verify and are in quarantine; they will be made again", (unsigned long long)r.bad);
+    return NULL;
+}
+
+static hn_status cache_gc(const tool_options *o, hn_store *store) {
+    uint64_t removed;
+    HN_TRY(hn_store_gc(store, o->max_bytes > 0 ? (uint64_t)o->max_bytes : 0, &removed));
+    return print_counts(o, store, "removed", removed);
+}
+
+static hn_status cache_clear(const tool_options *o, hn_store *store) {
+    uint64_t removed;
+    HN_TRY(hn_store_clear(store, &removed));
+    return print_counts(o, store, "removed", removed);
+}
+
+static hn_status why_source(const tool_options *o, hn_service *service, hn_strbuf *out) {
+    hn_strbuf text, record;
+    hn_source source;
+    hn_strbuf_init(&text);
+    hn_strbuf_init(&record);
+    hn_status status = tool_source_read(o, o->args.items[1], &text, &source);
+    if (!status) status = hn_service_key_record(service, &source, &record);
+    if (!status) status = hn_store_why(hn_service_store(service), HN_STORE_KERNEL, hn_strbuf_str(&record), out);
+    hn_strbuf_deinit(&record);
+    hn_strbuf_deinit(&text);
+    return status;
+}
+
+static hn_status cache_why(const tool_options *o) {
+    hn_service_options options = tool_service_options(o);
+    hn_service *service;
+    hn_strbuf out;
+    HN_TRY(hn_service_create(&options, &service));
+    hn_strbuf_init(&out);
+    hn_status status = why_source(o, service, &out);
+    if (!status) status = tool_print(&out);
+    hn_strbuf_deinit(&out);
+    hn_service_destroy(service);
+    return status;
+}
+
+static const struct {
+    const char *name;
+    hn_status (*run)(const tool_options *options, hn_store *store);
+} actions[] = {{"stats", cache_stats}, {"verify", cache_verify}, {"gc", cache_gc}, {"clear", cache_clear}};
+
+int tool_cmd_cache(const tool_options *o) {
+    const char *name = o->args.items[0];
+    if (strcmp(name, "why") == 0) return o->args.count == 2 ? tool_report(cache_why(o)) : tool_usage("cache", "why needs a FILE");
+    if (o->args.count > 1) return tool_usage("cache", "%s takes no file", name);
+    for (size_t k = 0; k < HN_COUNT_OF(actions); k++) {
+        if (strcmp(actions[k].name, name) != 0) continue;
+        hn_store *store = NULL;
+        hn_status status = hn_store_open(&(hn_store_options){.dir = o->cache_dir}, &store);
+        if (!status && !*hn_store_dir(store)) status = HN_ERROR(HN_IO, "the cache has no usable directory; see 'henry doctor'");
+        if (!status) status = actions[k].run(o, store);
+        hn_store_close(store);
+        return tool_report(status);
+    }
+    return tool_usage("cache", "unknown action '%s'", name);
+}

@@ -1,0 +1,132 @@
+/* compile.c: `henry compile`: a .pt2 into a bundle, or the program in a form for people. */
+#include "tool.h"
+
+#include "base/file.h"
+#include "bundle/view.h"
+
+#include <stdio.h>
+
+/* What the stages of a compilation print into. */
+typedef struct dump {
+    hn_strbuf text;
+    bool called;
+} dump;
+
+static void dump_append(void *context, const char *text) {
+    dump *d = context;
+    d->called = true;
+    hn_strbuf_puts(&d->text, text);
+}
+
+typedef enum product { PRODUCT_BUNDLE, PRODUCT_DUMP, PRODUCT_TEXT, PRODUCT_JSON } product;
+
+/* What the options ask for, or -1 after a message. */
+static int choose_product(const tool_options *o) {
+    int asked = (o->emit != NULL) + (o->dump_after != NULL) + o->explain_fusion;
+    if (asked > 1) return tool_usage("compile", "only one of --emit, --dump-after and --explain-fusion at a time"), -1;
+    if (asked && o->json) return tool_usage("compile", "--json is for bundles only"), -1;
+    if (o->dump_after || o->explain_fusion) return PRODUCT_DUMP;
+    if (!o->emit) {
+        if (!o->output) return tool_usage("compile", "say with -o OUT.hnb where to write the bundle"), -1;
+        return PRODUCT_BUNDLE;
+    }
+    if (strcmp(o->emit, "c") == 0) return PRODUCT_DUMP;
+    if (strcmp(o->emit, "text") == 0) return PRODUCT_TEXT;
+    if (strcmp(o->emit, "json") == 0) return PRODUCT_JSON;
+    return tool_usage("compile", "--emit takes c, text or json, not '%s'", o->emit), -1;
+}
+
+static const char *stage_of(const tool_options *o) { return o->explain_fusion ? "fusion" : o->emit ? "codegen" : o->dump_after; }
+
+/* To -o, or to stdout. */
+static hn_status deliver(const tool_options *o, const hn_strbuf *text) {
+    HN_TRY(hn_strbuf_status(text));
+    return o->output ? hn_file_write_atomic(o->output, text->ptr ? text->ptr : "", text->len, false) : tool_print(text);
+}
+
+static hn_status deliver_dump(const tool_options *o, const dump *d) {
+    if (!d->called && !o->emit && !o->explain_fusion)
+        return HN_ERROR(HN_NOT_FOUND, "no stage is called '%s': a pass of 'henry opt', or import, lower, fusion, sched or codegen", o->dump_after);
+    return deliver(o, &d->text);
+}
+
+static hn_status deliver_description(const tool_options *o, const hn_compiled *compiled, product form) {
+    hn_bundle bundle;
+    hn_strbuf text;
+    size_t len;
+    const void *image = hn_compiled_image(compiled, &len);
+    HN_TRY(hn_bundle_open(image, len, false, &bundle));
+    hn_strbuf_init(&text);
+    if (form == PRODUCT_TEXT) hn_bundle_describe_text(&bundle, &text);
+    else hn_bundle_describe_json(&bundle, &text);
+    hn_status status = deliver(o, &text);
+    hn_strbuf_deinit(&text);
+    return status;
+}
+
+static hn_status report_json(const tool_options *o, const hn_compile_stats *stats, size_t bytes) {
+    tool_json json;
+    tool_json_init(&json);
+    tool_json_str(&json, "model", o->args.items[0]);
+    tool_json_str(&json, "bundle", o->output);
+    tool_json_int(&json, "bytes", (int64_t)bytes);
+    tool_json_open(&json, "timings_ms", '{');
+    tool_phases_json(&json, stats);
+    tool_json_ms(&json, "total", stats->total_ns);
+    tool_json_close(&json);
+    tool_compile_stats_json(&json, stats);
+    tool_json_open(&json, "metrics", '{');
+    tool_json_int(&json, "nodes_imported", stats->nodes_imported);
+    tool_json_int(&json, "nodes", stats->nodes);
+    tool_json_int(&json, "loops", stats->loops);
+    tool_json_close(&json);
+    hn_status status = tool_json_finish(&json, o->json, o->stats);
+    tool_json_deinit(&json);
+    return status;
+}
+
+static hn_status report_text(const tool_options *o, const hn_compile_stats *stats, size_t bytes) {
+    hn_strbuf text;
+    hn_strbuf_init(&text);
+    hn_strbuf_printf(&text, "%s: %zu bytes, %u kernels (%u different: %u compiled, %u from the cache), %u extern calls, %.1f ms\n", o->output,
+                     bytes, stats->kernels_generated, stats->kernels_unique, stats->kernels_compiled, stats->kernels_cached,
+                     stats->kernels_extern, (double)stats->total_ns / 1e6);
+    hn_status status = tool_print(&text);
+    hn_strbuf_deinit(&text);
+    return status;
+}
+
+static hn_status deliver_bundle(const tool_options *o, const hn_compiled *compiled) {
+    hn_compile_stats stats;
+    size_t bytes;
+    hn_compiled_image(compiled, &bytes);
+    hn_compiled_stats_get(compiled, &stats);
+    HN_TRY(hn_compiled_save(compiled, o->output));
+    if (o->json || o->stats) HN_TRY(report_json(o, &stats, bytes));
+    return o->json || o->quiet ? NULL : report_text(o, &stats, bytes);
+}
+
+int tool_cmd_compile(const tool_options *o) {
+    int form = choose_product(o);
+    if (form < 0) return TOOL_USAGE;
+    const char *path = o->args.items[0];
+    tool_kind kind;
+    dump d = {.called = false};
+    hn_strbuf_init(&d.text);
+    hn_compile_options extra = {.embed_weights = !o->weights_beside};
+    if (form == PRODUCT_DUMP) {
+        extra.dump_after = stage_of(o);
+        extra.dump = dump_append;
+        extra.dump_context = &d;
+    }
+    hn_compiled *compiled = NULL;
+    hn_status status = tool_kind_of(path, &kind);
+    if (!status && kind == TOOL_HNB) status = HN_ERROR(HN_INVALID_ARGUMENT, "'%s' is compiled already", path);
+    if (!status) status = tool_compile(o, path, extra, &compiled);
+    if (!status && form == PRODUCT_BUNDLE) status = deliver_bundle(o, compiled);
+    if (!status && form == PRODUCT_DUMP) status = deliver_dump(o, &d);
+    if (!status && (form == PRODUCT_TEXT || form == PRODUCT_JSON)) status = deliver_description(o, compiled, (product)form);
+    hn_compiled_release(compiled);
+    hn_strbuf_deinit(&d.text);
+    return tool_report(status);
+}

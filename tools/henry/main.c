@@ -1,0 +1,126 @@
+/* main.c: `henry`: the table of commands, help, and the frame around a command: log, trace, exit status. */
+#include "tool.h"
+
+#include "base/compiler.h"
+#include "base/log.h"
+#include "base/trace.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+static const tool_command commands[] = {
+    {"run", TOOL_USE_RUN, 1, 1, "MODEL [--input F.npy]... [options]", "run a model on arrays in .npy files",
+     "MODEL is a .pt2 (compiled first, unless the cache has it) or a .hnb. Inputs come in the order of the model's\n"
+     "signature. Exit status 1 when an --expect array differs.\n",
+     tool_cmd_run},
+    {"compile", TOOL_USE_COMPILE, 1, 1, "MODEL.pt2 -o OUT.hnb [options]", "compile a model into a bundle that runs without a compiler",
+     "The bundle holds the weights, unless --weights-beside is given.\n", tool_cmd_compile},
+    {"inspect", TOOL_USE_INSPECT, 1, 1, "MODEL|BUNDLE [options]", "show what is in a .pt2 or a .hnb", "", tool_cmd_inspect},
+    {"bench", TOOL_USE_BENCH, 1, 16, "MODEL... [options]", "time runs; several models take turns",
+     "Without --input the inputs are random: floats in [-1, 1), integers 0 and 1, sizes from the model's signature.\n", tool_cmd_bench},
+    {"opt", TOOL_USE_OPT, 1, 1, "-p PASS [-p PASS]... IN.hnir", "run graph passes on a graph in text form and print the result",
+     "", tool_cmd_opt},
+    {"cache", TOOL_USE_CACHE, 1, 2, "stats|verify|gc|clear|why [FILE]", "look at the cache of compiled code, or clean it",
+     "stats    what is stored, by kind\n"
+     "verify   read and check every entry; bad ones go to quarantine\n"
+     "gc       remove the least recently used entries until --max-bytes are left (default: 80 % of the bound)\n"
+     "clear    remove everything\n"
+     "why FILE which field of the key keeps FILE (a kernel's source, with --entry and --flag as it was compiled) out\n",
+     tool_cmd_cache},
+    {"kernel", TOOL_USE_KERNEL, 2, 2, "compile FILE -o OUT.so [options]", "compile one kernel's source through the compile service",
+     "", tool_cmd_kernel},
+    {"doctor", TOOL_USE_DOCTOR, 0, 0, "[options]", "check compiler, worker, CPU, cache, disk and limits, and say how to fix them",
+     "", tool_cmd_doctor},
+    {"version", TOOL_USE_VERSION, 0, 0, "", "print the version", "", tool_cmd_version},
+};
+
+int tool_report(hn_status status) {
+    if (!status) return TOOL_OK;
+    fputs("henry: ", stderr);
+    for (const char *at = hn_status_message(status); *at; at++) {
+        fputc(*at, stderr);
+        if (*at == '\n' && at[1]) fputs("  ", stderr);
+    }
+    fputc('\n', stderr);
+    hn_status_free(status);
+    return TOOL_FAILED;
+}
+
+int tool_usage(const char *command, const char *fmt, ...) {
+    va_list args;
+    fprintf(stderr, "henry: %s: ", command);
+    va_start(args, fmt);
+    vfprintf(stderr, fmt, args);
+    va_end(args);
+    fprintf(stderr, "; see 'henry %s --help'\n", command);
+    return TOOL_USAGE;
+}
+
+hn_status tool_print(const hn_strbuf *text) {
+    HN_TRY(hn_strbuf_status(text));
+    if (text->len && fwrite(text->ptr, 1, text->len, stdout) != text->len) return HN_ERROR(HN_IO, "cannot write to standard output");
+    return fflush(stdout) == 0 ? NULL : HN_ERROR(HN_IO, "cannot write to standard output");
+}
+
+static void print_overview(FILE *to) {
+    fputs("Henry compiles PyTorch models to native code and runs them without Python.\n\n"
+          "usage: henry COMMAND [options]\n\n",
+          to);
+    for (size_t k = 0; k < HN_COUNT_OF(commands); k++) fprintf(to, "  %-8s %s\n", commands[k].name, commands[k].summary);
+    fputs("\n'henry COMMAND --help' explains one command. Exit status: 0 ok, 1 failed, 2 wrong usage.\n"
+          "Environment: HENRY_CACHE_DIR, HENRY_COMPILE_THREADS, HENRY_THREADS, HENRY_CC, HENRY_WORKER, HENRY_LOG.\n",
+          to);
+}
+
+static int print_help(const tool_command *command) {
+    hn_strbuf text;
+    hn_strbuf_init(&text);
+    hn_strbuf_printf(&text, "usage: henry %s%s%s\n\n%s.\n%s\n", command->name, *command->synopsis ? " " : "", command->synopsis,
+                     command->summary, command->details);
+    tool_options_print(command, &text);
+    int code = tool_report(tool_print(&text));
+    hn_strbuf_deinit(&text);
+    return code;
+}
+
+static const tool_command *find_command(const char *name) {
+    for (size_t k = 0; k < HN_COUNT_OF(commands); k++)
+        if (strcmp(commands[k].name, name) == 0) return &commands[k];
+    return NULL;
+}
+
+static int run_command(const tool_command *command, const tool_options *options) {
+    if (options->args.count < command->args_min || options->args.count > command->args_max)
+        return tool_usage(command->name, "expected: henry %s %s", command->name, command->synopsis);
+    if (options->log) hn_log_configure(options->log);
+    if (options->trace) hn_trace_start();
+    int code = command->run(options);
+    if (options->trace) {
+        int written = tool_report(hn_trace_write(options->trace));
+        if (code == TOOL_OK) code = written;
+    }
+    return code;
+}
+
+int main(int argc, char **argv) {
+    const char *name = argc > 1 ? argv[1] : "";
+    if (!*name) {
+        print_overview(stderr);
+        return TOOL_USAGE;
+    }
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
+        const tool_command *about = argc > 2 ? find_command(argv[2]) : NULL;
+        if (about) return print_help(about);
+        print_overview(stdout);
+        return TOOL_OK;
+    }
+    const tool_command *command = find_command(strcmp(name, "--version") == 0 ? "version" : name);
+    if (!command) {
+        fprintf(stderr, "henry: unknown command '%s'; see 'henry --help'\n", name);
+        return TOOL_USAGE;
+    }
+    tool_options options;
+    if (!tool_options_parse(command, argc, argv, 2, &options)) return TOOL_USAGE;
+    return options.help ? print_help(command) : run_command(command, &options);
+}

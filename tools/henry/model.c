@@ -1,0 +1,192 @@
+/* model.c: from a path to a module: file kinds, compiling with a line of progress, loading. */
+#include "tool.h"
+
+#include "base/file.h"
+#include "base/trace.h"
+#include "bundle/format.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <time.h>
+#include <unistd.h>
+
+hn_status tool_kind_of(const char *path, tool_kind *out) {
+    hn_file_map map;
+    HN_TRY(hn_file_map_init(&map, path));
+    bool bundle = map.size_bytes >= 8 && memcmp(map.data, HNB_MAGIC, 8) == 0;
+    bool zip = map.size_bytes >= 4 && memcmp(map.data, "PK", 2) == 0;
+    size_t size = map.size_bytes;
+    hn_file_map_deinit(&map);
+    if (!bundle && !zip)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "'%s' is %s", path,
+                        size ? "neither a .pt2 model nor a .hnb bundle; export one with torch.export.save" : "empty");
+    *out = bundle ? TOOL_HNB : TOOL_PT2;
+    return NULL;
+}
+
+/* --- progress --- */
+
+/* A thread that keeps one line up to date; nothing is printed when the work ends soon. */
+typedef struct progress {
+    pthread_t thread;
+    pthread_mutex_t mutex;
+    pthread_cond_t ended;
+    const char *path;
+    uint32_t done, total; /* translation units */
+    bool is_running, stop;
+} progress;
+
+enum { FIRST_MS = 300, NEXT_MS = 100 };
+
+static void print_line(const progress *p, int64_t begin) {
+    double seconds = (double)(hn_now_ns() - begin) / 1e9;
+    if (p->total) fprintf(stderr, "\rcompiling %s: %u of %u files of kernels, %.1f s", p->path, p->done, p->total, seconds);
+    else fprintf(stderr, "\rcompiling %s: %.1f s", p->path, seconds);
+    fflush(stderr);
+}
+
+static void *progress_main(void *context) {
+    progress *p = context;
+    int64_t begin = hn_now_ns();
+    bool shown = false;
+    pthread_mutex_lock(&p->mutex);
+    while (!p->stop) {
+        struct timespec until;
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += (shown ? NEXT_MS : FIRST_MS) * 1000000L;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+        pthread_cond_timedwait(&p->ended, &p->mutex, &until);
+        if (p->stop) break;
+        print_line(p, begin);
+        shown = true;
+    }
+    pthread_mutex_unlock(&p->mutex);
+    if (shown) fputs("\r\033[K", stderr);
+    return NULL;
+}
+
+static void progress_count(void *context, uint32_t done, uint32_t total) {
+    progress *p = context;
+    pthread_mutex_lock(&p->mutex);
+    p->done = done;
+    p->total = total;
+    pthread_mutex_unlock(&p->mutex);
+}
+
+static void progress_begin(progress *p, const tool_options *options, const char *path) {
+    *p = (progress){.path = path};
+    if (options->quiet || !isatty(STDERR_FILENO)) return;
+    pthread_mutex_init(&p->mutex, NULL);
+    pthread_cond_init(&p->ended, NULL);
+    p->is_running = pthread_create(&p->thread, NULL, progress_main, p) == 0;
+}
+
+static void progress_end(progress *p) {
+    if (!p->is_running) return;
+    pthread_mutex_lock(&p->mutex);
+    p->stop = true;
+    pthread_cond_signal(&p->ended);
+    pthread_mutex_unlock(&p->mutex);
+    pthread_join(p->thread, NULL);
+    pthread_cond_destroy(&p->ended);
+    pthread_mutex_destroy(&p->mutex);
+}
+
+/* --- compiling and loading --- */
+
+static int32_t count_or_zero(int64_t n) { return n < 0 ? 0 : n > INT32_MAX ? INT32_MAX : (int32_t)n; }
+
+hn_status tool_compile(const tool_options *options, const char *path, hn_compile_options extra, hn_compiled **out) {
+    progress line;
+    extra.model = options->model_name;
+    extra.cache_dir = options->cache_dir;
+    extra.no_cache = options->no_cache;
+    extra.no_fusion = options->no_fusion;
+    extra.compile_threads = count_or_zero(options->compile_threads);
+    extra.threads = count_or_zero(options->threads);
+    extra.target_cpu = options->target_cpu;
+    progress_begin(&line, options, path);
+    if (line.is_running) {
+        extra.progress = progress_count;
+        extra.progress_context = &line;
+    }
+    hn_status status = hn_compile_file(path, &extra, out);
+    progress_end(&line);
+    return status;
+}
+
+static hn_status load(const tool_options *options, tool_model *model) {
+    hn_module_options load = {.threads = count_or_zero(options->threads), .weights_path = options->weights, .profile = options->profile};
+    if (model->kind == TOOL_HNB) return hn_module_load_file(model->path, &load, &model->module);
+    HN_TRY(tool_compile(options, model->path, (hn_compile_options){0}, &model->compiled));
+    hn_compiled_stats_get(model->compiled, &model->stats);
+    return hn_compiled_load(model->compiled, &load, &model->module);
+}
+
+hn_status tool_model_load(const tool_options *options, const char *path, tool_model *out) {
+    *out = (tool_model){.path = path};
+    HN_TRY(tool_kind_of(path, &out->kind));
+    int64_t begin = hn_now_ns();
+    hn_status status = load(options, out);
+    out->load_ns = hn_now_ns() - begin - out->stats.total_ns;
+    if (status) tool_model_deinit(out);
+    return status;
+}
+
+void tool_model_deinit(tool_model *model) {
+    hn_module_release(model->module);
+    hn_compiled_release(model->compiled);
+    model->module = NULL;
+    model->compiled = NULL;
+}
+
+hn_status tool_device_check(const tool_options *options) {
+    if (!options->device || strcmp(options->device, "cpu") == 0) return NULL;
+    return HN_ERROR(HN_UNSUPPORTED, "cannot run on device '%s': this version has the device 'cpu' only", options->device);
+}
+
+/* --- describing --- */
+
+static void print_dims(const hn_module_dim *dims, uint32_t rank, hn_strbuf *out) {
+    hn_strbuf_putc(out, '[');
+    for (uint32_t d = 0; d < rank; d++) hn_strbuf_printf(out, "%s%s", d ? ", " : "", dims[d].text);
+    hn_strbuf_putc(out, ']');
+}
+
+void tool_value_print(const hn_module_value_info *info, hn_strbuf *out) {
+    static const char *const kinds[] = {"tensor", "int", "float", "bool", "string", "none"};
+    if (info->kind != HN_VALUE_KIND_TENSOR) {
+        hn_strbuf_puts(out, kinds[info->kind]);
+        return;
+    }
+    hn_strbuf_puts(out, hn_scalar_type_name(info->type));
+    print_dims(info->sizes, info->rank, out);
+}
+
+const char *tool_cache_state_name(hn_cache_state state) {
+    return state == HN_CACHE_HIT ? "hit" : state == HN_CACHE_MISS ? "miss" : "off";
+}
+
+void tool_phases_json(tool_json *json, const hn_compile_stats *stats) {
+    tool_json_ms(json, "import", stats->import_ns);
+    tool_json_ms(json, "opt", stats->opt_ns);
+    tool_json_ms(json, "lower", stats->lower_ns);
+    tool_json_ms(json, "sched", stats->sched_ns);
+    tool_json_ms(json, "codegen", stats->codegen_ns);
+    tool_json_ms(json, "compile", stats->compile_ns);
+    tool_json_ms(json, "bundle", stats->bundle_ns);
+}
+
+void tool_compile_stats_json(tool_json *json, const hn_compile_stats *stats) {
+    tool_json_open(json, "kernels", '{');
+    tool_json_int(json, "generated", stats->kernels_generated);
+    tool_json_int(json, "unique", stats->kernels_unique);
+    tool_json_int(json, "compiled", stats->kernels_compiled);
+    tool_json_int(json, "cached", stats->kernels_cached);
+    tool_json_int(json, "extern", stats->kernels_extern);
+    tool_json_close(json);
+    tool_json_open(json, "cache", '{');
+    tool_json_str(json, "graph", tool_cache_state_name(stats->graph_cache));
+    tool_json_close(json);
+}

@@ -1,0 +1,35 @@
+/* opt.c: `henry opt`: graph passes on a graph in text form, for tests and for looking at one pass alone. */
+#include "tool.h"
+
+#include "base/file.h"
+#include "driver/driver.h"
+
+static hn_status run_all(const tool_options *o, hn_arena *arena, hn_arena *scratch, hn_str text, hn_strbuf *out) {
+    hn_sym *sym;
+    hn_graph *graph = NULL;
+    HN_TRY(hn_sym_create(arena, &sym));
+    hn_status status = hn_graph_parse(arena, sym, text, &graph);
+    if (!status) status = hn_graph_verify(graph, HN_LEGAL_ANY);
+    for (uint32_t k = 0; k < o->passes.count && !status; k++) status = hn_driver_pass_run(graph, o->passes.items[k], scratch);
+    if (!status) hn_graph_print(graph, out);
+    if (graph) hn_graph_deinit(graph);
+    return status;
+}
+
+int tool_cmd_opt(const tool_options *o) {
+    const char *path = o->args.items[0];
+    hn_arena arena, scratch;
+    hn_strbuf text, out;
+    hn_arena_init(&arena);
+    hn_arena_init(&scratch);
+    hn_strbuf_init(&text);
+    hn_strbuf_init(&out);
+    hn_status status = hn_file_read(strcmp(path, "-") == 0 ? "/dev/stdin" : path, &text);
+    if (!status) status = hn_status_annotate(run_all(o, &arena, &scratch, hn_strbuf_str(&text), &out), "'%s'", path);
+    if (!status) status = o->output ? hn_file_write_atomic(o->output, out.ptr, out.len, false) : tool_print(&out);
+    hn_strbuf_deinit(&out);
+    hn_strbuf_deinit(&text);
+    hn_arena_deinit(&scratch);
+    hn_arena_deinit(&arena);
+    return tool_report(status);
+}

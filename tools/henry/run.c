@@ -1,0 +1,281 @@
+/* run.c: `henry run`: load, run, print or write or compare the outputs. */
+#include "tool.h"
+
+#include "base/file.h"
+#include "base/trace.h"
+
+#include <limits.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+
+typedef struct run_state {
+    const tool_options *options;
+    tool_model model;
+    hn_tensor **inputs, **outputs;
+    uint32_t input_count, output_count;
+    int64_t begin_ns, first_ns, run_ns;
+    tool_difference *differences; /* one for each --expect */
+    uint32_t differing;
+} run_state;
+
+/* --- running --- */
+
+static hn_status prepare(run_state *r) {
+    r->input_count = hn_module_input_count(r->model.module);
+    r->output_count = hn_module_output_count(r->model.module);
+    r->inputs = calloc(r->input_count + 1, sizeof(hn_tensor *));
+    r->outputs = calloc(r->output_count + 1, sizeof(hn_tensor *));
+    r->differences = calloc(r->options->expects.count + 1, sizeof *r->differences);
+    if (!r->inputs || !r->outputs || !r->differences) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory");
+    if (r->options->expects.count > r->output_count)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "%u --expect arrays for %u outputs", r->options->expects.count, r->output_count);
+    return tool_inputs_read(r->model.module, &r->options->inputs, r->inputs);
+}
+
+static int by_value(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static hn_status run_once(run_state *r, int64_t *out_ns) {
+    tool_tensors_release(r->outputs, r->output_count);
+    for (uint32_t k = 0; k < r->output_count; k++) r->outputs[k] = NULL;
+    int64_t begin = hn_now_ns();
+    hn_status status = hn_module_run(r->model.module, r->inputs, r->input_count, r->outputs, r->output_count);
+    *out_ns = hn_now_ns() - begin;
+    return status;
+}
+
+static hn_status run_all(run_state *r) {
+    int64_t repeat = r->options->repeat < 1 ? 1 : r->options->repeat;
+    HN_TRY(run_once(r, &r->first_ns));
+    r->run_ns = r->first_ns;
+    if (repeat == 1) return NULL;
+    int64_t *times = calloc((size_t)repeat - 1, sizeof *times);
+    if (!times) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for %lld timings", (long long)repeat);
+    hn_status status = NULL;
+    for (int64_t k = 0; k + 1 < repeat && !status; k++) status = run_once(r, &times[k]);
+    qsort(times, (size_t)repeat - 1, sizeof *times, by_value);
+    r->run_ns = times[(repeat - 1) / 2];
+    free(times);
+    return status;
+}
+
+/* --- output files --- */
+
+static void output_path(const run_state *r, uint32_t k, char out[PATH_MAX]) {
+    snprintf(out, PATH_MAX, "%s/output_%u.npy", r->options->output_dir, k);
+}
+
+static void mutated_path(const run_state *r, const char *name, char out[PATH_MAX]) {
+    int len = snprintf(out, PATH_MAX, "%s/mutated_", r->options->output_dir);
+    for (; *name && len + 8 < PATH_MAX; name++) {
+        bool plain = (*name >= '0' && *name <= '9') || (*name >= 'a' && *name <= 'z') || (*name >= 'A' && *name <= 'Z') || strchr("._-", *name);
+        out[len++] = plain ? *name : '_';
+    }
+    snprintf(out + len, (size_t)(PATH_MAX - len), ".npy");
+}
+
+static hn_status write_mutation(run_state *r, uint32_t k) {
+    hn_module_mutation_info info;
+    char path[PATH_MAX];
+    hn_tensor *buffer = NULL;
+    HN_TRY(hn_module_mutation_info_get(r->model.module, k, &info));
+    mutated_path(r, info.name, path);
+    if (info.input >= 0) return tool_tensor_write(r->inputs[info.input], path);
+    HN_TRY(hn_module_buffer_read(r->model.module, info.name, &buffer));
+    hn_status status = tool_tensor_write(buffer, path);
+    hn_tensor_release(buffer);
+    return status;
+}
+
+static hn_status write_outputs(run_state *r) {
+    char path[PATH_MAX];
+    if (!r->options->output_dir) return NULL;
+    HN_TRY(hn_dir_create(r->options->output_dir));
+    for (uint32_t k = 0; k < r->output_count; k++) {
+        output_path(r, k, path);
+        if (r->outputs[k]) HN_TRY(tool_tensor_write(r->outputs[k], path));
+    }
+    for (uint32_t k = 0; k < hn_module_mutation_count(r->model.module); k++) HN_TRY(write_mutation(r, k));
+    return NULL;
+}
+
+/* --- --expect --- */
+
+static hn_status compare(run_state *r) {
+    const tool_options *o = r->options;
+    for (uint32_t k = 0; k < o->expects.count; k++) {
+        if (!r->outputs[k]) return HN_ERROR(HN_INVALID_ARGUMENT, "output %u is no array and cannot be compared with '%s'", k, o->expects.items[k]);
+        hn_status status = tool_tensor_compare(r->outputs[k], o->expects.items[k], o->rtol, o->atol, &r->differences[k]);
+        if (status) return hn_status_annotate(status, "output %u", k);
+        r->differing += !r->differences[k].same;
+    }
+    return NULL;
+}
+
+static hn_status difference_status(const run_state *r) {
+    for (uint32_t k = 0; k < r->options->expects.count; k++) {
+        const tool_difference *d = &r->differences[k];
+        if (d->same) continue;
+        return HN_ERROR(HN_INVALID_ARGUMENT,
+                        "output %u differs from '%s': %lld of %lld elements beyond rtol %g, atol %g; largest absolute difference %g, relative "
+                        "%g; element %lld is %.9g, expected %.9g",
+                        k, r->options->expects.items[k], (long long)d->count, (long long)hn_tensor_numel(r->outputs[k]), d->rtol, d->atol,
+                        d->abs, d->rel, (long long)d->first, d->got, d->want);
+    }
+    return NULL;
+}
+
+/* --- reports --- */
+
+static void json_output(run_state *r, tool_json *json, uint32_t k) {
+    char path[PATH_MAX];
+    hn_module_value_info info;
+    hn_status status = hn_module_output_info(r->model.module, k, &info);
+    tool_json_open(json, NULL, '{');
+    if (!status) tool_json_str(json, "name", info.name);
+    hn_status_free(status);
+    if (r->outputs[k]) {
+        tool_json_ints(json, "shape", hn_tensor_sizes(r->outputs[k]), hn_tensor_rank(r->outputs[k]));
+        tool_json_str(json, "dtype", hn_scalar_type_name(hn_tensor_type(r->outputs[k])));
+    }
+    if (r->options->output_dir) output_path(r, k, path);
+    tool_json_str(json, "file", r->options->output_dir && r->outputs[k] ? path : NULL);
+    if (k < r->options->expects.count) {
+        const tool_difference *d = &r->differences[k];
+        tool_json_open(json, "expect", '{');
+        tool_json_str(json, "file", r->options->expects.items[k]);
+        tool_json_bool(json, "same", d->same);
+        tool_json_num(json, "max_abs", d->abs);
+        tool_json_num(json, "max_rel", d->rel);
+        tool_json_int(json, "beyond", d->count);
+        tool_json_close(json);
+    }
+    tool_json_close(json);
+}
+
+static hn_status json_steps(run_state *r, tool_json *json) {
+    if (!r->options->profile) return NULL;
+    tool_json_open(json, "steps", '[');
+    for (uint32_t k = 0; k < hn_module_step_count(r->model.module); k++) {
+        hn_module_step_profile step;
+        HN_TRY(hn_module_profile(r->model.module, k, &step));
+        tool_json_open(json, NULL, '{');
+        tool_json_str(json, "name", step.name);
+        tool_json_str(json, "origin", step.origin);
+        tool_json_int(json, "calls", (int64_t)step.calls);
+        tool_json_ms(json, "total_ms", step.total_ns);
+        tool_json_ms(json, "min_ms", step.min_ns);
+        tool_json_close(json);
+    }
+    tool_json_close(json);
+    return NULL;
+}
+
+static void json_timings(const run_state *r, tool_json *json) {
+    tool_json_open(json, "timings_ms", '{');
+    tool_phases_json(json, &r->model.stats);
+    tool_json_ms(json, "load", r->model.load_ns);
+    tool_json_ms(json, "first_run", r->first_ns);
+    tool_json_ms(json, "run", r->run_ns);
+    tool_json_ms(json, "total", hn_now_ns() - r->begin_ns);
+    tool_json_close(json);
+}
+
+static int64_t peak_memory_bytes(void) {
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? (int64_t)usage.ru_maxrss * 1024 : 0;
+}
+
+static void json_metrics(const run_state *r, tool_json *json) {
+    hn_module_stats stats;
+    hn_module_stats_get(r->model.module, &stats);
+    tool_json_open(json, "metrics", '{');
+    tool_json_int(json, "nodes_imported", r->model.stats.nodes_imported);
+    tool_json_int(json, "nodes", r->model.stats.nodes);
+    tool_json_int(json, "loops", r->model.stats.loops);
+    tool_json_int(json, "steps", stats.steps);
+    tool_json_int(json, "objects", stats.objects);
+    tool_json_int(json, "runs", (int64_t)stats.runs);
+    tool_json_int(json, "shapes_bound", (int64_t)stats.shapes_bound);
+    tool_json_int(json, "inputs_copied", (int64_t)stats.inputs_copied);
+    tool_json_int(json, "workspace_bytes", (int64_t)stats.peak_workspace_bytes);
+    tool_json_int(json, "weights_mapped_bytes", (int64_t)stats.weights_mapped_bytes);
+    tool_json_int(json, "weights_copied_bytes", (int64_t)stats.weights_copied_bytes);
+    tool_json_int(json, "weights_packed_bytes", (int64_t)stats.weights_packed_bytes);
+    tool_json_close(json);
+}
+
+static hn_status report_json(run_state *r) {
+    tool_json json;
+    tool_json_init(&json);
+    tool_json_str(&json, "model", r->model.path);
+    tool_json_str(&json, "device", "cpu");
+    tool_json_open(&json, "outputs", '[');
+    for (uint32_t k = 0; k < r->output_count; k++) json_output(r, &json, k);
+    tool_json_close(&json);
+    json_timings(r, &json);
+    tool_compile_stats_json(&json, &r->model.stats);
+    tool_json_int(&json, "peak_memory_bytes", peak_memory_bytes());
+    json_metrics(r, &json);
+    hn_status status = json_steps(r, &json);
+    if (!status) status = tool_json_finish(&json, r->options->json, r->options->stats);
+    tool_json_deinit(&json);
+    return status;
+}
+
+static hn_status text_steps(run_state *r, hn_strbuf *text) {
+    if (!r->options->profile) return NULL;
+    hn_strbuf_printf(text, "\n%10s %10s %7s  step\n", "total ms", "min ms", "calls");
+    for (uint32_t k = 0; k < hn_module_step_count(r->model.module); k++) {
+        hn_module_step_profile step;
+        HN_TRY(hn_module_profile(r->model.module, k, &step));
+        hn_strbuf_printf(text, "%10.3f %10.3f %7llu  %s (%s)\n", (double)step.total_ns / 1e6, (double)step.min_ns / 1e6,
+                         (unsigned long long)step.calls, step.name, step.origin);
+    }
+    return NULL;
+}
+
+static hn_status report_text(run_state *r) {
+    hn_strbuf text;
+    hn_strbuf_init(&text);
+    for (uint32_t k = 0; k < r->output_count; k++) {
+        hn_strbuf_printf(&text, "output_%u  ", k);
+        if (r->outputs[k]) tool_tensor_summary(r->outputs[k], &text);
+        else hn_strbuf_puts(&text, "none");
+        if (k < r->options->expects.count)
+            hn_strbuf_printf(&text, "\n          %s %s  largest difference %.3g absolute, %.3g relative",
+                             r->differences[k].same ? "equals" : "DIFFERS FROM", r->options->expects.items[k], r->differences[k].abs,
+                             r->differences[k].rel);
+        hn_strbuf_putc(&text, '\n');
+    }
+    hn_status status = text_steps(r, &text);
+    if (!status) status = tool_print(&text);
+    hn_strbuf_deinit(&text);
+    return status;
+}
+
+static void deinit(run_state *r) {
+    if (r->inputs) tool_tensors_release(r->inputs, r->input_count);
+    if (r->outputs) tool_tensors_release(r->outputs, r->output_count);
+    free(r->inputs);
+    free(r->outputs);
+    free(r->differences);
+    tool_model_deinit(&r->model);
+}
+
+int tool_cmd_run(const tool_options *options) {
+    run_state r = {.options = options, .begin_ns = hn_now_ns()};
+    hn_status status = tool_device_check(options);
+    if (!status) status = tool_model_load(options, options->args.items[0], &r.model);
+    if (!status) status = prepare(&r);
+    if (!status) status = run_all(&r);
+    if (!status) status = compare(&r);
+    if (!status) status = write_outputs(&r);
+    if (!status && (options->json || options->stats)) status = report_json(&r);
+    if (!status && !options->json && !options->quiet) status = report_text(&r);
+    if (!status) status = difference_status(&r);
+    deinit(&r);
+    return tool_report(status);
+}

@@ -1,0 +1,165 @@
+/* tool.h: what the commands of `henry` share. Data goes to stdout, everything else to stderr; exit status 0 ok, 1 failed,
+ * 2 wrong usage. A command is one file, one row of the table in main.c and, for options of its own, rows in options.c. */
+#ifndef HENRY_TOOL_H
+#define HENRY_TOOL_H
+
+#include "base/str.h"
+#include "henry/henry.h"
+#include "henry/kernel.h"
+#include "henry/program.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+
+enum { TOOL_OK = 0, TOOL_FAILED = 1, TOOL_USAGE = 2, TOOL_LIST_MAX = 128 };
+
+/* The words given to an option that may be repeated, in order. */
+typedef struct tool_list {
+    const char *items[TOOL_LIST_MAX];
+    uint32_t count;
+} tool_list;
+
+/* All options of all commands; options.c says which command takes which. Strings are argv's. */
+typedef struct tool_options {
+    tool_list args; /* what is no option */
+    tool_list inputs, expects, passes, sizes, entries, flags;
+    const char *output_dir, *output, *cache_dir, *stats, *trace, *log, *model_name, *target_cpu, *emit, *dump_after;
+    const char *device, *weights, *language;
+    int64_t threads, repeat, compile_threads, max_bytes, index; /* -1: not given */
+    double rtol, atol;                                          /* negative: by dtype */
+    bool help, json, no_cache, no_fusion, explain_fusion, profile, weights_beside, quiet;
+} tool_options;
+
+typedef enum tool_use {
+    TOOL_USE_RUN = 1,
+    TOOL_USE_COMPILE = 2,
+    TOOL_USE_INSPECT = 4,
+    TOOL_USE_BENCH = 8,
+    TOOL_USE_OPT = 16,
+    TOOL_USE_CACHE = 32,
+    TOOL_USE_DOCTOR = 64,
+    TOOL_USE_VERSION = 128,
+    TOOL_USE_KERNEL = 256
+} tool_use;
+
+/* A row of the table of commands. */
+typedef struct tool_command {
+    const char *name;
+    tool_use use;
+    uint32_t args_min, args_max;
+    const char *synopsis, *summary;
+    const char *details; /* for `henry CMD --help`; may be "" */
+    int (*run)(const tool_options *options);
+} tool_command;
+
+/* --- options.c --- */
+
+/* Parses argv from `first` on. False after a line on stderr that says what is wrong. */
+bool tool_options_parse(const tool_command *command, int argc, char **argv, int first, tool_options *out);
+/* The options that `command` takes, a line each. */
+void tool_options_print(const tool_command *command, hn_strbuf *out);
+
+/* --- main.c --- */
+
+/* Prints "henry: <message>", further lines indented, and frees the status. TOOL_OK for NULL, else TOOL_FAILED. */
+int tool_report(hn_status status);
+/* Prints "henry: <command>: <text>; see 'henry <command> --help'". Returns TOOL_USAGE. */
+int tool_usage(const char *command, const char *fmt, ...) HN_PRINTF(2, 3);
+/* Writes all of `text` to stdout. Errors: io, when the reader is gone or the disk is full. */
+hn_status tool_print(const hn_strbuf *text) HN_MUST_USE;
+
+/* --- json.c: writing one JSON object, indented --- */
+
+typedef struct tool_json {
+    hn_strbuf text;
+    uint32_t depth;
+    bool has_items[8]; /* per level */
+    char closing[8];
+} tool_json;
+
+void tool_json_init(tool_json *json);
+void tool_json_deinit(tool_json *json);
+/* `key` is NULL inside lists. `bracket` is '{' or '['. */
+void tool_json_open(tool_json *json, const char *key, char bracket);
+void tool_json_close(tool_json *json);
+void tool_json_str(tool_json *json, const char *key, const char *value); /* NULL: null */
+void tool_json_text(tool_json *json, const char *key, hn_str value);
+void tool_json_ints(tool_json *json, const char *key, const int64_t *values, uint32_t count); /* on one line */
+void tool_json_int(tool_json *json, const char *key, int64_t value);
+void tool_json_num(tool_json *json, const char *key, double value); /* not finite: as a string */
+void tool_json_bool(tool_json *json, const char *key, bool value);
+void tool_json_ms(tool_json *json, const char *key, int64_t ns);
+/* Prints the finished text to stdout when `print`, and writes it to `path` when that is not NULL. */
+hn_status tool_json_finish(tool_json *json, bool print, const char *path) HN_MUST_USE;
+
+/* --- model.c --- */
+
+typedef enum tool_kind { TOOL_PT2, TOOL_HNB } tool_kind;
+/* By the first bytes. Errors: not-found, io, invalid-argument for anything else. */
+hn_status tool_kind_of(const char *path, tool_kind *out) HN_MUST_USE;
+
+/* A model ready to run: compiled from a .pt2 or read from a bundle. */
+typedef struct tool_model {
+    const char *path;
+    tool_kind kind;
+    hn_module *module;
+    hn_compiled *compiled;  /* NULL for a bundle */
+    hn_compile_stats stats; /* zeros for a bundle */
+    int64_t load_ns;
+} tool_model;
+
+hn_status tool_model_load(const tool_options *options, const char *path, tool_model *out) HN_MUST_USE;
+void tool_model_deinit(tool_model *model);
+/* hn_compile_file with the options of the command line; a line of progress when stderr is a terminal. */
+hn_status tool_compile(const tool_options *options, const char *path, hn_compile_options extra, hn_compiled **out) HN_MUST_USE;
+/* "f32[s0, 784]" */
+void tool_value_print(const hn_module_value_info *info, hn_strbuf *out);
+/* Checks --device: everything but "cpu" is an error. */
+hn_status tool_device_check(const tool_options *options) HN_MUST_USE;
+const char *tool_cache_state_name(hn_cache_state state);
+/* "kernels": {...}, "cache": {...} */
+void tool_compile_stats_json(tool_json *json, const hn_compile_stats *stats);
+/* The phases of a compilation as fields of the open object. */
+void tool_phases_json(tool_json *json, const hn_compile_stats *stats);
+
+/* --- io.c --- */
+
+/* Reads an .npy for an input: laid out as the program recorded, float32 converted to types that .npy lacks.
+ * Errors: those of reading; invalid-argument for another type or rank. */
+hn_status tool_input_read(const char *path, const hn_module_value_info *info, hn_tensor **out) HN_MUST_USE;
+/* The tensors for a run: `files` in order, for tensor inputs only or for all; NULL for the rest. `out` has
+ * hn_module_input_count entries. Errors: also a wrong count, naming what is wanted. */
+hn_status tool_inputs_read(const hn_module *module, const tool_list *files, hn_tensor **out) HN_MUST_USE;
+void tool_tensors_release(hn_tensor **tensors, uint32_t count);
+/* Types that .npy lacks are written as float32. */
+hn_status tool_tensor_write(const hn_tensor *tensor, const char *path) HN_MUST_USE;
+
+typedef struct tool_difference {
+    bool same;
+    double abs, rel; /* the largest; of infinities and NaNs that differ: infinity */
+    int64_t count;   /* elements beyond the tolerance */
+    int64_t first;   /* row-major position of the first of these */
+    double got, want; /* there */
+    double rtol, atol; /* that were used */
+} tool_difference;
+/* Compares with the array in `path`: |got - want| <= atol + rtol * |want|, NaN equals NaN. Errors: those of
+ * reading; invalid-argument when type or shape differ. */
+hn_status tool_tensor_compare(const hn_tensor *tensor, const char *path, double rtol, double atol, tool_difference *out) HN_MUST_USE;
+/* "f32[2, 3] min -1 max 2 mean 0.5: -1 0 2 ..." */
+void tool_tensor_summary(const hn_tensor *tensor, hn_strbuf *out);
+/* "[2, 3]" */
+void tool_shape_print(const hn_tensor *tensor, hn_strbuf *out);
+
+/* --- one function a command --- */
+
+int tool_cmd_run(const tool_options *options);
+int tool_cmd_compile(const tool_options *options);
+int tool_cmd_inspect(const tool_options *options);
+int tool_cmd_bench(const tool_options *options);
+int tool_cmd_opt(const tool_options *options);
+int tool_cmd_cache(const tool_options *options);
+int tool_cmd_doctor(const tool_options *options);
+int tool_cmd_version(const tool_options *options);
+int tool_cmd_kernel(const tool_options *options);
+
+#endif

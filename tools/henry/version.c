@@ -1,0 +1,27 @@
+/* version.c: `henry version`. */
+#include "tool.h"
+
+#include "codegen/c/c.h"
+#include "henry/abi/extern_abi.h"
+#include "henry/abi/kernel_abi.h"
+#include "bundle/format.h"
+
+int tool_cmd_version(const tool_options *o) {
+    hn_c_target target;
+    hn_c_target_host(&target);
+    hn_strbuf text;
+    tool_json json;
+    hn_strbuf_init(&text);
+    tool_json_init(&json);
+    hn_strbuf_printf(&text, "henry %s\nbundle format %d, kernel ABI %d, extern ABI %d\ncpu %s\n", HN_VERSION, HNB_VERSION, HN_KERNEL_ABI_VERSION,
+                     HN_EXTERN_ABI_VERSION, target.name);
+    tool_json_str(&json, "version", HN_VERSION);
+    tool_json_int(&json, "bundle_format", HNB_VERSION);
+    tool_json_int(&json, "kernel_abi", HN_KERNEL_ABI_VERSION);
+    tool_json_int(&json, "extern_abi", HN_EXTERN_ABI_VERSION);
+    tool_json_str(&json, "cpu", target.name);
+    hn_status status = o->json ? tool_json_finish(&json, true, NULL) : tool_print(&text);
+    tool_json_deinit(&json);
+    hn_strbuf_deinit(&text);
+    return tool_report(status);
+}
