@@ -1,0 +1,28 @@
+/* kernels_by_hand.h: the kernels of kernels.c as a person writes them: explicit vectors, as many accumulators as the
+ * latency of an add wants, stores that go round the caches where they pay. What generated code is measured against. */
+#ifndef HN_BENCH_KERNELS_BY_HAND_H
+#define HN_BENCH_KERNELS_BY_HAND_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* Shapes: arrays are row-major [rows, cols] unless a kernel says otherwise; pointers are 64-byte aligned and cols is a
+ * multiple of 64. */
+typedef struct hand_args {
+    const float *in[3];
+    const int64_t *index;
+    float *out;
+    int64_t rows, cols, depth;
+    bool streaming; /* stores go round the caches */
+} hand_args;
+
+/* Does the part [begin, end) of `hand_extent` units. */
+typedef void hand_fn(const hand_args *a, int64_t begin, int64_t end);
+
+hand_fn hand_softmax, hand_layer_norm, hand_silu, hand_sum_rows;     /* units: rows */
+hand_fn hand_sum_columns;                                            /* units: 64 columns */
+hand_fn hand_transpose, hand_add_transposed;                         /* units: 16 rows of the output */
+hand_fn hand_cat, hand_embedding, hand_gather;                       /* units: rows of the output */
+hand_fn hand_copy;                                                   /* units: rows */
+
+#endif

@@ -1,0 +1,87 @@
+#!/usr/bin/env bash
+# What others see of Henry: headers, libraries, an installed copy, bundles that travel.
+set -u
+cd "$(dirname "$0")/../.." || exit 2
+root=$PWD
+build=${HENRY_TEST_BUILD:-$root/build}
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+prefix=$work/prefix
+data=$root/examples/data/digits
+export HENRY_CACHE_DIR=$work/cache
+passed=0 failed=0
+for file in libhenry.so libhenry_rt.so libhenry.a henry henry-worker; do
+    [ -e "$build/$file" ] || { echo "'$build/$file' is not built"; echo "0 passed, 1 failed"; exit 1; }
+done
+
+# check NAME COMMAND...: one test
+check() {
+    local out
+    if out=$("${@:2}" 2>&1); then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED $1: $out"; fi
+}
+
+strict="-Wall -Wextra -Werror -pedantic -Wshadow -Wstrict-prototypes -Iinclude -fsyntax-only"
+for header in $(cd include && ls henry/*.h henry/abi/*.h); do
+    echo "#include <$header>" >"$work/one.c"
+    cp "$work/one.c" "$work/one.cpp"
+    # shellcheck disable=SC2086 # options are words
+    check "$header alone as C17" cc -std=c17 $strict "$work/one.c"
+    check "$header alone as C++17" c++ -std=c++17 ${strict/-Wstrict-prototypes/} "$work/one.cpp"
+done
+
+# Names: the shared libraries export hn_ only, and the runtime has nothing of the compiler.
+exports() { nm -D --defined-only "$1" | awk '{print $3}' | sed 's/@.*//'; }
+only_our_names() { exports "$1" | grep -q '^hn_' && ! exports "$1" | grep -v '^hn_'; }
+check "libhenry exports hn_ names only" only_our_names "$build/libhenry.so"
+check "libhenry_rt exports hn_ names only" only_our_names "$build/libhenry_rt.so"
+no_compiler_in_runtime() { ! exports "$build/libhenry_rt.so" | grep -E '^hn_compile|^hn_service'; }
+check "libhenry_rt has no compiler" no_compiler_in_runtime
+all_declared() { # every function of the public headers is there
+    local name missing=0
+    for name in $(sed -n 's/^HN_API .*[ *]\(hn_[a-z0-9_]*\)(.*/\1/p' include/henry/*.h); do
+        exports "$build/libhenry.so" | grep -qx "$name" || { echo "libhenry lacks $name"; missing=1; }
+    done
+    return $missing
+}
+check "libhenry has every public function" all_declared
+
+# An installed copy, moved afterwards: nothing in it may know where it was built or installed.
+check "install" cmake --install "$build" --prefix "$work/first"
+mv "$work/first" "$prefix" || { echo "$passed passed, $((failed + 1)) failed"; exit 1; }
+export PKG_CONFIG_PATH=$prefix/lib/pkgconfig LD_LIBRARY_PATH=$prefix/lib
+unset HENRY_WORKER
+with_pkg_config() { cc -std=c17 -pedantic -Wall -Wextra -Werror "$2" $(pkg-config --cflags --libs "$1") -o "$3"; }
+for example in terse explained digits; do
+    check "example $example through pkg-config" with_pkg_config henry "examples/$example.c" "$work/$example"
+done
+check "terse runs" "$work/terse" "$data/model.pt2"
+check "explained runs" "$work/explained" "$data/model.pt2" "$work/explained.hnb"
+digits_right() { "$work/digits" "$data" --ascii | tee /dev/stderr | grep -q '^32 of 32 digits'; }
+check "digits are read" digits_right
+check "installed doctor" "$prefix/bin/henry" doctor
+worker_installed() { "$prefix/bin/henry" doctor | grep -q "worker.*$prefix/libexec/henry/henry-worker"; }
+check "installed worker is found" worker_installed
+
+check "CMake project configures" cmake -S tests/abi/project -B "$work/project" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_BUILD_TYPE=Release
+check "CMake project builds" cmake --build "$work/project"
+
+# A bundle made in one process and run in others, with the model, the cache and the compiler out of reach.
+cp "$data/model.pt2" "$work/model.pt2"
+check "C++ program compiles" "$work/project/compile_cxx" "$work/model.pt2" "$work/one.hnb"
+check "henry compiles" "$prefix/bin/henry" compile "$work/model.pt2" -o "$work/two.hnb"
+rm -rf "$work/model.pt2" "$HENRY_CACHE_DIR"
+mkdir "$work/elsewhere"
+mv "$work/one.hnb" "$work/two.hnb" "$work/elsewhere"
+no_compiler() { env PATH="$work/elsewhere" HENRY_CC=/nonexistent "$@"; }
+check "run by the runtime" no_compiler "$work/project/run_bundle" "$work/elsewhere/one.hnb" 3 1 8 8
+check "run by the static runtime" no_compiler "$work/project/run_bundle_static" "$work/elsewhere/one.hnb" 3 1 8 8
+same_results() {
+    no_compiler "$work/project/run_bundle" "$work/elsewhere/one.hnb" 3 1 8 8 >"$work/a"
+    no_compiler "$work/project/run_bundle_static" "$work/elsewhere/two.hnb" 3 1 8 8 >"$work/b"
+    cmp "$work/a" "$work/b" && [ -s "$work/a" ]
+}
+check "both bundles give the same bits" same_results
+check "with_pkg_config henry_rt" with_pkg_config henry_rt tests/abi/run_bundle.c "$work/run_rt"
+
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]

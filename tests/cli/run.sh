@@ -1,0 +1,37 @@
+#!/usr/bin/env bash
+# The command line. A test is NAME.sh, run with bash in an empty folder; $HENRY is the program, $DATA the examples' data.
+# Its standard output must be NAME.stdout (when there is one), its exit status the number in NAME.exit (default 0),
+# and each line of NAME.stderr must occur in its standard error.
+#     tests/cli/run.sh [NAME]...
+set -u
+cd "$(dirname "$0")" || exit 2
+here=$PWD
+export HENRY=${HENRY_TEST_BUILD:-$here/../../build}/henry DATA=$here/../../examples/data/digits
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+mkdir "$work/caches"
+passed=0 failed=0
+bad() { why="$why
+  $1"; }
+
+run_test() {
+    local name=$1 want=0
+    why=""
+    [ -f "$name.exit" ] && want=$(cat "$name.exit")
+    mkdir -p "$work/$name"
+    (cd "$work/$name" && HENRY_CACHE_DIR=$work/caches/$name bash -eu "$here/$name.sh" >"$work/$name.out" 2>"$work/$name.err")
+    local code=$?
+    [ $code = "$want" ] || bad "exit status $code, expected $want: $(tail -3 "$work/$name.err")"
+    if [ -f "$name.stdout" ]; then diff -u "$name.stdout" "$work/$name.out" >"$work/diff" || bad "standard output differs: $(cat "$work/diff")"; fi
+    if [ -f "$name.stderr" ]; then
+        while IFS= read -r line; do
+            grep -qF -- "$line" "$work/$name.err" || bad "standard error lacks '$line': $(cat "$work/$name.err")"
+        done <"$name.stderr"
+    fi
+    if [ -z "$why" ]; then passed=$((passed + 1)); else failed=$((failed + 1)); echo "FAILED $name (again: tests/cli/run.sh $name)$why"; fi
+}
+
+[ $# -gt 0 ] || set -- $(ls *.sh | grep -v '^run.sh$' | sed 's/\.sh$//')
+for name in "$@"; do run_test "$name"; done
+echo "$passed passed, $failed failed"
+[ $failed = 0 ]

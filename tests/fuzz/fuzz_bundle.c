@@ -1,0 +1,101 @@
+/* fuzz_bundle.c: any bytes as a bundle: opened without the digest check, described, evaluated, and, when it holds
+ * no machine code and needs little memory, loaded and run. */
+#include "bundle/view.h"
+#include "henry/module.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+enum { MAX_BYTES = 1 << 20, MAX_ELEMS = 256 };
+
+typedef struct sample {
+    int64_t *symbols, *values;
+    uint8_t *bad;
+} sample;
+
+/* Small sizes that the ranges allow. */
+static int evaluate(const hn_bundle *b, sample *s) {
+    s->symbols = calloc(b->symbols_count + 1, sizeof *s->symbols);
+    s->values = calloc(b->nodes_count + 1, sizeof *s->values);
+    s->bad = calloc(b->nodes_count + 1, 1);
+    if (!s->symbols || !s->values || !s->bad) return 0;
+    for (uint32_t k = 0; k < b->symbols_count; k++) {
+        int64_t value = 3 + k;
+        s->symbols[k] = value < b->symbols[k].lo   ? b->symbols[k].lo
+                        : value > b->symbols[k].hi ? b->symbols[k].hi
+                                                   : value;
+    }
+    hn_bundle_eval(b, s->symbols, b->symbols_count, s->values, s->bad);
+    return 1;
+}
+
+static int is_small(const sample *s, uint32_t node, int64_t limit) {
+    return !node || (!s->bad[node] && s->values[node] >= 0 && s->values[node] <= limit);
+}
+
+static int can_run(const hn_bundle *b, const sample *s) {
+    if (b->objects_count || b->weight_files_count || !is_small(s, b->info->workspace, MAX_BYTES)) return 0;
+    for (uint32_t k = 0; k < b->steps_count; k++) /* extern calls trust their sizes as kernels do */
+        if (b->steps[k].kind == HNB_STEP_KERNEL || b->steps[k].kind == HNB_STEP_EXTERN) return 0;
+    for (uint32_t k = 1; k < b->buffers_count; k++)
+        if (!is_small(s, b->buffers[k].bytes, MAX_BYTES)) return 0;
+    for (uint32_t k = 0; k < b->dims_count; k++)
+        if (!is_small(s, b->dims[k], MAX_ELEMS)) return 0;
+    for (uint32_t k = 0; k < b->inputs_count; k++)
+        if (b->inputs[k].rank > 3) return 0;
+    for (uint32_t k = 0; k < b->outputs_count; k++)
+        if (b->outputs[k].rank > 3) return 0;
+    return b->inputs_count < 64 && b->outputs_count < 64 && b->buffers_count < 256;
+}
+
+static hn_tensor *make_input(const hn_bundle *b, const sample *s, const hnb_input *in) {
+    int64_t sizes[HNB_MAX_RANK];
+    hn_tensor *t = NULL;
+    if (in->kind != HNB_VALUE_TENSOR) return NULL;
+    for (uint32_t d = 0; d < in->rank; d++) sizes[d] = s->values[b->dims[in->dims + d]] % 16;
+    hn_status_free(hn_tensor_create(
+        &(hn_tensor_desc){.type = (hn_scalar_type)in->dtype, .rank = in->rank, .sizes = sizes}, &t));
+    if (t) memset(hn_tensor_data(t), 1, (size_t)hn_tensor_numel(t) * hn_scalar_type_bytes(hn_tensor_type(t)));
+    return t;
+}
+
+static void run(const void *bytes, size_t size, const hn_bundle *b, const sample *s) {
+    hn_tensor *inputs[64] = {NULL}, *outputs[64] = {NULL};
+    hn_module *m;
+    hn_status status =
+        hn_module_load_memory(bytes, size, false, &(hn_module_options){.threads = 1, .skip_digest = true}, &m);
+    if (status) {
+        hn_status_free(status);
+        return;
+    }
+    for (uint32_t k = 0; k < b->inputs_count; k++) inputs[k] = make_input(b, s, &b->inputs[k]);
+    for (int round = 0; round < 2; round++) {
+        hn_status_free(hn_module_run(m, inputs, b->inputs_count, outputs, hn_module_output_count(m)));
+        for (uint32_t k = 0; k < 64; k++) hn_tensor_release(outputs[k]), outputs[k] = NULL;
+    }
+    for (uint32_t k = 0; k < 64; k++) hn_tensor_release(inputs[k]);
+    hn_module_release(m);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    hn_bundle b;
+    sample s = {0};
+    hn_strbuf text;
+    void *bytes = malloc(size ? size : 1); /* aligned, and of the exact size */
+    if (!bytes) return 0;
+    if (size) memcpy(bytes, data, size);
+    hn_strbuf_init(&text);
+    hn_status status = hn_bundle_open(bytes, size, false, &b);
+    if (!status && evaluate(&b, &s)) {
+        hn_bundle_describe_text(&b, &text);
+        hn_bundle_describe_json(&b, &text);
+        if (can_run(&b, &s)) run(bytes, size, &b, &s);
+    }
+    hn_status_free(status);
+    hn_strbuf_deinit(&text);
+    free(s.symbols), free(s.values), free(s.bad);
+    free(bytes);
+    return 0;
+}

@@ -1,0 +1,62 @@
+/* fuzz_pt2.c: the whole importer, and what follows it at once. An input that begins with '{' is the JSON
+ * of a program, with the table of its weights behind a line "---": it is wrapped into an archive with
+ * right checksums, so that the fuzzer need not find those. Other inputs are archives as they are. */
+#include "front/pt2/pt2.h"
+#include "base/log.h"
+#include "opt/pass.h"
+#include "unit/front/zip_writer.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
+
+static hn_status import_all(hn_pt2 *file) {
+    const hn_str *names = NULL;
+    uint32_t count = 0;
+    hn_pt2_models(file, &names, &count);
+    for (uint32_t k = 0; k < count && k < 4; k++) {
+        hn_arena arena, scratch;
+        hn_sym *sym = NULL;
+        hn_graph *graph = NULL;
+        char name[64] = {0};
+        if (names[k].len < sizeof name) memcpy(name, names[k].ptr, names[k].len);
+        hn_arena_init(&arena);
+        hn_arena_init(&scratch);
+        hn_pass_context context = {.scratch = &scratch};
+        hn_status status = hn_sym_create(&arena, &sym);
+        if (!status) status = hn_pt2_import(file, name, &arena, sym, &graph);
+        if (!status) status = hn_graph_verify(graph, HN_LEGAL_ANY);
+        if (!status) status = hn_pass_functionalize(graph, &context);
+        hn_status_free(status);
+        hn_graph_deinit(graph);
+        hn_arena_deinit(&scratch);
+        hn_arena_deinit(&arena);
+    }
+    return NULL;
+}
+
+static void wrap(zip_writer *w, const uint8_t *data, size_t size) {
+    static const uint8_t weights[256] = {1, 2, 3};
+    const uint8_t *line = memmem(data, size, "\n---\n", 5);
+    size_t len = line ? (size_t)(line - data) : size;
+    zip_writer_add(w, "m/models/model.json", data, len, false);
+    zip_writer_add(w, "m/archive_format", "pt2", 3, false);
+    zip_writer_add(w, "m/data/weights/weight_0", weights, sizeof weights, false);
+    if (line) zip_writer_add(w, "m/data/weights/model_weights_config.json", line + 5, size - len - 5, false);
+    zip_writer_end(w);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+    zip_writer w = {0};
+    hn_pt2 *file = NULL;
+    hn_log_configure("error"); /* ignored guards are no news here */
+    if (size && data[0] == '{') {
+        wrap(&w, data, size);
+        data = w.bytes;
+        size = w.len;
+    }
+    hn_status status = hn_pt2_open_memory(data, size, &file);
+    if (!status) status = import_all(file);
+    hn_status_free(status);
+    hn_pt2_close(file);
+    zip_writer_free(&w);
+    return 0;
+}

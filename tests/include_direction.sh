@@ -1,0 +1,35 @@
+#!/bin/sh
+# Checks that each folder includes only what docs/ARCHITECTURE.md allows. Prints the offenders.
+cd "$(dirname "$0")/.." || exit 2
+allowed() {
+    case "$1" in
+    base) echo "" ;;
+    sym) echo "base" ;;
+    ir) echo "base sym" ;;
+    front | opt | lower | wrapper) echo "base sym ir" ;;
+    sched) echo "base sym ir" ;;
+    codegen) echo "base sym ir sched" ;;
+    bundle) echo "base" ;;
+    runtime) echo "base bundle" ;;
+    cache) echo "base" ;;
+    toolchain) echo "base cache" ;;
+    service) echo "base cache toolchain" ;;
+    metrics) echo "base" ;;
+    driver) echo "base sym ir front opt lower sched codegen wrapper toolchain service cache bundle runtime metrics" ;;
+    esac
+}
+bad=0
+checked=0
+for dir in src/*/; do
+    folder=$(basename "$dir")
+    ok=" $folder henry $(allowed "$folder") "
+    [ "$folder" = wrapper ] && ok="$ok bundle "
+    for file in $(find "$dir" -name '*.[ch]'); do
+        checked=$((checked + 1))
+        for include in $(sed -n 's/^ *#include "\([a-z]*\)\/.*/\1/p' "$file" | sort -u); do
+            case "$ok" in *" $include "*) ;; *) echo "$file includes $include/"; bad=$((bad + 1)) ;; esac
+        done
+    done
+done
+echo "$((checked - bad)) passed, $bad failed"
+[ "$bad" = 0 ]

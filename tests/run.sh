@@ -1,0 +1,157 @@
+#!/usr/bin/env bash
+# `make test`: runs the suites below, quick ones first, a line each, and ends with the totals.
+#
+#     tests/run.sh [SUITE]...        default: all of them; `tests/run.sh list` names them
+#
+# A suite prints what went wrong and ends with "N passed, N failed", perhaps ", N skipped". Its output is kept in
+# build/test-logs/. Exit status 0 when nothing failed.
+set -u
+cd "$(dirname "$0")/.." || exit 2
+root=$PWD
+build=${BUILD:-$root/build}
+logs=$build/test-logs
+jobs=$(nproc)
+mkdir -p "$logs"
+work=$(mktemp -d "${TMPDIR:-/tmp}/henry-test-XXXXXX") || exit 2
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+
+# Nothing of the user's may change a result, and nothing of ours may reach the user's cache.
+unset HENRY_LOG HENRY_CC HENRY_THREADS HENRY_COMPILE_THREADS HENRY_WORKER
+export HENRY_CACHE_DIR=$work/cache LC_ALL=C.UTF-8
+export HENRY_TEST_BUILD=$build HENRY_TEST_WORK=$work HENRY_TEST_ROOT=$root HENRY_TEST_MODELS=${HENRY_TEST_MODELS:-$root/../shared}
+
+# --- counting ---
+
+# The sum of all lines "N passed, N failed..." on standard input, as such a line.
+sum_counts() {
+    awk '/^[0-9]+ passed, [0-9]+ failed/ {
+            passed += $1; failed += $3
+            for (k = 5; k < NF; k++) { if ($(k + 1) ~ /^unsupported/) failed += $k; if ($(k + 1) ~ /^skipped/) skipped += $k }
+        }
+        END { printf "%d passed, %d failed", passed, failed; if (skipped) printf ", %d skipped", skipped; print "" }'
+}
+
+# Runs one command line, from the root. What it says comes out under its name; one that dies without counts, or fails in
+# spite of good counts, is one failure.
+run_one() {
+    local out code
+    out=$(eval "$1" 2>&1)
+    code=$?
+    case "${out##*$'\n'}" in
+    [0-9]*" passed, "*" failed"*) ;;
+    *) out="$out"$'\n'"ended with status $code and no counts"$'\n'"0 passed, 1 failed" ;;
+    esac
+    [[ $code != 0 && "${out##*$'\n'}" == *", 0 failed"* ]] && out="$out"$'\n'"ended with status $code"$'\n'"0 passed, 1 failed"
+    [[ $out == *$'\n'* ]] && echo "--- $1"
+    printf '%s\n' "$out"
+}
+export -f run_one
+
+# Runs the command lines on standard input, as many at a time as there are CPUs.
+run_programs() { xargs -P "$jobs" -d '\n' -I{} bash -c 'run_one "$1"' _ {}; }
+
+# Replays the corpora of the fuzz targets of a build folder.
+replay_corpora() {
+    for dir in tests/fuzz/corpus/*/; do
+        name=$(basename "$dir")
+        if [ -x "$1/fuzz_$name" ]; then echo "$1/fuzz_$name $dir"; else echo "echo 0 passed, 1 failed"; echo "no target for $dir" >&2; fi
+    done | run_programs
+}
+
+unit_programs() { find "$1" -maxdepth 1 -name 'unit_*' -type f -perm -u+x | sort; }
+
+# run_graphs in as many processes as there are CPUs: BUILD COUNT [--no-fusion]
+share_graphs() {
+    local each=$((($2 + jobs - 1) / jobs))
+    for k in $(seq 0 $((jobs - 1))); do echo "$1/run_graphs $((k * each)) $each ${3:-}"; done | run_programs
+}
+
+share_cases() { for k in $(seq 0 $((jobs - 1))); do echo "$1/run_cases --part $k/$jobs ${*:2}"; done | run_programs; }
+
+# --- suites ---
+
+suite_include() { tests/include_direction.sh; }
+
+suite_build() {
+    # -k 0: one program that does not build must not keep the others from running.
+    if cmake --build "$build" --target all unit_tests test_programs fuzz_targets examples -- -k 0 2>&1; then
+        echo "1 passed, 0 failed"
+    else
+        echo "0 passed, 1 failed"
+    fi
+}
+
+suite_unit() { unit_programs "$build" | run_programs; }
+suite_ir() { tests/ir/run.sh; }
+suite_fuzz() { replay_corpora "$build"; }
+suite_cli() { tests/cli/run.sh; }
+suite_models() { tests/models/run.sh; }
+suite_abi() { tests/abi/run.sh; }
+suite_ops() { share_cases "$build"; }
+suite_ops_compiled() { share_cases "$build" --compiled; }
+
+suite_graphs() {
+    share_graphs "$build" 2000
+    share_graphs "$build" 200 --no-fusion
+}
+
+# A second build under a sanitizer. $1: preset, $2: folder; the rest: targets.
+sanitized_build() {
+    cmake --preset "$1" -S . -B "$root/$2" && cmake --build "$root/$2" --target "${@:3}" -- -k 0
+} 2>&1
+
+suite_asan() {
+    local dir=$root/build/asan
+    sanitized_build asan-ubsan build/asan unit_tests test_programs fuzz_targets henry henry-worker || { echo "0 passed, 1 failed"; return; }
+    unit_programs "$dir" | run_programs
+    replay_corpora "$dir"
+    share_graphs "$dir" 200
+    HENRY_TEST_BUILD=$dir tests/cli/run.sh
+    HENRY_TEST_BUILD=$dir tests/models/run.sh --quick
+}
+
+# The programs in which threads meet. OpenMP's own barriers are invisible to the sanitizer, so one thread a team; for the same
+# reason the contractions, whose only threads are OpenMP's, are left out: they would take minutes and show nothing.
+suite_tsan() {
+    local dir=$root/build/tsan targets
+    targets=$(cd tests/unit && ls service/test_*.c runtime/test_*.c cache/test_*.c base/test_log.c base/test_trace.c 2>/dev/null | grep -v test_ext_ | sed 's|[/.]|_|g; s|_c$||; s|^|unit_|')
+    # shellcheck disable=SC2086 # a list of words
+    sanitized_build tsan build/tsan $targets henry-worker || { echo "0 passed, 1 failed"; return; }
+    for name in $targets; do echo "env OMP_NUM_THREADS=1 TSAN_OPTIONS=halt_on_error=0:exitcode=66 $dir/$name"; done | run_programs
+}
+
+suites="include build unit ir fuzz ops models cli abi ops_compiled graphs asan tsan"
+
+# --- running them ---
+
+run_suite() {
+    local name=$1 begin=$SECONDS log=$logs/$1.log counts
+    "suite_$name" >"$log" 2>&1
+    counts=$(sum_counts <"$log")
+    if [ "$counts" = "0 passed, 0 failed" ]; then
+        echo "nothing ran" >>"$log"
+        counts="0 passed, 1 failed"
+    fi
+    printf '%-13s %s (%d s)\n' "$name" "$counts" $((SECONDS - begin))
+    echo "$counts" >>"$work/totals"
+    case "$counts" in
+    *", 0 failed"*) ;;
+    *)
+        failed_suites="$failed_suites $name"
+        grep -v '^[0-9]* passed, 0 failed' "$log" | tail -40 | sed 's/^/    /'
+        ;;
+    esac
+}
+
+[ "${1:-}" = list ] && { echo "$suites"; exit 0; }
+failed_suites=""
+for name in ${*:-$suites}; do
+    case " $suites " in
+    *" $name "*) run_suite "$name" ;;
+    *) echo "tests/run.sh: no suite is called '$name'; there are: $suites" >&2; exit 2 ;;
+    esac
+done
+[ -n "$failed_suites" ] && echo "failed suites:$failed_suites; logs in $logs"
+sum_counts <"$work/totals"
+[ -z "$failed_suites" ]

@@ -1,0 +1,19 @@
+#!/bin/sh
+# Installs the Debian packages that building and testing need, as root or through sudo. Says which; does nothing
+# when all are there.
+set -eu
+packages="gcc g++ make cmake ninja-build pkg-config libsodium-dev libxxhash-dev zlib1g-dev"
+missing=""
+for package in $packages; do
+    dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing="$missing $package"
+done
+[ -z "$missing" ] && exit 0
+echo "setup: installing$missing" >&2
+sudo=""
+if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null || { echo "setup: these packages need root or sudo:$missing" >&2; exit 1; }
+    sudo="sudo"
+fi
+$sudo apt-get update -qq >&2
+# shellcheck disable=SC2086 # a list of words
+DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends $missing >&2
