@@ -177,7 +177,7 @@ static bool is_leftover(const walk_file *file, int64_t now_s) {
 static uint64_t evict(hn_store *store, walk_list *list, uint64_t max_bytes) {
     uint64_t total = 0, removed = 0;
     int64_t now_s = time(NULL);
-    qsort(list->files, list->count, sizeof(*list->files), by_age);
+    if (list->count) qsort(list->files, list->count, sizeof(*list->files), by_age);
     for (size_t i = 0; i < list->count; i++) total += list->files[i].bytes;
     for (int pass = 0; pass < 2; pass++) {
         for (size_t i = 0; i < list->count; i++) {
