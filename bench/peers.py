@@ -5,6 +5,9 @@
 Each contestant is a process of its own that holds the model and waits for its turn; a round gives each one turn of a
 quarter of a second, the first run of which does not count. So what slows the machine down for a while slows all of them,
 and their thread pools never spin at the same time. --compile adds torch.compile, which takes a minute a model to start.
+
+Rounds in which other programs used the processors are left out (what the contestant itself did not use of the busy time
+in /proc/stat); when that leaves fewer than three, the three quietest count, and `foreign` says how quiet they were.
 One JSON object a model: for each contestant the median and the least of all runs in milliseconds, and the median over
 rounds of its time in units of Henry's.
 """
@@ -21,6 +24,8 @@ import time
 NAMES = ["gpt2_124m", "bert_base", "resnet50", "vit_b_16", "mobilenet_v3_large", "llama_8x1024"]
 TURN_MS = 250
 PAUSE_S = 0.02  # for the thread pool of the one before to fall asleep
+FOREIGN_MAX = 0.1  # of the processors' time
+ROUNDS_MIN = 3
 
 
 def files(directory, kind):
@@ -89,6 +94,16 @@ def serve(kind, directory, threads):
 # --- the other side ---
 
 
+def busy_ticks():
+    """Clock ticks that all processors together were not idle (waiting for disks counts as idle)."""
+    user, nice, system, _, _, irq, softirq, steal = map(int, pathlib.Path("/proc/stat").read_text().split("\n")[0].split()[1:9])
+    return user + nice + system + irq + softirq + steal
+
+
+def own_ticks(pid):
+    return sum(map(int, pathlib.Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[11:13]))
+
+
 class Contestant:
     def __init__(self, name, command, environment):
         self.name = name
@@ -99,7 +114,8 @@ class Contestant:
         if not line:
             raise RuntimeError(f"{name} did not start: {' '.join(map(str, command))}")
         self.ready = json.loads(line)
-        self.rounds = []
+        self.rounds = []  # times
+        self.foreign = []  # share of the processors' time that others used meanwhile
 
     def turn(self, count):
         time.sleep(PAUSE_S)
@@ -111,18 +127,21 @@ class Contestant:
         if not self.rounds:
             once = min(self.turn(2))
             self.runs = 1 + max(1, min(200, round(TURN_MS / once)))
+        begin, busy, own = time.perf_counter(), busy_ticks(), own_ticks(self.process.pid)
         self.rounds.append(self.turn(self.runs)[1:])
+        ticks = (time.perf_counter() - begin) * os.sysconf("SC_CLK_TCK") * os.cpu_count()
+        self.foreign.append((busy_ticks() - busy - own_ticks(self.process.pid) + own) / ticks)
 
-    def result(self, henry):
-        ratios = [statistics.median(own) / statistics.median(its) for own, its in zip(self.rounds, henry.rounds)]
-        runs = [t for r in self.rounds for t in r]
+    def result(self, henry, quiet):
+        ratios = [statistics.median(self.rounds[r]) / statistics.median(henry.rounds[r]) for r in quiet]
+        runs = [t for r in quiet for t in self.rounds[r]]
         return {
             **self.ready,
             "median_ms": statistics.median(runs),
             "min_ms": min(runs),
             "runs": len(runs),
             "times_henry": statistics.median(ratios),
-            "min_times_henry": min(runs) / min(t for r in henry.rounds for t in r),
+            "min_times_henry": min(runs) / min(t for r in quiet for t in henry.rounds[r]),
         }
 
     def end(self):
@@ -146,8 +165,12 @@ def compare(options, name):
     for _ in range(options.rounds):
         for player in players:
             player.play()
-    result = {"model": name, "threads": options.threads, "rounds": options.rounds}
-    result.update({p.name: p.result(players[0]) for p in players})
+    foreign = [max(p.foreign[r] for p in players) for r in range(options.rounds)]
+    by_noise = sorted(range(options.rounds), key=lambda r: foreign[r])
+    quiet = [r for r in by_noise if foreign[r] <= FOREIGN_MAX]
+    quiet = quiet if len(quiet) >= ROUNDS_MIN else by_noise[:ROUNDS_MIN]
+    result = {"model": name, "threads": options.threads, "rounds": len(quiet), "foreign": max(foreign[r] for r in quiet)}
+    result.update({p.name: p.result(players[0], quiet) for p in players})
     for player in players:
         player.end()
     return result
@@ -159,7 +182,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--models", type=pathlib.Path, required=True)
     parser.add_argument("--subject", required=True)
-    parser.add_argument("--rounds", type=int, default=12)
+    parser.add_argument("--rounds", type=int, default=20)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--compile", action="store_true")
     parser.add_argument("-o", "--output", type=pathlib.Path)
@@ -173,7 +196,7 @@ def main():
             print(f"peers: {name}: {error}", file=sys.stderr)
             continue
         line = results[-1]
-        print(f"{name}: " + ", ".join(f"{k} {v['median_ms']:.2f} ms" for k, v in line.items() if isinstance(v, dict)), file=sys.stderr, flush=True)
+        print(f"{name}: {line['rounds']} rounds, foreign {line['foreign']:.2f}: " + ", ".join(f"{k} {v['median_ms']:.2f} ms" for k, v in line.items() if isinstance(v, dict)), file=sys.stderr, flush=True)
     if options.output:
         options.output.write_text("".join(json.dumps(r) + "\n" for r in results))
     return 0 if len(results) == len(options.names or NAMES) else 1

@@ -2,7 +2,7 @@
  *
  *   gcc -O3 -std=gnu17 -D_GNU_SOURCE -DHAVE_DNNL -fopenmp -Iinclude -Isrc bench/ext/bench_conv.c bench/ext/bench_call.c \
  *       src/runtime/ext_*.c src/bundle/names.c src/base/{status,hash,str,arena}.c ... -ldnnl -lm -o bench_conv
- *   ./bench_conv [threads] [resnet50 | mobilenet | vit]
+ *   ./bench_conv [threads] [resnet50 | mobilenet | vit] [index of one layer]
  *
  * Milliseconds and GFLOP/s (of the direct sum) per layer, and the sum over the network: layers times how often they occur. */
 #include "bench.h"
@@ -136,10 +136,10 @@ int main(int argc, char **argv) {
     printf("kernels %s, %d threads\n  c    o groups size k s |   ms   GFLOP/s | onednn ms\n", hn_ext_kernels_get()->name, threads);
     for (size_t i = 0; i < sizeof layers / sizeof *layers; i++) {
         const layer *l = &layers[i];
-        if (strcmp(l->network, network) != 0) continue;
+        if (strcmp(l->network, network) != 0 || (argc > 3 && (int)i != atoi(argv[3]))) continue;
         int out = (l->in + 2 * l->padding - l->kernel) / l->stride + 1;
         double flops = 2.0 * l->c / l->groups * l->o * out * out * l->kernel * l->kernel;
-        double t = measure_ours(l, threads, 0.1);
+        double t = measure_ours(l, threads, argc > 3 ? 2 : 0.1);
         sum += t * l->count;
         printf("%4d %4d %4d %4d %2d %d | %7.3f %6.1f", l->c, l->o, l->groups, l->in, l->kernel, l->stride, t * 1e3, flops / t * 1e-9);
 #ifdef HAVE_DNNL

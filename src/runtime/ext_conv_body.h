@@ -180,14 +180,15 @@ HN_INLINE void wino_load(const int m, const float *p, wino_vec *out) {
     *out = __builtin_shufflevector(low, high, 0, 4, 1, 5, 8, 12, 9, 13);
 }
 
-HN_INLINE void wino_store(float *out, const wino_vec *v, int count) {
-    if (count == 8) {
+HN_INLINE void wino_store(const hn_ext_winograd_in *w, int64_t point, const wino_vec *v) {
+    float *out = w->out + point * w->out_point;
+    if (w->room >= 8) {
         *(vec8_unaligned *)out = *v;
         return;
     }
     float lanes[8];
     memcpy(lanes, v, sizeof lanes);
-    for (int i = 0; i < count; i++) out[i] = lanes[i];
+    for (int i = 0; i < w->count; i++) out[i < w->room ? i : i + w->out_next] = lanes[i];
 }
 
 /* First along the rows of the image, where neighbours are vectors, then along the columns. */
@@ -205,7 +206,7 @@ HN_INLINE void winograd_in_m(const hn_ext_winograd_in *w, const int m) {
         wino_vec d[6], v[6];
         _Pragma("GCC unroll 6") for (int j = 0; j < n; j++) wino_load(m, &rows[i][j], &d[j]);
         wino_in_1d(m, d, v);
-        _Pragma("GCC unroll 6") for (int j = 0; j < n; j++) wino_store(w->out + (i * n + j) * w->out_point, &v[j], w->count);
+        _Pragma("GCC unroll 6") for (int j = 0; j < n; j++) wino_store(w, i * n + j, &v[j]);
     }
 }
 

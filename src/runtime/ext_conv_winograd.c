@@ -131,13 +131,12 @@ static void transform_channel(const winograd_state *s, const float *x, int64_t c
     const int64_t cols = c->kernels->tile_cols, row = s->border.size[2];
     hn_ext_conv_copy_inside(c, &s->border, x + ch * c->x[1], plane); /* the border stays 0 */
     for (int64_t y = 0; y < s->tiles_y; y++)
-        for (int64_t t = 0; t < s->tiles_x;) {
+        for (int64_t t = 0; t < s->tiles_x; t += LANES) {
             int64_t at = y * s->tiles_x + t, lane = at % cols;
-            int64_t count = hn_ext_min(LANES, hn_ext_min(s->tiles_x - t, cols - lane));
-            c->kernels->winograd_in(&(hn_ext_winograd_in){.m = s->m, .in = plane + y * s->m * row + t * s->m, .in_row = row,
-                                                         .out = in + (at / cols * c->c + ch) * cols + lane,
-                                                         .out_point = s->panels * c->c * cols, .count = (int)count});
-            t += count;
+            c->kernels->winograd_in(&(hn_ext_winograd_in){
+                .m = s->m, .in = plane + y * s->m * row + t * s->m, .in_row = row, .out = in + (at / cols * c->c + ch) * cols + lane,
+                .out_point = s->panels * c->c * cols, .out_next = (c->c - 1) * cols, .room = (int)(cols - lane),
+                .count = (int)hn_ext_min(LANES, s->tiles_x - t)});
         }
 }
 

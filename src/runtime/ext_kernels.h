@@ -80,15 +80,16 @@ typedef struct hn_ext_plane {
 enum { HN_EXT_MAX_LANES = 16, HN_EXT_WINOGRAD_LANES = 8 };
 
 /* Winograd's F(m x m, 3 x 3), m = 2 or 4, with points n = m + 2 along each dimension.
- * Input: tiles [0, count) of a row of tiles; tile t starts at in + t * m. out[point * out_point + t], n * n points.
+ * Input: tiles [0, count) of a row of tiles; tile t starts at in + t * m. out[point * out_point + t], n * n points; tiles
+ * from `room` on lie out_next floats further, and what comes after the last tile up to `room` is unspecified.
  * HN_EXT_WINOGRAD_LANES * m + 8 floats of each of the n rows must be readable. count <= HN_EXT_WINOGRAD_LANES. */
 typedef struct hn_ext_winograd_in {
     int m;
     const float *in;
     int64_t in_row;
     float *out;
-    int64_t out_point;
-    int count;
+    int64_t out_point, out_next;
+    int count, room;
 } hn_ext_winograd_in;
 
 /* Output: points at in + point * in_point, for HN_EXT_WINOGRAD_LANES tiles side by side.
