@@ -1,0 +1,64 @@
+#!/usr/bin/env bash
+# `make bench`: measures, prints the table of figures and keeps it in bench/RESULTS.md.
+#
+#     bench/run.sh [PART]...         kernels steps startup peers; default: all of them, then the table
+#
+# The peers and the exported models need PyTorch and ONNX Runtime: HENRY_BENCH_PYTHON names a Python that has them;
+# otherwise a virtual environment is made below build/bench (gigabytes, once). HENRY_BENCH_MODELS names a folder for the
+# exported models (5 GB). HENRY_BENCH_COMPILE=0 leaves torch.compile out, which takes a minute a model to start. A part that was measured before and is
+# not asked for again keeps its figures. Nothing else should run on the machine meanwhile.
+set -eu
+cd "$(dirname "$0")/.."
+build=${BUILD:-$PWD/build}
+work=$build/bench
+models=${HENRY_BENCH_MODELS:-$work/models}
+parts=${*:-kernels steps startup peers}
+mkdir -p "$work"
+for part in $parts; do
+    case $part in kernels | steps | startup | peers) ;; *) sed -n '2,4s/^# \{0,1\}//p' "$0" >&2; exit 2 ;; esac
+done
+
+# Figures of a warm start are of this run, not of a cache that grew before it.
+HENRY_CACHE_DIR=$(mktemp -d "${TMPDIR:-/tmp}/henry-bench-XXXXXX")
+export HENRY_CACHE_DIR
+trap 'rm -rf "$HENRY_CACHE_DIR"' EXIT
+
+needs_models() { case " $parts " in *" startup "* | *" peers "*) true ;; *) false ;; esac; }
+
+find_python() {
+    python=${HENRY_BENCH_PYTHON:-$work/venv/bin/python}
+    [ -x "$python" ] && return
+    echo "bench: installing PyTorch and ONNX Runtime in $work/venv" >&2
+    python3 -m venv "$work/venv" || { echo "bench: needs Debian's package python3-venv" >&2; exit 1; }
+    "$python" -m pip install --quiet -r bench/requirements.txt
+}
+
+bench_kernels() {
+    "$build/bench_kernels" --threads 1 >"$work/kernels.jsonl.new"
+    "$build/bench_kernels" --threads 2 >>"$work/kernels.jsonl.new"
+    mv "$work/kernels.jsonl.new" "$work/kernels.jsonl"
+}
+
+bench_steps() { "$build/bench_steps" >"$work/steps.json"; }
+
+bench_startup() {
+    "$python" bench/startup.py --henry "$build/henry" --phases "$build/bench_phases" --models "$models" -o "$work/startup.json"
+}
+
+bench_peers() {
+    local compile=(--compile)
+    [ "${HENRY_BENCH_COMPILE:-1}" = 0 ] && compile=()
+    "$python" -c 'from importlib.metadata import version as v; print("PyTorch", v("torch") + ", ONNX Runtime", v("onnxruntime"))' >"$work/versions.txt"
+    "$python" bench/peers.py --models "$models" --subject "$build/bench_subject" "${compile[@]}" -o "$work/peers.jsonl"
+}
+
+cmake --build "$build" --target bench_programs henry-worker henry >"$work/build.log" 2>&1 || { cat "$work/build.log" >&2; exit 1; }
+if needs_models; then
+    find_python
+    "$python" bench/make_models.py "$models"
+fi
+for part in $parts; do
+    echo "bench: $part" >&2
+    "bench_$part"
+done
+python3 bench/table.py "$work" -o bench/RESULTS.md

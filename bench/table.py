@@ -1,0 +1,187 @@
+"""Turns what the parts of run.sh measured into the table of figures:
+
+    table.py DIRECTORY -o RESULTS.md
+
+DIRECTORY holds kernels.jsonl, steps.json, startup.json and peers.jsonl, as far as those parts have run. Prints the figures
+that were asked for, each beside what was measured; RESULTS.md gets these and the tables behind them.
+"""
+
+import argparse
+import json
+import math
+import os
+import pathlib
+import platform
+import re
+import subprocess
+import sys
+import time
+
+PEERS = {"onnx": "ONNX Runtime", "compile": "torch.compile", "eager": "PyTorch eager"}
+IN_CACHE = ["softmax", "layer_norm", "silu(a*b+c)", "sum of rows", "sum of columns"]
+MEMORY_BOUND_BYTES = 32 << 20
+PHASE_ROWS = [("import", "import_ms"), ("opt", "opt_ms"), ("lower", "lower_ms"), ("sched", "sched_ms"), ("codegen", "codegen_ms"),
+              ("to source", "to_source_ms"), ("bundle", "bundle_ms"), ("total", "total_ms")]
+
+
+def load(directory, name):
+    path = directory / name
+    if not path.exists():
+        return None
+    text = path.read_text()
+    return [json.loads(line) for line in text.splitlines()] if path.suffix == ".jsonl" else json.loads(text)
+
+
+def geometric_mean(values):
+    return math.exp(sum(map(math.log, values)) / len(values))
+
+
+def markdown(head, rows):
+    lines = [head, ["---"] + ["---:"] * (len(head) - 1), *rows]
+    return "\n".join("| " + " | ".join(map(str, line)) + " |" for line in lines) + "\n"
+
+
+# --- the figures that were asked for: rows (what, asked, measured, reached) ---
+
+
+def kernel_figures(kernels):
+    one = [k for k in kernels if k["threads"] == 1]
+    for name in IN_CACHE:
+        case = next(k for k in one if k["case"] == name and k["rows"] * k["cols"] * 4 <= 1 << 20)
+        ratio = case["times_hand"]
+        yield f"{name}, {case['rows']} x {case['cols']}, in cache, times the hand-written kernel", "1.10", f"{ratio:.2f}", ratio <= 1.10
+    for case in kernels:
+        if case["bytes"] >= MEMORY_BOUND_BYTES:
+            part = case["of_copy"]
+            what = f"{case['case']}, {case['bytes'] >> 20} MiB moved, {case['threads']} threads, part of a copy's bandwidth"
+            yield what.replace("1 threads", "1 thread"), "0.85", f"{part:.2f}", part >= 0.85
+
+
+def step_figures(steps):
+    yield f"a step of a module of {steps['steps']} tiny kernels, above the kernel", "100 ns", f"{steps['above_ns']:.1f} ns", steps["above_ns"] <= 100
+
+
+def startup_figures(startup):
+    limits = [("phases", "mobilenet_v3", 15), ("phases", "stack_10000", 300)]
+    for _, name, limit in limits:
+        value = startup["phases"][name]["to_source_ms"]["median"]
+        nodes = startup["phases"][name]["nodes_imported"]
+        yield f"import to kernel source, {name} ({nodes} nodes)", f"{limit} ms", f"{value:.1f} ms", value <= limit
+    stack = {name: p for name, p in startup["phases"].items() if name.startswith("stack_")}
+    per_node = [1e3 * p["to_source_ms"]["median"] / p["nodes_imported"] for p in stack.values()]
+    spread = max(per_node) / min(per_node)
+    yield "the same for stacks of 1,250 to 10,000 nodes, most over least time a node", "linear", f"{spread:.2f}", spread <= 1.5
+    for name, cold, warm in (("gpt2_tiny", 500, 20), ("gpt2_124m", 1000, 250)):
+        for kind, limit in (("cold", cold), ("warm", warm)):
+            value = startup["start_up"][name][kind]["wall_ms"]["median"]
+            yield f"`henry run` {name}, {'empty' if kind == 'cold' else 'full'} cache, whole process", f"{limit} ms", f"{value:.0f} ms", value <= limit
+    big = startup["start_up"]["gpt2_124m"]["warm"]
+    metrics, live = big["metrics"], startup["live_bytes"]["gpt2_124m"]
+    weights = metrics["weights_mapped_bytes"] + metrics["weights_copied_bytes"] + metrics["weights_packed_bytes"]
+    bound = weights + 1.1 * live
+    peak = big["peak_bytes"]["median"]
+    yield "peak memory of GPT-2 124M (weights mapped and packed, 1.1 times the live activations)", f"{bound / 1e6:.0f} MB", f"{peak / 1e6:.0f} MB", peak <= bound
+    for name in startup["start_up"]:
+        kernels = startup["start_up"][name]["cold"]["kernels"]
+        compiled, unique = kernels["compiled"], kernels["unique"]
+        yield f"kernels compiled = kernels that differ, {name} ({kernels['generated']} generated)", unique, compiled, compiled == unique
+
+
+def peer_figures(peers):
+    for peer in ("onnx", "compile"):
+        ratios = [(p["model"], p[peer]["times_henry"]) for p in peers if peer in p]
+        for model, ratio in ratios:
+            yield f"{model}: {PEERS[peer]}'s time in units of Henry's", "> 1", f"{ratio:.2f}", ratio > 1
+        if peer == "onnx" and ratios:
+            mean = geometric_mean([r for _, r in ratios])
+            yield f"geometric mean of these {len(ratios)} over ONNX Runtime", "1.15", f"{mean:.2f}", mean >= 1.15
+
+
+def figures(results):
+    for name, function in (("startup", startup_figures), ("kernels", kernel_figures), ("steps", step_figures), ("peers", peer_figures)):
+        if results[name]:
+            yield from ((what, asked, got, "yes" if reached else "**no**") for what, asked, got, reached in function(results[name]))
+
+
+# --- the tables behind them ---
+
+
+def peers_table(peers):
+    kinds = [k for k in PEERS if any(k in p for p in peers)]
+    rows = []
+    for p in peers:
+        row = [p["model"], f"{p['henry']['median_ms']:.2f}"]
+        for kind in kinds:
+            row += [f"{p[kind]['median_ms']:.2f}", f"{p[kind]['times_henry']:.2f}"] if kind in p else ["", ""]
+        rows.append(row + [p["rounds"], f"{p['foreign']:.2f}"])
+    head = ["model, fp32, milliseconds a run", "Henry"] + [w for k in kinds for w in (PEERS[k], "ratio")] + ["rounds", "foreign load"]
+    return markdown(head, rows)
+
+
+def kernels_table(kernels):
+    rows = [[k["case"], f"{k['rows']} x {k['cols']}", k["threads"], f"{k['henry_us'][0]:.1f}", f"{min(k['hand_us'][0], k['hand_streaming_us'][0]):.1f}",
+             f"{min(k['copy_us'][0], k['copy_streaming_us'][0]):.1f}", f"{k['times_hand']:.2f}", f"{k['of_copy']:.2f}"] for k in kernels]
+    return markdown(["generated kernel, microseconds", "size", "threads", "Henry", "by hand", "copy", "times hand", "of copy"], rows)
+
+
+def phases_table(phases):
+    names = list(phases)
+    rows = [[label] + [f"{phases[n][key]['median']:.1f}" for n in names] for label, key in PHASE_ROWS]
+    rows.append(["kernels / unique"] + [f"{phases[n]['kernels']} / {phases[n]['unique']}" for n in names])
+    return markdown(["milliseconds"] + [f"{n} ({phases[n]['nodes_imported']} nodes)" for n in names], rows)
+
+
+def startup_table(start_up):
+    rows = []
+    for name, kinds in start_up.items():
+        for kind, r in kinds.items():
+            wall, cpu, peak = r["wall_ms"], r["cpu_ms"], r["peak_bytes"]
+            rows.append([f"{name}, {kind}", f"{wall['median']:.1f}", f"{wall['min']:.1f}", f"{cpu['median']:.1f}", f"{peak['median'] / 1e6:.0f}", wall["runs"]])
+    return markdown(["`henry run`, whole process", "median ms", "least ms", "processor ms", "peak MB", "runs"], rows)
+
+
+# --- the page ---
+
+
+def machine():
+    info = pathlib.Path("/proc/cpuinfo").read_text()
+    model = re.search(r"^model name\s*: (.*)$", info, re.M)
+    flags = re.search(r"^flags\s*: (.*)$", info, re.M)
+    features = [f for f in ("avx2", "avx512f", "avx512_bf16", "amx_bf16") if flags and f in flags[1].split()]
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 2**30
+    compiler = subprocess.run(["cc", "--version"], capture_output=True, text=True, check=False).stdout.split("\n")[0]
+    return f"{model[1] if model else platform.machine()} ({', '.join(features)}), {os.cpu_count()} processors, {memory:.0f} GiB, {platform.release()}, {compiler}"
+
+
+def page(results, versions):
+    yield "# Results\n"
+    yield f"Made by `make bench` on {time.strftime('%Y-%m-%d', time.gmtime())}; each part alone: `bench/run.sh kernels`, `steps`, `startup`, `peers`. Medians; ratios are taken"
+    yield "in one run, contestants in turns (bench/README.md says how each is measured).\n"
+    yield f"Machine: {machine()}."
+    yield f"Peers: {versions}.\n" if versions else ""
+    yield "## Figures asked for\n"
+    yield markdown(["what", "asked", "measured", "reached"], figures(results))
+    if results["peers"]:
+        yield f"## Models, {results['peers'][0]['threads']} threads\n\n" + peers_table(results["peers"])
+    if results["startup"]:
+        yield "## Start-up\n\n" + startup_table(results["startup"]["start_up"])
+        yield "## Phases of a compilation, one thread\n\n" + phases_table(results["startup"]["phases"])
+    if results["kernels"]:
+        yield "## Generated kernels\n\n" + kernels_table(results["kernels"])
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("directory", type=pathlib.Path)
+    parser.add_argument("-o", "--output", type=pathlib.Path, required=True)
+    options = parser.parse_args()
+    files = {"kernels": "kernels.jsonl", "steps": "steps.json", "startup": "startup.json", "peers": "peers.jsonl"}
+    results = {name: load(options.directory, file) for name, file in files.items()}
+    versions = options.directory / "versions.txt"
+    options.output.write_text("\n".join(page(results, versions.read_text().strip() if versions.exists() else "")))
+    for what, asked, got, reached in figures(results):
+        print(f"{what:96} {asked!s:>8} {got!s:>10}  {reached.strip('*')}")
+
+
+if __name__ == "__main__":
+    sys.exit(main())
