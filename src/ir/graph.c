@@ -327,9 +327,10 @@ void hn_graph_compact(hn_graph *graph) {
 typedef struct sorter {
     hn_graph *g;
     hn_arena *arena;
+    hn_node first; /* nodes in front of it stay where they are */
     hn_node_info *sorted;
     uint32_t sorted_count;
-    uint8_t *state; /* per node: 0 new, 1 on the stack, 2 placed */
+    uint8_t *state; /* per node from `first` on: 0 new, 1 on the stack, 2 placed */
     struct {
         hn_node *items;
         uint32_t count, cap;
@@ -340,8 +341,8 @@ typedef struct sorter {
 static hn_status push_producer(sorter *s, hn_value v) {
     if (v >= s->g->values.count) return HN_ERROR(HN_INTERNAL, "a node uses a value that does not exist");
     hn_node producer = s->g->values.items[v].producer;
-    if (!producer || s->state[producer] == 2 || s->g->nodes.items[producer].dead) return NULL;
-    if (s->state[producer] == 1) return HN_ERROR(HN_INTERNAL, "the graph has a cycle");
+    if (producer < s->first || s->state[producer - s->first] == 2 || s->g->nodes.items[producer].dead) return NULL;
+    if (s->state[producer - s->first] == 1) return HN_ERROR(HN_INTERNAL, "the graph has a cycle");
     HN_PUSH(s->arena, &s->stack, producer);
     return NULL;
 }
@@ -351,45 +352,82 @@ static void visit_producer(void *user, hn_value v) {
     if (!s->failed) s->failed = push_producer(s, v);
 }
 
+/* The stack hands out the last one first; operands shall come in their order. */
+static void reverse_above(sorter *s, uint32_t bottom) {
+    for (uint32_t lo = bottom, hi = s->stack.count; lo + 1 < hi; lo++) {
+        hn_node last = s->stack.items[--hi];
+        s->stack.items[hi] = s->stack.items[lo];
+        s->stack.items[lo] = last;
+    }
+}
+
 static hn_status sort_from(sorter *s, hn_node root) {
     HN_PUSH(s->arena, &s->stack, root);
     while (s->stack.count) {
         hn_node n = s->stack.items[s->stack.count - 1];
         const hn_node_info *node = &s->g->nodes.items[n];
-        if (s->state[n] == 0) {
-            s->state[n] = 1;
+        uint8_t *state = &s->state[n - s->first];
+        if (*state == 0) {
+            uint32_t bottom = s->stack.count;
+            *state = 1;
             hn_node_each_value(node, visit_producer, s);
             HN_TRY(s->failed);
+            reverse_above(s, bottom);
             continue;
         }
         s->stack.count--;
-        if (s->state[n] == 1) s->sorted[s->sorted_count++] = *node;
-        s->state[n] = 2;
+        if (*state == 1) s->sorted[s->sorted_count++] = *node;
+        *state = 2;
     }
     return NULL;
 }
 
-static hn_status sort_nodes(sorter *s) {
+static hn_status sorter_init(sorter *s, hn_graph *g, hn_arena *arena, hn_node first) {
+    *s = (sorter){.g = g, .arena = arena, .first = first};
+    HN_NEW(arena, s->sorted, g->nodes.count - first + 1);
+    HN_NEW(arena, s->state, g->nodes.count - first + 1);
+    return NULL;
+}
+
+/* Puts the sorted nodes in the place of all from `first` on. */
+static void sorter_commit(sorter *s) {
     hn_graph *g = s->g;
-    HN_NEW(s->arena, s->sorted, g->nodes.count);
-    HN_NEW(s->arena, s->state, g->nodes.count);
-    for (uint32_t n = 1; n < g->nodes.count; n++)
-        if (!g->nodes.items[n].dead && s->state[n] != 2) HN_TRY(sort_from(s, n));
-    for (uint32_t n = 1; n < g->nodes.count; n++)
-        if (g->nodes.items[n].dead) clear_producer(g, n);
+    for (uint32_t n = s->first; n < g->nodes.count; n++)
+        if (g->nodes.items[n].dead || s->state[n - s->first] != 2) clear_producer(g, n);
     for (uint32_t n = 0; n < s->sorted_count; n++) {
-        g->nodes.items[n + 1] = s->sorted[n];
-        set_producer(g, &s->sorted[n], n + 1);
+        g->nodes.items[s->first + n] = s->sorted[n];
+        set_producer(g, &s->sorted[n], s->first + n);
     }
-    g->nodes.count = s->sorted_count + 1;
+    g->nodes.count = s->first + s->sorted_count;
+}
+
+static hn_status sort_nodes(hn_graph *g, hn_arena *arena) {
+    sorter s;
+    HN_TRY(sorter_init(&s, g, arena, 1));
+    for (uint32_t n = 1; n < g->nodes.count; n++)
+        if (!g->nodes.items[n].dead && s.state[n - 1] != 2) HN_TRY(sort_from(&s, n));
+    sorter_commit(&s);
     return NULL;
 }
 
 hn_status hn_graph_sort(hn_graph *graph) {
     hn_arena scratch;
     hn_arena_init(&scratch);
-    sorter s = {.g = graph, .arena = &scratch};
-    hn_status status = sort_nodes(&s);
+    hn_status status = sort_nodes(graph, &scratch);
     hn_arena_deinit(&scratch);
     return status;
+}
+
+hn_status hn_graph_sort_tail(hn_graph *graph, hn_node first, const hn_value *roots, uint32_t root_count, hn_arena *scratch) {
+    if (first + 1 >= graph->nodes.count) return NULL;
+    sorter s;
+    HN_TRY(sorter_init(&s, graph, scratch, first));
+    for (uint32_t n = first; n < graph->nodes.count; n++)
+        if (!hn_op_is_pure(graph->nodes.items[n].op) && s.state[n - first] != 2) HN_TRY(sort_from(&s, n));
+    for (uint32_t k = 0; k < root_count; k++) {
+        hn_node producer = roots[k] ? graph->values.items[roots[k]].producer : 0;
+        if (producer >= first && s.state[producer - first] != 2) HN_TRY(sort_from(&s, producer));
+    }
+    sorter_commit(&s);
+    return NULL;
 }

@@ -198,6 +198,10 @@ void hn_graph_compact(hn_graph *graph);
 /* Like compact, and moves nodes behind the producers of their operands, otherwise keeping the order: for passes that
  * append replacements at the end. Errors: internal for a cycle. */
 hn_status hn_graph_sort(hn_graph *graph) HN_MUST_USE;
+/* The nodes from `first` on in an order that depends on what they compute and not on when they were made: nodes with
+ * effects as they stand, then `roots` (0: none), each behind what it needs. Pure nodes that neither needs are dropped. */
+hn_status hn_graph_sort_tail(hn_graph *graph, hn_node first, const hn_value *roots, uint32_t root_count,
+                             hn_arena *scratch) HN_MUST_USE;
 
 /* The argument that a parameter's default stands for (lists get their full length). NONE for "None".
  * Errors: internal when the row's text is none of the forms that schemas have. */

@@ -153,7 +153,7 @@ hn_str hn_lex_expr_text(hn_lex *lex) {
         if (*c == '(') depth++;
         if (*c == ')' && depth-- == 0) break;
         if (*c == ',' && depth) continue;
-        if (strchr(",[]{}\"=!<#\n", *c)) break;
+        if (strchr(",;[]{}\"=!<#\n", *c)) break;
     }
     while (c > lex->p && (c[-1] == ' ' || c[-1] == '\t' || c[-1] == '\r')) c--;
     return (hn_str){lex->p, (size_t)(c - lex->p)};

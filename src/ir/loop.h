@@ -113,7 +113,8 @@ typedef enum hn_item_kind {
     HN_ITEM_ASSERT,
     HN_ITEM_BRANCH_THEN,
     HN_ITEM_BRANCH_ELSE,
-    HN_ITEM_BRANCH_END
+    HN_ITEM_BRANCH_END,
+    HN_ITEM_DEFINE /* `symbol` is the one element of `cond` from here on */
 } hn_item_kind;
 
 typedef struct hn_item_info {
@@ -121,7 +122,8 @@ typedef struct hn_item_info {
     uint32_t origin; /* hn_graph.origins */
     hn_loop *loop;
     hn_extern *ext;
-    hn_buf cond;     /* of ASSERT and BRANCH_THEN: a bool buffer of one element */
+    hn_buf cond;     /* of ASSERT and BRANCH_THEN: a bool buffer of one element; of DEFINE: a whole number */
+    hn_expr symbol;  /* of DEFINE: a DATA symbol */
     hn_str message;
 } hn_item_info;
 
@@ -147,7 +149,7 @@ hn_status hn_program_add_buffer(hn_program *p, hn_buffer buffer, hn_buf *out) HN
 hn_status hn_program_add_loop(hn_program *p, const hn_loop *loop, uint32_t origin, hn_item *out) HN_MUST_USE;
 hn_status hn_program_add_extern(hn_program *p, const hn_extern *ext, uint32_t origin, hn_item *out) HN_MUST_USE;
 
-hn_status hn_program_add_item(hn_program *p, hn_item_info item) HN_MUST_USE; /* ASSERT and the BRANCH kinds */
+hn_status hn_program_add_item(hn_program *p, hn_item_info item) HN_MUST_USE; /* ASSERT, DEFINE and the BRANCH kinds */
 
 /* Appends `sop`, or returns an equal one that is there already. 0 without memory. */
 hn_sid hn_body_add(hn_arena *arena, hn_body *body, const hn_sop *sop);
@@ -157,6 +159,12 @@ void hn_contiguous_strides(hn_sym *sym, const hn_expr *sizes, uint32_t rank, hn_
 
 /* Checks ids, order, symbols in scope and dtypes of every body; that each TEMP and OUTPUT is written before it is read. */
 hn_status hn_program_verify(const hn_program *p) HN_MUST_USE;
+/* The text form: docs/ir.md. Parsing what was printed gives the same text. */
 void hn_program_print(const hn_program *p, hn_strbuf *out);
+/* Whether a text is one of loop IR, by its first word. */
+bool hn_program_is_text(hn_str text);
+/* Verified as well. The program's graph is empty but for the origins; buffers hold no graph values.
+ * Errors: invalid-argument, with line and column. Owns: everything lives in `arena`. */
+hn_status hn_program_parse(hn_arena *arena, hn_sym *sym, hn_str text, hn_program **out) HN_MUST_USE;
 
 #endif

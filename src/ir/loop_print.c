@@ -1,9 +1,29 @@
-/* loop_print.c: the text of loop IR and of bodies, for --dump-after and messages. Grammar: docs/ir.md. */
+/* loop_print.c: the text of loop IR and of bodies: --dump-after, `henry opt`, messages. It parses back, loop_parse.c.
+ * Grammar: docs/ir.md. */
+#include "ir/facts.h"
 #include "ir/loop.h"
+#include "ir/loop_text.h"
+#include "ir/text.h"
 
 #include <inttypes.h>
 
-static void put_expr(const hn_program *p, hn_expr e, hn_strbuf *out) { hn_sym_print(p->sym, e, out); }
+static void put_expr(const hn_program *p, hn_expr e, hn_strbuf *out) { hn_text_print_expr(p->sym, e, out); }
+
+static void put_exprs(const hn_program *p, const hn_expr *list, uint32_t count, hn_strbuf *out) {
+    hn_strbuf_putc(out, '[');
+    for (uint32_t k = 0; k < count; k++) {
+        hn_strbuf_puts(out, k ? ", " : "");
+        put_expr(p, list[k], out);
+    }
+    hn_strbuf_putc(out, ']');
+}
+
+const char *const hn_loop_kind_names[] = {"pointwise", "reduce", "scan", "scatter"};
+const char *const hn_store_mode_names[] = {"=", "+=", "*=", "min=", "max="};
+const char *const hn_buffer_kind_names[] = {"input", "temp", "output"};
+const char *const hn_extern_kind_names[] = {"extern", "matmul", "conv", "attention", "sort", "topk", "nonzero"};
+_Static_assert(sizeof hn_extern_kind_names / sizeof(char *) == HN_EXTERN_KIND_COUNT, "a kind has no name");
+const char *const hn_random_names[] = {"uniform", "normal", "bits"};
 
 static void put_access(const hn_program *p, hn_buf buffer, hn_expr index, hn_strbuf *out) {
     hn_strbuf_printf(out, "b%u[", buffer);
@@ -26,29 +46,40 @@ static void put_sop(const hn_program *p, hn_sid s, const hn_sop *op, hn_strbuf *
     case HN_SOP_CAST: hn_strbuf_printf(out, "cast(%%%u)", op->args[0]); break;
     case HN_SOP_CONST:
         if (hn_dtype_is_float(op->dtype))
-            hn_strbuf_printf(out, "const %.17g", op->imm.f);
+            hn_strbuf_puts(out, "const "), hn_text_print_float(op->imm.f, out);
         else
             hn_strbuf_printf(out, "const %" PRId64, op->imm.i);
         break;
     case HN_SOP_LOAD: put_access(p, op->buffer, op->index, out); break;
     case HN_SOP_INDEX:
-        hn_strbuf_puts(out, "index ");
+        hn_strbuf_puts(out, "index(");
         put_expr(p, op->index, out);
+        hn_strbuf_putc(out, ')');
         break;
     case HN_SOP_INDIRECT:
         put_expr(p, op->index, out);
-        hn_strbuf_printf(out, " := check(%%%u, %s < ", op->args[0], op->imm.i & 1 ? "wrap" : "0 <=");
+        hn_strbuf_printf(out, op->imm.i & 1 ? " := check(wrap %%%u < " : " := check(%%%u < ", op->args[0]);
         put_expr(p, hn_sym_symbol_extent(p->sym, op->index), out);
         hn_strbuf_putc(out, ')');
         break;
     case HN_SOP_RANDOM:
-        hn_strbuf_printf(out, "random(%%%u, ", op->args[0]);
+        hn_strbuf_printf(out, "random %s(%%%u, ", hn_random_names[(uint32_t)op->op < HN_RANDOM_KIND_COUNT ? (uint32_t)op->op : 0], op->args[0]);
         put_expr(p, op->index, out);
         hn_strbuf_printf(out, ", stream %" PRId64 ")", op->imm.i);
         break;
     case HN_SOP_RESULT: hn_strbuf_printf(out, "result %" PRId64, op->imm.i); break;
     }
     hn_strbuf_printf(out, " : %s\n", hn_dtype_facts(op->dtype)->name);
+}
+
+static void put_origin(const hn_program *p, uint32_t origin, hn_strbuf *out) {
+    if (!origin || origin >= p->graph->origins.count) return;
+    const hn_origin *at = &p->graph->origins.items[origin];
+    if (!at->node.len && !at->source.len) return;
+    hn_strbuf_puts(out, " at ");
+    hn_text_print_string(at->node, out);
+    hn_strbuf_putc(out, ' ');
+    hn_text_print_string(at->source, out);
 }
 
 static void put_vars(const hn_program *p, const hn_expr *vars, uint32_t count, hn_strbuf *out) {
@@ -60,70 +91,155 @@ static void put_vars(const hn_program *p, const hn_expr *vars, uint32_t count, h
     }
 }
 
-static void put_loop(const hn_program *p, const hn_loop *loop, hn_strbuf *out) {
-    static const char *const kinds[] = {"pointwise", "reduce", "scan", "scatter"};
-    static const char *const modes[] = {"=", "+=", "*=", "min=", "max="};
-    hn_strbuf_printf(out, "  %s", kinds[loop->kind]);
+static void put_loop(const hn_program *p, const hn_loop *loop, uint32_t origin, hn_strbuf *out) {
+    hn_strbuf_printf(out, "  %s", hn_loop_kind_names[loop->kind]);
     if (loop->kind == HN_LOOP_REDUCE || loop->kind == HN_LOOP_SCAN) hn_strbuf_printf(out, " %s", hn_op_facts(loop->reduce_op)->name);
     hn_strbuf_puts(out, " (");
     put_vars(p, loop->vars, loop->rank, out);
     hn_strbuf_puts(out, "; ");
     put_vars(p, loop->vars + loop->rank, loop->red_rank, out);
-    hn_strbuf_puts(out, ") {\n");
+    hn_strbuf_putc(out, ')');
+    put_origin(p, origin, out);
+    hn_strbuf_puts(out, " {\n");
     for (hn_sid s = 1; s < loop->body.count; s++) put_sop(p, s, &loop->body.items[s], out);
     hn_strbuf_puts(out, "    ");
     put_access(p, loop->store.buffer, loop->store.index, out);
-    hn_strbuf_printf(out, " %s %%%u\n", modes[loop->store.mode], loop->store.value);
+    hn_strbuf_printf(out, " %s %%%u\n", hn_store_mode_names[loop->store.mode], loop->store.value);
     if (loop->indices.buffer) {
         hn_strbuf_puts(out, "    ");
         put_access(p, loop->indices.buffer, loop->indices.index, out);
-        hn_strbuf_puts(out, " = position\n");
+        hn_strbuf_printf(out, " = position %%%u\n", loop->indices.value);
     }
     hn_strbuf_puts(out, "  }\n");
 }
 
 static void put_extern(const hn_program *p, const hn_extern *ext, hn_strbuf *out) {
-    static const char *const kinds[HN_EXTERN_KIND_COUNT] = {"none", "matmul", "conv", "attention", "sort", "topk"};
-    hn_strbuf_printf(out, "  %s(", kinds[ext->kind]);
+    hn_strbuf_printf(out, "  %s(", hn_extern_kind_names[ext->kind]);
     for (uint32_t k = 0; k < ext->operand_count; k++) {
         hn_strbuf_puts(out, k ? ", " : "");
-        if (ext->operands[k].buffer)
+        if (ext->operands[k].buffer) {
+            hn_strbuf_puts(out, ext->operands[k].written ? "out " : "");
             put_access(p, ext->operands[k].buffer, ext->operands[k].offset_elems, out);
-        else
+        } else {
             hn_strbuf_puts(out, "none");
+        }
     }
-    hn_strbuf_puts(out, ") params [");
-    for (uint32_t k = 0; k < ext->param_count; k++) {
-        hn_strbuf_puts(out, k ? ", " : "");
-        put_expr(p, ext->params[k], out);
-    }
-    hn_strbuf_puts(out, "]\n");
+    hn_strbuf_puts(out, ") params ");
+    put_exprs(p, ext->params, ext->param_count, out);
+}
+
+/* Strides that follow from the sizes are left out. */
+static bool is_contiguous(const hn_program *p, const hn_expr *sizes, const hn_expr *strides, uint32_t rank) {
+    hn_expr expected[HN_MAX_RANK];
+    hn_contiguous_strides(p->sym, sizes, rank, expected);
+    for (uint32_t d = 0; d < rank; d++)
+        if (strides[d] != expected[d]) return false;
+    return true;
+}
+
+static void put_layout(const hn_program *p, const hn_expr *sizes, const hn_expr *strides, uint32_t rank, hn_strbuf *out) {
+    put_exprs(p, sizes, rank, out);
+    if (!strides || is_contiguous(p, sizes, strides, rank)) return;
+    hn_strbuf_puts(out, " strides ");
+    put_exprs(p, strides, rank, out);
 }
 
 static void put_buffer(const hn_program *p, hn_buf b, hn_strbuf *out) {
-    static const char *const kinds[] = {"input", "temp", "output"};
     const hn_buffer *buffer = &p->buffers.items[b];
-    hn_strbuf_printf(out, "  b%u : %s %s[", b, kinds[buffer->kind], hn_dtype_facts(buffer->dtype)->name);
-    for (uint32_t d = 0; d < buffer->rank; d++) {
-        hn_strbuf_puts(out, d ? ", " : "");
-        put_expr(p, buffer->sizes[d], out);
+    hn_strbuf_printf(out, "  b%u : %s ", b, hn_buffer_kind_names[buffer->kind]);
+    if (buffer->kind == HN_BUFFER_INPUT) hn_strbuf_printf(out, "%u ", buffer->input);
+    hn_strbuf_puts(out, hn_dtype_facts(buffer->dtype)->name);
+    put_layout(p, buffer->sizes, buffer->strides, buffer->rank, out);
+    if (buffer->kind != HN_BUFFER_INPUT) {
+        hn_strbuf_puts(out, " extent ");
+        put_expr(p, buffer->extent, out);
     }
-    hn_strbuf_puts(out, "]\n");
+    hn_strbuf_putc(out, '\n');
+}
+
+static void put_item(const hn_program *p, const hn_item_info *item, hn_strbuf *out) {
+    switch (item->kind) {
+    case HN_ITEM_LOOP: put_loop(p, item->loop, item->origin, out); return;
+    case HN_ITEM_EXTERN: put_extern(p, item->ext, out); break;
+    case HN_ITEM_ASSERT:
+        hn_strbuf_printf(out, "  assert b%u ", item->cond);
+        hn_text_print_string(item->message, out);
+        break;
+    case HN_ITEM_BRANCH_THEN: hn_strbuf_printf(out, "  then b%u", item->cond); break;
+    case HN_ITEM_BRANCH_ELSE: hn_strbuf_puts(out, "  else"); break;
+    case HN_ITEM_BRANCH_END: hn_strbuf_puts(out, "  end"); break;
+    case HN_ITEM_DEFINE:
+        hn_strbuf_puts(out, "  define ");
+        put_expr(p, item->symbol, out);
+        hn_strbuf_printf(out, " = b%u", item->cond);
+        break;
+    }
+    put_origin(p, item->origin, out);
+    hn_strbuf_putc(out, '\n');
+}
+
+static void put_result(const hn_program *p, const hn_result *result, hn_strbuf *out) {
+    hn_strbuf_printf(out, "  result %u = ", result->output);
+    put_access(p, result->buffer, result->offset, out);
+    hn_strbuf_putc(out, ' ');
+    put_layout(p, result->sizes, result->strides, result->rank, out);
+    hn_strbuf_putc(out, '\n');
+}
+
+/* --- symbols --- */
+
+static hn_status collect_loop(hn_text_facts *facts, const hn_loop *loop) {
+    HN_TRY(hn_text_facts_collect_list(facts, loop->vars, loop->rank + loop->red_rank));
+    for (hn_sid s = 1; s < loop->body.count; s++) HN_TRY(hn_text_facts_collect(facts, loop->body.items[s].index));
+    HN_TRY(hn_text_facts_collect(facts, loop->store.index));
+    return hn_text_facts_collect(facts, loop->indices.index);
+}
+
+static hn_status collect_extern(hn_text_facts *facts, const hn_extern *ext) {
+    for (uint32_t k = 0; k < ext->operand_count; k++) HN_TRY(hn_text_facts_collect(facts, ext->operands[k].offset_elems));
+    return hn_text_facts_collect_list(facts, ext->params, ext->param_count);
+}
+
+static hn_status collect(const hn_program *p, hn_text_facts *facts) {
+    for (hn_buf b = 1; b < p->buffers.count; b++) {
+        const hn_buffer *buffer = &p->buffers.items[b];
+        HN_TRY(hn_text_facts_collect_list(facts, buffer->sizes, buffer->rank));
+        HN_TRY(hn_text_facts_collect_list(facts, buffer->strides, buffer->rank));
+        if (buffer->kind != HN_BUFFER_INPUT) HN_TRY(hn_text_facts_collect(facts, buffer->extent));
+    }
+    for (hn_item i = 1; i < p->items.count; i++) {
+        const hn_item_info *item = &p->items.items[i];
+        if (item->kind == HN_ITEM_LOOP) HN_TRY(collect_loop(facts, item->loop));
+        if (item->kind == HN_ITEM_EXTERN) HN_TRY(collect_extern(facts, item->ext));
+        if (item->kind == HN_ITEM_DEFINE) HN_TRY(hn_text_facts_collect(facts, item->symbol));
+    }
+    for (uint32_t k = 0; k < p->results.count; k++) {
+        const hn_result *result = &p->results.items[k];
+        HN_TRY(hn_text_facts_collect(facts, result->offset));
+        HN_TRY(hn_text_facts_collect_list(facts, result->sizes, result->rank));
+        HN_TRY(hn_text_facts_collect_list(facts, result->strides, result->rank));
+    }
+    return NULL;
+}
+
+static hn_status print(const hn_program *p, hn_arena *scratch, hn_strbuf *out) {
+    hn_text_facts facts;
+    hn_text_facts_init(&facts, p->sym, scratch);
+    HN_TRY(collect(p, &facts));
+    hn_strbuf_puts(out, "program {\n");
+    HN_TRY(hn_text_facts_print(&facts, p->graph, 1, out));
+    for (hn_buf b = 1; b < p->buffers.count; b++) put_buffer(p, b, out);
+    for (hn_item i = 1; i < p->items.count; i++) put_item(p, &p->items.items[i], out);
+    for (uint32_t k = 0; k < p->results.count; k++) put_result(p, &p->results.items[k], out);
+    hn_strbuf_puts(out, "}\n");
+    return NULL;
 }
 
 void hn_program_print(const hn_program *p, hn_strbuf *out) {
-    static const char *const others[] = {[HN_ITEM_ASSERT] = "assert", [HN_ITEM_BRANCH_THEN] = "then", [HN_ITEM_BRANCH_ELSE] = "else",
-                                         [HN_ITEM_BRANCH_END] = "end"};
-    hn_strbuf_puts(out, "program {\n");
-    for (hn_buf b = 1; b < p->buffers.count; b++) put_buffer(p, b, out);
-    for (hn_item i = 1; i < p->items.count; i++) {
-        const hn_item_info *item = &p->items.items[i];
-        if (item->kind == HN_ITEM_LOOP)
-            put_loop(p, item->loop, out);
-        else if (item->kind == HN_ITEM_EXTERN)
-            put_extern(p, item->ext, out);
-        else
-            hn_strbuf_printf(out, item->cond ? "  %s b%u\n" : "  %s\n", others[item->kind], item->cond);
-    }
-    hn_strbuf_puts(out, "}\n");
+    hn_arena scratch;
+    hn_arena_init(&scratch);
+    hn_status status = print(p, &scratch, out);
+    if (status) out->failed = true; /* only memory can fail here, and the buffer reports that */
+    hn_status_free(status);
+    hn_arena_deinit(&scratch);
 }

@@ -1,58 +1,161 @@
-/* loop_verify.c: what must hold of loop IR: ids known, arguments before uses, dtypes that fit, buffers
- * written before they are read. */
-#include "ir/loop.h"
+/* loop_verify.c: what must hold of loop IR: ids known, arguments before uses, dtypes that fit, symbols in scope, buffers
+ * written before they are read, conditionals that nest. */
+#include "ir/loop_text.h"
 
 #include <stdlib.h>
-
-typedef struct checker {
-    const hn_program *p;
-    uint8_t *written; /* per buffer */
-} checker;
 
 static hn_status bad(hn_item item, const char *what, uint32_t id) {
     return HN_ERROR(HN_INTERNAL, "loop IR item %u: %s %u", item, what, id);
 }
 
-static hn_status check_sop(const checker *c, hn_item item, const hn_body *body, hn_sid s) {
-    const hn_sop *op = &body->items[s];
-    for (uint32_t a = 0; a < 3; a++)
-        if (op->args[a] >= s) return bad(item, "an argument does not come before op", s);
-    if (op->dtype == HN_DTYPE_NONE || op->dtype >= HN_DTYPE_COUNT) return bad(item, "no dtype at op", s);
-    if (op->kind == HN_SOP_LOAD) {
-        if (!op->buffer || op->buffer >= c->p->buffers.count) return bad(item, "unknown buffer at op", s);
-        if (c->p->buffers.items[op->buffer].dtype != op->dtype) return bad(item, "load of another dtype at op", s);
-        if (!c->written[op->buffer]) return bad(item, "read before it is written: buffer", op->buffer);
-    }
-    if ((op->kind == HN_SOP_LOAD || op->kind == HN_SOP_INDEX || op->kind == HN_SOP_RANDOM) && !op->index)
-        return bad(item, "no index at op", s);
-    if (op->kind == HN_SOP_ELEM && !hn_op_is_elementwise(op->op)) return bad(item, "not an element-wise op at", s);
-    if (op->kind == HN_SOP_INDIRECT && body->items[op->args[0]].dtype != HN_DTYPE_I64) return bad(item, "an index that is no i64 at op", s);
+hn_status hn_loop_checker_init(hn_loop_checker *c, const hn_program *p) {
+    *c = (hn_loop_checker){.p = p, .written = calloc(p->buffers.count + 1, 1)};
+    if (!c->written) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory while verifying loop IR");
+    for (hn_buf b = 1; b < p->buffers.count; b++) c->written[b] = p->buffers.items[b].kind == HN_BUFFER_INPUT;
     return NULL;
 }
 
-static hn_status check_store(checker *c, hn_item item, const hn_body *body, const hn_loop_store *store, bool any_dtype) {
-    if (!store->buffer || store->buffer >= c->p->buffers.count) return bad(item, "store to unknown buffer", store->buffer);
-    if (!store->value || store->value >= body->count) return bad(item, "store of unknown op", store->value);
-    const hn_buffer *buffer = &c->p->buffers.items[store->buffer];
+void hn_loop_checker_deinit(hn_loop_checker *c) { free(c->written); }
+
+static const hn_buffer *buffer_of(const hn_loop_checker *c, hn_buf b) {
+    return b && b < c->p->buffers.count ? &c->p->buffers.items[b] : NULL;
+}
+
+/* --- symbols --- */
+
+static bool is_var(const hn_loop *loop, hn_expr symbol, uint32_t count) {
+    for (uint32_t k = 0; k < count; k++)
+        if (loop->vars[k] == symbol) return true;
+    return false;
+}
+
+static bool is_bound(const hn_loop *loop, hn_expr symbol, hn_sid before) {
+    for (hn_sid s = 1; s < before; s++)
+        if (loop->body.items[s].kind == HN_SOP_INDIRECT && loop->body.items[s].index == symbol) return true;
+    return false;
+}
+
+/* Whether loop variables in `e` are among the first `vars` of the loop, and indirect symbols bound in front of op `before`. */
+static bool in_scope(const hn_loop_checker *c, const hn_loop *loop, hn_expr e, uint32_t vars, hn_sid before) {
+    enum { MOST = 64 };
+    hn_expr symbols[MOST];
+    uint32_t count = hn_sym_symbols(c->p->sym, e, symbols, MOST);
+    if (count > MOST) return false; /* a rank, an indirect index for each, and sizes: far fewer */
+    for (uint32_t k = 0; k < count; k++) {
+        hn_symbol_kind kind = hn_sym_symbol_kind(c->p->sym, symbols[k]);
+        if (kind == HN_SYMBOL_INDEX && !is_var(loop, symbols[k], vars)) return false;
+        if (kind == HN_SYMBOL_INDIRECT && !is_bound(loop, symbols[k], before)) return false;
+    }
+    return true;
+}
+
+/* --- ops --- */
+
+static uint32_t elem_arity(hn_op op) {
+    switch (hn_op_facts(op)->op_class) {
+    case HN_OPC_UNARY:
+    case HN_OPC_PREDICATE: return 1;
+    case HN_OPC_BINARY:
+    case HN_OPC_COMPARE: return 2;
+    case HN_OPC_SELECT: return 3;
+    default: return 0; /* not element-wise, or a cast, which is an op kind of its own */
+    }
+}
+
+static hn_status check_args(hn_item item, const hn_sop *op, hn_sid s) {
+    static const uint32_t arity[] = {[HN_SOP_CAST] = 1, [HN_SOP_INDIRECT] = 1, [HN_SOP_RANDOM] = 1, [HN_SOP_RESULT] = 0};
+    uint32_t want = op->kind == HN_SOP_ELEM ? elem_arity(op->op) : arity[op->kind];
+    if (op->kind == HN_SOP_ELEM && !want) return bad(item, "not an element-wise op at", s);
+    for (uint32_t a = 0; a < 3; a++) {
+        if (op->args[a] >= s) return bad(item, "an argument does not come before op", s);
+        if ((a < want) != (op->args[a] != 0)) return bad(item, "wrong number of arguments at op", s);
+    }
+    return NULL;
+}
+
+static hn_status check_elem_dtypes(hn_item item, const hn_body *body, const hn_sop *op, hn_sid s) {
+    hn_op_class class = hn_op_facts(op->op)->op_class;
+    bool truth = class == HN_OPC_COMPARE || class == HN_OPC_PREDICATE, select = class == HN_OPC_SELECT;
+    hn_dtype first = body->items[op->args[select]].dtype;
+    if (select && body->items[op->args[0]].dtype != HN_DTYPE_BOOL) return bad(item, "a condition that is no bool at op", s);
+    for (uint32_t a = select; a < 3 && op->args[a]; a++)
+        if (body->items[op->args[a]].dtype != first) return bad(item, "arguments of different dtypes at op", s);
+    if (op->dtype != (truth ? HN_DTYPE_BOOL : first)) return bad(item, "a result of another dtype than the arguments at op", s);
+    return NULL;
+}
+
+static hn_status check_load(const hn_loop_checker *c, hn_item item, const hn_sop *op, hn_sid s) {
+    const hn_buffer *buffer = buffer_of(c, op->buffer);
+    if (!buffer) return bad(item, "unknown buffer at op", s);
+    if (buffer->dtype != op->dtype) return bad(item, "load of another dtype at op", s);
+    return c->written[op->buffer] ? NULL : bad(item, "read before it is written: buffer", op->buffer);
+}
+
+static hn_status check_indirect(const hn_loop_checker *c, hn_item item, const hn_body *body, const hn_sop *op, hn_sid s) {
+    if (body->items[op->args[0]].dtype != HN_DTYPE_I64 || op->dtype != HN_DTYPE_I64) return bad(item, "an index that is no i64 at op", s);
+    return hn_sym_symbol_kind(c->p->sym, op->index) == HN_SYMBOL_INDIRECT ? NULL : bad(item, "no indirect symbol at op", s);
+}
+
+hn_status hn_loop_check_sop(const hn_loop_checker *c, hn_item item, const hn_loop *loop, hn_sid s) {
+    const hn_body *body = &loop->body;
+    const hn_sop *op = &body->items[s];
+    if (op->kind >= HN_SOP_RESULT) return bad(item, "an op of kernels only at", s);
+    if (op->dtype == HN_DTYPE_NONE || op->dtype >= HN_DTYPE_COUNT) return bad(item, "no dtype at op", s);
+    HN_TRY(check_args(item, op, s));
+    if (op->kind == HN_SOP_ELEM) return check_elem_dtypes(item, body, op, s);
+    if (op->kind == HN_SOP_LOAD) HN_TRY(check_load(c, item, op, s));
+    if (op->kind == HN_SOP_INDIRECT) return check_indirect(c, item, body, op, s);
+    if (op->kind == HN_SOP_RANDOM && body->items[op->args[0]].dtype != HN_DTYPE_I64) return bad(item, "a seed that is no i64 at op", s);
+    if (op->kind != HN_SOP_LOAD && op->kind != HN_SOP_INDEX && op->kind != HN_SOP_RANDOM) return NULL;
+    if (!op->index) return bad(item, "no index at op", s);
+    return in_scope(c, loop, op->index, loop->rank + loop->red_rank, s) ? NULL : bad(item, "a symbol that is not in scope at op", s);
+}
+
+/* --- items --- */
+
+static hn_status check_store(hn_loop_checker *c, hn_item item, const hn_loop *loop, const hn_loop_store *store, bool any_dtype) {
+    const hn_buffer *buffer = buffer_of(c, store->buffer);
+    uint32_t vars = loop->kind == HN_LOOP_REDUCE ? loop->rank : loop->rank + loop->red_rank;
+    if (!buffer) return bad(item, "store to unknown buffer", store->buffer);
+    if (!store->value || store->value >= loop->body.count) return bad(item, "store of unknown op", store->value);
     if (buffer->kind == HN_BUFFER_INPUT) return bad(item, "store to input buffer", store->buffer);
-    if (!any_dtype && buffer->dtype != body->items[store->value].dtype) return bad(item, "store of another dtype to buffer", store->buffer);
+    if (!any_dtype && buffer->dtype != loop->body.items[store->value].dtype) return bad(item, "store of another dtype to buffer", store->buffer);
+    if (!store->index || !in_scope(c, loop, store->index, vars, loop->body.count))
+        return bad(item, "no index, or a symbol that is not in scope, in the store to buffer", store->buffer);
     c->written[store->buffer] = 1;
     return NULL;
 }
 
-static hn_status check_loop(checker *c, hn_item item, const hn_loop *loop) {
-    if (loop->rank + loop->red_rank > HN_MAX_RANK) return bad(item, "too many dimensions:", loop->rank + loop->red_rank);
-    for (hn_sid s = 1; s < loop->body.count; s++) HN_TRY(check_sop(c, item, &loop->body, s));
-    bool position = loop->reduce_op == HN_OP_ARGMAX || loop->reduce_op == HN_OP_ARGMIN;
-    HN_TRY(check_store(c, item, &loop->body, &loop->store, loop->kind == HN_LOOP_REDUCE && position));
-    return loop->indices.buffer ? check_store(c, item, &loop->body, &loop->indices, true) : NULL;
+static hn_status check_vars(const hn_loop_checker *c, hn_item item, const hn_loop *loop) {
+    uint32_t count = loop->rank + loop->red_rank;
+    for (uint32_t k = 0; k < count; k++) {
+        if (hn_sym_symbol_kind(c->p->sym, loop->vars[k]) != HN_SYMBOL_INDEX) return bad(item, "no loop variable at dimension", k);
+        for (uint32_t j = 0; j < k; j++)
+            if (hn_sym_index_ordinal(c->p->sym, loop->vars[j]) == hn_sym_index_ordinal(c->p->sym, loop->vars[k]))
+                return bad(item, "two variables of one name at dimension", k);
+    }
+    return NULL;
 }
 
-static hn_status check_extern(checker *c, hn_item item, const hn_extern *ext) {
+static hn_status check_loop(hn_loop_checker *c, hn_item item, const hn_loop *loop) {
+    static const hn_op_class combines[] = {[HN_LOOP_REDUCE] = HN_OPC_REDUCE, [HN_LOOP_SCAN] = HN_OPC_SCAN, [HN_LOOP_SCATTER] = 0};
+    if (loop->rank + loop->red_rank > HN_MAX_RANK) return bad(item, "too many dimensions:", loop->rank + loop->red_rank);
+    HN_TRY(check_vars(c, item, loop));
+    if (loop->kind == HN_LOOP_SCAN && loop->red_rank > 1) return bad(item, "a scan of several dimensions:", loop->red_rank);
+    if ((loop->kind == HN_LOOP_REDUCE || loop->kind == HN_LOOP_SCAN) && hn_op_facts(loop->reduce_op)->op_class != combines[loop->kind])
+        return bad(item, "op that does not combine:", loop->reduce_op);
+    bool position = loop->reduce_op == HN_OP_ARGMAX || loop->reduce_op == HN_OP_ARGMIN;
+    bool pairs = loop->kind == HN_LOOP_SCAN && (loop->reduce_op == HN_OP_CUMMAX || loop->reduce_op == HN_OP_CUMMIN);
+    if (loop->indices.buffer && !pairs) return bad(item, "positions of a loop that has none, to buffer", loop->indices.buffer);
+    HN_TRY(check_store(c, item, loop, &loop->store, loop->kind == HN_LOOP_REDUCE && position));
+    return loop->indices.buffer ? check_store(c, item, loop, &loop->indices, true) : NULL;
+}
+
+static hn_status check_extern(hn_loop_checker *c, hn_item item, const hn_extern *ext) {
     for (uint32_t k = 0; k < ext->operand_count; k++) {
         hn_buf b = ext->operands[k].buffer;
         if (b >= c->p->buffers.count) return bad(item, "unknown operand", k);
-        if (ext->operands[k].written)
+        if (b && ext->operands[k].written)
             c->written[b] = 1;
         else if (b && !c->written[b])
             return bad(item, "operand read before it is written:", k);
@@ -60,22 +163,53 @@ static hn_status check_extern(checker *c, hn_item item, const hn_extern *ext) {
     return NULL;
 }
 
+/* Conditionals: `then` opens, one `else`, `end` closes. */
+static hn_status check_bracket(hn_loop_checker *c, hn_item item, hn_item_kind kind) {
+    uint64_t bit = c->depth ? 1ull << (c->depth - 1) : 0;
+    if (kind == HN_ITEM_BRANCH_THEN) {
+        if (c->depth == 64) return bad(item, "conditionals are nested too deep:", c->depth);
+        c->else_seen &= ~(1ull << c->depth++);
+        return NULL;
+    }
+    if (!bit) return bad(item, "'else' or 'end' without 'then' at item", item);
+    if (kind == HN_ITEM_BRANCH_END) c->depth--;
+    else if (c->else_seen & bit) return bad(item, "a second 'else' at item", item);
+    else c->else_seen |= bit;
+    return NULL;
+}
+
+hn_status hn_loop_check_item(hn_loop_checker *c, hn_item i) {
+    const hn_item_info *item = &c->p->items.items[i];
+    if (item->kind == HN_ITEM_LOOP) return check_loop(c, i, item->loop);
+    if (item->kind == HN_ITEM_EXTERN) return check_extern(c, i, item->ext);
+    bool bracket = item->kind == HN_ITEM_BRANCH_ELSE || item->kind == HN_ITEM_BRANCH_END;
+    if (!bracket) {
+        if (!buffer_of(c, item->cond)) return bad(i, "unknown buffer", item->cond);
+        if (!c->written[item->cond]) return bad(i, "condition read before it is written: buffer", item->cond);
+    }
+    if (item->kind == HN_ITEM_DEFINE && !item->symbol) return bad(i, "a definition without a symbol at", i);
+    return bracket || item->kind == HN_ITEM_BRANCH_THEN ? check_bracket(c, i, item->kind) : NULL;
+}
+
+hn_status hn_loop_check_end(const hn_loop_checker *c) {
+    if (c->depth) return HN_ERROR(HN_INTERNAL, "loop IR: a conditional has no end");
+    for (uint32_t k = 0; k < c->p->results.count; k++) {
+        hn_buf b = c->p->results.items[k].buffer;
+        if (!buffer_of(c, b) || !c->written[b]) return HN_ERROR(HN_INTERNAL, "loop IR: result %u is never written", k);
+    }
+    return NULL;
+}
+
 hn_status hn_program_verify(const hn_program *p) {
-    checker c = {.p = p, .written = calloc(p->buffers.count + 1, 1)};
-    if (!c.written) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory while verifying loop IR");
-    for (hn_buf b = 1; b < p->buffers.count; b++) c.written[b] = p->buffers.items[b].kind == HN_BUFFER_INPUT;
-    hn_status status = NULL;
+    hn_loop_checker c;
+    hn_status status = hn_loop_checker_init(&c, p);
     for (hn_item i = 1; i < p->items.count && !status; i++) {
         const hn_item_info *item = &p->items.items[i];
-        if (item->kind == HN_ITEM_LOOP)
-            status = check_loop(&c, i, item->loop);
-        else if (item->kind == HN_ITEM_EXTERN)
-            status = check_extern(&c, i, item->ext);
-        else if (item->cond && !c.written[item->cond])
-            status = bad(i, "condition read before it is written: buffer", item->cond);
+        for (hn_sid s = 1; item->kind == HN_ITEM_LOOP && s < item->loop->body.count && !status; s++)
+            status = hn_loop_check_sop(&c, i, item->loop, s);
+        if (!status) status = hn_loop_check_item(&c, i);
     }
-    for (uint32_t k = 0; k < p->results.count && !status; k++)
-        if (!c.written[p->results.items[k].buffer]) status = HN_ERROR(HN_INTERNAL, "loop IR: result %u is never written", k);
-    free(c.written);
+    if (!status) status = hn_loop_check_end(&c);
+    hn_loop_checker_deinit(&c);
     return status;
 }

@@ -2,26 +2,15 @@
  * in docs/ir.md. */
 #include "ir/build.h"
 #include "ir/check.h"
-#include "ir/lex.h"
+#include "ir/facts.h"
 #include "ir/text.h"
-
-/* What `symbol` statements say, held back until the guards on bare symbols are recorded: those guards may be where a
- * range comes from, and once the range is known they would look proved and be lost. */
-typedef struct symbol_facts {
-    hn_expr symbol;
-    int64_t lo, hi, divisor;
-} symbol_facts;
-typedef struct facts_list {
-    symbol_facts *items;
-    uint32_t count, cap;
-} facts_list;
 
 typedef struct parser {
     hn_lex lex;
     hn_arena *arena;
     hn_sym *sym;
     uint32_t depth;
-    facts_list facts;
+    hn_text_facts_reader facts;
     hn_graph *g; /* the one being read */
     hn_strmap labels;
 } parser;
@@ -352,109 +341,6 @@ static hn_status read_node(parser *ps) {
 
 /* --- other statements --- */
 
-static hn_status read_bound(parser *ps, int64_t *out) {
-    const char *before = hn_lex_here(&ps->lex);
-    bool negative = hn_lex_accept(&ps->lex, '-');
-    if (hn_lex_accept_word(&ps->lex, "inf")) {
-        *out = negative ? HN_SYM_MIN : HN_SYM_MAX;
-        return NULL;
-    }
-    ps->lex.p = before;
-    return hn_lex_i64(&ps->lex, out);
-}
-
-static hn_status apply_facts(parser *ps) {
-    for (uint32_t i = 0; i < ps->facts.count; i++) {
-        const symbol_facts *facts = &ps->facts.items[i];
-        hn_sym_assume_range(ps->sym, facts->symbol, facts->lo, facts->hi);
-        if (facts->divisor > 1) hn_sym_assume_divisor(ps->sym, facts->symbol, facts->divisor);
-    }
-    ps->facts.count = 0;
-    return hn_lex_blame(&ps->lex, ps->lex.p, hn_sym_status(ps->sym));
-}
-
-static hn_status read_symbol_facts(parser *ps, symbol_facts *out) {
-    HN_TRY(hn_lex_expect_word(&ps->lex, "in"));
-    HN_TRY(hn_lex_expect(&ps->lex, '['));
-    HN_TRY(read_bound(ps, &out->lo));
-    HN_TRY(hn_lex_expect(&ps->lex, ','));
-    HN_TRY(read_bound(ps, &out->hi));
-    HN_TRY(hn_lex_expect(&ps->lex, ']'));
-    if (out->lo > out->hi) return hn_lex_fail(&ps->lex, ps->lex.p, "the range is empty");
-    if (hn_lex_accept_word(&ps->lex, "divisor")) HN_TRY(hn_lex_i64(&ps->lex, &out->divisor));
-    return out->divisor >= 0 ? NULL : hn_lex_fail(&ps->lex, ps->lex.p, "a divisor is positive");
-}
-
-static bool is_symbol_name(hn_str name) {
-    static const char *const words[] = {"none", "true", "false", "inf", "nan", "graph", "dtype", NULL};
-    for (const char *const *word = words; *word; word++)
-        if (hn_str_eq(name, hn_str_of(*word))) return false;
-    return hn_text_is_name(name);
-}
-
-/* symbol size s0 in [2, 64] divisor 8 hint 16 */
-static hn_status read_symbol(parser *ps) {
-    hn_str name;
-    int64_t hint;
-    symbol_facts facts = {0};
-    bool data = hn_lex_accept_word(&ps->lex, "data");
-    if (!data) HN_TRY(hn_lex_expect_word(&ps->lex, "size"));
-    HN_TRY(hn_lex_word(&ps->lex, "expected the name of a symbol", &name));
-    if (!is_symbol_name(name)) return hn_lex_fail(&ps->lex, name.ptr, "not a fit name for a symbol");
-    facts.symbol = hn_sym_symbol(ps->sym, name, data ? HN_SYMBOL_DATA : HN_SYMBOL_SIZE, HN_SYM_MIN, HN_SYM_MAX);
-    HN_TRY(hn_lex_blame(&ps->lex, name.ptr, hn_sym_status(ps->sym)));
-    if (hn_sym_kind(ps->sym, facts.symbol) != HN_EXPR_SYMBOL) return hn_lex_fail(&ps->lex, name.ptr, "not a fit name for a symbol");
-    HN_TRY(read_symbol_facts(ps, &facts));
-    HN_PUSH(ps->arena, &ps->facts, facts);
-    if (!hn_lex_accept_word(&ps->lex, "hint")) return NULL;
-    HN_TRY(hn_lex_i64(&ps->lex, &hint));
-    hn_sym_set_hint(ps->sym, facts.symbol, hint);
-    return NULL;
-}
-
-static bool accept_relation(parser *ps, hn_relation *out) {
-    static const struct {
-        char text[3];
-        hn_relation relation;
-    } signs[] = {{"==", HN_REL_EQ}, {"!=", HN_REL_NE}, {"<=", HN_REL_LE}, {"<", HN_REL_LT}};
-    (void)hn_lex_here(&ps->lex);
-    for (int i = 0; i < 4; i++) {
-        size_t len = strlen(signs[i].text);
-        if ((size_t)(ps->lex.end - ps->lex.p) < len || memcmp(ps->lex.p, signs[i].text, len) != 0) continue;
-        ps->lex.p += len;
-        *out = signs[i].relation;
-        return true;
-    }
-    return false;
-}
-
-/* One side of a guard. Anything but a bare symbol or number must see all facts. */
-static hn_status read_guard_side(parser *ps, hn_expr *out) {
-    hn_str text = hn_lex_expr_text(&ps->lex);
-    bool bare = text.len > 0;
-    for (size_t i = 0; i < text.len; i++) bare &= hn_text_is_label_char(text.ptr[i]) || (i == 0 && text.ptr[i] == '-');
-    if (!bare) HN_TRY(apply_facts(ps));
-    return read_expr(ps, out);
-}
-
-/* guard s0 <= 64 "reason" */
-static hn_status read_guard(parser *ps) {
-    hn_expr lhs, rhs;
-    hn_relation relation;
-    hn_str reason;
-    HN_TRY(read_guard_side(ps, &lhs));
-    if (!accept_relation(ps, &relation)) return hn_lex_fail(&ps->lex, ps->lex.p, "expected a relation");
-    HN_TRY(read_guard_side(ps, &rhs));
-    HN_TRY(hn_lex_string(&ps->lex, &reason));
-    const char *text = hn_arena_strndup(ps->arena, reason.ptr, reason.len);
-    if (!text) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for a guard");
-    /* Symbols learn from guards on them alone, and a range must not become empty. */
-    bool bare = hn_sym_kind(ps->sym, lhs) == HN_EXPR_SYMBOL || hn_sym_kind(ps->sym, rhs) == HN_EXPR_SYMBOL;
-    if (bare && hn_size_refuted(ps->g, relation, lhs, rhs)) return hn_lex_fail(&ps->lex, ps->lex.p, "the guard never holds");
-    hn_guard_add(ps->g, relation, lhs, rhs, text);
-    return hn_lex_blame(&ps->lex, ps->lex.p, hn_sym_status(ps->sym));
-}
-
 /* storage 1 : 2560 bytes record "data/weights/weight_0" offset 64 hex 00ff */
 static hn_status read_storage(parser *ps) {
     hn_storage storage = {.file_record = HN_STR("")};
@@ -542,9 +428,10 @@ static hn_status read_output(parser *ps) {
 }
 
 static hn_status read_statement(parser *ps) {
-    if (hn_lex_accept_word(&ps->lex, "symbol")) return read_symbol(ps);
-    if (hn_lex_accept_word(&ps->lex, "guard")) return read_guard(ps);
-    HN_TRY(apply_facts(ps));
+    bool facts;
+    HN_TRY(hn_text_facts_read(&ps->facts, &facts));
+    if (facts) return NULL;
+    HN_TRY(hn_text_facts_apply(&ps->facts));
     if (hn_lex_accept_word(&ps->lex, "storage")) return read_storage(ps);
     if (hn_lex_accept_word(&ps->lex, "input")) return read_input(ps);
     if (hn_lex_accept_word(&ps->lex, "output")) return read_output(ps);
@@ -567,6 +454,7 @@ static hn_status read_graph_name(parser *ps) {
 /* graph @name { statement... } */
 static hn_status parse_graph(parser *ps, hn_graph **out) {
     HN_TRY(hn_graph_create(ps->arena, ps->sym, &ps->g));
+    ps->facts = (hn_text_facts_reader){.lex = &ps->lex, .g = ps->g};
     hn_strmap_init(&ps->labels, ps->arena);
     HN_TRY(hn_lex_expect_word(&ps->lex, "graph"));
     HN_TRY(read_graph_name(ps));
@@ -575,7 +463,7 @@ static hn_status parse_graph(parser *ps, hn_graph **out) {
         if (!hn_lex_peek(&ps->lex)) return hn_lex_fail(&ps->lex, ps->lex.p, "expected '}'");
         HN_TRY(read_statement(ps));
     }
-    HN_TRY(apply_facts(ps));
+    HN_TRY(hn_text_facts_apply(&ps->facts));
     *out = ps->g;
     return NULL;
 }

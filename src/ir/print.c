@@ -1,6 +1,7 @@
 /* print.c: the text form of graphs. Grammar: docs/ir.md. The same graph prints the same text always: values are numbered
  * in the order of their definitions, and a value whose name is a fit and not yet taken goes by that name. */
 #include "ir/check.h"
+#include "ir/facts.h"
 #include "ir/text.h"
 
 typedef struct printer {
@@ -248,51 +249,27 @@ static void put_output(printer *p, const hn_output *output) {
 
 /* --- symbols and guards, of the outermost graph --- */
 
-typedef struct collector {
-    hn_sym *sym;
-    hn_map seen_exprs, symbols; /* expr -> 1, in order of appearance */
-    hn_arena *scratch;
-} collector;
+static hn_status collect_graph(hn_text_facts *c, const hn_graph *g);
 
-static hn_status collect_graph(collector *c, const hn_graph *g);
-
-static hn_status collect_expr(collector *c, hn_expr e) {
-    hn_expr few[16], *list = few;
-    if (!e || hn_map_get(&c->seen_exprs, e)) return NULL;
-    HN_TRY(hn_map_put(&c->seen_exprs, e, 1));
-    uint32_t count = hn_sym_symbols(c->sym, e, few, 16);
-    if (count > 16) {
-        HN_TRY(hn_arena_array(c->scratch, count, sizeof *list, &list));
-        hn_sym_symbols(c->sym, e, list, count);
-    }
-    for (uint32_t i = 0; i < count; i++) HN_TRY(hn_map_put(&c->symbols, list[i], 1));
-    return NULL;
-}
-
-static hn_status collect_list(collector *c, const hn_expr *list, uint32_t count) {
-    for (uint32_t i = 0; list && i < count; i++) HN_TRY(collect_expr(c, list[i]));
-    return NULL;
-}
-
-static hn_status collect_arg(collector *c, const hn_arg *arg) {
+static hn_status collect_arg(hn_text_facts *c, const hn_arg *arg) {
     switch (arg->kind) {
-    case HN_ARG_INT: return collect_expr(c, arg->as.expr);
-    case HN_ARG_INTS: return collect_list(c, arg->as.exprs, arg->count);
+    case HN_ARG_INT: return hn_text_facts_collect(c, arg->as.expr);
+    case HN_ARG_INTS: return hn_text_facts_collect_list(c, arg->as.exprs, arg->count);
     case HN_ARG_GRAPH: return collect_graph(c, arg->as.graph);
     default: return NULL;
     }
 }
 
-static hn_status collect_value(collector *c, const hn_graph *g, hn_value v) {
+static hn_status collect_value(hn_text_facts *c, const hn_graph *g, hn_value v) {
     if (!v || v >= g->values.count) return NULL;
     const hn_value_info *info = &g->values.items[v];
-    HN_TRY(collect_expr(c, info->expr));
-    HN_TRY(collect_list(c, info->sizes, info->rank));
-    return collect_list(c, info->strides, info->rank);
+    HN_TRY(hn_text_facts_collect(c, info->expr));
+    HN_TRY(hn_text_facts_collect_list(c, info->sizes, info->rank));
+    return hn_text_facts_collect_list(c, info->strides, info->rank);
 }
 
 /* Only what is printed counts, so that the text of a parsed text names the same symbols. */
-static hn_status collect_graph(collector *c, const hn_graph *g) {
+static hn_status collect_graph(hn_text_facts *c, const hn_graph *g) {
     for (uint32_t i = 0; i < g->inputs.count; i++) {
         HN_TRY(collect_value(c, g, g->inputs.items[i].value));
         HN_TRY(collect_arg(c, &g->inputs.items[i].scalar));
@@ -306,89 +283,11 @@ static hn_status collect_graph(collector *c, const hn_graph *g) {
     return NULL;
 }
 
-static void put_bound(printer *p, int64_t bound) {
-    if (bound == HN_SYM_MIN || bound == HN_SYM_MAX)
-        put(p, bound == HN_SYM_MIN ? "-inf" : "inf");
-    else
-        hn_strbuf_i64(p->out, bound);
-}
-
-static void put_symbol(printer *p, hn_expr symbol) {
-    hn_sym *sym = p->g->sym;
-    int64_t lo, hi, divisor = hn_sym_divisor(sym, symbol);
-    hn_sym_range(sym, symbol, &lo, &hi);
-    begin_line(p);
-    put(p, hn_sym_symbol_kind(sym, symbol) == HN_SYMBOL_DATA ? "symbol data " : "symbol size ");
-    put_expr(p, symbol);
-    put(p, " in [");
-    put_bound(p, lo);
-    put(p, ", ");
-    put_bound(p, hi);
-    put(p, "]");
-    if (divisor > 1) hn_strbuf_printf(p->out, " divisor %lld", (long long)divisor);
-    int64_t hint = hn_sym_hint(sym, symbol, INT64_MIN); /* a fallback would come back within the range */
-    if (hint == hn_sym_hint(sym, symbol, INT64_MAX)) hn_strbuf_printf(p->out, " hint %lld", (long long)hint);
-    put(p, "\n");
-}
-
-static void put_guard(printer *p, const hn_guard *guard) {
-    static const char *const signs[] = {[HN_REL_EQ] = " == ", [HN_REL_NE] = " != ", [HN_REL_LT] = " < ", [HN_REL_LE] = " <= "};
-    begin_line(p);
-    put(p, "guard ");
-    put_expr(p, guard->lhs);
-    put(p, signs[guard->relation]);
-    put_expr(p, guard->rhs);
-    put(p, " ");
-    hn_text_print_string(hn_str_of(guard->reason), p->out);
-    put(p, "\n");
-}
-
-static bool is_bare(const hn_guard *guard, const hn_sym *sym) {
-    hn_expr_kind lhs = hn_sym_kind(sym, guard->lhs), rhs = hn_sym_kind(sym, guard->rhs);
-    return (lhs == HN_EXPR_SYMBOL || lhs == HN_EXPR_CONST) && (rhs == HN_EXPR_SYMBOL || rhs == HN_EXPR_CONST);
-}
-
-/* Insertion sort by name, as expressions sort: a program has few symbols. */
-static hn_status sorted_symbols(const collector *c, hn_expr **out) {
-    hn_expr *list = NULL;
-    HN_TRY(hn_arena_array(c->scratch, c->symbols.count, sizeof *list, &list));
-    for (uint32_t i = 0; i < c->symbols.count; i++) {
-        hn_expr symbol = (hn_expr)c->symbols.entries[i].key;
-        hn_str name = hn_sym_symbol_name(c->sym, symbol);
-        uint32_t at = i;
-        for (; at; at--) {
-            hn_str before = hn_sym_symbol_name(c->sym, list[at - 1]);
-            if (before.len < name.len || (before.len == name.len && memcmp(before.ptr, name.ptr, name.len) < 0)) break;
-            list[at] = list[at - 1];
-        }
-        list[at] = symbol;
-    }
-    *out = list;
-    return NULL;
-}
-
 static hn_status put_facts(printer *p) {
-    collector c = {.sym = p->g->sym, .scratch = p->scratch};
-    uint32_t count;
-    const hn_guard *guards = hn_sym_guards(p->g->sym, &count);
-    hn_map_init(&c.seen_exprs, p->scratch);
-    hn_map_init(&c.symbols, p->scratch);
-    HN_TRY(collect_graph(&c, p->g));
-    for (uint32_t i = 0; i < count; i++) {
-        HN_TRY(collect_expr(&c, guards[i].lhs));
-        HN_TRY(collect_expr(&c, guards[i].rhs));
-    }
-    hn_expr *symbols = NULL;
-    HN_TRY(sorted_symbols(&c, &symbols));
-    for (uint32_t i = 0; i < c.symbols.count; i++) put_symbol(p, symbols[i]);
-    /* The parser wants guards on bare symbols first: see symbol_facts in parse.c. Of the others, those that have come to
-     * follow from the ranges say nothing, and a parser would drop them. */
-    for (uint32_t i = 0; i < count; i++)
-        if (is_bare(&guards[i], c.sym)) put_guard(p, &guards[i]);
-    for (uint32_t i = 0; i < count; i++)
-        if (!is_bare(&guards[i], c.sym) && !hn_size_proved(p->g, guards[i].relation, guards[i].lhs, guards[i].rhs))
-            put_guard(p, &guards[i]);
-    return NULL;
+    hn_text_facts facts;
+    hn_text_facts_init(&facts, p->g->sym, p->scratch);
+    HN_TRY(collect_graph(&facts, p->g));
+    return hn_text_facts_print(&facts, p->g, p->depth, p->out);
 }
 
 /* --- graphs --- */

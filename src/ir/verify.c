@@ -157,9 +157,11 @@ static hn_status check_results(const verifier *v, const hn_node_info *node, cons
 static hn_status check_branch(const hn_graph *g, const hn_graph *branch, const hn_arg *operands, const hn_value *results,
                               uint32_t result_count) {
     if (branch->sym != g->sym) return HN_ERROR(HN_INTERNAL, "it has symbols of its own");
-    if (branch->inputs.count != operands->count || branch->outputs.count != result_count)
-        return HN_ERROR(HN_INTERNAL, "it has %u inputs and %u outputs instead of %u and %u", branch->inputs.count,
-                        branch->outputs.count, operands->count, result_count);
+    uint32_t users = branch->inputs.count; /* constants that passes have made stand behind the operands */
+    while (users && branch->inputs.items[users - 1].kind == HN_INPUT_CONSTANT) users--;
+    if (users != operands->count || branch->outputs.count != result_count)
+        return HN_ERROR(HN_INTERNAL, "it has %u inputs and %u outputs instead of %u and %u", users, branch->outputs.count,
+                        operands->count, result_count);
     for (uint32_t i = 0; i < operands->count; i++) {
         const hn_input *input = &branch->inputs.items[i];
         if (input->kind != HN_INPUT_USER || !input->value) return HN_ERROR(HN_INTERNAL, "input %u is no operand", i);

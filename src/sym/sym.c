@@ -337,6 +337,17 @@ hn_expr hn_sym_indirect(hn_sym *sym, hn_expr extent) {
                              0, last_index(sym, extent));
 }
 
+hn_expr hn_sym_indirect_named(hn_sym *sym, uint32_t number, hn_expr extent) {
+    if (!extent || sym->failed) return 0;
+    char text[16];
+    hn_str name = {text, (size_t)snprintf(text, sizeof(text), "t%u", number)};
+    uint64_t *known = hn_strmap_get(&sym->names, name);
+    if (known) return hn_sym_symbol_extent(sym, (hn_expr)*known) == extent ? (hn_expr)*known : 0;
+    return symbol_make_named(sym,
+                             &(hn_sym_symbol_info){.name = name, .kind = HN_SYMBOL_INDIRECT, .extent = extent},
+                             0, last_index(sym, extent));
+}
+
 /* --- looking at expressions --- */
 
 hn_expr_kind hn_sym_kind(const hn_sym *sym, hn_expr e) { return (hn_expr_kind)hn_sym_at(sym, e)->kind; }

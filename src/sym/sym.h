@@ -59,6 +59,8 @@ hn_expr hn_sym_symbol(hn_sym *sym, hn_str name, hn_symbol_kind kind, int64_t lo,
 hn_expr hn_sym_index(hn_sym *sym, uint32_t ordinal, hn_expr extent);
 /* A fresh indirect index with 0 <= t < extent. Named "t<N>". */
 hn_expr hn_sym_indirect(hn_sym *sym, hn_expr extent);
+/* The indirect index "t<number>", for reading texts: made when new; 0, unlatched, when it has another extent. */
+hn_expr hn_sym_indirect_named(hn_sym *sym, uint32_t number, hn_expr extent);
 
 hn_expr hn_sym_add(hn_sym *sym, hn_expr a, hn_expr b);
 hn_expr hn_sym_sub(hn_sym *sym, hn_expr a, hn_expr b);

@@ -1,6 +1,10 @@
 /* run_graphs.c: random graphs of primitives, compiled and run, against the reference interpreter.
  *
- *     run_graphs FROM COUNT [--no-fusion | --dump]
+ *     run_graphs FROM COUNT [--no-fusion | --dump] [--batch N]
+ *
+ * --batch compiles N graphs (at most 16) as one program, which shares the fixed cost of a compiler run among them; when one
+ * differs all of them are run again alone. For long runs: a process a CPU, OMP_NUM_THREADS=1 and --batch 16; HENRY_CC may
+ * name a script that calls the compiler with a lower -O behind its arguments.
  *
  * Prints how to run a failing seed again; --dump prints graph and kernels instead of running. Exit 0 when all agree. */
 #include "tests/support/random_graph.h"
@@ -10,8 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { MAX_OUTPUTS = 16, MAX_INPUTS = 16 };
 
 typedef enum mode { MODE_FUSED, MODE_NO_FUSION, MODE_DUMP } mode;
 
@@ -32,18 +34,23 @@ static hn_status dump(hn_graph *graph, hn_service *service) {
     return status;
 }
 
-static hn_status check_seed(uint64_t seed, hn_service *service, mode how) {
+/* The graphs of `count` seeds as one. */
+static hn_status check_seeds(uint64_t from, uint64_t count, hn_service *service, mode how) {
     hn_arena arena;
     hn_sym *sym;
     hn_graph *graph = NULL;
-    double tolerance[MAX_OUTPUTS] = {0};
-    hn_ref_tensor inputs[MAX_INPUTS];
+    double tolerance[HN_RANDOM_MAX_TENSORS] = {0};
+    hn_ref_tensor inputs[HN_RANDOM_MAX_TENSORS];
     hn_arena_init(&arena);
     hn_status status = hn_sym_create(&arena, &sym);
-    if (!status) status = hn_random_graph(seed, &arena, sym, &graph, tolerance);
-    if (!status) status = hn_random_inputs(seed, &arena, graph, inputs);
+    if (!status) status = hn_graph_create(&arena, sym, &graph);
+    for (uint64_t seed = from; seed < from + count && !status; seed++) {
+        uint32_t first = graph->inputs.count;
+        status = hn_random_graph_add(seed, graph, tolerance);
+        if (!status) status = hn_random_inputs(seed, &arena, graph, first, inputs);
+    }
     if (!status && how == MODE_DUMP) status = dump(graph, service);
-    else if (!status) status = hn_check_against_interpreter(graph, service, inputs, graph->inputs.count, tolerance, how == MODE_NO_FUSION);
+    else if (!status) status = hn_check_against_interpreter(graph, service, inputs, tolerance, how == MODE_NO_FUSION);
     if (graph) hn_graph_deinit(graph);
     hn_arena_deinit(&arena);
     return status;
@@ -55,34 +62,56 @@ static bool parse(const char *text, uint64_t *out) {
     return *text && !*end;
 }
 
-/* Of the last word; false for an unknown one. */
-static bool parse_mode(int argc, char **argv, mode *out) {
-    *out = MODE_FUSED;
-    if (argc == 3) return true;
-    if (strcmp(argv[3], "--no-fusion") == 0) *out = MODE_NO_FUSION;
-    else if (strcmp(argv[3], "--dump") == 0) *out = MODE_DUMP;
-    else return false;
-    return argc == 4;
+typedef struct command {
+    uint64_t from, count, batch;
+    mode how;
+    const char *program;
+} command;
+
+static bool parse_command(int argc, char **argv, command *out) {
+    *out = (command){.batch = 1, .program = argv[0]};
+    if (argc < 3 || !parse(argv[1], &out->from) || !parse(argv[2], &out->count)) return false;
+    for (int k = 3; k < argc; k++) {
+        if (strcmp(argv[k], "--no-fusion") == 0) out->how = MODE_NO_FUSION;
+        else if (strcmp(argv[k], "--dump") == 0) out->how = MODE_DUMP;
+        else if (strcmp(argv[k], "--batch") != 0 || ++k == argc || !parse(argv[k], &out->batch)) return false;
+    }
+    return out->batch > 0 && out->batch <= HN_RANDOM_MAX_BATCH;
 }
 
-static uint64_t run(uint64_t from, uint64_t count, hn_service *service, mode how, const char *program) {
+/* How many of them fail. */
+static uint64_t run_one_by_one(const command *c, uint64_t from, uint64_t count, hn_service *service) {
     uint64_t failed = 0;
     for (uint64_t seed = from; seed < from + count; seed++) {
-        hn_status outcome = check_seed(seed, service, how);
+        hn_status outcome = check_seeds(seed, 1, service, c->how);
         if (!outcome) continue;
         failed++;
-        fprintf(stderr, "seed %llu: %s\n  again: %s %llu 1%s\n", (unsigned long long)seed, hn_status_message(outcome), program,
-                (unsigned long long)seed, how == MODE_NO_FUSION ? " --no-fusion" : "");
+        fprintf(stderr, "seed %llu: %s\n  again: %s %llu 1%s\n", (unsigned long long)seed, hn_status_message(outcome), c->program,
+                (unsigned long long)seed, c->how == MODE_NO_FUSION ? " --no-fusion" : "");
         hn_status_free(outcome);
     }
     return failed;
 }
 
+static uint64_t run_batch(const command *c, uint64_t from, uint64_t count, hn_service *service) {
+    if (count == 1) return run_one_by_one(c, from, 1, service);
+    hn_status outcome = check_seeds(from, count, service, c->how);
+    if (!outcome) return 0;
+    uint64_t failed = run_one_by_one(c, from, count, service);
+    if (!failed) {
+        failed = count; /* it is the company that makes them fail */
+        fprintf(stderr, "seeds %llu to %llu together: %s\n  again: %s %llu %llu --batch %llu%s\n", (unsigned long long)from,
+                (unsigned long long)(from + count - 1), hn_status_message(outcome), c->program, (unsigned long long)from,
+                (unsigned long long)count, (unsigned long long)count, c->how == MODE_NO_FUSION ? " --no-fusion" : "");
+    }
+    hn_status_free(outcome);
+    return failed;
+}
+
 int main(int argc, char **argv) {
-    uint64_t from, count;
-    mode how;
-    if (argc < 3 || !parse_mode(argc, argv, &how) || !parse(argv[1], &from) || !parse(argv[2], &count)) {
-        fprintf(stderr, "usage: %s FROM COUNT [--no-fusion | --dump]\n", argv[0]);
+    command c;
+    if (!parse_command(argc, argv, &c)) {
+        fprintf(stderr, "usage: %s FROM COUNT [--no-fusion | --dump] [--batch N]\n", argv[0]);
         return 2;
     }
     hn_service *service = NULL;
@@ -93,8 +122,10 @@ int main(int argc, char **argv) {
         hn_status_free(status);
         return 1;
     }
-    uint64_t failed = run(from, count, service, how, argv[0]);
+    uint64_t failed = 0;
+    for (uint64_t done = 0; done < c.count; done += c.batch)
+        failed += run_batch(&c, c.from + done, c.count - done < c.batch ? c.count - done : c.batch, service);
     hn_service_destroy(service);
-    printf("%llu passed, %llu failed\n", (unsigned long long)(count - failed), (unsigned long long)failed);
+    printf("%llu passed, %llu failed\n", (unsigned long long)(c.count - failed), (unsigned long long)failed);
     return failed != 0;
 }

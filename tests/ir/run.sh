@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Graphs in text form. A file tells on its first lines how `henry opt` is called and what comes out:
+# Graphs and loops in text form. A file tells on its first lines how `henry opt` is called and what comes out:
 #
 #     # RUN: -p decompose          options of henry opt
 #     # | text                     a line of the expected output; or
@@ -42,7 +42,7 @@ $(cat "$work/diff")"
         bad "$file: the printed text does not come back: $(cat "$work/err")"
 }
 
-[ $# -gt 0 ] || set -- tests/ir/*.hnir tests/fuzz/corpus/ir_text/*.hnir
+[ $# -gt 0 ] || set -- tests/ir/*.hnir tests/fuzz/corpus/ir_text/*.hnir tests/fuzz/corpus/loop_text/*.hnir
 for file in "$@"; do check_file "$file"; done
 echo "$passed passed, $failed failed"
 [ $failed = 0 ]

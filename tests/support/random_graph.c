@@ -1,70 +1,21 @@
 /* random_graph.c: see the header. */
 #include "tests/support/random_graph.h"
+#include "tests/support/random_gen.h"
 
 #include "driver/driver.h"
 #include "henry/module.h"
-#include "ir/build.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { MAX_VALUES = 64, MAX_NUMEL = 20000 };
-
-/* What the generator knows of a value. */
-typedef struct known {
-    hn_value v;
-    bool exact;     /* every element is a small multiple of 1/8 (or an integer): no rounding happened */
-    double maxabs;  /* bound on finite elements */
-    double error;   /* relative error that a correct kernel may have */
-    bool may_nan;
-} known;
-
-typedef struct gen {
-    uint64_t state;
-    hn_graph *g;
-    hn_sym *sym;
-    hn_arena *arena;
-    known values[MAX_VALUES];
-    uint32_t count;
-} gen;
-
-static uint64_t next(uint64_t *state) {
-    uint64_t z = (*state += 0x9E3779B97F4A7C15ull);
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
-    return z ^ (z >> 31);
-}
-static uint32_t below(gen *r, uint32_t n) { return n ? (uint32_t)(next(&r->state) % n) : 0; }
-static bool chance(gen *r, uint32_t percent) { return below(r, 100) < percent; }
-
-static const hn_value_info *info(gen *r, hn_value v) { return hn_graph_value(r->g, v); }
-static int64_t size(gen *r, hn_value v, uint32_t d) {
-    int64_t n = 0;
-    (void)hn_sym_is_int(r->sym, info(r, v)->sizes[d], &n);
-    return n;
-}
-static int64_t numel(gen *r, hn_value v) {
-    int64_t n = 1;
-    for (uint32_t d = 0; d < info(r, v)->rank; d++) n *= size(r, v, d);
-    return n;
-}
-static hn_expr num(gen *r, int64_t n) { return hn_sym_int(r->sym, n); }
-static bool is_float(gen *r, hn_value v) { return hn_dtype_is_float(info(r, v)->dtype); }
-
-static void add(gen *r, known k) {
-    if (k.v && numel(r, k.v) <= MAX_NUMEL && r->count < MAX_VALUES) r->values[r->count++] = k;
-}
-
-static known pick(gen *r) { return r->values[chance(r, 60) ? r->count - 1 - below(r, r->count < 6 ? r->count : 6) : below(r, r->count)]; }
-
-static int64_t pick_size(gen *r) {
-    static const int64_t sizes[] = {1, 1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17, 31, 32, 33, 64, 65, 0};
-    return sizes[below(r, sizeof sizes / sizeof *sizes - (chance(r, 85) ? 1 : 0))];
-}
-
-static double unit_error(hn_dtype d) {
-    return d == HN_DTYPE_F64 ? 1e-14 : d == HN_DTYPE_F32 ? 3e-7 : d == HN_DTYPE_F16 ? 1e-3 : d == HN_DTYPE_BF16 ? 8e-3 : 0;
+/* A size that is only known when the program is called. Equal ones are one symbol half of the time. */
+static hn_expr symbol(gen *r, int64_t n) {
+    uint32_t number = r->first_input * 100 + (chance(r, 50) ? (uint32_t)n : 70 + below(r, 30));
+    hn_expr e = hn_sym_symbol(r->sym, hn_str_of(hn_arena_printf(r->arena, "s%u", number)), HN_SYMBOL_SIZE, 2, 4096);
+    int64_t hint = hn_sym_hint(r->sym, e, -1);
+    if (hint != -1 && hint != n && hn_sym_hint(r->sym, e, 4000) == hint) return num(r, n); /* taken, for another size */
+    hn_sym_set_hint(r->sym, e, n);
+    return e;
 }
 
 static void add_input(gen *r) {
@@ -77,7 +28,7 @@ static void add_input(gen *r) {
         int64_t n = pick_size(r);
         if (total * n > MAX_NUMEL / 4) n = 1;
         total *= n;
-        sizes[d] = num(r, n);
+        sizes[d] = r->symbolic && n > 1 && chance(r, 60) ? symbol(r, n) : num(r, n);
     }
     hn_dtype dtype = dtypes[below(r, sizeof dtypes / sizeof *dtypes)];
     hn_value v = hn_graph_add_tensor(r->g, dtype, rank, sizes, NULL, hn_str_of(hn_arena_printf(r->arena, "x%u", r->g->inputs.count)));
@@ -87,7 +38,7 @@ static void add_input(gen *r) {
 }
 
 /* x cast so that arithmetic on it is well behaved. */
-static known as_dtype(gen *r, known x, hn_dtype dtype) {
+known hn_gen_as_dtype(gen *r, known x, hn_dtype dtype) {
     hn_dtype from = info(r, x.v)->dtype;
     if (from == dtype) return x;
     bool to_float = hn_dtype_is_float(dtype), from_float = hn_dtype_is_float(from);
@@ -105,7 +56,7 @@ static known as_dtype(gen *r, known x, hn_dtype dtype) {
 }
 
 static known cast_for_float(gen *r, known x) {
-    return is_float(r, x.v) ? x : as_dtype(r, x, chance(r, 80) ? HN_DTYPE_F32 : HN_DTYPE_F64);
+    return is_float(r, x.v) ? x : hn_gen_as_dtype(r, x, chance(r, 80) ? HN_DTYPE_F32 : HN_DTYPE_F64);
 }
 
 static known unary_safe(gen *r, hn_op op, known x, double maxabs, double amplify) {
@@ -113,8 +64,6 @@ static known unary_safe(gen *r, hn_op op, known x, double maxabs, double amplify
     out.error = x.error * amplify + unit_error(info(r, x.v)->dtype) * 4;
     return out;
 }
-
-static hn_value constant(gen *r, double value, hn_value like) { return hn_b_scalar(r->g, value, info(r, like)->dtype); }
 
 static void step_unary(gen *r) {
     known x = cast_for_float(r, pick(r));
@@ -148,7 +97,7 @@ static void step_unary(gen *r) {
     case 11: add(r, (known){hn_b_unary(r->g, HN_OP_ISNAN, x.v), true, 1, 0, false}); return;
     default: {
         hn_dtype to = (hn_dtype)(1 + below(r, HN_DTYPE_COUNT - 1));
-        known y = as_dtype(r, x, to);
+        known y = hn_gen_as_dtype(r, x, to);
         if (y.v) add(r, y);
     }
     }
@@ -157,7 +106,7 @@ static void step_unary(gen *r) {
 /* y brought to x's dtype and a shape that broadcasts with x's. */
 static known partner(gen *r, known x) {
     for (uint32_t attempt = 0; attempt < 6; attempt++) {
-        known y = as_dtype(r, pick(r), info(r, x.v)->dtype);
+        known y = hn_gen_as_dtype(r, pick(r), info(r, x.v)->dtype);
         if (!y.v) continue;
         uint32_t ry = info(r, y.v)->rank, rx = info(r, x.v)->rank;
         bool fits = true;
@@ -218,7 +167,7 @@ static void step_binary(gen *r) {
     default: {
         /* the condition must meet both, so its partner is their broadcast */
         known both = {hn_b_binary(r->g, HN_OP_EQ, x.v, y.v), true, 1, 0, false};
-        known c = as_dtype(r, partner(r, both), HN_DTYPE_BOOL);
+        known c = hn_gen_as_dtype(r, partner(r, both), HN_DTYPE_BOOL);
         if (!c.v || !c.exact) return;
         add(r, (known){hn_b_where(r->g, c.v, x.v, y.v), exact, m, e, nan});
     }
@@ -292,7 +241,7 @@ static void step_view(gen *r) {
 }
 
 /* An I64 value of x's shape (or its own) with 0 <= element < n. */
-static hn_value indices(gen *r, hn_value like, int64_t n) {
+hn_value hn_gen_indices(gen *r, hn_value like, int64_t n) {
     known k = pick(r);
     hn_value base = 0;
     if (!is_float(r, k.v) && numel(r, k.v) <= 4096) base = hn_b_cast(r->g, k.v, HN_DTYPE_I64);
@@ -324,11 +273,11 @@ static void step_move(gen *r) {
     }
     case 2:
         if (!n) return;
-        x.v = hn_b_gather(r->g, x.v, indices(r, x.v, n), d);
+        x.v = hn_b_gather(r->g, x.v, hn_gen_indices(r, x.v, n), d);
         break;
     case 3: {
         if (!size(r, x.v, 0)) return;
-        hn_value at = indices(r, 0, size(r, x.v, 0));
+        hn_value at = hn_gen_indices(r, 0, size(r, x.v, 0));
         if (info(r, at)->rank + rank - 1 > 6 || numel(r, at) * numel(r, x.v) / size(r, x.v, 0) > MAX_NUMEL) return;
         x.v = hn_b_index(r->g, x.v, &at, 1, chance(r, 50));
         break;
@@ -336,7 +285,7 @@ static void step_move(gen *r) {
     default: { /* distinct indices unless the mode adds: the winner of a clash is the last, here as there */
         if (!n || info(r, x.v)->dtype == HN_DTYPE_BOOL) return;
         bool adds = chance(r, 50);
-        hn_value at = indices(r, x.v, n);
+        hn_value at = hn_gen_indices(r, x.v, n);
         x.v = hn_b_scatter(r->g, x.v, at, x.v, d, adds ? "add" : "set");
         if (adds) x.maxabs *= (double)n + 1, x.exact &= x.maxabs < 100, x.error = x.error * 4 + (x.exact ? 0 : unit_error(info(r, x.v)->dtype) * 4);
     }
@@ -355,7 +304,7 @@ static void step_reduce(gen *r) {
     switch (below(r, 6)) {
     case 0: case 1: {
         if (dtype == HN_DTYPE_F16 || dtype == HN_DTYPE_BF16 || (!f && dtype != HN_DTYPE_I64)) {
-            x = as_dtype(r, x, f ? HN_DTYPE_F32 : HN_DTYPE_I64);
+            x = hn_gen_as_dtype(r, x, f ? HN_DTYPE_F32 : HN_DTYPE_I64);
             if (!x.v) return;
         }
         double m = x.maxabs * (double)(n > 0 ? n : 1);
@@ -433,35 +382,52 @@ static void step_rare(gen *r) {
 }
 
 static void step(gen *r) {
-    static void (*const steps[])(gen *) = {step_unary, step_unary, step_unary, step_binary, step_binary, step_binary, step_binary, step_view,
+    static void (*const steps[])(gen *) = {hn_gen_step_rarer, hn_gen_step_rarer, hn_gen_step_rarer, step_unary, step_unary, step_unary, step_binary, step_binary, step_binary, step_binary, step_view,
                                            step_view, step_view, step_move, step_reduce, step_reduce, step_normalise, step_rare};
     steps[below(r, sizeof steps / sizeof *steps)](r);
 }
 
-hn_status hn_random_graph(uint64_t seed, hn_arena *arena, hn_sym *sym, hn_graph **out, double *out_tolerance) {
-    gen *r;
-    HN_NEW(arena, r, 1);
-    r->state = seed * 0x2545F4914F6CDD1Dull + 1;
-    r->arena = arena;
-    r->sym = sym;
-    HN_TRY(hn_graph_create(arena, sym, &r->g));
-    uint32_t inputs = 1 + below(r, 3), steps = 3 + below(r, 20);
-    for (uint32_t k = 0; k < inputs; k++) add_input(r);
-    for (uint32_t k = 0; k < steps; k++) step(r);
-    uint32_t outputs = 1 + below(r, 4), first = r->g->inputs.count;
+static hn_status add_outputs(gen *r, double *out_tolerance) {
+    uint32_t outputs = 1 + below(r, 4), first = r->g->inputs.count - r->first_input;
     for (uint32_t k = 0; k < outputs && k < r->count; k++) {
         known *x = &r->values[r->count - 1 - k];
         if (r->count - 1 - k < first && k) break;
-        out_tolerance[k] = x->error * fmax(1, x->maxabs) * 4;
+        out_tolerance[r->g->outputs.count] = x->error * fmax(1, x->maxabs) * 4;
         HN_TRY(hn_graph_add_output(r->g, (hn_output){.kind = HN_OUTPUT_USER, .value = x->v, .name = HN_STR("y")}));
     }
-    *out = r->g;
-    return hn_graph_status(r->g);
+    return NULL;
 }
 
-hn_status hn_random_inputs(uint64_t seed, hn_arena *arena, hn_graph *graph, hn_ref_tensor *out) {
+static hn_status add_mutation(gen *r, double *out_tolerance) {
+    uint32_t input;
+    known x;
+    hn_value v = chance(r, 15) ? hn_gen_mutation(r, &input, &x) : 0;
+    if (!v) return NULL;
+    out_tolerance[r->g->outputs.count] = x.error * fmax(1, x.maxabs) * 4;
+    return hn_graph_add_output(r->g, (hn_output){.kind = HN_OUTPUT_MUTATION, .value = v, .target = input, .name = r->g->inputs.items[input].name});
+}
+
+hn_status hn_random_graph_add(uint64_t seed, hn_graph *g, double *out_tolerance) {
+    gen *r;
+    HN_NEW(g->arena, r, 1);
+    *r = (gen){.state = seed * 0x2545F4914F6CDD1Dull + 1, .arena = g->arena, .sym = g->sym, .g = g, .first_input = g->inputs.count};
+    r->symbolic = chance(r, 25);
+    uint32_t inputs = 1 + below(r, 3), steps = 3 + below(r, 20);
+    for (uint32_t k = 0; k < inputs; k++) add_input(r);
+    for (uint32_t k = 0; k < steps; k++) step(r);
+    HN_TRY(add_outputs(r, out_tolerance));
+    HN_TRY(add_mutation(r, out_tolerance));
+    return hn_graph_status(g);
+}
+
+hn_status hn_random_graph(uint64_t seed, hn_arena *arena, hn_sym *sym, hn_graph **out, double *out_tolerance) {
+    HN_TRY(hn_graph_create(arena, sym, out));
+    return hn_random_graph_add(seed, *out, out_tolerance);
+}
+
+hn_status hn_random_inputs(uint64_t seed, hn_arena *arena, hn_graph *graph, uint32_t first, hn_ref_tensor *out) {
     uint64_t state = seed ^ 0xABCDEF;
-    for (uint32_t k = 0; k < graph->inputs.count; k++) {
+    for (uint32_t k = first; k < graph->inputs.count; k++) {
         const hn_value_info *vi = hn_graph_value(graph, graph->inputs.items[k].value);
         int64_t sizes[HN_MAX_RANK];
         for (uint32_t d = 0; d < vi->rank; d++) sizes[d] = hn_sym_hint(graph->sym, vi->sizes[d], 8);
@@ -502,33 +468,46 @@ static hn_status compare(hn_arena *arena, const hn_tensor *actual, const hn_ref_
     return status;
 }
 
-static hn_status run(hn_arena *arena, hn_module *module, const hn_ref_tensor *inputs, uint32_t input_count, const hn_ref_tensor *expected,
-                     uint32_t output_count, const double *tolerance) {
-    hn_tensor *in[16] = {NULL}, *out[16] = {NULL};
+/* What the module wrote into an input. */
+static hn_status compare_mutation(hn_arena *arena, const hn_module *module, hn_tensor *const *in, uint32_t k, const hn_ref_tensor *expected,
+                                  double tolerance, uint32_t output) {
+    hn_module_mutation_info info;
+    HN_TRY(hn_module_mutation_info_get(module, k, &info));
+    if (info.input < 0) return HN_ERROR(HN_INTERNAL, "mutation %u is of no input", k);
+    return compare(arena, in[info.input], expected, tolerance, output);
+}
+
+static hn_status run(hn_arena *arena, hn_module *module, const hn_graph *g, const hn_ref_tensor *inputs, uint32_t input_count,
+                     const hn_ref_tensor *expected, const double *tolerance) {
+    hn_tensor *in[HN_RANDOM_MAX_TENSORS] = {NULL}, *out[HN_RANDOM_MAX_TENSORS] = {NULL};
+    uint32_t user = 0, mutation = 0, users = hn_module_output_count(module);
     hn_status status = NULL;
     for (uint32_t k = 0; k < input_count && !status; k++) status = make_tensor(arena, &inputs[k], &in[k]);
-    if (!status) status = hn_module_run(module, in, input_count, out, output_count);
-    for (uint32_t k = 0; k < output_count && !status; k++) status = compare(arena, out[k], &expected[k], tolerance[k], k);
-    for (uint32_t k = 0; k < 16; k++) {
+    if (!status) status = hn_module_run(module, in, input_count, out, users);
+    for (uint32_t k = 0; k < g->outputs.count && !status; k++)
+        status = g->outputs.items[k].kind == HN_OUTPUT_MUTATION
+                     ? compare_mutation(arena, module, in, mutation++, &expected[k], tolerance[k], k)
+                     : compare(arena, out[user++], &expected[k], tolerance[k], k);
+    for (uint32_t k = 0; k < HN_RANDOM_MAX_TENSORS; k++) {
         hn_tensor_release(in[k]);
         hn_tensor_release(out[k]);
     }
     return status;
 }
 
-hn_status hn_check_against_interpreter(hn_graph *graph, hn_service *service, const hn_ref_tensor *inputs, uint32_t input_count,
-                                       const double *tolerance, bool no_fusion) {
+hn_status hn_check_against_interpreter(hn_graph *graph, hn_service *service, const hn_ref_tensor *inputs, const double *tolerance,
+                                       bool no_fusion) {
     hn_arena arena;
     hn_arena_init(&arena);
-    uint32_t output_count = graph->outputs.count;
-    hn_ref_tensor expected[16];
+    hn_ref_tensor expected[HN_RANDOM_MAX_TENSORS];
     hn_compiled *compiled = NULL;
     hn_module *module = NULL;
+    uint32_t input_count = graph->inputs.count; /* folding adds constants to them */
     hn_status status = hn_interpret(&arena, graph, inputs, input_count, expected);
     if (status) status = hn_status_annotate(status, "interpreter");
     if (!status) status = hn_compile_graph(graph, service, &(hn_compile_options){.no_fusion = no_fusion, .compile_threads = 1, .threads = 2}, &compiled);
     if (!status) status = hn_compiled_load(compiled, &(hn_module_options){.threads = 2}, &module);
-    if (!status) status = run(&arena, module, inputs, input_count, expected, output_count, tolerance);
+    if (!status) status = run(&arena, module, graph, inputs, input_count, expected, tolerance);
     hn_module_release(module);
     hn_compiled_release(compiled);
     hn_arena_deinit(&arena);

@@ -151,6 +151,35 @@ TEST(sort_moves_nodes_behind_their_operands) {
     fixture_deinit(&f);
 }
 
+/* Three operands of one node, made in each order that a C compiler may choose for nested calls. */
+static void build_tail(fixture *f, const uint32_t order[3]) {
+    hn_value x = fixture_input(f, HN_DTYPE_F32, "4"), made[3] = {0};
+    hn_node first = f->g->nodes.count;
+    for (uint32_t k = 0; k < 3; k++) {
+        static const hn_op ops[] = {HN_OP_EXP, HN_OP_NEG, HN_OP_ABS};
+        hn_value y = hn_b_unary(f->g, ops[order[k]], x);
+        made[order[k]] = order[k] ? y : hn_b_binary(f->g, HN_OP_GT, y, x);
+    }
+    (void)hn_b_unary(f->g, HN_OP_SQRT, x); /* nobody needs it */
+    hn_value root = hn_b_where(f->g, made[0], made[1], made[2]);
+    fixture_output(f, root);
+    EXPECT_OK(hn_graph_sort_tail(f->g, first, &root, 1, &f->arena));
+    EXPECT_OK(hn_graph_verify(f->g, HN_LEGAL_PRIMITIVE));
+}
+
+TEST(the_order_of_a_tail_is_not_that_of_its_making) {
+    static const uint32_t orders[][3] = {{0, 1, 2}, {2, 1, 0}, {1, 2, 0}, {0, 2, 1}};
+    static const hn_op want[] = {HN_OP_EXP, HN_OP_GT, HN_OP_NEG, HN_OP_ABS, HN_OP_WHERE};
+    for (uint32_t k = 0; k < 4; k++) {
+        fixture f;
+        fixture_init(&f);
+        build_tail(&f, orders[k]);
+        EXPECT_INT(f.g->nodes.count, 6);
+        for (uint32_t n = 1; n < f.g->nodes.count; n++) EXPECT_INT(hn_graph_node(f.g, n)->op, want[n - 1]);
+        fixture_deinit(&f);
+    }
+}
+
 /* --- the verifier --- */
 
 typedef struct broken {

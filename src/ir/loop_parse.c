@@ -1,0 +1,464 @@
+/* loop_parse.c: reads the text form of loop IR. One recursive-descent reader; each function stands for a rule of the
+ * grammar in docs/ir.md. What the verifier asks is asked piece by piece, so that its errors name a line. */
+#include "ir/facts.h"
+#include "ir/loop_text.h"
+#include "ir/text.h"
+
+#include "base/checked.h"
+
+typedef struct parser {
+    hn_lex lex;
+    hn_arena *arena;
+    hn_sym *sym;
+    hn_graph *g; /* origins and guards */
+    hn_program *p;
+    hn_text_facts_reader facts;
+    hn_loop_checker check;
+    bool checking; /* items have begun: there are no more buffers */
+} parser;
+
+static hn_status fail(parser *ps, const char *what) { return hn_lex_fail(&ps->lex, ps->lex.p, what); }
+
+/* --- expressions --- */
+
+static hn_status read_expr(parser *ps, hn_expr *out) { return hn_lex_expr(&ps->lex, ps->sym, out); }
+
+/* Outside of loops: of sizes alone. */
+static hn_status read_size(parser *ps, hn_expr *out) {
+    const char *where = hn_lex_here(&ps->lex);
+    hn_expr symbols[16];
+    HN_TRY(read_expr(ps, out));
+    uint32_t count = hn_sym_symbols(ps->sym, *out, symbols, 16);
+    if (count > 16) return hn_lex_fail(&ps->lex, where, "more than 16 symbols in an expression");
+    for (uint32_t k = 0; k < count; k++)
+        if (hn_sym_symbol_extent(ps->sym, symbols[k])) return hn_lex_fail(&ps->lex, where, "a loop variable outside of its loop");
+    return NULL;
+}
+
+static hn_status read_sizes(parser *ps, hn_expr *out, uint32_t cap, uint32_t *out_count) {
+    *out_count = 0;
+    HN_TRY(hn_lex_expect(&ps->lex, '['));
+    if (hn_lex_accept(&ps->lex, ']')) return NULL;
+    do {
+        if (*out_count == cap) return fail(ps, "too many expressions in a list");
+        HN_TRY(read_size(ps, &out[(*out_count)++]));
+    } while (hn_lex_accept(&ps->lex, ','));
+    return hn_lex_expect(&ps->lex, ']');
+}
+
+/* [s0, 4] strides [4, 1] */
+static hn_status read_layout(parser *ps, const hn_expr **out_sizes, const hn_expr **out_strides, uint32_t *out_rank) {
+    hn_expr sizes[HN_MAX_RANK], strides[HN_MAX_RANK], *kept;
+    uint32_t count;
+    HN_TRY(read_sizes(ps, sizes, HN_MAX_RANK, out_rank));
+    if (hn_lex_accept_word(&ps->lex, "strides")) {
+        HN_TRY(read_sizes(ps, strides, HN_MAX_RANK, &count));
+        if (count != *out_rank) return fail(ps, "sizes and strides differ in number");
+    } else {
+        hn_contiguous_strides(ps->sym, sizes, *out_rank, strides);
+        HN_TRY(hn_lex_blame(&ps->lex, ps->lex.p, hn_sym_status(ps->sym)));
+    }
+    HN_NEW(ps->arena, kept, 2 * *out_rank);
+    memcpy(kept, sizes, *out_rank * sizeof *kept);
+    memcpy(kept + *out_rank, strides, *out_rank * sizeof *kept);
+    *out_sizes = kept;
+    *out_strides = kept + *out_rank;
+    return NULL;
+}
+
+/* --- words --- */
+
+/* The place of the next word in a list of words, which is read; `count` when it is in none. */
+static uint32_t accept_one_of(parser *ps, const char *const *words, uint32_t count) {
+    for (uint32_t k = 0; k < count; k++)
+        if (hn_lex_accept_word(&ps->lex, words[k])) return k;
+    return count;
+}
+
+/* b12, i0, t3: a letter and a number. */
+static bool peek_numbered(parser *ps, char letter, uint32_t *out) {
+    hn_str word = hn_lex_peek_word(&ps->lex);
+    uint64_t number = 0;
+    if (word.len < 2 || word.len > 10 || word.ptr[0] != letter || (word.ptr[1] == '0' && word.len > 2)) return false;
+    for (size_t k = 1; k < word.len; k++) {
+        if (!hn_text_is_digit(word.ptr[k])) return false;
+        number = number * 10 + (uint64_t)(word.ptr[k] - '0');
+    }
+    *out = (uint32_t)number;
+    return true;
+}
+
+static hn_status read_numbered(parser *ps, char letter, const char *what, uint32_t *out) {
+    if (!peek_numbered(ps, letter, out)) return fail(ps, what);
+    ps->lex.p += hn_lex_peek_word(&ps->lex).len;
+    return NULL;
+}
+
+static hn_status read_buffer_name(parser *ps, hn_buf *out) {
+    const char *where = hn_lex_here(&ps->lex);
+    HN_TRY(read_numbered(ps, 'b', "expected a buffer", out));
+    return *out && *out < ps->p->buffers.count ? NULL : hn_lex_fail(&ps->lex, where, "the buffer is not declared");
+}
+
+static hn_status read_dtype(parser *ps, hn_dtype *out) {
+    hn_str word;
+    HN_TRY(hn_lex_word(&ps->lex, "expected a dtype", &word));
+    *out = hn_dtype_parse(word);
+    return *out ? NULL : hn_lex_fail(&ps->lex, word.ptr, "unknown dtype");
+}
+
+/* b3[e] */
+static hn_status read_access(parser *ps, hn_buf *out_buffer, hn_expr *out_index, bool in_loop) {
+    HN_TRY(read_buffer_name(ps, out_buffer));
+    HN_TRY(hn_lex_expect(&ps->lex, '['));
+    HN_TRY(in_loop ? read_expr(ps, out_index) : read_size(ps, out_index));
+    return hn_lex_expect(&ps->lex, ']');
+}
+
+/* at "node" "source" */
+static hn_status read_origin(parser *ps, uint32_t *out) {
+    hn_origin origin;
+    *out = 0;
+    if (!hn_lex_accept_word(&ps->lex, "at")) return NULL;
+    HN_TRY(hn_lex_string(&ps->lex, &origin.node));
+    HN_TRY(hn_lex_string(&ps->lex, &origin.source));
+    *out = hn_graph_add_origin(ps->g, origin);
+    return hn_graph_status(ps->g);
+}
+
+/* --- buffers --- */
+
+/* b1 : input 0 f32[2, 3] | b2 : temp f32[2, 3] extent 6 */
+static hn_status read_buffer(parser *ps) {
+    hn_buffer buffer = {.extent = hn_sym_int(ps->sym, 0)};
+    hn_buf b;
+    const char *where = hn_lex_here(&ps->lex);
+    HN_TRY(read_numbered(ps, 'b', "expected a statement", &b));
+    if (b != ps->p->buffers.count) return hn_lex_fail(&ps->lex, where, "buffers are numbered from b1 in order");
+    if (ps->checking) return hn_lex_fail(&ps->lex, where, "buffers come before all items");
+    HN_TRY(hn_lex_expect(&ps->lex, ':'));
+    buffer.kind = (hn_buffer_kind)accept_one_of(ps, hn_buffer_kind_names, HN_BUFFER_OUTPUT + 1);
+    if (buffer.kind > HN_BUFFER_OUTPUT) return fail(ps, "expected 'input', 'temp' or 'output'");
+    if (buffer.kind == HN_BUFFER_INPUT) HN_TRY(hn_lex_u32(&ps->lex, &buffer.input));
+    HN_TRY(read_dtype(ps, &buffer.dtype));
+    HN_TRY(read_layout(ps, &buffer.sizes, &buffer.strides, &buffer.rank));
+    if (buffer.kind != HN_BUFFER_INPUT) {
+        HN_TRY(hn_lex_expect_word(&ps->lex, "extent"));
+        HN_TRY(read_size(ps, &buffer.extent));
+    }
+    return hn_program_add_buffer(ps->p, buffer, &b);
+}
+
+/* --- bodies --- */
+
+static hn_status read_arg(parser *ps, const hn_body *body, hn_sid *out) {
+    HN_TRY(hn_lex_expect(&ps->lex, '%'));
+    const char *where = ps->lex.p;
+    HN_TRY(hn_lex_u32(&ps->lex, out));
+    return *out && *out < body->count ? NULL : hn_lex_fail(&ps->lex, where, "the op is not defined");
+}
+
+/* (%1, %2) */
+static hn_status read_args(parser *ps, const hn_body *body, hn_sop *op) {
+    uint32_t count = 0;
+    HN_TRY(hn_lex_expect(&ps->lex, '('));
+    do {
+        if (count == 3) return fail(ps, "too many arguments");
+        HN_TRY(read_arg(ps, body, &op->args[count++]));
+    } while (hn_lex_accept(&ps->lex, ','));
+    return hn_lex_expect(&ps->lex, ')');
+}
+
+/* const 1.5 : f32. What the digits are depends on the dtype behind them. */
+static hn_status read_const(parser *ps, hn_sop *op) {
+    const char *begin = hn_lex_here(&ps->lex), *end = begin;
+    while (end < ps->lex.end && (hn_text_is_label_char(*end) || *end == '-' || *end == '+')) end++;
+    ps->lex.p = end;
+    op->kind = HN_SOP_CONST;
+    HN_TRY(hn_lex_expect(&ps->lex, ':'));
+    HN_TRY(read_dtype(ps, &op->dtype));
+    if (hn_dtype_is_float(op->dtype))
+        return hn_text_read_float((hn_str){begin, (size_t)(end - begin)}, &op->imm.f) ? NULL : hn_lex_fail(&ps->lex, begin, "expected a float");
+    hn_lex number = {.arena = ps->arena, .start = ps->lex.start, .p = begin, .end = end};
+    HN_TRY(hn_lex_i64(&number, &op->imm.i));
+    return number.p == end ? NULL : hn_lex_fail(&ps->lex, begin, "expected an integer");
+}
+
+/* t0 := check(wrap %3 < s0) */
+static hn_status read_check(parser *ps, const hn_body *body, uint32_t number, hn_sop *op) {
+    const char *where = hn_lex_here(&ps->lex);
+    hn_expr limit;
+    op->kind = HN_SOP_INDIRECT;
+    ps->lex.p += hn_lex_peek_word(&ps->lex).len;
+    HN_TRY(hn_lex_expect(&ps->lex, ':'));
+    HN_TRY(hn_lex_expect(&ps->lex, '='));
+    HN_TRY(hn_lex_expect_word(&ps->lex, "check"));
+    HN_TRY(hn_lex_expect(&ps->lex, '('));
+    op->imm.i = hn_lex_accept_word(&ps->lex, "wrap");
+    HN_TRY(read_arg(ps, body, &op->args[0]));
+    HN_TRY(hn_lex_expect(&ps->lex, '<'));
+    HN_TRY(read_size(ps, &limit));
+    op->index = hn_sym_indirect_named(ps->sym, number, limit);
+    HN_TRY(hn_lex_blame(&ps->lex, where, hn_sym_status(ps->sym)));
+    if (!op->index) return hn_lex_fail(&ps->lex, where, "the index has another limit elsewhere");
+    return hn_lex_expect(&ps->lex, ')');
+}
+
+/* random normal(%1, i0, stream 3) */
+static hn_status read_random(parser *ps, const hn_body *body, hn_sop *op) {
+    op->kind = HN_SOP_RANDOM;
+    op->op = (hn_op)accept_one_of(ps, hn_random_names, HN_RANDOM_KIND_COUNT);
+    if (op->op == (hn_op)HN_RANDOM_KIND_COUNT) return fail(ps, "expected 'uniform', 'normal' or 'bits'");
+    HN_TRY(hn_lex_expect(&ps->lex, '('));
+    HN_TRY(read_arg(ps, body, &op->args[0]));
+    HN_TRY(hn_lex_expect(&ps->lex, ','));
+    HN_TRY(read_expr(ps, &op->index));
+    HN_TRY(hn_lex_expect(&ps->lex, ','));
+    HN_TRY(hn_lex_expect_word(&ps->lex, "stream"));
+    HN_TRY(hn_lex_i64(&ps->lex, &op->imm.i));
+    return hn_lex_expect(&ps->lex, ')');
+}
+
+static hn_status read_index(parser *ps, hn_sop *op) {
+    op->kind = HN_SOP_INDEX;
+    HN_TRY(hn_lex_expect(&ps->lex, '('));
+    HN_TRY(read_expr(ps, &op->index));
+    return hn_lex_expect(&ps->lex, ')');
+}
+
+static hn_status read_op(parser *ps, const hn_body *body, hn_sop *op) {
+    uint32_t number;
+    if (peek_numbered(ps, 't', &number)) return read_check(ps, body, number, op);
+    if (peek_numbered(ps, 'b', &number)) {
+        op->kind = HN_SOP_LOAD;
+        return read_access(ps, &op->buffer, &op->index, true);
+    }
+    if (hn_lex_accept_word(&ps->lex, "index")) return read_index(ps, op);
+    if (hn_lex_accept_word(&ps->lex, "random")) return read_random(ps, body, op);
+    hn_str word = hn_lex_peek_word(&ps->lex);
+    op->kind = hn_str_eq(word, HN_STR("cast")) ? HN_SOP_CAST : HN_SOP_ELEM;
+    if (op->kind == HN_SOP_ELEM && !(op->op = hn_op_find(word))) return fail(ps, "unknown op");
+    ps->lex.p += word.len;
+    return read_args(ps, body, op);
+}
+
+/* %3 = add(%1, %2) : f32. Not hn_body_add: the numbers are those of the text. */
+static hn_status read_sop(parser *ps, hn_loop *loop) {
+    const char *where = hn_lex_here(&ps->lex);
+    hn_body *body = &loop->body;
+    hn_sop op = {0};
+    uint32_t number;
+    HN_TRY(hn_lex_expect(&ps->lex, '%'));
+    HN_TRY(hn_lex_u32(&ps->lex, &number));
+    if (number != body->count) return hn_lex_fail(&ps->lex, where, "ops are numbered from %1 in order");
+    HN_TRY(hn_lex_expect(&ps->lex, '='));
+    if (hn_lex_accept_word(&ps->lex, "const")) {
+        HN_TRY(read_const(ps, &op));
+    } else {
+        HN_TRY(read_op(ps, body, &op));
+        HN_TRY(hn_lex_expect(&ps->lex, ':'));
+        HN_TRY(read_dtype(ps, &op.dtype));
+    }
+    HN_PUSH(ps->arena, body, op);
+    return hn_lex_blame(&ps->lex, where, hn_loop_check_sop(&ps->check, ps->p->items.count, loop, number));
+}
+
+/* --- loops --- */
+
+/* i0 < 4, i1 < s0 */
+static hn_status read_vars(parser *ps, hn_loop *loop, uint32_t *count) {
+    uint32_t ordinal;
+    hn_expr extent;
+    if (!peek_numbered(ps, 'i', &ordinal)) return NULL;
+    do {
+        if (loop->rank + loop->red_rank == HN_MAX_RANK) return fail(ps, "too many dimensions");
+        HN_TRY(read_numbered(ps, 'i', "expected a loop variable", &ordinal));
+        HN_TRY(hn_lex_expect(&ps->lex, '<'));
+        HN_TRY(read_size(ps, &extent));
+        uint32_t at = loop->rank + loop->red_rank;
+        loop->vars[at] = hn_sym_index(ps->sym, ordinal, extent);
+        HN_TRY(hn_lex_blame(&ps->lex, ps->lex.p, hn_sym_status(ps->sym)));
+        ++*count;
+    } while (hn_lex_accept(&ps->lex, ','));
+    return NULL;
+}
+
+static hn_status read_store_mode(parser *ps, hn_store_mode *out) {
+    static const char signs[] = {[HN_STORE_ADD] = '+', [HN_STORE_MUL] = '*'};
+    *out = HN_STORE_SET;
+    for (int k = HN_STORE_ADD; k <= HN_STORE_MUL; k++)
+        if (hn_lex_accept(&ps->lex, signs[k])) *out = (hn_store_mode)k;
+    if (hn_lex_accept_word(&ps->lex, "min")) *out = HN_STORE_MIN;
+    if (hn_lex_accept_word(&ps->lex, "max")) *out = HN_STORE_MAX;
+    return hn_lex_expect(&ps->lex, '=');
+}
+
+/* b4[i0] += %3, then perhaps b5[i0] = position %3 */
+static hn_status read_stores(parser *ps, hn_loop *loop) {
+    HN_TRY(read_access(ps, &loop->store.buffer, &loop->store.index, true));
+    HN_TRY(read_store_mode(ps, &loop->store.mode));
+    HN_TRY(read_arg(ps, &loop->body, &loop->store.value));
+    if (hn_lex_accept(&ps->lex, '}')) return NULL;
+    HN_TRY(read_access(ps, &loop->indices.buffer, &loop->indices.index, true));
+    HN_TRY(hn_lex_expect(&ps->lex, '='));
+    HN_TRY(hn_lex_expect_word(&ps->lex, "position"));
+    HN_TRY(read_arg(ps, &loop->body, &loop->indices.value));
+    return hn_lex_expect(&ps->lex, '}');
+}
+
+/* reduce sum (i0 < 4; i1 < 8) at "node" "file" { ops stores } */
+static hn_status read_loop(parser *ps, hn_loop_kind kind) {
+    hn_loop *loop;
+    hn_item item;
+    uint32_t origin;
+    HN_NEW(ps->arena, loop, 1);
+    loop->kind = kind;
+    HN_PUSH(ps->arena, &loop->body, (hn_sop){0});
+    if (kind == HN_LOOP_REDUCE || kind == HN_LOOP_SCAN) {
+        hn_str word;
+        HN_TRY(hn_lex_word(&ps->lex, "expected what is combined by", &word));
+        loop->reduce_op = hn_op_find(word);
+        if (!loop->reduce_op) return hn_lex_fail(&ps->lex, word.ptr, "unknown op");
+    }
+    HN_TRY(hn_lex_expect(&ps->lex, '('));
+    HN_TRY(read_vars(ps, loop, &loop->rank));
+    HN_TRY(hn_lex_expect(&ps->lex, ';'));
+    HN_TRY(read_vars(ps, loop, &loop->red_rank));
+    HN_TRY(hn_lex_expect(&ps->lex, ')'));
+    HN_TRY(read_origin(ps, &origin));
+    HN_TRY(hn_lex_expect(&ps->lex, '{'));
+    while (hn_lex_peek(&ps->lex) == '%') HN_TRY(read_sop(ps, loop));
+    HN_TRY(read_stores(ps, loop));
+    return hn_program_add_loop(ps->p, loop, origin, &item);
+}
+
+/* --- other items --- */
+
+static hn_status read_operand(parser *ps, hn_extern *ext) {
+    if (ext->operand_count == sizeof ext->operands / sizeof *ext->operands) return fail(ps, "too many operands");
+    struct hn_extern_operand *operand = &ext->operands[ext->operand_count++];
+    if (hn_lex_accept_word(&ps->lex, "none")) return NULL;
+    operand->written = hn_lex_accept_word(&ps->lex, "out");
+    return read_access(ps, &operand->buffer, &operand->offset_elems, false);
+}
+
+/* matmul(out b3[0], b1[0], none) params [1, 2] */
+static hn_status read_extern(parser *ps, hn_extern_kind kind) {
+    hn_extern *ext;
+    hn_item item;
+    uint32_t origin;
+    HN_NEW(ps->arena, ext, 1);
+    ext->kind = kind;
+    HN_TRY(hn_lex_expect(&ps->lex, '('));
+    do HN_TRY(read_operand(ps, ext));
+    while (hn_lex_accept(&ps->lex, ','));
+    HN_TRY(hn_lex_expect(&ps->lex, ')'));
+    HN_TRY(hn_lex_expect_word(&ps->lex, "params"));
+    HN_TRY(read_sizes(ps, ext->params, sizeof ext->params / sizeof *ext->params, &ext->param_count));
+    HN_TRY(read_origin(ps, &origin));
+    return hn_program_add_extern(ps->p, ext, origin, &item);
+}
+
+static hn_status read_define(parser *ps, hn_item_info *item) {
+    HN_TRY(read_size(ps, &item->symbol));
+    hn_expr_kind kind = hn_sym_kind(ps->sym, item->symbol);
+    if (kind != HN_EXPR_SYMBOL || hn_sym_symbol_kind(ps->sym, item->symbol) != HN_SYMBOL_DATA)
+        return fail(ps, "only a data symbol can be defined");
+    return NULL;
+}
+
+/* assert b1 "message" | then b1 | else | end | define u0 = b1 */
+static hn_status read_control(parser *ps, hn_item_kind kind) {
+    hn_item_info item = {.kind = kind, .message = HN_STR("")};
+    if (kind == HN_ITEM_DEFINE) {
+        HN_TRY(read_define(ps, &item));
+        HN_TRY(hn_lex_expect(&ps->lex, '='));
+    }
+    if (kind != HN_ITEM_BRANCH_ELSE && kind != HN_ITEM_BRANCH_END) HN_TRY(read_buffer_name(ps, &item.cond));
+    if (kind == HN_ITEM_ASSERT) HN_TRY(hn_lex_string(&ps->lex, &item.message));
+    HN_TRY(read_origin(ps, &item.origin));
+    return hn_program_add_item(ps->p, item);
+}
+
+/* result 0 = b3[0] [2, 3] strides [3, 1] */
+static hn_status read_result(parser *ps) {
+    hn_result result = {0};
+    HN_TRY(hn_lex_u32(&ps->lex, &result.output));
+    HN_TRY(hn_lex_expect(&ps->lex, '='));
+    HN_TRY(read_access(ps, &result.buffer, &result.offset, false));
+    HN_TRY(read_layout(ps, &result.sizes, &result.strides, &result.rank));
+    HN_PUSH(ps->arena, &ps->p->results, result);
+    return NULL;
+}
+
+static hn_status read_item(parser *ps, bool *out_found) {
+    static const struct { const char *word; hn_item_kind kind; } controls[] = {
+        {"assert", HN_ITEM_ASSERT}, {"then", HN_ITEM_BRANCH_THEN}, {"else", HN_ITEM_BRANCH_ELSE},
+        {"end", HN_ITEM_BRANCH_END}, {"define", HN_ITEM_DEFINE},
+    };
+    *out_found = true;
+    uint32_t kind = accept_one_of(ps, hn_loop_kind_names, HN_LOOP_SCATTER + 1);
+    if (kind <= HN_LOOP_SCATTER) return read_loop(ps, (hn_loop_kind)kind);
+    for (size_t k = 0; k < sizeof controls / sizeof *controls; k++)
+        if (hn_lex_accept_word(&ps->lex, controls[k].word)) return read_control(ps, controls[k].kind);
+    kind = accept_one_of(ps, hn_extern_kind_names, HN_EXTERN_KIND_COUNT);
+    if (kind < HN_EXTERN_KIND_COUNT) return read_extern(ps, (hn_extern_kind)kind);
+    *out_found = false;
+    return NULL;
+}
+
+/* --- programs --- */
+
+static hn_status begin_items(parser *ps) {
+    if (ps->checking) return NULL;
+    ps->checking = true;
+    return hn_loop_checker_init(&ps->check, ps->p);
+}
+
+static hn_status read_statement(parser *ps) {
+    const char *where = hn_lex_here(&ps->lex);
+    uint32_t number;
+    bool found;
+    HN_TRY(hn_text_facts_read(&ps->facts, &found));
+    if (found) return NULL;
+    HN_TRY(hn_text_facts_apply(&ps->facts));
+    if (peek_numbered(ps, 'b', &number)) return read_buffer(ps);
+    HN_TRY(begin_items(ps));
+    if (hn_lex_accept_word(&ps->lex, "result")) return read_result(ps);
+    HN_TRY(read_item(ps, &found));
+    if (!found) return fail(ps, "expected a statement");
+    return hn_lex_blame(&ps->lex, where, hn_loop_check_item(&ps->check, ps->p->items.count - 1));
+}
+
+/* program { statement... } */
+static hn_status read_program(parser *ps) {
+    HN_TRY(hn_lex_expect_word(&ps->lex, "program"));
+    HN_TRY(hn_lex_expect(&ps->lex, '{'));
+    while (!hn_lex_accept(&ps->lex, '}')) {
+        if (!hn_lex_peek(&ps->lex)) return fail(ps, "expected '}'");
+        HN_TRY(read_statement(ps));
+    }
+    HN_TRY(hn_text_facts_apply(&ps->facts));
+    HN_TRY(begin_items(ps));
+    HN_TRY(hn_lex_blame(&ps->lex, ps->lex.p - 1, hn_loop_check_end(&ps->check)));
+    return hn_lex_here(&ps->lex) < ps->lex.end ? fail(ps, "expected the end of the text") : NULL;
+}
+
+bool hn_program_is_text(hn_str text) {
+    const char *start = text.ptr ? text.ptr : "";
+    hn_lex lex = {.start = start, .p = start, .end = start + text.len};
+    return hn_str_eq(hn_lex_peek_word(&lex), HN_STR("program"));
+}
+
+hn_status hn_program_parse(hn_arena *arena, hn_sym *sym, hn_str text, hn_program **out) {
+    const char *start = text.ptr ? text.ptr : "";
+    parser ps = {.lex = {.arena = arena, .start = start, .p = start, .end = start + text.len}, .arena = arena, .sym = sym};
+    HN_TRY(hn_graph_create(arena, sym, &ps.g));
+    ps.facts = (hn_text_facts_reader){.lex = &ps.lex, .g = ps.g};
+    hn_status status = hn_program_create(ps.g, arena, &ps.p);
+    if (!status) status = read_program(&ps);
+    hn_loop_checker_deinit(&ps.check);
+    if (status) hn_graph_deinit(ps.g);
+    else *out = ps.p;
+    return status;
+}

@@ -1,0 +1,32 @@
+/* loop_text.h: words of the text form of loop IR, one list for printing and for reading; internal to src/ir. */
+#ifndef HN_IR_LOOP_TEXT_H
+#define HN_IR_LOOP_TEXT_H
+
+#include "ir/loop.h"
+
+/* Indexed by the enums of loop.h. */
+extern const char *const hn_loop_kind_names[];
+extern const char *const hn_store_mode_names[];
+extern const char *const hn_buffer_kind_names[];
+extern const char *const hn_extern_kind_names[];
+enum { HN_RANDOM_KIND_COUNT = HN_RANDOM_BITS + 1 };
+extern const char *const hn_random_names[];
+
+/* loop_verify.c, piece by piece, so that the reader can tell the line.
+ * Owns: deinit frees. */
+typedef struct hn_loop_checker {
+    const hn_program *p;
+    uint8_t *written; /* per buffer */
+    uint32_t depth;   /* of conditionals */
+    uint64_t else_seen; /* a bit per open conditional */
+} hn_loop_checker;
+
+/* All buffers of `p` are there already. */
+hn_status hn_loop_checker_init(hn_loop_checker *c, const hn_program *p) HN_MUST_USE;
+void hn_loop_checker_deinit(hn_loop_checker *c);
+hn_status hn_loop_check_sop(const hn_loop_checker *c, hn_item item, const hn_loop *loop, hn_sid s) HN_MUST_USE;
+/* All of an item but the ops of its body. Records what it writes. */
+hn_status hn_loop_check_item(hn_loop_checker *c, hn_item item) HN_MUST_USE;
+hn_status hn_loop_check_end(const hn_loop_checker *c) HN_MUST_USE;
+
+#endif

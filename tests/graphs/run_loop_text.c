@@ -1,0 +1,126 @@
+/* run_loop_text.c: loop IR as text: what lowering makes and what fusion makes of it is printed, read and printed again,
+ * and the two texts must be one; the program that was read must verify and schedule as the first one did.
+ *
+ *     run_loop_text FROM COUNT            random graphs
+ *     run_loop_text MODEL.pt2...
+ *
+ * Exit 0 when all agree. */
+#include "tests/support/random_graph.h"
+
+#include "driver/driver.h"
+#include "front/pt2/pt2.h"
+#include "lower/lower.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Where two texts part, as one line. */
+static hn_status differs(const char *stage, hn_str first, hn_str second) {
+    size_t at = 0, begin = 0;
+    int line = 1;
+    while (at < first.len && at < second.len && first.ptr[at] == second.ptr[at])
+        if (first.ptr[at++] == '\n') line++, begin = at;
+    return HN_ERROR(HN_INTERNAL, "%s: line %d is '%.*s', read and printed '%.*s'", stage, line,
+                    (int)strcspn(first.ptr + begin, "\n"), first.ptr + begin, (int)strcspn(second.ptr + begin, "\n"), second.ptr + begin);
+}
+
+static hn_status schedule(hn_program *p, hn_arena *arena, hn_strbuf *out_fused) {
+    hn_arena scratch;
+    hn_schedule out;
+    hn_arena_init(&scratch);
+    hn_status status = hn_schedule_program(p, &(hn_sched_options){.threads = 2, .fused = out_fused}, arena, &scratch, &out);
+    hn_arena_deinit(&scratch);
+    return status;
+}
+
+/* The text of `text`'s program, before fusion and after it. */
+static hn_status read_and_print(const char *stage, hn_str text, hn_strbuf *out, hn_strbuf *out_fused) {
+    hn_arena arena;
+    hn_sym *sym;
+    hn_program *p = NULL;
+    hn_arena_init(&arena);
+    hn_status status = hn_sym_create(&arena, &sym);
+    if (!status) status = hn_program_parse(&arena, sym, text, &p);
+    if (!status) hn_program_print(p, out);
+    if (!status && out_fused) status = schedule(p, &arena, out_fused);
+    hn_arena_deinit(&arena);
+    return status ? hn_status_annotate(status, "%s", stage) : NULL;
+}
+
+static bool same(const hn_strbuf *a, const hn_strbuf *b) { return hn_str_eq(hn_strbuf_str(a), hn_strbuf_str(b)); }
+
+static hn_status check_program(hn_program *p, hn_arena *arena) {
+    hn_strbuf first, again, fused, fused_again, read_fused;
+    hn_strbuf *all[] = {&first, &again, &fused, &fused_again, &read_fused};
+    for (int k = 0; k < 5; k++) hn_strbuf_init(all[k]);
+    hn_program_print(p, &first);
+    hn_status status = read_and_print("lowered", hn_strbuf_str(&first), &again, &read_fused);
+    if (!status && !same(&first, &again)) status = differs("lowered", hn_strbuf_str(&first), hn_strbuf_str(&again));
+    if (!status) status = schedule(p, arena, &fused);
+    if (!status) status = read_and_print("fused", hn_strbuf_str(&fused), &fused_again, NULL);
+    if (!status && !same(&fused, &fused_again)) status = differs("fused", hn_strbuf_str(&fused), hn_strbuf_str(&fused_again));
+    if (!status && !same(&fused, &read_fused)) status = differs("fused from text", hn_strbuf_str(&fused), hn_strbuf_str(&read_fused));
+    if (status && getenv("LOOP_TEXT")) fputs(first.ptr ? first.ptr : "", stderr);
+    for (int k = 0; k < 5; k++) hn_strbuf_deinit(all[k]);
+    return status;
+}
+
+static hn_status check_graph(hn_graph *g, hn_arena *arena) {
+    hn_arena scratch;
+    hn_program *p;
+    hn_arena_init(&scratch);
+    hn_status status = NULL;
+    for (uint32_t k = 0; !status && hn_driver_pass_name(k); k++) status = hn_driver_pass_run(g, hn_driver_pass_name(k), &scratch);
+    if (!status) status = hn_lower(g, arena, &scratch, &p);
+    if (!status) status = hn_program_verify(p);
+    hn_arena_deinit(&scratch);
+    return status ? status : check_program(p, arena);
+}
+
+static hn_status check_file(const char *path, hn_arena *arena, hn_sym *sym, hn_graph **g) {
+    hn_pt2 *file;
+    HN_TRY(hn_pt2_open(path, &file));
+    hn_status status = hn_pt2_import(file, NULL, arena, sym, g);
+    if (!status) status = check_graph(*g, arena);
+    hn_pt2_close(file);
+    return status;
+}
+
+/* Of the file, or of the seed when there is none. */
+static bool check(const char *path, uint64_t seed) {
+    hn_arena arena;
+    hn_sym *sym;
+    hn_graph *g = NULL;
+    double tolerance[HN_RANDOM_MAX_TENSORS];
+    hn_arena_init(&arena);
+    hn_status status = hn_sym_create(&arena, &sym);
+    if (!status && path) status = check_file(path, &arena, sym, &g);
+    if (!status && !path) {
+        status = hn_random_graph(seed, &arena, sym, &g, tolerance);
+        if (!status) status = check_graph(g, &arena);
+    }
+    if (status) fprintf(stderr, "%s %llu: ", path ? path : "seed", (unsigned long long)seed);
+    if (status) fprintf(stderr, "%s\n", hn_status_message(status));
+    bool good = !status;
+    hn_status_free(status);
+    if (g) hn_graph_deinit(g);
+    hn_arena_deinit(&arena);
+    return good;
+}
+
+int main(int argc, char **argv) {
+    unsigned long long passed = 0, failed = 0;
+    if (argc < 2) {
+        fprintf(stderr, "usage: %s FROM COUNT | MODEL.pt2...\n", argv[0]);
+        return 2;
+    }
+    if (argc == 3 && argv[1][strspn(argv[1], "0123456789")] == 0) {
+        uint64_t from = strtoull(argv[1], NULL, 10), count = strtoull(argv[2], NULL, 10);
+        for (uint64_t seed = from; seed < from + count; seed++) *(check(NULL, seed) ? &passed : &failed) += 1;
+    } else {
+        for (int k = 1; k < argc; k++) *(check(argv[k], 0) ? &passed : &failed) += 1;
+    }
+    printf("%llu passed, %llu failed\n", passed, failed);
+    return failed != 0;
+}

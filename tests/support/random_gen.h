@@ -1,0 +1,81 @@
+/* random_gen.h: the state of the generator of random graphs, shared by random_graph.c and random_steps.c. */
+#ifndef HN_TESTS_RANDOM_GEN_H
+#define HN_TESTS_RANDOM_GEN_H
+
+#include "ir/build.h"
+
+#include <math.h>
+#include <string.h>
+
+enum { MAX_VALUES = 64, MAX_NUMEL = 20000 };
+
+/* What the generator knows of a value. */
+typedef struct known {
+    hn_value v;
+    bool exact;     /* every element is a small multiple of 1/8 (or an integer): no rounding happened */
+    double maxabs;  /* bound on finite elements */
+    double error;   /* relative error that a correct kernel may have */
+    bool may_nan;
+} known;
+
+typedef struct gen {
+    uint64_t state;
+    hn_graph *g;
+    hn_sym *sym;
+    hn_arena *arena;
+    known values[MAX_VALUES];
+    uint32_t count;
+    uint32_t first_input; /* of the graph, when it holds several */
+    bool symbolic;        /* sizes of inputs may be symbols */
+} gen;
+
+static inline uint64_t next(uint64_t *state) {
+    uint64_t z = (*state += 0x9E3779B97F4A7C15ull);
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9ull;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBull;
+    return z ^ (z >> 31);
+}
+static inline uint32_t below(gen *r, uint32_t n) { return n ? (uint32_t)(next(&r->state) % n) : 0; }
+static inline bool chance(gen *r, uint32_t percent) { return below(r, 100) < percent; }
+
+static const hn_value_info *info(gen *r, hn_value v) { return hn_graph_value(r->g, v); }
+static inline int64_t size(gen *r, hn_value v, uint32_t d) {
+    return hn_sym_hint(r->sym, info(r, v)->sizes[d], 0);
+}
+static inline int64_t numel(gen *r, hn_value v) {
+    int64_t n = 1;
+    for (uint32_t d = 0; d < info(r, v)->rank; d++) n *= size(r, v, d);
+    return n;
+}
+static inline hn_expr num(gen *r, int64_t n) { return hn_sym_int(r->sym, n); }
+static inline bool is_float(gen *r, hn_value v) { return hn_dtype_is_float(info(r, v)->dtype); }
+
+static inline void add(gen *r, known k) {
+    if (k.v && numel(r, k.v) <= MAX_NUMEL && r->count < MAX_VALUES) r->values[r->count++] = k;
+}
+
+static inline known pick(gen *r) { return r->values[chance(r, 60) ? r->count - 1 - below(r, r->count < 6 ? r->count : 6) : below(r, r->count)]; }
+
+static inline int64_t pick_size(gen *r) {
+    static const int64_t sizes[] = {1, 1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17, 31, 32, 33, 64, 65, 0};
+    return sizes[below(r, sizeof sizes / sizeof *sizes - (chance(r, 85) ? 1 : 0))];
+}
+
+static inline double unit_error(hn_dtype d) {
+    return d == HN_DTYPE_F64 ? 1e-14 : d == HN_DTYPE_F32 ? 3e-7 : d == HN_DTYPE_F16 ? 1e-3 : d == HN_DTYPE_BF16 ? 8e-3 : 0;
+}
+
+static inline hn_value constant(gen *r, double value, hn_value like) { return hn_b_scalar(r->g, value, info(r, like)->dtype); }
+
+/* random_graph.c */
+/* x cast so that arithmetic on it is well behaved; v is 0 when it cannot be. */
+known hn_gen_as_dtype(gen *r, known x, hn_dtype dtype);
+/* An I64 value of x's shape (or its own) with 0 <= element < n. */
+hn_value hn_gen_indices(gen *r, hn_value like, int64_t n);
+
+/* random_steps.c: one more node or a few, of the rarer kinds */
+void hn_gen_step_rarer(gen *r);
+/* Makes a value that has an input's shape and dtype the new content of that input; *out_input is its place. 0: there is none. */
+hn_value hn_gen_mutation(gen *r, uint32_t *out_input, known *out_value);
+
+#endif
