@@ -13,7 +13,7 @@ alpha=2)`. One JSON object a line:
 tensors {"ts": [0, null]}, {"d": "f32"} for a dtype. 16-bit floats are written as the shortest decimal that
 rounds back. An output without "v" is compared by dtype and sizes only. "in" and "out" have
 "st" (strides) when they are not row-major, and no "s" when "v" is a plain vector. An input that is Cases.ramp has
-"r" (its seed) in place of "v". rtol and atol appear only where the table of dtypes will not do."""
+"r" (its seed) in place of "v". An "out" whose size depends on data lists those dimensions in "u". rtol and atol appear only where the table of dtypes will not do."""
 
 import importlib
 import json
@@ -115,8 +115,9 @@ class Cases:
         return torch.tensor([0, 1, 2, 7, info.max, info.min] + ([] if dtype == torch.uint8 else [-1, -3]), dtype=dtype)
 
     # --- cases ---
-    def add(self, op, *args, rtol=None, atol=None, skip=(), **kwargs):
-        """Runs the operator and records the case. `skip`: results whose values are not compared."""
+    def add(self, op, *args, rtol=None, atol=None, skip=(), data=None, **kwargs):
+        """Runs the operator and records the case. `skip`: results whose values are not compared. `data`: by result, its
+        dimensions whose size depends on data."""
         packet, overload = op.split(".")[1:]
         fn = getattr(getattr(torch.ops.aten, packet), overload)
         case = {"op": op, "in": [], "args": []}
@@ -134,6 +135,12 @@ class Cases:
         result = fn(*[self._clone(a) for a in args], **{k: self._clone(v) for k, v in kwargs.items()})
         results = [] if result is None else list(result) if isinstance(result, (tuple, list)) else [result]
         case["out"] = [tensor_json(r, k not in skip) for k, r in enumerate(results)]
+        for k, dims in (data or {}).items():
+            out = case["out"][k] = tensor_json(results[k].contiguous(), k not in skip)
+            values = out.pop("v", None)
+            out["s"], out["u"] = list(results[k].shape), dims
+            if values is not None:
+                out["v"] = values
         if rtol is not None:
             case["rtol"] = rtol
         if atol is not None:

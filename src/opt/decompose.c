@@ -40,6 +40,7 @@ typedef struct missing_op {
 
 typedef struct decompose_pass {
     hn_pass_context *context;
+    uint32_t streams;
     struct { missing_op *items; uint32_t count, cap; } missing;
 } decompose_pass;
 
@@ -230,8 +231,10 @@ static hn_status rewrite_aten(rewrite *r, const hn_node_info *old, hn_arg *args)
     hn_dec_fn fn = hn_dec_find(old->op);
     hn_node_info node = *old;
     node.args = args;
-    hn_dec d = {.g = r->g, .node = &node, .aten = old, .scratch = r->pass->context->scratch, .rewrite = r};
+    hn_dec d = {.g = r->g, .node = &node, .aten = old, .scratch = r->pass->context->scratch, .rewrite = r,
+                .streams = &r->pass->streams};
     HN_NEW(d.scratch, d.results, node.result_count);
+    hn_node first = r->g->nodes.count;
     fn(&d);
     hn_status latched = hn_graph_status(r->g);
     if (d.unsupported) {
@@ -242,7 +245,8 @@ static hn_status rewrite_aten(rewrite *r, const hn_node_info *old, hn_arg *args)
     HN_TRY(latched);
     for (uint32_t k = 0; k < node.result_count; k++)
         if (old->results[k]) HN_TRY(take_result(r, k, old->results[k], d.results[k]));
-    return NULL;
+    /* Builder calls nest, and C leaves the order of arguments to the compiler: without this the text would too. */
+    return hn_graph_sort_tail(r->g, first, d.results, node.result_count, d.scratch);
 }
 
 static hn_status rewrite_node(rewrite *r, const hn_node_info *node, uint32_t depth) {

@@ -19,6 +19,7 @@ typedef struct hn_dec {
     hn_value *results;        /* node->result_count of them, filled by hn_dec_result */
     const char *unsupported;  /* set instead of a result: why this use cannot be rewritten */
     const struct hn_dec_rewrite *rewrite; /* the pass's own state, for hn_dec_mapped and hn_dec_maker */
+    uint32_t *streams;        /* random streams given out so far, in the whole program */
     hn_arena *scratch;
 } hn_dec;
 

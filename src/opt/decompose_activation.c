@@ -159,3 +159,17 @@ void hn_dec_hardshrink(hn_dec *d) {
     hn_value inside = m_and(d, m_bin_c(d, HN_OP_GE, x, -lambd), m_bin_c(d, HN_OP_LE, x, lambd));
     hn_dec_result(d, 0, m_where(d, inside, m_c(d, x, 0), x));
 }
+
+/* aten.rrelu(self, lower, upper, training): outside of training the slope is the middle of the bounds */
+void hn_dec_rrelu(hn_dec *d) {
+    if (!m_require(d, !hn_dec_bool(d, 3), "rrelu in training")) return;
+    hn_operands o = composite(d);
+    hn_value x = o.v[0], low = m_mul_c(d, x, (hn_dec_float(d, 1) + hn_dec_float(d, 2)) / 2);
+    hn_dec_finish(d, 0, m_where(d, m_bin_c(d, HN_OP_GT, x, 0), x, low), &o);
+}
+
+/* aten.log_sigmoid(self) */
+void hn_dec_log_sigmoid(hn_dec *d) {
+    hn_operands o = composite(d);
+    hn_dec_finish(d, 0, m_log_sigmoid(d, o.v[0]), &o);
+}

@@ -175,22 +175,44 @@ void hn_dec_adaptive_avg_pool2d_backward(hn_dec *d) {
 
 /* --- max --- */
 
-/* aten.adaptive_max_pool2d(self, output_size) -> values, flat plane indices */
-void hn_dec_adaptive_max_pool2d(hn_dec *d) {
+/* Flat index within the plane of pooled dims, from the flat index within a window of the longest sizes. */
+static hn_value ragged_plane_index(hn_dec *d, const adaptive *p, const ragged *w, hn_value in_window) {
+    hn_value plane = 0, rest = in_window;
+    uint32_t rank = p->base + p->spatial;
+    for (uint32_t k = 0; k < p->spatial; k++) {
+        hn_expr inner = e_int(d, 1);
+        for (uint32_t j = k + 1; j < p->spatial; j++) inner = e_mul(d, inner, w[j].longest);
+        hn_value below = m_size_as(d, inner, HN_DTYPE_I64);
+        hn_value at = m_add(d, m_along(d, w[k].start, p->base + k, rank), m_div(d, rest, below));
+        rest = m_bin(d, HN_OP_REMAINDER, rest, below);
+        plane = plane ? m_add(d, m_mul(d, plane, m_size_as(d, p->size[k], HN_DTYPE_I64)), at) : at;
+    }
+    return plane;
+}
+
+static void adaptive_max(hn_dec *d, uint32_t spatial) {
     hn_value x = hn_dec_tensor(d, 0);
     adaptive p;
-    ragged h, w;
-    if (!read_adaptive(d, x, 2, &p) || !ragged_windows(d, &p, 0, &h) || !ragged_windows(d, &p, 1, &w)) return;
-    uint32_t rank = p.base + 2, dims[2] = {rank, rank + 1};
-    hn_value cells = m_take_dim(d, x, p.base, ragged_positions(d, &h));        /* .., oH, kH, W */
-    cells = m_take_dim(d, cells, p.base + 2, ragged_positions(d, &w));         /* .., oH, kH, oW, kW */
-    cells = m_move_dim(d, cells, p.base + 1, p.base + 2);                      /* .., oH, oW, kH, kW */
-    m_result(d, 0, m_reduce(d, HN_OP_AMAX, cells, dims, 2, false));
-    if (!m_wants(d, 1)) return;
+    ragged w[3];
+    if (!read_adaptive(d, x, spatial, &p)) return;
+    for (uint32_t k = 0; k < spatial; k++)
+        if (!ragged_windows(d, &p, k, &w[k])) return;
+    uint32_t order[HN_MAX_RANK], dims[3];
+    for (uint32_t k = 0; k < p.base; k++) order[k] = k;
+    for (uint32_t k = 0; k < spatial; k++) { /* each dim becomes outputs and window elements */
+        x = m_take_dim(d, x, p.base + 2 * k, ragged_positions(d, &w[k]));
+        order[p.base + k] = p.base + 2 * k;
+        order[p.base + spatial + k] = p.base + 2 * k + 1;
+        dims[k] = p.base + spatial + k;
+    }
+    if (!x) return;
+    x = hn_b_permute(d->g, x, order);
+    m_result(d, 0, m_reduce(d, HN_OP_AMAX, x, dims, spatial, false));
     /* the repeated last element never wins: the first of equals does */
-    hn_value best = m_reduce(d, HN_OP_ARGMAX, cells, dims, 2, false);
-    hn_value width = m_size_as(d, w.longest, HN_DTYPE_I64);
-    hn_value row = m_add(d, m_along(d, h.start, p.base, rank), m_div(d, best, width));
-    hn_value col = m_add(d, m_along(d, w.start, p.base + 1, rank), m_bin(d, HN_OP_REMAINDER, best, width));
-    m_result(d, 1, m_add(d, m_mul(d, row, m_size_as(d, p.size[1], HN_DTYPE_I64)), col));
+    if (m_wants(d, 1)) m_result(d, 1, ragged_plane_index(d, &p, w, m_reduce(d, HN_OP_ARGMAX, x, dims, spatial, false)));
 }
+
+/* aten.adaptive_max_pool1d/2d/3d(self, output_size) -> values, flat plane indices */
+void hn_dec_adaptive_max_pool1d(hn_dec *d) { adaptive_max(d, 1); }
+void hn_dec_adaptive_max_pool2d(hn_dec *d) { adaptive_max(d, 2); }
+void hn_dec_adaptive_max_pool3d(hn_dec *d) { adaptive_max(d, 3); }

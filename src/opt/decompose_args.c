@@ -297,9 +297,16 @@ hn_value hn_dec_scalar_value(hn_dec *d, hn_scalar s, hn_dtype dtype) { return hn
 
 hn_value hn_dec_const(hn_dec *d, double value, hn_dtype dtype) { return hn_b_scalar(d->g, value, dtype); }
 
+static bool is_input(const hn_graph *g, hn_value v) {
+    for (uint32_t k = 0; k < g->inputs.count; k++)
+        if (g->inputs.items[k].value == v) return true;
+    return false;
+}
+
 /* The tensor that a symbolic float or bool was read from: the operand of its ITEM. */
 static hn_value item_source(hn_dec *d, hn_value scalar) {
     const hn_value_info *info = hn_dec_info(d, scalar);
+    if (!info->producer && info->kind != HN_VALUE_SYM_INT && is_input(d->g, scalar)) return scalar; /* one element */
     const hn_node_info *node = info->producer ? hn_graph_node(d->g, info->producer) : NULL;
     if (!node || node->op != HN_OP_ITEM || node->args[0].kind != HN_ARG_VALUE) return 0;
     return node->args[0].as.value;

@@ -8,7 +8,7 @@
 
 typedef struct attention {
     hn_value q, k, v, mask;
-    double scale;
+    double scale, dropout;
     bool causal;
     bool is_flat; /* two dims were given: heads are added and removed */
 } attention;
@@ -53,7 +53,7 @@ static bool read_attention(hn_dec *d, uint32_t mask_arg, uint32_t dropout_arg, u
     *out = (attention){.q = hn_dec_tensor(d, 0), .k = hn_dec_tensor(d, 1), .v = hn_dec_tensor(d, 2),
                        .mask = hn_dec_tensor(d, mask_arg), .causal = hn_dec_bool(d, causal_arg)};
     uint32_t rank = m_rank(d, out->q);
-    if (!m_require(d, hn_dec_float(d, dropout_arg) == 0, "attention with dropout")) return false;
+    out->dropout = hn_dec_float(d, dropout_arg);
     if (!m_require(d, rank >= 2 && m_rank(d, out->k) >= 2 && m_rank(d, out->v) >= 2,
                    "attention wants at least two dimensions"))
         return false;
@@ -75,9 +75,41 @@ static bool read_attention(hn_dec *d, uint32_t mask_arg, uint32_t dropout_arg, u
     return true;
 }
 
+/* scale * q k^T with the mask, [B.., H, m, n], in opmath. 0 for grouped queries, which are refused. */
+static hn_value scores_of(hn_dec *d, const attention *a, const char *what) {
+    uint32_t rank = m_rank(d, a->q);
+    hn_dtype math = hn_dec_opmath(m_dtype(d, a->q));
+    m_shape_t sk = m_shape(d, a->k);
+    if (!a->q || !a->k || !m_require(d, e_eq(d, m_size(d, a->q, rank - 3), sk.sizes[rank - 3]), what)) return 0;
+    hn_value k_t = hn_b_transpose(d->g, m_cast(d, a->k, math), rank - 2, rank - 1);
+    hn_value scores = m_mul_c(d, hn_b_matmul(d->g, m_cast(d, a->q, math), k_t, 0), a->scale);
+    if (a->causal) {
+        hn_value row = hn_b_unsqueeze(d->g, m_iota(d, m_size(d, a->q, rank - 2), HN_DTYPE_I64), 1);
+        hn_value col = m_iota(d, sk.sizes[rank - 2], HN_DTYPE_I64);
+        scores = m_where(d, m_bin(d, HN_OP_LE, col, row), scores, m_c(d, scores, -INFINITY));
+    }
+    if (a->mask && m_dtype(d, a->mask) == HN_DTYPE_BOOL) return m_where(d, a->mask, scores, m_c(d, scores, -INFINITY));
+    return a->mask ? m_add(d, scores, m_cast(d, a->mask, math)) : scores;
+}
+
+/* Every step of its own: the weights are dropped between the softmax and the second product. */
+static hn_value attend_with_dropout(hn_dec *d, const attention *a) {
+    hn_value scores = scores_of(d, a, "attention with dropout and grouped queries"), kept;
+    if (!scores) return 0;
+    uint32_t last = m_rank(d, scores) - 1;
+    hn_value max = m_reduce1(d, HN_OP_AMAX, scores, last, true);
+    hn_value masked = m_bin_c(d, HN_OP_EQ, max, -INFINITY); /* the whole row: it gives 0 */
+    hn_value e = m_exp(d, m_sub(d, scores, m_where(d, masked, m_c(d, max, 0), max)));
+    hn_value sum = m_reduce1(d, HN_OP_SUM, e, last, true);
+    hn_value weights = m_div(d, e, m_where(d, masked, m_c(d, sum, 1), sum));
+    hn_value v = m_cast(d, a->v, m_dtype(d, weights));
+    return m_cast(d, hn_b_matmul(d->g, hn_dec_drop(d, weights, a->dropout, &kept), v, 0), m_dtype(d, a->q));
+}
+
 static hn_value attend(hn_dec *d, const attention *a) {
-    hn_value r = hn_b_attention(d->g, a->q, a->k, a->v, a->mask, a->scale, a->causal);
-    return a->is_flat ? hn_b_squeeze(d->g, r, 0) : r;
+    hn_value r = a->dropout > 0 ? attend_with_dropout(d, a)
+                                : hn_b_attention(d->g, a->q, a->k, a->v, a->mask, a->scale, a->causal);
+    return r && a->is_flat ? hn_b_squeeze(d->g, r, 0) : r;
 }
 
 /* aten.scaled_dot_product_attention(query, key, value, attn_mask, dropout_p, is_causal, *, scale, enable_gqa):
@@ -89,24 +121,9 @@ void hn_dec_sdpa(hn_dec *d) {
 
 /* log(sum(exp(scores))) for each query, [B.., H, m]; what the flash kernels save for the gradient */
 static hn_value log_sum_exp(hn_dec *d, const attention *a) {
+    hn_value scores = scores_of(d, a, "the log-sum-exp of grouped queries");
     uint32_t rank = m_rank(d, a->q);
-    hn_dtype math = hn_dec_opmath(m_dtype(d, a->q));
-    m_shape_t sk = m_shape(d, a->k);
-    if (!a->q || !a->k ||
-        !m_require(d, e_eq(d, m_size(d, a->q, rank - 3), sk.sizes[rank - 3]),
-                   "the log-sum-exp of grouped queries"))
-        return 0;
-    hn_value k_t = hn_b_transpose(d->g, m_cast(d, a->k, math), rank - 2, rank - 1);
-    hn_value scores = m_mul_c(d, hn_b_matmul(d->g, m_cast(d, a->q, math), k_t, 0), a->scale);
-    if (a->causal) {
-        hn_value row = hn_b_unsqueeze(d->g, m_iota(d, m_size(d, a->q, rank - 2), HN_DTYPE_I64), 1);
-        hn_value col = m_iota(d, sk.sizes[rank - 2], HN_DTYPE_I64);
-        scores = m_where(d, m_bin(d, HN_OP_LE, col, row), scores, m_c(d, scores, -INFINITY));
-    }
-    if (a->mask && m_dtype(d, a->mask) == HN_DTYPE_BOOL)
-        scores = m_where(d, a->mask, scores, m_c(d, scores, -INFINITY));
-    else if (a->mask)
-        scores = m_add(d, scores, m_cast(d, a->mask, math));
+    if (!scores) return 0;
     hn_value max = m_reduce1(d, HN_OP_AMAX, scores, rank - 1, true);
     hn_value sum = m_reduce1(d, HN_OP_SUM, m_exp(d, m_sub(d, scores, max)), rank - 1, false);
     return m_add(d, m_log(d, sum), hn_b_squeeze(d->g, max, rank - 1));

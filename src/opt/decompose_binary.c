@@ -187,7 +187,7 @@ void hn_dec_pow(hn_dec *d) {
 
 void hn_dec_float_power(hn_dec *d) {
     hn_operands o = hn_dec_first_operands(d, 2, HN_OPERANDS_PLAIN);
-    o.v[0] = m_cast(d, o.v[0], HN_DTYPE_F64);
+    o.v[0] = hn_dec_is_number(d, 0) ? hn_dec_number(d, 0, HN_DTYPE_F64) : m_cast(d, o.v[0], HN_DTYPE_F64);
     o.v[1] = hn_dec_is_number(d, 1) ? hn_dec_number(d, 1, HN_DTYPE_F64) : m_cast(d, o.v[1], HN_DTYPE_F64);
     o.common = o.compute = HN_DTYPE_F64;
     power(d, &o);

@@ -70,3 +70,14 @@ enum { NO_ARG = 1000 }; /* past every argument list: reads as None */
 void hn_dec_clamp(hn_dec *d) { clamp_between(d, 1, 2); }
 void hn_dec_clamp_min(hn_dec *d) { clamp_between(d, 1, NO_ARG); }
 void hn_dec_clamp_max(hn_dec *d) { clamp_between(d, NO_ARG, 1); }
+
+/* aten.isin(elements, test_elements, *, assume_unique, invert): compared with each test element */
+void hn_dec_isin(hn_dec *d) {
+    hn_operands o = hn_dec_first_operands(d, 2, HN_OPERANDS_PLAIN);
+    uint32_t rank = m_rank(d, o.v[0]);
+    if (!o.v[1] || !m_require(d, rank < HN_MAX_RANK, "isin of a tensor of 16 dimensions")) return;
+    hn_expr numel = hn_numel(d->g, o.v[1]);
+    hn_value test = m_reshape(d, o.v[1], &numel, 1), each = hn_b_unsqueeze(d->g, o.v[0], rank);
+    hn_value found = m_reduce1(d, HN_OP_ANY, m_bin(d, HN_OP_EQ, each, test), rank, false);
+    hn_dec_result(d, 0, hn_dec_bool(d, 3) ? m_un(d, HN_OP_NOT, found) : found);
+}

@@ -58,52 +58,104 @@ void hn_dec_masked_select(hn_dec *d) {
     if (at) hn_dec_result(d, 0, hn_b_index(d->g, m_expand(d, x, &both), indices, both.rank, false));
 }
 
-/* Element i of the result comes from place k, the number of running sums of `repeats` that are <= i. */
+/* Which of the counted things stands at each place of the result: place i has number k, the number of running sums of
+ * `repeats` that are <= i. `total` is defined here unless `is_given`. */
+static hn_value repeated(hn_dec *d, hn_value repeats, hn_expr total, bool is_given) {
+    if (is_data_symbol(d, total) && !is_given)
+        hn_b_item(d->g, m_reduce_all(d, HN_OP_SUM, repeats), HN_VALUE_SYM_INT, total);
+    hn_value ends = m_along(d, hn_b_scan(d->g, HN_OP_CUMSUM, repeats, 0, NULL), 1, 2);
+    hn_value i = m_along(d, m_iota(d, total, HN_DTYPE_I64), 0, 2);
+    hn_value passed = m_cast(d, m_bin(d, HN_OP_LE, ends, i), HN_DTYPE_I64);
+    return m_reduce1(d, HN_OP_SUM, passed, 1, false);
+}
+
+/* aten.repeat_interleave.Tensor(repeats, output_size): the numbers themselves */
+void hn_dec_repeat_interleave_index(hn_dec *d) {
+    hn_value repeats = m_index64(d, hn_dec_tensor(d, 0));
+    m_shape_t result = m_meta_shape(d, 0);
+    if (!m_require(d, result.rank == 1 && m_rank(d, repeats) == 1, "repeats is not a vector")) return;
+    m_result(d, 0, repeated(d, repeats, result.sizes[0], hn_dec_has(d, 1)));
+}
+
 void hn_dec_repeat_interleave_tensor(hn_dec *d) {
     hn_value x = hn_dec_tensor(d, 0), repeats = m_index64(d, m_at_least_1d(d, hn_dec_tensor(d, 1)));
     bool flat = !hn_dec_has(d, 2);
     if (flat) x = m_merge(d, m_at_least_1d(d, x), 0, m_rank(d, m_at_least_1d(d, x)));
     uint32_t dim = flat ? 0 : hn_dec_dim(d, 2, m_rank(d, x));
     m_shape_t counts = {.rank = 1, .sizes = {m_size(d, x, dim)}};
-    hn_expr total = m_meta_shape(d, 0).sizes[dim];
     repeats = m_expand(d, repeats, &counts);
-    if (is_data_symbol(d, total) && !hn_dec_has(d, 3))
-        hn_b_item(d->g, m_reduce_all(d, HN_OP_SUM, repeats), HN_VALUE_SYM_INT, total);
-    hn_value ends = m_along(d, hn_b_scan(d->g, HN_OP_CUMSUM, repeats, 0, NULL), 1, 2);
-    hn_value i = m_along(d, m_iota(d, total, HN_DTYPE_I64), 0, 2);
-    hn_value passed = m_cast(d, m_bin(d, HN_OP_LE, ends, i), HN_DTYPE_I64);
-    hn_dec_result(d, 0, m_take_dim(d, x, dim, m_reduce1(d, HN_OP_SUM, passed, 1, false)));
+    hn_dec_result(d, 0, m_take_dim(d, x, dim, repeated(d, repeats, m_meta_shape(d, 0).sizes[dim], hn_dec_has(d, 3))));
 }
 
-/* Runs of equal elements of the flattened tensor: results are one element of each, the run of every
- * element, and the lengths. A run begins where an element differs from the one before. */
+/* Runs of equal elements of the vector x, which are begun by the elements of the bool vector `begins`. */
+typedef struct runs {
+    hn_value begins, starts; /* starts: the index of each first element, [count] */
+} runs;
+
+/* A run begins where an element differs from the one before; nothing begins in an empty vector. False when d was
+ * refused. */
+static bool find_runs(hn_dec *d, hn_value x, runs *out) {
+    hn_value i = m_iota(d, m_size(d, x, 0), HN_DTYPE_I64), before = m_max_c(d, m_sub_c(d, i, 1), 0);
+    hn_value changed = m_bin(d, HN_OP_NE, x, hn_b_index(d->g, x, &before, 1, false));
+    out->begins = m_bin(d, HN_OP_OR, m_bin_c(d, HN_OP_EQ, i, 0), changed);
+    hn_value at = positions(d, out->begins, m_meta_shape(d, 0).sizes[0]);
+    if (!at) return false;
+    out->starts = hn_b_select(d->g, at, 1, e_int(d, 0));
+    return true;
+}
+
+/* The run of each element. */
+static hn_value run_numbers(hn_dec *d, const runs *r) {
+    return m_sub_c(d, hn_b_scan(d->g, HN_OP_CUMSUM, m_cast(d, r->begins, HN_DTYPE_I64), 0, NULL), 1);
+}
+
+/* To the next start, or to the end of the n elements. */
+static hn_value run_lengths(hn_dec *d, const runs *r, hn_expr n) {
+    hn_expr count = m_size(d, r->starts, 0);
+    hn_value next = m_add_c(d, m_iota(d, count, HN_DTYPE_I64), 1);
+    hn_value last = m_size_as(d, e_addc(d, count, -1), HN_DTYPE_I64), inside = m_bin(d, HN_OP_LE, next, last);
+    hn_value at = m_bin(d, HN_OP_MIN, next, last);
+    hn_value end = m_where(d, inside, hn_b_index(d->g, r->starts, &at, 1, false), m_size_as(d, n, HN_DTYPE_I64));
+    return m_sub(d, end, r->starts);
+}
+
+/* Result k, or the empty tensor that PyTorch gives for one that was not asked for. */
+static void optional_result(hn_dec *d, uint32_t k, bool asked, hn_value v) {
+    m_shape_t none = m_meta_shape(d, k);
+    if (m_wants(d, k)) hn_dec_result(d, k, asked ? v : m_zeros(d, &none, HN_DTYPE_I64));
+}
+
+/* aten.unique_consecutive(self, return_inverse, return_counts, dim) of the flattened tensor */
 void hn_dec_unique_consecutive(hn_dec *d) {
     hn_value x = hn_dec_tensor(d, 0);
-    m_shape_t shape = m_shape(d, x), one = {.rank = 1, .sizes = {e_int(d, 1)}};
+    m_shape_t shape = m_shape(d, x);
+    runs r;
     if (!m_require(d, !hn_dec_has(d, 3), "dim is given")) return;
     x = m_merge(d, m_at_least_1d(d, x), 0, shape.rank ? shape.rank : 1);
-    hn_expr n = m_size(d, x, 0), rest = e_addc(d, n, -1);
-    if (!m_require(d, hn_sym_prove_lt(d->g->sym, e_int(d, 0), n), "the operand may be empty")) return;
-    hn_value changed = m_bin(d, HN_OP_NE, m_slice(d, x, 0, e_int(d, 1), rest), m_slice(d, x, 0, e_int(d, 0), rest));
-    hn_value begins = hn_b_cat(d->g, (hn_value[]){m_full(d, &one, 1, HN_DTYPE_BOOL), changed}, 2, 0);
-    hn_value at = positions(d, begins, m_meta_shape(d, 0).sizes[0]);
-    if (!at) return;
-    hn_value starts = hn_b_select(d->g, at, 1, e_int(d, 0));
-    hn_dec_result(d, 0, hn_b_index(d->g, x, &starts, 1, false));
-    if (m_wants(d, 1) && hn_dec_bool(d, 1)) {
-        hn_value runs = hn_b_scan(d->g, HN_OP_CUMSUM, m_cast(d, begins, HN_DTYPE_I64), 0, NULL);
-        hn_dec_result(d, 1, m_reshape(d, m_sub_c(d, runs, 1), shape.sizes, shape.rank));
-    } else if (m_wants(d, 1)) {
-        m_shape_t none = m_meta_shape(d, 1);
-        hn_dec_result(d, 1, m_zeros(d, &none, HN_DTYPE_I64));
+    if (!find_runs(d, x, &r)) return;
+    hn_dec_result(d, 0, hn_b_index(d->g, x, &r.starts, 1, false));
+    bool inverse = m_wants(d, 1) && hn_dec_bool(d, 1), counts = m_wants(d, 2) && hn_dec_bool(d, 2);
+    optional_result(d, 1, inverse, inverse ? m_reshape(d, run_numbers(d, &r), shape.sizes, shape.rank) : 0);
+    optional_result(d, 2, counts, counts ? run_lengths(d, &r, m_size(d, x, 0)) : 0);
+}
+
+/* aten._unique2(self, sorted, return_inverse, return_counts): the runs of the sorted elements. PyTorch sorts on the CPU
+ * whatever `sorted` says. */
+void hn_dec_unique2(hn_dec *d) {
+    hn_value x = hn_dec_tensor(d, 0), order = 0;
+    m_shape_t shape = m_shape(d, x);
+    runs r;
+    x = m_merge(d, m_at_least_1d(d, x), 0, shape.rank ? shape.rank : 1);
+    hn_value sorted = hn_b_sort(d->g, x, 0, false, true, &order);
+    if (!find_runs(d, sorted, &r)) return;
+    hn_dec_result(d, 0, hn_b_index(d->g, sorted, &r.starts, 1, false));
+    bool inverse = m_wants(d, 1) && hn_dec_bool(d, 2), counts = m_wants(d, 2) && hn_dec_bool(d, 3);
+    hn_value places = 0;
+    if (inverse) {
+        m_shape_t flat = m_shape(d, x);
+        places = hn_b_index_put(d->g, m_zeros(d, &flat, HN_DTYPE_I64), &order, 1, run_numbers(d, &r), "set", false);
+        places = m_reshape(d, places, shape.sizes, shape.rank);
     }
-    if (m_wants(d, 2) && hn_dec_bool(d, 2)) {
-        hn_value end = m_expand(d, m_size_as(d, n, HN_DTYPE_I64), &one);
-        hn_expr count = m_size(d, starts, 0);
-        hn_value next = hn_b_cat(d->g, (hn_value[]){m_slice(d, starts, 0, e_int(d, 1), e_addc(d, count, -1)), end}, 2, 0);
-        hn_dec_result(d, 2, m_sub(d, next, starts));
-    } else if (m_wants(d, 2)) {
-        m_shape_t none = m_meta_shape(d, 2);
-        hn_dec_result(d, 2, m_zeros(d, &none, HN_DTYPE_I64));
-    }
+    optional_result(d, 1, inverse, places);
+    optional_result(d, 2, counts, counts ? run_lengths(d, &r, m_size(d, x, 0)) : 0);
 }

@@ -105,7 +105,8 @@ static hn_expr chosen_count(hn_dec *d, const hn_value *list, uint32_t listed) {
 }
 
 /* A mask stands for the positions of its true elements, one index for each of its dims. Their number is
- * known to the program only when reading: the recorded result has it as a symbol. */
+ * known to the program only when reading: the recorded result has it as a symbol. Several masks choose equally many:
+ * each defines the symbol again, which is checked. */
 static bool append_mask(hn_dec *d, hn_value mask, hn_expr count, index_list *out) {
     const hn_sym *sym = d->g->sym;
     uint32_t rank = m_rank(d, mask);
@@ -123,7 +124,7 @@ static bool append_mask(hn_dec *d, hn_value mask, hn_expr count, index_list *out
 
 static bool read_list(hn_dec *d, uint32_t arg, bool reads, index_list *out) {
     const hn_value *list = NULL;
-    uint32_t listed = hn_dec_tensors(d, arg, &list), masks = 0;
+    uint32_t listed = hn_dec_tensors(d, arg, &list);
     *out = (index_list){0};
     for (uint32_t k = 0; k < listed; k++) {
         if (!m_require(d, out->count < HN_MAX_RANK, "there are more indices than dimensions")) return false;
@@ -131,7 +132,6 @@ static bool read_list(hn_dec *d, uint32_t arg, bool reads, index_list *out) {
             out->items[out->count++] = m_index64(d, list[k]);
             continue;
         }
-        if (!m_require(d, masks++ == 0, "indexing with several masks")) return false;
         if (!append_mask(d, list[k], reads ? chosen_count(d, list, listed) : 0, out)) return false;
     }
     return true;

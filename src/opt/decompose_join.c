@@ -134,3 +134,104 @@ void hn_dec_rot90(hn_dec *d) {
     if (turns == 2 || turns == 3) x = flip(d, x, (uint32_t)a);
     hn_dec_result(d, 0, turns & 1 ? hn_b_transpose(d->g, x, (uint32_t)a, (uint32_t)b) : x);
 }
+
+/* --- NumPy's stacking --- */
+
+/* x with at least `rank` dims, 1 to 3, where NumPy puts the new ones: [n] becomes [1, n], then [1, n, 1]. */
+static hn_value at_least(hn_dec *d, hn_value x, uint32_t rank) {
+    x = m_at_least_1d(d, x);
+    if (rank >= 2 && m_rank(d, x) == 1) x = hn_b_unsqueeze(d->g, x, 0);
+    if (rank >= 3 && m_rank(d, x) == 2) x = hn_b_unsqueeze(d->g, x, 2);
+    return x;
+}
+
+/* aten.dstack(tensors) */
+void hn_dec_dstack(hn_dec *d) {
+    const hn_value *xs = NULL;
+    uint32_t count = hn_dec_tensors(d, 0, &xs);
+    hn_value *list = value_list(d, count);
+    if (!list) return;
+    for (uint32_t k = 0; k < count; k++) list[k] = at_least(d, m_cast(d, xs[k], m_meta_dtype(d, 0)), 3);
+    join(d, list, count, 2);
+}
+
+/* aten.column_stack(tensors): vectors are columns */
+void hn_dec_column_stack(hn_dec *d) {
+    const hn_value *xs = NULL;
+    uint32_t count = hn_dec_tensors(d, 0, &xs);
+    hn_value *list = value_list(d, count);
+    if (!list) return;
+    for (uint32_t k = 0; k < count; k++) {
+        hn_value x = m_at_least_1d(d, m_cast(d, xs[k], m_meta_dtype(d, 0)));
+        list[k] = m_rank(d, x) < 2 ? hn_b_unsqueeze(d->g, x, 1) : x;
+    }
+    join(d, list, count, 1);
+}
+
+/* aten.atleast_1d, atleast_2d, atleast_3d .Sequence, broadcast_tensors: each in its recorded shape */
+void hn_dec_atleast_list(hn_dec *d) {
+    const hn_value *xs = NULL;
+    uint32_t count = hn_dec_tensors(d, 0, &xs);
+    for (uint32_t k = 0; k < count && k < d->node->result_count; k++) {
+        m_shape_t shape = m_meta_shape(d, k);
+        if (m_wants(d, k)) hn_dec_result(d, k, m_reshape(d, xs[k], shape.sizes, shape.rank));
+    }
+}
+void hn_dec_broadcast_tensors(hn_dec *d) {
+    const hn_value *xs = NULL;
+    uint32_t count = hn_dec_tensors(d, 0, &xs);
+    for (uint32_t k = 0; k < count && k < d->node->result_count; k++) {
+        m_shape_t shape = m_meta_shape(d, k);
+        if (m_wants(d, k)) hn_dec_result(d, k, m_expand(d, xs[k], &shape));
+    }
+}
+
+/* aten.cartesian_prod(tensors): the last vector runs fastest; one vector alone stays as it is */
+void hn_dec_cartesian_prod(hn_dec *d) {
+    const hn_value *xs = NULL;
+    uint32_t count = hn_dec_tensors(d, 0, &xs);
+    if (count == 1) hn_dec_result(d, 0, xs[0]);
+    if (count < 2 || !m_require(d, count <= HN_MAX_RANK, "a product of more than 16 vectors")) return;
+    hn_value columns[HN_MAX_RANK];
+    m_shape_t grid = {.rank = count};
+    for (uint32_t k = 0; k < count; k++) grid.sizes[k] = xs[k] ? hn_numel(d->g, xs[k]) : 0;
+    for (uint32_t k = 0; k < count; k++) {
+        hn_value along = m_along(d, m_at_least_1d(d, m_cast(d, xs[k], m_meta_dtype(d, 0))), k, count);
+        columns[k] = hn_b_unsqueeze(d->g, m_merge(d, m_expand(d, along, &grid), 0, count), 1);
+    }
+    hn_dec_result(d, 0, hn_b_cat(d->g, columns, count, 1));
+}
+
+/* aten.block_diag(tensors): each block padded to the columns of the result */
+void hn_dec_block_diag(hn_dec *d) {
+    const hn_value *xs = NULL;
+    uint32_t count = hn_dec_tensors(d, 0, &xs);
+    hn_value *list = value_list(d, count);
+    if (!list) return;
+    hn_expr columns = m_meta_shape(d, 0).sizes[1], before = e_int(d, 0);
+    for (uint32_t k = 0; k < count; k++) {
+        hn_value x = at_least(d, m_cast(d, xs[k], m_meta_dtype(d, 0)), 2);
+        hn_expr end = e_add(d, before, m_size(d, x, 1));
+        list[k] = m_pad_dim(d, x, 1, before, e_sub(d, columns, end), m_zero_scalar(d, m_dtype(d, x)));
+        before = end;
+    }
+    join(d, list, count, 0);
+}
+
+/* aten.pad_sequence(sequences, batch_first, padding_value, padding_side): each padded to the longest */
+void hn_dec_pad_sequence(hn_dec *d) {
+    const hn_value *xs = NULL;
+    uint32_t count = hn_dec_tensors(d, 0, &xs), batch_dim = hn_dec_bool(d, 1) ? 0 : 1;
+    hn_value *list = value_list(d, count);
+    m_shape_t shape = m_meta_shape(d, 0);
+    if (!list || !m_require(d, shape.rank >= 2, "pad_sequence wants sequences of one or more dimensions")) return;
+    bool left = hn_str_eq(hn_dec_string(d, 3), HN_STR("left")), is_float = hn_dtype_is_float(m_meta_dtype(d, 0));
+    double value = hn_dec_float(d, 2);
+    hn_scalar border = is_float ? hn_scalar_f(value) : hn_scalar_i(e_trunc(d, value));
+    for (uint32_t k = 0; k < count; k++) {
+        hn_value x = m_cast(d, xs[k], m_meta_dtype(d, 0));
+        hn_expr more = e_sub(d, shape.sizes[1 - batch_dim], m_size(d, x, 0)), none = e_int(d, 0);
+        list[k] = hn_b_unsqueeze(d->g, m_pad_dim(d, x, 0, left ? more : none, left ? none : more, border), batch_dim);
+    }
+    join(d, list, count, batch_dim);
+}

@@ -148,6 +148,8 @@ hn_value m_reduce_all(hn_dec *d, hn_op op, hn_value x);
 hn_expr m_count(hn_dec *d, hn_value x, const uint32_t *dims, uint32_t count);
 /* sum / N; x is a float */
 hn_value m_mean(hn_dec *d, hn_value x, const uint32_t *dims, uint32_t count, bool keepdim);
+/* (sum |x|^p)^(1/p) over dims, none: of each element; x is a float in opmath */
+hn_value m_vector_norm(hn_dec *d, hn_value x, double p, const uint32_t *dims, uint32_t count, bool keepdim);
 /* Sums the leading and size-1 dims away that broadcasting `shape` to x added. */
 hn_value m_sum_to(hn_dec *d, hn_value x, const m_shape_t *shape);
 
@@ -178,5 +180,8 @@ static inline hn_value m_index64(hn_dec *d, hn_value index) { return m_cast(d, i
 
 /* Sums x (opmath) to the form that a loss's reduction asks for: 0 none, 1 mean, 2 sum. */
 hn_value m_loss_reduce(hn_dec *d, hn_value x, int64_t reduction);
+
+/* decompose_random.c: x / (1 - p) where kept, in opmath, and which elements are kept. */
+hn_value hn_dec_drop(hn_dec *d, hn_value x, double p, hn_value *out_kept);
 
 #endif

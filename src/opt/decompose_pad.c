@@ -96,7 +96,21 @@ static void pad_by_position(hn_dec *d, border kind) {
 
 /* aten.reflection_pad1d/2d/3d(self, padding) */
 void hn_dec_reflection_pad(hn_dec *d) { pad_by_position(d, BORDER_REFLECT); }
-/* aten.replication_pad2d/3d(self, padding) */
+/* aten._pad_circular(self, pad) */
+void hn_dec_pad_circular(hn_dec *d) { pad_by_position(d, BORDER_CIRCULAR); }
+
+/* aten._pad_enum(self, pad, mode, value): 0 reflect, 1 replicate, 2 circular, 3 constant */
+void hn_dec_pad_enum(hn_dec *d) {
+    static const border kinds[3] = {BORDER_REFLECT, BORDER_REPLICATE, BORDER_CIRCULAR};
+    int64_t mode = hn_dec_int(d, 2);
+    hn_value x = hn_dec_tensor(d, 0);
+    amounts a;
+    if (mode >= 0 && mode < 3) pad_by_position(d, kinds[mode]);
+    else if (m_require(d, mode == 3, "an unknown padding mode") && read_amounts(d, x, &a))
+        m_result(d, 0, pad_constant(d, x, &a, border_value(d, 3, m_dtype(d, x))));
+}
+
+/* aten.replication_pad1d/2d/3d(self, padding) */
 void hn_dec_replication_pad(hn_dec *d) { pad_by_position(d, BORDER_REPLICATE); }
 
 /* aten.pad(self, pad, mode, value) */

@@ -177,6 +177,25 @@ void hn_dec_max_pool2d_backward(hn_dec *d) {
     m_result(d, 0, m_reshape(d, r, sx.sizes, sx.rank));
 }
 
+/* Zeros, with each value at the flat index of its plane. */
+static void unpool(hn_dec *d, uint32_t spatial) {
+    hn_value x = hn_dec_tensor(d, 0), index = m_index64(d, hn_dec_tensor(d, 1));
+    m_shape_t out = m_meta_shape(d, 0), flat = out;
+    uint32_t rank = m_rank(d, x);
+    bool fits = rank > spatial && m_rank(d, index) == rank && out.rank == rank;
+    if (!m_require(d, fits, "the ranks of an unpooling do not fit")) return;
+    flat.rank = rank - spatial + 1;
+    flat.sizes[flat.rank - 1] = e_product(d, out.sizes + rank - spatial, spatial);
+    hn_value values = m_merge(d, x, rank - spatial, spatial);
+    hn_value at = m_merge(d, index, rank - spatial, spatial), zeros = m_zeros(d, &flat, m_dtype(d, x));
+    hn_value r = hn_b_scatter(d->g, zeros, at, values, flat.rank - 1, "set");
+    m_result(d, 0, m_reshape(d, r, out.sizes, out.rank));
+}
+
+/* aten.max_unpool2d(self, indices, output_size), max_unpool3d(.., stride, padding) */
+void hn_dec_max_unpool2d(hn_dec *d) { unpool(d, 2); }
+void hn_dec_max_unpool3d(hn_dec *d) { unpool(d, 3); }
+
 /* --- average --- */
 
 /* How many elements the windows along dim k count: all where the border counts (but not what ceil mode

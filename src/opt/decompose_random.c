@@ -1,7 +1,9 @@
 /* decompose_random.c: random numbers -> RANDOM, and what is made of them.
  *
  * Numbers are Philox's, not those of PyTorch's generator: equal in distribution, not bit by bit. Every op
- * draws from a stream of its own under one seed, which is a constant of the graph. */
+ * draws from a stream of its own under one seed, which is a constant of the graph. Streams are numbered in the order of
+ * the program, through both branches of a conditional: which branch is taken changes no numbers behind it, other than
+ * with a generator whose position moves with every draw. */
 #include "opt/decompose_math.h"
 
 /* The seed that the graph's RANDOM nodes share, and a stream that none of them has. */
@@ -24,6 +26,8 @@ static source next_source(hn_dec *d) {
         const int64_t seed = 0;
         s.seed = hn_graph_add_constant(d->g, HN_DTYPE_I64, 0, NULL, &seed, sizeof seed);
     }
+    if (used < *d->streams) used = *d->streams; /* those of other graphs count too */
+    *d->streams = (uint32_t)used + 1;
     s.stream = e_int(d, used);
     return s;
 }
@@ -91,6 +95,15 @@ void hn_dec_bernoulli_p(hn_dec *d) {
     m_result(d, 0, m_bin_c(d, HN_OP_LT, draw_result(d, "uniform"), hn_dec_float(d, 1)));
 }
 
+hn_value hn_dec_drop(hn_dec *d, hn_value x, double p, hn_value *out_kept) {
+    m_shape_t s = m_shape(d, x);
+    hn_dtype math = hn_dec_opmath(m_dtype(d, x));
+    *out_kept = m_bin_c(d, HN_OP_GE, draw(d, "uniform", &s, math), p);
+    hn_value scaled = p < 1 ? m_mul_c(d, m_cast(d, x, math), 1 / (1 - p)) : m_cast(d, x, math);
+    /* a product, as in PyTorch: an infinite element that is dropped gives NaN */
+    return m_mul(d, scaled, m_cast(d, *out_kept, math));
+}
+
 /* aten.native_dropout(input, p, train) -> input / (1 - p) where kept, mask of what is kept */
 void hn_dec_native_dropout(hn_dec *d) {
     hn_value x = hn_dec_tensor(d, 0);
@@ -102,11 +115,8 @@ void hn_dec_native_dropout(hn_dec *d) {
         if (m_wants(d, 1)) m_result(d, 1, m_full(d, &s, 1, HN_DTYPE_BOOL));
         return;
     }
-    hn_dtype math = hn_dec_opmath(m_dtype(d, x));
-    hn_value kept = m_bin_c(d, HN_OP_GE, draw(d, "uniform", &s, math), p);
-    hn_value scaled = p < 1 ? m_mul_c(d, m_cast(d, x, math), 1 / (1 - p)) : m_cast(d, x, math);
-    /* a product, as in PyTorch: an infinite element that is dropped gives NaN */
-    m_result(d, 0, m_mul(d, scaled, m_cast(d, kept, math)));
+    hn_value kept = 0;
+    m_result(d, 0, hn_dec_drop(d, x, p, &kept));
     if (m_wants(d, 1)) m_result(d, 1, kept);
 }
 

@@ -60,6 +60,15 @@ void hn_dec_nansum(hn_dec *d) {
     reduce_to_result(d, HN_OP_SUM, x, 1, 2);
 }
 
+/* aten.nanmean(self, dim, keepdim, *, dtype): sum and number of what is no NaN */
+void hn_dec_nanmean(hn_dec *d) {
+    hn_value x = hn_dec_tensor(d, 0), lost = m_un(d, HN_OP_ISNAN, x);
+    reduction r = read_reduction(d, x, 1, 2);
+    hn_value kept = widen(d, m_where(d, lost, m_c(d, x, 0), x), m_meta_dtype(d, 0));
+    hn_value count = reduce(d, HN_OP_SUM, m_cast(d, m_un(d, HN_OP_NOT, lost), m_dtype(d, kept)), &r);
+    m_result(d, 0, m_div(d, reduce(d, HN_OP_SUM, kept, &r), count));
+}
+
 void hn_dec_mean(hn_dec *d) {
     hn_value x = widen(d, hn_dec_tensor(d, 0), m_meta_dtype(d, 0));
     reduction r = read_reduction(d, x, has_dim(d) ? 1 : NO_ARG, has_dim(d) ? 2 : NO_ARG);
@@ -195,15 +204,16 @@ void hn_dec_std_mean(hn_dec *d) { variance_results(d, true, true); }
 
 /* --- norms --- */
 
-/* (sum |x|^p)^(1/p); x is a float in opmath */
-static hn_value norm_of(hn_dec *d, hn_value x, double p, const reduction *r) {
+hn_value m_vector_norm(hn_dec *d, hn_value x, double p, const uint32_t *dims, uint32_t count, bool keepdim) {
+    reduction r = {.count = count, .keepdim = keepdim};
+    for (uint32_t k = 0; k < count; k++) r.dims[k] = dims[k];
     hn_value size = m_abs(d, x);
-    if (p == INFINITY) return reduce(d, HN_OP_AMAX, size, r);
-    if (p == -INFINITY) return reduce(d, HN_OP_AMIN, size, r);
-    if (p == 0) return reduce(d, HN_OP_SUM, m_cast(d, m_bin_c(d, HN_OP_NE, x, 0), m_dtype(d, x)), r);
-    if (p == 1) return reduce(d, HN_OP_SUM, size, r);
-    if (p == 2) return m_un(d, HN_OP_SQRT, reduce(d, HN_OP_SUM, m_square(d, x), r));
-    hn_value sum = reduce(d, HN_OP_SUM, m_bin_c(d, HN_OP_POW, size, p), r);
+    if (p == INFINITY) return reduce(d, HN_OP_AMAX, size, &r);
+    if (p == -INFINITY) return reduce(d, HN_OP_AMIN, size, &r);
+    if (p == 0) return reduce(d, HN_OP_SUM, m_cast(d, m_bin_c(d, HN_OP_NE, x, 0), m_dtype(d, x)), &r);
+    if (p == 1) return reduce(d, HN_OP_SUM, size, &r);
+    if (p == 2) return m_un(d, HN_OP_SQRT, reduce(d, HN_OP_SUM, m_square(d, x), &r));
+    hn_value sum = reduce(d, HN_OP_SUM, m_bin_c(d, HN_OP_POW, size, p), &r);
     return m_bin_c(d, HN_OP_POW, sum, 1 / p);
 }
 
@@ -211,13 +221,14 @@ static hn_value norm_of(hn_dec *d, hn_value x, double p, const reduction *r) {
 static void norm_result(hn_dec *d, hn_value x, uint32_t p_arg, uint32_t dim_arg, uint32_t keep_arg) {
     x = widen(d, x, m_meta_dtype(d, 0));
     reduction r = read_reduction(d, x, dim_arg, keep_arg);
-    m_result(d, 0, norm_of(d, x, hn_dec_has(d, p_arg) ? hn_dec_float(d, p_arg) : 2, &r));
+    double p = hn_dec_has(d, p_arg) ? hn_dec_float(d, p_arg) : 2;
+    m_result(d, 0, m_vector_norm(d, x, p, r.dims, r.count, r.keepdim));
 }
 
 void hn_dec_linalg_vector_norm(hn_dec *d) { norm_result(d, hn_dec_tensor(d, 0), 1, 2, 3); }
 
 void hn_dec_norm(hn_dec *d) {
-    bool with_dim = d->node->arg_count > 2;
+    bool with_dim = d->node->arg_count > 3; /* (self, p), (self, p, dtype) or (self, p, dim, keepdim[, dtype]) */
     norm_result(d, hn_dec_tensor(d, 0), 1, with_dim ? 2 : NO_ARG, with_dim ? 3 : NO_ARG);
 }
 

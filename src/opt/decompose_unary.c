@@ -101,6 +101,40 @@ void hn_dec_logit(hn_dec *d) {
     hn_dec_finish(d, 0, m_log(d, m_div(d, p, m_c_sub(d, 1, p))), &x);
 }
 
+/* sin(pi x) / (pi x), 1 at 0 */
+void hn_dec_sinc(hn_dec *d) {
+    hn_operands x = hn_dec_first_operands(d, 1, HN_OPERANDS_TO_FLOAT | HN_OPERANDS_COMPOSITE);
+    hn_value scaled_x = m_mul_c(d, x.v[0], M_PI), wave = m_div(d, m_un(d, HN_OP_SIN, scaled_x), scaled_x);
+    hn_dec_finish(d, 0, m_where(d, m_bin_c(d, HN_OP_EQ, x.v[0], 0), m_c(d, wave, 1), wave), &x);
+}
+
+/* aten.round.decimals(self, *, decimals) */
+void hn_dec_round_decimals(hn_dec *d) {
+    hn_operands x = hn_dec_first_operands(d, 1, HN_OPERANDS_COMPOSITE);
+    int64_t decimals = hn_dec_int(d, 1);
+    if (decimals == 0 || !hn_dtype_is_float(x.compute)) {
+        bool is_float = hn_dtype_is_float(x.compute);
+        hn_dec_finish(d, 0, is_float ? m_un(d, HN_OP_ROUND, x.v[0]) : x.v[0], &x);
+        return;
+    }
+    double ten = pow(10, fabs((double)decimals));
+    hn_op scale = decimals > 0 ? HN_OP_MUL : HN_OP_DIV, back = decimals > 0 ? HN_OP_DIV : HN_OP_MUL;
+    hn_dec_finish(d, 0, m_bin_c(d, back, m_un(d, HN_OP_ROUND, m_bin_c(d, scale, x.v[0], ten)), ten), &x);
+}
+
+/* aten.mvlgamma(self, p): the logarithm of the multivariate gamma function */
+void hn_dec_mvlgamma(hn_dec *d) {
+    hn_operands x = hn_dec_first_operands(d, 1, HN_OPERANDS_TO_FLOAT | HN_OPERANDS_COMPOSITE);
+    int64_t p = hn_dec_int(d, 1);
+    if (!m_require(d, p >= 1 && p <= 256, "mvlgamma wants a p of 1 to 256")) return;
+    hn_value sum = 0;
+    for (int64_t k = 0; k < p; k++) {
+        hn_value term = m_un(d, HN_OP_LGAMMA, m_add_c(d, x.v[0], -0.5 * (double)k));
+        sum = sum ? m_add(d, sum, term) : term;
+    }
+    hn_dec_finish(d, 0, m_add_c(d, sum, (double)(p * (p - 1)) / 4 * log(M_PI)), &x);
+}
+
 /* --- predicates --- */
 
 /* `when_int` is the answer for ints and bools, which are always finite. */

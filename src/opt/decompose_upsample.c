@@ -16,6 +16,7 @@ typedef struct resize {
     hn_expr in[MAX_SPATIAL], out[MAX_SPATIAL];
     double factor[MAX_SPATIAL]; /* given scale factors; 0: none */
     bool align_corners;
+    bool is_exact; /* nearest of pixel centres: (i + 1/2) * step */
     hn_dtype math; /* of positions and weights */
 } resize;
 
@@ -77,9 +78,10 @@ static hn_value clamp_index(hn_dec *d, const resize *r, uint32_t k, hn_value ind
     return m_bin(d, HN_OP_MIN, m_max_c(d, index, 0), last_index(d, r, k));
 }
 
-/* floor(i * step), at most the last; always in f32 */
+/* floor(i * step) or floor((i + 1/2) * step), at most the last; always in f32 */
 static hn_value nearest_index(hn_dec *d, const resize *r, uint32_t k) {
     hn_value i = m_iota(d, r->out[k], HN_DTYPE_F32);
+    if (r->is_exact) i = m_add_c(d, i, 0.5);
     hn_value at = m_cast(d, m_floor(d, m_mul(d, i, step_of(d, r, k, HN_DTYPE_F32))), HN_DTYPE_I64);
     return m_bin(d, HN_OP_MIN, at, last_index(d, r, k));
 }
@@ -159,13 +161,69 @@ static void interpolate(hn_dec *d, uint32_t spatial, bool is_vec, taps_fn fn) {
     m_result(d, 0, weigh(d, x, &r, t, 0, chosen));
 }
 
-/* aten.upsample_linear1d.vec, upsample_bilinear2d, upsample_bicubic2d (self, output_size, align_corners,
- * scales) */
+/* aten.upsample_linear1d, upsample_bilinear2d, upsample_trilinear3d, upsample_bicubic2d (self, output_size,
+ * align_corners, scales) */
+void hn_dec_upsample_linear1d(hn_dec *d) { interpolate(d, 1, false, linear_taps); }
 void hn_dec_upsample_linear1d_vec(hn_dec *d) { interpolate(d, 1, true, linear_taps); }
 void hn_dec_upsample_bilinear2d(hn_dec *d) { interpolate(d, 2, false, linear_taps); }
 void hn_dec_upsample_bilinear2d_vec(hn_dec *d) { interpolate(d, 2, true, linear_taps); }
+void hn_dec_upsample_trilinear3d(hn_dec *d) { interpolate(d, 3, false, linear_taps); }
+void hn_dec_upsample_trilinear3d_vec(hn_dec *d) { interpolate(d, 3, true, linear_taps); }
 void hn_dec_upsample_bicubic2d(hn_dec *d) { interpolate(d, 2, false, cubic_taps); }
 void hn_dec_upsample_bicubic2d_vec(hn_dec *d) { interpolate(d, 2, true, cubic_taps); }
+
+/* --- antialiased --- */
+
+/* (1 - |t|)+, or the cubic of A = -1/2 */
+static hn_value smoothing(hn_dec *d, hn_value t, bool is_cubic) {
+    hn_value x = m_abs(d, t);
+    if (!is_cubic) return m_max_c(d, m_c_sub(d, 1, x), 0);
+    hn_value near_part = m_add_c(d, m_mul(d, m_mul(d, m_sub_c(d, m_mul_c(d, x, 1.5), 2.5), x), x), 1);
+    hn_value far_part = m_add_c(d, m_mul(d, m_sub_c(d, x, 5), x), 8);
+    far_part = m_mul_c(d, m_sub_c(d, m_mul(d, far_part, x), 4), -0.5);
+    far_part = m_where(d, m_bin_c(d, HN_OP_LT, x, 2), far_part, m_c(d, x, 0));
+    return m_where(d, m_bin_c(d, HN_OP_LT, x, 1), near_part, far_part);
+}
+
+/* Weights of all input positions for all output positions along dim k: [in, out]. The filter is stretched by
+ * the step when that is above 1, and cut to whole positions as eager PyTorch cuts it. */
+static hn_value smoothing_weights(hn_dec *d, const resize *r, uint32_t k, bool is_cubic) {
+    hn_value step = step_of(d, r, k, r->math), stretch = m_max_c(d, step, 1);
+    hn_value reach = is_cubic ? m_mul_c(d, stretch, 2) : stretch;
+    hn_value centre = m_mul(d, m_add_c(d, m_iota(d, r->out[k], r->math), 0.5), step);
+    hn_value first = m_un(d, HN_OP_TRUNC, m_add_c(d, m_sub(d, centre, reach), 0.5));
+    hn_value end = m_un(d, HN_OP_TRUNC, m_add_c(d, m_add(d, centre, reach), 0.5));
+    hn_value at = m_along(d, m_iota(d, r->in[k], r->math), 0, 2);
+    hn_value inside = m_and(d, m_bin(d, HN_OP_GE, at, first), m_bin(d, HN_OP_LT, at, end));
+    hn_value t = m_div(d, m_add_c(d, m_sub(d, at, centre), 0.5), stretch);
+    hn_value weights = smoothing(d, t, is_cubic);
+    weights = m_where(d, inside, weights, m_c(d, weights, 0));
+    return m_div(d, weights, m_reduce1(d, HN_OP_SUM, weights, 0, true));
+}
+
+static void smoothed(hn_dec *d, bool is_vec, bool is_cubic) {
+    hn_value x = hn_dec_tensor(d, 0);
+    resize r;
+    if (!read_resize(d, x, 2, is_vec, true, &r)) return;
+    if (!m_require(d, hn_dtype_is_float(m_dtype(d, x)), "interpolation of integers")) return;
+    x = m_cast(d, x, r.math);
+    for (uint32_t k = 2; k-- > 0;) { /* [N, C, H, W] -> [N, C, W, H] each time: the resized dim comes last */
+        m_shape_t s = m_shape(d, x);
+        hn_value rows = m_reshape(d, x, (hn_expr[]){e_product(d, s.sizes, 3), s.sizes[3]}, 2);
+        rows = hn_b_matmul(d->g, rows, smoothing_weights(d, &r, k, is_cubic), 0);
+        s.sizes[3] = r.out[k];
+        x = m_reshape(d, rows, s.sizes, 4);
+        if (!x) return;
+        x = hn_b_transpose(d->g, x, 2, 3);
+    }
+    m_result(d, 0, x);
+}
+
+/* aten._upsample_bilinear2d_aa, _upsample_bicubic2d_aa (self, output_size, align_corners, scales) */
+void hn_dec_upsample_bilinear2d_aa(hn_dec *d) { smoothed(d, false, false); }
+void hn_dec_upsample_bilinear2d_aa_vec(hn_dec *d) { smoothed(d, true, false); }
+void hn_dec_upsample_bicubic2d_aa(hn_dec *d) { smoothed(d, false, true); }
+void hn_dec_upsample_bicubic2d_aa_vec(hn_dec *d) { smoothed(d, true, true); }
 
 /* --- nearest --- */
 
@@ -184,7 +242,7 @@ static int64_t whole_factor(hn_dec *d, const resize *r, uint32_t k) {
     if (in <= 0 || out <= 0 || out % in || out > MAX_TRIED) return 0;
     float step = r->factor[k] > 0 ? (float)(1.0 / r->factor[k]) : (float)in / (float)out;
     for (int64_t i = 0; i < out; i++) {
-        int64_t at = (int64_t)floorf((float)i * step);
+        int64_t at = (int64_t)floorf(((float)i + (r->is_exact ? 0.5F : 0.0F)) * step);
         if ((at < in ? at : in - 1) != i / (out / in)) return 0;
     }
     return out / in;
@@ -205,11 +263,12 @@ static hn_value repeat_dim(hn_dec *d, hn_value x, uint32_t dim, int64_t factor) 
     return m_merge(d, m_expand(d, x, &s), dim, 2);
 }
 
-static void nearest(hn_dec *d, uint32_t spatial, bool is_vec) {
+static void nearest(hn_dec *d, uint32_t spatial, bool is_vec, bool is_exact) {
     hn_value x = hn_dec_tensor(d, 0), index[MAX_SPATIAL];
     resize r;
     int64_t factor[MAX_SPATIAL];
     if (!read_resize(d, x, spatial, is_vec, false, &r)) return;
+    r.is_exact = is_exact;
     if (whole_factors(d, &r, factor)) {
         for (uint32_t k = 0; k < spatial; k++) x = repeat_dim(d, x, 2 + k, factor[k]);
         m_result(d, 0, x);
@@ -220,11 +279,20 @@ static void nearest(hn_dec *d, uint32_t spatial, bool is_vec) {
 }
 
 /* aten.upsample_nearest1d/2d/3d (self, output_size, scales) */
-void hn_dec_upsample_nearest1d(hn_dec *d) { nearest(d, 1, false); }
-void hn_dec_upsample_nearest1d_vec(hn_dec *d) { nearest(d, 1, true); }
-void hn_dec_upsample_nearest2d(hn_dec *d) { nearest(d, 2, false); }
-void hn_dec_upsample_nearest2d_vec(hn_dec *d) { nearest(d, 2, true); }
-void hn_dec_upsample_nearest3d_vec(hn_dec *d) { nearest(d, 3, true); }
+void hn_dec_upsample_nearest1d(hn_dec *d) { nearest(d, 1, false, false); }
+void hn_dec_upsample_nearest1d_vec(hn_dec *d) { nearest(d, 1, true, false); }
+void hn_dec_upsample_nearest2d(hn_dec *d) { nearest(d, 2, false, false); }
+void hn_dec_upsample_nearest2d_vec(hn_dec *d) { nearest(d, 2, true, false); }
+void hn_dec_upsample_nearest3d(hn_dec *d) { nearest(d, 3, false, false); }
+void hn_dec_upsample_nearest3d_vec(hn_dec *d) { nearest(d, 3, true, false); }
+
+/* aten._upsample_nearest_exact1d/2d/3d, the same arguments */
+void hn_dec_upsample_nearest_exact1d(hn_dec *d) { nearest(d, 1, false, true); }
+void hn_dec_upsample_nearest_exact1d_vec(hn_dec *d) { nearest(d, 1, true, true); }
+void hn_dec_upsample_nearest_exact2d(hn_dec *d) { nearest(d, 2, false, true); }
+void hn_dec_upsample_nearest_exact2d_vec(hn_dec *d) { nearest(d, 2, true, true); }
+void hn_dec_upsample_nearest_exact3d(hn_dec *d) { nearest(d, 3, false, true); }
+void hn_dec_upsample_nearest_exact3d_vec(hn_dec *d) { nearest(d, 3, true, true); }
 
 /* Adds each gradient to the element it was read from. grad [N, C, oH, oW] -> [N, C, H, W] */
 static hn_value add_where_read(hn_dec *d, hn_value grad, const resize *r, const m_shape_t *to) {

@@ -240,3 +240,46 @@ void hn_dec_diag(hn_dec *d) {
     else if (m_require(d, m_rank(d, x) == 2, "the operand is neither a vector nor a matrix"))
         hn_dec_result(d, 0, take_diagonal(d, x, offset, 0, 1, m_meta_shape(d, 0).sizes[0]));
 }
+
+/* aten.diagflat(self, offset): all elements in a row on a diagonal */
+void hn_dec_diagflat(hn_dec *d) {
+    hn_value x = hn_dec_tensor(d, 0);
+    hn_expr numel = x ? hn_numel(d->g, x) : 0;
+    hn_dec_result(d, 0, put_diagonal(d, m_reshape(d, x, &numel, 1), diagonal_offset(d, 1)));
+}
+
+/* hsplit, vsplit, dsplit: parts of equal sizes, or cut before the listed positions */
+static void split_along(hn_dec *d, uint32_t dim) {
+    hn_value x = hn_dec_tensor(d, 0);
+    hn_expr start = hn_dec_i(d, 0);
+    for (uint32_t k = 0; k < d->node->result_count; k++) {
+        if (!m_require(d, m_wants(d, k) && hn_dec_meta(d, k)->rank > dim, "a part has no recorded size")) return;
+        hn_expr size = hn_dec_meta(d, k)->sizes[dim];
+        hn_dec_result(d, k, m_slice(d, x, dim, start, size));
+        start = e_add(d, start, size);
+    }
+}
+
+/* Positions need not ascend: each part is a slice from one to the next. */
+static void split_before(hn_dec *d, uint32_t dim) {
+    hn_value x = hn_dec_tensor(d, 0);
+    hn_expr at[HN_MAX_RANK];
+    uint32_t count = hn_dec_exprs(d, 1, at);
+    if (!m_require(d, d->node->result_count <= count + 1, "a split has another number of parts than positions")) return;
+    for (uint32_t k = 0; k < d->node->result_count; k++) {
+        hn_expr start = 0, size = 0;
+        e_slice_bounds(d, m_size(d, x, dim), k ? at[k - 1] : 0, k < count ? at[k] : 0, 1, &start, &size);
+        if (m_wants(d, k)) hn_dec_result(d, k, m_slice(d, x, dim, start, size));
+    }
+}
+
+static uint32_t column_dim(hn_dec *d) { return m_rank(d, hn_dec_tensor(d, 0)) > 1 ? 1 : 0; }
+
+/* aten.tensor_split.indices(self, indices, dim), hsplit, vsplit, dsplit (self, sections or indices) */
+void hn_dec_split_indices(hn_dec *d) { split_before(d, hn_dec_dim(d, 2, m_rank(d, hn_dec_tensor(d, 0)))); }
+void hn_dec_hsplit(hn_dec *d) { split_along(d, column_dim(d)); }
+void hn_dec_vsplit(hn_dec *d) { split_along(d, 0); }
+void hn_dec_dsplit(hn_dec *d) { split_along(d, 2); }
+void hn_dec_hsplit_indices(hn_dec *d) { split_before(d, column_dim(d)); }
+void hn_dec_vsplit_indices(hn_dec *d) { split_before(d, 0); }
+void hn_dec_dsplit_indices(hn_dec *d) { split_before(d, 2); }

@@ -18,6 +18,7 @@
 typedef struct case_tensor {
     hn_ref_tensor ref;
     bool has_strides, has_values;
+    uint32_t data_dims; /* bits: dimensions whose size only the data tells; the case's one symbol u0 */
     int64_t strides[HN_MAX_RANK];
 } case_tensor;
 
@@ -99,7 +100,8 @@ static void case_fill_ramp(hn_ref_tensor *t, int64_t seed) {
         t->data.f[k] = case_round(t->dtype, -4 + 0.375 * (double)((7 * k + seed) % 23));
 }
 
-/* {"d": dtype, "s": sizes?, "st": strides?, "v": values? or "r": ramp seed}, in this order; no sizes: a vector */
+/* {"d": dtype, "s": sizes?, "st": strides?, "u": data-dependent dimensions?, "v": values? or "r": ramp seed}, in this
+ * order; no sizes: a vector */
 static hn_status case_read_tensor(hn_json *json, hn_arena *arena, case_tensor *out) {
     hn_dtype dtype = HN_DTYPE_NONE;
     hn_str key, text;
@@ -119,6 +121,10 @@ static hn_status case_read_tensor(hn_json *json, hn_arena *arena, case_tensor *o
         } else if (hn_str_eq(key, HN_STR("st"))) {
             out->has_strides = true;
             HN_TRY(case_read_ints(json, out->strides, HN_MAX_RANK, &rank));
+        } else if (hn_str_eq(key, HN_STR("u"))) {
+            int64_t dims[HN_MAX_RANK];
+            HN_TRY(case_read_ints(json, dims, HN_MAX_RANK, &rank));
+            for (uint32_t k = 0; k < rank; k++) out->data_dims |= 1u << (dims[k] & 15);
         } else if (hn_str_eq(key, HN_STR("r"))) {
             int64_t seed;
             HN_TRY(hn_json_int(json, &seed));
@@ -177,6 +183,7 @@ static hn_value case_add_tensor(hn_graph *g, const case_tensor *t, hn_str name) 
     hn_expr sizes[HN_MAX_RANK], strides[HN_MAX_RANK];
     for (uint32_t k = 0; k < t->ref.rank; k++) {
         sizes[k] = hn_sym_int(g->sym, t->ref.sizes[k]);
+        if (t->data_dims >> k & 1) sizes[k] = hn_sym_symbol(g->sym, HN_STR("u0"), HN_SYMBOL_DATA, 0, HN_SYM_MAX);
         strides[k] = hn_sym_int(g->sym, t->strides[k]);
     }
     return hn_graph_add_tensor(g, t->ref.dtype, t->ref.rank, sizes, t->has_strides ? strides : NULL, name);

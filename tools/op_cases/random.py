@@ -18,3 +18,6 @@ def cases(c):
     for p in ([0, 3, 0], [[0, 0, 1], [2, 0, 0]]):
         c.add("aten.multinomial.default", c.tensor(p), 1), c.add("aten.multinomial.default", c.tensor(p), 4, True)
     n("multinomial.default", c.tensor([[1, 2, 3], [3, 2, 1]]), 3), n("multinomial.default", c.tensor([1, 2, 3]), 5, True)
+    for shape in ((2, 3, 4), (1, 2, 3, 4)):
+        q = c.ramp(shape)
+        n("scaled_dot_product_attention.default", q, q, q, None, 0.5), n("scaled_dot_product_attention.default", q, q, q, None, 0.25, True)

@@ -360,7 +360,10 @@ static hn_status parse_all(const hn_pt2_expr_env *env, hn_str text, bool want, h
     bool ok = condition(&p, out) && (want ? want_condition(&p, out) : want_number(&p, out));
     skip_space(&p);
     if (ok && p.at != p.end) malformed(&p, "text after the expression");
-    if (p.calc.code == HN_OK) return hn_sym_status(env->sym);
+    hn_status latched = hn_sym_status(env->sym);
+    /* A symbol that could not be made for want of memory is no unknown one. */
+    if (p.calc.code == HN_OK || hn_status_code(latched) == HN_OUT_OF_MEMORY) return latched;
+    hn_status_free(latched);
     const char *quote = p.calc.subject.len ? "'" : "";
     if (text.len > 200) text.len = 200;
     return HN_ERROR(p.calc.code, "cannot read expression '" HN_STR_FMT "' at %zu: %s %s" HN_STR_FMT "%s",

@@ -193,10 +193,29 @@ static hn_status tensor_output(hn_pt2_scope *scope, hn_str name) {
     return hn_graph_add_output(scope->graph, output);
 }
 
+/* A Python float or bool: what an operator made, or, for a condition on sizes, a tensor that is computed from it. */
+static hn_status symbolic_output(hn_pt2_scope *scope, hn_str name) {
+    hn_output output = {.kind = HN_OUTPUT_USER, .name = name};
+    const hn_pt2_relation *relations = NULL;
+    uint32_t count = 0;
+    hn_pt2_name *entry = NULL;
+    HN_TRY(hn_pt2_use(scope, name, &entry));
+    if (entry->value || entry->kind != HN_PT2_SYM_BOOL) return tensor_output(scope, name);
+    HN_TRY(hn_pt2_sym_bool_read(scope, entry, &relations, &count));
+    output.value = hn_pt2_relations_build(scope->graph, relations, count);
+    HN_TRY(hn_graph_status(scope->graph));
+    return hn_graph_add_output(scope->graph, output);
+}
+
 static hn_status user_output(hn_pt2_scope *scope, const spec *s) {
     hn_str key, name;
     hn_json arg = s->arg;
     HN_TRY(hn_pt2_union_begin(&arg, &key));
+    if (hn_str_eq(key, HN_STR("as_sym_float")) || hn_str_eq(key, HN_STR("as_sym_bool"))) {
+        bool found = false;
+        HN_TRY(symbolic_name(&arg, &name, &found));
+        if (found) return symbolic_output(scope, name);
+    }
     if (!hn_str_eq(key, HN_STR("as_tensor"))) return scalar_output(scope, s->arg);
     HN_TRY(hn_pt2_name_read(&arg, &name));
     return tensor_output(scope, name);

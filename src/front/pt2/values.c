@@ -176,8 +176,11 @@ static hn_status tensor_define(hn_pt2_scope *scope, hn_pt2_name *entry) {
     HN_TRY(hn_status_annotate(hn_pt2_meta_read(scope->im, &json, &meta), "tensor '" HN_STR_FMT "'",
                               HN_STR_ARG(entry->name)));
     if (meta.dtype == HN_DTYPE_NONE) {
-        entry->problem = hn_arena_printf(scope->im->scratch, "has dtype %s, which henry does not support",
-                                         hn_pt2_dtype_name(meta.dtype_code));
+        const char *name = hn_pt2_dtype_name(meta.dtype_code);
+        entry->problem = meta.dtype_code && strcmp(name, "unknown") == 0
+                             ? hn_arena_printf(scope->im->scratch, "has dtype %lld, which no version of PyTorch known here has",
+                                               (long long)meta.dtype_code)
+                             : hn_arena_printf(scope->im->scratch, "has dtype %s, which henry does not support", name);
         return entry->problem ? NULL : HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a value");
     }
     entry->value = hn_graph_add_tensor(scope->graph, meta.dtype, meta.rank, meta.sizes,
