@@ -52,13 +52,17 @@ HN_API void hn_module_release(hn_module *module); /* NULL is allowed */
 
 /* Runs the program.
  * `inputs`: one tensor for each input of hn_module_input_count, in order. An input that is a Python scalar in
- * the model's signature may be NULL (taken as recorded) or a rank 0 tensor, which must hold the recorded value.
+ * the model's signature may be NULL (taken as recorded) or a rank 0 tensor, which must hold the recorded value. A whole
+ * number that the model was exported with as a symbol must be given, as a rank 0 tensor of any integer type; a Python
+ * float or bool that was, as one of HN_F64 or HN_BOOL.
  * `outputs`: NULL entries are filled with new tensors (one reference each, the caller's); a tensor put there by
  * the caller receives the result in its own memory and must have the right type, sizes and no overlap with inputs.
- * Scalar outputs come as rank 0 tensors (NULL for None and strings).
+ * Scalar outputs come as rank 0 tensors (NULL for None and strings). The sizes of an output may depend on data: they are
+ * known when the run is over, so tensors given for such outputs are checked while it runs.
  * Inputs in another layout than the recorded one are copied first.
  * Errors: invalid-argument (count, type, rank, sizes, ranges, guards: the message names the input, the
- * constraint and the value; failed assertions; an index out of bounds in a kernel), out-of-memory, internal.
+ * constraint and the value; failed assertions; a number that depends on data and is out of its range, which the message
+ * names with its node; an index out of bounds in a kernel), out-of-memory, internal.
  * After an error `outputs` is as it was, inputs and buffers are unchanged; the content of tensors that the caller put
  * into `outputs` is undefined. */
 HN_API hn_status hn_module_run(hn_module *module, hn_tensor *const *inputs, uint32_t input_count, hn_tensor **outputs,

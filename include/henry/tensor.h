@@ -44,7 +44,7 @@ HN_API const char *hn_scalar_type_name(hn_scalar_type type);
 typedef struct hn_tensor hn_tensor;
 
 /* What a tensor is made from.
- * Shapes: sizes[rank], strides[rank]; strides NULL means row-major contiguous.
+ * Shapes: sizes[rank] (may be NULL for rank 0), strides[rank]; strides NULL means row-major contiguous.
  * Units: sizes and strides in elements. Strides of user memory may be 0 but not negative. */
 typedef struct hn_tensor_desc {
     hn_scalar_type type;
@@ -58,7 +58,8 @@ typedef struct hn_tensor_desc {
 } hn_tensor_desc;
 
 /* Makes a tensor with one reference. sizes and strides are copied.
- * Errors: invalid-argument (unknown type, rank above 16, negative size or stride, byte size beyond 63 bits),
+ * Errors: invalid-argument (unknown type, rank above 16, sizes missing, negative size or stride; elements, packed or
+ * as laid out, of more bytes than 63 bits count),
  * out-of-memory. After an error the caller still owns `data`. */
 HN_API hn_status hn_tensor_create(const hn_tensor_desc *desc, hn_tensor **out_tensor) HN_MUST_USE;
 

@@ -53,6 +53,11 @@ static bool uses_only_before(const hn_bundle *b, uint32_t node, uint32_t limit) 
 static hn_status check_symbols(const hn_bundle *b) {
     for (uint32_t i = 0; i < b->symbols_count; i++) {
         const hnb_symbol *s = &b->symbols[i];
+        if (s->input == HNB_BY_STEP) {
+            if (!str_ok(b, s->name) || s->rest) return CORRUPT("symbol %u", i);
+            continue;
+        }
+        if (i && b->symbols[i - 1].input == HNB_BY_STEP) return CORRUPT("order of symbol %u", i);
         bool ok = str_ok(b, s->name) && s->coeff && s->input < b->inputs_count && expr_ok(b, s->rest);
         if (ok && s->dim == HNB_DIM_VALUE) {
             ok = b->inputs[s->input].kind == HNB_VALUE_INT;
@@ -144,6 +149,7 @@ static hn_status check_buffers(const hn_bundle *b) {
             ok = ok && f->source && f->source < b->storages_count &&
                  f->byte_offset <= b->storages[f->source].bytes;
         if (f->kind == HNB_BUFFER_TEMP) ok = ok && need_expr(b, f->bytes) && need_expr(b, f->offset);
+        if (f->kind == HNB_BUFFER_SLOT) ok = ok && need_expr(b, f->bytes) && f->source < b->buffers_count;
         if (f->kind == HNB_BUFFER_OUTPUT) ok = ok && need_expr(b, f->bytes);
         if (!ok) return CORRUPT("buffer %u", i);
     }
@@ -152,7 +158,15 @@ static hn_status check_buffers(const hn_bundle *b) {
 
 /* A step may write to temporaries and outputs only. */
 static bool writable(const hn_bundle *b, uint32_t buffer) {
-    return b->buffers[buffer].kind == HNB_BUFFER_TEMP || b->buffers[buffer].kind == HNB_BUFFER_OUTPUT;
+    uint32_t kind = b->buffers[buffer].kind;
+    return kind == HNB_BUFFER_TEMP || kind == HNB_BUFFER_OUTPUT || kind == HNB_BUFFER_SLOT;
+}
+
+static bool definition_ok(const hn_bundle *b, const hnb_step *s) {
+    if (s->operand_count != 1 || s->symbol >= b->symbols_count) return false;
+    const hnb_operand *o = &b->operands[s->operands];
+    bool is_whole = o->dtype >= HN_I64 && o->dtype <= HN_BOOL;
+    return is_whole && !o->written && b->symbols[s->symbol].input == HNB_BY_STEP;
 }
 
 static bool operands_ok(const hn_bundle *b, const hnb_step *s) {
@@ -187,6 +201,8 @@ static bool step_ok(const hn_bundle *b, const hnb_step *s) {
     case HNB_STEP_COND:
         return s->operand_count == 1 && b->operands[s->operands].dtype == HN_BOOL &&
                !b->operands[s->operands].written;
+    case HNB_STEP_DEFINE:
+        return definition_ok(b, s);
     default:
         return false;
     }

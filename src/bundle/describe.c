@@ -7,7 +7,7 @@
 #include <math.h>
 
 static const char *const value_kinds[HNB_VALUE_KIND_COUNT] = {"tensor", "int", "float", "bool", "string", "none"};
-static const char *const buffer_kinds[HNB_BUFFER_KIND_COUNT] = {"none", "input", "constant", "temp", "output"};
+static const char *const buffer_kinds[HNB_BUFFER_KIND_COUNT] = {"none", "input", "constant", "temp", "output", "slot"};
 static const char *const relations[HNB_RELATION_COUNT] = {"==", "!=", "<", "<="};
 static const char *const places[HNB_STORAGE_WHERE_COUNT] = {"blob", "weights", "file"};
 
@@ -93,6 +93,10 @@ static void text_symbols(const hn_bundle *b, hn_strbuf *out) {
         text_bound(s->lo, out);
         hn_strbuf_puts(out, "..");
         text_bound(s->hi, out);
+        if (s->input == HNB_BY_STEP) {
+            hn_strbuf_puts(out, " from the data\n");
+            continue;
+        }
         hn_strbuf_printf(out, " from input %u", s->input);
         if (s->dim != HNB_DIM_VALUE) hn_strbuf_printf(out, " dimension %u", s->dim);
         if (s->coeff != 1 || s->rest) {
@@ -124,7 +128,7 @@ static void text_buffers(const hn_bundle *b, hn_strbuf *out) {
         hn_strbuf_puts(out, "buffer ");
         text_buffer(b, i, out);
         hn_strbuf_printf(out, " %s %s", buffer_kinds[f->kind], hn_bundle_dtype_name(f->dtype));
-        if (f->kind == HNB_BUFFER_INPUT || f->kind == HNB_BUFFER_CONSTANT)
+        if (f->kind == HNB_BUFFER_INPUT || f->kind == HNB_BUFFER_CONSTANT || f->kind == HNB_BUFFER_SLOT)
             hn_strbuf_printf(out, " %u", f->source);
         if (f->byte_offset) hn_strbuf_printf(out, " + %" PRIu64, f->byte_offset);
         if (f->bytes) hn_strbuf_puts(out, " bytes "), hn_bundle_expr_print(b, f->bytes, out);
@@ -174,6 +178,7 @@ static void text_step(const hn_bundle *b, uint32_t i, hn_strbuf *out) {
         text_buffer(b, s->from, out);
         break;
     case HNB_STEP_ASSERT: hn_strbuf_puts(out, "assert"); break;
+    case HNB_STEP_DEFINE: hn_strbuf_printf(out, "define %s", hn_bundle_text(b, b->symbols[s->symbol].name)); break;
     case HNB_STEP_COND:
         hn_strbuf_printf(out, "cond then %u otherwise %u", s->then_count, s->otherwise_count);
         break;
@@ -330,6 +335,11 @@ static void json_symbols(const hn_bundle *b, hn_strbuf *out) {
         json_str(b, out, "name", s->name);
         if (s->lo != INT64_MIN) json_key(out, "min"), hn_strbuf_i64(out, s->lo);
         if (s->hi != INT64_MAX) json_key(out, "max"), hn_strbuf_i64(out, s->hi);
+        if (s->input == HNB_BY_STEP) {
+            json_text(out, "from", HN_STR("data"));
+            hn_strbuf_putc(out, '}');
+            continue;
+        }
         json_number(out, "input", s->input);
         if (s->dim != HNB_DIM_VALUE) json_number(out, "dim", s->dim);
         hn_strbuf_putc(out, '}');

@@ -15,7 +15,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "bundles are read in p
 #define HNB_MAGIC "\x89HNB\r\n\x1a\n" /* 8 bytes; shows text conversion and 7-bit transport */
 
 enum {
-    HNB_VERSION = 1,
+    HNB_VERSION = 2, /* 2: symbols that steps define, slots */
     HNB_WEIGHTS_ALIGN = 65536,
     HNB_ALIGN = 64,           /* of sections, objects and storages */
     HNB_MAX_RANK = 16,
@@ -100,9 +100,11 @@ typedef struct hnb_node {
     int64_t b;
 } hnb_node;
 
-/* symbol = (d - rest) / coeff exactly, where d is dimension `dim` of input `input`, or its value when `dim` is
+/* A symbol with input HNB_BY_STEP is defined by DEFINE steps; all of these come after all others. Any other
+ * symbol = (d - rest) / coeff exactly, where d is dimension `dim` of input `input`, or its value when `dim` is
  * HNB_DIM_VALUE. `rest` uses earlier symbols only. */
 #define HNB_DIM_VALUE UINT32_MAX
+#define HNB_BY_STEP UINT32_MAX
 typedef struct hnb_symbol {
     hnb_str name;
     int64_t lo, hi; /* INT64_MIN, INT64_MAX: no bound */
@@ -162,12 +164,14 @@ typedef enum hnb_buffer_kind {
     HNB_BUFFER_CONSTANT = 2, /* source: storage, from byte_offset */
     HNB_BUFFER_TEMP = 3,     /* workspace, at `offset` */
     HNB_BUFFER_OUTPUT = 4,   /* fresh memory for the caller */
+    HNB_BUFFER_SLOT = 5,     /* slot number `source`, memory that grows when `bytes` becomes known; several buffers may
+                                take turns in one slot */
     HNB_BUFFER_KIND_COUNT
 } hnb_buffer_kind;
 
 typedef struct hnb_buffer {
     uint32_t kind, dtype, source;
-    uint32_t bytes;       /* expression, of TEMP and OUTPUT */
+    uint32_t bytes;       /* expression, of TEMP, OUTPUT and SLOT; of SLOT it uses a symbol that a step defines */
     uint64_t byte_offset; /* of CONSTANT */
     uint32_t offset;      /* expression, of TEMP */
     uint32_t reserved;
@@ -181,6 +185,8 @@ typedef enum hnb_step_kind {
     HNB_STEP_COPY = 3,   /* bytes of `from` into `buffer` */
     HNB_STEP_ASSERT = 4, /* operand 0: bool; text: message */
     HNB_STEP_COND = 5,   /* operand 0: predicate; then_count steps, then otherwise_count steps follow */
+    HNB_STEP_DEFINE = 6, /* operand 0: a whole number or bool, from here on the value of `symbol`; checked against the
+                            symbol's range and, where it has a value already, against that */
     HNB_STEP_KIND_COUNT
 } hnb_step_kind;
 
@@ -196,6 +202,7 @@ typedef struct hnb_step {
     uint32_t buffer, from;
     uint32_t origin;
     uint32_t then_count, otherwise_count;
+    uint32_t symbol, reserved; /* of DEFINE */
     hnb_str text;
 } hnb_step;
 

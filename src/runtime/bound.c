@@ -1,4 +1,5 @@
-/* bound.c: from the sizes of the inputs to resolved steps. Done once for each set of sizes that a context sees.
+/* bound.c: from the sizes of the inputs to resolved steps. Done once for each set of sizes that a context sees; what
+ * depends on data (stages.c) is done again in each call, when the step that defines the symbol has run.
  *
  * What the checks of src/bundle cannot know is checked here: that sizes are defined and not negative, and that
  * temporaries, outputs and operands lie inside their memory. */
@@ -14,10 +15,8 @@ typedef struct binder {
     const hn_bundle *b;
     hn_bound *bound;
     hn_arena *arena;
-    void **args;         /* next free operand address */
-    long long *params;   /* of all kernel steps, by the bundle's index */
-    int64_t *ext_params; /* of all extern steps */
-    size_t ext_scratch;
+    hn_context *c;  /* NULL: before the first run, addresses of temporaries, inputs and outputs are patched in later */
+    uint32_t stage; /* that is worked out */
 } binder;
 
 /* The value of a node that is needed. */
@@ -56,12 +55,13 @@ static hn_status extent_bytes(uint32_t rank, const int64_t *sizes, const int64_t
     return NULL;
 }
 
-static hn_status read_dims(const binder *x, uint32_t first, uint32_t count, bool sizes, const int64_t **out) {
-    int64_t *list;
-    HN_NEW(x->arena, list, count);
-    for (uint32_t d = 0; d < count; d++)
-        HN_TRY(sizes ? need_size(x, x->b->dims[first + d], &list[d]) : need(x, x->b->dims[first + d], &list[d]));
-    *out = list;
+/* Into the list that is there from the last time. */
+static hn_status read_dims(const binder *x, uint32_t first, uint32_t count, bool sizes, int64_t **list) {
+    if (!*list) HN_NEW(x->arena, *list, count);
+    for (uint32_t d = 0; d < count; d++) {
+        uint32_t node = x->b->dims[first + d];
+        HN_TRY(sizes ? need_size(x, node, &(*list)[d]) : need(x, node, &(*list)[d]));
+    }
     return NULL;
 }
 
@@ -82,7 +82,7 @@ static hn_status bind_inputs(binder *x) {
     HN_NEW(x->arena, x->bound->input_bytes, x->b->inputs_count);
     for (uint32_t k = 0; k < x->b->inputs_count; k++) {
         const hnb_input *in = &x->b->inputs[k];
-        const int64_t *sizes;
+        int64_t *sizes = NULL;
         if (in->kind != HNB_VALUE_TENSOR) continue;
         HN_TRY(read_dims(x, in->dims, in->rank, true, &sizes));
         HN_TRY(read_dims(x, in->dims + in->rank, in->rank, false, &x->bound->input_strides[k]));
@@ -117,31 +117,40 @@ static hn_status bind_output(binder *x, const hnb_output *o, hn_bound_output *ou
 }
 
 static hn_status bind_outputs(binder *x) {
-    HN_NEW(x->arena, x->bound->outputs, x->b->outputs_count);
-    HN_NEW(x->arena, x->bound->block_bytes, x->m->output_buffer_count);
-    for (uint32_t k = 0; k < x->m->output_buffer_count; k++)
-        HN_TRY(need_size(x, x->b->buffers[x->m->output_buffers[k]].bytes, &x->bound->block_bytes[k]));
     for (uint32_t k = 0; k < x->b->outputs_count; k++) {
         const hnb_output *o = &x->b->outputs[k];
         int64_t ignored;
+        if (hn_stage_of(&x->m->stages.outputs, k) != x->stage) continue;
         if (o->kind == HNB_VALUE_TENSOR) HN_TRY(bind_output(x, o, &x->bound->outputs[k]));
         if (o->kind == HNB_VALUE_INT) HN_TRY(need(x, o->expr, &ignored));
     }
     return NULL;
 }
 
-static hn_status check_workspace(binder *x) {
-    int64_t workspace, offset, bytes, end;
-    HN_TRY(need_size(x, x->b->info->workspace, &workspace));
-    for (uint32_t k = 1; k < x->b->buffers_count; k++) {
-        const hnb_buffer *f = &x->b->buffers[k];
-        if (f->kind != HNB_BUFFER_TEMP) continue;
-        HN_TRY(need_size(x, f->offset, &offset));
-        HN_TRY(need_size(x, f->bytes, &bytes));
-        if (!hn_add_i64(offset, bytes, &end) || end > workspace || offset % 64)
-            return HN_ERROR(HN_CORRUPT, "buffer %u lies outside the workspace", k);
-    }
-    x->bound->workspace_bytes = (size_t)workspace;
+static hn_status check_temp(const binder *x, uint32_t buffer, int64_t bytes) {
+    int64_t offset, end;
+    HN_TRY(need_size(x, x->b->buffers[buffer].offset, &offset));
+    if (!hn_add_i64(offset, bytes, &end) || end > (int64_t)x->bound->workspace_bytes || offset % 64)
+        return HN_ERROR(HN_CORRUPT, "buffer %u lies outside the workspace", buffer);
+    return NULL;
+}
+
+static hn_status size_buffer(binder *x, uint32_t buffer) {
+    const hnb_buffer *f = &x->b->buffers[buffer];
+    int64_t bytes;
+    if (f->kind == HNB_BUFFER_INPUT || f->kind == HNB_BUFFER_CONSTANT) return NULL;
+    HN_TRY(need_size(x, f->bytes, &bytes));
+    if (f->kind == HNB_BUFFER_TEMP) return check_temp(x, buffer, bytes);
+    if (f->kind == HNB_BUFFER_SLOT)
+        return hn_context_grow(&x->c->slots[f->source], &x->c->slot_caps[f->source], bytes ? (size_t)bytes : 1);
+    x->bound->block_bytes[x->m->io_of[buffer] - x->b->inputs_count] = bytes;
+    return NULL;
+}
+
+static hn_status size_buffers(binder *x) {
+    const hn_stage_list *list = &x->m->stages.buffers;
+    for (uint32_t k = list->of ? list->first[x->stage] : 1; k < (list->of ? list->first[x->stage + 1] : x->b->buffers_count); k++)
+        HN_TRY(size_buffer(x, list->of ? list->items[k] : k));
     return NULL;
 }
 
@@ -155,7 +164,12 @@ static hn_status resolve(binder *x, uint32_t buffer, uint32_t offset_node, uint3
     HN_TRY(buffer_bytes(x, buffer, &capacity));
     if (!hn_mul_i64(offset, elem_bytes, &offset) || offset > capacity)
         return HN_ERROR(HN_CORRUPT, "an operand starts beyond its buffer %u", buffer);
-    if (f->kind == HNB_BUFFER_CONSTANT) {
+    if (f->kind == HNB_BUFFER_SLOT) {
+        *slot = x->c->slots[f->source] + offset; /* such a buffer is of a later stage: there is a context */
+    } else if (x->c && f->kind != HNB_BUFFER_CONSTANT) {
+        uint8_t *base = f->kind == HNB_BUFFER_TEMP ? x->c->workspace + x->bound->values[f->offset] : x->c->io[x->m->io_of[buffer]];
+        *slot = base + offset;
+    } else if (f->kind == HNB_BUFFER_CONSTANT) {
         *slot = x->m->storages[f->source] + f->byte_offset + offset;
     } else if (f->kind == HNB_BUFFER_TEMP) {
         HN_PUSH(x->arena, &x->bound->temp_patches,
@@ -174,20 +188,38 @@ static hn_status resolve_kernel(binder *x, const hnb_step *step, hn_run_step *ou
     out->extent = extent;
     int64_t chunks = extent / step->grain;
     out->chunks = chunks < 2 ? 1 : chunks < x->m->threads ? (uint32_t)chunks : (uint32_t)x->m->threads;
-    out->params = x->params + step->params;
+    long long *params = x->bound->params + step->params;
+    out->params = params;
     for (uint32_t k = 0; k < step->param_count; k++) {
         HN_TRY(need(x, x->b->params[step->params + k], &value));
-        x->params[step->params + k] = value;
+        params[k] = value;
     }
     if ((size_t)scratch > x->bound->scratch_stride) x->bound->scratch_stride = (size_t)scratch;
     return NULL;
 }
 
+/* Evaluates the parameters; whether they are those of the last call. */
+static hn_status read_params(binder *x, const hnb_step *step, int64_t *params, bool *out_same) {
+    *out_same = true;
+    for (uint32_t k = 0; k < step->param_count; k++) {
+        int64_t value;
+        HN_TRY(need(x, x->b->params[step->params + k], &value));
+        *out_same &= params[k] == value;
+        params[k] = value;
+    }
+    return NULL;
+}
+
 static hn_status resolve_extern(binder *x, const hnb_step *step, hn_run_step *out) {
     const hn_bundle *b = x->b;
-    hn_ext_call *call = &x->bound->exts[x->bound->ext_count];
+    hn_ext_call *call = out->ext;
+    int64_t *params = x->bound->ext_params + step->params;
+    bool same;
+    HN_TRY(read_params(x, step, params, &same));
+    if (call->impl && same) return NULL; /* a later stage, with the same numbers as the last time */
+    hn_ext_release(call);
     *call = (hn_ext_call){.kind = (hn_extern_kind)step->extern_kind,
-                          .params = x->ext_params + step->params,
+                          .params = params,
                           .param_count = step->param_count,
                           .threads = x->m->threads,
                           .shared = x->m->shared};
@@ -195,8 +227,6 @@ static hn_status resolve_extern(binder *x, const hnb_step *step, hn_run_step *ou
         step->param_count != hn_ext_param_count(call->kind))
         return HN_ERROR(HN_CORRUPT, "an extern call has %u operands and %u parameters", step->operand_count,
                         step->param_count);
-    for (uint32_t k = 0; k < step->param_count; k++)
-        HN_TRY(need(x, b->params[step->params + k], &x->ext_params[step->params + k]));
     for (uint32_t k = 0; k < step->operand_count; k++) {
         const hnb_operand *operand = &b->operands[step->operands + k];
         const hnb_buffer *f = &b->buffers[operand->buffer];
@@ -206,9 +236,7 @@ static hn_status resolve_extern(binder *x, const hnb_step *step, hn_run_step *ou
         if (call->is_constant[k]) call->operands[k] = out->args[k];
     }
     HN_TRY(hn_ext_prepare(call));
-    x->bound->ext_count++;
-    out->ext = call;
-    if (call->scratch_bytes > x->ext_scratch) x->ext_scratch = call->scratch_bytes;
+    if (call->scratch_bytes > x->bound->ext_scratch) x->bound->ext_scratch = call->scratch_bytes;
     return NULL;
 }
 
@@ -219,57 +247,63 @@ static hn_status resolve_copy(binder *x, const hnb_step *step, hn_run_step *out)
     HN_TRY(buffer_bytes(x, step->buffer, &to));
     HN_TRY(buffer_bytes(x, step->from, &from));
     out->bytes = (size_t)(to < from ? to : from);
-    x->args += 2;
     return NULL;
+}
+
+static hn_status resolve_operands(binder *x, const hnb_step *step, hn_run_step *out) {
+    for (uint32_t i = 0; i < step->operand_count; i++) {
+        const hnb_operand *operand = &x->b->operands[step->operands + i];
+        if (operand->buffer)
+            HN_TRY(resolve(x, operand->buffer, operand->offset, hn_bundle_dtype_bytes(operand->dtype), &out->args[i]));
+    }
+    if (step->kind == HNB_STEP_KERNEL) return resolve_kernel(x, step, out);
+    return step->kind == HNB_STEP_EXTERN ? resolve_extern(x, step, out) : NULL;
 }
 
 static hn_status resolve_step(binder *x, uint32_t k) {
     const hnb_step *step = &x->b->steps[k];
     hn_run_step *out = &x->bound->steps[k];
-    *out = (hn_run_step){.kind = step->kind,
-                         .index = k,
-                         .args = x->args,
-                         .then_count = step->then_count,
-                         .otherwise_count = step->otherwise_count};
-    if (step->kind == HNB_STEP_COPY) return resolve_copy(x, step, out);
-    for (uint32_t i = 0; i < step->operand_count; i++) {
-        const hnb_operand *operand = &x->b->operands[step->operands + i];
-        if (operand->buffer)
-            HN_TRY(resolve(x, operand->buffer, operand->offset, hn_bundle_dtype_bytes(operand->dtype),
-                           &out->args[i]));
+    hn_status status = step->kind == HNB_STEP_COPY ? resolve_copy(x, step, out) : resolve_operands(x, step, out);
+    out->kind = status ? HNB_STEP_NONE : step->kind; /* a step that is not worked out does not run */
+    if (!status) return NULL;
+    const char *node = hn_bundle_text(x->b, x->b->origins[step->origin].node);
+    return *node ? hn_status_annotate(status, "node '%s'", node) : status;
+}
+
+static size_t args_of(const hnb_step *step) { return step->kind == HNB_STEP_COPY ? 2 : step->operand_count; }
+
+/* Rooms for all steps, of later stages too. */
+static hn_status number_steps(binder *x) {
+    const hn_bundle *b = x->b;
+    hn_bound *bound = x->bound;
+    size_t arg_count = 1;
+    for (uint32_t k = 0; k < b->steps_count; k++) arg_count += args_of(&b->steps[k]);
+    HN_NEW(x->arena, bound->args, arg_count);
+    HN_NEW(x->arena, bound->params, (size_t)b->params_count + 1);
+    HN_NEW(x->arena, bound->ext_params, (size_t)b->params_count + 1);
+    HN_NEW(x->arena, bound->steps, (size_t)b->steps_count + 1);
+    HN_NEW(x->arena, bound->exts, (size_t)x->m->extern_count + 1);
+    void **args = bound->args;
+    for (uint32_t k = 0; k < b->steps_count; k++) {
+        const hnb_step *step = &b->steps[k];
+        hn_ext_call *ext = step->kind == HNB_STEP_EXTERN ? &bound->exts[bound->ext_count++] : NULL;
+        bound->steps[k] = (hn_run_step){.index = k, .args = args, .ext = ext, .then_count = step->then_count,
+                                        .otherwise_count = step->otherwise_count};
+        args += args_of(step);
     }
-    x->args += step->operand_count;
-    if (step->kind == HNB_STEP_KERNEL) return resolve_kernel(x, step, out);
-    if (step->kind == HNB_STEP_EXTERN) return resolve_extern(x, step, out);
     return NULL;
 }
 
-static size_t count_args(const hn_bundle *b) {
-    size_t count = 1;
-    for (uint32_t k = 0; k < b->steps_count; k++)
-        count += b->steps[k].kind == HNB_STEP_COPY ? 2 : b->steps[k].operand_count;
-    return count;
-}
-
 static hn_status resolve_steps(binder *x) {
-    const hn_bundle *b = x->b;
-    HN_NEW(x->arena, x->args, count_args(b));
-    HN_NEW(x->arena, x->params, (size_t)b->params_count + 1);
-    HN_NEW(x->arena, x->ext_params, (size_t)b->params_count + 1);
-    HN_NEW(x->arena, x->bound->steps, (size_t)b->steps_count + 1);
-    HN_NEW(x->arena, x->bound->exts, (size_t)x->m->extern_count + 1);
-    for (uint32_t k = 0; k < b->steps_count; k++) {
-        hn_status status = resolve_step(x, k);
-        if (!status) continue;
-        const char *node = hn_bundle_text(b, b->origins[b->steps[k].origin].node);
-        return *node ? hn_status_annotate(status, "node '%s'", node) : status;
-    }
+    const hn_stage_list *list = &x->m->stages.steps;
+    for (uint32_t k = list->of ? list->first[x->stage] : 0; k < (list->of ? list->first[x->stage + 1] : x->b->steps_count); k++)
+        HN_TRY(resolve_step(x, list->of ? list->items[k] : k));
     size_t stride = hn_align_up(x->bound->scratch_stride, 64), all;
     if (!hn_mul_size(stride, (size_t)x->m->threads, &all) || all > SIZE_MAX / 4)
         return HN_ERROR(HN_INVALID_ARGUMENT,
                         "the inputs are too large: kernels need %zu bytes of scratch for each thread", stride);
     x->bound->scratch_stride = stride;
-    x->bound->scratch_bytes = all > x->ext_scratch ? all : x->ext_scratch;
+    x->bound->scratch_bytes = all > x->bound->ext_scratch ? all : x->bound->ext_scratch;
     return NULL;
 }
 
@@ -282,10 +316,18 @@ static hn_status fill(binder *x, const int64_t *key) {
     HN_NEW(x->arena, x->bound->values, b->nodes_count);
     HN_NEW(x->arena, x->bound->bad, b->nodes_count);
     if (x->m->key_count) memcpy(x->bound->key, key, x->m->key_count * sizeof *key);
+    HN_NEW(x->arena, x->bound->outputs, b->outputs_count);
+    HN_NEW(x->arena, x->bound->block_bytes, x->m->output_buffer_count);
+    if (x->m->stages.count) HN_NEW(x->arena, x->bound->stage_done, (size_t)x->m->stages.count + 1);
+    if (x->m->stages.count) x->bound->stage_done[0] = 1;
+    int64_t workspace;
     HN_TRY(hn_inputs_bind(x->m, x->bound));
     HN_TRY(bind_inputs(x));
+    HN_TRY(need_size(x, b->info->workspace, &workspace));
+    x->bound->workspace_bytes = (size_t)workspace;
+    HN_TRY(size_buffers(x));
     HN_TRY(bind_outputs(x));
-    HN_TRY(check_workspace(x));
+    HN_TRY(number_steps(x));
     return resolve_steps(x);
 }
 
@@ -305,4 +347,51 @@ void hn_bound_destroy(hn_bound *bound) {
     for (uint32_t k = 0; k < bound->ext_count; k++) hn_ext_release(&bound->exts[k]);
     hn_arena_deinit(&bound->arena);
     free(bound);
+}
+
+/* ---- later stages ---- */
+
+void hn_bound_forget(const hn_module *m, hn_bound *bound) {
+    for (uint32_t stage = 1; stage <= m->stages.count; stage++) {
+        const hn_stage_list *nodes = &m->stages.nodes, *steps = &m->stages.steps;
+        if (!bound->stage_done[stage]) continue;
+        bound->stage_done[stage] = 0;
+        for (uint32_t k = nodes->first[stage]; k < nodes->first[stage + 1]; k++) bound->bad[nodes->items[k]] = 1;
+        for (uint32_t k = steps->first[stage]; k < steps->first[stage + 1]; k++)
+            bound->steps[steps->items[k]].kind = HNB_STEP_NONE;
+    }
+}
+
+static hn_status check_value(const binder *x, uint32_t symbol, int64_t value) {
+    const hnb_symbol *s = &x->b->symbols[symbol];
+    const char *name = hn_bundle_text(x->b, s->name);
+    int64_t before = x->bound->symbols[symbol];
+    if (x->bound->stage_done[x->stage])
+        return before == value ? NULL
+                               : HN_ERROR(HN_INVALID_ARGUMENT, "%s is %" PRId64 " here, but was %" PRId64 " before; both must be equal",
+                                          name, value, before);
+    if (value >= s->lo && value <= s->hi) return NULL;
+    bool low = value < s->lo;
+    return HN_ERROR(HN_INVALID_ARGUMENT, "%s, which depends on data, is %" PRId64 ", must be at %s %" PRId64, name, value,
+                    low ? "least" : "most", low ? s->lo : s->hi);
+}
+
+hn_status hn_bound_define(hn_module *m, hn_context *c, uint32_t symbol, int64_t value) {
+    hn_bound *bound = c->bounds[0];
+    const hn_stage_list *nodes = &m->stages.nodes;
+    binder x = {.m = m, .b = &m->view, .bound = bound, .arena = &bound->arena, .c = c,
+                .stage = symbol - m->stages.first_symbol + 1};
+    HN_TRY(check_value(&x, symbol, value));
+    if (bound->stage_done[x.stage]) return NULL;
+    bound->stage_done[x.stage] = 1;
+    bound->symbols[symbol] = value;
+    for (uint32_t k = nodes->first[x.stage]; k < nodes->first[x.stage + 1]; k++)
+        hn_bundle_eval_range(x.b, bound->symbols, x.b->symbols_count, nodes->items[k], nodes->items[k] + 1, bound->values,
+                             bound->bad);
+    HN_TRY(hn_guards_check(m, bound, x.stage));
+    HN_TRY(size_buffers(&x));
+    HN_TRY(bind_outputs(&x));
+    HN_TRY(hn_outputs_place(m, c, x.stage));
+    HN_TRY(resolve_steps(&x));
+    return hn_context_grow(&c->scratch, &c->scratch_cap, bound->scratch_bytes);
 }

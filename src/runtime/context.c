@@ -17,8 +17,11 @@ static hn_status context_create(const hn_module *m, hn_context **out) {
     c->blocks = calloc(m->output_buffer_count + 1u, sizeof *c->blocks);
     c->made = calloc(m->output_count + 1u, sizeof *c->made);
     c->staged = calloc(m->view.outputs_count + 1u, sizeof *c->staged);
+    c->slots = calloc(m->stages.slot_count + 1u, sizeof *c->slots);
+    c->slot_caps = calloc(m->stages.slot_count + 1u, sizeof *c->slot_caps);
     *out = c;
-    if (c->key && c->io && c->laid_out && c->laid_out_cap && c->blocks && c->made && c->staged) return NULL;
+    if (c->key && c->io && c->laid_out && c->laid_out_cap && c->blocks && c->made && c->staged && c->slots && c->slot_caps)
+        return NULL;
     hn_context_destroy(m, c);
     return no_memory();
 }
@@ -26,6 +29,9 @@ static hn_status context_create(const hn_module *m, hn_context **out) {
 void hn_context_destroy(const hn_module *m, hn_context *c) {
     for (uint32_t k = 0; k < HN_CONTEXT_BOUNDS; k++) hn_bound_destroy(c->bounds[k]);
     for (uint32_t k = 0; c->laid_out && k < m->view.inputs_count; k++) free(c->laid_out[k]);
+    for (uint32_t k = 0; c->slots && k < m->stages.slot_count; k++) free(c->slots[k]);
+    free(c->slots);
+    free(c->slot_caps);
     free(c->key);
     free(c->workspace);
     free(c->scratch);
@@ -79,10 +85,10 @@ static void add_bound(hn_context *c, hn_bound *bound) {
     c->bounds[0] = bound;
 }
 
-static hn_status grow(uint8_t **memory, size_t *cap, size_t bytes) {
+hn_status hn_context_grow(uint8_t **memory, size_t *cap, size_t bytes) {
     if (bytes <= *cap) return NULL;
     uint8_t *fresh = hn_memory_alloc(bytes);
-    if (!fresh) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a workspace of %zu bytes", bytes);
+    if (!fresh) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for intermediates of %zu bytes", bytes);
     free(*memory);
     *memory = fresh;
     *cap = bytes;
@@ -110,8 +116,8 @@ hn_status hn_context_bind(hn_module *m, hn_context *c, hn_tensor *const *inputs,
         add_bound(c, bound);
     }
     hn_bound *bound = c->bounds[0];
-    HN_TRY(grow(&c->workspace, &c->workspace_cap, bound->workspace_bytes));
-    HN_TRY(grow(&c->scratch, &c->scratch_cap, bound->scratch_bytes));
+    HN_TRY(hn_context_grow(&c->workspace, &c->workspace_cap, bound->workspace_bytes));
+    HN_TRY(hn_context_grow(&c->scratch, &c->scratch_cap, bound->scratch_bytes));
     if (is_new) count_binding(m, c);
     if (bound->workspace == c->workspace && c->workspace) return NULL;
     for (uint32_t k = 0; k < bound->temp_patches.count; k++)

@@ -10,6 +10,8 @@
  * Whatever does not depend on the shape (packed weights, engines) goes into hn_ext_shared: one object for each
  * module, shared by its contexts and shapes.
  *
+ * A run may still make such an object, once: weights are packed at their second use.
+ *
  * Threads: calls of different contexts run at the same time in different threads, also for the same constant
  * operands. A single hn_ext_call is used by one thread at a time. A parallel region has either one thread or all
  * call->threads of them, idle ones included: when a team is smaller than the one before, libgomp ends threads, and
@@ -89,5 +91,11 @@ typedef struct hn_ext_entry {
 hn_status hn_ext_shared_get(hn_ext_shared *shared, const void *key, size_t key_bytes,
                             hn_status (*make)(void *user, hn_ext_entry *out), void *user, void **out_value) HN_MUST_USE;
 size_t hn_ext_shared_bytes(hn_ext_shared *shared);
+
+/* Names a mapped file whose pages hold constants (at most two; before the first prepare). A NULL or empty range is none. */
+void hn_ext_shared_add_file(hn_ext_shared *shared, const void *bytes, size_t len);
+/* This constant is hardly read from now on: its pages leave the process when a named file holds them, and come back from
+ * the file when they are read after all. Constants in other memory stay. */
+void hn_ext_shared_drop(const hn_ext_shared *shared, const void *bytes, size_t len);
 
 #endif

@@ -23,7 +23,7 @@ enum {
     KEY_BLOCK = 512,
     MAX_COLS = 32,
     TASKS_PER_THREAD = 8,
-    FLOPS_PER_THREAD = 1 << 20
+    PARALLEL_FLOPS = 2 << 20
 };
 
 typedef struct attention_state {
@@ -270,8 +270,8 @@ static void plan(attention_state *s) {
     s->panels = hn_ext_ceil_div(s->m, cols);
     s->flag_floats = hn_ext_ceil_div(s->batch * s->kv_heads * s->blocks, 16) * 16;
     s->thread_floats = hn_ext_ceil_div((s->d + s->dv + 2 * s->block + 3) * cols, 16) * 16;
-    double flops = 2.0 * (double)s->batch * (double)s->heads * (double)s->m * (double)s->n * (double)(s->d + s->dv), most = flops / FLOPS_PER_THREAD;
-    if (s->threads > most) s->threads = most < 1 ? 1 : (int)most;
+    double flops = 2.0 * (double)s->batch * (double)s->heads * (double)s->m * (double)s->n * (double)(s->d + s->dv);
+    if (flops < PARALLEL_FLOPS) s->threads = 1; /* one or all: see ext.h */
     s->panels_per_task = hn_ext_max(1, hn_ext_min(8, s->panels * s->heads * s->batch / (s->threads * TASKS_PER_THREAD)));
 }
 

@@ -9,7 +9,8 @@
 #include <string.h>
 
 enum {
-    FLOPS_PER_THREAD = 1 << 20,
+    FLOPS_PER_THREAD = 1 << 19,
+    DEPTHWISE_COST = 6,
     FEW_POSITIONS = 6 /* up to here weights are what costs */
 };
 
@@ -173,14 +174,15 @@ static hn_status conv_prepare(hn_ext_call *call) {
         return HN_ERROR(HN_UNSUPPORTED, "blocked convolution is for f32");
     hn_ext_conv c = describe(call);
     if (!is_small_enough(&c)) return HN_ERROR(HN_UNSUPPORTED, "the convolution is too large for blocks");
-    double most = flops_of(&c) / FLOPS_PER_THREAD;
-    if (c.threads > most) c.threads = most < 1 ? 1 : (int)most;
     simplify(&c);
+    const bool depthwise = hn_ext_conv_depthwise_fits(&c); /* loads and stores for few sums */
+    double most = flops_of(&c) * (depthwise ? DEPTHWISE_COST : 1) / FLOPS_PER_THREAD;
+    if (c.threads > most) c.threads = most < 1 ? 1 : (int)most;
     if (is_pointwise(&c)) {
         flatten_positions(&c);
         if (c.in[0] == 1 && c.in[1] == 1 && c.in[2] <= FEW_POSITIONS) return product_prepare(call, &c);
     }
-    if (hn_ext_conv_depthwise_fits(&c)) return hn_ext_conv_depthwise_prepare(call, &c);
+    if (depthwise) return hn_ext_conv_depthwise_prepare(call, &c);
     if (hn_ext_conv_winograd_fits(&c)) return hn_ext_conv_winograd_prepare(call, &c);
     return hn_ext_conv_gather_prepare(call, &c);
 }

@@ -124,6 +124,123 @@ static void plane(const hn_ext_plane *p) {
         epilogue_rows(p->epilogue, p->out, p->rows, p->out_row, p->cols);
 }
 
+/* ---- depthwise, straight from the input ---- */
+
+/* Elements j, j + 2 ... of 2 * HN_LANES floats, j = 0 or 1, in the order of hn_ext_strip_lane: one shuffle instead of three. */
+HN_INLINE vec load_pairs(const float *p, const int j) {
+    vec a = vec_load(p), b = vec_load(p + HN_LANES);
+#if HN_LANES == 4
+    return j == 0 ? __builtin_shufflevector(a, b, 0, 2, 4, 6) : __builtin_shufflevector(a, b, 1, 3, 5, 7);
+#elif HN_LANES == 8
+    return j == 0 ? __builtin_shufflevector(a, b, 0, 2, 8, 10, 4, 6, 12, 14) : __builtin_shufflevector(a, b, 1, 3, 9, 11, 5, 7, 13, 15);
+#else
+    return j == 0 ? __builtin_shufflevector(a, b, 0, 2, 16, 18, 4, 6, 20, 22, 8, 10, 24, 26, 12, 14, 28, 30)
+                  : __builtin_shufflevector(a, b, 1, 3, 17, 19, 5, 7, 21, 23, 9, 11, 25, 27, 13, 15, 29, 31);
+#endif
+}
+
+/* From the order of load_pairs to that of memory. */
+HN_INLINE vec order_pairs(vec x) {
+#if HN_LANES == 4
+    return x;
+#elif HN_LANES == 8
+    typedef double pairs __attribute__((vector_size(32)));
+    return (vec)__builtin_shufflevector((pairs)x, (pairs)x, 0, 2, 1, 3);
+#else
+    typedef double pairs __attribute__((vector_size(64)));
+    return (vec)__builtin_shufflevector((pairs)x, (pairs)x, 0, 2, 4, 6, 1, 3, 5, 7);
+#endif
+}
+
+/* `height` x HN_LANES outputs. Each row of inputs is loaded once for all the outputs that it goes into; weights are vectors in
+ * memory, as a multiplication can read one for nothing. */
+HN_INLINE void strip_block(const hn_ext_strip *p, const vec *weights, int64_t y, int64_t x, const int32_t *masks, const int height,
+                           const int kernel, const int stride) {
+    vec acc[7];
+    _Pragma("GCC unroll 7") for (int r = 0; r < height; r++) acc[r] = vec_splat(p->bias);
+    const int64_t first = y * stride - p->top;
+    const float *in = p->in + first * p->in_row + x * stride - p->left;
+    _Pragma("GCC unroll 20") for (int i = 0; i < (height - 1) * stride + kernel; i++, in += p->in_row) {
+        if (first + i < 0 || first + i >= p->in_rows) continue;
+        _Pragma("GCC unroll 5") for (int j = 0; j < kernel; j++) {
+            vec v = stride == 1 ? vec_load(in + j) : load_pairs(in + j / 2 * 2, j % 2);
+            if (masks) v = (vec)((ivec)v & *(const ivec_unaligned *)(masks + j * HN_LANES));
+            _Pragma("GCC unroll 7") for (int r = 0; r < height; r++) {
+                const int tap = i - r * stride;
+                if (tap >= 0 && tap < kernel) acc[r] += v * weights[tap * kernel + j];
+            }
+        }
+    }
+    if (p->epilogue == HN_EPILOGUE_RELU) {
+        _Pragma("GCC unroll 7") for (int r = 0; r < height; r++) acc[r] = vec_relu(acc[r]);
+    } else if (p->epilogue == HN_EPILOGUE_HARDSWISH) {
+        _Pragma("GCC unroll 7") for (int r = 0; r < height; r++) acc[r] = vec_hardswish(acc[r]);
+    }
+    float *out = p->out + y * p->out_row + x;
+    _Pragma("GCC unroll 7") for (int r = 0; r < height; r++, out += p->out_row) {
+        if (stride == 2) acc[r] = order_pairs(acc[r]);
+        if (p->cols >= HN_LANES) {
+            vec_store(out, acc[r]);
+            continue;
+        }
+        float lanes[HN_LANES];
+        vec_store(lanes, acc[r]);
+        if (p->cols >= 4) { /* of 8 or 16 lanes: two stores that overlap, or four */
+            for (int64_t k = 0; k + 4 < p->cols; k += 4) *(vec4_unaligned *)(out + k) = *(const vec4_unaligned *)(lanes + k);
+            *(vec4_unaligned *)(out + p->cols - 4) = *(const vec4_unaligned *)(lanes + p->cols - 4);
+            continue;
+        }
+        for (int64_t k = 0; k < p->cols; k++) out[k] = lanes[k];
+    }
+}
+
+/* A row of blocks. A kernel reaches less than a vector into the border: only the outermost blocks need masks. */
+HN_INLINE void strip_row(const hn_ext_strip *p, const vec *weights, int64_t y, const int height, const int kernel, const int stride) {
+    const int64_t blocks = (p->cols + HN_LANES - 1) / HN_LANES;
+    for (int64_t b = 0; b < blocks; b++) {
+        if (b > 0 && b + 2 < blocks) {
+            strip_block(p, weights, y, b * HN_LANES, NULL, height, kernel, stride);
+            continue;
+        }
+        const int64_t x = b * HN_LANES + HN_LANES <= p->cols || b == 0 ? b * HN_LANES : p->cols - HN_LANES;
+        strip_block(p, weights, y, x, p->masks + b * kernel * HN_LANES, height, kernel, stride);
+    }
+}
+
+/* The last block of rows overlaps the one before. */
+HN_INLINE void strip_all(const hn_ext_strip *p, const int height, const int kernel, const int stride) {
+    vec weights[25];
+    for (int i = 0; i < kernel * kernel; i++) weights[i] = vec_splat(p->weights[i]);
+    for (int64_t y = 0;; y = y + 2 * height <= p->rows ? y + height : p->rows - height) {
+        strip_row(p, weights, y, height, kernel, stride);
+        if (y + height >= p->rows) return;
+    }
+}
+
+/* One function for each shape: accumulators must be registers. */
+#define STRIP_CASE(K, S)                                                                           \
+    if (p->kernel == K && p->stride == S) {                                                        \
+        if (p->rows % 7 == 0)                                                                      \
+            strip_all(p, 7, K, S);                                                                 \
+        else if (p->rows >= 4)                                                                     \
+            strip_all(p, 4, K, S);                                                                 \
+        else                                                                                       \
+            strip_all(p, 1, K, S);                                                                 \
+    }
+
+static void strip(const hn_ext_strip *p) {
+    if (p->rows == 0 || p->cols == 0) return;
+    STRIP_CASE(3, 1)
+    STRIP_CASE(3, 2)
+    STRIP_CASE(5, 1)
+    STRIP_CASE(5, 2)
+    if (p->epilogue == HN_EPILOGUE_RELU || p->epilogue == HN_EPILOGUE_HARDSWISH) return;
+    if (p->out_row == p->cols)
+        epilogue_rows(p->epilogue, p->out, 1, 0, p->rows * p->cols);
+    else
+        epilogue_rows(p->epilogue, p->out, p->rows, p->out_row, p->cols);
+}
+
 /* ---- Winograd ---- */
 
 /* The points are 0, +-3/4, +-3/2 and infinity for m = 4; 0, +-1 and infinity for m = 2. Of the symmetric choices with few

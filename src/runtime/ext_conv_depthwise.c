@@ -1,5 +1,7 @@
-/* ext_conv_depthwise.c: convolutions with one input channel for each output channel: sums over the taps, vectors along the
- * rows. A plane is copied with its border first: that is cheap beside the taps, and rows then need no edge cases. */
+/* ext_conv_depthwise.c: convolutions with one input channel for each output channel: sums over the taps, vectors along the rows.
+ *
+ *   strip   3 x 3 and 5 x 5, stride 1 and 2: straight from the input, with masks for the border
+ *   plane   any other: a plane is copied with its border first; rows then need no edge cases */
 #include "runtime/ext_conv.h"
 
 #include "henry/tensor.h"
@@ -10,6 +12,7 @@
 
 enum {
     MAX_TAPS = 128,
+    CHUNKS_PER_THREAD = 8,
     MAX_GROUP = 8,
     GROUP_FLOATS = 4096 /* of L1 */
 };
@@ -101,7 +104,88 @@ static void depthwise_run(const hn_ext_call *call, void *scratch) {
     }
 }
 
+/* ---- 3 x 3 and 5 x 5 ---- */
+
+typedef struct strip_state {
+    hn_ext_conv_state base;
+    int64_t before, after; /* floats that are read before a plane, and after the first float of its last row */
+    int64_t plane_floats;  /* of a copy */
+    int64_t chunk;         /* channels that a thread takes at once */
+    int32_t masks[];
+} strip_state;
+
+static bool strip_fits(const hn_ext_conv *c) {
+    for (int d = 1; d < 3; d++)
+        if (c->kernel[d] != c->kernel[1] || c->stride[d] != c->stride[1] || c->dilation[d] != 1 || c->padding[d] >= c->kernel[d]) return false;
+    return (c->kernel[1] == 3 || c->kernel[1] == 5) && c->stride[1] <= 2 && (c->x[4] == 1 || c->in[2] == 1) && c->x[3] >= c->in[2] &&
+           c->x[1] >= 0 && c->x[0] >= 0 && c->w[4] == 1 && c->w[3] == c->kernel[2] && (c->y[4] == 1 || c->out[2] == 1);
+}
+
+/* A plane near the ends of the input is copied to where there is room around it. */
+static const float *plane_with_room(const hn_ext_call *call, const float *plane, float *copy) {
+    const strip_state *s = call->state;
+    const hn_ext_conv *c = &s->base.conv;
+    const float *x = call->operands[HN_EXT_CONV_INPUT];
+    const int64_t first = plane - x, last_row = first + (c->in[1] - 1) * c->x[3];
+    const int64_t end = (c->n - 1) * c->x[0] + (c->c - 1) * c->x[1] + (c->in[1] - 1) * c->x[3] + c->in[2];
+    if (first >= s->before && last_row + s->after <= end) return plane;
+    for (int64_t i = 0; i < c->in[1]; i++) memcpy(copy + s->before + i * c->x[3], plane + i * c->x[3], (size_t)c->in[2] * sizeof *copy);
+    return copy + s->before;
+}
+
+static void strip_channel(const hn_ext_call *call, int64_t index, float *copy) {
+    const strip_state *s = call->state;
+    const hn_ext_conv *c = &s->base.conv;
+    const int64_t n = index / c->o, o = index % c->o, channel = o / (c->o / c->groups);
+    const float *bias = call->dtypes[HN_EXT_CONV_BIAS] ? call->operands[HN_EXT_CONV_BIAS] : NULL;
+    const float *plane = (const float *)call->operands[HN_EXT_CONV_INPUT] + n * c->x[0] + channel * c->x[1];
+    c->kernels->strip(&(hn_ext_strip){
+        .kernel = (int)c->kernel[1], .stride = (int)c->stride[1], .in = plane_with_room(call, plane, copy), .in_row = c->x[3],
+        .in_rows = c->in[1], .top = c->padding[1], .left = c->padding[2], .masks = s->masks,
+        .weights = (const float *)call->operands[HN_EXT_CONV_WEIGHTS] + o * c->w[0],
+        .out = (float *)call->operands[HN_EXT_CONV_OUT] + n * c->y[0] + o * c->y[1], .out_row = c->y[3], .rows = c->out[1],
+        .cols = c->out[2], .bias = bias ? bias[o] : 0, .epilogue = c->epilogue});
+}
+
+static void strip_run(const hn_ext_call *call, void *scratch) {
+    const strip_state *s = call->state;
+    const hn_ext_conv *c = &s->base.conv;
+    const int64_t count = c->n * c->o, chunks = hn_ext_ceil_div(count, s->chunk);
+#pragma omp parallel num_threads(c->threads) if (c->threads > 1)
+    {
+        float *copy = (float *)scratch + omp_get_thread_num() * s->plane_floats;
+        memset(copy, 0, (size_t)s->plane_floats * sizeof *copy); /* what is masked must not be an odd number, or slow */
+#pragma omp for schedule(dynamic)
+        for (int64_t k = 0; k < chunks; k++)
+            for (int64_t i = k * s->chunk; i < hn_ext_min((k + 1) * s->chunk, count); i++) strip_channel(call, i, copy);
+    }
+}
+
+static hn_status strip_prepare(hn_ext_call *call, const hn_ext_conv *c) {
+    const int64_t lanes = c->kernels->lanes, blocks = hn_ext_ceil_div(c->out[2], lanes), kernel = c->kernel[2], stride = c->stride[2];
+    strip_state *s = calloc(1, sizeof *s + (size_t)(blocks * kernel * lanes) * sizeof *s->masks);
+    if (!s) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a convolution");
+    s->base = (hn_ext_conv_state){.run = strip_run, .conv = *c};
+    for (int64_t b = 0; b < blocks; b++) {
+        int64_t x = hn_ext_max(0, hn_ext_min(b * lanes, c->out[2] - lanes));
+        for (int64_t j = 0; j < kernel * lanes; j++) {
+            int64_t column = (x + hn_ext_strip_lane(lanes, stride, j % lanes)) * stride + j / lanes - c->padding[2];
+            s->masks[b * kernel * lanes + j] = column >= 0 && column < c->in[2] ? -1 : 0;
+        }
+    }
+    s->before = c->padding[2];
+    s->after = hn_ext_max(0, c->out[2] - lanes) * stride + stride * lanes + 6;
+    s->plane_floats = hn_ext_ceil_div(s->before + (c->in[1] - 1) * c->x[3] + hn_ext_max(s->after, c->in[2]), 16) * 16;
+    s->chunk = hn_ext_max(1, c->n * c->o / (c->threads * CHUNKS_PER_THREAD));
+    call->state = s;
+    call->scratch_bytes = (size_t)(c->threads * s->plane_floats) * sizeof(float);
+    return NULL;
+}
+
+/* ---- */
+
 hn_status hn_ext_conv_depthwise_prepare(hn_ext_call *call, const hn_ext_conv *c) {
+    if (strip_fits(c)) return strip_prepare(call, c);
     depthwise_state *s = calloc(1, sizeof *s);
     if (!s) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a convolution");
     s->base = (hn_ext_conv_state){.run = depthwise_run, .conv = *c};

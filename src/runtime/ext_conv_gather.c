@@ -18,6 +18,7 @@ enum {
     CHUNK_PANELS = 8,     /* x K_STEP x 16 floats: 128 KB of L2 */
     A_GROUP_TILES = 32,   /* x K_STEP x 6 floats: 192 KB of L2 */
     TASKS_PER_THREAD = 4,
+    SHARED_FLOATS = 4 << 20, /* 16 MB, as much as the weights of such a layer */
     SLACK = 64            /* floats that may be read or overwritten beyond a buffer */
 };
 
@@ -45,6 +46,7 @@ typedef struct gather_state {
     int64_t spatial[3]; /* strides of the input as it is read */
     int64_t channel;    /* likewise */
     int64_t weights_floats, copy_floats, chunk_floats, stage_floats;
+    int64_t shared_floats; /* not 0: panels of all k are collected once, before the threads share the output channels */
     int64_t o_blocks;
     const float *packed; /* NULL: weights are packed in each run */
     int64_t phase_count;
@@ -177,6 +179,12 @@ static void plan_scratch(gather_state *s) {
     const hn_ext_conv *c = &s->base.conv;
     const int64_t cols = c->kernels->tile_cols, most = tiles_of(c) * c->kernels->tile_rows;
     s->staged = s->phase_count > 1 || !is_contiguous(c);
+    const phase *p = &s->phases[0];
+    if (s->o_blocks > 1 && s->phase_count == 1 && c->groups == 1 && p->k > 0) {
+        const int64_t steps = hn_ext_ceil_div(p->k, K_STEP);
+        s->shared_floats = p->panels * (p->k + steps) * cols + SLACK;
+        if (s->shared_floats > SHARED_FLOATS) s->shared_floats = 0;
+    }
     s->chunk_floats = CHUNK_PANELS * (K_STEP + 1) * cols + SLACK;
     s->stage_floats = s->staged ? most * CHUNK_PANELS * cols : 0;
 }
@@ -256,6 +264,7 @@ typedef struct worker {
     const gather_state *s;
     const float *weights, *x, *in_end, *bias; /* x: of the image, as it is read */
     float *out, *chunk, *stage;
+    float *shared; /* NULL: each task collects its own panels */
 } worker;
 
 typedef struct task {
@@ -342,12 +351,41 @@ static void unstage(const worker *w, const task *t) {
     }
 }
 
-static void run_task(const worker *w, const task *t) {
+/* How many k are collected and multiplied at once. */
+static int64_t k_step_of(const phase *p) { return hn_ext_ceil_div(p->k, hn_ext_max(1, hn_ext_ceil_div(p->k, K_STEP))); }
+
+/* Where panel 0 of the step at k0 is among those that all threads share. */
+static float *shared_panels(const gather_state *s, float *shared, int64_t k0) {
+    const phase *p = &s->phases[0];
+    return shared + p->panels * (k0 + k0 / k_step_of(p)) * s->base.conv.kernels->tile_cols;
+}
+
+/* This thread's part of them. */
+static void collect_shared(const worker *w, float *shared, int rank, int size) {
+    const phase *p = &w->s->phases[0];
+    const int64_t step = k_step_of(p), cols = w->s->base.conv.kernels->tile_cols;
+    const int64_t chunks = hn_ext_ceil_div(p->panels, CHUNK_PANELS);
+    int64_t item = 0;
+    for (int64_t k0 = 0; k0 < p->k; k0 += step)
+        for (int64_t chunk = 0; chunk < chunks; chunk++, item++) {
+            if (item % size != rank) continue;
+            worker own = *w;
+            const int64_t k = hn_ext_min(step, p->k - k0), first = p->panels * chunk / chunks;
+            own.chunk = shared_panels(w->s, shared, k0) + first * (k + 1) * cols;
+            gather_panels(&own, &(task){.p = p, .panels = {first, p->panels * (chunk + 1) / chunks}}, k0, k);
+        }
+}
+
+static void run_task(const worker *whose, const task *t) {
     int64_t k0 = 0;
-    const int64_t steps = hn_ext_max(1, hn_ext_ceil_div(t->p->k, K_STEP)), step = hn_ext_ceil_div(t->p->k, steps);
+    const int64_t step = k_step_of(t->p);
+    worker own = *whose, *w = &own;
     do { /* without any tap the outputs are still the bias */
         int64_t k = hn_ext_min(step, t->p->k - k0);
-        if (k > 0) gather_panels(w, t, k0, k);
+        if (own.shared)
+            own.chunk = shared_panels(own.s, own.shared, k0) + t->panels[0] * (k + 1) * own.s->base.conv.kernels->tile_cols;
+        else if (k > 0)
+            gather_panels(w, t, k0, k);
         for (int64_t i = t->tiles[0]; i < t->tiles[1]; i += A_GROUP_TILES)
             multiply(w, t, (int64_t[]){i, hn_ext_min(i + A_GROUP_TILES, t->tiles[1])}, k0, k);
         k0 += k;
@@ -387,7 +425,7 @@ static const float *end_of(const hn_ext_conv *c, const float *x) {
 }
 
 typedef struct buffers {
-    float *weights, *copy, *threads;
+    float *weights, *copy, *shared, *threads;
 } buffers;
 
 static void run_thread(const gather_state *s, const hn_ext_call *call, const buffers *b, int64_t *next, int rank, int size) {
@@ -409,6 +447,11 @@ static void run_thread(const gather_state *s, const hn_ext_call *call, const buf
             w.x = b->copy, w.in_end = b->copy + s->copy_floats;
         }
         if (rank == 0) *next = 0;
+        if (s->shared_floats) {
+            if (s->copies) wait_all(size);
+            collect_shared(&w, b->shared, rank, size);
+            w.shared = b->shared;
+        }
         wait_all(size);
         task t;
         for (;;) {
@@ -425,7 +468,8 @@ static void gather_run(const hn_ext_call *call, void *scratch) {
     const hn_ext_conv *c = &s->base.conv;
     buffers b = {.weights = scratch};
     b.copy = b.weights + (s->packed ? 0 : hn_ext_ceil_div(s->weights_floats, 16) * 16);
-    b.threads = b.copy + hn_ext_ceil_div(s->copy_floats, 16) * 16;
+    b.shared = b.copy + hn_ext_ceil_div(s->copy_floats, 16) * 16;
+    b.threads = b.shared + hn_ext_ceil_div(s->shared_floats, 16) * 16;
     if (s->copies) memset(b.copy + s->copy_floats - SLACK, 0, SLACK * sizeof(float));
     int64_t next = 0;
 #pragma omp parallel num_threads(c->threads) if (c->threads > 1)
@@ -460,6 +504,6 @@ hn_status hn_ext_conv_gather_prepare(hn_ext_call *call, const hn_ext_conv *c) {
     }
     call->state = s;
     call->scratch_bytes = (size_t)((s->packed ? 0 : hn_ext_ceil_div(s->weights_floats, 16) * 16) +
-                                   hn_ext_ceil_div(s->copy_floats, 16) * 16 + c->threads * (s->chunk_floats + s->stage_floats)) * sizeof(float);
+                                   hn_ext_ceil_div(s->copy_floats, 16) * 16 + hn_ext_ceil_div(s->shared_floats, 16) * 16 + c->threads * (s->chunk_floats + s->stage_floats)) * sizeof(float);
     return NULL;
 }

@@ -23,6 +23,7 @@ static hn_status check_matmul(const hn_ext_call *call);
 static hn_status check_conv(const hn_ext_call *call);
 static hn_status check_attention(const hn_ext_call *call);
 static hn_status check_sort(const hn_ext_call *call);
+static hn_status check_nonzero(const hn_ext_call *call);
 
 /*                              name, operands, needed, written, parameters, check */
 static const kind_facts kinds[HN_EXTERN_KIND_COUNT] = {
@@ -31,6 +32,7 @@ static const kind_facts kinds[HN_EXTERN_KIND_COUNT] = {
     [HN_EXTERN_ATTENTION] = {"attention", 5, 4, 1, HN_ATTENTION_PARAM_COUNT, check_attention},
     [HN_EXTERN_SORT] = {"sort", 3, 3, 2, HN_SORT_PARAM_COUNT, check_sort},
     [HN_EXTERN_TOPK] = {"topk", 3, 3, 2, HN_SORT_PARAM_COUNT, check_sort},
+    [HN_EXTERN_NONZERO] = {"nonzero", 2, 2, 1, HN_NONZERO_PARAM_COUNT, check_nonzero},
 };
 
 /* NULL for an unknown kind. */
@@ -268,6 +270,25 @@ static hn_status check_sort(const hn_ext_call *call) {
     HN_TRY(check_extent(call, 0, sort_extent(p, p[HN_SORT_K])));
     HN_TRY(check_extent(call, 1, sort_extent(p, p[HN_SORT_K])));
     return check_extent(call, 2, sort_extent(p, p[HN_SORT_N]));
+}
+
+/* ---- nonzero ---- */
+
+static hn_status check_nonzero(const hn_ext_call *call) {
+    const int64_t *p = call->params;
+    int64_t numel = 1;
+    HN_TRY(check_sizes(call, HN_NONZERO_COUNT, 1));
+    HN_TRY(check_range(call, HN_NONZERO_RANK, 1, 0, HN_NONZERO_RANK_MAX));
+    HN_TRY(check_sizes(call, HN_NONZERO_SIZES, HN_NONZERO_RANK_MAX));
+    for (uint32_t d = 0; d < HN_NONZERO_RANK_MAX; d++)
+        if (!hn_mul_i64(numel, p[HN_NONZERO_SIZES + d], &numel))
+            return HN_ERROR(HN_INVALID_ARGUMENT, "operand 1 is too large: its bytes exceed 63 bits");
+    if (call->dtypes[0] != HN_I64 || call->dtypes[1] != HN_BOOL)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "positions are %s and the mask %s, must be i64 and bool",
+                        hn_scalar_type_name((hn_scalar_type)call->dtypes[0]),
+                        hn_scalar_type_name((hn_scalar_type)call->dtypes[1]));
+    HN_TRY(check_extent(call, 0, (extent){.rank = 2, .sizes = {p[HN_NONZERO_COUNT], p[HN_NONZERO_RANK]}, .strides = {p[HN_NONZERO_RANK], 1}}));
+    return check_extent(call, 1, (extent){.rank = 1, .sizes = {numel}, .strides = {1}});
 }
 
 /* ---- dispatch ---- */

@@ -1,9 +1,12 @@
 /* ext_gemm.c: the blocking and threading of matrix products over the register tiles of ext_kernels.h.
  *
  * b is cut into panels of tile_cols columns, a into panels of up to tile_rows rows; both are laid out along k, so a
- * tile reads two streams. A pass over k takes k_step, so that the slice of a b panel (16 KB) stays in L1 while all
- * row panels (L2) go by. Threads take groups of tiles from a counter: a thread that the system delays costs one
- * group, not half of the work. */
+ * tile reads two streams. A pass over k takes k_step, so that the slice of a b panel stays in L2 while all row panels
+ * go by, and the next slice is fetched meanwhile. Long passes win: a tile's start and end, and the passes after the first,
+ * which read the result again, cost 5 % with 256 values of k and 1 % with 1536.
+ *
+ * Each thread has its share of the panels, neighbours in memory, and takes a part of what is left of it; when all is taken it
+ * helps another thread from the far end. A thread that the system delays costs one such part, not half of the work. */
 #include "runtime/ext_gemm.h"
 
 #include <omp.h>
@@ -12,13 +15,15 @@
 enum {
     ROW = HN_EXTERN_BATCH,
     COL = HN_EXTERN_BATCH + 1,
-    K_STEP = 256,                /* 256 x 16 floats: half of L1 */
+    SLICE_FLOATS = 24 << 10,     /* of a b panel in one pass: 96 KB of L2, from where a tile takes 11 bytes a cycle */
+    PACKED_K = 8192,             /* of k, packed at a time */
     PACK_FLOATS = 4 << 20,       /* packed at a time of a and of b: stays in L3 */
-    A_GROUP_FLOATS = 48 << 10,   /* of a for one group of tiles: 192 KB of L2 */
-    GROUPS_PER_THREAD = 6,
-    GROUP_PANELS = 8,            /* of b for one group: its part of the result stays in cache between the passes over k */
+    A_GROUP_FLOATS = 192 << 10,  /* of a for one group of tiles: comes in order, so L3 is near enough */
+    OWN_GROUP_FLOATS = 48 << 10, /* of a that a thread packs for itself: 192 KB of L2 */
+    UNITS_PER_THREAD = 96,       /* at least: what the last thread does alone is below 1 % */
+    GROUP_PANELS = 4,            /* of b for one group: its part of the result stays in cache between the passes over k */
     OWN_ROWS_PANELS = 16,        /* up to here a thread packs the rows that it needs by itself */
-    FLOPS_PER_THREAD = 1 << 20,  /* about 10 us: several times what starting a team costs */
+    PARALLEL_FLOPS = 2 << 20,    /* about 20 us on one thread: several times what starting a team costs */
     IN_PLACE_PANELS = 1          /* a that so few panels of b read is not worth packing */
 };
 
@@ -66,12 +71,11 @@ static void choose_roles(hn_ext_gemm *g) {
 static int64_t panels_of(const hn_ext_gemm *g, int64_t n) { return ceil_div(n, g->kernels->tile_cols); }
 static int64_t tiles_of(const hn_ext_gemm *g, int64_t m) { return ceil_div(m, g->kernels->tile_rows); }
 
+/* One thread or all of them: see ext.h. */
 static void choose_threads(hn_ext_gemm *g) {
     double item = 2.0 * (double)g->m * (double)g->n * (double)g->k;
-    double most = item * (double)g->items / FLOPS_PER_THREAD;
-    if (g->threads > most) g->threads = most < 1 ? 1 : (int)most;
-    g->by_batch = g->items > 1 && (g->threads == 1 || g->items >= 4 * g->threads || item < 4.0 * FLOPS_PER_THREAD);
-    if (g->by_batch) g->threads = (int)min_i64(g->threads, g->items);
+    if (item * (double)g->items < PARALLEL_FLOPS) g->threads = 1;
+    g->by_batch = g->items > 1 && (g->threads == 1 || g->items >= 4 * g->threads || item < 2.0 * PARALLEL_FLOPS);
 }
 
 /* `size` cut into equal blocks of at most `most`, whole multiples of `unit` if there are several. */
@@ -82,13 +86,13 @@ static int64_t block_size(int64_t size, int64_t most, int64_t unit) {
 
 static void choose_blocks(hn_ext_gemm *g) {
     const int64_t rows = g->kernels->tile_rows, cols = g->kernels->tile_cols, panels = panels_of(g, g->n);
-    int64_t steps = max_i64(1, ceil_div(g->k, K_STEP));
+    int64_t steps = max_i64(1, ceil_div(g->k, SLICE_FLOATS / cols));
     g->k_step = max_i64(1, ceil_div(g->k, steps));
     g->pack_a = panels > IN_PLACE_PANELS;
-    g->k_block = g->prepack_b && !g->pack_a ? max_i64(1, g->k) : g->k_step * min_i64(steps, 32);
+    g->k_block = g->prepack_b && !g->pack_a ? max_i64(1, g->k) : g->k_step * min_i64(steps, max_i64(1, PACKED_K / g->k_step));
     int64_t most = max_i64(PACK_FLOATS / g->k_block, 512);
     g->tile_group = max_i64(1, A_GROUP_FLOATS / (g->k_step * rows));
-    int64_t own_group = max_i64(1, A_GROUP_FLOATS / (g->k_block * rows)), team = g->by_batch ? 1 : g->threads;
+    int64_t own_group = max_i64(1, OWN_GROUP_FLOATS / (g->k_block * rows)), team = g->by_batch ? 1 : g->threads;
     g->own_rows = g->pack_a && panels <= OWN_ROWS_PANELS && (team == 1 || tiles_of(g, g->m) >= 3 * team * own_group);
     if (g->own_rows) g->tile_group = own_group;
     g->m_block = g->pack_a && !g->own_rows ? block_size(g->m, most, rows) : g->m;
@@ -113,9 +117,19 @@ void hn_ext_gemm_plan(hn_ext_gemm *g) {
     choose_blocks(g);
 }
 
+bool hn_ext_gemm_plan_unpacked(const hn_ext_gemm *packed, hn_ext_gemm *out) {
+    *out = *packed;
+    out->prepack_b = false;
+    choose_blocks(out);
+    /* It runs once: less scratch is worth more than the last percent. */
+    out->n_block = block_size(out->n, max_i64(PACK_FLOATS / 8 / out->k_block, 512), out->kernels->tile_cols);
+    out->b_floats = panels_of(out, out->n_block) * out->kernels->tile_cols * out->k_block;
+    return out->k_step == packed->k_step && (out->k_block == packed->k_block || min_i64(out->k_block, packed->k_block) >= packed->k);
+}
+
 size_t hn_ext_gemm_scratch_bytes(const hn_ext_gemm *g) {
     int64_t teams = g->by_batch ? g->threads : 1, packs = g->by_batch || g->own_rows ? g->threads : 1;
-    return (size_t)(packs * g->a_floats + teams * g->b_floats) * sizeof(float);
+    return (size_t)g->threads * 64 + (size_t)(packs * g->a_floats + teams * g->b_floats) * sizeof(float);
 }
 
 /* ---- packing ---- */
@@ -157,15 +171,21 @@ void hn_ext_gemm_pack_b(const hn_ext_gemm *g, const float *b, float *packed) {
 
 /* ---- running ---- */
 
+/* Units of work [begin, end) that belong to one thread, which takes them from the front; others take from the end. */
+typedef struct share {
+    _Alignas(64) uint64_t range; /* begin in the low half, end in the high one */
+} share;
+
 /* The threads that work on one item together. */
 typedef struct team {
     const hn_ext_gemm *g;
     int size, rank;
-    int64_t *next; /* the group of tiles that is to be taken next; shared */
+    share *shares;
     float *a_pack, *b_pack;
 } team;
 
-/* One block of one item: what is packed and multiplied between two barriers. */
+/* One block of one item: what is packed and multiplied between two barriers. A unit is a part of the row tiles of one
+ * panel; those of a panel follow each other, then those of the next panel, then those of the next row group. */
 typedef struct block {
     const float *a, *bias; /* at the block's first row (and column) */
     float *out;
@@ -173,6 +193,7 @@ typedef struct block {
     int64_t b_panel;       /* floats from panel to panel */
     int64_t m, n, k;
     bool first, last;      /* along k */
+    int64_t tiles, panels, row_groups, parts; /* parts: of a row group, for one panel */
 } block;
 
 /* Row panels differ by at most one row: a last one of one or two rows would run at half speed. */
@@ -187,20 +208,21 @@ static void team_wait(const team *t) {
 /* Row tiles [tiles[0], tiles[1]) to the start of a_pack + the place of tile `origin`. */
 static void pack_rows(const team *t, const block *b, const int64_t tiles[2], int64_t origin) {
     const hn_ext_gemm *g = t->g;
-    const int64_t width = g->kernels->tile_rows, all = tiles_of(g, b->m);
+    const int64_t width = g->kernels->tile_rows;
     for (int64_t i = tiles[0]; i < tiles[1]; i++) {
-        int64_t first = tile_start(b->m, all, i), end = tile_start(b->m, all, i + 1);
+        int64_t first = tile_start(b->m, b->tiles, i), end = tile_start(b->m, b->tiles, i + 1);
         g->kernels->pack(&(hn_ext_pack){.in = b->a + first * g->a[ROW], .in_k = g->a[COL], .in_col = g->a[ROW], .k = b->k,
                                         .cols = end - first, .width = width, .out = t->a_pack + (i - origin) * width * b->k,
                                         .out_panel = width * b->k});
     }
 }
 
-/* One pass over k of row tiles [tiles[0], tiles[1]) and panel p. `step`: floats of the next panel to fetch per k. */
-static void run_panel(const team *t, const block *b, const int64_t tiles[2], int64_t p, int64_t k0, int64_t step) {
+/* One pass over k of row tiles [tiles[0], tiles[1]) and panel p. `ahead`: the slice that comes next, to be fetched. */
+static void run_panel(const team *t, const block *b, const int64_t tiles[2], int64_t p, int64_t k0, const float *ahead) {
     const hn_ext_gemm *g = t->g;
-    const int64_t all = tiles_of(g, b->m), rows = g->kernels->tile_rows, cols = g->kernels->tile_cols;
+    const int64_t rows = g->kernels->tile_rows, cols = g->kernels->tile_cols;
     const int64_t k = min_i64(g->k_step, b->k - k0), origin = g->own_rows ? tiles[0] : 0;
+    const int64_t least = b->m / b->tiles, more = b->m % b->tiles, step = ahead ? ceil_div(cols, tiles[1] - tiles[0]) : 0;
     const bool last = b->last && k0 + k == b->k;
     const float *slice = b->b + p * b->b_panel + k0 * cols;
     hn_ext_tile tile = {.k = k, .b = slice, .b_k = cols, .c_row = g->out[ROW], .c_col = g->out[COL],
@@ -208,54 +230,99 @@ static void run_panel(const team *t, const block *b, const int64_t tiles[2], int
                         .epilogue = last ? g->epilogue : HN_EPILOGUE_NONE,
                         .a_row = g->pack_a ? 1 : g->a[ROW], .a_k = g->pack_a ? rows : g->a[COL],
                         .bias_row = g->bias[ROW], .bias_col = g->bias[COL],
-                        .prefetch = slice + (step ? b->b_panel : 0), .prefetch_step = step};
+                        .prefetch = ahead ? ahead : slice, .prefetch_step = step};
+    int64_t first = tile_start(b->m, b->tiles, tiles[0]);
+    const float *bias = last && b->bias ? b->bias + p * cols * g->bias[COL] : NULL;
     for (int64_t i = tiles[0]; i < tiles[1]; i++) {
-        int64_t first = tile_start(b->m, all, i);
-        tile.rows = (int)(tile_start(b->m, all, i + 1) - first);
+        tile.rows = (int)(least + (i < more));
         tile.a = g->pack_a ? t->a_pack + (i - origin) * rows * b->k + k0 * rows : b->a + first * g->a[ROW] + k0 * g->a[COL];
         tile.c = b->out + first * g->out[ROW] + p * cols * g->out[COL];
-        if (last && b->bias) tile.bias = b->bias + first * g->bias[ROW] + p * cols * g->bias[COL];
+        if (bias) tile.bias = bias + first * g->bias[ROW];
         g->kernels->tile(&tile);
         tile.prefetch += step * k;
+        first += tile.rows;
     }
 }
 
+/* Passes over k of some panels: their part of a, and of the result, stay in cache meanwhile. */
 static void run_group(const team *t, const block *b, const int64_t tiles[2], const int64_t panels[2]) {
     const hn_ext_gemm *g = t->g;
     if (g->own_rows) pack_rows(t, b, tiles, tiles[0]);
     for (int64_t p0 = panels[0]; p0 < panels[1]; p0 += GROUP_PANELS) {
         int64_t p1 = min_i64(p0 + GROUP_PANELS, panels[1]), k0 = 0;
         do {
+            int64_t next_k = k0 + g->k_step;
             for (int64_t p = p0; p < p1; p++) {
-                int64_t step = p + 1 < panels[1] ? ceil_div(g->kernels->tile_cols, tiles[1] - tiles[0]) : 0;
-                run_panel(t, b, tiles, p, k0, step);
+                const float *ahead = NULL;
+                if (p + 1 < p1) ahead = b->b + (p + 1) * b->b_panel + k0 * g->kernels->tile_cols;
+                else if (next_k < b->k) ahead = b->b + p0 * b->b_panel + next_k * g->kernels->tile_cols;
+                else if (p1 < b->panels) ahead = b->b + p1 * b->b_panel;
+                run_panel(t, b, tiles, p, k0, ahead);
             }
-            k0 += g->k_step;
+            k0 = next_k;
         } while (k0 < b->k);
     }
 }
 
-static void run_tiles(const team *t, const block *b) {
-    const hn_ext_gemm *g = t->g;
-    const int64_t tiles = tiles_of(g, b->m), panels = panels_of(g, b->n);
-    int64_t tile_groups = ceil_div(tiles, g->tile_group), panel_groups = 1;
-    if (t->size > 1 && !g->own_rows) {
-        panel_groups = min_i64(panels, ceil_div((int64_t)t->size * GROUPS_PER_THREAD, tile_groups));
-        if (panel_groups * tile_groups < 2 * t->size) tile_groups = min_i64(tiles, ceil_div(2 * t->size, panel_groups));
-    }
-    for (;;) {
-        int64_t i = t->size > 1 ? __atomic_fetch_add(t->next, 1, __ATOMIC_RELAXED) : (*t->next)++;
-        if (i >= tile_groups * panel_groups) return;
-        int64_t r = i / panel_groups, c = i % panel_groups;
-        run_group(t, b, (int64_t[]){tiles * r / tile_groups, tiles * (r + 1) / tile_groups},
-                  (int64_t[]){panels * c / panel_groups, panels * (c + 1) / panel_groups});
+static void run_units(const team *t, const block *b, int64_t begin, int64_t end) {
+    while (begin < end) {
+        int64_t unit = begin % (b->panels * b->parts), r = begin / (b->panels * b->parts);
+        int64_t tiles[2] = {b->tiles * r / b->row_groups, b->tiles * (r + 1) / b->row_groups};
+        int64_t p = unit / b->parts, part = unit % b->parts, count = tiles[1] - tiles[0];
+        if (part == 0 && end - begin >= b->parts) {
+            int64_t whole = min_i64((end - begin) / b->parts, b->panels - p);
+            run_group(t, b, tiles, (int64_t[]){p, p + whole});
+            begin += whole * b->parts;
+            continue;
+        }
+        int64_t to = min_i64(part + end - begin, b->parts);
+        run_group(t, b, (int64_t[]){tiles[0] + count * part / b->parts, tiles[0] + count * to / b->parts}, (int64_t[]){p, p + 1});
+        begin += to - part;
     }
 }
 
+/* Takes up to `most` units, and fewer the fewer are left, so that all threads end at about the same time. */
+static bool take(share *s, int64_t most, bool from_end, int64_t out[2]) {
+    uint64_t old = __atomic_load_n(&s->range, __ATOMIC_RELAXED), next;
+    do {
+        int64_t begin = (int64_t)(old & UINT32_MAX), end = (int64_t)(old >> 32);
+        if (begin == end) return false;
+        int64_t count = min_i64(most, ceil_div(end - begin, 4));
+        out[0] = from_end ? end - count : begin;
+        out[1] = out[0] + count;
+        next = from_end ? (uint64_t)out[0] << 32 | (uint64_t)begin : (uint64_t)end << 32 | (uint64_t)out[1];
+    } while (!__atomic_compare_exchange_n(&s->range, &old, next, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED));
+    return true;
+}
+
+static void run_tiles(const team *t, const block *b) {
+    const int64_t most = GROUP_PANELS * b->parts;
+    int64_t units[2];
+    while (take(&t->shares[t->rank], most, false, units)) run_units(t, b, units[0], units[1]);
+    for (int i = 1; i < t->size; i++)
+        while (take(&t->shares[(t->rank + i) % t->size], most, true, units)) run_units(t, b, units[0], units[1]);
+}
+
 /* The thread's share of `count` things. */
-static void share(const team *t, int64_t count, int64_t out[2]) {
+static void cut(const team *t, int64_t count, int64_t out[2]) {
     out[0] = count * t->rank / t->size;
     out[1] = count * (t->rank + 1) / t->size;
+}
+
+/* How the block is cut into units, and which ones are the thread's. */
+static void plan_units(const team *t, block *b) {
+    const hn_ext_gemm *g = t->g;
+    b->tiles = tiles_of(g, b->m);
+    b->panels = panels_of(g, b->n);
+    b->row_groups = ceil_div(b->tiles, g->tile_group);
+    b->parts = 1;
+    if (t->size > 1 && !g->own_rows) {
+        int64_t whole = b->panels * b->row_groups;
+        b->parts = max_i64(1, min_i64(ceil_div(t->size * UNITS_PER_THREAD, whole), b->tiles / b->row_groups));
+    }
+    int64_t own[2];
+    cut(t, b->panels * b->row_groups * b->parts, own);
+    __atomic_store_n(&t->shares[t->rank].range, (uint64_t)own[1] << 32 | (uint64_t)own[0], __ATOMIC_RELAXED);
 }
 
 static void run_item(const team *t, float *out, const float *a, const float *b, const float *bias) {
@@ -270,7 +337,7 @@ static void run_item(const team *t, float *out, const float *a, const float *b, 
             x.b_panel = (g->prepack_b ? g->k : x.k) * cols;
             int64_t part[2];
             if (!g->prepack_b) {
-                share(t, panels_of(g, x.n), part);
+                cut(t, panels_of(g, x.n), part);
                 pack_b_panels(g, b + k0 * g->b[ROW] + n0 * g->b[COL], part, x.n, x.k, t->b_pack);
             }
             for (int64_t m0 = 0; m0 < g->m; m0 += g->m_block) {
@@ -278,12 +345,12 @@ static void run_item(const team *t, float *out, const float *a, const float *b, 
                 x.a = a + m0 * g->a[ROW] + k0 * g->a[COL];
                 x.out = out + m0 * g->out[ROW] + n0 * g->out[COL];
                 x.bias = bias ? bias + m0 * g->bias[ROW] + n0 * g->bias[COL] : NULL;
-                if (t->rank == 0) *t->next = 0;
+                plan_units(t, &x);
                 if (g->pack_a && !g->own_rows) {
-                    share(t, tiles_of(g, x.m), part);
+                    cut(t, x.tiles, part);
                     pack_rows(t, &x, part, 0);
                 }
-                team_wait(t); /* packed, and the counter is set */
+                team_wait(t); /* packed, and the shares are set */
                 run_tiles(t, &x);
                 team_wait(t); /* before anything is packed over it */
             }
@@ -312,19 +379,20 @@ void hn_ext_gemm_run(const hn_ext_gemm *g, float *out, const float *a, const flo
         const float *t = a;
         a = b, b = t;
     }
-    int64_t next = 0, next_item = 0;
-    float *a_packs = scratch;
+    int64_t next_item = 0;
+    share *shares = scratch;
+    float *a_packs = (float *)(shares + g->threads);
 #pragma omp parallel num_threads(g->threads) if (g->threads > 1)
     {
         int size = omp_get_num_threads(), rank = omp_get_thread_num();
         if (g->by_batch) {
-            int64_t own_next, item;
-            team t = {.g = g, .size = 1, .next = &own_next, .a_pack = a_packs + rank * g->a_floats,
+            int64_t item;
+            team t = {.g = g, .size = 1, .shares = shares + rank, .a_pack = a_packs + rank * g->a_floats,
                       .b_pack = a_packs + g->threads * g->a_floats + rank * g->b_floats};
             while ((item = __atomic_fetch_add(&next_item, 1, __ATOMIC_RELAXED)) < g->items)
                 run_batch(&t, item, out, a, b, bias);
         } else {
-            team t = {.g = g, .size = size, .rank = rank, .next = &next,
+            team t = {.g = g, .size = size, .rank = rank, .shares = shares,
                       .a_pack = a_packs + (g->own_rows ? rank * g->a_floats : 0),
                       .b_pack = a_packs + (g->own_rows ? g->threads : 1) * g->a_floats};
             for (int64_t item = 0; item < g->items; item++) run_batch(&t, item, out, a, b, bias);

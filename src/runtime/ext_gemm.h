@@ -18,7 +18,7 @@ typedef struct hn_ext_gemm {
     bool prepack_b; /* run gets b as packed by hn_ext_gemm_pack_b */
     hn_epilogue epilogue;
     const hn_ext_kernels *kernels; /* NULL: plan chooses */
-    int threads;                   /* at most; plan lowers it for small work */
+    int threads;                   /* plan makes it 1 for small work */
 
     /* Planned. */
     bool swapped;        /* out^T = b^T a^T is what is computed */
@@ -36,6 +36,9 @@ typedef struct hn_ext_gemm {
 /* Sizes must not be negative. Planning may merge the batch into the rows and exchange the roles of a and b; run and
  * pack_b still take the operands as given. */
 void hn_ext_gemm_plan(hn_ext_gemm *g);
+/* A plan like `packed`, which was planned with prepack_b, that reads b as given. False when its sums would be rounded in
+ * another order: then there is none. */
+bool hn_ext_gemm_plan_unpacked(const hn_ext_gemm *packed, hn_ext_gemm *out);
 size_t hn_ext_gemm_scratch_bytes(const hn_ext_gemm *g);
 
 /* All of b in panels: [distinct items][panel][k][columns of a tile]. */

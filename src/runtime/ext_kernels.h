@@ -79,6 +79,29 @@ typedef struct hn_ext_plane {
 
 enum { HN_EXT_MAX_LANES = 16, HN_EXT_WINOGRAD_LANES = 8 };
 
+/* One channel of a depthwise convolution of 3 x 3 or 5 x 5, stride 1 or 2, straight from the input:
+ * out[y][x] = epilogue(bias + sum weights[i][j] * in[y * stride + i - top][x * stride + j - left]), where rows outside of
+ * [0, in_rows) count as zeros, and columns where the block's mask is 0 do. Blocks of columns are as wide as a vector
+ * (lanes of the table); block b begins at min(b * lanes, cols - lanes), or at 0.
+ * In each row, `left` floats before the first and stride * lanes + 6 from the last block's first input on must be readable. */
+typedef struct hn_ext_strip {
+    int kernel, stride;
+    const float *in;
+    int64_t in_row, in_rows, top, left;
+    const int32_t *masks; /* [blocks][kernel][lanes]: -1 or 0; lane l is of column hn_ext_strip_lane */
+    const float *weights; /* [kernel][kernel] */
+    float *out;
+    int64_t out_row, rows, cols;
+    float bias;
+    hn_epilogue epilogue;
+} hn_ext_strip;
+
+/* Which column of its block lane l of a strip holds: vectors of every second float are quickest in this order. */
+static inline int64_t hn_ext_strip_lane(int64_t lanes, int64_t stride, int64_t l) {
+    if (stride == 1) return l;
+    return l % 4 < 2 ? l / 4 * 2 + l % 4 : lanes / 2 + l / 4 * 2 + l % 4 - 2;
+}
+
 /* Winograd's F(m x m, 3 x 3), m = 2 or 4, with points n = m + 2 along each dimension.
  * Input: tiles [0, count) of a row of tiles; tile t starts at in + t * m. out[point * out_point + t], n * n points; tiles
  * from `room` on lie out_next floats further, and what comes after the last tile up to `room` is unspecified.
@@ -116,11 +139,12 @@ typedef struct hn_ext_softmax {
 
 typedef struct hn_ext_kernels {
     const char *name;
-    int tile_rows, tile_cols;
+    int tile_rows, tile_cols, lanes;
     void (*tile)(const hn_ext_tile *t);
     void (*pack)(const hn_ext_pack *p);
     void (*gather)(const hn_ext_gather *g);
     void (*plane)(const hn_ext_plane *p);
+    void (*strip)(const hn_ext_strip *p);
     void (*winograd_in)(const hn_ext_winograd_in *w);
     void (*winograd_out)(const hn_ext_winograd_out *w);
     void (*softmax)(const hn_ext_softmax *s);

@@ -38,6 +38,21 @@ HN_INLINE void tile_compute(const hn_ext_tile *t, const int rows, const int vecs
     const float *a = t->a, *b = t->b, *ahead = t->prefetch;
     const int64_t a_row = t->a_row, a_k = t->a_k, b_k = t->b_k, ahead_step = t->prefetch_step;
     int64_t k = t->k;
+    if (chains == 1 && a_row == 1 && a_k == HN_TILE_ROWS && b_k == TILE_COLS) { /* both packed: addresses are constants */
+        for (; k >= 2; k -= 2) { /* of gcc 12's schedules for 2, 4 and 8 this one is up to 8 % faster */
+            __builtin_prefetch(ahead, 0, 2);
+            ahead += 2 * ahead_step;
+            _Pragma("GCC unroll 2") for (int c = 0; c < 2; c++) {
+                vec bk[2];
+                _Pragma("GCC unroll 2") for (int v = 0; v < vecs; v++) bk[v] = vec_load(b + c * TILE_COLS + v * HN_LANES);
+                _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) {
+                    vec x = vec_splat(a[c * HN_TILE_ROWS + i]);
+                    _Pragma("GCC unroll 2") for (int v = 0; v < vecs; v++) acc[i][v] += x * bk[v];
+                }
+            }
+            a += 2 * HN_TILE_ROWS, b += 2 * TILE_COLS;
+        }
+    }
     _Pragma("GCC unroll 2") for (; k >= chains; k -= chains) {
         _Pragma("GCC unroll 4") for (int c = 0; c < chains; c++) {
             vec bk[2];
@@ -89,11 +104,46 @@ HN_INLINE void tile_compute(const hn_ext_tile *t, const int rows, const int vecs
     if (t->epilogue == HN_EPILOGUE_RELU) { /* common, and cheaper than a second pass */
         _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)
             _Pragma("GCC unroll 2") for (int v = 0; v < vecs; v++) acc[i][v] = vec_relu(acc[i][v]);
+    } else if (t->epilogue == HN_EPILOGUE_HARDSWISH) {
+        _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)
+            _Pragma("GCC unroll 2") for (int v = 0; v < vecs; v++) acc[i][v] = vec_hardswish(acc[i][v]);
     }
     _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)
         _Pragma("GCC unroll 2") for (int v = 0; v < vecs; v++) vec_store(c + i * t->c_row + v * HN_LANES, acc[i][v]);
-    if (t->epilogue > HN_EPILOGUE_RELU) epilogue_rows(t->epilogue, c, rows, t->c_row, vecs * HN_LANES);
+    if (t->epilogue > HN_EPILOGUE_RELU && t->epilogue != HN_EPILOGUE_HARDSWISH) epilogue_rows(t->epilogue, c, rows, t->c_row, vecs * HN_LANES);
 }
+
+#if HN_LANES >= HN_TILE_ROWS
+/* One to four columns: vectors along the rows, as a vector along so few columns would be mostly empty. */
+HN_INLINE void tile_narrow(const hn_ext_tile *t, const int cols) {
+    const int chains = cols <= 2 ? 4 : 2;
+    vec acc[4][4];
+    _Pragma("GCC unroll 4") for (int c = 0; c < chains; c++)
+        _Pragma("GCC unroll 4") for (int j = 0; j < cols; j++) acc[c][j] = vec_splat(0);
+    const float *a = t->a, *b = t->b;
+    int64_t k = t->k - 1; /* the last row of a has nothing behind it */
+    for (; k >= chains; k -= chains)
+        _Pragma("GCC unroll 4") for (int c = 0; c < chains; c++, a += t->a_k, b += t->b_k)
+            _Pragma("GCC unroll 4") for (int j = 0; j < cols; j++) acc[c][j] += vec_load(a) * vec_splat(b[j]);
+    for (; k > 0; k--, a += t->a_k, b += t->b_k)
+        _Pragma("GCC unroll 4") for (int j = 0; j < cols; j++) acc[0][j] += vec_load(a) * vec_splat(b[j]);
+    float last[HN_LANES] = {0}, tile[HN_TILE_ROWS * TILE_COLS];
+    memcpy(last, a, (size_t)t->rows * sizeof *a);
+    _Pragma("GCC unroll 4") for (int j = 0; j < cols; j++) {
+        vec sum = acc[0][j] + acc[1][j] + vec_load(last) * vec_splat(b[j]);
+        if (chains == 4) sum += acc[2][j] + acc[3][j];
+        float column[HN_LANES];
+        vec_store(column, sum);
+        for (int i = 0; i < t->rows; i++) tile[i * TILE_COLS + j] = column[i];
+    }
+    tile_finish(t, tile);
+}
+
+/* Whether a's rows lie side by side, and whole vectors of them may be read, but for the last k. */
+static bool tile_is_narrow(const hn_ext_tile *t) {
+    return t->cols <= 4 && t->rows > t->cols && t->k > 0 && t->a_row == 1 && 2 * t->rows >= HN_LANES && t->a_k >= t->rows;
+}
+#endif
 
 /* One function for each height: the accumulators must be registers, so their number is a constant. */
 #define TILE_CASE(R)                                                                               \
@@ -105,6 +155,15 @@ HN_INLINE void tile_compute(const hn_ext_tile *t, const int rows, const int vecs
         return;
 
 static void tile(const hn_ext_tile *t) {
+#if HN_LANES >= HN_TILE_ROWS
+    if (t->cols <= 4 && tile_is_narrow(t)) {
+        if (t->cols == 1) tile_narrow(t, 1);
+        if (t->cols == 2) tile_narrow(t, 2);
+        if (t->cols == 3) tile_narrow(t, 3);
+        if (t->cols == 4) tile_narrow(t, 4);
+        return;
+    }
+#endif
     switch (t->rows) {
         TILE_CASE(1)
         TILE_CASE(2)
@@ -232,10 +291,12 @@ const hn_ext_kernels HN_KERNELS_TABLE = {
     .name = HN_KERNELS_NAME,
     .tile_rows = HN_TILE_ROWS,
     .tile_cols = TILE_COLS,
+    .lanes = HN_LANES,
     .tile = tile,
     .pack = pack,
     .gather = gather,
     .plane = plane,
+    .strip = strip,
     .winograd_in = winograd_in,
     .winograd_out = winograd_out,
     .softmax = softmax,

@@ -1,4 +1,8 @@
-/* ext_matmul.c: HN_EXTERN_MATMUL of floats: a constant b is packed once for the module. */
+/* ext_matmul.c: HN_EXTERN_MATMUL of floats: a constant b is packed once for the module.
+ *
+ * It is packed when it is used for the second time. The first use packs blocks on the way, as for a b that is no constant,
+ * with the same result to the bit: a process that runs a model once never holds its weights twice, and need not wait until
+ * all of them are copied. Afterwards the original leaves memory when it is in a file. */
 #include "runtime/ext_matmul.h"
 
 #include "henry/tensor.h"
@@ -13,6 +17,11 @@ enum { OUT = 0, A = 1, B = 2, BIAS = 3, OPERANDS = 4 };
 typedef struct matmul_state {
     hn_ext_gemm gemm;
     const float *packed_b; /* of the module; NULL: b is an operand of run */
+    /* Until b is packed. */
+    bool is_waiting;
+    hn_ext_gemm first;
+    hn_ext_pack_key key;
+    atomic_bool *seen; /* a run has used b: the next one packs it */
 } matmul_state;
 
 static bool is_supported(const hn_ext_call *call) {
@@ -47,25 +56,42 @@ static hn_ext_gemm describe(const hn_ext_call *call) {
 
 typedef struct pack_job {
     const hn_ext_gemm *gemm;
+    const hn_ext_shared *shared;
     const float *b;
 } pack_job;
 
 static void fill_packed(void *user, void *memory) {
     const pack_job *job = user;
-    hn_ext_gemm_pack_b(job->gemm, job->b, memory);
+    const hn_ext_gemm *g = job->gemm;
+    int64_t floats = 1 + (g->n - 1) * g->b[HN_EXTERN_BATCH + 1] + (g->k - 1) * g->b[HN_EXTERN_BATCH];
+    hn_ext_gemm_pack_b(g, job->b, memory);
+    for (int d = 0; d < HN_EXTERN_BATCH; d++) floats += g->packed_batch[d] ? (g->batch[d] - 1) * g->b[d] : 0;
+    hn_ext_shared_drop(job->shared, job->b, (size_t)floats * sizeof(float));
 }
 
-static hn_status pack_weights(hn_ext_call *call, matmul_state *s) {
-    const hn_ext_gemm *g = &s->gemm;
+static hn_ext_pack_key key_of(const hn_ext_call *call, const hn_ext_gemm *g) {
     hn_ext_pack_key key = {.words = {HN_EXT_PACK_GEMM_B, (int64_t)(intptr_t)call->operands[B], g->n, g->k, g->b[4], g->b[5],
                                      g->kernels->tile_cols}};
     for (int d = 0; d < HN_EXTERN_BATCH; d++)
         key.words[8 + d] = g->packed_batch[d] ? g->batch[d] : 1, key.words[12 + d] = g->packed_batch[d] ? g->b[d] : 0;
+    return key;
+}
+
+static hn_status pack_weights(const hn_ext_call *call, matmul_state *s) {
+    hn_ext_call own = *call;
     void *packed = NULL;
-    HN_TRY(hn_ext_pack_get(call, &key, hn_ext_gemm_packed_bytes(g), fill_packed,
-                           &(pack_job){.gemm = g, .b = call->operands[B]}, &packed));
+    HN_TRY(hn_ext_pack_get(&own, &s->key, hn_ext_gemm_packed_bytes(&s->gemm), fill_packed,
+                           &(pack_job){.gemm = &s->gemm, .shared = call->shared, .b = call->operands[B]}, &packed));
     s->packed_b = packed;
+    s->is_waiting = false;
     return NULL;
+}
+
+static hn_status prepare_weights(hn_ext_call *call, matmul_state *s) {
+    s->key = key_of(call, &s->gemm);
+    HN_TRY(hn_ext_pack_flag(call, &s->key, &s->seen));
+    s->is_waiting = !atomic_load(s->seen) && hn_ext_gemm_plan_unpacked(&s->gemm, &s->first);
+    return s->is_waiting ? NULL : pack_weights(call, s);
 }
 
 static hn_status matmul_prepare(hn_ext_call *call) {
@@ -76,20 +102,24 @@ static hn_status matmul_prepare(hn_ext_call *call) {
     if (!s) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a matmul");
     *s = (matmul_state){.gemm = g};
     hn_ext_gemm_plan(&s->gemm);
-    hn_status status = g.prepack_b ? pack_weights(call, s) : NULL;
+    hn_status status = g.prepack_b ? prepare_weights(call, s) : NULL;
     if (status) {
         free(s);
         return status;
     }
     call->state = s;
     call->scratch_bytes = hn_ext_gemm_scratch_bytes(&s->gemm);
+    if (s->is_waiting && hn_ext_gemm_scratch_bytes(&s->first) > call->scratch_bytes)
+        call->scratch_bytes = hn_ext_gemm_scratch_bytes(&s->first);
     return NULL;
 }
 
 static hn_status matmul_run(const hn_ext_call *call, void *scratch) {
-    const matmul_state *s = call->state;
+    matmul_state *s = call->state;
+    if (s->is_waiting && atomic_exchange(s->seen, true)) HN_TRY(pack_weights(call, s));
+    const hn_ext_gemm *g = s->is_waiting ? &s->first : &s->gemm;
     const float *b = s->packed_b ? s->packed_b : call->operands[B];
-    hn_ext_gemm_run(&s->gemm, call->operands[OUT], call->operands[A], b, s->gemm.has_bias ? call->operands[BIAS] : NULL, scratch);
+    hn_ext_gemm_run(g, call->operands[OUT], call->operands[A], b, g->has_bias ? call->operands[BIAS] : NULL, scratch);
     return NULL;
 }
 

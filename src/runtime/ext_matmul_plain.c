@@ -134,8 +134,8 @@ static hn_status plain_run(const hn_ext_call *call, void *scratch) {
     int64_t rows = p[HN_MATMUL_M];
     for (int d = 0; d < HN_EXTERN_BATCH; d++) rows *= p[HN_MATMUL_BATCH + d];
     if (p[HN_MATMUL_N] == 0) return NULL;
-    double work = (double)rows * (double)p[HN_MATMUL_N] * ((double)p[HN_MATMUL_K] + 1) / WORK_PER_THREAD;
-    int threads = call->threads > work ? (work < 1 ? 1 : (int)work) : call->threads;
+    double work = (double)rows * (double)p[HN_MATMUL_N] * ((double)p[HN_MATMUL_K] + 1) ;
+    int threads = work < 2.0 * WORK_PER_THREAD ? 1 : call->threads; /* one or all: see ext.h */
 #pragma omp parallel for num_threads(threads) schedule(dynamic, 4) if (threads > 1)
     for (int64_t i = 0; i < rows; i++) run_row(call, i);
     return NULL;

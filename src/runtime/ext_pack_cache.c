@@ -31,3 +31,22 @@ hn_status hn_ext_pack_get(hn_ext_call *call, const hn_ext_pack_key *key, size_t 
     packing p = {.bytes = bytes, .fill = fill, .user = user};
     return hn_ext_shared_get(call->shared, key, sizeof *key, make_packed, &p, out);
 }
+
+static hn_status make_flag(void *user, hn_ext_entry *out) {
+    (void)user;
+    atomic_bool *flag = malloc(sizeof *flag);
+    if (!flag) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for the state of a weight");
+    atomic_init(flag, false);
+    *out = (hn_ext_entry){.value = flag, .free_value = free};
+    return NULL;
+}
+
+hn_status hn_ext_pack_flag(hn_ext_call *call, const hn_ext_pack_key *key, atomic_bool **out) {
+    hn_ext_pack_key own = *key;
+    void *value = NULL;
+    own.words[0] = HN_EXT_PACK_SEEN; /* the kind of packing is in the last word, which no kind uses */
+    own.words[HN_EXT_PACK_KEY_WORDS - 1] = key->words[0];
+    HN_TRY(hn_ext_shared_get(call->shared, &own, sizeof own, make_flag, NULL, &value));
+    *out = value;
+    return NULL;
+}

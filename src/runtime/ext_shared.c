@@ -10,8 +10,10 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
 
-enum { BUCKET_COUNT = 256 };
+enum { BUCKET_COUNT = 256, FILE_COUNT = 2 };
 
 typedef struct slot {
     struct slot *next;  /* in the bucket */
@@ -29,6 +31,8 @@ struct hn_ext_shared {
     slot *buckets[BUCKET_COUNT];
     slot *newest; /* of the ready ones */
     size_t bytes;
+    struct { uintptr_t begin, end; } files[FILE_COUNT];
+    uint32_t file_count;
 };
 
 hn_status hn_ext_shared_create(hn_ext_shared **out) {
@@ -127,4 +131,20 @@ size_t hn_ext_shared_bytes(hn_ext_shared *shared) {
     size_t bytes = shared->bytes;
     pthread_mutex_unlock(&shared->lock);
     return bytes;
+}
+
+void hn_ext_shared_add_file(hn_ext_shared *shared, const void *bytes, size_t len) {
+    if (!bytes || !len || shared->file_count == FILE_COUNT) return;
+    shared->files[shared->file_count].begin = (uintptr_t)bytes;
+    shared->files[shared->file_count++].end = (uintptr_t)bytes + len;
+}
+
+void hn_ext_shared_drop(const hn_ext_shared *shared, const void *bytes, size_t len) {
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)bytes, end = begin + len;
+    for (uint32_t i = 0; i < shared->file_count; i++) {
+        if (begin < shared->files[i].begin || end > shared->files[i].end) continue;
+        const uintptr_t first = (begin + page - 1) / page * page, last = end / page * page;
+        /* Only advice: when it is refused the pages stay. */
+        if (first < last) (void)madvise((void *)first, last - first, MADV_DONTNEED);
+    }
 }

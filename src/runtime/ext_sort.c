@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VALUES = 0, INDICES = 1, X = 2, DIGIT_BITS = 8, DIGITS = 1 << DIGIT_BITS, SHORT_ROW = 256, INSERTION = 16, ITEMS_PER_THREAD = 4096 };
+enum { VALUES = 0, INDICES = 1, X = 2, DIGIT_BITS = 8, DIGITS = 1 << DIGIT_BITS, SHORT_ROW = 256, INSERTION = 16, PARALLEL_ITEMS = 4096 };
 
 typedef struct item {
     uint64_t key;
@@ -218,8 +218,7 @@ static hn_status sort_prepare(hn_ext_call *call) {
     s.select = s.k < s.n / 8;
     int64_t rows = s.outer * s.inner, items = s.select ? buffer_items(&s) : s.n;
     if (s.n > INT64_MAX / 64 / call->threads) return HN_ERROR(HN_INVALID_ARGUMENT, "the work space exceeds 63 bits");
-    s.threads = (int)(rows < s.threads ? (rows > 1 ? rows : 1) : s.threads);
-    if (s.n < ITEMS_PER_THREAD && rows * s.n < ITEMS_PER_THREAD) s.threads = 1;
+    if (rows < 2 || s.n < PARALLEL_ITEMS / rows) s.threads = 1; /* one or all: see ext.h */
     s.row_items = 2 * (items < 512 ? 512 : items);
     call->state = malloc(sizeof s);
     if (!call->state) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a sort");

@@ -4,11 +4,14 @@
 #include "runtime/ext_attention.h"
 #include "runtime/ext_conv.h"
 #include "runtime/ext_matmul.h"
+#include "runtime/ext_nonzero.h"
+#include "runtime/ext_sort.h"
 
 const hn_ext_impl *const hn_ext_impls[HN_EXTERN_KIND_COUNT] = {
     [HN_EXTERN_MATMUL] = &hn_ext_matmul,
     [HN_EXTERN_CONV] = &hn_ext_convolution,
     [HN_EXTERN_ATTENTION] = &hn_ext_attention,
-    [HN_EXTERN_SORT] = &hn_ext_reference,
-    [HN_EXTERN_TOPK] = &hn_ext_reference,
+    [HN_EXTERN_SORT] = &hn_ext_sort,
+    [HN_EXTERN_TOPK] = &hn_ext_sort,
+    [HN_EXTERN_NONZERO] = &hn_ext_nonzero,
 };

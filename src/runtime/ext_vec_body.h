@@ -10,6 +10,7 @@
 
 typedef float vec __attribute__((vector_size(HN_LANES * 4)));
 typedef int32_t ivec __attribute__((vector_size(HN_LANES * 4)));
+typedef int32_t ivec_unaligned __attribute__((vector_size(HN_LANES * 4), aligned(4), may_alias));
 typedef float vec_unaligned __attribute__((vector_size(HN_LANES * 4), aligned(4), may_alias));
 
 HN_INLINE vec vec_load(const float *p) { return *(const vec_unaligned *)p; }

@@ -204,12 +204,12 @@ static bool holds(uint32_t relation, int64_t x, int64_t y) {
     }
 }
 
-static hn_status guard_error(const hn_bundle *b, const hn_bound *bound, const hnb_guard *g) {
+static hn_status guard_error(const hn_bundle *b, const hn_bound *bound, const hnb_guard *g, uint32_t stage) {
     static const char *const signs[HNB_RELATION_COUNT] = {"==", "!=", "<", "<="};
     const char *separator = ": ";
     hn_strbuf text;
     hn_strbuf_init(&text);
-    hn_strbuf_puts(&text, "the sizes of the inputs break the constraint ");
+    hn_strbuf_puts(&text, stage ? "what the data says breaks the constraint " : "the sizes of the inputs break the constraint ");
     hn_bundle_expr_print(b, g->lhs, &text);
     hn_strbuf_printf(&text, " %s ", signs[g->relation]);
     hn_bundle_expr_print(b, g->rhs, &text);
@@ -227,16 +227,23 @@ static hn_status guard_error(const hn_bundle *b, const hn_bound *bound, const hn
     return text_error(&text);
 }
 
-hn_status hn_inputs_bind(const hn_module *m, hn_bound *bound) {
+hn_status hn_guards_check(const hn_module *m, const hn_bound *bound, uint32_t stage) {
     const hn_bundle *b = &m->view;
-    for (uint32_t k = 0; k < b->symbols_count; k++) HN_TRY(solve_symbol(b, bound, k));
-    hn_bundle_eval(b, bound->symbols, b->symbols_count, bound->values, bound->bad);
-    HN_TRY(check_sizes(b, bound));
     for (uint32_t k = 0; k < b->guards_count; k++) {
         const hnb_guard *g = &b->guards[k];
+        if (hn_stage_of(&m->stages.guards, k) != stage) continue;
         bool defined = !bound->bad[g->lhs] && !bound->bad[g->rhs];
         if (!defined || !holds(g->relation, bound->values[g->lhs], bound->values[g->rhs]))
-            return guard_error(b, bound, g);
+            return guard_error(b, bound, g, stage);
     }
     return NULL;
+}
+
+hn_status hn_inputs_bind(const hn_module *m, hn_bound *bound) {
+    const hn_bundle *b = &m->view;
+    uint32_t count = m->stages.first_symbol; /* the others have no value yet */
+    for (uint32_t k = 0; k < count; k++) HN_TRY(solve_symbol(b, bound, k));
+    hn_bundle_eval(b, bound->symbols, count, bound->values, bound->bad);
+    HN_TRY(check_sizes(b, bound));
+    return hn_guards_check(m, bound, 0);
 }

@@ -150,13 +150,12 @@ static hn_status init_profiles(hn_module *m) {
     const hn_bundle *b = &m->view;
     m->profiles = calloc(b->steps_count + 1u, sizeof *m->profiles);
     if (!m->profiles) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to load a module");
-    static const char *const kinds[HNB_STEP_KIND_COUNT] = {"none", "kernel", "extern", "copy", "assert", "cond"};
-    static const char *const externs[HN_EXTERN_KIND_COUNT] = {"none",      "matmul", "conv",
-                                                              "attention", "sort",   "topk"};
+    static const char *const kinds[HNB_STEP_KIND_COUNT] = {"none", "kernel", "extern", "copy", "assert", "cond",
+                                                         "define"};
     for (uint32_t k = 0; k < b->steps_count; k++) {
         const hnb_step *step = &b->steps[k];
         m->profiles[k].name = step->kind == HNB_STEP_KERNEL   ? hn_bundle_text(b, b->kernels[step->kernel].name)
-                              : step->kind == HNB_STEP_EXTERN ? externs[step->extern_kind]
+                              : step->kind == HNB_STEP_EXTERN ? hn_bundle_extern_name(step->extern_kind)
                                                               : kinds[step->kind];
         m->profiles[k].origin = hn_bundle_text(b, b->origins[step->origin].node);
         m->profiles[k].min_ns = INT64_MAX;
@@ -180,8 +179,11 @@ static hn_status module_init(hn_module *m, const void *bytes, size_t len, const 
     HN_TRY(place_storages(m));
     HN_TRY(load_kernels(m, host));
     HN_TRY(hn_ext_shared_create(&m->shared));
+    hn_ext_shared_add_file(m->shared, m->map.base, m->map.size_bytes);
+    hn_ext_shared_add_file(m->shared, m->weights.base, m->weights.size_bytes);
     HN_TRY(hn_block_pool_create(&m->blocks));
     HN_TRY(number_buffers(m));
+    HN_TRY(hn_stages_init(m));
     HN_TRY(init_profiles(m));
     return hn_module_info_init(m);
 }
@@ -240,6 +242,7 @@ static void module_destroy(hn_module *m) {
     for (uint32_t k = 0; m->libraries && k < m->view.objects_count; k++) hn_library_close(m->libraries[k]);
     for (uint32_t k = 0; m->private_copies && k < m->view.storages_count; k++) free(m->private_copies[k]);
     hn_block_pool_release(m->blocks);
+    hn_stages_deinit(&m->stages);
     free(m->io_of);
     free(m->output_buffers);
     free(m->output_users);

@@ -23,6 +23,21 @@
 
 enum { HN_CONTEXT_BOUNDS = 8 }; /* sets of sizes that a context remembers */
 
+/* Items of one kind by stage (stages.c): of[item], and items[first[stage] .. first[stage + 1]). All NULL in a program
+ * without stages. */
+typedef struct hn_stage_list {
+    uint32_t *of, *first, *items;
+} hn_stage_list;
+
+typedef struct hn_stages {
+    uint32_t count;        /* symbols that steps define; 0 for most programs */
+    uint32_t first_symbol; /* the first of them */
+    uint32_t slot_count;
+    hn_stage_list nodes, guards, buffers, outputs, steps;
+} hn_stages;
+
+static inline uint32_t hn_stage_of(const hn_stage_list *list, uint32_t item) { return list->of ? list->of[item] : 0; }
+
 /* One resolved step. */
 typedef struct hn_run_step {
     uint32_t kind;   /* hnb_step_kind */
@@ -51,8 +66,8 @@ typedef struct hn_patch_list {
 
 /* An output or mutation with its sizes. */
 typedef struct hn_bound_output {
-    const int64_t *sizes, *strides;
-    const int64_t *target_strides; /* of a mutation of a buffer */
+    int64_t *sizes, *strides;
+    int64_t *target_strides;       /* of a mutation of a buffer */
     int64_t offset_bytes;          /* from the start of its buffer */
     int64_t extent_bytes;          /* from its first element to one past the last */
     int64_t target_offset_bytes;
@@ -63,7 +78,8 @@ typedef struct hn_bound {
     int64_t *key;         /* sizes of all inputs and values of integer scalars, one after another */
     int64_t *symbols, *values;
     uint8_t *bad;         /* per node: the value is undefined */
-    const int64_t **input_strides; /* per input; NULL for scalars */
+    uint8_t *stage_done;  /* per stage: worked out in this call; NULL without stages */
+    int64_t **input_strides;       /* per input; NULL for scalars */
     int64_t *input_bytes;          /* per input: extent in the recorded layout */
     hn_bound_output *outputs;      /* per output of the bundle */
     int64_t *block_bytes;          /* per output buffer of the module */
@@ -72,7 +88,10 @@ typedef struct hn_bound {
     const uint8_t *workspace; /* what temp_patches were applied for */
     hn_ext_call *exts;
     uint32_t ext_count;
-    size_t workspace_bytes, scratch_bytes, scratch_stride;
+    void **args;          /* what the steps' args point into */
+    long long *params;    /* of all kernel steps, by the bundle's index */
+    int64_t *ext_params;  /* of all extern steps */
+    size_t workspace_bytes, scratch_bytes, scratch_stride, ext_scratch;
 } hn_bound;
 
 /* Memory and bounds for one run at a time. A module keeps a list of idle ones. */
@@ -87,6 +106,9 @@ typedef struct hn_context {
     size_t *laid_out_cap;
     hn_block **blocks;  /* per output buffer, during a call */
     hn_tensor **made;   /* per output of the module, during a call */
+    uint8_t **slots;    /* per slot: grows, is kept */
+    size_t *slot_caps;
+    hn_tensor *const *given; /* the caller's outputs, during a call */
     void **staged;      /* per output of the bundle: new content of a mutation taken aside, during a call */
 } hn_context;
 
@@ -102,6 +124,7 @@ struct hn_module {
     hn_kernel_fn *kernels;  /* per kernel */
     hn_ext_shared *shared;
     hn_block_pool *blocks;
+    hn_stages stages;
     int threads;
     bool profile, has_state; /* writes to its own buffers: runs take turns */
     uint32_t key_count;      /* of hn_bound.key */
@@ -123,15 +146,25 @@ struct hn_module {
 /* info.c */
 hn_status hn_module_info_init(hn_module *m) HN_MUST_USE;
 
+/* stages.c */
+hn_status hn_stages_init(hn_module *m) HN_MUST_USE;
+void hn_stages_deinit(hn_stages *stages);
+
 /* inputs.c: count, types, ranks, scalars; writes the key. */
 hn_status hn_inputs_check(const hn_module *m, hn_tensor *const *inputs, uint32_t input_count, int64_t *out_key) HN_MUST_USE;
-/* Solves symbols, evaluates all expressions, checks sizes, ranges and guards. Fills symbols, values and bad. */
+/* Solves symbols, evaluates all expressions of stage 0, checks sizes, ranges and guards. Fills symbols, values and bad. */
 hn_status hn_inputs_bind(const hn_module *m, hn_bound *bound) HN_MUST_USE;
+hn_status hn_guards_check(const hn_module *m, const hn_bound *bound, uint32_t stage) HN_MUST_USE;
 const char *hn_input_name(const hn_bundle *b, uint32_t input);
 
 /* bound.c */
 hn_status hn_bound_create(hn_module *m, const int64_t *key, hn_bound **out) HN_MUST_USE;
 void hn_bound_destroy(hn_bound *bound); /* NULL is allowed */
+/* Before a call: nothing of the stages behind 0 is known. */
+void hn_bound_forget(const hn_module *m, hn_bound *bound);
+/* Gives the symbol of a step its value and works out its stage. Errors: invalid-argument when the value is out of the
+ * symbol's range or breaks a guard. */
+hn_status hn_bound_define(hn_module *m, hn_context *c, uint32_t symbol, int64_t value) HN_MUST_USE;
 static inline int64_t hn_bound_value(const hn_bound *bound, uint32_t node) { return node ? bound->values[node] : 0; }
 
 /* context.c */
@@ -141,8 +174,11 @@ void hn_context_destroy(const hn_module *m, hn_context *c);
 /* The bound for these inputs, first in c->bounds, with workspace and scratch large enough and addresses right. */
 hn_status hn_context_bind(hn_module *m, hn_context *c, hn_tensor *const *inputs, uint32_t input_count) HN_MUST_USE;
 
+hn_status hn_context_grow(uint8_t **memory, size_t *cap, size_t bytes) HN_MUST_USE;
+
 /* outputs.c: the life of outputs in one call. */
 hn_status hn_outputs_begin(hn_module *m, hn_context *c, hn_tensor *const *given) HN_MUST_USE; /* fills io, blocks */
+hn_status hn_outputs_place(hn_module *m, hn_context *c, uint32_t stage) HN_MUST_USE; /* the same for a later stage */
 hn_status hn_outputs_end(hn_module *m, hn_context *c, hn_tensor *const *inputs, hn_tensor **outputs) HN_MUST_USE;
 void hn_outputs_reset(hn_module *m, hn_context *c);
 

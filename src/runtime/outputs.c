@@ -11,12 +11,6 @@
 #include <inttypes.h>
 #include <stdlib.h>
 
-/* Number of output tensors before the bundle's output `k`. */
-static uint32_t bundle_index(const hn_bundle *b, uint32_t output) {
-    for (uint32_t k = 0;; k++)
-        if (!b->outputs[k].is_mutation && output-- == 0) return k;
-}
-
 /* ---- before the run ---- */
 
 static hn_status check_given(const hn_module *m, const hn_bound *bound, uint32_t output, uint32_t k,
@@ -54,25 +48,43 @@ static bool is_direct(const hn_module *m, const hn_bound *bound, uint32_t k, con
     return true;
 }
 
-hn_status hn_outputs_begin(hn_module *m, hn_context *c, hn_tensor *const *given) {
-    const hn_bound *bound = c->bounds[0];
+/* The caller's own memory, where it can be written to directly. */
+static hn_status place_given(const hn_module *m, hn_context *c, uint32_t output, uint32_t k) {
+    const hn_tensor *t = c->given[output];
+    if (!t) return NULL;
+    HN_TRY(check_given(m, c->bounds[0], output, k, t));
+    if (!is_direct(m, c->bounds[0], k, t)) return NULL;
+    void **io = &c->io[m->io_of[m->view.outputs[k].buffer]];
+    if (!*io) *io = hn_tensor_data(t); /* a buffer that an earlier stage has placed stays where it is */
+    return NULL;
+}
+
+static hn_status place_block(const hn_module *m, hn_context *c, uint32_t s) {
     void **io = c->io + m->view.inputs_count;
+    int64_t bytes = c->bounds[0]->block_bytes[s];
+    if (io[s]) return NULL;
+    c->blocks[s] = hn_block_create(m->blocks, (size_t)bytes);
+    if (!c->blocks[s]) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for an output of %" PRId64 " bytes", bytes);
+    io[s] = hn_block_data(c->blocks[s]);
+    return NULL;
+}
+
+hn_status hn_outputs_begin(hn_module *m, hn_context *c, hn_tensor *const *given) {
+    void **io = c->io + m->view.inputs_count;
+    c->given = given;
     for (uint32_t s = 0; s < m->output_buffer_count; s++) io[s] = NULL;
-    for (uint32_t output = 0; output < m->output_count; output++) {
-        if (!given[output]) continue;
-        uint32_t k = bundle_index(&m->view, output);
-        HN_TRY(check_given(m, bound, output, k, given[output]));
-        if (is_direct(m, bound, k, given[output]))
-            c->io[m->io_of[m->view.outputs[k].buffer]] = hn_tensor_data(given[output]);
+    return hn_outputs_place(m, c, 0);
+}
+
+hn_status hn_outputs_place(hn_module *m, hn_context *c, uint32_t stage) {
+    uint32_t output = 0;
+    for (uint32_t k = 0; k < m->view.outputs_count; k++) {
+        if (m->view.outputs[k].is_mutation) continue;
+        if (hn_stage_of(&m->stages.outputs, k) == stage) HN_TRY(place_given(m, c, output, k));
+        output++;
     }
-    for (uint32_t s = 0; s < m->output_buffer_count; s++) {
-        if (io[s]) continue;
-        c->blocks[s] = hn_block_create(m->blocks, (size_t)bound->block_bytes[s]);
-        if (!c->blocks[s])
-            return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for an output of %" PRId64 " bytes",
-                            bound->block_bytes[s]);
-        io[s] = hn_block_data(c->blocks[s]);
-    }
+    for (uint32_t s = 0; s < m->output_buffer_count; s++)
+        if (hn_stage_of(&m->stages.buffers, m->output_buffers[s]) == stage) HN_TRY(place_block(m, c, s));
     return NULL;
 }
 
@@ -85,6 +97,7 @@ static uint8_t *content(const hn_module *m, const hn_context *c, uint32_t k) {
     uint8_t *base;
     if (f->kind == HNB_BUFFER_CONSTANT) base = m->storages[f->source] + f->byte_offset;
     else if (f->kind == HNB_BUFFER_TEMP) base = c->workspace + hn_bound_value(bound, f->offset);
+    else if (f->kind == HNB_BUFFER_SLOT) base = c->slots[f->source];
     else base = c->io[m->io_of[m->view.outputs[k].buffer]];
     return base + bound->outputs[k].offset_bytes;
 }
@@ -191,7 +204,17 @@ static hn_status check_targets(const hn_module *m, const hn_context *c, hn_tenso
     return NULL;
 }
 
+/* Outputs whose size no step has told: the program is not one that this compiler made. */
+static hn_status check_known(const hn_module *m, const hn_context *c) {
+    for (uint32_t k = 0; m->stages.count && k < m->view.outputs_count; k++)
+        if (!c->bounds[0]->stage_done[m->stages.outputs.of[k]])
+            return HN_ERROR(HN_CORRUPT, "output '%s' depends on a number that no step has defined",
+                            hn_bundle_text(&m->view, m->view.outputs[k].name));
+    return NULL;
+}
+
 hn_status hn_outputs_end(hn_module *m, hn_context *c, hn_tensor *const *inputs, hn_tensor **outputs) {
+    HN_TRY(check_known(m, c));
     HN_TRY(check_targets(m, c, inputs));
     HN_TRY(make_outputs(m, c, outputs));
     HN_TRY(stage_mutations(m, c));

@@ -61,6 +61,7 @@ static hn_status run(hn_module *m, hn_context *c, hn_tensor *const *inputs, uint
                      hn_tensor **outputs) {
     HN_TRY(hn_context_bind(m, c, inputs, input_count));
     HN_TRY(set_inputs(m, c, inputs));
+    if (m->stages.count) hn_bound_forget(m, c->bounds[0]);
     HN_TRY(hn_outputs_begin(m, c, outputs));
     HN_TRY(hn_steps_run(m, c));
     return hn_outputs_end(m, c, inputs, outputs);

@@ -49,6 +49,28 @@ static hn_status run_extern(const hn_module *m, const hn_context *c, const hn_ru
     return HN_UNLIKELY(status != NULL) ? step_error(m, s, status) : NULL;
 }
 
+/* The element as int64; what types there may be is checked when the bundle is opened. */
+static int64_t read_number(const void *element, uint32_t type) {
+    int32_t i32;
+    int16_t i16;
+    int64_t i64;
+    switch (type) {
+    case HN_I32: memcpy(&i32, element, sizeof i32); return i32;
+    case HN_I16: memcpy(&i16, element, sizeof i16); return i16;
+    case HN_I8: return *(const int8_t *)element;
+    case HN_U8: return *(const uint8_t *)element;
+    case HN_BOOL: return *(const uint8_t *)element != 0;
+    default: memcpy(&i64, element, sizeof i64); return i64;
+    }
+}
+
+static hn_status run_define(hn_module *m, hn_context *c, const hn_run_step *s) {
+    const hnb_step *step = &m->view.steps[s->index];
+    int64_t value = read_number(s->args[0], m->view.operands[step->operands].dtype);
+    hn_status status = hn_bound_define(m, c, step->symbol, value);
+    return status ? step_error(m, s, status) : NULL;
+}
+
 static inline hn_status run_step(const hn_module *m, const hn_context *c, const hn_run_step *s) {
     int rc;
     switch (s->kind) {
@@ -80,10 +102,14 @@ static hn_status run_profiled(hn_module *m, const hn_context *c, const hn_run_st
 }
 
 /* Steps [first, end). Conditionals nest at most HNB_MAX_COND_DEPTH deep. */
-static hn_status run_range(hn_module *m, const hn_context *c, uint32_t first, uint32_t end) {
+static hn_status run_range(hn_module *m, hn_context *c, uint32_t first, uint32_t end) {
     const hn_run_step *steps = c->bounds[0]->steps;
     for (uint32_t k = first; k < end; k++) {
         const hn_run_step *s = &steps[k];
+        if (HN_UNLIKELY(s->kind == HNB_STEP_DEFINE)) {
+            HN_TRY(run_define(m, c, s));
+            continue;
+        }
         if (HN_UNLIKELY(s->kind == HNB_STEP_COND)) {
             uint32_t otherwise = k + 1 + s->then_count, after = otherwise + s->otherwise_count;
             bool taken = *(const uint8_t *)s->args[0] != 0;
@@ -97,7 +123,7 @@ static hn_status run_range(hn_module *m, const hn_context *c, uint32_t first, ui
 }
 
 hn_status hn_steps_run(hn_module *m, hn_context *c) {
-    const hn_bound *bound = c->bounds[0];
+    hn_bound *bound = c->bounds[0];
     for (uint32_t k = 0; k < bound->io_patches.count; k++) {
         const hn_run_patch *patch = &bound->io_patches.items[k];
         *patch->slot = (uint8_t *)c->io[patch->io] + patch->offset_bytes;

@@ -28,12 +28,14 @@ const char *hn_scalar_type_name(hn_scalar_type type) { return hn_bundle_dtype_na
 /* Sizes, strides, count; and the bytes from the first element to one past the last in `*out_bytes`. */
 static hn_status describe(const hn_tensor_desc *desc, hn_tensor *t, size_t *out_bytes) {
     size_t elem_bytes = hn_scalar_type_bytes(desc->type);
-    int64_t numel = 1, extent = 1, step = 1, span;
+    int64_t numel = 1, extent = 1, step = 1, span, packed_bytes;
     bool ok = true;
     if (!elem_bytes) return HN_ERROR(HN_INVALID_ARGUMENT, "tensor of unknown type %d", (int)desc->type);
     if (desc->rank > HN_TENSOR_MAX_RANK)
         return HN_ERROR(HN_INVALID_ARGUMENT, "tensor has %u dimensions, at most %d are possible", desc->rank,
                         HN_TENSOR_MAX_RANK);
+    if (desc->rank && !desc->sizes)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "tensor has %u dimensions but no sizes", desc->rank);
     for (uint32_t d = desc->rank; d-- > 0;) {
         int64_t size = desc->sizes[d], stride = desc->strides ? desc->strides[d] : step;
         if (size < 0 || stride < 0)
@@ -47,6 +49,8 @@ static hn_status describe(const hn_tensor_desc *desc, hn_tensor *t, size_t *out_
     }
     t->numel = numel;
     if (ok && !numel) extent = 0;
+    /* With strides of 0 the memory is small, but copies of the elements are not. */
+    ok = ok && hn_mul_i64(numel, (int64_t)elem_bytes, &packed_bytes);
     if (!ok || !hn_mul_i64(extent, (int64_t)elem_bytes, &extent))
         return HN_ERROR(HN_INVALID_ARGUMENT, "tensor is larger than 63 bits can count");
     *out_bytes = (size_t)extent;

@@ -16,6 +16,7 @@ typedef enum hn_extern_kind {
     HN_EXTERN_ATTENTION = 3, /* out, q, k, v, mask? */
     HN_EXTERN_SORT = 4,      /* values, indices (i64), x */
     HN_EXTERN_TOPK = 5,      /* values, indices (i64), x */
+    HN_EXTERN_NONZERO = 6,   /* positions (i64), x (bool) */
     HN_EXTERN_KIND_COUNT
 } hn_extern_kind;
 
@@ -83,6 +84,15 @@ enum {
     HN_SORT_OUTER = 0, HN_SORT_N = 1, HN_SORT_INNER = 2, HN_SORT_K = 3,
     HN_SORT_DESCENDING = 4, HN_SORT_STABLE = 5,
     HN_SORT_PARAM_COUNT = 6
+};
+
+/* The coordinates of the true elements of x, in row-major order: [count, rank]. x is contiguous. A count that is not
+ * the number of true elements fails the call. */
+#define HN_NONZERO_RANK_MAX 16
+enum {
+    HN_NONZERO_COUNT = 0, HN_NONZERO_RANK = 1,
+    HN_NONZERO_SIZES = 2, /* [HN_NONZERO_RANK_MAX]; unused ones are 1 */
+    HN_NONZERO_PARAM_COUNT = HN_NONZERO_SIZES + HN_NONZERO_RANK_MAX
 };
 
 #endif

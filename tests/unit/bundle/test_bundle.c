@@ -130,7 +130,7 @@ TEST(other_versions_are_refused) {
     hnb_header *h = (hnb_header *)(void *)image.ptr;
     h->version = 77;
     seal(&image);
-    EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_INCOMPATIBLE, "format version 77, this library reads 1");
+    EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_INCOMPATIBLE, "format version 77, this library reads 2");
     h->version = HNB_VERSION, h->kernel_abi = 9;
     seal(&image);
     EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_INCOMPATIBLE, "kernel ABI 9");

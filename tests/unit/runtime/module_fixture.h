@@ -49,6 +49,12 @@ static const char *const kernel_source =
     "    for (long long i = begin; i < end; i++) z[i] = (float)exp(x[i]);\n"
     "    return 0;\n"
     "}\n"
+    /* how many of s[0] bools are true */
+    "int count(void *const *b, const long long *s, long long begin, long long end, void *scratch) {\n"
+    "    const unsigned char *x = b[0]; long long *z = b[1];\n"
+    "    z[0] = 0; for (long long i = 0; i < s[0]; i++) z[0] += x[i] != 0;\n"
+    "    return 0;\n"
+    "}\n"
     "int nothing(void *const *b, const long long *s, long long begin, long long end, void *scratch) { return 0; }\n";
 
 /* The compiled kernels, made once. */
@@ -81,7 +87,7 @@ static hn_strbuf *kernel_object(void) {
 
 #define KERNELS                                                                                                        \
     "kernel k1 : object 0 name \"add\" kernel k2 : object 0 name \"row_sum\" kernel k3 : object 0 name \"gather\" "     \
-    "kernel k4 : object 0 name \"scale2\" kernel k5 : object 0 name \"exps\" kernel k6 : object 0 name \"nothing\" "
+    "kernel k4 : object 0 name \"scale2\" kernel k5 : object 0 name \"exps\" kernel k6 : object 0 name \"nothing\" kernel k7 : object 0 name \"count\" "
 
 typedef struct program {
     hn_arena arena;

@@ -130,6 +130,81 @@ TEST(depthwise) {
     }
 }
 
+/* 3 x 3 and 5 x 5 planes straight from the input: sizes around the vectors and the blocks of 7 and 4 rows. */
+TEST(strips) {
+    ext_random r = {8};
+    int taken = 0;
+    for (int i = 0; i < 600; i++) {
+        conv_case c = {.dtype = HN_F32, .constant = i & 1, .bias = i & 2, .threads = 1 + i % 3, .random_strides = i % 7 == 0};
+        int64_t *p = c.p, kernel = i % 2 ? 3 : 5, stride = ext_int(&r, 1, 2);
+        p[HN_CONV_N] = ext_int(&r, 1, 2), p[HN_CONV_C] = p[HN_CONV_GROUPS] = ext_int(&r, 1, 9), p[HN_CONV_O] = p[HN_CONV_C] * ext_int(&r, 1, 2);
+        for (int d = 0; d < 3; d++) {
+            p[HN_CONV_IN + d] = d ? ext_int(&r, 1, 37) : 1, p[HN_CONV_KERNEL + d] = d ? kernel : 1, p[HN_CONV_STRIDE + d] = d ? stride : 1;
+            p[HN_CONV_PADDING + d] = d ? ext_int(&r, 0, kernel - 1) : 0, p[HN_CONV_DILATION + d] = 1;
+        }
+        p[HN_CONV_EPILOGUE] = ext_int(&r, 0, 8);
+        taken += check(&r, &c);
+    }
+    EXPECT(taken > 400);
+}
+
+/* The same of every instruction set that this processor has. */
+TEST(strip_tables) {
+    enum { SIDE = 29, ROOM = 64 };
+    const hn_ext_kernels *tables[3];
+    ext_random r = {9};
+    static float in[SIDE * SIDE + 2 * ROOM], out[SIDE * SIDE];
+    for (size_t i = 0; i < sizeof in / sizeof *in; i++) in[i] = (float)ext_int(&r, -8, 8);
+    for (size_t t = hn_ext_kernels_list(tables); t-- > 0;)
+        for (int i = 0; i < 200; i++) {
+            int32_t masks[SIDE * 5 * HN_EXT_MAX_LANES];
+            float weights[25];
+            const int kernel = i % 2 ? 3 : 5, stride = 1 + i / 2 % 2, pad = (int)ext_int(&r, 0, kernel - 1), lanes = tables[t]->lanes;
+            const int64_t high = ext_int(&r, kernel, SIDE), wide = ext_int(&r, kernel, SIDE);
+            hn_ext_strip s = {.kernel = kernel, .stride = stride, .in = in + ROOM, .in_row = SIDE, .in_rows = high, .top = pad, .left = pad,
+                              .masks = masks, .weights = weights, .out = out, .bias = 2, .epilogue = HN_EPILOGUE_RELU};
+            s.rows = (high + 2 * pad - kernel) / stride + 1, s.cols = (wide + 2 * pad - kernel) / stride + 1;
+            if (s.rows * s.cols > SIDE * SIDE) continue;
+            s.out_row = s.cols;
+            for (int k = 0; k < kernel * kernel; k++) weights[k] = (float)ext_int(&r, -4, 4);
+            for (int64_t b = 0; b * lanes < s.cols; b++)
+                for (int64_t j = 0; j < kernel * lanes; j++) {
+                    int64_t x = b * lanes + lanes <= s.cols || b == 0 ? b * lanes : s.cols - lanes;
+                    int64_t column = (x + hn_ext_strip_lane(lanes, stride, j % lanes)) * stride + j / lanes - pad;
+                    masks[b * kernel * lanes + j] = column >= 0 && column < wide ? -1 : 0;
+                }
+            tables[t]->strip(&s);
+            for (int64_t o = 0; o < s.rows * s.cols; o++) {
+                float sum = 2;
+                for (int64_t k = 0; k < kernel * kernel; k++) {
+                    int64_t y = o / s.cols * stride + k / kernel - pad, x = o % s.cols * stride + k % kernel - pad;
+                    if (y >= 0 && y < high && x >= 0 && x < wide) sum += weights[k] * in[ROOM + y * SIDE + x];
+                }
+                if (out[o] != (sum > 0 ? sum : 0)) { /* small whole numbers: every sum is exact */
+                    HN_TEST_FAIL("%s kernel %d stride %d, output %lld of %lld x %lld is %g, expected %g", tables[t]->name, kernel, stride,
+                                 (long long)o, (long long)s.rows, (long long)s.cols, (double)out[o], (double)sum);
+                    break;
+                }
+            }
+        }
+}
+
+/* Few positions and many output channels: threads share collected panels; the last panel has one to four columns. */
+TEST(many_channels) {
+    ext_random r = {10};
+    for (int i = 0; i < 60; i++) {
+        conv_case c = {.dtype = HN_F32, .constant = i & 1, .bias = i & 2, .threads = 1 + i % 3, .random_strides = i % 9 == 8};
+        int64_t *p = c.p, kernel = ext_int(&r, 1, 3), stride = ext_int(&r, 1, 3);
+        p[HN_CONV_N] = ext_int(&r, 1, 2), p[HN_CONV_C] = ext_int(&r, 30, 150), p[HN_CONV_O] = ext_int(&r, 90, 260), p[HN_CONV_GROUPS] = 1;
+        for (int d = 0; d < 3; d++) {
+            p[HN_CONV_IN + d] = d ? ext_int(&r, 3, 13) : 1, p[HN_CONV_KERNEL + d] = d ? kernel : 1, p[HN_CONV_STRIDE + d] = d ? stride : 1;
+            p[HN_CONV_PADDING + d] = d ? ext_int(&r, 0, 1) : 0, p[HN_CONV_DILATION + d] = 1;
+        }
+        p[HN_CONV_EPILOGUE] = ext_int(&r, 0, 8);
+        check(&r, &c);
+    }
+}
+
 /* 3 x 3, stride 1, sizes around the tiles of 2 and 4 and the panels of tiles. */
 TEST(winograd) {
     ext_random r = {6};

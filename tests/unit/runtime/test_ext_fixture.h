@@ -4,6 +4,7 @@
 #ifndef HN_TEST_EXT_FIXTURE_H
 #define HN_TEST_EXT_FIXTURE_H
 
+#include "base/compiler.h"
 #include "unit/harness.h"
 #include "henry/tensor.h"
 #include "runtime/ext.h"
@@ -32,7 +33,7 @@ static float ext_half_value(uint16_t bits) {
     return bits & 0x8000 ? -v : v;
 }
 
-static double ext_get(uint8_t dtype, const void *base, int64_t at) {
+HN_UNUSED static double ext_get(uint8_t dtype, const void *base, int64_t at) {
     uint32_t bits;
     float f;
     switch (dtype) {
@@ -81,7 +82,7 @@ static void *ext_memory(ext_random *r, uint8_t dtype, int64_t count) {
 }
 
 /* Strides of `rank` sizes in a random order of the dimensions, sometimes with gaps. Returns the element count. */
-static int64_t ext_random_strides(ext_random *r, const int64_t *sizes, int rank, int64_t *out) {
+HN_UNUSED static int64_t ext_random_strides(ext_random *r, const int64_t *sizes, int rank, int64_t *out) {
     int order[8];
     for (int d = 0; d < rank; d++) order[d] = rank - 1 - d;
     if (ext_int(r, 0, 2) == 0)
@@ -125,7 +126,7 @@ static bool ext_run_with(hn_ext_call *call, const hn_ext_impl *impl) {
 }
 
 /* Whether two results agree: NaN and infinities alike, numbers within the tolerance. */
-static bool ext_close(double x, double want, double absolute, double relative) {
+HN_UNUSED static bool ext_close(double x, double want, double absolute, double relative) {
     if (isnan(want) || isnan(x)) return isnan(want) && isnan(x);
     if (isinf(want) || isinf(x)) return x == want;
     return fabs(x - want) <= absolute + relative * fabs(want);

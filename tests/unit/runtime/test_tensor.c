@@ -171,4 +171,21 @@ TEST(bad_descriptions_are_refused) {
     EXPECT_INT(frees, 0);
 }
 
+TEST(sizes_are_needed) {
+    const int64_t stride = 1;
+    float value = 1;
+    EXPECT_ERROR(try_make((hn_tensor_desc){.type = HN_F32, .rank = 1}), HN_INVALID_ARGUMENT, "no sizes");
+    EXPECT_ERROR(try_make((hn_tensor_desc){.type = HN_F32, .rank = 1, .strides = &stride, .data = &value}), HN_INVALID_ARGUMENT, "no sizes");
+    EXPECT_OK(try_make((hn_tensor_desc){.type = HN_F32})); /* a scalar has none */
+}
+
+/* Little memory, but more elements than a copy could count the bytes of. */
+TEST(repeated_elements_are_counted) {
+    const int64_t over = INT64_C(1) << 61, most = (INT64_C(1) << 60) - 1, zero = 0;
+    double value = 1;
+    EXPECT_ERROR(try_make((hn_tensor_desc){.type = HN_F64, .rank = 1, .sizes = &over, .strides = &zero, .data = &value}), HN_INVALID_ARGUMENT, "63 bits");
+    EXPECT_ERROR(try_make((hn_tensor_desc){.type = HN_F64, .rank = 1, .sizes = &over, .strides = &zero}), HN_INVALID_ARGUMENT, "63 bits");
+    EXPECT_OK(try_make((hn_tensor_desc){.type = HN_F64, .rank = 1, .sizes = &most, .strides = &zero, .data = &value}));
+}
+
 TEST_MAIN

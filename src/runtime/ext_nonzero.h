@@ -1,0 +1,9 @@
+/* ext_nonzero.h: the row of HN_EXTERN_NONZERO in ext_table.c. */
+#ifndef HN_RUNTIME_EXT_NONZERO_H
+#define HN_RUNTIME_EXT_NONZERO_H
+
+#include "runtime/ext.h"
+
+extern const hn_ext_impl hn_ext_nonzero;
+
+#endif
