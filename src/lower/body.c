@@ -140,7 +140,8 @@ static hn_sid gen_random(lower_body *b, const hn_node_info *n, const hn_value_in
                                      .imm.i = stream});
 }
 
-/* where(all lo <= i < hi, x[clamped], fill): the load stays inside x, the select hides it. */
+/* where(all lo <= i < hi, x[clamped], fill): the load stays inside x, the select hides it; without the select where the
+ * clamped element does as well (window.c). */
 static hn_sid gen_pad(lower_body *b, const hn_node_info *n, const hn_value_info *out, const hn_expr *idx) {
     hn_sym *sym = b->l->sym;
     hn_value x = n->args[0].as.value;
@@ -148,21 +149,24 @@ static hn_sid gen_pad(lower_body *b, const hn_node_info *n, const hn_value_info 
     const hn_expr *lo = n->args[2].as.exprs, *hi = n->args[3].as.exprs;
     hn_expr inner[HN_MAX_RANK];
     hn_sid inside = 0;
+    const bool clamps = b->clamps;
     for (uint32_t d = 0; d < xi->rank; d++) {
         hn_expr at = hn_sym_sub(sym, idx[d], lo[d]), last = hn_sym_sub(sym, xi->sizes[d], b->l->one);
         inner[d] = at;
-        if (!hn_sym_is_value(sym, lo[d], 0)) {
+        if (!hn_sym_is_value(sym, lo[d], 0)) inner[d] = hn_sym_max(sym, inner[d], b->l->zero);
+        if (!hn_sym_is_value(sym, hi[d], 0)) inner[d] = hn_sym_min(sym, inner[d], last);
+        if (!clamps && !hn_sym_is_value(sym, lo[d], 0)) {
             hn_sid ok = gen_elem(b, HN_OP_GE, HN_DTYPE_BOOL, gen_index(b, at), lower_gen_const_i(b, 0, HN_DTYPE_I64), 0);
             inside = inside ? gen_elem(b, HN_OP_AND, HN_DTYPE_BOOL, inside, ok, 0) : ok;
-            inner[d] = hn_sym_max(sym, inner[d], b->l->zero);
         }
-        if (!hn_sym_is_value(sym, hi[d], 0)) {
+        if (!clamps && !hn_sym_is_value(sym, hi[d], 0)) {
             hn_sid ok = gen_elem(b, HN_OP_LE, HN_DTYPE_BOOL, gen_index(b, at), gen_index(b, last), 0);
             inside = inside ? gen_elem(b, HN_OP_AND, HN_DTYPE_BOOL, inside, ok, 0) : ok;
-            inner[d] = hn_sym_min(sym, inner[d], last);
         }
     }
+    b->clamps = false; /* holds for this PAD, not for those below */
     hn_sid value = lower_gen(b, x, inner);
+    b->clamps = clamps;
     if (!inside) return value;
     return gen_elem(b, HN_OP_WHERE, out->dtype, inside, value, gen_number(b, &n->args[1], out->dtype));
 }

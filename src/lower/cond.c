@@ -2,13 +2,35 @@
  * into buffers that both share. Subgraphs have no closures: all they read comes in as operands. */
 #include "lower/internal.h"
 
+#include <string.h>
+
 static hn_item_info bracket(lower *l, hn_item_kind kind, hn_buf cond) {
     return (hn_item_info){.kind = kind, .origin = l->origin, .cond = cond};
 }
 
+/* A constant that a pass has made inside a branch becomes one of the program. */
+static hn_status adopt_constant(lower *l, const hn_input *in) {
+    const hn_value_info *vi = hn_graph_value(l->g, in->value);
+    hn_input copy = {.kind = HN_INPUT_CONSTANT, .name = in->name, .storage_offset_elems = in->storage_offset_elems};
+    hn_expr *strides;
+    HN_NEW(l->arena, strides, vi->rank);
+    if (vi->strides && vi->rank) memcpy(strides, vi->strides, vi->rank * sizeof *strides);
+    else hn_contiguous_strides(l->sym, vi->sizes, vi->rank, strides);
+    copy.storage = hn_graph_add_storage(l->root, l->g->storages.items[in->storage]);
+    copy.value = hn_graph_add_tensor(l->root, vi->dtype, vi->rank, vi->sizes, vi->strides, HN_STR(""));
+    HN_TRY(hn_graph_status(l->root));
+    HN_TRY(hn_graph_add_input(l->root, copy));
+    lower_value *lv = &l->values[in->value];
+    *lv = (lower_value){.defined = true, .strides = strides, .offset = l->zero, .loads = 1};
+    hn_buffer buffer = {.kind = HN_BUFFER_INPUT, .dtype = vi->dtype, .rank = vi->rank, .sizes = vi->sizes,
+                        .strides = strides, .input = l->root->inputs.count - 1, .extent = l->zero};
+    return hn_program_add_buffer(l->p, buffer, &lv->buffer);
+}
+
 static hn_status lower_branch(lower *outer, const hn_node_info *n, hn_graph *branch) {
     lower l = {.g = branch, .sym = outer->sym, .p = outer->p, .arena = outer->arena, .scratch = outer->scratch,
-               .zero = outer->zero, .one = outer->one, .origin = outer->origin, .is_branch = true};
+               .zero = outer->zero, .one = outer->one, .origin = outer->origin, .is_branch = true,
+               .root = outer->root};
     const hn_arg *operands = &n->args[3];
     HN_TRY(lower_count_uses(&l));
     for (uint32_t k = 0; k < branch->inputs.count && k < operands->count; k++) {
@@ -17,6 +39,8 @@ static hn_status lower_branch(lower *outer, const hn_node_info *n, hn_graph *bra
     }
     /* Nothing inside leaves the program: results are copied below. */
     for (uint32_t v = 0; v < branch->values.count; v++) l.output[v] = 0;
+    for (uint32_t k = 0; k < branch->inputs.count; k++)
+        if (branch->inputs.items[k].storage) HN_TRY(adopt_constant(&l, &branch->inputs.items[k]));
     HN_TRY(lower_nodes(&l));
     for (uint32_t k = 0; k < n->result_count; k++) {
         if (!n->results[k]) continue;

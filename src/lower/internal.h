@@ -36,6 +36,7 @@ typedef struct lower {
     uint32_t *output;  /* per value: 1 + index of the first graph output that is it, 0: none */
     hn_expr zero, one;
     uint32_t origin;       /* of the node being lowered, in the outermost graph */
+    hn_graph *root;        /* the outermost graph */
     bool is_branch;        /* a subgraph: every node has the origin of the conditional */
 } lower;
 
@@ -44,6 +45,7 @@ typedef struct lower_body {
     lower *l;
     hn_body body;
     hn_map memo; /* hash of (value, indices) -> sid */
+    bool clamps; /* the next PAD repeats its border instead of filling it */
     hn_status failed; /* first error; owned until the caller takes it */
 } lower_body;
 
@@ -77,6 +79,10 @@ hn_status lower_realize_contiguous(lower *l, hn_value v) HN_MUST_USE;
 hn_status lower_copy_loop(lower *l, hn_value x, hn_buf buffer, hn_expr offset, const hn_expr *strides) HN_MUST_USE;
 void lower_loop_vars(lower *l, hn_loop *loop, const hn_expr *extents, uint32_t count);
 
+/* window.c: a reduction over windows of a few elements (`is_red`: per dim of the operand), and its lowering. */
+bool lower_is_small_window(lower *l, const hn_node_info *n, const bool *is_red);
+hn_status lower_window_reduce(lower *l, const hn_node_info *n, const bool *is_red) HN_MUST_USE;
+
 /* lower.c: every node of l->g, inputs being defined */
 hn_status lower_nodes(lower *l) HN_MUST_USE;
 hn_status lower_count_uses(lower *l) HN_MUST_USE;
@@ -84,7 +90,7 @@ hn_status lower_count_uses(lower *l) HN_MUST_USE;
 /* epilogue.c: fills epilogues and covered */
 hn_status lower_find_epilogues(lower *l) HN_MUST_USE;
 
-/* nodes.c, cond.c and externs.c: one function per op, found in the table of lower.c */
+/* nodes.c, cond.c, dynamic.c and externs.c: one function per op, found in the table of lower.c */
 typedef hn_status (*lower_fn)(lower *l, const hn_node_info *n);
 hn_status lower_expression(lower *l, const hn_node_info *n) HN_MUST_USE; /* element-wise, create, pad, gather, index */
 hn_status lower_view(lower *l, const hn_node_info *n) HN_MUST_USE;
@@ -99,6 +105,8 @@ hn_status lower_attention(lower *l, const hn_node_info *n) HN_MUST_USE;
 hn_status lower_sort(lower *l, const hn_node_info *n) HN_MUST_USE;
 hn_status lower_cond(lower *l, const hn_node_info *n) HN_MUST_USE;
 hn_status lower_assert(lower *l, const hn_node_info *n) HN_MUST_USE;
+hn_status lower_nonzero(lower *l, const hn_node_info *n) HN_MUST_USE;
+hn_status lower_item(lower *l, const hn_node_info *n) HN_MUST_USE;
 
 /* Dimension arguments: INT as a number, INTS as numbers. */
 static inline int64_t lower_int(const lower *l, const hn_arg *arg) {

@@ -11,6 +11,7 @@ static lower_fn find_fn(hn_op op) {
         {HN_OP_CAT, lower_cat},       {HN_OP_SCATTER, lower_scatter}, {HN_OP_INDEX_PUT, lower_index_put},
         {HN_OP_MATMUL, lower_matmul}, {HN_OP_CONV, lower_conv},       {HN_OP_ATTENTION, lower_attention},
         {HN_OP_ASSERT, lower_assert}, {HN_OP_COND, lower_cond},
+        {HN_OP_NONZERO, lower_nonzero}, {HN_OP_ITEM, lower_item},
     };
     static const lower_fn by_class[] = {
         [HN_OPC_UNARY] = lower_expression,  [HN_OPC_BINARY] = lower_expression, [HN_OPC_COMPARE] = lower_expression,
@@ -43,7 +44,7 @@ hn_status lower_count_uses(lower *l) {
 
 static hn_status add_input(lower *l, uint32_t index) {
     const hn_input *in = &l->g->inputs.items[index];
-    if (!in->value || hn_graph_value(l->g, in->value)->kind != HN_VALUE_TENSOR) return NULL;
+    if (!in->value || hn_graph_value(l->g, in->value)->kind == HN_VALUE_SYM_INT) return NULL; /* an expression */
     const hn_value_info *vi = hn_graph_value(l->g, in->value);
     hn_expr *strides;
     HN_NEW(l->arena, strides, vi->rank);
@@ -108,8 +109,9 @@ static hn_status copy_output(lower *l, hn_value v) {
 
 static hn_status add_result(lower *l, uint32_t k) {
     hn_value v = l->g->outputs.items[k].value;
-    if (!v || hn_graph_value(l->g, v)->kind != HN_VALUE_TENSOR) return NULL;
+    if (!v) return NULL;
     const hn_value_info *vi = hn_graph_value(l->g, v);
+    if (vi->kind == HN_VALUE_SYM_INT || (vi->kind != HN_VALUE_TENSOR && !l->values[v].buffer)) return NULL; /* an expression */
     HN_TRY(lower_realize(l, v));
     if (!strides_are_right(l, v)) HN_TRY(copy_output(l, v));
     const lower_value *lv = &l->values[v];
@@ -122,7 +124,7 @@ static hn_status add_result(lower *l, uint32_t k) {
 }
 
 hn_status hn_lower(hn_graph *graph, hn_arena *arena, hn_arena *scratch, hn_program **out) {
-    lower l = {.g = graph, .sym = graph->sym, .arena = arena, .scratch = scratch, .zero = hn_sym_int(graph->sym, 0),
+    lower l = {.g = graph, .root = graph, .sym = graph->sym, .arena = arena, .scratch = scratch, .zero = hn_sym_int(graph->sym, 0),
                .one = hn_sym_int(graph->sym, 1)};
     HN_TRY(hn_program_create(graph, arena, &l.p));
     HN_TRY(lower_count_uses(&l));

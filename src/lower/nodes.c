@@ -76,7 +76,7 @@ static bool view_strides(lower *l, const hn_node_info *n, hn_expr *strides, hn_e
     memcpy(strides, xv->strides, xi->rank * sizeof *strides);
     if (n->op == HN_OP_EXPAND) {
         for (uint32_t d = 0; d < out->rank; d++)
-            if (xi->sizes[d] != out->sizes[d]) strides[d] = l->zero;
+            if (xi->sizes[d] != out->sizes[d] && hn_sym_is_value(sym, xi->sizes[d], 1)) strides[d] = l->zero; /* others are guarded equal */
         return true;
     }
     uint32_t dim = (uint32_t)lower_int(l, &n->args[1]);
@@ -151,6 +151,7 @@ hn_status lower_reduce(lower *l, const hn_node_info *n) {
         (void)hn_sym_is_int(l->sym, n->args[1].as.exprs[k], &d);
         is_red[d] = true;
     }
+    if (lower_is_small_window(l, n, is_red)) return lower_window_reduce(l, n, is_red);
     hn_loop loop = {.kind = HN_LOOP_REDUCE, .reduce_op = n->op};
     hn_expr at[HN_MAX_RANK], out_idx[HN_MAX_RANK];
     split_loop(l, &loop, xi, is_red, at);

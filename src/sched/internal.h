@@ -42,6 +42,7 @@ typedef struct sched {
     uint32_t *writer_group; /* per buffer: 1 + newest group that writes it */
     uint32_t *reader_group; /* per buffer: 1 + newest group that reads it */
     uint32_t *readers;      /* per buffer: how many items read it */
+    uint32_t *writers;      /* per buffer: how many loops write it (the pieces of a cat), and extern items */
     uint32_t barrier;       /* loops may not join groups before this one: conditionals bracket them */
     hn_schedule *out;
 } sched;

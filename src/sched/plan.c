@@ -305,6 +305,13 @@ static uint32_t readers_in_group(const plan *p, hn_buf b) {
     return count;
 }
 
+/* Whether an earlier kernel has written part of `b`: then it has to be where that one left it. */
+static bool written_outside(const plan *p, hn_buf b) {
+    uint32_t count = 0;
+    for (uint32_t m = 0; m < p->g->members.count; m++) count += p->g->members.items[m].loop->store.buffer == b;
+    return p->s->writers[b] > count;
+}
+
 static bool needed_outside(const plan *p, hn_buf b) {
     return p->s->p->buffers.items[b].kind != HN_BUFFER_TEMP || p->s->readers[b] > readers_in_group(p, b);
 }
@@ -405,7 +412,7 @@ static hn_status choose_locals(plan *p) {
     for (uint32_t m = 0; m < p->g->members.count; m++) {
         hn_buf b = loop_of(p, m)->store.buffer;
         hn_expr extent;
-        if (!p->kept[m] || needed_outside(p, b) || writer_of(p, b, m) != UINT32_MAX || !local_extent(p, b, &extent)) continue;
+        if (!p->kept[m] || needed_outside(p, b) || written_outside(p, b) || writer_of(p, b, m) != UINT32_MAX || !local_extent(p, b, &extent)) continue;
         make_local(p, b);
         HN_PUSH(p->s->arena, &p->k->locals, ((hn_local){.buffer = b, .extent_elems = extent}));
     }
@@ -478,6 +485,7 @@ hn_status sched_plan(sched *s, group *g, hn_step *out) {
     HN_TRY(store_results(&p, at));
     p.k->origin = g->members.items[count - 1].origin;
     p.k->loop_count = count;
+    p.k->threads = s->options->threads;
     *out = (hn_step){.kind = HN_STEP_KERNEL, .kernel = p.k};
     return NULL;
 }

@@ -1,9 +1,9 @@
-/* sched.c: the entry: count readers, fuse, plan each group. */
+/* sched.c: the entry: count readers and writers, fuse, plan each group. */
 #include "sched/sched.h"
 
 #include "sched/internal.h"
 
-static void count_loop_reads(sched *s, const hn_loop *loop) {
+static void count_loop(sched *s, const hn_loop *loop) {
     for (hn_sid k = 1; k < loop->body.count; k++) {
         const hn_sop *op = &loop->body.items[k];
         if (op->kind != HN_SOP_LOAD) continue;
@@ -12,20 +12,21 @@ static void count_loop_reads(sched *s, const hn_loop *loop) {
             seen = loop->body.items[e].kind == HN_SOP_LOAD && loop->body.items[e].buffer == op->buffer;
         if (!seen) s->readers[op->buffer]++;
     }
+    s->writers[loop->store.buffer]++;
     if (loop->kind == HN_LOOP_SCATTER) s->readers[loop->store.buffer]++;
 }
 
-static void count_item_reads(sched *s, const hn_item_info *item) {
+static void count_item(sched *s, const hn_item_info *item) {
     if (item->cond) s->readers[item->cond]++;
     for (uint32_t k = 0; item->kind == HN_ITEM_EXTERN && k < item->ext->operand_count; k++)
-        if (!item->ext->operands[k].written) s->readers[item->ext->operands[k].buffer]++;
+        (item->ext->operands[k].written ? s->writers : s->readers)[item->ext->operands[k].buffer]++;
 }
 
-static void count_readers(sched *s) {
+static void count_uses(sched *s) {
     for (uint32_t k = 0; k < s->groups.count; k++) {
         const group *g = &s->groups.items[k];
-        if (!g->is_loop) count_item_reads(s, &s->p->items.items[g->item]);
-        for (uint32_t m = 0; m < g->members.count; m++) count_loop_reads(s, g->members.items[m].loop);
+        if (!g->is_loop) count_item(s, &s->p->items.items[g->item]);
+        for (uint32_t m = 0; m < g->members.count; m++) count_loop(s, g->members.items[m].loop);
     }
 }
 
@@ -44,7 +45,8 @@ hn_status hn_schedule_program(hn_program *program, const hn_sched_options *optio
     *out = (hn_schedule){0};
     sched s = {.p = program, .sym = program->sym, .arena = arena, .scratch = scratch, .options = options, .out = out};
     HN_TRY(sched_fuse(&s));
-    count_readers(&s);
+    if (options->fused) hn_program_print(program, options->fused);
+    count_uses(&s);
     for (uint32_t k = 0; k < s.groups.count; k++) HN_TRY(plan_group(&s, &s.groups.items[k]));
     return hn_sym_status(s.sym);
 }

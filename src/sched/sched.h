@@ -54,6 +54,7 @@ typedef struct hn_kernel {
     bool serial;               /* may not be split (scatter) */
     struct { hn_kernel_phase *items; uint32_t count, cap; } phases;
     struct { hn_local *items; uint32_t count, cap; } locals;
+    uint32_t threads;          /* that it is planned for */
     uint32_t slots;            /* reductions in all phases */
     uint32_t origin;           /* of the last loop in it */
     uint32_t loop_count;       /* how many loops were fused */
@@ -76,6 +77,7 @@ typedef struct hn_sched_options {
     uint32_t threads;
     bool no_fusion; /* one kernel a loop: the slow twin of fusion, for tests */
     hn_strbuf *explain; /* when not NULL: a line per refused fusion */
+    hn_strbuf *fused;   /* when not NULL: the program's text after fusion; planning takes the loops apart */
 } hn_sched_options;
 
 hn_status hn_schedule_program(hn_program *program, const hn_sched_options *options, hn_arena *arena, hn_arena *scratch,

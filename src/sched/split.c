@@ -9,6 +9,9 @@
 /* Not worth two kernels below this many elements. Source: 20 us at about 8 elements a ns. */
 enum { SPLIT_MIN_ELEMS = 131072 };
 
+/* A reduction down columns takes that many columns at a time (codegen/c/print_column.c); a part must be long enough for it. */
+enum { COLUMNS_AT_A_TIME = 2048, COLUMN_MIN_STEPS = 256 };
+
 static bool combines(hn_op op) {
     return op == HN_OP_SUM || op == HN_OP_PROD || op == HN_OP_AMIN || op == HN_OP_AMAX || op == HN_OP_ANY || op == HN_OP_ALL;
 }
@@ -25,11 +28,13 @@ static int64_t parts_of(sched *s, const hn_loop *loop) {
     for (uint32_t d = 0; d < loop->red_rank; d++) elems *= extent_hint(s, loop->vars[loop->rank + d]);
     if (results == 0 || elems == 0) return 0;
     int64_t rows = results, last = loop->rank ? extent_hint(s, loop->vars[loop->rank - 1]) : 1;
-    if (is_column_reduction(s, loop)) rows = results / last * ((last + 31) / 32);
+    bool column = is_column_reduction(s, loop);
+    int64_t per_part = column ? COLUMN_MIN_STEPS : 1;
+    if (column) rows = results / last * ((last + COLUMNS_AT_A_TIME - 1) / COLUMNS_AT_A_TIME);
     if (rows >= 2 * (int64_t)s->options->threads || results * elems < SPLIT_MIN_ELEMS) return 0;
     if (!hn_sym_is_int(s->sym, hn_sym_symbol_extent(s->sym, loop->vars[loop->rank]), &extent)) return 0;
     for (int64_t parts = 64; parts >= 4; parts /= 2)
-        if (extent % parts == 0 && results * elems / parts >= 4096) return parts;
+        if (extent % parts == 0 && results * elems / parts >= 4096 && elems / parts >= per_part) return parts;
     return 0;
 }
 

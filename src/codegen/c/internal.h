@@ -29,8 +29,13 @@ typedef struct printer {
     uint32_t copy;    /* which of the unrolled copies */
     bool column;      /* results are per copy */
     hn_expr tile;     /* of a tiled kernel: the outer variable that goes with the lanes; 0: none */
+    double written_bytes;
+    bool may_stream;  /* the kernel writes more than the caches keep */
+    bool prefetch;    /* the phase asks for the next row's data */
+    bool streaming;   /* and some of its stores go round them */
+    uint32_t wide_bytes; /* scratch that sums of columns need */
     bool in_tile;     /* inside a whole square: strided loads come from its array */
-    uint8_t *live, *varying;
+    uint8_t *live, *varying, *divisor;
     uint32_t *level;  /* innermost loop that a sop depends on: 0 none, d + 1 for inner variable d */
 } printer;
 
@@ -42,6 +47,7 @@ typedef enum lane_walk { WALK_FIXED, WALK_ONE, WALK_STRIDE, WALK_GATHER } lane_w
 lane_walk walk_of(printer *pr, hn_expr e, hn_expr *out_step);
 uint32_t size_argument(printer *pr, hn_expr symbol);
 uint32_t buffer_argument(printer *pr, hn_buf b, bool written); /* UINT32_MAX: a local buffer */
+bool is_local(const printer *pr, hn_buf b);
 void put_base(printer *pr, hn_buf b, bool written);          /* "b3" or "l0" */
 
 /* print_sop.c */
@@ -53,13 +59,29 @@ void put_reduce_init(printer *pr, const hn_kernel_reduce *r, uint32_t copy);
 void put_reduce_step(printer *pr, const hn_kernel_reduce *r);
 void put_reduce_finish(printer *pr, const hn_kernel_reduce *r, uint32_t copies);
 uint32_t sop_cost(const hn_sop *op);
+/* Whether a division is done as a product with a reciprocal that is taken outside of the loop. */
+bool divides_once(const printer *pr, const hn_sop *op);
+/* Of x * sigmoid(x), which is printed as one op, x; else 0. */
+hn_sid gated_by_sigmoid(const printer *pr, const hn_sop *op);
 
-/* print.c, for print_tile.c */
+/* print.c, for the files beside it */
+/* Work below this many elements times cost is not worth waking a thread (about 20 us). Source: performance.md 2.4. */
+enum { GRAIN_WORK = 40000 };
+hn_expr extent_of(printer *pr, hn_expr var);
+int64_t known(printer *pr, hn_expr e); /* -1: not a number */
+uint32_t phase_cost(const hn_kernel_phase *phase);
+void put_rows(printer *pr, const char *row, uint32_t count);
+void open_loops(printer *pr, uint32_t from, uint32_t to, bool with_levels);
+void put_vector(printer *pr, const char *head, uint32_t first_level, uint32_t copy, bool tail);
 hn_status analyse_phase(printer *pr) HN_MUST_USE;
 void put_level_range(printer *pr, uint32_t first, uint32_t last);
 void put_phase_effects(printer *pr);
 void open_block(printer *pr, const char *text);
 void close_block(printer *pr);
+
+/* print_column.c */
+hn_status put_column_kernel(printer *pr) HN_MUST_USE;
+uint32_t column_width(printer *pr); /* rows (lanes) of a parallel iteration */
 
 /* print_tile.c */
 /* The variable to tile with the lanes when loads are strided; 0: the plain form does. */

@@ -10,8 +10,9 @@
 /* A flat kernel's parallel iteration covers this many elements. */
 enum { FLAT_BLOCK = 1024 };
 
-/* Work below this many elements times cost is not worth waking a thread (about 20 us). Source: performance.md 2.4. */
-enum { GRAIN_WORK = 40000 };
+/* A kernel that writes more than this writes past the caches: half of a last-level cache of 32 MiB. What is written with
+ * ordinary stores is first read, and would push everything else out. Measured: copies of 16 MiB and up gain 1.6. */
+enum { STREAM_BYTES = 16 << 20 };
 
 void put_begin(printer *pr) {
     for (uint32_t k = 0; k < pr->indent; k++) hn_strbuf_puts(&pr->out, "  ");
@@ -36,9 +37,9 @@ void close_block(printer *pr) {
     put_line(pr, "}");
 }
 
-static hn_expr extent_of(printer *pr, hn_expr var) { return hn_sym_symbol_extent(pr->sym, var); }
+hn_expr extent_of(printer *pr, hn_expr var) { return hn_sym_symbol_extent(pr->sym, var); }
 
-static int64_t known(printer *pr, hn_expr e) {
+int64_t known(printer *pr, hn_expr e) {
     int64_t value;
     return hn_sym_is_int(pr->sym, e, &value) ? value : -1;
 }
@@ -48,6 +49,11 @@ static int64_t known(printer *pr, hn_expr e) {
 static void mark_live(printer *pr, hn_sid s) {
     if (!s || pr->live[s]) return;
     pr->live[s] = 1;
+    hn_sid gated = gated_by_sigmoid(pr, &pr->phase->body.items[s]);
+    if (gated) {
+        mark_live(pr, gated);
+        return;
+    }
     for (uint32_t a = 0; a < 3; a++) mark_live(pr, pr->phase->body.items[s].args[a]);
 }
 
@@ -76,6 +82,7 @@ hn_status analyse_phase(printer *pr) {
     HN_NEW(pr->scratch, pr->live, count);
     HN_NEW(pr->scratch, pr->varying, count);
     HN_NEW(pr->scratch, pr->level, count);
+    HN_NEW(pr->scratch, pr->divisor, count);
     for (uint32_t k = 0; k < phase->stores.count; k++) {
         mark_live(pr, phase->stores.items[k].value);
         mark_index(pr, phase->stores.items[k].index);
@@ -95,10 +102,12 @@ hn_status analyse_phase(printer *pr) {
         if (level > pr->level[s]) pr->level[s] = level;
         pr->varying[s] |= uses_lane(pr, op->index);
     }
+    for (hn_sid s = 1; s < phase->body.count; s++)
+        if (pr->live[s] && divides_once(pr, &phase->body.items[s])) pr->divisor[phase->body.items[s].args[1]] = 1;
     return NULL;
 }
 
-static uint32_t phase_cost(const hn_kernel_phase *phase) {
+uint32_t phase_cost(const hn_kernel_phase *phase) {
     uint32_t cost = 0;
     for (hn_sid s = 1; s < phase->body.count; s++) cost += sop_cost(&phase->body.items[s]);
     return cost + phase->stores.count + phase->reduces.count;
@@ -124,8 +133,38 @@ void put_phase_effects(printer *pr) {
     for (uint32_t k = 0; k < phase->stores.count; k++) put_store(pr, &phase->stores.items[k]);
 }
 
+/* While a row that does not fit the fast part of memory is written, the next one is on its way: the loads of all phases, one
+ * row on. Without it the passes over a row in the cache leave memory idle. */
+static void put_prefetches(printer *pr) {
+    hn_expr outer = pr->k->vars[pr->k->rank - 1];
+    for (uint32_t f = 0; f < pr->k->phases.count; f++) {
+        const hn_body *body = &pr->k->phases.items[f].body;
+        for (hn_sid s = 1; s < body->count; s++) {
+            const hn_sop *op = &body->items[s];
+            hn_expr step, pitch, rest;
+            if (op->kind != HN_SOP_LOAD || walk_of(pr, op->index, &step) != WALK_ONE) continue;
+            if (!hn_sym_affine(pr->sym, op->index, outer, &pitch, &rest) || hn_sym_is_value(pr->sym, pitch, 0)) continue;
+            bool first = true, of_this_phase = true; /* each address once, and none that hangs on another phase's ops */
+            for (uint32_t e = 0; e <= f && first; e++) {
+                const hn_body *other = &pr->k->phases.items[e].body;
+                for (hn_sid q = 1; q < other->count && (e < f || q < s) && first; q++)
+                    first = other->items[q].kind != HN_SOP_LOAD || other->items[q].buffer != op->buffer || other->items[q].index != op->index;
+            }
+            for (hn_sid q = 1; q < body->count; q++)
+                of_this_phase &= body->items[q].kind != HN_SOP_INDIRECT || !hn_sym_uses(pr->sym, op->index, body->items[q].index);
+            if (!first || !of_this_phase || is_local(pr, op->buffer)) continue;
+            put_begin(pr);
+            hn_strbuf_puts(&pr->out, "__builtin_prefetch(");
+            put_base(pr, op->buffer, false);
+            hn_strbuf_puts(&pr->out, " + ");
+            put_index(pr, hn_sym_add(pr->sym, op->index, pitch));
+            hn_strbuf_puts(&pr->out, ");\n");
+        }
+    }
+}
+
 /* One vector of the innermost loop, in a block of its own. */
-static void put_vector(printer *pr, const char *head, uint32_t first_level, uint32_t copy, bool tail) {
+void put_vector(printer *pr, const char *head, uint32_t first_level, uint32_t copy, bool tail) {
     pr->copy = copy;
     pr->tail = tail;
     open_block(pr, "");
@@ -133,13 +172,14 @@ static void put_vector(printer *pr, const char *head, uint32_t first_level, uint
     if (tail && pr->phase->reduces.count && !pr->column) put_line(pr, "const vi live = lanes_below(n);");
     put_level_range(pr, first_level, pr->phase->rank);
     put_phase_effects(pr);
+    if (pr->prefetch && copy == 0 && !tail) put_prefetches(pr);
     close_block(pr);
     pr->tail = false;
     pr->copy = 0;
 }
 
 /* for (var...) loops of the inner dims [from, to); ops of each level go in as soon as their variables are known. */
-static void open_loops(printer *pr, uint32_t from, uint32_t to, bool with_levels) {
+void open_loops(printer *pr, uint32_t from, uint32_t to, bool with_levels) {
     for (uint32_t d = from; d < to; d++) {
         uint32_t ordinal = hn_sym_index_ordinal(pr->sym, pr->phase->vars[d]);
         put_begin(pr);
@@ -182,8 +222,9 @@ static void put_lane_loop(printer *pr, const char *lo, uint32_t unroll, uint32_t
 
 static uint32_t choose_unroll(printer *pr, int64_t known_extent) {
     uint32_t cost = phase_cost(pr->phase);
-    if (!pr->phase->reduces.count) return 1;
-    uint32_t unroll = cost <= 8 ? 4 : cost <= 24 ? 2 : 1;
+    /* several accumulators; and where each vector waits for a long chain (exp, division), two chains at a time */
+    if (pr->prefetch || (pr->may_stream && !pr->phase->reduces.count && cost <= 8)) return pr->lanes >= 16 ? 1 : 16 / pr->lanes; /* a line */
+    uint32_t unroll = pr->phase->reduces.count ? (cost <= 8 ? 4 : cost <= 24 ? 2 : 1) : cost >= 12 && cost <= 48 ? 2 : 1;
     while (unroll > 1 && known_extent >= 0 && known_extent < (int64_t)(pr->lanes * unroll)) unroll /= 2;
     return unroll;
 }
@@ -222,6 +263,8 @@ static hn_status put_phase_inner(printer *pr, const hn_kernel_phase *phase) {
         put_phase_effects(pr);
     } else {
         int64_t extent = known(pr, extent_of(pr, pr->lane));
+        pr->prefetch = pr->may_stream && phase == &pr->k->phases.items[pr->k->phases.count - 1] && pr->k->phases.count > 1 && pr->k->rank &&
+                       phase->rank == 1 && !phase->reduces.count && !phase->scan;
         unroll = choose_unroll(pr, extent);
         for (uint32_t k = 0; k < phase->reduces.count; k++)
             for (uint32_t u = 0; u < unroll; u++) put_reduce_init(pr, &phase->reduces.items[k], u);
@@ -235,6 +278,7 @@ static hn_status put_phase_inner(printer *pr, const hn_kernel_phase *phase) {
         put_lane_loop(pr, "0", unroll, phase->rank, extent);
         for (uint32_t d = 0; d + 1 < phase->rank; d++) close_block(pr);
         if (guarded) close_block(pr);
+        pr->prefetch = false;
     }
     for (uint32_t k = 0; k < phase->reduces.count; k++) put_reduce_finish(pr, &phase->reduces.items[k], unroll);
     close_block(pr);
@@ -251,99 +295,17 @@ static hn_status put_phase_flat(printer *pr, const hn_kernel_phase *phase) {
     hn_strbuf_puts(&pr->out, "const ll hi = imin(");
     put_index(pr, extent_of(pr, pr->lane));
     hn_strbuf_printf(&pr->out, ", end * %d);\n", FLAT_BLOCK);
-    int64_t extent = known(pr, extent_of(pr, pr->lane));
+    int64_t extent = known(pr, extent_of(pr, pr->lane)); /* the last block's rest is the whole's: blocks are whole steps */
     char lo[48];
     snprintf(lo, sizeof lo, "begin * %d", FLAT_BLOCK);
-    put_lane_loop(pr, lo, 1, 1, extent >= 0 && extent % pr->lanes == 0 ? FLAT_BLOCK : -1);
-    return NULL;
-}
-
-/* A long sum of floats is taken in blocks, so that its error grows with the square root of blocks and block length instead
- * of with the length: what eager PyTorch's cascade does. */
-enum { SUM_BLOCK = 32 };
-
-static bool sums_in_blocks(printer *pr, const hn_kernel_reduce *r) {
-    char c = lane_class(r->dtype);
-    return r->op == HN_OP_SUM && (c == 'f' || c == 'd') && pr->phase->rank > 0;
-}
-
-static bool has_blocks(printer *pr) {
-    if (!pr->phase->rank || pr->phase->scan) return false;
-    int64_t extent = known(pr, extent_of(pr, pr->phase->vars[pr->phase->rank - 1]));
-    bool any = false;
-    for (uint32_t k = 0; k < pr->phase->reduces.count; k++) any |= sums_in_blocks(pr, &pr->phase->reduces.items[k]);
-    return any && !(extent >= 0 && extent <= 2 * SUM_BLOCK);
-}
-
-/* The innermost loop of a column phase in blocks: each starts its sums at 0. */
-static void open_blocks(printer *pr, uint32_t copies) {
-    uint32_t ordinal = hn_sym_index_ordinal(pr->sym, pr->phase->vars[pr->phase->rank - 1]);
-    put_begin(pr);
-    hn_strbuf_printf(&pr->out, "for (ll q = 0, e = ");
-    put_index(pr, extent_of(pr, pr->phase->vars[pr->phase->rank - 1]));
-    hn_strbuf_printf(&pr->out, "; q < e; q += %d) {\n", SUM_BLOCK);
-    pr->indent++;
-    for (uint32_t k = 0; k < pr->phase->reduces.count; k++)
-        for (uint32_t u = 0; u < copies && sums_in_blocks(pr, &pr->phase->reduces.items[k]); u++)
-            put_reduce_init(pr, &pr->phase->reduces.items[k], u);
-    put_line(pr, "for (ll i%u = q, h = imin(q + %d, e); i%u < h; i%u++) {", ordinal, SUM_BLOCK, ordinal, ordinal);
-    pr->indent++;
-}
-
-static void close_blocks(printer *pr, uint32_t copies) {
-    close_block(pr);
-    for (uint32_t k = 0; k < pr->phase->reduces.count; k++)
-        for (uint32_t u = 0; u < copies && sums_in_blocks(pr, &pr->phase->reduces.items[k]); u++)
-            put_line(pr, "w%u_%u += a%u_%u;", pr->phase->reduces.items[k].slot, u, pr->phase->reduces.items[k].slot, u);
-    close_block(pr);
-}
-
-/* A phase whose lanes are rows: `copies` vectors of rows side by side. */
-static hn_status put_phase_column(printer *pr, const hn_kernel_phase *phase, uint32_t copies, bool tail) {
-    pr->phase = phase;
-    HN_TRY(analyse_phase(pr));
-    for (uint32_t k = 0; k < phase->reduces.count && !phase->scan; k++)
-        for (uint32_t u = 0; u < copies; u++) {
-            const hn_kernel_reduce *r = &phase->reduces.items[k];
-            bool position = r->op == HN_OP_ARGMAX || r->op == HN_OP_ARGMIN;
-            put_line(pr, "%s r%u_%u;", position ? "vl" : lane_type(r->dtype), r->slot, u);
-        }
-    open_block(pr, "");
-    bool blocks = has_blocks(pr);
-    for (uint32_t k = 0; k < phase->reduces.count; k++) {
-        const hn_kernel_reduce *r = &phase->reduces.items[k];
-        for (uint32_t u = 0; u < copies; u++) {
-            if (blocks && sums_in_blocks(pr, r))
-                put_line(pr, "%s w%u_%u = sp_%c(0);", lane_type(r->dtype), r->slot, u, lane_class(r->dtype));
-            else
-                put_reduce_init(pr, r, u);
-        }
-    }
-    open_loops(pr, 0, phase->rank - (blocks ? 1 : 0), false);
-    if (blocks) open_blocks(pr, copies);
-    for (uint32_t u = 0; u < copies; u++) {
-        char head[128];
-        if (tail)
-            snprintf(head, sizeof head, "const ll j = jb + %u, n = imax(0, imin(VF, je - j)); (void)n;", u * pr->lanes);
-        else
-            snprintf(head, sizeof head, "const ll j = jb + %u; (void)j;", u * pr->lanes);
-        put_vector(pr, head, 0, u, tail);
-    }
-    if (blocks) close_blocks(pr, copies);
-    for (uint32_t d = 0; d + (blocks ? 1 : 0) < phase->rank; d++) close_block(pr);
-    for (uint32_t k = 0; k < phase->reduces.count && blocks; k++)
-        for (uint32_t u = 0; u < copies && sums_in_blocks(pr, &phase->reduces.items[k]); u++)
-            put_line(pr, "const %s a%u_%u = w%u_%u;", lane_type(phase->reduces.items[k].dtype), phase->reduces.items[k].slot, u,
-                     phase->reduces.items[k].slot, u);
-    for (uint32_t k = 0; k < phase->reduces.count && !phase->scan; k++) put_reduce_finish(pr, &phase->reduces.items[k], copies);
-    close_block(pr);
+    put_lane_loop(pr, lo, choose_unroll(pr, extent), 1, extent);
     return NULL;
 }
 
 /* --- the function --- */
 
 /* Outer variables from the row number; the last `skip` are handled by the caller. */
-static void put_rows(printer *pr, const char *row, uint32_t count) {
+void put_rows(printer *pr, const char *row, uint32_t count) {
     if (count == 0) return;
     if (count > 1) put_line(pr, "ll o = %s;", row);
     for (uint32_t d = count; d-- > 0;) {
@@ -359,46 +321,6 @@ static void put_rows(printer *pr, const char *row, uint32_t count) {
         put_index(pr, extent_of(pr, pr->k->vars[d]));
         hn_strbuf_puts(&pr->out, ";\n");
     }
-}
-
-static uint32_t column_copies(printer *pr) {
-    for (uint32_t f = 0; f < pr->k->phases.count; f++)
-        if (pr->k->phases.items[f].scan) return 1;
-    hn_expr last = pr->k->rank ? extent_of(pr, pr->k->vars[pr->k->rank - 1]) : 0;
-    int64_t extent = last ? hn_sym_hint(pr->sym, last, 1024) : 1;
-    uint32_t cost = 0;
-    for (uint32_t f = 0; f < pr->k->phases.count; f++) cost += phase_cost(&pr->k->phases.items[f]);
-    uint32_t copies = cost <= 4 ? MAX_UNROLL : cost <= 24 ? 4 : 2;
-    while (copies > 1 && extent < (int64_t)(pr->lanes * copies)) copies /= 2;
-    return copies;
-}
-
-static hn_status put_column_kernel(printer *pr) {
-    const hn_kernel *k = pr->k;
-    uint32_t copies = column_copies(pr), width = copies * pr->lanes;
-    pr->column = true;
-    pr->lane = k->rank ? k->vars[k->rank - 1] : 0;
-    open_block(pr, "for (ll row = begin; row < end; row++) ");
-    put_begin(pr);
-    hn_strbuf_puts(&pr->out, "const ll je = ");
-    put_index(pr, k->rank ? extent_of(pr, pr->lane) : hn_sym_int(pr->sym, 1));
-    hn_strbuf_printf(&pr->out, ", strips = (je + %u) / %u, jb = row %% strips * %u, outer = row / strips; (void)outer;\n", width - 1,
-                     width, width);
-    if (k->rank > 1) put_rows(pr, "outer", k->rank - 1);
-    int64_t extent = k->rank ? known(pr, extent_of(pr, pr->lane)) : 1;
-    bool whole = extent >= 0 && extent % width == 0;
-    char condition[48] = "";
-    if (!whole) snprintf(condition, sizeof condition, "if (jb + %u <= je) ", width);
-    open_block(pr, condition);
-    for (uint32_t f = 0; f < k->phases.count; f++) HN_TRY(put_phase_column(pr, &k->phases.items[f], copies, false));
-    close_block(pr);
-    if (!whole) {
-        open_block(pr, "else ");
-        for (uint32_t f = 0; f < k->phases.count; f++) HN_TRY(put_phase_column(pr, &k->phases.items[f], copies, true));
-        close_block(pr);
-    }
-    close_block(pr);
-    return NULL;
 }
 
 static hn_status put_row_kernel(printer *pr) {
@@ -418,6 +340,20 @@ static hn_expr rows_of(printer *pr, uint32_t count) {
     return rows;
 }
 
+/* How much a kernel writes, as far as sizes are known. */
+static double written_bytes(printer *pr) {
+    double bytes = 0, rows = 1;
+    for (uint32_t d = 0; d < pr->k->rank; d++) rows *= (double)hn_sym_hint(pr->sym, extent_of(pr, pr->k->vars[d]), 1024);
+    for (uint32_t f = 0; f < pr->k->phases.count; f++) {
+        const hn_kernel_phase *phase = &pr->k->phases.items[f];
+        double elems = rows;
+        for (uint32_t d = 0; d < phase->rank; d++) elems *= (double)hn_sym_hint(pr->sym, extent_of(pr, phase->vars[d]), 1024);
+        for (uint32_t k = 0; k < phase->stores.count; k++)
+            bytes += elems * hn_dtype_facts(pr->p->buffers.items[phase->stores.items[k].buffer].dtype)->size_bytes;
+    }
+    return bytes;
+}
+
 static void set_extent(printer *pr, hn_c_kernel *out) {
     const hn_kernel *k = pr->k;
     hn_sym *sym = pr->sym;
@@ -434,7 +370,7 @@ static void set_extent(printer *pr, hn_c_kernel *out) {
         out->extent = hn_sym_ceildiv(sym, n, hn_sym_int(sym, FLAT_BLOCK));
         per_row = (int64_t)FLAT_BLOCK * phase_cost(&k->phases.items[0]);
     } else if (k->mode == HN_VECTOR_OUTER) {
-        uint32_t width = column_copies(pr) * pr->lanes;
+        uint32_t width = column_width(pr);
         hn_expr last = k->rank ? extent_of(pr, k->vars[k->rank - 1]) : hn_sym_int(sym, 1);
         hn_expr strips = hn_sym_ceildiv(sym, last, hn_sym_int(sym, width));
         out->extent = hn_sym_mul(sym, k->rank ? rows_of(pr, k->rank - 1) : hn_sym_int(sym, 1), strips);
@@ -446,7 +382,7 @@ static void set_extent(printer *pr, hn_c_kernel *out) {
 
 /* Local buffers one after the other in the scratch memory; declares l0, l1... */
 static void put_locals(printer *pr, hn_c_kernel *out) {
-    int64_t offset = 0;
+    int64_t offset = pr->wide_bytes;
     for (uint32_t k = 0; k < pr->k->locals.count; k++) {
         const hn_local *local = &pr->k->locals.items[k];
         const hn_dtype_info *info = hn_dtype_facts(pr->p->buffers.items[local->buffer].dtype);
@@ -485,7 +421,7 @@ static hn_status print_function(printer *pr, hn_c_kernel *out) {
         put_line(pr, "(void)S; (void)scratch;");
         put_locals(pr, out);
         hn_strbuf_append(&pr->out, body.ptr, body.len);
-        hn_strbuf_puts(&pr->out, "  return err;\n}\n");
+        hn_strbuf_puts(&pr->out, pr->streaming ? "  nt_fence();\n  return err;\n}\n" : "  return err;\n}\n");
         status = hn_strbuf_status(&pr->out);
     }
     hn_strbuf_deinit(&body);
@@ -514,6 +450,8 @@ hn_status hn_c_print(const hn_program *program, const hn_kernel *kernel, const h
                   .scratch = scratch};
     *out = (hn_c_kernel){0};
     pr.tile = tile_variable(&pr);
+    pr.written_bytes = written_bytes(&pr);
+    pr.may_stream = pr.written_bytes > STREAM_BYTES;
     set_extent(&pr, out);
     hn_status status = print_function(&pr, out);
     if (!status) status = finish(&pr, out);

@@ -40,6 +40,12 @@ uint32_t buffer_argument(printer *pr, hn_buf b, bool written) {
     return k;
 }
 
+bool is_local(const printer *pr, hn_buf b) {
+    for (uint32_t k = 0; k < pr->k->locals.count; k++)
+        if (pr->k->locals.items[k].buffer == b) return true;
+    return false;
+}
+
 void put_base(printer *pr, hn_buf b, bool written) {
     for (uint32_t k = 0; k < pr->k->locals.count; k++) {
         if (pr->k->locals.items[k].buffer != b) continue;

@@ -93,8 +93,53 @@ static const char *wrap_of(hn_dtype d) {
     return d == HN_DTYPE_I16 ? "wrap_i16(" : d == HN_DTYPE_I8 ? "wrap_i8(" : d == HN_DTYPE_U8 ? "wrap_u8(" : NULL;
 }
 
+/* The reduction whose result RESULT number `slot` is. */
+static const hn_kernel_phase *phase_of_slot(const printer *pr, int64_t slot, const hn_kernel_reduce **out) {
+    for (uint32_t f = 0; f < pr->k->phases.count; f++)
+        for (uint32_t k = 0; k < pr->k->phases.items[f].reduces.count; k++) {
+            *out = &pr->k->phases.items[f].reduces.items[k];
+            if ((*out)->slot == slot) return &pr->k->phases.items[f];
+        }
+    return NULL;
+}
+
+/* x / s may be x * (1 / s) when s is one number for a whole loop and 1 / s cannot overflow: s is a square root, or a sum of
+ * exponentials (exp_f has no subnormal results). That is one rounding more: an error of 1.5 instead of 0.5 ulp, for
+ * which a row of divisions, the slowest of the vector instructions, becomes multiplications. */
+bool divides_once(const printer *pr, const hn_sop *op) {
+    hn_sid s = op->args[1];
+    if (op->kind != HN_SOP_ELEM || op->op != HN_OP_DIV || op->dtype != HN_DTYPE_F32 || pr->varying[s] || pr->column) return false;
+    if (pr->level[s] >= pr->level[op->args[0]]) return false;
+    const hn_sop *by = sop(pr, s);
+    if (by->kind == HN_SOP_ELEM) return by->op == HN_OP_SQRT;
+    const hn_kernel_reduce *reduce = NULL;
+    const hn_kernel_phase *phase = by->kind == HN_SOP_RESULT ? phase_of_slot(pr, by->imm.i, &reduce) : NULL;
+    if (!phase || reduce->op != HN_OP_SUM) return false;
+    const hn_sop *summed = &phase->body.items[reduce->value];
+    return summed->kind == HN_SOP_ELEM && summed->op == HN_OP_EXP && summed->dtype == HN_DTYPE_F32;
+}
+
+/* x * sigmoid(x): x, else 0. */
+hn_sid gated_by_sigmoid(const printer *pr, const hn_sop *op) {
+    if (op->kind != HN_SOP_ELEM || op->op != HN_OP_MUL || op->dtype != HN_DTYPE_F32) return 0;
+    for (uint32_t a = 0; a < 2; a++) {
+        const hn_sop *gate = sop(pr, op->args[a]);
+        if (gate->kind == HN_SOP_ELEM && gate->op == HN_OP_SIGMOID && gate->args[0] == op->args[1 - a]) return gate->args[0];
+    }
+    return 0;
+}
+
 static void put_elem(printer *pr, const hn_sop *op) {
     const c_op *row = &c_ops[op->op];
+    hn_sid gated = gated_by_sigmoid(pr, op);
+    if (gated) {
+        hn_strbuf_printf(&pr->out, "(s%u / (sp_f(1) + exp_f(-s%u)))", gated, gated);
+        return;
+    }
+    if (divides_once(pr, op)) {
+        hn_strbuf_printf(&pr->out, "(s%u * d%u)", op->args[0], op->args[1]);
+        return;
+    }
     bool select = op->op == HN_OP_WHERE;
     hn_dtype operand = sop(pr, op->args[select ? 1 : 0])->dtype;
     char letter = lane_class(operand);
@@ -129,7 +174,7 @@ static void put_index_value(printer *pr, hn_expr e) {
     hn_expr step;
     lane_walk walk = walk_of(pr, e, &step);
     if (walk == WALK_GATHER) {
-        hn_strbuf_puts(&pr->out, "({ vl o; for (int k = 0; k < VF; k++) o[k] = ");
+        hn_strbuf_puts(&pr->out, "({ vl o; LANES o[k] = ");
         pr->in_lane_loop = true;
         put_index(pr, e);
         pr->in_lane_loop = false;
@@ -148,30 +193,51 @@ static void put_index_value(printer *pr, hn_expr e) {
     hn_strbuf_puts(&pr->out, ")");
 }
 
-/* "vl o; ..." the offsets of a gather, as a statement expression argument. */
+static const char *element_type(hn_dtype d) { return d == HN_DTYPE_I64 ? "ll" : hn_dtype_facts(d)->c_type; }
+
+/* "vl o; ..." the offsets of a scattering store, as a statement expression argument. */
 static void put_offsets(printer *pr, hn_expr e) {
-    hn_strbuf_puts(&pr->out, "({ vl o; for (int k = 0; k < VF; k++) o[k] = ");
+    hn_strbuf_puts(&pr->out, "({ vl o; LANES o[k] = ");
     pr->in_lane_loop = true;
     put_index(pr, e);
     pr->in_lane_loop = false;
     hn_strbuf_puts(&pr->out, "; o; })");
 }
 
+/* Element by element. Words go straight into the lanes: a detour over memory would wait for the stores. */
+static void put_gather(printer *pr, const hn_sop *op, hn_dtype dtype) {
+    bool words = dtype == HN_DTYPE_F32 || dtype == HN_DTYPE_I32 || dtype == HN_DTYPE_F64 || dtype == HN_DTYPE_I64;
+    bool direct = words && !pr->tail;
+    if (direct)
+        hn_strbuf_printf(&pr->out, "({ %s t; LANES t[k] = ", lane_type(dtype));
+    else
+        hn_strbuf_printf(&pr->out, "({ %s t[VF]%s; %s t[k] = ", element_type(dtype), pr->tail ? " = {0}" : "",
+                         pr->tail ? "for (ll k = 0; k < n; k++)" : "LANES");
+    put_base(pr, op->buffer, false);
+    hn_strbuf_putc(&pr->out, '[');
+    pr->in_lane_loop = true;
+    put_index(pr, op->index);
+    pr->in_lane_loop = false;
+    if (direct)
+        hn_strbuf_puts(&pr->out, "]; t; })");
+    else
+        hn_strbuf_printf(&pr->out, "]; ld_%s(t); })", hn_dtype_facts(dtype)->name);
+}
+
 static void put_load(printer *pr, hn_sid s, const hn_sop *op) {
     if (put_tile_load(pr, s, op)) return;
-    static const char *const names[4][2] = {{"lp", "lp"}, {"ld", "ldn"}, {"lds", "ldsn"}, {"ldg", "ldgn"}};
+    static const char *const names[3][2] = {{"lp", "lp"}, {"ld", "ldn"}, {"lds", "ldsn"}};
     hn_expr step;
     lane_walk walk = walk_of(pr, op->index, &step);
     hn_dtype dtype = pr->p->buffers.items[op->buffer].dtype;
+    if (walk == WALK_GATHER) {
+        put_gather(pr, op, dtype);
+        return;
+    }
     hn_strbuf_printf(&pr->out, "%s_%s(", names[walk][pr->tail], hn_dtype_facts(dtype)->name);
     put_base(pr, op->buffer, false);
-    if (walk == WALK_GATHER) {
-        hn_strbuf_puts(&pr->out, ", ");
-        put_offsets(pr, op->index);
-    } else {
-        hn_strbuf_puts(&pr->out, " + ");
-        put_index(pr, op->index);
-    }
+    hn_strbuf_puts(&pr->out, " + ");
+    put_index(pr, op->index);
     if (walk == WALK_STRIDE) {
         hn_strbuf_puts(&pr->out, ", ");
         put_index(pr, step);
@@ -192,15 +258,15 @@ static void put_indirect(printer *pr, hn_sid s, const hn_sop *op) {
         hn_strbuf_printf(&pr->out, "if (t%u < 0 || t%u >= e) { if (e <= 0) return 1; err = 1; t%u = 0; } }\n", s, s, s);
         return;
     }
+    /* scalars: they become addresses, and those cannot be vectors */
     put_begin(pr);
-    hn_strbuf_printf(&pr->out, "vl t%u = s%u; { const ll e = ", s, op->args[0]);
+    hn_strbuf_printf(&pr->out, "ll t%u[VF]; { const ll e = ", s);
     put_index(pr, limit);
-    hn_strbuf_puts(&pr->out, "; ");
-    if (wrap) hn_strbuf_printf(&pr->out, "t%u += (vl)(t%u < sp_l(0)) & sp_l(e); ", s, s);
-    hn_strbuf_printf(&pr->out, "vl bad = (vl)(t%u < sp_l(0)) | (vl)(t%u >= sp_l(e)); ", s, s);
-    hn_strbuf_printf(&pr->out, "t%u &= ~bad; ", s);
-    if (pr->tail) hn_strbuf_puts(&pr->out, "bad &= (vl)(IOTA_L < sp_l(n)); ");
-    hn_strbuf_puts(&pr->out, "if (any_m(mask_l(bad))) { if (e <= 0) return 1; err = 1; } }\n");
+    hn_strbuf_printf(&pr->out, "; int bad = 0; LANES { ll x = s%u[k]; ", op->args[0]);
+    if (wrap) hn_strbuf_puts(&pr->out, "x += x < 0 ? e : 0; ");
+    hn_strbuf_printf(&pr->out, "const int out = (unsigned long long)x >= (unsigned long long)e%s; bad |= out; t%u[k] = out ? 0 : x; } ",
+                     pr->tail ? " && k < n" : "", s);
+    hn_strbuf_puts(&pr->out, "if (bad) { if (e <= 0) return 1; err = 1; } }\n");
 }
 
 /* How many high bits of a word a uniform number of the dtype keeps, so that it stays below 1 (ir/interp_random.c). */
@@ -252,12 +318,13 @@ void put_sop(printer *pr, hn_sid s) {
     default: put_result_name(pr, op); break;
     }
     hn_strbuf_puts(&pr->out, ";\n");
+    if (pr->divisor[s]) put_line(pr, "const vf d%u = sp_f(1) / s%u;", s, s);
 }
 
 /* --- stores --- */
 
 static void put_store_scatter(printer *pr, const hn_kernel_store *st, hn_dtype dtype) {
-    const char *name = hn_dtype_facts(dtype)->name, *type = dtype == HN_DTYPE_I64 ? "ll" : hn_dtype_facts(dtype)->c_type;
+    const char *name = hn_dtype_facts(dtype)->name, *type = element_type(dtype);
     char c = lane_class(dtype), splat = c == 'm' ? 'i' : c;
     static const char *const combine[] = {"y", "(x + y)", "(x * y)", "min_%c(x, y)", "max_%c(x, y)"};
     char text[32];
@@ -274,6 +341,19 @@ static void put_store_scatter(printer *pr, const hn_kernel_store *st, hn_dtype d
                      splat, st->value, name, text);
 }
 
+/* Whether a store goes round the caches: the kernel writes so much that nobody will find it there, does not read it itself, and
+ * writes whole vectors of words in a row. */
+static bool streams(const printer *pr, const hn_kernel_store *st, hn_dtype dtype) {
+    if (!pr->may_stream || hn_dtype_facts(dtype)->size_bytes < 4) return false;
+    if (is_local(pr, st->buffer)) return false;
+    for (uint32_t f = 0; f < pr->k->phases.count; f++) {
+        const hn_body *body = &pr->k->phases.items[f].body;
+        for (hn_sid s = 1; s < body->count; s++)
+            if (body->items[s].kind == HN_SOP_LOAD && body->items[s].buffer == st->buffer) return false;
+    }
+    return true;
+}
+
 void put_store(printer *pr, const hn_kernel_store *st) {
     hn_dtype dtype = pr->p->buffers.items[st->buffer].dtype;
     if (pr->k->serial) {
@@ -283,8 +363,10 @@ void put_store(printer *pr, const hn_kernel_store *st) {
     hn_expr step = 0;
     lane_walk walk = walk_of(pr, st->index, &step);
     static const char *const names[4][2] = {{"s1", "s1"}, {"st", "stn"}, {"sts", "sts"}, {"stg", "stg"}};
+    bool past_caches = walk == WALK_ONE && !pr->tail && streams(pr, st, dtype);
     put_begin(pr);
-    hn_strbuf_printf(&pr->out, "%s_%s(", names[walk][pr->tail], hn_dtype_facts(dtype)->name);
+    hn_strbuf_printf(&pr->out, "%s_%s(", past_caches ? "nt" : names[walk][pr->tail], hn_dtype_facts(dtype)->name);
+    pr->streaming |= past_caches;
     put_base(pr, st->buffer, true);
     if (walk == WALK_GATHER) {
         hn_strbuf_puts(&pr->out, ", ");

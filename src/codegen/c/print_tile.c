@@ -1,14 +1,17 @@
 /* print_tile.c: kernels that read along another dimension than they write, such as transposes.
  *
- * The iteration runs in blocks of TILE_BLOCK x TILE_BLOCK, so that the lines that a block touches stay in the
- * cache, and within a block in squares of VF x VF: the strided loads of a square are made contiguous, transposed in
- * registers and kept in a small array; then the body runs for each of its VF rows. Edges take the plain path.
- * Source: reference/performance.md 1.7, transposes. */
+ * The iteration runs in blocks of TILE_BLOCK x TILE_BLOCK. The strided loads of a block are transposed in registers, VF x VF at a
+ * time, into an array in the first cache; then the body runs for the block's rows. So memory is read and written in runs
+ * of a whole block's width: single lines, a large stride apart, cost twice the time and more, above all with stores that go
+ * round the caches. Source: bench/kernels.c, transposes. */
 #include "codegen/c/internal.h"
 
 #include <string.h>
 
-enum { TILE_BLOCK = 64 };
+enum { TILE_BLOCK = 64 }; /* known to the tile_ and block_ snippets, too */
+
+/* Below this the second cache holds all of it. */
+enum { PREFETCH_BYTES = 1 << 19 };
 
 /* The outer variable along which a strided load is contiguous; 0: none. */
 static hn_expr contiguous_var(printer *pr, hn_expr index) {
@@ -50,54 +53,78 @@ static bool goes_through(printer *pr, const hn_sop *op) {
 
 static void put_extent_of(printer *pr, hn_expr var) { put_index(pr, hn_sym_symbol_extent(pr->sym, var)); }
 
-/* The transposed squares of all loads that need it: q<s>[u * VF + k] is the element of row u, lane k. */
-static void put_squares(printer *pr) {
+/* The transposed blocks of all loads that need it: q<s>[u * TILE_BLOCK + v] is the element of row u, lane v. */
+static void put_blocks(printer *pr) {
     for (hn_sid s = 1; s < pr->phase->body.count; s++) {
         const hn_sop *op = &pr->phase->body.items[s];
         hn_expr step;
         if (!pr->live[s] || !goes_through(pr, op)) continue;
         hn_dtype dtype = pr->p->buffers.items[op->buffer].dtype;
         (void)walk_of(pr, op->index, &step);
-        put_line(pr, "%s q%u[VF * VF] __attribute__((aligned(64)));", dtype == HN_DTYPE_I64 ? "ll" : hn_dtype_facts(dtype)->c_type, s);
+        put_line(pr, "%s q%u[%d] __attribute__((aligned(64)));", dtype == HN_DTYPE_I64 ? "ll" : hn_dtype_facts(dtype)->c_type, s,
+                 TILE_BLOCK * TILE_BLOCK);
         put_begin(pr);
-        hn_strbuf_printf(&pr->out, "tile_%s(", hn_dtype_facts(dtype)->name);
+        hn_strbuf_printf(&pr->out, "block_%s(", hn_dtype_facts(dtype)->name);
         put_base(pr, op->buffer, false);
         hn_strbuf_puts(&pr->out, " + ");
         put_index(pr, op->index);
         hn_strbuf_puts(&pr->out, ", ");
         put_index(pr, step);
-        hn_strbuf_printf(&pr->out, ", q%u);\n", s);
+        hn_strbuf_printf(&pr->out, ", iw, jw, q%u);\n", s);
     }
+}
+
+/* While row u of a block is written, the lines of what will be lane u of the next block are fetched. */
+static void put_next_lines(printer *pr, const char *name) {
+    open_block(pr, "");
+    put_line(pr, "const ll %s = ib, j = imin(jb + %d + u, je - 1); (void)%s; (void)j;", name, TILE_BLOCK, name);
+    for (hn_sid s = 1; s < pr->phase->body.count; s++) {
+        const hn_sop *op = &pr->phase->body.items[s];
+        if (!pr->live[s] || !goes_through(pr, op)) continue;
+        put_begin(pr);
+        hn_strbuf_printf(&pr->out, "for (ll l = 0; l < iw; l += %d) __builtin_prefetch(",
+                         64 / (int)hn_dtype_facts(pr->p->buffers.items[op->buffer].dtype)->size_bytes);
+        put_base(pr, op->buffer, false);
+        hn_strbuf_puts(&pr->out, " + ");
+        put_index(pr, op->index);
+        hn_strbuf_puts(&pr->out, " + l);\n");
+    }
+    close_block(pr);
 }
 
 bool put_tile_load(printer *pr, hn_sid s, const hn_sop *op) {
     if (!pr->in_tile || !goes_through(pr, op)) return false;
-    hn_strbuf_printf(&pr->out, "ld_%s(q%u + u * VF)", hn_dtype_facts(pr->p->buffers.items[op->buffer].dtype)->name, s);
+    hn_strbuf_printf(&pr->out, "ld_%s(q%u + u * %d + v)", hn_dtype_facts(pr->p->buffers.items[op->buffer].dtype)->name, s, TILE_BLOCK);
     return true;
 }
 
-/* The tile's own variable is the innermost of the outer ones here: everything that uses it is printed in its loop. */
-static void put_square_loops(printer *pr, const char *name) {
-    put_line(pr, "if (%s0 + VF <= ie && j + VF <= je) {", name);
-    pr->indent++;
-    put_line(pr, "ll %s = %s0;", name, name);
-    put_squares(pr);
-    put_line(pr, "for (int u = 0; u < VF; u++, %s++) {", name);
-    pr->indent++;
+/* The body for VF lanes, or n. In the tail too, what went through the array is read from there. */
+static void put_tile_vector(printer *pr, bool tail) {
+    put_line(pr, tail ? "const ll j = jb + v, n = jw - v;" : "const ll j = jb + v;");
     pr->in_tile = true;
+    pr->tail = tail;
     put_level_range(pr, 0, pr->phase->rank);
     put_phase_effects(pr);
-    pr->in_tile = false;
-    close_block(pr);
-    close_block(pr);
-    open_block(pr, "else ");
-    put_line(pr, "const ll n = imin(VF, je - j);");
-    put_line(pr, "for (ll %s = %s0; %s < imin(%s0 + VF, ie); %s++) {", name, name, name, name, name);
+    pr->in_tile = pr->tail = false;
+}
+
+/* One block. The tile's own variable is the innermost of the outer ones here: everything that uses it is printed in its loop. */
+static void put_block(printer *pr, const char *name) {
+    put_line(pr, "const ll jw = imin(je - jb, %d);", TILE_BLOCK);
+    put_line(pr, "const ll %s = ib, j = jb; (void)%s; (void)j;", name, name);
+    put_blocks(pr);
+    put_line(pr, "for (ll u = 0; u < iw; u++) {");
     pr->indent++;
-    pr->tail = true;
-    put_level_range(pr, 0, pr->phase->rank);
-    put_phase_effects(pr);
-    pr->tail = false;
+    if (pr->written_bytes > PREFETCH_BYTES) put_next_lines(pr, name);
+    put_line(pr, "const ll %s = ib + u;", name);
+    put_line(pr, "ll v = 0;");
+    put_line(pr, "for (; v + VF <= jw; v += VF) {");
+    pr->indent++;
+    put_tile_vector(pr, false);
+    close_block(pr);
+    put_line(pr, "if (v < jw) {");
+    pr->indent++;
+    put_tile_vector(pr, true);
     close_block(pr);
     close_block(pr);
 }
@@ -113,7 +140,7 @@ hn_status put_tile_kernel(printer *pr) {
     put_begin(pr);
     hn_strbuf_puts(&pr->out, "const ll ne = ");
     put_extent_of(pr, pr->tile);
-    hn_strbuf_printf(&pr->out, ", blocks = (ne + %d) / %d, ib = row %% blocks * %d, ie = imin(ne, ib + %d), je = ", TILE_BLOCK - 1,
+    hn_strbuf_printf(&pr->out, ", blocks = (ne + %d) / %d, ib = row %% blocks * %d, iw = imin(ne - ib, %d), je = ", TILE_BLOCK - 1,
                      TILE_BLOCK, TILE_BLOCK, TILE_BLOCK);
     put_extent_of(pr, pr->lane);
     hn_strbuf_puts(&pr->out, ";\n");
@@ -127,11 +154,9 @@ hn_status put_tile_kernel(printer *pr) {
         put_extent_of(pr, k->vars[d]);
         hn_strbuf_puts(&pr->out, ";\n");
     }
-    put_line(pr, "for (ll jb = 0; jb < je; jb += %d)", TILE_BLOCK);
-    put_line(pr, "for (ll %s0 = ib; %s0 < ie; %s0 += VF)", name, name, name);
-    put_line(pr, "for (ll j = jb; j < imin(je, jb + %d); j += VF) {", TILE_BLOCK);
+    put_line(pr, "for (ll jb = 0; jb < je; jb += %d) {", TILE_BLOCK);
     pr->indent++;
-    put_square_loops(pr, name);
+    put_block(pr, name);
     close_block(pr);
     close_block(pr);
     return NULL;

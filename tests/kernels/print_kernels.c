@@ -1,0 +1,55 @@
+/* print_kernels.c: the kernels that come of a graph in text form, as C, one after another.
+ *
+ *     print_kernels [--target CPU] FILE.hnir
+ *
+ * Only different kernels are printed, without the snippets that they call. Nothing is run. */
+#include "base/file.h"
+#include "driver/driver.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static void print_text(void *context, const char *text) { fprintf(context, "\n%s", text); }
+
+static hn_status print_graph(hn_graph *graph, const char *target) {
+    hn_service *service = NULL;
+    hn_compiled *compiled = NULL;
+    HN_TRY(hn_service_create(&(hn_service_options){.cache_dir = ""}, &service));
+    hn_compile_options options = {.threads = 2, .target_cpu = target, .dump_after = "codegen", .dump = print_text, .dump_context = stdout};
+    hn_status status = hn_compile_graph(graph, service, &options, &compiled);
+    hn_compiled_release(compiled);
+    hn_service_destroy(service);
+    return status;
+}
+
+static hn_status print_file(const char *path, const char *target) {
+    hn_arena arena;
+    hn_sym *sym;
+    hn_graph *graph = NULL;
+    hn_strbuf text;
+    hn_arena_init(&arena);
+    hn_strbuf_init(&text);
+    hn_status status = hn_file_read(path, &text);
+    if (!status) status = hn_sym_create(&arena, &sym);
+    if (!status) status = hn_graph_parse(&arena, sym, hn_strbuf_str(&text), &graph);
+    if (!status) status = print_graph(graph, target);
+    if (graph) hn_graph_deinit(graph);
+    hn_strbuf_deinit(&text);
+    hn_arena_deinit(&arena);
+    return status;
+}
+
+int main(int argc, char **argv) {
+    const char *target = "x86-64-v3";
+    int at = 1;
+    if (argc > 2 && strcmp(argv[1], "--target") == 0) target = argv[2], at = 3;
+    if (argc != at + 1) {
+        fprintf(stderr, "usage: print_kernels [--target CPU] FILE.hnir\n");
+        return 2;
+    }
+    hn_status status = print_file(argv[at], target);
+    if (!status) return 0;
+    fprintf(stderr, "print_kernels: %s\n", hn_status_message(status));
+    hn_status_free(status);
+    return 1;
+}

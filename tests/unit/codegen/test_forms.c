@@ -1,0 +1,127 @@
+/* test_forms.c: forms of kernels that only large shapes take, at sizes that divide by nothing: strips of column sums, blocks of
+ * transposes, stores round the caches. Each against a plain loop. */
+#include "driver/driver.h"
+#include "henry/module.h"
+#include "unit/harness.h"
+
+#include <stdlib.h>
+
+static hn_status compile_text(const char *text, hn_module **out) {
+    hn_arena arena;
+    hn_sym *sym;
+    hn_graph *graph = NULL;
+    hn_service *service = NULL;
+    hn_compiled *compiled = NULL;
+    hn_arena_init(&arena);
+    hn_status status = hn_service_create(&(hn_service_options){.cache_dir = ""}, &service);
+    if (!status) status = hn_sym_create(&arena, &sym);
+    if (!status) status = hn_graph_parse(&arena, sym, hn_str_of(text), &graph);
+    if (!status) status = hn_compile_graph(graph, service, &(hn_compile_options){.threads = 2}, &compiled);
+    if (!status) status = hn_compiled_load(compiled, &(hn_module_options){.threads = 2}, out);
+    hn_compiled_release(compiled);
+    if (graph) hn_graph_deinit(graph);
+    hn_service_destroy(service);
+    hn_arena_deinit(&arena);
+    return status;
+}
+
+/* y = graph(x); x is a matrix. */
+static hn_status run_graph(const char *text, float *x, const int64_t *x_sizes, float *y, uint32_t y_rank, const int64_t *y_sizes) {
+    hn_module *module = NULL;
+    hn_tensor *in = NULL, *out = NULL;
+    hn_status status = compile_text(text, &module);
+    if (!status) status = hn_tensor_create(&(hn_tensor_desc){.type = HN_F32, .rank = 2, .sizes = x_sizes, .data = x}, &in);
+    if (!status) status = hn_tensor_create(&(hn_tensor_desc){.type = HN_F32, .rank = y_rank, .sizes = y_sizes, .data = y}, &out);
+    if (!status) status = hn_module_run(module, &in, 1, &out, 1);
+    hn_tensor_release(in);
+    hn_tensor_release(out);
+    hn_module_release(module);
+    return status;
+}
+
+static float *numbers(int64_t count) {
+    float *x = aligned_alloc(64, ((size_t)count * sizeof *x + 127) / 64 * 64);
+    uint32_t seed = 7;
+    for (int64_t k = 0; x && k < count; k++) {
+        seed = seed * 1664525u + 1013904223u;
+        x[k] = (float)(int)(seed >> 8) / (float)(1 << 22) - 2.0f;
+    }
+    return x;
+}
+
+static void check_columns(int64_t rows, int64_t cols) {
+    char text[256];
+    float *x = numbers(rows * cols), *y = numbers(cols);
+    snprintf(text, sizeof text, "graph @g {\n  input user %%x : f32[%lld, %lld] \"x\"\n  %%y = sum(%%x, dims=[0], keepdim=false)\n  output user %%y \"y\"\n}\n",
+             (long long)rows, (long long)cols);
+    EXPECT_OK(run_graph(text, x, (int64_t[]){rows, cols}, y, 1, (int64_t[]){cols}));
+    double worst = 0;
+    for (int64_t j = 0; j < cols; j++) {
+        double sum = 0;
+        for (int64_t i = 0; i < rows; i++) sum += x[i * cols + j];
+        worst = fmax(worst, fabs(sum - y[j]));
+    }
+    EXPECT_NEAR(worst, 0, 1e-6 * (double)rows); /* blocks of 8 and 256: a few ulp of the largest partial sum */
+    free(x);
+    free(y);
+}
+
+TEST(sums_of_columns_in_strips) {
+    check_columns(300, 197);  /* neither rows nor columns come out even */
+    check_columns(256, 2200); /* more than one strip */
+    check_columns(131, 128);
+    check_columns(8192, 1024); /* in two stages */
+}
+
+static void check_transpose(int64_t rows, int64_t cols, int64_t skew) {
+    char text[256];
+    float *x = numbers(rows * cols), *y = numbers(rows * cols + 16);
+    snprintf(text, sizeof text, "graph @g {\n  input user %%x : f32[%lld, %lld] \"x\"\n  %%y = permute(%%x, dims=[1, 0])\n  output user %%y \"y\"\n}\n",
+             (long long)rows, (long long)cols);
+    EXPECT_OK(run_graph(text, x, (int64_t[]){rows, cols}, y + skew, 2, (int64_t[]){cols, rows}));
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < rows; i++)
+        for (int64_t j = 0; j < cols; j++) wrong += y[skew + j * rows + i] != x[i * cols + j];
+    EXPECT_INT(wrong, 0);
+    free(x);
+    free(y);
+}
+
+TEST(transposes_in_blocks) {
+    check_transpose(65, 71, 0);
+    check_transpose(197, 768, 0);
+    check_transpose(2100, 2051, 0); /* round the caches, rows of any alignment */
+    check_transpose(2112, 2048, 4); /* an output that no line begins with */
+}
+
+static void check_softmax(int64_t rows, int64_t cols) {
+    char text[256];
+    float *x = numbers(rows * cols), *y = numbers(rows * cols);
+    snprintf(text, sizeof text, "graph @g {\n  input user %%x : f32[%lld, %lld] \"x\"\n  %%y = aten._softmax.default(%%x, -1, false) : f32[%lld, %lld]\n  output user %%y \"y\"\n}\n",
+             (long long)rows, (long long)cols, (long long)rows, (long long)cols);
+    for (int64_t j = 0; j < cols; j++) x[j] = j ? -INFINITY : 3; /* a masked row */
+    x[cols + 1] = NAN;
+    EXPECT_OK(run_graph(text, x, (int64_t[]){rows, cols}, y, 2, (int64_t[]){rows, cols}));
+    EXPECT_NEAR(y[0], 1, 0);
+    EXPECT_NEAR(y[1], 0, 0);
+    EXPECT(isnan(y[cols]) && isnan(y[2 * cols - 1]));
+    double worst = 0;
+    for (int64_t i = 2; i < rows; i++) {
+        double sum = 0;
+        for (int64_t j = 0; j < cols; j++) sum += exp(x[i * cols + j]);
+        for (int64_t j = 0; j < cols; j++) {
+            double want = exp(x[i * cols + j]) / sum;
+            worst = fmax(worst, fabs(y[i * cols + j] - want) / want);
+        }
+    }
+    EXPECT_NEAR(worst, 0, 1e-6); /* 1 ulp each of exp, sum, reciprocal and product, 6e-8 apiece, and the rounded difference in exp */
+    free(x);
+    free(y);
+}
+
+TEST(softmax_with_one_reciprocal) {
+    check_softmax(5, 1027);
+    check_softmax(4200, 1025); /* round the caches */
+}
+
+TEST_MAIN
