@@ -25,7 +25,7 @@ typedef struct chain {
     hn_compiled *compiled;
     hn_module *module;
     hn_tensor *input, *output;
-    void *library;
+    void *object;
     struct { hn_kernel_fn fn; void *buffers[MAX_BUFFERS]; long long extent; } *calls;
     uint32_t call_count;
     float *memory;
@@ -69,7 +69,7 @@ static hn_status open_library(chain *c) {
     snprintf(object, sizeof object, "%s.so", bundle);
     hn_status status = hn_compiled_save(c->compiled, bundle);
     if (!status) status = hn_bundle_object_extract(bundle, 0, object);
-    if (!status && !(c->library = dlopen(object, RTLD_NOW))) status = HN_ERROR(HN_IO, "%s", dlerror());
+    if (!status && !(c->object = dlopen(object, RTLD_NOW))) status = HN_ERROR(HN_IO, "%s", dlerror());
     unlink(bundle);
     unlink(object);
     return status;
@@ -85,7 +85,7 @@ static void *address(const chain *c, const hn_bundle *b, const int64_t *values, 
 static hn_status resolve_step(chain *c, const hn_bundle *b, const int64_t *values, const hnb_step *step) {
     if (step->kind != HNB_STEP_KERNEL || step->operand_count > MAX_BUFFERS) return HN_ERROR(HN_INTERNAL, "a step is no plain kernel");
     const char *name = hn_bundle_text(b, b->kernels[step->kernel].name);
-    c->calls[c->call_count].fn = (hn_kernel_fn)dlsym(c->library, name);
+    c->calls[c->call_count].fn = (hn_kernel_fn)dlsym(c->object, name);
     if (!c->calls[c->call_count].fn) return HN_ERROR(HN_INTERNAL, "no kernel '%s' in its object", name);
     c->calls[c->call_count].extent = values[step->extent];
     for (uint32_t k = 0; k < step->operand_count; k++)
@@ -163,7 +163,7 @@ int main(int argc, char **argv) {
     hn_module_release(c.module);
     hn_compiled_release(c.compiled);
     hn_service_destroy(service);
-    if (c.library) dlclose(c.library);
+    if (c.object) dlclose(c.object);
     free(c.calls);
     free(c.memory);
     return failed;

@@ -61,10 +61,10 @@ replay_corpora() {
 
 unit_programs() { find "$1" -maxdepth 1 -name 'unit_*' -type f -perm -u+x | sort; }
 
-# run_graphs in as many processes as there are CPUs: BUILD COUNT [--no-fusion]
+# run_graphs in as many processes as there are CPUs: BUILD COUNT [OPTION]...
 share_graphs() {
     local each=$((($2 + jobs - 1) / jobs))
-    for k in $(seq 0 $((jobs - 1))); do echo "$1/run_graphs $((k * each)) $each ${3:-}"; done | run_programs
+    for k in $(seq 0 $((jobs - 1))); do echo "$1/run_graphs $((k * each)) $each ${*:3}"; done | run_programs
 }
 
 share_cases() { for k in $(seq 0 $((jobs - 1))); do echo "$1/run_cases --part $k/$jobs ${*:2}"; done | run_programs; }
@@ -83,9 +83,15 @@ suite_build() {
 }
 
 suite_unit() { unit_programs "$build" | run_programs; }
-suite_ir() { tests/ir/run.sh; }
+suite_ir() {
+    tests/ir/run.sh
+    "$build/run_loop_text" 0 400
+    if [ -d "$HENRY_TEST_MODELS/models" ]; then "$build/run_loop_text" "$HENRY_TEST_MODELS"/models/*/*.pt2; else echo "0 passed, 0 failed, 1 skipped"; fi
+}
+suite_kernels() { tests/kernels/run.sh; }
 suite_fuzz() { replay_corpora "$build"; }
 suite_cli() { tests/cli/run.sh; }
+suite_error() { tests/error/run.sh; }
 suite_models() { tests/models/run.sh; }
 suite_abi() { tests/abi/run.sh; }
 suite_ops() { share_cases "$build"; }
@@ -103,11 +109,13 @@ sanitized_build() {
 
 suite_asan() {
     local dir=$root/build/asan
-    sanitized_build asan-ubsan build/asan unit_tests test_programs fuzz_targets henry henry-worker || { echo "0 passed, 1 failed"; return; }
+    sanitized_build asan-ubsan build/asan unit_tests test_programs fuzz_targets stress_test_alloc_failure henry henry-worker || { echo "0 passed, 1 failed"; return; }
     unit_programs "$dir" | run_programs
     replay_corpora "$dir"
+    "$dir/stress_test_alloc_failure"
     share_graphs "$dir" 200
     HENRY_TEST_BUILD=$dir tests/cli/run.sh
+    HENRY_TEST_BUILD=$dir tests/error/run.sh
     HENRY_TEST_BUILD=$dir tests/models/run.sh --quick
 }
 
@@ -121,7 +129,7 @@ suite_tsan() {
     for name in $targets; do echo "env OMP_NUM_THREADS=1 TSAN_OPTIONS=halt_on_error=0:exitcode=66 $dir/$name"; done | run_programs
 }
 
-suites="include build unit ir fuzz ops models cli abi ops_compiled graphs asan tsan"
+suites="include build unit ir kernels fuzz ops models cli error abi ops_compiled graphs asan tsan"
 
 # --- running them ---
 

@@ -1,9 +1,15 @@
 #!/usr/bin/env python3
-"""Makes tests/cli/data: two small models and their arrays. Needs PyTorch 2.11; run it from the root of the repository.
+"""Makes tests/cli/data: small models and their arrays. Needs PyTorch 2.11; run it from the root of the repository.
 
 bf16.pt2    a type that .npy files lack
 mutate.pt2  writes to its input and to a buffer, and has a Python number in its signature
+data.pt2    sizes and numbers that only the data tells: nonzero, masks, item, unique, a number inside a branch
+number.pt2  a whole number among its inputs, as a symbol
+
+    tools/make_cli_data.py [FILE...]    all, or these by their first word
 """
+import sys
+
 import numpy as np
 import torch
 
@@ -23,17 +29,66 @@ class Mutate(torch.nn.Module):
         self.total.add_(x.sum(0))
         x.mul_(2)
         return self.total * 1.0, x.argmax(1)
+
+
+class Data(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.register_buffer("seen", torch.zeros(1, dtype=torch.int64))
+
+    def forward(self, x, n, p):
+        rows = torch.nonzero(x[:, 0] > 0).squeeze(1)
+        k = n.item()
+        torch._check(k >= 1)
+        torch._check(k <= x.shape[0])
+        self.seen.add_(rows.shape[0])
+        def some(x, n):
+            m = n.item()
+            return (torch.arange(6) < m).sum() + x.sum().to(torch.int64)
+        chosen = torch.cond(p, some, lambda x, n: x.sum().to(torch.int64), (x, n))
+        both = torch.cat([x[rows], x[:k]])
+        return rows, both.cumsum(0), x[x > 0.5], torch.unique(n + rows % 2), torch.zeros(k) + k, chosen, rows.shape[0], x.sum().item()
+
+
+class Number(torch.nn.Module):
+    def forward(self, x, k):
+        return x * k + torch.arange(k).sum(), k + 1
 '''
 exec(compile(SOURCE, "model.py", "exec"))
 FOLDER = "tests/cli/data/"
 
-x = torch.tensor([[1.0, 2.0, 3.0], [0.5, -1.25, 100.0]], dtype=torch.bfloat16)
-y = torch.ones(2, 3)
-torch.export.save(torch.export.export(Bf16(), (x, y)), FOLDER + "bf16.pt2")
-a, b = Bf16()(x, y)
-for name, array in ("x", x.float()), ("y", y), ("out0", a.float()), ("out1", b):
-    np.save(f"{FOLDER}bf16_{name}.npy", array.numpy())
 
-x = torch.tensor([[1.0, 2.0, 3.0], [4.0, 6.0, 5.0]])
-torch.export.save(torch.export.export(Mutate(), (x.clone(), 3)), FOLDER + "mutate.pt2")
-np.save(FOLDER + "mutate_x.npy", x.numpy())
+def make_bf16():
+    x = torch.tensor([[1.0, 2.0, 3.0], [0.5, -1.25, 100.0]], dtype=torch.bfloat16)
+    y = torch.ones(2, 3)
+    torch.export.save(torch.export.export(Bf16(), (x, y)), FOLDER + "bf16.pt2")
+    a, b = Bf16()(x, y)
+    for name, array in ("x", x.float()), ("y", y), ("out0", a.float()), ("out1", b):
+        np.save(f"{FOLDER}bf16_{name}.npy", array.numpy())
+
+
+def make_mutate():
+    x = torch.tensor([[1.0, 2.0, 3.0], [4.0, 6.0, 5.0]])
+    torch.export.save(torch.export.export(Mutate(), (x.clone(), 3)), FOLDER + "mutate.pt2")
+    np.save(FOLDER + "mutate_x.npy", x.numpy())
+
+
+def save(name, model, args, **options):
+    torch.export.save(torch.export.export(model, args, **options), f"{FOLDER}{name}.pt2")
+    for k, value in enumerate(args):
+        np.save(f"{FOLDER}{name}_in{k}.npy", value.numpy() if isinstance(value, torch.Tensor) else np.asarray(value))
+    for k, value in enumerate(model(*args)):
+        np.save(f"{FOLDER}{name}_out{k}.npy", value.numpy() if isinstance(value, torch.Tensor) else np.asarray(value))
+
+
+def make_data():
+    x = torch.tensor([[1.0, -2.0, 0.5], [-1.0, 4.0, 0.25], [2.0, 0.0, 1.0], [0.75, 3.0, -3.0], [-0.5, 1.0, 2.0]])
+    save("data", Data(), (x, torch.tensor(4), torch.tensor(True)))
+
+
+def make_number():
+    save("number", Number(), (torch.tensor([1.0, 2.0, 3.0]), 4), dynamic_shapes={"x": None, "k": torch.export.Dim.DYNAMIC})
+
+
+for made in sys.argv[1:] or ["bf16", "mutate", "data", "number"]:
+    globals()["make_" + made]()

@@ -57,16 +57,16 @@ static hn_status build(hn_driver *d, hn_strbuf *image) {
     d->stats.loops = count_loops(d->program);
     hn_sched_options sched = {.threads = d->options->threads > 0 ? (uint32_t)d->options->threads : cpu_count(),
                               .no_fusion = d->options->no_fusion};
-    hn_strbuf refused;
-    hn_strbuf_init(&refused);
-    bool explain = d->options->dump_after && strcmp(d->options->dump_after, "fusion") == 0;
-    if (explain) sched.explain = &refused;
+    hn_strbuf text;
+    hn_strbuf_init(&text);
+    const char *dump_after = d->options->dump_after ? d->options->dump_after : "";
+    if (strcmp(dump_after, "fusion") == 0) sched.explain = &text;
+    if (strcmp(dump_after, "sched") == 0) sched.fused = &text;
     hn_arena_reset(&d->scratch);
     hn_status status = hn_schedule_program(d->program, &sched, &d->arena, &d->scratch, &d->schedule);
-    if (explain) hn_driver_dump_text(d, "fusion", &refused);
+    if (sched.explain || sched.fused) hn_driver_dump_text(d, dump_after, &text);
     if (status) return status;
     d->stats.sched_ns = lap(&mark);
-    hn_driver_dump_program(d, "sched");
     hn_arena_reset(&d->scratch);
     HN_TRY(hn_driver_print_kernels(d));
     HN_TRY(hn_driver_submit(d));
@@ -134,22 +134,29 @@ static bool cache_read(hn_store *store, const hn_digest *key, hn_compiled *c) {
     return good;
 }
 
-static void cache_write(hn_store *store, const hn_digest *key, const hn_compiled *c) {
+static void cache_write(hn_store *store, const hn_digest *key, hn_str record, const hn_compiled *c) {
     hn_strbuf bytes;
     hn_strbuf_init(&bytes);
     hn_strbuf_append(&bytes, (const char *)&c->stats, sizeof c->stats);
     hn_strbuf_append(&bytes, c->image.ptr, c->image.len);
     if (!bytes.failed)
-        (void)hn_store_put(store, &(hn_store_put_args){.ns = HN_STORE_GRAPH, .key = key, .bytes = bytes.ptr, .len = bytes.len});
+        (void)hn_store_put(store, &(hn_store_put_args){.ns = HN_STORE_GRAPH, .key = key, .bytes = bytes.ptr, .len = bytes.len, .record = record});
     hn_strbuf_deinit(&bytes);
 }
 
-/* The key needs the compiler's identity. A machine without one has no use for the cache of graphs either. */
-static bool find_key(hn_driver *d, hn_pt2 *file, const char *path, hn_digest *out) {
+static hn_status key_record(hn_driver *d, hn_pt2 *file, const char *path, hn_strbuf *out) {
     hn_digest compiler;
-    hn_status status = hn_service_toolchain_identity(d->service, "c", &compiler);
-    if (!status) status = hn_driver_key(file, path, d->options, &d->target, &compiler, out);
-    if (!status) return true;
+    HN_TRY(hn_service_toolchain_identity(d->service, "c", &compiler));
+    return hn_driver_key_record(file, path, d->options, &d->target, &compiler, out);
+}
+
+/* The key needs the compiler's identity. A machine without one has no use for the cache of graphs either. */
+static bool find_key(hn_driver *d, hn_pt2 *file, const char *path, hn_strbuf *record, hn_digest *out) {
+    hn_status status = key_record(d, file, path, record);
+    if (!status) {
+        *out = hn_digest_of(record->ptr, record->len);
+        return true;
+    }
     hn_log("cache", HN_LOG_INFO, "no graph cache key: %s", hn_status_message(status));
     hn_status_free(status);
     return false;
@@ -168,37 +175,52 @@ static hn_status import_and_build(hn_driver *d, hn_pt2 *file, const char *path, 
     return status;
 }
 
-static hn_status compile_open_file(hn_driver *d, hn_pt2 *file, const char *path, hn_compiled *c) {
+static void note_hit(hn_compile_stats *s) {
+    s->import_ns = s->opt_ns = s->lower_ns = s->sched_ns = s->codegen_ns = s->compile_ns = s->bundle_ns = 0;
+    s->kernels_cached = s->kernels_unique;
+    s->kernels_compiled = 0;
+    s->graph_cache = HN_CACHE_HIT;
+}
+
+static hn_status compile_cached(hn_driver *d, hn_pt2 *file, const char *path, hn_compiled *c, hn_strbuf *record) {
     hn_store *store = hn_service_store(d->service);
     hn_digest key;
     HN_TRY(set_target(d));
-    bool cached = !d->options->no_cache && !d->options->dump_after && find_key(d, file, path, &key);
+    bool cached = !d->options->no_cache && !d->options->dump_after && find_key(d, file, path, record, &key);
     if (cached && cache_read(store, &key, c)) {
-        c->stats.import_ns = c->stats.opt_ns = c->stats.lower_ns = c->stats.sched_ns = 0;
-        c->stats.codegen_ns = c->stats.compile_ns = c->stats.bundle_ns = 0;
-        c->stats.kernels_cached = c->stats.kernels_unique;
-        c->stats.kernels_compiled = 0;
-        c->stats.graph_cache = HN_CACHE_HIT;
+        note_hit(&c->stats);
         return NULL;
     }
     hn_strbuf_reset(&c->image);
     HN_TRY(import_and_build(d, file, path, c));
     d->stats.graph_cache = cached ? HN_CACHE_MISS : HN_CACHE_OFF;
     c->stats = d->stats;
-    if (cached) cache_write(store, &key, c);
+    if (cached) cache_write(store, &key, hn_strbuf_str(record), c);
     return NULL;
+}
+
+static hn_status compile_open_file(hn_driver *d, hn_pt2 *file, const char *path, hn_compiled *c) {
+    hn_strbuf record;
+    hn_strbuf_init(&record);
+    hn_status status = compile_cached(d, file, path, c, &record);
+    hn_strbuf_deinit(&record);
+    return status;
+}
+
+static hn_status open_service(hn_driver *d) {
+    hn_service_options service = {.cache_dir = d->options->no_cache ? "" : d->options->cache_dir, .threads = d->options->compile_threads};
+    return hn_service_create(&service, &d->service);
 }
 
 hn_status hn_compile_file(const char *path, const hn_compile_options *options, hn_compiled **out) {
     int64_t begin = hn_now_ns();
     hn_driver d;
     driver_init(&d, options, NULL);
-    hn_service_options service = {.cache_dir = d.options->no_cache ? "" : d.options->cache_dir, .threads = d.options->compile_threads};
     hn_pt2 *file = NULL;
     hn_compiled *c = NULL;
     hn_status status = hn_pt2_open(path, &file);
     if (!status) status = compiled_create(path, &c);
-    if (!status) status = hn_service_create(&service, &d.service);
+    if (!status) status = open_service(&d);
     if (!status) status = compile_open_file(&d, file, path, c);
     driver_deinit(&d);
     hn_service_destroy(d.service);
@@ -210,6 +232,24 @@ hn_status hn_compile_file(const char *path, const hn_compile_options *options, h
     c->stats.total_ns = hn_now_ns() - begin;
     *out = c;
     return NULL;
+}
+
+hn_status hn_driver_why(const char *path, const hn_compile_options *options, hn_strbuf *out) {
+    hn_driver d;
+    driver_init(&d, options, NULL);
+    hn_pt2 *file = NULL;
+    hn_strbuf record;
+    hn_strbuf_init(&record);
+    hn_status status = hn_pt2_open(path, &file);
+    if (!status) status = open_service(&d);
+    if (!status) status = set_target(&d);
+    if (!status) status = key_record(&d, file, path, &record);
+    if (!status) status = hn_store_why(hn_service_store(d.service), HN_STORE_GRAPH, hn_strbuf_str(&record), out);
+    driver_deinit(&d);
+    hn_strbuf_deinit(&record);
+    hn_service_destroy(d.service);
+    hn_pt2_close(file);
+    return status;
 }
 
 /* --- the result --- */

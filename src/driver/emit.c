@@ -28,9 +28,12 @@ static hn_status add_user_input(emitter *e, uint32_t index) {
     const hn_input *in = &e->d->graph->inputs.items[index];
     hn_winput input = {.name = in->name};
     e->user_input[index] = e->w->inputs.count;
-    if (in->kind == HN_INPUT_SCALAR || value_of(e, in->value)->kind != HN_VALUE_TENSOR) {
+    if (in->kind == HN_INPUT_SCALAR) {
         input.is_scalar = true;
         input.scalar = in->scalar;
+    } else if (value_of(e, in->value)->kind == HN_VALUE_SYM_INT) {
+        input.is_scalar = true;
+        input.scalar = hn_arg_expr(value_of(e, in->value)->expr);
     } else {
         const hn_value_info *vi = value_of(e, in->value);
         input.dtype = vi->dtype;
@@ -121,6 +124,13 @@ static hn_status add_assert(emitter *e, const hn_item_info *item) {
     return hn_wrapper_add_line(e->w, line);
 }
 
+static hn_status add_definition(emitter *e, const hn_item_info *item) {
+    hn_woperand operand = {.dtype = e->d->program->buffers.items[item->cond].dtype};
+    HN_TRY(buffer_of(e, item->cond, &operand.buffer));
+    hn_line line = {.kind = HN_LINE_DEFINE, .origin = item->origin, .operands = &operand, .operand_count = 1, .symbol = item->symbol};
+    return hn_wrapper_add_line(e->w, line);
+}
+
 /* The lines between this bracket of a conditional and the next one of the same level are counted when they are there. */
 static hn_status open_branch(emitter *e, const hn_item_info *item) {
     hn_woperand operand = {.dtype = HN_DTYPE_BOOL};
@@ -131,6 +141,7 @@ static hn_status open_branch(emitter *e, const hn_item_info *item) {
 
 static hn_status add_other(emitter *e, const hn_item_info *item) {
     if (item->kind == HN_ITEM_ASSERT) return add_assert(e, item);
+    if (item->kind == HN_ITEM_DEFINE) return add_definition(e, item);
     if (item->kind == HN_ITEM_BRANCH_THEN) return open_branch(e, item);
     uint32_t at = e->branches.items[e->branches.count - 1];
     hn_line *line = &e->w->lines.items[at];
@@ -161,6 +172,8 @@ static hn_status add_output(emitter *e, uint32_t index) {
     const hn_result *result = result_of(e, index);
     hn_woutput made = {.name = out->name, .target_input = -1};
     if (!result) {
+        if (out->value && !value_of(e, out->value)->expr)
+            return HN_ERROR(HN_UNSUPPORTED, "output %u is a number that nothing in the program computes", index);
         made.kind = HN_WOUTPUT_SCALAR;
         made.scalar = out->scalar;
         if (out->value) made.scalar = hn_arg_expr(value_of(e, out->value)->expr);

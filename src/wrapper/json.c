@@ -153,7 +153,8 @@ static void line_fields(printer *p, const hn_line *line) {
     static const char *const kinds[] = {
         [HN_LINE_COMMENT] = "comment", [HN_LINE_ALLOCATE] = "allocate", [HN_LINE_REUSE] = "reuse",
         [HN_LINE_FREE] = "free",       [HN_LINE_KERNEL] = "kernel",     [HN_LINE_EXTERN] = "extern",
-        [HN_LINE_COPY] = "copy",       [HN_LINE_ASSERT] = "assert",     [HN_LINE_COND] = "cond"};
+        [HN_LINE_COPY] = "copy",       [HN_LINE_ASSERT] = "assert",     [HN_LINE_COND] = "cond",
+        [HN_LINE_DEFINE] = "define"};
     text(p, "kind", hn_str_of(kinds[line->kind]));
     if (line->buffer) number(p, "buffer", line->buffer);
     if (line->from) number(p, "from", line->from);
@@ -163,6 +164,7 @@ static void line_fields(printer *p, const hn_line *line) {
     if (line->param_count) exprs(p, "params", line->params, line->param_count);
     optional(p, "extent", line->extent);
     optional(p, "scratch_bytes", line->scratch_bytes);
+    optional(p, "symbol", line->symbol);
     if (line->origin && p->w->graph && line->origin < p->w->graph->origins.count)
         text(p, "origin", p->w->graph->origins.items[line->origin].node);
     if (line->text.len) text(p, "text", line->text);

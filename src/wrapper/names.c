@@ -9,7 +9,8 @@ const char *const hn_wbuf_kind_names[4] = {[HN_WBUF_INPUT] = "input",
                                            [HN_WBUF_OUTPUT] = "output"};
 const char *const hn_wextern_names[HN_EXTERN_KIND_COUNT] = {
     [HN_EXTERN_NONE] = "none",           [HN_EXTERN_MATMUL] = "matmul", [HN_EXTERN_CONV] = "conv",
-    [HN_EXTERN_ATTENTION] = "attention", [HN_EXTERN_SORT] = "sort",     [HN_EXTERN_TOPK] = "topk"};
+    [HN_EXTERN_ATTENTION] = "attention", [HN_EXTERN_SORT] = "sort",     [HN_EXTERN_TOPK] = "topk",
+    [HN_EXTERN_NONZERO] = "nonzero"};
 const char *const hn_wrelation_names[4] = {
     [HN_REL_EQ] = "==", [HN_REL_NE] = "!=", [HN_REL_LT] = "<", [HN_REL_LE] = "<="};
 
@@ -39,6 +40,7 @@ static hn_status collect_line(collector *c, const hn_line *line) {
     HN_TRY(collect_list(c, line->params, line->param_count));
     HN_TRY(collect(c, line->extent));
     HN_TRY(collect(c, line->scratch_bytes));
+    HN_TRY(collect(c, line->symbol));
     for (uint32_t k = 0; k < line->operand_count; k++) HN_TRY(collect(c, line->operands[k].offset_elems));
     return NULL;
 }

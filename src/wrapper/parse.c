@@ -3,15 +3,17 @@
  *   wrapper    = "wrapper" "{" symbol* guard* buffer* kernel* input* line* output* "}"
  *   symbol     = "symbol" ("size" | "data") NAME "in" "[" bound "," bound "]" ["divisor" INT] ["hint" INT]
  *   guard      = "guard" EXPR ("==" | "!=" | "<=" | "<") EXPR STRING
- *   buffer     = "buffer" "b"N ":" KIND DTYPE ["source" INT] ["offset" INT] ["bytes" "(" EXPR ")"] ["name"
- * STRING] kernel     = "kernel" "k"N ":" "object" INT ["name" STRING] input      = "input" STRING ":" (scalar |
- * tensor ["in" buffer]) output     = "output" ("tensor" | "mutation" | "scalar") STRING ["target" INT] ":"
- * (scalar | tensor "in" b ["offset" "(" EXPR ")"]) tensor     = DTYPE exprs "strides" exprs scalar     = "int"
- * "(" EXPR ")" | "float" "(" FLOAT ")" | "true" | "false" | "string" STRING | "none" line       = head
- * ["origin" INT] ["text" STRING] ["{" line* "}" "else" "{" line* "}"] head       = "comment" | "allocate" b |
- * "free" b | ("reuse" | "copy") b "from" b | call call       = ("call" "k"N | "extern" KIND | "assert" |
- * "cond") "(" operands ")" ["params" exprs] ["extent" "(" EXPR ")"]
- *                ["grain" INT] ["scratch" "(" EXPR ")"]
+ *   buffer     = "buffer" "b"N ":" KIND DTYPE ["source" INT] ["offset" INT] ["bytes" "(" EXPR ")"] ["name" STRING]
+ *   kernel     = "kernel" "k"N ":" "object" INT ["name" STRING]
+ *   input      = "input" STRING ":" (scalar | tensor ["in" b])
+ *   output     = "output" ("tensor" | "mutation" | "scalar") STRING ["target" INT] ":"
+ *                (scalar | tensor "in" b ["offset" "(" EXPR ")"])
+ *   tensor     = DTYPE exprs "strides" exprs
+ *   scalar     = "int" "(" EXPR ")" | "float" "(" FLOAT ")" | "true" | "false" | "string" STRING | "none"
+ *   line       = head ["origin" INT] ["text" STRING] ["{" line* "}" "else" "{" line* "}"]
+ *   head       = "comment" | "allocate" b | "free" b | ("reuse" | "copy") b "from" b | call
+ *   call       = ("call" "k"N | "extern" KIND | "assert" | "define" | "cond") "(" operands ")" ["params" exprs]
+ *                ["extent" "(" EXPR ")"] ["grain" INT] ["scratch" "(" EXPR ")"] ["symbol" "(" EXPR ")"]
  *
  * What the text says is not believed: hn_wrapper_verify comes after. */
 #include "wrapper/names.h"
@@ -333,7 +335,10 @@ static hn_status read_call(parser *ps, hn_line *line) {
     }
     HN_TRY(read_optional_expr(ps, "extent", &line->extent));
     if (accept_word(ps, "grain")) HN_TRY(hn_lex_i64(&ps->lex, &line->grain));
-    return read_optional_expr(ps, "scratch", &line->scratch_bytes);
+    HN_TRY(read_optional_expr(ps, "scratch", &line->scratch_bytes));
+    if (line->kind != HN_LINE_DEFINE) return NULL;
+    HN_TRY(hn_lex_expect_word(&ps->lex, "symbol"));
+    return read_enclosed_expr(ps, &line->symbol);
 }
 
 static hn_status read_pair(parser *ps, hn_line *line) {
@@ -371,6 +376,9 @@ static hn_status read_head(parser *ps, hn_line *line, bool *out_found) {
         return read_call(ps, line);
     } else if (accept_word(ps, "assert")) {
         line->kind = HN_LINE_ASSERT;
+        return read_call(ps, line);
+    } else if (accept_word(ps, "define")) {
+        line->kind = HN_LINE_DEFINE;
         return read_call(ps, line);
     } else if (accept_word(ps, "cond")) {
         line->kind = HN_LINE_COND;

@@ -5,12 +5,12 @@
  * term, so that one packing holds for every value of the symbol. The others share slots: a slot is as large as
  * the maximum of its buffers, as an expression, hence safe for all sizes too.
  *
- * Packing is greedy best fit: buffers in some order, each into the smallest gap between those that are alive at
- * the same time, else on top. Source of the method: Pisarchyk and Lee, "Efficient memory management for deep
- * neural net inference" (2020), greedy by size; here several orders are tried and the best result is kept. */
+ * The packing itself is pack.c. */
 #include "wrapper/lifetime.h"
 
 #include "base/checked.h"
+#include "wrapper/pack.h"
+#include "wrapper/slots.h"
 
 #include <stdlib.h>
 
@@ -22,7 +22,7 @@ enum {
 
 typedef struct item {
     hn_wbuf buffer; /* the first of those that share the memory by REUSE */
-    uint32_t first, end, order;
+    uint32_t first, end;
     int64_t units; /* size in the region's unit, a multiple of ALIGN */
     int64_t at;    /* result */
 } item;
@@ -35,6 +35,7 @@ typedef struct region {
 
 typedef struct slot {
     hn_expr bytes;
+    uint32_t end; /* of the last buffer in it */
     struct { item *items; uint32_t count, cap; } list;
 } slot;
 
@@ -107,7 +108,8 @@ static hn_status gather_roots(planner *p) {
     for (uint32_t b = 1; b < p->w->buffers.count; b++) {
         if (!is_temp(p, b)) continue;
         hn_wbuf root = find_root(p, b);
-        hn_expr bytes = p->w->buffers.items[b].bytes;
+        hn_expr bytes = hn_wrapper_placed_bytes(p->w, b);
+        if (!bytes) continue; /* a slot */
         join_life(&p->root_life[root], &p->lives.buffers[b], p);
         p->root_bytes[root] = p->root_bytes[root] ? hn_sym_max(p->sym, p->root_bytes[root], bytes) : bytes;
     }
@@ -152,89 +154,31 @@ static hn_status classify(planner *p, hn_wbuf b) {
         HN_PUSH(p->arena, &p->odd, it);
         return NULL;
     }
-    it.order = r->list.count;
     HN_PUSH(p->arena, &r->list, it);
     return NULL;
 }
 
 /* ---- packing ---- */
 
-static int by_size(const void *a, const void *b) {
-    const item *x = a, *y = b;
-    uint32_t life_x = x->end - x->first, life_y = y->end - y->first;
-    if (x->units != y->units) return x->units > y->units ? -1 : 1;
-    if (life_x != life_y) return life_x > life_y ? -1 : 1;
-    return x->order < y->order ? -1 : x->order > y->order;
+static hn_status pack_region(planner *p, region *r) {
+    hn_pack_item *items;
+    hn_pack_result result;
+    HN_NEW(p->arena, items, r->list.count);
+    for (uint32_t i = 0; i < r->list.count; i++) {
+        const item *it = &r->list.items[i];
+        items[i] = (hn_pack_item){.first = it->first, .last = it->end, .size = it->units};
+    }
+    HN_TRY(hn_pack(p->arena, items, r->list.count, &result));
+    for (uint32_t i = 0; i < r->list.count; i++) r->list.items[i].at = items[i].offset;
+    r->peak = result.extent;
+    return NULL;
 }
-static int by_life(const void *a, const void *b) {
-    const item *x = a, *y = b;
-    uint32_t life_x = x->end - x->first, life_y = y->end - y->first;
-    if (life_x != life_y) return life_x > life_y ? -1 : 1;
-    return by_size(a, b);
-}
-static int by_area(const void *a, const void *b) {
-    const item *x = a, *y = b;
-    double area_x = (double)x->units * (x->end - x->first + 1),
-           area_y = (double)y->units * (y->end - y->first + 1);
-    if (area_x != area_y) return area_x > area_y ? -1 : 1;
-    return by_size(a, b);
-}
+
+/* In the order of time, so that a slot is free when its last buffer has ended. */
 static int by_start(const void *a, const void *b) {
     const item *x = a, *y = b;
     if (x->first != y->first) return x->first < y->first ? -1 : 1;
-    return by_size(a, b);
-}
-
-/* The best place for `it` among `placed`, which is sorted by offset. Saturates instead of overflowing. */
-static int64_t find_place(const item *it, item *const *placed, uint32_t count) {
-    int64_t end = 0, best = -1, best_gap = INT64_MAX;
-    for (uint32_t k = 0; k < count; k++) {
-        const item *other = placed[k];
-        if (other->first > it->end || other->end < it->first) continue;
-        int64_t gap = other->at - end;
-        if (gap >= it->units && gap < best_gap) best = end, best_gap = gap;
-        if (other->at + other->units > end) end = other->at + other->units;
-    }
-    return best >= 0 ? best : end;
-}
-
-/* Places all in the order of `items`. -1 when the sum overflows. */
-static int64_t pack(item *items, uint32_t count, item **placed) {
-    int64_t peak = 0;
-    for (uint32_t i = 0; i < count; i++) {
-        item *it = &items[i];
-        int64_t end;
-        it->at = find_place(it, placed, i);
-        if (!hn_add_i64(it->at, it->units, &end)) return -1;
-        if (end > peak) peak = end;
-        uint32_t k = i;
-        for (; k > 0 && placed[k - 1]->at > it->at; k--) placed[k] = placed[k - 1];
-        placed[k] = it;
-    }
-    return peak;
-}
-
-static hn_status pack_region(planner *p, region *r) {
-    static int (*const orders[])(const void *, const void *) = {by_size, by_area, by_life, by_start};
-    item *work, **placed;
-    HN_NEW(p->arena, work, r->list.count);
-    HN_NEW(p->arena, placed, r->list.count);
-    r->peak = -1;
-    for (uint32_t o = 0; o < sizeof orders / sizeof orders[0]; o++) {
-        if (r->list.count) memcpy(work, r->list.items, r->list.count * sizeof *work);
-        if (r->list.count) qsort(work, r->list.count, sizeof *work, orders[o]);
-        int64_t peak = pack(work, r->list.count, placed);
-        if (peak < 0 || (r->peak >= 0 && peak >= r->peak)) continue;
-        r->peak = peak;
-        for (uint32_t i = 0; i < r->list.count; i++) r->list.items[work[i].order].at = work[i].at;
-    }
-    return r->peak < 0 ? HN_ERROR(HN_UNSUPPORTED, "the temporaries exceed 8 EiB") : NULL;
-}
-
-static bool slot_is_free(const slot *s, const item *it) {
-    for (uint32_t k = 0; k < s->list.count; k++)
-        if (s->list.items[k].first <= it->end && s->list.items[k].end >= it->first) return false;
-    return true;
+    return x->buffer < y->buffer ? -1 : x->buffer > y->buffer;
 }
 
 /* Prefers a slot of exactly this size, then the one nearest in size by the hints. */
@@ -244,7 +188,7 @@ static hn_status choose_slot(planner *p, const item *it) {
     slot *best = NULL;
     for (uint32_t s = 0; s < p->slots.count; s++) {
         slot *candidate = &p->slots.items[s];
-        if (!slot_is_free(candidate, it)) continue;
+        if (candidate->end >= it->first) continue;
         double cost = (double)hn_sym_hint(p->sym, candidate->bytes, ALIGN) - hint;
         cost = candidate->bytes == bytes ? -1 : cost < 0 ? -cost : cost;
         if (!best || cost < best_cost) best = candidate, best_cost = cost;
@@ -255,7 +199,14 @@ static hn_status choose_slot(planner *p, const item *it) {
     } else if (!hn_sym_prove_le(p->sym, bytes, best->bytes)) {
         best->bytes = hn_sym_max(p->sym, best->bytes, bytes);
     }
+    best->end = it->end;
     HN_PUSH(p->arena, &best->list, *it);
+    return NULL;
+}
+
+static hn_status fill_slots(planner *p) {
+    if (p->odd.count) qsort(p->odd.items, p->odd.count, sizeof *p->odd.items, by_start);
+    for (uint32_t i = 0; i < p->odd.count; i++) HN_TRY(choose_slot(p, &p->odd.items[i]));
     return NULL;
 }
 
@@ -281,7 +232,7 @@ static hn_status lay_out(planner *p) {
                 hn_sym_add(p->sym, base, scaled(p->sym, g->list.items[i].at, g->term));
         base = hn_sym_add(p->sym, base, scaled(p->sym, g->peak, g->term));
     }
-    for (uint32_t i = 0; i < p->odd.count; i++) HN_TRY(choose_slot(p, &p->odd.items[i]));
+    HN_TRY(fill_slots(p));
     for (uint32_t s = 0; s < p->slots.count; s++) {
         for (uint32_t i = 0; i < p->slots.items[s].list.count; i++)
             p->plan->offsets[p->slots.items[s].list.items[i].buffer] = base;
@@ -394,6 +345,7 @@ static hn_status run(planner *p) {
     HN_PUSH(p->arena, &p->regions, (region){0});
     for (uint32_t b = 1; b < p->w->buffers.count; b++)
         if (is_temp(p, b) && find_root(p, b) == b && p->root_life[b].used) HN_TRY(classify(p, b));
+    HN_TRY(hn_wrapper_slots(p->w, &p->lives, p->arena, p->plan));
     HN_TRY(lay_out(p));
     HN_TRY(bound(p));
     HN_TRY(hn_sym_status(p->sym));

@@ -159,12 +159,13 @@ static void put_call(printer *p, const hn_line *line) {
     if (line->kind == HN_LINE_KERNEL) hn_strbuf_printf(p->out, "call k%u", line->kernel);
     else if (line->kind == HN_LINE_EXTERN)
         hn_strbuf_printf(p->out, "extern %s", hn_wextern_names[line->extern_kind]);
-    else put(p, line->kind == HN_LINE_ASSERT ? "assert" : "cond");
+    else put(p, line->kind == HN_LINE_ASSERT ? "assert" : line->kind == HN_LINE_DEFINE ? "define" : "cond");
     put_operands(p, line);
     if (line->param_count) put(p, " params "), put_exprs(p, line->params, line->param_count);
     if (line->extent) put_field(p, "extent", line->extent);
     if (line->grain) put(p, " grain "), put_number(p, line->grain);
     if (line->scratch_bytes) put_field(p, "scratch", line->scratch_bytes);
+    if (line->kind == HN_LINE_DEFINE) put_field(p, "symbol", line->symbol);
 }
 
 static void put_head(printer *p, const hn_line *line) {
@@ -177,6 +178,7 @@ static void put_head(printer *p, const hn_line *line) {
     case HN_LINE_KERNEL:
     case HN_LINE_EXTERN:
     case HN_LINE_ASSERT:
+    case HN_LINE_DEFINE:
     case HN_LINE_COND: put_call(p, line); break;
     }
     if (line->origin) hn_strbuf_printf(p->out, " origin %u", line->origin);

@@ -24,6 +24,7 @@ typedef struct emitter {
     hn_map nodes;    /* hn_expr -> node */
     hn_map symbols;  /* hn_expr of a symbol -> index + 1 */
     hn_map storages; /* graph storage -> bundle storage */
+    hn_str *storage_names; /* per graph storage: of the first parameter, buffer or constant in it; may be empty */
 } emitter;
 
 static hn_status put_str(emitter *e, hn_str text, hnb_str *out) {
@@ -45,7 +46,7 @@ static hn_status put_symbol(emitter *e, hn_expr symbol, uint32_t *out_node) {
     hn_symbol_kind kind = hn_sym_symbol_kind(e->sym, symbol);
     if (kind == HN_SYMBOL_DATA)
         return HN_ERROR(HN_UNSUPPORTED,
-                        "size '" HN_STR_FMT "' depends on data; programs with such sizes cannot be run yet",
+                        "size '" HN_STR_FMT "' depends on data, but nothing in the program defines it",
                         HN_STR_ARG(name));
     if (kind != HN_SYMBOL_SIZE)
         return HN_ERROR(HN_INTERNAL, "loop variable '" HN_STR_FMT "' in a wrapper", HN_STR_ARG(name));
@@ -134,7 +135,7 @@ static hn_status put_shape(emitter *e, uint32_t rank, const hn_expr *sizes, cons
     return put_list(e, strides, rank);
 }
 
-/* ---- symbols: each is solved from a dimension of an input ---- */
+/* ---- symbols: each is solved from a dimension of an input, or defined by a line ---- */
 
 static bool is_size_symbol(emitter *e, hn_expr x) {
     return hn_sym_kind(e->sym, x) == HN_EXPR_SYMBOL && hn_sym_symbol_kind(e->sym, x) == HN_SYMBOL_SIZE;
@@ -195,9 +196,22 @@ static hn_status put_symbols(emitter *e) {
         before = e->out.symbols.count;
         HN_TRY(each_dim(e, solve));
     }
+    for (uint32_t i = 0; i < e->w->lines.count; i++) {
+        const hn_line *line = &e->w->lines.items[i];
+        if (line->kind == HN_LINE_DEFINE) HN_TRY(add_symbol(e, line->symbol, HNB_BY_STEP, 0, 1, hn_sym_int(e->sym, 0)));
+    }
     if (e->out.symbols.count > MAX_SYMBOLS)
         return HN_ERROR(HN_UNSUPPORTED, "program has more than %d size symbols", MAX_SYMBOLS);
     return NULL;
+}
+
+/* Whether a data-dependent symbol in `x` was never defined: what is said of it concerns nothing in the program. */
+static bool is_undefined(emitter *e, hn_expr x) {
+    hn_expr symbols[64];
+    uint32_t count = hn_sym_symbols(e->sym, x, symbols, 64);
+    for (uint32_t k = 0; k < count && k < 64; k++)
+        if (hn_sym_symbol_kind(e->sym, symbols[k]) == HN_SYMBOL_DATA && !hn_map_get(&e->symbols, symbols[k])) return true;
+    return false;
 }
 
 static hn_status put_guards(emitter *e) {
@@ -205,6 +219,7 @@ static hn_status put_guards(emitter *e) {
     const hn_guard *guards = hn_sym_guards(e->sym, &count);
     for (uint32_t i = 0; i < count; i++) {
         hnb_guard g = {.relation = guards[i].relation};
+        if (is_undefined(e, guards[i].lhs) || is_undefined(e, guards[i].rhs)) continue;
         HN_TRY(put_expr(e, guards[i].lhs, &g.lhs));
         HN_TRY(put_expr(e, guards[i].rhs, &g.rhs));
         HN_TRY(put_str(e, hn_str_of(guards[i].reason ? guards[i].reason : ""), &g.reason));
@@ -309,11 +324,20 @@ static hn_status put_output(emitter *e, const hn_woutput *o) {
 
 /* ---- buffers and weights ---- */
 
-/* The name of the first parameter, buffer or constant in this storage. */
-static hn_str storage_name(const hn_graph *g, uint32_t storage) {
-    for (uint32_t i = 0; i < g->inputs.count; i++)
-        if (g->inputs.items[i].storage == storage) return g->inputs.items[i].name;
-    return g->storages.items[storage].file_record;
+static hn_status name_storages(emitter *e) {
+    const hn_graph *g = e->w->graph;
+    if (!g) return NULL;
+    HN_NEW(e->out.arena, e->storage_names, g->storages.count);
+    for (uint32_t i = g->inputs.count; i-- > 0;) {
+        const hn_input *in = &g->inputs.items[i];
+        if (in->storage && in->storage < g->storages.count) e->storage_names[in->storage] = in->name;
+    }
+    return NULL;
+}
+
+static hn_str storage_name(const emitter *e, uint32_t storage) {
+    hn_str name = e->storage_names[storage];
+    return name.len ? name : e->w->graph->storages.items[storage].file_record;
 }
 
 static hn_status put_storage(emitter *e, uint32_t storage, uint32_t *out) {
@@ -328,14 +352,14 @@ static hn_status put_storage(emitter *e, uint32_t storage, uint32_t *out) {
     const hn_storage *s = &g->storages.items[storage];
     hnb_storage record = {.bytes = s->size_bytes};
     bool in_file = s->file_record.len > 0;
-    HN_TRY(put_str(e, storage_name(g, storage), &record.name));
+    HN_TRY(put_str(e, storage_name(e, storage), &record.name));
     if (in_file && !e->options->embed_weights && e->options->weights_path.len) {
         record.where = HNB_STORAGE_FILE;
         record.offset = s->file_offset;
     } else if (!s->data && s->size_bytes) {
         return HN_ERROR(HN_UNSUPPORTED,
                         "weight '" HN_STR_FMT "' has no bytes: the model holds only its description",
-                        HN_STR_ARG(storage_name(g, storage)));
+                        HN_STR_ARG(storage_name(e, storage)));
     } else {
         record.where = in_file ? HNB_STORAGE_WEIGHTS : HNB_STORAGE_BLOB;
         HN_TRY(hn_bundle_writer_piece(&e->out, in_file ? &e->out.weights : &e->out.blob, s->data, s->size_bytes,
@@ -358,6 +382,12 @@ static hn_status put_buffers(emitter *e) {
             record.byte_offset = b->byte_offset;
         }
         if (b->kind == HN_WBUF_TEMP || b->kind == HN_WBUF_OUTPUT) HN_TRY(put_expr(e, b->bytes, &record.bytes));
+        if (e->plan->slots[i]) {
+            record.kind = HNB_BUFFER_SLOT;
+            record.source = e->plan->slots[i] - 1;
+            HN_PUSH(e->out.arena, &e->out.buffers, record);
+            continue;
+        }
         if (b->kind == HN_WBUF_TEMP && e->plan->offsets[i])
             HN_TRY(put_expr(e, e->plan->offsets[i], &record.offset));
         /* A temporary that no line mentions has no place: it needs none. */
@@ -424,6 +454,7 @@ static hnb_step_kind step_kind(hn_line_kind kind) {
     case HN_LINE_EXTERN: return HNB_STEP_EXTERN;
     case HN_LINE_COPY: return HNB_STEP_COPY;
     case HN_LINE_ASSERT: return HNB_STEP_ASSERT;
+    case HN_LINE_DEFINE: return HNB_STEP_DEFINE;
     case HN_LINE_COND: return HNB_STEP_COND;
     case HN_LINE_COMMENT:
     case HN_LINE_ALLOCATE:
@@ -453,6 +484,7 @@ static hn_status put_step(emitter *e, uint32_t at) {
                   .buffer = line->buffer,
                   .from = line->from};
     if (s.kind == HNB_STEP_NONE) return NULL;
+    if (s.kind == HNB_STEP_DEFINE) s.symbol = (uint32_t)*hn_map_get(&e->symbols, line->symbol) - 1;
     if (e->w->graph && line->origin < e->w->graph->origins.count) s.origin = line->origin;
     for (uint32_t k = 0; k < line->operand_count; k++) HN_TRY(put_operand(e, &line->operands[k]));
     for (uint32_t k = 0; k < line->param_count; k++) {
@@ -500,6 +532,7 @@ static hn_status emit(emitter *e, const hn_bundle_objects *objects) {
     HN_TRY(put_symbols(e));
     HN_TRY(put_guards(e));
     HN_TRY(put_inputs(e));
+    HN_TRY(name_storages(e));
     HN_TRY(put_buffers(e));
     for (uint32_t i = 0; i < e->w->outputs.count; i++) HN_TRY(put_output(e, &e->w->outputs.items[i]));
     HN_TRY(put_objects(e, objects));

@@ -3,6 +3,9 @@
 #include "wrapper/lifetime.h"
 
 #include "base/checked.h"
+#include "base/map.h"
+#include "wrapper/names.h"
+#include "wrapper/slots.h"
 
 #define BAD(...) HN_ERROR(HN_INTERNAL, "wrapper: " __VA_ARGS__)
 
@@ -12,7 +15,31 @@ typedef struct verifier {
     const hn_wrapper *w;
     hn_arena *arena;
     bool has_memory_lines;
+    hn_map data; /* DATA symbols that some line defines -> where their state stands, behind the buffers' */
 } verifier;
+
+/* Whether every DATA symbol of `e` has its value. */
+static hn_status check_expr(const verifier *v, const uint8_t *state, hn_expr e, uint32_t line) {
+    hn_sym *sym = v->w->sym;
+    hn_expr symbols[64];
+    if (!hn_wrapper_is_data(sym, e)) return NULL;
+    uint32_t count = hn_sym_symbols(sym, e, symbols, 64);
+    if (count > 64) return BAD("line %u: an expression of %u symbols", line, count);
+    for (uint32_t k = 0; k < count; k++) {
+        if (hn_sym_symbol_kind(sym, symbols[k]) != HN_SYMBOL_DATA) continue;
+        const uint64_t *at = hn_map_get(&v->data, symbols[k]);
+        if (!at || state[*at] != DEFINED)
+            return HN_ERROR(HN_UNSUPPORTED, "size '" HN_STR_FMT "' depends on data and is used %s (line %u)",
+                            HN_STR_ARG(hn_sym_symbol_name(sym, symbols[k])),
+                            at ? "before it is known" : "but nothing in the program defines it", line);
+    }
+    return NULL;
+}
+
+static hn_status check_exprs(const verifier *v, const uint8_t *state, const hn_expr *list, uint32_t count, uint32_t line) {
+    for (uint32_t k = 0; list && k < count; k++) HN_TRY(check_expr(v, state, list[k], line));
+    return NULL;
+}
 
 static hn_status check_buffer_table(const hn_wrapper *w) {
     for (uint32_t i = 1; i < w->buffers.count; i++) {
@@ -49,7 +76,7 @@ static hn_status check_define(verifier *v, uint8_t *state, hn_wbuf buffer, uint3
     if (v->has_memory_lines && state[buffer] == UNSEEN)
         return BAD("line %u: buffer %u is written before it is allocated", line, buffer);
     state[buffer] = DEFINED;
-    return NULL;
+    return check_expr(v, state, v->w->buffers.items[buffer].bytes, line);
 }
 
 static hn_status check_operand_shape(const hn_wrapper *w, const hn_line *line, uint32_t i) {
@@ -62,7 +89,8 @@ static hn_status check_operand_shape(const hn_wrapper *w, const hn_line *line, u
         static const struct { uint32_t operands, params; } facts[HN_EXTERN_KIND_COUNT] = {
             [HN_EXTERN_MATMUL] = {4, HN_MATMUL_PARAM_COUNT}, [HN_EXTERN_CONV] = {4, HN_CONV_PARAM_COUNT},
             [HN_EXTERN_ATTENTION] = {5, HN_ATTENTION_PARAM_COUNT}, [HN_EXTERN_SORT] = {3, HN_SORT_PARAM_COUNT},
-            [HN_EXTERN_TOPK] = {3, HN_SORT_PARAM_COUNT}};
+            [HN_EXTERN_TOPK] = {3, HN_SORT_PARAM_COUNT},
+            [HN_EXTERN_NONZERO] = {2, HN_NONZERO_PARAM_COUNT}};
         if (line->extern_kind <= HN_EXTERN_NONE || line->extern_kind >= HN_EXTERN_KIND_COUNT)
             return BAD("line %u: unknown extern operation %d", i, (int)line->extern_kind);
         if (line->operand_count != facts[line->extern_kind].operands ||
@@ -71,7 +99,11 @@ static hn_status check_operand_shape(const hn_wrapper *w, const hn_line *line, u
                        line->operand_count, line->param_count, facts[line->extern_kind].operands,
                        facts[line->extern_kind].params);
     }
-    if ((line->kind == HN_LINE_ASSERT || line->kind == HN_LINE_COND) && line->operand_count != 1)
+    if (line->kind == HN_LINE_DEFINE && (!line->symbol || hn_sym_kind(w->sym, line->symbol) != HN_EXPR_SYMBOL ||
+                                         hn_sym_symbol_kind(w->sym, line->symbol) != HN_SYMBOL_DATA))
+        return BAD("line %u: defines no data-dependent symbol", i);
+    bool is_single = line->kind == HN_LINE_ASSERT || line->kind == HN_LINE_COND || line->kind == HN_LINE_DEFINE;
+    if (is_single && line->operand_count != 1)
         return BAD("line %u: one operand wanted, has %u", i, line->operand_count);
     for (uint32_t k = 0; k < line->param_count; k++)
         if (!line->params[k]) return BAD("line %u: parameter %u is missing", i, k);
@@ -87,8 +119,12 @@ static hn_status check_operands(verifier *v, uint8_t *state, const hn_line *line
         HN_TRY(check_known(v->w, o->buffer, i));
         if (o->dtype == HN_DTYPE_NONE || o->dtype >= HN_DTYPE_COUNT)
             return BAD("line %u: operand %u has no dtype", i, k);
+        HN_TRY(check_expr(v, state, o->offset_elems, i));
         if (!o->written) HN_TRY(check_use(v, state, o->buffer, i));
     }
+    HN_TRY(check_exprs(v, state, line->params, line->param_count, i));
+    HN_TRY(check_expr(v, state, line->extent, i));
+    HN_TRY(check_expr(v, state, line->scratch_bytes, i));
     for (uint32_t k = 0; k < line->operand_count; k++)
         if (line->operands[k].written) HN_TRY(check_define(v, state, line->operands[k].buffer, i));
     return NULL;
@@ -114,15 +150,27 @@ static hn_status check_memory_line(verifier *v, uint8_t *state, const hn_line *l
 
 static hn_status check_block(verifier *v, uint8_t *state, uint32_t first, uint32_t end, uint32_t depth);
 
-/* After a conditional a buffer is in the lesser state of both bodies: defined only when both define it. */
+static hn_status check_symbol(verifier *v, uint8_t *state, const hn_line *line, uint32_t i) {
+    HN_TRY(check_operands(v, state, line, i));
+    const hn_dtype_info *facts = hn_dtype_facts(line->operands[0].dtype);
+    if (hn_dtype_is_float(line->operands[0].dtype)) return BAD("line %u: a symbol from a %s", i, facts->name);
+    state[*hn_map_get(&v->data, line->symbol)] = DEFINED;
+    return NULL;
+}
+
+/* After a conditional a buffer is in the lesser state of both bodies: defined only when both define it. What a body
+ * has defined of symbols ends with it. */
 static hn_status check_cond(verifier *v, uint8_t *state, const hn_line *line, uint32_t i, uint32_t end,
                             uint32_t depth) {
     uint32_t count = v->w->buffers.count, middle = i + 1 + line->then_count;
-    uint8_t *other;
+    uint32_t all = count + v->data.count;
+    uint8_t *other, *before;
     if (depth >= 64 || (uint64_t)middle + line->otherwise_count > end)
         return BAD("line %u: bodies of the conditional do not nest", i);
-    HN_NEW(v->arena, other, count);
-    memcpy(other, state, count);
+    HN_NEW(v->arena, other, all);
+    HN_NEW(v->arena, before, all);
+    memcpy(other, state, all);
+    memcpy(before, state, all);
     HN_TRY(check_block(v, state, i + 1, middle, depth + 1));
     HN_TRY(check_block(v, other, middle, middle + line->otherwise_count, depth + 1));
     for (uint32_t b = 0; b < count; b++) {
@@ -130,6 +178,7 @@ static hn_status check_cond(verifier *v, uint8_t *state, const hn_line *line, ui
         if (freed) state[b] = FREED;
         else if (other[b] < state[b]) state[b] = other[b];
     }
+    memcpy(state + count, before + count, v->data.count);
     return NULL;
 }
 
@@ -148,6 +197,7 @@ static hn_status check_block(verifier *v, uint8_t *state, uint32_t first, uint32
         case HN_LINE_KERNEL:
         case HN_LINE_EXTERN:
         case HN_LINE_ASSERT: HN_TRY(check_operands(v, state, line, i)); break;
+        case HN_LINE_DEFINE: HN_TRY(check_symbol(v, state, line, i)); break;
         case HN_LINE_COND:
             HN_TRY(check_operands(v, state, line, i));
             HN_TRY(check_cond(v, state, line, i, end, depth));
@@ -163,7 +213,13 @@ static hn_status check_outputs(verifier *v, const uint8_t *state) {
     const hn_wrapper *w = v->w;
     for (uint32_t i = 0; i < w->outputs.count; i++) {
         const hn_woutput *o = &w->outputs.items[i];
-        if (o->kind == HN_WOUTPUT_SCALAR) continue;
+        if (o->kind == HN_WOUTPUT_SCALAR) {
+            if (o->scalar.kind == HN_ARG_INT) HN_TRY(check_expr(v, state, o->scalar.as.expr, w->lines.count));
+            continue;
+        }
+        HN_TRY(check_exprs(v, state, o->sizes, o->rank, w->lines.count));
+        HN_TRY(check_exprs(v, state, o->strides, o->rank, w->lines.count));
+        HN_TRY(check_expr(v, state, o->offset_elems, w->lines.count));
         if (o->rank > HN_MAX_RANK) return BAD("output %u has rank %u", i, o->rank);
         if (!o->buffer || o->buffer >= w->buffers.count || state[o->buffer] != DEFINED)
             return BAD("output %u is in buffer %u, which is %s", i, o->buffer,
@@ -179,7 +235,13 @@ static hn_status run(verifier *v) {
     const hn_wrapper *w = v->w;
     uint8_t *state;
     HN_TRY(check_buffer_table(w));
-    HN_NEW(v->arena, state, w->buffers.count);
+    hn_map_init(&v->data, v->arena);
+    for (uint32_t i = 0; i < w->lines.count; i++) {
+        const hn_line *line = &w->lines.items[i];
+        if (line->kind == HN_LINE_DEFINE && line->symbol && !hn_map_get(&v->data, line->symbol))
+            HN_TRY(hn_map_put(&v->data, line->symbol, w->buffers.count + v->data.count));
+    }
+    HN_NEW(v->arena, state, w->buffers.count + v->data.count);
     for (uint32_t b = 1; b < w->buffers.count; b++)
         if (w->buffers.items[b].kind == HN_WBUF_INPUT || w->buffers.items[b].kind == HN_WBUF_CONSTANT)
             state[b] = DEFINED;
@@ -218,7 +280,7 @@ static hn_status place_all(const hn_wrapper *w, const hn_memory_plan *plan, cons
         return BAD("workspace size has no value");
     for (uint32_t b = 1; b < w->buffers.count; b++) {
         placed p = {.buffer = b, .life = &lives->buffers[b]};
-        if (w->buffers.items[b].kind != HN_WBUF_TEMP || !p.life->used) continue;
+        if (w->buffers.items[b].kind != HN_WBUF_TEMP || !p.life->used || plan->slots[b]) continue;
         if (!plan->offsets[b]) return BAD("temporary buffer %u has no place", b);
         if (!hn_sym_eval(w->sym, plan->offsets[b], symbols, values, count, &p.at) ||
             !hn_sym_eval(w->sym, w->buffers.items[b].bytes, symbols, values, count, &bytes) ||
@@ -265,15 +327,16 @@ static hn_status check_at(const hn_wrapper *w, const hn_memory_plan *plan, const
     return check_apart(w, items, item_count);
 }
 
-enum { PLAN_SYMBOLS_MAX = 64, PLAN_TRIALS = 4 };
+enum { PLAN_TRIALS = 4 };
 
 static hn_status check_plan(const hn_wrapper *w, const hn_memory_plan *plan, hn_arena *arena) {
     hn_wlives lives;
-    hn_expr symbols[PLAN_SYMBOLS_MAX];
-    int64_t values[PLAN_SYMBOLS_MAX];
+    hn_expr *symbols;
+    int64_t *values;
+    uint32_t count;
     HN_TRY(hn_wrapper_lives(w, arena, &lives));
-    uint32_t count = hn_sym_symbols(w->sym, plan->workspace_bytes, symbols, PLAN_SYMBOLS_MAX);
-    if (count > PLAN_SYMBOLS_MAX) count = PLAN_SYMBOLS_MAX;
+    HN_TRY(hn_wrapper_symbols(w, arena, &symbols, &count));
+    HN_NEW(arena, values, count);
     /* The hints, then small and large values that the ranges allow: a plan must hold for every size. */
     for (uint32_t trial = 0; trial < (count ? PLAN_TRIALS : 1); trial++) {
         static const int64_t samples[PLAN_TRIALS] = {0, 1, 3, 1000};

@@ -46,6 +46,7 @@ typedef enum hn_line_kind {
     HN_LINE_EXTERN,   /* extern call */
     HN_LINE_COPY,     /* bytes of `from` into buffer */
     HN_LINE_ASSERT,   /* operand 0 is a bool tensor of one element; message */
+    HN_LINE_DEFINE,   /* operand 0 is a tensor of one whole number or bool: the value of `symbol` from here on */
     HN_LINE_COND      /* operand 0 is the predicate; bodies then/otherwise are line ranges; see body fields */
 } hn_line_kind;
 
@@ -71,6 +72,7 @@ typedef struct hn_line {
     hn_expr extent;              /* KERNEL: parallel iterations */
     int64_t grain;               /* KERNEL: fewest iterations worth a thread of their own; 0: never split */
     hn_expr scratch_bytes;       /* KERNEL: per thread; 0 id: none */
+    hn_expr symbol;              /* DEFINE: a DATA symbol */
     /* COND: the lines of the two bodies follow this line directly */
     uint32_t then_count, otherwise_count;
 } hn_line;
@@ -117,14 +119,18 @@ hn_status hn_wrapper_add_kernel(hn_wrapper *w, hn_wkernel_info kernel, hn_wkerne
 /* Lists inside `line` are copied. */
 hn_status hn_wrapper_add_line(hn_wrapper *w, hn_line line) HN_MUST_USE;
 
-/* Every use after a definition, every buffer known, no use after free, line kinds and operand counts right. */
+/* Every use after a definition, of buffers and of DATA symbols; every buffer known, no use after free, line kinds and operand counts right. */
 hn_status hn_wrapper_verify(const hn_wrapper *w) HN_MUST_USE;
 
 /* The memory plan: each TEMP buffer's place in one workspace. Exact lifetimes from first to last line that
  * mentions it; best fit by offset; sizes symbolic in general, planned at the hints and emitted so that any sizes
- * are safe (equal-size-expression buffers share slots; others are separate when not provably ordered). */
+ * are safe (equal-size-expression buffers share slots; others are separate when not provably ordered).
+ * Temporaries whose size depends on a DATA symbol are reserved at their upper bound when that is small; the others get
+ * slots, memory of their own that grows when the size becomes known. */
 typedef struct hn_memory_plan {
     hn_expr *offsets;      /* per buffer: byte offset in the workspace; 0 id for other kinds; 64-byte aligned */
+    uint32_t *slots;       /* per buffer: 1 + the slot of a temporary whose size only the data tells; 0: none */
+    uint32_t slot_count;
     hn_expr workspace_bytes;
     hn_expr live_bound_bytes; /* lower bound: the largest sum of bytes live at one line (at hints for symbolic) */
 } hn_memory_plan;

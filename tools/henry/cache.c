@@ -2,7 +2,9 @@
 #include "source.h"
 
 #include "base/compiler.h"
+#include "base/file.h"
 #include "cache/store.h"
+#include "driver/key.h"
 #include "service/service.h"
 
 #include <stdio.h>
@@ -105,7 +107,30 @@ static hn_status why_source(const tool_options *o, hn_service *service, hn_strbu
     return status;
 }
 
+static hn_status why_model(const tool_options *o) {
+    hn_strbuf out;
+    hn_strbuf_init(&out);
+    hn_compile_options options = {0};
+    tool_compile_options(o, &options);
+    hn_status status = hn_driver_why(o->args.items[1], &options, &out);
+    if (!status) status = tool_print(&out);
+    hn_strbuf_deinit(&out);
+    return status;
+}
+
+/* A model is an archive; anything else is source text. */
+static hn_status is_model(const char *path, bool *out) {
+    hn_file_map map;
+    HN_TRY(hn_file_map_init(&map, path));
+    *out = map.size_bytes >= 4 && memcmp(map.data, "PK", 2) == 0;
+    hn_file_map_deinit(&map);
+    return NULL;
+}
+
 static hn_status cache_why(const tool_options *o) {
+    bool model;
+    HN_TRY(is_model(o->args.items[1], &model));
+    if (model) return why_model(o);
     hn_service_options options = tool_service_options(o);
     hn_service *service;
     hn_strbuf out;

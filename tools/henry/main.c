@@ -19,14 +19,15 @@ static const tool_command commands[] = {
     {"inspect", TOOL_USE_INSPECT, 1, 1, "MODEL|BUNDLE [options]", "show what is in a .pt2 or a .hnb", "", tool_cmd_inspect},
     {"bench", TOOL_USE_BENCH, 1, 16, "MODEL... [options]", "time runs; several models take turns",
      "Without --input the inputs are random: floats in [-1, 1), integers 0 and 1, sizes from the model's signature.\n", tool_cmd_bench},
-    {"opt", TOOL_USE_OPT, 1, 1, "-p PASS [-p PASS]... IN.hnir", "run graph passes on a graph in text form and print the result",
+    {"opt", TOOL_USE_OPT, 1, 1, "-p PASS [-p PASS]... IN.hnir", "run passes on a graph or loops in text form and print the result",
      "", tool_cmd_opt},
     {"cache", TOOL_USE_CACHE, 1, 2, "stats|verify|gc|clear|why [FILE]", "look at the cache of compiled code, or clean it",
      "stats    what is stored, by kind\n"
      "verify   read and check every entry; bad ones go to quarantine\n"
      "gc       remove the least recently used entries until --max-bytes are left (default: 80 % of the bound)\n"
      "clear    remove everything\n"
-     "why FILE which field of the key keeps FILE (a kernel's source, with --entry and --flag as it was compiled) out\n",
+     "why FILE which field of the key keeps FILE from being found: a model, with the options that `run` would get, or a kernel's\n"
+     "         source, with --entry and --flag as it was compiled\n",
      tool_cmd_cache},
     {"kernel", TOOL_USE_KERNEL, 2, 2, "compile FILE -o OUT.so [options]", "compile one kernel's source through the compile service",
      "", tool_cmd_kernel},

@@ -97,15 +97,19 @@ static void progress_end(progress *p) {
 
 static int32_t count_or_zero(int64_t n) { return n < 0 ? 0 : n > INT32_MAX ? INT32_MAX : (int32_t)n; }
 
+void tool_compile_options(const tool_options *options, hn_compile_options *out) {
+    out->model = options->model_name;
+    out->cache_dir = options->cache_dir;
+    out->no_cache = options->no_cache;
+    out->no_fusion = options->no_fusion;
+    out->compile_threads = count_or_zero(options->compile_threads);
+    out->threads = count_or_zero(options->threads);
+    out->target_cpu = options->target_cpu;
+}
+
 hn_status tool_compile(const tool_options *options, const char *path, hn_compile_options extra, hn_compiled **out) {
     progress line;
-    extra.model = options->model_name;
-    extra.cache_dir = options->cache_dir;
-    extra.no_cache = options->no_cache;
-    extra.no_fusion = options->no_fusion;
-    extra.compile_threads = count_or_zero(options->compile_threads);
-    extra.threads = count_or_zero(options->threads);
-    extra.target_cpu = options->target_cpu;
+    tool_compile_options(options, &extra);
     progress_begin(&line, options, path);
     if (line.is_running) {
         extra.progress = progress_count;

@@ -1,10 +1,11 @@
-/* opt.c: `henry opt`: graph passes on a graph in text form, for tests and for looking at one pass alone. */
+/* opt.c: `henry opt`: passes on a graph or on loop IR in text form, for tests and for looking at one pass alone. The first
+ * word of the text tells which it is; of loop IR there is one pass, "sched". */
 #include "tool.h"
 
 #include "base/file.h"
 #include "driver/driver.h"
 
-static hn_status run_all(const tool_options *o, hn_arena *arena, hn_arena *scratch, hn_str text, hn_strbuf *out) {
+static hn_status run_on_graph(const tool_options *o, hn_arena *arena, hn_arena *scratch, hn_str text, hn_strbuf *out) {
     hn_sym *sym;
     hn_graph *graph = NULL;
     HN_TRY(hn_sym_create(arena, &sym));
@@ -14,6 +15,26 @@ static hn_status run_all(const tool_options *o, hn_arena *arena, hn_arena *scrat
     if (!status) hn_graph_print(graph, out);
     if (graph) hn_graph_deinit(graph);
     return status;
+}
+
+/* Fusion on the loops of a program; prints what planning is given. */
+static hn_status run_on_program(const tool_options *o, hn_arena *arena, hn_arena *scratch, hn_str text, hn_strbuf *out) {
+    hn_sym *sym;
+    hn_program *program;
+    HN_TRY(hn_sym_create(arena, &sym));
+    HN_TRY(hn_program_parse(arena, sym, text, &program));
+    if (!o->passes.count) {
+        hn_program_print(program, out);
+        return NULL;
+    }
+    if (o->passes.count > 1 || strcmp(o->passes.items[0], "sched") != 0)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "loop IR has the pass 'sched' only, which runs once; '%s' is none of its", o->passes.items[o->passes.count - 1]);
+    hn_schedule schedule;
+    return hn_schedule_program(program, &(hn_sched_options){.threads = 1, .fused = out}, arena, scratch, &schedule);
+}
+
+static hn_status run_all(const tool_options *o, hn_arena *arena, hn_arena *scratch, hn_str text, hn_strbuf *out) {
+    return hn_program_is_text(text) ? run_on_program(o, arena, scratch, text, out) : run_on_graph(o, arena, scratch, text, out);
 }
 
 int tool_cmd_opt(const tool_options *o) {

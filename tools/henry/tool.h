@@ -111,6 +111,8 @@ typedef struct tool_model {
 hn_status tool_model_load(const tool_options *options, const char *path, tool_model *out) HN_MUST_USE;
 void tool_model_deinit(tool_model *model);
 /* hn_compile_file with the options of the command line; a line of progress when stderr is a terminal. */
+/* Sets what the command line says; the other members stay. */
+void tool_compile_options(const tool_options *options, hn_compile_options *out);
 hn_status tool_compile(const tool_options *options, const char *path, hn_compile_options extra, hn_compiled **out) HN_MUST_USE;
 /* "f32[s0, 784]" */
 void tool_value_print(const hn_module_value_info *info, hn_strbuf *out);
