@@ -74,9 +74,9 @@ def phase_times(program, model, cache, count):
 
 
 def live_bytes(henry, model, cache):
-    """The most bytes of temporaries that are alive at one step, in the order of the program: no plan needs less."""
+    """The most bytes of temporaries and outputs that are alive at one step, in the order of the program: no plan needs less."""
     run = run_process([henry, "compile", model, "--emit", "text"], cache)
-    sizes = {m[1]: int(m[2]) for m in re.finditer(r"^buffer (b\d+)\S* temp \S+ bytes (\d+) ", run["output"], re.M)}
+    sizes = {m[1]: int(m[2]) for m in re.finditer(r"^buffer (b\d+)\S* (?:temp|output) \S+ bytes (\d+)", run["output"], re.M)}
     steps = re.findall(r"^step \d+ (.*?)(?: ; .*)?$", run["output"], re.M)
     first, last = {}, {}
     for at, step in enumerate(steps):
