@@ -13,6 +13,7 @@
  * On an error the graph is left half rewritten and must be dropped. */
 #include "opt/decompose.h"
 #include "opt/pass.h"
+#include "opt/rewrite.h"
 
 #include "base/compiler.h"
 
@@ -264,49 +265,6 @@ static hn_status rewrite_node(rewrite *r, const hn_node_info *node, uint32_t dep
 
 /* --- outputs --- */
 
-/* Row-major strides of `info` from its sizes. */
-static void contiguous_strides(hn_sym *sym, const hn_value_info *info, hn_expr out[HN_MAX_RANK]) {
-    hn_expr step = hn_sym_int(sym, 1);
-    for (uint32_t k = info->rank; k-- > 0;) {
-        out[k] = step;
-        step = hn_sym_mul(sym, step, info->sizes[k]);
-    }
-}
-
-/* Whether both lay out their (equal) sizes alike; strides of size-1 dimensions mean nothing. */
-static bool same_layout(hn_sym *sym, const hn_value_info *a, const hn_value_info *b) {
-    hn_expr plain[HN_MAX_RANK];
-    contiguous_strides(sym, a, plain);
-    const hn_expr *x = a->strides ? a->strides : plain, *y = b->strides ? b->strides : plain;
-    for (uint32_t k = 0; k < a->rank; k++)
-        if (!hn_sym_is_value(sym, a->sizes[k], 1) && !hn_sym_prove_eq(sym, x[k], y[k])) return false;
-    return true;
-}
-
-/* A copy in its own memory; an identity cast is the element-wise form of it. */
-static hn_status copy_value(hn_graph *g, hn_value v, const hn_expr *strides, hn_value *out) {
-    const hn_value_info info = *hn_graph_value(g, v);
-    *out = hn_graph_add_tensor(g, info.dtype, info.rank, info.sizes, strides, HN_STR(""));
-    hn_arg args[2] = {hn_arg_value(v), hn_arg_dtype(info.dtype)};
-    hn_graph_add_node(g, HN_OP_CAST, args, 2, out, 1);
-    return hn_graph_status(g);
-}
-
-/* Gives the output the strides of the ATen value `old`. An input, or a value that an earlier output
- * has laid out in another way, cannot take them and is copied. */
-static hn_status lay_out_output(rewrite *r, hn_output *output, hn_value old, bool *claimed) {
-    hn_graph *g = r->g;
-    hn_value v = output->value;
-    const hn_value_info *want = hn_graph_value(g, old);
-    hn_value_info *got = &g->values.items[v];
-    if (output->kind != HN_OUTPUT_USER || want->kind != HN_VALUE_TENSOR || v == old) return NULL;
-    bool alike = same_layout(g->sym, want, got);
-    if (!alike && (got->producer == 0 || claimed[v])) return copy_value(g, v, want->strides, &output->value);
-    if (!alike) got->strides = want->strides;
-    claimed[v] = true;
-    return NULL;
-}
-
 static hn_status rewrite_outputs(rewrite *r) {
     hn_graph *g = r->g;
     bool *claimed;
@@ -323,7 +281,7 @@ static hn_status rewrite_outputs(rewrite *r) {
             *output = (hn_output){.kind = HN_OUTPUT_SCALAR, .scalar = hn_arg_expr(info->expr), .name = output->name};
             continue;
         }
-        HN_TRY(lay_out_output(r, output, old, claimed));
+        if (output->kind == HN_OUTPUT_USER) HN_TRY(hn_rewrite_lay_out(g, output, old, claimed));
     }
     return NULL;
 }

@@ -205,11 +205,8 @@ static hn_status copy_value(hn_graph *g, hn_value v, const hn_expr *strides, hn_
     return hn_graph_status(g);
 }
 
-static hn_status redirect_output(hn_rewrite *r, hn_output *output, uint8_t *claimed) {
-    hn_graph *g = r->g;
-    hn_value old = output->value, v = mapped(r, old);
-    output->value = v;
-    if (!v || output->kind != HN_OUTPUT_USER) return NULL;
+hn_status hn_rewrite_lay_out(hn_graph *g, hn_output *output, hn_value old, bool *claimed) {
+    hn_value v = output->value;
     const hn_value_info *want = hn_graph_value(g, old);
     hn_value_info *got = &g->values.items[v];
     if (want->kind != HN_VALUE_TENSOR) return NULL;
@@ -217,18 +214,24 @@ static hn_status redirect_output(hn_rewrite *r, hn_output *output, uint8_t *clai
         if (got->producer == 0 || claimed[v]) return copy_value(g, v, want->strides, &output->value);
         got->strides = want->strides;
     }
-    claimed[v] = 1;
+    claimed[v] = true;
     return NULL;
+}
+
+static hn_status redirect_output(hn_rewrite *r, hn_output *output, bool *claimed) {
+    hn_value old = output->value;
+    output->value = mapped(r, old);
+    return output->value && output->kind == HN_OUTPUT_USER ? hn_rewrite_lay_out(r->g, output, old, claimed) : NULL;
 }
 
 /* Outputs whose value stays go first: their layout is not up for change. */
 static hn_status redirect_outputs(hn_rewrite *r) {
     hn_graph *g = r->g;
-    uint8_t *claimed;
+    bool *claimed;
     HN_NEW(r->scratch, claimed, g->values.count);
     for (uint32_t k = 0; k < g->outputs.count; k++) {
         hn_value v = g->outputs.items[k].value;
-        if (v && mapped(r, v) == v) claimed[v] = 1;
+        if (v && mapped(r, v) == v) claimed[v] = true;
     }
     for (uint32_t k = 0; k < g->outputs.count; k++) {
         hn_output *output = &g->outputs.items[k];

@@ -38,6 +38,10 @@ hn_status hn_rewrite_replace(hn_rewrite *r, const hn_value *results) HN_MUST_USE
 /* Redirects and lays out the outputs and removes what became dead. */
 hn_status hn_rewrite_end(hn_rewrite *r) HN_MUST_USE;
 
+/* Gives the user output, whose value stands for `old` now, the strides of `old`. An input, or a value that an earlier output
+ * has laid out in another way, cannot take them and is copied. `claimed`: by value, of all there were before; true once laid out. */
+hn_status hn_rewrite_lay_out(hn_graph *graph, hn_output *output, hn_value old, bool *claimed) HN_MUST_USE;
+
 /* How many operands and outputs read the value, those behind the current node included. Repeated operands count each time. */
 uint32_t hn_rewrite_uses(const hn_rewrite *r, hn_value v);
 /* Whether a result of the current node is an output of the graph. */
