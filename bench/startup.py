@@ -67,10 +67,19 @@ def start_up(henry, directory, cache, cold_runs, warm_runs):
     return result
 
 
-def phase_times(program, model, cache, count):
-    runs = [json.loads(r["output"]) for r in repeat([program, model], cache, count + 1, False)][1:]  # the first one compiles
-    times = {k: summary([r[k] for r in runs]) for k in runs[0] if k.endswith("_ms")}
-    return {**runs[0], **times}
+def phase_times(program, models, cache):
+    """By model; in turns, so that a slow moment of the machine does not fall on one of them alone."""
+    runs = {name: [] for name in PHASES}
+    for turn in range(1 + max(PHASES.values())):
+        for name, count in PHASES.items():
+            if turn <= count:
+                runs[name].append(json.loads(run_process([program, models / name / "model.pt2"], cache)["output"]))
+    result = {}
+    for name in PHASES:
+        measured = runs[name][1:]  # the first one compiles
+        times = {k: summary([r[k] for r in measured]) for k in measured[0] if k.endswith("_ms")}
+        result[name] = {**measured[0], **times}
+    return result
 
 
 def live_bytes(henry, model, cache):
@@ -101,8 +110,7 @@ def main():
         for name, counts in START_UP.items():
             result["start_up"][name] = start_up(options.henry, options.models / name, cache, *counts)
             result["live_bytes"][name] = live_bytes(options.henry, options.models / name / "model.pt2", cache)
-        for name, count in PHASES.items():
-            result["phases"][name] = phase_times(options.phases, options.models / name / "model.pt2", cache, count)
+        result["phases"] = phase_times(options.phases, options.models, cache)
     options.output.write_text(json.dumps(result, indent=1) + "\n")
 
 

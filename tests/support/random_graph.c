@@ -111,8 +111,9 @@ static known partner(gen *r, known x) {
         uint32_t ry = info(r, y.v)->rank, rx = info(r, x.v)->rank;
         bool fits = true;
         for (uint32_t d = 0; d < ry && d < rx; d++) {
-            int64_t a = size(r, x.v, rx - 1 - d), b = size(r, y.v, ry - 1 - d);
-            fits &= a == b || a == 1 || b == 1;
+            hn_expr a = info(r, x.v)->sizes[rx - 1 - d], b = info(r, y.v)->sizes[ry - 1 - d];
+            bool same = size(r, x.v, rx - 1 - d) == size(r, y.v, ry - 1 - d);
+            fits &= same || hn_sym_is_value(r->sym, a, 1) || hn_sym_is_value(r->sym, b, 1); /* n - 1 that happens to be 1 does not repeat */
         }
         if (fits) return y;
     }
