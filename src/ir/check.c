@@ -138,7 +138,7 @@ static bool has_guard(const hn_graph *g, hn_relation relation, hn_expr a, hn_exp
 
 bool hn_sizes_agree(const hn_graph *g, hn_expr a, hn_expr b) {
     if (!a || !b) return false;
-    return a == b || hn_sym_prove_eq(g->sym, a, b) || has_guard(g, HN_REL_EQ, a, b);
+    return a == b || hn_sym_prove_eq(g->sym, a, b) || hn_sym_guarded_eq(g->sym, a, b);
 }
 
 bool hn_size_proved(const hn_graph *g, hn_relation relation, hn_expr a, hn_expr b) {

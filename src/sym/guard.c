@@ -117,9 +117,24 @@ static hn_status guard_record(hn_sym *sym, hn_guard guard) {
     return NULL;
 }
 
+/* lhs == rhs where only one symbol is unknown, and once: 4 == 2*s0 + 2 says that s0 is 1. */
+static void learn_value(hn_sym *sym, hn_guard guard) {
+    hn_sum sum = hn_sym_sum(sym, hn_sym_sub(sym, guard.lhs, guard.rhs));
+    if (sum.count != 1 || hn_sym_kind(sym, sum.terms[0]) != HN_EXPR_SYMBOL) return;
+    int64_t coeff = sum.coeffs[0];
+    if (sum.constant == INT64_MIN || sum.constant % coeff != 0) return;
+    int64_t value = -sum.constant / coeff;
+    const hn_sym_node *node = hn_sym_at(sym, sum.terms[0]);
+    if (value >= node->lo && value <= node->hi) hn_sym_assume_range(sym, sum.terms[0], value, value);
+}
+
 /* A recorded relation between a symbol and a constant is a fact from here on. Only facts about the bare
  * symbol are drawn: the guard's own expressions keep what they were built from. */
 static void guard_learn(hn_sym *sym, hn_guard guard) {
+    if (guard.relation == HN_REL_EQ) {
+        learn_value(sym, guard);
+        return;
+    }
     bool left = hn_sym_kind(sym, guard.lhs) == HN_EXPR_SYMBOL;
     hn_expr symbol = left ? guard.lhs : guard.rhs;
     int64_t value;
@@ -128,8 +143,8 @@ static void guard_learn(hn_sym *sym, hn_guard guard) {
     int64_t lo = HN_SYM_MIN, hi = HN_SYM_MAX;
     int64_t strict = guard.relation == HN_REL_LT;
     if (guard.relation == HN_REL_NE) return;
-    if ((guard.relation == HN_REL_EQ || left) && !hn_sub_i64(value, strict, &hi)) return;
-    if ((guard.relation == HN_REL_EQ || !left) && !hn_add_i64(value, strict, &lo)) return;
+    if (left && !hn_sub_i64(value, strict, &hi)) return;
+    if (!left && !hn_add_i64(value, strict, &lo)) return;
     /* A requirement that never holds is for the program to report, at its call. */
     const hn_sym_node *node = hn_sym_at(sym, symbol);
     if (hi >= node->lo && lo <= node->hi) hn_sym_assume_range(sym, symbol, lo, hi);
@@ -169,6 +184,29 @@ bool hn_sym_guard(hn_sym *sym, hn_relation relation, hn_expr lhs, hn_expr rhs, c
     bool result = holds(relation, hn_sym_hint(sym, lhs, FALLBACK_HINT), hn_sym_hint(sym, rhs, FALLBACK_HINT));
     guard_add(sym, result ? guard : opposite);
     return result;
+}
+
+/* Whether a = k * b for some number k. */
+static bool is_multiple(hn_sum a, hn_sum b) {
+    if (a.count != b.count || !b.count) return false;
+    for (uint32_t i = 0; i < a.count; i++) {
+        int64_t x, y;
+        if (a.terms[i] != b.terms[i] || !hn_mul_i64(a.coeffs[i], b.coeffs[0], &x) || !hn_mul_i64(b.coeffs[i], a.coeffs[0], &y) || x != y)
+            return false;
+    }
+    int64_t x, y;
+    return hn_mul_i64(a.constant, b.coeffs[0], &x) && hn_mul_i64(b.constant, a.coeffs[0], &y) && x == y;
+}
+
+bool hn_sym_guarded_eq(hn_sym *sym, hn_expr a, hn_expr b) {
+    if (!a || !b || sym->failed) return false;
+    if (hn_map_get(&sym->guard_keys, guard_key((hn_guard){.relation = HN_REL_EQ, .lhs = a, .rhs = b}))) return true;
+    for (uint32_t i = 0; i < sym->guard_count; i++) {
+        if (sym->guards[i].relation != HN_REL_EQ) continue;
+        hn_expr d = hn_sym_sub(sym, a, b), zero = hn_sym_sub(sym, sym->guards[i].lhs, sym->guards[i].rhs);
+        if (d && zero && is_multiple(hn_sym_sum(sym, d), hn_sym_sum(sym, zero))) return true;
+    }
+    return false;
 }
 
 const hn_guard *hn_sym_guards(const hn_sym *sym, uint32_t *out_count) {

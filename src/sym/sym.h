@@ -131,8 +131,10 @@ typedef struct hn_guard {
 } hn_guard;
 /* Records that the relation must hold (no decision taken). Provable ones are not recorded. */
 void hn_sym_require(hn_sym *sym, hn_relation relation, hn_expr lhs, hn_expr rhs, const char *reason);
+/* Whether a == b wherever the recorded guards hold: one of them says so, or says it of multiples (2*s0 + 2 == 8 where s0 == 3). */
+bool hn_sym_guarded_eq(hn_sym *sym, hn_expr a, hn_expr b);
 /* Decides `lhs REL rhs` by proof or else by the hints (8192 where there is none), recording what was assumed.
- * A recorded relation between a bare symbol and a constant narrows the symbol's range. */
+ * A recorded relation between a bare symbol and a constant narrows the symbol's range, and so does an equation in one symbol. */
 bool hn_sym_guard(hn_sym *sym, hn_relation relation, hn_expr lhs, hn_expr rhs, const char *reason);
 const hn_guard *hn_sym_guards(const hn_sym *sym, uint32_t *out_count);
 

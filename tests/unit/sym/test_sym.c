@@ -425,6 +425,28 @@ TEST(guards) {
     end(&f);
 }
 
+TEST(equations_teach) {
+    fixture f;
+    begin(&f);
+    uint32_t count;
+    /* one symbol: its value */
+    hn_sym_require(f.sym, HN_REL_EQ, hn_sym_int(f.sym, 19), parse(&f, "3*s0 - 2"), "seven");
+    EXPECT(hn_sym_prove_eq(f.sym, parse(&f, "s0*s0"), hn_sym_int(f.sym, 49)));
+    /* no whole number solves it: nothing is learnt, the program reports it */
+    hn_sym_require(f.sym, HN_REL_EQ, parse(&f, "2*s1"), hn_sym_int(f.sym, 7), "odd");
+    EXPECT(!hn_sym_prove_eq(f.sym, f.s1, hn_sym_int(f.sym, 3)));
+    /* two symbols: multiples of the equation */
+    hn_sym_require(f.sym, HN_REL_EQ, parse(&f, "s1 + 1"), f.s2, "next");
+    hn_sym_guards(f.sym, &count);
+    EXPECT_INT(count, 3);
+    EXPECT(hn_sym_guarded_eq(f.sym, f.s2, parse(&f, "s1 + 1")));
+    EXPECT(hn_sym_guarded_eq(f.sym, parse(&f, "3*s2 + 4"), parse(&f, "3*s1 + 7")));
+    EXPECT(hn_sym_guarded_eq(f.sym, parse(&f, "s1 - s2"), hn_sym_int(f.sym, -1)));
+    EXPECT(!hn_sym_guarded_eq(f.sym, parse(&f, "3*s2 + 4"), parse(&f, "3*s1 + 6")));
+    EXPECT(!hn_sym_guarded_eq(f.sym, parse(&f, "3*s2"), parse(&f, "2*s1 + 2")));
+    end(&f);
+}
+
 TEST(long_products_stay_products) {
     fixture f;
     begin(&f);
