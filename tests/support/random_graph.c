@@ -213,7 +213,11 @@ static void step_view(gen *r) {
         v = hn_b_unsqueeze(r->g, x.v, below(r, rank + 1));
         if (chance(r, 60)) {
             rank++;
-            for (uint32_t k = 0; k < rank; k++) sizes[k] = num(r, size(r, v, k) == 1 && chance(r, 50) ? 1 + below(r, 9) : size(r, v, k));
+            for (uint32_t k = 0; k < rank; k++) {
+                bool grows = size(r, v, k) == 1 && chance(r, 50);
+                int64_t n = grows ? 1 + below(r, 9) : size(r, v, k);
+                sizes[k] = num(r, hn_sym_is_value(r->sym, info(r, v)->sizes[k], 1) ? n : size(r, v, k)); /* a literal 1 only, see partner */
+            }
             v = hn_b_expand(r->g, v, sizes, rank);
         }
         break;
