@@ -38,6 +38,8 @@ typedef struct hn_service_options {
     const char *worker_path;   /* NULL: HENRY_WORKER, else henry-worker next to the program, else in
                                   ../libexec/henry. "": no workers */
     const char *cache_dir;     /* NULL: HENRY_CACHE_DIR, else the user's cache; "": nothing on disk */
+    const char *remote_url;    /* of a cache that machines share: redis:// or unix://, docs/cli.md. NULL:
+                                  HENRY_REDIS_URL; "": none */
     uint64_t cache_max_bytes;  /* 0: 2 GiB */
     int64_t job_timeout_ms;    /* 0: 300 s; < 0: none */
     uint64_t job_memory_bytes; /* address space of each compiler process; 0: 8 GiB; UINT64_MAX: no limit */
@@ -56,14 +58,15 @@ HN_API void hn_service_destroy(hn_service *service);
 
 typedef struct hn_source {
     const char *name;     /* of the kernel, for messages and traces; not part of the key */
-    const char *language; /* "c" */
+    const char *language; /* "c", "c++", "python", "cuda" or "nvcc": docs/compile-service.md tells what each needs and
+                             gives, and what `entries`, `flags` and `target` mean for it */
     const char *text;
     size_t text_len;
-    const char *const *entries; /* functions that the result must have */
+    const char *const *entries; /* functions that the result must have: one that is missing is an error */
     size_t entry_count;
     const char *const *flags; /* one compiler flag each; nothing that means "this machine" */
     size_t flag_count;
-    const char *const *target; /* CPU features such as "avx2", or "name=value" */
+    const char *const *target; /* CPU features such as "avx2", GPUs such as "sm_90", or "name=value" */
     size_t target_count;
 } hn_source;
 
@@ -92,6 +95,7 @@ HN_API void hn_future_cancel(hn_future *future);
 
 typedef struct hn_scope_progress {
     uint32_t total, done, failed;
+    uint32_t elsewhere; /* of the unfinished: another process compiles it, and this one waits for the result */
     const char *waiting_for; /* name of the first unfinished kernel; NULL when all are done */
     int64_t elapsed_ns;      /* since the wait began */
 } hn_scope_progress;
@@ -110,6 +114,7 @@ typedef enum hn_hit_level {
     HN_HIT_INFLIGHT, /* the same job was being compiled already */
     HN_HIT_MEMORY,
     HN_HIT_DISK,
+    HN_HIT_REMOTE, /* the cache that machines share */
     HN_HIT_LEVEL_COUNT
 } hn_hit_level;
 
@@ -120,15 +125,41 @@ HN_API void hn_artifact_release(hn_artifact *artifact); /* NULL is allowed */
 HN_API const void *hn_artifact_bytes(const hn_artifact *artifact, size_t *out_len);
 /* 64 hexadecimal digits: the digest of the job record. Borrowed. */
 HN_API const char *hn_artifact_key(const hn_artifact *artifact);
+/* Known when the future is done: until then a job that another process compiles counts as HN_HIT_NONE. */
 HN_API hn_hit_level hn_future_hit_level(const hn_future *future);
 
-/* Loads the code into this process. Errors: toolchain with the loader's message. */
+/* Loads the code into this process. Errors: toolchain with the loader's message; unsupported, saying what to do
+ * instead, for what does not belong into this process: device code and Python extensions. */
 HN_API hn_status hn_artifact_load(const hn_artifact *artifact, hn_library **out_library) HN_MUST_USE;
 /* Errors: not-found. */
 HN_API hn_status hn_library_symbol(const hn_library *library, const char *symbol,
                                    void **out_address) HN_MUST_USE;
 /* Unloads; none of its code may be running. NULL is allowed. */
 HN_API void hn_library_close(hn_library *library);
+
+/* ---- device code ---- */
+
+typedef enum hn_image_kind { HN_IMAGE_CUBIN, HN_IMAGE_PTX, HN_IMAGE_KIND_COUNT } hn_image_kind;
+
+/* Code for one architecture; borrowed from its artifact. Behind the bytes stands a NUL, as loaders of PTX want. */
+typedef struct hn_image {
+    const char *arch; /* "sm_90", or "compute_90" for PTX */
+    hn_image_kind kind;
+    const void *bytes;
+    size_t len;
+} hn_image;
+
+/* How many images the artifact holds: 0 unless it is device code. */
+HN_API uint32_t hn_artifact_image_count(const hn_artifact *artifact);
+/* Image `idx`, in the order of the job's target. Errors: not-found. */
+HN_API hn_status hn_artifact_image(const hn_artifact *artifact, uint32_t idx, hn_image *out_image) HN_MUST_USE;
+/* The image that a device of architecture `arch` ("sm_90") runs best: its own, else a cubin of a lower minor number
+ * of its major one, else PTX that is not above it. Errors: not-found, naming what there is. */
+HN_API hn_status hn_artifact_image_find(const hn_artifact *artifact, const char *arch,
+                                        hn_image *out_image) HN_MUST_USE;
+/* What the images call an entry of the job: its mangled name when it has no C linkage. Borrowed. Errors: not-found. */
+HN_API hn_status hn_artifact_image_symbol(const hn_artifact *artifact, const char *entry,
+                                          const char **out_symbol) HN_MUST_USE;
 
 /* ---- statistics ---- */
 
@@ -142,6 +173,7 @@ typedef struct hn_service_stats {
     uint64_t failure_hits;             /* of these, remembered failures */
     uint64_t enqueued, dequeued, cancelled; /* jobs; enqueued = dequeued + cancelled + waiting now */
     uint64_t compiled, failed, crashed, timed_out;
+    uint64_t waited_elsewhere; /* jobs that waited for another process to compile them */
     uint64_t depth_now, depth_max;
     int64_t wait_longest_ns, wait_p50_ns, wait_p95_ns; /* from submit to start; p95 is 0 below 20 jobs */
     struct {
@@ -150,6 +182,14 @@ typedef struct hn_service_stats {
         int64_t total_ns, longest_ns; /* time at the compiler */
     } service_time[HN_SERVICE_LANGUAGES];
     uint32_t language_count;
+    struct {
+        uint64_t hits, misses, puts;
+        uint64_t damaged, too_large, refused; /* values: that did not verify, were not sent, were not taken */
+        uint64_t failures, skipped;           /* no answer in time; not asked for a while after that */
+        uint64_t received_bytes, sent_bytes;
+        int64_t total_ns, longest_ns; /* spent waiting for it */
+        bool is_on;                   /* there is one */
+    } remote;
 } hn_service_stats;
 
 HN_API void hn_service_stats_get(hn_service *service, hn_service_stats *out_stats);

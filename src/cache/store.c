@@ -14,20 +14,16 @@
 #include <sys/uio.h>
 #include <time.h>
 #include <unistd.h>
-#include <xxhash.h>
-
-#include "cache/record.h"
 
 enum {
     MAP_FROM_BYTES = 256 << 10, /* smaller entries are read: a map costs two system calls and page faults */
     TOUCH_EVERY_S = 60,         /* how exact the order of eviction is */
     BLOCK_BYTES = 4096,         /* what a file takes on the disk is a multiple */
-    RECORD_LIMIT_BYTES = 1 << 20,
 };
 #define DEFAULT_MAX_BYTES ((uint64_t)2 << 30)
 
 const char *hn_store_ns_name(hn_store_ns ns) {
-    static const char *const names[HN_STORE_NS_COUNT] = {"kernel", "graph", "toolchain"};
+    static const char *const names[HN_STORE_NS_COUNT] = {"kernel", "graph", "toolchain", "verdict"};
     return ns < HN_STORE_NS_COUNT ? names[ns] : "";
 }
 
@@ -58,6 +54,8 @@ void hn_store_close(hn_store *store) {
 
 const char *hn_store_dir(const hn_store *store) { return store->dir; }
 
+bool hn_store_is_mappable(const hn_store *store) { return store->is_mappable; }
+
 void hn_store_entry_name(hn_store_ns ns, const hn_digest *key, char out[HN_STORE_NAME_BYTES]) {
     char hex[HN_DIGEST_HEX_BYTES];
     hn_digest_hex(key, hex);
@@ -70,6 +68,22 @@ void hn_store_entry_path(const hn_store *store, hn_store_ns ns, const hn_digest 
     out_path[0] = 0;
     if (store->dir_fd >= 0 && snprintf(out_path, PATH_MAX, "%s/%s", store->dir, name) >= PATH_MAX)
         out_path[0] = 0;
+}
+
+void hn_store_remove(hn_store *store, hn_store_ns ns, const hn_digest *key) {
+    char name[HN_STORE_NAME_BYTES];
+    hn_store_entry_name(ns, key, name);
+    if (store->dir_fd >= 0) unlinkat(store->dir_fd, name, 0);
+}
+
+bool hn_store_key_parse(const char *digits, hn_digest *out_key) {
+    if (strspn(digits, "0123456789abcdef") != 2 * sizeof(out_key->bytes) || strlen(digits) != 2 * sizeof(out_key->bytes))
+        return false;
+    for (size_t i = 0; i < sizeof(out_key->bytes); i++) {
+        const char pair[3] = {digits[2 * i], digits[2 * i + 1], 0};
+        out_key->bytes[i] = (uint8_t)strtoul(pair, NULL, 16);
+    }
+    return true;
 }
 
 void hn_store_random_name(char out[17]) {
@@ -103,7 +117,7 @@ static hn_status check_file(const struct stat *info) {
     if (info->st_nlink > 1) return HN_ERROR(HN_CORRUPT, "entry has %u hard links", (unsigned)info->st_nlink);
     if (info->st_uid != geteuid() && info->st_uid != 0)
         return HN_ERROR(HN_CORRUPT, "entry belongs to another user (%u)", (unsigned)info->st_uid);
-    if ((uint64_t)info->st_size < sizeof(hn_store_footer)) return HN_ERROR(HN_CORRUPT, "entry is cut short");
+    if ((uint64_t)info->st_size < sizeof(hn_entry_footer)) return HN_ERROR(HN_CORRUPT, "entry is cut short");
     return NULL;
 }
 
@@ -132,62 +146,21 @@ static hn_status load_file(const hn_store *store, int fd, size_t len, hn_store_e
     return read_all(fd, entry->storage, len);
 }
 
-/* A checksum of the checksums of the three parts; the footer's own field is not part of it. */
-static void checksum_of(const void *payload, size_t payload_len, hn_str record, const hn_store_footer *footer,
-                        uint8_t out[16]) {
-    hn_store_footer rest = *footer;
-    memset(rest.checksum, 0, sizeof(rest.checksum));
-    const XXH128_hash_t parts[3] = {
-        XXH3_128bits(payload, payload_len),
-        XXH3_128bits(record.ptr, record.len),
-        XXH3_128bits(&rest, sizeof(rest)),
-    };
-    XXH128_canonical_t canonical;
-    XXH128_canonicalFromHash(&canonical, XXH3_128bits(parts, sizeof(parts)));
-    memcpy(out, canonical.digest, sizeof(canonical.digest));
-}
-
-static hn_status verify_entry(const uint8_t *bytes, size_t len, const hn_digest *key,
-                              const hn_store_footer *f) {
-    if (memcmp(f->magic, HN_STORE_MAGIC, sizeof(f->magic)) != 0)
-        return HN_ERROR(HN_CORRUPT, "entry does not end as one; it was cut short or is no entry");
-    if (f->version != HN_STORE_VERSION)
-        return HN_ERROR(HN_INCOMPATIBLE, "entry has format %u, this is format %u", f->version,
-                        HN_STORE_VERSION);
-    size_t body = len - sizeof(*f);
-    if (f->payload_bytes > body || f->record_bytes != body - f->payload_bytes)
-        return HN_ERROR(HN_CORRUPT, "lengths in the entry do not add up to its size");
-    uint8_t checksum[16];
-    hn_str record = {(const char *)bytes + f->payload_bytes, (size_t)f->record_bytes};
-    checksum_of(bytes, (size_t)f->payload_bytes, record, f, checksum);
-    if (memcmp(checksum, f->checksum, sizeof(checksum)) != 0)
-        return HN_ERROR(HN_CORRUPT, "checksum of the entry does not match its bytes");
-    if (key && memcmp(key->bytes, f->key, sizeof(f->key)) != 0)
-        return HN_ERROR(HN_CORRUPT, "entry is for another key");
-    return NULL;
-}
-
 hn_status hn_store_entry_read(hn_store *store, int fd, const struct stat *info, const hn_digest *key,
-                              hn_store_entry *out_entry, hn_store_footer *out_footer) {
+                              hn_store_entry *out_entry, hn_entry_footer *out_footer) {
     *out_entry = (hn_store_entry){.fd = -1};
     HN_TRY(check_file(info));
     size_t len = (size_t)info->st_size;
     hn_status status = load_file(store, fd, len, out_entry);
-    if (!status) {
-        const uint8_t *bytes = out_entry->storage;
-        memcpy(out_footer, bytes + len - sizeof(*out_footer), sizeof(*out_footer));
-        status = verify_entry(bytes, len, key, out_footer);
-    }
+    if (!status) status = hn_entry_verify(out_entry->storage, len, HN_STORE_NS_COUNT, key, out_footer);
     if (status) {
         hn_store_entry_deinit(out_entry);
         return status;
     }
-    out_entry->bytes = out_entry->storage;
-    out_entry->len = (size_t)out_footer->payload_bytes;
-    out_entry->record =
-        (hn_str){(const char *)out_entry->bytes + out_entry->len, (size_t)out_footer->record_bytes};
-    out_entry->is_failure = (out_footer->flags & HN_STORE_FLAG_FAILURE) != 0;
-    out_entry->created_s = out_footer->created_s;
+    hn_store_entry loaded = *out_entry;
+    hn_entry_view(loaded.storage, out_footer, out_entry);
+    out_entry->storage = loaded.storage;
+    out_entry->mapped_bytes = loaded.mapped_bytes;
     out_entry->fd = fd;
     return NULL;
 }
@@ -239,7 +212,7 @@ static bool get_verified(hn_store *store, hn_store_ns ns, const hn_digest *key, 
         if (errno == ELOOP) hn_store_quarantine(store, name); /* a symbolic link was planted */
         return false;
     }
-    hn_store_footer footer;
+    hn_entry_footer footer;
     hn_status status = hn_store_entry_read(store, fd, &info, key, out_entry, &footer);
     if (!status && footer.ns != (uint32_t)ns) {
         status = HN_ERROR(HN_CORRUPT, "entry is of another kind");
@@ -251,7 +224,7 @@ static bool get_verified(hn_store *store, hn_store_ns ns, const hn_digest *key, 
         report_bad(store, name, status);
         return false;
     }
-    if (footer.expires_s && footer.expires_s <= time(NULL)) {
+    if (hn_entry_is_expired(&footer)) {
         hn_store_entry_deinit(out_entry);
         unlinkat(store->dir_fd, name, 0);
         return false;
@@ -260,8 +233,12 @@ static bool get_verified(hn_store *store, hn_store_ns ns, const hn_digest *key, 
     return true;
 }
 
+bool hn_store_peek(hn_store *store, hn_store_ns ns, const hn_digest *key, hn_store_entry *out_entry) {
+    return store->dir_fd >= 0 && ns < HN_STORE_NS_COUNT && get_verified(store, ns, key, out_entry);
+}
+
 bool hn_store_get(hn_store *store, hn_store_ns ns, const hn_digest *key, hn_store_entry *out_entry) {
-    bool hit = store->dir_fd >= 0 && ns < HN_STORE_NS_COUNT && get_verified(store, ns, key, out_entry);
+    bool hit = hn_store_peek(store, ns, key, out_entry);
     atomic_fetch_add(hit ? &store->hits : &store->misses, 1);
     if (hit) atomic_fetch_add(&store->read_bytes, out_entry->len);
     return hit;
@@ -385,38 +362,36 @@ static bool put_failed(hn_store *store, int err) {
     return false;
 }
 
-bool hn_store_put(hn_store *store, const hn_store_put_args *args) {
-    if (store->dir_fd < 0 || !store->is_writable || args->ns >= HN_STORE_NS_COUNT) return false;
-    hn_strbuf summary;
-    hn_strbuf_init(&summary);
-    hn_status status = hn_record_summarise(args->record, &summary);
-    if (status || summary.len > RECORD_LIMIT_BYTES) hn_strbuf_reset(&summary); /* an entry without reasons */
-    hn_status_free(status);
-    hn_str record = hn_strbuf_str(&summary);
-    int64_t now = time(NULL);
-    hn_store_footer footer = {
-        .payload_bytes = args->len,
-        .record_bytes = record.len,
-        .created_s = now,
-        .expires_s = args->lifetime_s > 0 ? now + args->lifetime_s : 0,
-        .ns = (uint32_t)args->ns,
-        .flags = args->is_failure ? HN_STORE_FLAG_FAILURE : 0,
-        .version = HN_STORE_VERSION,
-    };
-    memcpy(footer.key, args->key->bytes, sizeof(footer.key));
-    memcpy(footer.magic, HN_STORE_MAGIC, sizeof(footer.magic));
-    checksum_of(args->bytes, args->len, record, &footer, footer.checksum);
-    struct iovec parts[3] = {
-        {(void *)args->bytes, args->len}, {(void *)record.ptr, record.len}, {&footer, sizeof(footer)}};
-    size_t total = args->len + record.len + sizeof(footer);
+static bool put_parts(hn_store *store, hn_store_ns ns, const hn_digest *key, struct iovec *parts, int count) {
+    if (store->dir_fd < 0 || !store->is_writable || ns >= HN_STORE_NS_COUNT) return false;
+    size_t total = 0;
+    for (int i = 0; i < count; i++) total += parts[i].iov_len;
+    if (total > store->max_bytes) return put_failed(store, EFBIG);
     char name[HN_STORE_NAME_BYTES];
-    hn_store_entry_name(args->ns, args->key, name);
-    bool ok = total <= store->max_bytes && publish(store, parts, 3, name);
-    int err = total > store->max_bytes ? EFBIG : errno;
-    hn_strbuf_deinit(&summary);
-    if (!ok) return put_failed(store, err);
+    hn_store_entry_name(ns, key, name);
+    if (!publish(store, parts, count, name)) return put_failed(store, errno);
     grown(store, total);
     return true;
+}
+
+bool hn_store_put(hn_store *store, const hn_store_put_args *args) {
+    if (store->dir_fd < 0 || !store->is_writable) return false;
+    hn_strbuf summary;
+    hn_entry_footer footer;
+    hn_strbuf_init(&summary);
+    hn_entry_summarise(args->record, &summary);
+    hn_str record = hn_strbuf_str(&summary);
+    hn_entry_seal(args, record, &footer);
+    struct iovec parts[3] = {
+        {(void *)args->bytes, args->len}, {(void *)record.ptr, record.len}, {&footer, sizeof(footer)}};
+    bool ok = put_parts(store, args->ns, args->key, parts, 3);
+    hn_strbuf_deinit(&summary);
+    return ok;
+}
+
+bool hn_store_put_bytes(hn_store *store, hn_store_ns ns, const hn_digest *key, const void *bytes, size_t len) {
+    struct iovec parts[1] = {{(void *)bytes, len}};
+    return put_parts(store, ns, key, parts, 1);
 }
 
 bool hn_store_put_failed_source(hn_store *store, const char *name, const void *bytes, size_t len) {

@@ -25,16 +25,18 @@ typedef enum hn_store_ns {
     HN_STORE_KERNEL,
     HN_STORE_GRAPH,
     HN_STORE_TOOLCHAIN,
+    HN_STORE_VERDICT, /* which of several ways was measured to be the fastest */
     HN_STORE_NS_COUNT
 } hn_store_ns;
 
-/* "kernel", "graph", "toolchain": the directory of the namespace. */
+/* "kernel", "graph", "toolchain", "verdict": the directory of the namespace. */
 const char *hn_store_ns_name(hn_store_ns ns);
 
 typedef struct hn_store_options {
     const char *dir; /* NULL: HENRY_CACHE_DIR, else $XDG_CACHE_HOME/henry, else ~/.cache/henry; "": no disk */
     uint64_t max_bytes; /* 0: 2 GiB. Eviction starts above it and stops at 80 % of it. */
     bool sync; /* fdatasync before publishing. A torn entry never verifies, so this saves work only. */
+    bool no_mapping; /* treat the directory as one on a network file system: files are read, never mapped */
 } hn_store_options;
 
 /* Opens the store, making its directory (0700). A directory that cannot be used, or that another user could
@@ -45,6 +47,9 @@ void hn_store_close(hn_store *store); /* NULL is allowed */
 /* Absolute path of the directory; "" without a disk. Borrowed. */
 const char *hn_store_dir(const hn_store *store);
 
+/* Whether its files may be mapped: not on network file systems, where a map can end in SIGBUS. */
+bool hn_store_is_mappable(const hn_store *store);
+
 /* A verified entry. Owns its memory and descriptor until deinit. */
 typedef struct hn_store_entry {
     const uint8_t *bytes; /* payload */
@@ -52,7 +57,8 @@ typedef struct hn_store_entry {
     hn_str record;     /* summary of the key record; may be empty */
     bool is_failure;   /* a remembered failure: the payload tells it */
     int64_t created_s; /* Unix time */
-    int fd;            /* the file that was verified, open for reading; payload at offset 0 */
+    int64_t expires_s; /* the same; 0: never */
+    int fd;            /* the file that was verified, open for reading, payload at offset 0; -1: no file */
     void *storage;     /* private: what deinit frees or unmaps */
     size_t mapped_bytes;
 } hn_store_entry;
@@ -60,6 +66,10 @@ typedef struct hn_store_entry {
 /* Looks an entry up. True: `*out_entry` must be deinited. */
 bool hn_store_get(hn_store *store, hn_store_ns ns, const hn_digest *key, hn_store_entry *out_entry);
 void hn_store_entry_deinit(hn_store_entry *entry);
+/* Removes an entry: one that verifies, but turned out to be of no use. */
+void hn_store_remove(hn_store *store, hn_store_ns ns, const hn_digest *key);
+/* 64 hexadecimal digits. */
+bool hn_store_key_parse(const char *digits, hn_digest *out_key);
 /* Absolute path of an entry, whether or not it exists; "" without a disk. `out_path` has PATH_MAX bytes. */
 void hn_store_entry_path(const hn_store *store, hn_store_ns ns, const hn_digest *key, char *out_path);
 

@@ -87,7 +87,7 @@ static bool is_network(long type) {
     return false;
 }
 
-static hn_status open_checked(hn_store *store, const char *wanted) {
+static hn_status open_checked(hn_store *store, const char *wanted, bool no_mapping) {
     char path[PATH_MAX];
     /* A directory that exists is fine even where nothing can be made. */
     if (!hn_file_exists(wanted)) HN_TRY(hn_dir_create(wanted));
@@ -98,7 +98,7 @@ static hn_status open_checked(hn_store *store, const char *wanted) {
     HN_TRY(check_own(store));
     HN_TRY(check_ancestors(path));
     struct statfs fs;
-    store->is_mappable = fstatfs(store->dir_fd, &fs) == 0 && !is_network(fs.f_type);
+    store->is_mappable = !no_mapping && fstatfs(store->dir_fd, &fs) == 0 && !is_network(fs.f_type);
     store->is_writable = faccessat(store->dir_fd, ".", W_OK | X_OK, AT_EACCESS) == 0;
     return NULL;
 }
@@ -112,7 +112,7 @@ hn_status hn_store_dir_open(hn_store *store, const hn_store_options *options) {
     } else {
         HN_TRY(default_dir(wanted));
     }
-    hn_status status = open_checked(store, wanted);
+    hn_status status = open_checked(store, wanted, options->no_mapping);
     if (status && store->dir_fd >= 0) {
         close(store->dir_fd);
         store->dir_fd = -1;

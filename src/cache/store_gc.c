@@ -29,7 +29,7 @@ typedef struct walk_file {
     int ns;          /* hn_store_ns, or one of the areas below */
 } walk_file;
 
-enum { AREA_TEMP = HN_STORE_NS_COUNT, AREA_QUARANTINE, AREA_FAILED, AREA_COUNT };
+enum { AREA_TEMP = HN_STORE_NS_COUNT, AREA_QUARANTINE, AREA_FAILED, AREA_LEASE, AREA_COUNT };
 
 typedef struct walk_list {
     walk_file *files; /* owned */
@@ -79,7 +79,7 @@ static hn_status walk_dir(const hn_store *store, walk_list *list, const char *pa
 }
 
 static hn_status walk_store(const hn_store *store, walk_list *list) {
-    static const char *const side[] = {"tmp", "quarantine", "failed"};
+    static const char *const side[] = {"tmp", "quarantine", "failed", "lease"};
     *list = (walk_list){0};
     hn_status status = NULL;
     for (int ns = 0; !status && ns < HN_STORE_NS_COUNT; ns++)
@@ -118,12 +118,7 @@ static bool key_of_name(const char *name, hn_digest *out_key) {
     if (!at || strlen(at) != 1 + 2 + 1 + 62 || at[3] != '/') return false;
     char hex[HN_DIGEST_HEX_BYTES];
     snprintf(hex, sizeof(hex), "%.2s%s", at + 1, at + 4);
-    for (int i = 0; i < 32; i++) {
-        char pair[3] = {hex[2 * i], hex[2 * i + 1], 0}, *end;
-        out_key->bytes[i] = (uint8_t)strtoul(pair, &end, 16);
-        if (*end) return false;
-    }
-    return true;
+    return hn_store_key_parse(hex, out_key);
 }
 
 static void verify_file(hn_store *store, const char *name, hn_store_verify_report *report) {
@@ -132,7 +127,7 @@ static void verify_file(hn_store *store, const char *name, hn_store_verify_repor
     if (fd < 0 && errno != ELOOP) return; /* evicted meanwhile */
     hn_digest key;
     hn_store_entry entry;
-    hn_store_footer footer;
+    hn_entry_footer footer;
     hn_status status = fd < 0 || !key_of_name(name, &key)
                            ? HN_ERROR(HN_CORRUPT, "not the name of an entry")
                            : hn_store_entry_read(store, fd, &info, &key, &entry, &footer);
@@ -169,8 +164,22 @@ static int by_age(const void *a, const void *b) {
 
 static bool is_leftover(const walk_file *file, int64_t now_s) {
     int64_t age_s = now_s - file->used_ns / 1000000000;
-    if (file->ns == AREA_TEMP) return age_s > STALE_TEMP_S;
+    if (file->ns == AREA_TEMP || file->ns == AREA_LEASE) return age_s > STALE_TEMP_S;
     return file->ns > AREA_TEMP && age_s > KEEP_SIDE_FILES_S;
+}
+
+/* The lock file of a dead process; one that is held stays. */
+static bool remove_lease(const hn_store *store, const char *name) {
+    int fd = openat(store->dir_fd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0) return false;
+    bool removed = flock(fd, LOCK_EX | LOCK_NB) == 0 && unlinkat(store->dir_fd, name, 0) == 0;
+    close(fd);
+    return removed;
+}
+
+static bool remove_file(const hn_store *store, const walk_file *file) {
+    if (file->ns == AREA_LEASE) return remove_lease(store, file->name);
+    return unlinkat(store->dir_fd, file->name, 0) == 0;
 }
 
 /* Removes leftovers, then the oldest files, until `max_bytes` are left. Files of live writers stay. */
@@ -183,8 +192,9 @@ static uint64_t evict(hn_store *store, walk_list *list, uint64_t max_bytes) {
         for (size_t i = 0; i < list->count; i++) {
             walk_file *file = &list->files[i];
             bool chosen = pass == 0 ? is_leftover(file, now_s)
-                                    : total > max_bytes && file->ns != AREA_TEMP && file->name[0];
-            if (!chosen || unlinkat(store->dir_fd, file->name, 0) != 0) continue;
+                                    : total > max_bytes && file->ns != AREA_TEMP &&
+                                          file->ns != AREA_LEASE && file->name[0];
+            if (!chosen || !remove_file(store, file)) continue;
             file->name[0] = 0;
             total -= file->bytes;
             removed++;
@@ -238,7 +248,7 @@ static void consider(hn_store *store, const walk_file *file, hn_str wanted, cand
     int fd = hn_store_entry_open(store, file->name, &info);
     if (fd < 0) return;
     candidate found = {.used_ns = file->used_ns, .is_set = true};
-    hn_store_footer footer;
+    hn_entry_footer footer;
     hn_status status = hn_store_entry_read(store, fd, &info, NULL, &found.entry, &footer);
     if (status) {
         hn_status_free(status); /* the next read of that entry deals with it */

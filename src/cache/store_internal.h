@@ -2,6 +2,7 @@
 #ifndef HN_CACHE_STORE_INTERNAL_H
 #define HN_CACHE_STORE_INTERNAL_H
 
+#include "cache/entry.h"
 #include "cache/store.h"
 
 #include <limits.h>
@@ -18,23 +19,6 @@ struct hn_store {
     atomic_uint_fast64_t hits, misses, puts, put_failures, quarantined, evicted, read_bytes, written_bytes;
 };
 
-/* The end of every entry. Integers are little-endian; `checksum` covers payload, record and the footer up to
- * itself. The magic comes last: a file cut short does not have it. */
-typedef struct hn_store_footer {
-    uint64_t payload_bytes, record_bytes;
-    int64_t created_s, expires_s; /* Unix time; expires_s 0: never */
-    uint32_t ns, flags;
-    uint8_t key[32];
-    uint8_t checksum[16];
-    uint32_t version, reserved;
-    char magic[8];
-} hn_store_footer;
-_Static_assert(sizeof(hn_store_footer) == 104, "the footer has no padding");
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "the footer is written as it lies in memory");
-
-#define HN_STORE_MAGIC "HNENTRY\n"
-enum { HN_STORE_VERSION = 1, HN_STORE_FLAG_FAILURE = 1 };
-
 /* "kernel/ab/cdef...": two digits fan out over directories. */
 enum { HN_STORE_NAME_BYTES = 96 };
 void hn_store_entry_name(hn_store_ns ns, const hn_digest *key, char out[HN_STORE_NAME_BYTES]);
@@ -45,10 +29,15 @@ hn_status hn_store_dir_open(hn_store *store, const hn_store_options *options) HN
 /* Reads the whole entry open at `fd` and verifies it. `key` NULL: any key. Errors: corrupt, incompatible
  * (another version), io. */
 hn_status hn_store_entry_read(hn_store *store, int fd, const struct stat *info, const hn_digest *key,
-                              hn_store_entry *out_entry, hn_store_footer *out_footer) HN_MUST_USE;
+                              hn_store_entry *out_entry, hn_entry_footer *out_footer) HN_MUST_USE;
 /* Opens an entry by its name below the directory. -1 with errno when there is none. */
 int hn_store_entry_open(const hn_store *store, const char *name, struct stat *out_info);
 void hn_store_quarantine(hn_store *store, const char *name);
+
+/* As hn_store_get. Does not count, so that looking again and again tells nothing false. */
+bool hn_store_peek(hn_store *store, hn_store_ns ns, const hn_digest *key, hn_store_entry *out_entry);
+/* Publishes the bytes of an entry that were verified or sealed. False when the disk refused. */
+bool hn_store_put_bytes(hn_store *store, hn_store_ns ns, const hn_digest *key, const void *bytes, size_t len);
 
 /* 16 hex digits that no other writer has. */
 void hn_store_random_name(char out[17]);

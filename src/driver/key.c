@@ -98,8 +98,9 @@ hn_status hn_driver_key_record(hn_pt2 *file, const char *path, const hn_compile_
     add_digest(out, "compiler", compiler);
     add_text(out, "model", options->model);
     hn_record_add_i64(out, "no_fusion", options->no_fusion);
-    hn_record_add_i64(out, "threads", options->threads);
+    hn_record_add_i64(out, "threads", hn_driver_threads(options)); /* machines that share a cache have different CPUs */
     hn_record_add_i64(out, "embed_weights", options->embed_weights);
+    hn_record_add_i64(out, "weights_digest", options->verify && options->embed_weights);
     add_path(path, out);
     HN_TRY(add_archive(file, out));
     return hn_strbuf_status(out);

@@ -7,6 +7,9 @@
 #include "front/pt2/pt2.h"
 #include "henry/program.h"
 
+/* The number of threads that a program is planned for. */
+uint32_t hn_driver_threads(const hn_compile_options *options);
+
 /* Appends the key record; the digest of its bytes is the key. `compiler`: identity of the toolchain.
  * Errors: corrupt, when a record of the archive cannot be read; out-of-memory. */
 hn_status hn_driver_key_record(hn_pt2 *file, const char *path, const hn_compile_options *options, const hn_c_target *target,

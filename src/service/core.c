@@ -3,6 +3,7 @@
 
 #include "cache/record.h"
 #include "base/trace.h"
+#include "toolchain/headers.h"
 
 #include <stdlib.h>
 #include <time.h>
@@ -26,6 +27,7 @@ hn_job *hn_job_create(const hn_digest *key, const hn_toolchain_row *row, const c
     job->refs = 1;
     job->submitted_ns = hn_now_ns();
     hn_strbuf_init(&job->key_record);
+    hn_strbuf_init(&job->headers);
     return job;
 }
 
@@ -33,6 +35,7 @@ void hn_job_release(hn_job *job) {
     if (--job->refs) return;
     hn_artifact_release(job->artifact);
     hn_strbuf_deinit(&job->key_record);
+    hn_strbuf_deinit(&job->headers);
     free(job->message);
     free(job->name);
     free(job);
@@ -110,7 +113,7 @@ void hn_core_forget(hn_core *core, hn_job *job) {
 static size_t job_bytes(const hn_job *job) {
     size_t len = 0;
     if (job->artifact) hn_artifact_bytes(job->artifact, &len);
-    return len + sizeof(*job) + (job->message ? strlen(job->message) : 0);
+    return len + sizeof(*job) + job->headers.len + (job->message ? strlen(job->message) : 0);
 }
 
 /* The memory level: the oldest results go when there are too many bytes of them. */
@@ -123,6 +126,13 @@ void hn_core_keep_done(hn_core *core, hn_job *job) {
         core->done_bytes -= job_bytes(oldest);
         hn_core_forget(core, oldest);
     }
+}
+
+void hn_core_drop_done(hn_core *core, hn_job *job) {
+    if (!job->is_in_table) return;
+    list_remove(&core->done, job);
+    core->done_bytes -= job_bytes(job);
+    hn_core_forget(core, job);
 }
 
 /* ---- the queue ---- */
@@ -140,17 +150,21 @@ void hn_core_start(hn_core *core, hn_job *job) {
     job->state = HN_JOB_RUNNING;
     job->refs++;
     job->started_ns = hn_now_ns();
+    core->stats.dequeued++;
+    if (job->due_ns) return; /* its wait in our own queue was counted before it was parked */
     core->waits[core->wait_count++ % HN_WAIT_SAMPLES] = job->started_ns - job->submitted_ns;
     int64_t wait_ns = job->started_ns - job->submitted_ns;
     if (wait_ns > core->stats.wait_longest_ns) core->stats.wait_longest_ns = wait_ns;
-    core->stats.dequeued++;
 }
 
 /* The longest text first: a long job that starts last is what everybody would wait for. */
-hn_job *hn_core_start_next(hn_core *core) {
-    hn_job *best = core->queue.first;
-    for (hn_job *job = best; job; job = job->next)
-        if (job->key_record.len > best->key_record.len) best = job;
+hn_job *hn_core_start_next(hn_core *core, bool parked_only) {
+    hn_job *best = NULL;
+    int64_t now_ns = hn_now_ns();
+    for (hn_job *job = core->queue.first; job; job = job->next) {
+        if (job->due_ns > now_ns || (parked_only && !job->due_ns)) continue;
+        if (!best || job->key_record.len > best->key_record.len) best = job;
+    }
     if (best) hn_core_start(core, best);
     return best;
 }
@@ -172,22 +186,31 @@ static void set_failure(hn_job *job, const hn_job_outcome *outcome) {
     if (!job->message) job->code = HN_OUT_OF_MEMORY;
 }
 
+/* Whether the next one to ask may have the same: what was read is known, and a failure is sure to come again. */
+static bool is_lasting(const hn_job *job, const hn_job_outcome *outcome) {
+    if (outcome->code != HN_OK) return outcome->is_deterministic && job->reads == HN_READS_NOTHING;
+    return job->reads == HN_READS_NOTHING || (job->reads == HN_READS_HEADERS && job->headers.len);
+}
+
 /* With the lock held. */
 static void settle(hn_core *core, hn_job *job, hn_job_outcome *outcome) {
     if (outcome->code == HN_OK) {
-        job->artifact = hn_artifact_from_bytes(&job->key, &outcome->bytes);
+        job->headers = outcome->headers;
+        hn_strbuf_init(&outcome->headers);
+        job->artifact = hn_artifact_from_bytes(&job->key, job->row, &outcome->bytes);
         if (!job->artifact)
             hn_job_outcome_fail(outcome, HN_ERROR(HN_OUT_OF_MEMORY, "no memory for compiled code"));
     }
     if (outcome->code != HN_OK) set_failure(job, outcome);
     job->state = HN_JOB_DONE;
+    if (outcome->code != HN_OK && outcome->is_deterministic) job->expires_s = time(NULL) + HN_FAILURE_LIFETIME_S;
     count_service_time(core, job, outcome->service_ns);
     if (outcome->code == HN_OK)
         core->stats.compiled++;
     else
         core->stats.failed++;
-    /* A failure that may not come again is told to those who wait, and then forgotten. */
-    if (job->is_in_table && (outcome->code == HN_OK || outcome->is_deterministic))
+    /* What does not last is told to those who wait, and then forgotten. */
+    if (job->is_in_table && is_lasting(job, outcome))
         hn_core_keep_done(core, job);
     else
         hn_core_forget(core, job);
@@ -199,22 +222,41 @@ static void store_failure(hn_core *core, hn_job *job, const hn_job_outcome *outc
     hn_str text;
     char hex[HN_DIGEST_HEX_BYTES], name[HN_DIGEST_HEX_BYTES + 8];
     hn_digest_hex(&job->key, hex);
-    snprintf(name, sizeof(name), "%s%s", hex, job->row->source_suffix);
+    snprintf(name, sizeof(name), "%s%s", hex, job->row->suffixes[0]);
     if (hn_record_find(key_record, "text", &text))
         hn_store_put_failed_source(store, name, text.ptr, text.len);
-    if (!outcome->is_deterministic || !job->is_kept) return;
+    if (!is_lasting(job, outcome)) return;
     hn_strbuf payload;
     hn_strbuf_init(&payload);
     hn_job_outcome_write(outcome, &payload);
     if (!payload.failed)
-        hn_store_put(store, &(hn_store_put_args){.ns = HN_STORE_KERNEL,
-                                                 .key = &job->key,
-                                                 .bytes = payload.ptr,
-                                                 .len = payload.len,
-                                                 .record = key_record,
-                                                 .is_failure = true,
-                                                 .lifetime_s = HN_FAILURE_LIFETIME_S});
+        hn_cache_put(&core->cache, &(hn_store_put_args){.ns = HN_STORE_KERNEL,
+                                                        .key = &job->key,
+                                                        .bytes = payload.ptr,
+                                                        .len = payload.len,
+                                                        .record = key_record,
+                                                        .is_failure = true,
+                                                        .lifetime_s = HN_FAILURE_LIFETIME_S});
     hn_strbuf_deinit(&payload);
+}
+
+/* The headers last: who finds them finds the result. They describe files of this machine, so such a result stays on
+ * it. */
+static void store_result(hn_core *core, const hn_job *job, const hn_artifact *artifact, hn_str key_record) {
+    size_t len;
+    hn_store *store = core->service->store;
+    const void *bytes = hn_artifact_bytes(artifact, &len);
+    hn_str headers = hn_strbuf_str(&job->headers);
+    hn_digest key = headers.len ? hn_headers_key(&job->key, headers) : job->key, list_key = hn_headers_list_key(&job->key);
+    const hn_store_put_args result = {
+        .ns = HN_STORE_KERNEL, .key = &key, .bytes = bytes, .len = len, .record = key_record};
+    if (!headers.len) {
+        hn_cache_put(&core->cache, &result);
+        return;
+    }
+    if (!hn_store_put(store, &result)) return;
+    hn_store_put(store, &(hn_store_put_args){
+                            .ns = HN_STORE_TOOLCHAIN, .key = &list_key, .bytes = headers.ptr, .len = headers.len});
 }
 
 void hn_core_finish(hn_core *core, hn_job *job, hn_job_outcome *outcome) {
@@ -225,20 +267,15 @@ void hn_core_finish(hn_core *core, hn_job *job, hn_job_outcome *outcome) {
     settle(core, job, outcome);
     hn_artifact *artifact = hn_artifact_retain(job->artifact);
     pthread_mutex_unlock(&core->lock);
-    /* Nobody waits for the disk. */
-    if (artifact && job->is_kept) {
-        size_t len;
-        const void *bytes = hn_artifact_bytes(artifact, &len);
-        hn_store_put(core->service->store, &(hn_store_put_args){.ns = HN_STORE_KERNEL,
-                                                                .key = &job->key,
-                                                                .bytes = bytes,
-                                                                .len = len,
-                                                                .record = hn_strbuf_str(&key_record)});
+    /* Nobody waits for the disk or a server. */
+    if (artifact && is_lasting(job, outcome)) {
+        store_result(core, job, artifact, hn_strbuf_str(&key_record));
     } else if (outcome->code != HN_OK && outcome->code != HN_CANCELLED) {
         store_failure(core, job, outcome, hn_strbuf_str(&key_record));
     }
     hn_artifact_release(artifact);
     hn_strbuf_deinit(&key_record);
+    hn_core_give_lease_back(core, job); /* now that others can find the result */
     pthread_mutex_lock(&core->lock);
     hn_job_release(job);
     pthread_mutex_unlock(&core->lock);
@@ -249,7 +286,7 @@ void hn_core_request(hn_core *core, const hn_job *job, const char *scratch_dir, 
     const hn_service *service = core->service;
     const char *dir = hn_store_dir(service->store);
     hn_digest_hex(&job->key, hex);
-    if (dir[0]) snprintf(path, sizeof(path), "%s/failed/%s%s", dir, hex, job->row->source_suffix);
+    if (dir[0]) snprintf(path, sizeof(path), "%s/failed/%s%s", dir, hex, job->row->suffixes[0]);
     const hn_job_limits limits = {
         .source_path = hn_str_of(path),
         .scratch_dir = scratch_dir ? hn_str_of(scratch_dir) : HN_STR(""),
@@ -305,7 +342,9 @@ hn_status hn_core_create(hn_service *service, hn_core **out_core) {
     for (int i = 0; i < HN_WORKERS_MAX; i++) core->worker_fds[i] = -1;
     hn_status status = init_locks(core);
     if (!status) status = grow_table(core);
+    if (!status) status = hn_cache_init(service->store, service->remote_url, &core->cache);
     if (status) {
+        free(core->buckets);
         free(core);
         return status;
     }
@@ -318,6 +357,7 @@ void hn_core_destroy(hn_core *core) {
         while (core->buckets[i]) hn_core_forget(core, core->buckets[i]);
     for (int i = 0; i < HN_TOOLCHAIN_ROWS; i++)
         if (core->is_probed[i]) hn_toolchain_deinit(&core->toolchains[i]);
+    hn_cache_deinit(&core->cache);
     if (core->wake_fd >= 0) close(core->wake_fd);
     pthread_cond_destroy(&core->changed);
     pthread_mutex_destroy(&core->probe_lock);
@@ -344,6 +384,25 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+static void remote_stats(const hn_core *core, hn_service_stats *out) {
+    hn_remote_stats r;
+    out->remote.is_on = core->cache.remote != NULL;
+    if (!core->cache.remote) return;
+    hn_remote_stats_get(core->cache.remote, &r);
+    out->remote.hits = r.hits;
+    out->remote.misses = r.misses;
+    out->remote.puts = r.puts;
+    out->remote.damaged = r.damaged;
+    out->remote.too_large = r.too_large;
+    out->remote.refused = r.refused;
+    out->remote.failures = r.failures;
+    out->remote.skipped = r.skipped;
+    out->remote.received_bytes = r.received_bytes;
+    out->remote.sent_bytes = r.sent_bytes;
+    out->remote.total_ns = r.total_ns;
+    out->remote.longest_ns = r.longest_ns;
+}
+
 /* P50 is element n/2 of the sorted waits, P95 element 95n/100 once there are 20: as Inductor counts them. */
 void hn_core_stats(hn_core *core, hn_service_stats *out) {
     int64_t *waits = malloc(sizeof(core->waits));
@@ -360,6 +419,7 @@ void hn_core_stats(hn_core *core, hn_service_stats *out) {
         if (count >= 20) out->wait_p95_ns = waits[95 * count / 100];
     }
     free(waits);
+    remote_stats(core, out);
     out->language_count = HN_TOOLCHAIN_ROWS;
     for (uint32_t i = 0; i < HN_TOOLCHAIN_ROWS && i < HN_SERVICE_LANGUAGES; i++)
         out->service_time[i].language = hn_toolchain_row_at(i)->language;

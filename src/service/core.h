@@ -6,6 +6,7 @@
 #ifndef HN_SERVICE_CORE_H
 #define HN_SERVICE_CORE_H
 
+#include "cache/cache.h"
 #include "cache/store.h"
 #include "henry/kernel.h"
 #include "service/job.h"
@@ -36,11 +37,17 @@ typedef struct hn_job {
     uint32_t wanted; /* futures that were not cancelled */
     uint64_t id;
     bool is_in_table;
-    bool is_kept; /* the result may go to the disk */
+    hn_toolchain_reads reads;
+    hn_strbuf headers; /* of a job done well: what it read; a change makes the result worthless */
     const hn_toolchain_row *row;
     char *name;           /* of the first kernel that asked, for traces */
     hn_strbuf key_record; /* empty once done */
     int64_t submitted_ns, started_ns;
+    hn_lease lease;      /* while it is compiled; of whoever runs it */
+    int64_t due_ns;      /* not 0: parked, another process is on it; when to look again */
+    int64_t park_ns, give_up_ns;
+    hn_hit_level found;  /* where another process's result was found; HN_HIT_NONE: compiled here */
+    int64_t expires_s;   /* of a remembered failure, Unix time; 0: never */
     hn_artifact *artifact; /* done well */
     hn_code code;          /* done badly */
     char *message;
@@ -55,6 +62,7 @@ typedef struct hn_job_list {
 struct hn_service {
     _Atomic(hn_core *) core;
     hn_store *store;
+    char *remote_url; /* NULL: HENRY_REDIS_URL */
     int32_t threads;
     char worker_path[PATH_MAX]; /* "": no workers */
     int64_t job_timeout_ms;     /* 0: none */
@@ -72,6 +80,8 @@ struct hn_core {
     hn_job_list queue, done;
     size_t done_bytes;
     uint64_t next_job_id;
+
+    hn_cache cache; /* the levels below the table; its own for each process */
 
     pthread_mutex_t probe_lock;
     hn_toolchain toolchains[HN_TOOLCHAIN_ROWS];
@@ -111,10 +121,12 @@ hn_status hn_core_insert(hn_core *core, hn_job *job) HN_MUST_USE; /* takes a ref
 void hn_core_forget(hn_core *core, hn_job *job);
 void hn_core_enqueue(hn_core *core, hn_job *job, bool at_front);
 void hn_core_dequeue(hn_core *core, hn_job *job);
-/* Takes the longest job and marks it running, with a reference for the caller. NULL when there is none. */
-hn_job *hn_core_start_next(hn_core *core);
+/* Takes the longest job that is not parked, or due again, and marks it running, with a reference for the caller. NULL
+ * when there is none. `parked_only`: among those that were parked. */
+hn_job *hn_core_start_next(hn_core *core, bool parked_only);
 void hn_core_start(hn_core *core, hn_job *job); /* the same for a given queued job */
 void hn_core_keep_done(hn_core *core, hn_job *job);
+void hn_core_drop_done(hn_core *core, hn_job *job); /* its result is no longer right */
 
 /* Without the lock. Ends a running job, wakes the waiters, then stores the result. Takes the caller's
  * reference. */
@@ -124,15 +136,33 @@ void hn_core_run_inline(hn_core *core, hn_job *job);
 /* The message for a worker that may put temporary files into `scratch_dir`; NULL: for this thread. */
 void hn_core_request(hn_core *core, const hn_job *job, const char *scratch_dir, hn_strbuf *out);
 
+/* scope.c. Without the lock: a finished job from the disk or the remote cache, for the caller; NULL when there is none.
+ * `again`: it was looked for before. */
+hn_job *hn_core_look_up(hn_core *core, const hn_digest *key, hn_toolchain_reads reads, bool again,
+                        const hn_toolchain_row *row, const char *name);
+
+/* elect.c. With the lock held: when the next parked job is due; 0 when none is parked. */
+int64_t hn_core_next_due_ns(const hn_core *core);
+typedef enum hn_elect_answer {
+    HN_ELECT_COMPILE, /* the job is the caller's to compile, perhaps with a lease, which hn_core_finish returns */
+    HN_ELECT_PARKED,  /* another process is on it: the job is in the queue again. Takes the caller's reference. */
+    HN_ELECT_FOUND,   /* another process has made it: the job is done. Takes the caller's reference. */
+} hn_elect_answer;
+/* Without the lock, on a started job. Without `may_compile` it only looks for a result. */
+hn_elect_answer hn_core_elect(hn_core *core, hn_job *job, bool may_compile);
+/* Of a started job that goes back to the queue. */
+void hn_core_give_lease_back(hn_core *core, hn_job *job);
+
 /* pool.c: the thread that owns the workers. */
 hn_status hn_pool_start(hn_core *core) HN_MUST_USE; /* with the lock held */
 void hn_pool_wake(const hn_core *core);
 void hn_pool_stop(hn_core *core); /* without the lock; returns when thread and workers are gone */
 
 /* artifact.c */
-hn_artifact *hn_artifact_from_bytes(const hn_digest *key,
+hn_artifact *hn_artifact_from_bytes(const hn_digest *key, const hn_toolchain_row *row,
                                     hn_strbuf *bytes); /* takes the bytes; NULL without memory */
-/* Takes the entry's memory and closes its descriptor. */
-hn_artifact *hn_artifact_from_entry(const hn_store *store, const hn_digest *key, hn_store_entry *entry);
+/* Takes the memory of the entry, which lies under `entry_key`, and closes its descriptor. */
+hn_artifact *hn_artifact_from_entry(const hn_store *store, const hn_digest *key, const hn_toolchain_row *row,
+                                    const hn_digest *entry_key, hn_store_entry *entry);
 
 #endif

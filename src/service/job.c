@@ -68,11 +68,13 @@ void hn_job_outcome_init(hn_job_outcome *outcome) {
     *outcome = (hn_job_outcome){.code = HN_OK};
     hn_strbuf_init(&outcome->message);
     hn_strbuf_init(&outcome->bytes);
+    hn_strbuf_init(&outcome->headers);
 }
 
 void hn_job_outcome_deinit(hn_job_outcome *outcome) {
     hn_strbuf_deinit(&outcome->message);
     hn_strbuf_deinit(&outcome->bytes);
+    hn_strbuf_deinit(&outcome->headers);
 }
 
 void hn_job_outcome_fail(hn_job_outcome *outcome, hn_status status) {
@@ -104,6 +106,7 @@ static hn_status run_request(hn_str request, hn_job_outcome *out) {
     hn_record_find(key_record, "text", &job.text);
     hn_record_find(key_record, "flags", &job.flags);
     hn_record_find(key_record, "target", &job.target);
+    hn_record_find(key_record, "entries", &job.entries);
     hn_record_find(key_record, "env", &job.env);
     const hn_toolchain_row *row;
     hn_toolchain toolchain;
@@ -113,7 +116,9 @@ static hn_status run_request(hn_str request, hn_job_outcome *out) {
     hn_toolchain_result result;
     hn_status status = hn_toolchain_compile(&toolchain, &job, &result);
     hn_strbuf_deinit(&out->bytes);
+    hn_strbuf_deinit(&out->headers);
     out->bytes = result.bytes;
+    out->headers = result.headers;
     out->is_deterministic = result.is_deterministic;
     hn_toolchain_deinit(&toolchain);
     return status;
@@ -130,7 +135,9 @@ void hn_job_outcome_write(const hn_job_outcome *outcome, hn_strbuf *out) {
     hn_record_add_i64(out, "code", outcome->code);
     hn_record_add(out, "message", hn_strbuf_str(&outcome->message));
     hn_record_add(out, "bytes", hn_strbuf_str(&outcome->bytes));
+    hn_record_add(out, "headers", hn_strbuf_str(&outcome->headers));
     hn_record_add_i64(out, "is_deterministic", outcome->is_deterministic);
+    hn_record_add_i64(out, "is_spent", outcome->is_spent);
     hn_record_add_i64(out, "service_ns", outcome->service_ns);
 }
 
@@ -145,9 +152,13 @@ hn_status hn_job_outcome_read(hn_str bytes, hn_job_outcome *out) {
     hn_strbuf_append(&out->message, value.ptr, value.len);
     hn_record_find(bytes, "bytes", &value);
     hn_strbuf_append(&out->bytes, value.ptr, value.len);
+    hn_record_find(bytes, "headers", &value);
+    hn_strbuf_append(&out->headers, value.ptr, value.len);
     out->is_deterministic = hn_record_find_i64(bytes, "is_deterministic", 0) != 0;
+    out->is_spent = hn_record_find_i64(bytes, "is_spent", 0) != 0;
     out->service_ns = hn_record_find_i64(bytes, "service_ns", 0);
     HN_TRY(hn_strbuf_status(&out->message));
+    HN_TRY(hn_strbuf_status(&out->headers));
     return hn_strbuf_status(&out->bytes);
 }
 

@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 /* Raised when the meaning of a key record changes. */
-enum { HN_JOB_REVISION = 1 };
+enum { HN_JOB_REVISION = 2 };
 
 /* Appends the key record of `source` for a probed toolchain. Errors: invalid-argument. */
 hn_status hn_job_key_record(const hn_source *source, const hn_toolchain *toolchain,
@@ -37,7 +37,9 @@ typedef struct hn_job_outcome {
     hn_code code;      /* HN_OK: `bytes` is the artefact */
     hn_strbuf message; /* of a failure */
     hn_strbuf bytes;
+    hn_strbuf headers;     /* what was read besides the text, see toolchain/headers.h */
     bool is_deterministic; /* of a failure */
+    bool is_spent;         /* the worker has grown and wants to be replaced */
     int64_t service_ns;    /* at the compiler */
 } hn_job_outcome;
 void hn_job_outcome_init(hn_job_outcome *outcome);

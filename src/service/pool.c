@@ -27,6 +27,7 @@
 enum {
     READ_BYTES = 64 << 10,
     STOP_LIMIT_MS = 500, /* how long to wait for killed workers */
+    ASSIGN_LIMIT_MS = 5, /* how long to look for work, which may mean asking a server, before looking at the workers */
     FALSE_STARTS = 3,    /* workers that die before a word, until the pool gives up */
 };
 
@@ -37,7 +38,7 @@ typedef struct worker {
     size_t out_at;
     hn_job *job; /* NULL: idle */
     int64_t deadline_ns;
-    bool has_spoken;
+    bool has_spoken, is_spent;
     char scratch_dir[PATH_MAX]; /* exists only while a job uses it */
 } worker;
 
@@ -103,7 +104,7 @@ static hn_status start_worker(pool *p, int idx) {
         return status;
     }
     w->fd = ends[0];
-    w->has_spoken = false;
+    w->has_spoken = w->is_spent = false;
     name_scratch(w);
     note_worker(p->core, idx, w->pid, w->fd);
     return NULL;
@@ -139,6 +140,7 @@ static void fail_job(pool *p, hn_job *job, hn_status status) {
 /* Puts a started job back, for another worker or for the threads that wait. */
 static void requeue(pool *p, hn_job *job) {
     hn_core *core = p->core;
+    hn_core_give_lease_back(core, job);
     pthread_mutex_lock(&core->lock);
     core->stats.dequeued--;
     hn_core_enqueue(core, job, true);
@@ -239,6 +241,7 @@ static void take_outcome(pool *p, worker *w, hn_str payload) {
     hn_status status = hn_job_outcome_read(payload, &outcome);
     if (status) hn_job_outcome_fail(&outcome, status);
     w->job = NULL;
+    w->is_spent = outcome.is_spent;
     hn_core_finish(p->core, job, &outcome);
     hn_job_outcome_deinit(&outcome);
 }
@@ -328,20 +331,34 @@ static void assign_one(pool *p, int idx, hn_job *job) {
     }
 }
 
+/* Without a free worker only parked jobs are looked at: their results may have come from elsewhere. */
 static void assign_jobs(pool *p) {
-    while (!p->has_given_up) {
+    hn_core *core = p->core;
+    int64_t until_ns = hn_now_ns() + ASSIGN_LIMIT_MS * 1000000LL;
+    while (!p->has_given_up && hn_now_ns() < until_ns) {
         int idx = find_slot(p);
-        if (idx < 0) return;
-        pthread_mutex_lock(&p->core->lock);
-        hn_job *job = p->core->is_stopping ? NULL : hn_core_start_next(p->core);
-        pthread_mutex_unlock(&p->core->lock);
+        pthread_mutex_lock(&core->lock);
+        hn_job *job = core->is_stopping ? NULL : hn_core_start_next(core, idx < 0);
+        pthread_mutex_unlock(&core->lock);
         if (!job) return;
-        assign_one(p, idx, job);
+        if (hn_core_elect(core, job, idx >= 0) == HN_ELECT_COMPILE) assign_one(p, idx, job);
     }
 }
 
+/* When the next look at the queue is due; 0: not before something happens. */
+static int64_t next_look_ns(const pool *p) {
+    bool has_slot = find_slot(p) >= 0;
+    if (p->has_given_up) return 0;
+    pthread_mutex_lock(&p->core->lock);
+    int64_t due_ns = hn_core_next_due_ns(p->core);
+    const hn_job *job = p->core->queue.first;
+    while (job && job->due_ns) job = job->next;
+    pthread_mutex_unlock(&p->core->lock);
+    return job && has_slot ? 1 : due_ns; /* assign_jobs ran out of time */
+}
+
 static int sleep_ms(const pool *p) {
-    int64_t first = 0;
+    int64_t first = next_look_ns(p);
     for (int i = 0; i < p->count; i++) {
         const worker *w = &p->workers[i];
         if (w->job && w->deadline_ns && (!first || w->deadline_ns < first)) first = w->deadline_ns;
@@ -375,6 +392,8 @@ static void handle_events(pool *p, const struct pollfd *fds) {
         if (alive && fds[i + 1].revents & (POLLIN | POLLHUP | POLLERR)) alive = read_worker(p, w);
         if (!alive)
             worker_died(p, i);
+        else if (w->is_spent && !w->job)
+            end_worker(p, i); /* the next job starts another */
         else if (w->job && w->deadline_ns && hn_now_ns() >= w->deadline_ns)
             worker_late(p, i);
     }

@@ -3,6 +3,7 @@
 #include "base/trace.h"
 #include "cache/record.h"
 #include "service/core.h"
+#include "toolchain/headers.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -115,12 +116,30 @@ static hn_status check_source(const hn_source *source) {
     return NULL;
 }
 
-/* A finished job from the disk, or NULL. */
-static hn_job *job_from_disk(hn_core *core, const hn_digest *key, const hn_toolchain_row *row,
-                             const char *name) {
+/* Whoever looks again, for what another process makes, counts no misses. */
+static hn_cache_level get_entry(hn_core *core, hn_store_ns ns, const hn_digest *key, bool again, hn_store_entry *out) {
+    return again ? hn_cache_look_again(&core->cache, ns, key, out) : hn_cache_get(&core->cache, ns, key, out);
+}
+
+/* The headers that the job read when it was last compiled, if they are still the same, appended to `out`; and the key
+ * of the result that goes with them. */
+static bool find_headers(hn_core *core, const hn_digest *key, bool again, hn_strbuf *out, hn_digest *out_key) {
     hn_store_entry entry;
-    hn_store *store = core->service->store;
-    if (!hn_store_get(store, HN_STORE_KERNEL, key, &entry)) return NULL;
+    hn_digest list_key = hn_headers_list_key(key);
+    if (get_entry(core, HN_STORE_TOOLCHAIN, &list_key, again, &entry) == HN_LEVEL_NONE) return false;
+    hn_str headers = {(const char *)entry.bytes, entry.len};
+    bool ok = hn_headers_unchanged(headers);
+    if (ok) hn_strbuf_append(out, headers.ptr, headers.len);
+    *out_key = hn_headers_key(key, headers);
+    hn_store_entry_deinit(&entry);
+    return ok && !out->failed;
+}
+
+static hn_job *job_from_entry(hn_core *core, const hn_digest *key, const hn_digest *entry_key, bool again,
+                              const hn_toolchain_row *row, const char *name) {
+    hn_store_entry entry;
+    hn_cache_level level = get_entry(core, HN_STORE_KERNEL, entry_key, again, &entry);
+    if (level == HN_LEVEL_NONE) return NULL;
     hn_job *job = hn_job_create(key, row, name);
     bool ok = job != NULL;
     if (ok && entry.is_failure) {
@@ -131,17 +150,38 @@ static hn_job *job_from_disk(hn_core *core, const hn_digest *key, const hn_toolc
         hn_status_free(status);
         job->code = outcome.code;
         job->message = ok ? strdup(hn_strbuf_str(&outcome.message).ptr) : NULL;
+        job->expires_s = entry.expires_s;
         ok = ok && job->message;
         hn_job_outcome_deinit(&outcome);
     } else if (ok) {
-        job->artifact = hn_artifact_from_entry(store, key, &entry);
+        job->artifact = hn_artifact_from_entry(core->service->store, key, row, entry_key, &entry);
         ok = job->artifact != NULL;
     }
-    if (ok) job->state = HN_JOB_DONE;
     hn_store_entry_deinit(&entry);
-    if (ok || !job) return job;
-    hn_job_release(job);
+    if (ok) {
+        job->state = HN_JOB_DONE;
+        job->found = level == HN_LEVEL_REMOTE ? HN_HIT_REMOTE : HN_HIT_DISK;
+        return job;
+    }
+    if (job) hn_job_release(job);
     return NULL;
+}
+
+hn_job *hn_core_look_up(hn_core *core, const hn_digest *key, hn_toolchain_reads reads, bool again,
+                        const hn_toolchain_row *row, const char *name) {
+    hn_strbuf headers;
+    hn_digest entry_key = *key;
+    hn_strbuf_init(&headers);
+    bool found = reads == HN_READS_NOTHING ||
+                 (reads == HN_READS_HEADERS && find_headers(core, key, again, &headers, &entry_key));
+    hn_job *job = found ? job_from_entry(core, key, &entry_key, again, row, name) : NULL;
+    if (job) {
+        job->reads = reads;
+        job->headers = headers;
+    } else {
+        hn_strbuf_deinit(&headers);
+    }
+    return job;
 }
 
 /* With the lock held. Puts a new job into the queue and makes sure that somebody works on it. */
@@ -163,13 +203,33 @@ static hn_status enqueue_new(hn_core *core, hn_job *job) {
     return NULL;
 }
 
+/* With the lock held, which is given up meanwhile: whether a finished job is what it would be if it were compiled now,
+ * as far as can be told; failures are remembered for a time.
+ * One that is not is dropped. The caller has a reference. */
+static bool is_current(hn_core *core, hn_job *job) {
+    if (job->expires_s && job->expires_s <= time(NULL)) {
+        hn_core_drop_done(core, job);
+        return false;
+    }
+    if (!job->headers.len) return true;
+    pthread_mutex_unlock(&core->lock);
+    bool same = hn_headers_unchanged(hn_strbuf_str(&job->headers));
+    pthread_mutex_lock(&core->lock);
+    if (!same) hn_core_drop_done(core, job);
+    return same;
+}
+
 /* Joins the job of that key, if there is one. */
 static bool try_join(hn_scope *scope, const hn_digest *key, const char *name, hn_future **out,
                      hn_status *out_status) {
     pthread_mutex_lock(&scope->core->lock);
     hn_job *job = hn_core_find(scope->core, key);
+    if (job) job->refs++;
+    if (job && job->state == HN_JOB_DONE && !is_current(scope->core, job)) {
+        hn_job_release(job);
+        job = NULL;
+    }
     if (job) {
-        job->refs++;
         hn_hit_level level = job->state == HN_JOB_DONE ? HN_HIT_MEMORY : HN_HIT_INFLIGHT;
         *out_status = add_future(scope, job, name, level, out);
     }
@@ -182,7 +242,7 @@ static bool try_join(hn_scope *scope, const hn_digest *key, const char *name, hn
 static hn_status admit(hn_scope *scope, hn_job *job, const char *name, hn_future **out) {
     hn_core *core = scope->core;
     hn_job *other = hn_core_find(core, &job->key);
-    hn_hit_level level = job->state == HN_JOB_DONE ? HN_HIT_DISK : HN_HIT_NONE;
+    hn_hit_level level = job->state == HN_JOB_DONE ? job->found : HN_HIT_NONE;
     hn_status status = NULL;
     if (other) {
         hn_job_release(job);
@@ -208,12 +268,12 @@ static hn_status submit_record(hn_scope *scope, const hn_source *source, const h
     if (try_join(scope, &key, source->name, out, &status)) return status;
     hn_str flags;
     hn_record_find(hn_strbuf_str(record), "flags", &flags);
-    bool is_kept = !toolchain->row->reads_files((hn_str){source->text, source->text_len}, flags);
-    hn_job *job = is_kept ? job_from_disk(core, &key, toolchain->row, source->name) : NULL;
+    hn_toolchain_reads reads = toolchain->row->reads((hn_str){source->text, source->text_len}, flags);
+    hn_job *job = hn_core_look_up(core, &key, reads, false, toolchain->row, source->name);
     if (!job) {
         job = hn_job_create(&key, toolchain->row, source->name);
         if (!job) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for compile job '%s'", source->name);
-        job->is_kept = is_kept;
+        job->reads = reads;
         job->key_record = *record;
         hn_strbuf_init(record);
     }
@@ -262,17 +322,33 @@ static hn_status outcome_of(const hn_future *future) {
                     job->message ? job->message : "no memory for the reason");
 }
 
-/* With the lock held, which is given up meanwhile. True when the job ran here. */
+/* With the lock held: whether this thread could work on the job now. */
+static bool is_ready_inline(const hn_future *future) {
+    const hn_job *job = future->job;
+    return future->scope->core->is_inline && !future->is_cancelled && job->state == HN_JOB_QUEUED &&
+           (!job->due_ns || job->due_ns <= hn_now_ns());
+}
+
+/* With the lock held, which is given up meanwhile. True when something was done about the job here: it ran, or its
+ * result was found, or it waits for another process. */
 static bool run_if_inline(hn_future *future) {
     hn_core *core = future->scope->core;
     hn_job *job = future->job;
-    if (!core->is_inline || job->state != HN_JOB_QUEUED) return false;
+    if (!is_ready_inline(future)) return false;
     hn_core_start(core, job);
     pthread_mutex_unlock(&core->lock);
-    hn_core_run_inline(core, job);
+    if (hn_core_elect(core, job, true) == HN_ELECT_COMPILE) hn_core_run_inline(core, job);
     pthread_mutex_lock(&core->lock);
     return true;
 }
+
+/* With the lock held: when this thread should look at the parked job again. 0: others do, or it is not parked. */
+static int64_t due_inline_ns(const hn_future *future) {
+    const hn_job *job = future->job;
+    return future->scope->core->is_inline && job->state == HN_JOB_QUEUED ? job->due_ns : 0;
+}
+
+static int64_t earlier(int64_t a_ns, int64_t b_ns) { return !a_ns || (b_ns && b_ns < a_ns) ? b_ns : a_ns; }
 
 /* With the lock held. `until_ns` 0: no limit. False when that time is over. */
 static bool wait_change(hn_core *core, int64_t until_ns) {
@@ -289,7 +365,8 @@ hn_status hn_future_wait(hn_future *future, int64_t timeout_ms, hn_artifact **ou
     hn_status status = NULL;
     pthread_mutex_lock(&core->lock);
     while (!status && !is_settled(future)) {
-        if (!run_if_inline(future) && !wait_change(core, until_ns) && !is_settled(future))
+        if (run_if_inline(future) || wait_change(core, earlier(until_ns, due_inline_ns(future)))) continue;
+        if (until_ns && hn_now_ns() >= until_ns && !is_settled(future))
             status = HN_ERROR(HN_TIMEOUT, "kernel '%s' is still being compiled", future->name);
     }
     if (!status) status = outcome_of(future);
@@ -315,24 +392,37 @@ void hn_future_cancel(hn_future *future) {
     pthread_mutex_unlock(&core->lock);
 }
 
-hn_hit_level hn_future_hit_level(const hn_future *future) { return future->level; }
+hn_hit_level hn_future_hit_level(const hn_future *future) {
+    hn_core *core = future->scope->core;
+    if (is_foreign(core)) return future->level;
+    pthread_mutex_lock(&core->lock);
+    bool is_found = future->level == HN_HIT_NONE && future->job->state == HN_JOB_DONE;
+    hn_hit_level level = is_found ? future->job->found : future->level;
+    pthread_mutex_unlock(&core->lock);
+    return level;
+}
 
-/* With the lock held. Counts, and returns the first future that is not settled. */
-static hn_future *survey(const hn_scope *scope, hn_scope_progress *progress) {
-    hn_future *first = NULL;
+/* With the lock held. Counts, and returns the first future that is not settled; the one that this thread could work
+ * on comes before others. `*out_due_ns`: when there will be one of these. */
+static hn_future *survey(const hn_scope *scope, hn_scope_progress *progress, int64_t *out_due_ns) {
+    hn_future *first = NULL, *ready = NULL;
+    *out_due_ns = 0;
     progress->total = scope->count;
-    progress->done = progress->failed = 0;
+    progress->done = progress->failed = progress->elsewhere = 0;
     for (uint32_t i = 0; i < scope->count; i++) {
         hn_future *future = scope->futures[i];
         if (!is_settled(future)) {
             if (!first) first = future;
+            if (!ready && is_ready_inline(future)) ready = future;
+            *out_due_ns = earlier(*out_due_ns, due_inline_ns(future));
+            progress->elsewhere += future->job->due_ns != 0;
             continue;
         }
         progress->done++;
         progress->failed += future->is_cancelled || future->job->code != HN_OK;
     }
     progress->waiting_for = first ? first->name : NULL;
-    return first;
+    return ready ? ready : first;
 }
 
 /* With the lock held. The first failure, and how many more there are. */
@@ -361,9 +451,10 @@ hn_status hn_scope_wait(hn_scope *scope, hn_scope_progress_fn progress, void *co
     if (is_foreign(core)) return foreign_error();
     int64_t start_ns = hn_now_ns();
     hn_scope_progress now = {.total = 0};
+    int64_t due_ns;
     pthread_mutex_lock(&core->lock);
     for (;;) {
-        hn_future *next = survey(scope, &now);
+        hn_future *next = survey(scope, &now, &due_ns);
         now.elapsed_ns = hn_now_ns() - start_ns;
         if (!tell(core, progress, context, &now)) {
             for (uint32_t i = 0; i < scope->count; i++) cancel_future(scope->futures[i]);
@@ -373,7 +464,7 @@ hn_status hn_scope_wait(hn_scope *scope, hn_scope_progress_fn progress, void *co
         if (!next) break;
         /* It may have been settled while the lock was not held. */
         if (is_settled(next) || run_if_inline(next)) continue;
-        wait_change(core, progress ? hn_now_ns() + PROGRESS_EVERY_MS * 1000000LL : 0);
+        wait_change(core, earlier(due_ns, progress ? hn_now_ns() + PROGRESS_EVERY_MS * 1000000LL : 0));
     }
     hn_status status = scope_outcome(scope, now.failed);
     pthread_mutex_unlock(&core->lock);

@@ -93,9 +93,12 @@ hn_status hn_service_create(const hn_service_options *options, hn_service **out_
     hn_core *core = NULL;
     hn_status status = hn_store_open(&(hn_store_options){.dir = o.cache_dir, .max_bytes = o.cache_max_bytes},
                                      &service->store);
+    if (!status && o.remote_url && !(service->remote_url = strdup(o.remote_url)))
+        status = HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a compile service");
     if (!status) status = hn_core_create(service, &core);
     if (status) {
         hn_store_close(service->store);
+        free(service->remote_url);
         free(service);
         return status;
     }
@@ -117,6 +120,7 @@ static hn_status fresh_core(hn_service *service, hn_core *old, hn_core **out_cor
     for (int i = 0; i < HN_WORKERS_MAX; i++)
         if (old->worker_fds[i] >= 0) close(old->worker_fds[i]);
     if (old->wake_fd >= 0) close(old->wake_fd);
+    hn_cache_abandon(&old->cache);
     *out_core = core;
     return NULL;
 }
@@ -143,10 +147,18 @@ void hn_service_destroy(hn_service *service) {
         hn_core_destroy(core);
     }
     hn_store_close(service->store);
+    free(service->remote_url);
     free(service);
 }
 
 hn_store *hn_service_store(const hn_service *service) { return service->store; }
+
+hn_status hn_service_cache(hn_service *service, hn_cache **out_cache) {
+    hn_core *core;
+    HN_TRY(hn_core_current(service, &core));
+    *out_cache = &core->cache;
+    return NULL;
+}
 
 bool hn_service_is_inline(hn_service *service) {
     hn_core *core;
@@ -189,10 +201,10 @@ void hn_service_stats_get(hn_service *service, hn_service_stats *out_stats) {
 void hn_service_stats_print(const hn_service_stats *s, hn_strbuf *out) {
     hn_strbuf_printf(
         out,
-        "%llu pools, %llu jobs asked for: %llu compiled, %llu from memory, %llu from disk, %llu joined, ",
+        "%llu pools, %llu jobs asked for: %llu compiled, %llu from memory, %llu from disk, %llu from remote, %llu joined, ",
         (unsigned long long)s->pools, (unsigned long long)s->submitted, (unsigned long long)s->compiled,
         (unsigned long long)s->hits[HN_HIT_MEMORY], (unsigned long long)s->hits[HN_HIT_DISK],
-        (unsigned long long)s->hits[HN_HIT_INFLIGHT]);
+        (unsigned long long)s->hits[HN_HIT_REMOTE], (unsigned long long)s->hits[HN_HIT_INFLIGHT]);
     hn_strbuf_printf(
         out, "%llu failed, %llu crashed, %llu timed out; %llu enqueued, %llu dequeued, %llu cancelled, ",
         (unsigned long long)s->failed, (unsigned long long)s->crashed, (unsigned long long)s->timed_out,
@@ -206,6 +218,17 @@ void hn_service_stats_print(const hn_service_stats *s, hn_strbuf *out) {
                              s->service_time[i].language, (unsigned long long)s->service_time[i].count,
                              (double)s->service_time[i].total_ns / 1e6 / (double)s->service_time[i].count,
                              (double)s->service_time[i].longest_ns / 1e6);
+    if (s->waited_elsewhere)
+        hn_strbuf_printf(out, "; %llu waited for another process", (unsigned long long)s->waited_elsewhere);
+    if (s->remote.is_on)
+        hn_strbuf_printf(
+            out,
+            "; remote cache: %llu hits, %llu misses, %llu stored, %llu damaged, %llu refused, %llu failures, %llu not "
+            "tried, %.2f ms, %.2f ms at most",
+            (unsigned long long)s->remote.hits, (unsigned long long)s->remote.misses, (unsigned long long)s->remote.puts,
+            (unsigned long long)s->remote.damaged, (unsigned long long)s->remote.refused,
+            (unsigned long long)s->remote.failures, (unsigned long long)s->remote.skipped,
+            (double)s->remote.total_ns / 1e6, (double)s->remote.longest_ns / 1e6);
 }
 
 hn_status hn_service_toolchain_identity(hn_service *service, const char *language, hn_digest *out_identity) {

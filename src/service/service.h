@@ -2,13 +2,17 @@
 #ifndef HN_SERVICE_SERVICE_H
 #define HN_SERVICE_SERVICE_H
 
-#include "cache/store.h"
+#include "cache/cache.h"
 #include "henry/kernel.h"
 
 #include <sys/types.h>
 
 /* The store of the service, for graphs and for `henry cache`. Borrowed. */
 hn_store *hn_service_store(const hn_service *service);
+
+/* The levels below memory: disk and remote cache. Borrowed; of this process, as long as it does not fork. Errors:
+ * out-of-memory. */
+hn_status hn_service_cache(hn_service *service, hn_cache **out_cache) HN_MUST_USE;
 
 /* Whether jobs run in the threads that wait for them. */
 bool hn_service_is_inline(hn_service *service);

@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -17,6 +18,8 @@
 #include <unistd.h>
 
 enum { READ_BYTES = 64 << 10 };
+/* A compiler that lives in this process may not give all its memory back: above this the worker asks to be replaced. */
+#define SPENT_BYTES ((uint64_t)1 << 30)
 
 static void kill_own_group(int number) {
     (void)number;
@@ -83,12 +86,23 @@ static bool receive_frame(int fd, hn_strbuf *in, hn_frame_header *header, hn_str
     }
 }
 
+/* Bytes of memory that this process occupies; 0 when that cannot be told. */
+static uint64_t resident_bytes(void) {
+    unsigned long long all = 0, resident = 0;
+    FILE *file = fopen("/proc/self/statm", "re");
+    if (!file) return 0;
+    if (fscanf(file, "%llu %llu", &all, &resident) != 2) resident = 0;
+    fclose(file);
+    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
 static bool answer(int fd, uint64_t job, hn_str request) {
     hn_job_outcome outcome;
     hn_strbuf message;
     hn_job_outcome_init(&outcome);
     hn_strbuf_init(&message);
     hn_job_request_run(request, &outcome);
+    outcome.is_spent = resident_bytes() > SPENT_BYTES;
     hn_job_outcome_write(&outcome, &message);
     bool ok = !message.failed && send_frame(fd, HN_FRAME_OUTCOME, job, hn_strbuf_str(&message));
     hn_job_outcome_deinit(&outcome);

@@ -3,7 +3,7 @@
 
 #include "base/compiler.h"
 #include "base/file.h"
-#include "cache/store.h"
+#include "cache/cache.h"
 #include "driver/key.h"
 #include "service/service.h"
 
@@ -45,7 +45,25 @@ static void stats_json(const hn_store *store, const hn_store_usage *u, tool_json
     tool_json_int(json, "max_bytes", (int64_t)u->max_bytes);
 }
 
-static hn_status cache_stats(const tool_options *o, hn_store *store) {
+/* One round trip tells whether the remote cache can be used. */
+static void remote_stats(hn_remote *remote, hn_strbuf *text, tool_json *json) {
+    int64_t ping_ns;
+    hn_status status = hn_remote_ping(remote, &ping_ns);
+    if (status)
+        hn_strbuf_printf(text, "  %-11s %s\n", "remote", hn_status_message(status));
+    else
+        hn_strbuf_printf(text, "  %-11s %s answers within %lld us\n", "remote", hn_remote_name(remote), (long long)(ping_ns / 1000 + 1));
+    tool_json_open(json, "remote", '{');
+    tool_json_str(json, "url", hn_remote_name(remote));
+    tool_json_bool(json, "usable", !status);
+    tool_json_str(json, "error", status ? hn_status_message(status) : NULL);
+    tool_json_ms(json, "ping_ms", ping_ns);
+    tool_json_close(json);
+    hn_status_free(status);
+}
+
+static hn_status cache_stats(const tool_options *o, hn_cache *cache) {
+    hn_store *store = cache->store;
     hn_store_usage usage;
     hn_strbuf text;
     tool_json json;
@@ -54,13 +72,15 @@ static hn_status cache_stats(const tool_options *o, hn_store *store) {
     tool_json_init(&json);
     stats_text(store, &usage, &text);
     stats_json(store, &usage, &json);
+    if (cache->remote) remote_stats(cache->remote, &text, &json);
     hn_status status = o->json ? tool_json_finish(&json, true, NULL) : tool_print(&text);
     tool_json_deinit(&json);
     hn_strbuf_deinit(&text);
     return status;
 }
 
-static hn_status cache_verify(const tool_options *o, hn_store *store) {
+static hn_status cache_verify(const tool_options *o, hn_cache *cache) {
+    hn_store *store = cache->store;
     hn_store_verify_report r;
     HN_TRY(hn_store_verify(store, &r));
     if (o->json) {
@@ -82,28 +102,29 @@ static hn_status cache_verify(const tool_options *o, hn_store *store) {
     return NULL;
 }
 
-static hn_status cache_gc(const tool_options *o, hn_store *store) {
+static hn_status cache_gc(const tool_options *o, hn_cache *cache) {
+    hn_store *store = cache->store;
     uint64_t removed;
     HN_TRY(hn_store_gc(store, o->max_bytes > 0 ? (uint64_t)o->max_bytes : 0, &removed));
     return print_counts(o, store, "removed", removed);
 }
 
-static hn_status cache_clear(const tool_options *o, hn_store *store) {
+static hn_status cache_clear(const tool_options *o, hn_cache *cache) {
+    hn_store *store = cache->store;
     uint64_t removed;
     HN_TRY(hn_store_clear(store, &removed));
     return print_counts(o, store, "removed", removed);
 }
 
 static hn_status why_source(const tool_options *o, hn_service *service, hn_strbuf *out) {
-    hn_strbuf text, record;
-    hn_source source;
-    hn_strbuf_init(&text);
+    hn_strbuf record;
+    tool_source source;
     hn_strbuf_init(&record);
-    hn_status status = tool_source_read(o, o->args.items[1], &text, &source);
-    if (!status) status = hn_service_key_record(service, &source, &record);
+    hn_status status = tool_source_read(o, o->args.items[1], &source);
+    if (!status) status = hn_service_key_record(service, &source.source, &record);
     if (!status) status = hn_store_why(hn_service_store(service), HN_STORE_KERNEL, hn_strbuf_str(&record), out);
     hn_strbuf_deinit(&record);
-    hn_strbuf_deinit(&text);
+    tool_source_deinit(&source);
     return status;
 }
 
@@ -145,21 +166,41 @@ static hn_status cache_why(const tool_options *o) {
 
 static const struct {
     const char *name;
-    hn_status (*run)(const tool_options *options, hn_store *store);
-} actions[] = {{"stats", cache_stats}, {"verify", cache_verify}, {"gc", cache_gc}, {"clear", cache_clear}};
+    hn_status (*run)(const tool_options *options, hn_cache *cache);
+    uint32_t files_min, files_max;
+} actions[] = {
+    {"stats", cache_stats, 0, 0},
+    {"verify", cache_verify, 0, 0},
+    {"gc", cache_gc, 0, 0},
+    {"clear", cache_clear, 0, 0},
+    {"export", tool_cache_export, 1, UINT32_MAX},
+    {"import", tool_cache_import, 1, 1},
+};
+
+static hn_status run_action(const tool_options *o, hn_status (*run)(const tool_options *options, hn_cache *cache)) {
+    hn_store *store = NULL;
+    hn_cache cache = {0};
+    HN_TRY(hn_store_open(&(hn_store_options){.dir = o->cache_dir}, &store));
+    hn_status status = hn_cache_init(store, o->remote, &cache);
+    if (!status && !*hn_store_dir(store)) status = HN_ERROR(HN_IO, "the cache has no usable directory; see 'henry doctor'");
+    if (!status) status = run(o, &cache);
+    hn_cache_deinit(&cache);
+    hn_store_close(store);
+    return status;
+}
 
 int tool_cmd_cache(const tool_options *o) {
     const char *name = o->args.items[0];
     if (strcmp(name, "why") == 0) return o->args.count == 2 ? tool_report(cache_why(o)) : tool_usage("cache", "why needs a FILE");
-    if (o->args.count > 1) return tool_usage("cache", "%s takes no file", name);
     for (size_t k = 0; k < HN_COUNT_OF(actions); k++) {
+        uint32_t files = o->args.count - 1;
         if (strcmp(actions[k].name, name) != 0) continue;
-        hn_store *store = NULL;
-        hn_status status = hn_store_open(&(hn_store_options){.dir = o->cache_dir}, &store);
-        if (!status && !*hn_store_dir(store)) status = HN_ERROR(HN_IO, "the cache has no usable directory; see 'henry doctor'");
-        if (!status) status = actions[k].run(o, store);
-        hn_store_close(store);
-        return tool_report(status);
+        if (files > actions[k].files_max)
+            return tool_usage("cache", actions[k].files_max ? "%s takes one file" : "%s takes no file", name);
+        if (files < actions[k].files_min)
+            return tool_usage("cache", actions[k].files_max > 1 ? "%s needs a MODEL or a KEY" : "%s needs a FILE", name);
+        if (actions[k].run == tool_cache_export && !o->output) return tool_usage("cache", "say with -o FILE where to write the entries");
+        return tool_report(run_action(o, actions[k].run));
     }
     return tool_usage("cache", "unknown action '%s'", name);
 }

@@ -308,21 +308,62 @@ TEST(a_damaged_entry_is_compiled_again) {
     EXPECT_OK(hn_dir_remove(dir));
 }
 
-TEST(sources_with_headers_stay_off_the_disk) {
+static void write_value(const char *path, int value) {
+    char text[64];
+    int len = snprintf(text, sizeof(text), "#define VALUE %d\n", value);
+    EXPECT_OK(hn_file_write_atomic(path, text, (size_t)len, false));
+}
+
+/* Compiles what includes the header and calls it. */
+static int value_in(hn_scope *scope, const char *header, hn_hit_level level) {
+    char text[PATH_MAX + 100];
+    hn_artifact *artifact = NULL;
+    snprintf(text, sizeof(text), "#include \"%s\"\nint value(int x) { return x + VALUE; }\n", header);
+    hn_future *future = submit(scope, "value", text);
+    EXPECT_OK(hn_future_wait(future, -1, &artifact));
+    EXPECT_INT(hn_future_hit_level(future), level);
+    int result = artifact ? call(artifact, "value", 0) : -1;
+    hn_artifact_release(artifact);
+    return result;
+}
+
+TEST(results_of_sources_with_headers_live_as_long_as_the_headers) {
+    char header[PATH_MAX + 16];
     EXPECT_OK(hn_dir_temp(dir, sizeof(dir)));
+    snprintf(header, sizeof(header), "%s/value.h", dir);
+    write_value(header, 1);
+    sleep_ms(80); /* a younger one might have changed while it was read */
     for (int round = 0; round < 2; round++) {
         hn_service *service = service_open((hn_service_options){.cache_dir = dir, .threads = 1});
         hn_scope *scope = scope_open(service);
-        hn_future *future =
-            submit(scope, "h", "#include <stddef.h>\nint size(int x) { return x + (int)sizeof(size_t); }\n");
-        hn_artifact *artifact = NULL;
-        EXPECT_OK(hn_future_wait(future, -1, &artifact));
-        EXPECT_INT(hn_future_hit_level(future), HN_HIT_NONE);
-        EXPECT_INT(call(artifact, "size", 1), 1 + (int)sizeof(size_t));
-        hn_artifact_release(artifact);
+        EXPECT_INT(value_in(scope, header, round ? HN_HIT_DISK : HN_HIT_NONE), 1);
+        EXPECT_INT(value_in(scope, header, HN_HIT_MEMORY), 1);
+        if (round == 1) {
+            write_value(header, 2);
+            sleep_ms(80);
+            EXPECT_INT(value_in(scope, header, HN_HIT_NONE), 2);
+            EXPECT_INT(value_in(scope, header, HN_HIT_MEMORY), 2);
+            write_value(header, 1);
+            sleep_ms(80);
+            EXPECT_INT(value_in(scope, header, HN_HIT_NONE), 1); /* the list of the headers is the newest one */
+        }
         hn_scope_destroy(scope);
         hn_service_destroy(service);
     }
+    EXPECT_OK(hn_dir_remove(dir));
+}
+
+TEST(sources_with_untold_files_are_compiled_each_time) {
+    EXPECT_OK(hn_dir_temp(dir, sizeof(dir)));
+    hn_service *service = service_open((hn_service_options){.cache_dir = dir, .threads = 1});
+    hn_scope *scope = scope_open(service);
+    for (int round = 0; round < 2; round++) {
+        hn_future *future = submit(scope, "has", "#if __has_include(<stddef.h>)\nint f(int x) { return x; }\n#endif\n");
+        EXPECT_OK(hn_future_wait(future, -1, NULL));
+        EXPECT_INT(hn_future_hit_level(future), HN_HIT_NONE);
+    }
+    hn_scope_destroy(scope);
+    hn_service_destroy(service);
     EXPECT_OK(hn_dir_remove(dir));
 }
 
