@@ -98,7 +98,9 @@ static hn_status read_limited(int fd, hn_strbuf *out, size_t limit) {
     return hn_strbuf_status(out);
 }
 
-hn_status hn_tool_read_all(int fd, hn_strbuf *out) { return read_limited(fd, out, SIZE_MAX); }
+hn_status hn_tool_read_all(int fd, hn_strbuf *out) {
+    return read_limited(fd, out, SIZE_MAX);
+}
 
 /* Set from outside: it needs no helper between spawn and exec, and the tool has run for microseconds only. */
 static void limit(pid_t pid, uint64_t memory_bytes) {

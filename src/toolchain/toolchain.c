@@ -1,11 +1,12 @@
 /* toolchain.c: the table of languages, and what is the same for all of them. */
 #include "toolchain/toolchain.h"
 
-#include "toolchain/rows.h"
+#define DECLARE(row) extern const hn_toolchain_row row;
+#define ADDRESS(row) &row,
 
-static const hn_toolchain_row *const rows[HN_TOOLCHAIN_ROWS] = {
-    &hn_toolchain_row_c,
-};
+HN_TOOLCHAIN_ROW_LIST(DECLARE)
+
+static const hn_toolchain_row *const rows[HN_TOOLCHAIN_ROWS] = {HN_TOOLCHAIN_ROW_LIST(ADDRESS)};
 
 const hn_toolchain_row *hn_toolchain_row_at(uint32_t idx) {
     return idx < HN_TOOLCHAIN_ROWS ? rows[idx] : NULL;
@@ -52,16 +53,25 @@ hn_status hn_toolchain_from_record(const hn_toolchain_row *row, hn_str record, h
     return status;
 }
 
-void hn_toolchain_deinit(hn_toolchain *toolchain) { hn_strbuf_deinit(&toolchain->record); }
+void hn_toolchain_deinit(hn_toolchain *toolchain) {
+    hn_strbuf_deinit(&toolchain->record);
+}
 
 hn_status hn_toolchain_compile(const hn_toolchain *toolchain, const hn_toolchain_job *job,
                                hn_toolchain_result *out) {
     *out = (hn_toolchain_result){.is_deterministic = false};
     hn_strbuf_init(&out->bytes);
+    hn_strbuf_init(&out->headers);
     hn_status status = toolchain->row->compile(toolchain, job, out);
     if (!status) status = hn_strbuf_status(&out->bytes);
+    if (!status) status = hn_strbuf_status(&out->headers);
     if (status) hn_strbuf_reset(&out->bytes);
     return status;
+}
+
+void hn_toolchain_result_deinit(hn_toolchain_result *result) {
+    hn_strbuf_deinit(&result->bytes);
+    hn_strbuf_deinit(&result->headers);
 }
 
 bool hn_list_next(hn_str *rest, const char **out_item) {
@@ -73,4 +83,6 @@ bool hn_list_next(hn_str *rest, const char **out_item) {
     return true;
 }
 
-void hn_list_add(hn_strbuf *list, const char *item) { hn_strbuf_append(list, item, strlen(item) + 1); }
+void hn_list_add(hn_strbuf *list, const char *item) {
+    hn_strbuf_append(list, item, strlen(item) + 1);
+}

@@ -12,6 +12,7 @@
 #include "cache/store.h"
 #include "henry/kernel.h"
 #include "henry/status.h"
+#include "toolchain/rows.h"
 
 #include <stdint.h>
 
@@ -30,35 +31,49 @@ typedef struct hn_toolchain_job {
     hn_str text;
     hn_str flags;            /* list: compiler flags */
     hn_str target;           /* list: CPU features or architectures, in the row's own terms; never "native" */
+    hn_str entries;          /* list: functions that the result must have, in the row's own terms */
     hn_str env;              /* list: NAME=VALUE, the only environment that may change the result */
     const char *source_path; /* where the source will be kept when it fails, for the message; NULL: nowhere */
-    const char *scratch_dir; /* a directory that does not exist yet, for temporary files: made and removed by the
-                                job, and by whoever named it when the job is killed. NULL: one of its own */
-    int64_t timeout_ms;      /* 0: none. In a worker the pool keeps the time instead. */
-    uint64_t memory_bytes;   /* address space of each tool; 0: no limit */
-    bool own_group; /* tools get a process group of their own; false in a worker, which is one already */
+    const char
+        *scratch_dir;   /* a directory that does not exist yet, for temporary files: made and removed by the
+                           job, and by whoever named it when the job is killed. NULL: one of its own */
+    int64_t timeout_ms; /* 0: none. In a worker the pool keeps the time instead. */
+    uint64_t memory_bytes; /* address space of each tool; 0: no limit */
+    bool own_group; /* tools get a process group of their own; false in a worker, which is one already: a row
+                       that compiles in this process may set limits on it then */
 } hn_toolchain_job;
 
 typedef struct hn_toolchain_result {
     hn_strbuf bytes;       /* the artefact */
+    hn_strbuf headers;     /* the files that were read, see headers.h; empty: none, or nobody can tell */
     bool is_deterministic; /* of a failure: the same job will fail again in the same way */
 } hn_toolchain_result;
 
+/* What a compilation reads besides its text. */
+typedef enum hn_toolchain_reads {
+    HN_READS_NOTHING,
+    HN_READS_HEADERS, /* files that the compiler names afterwards: the result tells them in `headers` */
+    HN_READS_FILES,   /* files that nobody names: the result is not kept on disk */
+} hn_toolchain_reads;
+
 struct hn_toolchain_row {
     const char *language;
-    const char *source_suffix;    /* ".c" */
+    const char *const *suffixes;  /* NULL-terminated: ".c"; the first is for sources that are kept */
     const char *const *env_names; /* NULL-terminated: variables that can change the result; part of the key */
     hn_status (*probe)(hn_store *store, hn_toolchain *out);
     hn_status (*compile)(const hn_toolchain *toolchain, const hn_toolchain_job *job,
                          hn_toolchain_result *out);
-    /* Whether compiling reads files that no key can name, such as headers: then the result is not kept on
-     * disk. */
-    bool (*reads_files)(hn_str text, hn_str flags);
+    hn_toolchain_reads (*reads)(hn_str text, hn_str flags);
+    /* NULL: hn_artifact_load loads the artefact. Else what to do with it instead, as the end of a sentence.
+     */
+    const char *load_advice;
 };
 
 /* The row of a language. Errors: unsupported, naming the languages that there are. */
 hn_status hn_toolchain_row_find(hn_str language, const hn_toolchain_row **out_row) HN_MUST_USE;
-enum { HN_TOOLCHAIN_ROWS = 1 };
+#define HN_TOOLCHAIN_COUNT_ROW(row) +1
+enum { HN_TOOLCHAIN_ROWS = 0 HN_TOOLCHAIN_ROW_LIST(HN_TOOLCHAIN_COUNT_ROW) };
+#undef HN_TOOLCHAIN_COUNT_ROW
 /* Row `idx` below HN_TOOLCHAIN_ROWS. */
 const hn_toolchain_row *hn_toolchain_row_at(uint32_t idx);
 uint32_t hn_toolchain_row_index(const hn_toolchain_row *row);
@@ -72,9 +87,10 @@ hn_status hn_toolchain_from_record(const hn_toolchain_row *row, hn_str record, h
 void hn_toolchain_deinit(hn_toolchain *toolchain);
 
 /* Compiles. Errors: toolchain (the compiler's first error lines and the command to run again), timeout,
- * invalid-argument for a flag that ties the result to this machine, io. `out->bytes` is to be deinited. */
+ * invalid-argument for a flag that ties the result to this machine, io. The result is to be deinited. */
 hn_status hn_toolchain_compile(const hn_toolchain *toolchain, const hn_toolchain_job *job,
                                hn_toolchain_result *out) HN_MUST_USE;
+void hn_toolchain_result_deinit(hn_toolchain_result *result);
 
 /* ---- lists ---- */
 

@@ -51,13 +51,15 @@ mv "$work/first" "$prefix" || { echo "$passed passed, $((failed + 1)) failed"; e
 export PKG_CONFIG_PATH=$prefix/lib/pkgconfig LD_LIBRARY_PATH=$prefix/lib
 unset HENRY_WORKER
 with_pkg_config() { cc -std=c17 -pedantic -Wall -Wextra -Werror "$2" $(pkg-config --cflags --libs "$1") -o "$3"; }
-for example in terse explained digits; do
+for example in terse explained digits compile_service; do
     check "example $example through pkg-config" with_pkg_config henry "examples/$example.c" "$work/$example"
 done
 check "terse runs" "$work/terse" "$data/model.pt2"
 check "explained runs" "$work/explained" "$data/model.pt2" "$work/explained.hnb"
 digits_right() { "$work/digits" "$data" --ascii | tee /dev/stderr | grep -q '^32 of 32 digits'; }
 check "digits are read" digits_right
+ten_kernels() { "$work/compile_service" | tee /dev/stderr | grep -c '^power_sum_' | grep -qx 10 && "$work/compile_service" 2>/dev/null | grep -qx 'power_sum_3: 225'; }
+check "ten kernels of two languages" ten_kernels
 check "installed doctor" "$prefix/bin/henry" doctor
 worker_installed() { "$prefix/bin/henry" doctor | grep -q "worker.*$prefix/libexec/henry/henry-worker"; }
 check "installed worker is found" worker_installed

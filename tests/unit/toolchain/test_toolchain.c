@@ -60,7 +60,8 @@ static hn_status slow_twin(const hn_toolchain *toolchain, hn_toolchain *out) {
 
 TEST(unknown_languages_are_named) {
     const hn_toolchain_row *row;
-    EXPECT_ERROR(hn_toolchain_row_find(HN_STR("cobol"), &row), HN_UNSUPPORTED, "'cobol'; known: 'c'");
+    EXPECT_ERROR(hn_toolchain_row_find(HN_STR("cobol"), &row), HN_UNSUPPORTED,
+                 "'cobol'; known: 'c', 'c++', 'python', 'cuda', 'nvcc'");
 }
 
 TEST(two_kernels_of_one_unit_run) {
@@ -80,7 +81,7 @@ TEST(two_kernels_of_one_unit_run) {
     ((void (*)(float *))fill)(out);
     EXPECT(out[0] == 3 && out[3] == 12);
     hn_library_close(library);
-    hn_strbuf_deinit(&result.bytes);
+    hn_toolchain_result_deinit(&result);
     fixture_end(&f);
 }
 
@@ -100,8 +101,8 @@ TEST(the_short_way_gives_the_bytes_of_the_driver) {
     EXPECT(hn_str_eq(hn_strbuf_str(&fast.bytes), hn_strbuf_str(&slow.bytes)));
     fprintf(stderr, "note: %.1f ms directly, %.1f ms through the driver, %zu bytes\n",
             (double)(middle - start) / 1e6, (double)(end - middle) / 1e6, fast.bytes.len);
-    hn_strbuf_deinit(&fast.bytes);
-    hn_strbuf_deinit(&slow.bytes);
+    hn_toolchain_result_deinit(&fast);
+    hn_toolchain_result_deinit(&slow);
     hn_toolchain_deinit(&driver);
     fixture_end(&f);
 }
@@ -126,7 +127,7 @@ TEST(clang_works_too) {
     EXPECT_OK(hn_library_symbol(library, "twice", &twice));
     EXPECT_INT(((int (*)(int))twice)(4), 8);
     hn_library_close(library);
-    hn_strbuf_deinit(&result.bytes);
+    hn_toolchain_result_deinit(&result);
     fixture_end(&f);
     fixture_end(&g);
 }
@@ -167,8 +168,24 @@ TEST(errors_quote_the_compiler_and_tell_how_to_run_it_again) {
     EXPECT(result.is_deterministic);
     EXPECT_INT(result.bytes.len, 0);
     hn_status_free(status);
-    hn_strbuf_deinit(&result.bytes);
+    hn_toolchain_result_deinit(&result);
     hn_log_configure(NULL);
+    fixture_end(&f);
+}
+
+TEST(a_missing_entry_is_an_error) {
+    fixture f;
+    fixture_begin(&f);
+    hn_toolchain_job job = job_of(two_kernels);
+    hn_toolchain_result result;
+    job.entries = HN_STR("fill\0twice\0");
+    EXPECT_OK(hn_toolchain_compile(&f.toolchain, &job, &result));
+    hn_toolchain_result_deinit(&result);
+    job.entries = HN_STR("twice\0thrice\0");
+    EXPECT_ERROR(hn_toolchain_compile(&f.toolchain, &job, &result), HN_TOOLCHAIN, "no function 'thrice'");
+    EXPECT(result.is_deterministic);
+    EXPECT_INT(result.bytes.len, 0);
+    hn_toolchain_result_deinit(&result);
     fixture_end(&f);
 }
 
@@ -178,7 +195,7 @@ static void expect_refused(const fixture *f, hn_str flags, hn_str target, const 
     job.flags = flags;
     job.target = target;
     EXPECT_ERROR(hn_toolchain_compile(&f->toolchain, &job, &result), HN_INVALID_ARGUMENT, text);
-    hn_strbuf_deinit(&result.bytes);
+    hn_toolchain_result_deinit(&result);
 }
 
 TEST(flags_that_tie_to_the_machine_are_refused) {
@@ -189,6 +206,7 @@ TEST(flags_that_tie_to_the_machine_are_refused) {
     expect_refused(&f, HN_STR("-o\0x\0"), HN_STR(""), "'-o'");
     expect_refused(&f, HN_STR("other.c\0"), HN_STR(""), "'other.c'");
     expect_refused(&f, HN_STR("@file\0"), HN_STR(""), "'@file'");
+    expect_refused(&f, HN_STR("-Iinclude\0"), HN_STR(""), "write '-I' and an absolute path");
     expect_refused(&f, HN_STR("-O2\0"), HN_STR("arch=native\0"), "'arch=native'");
     expect_refused(&f, HN_STR("-O2\0"), HN_STR("-fplugin=x\0"), "'-fplugin=x'");
     expect_refused(&f, HN_STR("-O2\0"), HN_STR("a b\0"), "'a b'");
@@ -205,7 +223,7 @@ TEST(targets_become_machine_flags) {
     hn_toolchain_result result;
     job.target = HN_STR("avx2\0fma\0prefer-vector-width=256\0");
     EXPECT_OK(hn_toolchain_compile(&f.toolchain, &job, &result));
-    hn_strbuf_deinit(&result.bytes);
+    hn_toolchain_result_deinit(&result);
     fixture_end(&f);
 #else
     fprintf(stderr, "skipped: the features are those of x86-64\n");
@@ -220,25 +238,29 @@ TEST(headers_work_and_are_noticed) {
     hn_toolchain_job job = job_of(text);
     hn_toolchain_result result;
     EXPECT_OK(hn_toolchain_compile(&f.toolchain, &job, &result));
-    hn_strbuf_deinit(&result.bytes);
-    bool (*reads)(hn_str, hn_str) = f.toolchain.row->reads_files;
-    EXPECT(reads(hn_str_of(text), HN_STR("")));
-    EXPECT(!reads(hn_str_of(two_kernels),
-                  HN_STR("-O2\0-mavx2\0-fno-math-errno\0-DX=1\0-std=gnu17\0-lm\0-fopenmp\0")));
-    static const char *const sneaky[] = {"  #  include \"x\"",
-                                         "%:include <x>",
-                                         "/*\n*/ # include <x>",
+    hn_toolchain_result_deinit(&result);
+    hn_toolchain_reads (*reads)(hn_str, hn_str) = f.toolchain.row->reads;
+    EXPECT(reads(hn_str_of(text), HN_STR("")) == HN_READS_HEADERS);
+    EXPECT(reads(hn_str_of("/*\n*/ # include <x>"), HN_STR("")) == HN_READS_HEADERS);
+    EXPECT(reads(hn_str_of("  #  include \"x\""), HN_STR("")) == HN_READS_HEADERS);
+    EXPECT(reads(HN_STR(""), HN_STR("-I/x\0")) == HN_READS_HEADERS);
+    EXPECT(reads(HN_STR(""), HN_STR("-include/x.h\0")) == HN_READS_HEADERS);
+    EXPECT(reads(hn_str_of(two_kernels),
+                 HN_STR("-O2\0-mavx2\0-fno-math-errno\0-DX=1\0-std=gnu17\0-lm\0-fopenmp\0")) ==
+           HN_READS_NOTHING);
+    static const char *const sneaky[] = {"%:include <x>",
                                          "#/**/include <x>",
                                          "#inc\\\nlude <x>",
                                          "#embed \"x\"",
                                          "__asm__(\".incbin \\\"x\\\"\");",
                                          "#if __has_include(<x>)"};
     for (size_t i = 0; i < sizeof(sneaky) / sizeof(sneaky[0]); i++)
-        if (!reads(hn_str_of(sneaky[i]), HN_STR(""))) HN_TEST_FAIL("not noticed: %s", sneaky[i]);
-    static const char *const flags[] = {"-Ifoo",   "-include/x.h", "-fplugin=x.so",     "-specs=x",
-                                        "-Wl,-Tx", "-Bdir",        "-fsanitize=address"};
+        if (reads(hn_str_of(sneaky[i]), HN_STR("")) != HN_READS_FILES)
+            HN_TEST_FAIL("not noticed: %s", sneaky[i]);
+    static const char *const flags[] = {"-fplugin=x.so", "-specs=x", "-Wl,-Tx", "-Bdir",
+                                        "-fsanitize=address"};
     for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
-        if (!reads(HN_STR(""), (hn_str){flags[i], strlen(flags[i]) + 1}))
+        if (reads(HN_STR(""), (hn_str){flags[i], strlen(flags[i]) + 1}) != HN_READS_FILES)
             HN_TEST_FAIL("not noticed: %s", flags[i]);
     fixture_end(&f);
 }
@@ -282,7 +304,7 @@ TEST(a_wrapper_script_is_called_and_a_late_one_is_killed) {
     EXPECT_ERROR(hn_toolchain_compile(&f.toolchain, &job, &result), HN_TIMEOUT, "ran too long");
     EXPECT(hn_now_ns() - start < 3000000000);
     EXPECT(!result.is_deterministic);
-    hn_strbuf_deinit(&result.bytes);
+    hn_toolchain_result_deinit(&result);
     fake_end(&f);
 }
 
@@ -300,7 +322,7 @@ TEST(crashes_and_lack_of_memory_are_not_deterministic) {
         EXPECT(!result.is_deterministic);
         if (i == 0) EXPECT(strstr(hn_status_message(status), "was killed by signal 11") != NULL);
         hn_status_free(status);
-        hn_strbuf_deinit(&result.bytes);
+        hn_toolchain_result_deinit(&result);
         fake_end(&f);
     }
 }
@@ -316,7 +338,7 @@ TEST(memory_is_limited) {
     EXPECT_INT(hn_status_code(status), HN_TOOLCHAIN); /* and not a timeout */
     EXPECT(!result.is_deterministic);
     hn_status_free(status);
-    hn_strbuf_deinit(&result.bytes);
+    hn_toolchain_result_deinit(&result);
     fake_end(&f);
 }
 
@@ -353,7 +375,7 @@ TEST(libraries_are_told_apart) {
         hn_toolchain_result result;
         EXPECT_OK(hn_toolchain_compile(&f.toolchain, &job, &result));
         EXPECT_OK(hn_library_load(result.bytes.ptr, result.bytes.len, "which", &libraries[i]));
-        hn_strbuf_deinit(&result.bytes);
+        hn_toolchain_result_deinit(&result);
     }
     for (int i = 0; i < 4; i++) {
         void *which = NULL;

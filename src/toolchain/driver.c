@@ -1,0 +1,171 @@
+/* driver.c: see driver.h. */
+#include "toolchain/driver.h"
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/oserror.h"
+#include "base/trace.h"
+#include "cache/record.h"
+#include "toolchain/headers.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+/* ---- the environment ---- */
+
+static void add_variable(hn_strbuf *list, const char *name, const char *value) {
+    hn_strbuf_printf(list, "%s=%s", name, value);
+    hn_strbuf_append(list, "", 1);
+}
+
+static void pass_on(const char *name, hn_strbuf *list) {
+    const char *value = getenv(name);
+    if (value) add_variable(list, name, value);
+}
+
+/* PATH finds the tools, whose identity is in the key already; HOME and TMPDIR are for wrappers. None of the
+ * three can change what the tools produce. A fixed date makes __DATE__ reproducible. */
+void hn_driver_environment(hn_str job_env, const char *temp_dir, hn_strbuf *storage,
+                           const char *out_items[HN_DRIVER_ENV_ITEMS + 1]) {
+    hn_list_add(storage, "LC_ALL=C");
+    hn_list_add(storage, "SOURCE_DATE_EPOCH=0");
+    pass_on("PATH", storage);
+    pass_on("HOME", storage);
+    if (temp_dir)
+        add_variable(storage, "TMPDIR", temp_dir);
+    else
+        pass_on("TMPDIR", storage);
+    hn_strbuf_append(storage, job_env.ptr, job_env.len);
+    int count = 0;
+    hn_str rest = hn_strbuf_str(storage);
+    while (count < HN_DRIVER_ENV_ITEMS && hn_list_next(&rest, &out_items[count])) count++;
+    out_items[count] = NULL;
+}
+
+/* ---- failures ---- */
+
+void hn_first_errors(hn_str text, hn_strbuf *out) {
+    bool any = memmem(text.ptr, text.len, "error", 5) != NULL;
+    int count = 0;
+    while (text.len && count < 3) {
+        const char *end = memchr(text.ptr, '\n', text.len);
+        size_t len = end ? (size_t)(end - text.ptr) : text.len;
+        if (len && (!any || memmem(text.ptr, len, "error", 5))) {
+            hn_strbuf_puts(out, count++ ? "; " : "");
+            hn_strbuf_append(out, text.ptr, len < 300 ? len : 300);
+        }
+        size_t used = end ? len + 1 : len;
+        text = (hn_str){text.ptr + used, text.len - used};
+    }
+}
+
+bool hn_tool_failure_is_deterministic(const hn_tool_failure *failure) {
+    static const char *const transient[] = {"memory",
+                                            "No space left",
+                                            "Disk quota",
+                                            "Cannot allocate",
+                                            "Resource temp",
+                                            "Too many open",
+                                            "internal compiler error",
+                                            "Input/output error",
+                                            "died due to signal",
+                                            NULL};
+    if (failure->exit > 2 || !failure->errors.len) return false;
+    for (int i = 0; transient[i]; i++)
+        if (strstr(failure->errors.ptr, transient[i])) return false;
+    return strstr(failure->errors.ptr, "error") != NULL;
+}
+
+hn_status hn_tool_failure_status(const hn_tool_failure *failure, const hn_tool_args *command) {
+    hn_strbuf lines, line;
+    hn_strbuf_init(&lines);
+    hn_strbuf_init(&line);
+    hn_first_errors(hn_strbuf_str(&failure->errors), &lines);
+    hn_tool_args_print(command, &line);
+    bool is_signal = failure->exit > 128 && failure->exit <= 128 + 64;
+    hn_status status = HN_ERROR(HN_TOOLCHAIN, "'%s' %s %d: " HN_STR_FMT "; to run it again: " HN_STR_FMT,
+                                failure->tool, is_signal ? "was killed by signal" : "ended with exit status",
+                                is_signal ? failure->exit - 128 : failure->exit,
+                                HN_STR_ARG(hn_strbuf_str(&lines)), HN_STR_ARG(hn_strbuf_str(&line)));
+    hn_strbuf_deinit(&lines);
+    hn_strbuf_deinit(&line);
+    return status;
+}
+
+/* ---- a driver in its directory ---- */
+
+static hn_status make_dir(const char *wanted, char *out, size_t bytes) {
+    if (!wanted) return hn_dir_temp(out, bytes);
+    if (snprintf(out, bytes, "%s", wanted) >= (int)bytes || mkdir(out, 0700) != 0)
+        return HN_OS_ERROR(errno, "cannot make directory '%s'", wanted);
+    return NULL;
+}
+
+hn_status hn_driver_begin(hn_driver *driver, const hn_toolchain_job *job, int64_t deadline_ns) {
+    struct timespec now;
+    *driver = (hn_driver){.job = job, .deadline_ns = deadline_ns};
+    clock_gettime(CLOCK_REALTIME, &now);
+    driver->begin_ns = (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+    HN_TRY(make_dir(job->scratch_dir, driver->dir, sizeof(driver->dir)));
+    hn_strbuf_init(&driver->env_text);
+    hn_strbuf_init(&driver->failure.errors);
+    hn_driver_environment(job->env, driver->dir, &driver->env_text, driver->env);
+    hn_status status = hn_strbuf_status(&driver->env_text);
+    if (status) hn_driver_end(driver);
+    return status;
+}
+
+void hn_driver_end(hn_driver *driver) {
+    hn_strbuf_deinit(&driver->env_text);
+    hn_strbuf_deinit(&driver->failure.errors);
+    hn_status removed = hn_dir_remove(driver->dir);
+    if (removed) hn_warn_once("toolchain", "temp-dir", "%s", hn_status_message(removed));
+    hn_status_free(removed);
+}
+
+hn_status hn_driver_write(const hn_driver *driver, const char *name, hn_str text) {
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s/%s", driver->dir, name);
+    return hn_file_write_atomic(path, text.ptr, text.len, false);
+}
+
+hn_status hn_driver_read(const hn_driver *driver, const char *name, hn_strbuf *out) {
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s/%s", driver->dir, name);
+    return hn_file_read(path, out);
+}
+
+hn_status hn_driver_run(hn_driver *driver, const hn_tool_args *args) {
+    const hn_tool_run run = {
+        .args = args,
+        .env = driver->env,
+        .cwd = driver->dir,
+        .stdin_fd = -1,
+        .stdout_fd = -1,
+        .deadline_ns = driver->deadline_ns,
+        .memory_bytes = driver->job->memory_bytes,
+        .own_group = driver->job->own_group,
+    };
+    driver->failure.tool = args->items[0];
+    return hn_tool_run_wait(&run, &driver->failure.errors, &driver->failure.exit);
+}
+
+hn_status hn_driver_headers(const hn_driver *driver, const char *const *names, hn_str dirs, hn_strbuf *out) {
+    hn_strbuf paths, rule;
+    hn_status status = NULL;
+    hn_strbuf_init(&paths);
+    hn_strbuf_init(&rule);
+    for (; !status && *names; names++) {
+        hn_strbuf_reset(&rule);
+        status = hn_driver_read(driver, *names, &rule);
+        if (!status) hn_headers_parse_rule(hn_strbuf_str(&rule), &paths);
+    }
+    if (!status) status = hn_strbuf_status(&paths);
+    if (!status) status = hn_headers_note(hn_strbuf_str(&paths), dirs, driver->begin_ns, out);
+    hn_strbuf_deinit(&paths);
+    hn_strbuf_deinit(&rule);
+    return status;
+}
