@@ -4,7 +4,8 @@
  *
  * One JSON object a case on stdout: times are the median and the least over rounds of one call, microseconds; a round
  * calls each contestant in bursts. `copy` moves as many bytes as the case must (reads and writes counted), once with
- * ordinary stores and once with stores that go round the caches. The kernels' results are compared first. */
+ * ordinary stores and once with stores that go round the caches. `read`, for the reductions, is the best loop that only
+ * reads their input: a ceiling, where a copy's bytes a second are none. The kernels' results are compared first. */
 #include "bench/kernels_by_hand.h"
 
 #include "base/trace.h"
@@ -76,7 +77,7 @@ typedef struct trial {
     uint32_t input_count;
     hn_module *module;
     bool small; /* the calls are so short that only the time inside the steps counts */
-    series henry, plain, streaming, copy_plain, copy_streaming;
+    series henry, plain, streaming, copy_plain, copy_streaming, read;
     hand_args copy;
     int rounds;
     uint32_t steps;
@@ -260,7 +261,10 @@ static hn_status check(trial *t) {
     return worst < 1e-3 ? NULL : HN_ERROR(HN_INTERNAL, "'%s': the kernel differs from the one by hand by %g", t->kernel->name, worst);
 }
 
+static bool only_reads(const trial *t) { return t->kernel->output == ROW; }
+
 static hn_status measure(trial *t) {
+    hand_args read = {.in = {t->args.in[0]}, .out = t->copy.out, .rows = t->rows, .cols = t->cols};
     t->args.out = t->by_hand;
     HN_TRY(check(t));
     int64_t units = hand_units(t), begin = hn_now_ns();
@@ -274,6 +278,7 @@ static hn_status measure(trial *t) {
         t->streaming.values[r] = time_hand(t, t->kernel->hand, &t->args, units, true, burst);
         t->copy_plain.values[r] = time_hand(t, hand_copy, &t->copy, t->copy.rows, false, burst);
         t->copy_streaming.values[r] = time_hand(t, hand_copy, &t->copy, t->copy.rows, true, burst);
+        if (only_reads(t)) t->read.values[r] = time_hand(t, hand_read, &read, t->rows, false, burst);
     }
     return NULL;
 }
@@ -312,6 +317,7 @@ static void report(trial *t) {
     print_series(t, "hand_streaming", &t->streaming);
     print_series(t, "copy", &t->copy_plain);
     print_series(t, "copy_streaming", &t->copy_streaming);
+    if (only_reads(t)) print_series(t, "read", &t->read);
     printf("}\n");
     fflush(stdout);
 }

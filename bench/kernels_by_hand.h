@@ -24,5 +24,7 @@ hand_fn hand_sum_columns;                                            /* units: 6
 hand_fn hand_transpose, hand_add_transposed;                         /* units: 16 rows of the output */
 hand_fn hand_cat, hand_embedding, hand_gather;                       /* units: rows of the output */
 hand_fn hand_copy;                                                   /* units: rows */
+/* Reads everything, in four streams a quarter apart, and writes one number: what memory gives to a loop that only reads. */
+hand_fn hand_read;                                                   /* units: rows, a multiple of 4 a thread */
 
 #endif

@@ -125,10 +125,11 @@ static hn_status put_narrow_kernel(printer *pr) {
 
 /* --- wide strips --- */
 
-/* Plain sums over many rows: a strip of results is kept in the first cache and memory is read in order, WIDE_STEP
- * steps of the sum at a time, instead of running down narrow columns with a jump from row to row. Two levels
- * of partial sums keep the error small. Source: bench/kernels.c, "sum of columns": 2.3 times as fast from memory. */
-enum { WIDE_MIN_ROWS = 512, WIDE_MAX_ROWS = 2048, WIDE_STEP = 8, WIDE_BLOCK = SUM_BLOCK, WIDE_MIN_STEPS = 128 };
+/* Plain sums over many rows: a strip of results is kept in the first cache while memory is read in long runs, WIDE_STEP rows at
+ * a time, instead of running down narrow columns with a jump from row to row. The rows of a step are a WIDE_STEP-th of
+ * the sum apart, so that each is a stream that goes on where it ended (print_quarters.c). Two levels of partial sums keep
+ * the error small. Source: bench/kernels.c, "sum of columns": 2.3 times as fast from memory, and 1.25 for the distance. */
+enum { WIDE_MIN_ROWS = 512, WIDE_MAX_ROWS = 2048, WIDE_STEP = 4, WIDE_BLOCK = SUM_BLOCK / WIDE_STEP, WIDE_MIN_STEPS = 48 };
 
 static bool is_wide(printer *pr) {
     const hn_kernel *k = pr->k;
@@ -166,9 +167,8 @@ static void put_wide_arrays(printer *pr, const hn_kernel_phase *phase) {
     }
 }
 
-/* The sums of `copies` vectors from column jb on, over steps q to `h` (C text). With all WIDE_STEP steps in line, each load keeps its own
- * row and walks along it: what the prefetcher of the first cache follows. */
-static void put_wide_vectors(printer *pr, const hn_kernel_phase *phase, uint32_t copies, bool all_steps, bool tail) {
+/* The sums of `copies` vectors from column jb on: row q of each stream. With `tail` n columns at most. */
+static void put_wide_vectors(printer *pr, const hn_kernel_phase *phase, uint32_t copies, bool tail) {
     uint32_t ordinal = hn_sym_index_ordinal(pr->sym, phase->vars[0]);
     for (uint32_t r = 0; r < phase->reduces.count; r++)
         for (uint32_t u = 0; u < copies; u++) {
@@ -177,11 +177,12 @@ static void put_wide_vectors(printer *pr, const hn_kernel_phase *phase, uint32_t
             put_line(pr, "%s a%u_%u = q > p ? ld_%s(c%u + (jb - j0) + %u) : sp_%c(0);", lane_type(reduce->dtype), reduce->slot, u,
                      hn_dtype_facts(reduce->dtype)->name, reduce->slot, u * pr->lanes, c);
         }
-    if (all_steps) put_line(pr, "_Pragma(\"GCC unroll %d\")", WIDE_STEP);
-    if (all_steps)
-        put_line(pr, "for (ll i%u = q; i%u < q + %d; i%u++) {", ordinal, ordinal, WIDE_STEP, ordinal);
-    else
-        put_line(pr, "for (ll i%u = q; i%u < h; i%u++) {", ordinal, ordinal, ordinal);
+    int64_t steps = known(pr, extent_of(pr, phase->vars[0]));
+    bool even = steps >= 0 && steps % WIDE_STEP == 0; /* otherwise the last stream may be shorter */
+    put_line(pr, "_Pragma(\"GCC unroll %d\")", WIDE_STEP);
+    char limit[24] = "e";
+    if (even) snprintf(limit, sizeof limit, "q + %d * far", WIDE_STEP);
+    put_line(pr, "for (ll i%u = q; i%u < %s; i%u += far) {", ordinal, ordinal, limit, ordinal);
     pr->indent++;
     for (uint32_t u = 0; u < copies; u++) {
         char head[96];
@@ -195,39 +196,44 @@ static void put_wide_vectors(printer *pr, const hn_kernel_phase *phase, uint32_t
                      phase->reduces.items[r].slot, u * pr->lanes, phase->reduces.items[r].slot, u);
 }
 
-static void put_wide_sums(printer *pr, const hn_kernel_phase *phase, uint32_t copies, bool whole) {
-    put_begin(pr);
-    hn_strbuf_puts(&pr->out, "for (ll p = 0, e = ");
-    put_index(pr, extent_of(pr, phase->vars[0]));
-    hn_strbuf_printf(&pr->out, "; p < e; p += %d) {\n", WIDE_BLOCK);
-    pr->indent++;
-    put_line(pr, "for (ll q = p; q < imin(p + %d, e); q += %d) {", WIDE_BLOCK, WIDE_STEP);
-    pr->indent++;
-    put_line(pr, "const ll h = imin(imin(q + %d, p + %d), e);", WIDE_STEP, WIDE_BLOCK);
+static void put_wide_strip(printer *pr, const hn_kernel_phase *phase, uint32_t copies, bool whole) {
     put_line(pr, "ll jb = j0;");
-    put_line(pr, "for (; h == q + %d && jb + %u <= j1; jb += %u) {", WIDE_STEP, copies * pr->lanes, copies * pr->lanes);
+    put_line(pr, "for (; jb + %u <= j1; jb += %u) {", copies * pr->lanes, copies * pr->lanes);
     pr->indent++;
-    put_wide_vectors(pr, phase, copies, true, false);
+    put_wide_vectors(pr, phase, copies, false);
     close_block(pr);
-    int64_t steps = known(pr, extent_of(pr, phase->vars[0]));
-    if (!(whole && steps >= 0 && steps % WIDE_STEP == 0)) {
-        put_line(pr, "for (; jb + VF <= j1; jb += VF) {");
-        pr->indent++;
-        put_wide_vectors(pr, phase, 1, false, false);
-        close_block(pr);
-    }
-    if (!whole) {
-        put_line(pr, "for (; jb < j1; jb += VF) {");
-        pr->indent++;
-        put_wide_vectors(pr, phase, 1, false, true);
-        close_block(pr);
-    }
+    if (whole) return;
+    put_line(pr, "for (; jb + VF <= j1; jb += VF) {");
+    pr->indent++;
+    put_wide_vectors(pr, phase, 1, false);
     close_block(pr);
+    put_line(pr, "if (jb < j1) {");
+    pr->indent++;
+    put_wide_vectors(pr, phase, 1, true);
+    close_block(pr);
+}
+
+/* w += c */
+static void put_wide_carry(printer *pr, const hn_kernel_phase *phase) {
     for (uint32_t r = 0; r < phase->reduces.count; r++) {
         const char *name = hn_dtype_facts(phase->reduces.items[r].dtype)->name;
         uint32_t slot = phase->reduces.items[r].slot;
         put_line(pr, "for (ll k = 0; k < j1 - j0; k += VF) st_%s(w%u + k, ld_%s(w%u + k) + ld_%s(c%u + k));", name, slot, name, slot, name, slot);
     }
+}
+
+static void put_wide_sums(printer *pr, const hn_kernel_phase *phase, uint32_t copies, bool whole) {
+    put_begin(pr);
+    hn_strbuf_puts(&pr->out, "const ll e = ");
+    put_index(pr, extent_of(pr, phase->vars[0]));
+    hn_strbuf_printf(&pr->out, ", far = (e + %d) / %d;\n", WIDE_STEP - 1, WIDE_STEP);
+    put_line(pr, "for (ll p = 0; p < far; p += %d) {", WIDE_BLOCK);
+    pr->indent++;
+    put_line(pr, "for (ll q = p; q < imin(p + %d, far); q++) {", WIDE_BLOCK);
+    pr->indent++;
+    put_wide_strip(pr, phase, copies, whole);
+    close_block(pr);
+    put_wide_carry(pr, phase);
     close_block(pr);
 }
 

@@ -73,7 +73,7 @@ static void put_symbol(printer *pr, hn_expr e) {
         return;
     case HN_SYMBOL_INDIRECT: {
         hn_sid s = binder_of(pr, e);
-        hn_strbuf_printf(&pr->out, s && pr->varying[s] ? "t%u[k]" : "t%u", s);
+        hn_strbuf_printf(&pr->out, pr->ahead ? "f%u" : s && pr->varying[s] ? "t%u[k]" : "t%u", s);
         return;
     }
     default: hn_strbuf_printf(&pr->out, "n%u", size_argument(pr, e)); return;

@@ -129,8 +129,35 @@ hn_sid gated_by_sigmoid(const printer *pr, const hn_sop *op) {
     return 0;
 }
 
+/* Whether two values are made in the same way from the same elements. */
+static bool same_value(const hn_body *a, hn_sid x, const hn_body *b, hn_sid y, uint32_t depth) {
+    const hn_sop *p = &a->items[x], *q = &b->items[y];
+    if (depth > 8 || p->kind != q->kind || p->op != q->op || p->dtype != q->dtype || p->buffer != q->buffer || p->index != q->index) return false;
+    if (p->kind != HN_SOP_ELEM && p->kind != HN_SOP_CAST && p->kind != HN_SOP_LOAD && p->kind != HN_SOP_CONST) return false;
+    if (p->kind == HN_SOP_CONST && memcmp(&p->imm, &q->imm, sizeof p->imm) != 0) return false;
+    for (uint32_t k = 0; k < 3; k++) {
+        if (!p->args[k] != !q->args[k]) return false;
+        if (p->args[k] && !same_value(a, p->args[k], b, q->args[k], depth + 1)) return false;
+    }
+    return true;
+}
+
+/* exp(x - m) where m is the largest of the x: the operand is not above 0 (or NaN), so that one limit can go. */
+static bool is_below_largest(const printer *pr, const hn_sop *op) {
+    const hn_sop *difference = sop(pr, op->args[0]);
+    if (op->op != HN_OP_EXP || op->dtype != HN_DTYPE_F32 || difference->kind != HN_SOP_ELEM || difference->op != HN_OP_SUB) return false;
+    const hn_sop *largest = sop(pr, difference->args[1]);
+    const hn_kernel_reduce *reduce = NULL;
+    const hn_kernel_phase *phase = largest->kind == HN_SOP_RESULT ? phase_of_slot(pr, largest->imm.i, &reduce) : NULL;
+    return phase && reduce->op == HN_OP_AMAX && same_value(&pr->phase->body, difference->args[0], &phase->body, reduce->value, 0);
+}
+
 static void put_elem(printer *pr, const hn_sop *op) {
     const c_op *row = &c_ops[op->op];
+    if (is_below_largest(pr, op)) {
+        hn_strbuf_printf(&pr->out, "exp0_f(s%u)", op->args[0]);
+        return;
+    }
     hn_sid gated = gated_by_sigmoid(pr, op);
     if (gated) {
         hn_strbuf_printf(&pr->out, "(s%u / (sp_f(1) + exp_f(-s%u)))", gated, gated);
@@ -262,11 +289,9 @@ static void put_indirect(printer *pr, hn_sid s, const hn_sop *op) {
     put_begin(pr);
     hn_strbuf_printf(&pr->out, "ll t%u[VF]; { const ll e = ", s);
     put_index(pr, limit);
-    hn_strbuf_printf(&pr->out, "; int bad = 0; LANES { ll x = s%u[k]; ", op->args[0]);
+    hn_strbuf_printf(&pr->out, "; LANES { ll x = s%u[k]; ", op->args[0]);
     if (wrap) hn_strbuf_puts(&pr->out, "x += x < 0 ? e : 0; ");
-    hn_strbuf_printf(&pr->out, "const int out = (unsigned long long)x >= (unsigned long long)e%s; bad |= out; t%u[k] = out ? 0 : x; } ",
-                     pr->tail ? " && k < n" : "", s);
-    hn_strbuf_puts(&pr->out, "if (bad) { if (e <= 0) return 1; err = 1; } }\n");
+    hn_strbuf_printf(&pr->out, "if (OUTSIDE(x, e)%s) { if (e <= 0) return 1; err = 1; x = 0; } t%u[k] = x; } }\n", pr->tail ? " && k < n" : "", s);
 }
 
 /* How many high bits of a word a uniform number of the dtype keeps, so that it stays below 1 (ir/interp_random.c). */

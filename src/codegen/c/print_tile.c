@@ -74,22 +74,38 @@ static void put_blocks(printer *pr) {
     }
 }
 
-/* While row u of a block is written, the lines of what will be lane u of the next block are fetched. */
+static void put_lines(printer *pr, const hn_sop *op, const char *count) {
+    put_begin(pr);
+    hn_strbuf_printf(&pr->out, "for (ll l = 0; l < %s; l += %d) __builtin_prefetch(", count,
+                     64 / (int)hn_dtype_facts(pr->p->buffers.items[op->buffer].dtype)->size_bytes);
+    put_base(pr, op->buffer, false);
+    hn_strbuf_puts(&pr->out, " + ");
+    put_index(pr, op->index);
+    hn_strbuf_puts(&pr->out, " + l);\n");
+}
+
+/* While row u of a block is written, the lines of what will be lane u of the next block are fetched. From memory also row u of
+ * the next block of what is read along the rows: nothing follows 64 rows at a time. */
 static void put_next_lines(printer *pr, const char *name) {
     open_block(pr, "");
     put_line(pr, "const ll %s = ib, j = imin(jb + %d + u, je - 1); (void)%s; (void)j;", name, TILE_BLOCK, name);
-    for (hn_sid s = 1; s < pr->phase->body.count; s++) {
-        const hn_sop *op = &pr->phase->body.items[s];
-        if (!pr->live[s] || !goes_through(pr, op)) continue;
-        put_begin(pr);
-        hn_strbuf_printf(&pr->out, "for (ll l = 0; l < iw; l += %d) __builtin_prefetch(",
-                         64 / (int)hn_dtype_facts(pr->p->buffers.items[op->buffer].dtype)->size_bytes);
-        put_base(pr, op->buffer, false);
-        hn_strbuf_puts(&pr->out, " + ");
-        put_index(pr, op->index);
-        hn_strbuf_puts(&pr->out, " + l);\n");
-    }
+    for (hn_sid s = 1; s < pr->phase->body.count; s++)
+        if (pr->live[s] && goes_through(pr, &pr->phase->body.items[s])) put_lines(pr, &pr->phase->body.items[s], "iw");
     close_block(pr);
+    bool any = false;
+    for (hn_sid s = 1; s < pr->phase->body.count && pr->may_stream; s++) {
+        const hn_sop *op = &pr->phase->body.items[s];
+        hn_expr step;
+        if (!pr->live[s] || op->kind != HN_SOP_LOAD || walk_of(pr, op->index, &step) != WALK_ONE) continue;
+        if (!hn_sym_uses(pr->sym, op->index, pr->tile)) continue; /* the same for all rows: it is in the cache */
+        if (!any) open_block(pr, "");
+        if (!any) put_line(pr, "const ll %s = ib + u, j = jb + %d;", name, TILE_BLOCK);
+        any = true;
+        char count[8];
+        snprintf(count, sizeof count, "%d", TILE_BLOCK);
+        put_lines(pr, op, count);
+    }
+    if (any) close_block(pr);
 }
 
 bool put_tile_load(printer *pr, hn_sid s, const hn_sop *op) {

@@ -40,6 +40,7 @@ const c_snippet c_snippets[] = {
     {"fdiv", FN "ll fdiv(ll a, ll b) { ll q = a / b; return q - ((a % b != 0) & ((a < 0) != (b < 0))); }\n"},
     {"fmodll", FN "ll fmodll(ll a, ll b) { ll r = a % b; return r + (((r != 0) & ((r < 0) != (b < 0))) ? b : 0); }\n"},
     {"imin", FN "ll imin(ll a, ll b) { return a < b ? a : b; }\n"},
+    {"bounded", FN "ll bounded(ll x, ll e) { x += x < 0 ? e : 0; return (unsigned long long)x < (unsigned long long)e ? x : 0; }\n"},
     {"imax", FN "ll imax(ll a, ll b) { return a > b ? a : b; }\n"},
     /* casts: x86's float to int conversion; out of range is undefined in PyTorch too */
     {"f_l", FN "vl f_l(vf x) { return __builtin_convertvector(x, vl); }\n"},
@@ -121,8 +122,10 @@ const c_snippet c_snippets[] = {
                "#else\n" FN "vf from_f(vf x, float c) { return sel_f((vi)(x < sp_f(c)), sp_f(c), x); }\n#endif\n"},
     /* e^x: 2^(n-1) * 2e^r, |r| <= ln2/2: the scale stays finite where the product becomes infinite, and is 0 for the lowest
      * n, so that results below 2^-125.5 become 0. Error <= 1 ulp. */
-    {"exp_f", FN "vf exp_f(vf x) {\n"
-              "  x = from_f(upto_f(x, 89.5f), -87.3f);\n"
+    {"exp_f", FN "vf exp_f(vf x) { return exp0_f(upto_f(x, 89.5f)); }\n"},
+    /* as exp_f, of x <= 89.5, such as the distance from a maximum */
+    {"exp0_f", FN "vf exp0_f(vf x) {\n"
+              "  x = from_f(x, -87.3f);\n"
               "  vf n = x * sp_f(1.44269504f) + sp_f(12582912.0f);\n"
               "  vf scale = (vf)(((vi)n << 23) + sp_i(0x3f000000));\n"
               "  n = n - sp_f(12582912.0f);\n"
@@ -159,10 +162,9 @@ const c_snippet c_snippets[] = {
               "  r = sel_f((vi)(x == sp_f(0)), sp_f(-__builtin_inff()), r);\n"
               "  return sel_f((vi)(x < sp_f(0)) | (vi)(x != x), sp_f(__builtin_nanf(\"\")), r);\n"
               "}\n"},
-    /* tanh: x P(x^2) / Q(x^2) below 9, exactly 1 from there on. Error < 4 ulp. */
+    /* tanh: x P(x^2) / Q(x^2), at most 1. From 9.4 on, where the quotient is above 1, that is exactly 1. Error < 4 ulp. */
     {"tanh_f", FN "vf tanh_f(vf x) {\n"
-               "  vi one = (vi)(abs_f(x) >= sp_f(9.0f));\n"
-               "  x = from_f(upto_f(x, 9.0f), -9.0f);\n"
+               "  x = from_f(upto_f(x, 9.4f), -9.4f);\n"
                "  vf t = x * x;\n"
                "  vf p = sp_f(1.335486852e-08f);\n"
                "  p = p * t + sp_f(2.060926296e-05f);\n"
@@ -174,12 +176,11 @@ const c_snippet c_snippets[] = {
                "  q = q * t + sp_f(2.587703097e-02f);\n"
                "  q = q * t + sp_f(4.671435221e-01f);\n"
                "  q = q * t + sp_f(1.0f);\n"
-               "  return sel_f(one, copysign_f(sp_f(1.0f), x), x * p / q);\n"
+               "  return from_f(upto_f(x * p / q, 1.0f), -1.0f);\n"
                "}\n"},
-    /* erf: x P(x^2) / Q(x^2) below 3.92, exactly 1 from there on. Error < 4 ulp. */
+    /* erf: x P(x^2) / Q(x^2), at most 1. From 4.08 on, where the quotient is above 1, that is exactly 1. Error < 4 ulp. */
     {"erf_f", FN "vf erf_f(vf x) {\n"
-              "  vi one = (vi)(abs_f(x) >= sp_f(3.92f));\n"
-              "  x = from_f(upto_f(x, 3.92f), -3.92f);\n"
+              "  x = from_f(upto_f(x, 4.08f), -4.08f);\n"
               "  vf t = x * x;\n"
               "  vf p = sp_f(2.025851611e-06f);\n"
               "  p = p * t + sp_f(2.846829623e-04f);\n"
@@ -193,7 +194,7 @@ const c_snippet c_snippets[] = {
               "  q = q * t + sp_f(1.145596689e-01f);\n"
               "  q = q * t + sp_f(5.030899673e-01f);\n"
               "  q = q * t + sp_f(1.0f);\n"
-              "  return sel_f(one, copysign_f(sp_f(1.0f), x), x * p / q);\n"
+              "  return from_f(upto_f(x * p / q, 1.0f), -1.0f);\n"
               "}\n"},
     /* sin and cos: three-part reduction by pi/2 up to 8192, libm beyond. Error < 2 ulp. */
     {"sincos_f", "float sinf(float); float cosf(float);\n" FN "vf sincos_f(vf x, int quarter) {\n"

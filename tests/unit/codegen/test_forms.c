@@ -61,7 +61,7 @@ static void check_columns(int64_t rows, int64_t cols) {
         for (int64_t i = 0; i < rows; i++) sum += x[i * cols + j];
         worst = fmax(worst, fabs(sum - y[j]));
     }
-    EXPECT_NEAR(worst, 0, 1e-6 * (double)rows); /* blocks of 8 and 256: a few ulp of the largest partial sum */
+    EXPECT_NEAR(worst, 0, 1e-6 * (double)rows); /* blocks of 32 and their sums: a few ulp of the largest partial sum */
     free(x);
     free(y);
 }
@@ -70,7 +70,36 @@ TEST(sums_of_columns_in_strips) {
     check_columns(300, 197);  /* neither rows nor columns come out even */
     check_columns(256, 2200); /* more than one strip */
     check_columns(131, 128);
+    check_columns(50, 1029);  /* the four streams end at different rows */
+    check_columns(48, 130);
     check_columns(8192, 1024); /* in two stages */
+}
+
+/* y = op over the rows of x; `divisor` of the plain loop's result. */
+static void check_rows(const char *op, bool largest, double divisor, int64_t rows, int64_t cols) {
+    char text[256];
+    float *x = numbers(rows * cols), *y = numbers(rows);
+    snprintf(text, sizeof text, "graph @g {\n  input user %%x : f32[%lld, %lld] \"x\"\n  %%y = %s(%%x, dims=[1], keepdim=false)\n  output user %%y \"y\"\n}\n",
+             (long long)rows, (long long)cols, op);
+    for (int64_t i = 0; i < rows; i++) x[i * cols + i % cols] = (float)(3 + i % 5); /* each row has a result of its own */
+    EXPECT_OK(run_graph(text, x, (int64_t[]){rows, cols}, y, 1, (int64_t[]){rows}));
+    double worst = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        double all = 0;
+        for (int64_t j = 0; j < cols; j++) all = largest ? fmax(all, x[i * cols + j]) : all + x[i * cols + j];
+        worst = fmax(worst, fabs(all / divisor - y[i]));
+    }
+    EXPECT_NEAR(worst, 0, largest ? 0 : 1e-6 * (double)cols / divisor); /* of a sum, a few ulp of the largest partial sum */
+    free(x);
+    free(y);
+}
+
+/* More than 16 MB: four rows far apart at a time. */
+TEST(rows_in_quarters) {
+    check_rows("sum", false, 1, 4103, 1043);
+    check_rows("sum", false, 1, 4100, 1024);
+    check_rows("amax", true, 1, 4102, 1037);
+    check_rows("sum", false, 1, 5, 1 << 20); /* fewer rows a thread than streams */
 }
 
 static void check_transpose(int64_t rows, int64_t cols, int64_t skew) {
@@ -122,6 +151,37 @@ static void check_softmax(int64_t rows, int64_t cols) {
 TEST(softmax_with_one_reciprocal) {
     check_softmax(5, 1027);
     check_softmax(4200, 1025); /* round the caches */
+}
+
+static void check_limit(const char *op, double (*want)(double)) {
+    enum { COUNT = 100000 };
+    char text[256];
+    float *x = numbers(COUNT), *y = numbers(COUNT);
+    const float edges[] = {INFINITY, -INFINITY, 1e30f, 9.4f, -9.4f, 4.08f, -4.08f, 0.0f};
+    snprintf(text, sizeof text, "graph @g {\n  input user %%x : f32[100, 1000] \"x\"\n  %%y = %s(%%x)\n  output user %%y \"y\"\n}\n", op);
+    for (int64_t k = 0; k < COUNT; k++) x[k] *= 6; /* -12 to 12 */
+    for (size_t k = 0; k < sizeof edges / sizeof *edges; k++) x[k] = edges[k];
+    x[COUNT - 1] = NAN;
+    EXPECT_OK(run_graph(text, x, (int64_t[]){100, 1000}, y, 2, (int64_t[]){100, 1000}));
+    EXPECT(isnan(y[COUNT - 1]));
+    double worst = 0;
+    int64_t above = 0, not_one = 0;
+    for (int64_t k = 0; k < COUNT - 1; k++) {
+        double exact = want(x[k]);
+        worst = fmax(worst, fabs(y[k] - exact) / fmax(fabs(exact), 1e-30));
+        above += fabsf(y[k]) > 1;
+        not_one += fabsf(x[k]) >= 9.4f && fabsf(y[k]) != 1;
+    }
+    EXPECT_NEAR(worst, 0, 4 * 0x1p-23); /* the error that snippets.c states */
+    EXPECT_INT(above, 0);
+    EXPECT_INT(not_one, 0);
+    free(x);
+    free(y);
+}
+
+TEST(tanh_and_erf_end_at_one) {
+    check_limit("tanh", tanh);
+    check_limit("erf", erf);
 }
 
 TEST_MAIN
