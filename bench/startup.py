@@ -83,17 +83,26 @@ def phase_times(program, models, cache):
 
 
 def live_bytes(henry, model, cache):
-    """The most bytes of temporaries and outputs that are alive at one step, in the order of the program: no plan needs less."""
+    """The most bytes of temporaries and outputs that are alive at one step, in the order of the program: no plan needs less.
+    A step that writes a temporary over the one that it reads has both in one place, which counts once."""
     run = run_process([henry, "compile", model, "--emit", "text"], cache)
-    sizes = {m[1]: int(m[2]) for m in re.finditer(r"^buffer (b\d+)\S* (?:temp|output) \S+ bytes (\d+)", run["output"], re.M)}
+    buffers = re.findall(r"^buffer (b\d+)\S* (?:temp|output) \S+ bytes (\d+)(?: at (\d+))?", run["output"], re.M)
+    sizes = {name: int(size) for name, size, _ in buffers}
+    places = {name: place or name for name, _, place in buffers}
     steps = re.findall(r"^step \d+ (.*?)(?: ; .*)?$", run["output"], re.M)
     first, last = {}, {}
     for at, step in enumerate(steps):
         for name in re.findall(r"\bb\d+\b", step):
             first.setdefault(name, at)
             last[name] = at
-    alive = [sum(size for b, size in sizes.items() if first.get(b, -1) <= at <= last.get(b, -1)) for at in range(len(steps))]
-    return max(alive, default=0)
+    most = 0
+    for at in range(len(steps)):
+        alive = {}
+        for b, size in sizes.items():
+            if first.get(b, -1) <= at <= last.get(b, -1):
+                alive[places[b]] = max(size, alive.get(places[b], 0))
+        most = max(most, sum(alive.values()))
+    return most
 
 
 def main():

@@ -94,6 +94,7 @@ static hn_status add_kernel_call(emitter *e, const hn_kernel *k, const hn_c_kern
         HN_TRY(buffer_of(e, kernel->buffers[b], &operands[b].buffer));
         operands[b].dtype = e->d->program->buffers.items[kernel->buffers[b]].dtype;
         operands[b].written = kernel->written[b];
+        operands[b].over = kernel->over[b];
     }
     hn_line line = {.kind = HN_LINE_KERNEL, .origin = k->origin, .operands = operands, .operand_count = kernel->buffer_count,
                     .params = kernel->sizes, .param_count = kernel->size_count, .extent = kernel->extent, .grain = kernel->grain,

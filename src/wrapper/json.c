@@ -144,6 +144,10 @@ static void operands(printer *p, const hn_line *line) {
         text(p, "dtype", hn_str_of(hn_dtype_facts(o->dtype)->name));
         optional(p, "offset", o->offset_elems);
         truth(p, "written", o->written);
+        if (o->over) key(p, "over"), open(p, '[');
+        for (uint32_t bit = 0; bit < 64 && o->over; bit++)
+            if (o->over >> bit & 1) item(p), hn_strbuf_i64(p->out, bit);
+        if (o->over) close(p, ']');
         close(p, '}');
     }
     close(p, ']');

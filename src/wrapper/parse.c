@@ -12,6 +12,7 @@
  *   scalar     = "int" "(" EXPR ")" | "float" "(" FLOAT ")" | "true" | "false" | "string" STRING | "none"
  *   line       = head ["origin" INT] ["text" STRING] ["{" line* "}" "else" "{" line* "}"]
  *   head       = "comment" | "allocate" b | "free" b | ("reuse" | "copy") b "from" b | call
+ *   operands   = [operand {"," operand}], operand = "none" | ["out"] b DTYPE ["at" "(" EXPR ")"] ["over" "[" INT {"," INT} "]"]
  *   call       = ("call" "k"N | "extern" KIND | "assert" | "define" | "cond") "(" operands ")" ["params" exprs]
  *                ["extent" "(" EXPR ")"] ["grain" INT] ["scratch" "(" EXPR ")"] ["symbol" "(" EXPR ")"]
  *
@@ -305,6 +306,17 @@ static hn_status read_output(parser *ps) {
 
 /* ---- lines ---- */
 
+static hn_status read_over(parser *ps, uint64_t *out) {
+    HN_TRY(hn_lex_expect(&ps->lex, '['));
+    do {
+        uint32_t bit;
+        HN_TRY(hn_lex_u32(&ps->lex, &bit));
+        if (bit >= 64) return fail(ps, "only operands 0 to 63 can be written over");
+        *out |= (uint64_t)1 << bit;
+    } while (hn_lex_accept(&ps->lex, ','));
+    return hn_lex_expect(&ps->lex, ']');
+}
+
 static hn_status read_operands(parser *ps, hn_line *line) {
     struct { hn_woperand *items; uint32_t count, cap; } list = {0};
     HN_TRY(hn_lex_expect(&ps->lex, '('));
@@ -317,6 +329,7 @@ static hn_status read_operands(parser *ps, hn_line *line) {
             HN_TRY(read_label(ps, 'b', &o.buffer));
             HN_TRY(read_dtype(ps, &o.dtype));
             HN_TRY(read_optional_expr(ps, "at", &o.offset_elems));
+            if (accept_word(ps, "over")) HN_TRY(read_over(ps, &o.over));
         }
         HN_PUSH(ps->arena, &list, o);
     }

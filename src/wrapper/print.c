@@ -139,6 +139,16 @@ static void put_output(printer *p, uint32_t i) {
     put(p, "\n");
 }
 
+static void put_over(printer *p, uint64_t over) {
+    const char *before = " over [";
+    for (uint32_t bit = 0; bit < 64; bit++) {
+        if (!(over >> bit & 1)) continue;
+        hn_strbuf_printf(p->out, "%s%u", before, bit);
+        before = ", ";
+    }
+    put(p, "]");
+}
+
 static void put_operands(printer *p, const hn_line *line) {
     put(p, "(");
     for (uint32_t k = 0; k < line->operand_count; k++) {
@@ -151,6 +161,7 @@ static void put_operands(printer *p, const hn_line *line) {
         if (o->written) put(p, "out ");
         hn_strbuf_printf(p->out, "b%u %s", o->buffer, hn_dtype_facts(o->dtype)->name);
         if (o->offset_elems) put_field(p, "at", o->offset_elems);
+        if (o->over) put_over(p, o->over);
     }
     put(p, ")");
 }

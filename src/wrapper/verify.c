@@ -5,11 +5,13 @@
 #include "base/checked.h"
 #include "base/map.h"
 #include "wrapper/names.h"
+#include "wrapper/reuse.h"
 #include "wrapper/slots.h"
 
 #define BAD(...) HN_ERROR(HN_INTERNAL, "wrapper: " __VA_ARGS__)
 
-typedef enum buffer_state { UNSEEN, ALLOCATED, DEFINED, FREED } buffer_state;
+/* GIVEN: the memory went to another buffer; that only the next line still reads it is checked in reuse.c. */
+typedef enum buffer_state { UNSEEN, ALLOCATED, DEFINED, FREED, GIVEN } buffer_state;
 
 typedef struct verifier {
     const hn_wrapper *w;
@@ -62,7 +64,7 @@ static hn_status check_known(const hn_wrapper *w, hn_wbuf buffer, uint32_t line)
 
 static hn_status check_use(verifier *v, const uint8_t *state, hn_wbuf buffer, uint32_t line) {
     HN_TRY(check_known(v->w, buffer, line));
-    if (state[buffer] == DEFINED) return NULL;
+    if (state[buffer] == DEFINED || state[buffer] == GIVEN) return NULL;
     return BAD("line %u: buffer %u is used %s", line, buffer,
                state[buffer] == FREED ? "after it was freed" : "before it is written");
 }
@@ -72,7 +74,8 @@ static hn_status check_define(verifier *v, uint8_t *state, hn_wbuf buffer, uint3
     hn_wbuf_kind kind = v->w->buffers.items[buffer].kind;
     if (kind == HN_WBUF_INPUT || kind == HN_WBUF_CONSTANT)
         return BAD("line %u: writes to buffer %u, which is read only", line, buffer);
-    if (state[buffer] == FREED) return BAD("line %u: buffer %u is written after it was freed", line, buffer);
+    if (state[buffer] == FREED || state[buffer] == GIVEN)
+        return BAD("line %u: buffer %u is written after it was freed", line, buffer);
     if (v->has_memory_lines && state[buffer] == UNSEEN)
         return BAD("line %u: buffer %u is written before it is allocated", line, buffer);
     state[buffer] = DEFINED;
@@ -87,7 +90,7 @@ static hn_status check_operand_shape(const hn_wrapper *w, const hn_line *line, u
     }
     if (line->kind == HN_LINE_EXTERN) {
         static const struct { uint32_t operands, params; } facts[HN_EXTERN_KIND_COUNT] = {
-            [HN_EXTERN_MATMUL] = {4, HN_MATMUL_PARAM_COUNT}, [HN_EXTERN_CONV] = {4, HN_CONV_PARAM_COUNT},
+            [HN_EXTERN_MATMUL] = {5, HN_MATMUL_PARAM_COUNT}, [HN_EXTERN_CONV] = {6, HN_CONV_PARAM_COUNT},
             [HN_EXTERN_ATTENTION] = {5, HN_ATTENTION_PARAM_COUNT}, [HN_EXTERN_SORT] = {3, HN_SORT_PARAM_COUNT},
             [HN_EXTERN_TOPK] = {3, HN_SORT_PARAM_COUNT},
             [HN_EXTERN_NONZERO] = {2, HN_NONZERO_PARAM_COUNT}};
@@ -110,6 +113,16 @@ static hn_status check_operand_shape(const hn_wrapper *w, const hn_line *line, u
     return NULL;
 }
 
+static hn_status check_over(const hn_line *line, uint32_t i, uint32_t k) {
+    const hn_woperand *o = &line->operands[k];
+    for (uint32_t r = 0; r < 64; r++) {
+        if (!(o->over >> r & 1)) continue;
+        if (line->kind != HN_LINE_KERNEL || !o->written || r >= line->operand_count || line->operands[r].written || line->operands[r].dtype != o->dtype)
+            return BAD("line %u: operand %u cannot be over operand %u", i, k, r);
+    }
+    return NULL;
+}
+
 /* Reads first, then writes: a line's operands may be updated in place only when they were defined before. */
 static hn_status check_operands(verifier *v, uint8_t *state, const hn_line *line, uint32_t i) {
     HN_TRY(check_operand_shape(v->w, line, i));
@@ -119,6 +132,7 @@ static hn_status check_operands(verifier *v, uint8_t *state, const hn_line *line
         HN_TRY(check_known(v->w, o->buffer, i));
         if (o->dtype == HN_DTYPE_NONE || o->dtype >= HN_DTYPE_COUNT)
             return BAD("line %u: operand %u has no dtype", i, k);
+        HN_TRY(check_over(line, i, k));
         HN_TRY(check_expr(v, state, o->offset_elems, i));
         if (!o->written) HN_TRY(check_use(v, state, o->buffer, i));
     }
@@ -136,13 +150,13 @@ static hn_status check_memory_line(verifier *v, uint8_t *state, const hn_line *l
         if (state[line->buffer] != UNSEEN) return BAD("line %u: buffer %u is allocated twice", i, line->buffer);
         state[line->buffer] = ALLOCATED;
     } else if (line->kind == HN_LINE_FREE) {
-        if (state[line->buffer] == FREED || state[line->buffer] == UNSEEN)
+        if (state[line->buffer] != ALLOCATED && state[line->buffer] != DEFINED)
             return BAD("line %u: buffer %u is not there to be freed", i, line->buffer);
         state[line->buffer] = FREED;
     } else {
         HN_TRY(check_use(v, state, line->from, i));
         if (state[line->buffer] != UNSEEN) return BAD("line %u: buffer %u already has memory", i, line->buffer);
-        state[line->from] = FREED;
+        state[line->from] = GIVEN;
         state[line->buffer] = ALLOCATED;
     }
     return NULL;
@@ -174,7 +188,7 @@ static hn_status check_cond(verifier *v, uint8_t *state, const hn_line *line, ui
     HN_TRY(check_block(v, state, i + 1, middle, depth + 1));
     HN_TRY(check_block(v, other, middle, middle + line->otherwise_count, depth + 1));
     for (uint32_t b = 0; b < count; b++) {
-        bool freed = state[b] == FREED || other[b] == FREED;
+        bool freed = state[b] >= FREED || other[b] >= FREED;
         if (freed) state[b] = FREED;
         else if (other[b] < state[b]) state[b] = other[b];
     }
@@ -223,7 +237,7 @@ static hn_status check_outputs(verifier *v, const uint8_t *state) {
         if (o->rank > HN_MAX_RANK) return BAD("output %u has rank %u", i, o->rank);
         if (!o->buffer || o->buffer >= w->buffers.count || state[o->buffer] != DEFINED)
             return BAD("output %u is in buffer %u, which is %s", i, o->buffer,
-                       o->buffer < w->buffers.count && state[o->buffer] == FREED ? "freed" : "never written");
+                       o->buffer < w->buffers.count && state[o->buffer] >= FREED ? "freed" : "never written");
         if (o->kind == HN_WOUTPUT_MUTATION && o->target_input >= 0 &&
             ((uint32_t)o->target_input >= w->inputs.count || w->inputs.items[o->target_input].is_scalar))
             return BAD("output %u changes input %d, which is no tensor input", i, o->target_input);
@@ -248,7 +262,8 @@ static hn_status run(verifier *v) {
     for (uint32_t i = 0; i < w->lines.count; i++)
         v->has_memory_lines |= w->lines.items[i].kind == HN_LINE_ALLOCATE;
     HN_TRY(check_block(v, state, 0, w->lines.count, 0));
-    return check_outputs(v, state);
+    HN_TRY(check_outputs(v, state));
+    return hn_wrapper_reuse_verify(w, v->arena);
 }
 
 hn_status hn_wrapper_verify(const hn_wrapper *w) {
@@ -312,7 +327,7 @@ static hn_status check_apart(const hn_wrapper *w, const placed *items, uint32_t 
             if (a->at >= b->end || b->at >= a->end || a->life->first > b->life->end ||
                 b->life->first > a->life->end)
                 continue;
-            if (!joined_by_reuse(w, a->buffer, b->buffer))
+            if (a->at != b->at || !joined_by_reuse(w, a->buffer, b->buffer))
                 return BAD("buffers %u and %u are alive together and share bytes", a->buffer, b->buffer);
         }
     }
@@ -335,6 +350,7 @@ static hn_status check_plan(const hn_wrapper *w, const hn_memory_plan *plan, hn_
     int64_t *values;
     uint32_t count;
     HN_TRY(hn_wrapper_lives(w, arena, &lives));
+    HN_TRY(hn_wrapper_reuse_verify(w, arena)); /* what is joined below may be */
     HN_TRY(hn_wrapper_symbols(w, arena, &symbols, &count));
     HN_NEW(arena, values, count);
     /* The hints, then small and large values that the ranges allow: a plan must hold for every size. */

@@ -40,7 +40,7 @@ typedef struct hn_wkernel_info {
 typedef enum hn_line_kind {
     HN_LINE_COMMENT,
     HN_LINE_ALLOCATE, /* buffer */
-    HN_LINE_REUSE,    /* buffer takes the memory of `from` */
+    HN_LINE_REUSE,    /* buffer takes the memory of `from`, which the line that follows may read for the last time */
     HN_LINE_FREE,     /* buffer */
     HN_LINE_KERNEL,   /* kernel call */
     HN_LINE_EXTERN,   /* extern call */
@@ -55,6 +55,8 @@ typedef struct hn_woperand {
     hn_dtype dtype;
     hn_expr offset_elems;    /* 0 (invalid id) means no offset */
     bool written;
+    uint64_t over;           /* of a KERNEL's written operand, bit k: each byte is written after the last read of the same
+                                byte of operand k, by any thread, so both may have the same memory */
 } hn_woperand;
 
 typedef struct hn_line {
@@ -121,6 +123,10 @@ hn_status hn_wrapper_add_line(hn_wrapper *w, hn_line line) HN_MUST_USE;
 
 /* Every use after a definition, of buffers and of DATA symbols; every buffer known, no use after free, line kinds and operand counts right. */
 hn_status hn_wrapper_verify(const hn_wrapper *w) HN_MUST_USE;
+
+/* Writes the REUSE lines: a kernel's result takes the memory of a temporary of the same size that the kernel is the last to
+ * read, where `over` allows it. Before the plan. See reuse.c. */
+hn_status hn_wrapper_reuse(hn_wrapper *w) HN_MUST_USE;
 
 /* The memory plan: each TEMP buffer's place in one workspace. Exact lifetimes from first to last line that
  * mentions it; best fit by offset; sizes symbolic in general, planned at the hints and emitted so that any sizes

@@ -26,6 +26,7 @@ typedef struct hn_c_kernel {
     uint32_t buffer_count, size_count;
     const hn_buf *buffers;    /* arguments, in order */
     const bool *written;      /* per buffer */
+    const uint64_t *over;     /* per buffer that is written: bit k: it may lie where argument k lies, see in_place.c */
     const hn_expr *sizes;     /* size symbols, in order */
     hn_expr extent;           /* parallel iterations */
     int64_t grain;            /* fewest iterations worth a thread */

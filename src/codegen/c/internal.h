@@ -4,7 +4,14 @@
 
 #include "codegen/c/c.h"
 
-enum { MAX_UNROLL = 8 };
+enum { MAX_UNROLL = 8, MAX_WANTED = 8 };
+
+/* An element to ask memory for, in terms of the row and the lane at hand. */
+typedef struct fetch {
+    hn_buf buffer;
+    hn_expr index;
+    bool to_write;
+} fetch;
 
 typedef struct printer {
     const hn_program *p;
@@ -31,7 +38,10 @@ typedef struct printer {
     hn_expr tile;     /* of a tiled kernel: the outer variable that goes with the lanes; 0: none */
     double written_bytes;
     bool may_stream;  /* the kernel writes more than the caches keep */
-    bool prefetch;    /* the phase asks for the next row's data */
+    fetch wanted[MAX_WANTED]; /* what the phase asks for ahead of its use */
+    uint32_t wanted_count;
+    int64_t rows_ahead;
+    bool ahead;       /* printing an index of a row ahead: indirect symbols are f<s>, not t<s> */
     bool streaming;   /* and some of its stores go round them */
     uint32_t wide_bytes; /* scratch that sums of columns need */
     bool in_tile;     /* inside a whole square: strided loads come from its array */
@@ -71,6 +81,7 @@ hn_expr extent_of(printer *pr, hn_expr var);
 int64_t known(printer *pr, hn_expr e); /* -1: not a number */
 uint32_t phase_cost(const hn_kernel_phase *phase);
 void put_rows(printer *pr, const char *row, uint32_t count);
+hn_status put_phase_inner(printer *pr, const hn_kernel_phase *phase) HN_MUST_USE;
 void open_loops(printer *pr, uint32_t from, uint32_t to, bool with_levels);
 void put_vector(printer *pr, const char *head, uint32_t first_level, uint32_t copy, bool tail);
 hn_status analyse_phase(printer *pr) HN_MUST_USE;
@@ -78,6 +89,15 @@ void put_level_range(printer *pr, uint32_t first, uint32_t last);
 void put_phase_effects(printer *pr);
 void open_block(printer *pr, const char *text);
 void close_block(printer *pr);
+
+/* print_fetch.c: prefetches */
+void choose_fetches(printer *pr); /* of the phase that was analysed */
+void put_indices_ahead(printer *pr);
+void put_fetches(printer *pr);
+
+/* print_quarters.c */
+bool reads_in_quarters(printer *pr);
+hn_status put_quarters(printer *pr) HN_MUST_USE; /* leaves begin at the rows that remain */
 
 /* print_column.c */
 hn_status put_column_kernel(printer *pr) HN_MUST_USE;
@@ -89,6 +109,10 @@ hn_expr tile_variable(printer *pr);
 hn_status put_tile_kernel(printer *pr) HN_MUST_USE;
 hn_expr tile_extent(printer *pr); /* parallel iterations */
 bool put_tile_load(printer *pr, hn_sid s, const hn_sop *op);
+
+/* in_place.c */
+/* Sets out->over. After the text: it needs the arguments. */
+hn_status find_in_place(printer *pr, hn_c_kernel *out) HN_MUST_USE;
 
 void put_line(printer *pr, const char *fmt, ...) HN_PRINTF(2, 3); /* indent + text + newline */
 void put_begin(printer *pr); /* indent only */

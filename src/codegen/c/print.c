@@ -133,36 +133,6 @@ void put_phase_effects(printer *pr) {
     for (uint32_t k = 0; k < phase->stores.count; k++) put_store(pr, &phase->stores.items[k]);
 }
 
-/* While a row that does not fit the fast part of memory is written, the next one is on its way: the loads of all phases, one
- * row on. Without it the passes over a row in the cache leave memory idle. */
-static void put_prefetches(printer *pr) {
-    hn_expr outer = pr->k->vars[pr->k->rank - 1];
-    for (uint32_t f = 0; f < pr->k->phases.count; f++) {
-        const hn_body *body = &pr->k->phases.items[f].body;
-        for (hn_sid s = 1; s < body->count; s++) {
-            const hn_sop *op = &body->items[s];
-            hn_expr step, pitch, rest;
-            if (op->kind != HN_SOP_LOAD || walk_of(pr, op->index, &step) != WALK_ONE) continue;
-            if (!hn_sym_affine(pr->sym, op->index, outer, &pitch, &rest) || hn_sym_is_value(pr->sym, pitch, 0)) continue;
-            bool first = true, of_this_phase = true; /* each address once, and none that hangs on another phase's ops */
-            for (uint32_t e = 0; e <= f && first; e++) {
-                const hn_body *other = &pr->k->phases.items[e].body;
-                for (hn_sid q = 1; q < other->count && (e < f || q < s) && first; q++)
-                    first = other->items[q].kind != HN_SOP_LOAD || other->items[q].buffer != op->buffer || other->items[q].index != op->index;
-            }
-            for (hn_sid q = 1; q < body->count; q++)
-                of_this_phase &= body->items[q].kind != HN_SOP_INDIRECT || !hn_sym_uses(pr->sym, op->index, body->items[q].index);
-            if (!first || !of_this_phase || is_local(pr, op->buffer)) continue;
-            put_begin(pr);
-            hn_strbuf_puts(&pr->out, "__builtin_prefetch(");
-            put_base(pr, op->buffer, false);
-            hn_strbuf_puts(&pr->out, " + ");
-            put_index(pr, hn_sym_add(pr->sym, op->index, pitch));
-            hn_strbuf_puts(&pr->out, ");\n");
-        }
-    }
-}
-
 /* One vector of the innermost loop, in a block of its own. */
 void put_vector(printer *pr, const char *head, uint32_t first_level, uint32_t copy, bool tail) {
     pr->copy = copy;
@@ -172,7 +142,7 @@ void put_vector(printer *pr, const char *head, uint32_t first_level, uint32_t co
     if (tail && pr->phase->reduces.count && !pr->column) put_line(pr, "const vi live = lanes_below(n);");
     put_level_range(pr, first_level, pr->phase->rank);
     put_phase_effects(pr);
-    if (pr->prefetch && copy == 0 && !tail) put_prefetches(pr);
+    if (!tail) put_fetches(pr);
     close_block(pr);
     pr->tail = false;
     pr->copy = 0;
@@ -220,11 +190,22 @@ static void put_lane_loop(printer *pr, const char *lo, uint32_t unroll, uint32_t
     close_block(pr);
 }
 
+/* Whether the innermost loop only moves elements. */
+static bool is_copy(printer *pr) {
+    const hn_body *body = &pr->phase->body;
+    uint32_t cost = 0;
+    for (hn_sid s = 1; s < body->count; s++)
+        if (pr->live[s] && pr->level[s] == pr->phase->rank) cost += sop_cost(&body->items[s]);
+    return cost <= 1 && pr->phase->stores.count == 1 && !pr->phase->reduces.count;
+}
+
 static uint32_t choose_unroll(printer *pr, int64_t known_extent) {
     uint32_t cost = phase_cost(pr->phase);
     /* several accumulators; and where each vector waits for a long chain (exp, division), two chains at a time */
-    if (pr->prefetch || (pr->may_stream && !pr->phase->reduces.count && cost <= 8)) return pr->lanes >= 16 ? 1 : 16 / pr->lanes; /* a line */
     uint32_t unroll = pr->phase->reduces.count ? (cost <= 8 ? 4 : cost <= 24 ? 2 : 1) : cost >= 12 && cost <= 48 ? 2 : 1;
+    bool lines = pr->wanted_count || (pr->may_stream && !pr->phase->reduces.count && cost <= 8); /* of memory, as wholes */
+    if (lines && unroll * pr->lanes < 16) unroll = 16 / pr->lanes;
+    if (lines && is_copy(pr)) unroll = 4; /* nothing but the loop's own work is in its way */
     while (unroll > 1 && known_extent >= 0 && known_extent < (int64_t)(pr->lanes * unroll)) unroll /= 2;
     return unroll;
 }
@@ -250,7 +231,7 @@ static bool open_if_any(printer *pr) {
 }
 
 /* A phase whose lanes run along its last inner dim (or that has none). */
-static hn_status put_phase_inner(printer *pr, const hn_kernel_phase *phase) {
+hn_status put_phase_inner(printer *pr, const hn_kernel_phase *phase) {
     pr->phase = phase;
     pr->lane = phase->rank ? phase->vars[phase->rank - 1] : 0;
     HN_TRY(analyse_phase(pr));
@@ -263,13 +244,13 @@ static hn_status put_phase_inner(printer *pr, const hn_kernel_phase *phase) {
         put_phase_effects(pr);
     } else {
         int64_t extent = known(pr, extent_of(pr, pr->lane));
-        pr->prefetch = pr->may_stream && phase == &pr->k->phases.items[pr->k->phases.count - 1] && pr->k->phases.count > 1 && pr->k->rank &&
-                       phase->rank == 1 && !phase->reduces.count && !phase->scan;
+        choose_fetches(pr);
         unroll = choose_unroll(pr, extent);
         for (uint32_t k = 0; k < phase->reduces.count; k++)
             for (uint32_t u = 0; u < unroll; u++) put_reduce_init(pr, &phase->reduces.items[k], u);
         bool guarded = open_if_any(pr);
         put_level_range(pr, 0, 0);
+        put_indices_ahead(pr);
         open_loops(pr, 0, phase->rank - 1, true);
         put_begin(pr);
         hn_strbuf_puts(&pr->out, "const ll hi = ");
@@ -278,7 +259,7 @@ static hn_status put_phase_inner(printer *pr, const hn_kernel_phase *phase) {
         put_lane_loop(pr, "0", unroll, phase->rank, extent);
         for (uint32_t d = 0; d + 1 < phase->rank; d++) close_block(pr);
         if (guarded) close_block(pr);
-        pr->prefetch = false;
+        pr->wanted_count = 0;
     }
     for (uint32_t k = 0; k < phase->reduces.count; k++) put_reduce_finish(pr, &phase->reduces.items[k], unroll);
     close_block(pr);
@@ -290,6 +271,7 @@ static hn_status put_phase_flat(printer *pr, const hn_kernel_phase *phase) {
     pr->phase = phase;
     pr->lane = phase->vars[0];
     HN_TRY(analyse_phase(pr));
+    choose_fetches(pr);
     put_level_range(pr, 0, 0);
     put_begin(pr);
     hn_strbuf_puts(&pr->out, "const ll hi = imin(");
@@ -324,6 +306,7 @@ void put_rows(printer *pr, const char *row, uint32_t count) {
 }
 
 static hn_status put_row_kernel(printer *pr) {
+    if (reads_in_quarters(pr)) HN_TRY(put_quarters(pr));
     open_block(pr, "for (ll row = begin; row < end; row++) ");
     if (pr->k->rank == 0) put_line(pr, "(void)row;");
     put_rows(pr, "row", pr->k->rank);
@@ -441,7 +424,7 @@ static hn_status finish(printer *pr, hn_c_kernel *out) {
     out->buffer_count = pr->buffers.count;
     out->sizes = pr->sizes.items;
     out->size_count = pr->sizes.count;
-    return NULL;
+    return find_in_place(pr, out);
 }
 
 hn_status hn_c_print(const hn_program *program, const hn_kernel *kernel, const hn_c_target *target, hn_arena *arena,
