@@ -4,7 +4,9 @@
 bf16.pt2    a type that .npy files lack
 mutate.pt2  writes to its input and to a buffer, and has a Python number in its signature
 data.pt2    sizes and numbers that only the data tells: nonzero, masks, item, unique, a number inside a branch
-number.pt2  a whole number among its inputs, as a symbol
+number.pt2  a whole number among its inputs, as a symbol (PyTorch 2.11 exports no symbolic float or bool)
+constants.pt2   a float, a bool and an int among its inputs, as constants; a tensor that is one
+branch_size.pt2 a branch whose result's size depends on data: Henry refuses it
 
     tools/make_cli_data.py [FILE...]    all, or these by their first word
 """
@@ -53,6 +55,16 @@ class Data(torch.nn.Module):
 class Number(torch.nn.Module):
     def forward(self, x, k):
         return x * k + torch.arange(k).sum(), k + 1
+
+
+class Constants(torch.nn.Module):
+    def forward(self, x, a: float, flag: bool, n: int):
+        return (x * a if flag else x) + n + torch.tensor([10.0, 20.0, 30.0])
+
+
+class BranchSize(torch.nn.Module):
+    def forward(self, x, p):
+        return torch.cond(p, lambda x: torch.nonzero(x > 0).squeeze(1), lambda x: torch.nonzero(x < 0).squeeze(1), (x,))
 '''
 exec(compile(SOURCE, "model.py", "exec"))
 FOLDER = "tests/cli/data/"
@@ -77,7 +89,8 @@ def save(name, model, args, **options):
     torch.export.save(torch.export.export(model, args, **options), f"{FOLDER}{name}.pt2")
     for k, value in enumerate(args):
         np.save(f"{FOLDER}{name}_in{k}.npy", value.numpy() if isinstance(value, torch.Tensor) else np.asarray(value))
-    for k, value in enumerate(model(*args)):
+    outputs = model(*args)
+    for k, value in enumerate(outputs if isinstance(outputs, tuple) else (outputs,)):
         np.save(f"{FOLDER}{name}_out{k}.npy", value.numpy() if isinstance(value, torch.Tensor) else np.asarray(value))
 
 
@@ -90,5 +103,15 @@ def make_number():
     save("number", Number(), (torch.tensor([1.0, 2.0, 3.0]), 4), dynamic_shapes={"x": None, "k": torch.export.Dim.DYNAMIC})
 
 
-for made in sys.argv[1:] or ["bf16", "mutate", "data", "number"]:
+def make_constants():
+    x = torch.tensor([1.0, -2.0, 3.0])
+    save("constants", Constants(), (x, 0.25, True, 3))
+
+
+def make_branch_size():
+    x = torch.tensor([1.0, -2.0, 3.0])
+    torch.export.save(torch.export.export(BranchSize(), (x, torch.tensor(True))), FOLDER + "branch_size.pt2")
+
+
+for made in sys.argv[1:] or ["bf16", "mutate", "data", "number", "constants", "branch_size"]:
     globals()["make_" + made]()

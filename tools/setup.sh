@@ -2,7 +2,7 @@
 # Installs the Debian packages that building and testing need, as root or through sudo. Says which; does nothing
 # when all are there.
 set -eu
-packages="gcc g++ make cmake ninja-build pkg-config libsodium-dev libxxhash-dev zlib1g-dev"
+packages="gcc g++ make cmake ninja-build pkg-config libsodium-dev libxxhash-dev libdeflate-dev libhiredis-dev redis-server"
 missing=""
 for package in $packages; do
     dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing="$missing $package"

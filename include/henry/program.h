@@ -23,17 +23,22 @@ extern "C" {
 typedef struct hn_compile_options {
     const char *model;      /* which model of an archive with several; NULL: the only one, or "model" */
     const char *cache_dir;  /* NULL: HENRY_CACHE_DIR, else the user's cache */
+    const char *remote_url; /* of a cache that machines share (henry/kernel.h); NULL: HENRY_REDIS_URL; "": none */
     bool no_cache;          /* neither read nor write any cache */
     bool no_fusion;         /* one kernel for each loop nest: slow, for finding errors */
     int32_t compile_threads; /* compilers at once; 0: HENRY_COMPILE_THREADS, else one a CPU */
     int32_t threads;        /* threads that the program is planned for; 0: one a CPU */
     const char *target_cpu; /* "x86-64-v3" and the like; NULL: this machine's */
+    bool verify;            /* compare every record of the file with its checksum, also when the graph cache has the program;
+                               with embed_weights the image records a digest of them, for a later verification */
     bool embed_weights;     /* put the weights into the image; otherwise it refers to the model file */
     const char *dump_after; /* name of a pass, or "import", "lower", "fusion" (refused ones), "sched", "codegen": its result goes to `dump` */
     void (*dump)(void *context, const char *text);
     void *dump_context;
-    /* Called while waiting for compilers: translation units done and in all. May be NULL. */
-    void (*progress)(void *context, uint32_t done, uint32_t total);
+    const char *source_dir; /* write the program as a C project into this folder; the hn_compiled is empty then and cannot be loaded */
+    /* Called while waiting for compilers: translation units done and in all, and how many of the others another process
+     * compiles, for which this one waits. May be NULL. */
+    void (*progress)(void *context, uint32_t done, uint32_t total, uint32_t elsewhere);
     void *progress_context;
 } hn_compile_options;
 
@@ -48,12 +53,20 @@ typedef struct hn_compile_stats {
     uint32_t kernels_unique;    /* that differ in their text */
     uint32_t kernels_compiled, kernels_cached; /* of the unique ones: by a compiler now, from a cache */
     uint32_t kernels_extern;    /* calls of the runtime's own operations */
+    uint32_t kernels_remote; /* of the cached ones: from the remote cache */
+    bool graph_remote;       /* a hit of the graph cache that came from the remote cache */
     hn_cache_state graph_cache;
+    struct {
+        bool is_on;
+        uint64_t hits, misses, puts, damaged, failures, skipped; /* as in hn_service_stats */
+        int64_t total_ns;
+    } remote;
 } hn_compile_stats;
 
 typedef struct hn_compiled hn_compiled;
 
-/* Compiles a .pt2 file. Owns: the caller releases `*out`. Errors: those of the importer (the message names file, node and
+/* Compiles a .pt2 file. Weights are compared with the checksums of the file, unless the graph cache has the program: then a
+ * file of the same path, size and time has passed before (`verify` compares all the same). Owns: the caller releases `*out`. Errors: those of the importer (the message names file, node and
  * what to do), unsupported, toolchain, out-of-memory. A cache that cannot be used is a warning, not an error. */
 HN_API hn_status hn_compile_file(const char *path, const hn_compile_options *options, hn_compiled **out) HN_MUST_USE;
 

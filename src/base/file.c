@@ -27,13 +27,13 @@ static hn_status map_descriptor(hn_file_map *map, int fd, const char *path) {
     if (!S_ISREG(info.st_mode))
         return HN_ERROR(HN_INVALID_ARGUMENT, "cannot map '%s': it is not a regular file", path);
     if (info.st_size == 0) {
-        map->data = empty;
+        *map = (hn_file_map){.data = empty, .fd = fd};
         return NULL;
     }
     size_t bytes = (size_t)info.st_size;
     void *base = mmap(NULL, bytes, PROT_READ, MAP_PRIVATE, fd, 0);
     if (base == MAP_FAILED) return HN_OS_ERROR(errno, "cannot map '%s'", path);
-    *map = (hn_file_map){.data = base, .size_bytes = bytes, .base = base};
+    *map = (hn_file_map){.data = base, .size_bytes = bytes, .base = base, .fd = fd};
     return NULL;
 }
 
@@ -43,12 +43,13 @@ hn_status hn_file_map_init(hn_file_map *map, const char *path) {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
     if (fd < 0) return HN_OS_ERROR(errno, "cannot open '%s'", path);
     hn_status status = map_descriptor(map, fd, path);
-    close(fd);
+    if (status) close(fd);
     return status;
 }
 
 void hn_file_map_deinit(hn_file_map *map) {
     if (map->base) munmap(map->base, map->size_bytes);
+    if (map->data) close(map->fd);
     *map = (hn_file_map){0};
 }
 

@@ -8,11 +8,13 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* A read-only private map of a whole file. A zero-byte file has data != NULL and size 0. */
+/* A read-only private map of a whole file. A zero-byte file has data != NULL and size 0. The file stays open, so that
+ * parts which are read once can be read without pages of the map. */
 typedef struct hn_file_map {
     const uint8_t *data;
     size_t size_bytes;
     void *base; /* what munmap wants; NULL for an empty file */
+    int fd;     /* of the file; of no meaning with data == NULL */
 } hn_file_map;
 
 /* Errors: not-found, io, invalid-argument when it is not a regular file. */

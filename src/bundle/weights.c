@@ -28,7 +28,10 @@ static hn_status check_file(const hnb_weight_file *file, const hn_file_map *map,
                             "'%s' is not the file that the program was compiled with: its content differs",
                             path);
     }
-    if (!full || hn_bundle_digest_is_unknown(file->full_digest)) return NULL;
+    if (!full) return NULL;
+    if (hn_bundle_digest_is_unknown(file->full_digest))
+        return HN_ERROR(HN_INVALID_ARGUMENT,
+                        "cannot verify: the bundle records no digest of its weights; verify '%s' itself", path);
     hn_digest digest = hn_digest_of(map->data, map->size_bytes);
     if (!same_digest(&digest, file->full_digest))
         return HN_ERROR(HN_CORRUPT, "the weights in '%s' are damaged", path);
@@ -75,7 +78,10 @@ hn_status hn_bundle_weights_check(const hn_bundle *b, bool full) {
     if (!h->weights_bytes) return NULL;
     if (b->len < h->file_bytes) return HN_ERROR(HN_CORRUPT, "the bundle's weights are cut off");
     const uint8_t *weights = b->bytes + h->weights_offset;
-    if (!full || hn_bundle_digest_is_unknown(b->info->weights_digest)) return NULL;
+    if (!full) return NULL;
+    if (hn_bundle_digest_is_unknown(b->info->weights_digest))
+        return HN_ERROR(HN_INVALID_ARGUMENT,
+                        "cannot verify: the bundle records no digest of its weights; compile it with --verify");
     hn_digest digest = hn_digest_of(weights, h->weights_bytes);
     return same_digest(&digest, b->info->weights_digest)
                ? NULL

@@ -3,7 +3,7 @@
 
 #include "base/log.h"
 #include "base/trace.h"
-#include "bundle/view.h"
+#include "driver/graph_cache.h"
 #include "driver/key.h"
 #include "front/pt2/archive.h"
 #include "lower/lower.h"
@@ -28,6 +28,10 @@ static void driver_deinit(hn_driver *d) {
 static uint32_t cpu_count(void) {
     cpu_set_t set;
     return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
+}
+
+uint32_t hn_driver_threads(const hn_compile_options *options) {
+    return options->threads > 0 ? (uint32_t)options->threads : cpu_count();
 }
 
 /* The time since *mark, which moves to now. */
@@ -55,7 +59,7 @@ static hn_status build(hn_driver *d, hn_strbuf *image) {
     hn_driver_dump_program(d, "lower");
     d->stats.lower_ns = lap(&mark);
     d->stats.loops = count_loops(d->program);
-    hn_sched_options sched = {.threads = d->options->threads > 0 ? (uint32_t)d->options->threads : cpu_count(),
+    hn_sched_options sched = {.threads = hn_driver_threads(d->options),
                               .no_fusion = d->options->no_fusion};
     hn_strbuf text;
     hn_strbuf_init(&text);
@@ -69,6 +73,7 @@ static hn_status build(hn_driver *d, hn_strbuf *image) {
     d->stats.sched_ns = lap(&mark);
     hn_arena_reset(&d->scratch);
     HN_TRY(hn_driver_print_kernels(d));
+    if (d->options->source_dir) return hn_driver_source(d);
     HN_TRY(hn_driver_submit(d));
     d->stats.codegen_ns = lap(&mark);
     HN_TRY(hn_driver_emit(d, &wrapper));
@@ -116,34 +121,6 @@ hn_status hn_compile_graph(hn_graph *graph, hn_service *service, const hn_compil
 
 /* --- files and the graph cache --- */
 
-/* What is stored: the statistics, then the image. */
-static bool cache_read(hn_store *store, const hn_digest *key, hn_compiled *c) {
-    hn_store_entry entry;
-    if (!hn_store_get(store, HN_STORE_GRAPH, key, &entry)) return false;
-    bool good = entry.len > sizeof c->stats;
-    if (good) {
-        memcpy(&c->stats, entry.bytes, sizeof c->stats);
-        hn_strbuf_append(&c->image, (const char *)entry.bytes + sizeof c->stats, entry.len - sizeof c->stats);
-        good = !c->image.failed;
-    }
-    hn_store_entry_deinit(&entry);
-    hn_bundle view; /* an image that this build cannot read is a miss */
-    hn_status status = good ? hn_bundle_open(c->image.ptr, c->image.len, false, &view) : NULL;
-    good = good && !status;
-    hn_status_free(status);
-    return good;
-}
-
-static void cache_write(hn_store *store, const hn_digest *key, hn_str record, const hn_compiled *c) {
-    hn_strbuf bytes;
-    hn_strbuf_init(&bytes);
-    hn_strbuf_append(&bytes, (const char *)&c->stats, sizeof c->stats);
-    hn_strbuf_append(&bytes, c->image.ptr, c->image.len);
-    if (!bytes.failed)
-        (void)hn_store_put(store, &(hn_store_put_args){.ns = HN_STORE_GRAPH, .key = key, .bytes = bytes.ptr, .len = bytes.len, .record = record});
-    hn_strbuf_deinit(&bytes);
-}
-
 static hn_status key_record(hn_driver *d, hn_pt2 *file, const char *path, hn_strbuf *out) {
     hn_digest compiler;
     HN_TRY(hn_service_toolchain_identity(d->service, "c", &compiler));
@@ -162,6 +139,19 @@ static bool find_key(hn_driver *d, hn_pt2 *file, const char *path, hn_strbuf *re
     return false;
 }
 
+/* The weights are read beside the compilation and judged before anybody sees its result. What failed on damaged weights
+ * failed because of them. */
+static hn_status build_verified(hn_driver *d, hn_pt2 *file, hn_strbuf *image) {
+    hn_pt2_verifier *verifier;
+    uint32_t cpus = cpu_count();
+    if (d->options->verify) return build(d, image); /* compile_cached has read all */
+    HN_TRY(hn_pt2_verify_begin(file, cpus > 1 ? cpus - 1 : 1, &verifier));
+    hn_status built = build(d, image), verified = hn_pt2_verify_end(verifier);
+    if (!verified) return built;
+    hn_status_free(built);
+    return verified;
+}
+
 static hn_status import_and_build(hn_driver *d, hn_pt2 *file, const char *path, hn_compiled *c) {
     int64_t mark = hn_now_ns();
     d->weights_path = path;
@@ -170,7 +160,7 @@ static hn_status import_and_build(hn_driver *d, hn_pt2 *file, const char *path, 
     HN_TRY(hn_pt2_import(file, d->options->model, &d->arena, d->sym, &d->graph));
     d->stats.import_ns = lap(&mark);
     d->stats.nodes_imported = d->graph->nodes.count - 1;
-    hn_status status = build(d, &c->image);
+    hn_status status = build_verified(d, file, &c->image);
     hn_graph_deinit(d->graph);
     return status;
 }
@@ -178,25 +168,52 @@ static hn_status import_and_build(hn_driver *d, hn_pt2 *file, const char *path, 
 static void note_hit(hn_compile_stats *s) {
     s->import_ns = s->opt_ns = s->lower_ns = s->sched_ns = s->codegen_ns = s->compile_ns = s->bundle_ns = 0;
     s->kernels_cached = s->kernels_unique;
-    s->kernels_compiled = 0;
+    s->kernels_compiled = s->kernels_remote = 0;
     s->graph_cache = HN_CACHE_HIT;
 }
 
+/* A program from the remote cache was compiled from a file of the same name, size, time and checksums, but not from this
+ * one: its weights are compared here as a compilation would. */
+static hn_status accept_remote(hn_driver *d, hn_pt2 *file, hn_cache *cache, const hn_digest *key) {
+    hn_status status = d->options->verify ? NULL : hn_pt2_verify_all(file, cpu_count());
+    if (status) hn_store_remove(cache->store, HN_STORE_GRAPH, key);
+    return status;
+}
+
 static hn_status compile_cached(hn_driver *d, hn_pt2 *file, const char *path, hn_compiled *c, hn_strbuf *record) {
-    hn_store *store = hn_service_store(d->service);
+    hn_cache *cache;
     hn_digest key;
+    HN_TRY(hn_service_cache(d->service, &cache));
     HN_TRY(set_target(d));
-    bool cached = !d->options->no_cache && !d->options->dump_after && find_key(d, file, path, record, &key);
-    if (cached && cache_read(store, &key, c)) {
+    if (d->options->verify) HN_TRY(hn_pt2_verify_all(file, cpu_count()));
+    bool cached = !d->options->no_cache && !d->options->dump_after && !d->options->source_dir && find_key(d, file, path, record, &key);
+    hn_cache_level level = cached ? hn_graph_cache_get(cache, &key, c) : HN_LEVEL_NONE;
+    if (level != HN_LEVEL_NONE) {
         note_hit(&c->stats);
-        return NULL;
+        c->stats.graph_remote = level == HN_LEVEL_REMOTE;
+        return c->stats.graph_remote ? accept_remote(d, file, cache, &key) : NULL;
     }
     hn_strbuf_reset(&c->image);
     HN_TRY(import_and_build(d, file, path, c));
     d->stats.graph_cache = cached ? HN_CACHE_MISS : HN_CACHE_OFF;
     c->stats = d->stats;
-    if (cached) cache_write(store, &key, hn_strbuf_str(record), c);
+    if (cached) hn_graph_cache_put(cache, &key, hn_strbuf_str(record), c, d->unit_keys, d->units.count);
     return NULL;
+}
+
+/* What the remote cache did for this compilation. */
+static void note_remote(hn_driver *d, hn_compile_stats *s) {
+    hn_service_stats all;
+    hn_service_stats_get(d->service, &all);
+    memset(&s->remote, 0, sizeof s->remote);
+    s->remote.is_on = all.remote.is_on;
+    s->remote.hits = all.remote.hits;
+    s->remote.misses = all.remote.misses;
+    s->remote.puts = all.remote.puts;
+    s->remote.damaged = all.remote.damaged;
+    s->remote.failures = all.remote.failures;
+    s->remote.skipped = all.remote.skipped;
+    s->remote.total_ns = all.remote.total_ns;
 }
 
 static hn_status compile_open_file(hn_driver *d, hn_pt2 *file, const char *path, hn_compiled *c) {
@@ -208,7 +225,9 @@ static hn_status compile_open_file(hn_driver *d, hn_pt2 *file, const char *path,
 }
 
 static hn_status open_service(hn_driver *d) {
-    hn_service_options service = {.cache_dir = d->options->no_cache ? "" : d->options->cache_dir, .threads = d->options->compile_threads};
+    hn_service_options service = {.cache_dir = d->options->no_cache ? "" : d->options->cache_dir,
+                                  .remote_url = d->options->no_cache ? "" : d->options->remote_url,
+                                  .threads = d->options->compile_threads};
     return hn_service_create(&service, &d->service);
 }
 
@@ -222,6 +241,7 @@ hn_status hn_compile_file(const char *path, const hn_compile_options *options, h
     if (!status) status = compiled_create(path, &c);
     if (!status) status = open_service(&d);
     if (!status) status = compile_open_file(&d, file, path, c);
+    if (!status) note_remote(&d, &c->stats);
     driver_deinit(&d);
     hn_service_destroy(d.service);
     hn_pt2_close(file);
@@ -234,7 +254,9 @@ hn_status hn_compile_file(const char *path, const hn_compile_options *options, h
     return NULL;
 }
 
-hn_status hn_driver_why(const char *path, const hn_compile_options *options, hn_strbuf *out) {
+/* The key record of a model, as these options ask for it; then `use` with the service open. */
+static hn_status with_key(const char *path, const hn_compile_options *options, void *out,
+                          hn_status (*use)(hn_service *service, hn_str record, void *out)) {
     hn_driver d;
     driver_init(&d, options, NULL);
     hn_pt2 *file = NULL;
@@ -244,12 +266,33 @@ hn_status hn_driver_why(const char *path, const hn_compile_options *options, hn_
     if (!status) status = open_service(&d);
     if (!status) status = set_target(&d);
     if (!status) status = key_record(&d, file, path, &record);
-    if (!status) status = hn_store_why(hn_service_store(d.service), HN_STORE_GRAPH, hn_strbuf_str(&record), out);
+    if (!status) status = use(d.service, hn_strbuf_str(&record), out);
     driver_deinit(&d);
     hn_strbuf_deinit(&record);
     hn_service_destroy(d.service);
     hn_pt2_close(file);
     return status;
+}
+
+static hn_status say_why(hn_service *service, hn_str record, void *out) {
+    return hn_store_why(hn_service_store(service), HN_STORE_GRAPH, record, out);
+}
+
+hn_status hn_driver_why(const char *path, const hn_compile_options *options, hn_strbuf *out) {
+    return with_key(path, options, out, say_why);
+}
+
+static hn_status list_entries(hn_service *service, hn_str record, void *out) {
+    hn_cache *cache;
+    HN_TRY(hn_service_cache(service, &cache));
+    hn_digest key = hn_digest_of(record.ptr, record.len);
+    return hn_graph_cache_list(cache, &key, out);
+}
+
+hn_status hn_driver_list_entries(const char *path, const hn_compile_options *options, hn_entry_list *out) {
+    hn_status status = with_key(path, options, out, list_entries);
+    if (hn_status_code(status) != HN_NOT_FOUND || !hn_file_exists(path)) return status;
+    return hn_status_annotate(status, "cannot export '%s', run or compile it first, with the same options", path);
 }
 
 /* --- the result --- */

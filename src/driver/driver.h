@@ -33,6 +33,7 @@ typedef struct hn_driver {
     hn_c_kernel *step_kernels;
     struct { const hn_c_kernel **items; uint32_t count, cap; } unique; /* one a distinct text */
     struct { hn_future **items; uint32_t count, cap; } units;         /* compilations in flight */
+    hn_digest *unit_keys; /* of the compilations, once they are done */
     uint32_t *unit_of; /* per unique kernel */
     hn_scope *scope;
     /* the model file, when weights are referred to and not embedded */
@@ -51,6 +52,11 @@ hn_status hn_driver_print_kernels(hn_driver *d) HN_MUST_USE;
 hn_status hn_driver_submit(hn_driver *d) HN_MUST_USE;
 /* emit.c: the schedule as wrapper IR. */
 hn_status hn_driver_emit(hn_driver *d, hn_wrapper **out) HN_MUST_USE;
+/* source.c: a C project into options->source_dir, in place of objects and an image. */
+hn_status hn_driver_source(hn_driver *d) HN_MUST_USE;
+/* image.c: memory for the lines of a wrapper; the CPU features of a target as hn_to_bundle_options wants them. */
+hn_status hn_driver_plan(hn_wrapper *wrapper, hn_memory_plan *out) HN_MUST_USE;
+void hn_driver_features(const hn_c_target *target, hn_strbuf *out);
 /* image.c: waits for the objects and makes the bundle image. */
 hn_status hn_driver_image(hn_driver *d, hn_wrapper *wrapper, hn_strbuf *out) HN_MUST_USE;
 

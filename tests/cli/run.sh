@@ -1,16 +1,17 @@
 #!/usr/bin/env bash
 # The command line. A test is NAME.sh, run with bash in an empty folder; $HENRY is the program, $DATA the examples' data.
 # Its standard output must be NAME.stdout (when there is one), its exit status the number in NAME.exit (default 0),
-# and each line of NAME.stderr must occur in its standard error.
+# and each line of NAME.stderr must occur in its standard error. Status 77 means that what it needs is not installed.
 #     tests/cli/run.sh [NAME]...
 set -u
 cd "$(dirname "$0")" || exit 2
 here=$PWD
+unset HENRY_REDIS_URL
 export HENRY=${HENRY_TEST_BUILD:-$here/../../build}/henry DATA=$here/../../examples/data/digits
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 mkdir "$work/caches"
-passed=0 failed=0
+passed=0 failed=0 skipped=0
 bad() { why="$why
   $1"; }
 
@@ -21,6 +22,7 @@ run_test() {
     mkdir -p "$work/$name"
     (cd "$work/$name" && HENRY_CACHE_DIR=$work/caches/$name bash -eu "$here/$name.sh" >"$work/$name.out" 2>"$work/$name.err")
     local code=$?
+    [ $code = 77 ] && { skipped=$((skipped + 1)); echo "skipped $name: $(tail -1 "$work/$name.err")"; return; }
     [ $code = "$want" ] || bad "exit status $code, expected $want: $(tail -3 "$work/$name.err")"
     if [ -f "$name.stdout" ]; then diff -u "$name.stdout" "$work/$name.out" >"$work/diff" || bad "standard output differs: $(cat "$work/diff")"; fi
     if [ -f "$name.stderr" ]; then
@@ -33,5 +35,5 @@ run_test() {
 
 [ $# -gt 0 ] || set -- $(ls *.sh | grep -v '^run.sh$' | sed 's/\.sh$//')
 for name in "$@"; do run_test "$name"; done
-echo "$passed passed, $failed failed"
+if [ $skipped = 0 ]; then echo "$passed passed, $failed failed"; else echo "$passed passed, $failed failed, $skipped skipped"; fi
 [ $failed = 0 ]

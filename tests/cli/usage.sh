@@ -20,8 +20,12 @@ try cache
 try cache shine
 try cache why
 try cache stats extra
+try cache export
+try cache export a
+try cache import
+try cache import a b
 try kernel run a
-try kernel compile a.c
+try kernel compile a.c b.c -o nowhere
 try opt
 try inspect "$DATA/model.pt2" --object 1 -o x
 if "$HENRY" >out 2>err; then code=0; else code=$?; fi

@@ -7,6 +7,9 @@
  *     nest RECORD COUNT          the record becomes COUNT opening brackets
  *     rename RECORD NAME         duplicate RECORD        drop RECORD
  *     deflate                    all records are packed again, as an archiver would
+ *     flip RECORD                a byte in the middle is another one; the checksum stays
+ *     checksum RECORD            the checksum is another one
+ *     no_checksums               all checksums are 0
  *     bomb RECORD MIB            the record inflates to zeros, and says so
  *     lie RECORD MIB             the record inflates to zeros, and says 100 bytes
  *
@@ -23,12 +26,14 @@ typedef struct record {
     char *bytes; /* owned */
     size_t len;
     uint32_t lie; /* size to claim; 0: the right one */
-    bool packed;
+    uint32_t spoil_crc; /* bits to change in the checksum */
+    bool packed, flip;
 } record;
 
 typedef struct editor {
     record records[MAX_RECORDS];
     uint32_t count;
+    bool no_checksums;
 } editor;
 
 static int die(const char *what, const char *which) {
@@ -116,7 +121,10 @@ static void save(const editor *e, const char *path) {
     zip_writer z = {0};
     for (uint32_t k = 0; k < e->count; k++) {
         const record *r = &e->records[k];
+        uint32_t crc = libdeflate_crc32(0, r->bytes, r->len);
+        if (r->flip) r->bytes[r->len / 2] ^= 0x10;
         zip_writer_entry *entry = zip_writer_add(&z, r->name, r->bytes, r->len, r->packed);
+        entry->crc = e->no_checksums ? 0 : crc ^ r->spoil_crc;
         if (r->lie) entry->size = r->lie;
     }
     zip_writer_end(&z);
@@ -132,9 +140,12 @@ static int act(editor *e, int argc, char **argv) {
         for (uint32_t k = 0; k < e->count; k++) e->records[k].packed = true;
         return 1;
     }
+    if (strcmp(verb, "no_checksums") == 0) return e->no_checksums = true, 1;
     record *r = argc > 1 ? find(e, argv[1]) : NULL;
     if (!r) die("what record, for", verb);
     if (strncmp(verb, "replace", 7) == 0 && argc > 3) return replace_some(r, argv[2], argv[3], verb[7] != 0), 4;
+    if (strcmp(verb, "flip") == 0) return r->flip = true, 2;
+    if (strcmp(verb, "checksum") == 0) return r->spoil_crc = 1, 2;
     if (strcmp(verb, "nest") == 0 && argc > 2) return fill(r, '[', strtoul(argv[2], NULL, 10)), 3;
     if (strcmp(verb, "rename") == 0 && argc > 2) return snprintf(r->name, sizeof r->name, "%s", argv[2]), 3;
     if (strcmp(verb, "duplicate") == 0 && e->count < MAX_RECORDS) {

@@ -4,6 +4,7 @@
 #     tests/error/run.sh [CASE]...
 set -u
 cd "$(dirname "$0")/../.." || exit 2
+here=$PWD/tests/error
 build=$(realpath "${HENRY_TEST_BUILD:-build}")
 henry=$build/henry edit=$build/edit_pt2
 model=$PWD/examples/data/digits/model.pt2 input=$PWD/examples/data/digits/input_0.npy
@@ -89,14 +90,27 @@ flip() {
 "$henry" run "$model" -i "$input" -d "$work/right" >/dev/null 2>&1
 directory=$(grep -abo 'PK'$'\001\002' "$model" | tail -1 | cut -d: -f1) # its last row; a record holds an archive of its own
 program=$(grep -abo '{"graph_module"' "$model" | head -1 | cut -d: -f1)
-# Weights are mapped and not read, so their checksums are not looked at.
-for at in 0 3 26 30 $((program - 1)) "$program" $((program + 5)) $((program + 2000)) $((program + 20000)) \
+weights=$(grep -abo 'weight_4' "$model" | head -1 | cut -d: -f1)
+for at in 0 3 26 30 $((weights + 5000)) $((weights + 15000)) $((program - 1)) "$program" $((program + 5)) $((program + 2000)) $((program + 20000)) \
     "$directory" $((directory + 10)) $((directory + 16)) $((directory + 20)) $((directory + 24)) $((directory + 28)) $((directory + 42)) $((directory + 46)) \
     $((size - 98)) $((size - 50)) $((size - 42)) $((size - 22)) $((size - 12)) $((size - 6)) $((size - 1)); do
     flip "$at"
 done
 damage zip_bomb "model.json' * inflate*" bomb model.json 1500
 damage zip_liar "model.json' does not inflate to its 100 bytes" lie model.json 8
+# Weights are mapped, and read for their checksums beside the compilation: parameters and buffers, in place and inflated.
+damage flip_parameter "'*flip_parameter.pt2'*zip record 'model/data/weights/weight_4' fails its checksum" flip weight_4
+damage flip_buffer "'*flip_buffer.pt2'*weights/weight_12' fails its checksum" flip weight_12
+damage flip_small "weights/weight_17' fails its checksum" flip weight_17
+damage flip_packed "weights/weight_8' fails its checksum" deflate flip weight_8
+damage checksum_parameter "weights/weight_4' fails its checksum" checksum weight_4
+damage checksum_packed "weights/weight_13' fails its checksum" deflate checksum weight_13
+whole=$model model=$here/../cli/data/constants.pt2
+damage flip_constant "constants/tensor_0' fails its checksum" flip constants/tensor_0
+damage checksum_constant "constants/tensor_0' fails its checksum" checksum constants/tensor_0
+model=$whole
+damage checksum_table "weights/model_weights_config.json' fails its checksum" checksum model_weights_config.json
+damage checksum_program "models/model.json' fails its checksum" checksum models/model.json
 damage duplicate_record "weight_3' appears twice" duplicate weight_3
 damage unsafe_name "unsafe name" rename weight_3 model/../../weight_3
 damage absolute_name "unsafe name" rename weight_3 /tmp/weight_3
@@ -136,6 +150,7 @@ damage deep_arguments "nested" replace models/model.json '"as_ints": [1, 1]' "\"
 damage all_brackets "bad JSON" nest models/model.json 100000
 damage no_json "bad JSON" nest models/model.json 0
 damage deep_expression "cannot read expression" replace models/model.json "\"Symbol('s31'," "\"$(head -c 100000 /dev/zero | tr '\0' '(')Symbol('s31',"
+refuse branch_size "'cond'*the size of result 0 depends on data inside the branches*mask" 1 run "$here/../cli/data/branch_size.pt2"
 damage unknown_argument "'strde'" replace models/model.json '"name": "stride"' '"name": "strde"'
 damage wrong_argument "'stride'" replace models/model.json '"name": "stride", "arg": {"as_ints": [1, 1]}' '"name": "stride", "arg": {"as_string": "one"}'
 

@@ -18,7 +18,7 @@ static void dump_append(void *context, const char *text) {
     hn_strbuf_puts(&d->text, text);
 }
 
-typedef enum product { PRODUCT_BUNDLE, PRODUCT_DUMP, PRODUCT_TEXT, PRODUCT_JSON } product;
+typedef enum product { PRODUCT_BUNDLE, PRODUCT_DUMP, PRODUCT_TEXT, PRODUCT_JSON, PRODUCT_SOURCE } product;
 
 /* What the options ask for, or -1 after a message. */
 static int choose_product(const tool_options *o) {
@@ -33,7 +33,9 @@ static int choose_product(const tool_options *o) {
     if (strcmp(o->emit, "c") == 0) return PRODUCT_DUMP;
     if (strcmp(o->emit, "text") == 0) return PRODUCT_TEXT;
     if (strcmp(o->emit, "json") == 0) return PRODUCT_JSON;
-    return tool_usage("compile", "--emit takes c, text or json, not '%s'", o->emit), -1;
+    if (strcmp(o->emit, "source") != 0) return tool_usage("compile", "--emit takes c, source, text or json, not '%s'", o->emit), -1;
+    if (!o->output) return tool_usage("compile", "say with -o DIR where to write the project"), -1;
+    return PRODUCT_SOURCE;
 }
 
 static const char *stage_of(const tool_options *o) { return o->explain_fusion ? "fusion" : o->emit ? "codegen" : o->dump_after; }
@@ -119,6 +121,7 @@ int tool_cmd_compile(const tool_options *o) {
         extra.dump = dump_append;
         extra.dump_context = &d;
     }
+    if (form == PRODUCT_SOURCE) extra.source_dir = o->output;
     hn_compiled *compiled = NULL;
     hn_status status = tool_kind_of(path, &kind);
     if (!status && kind == TOOL_HNB) status = HN_ERROR(HN_INVALID_ARGUMENT, "'%s' is compiled already", path);

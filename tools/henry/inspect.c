@@ -171,6 +171,7 @@ static hn_status inspect_pt2(const tool_options *o) {
     tool_json_init(&json);
     tool_json_str(&json, "file", o->args.items[0]);
     tool_json_open(&json, "models", '[');
+    if (o->verify) status = hn_status_annotate(hn_pt2_verify_all(file, 4), "'%s'", o->args.items[0]);
     hn_pt2_models(file, &models, &count);
     bool found = !o->model_name;
     for (uint32_t k = 0; k < count && !status; k++) {
@@ -194,6 +195,7 @@ static hn_status inspect_bundle(const tool_options *o) {
         if (!o->output) return HN_ERROR(HN_INVALID_ARGUMENT, "--object needs -o FILE");
         return hn_bundle_object_extract(o->args.items[0], (unsigned)o->index, o->output);
     }
+    if (o->verify) HN_TRY(hn_bundle_verify_file(o->args.items[0], true));
     HN_TRY(hn_bundle_describe_file(o->args.items[0], o->json ? HN_BUNDLE_JSON : HN_BUNDLE_TEXT, &text, &len));
     hn_strbuf all;
     hn_strbuf_init(&all);

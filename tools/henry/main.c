@@ -21,16 +21,22 @@ static const tool_command commands[] = {
      "Without --input the inputs are random: floats in [-1, 1), integers 0 and 1, sizes from the model's signature.\n", tool_cmd_bench},
     {"opt", TOOL_USE_OPT, 1, 1, "-p PASS [-p PASS]... IN.hnir", "run passes on a graph or loops in text form and print the result",
      "", tool_cmd_opt},
-    {"cache", TOOL_USE_CACHE, 1, 2, "stats|verify|gc|clear|why [FILE]", "look at the cache of compiled code, or clean it",
+    {"cache", TOOL_USE_CACHE, 1, 64, "stats|verify|gc|clear|why|export|import [FILE]...", "look at the cache of compiled code, clean it, carry it elsewhere",
      "stats    what is stored, by kind\n"
      "verify   read and check every entry; bad ones go to quarantine\n"
      "gc       remove the least recently used entries until --max-bytes are left (default: 80 % of the bound)\n"
      "clear    remove everything\n"
      "why FILE which field of the key keeps FILE from being found: a model, with the options that `run` would get, or a kernel's\n"
-     "         source, with --entry and --flag as it was compiled\n",
+     "         source, with --entry and --flag as it was compiled\n"
+     "export MODEL|KEY... -o FILE  write what these programs need to one file: a model, with the options that `run` would get,\n"
+     "         or the first 8 or more digits of a key\n"
+     "import FILE  verify such a file and put its entries into this cache\n",
      tool_cmd_cache},
-    {"kernel", TOOL_USE_KERNEL, 2, 2, "compile FILE -o OUT.so [options]", "compile one kernel's source through the compile service",
-     "", tool_cmd_kernel},
+    {"kernel", TOOL_USE_KERNEL, 2, TOOL_LIST_MAX, "compile FILE... [-o OUT] [options]", "compile kernels' sources through the compile service",
+     "The suffix tells the language: .c, .cc .cpp .cxx (c++), .cu (cuda); --language python and --language nvcc take .cc and .cu\n"
+     "too. What comes out lies beside the source, in -o DIR, or in -o FILE: NAME.so, NAME.abi3.so for a Python module,\n"
+     "NAME.sm_90.cubin and NAME.compute_90.ptx for GPUs. Options hold for every FILE.\n",
+     tool_cmd_kernel},
     {"doctor", TOOL_USE_DOCTOR, 0, 0, "[options]", "check compiler, worker, CPU, cache, disk and limits, and say how to fix them",
      "", tool_cmd_doctor},
     {"version", TOOL_USE_VERSION, 0, 0, "", "print the version", "", tool_cmd_version},
@@ -70,7 +76,7 @@ static void print_overview(FILE *to) {
           to);
     for (size_t k = 0; k < HN_COUNT_OF(commands); k++) fprintf(to, "  %-8s %s\n", commands[k].name, commands[k].summary);
     fputs("\n'henry COMMAND --help' explains one command. Exit status: 0 ok, 1 failed, 2 wrong usage.\n"
-          "Environment: HENRY_CACHE_DIR, HENRY_COMPILE_THREADS, HENRY_THREADS, HENRY_CC, HENRY_WORKER, HENRY_LOG.\n",
+          "Environment: HENRY_CACHE_DIR, HENRY_COMPILE_THREADS, HENRY_THREADS, HENRY_CC, HENRY_CXX, HENRY_NVRTC, HENRY_NVCC,\nHENRY_WORKER, HENRY_LOG.\n",
           to);
 }
 

@@ -32,7 +32,7 @@ typedef struct progress {
     pthread_mutex_t mutex;
     pthread_cond_t ended;
     const char *path;
-    uint32_t done, total; /* translation units */
+    uint32_t done, total, elsewhere; /* translation units */
     bool is_running, stop;
 } progress;
 
@@ -41,6 +41,8 @@ enum { FIRST_MS = 300, NEXT_MS = 100 };
 static void print_line(const progress *p, int64_t begin) {
     double seconds = (double)(hn_now_ns() - begin) / 1e9;
     if (p->total) fprintf(stderr, "\rcompiling %s: %u of %u files of kernels, %.1f s", p->path, p->done, p->total, seconds);
+    if (p->total && p->elsewhere) fprintf(stderr, ", %u waiting for another process\033[K", p->elsewhere);
+    else if (p->total) fputs("\033[K", stderr);
     else fprintf(stderr, "\rcompiling %s: %.1f s", p->path, seconds);
     fflush(stderr);
 }
@@ -66,11 +68,12 @@ static void *progress_main(void *context) {
     return NULL;
 }
 
-static void progress_count(void *context, uint32_t done, uint32_t total) {
+static void progress_count(void *context, uint32_t done, uint32_t total, uint32_t elsewhere) {
     progress *p = context;
     pthread_mutex_lock(&p->mutex);
     p->done = done;
     p->total = total;
+    p->elsewhere = elsewhere;
     pthread_mutex_unlock(&p->mutex);
 }
 
@@ -100,11 +103,13 @@ static int32_t count_or_zero(int64_t n) { return n < 0 ? 0 : n > INT32_MAX ? INT
 void tool_compile_options(const tool_options *options, hn_compile_options *out) {
     out->model = options->model_name;
     out->cache_dir = options->cache_dir;
+    out->remote_url = options->remote;
     out->no_cache = options->no_cache;
     out->no_fusion = options->no_fusion;
     out->compile_threads = count_or_zero(options->compile_threads);
     out->threads = count_or_zero(options->threads);
     out->target_cpu = options->target_cpu;
+    out->verify = options->verify;
 }
 
 hn_status tool_compile(const tool_options *options, const char *path, hn_compile_options extra, hn_compiled **out) {
@@ -122,6 +127,7 @@ hn_status tool_compile(const tool_options *options, const char *path, hn_compile
 
 static hn_status load(const tool_options *options, tool_model *model) {
     hn_module_options load = {.threads = count_or_zero(options->threads), .weights_path = options->weights, .profile = options->profile};
+    if (model->kind == TOOL_HNB && options->verify) HN_TRY(hn_bundle_verify_file(model->path, true));
     if (model->kind == TOOL_HNB) return hn_module_load_file(model->path, &load, &model->module);
     HN_TRY(tool_compile(options, model->path, (hn_compile_options){0}, &model->compiled));
     hn_compiled_stats_get(model->compiled, &model->stats);
@@ -182,15 +188,30 @@ void tool_phases_json(tool_json *json, const hn_compile_stats *stats) {
     tool_json_ms(json, "bundle", stats->bundle_ns);
 }
 
+static void remote_json(tool_json *json, const hn_compile_stats *stats) {
+    tool_json_open(json, "remote", '{');
+    tool_json_int(json, "hits", (int64_t)stats->remote.hits);
+    tool_json_int(json, "misses", (int64_t)stats->remote.misses);
+    tool_json_int(json, "puts", (int64_t)stats->remote.puts);
+    tool_json_int(json, "damaged", (int64_t)stats->remote.damaged);
+    tool_json_int(json, "failures", (int64_t)stats->remote.failures);
+    tool_json_int(json, "skipped", (int64_t)stats->remote.skipped);
+    tool_json_ms(json, "total_ms", stats->remote.total_ns);
+    tool_json_close(json);
+}
+
 void tool_compile_stats_json(tool_json *json, const hn_compile_stats *stats) {
     tool_json_open(json, "kernels", '{');
     tool_json_int(json, "generated", stats->kernels_generated);
     tool_json_int(json, "unique", stats->kernels_unique);
     tool_json_int(json, "compiled", stats->kernels_compiled);
     tool_json_int(json, "cached", stats->kernels_cached);
+    tool_json_int(json, "remote", stats->kernels_remote);
     tool_json_int(json, "extern", stats->kernels_extern);
     tool_json_close(json);
     tool_json_open(json, "cache", '{');
     tool_json_str(json, "graph", tool_cache_state_name(stats->graph_cache));
+    if (stats->graph_cache == HN_CACHE_HIT) tool_json_str(json, "level", stats->graph_remote ? "remote" : "disk");
+    if (stats->remote.is_on) remote_json(json, stats);
     tool_json_close(json);
 }

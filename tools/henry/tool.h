@@ -22,12 +22,12 @@ typedef struct tool_list {
 /* All options of all commands; options.c says which command takes which. Strings are argv's. */
 typedef struct tool_options {
     tool_list args; /* what is no option */
-    tool_list inputs, expects, passes, sizes, entries, flags;
-    const char *output_dir, *output, *cache_dir, *stats, *trace, *log, *model_name, *target_cpu, *emit, *dump_after;
+    tool_list inputs, expects, passes, sizes, entries, flags, targets;
+    const char *output_dir, *output, *cache_dir, *remote, *stats, *trace, *log, *model_name, *target_cpu, *emit, *dump_after;
     const char *device, *weights, *language;
     int64_t threads, repeat, compile_threads, max_bytes, index; /* -1: not given */
     double rtol, atol;                                          /* negative: by dtype */
-    bool help, json, no_cache, no_fusion, explain_fusion, profile, weights_beside, quiet;
+    bool help, json, no_cache, no_fusion, explain_fusion, profile, weights_beside, verify, quiet;
 } tool_options;
 
 typedef enum tool_use {

@@ -2,10 +2,9 @@
 # henry::henry_static and henry::henry_rt_static also need the libraries looked for here.
 find_package(Threads QUIET)
 find_package(OpenMP QUIET COMPONENTS C)
-find_package(ZLIB QUIET)
 find_package(PkgConfig QUIET)
 if(PkgConfig_FOUND)
-  foreach(henry_module SODIUM=libsodium XXHASH=libxxhash)
+  foreach(henry_module SODIUM=libsodium XXHASH=libxxhash DEFLATE=libdeflate HIREDIS=hiredis)
     string(REGEX MATCH "^[A-Z]+" henry_prefix ${henry_module})
     string(REGEX MATCH "[a-z]+$" henry_module ${henry_module})
     if(NOT TARGET PkgConfig::${henry_prefix})

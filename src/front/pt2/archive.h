@@ -13,6 +13,13 @@ typedef enum hn_pt2_generation {
     HN_PT2_RAW      /* 2.9 on: a root folder, one record a storage, a JSON table of tensors */
 } hn_pt2_generation;
 
+/* A record whose bytes were handed on without being read. */
+typedef struct hn_pt2_unread {
+    const hn_zip *zip;
+    const hn_zip_entry *entry;
+    const uint8_t *bytes;
+} hn_pt2_unread;
+
 struct hn_pt2 {
     hn_arena arena; /* directory, inflated records */
     hn_file_map map;
@@ -20,6 +27,7 @@ struct hn_pt2 {
     hn_pt2_generation generation; /* FLAT or not; PICKLED and RAW are told apart model by model */
     hn_str root;                  /* "mlp/", or "" */
     struct { hn_str *items; uint32_t count, cap; } models;
+    struct { hn_pt2_unread *items; uint32_t count, cap; } unread; /* by imports: verify.c */
 };
 
 /* The record ROOT + `prefix` + `name` + `suffix`; NULL when there is none or no memory. */

@@ -215,6 +215,28 @@ static hn_status predicate_read(hn_pt2_scope *scope, const hn_pt2_node_text *nod
     return hn_graph_status(scope->graph);
 }
 
+static bool is_data_size(hn_sym *sym, hn_expr size) {
+    hn_expr symbols[16];
+    uint32_t count = hn_sym_symbols(sym, size, symbols, 16);
+    for (uint32_t k = 0; k < count && k < 16; k++)
+        if (hn_sym_symbol_kind(sym, symbols[k]) == HN_SYMBOL_DATA) return true;
+    return false;
+}
+
+/* A result whose size a branch finds out has another size in each: nothing before the condition can hold it. */
+static hn_status result_sizes_check(hn_pt2_scope *scope, const hn_graph *branch, const hn_pt2_results *results) {
+    for (uint32_t k = 0; k < results->count; k++) {
+        const hn_value_info *result = hn_graph_value(scope->graph, results->items[k]),
+                            *output = hn_graph_value(branch, branch->outputs.items[k].value);
+        for (uint32_t d = 0; result->kind == HN_VALUE_TENSOR && d < result->rank; d++)
+            if (is_data_size(scope->im->sym, result->sizes[d]) && (output->rank != result->rank || output->sizes[d] != result->sizes[d]))
+                return HN_ERROR(HN_UNSUPPORTED,
+                                "the size of result %u depends on data inside the branches, which henry cannot compile; "
+                                "let both branches return the same size, such as a mask", k);
+    }
+    return NULL;
+}
+
 /* (predicate, then graph, else graph, [operands]) */
 hn_status hn_pt2_cond_read(hn_pt2_scope *scope, const hn_pt2_node_text *node) {
     hop_args places;
@@ -236,6 +258,8 @@ hn_status hn_pt2_cond_read(hn_pt2_scope *scope, const hn_pt2_node_text *node) {
     if (then_count != out.count || else_count != out.count)
         return HN_ERROR(HN_INVALID_ARGUMENT, "branches with %u and %u outputs for %u results", then_count,
                         else_count, out.count);
+    HN_TRY(result_sizes_check(scope, args[1].as.graph, &out));
+    HN_TRY(result_sizes_check(scope, args[2].as.graph, &out));
     HN_TRY(hn_pt2_origin_set(scope, node));
     hn_graph_add_node(scope->graph, HN_OP_COND, args, 4, out.items, out.count);
     return hn_graph_status(scope->graph);

@@ -165,6 +165,8 @@ hn_status hn_pt2_storage_of(hn_pt2_importer *im, hn_graph *graph, const hn_pt2_p
     hn_str bytes;
     uint64_t offset = 0;
     HN_TRY(hn_zip_read(payload->zip, payload->record, HN_ZIP_TRUST, &bytes, &offset));
+    HN_PUSH(&im->file->arena, &im->file->unread,
+            ((hn_pt2_unread){payload->zip, payload->record, (const uint8_t *)bytes.ptr}));
     bool in_file = offset != 0 && im->file->map.data && payload->zip_offset != UINT64_MAX;
     HN_TRY(aligned(im, &bytes));
     hn_storage storage = {

@@ -29,4 +29,16 @@ void hn_pt2_models(const hn_pt2 *file, const hn_str **out_names, uint32_t *out_c
 hn_status hn_pt2_import(hn_pt2 *file, const char *model, hn_arena *arena, hn_sym *sym,
                         hn_graph **out) HN_MUST_USE;
 
+/* Checksums. What an import reads (JSON, tables, pickles) it checks as it reads; weights and constants are mapped and
+ * handed on unread. A verifier compares these with the CRC-32 of the archive, on threads of its own, while the caller
+ * goes on. An archive that was written without checksums passes.
+ * Owns: `file` must outlive the verifier; no import may run between begin and end. */
+typedef struct hn_pt2_verifier hn_pt2_verifier;
+hn_status hn_pt2_verify_begin(hn_pt2 *file, uint32_t threads, hn_pt2_verifier **out) HN_MUST_USE;
+/* Does what is left to do, waits for the threads and frees the verifier. Errors: corrupt, naming the record. */
+hn_status hn_pt2_verify_end(hn_pt2_verifier *verifier) HN_MUST_USE;
+/* Every record of the archive, whether a model uses it or not. Errors: corrupt, unsupported, out-of-memory;
+ * invalid-argument when the archive holds no checksums. */
+hn_status hn_pt2_verify_all(hn_pt2 *file, uint32_t threads) HN_MUST_USE;
+
 #endif

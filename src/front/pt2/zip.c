@@ -7,8 +7,8 @@
 
 #include "base/checked.h"
 
+#include <libdeflate.h>
 #include <stdlib.h>
-#include <zlib.h>
 
 enum {
     END_BYTES = 22,
@@ -133,6 +133,7 @@ static hn_status entry_add(hn_zip *zip, const hn_zip_entry *entry) {
     if (hn_strmap_get(&zip->by_name, entry->name))
         return HN_ERROR(HN_CORRUPT, "zip record '" HN_STR_FMT "' appears twice", HN_STR_ARG(entry->name));
     HN_TRY(hn_strmap_put(&zip->by_name, entry->name, zip->entries.count));
+    zip->has_checksums = zip->has_checksums || entry->crc;
     HN_PUSH(zip->arena, &zip->entries, *entry);
     return NULL;
 }
@@ -227,27 +228,14 @@ static hn_status data_find(const hn_zip *zip, const hn_zip_entry *entry, uint64_
     return NULL;
 }
 
-/* One call to inflate takes at most 32-bit counts, so large records go through in pieces. */
 static hn_status inflate_all(const hn_zip_entry *entry, const uint8_t *packed, uint8_t *out) {
-    z_stream stream = {0};
-    if (inflateInit2(&stream, -15) != Z_OK) return HN_ERROR(HN_OUT_OF_MEMORY, "cannot start to inflate");
-    uint64_t in_left = entry->packed_bytes, out_left = entry->size_bytes;
-    const uint64_t piece = 1u << 30;
-    stream.next_in = (z_const Bytef *)packed;
-    stream.next_out = out;
-    int result = Z_OK;
-    while (result == Z_OK) {
-        uInt in_now = (uInt)(in_left < piece ? in_left : piece),
-             out_now = (uInt)(out_left < piece ? out_left : piece);
-        stream.avail_in = in_now;
-        stream.avail_out = out_now;
-        result = inflate(&stream, Z_NO_FLUSH);
-        in_left -= in_now - stream.avail_in;
-        out_left -= out_now - stream.avail_out;
-        if (result == Z_OK && in_now == stream.avail_in && out_now == stream.avail_out) break;
-    }
-    inflateEnd(&stream);
-    if (result == Z_STREAM_END && in_left == 0 && out_left == 0) return NULL;
+    struct libdeflate_decompressor *inflater = libdeflate_alloc_decompressor();
+    if (!inflater) return HN_ERROR(HN_OUT_OF_MEMORY, "cannot start to inflate");
+    size_t read = 0, written = 0;
+    enum libdeflate_result result = libdeflate_deflate_decompress_ex(inflater, packed, entry->packed_bytes, out,
+                                                                     entry->size_bytes, &read, &written);
+    libdeflate_free_decompressor(inflater);
+    if (result == LIBDEFLATE_SUCCESS && read == entry->packed_bytes && written == entry->size_bytes) return NULL;
     return HN_ERROR(HN_CORRUPT, "zip record '" HN_STR_FMT "' does not inflate to its %llu bytes",
                     HN_STR_ARG(entry->name), (unsigned long long)entry->size_bytes);
 }
@@ -267,8 +255,13 @@ static hn_status entry_unpack(hn_zip *zip, hn_zip_entry *entry, const uint8_t *p
     return NULL;
 }
 
-static uint32_t crc_of(const uint8_t *bytes, uint64_t len) {
-    return (uint32_t)crc32_z(crc32_z(0, NULL, 0), bytes, len);
+uint32_t hn_zip_crc(uint32_t crc, const void *bytes, size_t len) { return libdeflate_crc32(crc, bytes, len); }
+
+hn_status hn_zip_crc_status(const hn_zip *zip, const hn_zip_entry *entry, uint32_t crc) {
+    if (crc == entry->crc || !zip->has_checksums) return NULL;
+    return HN_ERROR(HN_CORRUPT,
+                    "zip record '" HN_STR_FMT "' fails its checksum: the file is damaged, get or export it again",
+                    HN_STR_ARG(entry->name));
 }
 
 hn_status hn_zip_read(hn_zip *zip, hn_zip_entry *entry, hn_zip_check check, hn_str *out, uint64_t *out_offset) {
@@ -285,8 +278,7 @@ hn_status hn_zip_read(hn_zip *zip, hn_zip_entry *entry, hn_zip_check check, hn_s
                         "' uses compression method %u; only stored and deflate are read",
                         HN_STR_ARG(entry->name), entry->method);
     }
-    if (check == HN_ZIP_CHECK_CRC && crc_of(bytes, entry->size_bytes) != entry->crc)
-        return HN_ERROR(HN_CORRUPT, "zip record '" HN_STR_FMT "' fails its checksum", HN_STR_ARG(entry->name));
+    if (check == HN_ZIP_CHECK_CRC) HN_TRY(hn_zip_crc_status(zip, entry, hn_zip_crc(0, bytes, entry->size_bytes)));
     *out = (hn_str){(const char *)bytes, entry->size_bytes};
     if (out_offset) *out_offset = at;
     return NULL;

@@ -31,6 +31,7 @@ typedef struct hn_zip {
     struct { hn_zip_entry *items; uint32_t count, cap; } entries; /* in directory order, folders left out */
     hn_strmap by_name;                                           /* name -> index */
     uint64_t inflate_budget;                                     /* bytes that may still be inflated */
+    bool has_checksums; /* false: all are 0, as PyTorch writes them when told to compute none; then none is compared */
 } hn_zip;
 
 /* Reads the directory of `size` bytes at `data`. Errors: corrupt (not a zip, or a damaged one), unsupported. */
@@ -46,5 +47,10 @@ typedef enum hn_zip_check { HN_ZIP_TRUST, HN_ZIP_CHECK_CRC } hn_zip_check;
  * Errors: corrupt, unsupported (another method), out-of-memory. */
 hn_status hn_zip_read(hn_zip *zip, hn_zip_entry *entry, hn_zip_check check, hn_str *out,
                       uint64_t *out_offset) HN_MUST_USE;
+
+/* The CRC-32 of bytes that follow those of `crc` (0 at the start). */
+uint32_t hn_zip_crc(uint32_t crc, const void *bytes, size_t len);
+/* NULL when `crc` is what the archive says of the record, or when it says nothing of any. Errors: corrupt. */
+hn_status hn_zip_crc_status(const hn_zip *zip, const hn_zip_entry *entry, uint32_t crc) HN_MUST_USE;
 
 #endif

@@ -423,6 +423,13 @@ static hn_status import_weights(fixture *f, const char *weights, size_t bytes, b
     return import_zip(f, "model");
 }
 
+/* What a compilation does behind the import. */
+static hn_status verify(const fixture *f) {
+    hn_pt2_verifier *verifier;
+    HN_TRY(hn_pt2_verify_begin(f->file, 2, &verifier));
+    return hn_pt2_verify_end(verifier);
+}
+
 TEST(tied_weights_share_a_storage) {
     for (int deflated = 0; deflated < 2; deflated++) {
         fixture f;
@@ -437,6 +444,7 @@ TEST(tied_weights_share_a_storage) {
         EXPECT(memcmp(storage->data, weight_bytes, sizeof weight_bytes) == 0);
         EXPECT(hn_graph_value(g, g->inputs.items[1].value)->strides != NULL);
         EXPECT_INT(storage->file_offset, 0); /* bytes in memory, and inflated ones, have no place in a file */
+        EXPECT_OK(verify(&f));
         done(&f);
     }
 }
@@ -467,34 +475,44 @@ TEST(bad_weights) {
     done(&f);
 }
 
-/* PyTorch 2.8: a torch.save archive in the archive, with or without compression. */
+/* PyTorch 2.8: a torch.save archive in the archive, with or without compression. The checksum of a record in it counts, unless
+ * it was written without any. */
+static void expect_pickled(bool deflated, bool damaged, bool unchecked) {
+    program_parts p = weight_parts();
+    char *json = program_text(&p);
+    zip_writer inner = {0};
+    fixture f = {0};
+    stream dict = {.len = 0};
+    OPS(&dict, "\x80\x02}(");
+    entry_of(&dict, "w", "\x00\x02\x03\x03\x01");
+    entry_of(&dict, "t", "\x00\x03\x02\x01\x03");
+    entry_of(&dict, "odd", "\x00\x01\x02\x02\x01");
+    OPS(&dict, "u.");
+    zip_writer_add(&inner, "archive/data.pkl", dict.bytes, dict.len, deflated);
+    zip_writer_add(&inner, "archive/byteorder", "little", 6, false);
+    zip_writer_add(&inner, "archive/data/7", weight_bytes, sizeof weight_bytes, deflated)->crc ^= damaged;
+    for (uint32_t k = 0; k < inner.count && unchecked; k++) inner.entries[k].crc = 0;
+    zip_writer_end(&inner);
+    zip_writer_add(&f.zip, "m/data/weights/model.pt", inner.bytes, inner.len, deflated);
+    program_archive(&f.zip, json, NULL);
+    EXPECT_OK(import_zip(&f, NULL));
+    if (f.graph) {
+        EXPECT_INT(f.graph->inputs.count, 2);
+        EXPECT_INT(f.graph->storages.count - 1, 1);
+        EXPECT(memcmp(f.graph->storages.items[1].data, weight_bytes, sizeof weight_bytes) == 0);
+        if (damaged) EXPECT_ERROR(verify(&f), HN_CORRUPT, "zip record 'archive/data/7' fails its checksum");
+        else EXPECT_OK(verify(&f));
+    }
+    done(&f);
+    zip_writer_free(&inner);
+    free(json);
+}
+
 TEST(pickled_weights) {
     for (int deflated = 0; deflated < 2; deflated++) {
-        program_parts p = weight_parts();
-        char *json = program_text(&p);
-        zip_writer inner = {0};
-        fixture f = {0};
-        stream dict = {.len = 0};
-        OPS(&dict, "\x80\x02}(");
-        entry_of(&dict, "w", "\x00\x02\x03\x03\x01");
-        entry_of(&dict, "t", "\x00\x03\x02\x01\x03");
-        entry_of(&dict, "odd", "\x00\x01\x02\x02\x01");
-        OPS(&dict, "u.");
-        zip_writer_add(&inner, "archive/data.pkl", dict.bytes, dict.len, deflated);
-        zip_writer_add(&inner, "archive/byteorder", "little", 6, false);
-        zip_writer_add(&inner, "archive/data/7", weight_bytes, sizeof weight_bytes, deflated);
-        zip_writer_end(&inner);
-        zip_writer_add(&f.zip, "m/data/weights/model.pt", inner.bytes, inner.len, deflated);
-        program_archive(&f.zip, json, NULL);
-        EXPECT_OK(import_zip(&f, NULL));
-        if (f.graph) {
-            EXPECT_INT(f.graph->inputs.count, 2);
-            EXPECT_INT(f.graph->storages.count - 1, 1);
-            EXPECT(memcmp(f.graph->storages.items[1].data, weight_bytes, sizeof weight_bytes) == 0);
-        }
-        done(&f);
-        zip_writer_free(&inner);
-        free(json);
+        expect_pickled(deflated, false, false);
+        expect_pickled(deflated, true, false);
+        expect_pickled(deflated, false, true);
     }
 }
 

@@ -2,11 +2,11 @@
 #ifndef HN_TESTS_ZIP_WRITER_H
 #define HN_TESTS_ZIP_WRITER_H
 
+#include <libdeflate.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
-#include <zlib.h>
 
 typedef struct zip_writer_entry {
     char name[128];
@@ -62,23 +62,19 @@ static inline zip_writer_entry *zip_writer_add(zip_writer *z, const char *name, 
                             .size = (uint32_t)len,
                             .packed = (uint32_t)len,
                             .offset = (uint32_t)z->len,
-                            .crc = (uint32_t)crc32(0, data, (uInt)len)};
+                            .crc = libdeflate_crc32(0, data, len)};
     strcpy(e->name, name);
     zip_writer_local(z, e, deflate_it ? 0 : (64 - data_at % 64) % 64);
     if (!deflate_it) {
         zip_writer_put(z, data, len);
         return e;
     }
-    uint8_t *packed = malloc(compressBound((uLong)len) + 64);
-    z_stream s = {0};
-    if (!packed || deflateInit2(&s, 9, Z_DEFLATED, -15, 8, Z_DEFAULT_STRATEGY) != Z_OK) abort();
-    s.next_in = (Bytef *)(uintptr_t)data;
-    s.avail_in = (uInt)len;
-    s.next_out = packed;
-    s.avail_out = (uInt)compressBound((uLong)len) + 64;
-    deflate(&s, Z_FINISH);
-    e->packed = (uint32_t)s.total_out;
-    deflateEnd(&s);
+    struct libdeflate_compressor *c = libdeflate_alloc_compressor(9);
+    size_t bound = c ? libdeflate_deflate_compress_bound(c, len) : 0;
+    uint8_t *packed = malloc(bound);
+    if (!c || !packed) abort();
+    e->packed = (uint32_t)libdeflate_deflate_compress(c, data, len, packed, bound);
+    libdeflate_free_compressor(c);
     zip_writer_put(z, packed, e->packed);
     free(packed);
     return e;

@@ -1,0 +1,38 @@
+/* source_impl.h: what the files that print C share: texts, numbers, addresses. Internal to src/wrapper. */
+#ifndef HN_WRAPPER_SOURCE_IMPL_H
+#define HN_WRAPPER_SOURCE_IMPL_H
+
+#include "wrapper/to_source.h"
+
+typedef struct source_printer {
+    const hn_to_source *source;
+    const hn_bundle *b;
+    hn_strbuf *out;
+    uint32_t first_late; /* the first symbol that a step defines */
+    uint32_t *stages;    /* per node: 1 + the last symbol that a step defines in it, counted from first_late; 0: none */
+    uint32_t *owns;      /* per storage: 1 + its number among those that the program changes */
+    uint32_t *blocks;    /* per buffer: its number among the output buffers */
+    uint32_t own_count, block_count, slot_count, extern_count;
+    uint8_t *is_size;    /* per node: must be known and not negative */
+    uint32_t *symbol_numbers; /* per symbol: its place among the numbers */
+    uint32_t depth;      /* of the block being printed */
+    uint32_t next_extern;
+} source_printer;
+
+/* "..." with escapes. */
+void hn_source_string(hn_strbuf *out, hn_str text);
+/* For the inside of a comment: no comment ends or begins in it, and no line. */
+void hn_source_comment(hn_strbuf *out, hn_str text);
+/* A literal or "n[7]"; 0 for no node. */
+void hn_source_number(source_printer *p, uint32_t node);
+void hn_source_int(hn_strbuf *out, int64_t value);
+/* The address of an element of a buffer. `offset`: node, elements, or 0. */
+void hn_source_address(source_printer *p, uint32_t buffer, uint32_t offset, uint32_t elem_bytes);
+/* "node 'x' (file:3)" as a literal. */
+void hn_source_where(source_printer *p, uint32_t origin);
+void hn_source_indent(source_printer *p);
+
+/* source_steps.c: the walk over the steps. */
+hn_status hn_source_steps(source_printer *p) HN_MUST_USE;
+
+#endif

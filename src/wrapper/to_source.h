@@ -1,0 +1,29 @@
+/* to_source.h: prints a program as the C of a standalone project: `henry compile --emit source`.
+ *
+ * What is printed is the solved form of the wrapper, a bundle image without compiled objects: its symbols have places, its
+ * buffers offsets, its guards both sides. The fixed parts of a project are share/source. */
+#ifndef HN_WRAPPER_TO_SOURCE_H
+#define HN_WRAPPER_TO_SOURCE_H
+
+#include "bundle/view.h"
+#include "wrapper/wrapper.h"
+
+typedef struct hn_to_source {
+    const hn_wrapper *wrapper; /* for hints of sizes */
+    const hn_bundle *program;
+    hn_str target, target_flags; /* of the kernels: "x86-64-v3", "-mavx2 -mfma" */
+    uint32_t kernel_files;       /* kernels_0.c and on */
+    const uint64_t *weight_offsets; /* per storage of the program: bytes behind the head of weights.bin */
+    uint64_t weights_bytes, weights_id;
+    hn_str library;          /* "lib/runtime/copy.c ...": the C files that come along */
+    hn_arena *arena;
+} hn_to_source;
+
+/* Whether the program calls operations of the runtime. */
+bool hn_source_has_externs(const hn_bundle *program);
+/* model.c */
+hn_status hn_wrapper_to_source(const hn_to_source *source, hn_strbuf *out) HN_MUST_USE;
+/* A file of share/source with its words, @NAME@ and the like, filled in. Errors: internal for an unknown word. */
+hn_status hn_source_fill(const hn_to_source *source, hn_str text, hn_strbuf *out) HN_MUST_USE;
+
+#endif

@@ -1,0 +1,11 @@
+# Options and variables that other tests do not look at.
+input=$DATA/input_0.npy
+"$HENRY" run "$DATA/model.pt2" -i "$input" --profile | grep -c 'min ms'
+"$HENRY" run "$DATA/model.pt2" -i "$input" --profile --json --repeat 2 | grep -q '"calls": 2' && echo "steps"
+"$HENRY" run "$DATA/model.pt2" -i "$input" -q --no-cache --log pass:info 2>&1 | grep -q "pass: info: cse" && echo "messages"
+[ -z "$(HENRY_LOG= "$HENRY" run "$DATA/model.pt2" -i "$input" -q 2>&1)" ] && echo "silence"
+HENRY_THREADS=2 "$HENRY" run "$DATA/model.pt2" -i "$input" --no-cache -e "$DATA/../../../tests/cli/data/digits_out.npy" -q && echo "two threads"
+HENRY_COMPILE_THREADS=1 "$HENRY" run "$DATA/model.pt2" -i "$input" --no-cache -q && echo "one compiler"
+if "$HENRY" run "$DATA/model.pt2" -i "$input" --device tpu 2>err; then echo "taken"; fi
+cat err
+"$HENRY" run "$DATA/model.pt2" -i "$input" --stats stats.json -q && grep -c '"model"' stats.json

@@ -1,0 +1,35 @@
+# A C project from a model: it builds with flags of the user's own, without Henry, and computes what PyTorch did.
+data=$DATA/../../../tests/cli/data
+"$HENRY" compile "$DATA/model.pt2" --emit source -o digits
+ls digits
+# build FOLDER: no warnings; the sanitizers see everything but the kernels
+build() { make -s -j2 -C "$1" CFLAGS="-O1 -g -Wall -Wextra -fsanitize=address,undefined" LDFLAGS="-fsanitize=address,undefined" example 2>&1; }
+run() { ASAN_OPTIONS=detect_leaks=1 OMP_NUM_THREADS=2 "$@" 2>&1; }
+build digits
+cd digits
+run ./example -i "$DATA/input_0.npy" -e "$data/digits_out.npy" -o . -n 3 | sed 's/: [0-9.]* ms/: some ms/; s/sum.*/.../'
+"$HENRY" run "$DATA/model.pt2" -i "$DATA/input_0.npy" -e out_0.npy -q && echo "henry reads what it wrote"
+./example --help
+head -c 1000 weights.bin >cut.bin
+if run ./example -w cut.bin; then echo "cut weights were taken"; fi
+cd ..
+# Sizes that only the data tells, a branch, a changing buffer, a number among the inputs. Only what differs is built again.
+again() {
+    "$HENRY" compile "$data/$1.pt2" --emit source -o digits
+    build digits
+}
+again data
+files=""
+for k in 0 1 2; do files="$files -i $data/data_in$k.npy"; done
+for k in 0 1 2 3 4 5 6 7; do files="$files -e $data/data_out$k.npy"; done
+run digits/example -w digits/weights.bin $files | sed 's/ sum.*//'
+again number
+run digits/example -w digits/weights.bin -i "$data/number_in0.npy" -i "$data/number_in1.npy" -e "$data/number_out0.npy" -e "$data/number_out1.npy" | sed 's/ sum.*//'
+if run digits/example -w digits/weights.bin; then echo "the number was not missed"; fi
+again mutate
+run digits/example -w digits/weights.bin -i "$data/mutate_x.npy"
+run digits/example -w digits/weights.bin -i "$data/mutate_x.npy" -n 2 | head -2
+again bf16
+run digits/example -w digits/weights.bin -i "$data/bf16_x.npy" -i "$data/bf16_y.npy" -e "$data/bf16_out0.npy" -e "$data/bf16_out1.npy" | sed 's/ sum.*//'
+if "$HENRY" compile "$DATA/model.pt2" --emit source 2>err; then echo "no folder needed"; fi
+cat err

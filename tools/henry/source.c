@@ -1,0 +1,110 @@
+/* source.c: reading a kernel's source file: its language, and what the command line adds. See source.h. */
+#include "source.h"
+
+#include "base/compiler.h"
+#include "base/file.h"
+#include "base/oserror.h"
+#include "toolchain/toolchain.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+
+static bool ends_with(const char *text, const char *suffix) {
+    size_t len = strlen(text), suffix_len = strlen(suffix);
+    return len > suffix_len && strcmp(text + len - suffix_len, suffix) == 0;
+}
+
+/* The first language whose sources have this suffix. */
+static const char *language_of(const char *path) {
+    for (uint32_t k = 0; k < HN_TOOLCHAIN_ROWS; k++) {
+        const hn_toolchain_row *row = hn_toolchain_row_at(k);
+        for (const char *const *suffix = row->suffixes; *suffix; suffix++)
+            if (ends_with(path, *suffix)) return row->language;
+    }
+    return NULL;
+}
+
+/* Whether there is an #include "...", as it is usually written. */
+static bool has_quoted_include(hn_str text) {
+    for (const char *at = text.ptr; (at = memmem(at, (size_t)(text.ptr + text.len - at), "include", 7));) {
+        at += 7;
+        while (at < text.ptr + text.len && (*at == ' ' || *at == '\t')) at++;
+        if (at < text.ptr + text.len && *at == '"') return true;
+    }
+    return false;
+}
+
+/* How a language is told of a directory for quoted headers. */
+static const char *directory_flag(const char *language) {
+    return strcmp(language, "cuda") == 0 || strcmp(language, "nvcc") == 0 ? "-I" : "-iquote";
+}
+
+static hn_status directory_of(const char *path, char out[PATH_MAX]) {
+    char *real = realpath(path, NULL);
+    if (!real) return HN_OS_ERROR(errno, "cannot resolve '%s'", path);
+    snprintf(out, PATH_MAX, "%.*s", (int)(strrchr(real, '/') - real), real);
+    free(real);
+    return NULL;
+}
+
+/* The members of `list`, and one more unless it is NULL. */
+static size_t copy_list(const tool_list *list, const char *extra, const char **out) {
+    for (uint32_t k = 0; k < list->count; k++) out[k] = list->items[k];
+    if (extra) out[list->count] = extra;
+    return list->count + (extra != NULL);
+}
+
+static bool names_module(const tool_list *targets) {
+    for (uint32_t k = 0; k < targets->count; k++)
+        if (strncmp(targets->items[k], "module=", 7) == 0) return true;
+    return false;
+}
+
+/* "-iquote/dir" and "module=name" into `own`; which of the two there are. */
+static hn_status add_own(const tool_options *o, const char *path, tool_source *out, bool *has_flag, bool *has_module) {
+    const char *language = out->source.language, *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+    *has_flag = has_quoted_include(hn_strbuf_str(&out->text));
+    *has_module = strcmp(language, "python") == 0 && !names_module(&o->targets);
+    if (*has_flag) {
+        char dir[PATH_MAX];
+        HN_TRY(directory_of(path, dir));
+        hn_strbuf_puts(&out->own, directory_flag(language));
+        hn_strbuf_puts(&out->own, dir);
+        hn_strbuf_append(&out->own, "", 1);
+    }
+    if (*has_module) hn_strbuf_printf(&out->own, "module=%.*s", (int)strcspn(name, "."), name);
+    return hn_strbuf_status(&out->own);
+}
+
+hn_status tool_source_read(const tool_options *o, const char *path, tool_source *out) {
+    bool has_flag, has_module;
+    *out = (tool_source){.source = {.name = path, .language = o->language ? o->language : language_of(path)}};
+    hn_strbuf_init(&out->text);
+    hn_strbuf_init(&out->own);
+    hn_source *s = &out->source;
+    if (!s->language) return HN_ERROR(HN_INVALID_ARGUMENT, "cannot tell the language of '%s' by its suffix; give --language", path);
+    HN_TRY(hn_file_read(path, &out->text));
+    HN_TRY(add_own(o, path, out, &has_flag, &has_module));
+    const char *own = out->own.ptr;
+    s->text = hn_strbuf_str(&out->text).ptr;
+    s->text_len = out->text.len;
+    s->entries = o->entries.items;
+    s->entry_count = o->entries.count;
+    s->flags = out->flags;
+    s->flag_count = copy_list(&o->flags, has_flag ? own : NULL, out->flags);
+    s->target = out->targets;
+    s->target_count = copy_list(&o->targets, !has_module ? NULL : has_flag ? own + strlen(own) + 1 : own, out->targets);
+    return NULL;
+}
+
+void tool_source_deinit(tool_source *source) {
+    hn_strbuf_deinit(&source->text);
+    hn_strbuf_deinit(&source->own);
+}
+
+hn_service_options tool_service_options(const tool_options *o) {
+    return (hn_service_options){.threads = o->compile_threads > 0 && o->compile_threads < INT32_MAX ? (int32_t)o->compile_threads : 0,
+                                .cache_dir = o->no_cache ? "" : o->cache_dir,
+                                .remote_url = o->no_cache ? "" : o->remote};
+}
