@@ -1,11 +1,14 @@
-/* bench_gemm.c: float matrix products of ext_gemm.c against the BLAS and oneDNN of the system.
+/* bench_gemm.c: matrix products as the runtime does them against the BLAS and oneDNN of the system: the tables of
+ * docs/contractions.md.
  *
- *   gcc -O2 -std=gnu17 -D_GNU_SOURCE -fopenmp -Iinclude -Isrc bench/ext/bench_gemm.c src/runtime/ext_gemm.c \
- *       src/runtime/ext_kernels*.c -ldl -lm -o bench_gemm && ./bench_gemm [threads] [m,n,k ...]
+ *   bench_gemm [--threads N] [GROUP | M,N,K]...        groups: squares large skinny rows models; all of them without any
  *
- * GFLOP/s, best of many runs: ours with b packed before (weights) and in each call, then sgemm of both libraries. */
+ * GFLOP/s, best of many runs, operands in cache where they fit. "weights": b is a constant, which is packed once; "float": b
+ * changes from call to call; "bf16 weights": everything is bf16, b a constant. OpenBLAS and oneDNN do sgemm. A result that is
+ * wrong has no figure. One thread is timed by its processor time. */
 #include "bench.h"
-#include "runtime/ext_gemm.h"
+#include "henry/tensor.h"
+#include "runtime/ext.h"
 
 #include <dlfcn.h>
 
@@ -14,94 +17,152 @@ typedef void cblas_sgemm_fn(int order, int ta, int tb, int m, int n, int k, floa
 typedef int dnnl_sgemm_fn(char ta, char tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
                           const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
 
-typedef struct gemm_case {
-    hn_ext_gemm plan, packed_plan;
-    float *a, *b, *packed, *out;
-    void *scratch;
+typedef struct libraries {
     cblas_sgemm_fn *cblas;
     dnnl_sgemm_fn *dnnl;
+} libraries;
+
+typedef struct gemm_case {
+    const libraries *libraries;
+    int64_t m, n, k;
+    float *a, *b, *out;
+    hn_ext_call call; /* the one that is timed */
+    void *scratch;
+    bool failed;
 } gemm_case;
+
+typedef struct shape {
+    const char *group;
+    int64_t m, n, k;
+} shape;
+
+static const shape shapes[] = {
+    {"squares", 64, 64, 64},       {"squares", 128, 128, 128},     {"squares", 256, 256, 256},    {"squares", 512, 512, 512},
+    {"squares", 1024, 1024, 1024}, {"squares", 2048, 2048, 2048},  {"large", 4096, 4096, 4096},
+    {"skinny", 4096, 64, 64},      {"skinny", 4096, 32, 512},      {"skinny", 64, 64, 4096},      {"skinny", 127, 129, 131},
+    {"rows", 1, 768, 768},         {"rows", 2, 768, 768},          {"rows", 4, 768, 768},         {"rows", 8, 768, 768},
+    {"rows", 16, 768, 768},        {"rows", 32, 768, 768},         {"rows", 1, 3072, 768},        {"rows", 2, 3072, 768},
+    {"rows", 4, 3072, 768},        {"rows", 8, 3072, 768},         {"rows", 16, 3072, 768},       {"rows", 32, 3072, 768},
+    {"rows", 1, 4096, 4096},       {"rows", 2, 4096, 4096},        {"rows", 4, 4096, 4096},       {"rows", 8, 4096, 4096},
+    {"rows", 16, 4096, 4096},      {"rows", 32, 4096, 4096},
+    {"models", 128, 768, 768},     {"models", 128, 2304, 768},     {"models", 128, 3072, 768},    {"models", 128, 768, 3072},
+    {"models", 128, 50257, 768},   {"models", 197, 768, 768},      {"models", 197, 3072, 768},    {"models", 197, 768, 3072},
+    {"models", 128, 1024, 1024},   {"models", 128, 2816, 1024},    {"models", 1024, 2816, 1024},  {"models", 1, 1000, 2048},
+};
 
 static void run_ours(void *user) {
     gemm_case *c = user;
-    hn_ext_gemm_run(&c->plan, c->out, c->a, c->b, NULL, c->scratch);
-}
-static void run_packed(void *user) {
-    gemm_case *c = user;
-    hn_ext_gemm_run(&c->packed_plan, c->out, c->a, c->packed, NULL, c->scratch);
+    hn_status status = hn_ext_run(&c->call, c->scratch);
+    c->failed |= status != NULL;
+    hn_status_free(status);
 }
 static void run_cblas(void *user) {
     gemm_case *c = user;
-    int m = (int)c->plan.m, n = (int)c->plan.n, k = (int)c->plan.k;
-    c->cblas(101, 111, 111, m, n, k, 1, c->a, k, c->b, n, 0, c->out, n);
+    int m = (int)c->m, n = (int)c->n, k = (int)c->k;
+    c->libraries->cblas(101, 111, 111, m, n, k, 1, c->a, k, c->b, n, 0, c->out, n);
 }
 static void run_dnnl(void *user) {
     gemm_case *c = user;
-    c->dnnl('N', 'N', c->plan.m, c->plan.n, c->plan.k, 1, c->a, c->plan.k, c->b, c->plan.n, 0, c->out, c->plan.n);
+    c->libraries->dnnl('N', 'N', c->m, c->n, c->k, 1, c->a, c->k, c->b, c->n, 0, c->out, c->n);
 }
 
-static double largest_error(const gemm_case *c) {
+static float get(bool is_bf16, const void *memory, int64_t at) {
+    if (!is_bf16) return ((const float *)memory)[at];
+    uint32_t bits = (uint32_t)((const uint16_t *)memory)[at] << 16;
+    float x;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* The largest error of some elements, in units of the sum of the products' sizes. */
+static double largest_error(const gemm_case *c, bool is_bf16, const void *a, const void *b, const void *out) {
     double worst = 0;
-    for (int s = 0; s < 200; s++) {
-        int64_t i = s * 7919 % c->plan.m, j = s * 104729 % c->plan.n;
-        double sum = 0, mag = 0;
-        for (int64_t p = 0; p < c->plan.k; p++) {
-            double x = (double)c->a[i * c->plan.k + p] * c->b[p * c->plan.n + j];
-            sum += x, mag += fabs(x);
+    for (int s = 0; s < 100; s++) {
+        int64_t i = s * 7919 % c->m, j = s * 104729 % c->n;
+        double sum = 0, size = 0;
+        for (int64_t p = 0; p < c->k; p++) {
+            double x = (double)get(is_bf16, a, i * c->k + p) * (double)get(is_bf16, b, p * c->n + j);
+            sum += x, size += fabs(x);
         }
-        double e = fabs(sum - c->out[i * c->plan.n + j]) / mag;
-        if (!(e <= worst)) worst = e;
+        double error = fabs(sum - (double)get(is_bf16, out, i * c->n + j)) / size;
+        if (!(error <= worst)) worst = error;
     }
     return worst;
 }
 
-static void measure(gemm_case *c, int64_t m, int64_t n, int64_t k, int threads) {
-    hn_ext_gemm g = {.batch = {1, 1, 1, 1}, .m = m, .n = n, .k = k, .a = {0, 0, 0, 0, k, 1}, .b = {0, 0, 0, 0, n, 1},
-                     .out = {0, 0, 0, 0, n, 1}, .threads = threads};
-    c->plan = g;
-    g.prepack_b = true;
-    c->packed_plan = g;
-    hn_ext_gemm_plan(&c->plan);
-    hn_ext_gemm_plan(&c->packed_plan);
-    c->a = bench_floats((size_t)(m * k), 1);
-    c->b = bench_floats((size_t)(k * n), 2);
-    c->out = bench_floats((size_t)(m * n), 3);
-    c->packed = bench_floats(hn_ext_gemm_packed_bytes(&c->packed_plan) / sizeof(float), 4);
-    c->scratch = bench_floats((hn_ext_gemm_scratch_bytes(&c->plan) + hn_ext_gemm_scratch_bytes(&c->packed_plan)) / 4, 5);
-    hn_ext_gemm_pack_b(&c->packed_plan, c->b, c->packed);
-    omp_set_num_threads(threads);
-    double flops = 2.0 * (double)m * (double)n * (double)k, budget = fmin(0.15 + flops * 3e-10, 3);
-    void (*const runs[])(void *) = {run_packed, run_ours, c->cblas ? run_cblas : NULL, c->dnnl ? run_dnnl : NULL};
-    printf("%5ld %5ld %5ld |", (long)m, (long)n, (long)k);
-    double worst = 0;
-    for (int i = 0; i < 4; i++) {
-        if (runs[i]) {
-            printf(" %7.1f", flops / bench_best(runs[i], c, threads, budget) * 1e-9);
-            if (i < 2) worst = fmax(worst, largest_error(c));
-        }
-    }
-    printf(" | error %.1e\n", worst);
+static void print_cell(const gemm_case *c, double seconds, bool is_right) {
+    if (is_right) printf(" %.1f |", 2.0 * (double)c->m * (double)c->n * (double)c->k / seconds * 1e-9);
+    else printf(" wrong |");
     fflush(stdout);
-    free(c->a), free(c->b), free(c->out), free(c->packed), free(c->scratch);
+}
+
+/* The runtime's own, called as a step of a module calls it. */
+static void measure_ours(gemm_case *c, bool is_bf16, bool is_constant, int threads, double budget) {
+    const int64_t p[HN_MATMUL_PARAM_COUNT] = {1, 1, 1, 1, c->m, c->n, c->k, [HN_MATMUL_A + 4] = c->k, 1, [HN_MATMUL_B + 4] = c->n, 1,
+                                              [HN_MATMUL_OUT + 4] = c->n, 1, [HN_MATMUL_B_CONSTANT] = is_constant};
+    const uint8_t type = is_bf16 ? HN_BF16 : HN_F32;
+    const int64_t counts[3] = {c->m * c->n, c->m * c->k, c->k * c->n};
+    float *const floats[3] = {c->out, c->a, c->b};
+    void *memory[3];
+    hn_ext_shared *shared;
+    for (int i = 0; i < 3; i++) {
+        memory[i] = is_bf16 ? bench_floats((size_t)(counts[i] + 1) / 2, 0) : floats[i];
+        for (int64_t k = 0; is_bf16 && k < counts[i]; k++) ((uint16_t *)memory[i])[k] = (uint16_t)(((const uint32_t *)floats[i])[k] >> 16);
+    }
+    if (hn_ext_shared_create(&shared)) exit(1);
+    c->call = (hn_ext_call){.kind = HN_EXTERN_MATMUL, .dtypes = {type, type, type}, .params = p, .param_count = HN_MATMUL_PARAM_COUNT,
+                            .threads = threads, .is_constant = {[2] = is_constant}, .shared = shared};
+    if (is_constant) c->call.operands[2] = memory[2];
+    if (hn_ext_prepare(&c->call)) exit(1);
+    memcpy(c->call.operands, memory, sizeof memory);
+    c->scratch = bench_floats(c->call.scratch_bytes / sizeof(float) + 1, 5);
+    c->failed = false;
+    run_ours(c); /* the first use of a weight */
+    double seconds = bench_best(run_ours, c, threads, budget);
+    print_cell(c, seconds, !c->failed && largest_error(c, is_bf16, memory[1], memory[2], memory[0]) < (is_bf16 ? 4e-3 : 1e-6));
+    hn_ext_release(&c->call);
+    hn_ext_shared_destroy(shared);
+    free(c->scratch);
+    for (int i = 0; is_bf16 && i < 3; i++) free(memory[i]);
+}
+
+static void measure(const libraries *l, const shape *s, int threads) {
+    gemm_case c = {.libraries = l, .m = s->m, .n = s->n, .k = s->k, .a = bench_floats((size_t)(s->m * s->k), 1),
+                   .b = bench_floats((size_t)(s->k * s->n), 2), .out = bench_floats((size_t)(s->m * s->n), 3)};
+    const double budget = 0.08;
+    printf("| %ld x %ld x %ld | %d |", (long)s->m, (long)s->n, (long)s->k, threads);
+    measure_ours(&c, false, true, threads, budget);
+    measure_ours(&c, false, false, threads, budget);
+    measure_ours(&c, true, true, threads, budget);
+    if (l->cblas) print_cell(&c, bench_best(run_cblas, &c, threads, budget), true);
+    else printf(" |");
+    if (l->dnnl) print_cell(&c, bench_best(run_dnnl, &c, threads, budget), true);
+    else printf(" |");
+    putchar('\n');
+    free(c.a), free(c.b), free(c.out);
 }
 
 int main(int argc, char **argv) {
-    int threads = argc > 1 ? atoi(argv[1]) : 1;
-    static const int64_t all[][3] = {
-        {64, 64, 64}, {128, 128, 128}, {256, 256, 256}, {512, 512, 512}, {1024, 1024, 1024}, {2048, 2048, 2048}, {4096, 4096, 4096},
-        {1, 4096, 4096}, {2, 4096, 4096}, {4, 4096, 4096}, {8, 4096, 4096}, {16, 4096, 1024}, {32, 4096, 4096},
-        {4096, 64, 64}, {4096, 32, 512}, {64, 64, 4096}, {127, 129, 131},
-        {128, 768, 768}, {128, 2304, 768}, {128, 3072, 768}, {128, 768, 3072}, {128, 50257, 768}, {197, 768, 768},
-        {197, 3072, 768}, {197, 768, 3072}, {128, 1024, 1024}, {128, 2816, 1024}, {1024, 2816, 1024}, {1, 1000, 2048}};
-    gemm_case c = {0};
+    int threads = 1, first = 1;
+    if (argc > 2 && strcmp(argv[1], "--threads") == 0) threads = atoi(argv[2]), first = 3;
+    omp_set_num_threads(threads);
+    libraries l = {0};
     void *blas = dlopen("libopenblas.so.0", RTLD_NOW), *dnn = dlopen("libdnnl.so.2", RTLD_NOW);
-    if (blas) c.cblas = (cblas_sgemm_fn *)dlsym(blas, "cblas_sgemm");
-    if (dnn) c.dnnl = (dnnl_sgemm_fn *)dlsym(dnn, "dnnl_sgemm");
-    printf("kernels %s, %d threads\n    m     n     k |  packed    ours openblas  dnnl\n", hn_ext_kernels_get()->name, threads);
-    for (size_t i = 0; argc < 3 && i < sizeof all / sizeof *all; i++) measure(&c, all[i][0], all[i][1], all[i][2], threads);
-    for (int i = 2; i < argc; i++) {
+    if (blas) {
+        l.cblas = (cblas_sgemm_fn *)dlsym(blas, "cblas_sgemm");
+        void (*set_threads)(int) = (void (*)(int))dlsym(blas, "openblas_set_num_threads");
+        if (set_threads) set_threads(threads);
+    }
+    if (dnn) l.dnnl = (dnnl_sgemm_fn *)dlsym(dnn, "dnnl_sgemm");
+    printf("| m x n x k | threads | weights | float | bf16 weights | OpenBLAS | oneDNN |\n|---|---:|---:|---:|---:|---:|---:|\n");
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        bool wanted = argc == first;
+        for (int k = first; k < argc; k++) wanted |= strcmp(argv[k], shapes[i].group) == 0;
+        if (wanted) measure(&l, &shapes[i], threads);
+    }
+    for (int i = first; i < argc; i++) {
         long m, n, k;
-        if (sscanf(argv[i], "%ld,%ld,%ld", &m, &n, &k) == 3) measure(&c, m, n, k, threads);
+        if (sscanf(argv[i], "%ld,%ld,%ld", &m, &n, &k) == 3) measure(&l, &(shape){"", m, n, k}, threads);
     }
     return 0;
 }

@@ -1,6 +1,11 @@
-/* epilogue.c: activations behind a contraction or a convolution that the runtime applies itself, while the
- * result is still in the cache. An activation is a pattern over primitives; it is taken when the contraction
- * feeds nothing but the pattern and nothing inside the pattern is used elsewhere. */
+/* epilogue.c: what stands behind a contraction or a convolution and is done by the runtime itself, while the result is still
+ * in the cache: the sum with another value of the same sizes (a residual connection), then an activation.
+ *
+ *   relu(add(conv(x, w, b), r))      ->      conv with residual r and epilogue relu
+ *
+ * An activation is a pattern over primitives. What is taken feeds nothing but the pattern, and nothing inside the pattern is
+ * used elsewhere; reshapes on the way only name the same memory. A residual must be there before the contraction, as
+ * memory: one that would be computed only for this is better computed in the kernel of the sum. */
 #include "lower/internal.h"
 
 #include "base/compiler.h"
@@ -42,13 +47,22 @@ static const struct {
     {HN_EPILOGUE_TANH, U_(TANH, X_)},
 };
 
-enum { MAX_INSIDE = 16 };
+enum { MAX_INSIDE = 16, MAX_CHAIN = 4 };
+
+/* From an X back to its contraction: nodes that each are the only reader of the one before. */
+typedef struct chain {
+    hn_value contraction, residual; /* residual 0: none */
+    hn_node nodes[MAX_CHAIN];
+    uint32_t count;
+    bool reshapes;
+} chain;
 
 /* One attempt: what X is, and which nodes the pattern covers. */
 typedef struct match {
     lower *l;
     hn_value x;
     uint32_t x_uses; /* operands of the pattern that are x */
+    chain from;
     hn_node inside[MAX_INSIDE];
     uint32_t inside_count;
 } match;
@@ -72,9 +86,54 @@ static bool constant_of(const match *m, hn_value v, double *out) {
     return true;
 }
 
-static bool is_contraction(const match *m, hn_value v) {
+static bool read_once(const lower *l, hn_value v) { return l->uses[v] == 1 && !l->output[v]; }
+
+static bool has_same_sizes(lower *l, hn_value a, hn_value b) {
+    const hn_value_info *x = hn_graph_value(l->g, a), *y = hn_graph_value(l->g, b);
+    return x->dtype == y->dtype && x->rank == y->rank && hn_same_sizes(l->g, x->sizes, y->sizes, x->rank);
+}
+
+/* Whether `v` is memory in any case: expressions with one reader are not. */
+static bool is_memory(const match *m, hn_value v) {
+    const lower *l = m->l;
+    for (const hn_node_info *n; (n = maker(m, v)); v = n->args[0].as.value) {
+        hn_op_class class = hn_op_facts(n->op)->op_class;
+        if (class == HN_OPC_VIEW) continue;
+        bool is_computed = hn_op_is_elementwise(n->op) || class == HN_OPC_CREATE || class == HN_OPC_DATA;
+        return !is_computed || (class != HN_OPC_CREATE && (l->uses[v] > 1 || l->output[v]));
+    }
+    return hn_graph_value(l->g, v)->kind == HN_VALUE_TENSOR;
+}
+
+static bool find_contraction(const match *m, hn_value v, chain *out);
+
+/* One operand leads to a contraction, the other one is there before it. */
+static bool find_sum(const match *m, const hn_node_info *add, chain *out) {
+    hn_value v[2] = {add->args[0].as.value, add->args[1].as.value};
+    if (out->residual || v[0] == v[1] || !has_same_sizes(m->l, v[0], v[1])) return false;
+    for (int side = 0; side < 2; side++) {
+        chain attempt = *out;
+        attempt.residual = v[1 - side];
+        if (!read_once(m->l, v[side]) || !is_memory(m, v[1 - side]) || !find_contraction(m, v[side], &attempt)) continue;
+        if (hn_graph_value(m->l->g, v[1 - side])->producer >= hn_graph_value(m->l->g, attempt.contraction)->producer) continue;
+        *out = attempt;
+        return true;
+    }
+    return false;
+}
+
+static bool find_contraction(const match *m, hn_value v, chain *out) {
     const hn_node_info *n = maker(m, v);
-    return n && (n->op == HN_OP_MATMUL || n->op == HN_OP_CONV);
+    if (!n) return false;
+    if (n->op == HN_OP_MATMUL || n->op == HN_OP_CONV) {
+        out->contraction = v;
+        return true;
+    }
+    if (out->count == MAX_CHAIN || (n->op != HN_OP_RESHAPE && n->op != HN_OP_ADD)) return false;
+    out->nodes[out->count++] = hn_graph_value(m->l->g, v)->producer;
+    if (n->op == HN_OP_ADD) return find_sum(m, n, out);
+    out->reshapes = true;
+    return read_once(m->l, n->args[0].as.value) && find_contraction(m, n->args[0].as.value, out);
 }
 
 static bool matches(match *m, const pattern *p, hn_value v);
@@ -89,7 +148,7 @@ static bool matches_pair(match *m, const pattern *a, const pattern *b, hn_value 
 static bool matches(match *m, const pattern *p, hn_value v) {
     double c;
     if (p->op == HN_OP_NONE) {
-        if (m->x ? m->x != v : !is_contraction(m, v)) return false;
+        if (m->x ? m->x != v : !find_contraction(m, v, &m->from)) return false;
         m->x = v;
         m->x_uses++;
         return true;
@@ -117,18 +176,30 @@ static bool is_closed(const match *m, hn_value root) {
     return true;
 }
 
+/* Activations of a few instructions; the others take as long in a tile as in a kernel of their own. */
+static bool is_cheap(hn_epilogue kind) { return kind <= HN_EPILOGUE_RELU || kind == HN_EPILOGUE_HARDSWISH || kind == HN_EPILOGUE_HARDSIGMOID; }
+
+/* The result of a reshape is row-major in any shape; an output may ask for other strides. Behind a reshape, as linear layers have
+ * it, a costly activation stays a kernel: 128 x 3072 GELUs take 100 us there and 150 us in the tiles. */
+static bool take(const match *m, hn_epilogue kind, hn_value root) {
+    lower *l = m->l;
+    if (m->from.reshapes && !is_cheap(kind)) return false;
+    if (m->from.reshapes && l->output[root] && hn_graph_value(l->g, root)->strides) return false;
+    l->epilogues[m->from.contraction] = (lower_epilogue){kind, root, m->from.residual};
+    for (uint32_t k = 0; k < m->inside_count; k++) l->covered[m->inside[k]] = true;
+    for (uint32_t k = 0; k < m->from.count; k++) l->covered[m->from.nodes[k]] = true;
+    return true;
+}
+
 static void try_root(lower *l, hn_value root) {
-    const hn_value_info *info = hn_graph_value(l->g, root);
-    if (info->dtype != HN_DTYPE_F32) return; /* 16-bit floats round between the ops */
+    if (hn_graph_value(l->g, root)->dtype != HN_DTYPE_F32) return; /* 16-bit floats round between the ops */
     for (size_t k = 0; k < HN_COUNT_OF(activations); k++) {
         match m = {.l = l};
         if (!matches(&m, activations[k].root, root) || !m.x || !is_closed(&m, root)) continue;
-        const hn_value_info *x = hn_graph_value(l->g, m.x);
-        if (x->rank != info->rank || !hn_same_sizes(l->g, x->sizes, info->sizes, x->rank)) continue;
-        l->epilogues[m.x] = (lower_epilogue){activations[k].epilogue, root};
-        for (uint32_t e = 0; e < m.inside_count; e++) l->covered[m.inside[e]] = true;
-        return;
+        if (has_same_sizes(l, m.x, root) && take(&m, activations[k].epilogue, root)) return;
     }
+    match m = {.l = l};
+    if (find_contraction(&m, root, &m.from) && m.from.residual) take(&m, HN_EPILOGUE_NONE, root);
 }
 
 hn_status lower_find_epilogues(lower *l) {

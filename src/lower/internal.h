@@ -17,10 +17,12 @@ typedef struct lower_value {
     bool costly; /* holds a transcendental or a gather */
 } lower_value;
 
-/* What the runtime applies to a contraction's result, and the value that it then is. */
+/* What the runtime applies to a contraction's result, and the value that it then is: epilogue(contraction + residual), or a
+ * reshape of it. */
 typedef struct lower_epilogue {
     hn_epilogue kind;
-    hn_value result; /* 0: none */
+    hn_value result;   /* 0: none */
+    hn_value residual; /* 0: none */
 } lower_epilogue;
 
 typedef struct lower {

@@ -2,6 +2,7 @@
 #include "runtime/module_impl.h"
 
 #include "base/checked.h"
+#include "runtime/team.h"
 
 #include <stdlib.h>
 
@@ -20,6 +21,7 @@ static hn_status context_create(const hn_module *m, hn_context **out) {
     c->slots = calloc(m->stages.slot_count + 1u, sizeof *c->slots);
     c->slot_caps = calloc(m->stages.slot_count + 1u, sizeof *c->slot_caps);
     *out = c;
+    hn_team_start(m->threads);
     if (c->key && c->io && c->laid_out && c->laid_out_cap && c->blocks && c->made && c->staged && c->slots && c->slot_caps)
         return NULL;
     hn_context_destroy(m, c);

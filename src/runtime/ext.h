@@ -19,6 +19,7 @@
 #ifndef HN_RUNTIME_EXT_H
 #define HN_RUNTIME_EXT_H
 
+#include "base/file.h"
 #include "henry/abi/extern_abi.h"
 #include "henry/status.h"
 
@@ -92,8 +93,12 @@ hn_status hn_ext_shared_get(hn_ext_shared *shared, const void *key, size_t key_b
                             hn_status (*make)(void *user, hn_ext_entry *out), void *user, void **out_value) HN_MUST_USE;
 size_t hn_ext_shared_bytes(hn_ext_shared *shared);
 
-/* Names a mapped file whose pages hold constants (at most two; before the first prepare). A NULL or empty range is none. */
-void hn_ext_shared_add_file(hn_ext_shared *shared, const void *bytes, size_t len);
+/* Names a mapped file that holds constants (at most two; before the first prepare), which outlives `shared`. An empty
+ * map is none. */
+void hn_ext_shared_add_file(hn_ext_shared *shared, const hn_file_map *map);
+/* Bytes of a constant that are wanted once: read from the named file into `buffer` (returned), which takes no pages into
+ * the process, or `bytes` itself when they are in no such file or the file cannot be read. Threads: any. */
+const void *hn_ext_shared_read(const hn_ext_shared *shared, const void *bytes, size_t len, void *buffer);
 /* This constant is hardly read from now on: its pages leave the process when a named file holds them, and come back from
  * the file when they are read after all. Constants in other memory stay. */
 void hn_ext_shared_drop(const hn_ext_shared *shared, const void *bytes, size_t len);

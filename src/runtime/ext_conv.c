@@ -11,7 +11,9 @@
 enum {
     FLOPS_PER_THREAD = 1 << 19,
     DEPTHWISE_COST = 6,
-    FEW_POSITIONS = 6 /* up to here weights are what costs */
+    FEW_POSITIONS = 6, /* up to here weights are what costs */
+    MOST_POSITIONS = 256,
+    TURN_COST = 48 /* of a tile's columns on their way to rows of the result, in k. Source: measured on Zen 3 */
 };
 
 static hn_ext_conv describe(const hn_ext_call *call) {
@@ -28,6 +30,10 @@ static hn_ext_conv describe(const hn_ext_call *call) {
     memcpy(c.x, p + HN_CONV_X, sizeof c.x);
     memcpy(c.w, p + HN_CONV_W, sizeof c.w);
     memcpy(c.y, p + HN_CONV_OUT, sizeof c.y);
+    memcpy(c.r, p + HN_CONV_RESIDUAL, sizeof c.r);
+    memcpy(c.scale, p + HN_CONV_SCALE, sizeof c.scale);
+    c.has_residual = call->dtypes[HN_EXT_CONV_RESIDUAL] != HN_NO_TYPE;
+    c.has_scale = call->dtypes[HN_EXT_CONV_SCALE] != HN_NO_TYPE;
     c.constant_weights = call->is_constant[HN_EXT_CONV_WEIGHTS] && call->operands[HN_EXT_CONV_WEIGHTS] && p[HN_CONV_W_CONSTANT];
     return c;
 }
@@ -59,6 +65,7 @@ static void flatten_positions(hn_ext_conv *c) {
     for (int d = 1; d >= 0; d--) {
         if (c->in[d] == 1) continue;
         if (c->x[2 + d] != c->x[4] * c->in[2] || c->y[2 + d] != c->y[4] * c->in[2]) return;
+        if (c->has_residual && c->r[2 + d] != c->r[4] * c->in[2]) return;
         c->in[2] *= c->in[d];
         c->out[2] = c->in[2];
         c->in[d] = c->out[d] = 1;
@@ -101,6 +108,33 @@ void hn_ext_conv_copy(const hn_ext_conv *c, const hn_ext_border *b, const float 
     }
 }
 
+static void add_row(float *out, const float *in, int64_t step, int64_t count) {
+    int64_t j = 0;
+    for (; step == 1 && j + 8 <= count; j += 8) *(float8 *)(out + j) += *(const float8 *)(in + j);
+    for (; j < count; j++) out[j] += in[j * step];
+}
+
+void hn_ext_conv_add_residual(const hn_ext_conv *c, const hn_ext_call *call, int64_t n, int64_t o) {
+    if (!c->has_residual) return;
+    float *y = (float *)call->operands[HN_EXT_CONV_OUT] + n * c->y[0] + o * c->y[1];
+    const float *r = (const float *)call->operands[HN_EXT_CONV_RESIDUAL] + n * c->r[0] + o * c->r[1];
+    int64_t rows = c->out[1], count = c->out[2];
+    if (c->y[3] == count && c->r[3] == count * c->r[4]) count *= rows, rows = 1;
+    for (int64_t i = 0; i < c->out[0]; i++)
+        for (int64_t j = 0; j < rows; j++) {
+            float *row = y + i * c->y[2] + j * c->y[3];
+            add_row(row, r + i * c->r[2] + j * c->r[3], c->r[4], count);
+            c->kernels->epilogue(c->epilogue, row, count);
+        }
+}
+
+/* Whether positions are better the rows of the tiles than their columns: 49 are 8 tiles of 6 and one row, but columns of 4 times 16. */
+static bool product_fits(const hn_ext_conv *c) {
+    const int64_t positions = c->in[2], cols = c->kernels->tile_cols, empty = hn_ext_ceil_div(positions, cols) * cols - positions;
+    if (c->in[0] != 1 || c->in[1] != 1 || (c->has_scale && (c->n != 1 || !c->constant_weights))) return false;
+    return positions <= FEW_POSITIONS || (positions <= MOST_POSITIONS && c->c * empty >= TURN_COST * positions);
+}
+
 /* ---- 1 x 1 over few positions, as out^T[position, o] = x^T[position, c] w^T[c, o] ---- */
 
 typedef struct product_state {
@@ -111,9 +145,11 @@ typedef struct product_state {
 
 static void product_run(const hn_ext_call *call, void *scratch) {
     const product_state *s = call->state;
-    hn_ext_gemm_run(&s->gemm, call->operands[HN_EXT_CONV_OUT], call->operands[HN_EXT_CONV_INPUT],
-                    s->packed ? s->packed : call->operands[HN_EXT_CONV_WEIGHTS],
-                    s->gemm.has_bias ? call->operands[HN_EXT_CONV_BIAS] : NULL, scratch);
+    hn_ext_gemm_run(&s->gemm, &(hn_ext_gemm_args){.out = call->operands[HN_EXT_CONV_OUT], .a = call->operands[HN_EXT_CONV_INPUT],
+                                                  .b = s->packed ? s->packed : call->operands[HN_EXT_CONV_WEIGHTS],
+                                                  .bias = call->operands[HN_EXT_CONV_BIAS],
+                                                  .residual = call->operands[HN_EXT_CONV_RESIDUAL],
+                                                  .scale = call->operands[HN_EXT_CONV_SCALE]}, scratch);
 }
 
 typedef struct pack_job {
@@ -133,7 +169,9 @@ static hn_status product_prepare(hn_ext_call *call, const hn_ext_conv *c) {
     *g = (hn_ext_gemm){.batch = {1, 1, 1, c->n}, .m = c->in[2], .n = c->o, .k = c->c, .a = {0, 0, 0, c->x[0], c->x[4], c->x[1]},
                        .b = {0, 0, 0, 0, c->w[1], c->w[0]}, .out = {0, 0, 0, c->y[0], c->y[4], c->y[1]},
                        .has_bias = call->dtypes[HN_EXT_CONV_BIAS] != HN_NO_TYPE, .bias = {0, 0, 0, 0, 0, 1},
-                       .prepack_b = c->constant_weights, .epilogue = c->epilogue, .kernels = c->kernels, .threads = c->threads};
+                       .has_residual = c->has_residual, .residual = {0, 0, 0, c->r[0], c->r[4], c->r[1]},
+                       .has_scale = c->has_scale, .scale_k = c->scale[1],
+                       .prepack_b = c->constant_weights, .epilogue = c->epilogue, .kernels = c->kernels, .threads = call->threads};
     hn_ext_gemm_plan(g);
     hn_status status = NULL;
     if (g->prepack_b) {
@@ -170,8 +208,8 @@ static bool is_small_enough(const hn_ext_conv *c) {
 static hn_status conv_prepare(hn_ext_call *call) {
     for (int i = 0; i < 3; i++)
         if (call->dtypes[i] != HN_F32) return HN_ERROR(HN_UNSUPPORTED, "blocked convolution is for f32");
-    if (call->dtypes[HN_EXT_CONV_BIAS] != HN_F32 && call->dtypes[HN_EXT_CONV_BIAS] != HN_NO_TYPE)
-        return HN_ERROR(HN_UNSUPPORTED, "blocked convolution is for f32");
+    for (int i = 3; i < 6; i++)
+        if (call->dtypes[i] != HN_F32 && call->dtypes[i] != HN_NO_TYPE) return HN_ERROR(HN_UNSUPPORTED, "blocked convolution is for f32");
     hn_ext_conv c = describe(call);
     if (!is_small_enough(&c)) return HN_ERROR(HN_UNSUPPORTED, "the convolution is too large for blocks");
     simplify(&c);
@@ -180,8 +218,9 @@ static hn_status conv_prepare(hn_ext_call *call) {
     if (c.threads > most) c.threads = most < 1 ? 1 : (int)most;
     if (is_pointwise(&c)) {
         flatten_positions(&c);
-        if (c.in[0] == 1 && c.in[1] == 1 && c.in[2] <= FEW_POSITIONS) return product_prepare(call, &c);
+        if (product_fits(&c)) return product_prepare(call, &c);
     }
+    if (c.has_scale) return hn_ext_conv_gather_prepare(call, &c); /* the others do not scale */
     if (depthwise) return hn_ext_conv_depthwise_prepare(call, &c);
     if (hn_ext_conv_winograd_fits(&c)) return hn_ext_conv_winograd_prepare(call, &c);
     return hn_ext_conv_gather_prepare(call, &c);

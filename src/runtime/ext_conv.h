@@ -14,14 +14,18 @@
 extern const hn_ext_impl hn_ext_convolution;
 extern const hn_ext_impl hn_ext_conv_f32;
 
-enum { HN_EXT_CONV_OUT = 0, HN_EXT_CONV_INPUT = 1, HN_EXT_CONV_WEIGHTS = 2, HN_EXT_CONV_BIAS = 3 };
+enum {
+    HN_EXT_CONV_OUT = 0, HN_EXT_CONV_INPUT = 1, HN_EXT_CONV_WEIGHTS = 2, HN_EXT_CONV_BIAS = 3, HN_EXT_CONV_RESIDUAL = 4,
+    HN_EXT_CONV_SCALE = 5
+};
 
 /* The parameters of a call by name. Strides: [n, channel, 3 spatial], of w [first, second, 3 kernel]. */
 typedef struct hn_ext_conv {
     int64_t n, c, o, groups;
     int64_t in[3], kernel[3], out[3], stride[3], padding[3], dilation[3];
-    int64_t x[5], w[5], y[5];
-    bool transposed, constant_weights;
+    int64_t x[5], w[5], y[5], r[5]; /* r: of the residual */
+    int64_t scale[2];
+    bool transposed, constant_weights, has_residual, has_scale;
     hn_epilogue epilogue;
     int threads; /* as many as the work is worth */
     const hn_ext_kernels *kernels;
@@ -39,6 +43,14 @@ bool hn_ext_conv_depthwise_fits(const hn_ext_conv *c);
 hn_status hn_ext_conv_winograd_prepare(hn_ext_call *call, const hn_ext_conv *c) HN_MUST_USE;
 hn_status hn_ext_conv_depthwise_prepare(hn_ext_call *call, const hn_ext_conv *c) HN_MUST_USE;
 hn_status hn_ext_conv_gather_prepare(hn_ext_call *call, const hn_ext_conv *c) HN_MUST_USE;
+
+/* What the kernels apply themselves: nothing before the residual is added. */
+static inline hn_epilogue hn_ext_conv_early_epilogue(const hn_ext_conv *c) {
+    return c->has_residual ? HN_EPILOGUE_NONE : c->epilogue;
+}
+/* Adds the residual to output plane [n, o], which holds everything before it, and applies the epilogue. Without a residual
+ * there is nothing to do. y[4] is 1, or rows have one element. */
+void hn_ext_conv_add_residual(const hn_ext_conv *c, const hn_ext_call *call, int64_t n, int64_t o);
 
 /* A tensor that is copied into a larger one with a border of zeros: [channels][3 sizes] <- x. */
 typedef struct hn_ext_border {

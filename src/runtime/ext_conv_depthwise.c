@@ -13,6 +13,7 @@
 enum {
     MAX_TAPS = 128,
     CHUNKS_PER_THREAD = 8,
+    PADDED_COLS = 32, /* and rows: up to here a copy costs less than masks */
     MAX_GROUP = 8,
     GROUP_FLOATS = 4096 /* of L1 */
 };
@@ -81,7 +82,8 @@ static void run_channel(const hn_ext_call *call, int64_t index, const float *pla
     c->kernels->plane(&(hn_ext_plane){
         .in = plane, .in_row = s->border.size[2] * c->stride[1], .step = s->split ? 1 : c->stride[2], .taps = s->taps, .weights = w,
         .tap_count = s->tap_count, .out = (float *)call->operands[HN_EXT_CONV_OUT] + n * c->y[0] + o * c->y[1], .out_row = c->y[3],
-        .rows = c->out[1], .cols = c->out[2], .bias = bias ? bias[o] : 0, .epilogue = c->epilogue});
+        .rows = c->out[1], .cols = c->out[2], .bias = bias ? bias[o] : 0, .epilogue = hn_ext_conv_early_epilogue(c)});
+    hn_ext_conv_add_residual(c, call, n, o);
 }
 
 /* A plane that was written just now is slow to read: stores must reach the cache first, as they are narrower than the loads.
@@ -109,8 +111,10 @@ static void depthwise_run(const hn_ext_call *call, void *scratch) {
 typedef struct strip_state {
     hn_ext_conv_state base;
     int64_t before, after; /* floats that are read before a plane, and after the first float of its last row */
-    int64_t plane_floats;  /* of a copy */
+    int64_t copy_floats, row_floats, thread_floats; /* of the copy of a plane, a row of zeros, and all that a thread has */
     int64_t chunk;         /* channels that a thread takes at once */
+    bool padded;
+    hn_ext_strip strip;    /* what all calls of the kernel have in common */
     int32_t masks[];
 } strip_state;
 
@@ -121,30 +125,48 @@ static bool strip_fits(const hn_ext_conv *c) {
            c->x[1] >= 0 && c->x[0] >= 0 && c->w[4] == 1 && c->w[3] == c->kernel[2] && (c->y[4] == 1 || c->out[2] == 1);
 }
 
-/* A plane near the ends of the input is copied to where there is room around it. */
-static const float *plane_with_room(const hn_ext_call *call, const float *plane, float *copy) {
-    const strip_state *s = call->state;
+/* Whether what is read around a plane belongs to the input. */
+static bool has_room(const strip_state *s, int64_t plane) {
     const hn_ext_conv *c = &s->base.conv;
-    const float *x = call->operands[HN_EXT_CONV_INPUT];
-    const int64_t first = plane - x, last_row = first + (c->in[1] - 1) * c->x[3];
+    const int64_t last_row = plane + (c->in[1] - 1) * c->x[3];
     const int64_t end = (c->n - 1) * c->x[0] + (c->c - 1) * c->x[1] + (c->in[1] - 1) * c->x[3] + c->in[2];
-    if (first >= s->before && last_row + s->after <= end) return plane;
-    for (int64_t i = 0; i < c->in[1]; i++) memcpy(copy + s->before + i * c->x[3], plane + i * c->x[3], (size_t)c->in[2] * sizeof *copy);
-    return copy + s->before;
+    return plane >= s->before && last_row + s->after <= end;
 }
 
-static void strip_channel(const hn_ext_call *call, int64_t index, float *copy) {
+/* How many channels from output channel `o` of image n on, up to `most`, are planes with the same distances. */
+static int64_t strip_together(const strip_state *s, int64_t n, int64_t o, int64_t most) {
+    const hn_ext_conv *c = &s->base.conv;
+    if (c->o != c->groups || c->w[0] != c->kernel[1] * c->kernel[2]) return 1;
+    int64_t count = 0;
+    while (count < most && has_room(s, n * c->x[0] + (o + count) * c->x[1])) count++;
+    return hn_ext_max(1, count);
+}
+
+/* Channels [first, end) of all images' output channels. */
+static void strip_channels(const hn_ext_call *call, int64_t first, int64_t end, float *copy) {
     const strip_state *s = call->state;
     const hn_ext_conv *c = &s->base.conv;
-    const int64_t n = index / c->o, o = index % c->o, channel = o / (c->o / c->groups);
-    const float *bias = call->dtypes[HN_EXT_CONV_BIAS] ? call->operands[HN_EXT_CONV_BIAS] : NULL;
-    const float *plane = (const float *)call->operands[HN_EXT_CONV_INPUT] + n * c->x[0] + channel * c->x[1];
-    c->kernels->strip(&(hn_ext_strip){
-        .kernel = (int)c->kernel[1], .stride = (int)c->stride[1], .in = plane_with_room(call, plane, copy), .in_row = c->x[3],
-        .in_rows = c->in[1], .top = c->padding[1], .left = c->padding[2], .masks = s->masks,
-        .weights = (const float *)call->operands[HN_EXT_CONV_WEIGHTS] + o * c->w[0],
-        .out = (float *)call->operands[HN_EXT_CONV_OUT] + n * c->y[0] + o * c->y[1], .out_row = c->y[3], .rows = c->out[1],
-        .cols = c->out[2], .bias = bias ? bias[o] : 0, .epilogue = c->epilogue});
+    const float *x = call->operands[HN_EXT_CONV_INPUT], *bias = call->dtypes[HN_EXT_CONV_BIAS] ? call->operands[HN_EXT_CONV_BIAS] : NULL;
+    hn_ext_strip strip = s->strip;
+    strip.masks = s->masks;
+    strip.zeros = copy + s->copy_floats + s->before;
+    if (s->padded) strip.padded = copy + s->copy_floats + s->row_floats;
+    while (first < end) {
+        const int64_t n = first / c->o, o = first % c->o, plane = n * c->x[0] + o / (c->o / c->groups) * c->x[1];
+        strip.planes = strip_together(s, n, o, hn_ext_min(end - first, c->o - o));
+        strip.in = x + plane;
+        if (!has_room(s, plane)) { /* near the ends of the input: copied to where there is */
+            for (int64_t i = 0; i < c->in[1]; i++)
+                memcpy(copy + s->before + i * c->x[3], strip.in + i * c->x[3], (size_t)c->in[2] * sizeof *copy);
+            strip.in = copy + s->before;
+        }
+        strip.weights = (const float *)call->operands[HN_EXT_CONV_WEIGHTS] + o * c->w[0];
+        strip.bias = bias ? bias + o : NULL;
+        strip.out = (float *)call->operands[HN_EXT_CONV_OUT] + n * c->y[0] + o * c->y[1];
+        c->kernels->strip(&strip);
+        for (int64_t i = 0; i < strip.planes; i++) hn_ext_conv_add_residual(c, call, n, o + i);
+        first += strip.planes;
+    }
 }
 
 static void strip_run(const hn_ext_call *call, void *scratch) {
@@ -153,32 +175,48 @@ static void strip_run(const hn_ext_call *call, void *scratch) {
     const int64_t count = c->n * c->o, chunks = hn_ext_ceil_div(count, s->chunk);
 #pragma omp parallel num_threads(c->threads) if (c->threads > 1)
     {
-        float *copy = (float *)scratch + omp_get_thread_num() * s->plane_floats;
-        memset(copy, 0, (size_t)s->plane_floats * sizeof *copy); /* what is masked must not be an odd number, or slow */
+        float *copy = (float *)scratch + omp_get_thread_num() * s->thread_floats;
+        memset(copy, 0, (size_t)s->thread_floats * sizeof *copy);
 #pragma omp for schedule(dynamic)
         for (int64_t k = 0; k < chunks; k++)
-            for (int64_t i = k * s->chunk; i < hn_ext_min((k + 1) * s->chunk, count); i++) strip_channel(call, i, copy);
+            strip_channels(call, k * s->chunk, hn_ext_min((k + 1) * s->chunk, count), copy);
     }
 }
 
-static hn_status strip_prepare(hn_ext_call *call, const hn_ext_conv *c) {
-    const int64_t lanes = c->kernels->lanes, blocks = hn_ext_ceil_div(c->out[2], lanes), kernel = c->kernel[2], stride = c->stride[2];
-    strip_state *s = calloc(1, sizeof *s + (size_t)(blocks * kernel * lanes) * sizeof *s->masks);
-    if (!s) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a convolution");
-    s->base = (hn_ext_conv_state){.run = strip_run, .conv = *c};
-    for (int64_t b = 0; b < blocks; b++) {
+/* Which blocks have columns outside of the image. */
+static void fill_masks(strip_state *s) {
+    const hn_ext_conv *c = &s->base.conv;
+    const int64_t lanes = c->kernels->lanes, kernel = c->kernel[2], stride = c->stride[2];
+    for (int64_t b = 0; b * lanes < c->out[2]; b++) {
         int64_t x = hn_ext_max(0, hn_ext_min(b * lanes, c->out[2] - lanes));
         for (int64_t j = 0; j < kernel * lanes; j++) {
             int64_t column = (x + hn_ext_strip_lane(lanes, stride, j % lanes)) * stride + j / lanes - c->padding[2];
             s->masks[b * kernel * lanes + j] = column >= 0 && column < c->in[2] ? -1 : 0;
         }
+        if (x * stride < c->padding[2]) s->strip.plain[0] = b + 1;
+        if ((x + lanes - 1) * stride + kernel - c->padding[2] <= c->in[2]) s->strip.plain[1] = b + 1;
     }
+}
+
+static hn_status strip_prepare(hn_ext_call *call, const hn_ext_conv *c) {
+    const int64_t lanes = c->kernels->lanes, blocks = hn_ext_ceil_div(c->out[2], lanes), stride = c->stride[2];
+    strip_state *s = calloc(1, sizeof *s + (size_t)(blocks * c->kernel[2] * lanes) * sizeof *s->masks);
+    if (!s) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a convolution");
+    s->base = (hn_ext_conv_state){.run = strip_run, .conv = *c};
+    s->strip = (hn_ext_strip){.kernel = (int)c->kernel[1], .stride = (int)stride, .in_plane = c->x[1], .out_plane = c->y[1],
+                              .in_row = c->x[3], .in_rows = c->in[1], .in_cols = c->in[2], .top = c->padding[1], .left = c->padding[2],
+                              .out_row = c->y[3], .rows = c->out[1], .cols = c->out[2], .epilogue = hn_ext_conv_early_epilogue(c)};
+    fill_masks(s);
+    s->padded = c->in[2] <= PADDED_COLS && c->in[1] <= PADDED_COLS && s->strip.plain[1] - s->strip.plain[0] < blocks;
+    if (s->padded) hn_ext_strip_pad(&s->strip, lanes);
     s->before = c->padding[2];
-    s->after = hn_ext_max(0, c->out[2] - lanes) * stride + stride * lanes + 6;
-    s->plane_floats = hn_ext_ceil_div(s->before + (c->in[1] - 1) * c->x[3] + hn_ext_max(s->after, c->in[2]), 16) * 16;
+    s->after = hn_ext_max(hn_ext_max(0, c->out[2] - lanes) * stride + stride * lanes + 6, hn_ext_ceil_div(c->in[2], stride * lanes) * stride * lanes);
+    s->row_floats = hn_ext_ceil_div(s->before + s->after, 16) * 16;
+    s->copy_floats = hn_ext_ceil_div((c->in[1] - 1) * c->x[3], 16) * 16 + s->row_floats;
+    s->thread_floats = s->copy_floats + s->row_floats + (s->padded ? 2 * s->strip.padded_plane : 0);
     s->chunk = hn_ext_max(1, c->n * c->o / (c->threads * CHUNKS_PER_THREAD));
     call->state = s;
-    call->scratch_bytes = (size_t)(c->threads * s->plane_floats) * sizeof(float);
+    call->scratch_bytes = (size_t)(c->threads * s->thread_floats) * sizeof(float);
     return NULL;
 }
 

@@ -42,7 +42,8 @@ typedef struct gather_state {
     hn_ext_conv_state base;
     hn_ext_border border;
     bool copies;       /* the input gets a border (or contiguous rows) first */
-    bool staged;       /* outputs of a panel are not contiguous: computed aside */
+    bool direct;       /* panels are read where they are */
+    bool staged;       /* outputs (or residuals) of a panel are not contiguous: computed aside */
     int64_t spatial[3]; /* strides of the input as it is read */
     int64_t channel;    /* likewise */
     int64_t weights_floats, copy_floats, chunk_floats, stage_floats;
@@ -170,17 +171,23 @@ static void plan_tasks(gather_state *s) {
     }
 }
 
-static bool is_contiguous(const hn_ext_conv *c) {
-    const int64_t *y = c->y;
+static bool is_contiguous(const hn_ext_conv *c, const int64_t y[5]) {
     return (y[4] == 1 || c->out[2] == 1) && (y[3] == c->out[2] || c->out[1] == 1) && (y[2] == c->out[1] * c->out[2] || c->out[0] == 1);
+}
+
+/* Whether its inputs are the rows of a matrix. */
+static bool is_flat(const phase *p) {
+    return p->tap_count == 1 && p->axes[0].out_count == 1 && p->axes[1].out_count == 1 && p->axes[2].in_step == 1;
 }
 
 static void plan_scratch(gather_state *s) {
     const hn_ext_conv *c = &s->base.conv;
     const int64_t cols = c->kernels->tile_cols, most = tiles_of(c) * c->kernels->tile_rows;
-    s->staged = s->phase_count > 1 || !is_contiguous(c);
+    s->staged = s->phase_count > 1 || !is_contiguous(c, c->y) || (c->has_residual && !is_contiguous(c, c->r));
     const phase *p = &s->phases[0];
-    if (s->o_blocks > 1 && s->phase_count == 1 && c->groups == 1 && p->k > 0) {
+    const int64_t most_direct = getenv("HN_DIRECT") ? atoi(getenv("HN_DIRECT")) : 128;
+    s->direct = s->phase_count == 1 && is_flat(p) && !s->copies && !s->staged && !c->has_scale && p->k > 0 && p->k <= most_direct;
+    if (s->o_blocks > 1 && !s->direct && s->phase_count == 1 && c->groups == 1 && p->k > 0) {
         const int64_t steps = hn_ext_ceil_div(p->k, K_STEP);
         s->shared_floats = p->panels * (p->k + steps) * cols + SLACK;
         if (s->shared_floats > SHARED_FLOATS) s->shared_floats = 0;
@@ -263,6 +270,7 @@ static hn_status get_weights(hn_ext_call *call, gather_state *s) {
 typedef struct worker {
     const gather_state *s;
     const float *weights, *x, *in_end, *bias; /* x: of the image, as it is read */
+    const float *residual, *scale;            /* of the image; NULL: none */
     float *out, *chunk, *stage;
     float *shared; /* NULL: each task collects its own panels */
 } worker;
@@ -288,16 +296,29 @@ static int find_runs(const gather_state *s, const task *t, int64_t panel_floats,
     return count;
 }
 
+/* Rows k0 .. of the task's panels times the scale of their channels. */
+static void scale_panels(const worker *w, const task *t, int64_t k0, int64_t k, const float *scale) {
+    const hn_ext_conv *c = &w->s->base.conv;
+    const int64_t cols = c->kernels->tile_cols, panel_floats = (k + 1) * cols;
+    for (int64_t p = 0; p < t->panels[1] - t->panels[0]; p++)
+        for (int64_t i = 0; i < k; i++) {
+            const float factor = scale[(k0 + i) / t->p->tap_count * c->scale[1]];
+            float *row = w->chunk + p * panel_floats + i * cols;
+            for (int64_t j = 0; j < cols; j++) row[j] *= factor;
+        }
+}
+
 static void gather_panels(const worker *w, const task *t, int64_t k0, int64_t k) {
     const gather_state *s = w->s;
     const hn_ext_conv *c = &s->base.conv;
     const int64_t cols = c->kernels->tile_cols;
-    const float *in = w->x + t->group * (c->c / c->groups) * s->channel;
-    const bool flat = t->p->tap_count == 1 && t->p->axes[0].out_count == 1 && t->p->axes[1].out_count == 1 && t->p->axes[2].in_step == 1;
-    if (flat) { /* rows of a matrix */
+    const int64_t channel = t->group * (c->c / c->groups);
+    const float *in = w->x + channel * s->channel, *scale = w->scale ? w->scale + channel * c->scale[1] : NULL;
+    if (is_flat(t->p)) {
         int64_t first = t->panels[0] * cols, end = hn_ext_min(t->panels[1] * cols, t->p->positions);
         c->kernels->pack(&(hn_ext_pack){.in = in + t->p->taps[0] + first + k0 * s->channel, .in_k = s->channel, .in_col = 1, .k = k,
-                                        .cols = end - first, .width = cols, .out = w->chunk, .out_panel = (k + 1) * cols});
+                                        .cols = end - first, .width = cols, .out = w->chunk, .out_panel = (k + 1) * cols,
+                                        .scale = scale ? scale + k0 * c->scale[1] : NULL, .scale_k = c->scale[1]});
         return;
     }
     hn_ext_stretch runs[CHUNK_PANELS * 2 * HN_EXT_MAX_LANES];
@@ -305,6 +326,28 @@ static void gather_panels(const worker *w, const task *t, int64_t k0, int64_t k)
                        .k_first = k0, .k = k, .step = t->p->axes[2].in_step, .runs = runs,
                        .run_count = find_runs(s, t, (k + 1) * cols, runs), .out = w->chunk};
     c->kernels->gather(&g);
+    if (scale) scale_panels(w, t, k0, k, scale);
+}
+
+/* Tiles [tiles[0], tiles[1]) of a whole panel. b: its rows, b_k floats apart. */
+static void multiply_column(const worker *w, const task *t, const int64_t tiles[2], int64_t panel, int64_t k0, int64_t k, const float *b, int64_t b_k) {
+    const hn_ext_conv *c = &w->s->base.conv;
+    const phase *ph = t->p;
+    const int64_t rows = c->kernels->tile_rows, cols = c->kernels->tile_cols, og = c->o / c->groups, all = tiles_of(c), tall = og % all;
+    const bool last = k0 + k == ph->k;
+    hn_ext_column column = {.k = k, .a_tile = rows * ph->k, .b = b, .b_k = b_k, .c_row = c->y[1], .residual_row = c->r[1],
+                            .accumulate = k0 > 0, .epilogue = last ? c->epilogue : HN_EPILOGUE_NONE, .ahead = getenv("HN_AHEAD") ? atoi(getenv("HN_AHEAD")) : cols};
+    for (int64_t i = tiles[0], end; i < tiles[1]; i = end) { /* those of one height */
+        end = i < tall ? hn_ext_min(tall, tiles[1]) : tiles[1];
+        const int64_t o = t->group * og + i * (og / all) + hn_ext_min(i, tall);
+        column.tiles = end - i;
+        column.rows = (int)(og / all + (i < tall));
+        column.a = w->weights + ph->weights + (t->group * all + i) * rows * ph->k + k0 * rows;
+        column.c = w->out + o * c->y[1] + panel * cols;
+        if (last && w->bias) column.bias = w->bias + o;
+        if (last && w->residual) column.residual = w->residual + o * c->r[1] + panel * cols;
+        c->kernels->column(&column);
+    }
 }
 
 static void multiply(const worker *w, const task *t, const int64_t tiles[2], int64_t k0, int64_t k) {
@@ -315,12 +358,17 @@ static void multiply(const worker *w, const task *t, const int64_t tiles[2], int
     const float *weights = w->weights + ph->weights + t->group * all * rows * ph->k + k0 * rows;
     const bool last = k0 + k == ph->k;
     hn_ext_tile tile = {.k = k, .a_row = 1, .a_k = rows, .b_k = cols, .c_row = c->y[1], .c_col = 1, .bias_row = 1,
-                        .accumulate = k0 > 0, .epilogue = last ? c->epilogue : HN_EPILOGUE_NONE};
+                        .residual_row = c->r[1], .residual_col = 1,
+                        .accumulate = k0 > 0 || (s->staged && w->residual), .epilogue = last ? c->epilogue : HN_EPILOGUE_NONE};
     const int64_t stage_row = (t->panels[1] - t->panels[0]) * cols;
     if (s->staged) tile.c_row = stage_row;
     for (int64_t p = t->panels[0]; p < t->panels[1]; p++) {
         tile.b = w->chunk + (p - t->panels[0]) * (k + 1) * cols;
         tile.cols = (int)hn_ext_min(cols, ph->positions - p * cols);
+        if (!s->staged && tile.cols == cols) {
+            multiply_column(w, t, tiles, p, k0, k, tile.b, cols);
+            continue;
+        }
         for (int64_t i = tiles[0]; i < tiles[1]; i++) {
             int64_t first = hn_ext_tile_start(og, all, i), o = t->group * og + first;
             tile.rows = (int)(hn_ext_tile_start(og, all, i + 1) - first);
@@ -328,26 +376,31 @@ static void multiply(const worker *w, const task *t, const int64_t tiles[2], int
             tile.c = s->staged ? w->stage + (first - hn_ext_tile_start(og, all, t->tiles[0])) * stage_row + (p - t->panels[0]) * cols
                                : w->out + o * c->y[1] + p * cols;
             tile.bias = last && w->bias ? w->bias + o : NULL;
+            tile.residual = last && w->residual && !s->staged ? w->residual + o * c->r[1] + p * cols : NULL;
             tile.prefetch = tile.a;
             c->kernels->tile(&tile);
         }
     }
 }
 
-/* From aside to where the outputs belong. */
-static void unstage(const worker *w, const task *t) {
+/* From aside to `out`, or, without it, the residuals that sums begin with to aside. Strides: of either tensor. */
+static void move_stage(const worker *w, const task *t, float *out, const float *residual, const int64_t strides[5]) {
     const gather_state *s = w->s;
     const hn_ext_conv *c = &s->base.conv;
     const axis *a = t->p->axes;
     const int64_t cols = c->kernels->tile_cols, og = c->o / c->groups, all = tiles_of(c);
     const int64_t begin = t->panels[0] * cols, end = hn_ext_min(t->panels[1] * cols, t->p->positions), row = (t->panels[1] - t->panels[0]) * cols;
     const int64_t first = hn_ext_tile_start(og, all, t->tiles[0]), count = hn_ext_tile_start(og, all, t->tiles[1]) - first;
-    float *out = w->out + (t->group * og + first) * c->y[1];
+    const int64_t origin = (t->group * og + first) * strides[1];
     for (int64_t at = begin; at < end; at++) {
         int64_t i2 = at % a[2].out_count, rest = at / a[2].out_count, i1 = rest % a[1].out_count, i0 = rest / a[1].out_count;
-        float *to = out + (a[0].out_first + i0 * a[0].out_step) * c->y[2] + (a[1].out_first + i1 * a[1].out_step) * c->y[3] +
-                    (a[2].out_first + i2 * a[2].out_step) * c->y[4];
-        for (int64_t o = 0; o < count; o++) to[o * c->y[1]] = w->stage[o * row + at - begin];
+        int64_t to = origin + (a[0].out_first + i0 * a[0].out_step) * strides[2] + (a[1].out_first + i1 * a[1].out_step) * strides[3] +
+                     (a[2].out_first + i2 * a[2].out_step) * strides[4];
+        float *stage = w->stage + at - begin;
+        if (out)
+            for (int64_t o = 0; o < count; o++) out[to + o * strides[1]] = stage[o * row];
+        else
+            for (int64_t o = 0; o < count; o++) stage[o * row] = residual[to + o * strides[1]];
     }
 }
 
@@ -376,10 +429,22 @@ static void collect_shared(const worker *w, float *shared, int rank, int size) {
         }
 }
 
-static void run_task(const worker *whose, const task *t) {
+/* Whole panels where they are in the input. Returns the first one that is left. */
+static int64_t run_direct(const worker *w, const task *t) {
+    const int64_t cols = w->s->base.conv.kernels->tile_cols, end = hn_ext_min(t->panels[1], t->p->positions / cols);
+    for (int64_t p = t->panels[0]; p < end; p++)
+        multiply_column(w, t, t->tiles, p, 0, t->p->k, w->x + t->p->taps[0] + t->group * t->p->k * w->s->channel + p * cols, w->s->channel);
+    return end;
+}
+
+static void run_task(const worker *whose, const task *of) {
     int64_t k0 = 0;
+    task rest = *of, *t = &rest;
+    if (whose->s->direct) rest.panels[0] = run_direct(whose, of);
+    if (rest.panels[0] >= rest.panels[1]) return;
     const int64_t step = k_step_of(t->p);
     worker own = *whose, *w = &own;
+    if (w->s->staged && w->residual) move_stage(w, t, NULL, w->residual, w->s->base.conv.r);
     do { /* without any tap the outputs are still the bias */
         int64_t k = hn_ext_min(step, t->p->k - k0);
         if (own.shared)
@@ -390,7 +455,7 @@ static void run_task(const worker *whose, const task *t) {
             multiply(w, t, (int64_t[]){i, hn_ext_min(i + A_GROUP_TILES, t->tiles[1])}, k0, k);
         k0 += k;
     } while (k0 < t->p->k);
-    if (w->s->staged) unstage(w, t);
+    if (w->s->staged) move_stage(w, t, w->out, NULL, w->s->base.conv.y);
 }
 
 /* Task i of an image; false: there are no more. */
@@ -442,6 +507,8 @@ static void run_thread(const gather_state *s, const hn_ext_call *call, const buf
         const float *x = (const float *)call->operands[HN_EXT_CONV_INPUT] + n * c->x[0];
         w.x = x, w.in_end = end_of(c, x);
         w.out = (float *)call->operands[HN_EXT_CONV_OUT] + n * c->y[0];
+        if (c->has_residual) w.residual = (const float *)call->operands[HN_EXT_CONV_RESIDUAL] + n * c->r[0];
+        if (c->has_scale) w.scale = (const float *)call->operands[HN_EXT_CONV_SCALE] + n * c->scale[0];
         if (s->copies) {
             hn_ext_conv_copy(c, &s->border, x, c->c * rank / size, c->c * (rank + 1) / size, b->copy);
             w.x = b->copy, w.in_end = b->copy + s->copy_floats;

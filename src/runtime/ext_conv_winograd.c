@@ -184,7 +184,7 @@ static void finish_channel(const winograd_state *s, const float *products, int64
     float results[LANES * 16] __attribute__((aligned(64)));
     for (int64_t t = 0; t < s->tiles; t += LANES) {
         c->kernels->winograd_out(&(hn_ext_winograd_out){.m = s->m, .in = products + o * points * columns + t, .in_point = columns,
-                                                       .bias = bias, .epilogue = c->epilogue, .out = results});
+                                                       .bias = bias, .epilogue = hn_ext_conv_early_epilogue(c), .out = results});
         for (int64_t i = t; i < hn_ext_min(t + LANES, s->tiles); i++) write_tile(s, results + (i - t) * s->m * s->m, i, out);
     }
 }
@@ -220,8 +220,10 @@ static void run_thread(const hn_ext_call *call, float *scratch, int64_t next[3],
         wait_all(size);
         if (rank == 0) next[0] = 0;
         while ((task = take(&next[2], size) * channel_group) < c->o)
-            for (int64_t o = task; o < hn_ext_min(task + channel_group, c->o); o++)
+            for (int64_t o = task; o < hn_ext_min(task + channel_group, c->o); o++) {
                 finish_channel(s, out, o, bias ? bias[o] : 0, y + o * c->y[1]);
+                hn_ext_conv_add_residual(c, call, n, o);
+            }
         wait_all(size);
         if (rank == 0) next[1] = 0; /* read only after the next wait */
     }

@@ -27,8 +27,8 @@ static hn_status check_nonzero(const hn_ext_call *call);
 
 /*                              name, operands, needed, written, parameters, check */
 static const kind_facts kinds[HN_EXTERN_KIND_COUNT] = {
-    [HN_EXTERN_MATMUL] = {"matmul", 4, 3, 1, HN_MATMUL_PARAM_COUNT, check_matmul},
-    [HN_EXTERN_CONV] = {"conv", 4, 3, 1, HN_CONV_PARAM_COUNT, check_conv},
+    [HN_EXTERN_MATMUL] = {"matmul", 5, 3, 1, HN_MATMUL_PARAM_COUNT, check_matmul},
+    [HN_EXTERN_CONV] = {"conv", 6, 3, 1, HN_CONV_PARAM_COUNT, check_conv},
     [HN_EXTERN_ATTENTION] = {"attention", 5, 4, 1, HN_ATTENTION_PARAM_COUNT, check_attention},
     [HN_EXTERN_SORT] = {"sort", 3, 3, 2, HN_SORT_PARAM_COUNT, check_sort},
     [HN_EXTERN_TOPK] = {"topk", 3, 3, 2, HN_SORT_PARAM_COUNT, check_sort},
@@ -150,11 +150,12 @@ static hn_status check_matmul(const hn_ext_call *call) {
     HN_TRY(check_sizes(call, HN_MATMUL_BATCH, HN_EXTERN_BATCH + 3));
     HN_TRY(check_range(call, HN_MATMUL_B_CONSTANT, 1, 0, 1));
     HN_TRY(check_epilogue(call, HN_MATMUL_EPILOGUE));
-    for (uint32_t k = 1; k < 4; k++) HN_TRY(check_same_dtype(call, k));
+    for (uint32_t k = 1; k < 5; k++) HN_TRY(check_same_dtype(call, k));
     HN_TRY(check_extent(call, 0, matmul_extent(p, p[HN_MATMUL_M], p[HN_MATMUL_N], HN_MATMUL_OUT)));
     HN_TRY(check_extent(call, 1, matmul_extent(p, p[HN_MATMUL_M], p[HN_MATMUL_K], HN_MATMUL_A)));
     HN_TRY(check_extent(call, 2, matmul_extent(p, p[HN_MATMUL_K], p[HN_MATMUL_N], HN_MATMUL_B)));
-    return check_extent(call, 3, matmul_extent(p, p[HN_MATMUL_M], p[HN_MATMUL_N], HN_MATMUL_BIAS));
+    HN_TRY(check_extent(call, 3, matmul_extent(p, p[HN_MATMUL_M], p[HN_MATMUL_N], HN_MATMUL_BIAS)));
+    return check_extent(call, 4, matmul_extent(p, p[HN_MATMUL_M], p[HN_MATMUL_N], HN_MATMUL_RESIDUAL));
 }
 
 /* ---- convolution ---- */
@@ -204,14 +205,16 @@ static hn_status check_conv(const hn_ext_call *call) {
     HN_TRY(check_epilogue(call, HN_CONV_EPILOGUE));
     HN_TRY(check_conv_channels(p));
     for (uint32_t d = 0; d < 3; d++) HN_TRY(check_conv_dim(p, d));
-    for (uint32_t k = 1; k < 4; k++) HN_TRY(check_same_dtype(call, k));
+    for (uint32_t k = 1; k < 6; k++) HN_TRY(check_same_dtype(call, k));
     const int64_t c = p[HN_CONV_C], o = p[HN_CONV_O], groups = p[HN_CONV_GROUPS];
     const bool transposed = p[HN_CONV_TRANSPOSED];
     HN_TRY(check_extent(call, 0, conv_extent(p, p[HN_CONV_N], o, HN_CONV_OUTSIZE, HN_CONV_OUT)));
     HN_TRY(check_extent(call, 1, conv_extent(p, p[HN_CONV_N], c, HN_CONV_IN, HN_CONV_X)));
     HN_TRY(check_extent(call, 2, conv_extent(p, transposed ? c : o, (transposed ? o : c) / groups, HN_CONV_KERNEL,
                                              HN_CONV_W)));
-    return check_extent(call, 3, (extent){.rank = 1, .sizes = {o}, .strides = {1}});
+    HN_TRY(check_extent(call, 3, (extent){.rank = 1, .sizes = {o}, .strides = {1}}));
+    HN_TRY(check_extent(call, 4, conv_extent(p, p[HN_CONV_N], o, HN_CONV_OUTSIZE, HN_CONV_RESIDUAL)));
+    return check_extent(call, 5, (extent){.rank = 2, .sizes = {p[HN_CONV_N], c}, .strides = {p[HN_CONV_SCALE], p[HN_CONV_SCALE + 1]}});
 }
 
 /* ---- attention ---- */

@@ -23,8 +23,12 @@ enum {
     UNITS_PER_THREAD = 96,       /* at least: what the last thread does alone is below 1 % */
     GROUP_PANELS = 4,            /* of b for one group: its part of the result stays in cache between the passes over k */
     OWN_ROWS_PANELS = 16,        /* up to here a thread packs the rows that it needs by itself */
+    READ_FLOATS = 48 << 10,      /* of b that is read once, at a time: 192 KB of L2 */
+    READ_PANELS_FLOATS = 512 << 10, /* of such a b whose columns are contiguous in k, packed at a time */
+    READ_LINE_FLOATS = 512,      /* at least: below it, a call for each line costs more than the pages of the map */
     PARALLEL_FLOPS = 2 << 20,    /* about 20 us on one thread: several times what starting a team costs */
-    IN_PLACE_PANELS = 1          /* a that so few panels of b read is not worth packing */
+    PARALLEL_FLOATS = 32 << 10,  /* of a and b, likewise: 8 us when they come from L3, as for a vector times a matrix */
+    IN_PLACE_PANELS = 1          /* a that so few panels of b read is not worth packing, and nor is one row */
 };
 
 static int64_t ceil_div(int64_t x, int64_t by) { return (x + by - 1) / by; }
@@ -46,9 +50,10 @@ static bool continues(const int64_t *strides, int d, int64_t rows) { return stri
 static void merge_batch(hn_ext_gemm *g) {
     for (int d = HN_EXTERN_BATCH - 1; d >= 0; d--) {
         if (g->batch[d] == 1) continue;
-        if (g->m == 1) g->a[ROW] = g->a[d], g->out[ROW] = g->out[d], g->bias[ROW] = g->bias[d];
+        if (g->m == 1) g->a[ROW] = g->a[d], g->out[ROW] = g->out[d], g->bias[ROW] = g->bias[d], g->residual[ROW] = g->residual[d];
         if (g->b[d] != 0 || !continues(g->a, d, g->m) || !continues(g->out, d, g->m)) return;
         if (g->has_bias && !continues(g->bias, d, g->m)) return;
+        if (g->has_residual && !continues(g->residual, d, g->m)) return;
         g->m *= g->batch[d];
         g->batch[d] = 1;
     }
@@ -64,6 +69,7 @@ static void choose_roles(hn_ext_gemm *g) {
     exchange(&g->b[ROW], &g->b[COL]);
     exchange(&g->out[ROW], &g->out[COL]);
     exchange(&g->bias[ROW], &g->bias[COL]);
+    exchange(&g->residual[ROW], &g->residual[COL]);
     exchange(&g->m, &g->n);
     g->swapped = true;
 }
@@ -73,8 +79,8 @@ static int64_t tiles_of(const hn_ext_gemm *g, int64_t m) { return ceil_div(m, g-
 
 /* One thread or all of them: see ext.h. */
 static void choose_threads(hn_ext_gemm *g) {
-    double item = 2.0 * (double)g->m * (double)g->n * (double)g->k;
-    if (item * (double)g->items < PARALLEL_FLOPS) g->threads = 1;
+    double item = 2.0 * (double)g->m * (double)g->n * (double)g->k, floats = ((double)g->m + (double)g->n) * (double)g->k;
+    if (item * (double)g->items < PARALLEL_FLOPS && floats * (double)g->items < PARALLEL_FLOATS) g->threads = 1;
     g->by_batch = g->items > 1 && (g->threads == 1 || g->items >= 4 * g->threads || item < 2.0 * PARALLEL_FLOPS);
 }
 
@@ -88,7 +94,7 @@ static void choose_blocks(hn_ext_gemm *g) {
     const int64_t rows = g->kernels->tile_rows, cols = g->kernels->tile_cols, panels = panels_of(g, g->n);
     int64_t steps = max_i64(1, ceil_div(g->k, SLICE_FLOATS / cols));
     g->k_step = max_i64(1, ceil_div(g->k, steps));
-    g->pack_a = panels > IN_PLACE_PANELS;
+    g->pack_a = g->has_scale || (panels > IN_PLACE_PANELS && g->m > 1);
     g->k_block = g->prepack_b && !g->pack_a ? max_i64(1, g->k) : g->k_step * min_i64(steps, max_i64(1, PACKED_K / g->k_step));
     int64_t most = max_i64(PACK_FLOATS / g->k_block, 512);
     g->tile_group = max_i64(1, A_GROUP_FLOATS / (g->k_step * rows));
@@ -117,19 +123,26 @@ void hn_ext_gemm_plan(hn_ext_gemm *g) {
     choose_blocks(g);
 }
 
+/* b that is read once: in blocks that are long in the order of its memory, and no larger than that takes. */
+static void choose_reads(hn_ext_gemm *g) {
+    const int64_t cols = g->kernels->tile_cols, panels = max_i64(READ_PANELS_FLOATS / g->k_block, 512);
+    const bool by_rows = g->b[COL] == 1 && g->n > 1;
+    g->n_block = block_size(g->n, by_rows ? min_i64(max_i64(PACK_FLOATS / g->k_block, 512), READ_FLOATS) : panels, cols);
+    g->b_floats = panels_of(g, g->n_block) * cols * g->k_block;
+    g->read_floats = by_rows || g->b[ROW] == 1 ? READ_FLOATS : 0;
+}
+
 bool hn_ext_gemm_plan_unpacked(const hn_ext_gemm *packed, hn_ext_gemm *out) {
     *out = *packed;
     out->prepack_b = false;
     choose_blocks(out);
-    /* It runs once: less scratch is worth more than the last percent. */
-    out->n_block = block_size(out->n, max_i64(PACK_FLOATS / 8 / out->k_block, 512), out->kernels->tile_cols);
-    out->b_floats = panels_of(out, out->n_block) * out->kernels->tile_cols * out->k_block;
+    choose_reads(out);
     return out->k_step == packed->k_step && (out->k_block == packed->k_block || min_i64(out->k_block, packed->k_block) >= packed->k);
 }
 
 size_t hn_ext_gemm_scratch_bytes(const hn_ext_gemm *g) {
     int64_t teams = g->by_batch ? g->threads : 1, packs = g->by_batch || g->own_rows ? g->threads : 1;
-    return (size_t)g->threads * 64 + (size_t)(packs * g->a_floats + teams * g->b_floats) * sizeof(float);
+    return (size_t)g->threads * 2 * 64 + (size_t)(packs * g->a_floats + teams * g->b_floats + g->threads * g->read_floats) * sizeof(float);
 }
 
 /* ---- packing ---- */
@@ -180,14 +193,15 @@ typedef struct share {
 typedef struct team {
     const hn_ext_gemm *g;
     int size, rank;
-    share *shares;
-    float *a_pack, *b_pack;
+    share *shares, *reads; /* of the threads: tiles; chunks of b to be packed */
+    float *a_pack, *b_pack, *read_buffer;
 } team;
 
 /* One block of one item: what is packed and multiplied between two barriers. A unit is a part of the row tiles of one
  * panel; those of a panel follow each other, then those of the next panel, then those of the next row group. */
 typedef struct block {
-    const float *a, *bias; /* at the block's first row (and column) */
+    const float *a, *bias, *residual; /* at the block's first row (and column) */
+    const float *scale;    /* at its first k; NULL: none */
     float *out;
     const float *b;        /* panels of this block, at its first k */
     int64_t b_panel;       /* floats from panel to panel */
@@ -213,7 +227,7 @@ static void pack_rows(const team *t, const block *b, const int64_t tiles[2], int
         int64_t first = tile_start(b->m, b->tiles, i), end = tile_start(b->m, b->tiles, i + 1);
         g->kernels->pack(&(hn_ext_pack){.in = b->a + first * g->a[ROW], .in_k = g->a[COL], .in_col = g->a[ROW], .k = b->k,
                                         .cols = end - first, .width = width, .out = t->a_pack + (i - origin) * width * b->k,
-                                        .out_panel = width * b->k});
+                                        .out_panel = width * b->k, .scale = b->scale, .scale_k = g->scale_k});
     }
 }
 
@@ -230,14 +244,17 @@ static void run_panel(const team *t, const block *b, const int64_t tiles[2], int
                         .epilogue = last ? g->epilogue : HN_EPILOGUE_NONE,
                         .a_row = g->pack_a ? 1 : g->a[ROW], .a_k = g->pack_a ? rows : g->a[COL],
                         .bias_row = g->bias[ROW], .bias_col = g->bias[COL],
+                        .residual_row = g->residual[ROW], .residual_col = g->residual[COL],
                         .prefetch = ahead ? ahead : slice, .prefetch_step = step};
     int64_t first = tile_start(b->m, b->tiles, tiles[0]);
     const float *bias = last && b->bias ? b->bias + p * cols * g->bias[COL] : NULL;
+    const float *residual = last && b->residual ? b->residual + p * cols * g->residual[COL] : NULL;
     for (int64_t i = tiles[0]; i < tiles[1]; i++) {
         tile.rows = (int)(least + (i < more));
         tile.a = g->pack_a ? t->a_pack + (i - origin) * rows * b->k + k0 * rows : b->a + first * g->a[ROW] + k0 * g->a[COL];
         tile.c = b->out + first * g->out[ROW] + p * cols * g->out[COL];
         if (bias) tile.bias = bias + first * g->bias[ROW];
+        if (residual) tile.residual = residual + first * g->residual[ROW];
         g->kernels->tile(&tile);
         tile.prefetch += step * k;
         first += tile.rows;
@@ -325,7 +342,69 @@ static void plan_units(const team *t, block *b) {
     __atomic_store_n(&t->shares[t->rank].range, (uint64_t)own[1] << 32 | (uint64_t)own[0], __ATOMIC_RELAXED);
 }
 
-static void run_item(const team *t, float *out, const float *a, const float *b, const float *bias) {
+/* A block of b that is read once, in chunks along the order of its memory: `lines` of them, each of `len` floats, `step`
+ * floats apart. They are rows of b or, with columns, columns. */
+typedef struct read_job {
+    const hn_ext_gemm_reader *reader;
+    const float *b;
+    bool columns;
+    int64_t n, k, lines, len, step;
+    int64_t chunk_lines, chunk_len; /* of one chunk, at most */
+} read_job;
+
+static read_job plan_reads(const team *t, const hn_ext_gemm_reader *reader, const float *b, int64_t n, int64_t k) {
+    const hn_ext_gemm *g = t->g;
+    const int64_t width = g->kernels->tile_cols;
+    const bool columns = g->b[COL] != 1 || g->n == 1;
+    read_job j = {.reader = reader, .b = b, .columns = columns, .n = n, .k = k, .lines = columns ? n : k, .len = columns ? k : n,
+                  .step = columns ? g->b[COL] : g->b[ROW]};
+    j.chunk_len = columns ? min_i64(k, g->read_floats / width / 8 * 8) : n;
+    j.chunk_lines = max_i64(1, g->read_floats / max_i64(1, j.chunk_len));
+    if (columns) j.chunk_lines = j.chunk_lines / width * width;
+    return j;
+}
+
+/* The chunk, wherever it is now; its lines are *step floats apart. */
+static const float *read_chunk(const read_job *j, const float *from, int64_t lines, int64_t len, float *buffer, int64_t *step) {
+    const hn_ext_gemm_reader *r = j->reader;
+    *step = j->step;
+    if (!r->read) return from;
+    if (len == j->step || lines == 1) return r->read(r->user, from, lines * len, buffer);
+    if (len < READ_LINE_FLOATS) return from;
+    for (int64_t i = 0; i < lines; i++)
+        if (r->read(r->user, from + i * j->step, len, buffer + i * len) != buffer + i * len) return from;
+    *step = len;
+    return buffer;
+}
+
+static void pack_chunk(const team *t, const read_job *j, int64_t chunk) {
+    const int64_t width = t->g->kernels->tile_cols, across = ceil_div(j->len, j->chunk_len);
+    const int64_t line = chunk / across * j->chunk_lines, at = chunk % across * j->chunk_len;
+    const int64_t lines = min_i64(j->chunk_lines, j->lines - line), len = min_i64(j->chunk_len, j->len - at);
+    int64_t step;
+    const float *near = read_chunk(j, j->b + line * j->step + at, lines, len, t->read_buffer, &step);
+    hn_ext_pack p = {.in = near, .in_k = step, .in_col = 1, .k = lines, .cols = len, .width = width,
+                     .out = t->b_pack + line * width, .out_panel = width * j->k};
+    if (j->columns) p.in_k = 1, p.in_col = step, p.k = len, p.cols = lines, p.out = t->b_pack + line * j->k + at * width;
+    t->g->kernels->pack(&p);
+}
+
+/* A block of b into panels, by the whole team. */
+static void pack_block(const team *t, const hn_ext_gemm_reader *reader, const float *b, int64_t n, int64_t k) {
+    int64_t part[2];
+    if (!t->g->read_floats) {
+        cut(t, panels_of(t->g, n), part);
+        pack_b_panels(t->g, b, part, n, k, t->b_pack);
+        return;
+    }
+    const read_job job = plan_reads(t, reader, b, n, k);
+    cut(t, ceil_div(job.lines, job.chunk_lines) * ceil_div(job.len, job.chunk_len), part);
+    __atomic_store_n(&t->reads[t->rank].range, (uint64_t)part[1] << 32 | (uint64_t)part[0], __ATOMIC_RELAXED);
+    for (int i = 0; i < t->size; i++)
+        while (take(&t->reads[(t->rank + i) % t->size], 1, i > 0, part)) pack_chunk(t, &job, part[0]);
+}
+
+static void run_item(const team *t, const hn_ext_gemm_args *at) {
     const hn_ext_gemm *g = t->g;
     const int64_t cols = g->kernels->tile_cols;
     for (int64_t n0 = 0; n0 < g->n; n0 += g->n_block) {
@@ -333,20 +412,19 @@ static void run_item(const team *t, float *out, const float *a, const float *b, 
         do {
             block x = {.n = min_i64(g->n_block, g->n - n0), .k = min_i64(g->k_block, g->k - k0), .first = k0 == 0};
             x.last = k0 + x.k == g->k;
-            x.b = g->prepack_b ? b + n0 * g->k + k0 * cols : t->b_pack;
+            x.b = g->prepack_b ? at->b + n0 * g->k + k0 * cols : t->b_pack;
             x.b_panel = (g->prepack_b ? g->k : x.k) * cols;
             int64_t part[2];
-            if (!g->prepack_b) {
-                cut(t, panels_of(g, x.n), part);
-                pack_b_panels(g, b + k0 * g->b[ROW] + n0 * g->b[COL], part, x.n, x.k, t->b_pack);
-            }
+            if (!g->prepack_b) pack_block(t, &at->reader, at->b + k0 * g->b[ROW] + n0 * g->b[COL], x.n, x.k);
             for (int64_t m0 = 0; m0 < g->m; m0 += g->m_block) {
                 x.m = min_i64(g->m_block, g->m - m0);
-                x.a = a + m0 * g->a[ROW] + k0 * g->a[COL];
-                x.out = out + m0 * g->out[ROW] + n0 * g->out[COL];
-                x.bias = bias ? bias + m0 * g->bias[ROW] + n0 * g->bias[COL] : NULL;
+                x.a = at->a + m0 * g->a[ROW] + k0 * g->a[COL];
+                x.out = at->out + m0 * g->out[ROW] + n0 * g->out[COL];
+                x.bias = g->has_bias ? at->bias + m0 * g->bias[ROW] + n0 * g->bias[COL] : NULL;
+                x.scale = g->has_scale ? at->scale + k0 * g->scale_k : NULL;
+                x.residual = g->has_residual ? at->residual + m0 * g->residual[ROW] + n0 * g->residual[COL] : NULL;
                 plan_units(t, &x);
-                if (g->pack_a && !g->own_rows) {
+                if (g->pack_a && !g->own_rows && (n0 == 0 || x.m < g->m || x.k < g->k)) { /* else it still is */
                     cut(t, x.tiles, part);
                     pack_rows(t, &x, part, 0);
                 }
@@ -359,43 +437,46 @@ static void run_item(const team *t, float *out, const float *a, const float *b, 
     }
 }
 
-static void run_batch(const team *t, int64_t item, float *out, const float *a, const float *b, const float *bias) {
+static void run_batch(const team *t, int64_t item, const hn_ext_gemm_args *args) {
     const hn_ext_gemm *g = t->g;
     const int64_t *b_stride = g->prepack_b ? g->packed_batch : g->b;
+    hn_ext_gemm_args at = *args;
     for (int d = HN_EXTERN_BATCH - 1; d >= 0; d--) {
         int64_t i = item % g->batch[d];
         item /= g->batch[d];
-        out += i * g->out[d];
-        a += i * g->a[d];
-        b += i * b_stride[d];
-        if (bias) bias += i * g->bias[d];
+        at.out += i * g->out[d];
+        at.a += i * g->a[d];
+        at.b += i * b_stride[d];
+        if (g->has_bias) at.bias += i * g->bias[d];
+        if (g->has_residual) at.residual += i * g->residual[d];
     }
-    run_item(t, out, a, b, bias);
+    run_item(t, &at);
 }
 
-void hn_ext_gemm_run(const hn_ext_gemm *g, float *out, const float *a, const float *b, const float *bias, void *scratch) {
+void hn_ext_gemm_run(const hn_ext_gemm *g, const hn_ext_gemm_args *args, void *scratch) {
     if (g->items == 0 || g->m == 0 || g->n == 0) return;
-    if (g->swapped) {
-        const float *t = a;
-        a = b, b = t;
-    }
+    hn_ext_gemm_args at = *args;
+    if (g->swapped) at.a = args->b, at.b = args->a;
     int64_t next_item = 0;
-    share *shares = scratch;
-    float *a_packs = (float *)(shares + g->threads);
+    share *shares = memset(scratch, 0, 2 * (size_t)g->threads * sizeof *shares); /* nothing to take */
+    float *a_packs = (float *)(shares + 2 * g->threads);
+    float *reads = (float *)((char *)scratch + hn_ext_gemm_scratch_bytes(g)) - g->threads * g->read_floats;
 #pragma omp parallel num_threads(g->threads) if (g->threads > 1)
     {
         int size = omp_get_num_threads(), rank = omp_get_thread_num();
         if (g->by_batch) {
             int64_t item;
-            team t = {.g = g, .size = 1, .shares = shares + rank, .a_pack = a_packs + rank * g->a_floats,
+            team t = {.g = g, .size = 1, .shares = shares + rank, .reads = shares + g->threads + rank,
+                      .read_buffer = reads + rank * g->read_floats, .a_pack = a_packs + rank * g->a_floats,
                       .b_pack = a_packs + g->threads * g->a_floats + rank * g->b_floats};
             while ((item = __atomic_fetch_add(&next_item, 1, __ATOMIC_RELAXED)) < g->items)
-                run_batch(&t, item, out, a, b, bias);
+                run_batch(&t, item, &at);
         } else {
-            team t = {.g = g, .size = size, .rank = rank, .shares = shares,
+            team t = {.g = g, .size = size, .rank = rank, .shares = shares, .reads = shares + g->threads,
+                      .read_buffer = reads + rank * g->read_floats,
                       .a_pack = a_packs + (g->own_rows ? rank * g->a_floats : 0),
                       .b_pack = a_packs + (g->own_rows ? g->threads : 1) * g->a_floats};
-            for (int64_t item = 0; item < g->items; item++) run_batch(&t, item, out, a, b, bias);
+            for (int64_t item = 0; item < g->items; item++) run_batch(&t, item, &at);
         }
     }
 }

@@ -15,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OPERANDS = 5, MAX_RANK = 6, WEIGHTS = 2, CHUNK = 16384 };
+enum { OPERANDS = 6, MAX_RANK = 6, WEIGHTS = 2, CHUNK = 16384 };
 
 /* An operand's elements in memory. */
 typedef struct extent {
@@ -77,6 +77,7 @@ static void find_extents(const hn_ext_call *call, extent out[OPERANDS]) {
         put_matmul(p, p[HN_MATMUL_M], p[HN_MATMUL_K], HN_MATMUL_A, &out[1]);
         put_matmul(p, p[HN_MATMUL_K], p[HN_MATMUL_N], HN_MATMUL_B, &out[2]);
         put_matmul(p, p[HN_MATMUL_M], p[HN_MATMUL_N], HN_MATMUL_BIAS, &out[3]);
+        put_matmul(p, p[HN_MATMUL_M], p[HN_MATMUL_N], HN_MATMUL_RESIDUAL, &out[4]);
     } else if (call->kind == HN_EXTERN_CONV) {
         int64_t c = p[HN_CONV_C], o = p[HN_CONV_O], g = p[HN_CONV_GROUPS];
         bool transposed = p[HN_CONV_TRANSPOSED];
@@ -84,6 +85,8 @@ static void find_extents(const hn_ext_call *call, extent out[OPERANDS]) {
         put_conv(p, p[HN_CONV_N], c, HN_CONV_IN, HN_CONV_X, &out[1]);
         put_conv(p, transposed ? c : o, (transposed ? o : c) / g, HN_CONV_KERNEL, HN_CONV_W, &out[2]);
         out[3] = (extent){.rank = 1, .sizes = {o}, .strides = {1}};
+        put_conv(p, p[HN_CONV_N], o, HN_CONV_OUTSIZE, HN_CONV_RESIDUAL, &out[4]);
+        out[5] = (extent){.rank = 2, .sizes = {p[HN_CONV_N], c}, .strides = {p[HN_CONV_SCALE], p[HN_CONV_SCALE + 1]}};
     } else {
         int64_t h = p[HN_ATTENTION_BATCH + 1], kv = p[HN_ATTENTION_KV_HEADS], m = p[HN_ATTENTION_M], n = p[HN_ATTENTION_N];
         put_attention(p, h, m, p[HN_ATTENTION_DV], HN_ATTENTION_OUT, &out[0]);

@@ -13,7 +13,7 @@
 
 enum { HN_EXT_MAX_TILE = 14 * 32 }; /* floats of the largest register tile */
 
-/* One register tile: c[rows, cols] = epilogue(c? + sum_k a[rows, k] * b[k, cols] + bias).
+/* One register tile: c[rows, cols] = epilogue(c? + sum_k a[rows, k] * b[k, cols] + bias + residual).
  * rows <= tile_rows, cols <= tile_cols of the table. b has tile_cols readable columns in every row (half of them are
  * enough when cols <= tile_cols / 2); columns from `cols` on have no effect. */
 typedef struct hn_ext_tile {
@@ -26,6 +26,8 @@ typedef struct hn_ext_tile {
     int64_t c_row, c_col;
     const float *bias; /* NULL: none */
     int64_t bias_row, bias_col;
+    const float *residual; /* NULL: none */
+    int64_t residual_row, residual_col;
     int rows, cols;
     hn_epilogue epilogue;
     bool accumulate; /* start from c instead of 0 */
@@ -33,14 +35,35 @@ typedef struct hn_ext_tile {
     int64_t prefetch_step;
 } hn_ext_tile;
 
+/* `tiles` register tiles of `rows` rows and tile_cols columns, one under the other:
+ * c[rows, tile_cols] = epilogue(c? + sum_k a[k, rows] * b[k, tile_cols] + bias + residual). a is packed: tile_rows floats for each k. */
+typedef struct hn_ext_column {
+    int64_t k, tiles;
+    int rows;
+    hn_epilogue epilogue;
+    bool accumulate;      /* start from c instead of 0 */
+    const float *a;
+    int64_t a_tile;       /* floats from tile to tile */
+    const float *b;
+    int64_t b_k;
+    float *c;
+    int64_t c_row;
+    const float *bias;     /* [rows of all tiles]; NULL: none */
+    const float *residual; /* NULL: none */
+    int64_t residual_row;
+    int64_t ahead; /* floats from c to what the next call writes */
+} hn_ext_column;
+
 /* Lays out columns in panels: out[panel][k][width] = in[k * in_k + col * in_col], panels out_panel floats apart.
- * With width tile_cols the last panel is filled up with zeros. */
+ * With width tile_cols the last panel is filled up with zeros. With a scale, in is multiplied by scale[k * scale_k] first. */
 typedef struct hn_ext_pack {
     const float *in;
     int64_t in_k, in_col;
     int64_t k, cols, width;
     float *out;
     int64_t out_panel;
+    const float *scale; /* NULL: none */
+    int64_t scale_k;
 } hn_ext_pack;
 
 /* Neighbouring outputs of a convolution that read neighbouring inputs, within one panel. */
@@ -79,22 +102,41 @@ typedef struct hn_ext_plane {
 
 enum { HN_EXT_MAX_LANES = 16, HN_EXT_WINOGRAD_LANES = 8 };
 
-/* One channel of a depthwise convolution of 3 x 3 or 5 x 5, stride 1 or 2, straight from the input:
+/* Channels of a depthwise convolution of 3 x 3 or 5 x 5, stride 1 or 2, straight from the input:
  * out[y][x] = epilogue(bias + sum weights[i][j] * in[y * stride + i - top][x * stride + j - left]), where rows outside of
  * [0, in_rows) count as zeros, and columns where the block's mask is 0 do. Blocks of columns are as wide as a vector
  * (lanes of the table); block b begins at min(b * lanes, cols - lanes), or at 0.
  * In each row, `left` floats before the first and stride * lanes + 6 from the last block's first input on must be readable. */
 typedef struct hn_ext_strip {
     int kernel, stride;
+    int64_t planes, in_plane, out_plane; /* how many channels, and floats from one to the next */
     const float *in;
     int64_t in_row, in_rows, top, left;
+    const float *zeros;   /* a row of them, with what must be readable around it */
     const int32_t *masks; /* [blocks][kernel][lanes]: -1 or 0; lane l is of column hn_ext_strip_lane */
-    const float *weights; /* [kernel][kernel] */
+    int64_t plain[2];     /* blocks from the first up to the second have only -1 */
+    /* NULL, or two planes, zeros at first, that inputs are copied to with their border; for narrow images, whose blocks would all
+     * need masks. See hn_ext_strip_pad. */
+    float *padded;
+    int64_t in_cols, padded_row, padded_rows, padded_plane, half;
+    const float *weights; /* [planes][kernel][kernel] */
+    const float *bias;    /* [planes]; NULL: none */
     float *out;
     int64_t out_row, rows, cols;
-    float bias;
     hn_epilogue epilogue;
 } hn_ext_strip;
+
+/* Fills in the sizes of padded planes: of two planes, 2 * padded_plane floats. Rows of `in` are then read up to the next multiple
+ * of stride * lanes. */
+static inline void hn_ext_strip_pad(hn_ext_strip *s, int64_t lanes) {
+    const int64_t step = s->stride * lanes, copied = (s->in_cols + step - 1) / step * step, rows = (s->rows - 1) * s->stride + s->kernel;
+    int64_t row = s->left + copied, need = (s->cols - 1) * s->stride + s->kernel;
+    if (row < need) row = need;
+    s->half = (row + 1) / 2 + 1;
+    s->padded_row = s->stride == 2 ? 2 * s->half : row;
+    s->padded_rows = s->in_rows < rows - s->top ? s->in_rows : rows - s->top;
+    s->padded_plane = ((rows + 1) * s->padded_row + step + 31) / 16 * 16;
+}
 
 /* Which column of its block lane l of a strip holds: vectors of every second float are quickest in this order. */
 static inline int64_t hn_ext_strip_lane(int64_t lanes, int64_t stride, int64_t l) {
@@ -141,6 +183,7 @@ typedef struct hn_ext_kernels {
     const char *name;
     int tile_rows, tile_cols, lanes;
     void (*tile)(const hn_ext_tile *t);
+    void (*column)(const hn_ext_column *t);
     void (*pack)(const hn_ext_pack *p);
     void (*gather)(const hn_ext_gather *g);
     void (*plane)(const hn_ext_plane *p);

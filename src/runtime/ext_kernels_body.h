@@ -7,6 +7,99 @@
 
 enum { TILE_COLS = 2 * HN_LANES };
 
+typedef float vec8 __attribute__((vector_size(32)));
+typedef float vec8_unaligned __attribute__((vector_size(32), aligned(4), may_alias));
+
+HN_INLINE void transpose_8x8(vec8 r[8]) {
+    vec8 t[8];
+    _Pragma("GCC unroll 4") for (int i = 0; i < 8; i += 2) {
+        t[i] = __builtin_shufflevector(r[i], r[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
+        t[i + 1] = __builtin_shufflevector(r[i], r[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
+    }
+    vec8 u[8];
+    _Pragma("GCC unroll 2") for (int i = 0; i < 8; i += 4) {
+        u[i] = __builtin_shufflevector(t[i], t[i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
+        u[i + 1] = __builtin_shufflevector(t[i], t[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
+        u[i + 2] = __builtin_shufflevector(t[i + 1], t[i + 3], 0, 1, 8, 9, 4, 5, 12, 13);
+        u[i + 3] = __builtin_shufflevector(t[i + 1], t[i + 3], 2, 3, 10, 11, 6, 7, 14, 15);
+    }
+    _Pragma("GCC unroll 4") for (int i = 0; i < 4; i++) {
+        r[i] = __builtin_shufflevector(u[i], u[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
+        r[i + 4] = __builtin_shufflevector(u[i], u[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
+    }
+}
+
+typedef float vec4 __attribute__((vector_size(16)));
+typedef float vec4_unaligned __attribute__((vector_size(16), aligned(4), may_alias));
+
+/* The first `count` floats, 1 to 8. */
+HN_INLINE void add_count(vec8 *v, const float *p, int count) {
+    float lanes[8] = {0};
+    for (int i = 0; i < count; i++) lanes[i] = p[i];
+    *v += *(const vec8_unaligned *)(count == 8 ? p : lanes);
+}
+HN_INLINE void store_count(float *p, const vec8 *of, int count) {
+    vec8 v = *of;
+    typedef float vec2_unaligned __attribute__((vector_size(8), aligned(4), may_alias));
+    if (count == 8) {
+        *(vec8_unaligned *)p = v;
+        return;
+    }
+    int at = 0;
+    if (count >= 4) {
+        *(vec4_unaligned *)p = __builtin_shufflevector(v, v, 0, 1, 2, 3);
+        v = __builtin_shufflevector(v, v, 4, 5, 6, 7, 4, 5, 6, 7);
+        at = 4;
+    }
+    if (count & 2) {
+        *(vec2_unaligned *)(p + at) = __builtin_shufflevector(v, v, 0, 1);
+        v = __builtin_shufflevector(v, v, 2, 3, 2, 3, 2, 3, 2, 3);
+        at += 2;
+    }
+    if (count & 1) p[at] = v[0];
+}
+
+/* Whether the tile's columns, not its rows, are contiguous in c (and in the residual). */
+HN_INLINE bool tile_is_turned(const hn_ext_tile *t) {
+    return t->c_row == 1 && t->c_col != 1 && (!t->bias || t->bias_row == 0) && (!t->residual || t->residual_row == 1);
+}
+
+/* 8 x 8 at a time: columns become vectors. */
+static __attribute__((noinline)) void tile_finish_turned(const hn_ext_tile *t, const float *tile) {
+    for (int j0 = 0; j0 < t->cols; j0 += 8)
+        for (int i0 = 0; i0 < t->rows; i0 += 8) {
+            const int rows = t->rows - i0 < 8 ? t->rows - i0 : 8, cols = t->cols - j0 < 8 ? t->cols - j0 : 8;
+            vec8 r[8];
+            _Pragma("GCC unroll 8") for (int i = 0; i < 8; i++) {
+                r[i] = (vec8){0};
+                if (i < rows) r[i] = *(const vec8_unaligned *)(tile + (i0 + i) * TILE_COLS + j0);
+            }
+            transpose_8x8(r);
+            float *c = t->c + i0 + j0 * t->c_col;
+            _Pragma("GCC unroll 8") for (int j = 0; j < 8; j++) {
+                if (j >= cols) break;
+                if (t->accumulate) add_count(&r[j], c + j * t->c_col, rows);
+                if (t->bias) r[j] += t->bias[(j0 + j) * t->bias_col];
+                if (t->residual) add_count(&r[j], t->residual + i0 + (j0 + j) * t->residual_col, rows);
+            }
+            if (t->epilogue) {
+                float lanes[64] __attribute__((aligned(32)));
+                _Pragma("GCC unroll 8") for (int j = 0; j < 8; j++) *(vec8_unaligned *)(lanes + j * 8) = r[j];
+                if (t->epilogue == HN_EPILOGUE_RELU)
+                    for (int l = 0; l < 64; l += HN_LANES) vec_store(lanes + l, vec_relu(vec_load(lanes + l)));
+                else if (t->epilogue == HN_EPILOGUE_HARDSWISH)
+                    for (int l = 0; l < 64; l += HN_LANES) vec_store(lanes + l, vec_hardswish(vec_load(lanes + l)));
+                else
+                    epilogue_rows(t->epilogue, lanes, 1, 0, 64);
+                _Pragma("GCC unroll 8") for (int j = 0; j < 8; j++) r[j] = *(const vec8_unaligned *)(lanes + j * 8);
+            }
+            _Pragma("GCC unroll 8") for (int j = 0; j < 8; j++) {
+                if (j >= cols) break;
+                store_count(c + j * t->c_col, &r[j], rows);
+            }
+        }
+}
+
 /* c += through a buffer: columns that do not fill vectors, or c not contiguous along columns. */
 static __attribute__((noinline)) void tile_finish(const hn_ext_tile *t, float *tile) {
     for (int i = 0; i < t->rows; i++) {
@@ -15,6 +108,8 @@ static __attribute__((noinline)) void tile_finish(const hn_ext_tile *t, float *t
             for (int j = 0; j < t->cols; j++) row[j] += c[j * t->c_col];
         if (t->bias)
             for (int j = 0; j < t->cols; j++) row[j] += t->bias[i * t->bias_row + j * t->bias_col];
+        if (t->residual)
+            for (int j = 0; j < t->cols; j++) row[j] += t->residual[i * t->residual_row + j * t->residual_col];
     }
     epilogue_rows(t->epilogue, tile, t->rows, TILE_COLS, t->cols);
     if (t->c_row == 1) {
@@ -78,11 +173,15 @@ HN_INLINE void tile_compute(const hn_ext_tile *t, const int rows, const int vecs
                 _Pragma("GCC unroll 2") for (int v = 0; v < vecs; v++) acc[i][v] += acc[c * rows + i][v];
     }
     bool plain_bias = !t->bias || ((t->bias_row == 0 || t->bias_col == 0) && t->bias_col <= 1);
-    if (t->cols != vecs * HN_LANES || t->c_col != 1 || !plain_bias) {
+    bool plain_residual = !t->residual || t->residual_col == 1;
+    if (t->cols != vecs * HN_LANES || t->c_col != 1 || !plain_bias || !plain_residual) {
         float tile[HN_TILE_ROWS * TILE_COLS] __attribute__((aligned(64)));
         _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)
             _Pragma("GCC unroll 2") for (int v = 0; v < vecs; v++) vec_store(tile + i * TILE_COLS + v * HN_LANES, acc[i][v]);
-        tile_finish(t, tile);
+        if (tile_is_turned(t))
+            tile_finish_turned(t, tile);
+        else
+            tile_finish(t, tile);
         return;
     }
     float *c = t->c;
@@ -100,6 +199,11 @@ HN_INLINE void tile_compute(const hn_ext_tile *t, const int rows, const int vecs
             vec bias = vec_splat(t->bias[i * t->bias_row]);
             _Pragma("GCC unroll 2") for (int v = 0; v < vecs; v++) acc[i][v] += bias;
         }
+    }
+    if (t->residual) {
+        const float *residual = t->residual;
+        _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)
+            _Pragma("GCC unroll 2") for (int v = 0; v < vecs; v++) acc[i][v] += vec_load(residual + i * t->residual_row + v * HN_LANES);
     }
     if (t->epilogue == HN_EPILOGUE_RELU) { /* common, and cheaper than a second pass */
         _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)
@@ -184,31 +288,6 @@ static void tile(const hn_ext_tile *t) {
     }
 }
 
-typedef float vec8 __attribute__((vector_size(32)));
-typedef float vec8_unaligned __attribute__((vector_size(32), aligned(4), may_alias));
-
-HN_INLINE void transpose_8x8(vec8 r[8]) {
-    vec8 t[8];
-    _Pragma("GCC unroll 4") for (int i = 0; i < 8; i += 2) {
-        t[i] = __builtin_shufflevector(r[i], r[i + 1], 0, 8, 1, 9, 4, 12, 5, 13);
-        t[i + 1] = __builtin_shufflevector(r[i], r[i + 1], 2, 10, 3, 11, 6, 14, 7, 15);
-    }
-    vec8 u[8];
-    _Pragma("GCC unroll 2") for (int i = 0; i < 8; i += 4) {
-        u[i] = __builtin_shufflevector(t[i], t[i + 2], 0, 1, 8, 9, 4, 5, 12, 13);
-        u[i + 1] = __builtin_shufflevector(t[i], t[i + 2], 2, 3, 10, 11, 6, 7, 14, 15);
-        u[i + 2] = __builtin_shufflevector(t[i + 1], t[i + 3], 0, 1, 8, 9, 4, 5, 12, 13);
-        u[i + 3] = __builtin_shufflevector(t[i + 1], t[i + 3], 2, 3, 10, 11, 6, 7, 14, 15);
-    }
-    _Pragma("GCC unroll 4") for (int i = 0; i < 4; i++) {
-        r[i] = __builtin_shufflevector(u[i], u[i + 4], 0, 1, 2, 3, 8, 9, 10, 11);
-        r[i + 4] = __builtin_shufflevector(u[i], u[i + 4], 4, 5, 6, 7, 12, 13, 14, 15);
-    }
-}
-
-typedef float vec4 __attribute__((vector_size(16)));
-typedef float vec4_unaligned __attribute__((vector_size(16), aligned(4), may_alias));
-
 /* The first `count` (4 to 7) floats. */
 HN_INLINE void store_some(float *out, const vec8 *v, const int64_t count) {
     *(vec4_unaligned *)out = __builtin_shufflevector(*v, *v, 0, 1, 2, 3);
@@ -245,8 +324,12 @@ static void pack_columns(const hn_ext_pack *p, const float *in, float *out, int6
         if (cols == 5) k = pack_transposed(p, in, out, 5);
         if (cols == 4) k = pack_transposed(p, in, out, 4);
     }
-    if (p->in_col == 1 && cols == 6) { /* row panels of a transposed matrix */
-        for (; k < p->k; k++) memcpy(out + k * p->width, in + k * p->in_k, 6 * sizeof *out);
+    if (p->in_col == 1 && (cols == 6 || cols == 5)) { /* row panels of a transposed matrix */
+        for (; k < p->k; k++, in += p->in_k, out += p->width) {
+            *(vec4_unaligned *)out = *(const vec4_unaligned *)in;
+            out[4] = in[4];
+            if (cols == 6) out[5] = in[5];
+        }
         return;
     }
     for (; k < p->k; k++)
@@ -254,10 +337,12 @@ static void pack_columns(const hn_ext_pack *p, const float *in, float *out, int6
 }
 
 /* Whole panels of contiguous columns, `panels` of them side by side: long reads, as rows are often pages apart. */
-HN_INLINE void pack_rows(const hn_ext_pack *p, const float *in, float *out, const int panels) {
+HN_INLINE void pack_rows(const hn_ext_pack *p, const float *in, float *out, const int panels, const bool scaled) {
     for (int64_t k = 0; k < p->k; k++) {
+        const vec scale = vec_splat(scaled ? p->scale[k * p->scale_k] : 1);
         _Pragma("GCC unroll 4") for (int i = 0; i < panels; i++) {
             vec low = vec_load(in + i * TILE_COLS), high = vec_load(in + i * TILE_COLS + HN_LANES);
+            if (scaled) low *= scale, high *= scale;
             vec_store(out + i * p->out_panel, low);
             vec_store(out + i * p->out_panel + HN_LANES, high);
         }
@@ -267,6 +352,9 @@ HN_INLINE void pack_rows(const hn_ext_pack *p, const float *in, float *out, cons
 
 static void pack_panel(const hn_ext_pack *p, const float *in, float *out, int64_t cols) {
     for (int64_t j = 0; j < cols; j += 8) pack_columns(p, in + j * p->in_col, out + j, cols - j < 8 ? cols - j : 8);
+    if (p->scale)
+        for (int64_t k = 0; k < p->k; k++)
+            for (int64_t j = 0; j < cols; j++) out[k * p->width + j] *= p->scale[k * p->scale_k];
     if (p->width != TILE_COLS) return; /* a tile reads no more rows than it has, but whole vectors of columns */
     for (int64_t j = cols; j < TILE_COLS; j++)
         for (int64_t k = 0; k < p->k; k++) out[k * TILE_COLS + j] = 0;
@@ -276,14 +364,26 @@ static void pack(const hn_ext_pack *p) {
     int64_t j = 0;
     float *out = p->out;
     if (p->in_col == 1 && p->width == TILE_COLS) {
-        for (; j + 4 * TILE_COLS <= p->cols; j += 4 * TILE_COLS, out += 4 * p->out_panel) pack_rows(p, p->in + j, out, 4);
-        for (; j + TILE_COLS <= p->cols; j += TILE_COLS, out += p->out_panel) pack_rows(p, p->in + j, out, 1);
+        for (; j + 4 * TILE_COLS <= p->cols; j += 4 * TILE_COLS, out += 4 * p->out_panel) {
+            if (p->scale)
+                pack_rows(p, p->in + j, out, 4, true);
+            else
+                pack_rows(p, p->in + j, out, 4, false);
+        }
+        for (; j + TILE_COLS <= p->cols; j += TILE_COLS, out += p->out_panel) {
+            if (p->scale)
+                pack_rows(p, p->in + j, out, 1, true);
+            else
+                pack_rows(p, p->in + j, out, 1, false);
+        }
     }
     for (; j < p->cols; j += p->width, out += p->out_panel)
         pack_panel(p, p->in + j * p->in_col, out, p->cols - j < p->width ? p->cols - j : p->width);
 }
 
+#include "runtime/ext_column_body.h"
 #include "runtime/ext_conv_body.h"
+#include "runtime/ext_conv_strip_body.h"
 #include "runtime/ext_attention_body.h"
 #include "runtime/ext_half_body.h"
 
@@ -293,6 +393,7 @@ const hn_ext_kernels HN_KERNELS_TABLE = {
     .tile_cols = TILE_COLS,
     .lanes = HN_LANES,
     .tile = tile,
+    .column = column,
     .pack = pack,
     .gather = gather,
     .plane = plane,

@@ -2,7 +2,8 @@
  *
  * It is packed when it is used for the second time. The first use packs blocks on the way, as for a b that is no constant,
  * with the same result to the bit: a process that runs a model once never holds its weights twice, and need not wait until
- * all of them are copied. Afterwards the original leaves memory when it is in a file. */
+ * all of them are copied. What is in a file is read from it then, not through its map: pages that are used once cost more
+ * to map and to unmap than to copy. After the second use the original leaves memory when it is in a file. */
 #include "runtime/ext_matmul.h"
 
 #include "henry/tensor.h"
@@ -12,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { OUT = 0, A = 1, B = 2, BIAS = 3, OPERANDS = 4 };
+enum { OUT = 0, A = 1, B = 2, BIAS = 3, RESIDUAL = 4 };
 
 typedef struct matmul_state {
     hn_ext_gemm gemm;
@@ -27,7 +28,9 @@ typedef struct matmul_state {
 static bool is_supported(const hn_ext_call *call) {
     for (int i = 0; i < BIAS; i++)
         if (call->dtypes[i] != HN_F32) return false;
-    return call->dtypes[BIAS] == HN_F32 || call->dtypes[BIAS] == HN_NO_TYPE;
+    for (int i = BIAS; i <= RESIDUAL; i++)
+        if (call->dtypes[i] != HN_F32 && call->dtypes[i] != HN_NO_TYPE) return false;
+    return true;
 }
 
 /* Element counts of all three matrices stay far below what overflows. */
@@ -42,12 +45,14 @@ static bool is_small_enough(const hn_ext_gemm *g) {
 static hn_ext_gemm describe(const hn_ext_call *call) {
     const int64_t *p = call->params;
     hn_ext_gemm g = {.m = p[HN_MATMUL_M], .n = p[HN_MATMUL_N], .k = p[HN_MATMUL_K], .threads = call->threads,
-                     .has_bias = call->dtypes[BIAS] != HN_NO_TYPE, .epilogue = (hn_epilogue)p[HN_MATMUL_EPILOGUE]};
+                     .has_bias = call->dtypes[BIAS] != HN_NO_TYPE,
+                     .has_residual = call->dtypes[RESIDUAL] != HN_NO_TYPE, .epilogue = (hn_epilogue)p[HN_MATMUL_EPILOGUE]};
     memcpy(g.batch, p + HN_MATMUL_BATCH, sizeof g.batch);
     memcpy(g.a, p + HN_MATMUL_A, sizeof g.a);
     memcpy(g.b, p + HN_MATMUL_B, sizeof g.b);
     memcpy(g.out, p + HN_MATMUL_OUT, sizeof g.out);
     if (g.has_bias) memcpy(g.bias, p + HN_MATMUL_BIAS, sizeof g.bias);
+    if (g.has_residual) memcpy(g.residual, p + HN_MATMUL_RESIDUAL, sizeof g.residual);
     bool empty = g.m == 0 || g.n == 0 || g.k == 0;
     for (int d = 0; d < HN_EXTERN_BATCH; d++) empty |= g.batch[d] == 0;
     g.prepack_b = call->is_constant[B] && call->operands[B] && p[HN_MATMUL_B_CONSTANT] && g.n > 1 && !empty;
@@ -114,12 +119,18 @@ static hn_status matmul_prepare(hn_ext_call *call) {
     return NULL;
 }
 
+static const float *read_weights(const void *user, const float *from, int64_t count, float *buffer) {
+    return hn_ext_shared_read(user, from, (size_t)count * sizeof *from, buffer);
+}
+
 static hn_status matmul_run(const hn_ext_call *call, void *scratch) {
     matmul_state *s = call->state;
     if (s->is_waiting && atomic_exchange(s->seen, true)) HN_TRY(pack_weights(call, s));
     const hn_ext_gemm *g = s->is_waiting ? &s->first : &s->gemm;
-    const float *b = s->packed_b ? s->packed_b : call->operands[B];
-    hn_ext_gemm_run(g, call->operands[OUT], call->operands[A], b, g->has_bias ? call->operands[BIAS] : NULL, scratch);
+    hn_ext_gemm_run(g, &(hn_ext_gemm_args){.out = call->operands[OUT], .a = call->operands[A],
+                                           .b = s->packed_b ? s->packed_b : call->operands[B],
+                                           .bias = call->operands[BIAS], .residual = call->operands[RESIDUAL],
+                                           .reader = {.read = s->is_waiting ? read_weights : NULL, .user = call->shared}}, scratch);
     return NULL;
 }
 

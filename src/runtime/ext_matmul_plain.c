@@ -18,7 +18,7 @@ typedef union sums {
 /* One row of the result, columns [0, count): strides of b and out along the columns, of a and b along k. */
 typedef struct row_job {
     const hn_ext_call *call;
-    int64_t a, b, out, bias; /* element offsets of the row and of the first column */
+    int64_t a, b, out, bias, residual; /* element offsets of the row and of the first column */
     int64_t count;
 } row_job;
 
@@ -46,14 +46,17 @@ ROW_SUMS(sums_i8, int8_t, u, uint64_t)
 ROW_SUMS(sums_u8, uint8_t, u, uint64_t)
 #undef ROW_SUMS
 
-/* out[j] = sum[j] + bias[j] in the result's width, not below 0 with ReLU. */
+/* out[j] = sum[j] + bias[j] + residual[j] in the result's width, not below 0 with ReLU. */
 #define ROW_STORE(NAME, TYPE, VALUE)                                                               \
     static void NAME(const row_job *r, const sums *s) {                                            \
         const int64_t *p = r->call->params, out_col = p[HN_MATMUL_OUT + COL], bias_col = p[HN_MATMUL_BIAS + COL]; \
+        const int64_t residual_col = p[HN_MATMUL_RESIDUAL + COL];                                  \
         const TYPE *bias = r->call->dtypes[3] ? (const TYPE *)r->call->operands[3] + r->bias : NULL; \
+        const TYPE *residual = r->call->dtypes[4] ? (const TYPE *)r->call->operands[4] + r->residual : NULL; \
         TYPE *out = (TYPE *)r->call->operands[0] + r->out;                                         \
         for (int64_t j = 0; j < r->count; j++) {                                                   \
-            uint64_t x = s->u[j] + (bias ? (uint64_t)bias[j * bias_col] : 0);                      \
+            uint64_t x = s->u[j] + (bias ? (uint64_t)bias[j * bias_col] : 0) +                     \
+                         (residual ? (uint64_t)residual[j * residual_col] : 0);                    \
             TYPE value = (TYPE)(VALUE);                                                            \
             out[j * out_col] = p[HN_MATMUL_EPILOGUE] == HN_EPILOGUE_RELU && !(value > 0) ? 0 : value; \
         }                                                                                          \
@@ -86,10 +89,12 @@ static double epilogue_f64(hn_epilogue epilogue, double x) {
 static void store_f64(const row_job *r, const sums *s) {
     const int64_t *p = r->call->params;
     const double *bias = r->call->dtypes[3] ? (const double *)r->call->operands[3] + r->bias : NULL;
+    const double *residual = r->call->dtypes[4] ? (const double *)r->call->operands[4] + r->residual : NULL;
     double *out = (double *)r->call->operands[0] + r->out;
-    for (int64_t j = 0; j < r->count; j++)
-        out[j * p[HN_MATMUL_OUT + COL]] =
-            epilogue_f64((hn_epilogue)p[HN_MATMUL_EPILOGUE], s->f[j] + (bias ? bias[j * p[HN_MATMUL_BIAS + COL]] : 0));
+    for (int64_t j = 0; j < r->count; j++) {
+        double x = s->f[j] + (bias ? bias[j * p[HN_MATMUL_BIAS + COL]] : 0) + (residual ? residual[j * p[HN_MATMUL_RESIDUAL + COL]] : 0);
+        out[j * p[HN_MATMUL_OUT + COL]] = epilogue_f64((hn_epilogue)p[HN_MATMUL_EPILOGUE], x);
+    }
 }
 
 typedef struct row_functions {
@@ -112,19 +117,22 @@ static void run_row(const hn_ext_call *call, int64_t index) {
     const int64_t *p = call->params, m = p[HN_MATMUL_M], n = p[HN_MATMUL_N];
     row_job r = {.call = call};
     int64_t i = index % m, item = index / m;
-    r.a = i * p[HN_MATMUL_A + ROW], r.out = i * p[HN_MATMUL_OUT + ROW], r.bias = i * p[HN_MATMUL_BIAS + ROW];
+    r.a = i * p[HN_MATMUL_A + ROW], r.out = i * p[HN_MATMUL_OUT + ROW];
+    r.bias = i * p[HN_MATMUL_BIAS + ROW], r.residual = i * p[HN_MATMUL_RESIDUAL + ROW];
     for (int d = HN_EXTERN_BATCH - 1; d >= 0; d--) {
         int64_t at = item % p[HN_MATMUL_BATCH + d];
         item /= p[HN_MATMUL_BATCH + d];
         r.a += at * p[HN_MATMUL_A + d], r.b += at * p[HN_MATMUL_B + d];
         r.out += at * p[HN_MATMUL_OUT + d], r.bias += at * p[HN_MATMUL_BIAS + d];
+        r.residual += at * p[HN_MATMUL_RESIDUAL + d];
     }
     for (int64_t j = 0; j < n; j += COLUMNS) {
         sums s;
         r.count = hn_ext_min(COLUMNS, n - j);
         functions[call->dtypes[0]].sum(&r, &s);
         functions[call->dtypes[0]].store(&r, &s);
-        r.b += r.count * p[HN_MATMUL_B + COL], r.out += r.count * p[HN_MATMUL_OUT + COL], r.bias += r.count * p[HN_MATMUL_BIAS + COL];
+        r.b += r.count * p[HN_MATMUL_B + COL], r.out += r.count * p[HN_MATMUL_OUT + COL];
+        r.bias += r.count * p[HN_MATMUL_BIAS + COL], r.residual += r.count * p[HN_MATMUL_RESIDUAL + COL];
     }
 }
 

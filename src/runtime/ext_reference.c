@@ -141,16 +141,28 @@ static double apply_epilogue(hn_epilogue epilogue, double x) {
     }
 }
 
-/* out[at] = epilogue(sum + bias); bias NULL: none. */
-static void finish(uint8_t dtype, void *out, int64_t at, number sum, const void *bias, int64_t bias_at,
+static void add(uint8_t dtype, number *sum, number x) {
+    if (is_float(dtype))
+        sum->f += x.f;
+    else
+        sum->u += x.u;
+}
+
+/* Operands 3 and 4 of contractions, when they are there. */
+enum { OPERAND_BIAS = 3, OPERAND_RESIDUAL = 4 };
+
+/* out[at] = epilogue(sum + bias + residual). */
+static void finish(const hn_ext_call *call, int64_t at, number sum, int64_t bias_at, int64_t residual_at,
                    hn_epilogue epilogue) {
+    const uint8_t dtype = call->dtypes[0];
+    void *out = call->operands[0];
+    if (call->dtypes[OPERAND_BIAS]) add(dtype, &sum, load(dtype, call->operands[OPERAND_BIAS], bias_at));
+    if (call->dtypes[OPERAND_RESIDUAL]) add(dtype, &sum, load(dtype, call->operands[OPERAND_RESIDUAL], residual_at));
     if (is_float(dtype)) {
-        if (bias) sum.f += load(dtype, bias, bias_at).f;
         sum.f = apply_epilogue(epilogue, sum.f);
         store(dtype, out, at, sum);
         return;
     }
-    if (bias) sum.u += load(dtype, bias, bias_at).u;
     store(dtype, out, at, sum);
     /* Which sums are negative shows only in the result's own width. */
     if (epilogue == HN_EPILOGUE_RELU && (int64_t)load(dtype, out, at).u < 0) store(dtype, out, at, (number){.u = 0});
@@ -168,17 +180,17 @@ static int64_t batch_offset(const int64_t *strides, const int64_t coord[HN_EXTER
 
 static void matmul_item(const hn_ext_call *call, const int64_t coord[HN_EXTERN_BATCH]) {
     const int64_t *p = call->params;
-    const int64_t *as = p + HN_MATMUL_A, *bs = p + HN_MATMUL_B, *os = p + HN_MATMUL_OUT, *cs = p + HN_MATMUL_BIAS;
+    const int64_t *as = p + HN_MATMUL_A, *bs = p + HN_MATMUL_B, *os = p + HN_MATMUL_OUT, *cs = p + HN_MATMUL_BIAS,
+                  *rs = p + HN_MATMUL_RESIDUAL;
     const int64_t a = batch_offset(as, coord), b = batch_offset(bs, coord), out = batch_offset(os, coord),
-                  bias = batch_offset(cs, coord);
+                  bias = batch_offset(cs, coord), residual = batch_offset(rs, coord);
     for (int64_t m = 0; m < p[HN_MATMUL_M]; m++)
         for (int64_t n = 0; n < p[HN_MATMUL_N]; n++) {
             number sum = {.u = 0}; /* also 0.0 */
             dots[call->dtypes[0]](&sum, (walk){call->operands[1], a + m * as[ROW], as[COL]},
                                   (walk){call->operands[2], b + n * bs[COL], bs[ROW]}, p[HN_MATMUL_K]);
-            finish(call->dtypes[0], call->operands[0], out + m * os[ROW] + n * os[COL], sum,
-                   call->dtypes[3] ? call->operands[3] : NULL, bias + m * cs[ROW] + n * cs[COL],
-                   (hn_epilogue)p[HN_MATMUL_EPILOGUE]);
+            finish(call, out + m * os[ROW] + n * os[COL], sum, bias + m * cs[ROW] + n * cs[COL],
+                   residual + m * rs[ROW] + n * rs[COL], (hn_epilogue)p[HN_MATMUL_EPILOGUE]);
         }
 }
 
@@ -222,8 +234,32 @@ static walk conv_inputs(const hn_ext_call *call, int64_t n, int64_t o, const int
     return (walk){call->operands[1], n * s[0] + first * s[1] + x[0] * s[2] + x[1] * s[3] + x[2] * s[4], s[1]};
 }
 
+/* sum += (inputs * scale) . weights over the channels of a group. */
+static void conv_dot(const hn_ext_call *call, number *sum, int64_t n, int64_t o, walk inputs, walk weights) {
+    const int64_t *p = call->params, *s = p + HN_CONV_SCALE, count = p[HN_CONV_C] / p[HN_CONV_GROUPS];
+    const uint8_t dtype = call->dtypes[0];
+    const int64_t first = o / (p[HN_CONV_O] / p[HN_CONV_GROUPS]) * count;
+    if (!call->dtypes[5]) {
+        dots[dtype](sum, inputs, weights, count);
+        return;
+    }
+    for (int64_t c = 0; c < count; c++, inputs.at += inputs.step, weights.at += weights.step) {
+        number product = {.u = 0}, scale = load(dtype, call->operands[5], n * s[0] + (first + c) * s[1]);
+        dots[dtype](&product, inputs, weights, 1);
+        if (is_float(dtype))
+            product.f *= scale.f;
+        else
+            product.u *= scale.u;
+        add(dtype, sum, product);
+    }
+}
+
+static int64_t conv_at(const int64_t s[5], int64_t n, int64_t o, const int64_t at[3]) {
+    return n * s[0] + o * s[1] + at[0] * s[2] + at[1] * s[3] + at[2] * s[4];
+}
+
 static void conv_one(const hn_ext_call *call, int64_t n, int64_t o, const int64_t at[3]) {
-    const int64_t *p = call->params, *kernel = p + HN_CONV_KERNEL, *s = p + HN_CONV_OUT;
+    const int64_t *p = call->params, *kernel = p + HN_CONV_KERNEL;
     int64_t k[3], x[3];
     number sum = {.u = 0};
     for (k[0] = 0; k[0] < kernel[0]; k[0]++) {
@@ -232,12 +268,11 @@ static void conv_one(const hn_ext_call *call, int64_t n, int64_t o, const int64_
             if (!conv_input_at(p, 1, at[1], k[1], &x[1])) continue;
             for (k[2] = 0; k[2] < kernel[2]; k[2]++)
                 if (conv_input_at(p, 2, at[2], k[2], &x[2]))
-                    dots[call->dtypes[0]](&sum, conv_inputs(call, n, o, x), conv_weights(call, o, k),
-                                          p[HN_CONV_C] / p[HN_CONV_GROUPS]);
+                    conv_dot(call, &sum, n, o, conv_inputs(call, n, o, x), conv_weights(call, o, k));
         }
     }
-    finish(call->dtypes[0], call->operands[0], n * s[0] + o * s[1] + at[0] * s[2] + at[1] * s[3] + at[2] * s[4], sum,
-           call->dtypes[3] ? call->operands[3] : NULL, o, (hn_epilogue)p[HN_CONV_EPILOGUE]);
+    finish(call, conv_at(p + HN_CONV_OUT, n, o, at), sum, o, conv_at(p + HN_CONV_RESIDUAL, n, o, at),
+           (hn_epilogue)p[HN_CONV_EPILOGUE]);
 }
 
 static void run_conv(const hn_ext_call *call) {

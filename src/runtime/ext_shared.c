@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 
+#include <errno.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -31,7 +32,7 @@ struct hn_ext_shared {
     slot *buckets[BUCKET_COUNT];
     slot *newest; /* of the ready ones */
     size_t bytes;
-    struct { uintptr_t begin, end; } files[FILE_COUNT];
+    struct { uintptr_t begin, end; int fd; } files[FILE_COUNT];
     uint32_t file_count;
 };
 
@@ -133,10 +134,31 @@ size_t hn_ext_shared_bytes(hn_ext_shared *shared) {
     return bytes;
 }
 
-void hn_ext_shared_add_file(hn_ext_shared *shared, const void *bytes, size_t len) {
-    if (!bytes || !len || shared->file_count == FILE_COUNT) return;
-    shared->files[shared->file_count].begin = (uintptr_t)bytes;
-    shared->files[shared->file_count++].end = (uintptr_t)bytes + len;
+void hn_ext_shared_add_file(hn_ext_shared *shared, const hn_file_map *map) {
+    if (!map->size_bytes || shared->file_count == FILE_COUNT) return;
+    shared->files[shared->file_count].begin = (uintptr_t)map->data;
+    shared->files[shared->file_count].end = (uintptr_t)map->data + map->size_bytes;
+    shared->files[shared->file_count++].fd = map->fd;
+}
+
+static bool read_at(int fd, uint8_t *out, size_t len, size_t offset) {
+    while (len) {
+        ssize_t got = pread(fd, out, len, (off_t)offset);
+        if (got < 0 && errno == EINTR) continue;
+        if (got <= 0) return false;
+        out += got, len -= (size_t)got, offset += (size_t)got;
+    }
+    return true;
+}
+
+const void *hn_ext_shared_read(const hn_ext_shared *shared, const void *bytes, size_t len, void *buffer) {
+    const uintptr_t begin = (uintptr_t)bytes;
+    for (uint32_t i = 0; i < shared->file_count; i++) {
+        const uintptr_t first = shared->files[i].begin, end = shared->files[i].end;
+        if (begin < first || begin > end || len > end - begin) continue;
+        return read_at(shared->files[i].fd, buffer, len, begin - first) ? buffer : bytes;
+    }
+    return bytes;
 }
 
 void hn_ext_shared_drop(const hn_ext_shared *shared, const void *bytes, size_t len) {

@@ -179,8 +179,8 @@ static hn_status module_init(hn_module *m, const void *bytes, size_t len, const 
     HN_TRY(place_storages(m));
     HN_TRY(load_kernels(m, host));
     HN_TRY(hn_ext_shared_create(&m->shared));
-    hn_ext_shared_add_file(m->shared, m->map.base, m->map.size_bytes);
-    hn_ext_shared_add_file(m->shared, m->weights.base, m->weights.size_bytes);
+    hn_ext_shared_add_file(m->shared, &m->map);
+    hn_ext_shared_add_file(m->shared, &m->weights);
     HN_TRY(hn_block_pool_create(&m->blocks));
     HN_TRY(number_buffers(m));
     HN_TRY(hn_stages_init(m));

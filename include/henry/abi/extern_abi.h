@@ -7,12 +7,12 @@
 #ifndef HENRY_ABI_EXTERN_ABI_H
 #define HENRY_ABI_EXTERN_ABI_H
 
-#define HN_EXTERN_ABI_VERSION 1
+#define HN_EXTERN_ABI_VERSION 2
 
 typedef enum hn_extern_kind {
     HN_EXTERN_NONE = 0,
-    HN_EXTERN_MATMUL = 1,    /* operands: out, a, b, bias? */
-    HN_EXTERN_CONV = 2,      /* out, x, w, bias? */
+    HN_EXTERN_MATMUL = 1,    /* operands: out, a, b, bias?, residual? */
+    HN_EXTERN_CONV = 2,      /* out, x, w, bias?, residual?, scale? */
     HN_EXTERN_ATTENTION = 3, /* out, q, k, v, mask? */
     HN_EXTERN_SORT = 4,      /* values, indices (i64), x */
     HN_EXTERN_TOPK = 5,      /* values, indices (i64), x */
@@ -20,7 +20,7 @@ typedef enum hn_extern_kind {
     HN_EXTERN_KIND_COUNT
 } hn_extern_kind;
 
-/* Applied to the result, after the bias. */
+/* Applied to the result, after the bias and the residual. */
 typedef enum hn_epilogue {
     HN_EPILOGUE_NONE = 0,
     HN_EPILOGUE_RELU = 1,
@@ -35,7 +35,8 @@ typedef enum hn_epilogue {
 
 #define HN_EXTERN_BATCH 4 /* batch dimensions; unused ones have size 1 and stride 0 */
 
-/* out[b.., m, n] = epilogue(sum_k a[b.., m, k] * b[b.., k, n] + bias[b.., m, n]); bias by strides (0 repeats). */
+/* out[b.., m, n] = epilogue(sum_k a[b.., m, k] * b[b.., k, n] + bias[b.., m, n] + residual[b.., m, n]); bias and residual by
+ * strides (0 repeats). */
 enum {
     HN_MATMUL_BATCH = 0,                 /* [4] sizes */
     HN_MATMUL_M = 4, HN_MATMUL_N = 5, HN_MATMUL_K = 6,
@@ -45,10 +46,12 @@ enum {
     HN_MATMUL_BIAS = 25,                 /* strides [batch 4, m, n] */
     HN_MATMUL_EPILOGUE = 31,
     HN_MATMUL_B_CONSTANT = 32,           /* 1: b is a weight, may be packed once */
-    HN_MATMUL_PARAM_COUNT = 33
+    HN_MATMUL_RESIDUAL = 33,             /* strides [batch 4, m, n] */
+    HN_MATMUL_PARAM_COUNT = 39
 };
 
-/* Three spatial dimensions always; unused leading ones have size 1, kernel 1, stride 1, padding 0, dilation 1. */
+/* out = epilogue(conv(x * scale, w) + bias + residual): bias [o] is contiguous, scale [n, c] is for each image and input
+ * channel. Three spatial dimensions always; unused leading ones have size 1, kernel 1, stride 1, padding 0, dilation 1. */
 enum {
     HN_CONV_N = 0, HN_CONV_C = 1, HN_CONV_O = 2, HN_CONV_GROUPS = 3,
     HN_CONV_IN = 4,       /* [3] input spatial sizes */
@@ -61,7 +64,9 @@ enum {
     HN_CONV_OUT = 33,     /* strides [n, o, s0, s1, s2] */
     HN_CONV_EPILOGUE = 38,
     HN_CONV_W_CONSTANT = 39,
-    HN_CONV_PARAM_COUNT = 40
+    HN_CONV_RESIDUAL = 40, /* strides [n, o, s0, s1, s2] */
+    HN_CONV_SCALE = 45,    /* strides [n, c] */
+    HN_CONV_PARAM_COUNT = 47
 };
 
 /* softmax(scale * q k^T + mask) v per batch and head; a fully masked row gives 0. Mask: bool (false = -inf) or float. */

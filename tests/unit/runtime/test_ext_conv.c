@@ -5,12 +5,14 @@
 typedef struct conv_case {
     int64_t p[HN_CONV_PARAM_COUNT];
     bool constant, bias, random_strides;
+    bool residual, scale; /* drawn by check */
     uint8_t dtype;
     int threads;
 } conv_case;
 
 static void print_case(const conv_case *c) {
-    fprintf(stderr, "conv dtype %d constant %d bias %d threads %d params", c->dtype, c->constant, c->bias, c->threads);
+    fprintf(stderr, "conv dtype %d constant %d bias %d residual %d scale %d threads %d params", c->dtype, c->constant, c->bias, c->residual,
+            c->scale, c->threads);
     for (int i = 0; i < HN_CONV_PARAM_COUNT; i++) fprintf(stderr, " %lld", (long long)c->p[i]);
     fputc('\n', stderr);
 }
@@ -45,13 +47,18 @@ static bool check(ext_random *r, conv_case *c) {
     int64_t y_sizes[5] = {p[HN_CONV_N], p[HN_CONV_O], p[10], p[11], p[12]};
     int64_t x_count = strides_of(r, c, x_sizes, p + HN_CONV_X), w_count = strides_of(r, c, w_sizes, p + HN_CONV_W);
     int64_t y_count = strides_of(r, c, y_sizes, p + HN_CONV_OUT);
+    int64_t r_count = strides_of(r, c, y_sizes, p + HN_CONV_RESIDUAL);
+    c->residual = ext_int(r, 0, 2) == 0, c->scale = ext_int(r, 0, 4) == 0;
+    p[HN_CONV_SCALE] = ext_int(r, 0, 1) * p[HN_CONV_C] * 2, p[HN_CONV_SCALE + 1] = ext_int(r, 1, 2);
     p[HN_CONV_W_CONSTANT] = c->constant;
     uint8_t t = c->dtype;
-    hn_ext_call call = {.kind = HN_EXTERN_CONV, .dtypes = {t, t, t, c->bias ? t : 0}, .params = p,
+    hn_ext_call call = {.kind = HN_EXTERN_CONV, .dtypes = {t, t, t, c->bias ? t : 0, c->residual ? t : 0, c->scale ? t : 0}, .params = p,
                         .param_count = HN_CONV_PARAM_COUNT, .threads = c->threads, .is_constant = {[2] = c->constant}};
     call.operands[1] = ext_memory(r, t, x_count);
     call.operands[2] = ext_memory(r, t, w_count);
     call.operands[3] = c->bias ? ext_memory(r, t, p[HN_CONV_O]) : NULL;
+    call.operands[4] = c->residual ? ext_memory(r, t, r_count) : NULL;
+    call.operands[5] = c->scale ? ext_memory(r, t, (p[HN_CONV_N] - 1) * p[HN_CONV_SCALE] + (p[HN_CONV_C] - 1) * p[HN_CONV_SCALE + 1] + 1) : NULL;
     void *want = ext_memory(r, t, y_count), *got = malloc((size_t)y_count * ext_bytes(t) + 1);
     memcpy(got, want, (size_t)y_count * ext_bytes(t));
     call.operands[0] = want;
@@ -70,7 +77,7 @@ static bool check(ext_random *r, conv_case *c) {
             print_case(c);
             break;
         }
-    for (int i = 1; i < 4; i++) free(call.operands[i]);
+    for (int i = 1; i < 6; i++) free(call.operands[i]);
     free(want), free(got);
     return taken;
 }
@@ -153,7 +160,7 @@ TEST(strip_tables) {
     enum { SIDE = 29, ROOM = 64 };
     const hn_ext_kernels *tables[3];
     ext_random r = {9};
-    static float in[SIDE * SIDE + 2 * ROOM], out[SIDE * SIDE];
+    static float in[SIDE * SIDE + 2 * ROOM], zeros[SIDE + 2 * ROOM], padded[8 * SIDE * SIDE], out[SIDE * SIDE];
     for (size_t i = 0; i < sizeof in / sizeof *in; i++) in[i] = (float)ext_int(&r, -8, 8);
     for (size_t t = hn_ext_kernels_list(tables); t-- > 0;)
         for (int i = 0; i < 200; i++) {
@@ -161,8 +168,8 @@ TEST(strip_tables) {
             float weights[25];
             const int kernel = i % 2 ? 3 : 5, stride = 1 + i / 2 % 2, pad = (int)ext_int(&r, 0, kernel - 1), lanes = tables[t]->lanes;
             const int64_t high = ext_int(&r, kernel, SIDE), wide = ext_int(&r, kernel, SIDE);
-            hn_ext_strip s = {.kernel = kernel, .stride = stride, .in = in + ROOM, .in_row = SIDE, .in_rows = high, .top = pad, .left = pad,
-                              .masks = masks, .weights = weights, .out = out, .bias = 2, .epilogue = HN_EPILOGUE_RELU};
+            hn_ext_strip s = {.kernel = kernel, .stride = stride, .planes = 1, .in = in + ROOM, .in_row = SIDE, .in_rows = high, .top = pad,
+                              .left = pad, .zeros = zeros + ROOM, .masks = masks, .weights = weights, .out = out, .bias = &(float){2}, .epilogue = HN_EPILOGUE_RELU};
             s.rows = (high + 2 * pad - kernel) / stride + 1, s.cols = (wide + 2 * pad - kernel) / stride + 1;
             if (s.rows * s.cols > SIDE * SIDE) continue;
             s.out_row = s.cols;
@@ -173,6 +180,12 @@ TEST(strip_tables) {
                     int64_t column = (x + hn_ext_strip_lane(lanes, stride, j % lanes)) * stride + j / lanes - pad;
                     masks[b * kernel * lanes + j] = column >= 0 && column < wide ? -1 : 0;
                 }
+            if (i % 3 == 0) { /* through a copy with a border */
+                memset(padded, 0, sizeof padded);
+                s.padded = padded, s.in_cols = wide;
+                hn_ext_strip_pad(&s, lanes);
+                EXPECT(2 * s.padded_plane <= (int64_t)(sizeof padded / sizeof *padded));
+            }
             tables[t]->strip(&s);
             for (int64_t o = 0; o < s.rows * s.cols; o++) {
                 float sum = 2;
@@ -202,6 +215,24 @@ TEST(many_channels) {
         }
         p[HN_CONV_EPILOGUE] = ext_int(&r, 0, 8);
         check(&r, &c);
+    }
+}
+
+/* 1 x 1 over images of which the last panel would be mostly empty: positions are the rows of the tiles, results are turned. Deep
+ * enough for two passes over k. */
+TEST(turned_products) {
+    ext_random r = {11};
+    for (int i = 0; i < 60; i++) {
+        conv_case c = {.dtype = HN_F32, .constant = i % 4 != 3, .bias = i & 1, .threads = 1 + i % 3, .random_strides = i % 9 == 8};
+        int64_t *p = c.p;
+        p[HN_CONV_N] = ext_int(&r, 1, 2), p[HN_CONV_C] = i % 10 == 9 ? 1700 : ext_int(&r, 1, 300), p[HN_CONV_O] = ext_int(&r, 1, 90);
+        p[HN_CONV_GROUPS] = 1;
+        for (int d = 0; d < 3; d++) {
+            p[HN_CONV_IN + d] = d ? ext_int(&r, 1, 9) : 1;
+            p[HN_CONV_KERNEL + d] = p[HN_CONV_STRIDE + d] = p[HN_CONV_DILATION + d] = 1;
+        }
+        p[HN_CONV_EPILOGUE] = ext_int(&r, 0, 8);
+        EXPECT(check(&r, &c));
     }
 }
 

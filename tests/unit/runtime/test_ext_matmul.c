@@ -71,12 +71,16 @@ static bool check(ext_random *r, matmul_case *c, bool special) {
         p[HN_MATMUL_BIAS + 5] = 1;
         bias_count = p[HN_MATMUL_N] + 1;
     }
+    bool residual = ext_int(r, 0, 2) == 0;
+    int64_t residual_count = strides_of(r, batch, p[HN_MATMUL_M], p[HN_MATMUL_N], true, p + HN_MATMUL_RESIDUAL);
     p[HN_MATMUL_B_CONSTANT] = c->constant;
-    hn_ext_call call = {.kind = HN_EXTERN_MATMUL, .dtypes = {c->dtype, c->dtype, c->dtype, bias ? c->dtype : 0}, .params = p,
+    hn_ext_call call = {.kind = HN_EXTERN_MATMUL, .params = p,
+                        .dtypes = {c->dtype, c->dtype, c->dtype, bias ? c->dtype : 0, residual ? c->dtype : 0},
                         .param_count = HN_MATMUL_PARAM_COUNT, .threads = c->threads, .is_constant = {[2] = c->constant}};
     call.operands[1] = ext_memory(r, c->dtype, a_count);
     call.operands[2] = ext_memory(r, c->dtype, b_count);
     call.operands[3] = bias ? ext_memory(r, c->dtype, bias_count) : NULL;
+    call.operands[4] = residual ? ext_memory(r, c->dtype, residual_count) : NULL;
     if (special && c->dtype == HN_F32) {
         ((float *)call.operands[1])[ext_int(r, 0, a_count - 1)] = NAN;
         ((float *)call.operands[2])[ext_int(r, 0, b_count - 1)] = INFINITY;
@@ -88,7 +92,7 @@ static bool check(ext_random *r, matmul_case *c, bool special) {
     call.operands[0] = got;
     bool taken = ext_run_with(&call, &hn_ext_matmul);
     if (taken) compare(c, got, want, out_count);
-    for (int i = 1; i < 4; i++) free(call.operands[i]);
+    for (int i = 1; i < 5; i++) free(call.operands[i]);
     free(want), free(got);
     return taken;
 }
@@ -181,8 +185,8 @@ TEST(dropped_pages_come_back) {
     EXPECT(map != MAP_FAILED);
     hn_ext_shared *shared;
     EXPECT_OK(hn_ext_shared_create(&shared));
-    hn_ext_shared_add_file(shared, NULL, 0);
-    hn_ext_shared_add_file(shared, map, pages * page);
+    hn_ext_shared_add_file(shared, &(hn_file_map){0});
+    hn_ext_shared_add_file(shared, &(hn_file_map){.data = map, .size_bytes = pages * page, .base = map, .fd = fd});
     EXPECT(memcmp(map, bytes, pages * page) == 0); /* all are here */
     hn_ext_shared_drop(shared, (char *)map + 100, 2 * page);
     unsigned char here[4] = {0};
@@ -208,17 +212,21 @@ TEST(every_instruction_set) {
                              .epilogue = (hn_epilogue)(i % 9)};
             if (i % 3 == 0) g.a[4] = 1, g.a[5] = m;
             if (i % 5 == 0) g.b[4] = 1, g.b[5] = k;
+            g.has_residual = i % 4 == 0, g.residual[4] = i % 8 ? n : 1, g.residual[5] = i % 8 ? 1 : m;
             hn_ext_gemm_plan(&g);
             float *a = ext_memory(&r, HN_F32, m * k), *b = ext_memory(&r, HN_F32, k * n), *out = ext_memory(&r, HN_F32, m * n);
             float *packed = aligned_alloc(64, (hn_ext_gemm_packed_bytes(&g) + 127) / 64 * 64), *want = malloc((size_t)(m * n) * 4 + 1);
             float *scratch = aligned_alloc(64, (hn_ext_gemm_scratch_bytes(&g) + 127) / 64 * 64);
             if (g.prepack_b) hn_ext_gemm_pack_b(&g, b, packed);
-            hn_ext_gemm_run(&g, out, a, g.prepack_b ? packed : b, NULL, scratch);
+            float *residual = ext_memory(&r, HN_F32, m * n);
+            hn_ext_gemm_run(&g, &(hn_ext_gemm_args){.out = out, .a = a, .b = g.prepack_b ? packed : b, .residual = residual}, scratch);
             int64_t p[HN_MATMUL_PARAM_COUNT] = {1, 1, 1, 1, m, n, k};
+            p[HN_MATMUL_RESIDUAL + 4] = i % 8 ? n : 1, p[HN_MATMUL_RESIDUAL + 5] = i % 8 ? 1 : m;
             p[11] = i % 3 ? k : 1, p[12] = i % 3 ? 1 : m, p[17] = i % 5 ? n : 1, p[18] = i % 5 ? 1 : k, p[23] = n, p[24] = 1;
             p[HN_MATMUL_EPILOGUE] = i % 9;
             hn_ext_call call = {.kind = HN_EXTERN_MATMUL, .dtypes = {HN_F32, HN_F32, HN_F32}, .params = p, .threads = 1,
-                                .param_count = HN_MATMUL_PARAM_COUNT, .operands = {want, a, b}};
+                                .param_count = HN_MATMUL_PARAM_COUNT, .operands = {want, a, b, NULL, residual}};
+            if (g.has_residual) call.dtypes[4] = HN_F32;
             EXPECT(ext_run_with(&call, &hn_ext_reference));
             for (int64_t e = 0; e < m * n; e++)
                 if (!ext_close((double)out[e], (double)want[e], 6e-8 * (double)(k + 8), 1e-6)) {
@@ -226,7 +234,7 @@ TEST(every_instruction_set) {
                                  (long long)k, i, (double)out[e], (double)want[e]);
                     break;
                 }
-            free(a), free(b), free(out), free(packed), free(want), free(scratch);
+            free(a), free(b), free(out), free(packed), free(want), free(scratch), free(residual);
         }
 }
 

@@ -402,6 +402,22 @@ TEST(conv_adds_bias_then_epilogue) {
     for (int n = 0; n < 4; n++) EXPECT_NEAR((double)out[n], want[n], 0);
 }
 
+/* Two channels, 1 x 1: 2 (10 x0) + 3 (100 x1) + bias 1 + residual; ReLU comes last. */
+TEST(conv_scales_its_input_and_adds_the_residual) {
+    const float x[4] = {1, 2, 3, 4}, w[2] = {2, 3}, bias = 1, residual[3] = {5, 0, -2000}, scale[2] = {10, 100};
+    float out[2] = {9, 9};
+    int64_t p[HN_CONV_PARAM_COUNT] = {1, 2, 1, 1, 1, 1, 2, 1, 1, 1, 1, 1, 2, 1, 1, 1, 0, 0, 0, 1, 1, 1};
+    p[HN_CONV_X + 1] = 2, p[HN_CONV_X + 4] = p[HN_CONV_W + 1] = p[HN_CONV_OUT + 4] = p[HN_CONV_SCALE + 1] = 1;
+    p[HN_CONV_RESIDUAL + 4] = 2;
+    p[HN_CONV_EPILOGUE] = HN_EPILOGUE_RELU;
+    hn_ext_call call = {.kind = HN_EXTERN_CONV, .dtypes = {HN_F32, HN_F32, HN_F32, HN_F32, HN_F32, HN_F32}, .params = p,
+                        .param_count = HN_CONV_PARAM_COUNT,
+                        .operands = {out, (void *)x, (void *)w, (void *)&bias, (void *)residual, (void *)scale}};
+    run_reference(&call);
+    EXPECT_NEAR((double)out[0], 20 + 900 + 1 + 5, 0);
+    EXPECT_NEAR((double)out[1], 0, 0); /* 40 + 1200 + 1 - 2000 */
+}
+
 /* ---- attention ---- */
 
 static void random_attention(rng *r) {
@@ -622,15 +638,19 @@ TEST(operands_are_checked) {
     call.kind = HN_EXTERN_NONE;
     EXPECT_ERROR(prepare_once(call), HN_INVALID_ARGUMENT, "unknown extern operation 0");
     call = good_matmul(p), call.param_count = 32;
-    EXPECT_ERROR(prepare_once(call), HN_INVALID_ARGUMENT, "32 parameters given, must be 33");
+    EXPECT_ERROR(prepare_once(call), HN_INVALID_ARGUMENT, "32 parameters given, must be 39");
     call = good_matmul(p), call.threads = 0;
     EXPECT_ERROR(prepare_once(call), HN_INVALID_ARGUMENT, "0 threads");
     call = good_matmul(p), call.dtypes[2] = HN_NO_TYPE;
     EXPECT_ERROR(prepare_once(call), HN_INVALID_ARGUMENT, "operand 2 is missing");
     call = good_matmul(p), call.dtypes[1] = HN_SCALAR_TYPE_COUNT;
     EXPECT_ERROR(prepare_once(call), HN_INVALID_ARGUMENT, "unknown dtype 11");
-    call = good_matmul(p), call.dtypes[4] = HN_F32;
+    call = good_matmul(p), call.dtypes[5] = HN_F32;
     EXPECT_ERROR(prepare_once(call), HN_INVALID_ARGUMENT, "one too many");
+    call = good_matmul(p), call.dtypes[4] = HN_F64;
+    EXPECT_ERROR(prepare_once(call), HN_INVALID_ARGUMENT, "operand 4 is f64, but operand 0 is f32");
+    call = good_matmul(p), call.dtypes[4] = HN_F32, p[HN_MATMUL_RESIDUAL + 4] = INT64_MAX;
+    EXPECT_ERROR(prepare_once(call), HN_INVALID_ARGUMENT, "operand 4 is too large");
     call = good_matmul(p), call.dtypes[3] = HN_F64;
     EXPECT_ERROR(prepare_once(call), HN_INVALID_ARGUMENT, "operand 3 is f64, but operand 0 is f32");
     call = good_matmul(p), call.is_constant[0] = true;
@@ -709,7 +729,8 @@ TEST(sort_parameters_are_checked) {
 }
 
 TEST(kinds_have_operands_and_parameters) {
-    EXPECT_INT(hn_ext_operand_count(HN_EXTERN_MATMUL), 4);
+    EXPECT_INT(hn_ext_operand_count(HN_EXTERN_MATMUL), 5);
+    EXPECT_INT(hn_ext_operand_count(HN_EXTERN_CONV), 6);
     EXPECT_INT(hn_ext_operand_count(HN_EXTERN_ATTENTION), 5);
     EXPECT_INT(hn_ext_operand_count(HN_EXTERN_NONE), 0);
     EXPECT_INT(hn_ext_operand_count((hn_extern_kind)-1), 0);

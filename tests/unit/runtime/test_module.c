@@ -333,8 +333,8 @@ TEST(externs_and_libm) {
         "symbol size s0 in [1, none] buffer b1 : input f32 source 0 buffer b2 : constant f32 source 1 "
         "buffer b3 : temp f32 bytes(12*s0) buffer b4 : output f32 bytes(8*s0) " KERNELS
         "input \"x\" : f32[s0, 3] strides [3, 1] in b1 call k5(b1 f32, out b3 f32) extent(3*s0) "
-        "extern matmul(out b4 f32, b3 f32, b2 f32, none) params [1, 1, 1, 1, s0, 2, 3, 0, 0, 0, 0, 3, 1, 0, 0, 0, 0, 2, 1, "
-        "0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 1] "
+        "extern matmul(out b4 f32, b3 f32, b2 f32, none, none) params [1, 1, 1, 1, s0, 2, 3, 0, 0, 0, 0, 3, 1, 0, 0, 0, 0, 2, 1, "
+        "0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0] "
         "output tensor \"z\" : f32[s0, 2] strides [2, 1] in b4", weight, 6, HN_INPUT_PARAMETER);
     float x[6] = {0, 1, 2, 2, 1, 0};
     for (int64_t n = 1; n <= 2; n++) {

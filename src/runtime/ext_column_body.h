@@ -1,0 +1,80 @@
+/* ext_column_body.h: register tiles one under the other, for one instruction set. Included by ext_kernels_body.h.
+ *
+ * With few k a tile is short: what is done once for each of them, a call, the fields of hn_ext_tile, all the cases of its end,
+ * costs half of it. Here that is done once for a column of tiles, and the end of one tile overlaps the sums of the next. */
+
+HN_INLINE void column_finish(const hn_ext_column *t, vec acc[][2], float *c, const float *bias, const float *residual, const int rows) {
+    if (t->accumulate) {
+        _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)
+            _Pragma("GCC unroll 2") for (int v = 0; v < 2; v++) acc[i][v] += vec_load(c + i * t->c_row + v * HN_LANES);
+    }
+    if (bias) {
+        _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)
+            _Pragma("GCC unroll 2") for (int v = 0; v < 2; v++) acc[i][v] += vec_splat(bias[i]);
+    }
+    if (residual) {
+        _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)
+            _Pragma("GCC unroll 2") for (int v = 0; v < 2; v++) acc[i][v] += vec_load(residual + i * t->residual_row + v * HN_LANES);
+    }
+    if (t->epilogue == HN_EPILOGUE_RELU) {
+        _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)
+            _Pragma("GCC unroll 2") for (int v = 0; v < 2; v++) acc[i][v] = vec_relu(acc[i][v]);
+    } else if (t->epilogue == HN_EPILOGUE_HARDSWISH) {
+        _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)
+            _Pragma("GCC unroll 2") for (int v = 0; v < 2; v++) acc[i][v] = vec_hardswish(acc[i][v]);
+    }
+    _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++, c += t->c_row)
+        _Pragma("GCC unroll 2") for (int v = 0; v < 2; v++) vec_store(c + v * HN_LANES, acc[i][v]);
+}
+
+HN_INLINE void column_compute(const hn_ext_column *t, const int rows) {
+    const float *tile = t->a, *bias = t->bias, *residual = t->residual;
+    const int64_t b_k = t->b_k;
+    float *c = t->c;
+    for (int64_t n = t->tiles; n > 0; n--, tile += t->a_tile) {
+        vec acc[HN_TILE_ROWS][2];
+        _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)
+            _Pragma("GCC unroll 2") for (int v = 0; v < 2; v++) acc[i][v] = vec_splat(0);
+        const float *a = tile, *b = t->b;
+        _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) __builtin_prefetch(c + i * t->c_row + t->ahead, 1, 3);
+        _Pragma("GCC unroll 2") for (int64_t k = t->k; k > 0; k--) {
+            const vec low = vec_load(b), high = vec_load(b + HN_LANES);
+            _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) {
+                const vec x = vec_splat(a[i]);
+                acc[i][0] += x * low;
+                acc[i][1] += x * high;
+            }
+            a += HN_TILE_ROWS, b += b_k;
+        }
+        column_finish(t, acc, c, bias, residual, rows);
+        if (t->epilogue > HN_EPILOGUE_RELU && t->epilogue != HN_EPILOGUE_HARDSWISH) epilogue_rows(t->epilogue, c, rows, t->c_row, TILE_COLS);
+        c += rows * t->c_row;
+        if (bias) bias += rows;
+        if (residual) residual += rows * t->residual_row;
+    }
+}
+
+/* One function for each height: the accumulators must be registers. */
+#define COLUMN_CASE(R)                                                                             \
+    case R: column_compute(t, R); return;
+
+static void column(const hn_ext_column *t) {
+    switch (t->rows) {
+        COLUMN_CASE(1)
+        COLUMN_CASE(2)
+        COLUMN_CASE(3)
+        COLUMN_CASE(4)
+        COLUMN_CASE(5)
+        COLUMN_CASE(6)
+#if HN_TILE_ROWS > 6
+        COLUMN_CASE(7)
+        COLUMN_CASE(8)
+        COLUMN_CASE(9)
+        COLUMN_CASE(10)
+        COLUMN_CASE(11)
+        COLUMN_CASE(12)
+        COLUMN_CASE(13)
+        COLUMN_CASE(14)
+#endif
+    }
+}

@@ -1,0 +1,39 @@
+/* team.c: threads of a team start spread over the processors.
+ *
+ * A new thread is often put on the processor of its maker. There it waits for milliseconds, as the maker spins for it in
+ * libgomp's barrier, and the first steps of a process run at half their speed. So the maker sleeps until its threads have
+ * come, and each of them goes to a free processor by narrowing its own mask for a moment. */
+#include "runtime/team.h"
+
+#include <omp.h>
+#include <sched.h>
+#include <semaphore.h>
+
+/* The calling thread to the processor that is `steps` places behind `from` among the allowed ones. Best effort. */
+static void move_on(const cpu_set_t *allowed, int from, int steps) {
+    int count = CPU_COUNT(allowed), cpu = from;
+    if (count < 2 || from < 0 || from >= CPU_SETSIZE || steps % count == 0) return;
+    for (int left = steps % count; left > 0; left -= CPU_ISSET(cpu, allowed) != 0) cpu = (cpu + 1) % CPU_SETSIZE;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(cpu, &one);
+    if (sched_setaffinity(0, sizeof one, &one) == 0) (void)sched_setaffinity(0, sizeof *allowed, allowed);
+}
+
+void hn_team_start(int threads) {
+    cpu_set_t allowed;
+    sem_t arrived;
+    if (threads == 1 || sched_getaffinity(0, sizeof allowed, &allowed) || sem_init(&arrived, 0, 0)) return;
+    const int cpu = sched_getcpu();
+#pragma omp parallel num_threads(threads)
+    {
+        const int rank = omp_get_thread_num();
+        int others = rank == 0 ? omp_get_num_threads() - 1 : 0;
+        if (rank > 0) {
+            move_on(&allowed, cpu, rank);
+            sem_post(&arrived);
+        }
+        while (others > 0) others -= sem_wait(&arrived) == 0; /* again after a signal */
+    }
+    sem_destroy(&arrived);
+}

@@ -1,0 +1,8 @@
+/* team.h: the threads that OpenMP regions of the calling thread use. Internal to src/runtime. */
+#ifndef HN_RUNTIME_TEAM_H
+#define HN_RUNTIME_TEAM_H
+
+/* Makes them before the first region needs them, each on a processor of its own; later they go where the system puts them. */
+void hn_team_start(int threads);
+
+#endif
