@@ -56,7 +56,8 @@ static uint32_t unit_count(const hn_driver *d) {
 
 static hn_status submit_unit(hn_driver *d, const hn_c_kernel *const *kernels, uint32_t count) {
     hn_strbuf text;
-    const char **entries, *flags[] = {"-O2", "-fno-tree-vectorize", "-fno-math-errno", "-fno-trapping-math", "-fno-tree-loop-distribute-patterns", "-w"};
+    const char **entries; /* integers of tensors wrap; gcc 12 gets max(INT_MIN, -x) of vectors wrong where they may not */
+    const char *flags[] = {"-O2", "-fwrapv", "-fno-tree-vectorize", "-fno-math-errno", "-fno-trapping-math", "-fno-tree-loop-distribute-patterns", "-w"};
     hn_strbuf_init(&text);
     HN_NEW(&d->scratch, entries, count);
     for (uint32_t k = 0; k < count; k++) entries[k] = kernels[k]->name;
