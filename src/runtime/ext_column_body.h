@@ -36,7 +36,6 @@ HN_INLINE void column_compute(const hn_ext_column *t, const int rows) {
         _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)
             _Pragma("GCC unroll 2") for (int v = 0; v < 2; v++) acc[i][v] = vec_splat(0);
         const float *a = tile, *b = t->b;
-        _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) __builtin_prefetch(c + i * t->c_row + t->ahead, 1, 3);
         _Pragma("GCC unroll 2") for (int64_t k = t->k; k > 0; k--) {
             const vec low = vec_load(b), high = vec_load(b + HN_LANES);
             _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) {

@@ -14,6 +14,7 @@ enum {
     MAX_TAPS = 128,
     CHUNKS_PER_THREAD = 8,
     PADDED_COLS = 32, /* and rows: up to here a copy costs less than masks */
+    PADDED_COLS_2 = 64, /* with stride 2: less than taking every second float for each tap; two larger planes leave L1 */
     MAX_GROUP = 8,
     GROUP_FLOATS = 4096 /* of L1 */
 };
@@ -207,7 +208,8 @@ static hn_status strip_prepare(hn_ext_call *call, const hn_ext_conv *c) {
                               .in_row = c->x[3], .in_rows = c->in[1], .in_cols = c->in[2], .top = c->padding[1], .left = c->padding[2],
                               .out_row = c->y[3], .rows = c->out[1], .cols = c->out[2], .epilogue = hn_ext_conv_early_epilogue(c)};
     fill_masks(s);
-    s->padded = c->in[2] <= PADDED_COLS && c->in[1] <= PADDED_COLS && s->strip.plain[1] - s->strip.plain[0] < blocks;
+    const int64_t most = stride == 2 ? PADDED_COLS_2 : PADDED_COLS;
+    s->padded = c->in[2] <= most && c->in[1] <= most && s->strip.plain[1] - s->strip.plain[0] < blocks;
     if (s->padded) hn_ext_strip_pad(&s->strip, lanes);
     s->before = c->padding[2];
     s->after = hn_ext_max(hn_ext_max(0, c->out[2] - lanes) * stride + stride * lanes + 6, hn_ext_ceil_div(c->in[2], stride * lanes) * stride * lanes);

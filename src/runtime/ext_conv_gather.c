@@ -15,6 +15,7 @@
 
 enum {
     K_STEP = 256,
+    DIRECT_K = 256,       /* rows of a panel that stay in L1 where they are, pages apart */
     CHUNK_PANELS = 8,     /* x K_STEP x 16 floats: 128 KB of L2 */
     A_GROUP_TILES = 32,   /* x K_STEP x 6 floats: 192 KB of L2 */
     TASKS_PER_THREAD = 4,
@@ -49,6 +50,7 @@ typedef struct gather_state {
     int64_t weights_floats, copy_floats, chunk_floats, stage_floats;
     int64_t shared_floats; /* not 0: panels of all k are collected once, before the threads share the output channels */
     int64_t o_blocks;
+    int64_t group_rows, tiles, low, tall; /* output channels and row tiles of a group; `tall` tiles have low + 1 rows, the others low */
     const float *packed; /* NULL: weights are packed in each run */
     int64_t phase_count;
     phase phases[];
@@ -183,10 +185,11 @@ static bool is_flat(const phase *p) {
 static void plan_scratch(gather_state *s) {
     const hn_ext_conv *c = &s->base.conv;
     const int64_t cols = c->kernels->tile_cols, most = tiles_of(c) * c->kernels->tile_rows;
+    s->group_rows = c->o / c->groups, s->tiles = tiles_of(c);
+    s->low = s->group_rows / s->tiles, s->tall = s->group_rows % s->tiles;
     s->staged = s->phase_count > 1 || !is_contiguous(c, c->y) || (c->has_residual && !is_contiguous(c, c->r));
     const phase *p = &s->phases[0];
-    const int64_t most_direct = getenv("HN_DIRECT") ? atoi(getenv("HN_DIRECT")) : 128;
-    s->direct = s->phase_count == 1 && is_flat(p) && !s->copies && !s->staged && !c->has_scale && p->k > 0 && p->k <= most_direct;
+    s->direct = s->phase_count == 1 && is_flat(p) && !s->copies && !s->staged && !c->has_scale && p->k > 0 && p->k <= DIRECT_K;
     if (s->o_blocks > 1 && !s->direct && s->phase_count == 1 && c->groups == 1 && p->k > 0) {
         const int64_t steps = hn_ext_ceil_div(p->k, K_STEP);
         s->shared_floats = p->panels * (p->k + steps) * cols + SLACK;
@@ -331,17 +334,18 @@ static void gather_panels(const worker *w, const task *t, int64_t k0, int64_t k)
 
 /* Tiles [tiles[0], tiles[1]) of a whole panel. b: its rows, b_k floats apart. */
 static void multiply_column(const worker *w, const task *t, const int64_t tiles[2], int64_t panel, int64_t k0, int64_t k, const float *b, int64_t b_k) {
-    const hn_ext_conv *c = &w->s->base.conv;
+    const gather_state *s = w->s;
+    const hn_ext_conv *c = &s->base.conv;
     const phase *ph = t->p;
-    const int64_t rows = c->kernels->tile_rows, cols = c->kernels->tile_cols, og = c->o / c->groups, all = tiles_of(c), tall = og % all;
+    const int64_t rows = c->kernels->tile_rows, cols = c->kernels->tile_cols, og = s->group_rows, all = s->tiles, tall = s->tall;
     const bool last = k0 + k == ph->k;
     hn_ext_column column = {.k = k, .a_tile = rows * ph->k, .b = b, .b_k = b_k, .c_row = c->y[1], .residual_row = c->r[1],
-                            .accumulate = k0 > 0, .epilogue = last ? c->epilogue : HN_EPILOGUE_NONE, .ahead = getenv("HN_AHEAD") ? atoi(getenv("HN_AHEAD")) : cols};
+                            .accumulate = k0 > 0, .epilogue = last ? c->epilogue : HN_EPILOGUE_NONE};
     for (int64_t i = tiles[0], end; i < tiles[1]; i = end) { /* those of one height */
         end = i < tall ? hn_ext_min(tall, tiles[1]) : tiles[1];
-        const int64_t o = t->group * og + i * (og / all) + hn_ext_min(i, tall);
+        const int64_t o = t->group * og + i * s->low + hn_ext_min(i, tall);
         column.tiles = end - i;
-        column.rows = (int)(og / all + (i < tall));
+        column.rows = (int)(s->low + (i < tall));
         column.a = w->weights + ph->weights + (t->group * all + i) * rows * ph->k + k0 * rows;
         column.c = w->out + o * c->y[1] + panel * cols;
         if (last && w->bias) column.bias = w->bias + o;
@@ -429,12 +433,16 @@ static void collect_shared(const worker *w, float *shared, int rank, int size) {
         }
 }
 
-/* Whole panels where they are in the input. Returns the first one that is left. */
+/* Whole panels where they are in the input; as many weights at once as L2 keeps. Returns the first panel that is left. */
 static int64_t run_direct(const worker *w, const task *t) {
-    const int64_t cols = w->s->base.conv.kernels->tile_cols, end = hn_ext_min(t->panels[1], t->p->positions / cols);
-    for (int64_t p = t->panels[0]; p < end; p++)
-        multiply_column(w, t, t->tiles, p, 0, t->p->k, w->x + t->p->taps[0] + t->group * t->p->k * w->s->channel + p * cols, w->s->channel);
-    return end;
+    const gather_state *s = w->s;
+    const int64_t cols = s->base.conv.kernels->tile_cols, k = t->p->k, end = hn_ext_min(t->panels[1], t->p->positions / cols);
+    const int64_t step = A_GROUP_TILES * K_STEP / k;
+    const float *x = w->x + t->p->taps[0] + t->group * k * s->channel;
+    for (int64_t i = t->tiles[0]; i < t->tiles[1]; i += step)
+        for (int64_t p = t->panels[0]; p < end; p++)
+            multiply_column(w, t, (int64_t[]){i, hn_ext_min(i + step, t->tiles[1])}, p, 0, k, x + p * cols, s->channel);
+    return hn_ext_max(end, t->panels[0]);
 }
 
 static void run_task(const worker *whose, const task *of) {

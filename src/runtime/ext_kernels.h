@@ -51,7 +51,6 @@ typedef struct hn_ext_column {
     const float *bias;     /* [rows of all tiles]; NULL: none */
     const float *residual; /* NULL: none */
     int64_t residual_row;
-    int64_t ahead; /* floats from c to what the next call writes */
 } hn_ext_column;
 
 /* Lays out columns in panels: out[panel][k][width] = in[k * in_k + col * in_col], panels out_panel floats apart.

@@ -155,7 +155,42 @@ TEST(strips) {
     EXPECT(taken > 400);
 }
 
-/* The same of every instruction set that this processor has. */
+/* Columns of tiles of every instruction set that this processor has; sums of small whole numbers are exact. */
+TEST(column_tables) {
+    enum { MOST_K = 20, MOST_ROWS = 14 * 3, B_ROW = 40, C_ROW = 37 };
+    const hn_ext_kernels *tables[3];
+    ext_random r = {11};
+    static float a[3 * MOST_K * 14], b[MOST_K * B_ROW], bias[MOST_ROWS], residual[MOST_ROWS * C_ROW], before[MOST_ROWS * C_ROW], c[MOST_ROWS * C_ROW];
+    float *const filled[] = {a, b, bias, residual, before};
+    const size_t counts[] = {sizeof a, sizeof b, sizeof bias, sizeof residual, sizeof before};
+    for (int f = 0; f < 5; f++)
+        for (size_t i = 0; i < counts[f] / sizeof(float); i++) filled[f][i] = (float)ext_int(&r, -8, 8);
+    for (size_t t = hn_ext_kernels_list(tables); t-- > 0;)
+        for (int i = 0; i < 200; i++) {
+            const int64_t height = tables[t]->tile_rows, cols = tables[t]->tile_cols, rows = ext_int(&r, 1, height), tiles = ext_int(&r, 1, 3);
+            hn_ext_column x = {.k = ext_int(&r, 1, MOST_K), .tiles = tiles, .rows = (int)rows, .accumulate = i % 2, .a = a, .a_tile = MOST_K * height,
+                               .epilogue = i % 3 ? HN_EPILOGUE_RELU : HN_EPILOGUE_NONE, .b = b, .b_k = B_ROW, .c = c, .c_row = C_ROW,
+                               .bias = i % 5 ? bias : NULL, .residual = i % 7 ? residual : NULL, .residual_row = C_ROW};
+            memcpy(c, before, sizeof c);
+            tables[t]->column(&x);
+            for (int64_t at = 0; at < MOST_ROWS * C_ROW; at++) {
+                const int64_t row = at / C_ROW, col = at % C_ROW;
+                float sum = before[at];
+                if (row < rows * tiles && col < cols) {
+                    sum = (x.accumulate ? sum : 0) + (x.bias ? bias[row] : 0) + (x.residual ? residual[at] : 0);
+                    for (int64_t k = 0; k < x.k; k++) sum += a[row / rows * x.a_tile + k * height + row % rows] * b[k * B_ROW + col];
+                    if (x.epilogue == HN_EPILOGUE_RELU && sum < 0) sum = 0;
+                }
+                if (c[at] != sum) {
+                    HN_TEST_FAIL("%s: row %lld of %lld x %lld, column %lld is %g, expected %g", tables[t]->name, (long long)row,
+                                 (long long)tiles, (long long)rows, (long long)col, (double)c[at], (double)sum);
+                    break;
+                }
+            }
+        }
+}
+
+/* Strips of every instruction set that this processor has. */
 TEST(strip_tables) {
     enum { SIDE = 29, ROOM = 64 };
     const hn_ext_kernels *tables[3];
