@@ -55,11 +55,15 @@ void hn_driver_dump_program(hn_driver *d, const char *stage) {
 /* Runs a pass and checks what it left. */
 static hn_status run_checked(const pass_row *row, hn_graph *graph, hn_arena *scratch) {
     hn_pass_context context = {.scratch = scratch};
+    int64_t begin = hn_now_ns();
     hn_status status = row->run(graph, &context);
     if (!status) status = hn_graph_status(graph);
     if (!status) status = hn_sym_status(graph->sym);
     if (!status) status = hn_graph_verify(graph, row->legal_after);
     hn_arena_reset(scratch);
+    int64_t end = hn_now_ns();
+    hn_trace_span("pass", row->name, begin, end);
+    hn_log("pass", HN_LOG_INFO, "%s: %lld us, %u nodes", row->name, (long long)(end - begin) / 1000, graph->nodes.count - 1);
     return status;
 }
 
@@ -72,11 +76,7 @@ hn_status hn_driver_pass_run(hn_graph *graph, const char *name, hn_arena *scratc
 }
 
 static hn_status run_pass(hn_driver *d, const pass_row *row) {
-    int64_t begin = hn_now_ns();
     hn_status status = run_checked(row, d->graph, &d->scratch);
-    int64_t end = hn_now_ns();
-    hn_trace_span("pass", row->name, begin, end);
-    hn_log("pass", HN_LOG_INFO, "%s: %lld us, %u nodes", row->name, (long long)(end - begin) / 1000, d->graph->nodes.count - 1);
     hn_driver_dump_graph(d, row->name);
     return status ? hn_status_annotate(status, "pass '%s'", row->name) : NULL;
 }

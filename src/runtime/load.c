@@ -3,10 +3,12 @@
 
 #include "base/checked.h"
 #include "base/compiler.h"
+#include "base/log.h"
 #include "bundle/weights.h"
 #include "runtime/cpu.h"
 #include "runtime/load.h"
 
+#include <limits.h>
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,8 +134,13 @@ static hn_status number_buffers(hn_module *m) {
 
 static int default_threads(void) {
     const char *text = getenv("HENRY_THREADS");
-    int threads = text ? atoi(text) : 0;
-    return threads > 0 ? threads : omp_get_max_threads();
+    if (text && text[0]) {
+        char *end;
+        long number = strtol(text, &end, 10);
+        if (!*end && number >= 1 && number <= INT_MAX) return (int)number;
+        hn_warn_once("run", "threads", "HENRY_THREADS is '%s', expected a number from 1 on; ignored", text);
+    }
+    return omp_get_max_threads();
 }
 
 static hn_status module_create(hn_module **out) {

@@ -9,3 +9,8 @@ for size in s31 s31= s31=x s99=4; do
     if "$HENRY" bench "$DATA/model.pt2" --repeat 2 --size $size 2>err; then echo "no error"; fi
     cat err
 done
+# The steps of each model, when asked for.
+"$HENRY" bench "$DATA/model.pt2" "$DATA/model.pt2" --repeat 3 --profile --json >json
+grep -c '"steps": \[' json
+grep -q '"calls": 6' json && echo "every run counts"
+"$HENRY" bench "$DATA/model.pt2" --repeat 2 --json | grep -c '"calls"' || true

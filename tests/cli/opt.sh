@@ -17,3 +17,6 @@ cut -d';' -f1 err
 echo 'graph @g { output user %x "y" }' >bad.hnir
 if "$HENRY" opt bad.hnir 2>err; then echo "no error"; fi
 cat err
+# The time line has a span for each pass.
+"$HENRY" opt -p cse -p dce --trace trace.json -o out.hnir in.hnir
+grep -o '"name": *"\(cse\|dce\)"' trace.json | tr -d ' '

@@ -9,3 +9,12 @@ HENRY_COMPILE_THREADS=1 "$HENRY" run "$DATA/model.pt2" -i "$input" --no-cache -q
 if "$HENRY" run "$DATA/model.pt2" -i "$input" --device tpu 2>err; then echo "taken"; fi
 cat err
 "$HENRY" run "$DATA/model.pt2" -i "$input" --stats stats.json -q && grep -c '"model"' stats.json
+# Variables that are no numbers are named and ignored.
+for value in many 0 -1 3x 99999999999999999999; do
+    HENRY_THREADS=$value "$HENRY" run "$DATA/model.pt2" -i "$input" -q 2>&1
+done
+HENRY_THREADS= "$HENRY" run "$DATA/model.pt2" -i "$input" -q
+HENRY_THREADS=many "$HENRY" run "$DATA/model.pt2" -i "$input" -q --threads 2
+for value in many 0; do
+    HENRY_COMPILE_THREADS=$value "$HENRY" run "$DATA/model.pt2" -i "$input" -q --no-cache 2>&1
+done

@@ -171,7 +171,7 @@ static int by_value(const void *a, const void *b) {
 
 static int64_t percentile(const bench *b, const subject *s, int64_t percent) { return s->times[(b->rounds - 1) * percent / 100]; }
 
-static void json_subject(const bench *b, const subject *s, tool_json *json) {
+static hn_status json_subject(const bench *b, const subject *s, tool_json *json) {
     tool_json_open(json, NULL, '{');
     tool_json_str(json, "model", s->model.path);
     tool_json_str(json, "device", "cpu");
@@ -197,15 +197,18 @@ static void json_subject(const bench *b, const subject *s, tool_json *json) {
     tool_json_ms(json, "p95", percentile(b, s, 95));
     tool_json_close(json);
     tool_compile_stats_json(json, &s->model.stats);
+    HN_TRY(b->options->profile ? tool_steps_json(json, s->model.module) : NULL);
     tool_json_close(json);
+    return NULL;
 }
 
 static hn_status report_json(const bench *b) {
     tool_json json;
     tool_json_init(&json);
     tool_json_open(&json, "models", '[');
-    for (uint32_t k = 0; k < b->count; k++) json_subject(b, &b->subjects[k], &json);
-    hn_status status = tool_json_finish(&json, b->options->json, b->options->stats);
+    hn_status status = NULL;
+    for (uint32_t k = 0; k < b->count && !status; k++) status = json_subject(b, &b->subjects[k], &json);
+    if (!status) status = tool_json_finish(&json, b->options->json, b->options->stats);
     tool_json_deinit(&json);
     return status;
 }

@@ -3,10 +3,12 @@
  * costs speed only. */
 #include "source.h"
 
+#include "base/compiler.h"
 #include "base/file.h"
 #include "base/process.h"
 #include "base/trace.h"
 #include "cache/record.h"
+#include "cache/remote.h"
 #include "codegen/c/c.h"
 #include "service/service.h"
 #include "toolchain/toolchain.h"
@@ -21,7 +23,7 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
-typedef enum verdict { GOOD, WARNING, FAILED } verdict;
+typedef enum verdict { GOOD, WARNING, FAILED, ABSENT } verdict; /* ABSENT: something that only some need */
 
 typedef struct doctor {
     const tool_options *options;
@@ -33,7 +35,7 @@ typedef struct doctor {
 /* One finding. `fix` is "" when there is nothing to do. */
 static void found(doctor *d, verdict v, const char *what, const char *fix, const char *fmt, ...) HN_PRINTF(5, 6);
 static void found(doctor *d, verdict v, const char *what, const char *fix, const char *fmt, ...) {
-    static const char *const marks[] = {"ok", "warn", "FAIL"};
+    static const char *const marks[] = {"ok", "warn", "FAIL", "-"};
     char detail[1024];
     va_list args;
     va_start(args, fmt);
@@ -46,7 +48,7 @@ static void found(doctor *d, verdict v, const char *what, const char *fix, const
     if (*fix) hn_strbuf_printf(&d->text, "                 fix: %s\n", fix);
     tool_json_open(&d->json, NULL, '{');
     tool_json_str(&d->json, "check", what);
-    tool_json_str(&d->json, "result", v == GOOD ? "ok" : v == WARNING ? "warning" : "failed");
+    tool_json_str(&d->json, "result", v == GOOD ? "ok" : v == WARNING ? "warning" : v == FAILED ? "failed" : "absent");
     tool_json_str(&d->json, "detail", detail);
     if (*fix) tool_json_str(&d->json, "fix", fix);
     tool_json_close(&d->json);
@@ -67,16 +69,22 @@ static void compiler_version(const char *cc, char *out, size_t out_bytes) {
     hn_strbuf_deinit(&answer);
 }
 
-static bool check_compiler(doctor *d) {
+/* Nothing of it is remembered: what was found before may be gone. */
+static hn_status probe(const char *language, hn_toolchain *out) {
     const hn_toolchain_row *row;
-    hn_toolchain tool;
     hn_store *store = NULL;
+    HN_TRY(hn_store_open(&(hn_store_options){.dir = ""}, &store));
+    hn_status status = hn_toolchain_row_find(hn_str_of(language), &row);
+    if (!status) status = hn_toolchain_probe(row, store, out);
+    hn_store_close(store);
+    return status;
+}
+
+static bool check_compiler(doctor *d) {
+    hn_toolchain tool;
     hn_str cc = {"", 0};
     char version[200];
-    hn_status status = hn_store_open(&(hn_store_options){.dir = ""}, &store);
-    if (!status) status = hn_toolchain_row_find(HN_STR("c"), &row);
-    if (!status) status = hn_toolchain_probe(row, store, &tool);
-    hn_store_close(store);
+    hn_status status = probe("c", &tool);
     if (status) {
         found(d, FAILED, "compiler", "install gcc or clang ('apt-get install gcc'), or set HENRY_CC to one", "%s", hn_status_message(status));
         hn_status_free(status);
@@ -87,6 +95,42 @@ static bool check_compiler(doctor *d) {
     found(d, GOOD, "compiler", "", "%s: %s", cc.ptr, version);
     hn_toolchain_deinit(&tool);
     return true;
+}
+
+/* --- the other languages of the compile service --- */
+
+typedef struct language_check {
+    const char *language, *path, *fix; /* path: name in the record; fix: "" when the message says it */
+} language_check;
+
+static const language_check language_checks[] = {
+    {"c++", "cc", "install g++ or clang++ ('apt-get install g++'), or set HENRY_CXX to one; kernels in C++ need it"},
+    {"python", "cc", "install g++ or clang++ ('apt-get install g++'), or set HENRY_CXX to one; Python extensions need it"},
+    {"cuda", "path", ""},
+    {"nvcc", "nvcc", ""},
+};
+
+static void check_language(doctor *d, const language_check *c) {
+    hn_toolchain tool;
+    hn_str path = {"", 0}, number = {"?", 1};
+    char version[200];
+    hn_status status = probe(c->language, &tool);
+    if (status) {
+        found(d, ABSENT, c->language, c->fix, "%s", hn_status_message(status));
+        hn_status_free(status);
+        return;
+    }
+    hn_str record = hn_strbuf_str(&tool.record);
+    hn_record_find(record, c->path, &path);
+    hn_record_find(record, "version", &number);
+    if (strcmp(c->path, "cc") == 0) compiler_version(path.ptr, version, sizeof version);
+    else snprintf(version, sizeof version, "version " HN_STR_FMT, HN_STR_ARG(number));
+    found(d, GOOD, c->language, "", HN_STR_FMT ": %s", HN_STR_ARG(path), version);
+    hn_toolchain_deinit(&tool);
+}
+
+static void check_languages(doctor *d) {
+    for (size_t k = 0; k < HN_COUNT_OF(language_checks); k++) check_language(d, &language_checks[k]);
 }
 
 /* --- compiling, in a worker process, and loading --- */
@@ -205,6 +249,21 @@ static void check_cache(doctor *d) {
     hn_store_close(store);
 }
 
+/* Only when one is asked for. */
+static void check_remote(doctor *d) {
+    static const char fix[] = "start the server, or see docs/cache.md for the address; without it every machine compiles for itself";
+    const char *url = d->options->remote ? d->options->remote : getenv("HENRY_REDIS_URL");
+    hn_remote *remote = NULL;
+    int64_t ping_ns = 0;
+    if (!url || !*url) return;
+    hn_status status = hn_remote_open(url, &remote);
+    if (!status) status = hn_remote_ping(remote, &ping_ns);
+    if (status) found(d, WARNING, "remote", fix, "%s", hn_status_message(status));
+    else found(d, GOOD, "remote", "", "%s answers within %lld us", hn_remote_name(remote), (long long)(ping_ns / 1000 + 1));
+    hn_status_free(status);
+    hn_remote_close(remote);
+}
+
 static void check_temp(doctor *d) {
     char dir[PATH_MAX];
     hn_status status = hn_dir_temp(dir, sizeof dir);
@@ -249,10 +308,12 @@ int tool_cmd_doctor(const tool_options *options) {
     tool_json_init(&d.json);
     tool_json_open(&d.json, "checks", '[');
     if (check_compiler(&d)) check_service(&d);
+    check_languages(&d);
     check_cpu(&d);
     check_threads(&d);
     check_memory(&d);
     check_cache(&d);
+    check_remote(&d);
     check_temp(&d);
     check_limit(&d, RLIMIT_NOFILE, "open files", 256, "ulimit -n 1024");
     check_limit(&d, RLIMIT_NPROC, "processes", 128, "ulimit -u 1024");

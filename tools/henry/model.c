@@ -188,6 +188,23 @@ void tool_phases_json(tool_json *json, const hn_compile_stats *stats) {
     tool_json_ms(json, "bundle", stats->bundle_ns);
 }
 
+hn_status tool_steps_json(tool_json *json, hn_module *module) {
+    tool_json_open(json, "steps", '[');
+    for (uint32_t k = 0; k < hn_module_step_count(module); k++) {
+        hn_module_step_profile step;
+        HN_TRY(hn_module_profile(module, k, &step));
+        tool_json_open(json, NULL, '{');
+        tool_json_str(json, "name", step.name);
+        tool_json_str(json, "origin", step.origin);
+        tool_json_int(json, "calls", (int64_t)step.calls);
+        tool_json_ms(json, "total_ms", step.total_ns);
+        tool_json_ms(json, "min_ms", step.min_ns);
+        tool_json_close(json);
+    }
+    tool_json_close(json);
+    return NULL;
+}
+
 static void remote_json(tool_json *json, const hn_compile_stats *stats) {
     tool_json_open(json, "remote", '{');
     tool_json_int(json, "hits", (int64_t)stats->remote.hits);

@@ -3,6 +3,7 @@
 #include "tool.h"
 
 #include "base/file.h"
+#include "base/trace.h"
 #include "driver/driver.h"
 
 static hn_status run_on_graph(const tool_options *o, hn_arena *arena, hn_arena *scratch, hn_str text, hn_strbuf *out) {
@@ -30,7 +31,10 @@ static hn_status run_on_program(const tool_options *o, hn_arena *arena, hn_arena
     if (o->passes.count > 1 || strcmp(o->passes.items[0], "sched") != 0)
         return HN_ERROR(HN_INVALID_ARGUMENT, "loop IR has the pass 'sched' only, which runs once; '%s' is none of its", o->passes.items[o->passes.count - 1]);
     hn_schedule schedule;
-    return hn_schedule_program(program, &(hn_sched_options){.threads = 1, .fused = out}, arena, scratch, &schedule);
+    int64_t begin = hn_now_ns();
+    hn_status status = hn_schedule_program(program, &(hn_sched_options){.threads = 1, .fused = out}, arena, scratch, &schedule);
+    hn_trace_span("pass", "sched", begin, hn_now_ns());
+    return status;
 }
 
 static hn_status run_all(const tool_options *o, hn_arena *arena, hn_arena *scratch, hn_str text, hn_strbuf *out) {

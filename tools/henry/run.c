@@ -155,24 +155,6 @@ static void json_output(run_state *r, tool_json *json, uint32_t k) {
     tool_json_close(json);
 }
 
-static hn_status json_steps(run_state *r, tool_json *json) {
-    if (!r->options->profile) return NULL;
-    tool_json_open(json, "steps", '[');
-    for (uint32_t k = 0; k < hn_module_step_count(r->model.module); k++) {
-        hn_module_step_profile step;
-        HN_TRY(hn_module_profile(r->model.module, k, &step));
-        tool_json_open(json, NULL, '{');
-        tool_json_str(json, "name", step.name);
-        tool_json_str(json, "origin", step.origin);
-        tool_json_int(json, "calls", (int64_t)step.calls);
-        tool_json_ms(json, "total_ms", step.total_ns);
-        tool_json_ms(json, "min_ms", step.min_ns);
-        tool_json_close(json);
-    }
-    tool_json_close(json);
-    return NULL;
-}
-
 static void json_timings(const run_state *r, tool_json *json) {
     tool_json_open(json, "timings_ms", '{');
     tool_phases_json(json, &r->model.stats);
@@ -219,7 +201,7 @@ static hn_status report_json(run_state *r) {
     tool_compile_stats_json(&json, &r->model.stats);
     tool_json_int(&json, "peak_memory_bytes", peak_memory_bytes());
     json_metrics(r, &json);
-    hn_status status = json_steps(r, &json);
+    hn_status status = r->options->profile ? tool_steps_json(&json, r->model.module) : NULL;
     if (!status) status = tool_json_finish(&json, r->options->json, r->options->stats);
     tool_json_deinit(&json);
     return status;

@@ -123,6 +123,8 @@ const char *tool_cache_state_name(hn_cache_state state);
 void tool_compile_stats_json(tool_json *json, const hn_compile_stats *stats);
 /* The phases of a compilation as fields of the open object. */
 void tool_phases_json(tool_json *json, const hn_compile_stats *stats);
+/* "steps": [...], of a module that was loaded with `profile`. */
+hn_status tool_steps_json(tool_json *json, hn_module *module) HN_MUST_USE;
 
 /* --- io.c --- */
 
