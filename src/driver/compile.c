@@ -207,6 +207,9 @@ static void note_remote(hn_driver *d, hn_compile_stats *s) {
     hn_service_stats_get(d->service, &all);
     memset(&s->remote, 0, sizeof s->remote);
     s->remote.is_on = all.remote.is_on;
+    if (!s->remote.is_on) return;
+    hn_service_wait_stored(d->service);
+    hn_service_stats_get(d->service, &all);
     s->remote.hits = all.remote.hits;
     s->remote.misses = all.remote.misses;
     s->remote.puts = all.remote.puts;

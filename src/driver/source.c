@@ -115,7 +115,7 @@ static bool is_template(const char *path) {
 
 static bool is_wanted(const hn_source_text *text, const hn_bundle *b) { return !text->for_externs || hn_source_has_externs(b); }
 
-static void list_library(const hn_bundle *b, hn_strbuf *out) {
+static void list_runtime_files(const hn_bundle *b, hn_strbuf *out) {
     for (const hn_source_text *t = hn_source_texts; t->path; t++) {
         size_t len = strlen(t->path);
         if (is_wanted(t, b) && strncmp(t->path, "lib/", 4) == 0 && strcmp(t->path + len - 2, ".c") == 0)
@@ -146,7 +146,7 @@ static hn_status make_folders(hn_driver *d) {
 
 static hn_status write_project(hn_driver *d, const hn_wrapper *wrapper, const hn_bundle *b) {
     uint64_t *offsets;
-    hn_strbuf model, library;
+    hn_strbuf model, runtime_files;
     hn_to_source source = {.wrapper = wrapper, .program = b, .target = hn_str_of(d->target.name), .target_flags = hn_str_of(d->target.flags),
                            .arena = &d->arena};
     HN_NEW(&d->arena, offsets, (size_t)b->storages_count + 1);
@@ -154,17 +154,17 @@ static hn_status write_project(hn_driver *d, const hn_wrapper *wrapper, const hn
     HN_TRY(make_folders(d));
     HN_TRY(write_kernels(d, &source.kernel_files));
     hn_strbuf_init(&model);
-    hn_strbuf_init(&library);
-    list_library(b, &library);
-    source.library = hn_strbuf_str(&library);
-    hn_status status = hn_strbuf_status(&library);
+    hn_strbuf_init(&runtime_files);
+    list_runtime_files(b, &runtime_files);
+    source.runtime_files = hn_strbuf_str(&runtime_files);
+    hn_status status = hn_strbuf_status(&runtime_files);
     if (!status) status = hn_wrapper_to_source(&source, &model);
     if (!status) status = write_file(d, "model.c", hn_strbuf_str(&model));
     for (const hn_source_text *t = hn_source_texts; t->path && !status; t++)
         if (is_wanted(t, b)) status = write_text(d, &source, t);
     if (!status) status = write_weights(d, b, &source);
     hn_strbuf_deinit(&model);
-    hn_strbuf_deinit(&library);
+    hn_strbuf_deinit(&runtime_files);
     return status;
 }
 

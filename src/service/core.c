@@ -266,8 +266,9 @@ void hn_core_finish(hn_core *core, hn_job *job, hn_job_outcome *outcome) {
     hn_strbuf_init(&job->key_record);
     settle(core, job, outcome);
     hn_artifact *artifact = hn_artifact_retain(job->artifact);
+    core->storing++;
     pthread_mutex_unlock(&core->lock);
-    /* Nobody waits for the disk or a server. */
+    /* Who wants the result does not wait for the disk or a server. */
     if (artifact && is_lasting(job, outcome)) {
         store_result(core, job, artifact, hn_strbuf_str(&key_record));
     } else if (outcome->code != HN_OK && outcome->code != HN_CANCELLED) {
@@ -277,6 +278,8 @@ void hn_core_finish(hn_core *core, hn_job *job, hn_job_outcome *outcome) {
     hn_strbuf_deinit(&key_record);
     hn_core_give_lease_back(core, job); /* now that others can find the result */
     pthread_mutex_lock(&core->lock);
+    core->storing--;
+    pthread_cond_broadcast(&core->changed);
     hn_job_release(job);
     pthread_mutex_unlock(&core->lock);
 }

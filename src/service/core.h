@@ -73,7 +73,7 @@ struct hn_core {
     hn_service *service;
     pid_t pid; /* of the process that made it */
     pthread_mutex_t lock;
-    pthread_cond_t changed; /* a job is done, or the mode changed */
+    pthread_cond_t changed; /* a job is done, a result is stored, or the mode changed */
 
     hn_job **buckets;
     uint32_t bucket_count, job_count;
@@ -86,6 +86,8 @@ struct hn_core {
     pthread_mutex_t probe_lock;
     hn_toolchain toolchains[HN_TOOLCHAIN_ROWS];
     bool is_probed[HN_TOOLCHAIN_ROWS];
+
+    uint32_t storing; /* results that are being written to the disk or a server */
 
     bool is_inline, is_stopping, is_pool_running;
     pthread_t pool_thread;

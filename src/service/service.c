@@ -160,6 +160,18 @@ hn_status hn_service_cache(hn_service *service, hn_cache **out_cache) {
     return NULL;
 }
 
+void hn_service_wait_stored(hn_service *service) {
+    hn_core *core;
+    hn_status status = hn_core_current(service, &core);
+    if (status) {
+        hn_status_free(status);
+        return;
+    }
+    pthread_mutex_lock(&core->lock);
+    while (core->storing) pthread_cond_wait(&core->changed, &core->lock);
+    pthread_mutex_unlock(&core->lock);
+}
+
 bool hn_service_is_inline(hn_service *service) {
     hn_core *core;
     hn_status status = hn_core_current(service, &core);

@@ -14,6 +14,10 @@ hn_store *hn_service_store(const hn_service *service);
  * out-of-memory. */
 hn_status hn_service_cache(hn_service *service, hn_cache **out_cache) HN_MUST_USE;
 
+/* Waits until the results of all finished jobs are on the disk and with the server: from then on the statistics count
+ * them. */
+void hn_service_wait_stored(hn_service *service);
+
 /* Whether jobs run in the threads that wait for them. */
 bool hn_service_is_inline(hn_service *service);
 

@@ -74,7 +74,7 @@ hn_status hn_program_ask(const char *program, const char *option, hn_strbuf *out
  * them, or fresh ones of `ask`, which are then stored. */
 typedef struct hn_findings {
     hn_str subject;
-    bool (*is_current)(hn_str findings);
+    bool (*is_current)(hn_str findings); /* NULL: any that are not empty; the subject names all that can change */
     hn_status (*ask)(const void *context, hn_strbuf *out);
     const void *context;
 } hn_findings;

@@ -88,10 +88,6 @@ static hn_status ask(const void *context, hn_strbuf *out) {
     return status;
 }
 
-static bool always(hn_str findings) {
-    return findings.len > 0;
-} /* the subject names everything that can change */
-
 /* Path, size and time of nvcc and of what it calls, and the host compiler. */
 static hn_status describe_subject(const char *nvcc, const hn_digest *host, hn_strbuf *out) {
     static const char *const parts[] = {"nvcc",      "nvcc.profile", "cudafe++",         "ptxas",
@@ -118,7 +114,7 @@ static hn_status learn(hn_store *store, const char *nvcc, const hn_toolchain *ho
     hn_strbuf_init(&subject);
     hn_strbuf_init(&findings);
     hn_status status = describe_subject(nvcc, &host->identity, &subject);
-    const hn_findings query = {hn_strbuf_str(&subject), always, ask, nvcc};
+    const hn_findings query = {hn_strbuf_str(&subject), NULL, ask, nvcc};
     if (!status) status = hn_findings_learn(store, &query, &findings);
     if (!status) {
         hn_digest_state state;

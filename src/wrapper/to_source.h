@@ -15,7 +15,7 @@ typedef struct hn_to_source {
     uint32_t kernel_files;       /* kernels_0.c and on */
     const uint64_t *weight_offsets; /* per storage of the program: bytes behind the head of weights.bin */
     uint64_t weights_bytes, weights_id;
-    hn_str library;          /* "lib/runtime/copy.c ...": the C files that come along */
+    hn_str runtime_files;    /* "lib/runtime/copy.c ...": the C files that come along */
     hn_arena *arena;
 } hn_to_source;
 
