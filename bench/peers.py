@@ -3,7 +3,7 @@
     peers.py --models DIRECTORY --subject PROGRAM -o RESULTS.jsonl [--rounds N] [--threads N] [--compile] [NAME]...
 
 Each contestant is a process of its own that holds the model and waits for its turn; a round gives each one turn of a
-quarter of a second, the first run of which does not count. So what slows the machine down for a while slows all of them,
+quarter of a second, the first run of which is kept apart (`rested_ms`). So what slows the machine down for a while slows all of them,
 and their thread pools never spin at the same time. --compile adds torch.compile, which takes a minute a model to start.
 
 Rounds in which other programs used the processors are left out (what the contestant itself did not use of the busy time
@@ -115,6 +115,7 @@ class Contestant:
             raise RuntimeError(f"{name} did not start: {' '.join(map(str, command))}")
         self.ready = json.loads(line)
         self.rounds = []  # times
+        self.rested = []  # the first of each turn
         self.foreign = []  # share of the processors' time that others used meanwhile
 
     def turn(self, count):
@@ -128,7 +129,9 @@ class Contestant:
             once = min(self.turn(2))
             self.runs = 1 + max(1, min(200, round(TURN_MS / once)))
         begin, busy, own = time.perf_counter(), busy_ticks(), own_ticks(self.process.pid)
-        self.rounds.append(self.turn(self.runs)[1:])
+        first, *times = self.turn(self.runs)
+        self.rested.append(first)
+        self.rounds.append(times)
         ticks = (time.perf_counter() - begin) * os.sysconf("SC_CLK_TCK") * os.cpu_count()
         self.foreign.append((busy_ticks() - busy - own_ticks(self.process.pid) + own) / ticks)
 
@@ -139,6 +142,7 @@ class Contestant:
             **self.ready,
             "median_ms": statistics.median(runs),
             "min_ms": min(runs),
+            "rested_ms": statistics.median(self.rested[r] for r in quiet),
             "runs": len(runs),
             "times_henry": statistics.median(ratios),
             "min_times_henry": min(runs) / min(t for r in quiet for t in henry.rounds[r]),

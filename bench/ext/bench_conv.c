@@ -1,8 +1,6 @@
 /* bench_conv.c: float convolutions of known networks by layer, against the oneDNN of the system.
  *
- *   gcc -O2 -std=gnu17 -D_GNU_SOURCE -fopenmp -Iinclude -Isrc bench/ext/bench_conv.c BUILD/libhenry.a \
- *       -ldl -lm -lsodium -lxxhash -lzstd -lz -ljansson -o bench_conv
- *   ./bench_conv [-c] [-o] THREADS [resnet50 | mobilenet | vit] [index of a layer ...]
+ *   bench_conv [-c] [-o] THREADS [resnet50 | mobilenet | vit] [index of a layer ...]
  *
  * -c: weights come from memory, as in a network whose weights no cache holds; else everything stays in cache. -o: ours alone.
  * Microseconds, best of many runs; GFLOP/s of the direct sum (so Winograd's may exceed what the machine can do); the last line

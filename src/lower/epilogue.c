@@ -2,6 +2,7 @@
  * in the cache: the sum with another value of the same sizes (a residual connection), then an activation.
  *
  *   relu(add(conv(x, w, b), r))      ->      conv with residual r and epilogue relu
+ *   add(mul(conv(x, w), s), t)       ->      conv with factors s and bias t, where s and t are constants of the channels
  *
  * An activation is a pattern over primitives. What is taken feeds nothing but the pattern, and nothing inside the pattern is
  * used elsewhere; reshapes on the way only name the same memory. A residual must be there before the contraction, as
@@ -52,6 +53,7 @@ enum { MAX_INSIDE = 16, MAX_CHAIN = 4 };
 /* From an X back to its contraction: nodes that each are the only reader of the one before. */
 typedef struct chain {
     hn_value contraction, residual; /* residual 0: none */
+    hn_value factor, shift;         /* of a convolution's channels; 0: none */
     hn_node nodes[MAX_CHAIN];
     uint32_t count;
     bool reshapes;
@@ -93,12 +95,17 @@ static bool has_same_sizes(lower *l, hn_value a, hn_value b) {
     return x->dtype == y->dtype && x->rank == y->rank && hn_same_sizes(l->g, x->sizes, y->sizes, x->rank);
 }
 
+static bool find_factor(const match *m, const hn_node_info *mul, chain *out);
+static bool find_shift(const match *m, const hn_node_info *add, chain *out);
+
 /* Whether `v` is memory in any case: expressions with one reader are not. */
 static bool is_memory(const match *m, hn_value v) {
     const lower *l = m->l;
     for (const hn_node_info *n; (n = maker(m, v)); v = n->args[0].as.value) {
         hn_op_class class = hn_op_facts(n->op)->op_class;
         if (class == HN_OPC_VIEW) continue;
+        chain own = {0};
+        if ((n->op == HN_OP_ADD && find_shift(m, n, &own)) || (n->op == HN_OP_MUL && find_factor(m, n, &own))) return true;
         bool is_computed = hn_op_is_elementwise(n->op) || class == HN_OPC_CREATE || class == HN_OPC_DATA;
         return !is_computed || (class != HN_OPC_CREATE && (l->uses[v] > 1 || l->output[v]));
     }
@@ -122,6 +129,54 @@ static bool find_sum(const match *m, const hn_node_info *add, chain *out) {
     return false;
 }
 
+/* Whether `v` is a constant of one number for each channel of `like`. */
+static bool is_channel_constant(const match *m, hn_value v, hn_value like) {
+    const hn_value_info *vi = hn_graph_value(m->l->g, v), *li = hn_graph_value(m->l->g, like);
+    bool is_constant = false;
+    if (vi->producer || vi->dtype != li->dtype || vi->rank > li->rank || vi->rank + 1 < li->rank || li->rank < 2) return false;
+    for (uint32_t k = 0; k < vi->rank; k++) {
+        uint32_t d = k + li->rank - vi->rank;
+        bool fits = d == 1 ? hn_same_sizes(m->l->g, &vi->sizes[k], &li->sizes[d], 1) : hn_sym_is_value(m->l->sym, vi->sizes[k], 1);
+        if (!fits) return false;
+    }
+    for (uint32_t k = 0; k < m->l->g->inputs.count; k++) {
+        const hn_input *in = &m->l->g->inputs.items[k];
+        is_constant |= in->value == v && in->kind == HN_INPUT_CONSTANT;
+    }
+    return is_constant;
+}
+
+/* mul(conv(x, w), factor); and add(that, shift). Weights must be ones that are packed once. */
+static bool find_factor(const match *m, const hn_node_info *mul, chain *out) {
+    for (int side = 0; side < 2; side++) {
+        hn_value y = mul->args[side].as.value, factor = mul->args[1 - side].as.value;
+        const hn_node_info *conv = maker(m, y);
+        if (!conv || conv->op != HN_OP_CONV || hn_graph_value(m->l->g, y)->dtype != HN_DTYPE_F32) continue;
+        bool has_bias = conv->args[2].kind == HN_ARG_VALUE, is_transposed = conv->args[6].as.b;
+        if (has_bias || is_transposed || maker(m, conv->args[1].as.value)) continue;
+        if (!read_once(m->l, y) || !is_channel_constant(m, factor, y)) continue;
+        out->contraction = y, out->factor = factor;
+        return true;
+    }
+    return false;
+}
+
+static bool find_shift(const match *m, const hn_node_info *add, chain *out) {
+    for (int side = 0; side < 2; side++) {
+        hn_value y = add->args[side].as.value, shift = add->args[1 - side].as.value;
+        const hn_node_info *mul = maker(m, y);
+        if (!mul || mul->op != HN_OP_MUL || out->count == MAX_CHAIN || !read_once(m->l, y) || !find_factor(m, mul, out)) continue;
+        if (!is_channel_constant(m, shift, y)) {
+            out->contraction = out->factor = 0;
+            continue;
+        }
+        out->nodes[out->count++] = hn_graph_value(m->l->g, y)->producer;
+        out->shift = shift;
+        return true;
+    }
+    return false;
+}
+
 static bool find_contraction(const match *m, hn_value v, chain *out) {
     const hn_node_info *n = maker(m, v);
     if (!n) return false;
@@ -129,9 +184,10 @@ static bool find_contraction(const match *m, hn_value v, chain *out) {
         out->contraction = v;
         return true;
     }
-    if (out->count == MAX_CHAIN || (n->op != HN_OP_RESHAPE && n->op != HN_OP_ADD)) return false;
+    if (out->count == MAX_CHAIN || (n->op != HN_OP_RESHAPE && n->op != HN_OP_ADD && n->op != HN_OP_MUL)) return false;
     out->nodes[out->count++] = hn_graph_value(m->l->g, v)->producer;
-    if (n->op == HN_OP_ADD) return find_sum(m, n, out);
+    if (n->op == HN_OP_ADD) return find_shift(m, n, out) || find_sum(m, n, out);
+    if (n->op == HN_OP_MUL) return find_factor(m, n, out);
     out->reshapes = true;
     return read_once(m->l, n->args[0].as.value) && find_contraction(m, n->args[0].as.value, out);
 }
@@ -185,7 +241,7 @@ static bool take(const match *m, hn_epilogue kind, hn_value root) {
     lower *l = m->l;
     if (m->from.reshapes && !is_cheap(kind)) return false;
     if (m->from.reshapes && l->output[root] && hn_graph_value(l->g, root)->strides) return false;
-    l->epilogues[m->from.contraction] = (lower_epilogue){kind, root, m->from.residual};
+    l->epilogues[m->from.contraction] = (lower_epilogue){kind, root, m->from.residual, m->from.factor, m->from.shift};
     for (uint32_t k = 0; k < m->inside_count; k++) l->covered[m->inside[k]] = true;
     for (uint32_t k = 0; k < m->from.count; k++) l->covered[m->from.nodes[k]] = true;
     return true;
@@ -199,7 +255,7 @@ static void try_root(lower *l, hn_value root) {
         if (has_same_sizes(l, m.x, root) && take(&m, activations[k].epilogue, root)) return;
     }
     match m = {.l = l};
-    if (find_contraction(&m, root, &m.from) && m.from.residual) take(&m, HN_EPILOGUE_NONE, root);
+    if (find_contraction(&m, root, &m.from) && (m.from.residual || m.from.factor)) take(&m, HN_EPILOGUE_NONE, root);
 }
 
 hn_status lower_find_epilogues(lower *l) {

@@ -187,7 +187,13 @@ hn_status lower_conv(lower *l, const hn_node_info *n) {
     const hn_value_info *xi = info(l, x), *wi = info(l, w), *out = info(l, n->results[0]);
     uint32_t spatial = xi->rank - 2;
     destination to;
-    HN_TRY(take_scale(l, n, &x, &scale));
+    const lower_epilogue *behind = &l->epilogues[n->results[0]];
+    if (behind->shift) bias = behind->shift;
+    if (behind->factor)
+        scale = behind->factor;
+    else
+        HN_TRY(take_scale(l, n, &x, &scale));
+    if (behind->factor) HN_TRY(lower_realize_contiguous(l, scale));
     HN_TRY(lower_realize(l, x));
     HN_TRY(lower_realize(l, w));
     if (bias) HN_TRY(lower_realize_contiguous(l, bias));
@@ -212,7 +218,10 @@ hn_status lower_conv(lower *l, const hn_node_info *n) {
     put_conv_strides(l->values[w].strides, spatial, &p[HN_CONV_W]);
     put_conv_strides(to.out_strides, spatial, &p[HN_CONV_OUT]);
     if (to.residual) put_conv_strides(to.residual_strides, spatial, &p[HN_CONV_RESIDUAL]);
-    if (scale) put_scale(l, scale, xi->rank, &p[HN_CONV_SCALE]);
+    if (behind->factor)
+        p[HN_CONV_SCALE + 1] = p[HN_CONV_SCALE_OUT] = l->one;
+    else if (scale)
+        put_scale(l, scale, xi->rank, &p[HN_CONV_SCALE]);
     p[HN_CONV_EPILOGUE] = epilogue_of(l, n);
     if (is_weight(l, w)) p[HN_CONV_W_CONSTANT] = l->one;
     hn_item item;

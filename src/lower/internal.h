@@ -18,11 +18,12 @@ typedef struct lower_value {
 } lower_value;
 
 /* What the runtime applies to a contraction's result, and the value that it then is: epilogue(contraction + residual), or a
- * reshape of it. */
+ * reshape of it. Of a convolution: epilogue(convolution * factor + shift + residual), both for each channel, in memory. */
 typedef struct lower_epilogue {
     hn_epilogue kind;
     hn_value result;   /* 0: none */
     hn_value residual; /* 0: none */
+    hn_value factor, shift; /* 0: none */
 } lower_epilogue;
 
 typedef struct lower {

@@ -137,7 +137,7 @@ static hn_status copy_input(extract *x, hn_value v) {
     HN_TRY(copy_value(x, v, &copy.value));
     const hn_storage *storage = &x->from->storages.items[in->storage];
     copy.storage = hn_graph_add_storage(
-        x->to, (hn_storage){.data = storage->data, .size_bytes = storage->size_bytes, .file_record = HN_STR("")});
+        x->to, (hn_storage){.data = hn_storage_bytes(storage), .size_bytes = storage->size_bytes, .file_record = HN_STR("")});
     HN_TRY(hn_graph_status(x->to));
     return hn_graph_add_input(x->to, copy);
 }

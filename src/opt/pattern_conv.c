@@ -4,7 +4,9 @@
  *   add(mul(conv(x, w, b), scale [1,O,1,1]), shift [1,O,1,1])      ->      conv(x, w * scale, b * scale + shift)
  *
  * The new weight is computed now and lies in the program, so scale must come from weights alone; the sum of all new weights is
- * bounded. Beyond that, and behind other ops, scale and shift become tables, so that no call computes them again.
+ * bounded. Large weights stay what they are: the runtime multiplies them when it packs them (lower/epilogue.c), which costs
+ * neither a copy in the program nor time to start. There, beyond the bound and behind other ops, scale and shift become tables,
+ * so that no call computes them again.
  * Only f32 and f64: a rounded 16-bit weight would not be the same. */
 #include "opt/pattern.h"
 
@@ -13,6 +15,7 @@
 #include <string.h>
 
 #define MAX_WEIGHT_BYTES ((size_t)64 << 20)
+#define LARGE_WEIGHT_BYTES ((size_t)1 << 20)
 
 /* --- looks --- */
 
@@ -123,7 +126,7 @@ static bool read_weight(const hn_patterns *p, const hn_node_info *conv, weight *
     if (!hn_add_i64(in->storage_offset_elems, elems, &end) || !hn_mul_i64(end, (int64_t)elem, &end)) return false;
     const hn_storage *storage = &p->g->storages.items[in->storage];
     if (in->storage_offset_elems < 0 || (uint64_t)end > storage->size_bytes) return false;
-    out->bytes = storage->data + (size_t)in->storage_offset_elems * elem;
+    out->bytes = hn_storage_bytes(storage) + (size_t)in->storage_offset_elems * elem;
     out->len = (size_t)elems * elem;
     out->channels = out->transposed ? out->inner * out->groups : out->outer;
     return true;
@@ -193,6 +196,7 @@ static hn_status conv_scale(hn_patterns *p, const hn_node_info *mul, uint32_t si
     if (!is_per_channel(p, factor, hn_info(p, y)->rank, hn_info(p, y)->sizes[1])) return NULL;
     bool has_bias = conv->args[2].kind == HN_ARG_VALUE;
     if (!read_weight(p, conv, &facts) || facts.len > MAX_WEIGHT_BYTES - p->weight_bytes) return NULL;
+    if (facts.len >= LARGE_WEIGHT_BYTES && !has_bias && !facts.transposed && hn_info(p, y)->dtype == HN_DTYPE_F32) return NULL;
     HN_TRY(read_channels(p, factor, facts.channels, &scale));
     if (!scale) return NULL;
     if (has_bias) HN_TRY(read_channels(p, conv->args[2].as.value, facts.channels, &old_bias));

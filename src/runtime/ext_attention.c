@@ -54,16 +54,22 @@ static void pack_tiles(const attention_state *s, const float *x, int64_t row, in
 
 static int64_t block_keys(const attention_state *s, int64_t block) { return hn_ext_min(s->block, s->n - block * s->block); }
 
-/* Infinite and NaN values times a weight of 0 would spoil the sums, so they take another way. */
+typedef float float4 __attribute__((vector_size(16), aligned(4), may_alias));
+
+/* Infinite and NaN values times a weight of 0 would spoil the sums, so they take another way. Times 0 they are NaN. */
 static bool is_finite(const float *x, int64_t row, int64_t col, int64_t rows, int64_t cols) {
-    uint32_t bad = 0;
-    for (int64_t i = 0; i < rows; i++)
-        for (int64_t j = 0; j < cols; j++) {
-            uint32_t bits;
-            memcpy(&bits, &x[i * row + j * col], sizeof bits);
-            bad |= (bits & 0x7f800000) == 0x7f800000;
+    float4 low = {0}, high = {0};
+    float rest = 0;
+    for (int64_t i = 0; i < rows; i++) {
+        int64_t j = 0;
+        for (; col == 1 && j + 8 <= cols; j += 8) {
+            low += *(const float4 *)(x + i * row + j) * 0.0f;
+            high += *(const float4 *)(x + i * row + j + 4) * 0.0f;
         }
-    return bad == 0;
+        for (; j < cols; j++) rest += x[i * row + j * col] * 0.0f;
+    }
+    low += high;
+    return low[0] + low[1] + low[2] + low[3] + rest == 0;
 }
 
 /* Where the parts of the scratch memory are. */
@@ -118,15 +124,18 @@ typedef struct product {
 
 static void multiply(const attention_state *s, const product *x) {
     const int64_t rows = s->kernels->tile_rows, cols = s->kernels->tile_cols, tiles = tiles_of(s, x->rows);
-    hn_ext_tile t = {.k = x->k, .a_row = 1, .a_k = rows, .b = x->b, .b_k = cols, .c_row = cols, .c_col = 1, .cols = (int)cols,
-                     .accumulate = x->accumulate};
-    for (int64_t i = 0, first = 0, end; i < tiles && first < x->needed; i++, first = end) {
-        end = hn_ext_tile_start(x->rows, tiles, i + 1);
-        t.rows = (int)(end - first);
+    const int64_t low = x->rows / tiles, tall = x->rows % tiles;
+    hn_ext_column t = {.k = x->k, .a_tile = rows * x->length, .b = x->b, .b_k = cols, .c_row = cols, .panels = 1,
+                       .accumulate = x->accumulate};
+    for (int64_t i = 0, end; i < tiles; i = end) { /* those of one height */
+        const int64_t first = hn_ext_tile_start(x->rows, tiles, i);
+        t.rows = (int)(low + (i < tall));
+        end = hn_ext_min(i < tall ? tall : tiles, i + hn_ext_ceil_div(x->needed - first, t.rows));
+        if (first >= x->needed) return;
+        t.tiles = end - i;
         t.a = x->a + i * rows * x->length;
         t.c = x->c + first * cols;
-        t.prefetch = t.a;
-        s->kernels->tile(&t);
+        s->kernels->column(&t);
     }
 }
 

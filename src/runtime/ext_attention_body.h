@@ -14,13 +14,22 @@ HN_INLINE vec add_mask(vec score, vec mask) {
 HN_INLINE void softmax_masks(const hn_ext_softmax *s, const bool by_query, const bool by_key, vec max[2]) {
     float *x = s->scores;
     for (int64_t k = 0; k < s->keys; k++, x += TILE_COLS)
-        for (int v = 0; v < 2; v++) {
+        _Pragma("GCC unroll 2") for (int v = 0; v < 2; v++) {
             vec score = vec_load(x + v * HN_LANES);
             if (by_query) score = add_mask(score, vec_load(s->mask + k * TILE_COLS + v * HN_LANES));
             if (by_key) score = add_mask(score, vec_splat(s->key_mask[k]));
             if (by_query || by_key) vec_store(x + v * HN_LANES, score);
             max[v] = larger(max[v], score);
         }
+}
+
+/* e^x for x <= 0; what is below the least normal number is 0. */
+HN_INLINE vec exp_of_negative(vec x) {
+    const vec least = vec_splat(-87.33654f), magic = vec_splat(0x1.8p23f);
+    const vec kept = vec_select(x < least, least, x); /* NaN stays */
+    vec shifted, p = exp_mantissa(kept, &shifted);
+    p *= (vec)(((ivec)shifted - (ivec)magic + 127) << 23);
+    return vec_select(x < least, vec_splat(0), p);
 }
 
 static void softmax(const hn_ext_softmax *s) {
@@ -42,8 +51,8 @@ static void softmax(const hn_ext_softmax *s) {
     }
     float *x = s->scores;
     for (int64_t k = 0; k < s->keys; k++, x += TILE_COLS)
-        for (int v = 0; v < 2; v++) {
-            vec weight = vec_exp(vec_load(x + v * HN_LANES) - max[v]);
+        _Pragma("GCC unroll 2") for (int v = 0; v < 2; v++) {
+            vec weight = exp_of_negative(vec_load(x + v * HN_LANES) - max[v]);
             sum[v] += weight;
             vec_store(x + v * HN_LANES, weight);
         }

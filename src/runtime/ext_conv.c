@@ -33,8 +33,10 @@ static hn_ext_conv describe(const hn_ext_call *call) {
     memcpy(c.r, p + HN_CONV_RESIDUAL, sizeof c.r);
     memcpy(c.scale, p + HN_CONV_SCALE, sizeof c.scale);
     c.has_residual = call->dtypes[HN_EXT_CONV_RESIDUAL] != HN_NO_TYPE;
-    c.has_scale = call->dtypes[HN_EXT_CONV_SCALE] != HN_NO_TYPE;
+    c.has_scale = call->dtypes[HN_EXT_CONV_SCALE] != HN_NO_TYPE && !p[HN_CONV_SCALE_OUT];
+    c.has_factor = call->dtypes[HN_EXT_CONV_SCALE] != HN_NO_TYPE && p[HN_CONV_SCALE_OUT];
     c.constant_weights = call->is_constant[HN_EXT_CONV_WEIGHTS] && call->operands[HN_EXT_CONV_WEIGHTS] && p[HN_CONV_W_CONSTANT];
+    if (c.has_factor && !(call->is_constant[HN_EXT_CONV_SCALE] && call->operands[HN_EXT_CONV_SCALE])) c.constant_weights = false;
     return c;
 }
 
@@ -128,10 +130,24 @@ void hn_ext_conv_add_residual(const hn_ext_conv *c, const hn_ext_call *call, int
         }
 }
 
+void hn_ext_conv_put_factor(const hn_ext_conv *c, const hn_ext_call *call, hn_ext_pack_key *key) {
+    if (!c->has_factor) return;
+    key->words[HN_EXT_PACK_KEY_WORDS - 3] = (int64_t)(intptr_t)call->operands[HN_EXT_CONV_SCALE];
+    key->words[HN_EXT_PACK_KEY_WORDS - 2] = c->scale[1];
+}
+
+void hn_ext_conv_drop_weights(const hn_ext_conv *c, const hn_ext_call *call) {
+    const int64_t outer = c->transposed ? c->c : c->o, inner = (c->transposed ? c->o : c->c) / c->groups;
+    int64_t floats = 1 + (outer - 1) * c->w[0] + (inner - 1) * c->w[1];
+    for (int d = 0; d < 3; d++) floats += (c->kernel[d] - 1) * c->w[2 + d];
+    if (floats > 0) hn_ext_shared_drop(call->shared, call->operands[HN_EXT_CONV_WEIGHTS], (size_t)floats * sizeof(float));
+}
+
 /* Whether positions are better the rows of the tiles than their columns: 49 are 8 tiles of 6 and one row, but columns of 4 times 16. */
 static bool product_fits(const hn_ext_conv *c) {
     const int64_t positions = c->in[2], cols = c->kernels->tile_cols, empty = hn_ext_ceil_div(positions, cols) * cols - positions;
     if (c->in[0] != 1 || c->in[1] != 1 || (c->has_scale && (c->n != 1 || !c->constant_weights))) return false;
+    if (c->has_factor && !c->constant_weights) return false;
     return positions <= FEW_POSITIONS || (positions <= MOST_POSITIONS && c->c * empty >= TURN_COST * positions);
 }
 
@@ -154,12 +170,26 @@ static void product_run(const hn_ext_call *call, void *scratch) {
 
 typedef struct pack_job {
     const hn_ext_gemm *gemm;
-    const float *w;
+    const hn_ext_conv *conv;
+    const hn_ext_call *call;
 } pack_job;
+
+/* Column o of the panels times its factor. */
+static void scale_panels(const pack_job *job, float *packed) {
+    const hn_ext_gemm *g = job->gemm;
+    const int64_t cols = g->kernels->tile_cols;
+    for (int64_t o = 0; o < g->n; o++) {
+        const float factor = hn_ext_conv_factor(job->conv, job->call, o);
+        float *column = packed + o / cols * cols * g->k + o % cols;
+        for (int64_t k = 0; k < g->k; k++) column[k * cols] *= factor;
+    }
+}
 
 static void product_pack(void *user, void *memory) {
     const pack_job *job = user;
-    hn_ext_gemm_pack_b(job->gemm, job->w, memory);
+    hn_ext_gemm_pack_b(job->gemm, job->call->operands[HN_EXT_CONV_WEIGHTS], memory);
+    if (job->conv->has_factor) scale_panels(job, memory);
+    hn_ext_conv_drop_weights(job->conv, job->call);
 }
 
 static hn_status product_prepare(hn_ext_call *call, const hn_ext_conv *c) {
@@ -177,9 +207,10 @@ static hn_status product_prepare(hn_ext_call *call, const hn_ext_conv *c) {
     if (g->prepack_b) {
         hn_ext_pack_key key = {.words = {HN_EXT_PACK_GEMM_B, (int64_t)(intptr_t)call->operands[HN_EXT_CONV_WEIGHTS], g->n, g->k,
                                          g->b[4], g->b[5], g->kernels->tile_cols, 0, 1, 1, 1, 1}};
+        hn_ext_conv_put_factor(c, call, &key);
         void *packed = NULL;
         status = hn_ext_pack_get(call, &key, hn_ext_gemm_packed_bytes(g), product_pack,
-                                 &(pack_job){.gemm = g, .w = call->operands[HN_EXT_CONV_WEIGHTS]}, &packed);
+                                 &(pack_job){.gemm = g, .conv = c, .call = call}, &packed);
         s->packed = packed;
     }
     if (status) {
@@ -213,7 +244,8 @@ static hn_status conv_prepare(hn_ext_call *call) {
     hn_ext_conv c = describe(call);
     if (!is_small_enough(&c)) return HN_ERROR(HN_UNSUPPORTED, "the convolution is too large for blocks");
     simplify(&c);
-    const bool depthwise = hn_ext_conv_depthwise_fits(&c); /* loads and stores for few sums */
+    if (c.has_factor && c.transposed) return HN_ERROR(HN_UNSUPPORTED, "a transposed convolution with factors of its channels");
+    const bool depthwise = !c.has_factor && hn_ext_conv_depthwise_fits(&c); /* loads and stores for few sums */
     double most = flops_of(&c) * (depthwise ? DEPTHWISE_COST : 1) / FLOPS_PER_THREAD;
     if (c.threads > most) c.threads = most < 1 ? 1 : (int)most;
     if (is_pointwise(&c)) {
@@ -223,6 +255,7 @@ static hn_status conv_prepare(hn_ext_call *call) {
     if (c.has_scale) return hn_ext_conv_gather_prepare(call, &c); /* the others do not scale */
     if (depthwise) return hn_ext_conv_depthwise_prepare(call, &c);
     if (hn_ext_conv_winograd_fits(&c)) return hn_ext_conv_winograd_prepare(call, &c);
+    if (!c.has_factor && hn_ext_conv_rows_fits(&c)) return hn_ext_conv_rows_prepare(call, &c);
     return hn_ext_conv_gather_prepare(call, &c);
 }
 

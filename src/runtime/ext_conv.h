@@ -3,12 +3,14 @@
  *   gather     any convolution as a matrix product; panels of inputs are collected on the way (ext_conv_gather.c)
  *   winograd   3 x 3, stride 1 (ext_conv_winograd.c)
  *   depthwise  one input channel for each output channel (ext_conv_depthwise.c)
+ *   rows       few channels: inputs are read at an offset for each k (ext_conv_rows.c)
  *   product    1 x 1 over few positions: weights stream by (ext_conv.c) */
 #ifndef HN_RUNTIME_EXT_CONV_H
 #define HN_RUNTIME_EXT_CONV_H
 
 #include "runtime/ext.h"
 #include "runtime/ext_kernels.h"
+#include "runtime/ext_pack_cache.h"
 
 /* The row of the table: takes every dtype that has a fast way (ext_fast.c). */
 extern const hn_ext_impl hn_ext_convolution;
@@ -26,6 +28,7 @@ typedef struct hn_ext_conv {
     int64_t x[5], w[5], y[5], r[5]; /* r: of the residual */
     int64_t scale[2];
     bool transposed, constant_weights, has_residual, has_scale;
+    bool has_factor; /* the scale is for output channels: it goes into the packed weights */
     hn_epilogue epilogue;
     int threads; /* as many as the work is worth */
     const hn_ext_kernels *kernels;
@@ -40,8 +43,10 @@ typedef struct hn_ext_conv_state {
 /* Each makes call->state and call->scratch_bytes. `fits` first: whether the algorithm can do it, and is worth it. */
 bool hn_ext_conv_winograd_fits(const hn_ext_conv *c);
 bool hn_ext_conv_depthwise_fits(const hn_ext_conv *c);
+bool hn_ext_conv_rows_fits(const hn_ext_conv *c);
 hn_status hn_ext_conv_winograd_prepare(hn_ext_call *call, const hn_ext_conv *c) HN_MUST_USE;
 hn_status hn_ext_conv_depthwise_prepare(hn_ext_call *call, const hn_ext_conv *c) HN_MUST_USE;
+hn_status hn_ext_conv_rows_prepare(hn_ext_call *call, const hn_ext_conv *c) HN_MUST_USE;
 hn_status hn_ext_conv_gather_prepare(hn_ext_call *call, const hn_ext_conv *c) HN_MUST_USE;
 
 /* What the kernels apply themselves: nothing before the residual is added. */
@@ -51,6 +56,17 @@ static inline hn_epilogue hn_ext_conv_early_epilogue(const hn_ext_conv *c) {
 /* Adds the residual to output plane [n, o], which holds everything before it, and applies the epilogue. Without a residual
  * there is nothing to do. y[4] is 1, or rows have one element. */
 void hn_ext_conv_add_residual(const hn_ext_conv *c, const hn_ext_call *call, int64_t n, int64_t o);
+
+/* The factor of output channel o; 1 without any. */
+static inline float hn_ext_conv_factor(const hn_ext_conv *c, const hn_ext_call *call, int64_t o) {
+    return c->has_factor ? ((const float *)call->operands[HN_EXT_CONV_SCALE])[o * c->scale[1]] : 1;
+}
+
+/* Makes the key one of weights with this factor: words that no packing of convolutions uses, but of transposed ones. */
+void hn_ext_conv_put_factor(const hn_ext_conv *c, const hn_ext_call *call, hn_ext_pack_key *key);
+
+/* Weights that have just been packed are not read again: their pages may leave the process. */
+void hn_ext_conv_drop_weights(const hn_ext_conv *c, const hn_ext_call *call);
 
 /* A tensor that is copied into a larger one with a border of zeros: [channels][3 sizes] <- x. */
 typedef struct hn_ext_border {

@@ -5,6 +5,7 @@
 #include "runtime/ext_conv.h"
 
 #include "henry/tensor.h"
+#include "runtime/ext_share.h"
 
 #include <omp.h>
 #include <stdlib.h>
@@ -13,6 +14,7 @@
 enum {
     MAX_TAPS = 128,
     CHUNKS_PER_THREAD = 8,
+    PART_ROWS = 28, /* of outputs, at least, that a thread takes of each plane; smaller planes are quicker whole. Source: measured on Zen 3 */
     PADDED_COLS = 32, /* and rows: up to here a copy costs less than masks */
     PADDED_COLS_2 = 64, /* with stride 2: less than taking every second float for each tap; two larger planes leave L1 */
     MAX_GROUP = 8,
@@ -113,7 +115,8 @@ typedef struct strip_state {
     hn_ext_conv_state base;
     int64_t before, after; /* floats that are read before a plane, and after the first float of its last row */
     int64_t copy_floats, row_floats, thread_floats; /* of the copy of a plane, a row of zeros, and all that a thread has */
-    int64_t chunk;         /* channels that a thread takes at once */
+    int64_t chunk, chunks; /* channels that a thread takes at once */
+    int64_t parts;         /* of the rows of each plane: as the threads share them in the 1 x 1 convolutions before and after */
     bool padded;
     hn_ext_strip strip;    /* what all calls of the kernel have in common */
     int32_t masks[];
@@ -143,27 +146,50 @@ static int64_t strip_together(const strip_state *s, int64_t n, int64_t o, int64_
     return hn_ext_max(1, count);
 }
 
+/* The rows of outputs of one part, and the inputs that they need. Returns the first of these. */
+static int64_t strip_part(const strip_state *s, int64_t part, hn_ext_strip *out) {
+    const int64_t first = s->strip.rows * part / s->parts, end = s->strip.rows * (part + 1) / s->parts;
+    const int64_t top = first * out->stride - s->strip.top, from = hn_ext_max(0, hn_ext_min(top, s->strip.in_rows));
+    out->rows = end - first;
+    out->out = out->out + first * out->out_row;
+    out->top = from - top;
+    out->in_rows = hn_ext_min(s->strip.in_rows, hn_ext_max(from, (end - 1) * out->stride + out->kernel - s->strip.top)) - from;
+    return from;
+}
+
+/* What a thread keeps from piece to piece. */
+typedef struct strip_buffers {
+    float *copy, *zeros, *padded;
+    int64_t part; /* whose border `padded` has */
+} strip_buffers;
+
 /* Channels [first, end) of all images' output channels. */
-static void strip_channels(const hn_ext_call *call, int64_t first, int64_t end, float *copy) {
+static void strip_channels(const hn_ext_call *call, int64_t part, int64_t first, int64_t end, strip_buffers *b) {
     const strip_state *s = call->state;
     const hn_ext_conv *c = &s->base.conv;
     const float *x = call->operands[HN_EXT_CONV_INPUT], *bias = call->dtypes[HN_EXT_CONV_BIAS] ? call->operands[HN_EXT_CONV_BIAS] : NULL;
     hn_ext_strip strip = s->strip;
     strip.masks = s->masks;
-    strip.zeros = copy + s->copy_floats + s->before;
-    if (s->padded) strip.padded = copy + s->copy_floats + s->row_floats;
+    strip.zeros = b->zeros;
+    if (s->padded && b->part != part) memset(b->padded, 0, (size_t)(2 * s->strip.padded_plane) * sizeof(float));
+    if (s->padded) strip.padded = b->padded;
+    b->part = part;
+    strip.out = call->operands[HN_EXT_CONV_OUT];
+    const int64_t row = strip_part(s, part, &strip) * c->x[3];
+    float *out = strip.out;
+    hn_ext_strip_pad(&strip, c->kernels->lanes);
     while (first < end) {
         const int64_t n = first / c->o, o = first % c->o, plane = n * c->x[0] + o / (c->o / c->groups) * c->x[1];
         strip.planes = strip_together(s, n, o, hn_ext_min(end - first, c->o - o));
-        strip.in = x + plane;
+        strip.in = x + plane + row;
         if (!has_room(s, plane)) { /* near the ends of the input: copied to where there is */
-            for (int64_t i = 0; i < c->in[1]; i++)
-                memcpy(copy + s->before + i * c->x[3], strip.in + i * c->x[3], (size_t)c->in[2] * sizeof *copy);
-            strip.in = copy + s->before;
+            for (int64_t i = 0; i < strip.in_rows; i++)
+                memcpy(b->copy + s->before + i * c->x[3], strip.in + i * c->x[3], (size_t)c->in[2] * sizeof(float));
+            strip.in = b->copy + s->before;
         }
         strip.weights = (const float *)call->operands[HN_EXT_CONV_WEIGHTS] + o * c->w[0];
         strip.bias = bias ? bias + o : NULL;
-        strip.out = (float *)call->operands[HN_EXT_CONV_OUT] + n * c->y[0] + o * c->y[1];
+        strip.out = out + n * c->y[0] + o * c->y[1];
         c->kernels->strip(&strip);
         for (int64_t i = 0; i < strip.planes; i++) hn_ext_conv_add_residual(c, call, n, o + i);
         first += strip.planes;
@@ -173,14 +199,23 @@ static void strip_channels(const hn_ext_call *call, int64_t first, int64_t end, 
 static void strip_run(const hn_ext_call *call, void *scratch) {
     const strip_state *s = call->state;
     const hn_ext_conv *c = &s->base.conv;
-    const int64_t count = c->n * c->o, chunks = hn_ext_ceil_div(count, s->chunk);
+    const int64_t count = c->n * c->o;
+    hn_ext_share *shares = scratch;
+    float *memory = (float *)(shares + c->threads);
 #pragma omp parallel num_threads(c->threads) if (c->threads > 1)
     {
-        float *copy = (float *)scratch + omp_get_thread_num() * s->thread_floats;
-        memset(copy, 0, (size_t)s->thread_floats * sizeof *copy);
-#pragma omp for schedule(dynamic)
-        for (int64_t k = 0; k < chunks; k++)
-            strip_channels(call, k * s->chunk, hn_ext_min((k + 1) * s->chunk, count), copy);
+        const int rank = omp_get_thread_num(), size = omp_get_num_threads();
+        strip_buffers b = {.copy = memory + rank * s->thread_floats, .part = -1};
+        b.zeros = b.copy + s->copy_floats + s->before, b.padded = b.copy + s->copy_floats + s->row_floats;
+        hn_ext_share_set(shares, rank, size, s->parts * s->chunks);
+        memset(b.copy, 0, (size_t)(s->copy_floats + s->row_floats) * sizeof(float));
+        if (size > 1) {
+#pragma omp barrier
+        }
+        for (int64_t k; (k = hn_ext_share_next(shares, rank, size)) >= 0;) {
+            const int64_t at = k % s->chunks;
+            strip_channels(call, k / s->chunks, at * s->chunk, hn_ext_min((at + 1) * s->chunk, count), &b);
+        }
     }
 }
 
@@ -204,6 +239,7 @@ static hn_status strip_prepare(hn_ext_call *call, const hn_ext_conv *c) {
     strip_state *s = calloc(1, sizeof *s + (size_t)(blocks * c->kernel[2] * lanes) * sizeof *s->masks);
     if (!s) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a convolution");
     s->base = (hn_ext_conv_state){.run = strip_run, .conv = *c};
+    s->parts = 1;
     s->strip = (hn_ext_strip){.kernel = (int)c->kernel[1], .stride = (int)stride, .in_plane = c->x[1], .out_plane = c->y[1],
                               .in_row = c->x[3], .in_rows = c->in[1], .in_cols = c->in[2], .top = c->padding[1], .left = c->padding[2],
                               .out_row = c->y[3], .rows = c->out[1], .cols = c->out[2], .epilogue = hn_ext_conv_early_epilogue(c)};
@@ -216,9 +252,15 @@ static hn_status strip_prepare(hn_ext_call *call, const hn_ext_conv *c) {
     s->row_floats = hn_ext_ceil_div(s->before + s->after, 16) * 16;
     s->copy_floats = hn_ext_ceil_div((c->in[1] - 1) * c->x[3], 16) * 16 + s->row_floats;
     s->thread_floats = s->copy_floats + s->row_floats + (s->padded ? 2 * s->strip.padded_plane : 0);
-    s->chunk = hn_ext_max(1, c->n * c->o / (c->threads * CHUNKS_PER_THREAD));
+    if (c->n == 1 && !c->has_residual && !s->padded && c->out[1] >= c->threads * PART_ROWS) s->parts = c->threads;
+    s->chunk = hn_ext_max(1, s->parts * c->n * c->o / (c->threads * CHUNKS_PER_THREAD));
+    s->chunks = hn_ext_ceil_div(c->n * c->o, s->chunk);
+    if (s->parts * s->chunks > HN_EXT_SHARE_MAX) {
+        free(s);
+        return HN_ERROR(HN_UNSUPPORTED, "too many channels of a convolution");
+    }
     call->state = s;
-    call->scratch_bytes = (size_t)(c->threads * s->thread_floats) * sizeof(float);
+    call->scratch_bytes = (size_t)c->threads * (sizeof(hn_ext_share) + (size_t)s->thread_floats * sizeof(float));
     return NULL;
 }
 

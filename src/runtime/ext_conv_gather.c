@@ -8,6 +8,7 @@
 
 #include "henry/tensor.h"
 #include "runtime/ext_pack_cache.h"
+#include "runtime/ext_share.h"
 
 #include <omp.h>
 #include <stdlib.h>
@@ -16,9 +17,12 @@
 enum {
     K_STEP = 256,
     DIRECT_K = 256,       /* rows of a panel that stay in L1 where they are, pages apart */
+    MANY_OUTPUTS = 512,   /* from here on half as many rows: each may be two lines of L1, and collecting them once costs 1 % */
     CHUNK_PANELS = 8,     /* x K_STEP x 16 floats: 128 KB of L2 */
     A_GROUP_TILES = 32,   /* x K_STEP x 6 floats: 192 KB of L2 */
     TASKS_PER_THREAD = 4,
+    BLOCK_FLOATS = 5 << 10, /* of direct panels side by side: 20 KB of L1 */
+    WHOLE_POSITIONS = 1024,
     SHARED_FLOATS = 4 << 20, /* 16 MB, as much as the weights of such a layer */
     SLACK = 64            /* floats that may be read or overwritten beyond a buffer */
 };
@@ -44,12 +48,13 @@ typedef struct gather_state {
     hn_ext_border border;
     bool copies;       /* the input gets a border (or contiguous rows) first */
     bool direct;       /* panels are read where they are */
+    bool by_outputs;   /* threads share the output channels rather than the positions */
     bool staged;       /* outputs (or residuals) of a panel are not contiguous: computed aside */
     int64_t spatial[3]; /* strides of the input as it is read */
     int64_t channel;    /* likewise */
     int64_t weights_floats, copy_floats, chunk_floats, stage_floats;
     int64_t shared_floats; /* not 0: panels of all k are collected once, before the threads share the output channels */
-    int64_t o_blocks;
+    int64_t o_blocks, task_count;
     int64_t group_rows, tiles, low, tall; /* output channels and row tiles of a group; `tall` tiles have low + 1 rows, the others low */
     const float *packed; /* NULL: weights are packed in each run */
     int64_t phase_count;
@@ -152,11 +157,16 @@ static void plan_tasks(gather_state *s) {
         phase *p = &s->phases[i];
         p->panels = hn_ext_ceil_div(p->positions, cols);
         p->chunks = hn_ext_ceil_div(p->panels, CHUNK_PANELS);
+        if (p->chunks >= c->threads) p->chunks = hn_ext_ceil_div(p->chunks, c->threads) * c->threads; /* the same positions in each step */
         chunks += p->chunks, panels += p->panels;
     }
-    s->o_blocks = 1;
     const int64_t wanted = c->threads > 1 ? (int64_t)c->threads * TASKS_PER_THREAD : 1;
     bool weights_first = s->weights_floats > panels * cols * c->c;
+    /* Small planes belong to a thread as a whole (depthwise); so do outputs where few channels become many. */
+    const phase *first = &s->phases[0];
+    s->by_outputs = s->phase_count == 1 && c->groups == 1 && first->tap_count == 1 && first->k <= DIRECT_K && c->o >= 2 * c->c &&
+                    first->positions <= WHOLE_POSITIONS && !c->has_scale && tiles >= c->threads;
+    s->o_blocks = s->by_outputs ? c->threads : 1;
     while (chunks * c->groups * s->o_blocks < wanted) {
         if (tiles / s->o_blocks >= 8 && (weights_first || chunks >= panels)) {
             s->o_blocks *= 2;
@@ -171,6 +181,7 @@ static void plan_tasks(gather_state *s) {
             break;
         }
     }
+    s->task_count = chunks * c->groups * s->o_blocks;
 }
 
 static bool is_contiguous(const hn_ext_conv *c, const int64_t y[5]) {
@@ -189,7 +200,8 @@ static void plan_scratch(gather_state *s) {
     s->low = s->group_rows / s->tiles, s->tall = s->group_rows % s->tiles;
     s->staged = s->phase_count > 1 || !is_contiguous(c, c->y) || (c->has_residual && !is_contiguous(c, c->r));
     const phase *p = &s->phases[0];
-    s->direct = s->phase_count == 1 && is_flat(p) && !s->copies && !s->staged && !c->has_scale && p->k > 0 && p->k <= DIRECT_K;
+    s->direct = s->phase_count == 1 && is_flat(p) && !s->copies && !s->staged && !c->has_scale && p->k > 0 &&
+                p->k <= (c->o < MANY_OUTPUTS ? DIRECT_K : DIRECT_K / 2);
     if (s->o_blocks > 1 && !s->direct && s->phase_count == 1 && c->groups == 1 && p->k > 0) {
         const int64_t steps = hn_ext_ceil_div(p->k, K_STEP);
         s->shared_floats = p->panels * (p->k + steps) * cols + SLACK;
@@ -203,7 +215,7 @@ static void plan_scratch(gather_state *s) {
 
 typedef struct weights_job {
     const gather_state *s;
-    const float *w;
+    const hn_ext_call *call;
 } weights_job;
 
 /* The weights of one row tile: [k][tile_rows]. */
@@ -230,13 +242,27 @@ static void pack_tile(const gather_state *s, const phase *p, const float *w, int
                                    (a[1].tap_first + j * a[1].tap_step) * c->w[3] + (a[2].tap_first + k * a[2].tap_step) * c->w[4]];
 }
 
-static void pack_weights(const gather_state *s, const float *w, float *out, int64_t part, int64_t parts) {
+/* Its rows times the factors of their channels. */
+static void scale_tile(const gather_state *s, const phase *p, const hn_ext_call *call, int64_t group, int64_t tile, float *out) {
     const hn_ext_conv *c = &s->base.conv;
+    const int64_t rows = c->kernels->tile_rows, og = c->o / c->groups, tiles = tiles_of(c);
+    const int64_t first = hn_ext_tile_start(og, tiles, tile), count = hn_ext_tile_start(og, tiles, tile + 1) - first;
+    for (int64_t r = 0; r < count; r++) {
+        const float factor = hn_ext_conv_factor(c, call, group * og + first + r);
+        for (int64_t k = 0; k < p->k; k++) out[k * rows + r] *= factor;
+    }
+}
+
+static void pack_weights(const gather_state *s, const hn_ext_call *call, float *out, int64_t part, int64_t parts) {
+    const hn_ext_conv *c = &s->base.conv;
+    const float *w = call->operands[HN_EXT_CONV_WEIGHTS];
     const int64_t tiles = tiles_of(c), per_phase = c->groups * tiles, all = s->phase_count * per_phase;
     for (int64_t i = all * part / parts; i < all * (part + 1) / parts; i++) {
         const phase *p = &s->phases[i / per_phase];
         int64_t t = i % per_phase;
-        pack_tile(s, p, w, t / tiles, t % tiles, out + p->weights + t * c->kernels->tile_rows * p->k);
+        float *to = out + p->weights + t * c->kernels->tile_rows * p->k;
+        pack_tile(s, p, w, t / tiles, t % tiles, to);
+        if (c->has_factor) scale_tile(s, p, call, t / tiles, t % tiles, to);
     }
 }
 
@@ -244,7 +270,8 @@ static void fill_weights(void *user, void *memory) {
     const weights_job *job = user;
     const int threads = job->s->base.conv.threads;
 #pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-    for (int i = 0; i < threads; i++) pack_weights(job->s, job->w, memory, i, threads);
+    for (int i = 0; i < threads; i++) pack_weights(job->s, job->call, memory, i, threads);
+    hn_ext_conv_drop_weights(&job->s->base.conv, job->call);
 }
 
 static hn_status get_weights(hn_ext_call *call, gather_state *s) {
@@ -260,9 +287,10 @@ static hn_status get_weights(hn_ext_call *call, gather_state *s) {
         key.words[at++] = c->padding[d] % c->stride[d];
         key.words[at++] = hn_ext_min(c->out[d], c->stride[d]) << 32 | c->dilation[d] % c->stride[d];
     }
+    hn_ext_conv_put_factor(c, call, &key);
     void *packed = NULL;
     HN_TRY(hn_ext_pack_get(call, &key, (size_t)s->weights_floats * sizeof(float), fill_weights,
-                           &(weights_job){.s = s, .w = call->operands[HN_EXT_CONV_WEIGHTS]}, &packed));
+                           &(weights_job){.s = s, .call = call}, &packed));
     s->packed = packed;
     return NULL;
 }
@@ -332,21 +360,27 @@ static void gather_panels(const worker *w, const task *t, int64_t k0, int64_t k)
     if (scale) scale_panels(w, t, k0, k, scale);
 }
 
-/* Tiles [tiles[0], tiles[1]) of a whole panel. b: its rows, b_k floats apart. */
-static void multiply_column(const worker *w, const task *t, const int64_t tiles[2], int64_t panel, int64_t k0, int64_t k, const float *b, int64_t b_k) {
+/* Rows of panels, b_k floats apart. */
+typedef struct panel_rows {
+    const float *b;
+    int64_t b_k, panels; /* side by side */
+} panel_rows;
+
+/* Tiles [tiles[0], tiles[1]) of whole panels from `panel` on. */
+static void multiply_column(const worker *w, const task *t, const int64_t tiles[2], int64_t panel, int64_t k0, int64_t k, const panel_rows *of) {
     const gather_state *s = w->s;
     const hn_ext_conv *c = &s->base.conv;
     const phase *ph = t->p;
-    const int64_t rows = c->kernels->tile_rows, cols = c->kernels->tile_cols, og = s->group_rows, all = s->tiles, tall = s->tall;
+    const int64_t height = c->kernels->tile_rows, cols = c->kernels->tile_cols, og = s->group_rows, all = s->tiles, tall = s->tall;
     const bool last = k0 + k == ph->k;
-    hn_ext_column column = {.k = k, .a_tile = rows * ph->k, .b = b, .b_k = b_k, .c_row = c->y[1], .residual_row = c->r[1],
+    hn_ext_column column = {.k = k, .panels = of->panels, .a_tile = height * ph->k, .b = of->b, .b_k = of->b_k, .c_row = c->y[1], .residual_row = c->r[1],
                             .accumulate = k0 > 0, .epilogue = last ? c->epilogue : HN_EPILOGUE_NONE};
     for (int64_t i = tiles[0], end; i < tiles[1]; i = end) { /* those of one height */
         end = i < tall ? hn_ext_min(tall, tiles[1]) : tiles[1];
         const int64_t o = t->group * og + i * s->low + hn_ext_min(i, tall);
         column.tiles = end - i;
         column.rows = (int)(s->low + (i < tall));
-        column.a = w->weights + ph->weights + (t->group * all + i) * rows * ph->k + k0 * rows;
+        column.a = w->weights + ph->weights + (t->group * all + i) * height * ph->k + k0 * height;
         column.c = w->out + o * c->y[1] + panel * cols;
         if (last && w->bias) column.bias = w->bias + o;
         if (last && w->residual) column.residual = w->residual + o * c->r[1] + panel * cols;
@@ -358,10 +392,10 @@ static void multiply(const worker *w, const task *t, const int64_t tiles[2], int
     const gather_state *s = w->s;
     const hn_ext_conv *c = &s->base.conv;
     const phase *ph = t->p;
-    const int64_t rows = c->kernels->tile_rows, cols = c->kernels->tile_cols, og = c->o / c->groups, all = tiles_of(c);
-    const float *weights = w->weights + ph->weights + t->group * all * rows * ph->k + k0 * rows;
+    const int64_t height = c->kernels->tile_rows, cols = c->kernels->tile_cols, og = c->o / c->groups, all = tiles_of(c);
+    const float *weights = w->weights + ph->weights + t->group * all * height * ph->k + k0 * height;
     const bool last = k0 + k == ph->k;
-    hn_ext_tile tile = {.k = k, .a_row = 1, .a_k = rows, .b_k = cols, .c_row = c->y[1], .c_col = 1, .bias_row = 1,
+    hn_ext_tile tile = {.k = k, .a_row = 1, .a_k = height, .b_k = cols, .c_row = c->y[1], .c_col = 1, .bias_row = 1,
                         .residual_row = c->r[1], .residual_col = 1,
                         .accumulate = k0 > 0 || (s->staged && w->residual), .epilogue = last ? c->epilogue : HN_EPILOGUE_NONE};
     const int64_t stage_row = (t->panels[1] - t->panels[0]) * cols;
@@ -370,13 +404,13 @@ static void multiply(const worker *w, const task *t, const int64_t tiles[2], int
         tile.b = w->chunk + (p - t->panels[0]) * (k + 1) * cols;
         tile.cols = (int)hn_ext_min(cols, ph->positions - p * cols);
         if (!s->staged && tile.cols == cols) {
-            multiply_column(w, t, tiles, p, k0, k, tile.b, cols);
+            multiply_column(w, t, tiles, p, k0, k, &(panel_rows){.b = tile.b, .b_k = cols, .panels = 1});
             continue;
         }
         for (int64_t i = tiles[0]; i < tiles[1]; i++) {
             int64_t first = hn_ext_tile_start(og, all, i), o = t->group * og + first;
             tile.rows = (int)(hn_ext_tile_start(og, all, i + 1) - first);
-            tile.a = weights + i * rows * ph->k;
+            tile.a = weights + i * height * ph->k;
             tile.c = s->staged ? w->stage + (first - hn_ext_tile_start(og, all, t->tiles[0])) * stage_row + (p - t->panels[0]) * cols
                                : w->out + o * c->y[1] + p * cols;
             tile.bias = last && w->bias ? w->bias + o : NULL;
@@ -437,11 +471,12 @@ static void collect_shared(const worker *w, float *shared, int rank, int size) {
 static int64_t run_direct(const worker *w, const task *t) {
     const gather_state *s = w->s;
     const int64_t cols = s->base.conv.kernels->tile_cols, k = t->p->k, end = hn_ext_min(t->panels[1], t->p->positions / cols);
-    const int64_t step = A_GROUP_TILES * K_STEP / k;
+    const int64_t step = A_GROUP_TILES * K_STEP / k, block = hn_ext_max(1, BLOCK_FLOATS / (k * cols));
     const float *x = w->x + t->p->taps[0] + t->group * k * s->channel;
     for (int64_t i = t->tiles[0]; i < t->tiles[1]; i += step)
-        for (int64_t p = t->panels[0]; p < end; p++)
-            multiply_column(w, t, (int64_t[]){i, hn_ext_min(i + step, t->tiles[1])}, p, 0, k, x + p * cols, s->channel);
+        for (int64_t p = t->panels[0]; p < end; p += block)
+            multiply_column(w, t, (int64_t[]){i, hn_ext_min(i + step, t->tiles[1])}, p, 0, k,
+                            &(panel_rows){.b = x + p * cols, .b_k = s->channel, .panels = hn_ext_min(block, end - p)});
     return hn_ext_max(end, t->panels[0]);
 }
 
@@ -478,6 +513,7 @@ static bool task_at(const gather_state *s, int64_t i, task *out) {
             continue;
         }
         int64_t block = i % s->o_blocks, chunk = i / s->o_blocks % p->chunks;
+        if (s->by_outputs) block = i / p->chunks, chunk = i % p->chunks;
         *out = (task){.p = p, .group = i / s->o_blocks / p->chunks,
                       .panels = {p->panels * chunk / p->chunks, p->panels * (chunk + 1) / p->chunks},
                       .tiles = {tiles * block / s->o_blocks, tiles * (block + 1) / s->o_blocks}};
@@ -498,17 +534,18 @@ static const float *end_of(const hn_ext_conv *c, const float *x) {
 }
 
 typedef struct buffers {
+    hn_ext_share *shares;
     float *weights, *copy, *shared, *threads;
 } buffers;
 
-static void run_thread(const gather_state *s, const hn_ext_call *call, const buffers *b, int64_t *next, int rank, int size) {
+static void run_thread(const gather_state *s, const hn_ext_call *call, const buffers *b, int rank, int size) {
     const hn_ext_conv *c = &s->base.conv;
     worker w = {.s = s, .weights = s->packed ? s->packed : b->weights, .bias = call->operands[HN_EXT_CONV_BIAS],
                 .chunk = b->threads + rank * (s->chunk_floats + s->stage_floats)};
     w.stage = w.chunk + s->chunk_floats;
     if (call->dtypes[HN_EXT_CONV_BIAS] == HN_NO_TYPE) w.bias = NULL;
     if (!s->packed) {
-        pack_weights(s, call->operands[HN_EXT_CONV_WEIGHTS], b->weights, rank, size);
+        pack_weights(s, call, b->weights, rank, size);
         wait_all(size);
     }
     for (int64_t n = 0; n < c->n; n++) {
@@ -521,7 +558,7 @@ static void run_thread(const gather_state *s, const hn_ext_call *call, const buf
             hn_ext_conv_copy(c, &s->border, x, c->c * rank / size, c->c * (rank + 1) / size, b->copy);
             w.x = b->copy, w.in_end = b->copy + s->copy_floats;
         }
-        if (rank == 0) *next = 0;
+        hn_ext_share_set(b->shares, rank, size, s->task_count);
         if (s->shared_floats) {
             if (s->copies) wait_all(size);
             collect_shared(&w, b->shared, rank, size);
@@ -529,11 +566,8 @@ static void run_thread(const gather_state *s, const hn_ext_call *call, const buf
         }
         wait_all(size);
         task t;
-        for (;;) {
-            int64_t i = size > 1 ? __atomic_fetch_add(next, 1, __ATOMIC_RELAXED) : (*next)++;
-            if (!task_at(s, i, &t)) break;
-            run_task(&w, &t);
-        }
+        for (int64_t i; (i = hn_ext_share_next(b->shares, rank, size)) >= 0;)
+            if (task_at(s, i, &t)) run_task(&w, &t);
         wait_all(size);
     }
 }
@@ -541,14 +575,14 @@ static void run_thread(const gather_state *s, const hn_ext_call *call, const buf
 static void gather_run(const hn_ext_call *call, void *scratch) {
     const gather_state *s = call->state;
     const hn_ext_conv *c = &s->base.conv;
-    buffers b = {.weights = scratch};
+    buffers b = {.shares = scratch};
+    b.weights = (float *)(b.shares + c->threads);
     b.copy = b.weights + (s->packed ? 0 : hn_ext_ceil_div(s->weights_floats, 16) * 16);
     b.shared = b.copy + hn_ext_ceil_div(s->copy_floats, 16) * 16;
     b.threads = b.shared + hn_ext_ceil_div(s->shared_floats, 16) * 16;
     if (s->copies) memset(b.copy + s->copy_floats - SLACK, 0, SLACK * sizeof(float));
-    int64_t next = 0;
 #pragma omp parallel num_threads(c->threads) if (c->threads > 1)
-    run_thread(s, call, &b, &next, omp_get_thread_num(), omp_get_num_threads());
+    run_thread(s, call, &b, omp_get_thread_num(), omp_get_num_threads());
 }
 
 hn_status hn_ext_conv_gather_prepare(hn_ext_call *call, const hn_ext_conv *c) {
@@ -572,13 +606,17 @@ hn_status hn_ext_conv_gather_prepare(hn_ext_call *call, const hn_ext_conv *c) {
     }
     plan_tasks(s);
     plan_scratch(s);
+    if (s->task_count > HN_EXT_SHARE_MAX) {
+        free(s);
+        return HN_ERROR(HN_UNSUPPORTED, "too many parts of a convolution");
+    }
     hn_status status = c->constant_weights ? get_weights(call, s) : NULL;
     if (status) {
         free(s);
         return status;
     }
     call->state = s;
-    call->scratch_bytes = (size_t)((s->packed ? 0 : hn_ext_ceil_div(s->weights_floats, 16) * 16) +
+    call->scratch_bytes = (size_t)c->threads * sizeof(hn_ext_share) + (size_t)((s->packed ? 0 : hn_ext_ceil_div(s->weights_floats, 16) * 16) +
                                    hn_ext_ceil_div(s->copy_floats, 16) * 16 + hn_ext_ceil_div(s->shared_floats, 16) * 16 + c->threads * (s->chunk_floats + s->stage_floats)) * sizeof(float);
     return NULL;
 }

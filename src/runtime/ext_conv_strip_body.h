@@ -32,6 +32,15 @@ HN_INLINE vec order_pairs(vec x) {
 #endif
 }
 
+static void split(const float *in, int64_t count, float *even, float *odd) {
+    int64_t j = 0;
+    for (; j + 2 * HN_LANES <= count; j += 2 * HN_LANES) {
+        vec_store(even + j / 2, order_pairs(load_pairs(in + j, 0)));
+        vec_store(odd + j / 2, order_pairs(load_pairs(in + j, 1)));
+    }
+    for (; j < count; j++) (j % 2 ? odd : even)[j / 2] = in[j];
+}
+
 /* Rows that are shorter than a vector: what one has too much is overwritten by the next ones, if these are the block's. */
 static __attribute__((noinline)) void strip_store_narrow(const hn_ext_strip *p, float *out, const float *lanes, int height) {
     for (int r = 0; r < height; r++, out += p->out_row, lanes += HN_LANES) {
@@ -86,7 +95,13 @@ HN_INLINE void strip_block(const hn_ext_strip *p, const float *const *rows, floa
     _Pragma("GCC unroll 7") for (int r = 0; r < height; r++, out += p->out_row) vec_store(out, stride == 2 && !split ? order_pairs(acc[r]) : acc[r]);
 }
 
-/* Rows y .. of outputs. */
+/* What a later call reads, brought near meanwhile. */
+HN_INLINE void strip_fetch(const float *in, int64_t floats) {
+    for (int64_t i = 0; i < floats; i += 16) __builtin_prefetch(in + i, 0, 3);
+}
+
+/* Rows y .. of outputs. The rows of inputs that come next are fetched, a part with each block: jumps from row to row are nothing that a
+ * processor follows by itself. */
 HN_INLINE void strip_row(const hn_ext_strip *p, const float *in, float *out, float bias, const float *weights, int64_t y, const int height,
                          const int kernel, const int stride) {
     const int64_t blocks = (p->cols + HN_LANES - 1) / HN_LANES, last = p->cols >= HN_LANES ? p->cols - HN_LANES : 0;
@@ -97,12 +112,18 @@ HN_INLINE void strip_row(const hn_ext_strip *p, const float *in, float *out, flo
         rows[i] = (inside ? in + (first + i) * p->in_row : p->zeros) - p->left;
     }
     out += y * p->out_row;
+    const float *next = y + height < p->rows ? in + (first + (height - 1) * stride + kernel) * p->in_row : in + p->in_plane;
+    const int64_t ahead = (height * stride * p->in_row / blocks + 15) / 16 * 16;
     /* Two loops: in one, a compiler moves the loads of both cases in front of the branch, and out of the registers. */
-    for (int64_t b = p->plain[0]; b < p->plain[1]; b++)
+    for (int64_t b = p->plain[0]; b < p->plain[1]; b++, next += ahead) {
+        strip_fetch(next, ahead);
         strip_block(p, rows, out, bias, weights, b + 1 < blocks ? b * HN_LANES : last, NULL, 0, height, kernel, stride, false);
+    }
     for (int64_t b = 0; b < blocks; b++) {
         if (b == p->plain[0] && p->plain[0] < p->plain[1]) b = p->plain[1];
         if (b == blocks) break;
+        strip_fetch(next, ahead);
+        next += ahead;
         strip_block(p, rows, out, bias, weights, b + 1 < blocks ? b * HN_LANES : last, p->masks + b * kernel * HN_LANES, 0, height, kernel,
                     stride, false);
     }
@@ -145,11 +166,6 @@ HN_INLINE void strip_copy(const hn_ext_strip *p, const float *in, float *out, co
         vec_store(first + whole / stride, (vec)((ivec)v & even));
         if (stride == 2) vec_store(second + whole / stride, (vec)((ivec)order_pairs(load_pairs(in + whole, 1)) & odd));
     }
-}
-
-/* What a later call reads, brought near meanwhile. */
-HN_INLINE void strip_fetch(const float *in, int64_t floats) {
-    for (int64_t i = 0; i < floats; i += 16) __builtin_prefetch(in + i, 0, 3);
 }
 
 HN_INLINE void strip_padded_plane(const hn_ext_strip *p, const float *in, int64_t c, const int height, const int kernel, const int stride) {

@@ -62,7 +62,7 @@ bool hn_ext_conv_winograd_fits(const hn_ext_conv *c) {
 
 typedef struct weights_job {
     const winograd_state *s;
-    const float *w;
+    const hn_ext_call *call;
 } weights_job;
 
 /* g: the n x 3 matrix that evaluates a filter at the points, divided by what Lagrange's formula asks for. */
@@ -79,13 +79,17 @@ static void filter_matrix(int m, double g[6][3]) {
 }
 
 /* Channel `ch` of one row tile: `count` filters side by side. */
-static void transform_filters(const winograd_state *s, const float *w, int64_t first, int64_t count, int64_t ch, double g[6][3], float *out) {
+static void transform_filters(const winograd_state *s, const hn_ext_call *call, int64_t first, int64_t count, int64_t ch, double g[6][3],
+                              float *out) {
     enum { ROWS = 14 };
     const hn_ext_conv *c = &s->base.conv;
     const int64_t rows = c->kernels->tile_rows, point_floats = s->row_tiles * rows * c->c;
+    const float *w = call->operands[HN_EXT_CONV_WEIGHTS];
     double filter[3][3][ROWS], half[6][3][ROWS];
-    for (int64_t r = 0; r < count; r++)
-        for (int i = 0; i < 9; i++) filter[i / 3][i % 3][r] = (double)w[(first + r) * c->w[0] + ch * c->w[1] + i / 3 * c->w[3] + i % 3 * c->w[4]];
+    for (int64_t r = 0; r < count; r++) {
+        const float *of = w + (first + r) * c->w[0] + ch * c->w[1], factor = hn_ext_conv_factor(c, call, first + r);
+        for (int i = 0; i < 9; i++) filter[i / 3][i % 3][r] = (double)(of[i / 3 * c->w[3] + i % 3 * c->w[4]] * factor);
+    }
     for (int i = 0; i < s->points; i++)
         for (int j = 0; j < 3; j++)
             for (int64_t r = 0; r < count; r++)
@@ -107,18 +111,20 @@ static void fill_weights(void *user, void *memory) {
     for (int64_t t = 0; t < s->row_tiles; t++) {
         int64_t first = hn_ext_tile_start(c->o, s->row_tiles, t), count = hn_ext_tile_start(c->o, s->row_tiles, t + 1) - first;
         for (int64_t ch = 0; ch < c->c; ch++)
-            transform_filters(s, job->w, first, count, ch, g, (float *)memory + (t * c->c + ch) * rows);
+            transform_filters(s, job->call, first, count, ch, g, (float *)memory + (t * c->c + ch) * rows);
     }
+    hn_ext_conv_drop_weights(c, job->call);
 }
 
 static hn_status get_weights(hn_ext_call *call, winograd_state *s) {
     const hn_ext_conv *c = &s->base.conv;
-    const hn_ext_pack_key key = {.words = {HN_EXT_PACK_WINOGRAD, (int64_t)(intptr_t)call->operands[HN_EXT_CONV_WEIGHTS], c->o, c->c, s->m,
+    hn_ext_pack_key key = {.words = {HN_EXT_PACK_WINOGRAD, (int64_t)(intptr_t)call->operands[HN_EXT_CONV_WEIGHTS], c->o, c->c, s->m,
                                            c->kernels->tile_rows, c->w[0], c->w[1], c->w[3], c->w[4]}};
+    hn_ext_conv_put_factor(c, call, &key);
     void *packed = NULL;
     size_t floats = (size_t)(s->points * s->points) * (size_t)(s->row_tiles * c->kernels->tile_rows * c->c);
     HN_TRY(hn_ext_pack_get(call, &key, floats * sizeof(float), fill_weights,
-                           &(weights_job){.s = s, .w = call->operands[HN_EXT_CONV_WEIGHTS]}, &packed));
+                           &(weights_job){.s = s, .call = call}, &packed));
     s->packed = packed;
     return NULL;
 }

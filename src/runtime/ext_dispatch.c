@@ -202,6 +202,7 @@ static hn_status check_conv(const hn_ext_call *call) {
     HN_TRY(check_range(call, HN_CONV_DILATION, 3, 1, INT64_MAX));
     HN_TRY(check_range(call, HN_CONV_TRANSPOSED, 1, 0, 1));
     HN_TRY(check_range(call, HN_CONV_W_CONSTANT, 1, 0, 1));
+    HN_TRY(check_range(call, HN_CONV_SCALE_OUT, 1, 0, 1));
     HN_TRY(check_epilogue(call, HN_CONV_EPILOGUE));
     HN_TRY(check_conv_channels(p));
     for (uint32_t d = 0; d < 3; d++) HN_TRY(check_conv_dim(p, d));
@@ -214,6 +215,7 @@ static hn_status check_conv(const hn_ext_call *call) {
                                              HN_CONV_W)));
     HN_TRY(check_extent(call, 3, (extent){.rank = 1, .sizes = {o}, .strides = {1}}));
     HN_TRY(check_extent(call, 4, conv_extent(p, p[HN_CONV_N], o, HN_CONV_OUTSIZE, HN_CONV_RESIDUAL)));
+    if (p[HN_CONV_SCALE_OUT]) return check_extent(call, 5, (extent){.rank = 1, .sizes = {o}, .strides = {p[HN_CONV_SCALE + 1]}});
     return check_extent(call, 5, (extent){.rank = 2, .sizes = {p[HN_CONV_N], c}, .strides = {p[HN_CONV_SCALE], p[HN_CONV_SCALE + 1]}});
 }
 

@@ -87,6 +87,7 @@ static void find_extents(const hn_ext_call *call, extent out[OPERANDS]) {
         out[3] = (extent){.rank = 1, .sizes = {o}, .strides = {1}};
         put_conv(p, p[HN_CONV_N], o, HN_CONV_OUTSIZE, HN_CONV_RESIDUAL, &out[4]);
         out[5] = (extent){.rank = 2, .sizes = {p[HN_CONV_N], c}, .strides = {p[HN_CONV_SCALE], p[HN_CONV_SCALE + 1]}};
+        if (p[HN_CONV_SCALE_OUT]) out[5] = (extent){.rank = 1, .sizes = {o}, .strides = {p[HN_CONV_SCALE + 1]}};
     } else {
         int64_t h = p[HN_ATTENTION_BATCH + 1], kv = p[HN_ATTENTION_KV_HEADS], m = p[HN_ATTENTION_M], n = p[HN_ATTENTION_N];
         put_attention(p, h, m, p[HN_ATTENTION_DV], HN_ATTENTION_OUT, &out[0]);

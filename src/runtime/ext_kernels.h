@@ -35,17 +35,18 @@ typedef struct hn_ext_tile {
     int64_t prefetch_step;
 } hn_ext_tile;
 
-/* `tiles` register tiles of `rows` rows and tile_cols columns, one under the other:
- * c[rows, tile_cols] = epilogue(c? + sum_k a[k, rows] * b[k, tile_cols] + bias + residual). a is packed: tile_rows floats for each k. */
+/* `tiles` register tiles of `rows` rows and tile_cols columns one under the other, `panels` such columns of tiles side by side:
+ * c[rows, tile_cols] = epilogue(c? + bias + sum_k a[k, rows] * b[k, tile_cols] + residual). a is packed: tile_rows floats for each k. */
 typedef struct hn_ext_column {
-    int64_t k, tiles;
+    int64_t k, tiles, panels;
     int rows;
     hn_epilogue epilogue;
     bool accumulate;      /* start from c instead of 0 */
     const float *a;
     int64_t a_tile;       /* floats from tile to tile */
-    const float *b;
+    const float *b;       /* panels are tile_cols floats apart */
     int64_t b_k;
+    const int64_t *taps;  /* NULL, or where the rows of b are, from b on: b_k does not count */
     float *c;
     int64_t c_row;
     const float *bias;     /* [rows of all tiles]; NULL: none */
@@ -186,6 +187,8 @@ typedef struct hn_ext_kernels {
     void (*pack)(const hn_ext_pack *p);
     void (*gather)(const hn_ext_gather *g);
     void (*plane)(const hn_ext_plane *p);
+    /* Elements 0, 2 .. and 1, 3 .. of `count` apart. */
+    void (*split)(const float *in, int64_t count, float *even, float *odd);
     void (*strip)(const hn_ext_strip *p);
     void (*winograd_in)(const hn_ext_winograd_in *w);
     void (*winograd_out)(const hn_ext_winograd_out *w);

@@ -397,6 +397,7 @@ const hn_ext_kernels HN_KERNELS_TABLE = {
     .pack = pack,
     .gather = gather,
     .plane = plane,
+    .split = split,
     .strip = strip,
     .winograd_in = winograd_in,
     .winograd_out = winograd_out,

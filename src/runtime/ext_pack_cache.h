@@ -14,7 +14,8 @@ typedef struct hn_ext_pack_key {
     int64_t words[HN_EXT_PACK_KEY_WORDS];
 } hn_ext_pack_key;
 
-enum { HN_EXT_PACK_GEMM_B = 1, HN_EXT_PACK_CONV_ROWS = 2, HN_EXT_PACK_WINOGRAD = 3, HN_EXT_PACK_TO_F32 = 4, HN_EXT_PACK_SEEN = 5 };
+enum { HN_EXT_PACK_GEMM_B = 1, HN_EXT_PACK_CONV_ROWS = 2, HN_EXT_PACK_WINOGRAD = 3, HN_EXT_PACK_TO_F32 = 4, HN_EXT_PACK_SEEN = 5,
+       HN_EXT_PACK_CONV_FIRST = 6 };
 
 /* Memory of `bytes` bytes, 64-byte aligned, filled by `fill` when it is not there yet. Owns: the module. */
 hn_status hn_ext_pack_get(hn_ext_call *call, const hn_ext_pack_key *key, size_t bytes,

@@ -239,7 +239,7 @@ static void conv_dot(const hn_ext_call *call, number *sum, int64_t n, int64_t o,
     const int64_t *p = call->params, *s = p + HN_CONV_SCALE, count = p[HN_CONV_C] / p[HN_CONV_GROUPS];
     const uint8_t dtype = call->dtypes[0];
     const int64_t first = o / (p[HN_CONV_O] / p[HN_CONV_GROUPS]) * count;
-    if (!call->dtypes[5]) {
+    if (!call->dtypes[5] || p[HN_CONV_SCALE_OUT]) {
         dots[dtype](sum, inputs, weights, count);
         return;
     }
@@ -258,6 +258,17 @@ static int64_t conv_at(const int64_t s[5], int64_t n, int64_t o, const int64_t a
     return n * s[0] + o * s[1] + at[0] * s[2] + at[1] * s[3] + at[2] * s[4];
 }
 
+/* sum *= the scale of output channel o. */
+static void scale_output(const hn_ext_call *call, number *sum, int64_t o) {
+    const uint8_t dtype = call->dtypes[0];
+    if (!call->dtypes[5] || !call->params[HN_CONV_SCALE_OUT]) return;
+    number scale = load(dtype, call->operands[5], o * call->params[HN_CONV_SCALE + 1]);
+    if (is_float(dtype))
+        sum->f *= scale.f;
+    else
+        sum->u *= scale.u;
+}
+
 static void conv_one(const hn_ext_call *call, int64_t n, int64_t o, const int64_t at[3]) {
     const int64_t *p = call->params, *kernel = p + HN_CONV_KERNEL;
     int64_t k[3], x[3];
@@ -271,6 +282,7 @@ static void conv_one(const hn_ext_call *call, int64_t n, int64_t o, const int64_
                     conv_dot(call, &sum, n, o, conv_inputs(call, n, o, x), conv_weights(call, o, k));
         }
     }
+    scale_output(call, &sum, o);
     finish(call, conv_at(p + HN_CONV_OUT, n, o, at), sum, o, conv_at(p + HN_CONV_RESIDUAL, n, o, at),
            (hn_epilogue)p[HN_CONV_EPILOGUE]);
 }

@@ -47,9 +47,9 @@ HN_INLINE float vec_sum(vec v) {
     return sum;
 }
 
-HN_INLINE vec vec_exp(vec x) {
-    x = vec_clamp(x, -104.0f, 89.0f);
-    const vec magic = vec_splat(0x1.8p23f); /* adding it rounds to an integer, in the low bits */
+/* e^x = the result times 2^n; *out_shifted holds n in its low bits. Adding the magic number rounds to an integer. */
+HN_INLINE vec exp_mantissa(vec x, vec *out_shifted) {
+    const vec magic = vec_splat(0x1.8p23f);
     vec shifted = x * 1.44269504088896341f + magic;
     vec n = shifted - magic;
     vec r = x - n * 0.693145751953125f; /* the high part of ln 2 has 15 bits: exact products */
@@ -58,8 +58,13 @@ HN_INLINE vec vec_exp(vec x) {
     p = p * r + 0.04166620597243309f;
     p = p * r + 0.166665181517601f;
     p = p * r + 0.5f;
-    p = p * (r * r) + r + 1.0f;
-    ivec k = (ivec)shifted - (ivec)magic, half = k >> 1; /* in two steps: 2^k alone can leave the range */
+    *out_shifted = shifted;
+    return p * (r * r) + r + 1.0f;
+}
+
+HN_INLINE vec vec_exp(vec x) {
+    vec shifted, p = exp_mantissa(vec_clamp(x, -104.0f, 89.0f), &shifted);
+    ivec k = (ivec)shifted - (ivec)vec_splat(0x1.8p23f), half = k >> 1; /* in two steps: 2^k alone can leave the range */
     return p * (vec)((half + 127) << 23) * (vec)((k - half + 127) << 23);
 }
 

@@ -1,10 +1,14 @@
 /* steps.c: walking the resolved steps. */
-#include "runtime/module_impl.h"
+#include "runtime/kernels.h"
 
 #include "base/compiler.h"
 #include "base/trace.h"
+#include "runtime/team.h"
 
 #include <omp.h>
+
+/* Waking a team costs some 50 us. Threads spin for milliseconds before they sleep. */
+enum { WAKE_RUN_NS = 1000000, WAKE_REST_NS = 1000000 };
 
 /* The chunks of the range over a team that always has the same size: libgomp ends the threads that a smaller team
  * leaves over and starts them again for the next larger one, which takes longer than most kernels. */
@@ -71,11 +75,18 @@ static hn_status run_define(hn_module *m, hn_context *c, const hn_run_step *s) {
     return status ? step_error(m, s, status) : NULL;
 }
 
-static inline hn_status run_step(const hn_module *m, const hn_context *c, const hn_run_step *s) {
+/* The kernel's function, wanted for the first time by this bound. */
+static hn_status find_function(hn_module *m, hn_run_step *s) {
+    hn_status status = hn_kernels_get(m, m->view.steps[s->index].kernel, &s->fn);
+    return status ? step_error(m, s, status) : NULL;
+}
+
+static inline hn_status run_step(hn_module *m, const hn_context *c, hn_run_step *s) {
     int rc;
     switch (s->kind) {
     case HNB_STEP_KERNEL:
         if (s->extent == 0) return NULL;
+        if (HN_UNLIKELY(!s->fn)) HN_TRY(find_function(m, s));
         rc = s->chunks > 1 ? run_parallel(m, c, s) : s->fn(s->args, s->params, 0, s->extent, c->scratch);
         return HN_LIKELY(rc == 0) ? NULL : kernel_error(m, s, rc);
     case HNB_STEP_EXTERN: return run_extern(m, c, s);
@@ -87,7 +98,7 @@ static inline hn_status run_step(const hn_module *m, const hn_context *c, const 
     }
 }
 
-static hn_status run_profiled(hn_module *m, const hn_context *c, const hn_run_step *s) {
+static hn_status run_profiled(hn_module *m, const hn_context *c, hn_run_step *s) {
     int64_t begin = hn_now_ns();
     hn_status status = run_step(m, c, s);
     int64_t end = hn_now_ns(), ns = end - begin;
@@ -103,9 +114,9 @@ static hn_status run_profiled(hn_module *m, const hn_context *c, const hn_run_st
 
 /* Steps [first, end). Conditionals nest at most HNB_MAX_COND_DEPTH deep. */
 static hn_status run_range(hn_module *m, hn_context *c, uint32_t first, uint32_t end) {
-    const hn_run_step *steps = c->bounds[0]->steps;
+    hn_run_step *steps = c->bounds[0]->steps;
     for (uint32_t k = first; k < end; k++) {
-        const hn_run_step *s = &steps[k];
+        hn_run_step *s = &steps[k];
         if (HN_UNLIKELY(s->kind == HNB_STEP_DEFINE)) {
             HN_TRY(run_define(m, c, s));
             continue;
@@ -128,5 +139,10 @@ hn_status hn_steps_run(hn_module *m, hn_context *c) {
         const hn_run_patch *patch = &bound->io_patches.items[k];
         *patch->slot = (uint8_t *)c->io[patch->io] + patch->offset_bytes;
     }
-    return run_range(m, c, 0, m->view.steps_count);
+    const int64_t begin = hn_now_ns();
+    if (m->threads > 1 && c->run_ns > WAKE_RUN_NS && begin - c->end_ns > WAKE_REST_NS) hn_team_wake(m->threads);
+    hn_status status = run_range(m, c, 0, m->view.steps_count);
+    c->end_ns = hn_now_ns();
+    c->run_ns = c->end_ns - begin;
+    return status;
 }

@@ -5,4 +5,7 @@
 /* Makes them before the first region needs them, each on a processor of its own; later they go where the system puts them. */
 void hn_team_start(int threads);
 
+/* Wakes them after a rest, and sends one that woke up on the caller's processor to another. */
+void hn_team_wake(int threads);
+
 #endif

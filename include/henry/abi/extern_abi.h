@@ -7,7 +7,7 @@
 #ifndef HENRY_ABI_EXTERN_ABI_H
 #define HENRY_ABI_EXTERN_ABI_H
 
-#define HN_EXTERN_ABI_VERSION 2
+#define HN_EXTERN_ABI_VERSION 3
 
 typedef enum hn_extern_kind {
     HN_EXTERN_NONE = 0,
@@ -51,7 +51,7 @@ enum {
 };
 
 /* out = epilogue(conv(x * scale, w) + bias + residual): bias [o] is contiguous, scale [n, c] is for each image and input
- * channel. Three spatial dimensions always; unused leading ones have size 1, kernel 1, stride 1, padding 0, dilation 1. */
+ * channel. With HN_CONV_SCALE_OUT, scale [o] is for output channels: epilogue(conv(x, w) * scale + bias + residual). Three spatial dimensions always; unused leading ones have size 1, kernel 1, stride 1, padding 0, dilation 1. */
 enum {
     HN_CONV_N = 0, HN_CONV_C = 1, HN_CONV_O = 2, HN_CONV_GROUPS = 3,
     HN_CONV_IN = 4,       /* [3] input spatial sizes */
@@ -65,8 +65,9 @@ enum {
     HN_CONV_EPILOGUE = 38,
     HN_CONV_W_CONSTANT = 39,
     HN_CONV_RESIDUAL = 40, /* strides [n, o, s0, s1, s2] */
-    HN_CONV_SCALE = 45,    /* strides [n, c] */
-    HN_CONV_PARAM_COUNT = 47
+    HN_CONV_SCALE = 45,    /* strides [n, c]; the second one is that of o with HN_CONV_SCALE_OUT */
+    HN_CONV_SCALE_OUT = 47,
+    HN_CONV_PARAM_COUNT = 48
 };
 
 /* softmax(scale * q k^T + mask) v per batch and head; a fully masked row gives 0. Mask: bool (false = -inf) or float. */

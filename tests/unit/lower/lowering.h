@@ -70,7 +70,9 @@ static void lowering_print_extern(lowering *t, const hn_extern *e) {
     if (epilogue >= 0 && epilogue < (int64_t)HN_COUNT_OF(epilogues)) hn_strbuf_puts(&t->text, epilogues[epilogue]);
     if (e->operands[4].buffer && is_conv) lowering_print_strides(t, "residual", &e->params[HN_CONV_RESIDUAL], 5);
     if (e->operands[4].buffer && !is_conv) lowering_print_strides(t, "residual", &e->params[HN_MATMUL_RESIDUAL], 6);
-    if (is_conv && e->operands[5].buffer) lowering_print_strides(t, "scale", &e->params[HN_CONV_SCALE], 2);
+    if (!is_conv || !e->operands[5].buffer) return;
+    if (hn_sym_is_value(t->program->sym, e->params[HN_CONV_SCALE_OUT], 1)) hn_strbuf_puts(&t->text, " factors");
+    lowering_print_strides(t, "scale", &e->params[HN_CONV_SCALE], 2);
 }
 
 static const char *lowering_describe(lowering *t) {

@@ -8,7 +8,7 @@ typedef struct form {
     int64_t groups;
     bool transposed, bias, subtract, strided_weight, no_factor, factor_left;
     hn_dtype dtype;
-    bool read_twice, wrong_dim;
+    bool read_twice, wrong_dim, is_large;
 } form;
 
 static hn_expr num(hn_graph *g, int64_t n) { return hn_sym_int(g->sym, n); }
@@ -37,7 +37,7 @@ static hn_value per_channel(hn_graph *g, const form *f, hn_value v, int64_t chan
 }
 
 static void make(hn_graph *g, const form *f) {
-    int64_t in = 4, out = 6, spatial = 6;
+    int64_t in = f->is_large ? 512 : 4, out = f->is_large ? 512 : 6, spatial = 6; /* large: a weight of 1 MB */
     hn_expr x_sizes[5] = {num(g, 2), num(g, in)}, w_sizes[5] = {num(g, f->transposed ? in : out), num(g, (f->transposed ? out : in) / f->groups)};
     hn_expr strides[5];
     hn_conv_params params = {.spatial = f->spatial, .transposed = f->transposed, .groups = f->groups};
@@ -124,6 +124,13 @@ TEST(not_folded) {
     EXPECT_INT(eq_count(e.g, HN_OP_MUL), 1);
     EXPECT_INT(eq_count(e.g, HN_OP_ADD), 1);
     eq_end(&e);
+}
+
+TEST(large_weights) {
+    form f = {.spatial = 1, .groups = 1, .dtype = HN_DTYPE_F32, .is_large = true};
+    expect_form(&f, 3, false); /* the factor waits until the runtime packs the weight */
+    f.bias = true;
+    expect_form(&f, 1, false);
 }
 
 TEST(parameter_as_bias) {

@@ -50,15 +50,18 @@ static bool check(ext_random *r, conv_case *c) {
     int64_t r_count = strides_of(r, c, y_sizes, p + HN_CONV_RESIDUAL);
     c->residual = ext_int(r, 0, 2) == 0, c->scale = ext_int(r, 0, 4) == 0;
     p[HN_CONV_SCALE] = ext_int(r, 0, 1) * p[HN_CONV_C] * 2, p[HN_CONV_SCALE + 1] = ext_int(r, 1, 2);
+    p[HN_CONV_SCALE_OUT] = ext_int(r, 0, 1);
+    const int64_t scales = p[HN_CONV_SCALE_OUT] ? (p[HN_CONV_O] - 1) * p[HN_CONV_SCALE + 1] + 1
+                                                : (p[HN_CONV_N] - 1) * p[HN_CONV_SCALE] + (p[HN_CONV_C] - 1) * p[HN_CONV_SCALE + 1] + 1;
     p[HN_CONV_W_CONSTANT] = c->constant;
     uint8_t t = c->dtype;
     hn_ext_call call = {.kind = HN_EXTERN_CONV, .dtypes = {t, t, t, c->bias ? t : 0, c->residual ? t : 0, c->scale ? t : 0}, .params = p,
-                        .param_count = HN_CONV_PARAM_COUNT, .threads = c->threads, .is_constant = {[2] = c->constant}};
+                        .param_count = HN_CONV_PARAM_COUNT, .threads = c->threads, .is_constant = {[2] = c->constant, [5] = p[HN_CONV_SCALE_OUT] && ext_int(r, 0, 2)}};
     call.operands[1] = ext_memory(r, t, x_count);
     call.operands[2] = ext_memory(r, t, w_count);
     call.operands[3] = c->bias ? ext_memory(r, t, p[HN_CONV_O]) : NULL;
     call.operands[4] = c->residual ? ext_memory(r, t, r_count) : NULL;
-    call.operands[5] = c->scale ? ext_memory(r, t, (p[HN_CONV_N] - 1) * p[HN_CONV_SCALE] + (p[HN_CONV_C] - 1) * p[HN_CONV_SCALE + 1] + 1) : NULL;
+    call.operands[5] = c->scale ? ext_memory(r, t, scales) : NULL;
     void *want = ext_memory(r, t, y_count), *got = malloc((size_t)y_count * ext_bytes(t) + 1);
     memcpy(got, want, (size_t)y_count * ext_bytes(t));
     call.operands[0] = want;
@@ -149,15 +152,47 @@ TEST(strips) {
             p[HN_CONV_IN + d] = d ? ext_int(&r, 1, 37) : 1, p[HN_CONV_KERNEL + d] = d ? kernel : 1, p[HN_CONV_STRIDE + d] = d ? stride : 1;
             p[HN_CONV_PADDING + d] = d ? ext_int(&r, 0, kernel - 1) : 0, p[HN_CONV_DILATION + d] = 1;
         }
+        if (i % 10 == 0) /* planes of which each thread has a part */
+            p[HN_CONV_N] = 1, p[HN_CONV_IN + 1] = ext_int(&r, 56, 130), p[HN_CONV_IN + 2] = ext_int(&r, 33, 80), c.threads = (int)ext_int(&r, 2, 3);
         p[HN_CONV_EPILOGUE] = ext_int(&r, 0, 8);
         taken += check(&r, &c);
     }
     EXPECT(taken > 400);
 }
 
+/* Few channels, rows of outputs of a panel and more. */
+TEST(few_channels) {
+    ext_random r = {13};
+    for (int i = 0; i < 300; i++) {
+        conv_case c = {.dtype = HN_F32, .constant = i % 9 != 0, .bias = i & 1, .residual = i & 2, .threads = 1 + i % 3, .random_strides = i % 11 == 0};
+        int64_t *p = c.p;
+        p[HN_CONV_N] = ext_int(&r, 1, 2), p[HN_CONV_C] = ext_int(&r, 1, 4), p[HN_CONV_GROUPS] = 1, p[HN_CONV_O] = ext_int(&r, 1, 20);
+        for (int d = 0; d < 3; d++) {
+            p[HN_CONV_KERNEL + d] = d ? ext_int(&r, 1, 7) : 1, p[HN_CONV_STRIDE + d] = d ? ext_int(&r, 1, d == 1 ? 3 : 2) : 1;
+            p[HN_CONV_DILATION + d] = d && i % 4 == 0 ? ext_int(&r, 1, 3) : 1, p[HN_CONV_PADDING + d] = d ? ext_int(&r, 0, 3) : 0;
+            p[HN_CONV_IN + d] = d ? ext_int(&r, d == 1 ? 1 : 20, d == 1 ? 20 : 70) : 1;
+        }
+        p[HN_CONV_EPILOGUE] = ext_int(&r, 0, 8);
+        check(&r, &c);
+    }
+}
+
+/* 1 x 1 to many channels: threads share these. */
+TEST(many_outputs) {
+    ext_random r = {14};
+    for (int i = 0; i < 60; i++) {
+        conv_case c = {.dtype = HN_F32, .constant = i & 1, .bias = i & 2, .residual = i & 4, .threads = 1 + i % 4};
+        int64_t *p = c.p;
+        p[HN_CONV_N] = ext_int(&r, 1, 2), p[HN_CONV_C] = ext_int(&r, 20, 60), p[HN_CONV_GROUPS] = 1, p[HN_CONV_O] = p[HN_CONV_C] * ext_int(&r, 2, 4);
+        for (int d = 0; d < 3; d++) p[HN_CONV_IN + d] = d ? ext_int(&r, 8, 20) : 1, p[HN_CONV_KERNEL + d] = p[HN_CONV_STRIDE + d] = p[HN_CONV_DILATION + d] = 1;
+        p[HN_CONV_EPILOGUE] = ext_int(&r, 0, 8);
+        check(&r, &c);
+    }
+}
+
 /* Columns of tiles of every instruction set that this processor has; sums of small whole numbers are exact. */
 TEST(column_tables) {
-    enum { MOST_K = 20, MOST_ROWS = 14 * 3, B_ROW = 40, C_ROW = 37 };
+    enum { MOST_K = 20, MOST_ROWS = 14 * 3, B_ROW = 80, C_ROW = 71 };
     const hn_ext_kernels *tables[3];
     ext_random r = {11};
     static float a[3 * MOST_K * 14], b[MOST_K * B_ROW], bias[MOST_ROWS], residual[MOST_ROWS * C_ROW], before[MOST_ROWS * C_ROW], c[MOST_ROWS * C_ROW];
@@ -167,8 +202,11 @@ TEST(column_tables) {
         for (size_t i = 0; i < counts[f] / sizeof(float); i++) filled[f][i] = (float)ext_int(&r, -8, 8);
     for (size_t t = hn_ext_kernels_list(tables); t-- > 0;)
         for (int i = 0; i < 200; i++) {
-            const int64_t height = tables[t]->tile_rows, cols = tables[t]->tile_cols, rows = ext_int(&r, 1, height), tiles = ext_int(&r, 1, 3);
-            hn_ext_column x = {.k = ext_int(&r, 1, MOST_K), .tiles = tiles, .rows = (int)rows, .accumulate = i % 2, .a = a, .a_tile = MOST_K * height,
+            const int64_t height = tables[t]->tile_rows, rows = ext_int(&r, 1, height), tiles = ext_int(&r, 1, 3), panels = ext_int(&r, 1, 2);
+            const int64_t cols = panels * tables[t]->tile_cols;
+            int64_t taps[MOST_K];
+            for (int k = 0; k < MOST_K; k++) taps[k] = ext_int(&r, 0, (MOST_K - 1) * B_ROW + 1);
+            hn_ext_column x = {.k = ext_int(&r, 1, MOST_K), .tiles = tiles, .panels = panels, .taps = i % 4 ? NULL : taps, .rows = (int)rows, .accumulate = i % 2, .a = a, .a_tile = MOST_K * height,
                                .epilogue = i % 3 ? HN_EPILOGUE_RELU : HN_EPILOGUE_NONE, .b = b, .b_k = B_ROW, .c = c, .c_row = C_ROW,
                                .bias = i % 5 ? bias : NULL, .residual = i % 7 ? residual : NULL, .residual_row = C_ROW};
             memcpy(c, before, sizeof c);
@@ -178,7 +216,7 @@ TEST(column_tables) {
                 float sum = before[at];
                 if (row < rows * tiles && col < cols) {
                     sum = (x.accumulate ? sum : 0) + (x.bias ? bias[row] : 0) + (x.residual ? residual[at] : 0);
-                    for (int64_t k = 0; k < x.k; k++) sum += a[row / rows * x.a_tile + k * height + row % rows] * b[k * B_ROW + col];
+                    for (int64_t k = 0; k < x.k; k++) sum += a[row / rows * x.a_tile + k * height + row % rows] * b[(x.taps ? taps[k] : k * B_ROW) + col];
                     if (x.epilogue == HN_EPILOGUE_RELU && sum < 0) sum = 0;
                 }
                 if (c[at] != sum) {
