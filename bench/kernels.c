@@ -1,6 +1,6 @@
 /* kernels.c: generated kernels against the same written by hand and against a copy loop, all measured in turns in one run.
  *
- *     kernels [--threads N] [--seconds S] [NAME-PART]
+ *     kernels [--threads N] [--seconds S] [--small-pages] [NAME-PART]
  *
  * One JSON object a case on stdout: times are the median and the least over rounds of one call, microseconds; a round
  * calls each contestant in bursts. `copy` moves as many bytes as the case must (reads and writes counted), once with
@@ -17,8 +17,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
-enum { MAX_ROUNDS = 400, MAX_INPUTS = 3, SMALL_BYTES = 1 << 20, TABLE_ROWS = 50257 };
+enum { MAX_ROUNDS = 400, MAX_INPUTS = 3, SMALL_BYTES = 1 << 20, TABLE_ROWS = 50257, HUGE_PAGE = 2 << 20 };
+
+static bool small_pages; /* pages of 4 KiB for all arrays */
 
 typedef enum shape_kind { SAME, TABLE, HALF, ROW, NONE } shape_kind;
 
@@ -85,12 +88,15 @@ typedef struct trial {
 
 /* --- making --- */
 
+/* As the runtime's own blocks: large ones on huge pages, unless the system refuses. */
 static void *memory(size_t bytes) {
-    void *p = aligned_alloc(64, (bytes + 127) / 64 * 64);
+    size_t align = bytes >= HUGE_PAGE ? HUGE_PAGE : 64;
+    void *p = aligned_alloc(align, (bytes + 63 + align) / align * align);
     if (!p) {
         fprintf(stderr, "out of memory\n");
         exit(1);
     }
+    if (align == HUGE_PAGE) (void)madvise(p, (bytes + 63 + align) / align * align, small_pages ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
     memset(p, 0, bytes); /* touched: first use is not what is measured */
     return p;
 }
@@ -356,6 +362,7 @@ static bool parse(int argc, char **argv, run_options *o) {
     for (int k = 1; k < argc; k++) {
         if (strcmp(argv[k], "--threads") == 0 && k + 1 < argc) o->threads = atoi(argv[++k]);
         else if (strcmp(argv[k], "--seconds") == 0 && k + 1 < argc) o->seconds = atof(argv[++k]);
+        else if (strcmp(argv[k], "--small-pages") == 0) small_pages = true;
         else if (argv[k][0] == '-') return false;
         else o->part = argv[k];
     }
@@ -367,7 +374,7 @@ int main(int argc, char **argv) {
     hn_service *service = NULL;
     int failed = 0;
     if (!parse(argc, argv, &o)) {
-        fprintf(stderr, "usage: kernels [--threads N] [--seconds S] [NAME-PART]\n");
+        fprintf(stderr, "usage: kernels [--threads N] [--seconds S] [--small-pages] [NAME-PART]\n");
         return 2;
     }
     hn_status status = hn_service_create(&(hn_service_options){.cache_dir = ""}, &service);

@@ -36,6 +36,7 @@ typedef struct printer {
     uint32_t copy;    /* which of the unrolled copies */
     bool column;      /* results are per copy */
     hn_expr tile;     /* of a tiled kernel: the outer variable that goes with the lanes; 0: none */
+    uint32_t tile_block; /* and the width of its blocks */
     double written_bytes;
     bool may_stream;  /* the kernel writes more than the caches keep */
     fetch wanted[MAX_WANTED]; /* what the phase asks for ahead of its use */
@@ -43,7 +44,10 @@ typedef struct printer {
     int64_t rows_ahead;
     bool ahead;       /* printing an index of a row ahead: indirect symbols are f<s>, not t<s> */
     bool streaming;   /* and some of its stores go round them */
-    uint32_t wide_bytes; /* scratch that sums of columns need */
+    uint32_t wide_bytes; /* scratch that sums of columns, or wide blocks, need */
+    bool folds;       /* print_fold.c */
+    bool aligned;     /* what is stored round the caches is known to begin at a vector's alignment */
+    const hn_kernel_phase *folded; /* the phase whose vectors follow those at hand; NULL: none */
     bool in_tile;     /* inside a whole square: strided loads come from its array */
     uint8_t *live, *varying, *divisor;
     uint32_t *level;  /* innermost loop that a sop depends on: 0 none, d + 1 for inner variable d */
@@ -69,10 +73,16 @@ void put_reduce_init(printer *pr, const hn_kernel_reduce *r, uint32_t copy);
 void put_reduce_step(printer *pr, const hn_kernel_reduce *r);
 void put_reduce_finish(printer *pr, const hn_kernel_reduce *r, uint32_t copies);
 uint32_t sop_cost(const hn_sop *op);
+
+/* print_shortcuts.c */
 /* Whether a division is done as a product with a reciprocal that is taken outside of the loop. */
 bool divides_once(const printer *pr, const hn_sop *op);
 /* Of x * sigmoid(x), which is printed as one op, x; else 0. */
 hn_sid gated_by_sigmoid(const printer *pr, const hn_sop *op);
+/* Whether the operand of an exponential cannot be above 0. */
+bool is_below_largest(const printer *pr, const hn_sop *op);
+/* Whether a reduction may lose NaN on the way. */
+bool nan_comes_back(const printer *pr, const hn_kernel_reduce *r);
 
 /* print.c, for the files beside it */
 /* Work below this many elements times cost is not worth waking a thread (about 20 us). Source: performance.md 2.4. */
@@ -81,6 +91,7 @@ hn_expr extent_of(printer *pr, hn_expr var);
 int64_t known(printer *pr, hn_expr e); /* -1: not a number */
 uint32_t phase_cost(const hn_kernel_phase *phase);
 void put_rows(printer *pr, const char *row, uint32_t count);
+int64_t local_bytes(printer *pr, uint32_t k); /* of local buffer k, padded */
 hn_status put_phase_inner(printer *pr, const hn_kernel_phase *phase) HN_MUST_USE;
 void open_loops(printer *pr, uint32_t from, uint32_t to, bool with_levels);
 void put_vector(printer *pr, const char *head, uint32_t first_level, uint32_t copy, bool tail);
@@ -99,6 +110,11 @@ void put_fetches(printer *pr);
 bool reads_in_quarters(printer *pr);
 hn_status put_quarters(printer *pr) HN_MUST_USE; /* leaves begin at the rows that remain */
 
+/* print_fold.c */
+bool folds_last_pass(printer *pr);
+hn_status put_folded_rows(printer *pr) HN_MUST_USE; /* leaves a block open for the plain form */
+void put_last_pass(printer *pr, const char *head, bool tail); /* one vector of pr->folded */
+
 /* print_column.c */
 hn_status put_column_kernel(printer *pr) HN_MUST_USE;
 uint32_t column_width(printer *pr); /* rows (lanes) of a parallel iteration */
@@ -107,6 +123,7 @@ uint32_t column_width(printer *pr); /* rows (lanes) of a parallel iteration */
 /* The variable to tile with the lanes when loads are strided; 0: the plain form does. */
 hn_expr tile_variable(printer *pr);
 hn_status put_tile_kernel(printer *pr) HN_MUST_USE;
+void choose_tile_block(printer *pr);
 hn_expr tile_extent(printer *pr); /* parallel iterations */
 bool put_tile_load(printer *pr, hn_sid s, const hn_sop *op);
 

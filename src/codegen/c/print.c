@@ -175,18 +175,25 @@ static void put_lane_loop(printer *pr, const char *lo, uint32_t unroll, uint32_t
             snprintf(head, sizeof head, "const ll j = at + %u; (void)j;", u * pr->lanes);
             put_vector(pr, head, first_level, u, false);
         }
+        for (uint32_t u = 0; u < unroll && pr->folded; u++) {
+            char head[48];
+            snprintf(head, sizeof head, "const ll j = at + %u; (void)j;", u * pr->lanes);
+            put_last_pass(pr, head, false);
+        }
         close_block(pr);
     }
     if (!(known_extent >= 0 && (known_extent < pr->lanes || (unroll > 1 && known_extent % step == 0)))) {
         put_line(pr, "for (; at + VF <= hi; at += VF) {");
         pr->indent++;
         put_vector(pr, "const ll j = at; (void)j;", first_level, 0, false);
+        if (pr->folded) put_last_pass(pr, "const ll j = at; (void)j;", false);
         close_block(pr);
     }
     if (whole) return;
     put_line(pr, "if (at < hi) {");
     pr->indent++;
     put_vector(pr, "const ll j = at, n = hi - at; (void)j; (void)n;", first_level, 0, true);
+    if (pr->folded) put_last_pass(pr, "const ll j = at, n = hi - at; (void)j; (void)n;", true);
     close_block(pr);
 }
 
@@ -205,7 +212,7 @@ static uint32_t choose_unroll(printer *pr, int64_t known_extent) {
     uint32_t unroll = pr->phase->reduces.count ? (cost <= 8 ? 4 : cost <= 24 ? 2 : 1) : cost >= 12 && cost <= 48 ? 2 : 1;
     bool lines = pr->wanted_count || (pr->may_stream && !pr->phase->reduces.count && cost <= 8); /* of memory, as wholes */
     if (lines && unroll * pr->lanes < 16) unroll = 16 / pr->lanes;
-    if (lines && is_copy(pr)) unroll = 4; /* nothing but the loop's own work is in its way */
+    if (lines && is_copy(pr) && !pr->wanted_count) unroll = 4; /* nothing but the loop's own work is in its way */
     while (unroll > 1 && known_extent >= 0 && known_extent < (int64_t)(pr->lanes * unroll)) unroll /= 2;
     return unroll;
 }
@@ -306,12 +313,14 @@ void put_rows(printer *pr, const char *row, uint32_t count) {
 }
 
 static hn_status put_row_kernel(printer *pr) {
+    if (pr->folds) HN_TRY(put_folded_rows(pr));
     if (reads_in_quarters(pr)) HN_TRY(put_quarters(pr));
     open_block(pr, "for (ll row = begin; row < end; row++) ");
     if (pr->k->rank == 0) put_line(pr, "(void)row;");
     put_rows(pr, "row", pr->k->rank);
     for (uint32_t f = 0; f < pr->k->phases.count; f++) HN_TRY(put_phase_inner(pr, &pr->k->phases.items[f]));
     close_block(pr);
+    if (pr->folds) close_block(pr);
     return NULL;
 }
 
@@ -347,7 +356,7 @@ static void set_extent(printer *pr, hn_c_kernel *out) {
         per_row += elems * phase_cost(&k->phases.items[f]);
     }
     out->extent = pr->tile ? tile_extent(pr) : rows_of(pr, k->rank);
-    if (pr->tile) per_row *= 64;
+    if (pr->tile) per_row *= pr->tile_block;
     if (k->mode == HN_VECTOR_FLAT) {
         hn_expr n = extent_of(pr, k->phases.items[0].vars[0]);
         out->extent = hn_sym_ceildiv(sym, n, hn_sym_int(sym, FLAT_BLOCK));
@@ -363,16 +372,20 @@ static void set_extent(printer *pr, hn_c_kernel *out) {
     out->grain = per_row <= 0 ? INT64_MAX : per_row >= GRAIN_WORK ? 1 : GRAIN_WORK / per_row;
 }
 
-/* Local buffers one after the other in the scratch memory; declares l0, l1... */
+int64_t local_bytes(printer *pr, uint32_t k) {
+    const hn_local *local = &pr->k->locals.items[k];
+    const hn_dtype_info *info = hn_dtype_facts(pr->p->buffers.items[local->buffer].dtype);
+    /* whole vectors may be stored past the row's end only inside this padding */
+    return (int64_t)hn_align_up((size_t)(known(pr, local->extent_elems) * info->size_bytes), 64) + 64;
+}
+
+/* Local buffers one after the other in the scratch memory; declares l0, l1..., or m0, m1... that are double. */
 static void put_locals(printer *pr, hn_c_kernel *out) {
     int64_t offset = pr->wide_bytes;
     for (uint32_t k = 0; k < pr->k->locals.count; k++) {
-        const hn_local *local = &pr->k->locals.items[k];
-        const hn_dtype_info *info = hn_dtype_facts(pr->p->buffers.items[local->buffer].dtype);
-        int64_t elems = known(pr, local->extent_elems);
-        put_line(pr, "%s *l%u = (%s *)((char *)scratch + %lld);", info->c_type, k, info->c_type, (long long)offset);
-        /* whole vectors may be stored past the row's end only inside this padding */
-        offset += (int64_t)hn_align_up((size_t)(elems * info->size_bytes), 64) + 64;
+        const hn_dtype_info *info = hn_dtype_facts(pr->p->buffers.items[pr->k->locals.items[k].buffer].dtype);
+        put_line(pr, "%s *%c%u = (%s *)((char *)scratch + %lld);", info->c_type, pr->folds ? 'm' : 'l', k, info->c_type, (long long)offset);
+        offset += local_bytes(pr, k) * (pr->folds ? 2 : 1);
     }
     if (offset) out->scratch_bytes = hn_sym_int(pr->sym, offset);
 }
@@ -393,6 +406,7 @@ static hn_status print_function(printer *pr, hn_c_kernel *out) {
     body = pr->out;
     hn_strbuf_init(&pr->out);
     if (!status) status = pr->failed;
+    if (!status) status = hn_strbuf_status(&body);
     if (!status) {
         hn_strbuf_puts(&pr->out, "int KERNEL(void *const *B, const ll *S, ll begin, ll end, void *scratch) {\n  int err = 0;\n");
         for (uint32_t k = 0; k < pr->buffers.count; k++) {
@@ -435,6 +449,8 @@ hn_status hn_c_print(const hn_program *program, const hn_kernel *kernel, const h
     pr.tile = tile_variable(&pr);
     pr.written_bytes = written_bytes(&pr);
     pr.may_stream = pr.written_bytes > STREAM_BYTES;
+    if (pr.tile) choose_tile_block(&pr);
+    pr.folds = folds_last_pass(&pr);
     set_extent(&pr, out);
     hn_status status = print_function(&pr, out);
     if (!status) status = finish(&pr, out);

@@ -7,12 +7,12 @@
  *   here and there, all of the row a few rows on;
  * - a flat kernel of several operands asks for them FLAT_AHEAD elements ahead: rows of memory banks stay open longer.
  * An address may be past the end of a buffer: asking for it does nothing.
- * Source: bench/kernels.c; softmax from memory takes 0.7 of the time without, an embedding 0.8, a gather 0.65. */
+ * Source: bench_ceilings, the loops "ahead" beside "nothing asked for ahead". */
 #include "codegen/c/internal.h"
 
-/* How far ahead: NEAR_BYTES for one pass over a row, and for rows that are in some cache; AHEAD_BYTES for several passes, of which
- * one asks for all. */
-enum { AHEAD_BYTES = 16 << 10, NEAR_BYTES = 4 << 10, FLAT_AHEAD = 512, MAX_ROWS_AHEAD = 64 };
+/* How far ahead: NEAR_BYTES for rows that are in some cache; AHEAD_BYTES, which the first cache keeps beside the row at hand, for
+ * rows from memory; PICKED_BYTES for those that an index picks and one pass copies. Source: bench_ceilings. */
+enum { AHEAD_BYTES = 8 << 10, NEAR_BYTES = 4 << 10, PICKED_BYTES = 16 << 10, FLAT_AHEAD = 512, MAX_ROWS_AHEAD = 64 };
 
 enum { FIRST_CACHE_BYTES = 32 << 10, LINE_BYTES = 64 };
 
@@ -127,18 +127,19 @@ static void list_wanted(printer *pr) {
 
 static uint32_t bytes_of(const printer *pr, hn_buf b) { return (uint32_t)hn_dtype_facts(pr->p->buffers.items[b].dtype)->size_bytes; }
 
-/* How many rows make AHEAD_BYTES. */
-static int64_t rows_ahead(printer *pr) {
-    int64_t elems = hn_sym_hint(pr->sym, extent_of(pr, pr->lane), 1024), row = 0;
-    for (uint32_t k = 0; k < pr->wanted_count; k++) row += elems * bytes_of(pr, pr->wanted[k].buffer);
-    int64_t rows = !row ? 1 : (pr->k->phases.count > 1 && pr->may_stream ? AHEAD_BYTES : NEAR_BYTES) / row;
-    return rows < 1 ? 1 : rows > MAX_ROWS_AHEAD ? MAX_ROWS_AHEAD : rows;
-}
-
 static bool has_index(const hn_kernel_phase *phase) {
     for (hn_sid s = 1; s < phase->body.count; s++)
         if (phase->body.items[s].kind == HN_SOP_INDIRECT) return true;
     return false;
+}
+
+/* How many rows make up the distance. */
+static int64_t rows_ahead(printer *pr) {
+    int64_t elems = hn_sym_hint(pr->sym, extent_of(pr, pr->lane), 1024), row = 0;
+    for (uint32_t k = 0; k < pr->wanted_count; k++) row += elems * bytes_of(pr, pr->wanted[k].buffer);
+    bool picked = pr->k->phases.count == 1 && has_index(pr->phase);
+    int64_t rows = !row ? 1 : (!pr->may_stream ? NEAR_BYTES : picked ? PICKED_BYTES : AHEAD_BYTES) / row;
+    return rows < 1 ? 1 : rows > MAX_ROWS_AHEAD ? MAX_ROWS_AHEAD : rows;
 }
 
 /* Whether the phase at hand is where a kernel of rows asks. What the first cache holds needs no asking; what the others hold

@@ -28,8 +28,8 @@ static hn_status find_buffer(printer *pr, hn_buf b, bool written, uint32_t *out)
         pr->written.items[*out] |= written;
         return NULL;
     }
+    HN_PUSH(pr->arena, &pr->written, written); /* first: every buffer has its mark, also without memory for more */
     HN_PUSH(pr->arena, &pr->buffers, b);
-    HN_PUSH(pr->arena, &pr->written, written);
     return NULL;
 }
 

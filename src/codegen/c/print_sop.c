@@ -5,7 +5,6 @@
 #include "base/compiler.h"
 
 #include <math.h>
-#include <string.h>
 
 typedef struct c_op {
     const char *f32, *f64, *ints, *mask;
@@ -93,65 +92,6 @@ static const char *wrap_of(hn_dtype d) {
     return d == HN_DTYPE_I16 ? "wrap_i16(" : d == HN_DTYPE_I8 ? "wrap_i8(" : d == HN_DTYPE_U8 ? "wrap_u8(" : NULL;
 }
 
-/* The reduction whose result RESULT number `slot` is. */
-static const hn_kernel_phase *phase_of_slot(const printer *pr, int64_t slot, const hn_kernel_reduce **out) {
-    for (uint32_t f = 0; f < pr->k->phases.count; f++)
-        for (uint32_t k = 0; k < pr->k->phases.items[f].reduces.count; k++) {
-            *out = &pr->k->phases.items[f].reduces.items[k];
-            if ((*out)->slot == slot) return &pr->k->phases.items[f];
-        }
-    return NULL;
-}
-
-/* x / s may be x * (1 / s) when s is one number for a whole loop and 1 / s cannot overflow: s is a square root, or a sum of
- * exponentials (exp_f has no subnormal results). That is one rounding more: an error of 1.5 instead of 0.5 ulp, for
- * which a row of divisions, the slowest of the vector instructions, becomes multiplications. */
-bool divides_once(const printer *pr, const hn_sop *op) {
-    hn_sid s = op->args[1];
-    if (op->kind != HN_SOP_ELEM || op->op != HN_OP_DIV || op->dtype != HN_DTYPE_F32 || pr->varying[s] || pr->column) return false;
-    if (pr->level[s] >= pr->level[op->args[0]]) return false;
-    const hn_sop *by = sop(pr, s);
-    if (by->kind == HN_SOP_ELEM) return by->op == HN_OP_SQRT;
-    const hn_kernel_reduce *reduce = NULL;
-    const hn_kernel_phase *phase = by->kind == HN_SOP_RESULT ? phase_of_slot(pr, by->imm.i, &reduce) : NULL;
-    if (!phase || reduce->op != HN_OP_SUM) return false;
-    const hn_sop *summed = &phase->body.items[reduce->value];
-    return summed->kind == HN_SOP_ELEM && summed->op == HN_OP_EXP && summed->dtype == HN_DTYPE_F32;
-}
-
-/* x * sigmoid(x): x, else 0. */
-hn_sid gated_by_sigmoid(const printer *pr, const hn_sop *op) {
-    if (op->kind != HN_SOP_ELEM || op->op != HN_OP_MUL || op->dtype != HN_DTYPE_F32) return 0;
-    for (uint32_t a = 0; a < 2; a++) {
-        const hn_sop *gate = sop(pr, op->args[a]);
-        if (gate->kind == HN_SOP_ELEM && gate->op == HN_OP_SIGMOID && gate->args[0] == op->args[1 - a]) return gate->args[0];
-    }
-    return 0;
-}
-
-/* Whether two values are made in the same way from the same elements. */
-static bool same_value(const hn_body *a, hn_sid x, const hn_body *b, hn_sid y, uint32_t depth) {
-    const hn_sop *p = &a->items[x], *q = &b->items[y];
-    if (depth > 8 || p->kind != q->kind || p->op != q->op || p->dtype != q->dtype || p->buffer != q->buffer || p->index != q->index) return false;
-    if (p->kind != HN_SOP_ELEM && p->kind != HN_SOP_CAST && p->kind != HN_SOP_LOAD && p->kind != HN_SOP_CONST) return false;
-    if (p->kind == HN_SOP_CONST && memcmp(&p->imm, &q->imm, sizeof p->imm) != 0) return false;
-    for (uint32_t k = 0; k < 3; k++) {
-        if (!p->args[k] != !q->args[k]) return false;
-        if (p->args[k] && !same_value(a, p->args[k], b, q->args[k], depth + 1)) return false;
-    }
-    return true;
-}
-
-/* exp(x - m) where m is the largest of the x: the operand is not above 0 (or NaN), so that one limit can go. */
-static bool is_below_largest(const printer *pr, const hn_sop *op) {
-    const hn_sop *difference = sop(pr, op->args[0]);
-    if (op->op != HN_OP_EXP || op->dtype != HN_DTYPE_F32 || difference->kind != HN_SOP_ELEM || difference->op != HN_OP_SUB) return false;
-    const hn_sop *largest = sop(pr, difference->args[1]);
-    const hn_kernel_reduce *reduce = NULL;
-    const hn_kernel_phase *phase = largest->kind == HN_SOP_RESULT ? phase_of_slot(pr, largest->imm.i, &reduce) : NULL;
-    return phase && reduce->op == HN_OP_AMAX && same_value(&pr->phase->body, difference->args[0], &phase->body, reduce->value, 0);
-}
-
 static void put_elem(printer *pr, const hn_sop *op) {
     const c_op *row = &c_ops[op->op];
     if (is_below_largest(pr, op)) {
@@ -160,7 +100,7 @@ static void put_elem(printer *pr, const hn_sop *op) {
     }
     hn_sid gated = gated_by_sigmoid(pr, op);
     if (gated) {
-        hn_strbuf_printf(&pr->out, "(s%u / (sp_f(1) + exp_f(-s%u)))", gated, gated);
+        hn_strbuf_printf(&pr->out, "(s%u / (sp_f(1) + exp1_f(-s%u)))", gated, gated);
         return;
     }
     if (divides_once(pr, op)) {
@@ -251,17 +191,105 @@ static void put_gather(printer *pr, const hn_sop *op, hn_dtype dtype) {
         hn_strbuf_printf(&pr->out, "]; ld_%s(t); })", hn_dtype_facts(dtype)->name);
 }
 
+/* The index of a window is clamped to its image: max(0, f), min(n, f). Where a clamp changes neither the first lane nor the last
+ * one, as f is linear, it changes none. */
+typedef struct clamped {
+    hn_expr clamp, inside; /* max(0, f), and f */
+    hn_expr plain, step;   /* the index without the clamp, which goes along the lanes by `step` */
+    lane_walk walk;
+} clamped;
+
+static hn_expr inside_of(printer *pr, hn_expr clamp) {
+    uint32_t count;
+    for (;;) {
+        hn_expr_kind kind = hn_sym_kind(pr->sym, clamp);
+        if (kind != HN_EXPR_MIN && kind != HN_EXPR_MAX) return clamp;
+        const hn_expr *args = hn_sym_args(pr->sym, clamp, &count);
+        if (count != 2 || uses_lane(pr, args[0]) == uses_lane(pr, args[1])) return 0;
+        clamp = args[uses_lane(pr, args[1])];
+    }
+}
+
+/* False when the index has no such clamp, or more than one. */
+static bool find_clamp(printer *pr, hn_expr index, clamped *out) {
+    int64_t coeff = 0;
+    *out = (clamped){0};
+    const hn_sum sum = hn_sym_sum(pr->sym, index);
+    for (uint32_t k = 0; k < sum.count; k++) {
+        hn_expr_kind kind = hn_sym_kind(pr->sym, sum.terms[k]);
+        if ((kind != HN_EXPR_MIN && kind != HN_EXPR_MAX) || !uses_lane(pr, sum.terms[k])) continue;
+        if (out->clamp) return false;
+        out->clamp = sum.terms[k], coeff = sum.coeffs[k];
+    }
+    if (out->clamp) out->inside = inside_of(pr, out->clamp);
+    if (!out->inside) return false;
+    hn_expr difference = hn_sym_sub(pr->sym, out->inside, out->clamp);
+    out->plain = hn_sym_add(pr->sym, index, hn_sym_mul(pr->sym, hn_sym_int(pr->sym, coeff), difference));
+    out->walk = walk_of(pr, out->plain, &out->step);
+    return out->walk == WALK_ONE || out->walk == WALK_STRIDE;
+}
+
+/* A whole vector of elements `step` apart. Every second one by two loads and a shuffle: a detour over memory waits for its
+ * stores. */
+static void put_vector_load(printer *pr, hn_buf buffer, hn_expr index, lane_walk walk, hn_expr step) {
+    const hn_dtype dtype = pr->p->buffers.items[buffer].dtype;
+    const bool second = walk == WALK_STRIDE && dtype == HN_DTYPE_F32 && pr->lanes == 8 && hn_sym_is_value(pr->sym, step, 2);
+    const char *name = walk == WALK_FIXED ? "lp" : walk == WALK_ONE ? "ld" : second ? "lds2" : "lds";
+    hn_strbuf_printf(&pr->out, "%s_%s(", name, hn_dtype_facts(dtype)->name);
+    put_base(pr, buffer, false);
+    hn_strbuf_puts(&pr->out, " + ");
+    put_index(pr, index);
+    if (walk == WALK_STRIDE && !second) {
+        hn_strbuf_puts(&pr->out, ", ");
+        put_index(pr, step);
+    }
+    hn_strbuf_putc(&pr->out, ')');
+}
+
+/* "a == b", in the last lane or in the first. */
+static void put_unclamped(printer *pr, const clamped *c, bool last) {
+    pr->in_lane_loop = last;
+    hn_strbuf_puts(&pr->out, last ? "({ const ll k = VF - 1; " : "");
+    put_index(pr, c->clamp);
+    hn_strbuf_puts(&pr->out, " == ");
+    put_index(pr, c->inside);
+    hn_strbuf_puts(&pr->out, last ? "; })" : "");
+    pr->in_lane_loop = false;
+}
+
+/* Whole vectors but at the ends of a row, where lanes differ. */
+static void put_clamped(printer *pr, const hn_sop *op, hn_dtype dtype, const clamped *c) {
+    hn_strbuf_printf(&pr->out, "({ %s r; if (", lane_type(dtype));
+    put_unclamped(pr, c, false);
+    hn_strbuf_puts(&pr->out, " && ");
+    put_unclamped(pr, c, true);
+    hn_strbuf_puts(&pr->out, ") r = ");
+    put_vector_load(pr, op->buffer, c->plain, c->walk, c->step);
+    hn_strbuf_puts(&pr->out, "; else r = ");
+    put_gather(pr, op, dtype);
+    hn_strbuf_puts(&pr->out, "; r; })");
+}
+
 static void put_load(printer *pr, hn_sid s, const hn_sop *op) {
     if (put_tile_load(pr, s, op)) return;
-    static const char *const names[3][2] = {{"lp", "lp"}, {"ld", "ldn"}, {"lds", "ldsn"}};
+    static const char *const tails[3] = {"lp", "ldn", "ldsn"};
     hn_expr step;
     lane_walk walk = walk_of(pr, op->index, &step);
     hn_dtype dtype = pr->p->buffers.items[op->buffer].dtype;
+    clamped c;
     if (walk == WALK_GATHER) {
-        put_gather(pr, op, dtype);
+        const bool is_float = dtype == HN_DTYPE_F32 || dtype == HN_DTYPE_F64;
+        if (is_float && !pr->tail && find_clamp(pr, op->index, &c))
+            put_clamped(pr, op, dtype, &c);
+        else
+            put_gather(pr, op, dtype);
         return;
     }
-    hn_strbuf_printf(&pr->out, "%s_%s(", names[walk][pr->tail], hn_dtype_facts(dtype)->name);
+    if (!pr->tail) {
+        put_vector_load(pr, op->buffer, op->index, walk, step);
+        return;
+    }
+    hn_strbuf_printf(&pr->out, "%s_%s(", tails[walk], hn_dtype_facts(dtype)->name);
     put_base(pr, op->buffer, false);
     hn_strbuf_puts(&pr->out, " + ");
     put_index(pr, op->index);
@@ -269,7 +297,7 @@ static void put_load(printer *pr, hn_sid s, const hn_sop *op) {
         hn_strbuf_puts(&pr->out, ", ");
         put_index(pr, step);
     }
-    hn_strbuf_puts(&pr->out, pr->tail && walk != WALK_FIXED ? ", n)" : ")");
+    hn_strbuf_puts(&pr->out, walk != WALK_FIXED ? ", n)" : ")");
 }
 
 /* Binds t<s>: wrapped, checked; a bad index becomes 0 and the call reports it. */
@@ -390,7 +418,7 @@ void put_store(printer *pr, const hn_kernel_store *st) {
     static const char *const names[4][2] = {{"s1", "s1"}, {"st", "stn"}, {"sts", "sts"}, {"stg", "stg"}};
     bool past_caches = walk == WALK_ONE && !pr->tail && streams(pr, st, dtype);
     put_begin(pr);
-    hn_strbuf_printf(&pr->out, "%s_%s(", past_caches ? "nt" : names[walk][pr->tail], hn_dtype_facts(dtype)->name);
+    hn_strbuf_printf(&pr->out, "%s_%s(", past_caches ? (pr->aligned ? "na" : "nt") : names[walk][pr->tail], hn_dtype_facts(dtype)->name);
     pr->streaming |= past_caches;
     put_base(pr, st->buffer, true);
     if (walk == WALK_GATHER) {
@@ -458,6 +486,8 @@ static void put_combine(printer *pr, const hn_kernel_reduce *r, const char *a, c
     default:
         if (c == 'm')
             hn_strbuf_printf(&pr->out, "%s | %s", a, v);
+        else if (nan_comes_back(pr, r))
+            hn_strbuf_printf(&pr->out, "larger_f(%s, %s)", a, v);
         else
             hn_strbuf_printf(&pr->out, "max_%c(%s, %s)", c, a, v);
         break;

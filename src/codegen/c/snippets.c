@@ -94,6 +94,9 @@ const c_snippet c_snippets[] = {
               "#else\n" FN "vf min_f(vf a, vf b) { return sel_f((vi)(a < b) | (vi)(a != a), a, b); }\n#endif\n"},
     {"max_f", "#if defined(MAX_PS)\n" FN "vf max_f(vf a, vf b) { return (vf)((vi)MAX_PS(a, b) | (vi)(a != a)); }\n"
               "#else\n" FN "vf max_f(vf a, vf b) { return sel_f((vi)(a > b) | (vi)(a != a), a, b); }\n#endif\n"},
+    /* of two that may lose a NaN */
+    {"larger_f", "#if defined(MAX_PS)\n" FN "vf larger_f(vf a, vf b) { return MAX_PS(a, b); }\n"
+                 "#else\n" FN "vf larger_f(vf a, vf b) { return sel_f((vi)(a > b), a, b); }\n#endif\n"},
     {"min_d", FN "vd min_d(vd a, vd b) { vl m = (vl)(a < b) | (vl)(a != a); return (vd)((m & (vl)a) | (~m & (vl)b)); }\n"},
     {"max_d", FN "vd max_d(vd a, vd b) { vl m = (vl)(a > b) | (vl)(a != a); return (vd)((m & (vl)a) | (~m & (vl)b)); }\n"},
     {"fmin_f", FN "vf fmin_f(vf a, vf b) { return sel_f((vi)(a < b) | (vi)(b != b), a, b); }\n"},
@@ -122,23 +125,26 @@ const c_snippet c_snippets[] = {
                "#else\n" FN "vf from_f(vf x, float c) { return sel_f((vi)(x < sp_f(c)), sp_f(c), x); }\n#endif\n"},
     /* e^x: 2^(n-1) * 2e^r, |r| <= ln2/2: the scale stays finite where the product becomes infinite, and is 0 for the lowest
      * n, so that results below 2^-125.5 become 0. Error <= 1 ulp. */
-    {"exp_f", FN "vf exp_f(vf x) { return exp0_f(upto_f(x, 89.5f)); }\n"},
-    /* as exp_f, of x <= 89.5, such as the distance from a maximum */
-    {"exp0_f", FN "vf exp0_f(vf x) {\n"
-              "  x = from_f(x, -87.3f);\n"
-              "  vf n = x * sp_f(1.44269504f) + sp_f(12582912.0f);\n"
-              "  vf scale = (vf)(((vi)n << 23) + sp_i(0x3f000000));\n"
-              "  n = n - sp_f(12582912.0f);\n"
-              "  vf r = x - n * sp_f(0.693359375f);\n"
-              "  r = r - n * sp_f(-2.12194440e-4f);\n"
-              "  vf p = sp_f(2.762775868e-03f);\n"
-              "  p = p * r + sp_f(1.673812792e-02f);\n"
-              "  p = p * r + sp_f(8.333684504e-02f);\n"
-              "  p = p * r + sp_f(3.333303630e-01f);\n"
-              "  p = p * r + sp_f(9.999998808e-01f);\n"
-              "  p = p * r + sp_f(2.0f);\n"
-              "  return (p * r + sp_f(2.0f)) * scale;\n"
-              "}\n"},
+#define EXP(name, rest)                                                                                                \
+    {name, FN "vf " name "(vf x) {\n"                                                                                  \
+           "  x = from_f(x, -87.3f);\n"                                                                                \
+           "  vf n = x * sp_f(1.44269504f) + sp_f(12582912.0f);\n"                                                     \
+           "  vf scale = (vf)(((vi)n << 23) + sp_i(0x3f000000));\n"                                                    \
+           "  n = n - sp_f(12582912.0f);\n" rest                                                                       \
+           "  vf p = sp_f(2.762775868e-03f);\n"                                                                        \
+           "  p = p * r + sp_f(1.673812792e-02f);\n"                                                                   \
+           "  p = p * r + sp_f(8.333684504e-02f);\n"                                                                   \
+           "  p = p * r + sp_f(3.333303630e-01f);\n"                                                                   \
+           "  p = p * r + sp_f(9.999998808e-01f);\n"                                                                   \
+           "  p = p * r + sp_f(2.0f);\n"                                                                               \
+           "  return (p * r + sp_f(2.0f)) * scale;\n"                                                                  \
+           "}\n"}
+    {"exp_f", FN "vf exp_f(vf x) { return exp2s_f(upto_f(x, 89.5f)); }\n"},
+    EXP("exp2s_f", "  vf r = x - n * sp_f(0.693359375f);\n  r = r - n * sp_f(-2.12194440e-4f);\n"),
+    /* as exp_f, for e^(x - largest) and inside 1 / (1 + e^-x), where small values count for little: ln 2 in one piece. Of
+     * x <= 89.5. Error <= 1 ulp down to e^-10, 5 ulp at e^-87. */
+    EXP("exp0_f", "  vf r = x - n * sp_f(0.693147182f);\n"),
+    {"exp1_f", FN "vf exp1_f(vf x) { return exp0_f(upto_f(x, 89.5f)); }\n"},
     /* ln x: x = 2^e * (1+f), sqrt(1/2) <= 1+f < sqrt(2). Error < 1.5 ulp. */
     {"log_f", FN "vf log_f(vf x) {\n"
               "  vi tiny = (vi)(x < sp_f(1.17549435e-38f));\n"
@@ -352,6 +358,8 @@ const c_snippet c_snippets[] = {
     /* past the caches, for results much larger than they; an address that is not aligned takes the plain way */
     {"nt_f32", "#if defined(STREAM_PS)\n" FN "void nt_f32(float *p, vf v) { if (((unsigned long long)p & (4 * VF - 1)) == 0) STREAM_PS(p, v); else *(vfu *)p = v; }\n"
                "#else\n" FN "void nt_f32(float *p, vf v) { *(vfu *)p = v; }\n#endif\n"},
+    {"na_f32", "#if defined(STREAM_PS)\n" FN "void na_f32(float *p, vf v) { STREAM_PS(p, v); }\n"
+               "#else\n" FN "void na_f32(float *p, vf v) { *(vfu *)p = v; }\n#endif\n"},
     {"nt_i32", FN "void nt_i32(int *p, vi v) { nt_f32((float *)p, (vf)v); }\n"},
     {"nt_f64", "#if defined(STREAM_PS)\n" FN "void nt_f64(double *p, vd v) { union { vd v; vf h[2]; } u = {v};"
                " if (((unsigned long long)p & (4 * VF - 1)) == 0) { STREAM_PS((float *)p, u.h[0]); STREAM_PS((float *)p + VF, u.h[1]); } else *(vdu *)p = v; }\n"
@@ -360,8 +368,8 @@ const c_snippet c_snippets[] = {
     {"nt_fence", "#if defined(STREAM_PS)\n" FN "void nt_fence(void) { __builtin_ia32_sfence(); }\n"
                  "#else\n" FN "void nt_fence(void) {}\n#endif\n"},
     {"st_f16", FN "void st_f16(unsigned short *p, vf v) { *(vwu *)p = __builtin_convertvector(f_h(v), vwu); }\n"},
-    /* a VF x VF square: rows of p are s elements apart, those of t 64; t[u * 64 + k] = p[k * s + u] */
-    {"tile8", FN "void tile8(const float *p, ll s, float *t) {\n"
+    /* a VF x VF square: rows of p are s elements apart, those of t w; t[u * w + k] = p[k * s + u] */
+    {"tile8", "#if VF == 8\n" FN "void tile8(const float *p, ll s, float *t, ll w) {\n"
               "  vf a = *(const vfu *)p, b = *(const vfu *)(p + s), c = *(const vfu *)(p + 2 * s), d = *(const vfu *)(p + 3 * s);\n"
               "  vf e = *(const vfu *)(p + 4 * s), f = *(const vfu *)(p + 5 * s), g = *(const vfu *)(p + 6 * s), h = *(const vfu *)(p + 7 * s);\n"
               "#define LO(x, y) __builtin_shufflevector(x, y, 0, 8, 1, 9, 4, 12, 5, 13)\n"
@@ -373,12 +381,12 @@ const c_snippet c_snippets[] = {
               "  vf ab = LO(a, b), AB = HI(a, b), cd = LO(c, d), CD = HI(c, d), ef = LO(e, f), EF = HI(e, f), gh = LO(g, h), GH = HI(g, h);\n"
               "  vf w0 = P0(ab, cd), w1 = P1(ab, cd), w2 = P0(AB, CD), w3 = P1(AB, CD);\n"
               "  vf z0 = P0(ef, gh), z1 = P1(ef, gh), z2 = P0(EF, GH), z3 = P1(EF, GH);\n"
-              "  vf *o = (vf *)t;\n"
-              "  o[0] = H0(w0, z0); o[8] = H0(w1, z1); o[16] = H0(w2, z2); o[24] = H0(w3, z3);\n"
-              "  o[32] = H1(w0, z0); o[40] = H1(w1, z1); o[48] = H1(w2, z2); o[56] = H1(w3, z3);\n}\n"},
-    {"tile_f32", "#if VF == 8\n" FN "void tile_f32(const float *p, ll s, float *t) { tile8(p, s, t); }\n"
-                 "#else\n" FN "void tile_f32(const float *p, ll s, float *t) { for (int k = 0; k < VF; k++) " LANES_U
-                 "t[u * 64 + k] = p[k * s + u]; }\n#endif\n"},
+              "#define ROW(u, v) *(vf *)(t + u * w) = v;\n"
+              "  ROW(0, H0(w0, z0)) ROW(1, H0(w1, z1)) ROW(2, H0(w2, z2)) ROW(3, H0(w3, z3))\n"
+              "  ROW(4, H1(w0, z0)) ROW(5, H1(w1, z1)) ROW(6, H1(w2, z2)) ROW(7, H1(w3, z3))\n}\n#endif\n"},
+    {"tile_f32", "#if VF == 8\n" FN "void tile_f32(const float *p, ll s, float *t, ll w) { tile8(p, s, t, w); }\n"
+                 "#else\n" FN "void tile_f32(const float *p, ll s, float *t, ll w) { for (int k = 0; k < VF; k++) " LANES_U
+                 "t[u * w + k] = p[k * s + u]; }\n#endif\n"},
     /* philox 4x32-10: key = seed, counter = (element / 4, stream); word element % 4. The same as the interpreter's. */
     {"philox", "static unsigned philox(unsigned long long key, unsigned long long block, unsigned long long stream, int word) {\n"
                "  unsigned c0 = (unsigned)block, c1 = (unsigned)(block >> 32), c2 = (unsigned)stream, c3 = (unsigned)(stream >> 32);\n"
@@ -403,25 +411,34 @@ const c_snippet c_snippets[] = {
                       "  return at % 2 ? r * sin(t) : r * cos(t);\n}\n"},
 };
 
+#define BLOCK(name, more, width, ask)                                                                                  \
+    {name, "static void " name "@N(const @T *p, ll s, ll iw, ll jw, @T *q" more ") {\n"                                \
+           "  ll v = 0;\n"                                                                                             \
+           "  for (; v + VF <= jw; v += VF) {\n"                                                                       \
+           "    ll u = 0;\n"                                                                                           \
+           "    for (; u + VF <= iw; u += VF) { tile_@N(p + v * s + u, s, q + u * " width " + v, " width ");" ask " }\n" \
+           "    for (; u < iw; u++) " LANES "q[u * " width " + v + k] = p[(v + k) * s + u];\n"                         \
+           "  }\n"                                                                                                     \
+           "  for (; v < jw; v++) for (ll u = 0; u < iw; u++) q[u * " width " + v] = p[v * s + u];\n}\n"}
+
 /* Access patterns over every dtype: @T element type, @V vector type, @N dtype name. */
 const c_snippet c_patterns[] = {
     {"ldn_", FN "@V ldn_@N(const @T *p, ll n) { @T t[VF] = {0}; for (ll k = 0; k < n; k++) t[k] = p[k]; return ld_@N(t); }\n"},
     {"lds_", FN "@V lds_@N(const @T *p, ll s) { @T t[VF]; " LANES "t[k] = p[k * s]; return ld_@N(t); }\n"},
+    /* 8 lanes, every second element: nothing behind the last one is read */
+    {"lds2_", FN "@V lds2_@N(const @T *p) { @V a = ld_@N(p), b = ld_@N(p + 7); "
+              "return __builtin_shufflevector(a, b, 0, 2, 4, 6, 9, 11, 13, 15); }\n"},
     {"ldsn_", FN "@V ldsn_@N(const @T *p, ll s, ll n) { @T t[VF] = {0}; for (ll k = 0; k < n; k++) t[k] = p[k * s]; return ld_@N(t); }\n"},
     {"lp_", FN "@V lp_@N(const @T *p) { @T t[VF]; " LANES "t[k] = *p; return ld_@N(t); }\n"},
     {"stn_", FN "void stn_@N(@T *p, @V v, ll n) { @T t[VF]; st_@N(t, v); for (ll k = 0; k < n; k++) p[k] = t[k]; }\n"},
     {"sts_", FN "void sts_@N(@T *p, ll s, @V v, ll n) { @T t[VF]; st_@N(t, v); for (ll k = 0; k < n; k++) p[k * s] = t[k]; }\n"},
     {"stg_", FN "void stg_@N(@T *p, vl o, @V v, ll n) { @T t[VF]; st_@N(t, v); for (ll k = 0; k < n; k++) p[o[k]] = t[k]; }\n"},
-    {"tile_", FN "void tile_@N(const @T *p, ll s, @T *t) { for (int k = 0; k < VF; k++) " LANES_U "t[u * 64 + k] = p[k * s + u]; }\n"},
+    {"tile_", FN "void tile_@N(const @T *p, ll s, @T *t, ll w) { for (int k = 0; k < VF; k++) " LANES_U "t[u * w + k] = p[k * s + u]; }\n"},
     /* a block of at most 64 x 64: q[u * 64 + v] = p[v * s + u] for u < iw, v < jw */
-    {"block_", "static void block_@N(const @T *p, ll s, ll iw, ll jw, @T *q) {\n"
-               "  ll v = 0;\n"
-               "  for (; v + VF <= jw; v += VF) {\n"
-               "    ll u = 0;\n"
-               "    for (; u + VF <= iw; u += VF) tile_@N(p + v * s + u, s, q + u * 64 + v);\n"
-               "    for (; u < iw; u++) " LANES "q[u * 64 + v + k] = p[(v + k) * s + u];\n"
-               "  }\n"
-               "  for (; v < jw; v++) for (ll u = 0; u < iw; u++) q[u * 64 + v] = p[v * s + u];\n}\n"},
+    BLOCK("block_", "", "64", ""),
+    /* of words, at most 128 x 128, rows of q 144 apart; meanwhile rows 0 to 63 of the block at f are asked for, two lines a square of 8 */
+    BLOCK("wide_", ", const @T *f", "144",
+          " for (int c = 0; c < (VF * VF + 31) / 32; c++) { ll l = u * VF / 32 + c; __builtin_prefetch(f + (v / 2 + l / 8) * s + l % 8 * 16); }"),
     {"s1_", FN "void s1_@N(@T *p, @V v) { @T t[VF]; st_@N(t, v); *p = t[0]; }\n"},
 };
 

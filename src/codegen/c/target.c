@@ -13,6 +13,8 @@ static const hn_c_target targets[] = {
     {.vector_bytes = 16, .name = "generic", .flags = ""},
 };
 
+static const char *const short_names[] = {"avx512", "avx2", "x86-64"};
+
 void hn_c_target_host(hn_c_target *out) {
     size_t best = HN_COUNT_OF(targets) - 1;
 #if defined(__x86_64__)
@@ -27,7 +29,7 @@ void hn_c_target_host(hn_c_target *out) {
 
 hn_status hn_c_target_named(hn_str name, hn_c_target *out) {
     for (size_t k = 0; k < HN_COUNT_OF(targets); k++) {
-        if (!hn_str_eq(name, hn_str_of(targets[k].name))) continue;
+        if (!hn_str_eq(name, hn_str_of(targets[k].name)) && !hn_str_eq(name, hn_str_of(short_names[k]))) continue;
         *out = targets[k];
         return NULL;
     }

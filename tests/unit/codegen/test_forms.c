@@ -4,6 +4,7 @@
 #include "henry/module.h"
 #include "unit/harness.h"
 
+#include <math.h>
 #include <stdlib.h>
 
 static hn_status compile_text(const char *text, hn_module **out) {
@@ -123,9 +124,9 @@ TEST(transposes_in_blocks) {
     check_transpose(2112, 2048, 4); /* an output that no line begins with */
 }
 
-static void check_softmax(int64_t rows, int64_t cols) {
+static void check_softmax(int64_t rows, int64_t cols, int64_t skew) {
     char text[256];
-    float *x = numbers(rows * cols), *y = numbers(rows * cols);
+    float *x = numbers(rows * cols), *block = numbers(rows * cols + skew), *y = block + skew;
     snprintf(text, sizeof text, "graph @g {\n  input user %%x : f32[%lld, %lld] \"x\"\n  %%y = aten._softmax.default(%%x, -1, false) : f32[%lld, %lld]\n  output user %%y \"y\"\n}\n",
              (long long)rows, (long long)cols, (long long)rows, (long long)cols);
     for (int64_t j = 0; j < cols; j++) x[j] = j ? -INFINITY : 3; /* a masked row */
@@ -145,12 +146,15 @@ static void check_softmax(int64_t rows, int64_t cols) {
     }
     EXPECT_NEAR(worst, 0, 1e-6); /* 1 ulp each of exp, sum, reciprocal and product, 6e-8 apiece, and the rounded difference in exp */
     free(x);
-    free(y);
+    free(block);
 }
 
 TEST(softmax_with_one_reciprocal) {
-    check_softmax(5, 1027);
-    check_softmax(4200, 1025); /* round the caches */
+    check_softmax(5, 1027, 0);
+    check_softmax(4200, 1025, 0); /* round the caches */
+    check_softmax(4200, 1024, 0); /* the last pass in the next row's */
+    check_softmax(4200, 1032, 0); /* with a rest of a vector */
+    check_softmax(4200, 1024, 3); /* an output that no vector begins with */
 }
 
 static void check_limit(const char *op, double (*want)(double)) {
@@ -182,6 +186,41 @@ static void check_limit(const char *op, double (*want)(double)) {
 TEST(tanh_and_erf_end_at_one) {
     check_limit("tanh", tanh);
     check_limit("erf", erf);
+}
+
+static void check_windows(int64_t h, int64_t w, int64_t kernel, int64_t stride, int64_t padding) {
+    char text[512];
+    const int64_t oh = (h + 2 * padding - kernel) / stride + 1, ow = (w + 2 * padding - kernel) / stride + 1;
+    float *x = numbers(h * w), *y = numbers(oh * ow);
+    snprintf(text, sizeof text,
+             "graph @g {\n  input user %%x : f32[%lld, %lld] \"x\"\n  %%v = reshape(%%x, sizes=[1, %lld, %lld])\n"
+             "  %%y = aten.max_pool2d.default(%%v, kernel_size=[%lld], stride=[%lld], padding=[%lld]) : f32[1, %lld, %lld]\n"
+             "  output user %%y \"y\"\n}\n",
+             (long long)h, (long long)w, (long long)h, (long long)w, (long long)kernel, (long long)stride, (long long)padding, (long long)oh,
+             (long long)ow);
+    EXPECT_OK(run_graph(text, x, (int64_t[]){h, w}, y, 3, (int64_t[]){1, oh, ow}));
+    int64_t wrong = 0;
+    for (int64_t at = 0; at < oh * ow; at++) {
+        const int64_t top = at / ow * stride - padding, left = at % ow * stride - padding;
+        float most = -HUGE_VALF;
+        for (int64_t i = top < 0 ? 0 : top; i < top + kernel && i < h; i++)
+            for (int64_t j = left < 0 ? 0 : left; j < left + kernel && j < w; j++)
+                if (x[i * w + j] > most) most = x[i * w + j];
+        wrong += y[at] != most;
+    }
+    EXPECT_INT(wrong, 0);
+    free(x), free(y);
+}
+
+/* Rows of several vectors, whose first and last one meet the border. */
+TEST(windows_with_a_border) {
+    check_windows(9, 56, 3, 2, 1);
+    check_windows(8, 112, 3, 2, 1);
+    check_windows(8, 49, 3, 2, 1);
+    check_windows(7, 35, 3, 1, 1);
+    check_windows(9, 66, 2, 2, 1);
+    check_windows(12, 97, 5, 3, 2);
+    check_windows(9, 64, 2, 2, 0);
 }
 
 TEST_MAIN
