@@ -7,6 +7,9 @@ data.pt2    sizes and numbers that only the data tells: nonzero, masks, item, un
 number.pt2  a whole number among its inputs, as a symbol (PyTorch 2.11 exports no symbolic float or bool)
 constants.pt2   a float, a bool and an int among its inputs, as constants; a tensor that is one
 branch_size.pt2 a branch whose result's size depends on data: Henry refuses it
+sizes.pt2   a symbolic size, results of several layouts
+branch.pt2  a branch that hands its input on
+random.pt2  random numbers
 
     tools/make_cli_data.py [FILE...]    all, or these by their first word
 """
@@ -65,6 +68,22 @@ class Constants(torch.nn.Module):
 class BranchSize(torch.nn.Module):
     def forward(self, x, p):
         return torch.cond(p, lambda x: torch.nonzero(x > 0).squeeze(1), lambda x: torch.nonzero(x < 0).squeeze(1), (x,))
+
+
+class Sizes(torch.nn.Module):
+    def forward(self, x):
+        return (x * 2 + x.shape[0]).relu(), x.sum(1), x.t() + 1, (x.t() * 2).contiguous()
+
+
+class Branch(torch.nn.Module):
+    def forward(self, x, y):
+        a, b = torch.cond(x.sum() > 0, lambda x, y: (x.clone(), y * 2), lambda x, y: (y.clone(), x + 1), (x, y))
+        return a, a + b
+
+
+class Random(torch.nn.Module):
+    def forward(self, x):
+        return x + torch.rand_like(x)
 '''
 exec(compile(SOURCE, "model.py", "exec"))
 FOLDER = "tests/cli/data/"
@@ -113,5 +132,21 @@ def make_branch_size():
     torch.export.save(torch.export.export(BranchSize(), (x, torch.tensor(True))), FOLDER + "branch_size.pt2")
 
 
-for made in sys.argv[1:] or ["bf16", "mutate", "data", "number", "constants", "branch_size"]:
+def export(name, model, args, **options):
+    torch.export.save(torch.export.export(model, args, **options), f"{FOLDER}{name}.pt2")
+
+
+def make_sizes():
+    export("sizes", Sizes(), (torch.ones(3, 4),), dynamic_shapes=({0: torch.export.Dim("n", min=2, max=64)},))
+
+
+def make_branch():
+    export("branch", Branch(), (torch.ones(2, 3), torch.ones(2, 3)))
+
+
+def make_random():
+    export("random", Random(), (torch.ones(2, 3),))
+
+
+for made in sys.argv[1:] or ["bf16", "mutate", "data", "number", "constants", "branch_size", "sizes", "branch", "random"]:
     globals()["make_" + made]()

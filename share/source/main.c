@@ -2,8 +2,9 @@
  *
  *     example [-w weights.bin] [-t THREADS] [-n REPEAT] [-i F.npy]... [-o DIR] [-e F.npy]... [--rtol X] [--atol X]
  *
- * -i in the order of the model's inputs ("-" keeps the zeros, or the number that the model was exported with); -e in the order
- * of its outputs, exit status 1 when one differs. Arrays of BF16 are read from and written as float32. */
+ * -i in the order of the model's inputs ("-" keeps the zeros, or the number that the model was exported with), of any sizes
+ * that the model takes; -e in the order of its outputs, exit status 1 when one differs. DIR receives out_K.npy, and
+ * mutated_NAME.npy of every input and state that the model changes. Arrays of BF16 are read from and written as float32. */
 #include "model.h"
 
 #include <math.h>
@@ -163,14 +164,14 @@ static void inputs_make(const options *o, model_array *inputs) {
 
 /* --- outputs --- */
 
-static void summary(int k, const model_info *info, const model_array *a) {
+static void summary(const char *what, const model_info *info, const model_array *a) {
     double sum = 0, low = INFINITY, high = -INFINITY;
     int64_t nans = 0, count = count_of(info, a);
     if (!a->data) {
-        printf("output %d: none\n", k);
+        printf("%s: none\n", what);
         return;
     }
-    printf("output %d: %s[", k, types[info->type].name);
+    printf("%s: %s[", what, types[info->type].name);
     for (int d = 0; d < info->rank; d++) printf("%s%lld", d ? ", " : "", (long long)a->sizes[d]);
     for (int64_t i = 0; i < count; i++) {
         double x = element(a->data, info->type, i);
@@ -207,14 +208,34 @@ static bool compare(const options *o, int k, const model_info *info, const model
 static bool outputs_judge(const options *o, const model_array *outputs) {
     bool good = true;
     for (int k = 0; k < MODEL_OUTPUTS; k++) {
-        char path[4096];
-        summary(k, &model_outputs[k], &outputs[k]);
+        char path[4096], what[32];
+        snprintf(what, sizeof what, "output %d", k);
+        summary(what, &model_outputs[k], &outputs[k]);
         if (k < o->expect_count && strcmp(o->expects[k], "-") != 0) good = compare(o, k, &model_outputs[k], &outputs[k]) && good;
         if (!o->folder || !outputs[k].data) continue;
         snprintf(path, sizeof path, "%s/out_%d.npy", o->folder, k);
         npy_write(path, &model_outputs[k], &outputs[k]);
     }
     return good;
+}
+
+static void changed_show(const options *o, const char *kind, const model_info *info, const model_array *a) {
+    char path[4096], what[512];
+    snprintf(what, sizeof what, "changed %s %s", kind, info->name);
+    summary(what, info, a);
+    if (!o->folder) return;
+    snprintf(path, sizeof path, "%s/mutated_%s.npy", o->folder, info->name);
+    npy_write(path, info, a);
+}
+
+static void changes_show(const options *o, model *m, const model_array *inputs) {
+    for (int k = 0; k < MODEL_INPUTS; k++)
+        if (model_inputs[k].is_changed) changed_show(o, "input", &model_inputs[k], &inputs[k]);
+    for (int k = 0; k < MODEL_STATES; k++) {
+        model_array state = {0};
+        if (model_state_get(m, k, &state)) die(model_error(m), "");
+        changed_show(o, "state", &model_states[k], &state);
+    }
 }
 
 /* --- options --- */
@@ -266,6 +287,7 @@ int main(int argc, char **argv) {
         best = spent < best ? spent : best;
     }
     bool good = outputs_judge(&o, outputs);
+    changes_show(&o, m, inputs);
     if (o.repeat > 1) printf("best of %d runs: %.3f ms\n", o.repeat, best);
     model_close(m);
     for (int k = 0; k < MODEL_INPUTS; k++) free(inputs[k].data);

@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-enum { MODEL_INPUTS = @INPUTS@, MODEL_OUTPUTS = @OUTPUTS@, MODEL_MAX_RANK = 16 };
+enum { MODEL_INPUTS = @INPUTS@, MODEL_OUTPUTS = @OUTPUTS@, MODEL_STATES = @STATES@, MODEL_MAX_RANK = 16 };
 
 /* Elements. F16 is IEEE half precision, BF16 the upper half of an F32, BOOL one byte that is 0 or 1. */
 typedef enum model_type {
@@ -39,11 +39,13 @@ typedef struct model_info {
     model_kind kind;
     model_type type;
     int rank;
+    int is_changed;                     /* of inputs: a run writes to the array */
     const char *shape;                  /* "[s0, 64]" */
-    int64_t sizes[MODEL_MAX_RANK];      /* of inputs: sizes that fit together, for a first try */
+    int64_t sizes[MODEL_MAX_RANK];      /* of inputs: sizes that fit together, for a first try; of others: -1 where they vary */
 } model_info;
 
-extern const model_info model_inputs[], model_outputs[];
+/* States: weights that the model changes, such as a cache or running means. */
+extern const model_info model_inputs[], model_outputs[], model_states[];
 
 typedef struct model_array {
     void *data;
@@ -61,9 +63,16 @@ void model_close(model *m); /* NULL is allowed */
 int model_sizes(model *m, const model_array *inputs, model_array *outputs);
 
 /* Runs the model. An output whose `data` is NULL is given memory of the model's own, which lasts until the next call of
- * model_run or model_close; else the result is written to `data`, which must have room for it. Sizes are filled in. Inputs
- * that the model writes to are changed in place. After an error nothing of the caller's or the model's state has changed. */
+ * model_run or model_close; else the result is written to `data`, which must have room for it and overlap no other output. It
+ * is computed there, not copied, where the program has it row-major and alone and it lies apart from the
+ * inputs. Sizes are filled in. Inputs that the model writes to are changed in place. After an error the content of `data` of
+ * outputs is undefined; inputs and the model's state have not changed. */
 int model_run(model *m, const model_array *inputs, model_array *outputs);
+
+/* State `k` as the last run left it, or as the weights have it. `data`: as for an output. */
+int model_state_get(model *m, int k, model_array *out);
+/* Replaces it: a copy is made. */
+int model_state_set(model *m, int k, const model_array *state);
 
 /* Of the last call that failed. */
 const char *model_error(const model *m);

@@ -119,13 +119,15 @@ static int model_init(model *m, const char *path, int threads) {
     m->input_bytes = zeros(P->inputs, sizeof *m->input_bytes);
     m->laid_out = zeros(P->inputs, sizeof *m->laid_out);
     m->blocks = zeros(P->blocks, sizeof *m->blocks);
+    m->own_blocks = zeros(P->blocks, sizeof *m->own_blocks);
     m->slots = zeros(P->slots, sizeof *m->slots);
     m->owns = zeros(P->owns, sizeof *m->owns);
     m->results = zeros(P->outputs, sizeof *m->results);
     m->staged = zeros(P->outputs, sizeof *m->staged);
-    if (!m->numbers || !m->inputs || !m->input_bytes || !m->laid_out || !m->blocks || !m->slots || !m->owns || !m->results ||
-        !m->staged)
+    if (!m->numbers || !m->inputs || !m->input_bytes || !m->laid_out || !m->blocks || !m->own_blocks || !m->slots || !m->owns ||
+        !m->results || !m->staged)
         return fail(m, "out of memory");
+    for (uint32_t k = 0; k < P->numbers; k++) m->numbers[k] = UNDEFINED;
     for (uint32_t k = 0; P->features[k]; k++)
         if (!hn_cpu_has(hn_str_of(P->features[k])))
             return fail(m, "this CPU lacks %s, which the kernels were written for; emit them for another --target-cpu", P->features[k]);
@@ -151,7 +153,8 @@ void model_close(model *m) {
     if (m->map_bytes && m->map != MAP_FAILED) munmap(m->map, m->map_bytes);
     else if (!m->map_bytes) free(m->map);
     memory_free(m->laid_out, P->inputs);
-    memory_free(m->blocks, P->blocks);
+    memory_free(m->own_blocks, P->blocks);
+    free(m->blocks);
     memory_free(m->slots, P->slots);
     memory_free(m->owns, P->owns);
     memory_free(m->results, P->outputs);
@@ -318,6 +321,44 @@ static int take_input(model *m, uint32_t k, const model_array *a) {
 
 /* --- outputs --- */
 
+static int64_t array_bytes(const model_info *info, const int64_t *sizes) {
+    int64_t bytes = (int64_t)type_bytes(info->type);
+    for (int d = 0; d < info->rank; d++) bytes = n_mul(bytes, sizes[d]);
+    return bytes;
+}
+
+static bool overlap(const void *a, int64_t a_bytes, const void *b, int64_t b_bytes) {
+    const uintptr_t x = (uintptr_t)a, y = (uintptr_t)b;
+    return a && b && x < y + (uintptr_t)b_bytes && y < x + (uintptr_t)a_bytes;
+}
+
+/* Whether the program may compute an output where the caller wants it. */
+static bool is_direct(const model *m, uint32_t output, int64_t bytes) {
+    const output_facts *o = &P->output[output];
+    void *data = m->wanted[o->output].data;
+    int64_t sizes[MODEL_MAX_RANK], strides[MODEL_MAX_RANK], rows[MODEL_MAX_RANK];
+    size_t elem = type_bytes((model_type)o->type);
+    if (!data || (uintptr_t)data % elem) return false;
+    values_of(m, o->sizes, o->rank, sizes);
+    values_of(m, o->strides, o->rank, strides);
+    row_major(o->rank, sizes, rows);
+    if (!same_layout(o->rank, sizes, strides, rows) || bytes < 0 || bytes > extent(o->rank, sizes, rows, elem)) return false;
+    for (uint32_t k = 0; k < P->inputs; k++)
+        if (overlap(data, bytes, m->given[k].data, array_bytes(&model_inputs[k], m->given[k].sizes))) return false;
+    return true;
+}
+
+int take_block(model *m, uint32_t block, int64_t bytes) {
+    int output = P->block_output[block];
+    if (m->wanted && output >= 0 && is_direct(m, (uint32_t)output, bytes)) {
+        m->blocks[block] = m->wanted[P->output[output].output].data;
+        return 0;
+    }
+    TRY(reserve(m, &m->own_blocks[block], bytes));
+    m->blocks[block] = m->own_blocks[block].bytes;
+    return 0;
+}
+
 static void write_scalar(const model *m, const output_facts *o, void *to) {
     int64_t value = value_of(m, o->value);
     if (o->kind == MODEL_INT) memcpy(to, &value, sizeof value);
@@ -350,7 +391,7 @@ static int give_output(model *m, uint32_t k, model_array *a) {
         TRY(reserve(m, &m->results[k], extent(o->rank, a->sizes, rows, elem)));
         a->data = m->results[k].bytes;
     }
-    if (!is_empty(o->rank, a->sizes)) hn_copy_strided(a->data, rows, content, strides, a->sizes, o->rank, elem);
+    if (a->data != content && !is_empty(o->rank, a->sizes)) hn_copy_strided(a->data, rows, content, strides, a->sizes, o->rank, elem);
     return 0;
 }
 
@@ -392,15 +433,61 @@ static int finish(model *m, const model_array *inputs, model_array *outputs) {
     return failed;
 }
 
+/* --- states --- */
+
+/* State k with its sizes and strides; NULL after an error. `given`: sizes that it must have, or NULL. */
+static const output_facts *state_find(model *m, int k, const int64_t *given, int64_t *sizes, int64_t *strides) {
+    const output_facts *o = k < 0 || k >= MODEL_STATES ? NULL : &P->output[P->state_output[k]];
+    if (!o) return fail(m, "there is no state %d", k), NULL;
+    values_of(m, o->sizes, o->rank, sizes);
+    values_of(m, o->target_strides, o->rank, strides);
+    for (uint32_t d = 0; d < o->rank; d++) {
+        if (sizes[d] < 0 || strides[d] < 0) return fail(m, "state '%s' has a size that is not known before a run", model_states[k].name), NULL;
+        if (given && given[d] != sizes[d])
+            return fail(m, "state '%s' dimension %u is %" PRId64 ", must be %" PRId64, model_states[k].name, d, given[d], sizes[d]), NULL;
+    }
+    return o;
+}
+
+int model_state_get(model *m, int k, model_array *out) {
+    int64_t strides[MODEL_MAX_RANK], rows[MODEL_MAX_RANK];
+    const output_facts *o = state_find(m, k, NULL, out->sizes, strides);
+    if (!o) return 1;
+    size_t elem = type_bytes((model_type)o->type);
+    row_major(o->rank, out->sizes, rows);
+    if (!out->data) {
+        memory *own = &m->results[P->state_output[k]];
+        TRY(reserve(m, own, extent(o->rank, out->sizes, rows, elem)));
+        out->data = own->bytes;
+    }
+    if (!is_empty(o->rank, out->sizes))
+        hn_copy_strided(out->data, rows, m->owns[o->target_own].bytes + o->target_offset, strides, out->sizes, o->rank, elem);
+    return 0;
+}
+
+int model_state_set(model *m, int k, const model_array *state) {
+    int64_t sizes[MODEL_MAX_RANK], strides[MODEL_MAX_RANK], rows[MODEL_MAX_RANK];
+    const output_facts *o = state_find(m, k, state->sizes, sizes, strides);
+    if (!o) return 1;
+    if (is_empty(o->rank, sizes)) return 0;
+    if (!state->data) return fail(m, "state '%s' has no data", model_states[k].name);
+    row_major(o->rank, sizes, rows);
+    hn_copy_strided(m->owns[o->target_own].bytes + o->target_offset, strides, state->data, rows, sizes, o->rank,
+                    type_bytes((model_type)o->type));
+    return 0;
+}
+
 /* --- calls --- */
 
-static int begin(model *m, const model_array *inputs) {
+static int begin(model *m, const model_array *inputs, model_array *outputs) {
     for (uint32_t k = 0; k < P->numbers; k++) m->numbers[k] = UNDEFINED;
+    m->given = inputs;
+    m->wanted = outputs;
     return P->begin(m, inputs);
 }
 
 int model_sizes(model *m, const model_array *inputs, model_array *outputs) {
-    TRY(begin(m, inputs));
+    TRY(begin(m, inputs, NULL));
     for (uint32_t k = 0; k < P->outputs; k++) {
         const output_facts *o = &P->output[k];
         for (uint32_t d = 0; o->output >= 0 && o->kind == MODEL_TENSOR && d < o->rank; d++) {
@@ -412,7 +499,7 @@ int model_sizes(model *m, const model_array *inputs, model_array *outputs) {
 }
 
 int model_run(model *m, const model_array *inputs, model_array *outputs) {
-    TRY(begin(m, inputs));
+    TRY(begin(m, inputs, outputs));
     for (uint32_t k = 0; k < P->inputs; k++) TRY(take_input(m, k, &inputs[k]));
     TRY(P->steps(m));
     return finish(m, inputs, outputs);

@@ -78,6 +78,8 @@ typedef struct program {
     const input_facts *input;
     const output_facts *output; /* the outputs, then the mutations, in the order of the signature */
     const own_facts *own;
+    const int *block_output;    /* per block: the entry of `output` that lies at its start, or -1 */
+    const int *state_output;    /* per state: its entry */
     const char *const *features; /* of the CPU, that the kernels use; NULL at the end */
     int (*begin)(model *m, const model_array *inputs); /* numbers and memory that the inputs' sizes tell */
     int (*steps)(model *m);
@@ -103,7 +105,10 @@ struct model {
     uint8_t **inputs;      /* per input: as the program wants it laid out */
     int64_t *input_bytes;  /* per input: the extent of that */
     memory *laid_out;      /* per input: a copy, when the caller's layout is another */
-    memory *blocks, *slots, *owns, *results, *staged; /* results and staged: per output_facts */
+    uint8_t **blocks;      /* per block: where it is in this run */
+    memory *own_blocks, *slots, *owns, *results, *staged; /* results and staged: per output_facts */
+    const model_array *given; /* inputs of the call; NULL where they are not at hand */
+    model_array *wanted;      /* outputs, likewise */
     memory workspace, scratch;
     struct externs *externs;
 };
@@ -126,6 +131,8 @@ int solve(model *m, const symbol *s, const model_array *inputs, int64_t rest, in
 int check_inputs(model *m, const model_array *inputs);
 int check_sizes(model *m, const uint32_t *numbers, uint32_t count); /* known and not negative */
 enum { GUARD_EQ, GUARD_NE, GUARD_LT, GUARD_LE };
+/* Memory for outputs: the caller's when the output lies in it as it should, else the model's. */
+int take_block(model *m, uint32_t block, int64_t bytes);
 int guard(model *m, int relation, int64_t a, int64_t b, const char *text);
 
 /* --- used by `steps` --- */

@@ -31,6 +31,12 @@ void hn_source_address(source_printer *p, uint32_t buffer, uint32_t offset, uint
 /* "node 'x' (file:3)" as a literal. */
 void hn_source_where(source_printer *p, uint32_t origin);
 void hn_source_indent(source_printer *p);
+/* "[s0, 64]" of a tensor; nothing else has a shape. */
+void hn_source_shape(const hn_bundle *b, uint32_t kind, uint32_t first_dim, uint32_t rank, hn_strbuf *out);
+/* Of a number: the type of its array. */
+uint32_t hn_source_type(uint32_t kind, uint32_t dtype);
+/* A weight that the program changes. */
+bool hn_source_is_state(const hnb_output *o);
 
 /* source_steps.c: the walk over the steps. */
 hn_status hn_source_steps(source_printer *p) HN_MUST_USE;

@@ -36,35 +36,36 @@ static void put_buffers(source_printer *p, const hnb_step *s) {
     hn_strbuf_puts(p->out, s->operand_count ? "};\n" : "NULL};\n");
 }
 
-static bool params_are_constant(const source_printer *p, const hnb_step *s) {
+static bool params_are_constant(const source_printer *p, const uint32_t *params, uint32_t count) {
     int64_t value;
-    for (uint32_t k = 0; k < s->param_count; k++)
-        if (!hn_bundle_expr_const(p->b, p->b->params[s->params + k], &value)) return false;
+    for (uint32_t k = 0; k < count; k++)
+        if (!hn_bundle_expr_const(p->b, params[k], &value)) return false;
     return true;
 }
 
-static void put_params(source_printer *p, const hnb_step *s, const char *type) {
-    if (!s->param_count) return;
+static void put_params(source_printer *p, uint32_t first, uint32_t count, const char *type) {
+    if (!count) return;
     begin_line(p);
-    PUTS("%sconst %s p[] = {", params_are_constant(p, s) ? "static " : "", type);
-    for (uint32_t k = 0; k < s->param_count; k++) {
+    PUTS("%sconst %s p[] = {", params_are_constant(p, p->b->params + first, count) ? "static " : "", type);
+    for (uint32_t k = 0; k < count; k++) {
         if (k) hn_strbuf_puts(p->out, k % 24 ? ", " : ",\n                              ");
-        hn_source_number(p, p->b->params[s->params + k]);
+        hn_source_number(p, p->b->params[first + k]);
     }
     hn_strbuf_puts(p->out, "};\n");
 }
 
 static void put_kernel(source_printer *p, const hnb_step *s) {
+    const hnb_launch *l = hn_bundle_launch(p->b, s, 0); /* a project is for one target */
     put_buffers(p, s);
-    put_params(p, s, "long long");
+    put_params(p, l->params, l->param_count, "long long");
     begin_line(p);
-    PUTS("TRY(kernel_run(m, %s, b, %s, %u, ", hn_bundle_text(p->b, p->b->kernels[s->kernel].name), s->param_count ? "p" : "NULL",
-         s->param_count);
-    hn_source_number(p, s->extent);
+    PUTS("TRY(kernel_run(m, %s, b, %s, %u, ", hn_bundle_text(p->b, p->b->kernels[s->kernel].name), l->param_count ? "p" : "NULL",
+         l->param_count);
+    hn_source_number(p, l->extent);
     hn_strbuf_puts(p->out, ", ");
-    hn_source_int(p->out, s->grain);
+    hn_source_int(p->out, l->grain);
     hn_strbuf_puts(p->out, ", ");
-    hn_source_number(p, s->scratch);
+    hn_source_number(p, l->scratch);
     hn_strbuf_puts(p->out, ", ");
     hn_source_where(p, s->origin);
     hn_strbuf_puts(p->out, "));\n");
@@ -79,7 +80,7 @@ static bool is_constant(const source_printer *p, const hnb_operand *o) {
 static void put_extern(source_printer *p, const hnb_step *s) {
     uint32_t constants = 0;
     put_buffers(p, s);
-    put_params(p, s, "int64_t");
+    put_params(p, s->params, s->param_count, "int64_t");
     for (uint32_t k = 0; k < s->operand_count; k++)
         if (p->b->operands[s->operands + k].buffer && is_constant(p, &p->b->operands[s->operands + k])) constants |= 1u << k;
     begin_line(p);

@@ -97,7 +97,7 @@ static void put_base(source_printer *p, uint32_t buffer) {
     const hnb_buffer *f = &p->b->buffers[buffer];
     switch (f->kind) {
     case HNB_BUFFER_INPUT: PUTS("m->inputs[%u]", f->source); break;
-    case HNB_BUFFER_OUTPUT: PUTS("m->blocks[%u].bytes", p->blocks[buffer]); break;
+    case HNB_BUFFER_OUTPUT: PUTS("m->blocks[%u]", p->blocks[buffer]); break;
     case HNB_BUFFER_SLOT: PUTS("m->slots[%u].bytes", f->source); break;
     case HNB_BUFFER_TEMP: hn_strbuf_puts(p->out, "m->workspace.bytes + "), hn_source_number(p, f->offset); break;
     default:
@@ -129,7 +129,7 @@ static void mark_sizes(source_printer *p) {
     mark_size(p, b->info->workspace);
     for (uint32_t k = 1; k < b->buffers_count; k++) mark_size(p, b->buffers[k].bytes), mark_size(p, b->buffers[k].offset);
     for (uint32_t k = 0; k < b->operands_count; k++) mark_size(p, b->operands[k].offset);
-    for (uint32_t k = 0; k < b->steps_count; k++) mark_size(p, b->steps[k].extent), mark_size(p, b->steps[k].scratch);
+    for (uint32_t k = 0; k < b->launches_count; k++) mark_size(p, b->launches[k].extent), mark_size(p, b->launches[k].scratch);
     for (uint32_t k = 0; k < b->outputs_count; k++) {
         mark_size(p, b->outputs[k].offset);
         for (uint32_t d = 0; b->outputs[k].kind == HNB_VALUE_TENSOR && d < b->outputs[k].rank; d++)
@@ -165,7 +165,7 @@ static void number_things(source_printer *p) {
 
 /* --- tables --- */
 
-static void put_shape(const hn_bundle *b, uint32_t kind, uint32_t first, uint32_t rank, hn_strbuf *out) {
+void hn_source_shape(const hn_bundle *b, uint32_t kind, uint32_t first, uint32_t rank, hn_strbuf *out) {
     if (kind != HNB_VALUE_TENSOR) return;
     hn_strbuf_putc(out, '[');
     for (uint32_t d = 0; d < rank; d++) {
@@ -175,41 +175,60 @@ static void put_shape(const hn_bundle *b, uint32_t kind, uint32_t first, uint32_
     hn_strbuf_putc(out, ']');
 }
 
-/* Of a number: the type of its array. */
-static uint32_t type_of(uint32_t kind, uint32_t dtype) {
+uint32_t hn_source_type(uint32_t kind, uint32_t dtype) {
     return kind == HNB_VALUE_TENSOR ? dtype : kind == HNB_VALUE_INT ? HN_I64 : kind == HNB_VALUE_FLOAT ? HN_F64 : HN_BOOL;
 }
 
-static void put_info(source_printer *p, hnb_str name, uint32_t kind, uint32_t dtype, uint32_t rank, uint32_t dims, const hn_winput *example) {
+/* An input: sizes of the example; else those that are known. */
+static void put_info(source_printer *p, hnb_str name, uint32_t kind, uint32_t dtype, uint32_t rank, uint32_t dims, const hn_winput *example,
+                     bool is_changed) {
+    int64_t size;
     hn_strbuf shape;
     hn_strbuf_init(&shape);
-    put_shape(p->b, kind, dims, rank, &shape);
+    hn_source_shape(p->b, kind, dims, rank, &shape);
     hn_strbuf_puts(p->out, "    {");
     hn_source_string(p->out, hn_bundle_str(p->b, name));
-    PUTS(", (model_kind)%u, (model_type)%u, %u, ", kind, type_of(kind, dtype), kind == HNB_VALUE_TENSOR ? rank : 0);
+    PUTS(", (model_kind)%u, (model_type)%u, %u, %d, ", kind, hn_source_type(kind, dtype), kind == HNB_VALUE_TENSOR ? rank : 0, is_changed);
     hn_source_string(p->out, hn_strbuf_str(&shape));
     hn_strbuf_puts(p->out, ", {");
     for (uint32_t d = 0; kind == HNB_VALUE_TENSOR && d < rank; d++) {
         if (d) hn_strbuf_puts(p->out, ", ");
-        hn_source_int(p->out, example ? hn_sym_hint(p->source->wrapper->sym, example->sizes[d], 1) : 0);
+        if (example) size = hn_sym_hint(p->source->wrapper->sym, example->sizes[d], 1);
+        else if (!hn_bundle_expr_const(p->b, p->b->dims[dims + d], &size)) size = -1;
+        hn_source_int(p->out, size);
     }
     hn_strbuf_puts(p->out, kind == HNB_VALUE_TENSOR && rank ? "}},\n" : "0}},\n");
     hn_strbuf_deinit(&shape);
 }
+
+static const char no_info[] = "    {NULL, MODEL_NONE, MODEL_BOOL, 0, 0, \"\", {0}}, /* the end */\n};\n\n";
+
+static bool is_input_changed(const hn_bundle *b, uint32_t input) {
+    for (uint32_t k = 0; k < b->outputs_count; k++)
+        if (b->outputs[k].is_mutation && b->outputs[k].target_input == (int32_t)input) return true;
+    return false;
+}
+
+bool hn_source_is_state(const hnb_output *o) { return o->is_mutation && o->target_input < 0; }
 
 static void put_infos(source_printer *p) {
     const hn_bundle *b = p->b;
     hn_strbuf_puts(p->out, "const model_info model_inputs[] = {\n");
     for (uint32_t k = 0; k < b->inputs_count; k++) {
         const hnb_input *in = &b->inputs[k];
-        put_info(p, in->name, in->kind, in->dtype, in->rank, in->dims, &p->source->wrapper->inputs.items[k]);
+        put_info(p, in->name, in->kind, in->dtype, in->rank, in->dims, &p->source->wrapper->inputs.items[k], is_input_changed(b, k));
     }
-    hn_strbuf_puts(p->out, "    {NULL, MODEL_NONE, MODEL_BOOL, 0, \"\", {0}}, /* the end */\n};\n\nconst model_info model_outputs[] = {\n");
+    PUTS("%sconst model_info model_outputs[] = {\n", no_info);
     for (uint32_t k = 0; k < b->outputs_count; k++) {
         const hnb_output *o = &b->outputs[k];
-        if (!o->is_mutation) put_info(p, o->name, o->kind, o->dtype, o->rank, o->dims, NULL);
+        if (!o->is_mutation) put_info(p, o->name, o->kind, o->dtype, o->rank, o->dims, NULL, false);
     }
-    hn_strbuf_puts(p->out, "    {NULL, MODEL_NONE, MODEL_BOOL, 0, \"\", {0}},\n};\n\n");
+    PUTS("%sconst model_info model_states[] = {\n", no_info);
+    for (uint32_t k = 0; k < b->outputs_count; k++) {
+        const hnb_output *o = &b->outputs[k];
+        if (hn_source_is_state(o)) put_info(p, o->name, o->kind, o->dtype, o->rank, o->dims, NULL, true);
+    }
+    hn_strbuf_puts(p->out, no_info);
 }
 
 static void put_inputs(source_printer *p) {
@@ -236,11 +255,11 @@ static void put_inputs(source_printer *p) {
 
 static void put_output(source_printer *p, uint32_t k, int output) {
     const hnb_output *o = &p->b->outputs[k];
-    bool tensor = o->kind == HNB_VALUE_TENSOR, own = o->is_mutation && o->target_input < 0;
+    bool tensor = o->kind == HNB_VALUE_TENSOR, own = hn_source_is_state(o);
     uint32_t rank = tensor ? o->rank : 0, place = tensor ? p->b->buffers[o->buffer].kind : HNB_BUFFER_NONE;
     int64_t target = 0;
     if (own && o->target_offset) (void)hn_bundle_expr_const(p->b, o->target_offset, &target);
-    PUTS("    {%d, %u, %u, %d, %d, %u, ", output, o->kind, type_of(o->kind, o->dtype), place == HNB_BUFFER_INPUT || place == HNB_BUFFER_CONSTANT,
+    PUTS("    {%d, %u, %u, %d, %d, %u, ", output, o->kind, hn_source_type(o->kind, o->dtype), place == HNB_BUFFER_INPUT || place == HNB_BUFFER_CONSTANT,
          place == HNB_BUFFER_OUTPUT, rank);
     put_dims_name(p, "out_sizes", k, rank);
     hn_strbuf_puts(p->out, ", ");
@@ -261,7 +280,7 @@ static void put_outputs(source_printer *p) {
         if (o->kind != HNB_VALUE_TENSOR) continue;
         put_dims(p, "out_sizes", k, o->dims, o->rank);
         put_dims(p, "out_strides", k, o->dims + o->rank, o->rank);
-        if (o->is_mutation && o->target_input < 0) put_dims(p, "target_strides", k, o->dims + 2 * o->rank, o->rank);
+        if (hn_source_is_state(o)) put_dims(p, "target_strides", k, o->dims + 2 * o->rank, o->rank);
     }
     hn_strbuf_puts(p->out, "static const output_facts outputs[] = {\n");
     for (uint32_t k = 0; k < b->outputs_count; k++) put_output(p, k, b->outputs[k].is_mutation ? -1 : outputs++);
@@ -269,6 +288,30 @@ static void put_outputs(source_printer *p) {
     for (uint32_t k = 1; k < b->storages_count; k++)
         if (p->owns[k]) PUTS("{%" PRIu64 ", %" PRIu64 "}, ", p->source->weight_offsets[k], b->storages[k].bytes);
     hn_strbuf_puts(p->out, "{0, 0}};\n\n");
+}
+
+/* The result that lies in a block of output memory alone: it may be computed in the caller's memory. */
+static int block_output(const hn_bundle *b, uint32_t buffer) {
+    int found = -1;
+    for (uint32_t k = 0; k < b->outputs_count; k++) {
+        const hnb_output *o = &b->outputs[k];
+        int64_t offset = 0;
+        if (o->kind != HNB_VALUE_TENSOR || o->buffer != buffer) continue;
+        if (found >= 0 || o->is_mutation || (o->offset && (!hn_bundle_expr_const(b, o->offset, &offset) || offset))) return -1;
+        found = (int)k;
+    }
+    return found;
+}
+
+static void put_blocks_and_states(source_printer *p) {
+    const hn_bundle *b = p->b;
+    hn_strbuf_puts(p->out, "static const int block_outputs[] = {");
+    for (uint32_t k = 1; k < b->buffers_count; k++)
+        if (b->buffers[k].kind == HNB_BUFFER_OUTPUT) PUTS("%d, ", block_output(b, k));
+    hn_strbuf_puts(p->out, "-1}, state_outputs[] = {");
+    for (uint32_t k = 0; k < b->outputs_count; k++)
+        if (hn_source_is_state(&b->outputs[k])) PUTS("%u, ", k);
+    hn_strbuf_puts(p->out, "-1};\n\n");
 }
 
 /* What the dimension that tells a symbol must be: "2*s0 + 1". */
@@ -369,19 +412,15 @@ static void put_size_checks(source_printer *p, uint32_t stage) {
     if (count) PUTS("};\n    TRY(check_sizes(m, sizes, %u));\n", count);
 }
 
-static void put_reserve(source_printer *p, const char *what, uint32_t number, uint32_t bytes) {
-    PUTS("    TRY(reserve(m, &m->%s[%u], ", what, number);
-    hn_source_number(p, bytes);
-    hn_strbuf_puts(p->out, "));\n");
-}
-
 static void put_memory(source_printer *p, uint32_t stage) {
     for (uint32_t k = 1; k < p->b->buffers_count; k++) {
         const hnb_buffer *f = &p->b->buffers[k];
         if (f->kind != HNB_BUFFER_OUTPUT && f->kind != HNB_BUFFER_SLOT) continue;
         if (p->stages[f->bytes] != stage) continue;
-        if (f->kind == HNB_BUFFER_OUTPUT) put_reserve(p, "blocks", p->blocks[k], f->bytes);
-        else put_reserve(p, "slots", f->source, f->bytes);
+        if (f->kind == HNB_BUFFER_OUTPUT) PUTS("    TRY(take_block(m, %u, ", p->blocks[k]);
+        else PUTS("    TRY(reserve(m, &m->slots[%u], ", f->source);
+        hn_source_number(p, f->bytes);
+        hn_strbuf_puts(p->out, "));\n");
     }
 }
 
@@ -446,6 +485,7 @@ static void put_program(source_printer *p) {
     PUTS("    .inputs = %u, .outputs = %u, .numbers = %u, .blocks = %u, .slots = %u, .owns = %u, .externs = %u,\n", b->inputs_count,
          b->outputs_count, b->nodes_count + b->symbols_count, p->block_count, p->slot_count, p->own_count, p->extern_count);
     PUTS("    .input = inputs, .output = outputs, .own = owns, .features = features,\n"
+         "    .block_output = block_outputs, .state_output = state_outputs,\n"
          "    .begin = begin, .steps = steps, .content = content, .externs_close = %s,\n};\n", p->extern_count ? "externs_close" : "NULL");
 }
 
@@ -456,6 +496,7 @@ static hn_status print(source_printer *p) {
     put_infos(p);
     put_inputs(p);
     put_outputs(p);
+    put_blocks_and_states(p);
     put_symbols(p);
     put_begin(p);
     put_defines(p);
@@ -483,71 +524,4 @@ hn_status hn_wrapper_to_source(const hn_to_source *source, hn_strbuf *out) {
     number_things(&p);
     mark_sizes(&p);
     return print(&p);
-}
-
-/* --- the words of share/source --- */
-
-/* A line for each input and output: "   input   x: f32[s0, 64]". */
-static void put_signature(const hn_bundle *b, const char *begin, hn_strbuf *out) {
-    for (uint32_t k = 0; k < b->inputs_count; k++) {
-        const hnb_input *in = &b->inputs[k];
-        hn_strbuf_printf(out, "%sinput %u   ", begin, k);
-        hn_source_comment(out, hn_bundle_str(b, in->name));
-        hn_strbuf_printf(out, ": %s", hn_scalar_type_name((hn_scalar_type)type_of(in->kind, in->dtype)));
-        put_shape(b, in->kind, in->dims, in->rank, out);
-        hn_strbuf_putc(out, '\n');
-    }
-    for (uint32_t k = 0, output = 0; k < b->outputs_count; k++) {
-        const hnb_output *o = &b->outputs[k];
-        if (o->is_mutation) hn_strbuf_printf(out, "%schanges   ", begin);
-        else hn_strbuf_printf(out, "%soutput %u  ", begin, output++);
-        hn_source_comment(out, hn_bundle_str(b, o->name));
-        hn_strbuf_printf(out, ": %s", hn_scalar_type_name((hn_scalar_type)type_of(o->kind, o->dtype)));
-        put_shape(b, o->kind, o->dims, o->rank, out);
-        hn_strbuf_putc(out, '\n');
-    }
-}
-
-static uint32_t count_outputs(const hn_bundle *b) {
-    uint32_t count = 0;
-    for (uint32_t k = 0; k < b->outputs_count; k++) count += !b->outputs[k].is_mutation;
-    return count;
-}
-
-static hn_status put_word(const hn_to_source *s, hn_str word, bool in_comment, hn_strbuf *out) {
-    const hn_bundle *b = s->program;
-    if (hn_str_eq(word, HN_STR("NAME"))) hn_source_comment(out, hn_bundle_str(b, b->info->model));
-    else if (hn_str_eq(word, HN_STR("SIGNATURE"))) put_signature(b, in_comment ? " *     " : "    ", out);
-    else if (hn_str_eq(word, HN_STR("INPUTS"))) hn_strbuf_printf(out, "%u", b->inputs_count);
-    else if (hn_str_eq(word, HN_STR("OUTPUTS"))) hn_strbuf_printf(out, "%u", count_outputs(b));
-    else if (hn_str_eq(word, HN_STR("TARGET"))) hn_strbuf_append(out, s->target.ptr, s->target.len);
-    else if (hn_str_eq(word, HN_STR("TARGET_FLAGS"))) hn_strbuf_append(out, s->target_flags.ptr, s->target_flags.len);
-    else if (hn_str_eq(word, HN_STR("EXTERNS"))) hn_strbuf_puts(out, hn_source_has_externs(b) ? "externs.c" : "");
-    else if (hn_str_eq(word, HN_STR("LIBRARY"))) hn_strbuf_append(out, s->runtime_files.ptr, s->runtime_files.len);
-    else if (hn_str_eq(word, HN_STR("WEIGHTS_BYTES"))) hn_strbuf_printf(out, "%" PRIu64, s->weights_bytes);
-    else if (hn_str_eq(word, HN_STR("KERNELS")))
-        for (uint32_t k = 0; k < s->kernel_files; k++) hn_strbuf_printf(out, "%skernels_%u.c", k ? " " : "", k);
-    else return HN_ERROR(HN_INTERNAL, "no word '" HN_STR_FMT "'", HN_STR_ARG(word));
-    return NULL;
-}
-
-static size_t word_len(const char *at, const char *end) {
-    size_t len = 0;
-    while (at + len < end && ((at[len] >= 'A' && at[len] <= 'Z') || at[len] == '_')) len++;
-    return at + len < end && at[len] == '@' ? len : 0;
-}
-
-hn_status hn_source_fill(const hn_to_source *source, hn_str text, hn_strbuf *out) {
-    bool in_comment = hn_str_starts_with(text, HN_STR("/*"));
-    for (const char *at = text.ptr, *end = text.ptr + text.len; at < end;) {
-        size_t len = *at == '@' ? word_len(at + 1, end) : 0;
-        if (!len) {
-            hn_strbuf_putc(out, *at++);
-            continue;
-        }
-        HN_TRY(put_word(source, (hn_str){at + 1, len}, in_comment, out));
-        at += len + 2;
-        if (len == 9 && at < end && *at == '\n' && memcmp(at - 10, "SIGNATURE", 9) == 0) at++; /* it ends its own line */
-    }
-    return hn_strbuf_status(out);
 }

@@ -29,6 +29,9 @@ if run digits/example -w digits/weights.bin; then echo "the number was not misse
 again mutate
 run digits/example -w digits/weights.bin -i "$data/mutate_x.npy"
 run digits/example -w digits/weights.bin -i "$data/mutate_x.npy" -n 2 | head -2
+"$HENRY" run "$data/mutate.pt2" -i "$data/mutate_x.npy" -d changed -q
+run digits/example -w digits/weights.bin -i "$data/mutate_x.npy" -o . >/dev/null
+for f in mutated_x.npy mutated_total.npy; do cmp <(tail -c 12 $f) <(tail -c 12 changed/$f); done
 again bf16
 run digits/example -w digits/weights.bin -i "$data/bf16_x.npy" -i "$data/bf16_y.npy" -e "$data/bf16_out0.npy" -e "$data/bf16_out1.npy" | sed 's/ sum.*//'
 if "$HENRY" compile "$DATA/model.pt2" --emit source 2>err; then echo "no folder needed"; fi

@@ -1,0 +1,80 @@
+/* source_words.c: the files of share/source, with what differs from project to project filled in. */
+#include "wrapper/source_impl.h"
+
+#include "henry/tensor.h"
+
+#include <inttypes.h>
+#include <string.h>
+
+/* A line for each input and output: "   input   x: f32[s0, 64]". */
+static void put_signature(const hn_bundle *b, const char *begin, hn_strbuf *out) {
+    for (uint32_t k = 0; k < b->inputs_count; k++) {
+        const hnb_input *in = &b->inputs[k];
+        hn_strbuf_printf(out, "%sinput %u   ", begin, k);
+        hn_source_comment(out, hn_bundle_str(b, in->name));
+        hn_strbuf_printf(out, ": %s", hn_scalar_type_name((hn_scalar_type)hn_source_type(in->kind, in->dtype)));
+        hn_source_shape(b, in->kind, in->dims, in->rank, out);
+        hn_strbuf_putc(out, '\n');
+    }
+    for (uint32_t k = 0, output = 0, state = 0; k < b->outputs_count; k++) {
+        const hnb_output *o = &b->outputs[k];
+        if (hn_source_is_state(o)) hn_strbuf_printf(out, "%sstate %u   ", begin, state++);
+        else if (o->is_mutation) hn_strbuf_printf(out, "%schanges   ", begin);
+        else hn_strbuf_printf(out, "%soutput %u  ", begin, output++);
+        hn_source_comment(out, hn_bundle_str(b, o->name));
+        hn_strbuf_printf(out, ": %s", hn_scalar_type_name((hn_scalar_type)hn_source_type(o->kind, o->dtype)));
+        hn_source_shape(b, o->kind, o->dims, o->rank, out);
+        hn_strbuf_putc(out, '\n');
+    }
+}
+
+static uint32_t count_outputs(const hn_bundle *b) {
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < b->outputs_count; k++) count += !b->outputs[k].is_mutation;
+    return count;
+}
+
+static uint32_t count_states(const hn_bundle *b) {
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < b->outputs_count; k++) count += hn_source_is_state(&b->outputs[k]);
+    return count;
+}
+
+static hn_status put_word(const hn_to_source *s, hn_str word, bool in_comment, hn_strbuf *out) {
+    const hn_bundle *b = s->program;
+    if (hn_str_eq(word, HN_STR("NAME"))) hn_source_comment(out, hn_bundle_str(b, b->info->model));
+    else if (hn_str_eq(word, HN_STR("SIGNATURE"))) put_signature(b, in_comment ? " *     " : "    ", out);
+    else if (hn_str_eq(word, HN_STR("INPUTS"))) hn_strbuf_printf(out, "%u", b->inputs_count);
+    else if (hn_str_eq(word, HN_STR("OUTPUTS"))) hn_strbuf_printf(out, "%u", count_outputs(b));
+    else if (hn_str_eq(word, HN_STR("STATES"))) hn_strbuf_printf(out, "%u", count_states(b));
+    else if (hn_str_eq(word, HN_STR("TARGET"))) hn_strbuf_append(out, s->target.ptr, s->target.len);
+    else if (hn_str_eq(word, HN_STR("TARGET_FLAGS"))) hn_strbuf_append(out, s->target_flags.ptr, s->target_flags.len);
+    else if (hn_str_eq(word, HN_STR("EXTERNS"))) hn_strbuf_puts(out, hn_source_has_externs(b) ? "externs.c" : "");
+    else if (hn_str_eq(word, HN_STR("LIBRARY"))) hn_strbuf_append(out, s->runtime_files.ptr, s->runtime_files.len);
+    else if (hn_str_eq(word, HN_STR("WEIGHTS_BYTES"))) hn_strbuf_printf(out, "%" PRIu64, s->weights_bytes);
+    else if (hn_str_eq(word, HN_STR("KERNELS")))
+        for (uint32_t k = 0; k < s->kernel_files; k++) hn_strbuf_printf(out, "%skernels_%u.c", k ? " " : "", k);
+    else return HN_ERROR(HN_INTERNAL, "no word '" HN_STR_FMT "'", HN_STR_ARG(word));
+    return NULL;
+}
+
+static size_t word_len(const char *at, const char *end) {
+    size_t len = 0;
+    while (at + len < end && ((at[len] >= 'A' && at[len] <= 'Z') || at[len] == '_')) len++;
+    return at + len < end && at[len] == '@' ? len : 0;
+}
+
+hn_status hn_source_fill(const hn_to_source *source, hn_str text, hn_strbuf *out) {
+    bool in_comment = hn_str_starts_with(text, HN_STR("/*"));
+    for (const char *at = text.ptr, *end = text.ptr + text.len; at < end;) {
+        size_t len = *at == '@' ? word_len(at + 1, end) : 0;
+        if (!len) {
+            hn_strbuf_putc(out, *at++);
+            continue;
+        }
+        HN_TRY(put_word(source, (hn_str){at + 1, len}, in_comment, out));
+        at += len + 2;
+        if (len == 9 && at < end && *at == '\n' && memcmp(at - 10, "SIGNATURE", 9) == 0) at++; /* it ends its own line */
+    }
+    return hn_strbuf_status(out);
+}

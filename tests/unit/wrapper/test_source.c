@@ -1,0 +1,100 @@
+/* test_source.c: programs as C: what each line becomes, also lines that few models have. What the C computes is tests/cli/source*.sh. */
+#include "unit/harness.h"
+#include "wrapper/to_bundle.h"
+#include "wrapper/to_source.h"
+
+#include <string.h>
+
+/* A program in text form as C. */
+static hn_status print(const char *text, hn_arena *arena, hn_strbuf *out) {
+    static const hn_bundle_object object = {.name = HN_STR("kernels")};
+    hn_sym *sym;
+    hn_wrapper *w;
+    hn_memory_plan plan;
+    hn_strbuf image;
+    hn_bundle b;
+    HN_TRY(hn_sym_create(arena, &sym));
+    HN_TRY(hn_wrapper_parse(arena, sym, hn_str_of(text), &w));
+    HN_TRY(hn_wrapper_plan(w, &plan));
+    hn_strbuf_init(&image);
+    hn_status status = hn_wrapper_to_bundle(w, &plan, &(hn_bundle_objects){.items = &object, .count = 1}, &(hn_to_bundle_options){0}, &image);
+    if (!status) status = hn_bundle_open(image.ptr, image.len, false, &b);
+    if (!status) {
+        uint64_t offsets[16] = {0};
+        status = hn_wrapper_to_source(&(hn_to_source){.wrapper = w, .program = &b, .weight_offsets = offsets, .arena = arena}, out);
+    }
+    hn_strbuf_deinit(&image);
+    return status;
+}
+
+static void expect_c(const char *text, const char *const *wanted, size_t count) {
+    hn_arena arena;
+    hn_strbuf out;
+    hn_arena_init(&arena);
+    hn_strbuf_init(&out);
+    EXPECT_OK(print(text, &arena, &out));
+    for (size_t k = 0; k < count; k++) {
+        bool found = out.ptr && strstr(out.ptr, wanted[k]);
+        EXPECT(found);
+        if (!found) fprintf(stderr, "no '%s' in\n%s\n", wanted[k], out.ptr ? out.ptr : "");
+    }
+    hn_strbuf_deinit(&out);
+    hn_arena_deinit(&arena);
+}
+
+#define EXPECT_C(text, ...) \
+    expect_c(text, (const char *const[]){__VA_ARGS__}, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *))
+
+TEST(copies_asserts_and_branches) {
+    EXPECT_C("wrapper {\n"
+             "  symbol size s0 in [2, 64] hint 16\n"
+             "  buffer b1 : input f32 source 0 name \"x\"\n"
+             "  buffer b2 : temp bool bytes(1)\n"
+             "  buffer b3 : output f32 bytes(16*s0) name \"y\"\n"
+             "  buffer b4 : output f32 bytes(16*s0) name \"z\"\n"
+             "  kernel k1 : object 0 name \"hn_k0\"\n"
+             "  input \"x\" : f32[s0, 4] strides [4, 1] in b1\n"
+             "  call k1(b1 f32, out b2 bool, out b4 f32) params [s0] extent(s0) grain 8\n"
+             "  assert(b2 bool) text \"must \\\"hold\\\"\"\n"
+             "  cond(b2 bool) {\n"
+             "    copy b3 from b1\n"
+             "  } else {\n"
+             "    copy b3 from b4\n"
+             "  }\n"
+             "  output tensor \"y\" : f32[s0, 4] strides [4, 1] in b3\n"
+             "  output tensor \"z\" : f32[s0, 4] strides [4, 1] in b4\n"
+             "  output tensor \"tail\" : f32[s0 - 1, 4] strides [4, 1] in b4 offset(4)\n"
+             "}\n",
+             "memmove(m->blocks[0], m->inputs[0], (size_t)n_min(", "} else {\n        memmove(m->blocks[0], m->blocks[1], ", "if (*(m->workspace.bytes + 0)) {",
+             "assertion failed: %s\", \"node ''\", \"must \\\"hold\\\"\");", "TRY(kernel_run(m, hn_k0, b, p, 1, ", "TRY(take_block(m, 0, ",
+             "block_outputs[] = {0, -1, -1}"); /* two results lie in the second block */
+}
+
+TEST(mutations_are_states_or_changed_inputs) {
+    EXPECT_C("wrapper {\n"
+             "  buffer b1 : input f32 source 0 name \"x\"\n"
+             "  buffer b2 : output f32 bytes(16) name \"y\"\n"
+             "  buffer b3 : output f32 bytes(16) name \"x_new\"\n"
+             "  kernel k1 : object 0 name \"hn_k0\"\n"
+             "  input \"x\" : f32[4] strides [1] in b1\n"
+             "  call k1(b1 f32, out b2 f32, out b3 f32) extent(1) grain 1\n"
+             "  output tensor \"y\" : f32[4] strides [1] in b2\n"
+             "  output mutation \"x\" target 0 : f32[4] strides [1] in b3\n"
+             "}\n",
+             "{\"x\", (model_kind)0, (model_type)2, 1, 1, \"[4]\", {4}},", "block_outputs[] = {0, -1}, state_outputs[] = {-1}");
+}
+
+/* Names come from the model: they must not end a string or a comment, or begin a trigraph. */
+TEST(texts_are_escaped) {
+    EXPECT_C("wrapper {\n"
+             "  buffer b1 : input f32 source 0 name \"x\"\n"
+             "  buffer b2 : output f32 bytes(16) name \"y\"\n"
+             "  kernel k1 : object 0 name \"hn_k0\"\n"
+             "  input \"a\\\"b\\\\c\?\?/\" : f32[4] strides [1] in b1\n"
+             "  call k1(b1 f32, out b2 f32) extent(1) grain 1\n"
+             "  output tensor \"*/\" : f32[4] strides [1] in b2\n"
+             "}\n",
+             "{\"a\\\"b\\\\c\\?\\?/\", ", "{\"*/\", (model_kind)0,");
+}
+
+TEST_MAIN
