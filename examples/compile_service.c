@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 enum { KERNELS = 10, COUNT = 5 };
 
@@ -35,8 +36,9 @@ static void check(hn_status status) {
 
 /* One line that is written again and again. */
 static bool show(void *context, const hn_scope_progress *p) {
+    char line[256];
     (void)context;
-    fprintf(stderr, "\r%u of %u kernels, %.1f s  ", p->done, p->total, (double)p->elapsed_ns / 1e9);
+    fprintf(stderr, "\r%s\033[K", hn_scope_progress_line(p, line, sizeof line));
     return true; /* false would give up */
 }
 
@@ -78,8 +80,9 @@ int main(void) {
                                              .flag_count = 1},
                                 &futures[k]));
     }
-    check(hn_scope_wait(scope, show, NULL));
-    fputc('\n', stderr);
+    bool is_terminal = isatty(2) == 1;
+    check(hn_scope_wait(scope, is_terminal ? show : NULL, NULL));
+    if (is_terminal) fputc('\n', stderr);
     for (int k = 0; k < KERNELS; k++) printf("%s: %.0f\n", names[k], call(futures[k], names[k]));
 
     hn_service_stats stats;

@@ -43,16 +43,22 @@ typedef struct hn_service_options {
     uint64_t cache_max_bytes;  /* 0: 2 GiB */
     int64_t job_timeout_ms;    /* 0: 300 s; < 0: none */
     uint64_t job_memory_bytes; /* address space of each compiler process; 0: 8 GiB; UINT64_MAX: no limit */
+    uint32_t job_processes;    /* that a job's compiler may start and that run at once; 0: 256. With workers only */
+    int64_t idle_ms;           /* a worker without work ends after this; 0: 60 s; < 0: never */
+    bool warm;                 /* start all workers now, as hn_service_warm does */
 } hn_service_options;
 
-/* Makes a service. Starts nothing yet: workers start with the first job that has to be compiled. `options`
- * may be NULL. Owns: the caller destroys it. Errors: out-of-memory. */
+/* Makes a service. Starts nothing yet, unless `warm` is set: workers start with the first job that has to be compiled,
+ * and until the first of them is ready jobs run in the threads that wait for them without a limit. `options` may be NULL. Owns: the caller destroys it. Errors: out-of-memory. */
 HN_API hn_status hn_service_create(const hn_service_options *options, hn_service **out_service) HN_MUST_USE;
 
 /* Ends the service: unfinished jobs are cancelled and their processes killed; takes well under a second.
  * Scopes must have been destroyed; artifacts and libraries live on. NULL is allowed. A process may also exit
  * without it. */
 HN_API void hn_service_destroy(hn_service *service);
+
+/* Starts the workers now, so that the first job finds them ready. Returns at once. Errors: out-of-memory. */
+HN_API hn_status hn_service_warm(hn_service *service) HN_MUST_USE;
 
 /* ---- jobs ---- */
 
@@ -68,6 +74,9 @@ typedef struct hn_source {
     size_t flag_count;
     const char *const *target; /* CPU features such as "avx2", GPUs such as "sm_90", or "name=value" */
     size_t target_count;
+    const char *const *env; /* "NAME=VALUE" for the compiler, part of the key; docs/compile-service.md tells what it sees
+                               besides. At most 16 */
+    size_t env_count;
 } hn_source;
 
 /* A scope holds the futures of one piece of work. */
@@ -95,10 +104,14 @@ HN_API void hn_future_cancel(hn_future *future);
 
 typedef struct hn_scope_progress {
     uint32_t total, done, failed;
+    uint32_t hits;      /* of the finished: not compiled for this scope */
+    uint32_t workers;   /* worker processes that live now */
     uint32_t elsewhere; /* of the unfinished: another process compiles it, and this one waits for the result */
     const char *waiting_for; /* name of the first unfinished kernel; NULL when all are done */
     int64_t elapsed_ns;      /* since the wait began */
 } hn_scope_progress;
+/* One line about it, for a terminal: "3/10, 1 hits, 2 workers, kernel softmax_7". Returns `out`. */
+HN_API const char *hn_scope_progress_line(const hn_scope_progress *progress, char *out, size_t bytes);
 /* Called by the waiting thread when something finished, and every 100 ms. Return false to cancel the rest. */
 typedef bool (*hn_scope_progress_fn)(void *context, const hn_scope_progress *progress);
 
@@ -167,12 +180,14 @@ enum { HN_SERVICE_LANGUAGES = 16 };
 
 typedef struct hn_service_stats {
     uint64_t pools; /* pools started: 0 until a worker was needed; more than 1 after a fork only */
-    uint64_t workers_started, workers_now;
+    uint64_t workers_started, workers_now, workers_ready; /* ready: they have said so */
+    uint64_t workers_idled;            /* ended for want of work */
     uint64_t submitted;                /* futures asked for */
     uint64_t hits[HN_HIT_LEVEL_COUNT]; /* how they were answered; failures that were remembered count too */
     uint64_t failure_hits;             /* of these, remembered failures */
     uint64_t enqueued, dequeued, cancelled; /* jobs; enqueued = dequeued + cancelled + waiting now */
     uint64_t compiled, failed, crashed, timed_out;
+    uint64_t overgrown;        /* of the crashed: their compilers started too many processes */
     uint64_t waited_elsewhere; /* jobs that waited for another process to compile them */
     uint64_t depth_now, depth_max;
     int64_t wait_longest_ns, wait_p50_ns, wait_p95_ns; /* from submit to start; p95 is 0 below 20 jobs */

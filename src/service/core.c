@@ -152,6 +152,7 @@ void hn_core_start(hn_core *core, hn_job *job) {
     job->started_ns = hn_now_ns();
     core->stats.dequeued++;
     if (job->due_ns) return; /* its wait in our own queue was counted before it was parked */
+    hn_trace_span("queued", job->name, job->submitted_ns, job->started_ns);
     core->waits[core->wait_count++ % HN_WAIT_SAMPLES] = job->started_ns - job->submitted_ns;
     int64_t wait_ns = job->started_ns - job->submitted_ns;
     if (wait_ns > core->stats.wait_longest_ns) core->stats.wait_longest_ns = wait_ns;
@@ -268,12 +269,14 @@ void hn_core_finish(hn_core *core, hn_job *job, hn_job_outcome *outcome) {
     hn_artifact *artifact = hn_artifact_retain(job->artifact);
     core->storing++;
     pthread_mutex_unlock(&core->lock);
+    int64_t publish_ns = hn_now_ns();
     /* Who wants the result does not wait for the disk or a server. */
     if (artifact && is_lasting(job, outcome)) {
         store_result(core, job, artifact, hn_strbuf_str(&key_record));
     } else if (outcome->code != HN_OK && outcome->code != HN_CANCELLED) {
         store_failure(core, job, outcome, hn_strbuf_str(&key_record));
     }
+    hn_trace_span("publish", job->name, publish_ns, hn_now_ns());
     hn_artifact_release(artifact);
     hn_strbuf_deinit(&key_record);
     hn_core_give_lease_back(core, job); /* now that others can find the result */
@@ -285,16 +288,15 @@ void hn_core_finish(hn_core *core, hn_job *job, hn_job_outcome *outcome) {
 }
 
 void hn_core_request(hn_core *core, const hn_job *job, const char *scratch_dir, hn_strbuf *out) {
-    char path[PATH_MAX + 128] = "", hex[HN_DIGEST_HEX_BYTES];
+    char path[PATH_MAX + 128];
     const hn_service *service = core->service;
-    const char *dir = hn_store_dir(service->store);
-    hn_digest_hex(&job->key, hex);
-    if (dir[0]) snprintf(path, sizeof(path), "%s/failed/%s%s", dir, hex, job->row->suffixes[0]);
+    hn_job_failed_path(core, job, path, sizeof(path));
     const hn_job_limits limits = {
         .source_path = hn_str_of(path),
         .scratch_dir = scratch_dir ? hn_str_of(scratch_dir) : HN_STR(""),
         .timeout_ms = scratch_dir ? 0 : service->job_timeout_ms, /* the pool kills a late worker itself */
         .memory_bytes = service->job_memory_bytes,
+        .cpu_seconds = service->job_timeout_ms > 0 ? (uint64_t)service->job_timeout_ms / 1000 + 2 : 0,
         .own_group = !scratch_dir,
     };
     const hn_toolchain *toolchain = &core->toolchains[hn_toolchain_row_index(job->row)];
@@ -307,16 +309,17 @@ void hn_core_run_inline(hn_core *core, hn_job *job) {
     hn_strbuf_init(&request);
     hn_job_outcome_init(&outcome);
     hn_core_request(core, job, NULL, &request);
+    int token = hn_budget_take(core); /* or none: one job goes on in any case */
     hn_status status = hn_strbuf_status(&request);
     if (status)
         hn_job_outcome_fail(&outcome, status);
     else
-        hn_job_request_run(hn_strbuf_str(&request), &outcome);
-    if (outcome.code == HN_TIMEOUT) {
-        pthread_mutex_lock(&core->lock);
-        core->stats.timed_out++;
-        pthread_mutex_unlock(&core->lock);
-    }
+        hn_job_request_run(hn_strbuf_str(&request), NULL, &outcome);
+    hn_budget_give(core, token);
+    pthread_mutex_lock(&core->lock);
+    core->stats.timed_out += outcome.code == HN_TIMEOUT;
+    core->running_inline--;
+    pthread_mutex_unlock(&core->lock);
     hn_core_finish(core, job, &outcome);
     hn_strbuf_deinit(&request);
     hn_job_outcome_deinit(&outcome);
@@ -340,7 +343,7 @@ hn_status hn_core_create(hn_service *service, hn_core **out_core) {
     if (!core) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a compile service");
     core->service = service;
     core->pid = getpid();
-    core->wake_fd = -1;
+    core->wake_fd = core->budget_fd = -1;
     core->is_inline = service->threads <= 1 || !service->worker_path[0];
     for (int i = 0; i < HN_WORKERS_MAX; i++) core->worker_fds[i] = -1;
     hn_status status = init_locks(core);
@@ -362,6 +365,7 @@ void hn_core_destroy(hn_core *core) {
         if (core->is_probed[i]) hn_toolchain_deinit(&core->toolchains[i]);
     hn_cache_deinit(&core->cache);
     if (core->wake_fd >= 0) close(core->wake_fd);
+    if (core->budget_fd >= 0) close(core->budget_fd);
     pthread_cond_destroy(&core->changed);
     pthread_mutex_destroy(&core->probe_lock);
     pthread_mutex_destroy(&core->lock);
@@ -412,6 +416,7 @@ void hn_core_stats(hn_core *core, hn_service_stats *out) {
     pthread_mutex_lock(&core->lock);
     *out = core->stats;
     out->depth_now = core->queue.count;
+    out->workers_ready = core->workers_ready;
     size_t count = core->wait_count < HN_WAIT_SAMPLES ? (size_t)core->wait_count : HN_WAIT_SAMPLES;
     if (waits) memcpy(waits, core->waits, count * sizeof(*waits));
     for (int i = 0; i < HN_WORKERS_MAX; i++) out->workers_now += core->worker_pids[i] != 0;

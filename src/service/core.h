@@ -19,6 +19,7 @@
 
 enum {
     HN_WORKERS_MAX = 256,
+    HN_BUDGET_CORES = 1024,
     HN_WAIT_SAMPLES = 4096, /* the newest waits; percentiles are over these */
     HN_FAILURE_LIFETIME_S = 24 * 3600,
 };
@@ -67,6 +68,8 @@ struct hn_service {
     char worker_path[PATH_MAX]; /* "": no workers */
     int64_t job_timeout_ms;     /* 0: none */
     uint64_t job_memory_bytes;  /* 0: no limit */
+    uint32_t job_processes;
+    int64_t idle_ms; /* < 0: never */
 };
 
 struct hn_core {
@@ -90,6 +93,11 @@ struct hn_core {
     uint32_t storing; /* results that are being written to the disk or a server */
 
     bool is_inline, is_stopping, is_pool_running;
+    uint32_t workers_ready;  /* that live and have said hello; 0: who waits without a limit runs jobs itself */
+    int32_t running_inline;  /* jobs, in threads that wait for them */
+    int32_t workers_wanted;  /* to be started as far as there are fewer; 0 when the pool thread has seen it */
+    int budget_fd;           /* budget.c; -1: not opened yet; -2: none */
+    bool has_core[HN_BUDGET_CORES];
     pthread_t pool_thread;
     int wake_fd;
     pid_t worker_pids[HN_WORKERS_MAX]; /* written by the pool thread under the lock; 0: none */
@@ -155,10 +163,26 @@ hn_elect_answer hn_core_elect(hn_core *core, hn_job *job, bool may_compile);
 /* Of a started job that goes back to the queue. */
 void hn_core_give_lease_back(hn_core *core, hn_job *job);
 
+/* scope.c. With the lock held: starts the pool if there is none, or notes that there can be none, and wakes it. */
+void hn_core_need_workers(hn_core *core, int32_t count);
+
+/* failure.c: `status` and where the source of the job is kept and how to compile it alone; `output`: what the tool had
+ * said. Takes `status`. */
+hn_status hn_job_failure(const hn_core *core, const hn_job *job, hn_str output, hn_status status) HN_MUST_USE;
+/* Where the source goes if the job fails; "" without a cache directory. */
+void hn_job_failed_path(const hn_core *core, const hn_job *job, char *out, size_t bytes);
+
 /* pool.c: the thread that owns the workers. */
 hn_status hn_pool_start(hn_core *core) HN_MUST_USE; /* with the lock held */
 void hn_pool_wake(const hn_core *core);
 void hn_pool_stop(hn_core *core); /* without the lock; returns when thread and workers are gone */
+
+/* budget.c: the cores that all processes of a user compile on, when they share a cache directory. */
+enum { HN_BUDGET_NONE = -1, HN_BUDGET_FREE = -2 };
+/* A core, to be given back; HN_BUDGET_NONE when others have all of them; HN_BUDGET_FREE when nobody counts. Never
+ * waits. */
+int hn_budget_take(hn_core *core);
+void hn_budget_give(hn_core *core, int token); /* any of the three */
 
 /* artifact.c */
 hn_artifact *hn_artifact_from_bytes(const hn_digest *key, const hn_toolchain_row *row,

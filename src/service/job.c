@@ -23,13 +23,21 @@ static hn_status add_list(hn_strbuf *out, const char *name, const char *const *i
     return status;
 }
 
+/* The value that the job itself gives a variable; NULL: none. */
+static const char *own_value(const hn_source *source, const char *name) {
+    size_t len = strlen(name);
+    for (size_t i = 0; i < source->env_count; i++)
+        if (strncmp(source->env[i], name, len) == 0 && source->env[i][len] == '=') return source->env[i] + len + 1;
+    return NULL;
+}
+
 /* A variable that is not set is left out, so that unset and empty differ. */
-static hn_status add_environment(hn_strbuf *out, const char *const *names) {
+static hn_status add_environment(const hn_source *source, hn_strbuf *out, const char *const *names) {
     hn_strbuf list;
     hn_strbuf_init(&list);
     for (; *names; names++) {
         const char *value = getenv(*names);
-        if (!value) continue;
+        if (!value || own_value(source, *names)) continue;
         hn_strbuf_printf(&list, "%s=%s", *names, value);
         hn_strbuf_append(&list, "", 1);
     }
@@ -37,6 +45,40 @@ static hn_status add_environment(hn_strbuf *out, const char *const *names) {
     hn_status status = hn_strbuf_status(&list);
     hn_strbuf_deinit(&list);
     return status;
+}
+
+/* TMPDIR is the directory that a job leaves nothing in; preloaded code would be read without being in the key. */
+static hn_status check_variable(const hn_source *source, const char *item) {
+    static const char *const refused[] = {"TMPDIR=", "LD_PRELOAD=", "LD_AUDIT=", "HENRY_STANDBY=", NULL};
+    const char *end = item ? strchr(item, '=') : NULL;
+    bool ok = end && end != item && (*item < '0' || *item > '9');
+    for (const char *at = item; ok && at < end; at++)
+        ok = *at == '_' || (*at >= '0' && *at <= '9') || (*at >= 'A' && *at <= 'Z') || (*at >= 'a' && *at <= 'z');
+    if (!ok)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "cannot submit '%s' with environment '%s': expected NAME=VALUE", source->name,
+                        item ? item : "(null)");
+    for (int i = 0; refused[i]; i++)
+        if (strncmp(item, refused[i], strlen(refused[i])) == 0)
+            return HN_ERROR(HN_INVALID_ARGUMENT, "cannot submit '%s' with environment '%s': a job may not set this variable",
+                            source->name, item);
+    return NULL;
+}
+
+/* In the order of the names: who gives the same variables means the same. */
+static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+
+static hn_status add_own_environment(const hn_source *source, hn_strbuf *out) {
+    const char *items[HN_JOB_VARIABLES];
+    if (!source->env_count) return NULL; /* no field at all: keys are what they were */
+    if (source->env_count > HN_JOB_VARIABLES)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "cannot submit '%s' with %zu environment variables, at most %d", source->name,
+                        source->env_count, HN_JOB_VARIABLES);
+    for (size_t i = 0; i < source->env_count; i++) {
+        HN_TRY(check_variable(source, source->env[i]));
+        items[i] = source->env[i];
+    }
+    qsort(items, source->env_count, sizeof(*items), by_text);
+    return add_list(out, "job_env", items, source->env_count);
 }
 
 hn_status hn_job_key_record(const hn_source *source, const hn_toolchain *toolchain, hn_strbuf *out) {
@@ -48,7 +90,8 @@ hn_status hn_job_key_record(const hn_source *source, const hn_toolchain *toolcha
     HN_TRY(add_list(out, "flags", source->flags, source->flag_count));
     HN_TRY(add_list(out, "target", source->target, source->target_count));
     HN_TRY(add_list(out, "entries", source->entries, source->entry_count));
-    HN_TRY(add_environment(out, toolchain->row->env_names));
+    HN_TRY(add_own_environment(source, out));
+    HN_TRY(add_environment(source, out, toolchain->row->env_names));
     hn_record_add(out, "text", (hn_str){source->text, source->text_len});
     return hn_strbuf_status(out);
 }
@@ -61,6 +104,7 @@ void hn_job_request_write(hn_str key_record, hn_str toolchain_record, const hn_j
     hn_record_add(out, "scratch_dir", limits->scratch_dir);
     hn_record_add_i64(out, "timeout_ms", limits->timeout_ms);
     hn_record_add_i64(out, "memory_bytes", (int64_t)limits->memory_bytes);
+    hn_record_add_i64(out, "cpu_seconds", (int64_t)limits->cpu_seconds);
     hn_record_add_i64(out, "own_group", limits->own_group);
 }
 
@@ -84,8 +128,26 @@ void hn_job_outcome_fail(hn_job_outcome *outcome, hn_status status) {
     hn_status_free(status);
 }
 
-static hn_status run_request(hn_str request, hn_job_outcome *out) {
-    hn_str key_record, toolchain_record, language, source_path, scratch_dir;
+static hn_status compile_request(hn_str key_record, hn_str toolchain_record, const hn_toolchain_job *job, hn_job_outcome *out) {
+    hn_str language;
+    const hn_toolchain_row *row;
+    hn_toolchain toolchain;
+    hn_record_find(key_record, "language", &language);
+    HN_TRY(hn_toolchain_row_find(language, &row));
+    HN_TRY(hn_toolchain_from_record(row, toolchain_record, &toolchain));
+    hn_toolchain_result result;
+    hn_status status = hn_toolchain_compile(&toolchain, job, &result);
+    hn_strbuf_deinit(&out->bytes);
+    hn_strbuf_deinit(&out->headers);
+    out->bytes = result.bytes;
+    out->headers = result.headers;
+    out->is_deterministic = result.is_deterministic;
+    hn_toolchain_deinit(&toolchain);
+    return status;
+}
+
+static hn_status run_request(hn_str request, const hn_job_place *place, hn_job_outcome *out) {
+    hn_str key_record, toolchain_record, source_path, scratch_dir;
     HN_TRY(hn_record_check(request));
     hn_record_find(request, "key_record", &key_record);
     hn_record_find(request, "toolchain_record", &toolchain_record);
@@ -101,32 +163,32 @@ static hn_status run_request(hn_str request, hn_job_outcome *out) {
         .scratch_dir = scratch_dir.len ? scratch : NULL,
         .timeout_ms = hn_record_find_i64(request, "timeout_ms", 0),
         .memory_bytes = (uint64_t)hn_record_find_i64(request, "memory_bytes", 0),
+        .cpu_seconds = (uint64_t)hn_record_find_i64(request, "cpu_seconds", 0),
+        .standby = place ? place->standby : NULL,
+        .messages_fd = place ? place->messages_fd : 0,
         .own_group = hn_record_find_i64(request, "own_group", 0) != 0,
     };
     hn_record_find(key_record, "text", &job.text);
     hn_record_find(key_record, "flags", &job.flags);
     hn_record_find(key_record, "target", &job.target);
     hn_record_find(key_record, "entries", &job.entries);
-    hn_record_find(key_record, "env", &job.env);
-    const hn_toolchain_row *row;
-    hn_toolchain toolchain;
-    hn_record_find(key_record, "language", &language);
-    HN_TRY(hn_toolchain_row_find(language, &row));
-    HN_TRY(hn_toolchain_from_record(row, toolchain_record, &toolchain));
-    hn_toolchain_result result;
-    hn_status status = hn_toolchain_compile(&toolchain, &job, &result);
-    hn_strbuf_deinit(&out->bytes);
-    hn_strbuf_deinit(&out->headers);
-    out->bytes = result.bytes;
-    out->headers = result.headers;
-    out->is_deterministic = result.is_deterministic;
-    hn_toolchain_deinit(&toolchain);
+    hn_strbuf env;
+    hn_str own_env = HN_STR(""), host_env = HN_STR("");
+    hn_record_find(key_record, "job_env", &own_env);
+    hn_record_find(key_record, "env", &host_env);
+    hn_strbuf_init(&env);
+    hn_strbuf_append(&env, own_env.ptr, own_env.len);
+    hn_strbuf_append(&env, host_env.ptr, host_env.len);
+    hn_status status = hn_strbuf_status(&env);
+    job.env = hn_strbuf_str(&env);
+    if (!status) status = compile_request(key_record, toolchain_record, &job, out);
+    hn_strbuf_deinit(&env);
     return status;
 }
 
-void hn_job_request_run(hn_str request, hn_job_outcome *out) {
+void hn_job_request_run(hn_str request, const hn_job_place *place, hn_job_outcome *out) {
     int64_t start_ns = hn_now_ns();
-    hn_status status = run_request(request, out);
+    hn_status status = run_request(request, place, out);
     if (status) hn_job_outcome_fail(out, status);
     out->service_ns = hn_now_ns() - start_ns;
 }

@@ -14,6 +14,7 @@
 
 /* Raised when the meaning of a key record changes. */
 enum { HN_JOB_REVISION = 2 };
+enum { HN_JOB_VARIABLES = 16 }; /* of its own environment */
 
 /* Appends the key record of `source` for a probed toolchain. Errors: invalid-argument. */
 hn_status hn_job_key_record(const hn_source *source, const hn_toolchain *toolchain,
@@ -24,7 +25,7 @@ typedef struct hn_job_limits {
     hn_str source_path; /* where the source goes if it fails; empty: nowhere */
     hn_str scratch_dir; /* for temporary files, see toolchain.h; empty: none is named */
     int64_t timeout_ms;
-    uint64_t memory_bytes;
+    uint64_t memory_bytes, cpu_seconds;
     bool own_group;
 } hn_job_limits;
 
@@ -47,9 +48,15 @@ void hn_job_outcome_deinit(hn_job_outcome *outcome);
 /* Makes `outcome` a failure. Owns: takes `status`. */
 void hn_job_outcome_fail(hn_job_outcome *outcome, hn_status status);
 
+/* What a worker has for its jobs. */
+typedef struct hn_job_place {
+    hn_standby *standby; /* may be NULL */
+    int messages_fd;     /* where its pool finds what tools have said; 0: nowhere */
+} hn_job_place;
+
 /* Carries a job message out, here and now: the same code for a worker and for a job that runs inline.
- * Whatever goes wrong is in the outcome. */
-void hn_job_request_run(hn_str request, hn_job_outcome *out);
+ * Whatever goes wrong is in the outcome. `place`: of a worker, else NULL. */
+void hn_job_request_run(hn_str request, const hn_job_place *place, hn_job_outcome *out);
 
 void hn_job_outcome_write(const hn_job_outcome *outcome, hn_strbuf *out);
 /* Errors: corrupt. */

@@ -108,7 +108,7 @@ static hn_status check_source(const hn_source *source) {
     if (!source->name || !source->language || (!source->text && source->text_len))
         return HN_ERROR(HN_INVALID_ARGUMENT, "cannot submit a job without name, language or text");
     if ((source->flag_count && !source->flags) || (source->entry_count && !source->entries) ||
-        (source->target_count && !source->target))
+        (source->target_count && !source->target) || (source->env_count && !source->env))
         return HN_ERROR(HN_INVALID_ARGUMENT, "cannot submit '%s': a list is NULL", source->name);
     if (source->text_len > HN_FRAME_LIMIT_BYTES / 2)
         return HN_ERROR(HN_INVALID_ARGUMENT, "cannot submit '%s': %zu bytes of source are too many",
@@ -190,17 +190,22 @@ static hn_status enqueue_new(hn_core *core, hn_job *job) {
     job->id = ++core->next_job_id;
     core->stats.enqueued++;
     hn_core_enqueue(core, job, false);
-    if (core->is_inline) return NULL;
+    hn_core_need_workers(core, 1);
+    return NULL;
+}
+
+void hn_core_need_workers(hn_core *core, int32_t count) {
+    if (core->is_inline) return;
     hn_status status = core->is_pool_running ? NULL : hn_pool_start(core);
     if (status) {
         hn_warn_once("service", "no-pool", "compiling without worker processes: %s",
                      hn_status_message(status));
         hn_status_free(status);
         core->is_inline = true;
-        return NULL;
+        return;
     }
+    core->workers_wanted += count;
     hn_pool_wake(core);
-    return NULL;
 }
 
 /* With the lock held, which is given up meanwhile: whether a finished job is what it would be if it were compiled now,
@@ -269,6 +274,7 @@ static hn_status submit_record(hn_scope *scope, const hn_source *source, const h
     hn_str flags;
     hn_record_find(hn_strbuf_str(record), "flags", &flags);
     hn_toolchain_reads reads = toolchain->row->reads((hn_str){source->text, source->text_len}, flags);
+    if (source->env_count && reads == HN_READS_HEADERS) reads = HN_READS_FILES; /* CPATH, say: who knows where from */
     hn_job *job = hn_core_look_up(core, &key, reads, false, toolchain->row, source->name);
     if (!job) {
         job = hn_job_create(&key, toolchain->row, source->name);
@@ -322,23 +328,28 @@ static hn_status outcome_of(const hn_future *future) {
                     job->message ? job->message : "no memory for the reason");
 }
 
-/* With the lock held: whether this thread could work on the job now. */
-static bool is_ready_inline(const hn_future *future) {
+/* With the lock held: whether this thread could work on the job now. While workers start, a thread that has nothing else
+ * to look at does. */
+static bool is_ready_inline(const hn_future *future, bool has_limit) {
     const hn_job *job = future->job;
-    return future->scope->core->is_inline && !future->is_cancelled && job->state == HN_JOB_QUEUED &&
+    const hn_core *core = future->scope->core;
+    return (core->is_inline || (!core->workers_ready && !has_limit)) && !future->is_cancelled && job->state == HN_JOB_QUEUED &&
            (!job->due_ns || job->due_ns <= hn_now_ns());
 }
 
 /* With the lock held, which is given up meanwhile. True when something was done about the job here: it ran, or its
  * result was found, or it waits for another process. */
-static bool run_if_inline(hn_future *future) {
+static bool run_if_inline(hn_future *future, bool has_limit) {
     hn_core *core = future->scope->core;
     hn_job *job = future->job;
-    if (!is_ready_inline(future)) return false;
+    if (!is_ready_inline(future, has_limit)) return false;
     hn_core_start(core, job);
+    core->running_inline++;
     pthread_mutex_unlock(&core->lock);
-    if (hn_core_elect(core, job, true) == HN_ELECT_COMPILE) hn_core_run_inline(core, job);
+    bool is_mine = hn_core_elect(core, job, true) == HN_ELECT_COMPILE;
+    if (is_mine) hn_core_run_inline(core, job);
     pthread_mutex_lock(&core->lock);
+    core->running_inline -= !is_mine;
     return true;
 }
 
@@ -365,7 +376,7 @@ hn_status hn_future_wait(hn_future *future, int64_t timeout_ms, hn_artifact **ou
     hn_status status = NULL;
     pthread_mutex_lock(&core->lock);
     while (!status && !is_settled(future)) {
-        if (run_if_inline(future) || wait_change(core, earlier(until_ns, due_inline_ns(future)))) continue;
+        if (run_if_inline(future, until_ns != 0) || wait_change(core, earlier(until_ns, due_inline_ns(future)))) continue;
         if (until_ns && hn_now_ns() >= until_ns && !is_settled(future))
             status = HN_ERROR(HN_TIMEOUT, "kernel '%s' is still being compiled", future->name);
     }
@@ -402,23 +413,34 @@ hn_hit_level hn_future_hit_level(const hn_future *future) {
     return level;
 }
 
+const char *hn_scope_progress_line(const hn_scope_progress *p, char *out, size_t bytes) {
+    char failed[32] = "", elsewhere[64] = "";
+    if (p->failed) snprintf(failed, sizeof(failed), ", %u failed", p->failed);
+    if (p->elsewhere) snprintf(elsewhere, sizeof(elsewhere), ", %u waiting for another process", p->elsewhere);
+    snprintf(out, bytes, "%u/%u, %u hits, %u workers%s%s%s%.60s", p->done, p->total, p->hits, p->workers, failed, elsewhere,
+             p->waiting_for ? ", kernel " : "", p->waiting_for ? p->waiting_for : "");
+    return out;
+}
+
 /* With the lock held. Counts, and returns the first future that is not settled; the one that this thread could work
  * on comes before others. `*out_due_ns`: when there will be one of these. */
-static hn_future *survey(const hn_scope *scope, hn_scope_progress *progress, int64_t *out_due_ns) {
+static hn_future *survey(const hn_scope *scope, bool has_limit, hn_scope_progress *progress, int64_t *out_due_ns) {
     hn_future *first = NULL, *ready = NULL;
     *out_due_ns = 0;
     progress->total = scope->count;
-    progress->done = progress->failed = progress->elsewhere = 0;
+    progress->done = progress->failed = progress->elsewhere = progress->hits = progress->workers = 0;
+    for (int i = 0; i < HN_WORKERS_MAX; i++) progress->workers += scope->core->worker_pids[i] != 0;
     for (uint32_t i = 0; i < scope->count; i++) {
         hn_future *future = scope->futures[i];
         if (!is_settled(future)) {
             if (!first) first = future;
-            if (!ready && is_ready_inline(future)) ready = future;
+            if (!ready && is_ready_inline(future, has_limit)) ready = future;
             *out_due_ns = earlier(*out_due_ns, due_inline_ns(future));
             progress->elsewhere += future->job->due_ns != 0;
             continue;
         }
         progress->done++;
+        progress->hits += future->level != HN_HIT_NONE || future->job->found != HN_HIT_NONE;
         progress->failed += future->is_cancelled || future->job->code != HN_OK;
     }
     progress->waiting_for = first ? first->name : NULL;
@@ -454,7 +476,7 @@ hn_status hn_scope_wait(hn_scope *scope, hn_scope_progress_fn progress, void *co
     int64_t due_ns;
     pthread_mutex_lock(&core->lock);
     for (;;) {
-        hn_future *next = survey(scope, &now, &due_ns);
+        hn_future *next = survey(scope, progress != NULL, &now, &due_ns);
         now.elapsed_ns = hn_now_ns() - start_ns;
         if (!tell(core, progress, context, &now)) {
             for (uint32_t i = 0; i < scope->count; i++) cancel_future(scope->futures[i]);
@@ -463,7 +485,7 @@ hn_status hn_scope_wait(hn_scope *scope, hn_scope_progress_fn progress, void *co
         }
         if (!next) break;
         /* It may have been settled while the lock was not held. */
-        if (is_settled(next) || run_if_inline(next)) continue;
+        if (is_settled(next) || run_if_inline(next, progress != NULL)) continue;
         wait_change(core, earlier(due_ns, progress ? hn_now_ns() + PROGRESS_EVERY_MS * 1000000LL : 0));
     }
     hn_status status = scope_outcome(scope, now.failed);

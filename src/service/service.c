@@ -14,6 +14,8 @@
 enum {
     DEFAULT_THREADS_MAX = 32,
     DEFAULT_TIMEOUT_MS = 300 * 1000,
+    DEFAULT_IDLE_MS = 60 * 1000,
+    DEFAULT_PROCESSES = 256,
 };
 #define DEFAULT_MEMORY_BYTES ((uint64_t)8 << 30)
 
@@ -90,6 +92,8 @@ hn_status hn_service_create(const hn_service_options *options, hn_service **out_
     service->job_memory_bytes = o.job_memory_bytes == UINT64_MAX ? 0
                                 : o.job_memory_bytes             ? o.job_memory_bytes
                                                                  : DEFAULT_MEMORY_BYTES;
+    service->job_processes = o.job_processes ? o.job_processes : DEFAULT_PROCESSES;
+    service->idle_ms = o.idle_ms ? o.idle_ms : DEFAULT_IDLE_MS;
     hn_core *core = NULL;
     hn_status status = hn_store_open(&(hn_store_options){.dir = o.cache_dir, .max_bytes = o.cache_max_bytes},
                                      &service->store);
@@ -103,7 +107,17 @@ hn_status hn_service_create(const hn_service_options *options, hn_service **out_
         return status;
     }
     atomic_init(&service->core, core);
+    if (o.warm) hn_status_free(hn_service_warm(service)); /* of this process, hence without errors */
     *out_service = service;
+    return NULL;
+}
+
+hn_status hn_service_warm(hn_service *service) {
+    hn_core *core;
+    HN_TRY(hn_core_current(service, &core));
+    pthread_mutex_lock(&core->lock);
+    hn_core_need_workers(core, service->threads);
+    pthread_mutex_unlock(&core->lock);
     return NULL;
 }
 
@@ -120,6 +134,7 @@ static hn_status fresh_core(hn_service *service, hn_core *old, hn_core **out_cor
     for (int i = 0; i < HN_WORKERS_MAX; i++)
         if (old->worker_fds[i] >= 0) close(old->worker_fds[i]);
     if (old->wake_fd >= 0) close(old->wake_fd);
+    if (old->budget_fd >= 0) close(old->budget_fd);
     hn_cache_abandon(&old->cache);
     *out_core = core;
     return NULL;

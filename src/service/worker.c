@@ -1,28 +1,35 @@
 /* worker.c: the worker process: one job at a time, gone when its parent is gone.
  *
- * It is a process group of its own, so that a compiler it started can be killed with it. The kernel sends
- * SIGTERM when the thread that started it ends, which is the pool's own thread; the handler then kills the
- * group, which SIGKILL as the signal of death could not. */
+ * It is a process group of its own, so that a compiler it started can be killed with it, and orphans below it come to
+ * it, so that what left the group is found: after a job whatever still runs is killed. The kernel sends SIGTERM when the
+ * thread that started it ends, which is the pool's own thread; the handler then does the same and kills the group, which
+ * SIGKILL as the signal of death could not. */
 #include "service/worker.h"
 
+#include "base/process_tree.h"
 #include "service/job.h"
+#include "toolchain/standby.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { READ_BYTES = 64 << 10 };
+enum {
+    READ_BYTES = 64 << 10,
+    HUNT_LIMIT_MS = 500, /* the last thing that a worker does, within the second that an orphan may live */
+};
 /* A compiler that lives in this process may not give all its memory back: above this the worker asks to be replaced. */
 #define SPENT_BYTES ((uint64_t)1 << 30)
 
 static void kill_own_group(int number) {
     (void)number;
+    hn_process_tree_kill(getpid(), NULL, 0, HUNT_LIMIT_MS);
     kill(0, SIGKILL);
 }
 
@@ -32,19 +39,23 @@ static bool tie_to_parent(pid_t parent) {
     if (getpgrp() != getpid() && setpgid(0, 0) != 0) return false;
     struct sigaction action = {.sa_handler = kill_own_group};
     sigaction(SIGTERM, &action, NULL);
+    sigaction(SIGHUP, &action, NULL); /* comes to a stopped worker whose parent is gone */
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     return getppid() == parent; /* it may have died before the line above */
 }
 
 /* Moves the socket away from standard input, so that no compiler can read it, and closes whatever the host
  * let slip through: a listening socket kept open here would outlive the host's own. */
-static int take_socket(void) {
+static int take_socket(int *out_messages_fd) {
     int type = 0, socket_fd = -1;
     syscall(SYS_close_range, 3u, ~0u, 0u);
+    *out_messages_fd = ftruncate(1, 0) == 0 ? fcntl(1, F_DUPFD_CLOEXEC, 3) : 0;
+    if (*out_messages_fd < 0) *out_messages_fd = 0;
     socklen_t len = sizeof(type);
     if (getsockopt(0, SOL_SOCKET, SO_TYPE, &type, &len) == 0) socket_fd = fcntl(0, F_DUPFD_CLOEXEC, 3);
-    int null_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
-    if (null_fd >= 0) dup2(null_fd, 0), close(null_fd);
+    int null_fd = open("/dev/null", O_RDWR | O_CLOEXEC);
+    if (null_fd >= 0) dup2(null_fd, 0), dup2(null_fd, 1), close(null_fd);
     return socket_fd;
 }
 
@@ -86,43 +97,49 @@ static bool receive_frame(int fd, hn_strbuf *in, hn_frame_header *header, hn_str
     }
 }
 
-/* Bytes of memory that this process occupies; 0 when that cannot be told. */
-static uint64_t resident_bytes(void) {
-    unsigned long long all = 0, resident = 0;
-    FILE *file = fopen("/proc/self/statm", "re");
-    if (!file) return 0;
-    if (fscanf(file, "%llu %llu", &all, &resident) != 2) resident = 0;
-    fclose(file);
-    return resident * (uint64_t)sysconf(_SC_PAGESIZE);
+/* The most memory that this process ever occupied. */
+static uint64_t peak_bytes(void) {
+    struct rusage usage;
+    return getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_maxrss * 1024 : 0;
 }
 
-static bool answer(int fd, uint64_t job, hn_str request) {
+/* Nothing of a job goes on after it. */
+static void end_strays(const hn_standby *standby) {
+    pid_t tools[HN_STANDBY_TOOLS];
+    uint32_t count = standby ? hn_standby_pids(standby, tools) : 0;
+    hn_process_tree_kill(getpid(), tools, count, HUNT_LIMIT_MS);
+}
+
+static bool answer(int fd, uint64_t job, hn_str request, const hn_job_place *place) {
     hn_job_outcome outcome;
     hn_strbuf message;
     hn_job_outcome_init(&outcome);
     hn_strbuf_init(&message);
-    hn_job_request_run(request, &outcome);
-    outcome.is_spent = resident_bytes() > SPENT_BYTES;
+    hn_job_request_run(request, place, &outcome);
+    outcome.is_spent = peak_bytes() > SPENT_BYTES;
     hn_job_outcome_write(&outcome, &message);
     bool ok = !message.failed && send_frame(fd, HN_FRAME_OUTCOME, job, hn_strbuf_str(&message));
     hn_job_outcome_deinit(&outcome);
     hn_strbuf_deinit(&message);
+    end_strays(place->standby); /* who waits for the result does not wait for this; the next job does */
     return ok;
 }
 
-static void serve(int fd) {
+static void serve(int fd, hn_job_place *place) {
     hn_strbuf in;
     hn_frame_header header;
     hn_str payload;
     size_t used;
+    hn_status_free(hn_standby_create(&place->standby)); /* without it tools are started for each job */
     hn_strbuf_init(&in);
     bool ok = send_frame(fd, HN_FRAME_HELLO, 0, HN_STR(""));
     while (ok && receive_frame(fd, &in, &header, &payload, &used)) {
-        ok = header.kind == HN_FRAME_JOB && answer(fd, header.job, payload);
+        ok = header.kind == HN_FRAME_JOB && answer(fd, header.job, payload, place);
         memmove(in.ptr, in.ptr + used, in.len - used);
         in.len -= used;
     }
     hn_strbuf_deinit(&in);
+    hn_standby_destroy(place->standby);
 }
 
 int hn_worker_main(int argc, char **argv) {
@@ -131,9 +148,10 @@ int hn_worker_main(int argc, char **argv) {
     long parent = strtol(argv[2], &end, 10);
     if (*end || parent <= 0) return 2;
     if (!tie_to_parent((pid_t)parent)) return 0;
-    int fd = take_socket();
+    hn_job_place place = {.standby = NULL};
+    int fd = take_socket(&place.messages_fd);
     if (fd < 0) return 2;
-    serve(fd);
+    serve(fd, &place);
     close(fd);
     return 0;
 }

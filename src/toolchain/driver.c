@@ -21,23 +21,28 @@ static void add_variable(hn_strbuf *list, const char *name, const char *value) {
     hn_strbuf_append(list, "", 1);
 }
 
-static void pass_on(const char *name, hn_strbuf *list) {
-    const char *value = getenv(name);
-    if (value) add_variable(list, name, value);
+/* Whether the job itself sets a variable. */
+static bool is_set_by(hn_str job_env, const char *name) {
+    const char *item;
+    size_t len = strlen(name);
+    while (hn_list_next(&job_env, &item))
+        if (strncmp(item, name, len) == 0 && item[len] == '=') return true;
+    return false;
+}
+
+static void add_unless_set(hn_str job_env, const char *name, const char *value, hn_strbuf *list) {
+    if (value && !is_set_by(job_env, name)) add_variable(list, name, value);
 }
 
 /* PATH finds the tools, whose identity is in the key already; HOME and TMPDIR are for wrappers. None of the
  * three can change what the tools produce. A fixed date makes __DATE__ reproducible. */
 void hn_driver_environment(hn_str job_env, const char *temp_dir, hn_strbuf *storage,
                            const char *out_items[HN_DRIVER_ENV_ITEMS + 1]) {
-    hn_list_add(storage, "LC_ALL=C");
-    hn_list_add(storage, "SOURCE_DATE_EPOCH=0");
-    pass_on("PATH", storage);
-    pass_on("HOME", storage);
-    if (temp_dir)
-        add_variable(storage, "TMPDIR", temp_dir);
-    else
-        pass_on("TMPDIR", storage);
+    add_unless_set(job_env, "LC_ALL", "C", storage);
+    add_unless_set(job_env, "SOURCE_DATE_EPOCH", "0", storage);
+    add_unless_set(job_env, "PATH", getenv("PATH"), storage);
+    add_unless_set(job_env, "HOME", getenv("HOME"), storage);
+    add_unless_set(job_env, "TMPDIR", temp_dir ? temp_dir : getenv("TMPDIR"), storage);
     hn_strbuf_append(storage, job_env.ptr, job_env.len);
     int count = 0;
     hn_str rest = hn_strbuf_str(storage);
@@ -143,10 +148,12 @@ hn_status hn_driver_run(hn_driver *driver, const hn_tool_args *args) {
         .args = args,
         .env = driver->env,
         .cwd = driver->dir,
+        .messages_fd = driver->job->messages_fd,
         .stdin_fd = -1,
         .stdout_fd = -1,
         .deadline_ns = driver->deadline_ns,
         .memory_bytes = driver->job->memory_bytes,
+        .cpu_seconds = driver->job->cpu_seconds,
         .own_group = driver->job->own_group,
     };
     driver->failure.tool = args->items[0];

@@ -1,133 +1,107 @@
-/* images.c: see images.h. */
+/* images.c: see images.h. The format is src/bundle's: one table of objects for what is cached and what is shipped. */
 #include "toolchain/images.h"
+
+#include "bundle/view.h"
+#include "bundle/writer.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { HEADER_BYTES = 24, ROW_BYTES = 48, ALIGNMENT = 64 };
-
-static const char magic[] = "HNIMAGE1";
-
-static void put_number(hn_strbuf *out, uint64_t value, int bytes) {
-    for (int i = 0; i < bytes; i++) hn_strbuf_putc(out, (char)(value >> 8 * i & 0xff));
-}
-
-static uint64_t get_number(const char *at, int bytes) {
-    uint64_t value = 0;
-    for (int i = 0; i < bytes; i++) value |= (uint64_t)(unsigned char)at[i] << 8 * i;
-    return value;
-}
-
-static uint64_t align(uint64_t offset) {
-    return (offset + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-}
-
-static uint32_t count_strings(hn_str list) {
-    uint32_t count = 0;
-    for (size_t i = 0; i < list.len; i++) count += list.ptr[i] == 0;
-    return count;
-}
+static const hnb_object_kind object_kinds[] = {[HN_IMAGE_CUBIN] = HNB_OBJECT_CUBIN, [HN_IMAGE_PTX] = HNB_OBJECT_PTX};
 
 /* ---- writing ---- */
 
-static void pad(hn_strbuf *out, size_t begin, uint64_t offset) {
-    while (!out->failed && out->len - begin < offset) hn_strbuf_putc(out, 0);
+static hn_status put_images(hn_bundle_writer *w, const hn_images_source *source) {
+    for (uint32_t i = 0; i < source->image_count; i++) {
+        const hn_image *image = &source->images[i];
+        uint32_t target, object;
+        HN_TRY(hn_bundle_writer_target(w, HNB_TARGET_CUDA, 0, hn_str_of(image->arch), HN_STR(""), &target));
+        HN_TRY(hn_bundle_writer_object(w, object_kinds[image->kind], target, HN_STR(""), image->bytes ? image->bytes : "", image->len, NULL,
+                                       &object));
+    }
+    return NULL;
 }
 
-static void write_row(const hn_image *image, uint64_t offset, hn_strbuf *out) {
-    char arch[HN_IMAGE_ARCH_BYTES] = "";
-    memcpy(arch, image->arch, strlen(image->arch)); /* its length was checked */
-    hn_strbuf_append(out, arch, sizeof(arch));
-    put_number(out, image->kind, 4);
-    put_number(out, 0, 4);
-    put_number(out, offset, 8);
-    put_number(out, image->len, 8);
+/* A kernel for each entry; every image has it under the same symbol. */
+static hn_status put_entries(hn_bundle_writer *w, const hn_images_source *source) {
+    const char *at = source->names.ptr, *end = at + source->names.len;
+    while (at < end) {
+        const char *symbol = at + strlen(at) + 1;
+        hnb_kernel kernel = {.codes = w->codes.count};
+        hnb_code code = {.object = 0};
+        if (symbol >= end) return HN_ERROR(HN_INTERNAL, "an entry of device code has no symbol");
+        HN_TRY(hn_bundle_writer_str(w, hn_str_of(at), &kernel.name));
+        HN_TRY(hn_bundle_writer_str(w, hn_str_of(symbol), &code.symbol));
+        HN_PUSH(w->arena, &w->kernels, kernel);
+        for (; code.object < source->image_count; code.object++) HN_PUSH(w->arena, &w->codes, code);
+        at = symbol + strlen(symbol) + 1;
+    }
+    return NULL;
 }
 
 hn_status hn_images_write(const hn_images_source *source, hn_strbuf *out) {
-    size_t begin = out->len;
     if (source->image_count > HN_IMAGES_MAX)
-        return HN_ERROR(HN_INVALID_ARGUMENT, "%u architectures in one job, at most %d", source->image_count,
-                        HN_IMAGES_MAX);
-    uint64_t first = align(HEADER_BYTES + (uint64_t)source->image_count * ROW_BYTES + source->names.len),
-             end = first;
-    for (uint32_t i = 0; i < source->image_count; i++) {
-        if (strlen(source->images[i].arch) >= HN_IMAGE_ARCH_BYTES)
-            return HN_ERROR(HN_INVALID_ARGUMENT, "'%s' is too long for an architecture",
-                            source->images[i].arch);
-        end = align(end) + source->images[i].len + 1;
-    }
-    hn_strbuf_append(out, magic, 8);
-    put_number(out, source->image_count, 4);
-    put_number(out, count_strings(source->names) / 2, 4);
-    put_number(out, end, 8);
-    uint64_t offset = first;
-    for (uint32_t i = 0; i < source->image_count; i++) {
-        offset = align(offset);
-        write_row(&source->images[i], offset, out);
-        offset += source->images[i].len + 1;
-    }
-    hn_strbuf_append(out, source->names.ptr, source->names.len);
-    pad(out, begin, first);
-    for (uint32_t i = 0; i < source->image_count; i++) {
-        pad(out, begin, align(out->len - begin));
-        hn_strbuf_append(out, source->images[i].bytes, source->images[i].len);
-        hn_strbuf_putc(out, 0);
-    }
-    return hn_strbuf_status(out);
+        return HN_ERROR(HN_INVALID_ARGUMENT, "%u architectures in one job, at most %d", source->image_count, HN_IMAGES_MAX);
+    hn_arena arena;
+    hn_bundle_writer w;
+    hn_strbuf image;
+    hn_arena_init(&arena);
+    hn_strbuf_init(&image);
+    hn_status status = hn_bundle_writer_init(&w, &arena);
+    if (!status) status = put_images(&w, source);
+    if (!status) status = put_entries(&w, source);
+    if (!status) status = hn_bundle_writer_finish(&w, &image);
+    if (!status) hn_strbuf_append(out, image.ptr, image.len);
+    hn_bundle_writer_deinit(&w);
+    hn_strbuf_deinit(&image);
+    hn_arena_deinit(&arena);
+    return status ? status : hn_strbuf_status(out);
 }
 
 /* ---- reading ---- */
 
-bool hn_images_are(hn_str bytes) {
-    return bytes.len >= HEADER_BYTES && memcmp(bytes.ptr, magic, 8) == 0;
+bool hn_images_are(hn_str bytes) { return bytes.len >= sizeof(hnb_header) && memcmp(bytes.ptr, HNB_MAGIC, 8) == 0; }
+
+hn_status hn_images_check(hn_str bytes) {
+    hn_bundle b;
+    hn_status status = hn_bundle_open(bytes.ptr, bytes.len, true, &b);
+    if (!status) status = hn_bundle_check_code(&b);
+    for (uint32_t i = 0; !status && i < b.objects_count; i++)
+        if (b.objects[i].kind == HNB_OBJECT_ELF || b.objects[i].where != HNB_OBJECT_EMBEDDED) status = HN_ERROR(HN_CORRUPT, "object %u is no device code", i);
+    return hn_status_annotate(status, "%zu bytes that are no images of device code", bytes.len);
+}
+
+/* Of bytes that were checked. */
+static bool view_of(hn_str bytes, hn_bundle *out) {
+    hn_status status = hn_bundle_open(bytes.ptr, bytes.len, false, out);
+    hn_status_free(status);
+    return !status;
+}
+
+static void image_of(const hn_bundle *b, uint32_t idx, hn_image *out) {
+    const hnb_object *o = &b->objects[idx];
+    *out = (hn_image){.arch = hn_bundle_text(b, b->targets[o->target].name),
+                      .kind = o->kind == HNB_OBJECT_PTX ? HN_IMAGE_PTX : HN_IMAGE_CUBIN,
+                      .bytes = b->code + o->offset,
+                      .len = o->len};
 }
 
 uint32_t hn_images_count(hn_str bytes) {
-    return (uint32_t)get_number(bytes.ptr + 8, 4);
+    hn_bundle b;
+    return view_of(bytes, &b) ? b.objects_count : 0;
 }
 
 void hn_images_get(hn_str bytes, uint32_t idx, hn_image *out) {
-    const char *row = bytes.ptr + HEADER_BYTES + (size_t)idx * ROW_BYTES;
-    *out = (hn_image){
-        .arch = row,
-        .kind = (hn_image_kind)get_number(row + 24, 4),
-        .bytes = bytes.ptr + get_number(row + 32, 8),
-        .len = (size_t)get_number(row + 40, 8),
-    };
-}
-
-static bool row_is_good(hn_str bytes, uint32_t idx) {
-    const char *row = bytes.ptr + HEADER_BYTES + (size_t)idx * ROW_BYTES;
-    uint64_t kind = get_number(row + 24, 4), offset = get_number(row + 32, 8), len = get_number(row + 40, 8);
-    if (!memchr(row, 0, HN_IMAGE_ARCH_BYTES) || kind >= HN_IMAGE_KIND_COUNT || offset % ALIGNMENT)
-        return false;
-    return offset < bytes.len && len < bytes.len - offset && bytes.ptr[offset + len] == 0;
-}
-
-hn_status hn_images_check(hn_str bytes) {
-    bool good = hn_images_are(bytes) && get_number(bytes.ptr + 16, 8) == bytes.len;
-    uint64_t images = good ? get_number(bytes.ptr + 8, 4) : 0,
-             entries = good ? get_number(bytes.ptr + 12, 4) : 0;
-    uint64_t at = HEADER_BYTES + images * ROW_BYTES;
-    good = good && images <= HN_IMAGES_MAX && entries <= HN_ENTRIES_MAX && at <= bytes.len;
-    for (uint32_t i = 0; good && i < images; i++) good = row_is_good(bytes, i);
-    for (uint64_t i = 0; good && i < entries * 2; i++) {
-        const char *end = at < bytes.len ? memchr(bytes.ptr + at, 0, bytes.len - at) : NULL;
-        good = end != NULL;
-        if (good) at = (uint64_t)(end - bytes.ptr) + 1;
-    }
-    return good ? NULL : HN_ERROR(HN_CORRUPT, "%zu bytes that are no images of device code", bytes.len);
+    hn_bundle b;
+    *out = (hn_image){.arch = ""};
+    if (view_of(bytes, &b) && idx < b.objects_count) image_of(&b, idx, out);
 }
 
 const char *hn_images_symbol(hn_str bytes, const char *entry) {
-    uint64_t entries = get_number(bytes.ptr + 12, 4);
-    const char *at = bytes.ptr + HEADER_BYTES + (size_t)hn_images_count(bytes) * ROW_BYTES;
-    for (uint64_t i = 0; i < entries; i++) {
-        const char *symbol = at + strlen(at) + 1;
-        if (strcmp(at, entry) == 0) return symbol;
-        at = symbol + strlen(symbol) + 1;
-    }
+    hn_bundle b;
+    if (!view_of(bytes, &b) || !b.targets_count) return NULL;
+    for (uint32_t k = 1; k < b.kernels_count; k++)
+        if (strcmp(hn_bundle_text(&b, b.kernels[k].name), entry) == 0) return hn_bundle_text(&b, hn_bundle_code(&b, k, 0)->symbol);
     return NULL;
 }
 
@@ -166,15 +140,17 @@ bool hn_images_find(hn_str bytes, const char *arch, hn_image *out) {
     int number, best = -1;
     char suffix;
     hn_image image;
-    for (uint32_t i = 0; i < hn_images_count(bytes); i++) {
-        hn_images_get(bytes, i, &image);
+    hn_bundle b;
+    if (!view_of(bytes, &b)) return false;
+    for (uint32_t i = 0; i < b.objects_count; i++) {
+        image_of(&b, i, &image);
         if (strcmp(image.arch, arch) != 0) continue;
         *out = image;
         return true;
     }
     if (!hn_arch_parse(arch, &is_ptx, &number, &suffix) || is_ptx) return false;
-    for (uint32_t i = 0; i < hn_images_count(bytes); i++) {
-        hn_images_get(bytes, i, &image);
+    for (uint32_t i = 0; i < b.objects_count; i++) {
+        image_of(&b, i, &image);
         int fit = fitness(image.arch, number);
         if (fit <= best) continue;
         best = fit;

@@ -1,16 +1,6 @@
-/* images.h: the artefact of a GPU language: device code for several architectures in one piece of bytes.
- *
- *     offset  bytes
- *          0      8   "HNIMAGE1"
- *          8      4   images: how many
- *         12      4   entries: how many
- *         16      8   length of the whole
- *         24     48   for each image: architecture, 24 bytes with at least one NUL at the end ("sm_90",
- * "compute_90"); kind, 4 bytes (hn_image_kind); 4 bytes 0; offset and length, 8 bytes each then for each
- * entry two strings with their NULs: the entry as the job names it, and the symbol that the images have for
- * it then the images, each at a multiple of 64 and with a NUL behind it, which loaders of PTX want
- *
- * Numbers are little-endian. Bytes between the parts are 0. */
+/* images.h: the artefact of a GPU language: device code for several architectures in one piece of bytes. It is a bundle
+ * (docs/bundle-format.md) that has nothing but a target and an object for each architecture, and a kernel for each entry of the
+ * job; `henry inspect` shows it, and a bundle of a model takes the objects over as they are. */
 #ifndef HN_TOOLCHAIN_IMAGES_H
 #define HN_TOOLCHAIN_IMAGES_H
 

@@ -18,7 +18,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-enum { NVCC_REVISION = 1, OPTION_BYTES = 64 };
+enum { NVCC_REVISION = 2, OPTION_BYTES = 64 };
 
 /* ---- finding it ---- */
 

@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-enum { NVRTC_REVISION = 1, ARCHS_MAX = 256 };
+enum { NVRTC_REVISION = 2, ARCHS_MAX = 256 };
 
 /* ---- the library ---- */
 

@@ -19,7 +19,6 @@
 
 enum {
     POLL_STEP_MS = 5,               /* where the kernel has no pidfd */
-    OUTPUT_LIMIT_BYTES = 512 << 20, /* of any file that a tool writes */
     ERRORS_LIMIT_BYTES = 256 << 10,
 };
 
@@ -98,17 +97,27 @@ static hn_status read_limited(int fd, hn_strbuf *out, size_t limit) {
     return hn_strbuf_status(out);
 }
 
+hn_status hn_tool_read_errors(int fd, hn_strbuf *errors) { return read_limited(fd, errors, ERRORS_LIMIT_BYTES); }
+
 hn_status hn_tool_read_all(int fd, hn_strbuf *out) {
     return read_limited(fd, out, SIZE_MAX);
 }
 
 /* Set from outside: it needs no helper between spawn and exec, and the tool has run for microseconds only. */
-static void limit(pid_t pid, uint64_t memory_bytes) {
-    const struct rlimit output = {OUTPUT_LIMIT_BYTES, OUTPUT_LIMIT_BYTES};
+static void limit(pid_t pid, const hn_tool_run *run) {
+    const struct rlimit output = {HN_TOOL_OUTPUT_LIMIT_BYTES, HN_TOOL_OUTPUT_LIMIT_BYTES};
+    const struct rlimit memory = {run->memory_bytes, run->memory_bytes}, cpu = {run->cpu_seconds, run->cpu_seconds};
     prlimit(pid, RLIMIT_FSIZE, &output, NULL);
-    if (!memory_bytes) return;
-    const struct rlimit memory = {memory_bytes, memory_bytes};
-    prlimit(pid, RLIMIT_AS, &memory, NULL);
+    if (run->memory_bytes) prlimit(pid, RLIMIT_AS, &memory, NULL);
+    if (run->cpu_seconds) prlimit(pid, RLIMIT_CPU, &cpu, NULL);
+}
+
+hn_status hn_tool_messages_file(const hn_tool_run *run, int *out_fd) {
+    if (run->messages_fd <= 0) return hn_tool_memory_file("henry-errors", out_fd);
+    if (ftruncate(run->messages_fd, 0) != 0 || lseek(run->messages_fd, 0, SEEK_SET) != 0)
+        return HN_OS_ERROR(errno, "cannot empty a file in memory");
+    *out_fd = fcntl(run->messages_fd, F_DUPFD_CLOEXEC, 3);
+    return *out_fd < 0 ? HN_OS_ERROR(errno, "cannot duplicate a descriptor") : NULL;
 }
 
 hn_status hn_tool_start(const hn_tool_run *run, hn_tool_process *out) {
@@ -119,7 +128,7 @@ hn_status hn_tool_start(const hn_tool_run *run, hn_tool_process *out) {
                              .pid_fd = -1,
                              .deadline_ns = run->deadline_ns,
                              .own_group = run->own_group};
-    HN_TRY(hn_tool_memory_file("henry-errors", &out->stderr_fd));
+    HN_TRY(hn_tool_messages_file(run, &out->stderr_fd));
     const hn_spawn spawn = {
         .argv = run->args->items,
         .env = run->env,
@@ -135,7 +144,7 @@ hn_status hn_tool_start(const hn_tool_run *run, hn_tool_process *out) {
         close(out->stderr_fd);
         return status;
     }
-    limit(pid, run->memory_bytes);
+    limit(pid, run);
     out->pid = pid;
     if (run->deadline_ns) out->pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
     return NULL;
@@ -173,7 +182,7 @@ hn_status hn_tool_finish(hn_tool_process *process, hn_strbuf *errors, int *out_e
         status = HN_ERROR(HN_TIMEOUT, "'%s' ran too long and was killed", process->name);
     }
     if (process->pid_fd >= 0) close(process->pid_fd);
-    if (!status && errors) status = read_limited(process->stderr_fd, errors, ERRORS_LIMIT_BYTES);
+    if (!status && errors) status = hn_tool_read_errors(process->stderr_fd, errors);
     close(process->stderr_fd);
     return status;
 }

@@ -23,11 +23,15 @@ typedef struct hn_tool_run {
     const hn_tool_args *args; /* args->items[0]: the program, a path or a name in PATH */
     const char *const *env;   /* NULL: inherit */
     const char *cwd;          /* NULL: inherit */
+    int messages_fd;          /* of a file in memory that gets stderr, emptied before; 0: one of its own */
     int stdin_fd, stdout_fd;  /* -1: /dev/null; files are read and written from their current offset */
     int64_t deadline_ns;      /* monotonic; 0: none */
     uint64_t memory_bytes;    /* RLIMIT_AS; 0: no limit */
+    uint64_t cpu_seconds;     /* RLIMIT_CPU; 0: no limit */
     bool own_group;
 } hn_tool_run;
+
+enum { HN_TOOL_OUTPUT_LIMIT_BYTES = 512 << 20 }; /* of any file that a tool writes */
 
 /* A started tool: what it writes to stderr goes to a file in memory. */
 typedef struct hn_tool_process {
@@ -46,6 +50,10 @@ hn_status hn_tool_run_wait(const hn_tool_run *run, hn_strbuf *errors, int *out_e
 /* A file in memory, close-on-exec, numbered above the standard descriptors. */
 hn_status hn_tool_memory_file(const char *name, int *out_fd) HN_MUST_USE;
 hn_status hn_tool_write_all(int fd, const void *bytes, size_t len) HN_MUST_USE;
+/* What becomes standard error of a tool; the caller closes it. */
+hn_status hn_tool_messages_file(const hn_tool_run *run, int *out_fd) HN_MUST_USE;
+/* Appends what a tool said, as far as it is of use. */
+hn_status hn_tool_read_errors(int fd, hn_strbuf *errors) HN_MUST_USE;
 /* Appends the whole file, whatever its offset. */
 hn_status hn_tool_read_all(int fd, hn_strbuf *out) HN_MUST_USE;
 

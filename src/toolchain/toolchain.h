@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 typedef struct hn_toolchain_row hn_toolchain_row;
+typedef struct hn_standby hn_standby; /* standby.h */
 
 /* A compiler that was found. Owns its record. */
 typedef struct hn_toolchain {
@@ -39,6 +40,9 @@ typedef struct hn_toolchain_job {
                            job, and by whoever named it when the job is killed. NULL: one of its own */
     int64_t timeout_ms; /* 0: none. In a worker the pool keeps the time instead. */
     uint64_t memory_bytes; /* address space of each tool; 0: no limit */
+    uint64_t cpu_seconds;  /* processor time of each tool; 0: no limit */
+    hn_standby *standby;   /* of a worker; NULL: none */
+    int messages_fd;       /* of a worker: a file in memory for what tools say; 0: none */
     bool own_group; /* tools get a process group of their own; false in a worker, which is one already: a row
                        that compiles in this process may set limits on it then */
 } hn_toolchain_job;
