@@ -87,7 +87,7 @@ static hn_status resolve_step(chain *c, const hn_bundle *b, const int64_t *value
     const char *name = hn_bundle_text(b, b->kernels[step->kernel].name);
     c->calls[c->call_count].fn = (hn_kernel_fn)dlsym(c->object, name);
     if (!c->calls[c->call_count].fn) return HN_ERROR(HN_INTERNAL, "no kernel '%s' in its object", name);
-    c->calls[c->call_count].extent = values[step->extent];
+    c->calls[c->call_count].extent = values[hn_bundle_launch(b, step, 0)->extent];
     for (uint32_t k = 0; k < step->operand_count; k++)
         c->calls[c->call_count].buffers[k] = address(c, b, values, b->operands[step->operands + k].buffer);
     c->call_count++;

@@ -169,12 +169,11 @@ static bool definition_ok(const hn_bundle *b, const hnb_step *s) {
     return is_whole && !o->written && b->symbols[s->symbol].input == HNB_BY_STEP;
 }
 
-static bool operands_ok(const hn_bundle *b, const hnb_step *s) {
-    if (!span_ok(s->operands, s->operand_count, b->operands_count) ||
-        !span_ok(s->params, s->param_count, b->params_count))
+static bool operands_ok(const hn_bundle *b, const hnb_step *s, uint32_t first) {
+    if (!span_ok(first, s->operand_count, b->operands_count) || !span_ok(s->params, s->param_count, b->params_count))
         return false;
     for (uint32_t k = 0; k < s->operand_count; k++) {
-        const hnb_operand *o = &b->operands[s->operands + k];
+        const hnb_operand *o = &b->operands[first + k];
         if (!o->buffer) {
             if (s->kind != HNB_STEP_EXTERN) return false;
             continue;
@@ -185,14 +184,33 @@ static bool operands_ok(const hn_bundle *b, const hnb_step *s) {
     return true;
 }
 
+static bool launch_ok(const hn_bundle *b, const hnb_step *s, const hnb_launch *l) {
+    bool ok = operands_ok(b, s, l->operands) && span_ok(l->params, l->param_count, b->params_count) && l->grain >= 1 &&
+              expr_ok(b, l->extent) && expr_ok(b, l->scratch) && expr_ok(b, l->shared);
+    for (uint32_t k = 0; ok && k < 3; k++) ok = expr_ok(b, l->grid[k]);
+    return ok;
+}
+
+/* One launch for all targets, or one for each; the kernel takes what the step gives. */
+static bool launches_ok(const hn_bundle *b, const hnb_step *s) {
+    if (!s->kernel || b->kernels[s->kernel].arg_count != s->operand_count || s->param_count) return false;
+    if (s->launch_count != 1 && s->launch_count != b->targets_count) return false;
+    if (!s->launch_count || !span_ok(s->launches, s->launch_count, b->launches_count)) return false;
+    for (uint32_t k = 0; k < s->launch_count; k++) {
+        const hnb_launch *l = &b->launches[s->launches + k];
+        bool is_cpu = s->launch_count == 1 ? !b->targets_count || b->targets[0].kind == HNB_TARGET_CPU : b->targets[k].kind == HNB_TARGET_CPU;
+        if (!launch_ok(b, s, l) || (is_cpu && !l->extent)) return false;
+    }
+    return true;
+}
+
 static bool step_ok(const hn_bundle *b, const hnb_step *s) {
     if (!str_ok(b, s->text) || s->origin >= b->origins_count || s->kernel >= b->kernels_count ||
-        s->buffer >= b->buffers_count || s->from >= b->buffers_count || !expr_ok(b, s->extent) ||
-        !expr_ok(b, s->scratch) || !operands_ok(b, s))
+        s->buffer >= b->buffers_count || s->from >= b->buffers_count || !operands_ok(b, s, s->operands))
         return false;
     switch (s->kind) {
     case HNB_STEP_KERNEL:
-        return s->kernel && s->extent && s->grain >= 1;
+        return launches_ok(b, s);
     case HNB_STEP_EXTERN:
         return s->extern_kind > HN_EXTERN_NONE && s->extern_kind < HN_EXTERN_KIND_COUNT;
     case HNB_STEP_COPY:
@@ -227,17 +245,50 @@ static hn_status check_steps(const hn_bundle *b) {
     return NULL;
 }
 
-static hn_status check_kernels(const hn_bundle *b) {
-    for (uint32_t i = 1; i < b->kernels_count; i++)
-        if (b->kernels[i].object >= b->objects_count || !str_ok(b, b->kernels[i].name) || !b->kernels[i].name.len)
-            return CORRUPT("kernel %u", i);
+static hn_status check_targets(const hn_bundle *b) {
+    for (uint32_t i = 0; i < b->features_count; i++)
+        if (!str_ok(b, b->features[i])) return CORRUPT("feature %u", i);
+    for (uint32_t i = 0; i < b->targets_count; i++) {
+        const hnb_target *t = &b->targets[i];
+        bool ok = t->kind > HNB_TARGET_NONE && t->kind < HNB_TARGET_KIND_COUNT && str_ok(b, t->name) && t->name.len &&
+                  span_ok(t->features, t->feature_count, b->features_count);
+        if (t->kind == HNB_TARGET_CPU) ok = ok && (i == 0 || b->targets[i - 1].kind == HNB_TARGET_CPU);
+        if (!ok) return CORRUPT("target %u", i);
+    }
+    return NULL;
+}
+
+/* Embedded objects lie in order, apart, with a byte behind each. */
+static hn_status check_objects(const hn_bundle *b) {
+    uint64_t behind = 0;
     for (uint32_t i = 0; i < b->objects_count; i++) {
         const hnb_object *o = &b->objects[i];
-        size_t end;
-        bool ok = str_ok(b, o->name) && o->kind <= HNB_OBJECT_REFERENCE;
-        if (o->kind == HNB_OBJECT_EMBEDDED)
-            ok = ok && hn_add_size(o->offset, o->len, &end) && end <= b->blob_bytes;
+        size_t end = 0;
+        bool ok = str_ok(b, o->name) && o->kind < HNB_OBJECT_KIND_COUNT && o->where < HNB_OBJECT_WHERE_COUNT && o->target < b->targets_count;
+        ok = ok && (o->kind == HNB_OBJECT_ELF) == (b->targets[o->target].kind == HNB_TARGET_CPU);
+        if (ok && o->where == HNB_OBJECT_EMBEDDED) {
+            ok = o->offset % HNB_ALIGN == 0 && o->offset >= behind && hn_add_size(o->offset, o->len, &end) && end < b->header->code_bytes;
+            behind = end + 1;
+        }
         if (!ok) return CORRUPT("object %u", i);
+    }
+    return NULL;
+}
+
+static bool code_ok(const hn_bundle *b, const hnb_code *c, uint32_t arg_count, uint32_t target) {
+    if (!str_ok(b, c->symbol) || !span_ok(c->args, arg_count, b->args_count)) return false;
+    if (c->object == HNB_NO_OBJECT) return true;
+    return c->object < b->objects_count && b->objects[c->object].target == target && c->symbol.len;
+}
+
+static hn_status check_kernels(const hn_bundle *b) {
+    for (uint32_t i = 0; i < b->args_count; i++)
+        if (b->args[i].dtype >= HN_SCALAR_TYPE_COUNT || b->args[i].written > 1) return CORRUPT("argument %u", i);
+    for (uint32_t i = 1; i < b->kernels_count; i++) {
+        const hnb_kernel *k = &b->kernels[i];
+        bool ok = str_ok(b, k->name) && k->name.len && span_ok(k->codes, b->targets_count, b->codes_count);
+        for (uint32_t t = 0; ok && t < b->targets_count; t++) ok = code_ok(b, &b->codes[k->codes + t], k->arg_count, t);
+        if (!ok) return CORRUPT("kernel %u", i);
     }
     return NULL;
 }
@@ -256,15 +307,13 @@ static hn_status check_storages(const hn_bundle *b) {
             return CORRUPT("storage %u lies outside its file", i);
     }
     for (uint32_t i = 0; i < b->weight_files_count; i++)
-        if (!str_ok(b, b->weight_files[i].path)) return CORRUPT("weight file path");
+        if (!str_ok(b, b->weight_files[i].path) || b->weight_files[i].form >= HNB_WEIGHT_FORM_COUNT) return CORRUPT("weight file");
     return NULL;
 }
 
 static hn_status check_names(const hn_bundle *b) {
     for (uint32_t i = 0; i < b->origins_count; i++)
         if (!str_ok(b, b->origins[i].node) || !str_ok(b, b->origins[i].source)) return CORRUPT("origin %u", i);
-    for (uint32_t i = 0; i < b->features_count; i++)
-        if (!str_ok(b, b->features[i])) return CORRUPT("feature %u", i);
     if (!str_ok(b, b->info->producer) || !str_ok(b, b->info->model) || !expr_ok(b, b->info->workspace))
         return CORRUPT("info");
     return NULL;
@@ -278,6 +327,8 @@ hn_status hn_bundle_check(const hn_bundle *b) {
     HN_TRY(check_storages(b));
     HN_TRY(check_buffers(b));
     HN_TRY(check_outputs(b));
+    HN_TRY(check_targets(b));
+    HN_TRY(check_objects(b));
     HN_TRY(check_kernels(b));
     HN_TRY(check_steps(b));
     return check_names(b);

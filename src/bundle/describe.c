@@ -1,37 +1,9 @@
-/* describe.c: a bundle as text for people and as JSON. */
-#include "bundle/view.h"
-
-#include "henry/abi/extern_abi.h"
+/* describe.c: a bundle as text for people. The same as JSON: describe_json.c. */
+#include "bundle/internal.h"
 
 #include <inttypes.h>
-#include <math.h>
 
-static const char *const value_kinds[HNB_VALUE_KIND_COUNT] = {"tensor", "int", "float", "bool", "string", "none"};
 static const char *const buffer_kinds[HNB_BUFFER_KIND_COUNT] = {"none", "input", "constant", "temp", "output", "slot"};
-static const char *const relations[HNB_RELATION_COUNT] = {"==", "!=", "<", "<="};
-static const char *const places[HNB_STORAGE_WHERE_COUNT] = {"blob", "weights", "file"};
-
-static double bits_to_double(uint64_t bits) {
-    double value;
-    memcpy(&value, &bits, sizeof value);
-    return value;
-}
-
-static uint64_t storage_bytes(const hn_bundle *b) {
-    uint64_t sum = 0;
-    for (uint32_t i = 1; i < b->storages_count; i++) sum += b->storages[i].bytes;
-    return sum;
-}
-
-static uint32_t count_steps(const hn_bundle *b, uint32_t kind, uint32_t extern_kind) {
-    uint32_t count = 0;
-    for (uint32_t i = 0; i < b->steps_count; i++)
-        count += b->steps[i].kind == kind && (kind != HNB_STEP_EXTERN || b->steps[i].extern_kind == extern_kind);
-    return count;
-}
-
-/* ---- text ---- */
-
 static void text_str(const hn_bundle *b, hnb_str s, hn_strbuf *out) {
     hn_strbuf_append(out, hn_bundle_text(b, s), s.len);
 }
@@ -55,7 +27,7 @@ static void text_value(const hn_bundle *b, uint32_t kind, uint32_t dtype, uint32
         text_dims(b, dims + rank, rank, out);
         break;
     case HNB_VALUE_INT: hn_strbuf_puts(out, "int "), hn_bundle_expr_print(b, expr, out); break;
-    case HNB_VALUE_FLOAT: hn_strbuf_printf(out, "float %.17g", bits_to_double(bits)); break;
+    case HNB_VALUE_FLOAT: hn_strbuf_printf(out, "float %.17g", hn_bundle_double(bits)); break;
     case HNB_VALUE_BOOL: hn_strbuf_puts(out, bits ? "bool true" : "bool false"); break;
     case HNB_VALUE_STRING: hn_strbuf_puts(out, "string "), hn_strbuf_json(out, hn_bundle_str(b, text)); break;
     default: hn_strbuf_puts(out, "none"); break;
@@ -109,7 +81,7 @@ static void text_symbols(const hn_bundle *b, hn_strbuf *out) {
         const hnb_guard *g = &b->guards[i];
         hn_strbuf_puts(out, "guard ");
         hn_bundle_expr_print(b, g->lhs, out);
-        hn_strbuf_printf(out, " %s ", relations[g->relation]);
+        hn_strbuf_printf(out, " %s ", hn_bundle_relations[g->relation]);
         hn_bundle_expr_print(b, g->rhs, out);
         if (g->reason.len) hn_strbuf_printf(out, " (%s)", hn_bundle_text(b, g->reason));
         hn_strbuf_putc(out, '\n');
@@ -153,14 +125,30 @@ static void text_operands(const hn_bundle *b, const hnb_step *s, hn_strbuf *out)
     hn_strbuf_putc(out, ')');
 }
 
-static void text_params(const hn_bundle *b, const hnb_step *s, hn_strbuf *out) {
-    if (!s->param_count) return;
+static void text_params(const hn_bundle *b, uint32_t first, uint32_t count, hn_strbuf *out) {
+    if (!count) return;
     hn_strbuf_puts(out, " [");
-    for (uint32_t k = 0; k < s->param_count; k++) {
+    for (uint32_t k = 0; k < count; k++) {
         if (k) hn_strbuf_putc(out, ' ');
-        hn_bundle_expr_print(b, b->params[s->params + k], out);
+        hn_bundle_expr_print(b, b->params[first + k], out);
     }
     hn_strbuf_putc(out, ']');
+}
+
+static void text_expr(const hn_bundle *b, const char *what, uint32_t node, hn_strbuf *out) {
+    if (!node) return;
+    hn_strbuf_puts(out, what);
+    hn_bundle_expr_print(b, node, out);
+}
+
+static void text_launch(const hn_bundle *b, const hnb_launch *l, hn_strbuf *out) {
+    text_params(b, l->params, l->param_count, out);
+    text_expr(b, " extent ", l->extent, out);
+    if (l->extent) hn_strbuf_printf(out, " grain %" PRId64, l->grain);
+    text_expr(b, " scratch ", l->scratch, out);
+    for (uint32_t k = 0; k < 3; k++) text_expr(b, k ? " x " : " grid ", l->grid[k], out);
+    if (l->block[0]) hn_strbuf_printf(out, " block %u x %u x %u", l->block[0], l->block[1], l->block[2]);
+    text_expr(b, " shared ", l->shared, out);
 }
 
 static void text_step(const hn_bundle *b, uint32_t i, hn_strbuf *out) {
@@ -185,15 +173,45 @@ static void text_step(const hn_bundle *b, uint32_t i, hn_strbuf *out) {
     default: break;
     }
     if (s->kind != HNB_STEP_COPY) text_operands(b, s, out);
-    text_params(b, s, out);
-    if (s->extent) {
-        hn_strbuf_puts(out, " extent ");
-        hn_bundle_expr_print(b, s->extent, out);
-        hn_strbuf_printf(out, " grain %" PRId64, s->grain);
-    }
-    if (s->scratch) hn_strbuf_puts(out, " scratch "), hn_bundle_expr_print(b, s->scratch, out);
+    text_params(b, s->params, s->param_count, out);
+    if (s->launch_count == 1) text_launch(b, &b->launches[s->launches], out);
     if (s->text.len) hn_strbuf_putc(out, ' '), hn_strbuf_json(out, hn_bundle_str(b, s->text));
     if (b->origins[s->origin].node.len) hn_strbuf_puts(out, " ; "), text_str(b, b->origins[s->origin].node, out);
+    hn_strbuf_putc(out, '\n');
+    for (uint32_t t = 0; s->launch_count > 1 && t < s->launch_count; t++) {
+        hn_strbuf_printf(out, "  on %s", hn_bundle_text(b, b->targets[t].name));
+        text_launch(b, &b->launches[s->launches + t], out);
+        hn_strbuf_putc(out, '\n');
+    }
+}
+
+static void text_targets(const hn_bundle *b, hn_strbuf *out) {
+    for (uint32_t i = 0; i < b->targets_count; i++) {
+        const hnb_target *t = &b->targets[i];
+        uint64_t bytes = 0;
+        for (uint32_t k = 0; k < b->objects_count; k++) bytes += b->objects[k].target == i ? b->objects[k].len : 0;
+        hn_strbuf_printf(out, "target %u %s %s, %" PRIu64 " bytes of code", i, hn_bundle_target_kinds[t->kind], hn_bundle_text(b, t->name), bytes);
+        for (uint32_t k = 0; k < t->feature_count; k++)
+            hn_strbuf_printf(out, "%s %s", k ? "" : ", needs", hn_bundle_text(b, b->features[t->features + k]));
+        hn_strbuf_putc(out, '\n');
+    }
+}
+
+/* "kernel k_0123(f32, out f32) params 1: x86-64-v3 object 0, generic object 1 as k_4567". */
+static void text_kernel(const hn_bundle *b, uint32_t kernel, hn_strbuf *out) {
+    const hnb_kernel *k = &b->kernels[kernel];
+    hn_strbuf_printf(out, "kernel %u %s(", kernel, hn_bundle_text(b, k->name));
+    for (uint32_t i = 0; b->targets_count && i < k->arg_count; i++) {
+        const hnb_arg *arg = &b->args[hn_bundle_code(b, kernel, 0)->args + i];
+        hn_strbuf_printf(out, "%s%s%s", i ? ", " : "", arg->written ? "out " : "", hn_bundle_dtype_name(arg->dtype));
+    }
+    hn_strbuf_putc(out, ')');
+    for (uint32_t t = 0; t < b->targets_count; t++) {
+        const hnb_code *c = hn_bundle_code(b, kernel, t);
+        if (c->object == HNB_NO_OBJECT) continue;
+        hn_strbuf_printf(out, "%s %s object %u", t ? "," : ":", hn_bundle_text(b, b->targets[t].name), c->object);
+        if (!hn_str_eq(hn_bundle_str(b, c->symbol), hn_bundle_str(b, k->name))) hn_strbuf_printf(out, " as %s", hn_bundle_text(b, c->symbol));
+    }
     hn_strbuf_putc(out, '\n');
 }
 
@@ -204,218 +222,45 @@ static void text_files(const hn_bundle *b, hn_strbuf *out) {
         hn_digest digest;
         memcpy(digest.bytes, o->digest, sizeof digest.bytes);
         hn_digest_hex(&digest, hex);
-        hn_strbuf_printf(out, "object %u '%s' %s %" PRIu64 " bytes %.16s\n", i, hn_bundle_text(b, o->name),
-                         o->kind == HNB_OBJECT_EMBEDDED ? "embedded" : "reference", o->len, hex);
+        hn_strbuf_printf(out, "object %u '%s' %s for %s %s %" PRIu64 " bytes %.16s\n", i, hn_bundle_text(b, o->name),
+                         hn_bundle_object_kind_name(o->kind), hn_bundle_text(b, b->targets[o->target].name),
+                         o->where == HNB_OBJECT_EMBEDDED ? "embedded" : "reference", o->len, hex);
     }
     for (uint32_t i = 1; i < b->storages_count; i++) {
         const hnb_storage *s = &b->storages[i];
         hn_strbuf_printf(out, "storage %u '%s' %s at %" PRIu64 ", %" PRIu64 " bytes%s\n", i,
-                         hn_bundle_text(b, s->name), places[s->where], s->offset, s->bytes,
+                         hn_bundle_text(b, s->name), hn_bundle_places[s->where], s->offset, s->bytes,
                          s->is_mutable ? ", changed by the program" : "");
     }
     for (uint32_t i = 0; i < b->weight_files_count; i++)
-        hn_strbuf_printf(out, "weights file '%s' %" PRIu64 " bytes\n",
-                         hn_bundle_text(b, b->weight_files[i].path), b->weight_files[i].bytes);
+        hn_strbuf_printf(out, "weights file '%s' %s %" PRIu64 " bytes, digest %s\n", hn_bundle_text(b, b->weight_files[i].path),
+                         b->weight_files[i].form == HNB_WEIGHTS_SAFETENSORS ? "safetensors" : "model", b->weight_files[i].bytes,
+                         hn_bundle_digest_is_unknown(b->weight_files[i].full_digest) ? "of its ends only" : "recorded");
+}
+
+static void text_signer(const hn_bundle *b, hn_strbuf *out) {
+    char hex[HN_DIGEST_HEX_BYTES];
+    hn_digest key;
+    if (hn_bundle_digest_is_unknown(b->header->signer)) return;
+    memcpy(key.bytes, b->header->signer, sizeof key.bytes);
+    hn_digest_hex(&key, hex);
+    hn_strbuf_printf(out, "signed with key %s (not verified here)\n", hex);
 }
 
 void hn_bundle_describe_text(const hn_bundle *b, hn_strbuf *out) {
     hn_strbuf_printf(out, "bundle version %u by %s\nmodel '%s'\n", b->header->version,
                      hn_bundle_text(b, b->info->producer), hn_bundle_text(b, b->info->model));
     hn_strbuf_printf(out, "%" PRIu64 " bytes, weights %" PRIu64 " bytes embedded, %" PRIu64 " in all\n",
-                     b->header->file_bytes, b->header->weights_bytes, storage_bytes(b));
-    hn_strbuf_puts(out, "cpu features:");
-    for (uint32_t i = 0; i < b->features_count; i++)
-        hn_strbuf_printf(out, " %s", hn_bundle_text(b, b->features[i]));
-    hn_strbuf_puts(out, b->features_count ? "\n" : " none\n");
+                     b->header->file_bytes, b->header->weights_bytes, hn_bundle_storage_bytes(b));
+    text_signer(b, out);
+    text_targets(b, out);
     text_values(b, out);
     text_symbols(b, out);
     hn_strbuf_puts(out, "workspace ");
     hn_bundle_expr_print(b, b->info->workspace, out);
     hn_strbuf_puts(out, " bytes\n");
     text_buffers(b, out);
+    for (uint32_t i = 1; i < b->kernels_count; i++) text_kernel(b, i, out);
     for (uint32_t i = 0; i < b->steps_count; i++) text_step(b, i, out);
     text_files(b, out);
-}
-
-/* ---- JSON ---- */
-
-static void json_key(hn_strbuf *out, const char *key) {
-    char last = out->len ? out->ptr[out->len - 1] : '{';
-    if (last != '{' && last != '[') hn_strbuf_putc(out, ',');
-    hn_strbuf_printf(out, "\"%s\":", key);
-}
-static void json_item(hn_strbuf *out) {
-    if (out->len && out->ptr[out->len - 1] != '[') hn_strbuf_putc(out, ',');
-}
-static void json_text(hn_strbuf *out, const char *key, hn_str text) {
-    json_key(out, key), hn_strbuf_json(out, text);
-}
-static void json_str(const hn_bundle *b, hn_strbuf *out, const char *key, hnb_str s) {
-    json_text(out, key, hn_bundle_str(b, s));
-}
-static void json_number(hn_strbuf *out, const char *key, uint64_t value) {
-    json_key(out, key), hn_strbuf_printf(out, "%" PRIu64, value);
-}
-
-/* A number, or a string for an expression. */
-static void json_expr(const hn_bundle *b, hn_strbuf *out, uint32_t node) {
-    int64_t value;
-    if (hn_bundle_expr_const(b, node, &value)) {
-        hn_strbuf_i64(out, value);
-        return;
-    }
-    hn_strbuf text;
-    hn_strbuf_init(&text);
-    hn_bundle_expr_print(b, node, &text);
-    hn_strbuf_json(out, hn_strbuf_str(&text));
-    out->failed |= text.failed;
-    hn_strbuf_deinit(&text);
-}
-
-static void json_dims(const hn_bundle *b, hn_strbuf *out, const char *key, uint32_t first, uint32_t count) {
-    json_key(out, key);
-    hn_strbuf_putc(out, '[');
-    for (uint32_t k = 0; k < count; k++) json_item(out), json_expr(b, out, b->dims[first + k]);
-    hn_strbuf_putc(out, ']');
-}
-
-static void json_value(const hn_bundle *b, hn_strbuf *out, uint32_t kind, uint32_t dtype, uint32_t rank,
-                       uint32_t dims, uint32_t expr, uint64_t bits, hnb_str text) {
-    json_text(out, "kind", hn_str_of(value_kinds[kind]));
-    if (kind == HNB_VALUE_TENSOR) {
-        json_text(out, "dtype", hn_str_of(hn_bundle_dtype_name(dtype)));
-        json_dims(b, out, "shape", dims, rank);
-        json_dims(b, out, "strides", dims + rank, rank);
-    } else if (kind == HNB_VALUE_INT) {
-        json_key(out, "value"), json_expr(b, out, expr);
-    } else if (kind == HNB_VALUE_FLOAT) {
-        double value = bits_to_double(bits);
-        json_key(out, "value");
-        if (isfinite(value)) hn_strbuf_printf(out, "%.17g", value);
-        else hn_strbuf_puts(out, isnan(value) ? "\"nan\"" : value > 0 ? "\"inf\"" : "\"-inf\"");
-    } else if (kind == HNB_VALUE_BOOL) {
-        json_key(out, "value"), hn_strbuf_puts(out, bits ? "true" : "false");
-    } else if (kind == HNB_VALUE_STRING) {
-        json_str(b, out, "value", text);
-    }
-    hn_strbuf_putc(out, '}');
-}
-
-static void json_begin(hn_strbuf *out) { json_item(out), hn_strbuf_putc(out, '{'); }
-static void json_list(hn_strbuf *out, const char *key) { json_key(out, key), hn_strbuf_putc(out, '['); }
-
-static void json_values(const hn_bundle *b, hn_strbuf *out) {
-    json_list(out, "inputs");
-    for (uint32_t i = 0; i < b->inputs_count; i++) {
-        const hnb_input *in = &b->inputs[i];
-        json_begin(out);
-        json_str(b, out, "name", in->name);
-        json_value(b, out, in->kind, in->dtype, in->rank, in->dims, in->expr, in->bits, in->text);
-    }
-    hn_strbuf_putc(out, ']');
-    for (uint32_t mutations = 0; mutations < 2; mutations++) {
-        json_list(out, mutations ? "mutations" : "outputs");
-        for (uint32_t i = 0; i < b->outputs_count; i++) {
-            const hnb_output *o = &b->outputs[i];
-            if (o->is_mutation != mutations) continue;
-            json_begin(out);
-            json_str(b, out, "name", o->name);
-            if (mutations) json_text(out, "target", hn_str_of(o->target_input >= 0 ? "input" : "buffer"));
-            json_value(b, out, o->kind, o->dtype, o->rank, o->dims, o->expr, o->bits, o->text);
-        }
-        hn_strbuf_putc(out, ']');
-    }
-}
-
-static void json_symbols(const hn_bundle *b, hn_strbuf *out) {
-    json_list(out, "symbols");
-    for (uint32_t i = 0; i < b->symbols_count; i++) {
-        const hnb_symbol *s = &b->symbols[i];
-        json_begin(out);
-        json_str(b, out, "name", s->name);
-        if (s->lo != INT64_MIN) json_key(out, "min"), hn_strbuf_i64(out, s->lo);
-        if (s->hi != INT64_MAX) json_key(out, "max"), hn_strbuf_i64(out, s->hi);
-        if (s->input == HNB_BY_STEP) {
-            json_text(out, "from", HN_STR("data"));
-            hn_strbuf_putc(out, '}');
-            continue;
-        }
-        json_number(out, "input", s->input);
-        if (s->dim != HNB_DIM_VALUE) json_number(out, "dim", s->dim);
-        hn_strbuf_putc(out, '}');
-    }
-    hn_strbuf_putc(out, ']');
-    json_list(out, "guards");
-    for (uint32_t i = 0; i < b->guards_count; i++) {
-        const hnb_guard *g = &b->guards[i];
-        json_begin(out);
-        json_key(out, "lhs"), json_expr(b, out, g->lhs);
-        json_text(out, "relation", hn_str_of(relations[g->relation]));
-        json_key(out, "rhs"), json_expr(b, out, g->rhs);
-        json_str(b, out, "reason", g->reason);
-        hn_strbuf_putc(out, '}');
-    }
-    hn_strbuf_putc(out, ']');
-}
-
-static void json_counts(const hn_bundle *b, hn_strbuf *out) {
-    json_number(out, "steps", b->steps_count);
-    json_number(out, "kernel_calls", count_steps(b, HNB_STEP_KERNEL, 0));
-    json_list(out, "kernels");
-    for (uint32_t i = 1; i < b->kernels_count; i++) {
-        json_begin(out);
-        json_str(b, out, "name", b->kernels[i].name);
-        json_number(out, "object", b->kernels[i].object);
-        hn_strbuf_putc(out, '}');
-    }
-    hn_strbuf_putc(out, ']');
-    json_key(out, "externs");
-    hn_strbuf_putc(out, '{');
-    for (uint32_t kind = 1; kind < HN_EXTERN_KIND_COUNT; kind++)
-        json_number(out, hn_bundle_extern_name(kind), count_steps(b, HNB_STEP_EXTERN, kind));
-    hn_strbuf_putc(out, '}');
-}
-
-static void json_files(const hn_bundle *b, hn_strbuf *out) {
-    json_list(out, "objects");
-    for (uint32_t i = 0; i < b->objects_count; i++) {
-        json_begin(out);
-        json_str(b, out, "name", b->objects[i].name);
-        json_key(out, "embedded"),
-            hn_strbuf_puts(out, b->objects[i].kind == HNB_OBJECT_EMBEDDED ? "true" : "false");
-        json_number(out, "bytes", b->objects[i].len);
-        hn_strbuf_putc(out, '}');
-    }
-    hn_strbuf_putc(out, ']');
-    json_list(out, "weights");
-    for (uint32_t i = 1; i < b->storages_count; i++) {
-        json_begin(out);
-        json_str(b, out, "name", b->storages[i].name);
-        json_text(out, "where", hn_str_of(places[b->storages[i].where]));
-        json_number(out, "offset", b->storages[i].offset);
-        json_number(out, "bytes", b->storages[i].bytes);
-        json_key(out, "mutable"), hn_strbuf_puts(out, b->storages[i].is_mutable ? "true" : "false");
-        hn_strbuf_putc(out, '}');
-    }
-    hn_strbuf_putc(out, ']');
-    json_number(out, "weights_bytes", storage_bytes(b));
-    if (b->weight_files_count) json_str(b, out, "weights_file", b->weight_files[0].path);
-}
-
-void hn_bundle_describe_json(const hn_bundle *b, hn_strbuf *out) {
-    hn_strbuf_putc(out, '{');
-    json_number(out, "version", b->header->version);
-    json_str(b, out, "producer", b->info->producer);
-    json_str(b, out, "model", b->info->model);
-    json_number(out, "file_bytes", b->header->file_bytes);
-    json_list(out, "cpu_features");
-    for (uint32_t i = 0; i < b->features_count; i++)
-        json_item(out), hn_strbuf_json(out, hn_bundle_str(b, b->features[i]));
-    hn_strbuf_putc(out, ']');
-    json_values(b, out);
-    json_symbols(b, out);
-    json_key(out, "workspace_bytes"), json_expr(b, out, b->info->workspace);
-    json_counts(b, out);
-    json_files(b, out);
-    hn_strbuf_puts(out, "}\n");
 }

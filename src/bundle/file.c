@@ -2,10 +2,11 @@
 #include "henry/bundle.h"
 
 #include "base/file.h"
-#include "bundle/view.h"
+#include "bundle/sign.h"
 #include "bundle/weights.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 static hn_status open_file(const char *path, hn_file_map *map, hn_bundle *b) {
     HN_TRY(hn_file_map_init(map, path));
@@ -14,15 +15,42 @@ static hn_status open_file(const char *path, hn_file_map *map, hn_bundle *b) {
     return hn_status_annotate(status, "'%s'", path);
 }
 
+static hn_status check_all(const hn_bundle *b, const char *path, const char *weights_path, bool weights) {
+    hn_file_map map;
+    HN_TRY(hn_bundle_check_code(b));
+    HN_TRY(hn_bundle_weights_check(b, weights));
+    if (!weights) return NULL;
+    HN_TRY(hn_bundle_weights_open(b, path, weights_path, true, &map));
+    hn_file_map_deinit(&map);
+    return NULL;
+}
+
+/* The digest does not cover the fields of the signature: none, or one that is right for the key beside it. */
+static hn_status check_signature(const hn_bundle *b) {
+    const uint8_t *signature = b->header->signature;
+    hn_public_key own;
+    memcpy(own.bytes, b->header->signer, sizeof own.bytes);
+    if (!hn_bundle_digest_is_unknown(own.bytes)) return hn_bundle_signature_check(b, &own, 1);
+    if (hn_bundle_digest_is_unknown(signature) && hn_bundle_digest_is_unknown(signature + 32)) return NULL;
+    return HN_ERROR(HN_CORRUPT, "the bundle has a signature, but not whose");
+}
+
 hn_status hn_bundle_verify_file(const char *path, bool weights) {
-    hn_file_map map, weight_map;
+    hn_file_map map;
     hn_bundle b;
     HN_TRY(open_file(path, &map, &b));
-    hn_status status = hn_bundle_weights_check(&b, weights);
-    if (!status && weights) {
-        status = hn_bundle_weights_open(&b, path, NULL, true, &weight_map);
-        if (!status) hn_file_map_deinit(&weight_map);
-    }
+    hn_status status = check_signature(&b);
+    if (!status) status = check_all(&b, path, NULL, weights);
+    hn_file_map_deinit(&map);
+    return hn_status_annotate(status, "'%s'", path);
+}
+
+hn_status hn_bundle_verify_signed(const char *path, const char *weights_path, const hn_public_key *trusted, uint32_t trusted_count) {
+    hn_file_map map;
+    hn_bundle b;
+    HN_TRY(open_file(path, &map, &b));
+    hn_status status = hn_bundle_signature_check(&b, trusted, trusted_count);
+    if (!status) status = check_all(&b, path, weights_path, true);
     hn_file_map_deinit(&map);
     return hn_status_annotate(status, "'%s'", path);
 }
@@ -52,13 +80,9 @@ hn_status hn_bundle_object_extract(const char *path, unsigned index, const char 
     hn_file_map map;
     hn_bundle b;
     HN_TRY(open_file(path, &map, &b));
-    hn_status status = NULL;
-    if (index >= b.objects_count)
-        status = HN_ERROR(HN_INVALID_ARGUMENT, "'%s' has no object %u; it has %u", path, index, b.objects_count);
-    else if (b.objects[index].kind != HNB_OBJECT_EMBEDDED)
-        status = HN_ERROR(HN_INVALID_ARGUMENT, "object %u of '%s' is not in the bundle", index, path);
-    else
-        status = hn_file_write_atomic(out_path, b.blob + b.objects[index].offset, b.objects[index].len, false);
+    hn_str bytes;
+    hn_status status = hn_status_annotate(hn_bundle_object_get(&b, index, true, &bytes), "'%s'", path);
+    if (!status) status = hn_file_write_atomic(out_path, bytes.ptr, bytes.len, false);
     hn_file_map_deinit(&map);
     return status;
 }

@@ -1,7 +1,8 @@
 /* format.h: the bundle file (.hnb) as it lies on disk. Normative text: docs/bundle-format.md.
  *
  * Everything is little endian and naturally aligned, so the structs are read in place from a mapped file.
- * Part one ("meta"): header, section table, sections. Part two: embedded weights, at a multiple of 64 KiB.
+ * Part one ("tables"): header, section table, sections; the header's digest covers it. Part two ("code"): compiled objects;
+ * the table of objects has a digest of each. Part three: embedded weights, at a multiple of 64 KiB.
  * A section is an array of one struct. References are indices; where 0 means "none", element 0 of the section
  * is a filler. Numbers of enums are part of the format: append only. A change of meaning raises HNB_VERSION. */
 #ifndef HN_BUNDLE_FORMAT_H
@@ -12,15 +13,26 @@
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "bundles are read in place: little endian only");
 
+/* ELF's number of this machine's instruction set. */
+#if defined(__x86_64__)
+#define HNB_MACHINE_HERE 62
+#elif defined(__aarch64__)
+#define HNB_MACHINE_HERE 183
+#else
+#define HNB_MACHINE_HERE 0
+#endif
+
 #define HNB_MAGIC "\x89HNB\r\n\x1a\n" /* 8 bytes; shows text conversion and 7-bit transport */
 
 enum {
-    HNB_VERSION = 2, /* 2: symbols that steps define, slots */
+    HNB_VERSION = 3, /* 2: symbols that steps define, slots; 3: targets, launch records, code outside the tables, signatures */
     HNB_WEIGHTS_ALIGN = 65536,
     HNB_ALIGN = 64,           /* of sections, objects and storages */
     HNB_MAX_RANK = 16,
     HNB_MAX_COND_DEPTH = 64,
+    HNB_MAX_TARGETS = 64,
     HNB_HEAD_BYTES = 65536,   /* of the "ends" digest of a weights file: the first ... */
+    HNB_PATH_ROOM = 1024,     /* bytes that the path of a weights file has in HNB_STRINGS, or more: zeros follow it */
     HNB_TAIL_BYTES = 262144,  /* ... and last bytes; the directory of a zip with its checksums lies there */
 };
 
@@ -29,13 +41,17 @@ typedef struct hnb_header {
     uint32_t version;
     uint32_t section_count; /* the section table follows the header */
     uint64_t file_bytes;
-    uint64_t meta_bytes;     /* part one; `digest` covers it, with `digest` itself as zeros */
-    uint64_t weights_offset; /* part two; both 0 when there is none */
+    uint64_t meta_bytes;     /* part one; `digest` covers it, with `digest`, `signer` and `signature` as zeros */
+    uint64_t code_offset;    /* part two, HNB_ALIGNed, behind part one; both 0 when there is none */
+    uint64_t code_bytes;
+    uint64_t weights_offset; /* part three; both 0 when there is none */
     uint64_t weights_bytes;
     uint32_t kernel_abi, extern_abi; /* HN_KERNEL_ABI_VERSION, HN_EXTERN_ABI_VERSION */
     uint8_t digest[32];              /* BLAKE2b-256 */
+    uint8_t signer[32];              /* Ed25519 public key; zeros: not signed */
+    uint8_t signature[64];           /* of what sign.h says */
 } hnb_header;
-_Static_assert(sizeof(hnb_header) == 88, "layout");
+_Static_assert(sizeof(hnb_header) == 200, "layout");
 
 typedef enum hnb_section_kind {
     HNB_STRINGS = 1, /* bytes; every string is followed by a NUL */
@@ -52,11 +68,15 @@ typedef enum hnb_section_kind {
     HNB_PARAMS,      /* uint32: expression indices */
     HNB_KERNELS,     /* hnb_kernel; [0] filler */
     HNB_OBJECTS,     /* hnb_object */
-    HNB_BLOB,        /* bytes of objects and of small storages */
+    HNB_BLOB,        /* bytes of small storages */
     HNB_STORAGES,    /* hnb_storage; [0] filler */
     HNB_WEIGHT_FILE, /* hnb_weight_file, none or one */
     HNB_ORIGINS,     /* hnb_origin; [0] filler */
-    HNB_FEATURES,    /* hnb_str: CPU features that the objects need, by gcc's names ("avx2") */
+    HNB_FEATURES,    /* hnb_str: CPU features that targets need, by gcc's names ("avx2") */
+    HNB_TARGETS,     /* hnb_target: for what there is code, the best of a kind first */
+    HNB_CODES,       /* hnb_code: a function, for each kernel and target */
+    HNB_ARGS,        /* hnb_arg: what functions take */
+    HNB_LAUNCHES,    /* hnb_launch: how steps call them */
     HNB_SECTION_KIND_COUNT
 } hnb_section_kind;
 
@@ -76,7 +96,7 @@ typedef struct hnb_info {
     hnb_str model;
     uint32_t workspace; /* expression: bytes */
     uint32_t reserved;
-    uint8_t weights_digest[32]; /* of part two; zeros when not computed */
+    uint8_t weights_digest[32]; /* of part three; zeros when not computed */
 } hnb_info;
 
 /* Expressions are one straight-line program: a node's operands come before it, equal nodes are one, and an
@@ -195,16 +215,26 @@ typedef struct hnb_step {
     uint32_t kernel;      /* of KERNEL */
     uint32_t extern_kind; /* of EXTERN: hn_extern_kind */
     uint32_t operands, operand_count;
-    uint32_t params, param_count;
-    uint32_t extent;  /* expression, of KERNEL */
-    int64_t grain;    /* of KERNEL, 1 or more */
-    uint32_t scratch; /* expression, bytes for each thread; 0: none */
+    uint32_t params, param_count;    /* of EXTERN */
+    uint32_t launches, launch_count; /* of KERNEL: one for all targets, or one for each */
     uint32_t buffer, from;
     uint32_t origin;
     uint32_t then_count, otherwise_count;
     uint32_t symbol, reserved; /* of DEFINE */
     hnb_str text;
 } hnb_step;
+
+/* How a step calls the function of one target. On a CPU the iterations [0, extent) are shared out to threads. */
+typedef struct hnb_launch {
+    uint32_t operands; /* first of the step's operand_count operands, in the order of this function's arguments */
+    uint32_t params, param_count; /* whole numbers behind them */
+    uint32_t extent;   /* expression: parallel iterations; of GPUs: what `grid` was made from, or 0 */
+    int64_t grain;     /* fewest iterations worth a thread, 1 or more */
+    uint32_t scratch;  /* expression, bytes for each thread; 0: none */
+    uint32_t grid[3];  /* expressions, of GPUs: blocks; 0 on CPUs */
+    uint32_t block[3]; /* of GPUs: threads of a block; 0 on CPUs */
+    uint32_t shared;   /* expression, of GPUs: bytes of dynamic shared memory; 0: none */
+} hnb_launch;
 
 typedef struct hnb_operand {
     uint32_t buffer; /* 0: absent */
@@ -215,21 +245,64 @@ typedef struct hnb_operand {
 } hnb_operand;
 
 typedef struct hnb_kernel {
-    uint32_t object, reserved;
-    hnb_str name;
+    hnb_str name;       /* for people: that of the first target's function */
+    uint32_t codes;     /* first of one hnb_code for each target */
+    uint32_t arg_count; /* memory that it gets */
 } hnb_kernel;
 
-typedef enum hnb_object_kind { HNB_OBJECT_EMBEDDED = 0, HNB_OBJECT_REFERENCE = 1 } hnb_object_kind;
+#define HNB_NO_OBJECT UINT32_MAX
+/* A kernel's function for one target. */
+typedef struct hnb_code {
+    uint32_t object; /* HNB_NO_OBJECT: there is none for this target */
+    uint32_t args;   /* first of arg_count arguments */
+    hnb_str symbol;  /* in the object */
+} hnb_code;
+
+typedef struct hnb_arg {
+    uint8_t dtype;   /* of the elements that the address points to; 0: not recorded */
+    uint8_t written;
+    uint16_t reserved;
+} hnb_arg;
+
+typedef enum hnb_target_kind {
+    HNB_TARGET_NONE = 0,
+    HNB_TARGET_CPU = 1,
+    HNB_TARGET_CUDA = 2,
+    HNB_TARGET_KIND_COUNT
+} hnb_target_kind;
+
+/* Machines that one set of objects is for. Targets of CPUs come first. */
+typedef struct hnb_target {
+    uint32_t kind;
+    uint32_t machine; /* of CPU: ELF's number of the instruction set, e_machine */
+    hnb_str name;     /* "x86-64-v3"; of CUDA "sm_90" (cubins) or "compute_90" (PTX) */
+    uint32_t features, feature_count; /* of CPU: needs these, in HNB_FEATURES */
+} hnb_target;
+
+typedef enum hnb_object_kind {
+    HNB_OBJECT_ELF = 0, /* a shared object */
+    HNB_OBJECT_CUBIN = 1,
+    HNB_OBJECT_PTX = 2,
+    HNB_OBJECT_KIND_COUNT
+} hnb_object_kind;
+
+typedef enum hnb_object_where {
+    HNB_OBJECT_EMBEDDED = 0,  /* in part two */
+    HNB_OBJECT_REFERENCE = 1, /* only named, by its digest: a host may have it */
+    HNB_OBJECT_WHERE_COUNT
+} hnb_object_where;
+
 typedef struct hnb_object {
-    uint32_t kind, reserved;
-    uint64_t offset, len; /* of EMBEDDED: in HNB_BLOB; a shared object */
-    uint8_t digest[32];   /* of REFERENCE: what the host finds it by */
+    uint32_t kind, where;
+    uint32_t target, reserved;
+    uint64_t offset, len; /* of EMBEDDED: in part two, HNB_ALIGNed; a zero byte that `len` does not count follows */
+    uint8_t digest[32];   /* BLAKE2b-256 of the bytes */
     hnb_str name;
 } hnb_object;
 
 typedef enum hnb_storage_where {
     HNB_STORAGE_BLOB = 0,    /* in HNB_BLOB */
-    HNB_STORAGE_WEIGHTS = 1, /* in part two, offset from its start */
+    HNB_STORAGE_WEIGHTS = 1, /* in part three, offset from its start */
     HNB_STORAGE_FILE = 2,    /* in the weights file */
     HNB_STORAGE_WHERE_COUNT
 } hnb_storage_where;
@@ -241,7 +314,10 @@ typedef struct hnb_storage {
     hnb_str name;
 } hnb_storage;
 
+typedef enum hnb_weight_form { HNB_WEIGHTS_MODEL = 0, HNB_WEIGHTS_SAFETENSORS = 1, HNB_WEIGHT_FORM_COUNT } hnb_weight_form;
 typedef struct hnb_weight_file {
+    uint32_t form; /* for people and tools: offsets of storages say where everything is */
+    uint32_t reserved;
     hnb_str path; /* a hint, relative to the bundle's folder when it is not absolute */
     uint64_t bytes;
     int64_t mtime_ns;

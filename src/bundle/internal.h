@@ -12,6 +12,12 @@ typedef struct hn_section_facts {
 } hn_section_facts;
 extern const hn_section_facts hn_bundle_sections[HNB_SECTION_KIND_COUNT];
 
+/* names.c: words of both descriptions. */
+extern const char *const hn_bundle_value_kinds[HNB_VALUE_KIND_COUNT], *const hn_bundle_relations[HNB_RELATION_COUNT];
+extern const char *const hn_bundle_places[HNB_STORAGE_WHERE_COUNT], *const hn_bundle_target_kinds[HNB_TARGET_KIND_COUNT];
+double hn_bundle_double(uint64_t bits);
+uint64_t hn_bundle_storage_bytes(const hn_bundle *b); /* of all storages */
+
 /* Checks every index and enum of an opened view whose sections are in bounds. */
 hn_status hn_bundle_check(const hn_bundle *b) HN_MUST_USE;
 

@@ -1,5 +1,5 @@
 /* names.c: names of the numbers in a bundle. */
-#include "bundle/view.h"
+#include "bundle/internal.h"
 
 #include "henry/abi/extern_abi.h"
 #include "henry/tensor.h"
@@ -15,6 +15,26 @@ static const char *const externs[HN_EXTERN_KIND_COUNT] = {
     [HN_EXTERN_ATTENTION] = "attention", [HN_EXTERN_SORT] = "sort",     [HN_EXTERN_TOPK] = "topk",
     [HN_EXTERN_NONZERO] = "nonzero",
 };
+
+const char *const hn_bundle_value_kinds[HNB_VALUE_KIND_COUNT] = {"tensor", "int", "float", "bool", "string", "none"};
+const char *const hn_bundle_relations[HNB_RELATION_COUNT] = {"==", "!=", "<", "<="};
+const char *const hn_bundle_places[HNB_STORAGE_WHERE_COUNT] = {"blob", "weights", "file"};
+const char *const hn_bundle_target_kinds[HNB_TARGET_KIND_COUNT] = {"none", "cpu", "cuda"};
+static const char *const object_kinds[HNB_OBJECT_KIND_COUNT] = {"elf", "cubin", "ptx"};
+
+const char *hn_bundle_object_kind_name(uint32_t kind) { return kind < HNB_OBJECT_KIND_COUNT ? object_kinds[kind] : "none"; }
+
+double hn_bundle_double(uint64_t bits) {
+    double value;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+uint64_t hn_bundle_storage_bytes(const hn_bundle *b) {
+    uint64_t sum = 0;
+    for (uint32_t i = 1; i < b->storages_count; i++) sum += b->storages[i].bytes;
+    return sum;
+}
 
 const char *hn_bundle_dtype_name(uint32_t dtype) { return dtypes[dtype < HN_SCALAR_TYPE_COUNT ? dtype : 0].name; }
 uint32_t hn_bundle_dtype_bytes(uint32_t dtype) { return dtypes[dtype < HN_SCALAR_TYPE_COUNT ? dtype : 0].bytes; }

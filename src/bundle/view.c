@@ -1,4 +1,5 @@
-/* view.c: opening a bundle: header, digest, section table. What is inside the sections is check.c. */
+/* view.c: opening a bundle: header, digest, section table. What is inside the sections is check.c. Objects are compared with
+ * their digests when they are taken out. */
 #include "bundle/internal.h"
 
 #include "base/checked.h"
@@ -27,6 +28,10 @@ const hn_section_facts hn_bundle_sections[HNB_SECTION_KIND_COUNT] = {
     [HNB_WEIGHT_FILE] = {"weight file", sizeof(hnb_weight_file), 0, 1},
     [HNB_ORIGINS] = {"origins", sizeof(hnb_origin), 1, UINT32_MAX},
     [HNB_FEATURES] = {"features", sizeof(hnb_str), 0, UINT32_MAX},
+    [HNB_TARGETS] = {"targets", sizeof(hnb_target), 0, HNB_MAX_TARGETS},
+    [HNB_CODES] = {"codes", sizeof(hnb_code), 0, UINT32_MAX},
+    [HNB_ARGS] = {"args", sizeof(hnb_arg), 0, UINT32_MAX},
+    [HNB_LAUNCHES] = {"launches", sizeof(hnb_launch), 0, UINT32_MAX},
 };
 
 bool hn_bundle_digest_is_unknown(const uint8_t digest[32]) {
@@ -39,6 +44,8 @@ hn_digest hn_bundle_meta_digest(const void *bytes, size_t meta_bytes) {
     hn_digest_state state;
     memcpy(&header, bytes, sizeof header);
     memset(header.digest, 0, sizeof header.digest);
+    memset(header.signer, 0, sizeof header.signer);
+    memset(header.signature, 0, sizeof header.signature);
     hn_digest_begin(&state);
     hn_digest_update(&state, &header, sizeof header);
     hn_digest_update(&state, (const uint8_t *)bytes + sizeof header, meta_bytes - sizeof header);
@@ -56,8 +63,7 @@ hn_digest hn_bundle_ends_digest(const uint8_t *bytes, size_t len) {
 
 static hn_status check_versions(const hnb_header *h) {
     if (h->version != HNB_VERSION)
-        return HN_ERROR(HN_INCOMPATIBLE,
-                        "bundle format version %u, this library reads %d; compile the model again", h->version,
+        return HN_ERROR(HN_INCOMPATIBLE, "bundle format version %u, this library reads %d; compile the model again", h->version,
                         HNB_VERSION);
     if (h->kernel_abi != HN_KERNEL_ABI_VERSION || h->extern_abi != HN_EXTERN_ABI_VERSION)
         return HN_ERROR(
@@ -67,27 +73,36 @@ static hn_status check_versions(const hnb_header *h) {
     return NULL;
 }
 
-static hn_status check_header(const hnb_header *h, size_t len) {
-    if (memcmp(h->magic, HNB_MAGIC, sizeof h->magic) != 0)
-        return HN_ERROR(HN_CORRUPT, "not a bundle: wrong magic number");
-    HN_TRY(check_versions(h));
-    uint64_t table_bytes = (uint64_t)h->section_count * sizeof(hnb_section);
-    if (h->meta_bytes < sizeof *h + table_bytes || h->meta_bytes > h->file_bytes)
-        return HN_ERROR(HN_CORRUPT, "bundle header: meta part of %llu bytes in a file of %llu",
-                        (unsigned long long)h->meta_bytes, (unsigned long long)h->file_bytes);
-    if (h->weights_bytes &&
-        (h->weights_offset % HNB_WEIGHTS_ALIGN || h->weights_offset < h->meta_bytes ||
-         h->weights_offset > h->file_bytes || h->weights_bytes != h->file_bytes - h->weights_offset))
-        return HN_ERROR(HN_CORRUPT, "bundle header: weights of %llu bytes at %llu in a file of %llu",
-                        (unsigned long long)h->weights_bytes, (unsigned long long)h->weights_offset,
-                        (unsigned long long)h->file_bytes);
-    if (!h->weights_bytes && (h->weights_offset || h->file_bytes != h->meta_bytes))
-        return HN_ERROR(HN_CORRUPT, "bundle header: %llu bytes after the meta part but no weights",
-                        (unsigned long long)(h->file_bytes - h->meta_bytes));
-    if (len != h->file_bytes && len != h->meta_bytes)
+/* Part [offset, offset + bytes) at a multiple of `align` behind `*end`, which moves; none: both are 0. */
+static bool part_ok(uint64_t offset, uint64_t bytes, uint64_t align, uint64_t *end) {
+    if (!bytes) return offset == 0;
+    if (offset % align || offset < *end || offset - *end >= align) return false;
+    return !__builtin_add_overflow(offset, bytes, end);
+}
+
+static hn_status check_parts(const hnb_header *h, size_t len) {
+    uint64_t table_bytes = (uint64_t)h->section_count * sizeof(hnb_section), end = h->meta_bytes, image;
+    bool ok = h->meta_bytes >= sizeof *h + table_bytes && part_ok(h->code_offset, h->code_bytes, HNB_ALIGN, &end);
+    image = end;
+    ok = ok && part_ok(h->weights_offset, h->weights_bytes, HNB_WEIGHTS_ALIGN, &end) && end == h->file_bytes;
+    if (!ok)
+        return HN_ERROR(HN_CORRUPT, "bundle header: tables of %llu bytes, code of %llu at %llu, weights of %llu at %llu in a file of %llu",
+                        (unsigned long long)h->meta_bytes, (unsigned long long)h->code_bytes, (unsigned long long)h->code_offset,
+                        (unsigned long long)h->weights_bytes, (unsigned long long)h->weights_offset, (unsigned long long)h->file_bytes);
+    if (len != h->file_bytes && len != image)
         return HN_ERROR(HN_CORRUPT, "bundle has %zu bytes, its header says %llu: cut short or appended to", len,
                         (unsigned long long)h->file_bytes);
     return NULL;
+}
+
+/* The version decides what the header means, so it is judged before its size. */
+static hn_status check_header(const void *bytes, size_t len) {
+    const hnb_header *h = bytes;
+    if (len < offsetof(hnb_header, section_count)) return HN_ERROR(HN_CORRUPT, "not a bundle: %zu bytes", len);
+    if (memcmp(h->magic, HNB_MAGIC, sizeof h->magic) != 0) return HN_ERROR(HN_CORRUPT, "not a bundle: wrong magic number");
+    if (h->version != HNB_VERSION || len >= sizeof *h) HN_TRY(check_versions(h));
+    if (len < sizeof *h) return HN_ERROR(HN_CORRUPT, "bundle has %zu bytes, fewer than its header: cut short", len);
+    return check_parts(h, len);
 }
 
 static void set_section(hn_bundle *b, uint32_t kind, const void *at, uint64_t count) {
@@ -110,6 +125,10 @@ static void set_section(hn_bundle *b, uint32_t kind, const void *at, uint64_t co
         HN_SET(HNB_WEIGHT_FILE, weight_files)
         HN_SET(HNB_ORIGINS, origins)
         HN_SET(HNB_FEATURES, features)
+        HN_SET(HNB_TARGETS, targets)
+        HN_SET(HNB_CODES, codes)
+        HN_SET(HNB_ARGS, args)
+        HN_SET(HNB_LAUNCHES, launches)
 #undef HN_SET
     case HNB_INFO: b->info = at; break;
     case HNB_STRINGS: b->strings = at, b->strings_bytes = count; break;
@@ -150,8 +169,8 @@ static hn_status open_sections(hn_bundle *b) {
 hn_status hn_bundle_open(const void *bytes, size_t len, bool check_digest, hn_bundle *out) {
     *out = (hn_bundle){.bytes = bytes, .len = len, .header = bytes};
     if ((uintptr_t)bytes % 8) return HN_ERROR(HN_INVALID_ARGUMENT, "bundle bytes are not 8-byte aligned");
-    if (len < sizeof(hnb_header)) return HN_ERROR(HN_CORRUPT, "not a bundle: %zu bytes", len);
-    HN_TRY(check_header(out->header, len));
+    HN_TRY(check_header(bytes, len));
+    if (out->header->code_bytes) out->code = out->bytes + out->header->code_offset;
     if (check_digest) {
         hn_digest digest = hn_bundle_meta_digest(bytes, out->header->meta_bytes);
         if (memcmp(digest.bytes, out->header->digest, sizeof digest.bytes) != 0)
@@ -159,4 +178,45 @@ hn_status hn_bundle_open(const void *bytes, size_t len, bool check_digest, hn_bu
     }
     HN_TRY(open_sections(out));
     return hn_bundle_check(out);
+}
+
+hn_status hn_bundle_object_get(const hn_bundle *b, uint32_t object, bool verify, hn_str *out) {
+    if (object >= b->objects_count)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "the bundle has no object %u; it has %u", object, b->objects_count);
+    const hnb_object *o = &b->objects[object];
+    if (o->where != HNB_OBJECT_EMBEDDED) return HN_ERROR(HN_INVALID_ARGUMENT, "object %u is not in the bundle", object);
+    *out = (hn_str){(const char *)b->code + o->offset, o->len};
+    if (!verify) return NULL;
+    hn_digest digest = hn_digest_of(out->ptr, out->len);
+    if (memcmp(digest.bytes, o->digest, sizeof digest.bytes) == 0 && !out->ptr[out->len]) return NULL;
+    return HN_ERROR(HN_CORRUPT, "bundle is damaged: object %u ('%s') does not match its digest", object, hn_bundle_text(b, o->name));
+}
+
+static hn_status check_zeros(const hn_bundle *b, uint64_t from, uint64_t to) {
+    static const uint8_t zeros[4096];
+    for (uint64_t at = from, len; at < to; at += len) {
+        len = to - at < sizeof zeros ? to - at : sizeof zeros;
+        if (memcmp(b->bytes + at, zeros, len) != 0)
+            return HN_ERROR(HN_CORRUPT, "bundle is damaged: the gap behind byte %llu is not zeros", (unsigned long long)at);
+    }
+    return NULL;
+}
+
+/* check.c has seen that objects are in order and apart. */
+hn_status hn_bundle_check_code(const hn_bundle *b) {
+    const hnb_header *h = b->header;
+    uint64_t end = h->meta_bytes;
+    for (uint32_t i = 0; i < b->objects_count; i++) {
+        hn_str bytes;
+        if (b->objects[i].where != HNB_OBJECT_EMBEDDED) continue;
+        uint64_t offset = h->code_offset + b->objects[i].offset;
+        HN_TRY(hn_bundle_object_get(b, i, true, &bytes));
+        HN_TRY(check_zeros(b, end, offset));
+        end = offset + b->objects[i].len;
+    }
+    if (h->code_bytes) {
+        HN_TRY(check_zeros(b, end, h->code_offset + h->code_bytes));
+        end = h->code_offset + h->code_bytes;
+    }
+    return b->len == h->file_bytes && h->weights_bytes ? check_zeros(b, end, h->weights_offset) : NULL;
 }

@@ -36,22 +36,44 @@ typedef struct hn_bundle {
     HN_BUNDLE_ARRAY(weight_files, hnb_weight_file)
     HN_BUNDLE_ARRAY(origins, hnb_origin)
     HN_BUNDLE_ARRAY(features, hnb_str)
+    HN_BUNDLE_ARRAY(targets, hnb_target)
+    HN_BUNDLE_ARRAY(codes, hnb_code)
+    HN_BUNDLE_ARRAY(args, hnb_arg)
+    HN_BUNDLE_ARRAY(launches, hnb_launch)
 #undef HN_BUNDLE_ARRAY
     const char *strings;
     uint64_t strings_bytes;
     const uint8_t *blob;
     uint64_t blob_bytes;
+    const uint8_t *code; /* part two; NULL when there is none */
 } hn_bundle;
 
-/* Verifies structure (always) and digest (when asked) and fills the view. `bytes` must be 8-byte aligned; part
- * two may be missing from `bytes` when `len` is the meta size (a cache entry without its weights).
+/* Verifies structure (always) and the digest of part one (when asked) and fills the view. Objects and weights are not
+ * read: hn_bundle_object_get and hn_bundle_weights_check compare those. `bytes` must be 8-byte aligned; part three may be
+ * missing from `bytes` when `len` is the size of the others (a cache entry without its weights).
  * Errors: corrupt, naming what is wrong; incompatible for another version of the format or of the ABIs;
  * invalid-argument for unaligned bytes. */
 hn_status hn_bundle_open(const void *bytes, size_t len, bool check_digest, hn_bundle *out) HN_MUST_USE;
 
+/* The bytes of an object, which a zero byte follows; with `verify` compared with their digest.
+ * Errors: corrupt; invalid-argument for an index out of range or an object that is only named. */
+hn_status hn_bundle_object_get(const hn_bundle *b, uint32_t object, bool verify, hn_str *out) HN_MUST_USE;
+/* Everything that no reader needs before it uses it: digests of all objects, and that what lies between the parts and
+ * sections is zeros. With this, the weights' digest and that of part one every byte of a file is covered. */
+hn_status hn_bundle_check_code(const hn_bundle *b) HN_MUST_USE;
+
+/* How a KERNEL step calls the function of a target, and that function. */
+static inline const hnb_launch *hn_bundle_launch(const hn_bundle *b, const hnb_step *step, uint32_t target) {
+    return &b->launches[step->launches + (step->launch_count > 1 ? target : 0)];
+}
+static inline const hnb_code *hn_bundle_code(const hn_bundle *b, uint32_t kernel, uint32_t target) {
+    return &b->codes[b->kernels[kernel].codes + target];
+}
+const char *hn_bundle_object_kind_name(uint32_t kind); /* "elf", "cubin", "ptx" */
+
 /* Whether all 32 bytes are 0: a digest that was not computed. */
 bool hn_bundle_digest_is_unknown(const uint8_t digest[32]);
-/* The digest of part one, with the digest field of the header as zeros. */
+/* The digest of part one, with digest, signer and signature of the header as zeros. */
 hn_digest hn_bundle_meta_digest(const void *bytes, size_t meta_bytes);
 /* The "ends" digest: see hnb_weight_file. */
 hn_digest hn_bundle_ends_digest(const uint8_t *bytes, size_t len);

@@ -87,3 +87,36 @@ hn_status hn_bundle_weights_check(const hn_bundle *b, bool full) {
                ? NULL
                : HN_ERROR(HN_CORRUPT, "the bundle's weights are damaged");
 }
+
+static hnb_section *section_of(uint8_t *image, uint32_t kind) {
+    hnb_section *table = (void *)(image + sizeof(hnb_header));
+    for (uint32_t k = 0; k < ((hnb_header *)(void *)image)->section_count; k++)
+        if (table[k].kind == kind) return &table[k];
+    return NULL;
+}
+
+bool hn_bundle_weight_file_set(void *image, const char *path, const uint8_t *data, size_t bytes) {
+    hnb_header *header = image;
+    hnb_section *files = section_of(image, HNB_WEIGHT_FILE), *strings = section_of(image, HNB_STRINGS);
+    struct stat st;
+    if (!files || !files->count) return true;
+    if (!strings || stat(path, &st) != 0) return false;
+    hnb_weight_file *file = (void *)((uint8_t *)image + files->offset);
+    char *text = (char *)image + strings->offset + file->path.offset;
+    int64_t mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+    size_t len = strlen(path), room = file->path.len < HNB_PATH_ROOM ? HNB_PATH_ROOM - 1 : file->path.len;
+    bool same_path = len == file->path.len && memcmp(text, path, len) == 0;
+    if (same_path && file->bytes == bytes && file->mtime_ns == mtime_ns) return true;
+    if (len > room || (uint64_t)file->path.offset + room >= strings->count) return false;
+    memset(text, 0, room);
+    memcpy(text, path, len);
+    hn_digest ends = hn_bundle_ends_digest(data, bytes);
+    file->path.len = (uint32_t)len;
+    file->bytes = bytes;
+    file->mtime_ns = mtime_ns;
+    memcpy(file->ends_digest, ends.bytes, sizeof file->ends_digest);
+    memset(file->full_digest, 0, sizeof file->full_digest);
+    hn_digest digest = hn_bundle_meta_digest(image, header->meta_bytes);
+    memcpy(header->digest, digest.bytes, sizeof header->digest);
+    return true;
+}

@@ -13,6 +13,12 @@
 hn_status hn_bundle_weights_open(const hn_bundle *b, const char *bundle_path, const char *given_path, bool full,
                                  hn_file_map *out) HN_MUST_USE;
 
+/* Makes the image refer to the file at `path`, whose bytes are `data`, as if it had been written for it: path, size, time and
+ * "ends" digest of its weights file, and the digest of the image. For the same program with weights of the same layout. An
+ * image without such a file, or of this file, stays as it is. False when there is no room for the path, or the file cannot be
+ * inspected. `image` was opened before: it is trusted. */
+bool hn_bundle_weight_file_set(void *image, const char *path, const uint8_t *data, size_t bytes);
+
 /* Checks that embedded weights are all there, and with `full` their digest when the bundle has one. */
 hn_status hn_bundle_weights_check(const hn_bundle *b, bool full) HN_MUST_USE;
 

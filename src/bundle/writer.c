@@ -73,6 +73,39 @@ hn_status hn_bundle_writer_piece(hn_bundle_writer *w, struct hn_writer_pieces *a
     return NULL;
 }
 
+hn_status hn_bundle_writer_target(hn_bundle_writer *w, hnb_target_kind kind, uint32_t machine, hn_str name, hn_str features,
+                                  uint32_t *out_target) {
+    hnb_target target = {.kind = kind, .machine = machine, .features = w->features.count};
+    HN_TRY(hn_bundle_writer_str(w, name, &target.name));
+    for (size_t at = 0, len; at < features.len; at += len + 1) {
+        hnb_str feature;
+        len = strnlen(features.ptr + at, features.len - at);
+        HN_TRY(hn_bundle_writer_str(w, (hn_str){features.ptr + at, len}, &feature));
+        if (len) HN_PUSH(w->arena, &w->features, feature);
+    }
+    target.feature_count = w->features.count - target.features;
+    *out_target = w->targets.count;
+    HN_PUSH(w->arena, &w->targets, target);
+    return NULL;
+}
+
+hn_status hn_bundle_writer_object(hn_bundle_writer *w, hnb_object_kind kind, uint32_t target, hn_str name, const void *bytes,
+                                  uint64_t len, const uint8_t *digest, uint32_t *out_object) {
+    hnb_object object = {.kind = kind, .target = target, .where = bytes ? HNB_OBJECT_EMBEDDED : HNB_OBJECT_REFERENCE, .len = len};
+    HN_TRY(hn_bundle_writer_str(w, name, &object.name));
+    if (bytes) {
+        hn_digest own = hn_digest_of(bytes, len);
+        memcpy(object.digest, own.bytes, sizeof own.bytes);
+        HN_TRY(hn_bundle_writer_piece(w, &w->code, bytes, len, &object.offset));
+        w->code.end++; /* the zero byte behind it */
+    } else if (digest) {
+        memcpy(object.digest, digest, sizeof object.digest);
+    }
+    *out_object = w->objects.count;
+    HN_PUSH(w->arena, &w->objects, object);
+    return NULL;
+}
+
 typedef struct layout {
     hnb_header header;
     hnb_section sections[HNB_SECTION_KIND_COUNT - 1];
@@ -111,11 +144,19 @@ static void lay_out(const hn_bundle_writer *w, layout *l) {
     PLACE(HNB_WEIGHT_FILE, weight_files);
     PLACE(HNB_ORIGINS, origins);
     PLACE(HNB_FEATURES, features);
+    PLACE(HNB_TARGETS, targets);
+    PLACE(HNB_CODES, codes);
+    PLACE(HNB_ARGS, args);
+    PLACE(HNB_LAUNCHES, launches);
 #undef PLACE
     place(l, HNB_STRINGS, w->strings.ptr, w->strings.len, &end);
     place(l, HNB_BLOB, NULL, w->blob.end, &end);
-    l->header.meta_bytes = end;
-    l->header.file_bytes = end;
+    l->header.meta_bytes = l->header.file_bytes = end;
+    if (w->code.end) {
+        l->header.code_offset = hn_align_up(end, HNB_ALIGN);
+        l->header.code_bytes = w->code.end;
+        l->header.file_bytes = end = l->header.code_offset + w->code.end;
+    }
     if (w->weights.end) {
         l->header.weights_offset = hn_align_up(end, HNB_WEIGHTS_ALIGN);
         l->header.weights_bytes = w->weights.end;
@@ -152,7 +193,13 @@ static void digest_weights(hn_bundle_writer *w) {
     memcpy(w->info.weights_digest, digest.bytes, sizeof digest.bytes);
 }
 
-static void put_meta(const hn_bundle_writer *w, layout *l, uint8_t *image) {
+/* Where the parts in front of the weights end. */
+static uint64_t image_bytes(const layout *l) {
+    return l->header.code_bytes ? l->header.code_offset + l->header.code_bytes : l->header.meta_bytes;
+}
+
+/* Parts one and two. */
+static void put_image(const hn_bundle_writer *w, layout *l, uint8_t *image) {
     uint64_t at = 0;
     put_bytes(image, &at, 0, &l->header, sizeof l->header);
     put_bytes(image, &at, sizeof l->header, l->sections, sizeof l->sections);
@@ -165,6 +212,9 @@ static void put_meta(const hn_bundle_writer *w, layout *l, uint8_t *image) {
     hn_digest digest = hn_bundle_meta_digest(image, l->header.meta_bytes);
     memcpy(l->header.digest, digest.bytes, sizeof digest.bytes);
     memcpy(image, &l->header, sizeof l->header);
+    at = l->header.meta_bytes;
+    put_pieces(image, &at, l->header.code_offset, &w->code);
+    memset(image + at, 0, image_bytes(l) - at);
 }
 
 hn_status hn_bundle_writer_finish(hn_bundle_writer *w, hn_strbuf *out) {
@@ -175,8 +225,8 @@ hn_status hn_bundle_writer_finish(hn_bundle_writer *w, hn_strbuf *out) {
     if (out->len) return HN_ERROR(HN_INTERNAL, "the bundle image must start empty");
     uint8_t *image = (uint8_t *)hn_strbuf_reserve(out, l.header.file_bytes);
     if (!image) return hn_strbuf_status(out);
-    put_meta(w, &l, image);
-    uint64_t at = l.header.meta_bytes;
+    put_image(w, &l, image);
+    uint64_t at = image_bytes(&l);
     put_pieces(image, &at, l.header.weights_offset, &w->weights);
     out->len = l.header.file_bytes;
     out->ptr[out->len] = 0;
@@ -208,14 +258,12 @@ static hn_status write_zeros(int fd, uint64_t count) {
 }
 
 static hn_status write_image(hn_bundle_writer *w, layout *l, int fd) {
-    uint8_t *meta = malloc(l->header.meta_bytes);
-    if (!meta)
-        return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a bundle of %llu bytes",
-                        (unsigned long long)l->header.meta_bytes);
-    put_meta(w, l, meta);
-    hn_status status = write_all(fd, meta, l->header.meta_bytes);
-    free(meta);
-    uint64_t at = l->header.meta_bytes;
+    uint64_t at = image_bytes(l);
+    uint8_t *image = malloc(at);
+    if (!image) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a bundle of %llu bytes", (unsigned long long)at);
+    put_image(w, l, image);
+    hn_status status = write_all(fd, image, at);
+    free(image);
     for (uint32_t i = 0; !status && i < w->weights.count; i++) {
         uint64_t offset = l->header.weights_offset + w->weights.items[i].offset;
         status = write_zeros(fd, offset - at);

@@ -31,8 +31,12 @@ typedef struct hn_bundle_writer {
     HN_WRITER_ARRAY(weight_files, hnb_weight_file)
     HN_WRITER_ARRAY(origins, hnb_origin)
     HN_WRITER_ARRAY(features, hnb_str)
+    HN_WRITER_ARRAY(targets, hnb_target)
+    HN_WRITER_ARRAY(codes, hnb_code)
+    HN_WRITER_ARRAY(args, hnb_arg)
+    HN_WRITER_ARRAY(launches, hnb_launch)
 #undef HN_WRITER_ARRAY
-    /* Pieces of the two byte areas, by reference: they must live until finish. Offsets are given out in order. */
+    /* Pieces of the byte areas, by reference: they must live until finish. Offsets are given out in order. */
     struct hn_writer_pieces {
         struct hn_writer_piece {
             const void *bytes;
@@ -40,11 +44,11 @@ typedef struct hn_bundle_writer {
         } *items;
         uint32_t count, cap;
         uint64_t end; /* first free offset */
-    } blob, weights;
+    } blob, code, weights;
     hn_strbuf strings;
     hn_strmap string_map;
     hn_map node_map;
-    bool weights_digest; /* compute the full digest of part two */
+    bool weights_digest; /* compute the full digest of part three */
 } hn_bundle_writer;
 
 /* Arrays whose element 0 is a filler have it after init. Owns: arrays live in `arena`; deinit frees the rest. */
@@ -55,11 +59,17 @@ void hn_bundle_writer_deinit(hn_bundle_writer *w);
 hn_status hn_bundle_writer_str(hn_bundle_writer *w, hn_str text, hnb_str *out) HN_MUST_USE;
 /* Equal nodes are stored once; operands must be there. */
 hn_status hn_bundle_writer_node(hn_bundle_writer *w, hnb_op op, uint32_t a, int64_t b, uint32_t *out_node) HN_MUST_USE;
+/* A target; `features` is a list, each with its NUL. */
+hn_status hn_bundle_writer_target(hn_bundle_writer *w, hnb_target_kind kind, uint32_t machine, hn_str name, hn_str features,
+                                  uint32_t *out_target) HN_MUST_USE;
+/* An object of a target that is there. `bytes` NULL: only named, by `digest`, which is computed otherwise. */
+hn_status hn_bundle_writer_object(hn_bundle_writer *w, hnb_object_kind kind, uint32_t target, hn_str name, const void *bytes,
+                                  uint64_t len, const uint8_t *digest, uint32_t *out_object) HN_MUST_USE;
 /* Reserves room for bytes at the next multiple of HNB_ALIGN. */
 hn_status hn_bundle_writer_piece(hn_bundle_writer *w, struct hn_writer_pieces *area, const void *bytes, uint64_t len,
                                  uint64_t *out_offset) HN_MUST_USE;
 
-/* Appends the whole image (both parts) to `out`, which must be empty. */
+/* Appends the whole image (all parts) to `out`, which must be empty. */
 hn_status hn_bundle_writer_finish(hn_bundle_writer *w, hn_strbuf *out) HN_MUST_USE;
 /* The same into a file, atomically, without a copy of the weights in memory. Errors: io. */
 hn_status hn_bundle_writer_save(hn_bundle_writer *w, const char *path) HN_MUST_USE;

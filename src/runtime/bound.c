@@ -181,17 +181,18 @@ static hn_status resolve(binder *x, uint32_t buffer, uint32_t offset_node, uint3
 }
 
 static hn_status resolve_kernel(binder *x, const hnb_step *step, hn_run_step *out) {
+    const hnb_launch *launch = hn_bundle_launch(x->b, step, x->m->target);
     int64_t extent, scratch, value;
-    HN_TRY(need_size(x, step->extent, &extent));
-    HN_TRY(need_size(x, step->scratch, &scratch));
-    out->fn = x->m->kernels[step->kernel];
+    HN_TRY(need_size(x, launch->extent, &extent));
+    HN_TRY(need_size(x, launch->scratch, &scratch));
+    out->fn = __atomic_load_n(&x->m->kernels[step->kernel], __ATOMIC_ACQUIRE);
     out->extent = extent;
-    int64_t chunks = extent / step->grain;
+    int64_t chunks = extent / launch->grain;
     out->chunks = chunks < 2 ? 1 : chunks < x->m->threads ? (uint32_t)chunks : (uint32_t)x->m->threads;
-    long long *params = x->bound->params + step->params;
+    long long *params = x->bound->params + launch->params;
     out->params = params;
-    for (uint32_t k = 0; k < step->param_count; k++) {
-        HN_TRY(need(x, x->b->params[step->params + k], &value));
+    for (uint32_t k = 0; k < launch->param_count; k++) {
+        HN_TRY(need(x, x->b->params[launch->params + k], &value));
         params[k] = value;
     }
     if ((size_t)scratch > x->bound->scratch_stride) x->bound->scratch_stride = (size_t)scratch;
@@ -251,8 +252,9 @@ static hn_status resolve_copy(binder *x, const hnb_step *step, hn_run_step *out)
 }
 
 static hn_status resolve_operands(binder *x, const hnb_step *step, hn_run_step *out) {
+    uint32_t first = step->kind == HNB_STEP_KERNEL ? hn_bundle_launch(x->b, step, x->m->target)->operands : step->operands;
     for (uint32_t i = 0; i < step->operand_count; i++) {
-        const hnb_operand *operand = &x->b->operands[step->operands + i];
+        const hnb_operand *operand = &x->b->operands[first + i];
         if (operand->buffer)
             HN_TRY(resolve(x, operand->buffer, operand->offset, hn_bundle_dtype_bytes(operand->dtype), &out->args[i]));
     }

@@ -4,28 +4,15 @@
 #include "base/checked.h"
 #include "base/compiler.h"
 #include "base/log.h"
+#include "bundle/sign.h"
 #include "bundle/weights.h"
-#include "runtime/cpu.h"
+#include "runtime/kernels.h"
 #include "runtime/load.h"
 
 #include <limits.h>
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* --- the CPU --- */
-
-static hn_status check_cpu(const hn_bundle *b) {
-    for (uint32_t k = 0; k < b->features_count; k++) {
-        hn_str feature = hn_bundle_str(b, b->features[k]);
-        if (!hn_cpu_has(feature))
-            return HN_ERROR(HN_INCOMPATIBLE,
-                            "this CPU lacks '" HN_STR_FMT
-                            "', which the kernels need; compile the model for this machine",
-                            HN_STR_ARG(feature));
-    }
-    return NULL;
-}
 
 /* --- weights --- */
 
@@ -62,38 +49,6 @@ static hn_status place_storages(hn_module *m) {
     m->private_copies = calloc(m->view.storages_count + 1u, sizeof *m->private_copies);
     if (!m->storages || !m->private_copies) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to load a module");
     for (uint32_t k = 1; k < m->view.storages_count; k++) HN_TRY(place_storage(m, k));
-    return NULL;
-}
-
-/* --- kernels --- */
-
-static hn_status load_object(hn_module *m, uint32_t k, const hn_module_host *host) {
-    const hn_bundle *b = &m->view;
-    const hnb_object *object = &b->objects[k];
-    const char *name = hn_bundle_text(b, object->name);
-    if (object->kind == HNB_OBJECT_EMBEDDED)
-        return hn_library_load(b->blob + object->offset, object->len, name, &m->libraries[k]);
-    if (!host) return HN_ERROR(HN_INCOMPATIBLE, "object %u is not in the bundle; compile the model again", k);
-    hn_digest digest;
-    const void *bytes;
-    size_t len;
-    memcpy(digest.bytes, object->digest, sizeof digest.bytes);
-    HN_TRY(host->find_object(host->user, &digest, &bytes, &len));
-    return hn_library_load(bytes, len, name, &m->libraries[k]);
-}
-
-static hn_status load_kernels(hn_module *m, const hn_module_host *host) {
-    const hn_bundle *b = &m->view;
-    m->libraries = calloc(b->objects_count + 1u, sizeof *m->libraries);
-    m->kernels = calloc(b->kernels_count + 1u, sizeof *m->kernels);
-    if (!m->libraries || !m->kernels) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to load a module");
-    for (uint32_t k = 0; k < b->objects_count; k++) HN_TRY(load_object(m, k, host));
-    for (uint32_t k = 1; k < b->kernels_count; k++) {
-        void *address;
-        HN_TRY(hn_library_symbol(m->libraries[b->kernels[k].object], hn_bundle_text(b, b->kernels[k].name),
-                                 &address));
-        memcpy(&m->kernels[k], &address, sizeof address);
-    }
     return NULL;
 }
 
@@ -161,7 +116,7 @@ static hn_status init_profiles(hn_module *m) {
                                                          "define"};
     for (uint32_t k = 0; k < b->steps_count; k++) {
         const hnb_step *step = &b->steps[k];
-        m->profiles[k].name = step->kind == HNB_STEP_KERNEL   ? hn_bundle_text(b, b->kernels[step->kernel].name)
+        m->profiles[k].name = step->kind == HNB_STEP_KERNEL   ? hn_bundle_text(b, hn_bundle_code(b, step->kernel, m->target)->symbol)
                               : step->kind == HNB_STEP_EXTERN ? hn_bundle_extern_name(step->extern_kind)
                                                               : kinds[step->kind];
         m->profiles[k].origin = hn_bundle_text(b, b->origins[step->origin].node);
@@ -169,7 +124,7 @@ static hn_status init_profiles(hn_module *m) {
         m->stats.steps++;
         m->stats.kernels += step->kind == HNB_STEP_KERNEL;
     }
-    m->stats.objects = b->objects_count;
+    for (uint32_t k = 0; k < b->objects_count; k++) m->stats.objects += b->objects[k].target == m->target;
     return NULL;
 }
 
@@ -177,14 +132,17 @@ static hn_status module_init(hn_module *m, const void *bytes, size_t len, const 
                              const char *path, const hn_module_host *host) {
     static const hn_module_options none;
     const hn_module_options *options = given ? given : &none;
-    HN_TRY(hn_bundle_open(bytes, len, !options->skip_digest, &m->view));
-    HN_TRY(check_cpu(&m->view));
+    bool must_trust = options->trusted_count > 0, verify_weights = options->verify_weights || must_trust;
+    m->skip_digest = options->skip_digest && !must_trust;
+    HN_TRY(hn_bundle_open(bytes, len, !m->skip_digest, &m->view));
+    if (must_trust) HN_TRY(hn_bundle_signature_check(&m->view, options->trusted, options->trusted_count));
+    HN_TRY(hn_kernels_init(m, options->target, host != NULL));
     m->threads = options->threads > 0 ? options->threads : default_threads();
     m->profile = options->profile;
-    HN_TRY(hn_bundle_weights_check(&m->view, options->verify_weights));
-    HN_TRY(hn_bundle_weights_open(&m->view, path, options->weights_path, options->verify_weights, &m->weights));
+    HN_TRY(hn_bundle_weights_check(&m->view, verify_weights));
+    HN_TRY(hn_bundle_weights_open(&m->view, path, options->weights_path, verify_weights, &m->weights));
     HN_TRY(place_storages(m));
-    HN_TRY(load_kernels(m, host));
+    if (host || options->load_all || must_trust) HN_TRY(hn_kernels_load_all(m, host));
     HN_TRY(hn_ext_shared_create(&m->shared));
     hn_ext_shared_add_file(m->shared, &m->map);
     hn_ext_shared_add_file(m->shared, &m->weights);
@@ -246,15 +204,13 @@ static void module_destroy(hn_module *m) {
         hn_context_destroy(m, c);
     }
     hn_ext_shared_destroy(m->shared);
-    for (uint32_t k = 0; m->libraries && k < m->view.objects_count; k++) hn_library_close(m->libraries[k]);
+    hn_kernels_deinit(m);
     for (uint32_t k = 0; m->private_copies && k < m->view.storages_count; k++) free(m->private_copies[k]);
     hn_block_pool_release(m->blocks);
     hn_stages_deinit(&m->stages);
     free(m->io_of);
     free(m->output_buffers);
     free(m->output_users);
-    free(m->libraries);
-    free(m->kernels);
     free(m->storages);
     free(m->private_copies);
     free(m->profiles);

@@ -44,7 +44,7 @@ typedef struct hn_run_step {
     uint32_t index;  /* in the bundle, for messages and profiles */
     uint32_t chunks; /* of KERNEL: parts of the range that may run at the same time; 1: on the calling thread */
     uint32_t then_count, otherwise_count;
-    hn_kernel_fn fn;
+    hn_kernel_fn fn;         /* NULL: to be loaded by the first run of the step */
     void **args;             /* operand addresses; COPY: [to, from]; ASSERT, COND: [predicate] */
     const long long *params; /* of KERNEL */
     long long extent;
@@ -110,6 +110,7 @@ typedef struct hn_context {
     size_t *slot_caps;
     hn_tensor *const *given; /* the caller's outputs, during a call */
     void **staged;      /* per output of the bundle: new content of a mutation taken aside, during a call */
+    int64_t run_ns, end_ns; /* of the last walk over the steps: how long, and when it ended */
 } hn_context;
 
 struct hn_module {
@@ -120,13 +121,14 @@ struct hn_module {
     hn_file_map weights;    /* of the weights file */
     uint8_t **storages;     /* per storage: where its bytes are */
     uint8_t **private_copies; /* per storage: NULL unless the program writes to it or it was misaligned */
-    hn_library **libraries; /* per object */
-    hn_kernel_fn *kernels;  /* per kernel */
+    uint32_t target;        /* of the bundle's, whose code is run */
+    hn_library **libraries; /* per object; NULL: not loaded yet. With `lock` held */
+    hn_kernel_fn *kernels;  /* per kernel; NULL: not loaded yet. Read and written atomically: kernels.c */
     hn_ext_shared *shared;
     hn_block_pool *blocks;
     hn_stages stages;
     int threads;
-    bool profile, has_state; /* writes to its own buffers: runs take turns */
+    bool profile, skip_digest, has_state; /* writes to its own buffers: runs take turns */
     uint32_t key_count;      /* of hn_bound.key */
     uint32_t io_count;       /* inputs + output buffers */
     uint32_t output_buffer_count, output_count, extern_count;

@@ -53,11 +53,16 @@ static uint32_t stage_of_output(const stager *x, uint32_t output) {
 
 static uint32_t stage_of_step(const stager *x, uint32_t step) {
     const hnb_step *s = &x->b->steps[step];
-    uint32_t stage = later(node_stage(x, s->extent), node_stage(x, s->scratch));
+    uint32_t stage = 0, operands = s->operands, params = s->params, param_count = s->param_count;
+    if (s->kind == HNB_STEP_KERNEL) {
+        const hnb_launch *l = hn_bundle_launch(x->b, s, x->m->target);
+        operands = l->operands, params = l->params, param_count = l->param_count;
+        stage = later(node_stage(x, l->extent), node_stage(x, l->scratch));
+    }
     if (s->kind == HNB_STEP_COPY) return later(stage, later(buffer_stage(x, s->buffer), buffer_stage(x, s->from)));
-    stage = later(stage, nodes_stage(x, x->b->params + s->params, s->param_count));
+    stage = later(stage, nodes_stage(x, x->b->params + params, param_count));
     for (uint32_t k = 0; k < s->operand_count; k++) {
-        const hnb_operand *o = &x->b->operands[s->operands + k];
+        const hnb_operand *o = &x->b->operands[operands + k];
         stage = later(stage, later(node_stage(x, o->offset), buffer_stage(x, o->buffer)));
     }
     return stage;

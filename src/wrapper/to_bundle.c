@@ -1,8 +1,9 @@
-/* to_bundle.c: wrapper IR to the bundle's arrays. One function a section; the layout itself is src/bundle. */
-#include "wrapper/to_bundle.h"
+/* to_bundle.c: wrapper IR to the bundle's arrays. One function a section; kernels and steps are to_bundle_steps.c, the layout
+ * itself is src/bundle. */
+#include "wrapper/to_bundle_impl.h"
 
+#include "bundle/safetensors.h"
 #include "bundle/view.h"
-#include "bundle/writer.h"
 #include "henry/tensor.h"
 
 _Static_assert((int)HN_DTYPE_F64 == (int)HN_F64 && (int)HN_DTYPE_BF16 == (int)HN_BF16 &&
@@ -15,31 +16,17 @@ _Static_assert((int)HN_REL_EQ == (int)HNB_EQ && (int)HN_REL_NE == (int)HNB_NE &&
 
 enum { MAX_SYMBOLS = 4096 };
 
-typedef struct emitter {
-    const hn_wrapper *w;
-    const hn_memory_plan *plan;
-    const hn_to_bundle_options *options;
-    hn_sym *sym;
-    hn_bundle_writer out;
-    hn_map nodes;    /* hn_expr -> node */
-    hn_map symbols;  /* hn_expr of a symbol -> index + 1 */
-    hn_map storages; /* graph storage -> bundle storage */
-    hn_str *storage_names; /* per graph storage: of the first parameter, buffer or constant in it; may be empty */
-} emitter;
-
-static hn_status put_str(emitter *e, hn_str text, hnb_str *out) {
+hn_status hn_emit_str(bundle_emitter *e, hn_str text, hnb_str *out) {
     return hn_bundle_writer_str(&e->out, text, out);
 }
 
 /* ---- expressions ---- */
 
-static hn_status put_expr(emitter *e, hn_expr expr, uint32_t *out_node);
-
-static hn_status put_const(emitter *e, int64_t value, uint32_t *out_node) {
+static hn_status put_const(bundle_emitter *e, int64_t value, uint32_t *out_node) {
     return hn_bundle_writer_node(&e->out, HNB_OP_CONST, 0, value, out_node);
 }
 
-static hn_status put_symbol(emitter *e, hn_expr symbol, uint32_t *out_node) {
+static hn_status put_symbol(bundle_emitter *e, hn_expr symbol, uint32_t *out_node) {
     uint64_t *at = hn_map_get(&e->symbols, symbol);
     if (at) return hn_bundle_writer_node(&e->out, HNB_OP_SYMBOL, (uint32_t)*at - 1, 0, out_node);
     hn_str name = hn_sym_symbol_name(e->sym, symbol);
@@ -54,11 +41,11 @@ static hn_status put_symbol(emitter *e, hn_expr symbol, uint32_t *out_node) {
                     HN_STR_ARG(name));
 }
 
-static hn_status put_sum(emitter *e, hn_expr expr, uint32_t *out_node) {
+static hn_status put_sum(bundle_emitter *e, hn_expr expr, uint32_t *out_node) {
     hn_sum sum = hn_sym_sum(e->sym, expr);
     uint32_t total = 0, term, coeff;
     for (uint32_t k = 0; k < sum.count; k++) {
-        HN_TRY(put_expr(e, sum.terms[k], &term));
+        HN_TRY(hn_emit_expr(e, sum.terms[k], &term));
         if (sum.coeffs[k] != 1) {
             HN_TRY(put_const(e, sum.coeffs[k], &coeff));
             HN_TRY(hn_bundle_writer_node(&e->out, HNB_OP_MUL, coeff, term, &term));
@@ -75,11 +62,11 @@ static hn_status put_sum(emitter *e, hn_expr expr, uint32_t *out_node) {
     return NULL;
 }
 
-static hn_status put_args(emitter *e, hn_expr expr, hnb_op op, uint32_t *out_node) {
+static hn_status put_args(bundle_emitter *e, hn_expr expr, hnb_op op, uint32_t *out_node) {
     uint32_t count, total = 0, node;
     const hn_expr *args = hn_sym_args(e->sym, expr, &count);
     for (uint32_t k = 0; k < count; k++) {
-        HN_TRY(put_expr(e, args[k], &node));
+        HN_TRY(hn_emit_expr(e, args[k], &node));
         if (total) HN_TRY(hn_bundle_writer_node(&e->out, op, total, node, &total));
         else total = node;
     }
@@ -89,7 +76,7 @@ static hn_status put_args(emitter *e, hn_expr expr, hnb_op op, uint32_t *out_nod
 }
 
 /* Recursion is bounded by the depth limit of src/sym. */
-static hn_status put_expr(emitter *e, hn_expr expr, uint32_t *out_node) {
+hn_status hn_emit_expr(bundle_emitter *e, hn_expr expr, uint32_t *out_node) {
     int64_t value;
     uint64_t *known = hn_map_get(&e->nodes, expr);
     if (known) {
@@ -114,21 +101,21 @@ static hn_status put_expr(emitter *e, hn_expr expr, uint32_t *out_node) {
 }
 
 /* 0 stays 0. */
-static hn_status put_optional(emitter *e, hn_expr expr, uint32_t *out_node) {
+hn_status hn_emit_optional(bundle_emitter *e, hn_expr expr, uint32_t *out_node) {
     *out_node = 0;
-    return expr ? put_expr(e, expr, out_node) : NULL;
+    return expr ? hn_emit_expr(e, expr, out_node) : NULL;
 }
 
-static hn_status put_list(emitter *e, const hn_expr *exprs, uint32_t count) {
+static hn_status put_list(bundle_emitter *e, const hn_expr *exprs, uint32_t count) {
     for (uint32_t k = 0; k < count; k++) {
         uint32_t node;
-        HN_TRY(put_expr(e, exprs[k], &node));
+        HN_TRY(hn_emit_expr(e, exprs[k], &node));
         HN_PUSH(e->out.arena, &e->out.dims, node);
     }
     return NULL;
 }
 
-static hn_status put_shape(emitter *e, uint32_t rank, const hn_expr *sizes, const hn_expr *strides,
+static hn_status put_shape(bundle_emitter *e, uint32_t rank, const hn_expr *sizes, const hn_expr *strides,
                            uint32_t *out_dims) {
     *out_dims = e->out.dims.count;
     HN_TRY(put_list(e, sizes, rank));
@@ -137,23 +124,23 @@ static hn_status put_shape(emitter *e, uint32_t rank, const hn_expr *sizes, cons
 
 /* ---- symbols: each is solved from a dimension of an input, or defined by a line ---- */
 
-static bool is_size_symbol(emitter *e, hn_expr x) {
+static bool is_size_symbol(bundle_emitter *e, hn_expr x) {
     return hn_sym_kind(e->sym, x) == HN_EXPR_SYMBOL && hn_sym_symbol_kind(e->sym, x) == HN_SYMBOL_SIZE;
 }
 
-static hn_status add_symbol(emitter *e, hn_expr symbol, uint32_t input, uint32_t dim, int64_t coeff,
+static hn_status add_symbol(bundle_emitter *e, hn_expr symbol, uint32_t input, uint32_t dim, int64_t coeff,
                             hn_expr rest) {
     hnb_symbol s = {.coeff = coeff, .input = input, .dim = dim};
     if (hn_map_get(&e->symbols, symbol)) return NULL;
-    HN_TRY(put_str(e, hn_sym_symbol_name(e->sym, symbol), &s.name));
+    HN_TRY(hn_emit_str(e, hn_sym_symbol_name(e->sym, symbol), &s.name));
     hn_sym_range(e->sym, symbol, &s.lo, &s.hi);
-    if (!hn_sym_is_value(e->sym, rest, 0)) HN_TRY(put_expr(e, rest, &s.rest));
+    if (!hn_sym_is_value(e->sym, rest, 0)) HN_TRY(hn_emit_expr(e, rest, &s.rest));
     HN_PUSH(e->out.arena, &e->out.symbols, s);
     return hn_map_put(&e->symbols, symbol, e->out.symbols.count);
 }
 
 /* The one symbol in `x` that is not solved yet; 0 when there are none or several. */
-static hn_expr lone_symbol(emitter *e, hn_expr x) {
+static hn_expr lone_symbol(bundle_emitter *e, hn_expr x) {
     hn_expr symbols[64], found = 0;
     uint32_t count = hn_sym_symbols(e->sym, x, symbols, 64);
     for (uint32_t k = 0; k < count && k < 64; k++) {
@@ -164,7 +151,7 @@ static hn_expr lone_symbol(emitter *e, hn_expr x) {
     return count <= 64 ? found : 0;
 }
 
-static hn_status solve(emitter *e, hn_expr x, uint32_t input, uint32_t dim) {
+static hn_status solve(bundle_emitter *e, hn_expr x, uint32_t input, uint32_t dim) {
     hn_expr symbol = lone_symbol(e, x), coeff, rest;
     int64_t c;
     if (!symbol || !hn_sym_affine(e->sym, x, symbol, &coeff, &rest) || !hn_sym_is_int(e->sym, coeff, &c) || !c)
@@ -172,9 +159,9 @@ static hn_status solve(emitter *e, hn_expr x, uint32_t input, uint32_t dim) {
     return add_symbol(e, symbol, input, dim, c, rest);
 }
 
-typedef hn_status (*dim_visitor)(emitter *e, hn_expr x, uint32_t input, uint32_t dim);
+typedef hn_status (*dim_visitor)(bundle_emitter *e, hn_expr x, uint32_t input, uint32_t dim);
 
-static hn_status each_dim(emitter *e, dim_visitor visit) {
+static hn_status each_dim(bundle_emitter *e, dim_visitor visit) {
     for (uint32_t i = 0; i < e->w->inputs.count; i++) {
         const hn_winput *in = &e->w->inputs.items[i];
         if (in->is_scalar) {
@@ -186,11 +173,11 @@ static hn_status each_dim(emitter *e, dim_visitor visit) {
     return NULL;
 }
 
-static hn_status solve_direct(emitter *e, hn_expr x, uint32_t input, uint32_t dim) {
+static hn_status solve_direct(bundle_emitter *e, hn_expr x, uint32_t input, uint32_t dim) {
     return is_size_symbol(e, x) ? add_symbol(e, x, input, dim, 1, hn_sym_int(e->sym, 0)) : NULL;
 }
 
-static hn_status put_symbols(emitter *e) {
+static hn_status put_symbols(bundle_emitter *e) {
     HN_TRY(each_dim(e, solve_direct));
     for (uint32_t before = UINT32_MAX; before != e->out.symbols.count;) {
         before = e->out.symbols.count;
@@ -206,7 +193,7 @@ static hn_status put_symbols(emitter *e) {
 }
 
 /* Whether a data-dependent symbol in `x` was never defined: what is said of it concerns nothing in the program. */
-static bool is_undefined(emitter *e, hn_expr x) {
+static bool is_undefined(bundle_emitter *e, hn_expr x) {
     hn_expr symbols[64];
     uint32_t count = hn_sym_symbols(e->sym, x, symbols, 64);
     for (uint32_t k = 0; k < count && k < 64; k++)
@@ -214,15 +201,15 @@ static bool is_undefined(emitter *e, hn_expr x) {
     return false;
 }
 
-static hn_status put_guards(emitter *e) {
+static hn_status put_guards(bundle_emitter *e) {
     uint32_t count;
     const hn_guard *guards = hn_sym_guards(e->sym, &count);
     for (uint32_t i = 0; i < count; i++) {
         hnb_guard g = {.relation = guards[i].relation};
         if (is_undefined(e, guards[i].lhs) || is_undefined(e, guards[i].rhs)) continue;
-        HN_TRY(put_expr(e, guards[i].lhs, &g.lhs));
-        HN_TRY(put_expr(e, guards[i].rhs, &g.rhs));
-        HN_TRY(put_str(e, hn_str_of(guards[i].reason ? guards[i].reason : ""), &g.reason));
+        HN_TRY(hn_emit_expr(e, guards[i].lhs, &g.lhs));
+        HN_TRY(hn_emit_expr(e, guards[i].rhs, &g.rhs));
+        HN_TRY(hn_emit_str(e, hn_str_of(guards[i].reason ? guards[i].reason : ""), &g.reason));
         HN_PUSH(e->out.arena, &e->out.guards, g);
     }
     return NULL;
@@ -242,23 +229,23 @@ typedef struct scalar_record {
     hnb_str text;
 } scalar_record;
 
-static hn_status put_scalar(emitter *e, const hn_arg *arg, scalar_record *out) {
+static hn_status put_scalar(bundle_emitter *e, const hn_arg *arg, scalar_record *out) {
     *out = (scalar_record){0};
     switch (arg->kind) {
-    case HN_ARG_INT: out->kind = HNB_VALUE_INT; return put_expr(e, arg->as.expr, &out->expr);
+    case HN_ARG_INT: out->kind = HNB_VALUE_INT; return hn_emit_expr(e, arg->as.expr, &out->expr);
     case HN_ARG_FLOAT: out->kind = HNB_VALUE_FLOAT, out->bits = float_bits(arg->as.f); return NULL;
     case HN_ARG_BOOL: out->kind = HNB_VALUE_BOOL, out->bits = arg->as.b; return NULL;
-    case HN_ARG_STRING: out->kind = HNB_VALUE_STRING; return put_str(e, arg->as.s, &out->text);
+    case HN_ARG_STRING: out->kind = HNB_VALUE_STRING; return hn_emit_str(e, arg->as.s, &out->text);
     case HN_ARG_NONE: out->kind = HNB_VALUE_NONE; return NULL;
     default: return HN_ERROR(HN_UNSUPPORTED, "a scalar input or output of kind %d", (int)arg->kind);
     }
 }
 
-static hn_status put_inputs(emitter *e) {
+static hn_status put_inputs(bundle_emitter *e) {
     for (uint32_t i = 0; i < e->w->inputs.count; i++) {
         const hn_winput *in = &e->w->inputs.items[i];
         hnb_input record = {.kind = HNB_VALUE_TENSOR, .dtype = in->dtype, .rank = in->rank};
-        HN_TRY(put_str(e, in->name, &record.name));
+        HN_TRY(hn_emit_str(e, in->name, &record.name));
         if (in->is_scalar) {
             scalar_record s;
             HN_TRY(put_scalar(e, &in->scalar, &s));
@@ -272,10 +259,10 @@ static hn_status put_inputs(emitter *e) {
     return NULL;
 }
 
-static hn_status put_storage(emitter *e, uint32_t storage, uint32_t *out);
+static hn_status put_storage(bundle_emitter *e, uint32_t storage, uint32_t *out);
 
 /* Where the buffer or parameter `name` lives, for a mutation of it. */
-static hn_status put_target(emitter *e, const hn_woutput *o, hnb_output *record) {
+static hn_status put_target(bundle_emitter *e, const hn_woutput *o, hnb_output *record) {
     const hn_graph *g = e->w->graph;
     for (uint32_t i = 0; g && i < g->inputs.count; i++) {
         const hn_input *in = &g->inputs.items[i];
@@ -292,16 +279,16 @@ static hn_status put_target(emitter *e, const hn_woutput *o, hnb_output *record)
         HN_TRY(put_list(e, value->strides ? value->strides : contiguous, value->rank));
         HN_TRY(put_storage(e, in->storage, &record->target_storage));
         e->out.storages.items[record->target_storage].is_mutable = 1;
-        return put_expr(e, hn_sym_int(e->sym, in->storage_offset_elems), &record->target_offset);
+        return hn_emit_expr(e, hn_sym_int(e->sym, in->storage_offset_elems), &record->target_offset);
     }
     return HN_ERROR(HN_INTERNAL, "the program changes '" HN_STR_FMT "', which the graph does not know",
                     HN_STR_ARG(o->name));
 }
 
-static hn_status put_output(emitter *e, const hn_woutput *o) {
+static hn_status put_output(bundle_emitter *e, const hn_woutput *o) {
     hnb_output record = {
         .kind = HNB_VALUE_TENSOR, .dtype = o->dtype, .rank = o->rank, .buffer = o->buffer, .target_input = -1};
-    HN_TRY(put_str(e, o->name, &record.name));
+    HN_TRY(hn_emit_str(e, o->name, &record.name));
     if (o->kind == HN_WOUTPUT_SCALAR) {
         scalar_record s;
         HN_TRY(put_scalar(e, &o->scalar, &s));
@@ -313,7 +300,7 @@ static hn_status put_output(emitter *e, const hn_woutput *o) {
                               .target_input = -1};
     } else {
         HN_TRY(put_shape(e, o->rank, o->sizes, o->strides, &record.dims));
-        HN_TRY(put_optional(e, o->offset_elems, &record.offset));
+        HN_TRY(hn_emit_optional(e, o->offset_elems, &record.offset));
         record.is_mutation = o->kind == HN_WOUTPUT_MUTATION;
         if (record.is_mutation) record.target_input = o->target_input;
         if (record.is_mutation && o->target_input < 0) HN_TRY(put_target(e, o, &record));
@@ -324,7 +311,7 @@ static hn_status put_output(emitter *e, const hn_woutput *o) {
 
 /* ---- buffers and weights ---- */
 
-static hn_status name_storages(emitter *e) {
+static hn_status name_storages(bundle_emitter *e) {
     const hn_graph *g = e->w->graph;
     if (!g) return NULL;
     HN_NEW(e->out.arena, e->storage_names, g->storages.count);
@@ -335,12 +322,12 @@ static hn_status name_storages(emitter *e) {
     return NULL;
 }
 
-static hn_str storage_name(const emitter *e, uint32_t storage) {
+static hn_str storage_name(const bundle_emitter *e, uint32_t storage) {
     hn_str name = e->storage_names[storage];
     return name.len ? name : e->w->graph->storages.items[storage].file_record;
 }
 
-static hn_status put_storage(emitter *e, uint32_t storage, uint32_t *out) {
+static hn_status put_storage(bundle_emitter *e, uint32_t storage, uint32_t *out) {
     const hn_graph *g = e->w->graph;
     uint64_t *known = hn_map_get(&e->storages, storage);
     if (known) {
@@ -352,8 +339,12 @@ static hn_status put_storage(emitter *e, uint32_t storage, uint32_t *out) {
     const hn_storage *s = &g->storages.items[storage];
     hnb_storage record = {.bytes = s->size_bytes};
     bool in_file = s->file_record.len > 0;
-    HN_TRY(put_str(e, storage_name(e, storage), &record.name));
-    if (in_file && !e->options->embed_weights && e->options->weights_path.len) {
+    HN_TRY(hn_emit_str(e, storage_name(e, storage), &record.name));
+    bool is_beside = in_file && e->options->safetensors;
+    if (is_beside && s->data) {
+        record.where = HNB_STORAGE_FILE; /* put_safetensors says where in it */
+        HN_PUSH(e->out.arena, &e->beside, storage);
+    } else if (in_file && !is_beside && !e->options->embed_weights && e->options->weights_path.len) {
         record.where = HNB_STORAGE_FILE;
         record.offset = s->file_offset;
     } else if (!s->data && s->size_bytes) {
@@ -370,18 +361,18 @@ static hn_status put_storage(emitter *e, uint32_t storage, uint32_t *out) {
     return hn_map_put(&e->storages, storage, *out);
 }
 
-static hn_status put_buffers(emitter *e) {
+static hn_status put_buffers(bundle_emitter *e) {
     static const uint8_t kinds[] = {[HN_WBUF_INPUT] = HNB_BUFFER_INPUT, [HN_WBUF_CONSTANT] = HNB_BUFFER_CONSTANT,
                                     [HN_WBUF_TEMP] = HNB_BUFFER_TEMP, [HN_WBUF_OUTPUT] = HNB_BUFFER_OUTPUT};
     for (uint32_t i = 1; i < e->w->buffers.count; i++) {
         const hn_wbuffer *b = &e->w->buffers.items[i];
         hnb_buffer record = {.kind = kinds[b->kind], .dtype = b->dtype, .source = b->source};
-        HN_TRY(put_str(e, b->name, &record.name));
+        HN_TRY(hn_emit_str(e, b->name, &record.name));
         if (b->kind == HN_WBUF_CONSTANT) {
             HN_TRY(put_storage(e, b->source, &record.source));
             record.byte_offset = b->byte_offset;
         }
-        if (b->kind == HN_WBUF_TEMP || b->kind == HN_WBUF_OUTPUT) HN_TRY(put_expr(e, b->bytes, &record.bytes));
+        if (b->kind == HN_WBUF_TEMP || b->kind == HN_WBUF_OUTPUT) HN_TRY(hn_emit_expr(e, b->bytes, &record.bytes));
         if (e->plan->slots[i]) {
             record.kind = HNB_BUFFER_SLOT;
             record.source = e->plan->slots[i] - 1;
@@ -389,18 +380,74 @@ static hn_status put_buffers(emitter *e) {
             continue;
         }
         if (b->kind == HN_WBUF_TEMP && e->plan->offsets[i])
-            HN_TRY(put_expr(e, e->plan->offsets[i], &record.offset));
+            HN_TRY(hn_emit_expr(e, e->plan->offsets[i], &record.offset));
         /* A temporary that no line mentions has no place: it needs none. */
         if (b->kind == HN_WBUF_TEMP && !e->plan->offsets[i]) HN_TRY(put_const(e, 0, &record.bytes));
         if (b->kind == HN_WBUF_TEMP && !record.offset) HN_TRY(put_const(e, 0, &record.offset));
         HN_PUSH(e->out.arena, &e->out.buffers, record);
     }
-    return put_optional(e, e->plan->workspace_bytes, &e->out.info.workspace);
+    return hn_emit_optional(e, e->plan->workspace_bytes, &e->out.info.workspace);
 }
 
-static hn_status put_weight_file(emitter *e) {
+/* With room for another path: see hn_bundle_weight_file_set. */
+static hn_status put_path(bundle_emitter *e, hn_str path, hnb_str *out) {
+    char *text;
+    size_t room = path.len < HNB_PATH_ROOM ? HNB_PATH_ROOM - 1 : path.len;
+    HN_NEW(e->out.arena, text, room);
+    memcpy(text, path.ptr, path.len);
+    HN_TRY(hn_emit_str(e, (hn_str){text, room}, out));
+    out->len = (uint32_t)path.len;
+    return NULL;
+}
+
+/* The type and the shape of a storage that is one whole tensor; others are just bytes. */
+static hn_status describe_storage(bundle_emitter *e, uint32_t storage, hn_safetensor *out) {
+    const hn_graph *g = e->w->graph;
+    for (uint32_t i = 0; i < g->inputs.count; i++) {
+        const hn_input *in = &g->inputs.items[i];
+        if (in->storage != storage || in->kind == HN_INPUT_USER || in->kind == HN_INPUT_SCALAR || in->storage_offset_elems) continue;
+        const hn_value_info *v = hn_graph_value(g, in->value);
+        int64_t *sizes, step = 1;
+        bool whole = true;
+        HN_NEW(e->out.arena, sizes, (size_t)v->rank + 1);
+        for (uint32_t d = v->rank; d-- > 0 && whole;) {
+            whole = hn_sym_is_int(e->sym, v->sizes[d], &sizes[d]) && (!v->strides || hn_sym_is_value(e->sym, v->strides[d], step));
+            step *= whole ? sizes[d] : 1;
+        }
+        if (!whole || (uint64_t)step * hn_dtype_facts(v->dtype)->size_bytes != out->len) continue;
+        out->dtype = v->dtype, out->rank = v->rank, out->sizes = sizes;
+        return NULL;
+    }
+    return NULL;
+}
+
+static hn_status put_safetensors(bundle_emitter *e) {
+    const hn_graph *g = e->w->graph;
+    hn_safetensor *tensors;
+    hn_safetensors_facts facts;
+    hnb_weight_file record = {.form = HNB_WEIGHTS_SAFETENSORS};
+    if (!e->beside.count) return NULL;
+    HN_NEW(e->out.arena, tensors, e->beside.count);
+    for (uint32_t k = 0; k < e->beside.count; k++) {
+        const hn_storage *s = &g->storages.items[e->beside.items[k]];
+        tensors[k] = (hn_safetensor){.name = storage_name(e, e->beside.items[k]), .bytes = s->data, .len = s->size_bytes};
+        HN_TRY(describe_storage(e, e->beside.items[k], &tensors[k]));
+    }
+    HN_TRY(hn_safetensors_save(tensors, e->beside.count, e->options->safetensors, &facts));
+    for (uint32_t k = 0; k < e->beside.count; k++)
+        e->out.storages.items[*hn_map_get(&e->storages, e->beside.items[k])].offset = tensors[k].offset;
+    record.bytes = facts.bytes, record.mtime_ns = facts.mtime_ns;
+    memcpy(record.ends_digest, facts.ends.bytes, sizeof facts.ends.bytes);
+    memcpy(record.full_digest, facts.full.bytes, sizeof facts.full.bytes);
+    HN_TRY(hn_emit_str(e, e->options->weights_path, &record.path));
+    HN_PUSH(e->out.arena, &e->out.weight_files, record);
+    return NULL;
+}
+
+static hn_status put_weight_file(bundle_emitter *e) {
     const hn_to_bundle_options *o = e->options;
     bool used = false;
+    if (o->safetensors) return put_safetensors(e);
     for (uint32_t i = 1; i < e->out.storages.count; i++)
         used |= e->out.storages.items[i].where == HNB_STORAGE_FILE;
     if (!used) return NULL;
@@ -413,132 +460,27 @@ static hn_status put_weight_file(emitter *e) {
         hn_digest full = hn_digest_of(o->weights_data, o->weights_bytes);
         memcpy(record.full_digest, full.bytes, sizeof full.bytes);
     }
-    HN_TRY(put_str(e, o->weights_path, &record.path));
+    HN_TRY(put_path(e, o->weights_path, &record.path));
     HN_PUSH(e->out.arena, &e->out.weight_files, record);
     return NULL;
 }
 
-/* ---- kernels and steps ---- */
+/* ---- all of it ---- */
 
-static hn_status put_objects(emitter *e, const hn_bundle_objects *objects) {
-    for (uint32_t i = 0; i < objects->count; i++) {
-        const hn_bundle_object *o = &objects->items[i];
-        hnb_object record = {.kind = o->bytes ? HNB_OBJECT_EMBEDDED : HNB_OBJECT_REFERENCE, .len = o->len};
-        memcpy(record.digest, o->digest.bytes, sizeof record.digest);
-        HN_TRY(put_str(e, o->name, &record.name));
-        if (o->bytes) HN_TRY(hn_bundle_writer_piece(&e->out, &e->out.blob, o->bytes, o->len, &record.offset));
-        HN_PUSH(e->out.arena, &e->out.objects, record);
-    }
-    for (uint32_t i = 1; i < e->w->kernels.count; i++) {
-        const hn_wkernel_info *k = &e->w->kernels.items[i];
-        hnb_kernel record = {.object = k->object};
-        if (k->object >= objects->count)
-            return HN_ERROR(HN_INTERNAL, "kernel '" HN_STR_FMT "' is in object %u of %u", HN_STR_ARG(k->name),
-                            k->object, objects->count);
-        HN_TRY(put_str(e, k->name, &record.name));
-        HN_PUSH(e->out.arena, &e->out.kernels, record);
-    }
-    return NULL;
-}
-
-static hn_status put_operand(emitter *e, const hn_woperand *o) {
-    hnb_operand record = {.buffer = o->buffer, .dtype = (uint8_t)o->dtype, .written = o->written};
-    if (o->buffer) HN_TRY(put_optional(e, o->offset_elems, &record.offset));
-    HN_PUSH(e->out.arena, &e->out.operands, record);
-    return NULL;
-}
-
-static hnb_step_kind step_kind(hn_line_kind kind) {
-    switch (kind) {
-    case HN_LINE_KERNEL: return HNB_STEP_KERNEL;
-    case HN_LINE_EXTERN: return HNB_STEP_EXTERN;
-    case HN_LINE_COPY: return HNB_STEP_COPY;
-    case HN_LINE_ASSERT: return HNB_STEP_ASSERT;
-    case HN_LINE_DEFINE: return HNB_STEP_DEFINE;
-    case HN_LINE_COND: return HNB_STEP_COND;
-    case HN_LINE_COMMENT:
-    case HN_LINE_ALLOCATE:
-    case HN_LINE_REUSE:
-    case HN_LINE_FREE: return HNB_STEP_NONE; /* the plan has said it all */
-    }
-    return HNB_STEP_NONE;
-}
-
-/* How many of the lines [first, first + count) become steps. */
-static uint32_t count_steps(const hn_wrapper *w, uint32_t first, uint32_t count) {
-    uint32_t steps = 0;
-    for (uint32_t i = first; i < first + count; i++) steps += step_kind(w->lines.items[i].kind) != HNB_STEP_NONE;
-    return steps;
-}
-
-static hn_status put_step(emitter *e, uint32_t at) {
-    const hn_line *line = &e->w->lines.items[at];
-    hnb_step s = {.kind = step_kind(line->kind),
-                  .kernel = line->kernel,
-                  .extern_kind = line->extern_kind,
-                  .operands = e->out.operands.count,
-                  .operand_count = line->operand_count,
-                  .params = e->out.params.count,
-                  .param_count = line->param_count,
-                  .grain = line->grain > 0 ? line->grain : INT64_MAX,
-                  .buffer = line->buffer,
-                  .from = line->from};
-    if (s.kind == HNB_STEP_NONE) return NULL;
-    if (s.kind == HNB_STEP_DEFINE) s.symbol = (uint32_t)*hn_map_get(&e->symbols, line->symbol) - 1;
-    if (e->w->graph && line->origin < e->w->graph->origins.count) s.origin = line->origin;
-    for (uint32_t k = 0; k < line->operand_count; k++) HN_TRY(put_operand(e, &line->operands[k]));
-    for (uint32_t k = 0; k < line->param_count; k++) {
-        uint32_t node;
-        HN_TRY(put_expr(e, line->params[k], &node));
-        HN_PUSH(e->out.arena, &e->out.params, node);
-    }
-    if (s.kind == HNB_STEP_KERNEL) HN_TRY(put_expr(e, line->extent, &s.extent));
-    HN_TRY(put_optional(e, line->scratch_bytes, &s.scratch));
-    HN_TRY(put_str(e, line->text, &s.text));
-    if (s.kind == HNB_STEP_COND) {
-        s.then_count = count_steps(e->w, at + 1, line->then_count);
-        s.otherwise_count = count_steps(e->w, at + 1 + line->then_count, line->otherwise_count);
-    }
-    HN_PUSH(e->out.arena, &e->out.steps, s);
-    return NULL;
-}
-
-static hn_status put_origins(emitter *e) {
-    for (uint32_t i = 1; e->w->graph && i < e->w->graph->origins.count; i++) {
-        const hn_origin *o = &e->w->graph->origins.items[i];
-        hnb_origin record;
-        HN_TRY(put_str(e, o->node, &record.node));
-        HN_TRY(put_str(e, o->source, &record.source));
-        HN_PUSH(e->out.arena, &e->out.origins, record);
-    }
-    return NULL;
-}
-
-static hn_status put_features(emitter *e) {
-    hn_str list = e->options->cpu_features;
-    for (size_t at = 0; at < list.len;) {
-        hnb_str record;
-        size_t len = strnlen(list.ptr + at, list.len - at);
-        HN_TRY(put_str(e, (hn_str){list.ptr + at, len}, &record));
-        if (len) HN_PUSH(e->out.arena, &e->out.features, record);
-        at += len + 1;
-    }
-    return NULL;
-}
-
-static hn_status emit(emitter *e, const hn_bundle_objects *objects) {
-    HN_TRY(put_str(e, HN_STR("henry 0.1.0"), &e->out.info.producer));
-    HN_TRY(put_str(e, e->options->model, &e->out.info.model));
+static hn_status emit(bundle_emitter *e, const hn_bundle_objects *objects) {
+    HN_TRY(hn_emit_str(e, HN_STR("henry 0.1.0"), &e->out.info.producer));
+    HN_TRY(hn_emit_str(e, e->options->model, &e->out.info.model));
     HN_TRY(put_symbols(e));
     HN_TRY(put_guards(e));
     HN_TRY(put_inputs(e));
     HN_TRY(name_storages(e));
     HN_TRY(put_buffers(e));
     for (uint32_t i = 0; i < e->w->outputs.count; i++) HN_TRY(put_output(e, &e->w->outputs.items[i]));
-    HN_TRY(put_objects(e, objects));
-    HN_TRY(put_origins(e));
-    for (uint32_t i = 0; i < e->w->lines.count; i++) HN_TRY(put_step(e, i));
-    HN_TRY(put_features(e));
+    HN_TRY(hn_emit_targets(e, objects));
+    HN_TRY(hn_emit_objects(e, objects));
+    HN_TRY(hn_emit_kernels(e, objects->count));
+    HN_TRY(hn_emit_origins(e));
+    for (uint32_t i = 0; i < e->w->lines.count; i++) HN_TRY(hn_emit_step(e, i));
     return put_weight_file(e);
 }
 
@@ -546,7 +488,7 @@ static hn_status run_emitter(const hn_wrapper *w, const hn_memory_plan *plan, co
                              const hn_to_bundle_options *options, hn_strbuf *out_image, const char *path) {
     hn_arena arena;
     hn_arena_init(&arena);
-    emitter e = {.w = w, .plan = plan, .options = options, .sym = w->sym};
+    bundle_emitter e = {.w = w, .plan = plan, .options = options, .sym = w->sym};
     hn_map_init(&e.nodes, &arena);
     hn_map_init(&e.symbols, &arena);
     hn_map_init(&e.storages, &arena);

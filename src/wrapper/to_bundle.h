@@ -11,17 +11,26 @@ typedef struct hn_bundle_object {
     hn_str name;       /* for messages; may be empty */
     const void *bytes; /* NULL: only referred to, by `digest`; the host finds it at load */
     size_t len;
-    hn_digest digest;
+    hn_digest digest;  /* of bytes that are given it is computed */
+    uint32_t target;
 } hn_bundle_object;
+
+/* A feature level of CPUs. */
+typedef struct hn_bundle_target {
+    hn_str name;
+    hn_str features; /* list, each with its NUL, in gcc's names: "avx2\0fma\0"; checked at load */
+} hn_bundle_target;
 
 typedef struct hn_bundle_objects {
     const hn_bundle_object *items;
     uint32_t count;
+    const hn_bundle_target *targets; /* the best first; none: one with the features of the options */
+    uint32_t target_count;
 } hn_bundle_objects;
 
 typedef struct hn_to_bundle_options {
     hn_str model;        /* name for people; may be empty */
-    hn_str cpu_features; /* list, each with its NUL, in gcc's names: "avx2\0fma\0"; checked at load */
+    hn_str cpu_features; /* of the one target, when hn_bundle_objects names none */
     /* Storages that lie in a file (hn_storage.file_record not empty) are put into the bundle when embed_weights is
      * set or weights_path is empty, else referred to in this file by their file_offset. Bytes made by passes are
      * always put in. */
@@ -30,6 +39,8 @@ typedef struct hn_to_bundle_options {
     const uint8_t *weights_data;    /* that file, mapped: for its digests and size. Needed when weights_path is used */
     size_t weights_bytes;
     int64_t weights_mtime_ns;       /* 0: unknown */
+    /* Not NULL: storages that lie in a file are written to this safetensors file and referred to there, by `weights_path`. */
+    const char *safetensors;
     bool full_digest;               /* digest all weight bytes (some 0.7 s for each GB), for `verify_weights` at load */
 } hn_to_bundle_options;
 

@@ -35,7 +35,20 @@ typedef struct hn_wbuffer {
 typedef struct hn_wkernel_info {
     hn_str name;   /* symbol in the object */
     uint32_t object; /* which compiled object: index given by the driver */
+    /* The function for each target but the first, for which the fields above stand; NULL when there is only that. Printers for
+     * people leave them out. */
+    const struct hn_wkernel_info *others;
 } hn_wkernel_info;
+
+/* How a KERNEL line calls the function of another target than the first. The arguments are those of the line. */
+typedef struct hn_wlaunch {
+    const uint32_t *order; /* argument k of the function is operand order[k] of the line */
+    uint32_t param_count;
+    const hn_expr *params;
+    hn_expr extent;
+    int64_t grain;
+    hn_expr scratch_bytes;
+} hn_wlaunch;
 
 typedef enum hn_line_kind {
     HN_LINE_COMMENT,
@@ -74,6 +87,7 @@ typedef struct hn_line {
     hn_expr extent;              /* KERNEL: parallel iterations */
     int64_t grain;               /* KERNEL: fewest iterations worth a thread of their own; 0: never split */
     hn_expr scratch_bytes;       /* KERNEL: per thread; 0 id: none */
+    const hn_wlaunch *others;    /* KERNEL: for each target but the first; NULL when there is only that */
     hn_expr symbol;              /* DEFINE: a DATA symbol */
     /* COND: the lines of the two bodies follow this line directly */
     uint32_t then_count, otherwise_count;

@@ -1,6 +1,9 @@
-/* fuzz_bundle.c: any bytes as a bundle: opened without the digest check, described, evaluated, and, when it holds
- * no machine code and needs little memory, loaded and run. */
-#include "bundle/view.h"
+/* fuzz_bundle.c: any bytes as a bundle: opened without the digest check, described, evaluated, its objects and its signature
+ * verified, and, when it holds no machine code and needs little memory, loaded and run. */
+#include "bundle/sign.h"
+#include "bundle/weights.h"
+#include "henry/abi/extern_abi.h"
+#include "henry/abi/kernel_abi.h"
 #include "henry/module.h"
 
 #include <stdlib.h>
@@ -79,6 +82,17 @@ static void run(const void *bytes, size_t size, const hn_bundle *b, const sample
     hn_module_release(m);
 }
 
+/* What reads code and weights without running them. */
+static void verify(const hn_bundle *b) {
+    hn_public_key key;
+    hn_str code;
+    memcpy(key.bytes, b->header->signer, sizeof key.bytes);
+    for (uint32_t k = 0; k < b->objects_count; k++) hn_status_free(hn_bundle_object_get(b, k, true, &code));
+    hn_status_free(hn_bundle_check_code(b));
+    hn_status_free(hn_bundle_weights_check(b, true));
+    hn_status_free(hn_bundle_signature_check(b, &key, 1));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     hn_bundle b;
     sample s = {0};
@@ -86,11 +100,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     void *bytes = malloc(size ? size : 1); /* aligned, and of the exact size */
     if (!bytes) return 0;
     if (size) memcpy(bytes, data, size);
+    if (size >= sizeof(hnb_header)) { /* other numbers are refused before anything is read: they would be executions for nothing */
+        hnb_header *header = bytes;
+        header->version = HNB_VERSION;
+        header->kernel_abi = HN_KERNEL_ABI_VERSION;
+        header->extern_abi = HN_EXTERN_ABI_VERSION;
+    }
     hn_strbuf_init(&text);
     hn_status status = hn_bundle_open(bytes, size, false, &b);
     if (!status && evaluate(&b, &s)) {
         hn_bundle_describe_text(&b, &text);
         hn_bundle_describe_json(&b, &text);
+        verify(&b);
         if (can_run(&b, &s)) run(bytes, size, &b, &s);
     }
     hn_status_free(status);

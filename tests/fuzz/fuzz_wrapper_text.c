@@ -55,7 +55,7 @@ static void check_bundle(hn_wrapper *w) {
         status = hn_wrapper_verify(w);
         check(!status, "a planned program does not verify");
         status =
-            hn_wrapper_to_bundle(w, &plan, &(hn_bundle_objects){&item, 1}, &(hn_to_bundle_options){0}, &image);
+            hn_wrapper_to_bundle(w, &plan, &(hn_bundle_objects){.items = &item, .count = 1}, &(hn_to_bundle_options){0}, &image);
         if (!status) {
             status = hn_bundle_open(image.ptr, image.len, true, &b);
             check(!status, "a bundle does not open");

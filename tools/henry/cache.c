@@ -90,6 +90,7 @@ static hn_status cache_verify(const tool_options *o, hn_cache *cache) {
         tool_json_int(&json, "good", (int64_t)r.good);
         tool_json_int(&json, "bad", (int64_t)r.bad);
         tool_json_int(&json, "other_version", (int64_t)r.other_version);
+        tool_json_int(&json, "unread", (int64_t)r.unread);
         hn_status status = tool_json_finish(&json, true, NULL);
         tool_json_deinit(&json);
         HN_TRY(status);
@@ -99,6 +100,7 @@ static hn_status cache_verify(const tool_options *o, hn_cache *cache) {
         if (fflush(stdout) != 0) return HN_ERROR(HN_IO, "cannot write to standard output");
     }
     if (r.bad) return HN_ERROR(HN_CORRUPT, "%llu entries did not verify and are in quarantine; they will be made again", (unsigned long long)r.bad);
+    if (r.unread) return HN_ERROR(HN_IO, "%llu entries could not be read; they were left alone", (unsigned long long)r.unread);
     return NULL;
 }
 

@@ -5,6 +5,7 @@
 #include "bundle/view.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 /* What the stages of a compilation print into. */
 typedef struct dump {
@@ -104,18 +105,43 @@ static hn_status deliver_bundle(const tool_options *o, const hn_compiled *compil
     hn_compiled_image(compiled, &bytes);
     hn_compiled_stats_get(compiled, &stats);
     HN_TRY(hn_compiled_save(compiled, o->output));
+    if (o->key) HN_TRY(hn_bundle_sign_file(o->output, o->key, NULL));
     if (o->json || o->stats) HN_TRY(report_json(o, &stats, bytes));
     return o->json || o->quiet ? NULL : report_text(o, &stats, bytes);
+}
+
+/* "X.hnb" -> "X.safetensors". */
+static char *safetensors_path(const char *bundle) {
+    size_t len = strlen(bundle);
+    if (len > 4 && strcmp(bundle + len - 4, ".hnb") == 0) len -= 4;
+    char *path = malloc(len + sizeof ".safetensors");
+    if (path) sprintf(path, "%.*s.safetensors", (int)len, bundle);
+    return path;
+}
+
+/* Where the weights go. 0, or the exit status after a message. */
+static int choose_weights(const tool_options *o, int form, hn_compile_options *extra, char **out_path) {
+    const char *where = o->weights_beside ? "pt2" : o->weights ? o->weights : "inside";
+    if (o->weights_beside && o->weights && strcmp(o->weights, "pt2") != 0) return tool_usage("compile", "--weights-beside is --weights pt2");
+    if ((o->key || o->weights) && form != PRODUCT_BUNDLE) return tool_usage("compile", "--sign and --weights are for bundles only");
+    extra->embed_weights = strcmp(where, "inside") == 0;
+    if (extra->embed_weights || strcmp(where, "pt2") == 0) return 0;
+    if (strcmp(where, "safetensors") != 0) return tool_usage("compile", "--weights takes inside, pt2 or safetensors, not '%s'", where);
+    extra->safetensors = *out_path = safetensors_path(o->output);
+    return *out_path ? 0 : tool_report(HN_ERROR(HN_OUT_OF_MEMORY, "out of memory"));
 }
 
 int tool_cmd_compile(const tool_options *o) {
     int form = choose_product(o);
     if (form < 0) return TOOL_USAGE;
+    char *weights = NULL;
+    hn_compile_options extra = {0};
+    int refused = choose_weights(o, form, &extra, &weights);
+    if (refused) return refused;
     const char *path = o->args.items[0];
     tool_kind kind;
     dump d = {.called = false};
     hn_strbuf_init(&d.text);
-    hn_compile_options extra = {.embed_weights = !o->weights_beside};
     if (form == PRODUCT_DUMP) {
         extra.dump_after = stage_of(o);
         extra.dump = dump_append;
@@ -131,5 +157,6 @@ int tool_cmd_compile(const tool_options *o) {
     if (!status && (form == PRODUCT_TEXT || form == PRODUCT_JSON)) status = deliver_description(o, compiled, (product)form);
     hn_compiled_release(compiled);
     hn_strbuf_deinit(&d.text);
+    free(weights);
     return tool_report(status);
 }

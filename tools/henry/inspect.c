@@ -195,7 +195,8 @@ static hn_status inspect_bundle(const tool_options *o) {
         if (!o->output) return HN_ERROR(HN_INVALID_ARGUMENT, "--object needs -o FILE");
         return hn_bundle_object_extract(o->args.items[0], (unsigned)o->index, o->output);
     }
-    if (o->verify) HN_TRY(hn_bundle_verify_file(o->args.items[0], true));
+    if (o->trusts.count) HN_TRY(tool_bundle_verify(o, o->args.items[0]));
+    else if (o->verify) HN_TRY(hn_bundle_verify_file(o->args.items[0], true));
     HN_TRY(hn_bundle_describe_file(o->args.items[0], o->json ? HN_BUNDLE_JSON : HN_BUNDLE_TEXT, &text, &len));
     hn_strbuf all;
     hn_strbuf_init(&all);

@@ -101,6 +101,41 @@ hn_status tool_input_read(const char *path, const hn_module_value_info *info, hn
     return status ? hn_status_annotate(status, "'%s'", path) : NULL;
 }
 
+/* --- sizes --- */
+
+/* Of an array without dimensions, which may stand for a number, also the value. */
+static bool sizes_of(const char *path, int64_t *dims, hn_input_sizes *out) {
+    hn_file_map map;
+    hn_npy npy;
+    hn_status status = hn_file_map_init(&map, path);
+    if (status) {
+        hn_status_free(status);
+        return false;
+    }
+    status = hn_npy_parse(map.data, map.size_bytes, &npy);
+    bool good = !status && npy.rank <= HN_TENSOR_MAX_RANK;
+    if (good) {
+        memcpy(dims, npy.sizes, npy.rank * sizeof *dims);
+        *out = (hn_input_sizes){.rank = npy.rank, .sizes = dims};
+        out->has_value = npy.rank == 0 && strcmp(npy.descr, "<i8") == 0;
+        if (out->has_value) hn_npy_copy(&npy, &out->value);
+    }
+    hn_status_free(status);
+    hn_file_map_deinit(&map);
+    return good;
+}
+
+void tool_sizes_read(const tool_list *files, tool_sizes *out) {
+    *out = (tool_sizes){.count = 0};
+    out->dims = files->count ? calloc(files->count, sizeof *out->dims) : NULL;
+    if (!out->dims) return;
+    for (uint32_t k = 0; k < files->count; k++)
+        if (!sizes_of(files->items[k], out->dims[k], &out->items[k])) return;
+    out->count = files->count;
+}
+
+void tool_sizes_deinit(tool_sizes *sizes) { free(sizes->dims); }
+
 static hn_status count_inputs(const hn_module *module, uint32_t *out_tensors) {
     *out_tensors = 0;
     for (uint32_t k = 0; k < hn_module_input_count(module); k++) {

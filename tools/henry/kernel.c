@@ -72,7 +72,7 @@ static hn_status write_one(batch *b, const unit *u, const char *path, const void
     if (is_written(b, path)) return HN_ERROR(HN_INVALID_ARGUMENT, "cannot write '%s' for '%s': another file became it", path, u->path);
     hn_list_add(&b->written, path);
     HN_TRY(hn_strbuf_status(&b->written));
-    HN_TRY(hn_file_write_atomic(path, bytes, len, false));
+    if (strcmp(path, "/dev/null") != 0) HN_TRY(hn_file_write_atomic(path, bytes, len, false));
     if (b->options->json) {
         if (b->count > 1) tool_json_open(&b->json, NULL, '{');
         tool_json_str(&b->json, "source", u->path);
@@ -127,10 +127,8 @@ static bool show_progress(void *context, const hn_scope_progress *p) {
     bool *shown = context;
     if (p->elapsed_ns < 300000000 && !*shown) return true; /* what ends soon needs no line */
     *shown = true;
-    fprintf(stderr, "\r%u of %u compiled", p->done, p->total);
-    if (p->failed) fprintf(stderr, ", %u failed", p->failed);
-    if (p->elsewhere) fprintf(stderr, ", %u waiting for another process", p->elsewhere);
-    fprintf(stderr, ", %.1f s%s%.60s\033[K", (double)p->elapsed_ns / 1e9, p->waiting_for ? ": " : "", p->waiting_for ? p->waiting_for : "");
+    char line[256];
+    fprintf(stderr, "\r%s\033[K", hn_scope_progress_line(p, line, sizeof line));
     fflush(stderr);
     return true;
 }

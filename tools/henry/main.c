@@ -37,6 +37,11 @@ static const tool_command commands[] = {
      "too. What comes out lies beside the source, in -o DIR, or in -o FILE: NAME.so, NAME.abi3.so for a Python module,\n"
      "NAME.sm_90.cubin and NAME.compute_90.ptx for GPUs. Options hold for every FILE.\n",
      tool_cmd_kernel},
+    {"bundle", TOOL_USE_BUNDLE, 1, 2, "keygen -o NAME | sign BUNDLE --key KEY | verify BUNDLE [--trust PUB]...", "make keys, sign and verify bundles",
+     "keygen   make NAME.key, which signs and which nobody else may read, and NAME.pub, which verifies\n"
+     "sign     sign a bundle, and record the digest of its weights\n"
+     "verify   compare every byte of a bundle and of its weights with the digests; with --trust also who signed it\n",
+     tool_cmd_bundle},
     {"doctor", TOOL_USE_DOCTOR, 0, 0, "[options]", "check compiler, worker, CPU, cache, disk and limits, and say how to fix them",
      "", tool_cmd_doctor},
     {"version", TOOL_USE_VERSION, 0, 0, "", "print the version", "", tool_cmd_version},

@@ -7,6 +7,7 @@
 
 #include <pthread.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -32,7 +33,7 @@ typedef struct progress {
     pthread_mutex_t mutex;
     pthread_cond_t ended;
     const char *path;
-    uint32_t done, total, elsewhere; /* translation units */
+    char compilers[200]; /* what the compile service tells; "" before it is asked */
     bool is_running, stop;
 } progress;
 
@@ -40,10 +41,7 @@ enum { FIRST_MS = 300, NEXT_MS = 100 };
 
 static void print_line(const progress *p, int64_t begin) {
     double seconds = (double)(hn_now_ns() - begin) / 1e9;
-    if (p->total) fprintf(stderr, "\rcompiling %s: %u of %u files of kernels, %.1f s", p->path, p->done, p->total, seconds);
-    if (p->total && p->elsewhere) fprintf(stderr, ", %u waiting for another process\033[K", p->elsewhere);
-    else if (p->total) fputs("\033[K", stderr);
-    else fprintf(stderr, "\rcompiling %s: %.1f s", p->path, seconds);
+    fprintf(stderr, "\rcompiling %s: %s%s%.1f s\033[K", p->path, p->compilers, p->compilers[0] ? ", " : "", seconds);
     fflush(stderr);
 }
 
@@ -68,13 +66,12 @@ static void *progress_main(void *context) {
     return NULL;
 }
 
-static void progress_count(void *context, uint32_t done, uint32_t total, uint32_t elsewhere) {
+static bool note_compilers(void *context, const hn_scope_progress *compilers) {
     progress *p = context;
     pthread_mutex_lock(&p->mutex);
-    p->done = done;
-    p->total = total;
-    p->elsewhere = elsewhere;
+    hn_scope_progress_line(compilers, p->compilers, sizeof p->compilers);
     pthread_mutex_unlock(&p->mutex);
+    return true;
 }
 
 static void progress_begin(progress *p, const tool_options *options, const char *path) {
@@ -117,7 +114,7 @@ hn_status tool_compile(const tool_options *options, const char *path, hn_compile
     tool_compile_options(options, &extra);
     progress_begin(&line, options, path);
     if (line.is_running) {
-        extra.progress = progress_count;
+        extra.progress = note_compilers;
         extra.progress_context = &line;
     }
     hn_status status = hn_compile_file(path, &extra, out);
@@ -125,11 +122,39 @@ hn_status tool_compile(const tool_options *options, const char *path, hn_compile
     return status;
 }
 
+hn_status tool_trust_read(const tool_options *options, hn_public_key **out) {
+    hn_public_key *keys = calloc(options->trusts.count + 1u, sizeof *keys);
+    hn_status status = keys ? NULL : HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for keys");
+    for (uint32_t k = 0; !status && k < options->trusts.count; k++) status = hn_public_key_read(options->trusts.items[k], &keys[k]);
+    *out = keys;
+    if (!status) return NULL;
+    free(keys);
+    *out = NULL;
+    return status;
+}
+
+static hn_status load_bundle(const tool_options *options, hn_module_options *load, tool_model *model) {
+    hn_public_key *keys;
+    if (options->verify) HN_TRY(hn_bundle_verify_file(model->path, true));
+    HN_TRY(tool_trust_read(options, &keys));
+    load->trusted = keys;
+    load->trusted_count = options->trusts.count;
+    load->target = options->target_cpu;
+    hn_status status = hn_module_load_file(model->path, load, &model->module);
+    free(keys);
+    return status;
+}
+
 static hn_status load(const tool_options *options, tool_model *model) {
     hn_module_options load = {.threads = count_or_zero(options->threads), .weights_path = options->weights, .profile = options->profile};
-    if (model->kind == TOOL_HNB && options->verify) HN_TRY(hn_bundle_verify_file(model->path, true));
-    if (model->kind == TOOL_HNB) return hn_module_load_file(model->path, &load, &model->module);
-    HN_TRY(tool_compile(options, model->path, (hn_compile_options){0}, &model->compiled));
+    if (model->kind == TOOL_HNB) return load_bundle(options, &load, model);
+    if (options->trusts.count) return HN_ERROR(HN_INVALID_ARGUMENT, "'%s' is no bundle: --trust is about who signed one", model->path);
+    tool_sizes sizes;
+    tool_sizes_read(&options->inputs, &sizes);
+    hn_compile_options extra = {.inputs = sizes.count ? sizes.items : NULL, .input_count = sizes.count};
+    hn_status status = tool_compile(options, model->path, extra, &model->compiled);
+    tool_sizes_deinit(&sizes);
+    HN_TRY(status);
     hn_compiled_stats_get(model->compiled, &model->stats);
     return hn_compiled_load(model->compiled, &load, &model->module);
 }

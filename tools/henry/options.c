@@ -24,6 +24,7 @@ typedef struct option_row {
 #define STORES (COMPILES | TOOL_USE_CACHE | TOOL_USE_KERNEL | TOOL_USE_DOCTOR)
 #define PRINTS_JSON (COMPILES | TOOL_USE_INSPECT | TOOL_USE_CACHE | TOOL_USE_DOCTOR | TOOL_USE_VERSION | TOOL_USE_KERNEL)
 #define SOURCES (TOOL_USE_KERNEL | TOOL_USE_CACHE)
+#define TRUSTS (TOOL_USE_RUN | TOOL_USE_BENCH | TOOL_USE_INSPECT | TOOL_USE_BUNDLE)
 #define ALL 0xffffu
 
 static const option_row rows[] = {
@@ -32,17 +33,21 @@ static const option_row rows[] = {
     {"--expect", "-e", OPTION_LIST, TOOL_USE_RUN, AT(expects), "F.npy", "compare with this array; repeat it in the order of the outputs"},
     {"--rtol", NULL, OPTION_NUMBER, TOOL_USE_RUN, AT(rtol), "X", "relative tolerance of --expect (default: by type, 1.3e-6 for f32)"},
     {"--atol", NULL, OPTION_NUMBER, TOOL_USE_RUN, AT(atol), "X", "absolute tolerance of --expect (default: by type, 1e-5 for f32)"},
-    {"--output", "-o", OPTION_TEXT, TOOL_USE_COMPILE | TOOL_USE_KERNEL | TOOL_USE_OPT | TOOL_USE_INSPECT | TOOL_USE_CACHE, AT(output), "FILE", "where to write"},
+    {"--output", "-o", OPTION_TEXT, TOOL_USE_COMPILE | TOOL_USE_KERNEL | TOOL_USE_OPT | TOOL_USE_INSPECT | TOOL_USE_CACHE | TOOL_USE_BUNDLE, AT(output), "FILE", "where to write"},
     {"--repeat", "-n", OPTION_INT, RUNS, AT(repeat), "N", "runs (bench: for a second, at least 20; run: 1)"},
     {"--size", NULL, OPTION_LIST, TOOL_USE_BENCH, AT(sizes), "NAME=N", "value of a size symbol (default: 32, within its range)"},
     {"--profile", NULL, OPTION_FLAG, RUNS, AT(profile), NULL, "time every step"},
     {"--device", NULL, OPTION_TEXT, RUNS, AT(device), "DEVICE", "cpu (the default)"},
     {"--threads", "-t", OPTION_INT, COMPILES | TOOL_USE_CACHE, AT(threads), "N", "threads of a run (default: HENRY_THREADS, else one a CPU)"},
-    {"--weights", "-w", OPTION_TEXT, RUNS, AT(weights), "FILE", "where the file lies that a bundle without weights refers to"},
+    {"--weights", "-w", OPTION_TEXT, RUNS | TOOL_USE_BUNDLE, AT(weights), "FILE", "where the file lies that a bundle without weights refers to"},
     {"--model", "-m", OPTION_TEXT, COMPILES | TOOL_USE_INSPECT | TOOL_USE_CACHE, AT(model_name), "NAME", "which model of a .pt2 that holds several"},
-    {"--target-cpu", NULL, OPTION_TEXT, COMPILES | TOOL_USE_CACHE, AT(target_cpu), "CPU", "generic, x86-64-v3 or x86-64-v4 (default: this machine)"},
+    {"--target-cpu", NULL, OPTION_TEXT, COMPILES | TOOL_USE_CACHE, AT(target_cpu), "CPU", "generic, x86-64-v3 or x86-64-v4, or several with commas (default: this machine)"},
     {"--verify", NULL, OPTION_FLAG, COMPILES | TOOL_USE_INSPECT, AT(verify), NULL, "compare every byte of the file with its checksums first"},
-    {"--weights-beside", NULL, OPTION_FLAG, TOOL_USE_COMPILE, AT(weights_beside), NULL, "do not embed the weights: the bundle refers to MODEL"},
+    {"--weights", NULL, OPTION_TEXT, TOOL_USE_COMPILE, AT(weights), "WHERE", "inside (the default), pt2 (stay in MODEL), or safetensors (a file beside the bundle)"},
+    {"--sign", NULL, OPTION_TEXT, TOOL_USE_COMPILE, AT(key), "KEY", "sign the bundle with this secret key"},
+    {"--key", NULL, OPTION_TEXT, TOOL_USE_BUNDLE, AT(key), "KEY", "the secret key to sign with"},
+    {"--trust", NULL, OPTION_LIST, TRUSTS, AT(trusts), "PUB", "accept bundles that this key signed, and no others; may be repeated"},
+    {"--weights-beside", NULL, OPTION_FLAG, TOOL_USE_COMPILE, AT(weights_beside), NULL, "the same as --weights pt2"},
     {"--emit", NULL, OPTION_TEXT, TOOL_USE_COMPILE, AT(emit), "FORM", "instead of a bundle: c (kernels), text, json, or source (a C project in the folder -o)"},
     {"--dump-after", NULL, OPTION_TEXT, TOOL_USE_COMPILE, AT(dump_after), "STAGE", "print the program as it is after a pass or stage"},
     {"--explain-fusion", NULL, OPTION_FLAG, TOOL_USE_COMPILE, AT(explain_fusion), NULL, "print why loops were not fused"},
@@ -53,6 +58,7 @@ static const option_row rows[] = {
     {"--entry", NULL, OPTION_LIST, SOURCES, AT(entries), "NAME", "a function that the result must have; may be repeated"},
     {"--target", NULL, OPTION_LIST, SOURCES, AT(targets), "WHAT", "avx2, sm_90, compute_90, host, module=NAME; may be repeated"},
     {"--flag", NULL, OPTION_LIST, SOURCES, AT(flags), "FLAG", "a flag for the compiler, as in --flag=-O3; may be repeated"},
+    {"--env", NULL, OPTION_LIST, SOURCES, AT(variables), "NAME=VALUE", "a variable for the compiler, part of the key; may be repeated"},
     {"--compile-threads", "-j", OPTION_INT, COMPILES | TOOL_USE_KERNEL | TOOL_USE_DOCTOR, AT(compile_threads), "N",
      "compilers at once (default: HENRY_COMPILE_THREADS, else one a CPU)"},
     {"--cache-dir", NULL, OPTION_TEXT, STORES, AT(cache_dir), "DIR", "the cache (default: HENRY_CACHE_DIR, else ~/.cache/henry)"},
@@ -67,8 +73,9 @@ static const option_row rows[] = {
     {"--help", "-h", OPTION_FLAG, ALL, AT(help), NULL, "this text"},
 };
 
-static const option_row *find(const char *name, size_t len) {
+static const option_row *find(const tool_command *command, const char *name, size_t len) {
     for (size_t k = 0; k < HN_COUNT_OF(rows); k++) {
+        if (!(rows[k].uses & command->use)) continue;
         if (strlen(rows[k].name) == len && memcmp(rows[k].name, name, len) == 0) return &rows[k];
         if (rows[k].other_name && strlen(rows[k].other_name) == len && memcmp(rows[k].other_name, name, len) == 0) return &rows[k];
     }
@@ -113,8 +120,8 @@ static bool store(const tool_command *command, const option_row *row, const char
 /* One option and, unless it is a flag, its value: behind '=' or the next word. */
 static bool parse_option(const tool_command *command, int argc, char **argv, int *at, tool_options *out) {
     const char *word = argv[*at], *equals = strchr(word, '=');
-    const option_row *row = find(word, equals ? (size_t)(equals - word) : strlen(word));
-    if (!row || !(row->uses & command->use)) {
+    const option_row *row = find(command, word, equals ? (size_t)(equals - word) : strlen(word));
+    if (!row) {
         tool_usage(command->name, "unknown option '%s'", word);
         return false;
     }

@@ -93,6 +93,8 @@ hn_status tool_source_read(const tool_options *o, const char *path, tool_source 
     s->entry_count = o->entries.count;
     s->flags = out->flags;
     s->flag_count = copy_list(&o->flags, has_flag ? own : NULL, out->flags);
+    s->env = o->variables.items;
+    s->env_count = o->variables.count;
     s->target = out->targets;
     s->target_count = copy_list(&o->targets, !has_module ? NULL : has_flag ? own + strlen(own) + 1 : own, out->targets);
     return NULL;

@@ -22,9 +22,9 @@ typedef struct tool_list {
 /* All options of all commands; options.c says which command takes which. Strings are argv's. */
 typedef struct tool_options {
     tool_list args; /* what is no option */
-    tool_list inputs, expects, passes, sizes, entries, flags, targets;
+    tool_list inputs, expects, passes, sizes, entries, flags, targets, variables, trusts;
     const char *output_dir, *output, *cache_dir, *remote, *stats, *trace, *log, *model_name, *target_cpu, *emit, *dump_after;
-    const char *device, *weights, *language;
+    const char *device, *weights, *language, *key;
     int64_t threads, repeat, compile_threads, max_bytes, index; /* -1: not given */
     double rtol, atol;                                          /* negative: by dtype */
     bool help, json, no_cache, no_fusion, explain_fusion, profile, weights_beside, verify, quiet;
@@ -39,7 +39,8 @@ typedef enum tool_use {
     TOOL_USE_CACHE = 32,
     TOOL_USE_DOCTOR = 64,
     TOOL_USE_VERSION = 128,
-    TOOL_USE_KERNEL = 256
+    TOOL_USE_KERNEL = 256,
+    TOOL_USE_BUNDLE = 512
 } tool_use;
 
 /* A row of the table of commands. */
@@ -114,6 +115,10 @@ void tool_model_deinit(tool_model *model);
 /* Sets what the command line says; the other members stay. */
 void tool_compile_options(const tool_options *options, hn_compile_options *out);
 hn_status tool_compile(const tool_options *options, const char *path, hn_compile_options extra, hn_compiled **out) HN_MUST_USE;
+/* The keys that --trust names. Owns: the caller frees `*out`; NULL without any. */
+hn_status tool_trust_read(const tool_options *options, hn_public_key **out) HN_MUST_USE;
+/* Verifies a bundle in full, with the keys of --trust. */
+hn_status tool_bundle_verify(const tool_options *options, const char *path) HN_MUST_USE;
 /* "f32[s0, 784]" */
 void tool_value_print(const hn_module_value_info *info, hn_strbuf *out);
 /* Checks --device: everything but "cpu" is an error. */
@@ -134,6 +139,14 @@ hn_status tool_input_read(const char *path, const hn_module_value_info *info, hn
 /* The tensors for a run: `files` in order, for tensor inputs only or for all; NULL for the rest. `out` has
  * hn_module_input_count entries. Errors: also a wrong count, naming what is wanted. */
 hn_status tool_inputs_read(const hn_module *module, const tool_list *files, hn_tensor **out) HN_MUST_USE;
+/* The sizes of the arrays that --input names, for hn_compile_options.inputs. */
+typedef struct tool_sizes {
+    hn_input_sizes items[TOOL_LIST_MAX];
+    int64_t (*dims)[HN_TENSOR_MAX_RANK]; /* owned */
+    uint32_t count; /* 0: none are named, or one cannot be read, which is told when it is */
+} tool_sizes;
+void tool_sizes_read(const tool_list *files, tool_sizes *out);
+void tool_sizes_deinit(tool_sizes *sizes);
 void tool_tensors_release(hn_tensor **tensors, uint32_t count);
 /* Types that .npy lacks are written as float32. */
 hn_status tool_tensor_write(const hn_tensor *tensor, const char *path) HN_MUST_USE;
@@ -165,5 +178,6 @@ int tool_cmd_cache(const tool_options *options);
 int tool_cmd_doctor(const tool_options *options);
 int tool_cmd_version(const tool_options *options);
 int tool_cmd_kernel(const tool_options *options);
+int tool_cmd_bundle(const tool_options *options);
 
 #endif

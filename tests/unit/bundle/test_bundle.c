@@ -1,12 +1,36 @@
 /* test_bundle.c: images that the writer makes open; damaged and foreign ones are refused with a reason. */
 #include "base/hash.h"
 #include "bundle/view.h"
+#include "bundle/weights.h"
 #include "bundle/writer.h"
 #include "unit/harness.h"
 
 #include <stdlib.h>
 
-/* y = copy of x with 2*s0 + w elements; one weight, one object, one guard. */
+/* Code for two levels of CPUs and two kinds of GPU. Nobody runs these. */
+static void add_code(hn_bundle_writer *w) {
+    static const char *const names[] = {"x86-64-v3", "generic", "sm_90", "compute_80"};
+    static const char code[][8] = {"v3 code", "generic", "cubin90", "ptx80"};
+    static const hnb_object_kind kinds[] = {HNB_OBJECT_ELF, HNB_OBJECT_ELF, HNB_OBJECT_CUBIN, HNB_OBJECT_PTX};
+    static hnb_kernel kernels[2];
+    static hnb_code codes[4];
+    static hnb_arg args[2] = {{.dtype = 2}, {.dtype = 2, .written = 1}};
+    hnb_str name;
+    EXPECT_OK(hn_bundle_writer_str(w, HN_STR("double"), &name));
+    for (uint32_t t = 0; t < 4; t++) {
+        uint32_t target, object;
+        hn_str features = t ? HN_STR("") : (hn_str){"avx2\0fma\0", 9};
+        EXPECT_OK(hn_bundle_writer_target(w, t < 2 ? HNB_TARGET_CPU : HNB_TARGET_CUDA, t < 2 ? HNB_MACHINE_HERE : 0, hn_str_of(names[t]), features, &target));
+        EXPECT_OK(hn_bundle_writer_object(w, kinds[t], target, HN_STR("kernels"), code[t], strlen(code[t]), NULL, &object));
+        codes[t] = (hnb_code){.object = object, .symbol = name};
+    }
+    kernels[1] = (hnb_kernel){.name = name, .arg_count = 2};
+    w->kernels.items = kernels, w->kernels.count = w->kernels.cap = 2;
+    w->codes.items = codes, w->codes.count = w->codes.cap = 4;
+    w->args.items = args, w->args.count = w->args.cap = 2;
+}
+
+/* y = copy of x with 2*s0 + w elements; one weight, one kernel, one guard. */
 static void make_image(hn_strbuf *out) {
     static const float weight[4] = {1, 2, 3, 4};
     hn_arena arena;
@@ -30,9 +54,10 @@ static void make_image(hn_strbuf *out) {
     static hnb_output outputs[1];
     static uint32_t dims[2];
     static hnb_buffer buffers[3];
-    static hnb_step steps[1];
+    static hnb_step steps[2];
+    static hnb_operand operands[2];
+    static hnb_launch launches[4];
     static hnb_storage storages[2];
-    static hnb_str features[1];
     symbols[0] = (hnb_symbol){.name = symbol, .lo = 1, .hi = INT64_MAX, .coeff = 2};
     guards[0] = (hnb_guard){.relation = HNB_NE, .lhs = s0, .rhs = two, .reason = name};
     dims[0] = size, dims[1] = one;
@@ -41,10 +66,18 @@ static void make_image(hn_strbuf *out) {
     buffers[1] = (hnb_buffer){.kind = HNB_BUFFER_INPUT, .dtype = 2};
     buffers[2] = (hnb_buffer){.kind = HNB_BUFFER_OUTPUT, .dtype = 2, .bytes = size};
     steps[0] = (hnb_step){.kind = HNB_STEP_COPY, .buffer = 2, .from = 1};
+    operands[0] = (hnb_operand){.buffer = 1, .dtype = 2};
+    operands[1] = (hnb_operand){.buffer = 2, .dtype = 2, .written = 1};
+    steps[1] = (hnb_step){.kind = HNB_STEP_KERNEL, .kernel = 1, .operand_count = 2, .launch_count = 4};
+    for (uint32_t t = 0; t < 4; t++) launches[t] = (hnb_launch){.extent = t < 2 ? size : 0, .grain = 64 >> t};
+    for (uint32_t t = 2; t < 4; t++) {
+        for (uint32_t d = 0; d < 3; d++) launches[t].grid[d] = d ? one : size, launches[t].block[d] = d ? 1 : 128;
+        launches[t].shared = two;
+    }
     storages[1] = (hnb_storage){.where = HNB_STORAGE_WEIGHTS, .bytes = sizeof weight, .offset = offset};
-    EXPECT_OK(hn_bundle_writer_str(&w, HN_STR("sse2"), &features[0]));
+    add_code(&w);
 #define SET(member) w.member.items = member, w.member.count = w.member.cap = sizeof member / sizeof member[0]
-    SET(symbols), SET(guards), SET(inputs), SET(outputs), SET(dims), SET(buffers), SET(steps), SET(storages), SET(features);
+    SET(symbols), SET(guards), SET(inputs), SET(outputs), SET(dims), SET(buffers), SET(steps), SET(storages), SET(operands), SET(launches);
     hn_strbuf_init(out);
     EXPECT_OK(hn_bundle_writer_finish(&w, out));
     hn_bundle_writer_deinit(&w);
@@ -79,10 +112,19 @@ TEST(opens_and_evaluates) {
     EXPECT_STR(text.ptr, "2*s0");
     hn_strbuf_reset(&text);
     hn_bundle_describe_text(&b, &text);
-    EXPECT(strstr(text.ptr, "guard s0 != 2 (x)") && strstr(text.ptr, "step 0 copy b2 <- b1") && strstr(text.ptr, "cpu features: sse2"));
+    static const char *const lines[] = {
+        "guard s0 != 2 (x)", "step 0 copy b2 <- b1", "target 0 cpu x86-64-v3, 7 bytes of code, needs avx2 fma", "target 3 cuda compute_80, 5 bytes",
+        "kernel 1 double(f32, out f32): x86-64-v3 object 0, generic object 1, sm_90 object 2, compute_80 object 3", "step 1 kernel double(b1, out b2)\n",
+        "  on generic extent 2*s0 grain 32\n", "  on sm_90 grid 2*s0 x 1 x 1 block 128 x 1 x 1 shared 2", "object 3 'kernels' ptx for compute_80 embedded 5 bytes"};
+    for (size_t k = 0; k < sizeof lines / sizeof *lines; k++)
+        if (!strstr(text.ptr, lines[k])) HN_TEST_FAIL("no line '%s' in\n%s", lines[k], text.ptr);
     hn_strbuf_reset(&text);
     hn_bundle_describe_json(&b, &text);
-    EXPECT(strstr(text.ptr, "\"shape\":[\"2*s0\"]") && strstr(text.ptr, "\"cpu_features\":[\"sse2\"]"));
+    static const char *const parts[] = {"\"shape\":[\"2*s0\"]", "\"needs\":[\"avx2\",\"fma\"]", "{\"target\":\"sm_90\",\"object\":2,\"symbol\":\"double\"}",
+                                        "\"kernel\":\"double\",\"target\":\"generic\",\"buffers\":[1,2],\"params\":[],\"extent\":\"2*s0\",\"grain\":32",
+                                        "\"grid\":[\"2*s0\",1,1],\"block\":[128,1,1],\"shared_bytes\":2", "\"kind\":\"cubin\",\"target\":\"sm_90\""};
+    for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
+        if (!strstr(text.ptr, parts[k])) HN_TEST_FAIL("no '%s' in\n%s", parts[k], text.ptr);
     hn_strbuf_deinit(&text);
     hn_strbuf_deinit(&image);
 }
@@ -96,30 +138,43 @@ TEST(same_input_same_bytes) {
     hn_strbuf_deinit(&b);
 }
 
-/* Any changed byte of part one is found by the digest, any length but the right ones by the header. */
+/* What `henry inspect --verify` compares. */
+static hn_status verify_all(const void *bytes, size_t len) {
+    hn_bundle b;
+    HN_TRY(hn_bundle_open(bytes, len, true, &b));
+    HN_TRY(hn_bundle_check_code(&b));
+    return hn_bundle_weights_check(&b, true);
+}
+
+/* Every byte counts: those of part one by its digest, of code and weights by theirs, of the gaps because they are zeros. */
 TEST(every_damaged_byte_is_found) {
     hn_strbuf image;
     hn_bundle b;
     make_image(&image);
-    size_t meta = ((const hnb_header *)(const void *)image.ptr)->meta_bytes;
-    for (size_t at = 0; at < meta; at++) {
-        image.ptr[at] ^= 0x10;
-        hn_status status = hn_bundle_open(image.ptr, image.len, true, &b);
+    size_t unsigned_from = offsetof(hnb_header, signer), unsigned_to = sizeof(hnb_header);
+    for (size_t at = 0; at < image.len; at++) {
+        if (at >= unsigned_from && at < unsigned_to) continue; /* test_sign.c */
+        image.ptr[at] ^= (char)(1 << at % 8);
+        hn_status status = verify_all(image.ptr, image.len);
         if (!status) HN_TEST_FAIL("a changed byte at %zu was accepted", at);
         hn_status_free(status);
-        image.ptr[at] ^= 0x10;
+        image.ptr[at] ^= (char)(1 << at % 8);
     }
-    for (size_t len = 0; len <= image.len + 8; len += len < meta + 8 ? 1 : 4096) {
-        if (len == image.len || len == meta) continue;
-        void *copy = calloc(1, len + 1);
-        memcpy(copy, image.ptr, len < image.len ? len : image.len);
-        hn_status status = hn_bundle_open(copy, len, true, &b);
+    const hnb_header *h = (const hnb_header *)(const void *)image.ptr;
+    size_t without_weights = h->code_offset + h->code_bytes;
+    char *copy = malloc(image.len + 8);
+    memcpy(copy, image.ptr, image.len);
+    memset(copy + image.len, 0, 8);
+    for (size_t len = 0; len <= image.len + 8; len++) {
+        if (len == image.len) continue;
+        hn_status status = verify_all(copy, len);
         EXPECT_INT(hn_status_code(status), HN_CORRUPT);
         hn_status_free(status);
-        free(copy);
     }
-    EXPECT_OK(hn_bundle_open(image.ptr, image.len, true, &b));
-    EXPECT_OK(hn_bundle_open(image.ptr, meta, true, &b));
+    free(copy);
+    EXPECT_OK(verify_all(image.ptr, image.len));
+    EXPECT_OK(hn_bundle_open(image.ptr, without_weights, true, &b));
+    EXPECT_ERROR(hn_bundle_weights_check(&b, false), HN_CORRUPT, "cut off");
     hn_strbuf_deinit(&image);
 }
 
@@ -130,7 +185,10 @@ TEST(other_versions_are_refused) {
     hnb_header *h = (hnb_header *)(void *)image.ptr;
     h->version = 77;
     seal(&image);
-    EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_INCOMPATIBLE, "format version 77, this library reads 2");
+    EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_INCOMPATIBLE, "format version 77, this library reads 3");
+    h->version = 2;
+    EXPECT_ERROR(hn_bundle_open(image.ptr, 88, true, &b), HN_INCOMPATIBLE, "format version 2, this library reads 3; compile the model again");
+
     h->version = HNB_VERSION, h->kernel_abi = 9;
     seal(&image);
     EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_INCOMPATIBLE, "kernel ABI 9");
@@ -160,10 +218,32 @@ TEST(hostile_fields_are_refused) {
         {"buffer 2", HNB_BUFFERS, 2, offsetof(hnb_buffer, bytes), 0},
         {"step 0", HNB_STEPS, 0, offsetof(hnb_step, buffer), 1},
         {"step 0", HNB_STEPS, 0, offsetof(hnb_step, kind), HNB_STEP_KERNEL},
-        {"step 0", HNB_STEPS, 0, offsetof(hnb_step, operands), 1},
+        {"step 1", HNB_STEPS, 1, offsetof(hnb_step, launches), 1},
+        {"step 1", HNB_STEPS, 1, offsetof(hnb_step, launch_count), 2},
+        {"step 1", HNB_STEPS, 1, offsetof(hnb_step, launch_count), 0},
+        {"step 1", HNB_STEPS, 1, offsetof(hnb_step, operand_count), 1},
+        {"step 1", HNB_LAUNCHES, 1, offsetof(hnb_launch, extent), 0},
+        {"step 1", HNB_LAUNCHES, 1, offsetof(hnb_launch, operands), 1},
+        {"step 1", HNB_LAUNCHES, 2, offsetof(hnb_launch, grid), 6},
+        {"step 1", HNB_LAUNCHES, 3, offsetof(hnb_launch, shared), 6},
+        {"step 1", HNB_LAUNCHES, 0, offsetof(hnb_launch, param_count), 1},
+        {"target 1", HNB_TARGETS, 1, offsetof(hnb_target, kind), 3},
+        {"target 3", HNB_TARGETS, 3, offsetof(hnb_target, kind), HNB_TARGET_CPU},
+        {"target 0", HNB_TARGETS, 0, offsetof(hnb_target, feature_count), 3},
+        {"object 0", HNB_OBJECTS, 0, offsetof(hnb_object, kind), HNB_OBJECT_CUBIN},
+        {"object 1", HNB_OBJECTS, 1, offsetof(hnb_object, offset), 0},
+        {"object 2", HNB_OBJECTS, 2, offsetof(hnb_object, offset), 100},
+        {"object 3", HNB_OBJECTS, 3, offsetof(hnb_object, len), 6},
+        {"object 3", HNB_OBJECTS, 3, offsetof(hnb_object, target), 4},
+        {"kernel 1", HNB_KERNELS, 1, offsetof(hnb_kernel, codes), 1},
+        {"kernel 1", HNB_KERNELS, 1, offsetof(hnb_kernel, arg_count), 3},
+        {"kernel 1", HNB_CODES, 1, offsetof(hnb_code, object), 0},
+        {"kernel 1", HNB_CODES, 3, offsetof(hnb_code, object), 4},
+        {"argument 1", HNB_ARGS, 1, 0, 2 | 2 << 8},
+        {"step 0", HNB_STEPS, 0, offsetof(hnb_step, operands), 3},
         {"step 0", HNB_STEPS, 0, offsetof(hnb_step, origin), 1},
         {"storage 1 lies outside", HNB_STORAGES, 1, offsetof(hnb_storage, bytes), 17},
-        {"feature 0", HNB_FEATURES, 0, offsetof(hnb_str, len), 5},
+        {"feature 0", HNB_FEATURES, 0, offsetof(hnb_str, len), 7},
         {"info", HNB_INFO, 0, offsetof(hnb_info, workspace), 6},
     };
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {

@@ -126,7 +126,7 @@ static hn_status program_image(program *p, const char *text, const hn_to_bundle_
     if (!status) status = hn_wrapper_verify(p->w);
     if (!status) status = hn_wrapper_plan_verify(p->w, &plan);
     static const hn_to_bundle_options none;
-    if (!status) status = hn_wrapper_to_bundle(p->w, &plan, &(hn_bundle_objects){&item, 1}, options ? options : &none, out);
+    if (!status) status = hn_wrapper_to_bundle(p->w, &plan, &(hn_bundle_objects){.items = &item, .count = 1}, options ? options : &none, out);
     hn_strbuf_deinit(&full);
     return status;
 }

@@ -1,6 +1,7 @@
 /* test_bundle_file.c: bundle files with their weights inside or in another file, moved, damaged and replaced. */
 #include "unit/runtime/module_fixture.h"
 
+#include "bundle/view.h"
 #include "runtime/load.h"
 
 #include <sys/stat.h>
@@ -44,7 +45,7 @@ static void setup(files *f, bool embed) {
     EXPECT_OK(hn_wrapper_plan(p.w, &plan));
     const hn_strbuf *object = kernel_object();
     hn_bundle_object item = {.bytes = object->ptr, .len = object->len, .name = HN_STR("kernels"), .digest = hn_digest_of(object->ptr, object->len)};
-    EXPECT_OK(hn_wrapper_save_bundle(p.w, &plan, &(hn_bundle_objects){&item, 1}, &options, f->bundle));
+    EXPECT_OK(hn_wrapper_save_bundle(p.w, &plan, &(hn_bundle_objects){.items = &item, .count = 1}, &options, f->bundle));
     hn_strbuf saved;
     hn_strbuf_init(&saved);
     EXPECT_OK(hn_file_read(f->bundle, &saved));
@@ -166,7 +167,7 @@ TEST(objects_of_a_host) {
     hn_bundle_object item = {.digest = hn_digest_of(object->ptr, object->len)};
     hn_strbuf_init(&second);
     EXPECT_OK(hn_wrapper_plan(p.w, &plan));
-    EXPECT_OK(hn_wrapper_to_bundle(p.w, &plan, &(hn_bundle_objects){&item, 1}, &(hn_to_bundle_options){0}, &second));
+    EXPECT_OK(hn_wrapper_to_bundle(p.w, &plan, &(hn_bundle_objects){.items = &item, .count = 1}, &(hn_to_bundle_options){0}, &second));
     EXPECT(second.len + object->len <= image.len);
     EXPECT_ERROR(hn_module_load_memory(second.ptr, second.len, false, NULL, &m), HN_INCOMPATIBLE, "object 0 is not in the bundle");
     EXPECT_OK(hn_module_load_hosted(second.ptr, second.len, false, NULL, &host, &m));
@@ -188,9 +189,91 @@ TEST(cpu_without_the_features) {
     hn_module *m;
     hn_to_bundle_options options = {.cpu_features = {"sse2\0avx9000\0", 13}};
     program_init(&p);
-    EXPECT_OK(program_image(&p, "buffer b1 : input f32 source 0 input \"x\" : f32[4] strides [1] in b1 output tensor \"y\" : f32[4] strides [1] in b1", &options, &image));
-    EXPECT_ERROR(hn_module_load_memory(image.ptr, image.len, false, NULL, &m), HN_INCOMPATIBLE, "this CPU lacks 'avx9000'");
+    EXPECT_OK(program_image(&p, "buffer b1 : input f32 source 0 " KERNELS
+                                "input \"x\" : f32[4] strides [1] in b1 output tensor \"y\" : f32[4] strides [1] in b1", &options, &image));
+    EXPECT_ERROR(hn_module_load_memory(image.ptr, image.len, false, NULL, &m), HN_INCOMPATIBLE, "'cpu' needs 'avx9000', which this CPU lacks");
+    EXPECT_ERROR(hn_module_load_memory(image.ptr, image.len, false, &(hn_module_options){.target = "cpu"}, &m), HN_INCOMPATIBLE, "needs 'avx9000'");
+    EXPECT_ERROR(hn_module_load_memory(image.ptr, image.len, false, &(hn_module_options){.target = "x86-64-v9"}, &m), HN_INVALID_ARGUMENT,
+                 "no code for 'x86-64-v9'; it has: cpu");
     hn_strbuf_deinit(&image);
+    program_deinit(&p);
+}
+
+/* The same kernels for two targets; on the second the one step has another grain, and its arguments another order (of which
+ * this kernel knows nothing: nothing but the launch record decides what it gets). */
+static void two_targets(program *p, const char *missing, hn_strbuf *out) {
+    const hn_strbuf *object = kernel_object();
+    const hn_bundle_target targets[] = {{HN_STR("better"), {missing, strlen(missing) + 1}}, {HN_STR("plain"), {"", 0}}};
+    hn_bundle_object items[] = {{.name = HN_STR("one"), .bytes = object->ptr, .len = object->len},
+                                {.name = HN_STR("two"), .bytes = object->ptr, .len = object->len, .target = 1}};
+    static const uint32_t order[] = {0, 1};
+    hn_memory_plan plan;
+    hn_strbuf first;
+    EXPECT_OK(program_image(p, "buffer b1 : input f32 source 0 buffer b2 : output f32 bytes(16) " KERNELS
+                               "input \"x\" : f32[4] strides [1] in b1 call k4(b1 f32, out b2 f32) extent(4) "
+                               "output tensor \"y\" : f32[4] strides [1] in b2", NULL, &first));
+    hn_strbuf_deinit(&first);
+    for (uint32_t k = 1; k < p->w->kernels.count; k++) {
+        hn_wkernel_info *other = calloc(1, sizeof *other);
+        *other = (hn_wkernel_info){.name = p->w->kernels.items[k].name, .object = 1};
+        p->w->kernels.items[k].others = other;
+    }
+    for (uint32_t k = 0; k < p->w->lines.count; k++) {
+        hn_line *line = &p->w->lines.items[k];
+        if (line->kind != HN_LINE_KERNEL) continue;
+        hn_wlaunch *launch = calloc(1, sizeof *launch);
+        *launch = (hn_wlaunch){.order = order, .extent = line->extent, .grain = 2};
+        line->others = launch;
+    }
+    hn_strbuf_init(out);
+    EXPECT_OK(hn_wrapper_plan(p->w, &plan));
+    EXPECT_OK(hn_wrapper_to_bundle(p->w, &plan, &(hn_bundle_objects){items, 2, targets, 2}, &(hn_to_bundle_options){0}, out));
+    for (uint32_t k = 1; k < p->w->kernels.count; k++) free((void *)(uintptr_t)p->w->kernels.items[k].others);
+    for (uint32_t k = 0; k < p->w->lines.count; k++) free((void *)(uintptr_t)p->w->lines.items[k].others);
+}
+
+static hn_status load_and_run(const hn_strbuf *image, const hn_module_options *options, hn_module_stats *before, hn_module_stats *after) {
+    hn_module *m;
+    float x[4] = {1, 2, 3, 4};
+    HN_TRY(hn_module_load_memory(image->ptr, image->len, false, options, &m));
+    hn_module_stats_get(m, before);
+    hn_tensor *in[1] = {F32(x, 4)}, *out[1] = {NULL};
+    hn_status status = hn_module_run(m, in, 1, out, 1);
+    if (!status) EXPECT(((float *)hn_tensor_data(out[0]))[3] == 8);
+    hn_module_stats_get(m, after);
+    hn_tensor_release(in[0]), hn_tensor_release(out[0]);
+    hn_module_release(m);
+    return status;
+}
+
+TEST(the_best_target_is_run_and_loaded_when_it_is_called) {
+    program p;
+    hn_strbuf image;
+    hn_bundle b;
+    hn_module_stats before, after;
+    program_init(&p);
+    for (int fits = 0; fits < 2; fits++) {
+        two_targets(&p, fits ? "sse2" : "avx9000", &image);
+        EXPECT_OK(hn_bundle_open(image.ptr, image.len, true, &b));
+        EXPECT_INT(b.steps[0].launch_count, 2);
+        EXPECT_INT(hn_bundle_launch(&b, &b.steps[0], 1)->grain, 2);
+        EXPECT_OK(load_and_run(&image, NULL, &before, &after));
+        EXPECT(before.objects == 1 && before.objects_loaded == 0 && after.objects_loaded == 1);
+        EXPECT_OK(load_and_run(&image, &(hn_module_options){.load_all = true}, &before, &after));
+        EXPECT(before.objects_loaded == 1);
+        EXPECT_OK(load_and_run(&image, &(hn_module_options){.target = "plain"}, &before, &after));
+        hn_status status = load_and_run(&image, &(hn_module_options){.target = "better"}, &before, &after);
+        EXPECT_INT(hn_status_code(status), fits ? HN_OK : HN_INCOMPATIBLE);
+        hn_status_free(status);
+        /* A damaged object is found when it is wanted, and hurts nobody else. */
+        uint8_t *code = (uint8_t *)image.ptr + b.header->code_offset;
+        code[b.objects[0].offset + 200] ^= 1;
+        EXPECT_OK(load_and_run(&image, &(hn_module_options){.target = "plain"}, &before, &after));
+        code[b.objects[1].offset + 200] ^= 1;
+        EXPECT_ERROR(load_and_run(&image, &(hn_module_options){.target = "plain"}, &before, &after), HN_CORRUPT, "object 1 ('two') does not match its digest");
+        EXPECT_ERROR(load_and_run(&image, &(hn_module_options){.target = "plain", .load_all = true}, &before, &after), HN_CORRUPT, "object 1");
+        hn_strbuf_deinit(&image);
+    }
     program_deinit(&p);
 }
 

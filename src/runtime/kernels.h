@@ -1,0 +1,20 @@
+/* kernels.h: the compiled code of a module. Internal to src/runtime. */
+#ifndef HN_RUNTIME_KERNELS_H
+#define HN_RUNTIME_KERNELS_H
+
+#include "runtime/load.h"
+#include "runtime/module_impl.h"
+
+/* Chooses the target, by name or the best that this machine runs, and makes room. Nothing is loaded yet; with a host
+ * hn_kernels_load_all must follow.
+ * Errors: incompatible, naming the feature that is missing; invalid-argument for a name that the bundle does not have. */
+hn_status hn_kernels_init(hn_module *m, const char *wanted_target, bool has_host) HN_MUST_USE;
+void hn_kernels_deinit(hn_module *m);
+
+/* A kernel's function; the first call for an object verifies and loads it. Threads: any.
+ * Errors: corrupt (digest), toolchain (the loader's), not-found, out-of-memory. */
+hn_status hn_kernels_get(hn_module *m, uint32_t kernel, hn_kernel_fn *out) HN_MUST_USE;
+/* All of them now; `host` may be NULL. */
+hn_status hn_kernels_load_all(hn_module *m, const hn_module_host *host) HN_MUST_USE;
+
+#endif

@@ -1,0 +1,34 @@
+/* to_bundle_impl.h: what the files of the printer to bundles share. */
+#ifndef HN_WRAPPER_TO_BUNDLE_IMPL_H
+#define HN_WRAPPER_TO_BUNDLE_IMPL_H
+
+#include "bundle/writer.h"
+#include "wrapper/to_bundle.h"
+
+typedef struct bundle_emitter {
+    const hn_wrapper *w;
+    const hn_memory_plan *plan;
+    const hn_to_bundle_options *options;
+    hn_sym *sym;
+    hn_bundle_writer out;
+    uint32_t target_count;
+    hn_map nodes;    /* hn_expr -> node */
+    hn_map symbols;  /* hn_expr of a symbol -> index + 1 */
+    hn_map storages; /* graph storage -> bundle storage */
+    struct { uint32_t *items; uint32_t count, cap; } beside; /* graph storages that go into a safetensors file */
+    hn_str *storage_names; /* per graph storage: of the first parameter, buffer or constant in it; may be empty */
+} bundle_emitter;
+
+/* to_bundle.c. An optional expression that is absent is node 0. */
+hn_status hn_emit_str(bundle_emitter *e, hn_str text, hnb_str *out) HN_MUST_USE;
+hn_status hn_emit_expr(bundle_emitter *e, hn_expr expr, uint32_t *out_node) HN_MUST_USE;
+hn_status hn_emit_optional(bundle_emitter *e, hn_expr expr, uint32_t *out_node) HN_MUST_USE;
+
+/* to_bundle_steps.c, in this order. */
+hn_status hn_emit_targets(bundle_emitter *e, const hn_bundle_objects *objects) HN_MUST_USE;
+hn_status hn_emit_objects(bundle_emitter *e, const hn_bundle_objects *objects) HN_MUST_USE;
+hn_status hn_emit_kernels(bundle_emitter *e, uint32_t object_count) HN_MUST_USE;
+hn_status hn_emit_origins(bundle_emitter *e) HN_MUST_USE;
+hn_status hn_emit_step(bundle_emitter *e, uint32_t line) HN_MUST_USE;
+
+#endif

@@ -1,0 +1,185 @@
+/* to_bundle_steps.c: code and what calls it: targets, objects, kernels, launch records, steps. */
+#include "wrapper/to_bundle_impl.h"
+
+hn_status hn_emit_targets(bundle_emitter *e, const hn_bundle_objects *objects) {
+    const hn_bundle_target one = {.name = HN_STR("cpu"), .features = e->options->cpu_features};
+    const hn_bundle_target *targets = objects->target_count ? objects->targets : &one;
+    uint32_t count = objects->target_count ? objects->target_count : 1, ignored;
+    if (!objects->count && !objects->target_count) return NULL;
+    for (uint32_t t = 0; t < count; t++)
+        HN_TRY(hn_bundle_writer_target(&e->out, HNB_TARGET_CPU, HNB_MACHINE_HERE, targets[t].name, targets[t].features, &ignored));
+    e->target_count = count;
+    return NULL;
+}
+
+hn_status hn_emit_objects(bundle_emitter *e, const hn_bundle_objects *objects) {
+    for (uint32_t i = 0; i < objects->count; i++) {
+        const hn_bundle_object *o = &objects->items[i];
+        uint32_t ignored;
+        HN_TRY(hn_bundle_writer_object(&e->out, HNB_OBJECT_ELF, o->target, o->name, o->bytes, o->len, o->digest.bytes, &ignored));
+    }
+    return NULL;
+}
+
+/* Argument k of the function for target `t` is this operand of the line. */
+static uint32_t operand_at(const hn_line *line, uint32_t t, uint32_t k) { return t ? line->others[t - 1].order[k] : k; }
+
+static hn_status put_code(bundle_emitter *e, const hn_wkernel_info *k, const hn_line *line, uint32_t t, uint32_t object_count) {
+    const hn_wkernel_info *own = t ? &k->others[t - 1] : k;
+    hnb_code code = {.object = own->object, .args = e->out.args.count};
+    if (own->object >= object_count)
+        return HN_ERROR(HN_INTERNAL, "kernel '" HN_STR_FMT "' is in object %u of %u", HN_STR_ARG(own->name), own->object, object_count);
+    HN_TRY(hn_emit_str(e, own->name, &code.symbol));
+    for (uint32_t i = 0; line && i < line->operand_count; i++) {
+        const hn_woperand *o = &line->operands[operand_at(line, t, i)];
+        HN_PUSH(e->out.arena, &e->out.args, ((hnb_arg){.dtype = (uint8_t)o->dtype, .written = o->written}));
+    }
+    HN_PUSH(e->out.arena, &e->out.codes, code);
+    return NULL;
+}
+
+/* What a kernel takes shows in any line that calls it. */
+hn_status hn_emit_kernels(bundle_emitter *e, uint32_t object_count) {
+    const hn_line **callers;
+    HN_NEW(e->out.arena, callers, e->w->kernels.count);
+    for (uint32_t i = 0; i < e->w->lines.count; i++) {
+        const hn_line *line = &e->w->lines.items[i];
+        if (line->kind != HN_LINE_KERNEL) continue;
+        if (!callers[line->kernel]) callers[line->kernel] = line;
+        if (callers[line->kernel]->operand_count != line->operand_count)
+            return HN_ERROR(HN_INTERNAL, "kernel '" HN_STR_FMT "' is called with %u operands and with %u",
+                            HN_STR_ARG(e->w->kernels.items[line->kernel].name), callers[line->kernel]->operand_count, line->operand_count);
+    }
+    for (uint32_t i = 1; i < e->w->kernels.count; i++) {
+        const hn_wkernel_info *k = &e->w->kernels.items[i];
+        hnb_kernel record = {.codes = e->out.codes.count, .arg_count = callers[i] ? callers[i]->operand_count : 0};
+        HN_TRY(hn_emit_str(e, k->name, &record.name));
+        HN_PUSH(e->out.arena, &e->out.kernels, record);
+        if (e->target_count > 1 && !k->others) return HN_ERROR(HN_INTERNAL, "kernel %u has one target of %u", i, e->target_count);
+        for (uint32_t t = 0; t < e->target_count; t++) HN_TRY(put_code(e, k, callers[i], t, object_count));
+    }
+    return NULL;
+}
+
+static hn_status put_operand(bundle_emitter *e, const hn_woperand *o) {
+    hnb_operand record = {.buffer = o->buffer, .dtype = (uint8_t)o->dtype, .written = o->written};
+    if (o->buffer) HN_TRY(hn_emit_optional(e, o->offset_elems, &record.offset));
+    HN_PUSH(e->out.arena, &e->out.operands, record);
+    return NULL;
+}
+
+static hn_status put_params(bundle_emitter *e, const hn_expr *params, uint32_t count, uint32_t *out_first) {
+    *out_first = e->out.params.count;
+    for (uint32_t k = 0; k < count; k++) {
+        uint32_t node;
+        HN_TRY(hn_emit_expr(e, params[k], &node));
+        HN_PUSH(e->out.arena, &e->out.params, node);
+    }
+    return NULL;
+}
+
+static bool is_in_order(const uint32_t *order, uint32_t count) {
+    for (uint32_t k = 0; k < count; k++)
+        if (order[k] != k) return false;
+    return true;
+}
+
+static bool same_params(const hn_line *line, const hn_wlaunch *l) {
+    return l->param_count == line->param_count &&
+           (!l->param_count || memcmp(l->params, line->params, l->param_count * sizeof *l->params) == 0);
+}
+
+/* The launch of target `t`; lists that are those of the first target are not written again. */
+static hn_status put_launch(bundle_emitter *e, const hn_line *line, const hnb_step *s, const hnb_launch *first, uint32_t t) {
+    const hn_wlaunch *own = t ? &line->others[t - 1] : NULL;
+    int64_t grain = own ? own->grain : line->grain;
+    hnb_launch l = {.operands = s->operands, .grain = grain > 0 ? grain : INT64_MAX, .params = first ? first->params : 0};
+    if (own && !is_in_order(own->order, line->operand_count)) {
+        l.operands = e->out.operands.count;
+        for (uint32_t k = 0; k < line->operand_count; k++) HN_TRY(put_operand(e, &line->operands[own->order[k]]));
+    }
+    l.param_count = own ? own->param_count : line->param_count;
+    if (!own || !same_params(line, own)) HN_TRY(put_params(e, own ? own->params : line->params, l.param_count, &l.params));
+    HN_TRY(hn_emit_expr(e, own ? own->extent : line->extent, &l.extent));
+    HN_TRY(hn_emit_optional(e, own ? own->scratch_bytes : line->scratch_bytes, &l.scratch));
+    HN_PUSH(e->out.arena, &e->out.launches, l);
+    return NULL;
+}
+
+/* One launch when it is the same for all targets. */
+static hn_status put_launches(bundle_emitter *e, const hn_line *line, hnb_step *s) {
+    bool same = true;
+    s->launches = e->out.launches.count;
+    s->launch_count = e->target_count > 1 ? e->target_count : 1;
+    if (s->launch_count > 1 && !line->others) return HN_ERROR(HN_INTERNAL, "a call of a kernel has one target of %u", e->target_count);
+    for (uint32_t t = 0; t < s->launch_count; t++) {
+        hnb_launch first = t ? e->out.launches.items[s->launches] : (hnb_launch){0};
+        HN_TRY(put_launch(e, line, s, t ? &first : NULL, t));
+        same &= !t || memcmp(&e->out.launches.items[s->launches + t], &first, sizeof first) == 0;
+    }
+    if (!same) return NULL;
+    s->launch_count = 1;
+    e->out.launches.count = s->launches + 1;
+    return NULL;
+}
+
+static hnb_step_kind step_kind(hn_line_kind kind) {
+    switch (kind) {
+    case HN_LINE_KERNEL: return HNB_STEP_KERNEL;
+    case HN_LINE_EXTERN: return HNB_STEP_EXTERN;
+    case HN_LINE_COPY: return HNB_STEP_COPY;
+    case HN_LINE_ASSERT: return HNB_STEP_ASSERT;
+    case HN_LINE_DEFINE: return HNB_STEP_DEFINE;
+    case HN_LINE_COND: return HNB_STEP_COND;
+    case HN_LINE_COMMENT:
+    case HN_LINE_ALLOCATE:
+    case HN_LINE_REUSE:
+    case HN_LINE_FREE: return HNB_STEP_NONE; /* the plan has said it all */
+    }
+    return HNB_STEP_NONE;
+}
+
+/* How many of the lines [first, first + count) become steps. */
+static uint32_t count_steps(const hn_wrapper *w, uint32_t first, uint32_t count) {
+    uint32_t steps = 0;
+    for (uint32_t i = first; i < first + count; i++) steps += step_kind(w->lines.items[i].kind) != HNB_STEP_NONE;
+    return steps;
+}
+
+hn_status hn_emit_step(bundle_emitter *e, uint32_t at) {
+    const hn_line *line = &e->w->lines.items[at];
+    hnb_step s = {.kind = step_kind(line->kind),
+                  .kernel = line->kernel,
+                  .extern_kind = line->extern_kind,
+                  .operands = e->out.operands.count,
+                  .operand_count = line->operand_count,
+                  .buffer = line->buffer,
+                  .from = line->from};
+    if (s.kind == HNB_STEP_NONE) return NULL;
+    if (s.kind == HNB_STEP_DEFINE) s.symbol = (uint32_t)*hn_map_get(&e->symbols, line->symbol) - 1;
+    if (e->w->graph && line->origin < e->w->graph->origins.count) s.origin = line->origin;
+    for (uint32_t k = 0; k < line->operand_count; k++) HN_TRY(put_operand(e, &line->operands[k]));
+    if (s.kind == HNB_STEP_KERNEL) HN_TRY(put_launches(e, line, &s));
+    if (s.kind == HNB_STEP_EXTERN) {
+        s.param_count = line->param_count;
+        HN_TRY(put_params(e, line->params, line->param_count, &s.params));
+    }
+    HN_TRY(hn_emit_str(e, line->text, &s.text));
+    if (s.kind == HNB_STEP_COND) {
+        s.then_count = count_steps(e->w, at + 1, line->then_count);
+        s.otherwise_count = count_steps(e->w, at + 1 + line->then_count, line->otherwise_count);
+    }
+    HN_PUSH(e->out.arena, &e->out.steps, s);
+    return NULL;
+}
+
+hn_status hn_emit_origins(bundle_emitter *e) {
+    for (uint32_t i = 1; e->w->graph && i < e->w->graph->origins.count; i++) {
+        const hn_origin *o = &e->w->graph->origins.items[i];
+        hnb_origin record;
+        HN_TRY(hn_emit_str(e, o->node, &record.node));
+        HN_TRY(hn_emit_str(e, o->source, &record.source));
+        HN_PUSH(e->out.arena, &e->out.origins, record);
+    }
+    return NULL;
+}
