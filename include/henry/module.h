@@ -14,6 +14,7 @@
 #ifndef HENRY_MODULE_H
 #define HENRY_MODULE_H
 
+#include "henry/bundle.h"
 #include "henry/status.h"
 #include "henry/tensor.h"
 
@@ -34,6 +35,10 @@ typedef struct hn_module_options {
     bool verify_weights;      /* full digest of the weights instead of size, time and head */
     bool skip_digest;         /* trust the bundle's bytes: no digest check (structure is always checked) */
     bool profile;             /* time every step; see hn_module_profile */
+    bool load_all;            /* load every kernel now; otherwise a kernel is verified and loaded when a run first calls it */
+    const hn_public_key *trusted; /* when there are any: only a bundle that one of them signed, whose weights are compared too */
+    uint32_t trusted_count;
+    const char *target;       /* which code of a bundle for several CPUs ("x86-64-v3"); NULL: the best that this one runs */
 } hn_module_options;
 
 /* Loads a bundle file. The file is mapped: weights are shared with other processes and never copied. It must
@@ -114,7 +119,8 @@ HN_API hn_status hn_module_buffer_read(hn_module *module, const char *name, hn_t
 typedef struct hn_module_stats {
     uint64_t runs;
     uint64_t shapes_bound;         /* how often sizes were new and the steps were bound again */
-    uint32_t steps, kernels, objects;
+    uint32_t steps, kernels, objects; /* objects: of the target that is run */
+    uint32_t objects_loaded;       /* so far: those that a run has called into */
     uint32_t contexts;             /* the most runs at one time so far */
     uint64_t peak_workspace_bytes; /* of one context: intermediates and scratch */
     uint64_t weights_mapped_bytes, weights_copied_bytes, weights_packed_bytes;

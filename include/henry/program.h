@@ -10,6 +10,7 @@
 #ifndef HENRY_PROGRAM_H
 #define HENRY_PROGRAM_H
 
+#include "henry/kernel.h"
 #include "henry/module.h"
 #include "henry/status.h"
 
@@ -18,6 +19,14 @@
 #ifdef __cplusplus
 extern "C" {
 #endif
+
+/* The sizes of an input of a coming call. */
+typedef struct hn_input_sizes {
+    uint32_t rank;
+    const int64_t *sizes;
+    bool has_value; /* a whole number among the inputs: its value */
+    int64_t value;
+} hn_input_sizes;
 
 /* Zeros mean defaults. Strings are borrowed for the call. */
 typedef struct hn_compile_options {
@@ -31,14 +40,20 @@ typedef struct hn_compile_options {
     const char *target_cpu; /* "x86-64-v3" and the like; NULL: this machine's */
     bool verify;            /* compare every record of the file with its checksum, also when the graph cache has the program;
                                with embed_weights the image records a digest of them, for a later verification */
-    bool embed_weights;     /* put the weights into the image; otherwise it refers to the model file */
+    bool embed_weights;     /* put the weights into the image; otherwise it refers to the model file, or to ... */
+    const char *safetensors; /* ... this file, which is written, in the safetensors format; not with embed_weights. The image finds it
+                                beside itself, under its last name. NULL: none */
+    /* Sizes that the program must take, of all inputs in the order of hn_module_run, or of the tensors alone; NULL: any. A
+     * compilation decides some things by the sizes that the model was exported with and guards them. Where these sizes
+     * break such a guard, the program is compiled for them instead; the cache keeps both. Sizes that the model itself
+     * forbids change nothing: hn_module_run tells. */
+    const hn_input_sizes *inputs;
+    uint32_t input_count;
     const char *dump_after; /* name of a pass, or "import", "lower", "fusion" (refused ones), "sched", "codegen": its result goes to `dump` */
     void (*dump)(void *context, const char *text);
     void *dump_context;
     const char *source_dir; /* write the program as a C project into this folder; the hn_compiled is empty then and cannot be loaded */
-    /* Called while waiting for compilers: translation units done and in all, and how many of the others another process
-     * compiles, for which this one waits. May be NULL. */
-    void (*progress)(void *context, uint32_t done, uint32_t total, uint32_t elsewhere);
+    hn_scope_progress_fn progress; /* called while waiting for compilers, about files of kernels. NULL: nobody is told */
     void *progress_context;
 } hn_compile_options;
 
@@ -65,8 +80,9 @@ typedef struct hn_compile_stats {
 
 typedef struct hn_compiled hn_compiled;
 
-/* Compiles a .pt2 file. Weights are compared with the checksums of the file, unless the graph cache has the program: then a
- * file of the same path, size and time has passed before (`verify` compares all the same). Owns: the caller releases `*out`. Errors: those of the importer (the message names file, node and
+/* Compiles a .pt2 file. Weights are compared with the checksums of the file, unless the graph cache has the program and the
+ * file was compared on this machine and not changed since (`verify` compares all the same). Files with equal graphs and other
+ * weights share programs. Owns: the caller releases `*out`. Errors: those of the importer (the message names file, node and
  * what to do), unsupported, toolchain, out-of-memory. A cache that cannot be used is a warning, not an error. */
 HN_API hn_status hn_compile_file(const char *path, const hn_compile_options *options, hn_compiled **out) HN_MUST_USE;
 

@@ -92,6 +92,19 @@ hn_cache_level hn_cache_look_again(hn_cache *cache, hn_store_ns ns, const hn_dig
     return is_shared(cache, ns) && get_remote(cache, ns, key, false, out_entry) ? HN_LEVEL_REMOTE : HN_LEVEL_NONE;
 }
 
+bool hn_cache_get_remote(hn_cache *cache, hn_store_ns ns, const hn_digest *key, hn_store_entry *out_entry) {
+    hn_strbuf bytes;
+    hn_entry_footer footer;
+    hn_strbuf_init(&bytes);
+    if (!is_shared(cache, ns) || !fetch(cache, ns, key, true, &bytes, &footer)) {
+        hn_strbuf_deinit(&bytes);
+        return false;
+    }
+    hn_entry_view(bytes.ptr, &footer, out_entry);
+    out_entry->storage = bytes.ptr;
+    return true;
+}
+
 /* ---- publishing ---- */
 
 void hn_cache_put(hn_cache *cache, const hn_store_put_args *args) {

@@ -31,6 +31,9 @@ hn_cache_level hn_cache_get(hn_cache *cache, hn_store_ns ns, const hn_digest *ke
 hn_cache_level hn_cache_look_again(hn_cache *cache, hn_store_ns ns, const hn_digest *key,
                                    hn_store_entry *out_entry);
 
+/* What the remote cache has, verified; nothing is written to the disk. For entries that change. */
+bool hn_cache_get_remote(hn_cache *cache, hn_store_ns ns, const hn_digest *key, hn_store_entry *out_entry);
+
 /* Publishes an entry on the disk, then in the remote cache: the same bytes. */
 void hn_cache_put(hn_cache *cache, const hn_store_put_args *args);
 

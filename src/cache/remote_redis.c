@@ -6,6 +6,7 @@
 #include "cache/remote_internal.h"
 
 #include "base/oserror.h"
+#include "base/checked.h"
 #include "base/trace.h"
 
 #include <errno.h>
@@ -44,6 +45,7 @@ typedef struct exchange {
     int64_t begin_ns, limit_ms;
     size_t moved_bytes; /* both ways: a large value may take longer */
     bool has_answer_begun;
+    bool has_large; /* the answer, a long string, was read into `out` */
     hn_strbuf *out;
 } exchange;
 
@@ -172,6 +174,43 @@ static bool send_all(exchange *x, const char *bytes, size_t len) {
 /* Only these four kinds of answer are ever asked for; lists are not, and a list can promise a million members. */
 static bool is_answer(char first) { return first == '+' || first == '-' || first == ':' || first == '$'; }
 
+/* Whether an answer that begins with these bytes is a string longer than a read: "$LENGTH\r\n...". */
+static bool is_large(const char *bytes, size_t len, size_t *out_head, size_t *out_value) {
+    size_t at = 1, value = 0;
+    if (!len || bytes[0] != '$') return false;
+    for (; at < len && bytes[at] >= '0' && bytes[at] <= '9'; at++)
+        if (!hn_mul_size(value, 10, &value) || !hn_add_size(value, (size_t)(bytes[at] - '0'), &value)) return false;
+    if (at + 2 > len || bytes[at] != '\r' || bytes[at + 1] != '\n' || value < READ_BYTES) return false;
+    *out_head = at + 2;
+    *out_value = value;
+    return true;
+}
+
+/* Reads the rest of a long string into its place: the reader would copy it twice, into memory that is new each time. */
+static bool receive_large(exchange *x, const char *bytes, size_t len, size_t value) {
+    int fd = atomic_load(&x->link->fd);
+    char *to = hn_strbuf_reserve(x->out, value + 2), *end;
+    if (!to) return lost(x, "no memory for its answer", 0);
+    memcpy(to, bytes, len);
+    for (size_t at = len; at < value + 2;) {
+        ssize_t got = recv(fd, to + at, value + 2 - at, 0);
+        if (got > 0) {
+            at += (size_t)got;
+            x->moved_bytes += (size_t)got;
+        } else if (got < 0 && errno == EAGAIN) {
+            if (!wait_for(x, fd, POLLIN)) return false;
+        } else if (got == 0 || errno != EINTR) {
+            return lost(x, "the connection ended", got < 0 ? errno : 0);
+        }
+    }
+    end = to + value;
+    if (end[0] != '\r' || end[1] != '\n') return lost(x, "it does not speak the Redis protocol", 0);
+    *end = 0;
+    x->out->len += value;
+    x->has_large = true;
+    return true;
+}
+
 static bool receive_some(exchange *x, size_t limit_bytes, size_t *received) {
     char bytes[READ_BYTES];
     int fd = atomic_load(&x->link->fd);
@@ -181,9 +220,15 @@ static bool receive_some(exchange *x, size_t limit_bytes, size_t *received) {
     if (got < 0 && errno == EINTR) return true;
     if (got < 0 && errno == EAGAIN) return wait_for(x, fd, POLLIN);
     if (got <= 0) return lost(x, "the connection ended", got < 0 ? errno : 0);
-    if (!x->has_answer_begun && !is_answer(bytes[0])) return lost(x, "it does not speak the Redis protocol", 0);
+    size_t head, value;
+    bool is_first = !x->has_answer_begun;
+    if (is_first && !is_answer(bytes[0])) return lost(x, "it does not speak the Redis protocol", 0);
     x->has_answer_begun = true;
     x->moved_bytes += (size_t)got;
+    if (is_first && is_large(bytes, (size_t)got, &head, &value)) {
+        if (value > limit_bytes) return lost(x, "its answer is too large", 0);
+        return receive_large(x, bytes + head, (size_t)got - head, value);
+    }
     *received += (size_t)got;
     if (*received > limit_bytes) return lost(x, "its answer is too large", 0);
     if (redisReaderFeed(x->link->reader, bytes, (size_t)got) != REDIS_OK)
@@ -191,9 +236,11 @@ static bool receive_some(exchange *x, size_t limit_bytes, size_t *received) {
     return true;
 }
 
+/* `*out_reply` stays NULL when the answer is in `out` already. */
 static bool receive_answer(exchange *x, size_t limit_bytes, redisReply **out_reply) {
     void *reply = NULL;
-    for (size_t received = 0;;) {
+    x->has_large = false;
+    for (size_t received = 0; !x->has_large;) {
         if (redisReaderGetReply(x->link->reader, &reply) != REDIS_OK)
             return lost(x, "it does not speak the Redis protocol", 0);
         if (reply) break;
@@ -232,6 +279,7 @@ static hn_remote_result exchange_command(hn_redis *redis, exchange *x, const hn_
     bool ok = send_all(x, command, (size_t)len) && receive_answer(x, limit_bytes, &reply);
     redisFreeCommand(command);
     if (!ok) return HN_RESULT_LOST;
+    if (!reply) return x->out->failed ? HN_RESULT_LOST : HN_RESULT_VALUE;
     hn_remote_result result = take_reply(reply, x->out);
     freeReplyObject(reply);
     if (result == HN_RESULT_LOST) lost(x, "it does not speak the Redis protocol", 0);

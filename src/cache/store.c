@@ -19,11 +19,12 @@ enum {
     MAP_FROM_BYTES = 256 << 10, /* smaller entries are read: a map costs two system calls and page faults */
     TOUCH_EVERY_S = 60,         /* how exact the order of eviction is */
     BLOCK_BYTES = 4096,         /* what a file takes on the disk is a multiple */
+    TEMP_ATTEMPTS = 8,          /* at a file that no sweep takes away before it is locked */
 };
 #define DEFAULT_MAX_BYTES ((uint64_t)2 << 30)
 
 const char *hn_store_ns_name(hn_store_ns ns) {
-    static const char *const names[HN_STORE_NS_COUNT] = {"kernel", "graph", "toolchain", "verdict"};
+    static const char *const names[HN_STORE_NS_COUNT] = {"kernel", "graph", "toolchain", "verdict", "index"};
     return ns < HN_STORE_NS_COUNT ? names[ns] : "";
 }
 
@@ -275,7 +276,7 @@ static bool write_all(int fd, struct iovec *parts, int count) {
     return err == 0;
 }
 
-static int open_temp(const hn_store *store, char name[64]) {
+static int create_temp(const hn_store *store, char name[64]) {
     char unique[17];
     hn_store_random_name(unique);
     snprintf(name, 64, "tmp/%s", unique);
@@ -288,15 +289,40 @@ static int open_temp(const hn_store *store, char name[64]) {
     return fd;
 }
 
-static bool write_temp(const hn_store *store, struct iovec *parts, int count, char name[64]) {
+/* An unfinished file is locked as long as its writer lives: that is how the sweep knows those of dead ones. It may
+ * see a file before it is locked; the writer then finds it gone, or the sweep at it, and takes another. */
+static int open_temp(const hn_store *store, char name[64]) {
+    for (int i = 0; i < TEMP_ATTEMPTS; i++) {
+        int fd = create_temp(store, name);
+        if (fd < 0) return -1;
+        struct stat info;
+        bool is_lost = flock(fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK;
+        if (!is_lost && fstat(fd, &info) == 0 && info.st_nlink > 0) return fd;
+        close(fd);
+        unlinkat(store->dir_fd, name, 0);
+    }
+    errno = EAGAIN;
+    return -1;
+}
+
+/* A network file system may tell of a full disk on closing only, and the lock must last until the rename. */
+static bool flush_by_closing(const hn_store *store, int fd) {
+    if (store->is_mappable) return true;
+    int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+    return copy >= 0 && close(copy) == 0;
+}
+
+/* The descriptor of the written file, which keeps it locked; -1 with errno. */
+static int write_temp(const hn_store *store, struct iovec *parts, int count, char name[64]) {
     int fd = open_temp(store, name);
-    if (fd < 0) return false;
-    bool ok = write_all(fd, parts, count) && (!store->sync || fdatasync(fd) == 0);
+    if (fd < 0) return -1;
+    bool ok = write_all(fd, parts, count) && (!store->sync || fdatasync(fd) == 0) && flush_by_closing(store, fd);
+    if (ok) return fd;
     int err = errno;
-    if (close(fd) != 0 && ok) ok = false, err = errno;
-    if (!ok) unlinkat(store->dir_fd, name, 0);
+    unlinkat(store->dir_fd, name, 0);
+    close(fd);
     errno = err;
-    return ok;
+    return -1;
 }
 
 /* Makes the directories on the way to `name`, which are at most two. */
@@ -310,7 +336,8 @@ static void make_parents(const hn_store *store, const char *name) {
 
 static bool publish(const hn_store *store, struct iovec *parts, int count, const char *name) {
     char temp[64];
-    if (!write_temp(store, parts, count, temp)) return false;
+    int fd = write_temp(store, parts, count, temp);
+    if (fd < 0) return false;
     int rc = renameat(store->dir_fd, temp, store->dir_fd, name);
     if (rc != 0 && errno == ENOENT) {
         make_parents(store, name);
@@ -318,30 +345,29 @@ static bool publish(const hn_store *store, struct iovec *parts, int count, const
     }
     int err = errno;
     if (rc != 0) unlinkat(store->dir_fd, temp, 0);
+    close(fd);
     errno = err;
     return rc == 0;
 }
 
-/* The estimate only decides when to look: a lost update is repaired by the next scan. */
-int64_t hn_store_usage_add(const hn_store *store, int64_t delta) {
-    int64_t total = 0;
+/* The estimate only decides when to look: a lost update is repaired by the next scan. Adds `delta` to the number that
+ * stands in the file, or puts the scan's `total` in its place, plus what was added since it was `before`. */
+static int64_t update_usage(const hn_store *store, int64_t delta, const int64_t *total, int64_t before) {
+    int64_t now = 0;
     int fd = openat(store->dir_fd, "usage", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) return 0;
     flock(fd, LOCK_EX);
-    if (pread(fd, &total, sizeof(total), 0) != sizeof(total) || total < 0) total = 0;
-    if (__builtin_add_overflow(total, delta, &total) || total < 0) total = 0;
-    if (pwrite(fd, &total, sizeof(total), 0) != sizeof(total)) total = 0;
+    if (pread(fd, &now, sizeof(now), 0) != sizeof(now) || now < 0) now = 0;
+    if (total) delta = *total + (now > before ? now - before : 0) - now;
+    if (__builtin_add_overflow(now, delta, &now) || now < 0) now = 0;
+    if (delta && pwrite(fd, &now, sizeof(now), 0) != sizeof(now)) now = 0;
     close(fd);
-    return total;
+    return now;
 }
 
-void hn_store_usage_set(const hn_store *store, int64_t bytes) {
-    int fd = openat(store->dir_fd, "usage", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-    if (fd < 0) return;
-    if (pwrite(fd, &bytes, sizeof(bytes), 0) != sizeof(bytes))
-        hn_log("cache", HN_LOG_DEBUG, "cannot note the size of the cache");
-    close(fd);
-}
+int64_t hn_store_usage_add(const hn_store *store, int64_t delta) { return update_usage(store, delta, NULL, 0); }
+
+void hn_store_usage_set(const hn_store *store, int64_t total, int64_t before) { update_usage(store, 0, &total, before); }
 
 static void grown(hn_store *store, size_t len) {
     atomic_fetch_add(&store->puts, 1);

@@ -26,10 +26,11 @@ typedef enum hn_store_ns {
     HN_STORE_GRAPH,
     HN_STORE_TOOLCHAIN,
     HN_STORE_VERDICT, /* which of several ways was measured to be the fastest */
+    HN_STORE_INDEX,   /* the programs of a graph by what they are guarded by; model files that were verified */
     HN_STORE_NS_COUNT
 } hn_store_ns;
 
-/* "kernel", "graph", "toolchain", "verdict": the directory of the namespace. */
+/* "kernel", "graph", "toolchain", "verdict", "index": the directory of the namespace. */
 const char *hn_store_ns_name(hn_store_ns ns);
 
 typedef struct hn_store_options {
@@ -104,9 +105,10 @@ typedef struct hn_store_usage {
 } hn_store_usage;
 hn_status hn_store_usage_get(hn_store *store, hn_store_usage *out_usage) HN_MUST_USE;
 
-/* Reads and verifies every entry; bad ones go to quarantine. */
+/* Reads and verifies every entry; bad ones go to quarantine. What cannot be read now stays where it is. */
 typedef struct hn_store_verify_report {
     uint64_t good, bad, other_version;
+    uint64_t unread; /* an I/O error, or no memory */
 } hn_store_verify_report;
 hn_status hn_store_verify(hn_store *store, hn_store_verify_report *out_report) HN_MUST_USE;
 

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 enum {
-    STALE_TEMP_S = 3600,               /* a writer takes milliseconds; older files belong to dead ones */
+    STALE_S = 3600, /* where locks do not tell: a writer takes milliseconds, older files belong to dead ones */
     KEEP_SIDE_FILES_S = 7 * 24 * 3600, /* quarantined entries and failed sources */
 };
 
@@ -124,7 +124,11 @@ static bool key_of_name(const char *name, hn_digest *out_key) {
 static void verify_file(hn_store *store, const char *name, hn_store_verify_report *report) {
     struct stat info;
     int fd = hn_store_entry_open(store, name, &info);
-    if (fd < 0 && errno != ELOOP) return; /* evicted meanwhile */
+    int err = fd < 0 ? errno : 0;
+    if (err && err != ELOOP) {
+        report->unread += err != ENOENT; /* evicted meanwhile */
+        return;
+    }
     hn_digest key;
     hn_store_entry entry;
     hn_entry_footer footer;
@@ -137,12 +141,11 @@ static void verify_file(hn_store *store, const char *name, hn_store_verify_repor
         return;
     }
     if (fd >= 0) close(fd);
-    if (hn_status_code(status) == HN_INCOMPATIBLE) {
-        report->other_version++;
-    } else {
-        report->bad++;
-        hn_store_quarantine(store, name);
-    }
+    hn_code code = hn_status_code(status);
+    report->other_version += code == HN_INCOMPATIBLE;
+    report->bad += code == HN_CORRUPT;
+    report->unread += code != HN_INCOMPATIBLE && code != HN_CORRUPT;
+    if (code == HN_CORRUPT) hn_store_quarantine(store, name);
     hn_status_free(status);
 }
 
@@ -162,28 +165,31 @@ static int by_age(const void *a, const void *b) {
     return (x->used_ns > y->used_ns) - (x->used_ns < y->used_ns);
 }
 
-static bool is_leftover(const walk_file *file, int64_t now_s) {
+static bool is_old(const walk_file *file, int64_t now_s) {
     int64_t age_s = now_s - file->used_ns / 1000000000;
-    if (file->ns == AREA_TEMP || file->ns == AREA_LEASE) return age_s > STALE_TEMP_S;
+    if (file->ns == AREA_TEMP || file->ns == AREA_LEASE) return age_s > STALE_S;
     return file->ns > AREA_TEMP && age_s > KEEP_SIDE_FILES_S;
 }
 
-/* The lock file of a dead process; one that is held stays. */
-static bool remove_lease(const hn_store *store, const char *name) {
-    int fd = openat(store->dir_fd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
+/* An unfinished file or a lease whose owner died; one that is locked stays. */
+static bool remove_unlocked(const hn_store *store, const char *name) {
+    int fd = openat(store->dir_fd, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0) return false;
     bool removed = flock(fd, LOCK_EX | LOCK_NB) == 0 && unlinkat(store->dir_fd, name, 0) == 0;
     close(fd);
     return removed;
 }
 
-static bool remove_file(const hn_store *store, const walk_file *file) {
-    if (file->ns == AREA_LEASE) return remove_lease(store, file->name);
-    return unlinkat(store->dir_fd, file->name, 0) == 0;
+/* Locks on a network file system need not reach other machines, so there only age tells that an owner is dead. */
+static bool remove_leftover(const hn_store *store, const walk_file *file, int64_t now_s) {
+    bool old = is_old(file, now_s);
+    if (file->ns == AREA_LEASE || (file->ns == AREA_TEMP && !old))
+        return (old || store->is_mappable) && remove_unlocked(store, file->name);
+    return old && unlinkat(store->dir_fd, file->name, 0) == 0;
 }
 
 /* Removes leftovers, then the oldest files, until `max_bytes` are left. Files of live writers stay. */
-static uint64_t evict(hn_store *store, walk_list *list, uint64_t max_bytes) {
+static uint64_t evict(hn_store *store, walk_list *list, uint64_t max_bytes, int64_t usage_before) {
     uint64_t total = 0, removed = 0;
     int64_t now_s = time(NULL);
     if (list->count) qsort(list->files, list->count, sizeof(*list->files), by_age);
@@ -191,16 +197,17 @@ static uint64_t evict(hn_store *store, walk_list *list, uint64_t max_bytes) {
     for (int pass = 0; pass < 2; pass++) {
         for (size_t i = 0; i < list->count; i++) {
             walk_file *file = &list->files[i];
-            bool chosen = pass == 0 ? is_leftover(file, now_s)
-                                    : total > max_bytes && file->ns != AREA_TEMP &&
-                                          file->ns != AREA_LEASE && file->name[0];
-            if (!chosen || !remove_file(store, file)) continue;
+            if (!file->name[0]) continue;
+            bool is_gone = pass == 0 ? remove_leftover(store, file, now_s)
+                                     : total > max_bytes && file->ns != AREA_TEMP && file->ns != AREA_LEASE &&
+                                           unlinkat(store->dir_fd, file->name, 0) == 0;
+            if (!is_gone) continue;
             file->name[0] = 0;
             total -= file->bytes;
             removed++;
         }
     }
-    hn_store_usage_set(store, (int64_t)total);
+    hn_store_usage_set(store, (int64_t)total, usage_before);
     atomic_fetch_add(&store->evicted, removed);
     return removed;
 }
@@ -212,9 +219,10 @@ static hn_status evict_locked(hn_store *store, uint64_t max_bytes, uint64_t *out
     hn_status status = NULL;
     if (flock(lock, LOCK_EX | LOCK_NB) == 0) {
         walk_list list;
+        int64_t usage_before = hn_store_usage_add(store, 0);
         status = walk_store(store, &list);
         if (!status) {
-            *out_removed = evict(store, &list, max_bytes);
+            *out_removed = evict(store, &list, max_bytes, usage_before);
             free(list.files);
         }
     }

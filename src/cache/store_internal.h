@@ -44,6 +44,7 @@ void hn_store_random_name(char out[17]);
 
 /* The persisted estimate of all bytes in the directory: adds `delta`, returns the new value. */
 int64_t hn_store_usage_add(const hn_store *store, int64_t delta);
-void hn_store_usage_set(const hn_store *store, int64_t bytes);
+/* What a scan found; `before` is the estimate from before it, so that what others stored meanwhile is not lost. */
+void hn_store_usage_set(const hn_store *store, int64_t total, int64_t before);
 
 #endif

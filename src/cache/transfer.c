@@ -3,6 +3,7 @@
 
 #include "base/file.h"
 #include "cache/store_internal.h"
+#include "cache/variants.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -177,6 +178,22 @@ static hn_status next_entry(hn_str *rest, hn_str *out_bytes, hn_entry_footer *fo
     return NULL;
 }
 
+/* Entries of the index change, so the one that is there and the new one are both right, each of them of a part. */
+static bool merge_index(hn_store *store, const hn_digest *key, hn_str bytes, const hn_entry_footer *footer) {
+    hn_store_entry here, there;
+    hn_strbuf merged;
+    if (!hn_store_peek(store, HN_STORE_INDEX, key, &here)) return false;
+    hn_entry_view(bytes.ptr, footer, &there);
+    hn_strbuf_init(&merged);
+    hn_status status = hn_variants_merge((hn_str){(const char *)there.bytes, there.len}, (hn_str){(const char *)here.bytes, here.len}, &merged);
+    bool is_more = !status && !merged.failed && merged.len > here.len && hn_variants_is_table((hn_str){(const char *)here.bytes, here.len});
+    if (is_more) (void)hn_store_put(store, &(hn_store_put_args){.ns = HN_STORE_INDEX, .key = key, .bytes = merged.ptr, .len = merged.len});
+    hn_status_free(status);
+    hn_strbuf_deinit(&merged);
+    hn_store_entry_deinit(&here);
+    return is_more;
+}
+
 static hn_status publish_one(hn_store *store, hn_str bytes, const hn_entry_footer *footer, hn_transfer_report *report) {
     hn_digest key;
     hn_store_entry entry;
@@ -184,6 +201,7 @@ static hn_status publish_one(hn_store *store, hn_str bytes, const hn_entry_foote
     memcpy(key.bytes, footer->key, sizeof(key.bytes));
     report->entries[ns]++;
     if (hn_entry_is_expired(footer)) return NULL;
+    if (ns == HN_STORE_INDEX && merge_index(store, &key, bytes, footer)) return NULL;
     if (hn_store_peek(store, ns, &key, &entry)) {
         report->existing++;
         hn_store_entry_deinit(&entry);

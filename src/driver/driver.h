@@ -5,6 +5,7 @@
 #include "base/file.h"
 #include "base/hash.h"
 #include "codegen/c/c.h"
+#include "driver/options.h"
 #include "henry/program.h"
 #include "ir/graph.h"
 #include "opt/pass.h"
@@ -18,28 +19,48 @@ struct hn_compiled {
     hn_compile_stats stats;
 };
 
+enum { HN_LEVELS_MAX = 8 };
+
+/* A feature level of CPUs with its kernels. */
+typedef struct hn_driver_level {
+    hn_c_target target;
+    hn_c_kernel *step_kernels; /* per schedule step: the printed kernel (text shared by equal ones); zeros for other steps */
+    struct { const hn_c_kernel **items; uint32_t count, cap; } unique; /* one a distinct text */
+    uint32_t *unit_of;         /* per unique kernel */
+} hn_driver_level;
+
 /* One compilation on its way. */
 typedef struct hn_driver {
-    const hn_compile_options *options;
+    hn_options options; /* read with HN_OPT */
+    hn_option_marks marks;
     hn_arena arena, scratch;
     hn_sym *sym;
     hn_graph *graph;
     hn_program *program;
     hn_schedule schedule;
-    hn_c_target target;
+    hn_driver_level levels[HN_LEVELS_MAX]; /* the CPUs to compile for, the best first */
+    uint32_t level_count;
+    const hn_c_target *targets[HN_LEVELS_MAX]; /* of the levels */
     hn_service *service;
     hn_compile_stats stats;
-    /* per schedule step: the printed kernel (text shared by equal ones), NULL for others */
-    hn_c_kernel *step_kernels;
-    struct { const hn_c_kernel **items; uint32_t count, cap; } unique; /* one a distinct text */
-    struct { hn_future **items; uint32_t count, cap; } units;         /* compilations in flight */
+    struct { hn_future **items; uint32_t count, cap; } units; /* compilations in flight, of all levels */
     hn_digest *unit_keys; /* of the compilations, once they are done */
-    uint32_t *unit_of; /* per unique kernel */
     hn_scope *scope;
     /* the model file, when weights are referred to and not embedded */
     const char *weights_path;
     hn_file_map weights;
 } hn_driver;
+
+/* compile.c: the parts of a compilation. */
+void hn_driver_init(hn_driver *d, const hn_compile_options *options, hn_service *service);
+void hn_driver_deinit(hn_driver *d); /* the service and the graph are not the driver's */
+/* The levels of `target_cpu`, "x86-64-v4,x86-64-v3"; none named: this machine's. Errors: invalid-argument. */
+hn_status hn_driver_targets(hn_driver *d) HN_MUST_USE;
+/* From the graph that the passes left to an image. */
+hn_status hn_driver_build(hn_driver *d, hn_strbuf *image) HN_MUST_USE;
+/* The time since *mark, which moves to now. */
+int64_t hn_driver_lap(int64_t *mark);
+hn_status hn_compiled_create(const char *weights_path, hn_compiled **out) HN_MUST_USE;
 
 /* pipeline.c: the passes, in order; NULL past the end. */
 const char *hn_driver_pass_name(uint32_t k);

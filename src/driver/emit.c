@@ -10,7 +10,7 @@ typedef struct emitter {
     hn_wrapper *w;
     hn_wbuf *buffers;     /* per loop IR buffer */
     uint32_t *user_input; /* per graph input: its number among the wrapper's inputs */
-    hn_strmap kernels;    /* digest -> kernel of the wrapper */
+    hn_strmap kernels;    /* digests on all levels -> kernel of the wrapper */
     struct { uint32_t *items; uint32_t count, cap; } branches; /* open conditionals: their lines */
 } emitter;
 
@@ -73,21 +73,82 @@ static hn_status buffer_of(emitter *e, hn_buf b, hn_wbuf *out) {
     return NULL;
 }
 
-static hn_status kernel_of(emitter *e, const hn_c_kernel *kernel, hn_wkernel *out) {
-    hn_str key = {(const char *)kernel->digest.bytes, sizeof kernel->digest.bytes};
-    const uint64_t *known = hn_strmap_get(&e->kernels, key);
+/* The symbol and the object of a printed kernel. */
+static hn_wkernel_info code_of(const hn_driver_level *level, const hn_c_kernel *kernel) {
+    hn_wkernel_info info = {.name = hn_str_of(kernel->name)};
+    for (uint32_t k = 0; k < level->unique.count; k++)
+        if (memcmp(&level->unique.items[k]->digest, &kernel->digest, sizeof kernel->digest) == 0) info.object = level->unit_of[k];
+    return info;
+}
+
+/* The kernel of a step: those are one whose texts are equal on every level. */
+static hn_status kernel_of(emitter *e, uint32_t step, hn_wkernel *out) {
+    hn_digest digests[HN_LEVELS_MAX];
+    hn_wkernel_info info = {0}, *others = NULL;
+    for (uint32_t l = 0; l < e->d->level_count; l++) digests[l] = e->d->levels[l].step_kernels[step].digest;
+    size_t bytes = e->d->level_count * sizeof *digests;
+    char *key = hn_arena_strndup(&e->d->scratch, (const char *)digests, bytes);
+    if (!key) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for the kernels of a program");
+    const uint64_t *known = hn_strmap_get(&e->kernels, (hn_str){key, bytes});
     if (known) {
         *out = (hn_wkernel)*known;
         return NULL;
     }
-    uint32_t object = 0;
-    for (uint32_t k = 0; k < e->d->unique.count; k++)
-        if (memcmp(&e->d->unique.items[k]->digest, &kernel->digest, sizeof kernel->digest) == 0) object = e->d->unit_of[k];
-    HN_TRY(hn_wrapper_add_kernel(e->w, (hn_wkernel_info){.name = hn_str_of(kernel->name), .object = object}, out));
-    return hn_strmap_put(&e->kernels, key, *out);
+    HN_NEW(e->w->arena, others, e->d->level_count);
+    for (uint32_t l = 0; l < e->d->level_count; l++) {
+        hn_wkernel_info *place = l ? &others[l - 1] : &info;
+        *place = code_of(&e->d->levels[l], &e->d->levels[l].step_kernels[step]);
+    }
+    info.others = e->d->level_count > 1 ? others : NULL;
+    HN_TRY(hn_wrapper_add_kernel(e->w, info, out));
+    return hn_strmap_put(&e->kernels, (hn_str){key, bytes}, *out);
 }
 
-static hn_status add_kernel_call(emitter *e, const hn_kernel *k, const hn_c_kernel *kernel) {
+/* How another level's kernel wants the operands of `first`. */
+static hn_status order_of(const hn_c_kernel *first, const hn_c_kernel *own, uint32_t *order) {
+    if (own->buffer_count != first->buffer_count) return HN_ERROR(HN_INTERNAL, "a kernel has other arguments on another CPU");
+    for (uint32_t k = 0; k < own->buffer_count; k++) {
+        uint32_t at = 0;
+        while (at < first->buffer_count && first->buffers[at] != own->buffers[k]) at++;
+        if (at == first->buffer_count || first->written[at] != own->written[k])
+            return HN_ERROR(HN_INTERNAL, "a kernel has other arguments on another CPU");
+        order[k] = at;
+    }
+    return NULL;
+}
+
+/* May argument b of the first level's kernel lie where `in` lies, also as this level's kernel goes about it? */
+static bool is_over(const hn_c_kernel *own, const uint32_t *order, uint32_t b, uint32_t in) {
+    uint32_t own_b = 0, own_in = 0;
+    for (uint32_t k = 0; k < own->buffer_count; k++) {
+        if (order[k] == b) own_b = k;
+        if (order[k] == in) own_in = k;
+    }
+    return own->over[own_b] >> own_in & 1;
+}
+
+static hn_status add_launches(emitter *e, uint32_t step, hn_woperand *operands, hn_line *line) {
+    const hn_c_kernel *first = &e->d->levels[0].step_kernels[step];
+    hn_wlaunch *launches;
+    HN_NEW(e->w->arena, launches, e->d->level_count);
+    for (uint32_t l = 1; l < e->d->level_count; l++) {
+        const hn_c_kernel *own = &e->d->levels[l].step_kernels[step];
+        uint32_t *order;
+        HN_NEW(e->w->arena, order, own->buffer_count);
+        HN_TRY(order_of(first, own, order));
+        for (uint32_t b = 0; b < first->buffer_count; b++)
+            for (uint32_t in = 0; in < first->buffer_count && in < 64; in++)
+                if (operands[b].over >> in & 1 && !is_over(own, order, b, in)) operands[b].over &= ~(UINT64_C(1) << in);
+        launches[l - 1] = (hn_wlaunch){.order = order, .param_count = own->size_count, .params = own->sizes, .extent = own->extent,
+                                       .grain = own->grain, .scratch_bytes = own->scratch_bytes};
+    }
+    if (e->d->level_count > 1) line->others = launches;
+    return NULL;
+}
+
+static hn_status add_kernel_call(emitter *e, uint32_t step) {
+    const hn_kernel *k = e->d->schedule.steps.items[step].kernel;
+    const hn_c_kernel *kernel = &e->d->levels[0].step_kernels[step];
     hn_woperand *operands;
     HN_NEW(&e->d->scratch, operands, kernel->buffer_count);
     for (uint32_t b = 0; b < kernel->buffer_count; b++) {
@@ -99,7 +160,8 @@ static hn_status add_kernel_call(emitter *e, const hn_kernel *k, const hn_c_kern
     hn_line line = {.kind = HN_LINE_KERNEL, .origin = k->origin, .operands = operands, .operand_count = kernel->buffer_count,
                     .params = kernel->sizes, .param_count = kernel->size_count, .extent = kernel->extent, .grain = kernel->grain,
                     .scratch_bytes = kernel->scratch_bytes};
-    HN_TRY(kernel_of(e, kernel, &line.kernel));
+    HN_TRY(add_launches(e, step, operands, &line));
+    HN_TRY(kernel_of(e, step, &line.kernel));
     return hn_wrapper_add_line(e->w, line);
 }
 
@@ -157,7 +219,7 @@ static hn_status add_other(emitter *e, const hn_item_info *item) {
 
 static hn_status add_step(emitter *e, uint32_t k) {
     const hn_step *step = &e->d->schedule.steps.items[k];
-    if (step->kind == HN_STEP_KERNEL) return add_kernel_call(e, step->kernel, &e->d->step_kernels[k]);
+    if (step->kind == HN_STEP_KERNEL) return add_kernel_call(e, k);
     const hn_item_info *item = &e->d->program->items.items[step->item];
     return step->kind == HN_STEP_EXTERN ? add_extern_call(e, item) : add_other(e, item);
 }

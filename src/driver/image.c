@@ -20,29 +20,29 @@ void hn_driver_features(const hn_c_target *target, hn_strbuf *out) {
     }
 }
 
-static bool show_progress(void *context, const hn_scope_progress *progress) {
-    const hn_compile_options *options = context;
-    options->progress(options->progress_context, progress->done, progress->total, progress->elsewhere);
-    return true;
+/* Where the kernels of a unit came from, and for which level they are. */
+static void count_kernels(hn_driver *d, uint32_t unit, hn_hit_level hit, uint32_t *out_level) {
+    for (uint32_t l = 0; l < d->level_count; l++) {
+        for (uint32_t k = 0; k < d->levels[l].unique.count; k++) {
+            if (d->levels[l].unit_of[k] != unit) continue;
+            *out_level = l;
+            d->stats.kernels_compiled += hit == HN_HIT_NONE;
+            d->stats.kernels_cached += hit != HN_HIT_NONE;
+            d->stats.kernels_remote += hit == HN_HIT_REMOTE;
+        }
+    }
 }
 
 static hn_status collect_objects(hn_driver *d, hn_artifact **artifacts, hn_bundle_object *objects) {
     HN_NEW(&d->arena, d->unit_keys, d->units.count);
-    HN_TRY(hn_scope_wait(d->scope, d->options->progress ? show_progress : NULL, (void *)(uintptr_t)d->options));
+    HN_TRY(hn_scope_wait(d->scope, HN_OPT(&d->options, progress), HN_OPT(&d->options, progress_context)));
     for (uint32_t u = 0; u < d->units.count; u++) {
         HN_TRY(hn_future_wait(d->units.items[u], -1, &artifacts[u]));
         objects[u].bytes = hn_artifact_bytes(artifacts[u], &objects[u].len);
-        objects[u].digest = hn_digest_of(objects[u].bytes, objects[u].len);
         objects[u].name = hn_str_of("kernels");
         if (!hn_store_key_parse(hn_artifact_key(artifacts[u]), &d->unit_keys[u])) return HN_ERROR(HN_INTERNAL, "a kernel has no key");
         hn_hit_level level = hn_future_hit_level(d->units.items[u]);
-        bool compiled = level == HN_HIT_NONE;
-        for (uint32_t k = 0; k < d->unique.count; k++) {
-            if (d->unit_of[k] != u) continue;
-            d->stats.kernels_compiled += compiled;
-            d->stats.kernels_cached += !compiled;
-            d->stats.kernels_remote += level == HN_HIT_REMOTE;
-        }
+        count_kernels(d, u, level, &objects[u].target);
     }
     return NULL;
 }
@@ -53,26 +53,41 @@ hn_status hn_driver_plan(hn_wrapper *wrapper, hn_memory_plan *out) {
     return hn_wrapper_verify(wrapper);
 }
 
+/* Every level as a target. `features` has a buffer for each. */
+static hn_status make_targets(hn_driver *d, hn_strbuf *features, hn_bundle_target *out) {
+    for (uint32_t l = 0; l < d->level_count; l++) {
+        hn_driver_features(&d->levels[l].target, &features[l]);
+        HN_TRY(hn_strbuf_status(&features[l]));
+        out[l] = (hn_bundle_target){.name = hn_str_of(d->levels[l].target.name), .features = hn_strbuf_str(&features[l])};
+    }
+    return NULL;
+}
+
 static hn_status make_image(hn_driver *d, hn_wrapper *wrapper, const hn_bundle_object *objects, hn_strbuf *out) {
     hn_memory_plan plan;
-    hn_strbuf features;
-    hn_strbuf_init(&features);
-    hn_driver_features(&d->target, &features);
+    hn_strbuf features[HN_LEVELS_MAX];
+    hn_bundle_target targets[HN_LEVELS_MAX];
+    for (uint32_t l = 0; l < HN_LEVELS_MAX; l++) hn_strbuf_init(&features[l]);
     struct stat st = {0};
-    hn_to_bundle_options options = {.model = d->graph->name, .cpu_features = hn_strbuf_str(&features),
-                                    .embed_weights = d->options->embed_weights,
-                                    .full_digest = d->options->verify && d->options->embed_weights};
-    if (d->weights_path && !d->options->embed_weights) {
+    hn_to_bundle_options options = {.model = d->graph->name,
+                                    .embed_weights = HN_OPT(&d->options, embed_weights),
+                                    .full_digest = HN_OPT(&d->options, verify) && HN_OPT(&d->options, embed_weights)};
+    const char *safetensors = HN_OPT(&d->options, safetensors);
+    if (safetensors && !HN_OPT(&d->options, embed_weights)) {
+        const char *slash = strrchr(safetensors, '/');
+        options.safetensors = safetensors;
+        options.weights_path = hn_str_of(slash ? slash + 1 : safetensors);
+    } else if (d->weights_path && !HN_OPT(&d->options, embed_weights)) {
         options.weights_path = hn_str_of(d->weights_path);
         options.weights_data = d->weights.data;
         options.weights_bytes = d->weights.size_bytes;
         if (stat(d->weights_path, &st) == 0) options.weights_mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
     }
-    hn_status status = hn_strbuf_status(&features);
+    hn_status status = make_targets(d, features, targets);
     if (!status) status = hn_driver_plan(wrapper, &plan);
     if (!status)
-        status = hn_wrapper_to_bundle(wrapper, &plan, &(hn_bundle_objects){objects, d->units.count}, &options, out);
-    hn_strbuf_deinit(&features);
+        status = hn_wrapper_to_bundle(wrapper, &plan, &(hn_bundle_objects){objects, d->units.count, targets, d->level_count}, &options, out);
+    for (uint32_t l = 0; l < HN_LEVELS_MAX; l++) hn_strbuf_deinit(&features[l]);
     return status;
 }
 

@@ -3,17 +3,35 @@
 #define HN_DRIVER_KEY_H
 
 #include "base/hash.h"
-#include "codegen/c/c.h"
+#include "driver/options.h"
 #include "front/pt2/pt2.h"
 #include "henry/program.h"
 
-/* The number of threads that a program is planned for. */
-uint32_t hn_driver_threads(const hn_compile_options *options);
+/* What a program depends on before anything of it is known: options, target, compiler, this build, the graph, and where its
+ * weights lie. Which values of weights it depends on, and which sizes, is known when it was compiled: graph_cache.h. */
+typedef struct hn_graph_key {
+    const hn_options *options; /* with the targets */
+    const hn_digest *compiler; /* identity of the toolchain */
+    hn_str environment;        /* variables that compilers of kernels may read */
+} hn_graph_key;
 
-/* Appends the key record; the digest of its bytes is the key. `compiler`: identity of the toolchain.
+/* Whether a program of this file can serve other files with equal graphs, that is, weights are found by their place in the
+ * file and nothing else of them is known. Not so for weights that become part of the program, for archives without
+ * checksums and for the generations before 2.9; those programs belong to one file at one path. */
+bool hn_driver_key_is_shared(const hn_pt2 *file, const hn_options *options);
+
+/* Appends the key record; the digest of its bytes is the key.
  * Errors: corrupt, when a record of the archive cannot be read; out-of-memory. */
-hn_status hn_driver_key_record(hn_pt2 *file, const char *path, const hn_compile_options *options, const hn_c_target *target,
-                               const hn_digest *compiler, hn_strbuf *out) HN_MUST_USE;
+hn_status hn_driver_key_record(hn_pt2 *file, const char *path, const hn_graph_key *key, hn_strbuf *out) HN_MUST_USE;
+
+/* Errors: internal, naming a record of the archive that the importer read and whose bytes are not in the key. */
+hn_status hn_driver_key_check(const hn_pt2 *file, const hn_options *options) HN_MUST_USE;
+
+/* The digest of values of the records `reads` (numbers of entries of the archive, ascending): small ones byte for byte,
+ * large ones by checksum and samples. */
+hn_status hn_driver_values_digest(hn_pt2 *file, const uint32_t *reads, uint32_t count, hn_digest *out) HN_MUST_USE;
+/* Where the bytes of all records lie in the file. */
+hn_status hn_driver_places_digest(hn_pt2 *file, hn_digest *out) HN_MUST_USE;
 
 /* What `henry cache why MODEL` says: appends a line for each field in which the nearest stored program differs from
  * what this model and these options ask for. Errors: those of opening the model, not-found when nothing is stored. */

@@ -24,11 +24,12 @@ static const pass_row passes[] = {
 };
 
 static bool wants(const hn_driver *d, const char *stage) {
-    return d->options->dump_after && d->options->dump && strcmp(d->options->dump_after, stage) == 0;
+    const char *wanted = HN_OPT(&d->options, dump_after);
+    return wanted && HN_OPT(&d->options, dump) && strcmp(wanted, stage) == 0;
 }
 
 static void dump(hn_driver *d, hn_strbuf *text) {
-    if (text->ptr) d->options->dump(d->options->dump_context, text->ptr);
+    if (text->ptr) HN_OPT(&d->options, dump)(HN_OPT(&d->options, dump_context), text->ptr);
     hn_strbuf_deinit(text);
 }
 

@@ -26,7 +26,7 @@ static bool has_content(const char *path, hn_str text) {
 
 /* A file that is right already keeps its time, so that make builds again only what is another one. */
 static hn_status write_file(hn_driver *d, const char *name, hn_str text) {
-    char *path = hn_arena_printf(&d->scratch, "%s/%s", d->options->source_dir, name);
+    char *path = hn_arena_printf(&d->scratch, "%s/%s", HN_OPT(&d->options, source_dir), name);
     if (!path) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for a path");
     return has_content(path, text) ? NULL : hn_file_write_atomic(path, text.ptr, text.len, false);
 }
@@ -35,13 +35,13 @@ static hn_status write_file(hn_driver *d, const char *name, hn_str text) {
 
 static hn_status write_kernels(hn_driver *d, uint32_t *out_files) {
     *out_files = 0;
-    for (uint32_t first = 0; first < d->unique.count; first += KERNELS_A_FILE) {
-        uint32_t count = d->unique.count - first < KERNELS_A_FILE ? d->unique.count - first : KERNELS_A_FILE;
+    for (uint32_t first = 0; first < d->levels[0].unique.count; first += KERNELS_A_FILE) {
+        uint32_t count = d->levels[0].unique.count - first < KERNELS_A_FILE ? d->levels[0].unique.count - first : KERNELS_A_FILE;
         char name[32];
         hn_strbuf text;
         hn_strbuf_init(&text);
         snprintf(name, sizeof name, "kernels_%u.c", (*out_files)++);
-        hn_status status = hn_c_unit(d->unique.items + first, count, &d->target, &text);
+        hn_status status = hn_c_unit(d->levels[0].unique.items + first, count, &d->levels[0].target, &text);
         if (!status) status = write_file(d, name, hn_strbuf_str(&text));
         hn_strbuf_deinit(&text);
         if (status) return status;
@@ -95,8 +95,8 @@ static hn_status write_storages(const hn_driver *d, const hn_bundle *b, const hn
 
 /* Hundreds of megabytes: not gathered in memory first. */
 static hn_status write_weights(hn_driver *d, const hn_bundle *b, const hn_to_source *source) {
-    char *path = hn_arena_printf(&d->scratch, "%s/weights.bin", d->options->source_dir);
-    char *temp = hn_arena_printf(&d->scratch, "%s/.weights.bin.%ld", d->options->source_dir, (long)getpid());
+    char *path = hn_arena_printf(&d->scratch, "%s/weights.bin", HN_OPT(&d->options, source_dir));
+    char *temp = hn_arena_printf(&d->scratch, "%s/.weights.bin.%ld", HN_OPT(&d->options, source_dir), (long)getpid());
     if (!path || !temp) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for a path");
     int fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0) return HN_ERROR(HN_IO, "cannot write '%s': %s", path, strerror(errno));
@@ -137,7 +137,7 @@ static hn_status write_text(hn_driver *d, const hn_to_source *source, const hn_s
 static hn_status make_folders(hn_driver *d) {
     static const char *const folders[] = {"lib/runtime", "lib/base", "lib/henry/abi"};
     for (size_t k = 0; k < sizeof folders / sizeof *folders; k++) {
-        char *path = hn_arena_printf(&d->scratch, "%s/%s", d->options->source_dir, folders[k]);
+        char *path = hn_arena_printf(&d->scratch, "%s/%s", HN_OPT(&d->options, source_dir), folders[k]);
         if (!path) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for a path");
         HN_TRY(hn_dir_create(path));
     }
@@ -147,7 +147,7 @@ static hn_status make_folders(hn_driver *d) {
 static hn_status write_project(hn_driver *d, const hn_wrapper *wrapper, const hn_bundle *b) {
     uint64_t *offsets;
     hn_strbuf model, runtime_files;
-    hn_to_source source = {.wrapper = wrapper, .program = b, .target = hn_str_of(d->target.name), .target_flags = hn_str_of(d->target.flags),
+    hn_to_source source = {.wrapper = wrapper, .program = b, .target = hn_str_of(d->levels[0].target.name), .target_flags = hn_str_of(d->levels[0].target.flags),
                            .arena = &d->arena};
     HN_NEW(&d->arena, offsets, (size_t)b->storages_count + 1);
     HN_TRY(place_weights(d, b, offsets, &source));
@@ -174,7 +174,7 @@ static hn_status make_program(hn_driver *d, hn_wrapper *wrapper, hn_strbuf *out)
     hn_memory_plan plan;
     hn_strbuf features;
     hn_strbuf_init(&features);
-    hn_driver_features(&d->target, &features);
+    hn_driver_features(&d->levels[0].target, &features);
     hn_to_bundle_options options = {.model = d->graph->name, .cpu_features = hn_strbuf_str(&features)};
     if (d->weights_path) {
         options.weights_path = hn_str_of(d->weights_path);
@@ -183,7 +183,7 @@ static hn_status make_program(hn_driver *d, hn_wrapper *wrapper, hn_strbuf *out)
     }
     hn_status status = hn_strbuf_status(&features);
     if (!status) status = hn_driver_plan(wrapper, &plan);
-    if (!status) status = hn_wrapper_to_bundle(wrapper, &plan, &(hn_bundle_objects){&object, 1}, &options, out);
+    if (!status) status = hn_wrapper_to_bundle(wrapper, &plan, &(hn_bundle_objects){.items = &object, .count = 1}, &options, out);
     hn_strbuf_deinit(&features);
     return status;
 }
@@ -192,12 +192,13 @@ hn_status hn_driver_source(hn_driver *d) {
     hn_wrapper *wrapper;
     hn_strbuf image;
     hn_bundle program;
-    HN_NEW(&d->arena, d->unit_of, d->unique.count); /* all in the one object */
+    if (d->level_count > 1) return HN_ERROR(HN_UNSUPPORTED, "a source project is for one CPU; name one with --target-cpu");
+    HN_NEW(&d->arena, d->levels[0].unit_of, d->levels[0].unique.count); /* all in the one object */
     HN_TRY(hn_driver_emit(d, &wrapper));
     hn_strbuf_init(&image);
     hn_status status = make_program(d, wrapper, &image);
     if (!status) status = hn_bundle_open(image.ptr, image.len, false, &program);
     if (!status) status = write_project(d, wrapper, &program);
     hn_strbuf_deinit(&image);
-    return hn_status_annotate(status, "cannot write the project '%s'", d->options->source_dir);
+    return hn_status_annotate(status, "cannot write the project '%s'", HN_OPT(&d->options, source_dir));
 }

@@ -98,7 +98,15 @@ typedef struct hn_storage {
     size_t size_bytes;
     hn_str file_record; /* name inside the .pt2, "" for bytes made by a pass */
     uint64_t file_offset; /* of `data` in the file; 0 for bytes made by a pass */
+    bool *was_read;       /* set by hn_storage_bytes, for all copies; NULL: nobody wants to know. Borrowed. */
 } hn_storage;
+
+/* The bytes, for a pass that computes with them: the program then depends on their values, which the cache of graphs
+ * must know. What only hands a storage on uses `data`. */
+static inline const uint8_t *hn_storage_bytes(const hn_storage *storage) {
+    if (storage->was_read) *storage->was_read = true;
+    return storage->data;
+}
 
 typedef enum hn_input_kind {
     HN_INPUT_USER,

@@ -101,16 +101,6 @@ hn_status hn_ref_bind(hn_ref_bindings *b, hn_expr e, int64_t value, const char *
 
 /* --- guards --- */
 
-static bool relation_holds(hn_relation relation, int64_t lhs, int64_t rhs) {
-    switch (relation) {
-    case HN_REL_EQ: return lhs == rhs;
-    case HN_REL_NE: return lhs != rhs;
-    case HN_REL_LT: return lhs < rhs;
-    case HN_REL_LE: return lhs <= rhs;
-    }
-    return false;
-}
-
 static hn_status guard_failed(const hn_ref_bindings *b, const hn_guard *guard, int64_t lhs, int64_t rhs) {
     static const char *const signs[] = {[HN_REL_EQ] = "==", [HN_REL_NE] = "!=", [HN_REL_LT] = "<", [HN_REL_LE] = "<="};
     hn_strbuf text;
@@ -138,7 +128,7 @@ hn_status hn_ref_check_guards(const hn_ref_bindings *b, hn_expr symbol) {
             continue; /* checked when the symbol gets its value */
         HN_TRY(hn_status_annotate(hn_ref_eval(b, guard->lhs, &lhs), "in a guard"));
         HN_TRY(hn_status_annotate(hn_ref_eval(b, guard->rhs, &rhs), "in a guard"));
-        if (!relation_holds(guard->relation, lhs, rhs)) return guard_failed(b, guard, lhs, rhs);
+        if (!hn_relation_holds(guard->relation, lhs, rhs)) return guard_failed(b, guard, lhs, rhs);
     }
     return NULL;
 }

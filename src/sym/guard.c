@@ -163,7 +163,7 @@ void hn_sym_require(hn_sym *sym, hn_relation relation, hn_expr lhs, hn_expr rhs,
     guard_add(sym, (hn_guard){relation, lhs, rhs, reason});
 }
 
-static bool holds(hn_relation relation, int64_t lhs, int64_t rhs) {
+bool hn_relation_holds(hn_relation relation, int64_t lhs, int64_t rhs) {
     switch (relation) {
     case HN_REL_EQ: return lhs == rhs;
     case HN_REL_NE: return lhs != rhs;
@@ -181,7 +181,7 @@ bool hn_sym_guard(hn_sym *sym, hn_relation relation, hn_expr lhs, hn_expr rhs, c
     /* What was decided before stays decided, whatever the hints say by now. */
     if (hn_map_get(&sym->guard_keys, guard_key(guard))) return true;
     if (hn_map_get(&sym->guard_keys, guard_key(opposite))) return false;
-    bool result = holds(relation, hn_sym_hint(sym, lhs, FALLBACK_HINT), hn_sym_hint(sym, rhs, FALLBACK_HINT));
+    bool result = hn_relation_holds(relation, hn_sym_hint(sym, lhs, FALLBACK_HINT), hn_sym_hint(sym, rhs, FALLBACK_HINT));
     guard_add(sym, result ? guard : opposite);
     return result;
 }

@@ -136,6 +136,8 @@ bool hn_sym_guarded_eq(hn_sym *sym, hn_expr a, hn_expr b);
 /* Decides `lhs REL rhs` by proof or else by the hints (8192 where there is none), recording what was assumed.
  * A recorded relation between a bare symbol and a constant narrows the symbol's range, and so does an equation in one symbol. */
 bool hn_sym_guard(hn_sym *sym, hn_relation relation, hn_expr lhs, hn_expr rhs, const char *reason);
+/* Whether two numbers are so related. */
+bool hn_relation_holds(hn_relation relation, int64_t lhs, int64_t rhs);
 const hn_guard *hn_sym_guards(const hn_sym *sym, uint32_t *out_count);
 
 /* Exact value with `values[k]` for `symbols[k]`. False when a symbol is missing, on overflow, on division by 0. */

@@ -11,9 +11,11 @@ run() { "$HENRY" run "$DATA/model.pt2" -i "$DATA/input_0.npy" -e want/output_0.n
 run --cache-dir a
 run --cache-dir b
 run --cache-dir b
-# Another path is another program, with the same kernels.
+# Another path is the same program; other options are another one, with the same kernels.
 cp "$DATA/model.pt2" copy.pt2
-"$HENRY" run copy.pt2 -i "$DATA/input_0.npy" --json --cache-dir c | grep -o '"\(graph\|level\)": "[a-z]*"\|"\(compiled\|remote\)": [0-9][0-9]*' | tr '\n' ' '
+run --cache-dir c
+"$HENRY" run copy.pt2 -i "$DATA/input_0.npy" --json --cache-dir c | grep -o '"graph": "[a-z]*"'
+"$HENRY" run copy.pt2 -i "$DATA/input_0.npy" --json --threads 3 --cache-dir c | grep -o '"\(graph\|level\)": "[a-z]*"\|"\(compiled\|remote\)": [0-9][0-9]*' | tr '\n' ' '
 echo
 "$HENRY" cache stats --cache-dir c | grep -o 'answers within'
 "$HENRY" cache stats --cache-dir c --json | grep -o '"usable": [a-z]*'

@@ -18,6 +18,7 @@ typedef struct hn_pt2_unread {
     const hn_zip *zip;
     const hn_zip_entry *entry;
     const uint8_t *bytes;
+    bool *was_read; /* whether a pass computed with them (hn_storage.was_read); NULL: unknown. In the archive's arena. */
 } hn_pt2_unread;
 
 struct hn_pt2 {

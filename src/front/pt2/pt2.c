@@ -145,6 +145,10 @@ hn_status hn_pt2_open_memory(const void *bytes, size_t len, hn_pt2 **out) {
     return open_or_close(file, archive_open(file, bytes, len), out);
 }
 
+hn_file_map hn_pt2_map(const hn_pt2 *file) { return file->map; }
+
+void hn_pt2_forget_reads(hn_pt2 *file) { file->unread.count = 0; }
+
 void hn_pt2_close(hn_pt2 *file) {
     if (!file) return;
     if (file->map.data) hn_file_map_deinit(&file->map);

@@ -4,6 +4,7 @@
 #ifndef HN_FRONT_PT2_PT2_H
 #define HN_FRONT_PT2_PT2_H
 
+#include "base/file.h"
 #include "ir/graph.h"
 
 /* An open archive. Graphs imported from it keep pointing at its weights (hn_storage.data), so it must
@@ -28,6 +29,11 @@ void hn_pt2_models(const hn_pt2 *file, const hn_str **out_names, uint32_t *out_c
  * invalid-argument and corrupt for files that contradict themselves. */
 hn_status hn_pt2_import(hn_pt2 *file, const char *model, hn_arena *arena, hn_sym *sym,
                         hn_graph **out) HN_MUST_USE;
+
+/* The file's bytes. */
+hn_file_map hn_pt2_map(const hn_pt2 *file);
+/* Before the same model is imported again: what was handed on, and computed with, by earlier imports is forgotten. */
+void hn_pt2_forget_reads(hn_pt2 *file);
 
 /* Checksums. What an import reads (JSON, tables, pickles) it checks as it reads; weights and constants are mapped and
  * handed on unread. A verifier compares these with the CRC-32 of the archive, on threads of its own, while the caller

@@ -278,6 +278,7 @@ hn_status hn_zip_read(hn_zip *zip, hn_zip_entry *entry, hn_zip_check check, hn_s
                         "' uses compression method %u; only stored and deflate are read",
                         HN_STR_ARG(entry->name), entry->method);
     }
+    entry->was_read |= check == HN_ZIP_CHECK_CRC;
     if (check == HN_ZIP_CHECK_CRC) HN_TRY(hn_zip_crc_status(zip, entry, hn_zip_crc(0, bytes, entry->size_bytes)));
     *out = (hn_str){(const char *)bytes, entry->size_bytes};
     if (out_offset) *out_offset = at;

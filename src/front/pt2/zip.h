@@ -20,6 +20,7 @@ typedef struct hn_zip_entry {
     uint64_t limit;           /* offset of what follows in the file: another record or the directory */
     uint32_t crc;
     uint16_t method;
+    bool was_read; /* its bytes were checked and read, not only handed on */
     const uint8_t *unpacked; /* bytes of a deflated record after its first read */
 } hn_zip_entry;
 

@@ -10,6 +10,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -258,13 +259,21 @@ TEST(leftovers_of_dead_writers_go) {
     write_file(path, "x", 1);
     const struct timespec times[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
     EXPECT(utimensat(AT_FDCWD, path, times, 0) == 0);
-    char young[PATH_MAX + 16];
+    char young[PATH_MAX + 16], held[PATH_MAX + 16];
     snprintf(young, sizeof(young), "%s/tmp/young", root);
     write_file(young, "x", 1);
+    snprintf(held, sizeof(held), "%s/tmp/held", root); /* as a live writer holds it */
+    write_file(held, "x", 1);
+    int fd = open(held, O_RDWR | O_CLOEXEC);
+    EXPECT(fd >= 0 && flock(fd, LOCK_EX) == 0);
     uint64_t removed;
     EXPECT_OK(hn_store_gc(store, 0, &removed));
+    EXPECT_INT(removed, 2);
+    EXPECT(!hn_file_exists(young) && hn_file_exists(held));
+    close(fd);
+    EXPECT_OK(hn_store_gc(store, 0, &removed));
     EXPECT_INT(removed, 1);
-    EXPECT(!hn_file_exists(path) && hn_file_exists(young));
+    EXPECT(!hn_file_exists(path) && !hn_file_exists(held));
     EXPECT(holds(store, 1, "x", 1));
     close_fresh(store);
 }

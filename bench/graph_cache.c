@@ -1,0 +1,159 @@
+/* graph_cache.c: what a program from the cache costs: the whole of hn_compile_file for a program that is there, the same for a
+ * copy of the model that this machine has not seen (its weights are verified first), finding one of 1,000 variants, and, with
+ * HENRY_REDIS_URL, hits in the remote cache.
+ *
+ *     build/bench_graph_cache MODEL.pt2... */
+#include "cache/cache.h"
+#include "cache/variants.h"
+#include "henry/program.h"
+
+#include "base/file.h"
+#include "base/trace.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { ROUNDS = 101, COPIES = 11, VARIANTS = 1000 };
+
+static void check(hn_status status) {
+    if (!status) return;
+    fprintf(stderr, "bench_graph_cache: %s\n", hn_status_message(status));
+    exit(1);
+}
+
+static int by_value(const void *a, const void *b) {
+    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+    return (x > y) - (x < y);
+}
+
+static double median_us(int64_t *times, size_t count) {
+    qsort(times, count, sizeof *times, by_value);
+    return (double)times[count / 2] / 1e3;
+}
+
+static int64_t compile(const char *path, const char *cache, hn_cache_state want) {
+    hn_compile_options options = {.cache_dir = cache, .remote_url = ""};
+    hn_compiled *c;
+    hn_compile_stats stats;
+    int64_t begin = hn_now_ns();
+    check(hn_compile_file(path, &options, &c));
+    int64_t spent = hn_now_ns() - begin;
+    hn_compiled_stats_get(c, &stats);
+    if (stats.graph_cache != want) check(HN_ERROR(HN_INTERNAL, "'%s' was no %s", path, want == HN_CACHE_HIT ? "hit" : "miss"));
+    hn_compiled_release(c);
+    return spent;
+}
+
+static void bench_model(const char *path, const char *root) {
+    int64_t times[ROUNDS], copies[COPIES];
+    char cache[PATH_MAX], copy[PATH_MAX];
+    hn_file_map map;
+    snprintf(cache, sizeof cache, "%s/cache", root);
+    check(hn_dir_create(cache));
+    int64_t cold = compile(path, cache, HN_CACHE_MISS);
+    for (int k = 0; k < ROUNDS; k++) times[k] = compile(path, cache, HN_CACHE_HIT);
+    check(hn_file_map_init(&map, path));
+    for (int k = 0; k < COPIES; k++) {
+        snprintf(copy, sizeof copy, "%s/copy%d.pt2", root, k);
+        check(hn_file_write_atomic(copy, map.data, map.size_bytes, false));
+        copies[k] = compile(copy, cache, HN_CACHE_HIT);
+        remove(copy);
+    }
+    printf("%s (%.1f MB)\n  cold               %10.0f us\n  hit                %10.0f us, median of %d\n"
+           "  hit of a new copy  %10.0f us, median of %d\n",
+           path, (double)map.size_bytes / 1e6, (double)cold / 1e3, median_us(times, ROUNDS), ROUNDS, median_us(copies, COPIES), COPIES);
+    hn_file_map_deinit(&map);
+    check(hn_dir_remove(cache));
+}
+
+/* A table of programs for one size each. */
+static void make_table(hn_strbuf *table) {
+    const hn_vsymbol symbol = {.input = 0, .tensor = 0, .dim = 0, .coeff = 1};
+    for (int64_t k = 0; k < VARIANTS; k++) {
+        const hn_vnode nodes[3] = {{0, 0, 0}, {HN_VOP_SYMBOL, 0, 0}, {HN_VOP_CONST, 0, 8 * k}};
+        const hn_vguard guard = {HN_VREL_EQ, 1, 2};
+        const hn_variant_guards guards = {&symbol, nodes, &guard, 1, 3, 1, 1, 1};
+        hn_digest key = hn_digest_of(&k, sizeof k);
+        hn_strbuf text, next;
+        hn_strbuf_init(&text);
+        hn_strbuf_init(&next);
+        check(hn_variant_canonical(&guards, &text));
+        check(hn_variants_add(hn_strbuf_str(table), hn_strbuf_str(&text), &key, k == 0, &next));
+        hn_strbuf_deinit(table);
+        hn_strbuf_deinit(&text);
+        *table = next;
+    }
+}
+
+static void bench_variants(const char *root) {
+    hn_strbuf table;
+    hn_store *store;
+    int64_t memory[ROUNDS], disk[ROUNDS];
+    uint32_t compared = 0;
+    hn_digest key = hn_digest_of("table", 5);
+    hn_strbuf_init(&table);
+    make_table(&table);
+    check(hn_store_open(&(hn_store_options){.dir = root}, &store));
+    hn_store_put(store, &(hn_store_put_args){.ns = HN_STORE_INDEX, .key = &key, .bytes = table.ptr, .len = table.len});
+    for (int k = 0; k < ROUNDS; k++) {
+        int64_t size = 8 * (k * 37 % VARIANTS);
+        hn_variant_input input = {.rank = 1, .sizes = &size};
+        hn_variants_found found;
+        hn_store_entry entry;
+        int64_t begin = hn_now_ns();
+        bool hit = hn_variants_find(hn_strbuf_str(&table), &input, 1, &found);
+        memory[k] = hn_now_ns() - begin;
+        if (found.compared > compared) compared = found.compared;
+        begin = hn_now_ns();
+        if (hn_store_get(store, HN_STORE_INDEX, &key, &entry)) {
+            hit = hit && hn_variants_find((hn_str){(const char *)entry.bytes, entry.len}, &input, 1, &found);
+            hn_store_entry_deinit(&entry);
+        }
+        disk[k] = hn_now_ns() - begin;
+        if (!hit) check(HN_ERROR(HN_INTERNAL, "a variant was not found"));
+    }
+    printf("one of %d variants (table of %zu KB)\n  in memory          %10.2f us, conditions compared for %u\n"
+           "  from the disk      %10.2f us\n",
+           VARIANTS, table.len / 1000, median_us(memory, ROUNDS), compared, median_us(disk, ROUNDS));
+    hn_store_close(store);
+    hn_strbuf_deinit(&table);
+}
+
+/* An entry that only the server has, from the request to verified bytes. */
+static void bench_remote(const char *url, size_t bytes) {
+    hn_store *store;
+    hn_cache cache;
+    int64_t times[ROUNDS];
+    uint8_t *value = malloc(bytes);
+    hn_digest key = hn_digest_of(&bytes, sizeof bytes);
+    if (!value) check(HN_ERROR(HN_OUT_OF_MEMORY, "no memory"));
+    for (size_t k = 0; k < bytes; k++) value[k] = (uint8_t)(k * 2654435761u >> 11);
+    check(hn_store_open(&(hn_store_options){.dir = ""}, &store));
+    check(hn_cache_init(store, url, &cache));
+    hn_cache_put(&cache, &(hn_store_put_args){.ns = HN_STORE_VERDICT, .key = &key, .bytes = value, .len = bytes, .lifetime_s = 60});
+    for (int k = 0; k < ROUNDS; k++) {
+        hn_store_entry entry;
+        int64_t begin = hn_now_ns();
+        bool hit = hn_cache_get(&cache, HN_STORE_VERDICT, &key, &entry) == HN_LEVEL_REMOTE && entry.len == bytes;
+        times[k] = hn_now_ns() - begin;
+        if (!hit) check(HN_ERROR(HN_NOT_FOUND, "the server did not have the entry"));
+        hn_store_entry_deinit(&entry);
+    }
+    printf("remote hit of %7zu bytes %10.0f us, median of %d\n", bytes, median_us(times, ROUNDS), ROUNDS);
+    hn_cache_deinit(&cache);
+    hn_store_close(store);
+    free(value);
+}
+
+int main(int argc, char **argv) {
+    char root[PATH_MAX - 64];
+    check(hn_dir_temp(root, sizeof root));
+    for (int k = 1; k < argc; k++) bench_model(argv[k], root);
+    bench_variants(root);
+    const char *url = getenv("HENRY_REDIS_URL");
+    if (url && *url) bench_remote(url, 5000);
+    if (url && *url) bench_remote(url, 1 << 20);
+    check(hn_dir_remove(root));
+    return 0;
+}

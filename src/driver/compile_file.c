@@ -1,0 +1,289 @@
+/* compile_file.c: from a model file to a program: the import, the graph cache around the compilation, and programs made for
+ * the sizes of a call. */
+#include "base/log.h"
+#include "base/trace.h"
+#include "cache/record.h"
+#include "driver/graph_cache.h"
+#include "driver/key.h"
+#include "driver/sizes.h"
+
+#include <string.h>
+
+/* A compilation of a file. */
+typedef struct file_job {
+    hn_driver driver;
+    hn_pt2 *file;
+    const char *path;
+    hn_strbuf record;     /* of the key */
+    hn_graph_query query; /* of the cache of graphs */
+    bool is_cached;
+    bool is_default; /* made without regard to the sizes of the call */
+} file_job;
+
+/* --- the key --- */
+
+/* What compilers of kernels may read in the environment: as the keys of kernels have it. */
+static hn_status add_environment(hn_service *service, hn_strbuf *kernel_record, hn_str *out) {
+    hn_source empty = {.name = "empty", .language = "c", .text = "", .text_len = 0};
+    HN_TRY(hn_service_key_record(service, &empty, kernel_record));
+    hn_record_find(hn_strbuf_str(kernel_record), "env", out);
+    return NULL;
+}
+
+static hn_status key_record(file_job *j) {
+    hn_digest compiler;
+    hn_strbuf kernel_record;
+    hn_graph_key key = {.options = &j->driver.options, .compiler = &compiler};
+    HN_TRY(hn_service_toolchain_identity(j->driver.service, "c", &compiler));
+    hn_strbuf_init(&kernel_record);
+    hn_status status = add_environment(j->driver.service, &kernel_record, &key.environment);
+    if (!status) status = hn_driver_key_record(j->file, j->path, &key, &j->record);
+    hn_strbuf_deinit(&kernel_record);
+    return status;
+}
+
+static hn_status make_query(file_job *j) {
+    hn_options *options = &j->driver.options;
+    HN_TRY(key_record(j));
+    j->query = (hn_graph_query){.file = j->file,
+                                .path = j->path,
+                                .record = hn_strbuf_str(&j->record),
+                                .model = HN_OPT(options, model),
+                                .is_shared = hn_driver_key_is_shared(j->file, options),
+                                .is_verified = HN_OPT(options, verify),
+                                .threads = hn_driver_cpu_count()};
+    return hn_service_cache(j->driver.service, &j->query.cache);
+}
+
+/* The key needs the compiler's identity. A machine without one has no use for the cache of graphs either. */
+static bool find_key(file_job *j) {
+    hn_status status = make_query(j);
+    if (!status) return true;
+    hn_log("cache", HN_LOG_INFO, "no graph cache key: %s", hn_status_message(status));
+    hn_status_free(status);
+    return false;
+}
+
+/* Whether the key covers all that was read. Where it does not, nothing is stored, and under HENRY_CACHE_CHECK the compilation
+ * fails. */
+static hn_status check_key(file_job *j) {
+    hn_status status = hn_options_check(&j->driver.options, hn_strbuf_str(&j->record));
+    if (!status) status = hn_driver_key_check(j->file, &j->driver.options);
+    if (!status || hn_cache_check_is_on()) return status;
+    hn_warn_once("cache", "graph-key", "the program is not kept: %s", hn_status_message(status));
+    hn_status_free(status);
+    j->is_cached = false;
+    return NULL;
+}
+
+/* --- import and passes --- */
+
+static hn_status import(file_job *j) {
+    hn_driver *d = &j->driver;
+    HN_TRY(hn_sym_create(&d->arena, &d->sym));
+    return hn_pt2_import(j->file, HN_OPT(&d->options, model), &d->arena, d->sym, &d->graph);
+}
+
+/* Passes decide by the sizes that are expected: those that the model was exported with, or, with `values`, those of the call. */
+static hn_status run_passes(file_job *j, const hn_size_values *values) {
+    hn_driver *d = &j->driver;
+    int64_t mark = hn_now_ns();
+    if (values) hn_sizes_expect(d->sym, values);
+    hn_status status = hn_driver_passes(d);
+    d->stats.opt_ns = hn_now_ns() - mark;
+    return status;
+}
+
+/* The same graph again; records that passes of the last attempt computed with do not count. */
+static hn_status import_again(file_job *j) {
+    hn_driver *d = &j->driver;
+    hn_graph_deinit(d->graph);
+    d->graph = NULL;
+    hn_pt2_forget_reads(j->file);
+    return import(j);
+}
+
+/* The passes, for sizes that what they decide must not exclude. What was decided for the sizes that the model was exported
+ * with may exclude these; then everything is decided for these. Where that excludes them too, the model itself does, and
+ * the program is the usual one, which says so when it runs. */
+static hn_status specialise(file_job *j) {
+    hn_driver *d = &j->driver;
+    hn_size_values values;
+    bool fit;
+    const hn_input_sizes *inputs = HN_OPT(&d->options, inputs);
+    if (!inputs) return run_passes(j, NULL);
+    HN_TRY(hn_sizes_bind(d->graph, inputs, HN_OPT(&d->options, input_count), &d->arena, &values, &fit));
+    HN_TRY(run_passes(j, NULL));
+    if (!fit || hn_sizes_satisfy(d->sym, &values)) return NULL;
+    HN_TRY(import_again(j));
+    HN_TRY(hn_sizes_bind(d->graph, inputs, HN_OPT(&d->options, input_count), &d->arena, &values, &fit));
+    HN_TRY(run_passes(j, &values));
+    j->is_default = !hn_sizes_satisfy(d->sym, &values);
+    if (!j->is_default) return NULL;
+    HN_TRY(import_again(j));
+    return run_passes(j, NULL);
+}
+
+/* A file of weights is not written before they have been judged. */
+static bool is_verified_first(const hn_options *options) { return HN_OPT(options, verify) || HN_OPT(options, safetensors); }
+
+/* The weights are read beside the compilation and judged before anybody sees its result. What failed on damaged weights
+ * failed because of them. */
+static hn_status build_verified(file_job *j, hn_strbuf *image) {
+    hn_driver *d = &j->driver;
+    hn_pt2_verifier *verifier;
+    uint32_t cpus = hn_driver_cpu_count();
+    if (is_verified_first(&d->options)) return hn_driver_build(d, image); /* compile_cached has read all */
+    HN_TRY(hn_pt2_verify_begin(j->file, cpus > 1 ? cpus - 1 : 1, &verifier));
+    hn_status built = hn_driver_build(d, image), verified = hn_pt2_verify_end(verifier);
+    if (!verified) return built;
+    hn_status_free(built);
+    return verified;
+}
+
+/* --- the cache around it --- */
+
+/* Counters read as after the compilation that made the program. */
+static void note_hit(hn_compile_stats *s, hn_cache_level level) {
+    s->import_ns = s->opt_ns = s->lower_ns = s->sched_ns = s->codegen_ns = s->compile_ns = s->bundle_ns = 0;
+    s->kernels_cached = s->kernels_unique;
+    s->kernels_compiled = s->kernels_remote = 0;
+    s->graph_cache = HN_CACHE_HIT;
+    s->graph_remote = level == HN_LEVEL_REMOTE;
+}
+
+static bool look_up(file_job *j, bool for_sizes, hn_compiled *c) {
+    const hn_options *options = &j->driver.options;
+    const hn_input_sizes *inputs = for_sizes ? HN_OPT(options, inputs) : NULL;
+    hn_cache_level level = j->is_cached ? hn_graph_cache_get(&j->query, inputs, HN_OPT(options, input_count), c) : HN_LEVEL_NONE;
+    if (level == HN_LEVEL_NONE) {
+        hn_strbuf_reset(&c->image);
+        return false;
+    }
+    note_hit(&c->stats, level);
+    return true;
+}
+
+/* Takes the imported graph. */
+static hn_status build_and_store(file_job *j, hn_compiled *c) {
+    hn_driver *d = &j->driver;
+    HN_TRY(specialise(j));
+    /* Sizes that the model forbids: the usual program may be there. */
+    if (j->is_default && HN_OPT(&d->options, inputs) && look_up(j, false, c)) return NULL;
+    HN_TRY(build_verified(j, &c->image));
+    d->stats.graph_cache = j->is_cached ? HN_CACHE_MISS : HN_CACHE_OFF;
+    c->stats = d->stats;
+    if (j->is_cached) HN_TRY(check_key(j));
+    if (j->is_cached) hn_graph_cache_put(&j->query, c, j->is_default, d->unit_keys, d->units.count);
+    return NULL;
+}
+
+static hn_status import_and_build(file_job *j, hn_compiled *c) {
+    hn_driver *d = &j->driver;
+    int64_t mark = hn_now_ns();
+    d->weights_path = j->path;
+    d->weights = hn_pt2_map(j->file);
+    HN_TRY(import(j));
+    d->stats.import_ns = hn_driver_lap(&mark);
+    d->stats.nodes_imported = d->graph->nodes.count - 1;
+    hn_status status = build_and_store(j, c);
+    if (d->graph) hn_graph_deinit(d->graph);
+    return status;
+}
+
+static hn_status compile_cached(file_job *j, hn_compiled *c) {
+    hn_options *options = &j->driver.options;
+    HN_TRY(hn_driver_targets(&j->driver));
+    if (is_verified_first(options)) HN_TRY(hn_pt2_verify_all(j->file, hn_driver_cpu_count()));
+    j->is_cached = !HN_OPT(options, no_cache) && !hn_options_uncached(options) && find_key(j);
+    return look_up(j, true, c) ? NULL : import_and_build(j, c);
+}
+
+/* What the remote cache did for this compilation. */
+static void note_remote(hn_driver *d, hn_compile_stats *s) {
+    hn_service_stats all;
+    hn_service_stats_get(d->service, &all);
+    memset(&s->remote, 0, sizeof s->remote);
+    s->remote.is_on = all.remote.is_on;
+    if (!s->remote.is_on) return;
+    hn_service_wait_stored(d->service);
+    hn_service_stats_get(d->service, &all);
+    s->remote.hits = all.remote.hits;
+    s->remote.misses = all.remote.misses;
+    s->remote.puts = all.remote.puts;
+    s->remote.damaged = all.remote.damaged;
+    s->remote.failures = all.remote.failures;
+    s->remote.skipped = all.remote.skipped;
+    s->remote.total_ns = all.remote.total_ns;
+}
+
+/* --- a job from beginning to end --- */
+
+static hn_status open_service(hn_driver *d) {
+    bool no_cache = HN_OPT(&d->options, no_cache);
+    hn_service_options service = {.cache_dir = no_cache ? "" : HN_OPT(&d->options, cache_dir),
+                                  .remote_url = no_cache ? "" : HN_OPT(&d->options, remote_url),
+                                  .threads = HN_OPT(&d->options, compile_threads)};
+    return hn_service_create(&service, &d->service);
+}
+
+static hn_status job_open(file_job *j, const char *path, const hn_compile_options *options) {
+    *j = (file_job){.path = path, .is_default = true};
+    hn_strbuf_init(&j->record);
+    hn_driver_init(&j->driver, options, NULL);
+    HN_TRY(hn_pt2_open(path, &j->file));
+    return open_service(&j->driver);
+}
+
+static void job_close(file_job *j) {
+    hn_driver_deinit(&j->driver);
+    hn_service_destroy(j->driver.service);
+    hn_strbuf_deinit(&j->record);
+    hn_pt2_close(j->file);
+}
+
+hn_status hn_compile_file(const char *path, const hn_compile_options *options, hn_compiled **out) {
+    int64_t begin = hn_now_ns();
+    file_job job;
+    hn_compiled *c = NULL;
+    hn_status status = job_open(&job, path, options);
+    if (!status) status = hn_compiled_create(options && options->safetensors ? options->safetensors : path, &c);
+    if (!status) status = compile_cached(&job, c);
+    if (!status) note_remote(&job.driver, &c->stats);
+    job_close(&job);
+    if (status) {
+        hn_compiled_release(c);
+        return hn_status_annotate(status, "cannot compile '%s'", path);
+    }
+    c->stats.total_ns = hn_now_ns() - begin;
+    *out = c;
+    return NULL;
+}
+
+/* --- questions about the cache --- */
+
+/* The query for a model, as these options ask for it; then `use` with the service open. */
+static hn_status with_query(const char *path, const hn_compile_options *options, void *out,
+                            hn_status (*use)(const hn_graph_query *query, void *out)) {
+    file_job job;
+    hn_status status = job_open(&job, path, options);
+    if (!status) status = hn_driver_targets(&job.driver);
+    if (!status) status = make_query(&job);
+    if (!status) status = use(&job.query, out);
+    job_close(&job);
+    return status;
+}
+
+static hn_status say_why(const hn_graph_query *query, void *out) { return hn_graph_cache_why(query, out); }
+
+hn_status hn_driver_why(const char *path, const hn_compile_options *options, hn_strbuf *out) {
+    return with_query(path, options, out, say_why);
+}
+
+static hn_status list_entries(const hn_graph_query *query, void *out) { return hn_graph_cache_list_model(query, out); }
+
+hn_status hn_driver_list_entries(const char *path, const hn_compile_options *options, hn_entry_list *out) {
+    hn_status status = with_query(path, options, out, list_entries);
+    if (hn_status_code(status) != HN_NOT_FOUND || !hn_file_exists(path)) return status;
+    return hn_status_annotate(status, "cannot export '%s', run or compile it first, with the same options", path);
+}

@@ -1,0 +1,303 @@
+/* graph_index.c: see graph_index.h.
+ *
+ * The entries here are changed, unlike all others: a table grows by a variant, a list by a record. Whoever changes one
+ * holds its lease; without the lease the change is made all the same, and a variant that is lost so is compiled again. */
+#include "driver/graph_index.h"
+
+#include "cache/record.h"
+#include "driver/key.h"
+#include "front/pt2/archive.h"
+
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <time.h>
+
+enum {
+    LEASE_ATTEMPTS = 200, /* of a millisecond: changing an entry takes less than one */
+    READS_MAX = 1 << 20
+};
+
+/* ---- lists of reads ---- */
+
+typedef struct reads {
+    uint32_t *items; /* owned, ascending */
+    uint32_t count;
+} reads;
+
+static int by_number(const void *a, const void *b) {
+    uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+    return (x > y) - (x < y);
+}
+
+static void reads_sort(reads *r) {
+    uint32_t kept = 0;
+    if (r->count) qsort(r->items, r->count, sizeof *r->items, by_number);
+    for (uint32_t k = 0; k < r->count; k++)
+        if (!kept || r->items[kept - 1] != r->items[k]) r->items[kept++] = r->items[k];
+    r->count = kept;
+}
+
+/* What is stored: no entry counts as an empty list. */
+static hn_status reads_stored(const hn_graph_query *q, const hn_digest *base, bool *out_stored, reads *out) {
+    hn_store_entry entry;
+    *out = (reads){NULL, 0};
+    *out_stored = hn_cache_get(q->cache, HN_STORE_INDEX, base, &entry) != HN_LEVEL_NONE;
+    if (!*out_stored) return NULL;
+    uint32_t count = entry.len / sizeof(uint32_t) < READS_MAX ? (uint32_t)(entry.len / sizeof(uint32_t)) : 0;
+    out->items = calloc(count ? count : 1, sizeof *out->items);
+    if (out->items) memcpy(out->items, entry.bytes, count * sizeof *out->items);
+    out->count = count;
+    hn_store_entry_deinit(&entry);
+    return out->items ? NULL : HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a list of records");
+}
+
+/* The records that passes computed with since the file was opened. */
+static hn_status reads_add_new(const hn_graph_query *q, reads *r) {
+    const hn_pt2 *file = q->file;
+    uint32_t *items = realloc(r->items, ((size_t)r->count + file->unread.count + 1) * sizeof *items);
+    if (!items) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a list of records");
+    r->items = items;
+    for (uint32_t k = 0; k < file->unread.count; k++) {
+        const hn_pt2_unread *record = &file->unread.items[k];
+        if (record->was_read && *record->was_read) r->items[r->count++] = (uint32_t)(record->entry - file->zip.entries.items);
+    }
+    reads_sort(r);
+    return NULL;
+}
+
+static hn_digest digest_of_three(const char *what, const hn_digest *a, hn_str b) {
+    hn_digest_state state;
+    hn_digest_begin(&state);
+    hn_digest_update(&state, what, strlen(what) + 1);
+    hn_digest_update(&state, a->bytes, sizeof a->bytes);
+    hn_digest_update(&state, b.ptr, b.len);
+    return hn_digest_end(&state);
+}
+
+static hn_digest base_of(const hn_graph_query *q) {
+    hn_digest record = hn_digest_of(q->record.ptr, q->record.len);
+    return digest_of_three("reads", &record, HN_STR(""));
+}
+
+/* The rest of a place, from what is read of the file. The list of reads is part of the digest of values. */
+static hn_status place_of(const hn_graph_query *q, const reads *r, hn_graph_place *out) {
+    out->base = base_of(q);
+    HN_TRY(hn_driver_values_digest(q->file, r->items, r->count, &out->values));
+    out->table = digest_of_three("table", &out->base, (hn_str){(const char *)out->values.bytes, sizeof out->values.bytes});
+    return NULL;
+}
+
+hn_status hn_graph_index_place(const hn_graph_query *q, hn_graph_place *out) {
+    reads r = {NULL, 0};
+    bool stored;
+    hn_digest base = base_of(q);
+    hn_status status = NULL;
+    if (q->is_shared) status = reads_stored(q, &base, &stored, &r);
+    if (q->is_shared && !status) status = reads_add_new(q, &r);
+    if (!status) status = place_of(q, &r, out);
+    if (!status) status = hn_driver_places_digest(q->file, &out->places);
+    free(r.items);
+    return status;
+}
+
+void hn_graph_place_record(const hn_graph_query *q, const hn_graph_place *place, hn_strbuf *out) {
+    char hex[HN_DIGEST_HEX_BYTES];
+    hn_digest_hex(&place->values, hex);
+    hn_strbuf_append(out, q->record.ptr, q->record.len);
+    hn_record_add(out, "values", hn_str_of(hex));
+}
+
+hn_digest hn_graph_program_key(const hn_graph_place *place, hn_str canonical) { return digest_of_three("program", &place->table, canonical); }
+
+/* ---- looking up ---- */
+
+/* Sizes as the table takes them. */
+static hn_variant_input *convert(const hn_input_sizes *inputs, uint32_t count) {
+    hn_variant_input *out = calloc((size_t)count + 1, sizeof *out);
+    for (uint32_t k = 0; out && k < count; k++)
+        out[k] = (hn_variant_input){.rank = inputs[k].rank, .sizes = inputs[k].sizes, .has_value = inputs[k].has_value, .value = inputs[k].value};
+    return out;
+}
+
+/* Another machine may have compiled what this one lacks. */
+static bool find_remote(const hn_graph_query *q, const hn_digest *table, hn_str ours, const hn_variant_input *inputs, uint32_t count,
+                        hn_variants_found *found) {
+    hn_store_entry theirs;
+    hn_strbuf merged;
+    if (!hn_cache_get_remote(q->cache, HN_STORE_INDEX, table, &theirs)) return false;
+    hn_strbuf_init(&merged);
+    hn_status status = hn_variants_merge(ours, (hn_str){(const char *)theirs.bytes, theirs.len}, &merged);
+    bool is_found = !status && hn_variants_find(hn_strbuf_str(&merged), inputs, count, found);
+    if (is_found)
+        (void)hn_store_put(q->cache->store, &(hn_store_put_args){.ns = HN_STORE_INDEX, .key = table, .bytes = merged.ptr, .len = merged.len});
+    hn_status_free(status);
+    hn_strbuf_deinit(&merged);
+    hn_store_entry_deinit(&theirs);
+    return is_found;
+}
+
+static bool find_in_table(const hn_graph_query *q, const hn_digest *table, const hn_variant_input *inputs, uint32_t count,
+                          hn_variants_found *found) {
+    hn_store_entry entry;
+    hn_cache_level level = hn_cache_get(q->cache, HN_STORE_INDEX, table, &entry);
+    if (level == HN_LEVEL_NONE) return false;
+    hn_str bytes = {(const char *)entry.bytes, entry.len};
+    bool is_found = hn_variants_find(bytes, inputs, count, found);
+    if (!is_found && level == HN_LEVEL_DISK) is_found = find_remote(q, table, bytes, inputs, count, found);
+    hn_store_entry_deinit(&entry);
+    return is_found;
+}
+
+bool hn_graph_index_find(const hn_graph_query *q, const hn_input_sizes *inputs, uint32_t input_count, hn_digest *out_key) {
+    reads r = {NULL, 0};
+    bool stored = true, is_found = false;
+    hn_graph_place place;
+    hn_variants_found found;
+    hn_digest base = base_of(q);
+    hn_status status = q->is_shared ? reads_stored(q, &base, &stored, &r) : NULL;
+    if (!status && stored) status = place_of(q, &r, &place);
+    if (!status && stored) {
+        hn_variant_input *sizes = inputs ? convert(inputs, input_count) : NULL;
+        is_found = (sizes || !inputs) && find_in_table(q, &place.table, sizes, input_count, &found);
+        free(sizes);
+    }
+    if (is_found) *out_key = found.key;
+    hn_status_free(status);
+    free(r.items);
+    return is_found;
+}
+
+hn_status hn_graph_index_each(const hn_graph_query *q, hn_variant_visitor visit, void *user) {
+    hn_graph_place place;
+    hn_store_entry entry;
+    HN_TRY(hn_graph_index_place(q, &place));
+    if (hn_cache_get(q->cache, HN_STORE_INDEX, &place.table, &entry) == HN_LEVEL_NONE)
+        return HN_ERROR(HN_NOT_FOUND, "the cache does not have the program");
+    hn_status status = hn_variants_each((hn_str){(const char *)entry.bytes, entry.len}, visit, user);
+    hn_store_entry_deinit(&entry);
+    return status;
+}
+
+/* ---- changing ---- */
+
+/* Waits a little for the lease of an entry. */
+static hn_lease take_lease(const hn_graph_query *q, const hn_digest *key) {
+    hn_lease lease = 0;
+    for (int k = 0; k < LEASE_ATTEMPTS; k++) {
+        if (hn_lease_try(q->cache->leases, HN_STORE_INDEX, key, false, &lease) == HN_LEASE_MINE) return lease;
+        nanosleep(&(struct timespec){0, 1000000}, NULL);
+    }
+    return 0;
+}
+
+static void put_index(const hn_graph_query *q, const hn_digest *key, const void *bytes, size_t len) {
+    hn_cache_put(q->cache, &(hn_store_put_args){.ns = HN_STORE_INDEX, .key = key, .bytes = bytes, .len = len});
+}
+
+/* Publishes the list when it is new or longer. */
+static void put_reads(const hn_graph_query *q, const hn_digest *base) {
+    reads r;
+    bool stored;
+    hn_lease lease = take_lease(q, base);
+    hn_status status = reads_stored(q, base, &stored, &r);
+    uint32_t before = r.count;
+    if (!status) status = reads_add_new(q, &r);
+    if (!status && (!stored || r.count != before)) put_index(q, base, r.items, r.count * sizeof *r.items);
+    hn_status_free(status);
+    free(r.items);
+    hn_lease_release(q->cache->leases, lease);
+}
+
+void hn_graph_index_add(const hn_graph_query *q, const hn_graph_place *place, hn_str canonical, const hn_digest *key, bool is_default) {
+    hn_store_entry entry = {.fd = -1};
+    hn_strbuf table;
+    hn_strbuf_init(&table);
+    if (q->is_shared) put_reads(q, &place->base);
+    hn_lease lease = take_lease(q, &place->table);
+    bool stored = hn_cache_get(q->cache, HN_STORE_INDEX, &place->table, &entry) != HN_LEVEL_NONE;
+    hn_str old = stored ? (hn_str){(const char *)entry.bytes, entry.len} : HN_STR("");
+    hn_status status = hn_variants_add(old, canonical, key, is_default, &table);
+    if (!status && !table.failed) put_index(q, &place->table, table.ptr, table.len);
+    hn_status_free(status); /* one without memory, or of a damaged table: the program is compiled again next time */
+    if (stored) hn_store_entry_deinit(&entry);
+    hn_lease_release(q->cache->leases, lease);
+    hn_strbuf_deinit(&table);
+}
+
+/* ---- guards of an image ---- */
+
+_Static_assert((int)HN_VOP_CONST == (int)HNB_OP_CONST && (int)HN_VOP_MOD == (int)HNB_OP_MOD && (int)HN_VOP_COUNT == (int)HNB_OP_COUNT, "one numbering");
+_Static_assert((int)HN_VREL_EQ == (int)HNB_EQ && (int)HN_VREL_LE == (int)HNB_LE && (int)HN_VREL_COUNT == (int)HNB_RELATION_COUNT, "one numbering");
+
+static uint32_t tensors_before(const hn_bundle *b, uint32_t input) {
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < input && k < b->inputs_count; k++) count += b->inputs[k].kind == HNB_VALUE_TENSOR;
+    return count;
+}
+
+hn_status hn_graph_guards(const hn_bundle *b, hn_strbuf *out) {
+    hn_variant_guards g = {.symbol_count = b->symbols_count, .node_count = b->nodes_count, .guard_count = b->guards_count,
+                           .input_count = b->inputs_count, .tensor_count = tensors_before(b, b->inputs_count)};
+    hn_vsymbol *symbols = calloc((size_t)b->symbols_count + 1, sizeof *symbols);
+    hn_vnode *nodes = calloc((size_t)b->nodes_count + 1, sizeof *nodes);
+    hn_vguard *guards = calloc((size_t)b->guards_count + 1, sizeof *guards);
+    hn_status status = symbols && nodes && guards ? NULL : HN_ERROR(HN_OUT_OF_MEMORY, "no memory for guards");
+    for (uint32_t k = 0; !status && k < b->symbols_count; k++) {
+        const hnb_symbol *s = &b->symbols[k];
+        bool by_step = s->input == HNB_BY_STEP;
+        symbols[k] = (hn_vsymbol){.input = by_step ? (uint32_t)HN_VINPUT_NONE : s->input, .tensor = by_step ? 0 : tensors_before(b, s->input),
+                                  .dim = s->dim == HNB_DIM_VALUE ? (uint32_t)HN_VDIM_VALUE : s->dim, .rest = s->rest, .coeff = s->coeff};
+    }
+    for (uint32_t k = 0; !status && k < b->nodes_count; k++) nodes[k] = (hn_vnode){b->nodes[k].op, b->nodes[k].a, b->nodes[k].b};
+    for (uint32_t k = 0; !status && k < b->guards_count; k++)
+        guards[k] = (hn_vguard){b->guards[k].relation, b->guards[k].lhs, b->guards[k].rhs};
+    g.symbols = symbols;
+    g.nodes = nodes;
+    g.guards = guards;
+    if (!status) status = hn_variant_canonical(&g, out);
+    free(symbols);
+    free(nodes);
+    free(guards);
+    return status;
+}
+
+/* ---- files that were verified ---- */
+
+/* A file on this machine, as long as nobody changes it. Moving it changes nothing but one of the times. */
+static bool file_key(const hn_graph_query *q, hn_digest *out) {
+    struct stat st;
+    hn_strbuf text;
+    if (stat(q->path, &st) != 0) return false;
+    hn_strbuf_init(&text);
+    hn_strbuf_printf(&text, "file %llu:%llu %lld bytes, changed %lld.%09ld %lld.%09ld, model %s", (unsigned long long)st.st_dev,
+                     (unsigned long long)st.st_ino, (long long)st.st_size, (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec,
+                     (long long)st.st_ctim.tv_sec, st.st_ctim.tv_nsec, q->model ? q->model : "");
+    *out = hn_digest_of(text.ptr, text.len);
+    bool good = !text.failed;
+    hn_strbuf_deinit(&text);
+    return good;
+}
+
+void hn_graph_file_mark(const hn_graph_query *q, const hn_digest *places) {
+    hn_digest key;
+    if (!file_key(q, &key)) return;
+    (void)hn_store_put(q->cache->store,
+                       &(hn_store_put_args){.ns = HN_STORE_INDEX, .key = &key, .bytes = places->bytes, .len = sizeof places->bytes});
+}
+
+bool hn_graph_file_verified(const hn_graph_query *q, hn_digest *out_places) {
+    hn_digest key;
+    hn_store_entry entry;
+    if (file_key(q, &key) && hn_store_get(q->cache->store, HN_STORE_INDEX, &key, &entry)) {
+        bool good = entry.len == sizeof out_places->bytes;
+        if (good) memcpy(out_places->bytes, entry.bytes, entry.len);
+        hn_store_entry_deinit(&entry);
+        if (good) return true;
+    }
+    hn_status status = q->is_verified || !q->file->zip.has_checksums ? NULL : hn_pt2_verify_all(q->file, q->threads);
+    if (!status) status = hn_driver_places_digest(q->file, out_places);
+    if (!status) hn_graph_file_mark(q, out_places);
+    bool good = !status;
+    hn_status_free(status);
+    return good;
+}

@@ -1,0 +1,126 @@
+/* options.c: how the key of the graph cache covers each option. See options.h. */
+#include "driver/options.h"
+
+#include "base/compiler.h"
+#include "cache/record.h"
+
+#include <sched.h>
+#include <stddef.h>
+#include <stdlib.h>
+
+uint32_t hn_driver_cpu_count(void) {
+    cpu_set_t set;
+    return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
+}
+
+static uint32_t threads_of(const hn_compile_options *given) { return given->threads > 0 ? (uint32_t)given->threads : hn_driver_cpu_count(); }
+
+/* ---- fields of the key ---- */
+
+static void put_model(const hn_options *o, const char *field, hn_strbuf *record) {
+    hn_record_add(record, field, hn_str_of(o->given->model ? o->given->model : ""));
+}
+static void put_no_fusion(const hn_options *o, const char *field, hn_strbuf *record) { hn_record_add_i64(record, field, o->given->no_fusion); }
+/* Machines that share a cache have different CPUs: the number counts, not the wish. */
+static void put_threads(const hn_options *o, const char *field, hn_strbuf *record) { hn_record_add_i64(record, field, threads_of(o->given)); }
+static void put_embed(const hn_options *o, const char *field, hn_strbuf *record) { hn_record_add_i64(record, field, o->given->embed_weights); }
+static void put_digest(const hn_options *o, const char *field, hn_strbuf *record) {
+    hn_record_add_i64(record, field, o->given->verify && o->given->embed_weights);
+}
+/* Every feature level; what this machine has counts as if it had been named. */
+static void put_target(const hn_options *o, const char *field, hn_strbuf *record) {
+    hn_strbuf text;
+    hn_strbuf_init(&text);
+    for (uint32_t k = 0; k < o->target_count; k++) {
+        const hn_c_target *t = o->targets[k];
+        hn_strbuf_printf(&text, "%s%s, vectors of %u bytes, %s", k ? "; " : "", t->name, t->vector_bytes, t->flags);
+    }
+    hn_record_add(record, field, hn_strbuf_str(&text));
+    record->failed |= text.failed;
+    hn_strbuf_deinit(&text);
+}
+
+#define ROW(member) .name = #member, .offset = offsetof(hn_compile_options, member), .bytes = sizeof(((hn_compile_options *)0)->member)
+
+static const hn_option_row rows[] = {
+    {ROW(model), HN_OPTION_KEYED, "model", put_model, ""},
+    {ROW(no_fusion), HN_OPTION_KEYED, "no_fusion", put_no_fusion, ""},
+    {ROW(threads), HN_OPTION_KEYED, "threads", put_threads, ""},
+    {ROW(target_cpu), HN_OPTION_KEYED, "target", put_target, ""},
+    {ROW(embed_weights), HN_OPTION_KEYED, "embed_weights", put_embed, ""},
+    {ROW(verify), HN_OPTION_KEYED, "weights_digest", put_digest, ""},
+    {ROW(inputs), HN_OPTION_GUARDED, NULL, NULL, "decisions taken by sizes are guarded"},
+    {ROW(input_count), HN_OPTION_GUARDED, NULL, NULL, "as inputs"},
+    {ROW(dump_after), HN_OPTION_UNCACHED, NULL, NULL, "a program from the cache has no passes to show"},
+    {ROW(dump), HN_OPTION_UNCACHED, NULL, NULL, "as dump_after"},
+    {ROW(dump_context), HN_OPTION_UNCACHED, NULL, NULL, "as dump_after"},
+    {ROW(source_dir), HN_OPTION_UNCACHED, NULL, NULL, "a project is written, not a program"},
+    {ROW(safetensors), HN_OPTION_UNCACHED, NULL, NULL, "a file of weights is written beside the program"},
+    {ROW(cache_dir), HN_OPTION_FREE, NULL, NULL, "where results are kept"},
+    {ROW(remote_url), HN_OPTION_FREE, NULL, NULL, "where results are kept"},
+    {ROW(no_cache), HN_OPTION_FREE, NULL, NULL, "whether results are kept"},
+    {ROW(compile_threads), HN_OPTION_FREE, NULL, NULL, "how kernels share files; every sharing computes the same"},
+    {ROW(progress), HN_OPTION_FREE, NULL, NULL, "tells, and is told nothing"},
+    {ROW(progress_context), HN_OPTION_FREE, NULL, NULL, "as progress"},
+};
+_Static_assert(sizeof rows / sizeof *rows <= HN_OPTION_ROWS_MAX, "hn_options.read has a bit for each row");
+
+const hn_option_row *hn_option_rows(uint32_t *out_count) {
+    *out_count = HN_COUNT_OF(rows);
+    return rows;
+}
+
+void hn_options_init(hn_options *options, const hn_compile_options *given, hn_option_marks *marks) {
+    static const hn_compile_options defaults;
+    *options = (hn_options){.given = given ? given : &defaults, .rows = rows, .row_count = HN_COUNT_OF(rows), .marks = marks};
+}
+
+void hn_options_note(const hn_options *options, size_t offset) {
+    for (uint32_t k = 0; k < options->row_count; k++) {
+        if (options->rows[k].offset != offset) continue;
+        options->marks->read |= (uint64_t)1 << k;
+        return;
+    }
+    options->marks->stray = offset + 1;
+}
+
+uint32_t hn_options_threads(const hn_options *options) {
+    hn_options_note(options, offsetof(hn_compile_options, threads));
+    return threads_of(options->given);
+}
+
+bool hn_options_uncached(const hn_options *options) {
+    for (uint32_t k = 0; k < options->row_count; k++) {
+        const hn_option_row *row = &options->rows[k];
+        const char *value = (const char *)options->given + row->offset;
+        if (row->option_class != HN_OPTION_UNCACHED) continue;
+        for (size_t i = 0; i < row->bytes; i++)
+            if (value[i]) return true;
+    }
+    return false;
+}
+
+void hn_options_key(const hn_options *options, hn_strbuf *record) {
+    for (uint32_t k = 0; k < options->row_count; k++)
+        if (options->rows[k].option_class == HN_OPTION_KEYED && options->rows[k].put)
+            options->rows[k].put(options, options->rows[k].field, record);
+}
+
+hn_status hn_options_check(const hn_options *options, hn_str record) {
+    if (options->marks->stray)
+        return HN_ERROR(HN_INTERNAL, "the option at byte %zu of hn_compile_options was read and has no row in driver/options.c",
+                        options->marks->stray - 1);
+    for (uint32_t k = 0; k < options->row_count; k++) {
+        const hn_option_row *row = &options->rows[k];
+        hn_str value;
+        if (!(options->marks->read >> k & 1) || row->option_class != HN_OPTION_KEYED) continue;
+        if (!row->field || !hn_record_find(record, row->field, &value))
+            return HN_ERROR(HN_INTERNAL, "the option '%s' was read and is not in the key of the graph cache", row->name);
+    }
+    return NULL;
+}
+
+bool hn_cache_check_is_on(void) {
+    const char *text = getenv("HENRY_CACHE_CHECK");
+    return text && *text && strcmp(text, "0") != 0;
+}

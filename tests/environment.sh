@@ -1,0 +1,32 @@
+#!/bin/sh
+# Checks that every environment variable that src/ reads stands in the table below, with what keeps it from giving a wrong hit
+# of the graph cache: the field of the key that covers it, or why it cannot change a program. Prints the offenders.
+cd "$(dirname "$0")/.." || exit 2
+covered() {
+    case "$1" in
+    HENRY_CC | HENRY_CXX | PATH) echo "field 'compiler': the identity of the compilers found with it" ;;
+    HENRY_NVRTC | HENRY_NVCC | CUDA_HOME | CUDA_PATH | LD_LIBRARY_PATH) echo "compilers of CUDA, which programs for the CPU do not use" ;;
+    HENRY_CACHE_DIR | XDG_CACHE_HOME | HOME | HENRY_REDIS_URL) echo "where results are kept" ;;
+    HENRY_THREADS) echo "how many threads run a program; what it is planned for is field 'threads'" ;;
+    HENRY_COMPILE_THREADS | HENRY_WORKER | TMPDIR) echo "who compiles, and where" ;;
+    HENRY_LOG | HENRY_CACHE_CHECK) echo "what is told and checked" ;;
+    esac
+}
+bad=0
+checked=0
+# Names that stand in the call.
+for name in $(grep -rho 'getenv("[A-Z_0-9]*")' src | sed 's/.*("\(.*\)")/\1/' | sort -u); do
+    checked=$((checked + 1))
+    [ "$(covered "$name")" ] || { echo "src/ reads $name, which tests/environment.sh does not know"; bad=$((bad + 1)); }
+done
+# Calls whose name is computed: these files, each with its table of names.
+for file in $(grep -rlE 'getenv\([^"]' src | sort); do
+    checked=$((checked + 1))
+    case "$file" in
+    src/service/job.c | src/toolchain/driver.c | src/toolchain/c_probe.c) ;;
+    *) echo "$file reads a variable whose name it computes; tests/environment.sh does not know which"; bad=$((bad + 1)) ;;
+    esac
+done
+[ $checked -gt 10 ] || { echo "only $checked places found"; bad=1; }
+echo "$((checked - bad)) passed, $bad failed"
+[ $bad = 0 ]
