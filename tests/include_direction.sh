@@ -12,7 +12,7 @@ allowed() {
     bundle) echo "base" ;;
     runtime) echo "base bundle" ;;
     cache) echo "base" ;;
-    toolchain) echo "base cache" ;;
+    toolchain) echo "base bundle cache" ;;
     service) echo "base cache toolchain" ;;
     metrics) echo "base" ;;
     driver) echo "base sym ir front opt lower sched codegen wrapper toolchain service cache bundle runtime metrics" ;;

@@ -71,7 +71,7 @@ share_cases() { for k in $(seq 0 $((jobs - 1))); do echo "$1/run_cases --part $k
 
 # --- suites ---
 
-suite_include() { tests/include_direction.sh; }
+suite_include() { tests/include_direction.sh; tests/environment.sh; }
 
 suite_build() {
     # -k 0: one program that does not build must not keep the others from running.
@@ -93,6 +93,7 @@ suite_fuzz() { replay_corpora "$build"; }
 suite_cli() { tests/cli/run.sh; }
 suite_error() { tests/error/run.sh; }
 suite_models() { tests/models/run.sh; }
+suite_stress() { BUILD=$build tests/stress/run.sh --quick; }
 suite_abi() { tests/abi/run.sh; }
 suite_ops() { share_cases "$build"; }
 suite_ops_compiled() { share_cases "$build" --compiled; }
@@ -113,10 +114,11 @@ sanitized_build() {
 
 suite_asan() {
     local dir=$root/build/asan
-    sanitized_build asan-ubsan build/asan unit_tests test_programs fuzz_targets stress_test_alloc_failure henry henry-worker || { echo "0 passed, 1 failed"; return; }
+    sanitized_build asan-ubsan build/asan unit_tests test_programs fuzz_targets stress_test_alloc_failure stress_test_damage henry henry-worker || { echo "0 passed, 1 failed"; return; }
     unit_programs "$dir" | run_programs
     replay_corpora "$dir"
-    "$dir/stress_test_alloc_failure"
+    "$dir/stress_test_alloc_failure" --quick
+    "$dir/stress_test_damage" --quick
     share_graphs "$dir" 200
     HENRY_TEST_BUILD=$dir tests/cli/run.sh
     HENRY_TEST_BUILD=$dir tests/error/run.sh
@@ -124,16 +126,16 @@ suite_asan() {
 }
 
 # The programs in which threads meet. OpenMP's own barriers are invisible to the sanitizer, so one thread a team; for the same
-# reason the contractions, whose only threads are OpenMP's, are left out: they would take minutes and show nothing.
+# reason the contractions and teams, whose only threads are OpenMP's, are left out: they would take minutes and show nothing.
 suite_tsan() {
     local dir=$root/build/tsan targets
-    targets=$(cd tests/unit && ls service/test_*.c runtime/test_*.c cache/test_*.c base/test_log.c base/test_trace.c 2>/dev/null | grep -v test_ext_ | sed 's|[/.]|_|g; s|_c$||; s|^|unit_|')
+    targets=$(cd tests/unit && ls service/test_*.c runtime/test_*.c cache/test_*.c base/test_log.c base/test_trace.c 2>/dev/null | grep -v -e test_ext_ -e test_team | sed 's|[/.]|_|g; s|_c$||; s|^|unit_|')
     # shellcheck disable=SC2086 # a list of words
     sanitized_build tsan build/tsan $targets henry-worker || { echo "0 passed, 1 failed"; return; }
     for name in $targets; do echo "env OMP_NUM_THREADS=1 TSAN_OPTIONS=halt_on_error=0:exitcode=66 $dir/$name"; done | run_programs
 }
 
-suites="include build unit ir kernels fuzz ops models cli error abi ops_compiled graphs asan tsan"
+suites="include build unit ir kernels fuzz ops models cli error abi stress ops_compiled graphs asan tsan"
 
 # --- running them ---
 
