@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `make bench`: measures, prints the table of figures and keeps it in bench/RESULTS.md.
 #
-#     bench/run.sh [PART]...         kernels steps startup peers; default: all of them, then the table
+#     bench/run.sh [PART]...         kernels steps bundle service startup peers; default: all of them, then the table
 #
 # The peers and the exported models need PyTorch and ONNX Runtime: HENRY_BENCH_PYTHON names a Python that has them;
 # otherwise a virtual environment is made below build/bench (gigabytes, once). HENRY_BENCH_MODELS names a folder for the
@@ -12,10 +12,10 @@ cd "$(dirname "$0")/.."
 build=${BUILD:-$PWD/build}
 work=$build/bench
 models=${HENRY_BENCH_MODELS:-$work/models}
-parts=${*:-kernels steps startup peers}
+parts=${*:-kernels steps bundle service startup peers}
 mkdir -p "$work"
 for part in $parts; do
-    case $part in kernels | steps | startup | peers) ;; *) sed -n '2,4s/^# \{0,1\}//p' "$0" >&2; exit 2 ;; esac
+    case $part in kernels | steps | bundle | service | startup | peers) ;; *) sed -n '2,4s/^# \{0,1\}//p' "$0" >&2; exit 2 ;; esac
 done
 
 # Figures of a warm start are of this run, not of a cache that grew before it.
@@ -37,9 +37,16 @@ bench_kernels() {
     "$build/bench_kernels" --threads 1 >"$work/kernels.jsonl.new"
     "$build/bench_kernels" --threads 2 >>"$work/kernels.jsonl.new"
     mv "$work/kernels.jsonl.new" "$work/kernels.jsonl"
+    "$build/bench_ceilings" --threads 1 >"$work/ceilings.jsonl.new"
+    "$build/bench_ceilings" --threads 2 >>"$work/ceilings.jsonl.new"
+    mv "$work/ceilings.jsonl.new" "$work/ceilings.jsonl"
 }
 
 bench_steps() { "$build/bench_steps" >"$work/steps.json"; }
+
+bench_bundle() { "$build/bench_bundle" >"$work/bundle.json"; }
+
+bench_service() { "$build/bench_service" >"$work/service.json"; }
 
 bench_startup() {
     "$python" bench/startup.py --henry "$build/henry" --phases "$build/bench_phases" --models "$models" -o "$work/startup.json"

@@ -2,7 +2,7 @@
 
     table.py DIRECTORY -o RESULTS.md
 
-DIRECTORY holds kernels.jsonl, steps.json, startup.json and peers.jsonl, as far as those parts have run. Prints the figures
+DIRECTORY holds kernels.jsonl, ceilings.jsonl, steps.json, bundle.json, service.json, startup.json and peers.jsonl, as far as those parts have run. Prints the figures
 that were asked for, each beside what was measured; RESULTS.md gets these and the tables behind them.
 """
 
@@ -61,15 +61,27 @@ def step_figures(steps):
     yield f"a step of a module of {steps['steps']} tiny kernels, above the kernel", "100 ns", f"{steps['above_ns']:.1f} ns", steps["above_ns"] <= 100
 
 
+def bundle_figures(bundle):
+    what = f"warm start of a bundle with {bundle['kernels']} kernels in {bundle['objects']} objects, {bundle['code_bytes'] >> 10} KiB of code: "
+    yield what + "open to first launch", "5 ms", f"{bundle['first_launch_ms']:.2f} ms", bundle["first_launch_ms"] <= 5
+    yield what + "all loaded", "50 ms", f"{bundle['all_loaded_ms']:.2f} ms", bundle["all_loaded_ms"] <= 50
+
+
+def service_figures(service):
+    above, times, hit = service["trivial_above_us"], service["times"], service["disk_hit_us"]
+    yield "submit to result of a trivial job in a warm worker, above the tools' own time", "100 us", f"{above:.0f} us", above <= 100
+    many = f"{service['kernels']} kernels through 2 workers ({service['service_ms']:.0f} ms), times as fast as `make -j2` ({service['make_ms']:.0f} ms)"
+    yield many, "3", f"{times:.2f}", times >= 3
+    yield f"disk hit to callable function, {service['disk_bytes']} bytes of code", "100 us", f"{hit:.0f} us", hit <= 100
+
+
 def startup_figures(startup):
     limits = [("phases", "mobilenet_v3", 15), ("phases", "stack_10000", 300)]
     for _, name, limit in limits:
         value = startup["phases"][name]["to_source_ms"]["median"]
         nodes = startup["phases"][name]["nodes_imported"]
         yield f"import to kernel source, {name} ({nodes} nodes)", f"{limit} ms", f"{value:.1f} ms", value <= limit
-    stack = {name: p for name, p in startup["phases"].items() if name.startswith("stack_")}
-    per_node = [1e3 * p["to_source_ms"]["median"] / p["nodes_imported"] for p in stack.values()]
-    spread = max(per_node) / min(per_node)
+    spread = startup["linear"]["spread"]
     yield "the same for stacks of 1,250 to 10,000 nodes, most over least time a node", "linear", f"{spread:.2f}", spread <= 1.5
     for name, cold, warm in (("gpt2_tiny", 500, 20), ("gpt2_124m", 1000, 250)):
         for kind, limit in (("cold", cold), ("warm", warm)):
@@ -98,7 +110,7 @@ def peer_figures(peers):
 
 
 def figures(results):
-    for name, function in (("startup", startup_figures), ("kernels", kernel_figures), ("steps", step_figures), ("peers", peer_figures)):
+    for name, function in (("startup", startup_figures), ("kernels", kernel_figures), ("steps", step_figures), ("bundle", bundle_figures), ("service", service_figures), ("peers", peer_figures)):
         if results[name]:
             yield from ((what, asked, got, "yes" if reached else "**no**") for what, asked, got, reached in function(results[name]))
 
@@ -122,6 +134,26 @@ def kernels_table(kernels):
     rows = [[k["case"], f"{k['rows']} x {k['cols']}", k["threads"], f"{k['henry_us'][0]:.1f}", f"{min(k['hand_us'][0], k['hand_streaming_us'][0]):.1f}",
              f"{min(k['copy_us'][0], k['copy_streaming_us'][0]):.1f}", f"{k['times_hand']:.2f}", f"{k['of_copy']:.2f}"] for k in kernels]
     return markdown(["generated kernel, microseconds", "size", "threads", "Henry", "by hand", "copy", "times hand", "of copy"], rows)
+
+
+def ceilings_table(ceilings):
+    """A row a loop: the part of a copy's bandwidth by threads; of each kernel's whole loops the best is marked."""
+    threads = sorted({c["threads"] for c in ceilings})
+    by_loop, best = {}, {}
+    for c in ceilings:
+        by_loop.setdefault((c["kernel"], c["loop"]), {})[c["threads"]] = c
+        if c["sort"] == "whole":
+            key = c["kernel"], c["threads"]
+            best[key] = max(best.get(key, 0), c["of_copy"])
+    rows = []
+    for (kernel, loop), found in by_loop.items():
+        cells = []
+        for t in threads:
+            c = found.get(t)
+            mark = "**" if c and c["sort"] == "whole" and c["of_copy"] == best[kernel, t] else ""
+            cells.append(f"{mark}{c['of_copy']:.2f}{mark}" if c else "")
+        rows.append([kernel, loop + (" (part)" if next(iter(found.values()))["sort"] == "part" else "")] + cells)
+    return markdown(["kernel", "loop"] + [f"{t} thread{'s' if t > 1 else ''}" for t in threads], rows)
 
 
 def phases_table(phases):
@@ -155,7 +187,7 @@ def machine():
 
 def page(results, versions):
     yield "# Results\n"
-    yield f"Made by `make bench` on {time.strftime('%Y-%m-%d', time.gmtime())}; each part alone: `bench/run.sh kernels`, `steps`, `startup`, `peers`. Medians; ratios are taken"
+    yield f"Made by `make bench` on {time.strftime('%Y-%m-%d', time.gmtime())}; each part alone: `bench/run.sh kernels`, `steps`, `bundle`, `service`, `startup`, `peers`. Medians; ratios are taken"
     yield "in one run, contestants in turns (bench/README.md says how each is measured).\n"
     yield f"Machine: {machine()}."
     yield f"Peers: {versions}.\n" if versions else ""
@@ -168,6 +200,8 @@ def page(results, versions):
         yield "## Phases of a compilation, one thread\n\n" + phases_table(results["startup"]["phases"])
     if results["kernels"]:
         yield "## Generated kernels\n\n" + kernels_table(results["kernels"])
+    if results["ceilings"]:
+        yield "## Ceilings: loops by hand, part of a copy's bandwidth\n\n" + ceilings_table(results["ceilings"])
 
 
 def main():
@@ -175,7 +209,7 @@ def main():
     parser.add_argument("directory", type=pathlib.Path)
     parser.add_argument("-o", "--output", type=pathlib.Path, required=True)
     options = parser.parse_args()
-    files = {"kernels": "kernels.jsonl", "steps": "steps.json", "startup": "startup.json", "peers": "peers.jsonl"}
+    files = {"kernels": "kernels.jsonl", "ceilings": "ceilings.jsonl", "steps": "steps.json", "bundle": "bundle.json", "service": "service.json", "startup": "startup.json", "peers": "peers.jsonl"}
     results = {name: load(options.directory, file) for name, file in files.items()}
     versions = options.directory / "versions.txt"
     options.output.write_text("\n".join(page(results, versions.read_text().strip() if versions.exists() else "")))
