@@ -350,6 +350,8 @@ static bool run_if_inline(hn_future *future, bool has_limit) {
     if (is_mine) hn_core_run_inline(core, job);
     pthread_mutex_lock(&core->lock);
     core->running_inline -= !is_mine;
+    /* A job that was parked here, before the first worker was ready, is the pool's to look at again. */
+    if (!is_mine && core->is_pool_running) hn_pool_wake(core);
     return true;
 }
 
