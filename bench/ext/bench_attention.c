@@ -14,7 +14,8 @@ typedef struct shape {
 } shape;
 
 static const shape shapes[] = {{12, 12, 128, 128, 64, true}, {12, 12, 128, 128, 64, false}, {12, 12, 197, 197, 64, false},
-                               {16, 16, 128, 128, 64, true}, {12, 12, 512, 512, 64, false}, {32, 8, 1024, 1024, 128, true}};
+                               {16, 16, 128, 128, 64, true}, {12, 12, 512, 512, 64, false}, {32, 8, 1024, 1024, 128, true},
+                               {32, 8, 1, 1024, 128, false}, {12, 12, 1, 1024, 64, false}, {32, 32, 1, 4096, 128, false}};
 
 typedef struct job {
     hn_ext_call call;

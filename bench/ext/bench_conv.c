@@ -1,8 +1,9 @@
 /* bench_conv.c: float convolutions of known networks by layer, against the oneDNN of the system.
  *
- *   bench_conv [-c] [-o] THREADS [resnet50 | mobilenet | vit] [index of a layer ...]
+ *   bench_conv [-c] [-o] [-r] THREADS [resnet50 | mobilenet | vit] [index of a layer ...]
  *
  * -c: weights come from memory, as in a network whose weights no cache holds; else everything stays in cache. -o: ours alone.
+ * -r: a residual is added, ours alone.
  * Microseconds, best of many runs; GFLOP/s of the direct sum (so Winograd's may exceed what the machine can do); the last line
  * is the network: layers times how often they occur. oneDNN has the layouts that it likes best. */
 #include "bench.h"
@@ -74,7 +75,7 @@ static void must(hn_status status) {
     exit(1);
 }
 
-static double measure_ours(const layer *l, int threads, bool cold, double budget) {
+static double measure_ours(const layer *l, int threads, bool cold, bool add, double budget) {
     int64_t out = out_of(l), in = l->in, k = l->kernel, cg = l->c / l->groups;
     int64_t p[HN_CONV_PARAM_COUNT] = {1, l->c, l->o, l->groups, 1, in, in, 1, k, k, 1, out, out, 1, l->stride, l->stride, 0, l->padding,
                                       l->padding, 1, 1, 1, 0, l->c * in * in, in * in, in * in, in, 1, cg * k * k, k * k, k * k, k, 1,
@@ -84,20 +85,23 @@ static double measure_ours(const layer *l, int threads, bool cold, double budget
     static conv_run r;
     r = (conv_run){.count = copies_of(l, cold)};
     float *y = bench_floats((size_t)(l->o * out * out), 1), *x = bench_floats((size_t)(l->c * in * in), 2), *bias = bench_floats((size_t)l->o, 4);
+    float *residual = add ? bench_floats((size_t)(l->o * out * out), 6) : NULL;
+    memcpy(p + HN_CONV_RESIDUAL, p + HN_CONV_OUT, 5 * sizeof *p);
     for (int i = 0; i < r.count; i++) {
         r.calls[i] = (hn_ext_call){.kind = HN_EXTERN_CONV, .dtypes = {HN_F32, HN_F32, HN_F32, HN_F32}, .is_constant = {[2] = true},
                                    .params = p, .param_count = HN_CONV_PARAM_COUNT, .threads = threads, .shared = shared};
         r.calls[i].operands[0] = y, r.calls[i].operands[1] = NULL, r.calls[i].operands[3] = NULL;
         r.calls[i].operands[2] = bench_floats((size_t)(l->o * cg * k * k), 3 + (unsigned)i);
+        if (add) r.calls[i].dtypes[4] = HN_F32;
         must(hn_ext_prepare(&r.calls[i]));
-        r.calls[i].operands[1] = x, r.calls[i].operands[3] = bias;
+        r.calls[i].operands[1] = x, r.calls[i].operands[3] = bias, r.calls[i].operands[4] = residual;
     }
     r.scratch = bench_floats(r.calls[0].scratch_bytes / 4 + 16, 5);
     for (int i = 0; i < 2 * r.count; i++) run_ours(&r); /* weights may be laid out in the second run */
     double best = bench_best(run_ours, &r, threads, budget);
     for (int i = 0; i < r.count; i++) hn_ext_release(&r.calls[i]), free(r.calls[i].operands[2]);
     hn_ext_shared_destroy(shared);
-    free(x), free(y), free(bias), free(r.scratch);
+    free(x), free(y), free(bias), free(residual), free(r.scratch);
     return best;
 }
 
@@ -194,10 +198,11 @@ static bool is_asked_for(int index, int count, char **numbers) {
 }
 
 int main(int argc, char **argv) {
-    bool cold = false, ours_alone = false;
+    bool cold = false, ours_alone = false, add = false;
     for (; argc > 1 && argv[1][0] == '-'; argc--, argv++) {
         if (strcmp(argv[1], "-c") == 0) cold = true;
         if (strcmp(argv[1], "-o") == 0) ours_alone = true;
+        if (strcmp(argv[1], "-r") == 0) add = ours_alone = true;
     }
     const int threads = argc > 1 ? atoi(argv[1]) : 1;
     const char *network = argc > 2 ? argv[2] : "resnet50";
@@ -209,7 +214,7 @@ int main(int argc, char **argv) {
         const layer *l = &layers[i];
         if (strcmp(l->network, network) != 0 || !is_asked_for(i, argc - 3, argv + 3)) continue;
         double flops = 2.0 * l->c / l->groups * l->o * (double)(out_of(l) * out_of(l)) * l->kernel * l->kernel;
-        double t = measure_ours(l, threads, cold, 0.08), d = ours_alone ? NAN : measure_dnnl(l, threads, cold, 0.08);
+        double t = measure_ours(l, threads, cold, add, 0.08), d = ours_alone ? NAN : measure_dnnl(l, threads, cold, 0.08);
         sum += t * l->count, sum_dnnl += d * l->count;
         printf("%2d | %4d %4d %4d %d %d %s | %5d | %6.1f %6.1f | %6.1f | %4.2f\n", i, l->c, l->o, l->in, l->kernel, l->stride,
                l->groups > 1 ? "each" : "    ", l->count, t * 1e6, flops / t * 1e-9, d * 1e6, t / d);

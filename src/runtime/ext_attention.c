@@ -12,6 +12,7 @@
 #include "henry/tensor.h"
 #include "runtime/ext_conv.h"
 #include "runtime/ext_kernels.h"
+#include "runtime/ext_share.h"
 
 #include <math.h>
 #include <omp.h>
@@ -22,7 +23,7 @@ enum {
     OUT = 0, Q = 1, K = 2, V = 3, MASK = 4,
     KEY_BLOCK = 512,
     MAX_COLS = 32,
-    TASKS_PER_THREAD = 8,
+    TASKS_PER_THREAD = 32,
     PARALLEL_FLOPS = 2 << 20
 };
 
@@ -74,6 +75,7 @@ static bool is_finite(const float *x, int64_t row, int64_t col, int64_t rows, in
 
 /* Where the parts of the scratch memory are. */
 typedef struct buffers {
+    hn_ext_share *packing, *tasks; /* of the threads: blocks of k and v; panels of queries. Both go by heads: who packs one reads it */
     float *k, *v;
     int32_t *finite; /* of each block of v */
     float *threads;
@@ -81,7 +83,9 @@ typedef struct buffers {
 
 static buffers layout(const attention_state *s, void *scratch) {
     const int64_t all = s->batch * s->kv_heads * s->blocks;
-    buffers b = {.k = scratch};
+    buffers b = {.packing = scratch};
+    b.tasks = b.packing + s->threads;
+    b.k = (float *)(b.tasks + s->threads);
     b.v = b.k + all * s->k_block;
     b.finite = (int32_t *)(b.v + all * s->v_block);
     b.threads = (float *)b.finite + s->flag_floats;
@@ -238,10 +242,11 @@ static void run_panel(const worker *w, const panel *p) {
 
 /* ---- the implementation ---- */
 
-static void run_thread(const hn_ext_call *call, const buffers *b, int64_t next[2], int rank, int size) {
+static int64_t tasks_of_head(const attention_state *s) { return hn_ext_ceil_div(s->panels, s->panels_per_task); }
+
+static void run_thread(const hn_ext_call *call, const buffers *b, int rank, int size) {
     const attention_state *s = call->state;
-    const int64_t cols = s->kernels->tile_cols, kv_blocks = s->batch * s->kv_heads * s->blocks;
-    const int64_t per_head = hn_ext_ceil_div(s->panels, s->panels_per_task), tasks = s->batch * s->heads * per_head;
+    const int64_t cols = s->kernels->tile_cols, per_head = tasks_of_head(s);
     worker w = {.s = s, .call = call, .b = b, .q = b->threads + rank * s->thread_floats};
     w.scores = w.q + s->d * cols;
     w.mask = w.scores + s->block * cols;
@@ -249,11 +254,11 @@ static void run_thread(const hn_ext_call *call, const buffers *b, int64_t next[2
     w.max = w.out + s->dv * cols;
     w.sum = w.max + cols;
     w.rescale = w.sum + cols;
-    for (int64_t i; (i = __atomic_fetch_add(&next[0], 1, __ATOMIC_RELAXED)) < kv_blocks;) pack_block(s, call, b, i);
+    for (int64_t i; (i = hn_ext_share_next(b->packing, rank, s->threads)) >= 0;) pack_block(s, call, b, i);
     if (size > 1) {
 #pragma omp barrier
     }
-    for (int64_t i; (i = __atomic_fetch_add(&next[1], 1, __ATOMIC_RELAXED)) < tasks;) {
+    for (int64_t i; (i = hn_ext_share_next(b->tasks, rank, s->threads)) >= 0;) {
         int64_t from = i % per_head * s->panels_per_task, head = i / per_head;
         for (int64_t j = from; j < hn_ext_min(from + s->panels_per_task, s->panels); j++)
             run_panel(&w, &(panel){.batch = head / s->heads, .head = head % s->heads, .first = j * cols, .count = hn_ext_min(cols, s->m - j * cols)});
@@ -264,9 +269,12 @@ static hn_status attention_run(const hn_ext_call *call, void *scratch) {
     const attention_state *s = call->state;
     if (s->batch == 0 || s->heads == 0 || s->m == 0 || s->dv == 0) return NULL;
     buffers b = layout(s, scratch);
-    int64_t next[2] = {0};
+    for (int i = 0; i < s->threads; i++) {
+        hn_ext_share_set(b.packing, i, s->threads, s->batch * s->kv_heads * s->blocks);
+        hn_ext_share_set(b.tasks, i, s->threads, s->batch * s->heads * tasks_of_head(s));
+    }
 #pragma omp parallel num_threads(s->threads) if (s->threads > 1)
-    run_thread(call, &b, next, omp_get_thread_num(), omp_get_num_threads());
+    run_thread(call, &b, omp_get_thread_num(), omp_get_num_threads());
     return NULL;
 }
 
@@ -290,6 +298,11 @@ static bool is_small_enough(const attention_state *s) {
     return kv < 0x1p56 && (double)s->batch * (double)s->heads * ((double)s->m + 64) * ((double)s->d + (double)s->dv + 1) < 0x1p56;
 }
 
+static bool fits_shares(const attention_state *s) {
+    const double tasks = (double)s->batch * (double)s->heads * (double)tasks_of_head(s);
+    return tasks <= HN_EXT_SHARE_MAX && (double)s->batch * (double)s->kv_heads * (double)s->blocks <= HN_EXT_SHARE_MAX;
+}
+
 static hn_status attention_prepare(hn_ext_call *call) {
     const int64_t *p = call->params;
     for (int i = OUT; i <= V; i++)
@@ -304,10 +317,12 @@ static hn_status attention_prepare(hn_ext_call *call) {
                          .dv = p[HN_ATTENTION_DV], .scale = (float)scale, .causal = p[HN_ATTENTION_CAUSAL] != 0, .threads = call->threads};
     if (!is_small_enough(&s)) return HN_ERROR(HN_UNSUPPORTED, "attention is too large for blocks");
     plan(&s);
+    if (!fits_shares(&s)) return HN_ERROR(HN_UNSUPPORTED, "attention has too many heads for blocks");
     call->state = malloc(sizeof s);
     if (!call->state) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for attention");
     memcpy(call->state, &s, sizeof s);
-    call->scratch_bytes = (size_t)(s.batch * s.kv_heads * s.blocks * (s.k_block + s.v_block) + s.flag_floats + s.threads * s.thread_floats) * sizeof(float);
+    call->scratch_bytes = 2 * (size_t)s.threads * sizeof(hn_ext_share) +
+        (size_t)(s.batch * s.kv_heads * s.blocks * (s.k_block + s.v_block) + s.flag_floats + s.threads * s.thread_floats) * sizeof(float);
     return NULL;
 }
 

@@ -30,7 +30,17 @@ HN_INLINE void column_tile(const hn_ext_column *t, const float *a, const float *
     vec acc[HN_TILE_ROWS][2];
     _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) acc[i][0] = acc[i][1] = vec_splat(bias ? bias[i] : 0);
     const int64_t b_k = t->b_k;
-    _Pragma("GCC unroll 2") for (int64_t k = 0; k < t->k; k++) {
+    if (residual) { /* from another cache, rows far apart: the sums take as long as it is on its way */
+        _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) {
+            __builtin_prefetch(residual + i * t->residual_row, 0, 3);
+            __builtin_prefetch(residual + i * t->residual_row + TILE_COLS - 1, 0, 3);
+        }
+    }
+    int64_t k = 0;
+#ifdef HN_TILE_AVX2
+    for (; rows >= 5 && !taps && k + 4 <= t->k; k += 4, a += 4 * HN_TILE_ROWS, b += 4 * b_k) tile_four_steps_apart(acc, a, b, b_k, rows);
+#endif
+    _Pragma("GCC unroll 2") for (; k < t->k; k++) {
         const float *row = taps ? b + taps[k] : b;
         const vec low = vec_load(row), high = vec_load(row + HN_LANES);
         _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) {

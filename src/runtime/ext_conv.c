@@ -2,7 +2,6 @@
 #include "runtime/ext_conv.h"
 
 #include "henry/tensor.h"
-#include "runtime/ext_gemm.h"
 #include "runtime/ext_pack_cache.h"
 
 #include <stdlib.h>
@@ -10,10 +9,7 @@
 
 enum {
     FLOPS_PER_THREAD = 1 << 19,
-    DEPTHWISE_COST = 6,
-    FEW_POSITIONS = 6, /* up to here weights are what costs */
-    MOST_POSITIONS = 256,
-    TURN_COST = 48 /* of a tile's columns on their way to rows of the result, in k. Source: measured on Zen 3 */
+    DEPTHWISE_COST = 6
 };
 
 static hn_ext_conv describe(const hn_ext_call *call) {
@@ -74,18 +70,6 @@ static void flatten_positions(hn_ext_conv *c) {
     }
 }
 
-typedef float float8 __attribute__((vector_size(32), aligned(4), may_alias));
-
-/* A call of memcpy costs more than the few floats of a small image's row. */
-static inline void copy_row(float *out, const float *in, int64_t count) {
-    int64_t j = 0;
-    for (; j + 8 <= count; j += 8) *(float8 *)(out + j) = *(const float8 *)(in + j);
-    for (; j < count; j++) {
-        __asm__(""); /* or else the compiler makes the call itself */
-        out[j] = in[j];
-    }
-}
-
 void hn_ext_conv_copy_inside(const hn_ext_conv *c, const hn_ext_border *b, const float *x, float *out) {
     int64_t count[3];
     for (int d = 0; d < 3; d++) count[d] = hn_ext_min(c->in[d], b->size[d] - b->before[d]); /* no output may read the rest */
@@ -93,10 +77,8 @@ void hn_ext_conv_copy_inside(const hn_ext_conv *c, const hn_ext_border *b, const
         for (int64_t j = 0; j < count[1]; j++) {
             float *to = out + ((i + b->before[0]) * b->size[1] + j + b->before[1]) * b->size[2] + b->before[2];
             const float *from = x + i * c->x[2] + j * c->x[3];
-            if (c->x[4] == 1 && count[2] < 64)
-                copy_row(to, from, count[2]);
-            else if (c->x[4] == 1)
-                memcpy(to, from, (size_t)count[2] * sizeof *to);
+            if (c->x[4] == 1)
+                hn_ext_conv_copy_row(to, from, count[2]);
             else
                 for (int64_t k = 0; k < count[2]; k++) to[k] = from[k * c->x[4]];
         }
@@ -112,7 +94,7 @@ void hn_ext_conv_copy(const hn_ext_conv *c, const hn_ext_border *b, const float 
 
 static void add_row(float *out, const float *in, int64_t step, int64_t count) {
     int64_t j = 0;
-    for (; step == 1 && j + 8 <= count; j += 8) *(float8 *)(out + j) += *(const float8 *)(in + j);
+    for (; step == 1 && j + 8 <= count; j += 8) *(hn_ext_float8 *)(out + j) += *(const hn_ext_float8 *)(in + j);
     for (; j < count; j++) out[j] += in[j * step];
 }
 
@@ -143,86 +125,6 @@ void hn_ext_conv_drop_weights(const hn_ext_conv *c, const hn_ext_call *call) {
     if (floats > 0) hn_ext_shared_drop(call->shared, call->operands[HN_EXT_CONV_WEIGHTS], (size_t)floats * sizeof(float));
 }
 
-/* Whether positions are better the rows of the tiles than their columns: 49 are 8 tiles of 6 and one row, but columns of 4 times 16. */
-static bool product_fits(const hn_ext_conv *c) {
-    const int64_t positions = c->in[2], cols = c->kernels->tile_cols, empty = hn_ext_ceil_div(positions, cols) * cols - positions;
-    if (c->in[0] != 1 || c->in[1] != 1 || (c->has_scale && (c->n != 1 || !c->constant_weights))) return false;
-    if (c->has_factor && !c->constant_weights) return false;
-    return positions <= FEW_POSITIONS || (positions <= MOST_POSITIONS && c->c * empty >= TURN_COST * positions);
-}
-
-/* ---- 1 x 1 over few positions, as out^T[position, o] = x^T[position, c] w^T[c, o] ---- */
-
-typedef struct product_state {
-    hn_ext_conv_state base;
-    hn_ext_gemm gemm;
-    const float *packed;
-} product_state;
-
-static void product_run(const hn_ext_call *call, void *scratch) {
-    const product_state *s = call->state;
-    hn_ext_gemm_run(&s->gemm, &(hn_ext_gemm_args){.out = call->operands[HN_EXT_CONV_OUT], .a = call->operands[HN_EXT_CONV_INPUT],
-                                                  .b = s->packed ? s->packed : call->operands[HN_EXT_CONV_WEIGHTS],
-                                                  .bias = call->operands[HN_EXT_CONV_BIAS],
-                                                  .residual = call->operands[HN_EXT_CONV_RESIDUAL],
-                                                  .scale = call->operands[HN_EXT_CONV_SCALE]}, scratch);
-}
-
-typedef struct pack_job {
-    const hn_ext_gemm *gemm;
-    const hn_ext_conv *conv;
-    const hn_ext_call *call;
-} pack_job;
-
-/* Column o of the panels times its factor. */
-static void scale_panels(const pack_job *job, float *packed) {
-    const hn_ext_gemm *g = job->gemm;
-    const int64_t cols = g->kernels->tile_cols;
-    for (int64_t o = 0; o < g->n; o++) {
-        const float factor = hn_ext_conv_factor(job->conv, job->call, o);
-        float *column = packed + o / cols * cols * g->k + o % cols;
-        for (int64_t k = 0; k < g->k; k++) column[k * cols] *= factor;
-    }
-}
-
-static void product_pack(void *user, void *memory) {
-    const pack_job *job = user;
-    hn_ext_gemm_pack_b(job->gemm, job->call->operands[HN_EXT_CONV_WEIGHTS], memory);
-    if (job->conv->has_factor) scale_panels(job, memory);
-    hn_ext_conv_drop_weights(job->conv, job->call);
-}
-
-static hn_status product_prepare(hn_ext_call *call, const hn_ext_conv *c) {
-    product_state *s = calloc(1, sizeof *s);
-    if (!s) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a convolution");
-    hn_ext_gemm *g = &s->gemm;
-    *g = (hn_ext_gemm){.batch = {1, 1, 1, c->n}, .m = c->in[2], .n = c->o, .k = c->c, .a = {0, 0, 0, c->x[0], c->x[4], c->x[1]},
-                       .b = {0, 0, 0, 0, c->w[1], c->w[0]}, .out = {0, 0, 0, c->y[0], c->y[4], c->y[1]},
-                       .has_bias = call->dtypes[HN_EXT_CONV_BIAS] != HN_NO_TYPE, .bias = {0, 0, 0, 0, 0, 1},
-                       .has_residual = c->has_residual, .residual = {0, 0, 0, c->r[0], c->r[4], c->r[1]},
-                       .has_scale = c->has_scale, .scale_k = c->scale[1],
-                       .prepack_b = c->constant_weights, .epilogue = c->epilogue, .kernels = c->kernels, .threads = call->threads};
-    hn_ext_gemm_plan(g);
-    hn_status status = NULL;
-    if (g->prepack_b) {
-        hn_ext_pack_key key = {.words = {HN_EXT_PACK_GEMM_B, (int64_t)(intptr_t)call->operands[HN_EXT_CONV_WEIGHTS], g->n, g->k,
-                                         g->b[4], g->b[5], g->kernels->tile_cols, 0, 1, 1, 1, 1}};
-        hn_ext_conv_put_factor(c, call, &key);
-        void *packed = NULL;
-        status = hn_ext_pack_get(call, &key, hn_ext_gemm_packed_bytes(g), product_pack,
-                                 &(pack_job){.gemm = g, .conv = c, .call = call}, &packed);
-        s->packed = packed;
-    }
-    if (status) {
-        free(s);
-        return status;
-    }
-    s->base = (hn_ext_conv_state){.run = product_run, .conv = *c};
-    call->state = s;
-    call->scratch_bytes = hn_ext_gemm_scratch_bytes(g);
-    return NULL;
-}
-
 /* ---- the implementation ---- */
 
 /* Counts and products of sizes stay far from what overflows, borders included. */
@@ -250,11 +152,12 @@ static hn_status conv_prepare(hn_ext_call *call) {
     if (c.threads > most) c.threads = most < 1 ? 1 : (int)most;
     if (is_pointwise(&c)) {
         flatten_positions(&c);
-        if (product_fits(&c)) return product_prepare(call, &c);
+        if (hn_ext_conv_product_fits(&c)) return hn_ext_conv_product_prepare(call, &c);
     }
     if (c.has_scale) return hn_ext_conv_gather_prepare(call, &c); /* the others do not scale */
     if (depthwise) return hn_ext_conv_depthwise_prepare(call, &c);
     if (hn_ext_conv_winograd_fits(&c)) return hn_ext_conv_winograd_prepare(call, &c);
+    if (hn_ext_conv_collected_fits(&c)) return hn_ext_conv_product_prepare(call, &c);
     if (!c.has_factor && hn_ext_conv_rows_fits(&c)) return hn_ext_conv_rows_prepare(call, &c);
     return hn_ext_conv_gather_prepare(call, &c);
 }

@@ -4,13 +4,15 @@
  *   winograd   3 x 3, stride 1 (ext_conv_winograd.c)
  *   depthwise  one input channel for each output channel (ext_conv_depthwise.c)
  *   rows       few channels: inputs are read at an offset for each k (ext_conv_rows.c)
- *   product    1 x 1 over few positions: weights stream by (ext_conv.c) */
+ *   product    few positions: weights stream by (ext_conv_product.c) */
 #ifndef HN_RUNTIME_EXT_CONV_H
 #define HN_RUNTIME_EXT_CONV_H
 
 #include "runtime/ext.h"
 #include "runtime/ext_kernels.h"
 #include "runtime/ext_pack_cache.h"
+
+#include <string.h>
 
 /* The row of the table: takes every dtype that has a fast way (ext_fast.c). */
 extern const hn_ext_impl hn_ext_convolution;
@@ -44,9 +46,12 @@ typedef struct hn_ext_conv_state {
 bool hn_ext_conv_winograd_fits(const hn_ext_conv *c);
 bool hn_ext_conv_depthwise_fits(const hn_ext_conv *c);
 bool hn_ext_conv_rows_fits(const hn_ext_conv *c);
+bool hn_ext_conv_product_fits(const hn_ext_conv *c);   /* of 1 x 1 whose positions are one row */
+bool hn_ext_conv_collected_fits(const hn_ext_conv *c); /* of others: the same prepare */
 hn_status hn_ext_conv_winograd_prepare(hn_ext_call *call, const hn_ext_conv *c) HN_MUST_USE;
 hn_status hn_ext_conv_depthwise_prepare(hn_ext_call *call, const hn_ext_conv *c) HN_MUST_USE;
 hn_status hn_ext_conv_rows_prepare(hn_ext_call *call, const hn_ext_conv *c) HN_MUST_USE;
+hn_status hn_ext_conv_product_prepare(hn_ext_call *call, const hn_ext_conv *c) HN_MUST_USE;
 hn_status hn_ext_conv_gather_prepare(hn_ext_call *call, const hn_ext_conv *c) HN_MUST_USE;
 
 /* What the kernels apply themselves: nothing before the residual is added. */
@@ -77,6 +82,22 @@ typedef struct hn_ext_border {
 void hn_ext_conv_copy(const hn_ext_conv *c, const hn_ext_border *b, const float *x, int64_t first, int64_t end, float *out);
 /* The same of one channel, where the border of `out` is zero already. */
 void hn_ext_conv_copy_inside(const hn_ext_conv *c, const hn_ext_border *b, const float *x, float *out);
+
+typedef float hn_ext_float8 __attribute__((vector_size(32), aligned(4), may_alias));
+
+/* A call of memcpy costs more than the few floats of a small image's row. */
+static inline void hn_ext_conv_copy_row(float *out, const float *in, int64_t count) {
+    int64_t j = 0;
+    if (count >= 64) {
+        memcpy(out, in, (size_t)count * sizeof *out);
+        return;
+    }
+    for (; j + 8 <= count; j += 8) *(hn_ext_float8 *)(out + j) = *(const hn_ext_float8 *)(in + j);
+    for (; j < count; j++) {
+        __asm__(""); /* or else the compiler makes the call itself */
+        out[j] = in[j];
+    }
+}
 
 static inline int64_t hn_ext_ceil_div(int64_t x, int64_t by) { return (x + by - 1) / by; }
 static inline int64_t hn_ext_min(int64_t x, int64_t y) { return x < y ? x : y; }

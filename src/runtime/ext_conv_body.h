@@ -166,55 +166,89 @@ HN_INLINE void wino_out_1d(const int m, const wino_vec *p, wino_vec *y) {
     y[3] = diff_a * (a * a * a) + diff_b * (b * b * b) + p[5];
 }
 
-/* 8 floats that are m apart. */
-HN_INLINE void wino_load(const int m, const float *p, wino_vec *out) {
-    const vec8 l0 = *(const vec8_unaligned *)p, l1 = *(const vec8_unaligned *)(p + 8);
-    if (m == 2) {
-        *out = __builtin_shufflevector(l0, l1, 0, 2, 4, 6, 8, 10, 12, 14);
-        return;
-    }
-    const vec8 l2 = *(const vec8_unaligned *)(p + 16), l3 = *(const vec8_unaligned *)(p + 24);
-    const vec8 low = __builtin_shufflevector(l0, l1, 0, 8, 0, 8, 4, 12, 4, 12);
-    const vec8 high = __builtin_shufflevector(l2, l3, 0, 8, 0, 8, 4, 12, 4, 12);
-    /* low = tiles 0 2 . . 1 3 . . ; high = tiles 4 6 . . 5 7 . . */
-    *out = __builtin_shufflevector(low, high, 0, 4, 1, 5, 8, 12, 9, 13);
+/* Two of the m + 2 inputs along a row, of 8 tiles: from p on, and every m floats further. */
+HN_INLINE void wino_pairs(const float *p, wino_vec d[2]) {
+    const vec8 low = *(const vec8_unaligned *)p, high = *(const vec8_unaligned *)(p + 8);
+    d[0] = __builtin_shufflevector(low, high, 0, 2, 4, 6, 8, 10, 12, 14);
+    d[1] = __builtin_shufflevector(low, high, 1, 3, 5, 7, 9, 11, 13, 15);
 }
 
-HN_INLINE void wino_store(const hn_ext_winograd_in *w, int64_t point, const wino_vec *v) {
-    float *out = w->out + point * w->out_point;
-    if (w->room >= 8) {
+/* The tiles of the lanes: 0 2 4 6 1 3 5 7, as within halves of vectors everything moves at once. */
+#define WINO_ORDER(v) __builtin_shufflevector(v, v, 0, 4, 1, 5, 2, 6, 3, 7)
+
+/* Four of them with m = 4, or the first two; v: 4 vectors from the first on. */
+HN_INLINE void wino_quads(const wino_vec *v, wino_vec *d, const int count) {
+    const vec8 ab = __builtin_shufflevector(v[0], v[1], 0, 8, 1, 9, 4, 12, 5, 13);
+    const vec8 ef = __builtin_shufflevector(v[2], v[3], 0, 8, 1, 9, 4, 12, 5, 13);
+    d[0] = __builtin_shufflevector(ab, ef, 0, 1, 8, 9, 4, 5, 12, 13);
+    d[1] = __builtin_shufflevector(ab, ef, 2, 3, 10, 11, 6, 7, 14, 15);
+    d[0] = WINO_ORDER(d[0]), d[1] = WINO_ORDER(d[1]);
+    if (count == 2) return;
+    const vec8 cd = __builtin_shufflevector(v[0], v[1], 2, 10, 3, 11, 6, 14, 7, 15);
+    const vec8 gh = __builtin_shufflevector(v[2], v[3], 2, 10, 3, 11, 6, 14, 7, 15);
+    d[2] = __builtin_shufflevector(cd, gh, 0, 1, 8, 9, 4, 5, 12, 13);
+    d[3] = __builtin_shufflevector(cd, gh, 2, 3, 10, 11, 6, 7, 14, 15);
+    d[2] = WINO_ORDER(d[2]), d[3] = WINO_ORDER(d[3]);
+}
+
+/* How many of the 8 floats are stored for each point; some: w->count. */
+typedef enum wino_width { WINO_WHOLE, WINO_HALF, WINO_SOME } wino_width;
+
+HN_INLINE void wino_store(float *out, const wino_vec *v, const wino_width width, int count) {
+    if (width == WINO_WHOLE) {
         *(vec8_unaligned *)out = *v;
-        return;
+    } else if (width == WINO_HALF) {
+        *(vec4_unaligned *)out = __builtin_shufflevector(*v, *v, 0, 1, 2, 3);
+    } else {
+        float lanes[8];
+        memcpy(lanes, v, sizeof lanes);
+        for (int i = 0; i < count; i++) out[i] = lanes[i];
     }
-    float lanes[8];
-    memcpy(lanes, v, sizeof lanes);
-    for (int i = 0; i < w->count; i++) out[i < w->room ? i : i + w->out_next] = lanes[i];
 }
 
-/* First along the rows of the image, where neighbours are vectors, then along the columns. */
-HN_INLINE void winograd_in_m(const hn_ext_winograd_in *w, const int m) {
-    enum { SPAN = 8 * 4 + 8 };
-    const int n = m + 2, span = 8 * m + 8;
-    float rows[6][SPAN];
-    for (int x = 0; x < span; x += 8) {
+/* First along the columns, where neighbours are vectors, then along each row. What was just stored is read in the same pieces:
+ * others would have to wait until it is in the cache. */
+HN_INLINE void winograd_in_m(const hn_ext_winograd_in *w, const int m, const wino_width width) {
+    const int n = m + 2, count = w->count;
+    const int64_t in_row = w->in_row, out_point = w->out_point;
+    const float *in = w->in;
+    float *out = w->out;
+    wino_vec rows[6][5];
+    for (int x = 0; x < m + 1; x++) {
         wino_vec d[6], v[6];
-        _Pragma("GCC unroll 6") for (int i = 0; i < n; i++) d[i] = *(const vec8_unaligned *)(w->in + i * w->in_row + x);
+        _Pragma("GCC unroll 6") for (int i = 0; i < n; i++) d[i] = *(const vec8_unaligned *)(in + i * in_row + x * 8);
         wino_in_1d(m, d, v);
-        _Pragma("GCC unroll 6") for (int i = 0; i < n; i++) *(vec8_unaligned *)&rows[i][x] = v[i];
+        _Pragma("GCC unroll 6") for (int i = 0; i < n; i++) rows[i][x] = v[i];
     }
-    for (int i = 0; i < n; i++) {
+    for (int i = 0; i < n; i++, out += n * out_point) {
+        const wino_vec *row = rows[i];
         wino_vec d[6], v[6];
-        _Pragma("GCC unroll 6") for (int j = 0; j < n; j++) wino_load(m, &rows[i][j], &d[j]);
+        if (m == 2) {
+            wino_pairs((const float *)row, d);
+            wino_pairs((const float *)row + 2, d + 2);
+        } else {
+            wino_vec shifted[4];
+            _Pragma("GCC unroll 4") for (int j = 0; j < 4; j++)
+                shifted[j] = __builtin_shufflevector(row[j], row[j + 1], 4, 5, 6, 7, 8, 9, 10, 11);
+            wino_quads(row, d, 4);
+            wino_quads(shifted, d + 4, 2);
+        }
         wino_in_1d(m, d, v);
-        _Pragma("GCC unroll 6") for (int j = 0; j < n; j++) wino_store(w, i * n + j, &v[j]);
+        _Pragma("GCC unroll 6") for (int j = 0; j < n; j++) wino_store(out + j * out_point, &v[j], width, count);
     }
 }
 
 static void winograd_in(const hn_ext_winograd_in *w) {
-    if (w->m == 2)
-        winograd_in_m(w, 2);
-    else
-        winograd_in_m(w, 4);
+    const wino_width width = w->count <= 4 && w->room >= 4 ? WINO_HALF : w->room >= 8 ? WINO_WHOLE : WINO_SOME;
+    if (w->m == 2) {
+        if (width == WINO_WHOLE) winograd_in_m(w, 2, WINO_WHOLE);
+        if (width == WINO_HALF) winograd_in_m(w, 2, WINO_HALF);
+        if (width == WINO_SOME) winograd_in_m(w, 2, WINO_SOME);
+    } else {
+        if (width == WINO_WHOLE) winograd_in_m(w, 4, WINO_WHOLE);
+        if (width == WINO_HALF) winograd_in_m(w, 4, WINO_HALF);
+        if (width == WINO_SOME) winograd_in_m(w, 4, WINO_SOME);
+    }
 }
 
 HN_INLINE void winograd_out_m(const hn_ext_winograd_out *w, const int m) {

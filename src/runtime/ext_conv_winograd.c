@@ -3,11 +3,15 @@
  * Source: Lavin and Gray, Fast Algorithms for Convolutional Neural Networks (2015); points and their error: ext_conv_body.h.
  * The image is cut into tiles of m x m outputs. Inputs of a tile and filters are evaluated at n x n points, n = m + 2;
  * for each point there is one matrix product [o, c] [c, tile]; a last transformation makes outputs of the products. That is
- * 9 m^2 / n^2 times fewer multiplications: 2.25 for m = 2, 4 for m = 4. */
+ * 9 m^2 / n^2 times fewer multiplications: 2.25 for m = 2, 4 for m = 4.
+ *
+ * Large images are cut into blocks of tiles, for which one thread does all of that: what lies between the steps stays in its
+ * caches. Where that leaves vectors empty, or there are too many weights to pass by for each block, all threads share each step. */
 #include "runtime/ext_conv.h"
 
 #include "henry/tensor.h"
 #include "runtime/ext_pack_cache.h"
+#include "runtime/ext_share.h"
 
 #include <math.h>
 #include <omp.h>
@@ -15,21 +19,27 @@
 #include <string.h>
 
 enum {
-    MAX_POINTS = 36,
     K_STEP = 256,
-    A_GROUP_TILES = 32,
+    BLOCK_FLOATS = 80 << 10,       /* of a block's inputs: 320 KB of L2 */
+    BLOCK_PRODUCTS = 48 << 10,     /* of its products at once: 192 KB, of which a part is never touched */
+    BLOCK_WEIGHTS = 1 << 20,       /* 4 MB of L3, which pass by for each block */
+    AHEAD_FLOATS = 48 << 10,       /* of weights that each thread fetches while it transforms inputs: 192 KB of L2 */
     TASKS_PER_THREAD = 8,
-    LANES = HN_EXT_WINOGRAD_LANES
+    CHANNEL_GROUP = 4,             /* that a thread takes at once */
+    LANES = HN_EXT_WINOGRAD_LANES,
+    LINE = 16                      /* floats */
 };
 
 typedef struct winograd_state {
     hn_ext_conv_state base;
-    int m, points;              /* outputs and points of a tile along one dimension */
-    int64_t tiles_y, tiles_x;
-    int64_t tiles, panels;      /* of tiles as columns */
-    int64_t row_tiles;          /* of output channels as rows */
-    hn_ext_border border;
-    int64_t plane_floats, in_floats, out_floats;
+    int m, points;                 /* outputs and points of a tile along one dimension */
+    int64_t tiles_y, tiles_x, tiles;
+    int64_t row_tiles;             /* of output channels as rows */
+    int64_t blocks;                /* that are a thread's own, for each thread; 0: all threads share one */
+    int64_t columns;               /* of the products of the largest block: tiles, and what whole vectors have too much */
+    int64_t in_point, out_row;     /* floats from point to point, from output channel to output channel */
+    int64_t group;                 /* row tiles whose products are kept at once */
+    int64_t border_row, plane_floats, in_floats, out_floats;
     const float *packed; /* [point][row tile][c][tile_rows] */
 } winograd_state;
 
@@ -131,67 +141,173 @@ static hn_status get_weights(hn_ext_call *call, winograd_state *s) {
 
 /* ---- running ---- */
 
-/* in: [point][panel][c][tile_cols]; out: [o][point][panels * tile_cols]. */
-static void transform_channel(const winograd_state *s, const float *x, int64_t ch, float *plane, float *in) {
+/* Tiles of an image from `first` on, and where a thread (or all of them) work on them. */
+typedef struct block {
+    const winograd_state *s;
+    const hn_ext_call *call;
+    int64_t n, first, end;
+    float *in;    /* [point][c][columns] */
+    float *out;   /* [o][point][columns] */
+    float *plane; /* one channel's rows with their border, of this thread */
+} block;
+
+/* Rows [first, first + count) of a channel with its border, whose columns are 0 already. What is `next` floats further will be
+ * read next: rows of small images are too short for the processor to see that they follow each other. */
+static void copy_rows(const winograd_state *s, const float *x, int64_t first, int64_t count, int64_t next, float *plane) {
     const hn_ext_conv *c = &s->base.conv;
-    const int64_t cols = c->kernels->tile_cols, row = s->border.size[2];
-    hn_ext_conv_copy_inside(c, &s->border, x + ch * c->x[1], plane); /* the border stays 0 */
-    for (int64_t y = 0; y < s->tiles_y; y++)
-        for (int64_t t = 0; t < s->tiles_x; t += LANES) {
-            int64_t at = y * s->tiles_x + t, lane = at % cols;
-            c->kernels->winograd_in(&(hn_ext_winograd_in){
-                .m = s->m, .in = plane + y * s->m * row + t * s->m, .in_row = row, .out = in + (at / cols * c->c + ch) * cols + lane,
-                .out_point = s->panels * c->c * cols, .out_next = (c->c - 1) * cols, .room = (int)(cols - lane),
-                .count = (int)hn_ext_min(LANES, s->tiles_x - t)});
+    const int64_t width = hn_ext_min(c->in[2], s->border_row - c->padding[2]); /* no output may read the rest */
+    for (int64_t i = first - c->padding[1]; i < first - c->padding[1] + count; i++, plane += s->border_row) {
+        float *to = plane + c->padding[2];
+        const float *from = x + i * c->x[3];
+        if (i < 0 || i >= c->in[1]) {
+            memset(to, 0, (size_t)width * sizeof *to);
+        } else if (c->x[4] == 1) {
+            for (int64_t j = 0; j < width; j += LINE) __builtin_prefetch(from + next + j, 0, 3);
+            hn_ext_conv_copy_row(to, from, width);
+        } else {
+            for (int64_t j = 0; j < width; j++) to[j] = from[j * c->x[4]];
         }
+    }
 }
 
-static void multiply(const winograd_state *s, const float *in, float *out, int64_t point, const int64_t tiles[2]) {
+static void transform_channel(const block *b, int64_t ch) {
+    const winograd_state *s = b->s;
     const hn_ext_conv *c = &s->base.conv;
-    const int64_t rows = c->kernels->tile_rows, cols = c->kernels->tile_cols, points = s->points * s->points;
-    const int64_t steps = hn_ext_ceil_div(c->c, K_STEP), step = hn_ext_ceil_div(c->c, steps);
-    const float *weights = s->packed + point * s->row_tiles * rows * c->c;
-    hn_ext_tile t = {.a_row = 1, .a_k = rows, .b_k = cols, .c_row = points * s->panels * cols, .c_col = 1};
-    for (int64_t k0 = 0; k0 < c->c; k0 += step) {
-        t.k = hn_ext_min(step, c->c - k0);
-        t.accumulate = k0 > 0;
-        for (int64_t p = 0; p < s->panels; p++) {
-            t.b = in + ((point * s->panels + p) * c->c + k0) * cols;
-            t.cols = (int)(s->tiles - p * cols <= cols / 2 ? cols / 2 : cols); /* whole vectors: the rest is never read */
-            for (int64_t i = tiles[0]; i < tiles[1]; i++) {
-                int64_t first = hn_ext_tile_start(c->o, s->row_tiles, i);
-                t.rows = (int)(hn_ext_tile_start(c->o, s->row_tiles, i + 1) - first);
-                t.a = weights + (i * c->c + k0) * rows;
-                t.c = out + first * t.c_row + point * s->panels * cols + p * cols;
+    const int64_t m = s->m, row = s->border_row, y = b->first / s->tiles_x;
+    copy_rows(s, (const float *)b->call->operands[HN_EXT_CONV_INPUT] + b->n * c->x[0] + ch * c->x[1], y * m,
+              ((b->end - 1) / s->tiles_x - y + 1) * m + 2, ch + 1 < c->c ? c->x[1] : 0, b->plane);
+    hn_ext_winograd_in w = {.m = s->m, .in_row = row, .out_point = s->in_point};
+    int64_t x = b->first % s->tiles_x;
+    const float *in = b->plane;
+    for (int64_t t = b->first; t < b->end; t += w.count) {
+        w.in = in + x * m;
+        w.out = b->in + ch * s->columns + t - b->first;
+        w.count = (int)hn_ext_min(LANES, hn_ext_min(s->tiles_x - x, b->end - t));
+        w.room = (int)(s->columns - (t - b->first));
+        c->kernels->winograd_in(&w);
+        if ((x += w.count) == s->tiles_x) x = 0, in += m * row;
+    }
+}
+
+/* Whole vectors of a block's tiles: half a panel or a whole one at the end. */
+static int64_t columns_of(const hn_ext_kernels *k, int64_t tiles) {
+    const int64_t unit = hn_ext_max(LANES, k->tile_cols / 2);
+    return hn_ext_ceil_div(tiles, unit) * unit;
+}
+
+/* Row tiles [tiles[0], tiles[1]) of one point, for k values; their products begin at `out`. */
+static void multiply_step(const block *b, const int64_t tiles[2], const float *weights, const float *in, float *out, int64_t k, bool more) {
+    const winograd_state *s = b->s;
+    const hn_ext_conv *c = &s->base.conv;
+    const int64_t rows = c->kernels->tile_rows, cols = c->kernels->tile_cols, low = c->o / s->row_tiles, tall = c->o % s->row_tiles;
+    const int64_t columns = columns_of(c->kernels, b->end - b->first), panels = columns / cols;
+    const bool alone = s->columns == cols; /* a single panel: weights come from memory, and are fetched ahead */
+    hn_ext_column column = {.k = k, .panels = panels, .a_tile = rows * c->c, .b = in, .b_k = s->columns, .c_row = s->out_row, .accumulate = more};
+    hn_ext_tile t = {.k = k, .a_row = 1, .a_k = rows, .b_k = s->columns, .c_row = s->out_row, .c_col = 1, .accumulate = more,
+                     .prefetch_step = rows};
+    for (int64_t i = tiles[0], end; i < tiles[1]; i = end) { /* those of one height */
+        end = i < tall ? hn_ext_min(tall, tiles[1]) : tiles[1];
+        const int height = (int)(low + (i < tall));
+        column.a = weights, column.c = out, column.tiles = end - i, column.rows = height;
+        if (!alone) c->kernels->column(&column);
+        for (int64_t p = alone ? 0 : panels; p * cols < columns; p++) {
+            t.b = in + p * cols;
+            t.cols = (int)hn_ext_min(cols, columns - p * cols);
+            t.rows = height;
+            for (int64_t j = 0; j < end - i; j++) {
+                t.a = weights + j * rows * c->c;
                 t.prefetch = t.a + rows * c->c;
-                t.prefetch_step = rows;
+                t.c = out + j * height * s->out_row + p * cols;
                 c->kernels->tile(&t);
             }
         }
+        weights += (end - i) * rows * c->c;
+        out += (end - i) * height * s->out_row;
     }
 }
 
-static void write_tile(const winograd_state *s, const float *from, int64_t tile, float *out) {
+/* `first`: the output channel whose products begin at b->out. */
+static void multiply(const block *b, int64_t point, const int64_t tiles[2], int64_t first) {
+    const winograd_state *s = b->s;
     const hn_ext_conv *c = &s->base.conv;
-    const int64_t y = tile / s->tiles_x * s->m, x = tile % s->tiles_x * s->m;
-    const int64_t height = hn_ext_min(s->m, c->out[1] - y), width = hn_ext_min(s->m, c->out[2] - x);
-    out += y * c->y[3] + x;
-    for (int64_t i = 0; i < height; i++) {
-        if (width == 4)
-            memcpy(out + i * c->y[3], from + i * s->m, 4 * sizeof *out);
+    const int64_t rows = c->kernels->tile_rows, steps = hn_ext_ceil_div(c->c, K_STEP), step = hn_ext_ceil_div(c->c, steps);
+    const float *weights = s->packed + (point * s->row_tiles + tiles[0]) * rows * c->c, *in = b->in + point * s->in_point;
+    float *out = b->out + (hn_ext_tile_start(c->o, s->row_tiles, tiles[0]) - first) * s->out_row + point * s->columns;
+    for (int64_t k0 = 0; k0 < c->c; k0 += step)
+        multiply_step(b, tiles, weights + k0 * rows, in + k0 * s->columns, out, hn_ext_min(step, c->c - k0), k0 > 0);
+}
+
+/* The outputs of a tile that the image has: adds the residual to them, or writes them. */
+static void move_tile(const winograd_state *s, int64_t y, int64_t x, float *tile, float *out, const float *residual) {
+    const hn_ext_conv *c = &s->base.conv;
+    const int64_t m = s->m, height = hn_ext_min(m, c->out[1] - y * m), width = hn_ext_min(m, c->out[2] - x * m);
+    if (residual) residual += y * m * c->r[3] + x * m * c->r[4];
+    out += y * m * c->y[3] + x * m;
+    for (int64_t i = 0; i < height; i++, tile += m, out += c->y[3]) {
+        if (residual)
+            for (int64_t j = 0; j < width; j++) tile[j] += residual[i * c->r[3] + j * c->r[4]];
+        else if (width == 4)
+            memcpy(out, tile, 4 * sizeof *out);
         else
-            for (int64_t j = 0; j < width; j++) out[i * c->y[3] + j] = from[i * s->m + j];
+            for (int64_t j = 0; j < width; j++) out[j] = tile[j];
     }
 }
 
-static void finish_channel(const winograd_state *s, const float *products, int64_t o, float bias, float *out) {
+static void finish_channel(const block *b, const float *products, int64_t o) {
+    const winograd_state *s = b->s;
     const hn_ext_conv *c = &s->base.conv;
-    const int64_t columns = s->panels * c->kernels->tile_cols, points = s->points * s->points;
+    const int64_t floats = s->m * s->m;
+    const float *bias = b->call->dtypes[HN_EXT_CONV_BIAS] ? b->call->operands[HN_EXT_CONV_BIAS] : NULL, *residual = NULL;
+    float *out = (float *)b->call->operands[HN_EXT_CONV_OUT] + b->n * c->y[0] + o * c->y[1];
+    if (c->has_residual) residual = (const float *)b->call->operands[HN_EXT_CONV_RESIDUAL] + b->n * c->r[0] + o * c->r[1];
     float results[LANES * 16] __attribute__((aligned(64)));
-    for (int64_t t = 0; t < s->tiles; t += LANES) {
-        c->kernels->winograd_out(&(hn_ext_winograd_out){.m = s->m, .in = products + o * points * columns + t, .in_point = columns,
-                                                       .bias = bias, .epilogue = hn_ext_conv_early_epilogue(c), .out = results});
-        for (int64_t i = t; i < hn_ext_min(t + LANES, s->tiles); i++) write_tile(s, results + (i - t) * s->m * s->m, i, out);
+    int64_t y = b->first / s->tiles_x, x = b->first % s->tiles_x;
+    for (int64_t t = b->first; t < b->end; t += LANES) {
+        const int64_t count = hn_ext_min(LANES, b->end - t);
+        c->kernels->winograd_out(&(hn_ext_winograd_out){.m = s->m, .in = products + t - b->first, .in_point = s->columns,
+                                                        .bias = bias ? bias[o] : 0, .epilogue = hn_ext_conv_early_epilogue(c), .out = results});
+        if (residual) {
+            for (int64_t i = 0; i < count; i++)
+                move_tile(s, y + (x + i) / s->tiles_x, (x + i) % s->tiles_x, results + i * floats, out, residual);
+            c->kernels->epilogue(c->epilogue, results, count * floats);
+        }
+        for (int64_t i = 0; i < count; i++) {
+            move_tile(s, y, x, results + i * floats, out, NULL);
+            if (++x == s->tiles_x) x = 0, y++;
+        }
+    }
+}
+
+/* All of it for one block, on this thread. */
+static void run_block(const block *b) {
+    const winograd_state *s = b->s;
+    const hn_ext_conv *c = &s->base.conv;
+    for (int64_t ch = 0; ch < c->c; ch++) transform_channel(b, ch);
+    for (int64_t i = 0; i < s->row_tiles; i += s->group) {
+        const int64_t tiles[2] = {i, hn_ext_min(i + s->group, s->row_tiles)};
+        const int64_t first = hn_ext_tile_start(c->o, s->row_tiles, tiles[0]), end = hn_ext_tile_start(c->o, s->row_tiles, tiles[1]);
+        for (int64_t point = 0; point < s->points * s->points; point++) multiply(b, point, tiles, first);
+        for (int64_t o = first; o < end; o++) finish_channel(b, b->out + (o - first) * s->out_row, o);
+    }
+}
+
+/* The tiles of block `i` of an image: each thread's are neighbours, and all of them but its last have whole panels. */
+static void block_at(const winograd_state *s, int64_t i, block *out) {
+    const hn_ext_conv *c = &s->base.conv;
+    const int64_t rank = i / s->blocks, part = i % s->blocks, cols = c->kernels->tile_cols;
+    const int64_t first = s->tiles * rank / c->threads, end = s->tiles * (rank + 1) / c->threads, panels = hn_ext_ceil_div(end - first, cols);
+    out->first = first + panels * part / s->blocks * cols;
+    out->end = hn_ext_min(end, first + panels * (part + 1) / s->blocks * cols);
+}
+
+/* The shares of a thread are empty before it sets them: who is early takes nothing, and nobody waits. */
+static void run_own(block *b, hn_ext_share *shares, int rank, int size) {
+    const int64_t all = b->s->blocks * b->s->base.conv.threads;
+    hn_ext_share_set(shares, rank, size, b->s->base.conv.n * all);
+    for (int64_t i; (i = hn_ext_share_next(shares, rank, size)) >= 0;) {
+        b->n = i / all;
+        block_at(b->s, i % all, b);
+        run_block(b);
     }
 }
 
@@ -201,70 +317,109 @@ static void wait_all(int size) {
     }
 }
 
-static int64_t take(int64_t *next, int size) { return size > 1 ? __atomic_fetch_add(next, 1, __ATOMIC_RELAXED) : (*next)++; }
-
-static void run_thread(const hn_ext_call *call, float *scratch, int64_t next[3], int rank, int size) {
-    const winograd_state *s = call->state;
+/* Part of the weights that this thread will multiply with: `part` of `parts` of as many as L2 has room for. */
+static void fetch_weights(const winograd_state *s, int64_t part, int64_t parts, int rank, int size) {
     const hn_ext_conv *c = &s->base.conv;
-    const int64_t points = s->points * s->points, channel_group = 4;
-    const float *bias = call->dtypes[HN_EXT_CONV_BIAS] ? call->operands[HN_EXT_CONV_BIAS] : NULL;
-    float *in = scratch, *out = in + s->in_floats, *plane = out + s->out_floats + rank * s->plane_floats;
-    int64_t o_groups = hn_ext_ceil_div(s->row_tiles, A_GROUP_TILES), task;
-    if (size > 1) o_groups = hn_ext_min(s->row_tiles, hn_ext_max(o_groups, hn_ext_ceil_div(size * TASKS_PER_THREAD, points)));
-    memset(plane, 0, (size_t)s->plane_floats * sizeof *plane);
-    for (int64_t n = 0; n < c->n; n++) {
-        const float *x = (const float *)call->operands[HN_EXT_CONV_INPUT] + n * c->x[0];
-        float *y = (float *)call->operands[HN_EXT_CONV_OUT] + n * c->y[0];
-        while ((task = take(&next[0], size) * channel_group) < c->c)
-            for (int64_t ch = task; ch < hn_ext_min(task + channel_group, c->c); ch++) transform_channel(s, x, ch, plane, in);
-        wait_all(size);
-        if (rank == 0) next[2] = 0;
-        while ((task = take(&next[1], size)) < points * o_groups) {
-            int64_t group = task % o_groups;
-            multiply(s, in, out, task / o_groups, (int64_t[]){s->row_tiles * group / o_groups, s->row_tiles * (group + 1) / o_groups});
+    const int64_t all = s->points * s->points * s->row_tiles * c->kernels->tile_rows * c->c, most = hn_ext_min(all / size, AHEAD_FLOATS);
+    const float *from = s->packed + all / size * rank;
+    for (int64_t i = most * part / parts; i < most * (part + 1) / parts; i += LINE) __builtin_prefetch(from + i, 0, 2);
+}
+
+static void run_shared(block *b, hn_ext_share *shares, int rank, int size) {
+    const winograd_state *s = b->s;
+    const hn_ext_conv *c = &s->base.conv;
+    const int64_t points = s->points * s->points, in_groups = hn_ext_ceil_div(c->c, CHANNEL_GROUP), out_groups = hn_ext_ceil_div(c->o, CHANNEL_GROUP);
+    const int64_t parts = size == 1 ? 1 : hn_ext_min(s->row_tiles, hn_ext_ceil_div(size * TASKS_PER_THREAD, points));
+    hn_ext_share *inputs = shares, *products = shares + c->threads, *outputs = products + c->threads;
+    b->end = s->tiles;
+    for (b->n = 0; b->n < c->n; b->n++) {
+        int64_t i, done = 0;
+        /* Whoever is early takes nothing: see run_own. Each is set where nobody can still take from the image before. */
+        hn_ext_share_set(inputs, rank, size, in_groups);
+        hn_ext_share_set(products, rank, size, points * parts);
+        while ((i = hn_ext_share_next(inputs, rank, size)) >= 0) {
+            if (done * size < in_groups) fetch_weights(s, done, hn_ext_ceil_div(in_groups, size), rank, size);
+            done++;
+            for (int64_t ch = i * CHANNEL_GROUP; ch < hn_ext_min((i + 1) * CHANNEL_GROUP, c->c); ch++) transform_channel(b, ch);
         }
         wait_all(size);
-        if (rank == 0) next[0] = 0;
-        while ((task = take(&next[2], size) * channel_group) < c->o)
-            for (int64_t o = task; o < hn_ext_min(task + channel_group, c->o); o++) {
-                finish_channel(s, out, o, bias ? bias[o] : 0, y + o * c->y[1]);
-                hn_ext_conv_add_residual(c, call, n, o);
-            }
+        hn_ext_share_set(outputs, rank, size, out_groups);
+        while ((i = hn_ext_share_next(products, rank, size)) >= 0) {
+            const int64_t part = i % parts;
+            multiply(b, i / parts, (int64_t[]){s->row_tiles * part / parts, s->row_tiles * (part + 1) / parts}, 0);
+        }
         wait_all(size);
-        if (rank == 0) next[1] = 0; /* read only after the next wait */
+        while ((i = hn_ext_share_next(outputs, rank, size)) >= 0)
+            for (int64_t o = i * CHANNEL_GROUP; o < hn_ext_min((i + 1) * CHANNEL_GROUP, c->o); o++) finish_channel(b, b->out + o * s->out_row, o);
     }
 }
 
 static void winograd_run(const hn_ext_call *call, void *scratch) {
-    const hn_ext_conv *c = &((const winograd_state *)call->state)->base.conv;
-    int64_t next[3] = {0};
+    const winograd_state *s = call->state;
+    const hn_ext_conv *c = &s->base.conv;
+    hn_ext_share *shares = memset(scratch, 0, 3 * (size_t)c->threads * sizeof *shares);
+    float *memory = (float *)(shares + 3 * c->threads);
 #pragma omp parallel num_threads(c->threads) if (c->threads > 1)
-    run_thread(call, scratch, next, omp_get_thread_num(), omp_get_num_threads());
+    {
+        const int rank = omp_get_thread_num(), size = omp_get_num_threads();
+        const int64_t own = s->blocks ? rank : 0;
+        block b = {.s = s, .call = call, .in = memory + own * (s->in_floats + s->out_floats)};
+        b.out = b.in + s->in_floats;
+        b.plane = memory + (s->blocks ? c->threads : 1) * (s->in_floats + s->out_floats) + rank * s->plane_floats;
+        memset(b.plane, 0, (size_t)s->plane_floats * sizeof *b.plane);
+        if (s->blocks)
+            run_own(&b, shares, rank, size);
+        else
+            run_shared(&b, shares, rank, size);
+    }
+}
+
+/* ---- planning ---- */
+
+static void plan_blocks(winograd_state *s) {
+    const hn_ext_conv *c = &s->base.conv;
+    const int64_t points = s->points * s->points, cols = c->kernels->tile_cols, share = hn_ext_ceil_div(s->tiles, c->threads);
+    const int64_t blocks = hn_ext_ceil_div(share * points * c->c, BLOCK_FLOATS), panels = hn_ext_ceil_div(share, cols);
+    const bool full = 16 * c->threads * columns_of(c->kernels, share) <= 17 * columns_of(c->kernels, s->tiles);
+    s->columns = columns_of(c->kernels, s->tiles);
+    s->group = s->row_tiles;
+    if (full && points * c->o * c->c <= BLOCK_WEIGHTS) {
+        s->blocks = hn_ext_min(blocks, panels);
+        s->columns = hn_ext_ceil_div(panels, s->blocks) * cols;
+        s->group = hn_ext_min(s->row_tiles, hn_ext_max(1, BLOCK_PRODUCTS / (points * s->columns * c->kernels->tile_rows)));
+    }
+    /* Points and rows that are a multiple of 4 KB apart would share a few lines of L1. */
+    s->in_point = c->c * s->columns + 16;
+    s->out_row = points * s->columns + 16;
+    s->in_floats = points * s->in_point;
+    s->out_floats = (s->blocks ? s->group * c->kernels->tile_rows : c->o) * s->out_row;
 }
 
 hn_status hn_ext_conv_winograd_prepare(hn_ext_call *call, const hn_ext_conv *c) {
     winograd_state *s = calloc(1, sizeof *s);
     if (!s) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a convolution");
-    const int64_t cols = c->kernels->tile_cols;
     s->base = (hn_ext_conv_state){.run = winograd_run, .conv = *c};
     s->m = best_m(c);
     s->points = s->m + 2;
     s->tiles_y = hn_ext_ceil_div(c->out[1], s->m);
     s->tiles_x = hn_ext_ceil_div(c->out[2], s->m);
     s->tiles = s->tiles_y * s->tiles_x;
-    s->panels = hn_ext_ceil_div(s->tiles, cols);
     s->row_tiles = hn_ext_ceil_div(c->o, c->kernels->tile_rows);
-    s->border = (hn_ext_border){.before = {0, c->padding[1], c->padding[2]}, .size = {1, s->tiles_y * s->m + 2, s->tiles_x * s->m + 2}};
-    const int64_t slack = LANES * 4 + 16, points = s->points * s->points;
-    s->plane_floats = hn_ext_ceil_div(s->border.size[1] * s->border.size[2] + slack, 16) * 16;
-    s->in_floats = points * s->panels * c->c * cols;
-    s->out_floats = points * s->panels * cols * c->o;
+    plan_blocks(s);
+    const int64_t slack = LANES * 4 + 16;
+    s->border_row = s->tiles_x * s->m + 2;
+    s->plane_floats = hn_ext_ceil_div((s->tiles_y * s->m + 2) * s->border_row + slack, 16) * 16;
+    if (c->n * hn_ext_max(1, s->blocks * c->threads) > HN_EXT_SHARE_MAX) {
+        free(s);
+        return HN_ERROR(HN_UNSUPPORTED, "too many parts of a convolution");
+    }
     hn_status status = get_weights(call, s);
     if (status) {
         free(s);
         return status;
     }
     call->state = s;
-    call->scratch_bytes = (size_t)(s->in_floats + s->out_floats + c->threads * s->plane_floats) * sizeof(float);
+    call->scratch_bytes = 3 * (size_t)c->threads * sizeof(hn_ext_share) +
+                          (size_t)((s->blocks ? c->threads : 1) * (s->in_floats + s->out_floats) + c->threads * s->plane_floats) * sizeof(float);
     return NULL;
 }

@@ -20,7 +20,7 @@ enum {
     PACK_FLOATS = 4 << 20,       /* packed at a time of a and of b: stays in L3 */
     A_GROUP_FLOATS = 192 << 10,  /* of a for one group of tiles: comes in order, so L3 is near enough */
     OWN_GROUP_FLOATS = 48 << 10, /* of a that a thread packs for itself: 192 KB of L2 */
-    UNITS_PER_THREAD = 96,       /* at least: what the last thread does alone is below 1 % */
+    UNITS_PER_THREAD = 384,      /* at least, where tiles allow: what the last thread does alone is a few microseconds */
     GROUP_PANELS = 4,            /* of b for one group: its part of the result stays in cache between the passes over k */
     OWN_ROWS_PANELS = 16,        /* up to here a thread packs the rows that it needs by itself */
     READ_FLOATS = 48 << 10,      /* of b that is read once, at a time: 192 KB of L2 */

@@ -145,15 +145,15 @@ static inline int64_t hn_ext_strip_lane(int64_t lanes, int64_t stride, int64_t l
 }
 
 /* Winograd's F(m x m, 3 x 3), m = 2 or 4, with points n = m + 2 along each dimension.
- * Input: tiles [0, count) of a row of tiles; tile t starts at in + t * m. out[point * out_point + t], n * n points; tiles
- * from `room` on lie out_next floats further, and what comes after the last tile up to `room` is unspecified.
+ * Input: tiles [0, count) of a row of tiles; tile t starts at in + t * m. out[point * out_point + t], n * n points; what
+ * comes after the last tile up to `room` is unspecified. count <= room.
  * HN_EXT_WINOGRAD_LANES * m + 8 floats of each of the n rows must be readable. count <= HN_EXT_WINOGRAD_LANES. */
 typedef struct hn_ext_winograd_in {
     int m;
     const float *in;
     int64_t in_row;
     float *out;
-    int64_t out_point, out_next;
+    int64_t out_point;
     int count, room;
 } hn_ext_winograd_in;
 
@@ -179,6 +179,19 @@ typedef struct hn_ext_softmax {
     float *max, *sum, *rescale; /* tile_cols each */
 } hn_ext_softmax;
 
+/* A few rows a[rows] times a matrix that is read once, where it lies. dots: out[r][j] = sum_i a[r][i] * b[j][i], j < cols,
+ * i < k. combine: out[r][j] += sum_i a[r][i] * b[i][j]. Rows are contiguous, and *_row elements apart. */
+typedef struct hn_ext_few {
+    int64_t rows, cols, k;
+    const float *a;
+    int64_t a_row;
+    const void *b; /* floats, or bf16 */
+    bool b_is_bf16;
+    int64_t b_row;
+    float *out;
+    int64_t out_row;
+} hn_ext_few;
+
 typedef struct hn_ext_kernels {
     const char *name;
     int tile_rows, tile_cols, lanes;
@@ -197,6 +210,10 @@ typedef struct hn_ext_kernels {
     void (*transpose)(const float *x, int64_t rows, int64_t cols, const float *factor, float *out, int64_t out_row);
     /* x[rows][tile_cols], column by column times factor[col], in place. */
     void (*scale)(float *x, int64_t rows, const float *factor);
+    void (*dots)(const hn_ext_few *f);
+    void (*combine)(const hn_ext_few *f);
+    /* x becomes e^(x - its maximum), or 0 where x is -inf; returns the sum. A NaN is no maximum, but the sum is NaN then. */
+    float (*weights)(float *x, int64_t count, float *out_max);
     void (*epilogue)(hn_epilogue epilogue, float *x, int64_t count); /* in place */
     /* bf16 or f16; to the nearest, ties to even. */
     void (*from_half)(bool is_bf16, const uint16_t *in, float *out, int64_t count);

@@ -11,6 +11,9 @@
 #endif
 #define HN_LANES 8
 #define HN_TILE_ROWS 6
+#ifdef __x86_64__
+#define HN_TILE_AVX2 /* ext_tile_avx2.h fits */
+#endif
 #define HN_KERNELS_TABLE hn_ext_kernels_avx2
 #define HN_KERNELS_NAME "avx2"
 #include "runtime/ext_kernels_body.h"

@@ -77,7 +77,7 @@ static void random_cases(uint64_t seed, int cases, const uint8_t *dtypes, int dt
         int64_t kv = ext_int(&r, 1, 3);
         c.p[0] = ext_int(&r, 0, 20) ? ext_int(&r, 1, 3) : 0;
         c.p[1] = kv * ext_int(&r, 1, 3), c.p[HN_ATTENTION_KV_HEADS] = kv;
-        c.p[HN_ATTENTION_M] = ext_int(&r, 0, 40), c.p[HN_ATTENTION_N] = ext_int(&r, 0, i % 9 ? 60 : 150);
+        c.p[HN_ATTENTION_M] = ext_int(&r, 0, i % 3 ? 40 : 8), c.p[HN_ATTENTION_N] = ext_int(&r, 0, i % 9 ? 60 : 150);
         c.p[HN_ATTENTION_D] = ext_int(&r, 1, 70), c.p[HN_ATTENTION_DV] = ext_int(&r, 0, 2) ? c.p[HN_ATTENTION_D] : ext_int(&r, 0, 70);
         c.p[HN_ATTENTION_CAUSAL] = ext_int(&r, 0, 1);
         c.threads = (int)ext_int(&r, 1, 3), c.special = c.dtype == HN_F32 && i % 5 == 0;
@@ -97,6 +97,20 @@ TEST(many_blocks) {
         c.p[HN_ATTENTION_CAUSAL] = i & 1;
         if (i % 2) c.p[HN_ATTENTION_M] = 1100;
         if (i % 3 == 0) c.mask = HN_F32, c.mask_by_key = true;
+        EXPECT(check(&r, &c));
+    }
+}
+
+/* Few queries, as when text is written token by token: several ranges of keys, heads that share them, every type and mask. */
+TEST(few_queries) {
+    static const uint8_t dtypes[] = {HN_F32, HN_F16, HN_BF16}, masks[] = {HN_NO_TYPE, HN_BOOL, HN_F32};
+    ext_random r = {4};
+    for (int i = 0; i < 90; i++) {
+        attention_case c = {.dtype = dtypes[i % 3], .mask = masks[i / 3 % 3], .mask_by_key = i / 9 % 2, .threads = 1 + i % 3};
+        const int64_t kv = ext_int(&r, 1, 3), n = ext_int(&r, 0, 3) ? ext_int(&r, 500, 1600) : 512 * ext_int(&r, 1, 3);
+        const int64_t p[] = {ext_int(&r, 1, 2), kv * ext_int(&r, 1, 5), kv, ext_int(&r, 1, 8), n, ext_int(&r, 1, 70), ext_int(&r, 1, 70)};
+        memcpy(c.p, p, sizeof p);
+        c.p[HN_ATTENTION_CAUSAL] = i % 7 == 0, c.special = c.dtype == HN_F32 && i % 4 == 0;
         EXPECT(check(&r, &c));
     }
 }

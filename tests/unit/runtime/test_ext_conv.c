@@ -330,13 +330,37 @@ TEST(winograd) {
     EXPECT(fits > 75);
 }
 
+/* Few positions whose inputs are collected: strides, dilations and borders wider than the kernel reaches. */
+TEST(collected) {
+    ext_random r = {19};
+    int fits = 0;
+    for (int i = 0; i < 160; i++) {
+        conv_case c = {.dtype = HN_F32, .constant = true, .bias = i & 1, .residual = i % 3 == 0, .threads = 1 + i % 3};
+        int64_t *p = c.p;
+        p[HN_CONV_N] = 1, p[HN_CONV_C] = ext_int(&r, 40, 150), p[HN_CONV_O] = ext_int(&r, 1, 40), p[HN_CONV_GROUPS] = 1;
+        p[HN_CONV_IN] = p[HN_CONV_KERNEL] = p[HN_CONV_STRIDE] = p[HN_CONV_DILATION] = 1;
+        for (int d = 1; d < 3; d++) {
+            p[HN_CONV_IN + d] = ext_int(&r, 7, 15), p[HN_CONV_KERNEL + d] = ext_int(&r, 1, 4), p[HN_CONV_STRIDE + d] = ext_int(&r, 1, 3);
+            p[HN_CONV_DILATION + d] = ext_int(&r, 1, 2), p[HN_CONV_PADDING + d] = ext_int(&r, 0, 4);
+        }
+        p[HN_CONV_EPILOGUE] = ext_int(&r, 0, 8);
+        check(&r, &c);
+        hn_ext_conv d = {.n = 1, .c = p[1], .o = p[2], .groups = 1, .in = {1, p[5], p[6]}, .kernel = {1, p[8], p[9]}, .out = {1, p[11], p[12]},
+                         .y = {0, 0, 0, p[12], 1}, .r = {0, 0, 0, p[12], 1}, .w = {0, p[8] * p[9], 0, p[9], 1}, .constant_weights = true,
+                         .kernels = hn_ext_kernels_get()};
+        fits += hn_ext_conv_collected_fits(&d);
+    }
+    EXPECT(fits > 20);
+}
+
 /* Winograd's rounding on the deepest sum of a usual network, as a part of the result's magnitude. */
 TEST(known_networks) {
     /* n c o groups, in, kernel, stride, padding */
     static const int64_t shapes[][8] = {{1, 3, 64, 1, 40, 7, 2, 3},  {1, 64, 64, 1, 28, 3, 1, 1},  {1, 128, 128, 1, 28, 3, 2, 1},
                                         {1, 256, 256, 1, 14, 3, 1, 1}, {1, 512, 512, 1, 7, 3, 1, 1}, {1, 64, 256, 1, 28, 1, 1, 0},
                                         {1, 256, 128, 1, 28, 1, 2, 0}, {2, 3, 96, 1, 32, 16, 16, 0}, {1, 240, 60, 1, 1, 1, 1, 0},
-                                        {3, 72, 24, 1, 1, 1, 1, 0},    {1, 72, 72, 72, 28, 5, 2, 2}, {1, 32, 64, 8, 14, 3, 1, 1}};
+                                        {3, 72, 24, 1, 1, 1, 1, 0},    {1, 72, 72, 72, 28, 5, 2, 2}, {1, 32, 64, 8, 14, 3, 1, 1},
+                                        {1, 512, 80, 1, 14, 3, 2, 1}, {1, 512, 96, 1, 14, 1, 2, 0}, {1, 64, 64, 1, 56, 3, 1, 1}};
     ext_random r = {7};
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
         for (int threads = 1; threads < 4; threads += 2) {

@@ -238,6 +238,82 @@ TEST(every_instruction_set) {
         }
 }
 
+typedef struct few_case {
+    hn_ext_few f;
+    float *a, *b, *out; /* b: the values that f.b holds, as floats */
+    bool combines;
+} few_case;
+
+static few_case few_case_make(ext_random *r) {
+    few_case c = {.f = {.rows = ext_int(r, 1, 9), .cols = random_size(r, 90), .k = random_size(r, 90), .b_is_bf16 = ext_int(r, 0, 1)},
+                  .combines = ext_int(r, 0, 1)};
+    const int64_t b_rows = c.combines ? c.f.k : c.f.cols, b_cols = c.combines ? c.f.cols : c.f.k;
+    c.f.a_row = c.f.k + ext_int(r, 0, 3), c.f.b_row = b_cols + ext_int(r, 0, 3), c.f.out_row = c.f.cols + ext_int(r, 0, 3);
+    const int64_t b_count = (b_rows - 1) * c.f.b_row + b_cols;
+    c.f.a = c.a = ext_memory(r, HN_F32, (c.f.rows - 1) * c.f.a_row + c.f.k);
+    c.f.out = c.out = ext_memory(r, HN_F32, (c.f.rows - 1) * c.f.out_row + c.f.cols);
+    void *b = ext_memory(r, c.f.b_is_bf16 ? HN_BF16 : HN_F32, b_count);
+    c.b = malloc((size_t)b_count * sizeof(float));
+    for (int64_t i = 0; i < b_count; i++) c.b[i] = (float)ext_get(c.f.b_is_bf16 ? HN_BF16 : HN_F32, b, i);
+    c.f.b = b;
+    return c;
+}
+
+static double few_element(const few_case *c, int64_t row, int64_t col) {
+    double sum = c->combines ? (double)c->out[row * c->f.out_row + col] : 0;
+    for (int64_t i = 0; i < c->f.k; i++)
+        sum += (double)c->a[row * c->f.a_row + i] * (double)c->b[c->combines ? i * c->f.b_row + col : col * c->f.b_row + i];
+    return sum;
+}
+
+/* What lies between the rows of the result stays. */
+TEST(few_rows_of_every_instruction_set) {
+    const hn_ext_kernels *tables[3];
+    ext_random r = {6};
+    for (size_t t = hn_ext_kernels_list(tables); t-- > 0;)
+        for (int i = 0; i < 500; i++) {
+            few_case c = few_case_make(&r);
+            const int64_t count = (c.f.rows - 1) * c.f.out_row + c.f.cols;
+            c.f.out = malloc((size_t)count * sizeof(float));
+            memcpy(c.f.out, c.out, (size_t)count * sizeof(float));
+            (c.combines ? tables[t]->combine : tables[t]->dots)(&c.f);
+            for (int64_t e = 0; e < count; e++) {
+                const int64_t row = e / c.f.out_row, col = e % c.f.out_row;
+                const double want = col < c.f.cols ? few_element(&c, row, col) : (double)c.out[e];
+                if (ext_close((double)c.f.out[e], want, col < c.f.cols ? 6e-8 * (double)(c.f.k + 8) : 0, 1e-6)) continue;
+                HN_TEST_FAIL("%s case %d: %g, expected %g", tables[t]->name, i, (double)c.f.out[e], want);
+                break;
+            }
+            free(c.a), free((void *)c.f.b), free(c.b), free(c.out), free(c.f.out);
+        }
+}
+
+/* Weights of a softmax: hidden keys, a row of them, NaN, and every length of a rest. */
+TEST(weights_of_every_instruction_set) {
+    const hn_ext_kernels *tables[3];
+    ext_random r = {7};
+    for (size_t t = hn_ext_kernels_list(tables); t-- > 0;)
+        for (int64_t count = 0; count < 70; count++) {
+            float x[70], y[70], max;
+            double most = -INFINITY, sum = 0;
+            for (int64_t i = 0; i < count; i++) {
+                x[i] = y[i] = ext_int(&r, 0, 3) && count % 10 ? (float)ext_real(&r) * 90 : -INFINITY;
+                most = fmax(most, (double)x[i]);
+            }
+            const float got = tables[t]->weights(y, count, &max);
+            EXPECT((double)max == most);
+            for (int64_t i = 0; i < count; i++) {
+                const double want = x[i] == -INFINITY ? 0 : exp((double)(x[i] - max)); /* the difference is a float */
+                sum += want;
+                EXPECT(ext_close((double)y[i], want, 1e-37, 1e-6));
+            }
+            EXPECT(ext_close((double)got, sum, 0, 1e-6));
+            if (count == 0) continue;
+            x[count / 2] = NAN;
+            EXPECT(isnan(tables[t]->weights(x, count, &max)));
+        }
+}
+
 /* The functions of the epilogues over their whole range, edges included. */
 TEST(epilogues_are_accurate) {
     static const double edges[] = {0.0, -0.0, 1e-40, -1e-40, 0.625, -0.625, 1.0, -1.0, 88.5, -88.5, 104, -104, 1e30, -1e30, INFINITY};
