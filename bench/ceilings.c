@@ -210,11 +210,52 @@ INLINE void transpose_blocks(const hand_args *a, int64_t begin, int64_t end, con
     fence(true);
 }
 
+/* Two arrays: with each square that is transposed into one, as many elements of the block before leave the other, so that reads and
+ * writes go on together. Lines are asked for `ahead` rows on: rows a power of two apart share the sets of the caches. A thread's blocks go
+ * along the rows of x, or (`down`) along those of out. */
+INLINE void transpose_flow(const hand_args *a, int64_t begin, int64_t end, const int wide, const int high, const int ahead, const bool down, const bool add) {
+    static _Thread_local float arrays[2][256 * (128 + PITCH)] __attribute__((aligned(64)));
+    const int64_t pitch = high + PITCH, across = end - begin, deep = a->cols / high, steps = across * deep;
+    const float *z = NULL, *later = NULL;
+    float *y = NULL;
+    for (int64_t t = 0; t <= steps && steps; t++) {
+        int64_t now = t < steps ? t : steps - 1, next = t + 1 < steps ? t + 1 : steps - 1;
+        int64_t i = (begin + (down ? now / deep : now % across)) * wide, j = (down ? now % deep : now / across) * high;
+        int64_t next_i = (begin + (down ? next / deep : next % across)) * wide, next_j = (down ? next % deep : next / across) * high;
+        const float *x = a->in[0] + j * a->rows + i, *after = a->in[0] + next_j * a->rows + next_i, *from = arrays[~t & 1];
+        float *array = arrays[t & 1];
+        if (add) later = a->in[1] + i * a->cols + j;
+        for (int64_t v = 0, k = 0; v < high; v += 8) {
+            const float *fetched = v + ahead < high ? x + (v + ahead) * a->rows : after + (v + ahead - high) * a->rows;
+            for (int64_t u = 0; u < wide; u += 8, k += 64) {
+#pragma GCC unroll 4
+                for (int64_t line = u / 2; line < u / 2 + 4; line++) fetch(fetched + line / (wide / 16) * a->rows + line % (wide / 16) * 16);
+                v8 square[8];
+                transpose_8x8(x + v * a->rows + u, a->rows, square);
+#pragma GCC unroll 8
+                for (int l = 0; l < 8; l++) store8(array + (u + l) * pitch + v, square[l], false);
+                int64_t row = k / high, at = k % high, row_on = row + 8 < wide ? row + 8 : row + 8 - wide;
+                for (int64_t l = at; t && l < at + 64; l += 8) {
+                    v8 r = *(const v8 *)(from + row * pitch + l);
+                    if (add && l % 16 == 0) fetch((row_on > row ? z : later) + row_on * a->cols + l);
+                    if (add) r += *(const v8_u *)(z + row * a->cols + l);
+                    store8(y + row * a->cols + l, r, true);
+                }
+            }
+        }
+        y = a->out + i * a->cols + j, z = later;
+    }
+    fence(true);
+}
+
 #define UNIT_LOOP(name, function, ...) static void name(const hand_args *a, int64_t begin, int64_t end) { function(a, begin, end, __VA_ARGS__); }
 UNIT_LOOP(reads_64, piece_reads, 64) UNIT_LOOP(reads_128, piece_reads, 128) UNIT_LOOP(reads_256, piece_reads, 256)
 UNIT_LOOP(writes_64, piece_writes, 64) UNIT_LOOP(writes_128, piece_writes, 128) UNIT_LOOP(writes_256, piece_writes, 256)
 UNIT_LOOP(transpose_64, transpose_blocks, 64, false) UNIT_LOOP(transpose_128, transpose_blocks, 128, false)
 UNIT_LOOP(transpose_256, transpose_blocks, 256, false)
+UNIT_LOOP(flow_128, transpose_flow, 128, 128, 8, false, false) UNIT_LOOP(flow_down, transpose_flow, 128, 128, 8, true, false)
+UNIT_LOOP(flow_far, transpose_flow, 128, 128, 64, false, false) UNIT_LOOP(flow_256, transpose_flow, 256, 128, 16, false, false)
+UNIT_LOOP(add_flow_128, transpose_flow, 128, 128, 8, false, true) UNIT_LOOP(add_flow_256, transpose_flow, 256, 128, 16, false, true)
 UNIT_LOOP(add_64, transpose_blocks, 64, true) UNIT_LOOP(add_128, transpose_blocks, 128, true) UNIT_LOOP(add_256, transpose_blocks, 256, true)
 
 /* --- rows that an index picks, and elements of a row that indices pick --- */
@@ -230,6 +271,21 @@ INLINE void embed(const hand_args *a, int64_t begin, int64_t end, const int ahea
     fence(true);
 }
 
+/* The reads of it alone, in the order of the index or of the table. */
+INLINE void embed_reads(const hand_args *a, int64_t begin, int64_t end, const bool in_order) {
+    vf s[2] = {0};
+    for (int64_t i = begin; i < end; i++) {
+        int64_t on = i + 4 < a->rows ? i + 4 : i;
+        const float *x = a->in[0] + (in_order ? i : a->index[i]) * a->cols, *later = a->in[0] + (in_order ? on : a->index[on]) * a->cols;
+        for (int64_t j = 0; j < a->cols; j += 16) {
+            fetch(later + j);
+            for (int k = 0; k < 16; k += W) s[k / W & 1] += load(x + j + k);
+        }
+    }
+    a->out[begin] = sum_of(s[0] + s[1]);
+}
+
+UNIT_LOOP(embed_reads_order, embed_reads, true) UNIT_LOOP(embed_reads_picked, embed_reads, false)
 UNIT_LOOP(embed_0, embed, 0) UNIT_LOOP(embed_1, embed, 1) UNIT_LOOP(embed_2, embed, 2) UNIT_LOOP(embed_4, embed, 4) UNIT_LOOP(embed_8, embed, 8)
 
 INLINE v8 pick(const float *x, const int64_t *index, const bool at_once) {
@@ -305,9 +361,17 @@ static const loop loops[] = {
     {"transpose", "blocks of 64 x 64", transpose_64, 64, 2, .part = false, .square = true},
     {"transpose", "blocks of 128 x 128", transpose_128, 128, 2, .part = false, .square = true},
     {"transpose", "blocks of 256 x 256", transpose_256, 256, 2, .part = false, .square = true},
+    {"transpose", "reads and writes together, 128 x 128", flow_128, 128, 2, .part = false, .square = true},
+    {"transpose", "the same, along the rows of out", flow_down, 128, 2, .part = false, .square = true},
+    {"transpose", "the same, lines 64 rows ahead", flow_far, 128, 2, .part = false, .square = true},
+    {"transpose", "the same, 256 x 128", flow_256, 256, 2, .part = false, .square = true},
+    {"x.t() + y", "reads and writes together, 128 x 128", add_flow_128, 128, 3, .part = false, .square = true},
+    {"x.t() + y", "the same, 256 x 128", add_flow_256, 256, 3, .part = false, .square = true},
     {"x.t() + y", "blocks of 64 x 64", add_64, 64, 3, .part = false, .square = true},
     {"x.t() + y", "blocks of 128 x 128", add_128, 128, 3, .part = false, .square = true},
     {"x.t() + y", "blocks of 256 x 256", add_256, 256, 3, .part = false, .square = true},
+    {"embedding", "reads alone, rows in order", embed_reads_order, 1, 2, .part = true, .table = true},
+    {"embedding", "reads alone, rows at random", embed_reads_picked, 1, 2, .part = true, .table = true},
     {"embedding", "nothing asked for ahead", embed_0, 1, 2, .part = false, .table = true},
     {"embedding", "1 row ahead", embed_1, 1, 2, .part = false, .table = true},
     {"embedding", "2 rows ahead", embed_2, 1, 2, .part = false, .table = true},

@@ -65,7 +65,8 @@ INLINE vf exponential(vf x) {
     const vf magic = splat(0x1.8p23f);
     x = larger(x, splat(-87.0f));
     vf shifted = x * 0x1.715476p0f + magic, n = shifted - magic;
-    vf r = x - n * 0x1.62e430p-1f; /* ln 2 in one piece, as in generated code */
+    vf r = x - n * 0x1.63p-1f; /* ln 2 in two pieces, as in generated code */
+    r = r - n * -0x1.bd0106p-13f;
     vf p = splat(0x1.6a98dap-10f) * r + 0x1.1272cap-7f;
     p = p * r + 0x1.555a98p-5f;
     p = p * r + 0x1.55542ep-3f;

@@ -100,7 +100,7 @@ static void put_elem(printer *pr, const hn_sop *op) {
     }
     hn_sid gated = gated_by_sigmoid(pr, op);
     if (gated) {
-        hn_strbuf_printf(&pr->out, "(s%u / (sp_f(1) + exp1_f(-s%u)))", gated, gated);
+        hn_strbuf_printf(&pr->out, "(s%u / (sp_f(1) + exp_f(-s%u)))", gated, gated);
         return;
     }
     if (divides_once(pr, op)) {

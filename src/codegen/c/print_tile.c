@@ -3,14 +3,17 @@
  * The iteration runs in square blocks. The strided loads of a block are transposed in registers, VF x VF at a time, into an
  * array; then the body runs for the block's rows. So memory is read and written in runs of a whole block's width: single
  * lines, a large stride apart, cost twice the time and more, above all with stores that go round the caches.
- * A block is NARROW x NARROW, its array in the first cache; between memory and memory it is WIDE x WIDE, its array in the
- * second cache, and the lines of the next block are asked for evenly, half of them while this one is transposed, half while it
- * is written. Source: bench_ceilings transpose, x.t. */
+ *
+ * A block is NARROW x NARROW, its array in the first cache. Between memory and memory it is WIDE x WIDE, and reads and writes
+ * go on together, as in a copy: there are two arrays, and with each square that is transposed into one, as many elements of
+ * the block before leave the other. Lines are asked for VF rows ahead and no more, because rows a power of two apart share
+ * the sets of a cache. The next block is the one beside this in what is read: its rows continue.
+ * Source: bench_ceilings transpose, x.t. */
 #include "codegen/c/internal.h"
 
 #include <string.h>
 
-enum { NARROW = 64, WIDE = 128, WIDE_PITCH = 144, LINE_WORDS = 16 }; /* known to the block_ and wide_ snippets, too */
+enum { NARROW = 64, WIDE = 128, WIDE_PITCH = 144, LINE_WORDS = 16, ROWS_AHEAD = 8 }; /* known to the block_ and wide_ snippets, too */
 
 /* A wide block takes a cache's worth of memory and makes fewer parts for threads. */
 enum { MIN_WIDE_PARTS = 16 };
@@ -78,99 +81,54 @@ static bool is_wide(const printer *pr) { return pr->tile_block == WIDE; }
 
 static void put_extent_of(printer *pr, hn_expr var) { put_index(pr, hn_sym_symbol_extent(pr->sym, var)); }
 
-/* Of a wide block: f<s> is where load s begins in the next one. */
-static void put_next_start(printer *pr, hn_sid s, const hn_sop *op, const char *type, const char *name) {
-    put_line(pr, "const %s *f%u;", type, s);
-    open_block(pr, "");
-    put_line(pr, "const ll %s = jb + %u < je ? ib : ib + %u, j = jb + %u < je ? jb + %u : 0; (void)%s; (void)j;", name, WIDE, WIDE, WIDE, WIDE, name);
-    put_begin(pr);
-    hn_strbuf_printf(&pr->out, "f%u = ", s);
+static const char *type_of(hn_dtype d) { return d == HN_DTYPE_I64 ? "ll" : hn_dtype_facts(d)->c_type; }
+
+/* Where load `op` begins in the block whose first row and lane are in scope. */
+static void put_start(printer *pr, const hn_sop *op) {
     put_base(pr, op->buffer, false);
     hn_strbuf_puts(&pr->out, " + ");
     put_index(pr, op->index);
-    hn_strbuf_puts(&pr->out, ";\n");
-    close_block(pr);
 }
 
-/* The transposed blocks of all loads that need it: q<s>[u * pitch + v] is the element of row u, lane v. */
-static void put_blocks(printer *pr, const char *name) {
-    for (hn_sid s = 1; s < pr->phase->body.count; s++) {
-        const hn_sop *op = &pr->phase->body.items[s];
-        hn_expr step;
-        if (!pr->live[s] || !goes_through(pr, op)) continue;
-        hn_dtype dtype = pr->p->buffers.items[op->buffer].dtype;
-        (void)walk_of(pr, op->index, &step);
-        const char *type = dtype == HN_DTYPE_I64 ? "ll" : hn_dtype_facts(dtype)->c_type;
-        if (is_wide(pr)) {
-            pr->wide_bytes = WIDE * WIDE_PITCH * 4;
-            put_next_start(pr, s, op, type, name);
-            put_line(pr, "%s *q%u = scratch;", type, s);
-        } else
-            put_line(pr, "%s q%u[%d] __attribute__((aligned(64)));", type, s, NARROW * NARROW);
-        put_begin(pr);
-        hn_strbuf_printf(&pr->out, "%s_%s(", is_wide(pr) ? "wide" : "block", hn_dtype_facts(dtype)->name);
-        put_base(pr, op->buffer, false);
-        hn_strbuf_puts(&pr->out, " + ");
-        put_index(pr, op->index);
-        hn_strbuf_puts(&pr->out, ", ");
-        put_index(pr, step);
-        hn_strbuf_printf(&pr->out, ", iw, jw, q%u", s);
-        if (is_wide(pr)) hn_strbuf_printf(&pr->out, ", f%u", s);
-        hn_strbuf_puts(&pr->out, ");\n");
-    }
-}
-
-static void put_lines(printer *pr, const hn_sop *op, const char *count) {
-    put_begin(pr);
-    hn_strbuf_printf(&pr->out, "for (ll l = 0; l < %s; l += %d) __builtin_prefetch(", count,
-                     64 / (int)hn_dtype_facts(pr->p->buffers.items[op->buffer].dtype)->size_bytes);
-    put_base(pr, op->buffer, false);
-    hn_strbuf_puts(&pr->out, " + ");
-    put_index(pr, op->index);
-    hn_strbuf_puts(&pr->out, " + l);\n");
-}
-
-/* While row u of a wide block is written, half a row of the second half of the next block. */
-static void put_next_half(printer *pr, hn_sid s, const hn_sop *op) {
+/* q<s>: the transposed block of load s, by a loop of its own. */
+static void put_block_load(printer *pr, hn_sid s, const hn_sop *op) {
     hn_expr step;
     (void)walk_of(pr, op->index, &step);
     put_begin(pr);
-    hn_strbuf_printf(&pr->out, "for (ll l = 0; l < %d; l += %d) __builtin_prefetch(f%u + (%d + u / 2) * ", WIDE / 2, LINE_WORDS, s, WIDE / 2);
+    hn_strbuf_printf(&pr->out, "%s_%s(", is_wide(pr) ? "wide" : "block", hn_dtype_facts(pr->p->buffers.items[op->buffer].dtype)->name);
+    put_start(pr, op);
+    hn_strbuf_puts(&pr->out, ", ");
     put_index(pr, step);
-    hn_strbuf_printf(&pr->out, " + u %% 2 * %d + l);\n", WIDE / 2);
+    hn_strbuf_printf(&pr->out, ", iw, jw, q%u);\n", s);
+}
+
+/* The transposed blocks of all loads that need it: q<s>[u * NARROW + v] is the element of row u, lane v. */
+static void put_blocks(printer *pr) {
+    for (hn_sid s = 1; s < pr->phase->body.count; s++) {
+        const hn_sop *op = &pr->phase->body.items[s];
+        if (!pr->live[s] || !goes_through(pr, op)) continue;
+        put_line(pr, "%s q%u[%d] __attribute__((aligned(64)));", type_of(pr->p->buffers.items[op->buffer].dtype), s, NARROW * NARROW);
+        put_block_load(pr, s, op);
+    }
 }
 
 /* While row u of a narrow block is written, the lines of what will be lane u of the next one. */
 static void put_next_lane(printer *pr, const hn_sop *op, const char *name) {
     open_block(pr, "");
     put_line(pr, "const ll %s = ib, j = imin(jb + %d + u, je - 1); (void)%s; (void)j;", name, NARROW, name);
-    put_lines(pr, op, "iw");
+    put_begin(pr);
+    hn_strbuf_printf(&pr->out, "for (ll l = 0; l < iw; l += %d) __builtin_prefetch(",
+                     64 / (int)hn_dtype_facts(pr->p->buffers.items[op->buffer].dtype)->size_bytes);
+    put_start(pr, op);
+    hn_strbuf_puts(&pr->out, " + l);\n");
     close_block(pr);
 }
 
-/* While row u of a block is written: lines of the next block of what goes through the array. From memory also row u of the next
- * block of what is read along the rows: nothing else follows so many rows at a time. */
-static void put_next_lines(printer *pr, const char *name) {
-    bool any = false;
+static void put_next_lanes(printer *pr, const char *name) {
     for (hn_sid s = 1; s < pr->phase->body.count; s++) {
         const hn_sop *op = &pr->phase->body.items[s];
-        if (!pr->live[s] || !goes_through(pr, op)) continue;
-        if (is_wide(pr)) put_next_half(pr, s, op);
-        else put_next_lane(pr, op, name);
+        if (pr->live[s] && goes_through(pr, op)) put_next_lane(pr, op, name);
     }
-    for (hn_sid s = 1; s < pr->phase->body.count && pr->may_stream; s++) {
-        const hn_sop *op = &pr->phase->body.items[s];
-        hn_expr step;
-        if (!pr->live[s] || op->kind != HN_SOP_LOAD || walk_of(pr, op->index, &step) != WALK_ONE) continue;
-        if (!hn_sym_uses(pr->sym, op->index, pr->tile)) continue; /* the same for all rows: it is in the cache */
-        if (!any) open_block(pr, "");
-        if (!any) put_line(pr, "const ll %s = ib + u, j = jb + %u;", name, pr->tile_block);
-        any = true;
-        char count[12];
-        snprintf(count, sizeof count, "%u", pr->tile_block);
-        put_lines(pr, op, count);
-    }
-    if (any) close_block(pr);
 }
 
 bool put_tile_load(printer *pr, hn_sid s, const hn_sop *op) {
@@ -190,14 +148,12 @@ static void put_tile_vector(printer *pr, bool tail) {
     pr->in_tile = pr->tail = false;
 }
 
-/* One block. The tile's own variable is the innermost of the outer ones here: everything that uses it is printed in its loop. */
-static void put_block(printer *pr, const char *name) {
-    put_line(pr, "const ll jw = imin(je - jb, %u);", pr->tile_block);
-    put_line(pr, "const ll %s = ib, j = jb; (void)%s; (void)j;", name, name);
-    put_blocks(pr, name);
+/* The body for the block at ib, jb. The tile's own variable is the innermost of the outer ones here: everything that uses it is
+ * printed in its loop. */
+static void put_block_rows(printer *pr, const char *name) {
     put_line(pr, "for (ll u = 0; u < iw; u++) {");
     pr->indent++;
-    if (pr->written_bytes > PREFETCH_BYTES) put_next_lines(pr, name);
+    if (!is_wide(pr) && pr->written_bytes > PREFETCH_BYTES) put_next_lanes(pr, name);
     put_line(pr, "const ll %s = ib + u;", name);
     put_line(pr, "ll v = 0;");
     put_line(pr, "for (; v + VF <= jw; v += VF) {");
@@ -211,22 +167,109 @@ static void put_block(printer *pr, const char *name) {
     close_block(pr);
 }
 
-hn_status put_tile_kernel(printer *pr) {
-    const hn_kernel *k = pr->k;
-    pr->phase = &k->phases.items[0];
-    pr->lane = pr->phase->vars[0];
-    HN_TRY(analyse_phase(pr));
-    char name[16];
-    snprintf(name, sizeof name, "i%u", hn_sym_index_ordinal(pr->sym, pr->tile));
-    open_block(pr, "for (ll row = begin; row < end; row++) ");
+/* From memory, what is read along the rows, ROWS_AHEAD of them on: the waiting block's, then those of the one at ti, tj. */
+static void put_row_fetches(printer *pr, const char *name) {
+    bool any = false;
+    for (hn_sid s = 1; s < pr->phase->body.count; s++) {
+        const hn_sop *op = &pr->phase->body.items[s];
+        hn_expr step;
+        if (!pr->live[s] || op->kind != HN_SOP_LOAD || walk_of(pr, op->index, &step) != WALK_ONE) continue;
+        if (!hn_sym_uses(pr->sym, op->index, pr->tile)) continue; /* the same for all rows: it is in the cache */
+        if (!any) put_line(pr, "if (d %% %d == 0) {", LINE_WORDS);
+        if (!any) pr->indent++;
+        if (!any) put_line(pr, "const ll r = u + %d, next = r >= %d, %s = next ? ti + r - %d : wi + r, j = (next ? tj : wj) + v;", ROWS_AHEAD, WIDE, name, WIDE);
+        any = true;
+        put_begin(pr);
+        hn_strbuf_puts(&pr->out, "__builtin_prefetch(");
+        put_start(pr, op);
+        hn_strbuf_puts(&pr->out, ");\n");
+    }
+    if (any) close_block(pr);
+}
+
+/* As many elements of the block that waits, which is at wi, wj in w, as a square has: a run of a row, or whole rows. */
+static void put_waiting_run(printer *pr, hn_sid s, const char *type, const char *name) {
+    uint32_t square = pr->lanes * pr->lanes, run = square < WIDE ? square : WIDE;
+    put_line(pr, "for (unsigned e = k * %u; waits && e < k * %u + %u; e += %u) {", square, square, square, run);
+    pr->indent++;
+    put_line(pr, "const ll ib = wi, jb = wj, u = e / %d, %s = ib + u;", WIDE, name);
+    put_line(pr, "const %s *q%u = w;", type, s);
+    put_line(pr, "_Pragma(\"GCC unroll 8\") for (int d = 0; d < %u; d += VF) {", run);
+    pr->indent++;
+    put_line(pr, "const ll v = e %% %d + d;", WIDE);
+    put_row_fetches(pr, name);
+    put_tile_vector(pr, false);
+    close_block(pr);
+    close_block(pr);
+}
+
+/* A whole block, square by square: lines VF rows ahead, the square, and its share of the block that waits. */
+static void put_squares(printer *pr, hn_sid s, const hn_sop *op, const char *name) {
+    const char *dtype = hn_dtype_facts(pr->p->buffers.items[op->buffer].dtype)->name;
+    const char *type = type_of(pr->p->buffers.items[op->buffer].dtype);
+    hn_expr step;
+    (void)walk_of(pr, op->index, &step);
     put_begin(pr);
-    hn_strbuf_puts(&pr->out, "const ll ne = ");
-    put_extent_of(pr, pr->tile);
-    hn_strbuf_printf(&pr->out, ", blocks = (ne + %u) / %u, ib = row %% blocks * %u, iw = imin(ne - ib, %u), je = ", pr->tile_block - 1,
-                     pr->tile_block, pr->tile_block, pr->tile_block);
-    put_extent_of(pr, pr->lane);
+    hn_strbuf_puts(&pr->out, "const ll s = ");
+    put_index(pr, step);
     hn_strbuf_puts(&pr->out, ";\n");
-    put_line(pr, "ll o = row / blocks; (void)o;");
+    put_line(pr, "unsigned k = 0;");
+    put_line(pr, "for (unsigned x = 0; x < %d; x += VF) {", WIDE);
+    pr->indent++;
+    put_line(pr, "const %s *g = x + VF < %d ? p + (x + VF) * s : f;", type, WIDE);
+    put_line(pr, "for (unsigned y = 0; y < %d; y += VF, k++) {", WIDE);
+    pr->indent++;
+    put_line(pr, "const %s *h = g + y * VF / %d * s + y * VF %% %d;", type, WIDE, WIDE);
+    put_line(pr, "_Pragma(\"GCC unroll 16\") for (int d = 0; d < VF * VF; d += %d) __builtin_prefetch(h + d / %d * s + d %% %d);", LINE_WORDS, WIDE, WIDE);
+    put_line(pr, "tile_%s(p + x * s + y, s, m + y * %d + x, %d);", dtype, WIDE_PITCH, WIDE_PITCH);
+    put_waiting_run(pr, s, type, name);
+    close_block(pr);
+    close_block(pr);
+}
+
+/* f: where the load begins in the block after this one. */
+static void put_following(printer *pr, const hn_sop *op, const char *name) {
+    put_line(pr, "const %s *p = (void *)0, *f = p;", type_of(pr->p->buffers.items[op->buffer].dtype));
+    for (uint32_t k = 0; k < 2; k++) {
+        open_block(pr, "");
+        put_line(pr, "const ll n = imin(t + %u, steps - 1), %s = (first + n %% across - o0) * %d, j = n / across * %d; (void)%s; (void)j;", k, name, WIDE,
+                 WIDE, name);
+        put_begin(pr);
+        hn_strbuf_puts(&pr->out, k ? "f = " : "p = ");
+        put_start(pr, op);
+        hn_strbuf_puts(&pr->out, ";\n");
+        close_block(pr);
+    }
+}
+
+/* One block of a wide kernel, number t of `steps`; after them, the one that still waits. */
+static void put_wide_step(printer *pr, const char *name) {
+    hn_sid s = 1;
+    while (!goes_through(pr, &pr->phase->body.items[s])) s++;
+    const hn_sop *op = &pr->phase->body.items[s];
+    const char *type = type_of(pr->p->buffers.items[op->buffer].dtype);
+    put_line(pr, "const ll last = t == steps, ti = (first + t %% across - o0) * %d, tj = t / across * %d;", WIDE, WIDE);
+    put_line(pr, "const ll whole = !last && ne - ti >= %d && je - tj >= %d;", WIDE, WIDE);
+    put_line(pr, "%s *m = (%s *)scratch + turn * %d, *w = (%s *)scratch + !turn * %d;", type, type, WIDE * WIDE_PITCH, type, WIDE * WIDE_PITCH);
+    open_block(pr, "if (whole) ");
+    put_following(pr, op, name);
+    put_squares(pr, s, op, name);
+    close_block(pr);
+    open_block(pr, "else if (!last || waits) ");
+    put_line(pr, "const ll ib = last ? wi : ti, jb = last ? wj : tj, iw = imin(ne - ib, %d), jw = imin(je - jb, %d);", WIDE, WIDE);
+    put_line(pr, "%s *q%u = last ? w : m;", type, s);
+    open_block(pr, "if (!last) ");
+    put_line(pr, "const ll %s = ib, j = jb; (void)%s; (void)j;", name, name);
+    put_block_load(pr, s, op);
+    close_block(pr);
+    put_block_rows(pr, name);
+    close_block(pr);
+    put_line(pr, "if (whole) { waits = 1; wi = ti; wj = tj; turn = !turn; }");
+}
+
+/* The variables of the outer dimensions but the tile's, from o. */
+static void put_outer(printer *pr) {
+    const hn_kernel *k = pr->k;
     for (uint32_t d = k->rank; d-- > 0;) {
         if (k->vars[d] == pr->tile) continue;
         put_begin(pr);
@@ -236,11 +279,59 @@ hn_status put_tile_kernel(printer *pr) {
         put_extent_of(pr, k->vars[d]);
         hn_strbuf_puts(&pr->out, ";\n");
     }
-    put_line(pr, "for (ll jb = 0; jb < je; jb += %u) {", pr->tile_block);
+}
+
+static void put_extents(printer *pr) {
+    put_begin(pr);
+    hn_strbuf_puts(&pr->out, "const ll ne = ");
+    put_extent_of(pr, pr->tile);
+    hn_strbuf_printf(&pr->out, ", blocks = (ne + %u) / %u, je = ", pr->tile_block - 1, pr->tile_block);
+    put_extent_of(pr, pr->lane);
+    hn_strbuf_puts(&pr->out, ";\n");
+}
+
+/* The thread's rows of blocks, as far as they are of one matrix: block row by block row of what is read. */
+static void put_wide_kernel(printer *pr, const char *name) {
+    pr->wide_bytes = 2 * WIDE * WIDE_PITCH * 4;
+    put_extents(pr);
+    open_block(pr, "for (ll first = begin, until; first < end; first = until) ");
+    put_line(pr, "ll o = first / blocks;");
+    put_line(pr, "const ll o0 = o * blocks;");
+    put_line(pr, "until = imin(end, o0 + blocks);");
+    put_outer(pr);
+    put_line(pr, "const ll across = until - first, steps = across * ((je + %d) / %d);", WIDE - 1, WIDE);
+    put_line(pr, "ll waits = 0, wi = 0, wj = 0, turn = 0; /* a block that is transposed, but not written */");
+    put_line(pr, "for (ll t = 0; t <= steps; t++) {");
     pr->indent++;
-    put_block(pr, name);
+    put_wide_step(pr, name);
     close_block(pr);
     close_block(pr);
+}
+
+static void put_narrow_kernel(printer *pr, const char *name) {
+    open_block(pr, "for (ll row = begin; row < end; row++) ");
+    put_extents(pr);
+    put_line(pr, "const ll ib = row %% blocks * %d, iw = imin(ne - ib, %d);", NARROW, NARROW);
+    put_line(pr, "ll o = row / blocks; (void)o;");
+    put_outer(pr);
+    put_line(pr, "for (ll jb = 0; jb < je; jb += %d) {", NARROW);
+    pr->indent++;
+    put_line(pr, "const ll jw = imin(je - jb, %d);", NARROW);
+    put_line(pr, "const ll %s = ib, j = jb; (void)%s; (void)j;", name, name);
+    put_blocks(pr);
+    put_block_rows(pr, name);
+    close_block(pr);
+    close_block(pr);
+}
+
+hn_status put_tile_kernel(printer *pr) {
+    pr->phase = &pr->k->phases.items[0];
+    pr->lane = pr->phase->vars[0];
+    HN_TRY(analyse_phase(pr));
+    char name[16];
+    snprintf(name, sizeof name, "i%u", hn_sym_index_ordinal(pr->sym, pr->tile));
+    if (is_wide(pr)) put_wide_kernel(pr, name);
+    else put_narrow_kernel(pr, name);
     return NULL;
 }
 

@@ -7,6 +7,8 @@
 #include <math.h>
 #include <stdlib.h>
 
+static const char *level; /* of CPU; NULL: this machine's */
+
 static hn_status compile_text(const char *text, hn_module **out) {
     hn_arena arena;
     hn_sym *sym;
@@ -17,7 +19,7 @@ static hn_status compile_text(const char *text, hn_module **out) {
     hn_status status = hn_service_create(&(hn_service_options){.cache_dir = ""}, &service);
     if (!status) status = hn_sym_create(&arena, &sym);
     if (!status) status = hn_graph_parse(&arena, sym, hn_str_of(text), &graph);
-    if (!status) status = hn_compile_graph(graph, service, &(hn_compile_options){.threads = 2}, &compiled);
+    if (!status) status = hn_compile_graph(graph, service, &(hn_compile_options){.threads = 2, .target_cpu = level}, &compiled);
     if (!status) status = hn_compiled_load(compiled, &(hn_module_options){.threads = 2}, out);
     hn_compiled_release(compiled);
     if (graph) hn_graph_deinit(graph);
@@ -117,11 +119,59 @@ static void check_transpose(int64_t rows, int64_t cols, int64_t skew) {
     free(y);
 }
 
+/* x.t() + x: what is read along the rows is asked for, too. */
+static void check_sum_with_transposed(int64_t n) {
+    char text[256];
+    float *x = numbers(n * n), *y = numbers(n * n);
+    snprintf(text, sizeof text, "graph @g {\n  input user %%x : f32[%lld, %lld] \"x\"\n  %%t = permute(%%x, dims=[1, 0])\n  %%y = add(%%t, %%x)\n  output user %%y \"y\"\n}\n",
+             (long long)n, (long long)n);
+    EXPECT_OK(run_graph(text, x, (int64_t[]){n, n}, y, 2, (int64_t[]){n, n}));
+    int64_t wrong = 0;
+    for (int64_t i = 0; i < n; i++)
+        for (int64_t j = 0; j < n; j++) wrong += y[i * n + j] != x[j * n + i] + x[i * n + j];
+    EXPECT_INT(wrong, 0);
+    free(x);
+    free(y);
+}
+
+/* Several matrices, a multiple of blocks or not; a thread's share begins and ends inside of one. */
+static void check_transposes(int64_t count, int64_t rows, int64_t cols) {
+    char text[512];
+    float *x = numbers(count * rows * cols), *y = numbers(count * rows * cols);
+    long long b = count, r = rows, c = cols;
+    snprintf(text, sizeof text,
+             "graph @g {\n  input user %%x : f32[%lld, %lld] \"x\"\n  %%v = reshape(%%x, sizes=[%lld, %lld, %lld])\n"
+             "  %%y = permute(%%v, dims=[0, 2, 1])\n  output user %%y \"y\"\n}\n",
+             b * r, c, b, r, c);
+    EXPECT_OK(run_graph(text, x, (int64_t[]){count * rows, cols}, y, 3, (int64_t[]){count, cols, rows}));
+    int64_t wrong = 0;
+    for (int64_t m = 0; m < count; m++)
+        for (int64_t i = 0; i < rows; i++)
+            for (int64_t j = 0; j < cols; j++) wrong += y[(m * cols + j) * rows + i] != x[(m * rows + i) * cols + j];
+    EXPECT_INT(wrong, 0);
+    free(x);
+    free(y);
+}
+
 TEST(transposes_in_blocks) {
     check_transpose(65, 71, 0);
     check_transpose(197, 768, 0);
     check_transpose(2100, 2051, 0); /* round the caches, rows of any alignment */
     check_transpose(2112, 2048, 4); /* an output that no line begins with */
+    check_transpose(2048, 2048, 0); /* whole blocks only */
+    check_transpose(50, 90000, 0);  /* no whole block */
+    check_sum_with_transposed(2176);
+    check_sum_with_transposed(2090);
+    check_transposes(5, 1024, 900);
+    check_transposes(3, 1300, 1152);
+}
+
+TEST(transposes_in_blocks_of_short_vectors) {
+    level = "generic";
+    check_transpose(2100, 2051, 0);
+    check_sum_with_transposed(2090);
+    check_transposes(5, 1024, 900);
+    level = NULL;
 }
 
 static void check_softmax(int64_t rows, int64_t cols, int64_t skew) {
