@@ -115,9 +115,9 @@ class Cases:
         return torch.tensor([0, 1, 2, 7, info.max, info.min] + ([] if dtype == torch.uint8 else [-1, -3]), dtype=dtype)
 
     # --- cases ---
-    def add(self, op, *args, rtol=None, atol=None, skip=(), data=None, **kwargs):
+    def add(self, op, *args, rtol=None, atol=None, skip=(), data=None, keep=None, **kwargs):
         """Runs the operator and records the case. `skip`: results whose values are not compared. `data`: by result, its
-        dimensions whose size depends on data."""
+        dimensions whose size depends on data. `keep`: how many results are used at all."""
         packet, overload = op.split(".")[1:]
         fn = getattr(getattr(torch.ops.aten, packet), overload)
         case = {"op": op, "in": [], "args": []}
@@ -133,7 +133,7 @@ class Cases:
                 raise TypeError(f"{op}: no value for {a.name}")
             case["args"].append(self._arg(case, a, value))
         result = fn(*[self._clone(a) for a in args], **{k: self._clone(v) for k, v in kwargs.items()})
-        results = [] if result is None else list(result) if isinstance(result, (tuple, list)) else [result]
+        results = [] if result is None else list(result)[:keep] if isinstance(result, (tuple, list)) else [result]
         case["out"] = [tensor_json(r, k not in skip) for k, r in enumerate(results)]
         for k, dims in (data or {}).items():
             out = case["out"][k] = tensor_json(results[k].contiguous(), k not in skip)

@@ -48,9 +48,10 @@ static void match_heads(hn_dec *d, attention *a) {
     *one = m_expand(d, *one, &s);
 }
 
-static bool read_attention(hn_dec *d, uint32_t mask_arg, uint32_t dropout_arg, uint32_t causal_arg,
+/* q, k and v are the arguments from `first` on. */
+static bool read_attention(hn_dec *d, uint32_t first, uint32_t mask_arg, uint32_t dropout_arg, uint32_t causal_arg,
                            uint32_t scale_arg, attention *out) {
-    *out = (attention){.q = hn_dec_tensor(d, 0), .k = hn_dec_tensor(d, 1), .v = hn_dec_tensor(d, 2),
+    *out = (attention){.q = hn_dec_tensor(d, first), .k = hn_dec_tensor(d, first + 1), .v = hn_dec_tensor(d, first + 2),
                        .mask = hn_dec_tensor(d, mask_arg), .causal = hn_dec_bool(d, causal_arg)};
     uint32_t rank = m_rank(d, out->q);
     out->dropout = hn_dec_float(d, dropout_arg);
@@ -116,7 +117,7 @@ static hn_value attend(hn_dec *d, const attention *a) {
  * the head counts themselves tell whether queries are grouped */
 void hn_dec_sdpa(hn_dec *d) {
     attention a;
-    if (read_attention(d, 3, 4, 5, 6, &a)) m_result(d, 0, attend(d, &a));
+    if (read_attention(d, 0, 3, 4, 5, 6, &a)) m_result(d, 0, attend(d, &a));
 }
 
 /* log(sum(exp(scores))) for each query, [B.., H, m]; what the flash kernels save for the gradient */
@@ -134,7 +135,31 @@ static hn_value log_sum_exp(hn_dec *d, const attention *a) {
  * -> output, logsumexp */
 void hn_dec_flash_attention_cpu(hn_dec *d) {
     attention a;
-    if (!read_attention(d, 5, 3, 4, 6, &a)) return;
+    if (!read_attention(d, 0, 5, 3, 4, 6, &a)) return;
     m_result(d, 0, attend(d, &a));
     if (m_wants(d, 1)) m_result(d, 1, log_sum_exp(d, &a));
+}
+
+/* aten._scaled_dot_product_flash_attention_for_cpu_backward(grad_out, query, key, value, out, logsumexp, dropout_p, is_causal, *,
+ * attn_mask, scale) -> gradients of query, key, value. With P the weights and D = sum(grad_out * out) of each row:
+ * dV = P^T dO, dS = P * (dO V^T - D), dQ = scale * dS K, dK = scale * dS^T Q */
+void hn_dec_flash_attention_cpu_backward(hn_dec *d) {
+    attention a;
+    if (!read_attention(d, 1, 8, 6, 7, 9, &a) || !m_require(d, a.dropout == 0, "the gradient of attention with dropout")) return;
+    hn_value scores = scores_of(d, &a, "the gradient of grouped queries"), grad = m_opmath(d, hn_dec_tensor(d, 0));
+    uint32_t rank = m_rank(d, a.q);
+    hn_value lse = hn_dec_tensor(d, 5);
+    if (!scores || !grad) return;
+    /* run_decompositions() of some versions takes the forward op apart and hands the weights on in place of these sums. */
+    if (!m_require(d, m_rank(d, lse) == rank - 1, "its log-sum-exp is none: the attention was decomposed without its gradient")) return;
+    lse = hn_b_unsqueeze(d->g, m_cast(d, lse, m_dtype(d, scores)), rank - 1);
+    hn_value hidden = m_bin_c(d, HN_OP_EQ, scores, -INFINITY); /* also in rows without any weight, where lse is -inf */
+    hn_value weights = m_where(d, hidden, m_c(d, scores, 0), m_exp(d, m_sub(d, scores, lse)));
+    hn_value sums = m_reduce1(d, HN_OP_SUM, m_mul(d, grad, m_opmath(d, hn_dec_tensor(d, 4))), rank - 1, true);
+    hn_value v_t = hn_b_transpose(d->g, m_opmath(d, a.v), rank - 2, rank - 1);
+    hn_value d_scores = m_mul_c(d, m_mul(d, weights, m_sub(d, hn_b_matmul(d->g, grad, v_t, 0), sums)), a.scale);
+    if (!d_scores) return;
+    m_result(d, 0, hn_b_matmul(d->g, d_scores, m_opmath(d, a.k), 0));
+    m_result(d, 1, hn_b_matmul(d->g, hn_b_transpose(d->g, d_scores, rank - 2, rank - 1), m_opmath(d, a.q), 0));
+    m_result(d, 2, hn_b_matmul(d->g, hn_b_transpose(d->g, weights, rank - 2, rank - 1), grad, 0));
 }

@@ -149,6 +149,24 @@ static bool read_view(hn_dec *d, m_shape_t *out, uint32_t *out_dim) {
     return m_require(d, out->rank > *out_dim, "the gradient of a view of a scalar");
 }
 
+/* aten.glu_backward(grad_output, self, dim): of a * sigmoid(b) */
+void hn_dec_glu_backward(hn_dec *d) {
+    gradient s = read_gradient(d);
+    uint32_t dim = hn_dec_dim(d, 2, m_rank(d, s.x));
+    hn_expr half = hn_sym_floordiv(d->g->sym, m_size(d, s.x, dim), e_int(d, 2));
+    hn_value a = m_slice(d, s.x, dim, e_int(d, 0), half), gate = m_sigmoid(d, m_slice(d, s.x, dim, half, half));
+    hn_value da = m_mul(d, s.g, gate), db = m_mul(d, m_mul(d, da, m_c_sub(d, 1, gate)), a);
+    m_result(d, 0, hn_b_cat(d->g, (hn_value[]){da, db}, 2, dim));
+}
+
+/* aten._prelu_kernel_backward(grad_output, self, weight) -> gradients of self and, not yet summed, of weight */
+void hn_dec__prelu_kernel_backward(hn_dec *d) {
+    gradient s = read_gradient(d);
+    hn_value is_positive = m_bin_c(d, HN_OP_GT, s.x, 0), zero = m_c(d, s.x, 0);
+    m_result(d, 0, m_where(d, is_positive, s.g, m_mul(d, m_opmath(d, hn_dec_tensor(d, 2)), s.g)));
+    if (m_wants(d, 1)) m_result(d, 1, m_where(d, is_positive, zero, m_mul(d, s.x, s.g)));
+}
+
 /* aten.slice_backward(grad_output, input_sizes, dim, start, end, step) */
 void hn_dec_slice_backward(hn_dec *d) {
     hn_value g = hn_dec_tensor(d, 0);

@@ -45,6 +45,28 @@ void hn_dec_nonzero(hn_dec *d) {
     else hn_dec_unsupported(d, "the recorded result is not a matrix");
 }
 
+/* aten.nonzero_static(self, *, size, fill_value): the first `size` coordinates. Each place that is not 0 is put at its number among
+ * those, and what is 0 or comes too late at a row behind the result. */
+void hn_dec_nonzero_static(hn_dec *d) {
+    hn_value x = m_at_least_1d(d, hn_dec_tensor(d, 0));
+    m_shape_t shape = m_shape(d, x), result = m_meta_shape(d, 0);
+    bool is_scalar = result.rank == 2 && e_is(d, result.sizes[1], 0);
+    if (!x || !m_require(d, result.rank == 2, "the recorded result is not a matrix")) return;
+    hn_expr size = hn_dec_expr(d, 1), numel = hn_numel(d->g, x);
+    hn_value set = m_cast(d, m_reshape(d, m_cast(d, x, HN_DTYPE_BOOL), &numel, 1), HN_DTYPE_I64);
+    hn_value end = m_size_as(d, size, HN_DTYPE_I64), place = m_sub_c(d, hn_b_scan(d->g, HN_OP_CUMSUM, set, 0, NULL), 1);
+    place = m_where(d, m_bin_c(d, HN_OP_NE, set, 0), m_bin(d, HN_OP_MIN, place, end), end);
+    m_shape_t slots = {.rank = 1, .sizes = {e_addc(d, size, 1)}};
+    hn_value at[HN_MAX_RANK] = {0}, fill = m_full(d, &slots, hn_dec_float(d, 2), HN_DTYPE_I64), flat = m_iota(d, numel, HN_DTYPE_I64);
+    for (uint32_t k = shape.rank; k-- > 0;) { /* the last dimension runs fastest */
+        hn_value extent = m_size_as(d, shape.sizes[k], HN_DTYPE_I64);
+        hn_value column = hn_b_index_put(d->g, fill, &place, 1, m_bin(d, HN_OP_REMAINDER, flat, extent), "set", false);
+        at[k] = hn_b_unsqueeze(d->g, m_slice(d, column, 0, e_int(d, 0), size), 1);
+        flat = m_bin(d, HN_OP_FLOORDIV, flat, extent);
+    }
+    m_result(d, 0, is_scalar ? m_zeros(d, &result, HN_DTYPE_I64) : hn_b_cat(d->g, at, shape.rank, 1));
+}
+
 /* x[mask], x and mask broadcast */
 void hn_dec_masked_select(hn_dec *d) {
     hn_value x = hn_dec_tensor(d, 0), mask = hn_dec_tensor(d, 1), indices[HN_MAX_RANK];

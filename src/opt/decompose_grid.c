@@ -1,18 +1,22 @@
 /* decompose_grid.c: sampling an image at given points (spatial transformers), and the grid of points of
  * an affine map.
  *
- * Shapes: image [N, C, H, W], grid [N, oH, oW, 2] of (x, y) in -1..1, result [N, C, oH, oW]. Points are
- * compared as floats before they become indices, so that no cast is out of range and NaN is outside. */
+ * Shapes: image [N, C, H, W], grid [N, oH, oW, 2] of (x, y) in -1..1, result [N, C, oH, oW]; or one dim more each: [N, C, D, H, W],
+ * [N, oD, oH, oW, 3] of (x, y, z). Points are compared as floats before they become indices, so that no cast is out of range and NaN
+ * is outside. */
 #include "opt/decompose_math.h"
+
+enum { MAX_AXES = 3 };
 
 typedef enum sample_mode { SAMPLE_LINEAR, SAMPLE_NEAREST, SAMPLE_CUBIC, SAMPLE_COUNT } sample_mode;
 typedef enum outside { OUTSIDE_ZERO, OUTSIDE_BORDER, OUTSIDE_REFLECT, OUTSIDE_COUNT } outside;
 
 typedef struct sampler {
-    hn_value image;   /* [N, H, W, C] */
-    hn_value batch;   /* [N, oH, oW]: the sample each point belongs to */
-    hn_value size[2]; /* of x and y, rank 0, dtype of the points */
-    hn_dtype dtype;   /* of the points: opmath */
+    uint32_t axes;           /* 2 or 3 */
+    hn_value image;          /* [N, (D), H, W, C] */
+    hn_value batch;          /* [N, (oD), oH, oW]: the sample each point belongs to */
+    hn_value size[MAX_AXES]; /* of x, y and z, rank 0, dtype of the points */
+    hn_dtype dtype;          /* of the points: opmath */
     outside outside;
     bool align_corners;
 } sampler;
@@ -42,22 +46,22 @@ static hn_value into_image(hn_dec *d, const sampler *s, uint32_t axis, hn_value 
     return m_bin(d, HN_OP_MIN, m_max_c(d, at, 0), m_sub_c(d, s->size[axis], 1));
 }
 
-static hn_value is_inside(hn_dec *d, const sampler *s, hn_value x, hn_value y) {
-    hn_value at[2] = {x, y}, all = 0;
-    for (uint32_t k = 0; k < 2; k++) {
+static hn_value is_inside(hn_dec *d, const sampler *s, const hn_value at[]) {
+    hn_value all = 0;
+    for (uint32_t k = 0; k < s->axes; k++) {
         hn_value ok = m_and(d, m_bin_c(d, HN_OP_GE, at[k], 0), m_bin(d, HN_OP_LT, at[k], s->size[k]));
         all = all ? m_and(d, all, ok) : ok;
     }
     return all;
 }
 
-/* The pixels at whole positions x and y (floats, [N, oH, oW]), 0 outside: [N, C, oH, oW] */
-static hn_value pixels_at(hn_dec *d, const sampler *s, hn_value x, hn_value y) {
-    hn_value inside = is_inside(d, s, x, y), zero = m_c(d, x, 0);
-    hn_value index[3] = {s->batch, m_cast(d, m_where(d, inside, y, zero), HN_DTYPE_I64),
-                         m_cast(d, m_where(d, inside, x, zero), HN_DTYPE_I64)};
-    hn_value taken = m_cast(d, hn_b_index(d->g, s->image, index, 3, false), s->dtype); /* N oH oW C */
-    taken = taken ? m_move_dim(d, taken, 3, 1) : 0;
+/* The pixels at whole positions (floats, [N, (oD), oH, oW], x first), 0 outside: [N, C, (oD), oH, oW] */
+static hn_value pixels_at(hn_dec *d, const sampler *s, const hn_value at[]) {
+    hn_value inside = is_inside(d, s, at), zero = m_c(d, at[0], 0), index[1 + MAX_AXES] = {s->batch};
+    for (uint32_t k = 0; k < s->axes; k++)
+        index[s->axes - k] = m_cast(d, m_where(d, inside, at[k], zero), HN_DTYPE_I64);
+    hn_value taken = m_cast(d, hn_b_index(d->g, s->image, index, 1 + s->axes, false), s->dtype); /* N (oD) oH oW C */
+    taken = taken ? m_move_dim(d, taken, s->axes + 1, 1) : 0;
     return m_where(d, hn_b_unsqueeze(d->g, inside, 1), taken, m_c(d, taken, 0));
 }
 
@@ -65,24 +69,38 @@ static hn_value weighted(hn_dec *d, hn_value pixels, hn_value weight) {
     return m_mul(d, pixels, hn_b_unsqueeze(d->g, weight, 1));
 }
 
-static hn_value sample_linear(hn_dec *d, const sampler *s, hn_value x, hn_value y) {
-    hn_value x0 = m_floor(d, x), y0 = m_floor(d, y), x1 = m_add_c(d, x0, 1), y1 = m_add_c(d, y0, 1);
-    hn_value right = m_sub(d, x, x0), left = m_sub(d, x1, x), low = m_sub(d, y, y0), high = m_sub(d, y1, y);
-    hn_value sum = weighted(d, pixels_at(d, s, x0, y0), m_mul(d, left, high));
-    sum = m_add(d, sum, weighted(d, pixels_at(d, s, x1, y0), m_mul(d, right, high)));
-    sum = m_add(d, sum, weighted(d, pixels_at(d, s, x0, y1), m_mul(d, left, low)));
-    return m_add(d, sum, weighted(d, pixels_at(d, s, x1, y1), m_mul(d, right, low)));
+/* The corners around each point, x changing fastest, by their distance from the opposite corner. */
+static hn_value sample_linear(hn_dec *d, const sampler *s, const hn_value at[]) {
+    hn_value ends[2][MAX_AXES] = {{0}}, weights[2][MAX_AXES] = {{0}}, sum = 0;
+    for (uint32_t k = 0; k < s->axes; k++) {
+        ends[0][k] = m_floor(d, at[k]);
+        ends[1][k] = m_add_c(d, ends[0][k], 1);
+        weights[0][k] = m_sub(d, ends[1][k], at[k]);
+        weights[1][k] = m_sub(d, at[k], ends[0][k]);
+    }
+    for (uint32_t corner = 0; corner < 1U << s->axes; corner++) {
+        hn_value position[MAX_AXES] = {0}, weight = weights[corner & 1][0];
+        for (uint32_t k = 0; k < s->axes; k++) {
+            position[k] = ends[corner >> k & 1][k];
+            if (k) weight = m_mul(d, weight, weights[corner >> k & 1][k]);
+        }
+        hn_value part = weighted(d, pixels_at(d, s, position), weight);
+        if (s->axes == 3) /* PyTorch leaves out what is outside, here also where the weight is NaN */
+            part = m_where(d, hn_b_unsqueeze(d->g, is_inside(d, s, position), 1), part, m_c(d, part, 0));
+        sum = corner ? m_add(d, sum, part) : part;
+    }
+    return sum;
 }
 
-static hn_value sample_cubic(hn_dec *d, const sampler *s, hn_value x, hn_value y) {
-    hn_value x0 = m_floor(d, x), y0 = m_floor(d, y), wx[4], wy[4], sum = 0;
-    m_cubic_weights(d, m_sub(d, x, x0), wx);
-    m_cubic_weights(d, m_sub(d, y, y0), wy);
+static hn_value sample_cubic(hn_dec *d, const sampler *s, const hn_value at[]) {
+    hn_value x0 = m_floor(d, at[0]), y0 = m_floor(d, at[1]), wx[4], wy[4], sum = 0;
+    m_cubic_weights(d, m_sub(d, at[0], x0), wx);
+    m_cubic_weights(d, m_sub(d, at[1], y0), wy);
     for (uint32_t j = 0; j < 4; j++) {
         hn_value row = 0, at_y = into_image(d, s, 1, m_add_c(d, y0, (double)j - 1));
         for (uint32_t k = 0; k < 4; k++) {
             hn_value at_x = into_image(d, s, 0, m_add_c(d, x0, (double)k - 1));
-            hn_value part = weighted(d, pixels_at(d, s, at_x, at_y), wx[k]);
+            hn_value part = weighted(d, pixels_at(d, s, (hn_value[]){at_x, at_y}), wx[k]);
             row = k ? m_add(d, row, part) : part;
         }
         row = weighted(d, row, wy[j]);
@@ -93,40 +111,43 @@ static hn_value sample_cubic(hn_dec *d, const sampler *s, hn_value x, hn_value y
 
 static bool read_sampler(hn_dec *d, hn_value image, hn_value grid, sampler *out) {
     int64_t border = hn_dec_int(d, 3);
-    bool fits = m_rank(d, image) == 4 && m_rank(d, grid) == 4;
-    if (!m_require(d, fits, "sampling by a grid wants [N, C, H, W] and [N, oH, oW, 2]")) return false;
+    uint32_t rank = m_rank(d, image), axes = rank - 2;
+    bool fits = (rank == 4 || rank == 5) && m_rank(d, grid) == rank;
+    int64_t coordinates = axes; /* of a point, as far as that is known */
+    if (fits) hn_sym_is_int(d->g->sym, m_size(d, grid, rank - 1), &coordinates);
+    fits = fits && coordinates == axes;
+    if (!m_require(d, fits, "sampling by a grid wants [N, C, H, W] and [N, oH, oW, 2], or a dimension more")) return false;
     if (!m_require(d, border >= 0 && border < OUTSIDE_COUNT,
                    "grid sampling pads by 0 (zeros), 1 (border) or 2 (reflection)"))
         return false;
     hn_dtype dtype = hn_dec_opmath(m_dtype(d, image));
-    *out = (sampler){.dtype = dtype, .outside = (outside)border, .align_corners = hn_dec_bool(d, 4)};
-    for (uint32_t k = 0; k < 2; k++) out->size[k] = m_size_as(d, m_size(d, image, 3 - k), dtype);
-    out->image = m_move_dim(d, image, 1, 3);
-    m_shape_t points = {.rank = 3, .sizes = {m_size(d, grid, 0), m_size(d, grid, 1), m_size(d, grid, 2)}};
-    out->batch = m_expand(d, m_along(d, m_iota(d, points.sizes[0], HN_DTYPE_I64), 0, 3), &points);
+    *out = (sampler){.axes = axes, .dtype = dtype, .outside = (outside)border, .align_corners = hn_dec_bool(d, 4)};
+    for (uint32_t k = 0; k < axes; k++) out->size[k] = m_size_as(d, m_size(d, image, rank - 1 - k), dtype);
+    out->image = m_move_dim(d, image, 1, rank - 1);
+    m_shape_t points = m_shape(d, grid);
+    points.rank--;
+    out->batch = m_expand(d, m_along(d, m_iota(d, points.sizes[0], HN_DTYPE_I64), 0, points.rank), &points);
     return true;
 }
 
-/* aten.grid_sampler, grid_sampler_2d (input, grid, interpolation_mode, padding_mode, align_corners) */
+/* aten.grid_sampler, grid_sampler_2d, grid_sampler_3d (input, grid, interpolation_mode, padding_mode, align_corners) */
 void hn_dec_grid_sampler(hn_dec *d) {
-    hn_value image = hn_dec_tensor(d, 0), grid = hn_dec_tensor(d, 1), at[2];
+    hn_value image = hn_dec_tensor(d, 0), grid = hn_dec_tensor(d, 1), at[MAX_AXES] = {0};
     int64_t mode = hn_dec_int(d, 2);
     sampler s;
     if (!m_require(d, mode >= 0 && mode < SAMPLE_COUNT,
                    "grid sampling is 0 (bilinear), 1 (nearest) or 2 (bicubic)"))
         return;
     if (!read_sampler(d, image, grid, &s)) return;
-    for (uint32_t k = 0; k < 2; k++) {
-        hn_value points = m_cast(d, hn_b_select(d->g, grid, 3, e_int(d, k)), s.dtype);
+    if (!m_require(d, mode != SAMPLE_CUBIC || s.axes == 2, "bicubic grid sampling has two dimensions")) return;
+    for (uint32_t k = 0; k < s.axes; k++) {
+        hn_value points = m_cast(d, hn_b_select(d->g, grid, s.axes + 1, e_int(d, k)), s.dtype);
         at[k] = to_pixels(d, &s, k, points);
         if (mode != SAMPLE_CUBIC) at[k] = into_image(d, &s, k, at[k]); /* cubic folds each tap instead */
+        if (mode == SAMPLE_NEAREST) at[k] = m_un(d, HN_OP_ROUND, at[k]);
     }
-    if (mode == SAMPLE_NEAREST)
-        m_result(d, 0, pixels_at(d, &s, m_un(d, HN_OP_ROUND, at[0]), m_un(d, HN_OP_ROUND, at[1])));
-    else
-        m_result(d, 0,
-                 mode == SAMPLE_LINEAR ? sample_linear(d, &s, at[0], at[1])
-                                       : sample_cubic(d, &s, at[0], at[1]));
+    if (mode == SAMPLE_NEAREST) m_result(d, 0, pixels_at(d, &s, at));
+    else m_result(d, 0, mode == SAMPLE_LINEAR ? sample_linear(d, &s, at) : sample_cubic(d, &s, at));
 }
 
 /* n points from -1 to 1, symmetric to the last bit; not aligned: the centres of n equal cells. A single

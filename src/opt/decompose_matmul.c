@@ -43,6 +43,13 @@ void hn_dec_mm(hn_dec *d) {
     m_result(d, 0, hn_b_matmul(d->g, a, b, 0));
 }
 
+/* aten._int_mm(self, mat2): i8 matrices, exact in i32 */
+void hn_dec_int_mm(hn_dec *d) {
+    hn_value a = m_cast(d, hn_dec_tensor(d, 0), HN_DTYPE_I32), b = m_cast(d, hn_dec_tensor(d, 1), HN_DTYPE_I32);
+    if (!m_require(d, m_rank(d, a) == 2 && m_rank(d, b) == 2, "_int_mm wants two matrices")) return;
+    m_result(d, 0, hn_b_matmul(d->g, a, b, 0));
+}
+
 /* aten.bmm(self, mat2) */
 void hn_dec_bmm(hn_dec *d) {
     hn_value a = hn_dec_tensor(d, 0), b = hn_dec_tensor(d, 1);

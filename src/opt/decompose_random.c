@@ -62,6 +62,23 @@ void hn_dec_normal(hn_dec *d) {
     m_result(d, 0, m_add_c(d, m_mul_c(d, draw_result(d, "normal"), std), mean));
 }
 
+static hn_value tensor_or_number(hn_dec *d, uint32_t arg, hn_dtype dtype) {
+    return hn_dec_arg_meta(d, arg) ? m_cast(d, hn_dec_tensor(d, arg), dtype) : hn_dec_number(d, arg, dtype);
+}
+
+/* aten.normal.Tensor_Tensor, Tensor_float, float_Tensor (mean, std), float_float (mean, std, size): numbers or tensors that broadcast */
+void hn_dec_normal_of(hn_dec *d) {
+    hn_value r = draw_result(d, "normal");
+    hn_dtype math = m_dtype(d, r);
+    m_result(d, 0, m_add(d, m_mul(d, r, tensor_or_number(d, 1, math)), tensor_or_number(d, 0, math)));
+}
+
+/* aten.exponential(self, lambd): -log(1 - u) / lambd */
+void hn_dec_exponential(hn_dec *d) {
+    hn_value u = draw_result(d, "uniform");
+    m_result(d, 0, m_div_c(d, m_neg(d, m_un(d, HN_OP_LOG1P, m_neg(d, u))), hn_dec_float(d, 1)));
+}
+
 /* low + bits mod (high - low), bits >= 0 */
 static void random_ints(hn_dec *d, hn_expr low, hn_expr high) {
     m_shape_t s = m_meta_shape(d, 0);

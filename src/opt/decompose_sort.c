@@ -102,6 +102,32 @@ void hn_dec_median(hn_dec *d) {
     pick_results(d, &s, median_position(d, x, 0));
 }
 
+/* The lower middle of what is no NaN, which sorts last; of NaNs alone the first. */
+static hn_value nanmedian_position(hn_dec *d, hn_value x, uint32_t dim) {
+    hn_expr size = m_size(d, x, dim);
+    if (!hn_dtype_is_float(m_dtype(d, x))) return median_position(d, x, dim);
+    hn_value nans = m_reduce1(d, HN_OP_SUM, m_cast(d, m_un(d, HN_OP_ISNAN, x), HN_DTYPE_I64), dim, true);
+    hn_value last = m_sub_c(d, m_sub(d, m_size_as(d, size, HN_DTYPE_I64), nans), 1);
+    return m_bin_c(d, HN_OP_SHR, m_max_c(d, last, 0), 1);
+}
+
+/* aten.nanmedian.dim(self, dim, keepdim) */
+void hn_dec_nanmedian_dim(hn_dec *d) {
+    hn_value x = m_at_least_1d(d, hn_dec_tensor(d, 0));
+    uint32_t dim = hn_dec_dim(d, 1, m_rank(d, x));
+    sorted s = sort_along(d, x, dim);
+    pick_results(d, &s, nanmedian_position(d, x, dim));
+}
+
+/* aten.nanmedian(self): of all elements */
+void hn_dec_nanmedian(hn_dec *d) {
+    hn_value x = hn_dec_tensor(d, 0);
+    hn_expr numel = x ? hn_numel(d->g, x) : 0;
+    x = m_reshape(d, x, &numel, 1);
+    sorted s = sort_along(d, x, 0);
+    pick_results(d, &s, nanmedian_position(d, x, 0));
+}
+
 /* aten.mode(self, dim, keepdim): the smallest of the most frequent values. In sorted order the first
  * position with the highest count begins its run; the index reported is that of the run's end. */
 void hn_dec_mode(hn_dec *d) {

@@ -101,6 +101,20 @@ void hn_dec_logit(hn_dec *d) {
     hn_dec_finish(d, 0, m_log(d, m_div(d, p, m_c_sub(d, 1, p))), &x);
 }
 
+/* the standard normal distribution function */
+void hn_dec_ndtr(hn_dec *d) {
+    hn_operands x = hn_dec_first_operands(d, 1, HN_OPERANDS_TO_FLOAT | HN_OPERANDS_COMPOSITE);
+    hn_dec_finish(d, 0, m_mul_c(d, m_un(d, HN_OP_ERFC, m_mul_c(d, x.v[0], -M_SQRT1_2)), 0.5), &x);
+}
+
+/* -x log(x), 0 at 0, -inf below */
+void hn_dec_entr(hn_dec *d) {
+    hn_operands x = hn_dec_first_operands(d, 1, HN_OPERANDS_TO_FLOAT | HN_OPERANDS_COMPOSITE);
+    hn_value v = x.v[0], entropy = m_neg(d, m_mul(d, v, m_log(d, v)));
+    hn_value at_most_0 = m_where(d, m_bin_c(d, HN_OP_EQ, v, 0), m_c(d, v, 0), m_c(d, v, -INFINITY));
+    hn_dec_finish(d, 0, m_where(d, m_bin_c(d, HN_OP_LE, v, 0), at_most_0, entropy), &x);
+}
+
 /* sin(pi x) / (pi x), 1 at 0 */
 void hn_dec_sinc(hn_dec *d) {
     hn_operands x = hn_dec_first_operands(d, 1, HN_OPERANDS_TO_FLOAT | HN_OPERANDS_COMPOSITE);

@@ -322,3 +322,41 @@ void hn_dec_upsample_nearest2d_backward(hn_dec *d) {
     grad = m_split(d, grad, 2, (hn_expr[]){to.sizes[2], e_int(d, factor[0])}, 2);
     m_result(d, 0, m_reduce(d, HN_OP_SUM, grad, (uint32_t[]){3, 5}, 2, false));
 }
+
+/* The weights of all input positions for all output positions along dim k: [out, in] */
+static hn_value tap_weights(hn_dec *d, const resize *r, uint32_t k, const taps *t) {
+    hn_value at = m_along(d, m_iota(d, r->in[k], HN_DTYPE_I64), 1, 2), sum = 0;
+    for (uint32_t j = 0; j < t->count; j++) {
+        hn_value weight = m_along(d, t->weight[j], 0, 2), here = m_bin(d, HN_OP_EQ, m_along(d, t->index[j], 0, 2), at);
+        hn_value part = m_where(d, here, weight, m_c(d, weight, 0));
+        sum = j ? m_add(d, sum, part) : part;
+    }
+    return sum;
+}
+
+/* Resizing is a product with a matrix along each dim; its gradient is the product with the transposed ones. */
+static void interpolate_backward(hn_dec *d, taps_fn fn) {
+    hn_value grad = m_opmath(d, hn_dec_tensor(d, 0));
+    m_shape_t from = m_shape(d, grad), to;
+    to.rank = hn_dec_exprs(d, 2, to.sizes);
+    if (!m_require(d, from.rank == 4 && to.rank == 4, "the gradient of resizing wants [N, C, H, W]")) return;
+    resize r = {.spatial = 2, .in = {to.sizes[2], to.sizes[3]}, .out = {from.sizes[2], from.sizes[3]}, .math = m_dtype(d, grad)};
+    r.align_corners = hn_dec_bool(d, 3);
+    if (!read_factors(d, false, 4, &r)) return;
+    for (uint32_t k = 2; k-- > 0;) { /* [N, C, oH, oW] -> [N, C, W, oH] -> [N, C, H, W] */
+        taps t = fn(d, &r, k);
+        m_shape_t s = m_shape(d, grad);
+        hn_value rows = m_reshape(d, grad, (hn_expr[]){e_product(d, s.sizes, 3), s.sizes[3]}, 2);
+        rows = hn_b_matmul(d->g, rows, tap_weights(d, &r, k, &t), 0);
+        s.sizes[3] = r.in[k];
+        grad = m_reshape(d, rows, s.sizes, 4);
+        if (!grad) return;
+        grad = hn_b_transpose(d->g, grad, 2, 3);
+    }
+    m_result(d, 0, grad);
+}
+
+/* aten.upsample_bilinear2d_backward, upsample_bicubic2d_backward (grad_output, output_size, input_size, align_corners, scales_h,
+ * scales_w) */
+void hn_dec_upsample_bilinear2d_backward(hn_dec *d) { interpolate_backward(d, linear_taps); }
+void hn_dec_upsample_bicubic2d_backward(hn_dec *d) { interpolate_backward(d, cubic_taps); }

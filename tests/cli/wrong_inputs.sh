@@ -3,8 +3,7 @@ npy() { printf '\x93NUMPY\x01\x00\x46\x00%-69s\n' "{'descr': '$1', 'fortran_orde
 npy '<f8' '2, 1, 8, 8' 1024 >f64.npy
 npy '<f4' '2, 1, 8, 9' 576 >wide.npy
 npy '<f4' '2, 64' 512 >flat.npy
-npy '<f4' '0, 1, 8, 8' 0 >none.npy
-for file in f64 wide flat none; do
+for file in f64 wide flat; do
     if "$HENRY" run "$DATA/model.pt2" -i $file.npy -d out 2>err; then echo "no error"; fi
     cat err
 done

@@ -159,14 +159,12 @@ damage wrong_argument "'stride'" replace models/model.json '"name": "stride", "a
 npy '<f8' '2, 1, 8, 8' 1024 >f64.npy
 npy '<f4' '2, 1, 8, 9' 576 >wide.npy
 npy '<f4' '2, 64' 512 >flat.npy
-npy '<f4' '0, 1, 8, 8' 0 >none.npy
 npy '<f4' '5000, 1, 8, 8' 1280000 >many.npy
 npy '<f4' '2, 1, 8, 8' 100 >cut.npy
 npy '<f4' '9223372036854775807, 9' 0 >huge.npy
 refuse input_dtype "'*f64.npy'*'input' takes f32" 1 run "$model" -i "$work/in/f64.npy" -d .
 refuse input_shape "'input' dimension 3 is 9, must be 8" 1 run "$model" -i "$work/in/wide.npy" -d .
 refuse input_rank "'input' has 2 dimensions, must have 4" 1 run "$model" -i "$work/in/flat.npy" -d .
-refuse input_below_range "'input' dimension 0 is 0, must be at least 1" 1 run "$model" -i "$work/in/none.npy" -d .
 refuse input_above_range "'input' dimension 0 is 5000, must be at most 4096" 1 run "$model" -i "$work/in/many.npy" -d .
 refuse input_cut "'*cut.npy'" 1 run "$model" -i "$work/in/cut.npy" -d .
 refuse input_huge "'*huge.npy'" 1 run "$model" -i "$work/in/huge.npy" -d .

@@ -195,8 +195,21 @@ static hn_status name_or_constant(hn_pt2_scope *scope, hn_json *json, arg_reader
 static hn_status as_sym_bool(hn_pt2_scope *scope, hn_json *json, hn_arg *out) {
     return name_or_constant(scope, json, as_bool, out);
 }
+/* A float that is a size becomes the size: where it matters, the recorded dtypes tell them apart. */
 static hn_status as_sym_float(hn_pt2_scope *scope, hn_json *json, hn_arg *out) {
-    return name_or_constant(scope, json, as_float, out);
+    hn_pt2_place peek = *json;
+    hn_str key, name;
+    hn_expr size = 0;
+    HN_TRY(hn_pt2_union_begin(&peek, &key));
+    if (hn_str_eq(key, HN_STR("as_name"))) {
+        hn_pt2_name *entry = NULL;
+        HN_TRY(hn_json_string(&peek, &name));
+        HN_TRY(hn_pt2_use(scope, name, &entry));
+        if (entry->kind == HN_PT2_SYM_FLOAT && !entry->value) HN_TRY(hn_pt2_sym_float_read(scope, entry, &size));
+    }
+    if (!size) return name_or_constant(scope, json, as_float, out);
+    *out = hn_arg_expr(size);
+    return hn_json_skip(json);
 }
 
 static hn_status as_sym_floats(hn_pt2_scope *scope, hn_json *json, hn_arg *out) {

@@ -98,6 +98,7 @@ static bool arguments(parser *p, hn_str name, const hn_pt2_function *f, hn_pt2_t
         if (!condition(p, &args[count])) return false;
         if (args[count++].is_condition != f->of_conditions)
             return fail(p, HN_INVALID_ARGUMENT, "a number where a condition belongs, or the reverse, in", name);
+        if (args[count - 1].is_near && !f->takes_near) return fail(p, HN_UNSUPPORTED, "a float as an argument of", name);
     }
     if (count < f->min_args) return fail(p, HN_INVALID_ARGUMENT, "too few arguments for", name);
     *out_count = count;
@@ -130,8 +131,20 @@ static bool symbol_call(parser *p, hn_pt2_term *out) {
     return symbol_make(p, name, lo, out);
 }
 
+/* "'0.5', precision=53)" */
+static bool float_call(parser *p, hn_pt2_term *out) {
+    hn_str text;
+    int64_t bits = 53;
+    if (!quoted(p, &text)) return false;
+    if (take(p, ",") && !(take(p, "precision") && take(p, "=") && integer(p, &bits))) return malformed(p, "expected a precision");
+    if (!take(p, ")")) return malformed(p, "expected a closing parenthesis");
+    if (bits != 53) return fail(p, HN_UNSUPPORTED, "a float that is no double,", text);
+    return hn_pt2_term_float(&p->calc, text, out);
+}
+
 static bool call(parser *p, hn_str name, hn_pt2_term *out) {
     if (hn_str_eq(name, HN_STR("Symbol"))) return symbol_call(p, out);
+    if (hn_str_eq(name, HN_STR("Float"))) return float_call(p, out);
     const hn_pt2_function *f = hn_pt2_function_find(name);
     if (!f) return fail(p, HN_UNSUPPORTED, "function", name);
     hn_pt2_term small[4], *args = small;
@@ -228,6 +241,7 @@ static bool primary(parser *p, hn_pt2_term *out) {
 }
 
 static bool want_number(parser *p, const hn_pt2_term *t) {
+    if (t->is_near) return fail(p, HN_UNSUPPORTED, "a float where an integer belongs", HN_STR(""));
     return !t->is_condition || malformed(p, "a condition where a number belongs");
 }
 static bool want_condition(parser *p, const hn_pt2_term *t) {
@@ -375,6 +389,14 @@ hn_status hn_pt2_expr_parse(const hn_pt2_expr_env *env, hn_str text, hn_expr *ou
     hn_pt2_term value;
     HN_TRY(parse_all(env, text, false, &value));
     *out = hn_sym_floordiv(env->sym, value.num, value.den); /* exact: see the top of expr.h */
+    return hn_sym_status(env->sym);
+}
+
+hn_status hn_pt2_whole_parse(const hn_pt2_expr_env *env, hn_str text, hn_expr *out) {
+    hn_pt2_term value;
+    HN_TRY(parse_all(env, text, false, &value));
+    if (!hn_sym_is_value(env->sym, value.den, 1)) return HN_ERROR(HN_UNSUPPORTED, "'" HN_STR_FMT "' is a fraction", HN_STR_ARG(text));
+    *out = value.num;
     return hn_sym_status(env->sym);
 }
 

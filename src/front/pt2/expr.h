@@ -24,6 +24,9 @@ typedef struct hn_pt2_expr_env {
 /* Errors: unsupported or invalid-argument, naming the place; the symbol context's own error. */
 hn_status hn_pt2_expr_parse(const hn_pt2_expr_env *env, hn_str text, hn_expr *out) HN_MUST_USE;
 
+/* The same of what may be a fraction, which is unsupported here. */
+hn_status hn_pt2_whole_parse(const hn_pt2_expr_env *env, hn_str text, hn_expr *out) HN_MUST_USE;
+
 typedef struct hn_pt2_relation {
     hn_relation relation;
     hn_expr lhs, rhs;

@@ -1,9 +1,13 @@
 /* expr_terms.c: exact arithmetic, conditions, and the functions of .pt2 expressions by name. */
 #include "front/pt2/expr_terms.h"
 
+#include "base/checked.h"
 #include "base/compiler.h"
+#include "front/pt2/json.h"
 
-enum { MAX_POWER = 16 };
+#include <math.h>
+
+enum { MAX_POWER = 16, MAX_FRACTION = 1 << 20 };
 
 bool hn_pt2_calc_fail(hn_pt2_calc *p, hn_code code, const char *problem, hn_str subject) {
     if (p->code == HN_OK) p->code = code, p->problem = problem, p->subject = subject;
@@ -95,6 +99,43 @@ bool hn_pt2_term_power(hn_pt2_calc *p, const hn_pt2_term *base, const hn_pt2_ter
     return times >= 0 || hn_pt2_term_divide(p, &one, &product, out);
 }
 
+/* --- floats --- */
+
+/* The fraction with the smallest denominator that rounds to `x`, by continued fractions. */
+static bool fraction_of(double x, int64_t *out_num, int64_t *out_den) {
+    int64_t num = 1, den = 0, last_num = 0, last_den = 1;
+    double rest = x;
+    for (int k = 0; k < 64 && fabs(rest) < 0x1p40; k++) {
+        int64_t whole = (int64_t)floor(rest), next_num, next_den;
+        if (!hn_mul_i64(whole, num, &next_num) || !hn_add_i64(next_num, last_num, &next_num) || !hn_mul_i64(whole, den, &next_den) ||
+            !hn_add_i64(next_den, last_den, &next_den) || next_num > MAX_FRACTION || next_den > MAX_FRACTION)
+            return false;
+        last_num = num, last_den = den, num = next_num, den = next_den;
+        if ((double)num / (double)den == x) {
+            *out_num = num, *out_den = den;
+            return true;
+        }
+        rest = 1 / (rest - (double)whole);
+    }
+    return false;
+}
+
+/* A float x next to p/q, times a size n and rounded, has the floor of n*p/q: far from integers that is clear, and where n*p/q is one,
+ * a product from above stays above, and one from below rounds up to it when it is nearer than half of the smallest distance of
+ * floats. Powers of two as q are exact. */
+bool hn_pt2_term_float(hn_pt2_calc *p, hn_str text, hn_pt2_term *out) {
+    double x = 0;
+    int64_t num = 0, den = 0;
+    if (!hn_text_to_double(text, &x) || !(x > 0) || !fraction_of(x, &num, &den))
+        return hn_pt2_calc_fail(p, HN_UNSUPPORTED, "a float that is no small fraction,", text);
+    double beyond = fma(x, (double)den, -(double)num); /* exact: (x - num/den) * den */
+    if (beyond < 0 && -beyond > (double)num * 0x1p-54)
+        return hn_pt2_calc_fail(p, HN_UNSUPPORTED, "a float whose multiples round below integers,", text);
+    *out = reduced(p, hn_sym_int(p->sym, num), hn_sym_int(p->sym, den));
+    out->is_near = (den & (den - 1)) != 0;
+    return true;
+}
+
 /* --- conditions --- */
 
 bool hn_pt2_term_and(hn_pt2_calc *p, const hn_pt2_term *a, const hn_pt2_term *b, hn_pt2_term *out) {
@@ -175,7 +216,14 @@ static bool fn_add(hn_pt2_calc *p, const hn_pt2_term *a, uint32_t n, hn_pt2_term
 }
 static bool fn_mul(hn_pt2_calc *p, const hn_pt2_term *a, uint32_t n, hn_pt2_term *out) {
     *out = a[0];
-    for (uint32_t k = 1; k < n; k++) *out = hn_pt2_term_multiply(p, out, &a[k]);
+    bool is_near = a[0].is_near;
+    for (uint32_t k = 1; k < n; k++) {
+        if ((is_near || a[k].is_near) && (n != 2 || a[1].is_near == a[0].is_near || !is_whole(p, &a[is_near])))
+            return hn_pt2_calc_fail(p, HN_UNSUPPORTED, "product of floats", HN_STR(""));
+        is_near |= a[k].is_near;
+        *out = hn_pt2_term_multiply(p, out, &a[k]);
+    }
+    out->is_near = is_near;
     return true;
 }
 static bool fn_pow(hn_pt2_calc *p, const hn_pt2_term *a, uint32_t n, hn_pt2_term *out) {
@@ -292,50 +340,50 @@ static bool fn_not(hn_pt2_calc *p, const hn_pt2_term *a, uint32_t n, hn_pt2_term
 
 /* ToFloat is exact on every size that exists, and its quotient is floored back. */
 static const hn_pt2_function functions[] = {
-    {"Integer", 1, 1, false, fn_same},
-    {"Rational", 2, 2, false, fn_divide},
-    {"Add", 1, HN_PT2_MAX_ARGS, false, fn_add},
-    {"Mul", 1, HN_PT2_MAX_ARGS, false, fn_mul},
-    {"Pow", 2, 2, false, fn_pow},
-    {"PowByNatural", 2, 2, false, fn_pow},
-    {"FloorDiv", 2, 2, false, fn_floordiv},
-    {"CleanDiv", 2, 2, false, fn_floordiv},
-    {"CeilDiv", 2, 2, false, fn_ceildiv},
-    {"IntTrueDiv", 2, 2, false, fn_divide},
-    {"FloatTrueDiv", 2, 2, false, fn_divide},
-    {"floor", 1, 1, false, fn_floor},
-    {"FloorToInt", 1, 1, false, fn_floor},
-    {"ceiling", 1, 1, false, fn_ceil},
-    {"CeilToInt", 1, 1, false, fn_ceil},
-    {"TruncToInt", 1, 1, false, fn_trunc},
-    {"ToFloat", 1, 1, false, fn_same},
-    {"Identity", 1, 1, false, fn_same},
-    {"Mod", 2, 2, false, fn_mod},
-    {"PythonMod", 2, 2, false, fn_mod},
-    {"ModularIndexing", 3, 3, false, fn_modular_indexing},
-    {"Max", 1, HN_PT2_MAX_ARGS, false, fn_max},
-    {"max", 1, HN_PT2_MAX_ARGS, false, fn_max},
-    {"Min", 1, HN_PT2_MAX_ARGS, false, fn_min},
-    {"min", 1, HN_PT2_MAX_ARGS, false, fn_min},
-    {"Abs", 1, 1, false, fn_abs},
-    {"abs", 1, 1, false, fn_abs},
-    {"LShift", 2, 2, false, fn_shl},
-    {"RShift", 2, 2, false, fn_shr},
-    {"Equality", 2, 2, false, fn_eq},
-    {"Eq", 2, 2, false, fn_eq},
-    {"Unequality", 2, 2, false, fn_ne},
-    {"Ne", 2, 2, false, fn_ne},
-    {"StrictLessThan", 2, 2, false, fn_lt},
-    {"Lt", 2, 2, false, fn_lt},
-    {"LessThan", 2, 2, false, fn_le},
-    {"Le", 2, 2, false, fn_le},
-    {"StrictGreaterThan", 2, 2, false, fn_gt},
-    {"Gt", 2, 2, false, fn_gt},
-    {"GreaterThan", 2, 2, false, fn_ge},
-    {"Ge", 2, 2, false, fn_ge},
-    {"And", 1, HN_PT2_MAX_ARGS, true, fn_and},
-    {"Or", 1, HN_PT2_MAX_ARGS, true, fn_or},
-    {"Not", 1, 1, true, fn_not},
+    {"Integer", 1, 1, false, fn_same, false},
+    {"Rational", 2, 2, false, fn_divide, false},
+    {"Add", 1, HN_PT2_MAX_ARGS, false, fn_add, false},
+    {"Mul", 1, HN_PT2_MAX_ARGS, false, fn_mul, true},
+    {"Pow", 2, 2, false, fn_pow, false},
+    {"PowByNatural", 2, 2, false, fn_pow, false},
+    {"FloorDiv", 2, 2, false, fn_floordiv, false},
+    {"CleanDiv", 2, 2, false, fn_floordiv, false},
+    {"CeilDiv", 2, 2, false, fn_ceildiv, false},
+    {"IntTrueDiv", 2, 2, false, fn_divide, false},
+    {"FloatTrueDiv", 2, 2, false, fn_divide, false},
+    {"floor", 1, 1, false, fn_floor, true},
+    {"FloorToInt", 1, 1, false, fn_floor, true},
+    {"ceiling", 1, 1, false, fn_ceil, false},
+    {"CeilToInt", 1, 1, false, fn_ceil, false},
+    {"TruncToInt", 1, 1, false, fn_trunc, true},
+    {"ToFloat", 1, 1, false, fn_same, false},
+    {"Identity", 1, 1, false, fn_same, false},
+    {"Mod", 2, 2, false, fn_mod, false},
+    {"PythonMod", 2, 2, false, fn_mod, false},
+    {"ModularIndexing", 3, 3, false, fn_modular_indexing, false},
+    {"Max", 1, HN_PT2_MAX_ARGS, false, fn_max, false},
+    {"max", 1, HN_PT2_MAX_ARGS, false, fn_max, false},
+    {"Min", 1, HN_PT2_MAX_ARGS, false, fn_min, false},
+    {"min", 1, HN_PT2_MAX_ARGS, false, fn_min, false},
+    {"Abs", 1, 1, false, fn_abs, false},
+    {"abs", 1, 1, false, fn_abs, false},
+    {"LShift", 2, 2, false, fn_shl, false},
+    {"RShift", 2, 2, false, fn_shr, false},
+    {"Equality", 2, 2, false, fn_eq, false},
+    {"Eq", 2, 2, false, fn_eq, false},
+    {"Unequality", 2, 2, false, fn_ne, false},
+    {"Ne", 2, 2, false, fn_ne, false},
+    {"StrictLessThan", 2, 2, false, fn_lt, false},
+    {"Lt", 2, 2, false, fn_lt, false},
+    {"LessThan", 2, 2, false, fn_le, false},
+    {"Le", 2, 2, false, fn_le, false},
+    {"StrictGreaterThan", 2, 2, false, fn_gt, false},
+    {"Gt", 2, 2, false, fn_gt, false},
+    {"GreaterThan", 2, 2, false, fn_ge, false},
+    {"Ge", 2, 2, false, fn_ge, false},
+    {"And", 1, HN_PT2_MAX_ARGS, true, fn_and, false},
+    {"Or", 1, HN_PT2_MAX_ARGS, true, fn_or, false},
+    {"Not", 1, 1, true, fn_not, false},
 };
 
 const hn_pt2_function *hn_pt2_function_find(hn_str name) {

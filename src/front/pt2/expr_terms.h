@@ -11,6 +11,7 @@ enum { HN_PT2_MAX_ARGS = 64 };
 /* A number num/den in lowest terms, or a condition: the conjunction of `count` relations. */
 typedef struct hn_pt2_term {
     bool is_condition;
+    bool is_near; /* a float next to num/den, or the product of one and an integer: floored, they are equal */
     hn_expr num, den;
     const hn_pt2_relation *relations;
     uint32_t count;
@@ -29,6 +30,8 @@ bool hn_pt2_calc_fail(hn_pt2_calc *p, hn_code code, const char *problem, hn_str 
 
 hn_pt2_term hn_pt2_term_of(hn_pt2_calc *p, hn_expr value);
 hn_pt2_term hn_pt2_term_int(hn_pt2_calc *p, int64_t value);
+/* The float that a text such as "0.69999999999999996" stands for. */
+bool hn_pt2_term_float(hn_pt2_calc *p, hn_str text, hn_pt2_term *out);
 hn_pt2_term hn_pt2_term_add(hn_pt2_calc *p, const hn_pt2_term *a, const hn_pt2_term *b);
 hn_pt2_term hn_pt2_term_negate(hn_pt2_calc *p, const hn_pt2_term *a);
 hn_pt2_term hn_pt2_term_multiply(hn_pt2_calc *p, const hn_pt2_term *a, const hn_pt2_term *b);
@@ -52,6 +55,7 @@ typedef struct hn_pt2_function {
     uint8_t min_args, max_args;
     bool of_conditions; /* the arguments are conditions */
     hn_pt2_apply apply;
+    bool takes_near;
 } hn_pt2_function;
 
 const hn_pt2_function *hn_pt2_function_find(hn_str name);

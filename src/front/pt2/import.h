@@ -173,6 +173,8 @@ hn_status hn_pt2_bind(hn_pt2_scope *scope, hn_str name, hn_value value, hn_expr 
 hn_status hn_pt2_use(hn_pt2_scope *scope, hn_str name, hn_pt2_name **out) HN_MUST_USE;
 /* The value of a defined name; symbolic ones get one now. */
 hn_status hn_pt2_use_value(hn_pt2_scope *scope, hn_str name, hn_value *out) HN_MUST_USE;
+/* The integer that a symbolic float is equal to (a size as a float); 0 when it is no expression of that kind. */
+hn_status hn_pt2_sym_float_read(hn_pt2_scope *scope, const hn_pt2_name *name, hn_expr *out) HN_MUST_USE;
 /* The relations of a symbolic bool. */
 hn_status hn_pt2_sym_bool_read(hn_pt2_scope *scope, const hn_pt2_name *name, const hn_pt2_relation **out,
                                uint32_t *out_count) HN_MUST_USE;

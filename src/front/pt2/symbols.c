@@ -19,7 +19,10 @@ static hn_expr symbol_make(void *user, hn_str name, int64_t lo) {
     hn_symbol_kind kind = name.ptr[0] == 'u' ? HN_SYMBOL_DATA : HN_SYMBOL_SIZE;
     int64_t hi = HN_SYM_MAX;
     if (range) {
-        lo = range->lo > lo ? range->lo : lo;
+        /* PyTorch traces sizes as if they were 2 or more, writes that down as a range (and as "positive"), and takes 0 and 1 in a
+         * call all the same. Only a larger minimum was asked for. */
+        bool as_traced = kind == HN_SYMBOL_SIZE && range->lo >= 0 && range->lo <= 2;
+        lo = as_traced ? 0 : range->lo > lo ? range->lo : lo;
         hi = range->hi;
     } else if (kind == HN_SYMBOL_SIZE && lo < 0) {
         lo = 0;

@@ -256,6 +256,17 @@ hn_status hn_pt2_use_value(hn_pt2_scope *scope, hn_str name, hn_value *out) {
 
 /* --- symbolic bools --- */
 
+/* The text of {"as_expr": {"expr_str": ...}}, behind its key; "" when there is none. */
+static hn_status expr_text_read(hn_json *json, hn_str *out) {
+    *out = HN_STR("");
+    HN_TRY(hn_json_object(json));
+    for (hn_str field; hn_json_key(json, &field);) {
+        if (hn_str_eq(field, HN_STR("expr_str"))) HN_TRY(hn_json_string(json, out));
+        else HN_TRY(hn_json_skip(json));
+    }
+    return hn_json_status(json);
+}
+
 /* U SymBool: {"as_bool": true} or {"as_expr": {"expr_str": ...}} */
 hn_status hn_pt2_sym_bool_read(hn_pt2_scope *scope, const hn_pt2_name *name, const hn_pt2_relation **out,
                                uint32_t *out_count) {
@@ -267,14 +278,24 @@ hn_status hn_pt2_sym_bool_read(hn_pt2_scope *scope, const hn_pt2_name *name, con
         HN_TRY(hn_json_bool(&json, &value));
         text = value ? HN_STR("true") : HN_STR("false");
     } else {
-        HN_TRY(hn_json_object(&json));
-        for (hn_str field; hn_json_key(&json, &field);) {
-            if (hn_str_eq(field, HN_STR("expr_str"))) HN_TRY(hn_json_string(&json, &text));
-            else HN_TRY(hn_json_skip(&json));
-        }
-        HN_TRY(hn_json_status(&json));
+        HN_TRY(expr_text_read(&json, &text));
     }
     return hn_pt2_condition_parse(&scope->im->env, text, out, out_count);
+}
+
+/* U SymFloat: {"as_float": 0.5} or {"as_expr": {"expr_str": ...}}. Floats that a node reads from data are no expressions of sizes. */
+hn_status hn_pt2_sym_float_read(hn_pt2_scope *scope, const hn_pt2_name *name, hn_expr *out) {
+    hn_json json = name_json(scope, name);
+    hn_str key, text;
+    *out = 0;
+    if (!json.at) return NULL;
+    HN_TRY(hn_pt2_union_begin(&json, &key));
+    if (!hn_str_eq(key, HN_STR("as_expr"))) return NULL;
+    HN_TRY(expr_text_read(&json, &text));
+    hn_status status = hn_pt2_whole_parse(&scope->im->env, text, out);
+    if (hn_status_code(status) != HN_UNSUPPORTED) return status;
+    hn_status_free(status);
+    return NULL;
 }
 
 hn_value hn_pt2_relations_build(hn_graph *graph, const hn_pt2_relation *relations, uint32_t count) {

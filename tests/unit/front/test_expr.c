@@ -81,6 +81,43 @@ TEST(srepr) {
     expect_expr("Symbol('u3', integer=True, nonnegative=True)", "u3");
 }
 
+static void expect_unsupported_expr(const char *text, const char *part) {
+    fixture f;
+    hn_expr got = 0;
+    begin(&f);
+    hn_status status = hn_pt2_expr_parse(&f.env, hn_str_of(text), &got);
+    if (hn_status_code(status) != HN_UNSUPPORTED || !strstr(hn_status_message(status), part))
+        HN_TEST_FAIL("%s: %s", text, status ? hn_status_message(status) : "was read");
+    hn_status_free(status);
+    end(&f);
+}
+
+/* trunc(c * s) as doubles compute it, against the fraction that the reader took. */
+static void expect_floor_of_product(const char *text, double c, int64_t num, int64_t den) {
+    char srepr[128], expected[64];
+    snprintf(srepr, sizeof srepr, "TruncToInt(Mul(Float('%s', precision=53), ToFloat(" S ")))", text);
+    snprintf(expected, sizeof expected, "%lld*s0//%lld", (long long)num, (long long)den);
+    expect_expr(srepr, expected);
+    int64_t s = 0;
+    while (s < 100000 && (int64_t)(c * (double)s) == num * s / den) s++;
+    if (s < 100000) HN_TEST_FAIL("%s * %lld", text, (long long)s);
+}
+
+TEST(floats) {
+    expect_floor_of_product("0.5", 0.5, 1, 2);
+    expect_floor_of_product("1.5", 1.5, 3, 2);
+    expect_floor_of_product("0.10000000000000001", 0.10000000000000001, 1, 10);
+    expect_floor_of_product("1.3", 1.3, 13, 10);
+    expect_floor_of_product("0.33333333333333331", 1.0 / 3, 1, 3);
+    expect_expr("TruncToInt(Mul(Float('2.0', precision=53), ToFloat(" S ")))", "2*s0");
+    expect_unsupported_expr("TruncToInt(Mul(Float('0.69999999999999996', precision=53), ToFloat(" S ")))", "round below"); /* 0.7 * 90 < 63 */
+    expect_unsupported_expr("TruncToInt(Mul(Float('0.56999999999999995', precision=53), ToFloat(" S ")))", "round below");
+    expect_unsupported_expr("TruncToInt(Mul(Float('0.1', precision=53), Float('0.1', precision=53)))", "product of floats");
+    expect_unsupported_expr("Add(Float('0.1', precision=53), " S ")", "float as an argument");
+    expect_unsupported_expr("Mul(Float('0.1', precision=53), " S ")", "float where an integer belongs");
+    expect_unsupported_expr("Float('3.1415926535897931', precision=53)", "no small fraction");
+}
+
 TEST(infix) {
     expect_expr("2*s0 - 1", "2*s0 - 1");
     expect_expr("(s0//2)", "s0//2");

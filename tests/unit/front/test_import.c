@@ -295,7 +295,7 @@ TEST(symbolic_sizes_ranges_and_guards) {
     p.ranges = "\"s0\": {\"min_val\": 2, \"max_val\": 64}, \"3*s0\": {\"min_val\": 9, \"max_val\": null}";
     p.guards = "\"(L['x'].size()[0] % 2) == 0\", \"L['x'].requires_grad == True\", \"L['x'].size()[0] <= 64\"";
     expect_graph(&p, "graph @model {\n"
-                     "  symbol size s0 in [2, 64] hint 8\n"
+                     "  symbol size s0 in [0, 64] hint 8\n"
                      "  guard 9 <= 3*s0 \"range of 3*s0\"\n"
                      "  guard s0%2 == 0 \"(L['x'].size()[0] % 2) == 0\"\n"
                      "  input user %x : f32[s0, 3] \"x\"\n"
@@ -331,7 +331,7 @@ TEST(assertions_on_sizes_and_data) {
     p.ranges = "\"s0\": {\"min_val\": 2, \"max_val\": 64}, \"u0\": {\"min_val\": 0, \"max_val\": 9}";
     /* A follows from the range; B is checked where the value is known; C when the program is called */
     expect_graph(&p, "graph @model {\n"
-                     "  symbol size s0 in [2, 49] hint 8\n"
+                     "  symbol size s0 in [0, 49] hint 8\n"
                      "  symbol data u0 in [0, 9]\n"
                      "  guard s0 < 50 \"msg C\"\n"
                      "  input user %x : f32[s0, 3] \"x\"\n"

@@ -136,7 +136,7 @@ TEST(overlap_by_local_extra) {
     fixture f;
     zip_writer w = {0};
     two_records(&w);
-    w.bytes[28] = 0xff;
+    w.bytes[28]++; /* by one byte: still far from the end of the file */
     EXPECT_OK(open_writer(&f, &w));
     hn_str bytes;
     EXPECT_ERROR(hn_zip_read(&f.zip, &f.zip.entries.items[0], HN_ZIP_TRUST, &bytes, NULL), HN_CORRUPT,
@@ -199,6 +199,36 @@ TEST(bombs_and_wrong_sizes) {
                      cases[k].text);
         done(&f, &w);
     }
+}
+
+/* Bytes between the end of the deflated data and the end of the record: nobody says what they are. */
+TEST(bytes_behind_deflated_data) {
+    fixture f;
+    zip_writer w = {0};
+    hn_str bytes;
+    two_records(&w);
+    zip_writer_int(&w, 0, 3);
+    w.entries[1].packed += 3;
+    EXPECT_OK(open_writer(&f, &w));
+    EXPECT_ERROR(hn_zip_read(&f.zip, &f.zip.entries.items[1], HN_ZIP_TRUST, &bytes, NULL), HN_CORRUPT, "does not inflate");
+    done(&f, &w);
+}
+
+/* Each record would fit into what an archive may inflate to, all of them together do not. */
+TEST(the_budget_is_for_all_records) {
+    enum { SIZE = 100 << 20 };
+    fixture f;
+    zip_writer w = {0};
+    hn_str bytes;
+    char *zeros = calloc(1, SIZE), name[2] = "a";
+    for (int k = 0; k < 3; k++, name[0]++) zip_writer_add(&w, name, zeros, SIZE, true);
+    free(zeros);
+    EXPECT_OK(open_writer(&f, &w));
+    EXPECT_OK(hn_zip_read(&f.zip, &f.zip.entries.items[0], HN_ZIP_TRUST, &bytes, NULL));
+    EXPECT_OK(hn_zip_read(&f.zip, &f.zip.entries.items[1], HN_ZIP_TRUST, &bytes, NULL));
+    EXPECT_OK(hn_zip_read(&f.zip, &f.zip.entries.items[1], HN_ZIP_TRUST, &bytes, NULL)); /* it is there: costs nothing */
+    EXPECT_ERROR(hn_zip_read(&f.zip, &f.zip.entries.items[2], HN_ZIP_TRUST, &bytes, NULL), HN_CORRUPT, "more than an archive");
+    done(&f, &w);
 }
 
 TEST(stored_with_two_sizes) {

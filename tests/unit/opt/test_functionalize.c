@@ -210,6 +210,21 @@ TEST(what_is_an_alias) {
                 "  output mutation %5 of 0 \"x\"\n"
                 "  output user %a \"a\"\n"
                 "}\n");
+    /* a reshape that strides cannot express is a copy: what is written to it stays there */
+    expect_pass("graph @g {\n"
+                "  input user %x : f32[2, 3] \"x\"\n"
+                "  %t = aten.t.default(%x) : f32[3, 2] strides [1, 3]\n"
+                "  %r = aten.reshape.default(%t, shape=[6]) : f32[6]\n"
+                "  %a = aten.exp_.default(%r) : f32[6]\n"
+                "  output user %a \"a\"\n"
+                "}\n",
+                "graph @g {\n"
+                "  input user %x : f32[2, 3] \"x\"\n"
+                "  %t = aten.t.default(%x) : f32[3, 2] strides [1, 3]\n"
+                "  %r = aten.reshape.default(%t, shape=[6]) : f32[6]\n"
+                "  %a = aten.exp.default(%r) : f32[6]\n"
+                "  output user %a \"a\"\n"
+                "}\n");
 }
 
 /* The in-place form keeps its operand's dtype. */

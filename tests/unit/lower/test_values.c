@@ -1,0 +1,54 @@
+/* test_values.c: compiled programs against the interpreter where a wrong decision of the scheduler, of lowering or of the planner
+ * of rows gives wrong numbers, and small random graphs seldom go. */
+#include "lowering.h"
+
+/* A reduction down columns and a reader of another column: both cannot be lanes of one kernel. */
+TEST(other_columns) {
+    lowering_check_values("input user %x : f32[64, 40] \"x\"\n%s = sum(%x, dims=[0], keepdim=false)\n"
+                          "%a = slice(%s, dim=0, start=0, size=39, step=1)\n%b = slice(%s, dim=0, start=1, size=39, step=1)\n"
+                          "%d = sub(%b, %a)\noutput user %d \"\"", 0);
+    lowering_check_values("input user %x : f32[64, 40] \"x\"\n input user %i : f32[40] \"i\"\n%s = sum(%x, dims=[0], keepdim=false)\n"
+                          "%r = reshape(%s, sizes=[5, 8])\n%t = permute(%r, dims=[1, 0])\n%f = reshape(%t, sizes=[40])\n"
+                          "%d = add(%f, %i)\noutput user %d \"\"", 0);
+}
+
+/* Long reductions fall into parts only where the parts cover everything. */
+TEST(long_reductions_of_odd_lengths) {
+    static const char *const lengths[] = {"131072", "131075", "200003", "262148", "131136"};
+    for (size_t k = 0; k < HN_COUNT_OF(lengths); k++) {
+        char text[512];
+        snprintf(text, sizeof text, "input user %%x : f32[%s] \"x\"\n%%s = sum(%%x, dims=[0], keepdim=false)\n%%m = amax(%%x, dims=[0], keepdim=false)\n"
+                                    "output user %%s \"\"\noutput user %%m \"\"", lengths[k]);
+        lowering_check_values(text, 0);
+    }
+    lowering_check_values("input user %x : f32[8195, 24] \"x\"\n%s = sum(%x, dims=[0], keepdim=false)\noutput user %s \"\"", 0);
+}
+
+/* Two values of a row are kept from phase to phase side by side: neither reaches into the other. */
+TEST(rows_that_are_kept) {
+    for (int n = 15; n <= 33; n += 2) {
+        char text[1024];
+        snprintf(text, sizeof text, "input user %%x : f32[6, %d] \"x\"\n%%e = exp(%%x)\n%%s = sum(%%e, dims=[1], keepdim=true)\n%%d = div(%%e, %%s)\n"
+                                    "%%f = exp(%%d)\n%%t = sum(%%f, dims=[1], keepdim=true)\n%%g = div(%%f, %%t)\n%%h = exp(%%g)\n"
+                                    "%%u = sum(%%h, dims=[1], keepdim=true)\n%%v = div(%%h, %%u)\n%%a = add(%%v, %%e)\n%%y = add(%%a, %%f)\noutput user %%y \"\"", n);
+        lowering_check_values(text, 1e-4);
+    }
+}
+
+/* The runtime's sort takes rows without gaps. */
+TEST(sorting_what_has_gaps) {
+    lowering_check_values("input user %x : f32[40] \"x\"\n%g = slice(%x, dim=0, start=1, size=13, step=3)\n"
+                          "%v, %i = sort(%g, dim=0, descending=false, stable=true)\noutput user %v \"\"\noutput user %i \"\"", 0);
+    lowering_check_values("input user %x : f32[6, 40] \"x\"\n%g = slice(%x, dim=1, start=2, size=9, step=4)\n"
+                          "%v, %i = sort(%g, dim=1, descending=true, stable=true)\noutput user %v \"\"\noutput user %i \"\"", 0);
+}
+
+/* What an activation covers is still there when it is an output itself, and outputs keep their layouts behind reshapes. */
+TEST(outputs_inside_epilogues) {
+    lowering_check_values("input user %a : f32[6, 4] \"a\"\n input user %b : f32[4, 5] \"b\"\n%m = matmul(%a, %b, bias=none)\n%z = relu(%m)\n"
+                          "output user %m \"\"\noutput user %z \"\"", 0);
+    lowering_check_values("input user %a : f32[6, 4] \"a\"\n input user %b : f32[4, 5] \"b\"\n%m = matmul(%a, %b, bias=none)\n"
+                          "%t = reshape(%m, sizes=[2, 3, 5])\n%z = relu(%t) : f32[2, 3, 5] strides [5, 10, 1]\noutput user %z \"\"", 0);
+}
+
+TEST_MAIN
