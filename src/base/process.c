@@ -116,6 +116,22 @@ hn_status hn_process_wait(pid_t pid, int *out_exit) {
     return NULL;
 }
 
+hn_status hn_process_wait_for(pid_t pid, int64_t limit_ms, bool *out_ended, int *out_exit) {
+    int64_t until_ns = hn_now_ns() + limit_ms * 1000000;
+    int pid_fd = -1;
+    pid_t got;
+    while ((got = reap(pid, WNOHANG, out_exit)) == 0 && hn_now_ns() < until_ns) {
+        if (pid_fd < 0) pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
+        struct pollfd item = {.fd = pid_fd, .events = POLLIN};
+        int64_t left_ms = (until_ns - hn_now_ns() + 999999) / 1000000;
+        poll(&item, pid_fd >= 0, pid_fd < 0 && left_ms > 1 ? 1 : left_ms > 0 ? (int)left_ms : 0);
+    }
+    if (pid_fd >= 0) close(pid_fd);
+    *out_ended = got > 0;
+    if (got < 0) return HN_OS_ERROR(errno, "cannot wait for process %d", (int)pid);
+    return NULL;
+}
+
 void hn_process_kill_group(pid_t pid) {
     if (pid > 1) killpg(pid, SIGKILL); /* 0 and 1 would mean ourselves and everybody */
 }

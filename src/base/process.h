@@ -14,6 +14,8 @@ typedef struct hn_spawn {
     const char *const *env;  /* NULL: inherit */
     const char *cwd;         /* NULL: inherit */
     int stdin_fd, stdout_fd, stderr_fd; /* -1: /dev/null */
+    uint32_t processes;      /* at once, threads counted; 0: no limit. Only kept by the kernel in a user namespace, see
+                              * hn_process_spawn_isolated */
     bool new_group;          /* own process group, so that hn_process_kill_group reaches grandchildren */
 } hn_spawn;
 
@@ -21,8 +23,16 @@ typedef struct hn_spawn {
  * `cwd`. Owns: the caller must wait for the child. */
 hn_status hn_process_spawn(const hn_spawn *spec, pid_t *out_pid) HN_MUST_USE;
 
+/* The same for the first process of a PID namespace of its own: when it ends, or the calling thread does, the kernel ends
+ * at one stroke all that it started, wherever that moved to. Its own process id is 1, of its children any; /proc shows the
+ * numbers from outside. Signals of its own namespace that it has no handler for do not reach it, SIGKILL included. False,
+ * with nothing started: not permitted here, HENRY_NAMESPACES=off, or no such program; then hn_process_spawn tells more. */
+bool hn_process_spawn_isolated(const hn_spawn *spec, pid_t *out_pid) HN_MUST_USE;
+
 /* Waits. `*out_exit` is the exit status, or 128 + signal. */
 hn_status hn_process_wait(pid_t pid, int *out_exit) HN_MUST_USE;
+/* The same, but gives up after `limit_ms` with `*out_ended` false. */
+hn_status hn_process_wait_for(pid_t pid, int64_t limit_ms, bool *out_ended, int *out_exit) HN_MUST_USE;
 /* SIGKILL to the group of a child started with `new_group` and not yet waited for. */
 void hn_process_kill_group(pid_t pid);
 

@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -19,11 +20,16 @@
 enum {
     TREE_MAX = 4096, /* processes of one look; more are met in the next one */
     READ_BYTES = 4096,
+    CHILDREN_BYTES = 512, /* the kernel makes as many as are asked for, and not fast */
+    DEPTH_MAX = 33, /* of PID namespaces in each other */
 };
 
+/* A process has a number in /proc and one for kill and waitpid. They differ in a PID namespace below that of /proc. */
 typedef struct tree {
-    pid_t pids[TREE_MAX]; /* in the order in which they were met: parents first */
-    uint32_t count;
+    pid_t shown[TREE_MAX]; /* in the order in which they were met: parents first */
+    pid_t pids[TREE_MAX];
+    uint32_t count, most;
+    int depth; /* of the caller's namespace below that of /proc; 0: its numbers are those of /proc */
     const pid_t *spared;
     uint32_t spared_count;
     bool is_hunt; /* children of the caller that have ended are waited for */
@@ -66,22 +72,60 @@ static bool is_running(pid_t pid) {
     return end && end[1] == ' ' && end[2] != 'Z' && end[2] != 'X';
 }
 
+/* The numbers of a process in the namespaces from that of /proc down to its own, at most `most`; how many. */
+static int read_numbers(const char *status_path, pid_t *out, int most) {
+    static const char label[] = "\nNSpid:";
+    char bytes[READ_BYTES];
+    int count = 0;
+    int fd = open(status_path, O_RDONLY | O_CLOEXEC);
+    ssize_t got = fd >= 0 ? read(fd, bytes, sizeof(bytes) - 1) : 0;
+    if (fd >= 0) close(fd);
+    bytes[got > 0 ? got : 0] = 0;
+    const char *at = strstr(bytes, label);
+    if (!at) return 0;
+    for (at += sizeof(label) - 1; count < most && *at == '\t'; count++) {
+        pid_t pid = 0;
+        for (at++; *at >= '0' && *at <= '9'; at++) pid = pid * 10 + (*at - '0');
+        out[count] = pid;
+    }
+    return count;
+}
+
+static int own_depth(void) {
+    pid_t numbers[DEPTH_MAX];
+    int count = read_numbers("/proc/self/status", numbers, DEPTH_MAX);
+    return count > 0 ? count - 1 : 0;
+}
+
+/* The number for kill; 0: it is gone. */
+static pid_t number_of(const tree *t, pid_t shown) {
+    char path[64];
+    pid_t numbers[DEPTH_MAX];
+    if (!t->depth) return shown;
+    put_text(put_number(put_text(path, "/proc/"), (uint64_t)shown), "/status");
+    return read_numbers(path, numbers, DEPTH_MAX) > t->depth ? numbers[t->depth] : 0;
+}
+
 /* Those that have ended and that nobody has noticed are no part of the tree: a fork bomb leaves thousands. */
-static void meet(tree *t, pid_t pid) {
-    if (pid <= 1 || t->count == TREE_MAX || is_spared(t, pid)) return;
-    if (is_running(pid))
+static void meet(tree *t, pid_t shown) {
+    if (shown <= 1 || t->count == t->most) return;
+    pid_t pid = number_of(t, shown);
+    if (pid <= 1 || is_spared(t, pid)) return;
+    if (is_running(shown)) {
+        t->shown[t->count] = shown;
         t->pids[t->count++] = pid;
-    else if (t->is_hunt)
+    } else if (t->is_hunt) {
         waitpid(pid, NULL, WNOHANG);
+    }
 }
 
 /* "12 345 6 ": the numbers of a file of children. */
 static void read_children(tree *t, int dir_fd, const char *name) {
-    char bytes[READ_BYTES];
+    char bytes[CHILDREN_BYTES];
     pid_t pid = 0;
     int fd = openat(dir_fd, name, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return;
-    for (ssize_t got; (got = read(fd, bytes, sizeof(bytes))) > 0;) {
+    for (ssize_t got; t->count < t->most && (got = read(fd, bytes, sizeof(bytes))) > 0;) {
         for (ssize_t i = 0; i < got; i++) {
             bool is_digit = bytes[i] >= '0' && bytes[i] <= '9';
             if (!is_digit) meet(t, pid);
@@ -101,11 +145,13 @@ struct entry {
     char name[];
 };
 
-/* The children of every thread. */
-static void meet_children(tree *t, pid_t pid) {
+/* The children of every thread. `shown` 0: of the caller. */
+static void meet_children(tree *t, pid_t shown) {
     char path[64], name[64];
     _Alignas(8) char bytes[READ_BYTES];
-    put_text(put_number(put_text(path, "/proc/"), (uint64_t)pid), "/task");
+    char *end = put_text(path, "/proc/");
+    end = shown ? put_number(end, (uint64_t)shown) : put_text(end, "self");
+    put_text(end, "/task");
     int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return;
     for (long got; (got = syscall(SYS_getdents64, fd, bytes, sizeof(bytes))) > 0;) {
@@ -120,9 +166,9 @@ static void meet_children(tree *t, pid_t pid) {
     close(fd);
 }
 
-static void survey(tree *t, pid_t root, uint32_t most) {
-    meet_children(t, root);
-    for (uint32_t i = 0; i < t->count && t->count < most; i++) meet_children(t, t->pids[i]);
+static void survey(tree *t, pid_t root) {
+    meet_children(t, root == getpid() ? 0 : root);
+    for (uint32_t i = 0; i < t->count && t->count < t->most; i++) meet_children(t, t->shown[i]);
 }
 
 /* A thousand processes that do nothing but fork leave little time to anybody else: where the system allows it, which it
@@ -133,28 +179,47 @@ static int prioritise(void) {
     return priority;
 }
 
+/* As the kernel takes it; a short slice is a wish since Linux 6.12 and nothing before. */
+struct schedule {
+    uint32_t bytes, policy;
+    uint64_t flags;
+    int32_t nice;
+    uint32_t priority;
+    uint64_t slice_ns, deadline_ns, period_ns;
+};
+
+void hn_process_tree_watcher(void) {
+    enum { RESET_ON_FORK = 1, SLICE_NS = 100000 };
+    struct schedule wanted = {
+        .bytes = sizeof(wanted), .policy = SCHED_OTHER, .flags = RESET_ON_FORK, .nice = -20, .slice_ns = SLICE_NS};
+    if (sched_getscheduler(0) != SCHED_OTHER) return; /* the host has ideas of its own */
+    if (syscall(SYS_sched_setattr, 0, &wanted, 0) == 0) return;
+    wanted.nice = getpriority(PRIO_PROCESS, 0);
+    syscall(SYS_sched_setattr, 0, &wanted, 0);
+}
+
 uint32_t hn_process_tree_count(pid_t root, uint32_t most) {
-    tree t = {.count = 0};
+    tree t = {.most = most < TREE_MAX ? most : TREE_MAX};
     int priority = prioritise();
-    survey(&t, root, most < TREE_MAX ? most : TREE_MAX);
+    survey(&t, root);
     setpriority(PRIO_PROCESS, 0, priority);
-    return t.count < most ? t.count : most;
+    return t.count;
 }
 
 /* Each look stops all that it finds before it kills them: who is stopped starts nothing more. */
 bool hn_process_tree_kill(pid_t root, const pid_t *spared, uint32_t spared_count, int32_t limit_ms) {
-    int saved = errno, priority = prioritise();
+    int saved = errno, priority = prioritise(), depth = own_depth();
     int64_t until_ns = hn_now_ns() + limit_ms * 1000000LL;
     bool is_clean = false;
     do {
-        tree t = {.spared = spared, .spared_count = spared_count, .is_hunt = true};
+        tree t = {.spared = spared, .spared_count = spared_count, .is_hunt = true, .depth = depth, .most = TREE_MAX};
         uint32_t running = 0;
-        survey(&t, root, TREE_MAX);
+        survey(&t, root);
         for (uint32_t i = 0; i < t.count; i++) kill(t.pids[i], SIGSTOP);
         for (uint32_t i = 0; i < t.count; i++) kill(t.pids[i], SIGKILL);
         for (uint32_t i = 0; i < t.count; i++) {
             bool is_mine = waitpid(t.pids[i], NULL, WNOHANG) == t.pids[i];
-            running += !is_mine && is_running(t.pids[i]);
+            running += !is_mine && is_running(t.shown[i]);
         }
         is_clean = !running && t.count < TREE_MAX;
         if (!is_clean) nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);

@@ -9,6 +9,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+/* The calling thread gets a core soon after it wakes, also among thousands of processes that run: for one that sleeps
+ * most of the time. What it starts does not inherit this. */
+void hn_process_tree_watcher(void);
+
 /* How many descendants of `root` run; stops counting at `most`. */
 uint32_t hn_process_tree_count(pid_t root, uint32_t most);
 

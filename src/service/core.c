@@ -158,13 +158,13 @@ void hn_core_start(hn_core *core, hn_job *job) {
     if (wait_ns > core->stats.wait_longest_ns) core->stats.wait_longest_ns = wait_ns;
 }
 
-/* The longest text first: a long job that starts last is what everybody would wait for. */
 hn_job *hn_core_start_next(hn_core *core, bool parked_only) {
     hn_job *best = NULL;
-    int64_t now_ns = hn_now_ns();
+    int64_t now_ns = hn_now_ns(), longest_ns = -1;
     for (hn_job *job = core->queue.first; job; job = job->next) {
         if (job->due_ns > now_ns || (parked_only && !job->due_ns)) continue;
-        if (!best || job->key_record.len > best->key_record.len) best = job;
+        int64_t expected_ns = hn_core_expected_ns(core, job);
+        if (expected_ns > longest_ns) best = job, longest_ns = expected_ns;
     }
     if (best) hn_core_start(core, best);
     return best;
@@ -263,6 +263,7 @@ static void store_result(hn_core *core, const hn_job *job, const hn_artifact *ar
 void hn_core_finish(hn_core *core, hn_job *job, hn_job_outcome *outcome) {
     hn_trace_span("compile", job->name, job->started_ns, hn_now_ns());
     pthread_mutex_lock(&core->lock);
+    hn_core_note_duration(core, job, outcome->service_ns);
     hn_strbuf key_record = job->key_record; /* no longer needed by the job */
     hn_strbuf_init(&job->key_record);
     settle(core, job, outcome);
@@ -297,32 +298,11 @@ void hn_core_request(hn_core *core, const hn_job *job, const char *scratch_dir, 
         .timeout_ms = scratch_dir ? 0 : service->job_timeout_ms, /* the pool kills a late worker itself */
         .memory_bytes = service->job_memory_bytes,
         .cpu_seconds = service->job_timeout_ms > 0 ? (uint64_t)service->job_timeout_ms / 1000 + 2 : 0,
+        .processes = scratch_dir ? service->job_processes : 0,
         .own_group = !scratch_dir,
     };
     const hn_toolchain *toolchain = &core->toolchains[hn_toolchain_row_index(job->row)];
     hn_job_request_write(hn_strbuf_str(&job->key_record), hn_strbuf_str(&toolchain->record), &limits, out);
-}
-
-void hn_core_run_inline(hn_core *core, hn_job *job) {
-    hn_strbuf request;
-    hn_job_outcome outcome;
-    hn_strbuf_init(&request);
-    hn_job_outcome_init(&outcome);
-    hn_core_request(core, job, NULL, &request);
-    int token = hn_budget_take(core); /* or none: one job goes on in any case */
-    hn_status status = hn_strbuf_status(&request);
-    if (status)
-        hn_job_outcome_fail(&outcome, status);
-    else
-        hn_job_request_run(hn_strbuf_str(&request), NULL, &outcome);
-    hn_budget_give(core, token);
-    pthread_mutex_lock(&core->lock);
-    core->stats.timed_out += outcome.code == HN_TIMEOUT;
-    core->running_inline--;
-    pthread_mutex_unlock(&core->lock);
-    hn_core_finish(core, job, &outcome);
-    hn_strbuf_deinit(&request);
-    hn_job_outcome_deinit(&outcome);
 }
 
 /* ---- the core itself ---- */

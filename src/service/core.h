@@ -22,10 +22,18 @@ enum {
     HN_BUDGET_CORES = 1024,
     HN_WAIT_SAMPLES = 4096, /* the newest waits; percentiles are over these */
     HN_FAILURE_LIFETIME_S = 24 * 3600,
+    HN_DURATIONS = 1024, /* remembered; a later one may take the place of an earlier one */
 };
 #define HN_MEMORY_LEVEL_BYTES ((size_t)64 << 20) /* of results that nobody holds */
 
 typedef struct hn_core hn_core;
+typedef struct hn_exit_report hn_exit_report;
+
+/* How long a job took. */
+typedef struct hn_duration {
+    hn_digest key;
+    int64_t ns; /* 0: none */
+} hn_duration;
 
 typedef enum hn_job_state { HN_JOB_QUEUED, HN_JOB_RUNNING, HN_JOB_DONE } hn_job_state;
 
@@ -44,6 +52,7 @@ typedef struct hn_job {
     char *name;           /* of the first kernel that asked, for traces */
     hn_strbuf key_record; /* empty once done */
     int64_t submitted_ns, started_ns;
+    int cancel_fd;       /* while it runs in a waiting thread: ends it; 0: none */
     hn_lease lease;      /* while it is compiled; of whoever runs it */
     int64_t due_ns;      /* not 0: parked, another process is on it; when to look again */
     int64_t park_ns, give_up_ns;
@@ -70,6 +79,7 @@ struct hn_service {
     uint64_t job_memory_bytes;  /* 0: no limit */
     uint32_t job_processes;
     int64_t idle_ms; /* < 0: never */
+    hn_exit_report *exit_report; /* NULL: nobody listens */
 };
 
 struct hn_core {
@@ -106,6 +116,8 @@ struct hn_core {
     hn_service_stats stats; /* counters only */
     int64_t waits[HN_WAIT_SAMPLES];
     uint64_t wait_count;
+    hn_duration durations[HN_DURATIONS];
+    int64_t record_bytes[HN_TOOLCHAIN_ROWS]; /* of the jobs that stats.service_time counts */
 };
 
 /* service.c: the core of this process; a fresh one after a fork. */
@@ -131,18 +143,24 @@ hn_status hn_core_insert(hn_core *core, hn_job *job) HN_MUST_USE; /* takes a ref
 void hn_core_forget(hn_core *core, hn_job *job);
 void hn_core_enqueue(hn_core *core, hn_job *job, bool at_front);
 void hn_core_dequeue(hn_core *core, hn_job *job);
-/* Takes the longest job that is not parked, or due again, and marks it running, with a reference for the caller. NULL
+/* Takes the job that is expected to take longest, of those not parked, or due again, and marks it running, with a reference for the caller. NULL
  * when there is none. `parked_only`: among those that were parked. */
 hn_job *hn_core_start_next(hn_core *core, bool parked_only);
 void hn_core_start(hn_core *core, hn_job *job); /* the same for a given queued job */
 void hn_core_keep_done(hn_core *core, hn_job *job);
 void hn_core_drop_done(hn_core *core, hn_job *job); /* its result is no longer right */
 
+/* expect.c. With the lock held. */
+void hn_core_note_duration(hn_core *core, const hn_job *job, int64_t ns); /* while it still has its key record */
+int64_t hn_core_expected_ns(const hn_core *core, const hn_job *job);
+
 /* Without the lock. Ends a running job, wakes the waiters, then stores the result. Takes the caller's
  * reference. */
 void hn_core_finish(hn_core *core, hn_job *job, hn_job_outcome *outcome);
-/* Carries a running job out in this thread. Takes the caller's reference. */
+/* inline.c. Carries a running job out in this thread. Takes the caller's reference. */
 void hn_core_run_inline(hn_core *core, hn_job *job);
+/* With the lock held: ends a job that runs in a waiting thread, since nobody wants it any more. */
+void hn_core_cancel_inline(hn_core *core, hn_job *job);
 /* The message for a worker that may put temporary files into `scratch_dir`; NULL: for this thread. */
 void hn_core_request(hn_core *core, const hn_job *job, const char *scratch_dir, hn_strbuf *out);
 
@@ -183,6 +201,11 @@ enum { HN_BUDGET_NONE = -1, HN_BUDGET_FREE = -2 };
  * waits. */
 int hn_budget_take(hn_core *core);
 void hn_budget_give(hn_core *core, int token); /* any of the three */
+
+/* exit_report.c: tells the statistics of a service when the program ends without having ended it. */
+void hn_exit_report_begin(hn_service *service);
+void hn_exit_report_end(hn_service *service);
+void hn_core_report(hn_core *core); /* now, if there is something to tell and somebody listens */
 
 /* artifact.c */
 hn_artifact *hn_artifact_from_bytes(const hn_digest *key, const hn_toolchain_row *row,

@@ -105,7 +105,15 @@ void hn_job_request_write(hn_str key_record, hn_str toolchain_record, const hn_j
     hn_record_add_i64(out, "timeout_ms", limits->timeout_ms);
     hn_record_add_i64(out, "memory_bytes", (int64_t)limits->memory_bytes);
     hn_record_add_i64(out, "cpu_seconds", (int64_t)limits->cpu_seconds);
+    hn_record_add_i64(out, "processes", limits->processes);
     hn_record_add_i64(out, "own_group", limits->own_group);
+}
+
+uint32_t hn_job_request_processes(hn_str request) {
+    hn_status status = hn_record_check(request);
+    int64_t processes = status ? 0 : hn_record_find_i64(request, "processes", 0);
+    hn_status_free(status); /* running it will tell */
+    return processes > 0 && processes < UINT32_MAX / 2 ? (uint32_t)processes : 0;
 }
 
 void hn_job_outcome_init(hn_job_outcome *outcome) {
@@ -166,6 +174,7 @@ static hn_status run_request(hn_str request, const hn_job_place *place, hn_job_o
         .cpu_seconds = (uint64_t)hn_record_find_i64(request, "cpu_seconds", 0),
         .standby = place ? place->standby : NULL,
         .messages_fd = place ? place->messages_fd : 0,
+        .cancel_fd = place ? place->cancel_fd : 0,
         .own_group = hn_record_find_i64(request, "own_group", 0) != 0,
     };
     hn_record_find(key_record, "text", &job.text);

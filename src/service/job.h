@@ -26,9 +26,12 @@ typedef struct hn_job_limits {
     hn_str scratch_dir; /* for temporary files, see toolchain.h; empty: none is named */
     int64_t timeout_ms;
     uint64_t memory_bytes, cpu_seconds;
+    uint32_t processes; /* at once; 0: nobody counts here */
     bool own_group;
 } hn_job_limits;
 
+/* How many processes the job of a message may have at once. */
+uint32_t hn_job_request_processes(hn_str request);
 /* Appends a job message: key record, toolchain and limits. */
 void hn_job_request_write(hn_str key_record, hn_str toolchain_record, const hn_job_limits *limits,
                           hn_strbuf *out);
@@ -48,14 +51,15 @@ void hn_job_outcome_deinit(hn_job_outcome *outcome);
 /* Makes `outcome` a failure. Owns: takes `status`. */
 void hn_job_outcome_fail(hn_job_outcome *outcome, hn_status status);
 
-/* What a worker has for its jobs. */
+/* What a worker, or a thread that runs a job itself, has for its jobs. */
 typedef struct hn_job_place {
     hn_standby *standby; /* may be NULL */
     int messages_fd;     /* where its pool finds what tools have said; 0: nowhere */
+    int cancel_fd;       /* can be read when the job is to end; 0: none */
 } hn_job_place;
 
 /* Carries a job message out, here and now: the same code for a worker and for a job that runs inline.
- * Whatever goes wrong is in the outcome. `place`: of a worker, else NULL. */
+ * Whatever goes wrong is in the outcome. `place` may be NULL. */
 void hn_job_request_run(hn_str request, const hn_job_place *place, hn_job_outcome *out);
 
 void hn_job_outcome_write(const hn_job_outcome *outcome, hn_strbuf *out);

@@ -56,6 +56,8 @@ static void cancel_future(hn_future *future) {
         hn_core_forget(core, job);
         job->state = HN_JOB_DONE; /* nobody looks at it any more */
         core->stats.cancelled++;
+    } else if (!job->wanted) {
+        hn_core_cancel_inline(core, job);
     }
     pthread_cond_broadcast(&core->changed);
 }

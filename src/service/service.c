@@ -107,6 +107,7 @@ hn_status hn_service_create(const hn_service_options *options, hn_service **out_
         return status;
     }
     atomic_init(&service->core, core);
+    hn_exit_report_begin(service);
     if (o.warm) hn_status_free(hn_service_warm(service)); /* of this process, hence without errors */
     *out_service = service;
     return NULL;
@@ -147,18 +148,11 @@ hn_status hn_core_current(hn_service *service, hn_core **out_core) {
 
 void hn_service_destroy(hn_service *service) {
     if (!service) return;
+    hn_exit_report_end(service);
     hn_core *core = atomic_load(&service->core);
     if (core->pid == getpid()) {
         hn_pool_stop(core);
-        if (core->stats.pools && hn_log_on("service", HN_LOG_INFO)) {
-            hn_service_stats stats;
-            hn_strbuf text;
-            hn_strbuf_init(&text);
-            hn_core_stats(core, &stats);
-            hn_service_stats_print(&stats, &text);
-            hn_log("service", HN_LOG_INFO, HN_STR_FMT, HN_STR_ARG(hn_strbuf_str(&text)));
-            hn_strbuf_deinit(&text);
-        }
+        hn_core_report(core);
         hn_core_destroy(core);
     }
     hn_store_close(service->store);

@@ -3,15 +3,21 @@
  * It is a process group of its own, so that a compiler it started can be killed with it, and orphans below it come to
  * it, so that what left the group is found: after a job whatever still runs is killed. The kernel sends SIGTERM when the
  * thread that started it ends, which is the pool's own thread; the handler then does the same and kills the group, which
- * SIGKILL as the signal of death could not. */
+ * SIGKILL as the signal of death could not.
+ *
+ * In a namespace of its own (base/process_isolated.c) the kernel does all of this: the worker gets SIGKILL when that
+ * thread ends, and with it ends all that is in there. Then what is left to do here is to end the strays of each job. */
 #include "service/worker.h"
 
 #include "base/process_tree.h"
+#include "base/trace.h"
 #include "service/job.h"
+#include "service/watch.h"
 #include "toolchain/standby.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -22,13 +28,17 @@
 
 enum {
     READ_BYTES = 64 << 10,
+    LOOK_OUT_NS = 150000,
     HUNT_LIMIT_MS = 500, /* the last thing that a worker does, within the second that an orphan may live */
 };
 /* A compiler that lives in this process may not give all its memory back: above this the worker asks to be replaced. */
 #define SPENT_BYTES ((uint64_t)1 << 30)
 
+/* The first process of a namespace: its parent is not in there and has no number. */
+static bool is_isolated(void) { return getpid() == 1 && getppid() == 0; }
+
 static void kill_own_group(int number) {
-    (void)number;
+    if (is_isolated()) _exit(128 + number);
     hn_process_tree_kill(getpid(), NULL, 0, HUNT_LIMIT_MS);
     kill(0, SIGKILL);
 }
@@ -40,6 +50,7 @@ static bool tie_to_parent(pid_t parent) {
     struct sigaction action = {.sa_handler = kill_own_group};
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGHUP, &action, NULL); /* comes to a stopped worker whose parent is gone */
+    if (is_isolated()) return true; /* when the parent has died the socket is at its end */
     prctl(PR_SET_CHILD_SUBREAPER, 1);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     return getppid() == parent; /* it may have died before the line above */
@@ -78,6 +89,17 @@ static bool send_frame(int fd, hn_frame_kind kind, uint64_t job, hn_str payload)
     return ok;
 }
 
+/* The next job mostly comes at once: waking up from a sleep costs 50 us that a short look-out does not. Whoever else wants
+ * the processor gets it. */
+static ssize_t receive_soon(int fd, char *out, size_t bytes) {
+    ssize_t got = recv(fd, out, bytes, MSG_DONTWAIT);
+    for (int64_t until_ns = hn_now_ns() + LOOK_OUT_NS; got < 0 && errno == EAGAIN && hn_now_ns() < until_ns;) {
+        sched_yield();
+        got = recv(fd, out, bytes, MSG_DONTWAIT);
+    }
+    return got < 0 && errno == EAGAIN ? recv(fd, out, bytes, 0) : got;
+}
+
 /* Reads until `in` holds a whole frame. False at the end of the stream. */
 static bool receive_frame(int fd, hn_strbuf *in, hn_frame_header *header, hn_str *payload, size_t *used) {
     for (;;) {
@@ -89,7 +111,7 @@ static bool receive_frame(int fd, hn_strbuf *in, hn_frame_header *header, hn_str
         }
         if (whole) return true;
         char bytes[READ_BYTES];
-        ssize_t got = recv(fd, bytes, sizeof(bytes), 0);
+        ssize_t got = receive_soon(fd, bytes, sizeof(bytes));
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) return false;
         hn_strbuf_append(in, bytes, (size_t)got);
@@ -110,13 +132,25 @@ static void end_strays(const hn_standby *standby) {
     hn_process_tree_kill(getpid(), tools, count, HUNT_LIMIT_MS);
 }
 
-static bool answer(int fd, uint64_t job, hn_str request, const hn_job_place *place) {
+/* A job that failed may have failed of processes that go on and on. In a namespace all are ended at one stroke, the tools
+ * that stand by too, and the worker is of no more use: true. */
+static bool ends_all(const hn_standby *standby) {
+    pid_t tools[HN_STANDBY_TOOLS];
+    uint32_t count = standby ? hn_standby_pids(standby, tools) : 0;
+    if (!is_isolated() || hn_process_tree_count(getpid(), count + 1) <= count) return false;
+    kill(-1, SIGKILL);
+    return true;
+}
+
+static bool answer(int fd, uint64_t job, hn_str request, const hn_job_place *place, hn_watch *watch) {
     hn_job_outcome outcome;
     hn_strbuf message;
     hn_job_outcome_init(&outcome);
     hn_strbuf_init(&message);
+    if (watch) hn_watch_set(watch, hn_job_request_processes(request));
     hn_job_request_run(request, place, &outcome);
-    outcome.is_spent = peak_bytes() > SPENT_BYTES;
+    hn_watch_set(watch, 0);
+    outcome.is_spent = peak_bytes() > SPENT_BYTES || (outcome.code != HN_OK && ends_all(place->standby));
     hn_job_outcome_write(&outcome, &message);
     bool ok = !message.failed && send_frame(fd, HN_FRAME_OUTCOME, job, hn_strbuf_str(&message));
     hn_job_outcome_deinit(&outcome);
@@ -130,11 +164,12 @@ static void serve(int fd, hn_job_place *place) {
     hn_frame_header header;
     hn_str payload;
     size_t used;
+    hn_watch *watch = is_isolated() ? hn_watch_start(place->messages_fd) : NULL; /* else its pool counts */
     hn_status_free(hn_standby_create(&place->standby)); /* without it tools are started for each job */
     hn_strbuf_init(&in);
     bool ok = send_frame(fd, HN_FRAME_HELLO, 0, HN_STR(""));
     while (ok && receive_frame(fd, &in, &header, &payload, &used)) {
-        ok = header.kind == HN_FRAME_JOB && answer(fd, header.job, payload, place);
+        ok = header.kind == HN_FRAME_JOB && answer(fd, header.job, payload, place, watch);
         memmove(in.ptr, in.ptr + used, in.len - used);
         in.len -= used;
     }

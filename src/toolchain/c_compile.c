@@ -127,6 +127,7 @@ static hn_status run_stage(c_run *run, const c_stage *stage, int in_fd, int stan
         .stdin_fd = standby_in_fd,
         .stdout_fd = *out_fd,
         .deadline_ns = run->deadline_ns,
+        .cancel_fd = run->job->cancel_fd,
         .memory_bytes = run->job->memory_bytes,
         .cpu_seconds = run->job->cpu_seconds,
         .own_group = run->job->own_group,

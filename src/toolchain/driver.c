@@ -152,6 +152,7 @@ hn_status hn_driver_run(hn_driver *driver, const hn_tool_args *args) {
         .stdin_fd = -1,
         .stdout_fd = -1,
         .deadline_ns = driver->deadline_ns,
+        .cancel_fd = driver->job->cancel_fd,
         .memory_bytes = driver->job->memory_bytes,
         .cpu_seconds = driver->job->cpu_seconds,
         .own_group = driver->job->own_group,

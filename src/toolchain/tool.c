@@ -13,13 +13,15 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 enum {
     POLL_STEP_MS = 5,               /* where the kernel has no pidfd */
-    ERRORS_LIMIT_BYTES = 256 << 10,
+    ERRORS_PART_BYTES = 128 << 10, /* kept of the beginning, and of the end */
+    TRIM_BYTES = 4 << 20,
 };
 
 void hn_tool_args_add(hn_tool_args *args, const char *item) {
@@ -83,25 +85,37 @@ hn_status hn_tool_write_all(int fd, const void *bytes, size_t len) {
     return NULL;
 }
 
-static hn_status read_limited(int fd, hn_strbuf *out, size_t limit) {
+/* At most `limit` bytes from `at` on. */
+static hn_status read_range(int fd, off_t at, size_t limit, hn_strbuf *out) {
     char bytes[16384];
-    for (off_t at = 0; (size_t)at < limit;) {
-        size_t want = limit - (size_t)at < sizeof(bytes) ? limit - (size_t)at : sizeof(bytes);
+    while (limit) {
+        size_t want = limit < sizeof(bytes) ? limit : sizeof(bytes);
         ssize_t got = pread(fd, bytes, want, at);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) return HN_OS_ERROR(errno, "cannot read a file in memory");
         if (got == 0) break;
         hn_strbuf_append(out, bytes, (size_t)got);
         at += got;
+        limit -= (size_t)got;
     }
     return hn_strbuf_status(out);
 }
 
-hn_status hn_tool_read_errors(int fd, hn_strbuf *errors) { return read_limited(fd, errors, ERRORS_LIMIT_BYTES); }
-
-hn_status hn_tool_read_all(int fd, hn_strbuf *out) {
-    return read_limited(fd, out, SIZE_MAX);
+void hn_tool_messages_trim(int fd) {
+    struct stat info;
+    if (fstat(fd, &info) != 0 || info.st_size < TRIM_BYTES) return;
+    fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, ERRORS_PART_BYTES, info.st_size - 2 * ERRORS_PART_BYTES);
 }
+
+hn_status hn_tool_read_errors(int fd, hn_strbuf *errors) {
+    struct stat info;
+    if (fstat(fd, &info) != 0 || info.st_size <= 2 * ERRORS_PART_BYTES) return read_range(fd, 0, 2 * ERRORS_PART_BYTES, errors);
+    HN_TRY(read_range(fd, 0, ERRORS_PART_BYTES, errors));
+    hn_strbuf_printf(errors, "\n[%lld bytes left out]\n", (long long)info.st_size - 2 * ERRORS_PART_BYTES);
+    return read_range(fd, info.st_size - ERRORS_PART_BYTES, ERRORS_PART_BYTES, errors);
+}
+
+hn_status hn_tool_read_all(int fd, hn_strbuf *out) { return read_range(fd, 0, SIZE_MAX, out); }
 
 /* Set from outside: it needs no helper between spawn and exec, and the tool has run for microseconds only. */
 static void limit(pid_t pid, const hn_tool_run *run) {
@@ -126,6 +140,7 @@ hn_status hn_tool_start(const hn_tool_run *run, hn_tool_process *out) {
                         run->args->items[0]);
     *out = (hn_tool_process){.name = run->args->items[0],
                              .pid_fd = -1,
+                             .cancel_fd = run->cancel_fd,
                              .deadline_ns = run->deadline_ns,
                              .own_group = run->own_group};
     HN_TRY(hn_tool_messages_file(run, &out->stderr_fd));
@@ -146,40 +161,44 @@ hn_status hn_tool_start(const hn_tool_run *run, hn_tool_process *out) {
     }
     limit(pid, run);
     out->pid = pid;
-    if (run->deadline_ns) out->pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    if (run->deadline_ns || run->cancel_fd) out->pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
     return NULL;
 }
 
+/* -1: no limit. */
 static int left_ms(const hn_tool_process *process) {
-    int64_t left = (process->deadline_ns - hn_now_ns() + 999999) / 1000000;
+    if (!process->deadline_ns && process->pid_fd >= 0) return -1;
+    int64_t left = process->deadline_ns ? (process->deadline_ns - hn_now_ns() + 999999) / 1000000 : POLL_STEP_MS;
     if (left < 0) left = 0;
     if (process->pid_fd < 0 && left > POLL_STEP_MS) left = POLL_STEP_MS;
     return left > 1000000 ? 1000000 : (int)left;
 }
 
-/* Sleeps until the process ends or its time is over. True when it is over. */
-static bool is_late(const hn_tool_process *process) {
-    while (process->deadline_ns) {
-        struct pollfd item = {.fd = process->pid_fd, .events = POLLIN};
-        int ready = poll(&item, process->pid_fd >= 0, left_ms(process));
-        if (ready > 0) return false;
+/* Sleeps until the process ends, its time is over, or nobody wants it any more. */
+static hn_code wait_end(const hn_tool_process *process) {
+    while (process->deadline_ns || process->cancel_fd) {
+        struct pollfd items[2] = {{.fd = process->pid_fd, .events = POLLIN}, /* negative ones are passed over */
+                                  {.fd = process->cancel_fd ? process->cancel_fd : -1, .events = POLLIN}};
+        int ready = poll(items, 2, left_ms(process));
+        if (ready > 0 && items[0].revents) return HN_OK;
         siginfo_t info = {0};
-        if (waitid(P_PID, (id_t)process->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid)
-            return false;
-        if (hn_now_ns() >= process->deadline_ns) return true;
+        if (waitid(P_PID, (id_t)process->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid) return HN_OK;
+        if (ready > 0) return HN_CANCELLED;
+        if (process->deadline_ns && hn_now_ns() >= process->deadline_ns) return HN_TIMEOUT;
     }
-    return false;
+    return HN_OK;
 }
 
 hn_status hn_tool_finish(hn_tool_process *process, hn_strbuf *errors, int *out_exit) {
     hn_status status = NULL;
-    bool late = is_late(process);
-    if (late && process->own_group) hn_process_kill_group(process->pid);
-    if (late) kill(process->pid, SIGKILL);
+    hn_code end = wait_end(process);
+    if (end != HN_OK && process->own_group) hn_process_kill_group(process->pid);
+    if (end != HN_OK) kill(process->pid, SIGKILL);
     status = hn_process_wait(process->pid, out_exit);
-    if (late) {
+    if (end != HN_OK) {
         hn_status_free(status);
-        status = HN_ERROR(HN_TIMEOUT, "'%s' ran too long and was killed", process->name);
+        status = end == HN_TIMEOUT ? HN_ERROR(HN_TIMEOUT, "'%s' ran too long and was killed", process->name)
+                                   : HN_ERROR(HN_CANCELLED, "'%s' was killed: nobody waits for it", process->name);
     }
     if (process->pid_fd >= 0) close(process->pid_fd);
     if (!status && errors) status = hn_tool_read_errors(process->stderr_fd, errors);

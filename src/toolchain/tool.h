@@ -26,6 +26,7 @@ typedef struct hn_tool_run {
     int messages_fd;          /* of a file in memory that gets stderr, emptied before; 0: one of its own */
     int stdin_fd, stdout_fd;  /* -1: /dev/null; files are read and written from their current offset */
     int64_t deadline_ns;      /* monotonic; 0: none */
+    int cancel_fd;            /* when it can be read, the tool is killed; 0: none */
     uint64_t memory_bytes;    /* RLIMIT_AS; 0: no limit */
     uint64_t cpu_seconds;     /* RLIMIT_CPU; 0: no limit */
     bool own_group;
@@ -36,14 +37,14 @@ enum { HN_TOOL_OUTPUT_LIMIT_BYTES = 512 << 20 }; /* of any file that a tool writ
 /* A started tool: what it writes to stderr goes to a file in memory. */
 typedef struct hn_tool_process {
     const char *name;
-    int pid, pid_fd, stderr_fd;
+    int pid, pid_fd, stderr_fd, cancel_fd;
     int64_t deadline_ns;
     bool own_group;
 } hn_tool_process;
 
 hn_status hn_tool_start(const hn_tool_run *run, hn_tool_process *out) HN_MUST_USE;
 /* Waits for the end and appends its stderr to `errors` (may be NULL). `*out_exit` as in hn_process_wait.
- * Errors: timeout after killing it, io. */
+ * Errors: timeout or cancelled after killing it, io. */
 hn_status hn_tool_finish(hn_tool_process *process, hn_strbuf *errors, int *out_exit) HN_MUST_USE;
 hn_status hn_tool_run_wait(const hn_tool_run *run, hn_strbuf *errors, int *out_exit) HN_MUST_USE;
 
@@ -52,7 +53,10 @@ hn_status hn_tool_memory_file(const char *name, int *out_fd) HN_MUST_USE;
 hn_status hn_tool_write_all(int fd, const void *bytes, size_t len) HN_MUST_USE;
 /* What becomes standard error of a tool; the caller closes it. */
 hn_status hn_tool_messages_file(const hn_tool_run *run, int *out_fd) HN_MUST_USE;
-/* Appends what a tool said, as far as it is of use. */
+/* Gives back the memory of what is neither the beginning nor the end of a tool's messages, while the tool runs: the file
+ * keeps its size. */
+void hn_tool_messages_trim(int fd);
+/* Appends what a tool said: of much the beginning and the end, and how much was left out. */
 hn_status hn_tool_read_errors(int fd, hn_strbuf *errors) HN_MUST_USE;
 /* Appends the whole file, whatever its offset. */
 hn_status hn_tool_read_all(int fd, hn_strbuf *out) HN_MUST_USE;

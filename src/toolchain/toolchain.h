@@ -43,6 +43,7 @@ typedef struct hn_toolchain_job {
     uint64_t cpu_seconds;  /* processor time of each tool; 0: no limit */
     hn_standby *standby;   /* of a worker; NULL: none */
     int messages_fd;       /* of a worker: a file in memory for what tools say; 0: none */
+    int cancel_fd;         /* not in a worker: can be read when nobody wants the result any more; 0: none */
     bool own_group; /* tools get a process group of their own; false in a worker, which is one already: a row
                        that compiles in this process may set limits on it then */
 } hn_toolchain_job;

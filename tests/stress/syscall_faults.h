@@ -99,6 +99,7 @@ static void fault_enter(fault_run *run, fault_thread *t, struct user_regs_struct
     bool from = run->what.kind == FAULT_ERROR_FROM;
     if (run->what.kind == FAULT_NONE || (from ? index < run->at : index != run->at)) return;
     if (index == run->at) run->number = (long)regs->orig_rax;
+    bool was_harmed = run->was_harmed;
     run->was_harmed = true;
     t->is_harmed = true;
     switch (run->what.kind) {
@@ -108,8 +109,10 @@ static void fault_enter(fault_run *run, fault_thread *t, struct user_regs_struct
     case FAULT_ERROR:
     case FAULT_ERROR_FROM:
         if (regs->orig_rax == SYS_close) break; /* Linux closes the descriptor whatever it says */
-        if (regs->orig_rax == SYS_brk) {        /* never answers with an error */
-            t->is_harmed = run->was_harmed = false;
+        if (regs->orig_rax == SYS_brk || (regs->orig_rax == SYS_futex && run->what.error != EINTR)) {
+            /* they never answer so */
+            t->is_harmed = false;
+            run->was_harmed = was_harmed; /* by an earlier call */
             break;
         }
         regs->orig_rax = (unsigned long long)-1;

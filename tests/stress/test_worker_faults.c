@@ -12,6 +12,7 @@
 #include "service/worker.h"
 
 #include "base/log.h"
+#include "base/process.h"
 #include "stress/stress.h"
 
 #include <errno.h>
@@ -35,8 +36,8 @@ static const char script[] =
     "#!/bin/sh\n"
     "case \"$*\" in\n"
     "*--version*) exec gcc --version ;;\n"
-    "*STRESS=hang*) echo $PPID > \"$0.tmp\"; mv \"$0.tmp\" \"$0.started\"; echo waiting >&2; sleep "
-    "1000 ;;\n"
+    "*STRESS=hang*) read _ _ _ parent _ </proc/self/stat; echo $parent > \"$0.tmp\"; mv \"$0.tmp\" "
+    "\"$0.started\"; echo waiting >&2; sleep 1000 ;;\n"
     "*STRESS=spin*) while :; do :; done ;;\n"
     "*STRESS=memory*) tail /dev/zero; exit 1 ;;\n"
     "*STRESS=output*) yes some text without end >&2; exit 1 ;;\n"
@@ -54,23 +55,24 @@ typedef struct fault {
     const char *worker; /* what the worker does; NULL: it is a real one */
     int signal;         /* that its worker gets when the job runs; 0: none */
     bool has_limit;     /* found by the time limit of the job */
-    bool is_dangerous;  /* to the machine: only when asked for by HN_STRESS_SCENE */
+    bool needs_sweep;   /* where there are no namespaces, which is tried too */
+    bool is_dangerous;  /* to the machine: only in namespaces, or when asked for by HN_STRESS_SCENE */
 } fault;
 
 static const fault faults[] = {
-    {"worker killed", "-DSTRESS=hang", NULL, SIGKILL, false, false},
-    {"worker stopped", "-DSTRESS=hang", NULL, SIGSTOP, true, false},
-    {"worker silent", "-DSTRESS=no", "silent", 0, true, false},
-    {"worker talks rubbish", "-DSTRESS=no", "rubbish", 0, false, false},
-    {"worker ends without a word", "-DSTRESS=no", "exit", 0, false, false},
-    {"compiler spins", "-DSTRESS=spin", NULL, 0, true, false},
-    {"compiler hangs", "-DSTRESS=hang", NULL, 0, true, false},
-    {"compiler eats memory", "-DSTRESS=memory", NULL, 0, true, false},
-    {"compiler writes without end", "-DSTRESS=output", NULL, 0, true, false},
-    {"compiler forks without end", "-DSTRESS=fork", NULL, 0, false, false},
-    {"fork bomb", "-DSTRESS=bomb", NULL, 0, false, true},
-    {"compiler hides processes and hangs", "-DSTRESS=hide", NULL, 0, true, false},
-    {"compiler leaves processes behind", "-DSTRESS=leave", NULL, 0, false, false},
+    {"worker killed", "-DSTRESS=hang", NULL, SIGKILL, false, true, false},
+    {"worker stopped", "-DSTRESS=hang", NULL, SIGSTOP, true, false, false},
+    {"worker silent", "-DSTRESS=no", "silent", 0, true, false, false},
+    {"worker talks rubbish", "-DSTRESS=no", "rubbish", 0, false, false, false},
+    {"worker ends without a word", "-DSTRESS=no", "exit", 0, false, false, false},
+    {"compiler spins", "-DSTRESS=spin", NULL, 0, true, false, false},
+    {"compiler hangs", "-DSTRESS=hang", NULL, 0, true, false, false},
+    {"compiler eats memory", "-DSTRESS=memory", NULL, 0, true, false, false},
+    {"compiler writes without end", "-DSTRESS=output", NULL, 0, true, false, false},
+    {"compiler forks without end", "-DSTRESS=fork", NULL, 0, false, true, false},
+    {"fork bomb", "-DSTRESS=bomb", NULL, 0, false, false, true},
+    {"compiler hides processes and hangs", "-DSTRESS=hide", NULL, 0, true, true, false},
+    {"compiler leaves processes behind", "-DSTRESS=leave", NULL, 0, false, true, false},
 };
 enum { FAULT_COUNT = sizeof(faults) / sizeof(faults[0]) };
 
@@ -271,35 +273,56 @@ static void run_round(const fault *f, long round, tally *sum) {
     if (ms > sum->longest_ms) sum->longest_ms = ms;
 }
 
+/* All rounds of one scene. False when processes are left: they would disturb the next one. */
+static bool run_scene(const fault *f, const char *suffix) {
+    char what[128], asked[160];
+    tally sum = {0};
+    long rounds = stress_rounds(30, 1);
+    stress_begin();
+    for (long round = 0; round < rounds && !sum.left; round++) run_round(f, round, &sum);
+    EXPECT_INT(sum.left, 0);
+    EXPECT_INT(sum.late, 0);
+    EXPECT_INT(sum.unharmed, sum.rounds * GOOD_JOBS);
+    snprintf(what, sizeof(what), "%s%s", f->name, suffix);
+    snprintf(asked, sizeof(asked), "reported within the limit%s, 0 processes left, others unharmed",
+             f->has_limit ? " (1 s)" : "");
+    stress_row(what, asked,
+               "%ld times: reported after %.1f ms%s (mean), %.1f (longest); %ld times processes "
+               "left; %ld of %ld other jobs unharmed",
+               sum.rounds, sum.sum_ms / (double)(sum.rounds ? sum.rounds : 1),
+               f->has_limit ? " beyond it" : "", sum.longest_ms, sum.left, sum.unharmed,
+               sum.rounds * GOOD_JOBS);
+    return !sum.left;
+}
+
+static bool has_namespaces(void) {
+    pid_t pid;
+    int code = -1;
+    const char *const argv[] = {"true", NULL};
+    if (!hn_process_spawn_isolated(
+            &(hn_spawn){.argv = argv, .stdin_fd = -1, .stdout_fd = -1, .stderr_fd = -1}, &pid))
+        return false;
+    EXPECT_OK(hn_process_wait(pid, &code));
+    return code == 0;
+}
+
 TEST(workers_and_compilers_that_misbehave) {
-    long rounds = stress_rounds(30, 1), left = 0;
     const char *only = getenv("HN_STRESS_SCENE"); /* to look at one */
+    bool are_isolated = has_namespaces(), ok = true;
     EXPECT(prctl(PR_SET_CHILD_SUBREAPER, 1) == 0);
     EXPECT_OK(hn_dir_temp(dir, sizeof(dir)));
     write_compiler();
     hn_log_configure("error");
-    for (int i = 0; i < FAULT_COUNT && !left; i++) {
-        char what[128], asked[160];
-        tally sum = {0};
-        if (only ? strcmp(only, faults[i].name) != 0 : faults[i].is_dangerous) continue;
-        stress_begin();
-        for (long round = 0; round < rounds && !sum.left; round++)
-            run_round(&faults[i], round, &sum);
-        left = sum.left;
-        EXPECT_INT(sum.left, 0);
-        EXPECT_INT(sum.late, 0);
-        EXPECT_INT(sum.unharmed, sum.rounds * GOOD_JOBS);
-        snprintf(what, sizeof(what), "%s", faults[i].name);
-        snprintf(asked, sizeof(asked),
-                 "reported within the limit%s, 0 processes left, others unharmed",
-                 faults[i].has_limit ? " (1 s)" : "");
-        stress_row(what, asked,
-                   "%ld times: reported after %.1f ms%s (mean), %.1f (longest); %ld times "
-                   "processes left; %ld of %ld other jobs unharmed",
-                   sum.rounds, sum.sum_ms / (double)(sum.rounds ? sum.rounds : 1),
-                   faults[i].has_limit ? " beyond it" : "", sum.longest_ms, sum.left, sum.unharmed,
-                   sum.rounds * GOOD_JOBS);
+    if (!are_isolated) fprintf(stderr, "no namespaces here: no fork bomb\n");
+    for (int i = 0; i < FAULT_COUNT && ok; i++) {
+        if (only ? strcmp(only, faults[i].name) != 0 : faults[i].is_dangerous && !are_isolated)
+            continue;
+        ok = run_scene(&faults[i], "");
     }
+    setenv("HENRY_NAMESPACES", "off", 1);
+    for (int i = 0; i < FAULT_COUNT && ok && are_isolated && !only; i++)
+        if (faults[i].needs_sweep) ok = run_scene(&faults[i], " (no namespaces)");
+    unsetenv("HENRY_NAMESPACES");
     hn_log_configure(NULL);
     EXPECT_OK(hn_dir_remove(dir));
 }

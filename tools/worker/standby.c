@@ -10,10 +10,12 @@
  * src/toolchain/standby.h is the other end. It may use the C library only. A tool that does not behave as expected says
  * no hello, and is then called in the ordinary way. */
 #include "toolchain/standby_wire.h"
+#include "tools/worker/huge_text.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -27,6 +29,12 @@
 #include <unistd.h>
 
 #define EXPORT __attribute__((visibility("default")))
+
+enum {
+    HUGE_AFTER_JOBS = 8,       /* large pages cost as much time as a few jobs save */
+    HEAP_STEP_BYTES = 1 << 20, /* a job asks the system for memory 20 times less */
+    HEAP_KEPT_BYTES = 64 << 20,
+};
 
 /* The tool has one thread here. */
 static int control_fd = -1; /* -1: not started by a worker, or in the process of a job */
@@ -93,8 +101,10 @@ static void stand_by(void) {
     hn_standby_request request;
     int fds[HN_STANDBY_FILES];
     fflush(NULL); /* what was said until here is nobody's: it goes to /dev/null */
+    mallopt(M_TOP_PAD, HEAP_STEP_BYTES);
+    mallopt(M_TRIM_THRESHOLD, HEAP_KEPT_BYTES); /* the end of the job gives all back at once */
     if (send(control_fd, &hello, sizeof(hello), MSG_NOSIGNAL) != sizeof(hello)) _exit(126);
-    while (receive(&request, fds)) {
+    for (int jobs = 1; receive(&request, fds); jobs++) {
         hn_standby_reply reply = {0, 0};
         pid_t pid = fork();
         if (pid == 0) {
@@ -109,6 +119,7 @@ static void stand_by(void) {
             reply.is_run = got == pid;
         }
         if (send(control_fd, &reply, sizeof(reply), MSG_NOSIGNAL) != sizeof(reply)) break;
+        if (jobs == HUGE_AFTER_JOBS) hn_huge_text();
     }
     _exit(0); /* the worker is gone */
 }

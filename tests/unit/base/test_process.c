@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -219,6 +220,93 @@ TEST(groups_are_killed) {
     EXPECT_OK(hn_process_wait(pid, &code));
     EXPECT_INT(code, 128 + SIGKILL);
     EXPECT_ERROR(hn_process_wait(pid, &code), HN_IO, "cannot wait for process");
+}
+
+/* ---- a namespace of its own ---- */
+
+/* Runs a script that way and gives what it printed. False where the system does not permit it. */
+static bool run_isolated(const char *script, const char *cwd, char out[256], int *code) {
+    int ends[2];
+    pid_t pid;
+    EXPECT(pipe2(ends, O_CLOEXEC) == 0);
+    bool is_there = hn_process_spawn_isolated(
+        &(hn_spawn){.argv = SHELL(script), .cwd = cwd, .stdin_fd = -1, .stdout_fd = ends[1], .stderr_fd = -1, .new_group = true}, &pid);
+    close(ends[1]);
+    size_t len = 0;
+    for (ssize_t got; is_there && len < 255 && (got = read(ends[0], out + len, 255 - len)) > 0;) len += (size_t)got;
+    out[len] = 0;
+    close(ends[0]);
+    if (is_there) EXPECT_OK(hn_process_wait(pid, code));
+    return is_there;
+}
+
+TEST(the_first_process_of_a_namespace) {
+    char out[256], numbers[2][256];
+    int code = -1, before = open_count();
+    if (!run_isolated("exit 3", NULL, out, &code)) return; /* not permitted here: the next test is for that */
+    EXPECT_INT(code, 3);
+    EXPECT(run_isolated("echo $$ $PPID; pwd", "/tmp", out, &code));
+    EXPECT_STR(out, "1 0\n/tmp\n");
+    EXPECT(run_isolated("kill -9 $$; kill -TERM $$; echo still here", NULL, out, &code));
+    EXPECT_STR(out, "still here\n");
+    /* Two namespaces do not count alike. */
+    for (int i = 0; i < 2; i++) EXPECT(run_isolated("sh -c 'echo $$'", NULL, numbers[i], &code));
+    EXPECT(strcmp(numbers[0], numbers[1]) != 0 && strtol(numbers[0], NULL, 10) > 1000);
+    EXPECT(!has_children());
+    EXPECT_INT(open_count(), before);
+}
+
+/* In a session of its own, and orphaned; it holds the writing end of a pipe as long as it lives. */
+TEST(nothing_outlives_the_first_process_of_a_namespace) {
+    static const char script[] = "(setsid sh -c 'echo; sleep 1000 & sleep 1000' &) ; read line";
+    int in[2], out[2], code = -1;
+    pid_t pid;
+    char byte;
+    EXPECT(pipe2(in, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC) == 0);
+    if (hn_process_spawn_isolated(&(hn_spawn){.argv = SHELL(script), .stdin_fd = in[0], .stdout_fd = out[1], .stderr_fd = -1}, &pid)) {
+        close(out[1]);
+        out[1] = -1;
+        EXPECT(read(out[0], &byte, 1) == 1);
+        bool has_ended = true;
+        EXPECT_OK(hn_process_wait_for(pid, 20, &has_ended, &code));
+        EXPECT(!has_ended);
+        EXPECT(kill(pid, SIGKILL) == 0);
+        EXPECT_OK(hn_process_wait_for(pid, 20000, &has_ended, &code));
+        EXPECT(has_ended && code == 128 + SIGKILL);
+        EXPECT(read(out[0], &byte, 1) == 0); /* at its end: nobody writes there any more */
+    }
+    close(in[0]), close(in[1]), close(out[0]);
+    if (out[1] >= 0) close(out[1]);
+    EXPECT(!has_children());
+}
+
+static void *spawn_and_end(void *argument) {
+    *(int *)argument = hn_process_spawn_isolated(&(hn_spawn){.argv = SHELL("sleep 1000"), QUIET}, (pid_t *)argument + 1);
+    return NULL;
+}
+
+TEST(a_namespace_ends_with_the_thread_that_made_it) {
+    pthread_t thread;
+    int both[2] = {0, 0}, code = -1;
+    bool has_ended = false;
+    EXPECT(pthread_create(&thread, NULL, spawn_and_end, both) == 0);
+    pthread_join(thread, NULL);
+    if (!both[0]) return;
+    EXPECT_OK(hn_process_wait_for(both[1], 20000, &has_ended, &code));
+    EXPECT(has_ended && code == 128 + SIGKILL);
+}
+
+TEST(without_namespaces_nothing_is_started) {
+    pid_t pid = 77;
+    int before = open_count();
+    setenv("HENRY_NAMESPACES", "off", 1);
+    EXPECT(!hn_process_spawn_isolated(&(hn_spawn){.argv = SHELL("exit 0"), QUIET}, &pid));
+    unsetenv("HENRY_NAMESPACES");
+    EXPECT(!hn_process_spawn_isolated(&(hn_spawn){.argv = (const char *[]){"/no/such/program", NULL}, QUIET}, &pid));
+    EXPECT(!hn_process_spawn_isolated(&(hn_spawn){.argv = SHELL("exit 0"), .cwd = "/no/such/directory", QUIET}, &pid));
+    EXPECT_INT(pid, 77);
+    EXPECT(!has_children());
+    EXPECT_INT(open_count(), before);
 }
 
 TEST(the_directory_of_the_executable) {

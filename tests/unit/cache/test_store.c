@@ -169,6 +169,28 @@ TEST(an_entry_under_a_wrong_name_is_a_miss) {
     close_fresh(store);
 }
 
+/* An entry says what it is for: a kernel's bytes in the place of a program with the same key are none. */
+TEST(an_entry_in_a_wrong_namespace_is_a_miss) {
+    hn_store *store = open_fresh();
+    char kernel[PATH_MAX], graph[PATH_MAX], dir[PATH_MAX];
+    hn_digest key = key_of(1);
+    hn_store_entry entry;
+    EXPECT(put(store, 1, "one", 3));
+    path_of(1, kernel);
+    char *at = strstr(kernel, "/kernel/");
+    EXPECT(at != NULL);
+    if (!at) return;
+    snprintf(graph, sizeof graph, "%.*s/graph/%s", (int)(at - kernel), kernel, at + strlen("/kernel/"));
+    snprintf(dir, sizeof dir, "%.*s", (int)(strrchr(graph, '/') - graph), graph);
+    EXPECT_OK(hn_dir_create(dir));
+    EXPECT(rename(kernel, graph) == 0);
+    hn_log_configure("error");
+    EXPECT(!hn_store_get(store, HN_STORE_GRAPH, &key, &entry));
+    EXPECT(!hn_file_exists(graph));
+    hn_log_configure(NULL);
+    close_fresh(store);
+}
+
 TEST(links_and_odd_files_are_refused) {
     hn_store *store = open_fresh();
     char path[PATH_MAX], elsewhere[PATH_MAX + 16];

@@ -103,6 +103,26 @@ TEST(each_relation) {
     }
 }
 
+/* Bounds on one expression become one interval; an exception stays one, before or behind them. */
+TEST(intervals_and_an_exception) {
+    for (int order = 0; order < 3; order++) {
+        hn_strbuf table;
+        facts f;
+        facts_init(&f);
+        hn_strbuf_init(&table);
+        uint32_t low = number(&f, 3), odd = number(&f, 13), high = number(&f, 64);
+        if (order == 0) guard(&f, 1, HN_VREL_NE, odd);
+        guard(&f, low, HN_VREL_LT, 1);
+        if (order == 1) guard(&f, 1, HN_VREL_NE, odd);
+        guard(&f, 1, HN_VREL_LE, high);
+        if (order == 2) guard(&f, 1, HN_VREL_NE, odd);
+        add(&table, &f, 0, false);
+        static const struct { int64_t size; int64_t found; } rows[] = {{3, -1}, {4, 0}, {12, 0}, {13, -1}, {14, 0}, {64, 0}, {65, -1}};
+        for (size_t k = 0; k < sizeof rows / sizeof *rows; k++) EXPECT_INT(find(&table, rows[k].size, 1, 1, NULL), rows[k].found);
+        hn_strbuf_deinit(&table);
+    }
+}
+
 TEST(two_sides_and_solved_symbols) {
     hn_strbuf table;
     facts f;

@@ -155,11 +155,22 @@ static void check_fault(const char *text, hn_service_options options, hn_code co
     end();
 }
 
+/* As on a system that permits no namespaces. There a compiler can kill its worker. */
+static void check_fault_without(const char *text, hn_service_options options, hn_code code, const char *message) {
+    setenv("HENRY_NAMESPACES", "off", 1);
+    check_fault(text, options, code, message);
+    unsetenv("HENRY_NAMESPACES");
+}
+
 TEST(a_compiler_that_forks_without_end_is_killed) {
-    check_fault("int x; /* BOMB */", (hn_service_options){.job_processes = 40}, HN_TOOLCHAIN, "the compiler started more than 40 processes");
+    const hn_service_options options = {.job_processes = 40};
+    check_fault("int x; /* BOMB */", options, HN_TOOLCHAIN, "the compiler started more than 40 processes");
+    check_fault_without("int x; /* BOMB */", options, HN_TOOLCHAIN, "the compiler started more than 40 processes");
 }
 TEST(what_left_the_session_of_a_late_job_is_killed) {
-    check_fault("int x; /* ESCAPE HANG */", (hn_service_options){.job_timeout_ms = 1500}, HN_TIMEOUT, "the compiler ran longer than 1500 ms");
+    const hn_service_options options = {.job_timeout_ms = 1500};
+    check_fault("int x; /* ESCAPE HANG */", options, HN_TIMEOUT, "the compiler ran longer than 1500 ms");
+    check_fault_without("int x; /* ESCAPE HANG */", options, HN_TIMEOUT, "the compiler ran longer than 1500 ms");
 }
 TEST(a_spinning_compiler_is_killed) {
     check_fault("int x; /* SPIN */", (hn_service_options){.job_timeout_ms = 1500}, HN_TIMEOUT, "the compiler ran longer than 1500 ms");
@@ -169,7 +180,7 @@ TEST(a_compiler_that_eats_memory_fails) {
                 "cannot compile kernel 'kernel'");
 }
 TEST(what_left_the_session_of_a_killed_worker_is_killed) {
-    check_fault("int x; /* ESCAPE SUICIDE */", (hn_service_options){.threads = 2}, HN_TOOLCHAIN, "was killed by signal 9");
+    check_fault_without("int x; /* ESCAPE SUICIDE */", (hn_service_options){.threads = 2}, HN_TOOLCHAIN, "was killed by signal 9");
 }
 
 TEST(nothing_of_a_job_goes_on_after_it) {
@@ -206,6 +217,7 @@ TEST(a_stopped_worker_is_late) {
 TEST(a_crash_tells_what_was_said_and_how_to_go_on) {
     char cache[PATH_MAX];
     begin();
+    setenv("HENRY_NAMESPACES", "off", 1);
     snprintf(cache, sizeof(cache), "%s/cache", dir);
     hn_service *service = service_open((hn_service_options){.cache_dir = cache});
     hn_scope *scope = scope_open(service);
@@ -229,6 +241,7 @@ TEST(a_crash_tells_what_was_said_and_how_to_go_on) {
     hn_status_free(status);
     hn_scope_destroy(scope);
     hn_service_destroy(service);
+    unsetenv("HENRY_NAMESPACES");
     end();
 }
 

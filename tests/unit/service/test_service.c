@@ -454,9 +454,11 @@ TEST(a_killed_worker_fails_one_job) {
     script_end();
 }
 
+/* Where it can: the worker is out of its reach in a namespace. */
 TEST(a_compiler_that_kills_its_worker_fails_one_job) {
     char cc[PATH_MAX];
     script_begin(cc);
+    setenv("HENRY_NAMESPACES", "off", 1);
     hn_service *service = service_open((hn_service_options){.threads = 2});
     hn_scope *scope = scope_open(service);
     hn_future *guilty = submit(scope, "guilty", "int x; /* SUICIDE */");
@@ -475,6 +477,7 @@ TEST(a_compiler_that_kills_its_worker_fails_one_job) {
     EXPECT_INT(stats_of(service).crashed, 2);
     hn_scope_destroy(scope);
     hn_service_destroy(service);
+    unsetenv("HENRY_NAMESPACES");
     script_end();
 }
 

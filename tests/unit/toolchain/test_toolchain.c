@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/trace.h"
 #include "cache/record.h"
+#include "toolchain/tool.h"
 #include "unit/harness.h"
 
 #include <limits.h>
@@ -325,6 +326,36 @@ TEST(crashes_and_lack_of_memory_are_not_deterministic) {
         hn_toolchain_result_deinit(&result);
         fake_end(&f);
     }
+}
+
+/* A tool that talks for ever costs neither the memory nor the reader what it says. */
+TEST(of_many_messages_the_beginning_and_the_end_are_kept) {
+    enum { LINES = 600000 };
+    int fd = -1;
+    struct stat info;
+    hn_strbuf text, line;
+    hn_strbuf_init(&text);
+    hn_strbuf_init(&line);
+    EXPECT_OK(hn_tool_memory_file("test", &fd));
+    for (int i = 0; i < LINES; i++) hn_strbuf_printf(&line, "line %07d\n", i);
+    EXPECT_OK(hn_tool_write_all(fd, line.ptr, 1000));
+    hn_tool_messages_trim(fd);
+    EXPECT_OK(hn_tool_read_errors(fd, &text));
+    EXPECT(text.len == 1000 && memcmp(text.ptr, line.ptr, 1000) == 0);
+    EXPECT_OK(hn_tool_write_all(fd, line.ptr + 1000, line.len - 1000));
+    for (int round = 0; round < 2; round++) { /* the second time without the middle */
+        hn_strbuf_reset(&text);
+        EXPECT_OK(hn_tool_read_errors(fd, &text));
+        EXPECT(text.len > (256 << 10) && text.len < (257 << 10));
+        EXPECT(memcmp(text.ptr, line.ptr, 128 << 10) == 0);
+        EXPECT(memcmp(text.ptr + text.len - (128 << 10), line.ptr + line.len - (128 << 10), 128 << 10) == 0);
+        EXPECT(memmem(text.ptr, text.len, "\n[7537856 bytes left out]\n", 26) != NULL);
+        hn_tool_messages_trim(fd);
+        EXPECT(fstat(fd, &info) == 0 && info.st_size == (off_t)line.len && info.st_blocks * 512 < 512 << 10);
+    }
+    close(fd);
+    hn_strbuf_deinit(&text);
+    hn_strbuf_deinit(&line);
 }
 
 TEST(memory_is_limited) {

@@ -1,0 +1,414 @@
+/* crew.c: worker processes, one by one: starting and ending them, what becomes of the job of one that ends, and talking to
+ * them. Who gets which job, and when, is for pool.c. */
+#include "service/crew.h"
+
+#include "base/file.h"
+#include "base/log.h"
+#include "base/oserror.h"
+#include "base/process.h"
+#include "base/process_tree.h"
+#include "base/trace.h"
+#include "service/watch.h"
+#include "toolchain/tool.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <sys/random.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+enum {
+    READ_BYTES = 64 << 10,
+    STOP_LIMIT_MS = 300, /* to kill all, and to wait for them */
+    FALSE_STARTS = 3,    /* workers that die before a word, until the pool gives up */
+    HELLO_LIMIT_MS = 5000,
+    HUNT_LIMIT_MS = 300, /* for what a worker leaves behind */
+    REAP_LIMIT_MS = 1000,
+    THREADS_SPARE = 64,  /* a limit of the kernel's counts threads too */
+};
+
+/* ---- starting and ending workers ---- */
+
+static void note_worker(hn_core *core, int idx, pid_t pid, int fd) {
+    pthread_mutex_lock(&core->lock);
+    core->worker_pids[idx] = pid;
+    core->worker_fds[idx] = fd;
+    core->stats.workers_started += pid != 0;
+    pthread_mutex_unlock(&core->lock);
+}
+
+static void note_ready(hn_core *core, int change) {
+    pthread_mutex_lock(&core->lock);
+    core->workers_ready += (uint32_t)change;
+    pthread_mutex_unlock(&core->lock);
+}
+
+static hn_status spawn_worker(const hn_service *service, int child_fd, hn_crew_worker *w) {
+    char parent[24];
+    snprintf(parent, sizeof(parent), "%d", (int)getpid());
+    const char *const argv[] = {service->worker_path, "--worker", parent, NULL};
+    int stderr_fd = fcntl(2, F_GETFD) >= 0 ? 2 : -1; /* a daemon may have closed it */
+    const hn_spawn spawn = {
+        .argv = argv, .stdin_fd = child_fd, .stdout_fd = w->messages_fd, .stderr_fd = stderr_fd, .new_group = true,
+        .processes = 4 * service->job_processes + THREADS_SPARE}; /* the watch tells first */
+    w->is_isolated = hn_process_spawn_isolated(&spawn, &w->pid);
+    return w->is_isolated ? NULL : hn_process_spawn(&spawn, &w->pid);
+}
+
+/* A name that nobody has: the worker makes the directory when it needs one, and fails if it exists. */
+static void name_scratch(hn_crew_worker *w) {
+    const char *temp = getenv("TMPDIR");
+    uint64_t number = (uint64_t)hn_now_ns();
+    if (getrandom(&number, sizeof(number), GRND_NONBLOCK) < 0) number ^= (uint64_t)w->pid << 32;
+    int len = snprintf(w->scratch_dir, sizeof(w->scratch_dir), "%s/henry-worker-%016llx",
+                       temp && temp[0] == '/' ? temp : "/tmp", (unsigned long long)number);
+    if (len >= (int)sizeof(w->scratch_dir)) w->scratch_dir[0] = 0; /* then a job finds a place of its own */
+}
+
+/* What a killed worker left. */
+static void remove_scratch(const hn_crew_worker *w) {
+    hn_status status = w->scratch_dir[0] ? hn_dir_remove(w->scratch_dir) : NULL;
+    if (status) hn_warn_once("service", "scratch", "%s", hn_status_message(status));
+    hn_status_free(status);
+}
+
+hn_status hn_crew_start(hn_pool *p, int idx) {
+    hn_crew_worker *w = &p->workers[idx];
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
+        return HN_OS_ERROR(errno, "cannot make a socket for a compile worker");
+    /* A worker that stops reading must not stop the pool. */
+    hn_status status = NULL;
+    if (fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0) status = HN_OS_ERROR(errno, "cannot set up a socket");
+    w->messages_fd = -1;
+    if (!status) status = hn_tool_memory_file("henry-messages", &w->messages_fd);
+    if (!status) status = spawn_worker(p->core->service, ends[1], w);
+    close(ends[1]);
+    if (status) {
+        close(ends[0]);
+        if (w->messages_fd >= 0) close(w->messages_fd);
+        w->pid = 0;
+        return status;
+    }
+    w->fd = ends[0];
+    w->has_spoken = w->is_spent = false;
+    w->deadline_ns = hn_now_ns() + HELLO_LIMIT_MS * 1000000LL;
+    w->idle_ns = hn_now_ns();
+    if (idx == p->count) p->count++;
+    name_scratch(w);
+    note_worker(p->core, idx, w->pid, w->fd);
+    return NULL;
+}
+
+/* A worker has ended: another one, if there is work. */
+static void note_wanted(hn_pool *p) {
+    hn_core *core = p->core;
+    pthread_mutex_lock(&core->lock);
+    if (core->queue.count && !core->workers_wanted) core->workers_wanted = 1;
+    pthread_mutex_unlock(&core->lock);
+}
+
+static bool has_ended(pid_t pid) {
+    siginfo_t info = {0};
+    return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == pid;
+}
+
+/* The processes of a job first, below a worker that is still there to tell them. The whole group is stopped before, at
+ * one stroke: a process with a signal to take starts no other, so that a fork bomb is frozen. A worker that is dying or dead
+ * tells nothing: what it left is known by the directory that it was given. None of this for one in a namespace. */
+static void kill_worker(const hn_crew_worker *w, int32_t limit_ms) {
+    char variable[PATH_MAX + 16];
+    if (w->is_isolated) {
+        hn_process_kill_group(w->pid);
+        return;
+    }
+    if (w->job && !has_ended(w->pid)) {
+        kill(-w->pid, SIGSTOP);
+        hn_process_tree_kill(w->pid, NULL, 0, limit_ms);
+    }
+    hn_process_kill_group(w->pid); /* before it is waited for: the group id cannot be another's yet */
+    if (!w->job || !w->scratch_dir[0] || access(w->scratch_dir, F_OK) != 0) return;
+    snprintf(variable, sizeof(variable), "TMPDIR=%s", w->scratch_dir);
+    hn_process_kill_marked(variable);
+}
+
+/* Takes the exit status of a killed worker. A process that hangs in the kernel, in a file system that does not answer,
+ * cannot be killed, and the namespace around it ends with it only: the pool does not wait for that. */
+static void reap_worker(hn_pool *p, pid_t pid, int *out_exit) {
+    bool has_ended = false;
+    hn_status status = hn_process_wait_for(pid, REAP_LIMIT_MS, &has_ended, out_exit);
+    if (!status && !has_ended && p->lingering_count < HN_CREW_LINGERING) p->lingering[p->lingering_count++] = pid;
+    hn_status_free(status); /* a host that waits for every child took it: the worker is gone all the same */
+}
+
+/* Those that did not end then. */
+void hn_crew_reap(hn_pool *p) {
+    int exit_status, kept = 0;
+    for (int i = 0; i < p->lingering_count; i++) {
+        bool has_ended = false;
+        hn_status status = hn_process_wait_for(p->lingering[i], 0, &has_ended, &exit_status);
+        if (!status && !has_ended) p->lingering[kept++] = p->lingering[i];
+        hn_status_free(status);
+    }
+    p->lingering_count = kept;
+}
+
+/* Kills the worker and its compilers, and takes its exit status. */
+int hn_crew_end(hn_pool *p, int idx) {
+    hn_crew_worker *w = &p->workers[idx];
+    int exit_status = 0;
+    kill_worker(w, HUNT_LIMIT_MS);
+    close(w->fd);
+    close(w->messages_fd);
+    reap_worker(p, w->pid, &exit_status);
+    note_worker(p->core, idx, 0, -1);
+    if (w->has_spoken) note_ready(p->core, -1);
+    if (w->job) hn_budget_give(p->core, w->token);
+    note_wanted(p);
+    remove_scratch(w);
+    w->pid = 0;
+    w->job = NULL;
+    w->out_at = 0;
+    hn_strbuf_reset(&w->out);
+    hn_strbuf_reset(&w->in);
+    return exit_status;
+}
+
+/* What the tools of a worker's job have said so far. */
+static hn_strbuf messages_of(const hn_crew_worker *w) {
+    hn_strbuf text;
+    hn_strbuf_init(&text);
+    hn_status_free(hn_tool_read_errors(w->messages_fd, &text));
+    return text;
+}
+
+void hn_crew_fail_job(hn_pool *p, hn_job *job, hn_status status) {
+    hn_job_outcome outcome;
+    hn_job_outcome_init(&outcome);
+    outcome.service_ns = hn_now_ns() - job->started_ns;
+    hn_job_outcome_fail(&outcome, status);
+    hn_core_finish(p->core, job, &outcome);
+    hn_job_outcome_deinit(&outcome);
+}
+
+/* Fails a job whose worker has ended. Takes the text and the status. */
+static void fail_with_messages(hn_pool *p, hn_job *job, hn_strbuf *text, hn_status status) {
+    hn_crew_fail_job(p, job, hn_job_failure(p->core, job, hn_strbuf_str(text), status));
+    hn_strbuf_deinit(text);
+}
+
+/* No worker can be had: from now on jobs run in the threads that wait for them. */
+void hn_crew_give_up(hn_pool *p, const char *why) {
+    hn_core *core = p->core;
+    hn_warn_once("service", "no-workers", "compiling without worker processes: %s", why);
+    p->has_given_up = true;
+    pthread_mutex_lock(&core->lock);
+    core->is_inline = true;
+    pthread_cond_broadcast(&core->changed);
+    pthread_mutex_unlock(&core->lock);
+}
+
+static void describe_exit(int exit_status, char out[64]) {
+    if (exit_status > 128)
+        snprintf(out, 64, "was killed by signal %d", exit_status - 128);
+    else
+        snprintf(out, 64, "ended with exit status %d", exit_status);
+}
+
+/* One that did not come up. */
+static void false_start(hn_pool *p, const char *how) {
+    char why[PATH_MAX + 128];
+    if (++p->false_starts < FALSE_STARTS) return;
+    snprintf(why, sizeof(why), "'%s' %s before it said anything", p->core->service->worker_path, how);
+    hn_crew_give_up(p, why);
+}
+
+/* Its job started too many processes, and all of them are gone. Takes the text. */
+static void fail_overgrown(hn_pool *p, hn_job *job, hn_strbuf *text) {
+    pthread_mutex_lock(&p->core->lock);
+    p->core->stats.crashed++;
+    p->core->stats.overgrown++;
+    pthread_mutex_unlock(&p->core->lock);
+    fail_with_messages(p, job, text,
+                       HN_ERROR(HN_TOOLCHAIN, "the compiler started more than %u processes and was killed",
+                                p->core->service->job_processes));
+}
+
+void hn_crew_died(hn_pool *p, int idx) {
+    hn_crew_worker *w = &p->workers[idx];
+    hn_job *job = w->job;
+    pid_t pid = w->pid;
+    bool has_spoken = w->has_spoken;
+    char how[64];
+    hn_strbuf text = messages_of(w);
+    int exit_status = hn_crew_end(p, idx);
+    if (job && exit_status == HN_WATCH_OVERGROWN) {
+        fail_overgrown(p, job, &text);
+        return;
+    }
+    describe_exit(exit_status, how);
+    if (!has_spoken) false_start(p, how);
+    if (!job) { /* an idle one: the next job starts another */
+        hn_strbuf_deinit(&text);
+        return;
+    }
+    pthread_mutex_lock(&p->core->lock);
+    p->core->stats.crashed++;
+    pthread_mutex_unlock(&p->core->lock);
+    fail_with_messages(p, job, &text, HN_ERROR(HN_TOOLCHAIN, "the compile worker (process %d) %s", (int)pid, how));
+}
+
+/* Its time is over, for its job or for its first word. */
+void hn_crew_late(hn_pool *p, int idx) {
+    hn_job *job = p->workers[idx].job;
+    hn_strbuf text = messages_of(&p->workers[idx]);
+    hn_crew_end(p, idx);
+    if (!job) {
+        hn_strbuf_deinit(&text);
+        false_start(p, "was silent");
+        return;
+    }
+    pthread_mutex_lock(&p->core->lock);
+    p->core->stats.timed_out++;
+    pthread_mutex_unlock(&p->core->lock);
+    fail_with_messages(p, job, &text,
+                       HN_ERROR(HN_TIMEOUT, "the compiler ran longer than %lld ms and was killed",
+                                (long long)p->core->service->job_timeout_ms));
+}
+
+/* Counts the processes of a job. A limit of the system would count all processes of the user, and none of root's. */
+void hn_crew_watch(hn_pool *p, int idx) {
+    hn_crew_worker *w = &p->workers[idx];
+    hn_job *job = w->job;
+    uint32_t limit = p->core->service->job_processes;
+    uint32_t count = hn_process_tree_count(w->pid, limit + HN_WATCH_OWN + 1);
+    hn_tool_messages_trim(w->messages_fd);
+    w->watch_ms = hn_watch_step_ms(w->watch_ms, count, limit);
+    w->watch_ns = hn_now_ns() + w->watch_ms * 1000000LL;
+    if (count <= limit + HN_WATCH_OWN) return;
+    hn_strbuf text = messages_of(w);
+    hn_crew_end(p, idx);
+    fail_overgrown(p, job, &text);
+}
+
+/* ---- talking to workers ---- */
+
+/* Sends what the socket takes. False when the worker is gone. */
+bool hn_crew_flush(hn_crew_worker *w) {
+    while (w->out_at < w->out.len) {
+        ssize_t done = send(w->fd, w->out.ptr + w->out_at, w->out.len - w->out_at, MSG_NOSIGNAL);
+        if (done < 0 && errno == EINTR) continue;
+        if (done < 0 && errno == EAGAIN) return true;
+        if (done <= 0) return false;
+        w->out_at += (size_t)done;
+    }
+    hn_strbuf_reset(&w->out);
+    w->out_at = 0;
+    return true;
+}
+
+bool hn_crew_give(hn_pool *p, hn_crew_worker *w, hn_job *job) {
+    hn_strbuf request;
+    hn_strbuf_init(&request);
+    hn_core_request(p->core, job, w->scratch_dir, &request);
+    hn_frame_write(&w->out, HN_FRAME_JOB, job->id, hn_strbuf_str(&request));
+    w->out.failed |= request.failed;
+    hn_strbuf_deinit(&request);
+    if (w->out.failed) return false;
+    int64_t timeout_ms = p->core->service->job_timeout_ms;
+    w->deadline_ns = timeout_ms > 0 ? hn_now_ns() + timeout_ms * 1000000 : 0;
+    w->watch_ms = HN_WATCH_FIRST_MS;
+    w->watch_ns = w->is_isolated ? 0 : hn_now_ns() + w->watch_ms * 1000000LL;
+    w->job = job;
+    return true;
+}
+
+static void take_outcome(hn_pool *p, hn_crew_worker *w, hn_str payload) {
+    hn_job *job = w->job;
+    hn_job_outcome outcome;
+    hn_job_outcome_init(&outcome);
+    hn_status status = hn_job_outcome_read(payload, &outcome);
+    if (status) hn_job_outcome_fail(&outcome, status);
+    w->job = NULL;
+    w->deadline_ns = 0;
+    w->idle_ns = hn_now_ns();
+    w->is_spent = outcome.is_spent;
+    hn_budget_give(p->core, w->token);
+    hn_core_finish(p->core, job, &outcome);
+    hn_job_outcome_deinit(&outcome);
+}
+
+/* Deals with the whole frames that have come. False when the worker talks nonsense. */
+static bool take_frames(hn_pool *p, hn_crew_worker *w) {
+    for (;;) {
+        bool whole;
+        hn_frame_header header;
+        hn_str payload;
+        size_t used;
+        hn_status status = hn_frame_read(hn_strbuf_str(&w->in), &whole, &header, &payload, &used);
+        if (status) {
+            hn_log("service", HN_LOG_WARN, "%s", hn_status_message(status));
+            hn_status_free(status);
+            return false;
+        }
+        if (!whole) return true;
+        if (header.kind == HN_FRAME_HELLO && !w->has_spoken) {
+            w->has_spoken = true;
+            w->deadline_ns = 0;
+            p->false_starts = 0;
+            note_ready(p->core, 1);
+        } else if (header.kind == HN_FRAME_OUTCOME && w->job && header.job == w->job->id) {
+            take_outcome(p, w, payload);
+        } else {
+            return false;
+        }
+        memmove(w->in.ptr, w->in.ptr + used, w->in.len - used);
+        w->in.len -= used;
+    }
+}
+
+/* Reads what has come. False when the worker is gone or must go. */
+bool hn_crew_read(hn_pool *p, hn_crew_worker *w) {
+    char bytes[READ_BYTES];
+    for (;;) {
+        ssize_t got = recv(w->fd, bytes, sizeof(bytes), 0);
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0 && errno == EAGAIN) return true;
+        if (got <= 0) return false;
+        hn_strbuf_append(&w->in, bytes, (size_t)got);
+        if (w->in.failed || !take_frames(p, w)) return false;
+    }
+}
+
+/* ---- the end ---- */
+
+/* Kills first and waits afterwards, so that many workers end together. */
+void hn_crew_end_all(hn_pool *p) {
+    int64_t limit_ns = hn_now_ns() + STOP_LIMIT_MS * 1000000LL;
+    for (int i = 0; i < p->count; i++) {
+        int64_t left_ms = (limit_ns - hn_now_ns()) / 1000000;
+        if (p->workers[i].pid) kill_worker(&p->workers[i], left_ms > 0 ? (int32_t)left_ms : 0);
+    }
+    limit_ns = hn_now_ns() + STOP_LIMIT_MS * 1000000LL;
+    for (int i = 0; i < p->count; i++) {
+        hn_crew_worker *w = &p->workers[i];
+        hn_job *job = w->job;
+        if (w->pid) {
+            close(w->fd);
+            close(w->messages_fd);
+            note_worker(p->core, i, 0, -1);
+            if (w->has_spoken) note_ready(p->core, -1);
+            while (waitpid(w->pid, NULL, WNOHANG) == 0 && hn_now_ns() < limit_ns)
+                nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+            remove_scratch(w);
+        }
+        if (job) hn_budget_give(p->core, w->token);
+        if (job) hn_crew_fail_job(p, job, HN_ERROR(HN_CANCELLED, "the compile service ended"));
+        hn_strbuf_deinit(&w->out);
+        hn_strbuf_deinit(&w->in);
+    }
+}

@@ -1,0 +1,86 @@
+/* test_job.c: the record of a job, which is its key, and the messages between a pool and its workers. */
+#include "service/job.h"
+
+#include "cache/record.h"
+#include "unit/harness.h"
+
+#include <stdlib.h>
+
+static const char *const env_names[] = {"HENRY_TEST_SEEN", NULL};
+
+/* The digest of the record of `source`, for a toolchain that reads one variable of the host. */
+static hn_digest key_of(const hn_source *source) {
+    static const hn_toolchain_row row = {.language = "c", .env_names = env_names};
+    hn_toolchain toolchain = {.row = &row};
+    hn_strbuf record;
+    hn_strbuf_init(&record);
+    EXPECT_OK(hn_job_key_record(source, &toolchain, &record));
+    hn_digest key = hn_digest_of(record.ptr, record.len);
+    hn_strbuf_deinit(&record);
+    return key;
+}
+
+static bool same(hn_digest a, hn_digest b) { return memcmp(a.bytes, b.bytes, sizeof a.bytes) == 0; }
+
+static hn_source source_with(const char *const *env, size_t count) {
+    return (hn_source){.name = "k", .language = "c", .text = "int x;", .text_len = 6, .env = env, .env_count = count};
+}
+
+TEST(the_order_of_variables_means_nothing) {
+    static const char *const one[] = {"A=1", "B=2", "C=3"}, *const other[] = {"C=3", "A=1", "B=2"}, *const third[] = {"C=3", "A=1", "B=4"};
+    hn_source a = source_with(one, 3), b = source_with(other, 3), c = source_with(third, 3);
+    EXPECT(same(key_of(&a), key_of(&b)));
+    EXPECT(!same(key_of(&a), key_of(&c)));
+}
+
+TEST(a_variable_of_the_job_hides_that_of_the_host) {
+    static const char *const own[] = {"HENRY_TEST_SEEN=mine"};
+    hn_source with = source_with(own, 1), without = source_with(NULL, 0);
+    hn_digest keys[2][3];
+    static const char *const host[3] = {NULL, "", "theirs"};
+    for (int k = 0; k < 3; k++) {
+        if (host[k]) setenv("HENRY_TEST_SEEN", host[k], 1);
+        else unsetenv("HENRY_TEST_SEEN");
+        keys[0][k] = key_of(&with);
+        keys[1][k] = key_of(&without);
+    }
+    unsetenv("HENRY_TEST_SEEN");
+    EXPECT(same(keys[0][0], keys[0][1]) && same(keys[0][0], keys[0][2]));
+    EXPECT(!same(keys[1][0], keys[1][1]) && !same(keys[1][0], keys[1][2]) && !same(keys[1][1], keys[1][2]));
+}
+
+TEST(the_name_is_no_part_of_the_key) {
+    hn_source a = source_with(NULL, 0), b = a;
+    b.name = "another";
+    EXPECT(same(key_of(&a), key_of(&b)));
+    b.text = "int y;";
+    EXPECT(!same(key_of(&a), key_of(&b)));
+}
+
+/* Frames come in pieces; one that announces more than a frame may have is nonsense, not something to wait for. */
+TEST(frames) {
+    hn_strbuf out;
+    hn_frame_header header;
+    hn_str payload;
+    size_t used;
+    bool whole;
+    hn_strbuf_init(&out);
+    hn_frame_write(&out, HN_FRAME_JOB, 7, HN_STR("hello"));
+    for (size_t len = 0; len < out.len; len++) {
+        EXPECT_OK(hn_frame_read((hn_str){out.ptr, len}, &whole, &header, &payload, &used));
+        EXPECT(!whole);
+    }
+    EXPECT_OK(hn_frame_read(hn_strbuf_str(&out), &whole, &header, &payload, &used));
+    EXPECT(whole && header.kind == HN_FRAME_JOB && header.job == 7 && hn_str_eq(payload, HN_STR("hello")) && used == out.len);
+    memcpy(&header, out.ptr, sizeof header);
+    header.len = HN_FRAME_LIMIT_BYTES + 1;
+    memcpy(out.ptr, &header, sizeof header);
+    EXPECT_ERROR(hn_frame_read(hn_strbuf_str(&out), &whole, &header, &payload, &used), HN_CORRUPT, "no message");
+    memcpy(&header, out.ptr, sizeof header);
+    header.len = 5, header.magic ^= 1;
+    memcpy(out.ptr, &header, sizeof header);
+    EXPECT_ERROR(hn_frame_read(hn_strbuf_str(&out), &whole, &header, &payload, &used), HN_CORRUPT, "no message");
+    hn_strbuf_deinit(&out);
+}
+
+TEST_MAIN
