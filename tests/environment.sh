@@ -9,15 +9,21 @@ covered() {
     HENRY_CACHE_DIR | XDG_CACHE_HOME | HOME | HENRY_REDIS_URL) echo "where results are kept" ;;
     HENRY_THREADS) echo "how many threads run a program; what it is planned for is field 'threads'" ;;
     HENRY_COMPILE_THREADS | HENRY_WORKER | TMPDIR) echo "who compiles, and where" ;;
+    HENRY_NAMESPACES) echo "how processes of a job are told apart" ;;
     HENRY_LOG | HENRY_CACHE_CHECK) echo "what is told and checked" ;;
     esac
 }
 bad=0
 checked=0
-# Names that stand in the call.
+# Names that stand in the call. Those of Henry are also in the table of docs/cli.md and in `henry --help`.
 for name in $(grep -rho 'getenv("[A-Z_0-9]*")' src | sed 's/.*("\(.*\)")/\1/' | sort -u); do
     checked=$((checked + 1))
     [ "$(covered "$name")" ] || { echo "src/ reads $name, which tests/environment.sh does not know"; bad=$((bad + 1)); }
+    case "$name" in HENRY_*) ;; *) continue ;; esac
+    for text in docs/cli.md tools/henry/main.c; do
+        checked=$((checked + 1))
+        grep -qw "$name" $text || { echo "src/ reads $name, which $text does not tell"; bad=$((bad + 1)); }
+    done
 done
 # Calls whose name is computed: these files, each with its table of names.
 for file in $(grep -rlE 'getenv\([^"]' src | sort); do

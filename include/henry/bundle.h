@@ -21,7 +21,7 @@ typedef enum hn_bundle_format { HN_BUNDLE_TEXT = 0, HN_BUNDLE_JSON = 1 } hn_bund
 /* Describes a bundle: inputs, outputs, symbols, guards, steps, kernels, extern calls, objects, weights.
  * Owns: `*out_text` is NUL-terminated and freed with hn_bundle_text_free. Errors: as hn_module_load_file. */
 HN_API hn_status hn_bundle_describe_file(const char *path, hn_bundle_format format, char **out_text, size_t *out_len) HN_MUST_USE;
-HN_API void hn_bundle_text_free(char *text);
+HN_API void hn_bundle_text_free(char *text); /* NULL is allowed */
 
 /* Writes compiled object number `index` (from 0) of a bundle, for a disassembler.
  * Errors: also invalid-argument for an index out of range or an object that the bundle only refers to. */

@@ -38,7 +38,7 @@ typedef struct hn_service_options {
     const char *worker_path;   /* NULL: HENRY_WORKER, else henry-worker next to the program, else in
                                   ../libexec/henry. "": no workers */
     const char *cache_dir;     /* NULL: HENRY_CACHE_DIR, else the user's cache; "": nothing on disk */
-    const char *remote_url;    /* of a cache that machines share: redis:// or unix://, docs/cli.md. NULL:
+    const char *remote_url;    /* of a cache that machines share: redis:// or unix://, docs/cache.md. NULL:
                                   HENRY_REDIS_URL; "": none */
     uint64_t cache_max_bytes;  /* 0: 2 GiB */
     int64_t job_timeout_ms;    /* 0: 300 s; < 0: none */
@@ -79,7 +79,7 @@ typedef struct hn_source {
     size_t env_count;
 } hn_source;
 
-/* A scope holds the futures of one piece of work. */
+/* A scope holds the futures of one piece of work. Owns: the caller destroys it, before the service. Errors: out-of-memory. */
 HN_API hn_status hn_scope_create(hn_service *service, hn_scope **out_scope) HN_MUST_USE;
 /* Cancels what is not finished and frees the futures of the scope. NULL is allowed. No other thread may be
  * using the scope or its futures. */

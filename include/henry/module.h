@@ -29,7 +29,7 @@ typedef struct hn_module hn_module;
 
 /* Zeros mean defaults. */
 typedef struct hn_module_options {
-    int threads;              /* for each run; 0: HENRY_THREADS, else what OpenMP would use */
+    int threads;              /* for each run, 1024 at most; 0: HENRY_THREADS, else what OpenMP would use */
     const char *weights_path; /* where the file that the bundle refers to lies now; NULL: the recorded hint,
                                  then the same name beside the bundle */
     bool verify_weights;      /* full digest of the weights instead of size, time and head */
@@ -48,7 +48,7 @@ typedef struct hn_module_options {
 HN_API hn_status hn_module_load_file(const char *path, const hn_module_options *options, hn_module **out_module) HN_MUST_USE;
 
 /* The same from memory. The bytes are copied, except that weights of 64-byte aligned memory are borrowed when
- * `borrow` is true; then the memory must outlive the module. */
+ * `borrow` is true; then the memory must outlive the module. Errors: as hn_module_load_file. */
 HN_API hn_status hn_module_load_memory(const void *bytes, size_t len, bool borrow, const hn_module_options *options,
                                        hn_module **out_module) HN_MUST_USE;
 
@@ -111,6 +111,7 @@ typedef struct hn_module_mutation_info {
     int32_t input;    /* index of the user input, or -1 for a buffer */
 } hn_module_mutation_info;
 HN_API uint32_t hn_module_mutation_count(const hn_module *module);
+/* Errors: invalid-argument for an index out of range. */
 HN_API hn_status hn_module_mutation_info_get(const hn_module *module, uint32_t index, hn_module_mutation_info *out) HN_MUST_USE;
 /* The present content of a mutated buffer, as a new tensor that copies it. Errors: not-found when no buffer that
  * the program changes has this name; unsupported when its shape depends on the inputs. */
@@ -136,6 +137,7 @@ typedef struct hn_module_step_profile {
     int64_t total_ns, min_ns;
 } hn_module_step_profile;
 HN_API uint32_t hn_module_step_count(const hn_module *module);
+/* Errors: invalid-argument for a step out of range. */
 HN_API hn_status hn_module_profile(hn_module *module, uint32_t step, hn_module_step_profile *out) HN_MUST_USE;
 
 #ifdef __cplusplus

@@ -86,10 +86,12 @@ typedef struct hn_compiled hn_compiled;
  * what to do), unsupported, toolchain, out-of-memory. A cache that cannot be used is a warning, not an error. */
 HN_API hn_status hn_compile_file(const char *path, const hn_compile_options *options, hn_compiled **out) HN_MUST_USE;
 
-/* Loads the program into this process. `options` may be NULL. */
+/* Loads the program into this process. `options` may be NULL. Owns: one reference, which needs `compiled` no longer. Errors: as
+ * hn_module_load_file. */
 HN_API hn_status hn_compiled_load(const hn_compiled *compiled, const hn_module_options *options, hn_module **out) HN_MUST_USE;
 
-/* Writes the program as a bundle (.hnb) that runs without the compiler and, with embed_weights, without the model file. */
+/* Writes the program as a bundle (.hnb) that runs without the compiler and, with embed_weights, without the model file.
+ * A file that is there is replaced. Errors: io. */
 HN_API hn_status hn_compiled_save(const hn_compiled *compiled, const char *path) HN_MUST_USE;
 
 /* The image itself. Borrowed. */

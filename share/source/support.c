@@ -114,6 +114,7 @@ static int owns_copy(model *m) {
 
 static int model_init(model *m, const char *path, int threads) {
     m->threads = threads > 0 ? threads : omp_get_max_threads();
+    if (m->threads > 1024) m->threads = 1024; /* libgomp ends a process whose system refuses a thread */
     m->numbers = zeros(P->numbers, sizeof *m->numbers);
     m->inputs = zeros(P->inputs, sizeof *m->inputs);
     m->input_bytes = zeros(P->inputs, sizeof *m->input_bytes);

@@ -208,6 +208,7 @@ static bool step_ok(const hn_bundle *b, const hnb_step *s) {
     if (!str_ok(b, s->text) || s->origin >= b->origins_count || s->kernel >= b->kernels_count ||
         s->buffer >= b->buffers_count || s->from >= b->buffers_count || !operands_ok(b, s, s->operands))
         return false;
+    if (s->kind != HNB_STEP_KERNEL && s->launch_count) return false;
     switch (s->kind) {
     case HNB_STEP_KERNEL:
         return launches_ok(b, s);

@@ -9,7 +9,6 @@
 #include "runtime/kernels.h"
 #include "runtime/load.h"
 
-#include <limits.h>
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
@@ -87,13 +86,17 @@ static hn_status number_buffers(hn_module *m) {
     return NULL;
 }
 
+/* More would wait for each other. libgomp keeps some bytes of each on the caller's stack and ends the process when the system
+ * refuses one. */
+enum { THREADS_MAX = 1024 };
+
 static int default_threads(void) {
     const char *text = getenv("HENRY_THREADS");
     if (text && text[0]) {
         char *end;
         long number = strtol(text, &end, 10);
-        if (!*end && number >= 1 && number <= INT_MAX) return (int)number;
-        hn_warn_once("run", "threads", "HENRY_THREADS is '%s', expected a number from 1 on; ignored", text);
+        if (!*end && number >= 1 && number <= THREADS_MAX) return (int)number;
+        hn_warn_once("run", "threads", "HENRY_THREADS is '%s', expected 1 to %d; ignored", text, THREADS_MAX);
     }
     return omp_get_max_threads();
 }
@@ -138,6 +141,7 @@ static hn_status module_init(hn_module *m, const void *bytes, size_t len, const 
     if (must_trust) HN_TRY(hn_bundle_signature_check(&m->view, options->trusted, options->trusted_count));
     HN_TRY(hn_kernels_init(m, options->target, host != NULL));
     m->threads = options->threads > 0 ? options->threads : default_threads();
+    if (m->threads > THREADS_MAX) m->threads = THREADS_MAX;
     m->profile = options->profile;
     HN_TRY(hn_bundle_weights_check(&m->view, verify_weights));
     HN_TRY(hn_bundle_weights_open(&m->view, path, options->weights_path, verify_weights, &m->weights));

@@ -53,6 +53,7 @@ hn_status hn_emit_kernels(bundle_emitter *e, uint32_t object_count) {
     for (uint32_t i = 1; i < e->w->kernels.count; i++) {
         const hn_wkernel_info *k = &e->w->kernels.items[i];
         hnb_kernel record = {.codes = e->out.codes.count, .arg_count = callers[i] ? callers[i]->operand_count : 0};
+        if (!k->name.len) return HN_ERROR(HN_INTERNAL, "kernel %u has no name", i);
         HN_TRY(hn_emit_str(e, k->name, &record.name));
         HN_PUSH(e->out.arena, &e->out.kernels, record);
         if (e->target_count > 1 && !k->others) return HN_ERROR(HN_INTERNAL, "kernel %u has one target of %u", i, e->target_count);

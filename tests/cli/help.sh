@@ -1,6 +1,7 @@
 # Every command explains itself; the overview names them all.
-"$HENRY" --help | sed -n 's/^  \([a-z]*\) .*/\1/p'
-for command in run compile inspect bench opt cache kernel doctor version; do
+names=$("$HENRY" --help | sed -n 's/^  \([a-z]*\) .*/\1/p')
+echo "$names"
+for command in $names; do
     "$HENRY" "$command" --help | head -1
     "$HENRY" help "$command" >/dev/null
 done

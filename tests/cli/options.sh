@@ -10,7 +10,7 @@ if "$HENRY" run "$DATA/model.pt2" -i "$input" --device tpu 2>err; then echo "tak
 cat err
 "$HENRY" run "$DATA/model.pt2" -i "$input" --stats stats.json -q && grep -c '"model"' stats.json
 # Variables that are no numbers are named and ignored.
-for value in many 0 -1 3x 99999999999999999999; do
+for value in many 0 -1 3x 100000 99999999999999999999; do
     HENRY_THREADS=$value "$HENRY" run "$DATA/model.pt2" -i "$input" -q 2>&1
 done
 HENRY_THREADS= "$HENRY" run "$DATA/model.pt2" -i "$input" -q
@@ -18,3 +18,8 @@ HENRY_THREADS=many "$HENRY" run "$DATA/model.pt2" -i "$input" -q --threads 2
 for value in many 0; do
     HENRY_COMPILE_THREADS=$value "$HENRY" run "$DATA/model.pt2" -i "$input" -q --no-cache 2>&1
 done
+# Numbers that are none, and more threads than anybody has.
+for option in --repeat --threads --compile-threads; do
+    "$HENRY" run "$DATA/model.pt2" -i "$input" "$option" 0 2>&1 && echo "taken"
+done
+"$HENRY" run "$DATA/model.pt2" -i "$input" -q --threads 100000000 && echo "as many threads as there may be"

@@ -81,7 +81,8 @@ static void print_overview(FILE *to) {
           to);
     for (size_t k = 0; k < HN_COUNT_OF(commands); k++) fprintf(to, "  %-8s %s\n", commands[k].name, commands[k].summary);
     fputs("\n'henry COMMAND --help' explains one command. Exit status: 0 ok, 1 failed, 2 wrong usage.\n"
-          "Environment: HENRY_CACHE_DIR, HENRY_COMPILE_THREADS, HENRY_THREADS, HENRY_CC, HENRY_CXX, HENRY_NVRTC, HENRY_NVCC,\nHENRY_WORKER, HENRY_LOG.\n",
+          "Environment: HENRY_CACHE_DIR, HENRY_CACHE_CHECK, HENRY_REDIS_URL, HENRY_COMPILE_THREADS, HENRY_THREADS, HENRY_LOG, HENRY_CC,\n"
+          "HENRY_CXX, HENRY_NVRTC, HENRY_NVCC, HENRY_WORKER, HENRY_NAMESPACES; docs/cli.md describes them.\n",
           to);
 }
 
@@ -104,7 +105,7 @@ static const tool_command *find_command(const char *name) {
 
 static int run_command(const tool_command *command, const tool_options *options) {
     if (options->args.count < command->args_min || options->args.count > command->args_max)
-        return tool_usage(command->name, "expected: henry %s %s", command->name, command->synopsis);
+        return tool_usage(command->name, "expected: henry %s%s%s", command->name, *command->synopsis ? " " : "", command->synopsis);
     if (options->log) hn_log_configure(options->log);
     if (options->trace) hn_trace_start();
     int code = command->run(options);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum option_kind { OPTION_FLAG, OPTION_TEXT, OPTION_INT, OPTION_NUMBER, OPTION_LIST } option_kind;
+typedef enum option_kind { OPTION_FLAG, OPTION_TEXT, OPTION_INT, OPTION_COUNT, OPTION_NUMBER, OPTION_LIST } option_kind;
 
 typedef struct option_row {
     const char *name, *other_name; /* "--output", "-o" */
@@ -34,11 +34,11 @@ static const option_row rows[] = {
     {"--rtol", NULL, OPTION_NUMBER, TOOL_USE_RUN, AT(rtol), "X", "relative tolerance of --expect (default: by type, 1.3e-6 for f32)"},
     {"--atol", NULL, OPTION_NUMBER, TOOL_USE_RUN, AT(atol), "X", "absolute tolerance of --expect (default: by type, 1e-5 for f32)"},
     {"--output", "-o", OPTION_TEXT, TOOL_USE_COMPILE | TOOL_USE_KERNEL | TOOL_USE_OPT | TOOL_USE_INSPECT | TOOL_USE_CACHE | TOOL_USE_BUNDLE, AT(output), "FILE", "where to write"},
-    {"--repeat", "-n", OPTION_INT, RUNS, AT(repeat), "N", "runs (bench: for a second, at least 20; run: 1)"},
+    {"--repeat", "-n", OPTION_COUNT, RUNS, AT(repeat), "N", "runs (bench: for a second, at least 20; run: 1)"},
     {"--size", NULL, OPTION_LIST, TOOL_USE_BENCH, AT(sizes), "NAME=N", "value of a size symbol (default: 32, within its range)"},
     {"--profile", NULL, OPTION_FLAG, RUNS, AT(profile), NULL, "time every step"},
     {"--device", NULL, OPTION_TEXT, RUNS, AT(device), "DEVICE", "cpu (the default)"},
-    {"--threads", "-t", OPTION_INT, COMPILES | TOOL_USE_CACHE, AT(threads), "N", "threads of a run (default: HENRY_THREADS, else one a CPU)"},
+    {"--threads", "-t", OPTION_COUNT, COMPILES | TOOL_USE_CACHE, AT(threads), "N", "threads of a run (default: HENRY_THREADS, else one a CPU)"},
     {"--weights", "-w", OPTION_TEXT, RUNS | TOOL_USE_BUNDLE, AT(weights), "FILE", "where the file lies that a bundle without weights refers to"},
     {"--model", "-m", OPTION_TEXT, COMPILES | TOOL_USE_INSPECT | TOOL_USE_CACHE, AT(model_name), "NAME", "which model of a .pt2 that holds several"},
     {"--target-cpu", NULL, OPTION_TEXT, COMPILES | TOOL_USE_CACHE, AT(target_cpu), "CPU", "generic, x86-64-v3 or x86-64-v4, or several with commas (default: this machine)"},
@@ -59,7 +59,7 @@ static const option_row rows[] = {
     {"--target", NULL, OPTION_LIST, SOURCES, AT(targets), "WHAT", "avx2, sm_90, compute_90, host, module=NAME; may be repeated"},
     {"--flag", NULL, OPTION_LIST, SOURCES, AT(flags), "FLAG", "a flag for the compiler, as in --flag=-O3; may be repeated"},
     {"--env", NULL, OPTION_LIST, SOURCES, AT(variables), "NAME=VALUE", "a variable for the compiler, part of the key; may be repeated"},
-    {"--compile-threads", "-j", OPTION_INT, COMPILES | TOOL_USE_KERNEL | TOOL_USE_DOCTOR, AT(compile_threads), "N",
+    {"--compile-threads", "-j", OPTION_COUNT, COMPILES | TOOL_USE_KERNEL | TOOL_USE_DOCTOR, AT(compile_threads), "N",
      "compilers at once (default: HENRY_COMPILE_THREADS, else one a CPU)"},
     {"--cache-dir", NULL, OPTION_TEXT, STORES, AT(cache_dir), "DIR", "the cache (default: HENRY_CACHE_DIR, else ~/.cache/henry)"},
     {"--remote", NULL, OPTION_TEXT, STORES, AT(remote), "URL", "a cache that machines share: redis:// or unix:// (default: HENRY_REDIS_URL)"},
@@ -111,6 +111,7 @@ static bool store(const tool_command *command, const option_row *row, const char
     if (row->kind == OPTION_FLAG) *(bool *)place = true;
     if (row->kind == OPTION_TEXT) *(const char **)place = value;
     if (row->kind == OPTION_INT) good = parse_int(value, place);
+    if (row->kind == OPTION_COUNT) good = parse_int(value, place) && *(int64_t *)place > 0;
     if (row->kind == OPTION_NUMBER) good = parse_number(value, place);
     if (row->kind == OPTION_LIST) return list_add(command, place, value);
     if (!good) tool_usage(command->name, "'%s' is no number that %s takes", value, row->name);

@@ -3,6 +3,7 @@
 #include "bundle/view.h"
 #include "bundle/weights.h"
 #include "bundle/writer.h"
+#include "henry/tensor.h"
 #include "unit/harness.h"
 
 #include <stdlib.h>
@@ -258,6 +259,66 @@ TEST(hostile_fields_are_refused) {
         EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_CORRUPT, cases[c].message);
         hn_strbuf_deinit(&image);
     }
+}
+
+/* A program that writes to its own input by defining a symbol, and one that reads it. */
+TEST(a_definition_only_reads) {
+    for (uint32_t written = 0; written < 2; written++) {
+        hn_arena arena;
+        hn_bundle_writer w;
+        hn_strbuf image;
+        hn_bundle b;
+        hn_arena_init(&arena);
+        hn_strbuf_init(&image);
+        EXPECT_OK(hn_bundle_writer_init(&w, &arena));
+        hnb_symbol symbols[1] = {{.lo = 0, .hi = 8, .input = HNB_BY_STEP}};
+        hnb_input inputs[1] = {{.dtype = HN_I64}};
+        hnb_buffer buffers[3] = {{0}, {.kind = HNB_BUFFER_INPUT, .dtype = HN_I64}, {.kind = HNB_BUFFER_OUTPUT, .dtype = HN_I64}};
+        hnb_operand operands[1] = {{.buffer = 2, .dtype = HN_I64, .written = (uint8_t)written}};
+        hnb_step steps[1] = {{.kind = HNB_STEP_DEFINE, .operand_count = 1}};
+        EXPECT_OK(hn_bundle_writer_node(&w, HNB_OP_CONST, 0, 8, &buffers[2].bytes));
+        SET(symbols), SET(inputs), SET(buffers), SET(operands), SET(steps);
+        EXPECT_OK(hn_bundle_writer_finish(&w, &image));
+        if (written) EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_CORRUPT, "step 0");
+        else EXPECT_OK(hn_bundle_open(image.ptr, image.len, true, &b));
+        hn_strbuf_deinit(&image);
+        hn_bundle_writer_deinit(&w);
+        hn_arena_deinit(&arena);
+    }
+}
+
+/* Behind an object stands a zero: readers of PTX look for it. Here its digest fits and the zero is missing. */
+TEST(an_object_ends_with_a_zero) {
+    hn_strbuf image;
+    hn_bundle b;
+    hn_str code;
+    make_image(&image);
+    EXPECT_OK(hn_bundle_open(image.ptr, image.len, true, &b));
+    EXPECT_OK(hn_bundle_object_get(&b, 3, true, &code));
+    image.ptr[code.ptr - image.ptr + (ptrdiff_t)code.len] = 'x';
+    EXPECT_ERROR(hn_bundle_object_get(&b, 3, true, &code), HN_CORRUPT, "object 3");
+    hn_strbuf_deinit(&image);
+}
+
+/* No more lies between the parts than alignment asks for: whole pages there would be bytes that nothing covers. */
+TEST(parts_lie_close_together) {
+    hn_strbuf image;
+    hn_bundle b;
+    make_image(&image);
+    size_t len = image.len + HNB_WEIGHTS_ALIGN;
+    char *copy = aligned_alloc(64, (len + 63) / 64 * 64);
+    hnb_header *h = (hnb_header *)(void *)copy;
+    const hnb_header *old = (const hnb_header *)(const void *)image.ptr;
+    memcpy(copy, image.ptr, old->weights_offset);
+    memset(copy + old->weights_offset, 'x', HNB_WEIGHTS_ALIGN);
+    memcpy(copy + old->weights_offset + HNB_WEIGHTS_ALIGN, image.ptr + old->weights_offset, old->weights_bytes);
+    h->weights_offset += HNB_WEIGHTS_ALIGN;
+    h->file_bytes += HNB_WEIGHTS_ALIGN;
+    hn_digest digest = hn_bundle_meta_digest(copy, h->meta_bytes);
+    memcpy(h->digest, digest.bytes, sizeof digest.bytes);
+    EXPECT_ERROR(hn_bundle_open(copy, len, true, &b), HN_CORRUPT, "bundle header");
+    free(copy);
+    hn_strbuf_deinit(&image);
 }
 
 TEST(hostile_sections_are_refused) {

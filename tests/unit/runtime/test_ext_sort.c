@@ -61,4 +61,20 @@ TEST(long_rows) {
     }
 }
 
+/* Rows of nothing but the last of all keys: NaN, the largest or the smallest number. */
+TEST(rows_of_the_last_key) {
+    static const int64_t last[] = {INT64_MIN, INT64_MAX};
+    for (int kind = 0; kind < 3; kind++) {
+        enum { N = 3000, TOP = 7 };
+        static int64_t x[N];
+        int64_t values[TOP], indices[TOP], p[HN_SORT_PARAM_COUNT] = {1, N, 1, TOP, kind == 1, 1};
+        const double nan = NAN;
+        for (int64_t i = 0; i < N; i++) memcpy(&x[i], kind == 0 ? (const void *)&nan : (const void *)&last[kind - 1], sizeof *x);
+        hn_ext_call call = {.kind = HN_EXTERN_TOPK, .dtypes = {kind ? HN_I64 : HN_F64, HN_I64, kind ? HN_I64 : HN_F64}, .params = p,
+                            .param_count = HN_SORT_PARAM_COUNT, .threads = 1, .operands = {values, indices, x}};
+        EXPECT(ext_run_with(&call, &hn_ext_sort));
+        for (int64_t i = 0; i < TOP; i++) EXPECT(indices[i] == i && values[i] == x[0]);
+    }
+}
+
 TEST_MAIN

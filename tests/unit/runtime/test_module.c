@@ -224,6 +224,26 @@ TEST(mutations) {
     hn_module_release(m);
 }
 
+/* x takes the content of w and w that of x: whichever is written first, the other one reads what was there. */
+TEST(mutations_that_swap) {
+    for (int x_first = 0; x_first < 2; x_first++) {
+        const float weight[4] = {10, 20, 30, 40};
+        static const char *const text[2] = {"output mutation \"w\" : f32[4] strides [1] in b1 output mutation \"x\" target 0 : f32[4] strides [1] in b2 ",
+                                            "output mutation \"x\" target 0 : f32[4] strides [1] in b2 output mutation \"w\" : f32[4] strides [1] in b1 "};
+        char all[512];
+        snprintf(all, sizeof all, "buffer b1 : input f32 source 0 buffer b2 : constant f32 source 1 " KERNELS "input \"x\" : f32[4] strides [1] in b1 %s", text[x_first]);
+        hn_module *m = load_with_weight(all, weight, 4, HN_INPUT_BUFFER);
+        float memory[4] = {1, 2, 3, 4};
+        hn_tensor *in[1] = {F32(memory, 4)}, *w = NULL;
+        EXPECT_OK(hn_module_run(m, in, 1, NULL, 0));
+        EXPECT(memory[0] == 10 && memory[3] == 40);
+        EXPECT_OK(hn_module_buffer_read(m, "w", &w));
+        EXPECT(w && ((float *)hn_tensor_data(w))[0] == 1 && ((float *)hn_tensor_data(w))[3] == 4);
+        hn_tensor_release(w), hn_tensor_release(in[0]);
+        hn_module_release(m);
+    }
+}
+
 TEST(outputs_share_a_buffer) {
     /* Two outputs look into one buffer, one into the input, one is a scalar. */
     hn_module *m = load_text("symbol size s0 in [1, 100] buffer b1 : input f32 source 0 buffer b2 : output f32 bytes(8*s0) " KERNELS
@@ -286,6 +306,76 @@ TEST(scalars_and_affine_sizes) {
     EXPECT_ERROR(hn_module_run(m, in, 5, out, 2), HN_INVALID_ARGUMENT, "input 'k' is missing");
     for (int i = 0; i < 4; i++) hn_tensor_release(in[i]);
     hn_module_release(m);
+}
+
+/* A symbol's number comes in any integer type, with its sign. */
+TEST(whole_numbers_of_all_types) {
+    hn_module *m = load_text("symbol size s0 in [-100, 100] input \"k\" : int(s0) output scalar \"k\" : int(s0)", NULL);
+    const struct { hn_scalar_type type; uint64_t bits; int64_t value; } cases[] = {
+        {HN_I64, (uint64_t)-7, -7}, {HN_I32, 0xfffffff9u, -7}, {HN_I16, 0xfff9u, -7}, {HN_I8, 0xf9u, -7}, {HN_I8, 0x7bu, 123}, {HN_U8, 0xf9u, 249}, {HN_U8, 99, 99}};
+    for (size_t k = 0; m && k < sizeof cases / sizeof *cases; k++) {
+        uint64_t bits = cases[k].bits;
+        hn_tensor *in[1] = {tensor_of(cases[k].type, 0, NULL, NULL, &bits)}, *out[1] = {NULL};
+        if (cases[k].value > 100) {
+            EXPECT_ERROR(hn_module_run(m, in, 1, out, 1), HN_INVALID_ARGUMENT, "must be at most 100 (s0)");
+        } else {
+            EXPECT_OK(hn_module_run(m, in, 1, out, 1));
+            if (out[0]) EXPECT_INT(*(int64_t *)hn_tensor_data(out[0]), cases[k].value);
+        }
+        hn_tensor_release(in[0]), hn_tensor_release(out[0]);
+    }
+    float half = 0.5f;
+    hn_tensor *in[1] = {tensor_of(HN_F32, 0, NULL, NULL, &half)}, *out[1] = {NULL};
+    EXPECT_ERROR(hn_module_run(m, in, 1, out, 1), HN_INVALID_ARGUMENT, "input 'k' is an integer, got f32");
+    hn_tensor_release(in[0]);
+    hn_module_release(m);
+}
+
+/* Each relation, at its border; s1 is 9. */
+TEST(guards_at_their_border) {
+    static const struct { const char *guard; int64_t holds, breaks; } cases[] = {
+        {"s0 < s1", 8, 9}, {"s0 <= s1", 9, 10}, {"s1 < s0", 10, 9}, {"s1 <= s0", 9, 8}, {"s0 == s1", 9, 8}, {"s0 != s1", 8, 9}};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        char text[256], message[64];
+        snprintf(text, sizeof text, "symbol size s0 in [0, 64] symbol size s1 in [0, 64] guard %s \"why\" input \"k\" : int(s0) input \"n\" : int(s1) "
+                                    "output scalar \"k\" : int(s0)", cases[k].guard);
+        snprintf(message, sizeof message, "break the constraint %s: ", cases[k].guard);
+        hn_module *m = load_text(text, NULL);
+        for (int breaks = 0; m && breaks < 2; breaks++) {
+            int64_t value = breaks ? cases[k].breaks : cases[k].holds, nine = 9;
+            hn_tensor *in[2] = {tensor_of(HN_I64, 0, NULL, NULL, &value), tensor_of(HN_I64, 0, NULL, NULL, &nine)}, *out[1] = {NULL};
+            if (breaks) EXPECT_ERROR(hn_module_run(m, in, 2, out, 1), HN_INVALID_ARGUMENT, message);
+            else EXPECT_OK(hn_module_run(m, in, 2, out, 1));
+            hn_tensor_release(in[0]), hn_tensor_release(in[1]), hn_tensor_release(out[0]);
+        }
+        hn_module_release(m);
+    }
+}
+
+/* Programs that no compiler of ours makes: what they would touch is beyond their memory for some sizes. */
+TEST(programs_that_reach_too_far) {
+#define REACH "symbol size s0 in [1, 64] hint 4 buffer b1 : input f32 source 0 buffer b2 : output f32 bytes(16) " KERNELS "input \"x\" : f32[s0] strides [1] in b1 "
+    static const struct { const char *text, *message; } cases[] = {
+        {REACH "call k4(b1 f32, out b2 f32 at(s0)) extent(1) output tensor \"a\" : f32[1] strides [1] in b2", "an operand starts beyond its buffer 2"},
+        {REACH "call k4(b1 f32, out b2 f32) extent(1) output tensor \"a\" : f32[s0] strides [1] in b2", "output 'a' reaches beyond its buffer"},
+        {REACH "call k4(b1 f32, out b2 f32) extent(1) output tensor \"a\" : f32[1] strides [1] in b2 offset(s0)", "output 'a' reaches beyond its buffer"},
+        {REACH "call k4(b1 f32, out b2 f32) extent(1) output mutation \"x\" target 0 : f32[4] strides [1] in b2", "the program changes the size of input 'x'"}};
+    float x[8] = {0};
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        program p;
+        hn_strbuf image;
+        hn_module *m = NULL;
+        program_init(&p);
+        hn_status status = program_image(&p, cases[k].text, NULL, &image);
+        if (!status) status = hn_module_load_memory(image.ptr, image.len, false, NULL, &m);
+        EXPECT_OK(status);
+        hn_tensor *in[1] = {F32(x, 8)}, *out[1] = {NULL};
+        if (m) EXPECT_ERROR(hn_module_run(m, in, 1, out, hn_module_output_count(m)), HN_CORRUPT, cases[k].message);
+        hn_tensor_release(in[0]);
+        hn_module_release(m);
+        hn_strbuf_deinit(&image);
+        program_deinit(&p);
+    }
 }
 
 TEST(expanded_inputs) {

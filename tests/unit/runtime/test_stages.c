@@ -150,6 +150,42 @@ TEST(a_second_definition_must_agree) {
     hn_module_release(m);
 }
 
+/* A call of the runtime whose sizes change from run to run with nothing but the data. */
+TEST(sizes_of_calls_follow_the_data) {
+    hn_module *m = load_text("symbol data u0 in [0, 64] buffer b1 : input f32 source 0 buffer b2 : input i64 source 1 buffer b3 : output f32 bytes(4*u0) "
+                             "buffer b4 : output i64 bytes(8*u0) " KERNELS
+                             "input \"x\" : f32[8] strides [1] in b1 input \"n\" : i64[] strides [] in b2 "
+                             "define(b2 i64) symbol(u0) "
+                             "extern sort(out b3 f32, out b4 i64, b1 f32) params [1, u0, 1, u0, 0, 1] "
+                             "output tensor \"y\" : f32[u0] strides [1] in b3", NULL);
+    float x[8] = {8, 7, 6, 5, 4, 3, 2, 1};
+    static const int64_t counts[] = {3, 8, 8, 0, 5, 1};
+    for (size_t k = 0; m && k < sizeof counts / sizeof *counts; k++) {
+        int64_t n = counts[k];
+        hn_tensor *in[2] = {F32(x, 8), tensor_of(HN_I64, 0, NULL, NULL, &n)}, *out[1] = {NULL};
+        EXPECT_OK(hn_module_run(m, in, 2, out, 1));
+        for (int64_t i = 0; out[0] && i < n; i++) EXPECT(((float *)hn_tensor_data(out[0]))[i] == (float)(9 - n + i));
+        hn_tensor_release(in[0]), hn_tensor_release(in[1]), hn_tensor_release(out[0]);
+    }
+    hn_module_release(m);
+}
+
+/* An output whose own sizes are known from the start, in memory that only the data tells. */
+TEST(a_known_output_in_late_memory) {
+    hn_module *m = load_text("symbol data u0 in [4, none] buffer b1 : input f32 source 0 buffer b2 : input i64 source 1 buffer b3 : output f32 bytes(4*u0) " KERNELS
+                             "input \"x\" : f32[8] strides [1] in b1 input \"n\" : i64[] strides [] in b2 "
+                             "define(b2 i64) symbol(u0) call k4(b1 f32, out b3 f32) extent(u0) "
+                             "output tensor \"y\" : f32[4] strides [1] in b3", NULL);
+    float x[8] = {1, 2, 3, 4, 5, 6, 7, 8}, given[4] = {0};
+    for (int64_t n = 4; m && n <= 8; n += 2) {
+        hn_tensor *in[2] = {F32(x, 8), tensor_of(HN_I64, 0, NULL, NULL, &n)}, *out[1] = {n == 6 ? F32(given, 4) : NULL};
+        EXPECT_OK(hn_module_run(m, in, 2, out, 1));
+        for (int i = 0; out[0] && i < 4; i++) EXPECT(((float *)hn_tensor_data(out[0]))[i] == 2 * x[i]);
+        hn_tensor_release(in[0]), hn_tensor_release(in[1]), hn_tensor_release(out[0]);
+    }
+    hn_module_release(m);
+}
+
 /* A number that only one branch needs. */
 TEST(definitions_inside_a_branch) {
     hn_module *m = load_text("symbol data u0 in [0, none] buffer b1 : input f32 source 0 buffer b2 : input i64 source 1 buffer b3 : input bool source 2 "

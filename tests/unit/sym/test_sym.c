@@ -417,10 +417,14 @@ TEST(guards) {
     hn_sym_require(f.sym, HN_REL_LE, f.s1, f.s2, "fits again");
     hn_sym_guards(f.sym, &count);
     EXPECT_INT(count, 5);
+    /* An order the other way round is another guard. */
+    hn_sym_require(f.sym, HN_REL_LE, f.s2, f.s1, "fits both ways");
+    hn_sym_guards(f.sym, &count);
+    EXPECT_INT(count, 6);
     /* One that never holds is recorded for the program to report, and teaches nothing. */
     hn_sym_require(f.sym, HN_REL_LT, f.s0, hn_sym_int(f.sym, 1), "impossible");
     hn_sym_guards(f.sym, &count);
-    EXPECT_INT(count, 6);
+    EXPECT_INT(count, 7);
     EXPECT(!hn_sym_prove_lt(f.sym, f.s0, hn_sym_int(f.sym, 1)));
     end(&f);
 }
