@@ -52,6 +52,14 @@ hn_digest hn_digest_end(hn_digest_state *state) {
     return digest;
 }
 
+hn_digest hn_digest_of_two(hn_str first, hn_str second) {
+    hn_digest_state state;
+    hn_digest_begin(&state);
+    hn_digest_update(&state, first.ptr, first.len);
+    hn_digest_update(&state, second.ptr, second.len);
+    return hn_digest_end(&state);
+}
+
 void hn_digest_hex(const hn_digest *digest, char out[HN_DIGEST_HEX_BYTES]) {
     static const char hex[] = "0123456789abcdef";
     for (size_t i = 0; i < sizeof(digest->bytes); i++) {

@@ -2,6 +2,8 @@
 #ifndef HN_BASE_HASH_H
 #define HN_BASE_HASH_H
 
+#include "base/str.h"
+
 #include <stddef.h>
 #include <stdint.h>
 
@@ -22,6 +24,7 @@ typedef struct hn_digest_state {
 void hn_digest_begin(hn_digest_state *state);
 void hn_digest_update(hn_digest_state *state, const void *bytes, size_t len);
 hn_digest hn_digest_end(hn_digest_state *state);
+hn_digest hn_digest_of_two(hn_str first, hn_str second); /* of one after the other */
 
 /* 64 lower-case hex digits and a NUL into `out`. */
 #define HN_DIGEST_HEX_BYTES 65

@@ -184,18 +184,6 @@ hn_value m_mean(hn_dec *d, hn_value x, const uint32_t *dims, uint32_t count, boo
     return m_div(d, m_reduce(d, HN_OP_SUM, x, dims, count, keepdim), n);
 }
 
-hn_value m_sum_to(hn_dec *d, hn_value x, const m_shape_t *shape) {
-    m_shape_t from = m_shape(d, x);
-    if (!x || from.rank < shape->rank) return 0;
-    uint32_t lead = from.rank - shape->rank, dims[HN_MAX_RANK], count = 0;
-    for (uint32_t k = 0; k < from.rank; k++) {
-        bool added = k < lead || (e_is(d, shape->sizes[k - lead], 1) && !e_is(d, from.sizes[k], 1));
-        if (added) dims[count++] = k;
-    }
-    if (count) x = m_reduce(d, HN_OP_SUM, x, dims, count, true);
-    return m_reshape(d, x, shape->sizes, shape->rank);
-}
-
 /* exp(x - max) / sum: the maximum keeps exp in range; a row of -inf gives NaN, as in PyTorch. */
 hn_value m_softmax(hn_dec *d, hn_value x, uint32_t dim) {
     if (e_is(d, m_size(d, x, dim), 0)) return x; /* nothing to normalise, and no maximum */
@@ -227,11 +215,6 @@ hn_value m_take_dim(hn_dec *d, hn_value x, uint32_t dim, hn_value index) {
     for (uint32_t k = 0; k < index_rank; k++) dims[out++] = k;
     for (uint32_t k = dim + 1; k < rank; k++) dims[out++] = index_rank + k - 1;
     return hn_b_permute(d->g, taken, dims);
-}
-
-hn_value m_wrap_index(hn_dec *d, hn_value index, hn_expr size) {
-    hn_value shifted = m_add(d, index, m_size_as(d, size, m_dtype(d, index)));
-    return m_where(d, m_bin_c(d, HN_OP_LT, index, 0), shifted, index);
 }
 
 /* Below distance 1, and from 1 to 2. */

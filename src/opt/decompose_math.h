@@ -150,8 +150,6 @@ hn_expr m_count(hn_dec *d, hn_value x, const uint32_t *dims, uint32_t count);
 hn_value m_mean(hn_dec *d, hn_value x, const uint32_t *dims, uint32_t count, bool keepdim);
 /* (sum |x|^p)^(1/p) over dims, none: of each element; x is a float in opmath */
 hn_value m_vector_norm(hn_dec *d, hn_value x, double p, const uint32_t *dims, uint32_t count, bool keepdim);
-/* Sums the leading and size-1 dims away that broadcasting `shape` to x added. */
-hn_value m_sum_to(hn_dec *d, hn_value x, const m_shape_t *shape);
 
 /* A result in the recorded dtype. */
 static inline void m_result(hn_dec *d, uint32_t k, hn_value x) {
@@ -167,8 +165,6 @@ hn_value m_log_sigmoid(hn_dec *d, hn_value x);
 /* x[..., index, ...] along dim with a rank-1 or higher index tensor: its dims take the place of dim. Checked,
  * no wrap. */
 hn_value m_take_dim(hn_dec *d, hn_value x, uint32_t dim, hn_value index);
-/* x, or index + size where index < 0 (a Python index). */
-hn_value m_wrap_index(hn_dec *d, hn_value index, hn_expr size);
 /* Weights of the taps at -1, 0, 1 and 2 for a point at distance t in [0, 1] from tap 0: Keys' kernel with
  * A = -0.75. */
 void m_cubic_weights(hn_dec *d, hn_value t, hn_value out[4]);

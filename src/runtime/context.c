@@ -121,7 +121,7 @@ hn_status hn_context_bind(hn_module *m, hn_context *c, hn_tensor *const *inputs,
     HN_TRY(hn_context_grow(&c->workspace, &c->workspace_cap, bound->workspace_bytes));
     HN_TRY(hn_context_grow(&c->scratch, &c->scratch_cap, bound->scratch_bytes));
     if (is_new) count_binding(m, c);
-    if (bound->workspace == c->workspace && c->workspace) return NULL;
+    if (bound->workspace == c->workspace) return NULL; /* NULL at first: there may be nothing but empty temporaries */
     for (uint32_t k = 0; k < bound->temp_patches.count; k++)
         *bound->temp_patches.items[k].slot = c->workspace + bound->temp_patches.items[k].offset_bytes;
     bound->workspace = c->workspace;

@@ -225,11 +225,7 @@ hn_status hn_c_probe(const hn_c_dialect *dialect, hn_store *store, hn_toolchain 
     if (!status) status = hn_findings_learn(store, &question, &findings);
     if (!status) {
         write_record(&s, hn_strbuf_str(&findings), &out->record);
-        hn_digest_state state;
-        hn_digest_begin(&state);
-        hn_digest_update(&state, subject.ptr, subject_len);
-        hn_digest_update(&state, findings.ptr, findings.len);
-        out->identity = hn_digest_end(&state);
+        out->identity = hn_digest_of_two((hn_str){subject.ptr, subject_len}, hn_strbuf_str(&findings));
     }
     hn_strbuf_deinit(&subject);
     hn_strbuf_deinit(&findings);

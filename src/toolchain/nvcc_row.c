@@ -117,11 +117,7 @@ static hn_status learn(hn_store *store, const char *nvcc, const hn_toolchain *ho
     const hn_findings query = {hn_strbuf_str(&subject), NULL, ask, nvcc};
     if (!status) status = hn_findings_learn(store, &query, &findings);
     if (!status) {
-        hn_digest_state state;
-        hn_digest_begin(&state);
-        hn_digest_update(&state, subject.ptr, subject.len);
-        hn_digest_update(&state, findings.ptr, findings.len);
-        out->identity = hn_digest_end(&state);
+        out->identity = hn_digest_of_two(hn_strbuf_str(&subject), hn_strbuf_str(&findings));
         hn_record_add_string(&out->record, "nvcc", nvcc);
         hn_strbuf_append(&out->record, host->record.ptr, host->record.len); /* "cc" is the host compiler */
         hn_strbuf_append(&out->record, findings.ptr, findings.len);

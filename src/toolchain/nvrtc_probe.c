@@ -211,11 +211,7 @@ hn_status hn_nvrtc_probe(hn_store *store, hn_toolchain *out) {
     const hn_findings query = {hn_strbuf_str(&subject), NULL, ask, real};
     if (!status) status = hn_findings_learn(store, &query, &findings);
     if (!status) {
-        hn_digest_state state;
-        hn_digest_begin(&state);
-        hn_digest_update(&state, subject.ptr, subject.len);
-        hn_digest_update(&state, findings.ptr, findings.len);
-        out->identity = hn_digest_end(&state);
+        out->identity = hn_digest_of_two(hn_strbuf_str(&subject), hn_strbuf_str(&findings));
         hn_record_add_string(&out->record, "path", real);
         hn_strbuf_append(&out->record, findings.ptr, findings.len);
     }

@@ -20,11 +20,7 @@ static const char *const suffixes[] = {".cc", NULL};
 static hn_status probe(hn_store *store, hn_toolchain *out) {
     HN_TRY(hn_c_probe(&hn_c_dialect_cxx, store, out));
     const char revision[] = {'p', 'y', 't', 'h', 'o', 'n', PYTHON_REVISION};
-    hn_digest_state state;
-    hn_digest_begin(&state);
-    hn_digest_update(&state, out->identity.bytes, sizeof(out->identity.bytes));
-    hn_digest_update(&state, revision, sizeof(revision));
-    out->identity = hn_digest_end(&state);
+    out->identity = hn_digest_of_two((hn_str){(const char *)out->identity.bytes, sizeof(out->identity.bytes)}, (hn_str){revision, sizeof(revision)});
     return NULL;
 }
 
