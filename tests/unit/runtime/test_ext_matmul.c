@@ -244,14 +244,17 @@ typedef struct few_case {
     bool combines;
 } few_case;
 
+/* Elements from the first to the last one. */
+static int64_t span_of(int64_t rows, int64_t row, int64_t cols) { return rows && cols ? (rows - 1) * row + cols : 0; }
+
 static few_case few_case_make(ext_random *r) {
     few_case c = {.f = {.rows = ext_int(r, 1, 9), .cols = random_size(r, 90), .k = random_size(r, 90), .b_is_bf16 = ext_int(r, 0, 1)},
                   .combines = ext_int(r, 0, 1)};
     const int64_t b_rows = c.combines ? c.f.k : c.f.cols, b_cols = c.combines ? c.f.cols : c.f.k;
     c.f.a_row = c.f.k + ext_int(r, 0, 3), c.f.b_row = b_cols + ext_int(r, 0, 3), c.f.out_row = c.f.cols + ext_int(r, 0, 3);
-    const int64_t b_count = (b_rows - 1) * c.f.b_row + b_cols;
-    c.f.a = c.a = ext_memory(r, HN_F32, (c.f.rows - 1) * c.f.a_row + c.f.k);
-    c.f.out = c.out = ext_memory(r, HN_F32, (c.f.rows - 1) * c.f.out_row + c.f.cols);
+    const int64_t b_count = span_of(b_rows, c.f.b_row, b_cols);
+    c.f.a = c.a = ext_memory(r, HN_F32, span_of(c.f.rows, c.f.a_row, c.f.k));
+    c.f.out = c.out = ext_memory(r, HN_F32, span_of(c.f.rows, c.f.out_row, c.f.cols));
     void *b = ext_memory(r, c.f.b_is_bf16 ? HN_BF16 : HN_F32, b_count);
     c.b = malloc((size_t)b_count * sizeof(float));
     for (int64_t i = 0; i < b_count; i++) c.b[i] = (float)ext_get(c.f.b_is_bf16 ? HN_BF16 : HN_F32, b, i);
@@ -273,7 +276,7 @@ TEST(few_rows_of_every_instruction_set) {
     for (size_t t = hn_ext_kernels_list(tables); t-- > 0;)
         for (int i = 0; i < 500; i++) {
             few_case c = few_case_make(&r);
-            const int64_t count = (c.f.rows - 1) * c.f.out_row + c.f.cols;
+            const int64_t count = span_of(c.f.rows, c.f.out_row, c.f.cols);
             c.f.out = malloc((size_t)count * sizeof(float));
             memcpy(c.f.out, c.out, (size_t)count * sizeof(float));
             (c.combines ? tables[t]->combine : tables[t]->dots)(&c.f);
