@@ -7,6 +7,8 @@
  * that in new processes. Prints one JSON object; times are medians in milliseconds: opening (hn_module_load_file, digests
  * verified), to the first launch (until the first kernel has been loaded and begins), until all have run once, and the same
  * with hn_module_options.load_all until all are loaded. The file is in the page cache, as after a first start. */
+#include "bench/median.h"
+
 #include "base/process.h"
 #include "base/trace.h"
 #include "bundle/view.h"
@@ -107,16 +109,6 @@ static int open_file(const char *path, bool all) {
     hn_status status = open_once(path, all, &t);
     if (!status) printf("%.6f %.6f %.6f %.6f\n", t.open_ms, t.first_ms, t.run_ms, t.all_ms);
     return report_failure(status);
-}
-
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, uint32_t count) {
-    qsort(values, count, sizeof *values, by_value);
-    return values[count / 2];
 }
 
 /* One new process. */

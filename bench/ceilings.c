@@ -8,6 +8,7 @@
  * - part: one side of it alone (only reads, only writes, no memory): what bounds the whole ones. */
 #include "bench/hand_vectors.h"
 #include "bench/kernels_by_hand.h"
+#include "bench/median.h"
 
 #include <math.h>
 #include <omp.h>
@@ -425,22 +426,12 @@ static double time_of(hand_fn *fn, const hand_args *a, int64_t units, int thread
     return now_us() - begin;
 }
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, int count) {
-    qsort(values, (size_t)count, sizeof *values, by_value);
-    return values[(count - 1) / 2];
-}
-
 static void report(const loop *l, const run_options *o, const series *copy, series *mine, int rounds) {
     double ratios[MAX_ROUNDS], copies[MAX_ROUNDS];
     for (int r = 0; r < rounds; r++) ratios[r] = copy->values[r] / mine->values[r], copies[r] = copy->values[r];
     printf("{\"kernel\": \"%s\", \"loop\": \"%s\", \"sort\": \"%s\", \"threads\": %d, \"rounds\": %d, \"of_copy\": %.3f", l->kernel, l->name,
-           l->part ? "part" : "whole", o->threads, rounds, median(ratios, rounds));
-    double m = median(mine->values, rounds), c = median(copies, rounds);
+           l->part ? "part" : "whole", o->threads, rounds, median(ratios, (size_t)rounds));
+    double m = median(mine->values, (size_t)rounds), c = median(copies, (size_t)rounds);
     printf(", \"us\": [%.1f, %.1f], \"copy_us\": [%.1f, %.1f], \"copy_gb_s\": %.2f}\n", m, mine->values[0], c, copies[0],
            4e-3 * l->words * ROWS * COLS / c);
 }

@@ -3,6 +3,7 @@
  * HENRY_REDIS_URL, hits in the remote cache.
  *
  *     build/bench_graph_cache MODEL.pt2... */
+#include "bench/median.h"
 #include "cache/cache.h"
 #include "cache/variants.h"
 #include "henry/program.h"
@@ -22,23 +23,16 @@ static void check(hn_status status) {
     exit(1);
 }
 
-static int by_value(const void *a, const void *b) {
-    int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-    return (x > y) - (x < y);
-}
+static double us_since(int64_t begin_ns) { return (double)(hn_now_ns() - begin_ns) / 1e3; }
 
-static double median_us(int64_t *times, size_t count) {
-    qsort(times, count, sizeof *times, by_value);
-    return (double)times[count / 2] / 1e3;
-}
-
-static int64_t compile(const char *path, const char *cache, hn_cache_state want) {
+/* Microseconds. */
+static double compile(const char *path, const char *cache, hn_cache_state want) {
     hn_compile_options options = {.cache_dir = cache, .remote_url = ""};
     hn_compiled *c;
     hn_compile_stats stats;
     int64_t begin = hn_now_ns();
     check(hn_compile_file(path, &options, &c));
-    int64_t spent = hn_now_ns() - begin;
+    double spent = us_since(begin);
     hn_compiled_stats_get(c, &stats);
     if (stats.graph_cache != want) check(HN_ERROR(HN_INTERNAL, "'%s' was no %s", path, want == HN_CACHE_HIT ? "hit" : "miss"));
     hn_compiled_release(c);
@@ -46,12 +40,12 @@ static int64_t compile(const char *path, const char *cache, hn_cache_state want)
 }
 
 static void bench_model(const char *path, const char *root) {
-    int64_t times[ROUNDS], copies[COPIES];
+    double times[ROUNDS], copies[COPIES];
     char cache[PATH_MAX], copy[PATH_MAX];
     hn_file_map map;
     snprintf(cache, sizeof cache, "%s/cache", root);
     check(hn_dir_create(cache));
-    int64_t cold = compile(path, cache, HN_CACHE_MISS);
+    double cold = compile(path, cache, HN_CACHE_MISS);
     for (int k = 0; k < ROUNDS; k++) times[k] = compile(path, cache, HN_CACHE_HIT);
     check(hn_file_map_init(&map, path));
     for (int k = 0; k < COPIES; k++) {
@@ -62,7 +56,7 @@ static void bench_model(const char *path, const char *root) {
     }
     printf("%s (%.1f MB)\n  cold               %10.0f us\n  hit                %10.0f us, median of %d\n"
            "  hit of a new copy  %10.0f us, median of %d\n",
-           path, (double)map.size_bytes / 1e6, (double)cold / 1e3, median_us(times, ROUNDS), ROUNDS, median_us(copies, COPIES), COPIES);
+           path, (double)map.size_bytes / 1e6, cold, median(times, ROUNDS), ROUNDS, median(copies, COPIES), COPIES);
     hn_file_map_deinit(&map);
     check(hn_dir_remove(cache));
 }
@@ -89,7 +83,7 @@ static void make_table(hn_strbuf *table) {
 static void bench_variants(const char *root) {
     hn_strbuf table;
     hn_store *store;
-    int64_t memory[ROUNDS], disk[ROUNDS];
+    double memory[ROUNDS], disk[ROUNDS];
     uint32_t compared = 0;
     hn_digest key = hn_digest_of("table", 5);
     hn_strbuf_init(&table);
@@ -103,19 +97,19 @@ static void bench_variants(const char *root) {
         hn_store_entry entry;
         int64_t begin = hn_now_ns();
         bool hit = hn_variants_find(hn_strbuf_str(&table), &input, 1, &found);
-        memory[k] = hn_now_ns() - begin;
+        memory[k] = us_since(begin);
         if (found.compared > compared) compared = found.compared;
         begin = hn_now_ns();
         if (hn_store_get(store, HN_STORE_INDEX, &key, &entry)) {
             hit = hit && hn_variants_find((hn_str){(const char *)entry.bytes, entry.len}, &input, 1, &found);
             hn_store_entry_deinit(&entry);
         }
-        disk[k] = hn_now_ns() - begin;
+        disk[k] = us_since(begin);
         if (!hit) check(HN_ERROR(HN_INTERNAL, "a variant was not found"));
     }
     printf("one of %d variants (table of %zu KB)\n  in memory          %10.2f us, conditions compared for %u\n"
            "  from the disk      %10.2f us\n",
-           VARIANTS, table.len / 1000, median_us(memory, ROUNDS), compared, median_us(disk, ROUNDS));
+           VARIANTS, table.len / 1000, median(memory, ROUNDS), compared, median(disk, ROUNDS));
     hn_store_close(store);
     hn_strbuf_deinit(&table);
 }
@@ -124,7 +118,7 @@ static void bench_variants(const char *root) {
 static void bench_remote(const char *url, size_t bytes) {
     hn_store *store;
     hn_cache cache;
-    int64_t times[ROUNDS];
+    double times[ROUNDS];
     uint8_t *value = malloc(bytes);
     hn_digest key = hn_digest_of(&bytes, sizeof bytes);
     if (!value) check(HN_ERROR(HN_OUT_OF_MEMORY, "no memory"));
@@ -136,11 +130,11 @@ static void bench_remote(const char *url, size_t bytes) {
         hn_store_entry entry;
         int64_t begin = hn_now_ns();
         bool hit = hn_cache_get(&cache, HN_STORE_VERDICT, &key, &entry) == HN_LEVEL_REMOTE && entry.len == bytes;
-        times[k] = hn_now_ns() - begin;
+        times[k] = us_since(begin);
         if (!hit) check(HN_ERROR(HN_NOT_FOUND, "the server did not have the entry"));
         hn_store_entry_deinit(&entry);
     }
-    printf("remote hit of %7zu bytes %10.0f us, median of %d\n", bytes, median_us(times, ROUNDS), ROUNDS);
+    printf("remote hit of %7zu bytes %10.0f us, median of %d\n", bytes, median(times, ROUNDS), ROUNDS);
     hn_cache_deinit(&cache);
     hn_store_close(store);
     free(value);

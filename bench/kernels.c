@@ -7,6 +7,7 @@
  * ordinary stores and once with stores that go round the caches. `read`, for the reductions, is the best loop that only
  * reads their input: a ceiling, where a copy's bytes a second are none. The kernels' results are compared first. */
 #include "bench/kernels_by_hand.h"
+#include "bench/median.h"
 
 #include "base/trace.h"
 #include "driver/driver.h"
@@ -291,18 +292,8 @@ static hn_status measure(trial *t) {
 
 /* --- reporting --- */
 
-static int by_value(const void *a, const void *b) {
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-
-static double median(double *values, int count) {
-    qsort(values, (size_t)count, sizeof *values, by_value);
-    return values[(count - 1) / 2];
-}
-
 static void print_series(trial *t, const char *name, series *s) {
-    double m = median(s->values, t->rounds);
+    double m = median(s->values, (size_t)t->rounds);
     printf(", \"%s_us\": [%.3f, %.3f]", name, m, s->values[0]);
 }
 
@@ -310,7 +301,7 @@ static void print_series(trial *t, const char *name, series *s) {
 static double median_ratio(const trial *t, const series *a, const series *b) {
     double ratios[MAX_ROUNDS];
     for (int r = 0; r < t->rounds; r++) ratios[r] = t->henry.values[r] / fmin(a->values[r], b->values[r]);
-    return median(ratios, t->rounds);
+    return median(ratios, (size_t)t->rounds);
 }
 
 static void report(trial *t) {

@@ -3,6 +3,7 @@
  * whose compiler is missing are left out with a line.
  *
  *     build/bench_languages [LANGUAGE]... */
+#include "bench/median.h"
 #include "henry/kernel.h"
 
 #include "base/str.h"
@@ -65,13 +66,6 @@ static double run(hn_scope *scope, const subject *s, int first, int count) {
     return (double)(hn_now_ns() - begin) / 1e6;
 }
 
-static int by_value(const void *a, const void *b) { return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b); }
-
-static double median(double *values) {
-    qsort(values, ROUNDS, sizeof *values, by_value);
-    return values[ROUNDS / 2];
-}
-
 static void measure(hn_scope *scope, const subject *s) {
     hn_future *future;
     int64_t begin = hn_now_ns();
@@ -91,7 +85,7 @@ static void measure(hn_scope *scope, const subject *s) {
         joint[r] = run(scope, s, next, KERNELS);
         next += KERNELS;
     }
-    printf("%-8s %9.1f %9.1f %9.1f %9.1f\n", s->language, first, median(one), median(ten), median(joint));
+    printf("%-8s %9.1f %9.1f %9.1f %9.1f\n", s->language, first, median(one, ROUNDS), median(ten, ROUNDS), median(joint, ROUNDS));
 }
 
 int main(int argc, char **argv) {

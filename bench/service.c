@@ -7,6 +7,7 @@
  *    `make -j2`, one run of the same compiler with the same flags a kernel. In turns; what both made is loaded and called.
  * 3. A kernel of 5 KB from the disk: submit to callable function, in a service that has not seen it.
  * Prints one JSON object. */
+#include "bench/median.h"
 #include "henry/kernel.h"
 
 #include "base/file.h"
@@ -31,13 +32,6 @@ static void fail(const char *what) {
 
 static void check(hn_status status) {
     if (status) fail(hn_status_message(status));
-}
-
-static int by_value(const void *a, const void *b) { return (*(const double *)a > *(const double *)b) - (*(const double *)a < *(const double *)b); }
-
-static double median(double *values, int count) {
-    qsort(values, count, sizeof *values, by_value);
-    return values[count / 2];
 }
 
 static double ms_since(int64_t begin_ns) { return (double)(hn_now_ns() - begin_ns) / 1e6; }

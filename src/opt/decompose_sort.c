@@ -75,58 +75,50 @@ void hn_dec_kthvalue(hn_dec *d) {
     pick_results(d, &s, position_like(d, x, dim, e_addc(d, hn_dec_expr(d, 1), -1)));
 }
 
+static hn_value nan_count(hn_dec *d, hn_value x, uint32_t dim) {
+    return m_reduce1(d, HN_OP_SUM, m_cast(d, m_un(d, HN_OP_ISNAN, x), HN_DTYPE_I64), dim, true);
+}
+
 /* The lower middle; with a NaN in the row, the first NaN (they are sorted last). */
 static hn_value median_position(hn_dec *d, hn_value x, uint32_t dim) {
     hn_expr size = m_size(d, x, dim);
     hn_value middle = position_like(d, x, dim, hn_sym_floordiv(d->g->sym, e_addc(d, size, -1), e_int(d, 2)));
     if (!hn_dtype_is_float(m_dtype(d, x))) return middle;
-    hn_value nans = m_reduce1(d, HN_OP_SUM, m_cast(d, m_un(d, HN_OP_ISNAN, x), HN_DTYPE_I64), dim, true);
-    hn_value first = m_sub(d, m_size_as(d, size, HN_DTYPE_I64), nans);
+    hn_value nans = nan_count(d, x, dim), first = m_sub(d, m_size_as(d, size, HN_DTYPE_I64), nans);
     return m_where(d, m_bin_c(d, HN_OP_GT, nans, 0), first, middle);
-}
-
-/* aten.median.dim(self, dim, keepdim) */
-void hn_dec_median_dim(hn_dec *d) {
-    hn_value x = m_at_least_1d(d, hn_dec_tensor(d, 0));
-    uint32_t dim = hn_dec_dim(d, 1, m_rank(d, x));
-    sorted s = sort_along(d, x, dim);
-    pick_results(d, &s, median_position(d, x, dim));
-}
-
-/* aten.median(self): of all elements */
-void hn_dec_median(hn_dec *d) {
-    hn_value x = hn_dec_tensor(d, 0);
-    hn_expr numel = x ? hn_numel(d->g, x) : 0;
-    x = m_reshape(d, x, &numel, 1);
-    sorted s = sort_along(d, x, 0);
-    pick_results(d, &s, median_position(d, x, 0));
 }
 
 /* The lower middle of what is no NaN, which sorts last; of NaNs alone the first. */
 static hn_value nanmedian_position(hn_dec *d, hn_value x, uint32_t dim) {
     hn_expr size = m_size(d, x, dim);
     if (!hn_dtype_is_float(m_dtype(d, x))) return median_position(d, x, dim);
-    hn_value nans = m_reduce1(d, HN_OP_SUM, m_cast(d, m_un(d, HN_OP_ISNAN, x), HN_DTYPE_I64), dim, true);
-    hn_value last = m_sub_c(d, m_sub(d, m_size_as(d, size, HN_DTYPE_I64), nans), 1);
+    hn_value last = m_sub_c(d, m_sub(d, m_size_as(d, size, HN_DTYPE_I64), nan_count(d, x, dim)), 1);
     return m_bin_c(d, HN_OP_SHR, m_max_c(d, last, 0), 1);
 }
 
-/* aten.nanmedian.dim(self, dim, keepdim) */
-void hn_dec_nanmedian_dim(hn_dec *d) {
+typedef hn_value (*position_fn)(hn_dec *d, hn_value x, uint32_t dim);
+
+/* aten.<name>.dim(self, dim, keepdim) */
+static void pick_along(hn_dec *d, position_fn position) {
     hn_value x = m_at_least_1d(d, hn_dec_tensor(d, 0));
     uint32_t dim = hn_dec_dim(d, 1, m_rank(d, x));
     sorted s = sort_along(d, x, dim);
-    pick_results(d, &s, nanmedian_position(d, x, dim));
+    pick_results(d, &s, position(d, x, dim));
 }
 
-/* aten.nanmedian(self): of all elements */
-void hn_dec_nanmedian(hn_dec *d) {
+/* aten.<name>(self): of all elements */
+static void pick_of_all(hn_dec *d, position_fn position) {
     hn_value x = hn_dec_tensor(d, 0);
     hn_expr numel = x ? hn_numel(d->g, x) : 0;
     x = m_reshape(d, x, &numel, 1);
     sorted s = sort_along(d, x, 0);
-    pick_results(d, &s, nanmedian_position(d, x, 0));
+    pick_results(d, &s, position(d, x, 0));
 }
+
+void hn_dec_median_dim(hn_dec *d) { pick_along(d, median_position); }
+void hn_dec_median(hn_dec *d) { pick_of_all(d, median_position); }
+void hn_dec_nanmedian_dim(hn_dec *d) { pick_along(d, nanmedian_position); }
+void hn_dec_nanmedian(hn_dec *d) { pick_of_all(d, nanmedian_position); }
 
 /* aten.mode(self, dim, keepdim): the smallest of the most frequent values. In sorted order the first
  * position with the highest count begins its run; the index reported is that of the run's end. */

@@ -8,7 +8,6 @@
 extern const hn_ext_impl hn_ext_matmul;
 extern const hn_ext_impl hn_ext_matmul_f32;
 /* A few rows (or columns) times a matrix that is not worth packing, f32 and 16-bit: read where it lies. */
-enum { HN_MATMUL_FEW_ROWS = 8 };
 extern const hn_ext_impl hn_ext_matmul_few;
 /* f64, integers and bool: rows in parallel, no blocks. */
 extern const hn_ext_impl hn_ext_matmul_plain;

@@ -15,6 +15,7 @@
 enum {
     ROW = HN_EXTERN_BATCH,
     COL = HN_EXTERN_BATCH + 1,
+    MAX_ROWS = 8,
     MIN_BLOCK = 64, MAX_BLOCK = 1024, /* columns of a task */
     BLOCKS_PER_THREAD = 4,
     DOTS = 16,                /* rows of the matrix that are converted at a time, for dots */
@@ -69,8 +70,8 @@ static bool takes_types(const hn_ext_call *call) {
  * the size, for all but these. */
 static int64_t most_rows(const few_state *s, const hn_ext_call *call) {
     const bool is_packed = call->is_constant[2] && call->params[HN_MATMUL_B_CONSTANT] && call->params[HN_MATMUL_N] > 1;
-    if (!is_packed) return HN_MATMUL_FEW_ROWS;
-    return call->dtypes[2] != HN_F32 && s->matrix_index == 2 ? HN_MATMUL_FEW_ROWS / 2 : 0;
+    if (!is_packed) return MAX_ROWS;
+    return call->dtypes[2] != HN_F32 && s->matrix_index == 2 ? MAX_ROWS / 2 : 0;
 }
 
 /* A batch that shares the matrix is one product of many rows. */

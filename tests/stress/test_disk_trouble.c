@@ -5,10 +5,10 @@
  *
  * Each condition holds in a child of its own, which leaves the host as it is: mounts are made in
  * its own name space. */
-#include "henry/kernel.h"
 #include "service/worker.h"
 
 #include "cache/store.h"
+#include "stress/one_kernel.h"
 #include "stress/stress.h"
 
 #include <fcntl.h>
@@ -43,31 +43,12 @@ static hn_service *open_service(int threads) {
 /* Compiles, loads and calls kernel `number`. Owns: the caller frees the status, which is internal
  * for a wrong result. */
 static hn_status compile(hn_service *service, int number) {
-    char text[128];
     hn_scope *scope;
-    hn_future *future;
-    hn_artifact *artifact = NULL;
-    hn_library *library = NULL;
-    int (*f)(int) = NULL;
-    const char *entries[] = {"f"};
+    bool right;
     hn_status status = hn_scope_create(service, &scope);
     if (status) return status;
-    snprintf(text, sizeof(text), "int f(int x); int f(int x) { return x * 3 + %d; }\n", number);
-    status = hn_compile_submit(scope,
-                               &(hn_source){.name = "kernel",
-                                            .language = "c",
-                                            .text = text,
-                                            .text_len = strlen(text),
-                                            .entries = entries,
-                                            .entry_count = 1},
-                               &future);
-    if (!status) status = hn_future_wait(future, -1, &artifact);
-    if (!status) status = hn_artifact_load(artifact, &library);
-    if (!status) status = hn_library_symbol(library, "f", (void **)&f);
-    if (!status && f(14) != 42 + number)
-        status = hn_status_make(HN_INTERNAL, __FILE__, __LINE__, "wrong result");
-    hn_library_close(library);
-    hn_artifact_release(artifact);
+    status = one_kernel(scope, "kernel", number, &right);
+    if (!status && !right) status = hn_status_make(HN_INTERNAL, __FILE__, __LINE__, "wrong result");
     hn_scope_destroy(scope);
     return status;
 }

@@ -1,7 +1,6 @@
 /* test_forms.c: forms of kernels that only large shapes take, at sizes that divide by nothing: strips of column sums, blocks of
  * transposes, stores round the caches. Each against a plain loop. */
-#include "driver/driver.h"
-#include "henry/module.h"
+#include "compile_fixture.h"
 #include "unit/harness.h"
 
 #include <math.h>
@@ -9,30 +8,11 @@
 
 static const char *level; /* of CPU; NULL: this machine's */
 
-static hn_status compile_text(const char *text, hn_module **out) {
-    hn_arena arena;
-    hn_sym *sym;
-    hn_graph *graph = NULL;
-    hn_service *service = NULL;
-    hn_compiled *compiled = NULL;
-    hn_arena_init(&arena);
-    hn_status status = hn_service_create(&(hn_service_options){.cache_dir = ""}, &service);
-    if (!status) status = hn_sym_create(&arena, &sym);
-    if (!status) status = hn_graph_parse(&arena, sym, hn_str_of(text), &graph);
-    if (!status) status = hn_compile_graph(graph, service, &(hn_compile_options){.threads = 2, .target_cpu = level}, &compiled);
-    if (!status) status = hn_compiled_load(compiled, &(hn_module_options){.threads = 2}, out);
-    hn_compiled_release(compiled);
-    if (graph) hn_graph_deinit(graph);
-    hn_service_destroy(service);
-    hn_arena_deinit(&arena);
-    return status;
-}
-
 /* y = graph(x); x is a matrix. */
 static hn_status run_graph(const char *text, float *x, const int64_t *x_sizes, float *y, uint32_t y_rank, const int64_t *y_sizes) {
     hn_module *module = NULL;
     hn_tensor *in = NULL, *out = NULL;
-    hn_status status = compile_text(text, &module);
+    hn_status status = compile_text(hn_str_of(text), level, 2, &module);
     if (!status) status = hn_tensor_create(&(hn_tensor_desc){.type = HN_F32, .rank = 2, .sizes = x_sizes, .data = x}, &in);
     if (!status) status = hn_tensor_create(&(hn_tensor_desc){.type = HN_F32, .rank = y_rank, .sizes = y_sizes, .data = y}, &out);
     if (!status) status = hn_module_run(module, &in, 1, &out, 1);

@@ -3,8 +3,7 @@
  * Inputs are floats of every exponent and sign: one of HENRY_SWEEP_STRIDE bit patterns (an odd number; 1 is all of them), then the edge
  * values. The bounds are those of the table in docs/ARCHITECTURE.md; the largest errors that were seen are printed. */
 #include "codegen/c/c.h"
-#include "driver/driver.h"
-#include "henry/module.h"
+#include "compile_fixture.h"
 #include "unit/harness.h"
 
 #include <float.h>
@@ -48,28 +47,14 @@ static const math_row rows[] = {
 enum { ROWS = sizeof rows / sizeof *rows };
 
 static hn_status compile_rows(const char *cpu, hn_module **out) {
-    hn_arena arena;
-    hn_sym *sym;
-    hn_graph *graph = NULL;
-    hn_service *service = NULL;
-    hn_compiled *compiled = NULL;
     hn_strbuf text;
-    hn_arena_init(&arena);
     hn_strbuf_init(&text);
     hn_strbuf_printf(&text, "graph @g {\n  input user %%x : f32[%d] \"x\"\n", COUNT);
     for (int k = 0; k < ROWS; k++) hn_strbuf_printf(&text, "  %%y%d = %s\n", k, rows[k].text);
     for (int k = 0; k < ROWS; k++) hn_strbuf_printf(&text, "  output user %%y%d \"y%d\"\n", k, k);
     hn_strbuf_puts(&text, "}\n");
-    hn_status status = hn_service_create(&(hn_service_options){.cache_dir = ""}, &service);
-    if (!status) status = hn_sym_create(&arena, &sym);
-    if (!status) status = hn_graph_parse(&arena, sym, hn_strbuf_str(&text), &graph);
-    if (!status) status = hn_compile_graph(graph, service, &(hn_compile_options){.threads = 1, .target_cpu = cpu}, &compiled);
-    if (!status) status = hn_compiled_load(compiled, &(hn_module_options){.threads = 1}, out);
-    hn_compiled_release(compiled);
-    if (graph) hn_graph_deinit(graph);
-    hn_service_destroy(service);
+    hn_status status = compile_text(hn_strbuf_str(&text), cpu, 1, out);
     hn_strbuf_deinit(&text);
-    hn_arena_deinit(&arena);
     return status;
 }
 

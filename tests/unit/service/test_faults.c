@@ -2,14 +2,13 @@
  * do not notice. Also how workers come and go, what a job may set, and the tools that stand by.
  *
  * The test program is its own worker. What a compiler does depends on a word in the text: HENRY_CC names a script. */
-#include "henry/kernel.h"
 #include "service/service.h"
 #include "service/worker.h"
 
 #include "base/file.h"
 #include "base/log.h"
 #include "base/trace.h"
-#include "unit/harness.h"
+#include "service_fixture.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -23,22 +22,6 @@
 #include <unistd.h>
 
 static char dir[PATH_MAX - 256]; /* of the running test */
-
-static hn_service *service_open(hn_service_options options) {
-    hn_service *service = NULL;
-    if (!options.worker_path) options.worker_path = "/proc/self/exe";
-    if (!options.cache_dir) options.cache_dir = "";
-    if (!options.threads) options.threads = 2;
-    options.remote_url = "";
-    EXPECT_OK(hn_service_create(&options, &service));
-    return service;
-}
-
-static hn_scope *scope_open(hn_service *service) {
-    hn_scope *scope = NULL;
-    EXPECT_OK(hn_scope_create(service, &scope));
-    return scope;
-}
 
 static hn_future *submit_with(hn_scope *scope, const char *text, const char *const *flags, size_t flag_count, const char *variable) {
     hn_future *future = NULL;

@@ -1,6 +1,5 @@
 /* test_order.c: which job starts first; what cancelling does to a job in the thread that waits for it; what a program that
  * just ends tells; tools that have stood by for many jobs. The test program is its own worker. */
-#include "henry/kernel.h"
 #include "service/core.h"
 #include "service/service.h"
 #include "service/worker.h"
@@ -8,7 +7,7 @@
 #include "base/file.h"
 #include "base/log.h"
 #include "base/trace.h"
-#include "unit/harness.h"
+#include "service_fixture.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -17,19 +16,6 @@
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
-
-static hn_service *service_open(int threads) {
-    hn_service *service = NULL;
-    const hn_service_options options = {.threads = threads, .worker_path = "/proc/self/exe", .cache_dir = "", .remote_url = ""};
-    EXPECT_OK(hn_service_create(&options, &service));
-    return service;
-}
-
-static hn_scope *scope_open(hn_service *service) {
-    hn_scope *scope = NULL;
-    EXPECT_OK(hn_scope_create(service, &scope));
-    return scope;
-}
 
 static hn_future *submit(hn_scope *scope, const char *text) {
     static const char *const flags[] = {"-O2"};
@@ -71,7 +57,7 @@ static int start_next(hn_core *core, int64_t took_ms) {
 }
 
 TEST(the_longest_job_starts_first) {
-    hn_service *service = service_open(1);
+    hn_service *service = service_open((hn_service_options){.threads = 1});
     hn_core *core = NULL;
     EXPECT_OK(hn_core_current(service, &core));
     queue_job(core, "c", 1, 500);
@@ -180,7 +166,7 @@ TEST(statistics_are_told_once_however_a_program_ends) {
 
 TEST(tools_that_had_many_jobs_give_the_same_bytes) {
     enum { JOBS = 24 }; /* after 8, code lies on large pages where there are any */
-    hn_service *services[2] = {service_open(1), service_open(2)};
+    hn_service *services[2] = {service_open((hn_service_options){.threads = 1}), service_open((hn_service_options){.threads = 2})};
     hn_scope *scopes[2] = {scope_open(services[0]), scope_open(services[1])};
     hn_service_stats stats = {.workers_ready = 0};
     EXPECT_OK(hn_service_warm(services[1]));

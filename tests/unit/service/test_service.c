@@ -2,7 +2,6 @@
  * fork.
  *
  * The test program is its own worker, so that it needs nothing that another target builds. */
-#include "henry/kernel.h"
 #include "service/service.h"
 #include "service/worker.h"
 
@@ -10,7 +9,7 @@
 #include "base/log.h"
 #include "base/trace.h"
 #include "cache/record.h"
-#include "unit/harness.h"
+#include "service_fixture.h"
 
 #include <dirent.h>
 #include <fcntl.h>
@@ -24,21 +23,6 @@
 #include <unistd.h>
 
 static char dir[PATH_MAX - 256]; /* of the running test */
-
-static hn_service *service_open(hn_service_options options) {
-    hn_service *service = NULL;
-    if (!options.worker_path) options.worker_path = "/proc/self/exe";
-    if (!options.cache_dir) options.cache_dir = "";
-    if (!options.threads) options.threads = 2;
-    EXPECT_OK(hn_service_create(&options, &service));
-    return service;
-}
-
-static hn_scope *scope_open(hn_service *service) {
-    hn_scope *scope = NULL;
-    EXPECT_OK(hn_scope_create(service, &scope));
-    return scope;
-}
 
 static hn_future *submit(hn_scope *scope, const char *name, const char *text) {
     static const char *const flags[] = {"-O2"};

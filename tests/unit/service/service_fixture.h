@@ -1,0 +1,25 @@
+/* service_fixture.h: services and scopes of the tests, whose workers are the test program itself. */
+#ifndef HN_TEST_SERVICE_FIXTURE_H
+#define HN_TEST_SERVICE_FIXTURE_H
+
+#include "henry/kernel.h"
+#include "unit/harness.h"
+
+/* Unless the options say otherwise: two workers, nothing kept on disk or elsewhere. Owns: the caller destroys it. */
+static hn_service *service_open(hn_service_options options) {
+    hn_service *service = NULL;
+    if (!options.worker_path) options.worker_path = "/proc/self/exe";
+    if (!options.cache_dir) options.cache_dir = "";
+    if (!options.remote_url) options.remote_url = "";
+    if (!options.threads) options.threads = 2;
+    EXPECT_OK(hn_service_create(&options, &service));
+    return service;
+}
+
+static hn_scope *scope_open(hn_service *service) {
+    hn_scope *scope = NULL;
+    EXPECT_OK(hn_scope_create(service, &scope));
+    return scope;
+}
+
+#endif
