@@ -91,7 +91,7 @@ static inline hn_status run_step(hn_module *m, const hn_context *c, hn_run_step 
         return HN_LIKELY(rc == 0) ? NULL : kernel_error(m, s, rc);
     case HNB_STEP_EXTERN: return run_extern(m, c, s);
     case HNB_STEP_COPY:
-        memmove(s->args[0], s->args[1], s->bytes);
+        if (s->bytes) memmove(s->args[0], s->args[1], s->bytes); /* of no bytes, either may be NULL */
         return NULL;
     case HNB_STEP_ASSERT: return *(const uint8_t *)s->args[0] ? NULL : assert_error(m, s);
     default: return HN_ERROR(HN_INTERNAL, "step of kind %u", s->kind);
