@@ -109,7 +109,7 @@ static hn_status order_of(const hn_c_kernel *first, const hn_c_kernel *own, uint
     if (own->buffer_count != first->buffer_count) return HN_ERROR(HN_INTERNAL, "a kernel has other arguments on another CPU");
     for (uint32_t k = 0; k < own->buffer_count; k++) {
         uint32_t at = 0;
-        while (at < first->buffer_count && first->buffers[at] != own->buffers[k]) at++;
+        while (at < first->buffer_count && (first->buffers[at] != own->buffers[k] || first->offsets[at] != own->offsets[k])) at++;
         if (at == first->buffer_count || first->written[at] != own->written[k])
             return HN_ERROR(HN_INTERNAL, "a kernel has other arguments on another CPU");
         order[k] = at;
@@ -154,6 +154,7 @@ static hn_status add_kernel_call(emitter *e, uint32_t step) {
     for (uint32_t b = 0; b < kernel->buffer_count; b++) {
         HN_TRY(buffer_of(e, kernel->buffers[b], &operands[b].buffer));
         operands[b].dtype = e->d->program->buffers.items[kernel->buffers[b]].dtype;
+        operands[b].offset_elems = kernel->offsets[b];
         operands[b].written = kernel->written[b];
         operands[b].over = kernel->over[b];
     }

@@ -58,7 +58,8 @@ static uint32_t elem_arity(hn_op op) {
     case HN_OPC_BINARY:
     case HN_OPC_COMPARE: return 2;
     case HN_OPC_SELECT: return 3;
-    default: return 0; /* not element-wise, or a cast, which is an op kind of its own */
+    case HN_OPC_CAST: return op == HN_OP_BITCAST ? 1 : 0; /* a cast is an op kind of its own */
+    default: return 0; /* not element-wise */
     }
 }
 
@@ -80,6 +81,10 @@ static hn_status check_elem_dtypes(hn_item item, const hn_body *body, const hn_s
     if (select && body->items[op->args[0]].dtype != HN_DTYPE_BOOL) return bad(item, "a condition that is no bool at op", s);
     for (uint32_t a = select; a < 3 && op->args[a]; a++)
         if (body->items[op->args[a]].dtype != first) return bad(item, "arguments of different dtypes at op", s);
+    if (op->op == HN_OP_BITCAST) {
+        bool same = hn_dtype_facts(first)->size_bytes == hn_dtype_facts(op->dtype)->size_bytes;
+        return same && hn_dtype_is_float(first) != hn_dtype_is_float(op->dtype) ? NULL : bad(item, "no bit cast of these dtypes at op", s);
+    }
     if (op->dtype != (truth ? HN_DTYPE_BOOL : first)) return bad(item, "a result of another dtype than the arguments at op", s);
     return NULL;
 }

@@ -48,7 +48,15 @@ static hn_sid gen_cast(lower_body *b, hn_sid x, hn_dtype to) {
 
 hn_expr lower_gen_indirect(lower_body *b, hn_sid value, hn_expr limit, bool wrap) {
     if (b->failed || !value) return b->l->zero;
+    value = gen_cast(b, value, HN_DTYPE_I64); /* any integers may be indices */
+    if (!value) return b->l->zero;
     hn_body *body = &b->body;
+    int64_t lo, hi;
+    if (body->items[value].kind == HN_SOP_INDEX) { /* known to be inside: no need to look */
+        hn_expr e = body->items[value].index;
+        hn_sym_range(b->l->sym, e, &lo, &hi);
+        if (lo >= 0 && hn_sym_prove_lt(b->l->sym, e, limit)) return e;
+    }
     for (hn_sid s = 1; s < body->count; s++) { /* the same value, the same check: the same symbol */
         hn_sop *op = &body->items[s];
         if (op->kind == HN_SOP_INDIRECT && op->args[0] == value && (op->imm.i & 1) == wrap &&
@@ -113,14 +121,19 @@ static hn_sid gen_number(lower_body *b, const hn_arg *arg, hn_dtype dtype) {
     return lower_gen_sop(b, sop);
 }
 
+/* A number as an expression; 0: it is not a whole one, or not a small one. */
+static hn_expr whole_of(hn_sym *sym, const hn_arg *number) {
+    if (number->kind == HN_ARG_INT) return number->as.expr;
+    double f = number->kind == HN_ARG_FLOAT ? number->as.f : 0.5;
+    return f >= -(1 << 20) && f <= 1 << 20 && (double)(int64_t)f == f ? hn_sym_int(sym, (int64_t)f) : 0;
+}
+
 /* start + i * step, computed in f64 for floats as eager PyTorch does, in i64 for ints. */
 static hn_sid gen_iota(lower_body *b, const hn_node_info *n, hn_dtype dtype, hn_expr i) {
     hn_sym *sym = b->l->sym;
     const hn_arg *start = &n->args[0], *step = &n->args[1];
-    if (start->kind == HN_ARG_INT && step->kind == HN_ARG_INT) {
-        hn_expr e = hn_sym_add(sym, start->as.expr, hn_sym_mul(sym, i, step->as.expr));
-        return gen_cast(b, gen_index(b, e), dtype);
-    }
+    hn_expr first = whole_of(sym, start), by = whole_of(sym, step); /* exact in f64: the same numbers, without f64 */
+    if (first && by) return gen_cast(b, gen_index(b, hn_sym_add(sym, first, hn_sym_mul(sym, i, by))), dtype);
     hn_sid at = gen_cast(b, gen_index(b, i), HN_DTYPE_F64);
     hn_sid scaled = gen_elem(b, HN_OP_MUL, HN_DTYPE_F64, at, gen_number(b, step, HN_DTYPE_F64), 0);
     return gen_cast(b, gen_elem(b, HN_OP_ADD, HN_DTYPE_F64, gen_number(b, start, HN_DTYPE_F64), scaled, 0), dtype);

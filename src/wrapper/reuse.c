@@ -36,12 +36,12 @@ static bool allows(const hn_line *line, hn_wbuf to, hn_wbuf from) {
     if (line->kind != HN_LINE_KERNEL) return false;
     for (uint32_t r = 0; r < line->operand_count; r++) {
         if (line->operands[r].buffer != from) continue;
-        if (line->operands[r].written || line->operands[r].offset_elems || r >= 64) return false;
+        if (line->operands[r].written || r >= 64) return false;
         bool found = false;
         for (uint32_t k = 0; k < line->operand_count; k++) {
             const hn_woperand *o = &line->operands[k];
             if (o->buffer != to) continue;
-            if (!o->written || o->offset_elems || !(o->over >> r & 1)) return false;
+            if (!o->written || !(o->over >> r & 1)) return false;
             found = true;
         }
         if (!found) return false;

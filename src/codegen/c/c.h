@@ -25,6 +25,7 @@ typedef struct hn_c_kernel {
     hn_str text;      /* the function; "KERNEL" stands for the name */
     uint32_t buffer_count, size_count;
     const hn_buf *buffers;    /* arguments, in order */
+    const hn_expr *offsets;   /* per argument: how many elements into the buffer it points; 0: none */
     const bool *written;      /* per buffer */
     const uint64_t *over;     /* per buffer that is written: bit k: it may lie where argument k lies, see in_place.c */
     const hn_expr *sizes;     /* size symbols, in order */

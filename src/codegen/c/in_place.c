@@ -11,8 +11,8 @@
  *      phase of a row runs in the next row's turn; the first turn stores early, over its own row, and the last one reads a row
  *      again: both store, step by step, only what that step and all phases before have read. Scans, scatters and tiles have an
  *      order of their own: here the answer is no.
- * Elements have one type, hence one size, and both arguments begin at their buffer's first byte: what holds for elements
- * holds for bytes. Nothing in the text promises the C compiler that arguments are apart (no restrict), so the text is the same
+ * Elements have one type, hence one size, and indices count from their buffer's first byte, wherever an argument begins
+ * (bases.c): what holds for elements holds for bytes. Nothing in the text promises the C compiler that arguments are apart (no restrict), so the text is the same
  * whether they are or not. Prefetches, and the indices that print_fetch.c reads ahead and bounds to aim them, change no result.
  * A kernel that stores round the caches may be in place, too: it was measured to cost nothing. */
 #include "codegen/c/internal.h"
@@ -93,6 +93,13 @@ static bool reads_before(const printer *pr, hn_buf a, uint32_t last_phase, hn_ex
     return true;
 }
 
+/* Through this argument or another one. */
+static bool is_written(const printer *pr, hn_buf b) {
+    for (uint32_t a = 0; a < pr->buffers.count; a++)
+        if (pr->buffers.items[a] == b && pr->written.items[a]) return true;
+    return false;
+}
+
 static bool keeps_order(const printer *pr) {
     for (uint32_t f = 0; f < pr->k->phases.count; f++)
         if (pr->k->phases.items[f].scan) return false;
@@ -111,7 +118,7 @@ hn_status find_in_place(printer *pr, hn_c_kernel *out) {
         if (!is_injective(pr, &pr->k->phases.items[phase], index)) continue;
         for (uint32_t a = 0; a < pr->buffers.count && a < 64; a++) {
             hn_buf from = pr->buffers.items[a], to = pr->buffers.items[b];
-            if (!pr->written.items[a] && pr->p->buffers.items[from].dtype == pr->p->buffers.items[to].dtype &&
+            if (!is_written(pr, from) && pr->p->buffers.items[from].dtype == pr->p->buffers.items[to].dtype &&
                 reads_before(pr, from, phase, index))
                 over[b] |= (uint64_t)1 << a;
         }

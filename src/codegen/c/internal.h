@@ -9,9 +9,17 @@ enum { MAX_UNROLL = 8, MAX_WANTED = 8 };
 /* An element to ask memory for, in terms of the row and the lane at hand. */
 typedef struct fetch {
     hn_buf buffer;
-    hn_expr index;
+    hn_expr index, access; /* `access`: of the load or store that it is for */
     bool to_write;
 } fetch;
+
+/* Where an argument begins, and which accesses go by it: those that add `sizes` and a number from `first` to `last`. */
+typedef struct base {
+    hn_buf buffer;
+    hn_expr sizes;
+    int64_t first, last;
+    hn_expr offset; /* elements; 0: none */
+} base;
 
 typedef struct printer {
     const hn_program *p;
@@ -24,8 +32,10 @@ typedef struct printer {
 
     /* arguments, in order of first use */
     struct { hn_buf *items; uint32_t count, cap; } buffers;
+    struct { hn_expr *items; uint32_t count, cap; } offsets; /* into the buffer; 0: none */
     struct { bool *items; uint32_t count, cap; } written;
     struct { hn_expr *items; uint32_t count, cap; } sizes;
+    struct { base *items; uint32_t count, cap; } bases;
     hn_status failed; /* first error */
 
     /* the phase being printed */
@@ -44,6 +54,7 @@ typedef struct printer {
     int64_t rows_ahead;
     bool ahead;       /* printing an index of a row ahead: indirect symbols are f<s>, not t<s> */
     bool streaming;   /* and some of its stores go round them */
+    bool checks_words; /* it collects indices that are outside in `outside` */
     uint32_t wide_bytes; /* scratch that sums of columns, or wide blocks, need */
     bool folds;       /* print_fold.c */
     bool aligned;     /* what is stored round the caches is known to begin at a vector's alignment */
@@ -60,9 +71,18 @@ bool uses_lane(printer *pr, hn_expr e); /* through the lane variable or a varyin
 typedef enum lane_walk { WALK_FIXED, WALK_ONE, WALK_STRIDE, WALK_GATHER } lane_walk;
 lane_walk walk_of(printer *pr, hn_expr e, hn_expr *out_step);
 uint32_t size_argument(printer *pr, hn_expr symbol);
-uint32_t buffer_argument(printer *pr, hn_buf b, bool written); /* UINT32_MAX: a local buffer */
 bool is_local(const printer *pr, hn_buf b);
-void put_base(printer *pr, hn_buf b, bool written);          /* "b3" or "l0" */
+/* Of the argument, or of the local buffer, that an access at index `access` goes by. */
+void put_base(printer *pr, hn_buf b, hn_expr access, bool written); /* "b3" or "l0" */
+/* An index, counted from there. */
+void put_element(printer *pr, hn_buf b, hn_expr access, hn_expr index);
+/* "b3 + index" */
+void put_address(printer *pr, hn_buf b, hn_expr index, bool written);
+
+/* bases.c */
+hn_status find_bases(printer *pr) HN_MUST_USE;
+/* How many elements into buffer `b` the argument begins that an access at this index goes by; 0: none. */
+hn_expr base_of(printer *pr, hn_buf b, hn_expr access);
 
 /* print_sop.c */
 char lane_class(hn_dtype d); /* f d i l m */
@@ -73,6 +93,7 @@ void put_reduce_init(printer *pr, const hn_kernel_reduce *r, uint32_t copy);
 void put_reduce_step(printer *pr, const hn_kernel_reduce *r);
 void put_reduce_finish(printer *pr, const hn_kernel_reduce *r, uint32_t copies);
 uint32_t sop_cost(const hn_sop *op);
+bool is_narrow_index(const printer *pr, hn_sid s); /* whether indirect symbol t<s>, when it varies, is an array of int */
 
 /* print_shortcuts.c */
 /* Whether a division is done as a product with a reciprocal that is taken outside of the loop. */

@@ -416,9 +416,12 @@ static hn_status print_function(printer *pr, hn_c_kernel *out) {
         }
         for (uint32_t k = 0; k < pr->sizes.count; k++) put_line(pr, "const ll n%u = S[%u];", k, k);
         put_line(pr, "(void)S; (void)scratch;");
+        if (pr->checks_words) put_line(pr, "vi outside = sp_i(0);");
         put_locals(pr, out);
         hn_strbuf_append(&pr->out, body.ptr, body.len);
-        hn_strbuf_puts(&pr->out, pr->streaming ? "  nt_fence();\n  return err;\n}\n" : "  return err;\n}\n");
+        if (pr->streaming) put_line(pr, "nt_fence();");
+        if (pr->checks_words) put_line(pr, "LANES err |= outside[k] != 0;");
+        hn_strbuf_puts(&pr->out, "  return err;\n}\n");
         status = hn_strbuf_status(&pr->out);
     }
     hn_strbuf_deinit(&body);
@@ -434,6 +437,7 @@ static hn_status finish(printer *pr, hn_c_kernel *out) {
     hn_digest_hex(&out->digest, hex);
     snprintf(out->name, sizeof out->name, "k_%.16s", hex);
     out->buffers = pr->buffers.items;
+    out->offsets = pr->offsets.items;
     out->written = pr->written.items;
     out->buffer_count = pr->buffers.count;
     out->sizes = pr->sizes.items;
@@ -452,7 +456,8 @@ hn_status hn_c_print(const hn_program *program, const hn_kernel *kernel, const h
     if (pr.tile) choose_tile_block(&pr);
     pr.folds = folds_last_pass(&pr);
     set_extent(&pr, out);
-    hn_status status = print_function(&pr, out);
+    hn_status status = find_bases(&pr);
+    if (!status) status = print_function(&pr, out);
     if (!status) status = finish(&pr, out);
     hn_strbuf_deinit(&pr.out);
     return status;

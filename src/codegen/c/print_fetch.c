@@ -44,7 +44,7 @@ static bool kernel_writes(const printer *pr, hn_buf b) {
 }
 
 /* The element that will bind indirect symbol `s` a few rows on; 0: not one of an array that only this row's number picks. */
-static hn_expr source_of(printer *pr, hn_sid s, hn_buf *out_buffer) {
+static hn_expr source_of(printer *pr, hn_sid s, fetch *out) {
     const hn_body *body = &pr->phase->body;
     const hn_sop *op = &body->items[body->items[s].args[0]];
     if (op->kind == HN_SOP_CAST && hn_dtype_is_int(body->items[op->args[0]].dtype)) op = &body->items[op->args[0]];
@@ -56,8 +56,8 @@ static hn_expr source_of(printer *pr, hn_sid s, hn_buf *out_buffer) {
         if (body->items[q].kind == HN_SOP_INDIRECT && hn_sym_uses(pr->sym, op->index, body->items[q].index)) return 0;
     hn_expr last = hn_sym_sub(pr->sym, extent_of(pr, outer), hn_sym_int(pr->sym, 1));
     hn_expr row = hn_sym_min(pr->sym, hn_sym_add(pr->sym, outer, hn_sym_int(pr->sym, pr->rows_ahead)), last);
-    *out_buffer = op->buffer;
-    return hn_sym_add(pr->sym, rest, hn_sym_mul(pr->sym, pitch, row));
+    *out = (fetch){.buffer = op->buffer, .access = op->index};
+    return out->index = hn_sym_add(pr->sym, rest, hn_sym_mul(pr->sym, pitch, row));
 }
 
 /* What takes the place of the indirect symbols in an index; 0: it cannot be known ahead. */
@@ -65,11 +65,11 @@ static hn_expr without_indirect(printer *pr, const hn_body *body, hn_expr e, boo
     for (hn_sid q = 1; q < body->count; q++) {
         const hn_sop *op = &body->items[q];
         hn_expr coeff, rest;
-        hn_buf buffer;
+        fetch from;
         if (op->kind != HN_SOP_INDIRECT || !hn_sym_uses(pr->sym, e, op->index)) continue;
         if (body != &pr->phase->body) return 0;
         if (!pr->varying[q]) {
-            if (!source_of(pr, q, &buffer)) return 0;
+            if (!source_of(pr, q, &from)) return 0;
             *out_by_index = true;
             continue;
         }
@@ -104,7 +104,7 @@ static void list_written(printer *pr) {
             const hn_kernel_store *st = &phase->stores.items[k];
             hn_expr step;
             if (is_local(pr, st->buffer) || walk_of(pr, st->index, &step) != WALK_ONE) continue;
-            pr->wanted[pr->wanted_count++] = (fetch){.buffer = st->buffer, .index = st->index, .to_write = true};
+            pr->wanted[pr->wanted_count++] = (fetch){.buffer = st->buffer, .index = st->index, .access = st->index, .to_write = true};
         }
     }
 }
@@ -119,7 +119,7 @@ static void list_wanted(printer *pr) {
             bool first = e != 0;
             for (uint32_t k = 0; k < pr->wanted_count && first; k++)
                 first = pr->wanted[k].buffer != body->items[s].buffer || pr->wanted[k].index != e;
-            if (first) pr->wanted[pr->wanted_count++] = (fetch){.buffer = body->items[s].buffer, .index = e};
+            if (first) pr->wanted[pr->wanted_count++] = (fetch){.buffer = body->items[s].buffer, .index = e, .access = body->items[s].index};
         }
     }
     if (!pr->may_stream && pr->k->phases.count > 1) list_written(pr);
@@ -170,16 +170,16 @@ void put_indices_ahead(printer *pr) {
     const hn_body *body = &pr->phase->body;
     for (hn_sid s = 1; s < body->count; s++) {
         bool used = false;
-        hn_buf buffer;
+        fetch from;
         if (body->items[s].kind != HN_SOP_INDIRECT) continue;
         for (uint32_t k = 0; k < pr->wanted_count; k++) used |= hn_sym_uses(pr->sym, pr->wanted[k].index, body->items[s].index);
         if (!used) continue;
-        hn_expr at = source_of(pr, s, &buffer);
+        (void)source_of(pr, s, &from);
         put_begin(pr);
         hn_strbuf_printf(&pr->out, "const ll f%u = bounded(", s);
-        put_base(pr, buffer, false);
+        put_base(pr, from.buffer, from.access, false);
         hn_strbuf_putc(&pr->out, '[');
-        put_index(pr, at);
+        put_element(pr, from.buffer, from.access, from.index);
         hn_strbuf_puts(&pr->out, "], ");
         put_index(pr, hn_sym_symbol_extent(pr->sym, body->items[s].index));
         hn_strbuf_puts(&pr->out, ");\n");
@@ -194,10 +194,10 @@ void put_fetches(printer *pr) {
         for (uint32_t at = 0; at < vector; at += LINE_BYTES) {
             put_begin(pr);
             hn_strbuf_puts(&pr->out, "__builtin_prefetch(");
-            put_base(pr, pr->wanted[k].buffer, pr->wanted[k].to_write);
+            put_base(pr, pr->wanted[k].buffer, pr->wanted[k].access, pr->wanted[k].to_write);
             hn_strbuf_puts(&pr->out, " + ");
             pr->ahead = true;
-            put_index(pr, pr->wanted[k].index);
+            put_element(pr, pr->wanted[k].buffer, pr->wanted[k].access, pr->wanted[k].index);
             pr->ahead = false;
             if (at) hn_strbuf_printf(&pr->out, " + %u", at / bytes);
             hn_strbuf_puts(&pr->out, pr->wanted[k].to_write ? ", 1);\n" : ");\n");

@@ -97,7 +97,8 @@ hn_status put_folded_rows(printer *pr) {
     uint32_t count = pr->k->phases.count;
     put_begin(pr);
     hn_strbuf_puts(&pr->out, "if (((unsigned long long)");
-    put_base(pr, pr->k->phases.items[count - 1].stores.items[0].buffer, true);
+    const hn_kernel_store *store = &pr->k->phases.items[count - 1].stores.items[0];
+    put_base(pr, store->buffer, store->index, true);
     hn_strbuf_puts(&pr->out, " & (4 * VF - 1)) == 0) {\n");
     pr->indent++;
     for (uint32_t f = 0; f < count; f++)

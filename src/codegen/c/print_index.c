@@ -22,20 +22,21 @@ uint32_t size_argument(printer *pr, hn_expr symbol) {
     return k;
 }
 
-static hn_status find_buffer(printer *pr, hn_buf b, bool written, uint32_t *out) {
+static hn_status find_buffer(printer *pr, hn_buf b, hn_expr offset, bool written, uint32_t *out) {
     for (*out = 0; *out < pr->buffers.count; ++*out) {
-        if (pr->buffers.items[*out] != b) continue;
+        if (pr->buffers.items[*out] != b || pr->offsets.items[*out] != offset) continue;
         pr->written.items[*out] |= written;
         return NULL;
     }
-    HN_PUSH(pr->arena, &pr->written, written); /* first: every buffer has its mark, also without memory for more */
+    HN_PUSH(pr->arena, &pr->written, written); /* first: every buffer has its marks, also without memory for more */
+    HN_PUSH(pr->arena, &pr->offsets, offset);
     HN_PUSH(pr->arena, &pr->buffers, b);
     return NULL;
 }
 
-uint32_t buffer_argument(printer *pr, hn_buf b, bool written) {
+static uint32_t buffer_argument(printer *pr, hn_buf b, hn_expr offset, bool written) {
     uint32_t k = 0;
-    hn_status status = find_buffer(pr, b, written, &k);
+    hn_status status = find_buffer(pr, b, offset, written, &k);
     if (status) fail_with(pr, status);
     return k;
 }
@@ -46,13 +47,24 @@ bool is_local(const printer *pr, hn_buf b) {
     return false;
 }
 
-void put_base(printer *pr, hn_buf b, bool written) {
+void put_base(printer *pr, hn_buf b, hn_expr access, bool written) {
     for (uint32_t k = 0; k < pr->k->locals.count; k++) {
         if (pr->k->locals.items[k].buffer != b) continue;
         hn_strbuf_printf(&pr->out, "l%u", k);
         return;
     }
-    hn_strbuf_printf(&pr->out, "b%u", buffer_argument(pr, b, written));
+    hn_strbuf_printf(&pr->out, "b%u", buffer_argument(pr, b, base_of(pr, b, access), written));
+}
+
+void put_element(printer *pr, hn_buf b, hn_expr access, hn_expr index) {
+    hn_expr offset = is_local(pr, b) ? 0 : base_of(pr, b, access);
+    put_index(pr, offset ? hn_sym_sub(pr->sym, index, offset) : index);
+}
+
+void put_address(printer *pr, hn_buf b, hn_expr index, bool written) {
+    put_base(pr, b, index, written);
+    hn_strbuf_puts(&pr->out, " + ");
+    put_element(pr, b, index, index);
 }
 
 /* The body op that binds an indirect symbol; 0 when it is not of this phase. */
@@ -73,7 +85,8 @@ static void put_symbol(printer *pr, hn_expr e) {
         return;
     case HN_SYMBOL_INDIRECT: {
         hn_sid s = binder_of(pr, e);
-        hn_strbuf_printf(&pr->out, pr->ahead ? "f%u" : s && pr->varying[s] ? "t%u[k]" : "t%u", s);
+        const char *text = !pr->varying[s] ? "t%u" : is_narrow_index(pr, s) ? "(ll)t%u[k]" : "t%u[k]";
+        hn_strbuf_printf(&pr->out, pr->ahead ? "f%u" : text, s);
         return;
     }
     default: hn_strbuf_printf(&pr->out, "n%u", size_argument(pr, e)); return;

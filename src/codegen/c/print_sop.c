@@ -92,8 +92,26 @@ static const char *wrap_of(hn_dtype d) {
     return d == HN_DTYPE_I16 ? "wrap_i16(" : d == HN_DTYPE_I8 ? "wrap_i8(" : d == HN_DTYPE_U8 ? "wrap_u8(" : NULL;
 }
 
+/* 16-bit floats live in lanes of 32 bits. */
+static void put_bitcast(printer *pr, const hn_sop *op) {
+    hn_dtype from = sop(pr, op->args[0])->dtype, to = op->dtype;
+    const char *text = from == HN_DTYPE_F16    ? "wrap_i16(f_h(s%u))"
+                       : from == HN_DTYPE_BF16 ? "((vi)round_bf16(s%u) >> 16)"
+                       : to == HN_DTYPE_F16    ? "h_f(s%u)"
+                       : to == HN_DTYPE_BF16   ? "(vf)(s%u << 16)"
+                       : from == HN_DTYPE_F32  ? "(vi)s%u"
+                       : to == HN_DTYPE_F32    ? "(vf)s%u"
+                       : from == HN_DTYPE_F64  ? "(vl)s%u"
+                                               : "(vd)s%u";
+    hn_strbuf_printf(&pr->out, text, op->args[0]);
+}
+
 static void put_elem(printer *pr, const hn_sop *op) {
     const c_op *row = &c_ops[op->op];
+    if (op->op == HN_OP_BITCAST) {
+        put_bitcast(pr, op);
+        return;
+    }
     if (is_below_largest(pr, op)) {
         hn_strbuf_printf(&pr->out, "exp0_f(s%u)", op->args[0]);
         return;
@@ -163,10 +181,10 @@ static void put_index_value(printer *pr, hn_expr e) {
 static const char *element_type(hn_dtype d) { return d == HN_DTYPE_I64 ? "ll" : hn_dtype_facts(d)->c_type; }
 
 /* "vl o; ..." the offsets of a scattering store, as a statement expression argument. */
-static void put_offsets(printer *pr, hn_expr e) {
+static void put_offsets(printer *pr, const hn_kernel_store *st) {
     hn_strbuf_puts(&pr->out, "({ vl o; LANES o[k] = ");
     pr->in_lane_loop = true;
-    put_index(pr, e);
+    put_element(pr, st->buffer, st->index, st->index);
     pr->in_lane_loop = false;
     hn_strbuf_puts(&pr->out, "; o; })");
 }
@@ -180,10 +198,10 @@ static void put_gather(printer *pr, const hn_sop *op, hn_dtype dtype) {
     else
         hn_strbuf_printf(&pr->out, "({ %s t[VF]%s; %s t[k] = ", element_type(dtype), pr->tail ? " = {0}" : "",
                          pr->tail ? "for (ll k = 0; k < n; k++)" : "LANES");
-    put_base(pr, op->buffer, false);
+    put_base(pr, op->buffer, op->index, false);
     hn_strbuf_putc(&pr->out, '[');
     pr->in_lane_loop = true;
-    put_index(pr, op->index);
+    put_element(pr, op->buffer, op->index, op->index);
     pr->in_lane_loop = false;
     if (direct)
         hn_strbuf_puts(&pr->out, "]; t; })");
@@ -231,14 +249,14 @@ static bool find_clamp(printer *pr, hn_expr index, clamped *out) {
 
 /* A whole vector of elements `step` apart. Every second one by two loads and a shuffle: a detour over memory waits for its
  * stores. */
-static void put_vector_load(printer *pr, hn_buf buffer, hn_expr index, lane_walk walk, hn_expr step) {
+static void put_vector_load(printer *pr, hn_buf buffer, hn_expr access, hn_expr index, lane_walk walk, hn_expr step) {
     const hn_dtype dtype = pr->p->buffers.items[buffer].dtype;
     const bool second = walk == WALK_STRIDE && dtype == HN_DTYPE_F32 && pr->lanes == 8 && hn_sym_is_value(pr->sym, step, 2);
     const char *name = walk == WALK_FIXED ? "lp" : walk == WALK_ONE ? "ld" : second ? "lds2" : "lds";
     hn_strbuf_printf(&pr->out, "%s_%s(", name, hn_dtype_facts(dtype)->name);
-    put_base(pr, buffer, false);
+    put_base(pr, buffer, access, false);
     hn_strbuf_puts(&pr->out, " + ");
-    put_index(pr, index);
+    put_element(pr, buffer, access, index);
     if (walk == WALK_STRIDE && !second) {
         hn_strbuf_puts(&pr->out, ", ");
         put_index(pr, step);
@@ -264,7 +282,7 @@ static void put_clamped(printer *pr, const hn_sop *op, hn_dtype dtype, const cla
     hn_strbuf_puts(&pr->out, " && ");
     put_unclamped(pr, c, true);
     hn_strbuf_puts(&pr->out, ") r = ");
-    put_vector_load(pr, op->buffer, c->plain, c->walk, c->step);
+    put_vector_load(pr, op->buffer, op->index, c->plain, c->walk, c->step);
     hn_strbuf_puts(&pr->out, "; else r = ");
     put_gather(pr, op, dtype);
     hn_strbuf_puts(&pr->out, "; r; })");
@@ -286,13 +304,11 @@ static void put_load(printer *pr, hn_sid s, const hn_sop *op) {
         return;
     }
     if (!pr->tail) {
-        put_vector_load(pr, op->buffer, op->index, walk, step);
+        put_vector_load(pr, op->buffer, op->index, op->index, walk, step);
         return;
     }
     hn_strbuf_printf(&pr->out, "%s_%s(", tails[walk], hn_dtype_facts(dtype)->name);
-    put_base(pr, op->buffer, false);
-    hn_strbuf_puts(&pr->out, " + ");
-    put_index(pr, op->index);
+    put_address(pr, op->buffer, op->index, false);
     if (walk == WALK_STRIDE) {
         hn_strbuf_puts(&pr->out, ", ");
         put_index(pr, step);
@@ -300,26 +316,62 @@ static void put_load(printer *pr, hn_sid s, const hn_sop *op) {
     hn_strbuf_puts(&pr->out, walk != WALK_FIXED ? ", n)" : ")");
 }
 
+/* One number for all lanes, as a scalar: it becomes an address. */
+static void put_fixed_indirect(printer *pr, hn_sid s, const hn_sop *op) {
+    put_begin(pr);
+    hn_strbuf_printf(&pr->out, "ll t%u = s%u[0]; { const ll e = ", s, op->args[0]);
+    put_index(pr, hn_sym_symbol_extent(pr->sym, op->index));
+    hn_strbuf_puts(&pr->out, "; ");
+    if (op->imm.i & 1) hn_strbuf_printf(&pr->out, "if (t%u < 0) t%u += e; ", s, s);
+    hn_strbuf_printf(&pr->out, "if (t%u < 0 || t%u >= e) { if (e <= 0) return 1; err = 1; t%u = 0; } }\n", s, s, s);
+}
+
+bool is_narrow_index(const printer *pr, hn_sid s) {
+    const hn_sop *cast = sop(pr, sop(pr, s)->args[0]);
+    int64_t lo, hi;
+    hn_sym_range(pr->sym, hn_sym_symbol_extent(pr->sym, sop(pr, s)->index), &lo, &hi);
+    if (cast->kind != HN_SOP_CAST || hi > INT32_MAX) return false;
+    char from = lane_class(sop(pr, cast->args[0])->dtype);
+    return from == 'i' || from == 'f';
+}
+
+/* Words: an index made from them is checked as them; what is too large for one is outside either way. No branch: a compiler would
+ * have to follow one for each lane. */
+static void put_narrow_indirect(printer *pr, hn_sid s, const hn_sop *op) {
+    hn_sid from = sop(pr, op->args[0])->args[0];
+    hn_strbuf_printf(&pr->out, lane_class(sop(pr, from)->dtype) == 'f' ? "vi x = f_i(s%u); " : "vi x = s%u; ", from);
+    if (op->imm.i & 1) hn_strbuf_puts(&pr->out, "x += (vi)(x < sp_i(0)) & sp_i(e); ");
+    hn_strbuf_puts(&pr->out, "const vi q = (vi)(x < sp_i(0)) | (vi)(x >= sp_i(e)); ");
+    hn_strbuf_printf(&pr->out, "outside |= %s; *(viu *)t%u = x & ~q; }\n", pr->tail ? "q & lanes_below(n)" : "q", s);
+}
+
+/* Lane by lane: compilers compare vectors of 64 bit so where the machine has none of that length, and then by way of memory.
+ * With a branch, which is foreseen, no address waits for a check. */
+static void put_wide_indirect(printer *pr, hn_sid s, const hn_sop *op) {
+    hn_strbuf_printf(&pr->out, "LANES { ll x = s%u[k]; ", op->args[0]);
+    if (op->imm.i & 1) hn_strbuf_puts(&pr->out, "x += x < 0 ? e : 0; ");
+    hn_strbuf_printf(&pr->out, "if (OUTSIDE(x, e)%s) { err = 1; x = 0; } t%u[k] = x; } }\n", pr->tail ? " && k < n" : "", s);
+}
+
 /* Binds t<s>: wrapped, checked; a bad index becomes 0 and the call reports it. */
 static void put_indirect(printer *pr, hn_sid s, const hn_sop *op) {
-    hn_expr limit = hn_sym_symbol_extent(pr->sym, op->index);
-    bool wrap = op->imm.i & 1;
     if (!pr->varying[s]) {
-        put_begin(pr);
-        hn_strbuf_printf(&pr->out, "ll t%u = s%u[0]; { const ll e = ", s, op->args[0]);
-        put_index(pr, limit);
-        hn_strbuf_puts(&pr->out, "; ");
-        if (wrap) hn_strbuf_printf(&pr->out, "if (t%u < 0) t%u += e; ", s, s);
-        hn_strbuf_printf(&pr->out, "if (t%u < 0 || t%u >= e) { if (e <= 0) return 1; err = 1; t%u = 0; } }\n", s, s, s);
+        put_fixed_indirect(pr, s, op);
         return;
     }
-    /* scalars: they become addresses, and those cannot be vectors */
+    hn_expr limit = hn_sym_symbol_extent(pr->sym, op->index);
+    bool narrow = is_narrow_index(pr, s);
+    int64_t lo, hi;
+    hn_sym_range(pr->sym, limit, &lo, &hi);
     put_begin(pr);
-    hn_strbuf_printf(&pr->out, "ll t%u[VF]; { const ll e = ", s);
+    hn_strbuf_printf(&pr->out, "%s t%u[VF]; { const %s e = ", narrow ? "int" : "ll", s, narrow ? "int" : "ll");
     put_index(pr, limit);
-    hn_strbuf_printf(&pr->out, "; LANES { ll x = s%u[k]; ", op->args[0]);
-    if (wrap) hn_strbuf_puts(&pr->out, "x += x < 0 ? e : 0; ");
-    hn_strbuf_printf(&pr->out, "if (OUTSIDE(x, e)%s) { if (e <= 0) return 1; err = 1; x = 0; } t%u[k] = x; } }\n", pr->tail ? " && k < n" : "", s);
+    hn_strbuf_puts(&pr->out, lo <= 0 ? "; if (e <= 0) return 1; " : "; ");
+    if (narrow)
+        put_narrow_indirect(pr, s, op);
+    else
+        put_wide_indirect(pr, s, op);
+    pr->checks_words |= narrow;
 }
 
 /* How many high bits of a word a uniform number of the dtype keeps, so that it stays below 1 (ir/interp_random.c). */
@@ -385,10 +437,8 @@ static void put_store_scatter(printer *pr, const hn_kernel_store *st, hn_dtype d
     if (c == 'm') snprintf(text, sizeof text, "%s", st->mode == HN_STORE_SET ? "y" : st->mode == HN_STORE_ADD || st->mode == HN_STORE_MAX ? "(x | y)" : "(x & y)");
     put_begin(pr);
     hn_strbuf_printf(&pr->out, "for (int k = 0; k < %s; k++) { %s *q = ", !pr->lane ? "1" : pr->tail ? "(int)n" : "VF", type);
-    put_base(pr, st->buffer, true);
-    hn_strbuf_puts(&pr->out, " + ");
     pr->in_lane_loop = true;
-    put_index(pr, st->index);
+    put_address(pr, st->buffer, st->index, true);
     pr->in_lane_loop = false;
     hn_strbuf_printf(&pr->out, "; %s x = lp_%s(q), y = sp_%c(s%u[k]); (void)x; s1_%s(q, %s); }\n", lane_type(dtype), name,
                      splat, st->value, name, text);
@@ -420,14 +470,12 @@ void put_store(printer *pr, const hn_kernel_store *st) {
     put_begin(pr);
     hn_strbuf_printf(&pr->out, "%s_%s(", past_caches ? (pr->aligned ? "na" : "nt") : names[walk][pr->tail], hn_dtype_facts(dtype)->name);
     pr->streaming |= past_caches;
-    put_base(pr, st->buffer, true);
-    if (walk == WALK_GATHER) {
-        hn_strbuf_puts(&pr->out, ", ");
-        put_offsets(pr, st->index);
-    } else {
-        hn_strbuf_puts(&pr->out, " + ");
-        put_index(pr, st->index);
-    }
+    put_base(pr, st->buffer, st->index, true);
+    hn_strbuf_puts(&pr->out, walk == WALK_GATHER ? ", " : " + ");
+    if (walk == WALK_GATHER)
+        put_offsets(pr, st);
+    else
+        put_element(pr, st->buffer, st->index, st->index);
     if (walk == WALK_STRIDE) {
         hn_strbuf_puts(&pr->out, ", ");
         put_index(pr, step);

@@ -85,9 +85,7 @@ static const char *type_of(hn_dtype d) { return d == HN_DTYPE_I64 ? "ll" : hn_dt
 
 /* Where load `op` begins in the block whose first row and lane are in scope. */
 static void put_start(printer *pr, const hn_sop *op) {
-    put_base(pr, op->buffer, false);
-    hn_strbuf_puts(&pr->out, " + ");
-    put_index(pr, op->index);
+    put_address(pr, op->buffer, op->index, false);
 }
 
 /* q<s>: the transposed block of load s, by a loop of its own. */

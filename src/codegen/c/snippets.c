@@ -265,6 +265,30 @@ const c_snippet c_snippets[] = {
                  "}\n"},
     {"digamma_f", FN "vf digamma_f(vf x) { vf r; " LANES "r[k] = (float)digamma1(x[k]); return r; }\n"},
     {"digamma_d", FN "vd digamma_d(vd x) { vd r; " LANES "r[k] = digamma1(x[k]); return r; }\n"},
+    /* Hurwitz zeta: nine terms or more until k + q > 9, then Euler's and Maclaurin's formula */
+    {"zeta1", "double pow(double, double); double floor(double);\n"
+              "static double zeta1(double x, double q) {\n"
+              "  const double b[12] = {1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6, -3617.0 / 510,\n"
+              "                        43867.0 / 798, -174611.0 / 330, 854513.0 / 138, -236364091.0 / 2730};\n"
+              "  if (x == 1) return __builtin_inf();\n"
+              "  if (q != q || !(x > 1)) return __builtin_nan(\"\");\n"
+              "  if (q <= 0 && q == floor(q)) return __builtin_inf();\n"
+              "  if ((q <= 0 && x != floor(x)) || q < -1e6) return __builtin_nan(\"\");\n"
+              "  double sum = 0, f = x;\n"
+              "  for (int k = 0; k < 9 || q <= 9; k++, q += 1) sum += pow(q, -x);\n"
+              "  double t = pow(q, -x);\n"
+              "  sum += t * q / (x - 1) + t / 2;\n"
+              "  t /= q;\n"
+              "  for (int k = 0; k < 12; k++) {\n"
+              "    f /= k ? (2 * k + 1) * (2 * k + 2) : 2;\n"
+              "    sum += b[k] * f * t;\n"
+              "    f *= (x + 2 * k + 1) * (x + 2 * k + 2);\n"
+              "    t /= q * q;\n"
+              "  }\n"
+              "  return sum;\n"
+              "}\n"},
+    {"zeta_f", FN "vf zeta_f(vf x, vf y) { vf r; " LANES "r[k] = (float)zeta1(x[k], y[k]); return r; }\n"},
+    {"zeta_d", FN "vd zeta_d(vd x, vd y) { vd r; " LANES "r[k] = zeta1(x[k], y[k]); return r; }\n"},
     /* floor division and remainder as eager PyTorch rounds them: through fmod */
 #define FLOORDIV(c, T, sfx)                                                                                            \
     {"remainder_" c, T " fmod" sfx "(" T ", " T "); " FN "v" c " remainder_" c "(v" c " x, v" c " y) { v" c " r; " LANES \
@@ -292,6 +316,9 @@ const c_snippet c_snippets[] = {
     {"pow_" c, FN "v" c " pow_" c "(v" c " a, v" c " b) { v" c " r; " LANES                                            \
                "{ " U " x = (" U ")a[k], y = 1; " T " e = b[k]; if (e < 0) { y = a[k] == 1 ? 1 : a[k] == -1 ? ((e & 1) ? (" U ")-1 : 1) : 0; e = 0; }" \
                " for (; e; e >>= 1, x *= x) if (e & 1) y *= x; r[k] = (" T ")y; } return r; }\n"},                     \
+    {"gcd_" c, FN "v" c " gcd_" c "(v" c " a, v" c " b) { v" c " r; " LANES                                            \
+               "{ " U " x = a[k] < 0 ? 0 - (" U ")a[k] : (" U ")a[k], y = b[k] < 0 ? 0 - (" U ")b[k] : (" U ")b[k];"   \
+               " while (y) { " U " t = x % y; x = y; y = t; } r[k] = (" T ")x; } return r; }\n"},                      \
     {"shl_" c, FN "v" c " shl_" c "(v" c " a, v" c " b) { v" c " r; " LANES                                            \
                "r[k] = b[k] < 0 || b[k] >= 8 * (int)sizeof(" T ") ? 0 : (" T ")((" U ")a[k] << b[k]); return r; }\n"}, \
     {"shr_" c, FN "v" c " shr_" c "(v" c " a, v" c " b) { v" c " r; " LANES                                            \

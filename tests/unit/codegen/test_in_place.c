@@ -76,6 +76,22 @@ TEST(other_elements) {
           "");
 }
 
+/* Points that share an element: the second one would read what the first one wrote. */
+#define WALK(sizes, index)                                                                            \
+    "b1 : input 0 f32[512]\n b2 : output f32[512] extent 512\n"                                       \
+    "pointwise (" sizes ";) { %1 = b1[" index "] : f32 %2 = exp(%1) : f32 b2[" index "] = %2 }"
+
+TEST(points_that_share_an_element) {
+    check(WALK("i0 < 4, i1 < 3", "3*i0 + i1"), "b2/b1");
+    check(WALK("i0 < 4, i1 < 3", "5*i0 + i1"), "b2/b1"); /* gaps are none of its business */
+    check(WALK("i0 < 4, i1 < 3", "2*i0 + i1"), "");
+    check(WALK("i0 < 4, i1 < 3", "i0 + i1"), "");
+    check(WALK("i0 < 4, i1 < 3", "i0"), "");
+    check(WALK("i0 < 2, i1 < 2, i2 < 3", "6*i0 + 3*i1 + i2"), "b2/b1");
+    check(WALK("i0 < 2, i1 < 2, i2 < 3", "5*i0 + 3*i1 + i2"), ""); /* apart two by two, but not all three */
+    check(WALK("i0 < 4, i1 < 3", "21 - 3*i0 + i1"), "");           /* would be; backwards is not looked into */
+}
+
 TEST(other_types) {
     check("b1 : input 0 f32[8]\n b2 : output f64[8] extent 8\n"
           "pointwise (i0 < 8;) { %1 = b1[i0] : f32 %2 = cast(%1) : f64 b2[i0] = %2 }",

@@ -51,4 +51,36 @@ TEST(outputs_inside_epilogues) {
                           "%t = reshape(%m, sizes=[2, 3, 5])\n%z = relu(%t) : f32[2, 3, 5] strides [5, 10, 1]\noutput user %z \"\"", 0);
 }
 
+/* A window that lies in the padding altogether has no nearest element: its maximum is that of the padding. */
+TEST(windows_that_meet_nothing) {
+    static const char *const paddings[] = {"lo=[3], hi=[0]", "lo=[0], hi=[3]", "lo=[1], hi=[1]", "lo=[2], hi=[2]"}, *const counts[] = {"8", "8", "7", "9"};
+    for (size_t k = 0; k < HN_COUNT_OF(paddings); k++) {
+        char text[512];
+        snprintf(text, sizeof text, "input user %%x : f32[6] \"x\"\n%%p = pad(%%x, value=-inf, %s)\n%%w = window(%%p, dim=0, count=%s, size=2, step=1, dilation=1)\n"
+                                    "%%m = amax(%%w, dims=[1], keepdim=false)\noutput user %%m \"\"", paddings[k], counts[k]);
+        lowering_check_values(text, 0);
+    }
+    lowering_check_values("input user %x : f32[6] \"x\"\n%p = pad(%x, value=inf, lo=[0], hi=[5])\n%w = window(%p, dim=0, count=3, size=3, step=4, dilation=1)\n"
+                          "%m = amin(%w, dims=[1], keepdim=false)\noutput user %m \"\"", 0);
+}
+
+/* A part of a mask lies where it lies in the whole: the count and the coordinates are of the part. */
+TEST(coordinates_of_a_part_of_a_mask) {
+    lowering_check_values("symbol data u0 in [0, 9]\ninput user %x : bool[20] \"x\"\n%s = slice(%x, dim=0, start=7, size=9, step=1)\n"
+                          "%n = nonzero(%s) : i64[u0, 1]\noutput user %n \"\"", 0);
+    lowering_check_values("symbol data u0 in [0, 24]\ninput user %x : bool[7, 6] \"x\"\n%s = slice(%x, dim=0, start=3, size=4, step=1)\n"
+                          "%n = nonzero(%s) : i64[u0, 2]\noutput user %n \"\"", 0);
+}
+
+/* True is 1 in every type, also where the lanes of a mask hold -1, and also behind a sum. */
+TEST(masks_as_numbers) {
+    static const char *const dtypes[] = {"f16", "bf16", "f32", "f64", "i64", "i32", "i16", "i8", "u8"};
+    for (size_t k = 0; k < HN_COUNT_OF(dtypes); k++) {
+        char text[512];
+        snprintf(text, sizeof text, "input user %%x : f32[77] \"x\"\ninput user %%y : f32[77] \"y\"\n%%m = lt(%%x, %%y)\n%%c = cast(%%m, dtype=%s)\n"
+                                    "%%d = add(%%c, %%c)\noutput user %%c \"\"\noutput user %%d \"\"", dtypes[k]);
+        lowering_check_values(text, 0);
+    }
+}
+
 TEST_MAIN

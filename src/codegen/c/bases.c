@@ -1,0 +1,123 @@
+/* bases.c: from where in its buffers a kernel counts.
+ *
+ * An unrolled loop over the slices x[:, 0], x[:, 1], ... leads to kernels that differ in a literal only. So what an index adds for
+ * the whole call, numbers and sizes, is left out of the text: the argument points that many elements into the buffer, and one
+ * kernel does for all slices.
+ *     ld_f32(b0 + (6400 * i0 + j + 3200))   ->   ld_f32(b0 + (6400 * i0 + j)), argument 0 is buffer 1 from element 3200 on
+ * Accesses of one buffer that are near each other, such as those of a window, share an argument and keep their distance as a
+ * number. Those far apart have arguments of their own: the two directions of a recurrent layer come nearer with each step.
+ * Nothing in a text relies on where a buffer begins: vectors are read and written at any address, and stores round the caches
+ * look at it when they run. */
+#include "codegen/c/internal.h"
+
+#include <stdlib.h>
+
+/* Lines of memory that are not near; and how many arguments a buffer gets: they are registers. */
+enum { NEAR_BYTES = 256, MAX_BASES = 4, MAX_SYMBOLS = 16 };
+
+static bool only_sizes(printer *pr, hn_expr e) {
+    hn_expr symbols[MAX_SYMBOLS];
+    uint32_t count = hn_sym_symbols(pr->sym, e, symbols, MAX_SYMBOLS);
+    for (uint32_t k = 0; k < count && k < MAX_SYMBOLS; k++)
+        if (hn_sym_symbol_kind(pr->sym, symbols[k]) != HN_SYMBOL_SIZE) return false;
+    return count <= MAX_SYMBOLS;
+}
+
+/* What an index adds for the whole call: terms of sizes, and a number. */
+static base fixed_part(printer *pr, hn_buf b, hn_expr index) {
+    base out = {.buffer = b, .sizes = hn_sym_int(pr->sym, 0)};
+    hn_sum sum = hn_sym_sum(pr->sym, index);
+    uint32_t count = sum.count;
+    out.first = out.last = sum.constant;
+    for (uint32_t k = 0; k < count; k++) {
+        sum = hn_sym_sum(pr->sym, index); /* its lists do not outlive a constructor */
+        hn_expr term = sum.terms[k];
+        int64_t coeff = sum.coeffs[k];
+        if (only_sizes(pr, term)) out.sizes = hn_sym_add(pr->sym, out.sizes, hn_sym_mul(pr->sym, hn_sym_int(pr->sym, coeff), term));
+    }
+    return out;
+}
+
+static hn_status add_access(printer *pr, hn_buf b, hn_expr index) {
+    if (!is_local(pr, b)) HN_PUSH(pr->scratch, &pr->bases, fixed_part(pr, b, index));
+    return NULL;
+}
+
+static hn_status list_accesses(printer *pr) {
+    for (uint32_t f = 0; f < pr->k->phases.count; f++) {
+        const hn_kernel_phase *phase = &pr->k->phases.items[f];
+        for (hn_sid s = 1; s < phase->body.count; s++) {
+            const hn_sop *op = &phase->body.items[s];
+            if (op->kind == HN_SOP_LOAD) HN_TRY(add_access(pr, op->buffer, op->index));
+        }
+        for (uint32_t k = 0; k < phase->stores.count; k++)
+            HN_TRY(add_access(pr, phase->stores.items[k].buffer, phase->stores.items[k].index));
+    }
+    return NULL;
+}
+
+static int by_place(const void *x, const void *y) {
+    const base *a = x, *b = y;
+    if (a->buffer != b->buffer) return a->buffer < b->buffer ? -1 : 1;
+    if (a->sizes != b->sizes) return a->sizes < b->sizes ? -1 : 1;
+    return a->first < b->first ? -1 : a->first > b->first;
+}
+
+/* Joins those in [from, from + count), all of one buffer, that are at most `near` elements apart. Returns how many remain. */
+static uint32_t join(base *items, uint32_t count, uint64_t near) {
+    uint32_t at = 0;
+    for (uint32_t k = 1; k < count; k++) {
+        bool joins = items[k].sizes == items[at].sizes && (uint64_t)items[k].first - (uint64_t)items[at].last <= near;
+        if (joins) items[at].last = items[k].last;
+        else items[++at] = items[k];
+    }
+    return at + 1;
+}
+
+/* The elements of a buffer; an input's are those that its strides reach, and 0 when it may have none at all. */
+static hn_expr elements_of(printer *pr, const hn_buffer *b) {
+    hn_expr one = hn_sym_int(pr->sym, 1), reach = one;
+    if (b->kind != HN_BUFFER_INPUT) return b->extent;
+    for (uint32_t d = 0; d < b->rank; d++) {
+        if (!hn_sym_prove_le(pr->sym, one, b->sizes[d])) return hn_sym_int(pr->sym, 0);
+        reach = hn_sym_add(pr->sym, reach, hn_sym_mul(pr->sym, hn_sym_sub(pr->sym, b->sizes[d], one), b->strides[d]));
+    }
+    return reach;
+}
+
+/* How far into its buffer; 0: from its beginning, also when that many elements may be more than it has. */
+static hn_expr offset_of(printer *pr, const base *at) {
+    hn_expr offset = hn_sym_add(pr->sym, at->sizes, hn_sym_int(pr->sym, at->first)), none = hn_sym_int(pr->sym, 0);
+    if (offset == none || !hn_sym_prove_le(pr->sym, none, offset)) return 0;
+    return hn_sym_prove_le(pr->sym, offset, elements_of(pr, &pr->p->buffers.items[at->buffer])) ? offset : 0;
+}
+
+hn_status find_bases(printer *pr) {
+    uint32_t kept = 0;
+    HN_TRY(list_accesses(pr));
+    if (!pr->bases.count) return NULL;
+    base *items = pr->bases.items;
+    qsort(items, pr->bases.count, sizeof *items, by_place);
+    for (uint32_t from = 0, end; from < pr->bases.count; from = end) {
+        for (end = from + 1; end < pr->bases.count && items[end].buffer == items[from].buffer;) end++;
+        uint64_t near = NEAR_BYTES / (uint64_t)hn_dtype_facts(pr->p->buffers.items[items[from].buffer].dtype)->size_bytes;
+        uint32_t count = join(&items[from], end - from, near);
+        if (count > MAX_BASES) count = join(&items[from], count, UINT64_MAX);
+        for (uint32_t k = 0; k < count; k++) {
+            base at = items[from + k];
+            at.offset = count > MAX_BASES ? 0 : offset_of(pr, &at);
+            items[kept++] = at;
+        }
+    }
+    pr->bases.count = kept;
+    return NULL;
+}
+
+hn_expr base_of(printer *pr, hn_buf b, hn_expr access) {
+    base want = fixed_part(pr, b, access);
+    for (uint32_t k = 0; k < pr->bases.count; k++) {
+        const base *at = &pr->bases.items[k];
+        if (at->buffer == b && at->sizes == want.sizes && at->first <= want.first && want.first <= at->last) return at->offset;
+    }
+    return 0;
+}
