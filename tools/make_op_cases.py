@@ -118,8 +118,8 @@ class Cases:
     def add(self, op, *args, rtol=None, atol=None, skip=(), data=None, keep=None, **kwargs):
         """Runs the operator and records the case. `skip`: results whose values are not compared. `data`: by result, its
         dimensions whose size depends on data. `keep`: how many results are used at all."""
-        packet, overload = op.split(".")[1:]
-        fn = getattr(getattr(torch.ops.aten, packet), overload)
+        space, packet, overload = op.split(".")
+        fn = getattr(getattr(getattr(torch.ops, space), packet), overload)
         case = {"op": op, "in": [], "args": []}
         call_args, call_kwargs = list(args), dict(kwargs)
         for k, a in enumerate(fn._schema.arguments):

@@ -73,6 +73,11 @@ hn_value hn_b_cast(hn_graph *g, hn_value x, hn_dtype dtype) {
     return emit(g, HN_OP_CAST, (hn_arg[]){hn_arg_value(x), hn_arg_dtype(dtype)}, 2, NULL);
 }
 
+hn_value hn_b_bitcast(hn_graph *g, hn_value x, hn_dtype dtype) {
+    if (idle(g, x)) return 0;
+    return emit(g, HN_OP_BITCAST, (hn_arg[]){hn_arg_value(x), hn_arg_dtype(dtype)}, 2, NULL);
+}
+
 /* --- creation --- */
 
 /* One spelling for each number, so that equal constants are equal nodes: FLOAT for float dtypes, INT otherwise, where

@@ -23,6 +23,7 @@ hn_value hn_b_unary(hn_graph *g, hn_op op, hn_value x);
 hn_value hn_b_binary(hn_graph *g, hn_op op, hn_value x, hn_value y); /* BINARY and COMPARE rows */
 hn_value hn_b_where(hn_graph *g, hn_value cond, hn_value x, hn_value y);
 hn_value hn_b_cast(hn_graph *g, hn_value x, hn_dtype dtype); /* x itself when it has the dtype */
+hn_value hn_b_bitcast(hn_graph *g, hn_value x, hn_dtype dtype); /* float <-> signed int of one width */
 
 /* creation */
 hn_value hn_b_full(hn_graph *g, hn_scalar value, const hn_expr *sizes, uint32_t rank, hn_dtype dtype);

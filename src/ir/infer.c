@@ -82,6 +82,7 @@ static unsigned categories(hn_op op) {
     if (op >= HN_OP_SQRT && op <= HN_OP_SIGMOID) return IN_FLOAT; /* the functions of a real number, in one run of rows */
     switch (op) {
     case HN_OP_ATAN2:
+    case HN_OP_ZETA:
     case HN_OP_HYPOT:
     case HN_OP_COPYSIGN: return IN_FLOAT;
     case HN_OP_NOT:
@@ -89,7 +90,8 @@ static unsigned categories(hn_op op) {
     case HN_OP_OR:
     case HN_OP_XOR: return IN_INT | IN_BOOL;
     case HN_OP_SHL:
-    case HN_OP_SHR: return IN_INT;
+    case HN_OP_SHR:
+    case HN_OP_GCD: return IN_INT;
     case HN_OP_ADD:
     case HN_OP_MUL:
     case HN_OP_MIN:
@@ -170,6 +172,17 @@ static hn_status infer_where(hn_infer_state *in) {
 
 static hn_status infer_cast(hn_infer_state *in) {
     const hn_value_info *x = hn_infer_arg(in, 0);
+    hn_infer_set(in->out, in->args[1].as.dtype, x->rank, x->sizes);
+    return NULL;
+}
+
+/* A float and an integer of one width. */
+static hn_status infer_bitcast(hn_infer_state *in) {
+    const hn_value_info *x = hn_infer_arg(in, 0);
+    const hn_dtype_info *from = hn_dtype_facts(x->dtype), *to = hn_dtype_facts(in->args[1].as.dtype);
+    bool one_float = hn_dtype_is_float(x->dtype) != hn_dtype_is_float(in->args[1].as.dtype);
+    if (!one_float || from->size_bytes != to->size_bytes || from->size_bytes == 1)
+        return HN_ERROR(HN_INTERNAL, "'bitcast' is not defined from %s to %s", from->name, to->name);
     hn_infer_set(in->out, in->args[1].as.dtype, x->rank, x->sizes);
     return NULL;
 }
@@ -313,6 +326,7 @@ static hn_infer_rule class_rule(hn_op_class op_class) {
 static const hn_infer_rule op_rules[HN_OP_COUNT] = {
     [HN_OP_WHERE] = infer_where,
     [HN_OP_CAST] = infer_cast,
+    [HN_OP_BITCAST] = infer_bitcast,
     [HN_OP_FULL] = infer_full,
     [HN_OP_IOTA] = infer_iota,
     [HN_OP_RANDOM] = infer_random,

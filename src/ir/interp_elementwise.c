@@ -111,6 +111,16 @@ static int64_t pow_i(int64_t x, int64_t y, HN_UNUSED unsigned bits) {
     return wrap(result);
 }
 
+static int64_t gcd_i(int64_t x, int64_t y, unsigned bits) {
+    uint64_t a = (uint64_t)abs_i(x, bits), b = (uint64_t)abs_i(y, bits);
+    while (b) {
+        uint64_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return wrap(a);
+}
+
 static int64_t shl_i(int64_t x, int64_t y, unsigned bits) { return y < 0 || y >= bits ? 0 : wrap((uint64_t)x << y); }
 static int64_t shr_i(int64_t x, int64_t y, unsigned bits) { return y < 0 || y >= bits ? -(x < 0) : x >> y; }
 
@@ -201,6 +211,8 @@ static const row rows[HN_OP_COUNT] = {
     [HN_OP_XOR] = BINARY(NULL, xor_i),
     [HN_OP_SHL] = BINARY(NULL, shl_i),
     [HN_OP_SHR] = BINARY(NULL, shr_i),
+    [HN_OP_GCD] = BINARY(NULL, gcd_i),
+    [HN_OP_ZETA] = BINARY(hn_ref_zeta, NULL),
     [HN_OP_EQ] = COMPARE(eq_f, eq_i),
     [HN_OP_NE] = COMPARE(ne_f, ne_i),
     [HN_OP_LT] = COMPARE(lt_f, lt_i),
@@ -233,6 +245,31 @@ hn_ref_elem hn_ref_cast(hn_ref_elem e, hn_dtype from, hn_dtype to) {
     if (to == HN_DTYPE_BOOL) return (hn_ref_elem){.i = from_float ? e.f != 0 : e.i != 0};
     if (to_float) return (hn_ref_elem){.f = hn_ref_round_f(to, from_float ? e.f : int_to_double(e.i, to))};
     return (hn_ref_elem){.i = hn_ref_narrow_i(to, from_float ? double_to_int(e.f, to) : e.i)};
+}
+
+/* The bits of a float as an integer of its width. */
+static int64_t bits_of(double f, hn_dtype dtype) {
+    float single = (float)f;
+    int32_t word;
+    int64_t wide;
+    switch (dtype) {
+    case HN_DTYPE_F16: return (int16_t)hn_f64_to_f16(f);
+    case HN_DTYPE_BF16: return (int16_t)hn_f64_to_bf16(f);
+    case HN_DTYPE_F32: memcpy(&word, &single, sizeof word); return word;
+    default: memcpy(&wide, &f, sizeof wide); return wide;
+    }
+}
+
+static double of_bits(int64_t bits, hn_dtype dtype) {
+    int32_t word = (int32_t)bits;
+    float single;
+    double wide;
+    switch (dtype) {
+    case HN_DTYPE_F16: return (double)hn_f16_to_f32((uint16_t)bits);
+    case HN_DTYPE_BF16: return (double)hn_bf16_to_f32((uint16_t)bits);
+    case HN_DTYPE_F32: memcpy(&single, &word, sizeof single); return (double)single;
+    default: memcpy(&wide, &bits, sizeof wide); return wide;
+    }
 }
 
 /* --- one element --- */
@@ -275,6 +312,11 @@ bool hn_ref_apply(hn_op op, hn_dtype operand, hn_dtype result, const hn_ref_elem
     hn_op_class op_class = hn_op_facts(op)->op_class;
     if (op_class == HN_OPC_SELECT) {
         *out = args[0].i ? args[1] : args[2];
+        return true;
+    }
+    if (op == HN_OP_BITCAST) {
+        *out = hn_dtype_is_float(operand) ? (hn_ref_elem){.i = bits_of(args[0].f, operand)}
+                                          : (hn_ref_elem){.f = of_bits(args[0].i, result)};
         return true;
     }
     if (op_class == HN_OPC_CAST) {

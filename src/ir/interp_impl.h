@@ -155,6 +155,7 @@ hn_status hn_ref_run_elementwise(hn_ref_run *run) HN_MUST_USE;
 hn_ref_elem hn_ref_cast(hn_ref_elem e, hn_dtype from, hn_dtype to);
 double hn_ref_erfinv(double x);
 double hn_ref_digamma(double x);
+double hn_ref_zeta(double x, double q);
 
 /* NumPy's rule. Errors: internal when the shapes do not broadcast. */
 hn_status hn_ref_broadcast(const hn_ref_tensor *const *xs, uint32_t count, uint32_t *out_rank,

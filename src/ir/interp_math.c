@@ -37,3 +37,27 @@ double hn_ref_digamma(double x) {
     for (size_t k = 0; k < sizeof series / sizeof series[0]; k++, power *= inverse) sum += series[k] * power;
     return log(x) - 0.5 / x - sum - below;
 }
+
+/* Hurwitz zeta by Euler's and Maclaurin's formula: nine terms or more until k + q > 9, then the integral, half a term and
+ * twelve corrections with Bernoulli's numbers. Where q is not positive there is a value for whole x only. */
+double hn_ref_zeta(double x, double q) {
+    static const double series[] = {1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6,
+                                    -3617.0 / 510, 43867.0 / 798, -174611.0 / 330, 854513.0 / 138, -236364091.0 / 2730};
+    if (x == 1) return INFINITY;
+    if (isnan(q) || !(x > 1)) return NAN;
+    if (q <= 0 && q == floor(q)) return INFINITY;
+    if (q <= 0 && x != floor(x)) return NAN;
+    if (q < -1e6) return NAN; /* more terms than anyone waits for */
+    double sum = 0, at = q, factor = x;
+    for (int k = 0; k < 9 || at <= 9; k++, at += 1) sum += pow(at, -x);
+    double term = pow(at, -x);
+    sum += term * at / (x - 1) + term / 2;
+    term /= at;
+    for (int k = 0; k < 12; k++) { /* B(2k) / (2k)! x (x + 1) .. (x + 2k - 2) at^(1 - x - 2k) */
+        factor /= k ? (2 * k + 1) * (2 * k + 2) : 2;
+        sum += series[k] * factor * term;
+        factor *= (x + 2 * k + 1) * (x + 2 * k + 2);
+        term /= at * at;
+    }
+    return sum;
+}

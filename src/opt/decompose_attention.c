@@ -107,7 +107,30 @@ static hn_value attend_with_dropout(hn_dec *d, const attention *a) {
     return m_cast(d, hn_b_matmul(d->g, hn_dec_drop(d, weights, a->dropout, &kept), v, 0), m_dtype(d, a->q));
 }
 
+/* A mask for merged batch dims: one that is the same for all of them stays as small as it is. */
+static hn_value merge_mask(hn_dec *d, hn_value mask, const m_shape_t *batch) {
+    uint32_t rank = m_rank(d, mask), before = rank > 3 ? rank - 3 : 0;
+    bool is_same = true;
+    if (!before) return mask;
+    m_shape_t s = m_shape(d, mask), to = *batch;
+    for (uint32_t k = 0; k < before; k++) is_same &= e_is(d, s.sizes[k], 1);
+    if (is_same) return m_merge(d, mask, 0, before);
+    for (uint32_t k = before; k < rank; k++) to.sizes[to.rank++] = s.sizes[k];
+    return m_merge(d, m_expand(d, mask, &to), 0, batch->rank);
+}
+
+/* Kernels know one batch dim; several are one for them. */
+static hn_value attend_merged(hn_dec *d, const attention *a) {
+    m_shape_t q = m_shape(d, a->q), batch = q, out = q;
+    batch.rank = q.rank - 3;
+    hn_value parts[3] = {a->q, a->k, a->v}, mask = a->mask ? merge_mask(d, a->mask, &batch) : 0;
+    for (uint32_t k = 0; k < 3; k++) parts[k] = m_merge(d, parts[k], 0, batch.rank);
+    out.sizes[out.rank - 1] = m_size(d, a->v, q.rank - 1);
+    return m_reshape(d, hn_b_attention(d->g, parts[0], parts[1], parts[2], mask, a->scale, a->causal), out.sizes, out.rank);
+}
+
 static hn_value attend(hn_dec *d, const attention *a) {
+    if (a->dropout == 0 && m_rank(d, a->q) > 4) return attend_merged(d, a);
     hn_value r = a->dropout > 0 ? attend_with_dropout(d, a)
                                 : hn_b_attention(d->g, a->q, a->k, a->v, a->mask, a->scale, a->causal);
     return r && a->is_flat ? hn_b_squeeze(d->g, r, 0) : r;

@@ -132,6 +132,21 @@ void hn_dec_convolution(hn_dec *d) {
     conv_result(d, in, w, bias, &params);
 }
 
+/* aten.slow_conv3d, aten.thnn_conv2d (self, weight, kernel_size, bias, stride, padding) */
+void hn_dec_slow_conv(hn_dec *d) {
+    hn_value w = hn_dec_tensor(d, 1);
+    conv_input in;
+    uint32_t spatial = 0;
+    if (!read_operands(d, 0, w, &in, &spatial)) return;
+    hn_conv_params params = {.spatial = spatial, .groups = 1};
+    for (uint32_t k = 0; k < spatial; k++) {
+        params.dilation[k] = e_int(d, 1);
+        params.output_padding[k] = e_int(d, 0);
+    }
+    if (read_spatial(d, 4, spatial, params.stride) && read_spatial(d, 5, spatial, params.padding))
+        conv_result(d, in, w, hn_dec_tensor(d, 3), &params);
+}
+
 /* --- gradients --- */
 
 /* Cuts spatial dims at their end to the sizes of `like`: a stride leaves positions that nothing reads. */

@@ -114,13 +114,14 @@ typedef struct runs {
     hn_value begins, starts; /* starts: the index of each first element, [count] */
 } runs;
 
-/* A run begins where an element differs from the one before; nothing begins in an empty vector. False when d was
- * refused. */
-static bool find_runs(hn_dec *d, hn_value x, runs *out) {
+/* A run begins where an element (of a matrix, a row) differs from the one before; nothing begins where there are none.
+ * `count` is the number of runs. False when d was refused. */
+static bool find_runs(hn_dec *d, hn_value x, hn_expr count, runs *out) {
     hn_value i = m_iota(d, m_size(d, x, 0), HN_DTYPE_I64), before = m_max_c(d, m_sub_c(d, i, 1), 0);
     hn_value changed = m_bin(d, HN_OP_NE, x, hn_b_index(d->g, x, &before, 1, false));
+    if (m_rank(d, x) == 2) changed = m_reduce1(d, HN_OP_ANY, changed, 1, false);
     out->begins = m_bin(d, HN_OP_OR, m_bin_c(d, HN_OP_EQ, i, 0), changed);
-    hn_value at = positions(d, out->begins, m_meta_shape(d, 0).sizes[0]);
+    hn_value at = positions(d, out->begins, count);
     if (!at) return false;
     out->starts = hn_b_select(d->g, at, 1, e_int(d, 0));
     return true;
@@ -147,37 +148,83 @@ static void optional_result(hn_dec *d, uint32_t k, bool asked, hn_value v) {
     if (m_wants(d, k)) hn_dec_result(d, k, asked ? v : m_zeros(d, &none, HN_DTYPE_I64));
 }
 
-/* aten.unique_consecutive(self, return_inverse, return_counts, dim) of the flattened tensor */
+/* Where each element stands in the sorted order: `numbers` by sorted place, put where `order` says they come from. */
+static hn_value unsorted(hn_dec *d, hn_value numbers, hn_value order) {
+    m_shape_t flat = m_shape(d, order);
+    return hn_b_index_put(d->g, m_zeros(d, &flat, HN_DTYPE_I64), &order, 1, numbers, "set", false);
+}
+
+/* Slices along dim as rows of a matrix. */
+static hn_value slices(hn_dec *d, hn_value x, uint32_t dim) {
+    uint32_t rank = m_rank(d, x);
+    hn_value rows = m_move_dim(d, x, dim, 0);
+    return rank == 1 ? hn_b_unsqueeze(d->g, rows, 1) : m_merge(d, rows, 1, rank - 1);
+}
+
+enum { MAX_UNIQUE_COLUMNS = 1024 }; /* each is a sort of its own */
+
+/* The order of the rows of a matrix: sorted by the last column first, each sort keeping the order of the ones before. */
+static bool row_order(hn_dec *d, hn_value rows, hn_value *out) {
+    int64_t columns = 0;
+    bool known = e_const(d, m_size(d, rows, 1), &columns) && columns <= MAX_UNIQUE_COLUMNS;
+    if (!m_require(d, known, "slices of more than 1024 elements, or of a symbolic number, cannot be sorted")) return false;
+    *out = m_iota(d, m_size(d, rows, 0), HN_DTYPE_I64);
+    for (int64_t c = columns; c-- > 0;) {
+        hn_value order = 0, column = hn_b_select(d->g, rows, 1, e_int(d, c));
+        hn_b_sort(d->g, hn_b_index(d->g, column, out, 1, false), 0, false, true, &order);
+        *out = hn_b_index(d->g, *out, &order, 1, false);
+    }
+    return true;
+}
+
+/* Unique slices along dim, of a sorted order or in the order in which they stand. PyTorch gives all three results whatever
+ * is asked for. */
+static void unique_slices(hn_dec *d, bool sorts, uint32_t dim_arg) {
+    hn_value x = m_at_least_1d(d, hn_dec_tensor(d, 0)), order = 0;
+    uint32_t dim = hn_dec_dim(d, dim_arg, m_rank(d, x));
+    hn_value rows = slices(d, x, dim);
+    runs r;
+    if (sorts && !row_order(d, rows, &order)) return;
+    if (sorts) rows = hn_b_index(d->g, rows, &order, 1, false);
+    if (!find_runs(d, rows, m_meta_shape(d, 0).sizes[dim], &r)) return;
+    hn_value from = sorts ? hn_b_index(d->g, order, &r.starts, 1, false) : r.starts;
+    hn_dec_result(d, 0, m_take_dim(d, x, dim, from));
+    if (m_wants(d, 1)) hn_dec_result(d, 1, sorts ? unsorted(d, run_numbers(d, &r), order) : run_numbers(d, &r));
+    if (m_wants(d, 2)) hn_dec_result(d, 2, run_lengths(d, &r, m_size(d, rows, 0)));
+}
+
+/* aten.unique_dim(self, dim, sorted, return_inverse, return_counts): sorted whatever `sorted` says */
+void hn_dec_unique_dim(hn_dec *d) { unique_slices(d, true, 1); }
+
+/* aten.unique_consecutive(self, return_inverse, return_counts, dim) of slices or of the flattened tensor */
 void hn_dec_unique_consecutive(hn_dec *d) {
     hn_value x = hn_dec_tensor(d, 0);
     m_shape_t shape = m_shape(d, x);
     runs r;
-    if (!m_require(d, !hn_dec_has(d, 3), "dim is given")) return;
+    if (hn_dec_has(d, 3)) {
+        unique_slices(d, false, 3);
+        return;
+    }
     x = m_merge(d, m_at_least_1d(d, x), 0, shape.rank ? shape.rank : 1);
-    if (!find_runs(d, x, &r)) return;
+    if (!find_runs(d, x, m_meta_shape(d, 0).sizes[0], &r)) return;
     hn_dec_result(d, 0, hn_b_index(d->g, x, &r.starts, 1, false));
     bool inverse = m_wants(d, 1) && hn_dec_bool(d, 1), counts = m_wants(d, 2) && hn_dec_bool(d, 2);
     optional_result(d, 1, inverse, inverse ? m_reshape(d, run_numbers(d, &r), shape.sizes, shape.rank) : 0);
     optional_result(d, 2, counts, counts ? run_lengths(d, &r, m_size(d, x, 0)) : 0);
 }
 
-/* aten._unique2(self, sorted, return_inverse, return_counts): the runs of the sorted elements. PyTorch sorts on the CPU
- * whatever `sorted` says. */
+/* aten._unique2(self, sorted, return_inverse, return_counts), aten._unique(self, sorted, return_inverse): the runs of the
+ * sorted elements. PyTorch sorts on the CPU whatever `sorted` says. */
 void hn_dec_unique2(hn_dec *d) {
     hn_value x = hn_dec_tensor(d, 0), order = 0;
     m_shape_t shape = m_shape(d, x);
     runs r;
     x = m_merge(d, m_at_least_1d(d, x), 0, shape.rank ? shape.rank : 1);
     hn_value sorted = hn_b_sort(d->g, x, 0, false, true, &order);
-    if (!find_runs(d, sorted, &r)) return;
+    if (!find_runs(d, sorted, m_meta_shape(d, 0).sizes[0], &r)) return;
     hn_dec_result(d, 0, hn_b_index(d->g, sorted, &r.starts, 1, false));
     bool inverse = m_wants(d, 1) && hn_dec_bool(d, 2), counts = m_wants(d, 2) && hn_dec_bool(d, 3);
-    hn_value places = 0;
-    if (inverse) {
-        m_shape_t flat = m_shape(d, x);
-        places = hn_b_index_put(d->g, m_zeros(d, &flat, HN_DTYPE_I64), &order, 1, run_numbers(d, &r), "set", false);
-        places = m_reshape(d, places, shape.sizes, shape.rank);
-    }
+    hn_value places = inverse ? m_reshape(d, unsorted(d, run_numbers(d, &r), order), shape.sizes, shape.rank) : 0;
     optional_result(d, 1, inverse, places);
     optional_result(d, 2, counts, counts ? run_lengths(d, &r, m_size(d, x, 0)) : 0);
 }

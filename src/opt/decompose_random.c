@@ -6,6 +6,8 @@
  * with a generator whose position moves with every draw. */
 #include "opt/decompose_math.h"
 
+#include <math.h>
+
 /* The seed that the graph's RANDOM nodes share, and a stream that none of them has. */
 typedef struct source {
     hn_value seed;
@@ -165,3 +167,32 @@ void hn_dec_multinomial(hn_dec *d) {
              last = m_size_as(d, e_addc(d, m_size(d, p, rank - 1), -1), HN_DTYPE_I64);
     m_result(d, 0, m_bin(d, HN_OP_MIN, index, last));
 }
+
+/* aten.bernoulli.Tensor(self, p): p broadcasts to the result */
+void hn_dec_bernoulli_tensor(hn_dec *d) {
+    hn_value u = draw_result(d, "uniform");
+    m_result(d, 0, m_bin(d, HN_OP_LT, u, m_cast(d, hn_dec_tensor(d, 1), m_dtype(d, u))));
+}
+
+/* aten.cauchy(self, median, sigma) */
+void hn_dec_cauchy(hn_dec *d) {
+    hn_value angle = m_mul_c(d, m_sub_c(d, draw_result(d, "uniform"), 0.5), M_PI);
+    m_result(d, 0, m_add_c(d, m_mul_c(d, m_un(d, HN_OP_TAN, angle), hn_dec_float(d, 2)), hn_dec_float(d, 1)));
+}
+
+/* aten.log_normal(self, mean, std) */
+void hn_dec_log_normal(hn_dec *d) {
+    double mean = hn_dec_float(d, 1), std = hn_dec_float(d, 2);
+    m_result(d, 0, m_exp(d, m_add_c(d, m_mul_c(d, draw_result(d, "normal"), std), mean)));
+}
+
+/* aten.geometric(self, p): 1, 2... */
+void hn_dec_geometric(hn_dec *d) {
+    hn_value u = draw_result(d, "uniform");
+    hn_value tries = m_div_c(d, m_un(d, HN_OP_LOG1P, m_neg(d, u)), log1p(-hn_dec_float(d, 1)));
+    m_result(d, 0, m_max_c(d, m_un(d, HN_OP_CEIL, tries), 1));
+}
+
+/* aten.randint_like(self, high), .low_dtype(self, low, high) */
+void hn_dec_randint_like(hn_dec *d) { random_ints(d, e_int(d, 0), hn_dec_expr(d, 1)); }
+void hn_dec_randint_like_low(hn_dec *d) { random_ints(d, hn_dec_expr(d, 1), hn_dec_expr(d, 2)); }

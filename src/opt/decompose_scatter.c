@@ -99,29 +99,46 @@ static hn_value landed(hn_dec *d, const scatter *s, bool include_self) {
     return m_max_c(d, hn_b_scatter(d->g, start, s->index, ones, s->dim, "add"), 1);
 }
 
+static void reduce_into(hn_dec *d, const scatter *s, reduce_kind kind, bool include_self) {
+    static const char *const modes[REDUCE_COUNT] = {"add", "mul", "add", "max", "min"};
+    hn_dtype math = m_dtype(d, s->x);
+    hn_value start = s->x;
+    if (!include_self) {
+        m_shape_t si = m_shape(d, s->index);
+        start = hn_b_scatter(d->g, s->x, s->index, m_expand(d, identity_of(d, kind, math), &si), s->dim, "set");
+    }
+    hn_value r = hn_b_scatter(d->g, start, s->index, s->src, s->dim, modes[kind]);
+    if (kind == REDUCE_MEAN) {
+        hn_op divide = hn_dtype_is_float(math) ? HN_OP_DIV : HN_OP_FLOORDIV;
+        r = m_bin(d, divide, r, landed(d, s, include_self));
+    }
+    m_result(d, 0, m_like_meta(d, r, 0));
+}
+
 /* aten.scatter_reduce.two(self, dim, index, src, reduce, *, include_self): without self, elements that
  * something lands on start from the identity; the others stay */
 void hn_dec_scatter_reduce_two(hn_dec *d) {
-    static const char *const modes[REDUCE_COUNT] = {"add", "mul", "add", "max", "min"};
     hn_dtype math = hn_dec_opmath(m_dtype(d, hn_dec_tensor(d, 0)));
-    bool include_self = hn_dec_bool(d, 5);
     reduce_kind kind;
     scatter s;
     if (!m_require(d, read_kind(hn_dec_string(d, 4), &kind),
                    "scatter_reduce reduces by sum, prod, mean, amax or amin"))
         return;
-    if (!read_scatter(d, false, math, &s)) return;
-    hn_value start = s.x;
-    if (!include_self) {
-        m_shape_t si = m_shape(d, s.index);
-        start = hn_b_scatter(d->g, s.x, s.index, m_expand(d, identity_of(d, kind, math), &si), s.dim, "set");
-    }
-    hn_value r = hn_b_scatter(d->g, start, s.index, s.src, s.dim, modes[kind]);
-    if (kind == REDUCE_MEAN) {
-        hn_op divide = hn_dtype_is_float(math) ? HN_OP_DIV : HN_OP_FLOORDIV;
-        r = m_bin(d, divide, r, landed(d, &s, include_self));
-    }
-    m_result(d, 0, m_like_meta(d, r, 0));
+    if (read_scatter(d, false, math, &s)) reduce_into(d, &s, kind, hn_dec_bool(d, 5));
+}
+
+/* aten.index_reduce(self, dim, index, source, reduce, *, include_self): the same with one index for each slice along dim */
+void hn_dec_index_reduce(hn_dec *d) {
+    hn_dtype math = hn_dec_opmath(m_dtype(d, hn_dec_tensor(d, 0)));
+    reduce_kind kind;
+    scatter s = {.x = m_at_least_1d(d, m_cast(d, hn_dec_tensor(d, 0), math)), .src = m_at_least_1d(d, m_cast(d, hn_dec_tensor(d, 3), math))};
+    m_shape_t shape = m_shape(d, s.src);
+    s.dim = hn_dec_dim(d, 1, m_rank(d, s.x));
+    if (!m_require(d, read_kind(hn_dec_string(d, 4), &kind) && kind != REDUCE_SUM && shape.rank == m_rank(d, s.x),
+                   "index_reduce reduces a source of the input's rank by prod, mean, amax or amin"))
+        return;
+    s.index = m_expand(d, m_along(d, m_index64(d, m_at_least_1d(d, hn_dec_tensor(d, 2))), s.dim, shape.rank), &shape);
+    reduce_into(d, &s, kind, hn_dec_bool(d, 5));
 }
 
 /* --- by position --- */

@@ -70,8 +70,14 @@ static hn_value step_of(hn_dec *d, const resize *r, uint32_t k, hn_dtype dtype) 
                         dtype);
 }
 
+/* Of positions as indices: words where they do, which are cheaper to compute and to compile. */
+static hn_dtype index_dtype(hn_dec *d, const resize *r, uint32_t k) {
+    int64_t in = 0;
+    return e_const(d, r->in[k], &in) && in <= INT32_MAX / 2 ? HN_DTYPE_I32 : HN_DTYPE_I64;
+}
+
 static hn_value last_index(hn_dec *d, const resize *r, uint32_t k) {
-    return m_size_as(d, e_addc(d, r->in[k], -1), HN_DTYPE_I64);
+    return m_size_as(d, e_addc(d, r->in[k], -1), index_dtype(d, r, k));
 }
 
 static hn_value clamp_index(hn_dec *d, const resize *r, uint32_t k, hn_value index) {
@@ -82,7 +88,7 @@ static hn_value clamp_index(hn_dec *d, const resize *r, uint32_t k, hn_value ind
 static hn_value nearest_index(hn_dec *d, const resize *r, uint32_t k) {
     hn_value i = m_iota(d, r->out[k], HN_DTYPE_F32);
     if (r->is_exact) i = m_add_c(d, i, 0.5);
-    hn_value at = m_cast(d, m_floor(d, m_mul(d, i, step_of(d, r, k, HN_DTYPE_F32))), HN_DTYPE_I64);
+    hn_value at = m_cast(d, m_floor(d, m_mul(d, i, step_of(d, r, k, HN_DTYPE_F32))), index_dtype(d, r, k));
     return m_bin(d, HN_OP_MIN, at, last_index(d, r, k));
 }
 
@@ -96,7 +102,7 @@ static hn_value source_position(hn_dec *d, const resize *r, uint32_t k, bool is_
 
 /* The tap below a position, and the position's distance from it in [0, 1]. */
 static hn_value lower_tap(hn_dec *d, const resize *r, uint32_t k, hn_value at, hn_value *out_distance) {
-    hn_value low = m_bin(d, HN_OP_MIN, m_cast(d, m_floor(d, at), HN_DTYPE_I64), last_index(d, r, k));
+    hn_value low = m_bin(d, HN_OP_MIN, m_cast(d, m_floor(d, at), index_dtype(d, r, k)), last_index(d, r, k));
     *out_distance = m_min_c(d, m_max_c(d, m_sub(d, at, m_cast(d, low, r->math)), 0), 1);
     return low;
 }
@@ -325,7 +331,7 @@ void hn_dec_upsample_nearest2d_backward(hn_dec *d) {
 
 /* The weights of all input positions for all output positions along dim k: [out, in] */
 static hn_value tap_weights(hn_dec *d, const resize *r, uint32_t k, const taps *t) {
-    hn_value at = m_along(d, m_iota(d, r->in[k], HN_DTYPE_I64), 1, 2), sum = 0;
+    hn_value at = m_along(d, m_iota(d, r->in[k], m_dtype(d, t->index[0])), 1, 2), sum = 0;
     for (uint32_t j = 0; j < t->count; j++) {
         hn_value weight = m_along(d, t->weight[j], 0, 2), here = m_bin(d, HN_OP_EQ, m_along(d, t->index[j], 0, 2), at);
         hn_value part = m_where(d, here, weight, m_c(d, weight, 0));

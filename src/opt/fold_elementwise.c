@@ -253,7 +253,7 @@ hn_value hn_fold_elementwise(hn_fold *f, const hn_node_info *n) {
     hn_value found = fold_numbers(f, n);
     hn_op_class class = hn_op_facts(n->op)->op_class;
     if (found) return found;
-    if (class == HN_OPC_CAST) return hn_fold_cast(f, n);
+    if (class == HN_OPC_CAST) return n->op == HN_OP_CAST ? hn_fold_cast(f, n) : 0;
     if (class == HN_OPC_SELECT) return fold_where(f, n);
     if (class == HN_OPC_UNARY || class == HN_OPC_PREDICATE) return fold_unary(f, n);
     if ((found = fold_with_number(f, n, 1)) || (found = fold_with_number(f, n, 0))) return found;

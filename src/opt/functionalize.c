@@ -257,6 +257,7 @@ static hn_status slots_of_inputs(walk *w) {
 
 static const struct { hn_op in_place, pure; } exceptions[] = {
     {HN_ATEN_bernoulli__float, HN_ATEN_bernoulli_p},
+    {HN_ATEN_ldexp__default, HN_ATEN_ldexp_Tensor},
     {HN_ATEN_normal__default, HN_ATEN_normal_functional_default},
     {HN_ATEN_transpose__default, HN_ATEN_transpose_int},
     {HN_ATEN_zero__default, HN_ATEN_fill_Scalar},
@@ -288,8 +289,8 @@ static hn_op pure_find(hn_op op) {
 
 /* Ops whose pure form gives bool where the in-place one keeps the operand's dtype. */
 static bool gives_bool(hn_op pure) {
-    static const char *const names[] = {"aten.eq.", "aten.ne.", "aten.lt.",     "aten.le.",
-                                        "aten.gt.", "aten.ge.", "aten.logical_"};
+    static const char *const names[] = {"aten.eq.", "aten.ne.", "aten.lt.",     "aten.le.",      "aten.gt.",
+                                        "aten.ge.", "aten.less", "aten.greater", "aten.not_equal", "aten.logical_"};
     hn_str name = hn_str_of(hn_op_facts(pure)->name);
     for (size_t k = 0; k < HN_COUNT_OF(names); k++)
         if (hn_str_starts_with(name, hn_str_of(names[k]))) return true;
@@ -301,7 +302,11 @@ static bool promotes(hn_op pure) {
     static const char *const names[] = {
         "aten.add.",       "aten.sub.",     "aten.mul.",     "aten.div.",
         "aten.pow.",       "aten.addcmul.", "aten.addcdiv.", "aten.floor_divide.",
-        "aten.remainder.", "aten.bitwise_", "aten.__",       "aten.lerp."};
+        "aten.remainder.", "aten.bitwise_", "aten.__",       "aten.lerp.",
+        "aten.multiply.", "aten.subtract.", "aten.divide.",  "aten.true_divide.",
+        "aten.fmod.",    "aten.copysign.", "aten.xlogy.",   "aten.atan2.",
+        "aten.hypot.",   "aten.clamp.",    "aten.clip.",    "aten.gcd.",
+        "aten.lcm."};
     hn_str name = hn_str_of(hn_op_facts(pure)->name);
     for (size_t k = 0; k < HN_COUNT_OF(names); k++)
         if (hn_str_starts_with(name, hn_str_of(names[k]))) return true;

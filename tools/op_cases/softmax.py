@@ -46,6 +46,10 @@ def attention(c):
     c.add(op, big, k, v, enable_gqa=True, **tol), c.add(op, big, k, v, enable_gqa=True, is_causal=True, **tol)
     c.add(op, q, k[:1], v[:1], **tol), c.add(op, q, k[:, :1], v[:, :1], **tol)
     c.add(op, r(1, 1, 1, 1), r(1, 1, 1, 1, seed=2), r(1, 1, 1, 1, seed=3), **tol)
+    deep = [r(2, 3, 2, 3, 4, seed=1), r(2, 3, 1, 5, 4, seed=3), r(1, 3, 2, 5, 2, seed=6)]  # several batch dims
+    for mask in (None, keep, keep[:, None, None].expand(3, 1, 3, 5)[:, :, :1], r(2, 1, 1, 3, 5), r(1, 1, 2, 3, 5)):
+        c.add(op, *deep, mask, **tol)
+    c.add(op, deep[0][None], deep[1][None], deep[2][None], is_causal=True, **tol)
     c.add(op, q.double(), k.double(), v.double()), c.add(op, q.bfloat16(), k.bfloat16(), v.bfloat16(), atol=8e-3)
     flash, v4 = "aten._scaled_dot_product_flash_attention_for_cpu.default", r(2, 2, 5, 4, seed=6)
     for kw in ({}, {"is_causal": True}, {"scale": 0.3}, {"attn_mask": r(1, 1, 3, 5)}):

@@ -1,19 +1,13 @@
 /* hop.c: nodes that hold graphs. wrap_with_set_grad_enabled and a disabled autocast are inlined; cond
  * becomes HN_OP_COND with two graphs of its own. Inner graphs see nothing of the outer one: all that they
  * use is passed as an operand. */
-#include "front/pt2/import.h"
+#include "front/pt2/hop.h"
 
 #include "base/compiler.h"
 
 enum { MAX_GRAPH_DEPTH = 32 };
 
-/* The arguments of a higher-order node: by position, graphs apart. */
-typedef struct hop_args {
-    hn_pt2_place items[64];
-    uint32_t count;
-} hop_args;
-
-static hn_status hop_args_read(const hn_pt2_scope *scope, const hn_pt2_node_text *node, hop_args *out) {
+hn_status hop_args_read(const hn_pt2_scope *scope, const hn_pt2_node_text *node, hop_args *out) {
     hn_json json = hn_pt2_node_json(&scope->text, node->inputs);
     out->count = 0;
     HN_TRY(hn_json_array(&json));
@@ -26,7 +20,7 @@ static hn_status hop_args_read(const hn_pt2_scope *scope, const hn_pt2_node_text
 }
 
 /* {"as_graph": {"name": ..., "graph": {...}}} */
-static hn_status hop_graph(const hop_args *args, uint32_t k, hn_pt2_graph_text *out) {
+hn_status hop_graph(const hop_args *args, uint32_t k, hn_pt2_graph_text *out) {
     hn_str key;
     bool found = false;
     if (k >= args->count) return HN_ERROR(HN_INVALID_ARGUMENT, "argument %u is missing", k);
@@ -47,7 +41,7 @@ static hn_status hop_graph(const hop_args *args, uint32_t k, hn_pt2_graph_text *
 }
 
 /* One name of a list of graph inputs or outputs, or of a node's operands. */
-static hn_status argument_name(hn_json *json, hn_str *out) {
+hn_status hop_argument_name(hn_json *json, hn_str *out) {
     hn_str key, inner;
     *out = HN_STR("");
     HN_TRY(hn_pt2_union_begin(json, &key));
@@ -64,7 +58,7 @@ static hn_status argument_name(hn_json *json, hn_str *out) {
     return hn_pt2_union_end(json);
 }
 
-static hn_status scope_enter(hn_pt2_scope *inner, hn_pt2_scope *outer, hn_graph *graph,
+hn_status hop_enter(hn_pt2_scope *inner, hn_pt2_scope *outer, hn_graph *graph,
                              const hn_pt2_graph_text *text) {
     hn_pt2_importer *im = outer->im;
     if (im->depth == MAX_GRAPH_DEPTH)
@@ -80,10 +74,10 @@ static hn_status inline_inputs(hn_pt2_scope *inner, hn_pt2_scope *outer, const h
     HN_TRY(hn_json_array(&json));
     while (hn_json_item(&json)) {
         hn_str formal, actual;
-        HN_TRY(argument_name(&json, &formal));
+        HN_TRY(hop_argument_name(&json, &formal));
         if (k >= args->count) return HN_ERROR(HN_INVALID_ARGUMENT, "inner graph has more inputs than operands");
         hn_pt2_place operand = args->items[k++];
-        HN_TRY(argument_name(&operand, &actual));
+        HN_TRY(hop_argument_name(&operand, &actual));
         if (!formal.len || !actual.len) continue; /* constants are written where they are used */
         hn_pt2_name *entry = NULL;
         HN_TRY(hn_pt2_use(outer, actual, &entry));
@@ -93,7 +87,7 @@ static hn_status inline_inputs(hn_pt2_scope *inner, hn_pt2_scope *outer, const h
 }
 
 /* Flattens a node's outputs to names; "" for those that are none. */
-static hn_status output_names(hn_json json, hn_arena *arena, hn_str **out, uint32_t *out_count) {
+hn_status hop_names(hn_json json, hn_arena *arena, hn_str **out, uint32_t *out_count) {
     struct { hn_str *items; uint32_t count, cap; } names = {0};
     HN_TRY(hn_json_array(&json));
     while (hn_json_item(&json)) {
@@ -101,7 +95,7 @@ static hn_status output_names(hn_json json, hn_arena *arena, hn_str **out, uint3
         hn_str key, name;
         HN_TRY(hn_pt2_union_begin(&mark, &key));
         if (!hn_str_eq(key, HN_STR("as_tensors"))) {
-            HN_TRY(argument_name(&json, &name));
+            HN_TRY(hop_argument_name(&json, &name));
             HN_PUSH(arena, &names, name);
             continue;
         }
@@ -121,8 +115,8 @@ static hn_status output_names(hn_json json, hn_arena *arena, hn_str **out, uint3
 static hn_status inline_outputs(hn_pt2_scope *inner, hn_pt2_scope *outer, const hn_pt2_node_text *node) {
     hn_str *from = NULL, *to = NULL;
     uint32_t from_count = 0, to_count = 0;
-    HN_TRY(output_names(inner->text.outputs, outer->im->scratch, &from, &from_count));
-    HN_TRY(output_names(hn_pt2_node_json(&outer->text, node->outputs), outer->im->scratch, &to, &to_count));
+    HN_TRY(hop_names(inner->text.outputs, outer->im->scratch, &from, &from_count));
+    HN_TRY(hop_names(hn_pt2_node_json(&outer->text, node->outputs), outer->im->scratch, &to, &to_count));
     if (from_count != to_count)
         return HN_ERROR(HN_INVALID_ARGUMENT, "inner graph has %u outputs, its node %u", from_count, to_count);
     for (uint32_t k = 0; k < to_count; k++) {
@@ -139,7 +133,7 @@ static hn_status graph_inline(hn_pt2_scope *outer, const hn_pt2_node_text *node,
     hn_pt2_graph_text text;
     hn_pt2_scope inner;
     HN_TRY(hop_graph(args, graph_at, &text));
-    HN_TRY(scope_enter(&inner, outer, outer->graph, &text));
+    HN_TRY(hop_enter(&inner, outer, outer->graph, &text));
     HN_TRY(inline_inputs(&inner, outer, args, graph_at + 1));
     HN_TRY(hn_pt2_nodes_read(&inner));
     outer->im->depth--;
@@ -172,10 +166,10 @@ static hn_status subgraph_read(hn_pt2_scope *outer, const hop_args *args, uint32
     hn_pt2_importer *im = outer->im;
     HN_TRY(hop_graph(args, at, &text));
     HN_TRY(hn_graph_create(im->arena, im->sym, out));
-    HN_TRY(scope_enter(&inner, outer, *out, &text));
+    HN_TRY(hop_enter(&inner, outer, *out, &text));
     hn_str *names = NULL;
     uint32_t count = 0;
-    HN_TRY(output_names(text.inputs, im->scratch, &names, &count));
+    HN_TRY(hop_names(text.inputs, im->scratch, &names, &count));
     for (uint32_t k = 0; k < count; k++) {
         hn_pt2_name *entry = names[k].len ? hn_pt2_name_find(&inner, names[k]) : NULL;
         hn_input input = {.kind = HN_INPUT_USER, .name = names[k]};
@@ -185,7 +179,7 @@ static hn_status subgraph_read(hn_pt2_scope *outer, const hop_args *args, uint32
         HN_TRY(hn_graph_add_input(*out, input));
     }
     HN_TRY(hn_pt2_nodes_read(&inner));
-    HN_TRY(output_names(text.outputs, im->scratch, &names, &count));
+    HN_TRY(hop_names(text.outputs, im->scratch, &names, &count));
     for (uint32_t k = 0; k < count; k++) {
         hn_output output = {.kind = HN_OUTPUT_USER, .name = names[k]};
         if (!names[k].len)
@@ -203,7 +197,7 @@ static hn_status predicate_read(hn_pt2_scope *scope, const hn_pt2_node_text *nod
     hn_str name;
     hn_pt2_name *entry = NULL;
     hn_json mark = place;
-    HN_TRY(argument_name(&mark, &name));
+    HN_TRY(hop_argument_name(&mark, &name));
     if (name.len) HN_TRY(hn_pt2_use(scope, name, &entry));
     if (!entry) return HN_ERROR(HN_UNSUPPORTED, "condition that is a constant");
     if (entry->kind != HN_PT2_SYM_BOOL) return hn_pt2_arg_read(scope, &place, NULL, out);
@@ -263,10 +257,4 @@ hn_status hn_pt2_cond_read(hn_pt2_scope *scope, const hn_pt2_node_text *node) {
     HN_TRY(hn_pt2_origin_set(scope, node));
     hn_graph_add_node(scope->graph, HN_OP_COND, args, 4, out.items, out.count);
     return hn_graph_status(scope->graph);
-}
-
-hn_status hn_pt2_loop_read(hn_pt2_scope *scope, const hn_pt2_node_text *node) {
-    (void)scope, (void)node;
-    return HN_ERROR(HN_UNSUPPORTED,
-                    "loops (while_loop, map, scan) cannot be compiled yet; unroll the loop in the model");
 }

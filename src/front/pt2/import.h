@@ -5,7 +5,7 @@
  * payload.c   the tables of weights and constants, and their bytes (legacy.c, pickle.c: older files)
  * values.c    names of one graph: tensor metas and symbolic values, read when first needed
  * args.c      one argument of a node
- * nodes.c     nodes: special.c those that are no operators, hop.c those that hold graphs, source.c their place
+ * nodes.c     nodes: special.c those that are no operators, hop.c and hop_loop.c those that hold graphs, source.c their place
  * signature.c inputs and outputs */
 #ifndef HN_FRONT_PT2_IMPORT_H
 #define HN_FRONT_PT2_IMPORT_H
@@ -218,7 +218,13 @@ hn_pt2_node_reader hn_pt2_special_find(hn_str target);
 hn_status hn_pt2_set_grad_read(hn_pt2_scope *scope, const hn_pt2_node_text *node) HN_MUST_USE;
 hn_status hn_pt2_autocast_read(hn_pt2_scope *scope, const hn_pt2_node_text *node) HN_MUST_USE;
 hn_status hn_pt2_cond_read(hn_pt2_scope *scope, const hn_pt2_node_text *node) HN_MUST_USE;
-hn_status hn_pt2_loop_read(hn_pt2_scope *scope, const hn_pt2_node_text *node) HN_MUST_USE;
+/* sym_float.c */
+hn_status hn_pt2_sym_float_build(hn_pt2_scope *scope, const hn_pt2_node_text *node) HN_MUST_USE;
+/* hop_loop.c: loops that are unrolled */
+hn_status hn_pt2_while_read(hn_pt2_scope *scope, const hn_pt2_node_text *node) HN_MUST_USE;
+hn_status hn_pt2_map_read(hn_pt2_scope *scope, const hn_pt2_node_text *node) HN_MUST_USE;
+hn_status hn_pt2_scan_read(hn_pt2_scope *scope, const hn_pt2_node_text *node) HN_MUST_USE;
+hn_status hn_pt2_associative_scan_read(hn_pt2_scope *scope, const hn_pt2_node_text *node) HN_MUST_USE;
 
 /* --- payload.c, legacy.c --- */
 

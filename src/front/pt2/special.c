@@ -7,10 +7,11 @@
 #include "base/log.h"
 #include "ir/build.h"
 
-/* The result of arithmetic on sizes is an expression or a condition in the graph's tables. */
+/* The result of arithmetic on sizes is an expression or a condition in the graph's tables, or a float. */
 static hn_status symbolic_read(hn_pt2_scope *scope, const hn_pt2_node_text *node) {
     hn_pt2_results ignored = {0};
-    return hn_pt2_results_read(scope, node, false, &ignored);
+    HN_TRY(hn_pt2_results_read(scope, node, false, &ignored));
+    return hn_pt2_sym_float_build(scope, node);
 }
 
 static hn_status nothing_read(hn_pt2_scope *scope, const hn_pt2_node_text *node) {
@@ -102,10 +103,10 @@ static const struct { const char *target; hn_pt2_node_reader read; } special[] =
     {"torch.ops.higher_order.wrap_with_set_grad_enabled", hn_pt2_set_grad_read},
     {"torch.ops.higher_order.wrap_with_autocast", hn_pt2_autocast_read},
     {"torch.ops.higher_order.cond", hn_pt2_cond_read},
-    {"torch.ops.higher_order.while_loop*", hn_pt2_loop_read},
-    {"torch.ops.higher_order.map*", hn_pt2_loop_read},
-    {"torch.ops.higher_order.scan*", hn_pt2_loop_read},
-    {"torch.ops.higher_order.associative_scan*", hn_pt2_loop_read},
+    {"torch.ops.higher_order.while_loop", hn_pt2_while_read},
+    {"torch.ops.higher_order.map*", hn_pt2_map_read},
+    {"torch.ops.higher_order.scan", hn_pt2_scan_read},
+    {"torch.ops.higher_order.associative_scan", hn_pt2_associative_scan_read},
 };
 
 static bool target_matches(hn_str target, const char *pattern) {

@@ -42,7 +42,7 @@
 
 /* The parts of a program; NULL is nothing. */
 typedef struct program_parts {
-    const char *inputs, *outputs, *nodes, *metas, *sym_ints, *sym_bools, *input_specs, *output_specs, *ranges,
+    const char *inputs, *outputs, *nodes, *metas, *sym_ints, *sym_bools, *sym_floats, *input_specs, *output_specs, *ranges,
         *guards, *version;
 } program_parts;
 
@@ -56,14 +56,14 @@ static inline char *program_text(const program_parts *p) {
                  "{\"graph_module\": {\"graph\": {\"inputs\": [%s], \"outputs\": [%s], \"nodes\": [%s], "
                  "\"tensor_values\": {%s}, "
                  "\"sym_int_values\": {%s}, \"sym_bool_values\": {%s}, \"is_single_tensor_return\": false, "
-                 "\"custom_obj_values\": {}, \"sym_float_values\": {}}, \"signature\": {\"input_specs\": "
+                 "\"custom_obj_values\": {}, \"sym_float_values\": {%s}}, \"signature\": {\"input_specs\": "
                  "[%s], \"output_specs\": "
                  "[%s]}, \"module_call_graph\": [], \"metadata\": {}}, \"opset_version\": {\"aten\": 10}, "
                  "\"range_constraints\": {%s}, \"schema_version\": %s, \"verifiers\": [\"TRAINING\"], "
                  "\"torch_version\": "
                  "\"2.11.0\", \"guards_code\": [%s]}",
                  program_or(p->inputs, ""), program_or(p->outputs, ""), program_or(p->nodes, ""),
-                 program_or(p->metas, ""), program_or(p->sym_ints, ""), program_or(p->sym_bools, ""),
+                 program_or(p->metas, ""), program_or(p->sym_ints, ""), program_or(p->sym_bools, ""), program_or(p->sym_floats, ""),
                  program_or(p->input_specs, ""), program_or(p->output_specs, ""), program_or(p->ranges, ""),
                  program_or(p->version, "{\"major\": 8, \"minor\": 17}"), program_or(p->guards, ""));
     if (len < 0) abort();

@@ -1,71 +1,6 @@
 /* The importer on programs written here: what becomes of each construct, and what is refused. Expected
  * graphs are in the text form of docs/ir.md. */
-#include "unit/harness.h"
-
-#include "front/pt2/pt2.h"
-#include "unit/front/pickle_writer.h"
-#include "unit/front/program_text.h"
-
-typedef struct fixture {
-    hn_arena arena;
-    hn_sym *sym;
-    hn_pt2 *file;
-    hn_graph *graph;
-    zip_writer zip;
-} fixture;
-
-static hn_status import_zip(fixture *f, const char *model) {
-    hn_arena_init(&f->arena);
-    zip_writer_end(&f->zip);
-    HN_TRY(hn_sym_create(&f->arena, &f->sym));
-    HN_TRY(hn_pt2_open_memory(f->zip.bytes, f->zip.len, &f->file));
-    HN_TRY(hn_pt2_import(f->file, model, &f->arena, f->sym, &f->graph));
-    return hn_graph_verify(f->graph, HN_LEGAL_ANY);
-}
-
-static hn_status import_parts(fixture *f, const program_parts *parts, const char *weights) {
-    char *json = program_text(parts);
-    *f = (fixture){0};
-    program_archive(&f->zip, json, weights);
-    free(json);
-    return import_zip(f, NULL);
-}
-
-static void done(fixture *f) {
-    hn_graph_deinit(f->graph);
-    hn_arena_deinit(&f->arena);
-    hn_pt2_close(f->file);
-    zip_writer_free(&f->zip);
-}
-
-static void expect_text(fixture *f, const char *expected) {
-    hn_strbuf text;
-    if (!f->graph) return;
-    hn_strbuf_init(&text);
-    hn_graph_print(f->graph, &text);
-    EXPECT_STR(text.ptr, expected);
-    hn_strbuf_deinit(&text);
-}
-
-static void expect_graph(const program_parts *parts, const char *expected) {
-    fixture f;
-    EXPECT_OK(import_parts(&f, parts, NULL));
-    expect_text(&f, expected);
-    done(&f);
-}
-
-static void expect_refused(const program_parts *parts, hn_code code, const char *message) {
-    fixture f;
-    EXPECT_ERROR(import_parts(&f, parts, NULL), code, message);
-    done(&f);
-}
-
-/* One input x, one node that makes y, one output y; both f32[2, 3]. */
-static program_parts one_node(const char *node) {
-    return (program_parts){.inputs = TENSOR("x"), .outputs = TENSOR("y"), .nodes = node, .metas = F23("x")
-            ", " F23("y"),
-                           .input_specs = USER_INPUT(TENSOR("x")), .output_specs = USER_OUTPUT(TENSOR("y"))};
-}
+#include "unit/front/import_fixture.h"
 
 /* --- arguments --- */
 
@@ -215,64 +150,6 @@ TEST(missing_operators_are_listed_once) {
             ", " F23("d") ", " F23("y");
     expect_refused(&p, HN_UNSUPPORTED,
                    "2 operators that henry cannot compile: 'aten.fft_fft.default' (node 'f1', net.py:41) and 1 more; 'mylib.twist.default' (node 't')");
-}
-
-TEST(loops_and_autocast) {
-    program_parts loop = one_node(NODE("torch.ops.higher_order.while_loop", "w", ARG("", TENSOR("x")),
-            TENSOR("y")));
-    expect_refused(&loop, HN_UNSUPPORTED, "loops (while_loop, map, scan)");
-    program_parts cast = one_node(NODE("torch.ops.higher_order.wrap_with_autocast", "w",
-                                       ARG("", "{\"as_string\": \"cpu\"}") ", " ARG("",
-                                    "{\"as_scalar_type\": 13}") ", " ARG("", "{\"as_bool\": true}") ", "
-                                       ARG("", "{\"as_none\": true}") ", " ARG("",
-                                    "{\"as_graph\": {\"name\": \"g\", \"graph\": " GRAPH("", "", "", "")
-                                    "}}"), TENSOR("y")));
-    expect_refused(&cast, HN_UNSUPPORTED, "autocast is on");
-}
-
-/* --- graphs inside --- */
-
-#define INNER_RELU GRAPH(TENSOR("x"), TENSOR("r"), NODE("torch.ops.aten.relu.default", "r", ARG("self", \
-        TENSOR("x")), TENSOR("r")), F23("x") ", " F23("r"))
-
-TEST(set_grad_is_inlined) {
-    program_parts p = one_node(NODE("torch.ops.aten.neg.default", "a", ARG("self", TENSOR("x")),
-            TENSOR("a")) ", "
-                               NODE("torch.ops.higher_order.wrap_with_set_grad_enabled", "w",
-                                    ARG("", "{\"as_bool\": false}") ", " ARG("",
-                                    "{\"as_graph\": {\"name\": \"g\", \"graph\": " INNER_RELU "}}") ", "
-                                    ARG("", TENSOR("a")), TENSOR("y")));
-    p.metas = F23("x") ", " F23("a") ", " F23("y");
-    expect_graph(&p, "graph @model {\n"
-                     "  input user %x : f32[2, 3] \"x\"\n"
-                     "  %a = aten.neg.default(%x) : f32[2, 3] at \"a\" \"\"\n"
-                     "  %r = aten.relu.default(%a) : f32[2, 3] at \"r\" \"\"\n"
-                     "  output user %r \"y\"\n"
-                     "}\n");
-}
-
-TEST(cond_holds_two_graphs) {
-#define BRANCH(graph) "{\"as_graph\": {\"name\": \"g\", \"graph\": " graph "}}"
-    program_parts p = one_node(NODE("torch.ops.higher_order.cond", "c",
-                                    ARG("", TENSOR("p")) ", " ARG("", BRANCH(INNER_RELU)) ", "
-                                    ARG("", BRANCH(GRAPH(TENSOR("x"), TENSOR("x"), "", F23("x")))) ", "
-                                    ARG("", TENSORS(NAME("x"))), TENSOR("y")));
-    p.inputs = TENSOR("x") ", " TENSOR("p");
-    p.input_specs = USER_INPUT(TENSOR("x")) ", " USER_INPUT(TENSOR("p"));
-    p.metas = F23("x") ", " F23("y") ", " META("p", "12", "", "");
-    expect_graph(&p, "graph @model {\n"
-                     "  input user %x : f32[2, 3] \"x\"\n"
-                     "  input user %p : bool[] \"p\"\n"
-                     "  %y = cond(%p, then=graph {\n"
-                     "    input user %x : f32[2, 3] \"x\"\n"
-                     "    %r = aten.relu.default(%x) : f32[2, 3] at \"r\" \"\"\n"
-                     "    output user %r \"r\"\n"
-                     "  }, otherwise=graph {\n"
-                     "    input user %x : f32[2, 3] \"x\"\n"
-                     "    output user %x \"x\"\n"
-                     "  }, [%x]) : f32[2, 3] at \"c\" \"\"\n"
-                     "  output user %y \"y\"\n"
-                     "}\n");
 }
 
 /* --- symbols --- */

@@ -27,6 +27,7 @@ typedef struct scalar_case {
 #define LIBM(op, x, want) {HN_OP_##op, F64, F64, x, 0, want, ULP2}
 #define BINARY(op, dtype, x, y, want) {HN_OP_##op, dtype, dtype, x, y, want, 0}
 #define TEST_OF(op, dtype, x, y, want) {HN_OP_##op, dtype, BOOL, x, y, want, 0}
+#define BITS(from, to, x, want) {HN_OP_BITCAST, from, to, x, 0, want, 0}
 #define CAST(from, to, x, want) {HN_OP_CAST, from, to, x, 0, want, 0}
 
 static const scalar_case cases[] = {
@@ -135,11 +136,19 @@ static const scalar_case cases[] = {
     BINARY(SHR, I8, -128, 7, -1), BINARY(SHR, I8, -128, 8, -1), BINARY(SHR, I8, 64, 9, 0), BINARY(SHR, U8, 200, 3, 25),
     BINARY(SHR, U8, 200, 9, 0), BINARY(SHR, I8, -7, 1, -4),
 
+    BINARY(GCD, I32, -12, 18, 6), BINARY(GCD, I8, 0, -7, 7), BINARY(GCD, I64, 0, 0, 0), BINARY(GCD, I8, -128, 0, -128), BINARY(GCD, U8, 200, 75, 25),
+    {HN_OP_ZETA, F64, F64, 2, 1, 1.6449340668482264, 1e-15}, {HN_OP_ZETA, F64, F64, 3, 0.25, 64.66386996876846, 1e-15},
+    {HN_OP_ZETA, F64, F64, 2, -2.5, 9.5392466449891238, 1e-15}, BINARY(ZETA, F64, 1, 3, INF), BINARY(ZETA, F64, 2, -3, INF),
+    BINARY(ZETA, F64, 2.5, -3.5, NAN), BINARY(ZETA, F64, 0.5, 1, NAN), BINARY(ZETA, F64, NAN, 1, NAN),
+
     TEST_OF(EQ, F32, 1, 1, 1), TEST_OF(EQ, F32, NAN, NAN, 0), TEST_OF(EQ, F32, 0, -0.0, 1), TEST_OF(EQ, BOOL, 1, 0, 0),
     TEST_OF(NE, F32, NAN, NAN, 1), TEST_OF(NE, I8, 3, 3, 0), TEST_OF(LT, F32, 1, 2, 1), TEST_OF(LT, F32, NAN, 2, 0),
     TEST_OF(LT, U8, 200, 100, 0), TEST_OF(LT, I8, -1, 1, 1), TEST_OF(LE, F32, 2, 2, 1), TEST_OF(LE, F32, 2, NAN, 0),
     TEST_OF(LE, I64, 3, 2, 0), TEST_OF(GT, F32, 2, 1, 1), TEST_OF(GT, BOOL, 1, 0, 1), TEST_OF(GT, F32, INF, NAN, 0),
     TEST_OF(GE, F32, 2, 2, 1), TEST_OF(GE, I8, -1, 1, 0), TEST_OF(GE, F32, NAN, NAN, 0),
+
+    BITS(F32, I32, -2, -1073741824.0), BITS(I32, F32, 1, 0x1p-149), BITS(F64, I64, 1, 4607182418800017408.0), BITS(I64, F64, 1, 0x1p-1074),
+    BITS(F16, I16, -1, -17408), BITS(I16, F16, 1, 0x1p-24), BITS(BF16, I16, -1, -16512), BITS(I16, BF16, 0x3f80, 1),
 
     CAST(F32, I32, 2.9, 2), CAST(F32, I32, -2.9, -2), CAST(F32, I32, 3e9, -2147483648.0), CAST(F32, I32, NAN, -2147483648.0),
     CAST(F64, I32, 2147483647.9, 2147483647), CAST(F64, I32, -2147483648.9, -2147483648.0), CAST(F64, I32, 2147483648.0, -2147483648.0),
@@ -171,7 +180,8 @@ static void case_run(size_t k) {
     hn_op_class op_class = hn_op_facts(c->op)->op_class;
     hn_value x = input(&f, c->operand, SCALAR, &c->x, 1), y = 0;
     if (op_class == HN_OPC_BINARY || op_class == HN_OPC_COMPARE) y = input(&f, c->operand, S(1), &c->y, 1);
-    output(&f, c->op == HN_OP_CAST ? hn_b_cast(f.g, x, c->result)
+    output(&f, c->op == HN_OP_BITCAST ? hn_b_bitcast(f.g, x, c->result)
+                 : c->op == HN_OP_CAST ? hn_b_cast(f.g, x, c->result)
                : y                 ? hn_b_binary(f.g, c->op, x, y)
                                    : hn_b_unary(f.g, c->op, x));
     int before = hn_test_failures;
