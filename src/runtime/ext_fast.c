@@ -51,7 +51,8 @@ static void release(hn_ext_call *call) {
 }
 
 static hn_status matmul_prepare(hn_ext_call *call) {
-    return choose(call, (const hn_ext_impl *const[]){&hn_ext_matmul_few, &hn_ext_matmul_f32, &hn_ext_half, &hn_ext_matmul_plain, NULL});
+    return choose(call, (const hn_ext_impl *const[]){&hn_ext_matmul_few, &hn_ext_matmul_f32, &hn_ext_half, &hn_ext_matmul_f64,
+                                                         &hn_ext_matmul_plain, NULL});
 }
 static hn_status conv_prepare(hn_ext_call *call) {
     return choose(call, (const hn_ext_impl *const[]){&hn_ext_conv_f32, &hn_ext_half, NULL});

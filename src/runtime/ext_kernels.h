@@ -196,6 +196,8 @@ typedef struct hn_ext_kernels {
     const char *name;
     int tile_rows, tile_cols, lanes;
     void (*tile)(const hn_ext_tile *t);
+    /* sums[tile_rows][tile_cols / 2] += a[k][tile_rows] * b[k][tile_cols / 2]; rows of sums are sums_row apart. */
+    void (*tile_f64)(int64_t k, const double *a, const double *b, double *sums, int64_t sums_row);
     void (*column)(const hn_ext_column *t);
     void (*pack)(const hn_ext_pack *p);
     void (*gather)(const hn_ext_gather *g);

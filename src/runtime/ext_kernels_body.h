@@ -414,6 +414,7 @@ static void pack(const hn_ext_pack *p) {
 #include "runtime/ext_attention_body.h"
 #include "runtime/ext_half_body.h"
 #include "runtime/ext_few_body.h"
+#include "runtime/ext_f64_body.h"
 
 const hn_ext_kernels HN_KERNELS_TABLE = {
     .name = HN_KERNELS_NAME,
@@ -421,6 +422,7 @@ const hn_ext_kernels HN_KERNELS_TABLE = {
     .tile_cols = TILE_COLS,
     .lanes = HN_LANES,
     .tile = tile,
+    .tile_f64 = tile_f64,
     .column = column,
     .pack = pack,
     .gather = gather,

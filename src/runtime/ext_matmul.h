@@ -1,4 +1,4 @@
-/* ext_matmul.h: HN_EXTERN_MATMUL: blocked products of floats, and plain ones of the other types. */
+/* ext_matmul.h: HN_EXTERN_MATMUL: blocked products of floats and doubles, and plain ones of the other types. */
 #ifndef HN_RUNTIME_EXT_MATMUL_H
 #define HN_RUNTIME_EXT_MATMUL_H
 
@@ -9,7 +9,11 @@ extern const hn_ext_impl hn_ext_matmul;
 extern const hn_ext_impl hn_ext_matmul_f32;
 /* A few rows (or columns) times a matrix that is not worth packing, f32 and 16-bit: read where it lies. */
 extern const hn_ext_impl hn_ext_matmul_few;
+/* f64, blocked; small products are unsupported. */
+extern const hn_ext_impl hn_ext_matmul_f64;
 /* f64, integers and bool: rows in parallel, no blocks. */
 extern const hn_ext_impl hn_ext_matmul_plain;
+
+double hn_ext_epilogue_f64(hn_epilogue epilogue, double x);
 
 #endif

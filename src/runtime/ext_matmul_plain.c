@@ -1,4 +1,4 @@
-/* ext_matmul_plain.c: HN_EXTERN_MATMUL of f64, integers and bool: each row of the result is summed over the rows of b, in
+/* ext_matmul_plain.c: HN_EXTERN_MATMUL of small f64, integers and bool: each row of the result is summed over the rows of b, in
  * blocks of columns, with rows in parallel. Integers wrap; a bool result is "not 0". */
 #include "runtime/ext_matmul.h"
 
@@ -71,7 +71,7 @@ ROW_STORE(store_bool, uint8_t, x != 0)
 
 static double clamp_0_6(double x) { return x < 0 ? 0 : x > 6 ? 6 : x; }
 
-static double epilogue_f64(hn_epilogue epilogue, double x) {
+double hn_ext_epilogue_f64(hn_epilogue epilogue, double x) {
     switch (epilogue) {
     case HN_EPILOGUE_NONE: return x;
     case HN_EPILOGUE_RELU: return x < 0 ? 0 : x;
@@ -93,7 +93,7 @@ static void store_f64(const row_job *r, const sums *s) {
     double *out = (double *)r->call->operands[0] + r->out;
     for (int64_t j = 0; j < r->count; j++) {
         double x = s->f[j] + (bias ? bias[j * p[HN_MATMUL_BIAS + COL]] : 0) + (residual ? residual[j * p[HN_MATMUL_RESIDUAL + COL]] : 0);
-        out[j * p[HN_MATMUL_OUT + COL]] = epilogue_f64((hn_epilogue)p[HN_MATMUL_EPILOGUE], x);
+        out[j * p[HN_MATMUL_OUT + COL]] = hn_ext_epilogue_f64((hn_epilogue)p[HN_MATMUL_EPILOGUE], x);
     }
 }
 

@@ -134,6 +134,41 @@ TEST(large_f32) {
         }
 }
 
+/* Several blocks along every dimension, batches of blocks, and shapes around the border to plain loops. */
+TEST(large_f64) {
+    static const int64_t shapes[][4] = {{1, 84, 128, 256}, {1, 85, 129, 257}, {1, 200, 300, 520}, {3, 90, 40, 30},
+                                        {2, 4, 4, 3000},   {1, 3, 200, 200},  {1, 4, 64, 64},     {1, 4, 64, 63}};
+    ext_random r = {13};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++)
+        for (int variant = 0; variant < 8; variant++) {
+            matmul_case c = {.dtype = HN_F64, .constant = variant & 1, .threads = 1 + (variant >> 1) % 2 * 2, .p = {1, 1, shapes[i][0], 1}};
+            memcpy(c.p + HN_MATMUL_M, shapes[i] + 1, 3 * sizeof *shapes[i]);
+            c.p[HN_MATMUL_EPILOGUE] = variant;
+            EXPECT(check(&r, &c, false));
+        }
+}
+
+/* A tile adds to what is there, and takes no k at all. */
+TEST(tiles_of_f64) {
+    const hn_ext_kernels *tables[3];
+    const size_t count = hn_ext_kernels_list(tables);
+    ext_random r = {14};
+    for (size_t t = 0; t < count; t++)
+        for (int64_t k = 0; k < 40; k += 13) {
+            const int64_t rows = tables[t]->tile_rows, cols = tables[t]->tile_cols / 2, row = cols + 3;
+            double *a = ext_memory(&r, HN_F64, k * rows), *b = ext_memory(&r, HN_F64, k * cols), *sums = ext_memory(&r, HN_F64, rows * row);
+            double *want = malloc((size_t)(rows * row) * sizeof *want);
+            memcpy(want, sums, (size_t)(rows * row) * sizeof *want);
+            for (int64_t i = 0; i < rows; i++)
+                for (int64_t j = 0; j < cols; j++)
+                    for (int64_t l = 0; l < k; l++) want[i * row + j] += a[l * rows + i] * b[l * cols + j];
+            tables[t]->tile_f64(k, a, b, sums, row);
+            for (int64_t i = 0; i < rows * row; i++) /* between the rows: untouched */
+                EXPECT(ext_close(sums[i], want[i], i % row < cols ? 1e-15 * (double)(k + 8) : 0, 0));
+            free(a), free(b), free(sums), free(want);
+        }
+}
+
 /* A constant is packed at its second use, and the result stays the same to the bit; who comes later packs at once. */
 TEST(packed_at_the_second_use) {
     static const int64_t shapes[][3] = {{5, 40, 70}, {33, 600, 300}, {1, 50, 900}, {12, 64, 9000}, {130, 8, 300}, {130, 8, 9000}};
