@@ -51,6 +51,12 @@ typedef enum hn_flag_kind {
 } hn_flag_kind;
 
 hn_flag_kind hn_c_flag_kind(const char *flag);
+/* Whether a flag of gcc or clang names where output goes, or code or further flags to load. */
+bool hn_c_flag_escapes(const char *flag);
+/* The same of words for the linker: "-z,now,-Map=F". */
+bool hn_linker_words_escape(const char *words);
+/* Whether one of the words, with commas or blanks between, is such a flag. */
+bool hn_flag_words_escape(const char *words, bool (*is_escape)(const char *word));
 /* For the texts and flags of C, C++ and what is built on them. */
 hn_toolchain_reads hn_c_reads(hn_str text, hn_str flags);
 /* Adds the flags of a job to `out`; `out_worst` is the kind of the worst one. Errors: invalid-argument. */

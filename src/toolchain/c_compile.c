@@ -131,6 +131,7 @@ static hn_status run_stage(c_run *run, const c_stage *stage, int in_fd, int stan
         .memory_bytes = run->job->memory_bytes,
         .cpu_seconds = run->job->cpu_seconds,
         .own_group = run->job->own_group,
+        .guard = run->job->guard,
     };
     run->failure.tool = stage->args.items[0];
     if (run_standing_by(run, stage, &tool)) return NULL;
@@ -283,7 +284,7 @@ static hn_status run_driver(c_run *run, hn_driver *driver, hn_toolchain_result *
     if (has_headers) hn_tool_args_add_all(&args, (const char *const[]){"-MD", "-MF", "kernel.d", NULL});
     HN_TRY(hn_driver_run(driver, &args));
     if (driver->failure.exit) return NULL;
-    HN_TRY(hn_driver_read(driver, "kernel.so", &out->bytes));
+    HN_TRY(hn_driver_read_output(driver, "kernel.so", &out->bytes));
     return has_headers ? note_headers(run, driver, &out->headers) : NULL;
 }
 
@@ -317,9 +318,14 @@ static hn_status compile_prepared(c_run *run, bool is_direct, hn_toolchain_resul
 
 static hn_status describe_failure(const c_run *run) {
     hn_tool_args args;
+    hn_strbuf line;
+    hn_strbuf_init(&line);
     driver_args(run, "/dev/null", run->job->source_path ? run->job->source_path : "SOURCE", &args);
+    hn_tool_args_print(&args, &line);
     hn_log("toolchain", HN_LOG_INFO, "%s", run->failure.errors.ptr ? run->failure.errors.ptr : "no message");
-    return hn_tool_failure_status(&run->failure, &args);
+    hn_status status = hn_tool_failure_status(&run->failure, hn_strbuf_str(&line));
+    hn_strbuf_deinit(&line);
+    return status;
 }
 
 hn_status hn_c_compile(const hn_c_dialect *dialect, const hn_toolchain *toolchain,

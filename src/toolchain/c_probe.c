@@ -193,9 +193,25 @@ static hn_status describe_subject(const suspect *s, hn_strbuf *out, int64_t *out
     return hn_strbuf_status(out);
 }
 
+/* "gcc 12.2.0": the first number of the first line of the version that stands in no brackets. */
+static void add_title(hn_str family, hn_str version, hn_strbuf *out) {
+    char title[64];
+    size_t at = 0, len = 0;
+    int depth = 0;
+    for (char before = ' '; at < version.len && version.ptr[at] != '\n'; before = version.ptr[at++]) {
+        char c = version.ptr[at];
+        depth += (c == '(') - (c == ')');
+        if (!depth && before == ' ' && c >= '0' && c <= '9') break;
+    }
+    while (at + len < version.len && len < 32 && memchr("0123456789.", version.ptr[at + len], 11)) len++;
+    snprintf(title, sizeof(title), HN_STR_FMT "%s%.*s", HN_STR_ARG(family), len ? " " : "", (int)len, version.ptr + at);
+    hn_record_add_string(out, "title", title);
+}
+
 static void write_record(const suspect *s, hn_str findings, hn_strbuf *out) {
-    hn_str family;
+    hn_str family, version;
     hn_record_find(findings, "family", &family);
+    hn_record_find(findings, "version", &version);
     bool is_clang = hn_str_eq(family, HN_STR("clang")), is_gcc = hn_str_eq(family, HN_STR("gcc"));
     const char *paths[3];
     for (int i = 0; i < 3; i++) {
@@ -203,6 +219,7 @@ static void write_record(const suspect *s, hn_str findings, hn_strbuf *out) {
         if (!paths[i]) paths[i] = "";
     }
     bool has_parts = paths[2][0] && (is_clang || (is_gcc && paths[0][0] && paths[1][0]));
+    add_title(family, version, out);
     hn_record_add_string(out, "cc", s->cc);
     for (int i = 0; i < 3; i++) hn_record_add_string(out, part_names[i], paths[i]);
     hn_record_add_i64(out, "is_clang", is_clang);

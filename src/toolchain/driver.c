@@ -84,20 +84,45 @@ bool hn_tool_failure_is_deterministic(const hn_tool_failure *failure) {
     return strstr(failure->errors.ptr, "error") != NULL;
 }
 
-hn_status hn_tool_failure_status(const hn_tool_failure *failure, const hn_tool_args *command) {
-    hn_strbuf lines, line;
+hn_status hn_tool_failure_status(const hn_tool_failure *failure, hn_str command) {
+    hn_strbuf lines;
     hn_strbuf_init(&lines);
-    hn_strbuf_init(&line);
     hn_first_errors(hn_strbuf_str(&failure->errors), &lines);
-    hn_tool_args_print(command, &line);
     bool is_signal = failure->exit > 128 && failure->exit <= 128 + 64;
     hn_status status = HN_ERROR(HN_TOOLCHAIN, "'%s' %s %d: " HN_STR_FMT "; to run it again: " HN_STR_FMT,
                                 failure->tool, is_signal ? "was killed by signal" : "ended with exit status",
                                 is_signal ? failure->exit - 128 : failure->exit,
-                                HN_STR_ARG(hn_strbuf_str(&lines)), HN_STR_ARG(hn_strbuf_str(&line)));
+                                HN_STR_ARG(hn_strbuf_str(&lines)), HN_STR_ARG(command));
     hn_strbuf_deinit(&lines);
-    hn_strbuf_deinit(&line);
     return status;
+}
+
+/* The members of a list, each behind an option: "--flag=-O2". */
+static void add_options(hn_str list, const char *option, hn_strbuf *line) {
+    hn_strbuf storage;
+    const char *item;
+    hn_strbuf_init(&storage);
+    while (hn_list_next(&list, &item)) {
+        hn_tool_args one = {.count = 0};
+        hn_strbuf_reset(&storage);
+        hn_strbuf_printf(&storage, "%s=%s", option, item);
+        hn_tool_args_add(&one, hn_strbuf_str(&storage).ptr);
+        hn_strbuf_putc(line, ' ');
+        hn_tool_args_print(&one, line);
+    }
+    hn_strbuf_deinit(&storage);
+}
+
+void hn_job_command_print(const hn_job_command *command, hn_strbuf *out) {
+    hn_tool_args start = {.count = 0};
+    hn_tool_args_add_all(&start, (const char *const[]){"henry", "kernel", "compile", command->path ? command->path : "SOURCE",
+                                                       "--language", command->language, NULL});
+    hn_tool_args_print(&start, out);
+    add_options(command->entries, "--entry", out);
+    add_options(command->target, "--target", out);
+    add_options(command->flags, "--flag", out);
+    add_options(command->env, "--env", out);
+    hn_strbuf_puts(out, " -o /dev/null");
 }
 
 /* ---- a driver in its directory ---- */
@@ -143,6 +168,15 @@ hn_status hn_driver_read(const hn_driver *driver, const char *name, hn_strbuf *o
     return hn_file_read(path, out);
 }
 
+hn_status hn_driver_read_output(const hn_driver *driver, const char *name, hn_strbuf *out) {
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s/%s", driver->dir, name);
+    if (access(path, F_OK) != 0 && errno == ENOENT)
+        return HN_ERROR(HN_TOOLCHAIN, "'%s' ended with success and wrote no output: it is no compiler, or a flag asks for something else",
+                        driver->failure.tool);
+    return hn_file_read(path, out);
+}
+
 hn_status hn_driver_run(hn_driver *driver, const hn_tool_args *args) {
     const hn_tool_run run = {
         .args = args,
@@ -156,6 +190,7 @@ hn_status hn_driver_run(hn_driver *driver, const hn_tool_args *args) {
         .memory_bytes = driver->job->memory_bytes,
         .cpu_seconds = driver->job->cpu_seconds,
         .own_group = driver->job->own_group,
+        .guard = driver->job->guard,
     };
     driver->failure.tool = args->items[0];
     return hn_tool_run_wait(&run, &driver->failure.errors, &driver->failure.exit);

@@ -27,8 +27,15 @@ typedef struct hn_tool_failure {
 
 /* Only a diagnosis of the source is sure to come again; a lack of memory or disk, or a crash, is not. */
 bool hn_tool_failure_is_deterministic(const hn_tool_failure *failure);
-/* A toolchain error: the first error lines and, as a person would type it, `command`. */
-hn_status hn_tool_failure_status(const hn_tool_failure *failure, const hn_tool_args *command) HN_MUST_USE;
+/* A toolchain error: the first error lines and `command`, as a person would type it. */
+hn_status hn_tool_failure_status(const hn_tool_failure *failure, hn_str command) HN_MUST_USE;
+/* Appends `henry kernel compile SOURCE ...`, which compiles the source at `path` (NULL: a word that stands for it) as the
+ * job does and writes nothing. Lists are those of hn_toolchain_job; of `env` the job's own. */
+typedef struct hn_job_command {
+    const char *language, *path;
+    hn_str entries, target, flags, env;
+} hn_job_command;
+void hn_job_command_print(const hn_job_command *command, hn_strbuf *out);
 /* Appends up to three lines that say "error", or the first lines when none does, joined by "; ". */
 void hn_first_errors(hn_str text, hn_strbuf *out);
 
@@ -50,6 +57,8 @@ hn_status hn_driver_begin(hn_driver *driver, const hn_toolchain_job *job, int64_
 void hn_driver_end(hn_driver *driver);
 hn_status hn_driver_write(const hn_driver *driver, const char *name, hn_str text) HN_MUST_USE;
 hn_status hn_driver_read(const hn_driver *driver, const char *name, hn_strbuf *out) HN_MUST_USE;
+/* The same of what the tool that ran last was to write. Errors: toolchain when it wrote nothing. */
+hn_status hn_driver_read_output(const hn_driver *driver, const char *name, hn_strbuf *out) HN_MUST_USE;
 /* Runs a tool in the directory. Whether it succeeded is in `driver->failure`. */
 hn_status hn_driver_run(hn_driver *driver, const hn_tool_args *args) HN_MUST_USE;
 /* Notes the headers that the Make rules in the files `names` (NULL-terminated) tell. `dirs` as in

@@ -118,6 +118,11 @@ static hn_status learn(hn_store *store, const char *nvcc, const hn_toolchain *ho
     if (!status) status = hn_findings_learn(store, &query, &findings);
     if (!status) {
         out->identity = hn_digest_of_two(hn_strbuf_str(&subject), hn_strbuf_str(&findings));
+        const char *version = hn_record_string(hn_strbuf_str(&findings), "version");
+        const char *host_title = hn_record_string(hn_strbuf_str(&host->record), "title");
+        char title[128];
+        snprintf(title, sizeof(title), "nvcc %s with %s", version ? version : "", host_title ? host_title : "");
+        hn_record_add_string(&out->record, "title", title); /* stands before that of the host compiler */
         hn_record_add_string(&out->record, "nvcc", nvcc);
         hn_strbuf_append(&out->record, host->record.ptr, host->record.len); /* "cc" is the host compiler */
         hn_strbuf_append(&out->record, findings.ptr, findings.len);
@@ -153,6 +158,28 @@ static bool is_any(const char *flag, const char *const *words) {
     return false;
 }
 
+/* What nvcc hands to the programs behind it: "-Xcompiler=-O3,-fPIC". `*out_value` is NULL when the value is another
+ * argument. */
+static bool is_handed_on(const char *flag, bool *out_for_compiler, const char **out_value) {
+    static const char *const others[] = {"-Xlinker", "--linker-options", "-Xnvlink",   "--nvlink-options",  "-Xptxas",
+                                         "--ptxas-options", "-Xarchive", "--archive-options", "-Xcudafe", "--cudafe-options", NULL};
+    static const char *const compiler[] = {"-Xcompiler", NULL};
+    *out_for_compiler = starts_with_any(flag, compiler);
+    if (!*out_for_compiler && !starts_with_any(flag, others)) return false;
+    const char *sign = flag + strcspn(flag, "=");
+    bool is_word = true; /* up to the sign it is the option alone */
+    for (const char *at = flag + 2; at < sign; at++) is_word &= (*at >= 'a' && *at <= 'z') || *at == '-';
+    *out_value = *sign && is_word ? sign + 1 : NULL;
+    return true;
+}
+
+static hn_status check_handed_on(const char *flag, const char *value, bool is_for_compiler) {
+    if (!value)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "cannot compile with flag '%s': write it, '=' and its value as one flag", flag);
+    if (!(is_for_compiler ? hn_flag_words_escape(value, hn_c_flag_escapes) : hn_linker_words_escape(value))) return NULL;
+    return HN_ERROR(HN_INVALID_ARGUMENT, "cannot compile with flag '%s': it names an output, or code to load", flag);
+}
+
 static hn_status check_flag(const char *flag) {
     static const char *const words[] = {"-c",  "-E",     "-x",    "-ptx", "-cubin", "-fatbin", "-dc",
                                         "-dw", "-dlink", "-link", "-lib", "-run",   "-shared", "-keep",
@@ -168,7 +195,11 @@ static hn_status check_flag(const char *flag) {
                                            "--compile",   "--cubin",
                                            "--ptx",       "--fatbin",
                                            "--device-",   "--run",
-                                           "-dlto",       NULL};
+                                           "-dlto",       "-time",
+                                           "--time",      "-clean",
+                                           "--clean",     "-dryrun",
+                                           "--dryrun",    "--dependency",
+                                           "-fdevice-t",  "--fdevice-t", NULL};
     static const char *const paths[] = {"-I", "-isystem", "-L", NULL};
     if (flag[0] != '-' || is_any(flag, words) || starts_with_any(flag, prefixes))
         return HN_ERROR(
@@ -176,6 +207,9 @@ static hn_status check_flag(const char *flag) {
             "cannot compile with flag '%s': it names a file, another kind of output, an architecture or a "
             "host compiler; architectures go into the target",
             flag);
+    bool is_for_compiler;
+    const char *given;
+    if (is_handed_on(flag, &is_for_compiler, &given)) return check_handed_on(flag, given, is_for_compiler);
     bool is_path = starts_with_any(flag, paths);
     const char *value = strchr(flag, '/');
     if (is_path && (!value || (size_t)(value - flag) > strlen("-isystem=")))
@@ -226,17 +260,50 @@ static void begin_command(nvcc_run *run) {
     for (hn_str rest = run->job->flags; hn_list_next(&rest, &item);) hn_tool_args_add(&run->command, item);
 }
 
+/* The command as a person repeats it: on the kept source, and without writing anything. */
+static void repeat_command(const nvcc_run *run, hn_tool_args *out) {
+    const hn_tool_args *args = &run->command;
+    *out = (hn_tool_args){.count = 0};
+    for (int i = 0; i < args->count; i++) {
+        const char *item = args->items[i];
+        if (strcmp(item, "-MD") == 0) {
+            i += 2; /* "-MF" and its file */
+        } else if (strcmp(item, "-o") == 0) {
+            hn_tool_args_add_all(out, (const char *const[]){"-o", "/dev/null", NULL});
+            i++;
+        } else {
+            hn_tool_args_add(out, strcmp(item, "kernel.cu") == 0 && run->job->source_path ? run->job->source_path : item);
+        }
+    }
+}
+
+/* Whether nvcc can be called again with no output: it reads PTX once more, and what is linked is gone. */
+static bool is_repeatable(const hn_tool_args *command) {
+    for (int i = 0; i < command->count; i++)
+        if (strcmp(command->items[i], "-ptx") == 0 || strcmp(command->items[i], "-dlink") == 0) return false;
+    return true;
+}
+
+static void job_command(const nvcc_run *run, hn_strbuf *out) {
+    const hn_toolchain_job *job = run->job;
+    hn_job_command_print(&(hn_job_command){"nvcc", job->source_path, job->entries, job->target, job->flags, HN_STR("")}, out);
+}
+
 /* Runs the command. A failure of the tool is an error here; `failure.exit` tells it from others. */
 static hn_status run_command(nvcc_run *run) {
     HN_TRY(hn_driver_run(&run->driver, &run->command));
     if (!run->driver.failure.exit) return NULL;
-    hn_tool_args again = run->command;
-    for (int i = 0; i < again.count; i++)
-        if (strcmp(again.items[i], "kernel.cu") == 0 && run->job->source_path)
-            again.items[i] = run->job->source_path;
     run->out->is_deterministic = hn_tool_failure_is_deterministic(&run->driver.failure);
     hn_log("toolchain", HN_LOG_INFO, "%s", hn_strbuf_str(&run->driver.failure.errors).ptr);
-    return hn_tool_failure_status(&run->driver.failure, &again);
+    hn_strbuf line;
+    hn_tool_args again;
+    hn_strbuf_init(&line);
+    repeat_command(run, &again);
+    if (is_repeatable(&run->command)) hn_tool_args_print(&again, &line);
+    else job_command(run, &line);
+    hn_status status = hn_tool_failure_status(&run->driver.failure, hn_strbuf_str(&line));
+    hn_strbuf_deinit(&line);
+    return status;
 }
 
 static hn_status compile_arch(nvcc_run *run, uint32_t idx, bool is_linked) {
@@ -260,7 +327,7 @@ static hn_status compile_arch(nvcc_run *run, uint32_t idx, bool is_linked) {
                                                    "kernel.o", "-lcudadevrt", "-o", "image", NULL});
         HN_TRY(run_command(run));
     }
-    return hn_driver_read(&run->driver, "image", &run->images[idx]);
+    return hn_driver_read_output(&run->driver, "image", &run->images[idx]);
 }
 
 /* PTX has its entries as ".entry NAME(". */
@@ -341,7 +408,7 @@ static hn_status compile_host(nvcc_run *run) {
     hn_tool_args_add_all(&run->command, (const char *const[]){"-shared", "-Xcompiler=-fPIC", "-MD", "-MF",
                                                               "0.d", "-o", "kernel.so", "kernel.cu", NULL});
     HN_TRY(run_command(run));
-    HN_TRY(hn_driver_read(&run->driver, "kernel.so", &run->out->bytes));
+    HN_TRY(hn_driver_read_output(&run->driver, "kernel.so", &run->out->bytes));
     return hn_symbols_check(run->out, run->job->entries, "extern \"C\"");
 }
 

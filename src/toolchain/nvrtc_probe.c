@@ -8,6 +8,7 @@
 #include "cache/record.h"
 
 #include <dlfcn.h>
+#include <errno.h>
 #include <glob.h>
 #include <link.h>
 #include <stdlib.h>
@@ -104,11 +105,10 @@ static bool find_by_loader(char out[PATH_MAX]) {
 static hn_status find_library(char out[PATH_MAX]) {
     const char *wanted = getenv("HENRY_NVRTC");
     if (wanted && wanted[0]) {
-        if (snprintf(out, PATH_MAX, "%s", wanted) < PATH_MAX && out[0] == '/' && access(out, R_OK) == 0)
-            return NULL;
-        return HN_ERROR(
-            HN_TOOLCHAIN,
-            "cannot read the NVRTC library '%s' that HENRY_NVRTC names; it must be an absolute path", wanted);
+        if (wanted[0] != '/' || snprintf(out, PATH_MAX, "%s", wanted) >= PATH_MAX)
+            return HN_ERROR(HN_TOOLCHAIN, "cannot use the NVRTC library '%s' that HENRY_NVRTC names: it must be an absolute path", wanted);
+        if (access(out, R_OK) == 0) return NULL;
+        return HN_ERROR(HN_TOOLCHAIN, "cannot read the NVRTC library '%s' that HENRY_NVRTC names: %s", wanted, strerror(errno));
     }
     if (find_in_list(getenv("LD_LIBRARY_PATH"), out) || find_in_toolkit(getenv("CUDA_HOME"), out) ||
         find_in_toolkit(getenv("CUDA_PATH"), out) || find_in_toolkit("/usr/local/cuda", out) ||
@@ -212,6 +212,10 @@ hn_status hn_nvrtc_probe(hn_store *store, hn_toolchain *out) {
     if (!status) status = hn_findings_learn(store, &query, &findings);
     if (!status) {
         out->identity = hn_digest_of_two(hn_strbuf_str(&subject), hn_strbuf_str(&findings));
+        const char *version = hn_record_string(hn_strbuf_str(&findings), "version");
+        char title[64];
+        snprintf(title, sizeof(title), "NVRTC %s", version ? version : "");
+        hn_record_add_string(&out->record, "title", title);
         hn_record_add_string(&out->record, "path", real);
         hn_strbuf_append(&out->record, findings.ptr, findings.len);
     }

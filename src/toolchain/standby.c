@@ -15,17 +15,19 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum {
     HELLO_LIMIT_MS = 10000,
+    ENV_ITEMS = 64,
+    ENV_ADDED = 3,
+    ENDS_MAX = 3, /* of a tool that did no job as it should, one after the other: then it is left alone */
 };
 
 typedef struct slot {
     hn_strbuf command; /* arguments, environment and prelude, each with its NUL; empty: unused */
-    pid_t pid;         /* 0: it does not work with this command */
-    int fd;
+    pid_t pid;         /* 0: none; another is started unless there were too many ends */
+    int fd, ends;
     uint64_t used;
 } slot;
 
@@ -88,15 +90,16 @@ static void describe(const hn_tool_run *run, const char *prelude, hn_strbuf *out
     if (prelude) hn_strbuf_puts(out, prelude);
 }
 
-/* The environment of the job and two variables. False when it says itself what is to be preloaded, or is too long. */
-enum { ENV_ITEMS = 64 };
-static bool environment(const char *const *env, const char *out[ENV_ITEMS + 3]) {
+/* The environment of the job and three variables: functions that are looked up once are not looked up in each job. False
+ * when it says itself what is to be preloaded, or is too long. */
+static bool environment(const char *const *env, const char *out[ENV_ITEMS + ENV_ADDED + 1]) {
     int count = 0;
     for (; env[count]; count++) {
         if (count == ENV_ITEMS || strncmp(env[count], "LD_", 3) == 0) return false;
         out[count] = env[count];
     }
     out[count++] = "LD_PRELOAD=" HN_STANDBY_PRELOAD;
+    out[count++] = "LD_BIND_NOW=1";
     out[count++] = HN_STANDBY_VARIABLE "=1";
     out[count] = NULL;
     return true;
@@ -116,15 +119,14 @@ static bool wait_hello(int fd) {
 }
 
 static hn_status spawn(const hn_standby *s, const hn_tool_run *run, int prelude_fd, int fd, pid_t *out_pid) {
-    const char *env[ENV_ITEMS + 3];
+    const char *env[ENV_ITEMS + ENV_ADDED + 1];
     if (!environment(run->env, env)) return HN_ERROR(HN_UNSUPPORTED, "an environment with preloaded code");
     const hn_spawn request = {
         .argv = run->args->items, .env = env, .cwd = run->cwd, .stdin_fd = prelude_fd, .stdout_fd = s->code_fd, .stderr_fd = fd};
     return hn_process_spawn(&request, out_pid);
 }
 
-/* Starts the tool of a slot whose command is set; if that fails, the slot remembers it. */
-static hn_status start_tool(const hn_standby *s, slot *tool, const hn_tool_run *run, const char *prelude) {
+static hn_status launch_tool(const hn_standby *s, slot *tool, const hn_tool_run *run, const char *prelude) {
     int ends[2], prelude_fd = -1;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return HN_OS_ERROR(errno, "cannot make a socket for a tool");
     hn_status status = prelude ? hn_tool_memory_file("henry-prelude", &prelude_fd) : NULL;
@@ -143,6 +145,15 @@ static hn_status start_tool(const hn_standby *s, slot *tool, const hn_tool_run *
     return status;
 }
 
+/* Starts the tool of a slot whose command is set; if that fails, the slot remembers it. */
+static void start_tool(const hn_standby *s, slot *tool, const hn_tool_run *run, const char *prelude) {
+    hn_status status = launch_tool(s, tool, run, prelude);
+    if (!status) return;
+    tool->ends = ENDS_MAX;
+    hn_log("toolchain", HN_LOG_INFO, "started for each job instead: %s", hn_status_message(status));
+    hn_status_free(status);
+}
+
 /* The slot of a command; a new one takes the place of the one that was not used for longest. NULL without memory. */
 static slot *find_slot(hn_standby *s, const hn_tool_run *run, const char *prelude) {
     hn_strbuf command;
@@ -155,6 +166,7 @@ static slot *find_slot(hn_standby *s, const hn_tool_run *run, const char *prelud
         if (command.failed || !hn_str_eq(hn_strbuf_str(&command), hn_strbuf_str(&tool->command))) continue;
         hn_strbuf_deinit(&command);
         tool->used = ++s->clock;
+        if (!tool->pid && tool->ends < ENDS_MAX) start_tool(s, tool, run, prelude);
         return tool;
     }
     if (command.failed) {
@@ -164,9 +176,7 @@ static slot *find_slot(hn_standby *s, const hn_tool_run *run, const char *prelud
     end_tool(oldest);
     hn_strbuf_deinit(&oldest->command);
     *oldest = (slot){.command = command, .used = ++s->clock};
-    hn_status status = start_tool(s, oldest, run, prelude);
-    if (status) hn_log("toolchain", HN_LOG_INFO, "started for each job instead: %s", hn_status_message(status));
-    hn_status_free(status);
+    start_tool(s, oldest, run, prelude);
     return oldest;
 }
 
@@ -193,7 +203,7 @@ static bool receive_reply(int fd, hn_standby_reply *reply) {
     ssize_t got;
     do got = recv(fd, reply, sizeof(*reply), 0);
     while (got < 0 && errno == EINTR);
-    return got == sizeof(*reply) && reply->is_run;
+    return got == sizeof(*reply);
 }
 
 static bool run_job(slot *tool, const hn_tool_run *run, int errors_fd, hn_strbuf *errors, int *out_exit) {
@@ -201,11 +211,11 @@ static bool run_job(slot *tool, const hn_tool_run *run, int errors_fd, hn_strbuf
         .memory_bytes = run->memory_bytes, .file_bytes = HN_TOOL_OUTPUT_LIMIT_BYTES, .cpu_seconds = run->cpu_seconds};
     const int fds[HN_STANDBY_FILES] = {run->stdin_fd, run->stdout_fd, errors_fd};
     hn_standby_reply reply;
-    if (!send_request(tool->fd, &request, fds) || !receive_reply(tool->fd, &reply)) {
-        end_tool(tool);
-        return false;
-    }
-    *out_exit = WIFSIGNALED(reply.wait_status) ? 128 + WTERMSIG(reply.wait_status) : WEXITSTATUS(reply.wait_status);
+    bool is_done = send_request(tool->fd, &request, fds) && receive_reply(tool->fd, &reply);
+    tool->ends = is_done && (reply.goes_on || reply.exit_status) ? 0 : tool->ends + 1;
+    if (!is_done || !reply.goes_on) end_tool(tool);
+    if (!is_done) return false;
+    *out_exit = reply.exit_status;
     hn_status status = hn_tool_read_errors(errors_fd, errors);
     bool ok = !status;
     hn_status_free(status);

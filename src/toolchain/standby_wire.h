@@ -22,10 +22,10 @@ typedef struct hn_standby_request {
     uint64_t memory_bytes, file_bytes, cpu_seconds; /* limits; 0: none */
 } hn_standby_request;
 
-/* Its end. */
+/* Its end. Without one the job has to be done in the ordinary way. */
 typedef struct hn_standby_reply {
-    int32_t is_run;      /* 0: no process could be made */
-    int32_t wait_status; /* as waitpid tells it */
+    int32_t exit_status;
+    int32_t goes_on; /* 0: the tool takes no other job */
 } hn_standby_reply;
 
 #endif

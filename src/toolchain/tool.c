@@ -20,6 +20,7 @@
 
 enum {
     POLL_STEP_MS = 5,               /* where the kernel has no pidfd */
+    GUARD_LIMIT_MS = 2000,          /* for one that says nothing */
     ERRORS_PART_BYTES = 128 << 10, /* kept of the beginning, and of the end */
     TRIM_BYTES = 4 << 20,
 };
@@ -134,6 +135,50 @@ hn_status hn_tool_messages_file(const hn_tool_run *run, int *out_fd) {
     return *out_fd < 0 ? HN_OS_ERROR(errno, "cannot duplicate a descriptor") : NULL;
 }
 
+static bool is_guard(hn_tool_guard *guard, const char *parent) {
+    const char *const argv[] = {guard->path, "--worker", parent, "", NULL};
+    int exit_status = 0;
+    if (!atomic_load(&guard->answer)) {
+        const hn_spawn ask = {.argv = argv, .stdin_fd = -1, .stdout_fd = -1, .stderr_fd = -1};
+        hn_status_free(hn_process_run(&ask, GUARD_LIMIT_MS, NULL, &exit_status));
+        atomic_store(&guard->answer, exit_status == HN_TOOL_GUARD_IS_ONE ? 1 : -1);
+    }
+    return atomic_load(&guard->answer) > 0;
+}
+
+/* A guard lives under the limits of its tool. With a sanitizer in it, it takes more address space than any limit leaves. */
+static bool has_room_for_guard(const hn_tool_run *run) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+    return !run->memory_bytes;
+#else
+    (void)run;
+    return true;
+#endif
+}
+
+/* Below a guard. False, with nothing started: there is none, or the tool cannot be run, which is told without one. */
+static bool start_guarded(const hn_tool_run *run, const hn_spawn *spawn, pid_t *out_pid) {
+    char parent[24];
+    snprintf(parent, sizeof(parent), "%d", (int)getpid());
+    if (!strchr(run->args->items[0], '/') || access(run->args->items[0], X_OK) != 0) return false;
+    if (!run->guard || !has_room_for_guard(run) || !is_guard(run->guard, parent)) return false;
+    const char *argv[HN_TOOL_ARGS + 4] = {run->guard->path, "--worker", parent};
+    memcpy(argv + 3, run->args->items, (size_t)run->args->count * sizeof(*argv));
+    hn_spawn guarded = *spawn;
+    guarded.argv = argv;
+    hn_status status = hn_process_spawn(&guarded, out_pid);
+    bool ok = !status;
+    hn_status_free(status);
+    return ok;
+}
+
+/* A tool that is not below a worker must not outlive this process: as the first process of a namespace it ends, with all that
+ * it started, when this thread does, which waits for it. */
+static hn_status start_tied(const hn_tool_run *run, const hn_spawn *spawn, pid_t *out_pid) {
+    if (run->own_group && (hn_process_spawn_isolated(spawn, out_pid) || start_guarded(run, spawn, out_pid))) return NULL;
+    return hn_process_spawn(spawn, out_pid);
+}
+
 hn_status hn_tool_start(const hn_tool_run *run, hn_tool_process *out) {
     if (run->args->is_full)
         return HN_ERROR(HN_INVALID_ARGUMENT, "more than %d arguments for '%s'", HN_TOOL_ARGS,
@@ -154,7 +199,7 @@ hn_status hn_tool_start(const hn_tool_run *run, hn_tool_process *out) {
         .new_group = run->own_group,
     };
     pid_t pid;
-    hn_status status = hn_process_spawn(&spawn, &pid);
+    hn_status status = start_tied(run, &spawn, &pid);
     if (status) {
         close(out->stderr_fd);
         return status;

@@ -5,6 +5,7 @@
 #include "base/str.h"
 #include "henry/status.h"
 
+#include <stdatomic.h>
 #include <stdint.h>
 
 /* An argument vector that is built step by step. It latches `is_full`. Arguments are borrowed. */
@@ -19,6 +20,14 @@ void hn_tool_args_add_all(hn_tool_args *args, const char *const *items); /* NULL
 /* Appends the arguments as one line that a shell takes. */
 void hn_tool_args_print(const hn_tool_args *args, hn_strbuf *out);
 
+/* A program that starts the command behind "--worker" and the id of its parent, and ends it and all below it when that parent
+ * has ended. Whoever made it a guard need not be right: it is asked before its first tool. Threads: safe. */
+enum { HN_TOOL_GUARD_IS_ONE = 86 }; /* exit status when the command is "" */
+typedef struct hn_tool_guard {
+    const char *path;
+    _Atomic int answer; /* 0: not asked yet; 1: it is one; -1: it is none */
+} hn_tool_guard;
+
 typedef struct hn_tool_run {
     const hn_tool_args *args; /* args->items[0]: the program, a path or a name in PATH */
     const char *const *env;   /* NULL: inherit */
@@ -29,7 +38,8 @@ typedef struct hn_tool_run {
     int cancel_fd;            /* when it can be read, the tool is killed; 0: none */
     uint64_t memory_bytes;    /* RLIMIT_AS; 0: no limit */
     uint64_t cpu_seconds;     /* RLIMIT_CPU; 0: no limit */
-    bool own_group;
+    bool own_group;           /* the tool is not below a worker: it and all below it must end when this process does */
+    hn_tool_guard *guard;     /* with own_group, where there are no namespaces; NULL: none */
 } hn_tool_run;
 
 enum { HN_TOOL_OUTPUT_LIMIT_BYTES = 512 << 20 }; /* of any file that a tool writes */

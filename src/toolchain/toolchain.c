@@ -1,6 +1,8 @@
 /* toolchain.c: the table of languages, and what is the same for all of them. */
 #include "toolchain/toolchain.h"
 
+#include "cache/record.h"
+
 #define DECLARE(row) extern const hn_toolchain_row row;
 #define ADDRESS(row) &row,
 
@@ -51,6 +53,16 @@ hn_status hn_toolchain_from_record(const hn_toolchain_row *row, hn_str record, h
     hn_status status = hn_strbuf_status(&out->record);
     if (status) hn_strbuf_deinit(&out->record);
     return status;
+}
+
+void hn_toolchain_identity_print(const hn_toolchain *toolchain, hn_strbuf *out) {
+    char hex[HN_DIGEST_HEX_BYTES];
+    hn_str title;
+    hn_digest_hex(&toolchain->identity, hex);
+    if (hn_record_find(hn_strbuf_str(&toolchain->record), "title", &title) && title.len > 1)
+        hn_strbuf_printf(out, "%.*s (%s)", (int)title.len - 1, title.ptr, hex);
+    else
+        hn_strbuf_puts(out, hex);
 }
 
 void hn_toolchain_deinit(hn_toolchain *toolchain) {

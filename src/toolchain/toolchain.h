@@ -24,7 +24,7 @@ typedef struct hn_toolchain {
     const hn_toolchain_row *row;
     hn_digest
         identity;     /* of everything about the tools that can change what they produce; part of every key */
-    hn_strbuf record; /* tool paths and how to call them */
+    hn_strbuf record; /* tool paths and how to call them; "title": what people call the compiler */
 } hn_toolchain;
 
 /* What to compile. Lists are strings one after another, each with its NUL: "-O2\0-fno-math-errno\0". */
@@ -44,6 +44,7 @@ typedef struct hn_toolchain_job {
     hn_standby *standby;   /* of a worker; NULL: none */
     int messages_fd;       /* of a worker: a file in memory for what tools say; 0: none */
     int cancel_fd;         /* not in a worker: can be read when nobody wants the result any more; 0: none */
+    struct hn_tool_guard *guard; /* not in a worker: of its tools; NULL: none */
     bool own_group; /* tools get a process group of their own; false in a worker, which is one already: a row
                        that compiles in this process may set limits on it then */
 } hn_toolchain_job;
@@ -90,6 +91,8 @@ hn_status hn_toolchain_probe(const hn_toolchain_row *row, hn_store *store, hn_to
 /* A toolchain from its own record, as a worker gets it. */
 hn_status hn_toolchain_from_record(const hn_toolchain_row *row, hn_str record, hn_toolchain *out) HN_MUST_USE;
 void hn_toolchain_deinit(hn_toolchain *toolchain);
+/* Appends the identity as records have it, for people and exactly: "gcc 12.2.0 (47af...)". */
+void hn_toolchain_identity_print(const hn_toolchain *toolchain, hn_strbuf *out);
 
 /* Compiles. Errors: toolchain (the compiler's first error lines and the command to run again), timeout,
  * invalid-argument for a flag that ties the result to this machine, io. The result is to be deinited. */

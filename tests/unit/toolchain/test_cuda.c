@@ -103,6 +103,11 @@ TEST(nvrtc_errors_have_the_line_of_the_text) {
     hn_toolchain_job job =
         job_of("\n\nextern \"C\" __global__ void f(int *p) { *p = nothing; }\n", HN_STR("sm_90\0"));
     expect_error(&l, &job, HN_TOOLCHAIN, "kernel.cu(3): error: identifier \"nothing\" is undefined");
+    job.source_path = "/cache/failed/x.cu";
+    job.flags = HN_STR("-DX=a b\0");
+    expect_error(&l, &job, HN_TOOLCHAIN,
+                 "to run it again: henry kernel compile /cache/failed/x.cu --language cuda --target=sm_90 '--flag=-DX=a b' -o /dev/null");
+    job.flags = HN_STR("");
     job.text = HN_STR("#include <cuda_fp16.h>\n");
     expect_error(&l, &job, HN_TOOLCHAIN, "kernel.cu(1): ");
     job.text = hn_str_of(two_kernels);
@@ -145,6 +150,12 @@ TEST(bad_gpu_targets_and_flags_are_refused) {
             expect_error(&l, &job, HN_INVALID_ARGUMENT, "'-arch=sm_80'");
             job.flags = HN_STR("file.cu\0");
             expect_error(&l, &job, HN_INVALID_ARGUMENT, "'file.cu'");
+            static const char *const handed_on[] = {"-Xcompiler=-O2,-fplugin=/x", "-Xcompiler=-Wl,-Map=F", "-Xlinker=-oF",
+                                                    "-Xptxas=--output-file=F", "-Xcompiler", "-Xcompiler=-O2 -specs=/x"};
+            for (size_t k = 0; i == 1 && k < sizeof(handed_on) / sizeof(handed_on[0]); k++) {
+                job.flags = (hn_str){handed_on[k], strlen(handed_on[k]) + 1};
+                expect_error(&l, &job, HN_INVALID_ARGUMENT, handed_on[k]);
+            }
             job.flags = HN_STR("");
             job.target = HN_STR("host\0");
             expect_error(&l, &job, HN_INVALID_ARGUMENT, "no architecture");
@@ -198,7 +209,9 @@ TEST(a_missing_nvrtc_says_how_to_get_it) {
     EXPECT_OK(hn_toolchain_row_find(HN_STR("cuda"), &row));
     setenv("HENRY_NVRTC", "/no/such/libnvrtc.so", 1);
     EXPECT_ERROR(hn_toolchain_probe(row, store, &toolchain), HN_TOOLCHAIN,
-                 "'/no/such/libnvrtc.so' that HENRY_NVRTC names");
+                 "'/no/such/libnvrtc.so' that HENRY_NVRTC names: No such file");
+    setenv("HENRY_NVRTC", "libnvrtc.so", 1);
+    EXPECT_ERROR(hn_toolchain_probe(row, store, &toolchain), HN_TOOLCHAIN, "it must be an absolute path");
     setenv("HENRY_NVRTC", "/bin/sh", 1);
     EXPECT_ERROR(hn_toolchain_probe(row, store, &toolchain), HN_TOOLCHAIN, "cannot load NVRTC: /");
     if (saved)
@@ -287,7 +300,10 @@ TEST(nvcc_errors_have_the_line_of_the_text) {
     job.source_path = "/cache/failed/x.cu";
     expect_error(&l, &job, HN_TOOLCHAIN, "kernel.cu(2): error: identifier \"nothing\" is undefined");
     expect_error(&l, &job, HN_TOOLCHAIN, "to run it again: /");
-    expect_error(&l, &job, HN_TOOLCHAIN, "/cache/failed/x.cu");
+    expect_error(&l, &job, HN_TOOLCHAIN, " -cubin -o /dev/null /cache/failed/x.cu");
+    job.target = HN_STR("compute_90\0"); /* nvcc reads PTX that it wrote once more */
+    expect_error(&l, &job, HN_TOOLCHAIN, "henry kernel compile /cache/failed/x.cu --language nvcc --target=compute_90 -o /dev/null");
+    job.target = HN_STR("sm_90\0");
     job.text = HN_STR("__global__ void f(int *p) { *p = 1; }\n");
     job.entries = HN_STR("f\0");
     expect_error(&l, &job, HN_TOOLCHAIN, "no function 'f' with C linkage; declare it extern \"C\"");

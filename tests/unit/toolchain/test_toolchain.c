@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "base/trace.h"
 #include "cache/record.h"
+#include "toolchain/c.h"
 #include "toolchain/tool.h"
 #include "unit/harness.h"
 
@@ -214,6 +215,43 @@ TEST(flags_that_tie_to_the_machine_are_refused) {
     fixture_end(&f);
 }
 
+TEST(flags_that_write_elsewhere_or_load_code_are_refused) {
+    static const char *const refused[] = {
+        "-Wl,-o,F", "-Wl,-oF", "-Wl,-z,now,--output=F", "-Wl,--outp=F", "-Wl,-Map,F", "-Wl,-Map=F", "-Wl,--Map=F", "-Wl,--plugin,F",
+        "-Wl,-plugin=F", "-Wl,--dependency-file=F", "-Wl,@F", "-Wa,-o,F", "-Wa,-aln=F", "-Wa,--MD,F", "-Wp,-MD,F", "-Wp,-fplugin=F",
+        "-Wp,F", "-Xlinker", "-Xassembler", "-Xpreprocessor", "-Xclang", "-MD", "-MFx", "-oF", "--output=F", "-save-temps=obj",
+        "-dumpdir", "-time=F", "-working-directory=/x", "-fprofile-generate=/x", "-fprofile-dir=/x", "-ftime-trace=/x", "-fdump-tree-all=F",
+        "-fopt-info-vec=F", "-foptimization-record-file=F", "-fplugin=/x", "-fpass-plugin=/x", "-specs=/x", "--specs=/x", "-B/x",
+        "--prefix=/x", "-wrapper", "-fuse-ld=/x", "--ld-path=/x", "-fmodule-mapper=|x", "--config=/x", "@F", "-xc++"};
+    static const char *const taken[] = {"-Wl,-z,now", "-Wl,--no-as-needed", "-Wl,-soname,x", "-Wl,--print-map", "-Wl,-rpath,/x", "-Wl,-T/x",
+                                        "-Wl,--defsym=a=1", "-Wa,-g", "-Wa,--noexecstack", "-Wp,-DX=1", "-Wall", "-fprofile-arcs", "-flto",
+                                        "-fuse-ld=bfd", "-fdump-tree-all", "-fopt-info", "-fdiagnostics-color", "-ftree-vectorize", "-O2",
+                                        "-fopenmp", "-lm", "-std=gnu17", "-DX", "-w", "-mtune=generic", "-fmodules", "-fdebug-prefix-map=a=b"};
+    for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++)
+        if (hn_c_flag_kind(refused[i]) != HN_FLAG_REFUSED) HN_TEST_FAIL("taken: %s", refused[i]);
+    for (size_t i = 0; i < sizeof(taken) / sizeof(taken[0]); i++)
+        if (hn_c_flag_kind(taken[i]) == HN_FLAG_REFUSED) HN_TEST_FAIL("refused: %s", taken[i]);
+}
+
+TEST(the_identity_has_words) {
+    fixture f;
+    hn_strbuf text;
+    setenv("HENRY_CC", "gcc", 1);
+    fixture_begin(&f);
+    unsetenv("HENRY_CC");
+    hn_strbuf_init(&text);
+    hn_toolchain_identity_print(&f.toolchain, &text);
+    EXPECT(hn_str_starts_with(hn_strbuf_str(&text), HN_STR("gcc ")) && text.ptr[4] >= '0' && text.ptr[4] <= '9');
+    EXPECT(strstr(text.ptr, " (") && text.ptr[text.len - 1] == ')');
+    hn_strbuf_reset(&text);
+    hn_strbuf_deinit(&f.toolchain.record); /* as those of before had it */
+    hn_strbuf_init(&f.toolchain.record);
+    hn_toolchain_identity_print(&f.toolchain, &text);
+    EXPECT_INT(text.len, HN_DIGEST_HEX_BYTES - 1);
+    hn_strbuf_deinit(&text);
+    fixture_end(&f);
+}
+
 TEST(targets_become_machine_flags) {
 #if defined(__x86_64__)
     static const char text[] =
@@ -254,10 +292,18 @@ TEST(headers_work_and_are_noticed) {
                                          "#inc\\\nlude <x>",
                                          "#embed \"x\"",
                                          "__asm__(\".incbin \\\"x\\\"\");",
-                                         "#if __has_include(<x>)"};
+                                         "#if __has_include(<x>)",
+                                         "?" "?=embed <x>",
+                                         "% %:",
+                                         "bb bincbin",
+                                         "h _h __h __has_",
+                                         ". .inc .include"};
     for (size_t i = 0; i < sizeof(sneaky) / sizeof(sneaky[0]); i++)
         if (reads(hn_str_of(sneaky[i]), HN_STR("")) != HN_READS_FILES)
             HN_TEST_FAIL("not noticed: %s", sneaky[i]);
+    static const char *const harmless[] = {"%", ":%", "?" "?", "b", "ncbin", "incbi", "h", "_has_", "__has", ".", ".includ", "f(x) ? a % 2 : .5f"};
+    for (size_t i = 0; i < sizeof(harmless) / sizeof(harmless[0]); i++)
+        if (reads(hn_str_of(harmless[i]), HN_STR("")) != HN_READS_NOTHING) HN_TEST_FAIL("refused: %s", harmless[i]);
     static const char *const flags[] = {"-fplugin=x.so", "-specs=x", "-Wl,-Tx", "-Bdir",
                                         "-fsanitize=address"};
     for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
@@ -310,7 +356,8 @@ TEST(a_wrapper_script_is_called_and_a_late_one_is_killed) {
 }
 
 TEST(crashes_and_lack_of_memory_are_not_deterministic) {
-    static const char *const bodies[] = {"kill -SEGV $$",
+    /* a fault, not `kill -SEGV $$`: a signal that the first process of a namespace sends itself does nothing */
+    static const char *const bodies[] = {"echo 'int main(void) { return *(volatile int *)0; }' | cc -x c -o \"$0.x\" - && exec \"$0.x\"",
                                          "echo 'error: virtual memory exhausted' >&2; exit 1",
                                          "echo 'internal compiler error: x' >&2; exit 4"};
     for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
@@ -385,6 +432,13 @@ TEST(a_missing_compiler_says_so) {
     EXPECT_ERROR(hn_toolchain_probe(row, store, &toolchain), HN_TOOLCHAIN,
                  "cannot use the C compiler '/bin/false'");
     unsetenv("HENRY_CC");
+    fixture f;
+    fake_begin(&f, "exit 0");
+    const hn_toolchain_job job = job_of(two_kernels);
+    hn_toolchain_result result;
+    EXPECT_ERROR(hn_toolchain_compile(&f.toolchain, &job, &result), HN_TOOLCHAIN, "ended with success and wrote no output");
+    hn_toolchain_result_deinit(&result);
+    fake_end(&f);
     char *path = strdup(getenv("PATH"));
     setenv("PATH", "/no/such/dir", 1);
     EXPECT_ERROR(hn_toolchain_probe(row, store, &toolchain), HN_TOOLCHAIN,
