@@ -1,8 +1,9 @@
 /* service.c: what the compile service costs, and what it saves.
  *
- *     bench_service [KERNELS]
+ *     bench_service [KERNELS]     0: all but 2.
  *
- * 1. From submit to result of a trivial job in a warm worker, less the time that the worker spent at its tools.
+ * 1. From submit to result of a trivial job in a warm worker, less the time that the worker spent at its tools; and what of that is
+ *    waking up: a message to a process that looks out for it, works for 3 ms over 4 MB, and answers one that sleeps.
  * 2. KERNELS (200) kernels that differ, by a service with two workers, nothing in any cache, its start included; and by
  *    `make -j2`, one run of the same compiler with the same flags a kernel. In turns; what both made is loaded and called.
  * 3. A kernel of 5 KB from the disk: submit to callable function, in a service that has not seen it.
@@ -16,8 +17,11 @@
 
 #include <dlfcn.h>
 #include <limits.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 enum { TRIVIAL_ROUNDS = 100, MAKE_ROUNDS = 5, DISK_ROUNDS = 300, KERNELS_MAX = 2000, DISK_BYTES = 5000 };
@@ -103,6 +107,49 @@ static void measure_trivial(void) {
     printf("{\"trivial_above_us\": %.1f, \"trivial_us\": %.1f", median(above, TRIVIAL_ROUNDS), median(all, TRIVIAL_ROUNDS));
     hn_scope_destroy(scope);
     hn_service_destroy(service);
+}
+
+/* ---- waking up ---- */
+
+typedef struct echo {
+    int64_t begin_ns, end_ns;
+} echo;
+
+static void answer_until_closed(int fd) {
+    static char memory[4 << 20];
+    char byte;
+    for (;;) {
+        ssize_t got = recv(fd, &byte, 1, MSG_DONTWAIT);
+        for (int64_t until_ns = hn_now_ns() + 150000; got < 0 && hn_now_ns() < until_ns; got = recv(fd, &byte, 1, MSG_DONTWAIT)) sched_yield();
+        if (got < 0) got = recv(fd, &byte, 1, 0);
+        if (got <= 0) _exit(0);
+        echo times = {.begin_ns = hn_now_ns()};
+        while (hn_now_ns() < times.begin_ns + 3000000)
+            for (size_t i = 0; i < sizeof memory; i += 64) memory[i]++;
+        times.end_ns = hn_now_ns();
+        if (send(fd, &times, sizeof times, MSG_NOSIGNAL) < 0) _exit(1);
+    }
+}
+
+static void measure_waking(void) {
+    double there[TRIVIAL_ROUNDS], back[TRIVIAL_ROUNDS];
+    int ends[2];
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0) fail("no socket");
+    pid_t pid = fork();
+    if (pid < 0) fail("no process");
+    if (pid == 0) close(ends[0]), answer_until_closed(ends[1]);
+    close(ends[1]);
+    for (int k = 0; k < TRIVIAL_ROUNDS; k++) {
+        echo times;
+        int64_t begin = hn_now_ns();
+        if (send(ends[0], "x", 1, MSG_NOSIGNAL) != 1 || recv(ends[0], &times, sizeof times, MSG_WAITALL) != sizeof times) fail("no answer");
+        int64_t end = hn_now_ns();
+        there[k] = (double)(times.begin_ns - begin) / 1e3;
+        back[k] = (double)(end - times.end_ns) / 1e3;
+    }
+    close(ends[0]);
+    waitpid(pid, NULL, 0);
+    printf(", \"message_us\": %.1f, \"wake_us\": %.1f", median(there, TRIVIAL_ROUNDS), median(back, TRIVIAL_ROUNDS));
 }
 
 /* ---- many kernels ---- */
@@ -247,9 +294,10 @@ static void measure_disk(void) {
 
 int main(int argc, char **argv) {
     int count = argc > 1 ? atoi(argv[1]) : 200;
-    if (count < 1 || count > KERNELS_MAX) fail("expected a number of kernels, at most 2000");
+    if (count < 0 || count > KERNELS_MAX) fail("expected a number of kernels, at most 2000");
     measure_trivial();
-    measure_many(count);
+    measure_waking();
+    if (count) measure_many(count);
     measure_disk();
     return 0;
 }

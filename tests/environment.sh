@@ -10,6 +10,7 @@ covered() {
     HENRY_THREADS) echo "how many threads run a program; what it is planned for is field 'threads'" ;;
     HENRY_COMPILE_THREADS | HENRY_WORKER | TMPDIR) echo "who compiles, and where" ;;
     HENRY_NAMESPACES) echo "how processes of a job are told apart" ;;
+    HENRY_CORES_FILE | XDG_RUNTIME_DIR) echo "how many compile at once" ;;
     HENRY_LOG | HENRY_CACHE_CHECK) echo "what is told and checked" ;;
     esac
 }

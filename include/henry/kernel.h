@@ -36,7 +36,8 @@ typedef struct hn_service_options {
     int32_t threads;           /* jobs at once. 0: HENRY_COMPILE_THREADS, else CPUs in the affinity mask, at
                                   most 32. 1: no workers, jobs run in the thread that waits */
     const char *worker_path;   /* NULL: HENRY_WORKER, else henry-worker next to the program, else in
-                                  ../libexec/henry. "": no workers */
+                                  ../libexec/henry, else where Henry is installed, else by the henry in
+                                  PATH. "": no workers */
     const char *cache_dir;     /* NULL: HENRY_CACHE_DIR, else the user's cache; "": nothing on disk */
     const char *remote_url;    /* of a cache that machines share: redis:// or unix://, docs/cache.md. NULL:
                                   HENRY_REDIS_URL; "": none */
@@ -173,6 +174,24 @@ HN_API hn_status hn_artifact_image_find(const hn_artifact *artifact, const char 
 /* What the images call an entry of the job: its mangled name when it has no C linkage. Borrowed. Errors: not-found. */
 HN_API hn_status hn_artifact_image_symbol(const hn_artifact *artifact, const char *entry,
                                           const char **out_symbol) HN_MUST_USE;
+
+/* ---- verdicts: what was measured, kept and shared as compiled code is ---- */
+
+/* What a verdict depends on: the ways that were compared, the sizes, the device that they were measured on. "name=value"
+ * each; their order is part of the key. */
+typedef struct hn_verdict_question {
+    const char *const *facts;
+    size_t fact_count;
+} hn_verdict_question;
+
+/* Keeps a verdict, in whatever form the caller likes, on the disk and in the remote cache; a later one for the same question
+ * replaces it. A disk or a server that does not take it is no error. Errors: invalid-argument, out-of-memory. */
+HN_API hn_status hn_service_verdict_put(hn_service *service, const hn_verdict_question *question, const void *verdict,
+                                        size_t len) HN_MUST_USE;
+/* `*out_len`: how long it is; of that at most `bytes` bytes are written to `out`. Errors: not-found, invalid-argument,
+ * out-of-memory. */
+HN_API hn_status hn_service_verdict_get(hn_service *service, const hn_verdict_question *question, void *out, size_t bytes,
+                                        size_t *out_len) HN_MUST_USE;
 
 /* ---- statistics ---- */
 

@@ -142,6 +142,7 @@ static hn_status dir_sync(const char *path) {
 
 hn_status hn_file_write_atomic(const char *path, const void *bytes, size_t len, bool sync) {
     struct stat info;
+    if (!*path) return HN_ERROR(HN_INVALID_ARGUMENT, "cannot write to a file with an empty name");
     /* A rename would put a file in the place of /dev/null or /dev/stdout. */
     if (stat(path, &info) == 0 && !S_ISREG(info.st_mode))
         return HN_ERROR(HN_INVALID_ARGUMENT, "cannot replace '%s': it is not a regular file", path);
@@ -168,14 +169,14 @@ static bool is_dir(const char *path) {
 }
 
 /* Makes one directory. An existing one counts, whatever mkdir says of a read-only parent. */
-static hn_status dir_make(const char *path) {
-    if (mkdir(path, 0700) == 0) return NULL;
+static hn_status dir_make(const char *path, mode_t mode) {
+    if (mkdir(path, mode) == 0) return NULL;
     int err = errno;
     if (is_dir(path)) return NULL;
     return HN_OS_ERROR(err, "cannot create directory '%s'", path);
 }
 
-hn_status hn_dir_create(const char *path) {
+static hn_status dir_create(const char *path, mode_t mode) {
     if (is_dir(path)) return NULL;
     if (!*path) return HN_ERROR(HN_INVALID_ARGUMENT, "cannot create a directory with an empty name");
     char *part = strdup(path);
@@ -184,13 +185,17 @@ hn_status hn_dir_create(const char *path) {
     for (char *at = part + 1; *at && !status; at++) {
         if (*at != '/') continue;
         *at = '\0';
-        status = dir_make(part);
+        status = dir_make(part, mode);
         *at = '/';
     }
-    if (!status) status = dir_make(part);
+    if (!status) status = dir_make(part, mode);
     free(part);
     return status;
 }
+
+hn_status hn_dir_create(const char *path) { return dir_create(path, 0700); }
+
+hn_status hn_dir_create_public(const char *path) { return dir_create(path, 0777); }
 
 static hn_status entry_remove(int parent_fd, const char *name, const char *path, int depth);
 

@@ -31,6 +31,8 @@ hn_status hn_file_write_atomic(const char *path, const void *bytes, size_t len, 
 
 /* mkdir -p with mode 0700 for new directories. */
 hn_status hn_dir_create(const char *path) HN_MUST_USE;
+/* The same for what a user asked for: modes follow the umask, as those of files do. */
+hn_status hn_dir_create_public(const char *path) HN_MUST_USE;
 /* rm -r; missing is ok. Never follows symbolic links. */
 hn_status hn_dir_remove(const char *path) HN_MUST_USE;
 

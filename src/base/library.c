@@ -44,6 +44,15 @@ static void spell_path(int fd, char out[PATH_BYTES]) {
     snprintf(out + len, (size_t)(PATH_BYTES - len), "fd/%d", fd);
 }
 
+/* What the loader says, without the path that nobody knows. */
+static hn_status load_error(const char *path, const char *name) {
+    const char *reason = dlerror();
+    size_t len = strlen(path);
+    if (access(path, F_OK) != 0) return HN_ERROR(HN_TOOLCHAIN, "cannot load kernel '%s': it is opened through /proc, which is not mounted here", name);
+    if (reason && strncmp(reason, path, len) == 0 && reason[len] == ':') reason += len + 1 + (reason[len + 1] == ' ');
+    return HN_ERROR(HN_TOOLCHAIN, "cannot load kernel '%s': %s", name, reason ? reason : "the loader gives no reason");
+}
+
 hn_status hn_library_load_fd(int fd, const char *name, hn_library **out) {
     char path[PATH_BYTES];
     spell_path(fd, path);
@@ -51,9 +60,7 @@ hn_status hn_library_load_fd(int fd, const char *name, hn_library **out) {
     char *copy = strdup(name);
     void *handle = library && copy ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
     if (!handle) {
-        hn_status status = library && copy
-                               ? HN_ERROR(HN_TOOLCHAIN, "cannot load kernel '%s': %s", name, dlerror())
-                               : HN_ERROR(HN_OUT_OF_MEMORY, "no memory to load kernel '%s'", name);
+        hn_status status = library && copy ? load_error(path, name) : HN_ERROR(HN_OUT_OF_MEMORY, "no memory to load kernel '%s'", name);
         free(library);
         free(copy);
         return status;

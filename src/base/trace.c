@@ -11,10 +11,14 @@
 #include <time.h>
 #include <unistd.h>
 
+/* Lines of workers are numbered above all threads: the kernel gives no number beyond 2^22. */
+enum { WORKER_LINES = 1 << 22 };
+
 typedef struct span {
     const char *category, *name;
     int64_t begin_ns, end_ns;
-    pid_t thread;
+    int64_t line; /* a thread, or WORKER_LINES and the number of a worker */
+    uint64_t id;  /* of one that may overlap others; 0: none */
 } span;
 
 /* The recording, guarded by `lock`; `is_on` alone is read without it. Process-wide by nature: a trace
@@ -51,24 +55,38 @@ void hn_trace_start(void) {
     pthread_mutex_unlock(&trace.lock);
 }
 
-static hn_status record(const char *category, const char *name, int64_t begin_ns, int64_t end_ns) {
-    span made = {.category = hn_arena_strndup(&trace.arena, category, strlen(category)),
-                 .name = hn_arena_strndup(&trace.arena, name, strlen(name)),
-                 .begin_ns = begin_ns, .end_ns = end_ns, .thread = gettid()};
+/* The names are the caller's. */
+static hn_status record(const span *given) {
+    span made = *given;
+    made.category = hn_arena_strndup(&trace.arena, given->category, strlen(given->category));
+    made.name = hn_arena_strndup(&trace.arena, given->name, strlen(given->name));
     if (!made.category || !made.name) return HN_ERROR(HN_OUT_OF_MEMORY, "cannot record a span");
     HN_PUSH(&trace.arena, &trace.spans, made);
     return NULL;
 }
 
-void hn_trace_span(const char *category, const char *name, int64_t begin_ns, int64_t end_ns) {
-    if (!atomic_load_explicit(&trace.is_on, memory_order_relaxed)) return;
+static bool is_on(void) { return atomic_load_explicit(&trace.is_on, memory_order_relaxed); }
+
+static void add(span given) {
     pthread_mutex_lock(&trace.lock);
     if (atomic_load(&trace.is_on)) {
-        hn_status status = record(category, name, begin_ns, end_ns);
+        hn_status status = record(&given);
         if (status) trace.lost_count++;
         hn_status_free(status);
     }
     pthread_mutex_unlock(&trace.lock);
+}
+
+void hn_trace_span(const char *category, const char *name, int64_t begin_ns, int64_t end_ns) {
+    if (is_on()) add((span){category, name, begin_ns, end_ns, .line = gettid()});
+}
+
+void hn_trace_span_worker(uint32_t worker, const char *category, const char *name, int64_t begin_ns, int64_t end_ns) {
+    if (is_on()) add((span){category, name, begin_ns, end_ns, .line = WORKER_LINES + (int64_t)worker});
+}
+
+void hn_trace_span_free(uint64_t id, const char *category, const char *name, int64_t begin_ns, int64_t end_ns) {
+    if (is_on()) add((span){category, name, begin_ns, end_ns, .line = gettid(), .id = id});
 }
 
 /* Microseconds, the unit of the format, with the nanoseconds kept. */
@@ -79,14 +97,37 @@ static void put_us(hn_strbuf *json, const char *key, int64_t ns) {
                      (int)(rest < 0 ? -rest : rest));
 }
 
-static void put_span(hn_strbuf *json, const span *s, int pid) {
-    hn_strbuf_puts(json, "{\"ph\":\"X\",\"cat\":");
+/* `phase`: X, a whole span on its line; b and e, the two ends of one that viewers give a line of its own. */
+static void put_event(hn_strbuf *json, const span *s, int pid, char phase, int64_t at_ns) {
+    hn_strbuf_printf(json, "{\"ph\":\"%c\",\"cat\":", phase);
     hn_strbuf_json(json, hn_str_of(s->category));
     hn_strbuf_puts(json, ",\"name\":");
     hn_strbuf_json(json, hn_str_of(s->name));
-    put_us(json, "ts", s->begin_ns);
-    put_us(json, "dur", s->end_ns - s->begin_ns);
-    hn_strbuf_printf(json, ",\"pid\":%d,\"tid\":%d}", pid, (int)s->thread);
+    put_us(json, "ts", at_ns);
+    if (phase == 'X') put_us(json, "dur", s->end_ns - s->begin_ns);
+    if (s->id) hn_strbuf_printf(json, ",\"id\":\"%llx\"", (unsigned long long)s->id);
+    hn_strbuf_printf(json, ",\"pid\":%d,\"tid\":%lld}", pid, (long long)s->line);
+}
+
+static void put_span(hn_strbuf *json, const span *s, int pid) {
+    put_event(json, s, pid, s->id ? 'b' : 'X', s->begin_ns);
+    if (!s->id) return;
+    hn_strbuf_puts(json, ",\n");
+    put_event(json, s, pid, 'e', s->end_ns);
+}
+
+/* What viewers write beside the lines of workers. */
+static void put_worker_names(hn_strbuf *json, int pid) {
+    int64_t last = 0;
+    for (uint32_t i = 0; i < trace.spans.count; i++) {
+        int64_t worker = trace.spans.items[i].line - WORKER_LINES;
+        if (worker > last) last = worker;
+    }
+    for (int64_t worker = 1; worker <= last; worker++)
+        hn_strbuf_printf(json,
+                         ",\n{\"ph\":\"M\",\"name\":\"thread_name\",\"pid\":%d,\"tid\":%lld,"
+                         "\"args\":{\"name\":\"worker %lld\"}}",
+                         pid, (long long)(WORKER_LINES + worker), (long long)worker);
 }
 
 /* The file's text. Call with the lock held. */
@@ -97,6 +138,7 @@ static void put_trace(hn_strbuf *json) {
         if (i) hn_strbuf_puts(json, ",\n");
         put_span(json, &trace.spans.items[i], pid);
     }
+    put_worker_names(json, pid); /* there are some only after spans */
     hn_strbuf_puts(json, "\n]}\n");
 }
 

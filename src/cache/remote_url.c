@@ -54,7 +54,7 @@ static void unescape(char *text) {
     for (const char *at = text; *at; at++) {
         int high = at[0] == '%' ? hex_value(at[1]) : -1, low = high >= 0 ? hex_value(at[2]) : -1;
         if (low >= 0) at += 2;
-        *to++ = low >= 0 ? (char)(high << 4 | low) : *at;
+        *to++ = (char)(low >= 0 ? high << 4 | low : *at);
     }
     *to = 0;
 }

@@ -147,13 +147,13 @@ static hn_status load_file(const hn_store *store, int fd, size_t len, hn_store_e
     return read_all(fd, entry->storage, len);
 }
 
-hn_status hn_store_entry_read(hn_store *store, int fd, const struct stat *info, const hn_digest *key,
+hn_status hn_store_entry_read(hn_store *store, int fd, const struct stat *info, hn_store_ns ns, const hn_digest *key,
                               hn_store_entry *out_entry, hn_entry_footer *out_footer) {
     *out_entry = (hn_store_entry){.fd = -1};
     HN_TRY(check_file(info));
     size_t len = (size_t)info->st_size;
     hn_status status = load_file(store, fd, len, out_entry);
-    if (!status) status = hn_entry_verify(out_entry->storage, len, HN_STORE_NS_COUNT, key, out_footer);
+    if (!status) status = hn_entry_verify(out_entry->storage, len, ns, key, out_footer);
     if (status) {
         hn_store_entry_deinit(out_entry);
         return status;
@@ -214,12 +214,7 @@ static bool get_verified(hn_store *store, hn_store_ns ns, const hn_digest *key, 
         return false;
     }
     hn_entry_footer footer;
-    hn_status status = hn_store_entry_read(store, fd, &info, key, out_entry, &footer);
-    if (!status && footer.ns != (uint32_t)ns) {
-        status = HN_ERROR(HN_CORRUPT, "entry is of another kind");
-        out_entry->fd = -1; /* closed below */
-        hn_store_entry_deinit(out_entry);
-    }
+    hn_status status = hn_store_entry_read(store, fd, &info, ns, key, out_entry, &footer);
     if (status) {
         close(fd);
         report_bad(store, name, status);

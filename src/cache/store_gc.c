@@ -121,7 +121,7 @@ static bool key_of_name(const char *name, hn_digest *out_key) {
     return hn_store_key_parse(hex, out_key);
 }
 
-static void verify_file(hn_store *store, const char *name, hn_store_verify_report *report) {
+static void verify_file(hn_store *store, hn_store_ns ns, const char *name, hn_store_verify_report *report) {
     struct stat info;
     int fd = hn_store_entry_open(store, name, &info);
     int err = fd < 0 ? errno : 0;
@@ -134,7 +134,7 @@ static void verify_file(hn_store *store, const char *name, hn_store_verify_repor
     hn_entry_footer footer;
     hn_status status = fd < 0 || !key_of_name(name, &key)
                            ? HN_ERROR(HN_CORRUPT, "not the name of an entry")
-                           : hn_store_entry_read(store, fd, &info, &key, &entry, &footer);
+                           : hn_store_entry_read(store, fd, &info, ns, &key, &entry, &footer);
     if (!status) {
         hn_store_entry_deinit(&entry);
         report->good++;
@@ -155,7 +155,8 @@ hn_status hn_store_verify(hn_store *store, hn_store_verify_report *out_report) {
     walk_list list;
     HN_TRY(walk_store(store, &list));
     for (size_t i = 0; i < list.count; i++)
-        if (list.files[i].ns < HN_STORE_NS_COUNT) verify_file(store, list.files[i].name, out_report);
+        if (list.files[i].ns < HN_STORE_NS_COUNT)
+            verify_file(store, (hn_store_ns)list.files[i].ns, list.files[i].name, out_report);
     free(list.files);
     return NULL;
 }
@@ -257,7 +258,7 @@ static void consider(hn_store *store, const walk_file *file, hn_str wanted, cand
     if (fd < 0) return;
     candidate found = {.used_ns = file->used_ns, .is_set = true};
     hn_entry_footer footer;
-    hn_status status = hn_store_entry_read(store, fd, &info, NULL, &found.entry, &footer);
+    hn_status status = hn_store_entry_read(store, fd, &info, (hn_store_ns)file->ns, NULL, &found.entry, &footer);
     if (status) {
         hn_status_free(status); /* the next read of that entry deals with it */
         close(fd);

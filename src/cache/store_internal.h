@@ -26,9 +26,9 @@ void hn_store_entry_name(hn_store_ns ns, const hn_digest *key, char out[HN_STORE
 /* Opens and checks the directory of `options`. Fills dir, dir_fd and the flags. */
 hn_status hn_store_dir_open(hn_store *store, const hn_store_options *options) HN_MUST_USE;
 
-/* Reads the whole entry open at `fd` and verifies it. `key` NULL: any key. Errors: corrupt, incompatible
- * (another version), io. */
-hn_status hn_store_entry_read(hn_store *store, int fd, const struct stat *info, const hn_digest *key,
+/* Reads the whole entry open at `fd` and verifies that it is one of `ns`. `key` NULL: any key. Errors: corrupt,
+ * incompatible (another version), io. */
+hn_status hn_store_entry_read(hn_store *store, int fd, const struct stat *info, hn_store_ns ns, const hn_digest *key,
                               hn_store_entry *out_entry, hn_entry_footer *out_footer) HN_MUST_USE;
 /* Opens an entry by its name below the directory. -1 with errno when there is none. */
 int hn_store_entry_open(const hn_store *store, const char *name, struct stat *out_info);

@@ -1,15 +1,18 @@
 /* budget.c: how many cores all processes of a user compile on at once.
  *
  * A build that starts many programs, each with a service of its own, would have processes times cores compilers. The
- * bytes of the file "cores" in the cache directory stand for the cores of this process's affinity mask; who compiles
- * holds a lock on one. The locks belong to the open file (OFD locks), so the system gives them back when a process dies.
- * A service may always run one job without a lock, so that nobody waits for ever; what it runs besides needs one. Where
- * there is no directory, or a file system without locks, nobody counts. */
+ * bytes of one file of the user on this machine stand for the cores of this process's affinity mask; who compiles holds a
+ * lock on one. The locks belong to the open file (OFD locks), so the system gives them back when a process dies. The file
+ * has nothing to do with the cache: programs with caches of their own, or with none, run on the same cores. A service
+ * may always run one job without a lock, so that nobody waits for ever; what it runs besides needs one. Where there is no
+ * such file, or a file system without locks, nobody counts. */
 #include "service/core.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <stdlib.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static int core_count(void) {
@@ -17,18 +20,38 @@ static int core_count(void) {
     return sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 0;
 }
 
-static int open_file(hn_core *core) {
+static bool is_own_dir(const char *path) {
+    struct stat info;
+    return lstat(path, &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid();
+}
+
+/* Not below HOME, which several machines may share. A directory of another user, which sudo leaves in the environment, is not
+ * for files of this one. */
+static int name_file(char path[PATH_MAX]) {
+    const char *given = getenv("HENRY_CORES_FILE"), *runtime = getenv("XDG_RUNTIME_DIR");
+    if (given && given[0]) return snprintf(path, PATH_MAX, "%s", given);
+    if (!runtime || runtime[0] != '/' || !is_own_dir(runtime))
+        return snprintf(path, PATH_MAX, "/tmp/henry-cores-%u", (unsigned)geteuid());
+    return snprintf(path, PATH_MAX, "%s/henry-cores", runtime);
+}
+
+/* Anybody may make files in /tmp: one that is not this user's is not used. */
+static int open_file(void) {
     char path[PATH_MAX];
-    const char *dir = hn_store_dir(core->service->store);
-    if (!dir[0] || snprintf(path, sizeof(path), "%s/cores", dir) >= (int)sizeof(path)) return -1;
-    return open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    struct stat info;
+    if (name_file(path) >= PATH_MAX) return -1;
+    int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+    if (fd < 0) return -1;
+    if (fstat(fd, &info) == 0 && S_ISREG(info.st_mode) && info.st_uid == geteuid()) return fd;
+    close(fd);
+    return -1;
 }
 
 /* -1: nobody counts. */
 static int file_of(hn_core *core) {
     pthread_mutex_lock(&core->lock);
     if (core->budget_fd == -1) {
-        core->budget_fd = open_file(core);
+        core->budget_fd = open_file();
         if (core->budget_fd < 0) core->budget_fd = -2;
     }
     int fd = core->budget_fd;

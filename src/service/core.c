@@ -140,19 +140,23 @@ void hn_core_drop_done(hn_core *core, hn_job *job) {
 void hn_core_enqueue(hn_core *core, hn_job *job, bool at_front) {
     job->state = HN_JOB_QUEUED;
     list_add(&core->queue, job, at_front);
+    core->parked += job->due_ns != 0;
     if (core->queue.count > core->stats.depth_max) core->stats.depth_max = core->queue.count;
 }
 
-void hn_core_dequeue(hn_core *core, hn_job *job) { list_remove(&core->queue, job); }
+void hn_core_dequeue(hn_core *core, hn_job *job) {
+    list_remove(&core->queue, job);
+    core->parked -= job->due_ns != 0;
+}
 
 void hn_core_start(hn_core *core, hn_job *job) {
-    list_remove(&core->queue, job);
+    hn_core_dequeue(core, job);
     job->state = HN_JOB_RUNNING;
     job->refs++;
     job->started_ns = hn_now_ns();
     core->stats.dequeued++;
     if (job->due_ns) return; /* its wait in our own queue was counted before it was parked */
-    hn_trace_span("queued", job->name, job->submitted_ns, job->started_ns);
+    hn_trace_span_free((uint64_t)(uintptr_t)job, "queued", job->name, job->submitted_ns, job->started_ns);
     core->waits[core->wait_count++ % HN_WAIT_SAMPLES] = job->started_ns - job->submitted_ns;
     int64_t wait_ns = job->started_ns - job->submitted_ns;
     if (wait_ns > core->stats.wait_longest_ns) core->stats.wait_longest_ns = wait_ns;
@@ -161,6 +165,7 @@ void hn_core_start(hn_core *core, hn_job *job) {
 hn_job *hn_core_start_next(hn_core *core, bool parked_only) {
     hn_job *best = NULL;
     int64_t now_ns = hn_now_ns(), longest_ns = -1;
+    if (parked_only && !core->parked) return NULL;
     for (hn_job *job = core->queue.first; job; job = job->next) {
         if (job->due_ns > now_ns || (parked_only && !job->due_ns)) continue;
         int64_t expected_ns = hn_core_expected_ns(core, job);
@@ -183,14 +188,20 @@ static void count_service_time(hn_core *core, const hn_job *job, int64_t service
 
 static void set_failure(hn_job *job, const hn_job_outcome *outcome) {
     job->code = outcome->code;
+    job->is_sure_to_fail = outcome->is_deterministic;
     job->message = strdup(hn_strbuf_str(&outcome->message).ptr);
     if (!job->message) job->code = HN_OUT_OF_MEMORY;
 }
 
 /* Whether the next one to ask may have the same: what was read is known, and a failure is sure to come again. */
-static bool is_lasting(const hn_job *job, const hn_job_outcome *outcome) {
-    if (outcome->code != HN_OK) return outcome->is_deterministic && job->reads == HN_READS_NOTHING;
+static bool is_lasting(const hn_job *job) {
+    if (job->code != HN_OK) return job->is_sure_to_fail && job->reads == HN_READS_NOTHING;
     return job->reads == HN_READS_NOTHING || (job->reads == HN_READS_HEADERS && job->headers.len);
+}
+
+/* Whether anything is left to do for a job after its waiters have been told. */
+static bool is_to_be_published(const hn_core *core, const hn_job *job) {
+    return job->lease || core->cache.remote || hn_store_dir(core->service->store)[0];
 }
 
 /* With the lock held. */
@@ -204,33 +215,62 @@ static void settle(hn_core *core, hn_job *job, hn_job_outcome *outcome) {
     }
     if (outcome->code != HN_OK) set_failure(job, outcome);
     job->state = HN_JOB_DONE;
-    if (outcome->code != HN_OK && outcome->is_deterministic) job->expires_s = time(NULL) + HN_FAILURE_LIFETIME_S;
+    if (job->is_sure_to_fail) job->expires_s = time(NULL) + HN_FAILURE_LIFETIME_S;
     count_service_time(core, job, outcome->service_ns);
     if (outcome->code == HN_OK)
         core->stats.compiled++;
     else
         core->stats.failed++;
     /* What does not last is told to those who wait, and then forgotten. */
-    if (job->is_in_table && is_lasting(job, outcome))
+    if (job->is_in_table && is_lasting(job))
         hn_core_keep_done(core, job);
     else
         hn_core_forget(core, job);
     pthread_cond_broadcast(&core->changed);
 }
 
-static void store_failure(hn_core *core, hn_job *job, const hn_job_outcome *outcome, hn_str key_record) {
+bool hn_core_settle(hn_core *core, hn_job *job, hn_job_outcome *outcome) {
+    if (job->worker)
+        hn_trace_span_worker((uint32_t)job->worker, "compile", job->name, job->started_ns, hn_now_ns());
+    else
+        hn_trace_span("compile", job->name, job->started_ns, hn_now_ns());
+    pthread_mutex_lock(&core->lock);
+    hn_core_note_duration(core, job, outcome->service_ns);
+    settle(core, job, outcome);
+    bool is_left = is_to_be_published(core, job);
+    if (is_left) {
+        job->unpublished_next = core->unpublished;
+        core->unpublished = job;
+        core->storing++;
+    } else {
+        hn_strbuf_deinit(&job->key_record);
+        hn_strbuf_init(&job->key_record);
+        hn_job_release(job);
+    }
+    pthread_mutex_unlock(&core->lock);
+    return is_left;
+}
+
+/* ---- what others shall find ---- */
+
+static void store_failure(hn_core *core, const hn_job *job) {
     hn_store *store = core->service->store;
-    hn_str text;
+    hn_str text, key_record = hn_strbuf_str(&job->key_record);
     char hex[HN_DIGEST_HEX_BYTES], name[HN_DIGEST_HEX_BYTES + 8];
     hn_digest_hex(&job->key, hex);
     snprintf(name, sizeof(name), "%s%s", hex, job->row->suffixes[0]);
     if (hn_record_find(key_record, "text", &text))
         hn_store_put_failed_source(store, name, text.ptr, text.len);
-    if (!is_lasting(job, outcome)) return;
+    if (!is_lasting(job) || !job->message) return;
     hn_strbuf payload;
+    hn_job_outcome outcome;
     hn_strbuf_init(&payload);
-    hn_job_outcome_write(outcome, &payload);
-    if (!payload.failed)
+    hn_job_outcome_init(&outcome);
+    outcome.code = job->code;
+    outcome.is_deterministic = true;
+    hn_strbuf_puts(&outcome.message, job->message);
+    hn_job_outcome_write(&outcome, &payload);
+    if (!payload.failed && !outcome.message.failed)
         hn_cache_put(&core->cache, &(hn_store_put_args){.ns = HN_STORE_KERNEL,
                                                         .key = &job->key,
                                                         .bytes = payload.ptr,
@@ -238,19 +278,20 @@ static void store_failure(hn_core *core, hn_job *job, const hn_job_outcome *outc
                                                         .record = key_record,
                                                         .is_failure = true,
                                                         .lifetime_s = HN_FAILURE_LIFETIME_S});
+    hn_job_outcome_deinit(&outcome);
     hn_strbuf_deinit(&payload);
 }
 
 /* The headers last: who finds them finds the result. They describe files of this machine, so such a result stays on
  * it. */
-static void store_result(hn_core *core, const hn_job *job, const hn_artifact *artifact, hn_str key_record) {
+static void store_result(hn_core *core, const hn_job *job) {
     size_t len;
     hn_store *store = core->service->store;
-    const void *bytes = hn_artifact_bytes(artifact, &len);
+    const void *bytes = hn_artifact_bytes(job->artifact, &len);
     hn_str headers = hn_strbuf_str(&job->headers);
     hn_digest key = headers.len ? hn_headers_key(&job->key, headers) : job->key, list_key = hn_headers_list_key(&job->key);
     const hn_store_put_args result = {
-        .ns = HN_STORE_KERNEL, .key = &key, .bytes = bytes, .len = len, .record = key_record};
+        .ns = HN_STORE_KERNEL, .key = &key, .bytes = bytes, .len = len, .record = hn_strbuf_str(&job->key_record)};
     if (!headers.len) {
         hn_cache_put(&core->cache, &result);
         return;
@@ -260,46 +301,46 @@ static void store_result(hn_core *core, const hn_job *job, const hn_artifact *ar
                             .ns = HN_STORE_TOOLCHAIN, .key = &list_key, .bytes = headers.ptr, .len = headers.len});
 }
 
-void hn_core_finish(hn_core *core, hn_job *job, hn_job_outcome *outcome) {
-    hn_trace_span("compile", job->name, job->started_ns, hn_now_ns());
-    pthread_mutex_lock(&core->lock);
-    hn_core_note_duration(core, job, outcome->service_ns);
-    hn_strbuf key_record = job->key_record; /* no longer needed by the job */
-    hn_strbuf_init(&job->key_record);
-    settle(core, job, outcome);
-    hn_artifact *artifact = hn_artifact_retain(job->artifact);
-    core->storing++;
-    pthread_mutex_unlock(&core->lock);
-    int64_t publish_ns = hn_now_ns();
-    /* Who wants the result does not wait for the disk or a server. */
-    if (artifact && is_lasting(job, outcome)) {
-        store_result(core, job, artifact, hn_strbuf_str(&key_record));
-    } else if (outcome->code != HN_OK && outcome->code != HN_CANCELLED) {
-        store_failure(core, job, outcome, hn_strbuf_str(&key_record));
-    }
-    hn_trace_span("publish", job->name, publish_ns, hn_now_ns());
-    hn_artifact_release(artifact);
-    hn_strbuf_deinit(&key_record);
+/* A job that is done does not change, so this needs no lock. */
+static void publish(hn_core *core, hn_job *job) {
+    int64_t begin_ns = hn_now_ns();
+    if (job->code == HN_OK && is_lasting(job))
+        store_result(core, job);
+    else if (job->code != HN_OK && job->code != HN_CANCELLED)
+        store_failure(core, job);
+    hn_trace_span("publish", job->name, begin_ns, hn_now_ns());
     hn_core_give_lease_back(core, job); /* now that others can find the result */
-    pthread_mutex_lock(&core->lock);
-    core->storing--;
-    pthread_cond_broadcast(&core->changed);
-    hn_job_release(job);
-    pthread_mutex_unlock(&core->lock);
 }
 
-void hn_core_request(hn_core *core, const hn_job *job, const char *scratch_dir, hn_strbuf *out) {
+void hn_core_publish(hn_core *core) {
+    pthread_mutex_lock(&core->lock);
+    for (hn_job *job; (job = core->unpublished);) {
+        core->unpublished = job->unpublished_next;
+        pthread_mutex_unlock(&core->lock);
+        publish(core, job);
+        pthread_mutex_lock(&core->lock);
+        hn_strbuf_deinit(&job->key_record);
+        hn_strbuf_init(&job->key_record);
+        core->storing--;
+        pthread_cond_broadcast(&core->changed);
+        hn_job_release(job);
+    }
+    pthread_mutex_unlock(&core->lock);
+    hn_core_keep_durations(core, false);
+}
+
+void hn_core_request(hn_core *core, const hn_job *job, const char *scratch_dir, bool is_here, hn_strbuf *out) {
     char path[PATH_MAX + 128];
     const hn_service *service = core->service;
     hn_job_failed_path(core, job, path, sizeof(path));
     const hn_job_limits limits = {
         .source_path = hn_str_of(path),
-        .scratch_dir = scratch_dir ? hn_str_of(scratch_dir) : HN_STR(""),
-        .timeout_ms = scratch_dir ? 0 : service->job_timeout_ms, /* the pool kills a late worker itself */
+        .scratch_dir = hn_str_of(scratch_dir),
+        .timeout_ms = is_here ? service->job_timeout_ms : 0, /* the pool kills a late worker itself */
         .memory_bytes = service->job_memory_bytes,
         .cpu_seconds = service->job_timeout_ms > 0 ? (uint64_t)service->job_timeout_ms / 1000 + 2 : 0,
-        .processes = scratch_dir ? service->job_processes : 0,
-        .own_group = !scratch_dir,
+        .processes = is_here ? 0 : service->job_processes,
+        .own_group = is_here,
     };
     const hn_toolchain *toolchain = &core->toolchains[hn_toolchain_row_index(job->row)];
     hn_job_request_write(hn_strbuf_str(&job->key_record), hn_strbuf_str(&toolchain->record), &limits, out);
@@ -323,9 +364,11 @@ hn_status hn_core_create(hn_service *service, hn_core **out_core) {
     if (!core) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a compile service");
     core->service = service;
     core->pid = getpid();
-    core->wake_fd = core->budget_fd = -1;
+    core->budget_fd = -1;
     core->is_inline = service->threads <= 1 || !service->worker_path[0];
+    if (service->worker_path[0]) core->guard.path = service->worker_path;
     for (int i = 0; i < HN_WORKERS_MAX; i++) core->worker_fds[i] = -1;
+    for (int i = 0; i < HN_POOL_FDS; i++) core->pool_fds[i] = -1;
     hn_status status = init_locks(core);
     if (!status) status = grow_table(core);
     if (!status) status = hn_cache_init(service->store, service->remote_url, &core->cache);
@@ -339,12 +382,12 @@ hn_status hn_core_create(hn_service *service, hn_core **out_core) {
 }
 
 void hn_core_destroy(hn_core *core) {
+    hn_core_keep_durations(core, true);
     for (uint32_t i = 0; i < core->bucket_count; i++)
         while (core->buckets[i]) hn_core_forget(core, core->buckets[i]);
     for (int i = 0; i < HN_TOOLCHAIN_ROWS; i++)
         if (core->is_probed[i]) hn_toolchain_deinit(&core->toolchains[i]);
     hn_cache_deinit(&core->cache);
-    if (core->wake_fd >= 0) close(core->wake_fd);
     if (core->budget_fd >= 0) close(core->budget_fd);
     pthread_cond_destroy(&core->changed);
     pthread_mutex_destroy(&core->probe_lock);

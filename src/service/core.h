@@ -1,8 +1,8 @@
 /* core.h: the state of a service in one process. Not for other folders.
  *
- * One mutex guards everything that is shared; the pool thread owns its workers. A job is in exactly one of
- * three states: queued, running (by the pool or by a waiting thread), done. It is counted by the table, by
- * each future and by whoever runs it. */
+ * One mutex guards everything that is shared but the workers (crew.h). A job is in exactly one of
+ * three states: queued, running (by a worker or in a waiting thread), done. It is counted by the table, by
+ * each future, by whoever runs it, and until it is published. */
 #ifndef HN_SERVICE_CORE_H
 #define HN_SERVICE_CORE_H
 
@@ -10,6 +10,7 @@
 #include "cache/store.h"
 #include "henry/kernel.h"
 #include "service/job.h"
+#include "toolchain/tool.h"
 #include "toolchain/toolchain.h"
 
 #include <limits.h>
@@ -28,12 +29,16 @@ enum {
 
 typedef struct hn_core hn_core;
 typedef struct hn_exit_report hn_exit_report;
+typedef struct hn_pool hn_pool;
 
 /* How long a job took. */
 typedef struct hn_duration {
     hn_digest key;
     int64_t ns; /* 0: none */
 } hn_duration;
+
+/* What the threads of a pool sleep on: two sets (epoll) of worker sockets, each with a descriptor that wakes. */
+typedef enum hn_pool_fd { HN_POOL_SET, HN_POOL_WAKE, HN_POOL_DRIVE_SET, HN_POOL_DRIVE_WAKE, HN_POOL_FDS } hn_pool_fd;
 
 typedef enum hn_job_state { HN_JOB_QUEUED, HN_JOB_RUNNING, HN_JOB_DONE } hn_job_state;
 
@@ -50,8 +55,10 @@ typedef struct hn_job {
     hn_strbuf headers; /* of a job done well: what it read; a change makes the result worthless */
     const hn_toolchain_row *row;
     char *name;           /* of the first kernel that asked, for traces */
-    hn_strbuf key_record; /* empty once done */
+    hn_strbuf key_record; /* empty once published */
     int64_t submitted_ns, started_ns;
+    int worker;          /* the slot of the worker that has had it last, from 1 on; 0: none */
+    bool is_driven;      /* a thread waits for it at that worker's socket: drive.c */
     int cancel_fd;       /* while it runs in a waiting thread: ends it; 0: none */
     hn_lease lease;      /* while it is compiled; of whoever runs it */
     int64_t due_ns;      /* not 0: parked, another process is on it; when to look again */
@@ -60,7 +67,9 @@ typedef struct hn_job {
     int64_t expires_s;   /* of a remembered failure, Unix time; 0: never */
     hn_artifact *artifact; /* done well */
     hn_code code;          /* done badly */
+    bool is_sure_to_fail;  /* again */
     char *message;
+    struct hn_job *unpublished_next;
 } hn_job;
 
 /* A list with both ends. */
@@ -74,7 +83,7 @@ struct hn_service {
     hn_store *store;
     char *remote_url; /* NULL: HENRY_REDIS_URL */
     int32_t threads;
-    char worker_path[PATH_MAX]; /* "": no workers */
+    char worker_path[PATH_MAX]; /* "": neither workers nor guards of jobs that run inline */
     int64_t job_timeout_ms;     /* 0: none */
     uint64_t job_memory_bytes;  /* 0: no limit */
     uint32_t job_processes;
@@ -91,6 +100,7 @@ struct hn_core {
     hn_job **buckets;
     uint32_t bucket_count, job_count;
     hn_job_list queue, done;
+    uint32_t parked; /* of the queue */
     size_t done_bytes;
     uint64_t next_job_id;
 
@@ -100,8 +110,10 @@ struct hn_core {
     hn_toolchain toolchains[HN_TOOLCHAIN_ROWS];
     bool is_probed[HN_TOOLCHAIN_ROWS];
 
-    uint32_t storing; /* results that are being written to the disk or a server */
+    hn_job *unpublished; /* done, and not yet on the disk or a server; the newest first */
+    uint32_t storing;    /* these, and those that are being written */
 
+    hn_tool_guard guard; /* of the tools of jobs that run inline; without a path: none */
     bool is_inline, is_stopping, is_pool_running;
     uint32_t workers_ready;  /* that live and have said hello; 0: who waits without a limit runs jobs itself */
     int32_t running_inline;  /* jobs, in threads that wait for them */
@@ -109,14 +121,19 @@ struct hn_core {
     int budget_fd;           /* budget.c; -1: not opened yet; -2: none */
     bool has_core[HN_BUDGET_CORES];
     pthread_t pool_thread;
-    int wake_fd;
+    hn_pool *pool; /* NULL: never started */
+    bool has_driver;
+    int pool_fds[HN_POOL_FDS]; /* -1: none. Here, and those of the workers, so that a forked child can close them */
     pid_t worker_pids[HN_WORKERS_MAX]; /* written by the pool thread under the lock; 0: none */
-    int worker_fds[HN_WORKERS_MAX];    /* the same, so that a forked child can close them; -1: none */
+    int worker_fds[HN_WORKERS_MAX];    /* the same; -1: none */
 
     hn_service_stats stats; /* counters only */
     int64_t waits[HN_WAIT_SAMPLES];
     uint64_t wait_count;
     hn_duration durations[HN_DURATIONS];
+    uint32_t durations_noted; /* since they were written to the disk, which was, or began to be called for, at */
+    int64_t durations_kept_ns;
+    atomic_bool has_learnt; /* what the disk knows of them */
     int64_t record_bytes[HN_TOOLCHAIN_ROWS]; /* of the jobs that stats.service_time counts */
 };
 
@@ -153,16 +170,21 @@ void hn_core_drop_done(hn_core *core, hn_job *job); /* its result is no longer r
 /* expect.c. With the lock held. */
 void hn_core_note_duration(hn_core *core, const hn_job *job, int64_t ns); /* while it still has its key record */
 int64_t hn_core_expected_ns(const hn_core *core, const hn_job *job);
+/* Without the lock: reads what jobs took in other processes, once; writes what they took here, now and then, or at last. */
+void hn_core_learn_durations(hn_core *core);
+void hn_core_keep_durations(hn_core *core, bool is_last);
 
-/* Without the lock. Ends a running job, wakes the waiters, then stores the result. Takes the caller's
- * reference. */
-void hn_core_finish(hn_core *core, hn_job *job, hn_job_outcome *outcome);
+/* Without the lock. Ends a running job and wakes the waiters; they do not wait for the disk or a server. Takes the caller's
+ * reference. True: there is something to publish, which is for the caller to see to. */
+bool hn_core_settle(hn_core *core, hn_job *job, hn_job_outcome *outcome);
+/* Without the lock: stores what has been settled. */
+void hn_core_publish(hn_core *core);
 /* inline.c. Carries a running job out in this thread. Takes the caller's reference. */
 void hn_core_run_inline(hn_core *core, hn_job *job);
 /* With the lock held: ends a job that runs in a waiting thread, since nobody wants it any more. */
 void hn_core_cancel_inline(hn_core *core, hn_job *job);
-/* The message for a worker that may put temporary files into `scratch_dir`; NULL: for this thread. */
-void hn_core_request(hn_core *core, const hn_job *job, const char *scratch_dir, hn_strbuf *out);
+/* The message for a worker, or for this thread, that may put temporary files into `scratch_dir`. */
+void hn_core_request(hn_core *core, const hn_job *job, const char *scratch_dir, bool is_here, hn_strbuf *out);
 
 /* scope.c. Without the lock: a finished job from the disk or the remote cache, for the caller; NULL when there is none.
  * `again`: it was looked for before. */
@@ -172,7 +194,7 @@ hn_job *hn_core_look_up(hn_core *core, const hn_digest *key, hn_toolchain_reads 
 /* elect.c. With the lock held: when the next parked job is due; 0 when none is parked. */
 int64_t hn_core_next_due_ns(const hn_core *core);
 typedef enum hn_elect_answer {
-    HN_ELECT_COMPILE, /* the job is the caller's to compile, perhaps with a lease, which hn_core_finish returns */
+    HN_ELECT_COMPILE, /* the job is the caller's to compile, perhaps with a lease, which hn_core_publish returns */
     HN_ELECT_PARKED,  /* another process is on it: the job is in the queue again. Takes the caller's reference. */
     HN_ELECT_FOUND,   /* another process has made it: the job is done. Takes the caller's reference. */
 } hn_elect_answer;
@@ -181,7 +203,9 @@ hn_elect_answer hn_core_elect(hn_core *core, hn_job *job, bool may_compile);
 /* Of a started job that goes back to the queue. */
 void hn_core_give_lease_back(hn_core *core, hn_job *job);
 
-/* scope.c. With the lock held: starts the pool if there is none, or notes that there can be none, and wakes it. */
+/* scope.c. With the lock held: starts the pool if there is none, or notes that there can be none: false. */
+bool hn_core_need_pool(hn_core *core);
+/* The same; and wakes it, for as many workers at least. */
 void hn_core_need_workers(hn_core *core, int32_t count);
 
 /* failure.c: `status` and where the source of the job is kept and how to compile it alone; `output`: what the tool had
@@ -194,8 +218,15 @@ void hn_job_failed_path(const hn_core *core, const hn_job *job, char *out, size_
 hn_status hn_pool_start(hn_core *core) HN_MUST_USE; /* with the lock held */
 void hn_pool_wake(const hn_core *core);
 void hn_pool_stop(hn_core *core); /* without the lock; returns when thread and workers are gone */
+/* Without the lock: there is a new job. This thread gives it to an idle worker itself, where that is quickly done. */
+void hn_pool_offer(hn_core *core);
+/* drive.c. With the lock held, which is given up meanwhile: waits for a change of the running job `job` in the place of the
+ * pool's thread, at the socket of its worker. False, at once: this thread cannot. `*out_late`: `until_ns` is over; 0: no limit. */
+bool hn_pool_drive(hn_core *core, hn_job *job, int64_t until_ns, bool *out_late);
+/* With the lock held: who drives the job shall look at it. */
+void hn_pool_drive_wake(const hn_core *core, const hn_job *job);
 
-/* budget.c: the cores that all processes of a user compile on, when they share a cache directory. */
+/* budget.c: the cores that all processes of a user compile on. */
 enum { HN_BUDGET_NONE = -1, HN_BUDGET_FREE = -2 };
 /* A core, to be given back; HN_BUDGET_NONE when others have all of them; HN_BUDGET_FREE when nobody counts. Never
  * waits. */

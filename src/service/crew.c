@@ -8,6 +8,7 @@
 #include "base/process.h"
 #include "base/process_tree.h"
 #include "base/trace.h"
+#include "service/scratch.h"
 #include "service/watch.h"
 #include "toolchain/tool.h"
 
@@ -15,14 +16,14 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
-#include <sys/random.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 enum {
-    READ_BYTES = 64 << 10,
+    READ_BYTES = 16 << 10, /* on the stack of whoever waits */
     STOP_LIMIT_MS = 300, /* to kill all, and to wait for them */
     FALSE_STARTS = 3,    /* workers that die before a word, until the pool gives up */
     HELLO_LIMIT_MS = 5000,
@@ -30,8 +31,6 @@ enum {
     REAP_LIMIT_MS = 1000,
     THREADS_SPARE = 64,  /* a limit of the kernel's counts threads too */
 };
-
-/* ---- starting and ending workers ---- */
 
 static void note_worker(hn_core *core, int idx, pid_t pid, int fd) {
     pthread_mutex_lock(&core->lock);
@@ -47,6 +46,56 @@ static void note_ready(hn_core *core, int change) {
     pthread_mutex_unlock(&core->lock);
 }
 
+/* ---- who is told what the workers say ---- */
+
+static int slot_of(const hn_pool *p, const hn_crew_worker *w) { return (int)(w - p->workers); }
+
+static bool set_event(const hn_pool *p, hn_pool_fd set, int op, const hn_crew_worker *w, uint32_t events) {
+    struct epoll_event event = {.events = events, .data.u32 = (uint32_t)slot_of(p, w)};
+    return epoll_ctl(p->core->pool_fds[set], op, w->fd, &event) == 0;
+}
+
+/* The end of a worker its thread is told in any case. To change what it is told needs no memory and cannot fail. */
+static void listen_again(hn_pool *p, hn_crew_worker *w) {
+    uint32_t events = (w->is_driven ? 0u : (uint32_t)EPOLLIN) | (w->out_at < w->out.len ? (uint32_t)EPOLLOUT : 0u);
+    if (events == w->events) return;
+    w->events = events;
+    set_event(p, HN_POOL_SET, EPOLL_CTL_MOD, w, events);
+}
+
+static hn_status listen_first(hn_pool *p, hn_crew_worker *w) {
+    w->events = EPOLLIN;
+    w->is_driven = false;
+    if (set_event(p, HN_POOL_SET, EPOLL_CTL_ADD, w, EPOLLIN)) return NULL;
+    return HN_OS_ERROR(errno, "cannot listen to a compile worker");
+}
+
+bool hn_crew_drive(hn_pool *p, hn_crew_worker *w) {
+    if (!set_event(p, HN_POOL_DRIVE_SET, EPOLL_CTL_ADD, w, EPOLLIN)) return false;
+    w->is_driven = true;
+    listen_again(p, w);
+    return true;
+}
+
+void hn_crew_drive_end(hn_pool *p, hn_crew_worker *w) {
+    if (!w->is_driven) return;
+    set_event(p, HN_POOL_DRIVE_SET, EPOLL_CTL_DEL, w, 0);
+    w->is_driven = false;
+    listen_again(p, w);
+}
+
+/* A forked child may hold the socket open, and then closing it would not take it out of the sets. */
+static void close_socket(hn_pool *p, hn_crew_worker *w) {
+    const uint64_t one = 1;
+    if (w->is_driven && write(p->core->pool_fds[HN_POOL_DRIVE_WAKE], &one, sizeof(one)) < 0)
+        hn_log("service", HN_LOG_DEBUG, "cannot wake a thread that waits for a compile worker");
+    hn_crew_drive_end(p, w);
+    set_event(p, HN_POOL_SET, EPOLL_CTL_DEL, w, 0);
+    close(w->fd);
+}
+
+/* ---- starting and ending workers ---- */
+
 static hn_status spawn_worker(const hn_service *service, int child_fd, hn_crew_worker *w) {
     char parent[24];
     snprintf(parent, sizeof(parent), "%d", (int)getpid());
@@ -57,16 +106,6 @@ static hn_status spawn_worker(const hn_service *service, int child_fd, hn_crew_w
         .processes = 4 * service->job_processes + THREADS_SPARE}; /* the watch tells first */
     w->is_isolated = hn_process_spawn_isolated(&spawn, &w->pid);
     return w->is_isolated ? NULL : hn_process_spawn(&spawn, &w->pid);
-}
-
-/* A name that nobody has: the worker makes the directory when it needs one, and fails if it exists. */
-static void name_scratch(hn_crew_worker *w) {
-    const char *temp = getenv("TMPDIR");
-    uint64_t number = (uint64_t)hn_now_ns();
-    if (getrandom(&number, sizeof(number), GRND_NONBLOCK) < 0) number ^= (uint64_t)w->pid << 32;
-    int len = snprintf(w->scratch_dir, sizeof(w->scratch_dir), "%s/henry-worker-%016llx",
-                       temp && temp[0] == '/' ? temp : "/tmp", (unsigned long long)number);
-    if (len >= (int)sizeof(w->scratch_dir)) w->scratch_dir[0] = 0; /* then a job finds a place of its own */
 }
 
 /* What a killed worker left. */
@@ -85,21 +124,23 @@ hn_status hn_crew_start(hn_pool *p, int idx) {
     hn_status status = NULL;
     if (fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0) status = HN_OS_ERROR(errno, "cannot set up a socket");
     w->messages_fd = -1;
+    w->fd = ends[0];
     if (!status) status = hn_tool_memory_file("henry-messages", &w->messages_fd);
+    if (!status) status = listen_first(p, w);
     if (!status) status = spawn_worker(p->core->service, ends[1], w);
     close(ends[1]);
     if (status) {
+        set_event(p, HN_POOL_SET, EPOLL_CTL_DEL, w, 0);
         close(ends[0]);
         if (w->messages_fd >= 0) close(w->messages_fd);
         w->pid = 0;
         return status;
     }
-    w->fd = ends[0];
-    w->has_spoken = w->is_spent = false;
+    w->has_spoken = w->is_spent = w->is_lost = false;
     w->deadline_ns = hn_now_ns() + HELLO_LIMIT_MS * 1000000LL;
     w->idle_ns = hn_now_ns();
     if (idx == p->count) p->count++;
-    name_scratch(w);
+    hn_scratch_name(w->scratch_dir); /* without one a job finds a place of its own */
     note_worker(p->core, idx, w->pid, w->fd);
     return NULL;
 }
@@ -157,20 +198,24 @@ void hn_crew_reap(hn_pool *p) {
     p->lingering_count = kept;
 }
 
-/* Kills the worker and its compilers, and takes its exit status. */
+/* Killing and waiting may take a second, for which no other thread shall wait: they leave a lost worker alone. */
 int hn_crew_end(hn_pool *p, int idx) {
     hn_crew_worker *w = &p->workers[idx];
     int exit_status = 0;
+    w->is_lost = true;
+    pthread_mutex_unlock(&p->lock);
     kill_worker(w, HUNT_LIMIT_MS);
-    close(w->fd);
-    close(w->messages_fd);
     reap_worker(p, w->pid, &exit_status);
+    pthread_mutex_lock(&p->lock);
+    close_socket(p, w);
+    close(w->messages_fd);
     note_worker(p->core, idx, 0, -1);
     if (w->has_spoken) note_ready(p->core, -1);
     if (w->job) hn_budget_give(p->core, w->token);
     note_wanted(p);
     remove_scratch(w);
     w->pid = 0;
+    w->is_lost = false;
     w->job = NULL;
     w->out_at = 0;
     hn_strbuf_reset(&w->out);
@@ -191,7 +236,7 @@ void hn_crew_fail_job(hn_pool *p, hn_job *job, hn_status status) {
     hn_job_outcome_init(&outcome);
     outcome.service_ns = hn_now_ns() - job->started_ns;
     hn_job_outcome_fail(&outcome, status);
-    hn_core_finish(p->core, job, &outcome);
+    hn_core_settle(p->core, job, &outcome);
     hn_job_outcome_deinit(&outcome);
 }
 
@@ -297,8 +342,8 @@ void hn_crew_watch(hn_pool *p, int idx) {
 
 /* ---- talking to workers ---- */
 
-/* Sends what the socket takes. False when the worker is gone. */
-bool hn_crew_flush(hn_crew_worker *w) {
+/* False when the worker is gone. */
+static bool send_some(hn_crew_worker *w) {
     while (w->out_at < w->out.len) {
         ssize_t done = send(w->fd, w->out.ptr + w->out_at, w->out.len - w->out_at, MSG_NOSIGNAL);
         if (done < 0 && errno == EINTR) continue;
@@ -311,14 +356,22 @@ bool hn_crew_flush(hn_crew_worker *w) {
     return true;
 }
 
+void hn_crew_flush(hn_pool *p, hn_crew_worker *w) {
+    w->is_lost |= !send_some(w);
+    listen_again(p, w);
+}
+
 bool hn_crew_give(hn_pool *p, hn_crew_worker *w, hn_job *job) {
     hn_strbuf request;
     hn_strbuf_init(&request);
-    hn_core_request(p->core, job, w->scratch_dir, &request);
+    hn_core_request(p->core, job, w->scratch_dir, false, &request);
     hn_frame_write(&w->out, HN_FRAME_JOB, job->id, hn_strbuf_str(&request));
     w->out.failed |= request.failed;
     hn_strbuf_deinit(&request);
     if (w->out.failed) return false;
+    pthread_mutex_lock(&p->core->lock);
+    job->worker = slot_of(p, w) + 1;
+    pthread_mutex_unlock(&p->core->lock);
     int64_t timeout_ms = p->core->service->job_timeout_ms;
     w->deadline_ns = timeout_ms > 0 ? hn_now_ns() + timeout_ms * 1000000 : 0;
     w->watch_ms = HN_WATCH_FIRST_MS;
@@ -338,7 +391,7 @@ static void take_outcome(hn_pool *p, hn_crew_worker *w, hn_str payload) {
     w->idle_ns = hn_now_ns();
     w->is_spent = outcome.is_spent;
     hn_budget_give(p->core, w->token);
-    hn_core_finish(p->core, job, &outcome);
+    hn_core_settle(p->core, job, &outcome);
     hn_job_outcome_deinit(&outcome);
 }
 
@@ -371,8 +424,7 @@ static bool take_frames(hn_pool *p, hn_crew_worker *w) {
     }
 }
 
-/* Reads what has come. False when the worker is gone or must go. */
-bool hn_crew_read(hn_pool *p, hn_crew_worker *w) {
+static bool read_some(hn_pool *p, hn_crew_worker *w) {
     char bytes[READ_BYTES];
     for (;;) {
         ssize_t got = recv(w->fd, bytes, sizeof(bytes), 0);
@@ -381,8 +433,11 @@ bool hn_crew_read(hn_pool *p, hn_crew_worker *w) {
         if (got <= 0) return false;
         hn_strbuf_append(&w->in, bytes, (size_t)got);
         if (w->in.failed || !take_frames(p, w)) return false;
+        if (got < (ssize_t)sizeof(bytes)) return true;
     }
 }
+
+void hn_crew_read(hn_pool *p, hn_crew_worker *w) { w->is_lost |= !read_some(p, w); }
 
 /* ---- the end ---- */
 
@@ -398,7 +453,7 @@ void hn_crew_end_all(hn_pool *p) {
         hn_crew_worker *w = &p->workers[i];
         hn_job *job = w->job;
         if (w->pid) {
-            close(w->fd);
+            close_socket(p, w);
             close(w->messages_fd);
             note_worker(p->core, i, 0, -1);
             if (w->has_spoken) note_ready(p->core, -1);

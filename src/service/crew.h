@@ -1,5 +1,8 @@
-/* crew.h: the worker processes of a pool, as the pool's thread sees them. Only for pool.c and crew.c: nothing here is
- * called by another thread, and the core's lock is not held. */
+/* crew.h: the worker processes of a pool. Only for pool.c, drive.c and crew.c.
+ *
+ * The lock of the pool guards them; it is taken before the core's, never after it. All functions here are called with the
+ * pool's lock held and the core's not. Workers are started and ended by the pool's thread alone: starting, since the kernel tells a
+ * worker when the thread that started it ends; ending, since that may take long. Whoever finds that one must go says so (`is_lost`). */
 #ifndef HN_SERVICE_CREW_H
 #define HN_SERVICE_CREW_H
 
@@ -20,27 +23,37 @@ typedef struct hn_crew_worker {
     int watch_ms;        /* the time until the next count */
     int64_t idle_ns;     /* since when there is nothing to do */
     bool has_spoken, is_spent;
+    bool is_lost;   /* gone, or talks nonsense: the pool's thread shall end it */
+    bool is_driven; /* another thread reads what it says: drive.c */
+    uint32_t events; /* what the pool's thread is told of its socket */
     bool is_isolated; /* what it started ends with it */
     char scratch_dir[PATH_MAX]; /* exists only while a job uses it */
 } hn_crew_worker;
 
-typedef struct hn_pool {
+struct hn_pool {
     hn_core *core;
+    pthread_mutex_t lock;
+    int64_t wakes_ns; /* when its thread looks again without being told; 0: it is awake */
     hn_crew_worker workers[HN_WORKERS_MAX];
     int count; /* slots in use, some of them empty after a death */
     int limit; /* workers at once: what was asked for, or what the system allows */
     int false_starts;
     bool has_given_up;
     bool is_starved; /* there are jobs and workers, but no core */
+    bool has_swept;  /* what killed programs left behind */
     pid_t lingering[HN_CREW_LINGERING]; /* killed and not yet waited for */
     int lingering_count;
-} hn_pool;
+};
+
+/* What the sets tell besides the slots of workers. */
+enum { HN_CREW_WAKE = HN_WORKERS_MAX };
 
 /* In the empty slot `idx`, at most p->count. */
 hn_status hn_crew_start(hn_pool *p, int idx) HN_MUST_USE;
-/* Kills the worker and its compilers, and takes its exit status. Its job, if it has one, is the caller's. */
+/* Kills the worker and its compilers, and takes its exit status; the lock is given up meanwhile. Its job, if it has one, is the
+ * caller's. */
 int hn_crew_end(hn_pool *p, int idx);
-/* It is gone, or must go; or its time is over, for its job or for its first word. Its job fails. */
+/* It is lost; or its time is over, for its job or for its first word. Its job fails. */
 void hn_crew_died(hn_pool *p, int idx);
 void hn_crew_late(hn_pool *p, int idx);
 /* Counts the processes of its job, which fails when there are too many. */
@@ -48,9 +61,17 @@ void hn_crew_watch(hn_pool *p, int idx);
 
 /* Puts a job into what is to be sent. False without memory: the job is still the caller's. */
 bool hn_crew_give(hn_pool *p, hn_crew_worker *w, hn_job *job);
-/* Sends what the socket takes, and reads what has come. False: the worker is gone or must go. */
-bool hn_crew_flush(hn_crew_worker *w);
-bool hn_crew_read(hn_pool *p, hn_crew_worker *w);
+/* Sends what the socket takes, and reads what has come. The worker may be lost then. */
+void hn_crew_flush(hn_pool *p, hn_crew_worker *w);
+void hn_crew_read(hn_pool *p, hn_crew_worker *w);
+/* Another thread reads what the worker says, or the pool's thread again. False: the system refuses the former. */
+bool hn_crew_drive(hn_pool *p, hn_crew_worker *w);
+void hn_crew_drive_end(hn_pool *p, hn_crew_worker *w);
+
+/* pool.c. Gives waiting jobs to idle workers. */
+void hn_pool_assign(hn_pool *p);
+/* pool.c. Gives the lock back, for other threads than the pool's: wakes that if there is something for it to do. */
+void hn_pool_leave(hn_pool *p);
 
 /* Ends a job badly. Takes `status`. */
 void hn_crew_fail_job(hn_pool *p, hn_job *job, hn_status status);

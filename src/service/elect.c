@@ -111,7 +111,7 @@ void hn_core_give_lease_back(hn_core *core, hn_job *job) {
 
 int64_t hn_core_next_due_ns(const hn_core *core) {
     int64_t first = 0;
-    for (const hn_job *job = core->queue.first; job; job = job->next)
+    for (const hn_job *job = core->parked ? core->queue.first : NULL; job; job = job->next)
         if (job->due_ns && (!first || job->due_ns < first)) first = job->due_ns;
     return first;
 }

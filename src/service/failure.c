@@ -15,34 +15,14 @@ void hn_job_failed_path(const hn_core *core, const hn_job *job, char *out, size_
     if (dir[0]) snprintf(out, bytes, "%s/failed/%s%s", dir, hex, job->row->suffixes[0]);
 }
 
-/* The members of a list of the key record, each behind an option: "--flag=-O2". */
-static void add_options(hn_str record, const char *field, const char *option, hn_strbuf *storage, hn_strbuf *line) {
-    hn_str list;
-    const char *item;
-    if (!hn_record_find(record, field, &list)) return;
-    while (hn_list_next(&list, &item)) {
-        hn_tool_args one = {.count = 0};
-        hn_strbuf_reset(storage);
-        hn_strbuf_printf(storage, "%s=%s", option, item);
-        hn_tool_args_add(&one, hn_strbuf_str(storage).ptr);
-        hn_strbuf_putc(line, ' ');
-        hn_tool_args_print(&one, line);
-    }
-}
-
 static void add_command(const hn_job *job, const char *path, hn_strbuf *line) {
     hn_str record = hn_strbuf_str(&job->key_record);
-    hn_tool_args start = {.count = 0};
-    hn_strbuf storage;
-    hn_strbuf_init(&storage);
-    hn_tool_args_add_all(&start, (const char *const[]){"henry", "kernel", "compile", path, "--language", job->row->language, NULL});
-    hn_tool_args_print(&start, line);
-    add_options(record, "entries", "--entry", &storage, line);
-    add_options(record, "target", "--target", &storage, line);
-    add_options(record, "flags", "--flag", &storage, line);
-    add_options(record, "job_env", "--env", &storage, line);
-    hn_strbuf_puts(line, " -o /dev/null");
-    hn_strbuf_deinit(&storage);
+    hn_job_command command = {.language = job->row->language, .path = path};
+    hn_record_find(record, "entries", &command.entries);
+    hn_record_find(record, "target", &command.target);
+    hn_record_find(record, "flags", &command.flags);
+    hn_record_find(record, "job_env", &command.env);
+    hn_job_command_print(&command, line);
 }
 
 /* The end of what the tool said: that is where it stopped. Lines are joined. */

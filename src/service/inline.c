@@ -2,10 +2,14 @@
  *
  * Such a thread cannot look at anything else meanwhile. If every future of the job is cancelled, by other threads, the
  * compiler is killed, so that a wait ends with its cancellation as it does when a worker has the job. What compiles in this
- * process (NVRTC) goes on to its end. */
+ * process (NVRTC) goes on to its end.
+ *
+ * If this process is killed its compilers end with it, and all that they started: each is the first process of a namespace, or
+ * below a guard (guard.c). */
 #include "service/core.h"
 
 #include "base/log.h"
+#include "service/scratch.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -45,17 +49,20 @@ static void end(hn_core *core, hn_job *job, int fd, hn_code code) {
     job->cancel_fd = 0;
     core->stats.timed_out += code == HN_TIMEOUT;
     core->running_inline--;
+    if (core->queue.count && core->is_pool_running) hn_pool_wake(core); /* a worker may have waited for the core */
     pthread_mutex_unlock(&core->lock);
     if (fd) close(fd);
 }
 
 void hn_core_run_inline(hn_core *core, hn_job *job) {
+    char scratch[PATH_MAX];
     hn_strbuf request;
     hn_job_outcome outcome;
     hn_strbuf_init(&request);
     hn_job_outcome_init(&outcome);
-    hn_core_request(core, job, NULL, &request);
-    const hn_job_place place = {.cancel_fd = begin(core, job)};
+    hn_scratch_name(scratch); /* by which it is found should this process be killed */
+    hn_core_request(core, job, scratch, true, &request);
+    const hn_job_place place = {.cancel_fd = begin(core, job), .guard = core->guard.path ? &core->guard : NULL};
     int token = hn_budget_take(core); /* or none: one job goes on in any case */
     hn_status status = hn_strbuf_status(&request);
     if (status)
@@ -64,7 +71,7 @@ void hn_core_run_inline(hn_core *core, hn_job *job) {
         hn_job_request_run(hn_strbuf_str(&request), &place, &outcome);
     hn_budget_give(core, token);
     end(core, job, place.cancel_fd, outcome.code);
-    hn_core_finish(core, job, &outcome);
+    if (hn_core_settle(core, job, &outcome)) hn_core_publish(core);
     hn_strbuf_deinit(&request);
     hn_job_outcome_deinit(&outcome);
 }

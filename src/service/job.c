@@ -47,9 +47,12 @@ static hn_status add_environment(const hn_source *source, hn_strbuf *out, const 
     return status;
 }
 
-/* TMPDIR is the directory that a job leaves nothing in; preloaded code would be read without being in the key. */
+/* TMPDIR is the directory that a job leaves nothing in; preloaded code would be read without being in the key; the rest
+ * names outputs or adds flags. */
 static hn_status check_variable(const hn_source *source, const char *item) {
-    static const char *const refused[] = {"TMPDIR=", "LD_PRELOAD=", "LD_AUDIT=", "HENRY_STANDBY=", NULL};
+    static const char *const refused[] = {"TMPDIR=", "LD_PRELOAD=", "LD_AUDIT=", "HENRY_STANDBY=", "DEPENDENCIES_OUTPUT=",
+                                          "SUNPRO_DEPENDENCIES=", "NVCC_PREPEND_FLAGS=", "NVCC_APPEND_FLAGS=",
+                                          "CCC_OVERRIDE_OPTIONS=", NULL};
     const char *end = item ? strchr(item, '=') : NULL;
     bool ok = end && end != item && (*item < '0' || *item > '9');
     for (const char *at = item; ok && at < end; at++)
@@ -82,11 +85,15 @@ static hn_status add_own_environment(const hn_source *source, hn_strbuf *out) {
 }
 
 hn_status hn_job_key_record(const hn_source *source, const hn_toolchain *toolchain, hn_strbuf *out) {
-    char identity[HN_DIGEST_HEX_BYTES];
-    hn_digest_hex(&toolchain->identity, identity);
+    hn_strbuf identity;
+    hn_strbuf_init(&identity);
+    hn_toolchain_identity_print(toolchain, &identity);
     hn_record_add_i64(out, "job_revision", HN_JOB_REVISION);
     hn_record_add(out, "language", hn_str_of(toolchain->row->language));
-    hn_record_add(out, "toolchain", hn_str_of(identity));
+    hn_record_add(out, "toolchain", hn_strbuf_str(&identity));
+    hn_status status = hn_strbuf_status(&identity);
+    hn_strbuf_deinit(&identity);
+    if (status) return status;
     HN_TRY(add_list(out, "flags", source->flags, source->flag_count));
     HN_TRY(add_list(out, "target", source->target, source->target_count));
     HN_TRY(add_list(out, "entries", source->entries, source->entry_count));
@@ -163,6 +170,8 @@ static hn_status run_request(hn_str request, const hn_job_place *place, hn_job_o
     hn_record_find(request, "scratch_dir", &scratch_dir);
     HN_TRY(hn_record_check(key_record));
     HN_TRY(hn_record_check(toolchain_record));
+    if (hn_record_find_i64(key_record, "job_revision", 0) != HN_JOB_REVISION)
+        return HN_ERROR(HN_TOOLCHAIN, "the worker program that was found is of another version of Henry; set HENRY_WORKER to that of this one");
     char path[PATH_MAX], scratch[PATH_MAX];
     snprintf(path, sizeof(path), HN_STR_FMT, HN_STR_ARG(source_path));
     snprintf(scratch, sizeof(scratch), HN_STR_FMT, HN_STR_ARG(scratch_dir));
@@ -175,6 +184,7 @@ static hn_status run_request(hn_str request, const hn_job_place *place, hn_job_o
         .standby = place ? place->standby : NULL,
         .messages_fd = place ? place->messages_fd : 0,
         .cancel_fd = place ? place->cancel_fd : 0,
+        .guard = place ? place->guard : NULL,
         .own_group = hn_record_find_i64(request, "own_group", 0) != 0,
     };
     hn_record_find(key_record, "text", &job.text);

@@ -12,7 +12,7 @@
 
 #include <stdint.h>
 
-/* Raised when the meaning of a key record changes. */
+/* Raised when the meaning of a key record changes; a worker takes no jobs of another one. */
 enum { HN_JOB_REVISION = 2 };
 enum { HN_JOB_VARIABLES = 16 }; /* of its own environment */
 
@@ -56,6 +56,7 @@ typedef struct hn_job_place {
     hn_standby *standby; /* may be NULL */
     int messages_fd;     /* where its pool finds what tools have said; 0: nowhere */
     int cancel_fd;       /* can be read when the job is to end; 0: none */
+    struct hn_tool_guard *guard; /* of the tools of a job that runs inline; NULL: none */
 } hn_job_place;
 
 /* Carries a job message out, here and now: the same code for a worker and for a job that runs inline.

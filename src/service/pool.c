@@ -1,32 +1,38 @@
-/* pool.c: the thread that owns the worker processes.
+/* pool.c: who gets which job, and when; and the thread that looks after the worker processes.
  *
- * It starts workers when there are jobs for them, gives each one job at a time, reads the outcomes, kills
- * what takes too long and replaces what dies. All system calls on workers (crew.c) happen in it, so nothing of a worker
- * needs a lock, and the signal that the kernel sends a worker when its parent *thread* ends comes at the
- * right time: a worker started from a thread of the host would die with that thread. */
+ * That thread starts workers when there are jobs for them, kills what takes too long and replaces what dies; the signal that
+ * the kernel sends a worker when its parent *thread* ends so comes at the right time: a worker started from a thread of the
+ * host would die with that thread. It also gives workers their jobs and reads the outcomes, but where somebody else is there to do so it
+ * sleeps on: who submits a job gives it to an idle worker, and who waits for it reads the outcome (drive.c). Each thread that
+ * has to wake up on the way costs a small job 15 to 60 us. */
 #include "service/crew.h"
 
 #include "base/log.h"
 #include "base/oserror.h"
 #include "base/process_tree.h"
 #include "base/trace.h"
+#include "service/scratch.h"
 
 #include <errno.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
 enum {
     ASSIGN_LIMIT_MS = 5, /* how long to look for work, which may mean asking a server, before looking at the workers */
     STARVED_MS = 20,     /* how often to look for a free core */
+    SCRATCH_AGE_S = 3600, /* besides the time that a job has */
+    EVENTS = 64,         /* at once */
 };
+
+static bool is_idle(const hn_crew_worker *w) { return w->pid && w->has_spoken && !w->is_spent && !w->is_lost && !w->job; }
 
 /* A slot whose worker waits for a job; -1: none. */
 static int find_idle(const hn_pool *p) {
     for (int i = 0; i < p->count; i++)
-        if (p->workers[i].pid && p->workers[i].has_spoken && !p->workers[i].is_spent && !p->workers[i].job) return i;
+        if (is_idle(&p->workers[i])) return i;
     return -1;
 }
 
@@ -82,8 +88,8 @@ static void assign_one(hn_pool *p, int idx, int token, hn_job *job) {
         hn_strbuf_reset(&w->out);
         hn_budget_give(p->core, token);
         hn_crew_fail_job(p, job, HN_ERROR(HN_OUT_OF_MEMORY, "no memory to send a job to a compile worker"));
-    } else if (!hn_crew_flush(w)) {
-        hn_crew_died(p, idx);
+    } else {
+        hn_crew_flush(p, w);
     }
 }
 
@@ -94,19 +100,21 @@ static bool has_waiting(const hn_core *core) {
     return job != NULL;
 }
 
-/* A core for one more job. The first job of a service needs none. */
+/* A core for one more job. The first job of a service needs none: one in a thread that waits is the first, too. */
 static bool take_core(hn_pool *p, int *out_token) {
     *out_token = hn_budget_take(p->core);
-    p->is_starved = *out_token == HN_BUDGET_NONE && busy_count(p) > 0;
+    if (*out_token != HN_BUDGET_NONE) return true;
+    pthread_mutex_lock(&p->core->lock);
+    p->is_starved = p->core->running_inline > 0 || busy_count(p) > 0;
+    pthread_mutex_unlock(&p->core->lock);
     return !p->is_starved;
 }
 
 /* Without a free worker or core only parked jobs are looked at: their results may have come from elsewhere. */
-static void assign_jobs(hn_pool *p) {
+void hn_pool_assign(hn_pool *p) {
     hn_core *core = p->core;
     int64_t until_ns = hn_now_ns() + ASSIGN_LIMIT_MS * 1000000LL;
     p->is_starved = false;
-    start_workers(p);
     while (!p->has_given_up && hn_now_ns() < until_ns) {
         int idx = find_idle(p), token = HN_BUDGET_NONE;
         pthread_mutex_lock(&core->lock);
@@ -129,14 +137,16 @@ static int64_t earlier(int64_t a_ns, int64_t b_ns) { return !a_ns || (b_ns && b_
 
 /* When the next look at the queue is due; 0: not before something happens. */
 static int64_t next_look_ns(const hn_pool *p) {
+    hn_core *core = p->core;
     bool has_idle = find_idle(p) >= 0;
+    pthread_mutex_lock(&core->lock);
+    int64_t due_ns = hn_core_next_due_ns(core);
+    bool is_waiting = has_waiting(core), is_unpublished = core->unpublished != NULL;
+    pthread_mutex_unlock(&core->lock);
+    if (is_unpublished) return 1;
     if (p->has_given_up) return 0;
-    pthread_mutex_lock(&p->core->lock);
-    int64_t due_ns = hn_core_next_due_ns(p->core);
-    bool is_waiting = has_waiting(p->core);
-    pthread_mutex_unlock(&p->core->lock);
     if (!is_waiting || !has_idle) return due_ns;
-    return p->is_starved ? earlier(due_ns, hn_now_ns() + STARVED_MS * 1000000LL) : 1; /* 1: assign_jobs ran out of time */
+    return p->is_starved ? earlier(due_ns, hn_now_ns() + STARVED_MS * 1000000LL) : 1; /* 1: hn_pool_assign ran out of time */
 }
 
 /* When an idle worker is to end; 0: never. */
@@ -145,40 +155,34 @@ static int64_t idle_end_ns(const hn_pool *p, const hn_crew_worker *w) {
     return w->pid && w->has_spoken && !w->job && idle_ms >= 0 ? w->idle_ns + idle_ms * 1000000 : 0;
 }
 
-/* Nothing wakes the thread of a service without jobs and workers. */
-static int sleep_ms(const hn_pool *p) {
+/* When there is something for the pool's thread to do that nobody tells it. Nothing wakes the thread of a service without
+ * jobs and workers. */
+static int64_t next_turn_ns(const hn_pool *p) {
     int64_t first = next_look_ns(p);
     for (int i = 0; i < p->count; i++) {
         const hn_crew_worker *w = &p->workers[i];
         if (!w->pid) continue;
+        if (w->is_lost || (w->is_spent && !w->job)) first = 1;
         first = earlier(first, w->deadline_ns);
         first = earlier(first, idle_end_ns(p, w));
         if (w->job) first = earlier(first, w->watch_ns);
     }
-    if (!first) return -1;
-    int64_t left = (first - hn_now_ns() + 999999) / 1000000;
+    return first ? first : INT64_MAX;
+}
+
+static int ms_until(int64_t due_ns) {
+    if (due_ns == INT64_MAX) return -1;
+    int64_t left = (due_ns - hn_now_ns() + 999999) / 1000000;
     return left < 0 ? 0 : left > 1000000 ? 1000000 : (int)left;
 }
 
-static void wait_for_events(hn_pool *p, struct pollfd *fds) {
-    fds[0] = (struct pollfd){.fd = p->core->wake_fd, .events = POLLIN};
-    for (int i = 0; i < p->count; i++) {
-        const hn_crew_worker *w = &p->workers[i];
-        short events = (short)(POLLIN | (w->out_at < w->out.len ? POLLOUT : 0));
-        fds[i + 1] = (struct pollfd){.fd = w->pid ? w->fd : -1, .events = events};
-    }
-    if (poll(fds, (nfds_t)p->count + 1, sleep_ms(p)) <= 0)
-        for (int i = 0; i <= p->count; i++) fds[i].revents = 0;
-    uint64_t number;
-    if (fds[0].revents && read(p->core->wake_fd, &number, sizeof(number)) < 0 && errno != EAGAIN)
-        hn_log("service", HN_LOG_DEBUG, "cannot read the wake-up descriptor");
-}
-
-/* What time alone brings about. */
+/* What time alone brings about, and what others have found out. */
 static void look_after(hn_pool *p, int idx) {
     hn_crew_worker *w = &p->workers[idx];
     int64_t now_ns = hn_now_ns(), idle_ns = idle_end_ns(p, w);
-    if (w->is_spent && !w->job) {
+    if (w->is_lost) {
+        hn_crew_died(p, idx);
+    } else if (w->is_spent && !w->job) {
         hn_crew_end(p, idx); /* the next job starts another */
     } else if (w->deadline_ns && now_ns >= w->deadline_ns) {
         hn_crew_late(p, idx);
@@ -192,41 +196,99 @@ static void look_after(hn_pool *p, int idx) {
     }
 }
 
-static void handle_events(hn_pool *p, const struct pollfd *fds) {
-    int count = p->count;
-    for (int i = 0; i < count; i++) {
-        hn_crew_worker *w = &p->workers[i];
-        if (!w->pid) continue;
-        bool alive = true;
-        if (fds[i + 1].revents & POLLOUT) alive = hn_crew_flush(w);
-        if (alive && fds[i + 1].revents & (POLLIN | POLLHUP | POLLERR)) alive = hn_crew_read(p, w);
-        if (alive)
-            look_after(p, i);
-        else
-            hn_crew_died(p, i);
+static void handle_event(hn_pool *p, const struct epoll_event *event) {
+    uint64_t number;
+    if (event->data.u32 == HN_CREW_WAKE) {
+        if (read(p->core->pool_fds[HN_POOL_WAKE], &number, sizeof(number)) < 0 && errno != EAGAIN)
+            hn_log("service", HN_LOG_DEBUG, "cannot read the wake-up descriptor");
+        return;
     }
+    hn_crew_worker *w = &p->workers[event->data.u32];
+    if (!w->pid) return;
+    if (event->events & EPOLLOUT) hn_crew_flush(p, w);
+    if (event->events & (EPOLLIN | EPOLLHUP | EPOLLERR)) hn_crew_read(p, w);
+}
+
+/* While the first worker comes up. */
+static void sweep(hn_pool *p) {
+    if (p->has_swept || !p->count) return;
+    p->has_swept = true;
+    hn_scratch_sweep(SCRATCH_AGE_S + p->core->service->job_timeout_ms / 1000);
+}
+
+/* One turn of the pool's thread. The lock is not held while it sleeps or writes to the disk. */
+static void take_turn(hn_pool *p) {
+    struct epoll_event events[EVENTS];
+    pthread_mutex_lock(&p->lock);
+    hn_crew_reap(p);
+    start_workers(p);
+    hn_pool_assign(p);
+    pthread_mutex_unlock(&p->lock);
+    sweep(p);
+    hn_core_publish(p->core);
+    pthread_mutex_lock(&p->lock);
+    p->wakes_ns = next_turn_ns(p);
+    pthread_mutex_unlock(&p->lock);
+    int count = epoll_wait(p->core->pool_fds[HN_POOL_SET], events, EVENTS, ms_until(p->wakes_ns)); /* nobody else writes it */
+    pthread_mutex_lock(&p->lock);
+    p->wakes_ns = 0;
+    for (int i = 0; i < count; i++) handle_event(p, &events[i]);
+    for (int i = 0; i < p->count; i++)
+        if (p->workers[i].pid) look_after(p, i);
+    pthread_mutex_unlock(&p->lock);
 }
 
 static void *pool_main(void *argument) {
     hn_pool *p = argument;
     hn_core *core = p->core;
-    struct pollfd *fds = calloc(HN_WORKERS_MAX + 1, sizeof(*fds));
-    if (!fds) hn_crew_give_up(p, "out of memory");
     hn_process_tree_watcher();
-    for (bool is_stopping = false; fds && !is_stopping;) {
-        hn_crew_reap(p);
-        assign_jobs(p);
-        wait_for_events(p, fds);
-        handle_events(p, fds);
+    for (bool is_stopping = false; !is_stopping;) {
+        take_turn(p);
         pthread_mutex_lock(&core->lock);
         is_stopping = core->is_stopping;
         pthread_mutex_unlock(&core->lock);
     }
+    pthread_mutex_lock(&p->lock);
     hn_crew_end_all(p);
-    free(fds);
-    free(p);
+    pthread_mutex_unlock(&p->lock);
+    hn_core_publish(core);
     return NULL;
 }
+
+/* ---- other threads ---- */
+
+void hn_pool_leave(hn_pool *p) {
+    bool is_needed = p->wakes_ns && next_turn_ns(p) < p->wakes_ns;
+    pthread_mutex_unlock(&p->lock);
+    if (is_needed) hn_pool_wake(p->core);
+}
+
+/* With the pool's lock: whether a job waits for which another worker could be started. */
+static bool is_short_of_workers(const hn_pool *p) {
+    pthread_mutex_lock(&p->core->lock);
+    bool is_waiting = has_waiting(p->core);
+    pthread_mutex_unlock(&p->core->lock);
+    return is_waiting && !p->has_given_up && live_count(p) < p->limit;
+}
+
+/* Looking for a result that another process has made may mean asking a server, which is not for a thread that submits. Where
+ * all workers are busy, who reads the next outcome gives that worker the next job. */
+void hn_pool_offer(hn_core *core) {
+    hn_pool *p = core->pool;
+    bool is_short = true;
+    if (!core->cache.remote && pthread_mutex_trylock(&p->lock) == 0) {
+        if (find_idle(p) >= 0) hn_pool_assign(p);
+        is_short = is_short_of_workers(p);
+        hn_pool_leave(p);
+    }
+    if (!is_short) return;
+    pthread_mutex_lock(&core->lock);
+    core->workers_wanted++;
+    pthread_mutex_unlock(&core->lock);
+    hn_pool_wake(core);
+}
+
+/* ---- starting and ending ---- */
 
 /* The host's signals are not for this thread. */
 static int start_thread(hn_pool *p) {
@@ -238,18 +300,45 @@ static int start_thread(hn_pool *p) {
     return rc;
 }
 
+static bool add_wake(const int *fds, hn_pool_fd set, hn_pool_fd wake) {
+    struct epoll_event event = {.events = EPOLLIN, .data.u32 = HN_CREW_WAKE};
+    return epoll_ctl(fds[set], EPOLL_CTL_ADD, fds[wake], &event) == 0;
+}
+
+static bool open_fds(int *fds) {
+    fds[HN_POOL_SET] = epoll_create1(EPOLL_CLOEXEC);
+    fds[HN_POOL_DRIVE_SET] = epoll_create1(EPOLL_CLOEXEC);
+    fds[HN_POOL_WAKE] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    fds[HN_POOL_DRIVE_WAKE] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    return fds[HN_POOL_SET] >= 0 && fds[HN_POOL_DRIVE_SET] >= 0 && fds[HN_POOL_WAKE] >= 0 && fds[HN_POOL_DRIVE_WAKE] >= 0 &&
+           add_wake(fds, HN_POOL_SET, HN_POOL_WAKE) && add_wake(fds, HN_POOL_DRIVE_SET, HN_POOL_DRIVE_WAKE);
+}
+
+/* Takes the pool, whose thread has ended or never been. */
+static void pool_free(hn_core *core, hn_pool *p) {
+    for (int i = 0; i < HN_POOL_FDS; i++) {
+        if (core->pool_fds[i] >= 0) close(core->pool_fds[i]);
+        core->pool_fds[i] = -1;
+    }
+    pthread_mutex_destroy(&p->lock);
+    free(p);
+}
+
 hn_status hn_pool_start(hn_core *core) {
     hn_pool *p = calloc(1, sizeof(*p));
-    if (!p) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a pool of compile workers");
+    if (!p || pthread_mutex_init(&p->lock, NULL)) {
+        free(p);
+        return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a pool of compile workers");
+    }
     p->core = core;
     p->limit = core->service->threads; /* at most HN_WORKERS_MAX */
     for (int i = 0; i < HN_WORKERS_MAX; i++) p->workers[i].fd = -1;
-    core->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int err = core->wake_fd < 0 ? errno : start_thread(p);
+    int err = open_fds(core->pool_fds) ? start_thread(p) : errno;
     if (err) {
-        free(p);
+        pool_free(core, p);
         return HN_OS_ERROR(err, "cannot start the thread of the compile service");
     }
+    core->pool = p;
     core->is_pool_running = true;
     core->stats.pools++;
     return NULL;
@@ -257,7 +346,7 @@ hn_status hn_pool_start(hn_core *core) {
 
 void hn_pool_wake(const hn_core *core) {
     const uint64_t one = 1;
-    if (core->wake_fd >= 0 && write(core->wake_fd, &one, sizeof(one)) < 0 && errno != EAGAIN)
+    if (core->pool_fds[HN_POOL_WAKE] >= 0 && write(core->pool_fds[HN_POOL_WAKE], &one, sizeof(one)) < 0 && errno != EAGAIN)
         hn_log("service", HN_LOG_DEBUG, "cannot wake the compile service");
 }
 
@@ -269,5 +358,7 @@ void hn_pool_stop(hn_core *core) {
     if (!is_running) return;
     hn_pool_wake(core);
     pthread_join(core->pool_thread, NULL);
+    pool_free(core, core->pool);
+    core->pool = NULL;
     core->is_pool_running = false;
 }

@@ -60,6 +60,7 @@ static void cancel_future(hn_future *future) {
         hn_core_cancel_inline(core, job);
     }
     pthread_cond_broadcast(&core->changed);
+    hn_pool_drive_wake(core, job);
 }
 
 void hn_scope_destroy(hn_scope *scope) {
@@ -186,26 +187,28 @@ hn_job *hn_core_look_up(hn_core *core, const hn_digest *key, hn_toolchain_reads 
     return job;
 }
 
-/* With the lock held. Puts a new job into the queue and makes sure that somebody works on it. */
-static hn_status enqueue_new(hn_core *core, hn_job *job) {
+/* With the lock held. Puts a new job into the queue. `*out_offer`: there is a pool to tell of it. */
+static hn_status enqueue_new(hn_core *core, hn_job *job, bool *out_offer) {
     HN_TRY(hn_core_insert(core, job));
     job->id = ++core->next_job_id;
     core->stats.enqueued++;
     hn_core_enqueue(core, job, false);
-    hn_core_need_workers(core, 1);
+    *out_offer = hn_core_need_pool(core);
     return NULL;
 }
 
-void hn_core_need_workers(hn_core *core, int32_t count) {
-    if (core->is_inline) return;
+bool hn_core_need_pool(hn_core *core) {
+    if (core->is_inline) return false;
     hn_status status = core->is_pool_running ? NULL : hn_pool_start(core);
-    if (status) {
-        hn_warn_once("service", "no-pool", "compiling without worker processes: %s",
-                     hn_status_message(status));
-        hn_status_free(status);
-        core->is_inline = true;
-        return;
-    }
+    if (!status) return true;
+    hn_warn_once("service", "no-pool", "compiling without worker processes: %s", hn_status_message(status));
+    hn_status_free(status);
+    core->is_inline = true;
+    return false;
+}
+
+void hn_core_need_workers(hn_core *core, int32_t count) {
+    if (!hn_core_need_pool(core)) return;
     core->workers_wanted += count;
     hn_pool_wake(core);
 }
@@ -246,7 +249,7 @@ static bool try_join(hn_scope *scope, const hn_digest *key, const char *name, hn
 
 /* With the lock held: gives the scope a future of `job`, which is new, unless another thread was faster.
  * Takes over the caller's reference. */
-static hn_status admit(hn_scope *scope, hn_job *job, const char *name, hn_future **out) {
+static hn_status admit(hn_scope *scope, hn_job *job, const char *name, bool *out_offer, hn_future **out) {
     hn_core *core = scope->core;
     hn_job *other = hn_core_find(core, &job->key);
     hn_hit_level level = job->state == HN_JOB_DONE ? job->found : HN_HIT_NONE;
@@ -260,7 +263,7 @@ static hn_status admit(hn_scope *scope, hn_job *job, const char *name, hn_future
         status = hn_core_insert(core, job);
         if (!status) hn_core_keep_done(core, job);
     } else {
-        status = enqueue_new(core, job);
+        status = enqueue_new(core, job, out_offer);
     }
     if (!status) return add_future(scope, job, name, level, out);
     hn_job_release(job);
@@ -284,10 +287,13 @@ static hn_status submit_record(hn_scope *scope, const hn_source *source, const h
         job->reads = reads;
         job->key_record = *record;
         hn_strbuf_init(record);
+        hn_core_learn_durations(core);
     }
+    bool is_offered = false;
     pthread_mutex_lock(&core->lock);
-    status = admit(scope, job, source->name, out);
+    status = admit(scope, job, source->name, &is_offered, out);
     pthread_mutex_unlock(&core->lock);
+    if (is_offered) hn_pool_offer(core);
     return status;
 }
 
@@ -365,8 +371,13 @@ static int64_t due_inline_ns(const hn_future *future) {
 
 static int64_t earlier(int64_t a_ns, int64_t b_ns) { return !a_ns || (b_ns && b_ns < a_ns) ? b_ns : a_ns; }
 
-/* With the lock held. `until_ns` 0: no limit. False when that time is over. */
-static bool wait_change(hn_core *core, int64_t until_ns) {
+/* With the lock held, which is given up meanwhile: until something changes for the future. `until_ns` 0: no limit. False when
+ * that time is over. */
+static bool wait_change(const hn_future *future, int64_t until_ns) {
+    hn_core *core = future->scope->core;
+    bool is_late;
+    if (hn_pool_drive(core, future->job, until_ns, &is_late)) return !is_late;
+    if (is_settled(future)) return true; /* meanwhile */
     if (!until_ns) return pthread_cond_wait(&core->changed, &core->lock) == 0;
     struct timespec until = timespec_of(until_ns);
     return pthread_cond_timedwait(&core->changed, &core->lock, &until) != ETIMEDOUT;
@@ -380,7 +391,7 @@ hn_status hn_future_wait(hn_future *future, int64_t timeout_ms, hn_artifact **ou
     hn_status status = NULL;
     pthread_mutex_lock(&core->lock);
     while (!status && !is_settled(future)) {
-        if (run_if_inline(future, until_ns != 0) || wait_change(core, earlier(until_ns, due_inline_ns(future)))) continue;
+        if (run_if_inline(future, until_ns != 0) || wait_change(future, earlier(until_ns, due_inline_ns(future)))) continue;
         if (until_ns && hn_now_ns() >= until_ns && !is_settled(future))
             status = HN_ERROR(HN_TIMEOUT, "kernel '%s' is still being compiled", future->name);
     }
@@ -490,7 +501,7 @@ hn_status hn_scope_wait(hn_scope *scope, hn_scope_progress_fn progress, void *co
         if (!next) break;
         /* It may have been settled while the lock was not held. */
         if (is_settled(next) || run_if_inline(next, progress != NULL)) continue;
-        wait_change(core, earlier(due_ns, progress ? hn_now_ns() + PROGRESS_EVERY_MS * 1000000LL : 0));
+        wait_change(next, earlier(due_ns, progress ? hn_now_ns() + PROGRESS_EVERY_MS * 1000000LL : 0));
     }
     hn_status status = scope_outcome(scope, now.failed);
     pthread_mutex_unlock(&core->lock);

@@ -9,6 +9,8 @@
 #include <errno.h>
 #include <sched.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum {
@@ -18,6 +20,10 @@ enum {
     DEFAULT_PROCESSES = 256,
 };
 #define DEFAULT_MEMORY_BYTES ((uint64_t)8 << 30)
+
+#ifndef HN_WORKER_DIR /* where the build installs henry-worker */
+#define HN_WORKER_DIR ""
+#endif
 
 /* ---- options ---- */
 
@@ -42,9 +48,17 @@ static int32_t choose_threads(int32_t wanted) {
     return count < 1 ? 1 : count > DEFAULT_THREADS_MAX ? DEFAULT_THREADS_MAX : count;
 }
 
+/* Why a file cannot be run; NULL: it can. */
+static const char *worker_obstacle(const char *path) {
+    struct stat info;
+    if (stat(path, &info) != 0) return strerror(errno);
+    if (S_ISDIR(info.st_mode)) return strerror(EISDIR);
+    return access(path, X_OK) == 0 ? NULL : strerror(errno);
+}
+
 static bool try_worker(const char *dir, const char *tail, char out[PATH_MAX]) {
     if (!dir[0] || snprintf(out, PATH_MAX, "%s/%s", dir, tail) >= PATH_MAX) return false;
-    return access(out, X_OK) == 0;
+    return !worker_obstacle(out);
 }
 
 /* The directory of the file that this code was loaded from: a host program may lie anywhere. */
@@ -56,25 +70,50 @@ static void library_dir(char out[PATH_MAX]) {
     *strrchr(out, '/') = 0;
 }
 
-static void choose_worker(const char *wanted, char out[PATH_MAX]) {
-    const char *given = wanted ? wanted : getenv("HENRY_WORKER");
+/* The worker of the installation whose `henry` is the first in PATH. Relative members depend on the current directory. */
+static bool find_beside_henry(char out[PATH_MAX]) {
+    char dir[PATH_MAX], program[PATH_MAX];
+    const char *path = getenv("PATH");
+    while (path && *path) {
+        size_t len = strcspn(path, ":");
+        if (path[0] == '/' && len < sizeof(dir)) {
+            snprintf(dir, sizeof(dir), "%.*s", (int)len, path);
+            if (try_worker(dir, "henry", program))
+                return try_worker(dir, "../libexec/henry/henry-worker", out) || try_worker(dir, "henry-worker", out);
+        }
+        path += len + (path[len] == ':');
+    }
+    return false;
+}
+
+/* Beside the program or library of an installation, or, for programs that were linked statically and lie elsewhere, in the
+ * place that this build is installed to and in that of the `henry` in PATH. */
+static bool find_worker(char out[PATH_MAX]) {
     char dir[PATH_MAX];
+    const char *exe_dir = hn_process_exe_dir();
+    library_dir(dir);
+    return try_worker(exe_dir, "henry-worker", out) || try_worker(exe_dir, "../libexec/henry/henry-worker", out) ||
+           try_worker(dir, "../libexec/henry/henry-worker", out) || try_worker(HN_WORKER_DIR, "henry-worker", out) ||
+           find_beside_henry(out);
+}
+
+static void choose_worker(const char *wanted, int32_t threads, char out[PATH_MAX]) {
+    const char *given = wanted ? wanted : getenv("HENRY_WORKER"), *obstacle;
     out[0] = 0;
     if (given && (wanted || given[0])) {
         if (!given[0]) return;
-        snprintf(out, PATH_MAX, "%s", given);
-        if (access(out, X_OK) == 0) return;
-        hn_warn_once("service", "worker-path", "compiling without worker processes: cannot run '%s'", given);
-        out[0] = 0;
-        return;
+        if (snprintf(out, PATH_MAX, "%s", given) >= PATH_MAX)
+            obstacle = strerror(ENAMETOOLONG);
+        else if (!(obstacle = worker_obstacle(out)))
+            return;
+        hn_warn_once("service", "worker-path", "compiling without worker processes: cannot run '%s': %s", given, obstacle);
+    } else {
+        if (find_worker(out)) return;
+        if (threads > 1)
+            hn_warn_once("service", "worker-missing",
+                         "compiling without worker processes, one kernel after the other: found no henry-worker beside the program, in "
+                         "'%s', or with the henry in PATH; set HENRY_WORKER to its path", HN_WORKER_DIR);
     }
-    const char *exe_dir = hn_process_exe_dir();
-    library_dir(dir);
-    if (try_worker(exe_dir, "henry-worker", out) ||
-        try_worker(exe_dir, "../libexec/henry/henry-worker", out) ||
-        try_worker(dir, "../libexec/henry/henry-worker", out))
-        return;
-    hn_log("service", HN_LOG_INFO, "no henry-worker found; compiling without worker processes");
     out[0] = 0;
 }
 
@@ -85,7 +124,7 @@ hn_status hn_service_create(const hn_service_options *options, hn_service **out_
     hn_service *service = calloc(1, sizeof(*service));
     if (!service) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a compile service");
     service->threads = choose_threads(o.threads);
-    if (service->threads > 1) choose_worker(o.worker_path, service->worker_path);
+    choose_worker(o.worker_path, service->threads, service->worker_path);
     service->job_timeout_ms = o.job_timeout_ms < 0 ? 0
                               : o.job_timeout_ms   ? o.job_timeout_ms
                                                    : DEFAULT_TIMEOUT_MS;
@@ -134,7 +173,8 @@ static hn_status fresh_core(hn_service *service, hn_core *old, hn_core **out_cor
     }
     for (int i = 0; i < HN_WORKERS_MAX; i++)
         if (old->worker_fds[i] >= 0) close(old->worker_fds[i]);
-    if (old->wake_fd >= 0) close(old->wake_fd);
+    for (int i = 0; i < HN_POOL_FDS; i++)
+        if (old->pool_fds[i] >= 0) close(old->pool_fds[i]);
     if (old->budget_fd >= 0) close(old->budget_fd);
     hn_cache_abandon(&old->cache);
     *out_core = core;
@@ -252,15 +292,15 @@ void hn_service_stats_print(const hn_service_stats *s, hn_strbuf *out) {
             (double)s->remote.total_ns / 1e6, (double)s->remote.longest_ns / 1e6);
 }
 
-hn_status hn_service_toolchain_identity(hn_service *service, const char *language, hn_digest *out_identity) {
+hn_status hn_service_toolchain_identity(hn_service *service, const char *language, hn_strbuf *out) {
     hn_core *core;
     const hn_toolchain_row *row;
     const hn_toolchain *toolchain;
     HN_TRY(hn_core_current(service, &core));
     HN_TRY(hn_toolchain_row_find(hn_str_of(language), &row));
     HN_TRY(hn_core_toolchain(core, row, &toolchain));
-    *out_identity = toolchain->identity;
-    return NULL;
+    hn_toolchain_identity_print(toolchain, out);
+    return hn_strbuf_status(out);
 }
 
 hn_status hn_service_key_record(hn_service *service, const hn_source *source, hn_strbuf *out) {

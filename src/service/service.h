@@ -27,10 +27,9 @@ uint32_t hn_service_worker_pids(hn_service *service, pid_t *out_pids, uint32_t c
 /* Appends the key record that `source` would have: what `henry cache why` compares. */
 hn_status hn_service_key_record(hn_service *service, const hn_source *source, hn_strbuf *out) HN_MUST_USE;
 
-/* The identity of the compiler of a language, probed once by the service: part of the key of whatever is made with
- * it. */
-hn_status hn_service_toolchain_identity(hn_service *service, const char *language,
-                                        hn_digest *out_identity) HN_MUST_USE;
+/* Appends the identity of the compiler of a language, probed once by the service, as hn_toolchain_identity_print has it:
+ * part of the key of whatever is made with it. */
+hn_status hn_service_toolchain_identity(hn_service *service, const char *language, hn_strbuf *out) HN_MUST_USE;
 
 /* Appends the statistics as one line of text. */
 void hn_service_stats_print(const hn_service_stats *stats, hn_strbuf *out);

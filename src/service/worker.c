@@ -5,13 +5,16 @@
  * thread that started it ends, which is the pool's own thread; the handler then does the same and kills the group, which
  * SIGKILL as the signal of death could not.
  *
- * In a namespace of its own (base/process_isolated.c) the kernel does all of this: the worker gets SIGKILL when that
- * thread ends, and with it ends all that is in there. Then what is left to do here is to end the strays of each job. */
+ * In a namespace of its own (base/process_isolated.c) all that is in there ends with the worker. Then what is left to do here is
+ * to end the strays of each job, and to remove the directory of the one that runs when the parent ends: for that the
+ * signal of the parent's death, SIGKILL until then, becomes SIGTERM here too. */
 #include "service/worker.h"
 
 #include "base/process_tree.h"
 #include "base/trace.h"
+#include "cache/record.h"
 #include "service/job.h"
+#include "service/scratch.h"
 #include "service/watch.h"
 #include "toolchain/standby.h"
 
@@ -29,7 +32,8 @@
 enum {
     READ_BYTES = 64 << 10,
     LOOK_OUT_NS = 150000,
-    HUNT_LIMIT_MS = 500, /* the last thing that a worker does, within the second that an orphan may live */
+    HUNT_LIMIT_MS = 500, /* the last things that a worker does, within the second that an orphan may live */
+    REMOVE_LIMIT_MS = 200,
 };
 /* A compiler that lives in this process may not give all its memory back: above this the worker asks to be replaced. */
 #define SPENT_BYTES ((uint64_t)1 << 30)
@@ -37,9 +41,30 @@ enum {
 /* The first process of a namespace: its parent is not in there and has no number. */
 static bool is_isolated(void) { return getpid() == 1 && getppid() == 0; }
 
+/* The directory of this worker's jobs, for the handler, which nobody can hand anything. Written once, by the first job. */
+static struct {
+    char path[PATH_MAX];
+    atomic_bool is_set;
+} scratch;
+
+static void note_scratch(hn_str request) {
+    hn_str path;
+    if (atomic_load(&scratch.is_set)) return;
+    hn_status status = hn_record_check(request);
+    if (!status && hn_record_find(request, "scratch_dir", &path) && path.len && path.len < sizeof(scratch.path)) {
+        memcpy(scratch.path, path.ptr, path.len); /* the rest is zero */
+        atomic_store(&scratch.is_set, true);
+    }
+    hn_status_free(status); /* running it will tell */
+}
+
 static void kill_own_group(int number) {
+    if (is_isolated())
+        kill(-1, SIGKILL); /* all but this process */
+    else
+        hn_process_tree_kill(getpid(), NULL, 0, HUNT_LIMIT_MS);
+    if (atomic_load(&scratch.is_set)) hn_scratch_remove(scratch.path, REMOVE_LIMIT_MS);
     if (is_isolated()) _exit(128 + number);
-    hn_process_tree_kill(getpid(), NULL, 0, HUNT_LIMIT_MS);
     kill(0, SIGKILL);
 }
 
@@ -50,9 +75,9 @@ static bool tie_to_parent(pid_t parent) {
     struct sigaction action = {.sa_handler = kill_own_group};
     sigaction(SIGTERM, &action, NULL);
     sigaction(SIGHUP, &action, NULL); /* comes to a stopped worker whose parent is gone */
-    if (is_isolated()) return true; /* when the parent has died the socket is at its end */
-    prctl(PR_SET_CHILD_SUBREAPER, 1);
     prctl(PR_SET_PDEATHSIG, SIGTERM);
+    if (is_isolated()) return true; /* had the parent died before, this process had been killed */
+    prctl(PR_SET_CHILD_SUBREAPER, 1);
     return getppid() == parent; /* it may have died before the line above */
 }
 
@@ -125,11 +150,33 @@ static uint64_t peak_bytes(void) {
     return getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_maxrss * 1024 : 0;
 }
 
-/* Nothing of a job goes on after it. */
-static void end_strays(const hn_standby *standby) {
+/* What a hunt that found nothing saw: tools that stand by, and all children of this process. */
+typedef struct quiet {
+    int list_fd; /* < 0: none, so a hunt follows each job */
+    pid_t tools[HN_STANDBY_TOOLS];
+    uint32_t tool_count;
+    hn_process_list children; /* empty: nothing is known */
+} quiet;
+
+static bool is_quiet(const quiet *q, const pid_t *tools, uint32_t count, const hn_process_list *now) {
+    return now->len && now->len == q->children.len && memcmp(now->bytes, q->children.bytes, now->len) == 0 &&
+           count == q->tool_count && memcmp(tools, q->tools, count * sizeof(*tools)) == 0;
+}
+
+/* Nothing of a job goes on after it: what its tools leave behind are children of this process. The hunt for them takes
+ * forty system calls, as long as all else that a worker does for a small job, and is left out where nothing has changed. */
+static void end_strays(const hn_standby *standby, quiet *q) {
     pid_t tools[HN_STANDBY_TOOLS];
     uint32_t count = standby ? hn_standby_pids(standby, tools) : 0;
-    hn_process_tree_kill(getpid(), tools, count, HUNT_LIMIT_MS);
+    hn_process_list now, later;
+    hn_process_list_read(q->list_fd, &now);
+    if (is_quiet(q, tools, count, &now)) return;
+    bool is_clean = hn_process_tree_kill(getpid(), tools, count, HUNT_LIMIT_MS);
+    hn_process_list_read(q->list_fd, &later); /* who came during the hunt may not have been met */
+    memcpy(q->tools, tools, count * sizeof(*tools));
+    q->tool_count = count;
+    q->children = now;
+    if (!is_clean || !is_quiet(q, tools, count, &later)) q->children.len = 0;
 }
 
 /* A job that failed may have failed of processes that go on and on. In a namespace all are ended at one stroke, the tools
@@ -142,11 +189,12 @@ static bool ends_all(const hn_standby *standby) {
     return true;
 }
 
-static bool answer(int fd, uint64_t job, hn_str request, const hn_job_place *place, hn_watch *watch) {
+static bool answer(int fd, uint64_t job, hn_str request, const hn_job_place *place, hn_watch *watch, quiet *q) {
     hn_job_outcome outcome;
     hn_strbuf message;
     hn_job_outcome_init(&outcome);
     hn_strbuf_init(&message);
+    note_scratch(request);
     if (watch) hn_watch_set(watch, hn_job_request_processes(request));
     hn_job_request_run(request, place, &outcome);
     hn_watch_set(watch, 0);
@@ -155,7 +203,7 @@ static bool answer(int fd, uint64_t job, hn_str request, const hn_job_place *pla
     bool ok = !message.failed && send_frame(fd, HN_FRAME_OUTCOME, job, hn_strbuf_str(&message));
     hn_job_outcome_deinit(&outcome);
     hn_strbuf_deinit(&message);
-    end_strays(place->standby); /* who waits for the result does not wait for this; the next job does */
+    end_strays(place->standby, q); /* who waits for the result does not wait for this; the next job does */
     return ok;
 }
 
@@ -164,25 +212,28 @@ static void serve(int fd, hn_job_place *place) {
     hn_frame_header header;
     hn_str payload;
     size_t used;
+    quiet q = {.list_fd = hn_process_list_open()};
     hn_watch *watch = is_isolated() ? hn_watch_start(place->messages_fd) : NULL; /* else its pool counts */
     hn_status_free(hn_standby_create(&place->standby)); /* without it tools are started for each job */
     hn_strbuf_init(&in);
     bool ok = send_frame(fd, HN_FRAME_HELLO, 0, HN_STR(""));
     while (ok && receive_frame(fd, &in, &header, &payload, &used)) {
-        ok = header.kind == HN_FRAME_JOB && answer(fd, header.job, payload, place, watch);
+        ok = header.kind == HN_FRAME_JOB && answer(fd, header.job, payload, place, watch, &q);
         memmove(in.ptr, in.ptr + used, in.len - used);
         in.len -= used;
     }
     hn_strbuf_deinit(&in);
+    if (q.list_fd >= 0) close(q.list_fd);
     hn_standby_destroy(place->standby);
 }
 
 int hn_worker_main(int argc, char **argv) {
-    if (argc != 3 || strcmp(argv[1], "--worker") != 0) return 2;
+    if (argc < 3 || strcmp(argv[1], "--worker") != 0) return 2;
     char *end;
     long parent = strtol(argv[2], &end, 10);
     if (*end || parent <= 0) return 2;
     if (!tie_to_parent((pid_t)parent)) return 0;
+    if (argc > 3) return hn_guard_main(argv + 3);
     hn_job_place place = {.standby = NULL};
     int fd = take_socket(&place.messages_fd);
     if (fd < 0) return 2;

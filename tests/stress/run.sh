@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `make stress`: processes are killed, calls fail, disks fill, bytes change; nothing may be lost, wrong or stuck. The figures
 # of docs/reliability.md.
-#     tests/stress/run.sh [--quick] [PROGRAM]...        default: all, about 15 minutes; --quick: the short form of `make test`
+#     tests/stress/run.sh [--quick] [PROGRAM]...        default: all, about half an hour; --quick: the short form of `make test`
 #
 # A program is tests/stress/test_PROGRAM.c. Each prints rows ("row|what|asked|reached|seed|seconds") and ends with its counts;
 # the rows become a table in BUILD/stress.md. HENRY_TEST_MODELS names the folder with the models (default ../shared).

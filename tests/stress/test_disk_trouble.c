@@ -330,6 +330,6 @@ TEST(a_disk_in_trouble) {
 }
 
 int main(int argc, char **argv) {
-    if (argc == 3 && strcmp(argv[1], "--worker") == 0) return hn_worker_main(argc, argv);
+    if (argc >= 3 && strcmp(argv[1], "--worker") == 0) return hn_worker_main(argc, argv);
     return stress_main(argc, argv);
 }

@@ -329,7 +329,7 @@ TEST(workers_and_compilers_that_misbehave) {
 
 int main(int argc, char **argv) {
     const char *how = getenv("HN_STRESS_WORKER");
-    bool is_worker = argc == 3 && strcmp(argv[1], "--worker") == 0;
+    bool is_worker = argc >= 3 && strcmp(argv[1], "--worker") == 0;
     if (is_worker && how) return fake_worker(how);
     if (is_worker) return hn_worker_main(argc, argv);
     return stress_main(argc, argv);

@@ -84,6 +84,6 @@ TEST(every_job_ends) {
 }
 
 int main(int argc, char **argv) {
-    if (argc == 3 && strcmp(argv[1], "--worker") == 0) return hn_worker_main(argc, argv);
+    if (argc >= 3 && strcmp(argv[1], "--worker") == 0) return hn_worker_main(argc, argv);
     return stress_main(argc, argv);
 }

@@ -121,6 +121,7 @@ TEST(failed_writes_leave_nothing) {
     EXPECT_OK(hn_dir_create(at("dir/sub")));
     EXPECT_ERROR(hn_file_write_atomic(at("dir"), "x", 1, false), HN_INVALID_ARGUMENT, "not a regular file");
     EXPECT_ERROR(hn_file_write_atomic(at("none/f"), "x", 1, false), HN_NOT_FOUND, "none/f'");
+    EXPECT_ERROR(hn_file_write_atomic("", "x", 1, false), HN_INVALID_ARGUMENT, "empty name");
     char name[300] = {0}; /* the temporary file is made, the rename fails */
     memset(name, 'n', sizeof(name) - 1);
     EXPECT_ERROR(hn_file_write_atomic(at(name), "x", 1, false), HN_IO, "too long");
@@ -165,6 +166,11 @@ TEST(directories_are_made_with_parents) {
     struct stat info;
     EXPECT_INT(stat(at("a/b"), &info), 0);
     EXPECT_INT(info.st_mode & 0777, 0700);
+    mode_t mask = umask(027);
+    EXPECT_OK(hn_dir_create_public(at("open/door")));
+    umask(mask);
+    EXPECT_INT(stat(at("open/door"), &info), 0);
+    EXPECT_INT(info.st_mode & 0777, 0750);
     EXPECT_OK(hn_file_write_atomic(at("f"), "x", 1, false));
     EXPECT_ERROR(hn_dir_create(at("f")), HN_IO, "File exists");
     EXPECT_ERROR(hn_dir_create(at("f/sub/sub")), HN_IO, "File exists");

@@ -57,6 +57,24 @@ TEST(spans_are_written_in_microseconds) {
     EXPECT_OK(hn_dir_remove(dir));
 }
 
+TEST(spans_of_workers_have_lines_and_free_ones_ids) {
+    enter();
+    hn_strbuf text;
+    hn_trace_start();
+    hn_trace_span_worker(2, "compile", "a", 1000, 3000);
+    hn_trace_span_free(0xab, "queued", "b", 1000, 2000);
+    EXPECT_OK(hn_trace_write(path));
+    read_trace(path, &text);
+    EXPECT(strstr(text.ptr, "\"name\":\"a\",\"ts\":1.000,\"dur\":2.000,\"pid\":"));
+    EXPECT_INT(count_of(text.ptr, "\"tid\":4194306"), 2); /* the span, and the name of its line */
+    EXPECT(strstr(text.ptr, "\"tid\":4194306,\"args\":{\"name\":\"worker 2\"}}"));
+    EXPECT(strstr(text.ptr, "{\"ph\":\"b\",\"cat\":\"queued\",\"name\":\"b\",\"ts\":1.000,\"id\":\"ab\",\"pid\":"));
+    EXPECT(strstr(text.ptr, "{\"ph\":\"e\",\"cat\":\"queued\",\"name\":\"b\",\"ts\":2.000,\"id\":\"ab\",\"pid\":"));
+    EXPECT_INT(count_of(text.ptr, "},\n{"), 4); /* a; b twice; two names of lines */
+    hn_strbuf_deinit(&text);
+    EXPECT_OK(hn_dir_remove(dir));
+}
+
 TEST(starting_again_forgets) {
     enter();
     hn_strbuf text;

@@ -65,6 +65,34 @@ TEST(what_one_machine_puts_another_gets) {
     redis_end(&server);
 }
 
+/* One key, two kinds: neither hides, replaces nor damages the other. */
+TEST(kinds_of_entries_are_apart) {
+    if (!begin(NULL)) return;
+    stack a, b, c;
+    hn_digest key = key_of(1);
+    hn_store_entry entry;
+    stack_open(&a, server.url);
+    stack_open(&b, server.url);
+    stack_open(&c, server.url);
+    put(&a, 1, "kernel", 6);
+    EXPECT(!hn_cache_get_remote(&b.cache, HN_STORE_GRAPH, &key, &entry));
+    EXPECT_INT(stats_of(&b).damaged, 0);
+    hn_cache_put(&a.cache, &(hn_store_put_args){.ns = HN_STORE_GRAPH, .key = &key, .bytes = "graph", .len = 5, .record = HN_STR("")});
+    EXPECT_INT(find(&b, 1, "kernel", 6), HN_LEVEL_REMOTE);
+    bool got = hn_cache_get_remote(&c.cache, HN_STORE_GRAPH, &key, &entry);
+    EXPECT(got && entry.len == 5 && memcmp(entry.bytes, "graph", 5) == 0);
+    if (got) hn_store_entry_deinit(&entry);
+    hn_remote_token kernel, graph;
+    EXPECT_INT(hn_remote_lease(a.cache.remote, HN_STORE_KERNEL, &key, &kernel), HN_REMOTE_YES);
+    EXPECT_INT(hn_remote_lease(b.cache.remote, HN_STORE_GRAPH, &key, &graph), HN_REMOTE_YES);
+    hn_remote_release(b.cache.remote, HN_STORE_GRAPH, &key, &graph);
+    EXPECT_INT(hn_remote_lease(c.cache.remote, HN_STORE_KERNEL, &key, &graph), HN_REMOTE_NO);
+    stack_close(&a);
+    stack_close(&b);
+    stack_close(&c);
+    redis_end(&server);
+}
+
 TEST(the_value_is_the_entry_byte_for_byte) {
     if (!begin(NULL)) return;
     stack a;

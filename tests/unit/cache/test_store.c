@@ -169,21 +169,27 @@ TEST(an_entry_under_a_wrong_name_is_a_miss) {
     close_fresh(store);
 }
 
-/* An entry says what it is for: a kernel's bytes in the place of a program with the same key are none. */
-TEST(an_entry_in_a_wrong_namespace_is_a_miss) {
-    hn_store *store = open_fresh();
-    char kernel[PATH_MAX], graph[PATH_MAX], dir[PATH_MAX];
-    hn_digest key = key_of(1);
-    hn_store_entry entry;
-    EXPECT(put(store, 1, "one", 3));
-    path_of(1, kernel);
-    char *at = strstr(kernel, "/kernel/");
+/* Puts kernel `n` and moves it to where a program with the same key would lie: `graph`. */
+static void put_astray(hn_store *store, int n, char graph[PATH_MAX]) {
+    char kernel[PATH_MAX], dir[PATH_MAX];
+    EXPECT(put(store, n, "one", 3));
+    path_of(n, kernel);
+    const char *at = strstr(kernel, "/kernel/");
     EXPECT(at != NULL);
     if (!at) return;
-    snprintf(graph, sizeof graph, "%.*s/graph/%s", (int)(at - kernel), kernel, at + strlen("/kernel/"));
+    snprintf(graph, PATH_MAX, "%.*s/graph/%s", (int)(at - kernel), kernel, at + strlen("/kernel/"));
     snprintf(dir, sizeof dir, "%.*s", (int)(strrchr(graph, '/') - graph), graph);
     EXPECT_OK(hn_dir_create(dir));
     EXPECT(rename(kernel, graph) == 0);
+}
+
+/* An entry says what it is for: a kernel's bytes in the place of a program with the same key are none. */
+TEST(an_entry_in_a_wrong_namespace_is_a_miss) {
+    hn_store *store = open_fresh();
+    char graph[PATH_MAX] = "";
+    hn_digest key = key_of(1);
+    hn_store_entry entry;
+    put_astray(store, 1, graph);
     hn_log_configure("error");
     EXPECT(!hn_store_get(store, HN_STORE_GRAPH, &key, &entry));
     EXPECT(!hn_file_exists(graph));
@@ -206,6 +212,19 @@ TEST(links_and_odd_files_are_refused) {
     EXPECT(mkfifo(path, 0600) == 0);
     EXPECT(!holds(store, 1, "one", 3)); /* must not block */
     hn_log_configure(NULL);
+    close_fresh(store);
+}
+
+TEST(verify_finds_what_lies_in_a_wrong_namespace) {
+    hn_store *store = open_fresh();
+    char graph[PATH_MAX] = "";
+    hn_store_verify_report report;
+    put_astray(store, 1, graph);
+    EXPECT(put(store, 2, "two", 3));
+    EXPECT_OK(hn_store_verify(store, &report));
+    EXPECT_INT(report.good, 1);
+    EXPECT_INT(report.bad, 1);
+    EXPECT(!hn_file_exists(graph));
     close_fresh(store);
 }
 

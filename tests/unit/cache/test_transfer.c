@@ -10,7 +10,9 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -224,6 +226,40 @@ TEST(a_lease_has_one_holder) {
     EXPECT_INT(hn_lease_try(a.leases, HN_STORE_KERNEL, &key, true, &mine), HN_LEASE_MINE);
     hn_lease_release(a.leases, mine);
     cache_close(&a);
+    root_end();
+}
+
+/* In place of the C library's: what happens between opening a lock and taking it. */
+static void (*before_lock)(void);
+
+int flock(int fd, int operation) {
+    void (*call)(void) = before_lock;
+    before_lock = NULL;
+    if (call) call();
+    return (int)syscall(SYS_flock, fd, operation);
+}
+
+static hn_cache *leader;
+static hn_lease led;
+static void leader_ends(void) { hn_lease_release(leader->leases, led); }
+
+/* The next one has opened the file of a leader who unlinks it this moment: a lock on that file excludes nobody. */
+TEST(the_lock_of_a_file_that_is_gone_leads_nobody) {
+    hn_cache a = cache_open("from"), b = cache_open("from"), c = cache_open("from");
+    hn_digest key = key_of(1);
+    hn_lease second, third;
+    EXPECT_INT(hn_lease_try(a.leases, HN_STORE_KERNEL, &key, true, &led), HN_LEASE_MINE);
+    leader = &a;
+    before_lock = leader_ends;
+    EXPECT_INT(hn_lease_try(b.leases, HN_STORE_KERNEL, &key, true, &second), HN_LEASE_MINE);
+    EXPECT(!before_lock && second != 0);
+    EXPECT_INT(hn_lease_try(c.leases, HN_STORE_KERNEL, &key, true, &third), HN_LEASE_THEIRS);
+    hn_lease_release(b.leases, second);
+    EXPECT_INT(hn_lease_try(c.leases, HN_STORE_KERNEL, &key, true, &third), HN_LEASE_MINE);
+    hn_lease_release(c.leases, third);
+    cache_close(&a);
+    cache_close(&b);
+    cache_close(&c);
     root_end();
 }
 

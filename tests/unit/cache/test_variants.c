@@ -321,29 +321,43 @@ TEST(merging_keeps_both) {
     hn_strbuf_deinit(&both);
 }
 
-TEST(bounded) {
-    hn_strbuf table;
+/* The size that variant k is for: the oldest has the largest. */
+static int64_t size_of(int64_t k) { return 10000 - k; }
+
+/* Joins variants [first, end), each for its own size, to the table; variant `by_default` is the default one. In parts: adding
+ * one by one writes the table each time. */
+static void join(hn_strbuf *table, int64_t first, int64_t end, int64_t by_default) {
     facts f;
-    hn_variants_found found;
-    hn_strbuf_init(&table);
-    /* Merged in halves: adding one by one writes the table each time. */
-    for (int64_t part = 0; part < 3; part++) {
-        hn_strbuf half, next;
-        hn_strbuf_init(&half);
-        hn_strbuf_init(&next);
-        for (int64_t k = part * 300; k < part * 300 + 300; k++) {
-            facts_init(&f);
-            guard(&f, 1, HN_VREL_EQ, number(&f, k));
-            add(&half, &f, k, k == 0);
-        }
-        EXPECT_OK(hn_variants_merge(hn_strbuf_str(&table), hn_strbuf_str(&half), &next));
-        hn_strbuf_deinit(&table);
-        hn_strbuf_deinit(&half);
-        table = next;
+    hn_strbuf part, next;
+    hn_strbuf_init(&part);
+    hn_strbuf_init(&next);
+    for (int64_t k = first; k < end; k++) {
+        facts_init(&f);
+        guard(&f, 1, HN_VREL_EQ, number(&f, size_of(k)));
+        add(&part, &f, k, k == by_default);
     }
+    EXPECT_OK(hn_variants_merge(hn_strbuf_str(table), hn_strbuf_str(&part), &next));
+    hn_strbuf_deinit(table);
+    hn_strbuf_deinit(&part);
+    *table = next;
+}
+
+/* The oldest ones go, but not the default one, however old it is. */
+TEST(bounded) {
+    enum { PART = 64, SURPLUS = 2 * PART, COUNT = HN_VARIANTS_MAX + SURPLUS, DEFAULT = 3 };
+    hn_strbuf table;
+    hn_variants_found found;
+    hn_digest key = key_of(DEFAULT);
+    hn_strbuf_init(&table);
+    for (int64_t k = 0; k < COUNT; k += PART) join(&table, k, k + PART, DEFAULT);
     EXPECT(hn_variants_find(hn_strbuf_str(&table), NULL, 0, &found));
-    EXPECT_INT(found.variants, 900);
-    EXPECT(found.variants <= HN_VARIANTS_MAX);
+    EXPECT_INT(found.variants, HN_VARIANTS_MAX);
+    EXPECT(found.is_default && memcmp(&found.key, &key, sizeof key) == 0);
+    EXPECT_INT(find(&table, size_of(0), 1, COUNT, NULL), -1);
+    EXPECT_INT(find(&table, size_of(DEFAULT), 1, COUNT, NULL), DEFAULT);
+    EXPECT_INT(find(&table, size_of(SURPLUS), 1, COUNT, NULL), -1); /* in the default one's place */
+    EXPECT_INT(find(&table, size_of(SURPLUS + 1), 1, COUNT, NULL), SURPLUS + 1);
+    EXPECT_INT(find(&table, size_of(COUNT - 1), 1, COUNT, NULL), COUNT - 1);
     hn_strbuf_deinit(&table);
 }
 

@@ -424,7 +424,7 @@ TEST(a_fork_starts_over) {
 }
 
 int main(int argc, char **argv) {
-    if (argc == 3 && strcmp(argv[1], "--worker") == 0) return hn_worker_main(argc, argv);
+    if (argc >= 3 && strcmp(argv[1], "--worker") == 0) return hn_worker_main(argc, argv);
     unsetenv("HENRY_REDIS_URL");
     has_redis = redis_exists();
     if (!has_redis) fprintf(stderr, "redis-server is not installed: only a part of the tests runs (tools/setup.sh installs it)\n");

@@ -57,6 +57,25 @@ TEST(the_name_is_no_part_of_the_key) {
     EXPECT(!same(key_of(&a), key_of(&b)));
 }
 
+/* A worker of another installation may know another compiler command: it must not make what is then kept under our key. */
+TEST(a_job_of_another_version_is_refused) {
+    hn_strbuf key, request;
+    hn_job_outcome outcome;
+    hn_strbuf_init(&key);
+    hn_strbuf_init(&request);
+    hn_job_outcome_init(&outcome);
+    hn_record_add_i64(&key, "job_revision", HN_JOB_REVISION + 1);
+    hn_record_add(&key, "language", HN_STR("c"));
+    hn_job_request_write(hn_strbuf_str(&key), HN_STR(""), &(hn_job_limits){.processes = 0}, &request);
+    hn_job_request_run(hn_strbuf_str(&request), NULL, &outcome);
+    EXPECT_INT(outcome.code, HN_TOOLCHAIN);
+    EXPECT(strstr(hn_strbuf_str(&outcome.message).ptr, "another version of Henry") != NULL);
+    EXPECT(!outcome.is_deterministic);
+    hn_job_outcome_deinit(&outcome);
+    hn_strbuf_deinit(&request);
+    hn_strbuf_deinit(&key);
+}
+
 /* Frames come in pieces; one that announces more than a frame may have is nonsense, not something to wait for. */
 TEST(frames) {
     hn_strbuf out;

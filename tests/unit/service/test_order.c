@@ -195,6 +195,6 @@ TEST(tools_that_had_many_jobs_give_the_same_bytes) {
 }
 
 int main(int argc, char **argv) {
-    if (argc == 3 && strcmp(argv[1], "--worker") == 0) return hn_worker_main(argc, argv);
+    if (argc >= 3 && strcmp(argv[1], "--worker") == 0) return hn_worker_main(argc, argv);
     return hn_test_main(argc, argv);
 }

@@ -747,6 +747,6 @@ TEST(workers_die_with_their_parent) {
 }
 
 int main(int argc, char **argv) {
-    if (argc == 3 && strcmp(argv[1], "--worker") == 0) return hn_worker_main(argc, argv);
+    if (argc >= 3 && strcmp(argv[1], "--worker") == 0) return hn_worker_main(argc, argv);
     return hn_test_main(argc, argv);
 }
