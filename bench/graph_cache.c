@@ -2,7 +2,7 @@
  * copy of the model that this machine has not seen (its weights are verified first), finding one of 1,000 variants, and, with
  * HENRY_REDIS_URL, hits in the remote cache.
  *
- *     build/bench_graph_cache MODEL.pt2... */
+ *     build/bench_graph_cache [--json] MODEL.pt2...        --json: a line for each model, and one for the variants */
 #include "bench/median.h"
 #include "cache/cache.h"
 #include "cache/variants.h"
@@ -39,7 +39,7 @@ static double compile(const char *path, const char *cache, hn_cache_state want) 
     return spent;
 }
 
-static void bench_model(const char *path, const char *root) {
+static void bench_model(const char *path, const char *root, bool as_json) {
     double times[ROUNDS], copies[COPIES];
     char cache[PATH_MAX], copy[PATH_MAX];
     hn_file_map map;
@@ -54,9 +54,13 @@ static void bench_model(const char *path, const char *root) {
         copies[k] = compile(copy, cache, HN_CACHE_HIT);
         remove(copy);
     }
-    printf("%s (%.1f MB)\n  cold               %10.0f us\n  hit                %10.0f us, median of %d\n"
-           "  hit of a new copy  %10.0f us, median of %d\n",
-           path, (double)map.size_bytes / 1e6, cold, median(times, ROUNDS), ROUNDS, median(copies, COPIES), COPIES);
+    if (as_json)
+        printf("{\"model\": \"%s\", \"bytes\": %zu, \"cold_us\": %.0f, \"hit_us\": %.0f, \"copy_hit_us\": %.0f, \"rounds\": %d, \"copies\": %d}\n", path,
+               map.size_bytes, cold, median(times, ROUNDS), median(copies, COPIES), ROUNDS, COPIES);
+    else
+        printf("%s (%.1f MB)\n  cold               %10.0f us\n  hit                %10.0f us, median of %d\n"
+               "  hit of a new copy  %10.0f us, median of %d\n",
+               path, (double)map.size_bytes / 1e6, cold, median(times, ROUNDS), ROUNDS, median(copies, COPIES), COPIES);
     hn_file_map_deinit(&map);
     check(hn_dir_remove(cache));
 }
@@ -80,7 +84,7 @@ static void make_table(hn_strbuf *table) {
     }
 }
 
-static void bench_variants(const char *root) {
+static void bench_variants(const char *root, bool as_json) {
     hn_strbuf table;
     hn_store *store;
     double memory[ROUNDS], disk[ROUNDS];
@@ -107,9 +111,13 @@ static void bench_variants(const char *root) {
         disk[k] = us_since(begin);
         if (!hit) check(HN_ERROR(HN_INTERNAL, "a variant was not found"));
     }
-    printf("one of %d variants (table of %zu KB)\n  in memory          %10.2f us, conditions compared for %u\n"
-           "  from the disk      %10.2f us\n",
-           VARIANTS, table.len / 1000, median(memory, ROUNDS), compared, median(disk, ROUNDS));
+    if (as_json)
+        printf("{\"variants\": %d, \"table_bytes\": %zu, \"memory_us\": %.2f, \"disk_us\": %.2f, \"compared\": %u}\n", VARIANTS, table.len,
+               median(memory, ROUNDS), median(disk, ROUNDS), compared);
+    else
+        printf("one of %d variants (table of %zu KB)\n  in memory          %10.2f us, conditions compared for %u\n"
+               "  from the disk      %10.2f us\n",
+               VARIANTS, table.len / 1000, median(memory, ROUNDS), compared, median(disk, ROUNDS));
     hn_store_close(store);
     hn_strbuf_deinit(&table);
 }
@@ -143,8 +151,9 @@ static void bench_remote(const char *url, size_t bytes) {
 int main(int argc, char **argv) {
     char root[PATH_MAX - 64];
     check(hn_dir_temp(root, sizeof root));
-    for (int k = 1; k < argc; k++) bench_model(argv[k], root);
-    bench_variants(root);
+    bool as_json = argc > 1 && strcmp(argv[1], "--json") == 0;
+    for (int k = as_json ? 2 : 1; k < argc; k++) bench_model(argv[k], root, as_json);
+    bench_variants(root, as_json);
     const char *url = getenv("HENRY_REDIS_URL");
     if (url && *url) bench_remote(url, 5000);
     if (url && *url) bench_remote(url, 1 << 20);

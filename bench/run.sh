@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `make bench`: measures, prints the table of figures and keeps it in bench/RESULTS.md.
 #
-#     bench/run.sh [PART]...         kernels steps bundle service startup peers; default: all of them, then the table
+#     bench/run.sh [PART]...         kernels steps bundle service cache startup peers; default: all of them, then the table
 #
 # The peers and the exported models need PyTorch and ONNX Runtime: HENRY_BENCH_PYTHON names a Python that has them;
 # otherwise a virtual environment is made below build/bench (gigabytes, once). HENRY_BENCH_MODELS names a folder for the
@@ -12,10 +12,10 @@ cd "$(dirname "$0")/.."
 build=${BUILD:-$PWD/build}
 work=$build/bench
 models=${HENRY_BENCH_MODELS:-$work/models}
-parts=${*:-kernels steps bundle service startup peers}
+parts=${*:-kernels steps bundle service cache startup peers}
 mkdir -p "$work"
 for part in $parts; do
-    case $part in kernels | steps | bundle | service | startup | peers) ;; *) sed -n '2,4s/^# \{0,1\}//p' "$0" >&2; exit 2 ;; esac
+    case $part in kernels | steps | bundle | service | cache | startup | peers) ;; *) sed -n '2,4s/^# \{0,1\}//p' "$0" >&2; exit 2 ;; esac
 done
 
 # Figures of a warm start are of this run, not of a cache that grew before it.
@@ -23,7 +23,7 @@ HENRY_CACHE_DIR=$(mktemp -d "${TMPDIR:-/tmp}/henry-bench-XXXXXX")
 export HENRY_CACHE_DIR
 trap 'rm -rf "$HENRY_CACHE_DIR"' EXIT
 
-needs_models() { case " $parts " in *" startup "* | *" peers "*) true ;; *) false ;; esac; }
+needs_models() { case " $parts " in *" cache "* | *" startup "* | *" peers "*) true ;; *) false ;; esac; }
 
 find_python() {
     python=${HENRY_BENCH_PYTHON:-$work/venv/bin/python}
@@ -47,6 +47,8 @@ bench_steps() { "$build/bench_steps" >"$work/steps.json"; }
 bench_bundle() { "$build/bench_bundle" >"$work/bundle.json"; }
 
 bench_service() { "$build/bench_service" >"$work/service.json"; }
+
+bench_cache() { "$build/bench_graph_cache" --json "$models"/{gpt2_tiny,mobilenet_v3,resnet50}/model.pt2 >"$work/cache.jsonl"; }
 
 bench_startup() {
     "$python" bench/startup.py --henry "$build/henry" --phases "$build/bench_phases" --models "$models" -o "$work/startup.json"

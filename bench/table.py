@@ -2,7 +2,7 @@
 
     table.py DIRECTORY -o RESULTS.md
 
-DIRECTORY holds kernels.jsonl, ceilings.jsonl, steps.json, bundle.json, service.json, startup.json and peers.jsonl, as far as those parts have run. Prints the figures
+DIRECTORY holds kernels.jsonl, ceilings.jsonl, steps.json, bundle.json, service.json, cache.jsonl, startup.json and peers.jsonl, as far as those parts have run. Prints the figures
 that were asked for, each beside what was measured; RESULTS.md gets these and the tables behind them.
 """
 
@@ -172,6 +172,16 @@ def startup_table(start_up):
     return markdown(["`henry run`, whole process", "median ms", "least ms", "processor ms", "peak MB", "runs"], rows)
 
 
+def cache_table(cache):
+    rows = [[f"{pathlib.Path(c['model']).parent.name}, {c['bytes'] / 1e6:.1f} MB", f"{c['cold_us'] / 1e3:.1f}", f"{c['hit_us'] / 1e3:.2f}", f"{c['copy_hit_us'] / 1e3:.2f}"]
+            for c in cache if "model" in c]
+    text = markdown(["`hn_compile_file`, milliseconds", "cold, once", "hit", "hit of a new copy of the file"], rows)
+    for v in (c for c in cache if "variants" in c):
+        text += (f"\nOne of {v['variants']} programs of a graph, by its sizes: {v['memory_us']:.2f} us in memory ({v['compared']} compared), "
+                 f"{v['disk_us']:.0f} us with the read of the table ({v['table_bytes'] // 1000} KB).\n")
+    return text
+
+
 # --- the page ---
 
 
@@ -187,7 +197,7 @@ def machine():
 
 def page(results, versions):
     yield "# Results\n"
-    yield f"Made by `make bench` on {time.strftime('%Y-%m-%d', time.gmtime())}; each part alone: `bench/run.sh kernels`, `steps`, `bundle`, `service`, `startup`, `peers`. Medians; ratios are taken"
+    yield f"Made by `make bench` on {time.strftime('%Y-%m-%d', time.gmtime())}; each part alone: `bench/run.sh kernels`, `steps`, `bundle`, `service`, `cache`, `startup`, `peers`. Medians; ratios are taken"
     yield "in one run, contestants in turns (bench/README.md says how each is measured).\n"
     yield f"Machine: {machine()}."
     yield f"Peers: {versions}.\n" if versions else ""
@@ -198,6 +208,8 @@ def page(results, versions):
     if results["startup"]:
         yield "## Start-up\n\n" + startup_table(results["startup"]["start_up"])
         yield "## Phases of a compilation, one thread\n\n" + phases_table(results["startup"]["phases"])
+    if results["cache"]:
+        yield "## Hits of the graph cache\n\n" + cache_table(results["cache"])
     if results["kernels"]:
         yield "## Generated kernels\n\n" + kernels_table(results["kernels"])
     if results["ceilings"]:
@@ -209,7 +221,7 @@ def main():
     parser.add_argument("directory", type=pathlib.Path)
     parser.add_argument("-o", "--output", type=pathlib.Path, required=True)
     options = parser.parse_args()
-    files = {"kernels": "kernels.jsonl", "ceilings": "ceilings.jsonl", "steps": "steps.json", "bundle": "bundle.json", "service": "service.json", "startup": "startup.json", "peers": "peers.jsonl"}
+    files = {"kernels": "kernels.jsonl", "ceilings": "ceilings.jsonl", "steps": "steps.json", "bundle": "bundle.json", "service": "service.json", "cache": "cache.jsonl", "startup": "startup.json", "peers": "peers.jsonl"}
     results = {name: load(options.directory, file) for name, file in files.items()}
     versions = options.directory / "versions.txt"
     options.output.write_text("\n".join(page(results, versions.read_text().strip() if versions.exists() else "")))

@@ -31,13 +31,15 @@ static hn_status add_environment(hn_service *service, hn_strbuf *kernel_record, 
 }
 
 static hn_status key_record(file_job *j) {
-    hn_digest compiler;
-    hn_strbuf kernel_record;
-    hn_graph_key key = {.options = &j->driver.options, .compiler = &compiler};
-    HN_TRY(hn_service_toolchain_identity(j->driver.service, "c", &compiler));
+    hn_strbuf compiler, kernel_record;
+    hn_graph_key key = {.options = &j->driver.options};
+    hn_strbuf_init(&compiler);
     hn_strbuf_init(&kernel_record);
-    hn_status status = add_environment(j->driver.service, &kernel_record, &key.environment);
+    hn_status status = hn_service_toolchain_identity(j->driver.service, "c", &compiler);
+    key.compiler = hn_strbuf_str(&compiler);
+    if (!status) status = add_environment(j->driver.service, &kernel_record, &key.environment);
     if (!status) status = hn_driver_key_record(j->file, j->path, &key, &j->record);
+    hn_strbuf_deinit(&compiler);
     hn_strbuf_deinit(&kernel_record);
     return status;
 }

@@ -31,10 +31,19 @@ static void put(hn_digest_state *state, const void *bytes, size_t len) {
 
 static void add_text(hn_strbuf *out, const char *name, const char *text) { hn_record_add(out, name, hn_str_of(text ? text : "")); }
 
-static void add_digest(hn_strbuf *out, const char *name, const hn_digest *digest) {
-    char hex[HN_DIGEST_HEX_BYTES];
-    hn_digest_hex(digest, hex);
-    add_text(out, name, hex);
+/* Digested parts of the archive, in words for `henry cache why` and exactly. */
+typedef struct key_part {
+    hn_digest_state state;
+    uint32_t records;
+    uint64_t bytes; /* of the records whose sizes count */
+} key_part;
+
+static void add_part(hn_strbuf *out, const char *name, key_part *p) {
+    char hex[HN_DIGEST_HEX_BYTES], text[HN_DIGEST_HEX_BYTES + 64];
+    hn_digest digest = hn_digest_end(&p->state);
+    hn_digest_hex(&digest, hex);
+    snprintf(text, sizeof text, "%u records, %llu bytes (%s)", p->records, (unsigned long long)p->bytes, hex);
+    add_text(out, name, text);
 }
 
 static void add_size_and_time(hn_strbuf *out, const char *name, const struct stat *st) {
@@ -82,23 +91,24 @@ static hn_status put_record(hn_pt2 *file, hn_zip_entry *entry, hn_digest_state *
 
 /* "graph": what is read; "weights": the places of the rest, with their checksums unless other files may share the key. */
 static hn_status add_archive(hn_pt2 *file, bool is_shared, hn_strbuf *out) {
-    hn_digest_state graph, weights;
-    hn_digest_begin(&graph);
-    hn_digest_begin(&weights);
+    key_part graph = {.records = 0}, weights = {.records = 0};
+    hn_digest_begin(&graph.state);
+    hn_digest_begin(&weights.state);
     for (uint32_t k = 0; k < file->zip.entries.count; k++) {
         hn_zip_entry *entry = &file->zip.entries.items[k];
         uint64_t place[5] = {entry->header_offset, entry->packed_bytes, entry->size_bytes, entry->method, entry->crc};
         record_class how = class_of(entry);
-        hn_digest_state *state = how == BY_VALUE ? &graph : &weights;
+        key_part *to = how == BY_VALUE ? &graph : &weights;
+        hn_digest_state *state = &to->state;
+        to->records++;
+        if (how != BY_NAME || !is_shared) to->bytes += entry->size_bytes;
         put_name(file, entry, state);
         if (how == BY_VALUE) HN_TRY(put_record(file, entry, state));
         else if (!is_shared) put(state, place, sizeof place);
         else if (how == BY_PLACE) put(state, place, sizeof place - sizeof *place);
     }
-    hn_digest digest = hn_digest_end(&graph);
-    add_digest(out, "graph", &digest);
-    digest = hn_digest_end(&weights);
-    add_digest(out, "weights", &digest);
+    add_part(out, "graph", &graph);
+    add_part(out, "weights", &weights);
     return NULL;
 }
 
@@ -187,7 +197,7 @@ static void add_build(hn_strbuf *out) {
 hn_status hn_driver_key_record(hn_pt2 *file, const char *path, const hn_graph_key *key, hn_strbuf *out) {
     bool is_shared = hn_driver_key_is_shared(file, key->options);
     add_build(out);
-    add_digest(out, "compiler", key->compiler);
+    hn_record_add(out, "compiler", key->compiler);
     hn_record_add(out, "environment", key->environment);
     hn_options_key(key->options, out);
     if (!is_shared) add_path(path, out);

@@ -11,7 +11,7 @@
  * weights lie. Which values of weights it depends on, and which sizes, is known when it was compiled: graph_cache.h. */
 typedef struct hn_graph_key {
     const hn_options *options; /* with the targets */
-    const hn_digest *compiler; /* identity of the toolchain */
+    hn_str compiler;           /* identity of the toolchain */
     hn_str environment;        /* variables that compilers of kernels may read */
 } hn_graph_key;
 

@@ -134,12 +134,27 @@ static hn_status write_text(hn_driver *d, const hn_to_source *source, const hn_s
     return status;
 }
 
+static bool is_makefile(const hn_source_text *text) { return strcmp(text->path, "Makefile") == 0; }
+
+static hn_status write_texts(hn_driver *d, const hn_to_source *source, const hn_bundle *b, bool makefile) {
+    for (const hn_source_text *t = hn_source_texts; t->path; t++)
+        if (is_wanted(t, b) && is_makefile(t) == makefile) HN_TRY(write_text(d, source, t));
+    return NULL;
+}
+
+/* The Makefile goes first and comes last: what an interruption or a full disk leaves cannot be built. */
+static hn_status remove_makefile(hn_driver *d) {
+    char *path = hn_arena_printf(&d->scratch, "%s/Makefile", HN_OPT(&d->options, source_dir));
+    if (!path) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for a path");
+    return unlink(path) == 0 || errno == ENOENT ? NULL : HN_ERROR(HN_IO, "cannot replace '%s': %s", path, strerror(errno));
+}
+
 static hn_status make_folders(hn_driver *d) {
     static const char *const folders[] = {"lib/runtime", "lib/base", "lib/henry/abi"};
     for (size_t k = 0; k < sizeof folders / sizeof *folders; k++) {
         char *path = hn_arena_printf(&d->scratch, "%s/%s", HN_OPT(&d->options, source_dir), folders[k]);
         if (!path) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for a path");
-        HN_TRY(hn_dir_create(path));
+        HN_TRY(hn_dir_create_public(path));
     }
     return NULL;
 }
@@ -152,6 +167,7 @@ static hn_status write_project(hn_driver *d, const hn_wrapper *wrapper, const hn
     HN_NEW(&d->arena, offsets, (size_t)b->storages_count + 1);
     HN_TRY(place_weights(d, b, offsets, &source));
     HN_TRY(make_folders(d));
+    HN_TRY(remove_makefile(d));
     HN_TRY(write_kernels(d, &source.kernel_files));
     hn_strbuf_init(&model);
     hn_strbuf_init(&runtime_files);
@@ -160,9 +176,9 @@ static hn_status write_project(hn_driver *d, const hn_wrapper *wrapper, const hn
     hn_status status = hn_strbuf_status(&runtime_files);
     if (!status) status = hn_wrapper_to_source(&source, &model);
     if (!status) status = write_file(d, "model.c", hn_strbuf_str(&model));
-    for (const hn_source_text *t = hn_source_texts; t->path && !status; t++)
-        if (is_wanted(t, b)) status = write_text(d, &source, t);
+    if (!status) status = write_texts(d, &source, b, false);
     if (!status) status = write_weights(d, b, &source);
+    if (!status) status = write_texts(d, &source, b, true);
     hn_strbuf_deinit(&model);
     hn_strbuf_deinit(&runtime_files);
     return status;

@@ -45,7 +45,7 @@ all_declared() { # every function of the public headers is there
 }
 check "libhenry has every public function" all_declared
 
-# An installed copy, moved afterwards: nothing in it may know where it was built or installed.
+# An installed copy, moved afterwards: nothing in it may need the place where it was built or installed.
 check "install" cmake --install "$build" --prefix "$work/first"
 mv "$work/first" "$prefix" || { echo "$passed passed, $((failed + 1)) failed"; exit 1; }
 export PKG_CONFIG_PATH=$prefix/lib/pkgconfig LD_LIBRARY_PATH=$prefix/lib

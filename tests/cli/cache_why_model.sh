@@ -1,6 +1,6 @@
 # Why a model is compiled again: the option, the file, the bytes of the graph, or nothing.
 cp "$DATA/model.pt2" m.pt2
-why() { "$HENRY" cache why m.pt2 "$@" | sed -E 's/[0-9a-f]{64}/DIGEST/g; s/[0-9]+ bytes, changed [0-9.]+/FILE/g; s|/[^ ]*/||g; s/^program [0-9a-f]*/program KEY/'; }
+why() { "$HENRY" cache why m.pt2 "$@" | sed -E 's/[0-9a-f]{64}/DIGEST/g; s/[0-9]+ records, [0-9]+ bytes/N records, N bytes/g; s/[0-9]+ bytes, changed [0-9.]+/FILE/g; s|/[^ ]*/||g; s/^program [0-9a-f]*/program KEY/'; }
 if "$HENRY" cache why m.pt2 --cache-dir "$PWD/empty" 2>err; then echo "no error"; fi
 cat err
 "$HENRY" run m.pt2 -i "$DATA/input_0.npy" --threads 1 >/dev/null

@@ -23,6 +23,8 @@ judge() {
     [ "$code" = "$2" ] || complain "exit status $code, expected $2"
     lines=$(wc -l <"$work/err")
     [ "$lines" = 1 ] || complain "$lines lines on standard error: $(head -c 600 "$work/err")"
+    [ "$(wc -c <"$work/err")" -le 10000 ] || complain "$(wc -c <"$work/err") bytes on standard error"
+    ! grep -q '[[:cntrl:]]' "$work/err" || complain "control characters on standard error"
     # shellcheck disable=SC2053 # a pattern
     [[ $(cat "$work/err") == henry:\ *$1* ]] || complain "expected '$1', got: $(head -c 600 "$work/err")"
     [ -s "$work/stdout" ] && complain "standard output: $(head -c 300 "$work/stdout")"
@@ -172,6 +174,7 @@ refuse inputs_missing "0 inputs given, the model takes 1" 1 run "$model" -d .
 refuse inputs_many "2 inputs given, the model takes 1" 1 run "$model" -i "$input" -i "$input" -d .
 refuse input_absent "'absent.npy'" 1 run "$model" -i absent.npy -d .
 refuse model_absent "'absent.pt2'" 1 run absent.pt2
+refuse control_characters "'a\\\\nb\\\\x1b\[31m.pt2'" 1 run $'a\nb\e[31m.pt2'
 refuse model_folder "'/'" 1 run /
 refuse usage_option "'--colour'" 2 run "$model" --colour
 refuse usage_number "'many'" 2 run "$model" -i "$input" --threads many
@@ -192,11 +195,23 @@ refuse loop_text "'*loop.hnlp': line 3, column 5: *load of another dtype" 1 opt 
 # --- the surroundings ---
 
 refuse output_folder "'/proc/nowhere'" 1 run "$model" -i "$input" -d /proc/nowhere
+refuse output_nameless "empty name" 1 compile "$model" -o ""
 refuse output_file "'/proc/nowhere/x.hnb'" 1 compile "$model" -o /proc/nowhere/x.hnb
 HENRY_CC=/nowhere/cc refuse no_compiler "/nowhere/cc" 1 run "$model" -i "$input" -d . --no-cache
 text not_a_compiler '#!/bin/sh'
 chmod +x not_a_compiler
 HENRY_CC=$work/in/not_a_compiler refuse odd_compiler "not_a_compiler" 1 run "$model" -i "$input" -d . --no-cache
+HENRY_CC=/bin/true refuse mute_compiler "wrote no output" 1 run "$model" -i "$input" -d . --no-cache
+echo "int f(void) { return 1; }" >f.c
+refuse flag_linker_output "flag '-Wl,-o,f.map'" 1 kernel compile "$work/in/f.c" --flag=-Wl,-o,f.map -o out.so --no-cache
+refuse flag_profile "flag '-fprofile-generate=.'" 1 kernel compile "$work/in/f.c" --flag=-fprofile-generate=. -o out.so --no-cache
+refuse flag_plugin "flag '-fplugin=/x.so'" 1 kernel compile "$work/in/f.c" --flag=-fplugin=/x.so -o out.so --no-cache
+
+printf '#!/bin/bash\nulimit -f 60\nexec "%s" "$@"\n' "$henry" >small_files # KiB
+chmod +x small_files
+unlimited=$henry henry=$work/in/small_files
+refuse file_size_limit "'*x.hnb': File too large" 1 compile "$model" -o x.hnb --no-cache
+henry=$unlimited
 
 # warn_once CASE: the run works all the same and says once what is wrong with the cache.
 warn_once() {

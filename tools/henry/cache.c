@@ -8,6 +8,7 @@
 #include "service/service.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static hn_status print_counts(const tool_options *o, hn_store *store, const char *verb, uint64_t n) {
     if (!o->json) {
@@ -107,7 +108,7 @@ static hn_status cache_verify(const tool_options *o, hn_cache *cache) {
 static hn_status cache_gc(const tool_options *o, hn_cache *cache) {
     hn_store *store = cache->store;
     uint64_t removed;
-    HN_TRY(hn_store_gc(store, o->max_bytes > 0 ? (uint64_t)o->max_bytes : 0, &removed));
+    HN_TRY(o->max_bytes == 0 ? hn_store_clear(store, &removed) : hn_store_gc(store, o->max_bytes > 0 ? (uint64_t)o->max_bytes : 0, &removed));
     return print_counts(o, store, "removed", removed);
 }
 
@@ -116,6 +117,24 @@ static hn_status cache_clear(const tool_options *o, hn_cache *cache) {
     uint64_t removed;
     HN_TRY(hn_store_clear(store, &removed));
     return print_counts(o, store, "removed", removed);
+}
+
+/* One reason a line; as JSON an array of them. */
+static hn_status print_reasons(const tool_options *o, const hn_strbuf *reasons) {
+    if (!o->json) return tool_print(reasons);
+    HN_TRY(hn_strbuf_status(reasons));
+    tool_json json;
+    tool_json_init(&json);
+    tool_json_str(&json, "file", o->args.items[1]);
+    tool_json_open(&json, "why", '[');
+    for (const char *at = hn_strbuf_str(reasons).ptr; *at;) {
+        size_t len = strcspn(at, "\n");
+        tool_json_text(&json, NULL, (hn_str){at, len});
+        at += len + (at[len] != 0);
+    }
+    hn_status status = tool_json_finish(&json, true, NULL);
+    tool_json_deinit(&json);
+    return status;
 }
 
 static hn_status why_source(const tool_options *o, hn_service *service, hn_strbuf *out) {
@@ -136,7 +155,7 @@ static hn_status why_model(const tool_options *o) {
     hn_compile_options options = {0};
     tool_compile_options(o, &options);
     hn_status status = hn_driver_why(o->args.items[1], &options, &out);
-    if (!status) status = tool_print(&out);
+    if (!status) status = print_reasons(o, &out);
     hn_strbuf_deinit(&out);
     return status;
 }
@@ -160,7 +179,7 @@ static hn_status cache_why(const tool_options *o) {
     HN_TRY(hn_service_create(&options, &service));
     hn_strbuf_init(&out);
     hn_status status = why_source(o, service, &out);
-    if (!status) status = tool_print(&out);
+    if (!status) status = print_reasons(o, &out);
     hn_strbuf_deinit(&out);
     hn_service_destroy(service);
     return status;

@@ -128,13 +128,17 @@ static bool sizes_of(const char *path, int64_t *dims, hn_input_sizes *out) {
 void tool_sizes_read(const tool_list *files, tool_sizes *out) {
     *out = (tool_sizes){.count = 0};
     out->dims = files->count ? calloc(files->count, sizeof *out->dims) : NULL;
-    if (!out->dims) return;
+    out->items = files->count ? calloc(files->count, sizeof *out->items) : NULL;
+    if (!out->dims || !out->items) return;
     for (uint32_t k = 0; k < files->count; k++)
         if (!sizes_of(files->items[k], out->dims[k], &out->items[k])) return;
     out->count = files->count;
 }
 
-void tool_sizes_deinit(tool_sizes *sizes) { free(sizes->dims); }
+void tool_sizes_deinit(tool_sizes *sizes) {
+    free(sizes->dims);
+    free(sizes->items);
+}
 
 static hn_status count_inputs(const hn_module *module, uint32_t *out_tensors) {
     *out_tensors = 0;

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 typedef struct unit {
     const char *path;
@@ -23,7 +22,7 @@ typedef struct batch {
     const tool_options *options;
     unit *units;
     uint32_t count;
-    bool is_output_dir;
+    bool is_output_dir, is_list; /* is_list: an array in JSON */
     int64_t spent_ns;
     hn_strbuf written; /* list of paths */
     tool_json json;
@@ -74,13 +73,13 @@ static hn_status write_one(batch *b, const unit *u, const char *path, const void
     HN_TRY(hn_strbuf_status(&b->written));
     if (strcmp(path, "/dev/null") != 0) HN_TRY(hn_file_write_atomic(path, bytes, len, false));
     if (b->options->json) {
-        if (b->count > 1) tool_json_open(&b->json, NULL, '{');
+        if (b->is_list) tool_json_open(&b->json, NULL, '{');
         tool_json_str(&b->json, "source", u->path);
         tool_json_str(&b->json, "object", path);
         tool_json_int(&b->json, "bytes", (int64_t)len);
         tool_json_str(&b->json, "from", level_name(u->future));
         tool_json_str(&b->json, "key", hn_artifact_key(u->artifact));
-        if (b->count > 1) tool_json_close(&b->json);
+        if (b->is_list) tool_json_close(&b->json);
         return NULL;
     }
     char time[32] = "";
@@ -135,7 +134,7 @@ static bool show_progress(void *context, const hn_scope_progress *p) {
 
 /* Waits for all; the reasons of those that fail come from their own futures. */
 static void wait_for_all(hn_scope *scope) {
-    bool shown = false, is_terminal = isatty(2) == 1;
+    bool shown = false, is_terminal = tool_is_terminal();
     hn_status_free(hn_scope_wait(scope, is_terminal ? show_progress : NULL, &shown));
     if (shown) fputs("\r\033[K", stderr);
 }
@@ -153,19 +152,28 @@ static void compile_all(batch *b, hn_scope *scope) {
     b->spent_ns = hn_now_ns() - begin;
 }
 
+static void note_failure(batch *b, const unit *u) {
+    if (!b->options->json) return;
+    if (b->is_list) tool_json_open(&b->json, NULL, '{');
+    tool_json_str(&b->json, "source", u->path);
+    tool_json_str(&b->json, "error", hn_status_message(u->status));
+    if (b->is_list) tool_json_close(&b->json);
+}
+
 /* Writes what compiled and tells about the rest. How many failed. */
 static uint32_t write_all(batch *b) {
     uint32_t failed = 0;
-    bool is_list = b->options->json && b->count > 1;
-    if (is_list) tool_json_open(&b->json, "files", '[');
+    b->is_list = b->options->json && (b->count > 1 || (b->units[0].artifact && hn_artifact_image_count(b->units[0].artifact) > 1));
+    if (b->is_list) tool_json_open(&b->json, "files", '[');
     for (uint32_t k = 0; k < b->count; k++) {
         unit *u = &b->units[k];
         if (!u->status) u->status = write_unit(b, u);
+        if (u->status) note_failure(b, u);
         failed += u->status != NULL;
         tool_report(u->status);
         u->status = NULL;
     }
-    if (is_list) tool_json_close(&b->json);
+    if (b->is_list) tool_json_close(&b->json);
     if (b->options->json) tool_json_ms(&b->json, "compile_ms", b->spent_ns);
     else if (b->count > 1) printf("%u of %u files compiled in %.1f ms\n", b->count - failed, b->count, (double)b->spent_ns / 1e6);
     return failed;
@@ -181,7 +189,7 @@ static int run_batch(batch *b) {
     if (!status) {
         compile_all(b, scope);
         uint32_t failed = write_all(b);
-        if (b->options->json && (!failed || b->count > 1)) status = tool_json_finish(&b->json, true, NULL);
+        if (b->options->json) status = tool_json_finish(&b->json, true, NULL);
         code = failed ? TOOL_FAILED : TOOL_OK;
     }
     for (uint32_t k = 0; k < b->count; k++) {
@@ -200,7 +208,7 @@ int tool_cmd_kernel(const tool_options *o) {
     if (b.count > 1 && o->output && !b.is_output_dir)
         return tool_usage("kernel", "with several files -o names a directory that exists, or ends in '/'; '%s' does not", o->output);
     if (b.is_output_dir && !is_dir(o->output)) {
-        hn_status status = hn_dir_create(o->output);
+        hn_status status = hn_dir_create_public(o->output);
         if (status) return tool_report(status);
     }
     b.units = calloc(b.count, sizeof *b.units);

@@ -5,9 +5,12 @@
 #include "base/log.h"
 #include "base/trace.h"
 
+#include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static const tool_command commands[] = {
     {"run", TOOL_USE_RUN, 1, 1, "MODEL [--input F.npy]... [options]", "run a model on arrays in .npy files",
@@ -47,16 +50,40 @@ static const tool_command commands[] = {
     {"version", TOOL_USE_VERSION, 0, 0, "", "print the version", "", tool_cmd_version},
 };
 
+/* How much of a message is shown. A hostile file may have names of megabytes; the end of a message tells how to go on. */
+enum { SHOWN_HEAD = 6000, SHOWN_TAIL = 2000 };
+
+/* Control characters as escapes: an error is one line, and what stands in a file does not steer the terminal. */
+static void append_shown(hn_strbuf *out, const char *text, size_t len) {
+    for (size_t k = 0; k < len; k++) {
+        unsigned char c = (unsigned char)text[k];
+        if (c == '\n') hn_strbuf_puts(out, "\\n");
+        else if ((c < 0x20 && c != '\t') || c == 0x7f) hn_strbuf_printf(out, "\\x%02x", c);
+        else hn_strbuf_putc(out, (char)c);
+    }
+}
+
 int tool_report(hn_status status) {
     if (!status) return TOOL_OK;
-    fputs("henry: ", stderr);
-    for (const char *at = hn_status_message(status); *at; at++) {
-        fputc(*at, stderr);
-        if (*at == '\n' && at[1]) fputs("  ", stderr);
+    const char *message = hn_status_message(status);
+    size_t len = strlen(message);
+    bool is_whole = len <= SHOWN_HEAD + SHOWN_TAIL;
+    hn_strbuf line;
+    hn_strbuf_init(&line);
+    append_shown(&line, message, is_whole ? len : SHOWN_HEAD);
+    if (!is_whole) {
+        hn_strbuf_printf(&line, " [... %zu bytes ...] ", len - SHOWN_HEAD - SHOWN_TAIL);
+        append_shown(&line, message + len - SHOWN_TAIL, SHOWN_TAIL);
     }
-    fputc('\n', stderr);
+    fprintf(stderr, "henry: %s\n", line.ptr ? line.ptr : "out of memory");
+    hn_strbuf_deinit(&line);
     hn_status_free(status);
     return TOOL_FAILED;
+}
+
+bool tool_is_terminal(void) {
+    const char *kind = getenv("TERM");
+    return isatty(STDERR_FILENO) == 1 && !(kind && strcmp(kind, "dumb") == 0);
 }
 
 int tool_usage(const char *command, const char *fmt, ...) {
@@ -82,7 +109,7 @@ static void print_overview(FILE *to) {
     for (size_t k = 0; k < HN_COUNT_OF(commands); k++) fprintf(to, "  %-8s %s\n", commands[k].name, commands[k].summary);
     fputs("\n'henry COMMAND --help' explains one command. Exit status: 0 ok, 1 failed, 2 wrong usage.\n"
           "Environment: HENRY_CACHE_DIR, HENRY_CACHE_CHECK, HENRY_REDIS_URL, HENRY_COMPILE_THREADS, HENRY_THREADS, HENRY_LOG, HENRY_CC,\n"
-          "HENRY_CXX, HENRY_NVRTC, HENRY_NVCC, HENRY_WORKER, HENRY_NAMESPACES; docs/cli.md describes them.\n",
+          "HENRY_CXX, HENRY_NVRTC, HENRY_NVCC, HENRY_WORKER, HENRY_NAMESPACES, HENRY_CORES_FILE; docs/cli.md describes them.\n",
           to);
 }
 
@@ -117,6 +144,7 @@ static int run_command(const tool_command *command, const tool_options *options)
 }
 
 int main(int argc, char **argv) {
+    signal(SIGXFSZ, SIG_IGN); /* a file beyond the user's limit is an error of the write, with a message */
     const char *name = argc > 1 ? argv[1] : "";
     if (!*name) {
         print_overview(stderr);
@@ -126,7 +154,7 @@ int main(int argc, char **argv) {
         const tool_command *about = argc > 2 ? find_command(argv[2]) : NULL;
         if (about) return print_help(about);
         print_overview(stdout);
-        return TOOL_OK;
+        return fflush(stdout) == 0 ? TOOL_OK : tool_report(HN_ERROR(HN_IO, "cannot write to standard output"));
     }
     const tool_command *command = find_command(strcmp(name, "--version") == 0 ? "version" : name);
     if (!command) {
@@ -134,6 +162,8 @@ int main(int argc, char **argv) {
         return TOOL_USAGE;
     }
     tool_options options;
-    if (!tool_options_parse(command, argc, argv, 2, &options)) return TOOL_USAGE;
-    return options.help ? print_help(command) : run_command(command, &options);
+    int code = TOOL_USAGE;
+    if (tool_options_parse(command, argc, argv, 2, &options)) code = options.help ? print_help(command) : run_command(command, &options);
+    tool_options_deinit(&options);
+    return code;
 }

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
-#include <unistd.h>
 
 hn_status tool_kind_of(const char *path, tool_kind *out) {
     hn_file_map map;
@@ -76,7 +75,7 @@ static bool note_compilers(void *context, const hn_scope_progress *compilers) {
 
 static void progress_begin(progress *p, const tool_options *options, const char *path) {
     *p = (progress){.path = path};
-    if (options->quiet || !isatty(STDERR_FILENO)) return;
+    if (options->quiet || !tool_is_terminal()) return;
     pthread_mutex_init(&p->mutex, NULL);
     pthread_cond_init(&p->ended, NULL);
     p->is_running = pthread_create(&p->thread, NULL, progress_main, p) == 0;

@@ -96,13 +96,28 @@ static bool parse_number(const char *text, double *out) {
     return *text && !*end && *out >= 0;
 }
 
-static bool list_add(const tool_command *command, tool_list *list, const char *word) {
-    if (list->count == TOOL_LIST_MAX) {
-        tool_usage(command->name, "more than %d of one kind of argument", TOOL_LIST_MAX);
+static bool list_add(const tool_command *command, tool_list *list, uint32_t most, const char *word) {
+    if (list->count == most) {
+        tool_usage(command->name, "more than %u of one kind of argument", most);
         return false;
+    }
+    if (list->count == list->cap) {
+        uint32_t cap = list->cap ? 2 * list->cap : 8;
+        const char **items = realloc(list->items, cap * sizeof *items);
+        if (!items) {
+            tool_usage(command->name, "out of memory");
+            return false;
+        }
+        list->items = items;
+        list->cap = cap;
     }
     list->items[list->count++] = word;
     return true;
+}
+
+/* A model may have any number of inputs and outputs; of other things there are tables. */
+static uint32_t list_limit(const option_row *row) {
+    return row->offset == AT(inputs) || row->offset == AT(expects) ? UINT32_MAX / 2 : TOOL_LIST_MAX;
 }
 
 static bool store(const tool_command *command, const option_row *row, const char *value, tool_options *out) {
@@ -113,15 +128,20 @@ static bool store(const tool_command *command, const option_row *row, const char
     if (row->kind == OPTION_INT) good = parse_int(value, place);
     if (row->kind == OPTION_COUNT) good = parse_int(value, place) && *(int64_t *)place > 0;
     if (row->kind == OPTION_NUMBER) good = parse_number(value, place);
-    if (row->kind == OPTION_LIST) return list_add(command, place, value);
+    if (row->kind == OPTION_LIST) return list_add(command, place, list_limit(row), value);
     if (!good) tool_usage(command->name, "'%s' is no number that %s takes", value, row->name);
     return good;
 }
 
-/* One option and, unless it is a flag, its value: behind '=' or the next word. */
+/* One option and, unless it is a flag, its value: behind '=', behind a short name ("-j4"), or the next word. */
 static bool parse_option(const tool_command *command, int argc, char **argv, int *at, tool_options *out) {
     const char *word = argv[*at], *equals = strchr(word, '=');
     const option_row *row = find(command, word, equals ? (size_t)(equals - word) : strlen(word));
+    if (!row && word[1] != '-') {
+        row = find(command, word, 2);
+        if (row && row->kind != OPTION_FLAG) return store(command, row, word + 2, out);
+        row = NULL;
+    }
     if (!row) {
         tool_usage(command->name, "unknown option '%s'", word);
         return false;
@@ -149,11 +169,21 @@ bool tool_options_parse(const tool_command *command, int argc, char **argv, int 
             only_args = true;
         } else if (!only_args && argv[k][0] == '-' && argv[k][1]) {
             if (!parse_option(command, argc, argv, &k, out)) return false;
-        } else if (!list_add(command, &out->args, argv[k])) {
+        } else if (!list_add(command, &out->args, TOOL_LIST_MAX, argv[k])) {
             return false;
         }
     }
     return true;
+}
+
+void tool_options_deinit(tool_options *options) {
+    free(options->args.items);
+    for (size_t k = 0; k < HN_COUNT_OF(rows); k++) {
+        if (rows[k].kind != OPTION_LIST) continue;
+        tool_list *list = (tool_list *)(void *)((char *)options + rows[k].offset);
+        free(list->items);
+        *list = (tool_list){0};
+    }
 }
 
 void tool_options_print(const tool_command *command, hn_strbuf *out) {

@@ -92,7 +92,7 @@ static hn_status write_mutation(run_state *r, uint32_t k) {
 static hn_status write_outputs(run_state *r) {
     char path[PATH_MAX];
     if (!r->options->output_dir) return NULL;
-    HN_TRY(hn_dir_create(r->options->output_dir));
+    HN_TRY(hn_dir_create_public(r->options->output_dir));
     for (uint32_t k = 0; k < r->output_count; k++) {
         output_path(r, k, path);
         if (r->outputs[k]) HN_TRY(tool_tensor_write(r->outputs[k], path));

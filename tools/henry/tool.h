@@ -15,8 +15,8 @@ enum { TOOL_OK = 0, TOOL_FAILED = 1, TOOL_USAGE = 2, TOOL_LIST_MAX = 128 };
 
 /* The words given to an option that may be repeated, in order. */
 typedef struct tool_list {
-    const char *items[TOOL_LIST_MAX];
-    uint32_t count;
+    const char **items; /* owned, the words are argv's */
+    uint32_t count, cap;
 } tool_list;
 
 /* All options of all commands; options.c says which command takes which. Strings are argv's. */
@@ -57,13 +57,15 @@ typedef struct tool_command {
 
 /* Parses argv from `first` on. False after a line on stderr that says what is wrong. */
 bool tool_options_parse(const tool_command *command, int argc, char **argv, int first, tool_options *out);
+void tool_options_deinit(tool_options *options);
 /* The options that `command` takes, a line each. */
 void tool_options_print(const tool_command *command, hn_strbuf *out);
 
 /* --- main.c --- */
 
-/* Prints "henry: <message>", further lines indented, and frees the status. TOOL_OK for NULL, else TOOL_FAILED. */
+/* Prints "henry: <message>", control characters as escapes, and frees the status. TOOL_OK for NULL, else TOOL_FAILED. */
 int tool_report(hn_status status);
+bool tool_is_terminal(void); /* whether standard error is one that a line of progress can be drawn on */
 /* Prints "henry: <command>: <text>; see 'henry <command> --help'". Returns TOOL_USAGE. */
 int tool_usage(const char *command, const char *fmt, ...) HN_PRINTF(2, 3);
 /* Writes all of `text` to stdout. Errors: io, when the reader is gone or the disk is full. */
@@ -141,7 +143,7 @@ hn_status tool_input_read(const char *path, const hn_module_value_info *info, hn
 hn_status tool_inputs_read(const hn_module *module, const tool_list *files, hn_tensor **out) HN_MUST_USE;
 /* The sizes of the arrays that --input names, for hn_compile_options.inputs. */
 typedef struct tool_sizes {
-    hn_input_sizes items[TOOL_LIST_MAX];
+    hn_input_sizes *items; /* owned */
     int64_t (*dims)[HN_TENSOR_MAX_RANK]; /* owned */
     uint32_t count; /* 0: none are named, or one cannot be read, which is told when it is */
 } tool_sizes;
