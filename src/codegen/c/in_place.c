@@ -93,13 +93,6 @@ static bool reads_before(const printer *pr, hn_buf a, uint32_t last_phase, hn_ex
     return true;
 }
 
-/* Through this argument or another one. */
-static bool is_written(const printer *pr, hn_buf b) {
-    for (uint32_t a = 0; a < pr->buffers.count; a++)
-        if (pr->buffers.items[a] == b && pr->written.items[a]) return true;
-    return false;
-}
-
 static bool keeps_order(const printer *pr) {
     for (uint32_t f = 0; f < pr->k->phases.count; f++)
         if (pr->k->phases.items[f].scan) return false;
@@ -118,7 +111,7 @@ hn_status find_in_place(printer *pr, hn_c_kernel *out) {
         if (!is_injective(pr, &pr->k->phases.items[phase], index)) continue;
         for (uint32_t a = 0; a < pr->buffers.count && a < 64; a++) {
             hn_buf from = pr->buffers.items[a], to = pr->buffers.items[b];
-            if (!is_written(pr, from) && pr->p->buffers.items[from].dtype == pr->p->buffers.items[to].dtype &&
+            if (!pr->written.items[a] && pr->p->buffers.items[from].dtype == pr->p->buffers.items[to].dtype &&
                 reads_before(pr, from, phase, index))
                 over[b] |= (uint64_t)1 << a;
         }

@@ -390,6 +390,13 @@ static void put_locals(printer *pr, hn_c_kernel *out) {
     if (offset) out->scratch_bytes = hn_sym_int(pr->sym, offset);
 }
 
+/* A buffer that is written through one argument is written, whichever argument one looks at. */
+static void share_written(printer *pr) {
+    for (uint32_t k = 0; k < pr->buffers.count; k++)
+        for (uint32_t other = 0; other < pr->buffers.count; other++)
+            if (pr->buffers.items[other] == pr->buffers.items[k]) pr->written.items[other] |= pr->written.items[k];
+}
+
 static hn_status print_function(printer *pr, hn_c_kernel *out) {
     hn_strbuf body;
     hn_strbuf_init(&pr->out);
@@ -408,6 +415,7 @@ static hn_status print_function(printer *pr, hn_c_kernel *out) {
     if (!status) status = pr->failed;
     if (!status) status = hn_strbuf_status(&body);
     if (!status) {
+        share_written(pr);
         hn_strbuf_puts(&pr->out, "int KERNEL(void *const *B, const ll *S, ll begin, ll end, void *scratch) {\n  int err = 0;\n");
         for (uint32_t k = 0; k < pr->buffers.count; k++) {
             hn_dtype d = pr->p->buffers.items[pr->buffers.items[k]].dtype;
