@@ -2,6 +2,7 @@
  * memory but the stack. */
 #include "base/process_tree.h"
 
+#include "base/dirents.h"
 #include "base/trace.h"
 
 #include <dirent.h>
@@ -136,15 +137,6 @@ static void read_children(tree *t, int dir_fd, const char *name) {
     meet(t, pid);
 }
 
-/* As the kernel gives it. */
-struct entry {
-    uint64_t ino;
-    int64_t offset;
-    unsigned short len;
-    unsigned char type;
-    char name[];
-};
-
 /* The children of every thread. `shown` 0: of the caller. */
 static void meet_children(tree *t, pid_t shown) {
     char path[64], name[64];
@@ -156,7 +148,7 @@ static void meet_children(tree *t, pid_t shown) {
     if (fd < 0) return;
     for (long got; (got = syscall(SYS_getdents64, fd, bytes, sizeof(bytes))) > 0;) {
         for (long at = 0; at < got;) {
-            const struct entry *item = (const struct entry *)(bytes + at);
+            const hn_dirent *item = (const hn_dirent *)(bytes + at);
             at += item->len;
             if (item->name[0] < '0' || item->name[0] > '9' || strlen(item->name) > 20) continue;
             put_text(put_text(name, item->name), "/children");

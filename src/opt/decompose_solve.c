@@ -166,38 +166,55 @@ static hn_value determinant_operand(hn_dec *d) {
     return row_major ? transposed(d, a) : a;
 }
 
+/* What determinants are made from. diagonal: of U, [..., n] */
+typedef struct determinant {
+    matrix m;
+    lu f;
+    hn_value diagonal;
+} determinant;
+
+static bool begin_determinant(hn_dec *d, determinant *out) {
+    hn_value a = determinant_operand(d);
+    if (!describe_square(d, a, &out->m)) return false;
+    out->f = lu_factor(d, a, &out->m);
+    out->diagonal = diagonal(d, &out->m, out->f.both);
+    return true;
+}
+
+/* The product of factors along the diagonal, with the sign of the exchanges. */
+static hn_value signed_product(hn_dec *d, const determinant *x, hn_value factors) {
+    return m_mul(d, m_reduce1(d, HN_OP_PROD, factors, x->m.rank - 2, false), drop_last(d, x->f.sign, 2));
+}
+
+static hn_value sign_of(hn_dec *d, const determinant *x) { return signed_product(d, x, m_un(d, HN_OP_SIGN, x->diagonal)); }
+
+static hn_value log_size(hn_dec *d, const determinant *x) {
+    return m_reduce1(d, HN_OP_SUM, m_log(d, m_abs(d, x->diagonal)), x->m.rank - 2, false);
+}
+
 /* [linalg_]det(A), _linalg_det(A) -> det, LU, pivots */
 void hn_dec_det(hn_dec *d) {
-    hn_value a = determinant_operand(d);
-    matrix m;
-    if (!describe_square(d, a, &m)) return;
-    lu f = lu_factor(d, a, &m);
-    hn_value product = m_reduce1(d, HN_OP_PROD, diagonal(d, &m, f.both), m.rank - 2, false);
-    m_result(d, 0, m_mul(d, product, drop_last(d, f.sign, 2)));
-    lu_results(d, 1, &f);
+    determinant x;
+    if (!begin_determinant(d, &x)) return;
+    m_result(d, 0, signed_product(d, &x, x.diagonal));
+    lu_results(d, 1, &x.f);
 }
 
 /* [linalg_]slogdet(A), _linalg_slogdet(A) -> sign, log |det|, LU, pivots */
 void hn_dec_slogdet(hn_dec *d) {
-    hn_value a = determinant_operand(d);
-    matrix m;
-    if (!describe_square(d, a, &m)) return;
-    lu f = lu_factor(d, a, &m);
-    hn_value u = diagonal(d, &m, f.both);
-    m_result(d, 0, m_mul(d, m_reduce1(d, HN_OP_PROD, m_un(d, HN_OP_SIGN, u), m.rank - 2, false), drop_last(d, f.sign, 2)));
-    if (m_wants(d, 1)) m_result(d, 1, m_reduce1(d, HN_OP_SUM, m_log(d, m_abs(d, u)), m.rank - 2, false));
-    lu_results(d, 2, &f);
+    determinant x;
+    if (!begin_determinant(d, &x)) return;
+    m_result(d, 0, sign_of(d, &x));
+    if (m_wants(d, 1)) m_result(d, 1, log_size(d, &x));
+    lu_results(d, 2, &x.f);
 }
 
 /* logdet(A): of a negative determinant NaN */
 void hn_dec_logdet(hn_dec *d) {
-    hn_value a = determinant_operand(d);
-    matrix m;
-    if (!describe_square(d, a, &m)) return;
-    lu f = lu_factor(d, a, &m);
-    hn_value u = diagonal(d, &m, f.both), size = m_reduce1(d, HN_OP_SUM, m_log(d, m_abs(d, u)), m.rank - 2, false);
-    hn_value sign = m_mul(d, m_reduce1(d, HN_OP_PROD, m_un(d, HN_OP_SIGN, u), m.rank - 2, false), drop_last(d, f.sign, 2));
-    m_result(d, 0, m_where(d, m_bin_c(d, HN_OP_LT, sign, 0), m_c(d, size, NAN), size));
+    determinant x;
+    if (!begin_determinant(d, &x)) return;
+    hn_value size = log_size(d, &x);
+    m_result(d, 0, m_where(d, m_bin_c(d, HN_OP_LT, sign_of(d, &x), 0), m_c(d, size, NAN), size));
 }
 
 /* --- inverses and systems --- */

@@ -2,6 +2,7 @@
  * does; when both are, the next program of the user finds it by its name. */
 #include "service/scratch.h"
 
+#include "base/dirents.h"
 #include "base/file.h"
 #include "base/log.h"
 #include "base/trace.h"
@@ -41,15 +42,6 @@ void hn_scratch_name(char out[PATH_MAX]) {
     if (len >= PATH_MAX) out[0] = 0;
 }
 
-/* As the kernel gives it. */
-struct entry {
-    uint64_t ino;
-    int64_t offset;
-    unsigned short len;
-    unsigned char type;
-    char name[];
-};
-
 /* False while something is left. */
 static bool remove_dir(int parent_fd, const char *name, int depth) {
     _Alignas(8) char bytes[ENTRIES_BYTES];
@@ -57,7 +49,7 @@ static bool remove_dir(int parent_fd, const char *name, int depth) {
     if (fd < 0) return errno == ENOENT;
     for (long got; (got = syscall(SYS_getdents64, fd, bytes, sizeof(bytes))) > 0;) {
         for (long at = 0; at < got;) {
-            const struct entry *item = (const struct entry *)(bytes + at);
+            const hn_dirent *item = (const hn_dirent *)(bytes + at);
             at += item->len;
             if (strcmp(item->name, ".") == 0 || strcmp(item->name, "..") == 0) continue;
             if (unlinkat(fd, item->name, 0) != 0 && errno != ENOENT && depth < DEPTH_MAX)

@@ -6,6 +6,7 @@
 #include "unit/harness.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* Unless the options say otherwise: two workers, nothing kept on disk or elsewhere, and all cores are its own, whoever else compiles on
  * this machine. Owns: the caller destroys it. */
@@ -24,6 +25,15 @@ static inline hn_scope *scope_open(hn_service *service) {
     hn_scope *scope = NULL;
     EXPECT_OK(hn_scope_create(service, &scope));
     return scope;
+}
+
+/* A kernel "k" in C. */
+static inline hn_future *submit_c(hn_scope *scope, const char *text) {
+    static const char *const flags[] = {"-O2"};
+    hn_future *future = NULL;
+    const hn_source source = {.name = "k", .language = "c", .text = text, .text_len = strlen(text), .flags = flags, .flag_count = 1};
+    EXPECT_OK(hn_compile_submit(scope, &source, &future));
+    return future;
 }
 
 #endif

@@ -19,14 +19,6 @@
 
 static char dir[PATH_MAX - 256];
 
-static hn_future *submit(hn_scope *scope, const char *text) {
-    static const char *const flags[] = {"-O2"};
-    hn_future *future = NULL;
-    const hn_source source = {.name = "k", .language = "c", .text = text, .text_len = strlen(text), .flags = flags, .flag_count = 1};
-    EXPECT_OK(hn_compile_submit(scope, &source, &future));
-    return future;
-}
-
 static void sleep_ms(int ms) { nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL); }
 
 static void wait_ready(hn_service *service) {
@@ -130,12 +122,12 @@ TEST(small_jobs_do_not_wake_the_thread_of_the_pool) {
     hn_service *service = service_open((hn_service_options){.warm = true, .idle_ms = -1});
     hn_scope *scope = scope_open(service);
     wait_ready(service);
-    EXPECT_OK(hn_future_wait(submit(scope, "int first(void) { return 0; }\n"), -1, NULL));
+    EXPECT_OK(hn_future_wait(submit_c(scope, "int first(void) { return 0; }\n"), -1, NULL));
     long before = sleeps_of_others();
     for (int i = 0; i < JOBS; i++) {
         char text[64];
         snprintf(text, sizeof(text), "int f%d(void) { return %d; }\n", i, i);
-        EXPECT_OK(hn_future_wait(submit(scope, text), -1, NULL));
+        EXPECT_OK(hn_future_wait(submit_c(scope, text), -1, NULL));
     }
     /* Otherwise twice for each; some for what a sanitizer's thread does. Without namespaces it counts the processes of each. */
     if (is_isolated(service)) EXPECT(sleeps_of_others() - before < JOBS / 2);
@@ -148,12 +140,12 @@ TEST(small_jobs_do_not_wake_the_thread_of_the_pool) {
 TEST(who_leaves_gives_the_socket_back) {
     hn_service *service = open_slow();
     hn_scope *scope = scope_open(service);
-    hn_future *future = submit(scope, "int a; /* NAP */");
+    hn_future *future = submit_c(scope, "int a; /* NAP */");
     EXPECT_ERROR(hn_future_wait(future, 50, NULL), HN_TIMEOUT, "still being compiled");
     EXPECT(!has_driver(service));
     for (int i = 0; i < 1000 && !hn_future_is_done(future); i++) sleep_ms(10); /* read by the pool's thread */
     EXPECT_OK(hn_future_wait(future, 0, NULL));
-    future = submit(scope, "int b; /* NAP */");
+    future = submit_c(scope, "int b; /* NAP */");
     EXPECT_ERROR(hn_future_wait(future, 50, NULL), HN_TIMEOUT, "still being compiled");
     EXPECT_OK(hn_future_wait(future, 20000, NULL));
     hn_scope_destroy(scope);
@@ -163,9 +155,9 @@ TEST(who_leaves_gives_the_socket_back) {
 TEST(two_that_wait_for_one_job_both_get_it) {
     hn_service *service = open_slow();
     hn_scope *scope = scope_open(service);
-    waiter first = {.future = submit(scope, "int a; /* NAP */"), .timeout_ms = 20000};
+    waiter first = {.future = submit_c(scope, "int a; /* NAP */"), .timeout_ms = 20000};
     start_waiter(service, &first);
-    EXPECT_OK(hn_future_wait(submit(scope, "int a; /* NAP */"), -1, NULL));
+    EXPECT_OK(hn_future_wait(submit_c(scope, "int a; /* NAP */"), -1, NULL));
     pthread_join(first.thread, NULL);
     EXPECT_INT(first.code, HN_OK);
     EXPECT(!has_driver(service));
@@ -176,14 +168,14 @@ TEST(two_that_wait_for_one_job_both_get_it) {
 TEST(cancelling_wakes_who_waits_at_the_socket) {
     hn_service *service = open_slow();
     hn_scope *scope = scope_open(service);
-    waiter first = {.future = submit(scope, "int a; /* HANG */"), .timeout_ms = 20000};
+    waiter first = {.future = submit_c(scope, "int a; /* HANG */"), .timeout_ms = 20000};
     start_waiter(service, &first);
     int64_t begin_ns = hn_now_ns();
     hn_future_cancel(first.future);
     pthread_join(first.thread, NULL);
     EXPECT_INT(first.code, HN_CANCELLED);
     EXPECT(hn_now_ns() - begin_ns < 10 * 1000000000LL); /* not at the end of the job or of the limit */
-    EXPECT_OK(hn_future_wait(submit(scope, "int good;\n"), 20000, NULL));
+    EXPECT_OK(hn_future_wait(submit_c(scope, "int good;\n"), 20000, NULL));
     hn_scope_destroy(scope);
     close_slow(service);
 }
@@ -192,7 +184,7 @@ TEST(the_end_of_a_worker_wakes_who_waits_at_its_socket) {
     hn_service *service = open_slow();
     hn_scope *scope = scope_open(service);
     pid_t pids[2];
-    waiter first = {.future = submit(scope, "int a; /* HANG */"), .timeout_ms = 20000};
+    waiter first = {.future = submit_c(scope, "int a; /* HANG */"), .timeout_ms = 20000};
     start_waiter(service, &first);
     EXPECT_INT(hn_service_worker_pids(service, pids, 2), 2);
     for (int i = 0; i < 2; i++) EXPECT(kill(pids[i], SIGKILL) == 0); /* one of them has it */
@@ -203,7 +195,7 @@ TEST(the_end_of_a_worker_wakes_who_waits_at_its_socket) {
         sleep_ms(2);
         hn_service_stats_get(service, &stats);
     }
-    EXPECT_OK(hn_future_wait(submit(scope, "int good;\n"), 20000, NULL));
+    EXPECT_OK(hn_future_wait(submit_c(scope, "int good;\n"), 20000, NULL));
     EXPECT(!has_driver(service));
     hn_scope_destroy(scope);
     close_slow(service);

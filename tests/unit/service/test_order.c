@@ -17,14 +17,6 @@
 #include <time.h>
 #include <unistd.h>
 
-static hn_future *submit(hn_scope *scope, const char *text) {
-    static const char *const flags[] = {"-O2"};
-    hn_future *future = NULL;
-    const hn_source source = {.name = "k", .language = "c", .text = text, .text_len = strlen(text), .flags = flags, .flag_count = 1};
-    EXPECT_OK(hn_compile_submit(scope, &source, &future));
-    return future;
-}
-
 /* ---- the longest first ---- */
 
 static hn_job *queue_job(hn_core *core, const char *language, uint8_t number, size_t record_bytes) {
@@ -101,7 +93,7 @@ static void check_cancel(int64_t timeout_ms) {
     hn_service *service = NULL;
     EXPECT_OK(hn_service_create(&(hn_service_options){.threads = 1, .job_timeout_ms = timeout_ms, .cache_dir = "", .remote_url = ""}, &service));
     hn_scope *scope = scope_open(service);
-    hn_future *first = submit(scope, "int f;"), *second = submit(scope, "int f;");
+    hn_future *first = submit_c(scope, "int f;"), *second = submit_c(scope, "int f;");
     hn_service_stats stats = {.dequeued = 0};
     pthread_t thread;
     void *result = NULL;
@@ -119,7 +111,7 @@ static void check_cancel(int64_t timeout_ms) {
     pthread_join(thread, &result);
     EXPECT(hn_now_ns() - begin_ns < 10000000000);
     EXPECT_ERROR((hn_status)result, HN_CANCELLED, "kernel 'k' was cancelled");
-    EXPECT_INT(hn_future_hit_level(submit(scope, "int f;")), HN_HIT_NONE); /* not the job that was killed */
+    EXPECT_INT(hn_future_hit_level(submit_c(scope, "int f;")), HN_HIT_NONE); /* not the job that was killed */
     hn_scope_destroy(scope);
     hn_service_destroy(service);
     unsetenv("HENRY_CC");
@@ -182,7 +174,7 @@ TEST(tools_that_had_many_jobs_give_the_same_bytes) {
         hn_artifact *artifacts[2] = {NULL, NULL};
         snprintf(text, sizeof(text), "static const char s[] = \"%d\";\nint f(int x) { return x > %d ? s[x & 1] : x * %d; }\n", k, k, k + 3);
         for (int i = 0; i < 2; i++) {
-            EXPECT_OK(hn_future_wait(submit(scopes[i], text), -1, &artifacts[i]));
+            EXPECT_OK(hn_future_wait(submit_c(scopes[i], text), -1, &artifacts[i]));
             bytes[i] = artifacts[i] ? hn_artifact_bytes(artifacts[i], &len[i]) : NULL;
         }
         EXPECT(bytes[0] && bytes[1] && len[0] == len[1] && memcmp(bytes[0], bytes[1], len[0]) == 0);
