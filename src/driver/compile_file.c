@@ -15,6 +15,7 @@ typedef struct file_job {
     hn_pt2 *file;
     const char *path;
     hn_strbuf record;     /* of the key */
+    hn_strbuf compiler;   /* its identity */
     hn_graph_query query; /* of the cache of graphs */
     bool is_cached;
     bool is_default; /* made without regard to the sizes of the call */
@@ -22,42 +23,50 @@ typedef struct file_job {
 
 /* --- the key --- */
 
-/* What compilers of kernels may read in the environment: as the keys of kernels have it. */
-static hn_status add_environment(hn_service *service, hn_strbuf *kernel_record, hn_str *out) {
-    hn_source empty = {.name = "empty", .language = "c", .text = "", .text_len = 0};
-    HN_TRY(hn_service_key_record(service, &empty, kernel_record));
-    hn_record_find(hn_strbuf_str(kernel_record), "env", out);
-    return NULL;
+static hn_status add_model(file_job *j) {
+    hn_strbuf environment;
+    hn_strbuf_init(&environment);
+    hn_status status = hn_service_environment("c", &environment);
+    hn_graph_key key = {.options = &j->driver.options, .environment = hn_strbuf_str(&environment)};
+    if (!status) status = hn_driver_key_record(j->file, j->path, &key, &j->record);
+    hn_strbuf_deinit(&environment);
+    return status;
 }
 
-static hn_status key_record(file_job *j) {
-    hn_strbuf compiler, kernel_record;
-    hn_graph_key key = {.options = &j->driver.options};
-    hn_strbuf_init(&compiler);
-    hn_strbuf_init(&kernel_record);
-    hn_status status = hn_service_toolchain_identity(j->driver.service, "c", &compiler);
-    key.compiler = hn_strbuf_str(&compiler);
-    if (!status) status = add_environment(j->driver.service, &kernel_record, &key.environment);
-    if (!status) status = hn_driver_key_record(j->file, j->path, &key, &j->record);
-    hn_strbuf_deinit(&compiler);
-    hn_strbuf_deinit(&kernel_record);
-    return status;
+/* A machine without a compiler runs what another one, or it itself in better days, has compiled. */
+static hn_status add_compiler(file_job *j, hn_cache *cache, const hn_digest *bare) {
+    hn_status status = hn_service_toolchain_identity(j->driver.service, "c", &j->compiler);
+    if (hn_status_code(status) == HN_NOT_FOUND && hn_graph_cache_compiler(cache, bare, &j->compiler)) {
+        hn_log("cache", HN_LOG_INFO, "%s; looking for a program that " HN_STR_FMT " compiled", hn_status_message(status),
+               HN_STR_ARG(hn_strbuf_str(&j->compiler)));
+        hn_status_free(status);
+        status = NULL;
+    }
+    hn_record_add(&j->record, "compiler", hn_strbuf_str(&j->compiler));
+    return status ? status : hn_strbuf_status(&j->record);
 }
 
 static hn_status make_query(file_job *j) {
     hn_options *options = &j->driver.options;
-    HN_TRY(key_record(j));
-    j->query = (hn_graph_query){.file = j->file,
+    hn_cache *cache;
+    HN_TRY(hn_service_cache(j->driver.service, &cache));
+    HN_TRY(add_model(j));
+    hn_digest bare = hn_digest_of(j->record.ptr, j->record.len);
+    HN_TRY(add_compiler(j, cache, &bare));
+    j->query = (hn_graph_query){.cache = cache,
+                                .file = j->file,
                                 .path = j->path,
                                 .record = hn_strbuf_str(&j->record),
+                                .compiler = hn_strbuf_str(&j->compiler),
+                                .bare = bare,
                                 .model = HN_OPT(options, model),
                                 .is_shared = hn_driver_key_is_shared(j->file, options),
                                 .is_verified = HN_OPT(options, verify),
                                 .threads = hn_driver_cpu_count()};
-    return hn_service_cache(j->driver.service, &j->query.cache);
+    return NULL;
 }
 
-/* The key needs the compiler's identity. A machine without one has no use for the cache of graphs either. */
+/* Without a key, say for want of a compiler, the compilation goes on and tells what it lacks. */
 static bool find_key(file_job *j) {
     hn_status status = make_query(j);
     if (!status) return true;
@@ -232,6 +241,7 @@ static hn_status open_service(hn_driver *d) {
 static hn_status job_open(file_job *j, const char *path, const hn_compile_options *options) {
     *j = (file_job){.path = path, .is_default = true};
     hn_strbuf_init(&j->record);
+    hn_strbuf_init(&j->compiler);
     hn_driver_init(&j->driver, options, NULL);
     HN_TRY(hn_pt2_open(path, &j->file));
     return open_service(&j->driver);
@@ -241,6 +251,7 @@ static void job_close(file_job *j) {
     hn_driver_deinit(&j->driver);
     hn_service_destroy(j->driver.service);
     hn_strbuf_deinit(&j->record);
+    hn_strbuf_deinit(&j->compiler);
     hn_pt2_close(j->file);
 }
 

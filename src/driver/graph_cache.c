@@ -14,8 +14,8 @@ enum { KERNELS_MAX = 1 << 16 };
 
 /* The fixed part of the payload. */
 typedef struct graph_head {
-    hn_digest base, table;  /* keys of the entries that lead here */
-    hn_digest places;       /* where the weights lay in the file that it was compiled from */
+    hn_digest compiler, base, table; /* keys of the entries that lead here */
+    hn_digest places;                /* where the weights lay in the file that it was compiled from */
     hn_compile_stats stats;
     uint32_t kernel_count, reserved;
 } graph_head;
@@ -34,6 +34,27 @@ static bool parse(const hn_store_entry *entry, graph_entry *out) {
     out->kernels = (hn_str){rest.ptr, len};
     out->image = (hn_str){rest.ptr + len, rest.len - len};
     return true;
+}
+
+/* ---- compilers ---- */
+
+bool hn_graph_cache_compiler(hn_cache *cache, const hn_digest *bare, hn_strbuf *out) {
+    hn_store_entry entry;
+    hn_digest key = hn_graph_compiler_key(bare);
+    if (hn_cache_get(cache, HN_STORE_INDEX, &key, &entry) == HN_LEVEL_NONE) return false;
+    hn_strbuf_append(out, (const char *)entry.bytes, entry.len);
+    hn_store_entry_deinit(&entry);
+    return !out->failed;
+}
+
+/* Of several compilers the last one: its programs are the newest. */
+static void put_compiler(const hn_graph_query *q, const hn_graph_place *place) {
+    hn_strbuf stored;
+    hn_strbuf_init(&stored);
+    if (!hn_graph_cache_compiler(q->cache, &q->bare, &stored) || !hn_str_eq(hn_strbuf_str(&stored), q->compiler))
+        hn_cache_put(q->cache, &(hn_store_put_args){.ns = HN_STORE_INDEX, .key = &place->compiler, .bytes = q->compiler.ptr,
+                                                    .len = q->compiler.len});
+    hn_strbuf_deinit(&stored);
 }
 
 /* ---- getting ---- */
@@ -79,7 +100,7 @@ static hn_status guards_of(const hn_compiled *c, hn_strbuf *out) {
 
 static void put_program(const hn_graph_query *q, const hn_graph_place *place, const hn_digest *key, const hn_compiled *c,
                         const hn_digest *kernels, uint32_t kernel_count) {
-    graph_head head = {.base = place->base, .table = place->table, .places = place->places, .stats = c->stats};
+    graph_head head = {.compiler = place->compiler, .base = place->base, .table = place->table, .places = place->places, .stats = c->stats};
     hn_strbuf bytes, record;
     head.kernel_count = kernel_count > KERNELS_MAX ? 0 : kernel_count;
     hn_strbuf_init(&bytes);
@@ -106,6 +127,7 @@ void hn_graph_cache_put(const hn_graph_query *q, const hn_compiled *c, bool is_d
     if (!status) {
         key = hn_graph_program_key(&place, hn_strbuf_str(&guards));
         put_program(q, &place, &key, c, kernels, kernel_count);
+        put_compiler(q, &place);
         hn_graph_index_add(q, &place, hn_strbuf_str(&guards), &key, is_default);
         hn_graph_file_mark(q, &place.places);
     }
@@ -121,6 +143,7 @@ static hn_status list_program(hn_cache *cache, const hn_digest *key, bool with_i
     if (hn_cache_get(cache, HN_STORE_GRAPH, key, &entry) == HN_LEVEL_NONE) return HN_ERROR(HN_NOT_FOUND, "the cache does not have the program");
     bool good = parse(&entry, &graph);
     hn_entry_list_add(out, HN_STORE_GRAPH, key);
+    if (good && with_index) hn_entry_list_add(out, HN_STORE_INDEX, &graph.head.compiler);
     if (good && with_index) hn_entry_list_add(out, HN_STORE_INDEX, &graph.head.base);
     if (good && with_index) hn_entry_list_add(out, HN_STORE_INDEX, &graph.head.table);
     for (uint32_t k = 0; good && k < graph.head.kernel_count; k++) {

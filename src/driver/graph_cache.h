@@ -1,7 +1,10 @@
 /* graph_cache.h: finished programs in the cache, and what belongs to one of them.
  *
- * A program is found in three steps, each the read of an entry:
- *   key record (key.h)                     -> "reads": the records whose values compilations of this graph computed with
+ * The key record is that of key.h and the compiler's identity. Where no compiler is installed, an entry tells the one that
+ * last compiled this graph:
+ *   record of key.h                        -> "compiler": its identity
+ * From there a program is found in three steps, each the read of an entry:
+ *   key record                             -> "reads": the records whose values compilations of this graph computed with
  *   key, and the values of those in this file -> table of variants (cache/variants.h)
  *   table, and the sizes of the call       -> key of the program
  * A program whose weights lie in the model file serves each file with the same graph. A file that was never verified on
@@ -18,12 +21,17 @@ typedef struct hn_graph_query {
     hn_cache *cache;
     hn_pt2 *file;
     const char *path;
-    hn_str record; /* of the key */
+    hn_str record;   /* of the key */
+    hn_str compiler; /* as in the record */
+    hn_digest bare;  /* of the record without the compiler */
     const char *model;
     bool is_shared;   /* hn_driver_key_is_shared */
     bool is_verified; /* all of the file was compared with its checksums just now */
     uint32_t threads; /* to verify with */
 } hn_graph_query;
+
+/* Appends the identity of the compiler that last compiled a graph. */
+bool hn_graph_cache_compiler(hn_cache *cache, const hn_digest *bare, hn_strbuf *out);
 
 /* Looks for a program that takes the sizes (`inputs` NULL: the one for callers that say none): fills image and statistics of
  * `c`. An image that this build cannot read is a miss, and so is one for a file that does not verify: the compilation that

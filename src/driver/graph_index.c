@@ -17,6 +17,15 @@ enum {
     READS_MAX = 1 << 20
 };
 
+static hn_digest digest_of_three(const char *what, const hn_digest *a, hn_str b) {
+    hn_digest_state state;
+    hn_digest_begin(&state);
+    hn_digest_update(&state, what, strlen(what) + 1);
+    hn_digest_update(&state, a->bytes, sizeof a->bytes);
+    hn_digest_update(&state, b.ptr, b.len);
+    return hn_digest_end(&state);
+}
+
 /* ---- lists of reads ---- */
 
 typedef struct reads {
@@ -65,14 +74,9 @@ static hn_status reads_add_new(const hn_graph_query *q, reads *r) {
     return NULL;
 }
 
-static hn_digest digest_of_three(const char *what, const hn_digest *a, hn_str b) {
-    hn_digest_state state;
-    hn_digest_begin(&state);
-    hn_digest_update(&state, what, strlen(what) + 1);
-    hn_digest_update(&state, a->bytes, sizeof a->bytes);
-    hn_digest_update(&state, b.ptr, b.len);
-    return hn_digest_end(&state);
-}
+/* ---- places ---- */
+
+hn_digest hn_graph_compiler_key(const hn_digest *bare) { return digest_of_three("compiler", bare, HN_STR("")); }
 
 static hn_digest base_of(const hn_graph_query *q) {
     hn_digest record = hn_digest_of(q->record.ptr, q->record.len);
@@ -81,6 +85,7 @@ static hn_digest base_of(const hn_graph_query *q) {
 
 /* The rest of a place, from what is read of the file. The list of reads is part of the digest of values. */
 static hn_status place_of(const hn_graph_query *q, const reads *r, hn_graph_place *out) {
+    out->compiler = hn_graph_compiler_key(&q->bare);
     out->base = base_of(q);
     HN_TRY(hn_driver_values_digest(q->file, r->items, r->count, &out->values));
     out->table = digest_of_three("table", &out->base, (hn_str){(const char *)out->values.bytes, sizeof out->values.bytes});

@@ -8,9 +8,13 @@
 
 /* Where the programs of a graph, for the values of weights in one file, are listed. */
 typedef struct hn_graph_place {
+    hn_digest compiler;            /* key of the compiler that last compiled the graph */
     hn_digest base, values, table; /* key of the list of reads; of the values; key of the table of variants */
     hn_digest places;              /* where the weights lie in the file */
 } hn_graph_place;
+
+/* The key of that compiler. `bare`: as in the query. */
+hn_digest hn_graph_compiler_key(const hn_digest *bare);
 
 /* The key of the variant that takes the sizes. */
 bool hn_graph_index_find(const hn_graph_query *query, const hn_input_sizes *inputs, uint32_t input_count, hn_digest *out_key);

@@ -7,11 +7,11 @@
 #include "front/pt2/pt2.h"
 #include "henry/program.h"
 
-/* What a program depends on before anything of it is known: options, target, compiler, this build, the graph, and where its
- * weights lie. Which values of weights it depends on, and which sizes, is known when it was compiled: graph_cache.h. */
+/* What a program depends on before anything of it is known: options, target, this build, the graph, where its weights lie,
+ * and the compiler, which comes last (graph_cache.h). Which values of weights it depends on, and which sizes, is known when
+ * it was compiled. */
 typedef struct hn_graph_key {
     const hn_options *options; /* with the targets */
-    hn_str compiler;           /* identity of the toolchain */
     hn_str environment;        /* variables that compilers of kernels may read */
 } hn_graph_key;
 
@@ -20,7 +20,7 @@ typedef struct hn_graph_key {
  * checksums and for the generations before 2.9; those programs belong to one file at one path. */
 bool hn_driver_key_is_shared(const hn_pt2 *file, const hn_options *options);
 
-/* Appends the key record; the digest of its bytes is the key.
+/* Appends the key record without the compiler.
  * Errors: corrupt, when a record of the archive cannot be read; out-of-memory. */
 hn_status hn_driver_key_record(hn_pt2 *file, const char *path, const hn_graph_key *key, hn_strbuf *out) HN_MUST_USE;
 

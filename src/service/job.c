@@ -31,16 +31,19 @@ static const char *own_value(const hn_source *source, const char *name) {
     return NULL;
 }
 
-/* A variable that is not set is left out, so that unset and empty differ. */
-static hn_status add_environment(const hn_source *source, hn_strbuf *out, const char *const *names) {
+void hn_job_environment(const hn_toolchain_row *row, const hn_source *source, hn_strbuf *out) {
+    for (const char *const *name = row->env_names; *name; name++) {
+        const char *value = getenv(*name);
+        if (!value || (source && own_value(source, *name))) continue;
+        hn_strbuf_printf(out, "%s=%s", *name, value);
+        hn_strbuf_append(out, "", 1);
+    }
+}
+
+static hn_status add_environment(const hn_source *source, const hn_toolchain_row *row, hn_strbuf *out) {
     hn_strbuf list;
     hn_strbuf_init(&list);
-    for (; *names; names++) {
-        const char *value = getenv(*names);
-        if (!value || own_value(source, *names)) continue;
-        hn_strbuf_printf(&list, "%s=%s", *names, value);
-        hn_strbuf_append(&list, "", 1);
-    }
+    hn_job_environment(row, source, &list);
     hn_record_add(out, "env", hn_strbuf_str(&list));
     hn_status status = hn_strbuf_status(&list);
     hn_strbuf_deinit(&list);
@@ -98,7 +101,7 @@ hn_status hn_job_key_record(const hn_source *source, const hn_toolchain *toolcha
     HN_TRY(add_list(out, "target", source->target, source->target_count));
     HN_TRY(add_list(out, "entries", source->entries, source->entry_count));
     HN_TRY(add_own_environment(source, out));
-    HN_TRY(add_environment(source, out, toolchain->row->env_names));
+    HN_TRY(add_environment(source, toolchain->row, out));
     hn_record_add(out, "text", (hn_str){source->text, source->text_len});
     return hn_strbuf_status(out);
 }

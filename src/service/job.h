@@ -16,6 +16,10 @@
 enum { HN_JOB_REVISION = 2 };
 enum { HN_JOB_VARIABLES = 16 }; /* of its own environment */
 
+/* Appends the variables that the compilers of a language may read and that are set, as a list (toolchain.h); one that is not
+ * set is left out, so that unset and empty differ. `source`: whose own variables are left out; NULL: none. */
+void hn_job_environment(const hn_toolchain_row *row, const hn_source *source, hn_strbuf *out);
+
 /* Appends the key record of `source` for a probed toolchain. Errors: invalid-argument. */
 hn_status hn_job_key_record(const hn_source *source, const hn_toolchain *toolchain,
                             hn_strbuf *out) HN_MUST_USE;

@@ -303,6 +303,13 @@ hn_status hn_service_toolchain_identity(hn_service *service, const char *languag
     return hn_strbuf_status(out);
 }
 
+hn_status hn_service_environment(const char *language, hn_strbuf *out) {
+    const hn_toolchain_row *row;
+    HN_TRY(hn_toolchain_row_find(hn_str_of(language), &row));
+    hn_job_environment(row, NULL, out);
+    return hn_strbuf_status(out);
+}
+
 hn_status hn_service_key_record(hn_service *service, const hn_source *source, hn_strbuf *out) {
     hn_core *core;
     const hn_toolchain *toolchain;

@@ -28,8 +28,10 @@ uint32_t hn_service_worker_pids(hn_service *service, pid_t *out_pids, uint32_t c
 hn_status hn_service_key_record(hn_service *service, const hn_source *source, hn_strbuf *out) HN_MUST_USE;
 
 /* Appends the identity of the compiler of a language, probed once by the service, as hn_toolchain_identity_print has it:
- * part of the key of whatever is made with it. */
+ * part of the key of whatever is made with it. Errors: not-found when no compiler is installed; toolchain. */
 hn_status hn_service_toolchain_identity(hn_service *service, const char *language, hn_strbuf *out) HN_MUST_USE;
+/* Appends the environment that compilers of a language may read, as a list: part of that key, too. Asks for no compiler. */
+hn_status hn_service_environment(const char *language, hn_strbuf *out) HN_MUST_USE;
 
 /* Appends the statistics as one line of text. */
 void hn_service_stats_print(const hn_service_stats *stats, hn_strbuf *out);

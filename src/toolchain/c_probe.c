@@ -29,7 +29,7 @@ static hn_status find_compiler(const hn_c_dialect *dialect, char out[PATH_MAX]) 
     }
     for (const char *const *name = dialect->usual; *name; name++)
         if (hn_program_find(*name, out)) return NULL;
-    return HN_ERROR(HN_TOOLCHAIN, "cannot find a %s: neither %s nor %s is in PATH; install one or set %s",
+    return HN_ERROR(HN_NOT_FOUND, "cannot find a %s: neither %s nor %s is in PATH; install one or set %s",
                     dialect->title, dialect->usual[0], dialect->usual[1], dialect->variable);
 }
 

@@ -85,8 +85,8 @@ const hn_toolchain_row *hn_toolchain_row_at(uint32_t idx);
 uint32_t hn_toolchain_row_index(const hn_toolchain_row *row);
 
 /* Finds the compiler. What was learnt is remembered in `store` (may be without a disk) under the files'
- * identity (path, size, time, inode), so that a warm start runs no process. Errors: toolchain when there is
- * none. */
+ * identity (path, size, time, inode), so that a warm start runs no process. Errors: not-found when none
+ * is installed; toolchain when the one that the user names is not there or does not work. */
 hn_status hn_toolchain_probe(const hn_toolchain_row *row, hn_store *store, hn_toolchain *out) HN_MUST_USE;
 /* A toolchain from its own record, as a worker gets it. */
 hn_status hn_toolchain_from_record(const hn_toolchain_row *row, hn_str record, hn_toolchain *out) HN_MUST_USE;

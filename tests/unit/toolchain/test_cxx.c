@@ -64,7 +64,7 @@ TEST(a_missing_entry_tells_about_linkage) {
     hn_toolchain_result result;
     job.entries = HN_STR("plain\0");
     EXPECT_ERROR(hn_toolchain_compile(&l.toolchain, &job, &result), HN_TOOLCHAIN,
-                 "no function 'plain' with C linkage; declare it extern \"C\"");
+                 "no function 'plain' with C linkage; declare it extern \"C\"; to run it again: henry kernel compile SOURCE --language c++ --entry=plain --flag=-O2 -o /dev/null");
     EXPECT(result.is_deterministic);
     hn_toolchain_result_deinit(&result);
     job.entries = HN_STR("other\0");
@@ -120,7 +120,7 @@ TEST(a_missing_compiler_says_how_to_get_one) {
     char *path = strdup(getenv("PATH"));
     setenv("PATH", "/no/such/dir", 1);
     EXPECT_ERROR(
-        hn_toolchain_probe(row, store, &toolchain), HN_TOOLCHAIN,
+        hn_toolchain_probe(row, store, &toolchain), HN_NOT_FOUND,
         "cannot find a C++ compiler: neither g++ nor clang++ is in PATH; install one or set HENRY_CXX");
     setenv("PATH", path, 1);
     free(path);
