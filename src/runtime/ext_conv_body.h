@@ -69,10 +69,10 @@ HN_INLINE void plane_block(const hn_ext_plane *p, const float *in, float *out, c
         }
     }
     /* What a row has too much is overwritten by the next one: blocks go from right to left, then down. */
-    const float *end = p->out_row == p->cols ? p->out + p->rows * p->cols : out;
-    const bool whole = cols >= vecs * HN_LANES;
+    const float *end = p->out + p->rows * p->cols;
+    const bool whole = cols >= vecs * HN_LANES, are_close = p->out_row == p->cols;
     _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++, out += p->out_row) {
-        if (whole || end - out >= vecs * HN_LANES) {
+        if (whole || (are_close && end - out >= vecs * HN_LANES)) {
             _Pragma("GCC unroll 2") for (int v = 0; v < vecs; v++) vec_store(out + v * HN_LANES, acc[r * vecs + v]);
             continue;
         }

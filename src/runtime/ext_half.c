@@ -17,11 +17,11 @@
 
 enum { OPERANDS = 6, MAX_RANK = 6, WEIGHTS = 2, CHUNK = 16384 };
 
-/* An operand's elements in memory. */
+/* An operand's elements in memory. Strides may be negative: then some lie before the one that the operand points to. */
 typedef struct extent {
     int rank;
     int64_t sizes[MAX_RANK], strides[MAX_RANK];
-    int64_t span; /* elements from the first to the last one; 0 without any */
+    int64_t before, span; /* elements before that one; from the lowest to the highest one. 0 without any */
 } extent;
 
 typedef struct half_state {
@@ -59,14 +59,15 @@ static void put_attention(const int64_t *p, int64_t heads, int64_t rows, int64_t
 }
 
 static void set_span(extent *e) {
-    e->span = 1;
+    int64_t before = 0, after = 0;
     for (int d = 0; d < e->rank; d++) {
-        if (e->sizes[d] == 0) {
-            e->span = 0;
-            return;
-        }
-        e->span += (e->sizes[d] - 1) * e->strides[d];
+        int64_t last = (e->sizes[d] - 1) * e->strides[d];
+        if (e->sizes[d] == 0) return;
+        before += hn_ext_max(0, -last);
+        after += hn_ext_max(0, last);
     }
+    e->before = before;
+    e->span = before + 1 + after;
 }
 
 static void find_extents(const hn_ext_call *call, extent out[OPERANDS]) {
@@ -129,24 +130,31 @@ static void write_back(const half_state *s, uint8_t dtype, const float *in, uint
     }
 }
 
+/* All of an operand, from its lowest element on. */
+static void operand_to_f32(const half_state *s, uint8_t dtype, const void *in, const extent *e, float *out) {
+    to_f32(s, dtype, (const uint16_t *)in - e->before, out, e->span);
+}
+
 typedef struct convert_job {
     const half_state *s;
     uint8_t dtype;
     const void *in;
-    int64_t count;
 } convert_job;
 
 static void fill_converted(void *user, void *memory) {
     const convert_job *job = user;
-    to_f32(job->s, job->dtype, job->in, memory, job->count);
+    operand_to_f32(job->s, job->dtype, job->in, &job->s->extents[WEIGHTS], memory);
 }
 
 /* Constant weights in f32, for as long as the module lives: what is packed from them is found by their address. */
 static hn_status convert_weights(hn_ext_call *call, half_state *s) {
     const extent *e = &s->extents[WEIGHTS];
-    const hn_ext_pack_key key = {.words = {HN_EXT_PACK_TO_F32, (int64_t)(intptr_t)call->operands[WEIGHTS], call->dtypes[WEIGHTS], e->span}};
-    convert_job job = {.s = s, .dtype = call->dtypes[WEIGHTS], .in = call->operands[WEIGHTS], .count = e->span};
-    return hn_ext_pack_get(call, &key, (size_t)e->span * sizeof(float), fill_converted, &job, &s->call.operands[WEIGHTS]);
+    const hn_ext_pack_key key = {.words = {HN_EXT_PACK_TO_F32, (int64_t)(intptr_t)call->operands[WEIGHTS], call->dtypes[WEIGHTS], e->before, e->span}};
+    convert_job job = {.s = s, .dtype = call->dtypes[WEIGHTS], .in = call->operands[WEIGHTS]};
+    void *converted;
+    HN_TRY(hn_ext_pack_get(call, &key, (size_t)e->span * sizeof(float), fill_converted, &job, &converted));
+    s->call.operands[WEIGHTS] = (float *)converted + e->before;
+    return NULL;
 }
 
 /* ---- the implementation ---- */
@@ -190,18 +198,18 @@ static hn_status half_prepare(hn_ext_call *call) {
 static hn_status half_run(const hn_ext_call *call, void *scratch) {
     const half_state *s = call->state;
     hn_ext_call inner = s->call;
-    float *at = (float *)((char *)scratch + s->inner_bytes), *result = at;
+    float *at = (float *)((char *)scratch + s->inner_bytes);
     for (int i = 0; i < OPERANDS; i++) {
         if (!s->converts[i]) {
             if (!inner.operands[i]) inner.operands[i] = call->operands[i];
             continue;
         }
-        inner.operands[i] = at;
-        if (i > 0) to_f32(s, call->dtypes[i], call->operands[i], at, s->extents[i].span);
+        inner.operands[i] = at + s->extents[i].before;
+        if (i > 0) operand_to_f32(s, call->dtypes[i], call->operands[i], &s->extents[i], at);
         at += copy_floats(s, i);
     }
     HN_TRY(s->impl->run(&inner, scratch));
-    write_back(s, call->dtypes[0], result, call->operands[0]);
+    write_back(s, call->dtypes[0], inner.operands[0], call->operands[0]);
     return NULL;
 }
 

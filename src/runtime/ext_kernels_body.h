@@ -187,7 +187,7 @@ HN_INLINE void tile_compute(const hn_ext_tile *t, const int rows, const int vecs
             _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)
                 _Pragma("GCC unroll 2") for (int v = 0; v < vecs; v++) acc[i][v] += acc[c * rows + i][v];
     }
-    bool plain_bias = !t->bias || ((t->bias_row == 0 || t->bias_col == 0) && t->bias_col <= 1);
+    bool plain_bias = !t->bias || t->bias_col == 0 || (t->bias_col == 1 && t->bias_row == 0);
     bool plain_residual = !t->residual || t->residual_col == 1;
     if (t->cols != vecs * HN_LANES || t->c_col != 1 || !plain_bias || !plain_residual) {
         float tile[HN_TILE_ROWS * TILE_COLS] __attribute__((aligned(64)));

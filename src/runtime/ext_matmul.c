@@ -71,7 +71,7 @@ static void fill_packed(void *user, void *memory) {
     int64_t floats = 1 + (g->n - 1) * g->b[HN_EXTERN_BATCH + 1] + (g->k - 1) * g->b[HN_EXTERN_BATCH];
     hn_ext_gemm_pack_b(g, job->b, memory);
     for (int d = 0; d < HN_EXTERN_BATCH; d++) floats += g->packed_batch[d] ? (g->batch[d] - 1) * g->b[d] : 0;
-    hn_ext_shared_drop(job->shared, job->b, (size_t)floats * sizeof(float));
+    if (floats > 0) hn_ext_shared_drop(job->shared, job->b, (size_t)floats * sizeof(float));
 }
 
 static hn_ext_pack_key key_of(const hn_ext_call *call, const hn_ext_gemm *g) {

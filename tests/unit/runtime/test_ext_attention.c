@@ -16,8 +16,10 @@ static void print_case(const attention_case *c) {
     fputc('\n', stderr);
 }
 
-static void *operand(ext_random *r, uint8_t dtype, const int64_t *sizes, int64_t *strides) {
-    return ext_memory(r, dtype, ext_random_strides(r, sizes, 4, strides));
+/* An operand and where its memory begins, which the caller frees. */
+static void *operand(ext_random *r, uint8_t dtype, const int64_t *sizes, int64_t *strides, void **memory) {
+    *memory = ext_memory(r, dtype, ext_random_strides(r, sizes, 4, strides));
+    return ext_first(*memory, dtype, ext_random_turns(r, sizes, 4, strides));
 }
 
 static void *mask_of(ext_random *r, attention_case *c, int64_t *count) {
@@ -41,20 +43,22 @@ static bool check(ext_random *r, attention_case *c) {
     memcpy(&p[HN_ATTENTION_SCALE], &scale, sizeof scale);
     hn_ext_call call = {.kind = HN_EXTERN_ATTENTION, .dtypes = {c->dtype, c->dtype, c->dtype, c->dtype, c->mask}, .params = p,
                         .param_count = HN_ATTENTION_PARAM_COUNT, .threads = c->threads};
-    call.operands[1] = operand(r, c->dtype, (int64_t[]){b, h, m, d}, p + HN_ATTENTION_Q);
-    call.operands[2] = operand(r, c->dtype, (int64_t[]){b, kh, n, d}, p + HN_ATTENTION_K);
-    call.operands[3] = operand(r, c->dtype, (int64_t[]){b, kh, n, dv}, p + HN_ATTENTION_V);
-    call.operands[4] = mask_of(r, c, &mask_count);
+    void *memory[5];
+    call.operands[1] = operand(r, c->dtype, (int64_t[]){b, h, m, d}, p + HN_ATTENTION_Q, &memory[1]);
+    call.operands[2] = operand(r, c->dtype, (int64_t[]){b, kh, n, d}, p + HN_ATTENTION_K, &memory[2]);
+    call.operands[3] = operand(r, c->dtype, (int64_t[]){b, kh, n, dv}, p + HN_ATTENTION_V, &memory[3]);
+    call.operands[4] = memory[4] = mask_of(r, c, &mask_count);
     if (c->special && n > 0 && d > 0 && dv > 0) { /* one key of NaN and one infinite value, often hidden */
         ((float *)call.operands[2])[ext_int(r, 0, n - 1) * p[HN_ATTENTION_K + 2]] = NAN;
         ((float *)call.operands[3])[ext_int(r, 0, n - 1) * p[HN_ATTENTION_V + 2]] = ext_int(r, 0, 1) ? INFINITY : NAN;
     }
-    int64_t count = ext_random_strides(r, (int64_t[]){b, h, m, dv}, 4, p + HN_ATTENTION_OUT);
+    int64_t out_sizes[4] = {b, h, m, dv}, count = ext_random_strides(r, out_sizes, 4, p + HN_ATTENTION_OUT);
+    int64_t before = ext_random_turns(r, out_sizes, 4, p + HN_ATTENTION_OUT);
     void *want = ext_memory(r, c->dtype, count), *got = malloc((size_t)count * ext_bytes(c->dtype) + 1);
     memcpy(got, want, (size_t)count * ext_bytes(c->dtype));
-    call.operands[0] = want;
+    call.operands[0] = ext_first(want, c->dtype, before);
     EXPECT(ext_run_with(&call, &hn_ext_reference));
-    call.operands[0] = got;
+    call.operands[0] = ext_first(got, c->dtype, before);
     bool taken = ext_run_with(&call, &hn_ext_attention);
     /* Weights are within a few ulp, values below 1; a 16-bit result is rounded once. */
     double tolerance = c->dtype == HN_F32 ? 2e-6 : c->dtype == HN_F64 ? 1e-13 : c->dtype == HN_F16 ? 1e-3 : 8e-3;
@@ -64,7 +68,7 @@ static bool check(ext_random *r, attention_case *c) {
             print_case(c);
             break;
         }
-    for (int i = 1; i < 5; i++) free(call.operands[i]);
+    for (int i = 1; i < 5; i++) free(memory[i]);
     free(want), free(got);
     return taken;
 }

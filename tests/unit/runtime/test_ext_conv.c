@@ -17,9 +17,15 @@ static void print_case(const conv_case *c) {
     fputc('\n', stderr);
 }
 
-static int64_t strides_of(ext_random *r, const conv_case *c, const int64_t *sizes, int64_t *out) {
-    if (c->random_strides) return ext_random_strides(r, sizes, 5, out);
+/* Returns the element count; before: those before the first one. */
+static int64_t strides_of(ext_random *r, const conv_case *c, const int64_t *sizes, int64_t *out, int64_t *before) {
     int64_t stride = 1;
+    *before = 0;
+    if (c->random_strides) {
+        int64_t count = ext_random_strides(r, sizes, 5, out);
+        *before = ext_random_turns(r, sizes, 5, out);
+        return count;
+    }
     for (int d = 4; d >= 0; d--) out[d] = stride, stride *= sizes[d];
     return stride;
 }
@@ -45,28 +51,31 @@ static bool check(ext_random *r, conv_case *c) {
     int64_t x_sizes[5] = {p[HN_CONV_N], p[HN_CONV_C], p[4], p[5], p[6]};
     int64_t w_sizes[5] = {transposed ? p[HN_CONV_C] : p[HN_CONV_O], transposed ? og : cg, p[7], p[8], p[9]};
     int64_t y_sizes[5] = {p[HN_CONV_N], p[HN_CONV_O], p[10], p[11], p[12]};
-    int64_t x_count = strides_of(r, c, x_sizes, p + HN_CONV_X), w_count = strides_of(r, c, w_sizes, p + HN_CONV_W);
-    int64_t y_count = strides_of(r, c, y_sizes, p + HN_CONV_OUT);
-    int64_t r_count = strides_of(r, c, y_sizes, p + HN_CONV_RESIDUAL);
+    int64_t counts[6], before[6] = {0};
+    counts[1] = strides_of(r, c, x_sizes, p + HN_CONV_X, &before[1]);
+    counts[2] = strides_of(r, c, w_sizes, p + HN_CONV_W, &before[2]);
+    const int64_t y_count = counts[0] = strides_of(r, c, y_sizes, p + HN_CONV_OUT, &before[0]);
+    counts[3] = p[HN_CONV_O];
+    counts[4] = strides_of(r, c, y_sizes, p + HN_CONV_RESIDUAL, &before[4]);
     c->residual = ext_int(r, 0, 2) == 0, c->scale = ext_int(r, 0, 4) == 0;
     p[HN_CONV_SCALE] = ext_int(r, 0, 1) * p[HN_CONV_C] * 2, p[HN_CONV_SCALE + 1] = ext_int(r, 1, 2);
     p[HN_CONV_SCALE_OUT] = ext_int(r, 0, 1);
-    const int64_t scales = p[HN_CONV_SCALE_OUT] ? (p[HN_CONV_O] - 1) * p[HN_CONV_SCALE + 1] + 1
-                                                : (p[HN_CONV_N] - 1) * p[HN_CONV_SCALE] + (p[HN_CONV_C] - 1) * p[HN_CONV_SCALE + 1] + 1;
+    counts[5] = p[HN_CONV_SCALE_OUT] ? (p[HN_CONV_O] - 1) * p[HN_CONV_SCALE + 1] + 1
+                                     : (p[HN_CONV_N] - 1) * p[HN_CONV_SCALE] + (p[HN_CONV_C] - 1) * p[HN_CONV_SCALE + 1] + 1;
     p[HN_CONV_W_CONSTANT] = c->constant;
     uint8_t t = c->dtype;
     hn_ext_call call = {.kind = HN_EXTERN_CONV, .dtypes = {t, t, t, c->bias ? t : 0, c->residual ? t : 0, c->scale ? t : 0}, .params = p,
                         .param_count = HN_CONV_PARAM_COUNT, .threads = c->threads, .is_constant = {[2] = c->constant, [5] = p[HN_CONV_SCALE_OUT] && ext_int(r, 0, 2)}};
-    call.operands[1] = ext_memory(r, t, x_count);
-    call.operands[2] = ext_memory(r, t, w_count);
-    call.operands[3] = c->bias ? ext_memory(r, t, p[HN_CONV_O]) : NULL;
-    call.operands[4] = c->residual ? ext_memory(r, t, r_count) : NULL;
-    call.operands[5] = c->scale ? ext_memory(r, t, scales) : NULL;
+    void *memory[6] = {NULL};
+    for (int i = 1; i < 6; i++) {
+        if (call.dtypes[i]) memory[i] = ext_memory(r, t, counts[i]);
+        call.operands[i] = ext_first(memory[i], t, before[i]);
+    }
     void *want = ext_memory(r, t, y_count), *got = malloc((size_t)y_count * ext_bytes(t) + 1);
     memcpy(got, want, (size_t)y_count * ext_bytes(t));
-    call.operands[0] = want;
+    call.operands[0] = ext_first(want, t, before[0]);
     EXPECT(ext_run_with(&call, &hn_ext_reference));
-    call.operands[0] = got;
+    call.operands[0] = ext_first(got, t, before[0]);
     if (getenv("EXT_VERBOSE")) print_case(c);
     bool taken = ext_run_with(&call, &hn_ext_convolution);
     /* Products of numbers below 1, rounded in another order; Winograd's transformations lose a little more. */
@@ -80,7 +89,7 @@ static bool check(ext_random *r, conv_case *c) {
             print_case(c);
             break;
         }
-    for (int i = 1; i < 6; i++) free(call.operands[i]);
+    for (int i = 1; i < 6; i++) free(memory[i]);
     free(want), free(got);
     return taken;
 }

@@ -100,6 +100,23 @@ HN_UNUSED static int64_t ext_random_strides(ext_random *r, const int64_t *sizes,
     return last + 1;
 }
 
+/* Turns some dimensions around, now and then: their strides become negative. Returns how many elements lie before the first. */
+HN_UNUSED static int64_t ext_random_turns(ext_random *r, const int64_t *sizes, int rank, int64_t *strides) {
+    int64_t before = 0;
+    if (ext_int(r, 0, 2)) return 0;
+    for (int d = 0; d < rank; d++) {
+        if (ext_int(r, 0, 1)) continue;
+        before += sizes[d] > 0 ? (sizes[d] - 1) * strides[d] : 0;
+        strides[d] = -strides[d];
+    }
+    return before;
+}
+
+/* Where an operand with so many elements before its first one points to. */
+HN_UNUSED static void *ext_first(void *memory, uint8_t dtype, int64_t before) {
+    return memory ? (char *)memory + (size_t)before * ext_bytes(dtype) : NULL;
+}
+
 /* Prepares with `impl` as hn_ext_prepare does, runs once, releases. Returns whether the implementation took the case. */
 static bool ext_run_with(hn_ext_call *call, const hn_ext_impl *impl) {
     hn_ext_shared *shared = NULL;

@@ -33,18 +33,24 @@ static double relative(const matmul_case *c) {
     return c->dtype == HN_F16 ? 1.0 / 1024 : c->dtype == HN_BF16 ? 1.0 / 128 : c->dtype == HN_F32 ? 1e-6 : 1e-14;
 }
 
-/* Strides of [batch.., rows, cols]; batch dimensions may repeat (stride 0) when `repeat`. */
-static int64_t strides_of(ext_random *r, const int64_t *batch, int64_t rows, int64_t cols, bool repeat, int64_t *out) {
+/* Memory of an operand. */
+typedef struct span {
+    int64_t count, before; /* elements; of them before the first one of the operand */
+} span;
+
+/* Strides of [batch.., rows, cols]. The first `repeat` dimensions may repeat (stride 0), rows and columns seldom. */
+static span strides_of(ext_random *r, const int64_t *batch, int64_t rows, int64_t cols, int repeat, int64_t *out) {
     int64_t sizes[6] = {batch[0], batch[1], batch[2], batch[3], rows, cols};
-    bool zero[4];
-    for (int d = 0; d < 4; d++) {
-        zero[d] = repeat && ext_int(r, 0, 2) == 0;
+    bool zero[6];
+    for (int d = 0; d < 6; d++) {
+        zero[d] = d < repeat && ext_int(r, 0, d < 4 ? 2 : 11) == 0;
         if (zero[d] && sizes[d] > 1) sizes[d] = 1;
     }
-    int64_t count = ext_random_strides(r, sizes, 6, out);
-    for (int d = 0; d < 4; d++)
+    span s = {.count = ext_random_strides(r, sizes, 6, out)};
+    for (int d = 0; d < 6; d++)
         if (zero[d]) out[d] = 0;
-    return count;
+    s.before = ext_random_turns(r, sizes, 6, out);
+    return s;
 }
 
 static void compare(const matmul_case *c, const void *got, const void *want, int64_t count) {
@@ -61,38 +67,41 @@ static void compare(const matmul_case *c, const void *got, const void *want, int
 static bool check(ext_random *r, matmul_case *c, bool special) {
     int64_t *p = c->p;
     const int64_t *batch = p + HN_MATMUL_BATCH;
-    int64_t a_count = strides_of(r, batch, p[HN_MATMUL_M], p[HN_MATMUL_K], true, p + HN_MATMUL_A);
-    int64_t b_count = strides_of(r, batch, p[HN_MATMUL_K], p[HN_MATMUL_N], true, p + HN_MATMUL_B);
-    int64_t out_count = strides_of(r, batch, p[HN_MATMUL_M], p[HN_MATMUL_N], false, p + HN_MATMUL_OUT);
-    int64_t bias_count = strides_of(r, batch, p[HN_MATMUL_M], p[HN_MATMUL_N], true, p + HN_MATMUL_BIAS);
+    span spans[5];
+    spans[1] = strides_of(r, batch, p[HN_MATMUL_M], p[HN_MATMUL_K], 5, p + HN_MATMUL_A);
+    spans[2] = strides_of(r, batch, p[HN_MATMUL_K], p[HN_MATMUL_N], 4, p + HN_MATMUL_B);
+    spans[0] = strides_of(r, batch, p[HN_MATMUL_M], p[HN_MATMUL_N], 0, p + HN_MATMUL_OUT);
+    spans[3] = strides_of(r, batch, p[HN_MATMUL_M], p[HN_MATMUL_N], 6, p + HN_MATMUL_BIAS);
     bool bias = ext_int(r, 0, 1);
     if (ext_int(r, 0, 2)) { /* the usual bias: one row */
         memset(p + HN_MATMUL_BIAS, 0, 6 * sizeof *p);
         p[HN_MATMUL_BIAS + 5] = 1;
-        bias_count = p[HN_MATMUL_N] + 1;
+        spans[3] = (span){.count = p[HN_MATMUL_N] + 1};
     }
     bool residual = ext_int(r, 0, 2) == 0;
-    int64_t residual_count = strides_of(r, batch, p[HN_MATMUL_M], p[HN_MATMUL_N], true, p + HN_MATMUL_RESIDUAL);
+    spans[4] = strides_of(r, batch, p[HN_MATMUL_M], p[HN_MATMUL_N], 6, p + HN_MATMUL_RESIDUAL);
     p[HN_MATMUL_B_CONSTANT] = c->constant;
     hn_ext_call call = {.kind = HN_EXTERN_MATMUL, .params = p,
                         .dtypes = {c->dtype, c->dtype, c->dtype, bias ? c->dtype : 0, residual ? c->dtype : 0},
                         .param_count = HN_MATMUL_PARAM_COUNT, .threads = c->threads, .is_constant = {[2] = c->constant}};
-    call.operands[1] = ext_memory(r, c->dtype, a_count);
-    call.operands[2] = ext_memory(r, c->dtype, b_count);
-    call.operands[3] = bias ? ext_memory(r, c->dtype, bias_count) : NULL;
-    call.operands[4] = residual ? ext_memory(r, c->dtype, residual_count) : NULL;
-    if (special && c->dtype == HN_F32) {
-        ((float *)call.operands[1])[ext_int(r, 0, a_count - 1)] = NAN;
-        ((float *)call.operands[2])[ext_int(r, 0, b_count - 1)] = INFINITY;
+    void *memory[5] = {NULL};
+    for (int i = 1; i < 5; i++) {
+        if (call.dtypes[i]) memory[i] = ext_memory(r, c->dtype, spans[i].count);
+        call.operands[i] = ext_first(memory[i], c->dtype, spans[i].before);
     }
-    void *want = ext_memory(r, c->dtype, out_count), *got = malloc((size_t)out_count * ext_bytes(c->dtype) + 1);
-    memcpy(got, want, (size_t)out_count * ext_bytes(c->dtype));
-    call.operands[0] = want;
+    if (special && c->dtype == HN_F32) {
+        ((float *)memory[1])[ext_int(r, 0, spans[1].count - 1)] = NAN;
+        ((float *)memory[2])[ext_int(r, 0, spans[2].count - 1)] = INFINITY;
+    }
+    const size_t out_bytes = (size_t)spans[0].count * ext_bytes(c->dtype);
+    void *want = ext_memory(r, c->dtype, spans[0].count), *got = malloc(out_bytes + 1);
+    memcpy(got, want, out_bytes);
+    call.operands[0] = ext_first(want, c->dtype, spans[0].before);
     EXPECT(ext_run_with(&call, &hn_ext_reference));
-    call.operands[0] = got;
+    call.operands[0] = ext_first(got, c->dtype, spans[0].before);
     bool taken = ext_run_with(&call, &hn_ext_matmul);
-    if (taken) compare(c, got, want, out_count);
-    for (int i = 1; i < 5; i++) free(call.operands[i]);
+    if (taken) compare(c, got, want, spans[0].count);
+    for (int i = 1; i < 5; i++) free(memory[i]);
     free(want), free(got);
     return taken;
 }
