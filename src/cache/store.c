@@ -365,8 +365,6 @@ int64_t hn_store_usage_add(const hn_store *store, int64_t delta) { return update
 void hn_store_usage_set(const hn_store *store, int64_t total, int64_t before) { update_usage(store, 0, &total, before); }
 
 static void grown(hn_store *store, size_t len) {
-    atomic_fetch_add(&store->puts, 1);
-    atomic_fetch_add(&store->written_bytes, len);
     int64_t total = hn_store_usage_add(store, (int64_t)((len + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES));
     if ((uint64_t)total <= store->max_bytes) return;
     uint64_t removed;
@@ -383,7 +381,7 @@ static bool put_failed(hn_store *store, int err) {
     return false;
 }
 
-static bool put_parts(hn_store *store, hn_store_ns ns, const hn_digest *key, struct iovec *parts, int count) {
+static bool put_parts(hn_store *store, hn_store_ns ns, const hn_digest *key, struct iovec *parts, int count, bool is_brief) {
     if (store->dir_fd < 0 || !store->is_writable || ns >= HN_STORE_NS_COUNT) return false;
     size_t total = 0;
     for (int i = 0; i < count; i++) total += parts[i].iov_len;
@@ -391,7 +389,9 @@ static bool put_parts(hn_store *store, hn_store_ns ns, const hn_digest *key, str
     char name[HN_STORE_NAME_BYTES];
     hn_store_entry_name(ns, key, name);
     if (!publish(store, parts, count, name)) return put_failed(store, errno);
-    grown(store, total);
+    atomic_fetch_add(&store->puts, 1);
+    atomic_fetch_add(&store->written_bytes, total);
+    if (!is_brief) grown(store, total);
     return true;
 }
 
@@ -405,14 +405,14 @@ bool hn_store_put(hn_store *store, const hn_store_put_args *args) {
     hn_entry_seal(args, record, &footer);
     struct iovec parts[3] = {
         {(void *)args->bytes, args->len}, {(void *)record.ptr, record.len}, {&footer, sizeof(footer)}};
-    bool ok = put_parts(store, args->ns, args->key, parts, 3);
+    bool ok = put_parts(store, args->ns, args->key, parts, 3, args->is_brief);
     hn_strbuf_deinit(&summary);
     return ok;
 }
 
 bool hn_store_put_bytes(hn_store *store, hn_store_ns ns, const hn_digest *key, const void *bytes, size_t len) {
     struct iovec parts[1] = {{(void *)bytes, len}};
-    return put_parts(store, ns, key, parts, 1);
+    return put_parts(store, ns, key, parts, 1, false);
 }
 
 bool hn_store_put_failed_source(hn_store *store, const char *name, const void *bytes, size_t len) {

@@ -82,6 +82,7 @@ typedef struct hn_store_put_args {
     hn_str record; /* the full key record, or empty; its summary is stored */
     bool is_failure;
     int64_t lifetime_s; /* 0: until evicted */
+    bool is_brief;      /* at the end of a program, of few bytes that were there before: nothing is evicted for it */
 } hn_store_put_args;
 
 /* Publishes an entry, replacing one with the same key. False when the disk refused. */

@@ -88,7 +88,7 @@ struct hn_service {
     uint64_t job_memory_bytes;  /* 0: no limit */
     uint32_t job_processes;
     int64_t idle_ms; /* < 0: never */
-    hn_exit_report *exit_report; /* NULL: nobody listens */
+    hn_exit_report *exit_report; /* NULL: no memory for one */
 };
 
 struct hn_core {
@@ -233,7 +233,7 @@ enum { HN_BUDGET_NONE = -1, HN_BUDGET_FREE = -2 };
 int hn_budget_take(hn_core *core);
 void hn_budget_give(hn_core *core, int token); /* any of the three */
 
-/* exit_report.c: tells the statistics of a service when the program ends without having ended it. */
+/* exit_report.c: tells the statistics of a service, and keeps durations, when the program ends without having ended it. */
 void hn_exit_report_begin(hn_service *service);
 void hn_exit_report_end(hn_service *service);
 void hn_core_report(hn_core *core); /* now, if there is something to tell and somebody listens */

@@ -14,7 +14,7 @@
 
 enum {
     FIRST_NS_PER_BYTE = 20000, /* a small kernel of C: 1 KB in 20 ms */
-    KEEP_EVERY_MS = 2000,      /* while there is work; the rest when the service ends */
+    KEEP_EVERY_MS = 2000,      /* while there is work; the rest when the service or the program ends */
 };
 #define LONGEST_NS ((int64_t)24 * 3600 * 1000000000)
 _Static_assert(sizeof(hn_duration) == 40, "durations are kept as they lie in memory");
@@ -90,6 +90,7 @@ void hn_core_keep_durations(hn_core *core, bool is_last) {
         if (core->durations[i].ns) hn_strbuf_append(&bytes, (const char *)&core->durations[i], sizeof(core->durations[i]));
     pthread_mutex_unlock(&core->lock);
     if (!bytes.failed) /* it counts and warns itself */
-        (void)hn_store_put(core->service->store, &(hn_store_put_args){.ns = HN_STORE_TOOLCHAIN, .key = &key, .bytes = bytes.ptr, .len = bytes.len});
+        (void)hn_store_put(core->service->store, &(hn_store_put_args){
+                                                        .ns = HN_STORE_TOOLCHAIN, .key = &key, .bytes = bytes.ptr, .len = bytes.len, .is_brief = is_last});
     hn_strbuf_deinit(&bytes);
 }

@@ -127,17 +127,13 @@ static hn_status describe_failure(cuda_run *run, int result, hn_str log) {
     if (!log.len) return nvrtc_status(run, result, "compile");
     const char *missing = missing_entry(run, log);
     if (missing) return hn_symbols_missing(missing, false, "");
-    hn_strbuf lines, command;
+    hn_strbuf lines;
     hn_strbuf_init(&lines);
-    hn_strbuf_init(&command);
     hn_first_errors(log, &lines);
-    const hn_toolchain_job *job = run->job;
-    hn_job_command_print(&(hn_job_command){"cuda", job->source_path, job->entries, job->target, job->flags, job->env}, &command);
     hn_log("toolchain", HN_LOG_INFO, HN_STR_FMT, HN_STR_ARG(log));
-    hn_status status = HN_ERROR(HN_TOOLCHAIN, "NVRTC %s for %s: " HN_STR_FMT "; to run it again: " HN_STR_FMT, run->version,
-                                run->options[0], HN_STR_ARG(hn_strbuf_str(&lines)), HN_STR_ARG(hn_strbuf_str(&command)));
+    hn_status status = HN_ERROR(HN_TOOLCHAIN, "NVRTC %s for %s: " HN_STR_FMT, run->version, run->options[0],
+                                HN_STR_ARG(hn_strbuf_str(&lines)));
     hn_strbuf_deinit(&lines);
-    hn_strbuf_deinit(&command);
     return status;
 }
 

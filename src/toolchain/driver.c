@@ -89,10 +89,9 @@ hn_status hn_tool_failure_status(const hn_tool_failure *failure, hn_str command)
     hn_strbuf_init(&lines);
     hn_first_errors(hn_strbuf_str(&failure->errors), &lines);
     bool is_signal = failure->exit > 128 && failure->exit <= 128 + 64;
-    hn_status status = HN_ERROR(HN_TOOLCHAIN, "'%s' %s %d: " HN_STR_FMT "; to run it again: " HN_STR_FMT,
-                                failure->tool, is_signal ? "was killed by signal" : "ended with exit status",
-                                is_signal ? failure->exit - 128 : failure->exit,
-                                HN_STR_ARG(hn_strbuf_str(&lines)), HN_STR_ARG(command));
+    hn_status status = HN_ERROR(HN_TOOLCHAIN, "'%s' %s %d: " HN_STR_FMT "%s" HN_STR_FMT, failure->tool, is_signal ? "was killed by signal" : "ended with exit status",
+                                is_signal ? failure->exit - 128 : failure->exit, HN_STR_ARG(hn_strbuf_str(&lines)),
+                                command.len ? HN_JOB_AGAIN : "", HN_STR_ARG(command));
     hn_strbuf_deinit(&lines);
     return status;
 }

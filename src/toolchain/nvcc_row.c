@@ -284,11 +284,6 @@ static bool is_repeatable(const hn_tool_args *command) {
     return true;
 }
 
-static void job_command(const nvcc_run *run, hn_strbuf *out) {
-    const hn_toolchain_job *job = run->job;
-    hn_job_command_print(&(hn_job_command){"nvcc", job->source_path, job->entries, job->target, job->flags, HN_STR("")}, out);
-}
-
 /* Runs the command. A failure of the tool is an error here; `failure.exit` tells it from others. */
 static hn_status run_command(nvcc_run *run) {
     HN_TRY(hn_driver_run(&run->driver, &run->command));
@@ -300,7 +295,6 @@ static hn_status run_command(nvcc_run *run) {
     hn_strbuf_init(&line);
     repeat_command(run, &again);
     if (is_repeatable(&run->command)) hn_tool_args_print(&again, &line);
-    else job_command(run, &line);
     hn_status status = hn_tool_failure_status(&run->driver.failure, hn_strbuf_str(&line));
     hn_strbuf_deinit(&line);
     return status;

@@ -2,6 +2,7 @@
 #include "toolchain/toolchain.h"
 
 #include "cache/record.h"
+#include "toolchain/driver.h"
 
 #define DECLARE(row) extern const hn_toolchain_row row;
 #define ADDRESS(row) &row,
@@ -69,6 +70,25 @@ void hn_toolchain_deinit(hn_toolchain *toolchain) {
     hn_strbuf_deinit(&toolchain->record);
 }
 
+/* Each failure to compile says how to see it again: with the tool's own command, which its row knows, or with the job's, added
+ * here. Takes `status`. */
+static hn_status add_command(const hn_toolchain *toolchain, const hn_toolchain_job *job, hn_status status) {
+    hn_code code = hn_status_code(status);
+    if (code != HN_TOOLCHAIN && code != HN_TIMEOUT && code != HN_OUT_OF_MEMORY) return status;
+    if (strstr(hn_status_message(status), HN_JOB_AGAIN)) return status;
+    hn_strbuf command;
+    hn_strbuf_init(&command);
+    hn_job_command_print(
+        &(hn_job_command){toolchain->row->language, job->source_path, job->entries, job->target, job->flags, job->env}, &command);
+    hn_status whole = NULL;
+    if (!command.failed)
+        whole = HN_ERROR(code, "%s" HN_JOB_AGAIN HN_STR_FMT, hn_status_message(status), HN_STR_ARG(hn_strbuf_str(&command)));
+    hn_strbuf_deinit(&command);
+    if (!whole) return status;
+    hn_status_free(status);
+    return whole;
+}
+
 hn_status hn_toolchain_compile(const hn_toolchain *toolchain, const hn_toolchain_job *job,
                                hn_toolchain_result *out) {
     *out = (hn_toolchain_result){.is_deterministic = false};
@@ -77,8 +97,9 @@ hn_status hn_toolchain_compile(const hn_toolchain *toolchain, const hn_toolchain
     hn_status status = toolchain->row->compile(toolchain, job, out);
     if (!status) status = hn_strbuf_status(&out->bytes);
     if (!status) status = hn_strbuf_status(&out->headers);
-    if (status) hn_strbuf_reset(&out->bytes);
-    return status;
+    if (!status) return NULL;
+    hn_strbuf_reset(&out->bytes);
+    return add_command(toolchain, job, status);
 }
 
 void hn_toolchain_result_deinit(hn_toolchain_result *result) {

@@ -19,7 +19,7 @@ cp demo.cc demo.cpp
 if "$HENRY" kernel compile demo.cc demo.cpp 2>err | plain; then :; fi
 cat err
 if "$HENRY" kernel compile demo.cc --entry twice --entry thrice 2>err; then echo "no error"; fi
-cat err
+sed 's,[^ ]*/failed/[0-9a-f]*,KEPT,' err
 if "$HENRY" kernel compile demo.cc --language cobol 2>err; then echo "no error"; fi
 cat err
 ls src out

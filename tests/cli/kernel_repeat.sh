@@ -17,3 +17,11 @@ again c++ .cc
 again cuda .cu --target sm_90 --entry f
 again nvcc .cu --target sm_90
 again nvcc .cu --target compute_90
+# An entry that is not there.
+echo 'extern "C" int f(int x) { return x; }' >bad.cc
+sed 's/extern "C"//' bad.cc >bad.c
+echo 'extern "C" __global__ void f(int *p) { *p = 1; }' >bad.cu
+again c .c --entry nothing
+again c++ .cc --entry nothing
+again cuda .cu --target sm_90 --entry nothing
+again nvcc .cu --target sm_90 --entry nothing

@@ -195,7 +195,7 @@ bool hn_rewind_keep(int control_fd, const void *stack_low, hn_rewind **out) {
 
 bool hn_rewind_is_possible(const hn_rewind *r) {
     if (r->has_lost_count || !has_one_thread()) return false;
-    if (waitpid(-1, NULL, WNOHANG) != -1 || errno != ECHILD) return false;
+    if (waitpid(-1, NULL, WNOHANG | __WALL) != -1 || errno != ECHILD) return false;
     size_t noted = 0;
     for (int i = 0; i < r->note_count; i++) noted += r->notes[i].len;
     char *end = sbrk(0);

@@ -46,18 +46,22 @@ static int64_t expected(hn_core *core, int number) {
     return ns;
 }
 
-/* In a process of its own: jobs [first, end) took as many microseconds as their numbers say. */
-static void run_elsewhere(int first, int end) {
+/* In a process of its own: jobs [first, end) took as many microseconds as their numbers say. `ends`: it ends its service. */
+static void run_process(int first, int end, bool ends) {
     int exit_status = -1;
+    fflush(NULL);
     pid_t pid = fork();
     if (pid == 0) {
         hn_service *service = service_open((hn_service_options){.cache_dir = dir, .threads = 1});
         for (int number = first; number < end; number++) note(core_of(service), number, number * 1000LL);
+        if (!ends) exit(0);
         hn_service_destroy(service);
         _exit(0);
     }
     EXPECT(waitpid(pid, &exit_status, 0) == pid && exit_status == 0);
 }
+
+static void run_elsewhere(int first, int end) { run_process(first, end, true); }
 
 /* The only file of the entry: its path; false when there is none. */
 static bool find_entry(char out[PATH_MAX]) {
@@ -82,6 +86,73 @@ TEST(the_next_process_knows) {
     service = service_open((hn_service_options){.cache_dir = dir, .threads = 1});
     EXPECT_INT(expected(core_of(service), 2), 77);
     EXPECT_INT(expected(core_of(service), 3), 3000);
+    hn_service_destroy(service);
+    EXPECT_OK(hn_dir_remove(dir));
+}
+
+/* What the next process expects of job `number`. */
+static int64_t expected_next(int number) {
+    hn_service *service = service_open((hn_service_options){.cache_dir = dir, .threads = 1});
+    int64_t ns = expected(core_of(service), number);
+    hn_service_destroy(service);
+    return ns;
+}
+
+TEST(a_process_that_does_not_end_its_service_tells_all_the_same) {
+    EXPECT_OK(hn_dir_temp(dir, sizeof(dir)));
+    hn_service *ours = service_open((hn_service_options){.cache_dir = dir, .threads = 1});
+    note(core_of(ours), 9, 9000); /* which is not for a child to keep */
+    run_process(1, 3, false);
+    EXPECT_INT(expected_next(2), 2000);
+    EXPECT_INT(expected_next(9), 0);
+    run_process(3, 5, false);
+    EXPECT_INT(expected_next(2), 2000);
+    EXPECT_INT(expected_next(4), 4000);
+    hn_service_destroy(ours);
+    EXPECT_INT(expected_next(9), 9000);
+    EXPECT_OK(hn_dir_remove(dir));
+}
+
+/* A lock that is held by who ends the program, in a handler of a signal say, does not come free. */
+TEST(an_exit_does_not_wait_for_a_lock) {
+    int exit_status = -1;
+    EXPECT_OK(hn_dir_temp(dir, sizeof(dir)));
+    fflush(NULL);
+    pid_t pid = fork();
+    if (pid == 0) {
+        alarm(20);
+        hn_service *service = service_open((hn_service_options){.cache_dir = dir, .threads = 1});
+        note(core_of(service), 1, 1000);
+        pthread_mutex_lock(&core_of(service)->lock);
+        exit(0);
+    }
+    EXPECT(waitpid(pid, &exit_status, 0) == pid && exit_status == 0);
+    EXPECT_INT(expected_next(1), 0);
+    EXPECT_OK(hn_dir_remove(dir));
+}
+
+static uint64_t put_kernel(hn_store *store, int number) {
+    static char bytes[30 << 10];
+    const hn_digest key = hn_digest_of(&number, sizeof(number));
+    hn_store_stats stats;
+    EXPECT(hn_store_put(store, &(hn_store_put_args){.ns = HN_STORE_KERNEL, .key = &key, .bytes = bytes, .len = sizeof(bytes)}));
+    hn_store_stats_get(store, &stats);
+    return stats.evicted;
+}
+
+/* Nor does it take as long as a look through a cache that is full. */
+TEST(an_exit_evicts_nothing) {
+    hn_store_stats stats;
+    EXPECT_OK(hn_dir_temp(dir, sizeof(dir)));
+    hn_service *service = service_open((hn_service_options){.cache_dir = dir, .threads = 1, .cache_max_bytes = 70 << 10});
+    hn_store *store = hn_service_store(service);
+    EXPECT_INT(put_kernel(store, 1), 0);
+    EXPECT_INT(put_kernel(store, 2), 0);
+    for (int number = 1; number < 900; number++) note(core_of(service), number, 5);
+    hn_core_keep_durations(core_of(service), true);
+    hn_store_stats_get(store, &stats);
+    EXPECT(stats.puts == 3 && stats.evicted == 0);
+    EXPECT(put_kernel(store, 3) > 0);
     hn_service_destroy(service);
     EXPECT_OK(hn_dir_remove(dir));
 }
