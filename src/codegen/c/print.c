@@ -14,6 +14,10 @@ enum { FLAT_BLOCK = 1024 };
  * ordinary stores is first read, and would push everything else out. Measured: copies of 16 MiB and up gain 1.6. */
 enum { STREAM_BYTES = 16 << 20 };
 
+/* A body with this many loads of single elements (bilinear sampling has four) gains nothing from a second copy of itself, and the
+ * compiler works longest on such bodies. */
+enum { MANY_GATHERS = 4 };
+
 void put_begin(printer *pr) {
     for (uint32_t k = 0; k < pr->indent; k++) hn_strbuf_puts(&pr->out, "  ");
 }
@@ -206,8 +210,21 @@ static bool is_copy(printer *pr) {
     return cost <= 1 && pr->phase->stores.count == 1 && !pr->phase->reduces.count;
 }
 
+/* Whether most of the innermost loop's work is to fetch single elements: their loads, not a chain, is what a vector waits for. */
+static bool is_gather(printer *pr) {
+    const hn_body *body = &pr->phase->body;
+    uint32_t gathers = 0;
+    for (hn_sid s = 1; s < body->count; s++) {
+        hn_expr step;
+        if (!pr->live[s] || body->items[s].kind != HN_SOP_LOAD) continue;
+        gathers += walk_of(pr, body->items[s].index, &step) == WALK_GATHER;
+    }
+    return gathers >= MANY_GATHERS;
+}
+
 static uint32_t choose_unroll(printer *pr, int64_t known_extent) {
     uint32_t cost = phase_cost(pr->phase);
+    if (!pr->phase->reduces.count && is_gather(pr)) return 1;
     /* several accumulators; and where each vector waits for a long chain (exp, division), two chains at a time */
     uint32_t unroll = pr->phase->reduces.count ? (cost <= 8 ? 4 : cost <= 24 ? 2 : 1) : cost >= 12 && cost <= 48 ? 2 : 1;
     bool lines = pr->wanted_count || (pr->may_stream && !pr->phase->reduces.count && cost <= 8); /* of memory, as wholes */
