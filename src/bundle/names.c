@@ -13,7 +13,7 @@ static const struct { const char *name; uint32_t bytes; } dtypes[HN_SCALAR_TYPE_
 static const char *const externs[HN_EXTERN_KIND_COUNT] = {
     [HN_EXTERN_NONE] = "none",           [HN_EXTERN_MATMUL] = "matmul", [HN_EXTERN_CONV] = "conv",
     [HN_EXTERN_ATTENTION] = "attention", [HN_EXTERN_SORT] = "sort",     [HN_EXTERN_TOPK] = "topk",
-    [HN_EXTERN_NONZERO] = "nonzero",
+    [HN_EXTERN_NONZERO] = "nonzero",     [HN_EXTERN_GROUPED_MATMUL] = "grouped_matmul", [HN_EXTERN_NMS] = "nms",
 };
 
 const char *const hn_bundle_value_kinds[HNB_VALUE_KIND_COUNT] = {"tensor", "int", "float", "bool", "string", "none"};

@@ -57,12 +57,38 @@ hn_value hn_b_unary(hn_graph *g, hn_op op, hn_value x) {
     return emit(g, op, &(hn_arg){.kind = HN_ARG_VALUE, .as.value = x}, 1, NULL);
 }
 
+/* Nodes broadcast literal ones only: sizes of x that turn out to be 1 where they meet these become such. */
+static hn_value stretch_ready(hn_graph *g, hn_value x, const hn_expr *sizes, uint32_t rank) {
+    uint32_t own = hn_graph_value(g, x)->rank;
+    for (uint32_t i = 0; x && i < own && i < rank; i++)
+        if (hn_size_stretches(g, hn_graph_value(g, x)->sizes[own - 1 - i], sizes[rank - 1 - i]))
+            x = hn_b_slice(g, x, own - 1 - i, int_expr(g, 0), int_expr(g, 1), 1);
+    return x;
+}
+
+static void stretch_operands(hn_graph *g, hn_value *operands, uint32_t count) {
+    for (uint32_t k = 0; k < count; k++)
+        for (uint32_t j = 0; j < count && operands[j] && operands[k]; j++) {
+            const hn_value_info *other = hn_graph_value(g, operands[j]);
+            hn_expr sizes[HN_MAX_RANK];
+            for (uint32_t i = 0; i < other->rank; i++) sizes[i] = other->sizes[i];
+            if (j != k) operands[k] = stretch_ready(g, operands[k], sizes, other->rank);
+        }
+}
+
 hn_value hn_b_binary(hn_graph *g, hn_op op, hn_value x, hn_value y) {
     if (idle(g, x) || !y) return 0;
+    hn_value operands[2] = {x, y};
+    stretch_operands(g, operands, 2);
+    if (idle(g, x = operands[0]) || !(y = operands[1])) return 0;
     return emit(g, op, (hn_arg[]){hn_arg_value(x), hn_arg_value(y)}, 2, NULL);
 }
 
 hn_value hn_b_where(hn_graph *g, hn_value cond, hn_value x, hn_value y) {
+    if (idle(g, cond) || !x || !y) return 0;
+    hn_value operands[3] = {cond, x, y};
+    stretch_operands(g, operands, 3);
+    cond = operands[0], x = operands[1], y = operands[2];
     if (idle(g, cond) || !x || !y) return 0;
     return emit(g, HN_OP_WHERE, (hn_arg[]){hn_arg_value(cond), hn_arg_value(x), hn_arg_value(y)}, 3, NULL);
 }
@@ -161,6 +187,8 @@ hn_value hn_b_expand(hn_graph *g, hn_value x, const hn_expr *sizes, uint32_t ran
         if (idle(g, x)) return 0;
         if (has_sizes(g, x, sizes, rank)) return x;
     }
+    x = stretch_ready(g, x, sizes, rank);
+    if (idle(g, x)) return 0;
     return emit(g, HN_OP_EXPAND, (hn_arg[]){hn_arg_value(x), hn_arg_exprs(sizes, rank)}, 2, NULL);
 }
 
@@ -357,11 +385,21 @@ hn_value hn_b_topk(hn_graph *g, hn_value x, hn_expr k, uint32_t dim, bool larges
     return emit_along(g, HN_OP_TOPK, x, args, 5, out_indices);
 }
 
+hn_value hn_b_nms(hn_graph *g, hn_value boxes, double threshold) {
+    if (idle(g, boxes)) return 0;
+    return emit(g, HN_OP_NMS, (hn_arg[]){hn_arg_value(boxes), hn_arg_float(threshold)}, 2, NULL);
+}
+
 /* --- contractions --- */
 
 hn_value hn_b_matmul(hn_graph *g, hn_value a, hn_value b, hn_value bias) {
     if (idle(g, a) || !b) return 0;
     return emit(g, HN_OP_MATMUL, (hn_arg[]){hn_arg_value(a), hn_arg_value(b), hn_arg_value(bias)}, 3, NULL);
+}
+
+hn_value hn_b_grouped_matmul(hn_graph *g, hn_value a, hn_value b, hn_value ends) {
+    if (idle(g, a) || !b || !ends) return 0;
+    return emit(g, HN_OP_GROUPED_MATMUL, (hn_arg[]){hn_arg_value(a), hn_arg_value(b), hn_arg_value(ends)}, 3, NULL);
 }
 
 hn_value hn_b_conv(hn_graph *g, hn_value x, hn_value w, hn_value bias, const hn_conv_params *params) {

@@ -63,10 +63,12 @@ hn_value hn_b_reduce(hn_graph *g, hn_op op, hn_value x, const uint32_t *dims, ui
 /* CUMMAX and CUMMIN also write *out_indices (may be NULL otherwise). */
 hn_value hn_b_scan(hn_graph *g, hn_op op, hn_value x, uint32_t dim, hn_value *out_indices);
 hn_value hn_b_sort(hn_graph *g, hn_value x, uint32_t dim, bool descending, bool stable, hn_value *out_indices);
+hn_value hn_b_nms(hn_graph *g, hn_value boxes, double threshold);
 hn_value hn_b_topk(hn_graph *g, hn_value x, hn_expr k, uint32_t dim, bool largest, bool sorted, hn_value *out_indices);
 
 /* contractions */
 hn_value hn_b_matmul(hn_graph *g, hn_value a, hn_value b, hn_value bias); /* bias 0: none */
+hn_value hn_b_grouped_matmul(hn_graph *g, hn_value a, hn_value b, hn_value ends);
 typedef struct hn_conv_params {
     uint32_t spatial; /* 1..3 */
     hn_expr stride[3], padding[3], dilation[3], output_padding[3];
@@ -94,10 +96,11 @@ typedef struct hn_meta {
  * are guarded (hn_sym_require). Errors: internal, with what does not fit. Not for COND, ITEM, ASSERT. */
 hn_status hn_infer(hn_graph *g, hn_op op, const hn_arg *args, uint32_t arg_count, hn_meta out[2], uint32_t *out_count) HN_MUST_USE;
 
-/* Broadcast of two shapes by NumPy's rule into `out`; sizes that cannot be proved equal are required to be (guard). */
+/* Broadcast of two shapes by NumPy's rule into `out`. Of sizes that cannot be proved equal one may be 1 by a guard or by the
+ * hints, and is guarded to be; else they are required to be equal (guard). Builders make literal ones of such sizes. */
 hn_status hn_broadcast(hn_graph *g, const hn_expr *a, uint32_t a_rank, const hn_expr *b, uint32_t b_rank, hn_expr *out,
                        uint32_t *out_rank) HN_MUST_USE;
-/* Equal by proof or by a guard recorded before; asks for nothing new. */
+/* Equal by proof or by a guard recorded before; asks for nothing new. A literal 1, which broadcasts, is the same as another only. */
 bool hn_same_sizes(hn_graph *g, const hn_expr *a, const hn_expr *b, uint32_t rank);
 hn_expr hn_numel(hn_graph *g, hn_value v);
 /* The primitive arguments of a row as a node sees them: position in args of the parameter `name`; -1 when there is none. */

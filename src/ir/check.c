@@ -141,6 +141,15 @@ bool hn_sizes_agree(const hn_graph *g, hn_expr a, hn_expr b) {
     return a == b || hn_sym_prove_eq(g->sym, a, b) || hn_sym_guarded_eq(g->sym, a, b);
 }
 
+bool hn_size_stretches(const hn_graph *g, hn_expr a, hn_expr b) {
+    enum { UNKNOWN = 8192 }; /* hn_sym_guard's guess, so that both see the same */
+    if (!a || !b || hn_sym_is_int(g->sym, a, NULL) || hn_sym_is_value(g->sym, b, 1) || hn_sizes_agree(g, a, b)) return false;
+    hn_expr one = hn_sym_int(g->sym, 1);
+    if (hn_sizes_agree(g, a, one)) return true;
+    if (hn_sym_hint(g->sym, a, UNKNOWN) != 1 || hn_sym_hint(g->sym, b, UNKNOWN) == 1) return false;
+    return hn_sym_guard(g->sym, HN_REL_EQ, a, one, "a size that is broadcast is 1");
+}
+
 bool hn_size_proved(const hn_graph *g, hn_relation relation, hn_expr a, hn_expr b) {
     switch (relation) {
     case HN_REL_EQ: return a == b || hn_sym_prove_eq(g->sym, a, b);

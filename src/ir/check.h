@@ -19,6 +19,8 @@ hn_status hn_cond_check(const hn_graph *g, const hn_arg args[4], const hn_value 
 
 /* Whether two sizes are equal by proof or by a guard recorded earlier. */
 bool hn_sizes_agree(const hn_graph *g, hn_expr a, hn_expr b);
+/* Whether `a`, which meets `b` in a broadcast, is taken for 1: a guard says so, or the hints do, and then a guard is recorded. */
+bool hn_size_stretches(const hn_graph *g, hn_expr a, hn_expr b);
 /* Whether `a REL b` always holds, by what is known of the symbols; whether it never does. */
 bool hn_size_proved(const hn_graph *g, hn_relation relation, hn_expr a, hn_expr b);
 bool hn_size_refuted(const hn_graph *g, hn_relation relation, hn_expr a, hn_expr b);

@@ -123,14 +123,17 @@ static hn_status broadcast_dim(hn_graph *g, hn_expr a, hn_expr b, hn_expr *out) 
     return hn_size_require(g, HN_REL_EQ, a, b, "sizes that meet in a broadcast are equal");
 }
 
-hn_status hn_broadcast(hn_graph *g, const hn_expr *a, uint32_t a_rank, const hn_expr *b, uint32_t b_rank, hn_expr *out,
-                       uint32_t *out_rank) {
+/* `decides`: sizes may turn out to be 1. Not for operands of a node: there only a literal 1 is read as one. */
+static hn_status broadcast(hn_graph *g, bool decides, const hn_expr *a, uint32_t a_rank, const hn_expr *b, uint32_t b_rank,
+                           hn_expr *out, uint32_t *out_rank) {
     hn_expr sizes[HN_MAX_RANK];
     uint32_t rank = a_rank > b_rank ? a_rank : b_rank;
     if (rank > HN_MAX_RANK) return HN_ERROR(HN_UNSUPPORTED, "rank %u exceeds the limit of %d", rank, HN_MAX_RANK);
     hn_expr one = hn_sym_int(g->sym, 1);
     for (uint32_t i = 0; i < rank; i++) {
         hn_expr x = i < a_rank ? a[a_rank - 1 - i] : one, y = i < b_rank ? b[b_rank - 1 - i] : one;
+        if (decides && hn_size_stretches(g, x, y)) x = one;
+        if (decides && hn_size_stretches(g, y, x)) y = one;
         HN_TRY(broadcast_dim(g, x, y, &sizes[rank - 1 - i]));
     }
     if (rank) memcpy(out, sizes, rank * sizeof *out);
@@ -138,9 +141,14 @@ hn_status hn_broadcast(hn_graph *g, const hn_expr *a, uint32_t a_rank, const hn_
     return NULL;
 }
 
+hn_status hn_broadcast(hn_graph *g, const hn_expr *a, uint32_t a_rank, const hn_expr *b, uint32_t b_rank, hn_expr *out,
+                       uint32_t *out_rank) {
+    return broadcast(g, true, a, a_rank, b, b_rank, out, out_rank);
+}
+
 static hn_status broadcast_into(hn_infer_state *in, uint32_t arg) {
     const hn_value_info *x = hn_infer_arg(in, arg);
-    return hn_broadcast(in->g, in->out->sizes, in->out->rank, x->sizes, x->rank, in->out->sizes, &in->out->rank);
+    return broadcast(in->g, false, in->out->sizes, in->out->rank, x->sizes, x->rank, in->out->sizes, &in->out->rank);
 }
 
 static hn_status infer_unary(hn_infer_state *in) {
@@ -302,6 +310,16 @@ static hn_status infer_topk(hn_infer_state *in) {
     return NULL;
 }
 
+static hn_status infer_nms(hn_infer_state *in) {
+    const hn_value_info *x = hn_infer_arg(in, 0);
+    if (x->rank != 2) return HN_ERROR(HN_INTERNAL, "'nms' wants a matrix of boxes, not rank %u", x->rank);
+    if (x->dtype != HN_DTYPE_F32 && x->dtype != HN_DTYPE_F64)
+        return HN_ERROR(HN_INTERNAL, "'nms' wants boxes of f32 or f64, not %s", hn_dtype_facts(x->dtype)->name);
+    HN_TRY(hn_infer_relation(in, HN_REL_EQ, x->sizes[1], hn_sym_int(in->g->sym, 4), "a box has four numbers"));
+    hn_infer_set(in->out, HN_DTYPE_BOOL, 1, x->sizes);
+    return NULL;
+}
+
 /* [count, rank]: only the builder knows the symbol, so the first size is left 0, "any". */
 static hn_status infer_nonzero(hn_infer_state *in) {
     hn_expr sizes[2] = {0, hn_sym_int(in->g->sym, hn_infer_arg(in, 0)->rank)};
@@ -346,9 +364,11 @@ static const hn_infer_rule op_rules[HN_OP_COUNT] = {
     [HN_OP_CUMMIN] = infer_scan_indices,
     [HN_OP_SORT] = infer_scan_indices,
     [HN_OP_TOPK] = infer_topk,
+    [HN_OP_NMS] = infer_nms,
     [HN_OP_MATMUL] = hn_infer_matmul,
     [HN_OP_CONV] = hn_infer_conv,
     [HN_OP_ATTENTION] = hn_infer_attention,
+    [HN_OP_GROUPED_MATMUL] = hn_infer_grouped_matmul,
     [HN_OP_NONZERO] = infer_nonzero,
 };
 
@@ -373,7 +393,7 @@ hn_status hn_infer(hn_graph *g, hn_op op, const hn_arg *args, uint32_t arg_count
 
 bool hn_same_sizes(hn_graph *g, const hn_expr *a, const hn_expr *b, uint32_t rank) {
     for (uint32_t i = 0; i < rank; i++)
-        if (!hn_sizes_agree(g, a[i], b[i])) return false;
+        if (!hn_sizes_agree(g, a[i], b[i]) || hn_sym_is_value(g->sym, a[i], 1) != hn_sym_is_value(g->sym, b[i], 1)) return false;
     return true;
 }
 

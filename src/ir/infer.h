@@ -49,6 +49,7 @@ hn_status hn_infer_index_put(hn_infer_state *in) HN_MUST_USE;
 hn_status hn_infer_scatter(hn_infer_state *in) HN_MUST_USE;
 /* infer_contract.c */
 hn_status hn_infer_matmul(hn_infer_state *in) HN_MUST_USE;
+hn_status hn_infer_grouped_matmul(hn_infer_state *in) HN_MUST_USE;
 hn_status hn_infer_conv(hn_infer_state *in) HN_MUST_USE;
 hn_status hn_infer_attention(hn_infer_state *in) HN_MUST_USE;
 

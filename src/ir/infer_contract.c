@@ -35,6 +35,19 @@ hn_status hn_infer_matmul(hn_infer_state *in) {
     return broadcasts_to(in, 2, in->out->sizes, rank, "the bias broadcasts to the product");
 }
 
+hn_status hn_infer_grouped_matmul(hn_infer_state *in) {
+    const hn_value_info *a = hn_infer_arg(in, 0), *b = hn_infer_arg(in, 1), *ends = hn_infer_arg(in, 2);
+    if (a->rank != 2 || b->rank != 3 || ends->rank != 1)
+        return HN_ERROR(HN_INTERNAL, "'grouped_matmul' wants ranks 2, 3 and 1, not %u, %u and %u", a->rank, b->rank, ends->rank);
+    HN_TRY(hn_infer_same_dtype(in, a->dtype, b->dtype));
+    HN_TRY(not_bool(in, a->dtype));
+    HN_TRY(hn_infer_same_dtype(in, HN_DTYPE_I64, ends->dtype));
+    HN_TRY(equal(in, a->sizes[1], b->sizes[1], "the inner sizes of a product are equal"));
+    HN_TRY(equal(in, b->sizes[0], ends->sizes[0], "each group has an end"));
+    hn_infer_set(in->out, a->dtype, 2, (hn_expr[]){a->sizes[0], b->sizes[2]});
+    return NULL;
+}
+
 /* --- convolution: args x w bias stride padding dilation transposed output_padding groups --- */
 
 typedef struct conv_axis {

@@ -74,6 +74,37 @@ hn_status hn_ref_matmul(hn_ref_run *run) {
     return NULL;
 }
 
+/* Rows [begin, end) of `a` times group g of `b`. */
+static void group_rows(const hn_ref_tensor *a, const hn_ref_tensor *b, int64_t g, int64_t begin, int64_t end, hn_ref_tensor *out) {
+    int64_t k = b->sizes[1], n = b->sizes[2];
+    for (int64_t at = begin * n; at < end * n; at++) {
+        hn_ref_elem sum = hn_ref_get(out, at); /* 0 */
+        dot_add((walk){a, at / n * k, 1}, (walk){b, g * k * n + at % n, n}, k, &sum);
+        hn_ref_set(out, at, sum);
+    }
+}
+
+hn_status hn_ref_grouped_matmul(hn_ref_run *run) {
+    const hn_ref_tensor *a, *b, *ends;
+    hn_ref_tensor *out;
+    HN_TRY(hn_ref_arg_tensor(run, "a", &a));
+    HN_TRY(hn_ref_arg_tensor(run, "b", &b));
+    HN_TRY(hn_ref_arg_tensor(run, "ends", &ends));
+    HN_TRY(hn_ref_need_dtype(b, a->dtype, "b"));
+    HN_TRY(hn_ref_need_dtype(ends, HN_DTYPE_I64, "ends"));
+    if (a->rank != 2 || b->rank != 3 || ends->rank != 1 || a->sizes[1] != b->sizes[1] || b->sizes[0] != ends->sizes[0])
+        return HN_ERROR(HN_INVALID_ARGUMENT, "the sizes of a, b and ends do not fit each other");
+    HN_TRY(hn_ref_result(run, 0, a->dtype, 2, (int64_t[]){a->sizes[0], b->sizes[2]}, &out));
+    int64_t begin = 0;
+    for (int64_t g = 0; g < ends->numel; begin = ends->data.i[g++]) {
+        if (ends->data.i[g] < begin || ends->data.i[g] > a->sizes[0])
+            return HN_ERROR(HN_INVALID_ARGUMENT, "group %" PRId64 " ends at row %" PRId64 ", must end in [%" PRId64 ", %" PRId64 "]", g,
+                            ends->data.i[g], begin, a->sizes[0]);
+        group_rows(a, b, g, begin, ends->data.i[g], out);
+    }
+    return NULL;
+}
+
 /* --- convolution: always as three spatial dims; missing ones have size 1 --- */
 
 typedef struct conv {

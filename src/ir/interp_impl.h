@@ -188,8 +188,10 @@ hn_status hn_ref_scan(hn_ref_run *run) HN_MUST_USE;
 
 hn_status hn_ref_sort(hn_ref_run *run) HN_MUST_USE;
 hn_status hn_ref_topk(hn_ref_run *run) HN_MUST_USE;
+hn_status hn_ref_nms(hn_ref_run *run) HN_MUST_USE;
 
 hn_status hn_ref_matmul(hn_ref_run *run) HN_MUST_USE;
+hn_status hn_ref_grouped_matmul(hn_ref_run *run) HN_MUST_USE;
 hn_status hn_ref_conv(hn_ref_run *run) HN_MUST_USE;
 hn_status hn_ref_attention(hn_ref_run *run) HN_MUST_USE;
 

@@ -88,3 +88,40 @@ hn_status hn_ref_topk(hn_ref_run *run) {
         return HN_ERROR(HN_INVALID_ARGUMENT, "k is %" PRId64 ", must be in [0, %" PRId64 "]", k, x->sizes[dim]);
     return sort_lines(run, x, dim, largest, k);
 }
+
+/* --- suppression of overlapping boxes --- */
+
+/* In the boxes' own precision: whether a ratio exceeds the threshold depends on how it is rounded. A NaN never exceeds. */
+#define SHARES_MORE(NAME, TYPE)                                                                    \
+    static bool NAME(const double *p, const double *q, double threshold) {                         \
+        TYPE a[4], b[4];                                                                           \
+        for (int k = 0; k < 4; k++) a[k] = (TYPE)p[k], b[k] = (TYPE)q[k];                          \
+        TYPE left = a[0] < b[0] ? b[0] : a[0], top = a[1] < b[1] ? b[1] : a[1];                    \
+        TYPE right = b[2] < a[2] ? b[2] : a[2], bottom = b[3] < a[3] ? b[3] : a[3];                \
+        TYPE w = right - left, h = bottom - top;                                                   \
+        TYPE common = (w > 0 ? w : 0) * (h > 0 ? h : 0);                                           \
+        TYPE both = (a[2] - a[0]) * (a[3] - a[1]) + (b[2] - b[0]) * (b[3] - b[1]);                 \
+        return (double)(common / (both - common)) > threshold;                                     \
+    }
+SHARES_MORE(shares_more_f32, float)
+SHARES_MORE(shares_more_f64, double)
+#undef SHARES_MORE
+
+hn_status hn_ref_nms(hn_ref_run *run) {
+    const hn_ref_tensor *boxes;
+    double threshold;
+    hn_ref_tensor *keep;
+    HN_TRY(hn_ref_arg_tensor(run, "boxes", &boxes));
+    HN_TRY(hn_ref_arg_float(run, "threshold", &threshold));
+    if (boxes->rank != 2 || boxes->sizes[1] != 4 || (boxes->dtype != HN_DTYPE_F32 && boxes->dtype != HN_DTYPE_F64))
+        return HN_ERROR(HN_INTERNAL, "'boxes' must be f32 or f64 of [n, 4]");
+    HN_TRY(hn_ref_result(run, 0, HN_DTYPE_BOOL, 1, boxes->sizes, &keep));
+    const double *all = boxes->data.f;
+    for (int64_t i = 0; i < keep->numel; i++) {
+        keep->data.i[i] = 1;
+        for (int64_t j = 0; j < i && keep->data.i[i]; j++)
+            if (keep->data.i[j] && (boxes->dtype == HN_DTYPE_F32 ? shares_more_f32 : shares_more_f64)(all + 4 * j, all + 4 * i, threshold))
+                keep->data.i[i] = 0;
+    }
+    return NULL;
+}

@@ -21,7 +21,7 @@ static void put_exprs(const hn_program *p, const hn_expr *list, uint32_t count, 
 const char *const hn_loop_kind_names[] = {"pointwise", "reduce", "scan", "scatter"};
 const char *const hn_store_mode_names[] = {"=", "+=", "*=", "min=", "max="};
 const char *const hn_buffer_kind_names[] = {"input", "temp", "output"};
-const char *const hn_extern_kind_names[] = {"extern", "matmul", "conv", "attention", "sort", "topk", "nonzero"};
+const char *const hn_extern_kind_names[] = {"extern", "matmul", "conv", "attention", "sort", "topk", "nonzero", "grouped_matmul", "nms"};
 _Static_assert(sizeof hn_extern_kind_names / sizeof(char *) == HN_EXTERN_KIND_COUNT, "a kind has no name");
 const char *const hn_random_names[] = {"uniform", "normal", "bits"};
 

@@ -192,7 +192,7 @@ static bool aten_has_state(hn_str name) {
         "aten.feature_dropout", "aten.normal", "aten.multinomial", "aten.uniform",       "aten.item",
         "aten._local_scalar_dense", "aten.is_nonzero", "aten.nonzero", "aten.masked_select", "aten.unique",
         "aten._assert",     "aten.sym_constrain", "aten.repeat_interleave.Tensor", "aten.scaled_dot_product_attention",
-        "aten._scaled_dot_product",
+        "aten._scaled_dot_product", "aten.where.default", "torchvision.nms",
     };
     for (size_t i = 0; i < HN_COUNT_OF(prefixes); i++)
         if (hn_str_starts_with(name, hn_str_of(prefixes[i]))) return true;

@@ -123,6 +123,29 @@ hn_status lower_matmul(lower *l, const hn_node_info *n) {
     return hn_program_add_extern(l->p, &e, l->origin, &item);
 }
 
+hn_status lower_grouped_matmul(lower *l, const hn_node_info *n) {
+    hn_value a = n->args[0].as.value, b = n->args[1].as.value, ends = n->args[2].as.value, v = n->results[0];
+    const hn_value_info *bi = info(l, b), *out = info(l, v);
+    hn_expr row_major[2];
+    HN_TRY(lower_realize(l, a));
+    HN_TRY(lower_realize(l, b));
+    HN_TRY(lower_realize_contiguous(l, ends));
+    hn_contiguous_strides(l->sym, out->sizes, 2, row_major);
+    HN_TRY(lower_new_buffer(l, v, row_major)); /* an output in another layout is copied */
+    hn_extern e = {.kind = HN_EXTERN_GROUPED_MATMUL, .operand_count = 4,
+                   .operands = {operand(l, v, true), operand(l, a, false), operand(l, b, false), operand(l, ends, false)}};
+    fill(l, &e, HN_GROUPED_PARAM_COUNT);
+    e.params[HN_GROUPED_GROUPS] = bi->sizes[0];
+    e.params[HN_GROUPED_M] = out->sizes[0];
+    e.params[HN_GROUPED_N] = bi->sizes[2];
+    e.params[HN_GROUPED_K] = bi->sizes[1];
+    memcpy(&e.params[HN_GROUPED_A], l->values[a].strides, 2 * sizeof *e.params);
+    memcpy(&e.params[HN_GROUPED_B], l->values[b].strides, 3 * sizeof *e.params);
+    if (is_weight(l, b)) e.params[HN_GROUPED_B_CONSTANT] = l->one;
+    hn_item item;
+    return hn_program_add_extern(l->p, &e, l->origin, &item);
+}
+
 /* [lead dims..., spatial...] strides with unused leading spatial ones 0. */
 static void put_conv_strides(const hn_expr *strides, uint32_t spatial, hn_expr *out) {
     out[0] = strides[0];
@@ -303,6 +326,20 @@ hn_status lower_sort(lower *l, const hn_node_info *n) {
     bool descending = n->args[topk ? 3 : 2].as.b;
     e.params[HN_SORT_DESCENDING] = descending ? l->one : l->zero;
     e.params[HN_SORT_STABLE] = l->one;
+    hn_item item;
+    return hn_program_add_extern(l->p, &e, l->origin, &item);
+}
+
+hn_status lower_nms(lower *l, const hn_node_info *n) {
+    hn_value boxes = n->args[0].as.value, v = n->results[0];
+    HN_TRY(lower_realize_contiguous(l, boxes));
+    HN_TRY(lower_new_buffer(l, v, &l->one)); /* one stride */
+    hn_extern e = {.kind = HN_EXTERN_NMS, .operand_count = 2, .operands = {operand(l, v, true), operand(l, boxes, false)}};
+    fill(l, &e, HN_NMS_PARAM_COUNT);
+    int64_t bits;
+    memcpy(&bits, &n->args[1].as.f, sizeof bits);
+    e.params[HN_NMS_N] = info(l, v)->sizes[0];
+    e.params[HN_NMS_THRESHOLD] = hn_sym_int(l->sym, bits);
     hn_item item;
     return hn_program_add_extern(l->p, &e, l->origin, &item);
 }

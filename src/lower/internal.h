@@ -108,6 +108,8 @@ hn_status lower_attention(lower *l, const hn_node_info *n) HN_MUST_USE;
 hn_status lower_sort(lower *l, const hn_node_info *n) HN_MUST_USE;
 hn_status lower_cond(lower *l, const hn_node_info *n) HN_MUST_USE;
 hn_status lower_assert(lower *l, const hn_node_info *n) HN_MUST_USE;
+hn_status lower_nms(lower *l, const hn_node_info *n) HN_MUST_USE;
+hn_status lower_grouped_matmul(lower *l, const hn_node_info *n) HN_MUST_USE;
 hn_status lower_nonzero(lower *l, const hn_node_info *n) HN_MUST_USE;
 hn_status lower_item(lower *l, const hn_node_info *n) HN_MUST_USE;
 

@@ -12,6 +12,7 @@ static lower_fn find_fn(hn_op op) {
         {HN_OP_MATMUL, lower_matmul}, {HN_OP_CONV, lower_conv},       {HN_OP_ATTENTION, lower_attention},
         {HN_OP_ASSERT, lower_assert}, {HN_OP_COND, lower_cond},
         {HN_OP_NONZERO, lower_nonzero}, {HN_OP_ITEM, lower_item},
+        {HN_OP_NMS, lower_nms},       {HN_OP_GROUPED_MATMUL, lower_grouped_matmul},
     };
     static const lower_fn by_class[] = {
         [HN_OPC_UNARY] = lower_expression,  [HN_OPC_BINARY] = lower_expression, [HN_OPC_COMPARE] = lower_expression,

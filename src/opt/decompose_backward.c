@@ -74,6 +74,22 @@ void hn_dec_silu_backward(hn_dec *d) {
     m_result(d, 0, m_mul(d, m_mul(d, s.g, sigmoid), slope));
 }
 
+/* aten.mish_backward(grad_output, self): of x * t, t = tanh(softplus(x)) */
+void hn_dec_mish_backward(hn_dec *d) {
+    gradient s = read_gradient(d);
+    hn_value t = m_un(d, HN_OP_TANH, m_un(d, HN_OP_LOG1P, m_exp(d, s.x)));
+    hn_value slope = m_mul(d, m_mul(d, s.x, m_sigmoid(d, s.x)), m_c_sub(d, 1, m_square(d, t)));
+    m_result(d, 0, m_mul(d, s.g, m_add(d, t, slope)));
+}
+
+/* aten.softshrink_backward, hardshrink_backward(grad_output, self, lambda): g outside of [-lambda, lambda] */
+void hn_dec_shrink_backward(hn_dec *d) {
+    gradient s = read_gradient(d);
+    double lambda = hn_dec_float(d, 2);
+    hn_value inside = m_and(d, m_bin_c(d, HN_OP_GE, s.x, -lambda), m_bin_c(d, HN_OP_LE, s.x, lambda));
+    m_result(d, 0, m_where(d, inside, m_c(d, s.g, 0), s.g));
+}
+
 /* aten.hardswish_backward(grad_output, self): 0 up to -3, g * (x/3 + 1/2) up to 3, g from there */
 void hn_dec_hardswish_backward(hn_dec *d) {
     gradient s = read_gradient(d);

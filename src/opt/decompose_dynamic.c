@@ -45,6 +45,30 @@ void hn_dec_nonzero(hn_dec *d) {
     else hn_dec_unsupported(d, "the recorded result is not a matrix");
 }
 
+/* aten.where(condition): the coordinates of what is not 0, a vector for each dimension */
+void hn_dec_where_true(hn_dec *d) {
+    hn_value x = m_at_least_1d(d, hn_dec_tensor(d, 0)), at = 0;
+    for (uint32_t k = 0; k < d->node->result_count; k++) {
+        if (!m_wants(d, k)) continue;
+        if (!m_require(d, m_meta_shape(d, k).rank == 1 && k < m_rank(d, x), "the recorded results are not a vector for each dimension")) return;
+        if (!at) at = positions(d, x, m_meta_shape(d, k).sizes[0]);
+        hn_dec_result(d, k, at ? hn_b_select(d->g, at, 1, e_int(d, k)) : 0);
+    }
+}
+
+/* torchvision.nms(dets, scores, iou_threshold): the numbers of the boxes that stay, the best ones first */
+void hn_dec_nms(hn_dec *d) {
+    hn_value boxes = hn_dec_tensor(d, 0), order = 0;
+    m_shape_t result = m_meta_shape(d, 0);
+    bool is_supported = m_rank(d, boxes) == 2 && (m_dtype(d, boxes) == HN_DTYPE_F32 || m_dtype(d, boxes) == HN_DTYPE_F64);
+    if (!m_require(d, is_supported && result.rank == 1, "nms wants a matrix of boxes of float32 or float64")) return;
+    hn_b_sort(d->g, hn_dec_tensor(d, 1), 0, true, true, &order);
+    hn_value keep = hn_b_nms(d->g, hn_b_index(d->g, boxes, &order, 1, false), hn_dec_float(d, 2));
+    hn_value at = positions(d, keep, result.sizes[0]);
+    hn_value first = at ? hn_b_select(d->g, at, 1, e_int(d, 0)) : 0;
+    hn_dec_result(d, 0, first ? hn_b_index(d->g, order, &first, 1, false) : 0);
+}
+
 /* aten.nonzero_static(self, *, size, fill_value): the first `size` coordinates. Each place that is not 0 is put at its number among
  * those, and what is 0 or comes too late at a row behind the result. */
 void hn_dec_nonzero_static(hn_dec *d) {

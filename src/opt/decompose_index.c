@@ -82,16 +82,17 @@ static bool is_mask(const hn_dec *d, hn_value index) {
     return m_dtype(d, index) == HN_DTYPE_BOOL || m_dtype(d, index) == HN_DTYPE_U8;
 }
 
-/* The number of elements that a mask of the list chooses: what the result records where the index dims stand.
- */
-static hn_expr chosen_count(hn_dec *d, const hn_value *list, uint32_t listed) {
-    uint32_t dim = 0, first = 0, next = 0, rank = 1;
+/* The number of elements that a mask of the list chooses: what `result`, of the shape that reading x gives, records where the index
+ * dims stand; 0 when it has not that rank. */
+static hn_expr chosen_count(hn_dec *d, hn_value x, const m_shape_t *result, const hn_value *list, uint32_t listed) {
+    uint32_t dim = 0, first = 0, next = 0, rank = 1, covered = 0;
     bool adjacent = true, found = false;
     for (uint32_t k = 0; k < listed; k++) {
         bool mask = list[k] && is_mask(d, list[k]);
         uint32_t covers = mask ? m_rank(d, list[k]) : 1;
         if (list[k]) {
             if (!found) first = dim;
+            covered += covers;
             adjacent &= !found || next == dim;
             found = true;
             next = dim + covers;
@@ -99,14 +100,13 @@ static hn_expr chosen_count(hn_dec *d, const hn_value *list, uint32_t listed) {
         }
         dim += covers;
     }
-    m_shape_t result = m_meta_shape(d, 0);
     uint32_t at = (adjacent ? first : 0) + rank - 1;
-    return at < result.rank ? result.sizes[at] : 0;
+    return result->rank + covered == m_rank(d, x) + rank && at < result->rank ? result->sizes[at] : 0;
 }
 
-/* A mask stands for the positions of its true elements, one index for each of its dims. Their number is
- * known to the program only when reading: the recorded result has it as a symbol. Several masks choose equally many:
- * each defines the symbol again, which is checked. */
+/* A mask stands for the positions of its true elements, one index for each of its dims. Their number is a symbol of the recorded
+ * result when reading, of the values when writing. Several masks choose equally many: each defines the symbol again, which is
+ * checked. */
 static bool append_mask(hn_dec *d, hn_value mask, hn_expr count, index_list *out) {
     const hn_sym *sym = d->g->sym;
     uint32_t rank = m_rank(d, mask);
@@ -122,7 +122,7 @@ static bool append_mask(hn_dec *d, hn_value mask, hn_expr count, index_list *out
     return true;
 }
 
-static bool read_list(hn_dec *d, uint32_t arg, bool reads, index_list *out) {
+static bool read_list(hn_dec *d, uint32_t arg, hn_value x, const m_shape_t *result, index_list *out) {
     const hn_value *list = NULL;
     uint32_t listed = hn_dec_tensors(d, arg, &list);
     *out = (index_list){0};
@@ -132,19 +132,19 @@ static bool read_list(hn_dec *d, uint32_t arg, bool reads, index_list *out) {
             out->items[out->count++] = m_index64(d, list[k]);
             continue;
         }
-        if (!append_mask(d, list[k], reads ? chosen_count(d, list, listed) : 0, out)) return false;
+        if (!append_mask(d, list[k], chosen_count(d, x, result, list, listed), out)) return false;
     }
     return true;
 }
 
 /* Broadcasts the index tensors and tells where their dims go: in place of the indexed dims when those
- * are neighbours, else first. */
-static bool read_advanced(hn_dec *d, uint32_t arg, bool reads, hn_value x, advanced *out) {
+ * are neighbours, else first. `result`: the shape of what is read or written. */
+static bool read_advanced(hn_dec *d, uint32_t arg, m_shape_t result, hn_value x, advanced *out) {
     index_list list;
     uint32_t next = 0;
     bool adjacent = true;
     *out = (advanced){.rank = m_rank(d, x)};
-    if (!read_list(d, arg, reads, &list)) return false;
+    if (!read_list(d, arg, x, &result, &list)) return false;
     if (!m_require(d, list.count <= out->rank, "there are more indices than dimensions")) return false;
     for (uint32_t k = 0; k < list.count; k++) {
         if (!list.items[k]) continue;
@@ -198,14 +198,14 @@ static hn_value index_tensor(hn_dec *d, hn_value x, const advanced *a) {
 void hn_dec_index(hn_dec *d) {
     hn_value x = hn_dec_tensor(d, 0);
     advanced a;
-    if (read_advanced(d, 1, true, x, &a)) m_result(d, 0, index_tensor(d, x, &a));
+    if (read_advanced(d, 1, m_meta_shape(d, 0), x, &a)) m_result(d, 0, index_tensor(d, x, &a));
 }
 
 /* aten._unsafe_masked_index(self, mask, indices, fill): indices where the mask is false may be anything */
 void hn_dec_masked_index(hn_dec *d) {
     hn_value x = hn_dec_tensor(d, 0), mask = hn_dec_tensor(d, 1);
     advanced a;
-    if (!read_advanced(d, 2, true, x, &a)) return;
+    if (!read_advanced(d, 2, m_meta_shape(d, 0), x, &a)) return;
     for (uint32_t k = 0; k < a.count; k++) {
         hn_expr last = e_addc(d, m_size(d, x, a.order[k]), -1);
         hn_value high = m_bin(d, HN_OP_MIN, a.indices[k], m_size_as(d, last, HN_DTYPE_I64));
@@ -215,16 +215,18 @@ void hn_dec_masked_index(hn_dec *d) {
     m_result(d, 0, m_where(d, mask, taken, hn_dec_number(d, 3, m_dtype(d, x))));
 }
 
-/* x[mask] = v with one value for all is a choice between two tensors: no size depends on data. */
+/* x[mask] = v with the same values wherever the mask is true is a choice between two tensors: no size depends on data. */
 static bool put_masked(hn_dec *d, hn_value x) {
     const hn_value *list = NULL;
     uint32_t listed = hn_dec_tensors(d, 1, &list);
     hn_value mask = listed == 1 ? list[0] : 0, value = hn_dec_tensor(d, 2);
     if (!mask || m_dtype(d, mask) != HN_DTYPE_BOOL || m_rank(d, mask) > m_rank(d, x)) return false;
     hn_expr one = e_int(d, 1), sizes[HN_MAX_RANK];
-    for (uint32_t k = 0; k < m_rank(d, value); k++)
-        if (!e_is(d, m_size(d, value, k), 1)) return false;
-    if (m_rank(d, value)) value = m_reshape(d, value, &one, 0);
+    m_shape_t v = m_shape(d, value);
+    uint32_t rest = m_rank(d, x) - m_rank(d, mask), ahead = v.rank > rest ? v.rank - rest : 0; /* the dims that the mask chooses among */
+    for (uint32_t k = 0; k < ahead; k++)
+        if (!e_is(d, v.sizes[k], 1)) return false;
+    if (ahead) value = m_reshape(d, value, v.sizes + ahead, v.rank - ahead);
     for (uint32_t k = 0; k < m_rank(d, x); k++) sizes[k] = k < m_rank(d, mask) ? m_size(d, mask, k) : one;
     mask = m_reshape(d, mask, sizes, m_rank(d, x));
     value = m_cast(d, value, m_dtype(d, x));
@@ -237,7 +239,7 @@ static bool put_masked(hn_dec *d, hn_value x) {
 void hn_dec_index_put(hn_dec *d) {
     hn_value x = hn_dec_tensor(d, 0), values = hn_dec_tensor(d, 2);
     advanced a;
-    if (put_masked(d, x) || !read_advanced(d, 1, false, x, &a)) return;
+    if (put_masked(d, x) || !read_advanced(d, 1, m_shape(d, values), x, &a)) return;
     bool accumulate = hn_dec_bool(d, 3);
     hn_dtype dtype = m_dtype(d, x), math = accumulate ? hn_dec_opmath(dtype) : dtype;
     uint32_t order[HN_MAX_RANK], back[HN_MAX_RANK];

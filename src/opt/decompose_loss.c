@@ -204,6 +204,24 @@ void hn_dec_huber_loss(hn_dec *d) {
     loss_result(d, m_where(d, m_bin_c(d, HN_OP_LE, z, delta), inner, outer), hn_dec_int(d, 2));
 }
 
+/* The gradient of a loss's output, divided among its elements where it is a mean. */
+static hn_value shared_gradient(hn_dec *d, const pair *p, int64_t reduction) {
+    hn_value grad = m_cast(d, hn_dec_tensor(d, 0), m_dtype(d, p->x));
+    return reduction == REDUCE_MEAN ? m_div(d, grad, m_size_as(d, hn_numel(d->g, p->x), m_dtype(d, grad))) : grad;
+}
+
+/* +-g * top where x and y are `limit` or more apart, in between g * (x - y) * top / limit. */
+static void clipped_backward(hn_dec *d, double limit, double top) {
+    pair p = read_pair(d, 1);
+    hn_value g = shared_gradient(d, &p, hn_dec_int(d, 3)), z = m_sub(d, p.x, p.y), upper = m_mul_c(d, g, top);
+    hn_value high = m_where(d, m_bin_c(d, HN_OP_GE, z, limit), upper, m_mul(d, m_mul_c(d, g, top / limit), z));
+    m_result(d, 0, m_where(d, m_bin_c(d, HN_OP_LE, z, -limit), m_neg(d, upper), high));
+}
+
+/* aten.smooth_l1_loss_backward(grad_output, self, target, reduction, beta), huber_loss_backward(.., delta) */
+void hn_dec_smooth_l1_loss_backward(hn_dec *d) { clipped_backward(d, hn_dec_float(d, 4), 1); }
+void hn_dec_huber_loss_backward(hn_dec *d) { clipped_backward(d, hn_dec_float(d, 4), hn_dec_float(d, 4)); }
+
 /* aten.binary_cross_entropy(self, target, weight, reduction); logarithms are cut at -100 */
 void hn_dec_bce(hn_dec *d) {
     pair p = read_pair(d, 0);
@@ -212,6 +230,15 @@ void hn_dec_bce(hn_dec *d) {
     hn_value each = m_sub(d, m_mul(d, m_sub_c(d, p.y, 1), log_1mx), m_mul(d, p.y, log_x));
     if (hn_dec_has(d, 2)) each = m_mul(d, each, m_cast(d, hn_dec_tensor(d, 2), m_dtype(d, each)));
     loss_result(d, each, hn_dec_int(d, 3));
+}
+
+/* aten.binary_cross_entropy_backward(grad_output, self, target, weight, reduction): g (x - y) / max(x (1 - x), 1e-12) */
+void hn_dec_bce_backward(hn_dec *d) {
+    pair p = read_pair(d, 1);
+    hn_value g = shared_gradient(d, &p, hn_dec_int(d, 4));
+    if (hn_dec_has(d, 3)) g = m_mul(d, g, m_cast(d, hn_dec_tensor(d, 3), m_dtype(d, g)));
+    hn_value below = m_max_c(d, m_mul(d, m_c_sub(d, 1, p.x), p.x), 1e-12);
+    m_result(d, 0, m_div(d, m_mul(d, g, m_sub(d, p.x, p.y)), below));
 }
 
 /* aten.binary_cross_entropy_with_logits(self, target, weight, pos_weight, reduction):

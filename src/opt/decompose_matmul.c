@@ -355,3 +355,26 @@ void hn_dec_cross(hn_dec *d) {
         while (dim + 1 < out.rank && !is_three(d, out.sizes[dim])) dim++;
     cross_result(d, a, b, dim);
 }
+
+/* transformers.grouped_mm_fallback(input, weight, offs): the experts of a mixture, rows sorted by expert */
+void hn_dec_grouped_mm_fallback(hn_dec *d) {
+    hn_value a = hn_dec_tensor(d, 0), b = hn_dec_tensor(d, 1), ends = m_index64(d, hn_dec_tensor(d, 2));
+    if (m_require(d, m_rank(d, a) == 2 && m_rank(d, b) == 3, "a grouped product wants a matrix of rows and one matrix for each group"))
+        m_result(d, 0, hn_b_grouped_matmul(d->g, a, b, ends));
+}
+
+/* aten._grouped_mm(self, mat2, offs?, bias?, out_dtype?): groups of rows of self, of columns of mat2 or, without offs, a batch */
+void hn_dec_grouped_mm(hn_dec *d) {
+    hn_value a = hn_dec_tensor(d, 0), b = hn_dec_tensor(d, 1);
+    const uint32_t left = m_rank(d, a), right = m_rank(d, b);
+    const bool grouped = hn_dec_has(d, 2);
+    if (!m_require(d, !hn_dec_has(d, 3), "a grouped product with a bias")) return;
+    if (!m_require(d, grouped ? left + right == 5 : left == 3 && right == 3, "this form of grouped product")) return;
+    hn_value ends = grouped ? m_index64(d, hn_dec_tensor(d, 2)) : 0;
+    if (!grouped)
+        m_result(d, 0, hn_b_matmul(d->g, a, b, 0));
+    else if (left == 2)
+        m_result(d, 0, hn_b_grouped_matmul(d->g, a, b, ends));
+    else
+        m_result(d, 0, transposed(d, hn_b_grouped_matmul(d->g, transposed(d, b), transposed(d, a), ends)));
+}

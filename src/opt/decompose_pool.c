@@ -160,22 +160,28 @@ void hn_dec_max_pool1d(hn_dec *d) { max_pool(d, 1); }
 void hn_dec_max_pool2d(hn_dec *d) { max_pool(d, 2); }
 void hn_dec_max_pool3d(hn_dec *d) { max_pool(d, 3); }
 
-/* aten.max_pool2d_with_indices_backward(grad_output, self, kernel, stride, padding, dilation, ceil_mode,
- * indices): each gradient goes to the element that won */
-void hn_dec_max_pool2d_backward(hn_dec *d) {
-    hn_value grad = hn_dec_tensor(d, 0), x = hn_dec_tensor(d, 1), index = hn_dec_tensor(d, 7);
+/* Each gradient goes to the element that won; `index` counts within the last `spatial` dims. */
+static void max_pool_backward(hn_dec *d, uint32_t spatial, uint32_t index_arg) {
+    hn_value grad = hn_dec_tensor(d, 0), x = hn_dec_tensor(d, 1), index = hn_dec_tensor(d, index_arg);
     m_shape_t sx = m_shape(d, x), flat = sx;
-    if (!m_require(d, sx.rank >= 2 && m_rank(d, grad) == sx.rank && m_rank(d, index) == sx.rank,
+    if (!m_require(d, sx.rank >= spatial && m_rank(d, grad) == sx.rank && m_rank(d, index) == sx.rank,
                    "the ranks of a pooling gradient do not fit"))
         return;
-    flat.rank = sx.rank - 1;
-    flat.sizes[flat.rank - 1] = e_mul(d, sx.sizes[sx.rank - 2], sx.sizes[sx.rank - 1]);
+    uint32_t base = sx.rank - spatial;
+    flat.rank = base + 1;
+    flat.sizes[base] = e_product(d, sx.sizes + base, spatial);
     hn_dtype math = hn_dec_opmath(m_dtype(d, grad));
-    hn_value values = m_merge(d, m_cast(d, grad, math), sx.rank - 2, 2);
-    hn_value zeros = m_zeros(d, &flat, math);
-    hn_value r = hn_b_scatter(d->g, zeros, m_merge(d, index, sx.rank - 2, 2), values, flat.rank - 1, "add");
+    hn_value values = m_merge(d, m_cast(d, grad, math), base, spatial), zeros = m_zeros(d, &flat, math);
+    hn_value r = hn_b_scatter(d->g, zeros, m_merge(d, index, base, spatial), values, base, "add");
     m_result(d, 0, m_reshape(d, r, sx.sizes, sx.rank));
 }
+
+/* aten.max_pool2d_with_indices_backward(grad_output, self, kernel, stride, padding, dilation, ceil_mode, indices),
+ * aten.adaptive_max_pool2d_backward(grad_output, self, indices) */
+void hn_dec_max_pool2d_backward(hn_dec *d) { max_pool_backward(d, 2, 7); }
+void hn_dec_max_pool3d_backward(hn_dec *d) { max_pool_backward(d, 3, 7); }
+void hn_dec_adaptive_max_pool2d_backward(hn_dec *d) { max_pool_backward(d, 2, 2); }
+void hn_dec_adaptive_max_pool3d_backward(hn_dec *d) { max_pool_backward(d, 3, 2); }
 
 /* Zeros, with each value at the flat index of its plane. */
 static void unpool(hn_dec *d, uint32_t spatial) {

@@ -457,6 +457,8 @@ static hn_status outputs_rewrite(walk *w) {
     for (uint32_t k = 0; k < g->inputs.count; k++) {
         hn_value v = g->inputs.items[k].value;
         if (!v || w->slots[v].root != v || w->slots[v].writes == 0 || is_listed(g, k)) continue;
+        /* a tensor that the model made while it was exported and writes into, such as a cache's length, is state from then on */
+        if (g->inputs.items[k].kind == HN_INPUT_CONSTANT) g->inputs.items[k].kind = HN_INPUT_BUFFER;
         hn_output output = {.kind = HN_OUTPUT_MUTATION,
                             .value = w->slots[v].current,
                             .target = k,

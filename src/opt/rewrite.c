@@ -139,10 +139,19 @@ hn_status hn_rewrite_keep(hn_rewrite *r) {
     return NULL;
 }
 
+/* A literal 1 may come where a size is equal to it, but nothing else where one stood: it broadcasts. */
+static bool size_replaces(hn_graph *g, hn_expr old, hn_expr fresh) {
+    if (hn_same_sizes(g, &old, &fresh, 1)) return true;
+    return hn_sym_is_value(g->sym, fresh, 1) && (hn_sym_prove_eq(g->sym, old, fresh) || hn_sym_guarded_eq(g->sym, old, fresh));
+}
+
 static bool same_meta(hn_graph *g, const hn_value_info *a, const hn_value_info *b) {
     if (a->kind != b->kind) return false;
     if (a->kind != HN_VALUE_TENSOR) return true;
-    return a->dtype == b->dtype && a->rank == b->rank && hn_same_sizes(g, a->sizes, b->sizes, a->rank);
+    if (a->dtype != b->dtype || a->rank != b->rank) return false;
+    for (uint32_t k = 0; k < a->rank; k++)
+        if (!size_replaces(g, a->sizes[k], b->sizes[k])) return false;
+    return true;
 }
 
 /* The new value takes the old one's name unless it has one, or is an input. */

@@ -53,7 +53,8 @@ struct hn_ext_impl {
     const char *name; /* for traces and inspection: "reference", "gemm" */
     /* Errors: unsupported means "not this case": the runtime tries the reference. Others fail the module's run. */
     hn_status (*prepare)(hn_ext_call *call);
-    /* `scratch` is call->scratch_bytes bytes, 64-byte aligned, undefined content, NULL when 0. Allocates nothing. */
+    /* `scratch` is call->scratch_bytes bytes, 64-byte aligned, undefined content, NULL when 0. Allocates nothing, but
+     * where only the run knows the sizes (ext_grouped.c). */
     hn_status (*run)(const hn_ext_call *call, void *scratch);
     /* Frees `state`; called exactly once after a prepare that returned NULL. May be NULL. */
     void (*release)(hn_ext_call *call);

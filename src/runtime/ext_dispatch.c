@@ -24,6 +24,8 @@ static hn_status check_conv(const hn_ext_call *call);
 static hn_status check_attention(const hn_ext_call *call);
 static hn_status check_sort(const hn_ext_call *call);
 static hn_status check_nonzero(const hn_ext_call *call);
+static hn_status check_grouped(const hn_ext_call *call);
+static hn_status check_nms(const hn_ext_call *call);
 
 /*                              name, operands, needed, written, parameters, check */
 static const kind_facts kinds[HN_EXTERN_KIND_COUNT] = {
@@ -33,6 +35,8 @@ static const kind_facts kinds[HN_EXTERN_KIND_COUNT] = {
     [HN_EXTERN_SORT] = {"sort", 3, 3, 2, HN_SORT_PARAM_COUNT, check_sort},
     [HN_EXTERN_TOPK] = {"topk", 3, 3, 2, HN_SORT_PARAM_COUNT, check_sort},
     [HN_EXTERN_NONZERO] = {"nonzero", 2, 2, 1, HN_NONZERO_PARAM_COUNT, check_nonzero},
+    [HN_EXTERN_GROUPED_MATMUL] = {"grouped_matmul", 4, 4, 1, HN_GROUPED_PARAM_COUNT, check_grouped},
+    [HN_EXTERN_NMS] = {"nms", 2, 2, 1, HN_NMS_PARAM_COUNT, check_nms},
 };
 
 /* NULL for an unknown kind. */
@@ -294,6 +298,31 @@ static hn_status check_nonzero(const hn_ext_call *call) {
                         hn_scalar_type_name((hn_scalar_type)call->dtypes[1]));
     HN_TRY(check_extent(call, 0, (extent){.rank = 2, .sizes = {p[HN_NONZERO_COUNT], p[HN_NONZERO_RANK]}, .strides = {p[HN_NONZERO_RANK], 1}}));
     return check_extent(call, 1, (extent){.rank = 1, .sizes = {numel}, .strides = {1}});
+}
+
+/* ---- grouped matmul, nms ---- */
+
+static hn_status check_grouped(const hn_ext_call *call) {
+    const int64_t *p = call->params, groups = p[HN_GROUPED_GROUPS], m = p[HN_GROUPED_M], n = p[HN_GROUPED_N], k = p[HN_GROUPED_K];
+    HN_TRY(check_sizes(call, HN_GROUPED_GROUPS, 4));
+    HN_TRY(check_range(call, HN_GROUPED_B_CONSTANT, 1, 0, 1));
+    for (uint32_t i = 1; i < 3; i++) HN_TRY(check_same_dtype(call, i));
+    if (call->dtypes[3] != HN_I64)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "the ends are %s, must be i64", hn_scalar_type_name((hn_scalar_type)call->dtypes[3]));
+    HN_TRY(check_extent(call, 0, (extent){.rank = 2, .sizes = {m, n}, .strides = {n, 1}}));
+    HN_TRY(check_extent(call, 1, (extent){.rank = 2, .sizes = {m, k}, .strides = {p[HN_GROUPED_A], p[HN_GROUPED_A + 1]}}));
+    HN_TRY(check_extent(call, 2, (extent){.rank = 3, .sizes = {groups, k, n}, .strides = {p[HN_GROUPED_B], p[HN_GROUPED_B + 1], p[HN_GROUPED_B + 2]}}));
+    return check_extent(call, 3, (extent){.rank = 1, .sizes = {groups}, .strides = {1}});
+}
+
+static hn_status check_nms(const hn_ext_call *call) {
+    const int64_t n = call->params[HN_NMS_N];
+    HN_TRY(check_sizes(call, HN_NMS_N, 1));
+    if (call->dtypes[0] != HN_BOOL || (call->dtypes[1] != HN_F32 && call->dtypes[1] != HN_F64))
+        return HN_ERROR(HN_INVALID_ARGUMENT, "what is kept is %s and the boxes %s, must be bool and f32 or f64",
+                        hn_scalar_type_name((hn_scalar_type)call->dtypes[0]), hn_scalar_type_name((hn_scalar_type)call->dtypes[1]));
+    HN_TRY(check_extent(call, 0, (extent){.rank = 1, .sizes = {n}, .strides = {1}}));
+    return check_extent(call, 1, (extent){.rank = 2, .sizes = {n, 4}, .strides = {4, 1}});
 }
 
 /* ---- dispatch ---- */

@@ -3,7 +3,9 @@
 #include "runtime/ext.h"
 #include "runtime/ext_attention.h"
 #include "runtime/ext_conv.h"
+#include "runtime/ext_grouped.h"
 #include "runtime/ext_matmul.h"
+#include "runtime/ext_nms.h"
 #include "runtime/ext_nonzero.h"
 #include "runtime/ext_sort.h"
 
@@ -14,4 +16,6 @@ const hn_ext_impl *const hn_ext_impls[HN_EXTERN_KIND_COUNT] = {
     [HN_EXTERN_SORT] = &hn_ext_sort,
     [HN_EXTERN_TOPK] = &hn_ext_sort,
     [HN_EXTERN_NONZERO] = &hn_ext_nonzero,
+    [HN_EXTERN_GROUPED_MATMUL] = &hn_ext_grouped_matmul,
+    [HN_EXTERN_NMS] = &hn_ext_nms,
 };

@@ -10,7 +10,7 @@ const char *const hn_wbuf_kind_names[4] = {[HN_WBUF_INPUT] = "input",
 const char *const hn_wextern_names[HN_EXTERN_KIND_COUNT] = {
     [HN_EXTERN_NONE] = "none",           [HN_EXTERN_MATMUL] = "matmul", [HN_EXTERN_CONV] = "conv",
     [HN_EXTERN_ATTENTION] = "attention", [HN_EXTERN_SORT] = "sort",     [HN_EXTERN_TOPK] = "topk",
-    [HN_EXTERN_NONZERO] = "nonzero"};
+    [HN_EXTERN_NONZERO] = "nonzero",     [HN_EXTERN_GROUPED_MATMUL] = "grouped_matmul", [HN_EXTERN_NMS] = "nms"};
 const char *const hn_wrelation_names[4] = {
     [HN_REL_EQ] = "==", [HN_REL_NE] = "!=", [HN_REL_LT] = "<", [HN_REL_LE] = "<="};
 

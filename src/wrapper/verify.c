@@ -93,7 +93,8 @@ static hn_status check_operand_shape(const hn_wrapper *w, const hn_line *line, u
             [HN_EXTERN_MATMUL] = {5, HN_MATMUL_PARAM_COUNT}, [HN_EXTERN_CONV] = {6, HN_CONV_PARAM_COUNT},
             [HN_EXTERN_ATTENTION] = {5, HN_ATTENTION_PARAM_COUNT}, [HN_EXTERN_SORT] = {3, HN_SORT_PARAM_COUNT},
             [HN_EXTERN_TOPK] = {3, HN_SORT_PARAM_COUNT},
-            [HN_EXTERN_NONZERO] = {2, HN_NONZERO_PARAM_COUNT}};
+            [HN_EXTERN_NONZERO] = {2, HN_NONZERO_PARAM_COUNT},
+            [HN_EXTERN_GROUPED_MATMUL] = {4, HN_GROUPED_PARAM_COUNT}, [HN_EXTERN_NMS] = {2, HN_NMS_PARAM_COUNT}};
         if (line->extern_kind <= HN_EXTERN_NONE || line->extern_kind >= HN_EXTERN_KIND_COUNT)
             return BAD("line %u: unknown extern operation %d", i, (int)line->extern_kind);
         if (line->operand_count != facts[line->extern_kind].operands ||

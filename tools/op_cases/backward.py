@@ -14,6 +14,9 @@ def activations(c, x, g, **tol):
         one("elu", 1.5, scale, 0.5, False, x), one("elu", 1.5, scale, 0.5, True, x)
     plain = x.masked_fill(x == 0, 0.0)  # at -0 PyTorch's dtypes do not agree on the sign of infinity
     one("logit", plain), one("logit", plain, 0.25)
+    for limit in (0.5, 0, 2.5):
+        one("softshrink", x, limit), one("hardshrink", x, limit)
+    one("mish", x)
     if x.dtype == torch.float32:
         c.add("aten.log_sigmoid_backward.default", g, x, torch.ops.aten.log_sigmoid_forward.default(x)[1], **tol)
     one("tanh", x.tanh()), one("sigmoid", x.sigmoid())

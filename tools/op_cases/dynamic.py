@@ -8,6 +8,10 @@ def cases(c):
     for x in (c.tensor([0, 1.5, -2, 0, float("nan")]), c.tensor([[0, 1, 0], [2, 0, -3]]), c.tensor([[0, 3], [4, 0]], torch.int64), c.tensor([[[1, 0]], [[0, 1]]], torch.bool),
               c.tensor([0.0, -0.0]), c.tensor([[0, 0, 0]], torch.int32), torch.zeros(0, 3), c.tensor([1, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 5, 0, 1], torch.uint8)):
         c.add("aten.nonzero.default", x, data=one)
+    for x in (c.tensor([0, 1.5, -2, 0, float("nan")]), c.tensor([[0, 1, 0], [2, 0, -3]]), c.tensor([[[1, 0]], [[0, 1]]], torch.bool), torch.zeros(0, 3), c.tensor(2)):
+        each = {k: [0] for k in range(max(x.dim(), 1))}
+        c.add("aten.where.default", x, data=each)
+    c.add("aten.nonzero_numpy.default", c.tensor([[0, 1, 0], [2, 0, -3]]), data={0: [0], 1: [0]})
     x = c.ramp((3, 4))
     c.add("aten.masked_select.default", x, c.tensor([[1, 0, 0, 1], [0, 0, 0, 0], [1, 1, 1, 0]], torch.bool), data=one)
     c.add("aten.masked_select.default", x, b(1, 0, 0, 1), data=one)

@@ -36,6 +36,8 @@ def advanced(c):
     mask = x > 0
     for accumulate in (False, True):
         c.add("aten.index_put.default", x, [mask], c.tensor(7.5), accumulate), c.add("aten.index_put.default", x, [mask[:, 0, 0]], c.tensor([7.5]), accumulate)
+        c.add("aten.index_put.default", x, [mask[:, 0, 0]], c.ramp((4, 2), seed=5), accumulate), c.add("aten.index_put.default", x, [mask[:, :, 1]], c.ramp((1, 2), seed=5), accumulate)
+        c.add("aten.index_put.default", x, [mask[:, 0, 0]], c.ramp((1, 4, 1), seed=5), accumulate)
     c.add("aten._unsafe_masked_index.default", x, c.tensor([1, 0, 1], B)[:, None, None], [i([0, 9, -5 % 3]), None, None], 1.5)
 
 

@@ -50,11 +50,21 @@ def pointwise(c):
         c.attempt("aten.smooth_l1_loss.default", x, y, reduction, 0.0)
         g = c.tensor(1.5) if reduction else c.ramp((2, 3), seed=3)
         c.add("aten.mse_loss_backward.default", g, x, y, reduction, **T)
+        for limit in (1.0, 0.75, 3.0):
+            c.add("aten.smooth_l1_loss_backward.default", g, x, y, reduction, limit, **T), c.add("aten.huber_loss_backward.default", g, x, y, reduction, limit, **T)
+        c.add("aten.smooth_l1_loss_backward.default", g, x, y, reduction, 0.0, **T)
+        for weight in (None, w.expand(2, 3).contiguous()):
+            c.add("aten.binary_cross_entropy_backward.default", g, p, q, weight, reduction, **T)
         for weight in (None, w):
             c.add("aten.binary_cross_entropy.default", p, q, weight, reduction, **T), c.add("aten.binary_cross_entropy_with_logits.default", x, q, weight, None, reduction, **T)
             c.add("aten.binary_cross_entropy_with_logits.default", x, q, weight, c.tensor([0.5, 2, 1]), reduction, **T)
         c.add("aten.kl_div.default", x, q, reduction, **T), c.add("aten.kl_div.default", x, y, reduction, log_target=True, **T)
     c.add("aten.binary_cross_entropy.default", c.tensor([0, 1, 0, 1]), c.tensor([0, 1, 1, 0]), None, 0)
+    one = c.tensor([1, 1, 1, 1])
+    c.add("aten.binary_cross_entropy_backward.default", one, c.tensor([0, 1, 0, 1]), c.tensor([0, 1, 1, 0]), None, 0)
+    for op in ("smooth_l1", "huber"):
+        c.add(f"aten.{op}_loss_backward.default", one, c.tensor([inf, -inf, nan, 2]), c.tensor([0, 1, 1, 2]), 0, 0.5)
+    c.add("aten.smooth_l1_loss_backward.default", one, c.tensor([inf, 1, nan, 2]), c.tensor([0, 1, 1, 3]), 0, 0.0)
     c.add("aten.kl_div.default", c.tensor([1, -inf, nan, 2]), c.tensor([0, 1, 1, nan]), 0)
     c.add("aten.binary_cross_entropy_with_logits.default", c.tensor([200, -200, 0, inf]), c.tensor([1, 0, 0.5, 1]), None, None, 0)
     c.add("aten.mse_loss.default", c.edges(), c.ramp((12,)), 0), c.add("aten.huber_loss.default", c.edges(), c.ramp((12,)), 0), c.add("aten.smooth_l1_loss.default", c.edges(), c.ramp((12,)), 0)

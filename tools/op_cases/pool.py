@@ -85,6 +85,17 @@ def gradients(c):
     c.add("aten.max_pool2d_with_indices_backward.default", c.ramp(tuple(y.shape)), x[0], [2, 2], [2, 2], [0, 0], [1, 1], False, index)
     c.add("aten.avg_pool2d_backward.default", c.ramp(tuple(y.shape)), x[0], [2, 2], [2, 2], [0, 0], False, True, None)
 
+    for size in ([2, 3], [1, 1], [5, 4]):
+        y, index = torch.ops.aten.adaptive_max_pool2d.default(x, size)
+        c.add("aten.adaptive_max_pool2d_backward.default", c.ramp(tuple(y.shape), seed=5), x, index)
+        c.add("aten.adaptive_max_pool2d_backward.default", c.ramp(tuple(y.shape[1:]), seed=5), x[0], index[0])
+    z = c.ramp((1, 2, 3, 4, 5))
+    y, index = torch.ops.aten.adaptive_max_pool3d.default(z, [2, 3, 2])
+    c.add("aten.adaptive_max_pool3d_backward.default", c.ramp(tuple(y.shape), seed=5), z, index)
+    for k, s, p, dil in (([2, 2, 2], [1, 2, 1], [0, 1, 1], [1, 1, 1]), ([3, 2, 2], [1, 1, 1], [1, 0, 0], [1, 2, 1])):
+        y, index = torch.ops.aten.max_pool3d_with_indices.default(z, k, s, p, dil)
+        c.add("aten.max_pool3d_with_indices_backward.default", c.ramp(tuple(y.shape), seed=5), z, k, s, p, dil, False, index)
+
 
 def cases(c):
     maximum(c)

@@ -5,6 +5,8 @@ B = torch.bool
 
 
 def cases(c):
+    for truths in ([1, 1, 1], [0, 1, 0], [0, 0], []):
+        c.add("aten._is_all_true.default", c.tensor(truths, torch.bool)), c.add("aten._is_any_true.default", c.tensor(truths, torch.bool))
     inf, nan = float("inf"), float("nan")
     x = c.ramp((2, 3, 2))
     h, i = c.ramp((2, 3), torch.bfloat16), c.ramp((2, 3), torch.int32)

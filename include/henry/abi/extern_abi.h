@@ -17,6 +17,8 @@ typedef enum hn_extern_kind {
     HN_EXTERN_SORT = 4,      /* values, indices (i64), x */
     HN_EXTERN_TOPK = 5,      /* values, indices (i64), x */
     HN_EXTERN_NONZERO = 6,   /* positions (i64), x (bool) */
+    HN_EXTERN_GROUPED_MATMUL = 7, /* out, a, b, ends (i64) */
+    HN_EXTERN_NMS = 8,       /* keep (bool), boxes */
     HN_EXTERN_KIND_COUNT
 } hn_extern_kind;
 
@@ -99,6 +101,24 @@ enum {
     HN_NONZERO_COUNT = 0, HN_NONZERO_RANK = 1,
     HN_NONZERO_SIZES = 2, /* [HN_NONZERO_RANK_MAX]; unused ones are 1 */
     HN_NONZERO_PARAM_COUNT = HN_NONZERO_SIZES + HN_NONZERO_RANK_MAX
+};
+
+/* out[i, n] = sum_k a[i, k] * b[g, k, n], where g is the group of row i: the first one with i < ends[g]. Rows from the last end on
+ * are 0. out and ends are contiguous. Ends that descend, or are not in [0, m], fail the call. */
+enum {
+    HN_GROUPED_GROUPS = 0, HN_GROUPED_M = 1, HN_GROUPED_N = 2, HN_GROUPED_K = 3,
+    HN_GROUPED_A = 4,          /* strides [m, k] */
+    HN_GROUPED_B = 6,          /* strides [group, k, n] */
+    HN_GROUPED_B_CONSTANT = 9, /* 1: b is a weight, may be packed once */
+    HN_GROUPED_PARAM_COUNT = 10
+};
+
+/* keep[i]: no box before i that is kept overlaps box i (x1, y1, x2, y2) by more than the threshold: their common area over that
+ * of both together. boxes [n, 4] and keep [n] are contiguous. */
+enum {
+    HN_NMS_N = 0,
+    HN_NMS_THRESHOLD = 1, /* the bits of a double */
+    HN_NMS_PARAM_COUNT = 2
 };
 
 #endif

@@ -87,6 +87,42 @@ TEST(broadcast_of_different_symbols_is_guarded_once) {
     fixture_deinit(&f);
 }
 
+/* 1 - Max(0, 1 - s0) is 1 for every size but 0: PyTorch broadcasts it, the nodes see a literal. */
+TEST(broadcast_of_a_size_that_is_1_by_the_hints) {
+    fixture f;
+    fixture_init(&f);
+    hn_expr size = hn_sym_symbol(f.sym, HN_STR("s2"), HN_SYMBOL_SIZE, 0, HN_SYM_MAX), wide[2] = {num(&f, 3), size}, both[2];
+    uint32_t rank;
+    hn_sym_set_hint(f.sym, size, 12);
+    hn_expr start = fixture_expr(&f, "Max(0, 1 - s2)"), left = hn_sym_sub(f.sym, num(&f, 1), start);
+    hn_value a = hn_b_slice(f.g, fixture_input(&f, HN_DTYPE_F32, "3,1"), 1, start, left, 1), b = fixture_input(&f, HN_DTYPE_F32, "3,s2");
+    uint32_t before = guard_count(&f);
+    EXPECT_OK(hn_broadcast(f.g, wide, 2, hn_graph_value(f.g, a)->sizes, 2, both, &rank));
+    EXPECT(both[1] == size);
+    EXPECT_INT(guard_count(&f), before + 1);
+    EXPECT_TYPE(&f, hn_b_binary(f.g, HN_OP_ADD, a, b), "f32[3, s2]");
+    EXPECT_TYPE(&f, hn_b_where(f.g, hn_b_binary(f.g, HN_OP_LT, a, a), b, a), "f32[3, s2]");
+    EXPECT_TYPE(&f, hn_b_expand(f.g, a, wide, 2), "f32[3, s2]");
+    uint32_t count;
+    const hn_guard *guards = hn_sym_guards(f.sym, &count);
+    for (uint32_t k = 0; k < count; k++) EXPECT(guards[k].lhs != size && guards[k].rhs != size); /* none says that s2 is 1 */
+    EXPECT_OK(hn_graph_verify(f.g, HN_LEGAL_PRIMITIVE));
+    EXPECT_INT(guard_count(&f), count);
+    fixture_deinit(&f);
+}
+
+/* Equal by a guard is not enough where a literal 1 stands: it broadcasts. */
+TEST(only_a_literal_1_is_the_same_as_one) {
+    fixture f;
+    fixture_init(&f);
+    hn_expr one = num(&f, 1), a = fixture_expr(&f, "Min(s0, s1)"), b = fixture_expr(&f, "s1//2");
+    hn_sym_require(f.sym, HN_REL_EQ, a, one, "");
+    hn_sym_require(f.sym, HN_REL_EQ, b, a, "");
+    EXPECT(!hn_same_sizes(f.g, &a, &one, 1) && !hn_same_sizes(f.g, &one, &a, 1));
+    EXPECT(hn_same_sizes(f.g, &a, &b, 1) && hn_same_sizes(f.g, &one, &one, 1));
+    fixture_deinit(&f);
+}
+
 TEST(binary_dtypes) {
     fixture f;
     fixture_init(&f);
@@ -394,6 +430,24 @@ TEST(matmul) {
     EXPECT_REFUSED(&f, hn_b_matmul(f.g, a, hn_b_cast(f.g, b, HN_DTYPE_BF16), 0), "dtypes f32 and bf16");
     hn_value p = hn_b_cast(f.g, m, HN_DTYPE_BOOL);
     EXPECT_REFUSED(&f, hn_b_matmul(f.g, p, hn_b_transpose(f.g, p, 0, 1), 0), "not defined on bool");
+    fixture_deinit(&f);
+}
+
+TEST(grouped_matmul_and_nms) {
+    fixture f;
+    fixture_init(&f);
+    hn_value a = fixture_input(&f, HN_DTYPE_BF16, "s0,8"), b = fixture_input(&f, HN_DTYPE_BF16, "4,8,5"),
+             ends = fixture_input(&f, HN_DTYPE_I64, "4"), few = fixture_input(&f, HN_DTYPE_I64, "3");
+    EXPECT_TYPE(&f, hn_b_grouped_matmul(f.g, a, b, ends), "bf16[s0, 5]");
+    EXPECT_REFUSED(&f, hn_b_grouped_matmul(f.g, a, b, few), "each group has an end: 4 == 3");
+    EXPECT_REFUSED(&f, hn_b_grouped_matmul(f.g, a, hn_b_transpose(f.g, b, 1, 2), ends), "the inner sizes of a product are equal: 8 == 5");
+    EXPECT_REFUSED(&f, hn_b_grouped_matmul(f.g, a, b, hn_b_cast(f.g, ends, HN_DTYPE_I32)), "dtypes i64 and i32");
+    EXPECT_REFUSED(&f, hn_b_grouped_matmul(f.g, b, b, ends), "wants ranks 2, 3 and 1, not 3, 3 and 1");
+    hn_value boxes = fixture_input(&f, HN_DTYPE_F32, "s0,4");
+    EXPECT_TYPE(&f, hn_b_nms(f.g, boxes, 0.5), "bool[s0]");
+    EXPECT_REFUSED(&f, hn_b_nms(f.g, fixture_input(&f, HN_DTYPE_F32, "s0,5"), 0.5), "a box has four numbers: 5 == 4");
+    EXPECT_REFUSED(&f, hn_b_nms(f.g, a, 0.5), "f32 or f64, not bf16");
+    EXPECT_REFUSED(&f, hn_b_nms(f.g, ends, 0.5), "a matrix of boxes, not rank 1");
     fixture_deinit(&f);
 }
 

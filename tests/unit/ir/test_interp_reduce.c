@@ -285,6 +285,23 @@ ROW_TEST(HN_OP_TOPK, topk) {
     end(&f);
 }
 
+/* Inside out boxes and those that are not numbers overlap nothing; equal to the threshold is not above it. */
+ROW_TEST(HN_OP_NMS, nms) {
+    fixture f;
+    begin(&f);
+    hn_value boxes = input(&f, F32, S(6, 4), V(0, 0, 4, 4, 0, 0, 4, 3, 1, 1, 5, 5, 4, 4, 0, 0, 0, 0, NAN, 4, 0, 0, 4, 4));
+    output(&f, hn_b_nms(f.g, boxes, 0.75));
+    output(&f, hn_b_nms(f.g, boxes, 0.5));
+    output(&f, hn_b_nms(f.g, hn_b_cast(f.g, boxes, F64), 0.0));
+    output(&f, hn_b_nms(f.g, input(&f, F64, S(0, 4), NO_VALUES), 0.5));
+    EXPECT_OK(run(&f));
+    expect(&f, 0, BOOL, S(6), V(1, 1, 1, 1, 1, 0));
+    expect(&f, 1, BOOL, S(6), V(1, 0, 1, 1, 1, 0));
+    expect(&f, 2, BOOL, S(6), V(1, 0, 0, 1, 1, 0));
+    expect(&f, 3, BOOL, S(0), NO_VALUES);
+    end(&f);
+}
+
 /* --- contractions --- */
 
 ROW_TEST(HN_OP_MATMUL, matmul) {
@@ -304,6 +321,32 @@ ROW_TEST(HN_OP_MATMUL, matmul) {
     expect(&f, 3, I8, S(2, 1, 1), V(12, -55));
     expect(&f, 4, F32, S(2, 1), V(0, 0));
     end(&f);
+}
+
+ROW_TEST(HN_OP_GROUPED_MATMUL, grouped_matmul) {
+    fixture f;
+    begin(&f);
+    hn_value a = input(&f, F32, S(4, 2), V(1, 2, 3, 4, 5, 6, 7, 8)), b = input(&f, F32, S(3, 2, 1), V(1, 0, 9, 9, 0, 1));
+    output(&f, hn_b_grouped_matmul(f.g, a, b, input(&f, I64, S(3), V(1, 1, 4))));
+    output(&f, hn_b_grouped_matmul(f.g, a, b, input(&f, I64, S(3), V(0, 1, 2))));
+    output(&f, hn_b_grouped_matmul(f.g, hn_b_cast(f.g, a, I8), input(&f, I8, S(1, 2, 1), V(100, 100)), input(&f, I64, S(1), V(4))));
+    EXPECT_OK(run(&f));
+    expect(&f, 0, F32, S(4, 1), V(1, 4, 6, 8));
+    expect(&f, 1, F32, S(4, 1), V(27, 4, 0, 0));
+    expect(&f, 2, I8, S(4, 1), V(44, -68, 76, -36));
+    end(&f);
+}
+
+TEST(grouped_matmul_of_wrong_ends) {
+    static const double ends[][2] = {{-1, 2}, {2, 1}, {1, 3}};
+    for (int k = 0; k < 3; k++) {
+        fixture f;
+        begin(&f);
+        hn_value a = input(&f, F32, S(2, 1), V(1, 2)), b = input(&f, F32, S(2, 1, 1), V(1, 0));
+        output(&f, hn_b_grouped_matmul(f.g, a, b, input(&f, I64, S(2), ends[k], 2)));
+        EXPECT_ERROR(run(&f), HN_INVALID_ARGUMENT, k == 0 ? "group 0 ends at row -1, must end in [0, 2]" : k == 1 ? "group 1 ends at row 1, must end in [2, 2]" : "group 1 ends at row 3, must end in [1, 2]");
+        end(&f);
+    }
 }
 
 /* 1 + 2^-24 + 2^-24: products and bias are added in double and rounded once. */

@@ -31,6 +31,7 @@ TEST(primitive_rows) {
     EXPECT_STR(describe(HN_OP_RANDOM), "kind:string sizes:ints dtype:dtype seed:tensor stream:int");
     EXPECT_STR(describe(HN_OP_CAT), "xs:tensors dim:int");
     EXPECT_STR(describe(HN_OP_MATMUL), "a:tensor b:tensor bias:tensor?");
+    EXPECT_STR(describe(HN_OP_NMS), "boxes:tensor threshold:float");
     EXPECT_STR(describe(HN_OP_ATTENTION), "q:tensor k:tensor v:tensor mask:tensor? scale:float causal:bool");
     EXPECT_STR(describe(HN_OP_COND), "pred:tensor then:graph otherwise:graph operands:tensors");
     EXPECT_STR(describe(HN_OP_NONE), "");

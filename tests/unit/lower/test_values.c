@@ -72,6 +72,31 @@ TEST(coordinates_of_a_part_of_a_mask) {
                           "%n = nonzero(%s) : i64[u0, 2]\noutput user %n \"\"", 0);
 }
 
+/* Groups of rows of what has gaps, by ends that the data says; the sum behind is not taken into the product. */
+TEST(products_of_groups) {
+    static const char *const operands[] = {
+        "%a = slice(%x, dim=1, start=1, size=6, step=2)\n%b = slice(%w, dim=2, start=0, size=7, step=1)\n",
+        "%y = slice(%x, dim=1, start=0, size=6, step=1)\n%a = add(%y, %y)\n%b = slice(%w, dim=2, start=1, size=7, step=1)\n",
+        "%z = slice(%x, dim=0, start=0, size=6, step=1)\n%v = permute(%x, dims=[1, 0])\n%a = slice(%v, dim=1, start=5, size=6, step=1)\n"
+        "%b = slice(%w, dim=2, start=1, size=7, step=1)\n",
+    };
+    static const int rows[] = {11, 11, 13};
+    for (size_t k = 0; k < HN_COUNT_OF(operands); k++) {
+        char text[1600];
+        snprintf(text, sizeof text,
+                 "input user %%x : f32[11, 13] \"x\"\ninput user %%w : f32[5, 6, 8] \"w\"\ninput user %%e : f32[5] \"e\"\n%s"
+                 "%%i = cast(%%e, dtype=i64)\n%%p = abs(%%i)\n%%c = cumsum(%%p, dim=0)\n%%t = full(value=%d, sizes=[], dtype=i64)\n%%g = min(%%c, %%t)\n"
+                 "%%m = grouped_matmul(%%a, %%b, %%g)\n%%s = add(%%m, %%m)\n%%r = relu(%%s)\noutput user %%m \"\"\noutput user %%r \"\"", operands[k], rows[k]);
+        lowering_check_values(text, 0);
+    }
+}
+
+TEST(boxes_of_a_part) {
+    lowering_check_values("input user %x : f32[50, 6] \"x\"\n%b = slice(%x, dim=1, start=1, size=4, step=1)\n%k = nms(%b, threshold=0.25)\n"
+                          "%s = slice(%k, dim=0, start=1, size=24, step=2)\noutput user %k \"\"\noutput user %s \"\"", 0);
+    lowering_check_values("input user %x : f32[50, 4] \"x\"\n%d = add(%x, %x)\n%k = nms(%d, threshold=0.0)\n%n = not(%k)\noutput user %n \"\"", 0);
+}
+
 /* True is 1 in every type, also where the lanes of a mask hold -1, and also behind a sum. */
 TEST(masks_as_numbers) {
     static const char *const dtypes[] = {"f16", "bf16", "f32", "f64", "i64", "i32", "i16", "i8", "u8"};

@@ -60,6 +60,24 @@ TEST(nonzero_and_an_index_from_data) {
     opt_end(&f);
 }
 
+/* x[mask] = -x[mask]: the values tell how many places the mask chooses. */
+TEST(a_mask_takes_as_many_values_as_it_chooses) {
+    opt_fixture f;
+    opt_begin(&f, "graph { symbol data u0 in [0, 4]\ninput user %x : i64[4] \"x\"\ninput user %z : i64[4] \"z\"\n"
+                  "%m = aten.gt.Scalar(%x, 0) : bool[4]\n%a = aten.index.Tensor(%x, [%m]) : i64[u0]\n"
+                  "%n = aten.neg.default(%a) : i64[u0]\n%y = aten.index_put.default(%x, [%m], %n) : i64[4]\n"
+                  "%k = aten.gt.Scalar(%z, 0) : bool[4]\n%w = aten.index_put.default(%z, [%k], %n) : i64[4]\n"
+                  "output user %y \"\"\noutput user %w \"\" }");
+    EXPECT_OK(opt_decompose(&f));
+    hn_ref_tensor in[2] = {vector_of(&f.arena, (int64_t[]){5, 0, 6, -1}, 4), vector_of(&f.arena, (int64_t[]){0, 1, 1, 0}, 4)}, out[2] = {{0}};
+    EXPECT_OK(hn_interpret(&f.arena, f.g, in, 2, out));
+    check_vector(&out[0], (int64_t[]){-5, 0, -6, -1}, 4);
+    check_vector(&out[1], (int64_t[]){0, -5, -6, 0}, 4);
+    in[1].data.i[0] = 1; /* three places for two values */
+    EXPECT_ERROR(hn_interpret(&f.arena, f.g, in, 2, out), HN_INVALID_ARGUMENT, "u0");
+    opt_end(&f);
+}
+
 TEST(a_failed_assertion_stops_the_call) {
     opt_fixture f;
     opt_begin(&f, "graph { input user %x : i64[] \"x\"\naten._assert_async.msg(%x, \"x is 0\")\noutput user %x \"\" }");

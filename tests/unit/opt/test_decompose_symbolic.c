@@ -56,6 +56,20 @@ TEST(broadcasts_of_unlike_symbols_leave_a_guard) {
                       "%y = add(%x, %z) : f32[s0]\n" Y);
 }
 
+TEST(a_slice_that_leaves_one_element_broadcasts) {
+#define HEAD "symbol size s0 in [0, inf] hint 8\n"
+    EXPECT_DECOMPOSES(HEAD "input user %x : f32[s0] \"x\"\ninput user %z : f32[1] \"z\"\n"
+                      "%1 = aten.slice.Tensor(%z, 0, Max(0, 1 - s0)) : f32[1 - Max(0, 1 - s0)]\n"
+                      "%y = aten.add.Tensor(%x, %1) : f32[s0]\n" Y,
+                      HEAD "guard -Max(0, -s0 + 1) + 1 == 1 \"a size that is broadcast is 1\"\n"
+                      "guard 1 <= -Max(0, -s0 + 1) + 1 \"a slice ends within its dimension\"\n"
+                      "input user %x : f32[s0] \"x\"\ninput user %z : f32[1] \"z\"\n"
+                      "%2 = slice(%z, dim=0, start=Max(0, -s0 + 1), size=-Max(0, -s0 + 1) + 1, step=1) : f32[-Max(0, -s0 + 1) + 1]\n"
+                      "%3 = slice(%2, dim=0, start=0, size=1, step=1) : f32[1]\n"
+                      "%y = add(%x, %3) : f32[s0]\n" Y);
+#undef HEAD
+}
+
 TEST(diagonal_of_a_symbolic_matrix_is_strided) {
     EXPECT_DECOMPOSES("symbol size s0 in [2, 64] hint 8\ninput user %x : f32[s0, s0] \"x\"\n"
                       "%y = aten.diagonal.default(%x) : f32[s0]\n" Y,

@@ -1,0 +1,9 @@
+/* ext_nms.h: the row of HN_EXTERN_NMS in ext_table.c. */
+#ifndef HN_RUNTIME_EXT_NMS_H
+#define HN_RUNTIME_EXT_NMS_H
+
+#include "runtime/ext.h"
+
+extern const hn_ext_impl hn_ext_nms;
+
+#endif
