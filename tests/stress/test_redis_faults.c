@@ -35,7 +35,7 @@ static redis_server server;
 
 static bool tell(const char *command) {
     char line[2 * PATH_MAX];
-    snprintf(line, sizeof(line), "redis-cli -s %s %s >/dev/null 2>&1", server.socket, command);
+    snprintf(line, sizeof(line), "redis-cli -e -s %s %s >/dev/null 2>&1", server.socket, command);
     return system(line) == 0;
 }
 
@@ -60,7 +60,7 @@ static void prepare(trouble what) {
     if (what == TROUBLE_DAMAGED)
         EXPECT(
             tell(FOR_ALL_KEYS("if redis.call('type',k).ok=='string' then "
-                              "redis.call('setrange',k,redis.call('strlen',k)/2,'damage') end")));
+                              "redis.call('setrange',k,math.floor(redis.call('strlen',k)/2),'damage') end")));
 }
 
 static void mend(void) {
