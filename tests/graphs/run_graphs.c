@@ -11,20 +11,9 @@
 
 #include "driver/driver.h"
 
-#include <errno.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Memory of modules holds NaN before anybody writes it (bools that are not 0 or 1): what is read all the same differs. */
-int posix_memalign(void **out, size_t align, size_t bytes) {
-    if (bytes > SIZE_MAX - align) return ENOMEM;
-    *out = aligned_alloc(align, (bytes + align - 1) / align * align);
-    if (!*out) return ENOMEM;
-    memset(*out, 0xff, bytes);
-    return 0;
-}
 
 typedef enum mode { MODE_FUSED, MODE_NO_FUSION, MODE_DUMP } mode;
 
