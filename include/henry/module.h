@@ -10,7 +10,8 @@
  *
  * Threads: every function is safe from many threads on one module, except that a run that writes to inputs
  * or buffers (mutations) must not overlap with another use of the same memory; runs of a module that mutates
- * its own buffers take turns. */
+ * its own buffers take turns. Fork: a child may go on with its copies of modules that no thread runs at that moment; its
+ * runs have one thread. */
 #ifndef HENRY_MODULE_H
 #define HENRY_MODULE_H
 

@@ -5,10 +5,13 @@
  * come, and each of them goes to a free processor by narrowing its own mask for a moment.
  *
  * The same happens to threads that slept: often one wakes up on the processor of the caller, who then spins for it (3 to 7 ms with
- * 2 processors, or several runs of a small model at half their speed). So a caller that has been away wakes them in this way first. */
+ * 2 processors, or several runs of a small model at half their speed). So a caller that has been away wakes them in this way first.
+ *
+ * A child that is forked has none of these threads, and libgomp would wait for them for ever: there, regions run on the caller alone. */
 #include "runtime/team.h"
 
 #include <omp.h>
+#include <pthread.h>
 #include <sched.h>
 #include <semaphore.h>
 #include <stdbool.h>
@@ -43,5 +46,12 @@ static void spread(int threads, bool always) {
     sem_destroy(&arrived);
 }
 
-void hn_team_start(int threads) { spread(threads, true); }
+static void work_alone(void) { omp_set_max_active_levels(0); }
+static void watch_forks(void) { (void)pthread_atfork(NULL, NULL, work_alone); /* without memory for it a child must not run modules */ }
+
+void hn_team_start(int threads) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    if (threads > 1) pthread_once(&once, watch_forks);
+    spread(threads, true);
+}
 void hn_team_wake(int threads) { spread(threads, false); }

@@ -2,7 +2,8 @@
 #ifndef HN_RUNTIME_TEAM_H
 #define HN_RUNTIME_TEAM_H
 
-/* Makes them before the first region needs them, each on a processor of its own; later they go where the system puts them. */
+/* Makes them before the first region needs them, each on a processor of its own; later they go where the system puts them. In a child that
+ * is forked afterwards regions have one thread. */
 void hn_team_start(int threads);
 
 /* Wakes them after a rest, and sends one that woke up on the caller's processor to another. */

@@ -6,6 +6,8 @@
 
 #include <omp.h>
 #include <sched.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { THREADS = 3, PIECES = 1000 };
 
@@ -28,6 +30,24 @@ TEST(masks_stay) {
     hn_team_wake(THREADS);
     EXPECT(count_free(&mine) == THREADS);
     hn_team_wake(1);
+}
+
+/* Its threads are its parent's: it must not wait for them. */
+TEST(a_forked_child_works_alone) {
+    hn_team_start(THREADS);
+    pid_t child = fork();
+    if (child == 0) {
+        cpu_set_t mine;
+        alarm(20);
+        hn_team_wake(THREADS);
+        _exit(sched_getaffinity(0, sizeof mine, &mine) == 0 ? count_free(&mine) : 0);
+    }
+    int how = -1;
+    EXPECT(child > 0 && waitpid(child, &how, 0) == child);
+    EXPECT(WIFEXITED(how) && WEXITSTATUS(how) == 1);
+    cpu_set_t mine;
+    EXPECT(sched_getaffinity(0, sizeof mine, &mine) == 0);
+    EXPECT(count_free(&mine) == THREADS);
 }
 
 TEST(pieces_go_once) {
