@@ -99,7 +99,7 @@ suite_ops() { share_cases "$build"; }
 suite_ops_compiled() { share_cases "$build" --compiled; }
 
 # Seeds of graphs that once came out wrong, in long runs.
-GRAPHS_ONCE_WRONG="2447 10980 52455 53036 61917 63505 83207 150887"
+GRAPHS_ONCE_WRONG="2447 10980 52455 53036 61917 63505 83207 150887 398162"
 
 suite_graphs() {
     for seed in $GRAPHS_ONCE_WRONG; do echo "$build/run_graphs $seed 1"; done | run_programs

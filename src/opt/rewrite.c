@@ -4,6 +4,8 @@
  * take its layout (an input, or a value that an earlier output has laid out in another way) is copied. */
 #include "opt/rewrite.h"
 
+#include "ir/check.h"
+
 #include <string.h>
 
 /* --- what is needed --- */
@@ -142,7 +144,7 @@ hn_status hn_rewrite_keep(hn_rewrite *r) {
 /* A literal 1 may come where a size is equal to it, but nothing else where one stood: it broadcasts. */
 static bool size_replaces(hn_graph *g, hn_expr old, hn_expr fresh) {
     if (hn_same_sizes(g, &old, &fresh, 1)) return true;
-    return hn_sym_is_value(g->sym, fresh, 1) && (hn_sym_prove_eq(g->sym, old, fresh) || hn_sym_guarded_eq(g->sym, old, fresh));
+    return hn_sym_is_value(g->sym, fresh, 1) && hn_sizes_agree(g, old, fresh);
 }
 
 static bool same_meta(hn_graph *g, const hn_value_info *a, const hn_value_info *b) {

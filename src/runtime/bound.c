@@ -160,8 +160,9 @@ static hn_status size_buffers(binder *x) {
 static hn_status resolve(binder *x, uint32_t buffer, uint32_t offset_node, uint32_t elem_bytes, void **slot) {
     const hnb_buffer *f = &x->b->buffers[buffer];
     int64_t offset, capacity;
-    HN_TRY(need_size(x, offset_node, &offset));
     HN_TRY(buffer_bytes(x, buffer, &capacity));
+    if (capacity) HN_TRY(need_size(x, offset_node, &offset));
+    else offset = 0; /* of no elements the first may be anywhere: reversed, it is one before the beginning */
     if (!hn_mul_i64(offset, elem_bytes, &offset) || offset > capacity)
         return HN_ERROR(HN_CORRUPT, "an operand starts beyond its buffer %u", buffer);
     if (f->kind == HNB_BUFFER_SLOT) {

@@ -210,7 +210,7 @@ static bool is_copy(printer *pr) {
     return cost <= 1 && pr->phase->stores.count == 1 && !pr->phase->reduces.count;
 }
 
-/* Whether most of the innermost loop's work is to fetch single elements: their loads, not a chain, is what a vector waits for. */
+/* Whether the innermost loop fetches many single elements: their loads, not a chain, are what a vector waits for. */
 static bool is_gather(printer *pr) {
     const hn_body *body = &pr->phase->body;
     uint32_t gathers = 0;
