@@ -3,6 +3,8 @@
 #define HN_BASE_COMPILER_H
 
 #define HN_UNUSED __attribute__((unused))
+/* The result depends on nothing but the arguments: calls in a loop are made once. */
+#define HN_CONST_FN __attribute__((const))
 #define HN_LIKELY(x) __builtin_expect(!!(x), 1)
 #define HN_UNLIKELY(x) __builtin_expect(!!(x), 0)
 #define HN_COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))

@@ -2,6 +2,7 @@
 #ifndef HN_IR_DTYPE_H
 #define HN_IR_DTYPE_H
 
+#include "base/compiler.h"
 #include "base/str.h"
 
 #include <stdbool.h>
@@ -26,7 +27,7 @@ typedef struct hn_dtype_info {
     double rtol, atol;
 } hn_dtype_info;
 
-const hn_dtype_info *hn_dtype_facts(hn_dtype dtype); /* never NULL; NONE has size 0 */
+HN_CONST_FN const hn_dtype_info *hn_dtype_facts(hn_dtype dtype); /* never NULL; NONE has size 0 */
 hn_dtype hn_dtype_parse(hn_str name);                /* NONE when unknown */
 hn_dtype hn_dtype_from_pt2(int64_t code);            /* NONE when unknown */
 static inline bool hn_dtype_is_float(hn_dtype d) { return hn_dtype_facts(d)->category == HN_CATEGORY_FLOAT; }

@@ -125,6 +125,7 @@ static hn_ref_elem through_memory(hn_dtype dtype, hn_ref_elem e) {
 }
 
 double hn_ref_round_f(hn_dtype dtype, double value) {
+    if (dtype == HN_DTYPE_F32) return (double)(float)value;
     return dtype == HN_DTYPE_F64 ? value : through_memory(dtype, (hn_ref_elem){.f = value}).f;
 }
 

@@ -1,5 +1,5 @@
-/* op.c: the op tables in memory. The rows of ops.def and aten.def become one array of facts; their parameter texts
- * are parsed once, on first use, into one static pool, and the names into one hash table. */
+/* op.c: the op tables in memory. The rows of ops.def and aten.def become one array of facts; the parameter text of a row
+ * is parsed when the row is first asked for, into one static pool; the names go into one hash table. */
 #include "ir/op.h"
 
 #include "base/compiler.h"
@@ -18,31 +18,45 @@ static const hn_op_info op_facts[HN_ALL_OP_COUNT] = {
 #undef HN_ATEN
 };
 
-/* The pool's bound: a parameter takes two characters of a primitive's row ("x ") and six of a schema ("int a,"). */
-enum {
-    PARAM_POOL = 0
-#define HN_OP(name, text, op_class, params, doc) +(sizeof(params) / 2 + 1)
+/* A parameter takes two characters of a primitive's row ("x ") and six of a schema ("int a,"). */
+#define OP_ROOM(text_bytes) ((text_bytes) / 2 + 1)
+#define ATEN_ROOM(text_bytes) ((text_bytes) / 6 + 1)
+
+/* Room for the parameters of each row. */
+static struct {
+#define HN_OP(name, text, op_class, params, doc) hn_param op_##name[OP_ROOM(sizeof(params))];
 #include "ir/ops.def"
 #undef HN_OP
-#define HN_ATEN(name, text, decompose, params, returns) +(sizeof(params) / 6 + 1)
+#define HN_ATEN(name, text, decompose, params, returns) hn_param aten_##name[ATEN_ROOM(sizeof(params))];
+#include "ir/aten.def"
+#undef HN_ATEN
+} pool;
+
+static hn_param *const first_params[HN_ALL_OP_COUNT] = {
+#define HN_OP(name, text, op_class, params, doc) [HN_OP_##name] = pool.op_##name,
+#include "ir/ops.def"
+#undef HN_OP
+#define HN_ATEN(name, text, decompose, params, returns) [HN_ATEN_##name] = pool.aten_##name,
 #include "ir/aten.def"
 #undef HN_ATEN
 };
+
 enum { NAME_SLOTS = 4096 };
 _Static_assert(HN_ALL_OP_COUNT * 2 < NAME_SLOTS, "the name table would fill up");
 
-/* Written once under `once`, constant afterwards. */
-static struct {
-    hn_param pool[PARAM_POOL];
-    uint32_t pool_count;
-    struct {
-        uint32_t first, count;
-    } params[HN_ALL_OP_COUNT];
-    int8_t result_counts[HN_ALL_OP_COUNT];
-    bool pure[HN_ALL_OP_COUNT];
-    uint16_t names[NAME_SLOTS]; /* op, 0 empty */
-} tables;
-static pthread_once_t once = PTHREAD_ONCE_INIT;
+/* What the text of a row says: written once, when the row is first asked for, constant afterwards. */
+typedef struct parsed_row {
+    uint32_t count; /* parameters */
+    int8_t result_count;
+    bool pure;
+    pthread_once_t once;
+} parsed_row;
+static parsed_row parsed_rows[HN_ALL_OP_COUNT];
+_Static_assert(PTHREAD_ONCE_INIT == 0, "rows begin as zeros");
+
+/* Written once under `names_once`, constant afterwards. */
+static uint16_t names[NAME_SLOTS]; /* op, 0 empty */
+static pthread_once_t names_once = PTHREAD_ONCE_INIT;
 
 static hn_str trim(hn_str s) {
     while (s.len && s.ptr[0] == ' ') s.ptr++, s.len--;
@@ -86,7 +100,8 @@ static hn_param_kind primitive_kind(hn_str name) {
     return HN_PARAM_TENSOR;
 }
 
-static void parse_primitive_row(hn_str text) {
+static uint32_t parse_primitive_row(hn_str text, hn_param *out) {
+    uint32_t count = 0;
     while (text.len) {
         hn_str kind, rest, word = cut(text, ' ', &rest);
         text = rest;
@@ -94,8 +109,9 @@ static void parse_primitive_row(hn_str text) {
         hn_param p = {.name = cut(word, ':', &kind)};
         p.kind = kind.len ? primitive_kind(kind) : HN_PARAM_TENSOR;
         if (p.name.ptr[p.name.len - 1] == '?') p.name.len--, p.optional = true;
-        tables.pool[tables.pool_count++] = p;
+        out[count++] = p;
     }
+    return count;
 }
 
 /* --- aten.def: "Tensor(a!) self, *, Scalar alpha=1" --- */
@@ -141,7 +157,8 @@ static void parse_aten_type(hn_str type, hn_param *p) {
     p->kind = aten_kind(base, list);
 }
 
-static void parse_aten_row(hn_str text) {
+static uint32_t parse_aten_row(hn_str text, hn_param *out) {
+    uint32_t count = 0;
     while (text.len) {
         hn_str rest, part = cut(text, ',', &rest);
         text = rest;
@@ -154,8 +171,9 @@ static void parse_aten_row(hn_str text) {
         assert(space > 1 && space < declaration.len);
         p.name = (hn_str){declaration.ptr + space, declaration.len - space};
         parse_aten_type(trim((hn_str){declaration.ptr, space}), &p);
-        tables.pool[tables.pool_count++] = p;
+        out[count++] = p;
     }
+    return count;
 }
 
 /* "()" "Tensor" "(Tensor values, Tensor indices)" "Tensor(a)[]" */
@@ -204,66 +222,66 @@ static bool find_pure(hn_op op) {
     if (facts->op_class == HN_OPC_NONE || facts->op_class == HN_OPC_DYNAMIC || facts->op_class == HN_OPC_CONTROL)
         return false;
     if (facts->op_class != HN_OPC_ATEN) return true;
-    for (uint32_t i = 0; i < tables.params[op].count; i++) {
-        const hn_param *p = &tables.pool[tables.params[op].first + i];
+    for (uint32_t i = 0; i < parsed_rows[op].count; i++) {
+        const hn_param *p = &first_params[op][i];
         if (p->mutated || hn_str_eq(p->name, HN_STR("generator"))) return false;
     }
-    return tables.result_counts[op] != 0 && !aten_has_state(hn_str_of(facts->name));
+    return parsed_rows[op].result_count != 0 && !aten_has_state(hn_str_of(facts->name));
 }
 
-static void add_name(hn_op op) {
-    hn_str name = hn_str_of(op_facts[op].name);
-    size_t slot = hn_hash64(name.ptr, name.len, 0) % NAME_SLOTS;
-    while (tables.names[slot]) slot = (slot + 1) % NAME_SLOTS;
-    tables.names[slot] = (uint16_t)op;
+static _Thread_local hn_op asked_for; /* what pthread_once cannot hand over */
+
+static void parse_row(void) {
+    hn_op op = asked_for;
+    parsed_row *row = &parsed_rows[op];
+    if (!op_facts[op].name || op == HN_OP_NONE) return; /* HN_ATEN_FIRST is a mark, no row */
+    hn_str text = hn_str_of(op_facts[op].params_text);
+    if (op_facts[op].op_class == HN_OPC_ATEN) {
+        row->count = parse_aten_row(text, first_params[op]);
+        assert(row->count <= ATEN_ROOM(text.len + 1));
+        row->result_count = aten_result_count(hn_str_of(op_facts[op].returns_text));
+    } else {
+        row->count = parse_primitive_row(text, first_params[op]);
+        assert(row->count <= OP_ROOM(text.len + 1));
+        row->result_count = primitive_result_count(op);
+    }
+    row->pure = find_pure(op);
 }
 
-static void build_tables(void) {
+/* Of what is no op: no parameters, no results, not pure. */
+static const parsed_row *row_of(hn_op op) {
+    asked_for = (uint32_t)op < HN_ALL_OP_COUNT ? op : HN_OP_NONE;
+    (void)pthread_once(&parsed_rows[asked_for].once, parse_row);
+    return &parsed_rows[asked_for];
+}
+
+static void build_names(void) {
     for (uint32_t op = HN_OP_NONE + 1; op < HN_ALL_OP_COUNT; op++) {
-        if (!op_facts[op].name) continue; /* HN_ATEN_FIRST is a mark, no row */
-        hn_str text = hn_str_of(op_facts[op].params_text);
-        tables.params[op].first = tables.pool_count;
-        if (op_facts[op].op_class == HN_OPC_ATEN) {
-            parse_aten_row(text);
-            tables.result_counts[op] = aten_result_count(hn_str_of(op_facts[op].returns_text));
-        } else {
-            parse_primitive_row(text);
-            tables.result_counts[op] = primitive_result_count((hn_op)op);
-        }
-        assert(tables.pool_count <= PARAM_POOL);
-        tables.params[op].count = tables.pool_count - tables.params[op].first;
-        tables.pure[op] = find_pure((hn_op)op);
-        add_name((hn_op)op);
+        if (!op_facts[op].name) continue;
+        hn_str name = hn_str_of(op_facts[op].name);
+        size_t slot = hn_hash64(name.ptr, name.len, 0) % NAME_SLOTS;
+        while (names[slot]) slot = (slot + 1) % NAME_SLOTS;
+        names[slot] = (uint16_t)op;
     }
 }
-
-static void ensure_tables(void) { (void)pthread_once(&once, build_tables); }
 
 const hn_op_info *hn_op_facts(hn_op op) {
     return &op_facts[(uint32_t)op < HN_ALL_OP_COUNT && op_facts[op].name ? op : HN_OP_NONE];
 }
 
 const hn_param *hn_op_params(hn_op op, uint32_t *out_count) {
-    ensure_tables();
-    if ((uint32_t)op >= HN_ALL_OP_COUNT) op = HN_OP_NONE;
-    *out_count = tables.params[op].count;
-    return &tables.pool[tables.params[op].first];
+    const parsed_row *row = row_of(op);
+    *out_count = row->count;
+    return first_params[row - parsed_rows];
 }
 
 hn_op hn_op_find(hn_str name) {
-    ensure_tables();
+    (void)pthread_once(&names_once, build_names);
     size_t slot = hn_hash64(name.ptr, name.len, 0) % NAME_SLOTS;
-    for (; tables.names[slot]; slot = (slot + 1) % NAME_SLOTS)
-        if (hn_str_eq(name, hn_str_of(op_facts[tables.names[slot]].name))) return (hn_op)tables.names[slot];
+    for (; names[slot]; slot = (slot + 1) % NAME_SLOTS)
+        if (hn_str_eq(name, hn_str_of(op_facts[names[slot]].name))) return (hn_op)names[slot];
     return HN_OP_NONE;
 }
 
-bool hn_op_is_pure(hn_op op) {
-    ensure_tables();
-    return (uint32_t)op < HN_ALL_OP_COUNT && tables.pure[op];
-}
-
-int hn_op_result_count(hn_op op) {
-    ensure_tables();
-    return (uint32_t)op < HN_ALL_OP_COUNT ? tables.result_counts[op] : 0;
-}
+bool hn_op_is_pure(hn_op op) { return row_of(op)->pure; }
+int hn_op_result_count(hn_op op) { return row_of(op)->result_count; }

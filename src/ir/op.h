@@ -2,6 +2,7 @@
 #ifndef HN_IR_OP_H
 #define HN_IR_OP_H
 
+#include "base/compiler.h"
 #include "base/str.h"
 
 #include <stdbool.h>
@@ -77,7 +78,7 @@ typedef struct hn_op_info {
     const char *doc;          /* "" for ATen */
 } hn_op_info;
 
-const hn_op_info *hn_op_facts(hn_op op);
+HN_CONST_FN const hn_op_info *hn_op_facts(hn_op op);
 /* The parsed parameters of a row: `*out_count` of them. Parsed once, thread-safe, lives for ever. */
 const hn_param *hn_op_params(hn_op op, uint32_t *out_count);
 hn_op hn_op_find(hn_str name); /* HN_OP_NONE when unknown. "aten.add.Tensor" or "add" */

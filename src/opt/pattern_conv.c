@@ -169,17 +169,19 @@ static hn_status add_weight(hn_graph *g, const hn_value_info *like, const uint8_
 
 static hn_status scale_weight(hn_patterns *p, const hn_node_info *conv, const weight *w, const double *scale, hn_value *out) {
     const hn_value_info info = *hn_info(p, conv->args[1].as.value);
-    size_t row = (size_t)w->rest * hn_dtype_facts(info.dtype)->size_bytes;
+    /* What has one factor is a row: all behind dim 0, or dim 1 when transposed. */
+    int64_t inner = w->transposed ? w->inner : 1, row = w->transposed ? w->rest : w->inner * w->rest;
+    size_t row_bytes = (size_t)row * hn_dtype_facts(info.dtype)->size_bytes;
     uint8_t *bytes;
     HN_NEW(p->g->arena, bytes, w->len);
     for (int64_t o = 0; o < w->outer; o++)
-        for (int64_t i = 0; i < w->inner; i++) {
-            size_t at = (size_t)(o * w->inner + i) * row;
+        for (int64_t i = 0; i < inner; i++) {
+            size_t at = (size_t)(o * inner + i) * row_bytes;
             double factor = scale[channel_of(w, o, i)];
             if (info.dtype == HN_DTYPE_F64)
-                scale_f64(bytes + at, w->bytes + at, w->rest, factor);
+                scale_f64(bytes + at, w->bytes + at, row, factor);
             else
-                scale_f32(bytes + at, w->bytes + at, w->rest, (float)factor);
+                scale_f32(bytes + at, w->bytes + at, row, (float)factor);
         }
     p->weight_bytes += w->len;
     return add_weight(p->g, &info, bytes, w->len, out);
