@@ -155,6 +155,12 @@ static hn_sid gen_random(lower_body *b, const hn_node_info *n, const hn_value_in
 
 /* where(all lo <= i < hi, x[clamped], fill): the load stays inside x, the select hides it; without the select where the
  * clamped element does as well (window.c). */
+/* Whether both hold; 0: what always does. */
+static hn_sid gen_both(lower_body *b, hn_sid first, hn_sid second) {
+    if (!first || !second) return first ? first : second;
+    return gen_elem(b, HN_OP_AND, HN_DTYPE_BOOL, first, second, 0);
+}
+
 static hn_sid gen_pad(lower_body *b, const hn_node_info *n, const hn_value_info *out, const hn_expr *idx) {
     hn_sym *sym = b->l->sym;
     hn_value x = n->args[0].as.value;
@@ -168,14 +174,13 @@ static hn_sid gen_pad(lower_body *b, const hn_node_info *n, const hn_value_info 
         inner[d] = at;
         if (!hn_sym_is_value(sym, lo[d], 0)) inner[d] = hn_sym_max(sym, inner[d], b->l->zero);
         if (!hn_sym_is_value(sym, hi[d], 0)) inner[d] = hn_sym_min(sym, inner[d], last);
-        if (!clamps && !hn_sym_is_value(sym, lo[d], 0)) {
-            hn_sid ok = gen_elem(b, HN_OP_GE, HN_DTYPE_BOOL, gen_index(b, at), lower_gen_const_i(b, 0, HN_DTYPE_I64), 0);
-            inside = inside ? gen_elem(b, HN_OP_AND, HN_DTYPE_BOOL, inside, ok, 0) : ok;
-        }
-        if (!clamps && !hn_sym_is_value(sym, hi[d], 0)) {
-            hn_sid ok = gen_elem(b, HN_OP_LE, HN_DTYPE_BOOL, gen_index(b, at), gen_index(b, last), 0);
-            inside = inside ? gen_elem(b, HN_OP_AND, HN_DTYPE_BOOL, inside, ok, 0) : ok;
-        }
+        if (clamps) continue;
+        hn_sid ok = 0; /* along this dim: taps of a window share it */
+        if (!hn_sym_is_value(sym, lo[d], 0) && !hn_sym_prove_le(sym, b->l->zero, at))
+            ok = gen_elem(b, HN_OP_GE, HN_DTYPE_BOOL, gen_index(b, at), lower_gen_const_i(b, 0, HN_DTYPE_I64), 0);
+        if (!hn_sym_is_value(sym, hi[d], 0) && !hn_sym_prove_le(sym, at, last))
+            ok = gen_both(b, ok, gen_elem(b, HN_OP_LE, HN_DTYPE_BOOL, gen_index(b, at), gen_index(b, last), 0));
+        inside = gen_both(b, inside, ok);
     }
     b->clamps = false; /* holds for this PAD, not for those below */
     hn_sid value = lower_gen(b, x, inner);

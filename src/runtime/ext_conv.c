@@ -42,9 +42,21 @@ static double flops_of(const hn_ext_conv *c) {
     return per_output;
 }
 
+/* Taps at both ends that meet nothing but padding, as with large dilations over small images, are left out. */
+static void drop_dead_taps(hn_ext_conv *c, int d) {
+    while (c->kernel[d] > 2 && c->padding[d] >= c->dilation[d]) {
+        bool first_is_dead = (c->out[d] - 1) * c->stride[d] < c->padding[d];
+        bool last_is_dead = (c->kernel[d] - 1) * c->dilation[d] >= c->in[d] + c->padding[d];
+        if (!first_is_dead || !last_is_dead) return;
+        c->kernel[d] -= 2, c->padding[d] -= c->dilation[d];
+        c->w_first += c->w[2 + d];
+    }
+}
+
 /* A dimension of one position or one tap reads fewer inputs and has fewer parameters than are given. */
 static void simplify(hn_ext_conv *c) {
     for (int d = 0; d < 3; d++) {
+        if (!c->transposed) drop_dead_taps(c, d);
         if (c->kernel[d] == 1) c->dilation[d] = 1;
         if (!c->transposed && c->out[d] == 1) c->stride[d] = 1;
         if (!c->transposed && c->kernel[d] == 1 && c->padding[d] == 0 && c->out[d] > 0) c->in[d] = (c->out[d] - 1) * c->stride[d] + 1;
@@ -122,7 +134,7 @@ void hn_ext_conv_drop_weights(const hn_ext_conv *c, const hn_ext_call *call) {
     const int64_t outer = c->transposed ? c->c : c->o, inner = (c->transposed ? c->o : c->c) / c->groups;
     int64_t floats = 1 + (outer - 1) * c->w[0] + (inner - 1) * c->w[1];
     for (int d = 0; d < 3; d++) floats += (c->kernel[d] - 1) * c->w[2 + d];
-    if (floats > 0) hn_ext_shared_drop(call->shared, call->operands[HN_EXT_CONV_WEIGHTS], (size_t)floats * sizeof(float));
+    if (floats > 0) hn_ext_shared_drop(call->shared, hn_ext_conv_weights(c, call), (size_t)floats * sizeof(float));
 }
 
 /* ---- the implementation ---- */

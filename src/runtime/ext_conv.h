@@ -28,6 +28,7 @@ typedef struct hn_ext_conv {
     int64_t n, c, o, groups;
     int64_t in[3], kernel[3], out[3], stride[3], padding[3], dilation[3];
     int64_t x[5], w[5], y[5], r[5]; /* r: of the residual */
+    int64_t w_first; /* elements before the first weight that counts */
     int64_t scale[2];
     bool transposed, constant_weights, has_residual, has_scale;
     bool has_factor; /* the scale is for output channels: it goes into the packed weights */
@@ -41,6 +42,10 @@ typedef struct hn_ext_conv_state {
     void (*run)(const hn_ext_call *call, void *scratch);
     hn_ext_conv conv;
 } hn_ext_conv_state;
+
+static inline const float *hn_ext_conv_weights(const hn_ext_conv *c, const hn_ext_call *call) {
+    return (const float *)call->operands[HN_EXT_CONV_WEIGHTS] + c->w_first;
+}
 
 /* Each makes call->state and call->scratch_bytes. `fits` first: whether the algorithm can do it, and is worth it. */
 bool hn_ext_conv_winograd_fits(const hn_ext_conv *c);

@@ -75,7 +75,7 @@ static void run_channel(const hn_ext_call *call, int64_t index, const float *pla
     const depthwise_state *s = call->state;
     const hn_ext_conv *c = &s->base.conv;
     const int64_t n = index / c->o, o = index % c->o;
-    const float *w = (const float *)call->operands[HN_EXT_CONV_WEIGHTS] + o * c->w[0];
+    const float *w = hn_ext_conv_weights(c, call) + o * c->w[0];
     const float *bias = call->dtypes[HN_EXT_CONV_BIAS] ? call->operands[HN_EXT_CONV_BIAS] : NULL;
     float copy[MAX_TAPS];
     if (c->w[4] != 1 || c->w[3] != c->kernel[2]) {
@@ -187,7 +187,7 @@ static void strip_channels(const hn_ext_call *call, int64_t part, int64_t first,
                 memcpy(b->copy + s->before + i * c->x[3], strip.in + i * c->x[3], (size_t)c->in[2] * sizeof(float));
             strip.in = b->copy + s->before;
         }
-        strip.weights = (const float *)call->operands[HN_EXT_CONV_WEIGHTS] + o * c->w[0];
+        strip.weights = hn_ext_conv_weights(c, call) + o * c->w[0];
         strip.bias = bias ? bias + o : NULL;
         strip.out = out + n * c->y[0] + o * c->y[1];
         c->kernels->strip(&strip);

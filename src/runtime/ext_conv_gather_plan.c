@@ -231,7 +231,7 @@ static void scale_tile(const hn_ext_gather_state *s, const hn_ext_phase *p, cons
 
 void hn_ext_gather_pack(const hn_ext_gather_state *s, const hn_ext_call *call, float *out, int64_t part, int64_t parts) {
     const hn_ext_conv *c = &s->base.conv;
-    const float *w = call->operands[HN_EXT_CONV_WEIGHTS];
+    const float *w = hn_ext_conv_weights(c, call);
     const int64_t tiles = hn_ext_gather_tiles(c), per_phase = c->groups * tiles, all = s->phase_count * per_phase;
     for (int64_t i = all * part / parts; i < all * (part + 1) / parts; i++) {
         const hn_ext_phase *p = &s->phases[i / per_phase];
@@ -252,7 +252,7 @@ static void fill_weights(void *user, void *memory) {
 
 hn_status hn_ext_gather_get_weights(hn_ext_call *call, hn_ext_gather_state *s) {
     const hn_ext_conv *c = &s->base.conv;
-    hn_ext_pack_key key = {.words = {HN_EXT_PACK_CONV_ROWS, (int64_t)(intptr_t)call->operands[HN_EXT_CONV_WEIGHTS], c->o, c->c,
+    hn_ext_pack_key key = {.words = {HN_EXT_PACK_CONV_ROWS, (int64_t)(intptr_t)hn_ext_conv_weights(c, call), c->o, c->c,
                                      c->groups, c->kernels->tile_rows, c->transposed}};
     int at = 7;
     for (int d = 0; d < 5; d++) key.words[at++] = c->w[d];

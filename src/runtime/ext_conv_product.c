@@ -77,7 +77,7 @@ static void product_run(const hn_ext_call *call, void *scratch) {
     if (s->collected) collect(s, call->operands[HN_EXT_CONV_INPUT], collected);
     hn_ext_gemm_run(&s->gemm, &(hn_ext_gemm_args){.out = call->operands[HN_EXT_CONV_OUT],
                                                   .a = s->collected ? collected : call->operands[HN_EXT_CONV_INPUT],
-                                                  .b = s->packed ? s->packed : call->operands[HN_EXT_CONV_WEIGHTS],
+                                                  .b = s->packed ? s->packed : hn_ext_conv_weights(&s->base.conv, call),
                                                   .bias = call->operands[HN_EXT_CONV_BIAS],
                                                   .residual = call->operands[HN_EXT_CONV_RESIDUAL],
                                                   .scale = call->operands[HN_EXT_CONV_SCALE]}, collected + s->collected);
@@ -102,7 +102,7 @@ static void scale_panels(const pack_job *job, float *packed) {
 
 static void product_pack(void *user, void *memory) {
     const pack_job *job = user;
-    hn_ext_gemm_pack_b(job->gemm, job->call->operands[HN_EXT_CONV_WEIGHTS], memory);
+    hn_ext_gemm_pack_b(job->gemm, hn_ext_conv_weights(job->conv, job->call), memory);
     if (job->conv->has_factor) scale_panels(job, memory);
     hn_ext_conv_drop_weights(job->conv, job->call);
 }
@@ -130,7 +130,7 @@ hn_status hn_ext_conv_product_prepare(hn_ext_call *call, const hn_ext_conv *c) {
     hn_ext_gemm_plan(g);
     hn_status status = NULL;
     if (g->prepack_b) {
-        hn_ext_pack_key key = {.words = {HN_EXT_PACK_GEMM_B, (int64_t)(intptr_t)call->operands[HN_EXT_CONV_WEIGHTS], g->n, g->k,
+        hn_ext_pack_key key = {.words = {HN_EXT_PACK_GEMM_B, (int64_t)(intptr_t)hn_ext_conv_weights(c, call), g->n, g->k,
                                          g->b[4], g->b[5], g->kernels->tile_cols, 0, 1, 1, 1, 1}};
         hn_ext_conv_put_factor(c, call, &key);
         void *packed = NULL;

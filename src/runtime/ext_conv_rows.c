@@ -67,11 +67,11 @@ static void pack_weights(void *user, void *memory) {
 
 static hn_status get_weights(hn_ext_call *call, rows_state *s) {
     const hn_ext_conv *c = &s->base.conv;
-    hn_ext_pack_key key = {.words = {HN_EXT_PACK_CONV_FIRST, (int64_t)(intptr_t)call->operands[HN_EXT_CONV_WEIGHTS], c->o, c->w[0], s->k,
+    hn_ext_pack_key key = {.words = {HN_EXT_PACK_CONV_FIRST, (int64_t)(intptr_t)hn_ext_conv_weights(c, call), c->o, c->w[0], s->k,
                                      c->kernels->tile_rows}};
     void *packed = NULL;
     HN_TRY(hn_ext_pack_get(call, &key, (size_t)(s->tiles * c->kernels->tile_rows * s->k) * sizeof(float), pack_weights,
-                           &(pack_job){.s = s, .w = call->operands[HN_EXT_CONV_WEIGHTS]}, &packed));
+                           &(pack_job){.s = s, .w = hn_ext_conv_weights(c, call)}, &packed));
     s->packed = packed;
     return NULL;
 }

@@ -94,7 +94,7 @@ static void transform_filters(const winograd_state *s, const hn_ext_call *call, 
     enum { ROWS = 14 };
     const hn_ext_conv *c = &s->base.conv;
     const int64_t rows = c->kernels->tile_rows, point_floats = s->row_tiles * rows * c->c;
-    const float *w = call->operands[HN_EXT_CONV_WEIGHTS];
+    const float *w = hn_ext_conv_weights(c, call);
     double filter[3][3][ROWS], half[6][3][ROWS];
     for (int64_t r = 0; r < count; r++) {
         const float *of = w + (first + r) * c->w[0] + ch * c->w[1], factor = hn_ext_conv_factor(c, call, first + r);
@@ -128,7 +128,7 @@ static void fill_weights(void *user, void *memory) {
 
 static hn_status get_weights(hn_ext_call *call, winograd_state *s) {
     const hn_ext_conv *c = &s->base.conv;
-    hn_ext_pack_key key = {.words = {HN_EXT_PACK_WINOGRAD, (int64_t)(intptr_t)call->operands[HN_EXT_CONV_WEIGHTS], c->o, c->c, s->m,
+    hn_ext_pack_key key = {.words = {HN_EXT_PACK_WINOGRAD, (int64_t)(intptr_t)hn_ext_conv_weights(c, call), c->o, c->c, s->m,
                                            c->kernels->tile_rows, c->w[0], c->w[1], c->w[3], c->w[4]}};
     hn_ext_conv_put_factor(c, call, &key);
     void *packed = NULL;

@@ -9,8 +9,8 @@
  *   4. a parallel iteration runs its phases one after the other, and a vector its loads before its stores (print.c,
  *      print_column.c; that print_quarters.c takes turns between iterations does not matter, by 3). In print_fold.c the last
  *      phase of a row runs in the next row's turn; the first turn stores early, over its own row, and the last one reads a row
- *      again: both store, step by step, only what that step and all phases before have read. Scans, scatters and tiles have an
- *      order of their own: here the answer is no.
+ *      again: both store, step by step, only what that step and all phases before have read. Scans, scatters, tiles and rows
+ *      that end in repeated elements have an order of their own: here the answer is no.
  * Elements have one type, hence one size, and indices count from their buffer's first byte, wherever an argument begins
  * (bases.c): what holds for elements holds for bytes. Nothing in the text promises the C compiler that arguments are apart (no restrict), so the text is the same
  * whether they are or not. Prefetches, and the indices that print_fetch.c reads ahead and bounds to aim them, change no result.
@@ -96,7 +96,7 @@ static bool reads_before(const printer *pr, hn_buf a, uint32_t last_phase, hn_ex
 static bool keeps_order(const printer *pr) {
     for (uint32_t f = 0; f < pr->k->phases.count; f++)
         if (pr->k->phases.items[f].scan) return false;
-    return !pr->k->serial && !pr->tile;
+    return !pr->k->serial && !pr->tile && !pr->repeats;
 }
 
 hn_status find_in_place(printer *pr, hn_c_kernel *out) {

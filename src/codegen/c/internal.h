@@ -59,6 +59,7 @@ typedef struct printer {
     bool folds;       /* print_fold.c */
     bool aligned;     /* what is stored round the caches is known to begin at a vector's alignment */
     const hn_kernel_phase *folded; /* the phase whose vectors follow those at hand; NULL: none */
+    bool repeats;     /* computes some elements twice: repeats_elements */
     bool in_tile;     /* inside a whole square: strided loads come from its array */
     uint8_t *live, *varying, *divisor;
     uint32_t *level;  /* innermost loop that a sop depends on: 0 none, d + 1 for inner variable d */
@@ -102,6 +103,9 @@ bool divides_once(const printer *pr, const hn_sop *op);
 hn_sid gated_by_sigmoid(const printer *pr, const hn_sop *op);
 /* Whether the operand of an exponential cannot be above 0. */
 bool is_below_largest(const printer *pr, const hn_sop *op);
+/* Whether an op compares indices, or casts one to f32, that fit lanes of 32 bits: its operands are printed with it. */
+bool is_of_indices(printer *pr, const hn_sop *op);
+void put_of_indices(printer *pr, const hn_sop *op);
 /* Whether a reduction may lose NaN on the way. */
 bool nan_comes_back(const printer *pr, const hn_kernel_reduce *r);
 

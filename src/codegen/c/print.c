@@ -58,6 +58,7 @@ static void mark_live(printer *pr, hn_sid s) {
         mark_live(pr, gated);
         return;
     }
+    if (is_of_indices(pr, &pr->phase->body.items[s])) return;
     for (uint32_t a = 0; a < 3; a++) mark_live(pr, pr->phase->body.items[s].args[a]);
 }
 
@@ -165,6 +166,26 @@ void open_loops(printer *pr, uint32_t from, uint32_t to, bool with_levels) {
     }
 }
 
+/* Whether the last vector of a row may begin where the row still has a whole one, and do some elements again. It does where lanes
+ * are collected or skip elements: single ones cost as much as vectors there. No result may depend on how often an element is
+ * computed; kernels in which this is done are never in place (in_place.c). */
+static bool repeats_elements(printer *pr, int64_t known_extent) {
+    const hn_kernel_phase *phase = pr->phase;
+    bool costly = false;
+    hn_expr step;
+    if (pr->k->rank == 0 || known_extent < pr->lanes || known_extent % pr->lanes == 0) return false; /* rank 0: threads may share a row */
+    if (phase->reduces.count || phase->scan || pr->folded || pr->may_stream || pr->wanted_count) return false;
+    for (uint32_t k = 0; k < phase->stores.count; k++) {
+        const hn_kernel_store *store = &phase->stores.items[k];
+        if (store->mode != HN_STORE_SET || walk_of(pr, store->index, &step) != WALK_ONE) return false;
+        for (hn_sid s = 1; s < phase->body.count; s++)
+            if (phase->body.items[s].kind == HN_SOP_LOAD && phase->body.items[s].buffer == store->buffer) return false;
+    }
+    for (hn_sid s = 1; s < phase->body.count; s++)
+        costly |= pr->live[s] && phase->body.items[s].kind == HN_SOP_LOAD && walk_of(pr, phase->body.items[s].index, &step) >= WALK_STRIDE;
+    return costly;
+}
+
 /* The lane loop over [lo, hi): unrolled, single vectors, then a tail. `lo` and `hi` are C expressions. */
 static void put_lane_loop(printer *pr, const char *lo, uint32_t unroll, uint32_t first_level, int64_t known_extent) {
     uint32_t step = pr->lanes * unroll;
@@ -185,6 +206,14 @@ static void put_lane_loop(printer *pr, const char *lo, uint32_t unroll, uint32_t
             put_last_pass(pr, head, false);
         }
         close_block(pr);
+    }
+    if (repeats_elements(pr, known_extent)) {
+        put_line(pr, "for (; at < hi; at += VF) {");
+        pr->indent++;
+        put_vector(pr, "const ll j = imin(at, hi - VF); (void)j;", first_level, 0, false);
+        close_block(pr);
+        pr->repeats = true;
+        return;
     }
     if (!(known_extent >= 0 && (known_extent < pr->lanes || (unroll > 1 && known_extent % step == 0)))) {
         put_line(pr, "for (; at + VF <= hi; at += VF) {");

@@ -1,6 +1,8 @@
 /* print_shortcuts.c: what the form of a kernel allows to compute more cheaply than op by op. */
 #include "codegen/c/internal.h"
 
+#include "base/compiler.h"
+
 #include <string.h>
 
 static const hn_sop *sop(const printer *pr, hn_sid s) { return &pr->phase->body.items[s]; }
@@ -62,6 +64,63 @@ bool is_below_largest(const printer *pr, const hn_sop *op) {
     const hn_kernel_reduce *reduce = NULL;
     const hn_kernel_phase *phase = largest->kind == HN_SOP_RESULT ? phase_of_slot(pr, largest->imm.i, &reduce) : NULL;
     return phase && reduce->op == HN_OP_AMAX && same_value(&pr->phase->body, difference->args[0], &phase->body, reduce->value, 0);
+}
+
+/* --- indices in lanes of 32 bits: twice as many in a register, and no detour to those of floats --- */
+
+static const char *sign_of(hn_op op) {
+    static const struct {
+        hn_op op;
+        const char *text;
+    } signs[] = {{HN_OP_EQ, "=="}, {HN_OP_NE, "!="}, {HN_OP_LT, "<"}, {HN_OP_LE, "<="}, {HN_OP_GT, ">"}, {HN_OP_GE, ">="}};
+    for (uint32_t k = 0; k < HN_COUNT_OF(signs); k++)
+        if (signs[k].op == op) return signs[k].text;
+    return NULL;
+}
+
+static bool uses_indirect(const printer *pr, hn_expr e) {
+    const hn_body *body = &pr->phase->body;
+    for (hn_sid s = 1; s < body->count; s++)
+        if (body->items[s].kind == HN_SOP_INDIRECT && hn_sym_uses(pr->sym, e, body->items[s].index)) return true;
+    return false;
+}
+
+/* A number or an index that 32 bits hold in every lane, those beyond the end of a row included. */
+static bool is_narrow(printer *pr, const hn_sop *op) {
+    enum { LIMIT = 1 << 29 };
+    int64_t lo, hi;
+    hn_expr step;
+    if (op->kind == HN_SOP_CONST) return op->dtype == HN_DTYPE_I64 && op->imm.i > -LIMIT && op->imm.i < LIMIT;
+    if (op->kind != HN_SOP_INDEX || uses_indirect(pr, op->index)) return false;
+    hn_sym_range(pr->sym, op->index, &lo, &hi);
+    return lo > -LIMIT && hi < LIMIT && walk_of(pr, op->index, &step) <= WALK_ONE;
+}
+
+static void put_narrow(printer *pr, const hn_sop *op) {
+    hn_expr step;
+    const bool moves = op->kind == HN_SOP_INDEX && walk_of(pr, op->index, &step) == WALK_ONE;
+    hn_strbuf_puts(&pr->out, moves ? "(sp_i(" : "sp_i(");
+    if (op->kind == HN_SOP_CONST)
+        hn_strbuf_i64(&pr->out, op->imm.i);
+    else
+        put_index(pr, op->index);
+    hn_strbuf_puts(&pr->out, moves ? ") + IOTA_I)" : ")");
+}
+
+bool is_of_indices(printer *pr, const hn_sop *op) {
+    const hn_sop *a = sop(pr, op->args[0]), *b = sop(pr, op->args[1]);
+    if (op->kind == HN_SOP_CAST) return lane_class(op->dtype) == 'f' && a->kind == HN_SOP_INDEX && is_narrow(pr, a);
+    return op->kind == HN_SOP_ELEM && sign_of(op->op) && is_narrow(pr, a) && is_narrow(pr, b);
+}
+
+void put_of_indices(printer *pr, const hn_sop *op) {
+    hn_strbuf_puts(&pr->out, op->kind == HN_SOP_CAST ? "i_f(" : "(vi)(");
+    put_narrow(pr, sop(pr, op->args[0]));
+    if (op->kind == HN_SOP_ELEM) {
+        hn_strbuf_printf(&pr->out, " %s ", sign_of(op->op));
+        put_narrow(pr, sop(pr, op->args[1]));
+    }
+    hn_strbuf_putc(&pr->out, ')');
 }
 
 /* In phase `of`, result `largest` serves only e^(x - largest), of which all are summed. Sets *out_sum to the sum's slot if there. */

@@ -125,6 +125,10 @@ static void put_elem(printer *pr, const hn_sop *op) {
         hn_strbuf_printf(&pr->out, "(s%u * d%u)", op->args[0], op->args[1]);
         return;
     }
+    if (is_of_indices(pr, op)) {
+        put_of_indices(pr, op);
+        return;
+    }
     bool select = op->op == HN_OP_WHERE;
     hn_dtype operand = sop(pr, op->args[select ? 1 : 0])->dtype;
     char letter = lane_class(operand);
@@ -148,7 +152,9 @@ static void put_cast(printer *pr, const hn_sop *op) {
     if (op->dtype == HN_DTYPE_F16) wrap = "round_f16(";
     if (op->dtype == HN_DTYPE_BF16) wrap = "round_bf16(";
     if (wrap) hn_strbuf_puts(&pr->out, wrap);
-    if (from == to)
+    if (is_of_indices(pr, op))
+        put_of_indices(pr, op);
+    else if (from == to)
         hn_strbuf_printf(&pr->out, "s%u", op->args[0]);
     else
         hn_strbuf_printf(&pr->out, "%c_%c(s%u)", from, to, op->args[0]);

@@ -134,6 +134,27 @@ TEST(random_other_dtypes) {
     random_cases(4, 200, true, (uint8_t[]){HN_F64, HN_F16, HN_BF16, HN_I32}, 4);
 }
 
+/* Dilations as large as the image: taps at the ends meet padding only, in one dimension or in both. */
+TEST(dead_taps) {
+    ext_random r = {15};
+    int taken = 0;
+    for (int i = 0; i < 400; i++) {
+        conv_case c = {.dtype = HN_F32};
+        random_shape(&r, &c, false);
+        int64_t *p = c.p;
+        if (i % 4 == 0) p[HN_CONV_GROUPS] = p[HN_CONV_O] = p[HN_CONV_C];
+        for (int d = 0; d < 3; d++) {
+            p[HN_CONV_IN + d] = d ? ext_int(&r, 1, 17) : 1, p[HN_CONV_KERNEL + d] = d ? ext_int(&r, 1, 6) : 1;
+            p[HN_CONV_DILATION + d] = d ? ext_int(&r, 1, 24) : 1;
+            p[HN_CONV_PADDING + d] = d ? p[HN_CONV_DILATION + d] * (p[HN_CONV_KERNEL + d] / 2) : 0;
+            if (d && i % 5 == 0) p[HN_CONV_PADDING + d] = hn_ext_max(0, p[HN_CONV_PADDING + d] - ext_int(&r, 0, 3));
+        }
+        p[HN_CONV_EPILOGUE] = ext_int(&r, 0, 8);
+        taken += check(&r, &c);
+    }
+    EXPECT(taken > 300);
+}
+
 /* Depthwise: every kernel, stride, dilation and multiplier. */
 TEST(depthwise) {
     ext_random r = {5};
