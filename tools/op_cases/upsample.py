@@ -28,6 +28,10 @@ def resize(c):
     c.add("aten.upsample_bilinear2d.default", x.double(), [5, 7], False), c.add("aten.upsample_bilinear2d.default", x.bfloat16(), [5, 7], False, atol=1.6e-2), c.add("aten.upsample_nearest2d.default", x.to(torch.uint8), [5, 7])
     c.add("aten.upsample_nearest2d_backward.default", c.ramp((1, 2, 6, 8)), [6, 8], [1, 2, 3, 4]), c.add("aten.upsample_nearest2d_backward.default", c.ramp((1, 2, 5, 8)), [5, 8], [1, 2, 3, 4], 1.7, 2.0)
     c.add("aten.upsample_nearest2d.default", torch.zeros(0, 2, 3, 4), [6, 8])
+    # Positions that are whole numbers but for a rounding: its floor and its fraction must be of one rounding.
+    for (size, n), dtype in (((3, 19), torch.float32), ((2, 50), torch.float32), ((3, 25), torch.float32), ((9, 19), torch.float64)):
+        row = c.ramp((1, 2, 1, size)).to(dtype)
+        c.add("aten.upsample_bilinear2d.default", row, [1, n], False, **T), c.add("aten.upsample_linear1d.vec", row[0], [n], False, None, **T), c.add("aten.upsample_bicubic2d.default", row, [1, n], False, **CUBIC)
 
 
 def grids(c):

@@ -62,6 +62,7 @@ typedef struct printer {
     bool repeats;     /* computes some elements twice: repeats_elements */
     bool in_tile;     /* inside a whole square: strided loads come from its array */
     uint8_t *live, *varying, *divisor;
+    uint8_t *rounded; /* products that something is added to: rounded before that, as everywhere else */
     uint32_t *level;  /* innermost loop that a sop depends on: 0 none, d + 1 for inner variable d */
 } printer;
 

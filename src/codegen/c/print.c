@@ -81,6 +81,20 @@ static uint32_t index_level(printer *pr, hn_expr e) {
     return level;
 }
 
+/* The compiler would add to a product before it is rounded, in one kernel and not in the next: the floor of a position could be
+ * one number where an element is looked up and another where its weight is computed, and x * x - y * y of equal ones not 0. */
+static void mark_rounded(printer *pr) {
+    const hn_sop *ops = pr->phase->body.items;
+    for (hn_sid s = 1; s < pr->phase->body.count; s++) {
+        if (ops[s].kind != HN_SOP_ELEM || (ops[s].op != HN_OP_ADD && ops[s].op != HN_OP_SUB)) continue;
+        for (uint32_t a = 0; a < 2; a++) {
+            hn_sid x = ops[s].args[a];
+            while (ops[x].kind == HN_SOP_ELEM && ops[x].op == HN_OP_NEG) x = ops[x].args[0];
+            pr->rounded[x] = ops[x].kind == HN_SOP_ELEM && ops[x].op == HN_OP_MUL && hn_dtype_is_float(ops[x].dtype);
+        }
+    }
+}
+
 hn_status analyse_phase(printer *pr) {
     const hn_kernel_phase *phase = pr->phase;
     uint32_t count = phase->body.count ? phase->body.count : 1;
@@ -88,6 +102,7 @@ hn_status analyse_phase(printer *pr) {
     HN_NEW(pr->scratch, pr->varying, count);
     HN_NEW(pr->scratch, pr->level, count);
     HN_NEW(pr->scratch, pr->divisor, count);
+    HN_NEW(pr->scratch, pr->rounded, count);
     for (uint32_t k = 0; k < phase->stores.count; k++) {
         mark_live(pr, phase->stores.items[k].value);
         mark_index(pr, phase->stores.items[k].index);
@@ -109,6 +124,7 @@ hn_status analyse_phase(printer *pr) {
     }
     for (hn_sid s = 1; s < phase->body.count; s++)
         if (pr->live[s] && divides_once(pr, &phase->body.items[s])) pr->divisor[phase->body.items[s].args[1]] = 1;
+    mark_rounded(pr);
     return NULL;
 }
 

@@ -90,7 +90,7 @@ void put_last_pass(printer *pr, const char *head, bool tail) {
     close_block(pr);
     pr->phase = busy.phase, pr->folded = busy.folded, pr->lane = busy.lane;
     pr->tail = false;
-    pr->live = busy.live, pr->varying = busy.varying, pr->divisor = busy.divisor, pr->level = busy.level;
+    pr->live = busy.live, pr->varying = busy.varying, pr->divisor = busy.divisor, pr->rounded = busy.rounded, pr->level = busy.level;
 }
 
 hn_status put_folded_rows(printer *pr) {

@@ -106,7 +106,7 @@ static void put_bitcast(printer *pr, const hn_sop *op) {
     hn_strbuf_printf(&pr->out, text, op->args[0]);
 }
 
-static void put_elem(printer *pr, const hn_sop *op) {
+static void put_elem(printer *pr, hn_sid s, const hn_sop *op) {
     const c_op *row = &c_ops[op->op];
     if (op->op == HN_OP_BITCAST) {
         put_bitcast(pr, op);
@@ -142,6 +142,7 @@ static void put_elem(printer *pr, const hn_sop *op) {
     bool cast_mask = op->dtype == HN_DTYPE_BOOL && letter != 'm';
     if (wrap) hn_strbuf_puts(&pr->out, wrap);
     if (cast_mask) hn_strbuf_puts(&pr->out, "(vi)");
+    if (pr->rounded[s]) hn_strbuf_puts(&pr->out, "ROUNDED"); /* the template has the brackets */
     put_template(pr, text, letter, op);
     if (wrap) hn_strbuf_putc(&pr->out, ')');
 }
@@ -420,7 +421,7 @@ void put_sop(printer *pr, hn_sid s) {
     put_begin(pr);
     hn_strbuf_printf(&pr->out, "const %s s%u = ", lane_type(op->dtype), s);
     switch (op->kind) {
-    case HN_SOP_ELEM: put_elem(pr, op); break;
+    case HN_SOP_ELEM: put_elem(pr, s, op); break;
     case HN_SOP_CAST: put_cast(pr, op); break;
     case HN_SOP_CONST: put_const(pr, op); break;
     case HN_SOP_LOAD: put_load(pr, s, op); break;
