@@ -83,6 +83,17 @@ static hn_status read_flags(const hn_toolchain_job *job, hn_strbuf *storage, hn_
     return NULL;
 }
 
+/* Flags that say what an optimizer of gcc leaves alone. clang ends at their names. */
+static bool is_of_gcc_alone(const char *flag) { return strncmp(flag, "-fno-tree-loop-", 15) == 0; }
+
+static void drop_flags_of_gcc(hn_tool_args *flags) {
+    int kept = 0;
+    for (int i = 0; i < flags->count; i++)
+        if (!is_of_gcc_alone(flags->items[i])) flags->items[kept++] = flags->items[i];
+    flags->count = kept;
+    flags->items[kept] = NULL;
+}
+
 /* ---- one compilation ---- */
 
 typedef struct c_run {
@@ -340,6 +351,7 @@ hn_status hn_c_compile(const hn_c_dialect *dialect, const hn_toolchain *toolchai
     hn_status status = hn_strbuf_status(&run.env_text);
     if (!status) status = hn_c_tools_read(hn_strbuf_str(&toolchain->record), &run.tools);
     if (!status) status = read_flags(job, &run.flag_text, &run.flags, &worst);
+    if (run.tools.is_clang) drop_flags_of_gcc(&run.flags);
     if (!status) {
         bool is_direct = run.tools.is_direct && worst == HN_FLAG_PURE && run.reads == HN_READS_NOTHING;
         status = compile_prepared(&run, is_direct, out);
