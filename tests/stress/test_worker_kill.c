@@ -77,7 +77,7 @@ TEST(every_job_ends) {
                good, bad, (unsigned long long)stats.workers_started);
     hn_scope *scope = NULL;
     thaw_all(service);
-    nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL); /* one that was killed just now could be given the job and be lost with it */
+    nanosleep(&(struct timespec){.tv_nsec = 100000000}, NULL); /* until it is noticed, one that was killed while idle is given a job, which is lost: docs/reliability.md */
     EXPECT_OK(hn_scope_create(service, &scope));
     EXPECT_OK(hn_future_wait(submit(scope, number), 60000, NULL));
     hn_scope_destroy(scope);

@@ -202,7 +202,7 @@ static bool repeats_elements(printer *pr, int64_t known_extent) {
     return costly;
 }
 
-/* The lane loop over [lo, hi): unrolled, single vectors, then a tail. `lo` and `hi` are C expressions. */
+/* The lane loop over [lo, hi): unrolled, single vectors, then a tail or a vector that repeats elements. `lo` and `hi` are C expressions. */
 static void put_lane_loop(printer *pr, const char *lo, uint32_t unroll, uint32_t first_level, int64_t known_extent) {
     uint32_t step = pr->lanes * unroll;
     if (known_extent == 0) known_extent = -1; /* the body is printed all the same: it names the buffers */
