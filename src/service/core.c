@@ -149,13 +149,27 @@ void hn_core_dequeue(hn_core *core, hn_job *job) {
     core->parked -= job->due_ns != 0;
 }
 
+void hn_core_return(hn_core *core, hn_job *job, bool at_front) {
+    core->stats.dequeued--;
+    if (job->wanted) {
+        hn_core_enqueue(core, job, at_front);
+    } else {
+        hn_core_forget(core, job);
+        job->state = HN_JOB_DONE;
+        core->stats.cancelled++;
+    }
+    /* Without workers, any thread that waits may be the one that takes it. */
+    if (core->is_inline) pthread_cond_broadcast(&core->changed);
+    hn_job_release(job);
+}
+
 void hn_core_start(hn_core *core, hn_job *job) {
     hn_core_dequeue(core, job);
     job->state = HN_JOB_RUNNING;
     job->refs++;
     job->started_ns = hn_now_ns();
     core->stats.dequeued++;
-    if (job->due_ns) return; /* its wait in our own queue was counted before it was parked */
+    if (job->due_ns || job->unread) return; /* its wait in our own queue was counted when it left it first */
     hn_trace_span_free((uint64_t)(uintptr_t)job, "queued", job->name, job->submitted_ns, job->started_ns);
     core->waits[core->wait_count++ % HN_WAIT_SAMPLES] = job->started_ns - job->submitted_ns;
     int64_t wait_ns = job->started_ns - job->submitted_ns;

@@ -58,6 +58,7 @@ typedef struct hn_job {
     hn_strbuf key_record; /* empty once published */
     int64_t submitted_ns, started_ns;
     int worker;          /* the slot of the worker that has had it last, from 1 on; 0: none */
+    int unread;          /* how often a worker ended before it had read this job */
     bool is_driven;      /* a thread waits for it at that worker's socket: drive.c */
     int cancel_fd;       /* while it runs in a waiting thread: ends it; 0: none */
     hn_lease lease;      /* while it is compiled; of whoever runs it */
@@ -160,6 +161,8 @@ hn_status hn_core_insert(hn_core *core, hn_job *job) HN_MUST_USE; /* takes a ref
 void hn_core_forget(hn_core *core, hn_job *job);
 void hn_core_enqueue(hn_core *core, hn_job *job, bool at_front);
 void hn_core_dequeue(hn_core *core, hn_job *job);
+/* A started job, on which nobody has worked, goes back to the queue; if it was cancelled meanwhile, it ends. Takes the caller's reference. */
+void hn_core_return(hn_core *core, hn_job *job, bool at_front);
 /* Takes the job that is expected to take longest, of those not parked, or due again, and marks it running, with a reference for the caller. NULL
  * when there is none. `parked_only`: among those that were parked. */
 hn_job *hn_core_start_next(hn_core *core, bool parked_only);

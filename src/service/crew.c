@@ -136,7 +136,7 @@ hn_status hn_crew_start(hn_pool *p, int idx) {
         w->pid = 0;
         return status;
     }
-    w->has_spoken = w->is_spent = w->is_lost = false;
+    w->has_spoken = w->is_spent = w->is_lost = w->is_unread = false;
     w->deadline_ns = hn_now_ns() + HELLO_LIMIT_MS * 1000000LL;
     w->idle_ns = hn_now_ns();
     if (idx == p->count) p->count++;
@@ -283,11 +283,26 @@ static void fail_overgrown(hn_pool *p, hn_job *job, hn_strbuf *text) {
                                 p->core->service->job_processes));
 }
 
+/* Its worker ended without having read it, as one does that was killed while it was idle: another one gets it. False: that has
+ * happened too often, and it is not for the job to be tried for ever where workers end like that. */
+static bool give_again(hn_pool *p, hn_job *job) {
+    if (job->unread >= p->limit + FALSE_STARTS) return false; /* each worker may have been killed, and then some */
+    hn_log("service", HN_LOG_INFO, "kernel '%s': its worker ended before it read the job; another one gets it", job->name);
+    hn_core_give_lease_back(p->core, job);
+    pthread_mutex_lock(&p->core->lock);
+    job->unread++;
+    job->worker = 0;
+    hn_core_return(p->core, job, true);
+    pthread_mutex_unlock(&p->core->lock);
+    note_wanted(p);
+    return true;
+}
+
 void hn_crew_died(hn_pool *p, int idx) {
     hn_crew_worker *w = &p->workers[idx];
     hn_job *job = w->job;
     pid_t pid = w->pid;
-    bool has_spoken = w->has_spoken;
+    bool has_spoken = w->has_spoken, is_unread = w->is_unread;
     char how[64];
     hn_strbuf text = messages_of(w);
     int exit_status = hn_crew_end(p, idx);
@@ -297,7 +312,7 @@ void hn_crew_died(hn_pool *p, int idx) {
     }
     describe_exit(exit_status, how);
     if (!has_spoken) false_start(p, how);
-    if (!job) { /* an idle one: the next job starts another */
+    if (!job || (is_unread && give_again(p, job))) { /* an idle one: the next job starts another */
         hn_strbuf_deinit(&text);
         return;
     }
@@ -342,7 +357,7 @@ void hn_crew_watch(hn_pool *p, int idx) {
 
 /* ---- talking to workers ---- */
 
-/* False when the worker is gone. */
+/* False when the worker is gone: then it has not read the job, since there is more of it to send. */
 static bool send_some(hn_crew_worker *w) {
     while (w->out_at < w->out.len) {
         ssize_t done = send(w->fd, w->out.ptr + w->out_at, w->out.len - w->out_at, MSG_NOSIGNAL);
@@ -357,7 +372,7 @@ static bool send_some(hn_crew_worker *w) {
 }
 
 void hn_crew_flush(hn_pool *p, hn_crew_worker *w) {
-    w->is_lost |= !send_some(w);
+    if (!send_some(w)) w->is_lost = w->is_unread = true;
     listen_again(p, w);
 }
 
@@ -430,6 +445,7 @@ static bool read_some(hn_pool *p, hn_crew_worker *w) {
         ssize_t got = recv(w->fd, bytes, sizeof(bytes), 0);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0 && errno == EAGAIN) return true;
+        if (got < 0 && errno == ECONNRESET) w->is_unread = true; /* so Linux tells that the other end closed with bytes unread */
         if (got <= 0) return false;
         hn_strbuf_append(&w->in, bytes, (size_t)got);
         if (w->in.failed || !take_frames(p, w)) return false;

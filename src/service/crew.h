@@ -24,6 +24,7 @@ typedef struct hn_crew_worker {
     int64_t idle_ns;     /* since when there is nothing to do */
     bool has_spoken, is_spent;
     bool is_lost;   /* gone, or talks nonsense: the pool's thread shall end it */
+    bool is_unread; /* it is gone, and did not read all that it was sent */
     bool is_driven; /* another thread reads what it says: drive.c */
     uint32_t events; /* what the pool's thread is told of its socket */
     bool is_isolated; /* what it started ends with it */

@@ -58,7 +58,6 @@ static int64_t patience_ns(const hn_core *core) {
 /* With the lock held. Takes the caller's reference. */
 static void park(hn_core *core, hn_job *job) {
     int64_t now_ns = hn_now_ns();
-    core->stats.dequeued--;
     if (!job->due_ns) {
         job->give_up_ns = now_ns + patience_ns(core);
         core->stats.waited_elsewhere++;
@@ -67,16 +66,7 @@ static void park(hn_core *core, hn_job *job) {
     job->park_ns = job->park_ns ? job->park_ns * 2 : PARK_FIRST_NS;
     if (job->park_ns > PARK_LONGEST_NS) job->park_ns = PARK_LONGEST_NS;
     job->due_ns = now_ns + job->park_ns;
-    if (job->wanted) {
-        hn_core_enqueue(core, job, false);
-    } else { /* cancelled while we looked */
-        hn_core_forget(core, job);
-        job->state = HN_JOB_DONE;
-        core->stats.cancelled++;
-    }
-    /* Without workers, any thread that waits may be the one to look again. */
-    if (core->is_inline) pthread_cond_broadcast(&core->changed);
-    hn_job_release(job);
+    hn_core_return(core, job, false);
 }
 
 hn_elect_answer hn_core_elect(hn_core *core, hn_job *job, bool may_compile) {

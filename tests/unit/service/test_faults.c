@@ -2,6 +2,7 @@
  * do not notice. Also how workers come and go, what a job may set, and the tools that stand by.
  *
  * The test program is its own worker. What a compiler does depends on a word in the text: HENRY_CC names a script. */
+#include "service/job.h"
 #include "service/service.h"
 #include "service/worker.h"
 
@@ -13,11 +14,13 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -285,6 +288,74 @@ TEST(idle_workers_end_and_come_back) {
     EXPECT_OK(hn_future_wait(submit(scope, fine), 20000, NULL)); /* with a limit: by a worker */
     EXPECT_INT(stats_of(service).workers_started, 3);
     EXPECT_INT(stats_of(service).pools, 1);
+    hn_scope_destroy(scope);
+    hn_service_destroy(service);
+}
+
+/* Nobody has noticed yet when the jobs come. A limit: by workers. With a cache each job has a lease. */
+TEST(a_job_is_not_lost_with_a_worker_that_was_killed_before) {
+    begin();
+    unsetenv("HENRY_CC");
+    hn_service *service = service_open((hn_service_options){.cache_dir = dir});
+    int number = 0;
+    for (int round = 0; round < 20; round++) {
+        hn_scope *scope = scope_open(service);
+        hn_future *futures[3];
+        pid_t pids[2];
+        wait_ready(service, 2);
+        EXPECT_INT(hn_service_worker_pids(service, pids, 2), 2);
+        for (int i = 0; i < 2; i++) EXPECT(kill(pids[i], SIGKILL) == 0);
+        for (int i = 0; i < 3; i++) {
+            char text[64];
+            snprintf(text, sizeof(text), "int f(int x) { return x + %d; }", number++);
+            futures[i] = submit(scope, text);
+        }
+        for (int i = 0; i < 3; i++) EXPECT_OK(hn_future_wait(futures[i], 20000, NULL));
+        hn_scope_destroy(scope);
+    }
+    hn_service_stats stats = stats_of(service);
+    EXPECT_INT(stats.crashed, 0);
+    EXPECT_INT(stats.compiled, 60);
+    EXPECT_INT(stats.dequeued, 60);
+    EXPECT_INT(stats.waited_elsewhere, 0);
+    hn_service_destroy(service);
+    end();
+}
+
+/* It is tried as often as all workers may have been killed, and three times more. */
+TEST(a_job_that_no_worker_reads_fails_in_the_end) {
+    setenv("TEST_DEAF_WORKER", "1", 1);
+    hn_service *service = service_open((hn_service_options){.threads = 2});
+    hn_scope *scope = scope_open(service);
+    wait_ready(service, 2);
+    EXPECT_ERROR(hn_future_wait(submit(scope, fine), 20000, NULL), HN_TOOLCHAIN, "ended with exit status 7");
+    hn_service_stats stats = stats_of(service);
+    EXPECT_INT(stats.crashed, 1);
+    EXPECT_INT(stats.dequeued, 1);
+    EXPECT(stats.workers_started >= 6);
+    hn_scope_destroy(scope);
+    hn_service_destroy(service);
+    unsetenv("TEST_DEAF_WORKER");
+}
+
+/* Its place in the queue was given up when it was. */
+TEST(a_job_that_is_cancelled_and_not_read_ends) {
+    hn_service *service = service_open((hn_service_options){.threads = 2});
+    hn_scope *scope = scope_open(service);
+    pid_t pids[2];
+    wait_ready(service, 2);
+    EXPECT_INT(hn_service_worker_pids(service, pids, 2), 2);
+    for (int i = 0; i < 2; i++) EXPECT(kill(pids[i], SIGSTOP) == 0); /* it reads nothing */
+    hn_future *future = submit(scope, fine);
+    EXPECT_INT(stats_of(service).dequeued, 1);
+    hn_future_cancel(future);
+    for (int i = 0; i < 2; i++) EXPECT(kill(pids[i], SIGKILL) == 0);
+    for (int i = 0; i < 400 && !stats_of(service).cancelled; i++) sleep_ms(5);
+    hn_service_stats stats = stats_of(service);
+    EXPECT_INT(stats.cancelled, 1);
+    EXPECT_INT(stats.crashed, 0);
+    EXPECT_INT(stats.depth_now, 0);
+    EXPECT_OK(hn_future_wait(submit(scope, fine), 20000, NULL)); /* the same again */
     hn_scope_destroy(scope);
     hn_service_destroy(service);
 }
@@ -559,8 +630,20 @@ static void grow(void) {
     if (memory != MAP_FAILED) munmap(memory, len);
 }
 
+/* Says that it is ready, and ends when a job comes. */
+static int ignore_job(void) {
+    hn_strbuf hello;
+    hn_strbuf_init(&hello);
+    hn_frame_write(&hello, HN_FRAME_HELLO, 0, HN_STR(""));
+    if (send(0, hello.ptr, hello.len, MSG_NOSIGNAL) != (ssize_t)hello.len) return 1;
+    hn_strbuf_deinit(&hello);
+    struct pollfd input = {.fd = 0, .events = POLLIN};
+    return poll(&input, 1, -1) == 1 ? 7 : 1;
+}
+
 int main(int argc, char **argv) {
     if (argc >= 3 && strcmp(argv[1], "--worker") == 0) {
+        if (getenv("TEST_DEAF_WORKER")) return ignore_job();
         if (getenv("TEST_FAT_WORKER")) grow();
         return hn_worker_main(argc, argv);
     }
