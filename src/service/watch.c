@@ -16,13 +16,15 @@
 enum { STACK_BYTES = 512 << 10 };
 
 /* The thread sleeps on a timer, which a job sets as it begins: to wake the thread itself would cost a small job a tenth of
- * what it costs besides its tools. */
+ * what it costs besides its tools. Setting it costs that too, so it is left as it is where it goes off in time: of small jobs one
+ * after the other most find it set, and the thread sets it again. */
 struct hn_watch {
     pthread_mutex_t lock;
     int timer_fd;
     int messages_fd;
     uint32_t limit;   /* 0: no job */
     int64_t begin_ns; /* of the job: tells one from the next */
+    int64_t due_ns;   /* when the timer goes off; 0: it is not set */
 };
 
 int32_t hn_watch_step_ms(int32_t last_ms, uint32_t count, uint32_t limit) {
@@ -31,7 +33,8 @@ int32_t hn_watch_step_ms(int32_t last_ms, uint32_t count, uint32_t limit) {
 }
 
 /* With the lock held. */
-static void set_timer(const hn_watch *w, int64_t due_ns) {
+static void set_timer(hn_watch *w, int64_t due_ns) {
+    w->due_ns = due_ns;
     const struct itimerspec due = {.it_value = {.tv_sec = due_ns / 1000000000, .tv_nsec = due_ns % 1000000000}};
     timerfd_settime(w->timer_fd, TFD_TIMER_ABSTIME, &due, NULL);
 }
@@ -43,13 +46,26 @@ static void end_all(void) {
     _exit(HN_WATCH_OVERGROWN);
 }
 
+/* With the lock held. */
+static int64_t first_look_ns(const hn_watch *w) { return w->begin_ns + HN_WATCH_FIRST_MS * 1000000LL; }
+
+/* The timer went off. False: no job runs, or it has just begun. */
+static bool is_time(hn_watch *w, uint32_t *out_limit, int64_t *out_begin_ns) {
+    pthread_mutex_lock(&w->lock);
+    bool is_young = w->limit && hn_now_ns() < first_look_ns(w);
+    *out_limit = w->limit;
+    *out_begin_ns = w->begin_ns;
+    w->due_ns = 0;
+    if (is_young) set_timer(w, first_look_ns(w));
+    pthread_mutex_unlock(&w->lock);
+    return *out_limit && !is_young;
+}
+
 /* A look at the processes of the job that runs, if one does, and the time of the next look. */
 static void look(hn_watch *w, int64_t *last_ns, int32_t *step_ms) {
-    pthread_mutex_lock(&w->lock);
-    uint32_t limit = w->limit;
-    int64_t begin_ns = w->begin_ns;
-    pthread_mutex_unlock(&w->lock);
-    if (!limit) return;
+    uint32_t limit;
+    int64_t begin_ns;
+    if (!is_time(w, &limit, &begin_ns)) return;
     if (begin_ns != *last_ns) *step_ms = HN_WATCH_FIRST_MS;
     *last_ns = begin_ns;
     uint32_t count = hn_process_tree_count(getpid(), limit + HN_WATCH_OWN + 1);
@@ -104,6 +120,6 @@ void hn_watch_set(hn_watch *watch, uint32_t limit) {
     pthread_mutex_lock(&watch->lock);
     watch->limit = limit;
     watch->begin_ns = hn_now_ns();
-    if (limit) set_timer(watch, watch->begin_ns + HN_WATCH_FIRST_MS * 1000000LL);
+    if (limit && (!watch->due_ns || watch->due_ns > first_look_ns(watch))) set_timer(watch, first_look_ns(watch));
     pthread_mutex_unlock(&watch->lock);
 }
