@@ -69,6 +69,12 @@ share_graphs() {
 
 share_cases() { for k in $(seq 0 $((jobs - 1))); do echo "$1/run_cases --part $k/$jobs ${*:2}"; done | run_programs; }
 
+# Levels of CPU features that this machine has besides its own.
+lower_levels() {
+    grep -qw avx512vl /proc/cpuinfo && echo x86-64-v3
+    grep -qw avx2 /proc/cpuinfo && echo generic
+}
+
 # --- suites ---
 
 suite_include() { tests/include_direction.sh; tests/environment.sh; }
@@ -96,7 +102,10 @@ suite_models() { tests/models/run.sh; }
 suite_stress() { BUILD=$build tests/stress/run.sh --quick; }
 suite_abi() { tests/abi/run.sh; }
 suite_ops() { share_cases "$build"; }
-suite_ops_compiled() { share_cases "$build" --compiled; }
+suite_ops_compiled() {
+    share_cases "$build" --compiled
+    for level in $(lower_levels); do echo "$build/run_cases --part 0/8 --compiled --target $level"; done | run_programs
+}
 
 # Seeds of graphs that once came out wrong, in long runs.
 GRAPHS_ONCE_WRONG="2447 10980 52455 53036 61917 63505 83207 150887 398162"
@@ -105,6 +114,7 @@ suite_graphs() {
     for seed in $GRAPHS_ONCE_WRONG; do echo "$build/run_graphs $seed 1"; done | run_programs
     share_graphs "$build" 2000
     share_graphs "$build" 200 --no-fusion
+    for level in $(lower_levels); do share_graphs "$build" 200 --target "$level"; done
 }
 
 # A second build under a sanitizer. $1: preset, $2: folder; the rest: targets.

@@ -1,9 +1,9 @@
 /* run_graphs.c: random graphs of primitives, compiled and run, against the reference interpreter.
  *
- *     run_graphs FROM COUNT [--no-fusion | --dump] [--batch N]
+ *     run_graphs FROM COUNT [--no-fusion | --dump] [--target CPU] [--batch N]
  *
- * --batch compiles N graphs (at most 16) as one program, which shares the fixed cost of a compiler run among them; when one
- * differs all of them are run again alone. For long runs: a process a CPU, OMP_NUM_THREADS=1 and --batch 16; HENRY_CC may
+ * --target compiles for another level than this machine's. --batch compiles N graphs (at most 16) as one program, which shares the
+ * fixed cost of a compiler run among them; when one differs all of them are run again alone. For long runs: a process a CPU, OMP_NUM_THREADS=1 and --batch 16; HENRY_CC may
  * name a script that calls the compiler with a lower -O behind its arguments.
  *
  * Prints how to run a failing seed again; --dump prints graph and kernels instead of running. Exit 0 when all agree. */
@@ -15,27 +15,33 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum mode { MODE_FUSED, MODE_NO_FUSION, MODE_DUMP } mode;
+typedef struct command {
+    uint64_t from, count, batch;
+    bool dumps;
+    hn_compile_options how;
+    char again[64]; /* the options of `how`, as they are given */
+    const char *program;
+} command;
 
 static void print_text(void *context, const char *text) {
     (void)context;
     puts(text);
 }
 
-static hn_status dump(hn_graph *graph, hn_service *service) {
+static hn_status dump(hn_graph *graph, hn_service *service, const char *target) {
     hn_strbuf text;
     hn_compiled *compiled = NULL;
     hn_strbuf_init(&text);
     hn_graph_print(graph, &text);
     puts(text.ptr ? text.ptr : "");
     hn_strbuf_deinit(&text);
-    hn_status status = hn_compile_graph(graph, service, &(hn_compile_options){.dump_after = "codegen", .dump = print_text}, &compiled);
+    hn_status status = hn_compile_graph(graph, service, &(hn_compile_options){.target_cpu = target, .dump_after = "codegen", .dump = print_text}, &compiled);
     hn_compiled_release(compiled);
     return status;
 }
 
 /* The graphs of `count` seeds as one. */
-static hn_status check_seeds(uint64_t from, uint64_t count, hn_service *service, mode how) {
+static hn_status check_seeds(const command *c, uint64_t from, uint64_t count, hn_service *service) {
     hn_arena arena;
     hn_sym *sym;
     hn_graph *graph = NULL;
@@ -49,8 +55,8 @@ static hn_status check_seeds(uint64_t from, uint64_t count, hn_service *service,
         status = hn_random_graph_add(seed, graph, tolerance);
         if (!status) status = hn_random_inputs(seed, &arena, graph, first, inputs);
     }
-    if (!status && how == MODE_DUMP) status = dump(graph, service);
-    else if (!status) status = hn_check_against_interpreter(graph, service, inputs, tolerance, how == MODE_NO_FUSION);
+    if (!status && c->dumps) status = dump(graph, service, c->how.target_cpu);
+    else if (!status) status = hn_check_against_interpreter(graph, service, inputs, tolerance, &c->how);
     if (graph) hn_graph_deinit(graph);
     hn_arena_deinit(&arena);
     return status;
@@ -62,20 +68,17 @@ static bool parse(const char *text, uint64_t *out) {
     return *text && !*end;
 }
 
-typedef struct command {
-    uint64_t from, count, batch;
-    mode how;
-    const char *program;
-} command;
-
 static bool parse_command(int argc, char **argv, command *out) {
     *out = (command){.batch = 1, .program = argv[0]};
     if (argc < 3 || !parse(argv[1], &out->from) || !parse(argv[2], &out->count)) return false;
     for (int k = 3; k < argc; k++) {
-        if (strcmp(argv[k], "--no-fusion") == 0) out->how = MODE_NO_FUSION;
-        else if (strcmp(argv[k], "--dump") == 0) out->how = MODE_DUMP;
+        if (strcmp(argv[k], "--no-fusion") == 0) out->how.no_fusion = true;
+        else if (strcmp(argv[k], "--dump") == 0) out->dumps = true;
+        else if (strcmp(argv[k], "--target") == 0 && k + 1 < argc) out->how.target_cpu = argv[++k];
         else if (strcmp(argv[k], "--batch") != 0 || ++k == argc || !parse(argv[k], &out->batch)) return false;
     }
+    const char *target = out->how.target_cpu;
+    snprintf(out->again, sizeof out->again, "%s%s%.20s", out->how.no_fusion ? " --no-fusion" : "", target ? " --target " : "", target ? target : "");
     return out->batch > 0 && out->batch <= HN_RANDOM_MAX_BATCH;
 }
 
@@ -83,11 +86,11 @@ static bool parse_command(int argc, char **argv, command *out) {
 static uint64_t run_one_by_one(const command *c, uint64_t from, uint64_t count, hn_service *service) {
     uint64_t failed = 0;
     for (uint64_t seed = from; seed < from + count; seed++) {
-        hn_status outcome = check_seeds(seed, 1, service, c->how);
+        hn_status outcome = check_seeds(c, seed, 1, service);
         if (!outcome) continue;
         failed++;
         fprintf(stderr, "seed %llu: %s\n  again: %s %llu 1%s\n", (unsigned long long)seed, hn_status_message(outcome), c->program,
-                (unsigned long long)seed, c->how == MODE_NO_FUSION ? " --no-fusion" : "");
+                (unsigned long long)seed, c->again);
         hn_status_free(outcome);
     }
     return failed;
@@ -95,14 +98,14 @@ static uint64_t run_one_by_one(const command *c, uint64_t from, uint64_t count, 
 
 static uint64_t run_batch(const command *c, uint64_t from, uint64_t count, hn_service *service) {
     if (count == 1) return run_one_by_one(c, from, 1, service);
-    hn_status outcome = check_seeds(from, count, service, c->how);
+    hn_status outcome = check_seeds(c, from, count, service);
     if (!outcome) return 0;
     uint64_t failed = run_one_by_one(c, from, count, service);
     if (!failed) {
         failed = count; /* it is the company that makes them fail */
         fprintf(stderr, "seeds %llu to %llu together: %s\n  again: %s %llu %llu --batch %llu%s\n", (unsigned long long)from,
                 (unsigned long long)(from + count - 1), hn_status_message(outcome), c->program, (unsigned long long)from,
-                (unsigned long long)count, (unsigned long long)count, c->how == MODE_NO_FUSION ? " --no-fusion" : "");
+                (unsigned long long)count, (unsigned long long)count, c->again);
     }
     hn_status_free(outcome);
     return failed;
@@ -111,7 +114,7 @@ static uint64_t run_batch(const command *c, uint64_t from, uint64_t count, hn_se
 int main(int argc, char **argv) {
     command c;
     if (!parse_command(argc, argv, &c)) {
-        fprintf(stderr, "usage: %s FROM COUNT [--no-fusion | --dump] [--batch N]\n", argv[0]);
+        fprintf(stderr, "usage: %s FROM COUNT [--no-fusion | --dump] [--target CPU] [--batch N]\n", argv[0]);
         return 2;
     }
     hn_service *service = NULL;

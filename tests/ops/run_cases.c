@@ -1,9 +1,10 @@
 /* run_cases.c: runs operator cases against the reference interpreter, or compiled.
  *
- *     run_cases [-v] [--compiled] [--no-fusion] [--dump STAGE] [--part K/N] [FILE[:LINE]]...
+ *     run_cases [-v] [--compiled] [--no-fusion] [--target CPU] [--dump STAGE] [--part K/N] [FILE[:LINE]]...
  *
- * Default: every file of tests/ops/cases. -v prints the primitives, --dump what a stage made (codegen: the kernels). --part runs every Nth case of a file from the Kth, so
- * that several processes share the work. Exit 0 when all pass; an unsupported operator counts as a failure. */
+ * Default: every file of tests/ops/cases. -v prints the primitives, --target compiles for another level than this machine's, --dump
+ * prints what a stage made (codegen: the kernels). --part runs every Nth case of a file from the Kth, so that several processes
+ * share the work. Exit 0 when all pass; an unsupported operator counts as a failure. */
 #include "ops/cases.h"
 
 #include "driver/driver.h"
@@ -54,6 +55,7 @@ static int parse_options(int argc, char **argv, settings *s, case_totals *part) 
         if (strcmp(argv[k], "-v") == 0) s->verbose = true;
         else if (strcmp(argv[k], "--compiled") == 0) s->compiled = true;
         else if (strcmp(argv[k], "--no-fusion") == 0) s->compile.no_fusion = true;
+        else if (strcmp(argv[k], "--target") == 0 && k + 1 < argc) s->compile.target_cpu = argv[++k];
         else if (strcmp(argv[k], "--dump") == 0 && k + 1 < argc) s->compile.dump_after = argv[++k], s->compile.dump = print_dump;
         else if (strcmp(argv[k], "--part") != 0 || ++k == argc || sscanf(argv[k], "%u/%u", &part->part, &part->parts) != 2) return 0;
     }
@@ -66,7 +68,7 @@ int main(int argc, char **argv) {
     settings s = {.compile = {.compile_threads = 1, .threads = 2}};
     int first = parse_options(argc, argv, &s, &totals);
     if (!first) {
-        fprintf(stderr, "usage: run_cases [-v] [--compiled] [--no-fusion] [--dump STAGE] [--part K/N] [FILE[:LINE]]...\n");
+        fprintf(stderr, "usage: run_cases [-v] [--compiled] [--no-fusion] [--target CPU] [--dump STAGE] [--part K/N] [FILE[:LINE]]...\n");
         return 2;
     }
     hn_status status = NULL;

@@ -501,16 +501,18 @@ static hn_status run(hn_arena *arena, hn_module *module, const hn_graph *g, cons
 }
 
 hn_status hn_check_against_interpreter(hn_graph *graph, hn_service *service, const hn_ref_tensor *inputs, const double *tolerance,
-                                       bool no_fusion) {
+                                       const hn_compile_options *how) {
     hn_arena arena;
     hn_arena_init(&arena);
+    const hn_compile_options options = {
+        .no_fusion = how && how->no_fusion, .target_cpu = how ? how->target_cpu : NULL, .compile_threads = 1, .threads = 2};
     hn_ref_tensor expected[HN_RANDOM_MAX_TENSORS];
     hn_compiled *compiled = NULL;
     hn_module *module = NULL;
     uint32_t input_count = graph->inputs.count; /* folding adds constants to them */
     hn_status status = hn_interpret(&arena, graph, inputs, input_count, expected);
     if (status) status = hn_status_annotate(status, "interpreter");
-    if (!status) status = hn_compile_graph(graph, service, &(hn_compile_options){.no_fusion = no_fusion, .compile_threads = 1, .threads = 2}, &compiled);
+    if (!status) status = hn_compile_graph(graph, service, &options, &compiled);
     if (!status) status = hn_compiled_load(compiled, &(hn_module_options){.threads = 2}, &module);
     if (!status) status = run(&arena, module, graph, inputs, input_count, expected, tolerance);
     hn_module_release(module);

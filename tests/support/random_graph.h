@@ -3,7 +3,7 @@
 #define HN_TESTS_RANDOM_GRAPH_H
 
 #include "base/str.h"
-#include "henry/kernel.h"
+#include "henry/program.h"
 #include "ir/graph.h"
 #include "ir/interp.h"
 
@@ -21,8 +21,9 @@ hn_status hn_random_graph_add(uint64_t seed, hn_graph *g, double *out_tolerance)
 /* Inputs for the graph's user inputs from `first` on: out[first...]. */
 hn_status hn_random_inputs(uint64_t seed, hn_arena *arena, hn_graph *graph, uint32_t first, hn_ref_tensor *out) HN_MUST_USE;
 
-/* Compiles the graph, runs it, interprets it, compares. A mismatch is an internal error that tells where. */
+/* Compiles the graph, runs it, interprets it, compares. A mismatch is an internal error that tells where. Of `how`, fusion and
+ * the target count; NULL: as usual. */
 hn_status hn_check_against_interpreter(hn_graph *graph, hn_service *service, const hn_ref_tensor *inputs, const double *tolerance,
-                                       bool no_fusion) HN_MUST_USE;
+                                       const hn_compile_options *how) HN_MUST_USE;
 
 #endif

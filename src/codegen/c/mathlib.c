@@ -107,11 +107,6 @@ static void require(hn_str text, uint8_t *done, hn_strbuf *out) {
  * folded in halves (TREE: `b` is `a` with its halves, quarters... exchanged). */
 static const char widths[] =
     "#define LANES _Pragma(\"GCC unroll 16\") for (int k = 0; k < VF; k++)\n"
-    "#if __GNUC__ >= 12 && !defined(__clang__)\n" /* clang adds to products of the same expression only */
-    "#define ROUNDED(e) __builtin_assoc_barrier(e)\n"
-    "#else\n"
-    "#define ROUNDED(e) (e)\n"
-    "#endif\n"
     "#define OUTSIDE(x, e) __builtin_expect((unsigned long long)(x) >= (unsigned long long)(e), 0)\n"
     "#if defined(__AVX512F__) && VF == 16 && !defined(__clang__)\n"
     "#define MIN_PS(a, b) ((vf)__builtin_ia32_minps512_mask(a, b, a, -1, 4))\n"

@@ -142,7 +142,7 @@ static void put_elem(printer *pr, hn_sid s, const hn_sop *op) {
     bool cast_mask = op->dtype == HN_DTYPE_BOOL && letter != 'm';
     if (wrap) hn_strbuf_puts(&pr->out, wrap);
     if (cast_mask) hn_strbuf_puts(&pr->out, "(vi)");
-    if (pr->rounded[s]) hn_strbuf_puts(&pr->out, "ROUNDED"); /* the template has the brackets */
+    if (pr->rounded[s]) hn_strbuf_printf(&pr->out, "rounded_%c", letter); /* the template has the brackets */
     put_template(pr, text, letter, op);
     if (wrap) hn_strbuf_putc(&pr->out, ')');
 }
@@ -258,7 +258,7 @@ static bool find_clamp(printer *pr, hn_expr index, clamped *out) {
  * stores. */
 static void put_vector_load(printer *pr, hn_buf buffer, hn_expr access, hn_expr index, lane_walk walk, hn_expr step) {
     const hn_dtype dtype = pr->p->buffers.items[buffer].dtype;
-    const bool second = walk == WALK_STRIDE && dtype == HN_DTYPE_F32 && pr->lanes == 8 && hn_sym_is_value(pr->sym, step, 2);
+    const bool second = walk == WALK_STRIDE && dtype == HN_DTYPE_F32 && pr->lanes >= 8 && hn_sym_is_value(pr->sym, step, 2);
     const char *name = walk == WALK_FIXED ? "lp" : walk == WALK_ONE ? "ld" : second ? "lds2" : "lds";
     hn_strbuf_printf(&pr->out, "%s_%s(", name, hn_dtype_facts(dtype)->name);
     put_base(pr, buffer, access, false);

@@ -35,6 +35,8 @@ const c_snippet c_snippets[] = {
     {"sel_l", FN "vl sel_l(vi m, vl a, vl b) { vl w = wide(m); return (w & a) | (~w & b); }\n"},
     {"any_m", "#if defined(__AVX__) && VF == 8 && !defined(__clang__)\n" FN
               "int any_m(vi m) { return __builtin_ia32_movmskps256((vf)m); }\n"
+              "#elif defined(__AVX512F__) && VF == 16 && !defined(__clang__)\n" FN
+              "int any_m(vi m) { return __builtin_ia32_ptestmd512(m, m, -1); }\n"
               "#else\n" FN "int any_m(vi m) { int r = 0; " LANES "r |= m[k]; return r; }\n#endif\n"},
     {"lanes_below", FN "vi lanes_below(ll n) { return (vi)(IOTA_I < sp_i((int)n)); }\n"},
     {"fdiv", FN "ll fdiv(ll a, ll b) { ll q = a / b; return q - ((a % b != 0) & ((a < 0) != (b < 0))); }\n"},
@@ -42,6 +44,15 @@ const c_snippet c_snippets[] = {
     {"imin", FN "ll imin(ll a, ll b) { return a < b ? a : b; }\n"},
     {"bounded", FN "ll bounded(ll x, ll e) { x += x < 0 ? e : 0; return (unsigned long long)x < (unsigned long long)e ? x : 0; }\n"},
     {"imax", FN "ll imax(ll a, ll b) { return a > b ? a : b; }\n"},
+    /* a product to which something is added: rounded first. clang adds to products of the same expression only. gcc 12 takes floats
+     * apart for its builtin where there is AVX-512, and before gcc 12 there is none: a register that a statement might change is as good */
+    {"rounded_f", "#if defined(__clang__)\n#define rounded_f(e) (e)\n"
+                  "#elif defined(__x86_64__) && (__GNUC__ < 12 || defined(__AVX512F__))\n" FN
+                  "vf rounded_f(vf x) { __asm__(\"\" : \"+v\"(x)); return x; }\n"
+                  "#elif __GNUC__ >= 12\n#define rounded_f(e) __builtin_assoc_barrier(e)\n"
+                  "#else\n#define rounded_f(e) (e)\n#endif\n"},
+    {"rounded_d", "#if __GNUC__ >= 12 && !defined(__clang__)\n#define rounded_d(e) __builtin_assoc_barrier(e)\n"
+                  "#else\n#define rounded_d(e) (e)\n#endif\n"},
     /* casts: x86's float to int conversion; out of range is undefined in PyTorch too */
     {"f_l", FN "vl f_l(vf x) { return __builtin_convertvector(x, vl); }\n"},
     {"f_i", FN "vi f_i(vf x) { return __builtin_convertvector(x, vi); }\n"},
@@ -111,7 +122,9 @@ const c_snippet c_snippets[] = {
     {"sqrt_d", FN "vd sqrt_d(vd x) { vd r; " LANES "r[k] = __builtin_sqrt(x[k]); return r; }\n"},
 #define ROUNDING(name, builtin, mode)                                                                                  \
     {name "_f", "#if defined(__AVX__) && VF == 8 && !defined(__clang__)\n" FN "vf " name                               \
-                "_f(vf x) { return (vf)__builtin_ia32_roundps256(x, " mode "); }\n#else\n" FN "vf " name               \
+                "_f(vf x) { return (vf)__builtin_ia32_roundps256(x, " mode "); }\n"                                    \
+                "#elif defined(__AVX512F__) && VF == 16 && !defined(__clang__)\n" FN "vf " name                        \
+                "_f(vf x) { return (vf)__builtin_ia32_rndscaleps_mask(x, " mode ", x, -1, 4); }\n#else\n" FN "vf " name \
                 "_f(vf x) { vf r; " LANES "r[k] = " builtin "f(x[k]); return r; }\n#endif\n"},                         \
     {name "_d", FN "vd " name "_d(vd x) { vd r; " LANES "r[k] = " builtin "(x[k]); return r; }\n"}
     ROUNDING("floor", "__builtin_floor", "9"),
@@ -392,23 +405,26 @@ const c_snippet c_snippets[] = {
     {"nt_fence", "#if defined(STREAM_PS)\n" FN "void nt_fence(void) { __builtin_ia32_sfence(); }\n"
                  "#else\n" FN "void nt_fence(void) {}\n#endif\n"},
     {"st_f16", FN "void st_f16(unsigned short *p, vf v) { *(vwu *)p = __builtin_convertvector(f_h(v), vwu); }\n"},
-    /* a VF x VF square: rows of p are s elements apart, those of t w; t[u * w + k] = p[k * s + u] */
-    {"tile8", "#if VF == 8\n" FN "void tile8(const float *p, ll s, float *t, ll w) {\n"
-              "  vf a = *(const vfu *)p, b = *(const vfu *)(p + s), c = *(const vfu *)(p + 2 * s), d = *(const vfu *)(p + 3 * s);\n"
-              "  vf e = *(const vfu *)(p + 4 * s), f = *(const vfu *)(p + 5 * s), g = *(const vfu *)(p + 6 * s), h = *(const vfu *)(p + 7 * s);\n"
+    /* a VF x VF square: rows of p are s elements apart, those of t w; t[u * w + k] = p[k * s + u]. Of 8 x 8, or four of these. */
+    {"tile8", "#if VF >= 8\ntypedef float v8 __attribute__((vector_size(32)));\n"
+              "typedef float v8u __attribute__((vector_size(32), aligned(4), may_alias));\n" FN
+              "void tile8(const float *p, ll s, float *t, ll w) {\n"
+              "  v8 a = *(const v8u *)p, b = *(const v8u *)(p + s), c = *(const v8u *)(p + 2 * s), d = *(const v8u *)(p + 3 * s);\n"
+              "  v8 e = *(const v8u *)(p + 4 * s), f = *(const v8u *)(p + 5 * s), g = *(const v8u *)(p + 6 * s), h = *(const v8u *)(p + 7 * s);\n"
               "#define LO(x, y) __builtin_shufflevector(x, y, 0, 8, 1, 9, 4, 12, 5, 13)\n"
               "#define HI(x, y) __builtin_shufflevector(x, y, 2, 10, 3, 11, 6, 14, 7, 15)\n"
               "#define P0(x, y) __builtin_shufflevector(x, y, 0, 1, 8, 9, 4, 5, 12, 13)\n"
               "#define P1(x, y) __builtin_shufflevector(x, y, 2, 3, 10, 11, 6, 7, 14, 15)\n"
               "#define H0(x, y) __builtin_shufflevector(x, y, 0, 1, 2, 3, 8, 9, 10, 11)\n"
               "#define H1(x, y) __builtin_shufflevector(x, y, 4, 5, 6, 7, 12, 13, 14, 15)\n"
-              "  vf ab = LO(a, b), AB = HI(a, b), cd = LO(c, d), CD = HI(c, d), ef = LO(e, f), EF = HI(e, f), gh = LO(g, h), GH = HI(g, h);\n"
-              "  vf w0 = P0(ab, cd), w1 = P1(ab, cd), w2 = P0(AB, CD), w3 = P1(AB, CD);\n"
-              "  vf z0 = P0(ef, gh), z1 = P1(ef, gh), z2 = P0(EF, GH), z3 = P1(EF, GH);\n"
-              "#define ROW(u, v) *(vf *)(t + u * w) = v;\n"
+              "  v8 ab = LO(a, b), AB = HI(a, b), cd = LO(c, d), CD = HI(c, d), ef = LO(e, f), EF = HI(e, f), gh = LO(g, h), GH = HI(g, h);\n"
+              "  v8 w0 = P0(ab, cd), w1 = P1(ab, cd), w2 = P0(AB, CD), w3 = P1(AB, CD);\n"
+              "  v8 z0 = P0(ef, gh), z1 = P1(ef, gh), z2 = P0(EF, GH), z3 = P1(EF, GH);\n"
+              "#define ROW(u, v) *(v8 *)(t + u * w) = v;\n"
               "  ROW(0, H0(w0, z0)) ROW(1, H0(w1, z1)) ROW(2, H0(w2, z2)) ROW(3, H0(w3, z3))\n"
               "  ROW(4, H1(w0, z0)) ROW(5, H1(w1, z1)) ROW(6, H1(w2, z2)) ROW(7, H1(w3, z3))\n}\n#endif\n"},
-    {"tile_f32", "#if VF == 8\n" FN "void tile_f32(const float *p, ll s, float *t, ll w) { tile8(p, s, t, w); }\n"
+    {"tile_f32", "#if VF >= 8\n" FN "void tile_f32(const float *p, ll s, float *t, ll w) {\n"
+                 "  for (int y = 0; y < VF; y += 8) for (int x = 0; x < VF; x += 8) tile8(p + y * s + x, s, t + x * w + y, w);\n}\n"
                  "#else\n" FN "void tile_f32(const float *p, ll s, float *t, ll w) { for (int k = 0; k < VF; k++) " LANES_U
                  "t[u * w + k] = p[k * s + u]; }\n#endif\n"},
     /* philox 4x32-10: key = seed, counter = (element / 4, stream); word element % 4. The same as the interpreter's. */
@@ -449,9 +465,13 @@ const c_snippet c_snippets[] = {
 const c_snippet c_patterns[] = {
     {"ldn_", FN "@V ldn_@N(const @T *p, ll n) { @T t[VF] = {0}; for (ll k = 0; k < n; k++) t[k] = p[k]; return ld_@N(t); }\n"},
     {"lds_", FN "@V lds_@N(const @T *p, ll s) { @T t[VF]; " LANES "t[k] = p[k * s]; return ld_@N(t); }\n"},
-    /* 8 lanes, every second element: nothing behind the last one is read */
-    {"lds2_", FN "@V lds2_@N(const @T *p) { @V a = ld_@N(p), b = ld_@N(p + 7); "
-              "return __builtin_shufflevector(a, b, 0, 2, 4, 6, 9, 11, 13, 15); }\n"},
+    /* 8 or 16 lanes, every second element: nothing behind the last one is read */
+    {"lds2_", FN "@V lds2_@N(const @T *p) { @V a = ld_@N(p), b = ld_@N(p + VF - 1);\n"
+              "#if VF == 16\n"
+              "  return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 21, 23, 25, 27, 29, 31);\n"
+              "#else\n"
+              "  return __builtin_shufflevector(a, b, 0, 2, 4, 6, 9, 11, 13, 15);\n"
+              "#endif\n}\n"},
     {"ldsn_", FN "@V ldsn_@N(const @T *p, ll s, ll n) { @T t[VF] = {0}; for (ll k = 0; k < n; k++) t[k] = p[k * s]; return ld_@N(t); }\n"},
     {"lp_", FN "@V lp_@N(const @T *p) { @T t[VF]; " LANES "t[k] = *p; return ld_@N(t); }\n"},
     {"stn_", FN "void stn_@N(@T *p, @V v, ll n) { @T t[VF]; st_@N(t, v); for (ll k = 0; k < n; k++) p[k] = t[k]; }\n"},
