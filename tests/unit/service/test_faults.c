@@ -22,6 +22,7 @@
 #include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -338,14 +339,18 @@ TEST(a_job_that_no_worker_reads_fails_in_the_end) {
     unsetenv("TEST_DEAF_WORKER");
 }
 
-/* Its place in the queue was given up when it was. */
+/* It comes back from a worker that ended, and nobody wants it any more. */
 TEST(a_job_that_is_cancelled_and_not_read_ends) {
     hn_service *service = service_open((hn_service_options){.threads = 2});
     hn_scope *scope = scope_open(service);
     pid_t pids[2];
     wait_ready(service, 2);
     EXPECT_INT(hn_service_worker_pids(service, pids, 2), 2);
-    for (int i = 0; i < 2; i++) EXPECT(kill(pids[i], SIGSTOP) == 0); /* it reads nothing */
+    for (int i = 0; i < 2; i++) { /* from then on it reads nothing */
+        siginfo_t stopped;
+        EXPECT(kill(pids[i], SIGSTOP) == 0);
+        EXPECT(waitid(P_PID, (id_t)pids[i], &stopped, WSTOPPED | WNOWAIT | __WALL) == 0);
+    }
     hn_future *future = submit(scope, fine);
     EXPECT_INT(stats_of(service).dequeued, 1);
     hn_future_cancel(future);
