@@ -34,6 +34,23 @@ for file in $(grep -rlE 'getenv\([^"]' src | sort); do
     *) echo "$file reads a variable whose name it computes; tests/environment.sh does not know which"; bad=$((bad + 1)) ;;
     esac
 done
+# Areas of messages: those that src/ logs under, those of the table in base/log.c, and those that docs/cli.md names.
+areas=$(sed -n '/^static const char \*const areas\[\]/s/.*{\(.*\)}.*/\1/p' src/base/log.c | tr -d '",')
+used=$(grep -rhoE '\b(hn_log|hn_warn_once|hn_log_on|log_always)\("[a-z0-9]+"' src | sed 's/.*"\(.*\)"/\1/' | sort -u)
+for area in $areas; do
+    checked=$((checked + 1))
+    echo "$used" | grep -qx "$area" || { echo "no message of src/ has the area '$area' of base/log.c"; bad=$((bad + 1)); }
+    grep '^| `HENRY_LOG`' docs/cli.md | grep -q "\`$area\`" || { echo "docs/cli.md does not name the area '$area'"; bad=$((bad + 1)); }
+done
+for area in $used; do
+    checked=$((checked + 1))
+    case " $areas " in *" $area "*) ;; *) echo "src/ logs under '$area', which base/log.c does not list"; bad=$((bad + 1)) ;; esac
+done
+# A library writes to standard error in one place.
+for file in $(grep -rlE '(printf|puts|putc|fwrite)\(.*stderr|STDERR_FILENO|perror\(|psignal\(|write\(2,' --include='*.[ch]' src | sort); do
+    checked=$((checked + 1))
+    case "$file" in src/base/log_sink.c) ;; *) echo "$file writes to standard error; use hn_log"; bad=$((bad + 1)) ;; esac
+done
 [ $checked -gt 10 ] || { echo "only $checked places found"; bad=1; }
 echo "$((checked - bad)) passed, $bad failed"
 [ $bad = 0 ]

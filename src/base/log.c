@@ -1,4 +1,4 @@
-/* log.c: the HENRY_LOG setting and the writing of lines.
+/* log.c: which lines are wanted.
  *
  * A setting never changes once it is published, so hn_log_on is one atomic load and a short walk. A
  * replaced setting stays linked behind its successor: a reader may still be walking it, and settings
@@ -15,9 +15,11 @@
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <unistd.h>
 
 enum { LEVEL_OFF = -1, LEVEL_BAD = -2, LEVEL_DEFAULT = HN_LOG_WARN };
+
+/* Every area that src/ logs under: tests/environment.sh compares. */
+static const char *const areas[] = {"cache", "log", "pass", "pt2", "run", "service", "toolchain", "trace"};
 
 typedef struct area_level {
     hn_str area; /* in the setting's `spec` */
@@ -26,7 +28,8 @@ typedef struct area_level {
 
 typedef struct setting {
     struct setting *previous;
-    int level; /* of areas that are not listed */
+    bool is_given; /* levels were asked for */
+    int level;     /* of areas that are not listed */
     uint32_t area_count;
     area_level *areas;
     char spec[];
@@ -34,31 +37,14 @@ typedef struct setting {
 
 static _Atomic(setting *) current;
 
-static const char *const level_names[] = {
-    [HN_LOG_ERROR] = "error", [HN_LOG_WARN] = "warning", [HN_LOG_INFO] = "info", [HN_LOG_DEBUG] = "debug"};
-
-/* One write, so that lines of several threads and processes do not mix. There is nobody to tell when
- * it fails. */
-static void emit(const hn_strbuf *line) {
-    size_t done = 0;
-    while (done < line->len) {
-        ssize_t wrote = write(STDERR_FILENO, line->ptr + done, line->len - done);
-        if (wrote < 0 && errno == EINTR) continue;
-        if (wrote <= 0) return;
-        done += (size_t)wrote;
-    }
-}
-
 static void vlog(const char *area, hn_log_level level, const char *fmt, va_list args) HN_PRINTF(3, 0);
 static void vlog(const char *area, hn_log_level level, const char *fmt, va_list args) {
     int saved = errno; /* logging between a failure and its report must not change the report */
-    hn_strbuf line;
-    hn_strbuf_init(&line);
-    hn_strbuf_printf(&line, "henry: %s: %s: ", area, level_names[level]);
-    hn_strbuf_vprintf(&line, fmt, args);
-    hn_strbuf_putc(&line, '\n');
-    emit(&line); /* what fitted, when memory ran out */
-    hn_strbuf_deinit(&line);
+    hn_strbuf text;
+    hn_strbuf_init(&text);
+    hn_strbuf_vprintf(&text, fmt, args);
+    hn_log_deliver(&(hn_log_line){level, area, text.ptr ? text.ptr : "out of memory"}); /* what fitted, when memory ran out */
+    hn_strbuf_deinit(&text);
     errno = saved;
 }
 
@@ -69,6 +55,10 @@ static void log_always(const char *area, hn_log_level level, const char *fmt, ..
     vlog(area, level, fmt, args);
     va_end(args);
 }
+
+const char *hn_log_area_name(uint32_t index) { return index < HN_COUNT_OF(areas) ? areas[index] : NULL; }
+
+/* ---- settings ---- */
 
 static int level_of(hn_str text) {
     static const struct {
@@ -81,6 +71,12 @@ static int level_of(hn_str text) {
     for (size_t i = 0; i < HN_COUNT_OF(known); i++)
         if (hn_str_eq(text, known[i].name)) return known[i].level;
     return LEVEL_BAD;
+}
+
+static bool is_area(hn_str text) {
+    for (size_t i = 0; i < HN_COUNT_OF(areas); i++)
+        if (hn_str_eq(text, hn_str_of(areas[i]))) return true;
+    return false;
 }
 
 static hn_str trim(hn_str text) {
@@ -99,40 +95,58 @@ static hn_str split(hn_str *rest, char sep) {
     return part;
 }
 
+static hn_status unknown_area(hn_str area) {
+    hn_strbuf list;
+    hn_strbuf_init(&list);
+    for (size_t i = 0; i < HN_COUNT_OF(areas); i++) hn_strbuf_printf(&list, "%s%s", i ? ", " : "", areas[i]);
+    hn_status status = HN_ERROR(HN_INVALID_ARGUMENT, "unknown log area '" HN_STR_FMT "'; areas are %s", HN_STR_ARG(area), list.ptr ? list.ptr : "");
+    hn_strbuf_deinit(&list);
+    return status;
+}
+
 /* One item: "level" or "area:level". */
-static void parse_item(setting *made, hn_str item) {
-    if (!item.len) return;
+static hn_status parse_item(setting *made, hn_str item) {
+    if (!item.len) return NULL;
     bool has_area = memchr(item.ptr, ':', item.len) != NULL;
     hn_str rest = item, area = has_area ? trim(split(&rest, ':')) : HN_STR("");
     int level = level_of(trim(rest));
-    if (level == LEVEL_BAD || (has_area && !area.len)) {
-        log_always("log", HN_LOG_WARN,
-                   "ignoring '" HN_STR_FMT "': write a level or area:level; levels are off, error, warn, info, debug",
-                   HN_STR_ARG(item));
-    } else if (has_area) {
-        made->areas[made->area_count++] = (area_level){area, level};
-    } else {
-        made->level = level;
-    }
+    if (level == LEVEL_BAD)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "unknown log level '" HN_STR_FMT "'; write a level or area:level; levels are off, error, warn, info, debug",
+                        HN_STR_ARG(trim(rest)));
+    if (has_area && !is_area(area)) return unknown_area(area);
+    if (has_area) made->areas[made->area_count++] = (area_level){area, level};
+    else made->level = level;
+    made->is_given = true;
+    return NULL;
 }
 
-/* NULL without memory. */
-static setting *parse(const char *spec) {
+static hn_status parse_items(setting *made, size_t len) {
+    hn_str rest = {made->spec, len};
+    while (rest.len) HN_TRY(parse_item(made, trim(split(&rest, ','))));
+    return NULL;
+}
+
+static void discard(setting *made) {
+    if (!made) return;
+    free(made->areas);
+    free(made);
+}
+
+static hn_status parse(const char *spec, setting **out) {
     size_t len = strlen(spec), item_count = 1;
     for (size_t i = 0; i < len; i++) item_count += spec[i] == ',';
     setting *made = calloc(1, sizeof(*made) + len + 1);
-    area_level *areas = calloc(item_count, sizeof(*areas));
-    if (!made || !areas) {
-        free(made);
-        free(areas);
-        return NULL;
+    if (made) made->areas = calloc(item_count, sizeof(*made->areas));
+    if (!made || !made->areas) {
+        discard(made);
+        return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for log levels");
     }
     memcpy(made->spec, spec, len);
     made->level = LEVEL_DEFAULT;
-    made->areas = areas;
-    hn_str rest = {made->spec, len};
-    while (rest.len) parse_item(made, trim(split(&rest, ',')));
-    return made;
+    hn_status status = parse_items(made, len);
+    if (status) discard(made);
+    else *out = made;
+    return status;
 }
 
 static void publish(setting *made) {
@@ -140,28 +154,44 @@ static void publish(setting *made) {
     while (!atomic_compare_exchange_weak(&current, &made->previous, made)) continue;
 }
 
-void hn_log_configure(const char *spec) {
-    if (!spec) spec = getenv("HENRY_LOG");
-    setting *made = parse(spec ? spec : "");
-    if (made)
-        publish(made);
-    else
-        log_always("log", HN_LOG_WARN, "out of memory: the log setting stays as it was");
+hn_status hn_log_levels_set(const char *levels) {
+    setting *made = NULL;
+    const char *variable = levels ? NULL : getenv("HENRY_LOG");
+    hn_status status = parse(levels ? levels : variable ? variable : "", &made);
+    if (status) return levels ? status : hn_status_annotate(status, "HENRY_LOG is '%s'", variable ? variable : "");
+    publish(made);
+    return NULL;
+}
+
+void hn_log_configure(const char *levels) {
+    hn_status status = hn_log_levels_set(levels);
+    if (status) log_always("log", HN_LOG_WARN, "%s; ignored", hn_status_message(status));
+    hn_status_free(status);
 }
 
 static pthread_once_t environment_once = PTHREAD_ONCE_INIT;
+static _Atomic(hn_status) environment_problem; /* until somebody has told it: not inside the once, where a callback might come again */
 
 static void read_environment(void) {
-    if (!atomic_load(&current)) hn_log_configure(NULL); /* else hn_log_configure came first */
+    if (atomic_load(&current)) return; /* hn_log_levels_set came first */
+    hn_status status = hn_log_levels_set(NULL);
+    if (!status) return;
+    atomic_store(&environment_problem, status);
+    hn_status_free(hn_log_levels_set(""));
+}
+
+static const setting *setting_of_environment(void) {
+    pthread_once(&environment_once, read_environment);
+    hn_status problem = atomic_exchange(&environment_problem, NULL);
+    if (problem) log_always("log", HN_LOG_WARN, "%s; ignored", hn_status_message(problem));
+    hn_status_free(problem);
+    return atomic_load_explicit(&current, memory_order_acquire);
 }
 
 bool hn_log_on(const char *area, hn_log_level level) {
     const setting *now = atomic_load_explicit(&current, memory_order_acquire);
-    if (!now) {
-        pthread_once(&environment_once, read_environment);
-        now = atomic_load_explicit(&current, memory_order_acquire);
-        if (!now) return (int)level <= LEVEL_DEFAULT;
-    }
+    if (!now || atomic_load_explicit(&environment_problem, memory_order_relaxed)) now = setting_of_environment();
+    if (!now || !now->is_given) return (int)level <= LEVEL_DEFAULT && hn_log_has_sink();
     hn_str name = hn_str_of(area);
     for (uint32_t i = now->area_count; i-- > 0;) /* the last mention of an area counts */
         if (hn_str_eq(now->areas[i].area, name)) return (int)level <= now->areas[i].level;

@@ -60,6 +60,15 @@ digits_right() { "$work/digits" "$data" --ascii | tee /dev/stderr | grep -q '^32
 check "digits are read" digits_right
 ten_kernels() { "$work/compile_service" | tee /dev/stderr | grep -c '^power_sum_' | grep -qx 10 && "$work/compile_service" 2>/dev/null | grep -qx 'power_sum_3: 225'; }
 check "ten kernels of two languages" ten_kernels
+# A library is silent: a cache that cannot be written, wrong numbers of threads and a missing worker cost speed, not lines.
+silent() { "$@" >/dev/null 2>"$work/stderr"; local code=$?; cat "$work/stderr"; [ $code = 0 ] && [ ! -s "$work/stderr" ]; }
+check "nothing on standard error" silent env HENRY_CACHE_DIR=/dev/null/cache HENRY_THREADS=x HENRY_COMPILE_THREADS=x "$work/terse" "$data/model.pt2"
+asked_for() { env HENRY_CACHE_DIR=/dev/null/cache HENRY_LOG=cache:warn "$work/terse" "$data/model.pt2" 2>&1 | grep -q '^henry: cache: warning: '; }
+check "lines that HENRY_LOG asks for" asked_for
+wrong_levels() { HENRY_LOG=lots "$work/terse" "$data/model.pt2" 2>&1 >/dev/null | grep -qx "henry: log: warning: HENRY_LOG is 'lots': unknown log level 'lots'.*; ignored"; }
+check "unknown names in HENRY_LOG are told" wrong_levels
+demo() { silent env -u LD_LIBRARY_PATH BUILD="$build" examples/demo.sh --ascii; }
+check "make demo leaves standard error empty" demo
 check "installed doctor" "$prefix/bin/henry" doctor
 worker_installed() { "$prefix/bin/henry" doctor | grep -q "worker.*$prefix/libexec/henry/henry-worker"; }
 check "installed worker is found" worker_installed

@@ -130,12 +130,24 @@ static const tool_command *find_command(const char *name) {
     return NULL;
 }
 
+/* Messages of the library go to standard error. `levels`: of --log; NULL: HENRY_LOG tells. */
+static int set_log(const tool_command *command, const char *levels) {
+    hn_status status = hn_log_sink_set(hn_log_to_stderr, NULL);
+    if (status) return tool_report(status);
+    status = hn_log_levels_set(levels);
+    if (!status) return TOOL_OK;
+    int code = tool_usage(command->name, "%s%s", levels ? "--log: " : "", hn_status_message(status));
+    hn_status_free(status);
+    return code;
+}
+
 static int run_command(const tool_command *command, const tool_options *options) {
     if (options->args.count < command->args_min || options->args.count > command->args_max)
         return tool_usage(command->name, "expected: henry %s%s%s", command->name, *command->synopsis ? " " : "", command->synopsis);
-    if (options->log) hn_log_configure(options->log);
+    int code = set_log(command, options->log);
+    if (code != TOOL_OK) return code;
     if (options->trace) hn_trace_start();
-    int code = command->run(options);
+    code = command->run(options);
     if (options->trace) {
         int written = tool_report(hn_trace_write(options->trace));
         if (code == TOOL_OK) code = written;
