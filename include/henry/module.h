@@ -10,7 +10,9 @@
  *
  * Threads: every function is safe from many threads on one module, except that a run that writes to inputs
  * or buffers (mutations) must not overlap with another use of the same memory; runs of a module that mutates
- * its own buffers take turns. Fork: a child may go on with its copies of modules that no thread runs at that moment; its
+ * its own buffers take turns.
+ * Errors: a NULL where something must be given is refused with invalid-argument, whose message names the parameter.
+ * Fork: a child may go on with its copies of modules that no thread runs at that moment; its
  * runs have one thread. */
 #ifndef HENRY_MODULE_H
 #define HENRY_MODULE_H
@@ -28,9 +30,11 @@ extern "C" {
 
 typedef struct hn_module hn_module;
 
+#define HN_THREADS_MAX 1024 /* of a module and of a run */
+
 /* Zeros mean defaults. */
 typedef struct hn_module_options {
-    int threads;              /* for each run, 1024 at most; 0: HENRY_THREADS, else what OpenMP would use */
+    int threads;              /* for each run, HN_THREADS_MAX at most; 0: HENRY_THREADS, else what OpenMP would use */
     const char *weights_path; /* where the file that the bundle refers to lies now; NULL: the recorded hint,
                                  then the same name beside the bundle */
     bool verify_weights;      /* full digest of the weights instead of size, time and head */
@@ -53,7 +57,7 @@ HN_API hn_status hn_module_load_file(const char *path, const hn_module_options *
 HN_API hn_status hn_module_load_memory(const void *bytes, size_t len, bool borrow, const hn_module_options *options,
                                        hn_module **out_module) HN_MUST_USE;
 
-HN_API hn_module *hn_module_retain(hn_module *module);
+HN_API hn_module *hn_module_retain(hn_module *module); /* NULL stays NULL */
 HN_API void hn_module_release(hn_module *module); /* NULL is allowed */
 
 /* Runs the program.
@@ -65,7 +69,8 @@ HN_API void hn_module_release(hn_module *module); /* NULL is allowed */
  * the caller receives the result in its own memory and must have the right type, sizes and no overlap with inputs.
  * Scalar outputs come as rank 0 tensors (NULL for None and strings). The sizes of an output may depend on data: they are
  * known when the run is over, so tensors given for such outputs are checked while it runs.
- * Inputs in another layout than the recorded one are copied first.
+ * Inputs in another layout than the recorded one are copied first. An input that the program writes to must not be read-only
+ * memory (hn_tensor_create_const), and no tensor in `outputs` may be.
  * Errors: invalid-argument (count, type, rank, sizes, ranges, guards: the message names the input, the
  * constraint and the value; failed assertions; a number that depends on data and is out of its range, which the message
  * names with its node; an index out of bounds in a kernel), out-of-memory, internal.
@@ -73,6 +78,33 @@ HN_API void hn_module_release(hn_module *module); /* NULL is allowed */
  * into `outputs` is undefined. */
 HN_API hn_status hn_module_run(hn_module *module, hn_tensor *const *inputs, uint32_t input_count, hn_tensor **outputs,
                                uint32_t output_count) HN_MUST_USE;
+
+/* ---- runs with options ---- */
+
+/* Asks runs to stop. One token may serve many runs, one after another or at the same time. */
+typedef struct hn_cancel hn_cancel;
+
+/* Makes a token that is not set. Owns: the caller, until hn_cancel_destroy. Errors: invalid-argument (NULL), out-of-memory. */
+HN_API hn_status hn_cancel_create(hn_cancel **out_cancel) HN_MUST_USE;
+/* Every run that has the token, now or later, ends with HN_CANCELLED. Threads: any; a signal handler may call it. */
+HN_API void hn_cancel_set(hn_cancel *cancel);
+/* Runs that start from now on are not cancelled. Call it when no run has the token. */
+HN_API void hn_cancel_reset(hn_cancel *cancel);
+HN_API bool hn_cancel_is_set(const hn_cancel *cancel);
+/* No run may have the token any more. NULL is allowed. */
+HN_API void hn_cancel_destroy(hn_cancel *cancel);
+
+/* Zeros mean defaults. */
+typedef struct hn_run_options {
+    int threads;             /* at most this many for this run, never more than the module has; 0: as many as the module has */
+    const hn_cancel *cancel; /* asked before each step; the run that finds it set ends with HN_CANCELLED. NULL: nobody cancels */
+} hn_run_options;
+
+/* hn_module_run with options; `options` may be NULL.
+ * A run that is cancelled ends within one step. It has changed neither inputs nor buffers; the content of tensors that the
+ * caller put into `outputs` is undefined. Errors: as hn_module_run; invalid-argument for options out of range; cancelled. */
+HN_API hn_status hn_module_run_with(hn_module *module, const hn_run_options *options, hn_tensor *const *inputs,
+                                    uint32_t input_count, hn_tensor **outputs, uint32_t output_count) HN_MUST_USE;
 
 /* A size or stride: a number, or an expression over size symbols. */
 typedef struct hn_module_dim {
@@ -99,6 +131,7 @@ typedef struct hn_module_value_info {
     const hn_module_dim *sizes, *strides;
 } hn_module_value_info;
 
+/* Counts of a NULL module are 0. */
 HN_API uint32_t hn_module_input_count(const hn_module *module);
 HN_API uint32_t hn_module_output_count(const hn_module *module);
 /* Errors: invalid-argument for an index out of range. */

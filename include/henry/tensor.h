@@ -63,22 +63,33 @@ typedef struct hn_tensor_desc {
  * out-of-memory. After an error the caller still owns `data`. */
 HN_API hn_status hn_tensor_create(const hn_tensor_desc *desc, hn_tensor **out_tensor) HN_MUST_USE;
 
-/* Adds a reference and returns the tensor. */
+/* Makes a tensor over memory that is only read: weights in flash, a mapped file, data of a caller who promised not to change it.
+ * `desc->data` must be NULL; `data` stands in its place and follows its rules, `free_data` included. A run takes it as any other
+ * input, but refuses it where the program would write: as an output, or as an input that the program changes.
+ * Errors: as hn_tensor_create; invalid-argument also when `data` is NULL or `desc->data` is not. */
+HN_API hn_status hn_tensor_create_const(const hn_tensor_desc *desc, const void *data, hn_tensor **out_tensor) HN_MUST_USE;
+/* Whether the tensor was made by hn_tensor_create_const. False for NULL. */
+HN_API bool hn_tensor_is_const(const hn_tensor *tensor);
+
+/* Adds a reference and returns the tensor. NULL stays NULL. */
 HN_API hn_tensor *hn_tensor_retain(hn_tensor *tensor);
 /* Drops a reference; the last one frees. NULL is allowed. */
 HN_API void hn_tensor_release(hn_tensor *tensor);
 
+/* Of NULL: HN_NO_TYPE, 0 and NULL. */
 HN_API hn_scalar_type hn_tensor_type(const hn_tensor *tensor);
 HN_API uint32_t hn_tensor_rank(const hn_tensor *tensor);
 HN_API const int64_t *hn_tensor_sizes(const hn_tensor *tensor);   /* borrowed; rank elements */
 HN_API const int64_t *hn_tensor_strides(const hn_tensor *tensor); /* borrowed; rank elements */
-HN_API void *hn_tensor_data(const hn_tensor *tensor);             /* borrowed; address of element 0 */
+/* Borrowed; address of element 0. Not to be written to when hn_tensor_is_const. */
+HN_API void *hn_tensor_data(const hn_tensor *tensor);
 HN_API int64_t hn_tensor_numel(const hn_tensor *tensor);
 
-/* Copies the elements in row-major order to `out` (numel elements), whatever the strides. */
-HN_API void hn_tensor_copy_out(const hn_tensor *tensor, void *out);
-/* The reverse: fills the tensor from row-major elements. */
-HN_API void hn_tensor_copy_in(hn_tensor *tensor, const void *elements);
+/* Copies the elements in row-major order to `out` (numel elements), whatever the strides.
+ * Errors: invalid-argument (NULL, unless there are no elements). */
+HN_API hn_status hn_tensor_copy_out(const hn_tensor *tensor, void *out);
+/* The reverse: fills the tensor from row-major elements. Errors: also invalid-argument for a tensor of read-only memory. */
+HN_API hn_status hn_tensor_copy_in(hn_tensor *tensor, const void *elements);
 
 #ifdef __cplusplus
 }

@@ -1,6 +1,8 @@
 /* info.c: what a module tells about itself. */
 #include "runtime/module_impl.h"
 
+#include "base/require.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -63,21 +65,25 @@ hn_status hn_module_info_init(hn_module *m) {
     return status;
 }
 
-uint32_t hn_module_input_count(const hn_module *m) { return m->view.inputs_count; }
+uint32_t hn_module_input_count(const hn_module *m) { return !m ? 0 : m->view.inputs_count; }
 
-uint32_t hn_module_output_count(const hn_module *m) { return m->output_count; }
+uint32_t hn_module_output_count(const hn_module *m) { return !m ? 0 : m->output_count; }
 
 static hn_status out_of_range(const char *what, uint32_t index, uint32_t count) {
     return HN_ERROR(HN_INVALID_ARGUMENT, "there is no %s %u; the module has %u", what, index, count);
 }
 
 hn_status hn_module_input_info(const hn_module *m, uint32_t index, hn_module_value_info *out) {
+    HN_REQUIRE(m, "module");
+    HN_REQUIRE(out, "out");
     if (index >= hn_module_input_count(m)) return out_of_range("input", index, hn_module_input_count(m));
     *out = m->input_infos[index];
     return NULL;
 }
 
 hn_status hn_module_output_info(const hn_module *m, uint32_t index, hn_module_value_info *out) {
+    HN_REQUIRE(m, "module");
+    HN_REQUIRE(out, "out");
     if (index >= hn_module_output_count(m)) return out_of_range("output", index, hn_module_output_count(m));
     *out = m->output_infos[index];
     return NULL;
@@ -91,10 +97,12 @@ static const hnb_output *mutation_at(const hn_module *m, uint32_t index) {
 }
 
 uint32_t hn_module_mutation_count(const hn_module *m) {
-    return m->view.outputs_count - hn_module_output_count(m);
+    return !m ? 0 : m->view.outputs_count - hn_module_output_count(m);
 }
 
 hn_status hn_module_mutation_info_get(const hn_module *m, uint32_t index, hn_module_mutation_info *out) {
+    HN_REQUIRE(m, "module");
+    HN_REQUIRE(out, "out");
     const hnb_output *mutation = mutation_at(m, index);
     if (!mutation) return out_of_range("mutation", index, hn_module_mutation_count(m));
     *out = (hn_module_mutation_info){.name = hn_bundle_text(&m->view, mutation->name),
@@ -126,6 +134,9 @@ static hn_status read_mutated(hn_module *m, const hnb_output *o, hn_tensor **out
 }
 
 hn_status hn_module_buffer_read(hn_module *m, const char *name, hn_tensor **out) {
+    HN_REQUIRE(m, "module");
+    HN_REQUIRE(name, "name");
+    HN_REQUIRE(out, "out_tensor");
     for (uint32_t k = 0; k < m->view.outputs_count; k++) {
         const hnb_output *o = &m->view.outputs[k];
         if (!o->is_mutation || o->target_input >= 0 || strcmp(hn_bundle_text(&m->view, o->name), name) != 0)
@@ -139,15 +150,19 @@ hn_status hn_module_buffer_read(hn_module *m, const char *name, hn_tensor **out)
 }
 
 void hn_module_stats_get(hn_module *m, hn_module_stats *out) {
+    if (out) *out = (hn_module_stats){0};
+    if (!m || !out) return;
     pthread_mutex_lock(&m->lock);
     *out = m->stats;
     pthread_mutex_unlock(&m->lock);
     out->weights_packed_bytes = hn_ext_shared_bytes(m->shared);
 }
 
-uint32_t hn_module_step_count(const hn_module *m) { return m->view.steps_count; }
+uint32_t hn_module_step_count(const hn_module *m) { return !m ? 0 : m->view.steps_count; }
 
 hn_status hn_module_profile(hn_module *m, uint32_t step, hn_module_step_profile *out) {
+    HN_REQUIRE(m, "module");
+    HN_REQUIRE(out, "out");
     if (step >= m->view.steps_count) return out_of_range("step", step, m->view.steps_count);
     pthread_mutex_lock(&m->lock);
     *out = m->profiles[step];

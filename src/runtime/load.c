@@ -4,6 +4,7 @@
 #include "base/checked.h"
 #include "base/compiler.h"
 #include "base/log.h"
+#include "base/require.h"
 #include "bundle/sign.h"
 #include "bundle/weights.h"
 #include "runtime/kernels.h"
@@ -80,23 +81,25 @@ static hn_status number_buffers(hn_module *m) {
     for (uint32_t k = 0; k < b->outputs_count; k++) {
         const hnb_output *o = &b->outputs[k];
         m->output_count += !o->is_mutation;
+        m->changes_inputs |= o->is_mutation && o->target_input >= 0;
         if (o->kind == HNB_VALUE_TENSOR && b->buffers[o->buffer].kind == HNB_BUFFER_OUTPUT)
             m->output_users[m->io_of[o->buffer] - b->inputs_count]++;
     }
     return NULL;
 }
 
-/* More would wait for each other. libgomp keeps some bytes of each on the caller's stack and ends the process when the system
- * refuses one. */
-enum { THREADS_MAX = 1024 };
+hn_status hn_threads_check(int threads) {
+    if (threads >= 0 && threads <= HN_THREADS_MAX) return NULL;
+    return HN_ERROR(HN_INVALID_ARGUMENT, "%d threads are not possible; give 1 to %d, or 0 for the default", threads, HN_THREADS_MAX);
+}
 
 static int default_threads(void) {
     const char *text = getenv("HENRY_THREADS");
     if (text && text[0]) {
         char *end;
         long number = strtol(text, &end, 10);
-        if (!*end && number >= 1 && number <= THREADS_MAX) return (int)number;
-        hn_warn_once("run", "threads", "HENRY_THREADS is '%s', expected 1 to %d; ignored", text, THREADS_MAX);
+        if (!*end && number >= 1 && number <= HN_THREADS_MAX) return (int)number;
+        hn_warn_once("run", "threads", "HENRY_THREADS is '%s', expected 1 to %d; ignored", text, HN_THREADS_MAX);
     }
     return omp_get_max_threads();
 }
@@ -131,17 +134,25 @@ static hn_status init_profiles(hn_module *m) {
     return NULL;
 }
 
+static hn_status check_options(const hn_module_options *options) {
+    HN_TRY(hn_threads_check(options->threads));
+    if (options->trusted_count && !options->trusted)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "'trusted' is NULL, but 'trusted_count' is %u", options->trusted_count);
+    return NULL;
+}
+
 static hn_status module_init(hn_module *m, const void *bytes, size_t len, const hn_module_options *given,
                              const char *path, const hn_module_host *host) {
     static const hn_module_options none;
     const hn_module_options *options = given ? given : &none;
+    HN_TRY(check_options(options));
     bool must_trust = options->trusted_count > 0, verify_weights = options->verify_weights || must_trust;
     m->skip_digest = options->skip_digest && !must_trust;
     HN_TRY(hn_bundle_open(bytes, len, !m->skip_digest, &m->view));
     if (must_trust) HN_TRY(hn_bundle_signature_check(&m->view, options->trusted, options->trusted_count));
     HN_TRY(hn_kernels_init(m, options->target, host != NULL));
     m->threads = options->threads > 0 ? options->threads : default_threads();
-    if (m->threads > THREADS_MAX) m->threads = THREADS_MAX;
+    if (m->threads > HN_THREADS_MAX) m->threads = HN_THREADS_MAX;
     m->profile = options->profile;
     HN_TRY(hn_bundle_weights_check(&m->view, verify_weights));
     HN_TRY(hn_bundle_weights_open(&m->view, path, options->weights_path, verify_weights, &m->weights));
@@ -159,6 +170,8 @@ static hn_status module_init(hn_module *m, const void *bytes, size_t len, const 
 
 hn_status hn_module_load_memory(const void *bytes, size_t len, bool borrow, const hn_module_options *options,
                                 hn_module **out) {
+    HN_REQUIRE(bytes, "bytes");
+    HN_REQUIRE(out, "out_module");
     return hn_module_load_hosted(bytes, len, borrow, options, NULL, out);
 }
 
@@ -186,6 +199,8 @@ hn_status hn_module_load_hosted(const void *bytes, size_t len, bool borrow, cons
 
 hn_status hn_module_load_file(const char *path, const hn_module_options *options, hn_module **out) {
     hn_module *m;
+    HN_REQUIRE(path, "path");
+    HN_REQUIRE(out, "out_module");
     HN_TRY(module_create(&m));
     hn_status status = hn_file_map_init(&m->map, path);
     if (!status) status = module_init(m, m->map.data, m->map.size_bytes, options, path, NULL);
@@ -198,7 +213,7 @@ hn_status hn_module_load_file(const char *path, const hn_module_options *options
 }
 
 hn_module *hn_module_retain(hn_module *m) {
-    atomic_fetch_add_explicit(&m->refs, 1, memory_order_relaxed);
+    if (m) atomic_fetch_add_explicit(&m->refs, 1, memory_order_relaxed);
     return m;
 }
 

@@ -94,6 +94,10 @@ typedef struct hn_bound {
     size_t workspace_bytes, scratch_bytes, scratch_stride, ext_scratch;
 } hn_bound;
 
+struct hn_cancel {
+    atomic_bool is_set;
+};
+
 /* Memory and bounds for one run at a time. A module keeps a list of idle ones. */
 typedef struct hn_context {
     struct hn_context *next;
@@ -109,6 +113,8 @@ typedef struct hn_context {
     uint8_t **slots;    /* per slot: grows, is kept */
     size_t *slot_caps;
     hn_tensor *const *given; /* the caller's outputs, during a call */
+    const hn_cancel *cancel; /* of the call; NULL: nobody cancels */
+    int threads;             /* of the call: 1 to those of the module */
     void **staged;      /* per output of the bundle: new content of a mutation taken aside, during a call */
     int64_t run_ns, end_ns; /* of the last walk over the steps: how long, and when it ended */
 } hn_context;
@@ -128,7 +134,9 @@ struct hn_module {
     hn_block_pool *blocks;
     hn_stages stages;
     int threads;
-    bool profile, skip_digest, has_state; /* writes to its own buffers: runs take turns */
+    bool profile, skip_digest;
+    bool has_state;          /* writes to its own buffers: runs take turns */
+    bool changes_inputs;
     uint32_t key_count;      /* of hn_bound.key */
     uint32_t io_count;       /* inputs + output buffers */
     uint32_t output_buffer_count, output_count, extern_count;
@@ -144,6 +152,9 @@ struct hn_module {
     hn_module_dim *dims; /* of the infos */
     char *dim_texts;
 };
+
+/* load.c: that a public function can take this number of threads. */
+hn_status hn_threads_check(int threads) HN_MUST_USE;
 
 /* info.c */
 hn_status hn_module_info_init(hn_module *m) HN_MUST_USE;

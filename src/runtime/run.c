@@ -1,6 +1,7 @@
 /* run.c: one call of a module: take a context, bind, lay out inputs, walk the steps, hand out the outputs. */
 #include "runtime/module_impl.h"
 
+#include "base/require.h"
 #include "runtime/copy.h"
 
 #include <inttypes.h>
@@ -67,17 +68,51 @@ static hn_status run(hn_module *m, hn_context *c, hn_tensor *const *inputs, uint
     return hn_outputs_end(m, c, inputs, outputs);
 }
 
-hn_status hn_module_run(hn_module *m, hn_tensor *const *inputs, uint32_t input_count, hn_tensor **outputs,
-                        uint32_t output_count) {
-    hn_context *c;
+/* Memory that the run would write to must not be read-only. Wrong pointers are told by the checks that come later. */
+static hn_status check_const(const hn_module *m, hn_tensor *const *inputs, uint32_t input_count, hn_tensor *const *outputs) {
+    for (uint32_t k = 0; k < m->output_count; k++)
+        if (outputs[k] && hn_tensor_is_const(outputs[k]))
+            return HN_ERROR(HN_INVALID_ARGUMENT, "the tensor given for output %u is read-only memory; give writable memory or none", k);
+    for (uint32_t k = 0; m->changes_inputs && k < m->view.outputs_count; k++) {
+        const hnb_output *o = &m->view.outputs[k];
+        if (!o->is_mutation || o->target_input < 0 || (uint32_t)o->target_input >= input_count) continue;
+        if (hn_tensor_is_const(inputs[o->target_input]))
+            return HN_ERROR(HN_INVALID_ARGUMENT, "input '%s' is read-only memory, but the program writes to it; give writable memory",
+                            hn_input_name(&m->view, (uint32_t)o->target_input));
+    }
+    return NULL;
+}
+
+static hn_status check_call(const hn_module *m, const hn_run_options *options, hn_tensor *const *inputs, uint32_t input_count,
+                            hn_tensor *const *outputs, uint32_t output_count) {
+    if (!m) return HN_ERROR(HN_INVALID_ARGUMENT, "cannot run: the module is NULL");
+    if (input_count && !inputs) return HN_ERROR(HN_INVALID_ARGUMENT, "cannot run: 'inputs' is NULL, but there are to be %u", input_count);
+    if (output_count && !outputs) return HN_ERROR(HN_INVALID_ARGUMENT, "cannot run: 'outputs' is NULL, but there are to be %u", output_count);
     if (output_count != m->output_count)
         return HN_ERROR(HN_INVALID_ARGUMENT, "the model gives %u outputs, there is room for %u",
                         m->output_count, output_count);
+    HN_TRY(hn_threads_check(options->threads));
+    return check_const(m, inputs, input_count, outputs);
+}
+
+hn_status hn_module_run_with(hn_module *m, const hn_run_options *given, hn_tensor *const *inputs, uint32_t input_count,
+                             hn_tensor **outputs, uint32_t output_count) {
+    static const hn_run_options none;
+    const hn_run_options *options = given ? given : &none;
+    hn_context *c;
+    HN_TRY(check_call(m, options, inputs, input_count, outputs, output_count));
     HN_TRY(hn_context_take(m, &c));
+    c->cancel = options->cancel;
+    c->threads = options->threads > 0 && options->threads < m->threads ? options->threads : m->threads;
     if (m->has_state) pthread_mutex_lock(&m->turn);
     hn_status status = run(m, c, inputs, input_count, outputs);
     hn_outputs_reset(m, c);
     if (m->has_state) pthread_mutex_unlock(&m->turn);
     hn_context_give(m, c);
     return status;
+}
+
+hn_status hn_module_run(hn_module *m, hn_tensor *const *inputs, uint32_t input_count, hn_tensor **outputs,
+                        uint32_t output_count) {
+    return hn_module_run_with(m, NULL, inputs, input_count, outputs, output_count);
 }

@@ -13,7 +13,8 @@ enum { WAKE_RUN_NS = 1000000, WAKE_REST_NS = 1000000 };
 /* The chunks of the range over a team that always has the same size: libgomp ends the threads that a smaller team
  * leaves over and starts them again for the next larger one, which takes longer than most kernels. */
 static int run_parallel(const hn_module *m, const hn_context *c, const hn_run_step *s) {
-    const long long chunks = s->chunks, part = s->extent / chunks, more = s->extent % chunks;
+    const long long chunks = s->chunks < (uint32_t)c->threads ? s->chunks : (uint32_t)c->threads;
+    const long long part = s->extent / chunks, more = s->extent % chunks;
     const size_t stride = c->bounds[0]->scratch_stride;
     int failed = 0;
 #pragma omp parallel num_threads(m->threads) shared(failed)
@@ -87,7 +88,7 @@ static inline hn_status run_step(hn_module *m, const hn_context *c, hn_run_step 
     case HNB_STEP_KERNEL:
         if (s->extent == 0) return NULL;
         if (HN_UNLIKELY(!s->fn)) HN_TRY(find_function(m, s));
-        rc = s->chunks > 1 ? run_parallel(m, c, s) : s->fn(s->args, s->params, 0, s->extent, c->scratch);
+        rc = s->chunks > 1 && c->threads > 1 ? run_parallel(m, c, s) : s->fn(s->args, s->params, 0, s->extent, c->scratch);
         return HN_LIKELY(rc == 0) ? NULL : kernel_error(m, s, rc);
     case HNB_STEP_EXTERN: return run_extern(m, c, s);
     case HNB_STEP_COPY:
@@ -117,6 +118,8 @@ static hn_status run_range(hn_module *m, hn_context *c, uint32_t first, uint32_t
     hn_run_step *steps = c->bounds[0]->steps;
     for (uint32_t k = first; k < end; k++) {
         hn_run_step *s = &steps[k];
+        if (HN_UNLIKELY(c->cancel != NULL) && hn_cancel_is_set(c->cancel))
+            return step_error(m, s, HN_ERROR(HN_CANCELLED, "the run was cancelled before this step"));
         if (HN_UNLIKELY(s->kind == HNB_STEP_DEFINE)) {
             HN_TRY(run_define(m, c, s));
             continue;

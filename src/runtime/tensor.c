@@ -2,6 +2,7 @@
 #include "henry/tensor.h"
 
 #include "base/checked.h"
+#include "base/require.h"
 #include "bundle/view.h"
 #include "runtime/copy.h"
 
@@ -15,6 +16,7 @@ struct hn_tensor {
     atomic_uint refs;
     uint32_t rank;
     hn_scalar_type type;
+    bool is_const;
     int64_t numel;
     void *data;
     void (*free_data)(void *user);
@@ -74,17 +76,37 @@ static hn_status create(const hn_tensor_desc *desc, hn_tensor *t) {
     return NULL;
 }
 
-hn_status hn_tensor_create(const hn_tensor_desc *desc, hn_tensor **out_tensor) {
+static hn_status make(const hn_tensor_desc *desc, bool is_const, hn_tensor **out) {
     hn_tensor *t = malloc(sizeof *t);
     if (!t) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a tensor");
     hn_status status = create(desc, t);
+    t->is_const = is_const;
     if (status) free(t);
-    else *out_tensor = t;
+    else *out = t;
     return status;
 }
 
+hn_status hn_tensor_create(const hn_tensor_desc *desc, hn_tensor **out_tensor) {
+    HN_REQUIRE(desc, "desc");
+    HN_REQUIRE(out_tensor, "out_tensor");
+    return make(desc, false, out_tensor);
+}
+
+hn_status hn_tensor_create_const(const hn_tensor_desc *desc, const void *data, hn_tensor **out_tensor) {
+    HN_REQUIRE(desc, "desc");
+    HN_REQUIRE(data, "data");
+    HN_REQUIRE(out_tensor, "out_tensor");
+    if (desc->data)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "hn_tensor_create_const: 'desc->data' is set; give the address as 'data' only");
+    hn_tensor_desc own = *desc;
+    own.data = (void *)(uintptr_t)data; /* nobody writes to it: is_const */
+    return make(&own, true, out_tensor);
+}
+
+bool hn_tensor_is_const(const hn_tensor *tensor) { return tensor && tensor->is_const; }
+
 hn_tensor *hn_tensor_retain(hn_tensor *tensor) {
-    atomic_fetch_add_explicit(&tensor->refs, 1, memory_order_relaxed);
+    if (tensor) atomic_fetch_add_explicit(&tensor->refs, 1, memory_order_relaxed);
     return tensor;
 }
 
@@ -94,30 +116,37 @@ void hn_tensor_release(hn_tensor *tensor) {
     free(tensor);
 }
 
-hn_scalar_type hn_tensor_type(const hn_tensor *tensor) { return tensor->type; }
-uint32_t hn_tensor_rank(const hn_tensor *tensor) { return tensor->rank; }
-const int64_t *hn_tensor_sizes(const hn_tensor *tensor) { return tensor->sizes; }
-const int64_t *hn_tensor_strides(const hn_tensor *tensor) { return tensor->strides; }
-void *hn_tensor_data(const hn_tensor *tensor) { return tensor->data; }
-int64_t hn_tensor_numel(const hn_tensor *tensor) { return tensor->numel; }
+hn_scalar_type hn_tensor_type(const hn_tensor *tensor) { return tensor ? tensor->type : HN_NO_TYPE; }
+uint32_t hn_tensor_rank(const hn_tensor *tensor) { return tensor ? tensor->rank : 0; }
+const int64_t *hn_tensor_sizes(const hn_tensor *tensor) { return tensor ? tensor->sizes : NULL; }
+const int64_t *hn_tensor_strides(const hn_tensor *tensor) { return tensor ? tensor->strides : NULL; }
+void *hn_tensor_data(const hn_tensor *tensor) { return tensor ? tensor->data : NULL; }
+int64_t hn_tensor_numel(const hn_tensor *tensor) { return tensor ? tensor->numel : 0; }
 
 static void contiguous_strides(const hn_tensor *tensor, int64_t *out) {
     int64_t step = 1;
     for (uint32_t d = tensor->rank; d-- > 0; step *= tensor->sizes[d]) out[d] = step;
 }
 
-void hn_tensor_copy_out(const hn_tensor *tensor, void *out) {
+hn_status hn_tensor_copy_out(const hn_tensor *tensor, void *out) {
     int64_t strides[HN_TENSOR_MAX_RANK];
-    if (!tensor->numel) return;
+    HN_REQUIRE(tensor, "tensor");
+    if (!tensor->numel) return NULL;
+    HN_REQUIRE(out, "out");
     contiguous_strides(tensor, strides);
     hn_copy_strided(out, strides, tensor->data, tensor->strides, tensor->sizes, tensor->rank,
                     hn_scalar_type_bytes(tensor->type));
+    return NULL;
 }
 
-void hn_tensor_copy_in(hn_tensor *tensor, const void *elements) {
+hn_status hn_tensor_copy_in(hn_tensor *tensor, const void *elements) {
     int64_t strides[HN_TENSOR_MAX_RANK];
-    if (!tensor->numel) return;
+    HN_REQUIRE(tensor, "tensor");
+    if (!tensor->numel) return NULL;
+    HN_REQUIRE(elements, "elements");
+    if (tensor->is_const) return HN_ERROR(HN_INVALID_ARGUMENT, "cannot fill a tensor of read-only memory; make it with hn_tensor_create");
     contiguous_strides(tensor, strides);
     hn_copy_strided(tensor->data, tensor->strides, elements, strides, tensor->sizes, tensor->rank,
                     hn_scalar_type_bytes(tensor->type));
+    return NULL;
 }

@@ -55,6 +55,10 @@ static const char *const kernel_source =
     "    z[0] = 0; for (long long i = 0; i < s[0]; i++) z[0] += x[i] != 0;\n"
     "    return 0;\n"
     "}\n"
+    /* calls the function whose address is in x[0] */
+    "int callback(void *const *b, const long long *s, long long begin, long long end, void *scratch) {\n"
+    "    const long long *x = b[0]; ((void (*)(void))x[0])(); return 0;\n"
+    "}\n"
     "int nothing(void *const *b, const long long *s, long long begin, long long end, void *scratch) { return 0; }\n";
 
 /* The compiled kernels, made once. */
@@ -87,7 +91,8 @@ static hn_strbuf *kernel_object(void) {
 
 #define KERNELS                                                                                                        \
     "kernel k1 : object 0 name \"add\" kernel k2 : object 0 name \"row_sum\" kernel k3 : object 0 name \"gather\" "     \
-    "kernel k4 : object 0 name \"scale2\" kernel k5 : object 0 name \"exps\" kernel k6 : object 0 name \"nothing\" kernel k7 : object 0 name \"count\" "
+    "kernel k4 : object 0 name \"scale2\" kernel k5 : object 0 name \"exps\" kernel k6 : object 0 name \"nothing\" kernel k7 : object 0 name \"count\" " \
+    "kernel k8 : object 0 name \"callback\" "
 
 typedef struct program {
     hn_arena arena;
@@ -131,18 +136,41 @@ static hn_status program_image(program *p, const char *text, const hn_to_bundle_
     return status;
 }
 
-/* A module straight from text; NULL after a failure, which is reported. */
-HN_UNUSED static hn_module *load_text(const char *text, const hn_module_options *options) {
+/* A parameter or buffer of one dimension, the only tensor in its storage. */
+typedef struct fixture_weight {
+    const char *name;
+    hn_input_kind kind;
+    hn_dtype dtype;
+    int64_t count;
+    const void *bytes;
+} fixture_weight;
+
+static void program_add_weight(program *p, const fixture_weight *w) {
+    hn_expr size = hn_sym_int(p->sym, w->count);
+    hn_value value = hn_graph_add_tensor(p->graph, w->dtype, 1, &size, NULL, hn_str_of(w->name));
+    hn_storage storage = {.data = w->bytes, .size_bytes = (size_t)w->count * hn_dtype_facts(w->dtype)->size_bytes,
+                          .file_record = hn_str_of(w->name)};
+    EXPECT_OK(hn_graph_add_input(p->graph, (hn_input){.kind = w->kind, .value = value, .name = hn_str_of(w->name),
+                                                      .storage = hn_graph_add_storage(p->graph, storage)}));
+}
+
+/* A module from text and weights, which are its constants from 1 on; NULL after a failure, which is reported. */
+static hn_module *load_weights(const char *text, const fixture_weight *weights, uint32_t count, const hn_module_options *options) {
     program p;
     hn_strbuf image;
     hn_module *module = NULL;
     program_init(&p);
+    for (uint32_t k = 0; k < count; k++) program_add_weight(&p, &weights[k]);
     hn_status status = program_image(&p, text, NULL, &image);
     if (!status) status = hn_module_load_memory(image.ptr, image.len, false, options ? options : &(hn_module_options){.threads = TEAM(2)}, &module);
     EXPECT_OK(status);
     hn_strbuf_deinit(&image);
     program_deinit(&p);
     return module;
+}
+
+HN_UNUSED static hn_module *load_text(const char *text, const hn_module_options *options) {
+    return load_weights(text, NULL, 0, options);
 }
 
 static hn_tensor *tensor_of(hn_scalar_type type, uint32_t rank, const int64_t *sizes, const int64_t *strides, void *data) {

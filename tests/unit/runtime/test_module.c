@@ -173,21 +173,7 @@ TEST(parallel_kernels_have_own_scratch) {
 /* ---- constants and state ---- */
 
 static hn_module *load_with_weight(const char *text, const float *weight, size_t count, hn_input_kind kind) {
-    program p;
-    hn_strbuf image;
-    hn_module *m = NULL;
-    program_init(&p);
-    hn_expr size = hn_sym_int(p.sym, (int64_t)count);
-    uint32_t storage = hn_graph_add_storage(p.graph, (hn_storage){.data = (const uint8_t *)weight, .size_bytes = count * sizeof *weight,
-                                                                  .file_record = HN_STR("data/weights/w")});
-    hn_value v = hn_graph_add_tensor(p.graph, HN_DTYPE_F32, 1, &size, NULL, HN_STR("w"));
-    EXPECT_OK(hn_graph_add_input(p.graph, (hn_input){.kind = kind, .value = v, .name = HN_STR("w"), .storage = storage}));
-    hn_status status = program_image(&p, text, NULL, &image);
-    if (!status) status = hn_module_load_memory(image.ptr, image.len, false, NULL, &m);
-    EXPECT_OK(status);
-    hn_strbuf_deinit(&image);
-    program_deinit(&p);
-    return m;
+    return load_weights(text, &(fixture_weight){"w", kind, HN_DTYPE_F32, (int64_t)count, weight}, 1, NULL);
 }
 
 TEST(mutations) {

@@ -188,4 +188,41 @@ TEST(repeated_elements_are_counted) {
     EXPECT_OK(try_make((hn_tensor_desc){.type = HN_F64, .rank = 1, .sizes = &most, .strides = &zero, .data = &value}));
 }
 
+TEST(read_only_memory) {
+    static const float weights[6] = {1, 2, 3, 4, 5, 6};
+    const int64_t sizes[2] = {2, 3};
+    float back[6] = {0};
+    int freed = 0;
+    hn_tensor *t = NULL;
+    hn_tensor_desc desc = {.type = HN_F32, .rank = 2, .sizes = sizes, .free_data = count_free, .free_user = &freed};
+    EXPECT_OK(hn_tensor_create_const(&desc, weights, &t));
+    EXPECT(hn_tensor_is_const(t) && hn_tensor_data(t) == (const void *)weights);
+    EXPECT_OK(hn_tensor_copy_out(t, back));
+    EXPECT(memcmp(back, weights, sizeof back) == 0);
+    EXPECT_ERROR(hn_tensor_copy_in(t, back), HN_INVALID_ARGUMENT, "cannot fill a tensor of read-only memory");
+    hn_tensor_release(t);
+    EXPECT_INT(freed, 1);
+    desc.data = back;
+    EXPECT_ERROR(hn_tensor_create_const(&desc, weights, &t), HN_INVALID_ARGUMENT, "'desc->data' is set");
+    EXPECT_ERROR(hn_tensor_create_const(&desc, NULL, &t), HN_INVALID_ARGUMENT, "hn_tensor_create_const: 'data' is NULL");
+    t = make((hn_tensor_desc){.type = HN_F32, .rank = 2, .sizes = sizes});
+    EXPECT(!hn_tensor_is_const(t) && !hn_tensor_is_const(NULL));
+    hn_tensor_release(t);
+}
+
+TEST(null_is_refused) {
+    float value = 0;
+    hn_tensor *t = make((hn_tensor_desc){.type = HN_F32});
+    EXPECT_ERROR(hn_tensor_create(NULL, &t), HN_INVALID_ARGUMENT, "hn_tensor_create: 'desc' is NULL");
+    EXPECT_ERROR(hn_tensor_create(&(hn_tensor_desc){.type = HN_F32}, NULL), HN_INVALID_ARGUMENT, "'out_tensor' is NULL");
+    EXPECT_ERROR(hn_tensor_copy_in(NULL, &value), HN_INVALID_ARGUMENT, "'tensor' is NULL");
+    EXPECT_ERROR(hn_tensor_copy_out(NULL, &value), HN_INVALID_ARGUMENT, "'tensor' is NULL");
+    EXPECT_ERROR(hn_tensor_copy_in(t, NULL), HN_INVALID_ARGUMENT, "'elements' is NULL");
+    EXPECT_ERROR(hn_tensor_copy_out(t, NULL), HN_INVALID_ARGUMENT, "'out' is NULL");
+    EXPECT(!hn_tensor_retain(NULL) && !hn_tensor_data(NULL) && !hn_tensor_sizes(NULL) && !hn_tensor_strides(NULL));
+    EXPECT_INT(hn_tensor_type(NULL), HN_NO_TYPE);
+    EXPECT_INT(hn_tensor_rank(NULL) + hn_tensor_numel(NULL), 0);
+    hn_tensor_release(t);
+}
+
 TEST_MAIN
