@@ -7,7 +7,6 @@
 #include "base/npy.h"
 #include "base/trace.h"
 #include "henry/henry.h"
-#include "henry/program.h"
 
 #include <math.h>
 #include <stdio.h>

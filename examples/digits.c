@@ -4,7 +4,6 @@
  *
  * The first run compiles the model; later ones find it in the cache. */
 #include <henry/henry.h>
-#include <henry/program.h>
 
 #include <stdbool.h>
 #include <stdio.h>

@@ -5,7 +5,6 @@
  * Every function that can fail returns a hn_status: NULL is success, anything else is an error object that belongs to the
  * caller, who reads its message and frees it, or returns it. HN_TRY does the returning. */
 #include <henry/henry.h>
-#include <henry/program.h>
 
 #include <inttypes.h>
 #include <stdio.h>

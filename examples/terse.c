@@ -2,7 +2,6 @@
  *
  *     cc terse.c $(pkg-config --cflags --libs henry) -o terse && ./terse data/digits/model.pt2 */
 #include <henry/henry.h>
-#include <henry/program.h>
 
 #include <stdio.h>
 #include <stdlib.h>

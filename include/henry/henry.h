@@ -1,10 +1,21 @@
-/* henry/henry.h: everything that programs which run compiled models need. */
+/* henry/henry.h: compiling models and running them.
+ *
+ *     henry/program.h   compile a .pt2 (libhenry)
+ *     henry/module.h    load what was compiled and run it (libhenry or libhenry_rt)
+ *     henry/bundle.h    look at bundle files, sign and verify them (both)
+ *     henry/tensor.h, henry/status.h, henry/log.h, henry/version.h: what all of them share (both)
+ *
+ * A program that only runs bundles includes this too and links libhenry_rt: what it does not call it does not need. Apart stands
+ * henry/kernel.h, the compile service for kernels of your own. */
 #ifndef HENRY_HENRY_H
 #define HENRY_HENRY_H
 
 #include "henry/bundle.h"
+#include "henry/log.h"
 #include "henry/module.h"
+#include "henry/program.h"
 #include "henry/status.h"
 #include "henry/tensor.h"
+#include "henry/version.h"
 
 #endif

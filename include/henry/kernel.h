@@ -1,5 +1,8 @@
 /* henry/kernel.h: the compile service: give it kernel source in some language, get a future.
  *
+ * This is for programs that have kernels of their own. A PyTorch model is compiled by hn_compile_file of henry/program.h, which
+ * uses a service by itself; such programs do not need this header, and henry/henry.h does not include it.
+ *
  * A service compiles in worker processes, remembers results in memory and on disk, and never compiles the
  * same thing twice at once. Submitting never waits for a compiler. A result depends only on the job record
  * (language, text, entries, flags, target, compiler, the environment it may read), never on the number of
@@ -16,6 +19,7 @@
 #ifndef HENRY_KERNEL_H
 #define HENRY_KERNEL_H
 
+#include "henry/progress.h"
 #include "henry/status.h"
 
 #include <stdint.h>
@@ -86,7 +90,7 @@ HN_API hn_status hn_scope_create(hn_service *service, hn_scope **out_scope) HN_M
  * using the scope or its futures. */
 HN_API void hn_scope_destroy(hn_scope *scope);
 
-/* Asks for a compilation. Copies `source`. Owns: the future belongs to the scope. Errors: invalid-argument,
+/* Asks for the compilation of a kernel's source; for a model see hn_compile_file (henry/program.h). Copies `source`. Owns: the future belongs to the scope. Errors: invalid-argument,
  * unsupported language, toolchain when there is no compiler, out-of-memory. What the compiler says comes from
  * the future. */
 HN_API hn_status hn_compile_submit(hn_scope *scope, const hn_source *source,
@@ -102,19 +106,6 @@ HN_API bool hn_future_is_done(hn_future *future);
 /* Gives up the future: it is done at once, with a cancelled error. A job that nobody else wants and that has
  * not started is taken out of the queue; one that runs goes on, and its result is remembered. */
 HN_API void hn_future_cancel(hn_future *future);
-
-typedef struct hn_scope_progress {
-    uint32_t total, done, failed;
-    uint32_t hits;      /* of the finished: not compiled for this scope */
-    uint32_t workers;   /* worker processes that live now */
-    uint32_t elsewhere; /* of the unfinished: another process compiles it, and this one waits for the result */
-    const char *waiting_for; /* name of the first unfinished kernel; NULL when all are done */
-    int64_t elapsed_ns;      /* since the wait began */
-} hn_scope_progress;
-/* One line about it, for a terminal: "3/10, 1 hits, 2 workers, kernel softmax_7". Returns `out`. */
-HN_API const char *hn_scope_progress_line(const hn_scope_progress *progress, char *out, size_t bytes);
-/* Called by the waiting thread when something finished, and every 100 ms. Return false to cancel the rest. */
-typedef bool (*hn_scope_progress_fn)(void *context, const hn_scope_progress *progress);
 
 /* Waits for every future of the scope. Errors: the first failed one in the order of submission, telling how
  * many more failed; the futures keep their own outcomes. `progress` may be NULL. */

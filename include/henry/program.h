@@ -1,4 +1,8 @@
-/* henry/program.h: compile a model into a program that a module can run (henry/module.h).
+/* henry/program.h: compile a PyTorch model into a program that a module can run (henry/module.h).
+ *
+ * hn_compile_file takes a .pt2 file, or hn_compile_memory its bytes. hn_compile_submit of henry/kernel.h is something else: it
+ * compiles source text of single kernels. Link libhenry; a program that only runs bundles needs libhenry_rt and no function from
+ * here.
  *
  *     hn_compiled *compiled;
  *     HN_TRY(hn_compile_file("model.pt2", NULL, &compiled));
@@ -10,8 +14,8 @@
 #ifndef HENRY_PROGRAM_H
 #define HENRY_PROGRAM_H
 
-#include "henry/kernel.h"
 #include "henry/module.h"
+#include "henry/progress.h"
 #include "henry/status.h"
 
 #include <stdint.h>
@@ -32,7 +36,7 @@ typedef struct hn_input_sizes {
 typedef struct hn_compile_options {
     const char *model;      /* which model of an archive with several; NULL: the only one, or "model" */
     const char *cache_dir;  /* NULL: HENRY_CACHE_DIR, else the user's cache */
-    const char *remote_url; /* of a cache that machines share (henry/kernel.h); NULL: HENRY_REDIS_URL; "": none */
+    const char *remote_url; /* of a cache that machines share: redis:// or unix://; NULL: HENRY_REDIS_URL; "": none */
     bool no_cache;          /* neither read nor write any cache */
     bool no_fusion;         /* one kernel for each loop nest: slow, for finding errors */
     int32_t compile_threads; /* compilers at once; 0: HENRY_COMPILE_THREADS, else one a CPU */

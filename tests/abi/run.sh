@@ -29,6 +29,11 @@ for header in $(cd include && ls henry/*.h henry/abi/*.h); do
     check "$header alone as C++17" c++ -std=c++17 ${strict/-Wstrict-prototypes/} "$work/one.cpp"
 done
 
+# henry.h is for models: a program that includes it may use the names of the compile service for its own things.
+printf '#include <henry/henry.h>\ntypedef int hn_service, hn_scope, hn_future, hn_artifact;\nhn_status both(void) { hn_module *m; hn_compiled *c; HN_TRY(hn_compile_file("m.pt2", NULL, &c)); return hn_compiled_load(c, NULL, &m); }\n' >"$work/one.c"
+# shellcheck disable=SC2086
+check "henry.h leaves the compile service out" cc -std=c17 ${strict} "$work/one.c"
+
 # Names: the shared libraries export hn_ only, and the runtime has nothing of the compiler.
 exports() { nm -D --defined-only "$1" | awk '{print $3}' | sed 's/@.*//'; }
 only_our_names() { exports "$1" | grep -q '^hn_' && ! exports "$1" | grep -v '^hn_'; }
@@ -51,6 +56,12 @@ mv "$work/first" "$prefix" || { echo "$passed passed, $((failed + 1)) failed"; e
 export PKG_CONFIG_PATH=$prefix/lib/pkgconfig LD_LIBRARY_PATH=$prefix/lib
 unset HENRY_WORKER
 with_pkg_config() { cc -std=c17 -pedantic -Wall -Wextra -Werror "$2" $(pkg-config --cflags --libs "$1") -o "$3"; }
+version_matches() {
+    printf '#include <henry/version.h>\n#include <stdio.h>\n#include <string.h>\nint main(void) { puts(HENRY_VERSION_STRING); return !(strcmp(HENRY_VERSION_STRING, hn_version_string()) == 0 && HENRY_VERSION == hn_version_number() && hn_version_bundle_format() > 0 && HENRY_VERSION >= HENRY_VERSION_OF(0, 1, 0)); }\n' >"$work/version.c"
+    with_pkg_config henry_rt "$work/version.c" "$work/version" && [ "$("$work/version")" = "$(pkg-config --modversion henry)" ] &&
+        "$prefix/bin/henry" version | grep -qx "henry $("$work/version")"
+}
+check "versions agree" version_matches
 for example in terse explained digits compile_service; do
     check "example $example through pkg-config" with_pkg_config henry "examples/$example.c" "$work/$example"
 done

@@ -3,6 +3,7 @@
 #define HN_TESTS_RANDOM_GRAPH_H
 
 #include "base/str.h"
+#include "henry/kernel.h"
 #include "henry/program.h"
 #include "ir/graph.h"
 #include "ir/interp.h"

@@ -6,7 +6,6 @@
 #include "base/str.h"
 #include "henry/henry.h"
 #include "henry/kernel.h"
-#include "henry/program.h"
 
 #include <stdbool.h>
 #include <stdint.h>

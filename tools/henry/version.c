@@ -4,7 +4,8 @@
 #include "codegen/c/c.h"
 #include "henry/abi/extern_abi.h"
 #include "henry/abi/kernel_abi.h"
-#include "bundle/format.h"
+
+#include <inttypes.h>
 
 int tool_cmd_version(const tool_options *o) {
     hn_c_target target;
@@ -13,10 +14,10 @@ int tool_cmd_version(const tool_options *o) {
     tool_json json;
     hn_strbuf_init(&text);
     tool_json_init(&json);
-    hn_strbuf_printf(&text, "henry %s\nbundle format %d, kernel ABI %d, extern ABI %d\ncpu %s\n", HN_VERSION, HNB_VERSION, HN_KERNEL_ABI_VERSION,
+    hn_strbuf_printf(&text, "henry %s\nbundle format %" PRId32 ", kernel ABI %d, extern ABI %d\ncpu %s\n", hn_version_string(), hn_version_bundle_format(), HN_KERNEL_ABI_VERSION,
                      HN_EXTERN_ABI_VERSION, target.name);
-    tool_json_str(&json, "version", HN_VERSION);
-    tool_json_int(&json, "bundle_format", HNB_VERSION);
+    tool_json_str(&json, "version", hn_version_string());
+    tool_json_int(&json, "bundle_format", hn_version_bundle_format());
     tool_json_int(&json, "kernel_abi", HN_KERNEL_ABI_VERSION);
     tool_json_int(&json, "extern_abi", HN_EXTERN_ABI_VERSION);
     tool_json_str(&json, "cpu", target.name);

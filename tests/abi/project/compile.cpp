@@ -1,7 +1,5 @@
 // compile.cpp: the public API from C++: compiles a model and saves it.
 #include <henry/henry.h>
-#include <henry/kernel.h>
-#include <henry/program.h>
 
 #include <cstdio>
 
