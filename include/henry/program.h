@@ -56,7 +56,10 @@ typedef struct hn_compile_options {
     const char *dump_after; /* name of a pass, or "import", "lower", "fusion" (refused ones), "sched", "codegen": its result goes to `dump` */
     void (*dump)(void *context, const char *text);
     void *dump_context;
-    const char *source_dir; /* write the program as a C project into this folder; the hn_compiled is empty then and cannot be loaded */
+    const char *source_dir; /* write the program as a C project into this folder; the hn_compiled is empty then and cannot be loaded.
+                               henry-manifest.txt in the folder lists what was written. A file that is not listed there, or that was edited
+                               since, is not replaced: invalid-argument, and nothing is written. `dump` gets a line for each file: "written
+                               model.c"; also "unchanged", "removed" (from an earlier export) and "kept" (the same, but edited) */
     hn_scope_progress_fn progress; /* called while waiting for compilers, about files of kernels. NULL: nobody is told */
     void *progress_context;
 } hn_compile_options;

@@ -1,48 +1,45 @@
 /* source.c: a program as a C project in a folder: model.c from the wrapper, kernels, weights, and the texts that every project has. */
 #include "driver/driver.h"
 
-#include "base/file.h"
+#include "driver/project.h"
 #include "driver/source_files.h"
 #include "wrapper/to_bundle.h"
 #include "wrapper/to_source.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#define WEIGHTS_MAGIC "henry weights 1"
 enum { KERNELS_A_FILE = 12, WEIGHT_ALIGN = 64, HEAD_BYTES = 64 };
 
-static bool has_content(const char *path, hn_str text) {
-    hn_file_map map;
-    hn_status status = hn_file_map_init(&map, path);
-    hn_status_free(status);
-    if (status) return false;
-    bool same = map.size_bytes == text.len && (text.len == 0 || memcmp(map.data, text.ptr, text.len) == 0);
-    hn_file_map_deinit(&map);
-    return same;
-}
+/* The project being gathered. */
+typedef struct gathering {
+    hn_driver *driver;
+    hn_project files;
+    hn_to_source source;
+} gathering;
 
-/* A file that is right already keeps its time, so that make builds again only what is another one. */
-static hn_status write_file(hn_driver *d, const char *name, hn_str text) {
-    char *path = hn_arena_printf(&d->scratch, "%s/%s", HN_OPT(&d->options, source_dir), name);
-    if (!path) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for a path");
-    return has_content(path, text) ? NULL : hn_file_write_atomic(path, text.ptr, text.len, false);
+/* Adds a file; `text` is copied. */
+static hn_status add_text(gathering *g, hn_str name, hn_str text) {
+    hn_str *part;
+    HN_NEW(g->files.arena, part, 1);
+    char *name_copy = hn_arena_strndup(g->files.arena, name.ptr, name.len), *copy = hn_arena_strndup(g->files.arena, text.ptr, text.len);
+    if (!copy || !name_copy) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for the text of '" HN_STR_FMT "'", HN_STR_ARG(name));
+    *part = (hn_str){copy, text.len};
+    return hn_project_add(&g->files, (hn_str){name_copy, name.len}, part, 1);
 }
 
 /* --- kernels --- */
 
-static hn_status write_kernels(hn_driver *d, uint32_t *out_files) {
-    *out_files = 0;
-    for (uint32_t first = 0; first < d->levels[0].unique.count; first += KERNELS_A_FILE) {
-        uint32_t count = d->levels[0].unique.count - first < KERNELS_A_FILE ? d->levels[0].unique.count - first : KERNELS_A_FILE;
+static hn_status add_kernels(gathering *g) {
+    const hn_driver_level *level = &g->driver->levels[0];
+    for (uint32_t first = 0; first < level->unique.count; first += KERNELS_A_FILE) {
+        uint32_t count = level->unique.count - first < KERNELS_A_FILE ? level->unique.count - first : KERNELS_A_FILE;
         char name[32];
         hn_strbuf text;
         hn_strbuf_init(&text);
-        snprintf(name, sizeof name, "kernels_%u.c", (*out_files)++);
-        hn_status status = hn_c_unit(d->levels[0].unique.items + first, count, &d->levels[0].target, &text);
-        if (!status) status = write_file(d, name, hn_strbuf_str(&text));
+        snprintf(name, sizeof name, "kernels_%u.c", g->source.kernel_files++);
+        hn_status status = hn_c_unit(level->unique.items + first, count, &level->target, &text);
+        if (!status) status = add_text(g, hn_str_of(name), hn_strbuf_str(&text));
         hn_strbuf_deinit(&text);
         if (status) return status;
     }
@@ -69,42 +66,24 @@ static hn_status place_weights(const hn_driver *d, const hn_bundle *b, uint64_t 
     return NULL;
 }
 
-static hn_status write_bytes(int fd, const void *bytes, size_t len, const char *path) {
-    for (const uint8_t *at = bytes, *end = at + len; at < end;) {
-        ssize_t wrote = write(fd, at, (size_t)(end - at));
-        if (wrote < 0 && errno == EINTR) continue;
-        if (wrote <= 0) return HN_ERROR(HN_IO, "cannot write '%s': %s", path, strerror(errno));
-        at += wrote;
-    }
-    return NULL;
-}
-
-static hn_status write_storages(const hn_driver *d, const hn_bundle *b, const hn_to_source *source, int fd, const char *path) {
-    static const uint8_t zeros[WEIGHT_ALIGN];
-    uint8_t head[HEAD_BYTES] = "henry weights 1";
-    memcpy(head + 16, &source->weights_bytes, 8);
-    memcpy(head + 24, &source->weights_id, 8);
-    HN_TRY(write_bytes(fd, head, sizeof head, path));
+/* Hundreds of megabytes: added as the parts that they are. */
+static hn_status add_weights(gathering *g, const hn_bundle *b) {
+    static const char zeros[WEIGHT_ALIGN];
+    uint8_t *head;
+    hn_str *parts;
+    uint32_t count = 0;
+    HN_NEW(g->files.arena, head, HEAD_BYTES);
+    HN_NEW(g->files.arena, parts, 2 * (size_t)b->storages_count + 1);
+    memcpy(head, WEIGHTS_MAGIC, sizeof WEIGHTS_MAGIC - 1);
+    memcpy(head + 16, &g->source.weights_bytes, 8);
+    memcpy(head + 24, &g->source.weights_id, 8);
+    parts[count++] = (hn_str){(const char *)head, HEAD_BYTES};
     for (uint32_t k = 1; k < b->storages_count; k++) {
         uint64_t bytes = b->storages[k].bytes;
-        HN_TRY(write_bytes(fd, storage_bytes(d, b, k), bytes, path));
-        HN_TRY(write_bytes(fd, zeros, (WEIGHT_ALIGN - bytes % WEIGHT_ALIGN) % WEIGHT_ALIGN, path));
+        parts[count++] = (hn_str){(const char *)storage_bytes(g->driver, b, k), bytes};
+        parts[count++] = (hn_str){zeros, (WEIGHT_ALIGN - bytes % WEIGHT_ALIGN) % WEIGHT_ALIGN};
     }
-    return NULL;
-}
-
-/* Hundreds of megabytes: not gathered in memory first. */
-static hn_status write_weights(hn_driver *d, const hn_bundle *b, const hn_to_source *source) {
-    char *path = hn_arena_printf(&d->scratch, "%s/weights.bin", HN_OPT(&d->options, source_dir));
-    char *temp = hn_arena_printf(&d->scratch, "%s/.weights.bin.%ld", HN_OPT(&d->options, source_dir), (long)getpid());
-    if (!path || !temp) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for a path");
-    int fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-    if (fd < 0) return HN_ERROR(HN_IO, "cannot write '%s': %s", path, strerror(errno));
-    hn_status status = write_storages(d, b, source, fd, path);
-    if (close(fd) != 0 && !status) status = HN_ERROR(HN_IO, "cannot write '%s': %s", path, strerror(errno));
-    if (!status && rename(temp, path) != 0) status = HN_ERROR(HN_IO, "cannot write '%s': %s", path, strerror(errno));
-    if (status) (void)unlink(temp);
-    return status;
+    return hn_project_add(&g->files, HN_STR("weights.bin"), parts, count);
 }
 
 /* --- texts --- */
@@ -123,65 +102,67 @@ static void list_runtime_files(const hn_bundle *b, hn_strbuf *out) {
     }
 }
 
-static hn_status write_text(hn_driver *d, const hn_to_source *source, const hn_source_text *t) {
+static hn_status add_template(gathering *g, const hn_source_text *t) {
     hn_str text = {t->begin, (size_t)(t->end - t->begin)};
     hn_strbuf filled;
-    if (!is_template(t->path)) return write_file(d, t->path, text);
+    if (!is_template(t->path)) return add_text(g, hn_str_of(t->path), text);
     hn_strbuf_init(&filled);
-    hn_status status = hn_source_fill(source, text, &filled);
-    if (!status) status = write_file(d, t->path, hn_strbuf_str(&filled));
+    hn_status status = hn_source_fill(&g->source, text, &filled);
+    if (!status) status = add_text(g, hn_str_of(t->path), hn_strbuf_str(&filled));
     hn_strbuf_deinit(&filled);
     return status;
 }
 
 static bool is_makefile(const hn_source_text *text) { return strcmp(text->path, "Makefile") == 0; }
 
-static hn_status write_texts(hn_driver *d, const hn_to_source *source, const hn_bundle *b, bool makefile) {
+static hn_status add_texts(gathering *g, const hn_bundle *b, bool makefile) {
     for (const hn_source_text *t = hn_source_texts; t->path; t++)
-        if (is_wanted(t, b) && is_makefile(t) == makefile) HN_TRY(write_text(d, source, t));
+        if (is_wanted(t, b) && is_makefile(t) == makefile) HN_TRY(add_template(g, t));
     return NULL;
 }
 
-/* The Makefile goes first and comes last: what an interruption or a full disk leaves cannot be built. */
-static hn_status remove_makefile(hn_driver *d) {
-    char *path = hn_arena_printf(&d->scratch, "%s/Makefile", HN_OPT(&d->options, source_dir));
-    if (!path) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for a path");
-    return unlink(path) == 0 || errno == ENOENT ? NULL : HN_ERROR(HN_IO, "cannot replace '%s': %s", path, strerror(errno));
+static hn_status add_model(gathering *g) {
+    hn_strbuf model;
+    hn_strbuf_init(&model);
+    hn_status status = hn_wrapper_to_source(&g->source, &model);
+    if (!status) status = add_text(g, HN_STR("model.c"), hn_strbuf_str(&model));
+    hn_strbuf_deinit(&model);
+    return status;
 }
 
-static hn_status make_folders(hn_driver *d) {
-    static const char *const folders[] = {"lib/runtime", "lib/base", "lib/henry/abi"};
-    for (size_t k = 0; k < sizeof folders / sizeof *folders; k++) {
-        char *path = hn_arena_printf(&d->scratch, "%s/%s", HN_OPT(&d->options, source_dir), folders[k]);
-        if (!path) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for a path");
-        HN_TRY(hn_dir_create_public(path));
-    }
-    return NULL;
+/* All files of the project. The Makefile is the last: see hn_project_write. */
+static hn_status gather(gathering *g, const hn_bundle *b) {
+    uint64_t *offsets;
+    hn_strbuf runtime_files;
+    HN_NEW(g->files.arena, offsets, (size_t)b->storages_count + 1);
+    HN_TRY(place_weights(g->driver, b, offsets, &g->source));
+    HN_TRY(add_kernels(g));
+    hn_strbuf_init(&runtime_files);
+    list_runtime_files(b, &runtime_files);
+    g->source.runtime_files = hn_strbuf_str(&runtime_files);
+    hn_status status = hn_strbuf_status(&runtime_files);
+    if (!status) status = add_model(g);
+    if (!status) status = add_texts(g, b, false);
+    if (!status) status = add_weights(g, b);
+    if (!status) status = add_texts(g, b, true);
+    hn_strbuf_deinit(&runtime_files);
+    return status;
+}
+
+/* A line for each file, "written model.c". */
+static void report_file(void *context, const char *what, hn_str name) {
+    hn_driver *d = context;
+    char *line = hn_arena_printf(&d->arena, "%s " HN_STR_FMT "\n", what, HN_STR_ARG(name));
+    if (line) HN_OPT(&d->options, dump)(HN_OPT(&d->options, dump_context), line);
 }
 
 static hn_status write_project(hn_driver *d, const hn_wrapper *wrapper, const hn_bundle *b) {
-    uint64_t *offsets;
-    hn_strbuf model, runtime_files;
-    hn_to_source source = {.wrapper = wrapper, .program = b, .target = hn_str_of(d->levels[0].target.name), .target_flags = hn_str_of(d->levels[0].target.flags),
-                           .arena = &d->arena};
-    HN_NEW(&d->arena, offsets, (size_t)b->storages_count + 1);
-    HN_TRY(place_weights(d, b, offsets, &source));
-    HN_TRY(make_folders(d));
-    HN_TRY(remove_makefile(d));
-    HN_TRY(write_kernels(d, &source.kernel_files));
-    hn_strbuf_init(&model);
-    hn_strbuf_init(&runtime_files);
-    list_runtime_files(b, &runtime_files);
-    source.runtime_files = hn_strbuf_str(&runtime_files);
-    hn_status status = hn_strbuf_status(&runtime_files);
-    if (!status) status = hn_wrapper_to_source(&source, &model);
-    if (!status) status = write_file(d, "model.c", hn_strbuf_str(&model));
-    if (!status) status = write_texts(d, &source, b, false);
-    if (!status) status = write_weights(d, b, &source);
-    if (!status) status = write_texts(d, &source, b, true);
-    hn_strbuf_deinit(&model);
-    hn_strbuf_deinit(&runtime_files);
-    return status;
+    const hn_c_target *target = &d->levels[0].target;
+    gathering g = {.driver = d, .files.arena = &d->arena,
+                   .source = {.wrapper = wrapper, .program = b, .target = hn_str_of(target->name), .target_flags = hn_str_of(target->flags), .arena = &d->arena}};
+    HN_TRY(gather(&g, b));
+    bool is_told = HN_OPT(&d->options, dump) && !HN_OPT(&d->options, dump_after);
+    return hn_project_write(&g.files, HN_OPT(&d->options, source_dir), is_told ? report_file : NULL, d);
 }
 
 /* The solved form: a bundle image whose kernels are only named. */

@@ -1,6 +1,6 @@
 # A C project from a model: it builds with flags of the user's own, without Henry, and computes what PyTorch did.
 data=$DATA/../../../tests/cli/data
-"$HENRY" compile "$DATA/model.pt2" --emit source -o digits
+"$HENRY" compile "$DATA/model.pt2" --emit source -q -o digits
 ls digits
 # build FOLDER: no warnings; the sanitizers see everything but the kernels
 build() { make -s -j2 -C "$1" CFLAGS="-O1 -g -Wall -Wextra -fsanitize=address,undefined" LDFLAGS="-fsanitize=address,undefined" example 2>&1; }
@@ -15,7 +15,7 @@ if run ./example -w cut.bin; then echo "cut weights were taken"; fi
 cd ..
 # Sizes that only the data tells, a branch, a changing buffer, a number among the inputs. Only what differs is built again.
 again() {
-    "$HENRY" compile "$data/$1.pt2" --emit source -o digits
+    "$HENRY" compile "$data/$1.pt2" --emit source -q -o digits
     build digits
 }
 again data

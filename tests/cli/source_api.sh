@@ -15,7 +15,7 @@ prelude='#include "support.h"
 static model *m;
 static char error[600];
 '
-"$HENRY" compile "$data/sizes.pt2" --emit source -o sizes
+"$HENRY" compile "$data/sizes.pt2" --emit source -q -o sizes
 program sizes <<C
 $prelude
 enum { N = 7 };
@@ -53,7 +53,7 @@ int main(void) {
     return 0;
 }
 C
-"$HENRY" compile "$data/mutate.pt2" --emit source -o mutate
+"$HENRY" compile "$data/mutate.pt2" --emit source -q -o mutate
 program mutate <<C
 $prelude
 static float x[6] = {1, 2, 3, 4, 5, 6}, kept[3], mine[3] = {100, 200, 300};
@@ -91,7 +91,7 @@ one='\x00\x00\x80\x3f' minus='\x00\x00\x80\xbf' two='\x00\x00\x00\x40'
 npy plus.npy "$one$one$two$one$two$one"
 npy minus.npy "$minus$minus$two$minus$one$minus"
 project() {
-    "$HENRY" compile "$data/$1.pt2" --emit source -o "$1"
+    "$HENRY" compile "$data/$1.pt2" --emit source -q -o "$1"
     make -s -j2 -C "$1" CFLAGS="$flags" LDFLAGS="-fsanitize=address,undefined" example
 }
 project branch
@@ -102,6 +102,6 @@ done
 project random
 "$HENRY" run "$data/random.pt2" -i plus.npy -d random -q
 random/example -w random/weights.bin -i plus.npy -e random/output_0.npy --rtol 0 --atol 0 | sed 's/ sum.*//'
-if "$HENRY" compile "$data/branch_size.pt2" --emit source -o refused 2>err; then echo "not refused"; fi
+if "$HENRY" compile "$data/branch_size.pt2" --emit source -q -o refused 2>err; then echo "not refused"; fi
 sed 's/.*: the size/the size/' err
 ls refused 2>/dev/null || echo "nothing was written"

@@ -37,7 +37,7 @@ emit_model() {
     local dir=$shared/models/$1 args=() f out
     for f in $(ls "$dir"/input_*.npy | sort -V); do args+=(-i "$f"); done
     for f in $(ls "$dir"/output_*.npy | sort -V); do args+=(-e "$f"); done
-    if out=$("$build/henry" compile "$dir/model.pt2" --emit source -o "$project" 2>&1 && make -s -j2 -C "$project" CFLAGS="-O1 -Wall" example 2>&1 &&
+    if out=$("$build/henry" compile "$dir/model.pt2" --emit source -q -o "$project" 2>&1 && make -s -j2 -C "$project" CFLAGS="-O1 -Wall" example 2>&1 &&
         "$project/example" -w "$project/weights.bin" "${args[@]}" 2>&1 >/dev/null) && [ -z "$out" ]; then
         passed=$((passed + 1))
     else

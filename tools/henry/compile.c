@@ -53,6 +53,23 @@ static hn_status deliver_dump(const tool_options *o, const dump *d) {
     return deliver(o, &d->text);
 }
 
+/* What became of the files of a project; those that were right already are only counted. */
+static hn_status report_project(const tool_options *o, const dump *d) {
+    static const char unchanged[] = "unchanged ";
+    uint32_t changed = 0, same = 0;
+    hn_strbuf text;
+    hn_strbuf_init(&text);
+    for (const char *at = hn_strbuf_str(&d->text).ptr; *at; at = strchr(at, '\n') + 1) {
+        bool is_same = strncmp(at, unchanged, sizeof unchanged - 1) == 0;
+        if (!is_same) hn_strbuf_append(&text, at, strcspn(at, "\n") + 1);
+        *(is_same ? &same : &changed) += 1;
+    }
+    hn_strbuf_printf(&text, "%s: %u file%s changed, %u unchanged\n", o->output, changed, changed == 1 ? "" : "s", same);
+    hn_status status = o->quiet ? NULL : tool_print(&text);
+    hn_strbuf_deinit(&text);
+    return status;
+}
+
 static hn_status deliver_description(const tool_options *o, const hn_compiled *compiled, product form) {
     hn_bundle bundle;
     hn_strbuf text;
@@ -142,8 +159,8 @@ int tool_cmd_compile(const tool_options *o) {
     tool_kind kind;
     dump d = {.called = false};
     hn_strbuf_init(&d.text);
-    if (form == PRODUCT_DUMP) {
-        extra.dump_after = stage_of(o);
+    if (form == PRODUCT_DUMP || form == PRODUCT_SOURCE) {
+        extra.dump_after = form == PRODUCT_DUMP ? stage_of(o) : NULL;
         extra.dump = dump_append;
         extra.dump_context = &d;
     }
@@ -154,6 +171,7 @@ int tool_cmd_compile(const tool_options *o) {
     if (!status) status = tool_compile(o, path, extra, &compiled);
     if (!status && form == PRODUCT_BUNDLE) status = deliver_bundle(o, compiled);
     if (!status && form == PRODUCT_DUMP) status = deliver_dump(o, &d);
+    if (!status && form == PRODUCT_SOURCE) status = report_project(o, &d);
     if (!status && (form == PRODUCT_TEXT || form == PRODUCT_JSON)) status = deliver_description(o, compiled, (product)form);
     hn_compiled_release(compiled);
     hn_strbuf_deinit(&d.text);
