@@ -162,6 +162,27 @@ static bool writable(const hn_bundle *b, uint32_t buffer) {
     return kind == HNB_BUFFER_TEMP || kind == HNB_BUFFER_OUTPUT || kind == HNB_BUFFER_SLOT;
 }
 
+/* What the step asks: the walk reads one bool and goes one way. */
+static bool predicate_ok(const hn_bundle *b, const hnb_step *s) {
+    const hnb_operand *o = &b->operands[s->operands];
+    return s->operand_count == 1 && o->dtype == HN_BOOL && !o->written;
+}
+
+/* As many operands and parameters as the kind has, those there that it needs, those marked that it writes. */
+static bool extern_ok(const hn_bundle *b, const hnb_step *s) {
+#define FACTS(kind, name, operands, needed, written, params) [kind] = {operands, needed, written, params},
+    static const struct { uint32_t operands, needed, written, params; } kinds[HN_EXTERN_KIND_COUNT] = {HN_EXTERN_KINDS(FACTS)};
+#undef FACTS
+    if (s->extern_kind <= HN_EXTERN_NONE || s->extern_kind >= HN_EXTERN_KIND_COUNT) return false;
+    uint32_t needed = kinds[s->extern_kind].needed, written = kinds[s->extern_kind].written;
+    if (s->operand_count != kinds[s->extern_kind].operands || s->param_count != kinds[s->extern_kind].params) return false;
+    for (uint32_t k = 0; k < s->operand_count; k++) {
+        const hnb_operand *o = &b->operands[s->operands + k];
+        if ((k < needed && !o->buffer) || o->written != (k < written)) return false;
+    }
+    return true;
+}
+
 static bool definition_ok(const hn_bundle *b, const hnb_step *s) {
     if (s->operand_count != 1 || s->symbol >= b->symbols_count) return false;
     const hnb_operand *o = &b->operands[s->operands];
@@ -213,13 +234,12 @@ static bool step_ok(const hn_bundle *b, const hnb_step *s) {
     case HNB_STEP_KERNEL:
         return launches_ok(b, s);
     case HNB_STEP_EXTERN:
-        return s->extern_kind > HN_EXTERN_NONE && s->extern_kind < HN_EXTERN_KIND_COUNT;
+        return extern_ok(b, s);
     case HNB_STEP_COPY:
         return s->buffer && s->from && writable(b, s->buffer);
     case HNB_STEP_ASSERT:
     case HNB_STEP_COND:
-        return s->operand_count == 1 && b->operands[s->operands].dtype == HN_BOOL &&
-               !b->operands[s->operands].written;
+        return predicate_ok(b, s);
     case HNB_STEP_DEFINE:
         return definition_ok(b, s);
     default:

@@ -10,11 +10,9 @@ static const struct { const char *name; uint32_t bytes; } dtypes[HN_SCALAR_TYPE_
     [HN_I8] = {"i8", 1},        [HN_U8] = {"u8", 1},   [HN_BOOL] = {"bool", 1},
 };
 
-static const char *const externs[HN_EXTERN_KIND_COUNT] = {
-    [HN_EXTERN_NONE] = "none",           [HN_EXTERN_MATMUL] = "matmul", [HN_EXTERN_CONV] = "conv",
-    [HN_EXTERN_ATTENTION] = "attention", [HN_EXTERN_SORT] = "sort",     [HN_EXTERN_TOPK] = "topk",
-    [HN_EXTERN_NONZERO] = "nonzero",     [HN_EXTERN_GROUPED_MATMUL] = "grouped_matmul", [HN_EXTERN_NMS] = "nms",
-};
+#define NAME(kind, name, operands, needed, written, params) [kind] = name,
+static const char *const externs[HN_EXTERN_KIND_COUNT] = {[HN_EXTERN_NONE] = "none", HN_EXTERN_KINDS(NAME)};
+#undef NAME
 
 const char *const hn_bundle_value_kinds[HNB_VALUE_KIND_COUNT] = {"tensor", "int", "float", "bool", "string", "none"};
 const char *const hn_bundle_relations[HNB_RELATION_COUNT] = {"==", "!=", "<", "<="};

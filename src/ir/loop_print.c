@@ -21,8 +21,9 @@ static void put_exprs(const hn_program *p, const hn_expr *list, uint32_t count, 
 const char *const hn_loop_kind_names[] = {"pointwise", "reduce", "scan", "scatter"};
 const char *const hn_store_mode_names[] = {"=", "+=", "*=", "min=", "max="};
 const char *const hn_buffer_kind_names[] = {"input", "temp", "output"};
-const char *const hn_extern_kind_names[] = {"extern", "matmul", "conv", "attention", "sort", "topk", "nonzero", "grouped_matmul", "nms"};
-_Static_assert(sizeof hn_extern_kind_names / sizeof(char *) == HN_EXTERN_KIND_COUNT, "a kind has no name");
+#define NAME(kind, name, operands, needed, written, params) [kind] = name,
+const char *const hn_extern_kind_names[] = {[HN_EXTERN_NONE] = "extern", HN_EXTERN_KINDS(NAME)};
+#undef NAME
 const char *const hn_random_names[] = {"uniform", "normal", "bits"};
 
 static void put_access(const hn_program *p, hn_buf buffer, hn_expr index, hn_strbuf *out) {

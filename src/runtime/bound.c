@@ -156,15 +156,24 @@ static hn_status size_buffers(binder *x) {
 
 /* ---- steps ---- */
 
-/* Writes the address of a buffer, now or by a patch. `capacity`: bytes behind it. */
-static hn_status resolve(binder *x, uint32_t buffer, uint32_t offset_node, uint32_t elem_bytes, void **slot) {
-    const hnb_buffer *f = &x->b->buffers[buffer];
+/* Where in its buffer an operand starts, in bytes, and how many lie there and behind. */
+static hn_status place_operand(const binder *x, uint32_t buffer, uint32_t offset_node, uint32_t elem_bytes, hn_ext_room *out) {
     int64_t offset, capacity;
     HN_TRY(buffer_bytes(x, buffer, &capacity));
     if (capacity) HN_TRY(need_size(x, offset_node, &offset));
     else offset = 0; /* of no elements the first may be anywhere: reversed, it is one before the beginning */
     if (!hn_mul_i64(offset, elem_bytes, &offset) || offset > capacity)
         return HN_ERROR(HN_CORRUPT, "an operand starts beyond its buffer %u", buffer);
+    *out = (hn_ext_room){.before = offset, .behind = capacity - offset};
+    return NULL;
+}
+
+/* Writes the address of a buffer, now or by a patch. */
+static hn_status resolve(binder *x, uint32_t buffer, uint32_t offset_node, uint32_t elem_bytes, void **slot) {
+    const hnb_buffer *f = &x->b->buffers[buffer];
+    hn_ext_room room;
+    HN_TRY(place_operand(x, buffer, offset_node, elem_bytes, &room));
+    const int64_t offset = room.before;
     if (f->kind == HNB_BUFFER_SLOT) {
         *slot = x->c->slots[f->source] + offset; /* such a buffer is of a later stage: there is a context */
     } else if (x->c && f->kind != HNB_BUFFER_CONSTANT) {
@@ -215,20 +224,24 @@ static hn_status read_params(binder *x, const hnb_step *step, int64_t *params, b
 static hn_status resolve_extern(binder *x, const hnb_step *step, hn_run_step *out) {
     const hn_bundle *b = x->b;
     hn_ext_call *call = out->ext;
+    hn_ext_room rooms[HN_EXT_MAX_OPERANDS] = {{0, 0}};
     int64_t *params = x->bound->ext_params + step->params;
     bool same;
+    for (uint32_t k = 0; k < step->operand_count; k++) {
+        const hnb_operand *o = &b->operands[step->operands + k];
+        if (o->buffer) HN_TRY(place_operand(x, o->buffer, o->offset, hn_bundle_dtype_bytes(o->dtype), &rooms[k]));
+    }
     HN_TRY(read_params(x, step, params, &same));
+    same = same && memcmp(call->rooms, rooms, sizeof rooms) == 0;
     if (call->impl && same) return NULL; /* a later stage, with the same numbers as the last time */
     hn_ext_release(call);
     *call = (hn_ext_call){.kind = (hn_extern_kind)step->extern_kind,
                           .params = params,
                           .param_count = step->param_count,
+                          .knows_rooms = true,
                           .threads = x->m->threads,
                           .shared = x->m->shared};
-    if (step->operand_count != hn_ext_operand_count(call->kind) ||
-        step->param_count != hn_ext_param_count(call->kind))
-        return HN_ERROR(HN_CORRUPT, "an extern call has %u operands and %u parameters", step->operand_count,
-                        step->param_count);
+    memcpy(call->rooms, rooms, sizeof rooms);
     for (uint32_t k = 0; k < step->operand_count; k++) {
         const hnb_operand *operand = &b->operands[step->operands + k];
         const hnb_buffer *f = &b->buffers[operand->buffer];
@@ -252,6 +265,15 @@ static hn_status resolve_copy(binder *x, const hnb_step *step, hn_run_step *out)
     return NULL;
 }
 
+/* The walk itself reads the element of ASSERT, COND and DEFINE: it must be there. */
+static hn_status check_element(const binder *x, const hnb_step *step) {
+    const hnb_operand *o = &x->b->operands[step->operands];
+    const uint32_t bytes = hn_bundle_dtype_bytes(o->dtype);
+    hn_ext_room room;
+    HN_TRY(place_operand(x, o->buffer, o->offset, bytes, &room));
+    return room.behind < bytes ? HN_ERROR(HN_CORRUPT, "an operand of one element lies outside its buffer %u", o->buffer) : NULL;
+}
+
 static hn_status resolve_operands(binder *x, const hnb_step *step, hn_run_step *out) {
     uint32_t first = step->kind == HNB_STEP_KERNEL ? hn_bundle_launch(x->b, step, x->m->target)->operands : step->operands;
     for (uint32_t i = 0; i < step->operand_count; i++) {
@@ -260,7 +282,7 @@ static hn_status resolve_operands(binder *x, const hnb_step *step, hn_run_step *
             HN_TRY(resolve(x, operand->buffer, operand->offset, hn_bundle_dtype_bytes(operand->dtype), &out->args[i]));
     }
     if (step->kind == HNB_STEP_KERNEL) return resolve_kernel(x, step, out);
-    return step->kind == HNB_STEP_EXTERN ? resolve_extern(x, step, out) : NULL;
+    return step->kind == HNB_STEP_EXTERN ? resolve_extern(x, step, out) : check_element(x, step);
 }
 
 static hn_status resolve_step(binder *x, uint32_t k) {

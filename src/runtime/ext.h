@@ -32,6 +32,11 @@ enum { HN_EXT_MAX_OPERANDS = 6 };
 typedef struct hn_ext_shared hn_ext_shared;
 typedef struct hn_ext_impl hn_ext_impl;
 
+/* Bytes of an operand's buffer in front of its address, and from there on. */
+typedef struct hn_ext_room {
+    int64_t before, behind;
+} hn_ext_room;
+
 /* One bound extern call. The runtime fills everything but `state`, `scratch_bytes` and `impl`. */
 typedef struct hn_ext_call {
     hn_extern_kind kind;
@@ -42,6 +47,8 @@ typedef struct hn_ext_call {
     void *operands[HN_EXT_MAX_OPERANDS];
     const int64_t *params; /* of extern_abi.h, as many as the kind has; valid until release */
     uint32_t param_count;
+    bool knows_rooms; /* `rooms` is set, and hn_ext_prepare compares the operands with it */
+    hn_ext_room rooms[HN_EXT_MAX_OPERANDS];
     int threads;           /* at most this many, 1 or more; the caller's thread is one of them */
     hn_ext_shared *shared; /* of the module */
     void *state;           /* the implementation's own: set by prepare, freed by release */
@@ -69,7 +76,7 @@ extern const hn_ext_impl hn_ext_reference;
 uint32_t hn_ext_operand_count(hn_extern_kind kind);
 uint32_t hn_ext_param_count(hn_extern_kind kind);
 
-/* Checks the call's parameters (sizes not negative, operands there, dtypes known), then prepares it with the row of
+/* Checks the call's parameters (sizes not negative, operands there and inside their rooms, dtypes known), then prepares it with the row of
  * its kind, or with the reference when that says unsupported. */
 hn_status hn_ext_prepare(hn_ext_call *call) HN_MUST_USE;
 static inline hn_status hn_ext_run(const hn_ext_call *call, void *scratch) { return call->impl->run(call, scratch); }

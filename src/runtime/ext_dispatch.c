@@ -2,8 +2,8 @@
  *
  * Parameters come from a stored program and from the sizes of a caller's tensors: nothing here is trusted. What the
  * checks promise to every implementation: sizes are not negative, the number of elements of each operand and the
- * distance in bytes between any two of its elements fit 63 bits, operands that the kind needs are there, their dtypes
- * fit each other, and constants have addresses. Strides may have any sign, or be 0. */
+ * distance in bytes between any two of its elements fit 63 bits, all of them lie in the memory of the operand, operands that
+ * the kind needs are there, their dtypes fit each other, and constants have addresses. Strides may have any sign, or be 0. */
 #include "runtime/ext.h"
 
 #include "base/checked.h"
@@ -16,7 +16,6 @@ enum { MAX_DIMS = HN_EXTERN_BATCH + 2 };
 typedef struct kind_facts {
     const char *name;
     uint32_t operand_count, needed_count, written_count, param_count;
-    hn_status (*check)(const hn_ext_call *call);
 } kind_facts;
 
 static hn_status check_matmul(const hn_ext_call *call);
@@ -27,16 +26,14 @@ static hn_status check_nonzero(const hn_ext_call *call);
 static hn_status check_grouped(const hn_ext_call *call);
 static hn_status check_nms(const hn_ext_call *call);
 
-/*                              name, operands, needed, written, parameters, check */
-static const kind_facts kinds[HN_EXTERN_KIND_COUNT] = {
-    [HN_EXTERN_MATMUL] = {"matmul", 5, 3, 1, HN_MATMUL_PARAM_COUNT, check_matmul},
-    [HN_EXTERN_CONV] = {"conv", 6, 3, 1, HN_CONV_PARAM_COUNT, check_conv},
-    [HN_EXTERN_ATTENTION] = {"attention", 5, 4, 1, HN_ATTENTION_PARAM_COUNT, check_attention},
-    [HN_EXTERN_SORT] = {"sort", 3, 3, 2, HN_SORT_PARAM_COUNT, check_sort},
-    [HN_EXTERN_TOPK] = {"topk", 3, 3, 2, HN_SORT_PARAM_COUNT, check_sort},
-    [HN_EXTERN_NONZERO] = {"nonzero", 2, 2, 1, HN_NONZERO_PARAM_COUNT, check_nonzero},
-    [HN_EXTERN_GROUPED_MATMUL] = {"grouped_matmul", 4, 4, 1, HN_GROUPED_PARAM_COUNT, check_grouped},
-    [HN_EXTERN_NMS] = {"nms", 2, 2, 1, HN_NMS_PARAM_COUNT, check_nms},
+#define FACTS(kind, name, operands, needed, written, params) [kind] = {name, operands, needed, written, params},
+static const kind_facts kinds[HN_EXTERN_KIND_COUNT] = {HN_EXTERN_KINDS(FACTS)};
+#undef FACTS
+
+static hn_status (*const checks[HN_EXTERN_KIND_COUNT])(const hn_ext_call *call) = {
+    [HN_EXTERN_MATMUL] = check_matmul,           [HN_EXTERN_CONV] = check_conv, [HN_EXTERN_ATTENTION] = check_attention,
+    [HN_EXTERN_SORT] = check_sort,               [HN_EXTERN_TOPK] = check_sort, [HN_EXTERN_NONZERO] = check_nonzero,
+    [HN_EXTERN_GROUPED_MATMUL] = check_grouped, [HN_EXTERN_NMS] = check_nms,
 };
 
 /* NULL for an unknown kind. */
@@ -81,9 +78,9 @@ static bool is_empty(const extent *e) {
     return false;
 }
 
-/* Number of elements and distance between the outermost ones, both as bytes. An empty dimension counts as 1: offsets
- * along the other ones are computed all the same. */
-static bool fits_memory(const extent *e, int64_t elem_bytes) {
+/* Number of elements and distance between the outermost ones, both as bytes, fit 63 bits. An empty dimension counts as 1:
+ * offsets along the other ones are computed all the same. `out`: where the outermost bytes lie, from the operand's address. */
+static bool fits_memory(const extent *e, int64_t elem_bytes, hn_ext_room *out) {
     int64_t numel = elem_bytes, low = 0, high = 0, step;
     for (uint32_t d = 0; d < e->rank; d++) {
         int64_t size = e->sizes[d] ? e->sizes[d] : 1;
@@ -91,14 +88,20 @@ static bool fits_memory(const extent *e, int64_t elem_bytes) {
         if (!(step < 0 ? hn_add_i64(low, step, &low) : hn_add_i64(high, step, &high))) return false;
     }
     int64_t span;
-    return hn_sub_i64(high, low, &span) && hn_add_i64(span, 1, &span) && hn_mul_i64(span, elem_bytes, &span);
+    if (!hn_sub_i64(high, low, &span) || !hn_add_i64(span, 1, &span) || !hn_mul_i64(span, elem_bytes, &span)) return false;
+    *out = (hn_ext_room){.before = -low * elem_bytes, .behind = (high + 1) * elem_bytes};
+    return true;
 }
 
 static hn_status check_extent(const hn_ext_call *call, uint32_t operand, extent e) {
     hn_scalar_type type = (hn_scalar_type)call->dtypes[operand];
     if (type == HN_NO_TYPE) return NULL;
-    if (!fits_memory(&e, (int64_t)hn_scalar_type_bytes(type)))
+    hn_ext_room need;
+    if (!fits_memory(&e, (int64_t)hn_scalar_type_bytes(type), &need))
         return HN_ERROR(HN_INVALID_ARGUMENT, "operand %u is too large: its bytes exceed 63 bits", operand);
+    const hn_ext_room *room = call->knows_rooms ? &call->rooms[operand] : &need;
+    if (!is_empty(&e) && (need.before > room->before || need.behind > room->behind))
+        return HN_ERROR(HN_CORRUPT, "operand %u reaches beyond its buffer", operand);
     if (call->is_constant[operand] && !call->operands[operand] && !is_empty(&e))
         return HN_ERROR(HN_INVALID_ARGUMENT, "constant operand %u has no address", operand);
     return NULL;
@@ -262,9 +265,10 @@ static hn_status check_attention(const hn_ext_call *call) {
 
 /* ---- sort and top-k ---- */
 
-/* Of a contiguous array only the number of elements matters. */
+/* A contiguous array. Where the product exceeds 63 bits, the number of elements does, too, which the check refuses. */
 static extent sort_extent(const int64_t *p, int64_t length) {
-    return (extent){.rank = 3, .sizes = {p[HN_SORT_OUTER], length, p[HN_SORT_INNER]}, .strides = {0, 0, 1}};
+    const int64_t inner = p[HN_SORT_INNER], row = (int64_t)((uint64_t)length * (uint64_t)inner);
+    return (extent){.rank = 3, .sizes = {p[HN_SORT_OUTER], length, inner}, .strides = {row, inner, 1}};
 }
 
 static hn_status check_sort(const hn_ext_call *call) {
@@ -333,7 +337,7 @@ static hn_status check_call(const hn_ext_call *call, const kind_facts *facts) {
                         facts->param_count);
     if (call->threads < 1) return HN_ERROR(HN_INVALID_ARGUMENT, "%d threads, must be 1 or more", call->threads);
     HN_TRY(check_operands(call, facts));
-    return facts->check(call);
+    return checks[call->kind](call);
 }
 
 static hn_status prepare_with(hn_ext_call *call, const hn_ext_impl *impl) {

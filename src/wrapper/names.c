@@ -7,10 +7,9 @@ const char *const hn_wbuf_kind_names[4] = {[HN_WBUF_INPUT] = "input",
                                            [HN_WBUF_CONSTANT] = "constant",
                                            [HN_WBUF_TEMP] = "temp",
                                            [HN_WBUF_OUTPUT] = "output"};
-const char *const hn_wextern_names[HN_EXTERN_KIND_COUNT] = {
-    [HN_EXTERN_NONE] = "none",           [HN_EXTERN_MATMUL] = "matmul", [HN_EXTERN_CONV] = "conv",
-    [HN_EXTERN_ATTENTION] = "attention", [HN_EXTERN_SORT] = "sort",     [HN_EXTERN_TOPK] = "topk",
-    [HN_EXTERN_NONZERO] = "nonzero",     [HN_EXTERN_GROUPED_MATMUL] = "grouped_matmul", [HN_EXTERN_NMS] = "nms"};
+#define NAME(kind, name, operands, needed, written, params) [kind] = name,
+const char *const hn_wextern_names[HN_EXTERN_KIND_COUNT] = {[HN_EXTERN_NONE] = "none", HN_EXTERN_KINDS(NAME)};
+#undef NAME
 const char *const hn_wrelation_names[4] = {
     [HN_REL_EQ] = "==", [HN_REL_NE] = "!=", [HN_REL_LT] = "<", [HN_REL_LE] = "<="};
 

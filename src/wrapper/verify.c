@@ -82,33 +82,53 @@ static hn_status check_define(verifier *v, uint8_t *state, hn_wbuf buffer, uint3
     return check_expr(v, state, v->w->buffers.items[buffer].bytes, line);
 }
 
+/* As many operands and parameters as the kind has, those there that it needs, those marked that it writes. */
+static hn_status check_extern(const hn_line *line, uint32_t i) {
+#define FACTS(kind, name, operands, needed, written, params) [kind] = {name, operands, needed, written, params},
+    static const struct { const char *name; uint32_t operands, needed, written, params; } kinds[HN_EXTERN_KIND_COUNT] = {HN_EXTERN_KINDS(FACTS)};
+#undef FACTS
+    if (line->extern_kind <= HN_EXTERN_NONE || line->extern_kind >= HN_EXTERN_KIND_COUNT)
+        return BAD("line %u: unknown extern operation %d", i, (int)line->extern_kind);
+    uint32_t operands = kinds[line->extern_kind].operands, params = kinds[line->extern_kind].params;
+    if (line->operand_count != operands || line->param_count != params)
+        return BAD("line %u: extern call with %u operands and %u parameters, must be %u and %u", i, line->operand_count,
+                   line->param_count, operands, params);
+    for (uint32_t k = 0; k < operands; k++) {
+        if (k < kinds[line->extern_kind].needed && !line->operands[k].buffer)
+            return BAD("line %u: %s needs operand %u", i, kinds[line->extern_kind].name, k);
+        if (line->operands[k].written != (k < kinds[line->extern_kind].written))
+            return BAD("line %u: %s %s operand %u", i, kinds[line->extern_kind].name,
+                       line->operands[k].written ? "does not write" : "writes", k);
+    }
+    return NULL;
+}
+
+/* An element that the program itself reads to decide what it does. */
+static hn_status check_element(const hn_line *line, uint32_t i) {
+    if (line->operand_count != 1) return BAD("line %u: one operand wanted, has %u", i, line->operand_count);
+    const hn_woperand *o = &line->operands[0];
+    if (o->written) return BAD("line %u: its operand is read, not written", i);
+    if (line->kind == HN_LINE_DEFINE) {
+        if (o->dtype < HN_DTYPE_COUNT && hn_dtype_is_float(o->dtype))
+            return BAD("line %u: a symbol from a %s", i, hn_dtype_facts(o->dtype)->name);
+    } else if (o->dtype != HN_DTYPE_BOOL) {
+        return BAD("line %u: the condition must be bool", i);
+    }
+    return NULL;
+}
+
 static hn_status check_operand_shape(const hn_wrapper *w, const hn_line *line, uint32_t i) {
     if (line->kind == HN_LINE_KERNEL) {
         if (!line->kernel || line->kernel >= w->kernels.count)
             return BAD("line %u: unknown kernel %u", i, line->kernel);
         if (!line->extent) return BAD("line %u: kernel call without extent", i);
     }
-    if (line->kind == HN_LINE_EXTERN) {
-        static const struct { uint32_t operands, params; } facts[HN_EXTERN_KIND_COUNT] = {
-            [HN_EXTERN_MATMUL] = {5, HN_MATMUL_PARAM_COUNT}, [HN_EXTERN_CONV] = {6, HN_CONV_PARAM_COUNT},
-            [HN_EXTERN_ATTENTION] = {5, HN_ATTENTION_PARAM_COUNT}, [HN_EXTERN_SORT] = {3, HN_SORT_PARAM_COUNT},
-            [HN_EXTERN_TOPK] = {3, HN_SORT_PARAM_COUNT},
-            [HN_EXTERN_NONZERO] = {2, HN_NONZERO_PARAM_COUNT},
-            [HN_EXTERN_GROUPED_MATMUL] = {4, HN_GROUPED_PARAM_COUNT}, [HN_EXTERN_NMS] = {2, HN_NMS_PARAM_COUNT}};
-        if (line->extern_kind <= HN_EXTERN_NONE || line->extern_kind >= HN_EXTERN_KIND_COUNT)
-            return BAD("line %u: unknown extern operation %d", i, (int)line->extern_kind);
-        if (line->operand_count != facts[line->extern_kind].operands ||
-            line->param_count != facts[line->extern_kind].params)
-            return BAD("line %u: extern call with %u operands and %u parameters, must be %u and %u", i,
-                       line->operand_count, line->param_count, facts[line->extern_kind].operands,
-                       facts[line->extern_kind].params);
-    }
+    if (line->kind == HN_LINE_EXTERN) HN_TRY(check_extern(line, i));
     if (line->kind == HN_LINE_DEFINE && (!line->symbol || hn_sym_kind(w->sym, line->symbol) != HN_EXPR_SYMBOL ||
                                          hn_sym_symbol_kind(w->sym, line->symbol) != HN_SYMBOL_DATA))
         return BAD("line %u: defines no data-dependent symbol", i);
-    bool is_single = line->kind == HN_LINE_ASSERT || line->kind == HN_LINE_COND || line->kind == HN_LINE_DEFINE;
-    if (is_single && line->operand_count != 1)
-        return BAD("line %u: one operand wanted, has %u", i, line->operand_count);
+    if (line->kind == HN_LINE_ASSERT || line->kind == HN_LINE_COND || line->kind == HN_LINE_DEFINE)
+        HN_TRY(check_element(line, i));
     for (uint32_t k = 0; k < line->param_count; k++)
         if (!line->params[k]) return BAD("line %u: parameter %u is missing", i, k);
     return NULL;
@@ -167,8 +187,6 @@ static hn_status check_block(verifier *v, uint8_t *state, uint32_t first, uint32
 
 static hn_status check_symbol(verifier *v, uint8_t *state, const hn_line *line, uint32_t i) {
     HN_TRY(check_operands(v, state, line, i));
-    const hn_dtype_info *facts = hn_dtype_facts(line->operands[0].dtype);
-    if (hn_dtype_is_float(line->operands[0].dtype)) return BAD("line %u: a symbol from a %s", i, facts->name);
     state[*hn_map_get(&v->data, line->symbol)] = DEFINED;
     return NULL;
 }
@@ -224,6 +242,14 @@ static hn_status check_block(verifier *v, uint8_t *state, uint32_t first, uint32
     return NULL;
 }
 
+/* A mutation of an input keeps its dtype and rank. */
+static hn_status check_target(const hn_wrapper *w, const hn_woutput *o, uint32_t i) {
+    const hn_winput *in = (uint32_t)o->target_input < w->inputs.count ? &w->inputs.items[o->target_input] : NULL;
+    if (!in || in->is_scalar) return BAD("output %u changes input %d, which is no tensor input", i, o->target_input);
+    if (in->dtype != o->dtype || in->rank != o->rank) return BAD("output %u changes dtype or rank of input %d", i, o->target_input);
+    return NULL;
+}
+
 static hn_status check_outputs(verifier *v, const uint8_t *state) {
     const hn_wrapper *w = v->w;
     for (uint32_t i = 0; i < w->outputs.count; i++) {
@@ -239,9 +265,7 @@ static hn_status check_outputs(verifier *v, const uint8_t *state) {
         if (!o->buffer || o->buffer >= w->buffers.count || state[o->buffer] != DEFINED)
             return BAD("output %u is in buffer %u, which is %s", i, o->buffer,
                        o->buffer < w->buffers.count && state[o->buffer] >= FREED ? "freed" : "never written");
-        if (o->kind == HN_WOUTPUT_MUTATION && o->target_input >= 0 &&
-            ((uint32_t)o->target_input >= w->inputs.count || w->inputs.items[o->target_input].is_scalar))
-            return BAD("output %u changes input %d, which is no tensor input", i, o->target_input);
+        if (o->kind == HN_WOUTPUT_MUTATION && o->target_input >= 0) HN_TRY(check_target(w, o, i));
     }
     return NULL;
 }

@@ -11,7 +11,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { MAX_BYTES = 1 << 20, MAX_ELEMS = 256 };
+enum { MAX_BYTES = 1 << 20, MAX_ELEMS = 256, MAX_WORK = 1 << 28 };
 
 typedef struct sample {
     int64_t *symbols, *values;
@@ -38,10 +38,24 @@ static int is_small(const sample *s, uint32_t node, int64_t limit) {
     return !node || (!s->bad[node] && s->values[node] >= 0 && s->values[node] <= limit);
 }
 
+/* Whether a call is done soon: the product of all that may be a size, the strides as well. */
+static int is_quick(const hn_bundle *b, const sample *s, const hnb_step *step) {
+    double work = 1;
+    for (uint32_t k = 0; k < step->param_count; k++) {
+        int64_t value = s->values[b->params[step->params + k]];
+        int is_double = (step->extern_kind == HN_EXTERN_ATTENTION && k == HN_ATTENTION_SCALE) ||
+                        (step->extern_kind == HN_EXTERN_NMS && k == HN_NMS_THRESHOLD);
+        if (!is_double && (value > 1 || value < -1)) work *= value > 0 ? (double)value : -(double)value;
+    }
+    return work < MAX_WORK;
+}
+
 static int can_run(const hn_bundle *b, const sample *s) {
     if (b->objects_count || b->weight_files_count || !is_small(s, b->info->workspace, MAX_BYTES)) return 0;
-    for (uint32_t k = 0; k < b->steps_count; k++) /* extern calls trust their sizes as kernels do */
-        if (b->steps[k].kind == HNB_STEP_KERNEL || b->steps[k].kind == HNB_STEP_EXTERN) return 0;
+    for (uint32_t k = 0; k < b->steps_count; k++) { /* kernels trust their sizes */
+        if (b->steps[k].kind == HNB_STEP_KERNEL) return 0;
+        if (b->steps[k].kind == HNB_STEP_EXTERN && !is_quick(b, s, &b->steps[k])) return 0;
+    }
     for (uint32_t k = 1; k < b->buffers_count; k++)
         if (!is_small(s, b->buffers[k].bytes, MAX_BYTES)) return 0;
     for (uint32_t k = 0; k < b->dims_count; k++)
@@ -53,6 +67,16 @@ static int can_run(const hn_bundle *b, const sample *s) {
     return b->inputs_count < 64 && b->outputs_count < 64 && b->buffers_count < 256;
 }
 
+/* Small whole numbers, which may be sizes; 0 and 1 for bools; floats of the bytes 1. */
+static void fill(const hn_tensor *t) {
+    const hn_scalar_type type = hn_tensor_type(t);
+    const size_t elem = hn_scalar_type_bytes(type), count = (size_t)hn_tensor_numel(t);
+    uint8_t *bytes = hn_tensor_data(t);
+    const int is_float = type <= HN_BF16;
+    if (count) memset(bytes, is_float, count * elem);
+    for (size_t k = 0; !is_float && k < count; k++) bytes[k * elem] = (uint8_t)(type == HN_BOOL ? k % 2 : k % 4);
+}
+
 static hn_tensor *make_input(const hn_bundle *b, const sample *s, const hnb_input *in) {
     int64_t sizes[HNB_MAX_RANK];
     hn_tensor *t = NULL;
@@ -60,7 +84,7 @@ static hn_tensor *make_input(const hn_bundle *b, const sample *s, const hnb_inpu
     for (uint32_t d = 0; d < in->rank; d++) sizes[d] = s->values[b->dims[in->dims + d]] % 16;
     hn_status_free(hn_tensor_create(
         &(hn_tensor_desc){.type = (hn_scalar_type)in->dtype, .rank = in->rank, .sizes = sizes}, &t));
-    if (t) memset(hn_tensor_data(t), 1, (size_t)hn_tensor_numel(t) * hn_scalar_type_bytes(hn_tensor_type(t)));
+    if (t) fill(t);
     return t;
 }
 

@@ -121,4 +121,16 @@ enum {
     HN_NMS_PARAM_COUNT = 2
 };
 
+/* A row for each kind: X(kind, name, operands, needed, written, parameters). Of a call's operands the first `needed` must be
+ * there, and the first `written` are the ones that it writes. */
+#define HN_EXTERN_KINDS(X)                                                        \
+    X(HN_EXTERN_MATMUL, "matmul", 5, 3, 1, HN_MATMUL_PARAM_COUNT)                 \
+    X(HN_EXTERN_CONV, "conv", 6, 3, 1, HN_CONV_PARAM_COUNT)                       \
+    X(HN_EXTERN_ATTENTION, "attention", 5, 4, 1, HN_ATTENTION_PARAM_COUNT)        \
+    X(HN_EXTERN_SORT, "sort", 3, 3, 2, HN_SORT_PARAM_COUNT)                       \
+    X(HN_EXTERN_TOPK, "topk", 3, 3, 2, HN_SORT_PARAM_COUNT)                       \
+    X(HN_EXTERN_NONZERO, "nonzero", 2, 2, 1, HN_NONZERO_PARAM_COUNT)              \
+    X(HN_EXTERN_GROUPED_MATMUL, "grouped_matmul", 4, 4, 1, HN_GROUPED_PARAM_COUNT) \
+    X(HN_EXTERN_NMS, "nms", 2, 2, 1, HN_NMS_PARAM_COUNT)
+
 #endif

@@ -3,6 +3,7 @@
 #include "bundle/view.h"
 #include "bundle/weights.h"
 #include "bundle/writer.h"
+#include "henry/abi/extern_abi.h"
 #include "henry/tensor.h"
 #include "unit/harness.h"
 
@@ -258,6 +259,35 @@ TEST(hostile_fields_are_refused) {
         seal(&image);
         EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_CORRUPT, cases[c].message);
         hn_strbuf_deinit(&image);
+    }
+}
+
+/* A call of `nms`, which needs two operands and writes the first: as it should be, and with one thing wrong. */
+TEST(an_extern_call_has_what_its_kind_needs) {
+    static const struct { uint32_t out, boxes, written, operands, params; bool is_right; } cases[] = {
+        {2, 1, 1, 2, 2, true}, {2, 0, 1, 2, 2, false}, {0, 1, 0, 2, 2, false}, {2, 1, 0, 2, 2, false}, {2, 1, 1, 1, 2, false}, {2, 1, 1, 2, 1, false}};
+    for (uint32_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        hn_arena arena;
+        hn_bundle_writer w;
+        hn_strbuf image;
+        hn_bundle b;
+        hn_arena_init(&arena);
+        hn_strbuf_init(&image);
+        EXPECT_OK(hn_bundle_writer_init(&w, &arena));
+        hnb_input inputs[1] = {{.dtype = HN_F32}};
+        hnb_buffer buffers[3] = {{0}, {.kind = HNB_BUFFER_INPUT, .dtype = HN_F32}, {.kind = HNB_BUFFER_OUTPUT, .dtype = HN_BOOL}};
+        hnb_operand operands[2] = {{.buffer = cases[c].out, .dtype = HN_BOOL, .written = (uint8_t)cases[c].written}, {.buffer = cases[c].boxes, .dtype = HN_F32}};
+        uint32_t params[2] = {0, 0};
+        hnb_step steps[1] = {{.kind = HNB_STEP_EXTERN, .extern_kind = HN_EXTERN_NMS, .operand_count = cases[c].operands, .param_count = cases[c].params}};
+        EXPECT_OK(hn_bundle_writer_node(&w, HNB_OP_CONST, 0, 8, &buffers[2].bytes));
+        params[0] = params[1] = buffers[2].bytes;
+        SET(inputs), SET(buffers), SET(operands), SET(params), SET(steps);
+        EXPECT_OK(hn_bundle_writer_finish(&w, &image));
+        if (cases[c].is_right) EXPECT_OK(hn_bundle_open(image.ptr, image.len, true, &b));
+        else EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_CORRUPT, "step 0");
+        hn_strbuf_deinit(&image);
+        hn_bundle_writer_deinit(&w);
+        hn_arena_deinit(&arena);
     }
 }
 

@@ -345,7 +345,18 @@ TEST(programs_that_reach_too_far) {
         {REACH "call k4(b1 f32, out b2 f32 at(s0)) extent(1) output tensor \"a\" : f32[1] strides [1] in b2", "an operand starts beyond its buffer 2"},
         {REACH "call k4(b1 f32, out b2 f32) extent(1) output tensor \"a\" : f32[s0] strides [1] in b2", "output 'a' reaches beyond its buffer"},
         {REACH "call k4(b1 f32, out b2 f32) extent(1) output tensor \"a\" : f32[1] strides [1] in b2 offset(s0)", "output 'a' reaches beyond its buffer"},
-        {REACH "call k4(b1 f32, out b2 f32) extent(1) output mutation \"x\" target 0 : f32[4] strides [1] in b2", "the program changes the size of input 'x'"}};
+        {REACH "call k4(b1 f32, out b2 f32) extent(1) output mutation \"x\" target 0 : f32[4] strides [1] in b2", "the program changes the size of input 'x'"},
+        /* what the walk itself reads, and what an operation reads: buffers of no bytes, and their ends */
+        {"symbol size s0 in [1, 64] hint 4 buffer b1 : input f32 source 0 buffer b2 : output f32 bytes(16) buffer b3 : temp bool bytes(0) " KERNELS
+         "input \"x\" : f32[s0] strides [1] in b1 call k4(b1 f32, out b3 bool) extent(1) cond(b3 bool) { } else { }",
+         "an operand of one element lies outside its buffer 3"},
+        {REACH "assert(b1 bool at(4*s0))", "an operand of one element lies outside its buffer 1"},
+        {REACH "extern matmul(out b2 f32, b1 f32, b1 f32 at(s0 - 3), none, none) params [1, 1, 1, 1, 2, 2, 2, "
+               "0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] ",
+         "operand 2 reaches beyond its buffer"},
+        {REACH "extern matmul(out b2 f32, b1 f32, b1 f32 at(1), none, none) params [1, 1, 1, 1, 2, 2, 2, "
+               "0, 0, 0, 0, 2, 1, 0, 0, 0, 0, -2, 1, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] ",
+         "operand 2 reaches beyond its buffer"}};
     float x[8] = {0};
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         program p;

@@ -10,7 +10,8 @@ enum { BYTES = 4096 };
     "  buffer b1 : input bool source 0\n  buffer b2 : temp f32 bytes(4096)\n  buffer b3 : temp f32 bytes(4096)\n"    \
     "  buffer b4 : temp f32 bytes(4096)\n  buffer b5 : temp f32 bytes(4096)\n  buffer b6 : temp f32 bytes(4096)\n"   \
     "  buffer b7 : temp f32 bytes(4096)\n  buffer b8 : temp f32 bytes(4096)\n  buffer b9 : output f32 bytes(4096)\n" \
-    "  kernel k1 : object 0\n  input \"p\" : bool[] strides [] in b1\n"
+    "  buffer b10 : input f32 source 1\n  kernel k1 : object 0\n  input \"p\" : bool[] strides [] in b1\n"           \
+    "  input \"x\" : f32[1024] strides [1] in b10\n"
 #define TAIL "  output tensor \"y\" : f32[1024] strides [1] in b9\n"
 
 /* No two of `together` share a byte, and the workspace holds at most `most` buffers. */
@@ -76,7 +77,7 @@ TEST(what_an_inner_body_reads_from_far_outside) {
 /* What changes an input is needed to the end, wherever it was made. */
 TEST(what_leaves_from_a_body) {
     check(HEAD "cond(b1 bool) {\n" CALL(OUT("b4")) "} else {\n" CALL(OUT("b4")) "}\n" CALL(OUT("b5")) CALL(IN("b5") ", " OUT("b9")) TAIL
-               "  output mutation \"p\" target 0 : f32[1024] strides [1] in b4\n",
+               "  output mutation \"x\" target 1 : f32[1024] strides [1] in b4\n",
           "45", 2);
 }
 

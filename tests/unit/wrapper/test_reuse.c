@@ -73,7 +73,7 @@ TEST(what_must_stay_apart) {
     /* read once more, by a kernel and by an extern call */
     check_pass(HEAD "call k1(out b2 f32) extent(1) call k1(b2 f32, out b3 f32 over [0]) extent(1) call k1(b2 f32, b3 f32, out b4 f32) extent(1)" TAIL, "");
     check_pass(HEAD "call k1(out b2 f32) extent(1) call k1(b2 f32, out b3 f32 over [0]) extent(1) "
-                    "extern topk(out b4 f32, none, b2 f32) params [1, 2, 3, 4, 0, 1] call k1(b3 f32, out b4 f32) extent(1)" TAIL,
+                    "extern topk(out b4 f32, out b10 i64, b2 f32) params [1, 2, 3, 4, 0, 1] call k1(b3 f32, out b4 f32) extent(1)" TAIL,
                "");
     /* the size is another one, or data */
     check_pass(HEAD "call k1(out b2 f32) extent(1) call k1(b2 f32, out b7 f32 over [0]) extent(1) call k1(b7 f32, out b4 f32) extent(1)" TAIL, "");
@@ -163,7 +163,7 @@ TEST(verifier_refuses) {
     refuse(HEAD FIRST "call k1(b2 f32, out b3 f32 over [7]) extent(1) " LAST, "cannot be over");
     refuse(HEAD FIRST "call k1(b2 f32 over [0], out b3 f32) extent(1) " LAST, "cannot be over");
     refuse(HEAD FIRST "call k1(b2 i32, out b3 f32 over [0]) extent(1) " LAST, "cannot be over");
-    refuse(HEAD FIRST "extern topk(out b3 f32 over [2], none, b2 f32) params [1, 2, 3, 4, 0, 1] " LAST, "cannot be over");
+    refuse(HEAD FIRST "extern topk(out b3 f32 over [2], out b10 i64, b2 f32) params [1, 2, 3, 4, 0, 1] " LAST, "cannot be over");
 }
 
 /* ---- random programs ---- */

@@ -121,6 +121,15 @@ TEST(verify_finds) {
          "after it was freed"},
         {"buffer b1 : input f32 source 0 kernel k1 : object 0 input \"x\" : f32[] strides [] in b1 call k1(out b1 f32) extent(1)", "read only"},
         {"buffer b1 : temp f32 bytes(4) extern sort(out b1 f32)", "extern call with 1 operands"},
+        {"buffer b1 : input f32 source 0 buffer b2 : temp f32 bytes(4) input \"x\" : f32[] strides [] in b1 "
+         "extern nms(b2 bool, b1 f32) params [0, 0]", "nms writes operand 0"},
+        {"buffer b1 : input f32 source 0 buffer b2 : temp f32 bytes(4) input \"x\" : f32[] strides [] in b1 "
+         "extern nms(out b2 bool, none) params [0, 0]", "nms needs operand 1"},
+        {"buffer b1 : input bf16 source 0 input \"x\" : bf16[] strides [] in b1 assert(b1 bf16)", "the condition must be bool"},
+        {"buffer b1 : input f32 source 0 input \"x\" : f32[] strides [] in b1 cond(b1 f32) { } else { }", "the condition must be bool"},
+        {"buffer b1 : output bool bytes(1) assert(out b1 bool)", "is read, not written"},
+        {"buffer b1 : input f32 source 0 input \"x\" : f32[2] strides [1] in b1 output mutation \"x\" target 0 : f32[2, 1] strides [1, 1] in b1",
+         "changes dtype or rank of input 0"},
         {"buffer b1 : output f32 bytes(4) output tensor \"y\" : f32[1] strides [1] in b1", "never written"},
         /* written in one body only */
         {"buffer b1 : input bool source 0 buffer b2 : temp f32 bytes(4) buffer b3 : temp f32 bytes(4) kernel k1 : object 0 "
