@@ -75,12 +75,11 @@ typedef struct hn_source {
     size_t text_len;
     const char *const *entries; /* functions that the result must have: one that is missing is an error */
     size_t entry_count;
-    const char *const *flags; /* one compiler flag each; nothing that means "this machine" */
+    const char *const *flags; /* one compiler flag each, of those that docs/compile-service.md allows */
     size_t flag_count;
     const char *const *target; /* CPU features such as "avx2", GPUs such as "sm_90", or "name=value" */
     size_t target_count;
-    const char *const *env; /* "NAME=VALUE" for the compiler, part of the key; docs/compile-service.md tells what it sees
-                               besides. At most 16 */
+    const char *const *env; /* "SOURCE_DATE_EPOCH=VALUE" and "LD_RUN_PATH=VALUE", part of the key; other variables are refused */
     size_t env_count;
 } hn_source;
 

@@ -252,9 +252,14 @@ hn_status hn_dir_remove(const char *path) {
     return status;
 }
 
-hn_status hn_dir_temp(char *out_path, size_t out_bytes) {
+const char *hn_dir_temp_root(void) {
+    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,/:@%";
     const char *root = getenv("TMPDIR");
-    if (!root || !*root) root = "/tmp";
+    return root && root[0] == '/' && !root[strspn(root, safe)] ? root : "/tmp";
+}
+
+hn_status hn_dir_temp(char *out_path, size_t out_bytes) {
+    const char *root = hn_dir_temp_root();
     int len = snprintf(out_path, out_bytes, "%s/henry-XXXXXX", root);
     if (len < 0 || (size_t)len >= out_bytes)
         return HN_ERROR(HN_INVALID_ARGUMENT, "cannot make a directory in '%s': the path is too long", root);

@@ -36,7 +36,10 @@ hn_status hn_dir_create_public(const char *path) HN_MUST_USE;
 /* rm -r; missing is ok. Never follows symbolic links. */
 hn_status hn_dir_remove(const char *path) HN_MUST_USE;
 
-/* A fresh private directory under $TMPDIR or /tmp. `out_path` (PATH_MAX bytes) owned by the caller. */
+/* Where temporary files go: $TMPDIR, if it is absolute and a shell would take it as it is (some tools give paths to one), else
+ * /tmp. Borrowed from the environment. */
+const char *hn_dir_temp_root(void);
+/* A fresh private directory under hn_dir_temp_root(). `out_path` (PATH_MAX bytes) owned by the caller. */
 hn_status hn_dir_temp(char *out_path, size_t out_bytes) HN_MUST_USE;
 
 bool hn_file_exists(const char *path);

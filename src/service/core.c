@@ -220,6 +220,7 @@ static bool is_to_be_published(const hn_core *core, const hn_job *job) {
 
 /* With the lock held. */
 static void settle(hn_core *core, hn_job *job, hn_job_outcome *outcome) {
+    if (outcome->is_unlisted) job->reads = HN_READS_FILES;
     if (outcome->code == HN_OK) {
         job->headers = outcome->headers;
         hn_strbuf_init(&outcome->headers);

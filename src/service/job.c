@@ -23,51 +23,33 @@ static hn_status add_list(hn_strbuf *out, const char *name, const char *const *i
     return status;
 }
 
-/* The value that the job itself gives a variable; NULL: none. */
-static const char *own_value(const hn_source *source, const char *name) {
-    size_t len = strlen(name);
-    for (size_t i = 0; i < source->env_count; i++)
-        if (strncmp(source->env[i], name, len) == 0 && source->env[i][len] == '=') return source->env[i] + len + 1;
-    return NULL;
-}
-
-void hn_job_environment(const hn_toolchain_row *row, const hn_source *source, hn_strbuf *out) {
+void hn_job_environment(const hn_toolchain_row *row, hn_strbuf *out) {
     for (const char *const *name = row->env_names; *name; name++) {
         const char *value = getenv(*name);
-        if (!value || (source && own_value(source, *name))) continue;
+        if (!value) continue;
         hn_strbuf_printf(out, "%s=%s", *name, value);
         hn_strbuf_append(out, "", 1);
     }
 }
 
-static hn_status add_environment(const hn_source *source, const hn_toolchain_row *row, hn_strbuf *out) {
+static hn_status add_environment(const hn_toolchain_row *row, hn_strbuf *out) {
     hn_strbuf list;
     hn_strbuf_init(&list);
-    hn_job_environment(row, source, &list);
+    hn_job_environment(row, &list);
     hn_record_add(out, "env", hn_strbuf_str(&list));
     hn_status status = hn_strbuf_status(&list);
     hn_strbuf_deinit(&list);
     return status;
 }
 
-/* TMPDIR is the directory that a job leaves nothing in; preloaded code would be read without being in the key; the rest
- * names outputs or adds flags. */
+/* A job may set what changes a result and can neither run a program, nor name a file that nobody knows of, nor change the language
+ * of the messages, by which failures are told apart. */
 static hn_status check_variable(const hn_source *source, const char *item) {
-    static const char *const refused[] = {"TMPDIR=", "LD_PRELOAD=", "LD_AUDIT=", "HENRY_STANDBY=", "DEPENDENCIES_OUTPUT=",
-                                          "SUNPRO_DEPENDENCIES=", "NVCC_PREPEND_FLAGS=", "NVCC_APPEND_FLAGS=",
-                                          "CCC_OVERRIDE_OPTIONS=", NULL};
-    const char *end = item ? strchr(item, '=') : NULL;
-    bool ok = end && end != item && (*item < '0' || *item > '9');
-    for (const char *at = item; ok && at < end; at++)
-        ok = *at == '_' || (*at >= '0' && *at <= '9') || (*at >= 'A' && *at <= 'Z') || (*at >= 'a' && *at <= 'z');
-    if (!ok)
-        return HN_ERROR(HN_INVALID_ARGUMENT, "cannot submit '%s' with environment '%s': expected NAME=VALUE", source->name,
-                        item ? item : "(null)");
-    for (int i = 0; refused[i]; i++)
-        if (strncmp(item, refused[i], strlen(refused[i])) == 0)
-            return HN_ERROR(HN_INVALID_ARGUMENT, "cannot submit '%s' with environment '%s': a job may not set this variable",
-                            source->name, item);
-    return NULL;
+    static const char *const allowed[] = {"SOURCE_DATE_EPOCH=", "LD_RUN_PATH=", NULL};
+    for (int i = 0; item && allowed[i]; i++)
+        if (strncmp(item, allowed[i], strlen(allowed[i])) == 0) return NULL;
+    return HN_ERROR(HN_INVALID_ARGUMENT, "cannot submit '%s' with environment '%s': a job may set only SOURCE_DATE_EPOCH=VALUE and LD_RUN_PATH=VALUE; "
+                    "directories of headers and libraries are flags (-I, -L)", source->name, item ? item : "(null)");
 }
 
 /* In the order of the names: who gives the same variables means the same. */
@@ -101,7 +83,7 @@ hn_status hn_job_key_record(const hn_source *source, const hn_toolchain *toolcha
     HN_TRY(add_list(out, "target", source->target, source->target_count));
     HN_TRY(add_list(out, "entries", source->entries, source->entry_count));
     HN_TRY(add_own_environment(source, out));
-    HN_TRY(add_environment(source, toolchain->row, out));
+    HN_TRY(add_environment(toolchain->row, out));
     hn_record_add(out, "text", (hn_str){source->text, source->text_len});
     return hn_strbuf_status(out);
 }
@@ -160,6 +142,7 @@ static hn_status compile_request(hn_str key_record, hn_str toolchain_record, con
     out->bytes = result.bytes;
     out->headers = result.headers;
     out->is_deterministic = result.is_deterministic;
+    out->is_unlisted = result.is_unlisted;
     hn_toolchain_deinit(&toolchain);
     return status;
 }
@@ -221,6 +204,7 @@ void hn_job_outcome_write(const hn_job_outcome *outcome, hn_strbuf *out) {
     hn_record_add(out, "bytes", hn_strbuf_str(&outcome->bytes));
     hn_record_add(out, "headers", hn_strbuf_str(&outcome->headers));
     hn_record_add_i64(out, "is_deterministic", outcome->is_deterministic);
+    hn_record_add_i64(out, "is_unlisted", outcome->is_unlisted);
     hn_record_add_i64(out, "is_spent", outcome->is_spent);
     hn_record_add_i64(out, "service_ns", outcome->service_ns);
 }
@@ -239,6 +223,7 @@ hn_status hn_job_outcome_read(hn_str bytes, hn_job_outcome *out) {
     hn_record_find(bytes, "headers", &value);
     hn_strbuf_append(&out->headers, value.ptr, value.len);
     out->is_deterministic = hn_record_find_i64(bytes, "is_deterministic", 0) != 0;
+    out->is_unlisted = hn_record_find_i64(bytes, "is_unlisted", 0) != 0;
     out->is_spent = hn_record_find_i64(bytes, "is_spent", 0) != 0;
     out->service_ns = hn_record_find_i64(bytes, "service_ns", 0);
     HN_TRY(hn_strbuf_status(&out->message));

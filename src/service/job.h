@@ -13,12 +13,12 @@
 #include <stdint.h>
 
 /* Raised when the meaning of a key record changes; a worker takes no jobs of another one. */
-enum { HN_JOB_REVISION = 2 };
+enum { HN_JOB_REVISION = 3 };
 enum { HN_JOB_VARIABLES = 16 }; /* of its own environment */
 
 /* Appends the variables that the compilers of a language may read and that are set, as a list (toolchain.h); one that is not
- * set is left out, so that unset and empty differ. `source`: whose own variables are left out; NULL: none. */
-void hn_job_environment(const hn_toolchain_row *row, const hn_source *source, hn_strbuf *out);
+ * set is left out, so that unset and empty differ. */
+void hn_job_environment(const hn_toolchain_row *row, hn_strbuf *out);
 
 /* Appends the key record of `source` for a probed toolchain. Errors: invalid-argument. */
 hn_status hn_job_key_record(const hn_source *source, const hn_toolchain *toolchain,
@@ -47,6 +47,7 @@ typedef struct hn_job_outcome {
     hn_strbuf bytes;
     hn_strbuf headers;     /* what was read besides the text, see toolchain/headers.h */
     bool is_deterministic; /* of a failure */
+    bool is_unlisted;      /* as in hn_toolchain_result */
     bool is_spent;         /* the worker has grown and wants to be replaced */
     int64_t service_ns;    /* at the compiler */
 } hn_job_outcome;

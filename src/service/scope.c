@@ -279,7 +279,6 @@ static hn_status submit_record(hn_scope *scope, const hn_source *source, const h
     hn_str flags;
     hn_record_find(hn_strbuf_str(record), "flags", &flags);
     hn_toolchain_reads reads = toolchain->row->reads((hn_str){source->text, source->text_len}, flags);
-    if (source->env_count && reads == HN_READS_HEADERS) reads = HN_READS_FILES; /* CPATH, say: who knows where from */
     hn_job *job = hn_core_look_up(core, &key, reads, false, toolchain->row, source->name);
     if (!job) {
         job = hn_job_create(&key, toolchain->row, source->name);

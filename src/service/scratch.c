@@ -30,15 +30,10 @@ enum {
     SWEEP_MOST = 64,
 };
 
-static const char *place(void) {
-    const char *temp = getenv("TMPDIR");
-    return temp && temp[0] == '/' ? temp : "/tmp";
-}
-
 void hn_scratch_name(char out[PATH_MAX]) {
     uint64_t number = (uint64_t)hn_now_ns();
     if (getrandom(&number, sizeof(number), GRND_NONBLOCK) < 0) number ^= (uint64_t)getpid() << 32;
-    int len = snprintf(out, PATH_MAX, "%s/" PREFIX "%016llx", place(), (unsigned long long)number);
+    int len = snprintf(out, PATH_MAX, "%s/" PREFIX "%016llx", hn_dir_temp_root(), (unsigned long long)number);
     if (len >= PATH_MAX) out[0] = 0;
 }
 
@@ -84,12 +79,12 @@ static bool is_left(int dir_fd, const char *name, int64_t before_s) {
 void hn_scratch_sweep(int64_t age_s) {
     char path[PATH_MAX];
     int looks = 0, removed = 0;
-    DIR *dir = opendir(place());
+    DIR *dir = opendir(hn_dir_temp_root());
     if (!dir) return;
     int64_t before_s = (int64_t)time(NULL) - age_s;
     for (const struct dirent *entry; removed < SWEEP_MOST && looks++ < SWEEP_LOOKS && (entry = readdir(dir));) {
         if (!is_left(dirfd(dir), entry->d_name, before_s)) continue;
-        if (snprintf(path, sizeof(path), "%s/%s", place(), entry->d_name) >= (int)sizeof(path)) continue;
+        if (snprintf(path, sizeof(path), "%s/%s", hn_dir_temp_root(), entry->d_name) >= (int)sizeof(path)) continue;
         hn_status status = hn_dir_remove(path);
         if (status) hn_log("service", HN_LOG_DEBUG, "%s", hn_status_message(status));
         removed += !status;

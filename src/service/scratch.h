@@ -5,7 +5,7 @@
 #include <limits.h>
 #include <stdint.h>
 
-/* A name in $TMPDIR or /tmp that nobody has: the directory is made by the job that needs one. "": the path is too long. */
+/* A name in hn_dir_temp_root() that nobody has: the directory is made by the job that needs one. "": the path is too long. */
 void hn_scratch_name(char out[PATH_MAX]);
 
 /* Removes one, with what is in it, while others may still be writing there: tries for `limit_ms`. Never follows symbolic

@@ -306,7 +306,7 @@ hn_status hn_service_toolchain_identity(hn_service *service, const char *languag
 hn_status hn_service_environment(const char *language, hn_strbuf *out) {
     const hn_toolchain_row *row;
     HN_TRY(hn_toolchain_row_find(hn_str_of(language), &row));
-    hn_job_environment(row, NULL, out);
+    hn_job_environment(row, out);
     return hn_strbuf_status(out);
 }
 

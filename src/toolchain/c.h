@@ -3,10 +3,11 @@
 #define HN_TOOLCHAIN_C_H
 
 #include "toolchain/driver.h"
+#include "toolchain/flags.h"
 #include "toolchain/toolchain.h"
 
 /* Raised when the way of calling the tools changes what comes out: it is part of the identity. */
-enum { HN_C_REVISION = 1 };
+enum { HN_C_REVISION = 2 };
 
 /* What tells the languages of one compiler apart. */
 typedef struct hn_c_dialect {
@@ -40,28 +41,14 @@ hn_status hn_c_compile(const hn_c_dialect *dialect, const hn_toolchain *toolchai
 /* Variables that gcc, clang and ld obey and that the tools are given. NULL-terminated. */
 extern const char *const hn_c_env_names[];
 
-/* ---- c_flags.c: the flags of a job ---- */
+/* ---- reads.c ---- */
 
-typedef enum hn_flag_kind {
-    HN_FLAG_PURE,    /* cc1 understands it, and it reads no file */
-    HN_FLAG_DRIVER,  /* for the driver; reads no file that matters */
-    HN_FLAG_HEADERS, /* where headers are, or one that is read; the compiler tells about it */
-    HN_FLAG_FILES,   /* may read files that nobody tells about */
-    HN_FLAG_REFUSED, /* changes what comes out, or depends on this machine */
-} hn_flag_kind;
-
-hn_flag_kind hn_c_flag_kind(const char *flag);
-/* Whether a flag of gcc or clang names where output goes, or code or further flags to load. */
-bool hn_c_flag_escapes(const char *flag);
-/* The same of words for the linker: "-z,now,-Map=F". */
-bool hn_linker_words_escape(const char *words);
-/* Whether one of the words, with commas or blanks between, is such a flag. */
-bool hn_flag_words_escape(const char *words, bool (*is_escape)(const char *word));
-/* For the texts and flags of C, C++ and what is built on them. */
+hn_toolchain_reads hn_job_reads(hn_str text, hn_str flags, hn_flag_user user);
+/* The same for C and C++. */
 hn_toolchain_reads hn_c_reads(hn_str text, hn_str flags);
-/* Adds the flags of a job to `out`; `out_worst` is the kind of the worst one. Errors: invalid-argument. */
-hn_status hn_c_flags_read(hn_str flags, hn_tool_args *out, hn_flag_kind *out_worst) HN_MUST_USE;
-/* Adds the directories that flags put on the search path for headers to a list. */
-void hn_c_flags_dirs(hn_str flags, hn_strbuf *dirs);
+/* Whether a text without headers may have assembler in it, as far as its letters tell. */
+bool hn_text_may_assemble(hn_str text, hn_str flags);
+/* Whether the assembler may read files for this assembly: by a directive, or by a macro that puts one together. */
+bool hn_assembly_may_read(hn_str assembly);
 
 #endif

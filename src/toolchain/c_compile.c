@@ -21,6 +21,8 @@
 #include "toolchain/standby.h"
 
 #include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 static const char *const fixed_flags[] = {
@@ -56,29 +58,25 @@ static const char *const cxx_link_flags[] = {
 
 /* ---- flags ---- */
 
-static bool is_target_item(const char *item) {
-    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.";
-    size_t len = strlen(item);
-    return len > 0 && item[0] != '-' && item[strspn(item, safe)] == 0 &&
-           !(len >= 7 && strcmp(item + len - 7, "=native") == 0);
+static hn_status add_target_item(const char *item, hn_strbuf *storage) {
+    size_t start = storage->len;
+    hn_strbuf_puts(storage, "-m");
+    hn_list_add(storage, item);
+    HN_TRY(hn_strbuf_status(storage));
+    if (hn_flag_kind_of(storage->ptr + start, HN_FLAGS_CC) == HN_FLAG_PURE) return NULL;
+    return HN_ERROR(HN_INVALID_ARGUMENT,
+                    "cannot compile for target item '%s': it is no known feature of a processor such as 'avx2' and no option such as "
+                    "'arch=x86-64-v3'; 'native' is not allowed, since it means this machine",
+                    item);
 }
 
 /* The flags of a job as arguments. `storage` keeps those that are made here. */
 static hn_status read_flags(const hn_toolchain_job *job, hn_strbuf *storage, hn_tool_args *out,
                             hn_flag_kind *out_worst) {
     const char *item;
-    for (hn_str rest = job->target; hn_list_next(&rest, &item);) {
-        if (!is_target_item(item))
-            return HN_ERROR(HN_INVALID_ARGUMENT,
-                            "cannot compile for target item '%s': expected a CPU feature such as "
-                            "'avx2', or 'name=value', but never 'native'",
-                            item);
-        hn_strbuf_puts(storage, "-m");
-        hn_list_add(storage, item);
-    }
-    HN_TRY(hn_strbuf_status(storage));
+    for (hn_str rest = job->target; hn_list_next(&rest, &item);) HN_TRY(add_target_item(item, storage));
     for (hn_str rest = hn_strbuf_str(storage); hn_list_next(&rest, &item);) hn_tool_args_add(out, item);
-    HN_TRY(hn_c_flags_read(job->flags, out, out_worst));
+    HN_TRY(hn_flags_read(job->flags, HN_FLAGS_CC, out, out_worst));
     hn_tool_args_add_all(out, fixed_flags);
     return NULL;
 }
@@ -105,6 +103,7 @@ typedef struct c_run {
     hn_strbuf flag_text, env_text;
     const char *env[HN_DRIVER_ENV_ITEMS + 1]; /* of the short way */
     int64_t deadline_ns;
+    bool is_doubtful; /* the assembly may read files: only the driver's way has a list of them */
     hn_tool_failure failure;
 } c_run;
 
@@ -234,7 +233,19 @@ static hn_status run_compiler(c_run *run, int source_fd, int *out_fd) {
     return status;
 }
 
-/* The short way. `run->failure.exit` tells whether a tool failed. */
+/* Whether the assembly in the file may read files. */
+static bool is_doubtful(int fd) {
+    struct stat info;
+    if (fstat(fd, &info) != 0) return true;
+    if (!info.st_size) return false;
+    void *bytes = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0);
+    if (bytes == MAP_FAILED) return true;
+    bool may = hn_assembly_may_read((hn_str){bytes, (size_t)info.st_size});
+    munmap(bytes, (size_t)info.st_size);
+    return may;
+}
+
+/* The short way. `run->failure.exit` tells whether a tool failed, `run->is_doubtful` that it was left. */
 static hn_status compile_direct(c_run *run, hn_toolchain_result *out) {
     static const char *const no_flags[] = {NULL};
     const hn_tool_failure *failure = &run->failure;
@@ -243,17 +254,18 @@ static hn_status compile_direct(c_run *run, hn_toolchain_result *out) {
     if (!status) status = hn_tool_write_all(fds[0], run->job->text.ptr, run->job->text.len);
     int object = run->tools.is_clang ? 1 : 2;
     if (!status) status = run_compiler(run, fds[0], &fds[1]);
-    if (!status && !failure->exit && !run->tools.is_clang) {
+    if (!status && !failure->exit && !run->tools.is_clang) run->is_doubtful = is_doubtful(fds[1]);
+    if (!status && !failure->exit && !run->tools.is_clang && !run->is_doubtful) {
         c_stage stage = {.output_name = NULL};
         file_stage(run->tools.as, no_flags, "--", "henry-object", &stage);
         status = run_stage(run, &stage, fds[1], fds[1], &fds[2]);
     }
-    if (!status && !failure->exit) {
+    if (!status && !failure->exit && !run->is_doubtful) {
         c_stage stage = {.output_name = NULL};
         file_stage(run->tools.ld, link_flags, "/proc/self/fd/0", "henry-library", &stage);
         status = run_stage(run, &stage, fds[object], fds[object], &fds[3]);
     }
-    if (!status && !failure->exit) status = hn_tool_read_all(fds[3], &out->bytes);
+    if (!status && !failure->exit && !run->is_doubtful) status = hn_tool_read_all(fds[3], &out->bytes);
     for (int i = 0; i < 4; i++)
         if (fds[i] >= 0) close(fds[i]);
     return status;
@@ -275,35 +287,69 @@ static void driver_args(const c_run *run, const char *output, const char *source
     }
 }
 
-static hn_status note_headers(const c_run *run, const hn_driver *driver, hn_strbuf *out) {
+/* ---- what was read ---- */
+
+#define HEADERS_RULE   "kernel.d"
+#define ASSEMBLER_RULE "kernel.s.d"
+
+/* gcc's assembler tells what it read. clang has one of its own, which does not: another one takes its place where a text may
+ * have assembler in it. */
+static bool is_assembler_asked(const c_run *run) {
+    return !run->tools.is_clang || run->reads == HN_READS_HEADERS || hn_text_may_assemble(run->job->text, run->job->flags);
+}
+
+static void add_list_flags(const c_run *run, bool asks_assembler, hn_tool_args *args) {
+    if (run->reads == HN_READS_HEADERS) hn_tool_args_add_all(args, (const char *const[]){"-MD", "-MF", HEADERS_RULE, NULL});
+    if (asks_assembler && run->tools.is_clang) hn_tool_args_add(args, "-fno-integrated-as");
+    if (asks_assembler) hn_tool_args_add(args, "-Wa,--MD," ASSEMBLER_RULE);
+}
+
+/* The list of headers, and whether all that was read is on it. */
+static hn_status note_files(const c_run *run, const hn_driver *driver, hn_toolchain_result *out) {
+    const char *names[3] = {NULL};
+    int count = 0;
+    bool is_told = hn_driver_has(driver, ASSEMBLER_RULE), is_empty = true;
+    if (run->reads == HN_READS_HEADERS) names[count++] = HEADERS_RULE;
+    if (is_told) names[count++] = ASSEMBLER_RULE;
     hn_strbuf dirs;
     hn_strbuf_init(&dirs);
-    hn_c_flags_dirs(run->job->flags, &dirs);
+    hn_flags_dirs(run->job->flags, HN_FLAGS_CC, &dirs);
     hn_status status = hn_strbuf_status(&dirs);
-    if (!status)
-        status =
-            hn_driver_headers(driver, (const char *const[]){"kernel.d", NULL}, hn_strbuf_str(&dirs), out);
+    if (!status) status = hn_driver_headers(driver, names, hn_strbuf_str(&dirs), &is_empty, &out->headers);
     hn_strbuf_deinit(&dirs);
+    if (!is_told) out->is_unlisted = run->reads == HN_READS_HEADERS || hn_text_may_assemble(run->job->text, run->job->flags);
+    if (run->reads == HN_READS_NOTHING) {
+        out->is_unlisted |= !is_empty;
+        hn_strbuf_reset(&out->headers);
+    }
     return status;
 }
 
-static hn_status run_driver(c_run *run, hn_driver *driver, hn_toolchain_result *out) {
+static hn_status run_driver(c_run *run, hn_driver *driver, bool asks_assembler, hn_toolchain_result *out) {
     hn_tool_args args;
-    HN_TRY(hn_driver_write(driver, run->dialect->source, run->job->text));
     driver_args(run, "kernel.so", run->dialect->source, &args);
-    bool has_headers = run->reads == HN_READS_HEADERS;
-    if (has_headers) hn_tool_args_add_all(&args, (const char *const[]){"-MD", "-MF", "kernel.d", NULL});
+    if (run->reads != HN_READS_FILES) add_list_flags(run, asks_assembler, &args);
     HN_TRY(hn_driver_run(driver, &args));
     if (driver->failure.exit) return NULL;
     HN_TRY(hn_driver_read_output(driver, "kernel.so", &out->bytes));
-    return has_headers ? note_headers(run, driver, &out->headers) : NULL;
+    return run->reads != HN_READS_FILES ? note_files(run, driver, out) : NULL;
+}
+
+/* With clang it may be the other assembler that failed. */
+static hn_status run_in_driver(c_run *run, hn_driver *driver, hn_toolchain_result *out) {
+    bool asks_assembler = is_assembler_asked(run);
+    HN_TRY(hn_driver_write(driver, run->dialect->source, run->job->text));
+    HN_TRY(run_driver(run, driver, asks_assembler, out));
+    if (!driver->failure.exit || !asks_assembler || !run->tools.is_clang) return NULL;
+    hn_strbuf_reset(&driver->failure.errors);
+    return run_driver(run, driver, false, out);
 }
 
 /* The long way. */
 static hn_status compile_driver(c_run *run, hn_toolchain_result *out) {
     hn_driver driver;
     HN_TRY(hn_driver_begin(&driver, run->job, run->deadline_ns));
-    hn_status status = run_driver(run, &driver, out);
+    hn_status status = run_in_driver(run, &driver, out);
     run->failure.tool = run->tools.cc;
     run->failure.exit = driver.failure.exit;
     hn_strbuf_append(&run->failure.errors, driver.failure.errors.ptr, driver.failure.errors.len);
@@ -314,14 +360,14 @@ static hn_status compile_driver(c_run *run, hn_toolchain_result *out) {
 static hn_status compile_prepared(c_run *run, bool is_direct, hn_toolchain_result *out) {
     if (is_direct) {
         HN_TRY(compile_direct(run, out));
-        if (!run->failure.exit || run->failure.exit > 128) return NULL;
+        if (!run->is_doubtful && (!run->failure.exit || run->failure.exit > 128)) return NULL;
         /* The driver has the last word: its messages are the ones that people know, and where calling the
          * parts is what failed, it succeeds. */
         hn_strbuf_reset(&run->failure.errors);
         hn_strbuf_reset(&out->bytes);
     }
     HN_TRY(compile_driver(run, out));
-    if (is_direct && !run->failure.exit)
+    if (is_direct && !run->is_doubtful && !run->failure.exit)
         hn_warn_once("toolchain", "c-direct",
                      "the parts of '%s' cannot be called directly; using the slower driver", run->tools.cc);
     return NULL;
@@ -353,11 +399,13 @@ hn_status hn_c_compile(const hn_c_dialect *dialect, const hn_toolchain *toolchai
     if (!status) status = read_flags(job, &run.flag_text, &run.flags, &worst);
     if (run.tools.is_clang) drop_flags_of_gcc(&run.flags);
     if (!status) {
-        bool is_direct = run.tools.is_direct && worst == HN_FLAG_PURE && run.reads == HN_READS_NOTHING;
+        bool is_direct = run.tools.is_direct && worst == HN_FLAG_PURE && run.reads == HN_READS_NOTHING &&
+                         !(run.tools.is_clang && hn_text_may_assemble(job->text, job->flags));
         status = compile_prepared(&run, is_direct, out);
     }
     if (!status && run.failure.exit) {
         out->is_deterministic = hn_tool_failure_is_deterministic(&run.failure);
+        out->is_unlisted = hn_text_may_assemble(job->text, job->flags); /* a file that was not found, say */
         status = describe_failure(&run);
     }
     hn_strbuf_deinit(&run.flag_text);

@@ -39,17 +39,6 @@ typedef struct cuda_run {
 
 /* ---- options ---- */
 
-static bool is_refused(const char *flag) {
-    static const char *const refused[] = {
-        "-arch",     "--gpu-arch", "-dlto", "--dlink-time-opt", "-create-pch",    "--create-pch", "-use-pch",
-        "--use-pch", "-pch",       "--pch", "-fdevice-time",    "--fdevice-time", "-optix",       "--optix",
-        NULL};
-    if (flag[0] != '-' || !flag[1]) return true;
-    for (int i = 0; refused[i]; i++)
-        if (strncmp(flag, refused[i], strlen(refused[i])) == 0) return true;
-    return false;
-}
-
 static hn_status add_option(cuda_run *run, const char *option) {
     if (run->option_count == OPTIONS_MAX)
         return HN_ERROR(HN_INVALID_ARGUMENT, "more than %d flags for NVRTC", OPTIONS_MAX - 1);
@@ -63,24 +52,13 @@ static hn_status set_options(cuda_run *run, hn_str ours, const char *left_out) {
     run->option_count = 1;
     while (hn_list_next(&ours, &item))
         if (!left_out || strcmp(item, left_out) != 0) HN_TRY(add_option(run, item));
-    for (hn_str rest = run->job->flags; hn_list_next(&rest, &item);) {
-        if (is_refused(item))
-            return HN_ERROR(HN_INVALID_ARGUMENT,
-                            "cannot compile with flag '%s': it is no flag, names a file, or asks for another "
-                            "architecture or kind of output; architectures go into the target",
-                            item);
-        HN_TRY(add_option(run, item));
-    }
+    for (hn_str rest = run->job->flags; hn_list_next(&rest, &item);) HN_TRY(add_option(run, item));
     return NULL;
 }
 
+/* NVRTC names no files. */
 static hn_toolchain_reads cuda_reads(hn_str text, hn_str flags) {
-    static const char *const files[] = {"-I", "--include-path", "-include", "--pre-include", NULL};
-    const char *item;
-    while (hn_list_next(&flags, &item))
-        for (int i = 0; files[i]; i++)
-            if (strncmp(item, files[i], strlen(files[i])) == 0) return HN_READS_FILES;
-    return hn_c_reads(text, HN_STR("")) == HN_READS_NOTHING ? HN_READS_NOTHING : HN_READS_FILES;
+    return hn_job_reads(text, flags, HN_FLAGS_NVRTC) == HN_READS_NOTHING ? HN_READS_NOTHING : HN_READS_FILES;
 }
 
 /* ---- one compilation ---- */
@@ -269,8 +247,9 @@ static hn_status cuda_compile(const hn_toolchain *toolchain, const hn_toolchain_
     hn_strbuf_init(&run->names);
     if (job->timeout_ms > 0) run->deadline_ns = hn_now_ns() + job->timeout_ms * 1000000;
     hn_record_find(record, "archs", &archs);
-    hn_status status = NULL;
-    if (!path || !run->version) status = HN_ERROR(HN_CORRUPT, "the description of NVRTC lacks a path");
+    hn_flag_kind worst;
+    hn_status status = hn_flags_read(job->flags, HN_FLAGS_NVRTC, NULL, &worst);
+    if (!status && (!path || !run->version)) status = HN_ERROR(HN_CORRUPT, "the description of NVRTC lacks a path");
     if (!status) status = hn_gpu_target_read(job->target, archs, "NVRTC", run->version, &run->target);
     if (!status && run->target.is_host)
         status = HN_ERROR(HN_INVALID_ARGUMENT,

@@ -195,18 +195,37 @@ hn_status hn_driver_run(hn_driver *driver, const hn_tool_args *args) {
     return hn_tool_run_wait(&run, &driver->failure.errors, &driver->failure.exit);
 }
 
-hn_status hn_driver_headers(const hn_driver *driver, const char *const *names, hn_str dirs, hn_strbuf *out) {
-    hn_strbuf paths, rule;
+bool hn_driver_has(const hn_driver *driver, const char *name) {
+    char path[PATH_MAX];
+    snprintf(path, sizeof(path), "%s/%s", driver->dir, name);
+    return access(path, F_OK) == 0;
+}
+
+/* The files of the list that are not in the directory itself, where a compiler keeps its assembly. */
+static void drop_own_files(const hn_driver *driver, hn_str paths, hn_strbuf *out) {
+    const char *item;
+    size_t len = strlen(driver->dir);
+    while (hn_list_next(&paths, &item))
+        if (strncmp(item, driver->dir, len) != 0 || item[len] != '/') hn_list_add(out, item);
+}
+
+hn_status hn_driver_headers(const hn_driver *driver, const char *const *names, hn_str dirs, bool *out_is_empty, hn_strbuf *out) {
+    hn_strbuf all, paths, rule;
     hn_status status = NULL;
+    hn_strbuf_init(&all);
     hn_strbuf_init(&paths);
     hn_strbuf_init(&rule);
     for (; !status && *names; names++) {
         hn_strbuf_reset(&rule);
         status = hn_driver_read(driver, *names, &rule);
-        if (!status) hn_headers_parse_rule(hn_strbuf_str(&rule), &paths);
+        if (!status) hn_headers_parse_rule(hn_strbuf_str(&rule), &all);
     }
+    if (!status) status = hn_strbuf_status(&all);
+    if (!status) drop_own_files(driver, hn_strbuf_str(&all), &paths);
     if (!status) status = hn_strbuf_status(&paths);
+    *out_is_empty = !paths.len;
     if (!status) status = hn_headers_note(hn_strbuf_str(&paths), dirs, driver->begin_ns, out);
+    hn_strbuf_deinit(&all);
     hn_strbuf_deinit(&paths);
     hn_strbuf_deinit(&rule);
     return status;

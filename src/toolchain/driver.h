@@ -64,9 +64,10 @@ hn_status hn_driver_read(const hn_driver *driver, const char *name, hn_strbuf *o
 hn_status hn_driver_read_output(const hn_driver *driver, const char *name, hn_strbuf *out) HN_MUST_USE;
 /* Runs a tool in the directory. Whether it succeeded is in `driver->failure`. */
 hn_status hn_driver_run(hn_driver *driver, const hn_tool_args *args) HN_MUST_USE;
-/* Notes the headers that the Make rules in the files `names` (NULL-terminated) tell. `dirs` as in
- * hn_headers_note. */
-hn_status hn_driver_headers(const hn_driver *driver, const char *const *names, hn_str dirs,
+bool hn_driver_has(const hn_driver *driver, const char *name);
+/* Notes the files that the Make rules in the files `names` (NULL-terminated) tell, but those of the directory. `dirs` as in
+ * hn_headers_note. `out_is_empty`: there are none. */
+hn_status hn_driver_headers(const hn_driver *driver, const char *const *names, hn_str dirs, bool *out_is_empty,
                             hn_strbuf *out) HN_MUST_USE;
 
 /* ---- looking for programs ---- */

@@ -146,97 +146,25 @@ static hn_status nvcc_probe(hn_store *store, hn_toolchain *out) {
 
 /* ---- flags ---- */
 
-static bool starts_with_any(const char *flag, const char *const *prefixes) {
-    for (; *prefixes; prefixes++)
-        if (strncmp(flag, *prefixes, strlen(*prefixes)) == 0) return true;
-    return false;
-}
-
-static bool is_any(const char *flag, const char *const *words) {
-    for (; *words; words++)
-        if (strcmp(flag, *words) == 0) return true;
-    return false;
-}
-
-/* What nvcc hands to the programs behind it: "-Xcompiler=-O3,-fPIC". `*out_value` is NULL when the value is another
- * argument. */
-static bool is_handed_on(const char *flag, bool *out_for_compiler, const char **out_value) {
-    static const char *const others[] = {"-Xlinker", "--linker-options", "-Xnvlink",   "--nvlink-options",  "-Xptxas",
-                                         "--ptxas-options", "-Xarchive", "--archive-options", "-Xcudafe", "--cudafe-options", NULL};
-    static const char *const compiler[] = {"-Xcompiler", NULL};
-    *out_for_compiler = starts_with_any(flag, compiler);
-    if (!*out_for_compiler && !starts_with_any(flag, others)) return false;
-    const char *sign = flag + strcspn(flag, "=");
-    bool is_word = true; /* up to the sign it is the option alone */
-    for (const char *at = flag + 2; at < sign; at++) is_word &= (*at >= 'a' && *at <= 'z') || *at == '-';
-    *out_value = *sign && is_word ? sign + 1 : NULL;
-    return true;
-}
-
-static hn_status check_handed_on(const char *flag, const char *value, bool is_for_compiler) {
-    if (!value)
-        return HN_ERROR(HN_INVALID_ARGUMENT, "cannot compile with flag '%s': write it, '=' and its value as one flag", flag);
-    if (!(is_for_compiler ? hn_flag_words_escape(value, hn_c_flag_escapes) : hn_linker_words_escape(value))) return NULL;
-    return HN_ERROR(HN_INVALID_ARGUMENT, "cannot compile with flag '%s': it names an output, or code to load", flag);
-}
-
-static hn_status check_flag(const char *flag) {
-    static const char *const words[] = {"-c",  "-E",     "-x",    "-ptx", "-cubin", "-fatbin", "-dc",
-                                        "-dw", "-dlink", "-link", "-lib", "-run",   "-shared", "-keep",
-                                        "-I",  "-L",     "-l",    "-D",   "-U",     NULL};
-    static const char *const prefixes[] = {"-o",          "-M",
-                                           "-arch",       "-code",
-                                           "-gencode",    "--gpu-",
-                                           "--generate-", "--output",
-                                           "-ccbin",      "--compiler-bindir",
-                                           "-save-temps", "--save-temps",
-                                           "--keep",      "-odir",
-                                           "-optf",       "--options-file",
-                                           "--compile",   "--cubin",
-                                           "--ptx",       "--fatbin",
-                                           "--device-",   "--run",
-                                           "-dlto",       "-time",
-                                           "--time",      "-clean",
-                                           "--clean",     "-dryrun",
-                                           "--dryrun",    "--dependency",
-                                           "-fdevice-t",  "--fdevice-t", NULL};
-    static const char *const paths[] = {"-I", "-isystem", "-L", NULL};
-    if (flag[0] != '-' || is_any(flag, words) || starts_with_any(flag, prefixes))
-        return HN_ERROR(
-            HN_INVALID_ARGUMENT,
-            "cannot compile with flag '%s': it names a file, another kind of output, an architecture or a "
-            "host compiler; architectures go into the target",
-            flag);
-    bool is_for_compiler;
-    const char *given;
-    if (is_handed_on(flag, &is_for_compiler, &given)) return check_handed_on(flag, given, is_for_compiler);
-    bool is_path = starts_with_any(flag, paths);
-    const char *value = strchr(flag, '/');
-    if (is_path && (!value || (size_t)(value - flag) > strlen("-isystem=")))
-        return HN_ERROR(
-            HN_INVALID_ARGUMENT,
-            "cannot compile with flag '%s': write it and an absolute path as one flag; a job has no "
-            "current directory",
-            flag);
-    return NULL;
-}
-
 /* nvcc reads its own headers for every text. */
 static hn_toolchain_reads nvcc_reads(hn_str text, hn_str flags) {
-    static const char *const untold[] = {"-Xlinker", "--linker-options",    "-Xnvlink", "-Xarchive",
-                                         "-L",       "-Xcompiler=-fplugin", NULL};
-    const char *item;
-    while (hn_list_next(&flags, &item))
-        if (starts_with_any(item, untold)) return HN_READS_FILES;
-    return hn_c_reads(text, HN_STR("")) == HN_READS_FILES ? HN_READS_FILES : HN_READS_HEADERS;
+    return hn_job_reads(text, flags, HN_FLAGS_NVCC) == HN_READS_FILES ? HN_READS_FILES : HN_READS_HEADERS;
 }
 
 static bool is_relocatable(hn_str flags) {
-    static const char *const words[] = {"-rdc=true", "--relocatable-device-code=true", NULL};
+    static const char *const words[] = {"-rdc=true", "--rdc=true", "-relocatable-device-code=true", "--relocatable-device-code=true", NULL};
     const char *item;
     while (hn_list_next(&flags, &item))
-        if (is_any(item, words)) return true;
+        for (int i = 0; words[i]; i++)
+            if (strcmp(item, words[i]) == 0) return true;
     return false;
+}
+
+/* nvcc starts its steps through a shell, which would obey what stands in a path. */
+static hn_status check_path(const char *path, const char *what, const char *variable) {
+    if (hn_is_shell_safe(path)) return NULL;
+    return HN_ERROR(HN_INVALID_ARGUMENT, "cannot compile with nvcc and %s '%s': nvcc gives the path to a shell, so only letters, digits and '_-+=.,/:@%%' are allowed; set %s",
+                    what, path, variable);
 }
 
 /* ---- one compilation ---- */
@@ -246,11 +174,17 @@ typedef struct nvcc_run {
     hn_toolchain_result *out;
     hn_driver driver;
     const char *nvcc, *cxx;
+    bool is_host_clang;
     hn_gpu_target target;
     char options[HN_IMAGES_MAX][2 * OPTION_BYTES]; /* text of the last command's architectures */
     hn_strbuf images[HN_IMAGES_MAX];
     hn_tool_args command; /* the last one, for the message */
 } nvcc_run;
+
+/* The host's assembler tells what it read: in two steps, since linking calls it too. A file has the options for it, since
+ * nvcc takes their commas for its own. */
+#define HOST_OPTIONS "host.opts"
+#define HOST_RULE    "host.d"
 
 /* The beginning of every command that compiles. */
 static void begin_command(nvcc_run *run) {
@@ -271,7 +205,7 @@ static void repeat_command(const nvcc_run *run, hn_tool_args *out) {
         } else if (strcmp(item, "-o") == 0) {
             hn_tool_args_add_all(out, (const char *const[]){"-o", "/dev/null", NULL});
             i++;
-        } else {
+        } else if (strcmp(item, "-Xcompiler=@" HOST_OPTIONS) != 0) {
             hn_tool_args_add(out, strcmp(item, "kernel.cu") == 0 && run->job->source_path ? run->job->source_path : item);
         }
     }
@@ -280,7 +214,7 @@ static void repeat_command(const nvcc_run *run, hn_tool_args *out) {
 /* Whether nvcc can be called again with no output: it reads PTX once more, and what is linked is gone. */
 static bool is_repeatable(const hn_tool_args *command) {
     for (int i = 0; i < command->count; i++)
-        if (strcmp(command->items[i], "-ptx") == 0 || strcmp(command->items[i], "-dlink") == 0) return false;
+        if (strcmp(command->items[i], "-ptx") == 0 || strcmp(command->items[i], "kernel.o") == 0) return false;
     return true;
 }
 
@@ -368,19 +302,19 @@ static hn_status write_images(nvcc_run *run) {
 
 static hn_status note_headers(nvcc_run *run) {
     char rules[HN_IMAGES_MAX][16];
-    const char *names[HN_IMAGES_MAX + 1] = {NULL}, *item;
+    const char *names[HN_IMAGES_MAX + 2] = {NULL};
     hn_strbuf dirs;
     uint32_t count = run->target.is_host ? 1 : run->target.count;
+    bool is_empty;
     hn_strbuf_init(&dirs);
     for (uint32_t i = 0; i < count; i++) {
         snprintf(rules[i], sizeof(rules[i]), "%u.d", i);
         names[i] = rules[i];
     }
-    for (hn_str rest = run->job->flags; hn_list_next(&rest, &item);)
-        if (strncmp(item, "-I", 2) == 0 || strncmp(item, "-isystem", 8) == 0)
-            hn_list_add(&dirs, strchr(item, '/'));
+    if (run->target.is_host) names[count] = HOST_RULE;
+    hn_flags_dirs(run->job->flags, HN_FLAGS_NVCC, &dirs);
     hn_status status = hn_strbuf_status(&dirs);
-    if (!status) status = hn_driver_headers(&run->driver, names, hn_strbuf_str(&dirs), &run->out->headers);
+    if (!status) status = hn_driver_headers(&run->driver, names, hn_strbuf_str(&dirs), &is_empty, &run->out->headers);
     hn_strbuf_deinit(&dirs);
     return status;
 }
@@ -392,15 +326,25 @@ static hn_status compile_images(nvcc_run *run) {
     return write_images(run);
 }
 
-static hn_status compile_host(nvcc_run *run) {
-    begin_command(run);
+static void add_host_archs(nvcc_run *run) {
     for (uint32_t i = 0; i < run->target.count; i++) {
         const char *name = run->target.archs[i].name, *number = strchr(name, '_') + 1;
         snprintf(run->options[i], sizeof(run->options[i]), "-gencode=arch=compute_%s,code=%s", number, name);
         hn_tool_args_add(&run->command, run->options[i]);
     }
-    hn_tool_args_add_all(&run->command, (const char *const[]){"-shared", "-Xcompiler=-fPIC", "-MD", "-MF",
-                                                              "0.d", "-o", "kernel.so", "kernel.cu", NULL});
+}
+
+static hn_status compile_host(nvcc_run *run) {
+    hn_str options = run->is_host_clang ? HN_STR("-fno-integrated-as -Wa,--MD," HOST_RULE "\n") : HN_STR("-Wa,--MD," HOST_RULE "\n");
+    HN_TRY(hn_driver_write(&run->driver, HOST_OPTIONS, options));
+    begin_command(run);
+    add_host_archs(run);
+    hn_tool_args_add_all(&run->command, (const char *const[]){is_relocatable(run->job->flags) ? "-dc" : "-c", "-Xcompiler=-fPIC", "-Xcompiler=@" HOST_OPTIONS, "-MD",
+                                                              "-MF", "0.d", "-o", "kernel.o", "kernel.cu", NULL});
+    HN_TRY(run_command(run));
+    begin_command(run);
+    add_host_archs(run);
+    hn_tool_args_add_all(&run->command, (const char *const[]){"-shared", "-Xcompiler=-fPIC", "-o", "kernel.so", "kernel.o", NULL});
     HN_TRY(run_command(run));
     HN_TRY(hn_driver_read_output(&run->driver, "kernel.so", &run->out->bytes));
     return hn_symbols_check(run->out, run->job->entries, "extern \"C\"");
@@ -413,14 +357,18 @@ static hn_status compile_in(nvcc_run *run) {
 }
 
 static hn_status prepare(nvcc_run *run, hn_str record) {
-    const char *item, *version = hn_record_string(record, "version");
+    const char *version = hn_record_string(record, "version");
+    hn_flag_kind worst;
     hn_str archs;
     run->nvcc = hn_record_string(record, "nvcc");
     run->cxx = hn_record_string(record, "cc");
+    run->is_host_clang = hn_record_find_i64(record, "is_clang", 0) != 0;
     hn_record_find(record, "archs", &archs);
     if (!run->nvcc || !run->cxx || !version)
         return HN_ERROR(HN_CORRUPT, "the description of nvcc lacks a path");
-    for (hn_str rest = run->job->flags; hn_list_next(&rest, &item);) HN_TRY(check_flag(item));
+    HN_TRY(hn_flags_read(run->job->flags, HN_FLAGS_NVCC, NULL, &worst));
+    HN_TRY(check_path(run->nvcc, "nvcc at", "HENRY_NVCC"));
+    HN_TRY(check_path(run->cxx, "the host compiler", "HENRY_CXX"));
     return hn_gpu_target_read(run->job->target, archs, "nvcc", version, &run->target);
 }
 
@@ -434,7 +382,8 @@ static hn_status nvcc_compile(const hn_toolchain *toolchain, const hn_toolchain_
     int64_t deadline_ns = job->timeout_ms > 0 ? hn_now_ns() + job->timeout_ms * 1000000 : 0;
     if (!status) status = hn_driver_begin(&run->driver, job, deadline_ns);
     if (!status) {
-        status = compile_in(run);
+        status = check_path(run->driver.dir, "the directory", "TMPDIR");
+        if (!status) status = compile_in(run);
         hn_driver_end(&run->driver);
     }
     for (int i = 0; i < HN_IMAGES_MAX; i++) hn_strbuf_deinit(&run->images[i]);

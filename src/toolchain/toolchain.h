@@ -53,6 +53,7 @@ typedef struct hn_toolchain_result {
     hn_strbuf bytes;       /* the artefact */
     hn_strbuf headers;     /* the files that were read, see headers.h; empty: none, or nobody can tell */
     bool is_deterministic; /* of a failure: the same job will fail again in the same way */
+    bool is_unlisted;      /* more was read than the row's `reads` had said, and `headers` does not name it: not to be kept */
 } hn_toolchain_result;
 
 /* What a compilation reads besides its text. */

@@ -525,7 +525,9 @@ TEST(the_environment_of_a_job_is_its_own) {
     }
     EXPECT(strcmp(keys[0], keys[1]) != 0 && strcmp(keys[1], keys[2]) != 0);
     static const char *const wrong[] = {"TMPDIR=/tmp", "LD_PRELOAD=x.so", "DEPENDENCIES_OUTPUT=/x", "NVCC_APPEND_FLAGS=-o /x",
-                                        "NAME", "=x", "A B=c", "1A=b"};
+                                        "NVCC_PREPEND_FLAGS=-x", "NVCC_CCBIN=/x", "PATH=/x", "HOME=/x", "COMPILER_PATH=/x", "GCC_EXEC_PREFIX=/x/", "LD_LIBRARY_PATH=/x",
+                                        "LIBRARY_PATH=/x", "CPATH=/x", "C_INCLUDE_PATH=/x", "GCC_COMPARE_DEBUG=-x", "LC_ALL=de", "CCACHE_PREFIX=/x", "SOURCE_DATE_EPOCH",
+                                        "XSOURCE_DATE_EPOCH=1", "NAME", "=x", "A B=c", "1A=b", ""};
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         hn_future *future;
         const hn_source source = {.name = "x", .language = "c", .text = "int x;", .text_len = 6, .env = &wrong[i], .env_count = 1};
