@@ -173,6 +173,7 @@ static hn_status dir_make(const char *path, mode_t mode) {
     if (mkdir(path, mode) == 0) return NULL;
     int err = errno;
     if (is_dir(path)) return NULL;
+    if (err == EEXIST) err = ENOTDIR; /* a file of that name is in the way */
     return HN_OS_ERROR(err, "cannot create directory '%s'", path);
 }
 

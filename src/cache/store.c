@@ -28,20 +28,29 @@ const char *hn_store_ns_name(hn_store_ns ns) {
     return ns < HN_STORE_NS_COUNT ? names[ns] : "";
 }
 
+/* Without a directory that can be used: an error, or a warning and a store without a disk. */
+static hn_status open_dir(hn_store *store, const hn_store_options *options) {
+    hn_status status = hn_store_dir_open(store, options);
+    if (!status || options->is_required) return status;
+    hn_warn_once("cache", "store-open", "compiling without a cache on disk: %s", hn_status_message(status));
+    hn_status_free(status);
+    store->dir[0] = 0;
+    return NULL;
+}
+
 hn_status hn_store_open(const hn_store_options *options, hn_store **out_store) {
+    *out_store = NULL;
     hn_store *store = calloc(1, sizeof(*store));
     if (!store) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for the store");
     store->dir_fd = -1;
     store->max_bytes = options->max_bytes ? options->max_bytes : DEFAULT_MAX_BYTES;
     store->sync = options->sync;
-    if (!options->dir || options->dir[0]) {
-        hn_status status = hn_store_dir_open(store, options);
-        if (status) {
-            hn_warn_once("cache", "store-open", "compiling without a cache on disk: %s",
-                         hn_status_message(status));
-            store->dir[0] = 0;
-        }
-        hn_status_free(status);
+    hn_status status = NULL;
+    if (!options->dir || options->dir[0]) status = open_dir(store, options);
+    else if (options->is_required) status = HN_ERROR(HN_INVALID_ARGUMENT, "the name of the cache directory is empty");
+    if (status) {
+        free(store);
+        return status;
     }
     *out_store = store;
     return NULL;
@@ -345,12 +354,32 @@ static bool publish(const hn_store *store, struct iovec *parts, int count, const
     return rc == 0;
 }
 
+bool hn_store_publish_new(const hn_store *store, const char *name, const void *bytes, size_t len) {
+    char temp[64];
+    struct iovec parts[1] = {{(void *)bytes, len}};
+    int fd = write_temp(store, parts, 1, temp);
+    if (fd < 0) return false;
+    int rc = linkat(store->dir_fd, temp, store->dir_fd, name, 0);
+    /* Some file systems have no hard links; there the last of several writers wins. */
+    if (rc != 0 && errno != EEXIST) rc = renameat(store->dir_fd, temp, store->dir_fd, name);
+    int err = rc ? errno : 0;
+    unlinkat(store->dir_fd, temp, 0);
+    close(fd);
+    errno = err;
+    return rc == 0;
+}
+
 /* The estimate only decides when to look: a lost update is repaired by the next scan. Adds `delta` to the number that
  * stands in the file, or puts the scan's `total` in its place, plus what was added since it was `before`. */
 static int64_t update_usage(const hn_store *store, int64_t delta, const int64_t *total, int64_t before) {
     int64_t now = 0;
     int fd = openat(store->dir_fd, "usage", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) return 0;
+    struct stat info;
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size > (off_t)sizeof(now)) { /* not the store's */
+        close(fd);
+        return 0;
+    }
     flock(fd, LOCK_EX);
     if (pread(fd, &now, sizeof(now), 0) != sizeof(now) || now < 0) now = 0;
     if (total) delta = *total + (now > before ? now - before : 0) - now;
@@ -415,11 +444,11 @@ bool hn_store_put_bytes(hn_store *store, hn_store_ns ns, const hn_digest *key, c
     return put_parts(store, ns, key, parts, 1, false);
 }
 
-bool hn_store_put_failed_source(hn_store *store, const char *name, const void *bytes, size_t len) {
+bool hn_store_put_failed_source(hn_store *store, const hn_digest *key, const char *suffix, const void *bytes, size_t len) {
     if (store->dir_fd < 0 || !store->is_writable) return false;
-    char path[HN_STORE_NAME_BYTES];
-    if (strchr(name, '/') || snprintf(path, sizeof(path), "failed/%s", name) >= (int)sizeof(path))
-        return false;
+    char path[HN_STORE_NAME_BYTES], hex[HN_DIGEST_HEX_BYTES];
+    hn_digest_hex(key, hex);
+    snprintf(path, sizeof(path), "failed/%s%s", hex, suffix);
     struct iovec parts[1] = {{(void *)bytes, len}};
     return publish(store, parts, 1, path) || put_failed(store, errno);
 }

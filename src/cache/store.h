@@ -9,6 +9,9 @@
  * The checksum (XXH3-128) finds damage. It proves nothing against somebody who can write to the directory;
  * the check of owner and mode on opening is for that.
  *
+ * A directory is a cache when it has the store's marker (CACHEDIR.TAG). Files in it whose names no store gives are never
+ * read, moved, counted or removed.
+ *
  * Threads: every function is safe from many threads and many processes on one directory. */
 #ifndef HN_CACHE_STORE_H
 #define HN_CACHE_STORE_H
@@ -38,10 +41,13 @@ typedef struct hn_store_options {
     uint64_t max_bytes; /* 0: 2 GiB. Eviction starts above it and stops at 80 % of it. */
     bool sync; /* fdatasync before publishing. A torn entry never verifies, so this saves work only. */
     bool no_mapping; /* treat the directory as one on a network file system: files are read, never mapped */
+    bool is_required; /* without a directory that can be used there is an error, not a store without a disk */
 } hn_store_options;
 
-/* Opens the store, making its directory (0700). A directory that cannot be used, or that another user could
- * change, gives a store without a disk and one warning. Errors: out-of-memory only. */
+/* Opens the store, making its directory (0700) and the marker in it. A directory that cannot be used, that another user
+ * could change, or that holds files which no store wrote and has no marker, gives a store without a disk and one warning.
+ * Errors: out-of-memory; with `is_required` also not-found, io, invalid-argument, and incompatible for the cache of a newer
+ * version. */
 hn_status hn_store_open(const hn_store_options *options, hn_store **out_store) HN_MUST_USE;
 void hn_store_close(hn_store *store); /* NULL is allowed */
 
@@ -88,8 +94,9 @@ typedef struct hn_store_put_args {
 /* Publishes an entry, replacing one with the same key. False when the disk refused. */
 bool hn_store_put(hn_store *store, const hn_store_put_args *args);
 
-/* Writes a file beside the entries, for people: <dir>/failed/<name>. False when the disk refused. */
-bool hn_store_put_failed_source(hn_store *store, const char *name, const void *bytes, size_t len);
+/* Writes a file beside the entries, for people: <dir>/failed/<key><suffix>. `suffix`: a point and one to three small
+ * letters. False when the disk refused. */
+bool hn_store_put_failed_source(hn_store *store, const hn_digest *key, const char *suffix, const void *bytes, size_t len);
 
 /* Since this store was opened, in this process. */
 typedef struct hn_store_stats {

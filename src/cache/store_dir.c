@@ -14,6 +14,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+enum { OPEN_ATTEMPTS = 4 };
+
 static hn_status default_dir(char out[PATH_MAX]) {
     const char *dir = getenv("HENRY_CACHE_DIR"), *tail = "";
     if (!dir || !dir[0]) dir = getenv("XDG_CACHE_HOME"), tail = "/henry";
@@ -87,20 +89,26 @@ static bool is_network(long type) {
     return false;
 }
 
+/* Makes the directory unless it is there, and opens it: one that exists is fine even where nothing can be made. Again when
+ * somebody removes it in between. */
+static hn_status open_dir(hn_store *store, const char *wanted) {
+    for (int attempt = 1;; attempt++) {
+        if (!hn_file_exists(wanted)) HN_TRY(hn_dir_create(wanted));
+        bool is_resolved = realpath(wanted, store->dir) != NULL;
+        if (is_resolved) store->dir_fd = open(store->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+        if (store->dir_fd >= 0) return NULL;
+        if (errno != ENOENT || attempt == OPEN_ATTEMPTS) return HN_OS_ERROR(errno, "cannot open cache directory '%s'", wanted);
+    }
+}
+
 static hn_status open_checked(hn_store *store, const char *wanted, bool no_mapping) {
-    char path[PATH_MAX];
-    /* A directory that exists is fine even where nothing can be made. */
-    if (!hn_file_exists(wanted)) HN_TRY(hn_dir_create(wanted));
-    if (!realpath(wanted, path)) return HN_OS_ERROR(errno, "cannot resolve '%s'", wanted);
-    memcpy(store->dir, path, sizeof(path));
-    store->dir_fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    if (store->dir_fd < 0) return HN_OS_ERROR(errno, "cannot open cache directory '%s'", path);
+    HN_TRY(open_dir(store, wanted));
     HN_TRY(check_own(store));
-    HN_TRY(check_ancestors(path));
+    HN_TRY(check_ancestors(store->dir));
     struct statfs fs;
     store->is_mappable = !no_mapping && fstatfs(store->dir_fd, &fs) == 0 && !is_network(fs.f_type);
     store->is_writable = faccessat(store->dir_fd, ".", W_OK | X_OK, AT_EACCESS) == 0;
-    return NULL;
+    return hn_store_mark_check(store);
 }
 
 hn_status hn_store_dir_open(hn_store *store, const hn_store_options *options) {

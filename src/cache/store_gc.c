@@ -1,4 +1,4 @@
-/* store_gc.c: everything that walks the whole directory: eviction, verification, clearing, usage, reasons.
+/* store_gc.c: what looks at all entries: eviction, verification, clearing, usage, reasons.
  *
  * A walk sees a moving target: other processes publish, evict and quarantine meanwhile, so a file that is
  * gone is never an error. One process evicts at a time (an advisory lock on "gc.lock"); the lock saves work
@@ -8,7 +8,6 @@
 #include "base/oserror.h"
 #include "cache/record.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -21,75 +20,6 @@ enum {
     KEEP_SIDE_FILES_S = 7 * 24 * 3600, /* quarantined entries and failed sources */
 };
 
-/* One file below the directory. */
-typedef struct walk_file {
-    char name[HN_STORE_NAME_BYTES];
-    int64_t used_ns; /* time of last use */
-    uint64_t bytes;  /* as the disk counts them */
-    int ns;          /* hn_store_ns, or one of the areas below */
-} walk_file;
-
-enum { AREA_TEMP = HN_STORE_NS_COUNT, AREA_QUARANTINE, AREA_FAILED, AREA_LEASE, AREA_COUNT };
-
-typedef struct walk_list {
-    walk_file *files; /* owned */
-    size_t count, cap;
-} walk_list;
-
-static hn_status add_file(walk_list *list, const char *name, const struct stat *info, int ns) {
-    if (list->count == list->cap) {
-        size_t cap = list->cap ? list->cap * 2 : 256;
-        walk_file *files = realloc(list->files, cap * sizeof(*files));
-        if (!files) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to list the cache");
-        list->files = files;
-        list->cap = cap;
-    }
-    walk_file *file = &list->files[list->count++];
-    snprintf(file->name, sizeof(file->name), "%s", name);
-    file->used_ns = (int64_t)info->st_mtim.tv_sec * 1000000000 + info->st_mtim.tv_nsec;
-    uint64_t on_disk = (uint64_t)info->st_blocks * 512, size = (uint64_t)info->st_size;
-    file->bytes = on_disk > size ? on_disk : size; /* some file systems count blocks late */
-    file->ns = ns;
-    return NULL;
-}
-
-/* Lists the files of one directory; with `depth` 1 those of its directories. */
-static hn_status walk_dir(const hn_store *store, walk_list *list, const char *path, int ns, int depth) {
-    int fd = openat(store->dir_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
-    if (fd < 0) return errno == ENOENT ? NULL : HN_OS_ERROR(errno, "cannot list '%s/%s'", store->dir, path);
-    DIR *dir = fdopendir(fd);
-    if (!dir) {
-        close(fd);
-        return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to list the cache");
-    }
-    hn_status status = NULL;
-    for (struct dirent *entry; !status && (entry = readdir(dir));) {
-        char name[HN_STORE_NAME_BYTES];
-        if (entry->d_name[0] == '.') continue;
-        if (snprintf(name, sizeof(name), "%s/%s", path, entry->d_name) >= (int)sizeof(name)) continue;
-        struct stat info;
-        if (fstatat(store->dir_fd, name, &info, AT_SYMLINK_NOFOLLOW) != 0) continue;
-        if (depth > 0 && S_ISDIR(info.st_mode))
-            status = walk_dir(store, list, name, ns, depth - 1);
-        else if (!S_ISDIR(info.st_mode))
-            status = add_file(list, name, &info, ns);
-    }
-    closedir(dir);
-    return status;
-}
-
-static hn_status walk_store(const hn_store *store, walk_list *list) {
-    static const char *const side[] = {"tmp", "quarantine", "failed", "lease"};
-    *list = (walk_list){0};
-    hn_status status = NULL;
-    for (int ns = 0; !status && ns < HN_STORE_NS_COUNT; ns++)
-        status = walk_dir(store, list, hn_store_ns_name((hn_store_ns)ns), ns, 1);
-    for (int i = AREA_TEMP; !status && i < AREA_COUNT; i++)
-        status = walk_dir(store, list, side[i - AREA_TEMP], i, 0);
-    if (status) free(list->files);
-    return status;
-}
-
 static hn_status need_disk(const hn_store *store) {
     return store->dir_fd >= 0 ? NULL
                               : HN_ERROR(HN_NOT_FOUND, "there is no cache on disk; set HENRY_CACHE_DIR");
@@ -98,15 +28,15 @@ static hn_status need_disk(const hn_store *store) {
 hn_status hn_store_usage_get(hn_store *store, hn_store_usage *out_usage) {
     *out_usage = (hn_store_usage){.max_bytes = store->max_bytes};
     HN_TRY(need_disk(store));
-    walk_list list;
-    HN_TRY(walk_store(store, &list));
+    hn_walk_list list;
+    HN_TRY(hn_store_walk(store, &list));
     for (size_t i = 0; i < list.count; i++) {
-        const walk_file *file = &list.files[i];
+        const hn_walk_file *file = &list.files[i];
         out_usage->total_bytes += file->bytes;
-        out_usage->quarantined += file->ns == AREA_QUARANTINE;
-        if (file->ns >= HN_STORE_NS_COUNT) continue;
-        out_usage->entries[file->ns]++;
-        out_usage->bytes[file->ns] += file->bytes;
+        out_usage->quarantined += file->area == HN_AREA_QUARANTINE;
+        if (file->area >= HN_STORE_NS_COUNT) continue;
+        out_usage->entries[file->area]++;
+        out_usage->bytes[file->area] += file->bytes;
     }
     free(list.files);
     return NULL;
@@ -152,24 +82,24 @@ static void verify_file(hn_store *store, hn_store_ns ns, const char *name, hn_st
 hn_status hn_store_verify(hn_store *store, hn_store_verify_report *out_report) {
     *out_report = (hn_store_verify_report){0};
     HN_TRY(need_disk(store));
-    walk_list list;
-    HN_TRY(walk_store(store, &list));
+    hn_walk_list list;
+    HN_TRY(hn_store_walk(store, &list));
     for (size_t i = 0; i < list.count; i++)
-        if (list.files[i].ns < HN_STORE_NS_COUNT)
-            verify_file(store, (hn_store_ns)list.files[i].ns, list.files[i].name, out_report);
+        if (list.files[i].area < HN_STORE_NS_COUNT)
+            verify_file(store, (hn_store_ns)list.files[i].area, list.files[i].name, out_report);
     free(list.files);
     return NULL;
 }
 
 static int by_age(const void *a, const void *b) {
-    const walk_file *x = a, *y = b;
+    const hn_walk_file *x = a, *y = b;
     return (x->used_ns > y->used_ns) - (x->used_ns < y->used_ns);
 }
 
-static bool is_old(const walk_file *file, int64_t now_s) {
+static bool is_old(const hn_walk_file *file, int64_t now_s) {
     int64_t age_s = now_s - file->used_ns / 1000000000;
-    if (file->ns == AREA_TEMP || file->ns == AREA_LEASE) return age_s > STALE_S;
-    return file->ns > AREA_TEMP && age_s > KEEP_SIDE_FILES_S;
+    if (file->area == HN_AREA_TEMP || file->area == HN_AREA_LEASE) return age_s > STALE_S;
+    return file->area > HN_AREA_TEMP && age_s > KEEP_SIDE_FILES_S;
 }
 
 /* An unfinished file or a lease whose owner died; one that is locked stays. */
@@ -182,25 +112,25 @@ static bool remove_unlocked(const hn_store *store, const char *name) {
 }
 
 /* Locks on a network file system need not reach other machines, so there only age tells that an owner is dead. */
-static bool remove_leftover(const hn_store *store, const walk_file *file, int64_t now_s) {
+static bool remove_leftover(const hn_store *store, const hn_walk_file *file, int64_t now_s) {
     bool old = is_old(file, now_s);
-    if (file->ns == AREA_LEASE || (file->ns == AREA_TEMP && !old))
+    if (file->area == HN_AREA_LEASE || (file->area == HN_AREA_TEMP && !old))
         return (old || store->is_mappable) && remove_unlocked(store, file->name);
     return old && unlinkat(store->dir_fd, file->name, 0) == 0;
 }
 
 /* Removes leftovers, then the oldest files, until `max_bytes` are left. Files of live writers stay. */
-static uint64_t evict(hn_store *store, walk_list *list, uint64_t max_bytes, int64_t usage_before) {
+static uint64_t evict(hn_store *store, hn_walk_list *list, uint64_t max_bytes, int64_t usage_before) {
     uint64_t total = 0, removed = 0;
     int64_t now_s = time(NULL);
     if (list->count) qsort(list->files, list->count, sizeof(*list->files), by_age);
     for (size_t i = 0; i < list->count; i++) total += list->files[i].bytes;
     for (int pass = 0; pass < 2; pass++) {
         for (size_t i = 0; i < list->count; i++) {
-            walk_file *file = &list->files[i];
+            hn_walk_file *file = &list->files[i];
             if (!file->name[0]) continue;
             bool is_gone = pass == 0 ? remove_leftover(store, file, now_s)
-                                     : total > max_bytes && file->ns != AREA_TEMP && file->ns != AREA_LEASE &&
+                                     : total > max_bytes && file->area != HN_AREA_TEMP && file->area != HN_AREA_LEASE &&
                                            unlinkat(store->dir_fd, file->name, 0) == 0;
             if (!is_gone) continue;
             file->name[0] = 0;
@@ -219,9 +149,9 @@ static hn_status evict_locked(hn_store *store, uint64_t max_bytes, uint64_t *out
     if (lock < 0) return HN_OS_ERROR(errno, "cannot open '%s/gc.lock'", store->dir);
     hn_status status = NULL;
     if (flock(lock, LOCK_EX | LOCK_NB) == 0) {
-        walk_list list;
+        hn_walk_list list;
         int64_t usage_before = hn_store_usage_add(store, 0);
-        status = walk_store(store, &list);
+        status = hn_store_walk(store, &list);
         if (!status) {
             *out_removed = evict(store, &list, max_bytes, usage_before);
             free(list.files);
@@ -252,13 +182,13 @@ typedef struct candidate {
     bool is_set;
 } candidate;
 
-static void consider(hn_store *store, const walk_file *file, hn_str wanted, candidate *best) {
+static void consider(hn_store *store, const hn_walk_file *file, hn_str wanted, candidate *best) {
     struct stat info;
     int fd = hn_store_entry_open(store, file->name, &info);
     if (fd < 0) return;
     candidate found = {.used_ns = file->used_ns, .is_set = true};
     hn_entry_footer footer;
-    hn_status status = hn_store_entry_read(store, fd, &info, (hn_store_ns)file->ns, NULL, &found.entry, &footer);
+    hn_status status = hn_store_entry_read(store, fd, &info, (hn_store_ns)file->area, NULL, &found.entry, &footer);
     if (status) {
         hn_status_free(status); /* the next read of that entry deals with it */
         close(fd);
@@ -277,12 +207,12 @@ static void consider(hn_store *store, const walk_file *file, hn_str wanted, cand
 
 hn_status hn_store_why(hn_store *store, hn_store_ns ns, hn_str record, hn_strbuf *out) {
     HN_TRY(need_disk(store));
-    walk_list list = {0};
+    hn_walk_list list = {0};
     candidate best = {.is_set = false};
     hn_strbuf wanted;
     hn_strbuf_init(&wanted);
     hn_status status = hn_record_summarise(record, &wanted);
-    if (!status) status = walk_dir(store, &list, hn_store_ns_name(ns), (int)ns, 1);
+    if (!status) status = hn_store_walk_area(store, (int)ns, &list);
     for (size_t i = 0; !status && i < list.count; i++)
         consider(store, &list.files[i], hn_strbuf_str(&wanted), &best);
     free(list.files);

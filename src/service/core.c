@@ -271,11 +271,8 @@ bool hn_core_settle(hn_core *core, hn_job *job, hn_job_outcome *outcome) {
 static void store_failure(hn_core *core, const hn_job *job) {
     hn_store *store = core->service->store;
     hn_str text, key_record = hn_strbuf_str(&job->key_record);
-    char hex[HN_DIGEST_HEX_BYTES], name[HN_DIGEST_HEX_BYTES + 8];
-    hn_digest_hex(&job->key, hex);
-    snprintf(name, sizeof(name), "%s%s", hex, job->row->suffixes[0]);
     if (hn_record_find(key_record, "text", &text))
-        hn_store_put_failed_source(store, name, text.ptr, text.len);
+        hn_store_put_failed_source(store, &job->key, job->row->suffixes[0], text.ptr, text.len);
     if (!is_lasting(job) || !job->message) return;
     hn_strbuf payload;
     hn_job_outcome outcome;

@@ -131,8 +131,9 @@ static bool act_verify(const scene *s) {
 
 static bool act_failed_source(const scene *s) {
     (void)s;
+    hn_digest key = hn_digest_of("name", 4);
     fault_mark();
-    hn_store_put_failed_source(store, "name.c", "int f;", 6);
+    hn_store_put_failed_source(store, &key, ".c", "int f;", 6);
     fault_mark();
     return true;
 }

@@ -201,9 +201,8 @@ static const struct {
 static hn_status run_action(const tool_options *o, hn_status (*run)(const tool_options *options, hn_cache *cache)) {
     hn_store *store = NULL;
     hn_cache cache = {0};
-    HN_TRY(hn_store_open(&(hn_store_options){.dir = o->cache_dir}, &store));
+    HN_TRY(hn_store_open(&(hn_store_options){.dir = o->cache_dir, .is_required = true}, &store));
     hn_status status = hn_cache_init(store, o->remote, &cache);
-    if (!status && !*hn_store_dir(store)) status = HN_ERROR(HN_IO, "the cache has no usable directory; see 'henry doctor'");
     if (!status) status = run(o, &cache);
     hn_cache_deinit(&cache);
     hn_store_close(store);

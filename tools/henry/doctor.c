@@ -235,12 +235,12 @@ static void check_disk(doctor *d, const char *dir) {
 static void check_cache(doctor *d) {
     hn_store *store = NULL;
     hn_store_usage usage;
-    hn_status status = hn_store_open(&(hn_store_options){.dir = d->options->cache_dir}, &store);
+    hn_status status = hn_store_open(&(hn_store_options){.dir = d->options->cache_dir, .is_required = true}, &store);
     const char *dir = store ? hn_store_dir(store) : "";
-    if (!status && *dir) status = hn_store_usage_get(store, &usage);
-    if (status || !*dir || access(dir, W_OK) != 0) {
+    if (!status) status = hn_store_usage_get(store, &usage);
+    if (status || access(dir, W_OK) != 0) {
         found(d, WARNING, "cache", "set HENRY_CACHE_DIR to a directory of yours that nobody else may write to",
-              "%s: every start compiles everything again", status ? hn_status_message(status) : *dir ? "cannot write to the directory" : "no usable directory");
+              "%s: every start compiles everything again", status ? hn_status_message(status) : "cannot write to the directory");
     } else {
         found(d, GOOD, "cache", "", "%s holds %.1f MB of at most %.0f MB", dir, (double)usage.total_bytes / 1e6, (double)usage.max_bytes / 1e6);
         check_disk(d, dir);

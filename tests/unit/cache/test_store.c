@@ -296,14 +296,14 @@ TEST(leftovers_of_dead_writers_go) {
     hn_store *store = open_fresh();
     char path[PATH_MAX + 16];
     EXPECT(put(store, 1, "x", 1));
-    snprintf(path, sizeof(path), "%s/tmp/old", root);
+    snprintf(path, sizeof(path), "%s/tmp/0000000000000001", root);
     write_file(path, "x", 1);
     const struct timespec times[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
     EXPECT(utimensat(AT_FDCWD, path, times, 0) == 0);
     char young[PATH_MAX + 16], held[PATH_MAX + 16];
-    snprintf(young, sizeof(young), "%s/tmp/young", root);
+    snprintf(young, sizeof(young), "%s/tmp/0000000000000002", root);
     write_file(young, "x", 1);
-    snprintf(held, sizeof(held), "%s/tmp/held", root); /* as a live writer holds it */
+    snprintf(held, sizeof(held), "%s/tmp/0000000000000003", root); /* as a live writer holds it */
     write_file(held, "x", 1);
     int fd = open(held, O_RDWR | O_CLOEXEC);
     EXPECT(fd >= 0 && flock(fd, LOCK_EX) == 0);
