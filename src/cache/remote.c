@@ -221,9 +221,9 @@ hn_remote_answer hn_remote_get(hn_remote *remote, hn_store_ns ns, const hn_diges
         hn_strbuf_append(out, hn_strbuf_str(&answer).ptr, answer.len);
     }
     hn_strbuf_deinit(&answer);
+    if (result == HN_RESULT_WRONG_KIND) hn_remote_reject(remote, ns, key);
     if (result == HN_RESULT_VALUE) return HN_REMOTE_YES;
-    if (result != HN_RESULT_NIL) return HN_REMOTE_AWAY;
-    return HN_REMOTE_NO;
+    return result == HN_RESULT_NIL || result == HN_RESULT_WRONG_KIND ? HN_REMOTE_NO : HN_REMOTE_AWAY;
 }
 
 bool hn_remote_takes(hn_remote *remote, size_t len) {
@@ -275,25 +275,8 @@ static void make_token(hn_remote_token *out) {
              (unsigned long long)numbers[1]);
 }
 
-hn_remote_answer hn_remote_lease(hn_remote *remote, hn_store_ns ns, const hn_digest *key,
-                                 hn_remote_token *out_token) {
-    char name[KEY_BYTES], ms[24];
-    hn_strbuf answer;
-    make_token(out_token);
-    snprintf(ms, sizeof(ms), "%lld", (long long)remote->address.config.lease_ms);
-    const hn_str words[] = {HN_STR("SET"), key_text(name, "lease:", ns, key), hn_str_of(out_token->text), HN_STR("NX"),
-                            HN_STR("PX"),  hn_str_of(ms)};
-    hn_strbuf_init(&answer);
-    /* It is of no use to lead for a server that stores nothing. */
-    hn_remote_result result = run(remote, true, words, 6, &answer);
-    hn_strbuf_deinit(&answer);
-    if (result == HN_RESULT_VALUE) count(remote, &remote->stats.leases);
-    if (result == HN_RESULT_NIL) count(remote, &remote->stats.leases_busy);
-    return result == HN_RESULT_VALUE ? HN_REMOTE_YES : result == HN_RESULT_NIL ? HN_REMOTE_NO : HN_REMOTE_AWAY;
-}
-
-/* A script, so that nobody else's lease is touched between the look and the change. */
-static hn_remote_answer if_mine(hn_remote *remote, hn_store_ns ns, const hn_digest *key,
+/* Runs a script on a lease, so that nobody else's is touched between the look and the change. YES: the script returned 1. */
+static hn_remote_answer if_lease(hn_remote *remote, hn_store_ns ns, const hn_digest *key,
                                 const hn_remote_token *token, const char *script) {
     char name[KEY_BYTES], ms[24];
     hn_strbuf answer;
@@ -302,20 +285,55 @@ static hn_remote_answer if_mine(hn_remote *remote, hn_store_ns ns, const hn_dige
                             hn_str_of(token->text), hn_str_of(ms)};
     hn_strbuf_init(&answer);
     hn_remote_result result = run(remote, false, words, 6, &answer);
-    bool is_mine = result == HN_RESULT_VALUE && hn_str_eq(hn_strbuf_str(&answer), HN_STR("1"));
+    bool is_so = result == HN_RESULT_VALUE && hn_str_eq(hn_strbuf_str(&answer), HN_STR("1"));
     hn_strbuf_deinit(&answer);
-    return result != HN_RESULT_VALUE ? HN_REMOTE_AWAY : is_mine ? HN_REMOTE_YES : HN_REMOTE_NO;
+    if (result == HN_RESULT_WRONG_KIND) return HN_REMOTE_NO;
+    return result != HN_RESULT_VALUE ? HN_REMOTE_AWAY : is_so ? HN_REMOTE_YES : HN_REMOTE_NO;
+}
+
+/* A value under the name of a lease that does not expire, or is of another kind, is no lease: no holder will ever give it
+ * back. It is removed, which is counted. */
+static bool remove_odd_lease(hn_remote *remote, hn_store_ns ns, const hn_digest *key) {
+    static const hn_remote_token nobody = {""};
+    if (if_lease(remote, ns, key, &nobody,
+                 "if redis.call('pttl', KEYS[1]) == -1 then return redis.call('del', KEYS[1]) else return 0 end") != HN_REMOTE_YES)
+        return false;
+    count(remote, &remote->stats.damaged);
+    return true;
+}
+
+static hn_remote_result take_lease(hn_remote *remote, hn_store_ns ns, const hn_digest *key, const hn_remote_token *token) {
+    char name[KEY_BYTES], ms[24];
+    hn_strbuf answer;
+    snprintf(ms, sizeof(ms), "%lld", (long long)remote->address.config.lease_ms);
+    const hn_str words[] = {HN_STR("SET"), key_text(name, "lease:", ns, key), hn_str_of(token->text), HN_STR("NX"),
+                            HN_STR("PX"),  hn_str_of(ms)};
+    hn_strbuf_init(&answer);
+    /* It is of no use to lead for a server that stores nothing. */
+    hn_remote_result result = run(remote, true, words, 6, &answer);
+    hn_strbuf_deinit(&answer);
+    return result;
+}
+
+hn_remote_answer hn_remote_lease(hn_remote *remote, hn_store_ns ns, const hn_digest *key,
+                                 hn_remote_token *out_token) {
+    make_token(out_token);
+    hn_remote_result result = take_lease(remote, ns, key, out_token);
+    if (result == HN_RESULT_NIL && remove_odd_lease(remote, ns, key)) result = take_lease(remote, ns, key, out_token);
+    if (result == HN_RESULT_VALUE) count(remote, &remote->stats.leases);
+    if (result == HN_RESULT_NIL) count(remote, &remote->stats.leases_busy);
+    return result == HN_RESULT_VALUE ? HN_REMOTE_YES : result == HN_RESULT_NIL ? HN_REMOTE_NO : HN_REMOTE_AWAY;
 }
 
 hn_remote_answer hn_remote_renew(hn_remote *remote, hn_store_ns ns, const hn_digest *key,
                                  const hn_remote_token *token) {
-    return if_mine(remote, ns, key, token,
+    return if_lease(remote, ns, key, token,
                    "if redis.call('get', KEYS[1]) == ARGV[1] then "
                    "return redis.call('pexpire', KEYS[1], ARGV[2]) else return 0 end");
 }
 
 void hn_remote_release(hn_remote *remote, hn_store_ns ns, const hn_digest *key, const hn_remote_token *token) {
-    (void)if_mine(remote, ns, key, token,
+    (void)if_lease(remote, ns, key, token,
                   "if redis.call('get', KEYS[1]) == ARGV[1] then "
                   "return redis.call('del', KEYS[1]) else return 0 end");
 }

@@ -36,7 +36,8 @@ typedef enum hn_remote_answer {
     HN_REMOTE_AWAY, /* no answer, or none that can be used */
 } hn_remote_answer;
 
-/* Appends the value. The bytes are not verified; whoever did so counts the answer as hit or miss, or rejects it. */
+/* Appends the value. The bytes are not verified; whoever did so counts the answer as hit or miss, or rejects it. A key that
+ * holds a list, a hash or the like is deleted, counted as damaged, and NO. */
 hn_remote_answer hn_remote_get(hn_remote *remote, hn_store_ns ns, const hn_digest *key, hn_strbuf *out);
 /* Whether a value of about this size would be sent; counts one that is too large. */
 bool hn_remote_takes(hn_remote *remote, size_t len);
@@ -64,7 +65,7 @@ hn_status hn_remote_ping(hn_remote *remote, int64_t *out_ns) HN_MUST_USE;
 
 typedef struct hn_remote_stats {
     uint64_t hits, misses, puts;
-    uint64_t damaged;      /* values that did not verify */
+    uint64_t damaged;      /* values that did not verify, and keys that held something else than a value */
     uint64_t too_large;    /* values that were not sent */
     uint64_t refused;      /* the server answered with an error: full, say */
     uint64_t failures;     /* no usable answer in time */

@@ -27,6 +27,7 @@ void hn_remote_address_name(const hn_remote_address *address, char out[256]);
 typedef enum hn_remote_result {
     HN_RESULT_VALUE, /* bytes, a status line or a number, appended to the output */
     HN_RESULT_NIL,
+    HN_RESULT_WRONG_KIND, /* the key holds a list, a hash or the like, which no Henry wrote; the connection is good */
     HN_RESULT_REFUSED, /* the server's error text is in the output; the connection is good */
     HN_RESULT_LOST,    /* no answer in time, or nonsense; a message is in the output */
 } hn_remote_result;

@@ -259,7 +259,8 @@ static hn_remote_result take_reply(const redisReply *reply, hn_strbuf *out) {
     case REDIS_REPLY_ERROR:
         hn_strbuf_reset(out);
         hn_strbuf_append(out, reply->str, (size_t)reply->len);
-        return HN_RESULT_REFUSED;
+        /* In front, or inside the text when a script met it. */
+        return memmem(reply->str, (size_t)reply->len, "WRONGTYPE", 9) ? HN_RESULT_WRONG_KIND : HN_RESULT_REFUSED;
     default: return HN_RESULT_LOST;
     }
 }

@@ -222,6 +222,74 @@ TEST(any_damage_is_a_miss_and_deleted) {
     redis_end(&server);
 }
 
+/* Sends one command as another program would. */
+static void command(const char *a, const char *b, const char *c, const char *d) {
+    hn_remote_address address;
+    hn_redis *redis = NULL;
+    bool has_connected;
+    hn_strbuf answer;
+    const hn_str words[] = {hn_str_of(a), hn_str_of(b), hn_str_of(c), hn_str_of(d)};
+    hn_strbuf_init(&answer);
+    EXPECT_OK(hn_remote_address_parse(server.url, &address));
+    EXPECT_OK(hn_redis_create(&address, &redis));
+    EXPECT_INT(hn_redis_command(redis, words, *d ? 4 : 3, 1000, &answer, &has_connected), HN_RESULT_VALUE);
+    hn_redis_destroy(redis);
+    hn_strbuf_deinit(&answer);
+}
+
+/* Another program wrote a list under the key of an entry: it is replaced, and the rest of the cache goes on. */
+TEST(a_key_of_another_kind_is_replaced) {
+    if (!begin(NULL)) return;
+    stack a, b;
+    char hex[HN_DIGEST_HEX_BYTES], name[HN_DIGEST_HEX_BYTES + 32];
+    hn_digest key = key_of(1);
+    stack_open(&a, server.url);
+    stack_open(&b, server.url);
+    put(&a, 2, "other", 5);
+    hn_digest_hex(&key, hex);
+    snprintf(name, sizeof(name), "henry:1:kernel:%s", hex);
+    command("RPUSH", name, "x", "");
+    EXPECT_INT(find(&b, 1, "abcdefgh", 8), HN_LEVEL_NONE);
+    EXPECT_INT(find(&b, 2, "other", 5), HN_LEVEL_REMOTE);
+    EXPECT_INT(stats_of(&b).damaged, 1);
+    EXPECT_INT(stats_of(&b).misses, 1);
+    EXPECT_INT(stats_of(&b).failures + stats_of(&b).refused + stats_of(&b).skipped, 0);
+    put(&b, 1, "abcdefgh", 8);
+    EXPECT_INT(find(&a, 1, "abcdefgh", 8), HN_LEVEL_REMOTE);
+    stack_close(&a);
+    stack_close(&b);
+    redis_end(&server);
+}
+
+/* What lies under the name of a lease and never ends is no lease. */
+TEST(a_lease_of_another_kind_is_replaced) {
+    if (!begin(NULL)) return;
+    stack a, b;
+    char hex[HN_DIGEST_HEX_BYTES], name[HN_DIGEST_HEX_BYTES + 32];
+    hn_lease lease, theirs;
+    stack_open(&a, server.url);
+    stack_open(&b, server.url);
+    for (int n = 1; n <= 2; n++) {
+        hn_digest key = key_of(n);
+        hn_digest_hex(&key, hex);
+        snprintf(name, sizeof(name), "henry:1:lease:kernel:%s", hex);
+        command(n == 1 ? "RPUSH" : "SET", name, "x", "");
+        EXPECT_INT(hn_lease_try(a.cache.leases, HN_STORE_KERNEL, &key, true, &lease), HN_LEASE_MINE);
+        EXPECT_INT(hn_lease_try(b.cache.leases, HN_STORE_KERNEL, &key, true, &theirs), HN_LEASE_THEIRS);
+        /* Its holder loses it to another program, and goes on. */
+        command("DEL", name, name, "");
+        command("RPUSH", name, "x", "");
+        hn_remote_token token = {"00000000000000000000000000000000"};
+        EXPECT_INT(hn_remote_renew(a.cache.remote, HN_STORE_KERNEL, &key, &token), HN_REMOTE_NO);
+        hn_lease_release(a.cache.leases, lease);
+    }
+    EXPECT_INT(stats_of(&a).damaged, 2);
+    EXPECT_INT(stats_of(&a).failures + stats_of(&a).refused + stats_of(&a).skipped, 0);
+    stack_close(&a);
+    stack_close(&b);
+    redis_end(&server);
+}
+
 TEST(a_large_value_travels_and_a_larger_one_stays) {
     if (!begin(NULL)) return;
     stack a, b;
