@@ -8,11 +8,11 @@
 
 #include "bundle/format.h"
 #include "cache/record.h"
+#include "driver/build.h"
 #include "front/pt2/archive.h"
 #include "henry/abi/extern_abi.h"
 #include "henry/abi/kernel_abi.h"
 
-#include <dlfcn.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -182,16 +182,13 @@ static void add_path(const char *path, hn_strbuf *out) {
     if (stat(path, &st) == 0) add_size_and_time(out, "file", &st);
 }
 
-/* Another build of Henry may make another image of the same model: the file that this code was loaded from tells builds apart. */
+/* Another build of Henry may make another image of the same model. */
 static void add_build(hn_strbuf *out) {
-    Dl_info info;
-    struct stat st;
     char formats[96];
     snprintf(formats, sizeof formats, "pipeline %s, bundle %d, kernel %d, extern %d", HN_DRIVER_VERSION, HNB_VERSION, HN_KERNEL_ABI_VERSION,
              HN_EXTERN_ABI_VERSION);
     add_text(out, "formats", formats);
-    if (!dladdr(__extension__(void *)hn_driver_key_record, &info) || !info.dli_fname || stat(info.dli_fname, &st) != 0) return;
-    add_size_and_time(out, "build", &st);
+    add_text(out, "build", hn_build_identity());
 }
 
 hn_status hn_driver_key_record(hn_pt2 *file, const char *path, const hn_graph_key *key, hn_strbuf *out) {
