@@ -12,8 +12,6 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -22,7 +20,7 @@ enum {
     READ_BYTES = 16 << 10,
     OUTPUT_LIMIT_BYTES = 16 << 20, /* of a tool that never stops talking */
     DRAIN_READS = 64,              /* 1 MiB: more than a pipe holds */
-    POLL_STEP_MS = 10,             /* how often to look for the end where the kernel has no pidfd */
+    POLL_STEP_MS = 10,             /* how often to look for the end where the kernel has no process descriptors */
 };
 
 /* Redirects 0..2. A wanted descriptor that is itself in 0..2 would be overwritten by an earlier
@@ -81,7 +79,9 @@ static hn_status spawn_error(const hn_spawn *spec, int err) {
     return HN_OS_ERROR(err, "cannot run '%s'", spec->argv[0]);
 }
 
-hn_status hn_process_spawn(const hn_spawn *spec, pid_t *out_pid) {
+hn_status hn_process_spawn(const hn_spawn *spec, hn_child *out_child) {
+    pid_t pid = 0;
+    *out_child = (hn_child){.pid = 0, .fd = -1};
     if (!spec->argv || !spec->argv[0] || !spec->argv[0][0])
         return HN_ERROR(HN_INVALID_ARGUMENT, "cannot run a program without a name");
     posix_spawn_file_actions_t actions;
@@ -90,58 +90,20 @@ hn_status hn_process_spawn(const hn_spawn *spec, pid_t *out_pid) {
     if (rc) return spawn_error(spec, rc);
     rc = posix_spawnattr_init(&attr);
     if (!rc) {
-        rc = spawn_prepared(spec, &actions, &attr, out_pid);
+        rc = spawn_prepared(spec, &actions, &attr, &pid);
         posix_spawnattr_destroy(&attr);
     }
     posix_spawn_file_actions_destroy(&actions);
-    return rc ? spawn_error(spec, rc) : NULL;
-}
-
-static int exit_of(int wait_status) {
-    return WIFSIGNALED(wait_status) ? 128 + WTERMSIG(wait_status) : WEXITSTATUS(wait_status);
-}
-
-/* waitpid that goes on after signals: the pid, or 0 when not ended (WNOHANG), or -1. */
-static pid_t reap(pid_t pid, int options, int *out_exit) {
-    int wait_status;
-    pid_t got;
-    do got = waitpid(pid, &wait_status, options);
-    while (got < 0 && errno == EINTR);
-    if (got > 0) *out_exit = exit_of(wait_status);
-    return got;
-}
-
-hn_status hn_process_wait(pid_t pid, int *out_exit) {
-    if (reap(pid, 0, out_exit) < 0) return HN_OS_ERROR(errno, "cannot wait for process %d", (int)pid);
+    if (rc) return spawn_error(spec, rc);
+    hn_child_init(out_child, pid);
     return NULL;
-}
-
-hn_status hn_process_wait_for(pid_t pid, int64_t limit_ms, bool *out_ended, int *out_exit) {
-    int64_t until_ns = hn_now_ns() + limit_ms * 1000000;
-    int pid_fd = -1;
-    pid_t got;
-    while ((got = reap(pid, WNOHANG, out_exit)) == 0 && hn_now_ns() < until_ns) {
-        if (pid_fd < 0) pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
-        struct pollfd item = {.fd = pid_fd, .events = POLLIN};
-        int64_t left_ms = (until_ns - hn_now_ns() + 999999) / 1000000;
-        poll(&item, pid_fd >= 0, pid_fd < 0 && left_ms > 1 ? 1 : left_ms > 0 ? (int)left_ms : 0);
-    }
-    if (pid_fd >= 0) close(pid_fd);
-    *out_ended = got > 0;
-    if (got < 0) return HN_OS_ERROR(errno, "cannot wait for process %d", (int)pid);
-    return NULL;
-}
-
-void hn_process_kill_group(pid_t pid) {
-    if (pid > 1) killpg(pid, SIGKILL); /* 0 and 1 would mean ourselves and everybody */
 }
 
 /* One run in progress. */
 typedef struct run {
     const char *name;
-    pid_t pid;   /* 0 once it has been waited for */
+    hn_child child;
     bool has_group;
-    int pid_fd;  /* readable when the child ended; -1 where the kernel cannot */
     int pipe_fd; /* what the child writes; -1 when not gathered or at its end */
     int64_t deadline_ns, timeout_ms;
     hn_strbuf *output;
@@ -174,7 +136,7 @@ static hn_status run_drain(run *r) {
     return NULL;
 }
 
-/* How long to sleep in poll: to the deadline, or for ever, in steps without a pidfd. */
+/* How long to sleep in poll: to the deadline, or for ever, in steps where the kernel has no process descriptors. */
 static int run_sleep_ms(const run *r) {
     int64_t left = -1;
     if (r->timeout_ms > 0) {
@@ -182,23 +144,18 @@ static int run_sleep_ms(const run *r) {
         if (left < 0) left = 0;
         if (left > INT_MAX) left = INT_MAX;
     }
-    if (r->pid_fd < 0 && (left < 0 || left > POLL_STEP_MS)) left = POLL_STEP_MS;
+    if (r->child.fd < 0 && (left < 0 || left > POLL_STEP_MS)) left = POLL_STEP_MS;
     return (int)left;
 }
 
 /* Until the child ends. That is the end of the run even when a grandchild keeps the pipe open. */
 static hn_status run_follow(run *r, int *out_exit) {
     for (;;) {
-        struct pollfd fds[2] = {{.fd = r->pipe_fd, .events = POLLIN}, {.fd = r->pid_fd, .events = POLLIN}};
+        struct pollfd fds[2] = {{.fd = r->pipe_fd, .events = POLLIN}, {.fd = r->child.fd, .events = POLLIN}};
         if (poll(fds, 2, run_sleep_ms(r)) < 0 && errno != EINTR)
             return HN_OS_ERROR(errno, "cannot wait for '%s'", r->name);
         HN_TRY(run_drain(r));
-        pid_t got = reap(r->pid, WNOHANG, out_exit);
-        if (got < 0) return HN_OS_ERROR(errno, "cannot wait for '%s'", r->name);
-        if (got > 0) {
-            r->pid = 0;
-            return run_drain(r); /* what it wrote between the two */
-        }
+        if (hn_process_wait_for(&r->child, 0, out_exit)) return run_drain(r); /* what it wrote between the two */
         if (r->timeout_ms > 0 && hn_now_ns() >= r->deadline_ns)
             return HN_ERROR(HN_TIMEOUT, "'%s' ran longer than %lld ms and was killed", r->name,
                             (long long)r->timeout_ms);
@@ -208,12 +165,9 @@ static hn_status run_follow(run *r, int *out_exit) {
 /* Kills and waits for a child that is still there: nothing is left running and no zombie stays. */
 static void run_end(run *r) {
     int ignored;
-    if (r->pid && r->has_group)
-        hn_process_kill_group(r->pid);
-    else if (r->pid)
-        kill(r->pid, SIGKILL);
-    if (r->pid) reap(r->pid, 0, &ignored);
-    if (r->pid_fd >= 0) close(r->pid_fd);
+    if (r->has_group) hn_process_signal_group(&r->child, SIGKILL);
+    hn_process_signal(&r->child, SIGKILL);
+    if (r->child.pid) hn_status_free(hn_process_wait(&r->child, &ignored));
     if (r->pipe_fd >= 0) close(r->pipe_fd);
 }
 
@@ -235,18 +189,13 @@ hn_status hn_process_run(const hn_spawn *spec, int64_t timeout_ms, hn_strbuf *ou
     hn_spawn mine = *spec;
     mine.new_group |= timeout_ms > 0;
     if (output) mine.stdout_fd = mine.stderr_fd = ends[1];
-    run r = {.name = spec->argv ? spec->argv[0] : NULL, .has_group = mine.new_group, .pid_fd = -1,
+    run r = {.name = spec->argv ? spec->argv[0] : NULL, .child = {.fd = -1}, .has_group = mine.new_group,
              .pipe_fd = ends[0], .timeout_ms = timeout_ms, .output = output};
     if (timeout_ms > INT64_MAX / 2000000) r.timeout_ms = 0; /* centuries */
     r.deadline_ns = hn_now_ns() + r.timeout_ms * 1000000;
-    hn_status status = hn_process_spawn(&mine, &r.pid);
+    hn_status status = hn_process_spawn(&mine, &r.child);
     if (output) close(ends[1]); /* only the child's copies keep the pipe open */
-    if (status) {
-        r.pid = 0;
-    } else {
-        r.pid_fd = (int)syscall(SYS_pidfd_open, r.pid, 0); /* close-on-exec by itself */
-        status = run_follow(&r, out_exit);
-    }
+    if (!status) status = run_follow(&r, out_exit);
     run_end(&r);
     if (r.is_cut) hn_strbuf_printf(output, "\n[output cut after %d bytes]\n", OUTPUT_LIMIT_BYTES);
     if (!status && output) status = hn_strbuf_status(output);

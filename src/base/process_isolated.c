@@ -112,14 +112,15 @@ static bool describe(birth *b) {
 }
 
 /* No signal handler of the host may run in the child, on the host's memory. */
-static pid_t start(birth *b, int flags, char *stack) {
+static pid_t start(birth *b, int flags, char *stack, int *out_fd) {
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &old);
-    pid_t pid = clone(child, stack + STACK_BYTES, CLONE_VM | CLONE_VFORK | SIGCHLD | flags, b);
+    pid_t pid = clone(child, stack + STACK_BYTES, CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD | flags, b, out_fd);
     int err = errno;
     if (pid > 0 && !b->is_born) {
         while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) continue;
+        close(*out_fd);
         pid = -1;
     }
     pthread_sigmask(SIG_SETMASK, &old, NULL);
@@ -146,21 +147,23 @@ static bool is_wanted(void) {
 }
 
 /* A user namespace would take from root what it may do to the files of others. */
-bool hn_process_spawn_isolated(const hn_spawn *spec, pid_t *out_pid) {
+bool hn_process_spawn_isolated(const hn_spawn *spec, hn_child *out_child) {
     birth b = {.spec = spec, .fds = {-1, -1, -1}, .caller_fd = -1, .processes = {spec->processes, spec->processes}};
     pid_t pid = -1;
+    int fd = -1;
+    *out_child = (hn_child){.pid = 0, .fd = -1};
     if (!is_wanted() || !spec->argv || !spec->argv[0] || !describe(&b)) return false;
     char *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
     if (stack == MAP_FAILED) return false;
     if (gather(&b)) {
         errno = 0;
-        pid = start(&b, CLONE_NEWPID, stack);
+        pid = start(&b, CLONE_NEWPID, stack, &fd);
         b.has_user = pid < 0 && errno == EPERM && geteuid() != 0 && getuid() == geteuid() && getgid() == getegid();
         b.is_counted = b.has_user && spec->processes && can_count();
-        if (b.has_user) pid = start(&b, CLONE_NEWPID | CLONE_NEWUSER, stack);
+        if (b.has_user) pid = start(&b, CLONE_NEWPID | CLONE_NEWUSER, stack, &fd);
     }
     release(&b);
     munmap(stack, STACK_BYTES);
-    if (pid > 0) *out_pid = pid;
+    if (pid > 0) *out_child = (hn_child){.pid = pid, .fd = fd};
     return pid > 0;
 }

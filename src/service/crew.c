@@ -18,7 +18,6 @@
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -104,8 +103,8 @@ static hn_status spawn_worker(const hn_service *service, int child_fd, hn_crew_w
     const hn_spawn spawn = {
         .argv = argv, .stdin_fd = child_fd, .stdout_fd = w->messages_fd, .stderr_fd = stderr_fd, .new_group = true,
         .processes = 4 * service->job_processes + THREADS_SPARE}; /* the watch tells first */
-    w->is_isolated = hn_process_spawn_isolated(&spawn, &w->pid);
-    return w->is_isolated ? NULL : hn_process_spawn(&spawn, &w->pid);
+    w->is_isolated = hn_process_spawn_isolated(&spawn, &w->child);
+    return w->is_isolated ? NULL : hn_process_spawn(&spawn, &w->child);
 }
 
 /* What a killed worker left. */
@@ -133,15 +132,15 @@ hn_status hn_crew_start(hn_pool *p, int idx) {
         set_event(p, HN_POOL_SET, EPOLL_CTL_DEL, w, 0);
         close(ends[0]);
         if (w->messages_fd >= 0) close(w->messages_fd);
-        w->pid = 0;
+        w->child.pid = 0;
         return status;
     }
-    w->has_spoken = w->is_spent = w->is_lost = w->is_unread = false;
+    w->has_spoken = w->is_spent = w->is_lost = w->is_unread = w->is_overgrown = false;
     w->deadline_ns = hn_now_ns() + HELLO_LIMIT_MS * 1000000LL;
     w->idle_ns = hn_now_ns();
     if (idx == p->count) p->count++;
     hn_scratch_name(w->scratch_dir); /* without one a job finds a place of its own */
-    note_worker(p->core, idx, w->pid, w->fd);
+    note_worker(p->core, idx, w->child.pid, w->fd);
     return NULL;
 }
 
@@ -153,25 +152,20 @@ static void note_wanted(hn_pool *p) {
     pthread_mutex_unlock(&core->lock);
 }
 
-static bool has_ended(pid_t pid) {
-    siginfo_t info = {0};
-    return waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == pid;
-}
-
 /* The processes of a job first, below a worker that is still there to tell them. The whole group is stopped before, at
  * one stroke: a process with a signal to take starts no other, so that a fork bomb is frozen. A worker that is dying or dead
  * tells nothing: what it left is known by the directory that it was given. None of this for one in a namespace. */
 static void kill_worker(const hn_crew_worker *w, int32_t limit_ms) {
     char variable[PATH_MAX + 16];
     if (w->is_isolated) {
-        hn_process_kill_group(w->pid);
+        hn_process_signal_group(&w->child, SIGKILL);
         return;
     }
-    if (w->job && !has_ended(w->pid)) {
-        kill(-w->pid, SIGSTOP);
-        hn_process_tree_kill(w->pid, NULL, 0, limit_ms);
+    if (w->job && !hn_process_has_ended(&w->child)) {
+        hn_process_signal_group(&w->child, SIGSTOP);
+        hn_process_tree_kill(w->child.pid, NULL, 0, limit_ms);
     }
-    hn_process_kill_group(w->pid); /* before it is waited for: the group id cannot be another's yet */
+    hn_process_signal_group(&w->child, SIGKILL);
     if (!w->job || !w->scratch_dir[0] || access(w->scratch_dir, F_OK) != 0) return;
     snprintf(variable, sizeof(variable), "TMPDIR=%s", w->scratch_dir);
     hn_process_kill_marked(variable);
@@ -179,22 +173,19 @@ static void kill_worker(const hn_crew_worker *w, int32_t limit_ms) {
 
 /* Takes the exit status of a killed worker. A process that hangs in the kernel, in a file system that does not answer,
  * cannot be killed, and the namespace around it ends with it only: the pool does not wait for that. */
-static void reap_worker(hn_pool *p, pid_t pid, int *out_exit) {
-    bool has_ended = false;
-    hn_status status = hn_process_wait_for(pid, REAP_LIMIT_MS, &has_ended, out_exit);
-    if (!status && !has_ended && p->lingering_count < HN_CREW_LINGERING) p->lingering[p->lingering_count++] = pid;
-    hn_status_free(status); /* a host that waits for every child took it: the worker is gone all the same */
+static void reap_worker(hn_pool *p, hn_child child, int *out_exit) {
+    if (hn_process_wait_for(&child, REAP_LIMIT_MS, out_exit)) return;
+    if (p->lingering_count < HN_CREW_LINGERING)
+        p->lingering[p->lingering_count++] = child;
+    else if (child.fd >= 0)
+        close(child.fd);
 }
 
 /* Those that did not end then. */
 void hn_crew_reap(hn_pool *p) {
     int exit_status, kept = 0;
-    for (int i = 0; i < p->lingering_count; i++) {
-        bool has_ended = false;
-        hn_status status = hn_process_wait_for(p->lingering[i], 0, &has_ended, &exit_status);
-        if (!status && !has_ended) p->lingering[kept++] = p->lingering[i];
-        hn_status_free(status);
-    }
+    for (int i = 0; i < p->lingering_count; i++)
+        if (!hn_process_wait_for(&p->lingering[i], 0, &exit_status)) p->lingering[kept++] = p->lingering[i];
     p->lingering_count = kept;
 }
 
@@ -205,7 +196,7 @@ int hn_crew_end(hn_pool *p, int idx) {
     w->is_lost = true;
     pthread_mutex_unlock(&p->lock);
     kill_worker(w, HUNT_LIMIT_MS);
-    reap_worker(p, w->pid, &exit_status);
+    reap_worker(p, w->child, &exit_status);
     pthread_mutex_lock(&p->lock);
     close_socket(p, w);
     close(w->messages_fd);
@@ -214,7 +205,7 @@ int hn_crew_end(hn_pool *p, int idx) {
     if (w->job) hn_budget_give(p->core, w->token);
     note_wanted(p);
     remove_scratch(w);
-    w->pid = 0;
+    w->child = (hn_child){.fd = -1};
     w->is_lost = false;
     w->job = NULL;
     w->out_at = 0;
@@ -258,7 +249,9 @@ void hn_crew_give_up(hn_pool *p, const char *why) {
 }
 
 static void describe_exit(int exit_status, char out[64]) {
-    if (exit_status > 128)
+    if (exit_status == HN_EXIT_UNKNOWN)
+        snprintf(out, 64, "ended");
+    else if (exit_status > 128)
         snprintf(out, 64, "was killed by signal %d", exit_status - 128);
     else
         snprintf(out, 64, "ended with exit status %d", exit_status);
@@ -301,12 +294,12 @@ static bool give_again(hn_pool *p, hn_job *job) {
 void hn_crew_died(hn_pool *p, int idx) {
     hn_crew_worker *w = &p->workers[idx];
     hn_job *job = w->job;
-    pid_t pid = w->pid;
-    bool has_spoken = w->has_spoken, is_unread = w->is_unread;
+    pid_t pid = w->child.pid;
+    bool has_spoken = w->has_spoken, is_unread = w->is_unread, is_overgrown = w->is_overgrown;
     char how[64];
     hn_strbuf text = messages_of(w);
     int exit_status = hn_crew_end(p, idx);
-    if (job && exit_status == HN_WATCH_OVERGROWN) {
+    if (job && is_overgrown) {
         fail_overgrown(p, job, &text);
         return;
     }
@@ -345,7 +338,7 @@ void hn_crew_watch(hn_pool *p, int idx) {
     hn_crew_worker *w = &p->workers[idx];
     hn_job *job = w->job;
     uint32_t limit = p->core->service->job_processes;
-    uint32_t count = hn_process_tree_count(w->pid, limit + HN_WATCH_OWN + 1);
+    uint32_t count = hn_process_tree_count(w->child.pid, limit + HN_WATCH_OWN + 1);
     hn_tool_messages_trim(w->messages_fd);
     w->watch_ms = hn_watch_step_ms(w->watch_ms, count, limit);
     w->watch_ns = hn_now_ns() + w->watch_ms * 1000000LL;
@@ -431,6 +424,8 @@ static bool take_frames(hn_pool *p, hn_crew_worker *w) {
             note_ready(p->core, 1);
         } else if (header.kind == HN_FRAME_OUTCOME && w->job && header.job == w->job->id) {
             take_outcome(p, w, payload);
+        } else if (header.kind == HN_FRAME_OVERGROWN && w->job) {
+            w->is_overgrown = true;
         } else {
             return false;
         }
@@ -462,19 +457,19 @@ void hn_crew_end_all(hn_pool *p) {
     int64_t limit_ns = hn_now_ns() + STOP_LIMIT_MS * 1000000LL;
     for (int i = 0; i < p->count; i++) {
         int64_t left_ms = (limit_ns - hn_now_ns()) / 1000000;
-        if (p->workers[i].pid) kill_worker(&p->workers[i], left_ms > 0 ? (int32_t)left_ms : 0);
+        if (p->workers[i].child.pid) kill_worker(&p->workers[i], left_ms > 0 ? (int32_t)left_ms : 0);
     }
     limit_ns = hn_now_ns() + STOP_LIMIT_MS * 1000000LL;
-    for (int i = 0; i < p->count; i++) {
+    for (int i = 0, ignored; i < p->count; i++) {
         hn_crew_worker *w = &p->workers[i];
         hn_job *job = w->job;
-        if (w->pid) {
+        if (w->child.pid) {
             close_socket(p, w);
             close(w->messages_fd);
             note_worker(p->core, i, 0, -1);
             if (w->has_spoken) note_ready(p->core, -1);
-            while (waitpid(w->pid, NULL, WNOHANG) == 0 && hn_now_ns() < limit_ns)
-                nanosleep(&(struct timespec){.tv_nsec = 200000}, NULL);
+            int64_t left_ns = limit_ns - hn_now_ns();
+            if (!hn_process_wait_for(&w->child, left_ns > 0 ? left_ns / 1000000 : 0, &ignored) && w->child.fd >= 0) close(w->child.fd);
             remove_scratch(w);
         }
         if (job) hn_budget_give(p->core, w->token);

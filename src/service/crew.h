@@ -6,12 +6,13 @@
 #ifndef HN_SERVICE_CREW_H
 #define HN_SERVICE_CREW_H
 
+#include "base/process.h"
 #include "service/core.h"
 
 enum { HN_CREW_LINGERING = 64 };
 
 typedef struct hn_crew_worker {
-    pid_t pid; /* 0: none */
+    hn_child child; /* pid 0: none */
     int fd;
     hn_strbuf out, in;
     size_t out_at;
@@ -27,6 +28,7 @@ typedef struct hn_crew_worker {
     bool is_unread; /* it is gone, and did not read all that it was sent */
     bool is_driven; /* another thread reads what it says: drive.c */
     uint32_t events; /* what the pool's thread is told of its socket */
+    bool is_overgrown; /* it has said that its job started too many processes */
     bool is_isolated; /* what it started ends with it */
     char scratch_dir[PATH_MAX]; /* exists only while a job uses it */
 } hn_crew_worker;
@@ -42,7 +44,7 @@ struct hn_pool {
     bool has_given_up;
     bool is_starved; /* there are jobs and workers, but no core */
     bool has_swept;  /* what killed programs left behind */
-    pid_t lingering[HN_CREW_LINGERING]; /* killed and not yet waited for */
+    hn_child lingering[HN_CREW_LINGERING]; /* killed and not yet waited for */
     int lingering_count;
 };
 

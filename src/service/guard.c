@@ -1,26 +1,37 @@
 /* guard.c: the process between a program and a tool of a job that runs in the program itself, where the system gives no PID
  * namespace (toolchain/tool.h). It waits for the tool. When the program ends before, the signal of its death ends this process
- * as it ends a worker: with all that was started below it. */
+ * as it ends a worker: with all that was started below it.
+ *
+ * Where the exit status of a child may get lost on its way to the program, the guard, whose own children are nobody else's, also
+ * reports it: at the end of what the tool has said, which goes to a file. */
 #include "service/worker.h"
 
 #include "base/process.h"
 #include "base/process_tree.h"
 #include "toolchain/tool.h"
 
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 enum { HUNT_LIMIT_MS = 500 };
 
+static void report(int exit_status) {
+    hn_tool_report message = {.mark = HN_TOOL_REPORT_MARK, .exit_status = exit_status};
+    hn_status_free(hn_tool_write_all(2, &message, sizeof(message))); /* without it nobody knows, and that is said */
+}
+
 int hn_guard_main(char *const *command) {
-    pid_t pid;
+    hn_child child;
     int exit_status = 127;
-    if (!command[0][0]) return HN_TOOL_GUARD_IS_ONE;
+    if (!command[0][0]) return write(1, HN_TOOL_GUARD_IS_ONE, strlen(HN_TOOL_GUARD_IS_ONE)) < 0;
+    bool reports = strcmp(command[0], HN_TOOL_GUARD_REPORTS) == 0 && command[1];
     syscall(SYS_close_range, 3u, ~0u, 0u);
-    const hn_spawn tool = {.argv = (const char *const *)command, .stdin_fd = 0, .stdout_fd = 1, .stderr_fd = 2};
-    hn_status status = hn_process_spawn(&tool, &pid);
-    if (!status) status = hn_process_wait(pid, &exit_status);
+    const hn_spawn tool = {.argv = (const char *const *)command + reports, .stdin_fd = 0, .stdout_fd = 1, .stderr_fd = 2};
+    hn_status status = hn_process_spawn(&tool, &child);
+    if (!status) status = hn_process_wait(&child, &exit_status);
     hn_status_free(status); /* 127 tells as much */
     hn_process_tree_kill(getpid(), NULL, 0, HUNT_LIMIT_MS);
+    if (reports) report(exit_status);
     return exit_status;
 }

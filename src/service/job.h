@@ -74,7 +74,12 @@ hn_status hn_job_outcome_read(hn_str bytes, hn_job_outcome *out) HN_MUST_USE;
 
 /* ---- frames on the socket ---- */
 
-typedef enum hn_frame_kind { HN_FRAME_HELLO = 1, HN_FRAME_JOB, HN_FRAME_OUTCOME } hn_frame_kind;
+typedef enum hn_frame_kind {
+    HN_FRAME_HELLO = 1,
+    HN_FRAME_JOB,
+    HN_FRAME_OUTCOME,
+    HN_FRAME_OVERGROWN, /* the job has started too many processes: the worker ends itself */
+} hn_frame_kind;
 
 /* In front of every message, in the machine's own byte order: both ends run on one machine. */
 typedef struct hn_frame_header {

@@ -27,7 +27,7 @@ enum {
     EVENTS = 64,         /* at once */
 };
 
-static bool is_idle(const hn_crew_worker *w) { return w->pid && w->has_spoken && !w->is_spent && !w->is_lost && !w->job; }
+static bool is_idle(const hn_crew_worker *w) { return w->child.pid && w->has_spoken && !w->is_spent && !w->is_lost && !w->job; }
 
 /* A slot whose worker waits for a job; -1: none. */
 static int find_idle(const hn_pool *p) {
@@ -38,7 +38,7 @@ static int find_idle(const hn_pool *p) {
 
 static int live_count(const hn_pool *p) {
     int live = 0;
-    for (int i = 0; i < p->count; i++) live += p->workers[i].pid != 0;
+    for (int i = 0; i < p->count; i++) live += p->workers[i].child.pid != 0;
     return live;
 }
 
@@ -72,7 +72,7 @@ static void start_workers(hn_pool *p) {
     if (wanted && waiting + busy > wanted) wanted = waiting + busy;
     if (wanted > p->limit) wanted = p->limit;
     for (int i = 0, live = live_count(p); !is_stopping && !p->has_given_up && live < wanted; live++) {
-        while (i < p->count && p->workers[i].pid) i++;
+        while (i < p->count && p->workers[i].child.pid) i++;
         hn_status status = hn_crew_start(p, i);
         if (!status) continue;
         cannot_start(p, status);
@@ -152,7 +152,7 @@ static int64_t next_look_ns(const hn_pool *p) {
 /* When an idle worker is to end; 0: never. */
 static int64_t idle_end_ns(const hn_pool *p, const hn_crew_worker *w) {
     int64_t idle_ms = p->core->service->idle_ms;
-    return w->pid && w->has_spoken && !w->job && idle_ms >= 0 ? w->idle_ns + idle_ms * 1000000 : 0;
+    return w->child.pid && w->has_spoken && !w->job && idle_ms >= 0 ? w->idle_ns + idle_ms * 1000000 : 0;
 }
 
 /* When there is something for the pool's thread to do that nobody tells it. Nothing wakes the thread of a service without
@@ -161,7 +161,7 @@ static int64_t next_turn_ns(const hn_pool *p) {
     int64_t first = next_look_ns(p);
     for (int i = 0; i < p->count; i++) {
         const hn_crew_worker *w = &p->workers[i];
-        if (!w->pid) continue;
+        if (!w->child.pid) continue;
         if (w->is_lost || (w->is_spent && !w->job)) first = 1;
         first = earlier(first, w->deadline_ns);
         first = earlier(first, idle_end_ns(p, w));
@@ -204,7 +204,7 @@ static void handle_event(hn_pool *p, const struct epoll_event *event) {
         return;
     }
     hn_crew_worker *w = &p->workers[event->data.u32];
-    if (!w->pid) return;
+    if (!w->child.pid) return;
     if (event->events & EPOLLOUT) hn_crew_flush(p, w);
     if (event->events & (EPOLLIN | EPOLLHUP | EPOLLERR)) hn_crew_read(p, w);
 }
@@ -234,7 +234,7 @@ static void take_turn(hn_pool *p) {
     p->wakes_ns = 0;
     for (int i = 0; i < count; i++) handle_event(p, &events[i]);
     for (int i = 0; i < p->count; i++)
-        if (p->workers[i].pid) look_after(p, i);
+        if (p->workers[i].child.pid) look_after(p, i);
     pthread_mutex_unlock(&p->lock);
 }
 

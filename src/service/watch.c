@@ -3,12 +3,14 @@
 
 #include "base/process_tree.h"
 #include "base/trace.h"
+#include "service/job.h"
 #include "toolchain/tool.h"
 
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,7 +23,7 @@ enum { STACK_BYTES = 512 << 10 };
 struct hn_watch {
     pthread_mutex_t lock;
     int timer_fd;
-    int messages_fd;
+    int messages_fd, socket_fd;
     uint32_t limit;   /* 0: no job */
     int64_t begin_ns; /* of the job: tells one from the next */
     int64_t due_ns;   /* when the timer goes off; 0: it is not set */
@@ -40,10 +42,13 @@ static void set_timer(hn_watch *w, int64_t due_ns) {
 }
 
 /* All of the namespace but this process get the signal at one stroke: none starts another. Then the end of this one needs
- * no more than its turn. With the lock held, so that the worker cannot report a tool that was killed before it ends. */
-static void end_all(void) {
+ * no more than its turn. With the lock held, so that the worker cannot report a tool that was killed before it ends,
+ * and sends nothing else meanwhile. */
+static void end_all(const hn_watch *w) {
+    const hn_frame_header message = {.magic = HN_FRAME_MAGIC, .kind = HN_FRAME_OVERGROWN};
     if (getpid() == 1) kill(-1, SIGKILL);
-    _exit(HN_WATCH_OVERGROWN);
+    if (send(w->socket_fd, &message, sizeof(message), MSG_NOSIGNAL | MSG_DONTWAIT) < 0) _exit(1); /* the pool is gone */
+    _exit(0);
 }
 
 /* With the lock held. */
@@ -73,7 +78,7 @@ static void look(hn_watch *w, int64_t *last_ns, int32_t *step_ms) {
     *step_ms = hn_watch_step_ms(*step_ms, count, limit);
     pthread_mutex_lock(&w->lock);
     if (w->limit && w->begin_ns == begin_ns) {
-        if (count > limit + HN_WATCH_OWN) end_all();
+        if (count > limit + HN_WATCH_OWN) end_all(w);
         set_timer(w, hn_now_ns() + *step_ms * 1000000LL);
     }
     pthread_mutex_unlock(&w->lock);
@@ -104,10 +109,11 @@ static bool start_thread(hn_watch *w) {
     return ok;
 }
 
-hn_watch *hn_watch_start(int messages_fd) {
+hn_watch *hn_watch_start(int messages_fd, int socket_fd) {
     hn_watch *w = calloc(1, sizeof(*w));
     if (!w) return NULL;
     w->messages_fd = messages_fd;
+    w->socket_fd = socket_fd;
     w->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC);
     if (w->timer_fd >= 0 && !pthread_mutex_init(&w->lock, NULL) && start_thread(w)) return w;
     if (w->timer_fd >= 0) close(w->timer_fd);

@@ -7,8 +7,6 @@
 
 #include <stdint.h>
 
-enum { HN_WATCH_OVERGROWN = 77 }; /* exit status of a worker whose job started too many processes */
-
 /* When the processes of a job are counted first, and how far apart at most. And how many are the worker's own: tools that
  * stand by. */
 enum { HN_WATCH_FIRST_MS = 3,
@@ -21,9 +19,10 @@ int32_t hn_watch_step_ms(int32_t last_ms, uint32_t count, uint32_t limit);
 
 typedef struct hn_watch hn_watch;
 
-/* `messages_fd`: what the tools say, which is kept small. NULL when there is no memory or no thread for it. It stays as long
+/* `messages_fd`: what the tools say, which is kept small. `socket_fd`: to the pool, which is told before the process ends, since
+ * the exit status may not reach it. NULL when there is no memory or no thread for it. It stays as long
  * as the process. */
-hn_watch *hn_watch_start(int messages_fd);
+hn_watch *hn_watch_start(int messages_fd, int socket_fd);
 /* A job begins: at most `limit` processes, or the process ends. 0: it is over. NULL is allowed. */
 void hn_watch_set(hn_watch *watch, uint32_t limit);
 

@@ -213,7 +213,7 @@ static void serve(int fd, hn_job_place *place) {
     hn_str payload;
     size_t used;
     quiet q = {.list_fd = hn_process_list_open()};
-    hn_watch *watch = is_isolated() ? hn_watch_start(place->messages_fd) : NULL; /* else its pool counts */
+    hn_watch *watch = is_isolated() ? hn_watch_start(place->messages_fd, fd) : NULL; /* else its pool counts */
     hn_status_free(hn_standby_create(&place->standby)); /* without it tools are started for each job */
     hn_strbuf_init(&in);
     bool ok = send_frame(fd, HN_FRAME_HELLO, 0, HN_STR(""));

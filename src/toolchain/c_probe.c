@@ -85,6 +85,7 @@ static hn_status query_finish(query *q) {
     hn_status status = hn_tool_finish(&q->process, NULL, &q->exit);
     if (!status) status = hn_tool_read_all(q->stdout_fd, &q->answer);
     close(q->stdout_fd);
+    if (q->exit == HN_EXIT_UNKNOWN && q->answer.len) q->exit = 0; /* who answers has not failed */
     while (!status && q->answer.len && q->answer.ptr[q->answer.len - 1] == '\n')
         q->answer.ptr[--q->answer.len] = 0;
     return status;

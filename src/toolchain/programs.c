@@ -63,8 +63,11 @@ hn_status hn_program_ask(const char *program, const char *option, hn_strbuf *out
         .deadline_ns = hn_now_ns() + ASK_TIMEOUT_MS * 1000000LL,
         .own_group = true,
     };
-    hn_status status = hn_tool_run_wait(&run, NULL, out_exit);
+    hn_tool_process process;
+    hn_status status = hn_tool_start(&run, &process);
+    if (!status) status = hn_tool_finish(&process, NULL, out_exit);
     if (!status) status = hn_tool_read_all(fd, out);
+    if (!status && *out_exit == HN_EXIT_UNKNOWN && out->len) *out_exit = 0; /* who answers has not failed */
     close(fd);
     hn_strbuf_deinit(&env_text);
     while (!status && out->len && out->ptr[out->len - 1] == '\n') out->ptr[--out->len] = 0;

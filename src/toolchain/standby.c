@@ -26,7 +26,7 @@ enum {
 
 typedef struct slot {
     hn_strbuf command; /* arguments, environment and prelude, each with its NUL; empty: unused */
-    pid_t pid;         /* 0: none; another is started unless there were too many ends */
+    hn_child child;    /* none: another is started unless there were too many ends */
     int fd, ends;
     uint64_t used;
 } slot;
@@ -56,11 +56,10 @@ hn_status hn_standby_create(hn_standby **out) {
 
 static void end_tool(slot *tool) {
     int ignored;
-    if (!tool->pid) return;
-    kill(tool->pid, SIGKILL);
-    hn_status_free(hn_process_wait(tool->pid, &ignored));
+    if (!tool->child.pid) return;
+    hn_process_signal(&tool->child, SIGKILL);
+    hn_status_free(hn_process_wait(&tool->child, &ignored));
     close(tool->fd);
-    tool->pid = 0;
 }
 
 void hn_standby_destroy(hn_standby *standby) {
@@ -76,7 +75,7 @@ void hn_standby_destroy(hn_standby *standby) {
 uint32_t hn_standby_pids(const hn_standby *standby, pid_t out[HN_STANDBY_TOOLS]) {
     uint32_t count = 0;
     for (int i = 0; i < HN_STANDBY_TOOLS; i++)
-        if (standby->slots[i].pid) out[count++] = standby->slots[i].pid;
+        if (standby->slots[i].child.pid) out[count++] = standby->slots[i].child.pid;
     return count;
 }
 
@@ -118,12 +117,12 @@ static bool wait_hello(int fd) {
     }
 }
 
-static hn_status spawn(const hn_standby *s, const hn_tool_run *run, int prelude_fd, int fd, pid_t *out_pid) {
+static hn_status spawn(const hn_standby *s, const hn_tool_run *run, int prelude_fd, int fd, hn_child *out_child) {
     const char *env[ENV_ITEMS + ENV_ADDED + 1];
     if (!environment(run->env, env)) return HN_ERROR(HN_UNSUPPORTED, "an environment with preloaded code");
     const hn_spawn request = {
         .argv = run->args->items, .env = env, .cwd = run->cwd, .stdin_fd = prelude_fd, .stdout_fd = s->code_fd, .stderr_fd = fd};
-    return hn_process_spawn(&request, out_pid);
+    return hn_process_spawn(&request, out_child);
 }
 
 static hn_status launch_tool(const hn_standby *s, slot *tool, const hn_tool_run *run, const char *prelude) {
@@ -132,8 +131,7 @@ static hn_status launch_tool(const hn_standby *s, slot *tool, const hn_tool_run 
     hn_status status = prelude ? hn_tool_memory_file("henry-prelude", &prelude_fd) : NULL;
     if (!status && prelude) status = hn_tool_write_all(prelude_fd, prelude, strlen(prelude));
     if (!status && prelude) lseek(prelude_fd, 0, SEEK_SET);
-    if (!status) status = spawn(s, run, prelude_fd, ends[1], &tool->pid);
-    if (status) tool->pid = 0;
+    if (!status) status = spawn(s, run, prelude_fd, ends[1], &tool->child);
     if (prelude_fd >= 0) close(prelude_fd);
     close(ends[1]);
     tool->fd = ends[0];
@@ -166,7 +164,7 @@ static slot *find_slot(hn_standby *s, const hn_tool_run *run, const char *prelud
         if (command.failed || !hn_str_eq(hn_strbuf_str(&command), hn_strbuf_str(&tool->command))) continue;
         hn_strbuf_deinit(&command);
         tool->used = ++s->clock;
-        if (!tool->pid && tool->ends < ENDS_MAX) start_tool(s, tool, run, prelude);
+        if (!tool->child.pid && tool->ends < ENDS_MAX) start_tool(s, tool, run, prelude);
         return tool;
     }
     if (command.failed) {
@@ -226,7 +224,7 @@ bool hn_standby_run(hn_standby *standby, const hn_tool_run *run, const char *pre
     int errors_fd;
     if (run->own_group || run->args->is_full || !run->env) return false;
     slot *tool = find_slot(standby, run, prelude);
-    if (!tool || !tool->pid) return false;
+    if (!tool || !tool->child.pid) return false;
     hn_status status = hn_tool_messages_file(run, &errors_fd);
     if (status) {
         hn_status_free(status);

@@ -3,7 +3,6 @@
 #include "toolchain/tool.h"
 
 #include "base/oserror.h"
-#include "base/process.h"
 #include "base/trace.h"
 
 #include <errno.h>
@@ -14,12 +13,10 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 enum {
-    POLL_STEP_MS = 5,               /* where the kernel has no pidfd */
+    POLL_STEP_MS = 5,               /* where the kernel has no process descriptors */
     GUARD_LIMIT_MS = 2000,          /* for one that says nothing */
     ERRORS_PART_BYTES = 128 << 10, /* kept of the beginning, and of the end */
     TRIM_BYTES = 4 << 20,
@@ -137,11 +134,14 @@ hn_status hn_tool_messages_file(const hn_tool_run *run, int *out_fd) {
 
 static bool is_guard(hn_tool_guard *guard, const char *parent) {
     const char *const argv[] = {guard->path, "--worker", parent, "", NULL};
-    int exit_status = 0;
+    int exit_status;
     if (!atomic_load(&guard->answer)) {
         const hn_spawn ask = {.argv = argv, .stdin_fd = -1, .stdout_fd = -1, .stderr_fd = -1};
-        hn_status_free(hn_process_run(&ask, GUARD_LIMIT_MS, NULL, &exit_status));
-        atomic_store(&guard->answer, exit_status == HN_TOOL_GUARD_IS_ONE ? 1 : -1);
+        hn_strbuf text;
+        hn_strbuf_init(&text);
+        hn_status_free(hn_process_run(&ask, GUARD_LIMIT_MS, &text, &exit_status));
+        atomic_store(&guard->answer, hn_str_eq(hn_strbuf_str(&text), HN_STR(HN_TOOL_GUARD_IS_ONE)) ? 1 : -1);
+        hn_strbuf_deinit(&text);
     }
     return atomic_load(&guard->answer) > 0;
 }
@@ -157,16 +157,17 @@ static bool has_room_for_guard(const hn_tool_run *run) {
 }
 
 /* Below a guard. False, with nothing started: there is none, or the tool cannot be run, which is told without one. */
-static bool start_guarded(const hn_tool_run *run, const hn_spawn *spawn, pid_t *out_pid) {
+static bool start_guarded(const hn_tool_run *run, const hn_spawn *spawn, bool reports, hn_child *out_child) {
     char parent[24];
     snprintf(parent, sizeof(parent), "%d", (int)getpid());
     if (!strchr(run->args->items[0], '/') || access(run->args->items[0], X_OK) != 0) return false;
     if (!run->guard || !has_room_for_guard(run) || !is_guard(run->guard, parent)) return false;
-    const char *argv[HN_TOOL_ARGS + 4] = {run->guard->path, "--worker", parent};
-    memcpy(argv + 3, run->args->items, (size_t)run->args->count * sizeof(*argv));
+    const char *argv[HN_TOOL_ARGS + 5] = {run->guard->path, "--worker", parent, HN_TOOL_GUARD_REPORTS};
+    memcpy(argv + (reports ? 4 : 3), run->args->items, (size_t)(run->args->count + 1) * sizeof(*argv));
     hn_spawn guarded = *spawn;
     guarded.argv = argv;
-    hn_status status = hn_process_spawn(&guarded, out_pid);
+    if (reports && hn_process_spawn_isolated(&guarded, out_child)) return true;
+    hn_status status = hn_process_spawn(&guarded, out_child);
     bool ok = !status;
     hn_status_free(status);
     return ok;
@@ -174,9 +175,12 @@ static bool start_guarded(const hn_tool_run *run, const hn_spawn *spawn, pid_t *
 
 /* A tool that is not below a worker must not outlive this process: as the first process of a namespace it ends, with all that
  * it started, when this thread does, which waits for it. */
-static hn_status start_tied(const hn_tool_run *run, const hn_spawn *spawn, pid_t *out_pid) {
-    if (run->own_group && (hn_process_spawn_isolated(spawn, out_pid) || start_guarded(run, spawn, out_pid))) return NULL;
-    return hn_process_spawn(spawn, out_pid);
+static hn_status start_tied(const hn_tool_run *run, const hn_spawn *spawn, hn_tool_process *out) {
+    if (run->own_group) {
+        out->is_reported = run->guard && atomic_load(&run->guard->reports) && start_guarded(run, spawn, true, &out->child);
+        if (out->is_reported || hn_process_spawn_isolated(spawn, &out->child) || start_guarded(run, spawn, false, &out->child)) return NULL;
+    }
+    return hn_process_spawn(spawn, &out->child);
 }
 
 hn_status hn_tool_start(const hn_tool_run *run, hn_tool_process *out) {
@@ -184,7 +188,6 @@ hn_status hn_tool_start(const hn_tool_run *run, hn_tool_process *out) {
         return HN_ERROR(HN_INVALID_ARGUMENT, "more than %d arguments for '%s'", HN_TOOL_ARGS,
                         run->args->items[0]);
     *out = (hn_tool_process){.name = run->args->items[0],
-                             .pid_fd = -1,
                              .cancel_fd = run->cancel_fd,
                              .deadline_ns = run->deadline_ns,
                              .own_group = run->own_group};
@@ -198,61 +201,90 @@ hn_status hn_tool_start(const hn_tool_run *run, hn_tool_process *out) {
         .stderr_fd = out->stderr_fd,
         .new_group = run->own_group,
     };
-    pid_t pid;
-    hn_status status = start_tied(run, &spawn, &pid);
+    hn_status status = start_tied(run, &spawn, out);
     if (status) {
         close(out->stderr_fd);
         return status;
     }
-    limit(pid, run);
-    out->pid = pid;
-    if (run->deadline_ns || run->cancel_fd) out->pid_fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    limit(out->child.pid, run);
     return NULL;
 }
 
 /* -1: no limit. */
 static int left_ms(const hn_tool_process *process) {
-    if (!process->deadline_ns && process->pid_fd >= 0) return -1;
+    if (!process->deadline_ns && process->child.fd >= 0) return -1;
     int64_t left = process->deadline_ns ? (process->deadline_ns - hn_now_ns() + 999999) / 1000000 : POLL_STEP_MS;
     if (left < 0) left = 0;
-    if (process->pid_fd < 0 && left > POLL_STEP_MS) left = POLL_STEP_MS;
+    if (process->child.fd < 0 && left > POLL_STEP_MS) left = POLL_STEP_MS;
     return left > 1000000 ? 1000000 : (int)left;
 }
 
 /* Sleeps until the process ends, its time is over, or nobody wants it any more. */
 static hn_code wait_end(const hn_tool_process *process) {
     while (process->deadline_ns || process->cancel_fd) {
-        struct pollfd items[2] = {{.fd = process->pid_fd, .events = POLLIN}, /* negative ones are passed over */
+        struct pollfd items[2] = {{.fd = process->child.fd, .events = POLLIN}, /* negative ones are passed over */
                                   {.fd = process->cancel_fd ? process->cancel_fd : -1, .events = POLLIN}};
         int ready = poll(items, 2, left_ms(process));
         if (ready > 0 && items[0].revents) return HN_OK;
-        siginfo_t info = {0};
-        if (waitid(P_PID, (id_t)process->pid, &info, WEXITED | WNOHANG | WNOWAIT) == 0 && info.si_pid) return HN_OK;
+        if (hn_process_has_ended(&process->child)) return HN_OK;
         if (ready > 0) return HN_CANCELLED;
         if (process->deadline_ns && hn_now_ns() >= process->deadline_ns) return HN_TIMEOUT;
     }
     return HN_OK;
 }
 
+/* What a guard has put behind the tool's messages, which become as if it had not. */
+static void take_report(int fd, int *out_exit) {
+    hn_tool_report report;
+    struct stat info;
+    *out_exit = HN_EXIT_UNKNOWN;
+    if (fstat(fd, &info) != 0 || info.st_size < (off_t)sizeof(report)) return;
+    off_t at = info.st_size - (off_t)sizeof(report);
+    if (pread(fd, &report, sizeof(report), at) != sizeof(report) || memcmp(report.mark, HN_TOOL_REPORT_MARK, sizeof(report.mark)) != 0) return;
+    if (ftruncate(fd, at) == 0) *out_exit = report.exit_status;
+}
+
 hn_status hn_tool_finish(hn_tool_process *process, hn_strbuf *errors, int *out_exit) {
-    hn_status status = NULL;
     hn_code end = wait_end(process);
-    if (end != HN_OK && process->own_group) hn_process_kill_group(process->pid);
-    if (end != HN_OK) kill(process->pid, SIGKILL);
-    status = hn_process_wait(process->pid, out_exit);
+    if (end != HN_OK && process->own_group) hn_process_signal_group(&process->child, SIGKILL);
+    if (end != HN_OK) hn_process_signal(&process->child, SIGKILL);
+    hn_status status = hn_process_wait(&process->child, out_exit);
+    if (!status && end == HN_OK && process->is_reported) take_report(process->stderr_fd, out_exit);
     if (end != HN_OK) {
         hn_status_free(status);
         status = end == HN_TIMEOUT ? HN_ERROR(HN_TIMEOUT, "'%s' ran too long and was killed", process->name)
                                    : HN_ERROR(HN_CANCELLED, "'%s' was killed: nobody waits for it", process->name);
     }
-    if (process->pid_fd >= 0) close(process->pid_fd);
     if (!status && errors) status = hn_tool_read_errors(process->stderr_fd, errors);
     close(process->stderr_fd);
     return status;
 }
 
-hn_status hn_tool_run_wait(const hn_tool_run *run, hn_strbuf *errors, int *out_exit) {
+static hn_status run_once(const hn_tool_run *run, hn_strbuf *errors, int *out_exit) {
     hn_tool_process process;
     HN_TRY(hn_tool_start(run, &process));
     return hn_tool_finish(&process, errors, out_exit);
+}
+
+static void rewind_file(int fd, off_t at, bool is_output) {
+    if (fd < 0 || at < 0) return;
+    if ((is_output && ftruncate(fd, at) != 0) || lseek(fd, at, SEEK_SET) < 0) return; /* no file: a tool that minds fails */
+}
+
+hn_status hn_tool_run_wait(const hn_tool_run *run, hn_strbuf *errors, int *out_exit) {
+    off_t in_at = run->stdin_fd >= 0 ? lseek(run->stdin_fd, 0, SEEK_CUR) : -1;
+    off_t out_at = run->stdout_fd >= 0 ? lseek(run->stdout_fd, 0, SEEK_CUR) : -1;
+    size_t errors_len = errors ? errors->len : 0;
+    HN_TRY(run_once(run, errors, out_exit));
+    if (*out_exit == HN_EXIT_UNKNOWN && run->guard && !atomic_exchange(&run->guard->reports, true)) {
+        if (errors) errors->len = errors_len;
+        rewind_file(run->stdin_fd, in_at, false);
+        rewind_file(run->stdout_fd, out_at, true);
+        HN_TRY(run_once(run, errors, out_exit));
+    }
+    if (*out_exit != HN_EXIT_UNKNOWN) return NULL;
+    return HN_ERROR(HN_TOOLCHAIN,
+                    "cannot learn whether '%s' succeeded: this program takes or ignores the exit status of its children "
+                    "(SIGCHLD), and this Linux does not keep it; let henry-worker be found (HENRY_WORKER)",
+                    run->args->items[0]);
 }

@@ -2,6 +2,7 @@
 #ifndef HN_TOOLCHAIN_TOOL_H
 #define HN_TOOLCHAIN_TOOL_H
 
+#include "base/process.h"
 #include "base/str.h"
 #include "henry/status.h"
 
@@ -22,11 +23,19 @@ void hn_tool_args_print(const hn_tool_args *args, hn_strbuf *out);
 
 /* A program that starts the command behind "--worker" and the id of its parent, and ends it and all below it when that parent
  * has ended. Whoever made it a guard need not be right: it is asked before its first tool. Threads: safe. */
-enum { HN_TOOL_GUARD_IS_ONE = 86 }; /* exit status when the command is "" */
+#define HN_TOOL_GUARD_IS_ONE "henry-guard\n" /* what it prints when the command is "" */
 typedef struct hn_tool_guard {
     const char *path;
-    _Atomic int answer; /* 0: not asked yet; 1: it is one; -1: it is none */
+    _Atomic int answer;  /* 0: not asked yet; 1: it is one; -1: it is none */
+    _Atomic bool reports; /* exit statuses get lost here: each tool runs below the guard, which reports the tool's */
 } hn_tool_guard;
+/* In front of the command: the guard ends what the tool says with its exit status in this form. */
+#define HN_TOOL_GUARD_REPORTS "--report"
+typedef struct hn_tool_report {
+    char mark[12]; /* HN_TOOL_REPORT_MARK */
+    int32_t exit_status;
+} hn_tool_report;
+#define HN_TOOL_REPORT_MARK "\0exit status"
 
 typedef struct hn_tool_run {
     const hn_tool_args *args; /* args->items[0]: the program, a path or a name in PATH */
@@ -47,15 +56,18 @@ enum { HN_TOOL_OUTPUT_LIMIT_BYTES = 512 << 20 }; /* of any file that a tool writ
 /* A started tool: what it writes to stderr goes to a file in memory. */
 typedef struct hn_tool_process {
     const char *name;
-    int pid, pid_fd, stderr_fd, cancel_fd;
+    hn_child child;
+    int stderr_fd, cancel_fd;
     int64_t deadline_ns;
-    bool own_group;
+    bool own_group, is_reported;
 } hn_tool_process;
 
 hn_status hn_tool_start(const hn_tool_run *run, hn_tool_process *out) HN_MUST_USE;
-/* Waits for the end and appends its stderr to `errors` (may be NULL). `*out_exit` as in hn_process_wait.
+/* Waits for the end and appends its stderr to `errors` (may be NULL). `*out_exit` as in hn_process_wait: it may be unknown.
  * Errors: timeout or cancelled after killing it, io. */
 hn_status hn_tool_finish(hn_tool_process *process, hn_strbuf *errors, int *out_exit) HN_MUST_USE;
+/* Both of them, with an exit status that is known: where it got lost the tool runs once more, below its guard. Errors: those
+ * of the two; toolchain when there is no guard. */
 hn_status hn_tool_run_wait(const hn_tool_run *run, hn_strbuf *errors, int *out_exit) HN_MUST_USE;
 
 /* A file in memory, close-on-exec, numbered above the standard descriptors. */

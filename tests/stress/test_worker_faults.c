@@ -296,13 +296,13 @@ static bool run_scene(const fault *f, const char *suffix) {
 }
 
 static bool has_namespaces(void) {
-    pid_t pid;
+    hn_child child;
     int code = -1;
     const char *const argv[] = {"true", NULL};
     if (!hn_process_spawn_isolated(
-            &(hn_spawn){.argv = argv, .stdin_fd = -1, .stdout_fd = -1, .stderr_fd = -1}, &pid))
+            &(hn_spawn){.argv = argv, .stdin_fd = -1, .stdout_fd = -1, .stderr_fd = -1}, &child))
         return false;
-    EXPECT_OK(hn_process_wait(pid, &code));
+    EXPECT_OK(hn_process_wait(&child, &code));
     return code == 0;
 }
 

@@ -74,18 +74,18 @@ TEST(endless_output_is_cut_and_meets_its_deadline) {
 
 TEST(a_missing_program_is_not_found) {
     int code = -1, before = open_count();
-    pid_t pid = -1;
+    hn_child child;
     const char *const bare[] = {"henry-no-such-tool", NULL}, *const path[] = {"/nowhere/cc", NULL};
     const char *const none[] = {NULL}, *const empty[] = {"", NULL};
     EXPECT_ERROR(hn_process_run(&(hn_spawn){.argv = bare, QUIET}, 0, NULL, &code), HN_NOT_FOUND,
                  "'henry-no-such-tool'");
-    EXPECT_ERROR(hn_process_spawn(&(hn_spawn){.argv = path, QUIET}, &pid), HN_NOT_FOUND, "'/nowhere/cc'");
-    EXPECT_ERROR(hn_process_spawn(&(hn_spawn){.argv = none, QUIET}, &pid), HN_INVALID_ARGUMENT, "name");
-    EXPECT_ERROR(hn_process_spawn(&(hn_spawn){.argv = empty, QUIET}, &pid), HN_INVALID_ARGUMENT, "name");
+    EXPECT_ERROR(hn_process_spawn(&(hn_spawn){.argv = path, QUIET}, &child), HN_NOT_FOUND, "'/nowhere/cc'");
+    EXPECT_ERROR(hn_process_spawn(&(hn_spawn){.argv = none, QUIET}, &child), HN_INVALID_ARGUMENT, "name");
+    EXPECT_ERROR(hn_process_spawn(&(hn_spawn){.argv = empty, QUIET}, &child), HN_INVALID_ARGUMENT, "name");
     const char *const directory[] = {"/", NULL};
-    EXPECT_ERROR(hn_process_spawn(&(hn_spawn){.argv = directory, QUIET}, &pid), HN_IO, "Permission denied");
+    EXPECT_ERROR(hn_process_spawn(&(hn_spawn){.argv = directory, QUIET}, &child), HN_IO, "Permission denied");
     const hn_spawn lost = {.argv = SHELL("exit 0"), .cwd = "/nowhere", QUIET};
-    EXPECT_ERROR(hn_process_spawn(&lost, &pid), HN_NOT_FOUND, "in directory '/nowhere'");
+    EXPECT_ERROR(hn_process_spawn(&lost, &child), HN_NOT_FOUND, "in directory '/nowhere'");
     EXPECT(!has_children());
     EXPECT_INT(open_count(), before);
 }
@@ -181,9 +181,9 @@ TEST(swapped_descriptors) {
     dup2(err[1], 2);
     const hn_spawn spec = {
         .argv = SHELL("echo to-out; echo to-err >&2"), .stdin_fd = -1, .stdout_fd = 2, .stderr_fd = 1};
-    pid_t pid;
-    hn_status status = hn_process_spawn(&spec, &pid);
-    if (!status) status = hn_process_wait(pid, &code);
+    hn_child child;
+    hn_status status = hn_process_spawn(&spec, &child);
+    if (!status) status = hn_process_wait(&child, &code);
     dup2(saved[0], 1);
     dup2(saved[1], 2);
     EXPECT_OK(status);
@@ -211,16 +211,36 @@ TEST(the_child_gets_a_clean_slate) {
 }
 
 TEST(groups_are_killed) {
-    pid_t pid;
+    hn_child child, nobody = {.pid = 0, .fd = -1}, everybody = {.pid = -1, .fd = -1};
     int code = -1;
-    EXPECT_OK(hn_process_spawn(&(hn_spawn){.argv = SHELL("sleep 100; echo x"), QUIET, .new_group = true}, &pid));
-    EXPECT_INT(getpgid(pid), pid);
-    hn_process_kill_group(0); /* does nothing, least of all to this process */
-    hn_process_kill_group(-1);
-    hn_process_kill_group(pid);
-    EXPECT_OK(hn_process_wait(pid, &code));
+    EXPECT_OK(hn_process_spawn(&(hn_spawn){.argv = SHELL("sleep 100; echo x"), QUIET, .new_group = true}, &child));
+    EXPECT_INT(getpgid(child.pid), child.pid);
+    hn_process_signal_group(&nobody, SIGKILL); /* does nothing, least of all to this process */
+    hn_process_signal_group(&everybody, SIGKILL);
+    EXPECT(!hn_process_has_ended(&child));
+    hn_process_signal_group(&child, SIGKILL);
+    EXPECT_OK(hn_process_wait(&child, &code));
     EXPECT_INT(code, 128 + SIGKILL);
-    EXPECT_ERROR(hn_process_wait(pid, &code), HN_IO, "cannot wait for process");
+    EXPECT_INT(child.pid, 0);
+    EXPECT_ERROR(hn_process_wait(&child, &code), HN_INVALID_ARGUMENT, "has been waited for");
+}
+
+/* A host that waits for every child: who comes later learns that the child has ended, and no signal goes to its number. */
+TEST(a_child_that_somebody_else_has_waited_for) {
+    for (int with_descriptor = 1; with_descriptor >= 0; with_descriptor--) {
+        hn_child child;
+        int code = -7, wait_status;
+        EXPECT_OK(hn_process_spawn(&(hn_spawn){.argv = SHELL("exit 5"), QUIET, .new_group = true}, &child));
+        pid_t pid = child.pid;
+        if (!with_descriptor) close(child.fd), child.fd = -1;
+        EXPECT(waitpid(pid, &wait_status, 0) == pid);
+        EXPECT(hn_process_has_ended(&child));
+        hn_process_signal(&child, SIGKILL);
+        hn_process_signal_group(&child, SIGKILL);
+        EXPECT(hn_process_wait_for(&child, 20000, &code));
+        EXPECT(code == HN_EXIT_UNKNOWN || (with_descriptor && code == 5));
+        EXPECT_INT(child.pid, 0);
+    }
 }
 
 /* ---- a namespace of its own ---- */
@@ -228,16 +248,16 @@ TEST(groups_are_killed) {
 /* Runs a script that way and gives what it printed. False where the system does not permit it. */
 static bool run_isolated(const char *script, const char *cwd, char out[256], int *code) {
     int ends[2];
-    pid_t pid;
+    hn_child child;
     EXPECT(pipe2(ends, O_CLOEXEC) == 0);
     bool is_there = hn_process_spawn_isolated(
-        &(hn_spawn){.argv = SHELL(script), .cwd = cwd, .stdin_fd = -1, .stdout_fd = ends[1], .stderr_fd = -1, .new_group = true}, &pid);
+        &(hn_spawn){.argv = SHELL(script), .cwd = cwd, .stdin_fd = -1, .stdout_fd = ends[1], .stderr_fd = -1, .new_group = true}, &child);
     close(ends[1]);
     size_t len = 0;
     for (ssize_t got; is_there && len < 255 && (got = read(ends[0], out + len, 255 - len)) > 0;) len += (size_t)got;
     out[len] = 0;
     close(ends[0]);
-    if (is_there) EXPECT_OK(hn_process_wait(pid, code));
+    if (is_there) EXPECT_OK(hn_process_wait(&child, code));
     return is_there;
 }
 
@@ -261,19 +281,17 @@ TEST(the_first_process_of_a_namespace) {
 TEST(nothing_outlives_the_first_process_of_a_namespace) {
     static const char script[] = "(setsid sh -c 'echo; sleep 1000 & sleep 1000' &) ; read line";
     int in[2], out[2], code = -1;
-    pid_t pid;
+    hn_child child;
     char byte;
     EXPECT(pipe2(in, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC) == 0);
-    if (hn_process_spawn_isolated(&(hn_spawn){.argv = SHELL(script), .stdin_fd = in[0], .stdout_fd = out[1], .stderr_fd = -1}, &pid)) {
+    if (hn_process_spawn_isolated(&(hn_spawn){.argv = SHELL(script), .stdin_fd = in[0], .stdout_fd = out[1], .stderr_fd = -1}, &child)) {
         close(out[1]);
         out[1] = -1;
         EXPECT(read(out[0], &byte, 1) == 1);
-        bool has_ended = true;
-        EXPECT_OK(hn_process_wait_for(pid, 20, &has_ended, &code));
-        EXPECT(!has_ended);
-        EXPECT(kill(pid, SIGKILL) == 0);
-        EXPECT_OK(hn_process_wait_for(pid, 20000, &has_ended, &code));
-        EXPECT(has_ended && code == 128 + SIGKILL);
+        EXPECT(!hn_process_wait_for(&child, 20, &code));
+        hn_process_signal(&child, SIGKILL);
+        EXPECT(hn_process_wait_for(&child, 20000, &code));
+        EXPECT_INT(code, 128 + SIGKILL);
         EXPECT(read(out[0], &byte, 1) == 0); /* at its end: nobody writes there any more */
     }
     close(in[0]), close(in[1]), close(out[0]);
@@ -282,30 +300,31 @@ TEST(nothing_outlives_the_first_process_of_a_namespace) {
 }
 
 static void *spawn_and_end(void *argument) {
-    *(int *)argument = hn_process_spawn_isolated(&(hn_spawn){.argv = SHELL("sleep 1000"), QUIET}, (pid_t *)argument + 1);
-    return NULL;
+    if (!hn_process_spawn_isolated(&(hn_spawn){.argv = SHELL("sleep 1000"), QUIET}, argument)) return NULL;
+    return argument;
 }
 
 TEST(a_namespace_ends_with_the_thread_that_made_it) {
     pthread_t thread;
-    int both[2] = {0, 0}, code = -1;
-    bool has_ended = false;
-    EXPECT(pthread_create(&thread, NULL, spawn_and_end, both) == 0);
-    pthread_join(thread, NULL);
-    if (!both[0]) return;
-    EXPECT_OK(hn_process_wait_for(both[1], 20000, &has_ended, &code));
-    EXPECT(has_ended && code == 128 + SIGKILL);
+    hn_child child;
+    int code = -1;
+    void *is_there;
+    EXPECT(pthread_create(&thread, NULL, spawn_and_end, &child) == 0);
+    pthread_join(thread, &is_there);
+    if (!is_there) return;
+    EXPECT(hn_process_wait_for(&child, 20000, &code));
+    EXPECT_INT(code, 128 + SIGKILL);
 }
 
 TEST(without_namespaces_nothing_is_started) {
-    pid_t pid = 77;
+    hn_child child;
     int before = open_count();
     setenv("HENRY_NAMESPACES", "off", 1);
-    EXPECT(!hn_process_spawn_isolated(&(hn_spawn){.argv = SHELL("exit 0"), QUIET}, &pid));
+    EXPECT(!hn_process_spawn_isolated(&(hn_spawn){.argv = SHELL("exit 0"), QUIET}, &child));
     unsetenv("HENRY_NAMESPACES");
-    EXPECT(!hn_process_spawn_isolated(&(hn_spawn){.argv = (const char *[]){"/no/such/program", NULL}, QUIET}, &pid));
-    EXPECT(!hn_process_spawn_isolated(&(hn_spawn){.argv = SHELL("exit 0"), .cwd = "/no/such/directory", QUIET}, &pid));
-    EXPECT_INT(pid, 77);
+    EXPECT(!hn_process_spawn_isolated(&(hn_spawn){.argv = (const char *[]){"/no/such/program", NULL}, QUIET}, &child));
+    EXPECT(!hn_process_spawn_isolated(&(hn_spawn){.argv = SHELL("exit 0"), .cwd = "/no/such/directory", QUIET}, &child));
+    EXPECT_INT(child.pid, 0);
     EXPECT(!has_children());
     EXPECT_INT(open_count(), before);
 }
