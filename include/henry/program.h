@@ -93,6 +93,11 @@ typedef struct hn_compiled hn_compiled;
  * what to do), unsupported, toolchain, out-of-memory. A cache that cannot be used is a warning, not an error. */
 HN_API hn_status hn_compile_file(const char *path, const hn_compile_options *options, hn_compiled **out) HN_MUST_USE;
 
+/* The same for the bytes of a .pt2 file. They are read during the call only. Since there is no file that the program could refer
+ * to, `embed_weights` is taken as set, unless `safetensors` names a file for the weights. Finding the program in the cache takes a
+ * digest of all bytes. Errors: as hn_compile_file. */
+HN_API hn_status hn_compile_memory(const void *bytes, size_t len, const hn_compile_options *options, hn_compiled **out) HN_MUST_USE;
+
 /* Loads the program into this process. `options` may be NULL. Owns: one reference, which needs `compiled` no longer. Errors: as
  * hn_module_load_file. */
 HN_API hn_status hn_compiled_load(const hn_compiled *compiled, const hn_module_options *options, hn_module **out) HN_MUST_USE;

@@ -24,8 +24,9 @@ static hn_status map_descriptor(hn_file_map *map, int fd, const char *path) {
     static const uint8_t empty[1];
     struct stat info;
     if (fstat(fd, &info) != 0) return HN_OS_ERROR(errno, "cannot stat '%s'", path);
+    if (S_ISDIR(info.st_mode)) return HN_ERROR(HN_INVALID_ARGUMENT, "cannot open '%s': it is a folder, not a file", path);
     if (!S_ISREG(info.st_mode))
-        return HN_ERROR(HN_INVALID_ARGUMENT, "cannot map '%s': it is not a regular file", path);
+        return HN_ERROR(HN_INVALID_ARGUMENT, "cannot open '%s': it is not a regular file", path);
     if (info.st_size == 0) {
         *map = (hn_file_map){.data = empty, .fd = fd};
         return NULL;

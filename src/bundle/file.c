@@ -2,6 +2,7 @@
 #include "henry/bundle.h"
 
 #include "base/file.h"
+#include "base/require.h"
 #include "bundle/sign.h"
 #include "bundle/weights.h"
 
@@ -38,6 +39,7 @@ static hn_status check_signature(const hn_bundle *b) {
 hn_status hn_bundle_verify_file(const char *path, bool weights) {
     hn_file_map map;
     hn_bundle b;
+    HN_REQUIRE(path, "path");
     HN_TRY(open_file(path, &map, &b));
     hn_status status = check_signature(&b);
     if (!status) status = check_all(&b, path, NULL, weights);
@@ -48,6 +50,7 @@ hn_status hn_bundle_verify_file(const char *path, bool weights) {
 hn_status hn_bundle_verify_signed(const char *path, const char *weights_path, const hn_public_key *trusted, uint32_t trusted_count) {
     hn_file_map map;
     hn_bundle b;
+    HN_REQUIRE(path, "path");
     HN_TRY(open_file(path, &map, &b));
     hn_status status = hn_bundle_signature_check(&b, trusted, trusted_count);
     if (!status) status = check_all(&b, path, weights_path, true);
@@ -59,6 +62,9 @@ hn_status hn_bundle_describe_file(const char *path, hn_bundle_format format, cha
     hn_file_map map;
     hn_bundle b;
     hn_strbuf text;
+    HN_REQUIRE(path, "path");
+    HN_REQUIRE(out_text, "out_text");
+    HN_REQUIRE(out_len, "out_len");
     HN_TRY(open_file(path, &map, &b));
     hn_strbuf_init(&text);
     if (format == HN_BUNDLE_JSON) hn_bundle_describe_json(&b, &text);
@@ -79,6 +85,8 @@ void hn_bundle_text_free(char *text) { free(text); }
 hn_status hn_bundle_object_extract(const char *path, unsigned index, const char *out_path) {
     hn_file_map map;
     hn_bundle b;
+    HN_REQUIRE(path, "path");
+    HN_REQUIRE(out_path, "out_path");
     HN_TRY(open_file(path, &map, &b));
     hn_str bytes;
     hn_status status = hn_status_annotate(hn_bundle_object_get(&b, index, true, &bytes), "'%s'", path);

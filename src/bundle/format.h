@@ -8,6 +8,8 @@
 #ifndef HN_BUNDLE_FORMAT_H
 #define HN_BUNDLE_FORMAT_H
 
+#include "base/kind.h"
+
 #include <assert.h>
 #include <stdint.h>
 
@@ -22,7 +24,7 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "bundles are read in p
 #define HNB_MACHINE_HERE 0
 #endif
 
-#define HNB_MAGIC "\x89HNB\r\n\x1a\n" /* 8 bytes; shows text conversion and 7-bit transport */
+#define HNB_MAGIC HN_KIND_BUNDLE_MAGIC
 
 enum {
     HNB_VERSION = 3, /* 2: symbols that steps define, slots; 3: targets, launch records, code outside the tables, signatures */

@@ -2,6 +2,7 @@
 #include "bundle/sign.h"
 
 #include "base/file.h"
+#include "base/require.h"
 #include "base/oserror.h"
 #include "bundle/weights.h"
 
@@ -167,6 +168,7 @@ static hn_status sign_map(const char *path, const uint8_t seed[KEY_BYTES], const
     hn_status status = NULL;
     void *bytes = MAP_FAILED;
     if (fstat(fd, &st) != 0) status = HN_OS_ERROR(errno, "cannot look at '%s'", path);
+    else if (S_ISDIR(st.st_mode)) status = HN_ERROR(HN_INVALID_ARGUMENT, "'%s' is a folder, not a bundle", path);
     else if ((size_t)st.st_size < sizeof(hnb_header)) status = HN_ERROR(HN_CORRUPT, "'%s' is not a bundle", path);
     else if ((bytes = mmap(NULL, (size_t)st.st_size, PROT_READ | PROT_WRITE, MAP_PRIVATE, fd, 0)) == MAP_FAILED)
         status = HN_OS_ERROR(errno, "cannot map '%s'", path);
@@ -179,6 +181,8 @@ static hn_status sign_map(const char *path, const uint8_t seed[KEY_BYTES], const
 
 hn_status hn_bundle_sign_file(const char *path, const char *secret_path, const char *weights_path) {
     uint8_t seed[KEY_BYTES];
+    HN_REQUIRE(path, "path");
+    HN_REQUIRE(secret_path, "secret_path");
     HN_TRY(begin());
     hn_status status = read_secret(secret_path, seed);
     if (!status) status = sign_map(path, seed, weights_path);

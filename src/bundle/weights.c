@@ -100,7 +100,7 @@ bool hn_bundle_weight_file_set(void *image, const char *path, const uint8_t *dat
     hnb_section *files = section_of(image, HNB_WEIGHT_FILE), *strings = section_of(image, HNB_STRINGS);
     struct stat st;
     if (!files || !files->count) return true;
-    if (!strings || stat(path, &st) != 0) return false;
+    if (!strings || !path || stat(path, &st) != 0) return false;
     hnb_weight_file *file = (void *)((uint8_t *)image + files->offset);
     char *text = (char *)image + strings->offset + file->path.offset;
     int64_t mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;

@@ -1,6 +1,7 @@
 /* compile.c: from a graph to a program: the phases in order. */
 #include "driver/driver.h"
 
+#include "base/require.h"
 #include "base/trace.h"
 #include "lower/lower.h"
 
@@ -129,12 +130,16 @@ hn_status hn_compile_graph(hn_graph *graph, hn_service *service, const hn_compil
 /* --- the result --- */
 
 hn_status hn_compiled_load(const hn_compiled *c, const hn_module_options *options, hn_module **out) {
+    HN_REQUIRE(c, "compiled");
+    HN_REQUIRE(out, "out");
     hn_module_options own = options ? *options : (hn_module_options){0};
     if (!own.weights_path) own.weights_path = c->weights_path;
     return hn_module_load_memory(c->image.ptr, c->image.len, false, &own, out);
 }
 
 hn_status hn_compiled_save(const hn_compiled *c, const char *path) {
+    HN_REQUIRE(c, "compiled");
+    HN_REQUIRE(path, "path");
     return hn_file_write_atomic(path, c->image.ptr, c->image.len, true);
 }
 

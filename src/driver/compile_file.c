@@ -1,6 +1,7 @@
-/* compile_file.c: from a model file to a program: the import, the graph cache around the compilation, and programs made for
- * the sizes of a call. */
+/* compile_file.c: from a model file, or its bytes, to a program: the import, the graph cache around the compilation, and programs made
+ * for the sizes of a call. */
 #include "base/log.h"
+#include "base/require.h"
 #include "base/trace.h"
 #include "cache/record.h"
 #include "driver/graph_cache.h"
@@ -13,7 +14,9 @@
 typedef struct file_job {
     hn_driver driver;
     hn_pt2 *file;
-    const char *path;
+    const char *path;     /* NULL: a model in memory, */
+    hn_str bytes;         /* these */
+    hn_strbuf content;    /* which stand for the file in the key: size and digest */
     hn_strbuf record;     /* of the key */
     hn_strbuf compiler;   /* its identity */
     hn_graph_query query; /* of the cache of graphs */
@@ -23,12 +26,24 @@ typedef struct file_job {
 
 /* --- the key --- */
 
+/* Nothing else tells a model in memory from another one, or that it has not changed. */
+static hn_status describe_content(file_job *j) {
+    char hex[HN_DIGEST_HEX_BYTES];
+    if (j->path) return NULL;
+    hn_digest digest = hn_digest_of(j->bytes.ptr, j->bytes.len);
+    hn_digest_hex(&digest, hex);
+    hn_strbuf_printf(&j->content, "%zu bytes in memory (%s)", j->bytes.len, hex);
+    return hn_strbuf_status(&j->content);
+}
+
 static hn_status add_model(file_job *j) {
     hn_strbuf environment;
+    HN_TRY(describe_content(j));
     hn_strbuf_init(&environment);
     hn_status status = hn_service_environment("c", &environment);
-    hn_graph_key key = {.options = &j->driver.options, .environment = hn_strbuf_str(&environment)};
-    if (!status) status = hn_driver_key_record(j->file, j->path, &key, &j->record);
+    hn_graph_key key = {.options = &j->driver.options, .environment = hn_strbuf_str(&environment), .path = j->path,
+                        .content = hn_strbuf_str(&j->content)};
+    if (!status) status = hn_driver_key_record(j->file, &key, &j->record);
     hn_strbuf_deinit(&environment);
     return status;
 }
@@ -56,6 +71,7 @@ static hn_status make_query(file_job *j) {
     j->query = (hn_graph_query){.cache = cache,
                                 .file = j->file,
                                 .path = j->path,
+                                .content = hn_strbuf_str(&j->content),
                                 .record = hn_strbuf_str(&j->record),
                                 .compiler = hn_strbuf_str(&j->compiler),
                                 .bare = bare,
@@ -238,39 +254,58 @@ static hn_status open_service(hn_driver *d) {
     return hn_service_create(&service, &d->service);
 }
 
-static hn_status job_open(file_job *j, const char *path, const hn_compile_options *options) {
-    *j = (file_job){.path = path, .is_default = true};
+/* `path` NULL: the model is `bytes`. */
+static hn_status job_open(file_job *j, const char *path, hn_str bytes, const hn_compile_options *options) {
+    *j = (file_job){.path = path, .bytes = bytes, .is_default = true};
+    hn_strbuf_init(&j->content);
     hn_strbuf_init(&j->record);
     hn_strbuf_init(&j->compiler);
     hn_driver_init(&j->driver, options, NULL);
-    HN_TRY(hn_pt2_open(path, &j->file));
+    if (path) HN_TRY(hn_pt2_open(path, &j->file));
+    else HN_TRY(hn_pt2_open_memory(bytes.ptr, bytes.len, &j->file));
     return open_service(&j->driver);
 }
 
 static void job_close(file_job *j) {
     hn_driver_deinit(&j->driver);
     hn_service_destroy(j->driver.service);
+    hn_strbuf_deinit(&j->content);
     hn_strbuf_deinit(&j->record);
     hn_strbuf_deinit(&j->compiler);
     hn_pt2_close(j->file);
 }
 
-hn_status hn_compile_file(const char *path, const hn_compile_options *options, hn_compiled **out) {
+static hn_status compile(const char *path, hn_str bytes, const hn_compile_options *options, hn_compiled **out) {
     int64_t begin = hn_now_ns();
     file_job job;
     hn_compiled *c = NULL;
-    hn_status status = job_open(&job, path, options);
+    hn_status status = job_open(&job, path, bytes, options);
     if (!status) status = hn_compiled_create(options && options->safetensors ? options->safetensors : path, &c);
     if (!status) status = compile_cached(&job, c);
     if (!status) note_remote(&job.driver, &c->stats);
     job_close(&job);
     if (status) {
         hn_compiled_release(c);
-        return hn_status_annotate(status, "cannot compile '%s'", path);
+        return status;
     }
     c->stats.total_ns = hn_now_ns() - begin;
     *out = c;
     return NULL;
+}
+
+hn_status hn_compile_file(const char *path, const hn_compile_options *options, hn_compiled **out) {
+    HN_REQUIRE(path, "path");
+    HN_REQUIRE(out, "out");
+    return hn_status_annotate(compile(path, HN_STR(""), options, out), "cannot compile '%s'", path);
+}
+
+/* There is no file to refer to, so weights go into the image or into a file of their own. */
+hn_status hn_compile_memory(const void *bytes, size_t len, const hn_compile_options *options, hn_compiled **out) {
+    hn_compile_options own = options ? *options : (hn_compile_options){0};
+    HN_REQUIRE(bytes, "bytes");
+    HN_REQUIRE(out, "out");
+    if (!own.safetensors) own.embed_weights = true;
+    return hn_status_annotate(compile(NULL, (hn_str){bytes, len}, &own, out), "cannot compile a model in memory");
 }
 
 /* --- questions about the cache --- */
@@ -279,7 +314,7 @@ hn_status hn_compile_file(const char *path, const hn_compile_options *options, h
 static hn_status with_query(const char *path, const hn_compile_options *options, void *out,
                             hn_status (*use)(const hn_graph_query *query, void *out)) {
     file_job job;
-    hn_status status = job_open(&job, path, options);
+    hn_status status = job_open(&job, path, HN_STR(""), options);
     if (!status) status = hn_driver_targets(&job.driver);
     if (!status) status = make_query(&job);
     if (!status) status = use(&job.query, out);

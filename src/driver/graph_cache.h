@@ -21,6 +21,7 @@ typedef struct hn_graph_query {
     hn_cache *cache;
     hn_pt2 *file;
     const char *path;
+    hn_str content;  /* of a model in memory, in place of the path: as in hn_graph_key */
     hn_str record;   /* of the key */
     hn_str compiler; /* as in the record */
     hn_digest bare;  /* of the record without the compiler */

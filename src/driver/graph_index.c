@@ -272,9 +272,10 @@ hn_status hn_graph_guards(const hn_bundle *b, hn_strbuf *out) {
 static bool file_key(const hn_graph_query *q, hn_digest *out) {
     struct stat st;
     hn_strbuf text;
-    if (stat(q->path, &st) != 0) return false;
+    if (q->path && stat(q->path, &st) != 0) return false;
     hn_strbuf_init(&text);
-    hn_strbuf_printf(&text, "file %llu:%llu %lld bytes, changed %lld.%09ld %lld.%09ld, model %s", (unsigned long long)st.st_dev,
+    if (!q->path) hn_strbuf_printf(&text, HN_STR_FMT ", model %s", HN_STR_ARG(q->content), q->model ? q->model : "");
+    else hn_strbuf_printf(&text, "file %llu:%llu %lld bytes, changed %lld.%09ld %lld.%09ld, model %s", (unsigned long long)st.st_dev,
                      (unsigned long long)st.st_ino, (long long)st.st_size, (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec,
                      (long long)st.st_ctim.tv_sec, st.st_ctim.tv_nsec, q->model ? q->model : "");
     *out = hn_digest_of(text.ptr, text.len);

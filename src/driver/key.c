@@ -191,12 +191,13 @@ static void add_build(hn_strbuf *out) {
     add_text(out, "build", hn_build_identity());
 }
 
-hn_status hn_driver_key_record(hn_pt2 *file, const char *path, const hn_graph_key *key, hn_strbuf *out) {
+hn_status hn_driver_key_record(hn_pt2 *file, const hn_graph_key *key, hn_strbuf *out) {
     bool is_shared = hn_driver_key_is_shared(file, key->options);
     add_build(out);
     hn_record_add(out, "environment", key->environment);
     hn_options_key(key->options, out);
-    if (!is_shared) add_path(path, out);
+    if (!is_shared && key->path) add_path(key->path, out);
+    if (!is_shared && !key->path) hn_record_add(out, "file", key->content);
     HN_TRY(add_archive(file, is_shared, out));
     return hn_strbuf_status(out);
 }

@@ -13,6 +13,8 @@
 typedef struct hn_graph_key {
     const hn_options *options; /* with the targets */
     hn_str environment;        /* variables that compilers of kernels may read */
+    const char *path;          /* of the model file; NULL: it is in memory, */
+    hn_str content;            /* and this describes all its bytes */
 } hn_graph_key;
 
 /* Whether a program of this file can serve other files with equal graphs, that is, weights are found by their place in the
@@ -22,7 +24,7 @@ bool hn_driver_key_is_shared(const hn_pt2 *file, const hn_options *options);
 
 /* Appends the key record without the compiler.
  * Errors: corrupt, when a record of the archive cannot be read; out-of-memory. */
-hn_status hn_driver_key_record(hn_pt2 *file, const char *path, const hn_graph_key *key, hn_strbuf *out) HN_MUST_USE;
+hn_status hn_driver_key_record(hn_pt2 *file, const hn_graph_key *key, hn_strbuf *out) HN_MUST_USE;
 
 /* Errors: internal, naming a record of the archive that the importer read and whose bytes are not in the key. */
 hn_status hn_driver_key_check(const hn_pt2 *file, const hn_options *options) HN_MUST_USE;

@@ -2,6 +2,7 @@
 #include "tool.h"
 
 #include "base/file.h"
+#include "base/kind.h"
 #include "base/trace.h"
 #include "bundle/format.h"
 
@@ -13,15 +14,16 @@
 hn_status tool_kind_of(const char *path, tool_kind *out) {
     hn_file_map map;
     HN_TRY(hn_file_map_init(&map, path));
-    bool bundle = map.size_bytes >= 8 && memcmp(map.data, HNB_MAGIC, 8) == 0;
-    bool zip = map.size_bytes >= 4 && memcmp(map.data, "PK", 2) == 0;
-    size_t size = map.size_bytes;
+    hn_kind kind = hn_kind_of(map.data, map.size_bytes);
+    bool is_zip = map.size_bytes >= 4 && memcmp(map.data, "PK", 2) == 0; /* the importer says what is wrong with it */
+    hn_status status = NULL;
+    if (kind == HN_KIND_EMPTY) status = HN_ERROR(HN_INVALID_ARGUMENT, "'%s' is empty", path);
+    else if (kind == HN_KIND_UNKNOWN && !is_zip)
+        status = HN_ERROR(HN_INVALID_ARGUMENT, "'%s' is neither a .pt2 model nor a .hnb bundle; export one with torch.export.save", path);
+    else if (kind != HN_KIND_BUNDLE) status = hn_status_annotate(hn_kind_refuse(map.data, map.size_bytes, HN_KIND_PT2), "cannot read '%s'", path);
     hn_file_map_deinit(&map);
-    if (!bundle && !zip)
-        return HN_ERROR(HN_INVALID_ARGUMENT, "'%s' is %s", path,
-                        size ? "neither a .pt2 model nor a .hnb bundle; export one with torch.export.save" : "empty");
-    *out = bundle ? TOOL_HNB : TOOL_PT2;
-    return NULL;
+    *out = kind == HN_KIND_BUNDLE ? TOOL_HNB : TOOL_PT2;
+    return status;
 }
 
 /* --- progress --- */

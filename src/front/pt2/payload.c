@@ -169,7 +169,7 @@ hn_status hn_pt2_storage_of(hn_pt2_importer *im, hn_graph *graph, const hn_pt2_p
     HN_NEW(&im->file->arena, was_read, 1);
     HN_PUSH(&im->file->arena, &im->file->unread,
             ((hn_pt2_unread){payload->zip, payload->record, (const uint8_t *)bytes.ptr, was_read}));
-    bool in_file = offset != 0 && im->file->map.data && payload->zip_offset != UINT64_MAX;
+    bool in_file = offset != 0 && payload->zip_offset != UINT64_MAX; /* or in the bytes of one, in memory */
     HN_TRY(aligned(im, &bytes));
     hn_storage storage = {
         .data = (const uint8_t *)bytes.ptr, .size_bytes = bytes.len, .file_record = HN_STR(""), .was_read = was_read};

@@ -1,6 +1,8 @@
 /* pt2.c: opening an archive: which generation, which root folder, which models. */
 #include "front/pt2/archive.h"
 
+#include "base/kind.h"
+
 #include <stdlib.h>
 
 static hn_str arena_join(hn_arena *arena, hn_str a, const char *b, hn_str c, const char *d) {
@@ -102,17 +104,25 @@ static hn_status root_find(hn_pt2 *file, bool *out_found) {
     return NULL;
 }
 
+/* The error of a reader, or a better one when the bytes are of another kind. Takes `status`. */
+static hn_status name_kind(hn_status status, const void *bytes, size_t len) {
+    hn_status refused = hn_kind_refuse(bytes, len, HN_KIND_PT2);
+    if (!refused) return status;
+    hn_status_free(status);
+    return refused;
+}
+
 static hn_status archive_open(hn_pt2 *file, const void *bytes, size_t len) {
     bool rooted = false;
-    HN_TRY(hn_zip_open(&file->zip, &file->arena, bytes, len));
+    hn_status status = hn_zip_open(&file->zip, &file->arena, bytes, len);
+    if (status) return name_kind(status, bytes, len);
     if (hn_zip_find(&file->zip, HN_STR("version")) &&
         hn_zip_find(&file->zip, HN_STR("serialized_exported_program.json")))
         return flat_open(file);
     HN_TRY(root_find(file, &rooted));
     if (rooted) return rooted_open(file);
-    return HN_ERROR(
-        HN_INVALID_ARGUMENT,
-        "zip archive is no .pt2: it has no archive_format record; write one with torch.export.save");
+    return name_kind(HN_ERROR(HN_INVALID_ARGUMENT, "zip archive is not a .pt2: it has no archive_format record; write one with torch.export.save"),
+                     bytes, len);
 }
 
 static hn_status create(hn_pt2 **out) {

@@ -105,7 +105,7 @@ TEST(what_cannot_be_mapped_or_read) {
     EXPECT(map.data == NULL);
     hn_file_map_deinit(&map);
     EXPECT_ERROR(hn_file_map_init(&map, at("f/below")), HN_NOT_FOUND, "Not a directory");
-    EXPECT_ERROR(hn_file_map_init(&map, root), HN_INVALID_ARGUMENT, "not a regular file");
+    EXPECT_ERROR(hn_file_map_init(&map, root), HN_INVALID_ARGUMENT, "it is a folder, not a file");
     EXPECT_INT(mkfifo(at("fifo"), 0600), 0);
     EXPECT_ERROR(hn_file_map_init(&map, at("fifo")), HN_INVALID_ARGUMENT, "not a regular file"); /* and does not wait */
     EXPECT_ERROR(hn_file_read(at("none"), &text), HN_NOT_FOUND, "/none'");
