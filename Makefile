@@ -1,36 +1,43 @@
 # Short names for the presets of CMakePresets.json. Every target sets up what it needs first.
+# The sentence after ## is what `make help` prints.
 PREFIX ?= /usr/local
 BUILD := build
 
-.PHONY: all setup test demo bench fuzz stress install format clean
+.PHONY: all setup test demo bench fuzz stress install uninstall format clean help
 
-all: setup
+all: setup ## build the libraries, henry and henry-worker in build/ (default)
 	@cmake --preset release -S . > $(BUILD).log 2>&1 || { cat $(BUILD).log; exit 1; }; rm -f $(BUILD).log
 	@cmake --build $(BUILD)
 
-setup:
+setup: ## install the Debian packages that building and testing need
 	@tools/setup.sh
 
-test: all
+test: all ## run all test suites; tests/run.sh SUITE runs one
 	@tests/run.sh
 
-demo: all
+demo: all ## build the examples and let a model read handwritten digits
 	@examples/demo.sh
 
-bench: all
+bench: all ## measure and write the tables of bench/
 	@bench/run.sh
 
-fuzz: setup
+fuzz: setup ## build the fuzz targets with clang and run them for a while
 	@tests/fuzz/run.sh
 
-stress: all
+stress: all ## run the long tests: killed workers, full disks, no memory
 	@tests/stress/run.sh
 
-install: all
+install: all ## install below PREFIX (default /usr/local); DESTDIR is obeyed
 	@cmake --install $(BUILD) --prefix $(PREFIX)
 
-format:
+uninstall: ## remove what `make install` has put below PREFIX
+	@tools/install/uninstall.sh "$(DESTDIR)$(PREFIX)"
+
+format: ## format all C sources with clang-format
 	@git ls-files '*.c' '*.h' | xargs clang-format -i
 
-clean:
+clean: ## remove build/
 	@rm -rf $(BUILD)
+
+help: ## list the targets
+	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r target text; do printf '%-10s %s\n' "$$target" "$$text"; done

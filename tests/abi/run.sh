@@ -84,6 +84,51 @@ check "installed doctor" "$prefix/bin/henry" doctor
 worker_installed() { "$prefix/bin/henry" doctor | grep -q "worker.*$prefix/libexec/henry/henry-worker"; }
 check "installed worker is found" worker_installed
 
+# pkg-config: nothing of the private libraries for somebody who links the shared one, whose packages may be missing.
+no_private_flags() {
+    local flags
+    flags=$(PKG_CONFIG_LIBDIR=$prefix/lib/pkgconfig PKG_CONFIG_PATH='' pkg-config --cflags --libs henry) || return 1
+    echo "$flags"
+    for word in $flags; do case $word in -I*/include | -L*/lib | -lhenry) ;; *) return 1 ;; esac; done
+}
+check "pkg-config needs and prints no private libraries" no_private_flags
+static_with_pkg_config() { # as README.md says
+    local libs
+    libs=$(pkg-config --static --libs "$1" | sed "s/-l$1 /-l:lib$1.a /")
+    cc -std=c17 "$2" $(pkg-config --cflags "$1") $libs -o "$3" && ! ldd "$3" | grep libhenry
+}
+check "static linking through pkg-config, henry" static_with_pkg_config henry examples/terse.c "$work/terse_static"
+check "terse runs, linked statically" env -u LD_LIBRARY_PATH "$work/terse_static" "$data/model.pt2"
+check "static linking through pkg-config, henry_rt" static_with_pkg_config henry_rt tests/abi/run_bundle.c "$work/run_static"
+
+# A prefix that the loader does not know: the rpath that README.md advises.
+with_rpath() {
+    local rpath
+    rpath=$(sed -n 's/.*\(-Wl,-rpath,.*henry)\).*/\1/p' README.md | head -1)
+    [ "$rpath" ] && eval "cc examples/terse.c \$(pkg-config --cflags --libs henry) $rpath -o $work/terse_rpath" &&
+        env -u LD_LIBRARY_PATH "$work/terse_rpath" "$data/model.pt2"
+}
+check "the advised rpath" with_rpath
+
+# What is installed can be taken away again, and nothing else goes.
+uninstalled() {
+    local target=$work/staged/opt/h
+    DESTDIR=$work/staged cmake --install "$build" --prefix /opt/h >/dev/null || return 1
+    echo mine >"$target/lib/mine"
+    echo mine >"$target/include/henry/mine.h"
+    make -s uninstall DESTDIR="$work/staged" PREFIX=/opt/h || return 1
+    [ "$(cd "$target" && find . -type f | sort | xargs)" = "./include/henry/mine.h ./lib/mine" ] || { find "$target" -type f; return 1; }
+    [ ! -e "$target/libexec/henry" ] && [ ! -e "$target/share/henry" ] || { find "$target"; return 1; }
+    ! make -s uninstall DESTDIR="$work/staged" PREFIX=/opt/h 2>"$work/stderr" && grep -q "holds no installed Henry" "$work/stderr"
+}
+check "make uninstall" uninstalled
+helped() { # every target has its sentence
+    local target
+    make -s help >"$work/help" || return 1
+    for target in $(sed -n 's/^\.PHONY: //p' Makefile); do grep -q "^$target  *[a-z]" "$work/help" || { echo "no line for '$target'"; return 1; }; done
+}
+check "make help" helped
+
 check "CMake project configures" cmake -S tests/abi/project -B "$work/project" -DCMAKE_PREFIX_PATH="$prefix" -DCMAKE_BUILD_TYPE=Release
 check "CMake project builds" cmake --build "$work/project"
 
