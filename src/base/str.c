@@ -143,6 +143,34 @@ void hn_strbuf_json(hn_strbuf *buf, hn_str text) {
     hn_strbuf_putc(buf, '"');
 }
 
+/* Of the character of `len` bytes at `at`; C1 controls are two bytes of UTF-8. */
+static bool is_control(const unsigned char *at, size_t len) { return at[0] < 0x20 || at[0] == 0x7f || (len == 2 && at[0] == 0xc2 && at[1] < 0xa0); }
+
+void hn_strbuf_clean(hn_strbuf *buf, hn_str text, bool one_line) {
+    const unsigned char *bytes = (const unsigned char *)text.ptr;
+    size_t plain = 0, i = 0; /* [plain, i) waits to be copied as it is */
+    while (i < text.len) {
+        size_t len = utf8_len(bytes + i, text.len - i);
+        if (len && (!is_control(bytes + i, len) || bytes[i] == '\t' || (bytes[i] == '\n' && !one_line))) {
+            i += len;
+            continue;
+        }
+        if (i > plain) hn_strbuf_append(buf, text.ptr + plain, i - plain);
+        if (bytes[i] == '\n') hn_strbuf_puts(buf, "\\n");
+        else
+            for (size_t k = 0; k < (len ? len : 1); k++) hn_strbuf_printf(buf, "\\x%02x", bytes[i + k]);
+        plain = i += len ? len : 1;
+    }
+    if (i > plain) hn_strbuf_append(buf, text.ptr + plain, i - plain);
+}
+
+size_t hn_str_cut(hn_str text, size_t most) {
+    if (text.len <= most) return text.len;
+    size_t len = most;
+    while (len && ((unsigned char)text.ptr[len] & 0xc0) == 0x80) len--;
+    return len;
+}
+
 hn_status hn_strbuf_status(const hn_strbuf *buf) {
     if (!buf->failed) return NULL;
     return HN_ERROR(HN_OUT_OF_MEMORY, "cannot grow a text buffer beyond %zu bytes", buf->len);

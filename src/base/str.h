@@ -49,6 +49,11 @@ char *hn_strbuf_reserve(hn_strbuf *buf, size_t more);
 void hn_strbuf_i64(hn_strbuf *buf, int64_t value); /* decimal; much faster than printf */
 /* "…" with JSON escapes; a byte that is not UTF-8 becomes \ufffd. */
 void hn_strbuf_json(hn_strbuf *buf, hn_str text);
+/* Appends text from outside so that it steers no terminal and is UTF-8: control characters and bytes that are not UTF-8 become
+ * \xNN. Tabs stay, and line ends too, unless `one_line`: then they become \n. */
+void hn_strbuf_clean(hn_strbuf *buf, hn_str text, bool one_line);
+/* The length of `text` cut to at most `most` bytes, not within a character. */
+size_t hn_str_cut(hn_str text, size_t most);
 hn_status hn_strbuf_status(const hn_strbuf *buf) HN_MUST_USE;
 static inline hn_str hn_strbuf_str(const hn_strbuf *buf) { return (hn_str){buf->ptr ? buf->ptr : "", buf->len}; }
 

@@ -80,7 +80,7 @@ static void read_log(const cuda_run *run, hn_nvrtc_program program, hn_strbuf *o
     char *log = malloc(len + 1);
     if (!log || run->nvrtc.get_log(program, log) != HN_NVRTC_OK) len = 0;
     if (log) log[len] = 0;
-    if (len) hn_strbuf_append(out, log, strnlen(log, len < LOG_LIMIT_BYTES ? len : LOG_LIMIT_BYTES));
+    if (len) hn_strbuf_clean(out, (hn_str){log, strnlen(log, len < LOG_LIMIT_BYTES ? len : LOG_LIMIT_BYTES)}, false);
     free(log);
 }
 

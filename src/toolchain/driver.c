@@ -60,7 +60,7 @@ void hn_first_errors(hn_str text, hn_strbuf *out) {
         size_t len = end ? (size_t)(end - text.ptr) : text.len;
         if (len && (!any || memmem(text.ptr, len, "error", 5))) {
             hn_strbuf_puts(out, count++ ? "; " : "");
-            hn_strbuf_append(out, text.ptr, len < 300 ? len : 300);
+            hn_strbuf_append(out, text.ptr, hn_str_cut((hn_str){text.ptr, len}, 300));
         }
         size_t used = end ? len + 1 : len;
         text = (hn_str){text.ptr + used, text.len - used};

@@ -560,13 +560,22 @@ static const char *allowed_for(hn_flag_user user) {
     return "-O -g -D -U -I -isystem -include -std= -W -l -L, and -f and -m options that change nothing but the code";
 }
 
+static hn_status refuse_control(const char *flag) {
+    hn_strbuf shown;
+    hn_strbuf_init(&shown);
+    hn_strbuf_clean(&shown, hn_str_of(flag), true);
+    hn_status status = HN_ERROR(HN_INVALID_ARGUMENT, "cannot compile with flag '" HN_STR_FMT "': it has a control character", HN_STR_ARG(hn_strbuf_str(&shown)));
+    hn_strbuf_deinit(&shown);
+    return status;
+}
+
 static hn_status refuse(const char *flag, hn_flag_user user) {
     static const char failure[] = "cannot compile with flag";
     const flag_row *named, *row = find_row(flag, user, &named);
     const char *advice = named ? advice_of((value_form)named->form) : NULL;
+    if (has_control(flag)) return refuse_control(flag);
     if (strstr(flag, "native"))
         return HN_ERROR(HN_INVALID_ARGUMENT, "%s '%s': 'native' means this machine, and results are shared; name the processor", failure, flag);
-    if (has_control(flag)) return HN_ERROR(HN_INVALID_ARGUMENT, "%s '%s': it has a control character", failure, flag);
     if (user == HN_FLAGS_NVCC && row && !hn_is_shell_safe(flag))
         return HN_ERROR(HN_INVALID_ARGUMENT, "%s '%s': nvcc gives its flags to a shell, so only letters, digits and '_-+=.,/:@%%' are allowed", failure, flag);
     if (named && (named->form == PATH || named->form == FILE_))

@@ -105,12 +105,21 @@ void hn_tool_messages_trim(int fd) {
     fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, ERRORS_PART_BYTES, info.st_size - 2 * ERRORS_PART_BYTES);
 }
 
-hn_status hn_tool_read_errors(int fd, hn_strbuf *errors) {
+static hn_status read_messages(int fd, hn_strbuf *out) {
     struct stat info;
-    if (fstat(fd, &info) != 0 || info.st_size <= 2 * ERRORS_PART_BYTES) return read_range(fd, 0, 2 * ERRORS_PART_BYTES, errors);
-    HN_TRY(read_range(fd, 0, ERRORS_PART_BYTES, errors));
-    hn_strbuf_printf(errors, "\n[%lld bytes left out]\n", (long long)info.st_size - 2 * ERRORS_PART_BYTES);
-    return read_range(fd, info.st_size - ERRORS_PART_BYTES, ERRORS_PART_BYTES, errors);
+    if (fstat(fd, &info) != 0 || info.st_size <= 2 * ERRORS_PART_BYTES) return read_range(fd, 0, 2 * ERRORS_PART_BYTES, out);
+    HN_TRY(read_range(fd, 0, ERRORS_PART_BYTES, out));
+    hn_strbuf_printf(out, "\n[%lld bytes left out]\n", (long long)info.st_size - 2 * ERRORS_PART_BYTES);
+    return read_range(fd, info.st_size - ERRORS_PART_BYTES, ERRORS_PART_BYTES, out);
+}
+
+hn_status hn_tool_read_errors(int fd, hn_strbuf *errors) {
+    hn_strbuf raw;
+    hn_strbuf_init(&raw);
+    hn_status status = read_messages(fd, &raw);
+    if (!status) hn_strbuf_clean(errors, hn_strbuf_str(&raw), false);
+    hn_strbuf_deinit(&raw);
+    return status ? status : hn_strbuf_status(errors);
 }
 
 hn_status hn_tool_read_all(int fd, hn_strbuf *out) { return read_range(fd, 0, SIZE_MAX, out); }

@@ -78,7 +78,7 @@ hn_status hn_tool_messages_file(const hn_tool_run *run, int *out_fd) HN_MUST_USE
 /* Gives back the memory of what is neither the beginning nor the end of a tool's messages, while the tool runs: the file
  * keeps its size. */
 void hn_tool_messages_trim(int fd);
-/* Appends what a tool said: of much the beginning and the end, and how much was left out. */
+/* Appends what a tool said, cleaned (hn_strbuf_clean): of much the beginning and the end, and how much was left out. */
 hn_status hn_tool_read_errors(int fd, hn_strbuf *errors) HN_MUST_USE;
 /* Appends the whole file, whatever its offset. */
 hn_status hn_tool_read_all(int fd, hn_strbuf *out) HN_MUST_USE;

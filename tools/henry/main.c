@@ -53,27 +53,17 @@ static const tool_command commands[] = {
 /* How much of a message is shown. A hostile file may have names of megabytes; the end of a message tells how to go on. */
 enum { SHOWN_HEAD = 6000, SHOWN_TAIL = 2000 };
 
-/* Control characters as escapes: an error is one line, and what stands in a file does not steer the terminal. */
-static void append_shown(hn_strbuf *out, const char *text, size_t len) {
-    for (size_t k = 0; k < len; k++) {
-        unsigned char c = (unsigned char)text[k];
-        if (c == '\n') hn_strbuf_puts(out, "\\n");
-        else if ((c < 0x20 && c != '\t') || c == 0x7f) hn_strbuf_printf(out, "\\x%02x", c);
-        else hn_strbuf_putc(out, (char)c);
-    }
-}
-
 int tool_report(hn_status status) {
     if (!status) return TOOL_OK;
-    const char *message = hn_status_message(status);
-    size_t len = strlen(message);
-    bool is_whole = len <= SHOWN_HEAD + SHOWN_TAIL;
+    hn_str message = hn_str_of(hn_status_message(status));
+    bool is_whole = message.len <= SHOWN_HEAD + SHOWN_TAIL;
+    size_t head = is_whole ? message.len : hn_str_cut(message, SHOWN_HEAD), tail = is_whole ? message.len : hn_str_cut(message, message.len - SHOWN_TAIL);
     hn_strbuf line;
     hn_strbuf_init(&line);
-    append_shown(&line, message, is_whole ? len : SHOWN_HEAD);
+    hn_strbuf_clean(&line, (hn_str){message.ptr, head}, true);
     if (!is_whole) {
-        hn_strbuf_printf(&line, " [... %zu bytes ...] ", len - SHOWN_HEAD - SHOWN_TAIL);
-        append_shown(&line, message + len - SHOWN_TAIL, SHOWN_TAIL);
+        hn_strbuf_printf(&line, " [... %zu bytes ...] ", tail - head);
+        hn_strbuf_clean(&line, (hn_str){message.ptr + tail, message.len - tail}, true);
     }
     fprintf(stderr, "henry: %s\n", line.ptr ? line.ptr : "out of memory");
     hn_strbuf_deinit(&line);

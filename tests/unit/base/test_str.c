@@ -126,4 +126,28 @@ TEST(json_keeps_utf8_and_replaces_the_rest) {
     expect_json("\xf0\x8f\xbf\xbf", 4, "\"\\ufffd\\ufffd\\ufffd\\ufffd\"");
 }
 
+static void expect_clean(const char *text, bool one_line, const char *expected) {
+    hn_strbuf buf;
+    hn_strbuf_init(&buf);
+    hn_strbuf_clean(&buf, hn_str_of(text), one_line);
+    EXPECT_STR(buf.ptr ? buf.ptr : "", expected);
+    hn_strbuf_deinit(&buf);
+}
+
+TEST(text_from_outside_is_cleaned) {
+    expect_clean("", false, "");
+    expect_clean("a\tb\nc \xc3\xa9 \xf0\x9f\x98\x80", false, "a\tb\nc \xc3\xa9 \xf0\x9f\x98\x80");
+    expect_clean("a\tb\nc", true, "a\tb\\nc");
+    expect_clean("\033[31mred\r\a\x7f", false, "\\x1b[31mred\\x0d\\x07\\x7f");
+    expect_clean("x\xff y \xc3", false, "x\\xff y \\xc3");
+    expect_clean("\xc2\x9b" "2J \xc2\xa0", false, "\\xc2\\x9b2J \xc2\xa0"); /* a control character of two bytes */
+    expect_clean("\xe0\x80\x80", false, "\\xe0\\x80\\x80");
+}
+
+TEST(text_is_cut_between_characters) {
+    hn_str text = HN_STR("ab\xe2\x82\xac" "c");
+    static const size_t cut[] = {0, 1, 2, 2, 2, 5, 6, 6};
+    for (size_t most = 0; most < sizeof(cut) / sizeof(*cut); most++) EXPECT_INT(hn_str_cut(text, most), cut[most]);
+}
+
 TEST_MAIN

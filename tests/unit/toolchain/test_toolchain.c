@@ -366,6 +366,18 @@ TEST(crashes_and_lack_of_memory_are_not_deterministic) {
     }
 }
 
+TEST(messages_of_a_compiler_are_cleaned) {
+    fixture f;
+    fake_begin(&f, "printf 'kernel.c:1:1: error: \\033[31mred\\377 \\302\\233x\\r \\303\\251\\tkept\\n' >&2; exit 1");
+    hn_toolchain_job job = job_of(two_kernels);
+    hn_toolchain_result result;
+    hn_log_configure("error");
+    EXPECT_ERROR(hn_toolchain_compile(&f.toolchain, &job, &result), HN_TOOLCHAIN, "error: \\x1b[31mred\\xff \\xc2\\x9bx\\x0d \xc3\xa9\tkept;");
+    hn_log_configure(NULL);
+    hn_toolchain_result_deinit(&result);
+    fake_end(&f);
+}
+
 /* A tool that talks for ever costs neither the memory nor the reader what it says. */
 TEST(of_many_messages_the_beginning_and_the_end_are_kept) {
     enum { LINES = 600000 };
