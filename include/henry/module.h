@@ -110,6 +110,7 @@ HN_API hn_status hn_module_run_with(hn_module *module, const hn_run_options *opt
 typedef struct hn_module_dim {
     bool is_static;
     int64_t value;    /* when static */
+    int64_t hint;     /* its value for the inputs that the model was exported with; -1: unknown */
     const char *text; /* "128" or "2*s0"; owned by the module */
 } hn_module_dim;
 
@@ -126,6 +127,7 @@ typedef enum hn_module_value_kind {
 typedef struct hn_module_value_info {
     const char *name; /* "" when the model has none */
     hn_module_value_kind kind;
+    bool is_changed;     /* of inputs: a run writes to the tensor */
     hn_scalar_type type; /* of TENSOR */
     uint32_t rank;
     const hn_module_dim *sizes, *strides;
@@ -137,6 +139,61 @@ HN_API uint32_t hn_module_output_count(const hn_module *module);
 /* Errors: invalid-argument for an index out of range. */
 HN_API hn_status hn_module_input_info(const hn_module *module, uint32_t index, hn_module_value_info *out) HN_MUST_USE;
 HN_API hn_status hn_module_output_info(const hn_module *module, uint32_t index, hn_module_value_info *out) HN_MUST_USE;
+
+/* The index of the input or output with this name. Errors: not-found, with names near to it; invalid-argument when several have
+ * the name: those are taken by index only. */
+HN_API hn_status hn_module_input_find(const hn_module *module, const char *name, uint32_t *out_index) HN_MUST_USE;
+HN_API hn_status hn_module_output_find(const hn_module *module, const char *name, uint32_t *out_index) HN_MUST_USE;
+
+/* ---- sizes: what a program takes and gives, known before a run ---- */
+
+#define HN_DIM_VALUE UINT32_MAX /* in place of a dimension: the whole number itself */
+
+/* A size that the model leaves open. Strings are the module's. */
+typedef struct hn_module_symbol_info {
+    const char *name;     /* "s0" */
+    int64_t min, max;     /* INT64_MIN, INT64_MAX: no bound */
+    bool has_hint;
+    int64_t hint;         /* its value when the model was exported */
+    bool is_data;         /* only a run knows it: it comes from data, not from an input's size. `input` and `text` mean nothing then */
+    uint32_t input, dim;  /* the dimension (or HN_DIM_VALUE) of the input that gives it its value */
+    const char *text;     /* what that dimension is: "s0" or "2*s0 + 1" */
+} hn_module_symbol_info;
+HN_API uint32_t hn_module_symbol_count(const hn_module *module);
+/* Errors: invalid-argument for an index out of range. */
+HN_API hn_status hn_module_symbol_info_get(const hn_module *module, uint32_t index, hn_module_symbol_info *out) HN_MUST_USE;
+
+/* A relation between sizes that every run checks. Strings are the module's. */
+typedef struct hn_module_guard_info {
+    const char *text;   /* "s0 != 13" */
+    const char *reason; /* "" when there is none */
+    bool is_data;       /* it is about sizes that only a run knows */
+} hn_module_guard_info;
+HN_API uint32_t hn_module_guard_count(const hn_module *module);
+/* Errors: invalid-argument for an index out of range. */
+HN_API hn_status hn_module_guard_info_get(const hn_module *module, uint32_t index, hn_module_guard_info *out) HN_MUST_USE;
+
+/* The sizes of an input of a coming call. */
+typedef struct hn_input_sizes {
+    uint32_t rank;
+    const int64_t *sizes;
+    bool has_value; /* a whole number among the inputs: its value */
+    int64_t value;
+} hn_input_sizes;
+
+/* The sizes of an output. */
+typedef struct hn_output_sizes {
+    uint32_t rank;                      /* 0 for what is no tensor */
+    int64_t sizes[HN_TENSOR_MAX_RANK];  /* -1: only the data tells */
+} hn_output_sizes;
+
+/* What the outputs of a run with inputs of these sizes would be, without running: one entry for each input, in order (a Python
+ * scalar's is not read unless the model was exported with it as a symbol), and one for each output.
+ * Errors: as hn_module_run for the same sizes (ranks, ranges, guards); counts that do not fit. */
+HN_API hn_status hn_module_output_sizes(const hn_module *module, const hn_input_sizes *inputs, uint32_t input_count,
+                                        hn_output_sizes *outputs, uint32_t output_count) HN_MUST_USE;
+
+/* ---- state ---- */
 
 /* State that the program changes: user inputs that it writes to, and buffers of the model, of which the module
  * has a private copy. */

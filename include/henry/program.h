@@ -24,14 +24,6 @@
 extern "C" {
 #endif
 
-/* The sizes of an input of a coming call. */
-typedef struct hn_input_sizes {
-    uint32_t rank;
-    const int64_t *sizes;
-    bool has_value; /* a whole number among the inputs: its value */
-    int64_t value;
-} hn_input_sizes;
-
 /* Zeros mean defaults. Strings are borrowed for the call. */
 typedef struct hn_compile_options {
     const char *model;      /* which model of an archive with several; NULL: the only one, or "model" */

@@ -332,6 +332,34 @@ static hn_status check_storages(const hn_bundle *b) {
     return NULL;
 }
 
+/* Sizes and strides are constants, and the elements lie inside the storage. */
+static bool tensor_lies_ok(const hn_bundle *b, const hnb_tensor *t) {
+    int64_t last = t->offset, span, bytes;
+    bool empty = false;
+    if (t->offset < 0) return false;
+    for (uint32_t d = 0; d < t->rank; d++) {
+        int64_t size, stride;
+        if (!hn_bundle_expr_const(b, b->dims[t->dims + d], &size) ||
+            !hn_bundle_expr_const(b, b->dims[t->dims + t->rank + d], &stride) || size < 0 || stride < 0)
+            return false;
+        empty |= size == 0;
+        if (size > 1 && (!hn_mul_i64(size - 1, stride, &span) || !hn_add_i64(last, span, &last))) return false;
+    }
+    if (!t->storage || empty) return true;
+    return hn_add_i64(last, 1, &last) && hn_mul_i64(last, hn_bundle_dtype_bytes(t->dtype), &bytes) &&
+           (uint64_t)bytes <= b->storages[t->storage].bytes;
+}
+
+static hn_status check_tensors(const hn_bundle *b) {
+    for (uint32_t i = 0; i < b->tensors_count; i++) {
+        const hnb_tensor *t = &b->tensors[i];
+        bool ok = str_ok(b, t->name) && t->name.len && t->kind < HNB_TENSOR_KIND_COUNT && dtype_ok(t->dtype) &&
+                  dims_ok(b, t->rank, t->dims, 2) && t->storage < b->storages_count && t->is_folded <= 1;
+        if (!ok || !tensor_lies_ok(b, t)) return CORRUPT("tensor %u", i);
+    }
+    return NULL;
+}
+
 static hn_status check_names(const hn_bundle *b) {
     for (uint32_t i = 0; i < b->origins_count; i++)
         if (!str_ok(b, b->origins[i].node) || !str_ok(b, b->origins[i].source)) return CORRUPT("origin %u", i);
@@ -346,6 +374,7 @@ hn_status hn_bundle_check(const hn_bundle *b) {
     HN_TRY(check_inputs(b));
     HN_TRY(check_symbols(b));
     HN_TRY(check_storages(b));
+    HN_TRY(check_tensors(b));
     HN_TRY(check_buffers(b));
     HN_TRY(check_outputs(b));
     HN_TRY(check_targets(b));

@@ -119,6 +119,7 @@ static void json_symbols(const hn_bundle *b, hn_strbuf *out) {
         json_str(b, out, "name", s->name);
         if (s->lo != INT64_MIN) json_key(out, "min"), hn_strbuf_i64(out, s->lo);
         if (s->hi != INT64_MAX) json_key(out, "max"), hn_strbuf_i64(out, s->hi);
+        if (s->hint != INT64_MIN) json_key(out, "hint"), hn_strbuf_i64(out, s->hint);
         if (s->input == HNB_BY_STEP) {
             json_text(out, "from", HN_STR("data"));
             hn_strbuf_putc(out, '}');
@@ -254,6 +255,23 @@ static void json_files(const hn_bundle *b, hn_strbuf *out) {
     json_text(out, "weights_form", hn_str_of(b->weight_files[0].form == HNB_WEIGHTS_SAFETENSORS ? "safetensors" : "model"));
 }
 
+static void json_tensors(const hn_bundle *b, hn_strbuf *out) {
+    static const char *const kinds[HNB_TENSOR_KIND_COUNT] = {"parameter", "buffer", "constant"};
+    json_list(out, "tensors");
+    for (uint32_t i = 0; i < b->tensors_count; i++) {
+        const hnb_tensor *t = &b->tensors[i];
+        json_begin(out);
+        json_str(b, out, "name", t->name);
+        json_text(out, "kind", hn_str_of(kinds[t->kind]));
+        json_text(out, "dtype", hn_str_of(hn_bundle_dtype_name(t->dtype)));
+        json_dims(b, out, "shape", t->dims, t->rank);
+        json_key(out, "folded"), hn_strbuf_puts(out, t->is_folded ? "true" : "false");
+        json_key(out, "used"), hn_strbuf_puts(out, t->storage || t->is_folded ? "true" : "false");
+        hn_strbuf_putc(out, '}');
+    }
+    hn_strbuf_putc(out, ']');
+}
+
 void hn_bundle_describe_json(const hn_bundle *b, hn_strbuf *out) {
     hn_strbuf_putc(out, '{');
     json_number(out, "version", b->header->version);
@@ -268,5 +286,6 @@ void hn_bundle_describe_json(const hn_bundle *b, hn_strbuf *out) {
     json_key(out, "workspace_bytes"), json_expr(b, out, b->info->workspace);
     json_counts(b, out);
     json_files(b, out);
+    json_tensors(b, out);
     hn_strbuf_puts(out, "}\n");
 }

@@ -27,7 +27,8 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "bundles are read in p
 #define HNB_MAGIC HN_KIND_BUNDLE_MAGIC
 
 enum {
-    HNB_VERSION = 3, /* 2: symbols that steps define, slots; 3: targets, launch records, code outside the tables, signatures */
+    HNB_VERSION = 4, /* 2: symbols that steps define, slots; 3: targets, launch records, code outside the tables, signatures;
+                        4: the table of tensors, hints of symbols */
     HNB_WEIGHTS_ALIGN = 65536,
     HNB_ALIGN = 64,           /* of sections, objects and storages */
     HNB_MAX_RANK = 16,
@@ -79,6 +80,7 @@ typedef enum hnb_section_kind {
     HNB_CODES,       /* hnb_code: a function, for each kernel and target */
     HNB_ARGS,        /* hnb_arg: what functions take */
     HNB_LAUNCHES,    /* hnb_launch: how steps call them */
+    HNB_TENSORS,     /* hnb_tensor: parameters, buffers and constants by name */
     HNB_SECTION_KIND_COUNT
 } hnb_section_kind;
 
@@ -134,6 +136,7 @@ typedef struct hnb_symbol {
     uint32_t input, dim;
     uint32_t rest; /* 0: nothing */
     uint32_t reserved;
+    int64_t hint; /* its value when the model was exported; INT64_MIN: unknown */
 } hnb_symbol;
 
 typedef enum hnb_relation { HNB_EQ = 0, HNB_NE = 1, HNB_LT = 2, HNB_LE = 3, HNB_RELATION_COUNT } hnb_relation;
@@ -315,6 +318,23 @@ typedef struct hnb_storage {
     uint64_t offset, bytes;
     hnb_str name;
 } hnb_storage;
+
+typedef enum hnb_tensor_kind {
+    HNB_TENSOR_PARAMETER = 0,
+    HNB_TENSOR_BUFFER = 1,
+    HNB_TENSOR_CONSTANT = 2,
+    HNB_TENSOR_KIND_COUNT
+} hnb_tensor_kind;
+
+/* A weight as the model has it. Several may lie in one storage. */
+typedef struct hnb_tensor {
+    hnb_str name;
+    uint32_t kind, dtype, rank;
+    uint32_t dims;      /* first of `rank` sizes, then `rank` strides, in HNB_DIMS; all are constants */
+    uint32_t storage;   /* 0: the program does not read it */
+    uint32_t is_folded; /* the compiler computed with its values: they are part of the program */
+    int64_t offset;     /* elements from the start of the storage */
+} hnb_tensor;
 
 typedef enum hnb_weight_form { HNB_WEIGHTS_MODEL = 0, HNB_WEIGHTS_SAFETENSORS = 1, HNB_WEIGHT_FORM_COUNT } hnb_weight_form;
 typedef struct hnb_weight_file {

@@ -40,6 +40,7 @@ typedef struct hn_bundle {
     HN_BUNDLE_ARRAY(codes, hnb_code)
     HN_BUNDLE_ARRAY(args, hnb_arg)
     HN_BUNDLE_ARRAY(launches, hnb_launch)
+    HN_BUNDLE_ARRAY(tensors, hnb_tensor)
 #undef HN_BUNDLE_ARRAY
     const char *strings;
     uint64_t strings_bytes;

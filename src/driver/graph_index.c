@@ -68,7 +68,7 @@ static hn_status reads_add_new(const hn_graph_query *q, reads *r) {
     r->items = items;
     for (uint32_t k = 0; k < file->unread.count; k++) {
         const hn_pt2_unread *record = &file->unread.items[k];
-        if (record->was_read && *record->was_read) r->items[r->count++] = (uint32_t)(record->entry - file->zip.entries.items);
+        if (record->is_in_program || (record->was_read && *record->was_read)) r->items[r->count++] = (uint32_t)(record->entry - file->zip.entries.items);
     }
     reads_sort(r);
     return NULL;

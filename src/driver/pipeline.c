@@ -84,6 +84,7 @@ static hn_status run_pass(hn_driver *d, const pass_row *row) {
 
 hn_status hn_driver_passes(hn_driver *d) {
     hn_driver_dump_graph(d, "import");
+    HN_TRY(hn_graph_note_weights(d->graph));
     for (size_t k = 0; k < HN_COUNT_OF(passes); k++) HN_TRY(run_pass(d, &passes[k]));
     return NULL;
 }

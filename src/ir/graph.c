@@ -190,6 +190,20 @@ hn_status hn_graph_add_input(hn_graph *graph, hn_input input) {
     return NULL;
 }
 
+hn_status hn_graph_note_weights(hn_graph *graph) {
+    graph->weights.count = 0;
+    for (uint32_t k = 0; k < graph->inputs.count; k++) {
+        const hn_input *in = &graph->inputs.items[k];
+        const hn_value_info *v = &graph->values.items[in->value];
+        if (!in->storage || !in->value || !in->name.len) continue;
+        hn_storage *storage = &graph->storages.items[in->storage];
+        if (!storage->was_read) HN_NEW(graph->arena, storage->was_read, 1);
+        HN_PUSH(graph->arena, &graph->weights,
+                ((hn_graph_weight){in->kind, in->name, in->storage, in->storage_offset_elems, v->dtype, v->rank, v->sizes, v->strides}));
+    }
+    return NULL;
+}
+
 hn_status hn_graph_add_output(hn_graph *graph, hn_output output) {
     if (output.value >= graph->values.count) return HN_ERROR(HN_INTERNAL, "an output's value does not exist");
     HN_TRY(copy_str(graph->arena, &output.name));

@@ -98,7 +98,7 @@ typedef struct hn_storage {
     size_t size_bytes;
     hn_str file_record; /* name inside the .pt2, "" for bytes made by a pass */
     uint64_t file_offset; /* of `data` in the file; 0 for bytes made by a pass */
-    bool *was_read;       /* set by hn_storage_bytes, for all copies; NULL: nobody wants to know. Borrowed. */
+    bool *was_read;       /* set by hn_storage_bytes, for all copies; NULL: nobody wants to know. Borrowed, or in the graph's arena. */
 } hn_storage;
 
 /* The bytes, for a pass that computes with them: the program then depends on their values, which the cache of graphs
@@ -139,6 +139,17 @@ typedef struct hn_output {
     hn_str name;
 } hn_output;
 
+/* A parameter, buffer or constant as the model has it, whatever passes do with the input later. */
+typedef struct hn_graph_weight {
+    hn_input_kind kind;
+    hn_str name;
+    uint32_t storage;
+    int64_t storage_offset_elems;
+    hn_dtype dtype;
+    uint32_t rank;
+    const hn_expr *sizes, *strides; /* strides NULL: row-major contiguous */
+} hn_graph_weight;
+
 struct hn_graph {
     hn_arena *arena;
     hn_sym *sym;
@@ -149,6 +160,7 @@ struct hn_graph {
     struct { hn_storage *items; uint32_t count, cap; } storages;  /* [0] unused */
     struct { hn_input *items; uint32_t count, cap; } inputs;
     struct { hn_output *items; uint32_t count, cap; } outputs;
+    struct { hn_graph_weight *items; uint32_t count, cap; } weights; /* see hn_graph_note_weights */
     uint32_t current_origin; /* given to nodes that builders make */
     hn_status failed;        /* latched; owned by the graph, freed by hn_graph_deinit */
 };
@@ -173,6 +185,9 @@ hn_node hn_graph_add_node(hn_graph *graph, hn_op op, const hn_arg *args, uint32_
                           uint32_t result_count);
 
 hn_status hn_graph_add_input(hn_graph *graph, hn_input input) HN_MUST_USE;
+/* Lists the named parameters, buffers and constants among the inputs, for programs that exchange them later, and sees to it that
+ * reads of their bytes are noted. Call it before the first pass: passes take inputs away. */
+hn_status hn_graph_note_weights(hn_graph *graph) HN_MUST_USE;
 hn_status hn_graph_add_output(hn_graph *graph, hn_output output) HN_MUST_USE;
 uint32_t hn_graph_add_storage(hn_graph *graph, hn_storage storage); /* 0 on failure */
 uint32_t hn_graph_add_origin(hn_graph *graph, hn_origin origin);

@@ -204,15 +204,19 @@ static bool holds(uint32_t relation, int64_t x, int64_t y) {
     }
 }
 
-static hn_status guard_error(const hn_bundle *b, const hn_bound *bound, const hnb_guard *g, uint32_t stage) {
+void hn_guard_print(const hn_bundle *b, const hnb_guard *g, hn_strbuf *out) {
     static const char *const signs[HNB_RELATION_COUNT] = {"==", "!=", "<", "<="};
+    hn_bundle_expr_print(b, g->lhs, out);
+    hn_strbuf_printf(out, " %s ", signs[g->relation]);
+    hn_bundle_expr_print(b, g->rhs, out);
+}
+
+static hn_status guard_error(const hn_bundle *b, const hn_bound *bound, const hnb_guard *g, uint32_t stage) {
     const char *separator = ": ";
     hn_strbuf text;
     hn_strbuf_init(&text);
     hn_strbuf_puts(&text, stage ? "what the data says breaks the constraint " : "the sizes of the inputs break the constraint ");
-    hn_bundle_expr_print(b, g->lhs, &text);
-    hn_strbuf_printf(&text, " %s ", signs[g->relation]);
-    hn_bundle_expr_print(b, g->rhs, &text);
+    hn_guard_print(b, g, &text);
     for (uint32_t side = 0; side < 2; side++) {
         uint32_t node = side ? g->rhs : g->lhs;
         int64_t constant;

@@ -236,7 +236,9 @@ static void module_destroy(hn_module *m) {
     free(m->input_infos);
     free(m->output_infos);
     free(m->dims);
-    free(m->dim_texts);
+    free(m->symbol_texts);
+    free(m->guard_texts);
+    free(m->texts);
     hn_file_map_deinit(&m->weights);
     hn_file_map_deinit(&m->map);
     free(m->own_bytes);

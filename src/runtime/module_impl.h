@@ -150,7 +150,8 @@ struct hn_module {
     hn_module_step_profile *profiles;
     hn_module_value_info *input_infos, *output_infos;
     hn_module_dim *dims; /* of the infos */
-    char *dim_texts;
+    const char **symbol_texts, **guard_texts; /* per symbol: what its dimension is; per guard */
+    char *texts;         /* of the infos */
 };
 
 /* load.c: that a public function can take this number of threads. */
@@ -158,6 +159,11 @@ hn_status hn_threads_check(int threads) HN_MUST_USE;
 
 /* info.c */
 hn_status hn_module_info_init(hn_module *m) HN_MUST_USE;
+hn_status hn_out_of_range(const char *what, uint32_t index, uint32_t count) HN_MUST_USE;
+
+/* find.c: the one item with this name. `what`: "input", for the message. */
+hn_status hn_name_find(const char *what, const char *name, uint32_t count, const char *(*name_at)(const void *user, uint32_t k),
+                       const void *user, uint32_t *out_index) HN_MUST_USE;
 
 /* stages.c */
 hn_status hn_stages_init(hn_module *m) HN_MUST_USE;
@@ -167,6 +173,7 @@ void hn_stages_deinit(hn_stages *stages);
 hn_status hn_inputs_check(const hn_module *m, hn_tensor *const *inputs, uint32_t input_count, int64_t *out_key) HN_MUST_USE;
 /* Solves symbols, evaluates all expressions of stage 0, checks sizes, ranges and guards. Fills symbols, values and bad. */
 hn_status hn_inputs_bind(const hn_module *m, hn_bound *bound) HN_MUST_USE;
+void hn_guard_print(const hn_bundle *b, const hnb_guard *g, hn_strbuf *out); /* "s0 != 13" */
 hn_status hn_guards_check(const hn_module *m, const hn_bound *bound, uint32_t stage) HN_MUST_USE;
 const char *hn_input_name(const hn_bundle *b, uint32_t input);
 

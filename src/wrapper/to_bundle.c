@@ -2,6 +2,7 @@
  * itself is src/bundle. */
 #include "wrapper/to_bundle_impl.h"
 
+#include "base/checked.h"
 #include "bundle/safetensors.h"
 #include "bundle/view.h"
 #include "henry/tensor.h"
@@ -134,6 +135,9 @@ static hn_status add_symbol(bundle_emitter *e, hn_expr symbol, uint32_t input, u
     if (hn_map_get(&e->symbols, symbol)) return NULL;
     HN_TRY(hn_emit_str(e, hn_sym_symbol_name(e->sym, symbol), &s.name));
     hn_sym_range(e->sym, symbol, &s.lo, &s.hi);
+    s.hint = hn_sym_hint(e->sym, symbol, INT64_MIN);
+    const bool has_hint = s.hint == hn_sym_hint(e->sym, symbol, INT64_MAX); /* else they are the ends of its range */
+    if (!has_hint || input == HNB_BY_STEP) s.hint = INT64_MIN;
     if (!hn_sym_is_value(e->sym, rest, 0)) HN_TRY(hn_emit_expr(e, rest, &s.rest));
     HN_PUSH(e->out.arena, &e->out.symbols, s);
     return hn_map_put(&e->symbols, symbol, e->out.symbols.count);
@@ -465,6 +469,58 @@ static hn_status put_weight_file(bundle_emitter *e) {
     return NULL;
 }
 
+/* Sizes, then strides, as numbers; false when the model does not fix them. */
+static hn_status put_tensor_dims(bundle_emitter *e, const hn_graph_weight *w, bool *out_fixed, uint32_t *out) {
+    hn_expr dims[2 * HNB_MAX_RANK];
+    int64_t step = 1, size, stride;
+    *out_fixed = w->rank <= HNB_MAX_RANK;
+    for (uint32_t d = *out_fixed ? w->rank : 0; d-- > 0;) {
+        *out_fixed = *out_fixed && hn_sym_is_int(e->sym, w->sizes[d], &size) && (!w->strides || hn_sym_is_int(e->sym, w->strides[d], &stride));
+        if (!*out_fixed) return NULL;
+        dims[d] = w->sizes[d];
+        dims[w->rank + d] = w->strides ? w->strides[d] : hn_sym_int(e->sym, step);
+        if (!hn_mul_i64(step, size > 1 ? size : 1, &step)) return HN_ERROR(HN_UNSUPPORTED, "a weight is too large to be addressed");
+    }
+    *out = e->out.dims.count;
+    return *out_fixed ? put_list(e, dims, 2 * w->rank) : NULL;
+}
+
+/* Which storage of the program holds the bytes at an address; 0: several do, one from a branch, say. */
+static hn_status storages_by_bytes(const bundle_emitter *e, hn_map *out) {
+    const hn_graph *g = e->w->graph;
+    hn_map_init(out, e->out.arena);
+    for (uint32_t i = 1; i < g->storages.count; i++) {
+        const uintptr_t bytes = (uintptr_t)g->storages.items[i].data;
+        if (bytes && hn_map_get(&e->storages, i)) HN_TRY(hn_map_put(out, bytes, hn_map_get(out, bytes) ? 0 : i));
+    }
+    return NULL;
+}
+
+/* Every weight of the model, those too that the program has no use for or has computed with. */
+static hn_status put_tensors(bundle_emitter *e) {
+    static const uint8_t kinds[] = {[HN_INPUT_PARAMETER] = HNB_TENSOR_PARAMETER, [HN_INPUT_BUFFER] = HNB_TENSOR_BUFFER,
+                                    [HN_INPUT_CONSTANT] = HNB_TENSOR_CONSTANT};
+    const hn_graph *g = e->w->graph;
+    hn_map holders;
+    if (!g) return NULL;
+    HN_TRY(storages_by_bytes(e, &holders));
+    for (uint32_t k = 0; k < g->weights.count; k++) {
+        const hn_graph_weight *w = &g->weights.items[k];
+        const uint64_t *storage = hn_map_get(&e->storages, w->storage);
+        hnb_tensor record = {.kind = kinds[w->kind], .dtype = w->dtype, .rank = w->rank, .offset = w->storage_offset_elems};
+        bool fixed;
+        HN_TRY(put_tensor_dims(e, w, &fixed, &record.dims));
+        if (!fixed || !hn_bundle_dtype_bytes(w->dtype)) continue;
+        record.storage = storage ? (uint32_t)*storage : 0;
+        /* A copy under another number would keep the old values. */
+        const uint64_t *holder = hn_map_get(&holders, (uintptr_t)g->storages.items[w->storage].data);
+        record.is_folded = *g->storages.items[w->storage].was_read || (holder && *holder != w->storage);
+        HN_TRY(hn_emit_str(e, w->name, &record.name));
+        HN_PUSH(e->out.arena, &e->out.tensors, record);
+    }
+    return NULL;
+}
+
 /* ---- all of it ---- */
 
 static hn_status emit(bundle_emitter *e, const hn_bundle_objects *objects) {
@@ -476,6 +532,7 @@ static hn_status emit(bundle_emitter *e, const hn_bundle_objects *objects) {
     HN_TRY(name_storages(e));
     HN_TRY(put_buffers(e));
     for (uint32_t i = 0; i < e->w->outputs.count; i++) HN_TRY(put_output(e, &e->w->outputs.items[i]));
+    HN_TRY(put_tensors(e));
     HN_TRY(hn_emit_targets(e, objects));
     HN_TRY(hn_emit_objects(e, objects));
     HN_TRY(hn_emit_kernels(e, objects->count));

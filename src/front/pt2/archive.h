@@ -19,6 +19,7 @@ typedef struct hn_pt2_unread {
     const hn_zip_entry *entry;
     const uint8_t *bytes;
     bool *was_read; /* whether a pass computed with them (hn_storage.was_read); NULL: unknown. In the archive's arena. */
+    bool is_in_program; /* they become part of the program: it cannot refer to them in the file */
 } hn_pt2_unread;
 
 struct hn_pt2 {

@@ -167,13 +167,12 @@ hn_status hn_pt2_storage_of(hn_pt2_importer *im, hn_graph *graph, const hn_pt2_p
     HN_TRY(hn_zip_read(payload->zip, payload->record, HN_ZIP_TRUST, &bytes, &offset));
     bool *was_read;
     HN_NEW(&im->file->arena, was_read, 1);
-    HN_PUSH(&im->file->arena, &im->file->unread,
-            ((hn_pt2_unread){payload->zip, payload->record, (const uint8_t *)bytes.ptr, was_read}));
     bool in_file = offset != 0 && payload->zip_offset != UINT64_MAX; /* or in the bytes of one, in memory */
+    HN_PUSH(&im->file->arena, &im->file->unread,
+            ((hn_pt2_unread){payload->zip, payload->record, (const uint8_t *)bytes.ptr, was_read, !in_file}));
     HN_TRY(aligned(im, &bytes));
     hn_storage storage = {
         .data = (const uint8_t *)bytes.ptr, .size_bytes = bytes.len, .file_record = HN_STR(""), .was_read = was_read};
-    *was_read = !in_file; /* such bytes become part of the program */
     if (in_file) {
         storage.file_record = payload->record->name;
         storage.file_offset = payload->zip_offset + offset;

@@ -121,7 +121,7 @@ hn_status hn_pt2_verify_all(hn_pt2 *file, uint32_t threads) {
         hn_zip_entry *entry = &file->zip.entries.items[k];
         hn_str bytes;
         HN_TRY(hn_zip_read(&file->zip, entry, HN_ZIP_TRUST, &bytes, NULL));
-        HN_PUSH(&file->arena, &file->unread, ((hn_pt2_unread){&file->zip, entry, (const uint8_t *)bytes.ptr, NULL}));
+        HN_PUSH(&file->arena, &file->unread, ((hn_pt2_unread){&file->zip, entry, (const uint8_t *)bytes.ptr, NULL, false}));
     }
     hn_status status = hn_pt2_verify_begin(file, threads, &verifier);
     return status ? status : hn_pt2_verify_end(verifier);

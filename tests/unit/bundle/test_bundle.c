@@ -54,15 +54,16 @@ static void make_image(hn_strbuf *out) {
     static hnb_guard guards[1];
     static hnb_input inputs[1];
     static hnb_output outputs[1];
-    static uint32_t dims[2];
+    static uint32_t dims[4];
     static hnb_buffer buffers[3];
     static hnb_step steps[2];
     static hnb_operand operands[2];
     static hnb_launch launches[4];
     static hnb_storage storages[2];
+    static hnb_tensor tensors[1];
     symbols[0] = (hnb_symbol){.name = symbol, .lo = 1, .hi = INT64_MAX, .coeff = 2};
     guards[0] = (hnb_guard){.relation = HNB_NE, .lhs = s0, .rhs = two, .reason = name};
-    dims[0] = size, dims[1] = one;
+    dims[0] = size, dims[1] = one, dims[2] = two, dims[3] = one;
     inputs[0] = (hnb_input){.name = name, .dtype = 2, .rank = 1};
     outputs[0] = (hnb_output){.name = name, .dtype = 2, .rank = 1, .buffer = 2, .target_input = -1};
     buffers[1] = (hnb_buffer){.kind = HNB_BUFFER_INPUT, .dtype = 2};
@@ -77,9 +78,10 @@ static void make_image(hn_strbuf *out) {
         launches[t].shared = two;
     }
     storages[1] = (hnb_storage){.where = HNB_STORAGE_WEIGHTS, .bytes = sizeof weight, .offset = offset};
+    tensors[0] = (hnb_tensor){.name = name, .dtype = 2, .rank = 1, .dims = 2, .storage = 1, .offset = 2};
     add_code(&w);
 #define SET(member) w.member.items = member, w.member.count = w.member.cap = sizeof member / sizeof member[0]
-    SET(symbols), SET(guards), SET(inputs), SET(outputs), SET(dims), SET(buffers), SET(steps), SET(storages), SET(operands), SET(launches);
+    SET(symbols), SET(guards), SET(inputs), SET(outputs), SET(dims), SET(buffers), SET(steps), SET(storages), SET(operands), SET(launches), SET(tensors);
     hn_strbuf_init(out);
     EXPECT_OK(hn_bundle_writer_finish(&w, out));
     hn_bundle_writer_deinit(&w);
@@ -187,9 +189,9 @@ TEST(other_versions_are_refused) {
     hnb_header *h = (hnb_header *)(void *)image.ptr;
     h->version = 77;
     seal(&image);
-    EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_INCOMPATIBLE, "format version 77, this library reads 3");
+    EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_INCOMPATIBLE, "format version 77, this library reads 4");
     h->version = 2;
-    EXPECT_ERROR(hn_bundle_open(image.ptr, 88, true, &b), HN_INCOMPATIBLE, "format version 2, this library reads 3; compile the model again");
+    EXPECT_ERROR(hn_bundle_open(image.ptr, 88, true, &b), HN_INCOMPATIBLE, "format version 2, this library reads 4; compile the model again");
 
     h->version = HNB_VERSION, h->kernel_abi = 9;
     seal(&image);
@@ -210,8 +212,18 @@ TEST(hostile_fields_are_refused) {
         {"symbol 0", HNB_SYMBOLS, 0, offsetof(hnb_symbol, rest), 1},
         {"symbol 0", HNB_SYMBOLS, 0, offsetof(hnb_symbol, coeff), 0},
         {"guard 0", HNB_GUARDS, 0, offsetof(hnb_guard, lhs), 0},
+        {"tensor 0", HNB_TENSORS, 0, offsetof(hnb_tensor, name) + 4, 0},
+        {"tensor 0", HNB_TENSORS, 0, offsetof(hnb_tensor, kind), 3},
+        {"tensor 0", HNB_TENSORS, 0, offsetof(hnb_tensor, dtype), 0},
+        {"tensor 0", HNB_TENSORS, 0, offsetof(hnb_tensor, rank), 17},
+        {"tensor 0", HNB_TENSORS, 0, offsetof(hnb_tensor, dims), 3},
+        {"tensor 0", HNB_TENSORS, 0, offsetof(hnb_tensor, dims), 0}, /* a size that is no constant */
+        {"tensor 0", HNB_TENSORS, 0, offsetof(hnb_tensor, storage), 2},
+        {"tensor 0", HNB_TENSORS, 0, offsetof(hnb_tensor, is_folded), 2},
+        {"tensor 0", HNB_TENSORS, 0, offsetof(hnb_tensor, offset), 3}, /* beyond the end of the storage */
+        {"tensor 0", HNB_TENSORS, 0, offsetof(hnb_tensor, offset) + 4, UINT32_MAX},
         {"input 0", HNB_INPUTS, 0, offsetof(hnb_input, rank), 17},
-        {"input 0", HNB_INPUTS, 0, offsetof(hnb_input, dims), 1},
+        {"input 0", HNB_INPUTS, 0, offsetof(hnb_input, dims), 3},
         {"input 0", HNB_INPUTS, 0, offsetof(hnb_input, dtype), 11},
         {"output 0", HNB_OUTPUTS, 0, offsetof(hnb_output, buffer), 3},
         {"output 0", HNB_OUTPUTS, 0, offsetof(hnb_output, is_mutation), 1},

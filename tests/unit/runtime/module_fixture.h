@@ -173,7 +173,7 @@ HN_UNUSED static hn_module *load_text(const char *text, const hn_module_options 
     return load_weights(text, NULL, 0, options);
 }
 
-static hn_tensor *tensor_of(hn_scalar_type type, uint32_t rank, const int64_t *sizes, const int64_t *strides, void *data) {
+HN_UNUSED static hn_tensor *tensor_of(hn_scalar_type type, uint32_t rank, const int64_t *sizes, const int64_t *strides, void *data) {
     hn_tensor *t = NULL;
     EXPECT_OK(hn_tensor_create(&(hn_tensor_desc){.type = type, .rank = rank, .sizes = sizes, .strides = strides, .data = data}, &t));
     return t;
