@@ -39,9 +39,9 @@ typedef struct hn_library hn_library;
 typedef struct hn_service_options {
     int32_t threads;           /* jobs at once. 0: HENRY_COMPILE_THREADS, else CPUs in the affinity mask, at
                                   most 32. 1: no workers, jobs run in the thread that waits */
-    const char *worker_path;   /* NULL: HENRY_WORKER, else henry-worker next to the program, else in
-                                  ../libexec/henry, else where Henry is installed, else by the henry in
-                                  PATH. "": no workers */
+    const char *worker_path;   /* NULL: HENRY_WORKER, else henry-worker beside the program or in ../libexec/henry
+                                  from there, else beside the library or in ../libexec/henry from there, else by
+                                  the henry in PATH. "": no workers */
     const char *cache_dir;     /* NULL: HENRY_CACHE_DIR, else the user's cache; "": nothing on disk */
     const char *remote_url;    /* of a cache that machines share: redis:// or unix://, docs/cache.md. NULL:
                                   HENRY_REDIS_URL; "": none */

@@ -7,6 +7,8 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
+#include <link.h>
 #include <sched.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,8 +23,9 @@ enum {
 };
 #define DEFAULT_MEMORY_BYTES ((uint64_t)8 << 30)
 
-#ifndef HN_WORKER_DIR /* where the build installs henry-worker */
-#define HN_WORKER_DIR ""
+#ifndef HN_WORKER_FROM_LIB /* where henry-worker is installed, as seen from libraries and from programs */
+#define HN_WORKER_FROM_LIB "../libexec/henry"
+#define HN_WORKER_FROM_BIN "../libexec/henry"
 #endif
 
 /* ---- options ---- */
@@ -61,13 +64,16 @@ static bool try_worker(const char *dir, const char *tail, char out[PATH_MAX]) {
     return !worker_obstacle(out);
 }
 
-/* The directory of the file that this code was loaded from: a host program may lie anywhere. */
+/* The directory of the library that this code was loaded from: a host program may lie anywhere. "" in a program that was linked
+ * statically: the loader knows such a file by whatever argv[0] says. */
 static void library_dir(char out[PATH_MAX]) {
     Dl_info info;
+    struct link_map *map = NULL;
     out[0] = 0;
-    if (!dladdr((void *)(uintptr_t)library_dir, &info) || !info.dli_fname || info.dli_fname[0] != '/') return;
-    snprintf(out, PATH_MAX, "%s", info.dli_fname);
-    *strrchr(out, '/') = 0;
+    if (!dladdr1((void *)(uintptr_t)library_dir, &info, (void **)&map, RTLD_DL_LINKMAP) || !map || !strchr(map->l_name, '/')) return;
+    if (!realpath(map->l_name, out)) out[0] = 0;
+    char *slash = strrchr(out, '/');
+    if (slash) *slash = 0;
 }
 
 /* The worker of the installation whose `henry` is the first in PATH. Relative members depend on the current directory. */
@@ -79,22 +85,26 @@ static bool find_beside_henry(char out[PATH_MAX]) {
         if (path[0] == '/' && len < sizeof(dir)) {
             snprintf(dir, sizeof(dir), "%.*s", (int)len, path);
             if (try_worker(dir, "henry", program))
-                return try_worker(dir, "../libexec/henry/henry-worker", out) || try_worker(dir, "henry-worker", out);
+                return try_worker(dir, HN_WORKER_FROM_BIN "/henry-worker", out) || try_worker(dir, "henry-worker", out);
         }
         path += len + (path[len] == ':');
     }
     return false;
 }
 
-/* Beside the program or library of an installation, or, for programs that were linked statically and lie elsewhere, in the
- * place that this build is installed to and in that of the `henry` in PATH. */
-static bool find_worker(char out[PATH_MAX]) {
+/* Beside the program or the library, as after a build, or where an installation has it as seen from them, so that it can be moved;
+ * for programs that were linked statically and lie elsewhere, with the `henry` in PATH. */
+static bool look_for_worker(char found[PATH_MAX]) {
     char dir[PATH_MAX];
     const char *exe_dir = hn_process_exe_dir();
     library_dir(dir);
-    return try_worker(exe_dir, "henry-worker", out) || try_worker(exe_dir, "../libexec/henry/henry-worker", out) ||
-           try_worker(dir, "../libexec/henry/henry-worker", out) || try_worker(HN_WORKER_DIR, "henry-worker", out) ||
-           find_beside_henry(out);
+    return try_worker(exe_dir, "henry-worker", found) || try_worker(exe_dir, HN_WORKER_FROM_BIN "/henry-worker", found) ||
+           try_worker(dir, "henry-worker", found) || try_worker(dir, HN_WORKER_FROM_LIB "/henry-worker", found) || find_beside_henry(found);
+}
+
+static bool find_worker(char out[PATH_MAX]) {
+    char found[PATH_MAX];
+    return look_for_worker(found) && realpath(found, out);
 }
 
 static void choose_worker(const char *wanted, int32_t threads, char out[PATH_MAX]) {
@@ -108,11 +118,14 @@ static void choose_worker(const char *wanted, int32_t threads, char out[PATH_MAX
             return;
         hn_warn_once("service", "worker-path", "compiling without worker processes: cannot run '%s': %s", given, obstacle);
     } else {
-        if (find_worker(out)) return;
+        if (find_worker(out)) {
+            hn_log("service", HN_LOG_INFO, "compile workers are '%s'", out);
+            return;
+        }
         if (threads > 1)
             hn_warn_once("service", "worker-missing",
-                         "compiling without worker processes, one kernel after the other: found no henry-worker beside the program, in "
-                         "'%s', or with the henry in PATH; set HENRY_WORKER to its path", HN_WORKER_DIR);
+                         "compiling without worker processes, one kernel after the other: found no henry-worker beside the program or the library, in "
+                         "'" HN_WORKER_FROM_LIB "' from there, or with the henry in PATH; set HENRY_WORKER to its path");
     }
     out[0] = 0;
 }

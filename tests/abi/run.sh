@@ -83,6 +83,14 @@ check "make demo leaves standard error empty" demo
 check "installed doctor" "$prefix/bin/henry" doctor
 worker_installed() { "$prefix/bin/henry" doctor | grep -q "worker.*$prefix/libexec/henry/henry-worker"; }
 check "installed worker is found" worker_installed
+# Beside the library, or where the installation has it as seen from the library, however the loader was told of that.
+workers_are() { (cd "$1" && env HENRY_LOG=service:info HENRY_CACHE_DIR="$work/cache_worker" LD_LIBRARY_PATH="$2" PATH=/usr/bin:/bin "$work/compile_service" 2>&1) | grep -F "compile workers are '$3'"; }
+check "worker of the installed library" workers_are / "$prefix/lib" "$prefix/libexec/henry/henry-worker"
+check "worker of a library named by a relative path" workers_are "$prefix" lib "$prefix/libexec/henry/henry-worker"
+mkdir "$work/beside" && cp -P "$build"/libhenry.so* "$build/henry-worker" "$work/beside"
+check "worker beside the library" workers_are / "$work/beside" "$work/beside/henry-worker"
+no_place_of_the_build() { local at; at=$(sed -n 's/^CMAKE_INSTALL_PREFIX:PATH=//p' "$build/CMakeCache.txt"); ! grep -qF -e "$at/libexec" -e "$build/henry-worker" "$prefix"/lib/libhenry.so "$prefix/bin/henry"; }
+check "no path of the build is looked at" no_place_of_the_build
 
 # pkg-config: nothing of the private libraries for somebody who links the shared one, whose packages may be missing.
 no_private_flags() {
