@@ -112,13 +112,12 @@ static int64_t pow_i(int64_t x, int64_t y, HN_UNUSED unsigned bits) {
 }
 
 static int64_t gcd_i(int64_t x, int64_t y, unsigned bits) {
-    uint64_t a = (uint64_t)abs_i(x, bits), b = (uint64_t)abs_i(y, bits);
-    while (b) {
-        uint64_t rest = a % b;
-        a = b;
-        b = rest;
+    while (x) {
+        int64_t rest = fmod_i(y, x, bits);
+        y = x;
+        x = rest;
     }
-    return wrap(a);
+    return y;
 }
 
 static int64_t shl_i(int64_t x, int64_t y, unsigned bits) { return y < 0 || y >= bits ? 0 : wrap((uint64_t)x << y); }

@@ -183,7 +183,10 @@ static hn_value ragged_plane_index(hn_dec *d, const adaptive *p, const ragged *w
         hn_expr inner = e_int(d, 1);
         for (uint32_t j = k + 1; j < p->spatial; j++) inner = e_mul(d, inner, w[j].longest);
         hn_value below = m_size_as(d, inner, HN_DTYPE_I64);
-        hn_value at = m_add(d, m_along(d, w[k].start, p->base + k, rank), m_div(d, rest, below));
+        /* the repeated last element wins when it is NaN */
+        hn_value last = m_sub_c(d, m_along(d, w[k].length, p->base + k, rank), 1);
+        hn_value offset = m_bin(d, HN_OP_MIN, m_div(d, rest, below), last);
+        hn_value at = m_add(d, m_along(d, w[k].start, p->base + k, rank), offset);
         rest = m_bin(d, HN_OP_REMAINDER, rest, below);
         plane = plane ? m_add(d, m_mul(d, plane, m_size_as(d, p->size[k], HN_DTYPE_I64)), at) : at;
     }
@@ -208,8 +211,7 @@ static void adaptive_max(hn_dec *d, uint32_t spatial) {
     if (!x) return;
     x = hn_b_permute(d->g, x, order);
     m_result(d, 0, m_reduce(d, HN_OP_AMAX, x, dims, spatial, false));
-    /* the repeated last element never wins: the first of equals does */
-    if (m_wants(d, 1)) m_result(d, 1, ragged_plane_index(d, &p, w, m_reduce(d, HN_OP_ARGMAX, x, dims, spatial, false)));
+    if (m_wants(d, 1)) m_result(d, 1, ragged_plane_index(d, &p, w, m_pooled_position(d, x, spatial)));
 }
 
 /* aten.adaptive_max_pool1d/2d/3d(self, output_size) -> values, flat plane indices */

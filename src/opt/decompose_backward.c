@@ -146,10 +146,10 @@ void hn_dec_log_sigmoid_backward(hn_dec *d) {
 }
 
 /* aten.logit_backward(grad_output, self, eps): g / (x (1 - x)) inside [eps, 1 - eps]; outside 0, or NaN
- * without eps. */
+ * without eps. A negative eps is none. */
 void hn_dec_logit_backward(hn_dec *d) {
     gradient s = read_gradient(d);
-    bool has_eps = hn_dec_has(d, 2);
+    bool has_eps = hn_dec_has(d, 2) && hn_dec_float(d, 2) >= 0;
     double lo = has_eps ? hn_dec_float(d, 2) : 0;
     hn_value outside = m_or(d, m_bin_c(d, HN_OP_LT, s.x, lo), m_bin_c(d, HN_OP_GT, s.x, 1 - lo));
     hn_value inside = m_div(d, s.g, m_mul(d, s.x, m_c_sub(d, 1, s.x)));

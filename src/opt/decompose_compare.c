@@ -15,7 +15,13 @@ void hn_dec_le(hn_dec *d) { compare(d, HN_OP_LE); }
 void hn_dec_gt(hn_dec *d) { compare(d, HN_OP_GT); }
 void hn_dec_ge(hn_dec *d) { compare(d, HN_OP_GE); }
 
-/* |x - y| <= atol + |rtol y|, or equal (infinities), or both NaN when asked; ints compare as f32 */
+/* x, which holds a step of eager PyTorch's arithmetic, rounded to the dtype of its tensors. */
+static hn_value rounded(hn_dec *d, hn_value x, hn_dtype dtype) {
+    return m_cast(d, m_cast(d, x, dtype), m_dtype(d, x));
+}
+
+/* |x - y| <= atol + |rtol y|, or equal (infinities), or both NaN when asked; ints compare as f32. Every step rounds to the
+ * operands' dtype as in eager PyTorch, since a yes or no cannot be a little off. */
 void hn_dec_isclose(hn_dec *d) {
     hn_operands o = hn_dec_first_operands(d, 2, HN_OPERANDS_COMPOSITE);
     hn_value x = o.v[0], y = o.v[1], close = m_bin(d, HN_OP_EQ, x, y);
@@ -25,7 +31,10 @@ void hn_dec_isclose(hn_dec *d) {
         close = m_or(d, close, m_and(d, m_un(d, HN_OP_ISNAN, x), m_un(d, HN_OP_ISNAN, y)));
     if (rtol != 0 || atol != 0) {
         if (!is_float) x = m_cast(d, x, HN_DTYPE_F32), y = m_cast(d, y, HN_DTYPE_F32);
-        hn_value error = m_abs(d, m_sub(d, x, y)), allowed = m_add_c(d, m_abs(d, m_mul_c(d, y, rtol)), atol);
+        hn_dtype dtype = is_float ? o.common : HN_DTYPE_F32;
+        hn_value error = rounded(d, m_abs(d, m_sub(d, x, y)), dtype);
+        hn_value share = rounded(d, m_abs(d, m_mul_c(d, y, rtol)), dtype), least = rounded(d, m_c(d, y, atol), dtype);
+        hn_value allowed = rounded(d, m_add(d, share, least), dtype);
         hn_value finite = m_bin_c(d, HN_OP_LT, error, INFINITY);
         close = m_or(d, close, m_and(d, finite, m_bin(d, HN_OP_LE, error, allowed)));
     }

@@ -40,10 +40,14 @@ static hn_value reflect(hn_dec *d, const sampler *s, uint32_t axis, hn_value at)
     return m_where(d, m_bin_c(d, HN_OP_EQ, span, 0), m_c(d, folded, 0), folded);
 }
 
+/* PyTorch's clamps take NaN, which reflection makes of infinities too, as the first pixel in two dimensions and as the
+ * last in three. */
 static hn_value into_image(hn_dec *d, const sampler *s, uint32_t axis, hn_value at) {
+    hn_value last = m_sub_c(d, s->size[axis], 1);
     if (s->outside == OUTSIDE_ZERO) return at;
     if (s->outside == OUTSIDE_REFLECT) at = reflect(d, s, axis, at);
-    return m_bin(d, HN_OP_MIN, m_max_c(d, at, 0), m_sub_c(d, s->size[axis], 1));
+    if (s->axes == 2) return m_bin(d, HN_OP_MIN, m_bin_c(d, HN_OP_FMAX, at, 0), last);
+    return m_bin(d, HN_OP_FMIN, m_max_c(d, at, 0), last);
 }
 
 static hn_value is_inside(hn_dec *d, const sampler *s, const hn_value at[]) {

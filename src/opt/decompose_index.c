@@ -41,7 +41,8 @@ void hn_dec_take(hn_dec *d) {
     m_result(d, 0, hn_b_index(d->g, x, &index, 1, true));
 }
 
-/* aten.take_along_dim(self, indices, dim): the other dims broadcast; without dim both are flattened */
+/* aten.take_along_dim(self, indices, dim): the other dims broadcast and positions wrap both ways; without dim both are
+ * flattened and positions must fit */
 void hn_dec_take_along_dim(hn_dec *d) {
     hn_value x = hn_dec_tensor(d, 0), index = m_index64(d, hn_dec_tensor(d, 1));
     if (!hn_dec_has(d, 2)) {
@@ -58,6 +59,7 @@ void hn_dec_take_along_dim(hn_dec *d) {
         if (e_is(d, sx.sizes[k], 1)) sx.sizes[k] = si.sizes[k];
         si.sizes[k] = sx.sizes[k];
     }
+    index = m_bin(d, HN_OP_REMAINDER, index, m_size_as(d, sx.sizes[dim], HN_DTYPE_I64));
     m_result(d, 0, hn_b_gather(d->g, m_expand(d, x, &sx), m_expand(d, index, &si), dim));
 }
 

@@ -14,6 +14,11 @@ static void read_tensors(hn_dec *d, uint32_t count, hn_value out[MAX_TENSORS]) {
     for (uint32_t k = 0; k < count; k++) out[k] = m_cast(d, out[k], math);
 }
 
+/* What a root, a logarithm or a Python float makes of integers. */
+static hn_value as_float(hn_dec *d, hn_value x) {
+    return hn_dtype_is_float(m_dtype(d, x)) ? x : m_cast(d, x, HN_DTYPE_F32);
+}
+
 static void loss_result(hn_dec *d, hn_value each, uint32_t reduction_arg) {
     m_result(d, 0, m_loss_reduce(d, each, hn_dec_int(d, reduction_arg)));
 }
@@ -42,18 +47,21 @@ void hn_dec_margin_ranking_loss(hn_dec *d) {
     hn_value v[MAX_TENSORS];
     read_tensors(d, 3, v);
     hn_value gap = m_mul(d, m_neg(d, v[2]), m_sub(d, v[0], v[1]));
-    loss_result(d, m_max_c(d, m_add_c(d, gap, hn_dec_float(d, 3)), 0), 4);
+    loss_result(d, m_max_c(d, m_add_c(d, as_float(d, gap), hn_dec_float(d, 3)), 0), 4);
 }
 
 /* aten.hinge_embedding_loss(self, target, margin, reduction): x where y is 1, max(0, margin - x)
- * where it is -1; both for any other y */
+ * where it is -1; both for any other y. The margin takes x's dtype, whatever y's is. */
 void hn_dec_hinge_embedding_loss(hn_dec *d) {
-    hn_value v[MAX_TENSORS];
-    read_tensors(d, 2, v);
-    hn_value hinge = m_max_c(d, m_c_sub(d, hn_dec_float(d, 2), v[0]), 0);
-    hn_value each = m_add(d, only_where(d, is_not(d, v[1], 1), hinge),
-                          only_where(d, is_not(d, v[1], -1), v[0]));
+    hn_value x = m_opmath(d, hn_dec_tensor(d, 0)), y = m_opmath(d, hn_dec_tensor(d, 1));
+    hn_value hinge = m_max_c(d, m_c_sub(d, hn_dec_float(d, 2), x), 0);
+    hn_value each = m_add(d, only_where(d, is_not(d, y, 1), hinge), only_where(d, is_not(d, y, -1), x));
     loss_result(d, each, 3);
+}
+
+/* Sums of integers are i64, as PyTorch's are; products before them wrap. */
+static hn_value sum_along(hn_dec *d, hn_value x, uint32_t dim) {
+    return m_reduce1(d, HN_OP_SUM, hn_dtype_is_float(m_dtype(d, x)) ? x : m_index64(d, x), dim, false);
 }
 
 /* aten.cosine_embedding_loss(input1, input2, target, margin, reduction): 1 - cos where y is 1,
@@ -67,11 +75,11 @@ void hn_dec_cosine_embedding_loss(hn_dec *d) {
     if (!m_require(d, dim < m_rank(d, product),
                    "the target of a cosine loss has too many dimensions"))
         return;
-    hn_value dot = m_reduce1(d, HN_OP_SUM, product, dim, false);
+    hn_value dot = as_float(d, sum_along(d, product, dim));
     hn_value square[2];
     for (uint32_t k = 0; k < 2; k++) {
         uint32_t own = m_rank(d, v[k]) < m_rank(d, product) ? 0 : dim;
-        square[k] = m_add_c(d, m_reduce1(d, HN_OP_SUM, m_square(d, v[k]), own, false), eps);
+        square[k] = m_add_c(d, as_float(d, sum_along(d, m_square(d, v[k]), own)), eps);
     }
     hn_value cosine = m_div(d, dot, m_un(d, HN_OP_SQRT, m_mul(d, square[0], square[1])));
     hn_value same = m_c_sub(d, 1, cosine),
@@ -83,8 +91,9 @@ void hn_dec_cosine_embedding_loss(hn_dec *d) {
 
 /* --- distances --- */
 
+/* The difference of integers is an integer; `eps` makes it a float. */
 static hn_value distance(hn_dec *d, hn_value a, hn_value b, double p, double eps, bool keepdim) {
-    hn_value gap = m_at_least_1d(d, m_add_c(d, m_sub(d, a, b), eps));
+    hn_value gap = m_at_least_1d(d, m_add_c(d, as_float(d, m_sub(d, a, b)), eps));
     uint32_t last = m_rank(d, gap) ? m_rank(d, gap) - 1 : 0;
     return m_vector_norm(d, gap, p, &last, 1, keepdim);
 }
@@ -115,12 +124,13 @@ void hn_dec_triplet_margin_loss(hn_dec *d) {
 void hn_dec_poisson_nll_loss(hn_dec *d) {
     hn_value v[MAX_TENSORS], each;
     read_tensors(d, 2, v);
+    hn_value x = as_float(d, v[0]), y = as_float(d, v[1]);
     if (hn_dec_bool(d, 2))
-        each = m_sub(d, m_exp(d, v[0]), m_mul(d, v[1], v[0]));
+        each = m_sub(d, m_exp(d, x), as_float(d, m_mul(d, v[1], v[0])));
     else
-        each = m_sub(d, v[0], m_mul(d, v[1], m_log(d, m_add_c(d, v[0], hn_dec_float(d, 4)))));
+        each = m_sub(d, x, m_mul(d, y, m_log(d, m_add_c(d, x, hn_dec_float(d, 4)))));
     if (hn_dec_bool(d, 3)) { /* Stirling's approximation of log y!, for y above 1 */
-        hn_value y = v[1], tail = m_mul_c(d, m_log(d, m_mul_c(d, y, 2 * M_PI)), 0.5);
+        hn_value tail = m_mul_c(d, m_log(d, m_mul_c(d, y, 2 * M_PI)), 0.5);
         hn_value stirling = m_add(d, m_sub(d, m_mul(d, y, m_log(d, y)), y), tail);
         hn_value small = m_bin_c(d, HN_OP_LE, y, 1);
         each = m_add(d, each, m_where(d, small, m_c(d, stirling, 0), stirling));

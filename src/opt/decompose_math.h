@@ -144,6 +144,8 @@ static inline hn_value m_reduce(hn_dec *d, hn_op op, hn_value x, const uint32_t 
 }
 hn_value m_reduce1(hn_dec *d, hn_op op, hn_value x, uint32_t dim, bool keepdim);
 hn_value m_reduce_all(hn_dec *d, hn_op op, hn_value x);
+/* ARGMAX over the last `count` dims as pooling has it: of several NaN the last, of other equals the first. */
+hn_value m_pooled_position(hn_dec *d, hn_value x, uint32_t count);
 /* Number of elements of x over dims. */
 hn_expr m_count(hn_dec *d, hn_value x, const uint32_t *dims, uint32_t count);
 /* sum / N; x is a float */

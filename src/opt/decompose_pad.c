@@ -29,11 +29,10 @@ static bool is_negative(hn_dec *d, hn_expr amount) {
     return hn_sym_guard(d->g->sym, HN_REL_LT, amount, e_int(d, 0), "a padding amount is negative");
 }
 
-static hn_value pad_constant(hn_dec *d, hn_value x, const amounts *a, hn_scalar value) {
+/* Takes negative amounts off x and sets them to 0. */
+static hn_value cut(hn_dec *d, hn_value x, amounts *a) {
     uint32_t rank = m_rank(d, x);
-    hn_expr zero = e_int(d, 0), lo[HN_MAX_RANK], hi[HN_MAX_RANK];
-    bool grows = false;
-    for (uint32_t k = 0; k < rank; k++) lo[k] = hi[k] = zero;
+    hn_expr zero = e_int(d, 0);
     for (uint32_t k = 0; k < a->count; k++) {
         uint32_t dim = rank - 1 - k;
         bool cut_lo = is_negative(d, a->lo[k]), cut_hi = is_negative(d, a->hi[k]);
@@ -41,9 +40,22 @@ static hn_value pad_constant(hn_dec *d, hn_value x, const amounts *a, hn_scalar 
                 size = e_sub(d, m_size(d, x, dim), start);
         if (cut_hi) size = e_add(d, size, a->hi[k]);
         if (cut_lo || cut_hi) x = m_slice(d, x, dim, start, size);
-        if (!cut_lo) lo[dim] = a->lo[k];
-        if (!cut_hi) hi[dim] = a->hi[k];
-        grows |= !e_is(d, lo[dim], 0) || !e_is(d, hi[dim], 0);
+        if (cut_lo) a->lo[k] = zero;
+        if (cut_hi) a->hi[k] = zero;
+    }
+    return x;
+}
+
+static hn_value pad_constant(hn_dec *d, hn_value x, amounts *a, hn_scalar value) {
+    uint32_t rank = m_rank(d, x);
+    hn_expr lo[HN_MAX_RANK], hi[HN_MAX_RANK];
+    bool grows = false;
+    x = cut(d, x, a);
+    for (uint32_t k = 0; k < rank; k++) lo[k] = hi[k] = e_int(d, 0);
+    for (uint32_t k = 0; k < a->count; k++) {
+        lo[rank - 1 - k] = a->lo[k];
+        hi[rank - 1 - k] = a->hi[k];
+        grows |= !e_is(d, a->lo[k], 0) || !e_is(d, a->hi[k], 0);
     }
     return grows ? hn_b_pad(d->g, x, value, lo, hi) : x;
 }
@@ -81,10 +93,12 @@ static hn_value border_positions(hn_dec *d, border kind, hn_expr size, hn_expr l
     }
 }
 
+/* A circular border repeats what negative amounts leave; the others may read what they take off. */
 static void pad_by_position(hn_dec *d, border kind) {
     hn_value x = hn_dec_tensor(d, 0);
     amounts a;
     if (!read_amounts(d, x, &a)) return;
+    if (kind == BORDER_CIRCULAR) x = cut(d, x, &a);
     uint32_t rank = m_rank(d, x);
     for (uint32_t k = 0; k < a.count; k++) {
         uint32_t dim = rank - 1 - k;

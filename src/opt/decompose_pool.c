@@ -152,7 +152,7 @@ static void max_pool(hn_dec *d, uint32_t spatial) {
     if (!m_require(d, kernel_is_small(&p), "the pooling kernel is too large")) return;
     hn_value windowed = windows(d, x, &p, m_lowest_scalar(d, m_dtype(d, x)));
     m_result(d, 0, reduce_windows(d, HN_OP_AMAX, windowed, &p));
-    if (m_wants(d, 1)) m_result(d, 1, plane_index(d, &p, reduce_windows(d, HN_OP_ARGMAX, windowed, &p)));
+    if (m_wants(d, 1)) m_result(d, 1, plane_index(d, &p, m_pooled_position(d, windowed, spatial)));
 }
 
 /* aten.max_pool1d/2d/3d, max_pool2d/3d_with_indices (self, kernel, stride, padding, dilation, ceil_mode) */

@@ -139,10 +139,10 @@ void hn_dec_native_dropout(hn_dec *d) {
     if (m_wants(d, 1)) m_result(d, 1, kept);
 }
 
-/* aten.native_dropout_backward(grad_output, mask, scale) */
+/* aten.native_dropout_backward(grad_output, mask, scale): the scale makes integers floats */
 void hn_dec_native_dropout_backward(hn_dec *d) {
-    hn_value g = m_opmath(d, hn_dec_tensor(d, 0));
-    hn_value mask = m_cast(d, hn_dec_tensor(d, 1), m_dtype(d, g));
+    hn_dtype math = hn_dec_opmath(m_meta_dtype(d, 0));
+    hn_value g = m_cast(d, hn_dec_tensor(d, 0), math), mask = m_cast(d, hn_dec_tensor(d, 1), math);
     m_result(d, 0, m_mul_c(d, m_mul(d, g, mask), hn_dec_float(d, 2)));
 }
 

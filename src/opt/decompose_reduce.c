@@ -202,6 +202,20 @@ void hn_dec_std(hn_dec *d) { variance_results(d, true, false); }
 void hn_dec_var_mean(hn_dec *d) { variance_results(d, false, true); }
 void hn_dec_std_mean(hn_dec *d) { variance_results(d, true, true); }
 
+hn_value m_pooled_position(hn_dec *d, hn_value x, uint32_t count) {
+    m_shape_t tail = {.rank = count};
+    uint32_t dims[HN_MAX_RANK] = {0}, base = m_rank(d, x) - count;
+    for (uint32_t k = 0; k < count && x; k++) {
+        dims[k] = base + k;
+        tail.sizes[k] = m_size(d, x, base + k);
+    }
+    hn_value first = m_reduce(d, HN_OP_ARGMAX, x, dims, count, false);
+    if (!x || !hn_dtype_is_float(m_dtype(d, x))) return first;
+    hn_value at = m_reshape(d, m_iota(d, e_product(d, tail.sizes, count), HN_DTYPE_I64), tail.sizes, count);
+    hn_value nan_at = m_where(d, m_un(d, HN_OP_ISNAN, x), at, hn_dec_const(d, -1, HN_DTYPE_I64));
+    return m_bin(d, HN_OP_MAX, first, m_reduce(d, HN_OP_AMAX, nan_at, dims, count, false));
+}
+
 /* --- norms --- */
 
 hn_value m_vector_norm(hn_dec *d, hn_value x, double p, const uint32_t *dims, uint32_t count, bool keepdim) {

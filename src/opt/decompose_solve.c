@@ -116,8 +116,11 @@ static hn_value first_bad(hn_dec *d, hn_value bad) {
     return m_where(d, m_reduce1(d, HN_OP_ANY, bad, last, false), m_add_c(d, at, 1), zero_like(d, at));
 }
 
+/* The first zero on the diagonal of U, which ends with the shorter side. */
 static hn_value singular(hn_dec *d, const matrix *m, const lu *f) {
-    return first_bad(d, m_bin_c(d, HN_OP_EQ, diagonal(d, m, f->both), 0));
+    hn_value on = diagonal(d, m, f->both);
+    if (m->rows > m->columns) on = m_slice(d, on, m->rank - 2, e_int(d, 0), e_int(d, m->columns));
+    return first_bad(d, m_bin_c(d, HN_OP_EQ, on, 0));
 }
 
 static void require_zero(hn_dec *d, hn_value info, hn_str message) {
@@ -349,6 +352,8 @@ void hn_dec_lu_factor(hn_dec *d) {
     if (!m_require(d, hn_dec_bool(d, 1), "an LU factorisation without pivots") || !describe(d, a, &m)) return;
     lu f = lu_factor(d, a, &m);
     lu_results(d, 0, &f);
+    bool gives_info = d->node->result_count > 2, checks = !gives_info || hn_dec_bool(d, 2);
+    if (checks) require_zero(d, singular(d, &m, &f), HN_STR("the matrix is singular: its U has a zero on the diagonal"));
     if (m_wants(d, 2)) m_result(d, 2, singular(d, &m, &f));
 }
 

@@ -88,12 +88,29 @@ static hn_value median_position(hn_dec *d, hn_value x, uint32_t dim) {
     return m_where(d, m_bin_c(d, HN_OP_GT, nans, 0), first, middle);
 }
 
-/* The lower middle of what is no NaN, which sorts last; of NaNs alone the first. */
+/* Which of `size` equal elements libstdc++'s nth_element leaves in front, which PyTorch reports of a row of NaNs: each
+ * round swaps the front with the middle, turns the rest around and goes on with its first half. 0 for a symbolic size,
+ * which is a NaN of the row too. */
+static int64_t front_of_equals(hn_dec *d, hn_expr size) {
+    int64_t n = 0, lengths[64], front = 0;
+    uint32_t rounds = 0;
+    if (!e_const(d, size, &n)) return 0;
+    for (; n > 3; n = n / 2 + (n % 2)) lengths[rounds++] = n;
+    while (rounds--) { /* backwards: where the element stood before the round */
+        int64_t middle = lengths[rounds] / 2, before = front ? lengths[rounds] - front : middle;
+        front = before == middle && front ? 0 : before;
+    }
+    return front;
+}
+
+/* The lower middle of what is no NaN, which sorts last. */
 static hn_value nanmedian_position(hn_dec *d, hn_value x, uint32_t dim) {
     hn_expr size = m_size(d, x, dim);
     if (!hn_dtype_is_float(m_dtype(d, x))) return median_position(d, x, dim);
-    hn_value last = m_sub_c(d, m_sub(d, m_size_as(d, size, HN_DTYPE_I64), nan_count(d, x, dim)), 1);
-    return m_bin_c(d, HN_OP_SHR, m_max_c(d, last, 0), 1);
+    hn_value held = m_sub(d, m_size_as(d, size, HN_DTYPE_I64), nan_count(d, x, dim));
+    hn_value middle = m_bin_c(d, HN_OP_SHR, m_max_c(d, m_sub_c(d, held, 1), 0), 1);
+    hn_value front = hn_dec_const(d, (double)front_of_equals(d, size), HN_DTYPE_I64);
+    return m_where(d, m_bin_c(d, HN_OP_GT, held, 0), middle, front);
 }
 
 typedef hn_value (*position_fn)(hn_dec *d, hn_value x, uint32_t dim);

@@ -148,9 +148,14 @@ void hn_dec_angle(hn_dec *d) {
     hn_dec_finish(d, 0, m_where(d, m_un(d, HN_OP_ISNAN, x), x, angle), &o);
 }
 
+/* Of absolute values in the operands' dtype, where the smallest integer keeps its sign. */
+static hn_value divisor(hn_dec *d, const hn_operands *o) {
+    return m_bin(d, HN_OP_GCD, m_abs(d, o->v[0]), m_abs(d, o->v[1]));
+}
+
 void hn_dec_gcd(hn_dec *d) {
     hn_operands o = hn_dec_first_operands(d, 2, HN_OPERANDS_PLAIN);
-    if (m_require(d, hn_dtype_is_int(o.compute), "gcd wants integers")) hn_dec_finish(d, 0, m_bin(d, HN_OP_GCD, o.v[0], o.v[1]), &o);
+    if (m_require(d, hn_dtype_is_int(o.compute), "gcd wants integers")) hn_dec_finish(d, 0, divisor(d, &o), &o);
 }
 
 /* |x / gcd y|; 0 where both are 0, since 0 / 0 is 0 for integers */
@@ -159,5 +164,5 @@ void hn_dec_lcm(hn_dec *d) {
     if (!m_require(d, hn_dtype_is_int(o.compute), "lcm wants integers")) return;
     hn_dtype wide = o.compute == HN_DTYPE_I64 ? HN_DTYPE_I64 : HN_DTYPE_I32; /* narrow products lose their high bits at the end */
     hn_value x = m_cast(d, o.v[0], wide), y = m_cast(d, o.v[1], wide);
-    hn_dec_finish(d, 0, m_abs(d, m_mul(d, m_div(d, x, m_bin(d, HN_OP_GCD, x, y)), y)), &o);
+    hn_dec_finish(d, 0, m_abs(d, m_mul(d, m_div(d, x, m_cast(d, divisor(d, &o), wide)), y)), &o);
 }

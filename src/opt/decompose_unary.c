@@ -90,13 +90,15 @@ static void scaled(hn_dec *d, double factor) {
 void hn_dec_deg2rad(hn_dec *d) { scaled(d, M_PI / 180); }
 void hn_dec_rad2deg(hn_dec *d) { scaled(d, 180 / M_PI); }
 
-/* log(x / (1 - x)), x clamped to [eps, 1 - eps] when eps is given */
+/* log(x / (1 - x)), x clamped to [eps, 1 - eps] when eps is given; below eps it is eps even where 1 - eps is less. A
+ * negative eps is none. */
 void hn_dec_logit(hn_dec *d) {
     hn_operands x = hn_dec_first_operands(d, 1, HN_OPERANDS_TO_FLOAT | HN_OPERANDS_COMPOSITE);
     hn_value p = x.v[0];
-    if (hn_dec_has(d, 1)) {
-        double eps = hn_dec_float(d, 1);
-        p = m_min_c(d, m_max_c(d, p, eps), 1 - eps);
+    if (hn_dec_has(d, 1) && hn_dec_float(d, 1) >= 0) {
+        hn_value lo = m_cast(d, hn_dec_const(d, hn_dec_float(d, 1), x.common), x.compute);
+        hn_value hi = m_cast(d, hn_dec_const(d, 1 - hn_dec_float(d, 1), x.common), x.compute);
+        p = m_where(d, m_bin(d, HN_OP_LT, p, lo), lo, m_bin(d, HN_OP_MIN, p, hi));
     }
     hn_dec_finish(d, 0, m_log(d, m_div(d, p, m_c_sub(d, 1, p))), &x);
 }

@@ -263,18 +263,18 @@ const c_snippet c_snippets[] = {
     {"erfinv_f", FN "vf erfinv_f(vf x) { vf r; " LANES "r[k] = (float)erfinv1(x[k]); return r; }\n"},
     {"erfinv_d", FN "vd erfinv_d(vd x) { vd r; " LANES "r[k] = erfinv1(x[k]); return r; }\n"},
     /* digamma: recurrence up to 10, then the asymptotic series; reflection below 0 */
-    {"digamma1", "double log(double); double tan(double); double floor(double);\n"
+    {"digamma1", "double log(double); double tan(double); double floor(double); double trunc(double);\n"
                  "static double digamma1(double x) {\n"
                  "  double shift = 0;\n"
                  "  if (x == 0) return __builtin_copysign(__builtin_inf(), -x);\n"
                  "  if (x < 0) {\n"
                  "    if (x == floor(x)) return __builtin_nan(\"\");\n"
-                 "    shift = -3.14159265358979323846 / tan(3.14159265358979323846 * (x - floor(x)));\n"
+                 "    shift = -3.14159265358979323846 / tan(3.14159265358979323846 * (x - trunc(x)));\n"
                  "    x = 1 - x;\n"
                  "  }\n"
                  "  for (; x < 10; x += 1) shift -= 1 / x;\n"
                  "  double t = 1 / (x * x);\n"
-                 "  return shift + log(x) - 0.5 / x - t * (1.0 / 12 - t * (1.0 / 120 - t * (1.0 / 252 - t * (1.0 / 240 - t * (1.0 / 132)))));\n"
+                 "  return shift + log(x) - 0.5 / x - t * (1.0 / 12 - t * (1.0 / 120 - t * (1.0 / 252 - t * (1.0 / 240 - t * (1.0 / 132 - t * (691.0 / 32760 - t * (1.0 / 12)))))));\n"
                  "}\n"},
     {"digamma_f", FN "vf digamma_f(vf x) { vf r; " LANES "r[k] = (float)digamma1(x[k]); return r; }\n"},
     {"digamma_d", FN "vd digamma_d(vd x) { vd r; " LANES "r[k] = digamma1(x[k]); return r; }\n"},
@@ -330,8 +330,8 @@ const c_snippet c_snippets[] = {
                "{ " U " x = (" U ")a[k], y = 1; " T " e = b[k]; if (e < 0) { y = a[k] == 1 ? 1 : a[k] == -1 ? ((e & 1) ? (" U ")-1 : 1) : 0; e = 0; }" \
                " for (; e; e >>= 1, x *= x) if (e & 1) y *= x; r[k] = (" T ")y; } return r; }\n"},                     \
     {"gcd_" c, FN "v" c " gcd_" c "(v" c " a, v" c " b) { v" c " r; " LANES                                            \
-               "{ " U " x = a[k] < 0 ? 0 - (" U ")a[k] : (" U ")a[k], y = b[k] < 0 ? 0 - (" U ")b[k] : (" U ")b[k];"   \
-               " while (y) { " U " t = x % y; x = y; y = t; } r[k] = (" T ")x; } return r; }\n"},                      \
+               "{ " T " x = a[k], y = b[k]; while (x) { " T " t = x == -1 ? 0 : y % x; y = x; x = t; } r[k] = y; }"     \
+               " return r; }\n"},                                                                                     \
     {"shl_" c, FN "v" c " shl_" c "(v" c " a, v" c " b) { v" c " r; " LANES                                            \
                "r[k] = b[k] < 0 || b[k] >= 8 * (int)sizeof(" T ") ? 0 : (" T ")((" U ")a[k] << b[k]); return r; }\n"}, \
     {"shr_" c, FN "v" c " shr_" c "(v" c " a, v" c " b) { v" c " r; " LANES                                            \
