@@ -3,8 +3,10 @@
 
 #include "base/checked.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <strings.h>
 
 enum { FIRST_BUFFER_BYTES = 64 };
 
@@ -174,4 +176,21 @@ size_t hn_str_cut(hn_str text, size_t most) {
 hn_status hn_strbuf_status(const hn_strbuf *buf) {
     if (!buf->failed) return NULL;
     return HN_ERROR(HN_OUT_OF_MEMORY, "cannot grow a text buffer beyond %zu bytes", buf->len);
+}
+
+bool hn_size_parse(const char *text, int64_t *out_bytes) {
+    static const char units[] = "kmgt";
+    char *end;
+    if (*text < '0' || *text > '9') return false; /* strtoll takes spaces and signs */
+    errno = 0;
+    long long number = strtoll(text, &end, 10);
+    if (errno) return false;
+    int64_t scale = 1;
+    const char *unit = *end ? strchr(units, *end | 0x20) : NULL;
+    if (unit) {
+        scale <<= 10 * (unit - units + 1);
+        end++;
+        if (strcasecmp(end, "iB") == 0) end += 2;
+    }
+    return !*end && !__builtin_mul_overflow(number, scale, out_bytes);
 }

@@ -57,4 +57,8 @@ size_t hn_str_cut(hn_str text, size_t most);
 hn_status hn_strbuf_status(const hn_strbuf *buf) HN_MUST_USE;
 static inline hn_str hn_strbuf_str(const hn_strbuf *buf) { return (hn_str){buf->ptr ? buf->ptr : "", buf->len}; }
 
+/* A number of bytes as people write it: digits, and perhaps K, M, G or T (KiB, MiB, ... is the same), each 1024 times the one
+ * before. Small letters will do. False for anything else, and for more than INT64_MAX. */
+bool hn_size_parse(const char *text, int64_t *out_bytes);
+
 #endif

@@ -6,24 +6,31 @@
 #include <errno.h>
 #include <stdlib.h>
 
+static bool parse_number(const char *text, int64_t *out) {
+    char *end = NULL;
+    errno = 0;
+    *out = *text ? strtoll(text, &end, 10) : -1;
+    return end && !*end && !errno;
+}
+
 static hn_status set_option(hn_remote_config *config, char *word) {
     const struct {
         const char *name;
         int64_t *value;
         int64_t least, most;
+        bool is_size;
     } rows[] = {
-        {"connect_ms", &config->connect_ms, 1, 60000}, {"command_ms", &config->command_ms, 1, 60000},
-        {"lease_ms", &config->lease_ms, 100, 600000},  {"ttl_s", &config->ttl_s, 0, INT32_MAX},
-        {"max_bytes", &config->max_bytes, 1024, 512 << 20}, {"db", &config->db, 0, 1 << 20},
+        {"connect_ms", &config->connect_ms, 1, 60000, false}, {"command_ms", &config->command_ms, 1, 60000, false},
+        {"lease_ms", &config->lease_ms, 100, 600000, false},  {"ttl_s", &config->ttl_s, 0, INT32_MAX, false},
+        {"max_bytes", &config->max_bytes, 1024, 512 << 20, true}, {"db", &config->db, 0, 1 << 20, false},
     };
     char *equals = strchr(word, '=');
     if (equals) *equals++ = 0;
     for (size_t k = 0; k < HN_COUNT_OF(rows); k++) {
         if (strcmp(rows[k].name, word) != 0) continue;
-        char *end = NULL;
-        errno = 0;
-        long long number = equals && *equals ? strtoll(equals, &end, 10) : -1;
-        if (!end || *end || errno || number < rows[k].least || number > rows[k].most)
+        int64_t number = -1;
+        bool good = equals && (rows[k].is_size ? hn_size_parse(equals, &number) : parse_number(equals, &number));
+        if (!good || number < rows[k].least || number > rows[k].most)
             return HN_ERROR(HN_INVALID_ARGUMENT, "option '%s' of the remote cache takes %lld to %lld", word,
                             (long long)rows[k].least, (long long)rows[k].most);
         *rows[k].value = number;

@@ -22,3 +22,8 @@ run --threads 1
 "$HENRY" cache stats | grep -c ' 0 entries'
 "$HENRY" cache clear | sed 's|.*/cache:||'
 run
+# Sizes as people write them.
+"$HENRY" cache gc --max-size 1G | sed 's|.*/cache:||'
+"$HENRY" cache gc --max-size=1KiB --json | grep -c removed
+if "$HENRY" cache gc --max-size 1.5G 2>err; then echo "taken"; fi
+cat err

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum option_kind { OPTION_FLAG, OPTION_TEXT, OPTION_INT, OPTION_COUNT, OPTION_NUMBER, OPTION_LIST } option_kind;
+typedef enum option_kind { OPTION_FLAG, OPTION_TEXT, OPTION_INT, OPTION_SIZE, OPTION_COUNT, OPTION_NUMBER, OPTION_LIST } option_kind;
 
 typedef struct option_row {
     const char *name, *other_name; /* "--output", "-o" */
@@ -64,7 +64,7 @@ static const option_row rows[] = {
     {"--cache-dir", NULL, OPTION_TEXT, STORES, AT(cache_dir), "DIR", "the cache (default: HENRY_CACHE_DIR, else ~/.cache/henry)"},
     {"--remote", NULL, OPTION_TEXT, STORES, AT(remote), "URL", "a cache that machines share: redis:// or unix:// (default: HENRY_REDIS_URL)"},
     {"--no-cache", NULL, OPTION_FLAG, COMPILES | TOOL_USE_KERNEL, AT(no_cache), NULL, "neither read nor write the cache"},
-    {"--max-bytes", NULL, OPTION_INT, TOOL_USE_CACHE, AT(max_bytes), "N", "what gc leaves"},
+    {"--max-bytes", "--max-size", OPTION_SIZE, TOOL_USE_CACHE, AT(max_bytes), "SIZE", "what gc leaves: bytes, or a number with K, M or G"},
     {"--json", NULL, OPTION_FLAG, PRINTS_JSON, AT(json), NULL, "print one JSON object"},
     {"--quiet", "-q", OPTION_FLAG, TOOL_USE_RUN | TOOL_USE_COMPILE, AT(quiet), NULL, "print nothing but errors"},
     {"--stats", NULL, OPTION_TEXT, COMPILES, AT(stats), "F.json", "write the JSON object to a file"},
@@ -126,10 +126,13 @@ static bool store(const tool_command *command, const option_row *row, const char
     if (row->kind == OPTION_FLAG) *(bool *)place = true;
     if (row->kind == OPTION_TEXT) *(const char **)place = value;
     if (row->kind == OPTION_INT) good = parse_int(value, place);
+    if (row->kind == OPTION_SIZE) good = hn_size_parse(value, place);
     if (row->kind == OPTION_COUNT) good = parse_int(value, place) && *(int64_t *)place > 0;
     if (row->kind == OPTION_NUMBER) good = parse_number(value, place);
     if (row->kind == OPTION_LIST) return list_add(command, place, list_limit(row), value);
-    if (!good) tool_usage(command->name, "'%s' is no number that %s takes", value, row->name);
+    if (!good && row->kind == OPTION_SIZE)
+        tool_usage(command->name, "%s needs a size, such as 500M or 2G, not '%s'", row->name, value);
+    else if (!good) tool_usage(command->name, "'%s' is no number that %s takes", value, row->name);
     return good;
 }
 

@@ -25,6 +25,19 @@ TEST(strings_compare) {
     EXPECT(!hn_str_starts_with(HN_STR("xbc"), HN_STR("ab")));
 }
 
+TEST(sizes_have_units) {
+    static const struct { const char *text; int64_t bytes; } good[] = {
+        {"0", 0}, {"4096", 4096}, {"1K", 1024}, {"500M", 500ll << 20}, {"2g", 2ll << 30}, {"3GiB", 3ll << 30}, {"1kib", 1024}, {"1T", 1ll << 40},
+        {"9223372036854775807", INT64_MAX}};
+    static const char *const bad[] = {"", " 1", "-1", "+1", "M", "1 M", "1MB", "1X", "1Ki", "1.5G", "0x10", "9223372036854775808", "8388608T"};
+    int64_t bytes;
+    for (size_t k = 0; k < sizeof good / sizeof *good; k++) {
+        EXPECT(hn_size_parse(good[k].text, &bytes));
+        EXPECT_INT(bytes, good[k].bytes);
+    }
+    for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) EXPECT(!hn_size_parse(bad[k], &bytes));
+}
+
 TEST(appends_add_up) {
     hn_strbuf buf;
     hn_strbuf_init(&buf);

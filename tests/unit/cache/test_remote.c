@@ -297,7 +297,7 @@ TEST(a_large_value_travels_and_a_larger_one_stays) {
     size_t len = 3 << 20;
     char *big = malloc(len);
     for (size_t i = 0; i < len; i++) big[i] = (char)(i * 31 >> 4);
-    url_with(url, "max_bytes=1000000");
+    url_with(url, "max_bytes=976K");
     stack_open(&a, server.url);
     stack_open(&b, url);
     put(&a, 1, big, len);
