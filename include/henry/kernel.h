@@ -38,7 +38,8 @@ typedef struct hn_library hn_library;
 
 typedef struct hn_service_options {
     int32_t threads;           /* jobs at once. 0: HENRY_COMPILE_THREADS, else CPUs in the affinity mask, at
-                                  most 32. 1: no workers, jobs run in the thread that waits */
+                                  most 32. 1: no workers, jobs run in this process when
+                                  somebody waits for them */
     const char *worker_path;   /* NULL: HENRY_WORKER, else henry-worker beside the program or in ../libexec/henry
                                   from there, else beside the library or in ../libexec/henry from there, else by
                                   the henry in PATH. "": no workers */
@@ -54,7 +55,7 @@ typedef struct hn_service_options {
 } hn_service_options;
 
 /* Makes a service. Starts nothing yet, unless `warm` is set: workers start with the first job that has to be compiled,
- * and until the first of them is ready jobs run in the threads that wait for them without a limit. `options` may be NULL. Owns: the caller destroys it. Errors: out-of-memory. */
+ * and until the first of them is ready jobs that are waited for without a limit run in this process. `options` may be NULL. Owns: the caller destroys it. Errors: out-of-memory. */
 HN_API hn_status hn_service_create(const hn_service_options *options, hn_service **out_service) HN_MUST_USE;
 
 /* Ends the service: unfinished jobs are cancelled and their processes killed; takes well under a second.
@@ -64,6 +65,11 @@ HN_API void hn_service_destroy(hn_service *service);
 
 /* Starts the workers now, so that the first job finds them ready. Returns at once. Errors: out-of-memory. */
 HN_API hn_status hn_service_warm(hn_service *service) HN_MUST_USE;
+/* Waits until no job runs or waits, results are on the disk, and all workers have ended; at most `timeout_ms` (< 0: for ever). Jobs
+ * that are submitted meanwhile are waited for too. The next job, or hn_service_warm, starts workers again. Jobs are not
+ * cancelled. Without workers a job that nobody waits for is not waited for either: nothing would start it. Threads: safe;
+ * not from a progress callback. Errors: timeout when something is left; out-of-memory. */
+HN_API hn_status hn_service_quiesce(hn_service *service, int64_t timeout_ms) HN_MUST_USE;
 
 /* ---- jobs ---- */
 
@@ -95,15 +101,16 @@ HN_API void hn_scope_destroy(hn_scope *scope);
 HN_API hn_status hn_compile_submit(hn_scope *scope, const hn_source *source,
                                    hn_future **out_future) HN_MUST_USE;
 
-/* Waits for one future, at most `timeout_ms` (< 0: for ever). Owns: the caller releases `*out_artifact`;
+/* Waits for one future, at most `timeout_ms` (< 0: for ever; 0: only asks, and starts nothing where there are no workers). A job
+ * whose wait ended for lack of time goes on. Owns: the caller releases `*out_artifact`;
  * `out_artifact` may be NULL. Errors: those of the job, annotated with the kernel's name; cancelled; timeout
  * when it is still compiling (wait again). Each call reports the same outcome again. */
 HN_API hn_status hn_future_wait(hn_future *future, int64_t timeout_ms,
                                 hn_artifact **out_artifact) HN_MUST_USE;
 /* Whether hn_future_wait would return at once. Without workers this does not start the job. */
 HN_API bool hn_future_is_done(hn_future *future);
-/* Gives up the future: it is done at once, with a cancelled error. A job that nobody else wants and that has
- * not started is taken out of the queue; one that runs goes on, and its result is remembered. */
+/* Gives up the future: it is done at once, with a cancelled error. A job that nobody else wants is
+ * taken out of the queue; one that runs is killed together with its compiler. */
 HN_API void hn_future_cancel(hn_future *future);
 
 /* Waits for every future of the scope. Errors: the first failed one in the order of submission, telling how
@@ -196,6 +203,7 @@ typedef struct hn_service_stats {
     uint64_t failure_hits;             /* of these, remembered failures */
     uint64_t enqueued, dequeued, cancelled; /* jobs; enqueued = dequeued + cancelled + waiting now */
     uint64_t compiled, failed, crashed, timed_out;
+    uint64_t abandoned;        /* killed while they ran, since nobody wanted them any more; not among the failed */
     uint64_t overgrown;        /* of the crashed: their compilers started too many processes */
     uint64_t waited_elsewhere; /* jobs that waited for another process to compile them */
     uint64_t depth_now, depth_max;

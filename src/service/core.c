@@ -149,8 +149,20 @@ void hn_core_dequeue(hn_core *core, hn_job *job) {
     core->parked -= job->due_ns != 0;
 }
 
+void hn_core_note_end(hn_core *core) {
+    core->running--;
+    if (core->quiescing) hn_pool_wake(core);
+}
+
+bool hn_core_is_at_rest(const hn_core *core) {
+    for (int i = 0; i < HN_WORKERS_MAX; i++)
+        if (core->worker_pids[i]) return false;
+    return !core->running && !core->running_inline && !core->storing && (core->is_inline || !core->queue.count);
+}
+
 void hn_core_return(hn_core *core, hn_job *job, bool at_front) {
     core->stats.dequeued--;
+    hn_core_note_end(core);
     if (job->wanted) {
         hn_core_enqueue(core, job, at_front);
     } else {
@@ -166,6 +178,7 @@ void hn_core_return(hn_core *core, hn_job *job, bool at_front) {
 void hn_core_start(hn_core *core, hn_job *job) {
     hn_core_dequeue(core, job);
     job->state = HN_JOB_RUNNING;
+    core->running++;
     job->refs++;
     job->started_ns = hn_now_ns();
     core->stats.dequeued++;
@@ -230,12 +243,15 @@ static void settle(hn_core *core, hn_job *job, hn_job_outcome *outcome) {
     }
     if (outcome->code != HN_OK) set_failure(job, outcome);
     job->state = HN_JOB_DONE;
+    hn_core_note_end(core);
     if (job->is_sure_to_fail) job->expires_s = time(NULL) + HN_FAILURE_LIFETIME_S;
-    count_service_time(core, job, outcome->service_ns);
-    if (outcome->code == HN_OK)
-        core->stats.compiled++;
-    else
-        core->stats.failed++;
+    if (outcome->code == HN_CANCELLED) { /* how long it took tells nothing of it */
+        core->stats.abandoned++;
+    } else {
+        hn_core_note_duration(core, job, outcome->service_ns);
+        count_service_time(core, job, outcome->service_ns);
+        *(outcome->code == HN_OK ? &core->stats.compiled : &core->stats.failed) += 1;
+    }
     /* What does not last is told to those who wait, and then forgotten. */
     if (job->is_in_table && is_lasting(job))
         hn_core_keep_done(core, job);
@@ -250,7 +266,6 @@ bool hn_core_settle(hn_core *core, hn_job *job, hn_job_outcome *outcome) {
     else
         hn_trace_span("compile", job->name, job->started_ns, hn_now_ns());
     pthread_mutex_lock(&core->lock);
-    hn_core_note_duration(core, job, outcome->service_ns);
     settle(core, job, outcome);
     bool is_left = is_to_be_published(core, job);
     if (is_left) {

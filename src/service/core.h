@@ -29,6 +29,7 @@ enum {
 
 typedef struct hn_core hn_core;
 typedef struct hn_exit_report hn_exit_report;
+typedef struct hn_inline_run hn_inline_run;
 typedef struct hn_pool hn_pool;
 
 /* How long a job took. */
@@ -60,7 +61,7 @@ typedef struct hn_job {
     int worker;          /* the slot of the worker that has had it last, from 1 on; 0: none */
     int unread;          /* how often a worker ended before it had read this job */
     bool is_driven;      /* a thread waits for it at that worker's socket: drive.c */
-    int cancel_fd;       /* while it runs in a waiting thread: ends it; 0: none */
+    int cancel_fd;       /* while it runs in this process: ends it; 0: none */
     hn_lease lease;      /* while it is compiled; of whoever runs it */
     int64_t due_ns;      /* not 0: parked, another process is on it; when to look again */
     int64_t park_ns, give_up_ns;
@@ -116,8 +117,12 @@ struct hn_core {
 
     hn_tool_guard guard; /* of the tools of jobs that run inline; without a path: none */
     bool is_inline, is_stopping, is_pool_running;
-    uint32_t workers_ready;  /* that live and have said hello; 0: who waits without a limit runs jobs itself */
-    int32_t running_inline;  /* jobs, in threads that wait for them */
+    uint32_t workers_ready;  /* that live and have said hello; 0: jobs that are waited for without a limit run here */
+    uint32_t running;        /* jobs, wherever they run */
+    int32_t running_inline;  /* of these, in threads of this process */
+    hn_inline_run *inline_runs;
+    bool has_unwanted;       /* a worker may have a job that nobody wants any more */
+    uint32_t quiescing;      /* threads that wait in hn_service_quiesce */
     int32_t workers_wanted;  /* to be started as far as there are fewer; 0 when the pool thread has seen it */
     int budget_fd;           /* budget.c; -1: not opened yet; -2: none */
     bool has_core[HN_BUDGET_CORES];
@@ -182,10 +187,16 @@ void hn_core_keep_durations(hn_core *core, bool is_last);
 bool hn_core_settle(hn_core *core, hn_job *job, hn_job_outcome *outcome);
 /* Without the lock: stores what has been settled. */
 void hn_core_publish(hn_core *core);
-/* inline.c. Carries a running job out in this thread. Takes the caller's reference. */
+/* inline.c. With the lock held, which may be given up meanwhile: carries a queued job out in a thread of this process. */
 void hn_core_run_inline(hn_core *core, hn_job *job);
-/* With the lock held: ends a job that runs in a waiting thread, since nobody wants it any more. */
-void hn_core_cancel_inline(hn_core *core, hn_job *job);
+/* Without the lock: waits for these threads. */
+void hn_core_end_inline(hn_core *core);
+/* With the lock held: ends a running job, since nobody wants it any more. */
+void hn_core_cancel_running(hn_core *core, hn_job *job);
+/* With the lock held: a job does not run any more. */
+void hn_core_note_end(hn_core *core);
+/* Whether nothing runs, waits or is being stored, and no worker lives. Without workers a job that waits does not count: nothing would start it. */
+bool hn_core_is_at_rest(const hn_core *core);
 /* The message for a worker, or for this thread, that may put temporary files into `scratch_dir`. */
 void hn_core_request(hn_core *core, const hn_job *job, const char *scratch_dir, bool is_here, hn_strbuf *out);
 

@@ -36,6 +36,7 @@ static void note_worker(hn_core *core, int idx, pid_t pid, int fd) {
     core->worker_pids[idx] = pid;
     core->worker_fds[idx] = fd;
     core->stats.workers_started += pid != 0;
+    if (!pid && core->quiescing) pthread_cond_broadcast(&core->changed);
     pthread_mutex_unlock(&core->lock);
 }
 
@@ -333,6 +334,12 @@ void hn_crew_late(hn_pool *p, int idx) {
                                 (long long)p->core->service->job_timeout_ms));
 }
 
+void hn_crew_abandon(hn_pool *p, int idx) {
+    hn_job *job = p->workers[idx].job;
+    hn_crew_end(p, idx);
+    hn_crew_fail_job(p, job, HN_ERROR(HN_CANCELLED, "nobody waits for it any more"));
+}
+
 /* Counts the processes of a job. A limit of the system would count all processes of the user, and none of root's. */
 void hn_crew_watch(hn_pool *p, int idx) {
     hn_crew_worker *w = &p->workers[idx];
@@ -379,6 +386,7 @@ bool hn_crew_give(hn_pool *p, hn_crew_worker *w, hn_job *job) {
     if (w->out.failed) return false;
     pthread_mutex_lock(&p->core->lock);
     job->worker = slot_of(p, w) + 1;
+    if (!job->wanted) hn_core_cancel_running(p->core, job);
     pthread_mutex_unlock(&p->core->lock);
     int64_t timeout_ms = p->core->service->job_timeout_ms;
     w->deadline_ns = timeout_ms > 0 ? hn_now_ns() + timeout_ms * 1000000 : 0;

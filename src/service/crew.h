@@ -42,6 +42,7 @@ struct hn_pool {
     int limit; /* workers at once: what was asked for, or what the system allows */
     int false_starts;
     bool has_given_up;
+    bool is_quiescing; /* there is no work, and somebody waits for the workers to end */
     bool is_starved; /* there are jobs and workers, but no core */
     bool has_swept;  /* what killed programs left behind */
     hn_child lingering[HN_CREW_LINGERING]; /* killed and not yet waited for */
@@ -59,6 +60,8 @@ int hn_crew_end(hn_pool *p, int idx);
 /* It is lost; or its time is over, for its job or for its first word. Its job fails. */
 void hn_crew_died(hn_pool *p, int idx);
 void hn_crew_late(hn_pool *p, int idx);
+/* Nobody wants its job any more: it is killed with it. */
+void hn_crew_abandon(hn_pool *p, int idx);
 /* Counts the processes of its job, which fails when there are too many. */
 void hn_crew_watch(hn_pool *p, int idx);
 

@@ -36,6 +36,7 @@ static void finish_as(hn_core *core, hn_job *job, hn_job *made) {
     hn_strbuf_deinit(&job->key_record);
     job->due_ns = 0;
     job->state = HN_JOB_DONE;
+    hn_core_note_end(core);
     /* The one future that was to be answered by a compiler. */
     core->stats.hits[HN_HIT_NONE]--;
     core->stats.hits[job->found]++;

@@ -1,8 +1,8 @@
-/* inline.c: a job in the thread that waits for it: with one thread, without workers, and until the first worker is ready.
+/* inline.c: a job in this process: with one thread, without workers, and until the first worker is ready.
  *
- * Such a thread cannot look at anything else meanwhile. If every future of the job is cancelled, by other threads, the
- * compiler is killed, so that a wait ends with its cancellation as it does when a worker has the job. What compiles in this
- * process (NVRTC) goes on to its end.
+ * It runs in a thread of its own, which begins and ends with the job, so that whoever waits for it keeps to the limit of the wait, tells
+ * progress and notices a cancellation as when a worker has the job. Where no thread can be had it runs in the one that waits. If every future of the job is cancelled the
+ * compiler is killed. What compiles in this process (NVRTC) goes on to its end.
  *
  * If this process is killed its compilers end with it, and all that they started: each is the first process of a namespace, or
  * below a guard (guard.c). */
@@ -13,6 +13,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <stdlib.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 
@@ -27,11 +29,17 @@ static int make_cancel_fd(void) {
     return fd < 0 ? 0 : fd;
 }
 
-void hn_core_cancel_inline(hn_core *core, hn_job *job) {
+/* One that is on its way to a worker or a thread is looked at again when it gets there. */
+void hn_core_cancel_running(hn_core *core, hn_job *job) {
     const uint64_t one = 1;
-    if (!job->cancel_fd) return;
-    if (write(job->cancel_fd, &one, sizeof(one)) < 0 && errno != EAGAIN) hn_log("service", HN_LOG_DEBUG, "cannot end a job");
+    if (!job->cancel_fd && !job->worker) return;
     hn_core_forget(core, job); /* who asks for the same now is not to have a job that is being killed */
+    if (job->worker) {
+        core->has_unwanted = true;
+        hn_pool_wake(core);
+    } else if (write(job->cancel_fd, &one, sizeof(one)) < 0 && errno != EAGAIN) {
+        hn_log("service", HN_LOG_DEBUG, "cannot end a job");
+    }
 }
 
 /* The job may have been cancelled before it got here. */
@@ -39,7 +47,7 @@ static int begin(hn_core *core, hn_job *job) {
     int fd = make_cancel_fd();
     pthread_mutex_lock(&core->lock);
     job->cancel_fd = fd;
-    if (!job->wanted) hn_core_cancel_inline(core, job);
+    if (!job->wanted) hn_core_cancel_running(core, job);
     pthread_mutex_unlock(&core->lock);
     return fd;
 }
@@ -54,7 +62,8 @@ static void end(hn_core *core, hn_job *job, int fd, hn_code code) {
     if (fd) close(fd);
 }
 
-void hn_core_run_inline(hn_core *core, hn_job *job) {
+/* Carries a running job out in this thread. Takes the caller's reference. */
+static void run_here(hn_core *core, hn_job *job) {
     char scratch[PATH_MAX];
     hn_strbuf request;
     hn_job_outcome outcome;
@@ -74,4 +83,81 @@ void hn_core_run_inline(hn_core *core, hn_job *job) {
     if (hn_core_settle(core, job, &outcome)) hn_core_publish(core);
     hn_strbuf_deinit(&request);
     hn_job_outcome_deinit(&outcome);
+}
+
+/* ---- threads ---- */
+
+struct hn_inline_run {
+    hn_core *core;
+    hn_job *job;
+    pthread_t thread;
+    bool is_done; /* under the lock, its last use of the core */
+    hn_inline_run *next;
+};
+
+static void run_or_park(hn_core *core, hn_job *job) {
+    bool is_mine = hn_core_elect(core, job, true) == HN_ELECT_COMPILE;
+    if (is_mine) run_here(core, job);
+    pthread_mutex_lock(&core->lock);
+    core->running_inline -= !is_mine;
+    /* A job that was parked here, before the first worker was ready, is the pool's to look at again. */
+    if (!is_mine && core->is_pool_running) hn_pool_wake(core);
+    pthread_mutex_unlock(&core->lock);
+}
+
+static void *run_main(void *argument) {
+    hn_inline_run *run = argument;
+    hn_core *core = run->core;
+    run_or_park(core, run->job);
+    pthread_mutex_lock(&core->lock);
+    run->is_done = true;
+    pthread_cond_broadcast(&core->changed);
+    pthread_mutex_unlock(&core->lock);
+    return NULL;
+}
+
+/* With the lock held: forgets threads that have nothing left to do with the core. */
+static void join_done(hn_core *core) {
+    for (hn_inline_run **at = &core->inline_runs; *at;) {
+        hn_inline_run *run = *at;
+        if (!run->is_done) {
+            at = &run->next;
+            continue;
+        }
+        *at = run->next;
+        pthread_join(run->thread, NULL);
+        free(run);
+    }
+}
+
+/* The host's signals are not for this thread. */
+static bool start_thread(hn_inline_run *run) {
+    sigset_t all, old;
+    sigfillset(&all);
+    pthread_sigmask(SIG_SETMASK, &all, &old);
+    int rc = pthread_create(&run->thread, NULL, run_main, run);
+    pthread_sigmask(SIG_SETMASK, &old, NULL);
+    return rc == 0;
+}
+
+void hn_core_run_inline(hn_core *core, hn_job *job) {
+    join_done(core);
+    hn_core_start(core, job);
+    core->running_inline++;
+    hn_inline_run *run = malloc(sizeof(*run));
+    if (run) *run = (hn_inline_run){.core = core, .job = job, .next = core->inline_runs};
+    if (run && start_thread(run)) { /* it needs the lock before it is done */
+        core->inline_runs = run;
+        return;
+    }
+    free(run);
+    pthread_mutex_unlock(&core->lock);
+    run_or_park(core, job);
+    pthread_mutex_lock(&core->lock);
+}
+
+void hn_core_end_inline(hn_core *core) {
+    pthread_mutex_lock(&core->lock);
+    for (join_done(core); core->inline_runs; join_done(core)) pthread_cond_wait(&core->changed, &core->lock);
+    pthread_mutex_unlock(&core->lock);
 }

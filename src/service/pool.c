@@ -25,6 +25,7 @@ enum {
     STARVED_MS = 20,     /* how often to look for a free core */
     SCRATCH_AGE_S = 3600, /* besides the time that a job has */
     EVENTS = 64,         /* at once */
+    OVERSLEPT_MS = 1000, /* who wakes that late was stopped */
 };
 
 static bool is_idle(const hn_crew_worker *w) { return w->child.pid && w->has_spoken && !w->is_spent && !w->is_lost && !w->job; }
@@ -141,9 +142,9 @@ static int64_t next_look_ns(const hn_pool *p) {
     bool has_idle = find_idle(p) >= 0;
     pthread_mutex_lock(&core->lock);
     int64_t due_ns = hn_core_next_due_ns(core);
-    bool is_waiting = has_waiting(core), is_unpublished = core->unpublished != NULL;
+    bool is_waiting = has_waiting(core), is_urgent = core->unpublished || core->has_unwanted;
     pthread_mutex_unlock(&core->lock);
-    if (is_unpublished) return 1;
+    if (is_urgent) return 1;
     if (p->has_given_up) return 0;
     if (!is_waiting || !has_idle) return due_ns;
     return p->is_starved ? earlier(due_ns, hn_now_ns() + STARVED_MS * 1000000LL) : 1; /* 1: hn_pool_assign ran out of time */
@@ -152,6 +153,7 @@ static int64_t next_look_ns(const hn_pool *p) {
 /* When an idle worker is to end; 0: never. */
 static int64_t idle_end_ns(const hn_pool *p, const hn_crew_worker *w) {
     int64_t idle_ms = p->core->service->idle_ms;
+    if (p->is_quiescing) idle_ms = 0;
     return w->child.pid && w->has_spoken && !w->job && idle_ms >= 0 ? w->idle_ns + idle_ms * 1000000 : 0;
 }
 
@@ -176,6 +178,22 @@ static int ms_until(int64_t due_ns) {
     return left < 0 ? 0 : left > 1000000 ? 1000000 : (int)left;
 }
 
+/* Whether the worker has a job that nobody wants any more. */
+static bool is_unwanted(const hn_pool *p, const hn_crew_worker *w) {
+    if (!w->job) return false;
+    pthread_mutex_lock(&p->core->lock);
+    bool is_unwanted = !w->job->wanted;
+    pthread_mutex_unlock(&p->core->lock);
+    return is_unwanted;
+}
+
+/* What was said before the time was over counts, also where nobody has read it yet since the program was stopped. */
+static bool is_late(hn_pool *p, hn_crew_worker *w, int64_t now_ns) {
+    if (!w->deadline_ns || now_ns < w->deadline_ns) return false;
+    hn_crew_read(p, w);
+    return !w->is_lost && w->deadline_ns && now_ns >= w->deadline_ns;
+}
+
 /* What time alone brings about, and what others have found out. */
 static void look_after(hn_pool *p, int idx) {
     hn_crew_worker *w = &p->workers[idx];
@@ -184,8 +202,12 @@ static void look_after(hn_pool *p, int idx) {
         hn_crew_died(p, idx);
     } else if (w->is_spent && !w->job) {
         hn_crew_end(p, idx); /* the next job starts another */
-    } else if (w->deadline_ns && now_ns >= w->deadline_ns) {
+    } else if (is_unwanted(p, w)) {
+        hn_crew_abandon(p, idx);
+    } else if (is_late(p, w, now_ns)) {
         hn_crew_late(p, idx);
+    } else if (w->is_lost) {
+        hn_crew_died(p, idx);
     } else if (w->job && w->watch_ns && now_ns >= w->watch_ns) {
         hn_crew_watch(p, idx);
     } else if (idle_ns && now_ns >= idle_ns) {
@@ -216,6 +238,22 @@ static void sweep(hn_pool *p) {
     hn_scratch_sweep(SCRATCH_AGE_S + p->core->service->job_timeout_ms / 1000);
 }
 
+/* While the program is stopped no job's time goes by, nor that of a worker that starts: they may have been stopped with it. */
+static void allow_for_stop(hn_pool *p, int64_t late_ns) {
+    for (int i = 0; i < p->count && late_ns > OVERSLEPT_MS * 1000000LL; i++)
+        if (p->workers[i].deadline_ns) p->workers[i].deadline_ns += late_ns;
+}
+
+/* With the pool's lock: what others have asked for since the last turn. */
+static void take_orders(hn_pool *p) {
+    hn_core *core = p->core;
+    pthread_mutex_lock(&core->lock);
+    core->has_unwanted = false;
+    p->is_quiescing = core->quiescing && !core->running && !core->queue.count;
+    if (p->is_quiescing) core->workers_wanted = 0;
+    pthread_mutex_unlock(&core->lock);
+}
+
 /* One turn of the pool's thread. The lock is not held while it sleeps or writes to the disk. */
 static void take_turn(hn_pool *p) {
     struct epoll_event events[EVENTS];
@@ -231,7 +269,9 @@ static void take_turn(hn_pool *p) {
     pthread_mutex_unlock(&p->lock);
     int count = epoll_wait(p->core->pool_fds[HN_POOL_SET], events, EVENTS, ms_until(p->wakes_ns)); /* nobody else writes it */
     pthread_mutex_lock(&p->lock);
+    if (p->wakes_ns != INT64_MAX) allow_for_stop(p, hn_now_ns() - p->wakes_ns);
     p->wakes_ns = 0;
+    take_orders(p);
     for (int i = 0; i < count; i++) handle_event(p, &events[i]);
     for (int i = 0; i < p->count; i++)
         if (p->workers[i].child.pid) look_after(p, i);

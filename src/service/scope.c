@@ -10,7 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { PROGRESS_EVERY_MS = 100 };
+enum { PROGRESS_EVERY_MS = 100, OVERSLEPT_MS = 100 };
 
 struct hn_future {
     hn_scope *scope;
@@ -57,7 +57,7 @@ static void cancel_future(hn_future *future) {
         job->state = HN_JOB_DONE; /* nobody looks at it any more */
         core->stats.cancelled++;
     } else if (!job->wanted) {
-        hn_core_cancel_inline(core, job);
+        hn_core_cancel_running(core, job);
     }
     pthread_cond_broadcast(&core->changed);
     hn_pool_drive_wake(core, job);
@@ -335,8 +335,8 @@ static hn_status outcome_of(const hn_future *future) {
                     job->message ? job->message : "no memory for the reason");
 }
 
-/* With the lock held: whether this thread could work on the job now. While workers start, a thread that has nothing else
- * to look at does. */
+/* With the lock held: whether the job could be started in this process now. While workers start, it could for who waits without
+ * a limit. */
 static bool is_ready_inline(const hn_future *future, bool has_limit) {
     const hn_job *job = future->job;
     const hn_core *core = future->scope->core;
@@ -344,21 +344,10 @@ static bool is_ready_inline(const hn_future *future, bool has_limit) {
            (!job->due_ns || job->due_ns <= hn_now_ns());
 }
 
-/* With the lock held, which is given up meanwhile. True when something was done about the job here: it ran, or its
- * result was found, or it waits for another process. */
+/* With the lock held, which may be given up meanwhile. True when the job was started in this process. */
 static bool run_if_inline(hn_future *future, bool has_limit) {
-    hn_core *core = future->scope->core;
-    hn_job *job = future->job;
     if (!is_ready_inline(future, has_limit)) return false;
-    hn_core_start(core, job);
-    core->running_inline++;
-    pthread_mutex_unlock(&core->lock);
-    bool is_mine = hn_core_elect(core, job, true) == HN_ELECT_COMPILE;
-    if (is_mine) hn_core_run_inline(core, job);
-    pthread_mutex_lock(&core->lock);
-    core->running_inline -= !is_mine;
-    /* A job that was parked here, before the first worker was ready, is the pool's to look at again. */
-    if (!is_mine && core->is_pool_running) hn_pool_wake(core);
+    hn_core_run_inline(future->scope->core, future->job);
     return true;
 }
 
@@ -382,18 +371,39 @@ static bool wait_change(const hn_future *future, int64_t until_ns) {
     return pthread_cond_timedwait(&core->changed, &core->lock, &until) != ETIMEDOUT;
 }
 
+/* With the lock held, which is given up meanwhile. What was compiled in this process for a wait without a limit is on the disk when
+ * that returns: a program may end without ending its service. */
+static void wait_published(const hn_future *future) {
+    hn_core *core = future->scope->core;
+    while (core->is_inline && !future->is_cancelled && future->job->key_record.len) pthread_cond_wait(&core->changed, &core->lock);
+}
+
+/* Whether the time is over. Who wakes much later than asked to was stopped together with those who had news for it: these get a
+ * moment. */
+static bool is_over(int64_t *until_ns, bool *had_grace) {
+    int64_t now_ns = hn_now_ns();
+    if (!*until_ns || now_ns < *until_ns) return false;
+    if (*had_grace || now_ns - *until_ns < OVERSLEPT_MS * 1000000LL) return true;
+    *had_grace = true;
+    *until_ns = now_ns + OVERSLEPT_MS * 1000000LL;
+    return false;
+}
+
 hn_status hn_future_wait(hn_future *future, int64_t timeout_ms, hn_artifact **out_artifact) {
     hn_core *core = future->scope->core;
     if (is_foreign(core)) return foreign_error();
     int64_t until_ns =
         timeout_ms >= 0 && timeout_ms < INT64_MAX / 2000000 ? hn_now_ns() + timeout_ms * 1000000 : 0;
+    bool had_grace = timeout_ms == 0;
     hn_status status = NULL;
     pthread_mutex_lock(&core->lock);
     while (!status && !is_settled(future)) {
-        if (run_if_inline(future, until_ns != 0) || wait_change(future, earlier(until_ns, due_inline_ns(future)))) continue;
-        if (until_ns && hn_now_ns() >= until_ns && !is_settled(future))
+        if (timeout_ms && run_if_inline(future, until_ns != 0)) continue;
+        if (wait_change(future, earlier(until_ns, due_inline_ns(future)))) continue;
+        if (!is_settled(future) && is_over(&until_ns, &had_grace))
             status = HN_ERROR(HN_TIMEOUT, "kernel '%s' is still being compiled", future->name);
     }
+    if (!status && !until_ns) wait_published(future);
     if (!status) status = outcome_of(future);
     if (!status && out_artifact) *out_artifact = hn_artifact_retain(future->job->artifact);
     pthread_mutex_unlock(&core->lock);
@@ -502,6 +512,7 @@ hn_status hn_scope_wait(hn_scope *scope, hn_scope_progress_fn progress, void *co
         if (is_settled(next) || run_if_inline(next, progress != NULL)) continue;
         wait_change(next, earlier(due_ns, progress ? hn_now_ns() + PROGRESS_EVERY_MS * 1000000LL : 0));
     }
+    for (uint32_t i = 0; i < scope->count; i++) wait_published(scope->futures[i]);
     hn_status status = scope_outcome(scope, now.failed);
     pthread_mutex_unlock(&core->lock);
     return status;

@@ -3,6 +3,7 @@
 
 #include "base/log.h"
 #include "base/process.h"
+#include "base/trace.h"
 #include "service/core.h"
 
 #include <dlfcn.h>
@@ -174,6 +175,28 @@ hn_status hn_service_warm(hn_service *service) {
     return NULL;
 }
 
+static bool wait_until(hn_core *core, int64_t until_ns) {
+    const struct timespec until = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
+    if (!until_ns) return pthread_cond_wait(&core->changed, &core->lock) == 0;
+    return pthread_cond_timedwait(&core->changed, &core->lock, &until) == 0 || hn_now_ns() < until_ns;
+}
+
+hn_status hn_service_quiesce(hn_service *service, int64_t timeout_ms) {
+    hn_core *core;
+    HN_TRY(hn_core_current(service, &core));
+    int64_t until_ns = timeout_ms >= 0 && timeout_ms < INT64_MAX / 2000000 ? hn_now_ns() + timeout_ms * 1000000 : 0;
+    bool in_time = true;
+    pthread_mutex_lock(&core->lock);
+    core->quiescing++;
+    if (core->is_pool_running) hn_pool_wake(core);
+    while (!hn_core_is_at_rest(core) && in_time) in_time = wait_until(core, until_ns);
+    bool is_at_rest = hn_core_is_at_rest(core);
+    core->quiescing--;
+    uint32_t busy = core->running + core->queue.count;
+    pthread_mutex_unlock(&core->lock);
+    return is_at_rest ? NULL : HN_ERROR(HN_TIMEOUT, "the compile service is not at rest after %lld ms: %u jobs are left", (long long)timeout_ms, busy);
+}
+
 /* In a forked child the copy of the parent's core is in an unknown state (its lock may be held by a thread
  * that does not exist here): it is left alone but for its descriptors, and a fresh core takes its place. */
 static hn_status fresh_core(hn_service *service, hn_core *old, hn_core **out_core) {
@@ -205,6 +228,7 @@ void hn_service_destroy(hn_service *service) {
     hn_core *core = atomic_load(&service->core);
     if (core->pid == getpid()) {
         hn_pool_stop(core);
+        hn_core_end_inline(core);
         hn_core_report(core);
         hn_core_destroy(core);
     }
@@ -280,8 +304,8 @@ void hn_service_stats_print(const hn_service_stats *s, hn_strbuf *out) {
         (unsigned long long)s->hits[HN_HIT_MEMORY], (unsigned long long)s->hits[HN_HIT_DISK],
         (unsigned long long)s->hits[HN_HIT_REMOTE], (unsigned long long)s->hits[HN_HIT_INFLIGHT]);
     hn_strbuf_printf(
-        out, "%llu failed, %llu crashed, %llu timed out; %llu enqueued, %llu dequeued, %llu cancelled, ",
-        (unsigned long long)s->failed, (unsigned long long)s->crashed, (unsigned long long)s->timed_out,
+        out, "%llu failed, %llu crashed, %llu timed out, %llu abandoned; %llu enqueued, %llu dequeued, %llu cancelled, ",
+        (unsigned long long)s->failed, (unsigned long long)s->crashed, (unsigned long long)s->timed_out, (unsigned long long)s->abandoned,
         (unsigned long long)s->enqueued, (unsigned long long)s->dequeued, (unsigned long long)s->cancelled);
     hn_strbuf_printf(out, "depth at most %llu; waited at most %.2f ms, P50 %.2f ms, P95 %.2f ms",
                      (unsigned long long)s->depth_max, (double)s->wait_longest_ns / 1e6,
