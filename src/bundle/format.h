@@ -81,6 +81,7 @@ typedef enum hnb_section_kind {
     HNB_ARGS,        /* hnb_arg: what functions take */
     HNB_LAUNCHES,    /* hnb_launch: how steps call them */
     HNB_TENSORS,     /* hnb_tensor: parameters, buffers and constants by name */
+    HNB_KEY,         /* bytes: what the program was compiled under, for people; may be empty, or missing */
     HNB_SECTION_KIND_COUNT
 } hnb_section_kind;
 

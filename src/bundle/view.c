@@ -34,6 +34,7 @@ const hn_section_facts hn_bundle_sections[HNB_SECTION_KIND_COUNT] = {
     [HNB_ARGS] = {"args", sizeof(hnb_arg), 0, UINT32_MAX},
     [HNB_LAUNCHES] = {"launches", sizeof(hnb_launch), 0, UINT32_MAX},
     [HNB_TENSORS] = {"tensors", sizeof(hnb_tensor), 0, UINT32_MAX},
+    [HNB_KEY] = {"key", 1, 0, UINT32_MAX},
 };
 
 bool hn_bundle_digest_is_unknown(const uint8_t digest[32]) {
@@ -137,6 +138,7 @@ static void set_section(hn_bundle *b, uint32_t kind, const void *at, uint64_t co
     case HNB_INFO: b->info = at; break;
     case HNB_STRINGS: b->strings = at, b->strings_bytes = count; break;
     case HNB_BLOB: b->blob = at, b->blob_bytes = count; break;
+    case HNB_KEY: b->key = at, b->key_bytes = count; break;
     default: break;
     }
 }
@@ -166,7 +168,7 @@ static hn_status open_sections(hn_bundle *b) {
     const hnb_section *table = (const void *)(b->bytes + sizeof *b->header);
     for (uint32_t i = 0; i < b->header->section_count; i++) HN_TRY(open_section(b, &table[i], seen));
     for (uint32_t kind = 1; kind < HNB_SECTION_KIND_COUNT; kind++)
-        if (!seen[kind]) return HN_ERROR(HN_CORRUPT, "bundle lacks section '%s'", hn_bundle_sections[kind].name);
+        if (!seen[kind] && kind != HNB_KEY) return HN_ERROR(HN_CORRUPT, "bundle lacks section '%s'", hn_bundle_sections[kind].name);
     return NULL;
 }
 

@@ -46,6 +46,8 @@ typedef struct hn_bundle {
     uint64_t strings_bytes;
     const uint8_t *blob;
     uint64_t blob_bytes;
+    const char *key; /* NULL when it is missing */
+    uint64_t key_bytes;
     const uint8_t *code; /* part two; NULL when there is none */
 } hn_bundle;
 

@@ -152,6 +152,7 @@ static void lay_out(const hn_bundle_writer *w, layout *l) {
 #undef PLACE
     place(l, HNB_STRINGS, w->strings.ptr, w->strings.len, &end);
     place(l, HNB_BLOB, NULL, w->blob.end, &end);
+    place(l, HNB_KEY, w->key.ptr, w->key.len, &end);
     l->header.meta_bytes = l->header.file_bytes = end;
     if (w->code.end) {
         l->header.code_offset = hn_align_up(end, HNB_ALIGN);

@@ -10,6 +10,7 @@
 typedef struct hn_bundle_writer {
     hn_arena *arena;
     hnb_info info;
+    hn_str key; /* borrowed; bytes of HNB_KEY */
 #define HN_WRITER_ARRAY(name, type)                                                                                    \
     struct {                                                                                                           \
         type *items;                                                                                                   \

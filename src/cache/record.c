@@ -111,16 +111,28 @@ static void print_value(hn_strbuf *out, hn_str value) {
 
 static void print_difference(hn_strbuf *out, hn_str name, const hn_str *was, const hn_str *is) {
     if (!out) return;
-    hn_strbuf_printf(out, "field '" HN_STR_FMT "' ", HN_STR_ARG(name));
+    hn_strbuf_puts(out, "field ");
+    print_value(out, name);
     if (was) {
-        hn_strbuf_puts(out, "was ");
+        hn_strbuf_puts(out, " was ");
         print_value(out, *was);
     } else {
-        hn_strbuf_puts(out, "did not exist");
+        hn_strbuf_puts(out, " did not exist");
     }
     hn_strbuf_puts(out, is ? ", is " : ", no longer exists");
     if (is) print_value(out, *is);
     hn_strbuf_putc(out, '\n');
+}
+
+void hn_record_print(hn_str record, hn_strbuf *out) {
+    hn_record_field field;
+    while (hn_record_next(&record, &field)) {
+        hn_strbuf_puts(out, "field ");
+        print_value(out, field.name);
+        hn_strbuf_puts(out, " is ");
+        print_value(out, field.value);
+        hn_strbuf_putc(out, '\n');
+    }
 }
 
 static bool find_field(hn_str record, hn_str name, hn_str *out_value) {

@@ -41,4 +41,7 @@ hn_status hn_record_summarise(hn_str record, hn_strbuf *out) HN_MUST_USE;
  * '-O2', is '-O3'". A field that only one of them has counts. */
 uint32_t hn_record_diff(hn_str old_record, hn_str new_record, hn_strbuf *out);
 
+/* One line for each field: "field 'flags' is '-O2'". */
+void hn_record_print(hn_str record, hn_strbuf *out);
+
 #endif

@@ -19,6 +19,7 @@ typedef struct file_job {
     hn_strbuf content;    /* which stand for the file in the key: size and digest */
     hn_strbuf record;     /* of the key */
     hn_strbuf compiler;   /* its identity */
+    hn_strbuf image_key;  /* what the image records of the key */
     hn_graph_query query; /* of the cache of graphs */
     bool is_cached;
     bool is_default; /* made without regard to the sizes of the call */
@@ -85,7 +86,14 @@ static hn_status make_query(file_job *j) {
 /* Without a key, say for want of a compiler, the compilation goes on and tells what it lacks. */
 static bool find_key(file_job *j) {
     hn_status status = make_query(j);
-    if (!status) return true;
+    if (!status) {
+        hn_driver_key_for_bundle(hn_strbuf_str(&j->record), &j->image_key);
+        status = hn_strbuf_status(&j->image_key);
+    }
+    if (!status) {
+        j->driver.key = hn_strbuf_str(&j->image_key);
+        return true;
+    }
     hn_log("cache", HN_LOG_INFO, "no graph cache key: %s", hn_status_message(status));
     hn_status_free(status);
     return false;
@@ -222,7 +230,8 @@ static hn_status compile_cached(file_job *j, hn_compiled *c) {
     hn_options *options = &j->driver.options;
     HN_TRY(hn_driver_targets(&j->driver));
     if (is_verified_first(options)) HN_TRY(hn_pt2_verify_all(j->file, hn_driver_cpu_count()));
-    j->is_cached = !HN_OPT(options, no_cache) && !hn_options_uncached(options) && find_key(j);
+    bool has_key = !HN_OPT(options, source_dir) && find_key(j);
+    j->is_cached = has_key && !HN_OPT(options, no_cache) && !hn_options_uncached(options);
     return look_up(j, true, c) ? NULL : import_and_build(j, c);
 }
 
@@ -260,6 +269,7 @@ static hn_status job_open(file_job *j, const char *path, hn_str bytes, const hn_
     hn_strbuf_init(&j->content);
     hn_strbuf_init(&j->record);
     hn_strbuf_init(&j->compiler);
+    hn_strbuf_init(&j->image_key);
     hn_driver_init(&j->driver, options, NULL);
     if (path) HN_TRY(hn_pt2_open(path, &j->file));
     else HN_TRY(hn_pt2_open_memory(bytes.ptr, bytes.len, &j->file));
@@ -271,6 +281,7 @@ static void job_close(file_job *j) {
     hn_service_destroy(j->driver.service);
     hn_strbuf_deinit(&j->content);
     hn_strbuf_deinit(&j->record);
+    hn_strbuf_deinit(&j->image_key);
     hn_strbuf_deinit(&j->compiler);
     hn_pt2_close(j->file);
 }

@@ -43,6 +43,7 @@ typedef struct hn_driver {
     const hn_c_target *targets[HN_LEVELS_MAX]; /* of the levels */
     hn_service *service;
     hn_compile_stats stats;
+    hn_str key; /* what the image records of the key, or empty; borrowed */
     struct { hn_future **items; uint32_t count, cap; } units; /* compilations in flight, of all levels */
     hn_digest *unit_keys; /* of the compilations, once they are done */
     hn_scope *scope;

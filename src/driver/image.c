@@ -70,6 +70,7 @@ static hn_status make_image(hn_driver *d, hn_wrapper *wrapper, const hn_bundle_o
     for (uint32_t l = 0; l < HN_LEVELS_MAX; l++) hn_strbuf_init(&features[l]);
     struct stat st = {0};
     hn_to_bundle_options options = {.model = d->graph->name,
+                                    .key = d->key,
                                     .embed_weights = HN_OPT(&d->options, embed_weights),
                                     .full_digest = HN_OPT(&d->options, verify) && HN_OPT(&d->options, embed_weights)};
     const char *safetensors = HN_OPT(&d->options, safetensors);

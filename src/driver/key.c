@@ -191,11 +191,15 @@ static void add_build(hn_strbuf *out) {
     add_text(out, "build", hn_build_identity());
 }
 
-hn_status hn_driver_key_record(hn_pt2 *file, const hn_graph_key *key, hn_strbuf *out) {
-    bool is_shared = hn_driver_key_is_shared(file, key->options);
+void hn_driver_key_machine(const hn_graph_key *key, hn_strbuf *out) {
     add_build(out);
     hn_record_add(out, "environment", key->environment);
     hn_options_key(key->options, out);
+}
+
+hn_status hn_driver_key_record(hn_pt2 *file, const hn_graph_key *key, hn_strbuf *out) {
+    bool is_shared = hn_driver_key_is_shared(file, key->options);
+    hn_driver_key_machine(key, out);
     if (!is_shared && key->path) add_path(key->path, out);
     if (!is_shared && !key->path) hn_record_add(out, "file", key->content);
     HN_TRY(add_archive(file, is_shared, out));

@@ -22,6 +22,8 @@ typedef struct hn_graph_key {
  * checksums and for the generations before 2.9; those programs belong to one file at one path. */
 bool hn_driver_key_is_shared(const hn_pt2 *file, const hn_options *options);
 
+/* Appends the fields that no model is needed for: formats, build, environment, options. Latches in `out`. */
+void hn_driver_key_machine(const hn_graph_key *key, hn_strbuf *out);
 /* Appends the key record without the compiler.
  * Errors: corrupt, when a record of the archive cannot be read; out-of-memory. */
 hn_status hn_driver_key_record(hn_pt2 *file, const hn_graph_key *key, hn_strbuf *out) HN_MUST_USE;
@@ -34,6 +36,14 @@ hn_status hn_driver_key_check(const hn_pt2 *file, const hn_options *options) HN_
 hn_status hn_driver_values_digest(hn_pt2 *file, const uint32_t *reads, uint32_t count, hn_digest *out) HN_MUST_USE;
 /* Where the bytes of all records lie in the file. */
 hn_status hn_driver_places_digest(hn_pt2 *file, hn_digest *out) HN_MUST_USE;
+
+/* What a bundle records of the key: a summary without the path and the times of the model file, which are no matter of the
+ * program. Latches in `out`. */
+void hn_driver_key_for_bundle(hn_str record, hn_strbuf *out);
+/* What `henry cache why BUNDLE` says: appends a line for each field in which the program's key differs from what this
+ * machine would use with these options; where none does, what the fields are. Graph and weights are not compared.
+ * Errors: those of opening the bundle; not-found when it records no key. */
+hn_status hn_driver_why_bundle(const char *path, const hn_compile_options *options, hn_strbuf *out) HN_MUST_USE;
 
 /* What `henry cache why MODEL` says: appends a line for each field in which the nearest stored program differs from
  * what this model and these options ask for. Errors: those of opening the model, not-found when nothing is stored. */

@@ -526,6 +526,7 @@ static hn_status put_tensors(bundle_emitter *e) {
 static hn_status emit(bundle_emitter *e, const hn_bundle_objects *objects) {
     HN_TRY(hn_emit_str(e, HN_STR("henry 0.1.0"), &e->out.info.producer));
     HN_TRY(hn_emit_str(e, e->options->model, &e->out.info.model));
+    e->out.key = e->options->key;
     HN_TRY(put_symbols(e));
     HN_TRY(put_guards(e));
     HN_TRY(put_inputs(e));

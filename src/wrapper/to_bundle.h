@@ -41,6 +41,7 @@ typedef struct hn_to_bundle_options {
     int64_t weights_mtime_ns;       /* 0: unknown */
     /* Not NULL: storages that lie in a file are written to this safetensors file and referred to there, by `weights_path`. */
     const char *safetensors;
+    hn_str key;                     /* record of what the program was compiled under (cache/record.h); may be empty */
     bool full_digest;               /* digest all weight bytes (some 0.7 s for each GB), for `verify_weights` at load */
 } hn_to_bundle_options;
 

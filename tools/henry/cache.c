@@ -3,6 +3,7 @@
 
 #include "base/compiler.h"
 #include "base/file.h"
+#include "bundle/format.h"
 #include "cache/cache.h"
 #include "driver/key.h"
 #include "service/service.h"
@@ -149,30 +150,33 @@ static hn_status why_source(const tool_options *o, hn_service *service, hn_strbu
     return status;
 }
 
-static hn_status why_model(const tool_options *o) {
+/* Of a model or a bundle. */
+static hn_status why_program(const tool_options *o, hn_status (*why)(const char *, const hn_compile_options *, hn_strbuf *)) {
     hn_strbuf out;
     hn_strbuf_init(&out);
     hn_compile_options options = {0};
     tool_compile_options(o, &options);
-    hn_status status = hn_driver_why(o->args.items[1], &options, &out);
+    hn_status status = why(o->args.items[1], &options, &out);
     if (!status) status = print_reasons(o, &out);
     hn_strbuf_deinit(&out);
     return status;
 }
 
-/* A model is an archive; anything else is source text. */
-static hn_status is_model(const char *path, bool *out) {
+/* A model is an archive and a bundle says that it is one; anything else is source text. */
+static hn_status first_bytes(const char *path, char out[8]) {
     hn_file_map map;
     HN_TRY(hn_file_map_init(&map, path));
-    *out = map.size_bytes >= 4 && memcmp(map.data, "PK", 2) == 0;
+    memset(out, 0, 8);
+    memcpy(out, map.data, map.size_bytes < 8 ? map.size_bytes : 8);
     hn_file_map_deinit(&map);
     return NULL;
 }
 
 static hn_status cache_why(const tool_options *o) {
-    bool model;
-    HN_TRY(is_model(o->args.items[1], &model));
-    if (model) return why_model(o);
+    char magic[8];
+    HN_TRY(first_bytes(o->args.items[1], magic));
+    if (memcmp(magic, "PK", 2) == 0) return why_program(o, hn_driver_why);
+    if (memcmp(magic, HNB_MAGIC, sizeof magic) == 0) return why_program(o, hn_driver_why_bundle);
     hn_service_options options = tool_service_options(o);
     hn_service *service;
     hn_strbuf out;

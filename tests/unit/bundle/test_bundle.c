@@ -41,6 +41,7 @@ static void make_image(hn_strbuf *out) {
     uint64_t offset;
     hn_arena_init(&arena);
     EXPECT_OK(hn_bundle_writer_init(&w, &arena));
+    w.key = HN_STR("the key");
     hnb_str name = {0}, symbol = {0};
     EXPECT_OK(hn_bundle_writer_str(&w, HN_STR("x"), &name));
     EXPECT_OK(hn_bundle_writer_str(&w, HN_STR("s0"), &symbol));
@@ -92,6 +93,24 @@ static void seal(hn_strbuf *image) {
     hnb_header *h = (hnb_header *)(void *)image->ptr;
     hn_digest digest = hn_bundle_meta_digest(image->ptr, h->meta_bytes);
     memcpy(h->digest, digest.bytes, sizeof digest.bytes);
+}
+
+/* A bundle may have no key; the writer puts it last. */
+TEST(a_key_may_be_missing) {
+    hn_strbuf image;
+    hn_bundle b;
+    make_image(&image);
+    EXPECT_OK(hn_bundle_open(image.ptr, image.len, true, &b));
+    EXPECT(b.key_bytes == 7 && memcmp(b.key, "the key", 7) == 0);
+    hnb_header *header = (hnb_header *)(void *)image.ptr;
+    for (int missing = 1; missing <= 2; missing++) {
+        header->section_count--;
+        seal(&image);
+        if (missing == 1) EXPECT_OK(hn_bundle_open(image.ptr, image.len, true, &b));
+        else EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_CORRUPT, "lacks section 'blob'");
+        EXPECT_INT(b.key_bytes, 0);
+    }
+    hn_strbuf_deinit(&image);
 }
 
 TEST(opens_and_evaluates) {
