@@ -92,8 +92,7 @@ hn_status hn_driver_targets(hn_driver *d) {
     while (true) {
         size_t len = strcspn(names, ",");
         hn_c_target target;
-        if (hn_str_eq((hn_str){names, len}, HN_STR("host"))) hn_c_target_host(&target);
-        else HN_TRY(hn_c_target_named((hn_str){names, len}, &target));
+        HN_TRY(hn_c_target_named((hn_str){names, len}, &target));
         HN_TRY(add_level(d, &target));
         if (!names[len]) break;
         names += len + 1;

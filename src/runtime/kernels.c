@@ -2,6 +2,7 @@
  * from the image when it is first called. An object that nothing calls is neither read nor verified. */
 #include "runtime/kernels.h"
 
+#include "base/cpu.h"
 #include "runtime/cpu.h"
 
 #include <stdlib.h>
@@ -38,7 +39,9 @@ static hn_status refuse(const hn_bundle *b, uint32_t first, uint32_t count) {
     return status;
 }
 
-static hn_status find_named(const hn_bundle *b, const char *name, uint32_t *out) {
+static hn_status find_named(const hn_bundle *b, const char *wanted, uint32_t *out) {
+    const hn_cpu_level *level = hn_cpu_level_named(hn_str_of(wanted));
+    const char *name = level ? level->name : wanted;
     hn_strbuf have;
     for (uint32_t k = 0; k < b->targets_count; k++) {
         if (b->targets[k].kind != HNB_TARGET_CPU || strcmp(target_name(b, k), name) != 0) continue;

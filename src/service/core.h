@@ -259,4 +259,7 @@ hn_artifact *hn_artifact_from_bytes(const hn_digest *key, const hn_toolchain_row
 hn_artifact *hn_artifact_from_entry(const hn_store *store, const hn_digest *key, const hn_toolchain_row *row,
                                     const hn_digest *entry_key, hn_store_entry *entry);
 
+/* naming.c: the error of a job that failed, for a future of this name. */
+hn_status hn_core_failure(const hn_job *job, const char *name) HN_MUST_USE;
+
 #endif

@@ -69,6 +69,17 @@ static hn_status add_own_environment(const hn_source *source, hn_strbuf *out) {
     return add_list(out, "job_env", items, source->env_count);
 }
 
+static hn_status add_target(const hn_source *source, const hn_toolchain_row *row, hn_strbuf *out) {
+    hn_strbuf list;
+    for (size_t i = 0; i < source->target_count; i++)
+        if (!source->target[i]) return HN_ERROR(HN_INVALID_ARGUMENT, "cannot submit a job: item %zu of its target is NULL", i);
+    hn_strbuf_init(&list);
+    hn_status status = hn_target_canonical(row, source->target, source->target_count, &list);
+    hn_record_add(out, "target", hn_strbuf_str(&list));
+    hn_strbuf_deinit(&list);
+    return status;
+}
+
 hn_status hn_job_key_record(const hn_source *source, const hn_toolchain *toolchain, hn_strbuf *out) {
     hn_strbuf identity;
     hn_strbuf_init(&identity);
@@ -80,7 +91,7 @@ hn_status hn_job_key_record(const hn_source *source, const hn_toolchain *toolcha
     hn_strbuf_deinit(&identity);
     if (status) return status;
     HN_TRY(add_list(out, "flags", source->flags, source->flag_count));
-    HN_TRY(add_list(out, "target", source->target, source->target_count));
+    HN_TRY(add_target(source, toolchain->row, out));
     HN_TRY(add_list(out, "entries", source->entries, source->entry_count));
     HN_TRY(add_own_environment(source, out));
     HN_TRY(add_environment(toolchain->row, out));

@@ -331,8 +331,7 @@ static hn_status outcome_of(const hn_future *future) {
     const hn_job *job = future->job;
     if (future->is_cancelled) return HN_ERROR(HN_CANCELLED, "kernel '%s' was cancelled", future->name);
     if (job->code == HN_OK) return NULL;
-    return HN_ERROR(job->code, "cannot compile kernel '%s': %s", future->name,
-                    job->message ? job->message : "no memory for the reason");
+    return hn_core_failure(job, future->name);
 }
 
 /* With the lock held: whether the job could be started in this process now. While workers start, it could for who waits without

@@ -32,4 +32,6 @@ const hn_toolchain_row hn_toolchain_row_c = {
     .probe = probe,
     .compile = compile,
     .reads = hn_c_reads,
+    .is_for_cpu = true,
+    .default_flag = "-O2",
 };

@@ -31,4 +31,6 @@ const hn_toolchain_row hn_toolchain_row_cxx = {
     .probe = probe,
     .compile = compile,
     .reads = hn_c_reads,
+    .is_for_cpu = true,
+    .default_flag = "-O2",
 };

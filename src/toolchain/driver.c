@@ -6,6 +6,7 @@
 #include "base/oserror.h"
 #include "base/trace.h"
 #include "cache/record.h"
+#include "toolchain/flags.h"
 #include "toolchain/headers.h"
 
 #include <errno.h>
@@ -113,6 +114,7 @@ static void add_options(hn_str list, const char *option, hn_strbuf *line) {
 }
 
 void hn_job_command_print(const hn_job_command *command, hn_strbuf *out) {
+    const hn_toolchain_row *row;
     hn_tool_args start = {.count = 0};
     hn_tool_args_add_all(&start, (const char *const[]){"henry", "kernel", "compile", command->path ? command->path : "SOURCE",
                                                        "--language", command->language, NULL});
@@ -120,6 +122,10 @@ void hn_job_command_print(const hn_job_command *command, hn_strbuf *out) {
     add_options(command->entries, "--entry", out);
     add_options(command->target, "--target", out);
     add_options(command->flags, "--flag", out);
+    /* The command line adds a flag of its own when none says how to optimise. */
+    hn_status unknown = hn_toolchain_row_find(hn_str_of(command->language), &row);
+    if (!unknown && row->default_flag && !hn_flags_have_level(command->flags)) hn_strbuf_puts(out, " --flag=-O0");
+    hn_status_free(unknown);
     add_options(command->env, "--env", out);
     hn_strbuf_puts(out, " -o /dev/null");
 }

@@ -27,8 +27,6 @@ typedef struct hn_tool_failure {
 
 /* Only a diagnosis of the source is sure to come again; a lack of memory or disk, or a crash, is not. */
 bool hn_tool_failure_is_deterministic(const hn_tool_failure *failure);
-/* In front of the command that repeats a failure, in its message. */
-#define HN_JOB_AGAIN "; to run it again: "
 /* A toolchain error: the first error lines and `command`, as a person would type it. Empty: hn_toolchain_compile adds that
  * of the job. */
 hn_status hn_tool_failure_status(const hn_tool_failure *failure, hn_str command) HN_MUST_USE;

@@ -533,6 +533,13 @@ hn_flag_kind hn_flag_kind_of(const char *flag, hn_flag_user user) {
     return (hn_flag_kind)row->kind;
 }
 
+bool hn_flags_have_level(hn_str flags) {
+    const char *item;
+    while (hn_list_next(&flags, &item))
+        if (strncmp(item, "-O", 2) == 0 || strncmp(item + strspn(item, "-"), "optimize", 8) == 0) return true;
+    return false;
+}
+
 /* ---- messages ---- */
 
 static const char *advice_of(value_form form) {

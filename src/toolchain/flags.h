@@ -32,6 +32,8 @@ hn_flag_kind hn_flag_kind_of(const char *flag, hn_flag_user user);
 hn_status hn_flags_read(hn_str flags, hn_flag_user user, hn_tool_args *out, hn_flag_kind *out_worst) HN_MUST_USE;
 /* Adds the directories that flags put on the search path for headers to a list. */
 void hn_flags_dirs(hn_str flags, hn_flag_user user, hn_strbuf *dirs);
+/* Whether one of the flags says how much to optimise. */
+bool hn_flags_have_level(hn_str flags);
 /* Whether a shell takes every character of the text as it is. */
 bool hn_is_shell_safe(const char *text);
 

@@ -68,6 +68,10 @@ hn_status hn_images_check(hn_str bytes) {
     if (!status) status = hn_bundle_check_code(&b);
     for (uint32_t i = 0; !status && i < b.objects_count; i++)
         if (b.objects[i].kind == HNB_OBJECT_ELF || b.objects[i].where != HNB_OBJECT_EMBEDDED) status = HN_ERROR(HN_CORRUPT, "object %u is no device code", i);
+    if (hn_status_code(status) == HN_INVALID_ARGUMENT) { /* no bundle at all */
+        hn_status_free(status);
+        return HN_ERROR(HN_CORRUPT, "%zu bytes that are no images of device code", bytes.len);
+    }
     return hn_status_annotate(status, "%zu bytes that are no images of device code", bytes.len);
 }
 

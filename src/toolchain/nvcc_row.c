@@ -400,4 +400,5 @@ const hn_toolchain_row hn_toolchain_row_nvcc = {
     .probe = nvcc_probe,
     .compile = nvcc_compile,
     .reads = nvcc_reads,
+    .default_flag = "-O2",
 };

@@ -85,5 +85,7 @@ const hn_toolchain_row hn_toolchain_row_python = {
     .probe = probe,
     .compile = compile,
     .reads = hn_c_reads,
+    .is_for_cpu = true,
+    .default_flag = "-O2",
     .load_advice = "it is a Python extension; write its bytes to MODULE.abi3.so and import it in Python",
 };

@@ -71,6 +71,8 @@ struct hn_toolchain_row {
     hn_status (*compile)(const hn_toolchain *toolchain, const hn_toolchain_job *job,
                          hn_toolchain_result *out);
     hn_toolchain_reads (*reads)(hn_str text, hn_str flags);
+    bool is_for_cpu;              /* targets are levels and features of processors */
+    const char *default_flag;     /* that the command line adds when no flag says how to optimise; NULL: none */
     /* NULL: hn_artifact_load loads the artefact. Else what to do with it instead, as the end of a sentence.
      */
     const char *load_advice;
@@ -85,6 +87,10 @@ enum { HN_TOOLCHAIN_ROWS = 0 HN_TOOLCHAIN_ROW_LIST(HN_TOOLCHAIN_COUNT_ROW) };
 const hn_toolchain_row *hn_toolchain_row_at(uint32_t idx);
 uint32_t hn_toolchain_row_index(const hn_toolchain_row *row);
 
+/* Appends the target of a job in its one form, so that equal targets are equal jobs: levels of processors ("x86-64-v3") become their
+ * features, "cpu:" and "cuda:" in front are left out, and members are sorted, each once; "no-X" comes last. */
+hn_status hn_target_canonical(const hn_toolchain_row *row, const char *const *items, size_t count, hn_strbuf *out) HN_MUST_USE;
+
 /* Finds the compiler. What was learnt is remembered in `store` (may be without a disk) under the files'
  * identity (path, size, time, inode), so that a warm start runs no process. Errors: not-found when none
  * is installed; toolchain when the one that the user names is not there or does not work. */
@@ -95,6 +101,8 @@ void hn_toolchain_deinit(hn_toolchain *toolchain);
 /* Appends the identity as records have it, for people and exactly: "gcc 12.2.0 (47af...)". */
 void hn_toolchain_identity_print(const hn_toolchain *toolchain, hn_strbuf *out);
 
+/* In front of the command that repeats a failure, in its message. */
+#define HN_JOB_AGAIN "; to run it again: "
 /* Compiles. Errors: toolchain (the compiler's first error lines and the command to run again), timeout,
  * invalid-argument for a flag that ties the result to this machine, io. The result is to be deinited. */
 hn_status hn_toolchain_compile(const hn_toolchain *toolchain, const hn_toolchain_job *job,

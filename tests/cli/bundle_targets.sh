@@ -7,6 +7,7 @@ for key in targets needs launches grain digest args code symbol; do grep -q "\"$
 "$HENRY" run "$DATA/model.pt2" -i "$DATA/input_0.npy" -d out --quiet
 "$HENRY" run all.hnb -i "$DATA/input_0.npy" -e out/output_0.npy --rtol 0 --atol 0 --quiet && echo "the best level"
 "$HENRY" run all.hnb -i "$DATA/input_0.npy" -e out/output_0.npy --target-cpu generic --quiet && echo "the lowest level"
+"$HENRY" run all.hnb -i "$DATA/input_0.npy" -e out/output_0.npy --target-cpu cpu:x86-64 --quiet && echo "the same by another name"
 if "$HENRY" run all.hnb -i "$DATA/input_0.npy" --target-cpu x86-64-v9 2>err; then echo "no error"; fi
 cat err
 # A level that the machine lacks is built all the same, and refused with the reason.

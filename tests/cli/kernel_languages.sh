@@ -9,7 +9,7 @@ sleep 0.2 # a header that is younger may have changed while it was read: the res
 "$HENRY" kernel compile src/f.c src/g.cc -j 2 | plain
 "$HENRY" kernel compile src/f.c src/g.cc -o out/ -j 1 | plain
 if "$HENRY" kernel compile src/f.c src/h.cpp -o out --compile-threads=2 2>err | plain; then :; fi
-grep -o "kernel.cc:1:[0-9]*: error: 'nothing' was not declared" err || cat err
+grep -o "src/h.cpp:1:[0-9]*: error: 'nothing' was not declared" err || cat err
 "$HENRY" kernel compile src/f.c src/g.cc --json -o out | grep -c '"object"'
 # A Python module is called as the file, or as the target says; two files must not become one.
 echo 'extern "C" int twice(int x) { return 2 * x; }' >demo.cc

@@ -60,6 +60,19 @@ static const char *level_name(const hn_future *future) {
     return level < sizeof names / sizeof names[0] && names[level] ? names[level] : "found";
 }
 
+/* The flag that says how much is optimised: the last one counts. NULL: none. */
+static const char *optimisation(const hn_source *source) {
+    for (size_t k = source->flag_count; k-- > 0;)
+        if (strncmp(source->flags[k], "-O", 2) == 0) return source->flags[k];
+    return NULL;
+}
+
+static void note_flags(batch *b, const hn_source *source) {
+    tool_json_open(&b->json, "flags", '[');
+    for (size_t k = 0; k < source->flag_count; k++) tool_json_str(&b->json, NULL, source->flags[k]);
+    tool_json_close(&b->json);
+}
+
 static bool is_written(const batch *b, const char *path) {
     const char *item;
     for (hn_str rest = hn_strbuf_str(&b->written); hn_list_next(&rest, &item);)
@@ -78,13 +91,15 @@ static hn_status write_one(batch *b, const unit *u, const char *path, const void
         tool_json_str(&b->json, "object", path);
         tool_json_int(&b->json, "bytes", (int64_t)len);
         tool_json_str(&b->json, "from", level_name(u->future));
+        note_flags(b, &u->source.source);
         tool_json_str(&b->json, "key", hn_artifact_key(u->artifact));
         if (b->is_list) tool_json_close(&b->json);
         return NULL;
     }
     char time[32] = "";
     if (b->count == 1) snprintf(time, sizeof time, "%.1f ms, ", (double)b->spent_ns / 1e6);
-    printf("%s: %zu bytes, %s, %skey %s\n", path, len, level_name(u->future), time, hn_artifact_key(u->artifact));
+    const char *level = optimisation(&u->source.source);
+    printf("%s: %zu bytes, %s%s%s, %skey %s\n", path, len, level ? level : "", level ? ", " : "", level_name(u->future), time, hn_artifact_key(u->artifact));
     return fflush(stdout) == 0 ? NULL : HN_ERROR(HN_IO, "cannot write to standard output");
 }
 
@@ -160,6 +175,18 @@ static void note_failure(batch *b, const unit *u) {
     if (b->is_list) tool_json_close(&b->json);
 }
 
+/* The diagnosis on one line, and on another the command that repeats it. */
+static void report(hn_status status) {
+    const char *message = hn_status_message(status), *again = strstr(message, HN_JOB_AGAIN);
+    if (!again) {
+        tool_report(status);
+        return;
+    }
+    tool_report(HN_ERROR(hn_status_code(status), "%.*s", (int)(again - message), message));
+    tool_report(HN_ERROR(hn_status_code(status), "%s", again + 2));
+    hn_status_free(status);
+}
+
 /* Writes what compiled and tells about the rest. How many failed. */
 static uint32_t write_all(batch *b) {
     uint32_t failed = 0;
@@ -170,7 +197,7 @@ static uint32_t write_all(batch *b) {
         if (!u->status) u->status = write_unit(b, u);
         if (u->status) note_failure(b, u);
         failed += u->status != NULL;
-        tool_report(u->status);
+        report(u->status);
         u->status = NULL;
     }
     if (b->is_list) tool_json_close(&b->json);

@@ -2,8 +2,10 @@
 #include "source.h"
 
 #include "base/compiler.h"
+#include "base/cpu.h"
 #include "base/file.h"
 #include "base/oserror.h"
+#include "toolchain/flags.h"
 #include "toolchain/toolchain.h"
 
 #include <errno.h>
@@ -48,11 +50,33 @@ static hn_status directory_of(const char *path, char out[PATH_MAX]) {
     return NULL;
 }
 
-/* The members of `list`, and one more unless it is NULL. */
-static size_t copy_list(const tool_list *list, const char *extra, const char **out) {
-    for (uint32_t k = 0; k < list->count; k++) out[k] = list->items[k];
-    if (extra) out[list->count] = extra;
-    return list->count + (extra != NULL);
+/* The flag that the language adds when none says how to optimise; NULL: there is one, or it needs none. */
+static const char *default_flag(const hn_toolchain_row *row, const tool_list *flags) {
+    for (uint32_t k = 0; k < flags->count; k++)
+        if (hn_flags_have_level((hn_str){flags->items[k], strlen(flags->items[k]) + 1})) return NULL;
+    return row->default_flag;
+}
+
+static size_t add_flags(const hn_toolchain_row *row, const tool_list *given, const char *own, const char **out) {
+    const char *level = default_flag(row, given);
+    size_t count = 0;
+    if (level) out[count++] = level;
+    for (uint32_t k = 0; k < given->count; k++) out[count++] = given->items[k];
+    if (own) out[count++] = own;
+    return count;
+}
+
+/* A job means the same on every machine; whoever types a command may mean this one. */
+static const char *target_item(const hn_toolchain_row *row, const char *item) {
+    bool is_here = row->is_for_cpu && (strcmp(item, "host") == 0 || strcmp(item, "native") == 0);
+    return is_here ? hn_cpu_level_host()->name : item;
+}
+
+static size_t add_targets(const hn_toolchain_row *row, const tool_list *given, const char *own, const char **out) {
+    size_t count = 0;
+    for (uint32_t k = 0; k < given->count; k++) out[count++] = target_item(row, given->items[k]);
+    if (own) out[count++] = own;
+    return count;
 }
 
 static bool names_module(const tool_list *targets) {
@@ -84,6 +108,8 @@ hn_status tool_source_read(const tool_options *o, const char *path, tool_source 
     hn_strbuf_init(&out->own);
     hn_source *s = &out->source;
     if (!s->language) return HN_ERROR(HN_INVALID_ARGUMENT, "cannot tell the language of '%s' by its suffix; give --language", path);
+    const hn_toolchain_row *row;
+    HN_TRY(hn_toolchain_row_find(hn_str_of(s->language), &row));
     HN_TRY(hn_file_read(path, &out->text));
     HN_TRY(add_own(o, path, out, &has_flag, &has_module));
     const char *own = out->own.ptr;
@@ -92,11 +118,11 @@ hn_status tool_source_read(const tool_options *o, const char *path, tool_source 
     s->entries = o->entries.items;
     s->entry_count = o->entries.count;
     s->flags = out->flags;
-    s->flag_count = copy_list(&o->flags, has_flag ? own : NULL, out->flags);
+    s->flag_count = add_flags(row, &o->flags, has_flag ? own : NULL, out->flags);
     s->env = o->variables.items;
     s->env_count = o->variables.count;
     s->target = out->targets;
-    s->target_count = copy_list(&o->targets, !has_module ? NULL : has_flag ? own + strlen(own) + 1 : own, out->targets);
+    s->target_count = add_targets(row, &o->targets, !has_module ? NULL : has_flag ? own + strlen(own) + 1 : own, out->targets);
     return NULL;
 }
 

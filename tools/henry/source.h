@@ -9,11 +9,11 @@
 typedef struct tool_source {
     hn_source source;
     hn_strbuf text, own; /* own: strings made here */
-    const char *flags[TOOL_LIST_MAX + 1], *targets[TOOL_LIST_MAX + 1];
+    const char *flags[TOOL_LIST_MAX + 2], *targets[TOOL_LIST_MAX + 1];
 } tool_source;
 
 /* Reads `path`. A source with #include "..." gets its own directory as a place for headers, a Python module the file's
- * name unless the target names one. `out` is to be deinited also after an error. */
+ * name unless the target names one, and a text for which no flag says how to optimise the flag of its language (-O2). `out` is to be deinited also after an error. */
 hn_status tool_source_read(const tool_options *options, const char *path, tool_source *out) HN_MUST_USE;
 void tool_source_deinit(tool_source *source);
 /* Options of the compile service from the command line. */

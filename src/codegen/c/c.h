@@ -16,7 +16,7 @@ typedef struct hn_c_target {
 
 /* What this machine's CPUID shows. */
 void hn_c_target_host(hn_c_target *out);
-/* By name: generic, x86-64-v3, x86-64-v4. Errors: invalid-argument, listing the names. */
+/* By a name that hn_cpu_level_named takes. Errors: invalid-argument, listing the names. */
 hn_status hn_c_target_named(hn_str name, hn_c_target *out) HN_MUST_USE;
 
 typedef struct hn_c_kernel {

@@ -34,6 +34,42 @@ TEST(the_order_of_variables_means_nothing) {
     EXPECT(!same(key_of(&a), key_of(&c)));
 }
 
+static hn_source source_for(const char *const *target, size_t count) {
+    return (hn_source){.name = "k", .language = "c", .text = "int x;", .text_len = 6, .target = target, .target_count = count};
+}
+
+static hn_digest key_for(const char *const *target, size_t count, bool is_for_cpu) {
+    static const hn_toolchain_row rows[2] = {{.language = "cuda", .env_names = env_names}, {.language = "c", .env_names = env_names, .is_for_cpu = true}};
+    const hn_toolchain toolchain = {.row = &rows[is_for_cpu]};
+    const hn_source source = source_for(target, count);
+    hn_strbuf record;
+    hn_strbuf_init(&record);
+    EXPECT_OK(hn_job_key_record(&source, &toolchain, &record));
+    hn_digest key = hn_digest_of(record.ptr, record.len);
+    hn_strbuf_deinit(&record);
+    return key;
+}
+
+#define KEY(is_for_cpu, ...) key_for((const char *const[]){__VA_ARGS__}, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *), is_for_cpu)
+
+TEST(the_order_of_targets_means_nothing) {
+    EXPECT(same(KEY(true, "avx2", "fma"), KEY(true, "fma", "avx2")));
+    EXPECT(same(KEY(true, "avx2", "fma"), KEY(true, "fma", "avx2", "fma")));
+    EXPECT(same(KEY(true, "avx2", "no-fma"), KEY(true, "no-fma", "avx2")));
+    EXPECT(!same(KEY(true, "avx2"), KEY(true, "avx2", "fma")));
+    EXPECT(same(KEY(false, "sm_90", "compute_90", "host"), KEY(false, "host", "sm_90", "compute_90")));
+    EXPECT(same(KEY(false, "cuda:sm_90a"), KEY(false, "sm_90a")));
+}
+
+TEST(levels_of_processors_are_their_features) {
+    EXPECT(same(KEY(true, "x86-64-v3"), KEY(true, "fma", "bmi2", "avx2", "f16c")));
+    EXPECT(same(KEY(true, "cpu:x86-64-v3"), KEY(true, "x86-64-v3", "avx2")));
+    EXPECT(same(KEY(true, "avx512"), KEY(true, "x86-64-v4")));
+    EXPECT(same(KEY(true, "generic"), KEY(true, "x86-64")));
+    EXPECT(!same(KEY(true, "avx2"), KEY(true, "x86-64-v3"))); /* a feature of that name is the feature */
+    EXPECT(!same(KEY(true, "host"), KEY(true, "x86-64-v3")) && !same(KEY(true, "host"), KEY(true, "x86-64-v4"))); /* no job means one machine */
+}
+
 TEST(a_variable_of_the_host_is_part_of_the_key) {
     hn_source source = source_with(NULL, 0);
     hn_digest keys[3];

@@ -312,13 +312,14 @@ static int value_in(hn_scope *scope, const char *header, hn_hit_level level) {
 }
 
 TEST(results_of_sources_with_headers_live_as_long_as_the_headers) {
-    char header[PATH_MAX + 16];
+    char header[PATH_MAX + 16], cache[PATH_MAX + 16];
     EXPECT_OK(hn_dir_temp(dir, sizeof(dir)));
     snprintf(header, sizeof(header), "%s/value.h", dir);
+    snprintf(cache, sizeof(cache), "%s/cache", dir);
     write_value(header, 1);
     sleep_ms(80); /* a younger one might have changed while it was read */
     for (int round = 0; round < 2; round++) {
-        hn_service *service = service_open((hn_service_options){.cache_dir = dir, .threads = 1});
+        hn_service *service = service_open((hn_service_options){.cache_dir = cache, .threads = 1});
         hn_scope *scope = scope_open(service);
         EXPECT_INT(value_in(scope, header, round ? HN_HIT_DISK : HN_HIT_NONE), 1);
         EXPECT_INT(value_in(scope, header, HN_HIT_MEMORY), 1);

@@ -304,7 +304,7 @@ TEST(nvcc_errors_have_the_line_of_the_text) {
     expect_error(&l, &job, HN_TOOLCHAIN, "to run it again: /");
     expect_error(&l, &job, HN_TOOLCHAIN, " -cubin -o /dev/null /cache/failed/x.cu");
     job.target = HN_STR("compute_90\0"); /* nvcc reads PTX that it wrote once more */
-    expect_error(&l, &job, HN_TOOLCHAIN, "henry kernel compile /cache/failed/x.cu --language nvcc --target=compute_90 -o /dev/null");
+    expect_error(&l, &job, HN_TOOLCHAIN, "henry kernel compile /cache/failed/x.cu --language nvcc --target=compute_90 --flag=-O0 -o /dev/null");
     job.target = HN_STR("sm_90\0");
     job.text = HN_STR("__global__ void f(int *p) { *p = 1; }\n");
     job.entries = HN_STR("f\0");
@@ -313,7 +313,7 @@ TEST(nvcc_errors_have_the_line_of_the_text) {
     job.env = HN_STR("SOURCE_DATE_EPOCH=7\0");
     expect_error(&l, &job, HN_TOOLCHAIN, "no function 'f'");
     expect_error(&l, &job, HN_TOOLCHAIN,
-                 "to run it again: henry kernel compile /cache/failed/x.cu --language nvcc --entry=f --target=compute_90 --env=SOURCE_DATE_EPOCH=7 -o /dev/null");
+                 "to run it again: henry kernel compile /cache/failed/x.cu --language nvcc --entry=f --target=compute_90 --flag=-O0 --env=SOURCE_DATE_EPOCH=7 -o /dev/null");
     job.timeout_ms = 20;
     expect_error(&l, &job, HN_TIMEOUT, "ran too long and was killed; to run it again: henry kernel compile /cache/failed/x.cu");
     language_end(&l);
