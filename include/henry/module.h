@@ -9,8 +9,7 @@
  *     hn_module_release(module);
  *
  * Threads: every function is safe from many threads on one module, except that a run that writes to inputs
- * or buffers (mutations) must not overlap with another use of the same memory; runs of a module that mutates
- * its own buffers take turns.
+ * must not overlap with another use of the same memory; runs that change buffers take turns unless each has a state of its own.
  * Errors: a NULL where something must be given is refused with invalid-argument, whose message names the parameter.
  * Fork: a child may go on with its copies of modules that no thread runs at that moment; its
  * runs have one thread. */
@@ -94,10 +93,14 @@ HN_API bool hn_cancel_is_set(const hn_cancel *cancel);
 /* No run may have the token any more. NULL is allowed. */
 HN_API void hn_cancel_destroy(hn_cancel *cancel);
 
+/* The buffers that a program changes, such as a cache of keys and values: one set of them for each sequence. See "state" below. */
+typedef struct hn_state hn_state;
+
 /* Zeros mean defaults. */
 typedef struct hn_run_options {
     int threads;             /* at most this many for this run, never more than the module has; 0: as many as the module has */
     const hn_cancel *cancel; /* asked before each step; the run that finds it set ends with HN_CANCELLED. NULL: nobody cancels */
+    hn_state *state;         /* of this module, read and changed by the run; NULL: the module's own */
 } hn_run_options;
 
 /* hn_module_run with options; `options` may be NULL.
@@ -204,9 +207,68 @@ typedef struct hn_module_mutation_info {
 HN_API uint32_t hn_module_mutation_count(const hn_module *module);
 /* Errors: invalid-argument for an index out of range. */
 HN_API hn_status hn_module_mutation_info_get(const hn_module *module, uint32_t index, hn_module_mutation_info *out) HN_MUST_USE;
-/* The present content of a mutated buffer, as a new tensor that copies it. Errors: not-found when no buffer that
- * the program changes has this name; unsupported when its shape depends on the inputs. */
+/* The module's own state: that of runs that bring none. Borrowed; lives as long as the module. NULL for NULL. */
+HN_API hn_state *hn_module_state(hn_module *module);
+
+/* Another state, with the values that the buffers have in the weights. Runs with different states go in parallel; runs with one
+ * state take turns. A state keeps its module. Owns: the caller, until hn_state_destroy. Errors: out-of-memory. */
+HN_API hn_status hn_state_create(hn_module *module, hn_state **out_state) HN_MUST_USE;
+/* Another state of the same module with the present content of `from`. Errors: out-of-memory. */
+HN_API hn_status hn_state_copy(hn_state *from, hn_state **out_state) HN_MUST_USE;
+/* Back to the values in the weights. */
+HN_API hn_status hn_state_reset(hn_state *state) HN_MUST_USE;
+/* No run may use the state any more. NULL is allowed, the module's own is left alone. */
+HN_API void hn_state_destroy(hn_state *state);
+
+/* The present content of a buffer, as a new tensor that copies it; and the reverse, which copies the tensor. Both wait for a run
+ * with this state. Errors: not-found when no buffer that the program changes has this name (names near to it are listed); unsupported
+ * when its shape depends on the inputs; invalid-argument when type or sizes differ. */
+HN_API hn_status hn_state_read(hn_state *state, const char *name, hn_tensor **out_tensor) HN_MUST_USE;
+HN_API hn_status hn_state_write(hn_state *state, const char *name, const hn_tensor *tensor) HN_MUST_USE;
+/* The same for the module's own state. */
 HN_API hn_status hn_module_buffer_read(hn_module *module, const char *name, hn_tensor **out_tensor) HN_MUST_USE;
+HN_API hn_status hn_module_buffer_write(hn_module *module, const char *name, const hn_tensor *tensor) HN_MUST_USE;
+
+/* ---- weights ---- */
+
+typedef enum hn_module_weight_kind {
+    HN_WEIGHT_PARAMETER = 0,
+    HN_WEIGHT_BUFFER = 1,
+    HN_WEIGHT_CONSTANT = 2 /* a tensor that the model's code holds */
+} hn_module_weight_kind;
+
+/* A weight as the model has it. The name is the module's. */
+typedef struct hn_module_weight_info {
+    const char *name;
+    hn_module_weight_kind kind;
+    hn_scalar_type type;
+    uint32_t rank;
+    int64_t sizes[HN_TENSOR_MAX_RANK];
+    uint64_t bytes;  /* of its elements */
+    bool is_used;    /* the program depends on it */
+    bool is_folded;  /* the compiler computed with its values: it cannot be replaced */
+    bool is_state;   /* the program changes it: these are the values that a state begins with */
+} hn_module_weight_info;
+HN_API uint32_t hn_module_weight_count(const hn_module *module);
+/* Errors: invalid-argument for an index out of range. */
+HN_API hn_status hn_module_weight_info_get(const hn_module *module, uint32_t index, hn_module_weight_info *out) HN_MUST_USE;
+/* The index of the weight with this name. Errors: as hn_module_input_find. */
+HN_API hn_status hn_module_weight_find(const hn_module *module, const char *name, uint32_t *out_index) HN_MUST_USE;
+
+typedef struct hn_named_tensor {
+    const char *name;
+    hn_tensor *tensor;
+} hn_named_tensor;
+
+/* Replaces weights by name, all of them at once: a run sees all old or all new values, never some of each; runs that have begun
+ * go on with the old ones. Packed copies are made again when runs want them. After an error nothing has changed.
+ * `borrow` false: the elements are copied, whatever the strides. True: the module uses the tensors' memory and keeps a reference
+ * to them until no run needs it any more; the memory must not change meanwhile. That wants a weight that is alone in its memory, a
+ * tensor in the same order of elements, and an address that is a multiple of 8.
+ * What the program changes (is_state) gets new values to begin with: states take them at their creation or reset.
+ * Errors: not-found, with names near to it; invalid-argument (type, sizes, a name given twice, two names for the same memory with
+ * different values); unsupported when the compiler computed with the values of the weight, or when it cannot be borrowed. */
+HN_API hn_status hn_module_weights_replace(hn_module *module, const hn_named_tensor *weights, uint32_t count, bool borrow) HN_MUST_USE;
 
 typedef struct hn_module_stats {
     uint64_t runs;

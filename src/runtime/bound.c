@@ -15,6 +15,7 @@ typedef struct binder {
     const hn_bundle *b;
     hn_bound *bound;
     hn_arena *arena;
+    const hn_weights *weights;
     hn_context *c;  /* NULL: before the first run, addresses of temporaries, inputs and outputs are patched in later */
     uint32_t stage; /* that is worked out */
 } binder;
@@ -179,8 +180,12 @@ static hn_status resolve(binder *x, uint32_t buffer, uint32_t offset_node, uint3
     } else if (x->c && f->kind != HNB_BUFFER_CONSTANT) {
         uint8_t *base = f->kind == HNB_BUFFER_TEMP ? x->c->workspace + x->bound->values[f->offset] : x->c->io[x->m->io_of[buffer]];
         *slot = base + offset;
+    } else if (f->kind == HNB_BUFFER_CONSTANT && x->c) {
+        *slot = hn_storage_at(x->weights, x->c->state, f->source) + f->byte_offset + offset;
+    } else if (f->kind == HNB_BUFFER_CONSTANT && x->b->storages[f->source].is_mutable) {
+        HN_PUSH(x->arena, &x->bound->state_patches, ((hn_run_patch){slot, f->source, (int64_t)f->byte_offset + offset}));
     } else if (f->kind == HNB_BUFFER_CONSTANT) {
-        *slot = x->m->storages[f->source] + f->byte_offset + offset;
+        *slot = x->weights->storages[f->source] + f->byte_offset + offset;
     } else if (f->kind == HNB_BUFFER_TEMP) {
         HN_PUSH(x->arena, &x->bound->temp_patches,
                 ((hn_run_patch){slot, 0, x->bound->values[f->offset] + offset}));
@@ -240,7 +245,7 @@ static hn_status resolve_extern(binder *x, const hnb_step *step, hn_run_step *ou
                           .param_count = step->param_count,
                           .knows_rooms = true,
                           .threads = x->m->threads,
-                          .shared = x->m->shared};
+                          .shared = x->weights->shared};
     memcpy(call->rooms, rooms, sizeof rooms);
     for (uint32_t k = 0; k < step->operand_count; k++) {
         const hnb_operand *operand = &b->operands[step->operands + k];
@@ -356,11 +361,11 @@ static hn_status fill(binder *x, const int64_t *key) {
     return resolve_steps(x);
 }
 
-hn_status hn_bound_create(hn_module *m, const int64_t *key, hn_bound **out) {
+hn_status hn_bound_create(hn_module *m, const hn_weights *weights, const int64_t *key, hn_bound **out) {
     hn_bound *bound = calloc(1, sizeof *bound);
     if (!bound) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for an execution context");
     hn_arena_init(&bound->arena);
-    binder x = {.m = m, .b = &m->view, .bound = bound, .arena = &bound->arena};
+    binder x = {.m = m, .b = &m->view, .bound = bound, .arena = &bound->arena, .weights = weights};
     hn_status status = fill(&x, key);
     if (status) hn_bound_destroy(bound);
     else *out = bound;
@@ -404,7 +409,7 @@ static hn_status check_value(const binder *x, uint32_t symbol, int64_t value) {
 hn_status hn_bound_define(hn_module *m, hn_context *c, uint32_t symbol, int64_t value) {
     hn_bound *bound = c->bounds[0];
     const hn_stage_list *nodes = &m->stages.nodes;
-    binder x = {.m = m, .b = &m->view, .bound = bound, .arena = &bound->arena, .c = c,
+    binder x = {.m = m, .b = &m->view, .bound = bound, .arena = &bound->arena, .c = c, .weights = c->weights,
                 .stage = symbol - m->stages.first_symbol + 1};
     HN_TRY(check_value(&x, symbol, value));
     if (bound->stage_done[x.stage]) return NULL;

@@ -2,6 +2,7 @@
 #include "runtime/module_impl.h"
 
 #include "base/checked.h"
+#include "base/compiler.h"
 #include "runtime/team.h"
 
 #include <stdlib.h>
@@ -28,8 +29,18 @@ static hn_status context_create(const hn_module *m, hn_context **out) {
     return no_memory();
 }
 
+/* Bounds hold addresses of weights, and entries of the set's packed copies. */
+static void forget_weights(hn_context *c) {
+    for (uint32_t k = 0; k < HN_CONTEXT_BOUNDS; k++) {
+        hn_bound_destroy(c->bounds[k]);
+        c->bounds[k] = NULL;
+    }
+    hn_weights_release(c->weights);
+    c->weights = NULL;
+}
+
 void hn_context_destroy(const hn_module *m, hn_context *c) {
-    for (uint32_t k = 0; k < HN_CONTEXT_BOUNDS; k++) hn_bound_destroy(c->bounds[k]);
+    forget_weights(c);
     for (uint32_t k = 0; c->laid_out && k < m->view.inputs_count; k++) free(c->laid_out[k]);
     for (uint32_t k = 0; c->slots && k < m->stages.slot_count; k++) free(c->slots[k]);
     free(c->slots);
@@ -51,10 +62,18 @@ hn_status hn_context_take(hn_module *m, hn_context **out) {
     *out = m->idle;
     if (*out) m->idle = (*out)->next;
     else m->stats.contexts++;
+    hn_weights *weights = m->weights;
+    const bool is_new = !*out || (*out)->weights != weights;
+    if (is_new) atomic_fetch_add_explicit(&weights->refs, 1, memory_order_relaxed);
     pthread_mutex_unlock(&m->lock);
-    if (*out) return NULL;
-    hn_status status = context_create(m, out);
-    if (!status) return NULL;
+    if (*out && !is_new) return NULL;
+    hn_status status = *out ? NULL : context_create(m, out);
+    if (!status) {
+        forget_weights(*out);
+        (*out)->weights = weights;
+        return NULL;
+    }
+    hn_weights_release(weights);
     pthread_mutex_lock(&m->lock);
     m->stats.contexts--;
     pthread_mutex_unlock(&m->lock);
@@ -63,9 +82,30 @@ hn_status hn_context_take(hn_module *m, hn_context **out) {
 
 void hn_context_give(hn_module *m, hn_context *c) {
     pthread_mutex_lock(&m->lock);
+    if (HN_UNLIKELY(c->weights != m->weights)) { /* exchanged meanwhile: the old ones are held no longer than needed */
+        pthread_mutex_unlock(&m->lock);
+        forget_weights(c);
+        pthread_mutex_lock(&m->lock);
+    }
     c->next = m->idle;
     m->idle = c;
     m->stats.runs++;
+    pthread_mutex_unlock(&m->lock);
+}
+
+void hn_contexts_forget(hn_module *m) {
+    pthread_mutex_lock(&m->lock);
+    hn_context *idle = m->idle, *last = NULL;
+    m->idle = NULL;
+    pthread_mutex_unlock(&m->lock);
+    for (hn_context *c = idle; c; c = c->next) {
+        forget_weights(c);
+        last = c;
+    }
+    if (!last) return;
+    pthread_mutex_lock(&m->lock);
+    last->next = m->idle;
+    m->idle = idle;
     pthread_mutex_unlock(&m->lock);
 }
 
@@ -114,13 +154,20 @@ hn_status hn_context_bind(hn_module *m, hn_context *c, hn_tensor *const *inputs,
     bool is_new = !find_bound(m, c);
     if (is_new) {
         hn_bound *bound;
-        HN_TRY(hn_bound_create(m, c->key, &bound));
+        HN_TRY(hn_bound_create(m, c->weights, c->key, &bound));
         add_bound(c, bound);
     }
     hn_bound *bound = c->bounds[0];
     HN_TRY(hn_context_grow(&c->workspace, &c->workspace_cap, bound->workspace_bytes));
     HN_TRY(hn_context_grow(&c->scratch, &c->scratch_cap, bound->scratch_bytes));
     if (is_new) count_binding(m, c);
+    if (bound->state_id != c->state->id) {
+        for (uint32_t k = 0; k < bound->state_patches.count; k++) {
+            const hn_run_patch *patch = &bound->state_patches.items[k];
+            *patch->slot = c->state->storages[patch->io] + patch->offset_bytes;
+        }
+        bound->state_id = c->state->id;
+    }
     if (bound->workspace == c->workspace) return NULL; /* NULL at first: there may be nothing but empty temporaries */
     for (uint32_t k = 0; k < bound->temp_patches.count; k++)
         *bound->temp_patches.items[k].slot = c->workspace + bound->temp_patches.items[k].offset_bytes;

@@ -179,52 +179,15 @@ hn_status hn_module_mutation_info_get(const hn_module *m, uint32_t index, hn_mod
     return NULL;
 }
 
-static hn_status read_mutated(hn_module *m, const hnb_output *o, hn_tensor **out) {
-    int64_t sizes[HNB_MAX_RANK], strides[HNB_MAX_RANK], offset = 0;
-    for (uint32_t d = 0; d < o->rank; d++)
-        if (!hn_bundle_expr_const(&m->view, m->view.dims[o->dims + d], &sizes[d]) ||
-            !hn_bundle_expr_const(&m->view, m->view.dims[o->dims + 2 * o->rank + d], &strides[d]))
-            return HN_ERROR(HN_UNSUPPORTED, "buffer '%s' has a size that depends on the inputs",
-                            hn_bundle_text(&m->view, o->name));
-    if (o->target_offset) (void)hn_bundle_expr_const(&m->view, o->target_offset, &offset);
-    uint8_t *data = m->storages[o->target_storage] + offset * (int64_t)hn_bundle_dtype_bytes(o->dtype);
-    hn_tensor *view;
-    HN_TRY(hn_tensor_create(&(hn_tensor_desc){.type = (hn_scalar_type)o->dtype,
-                                              .rank = o->rank,
-                                              .sizes = sizes,
-                                              .strides = strides,
-                                              .data = data},
-                            &view));
-    hn_status status = hn_tensor_create(
-        &(hn_tensor_desc){.type = (hn_scalar_type)o->dtype, .rank = o->rank, .sizes = sizes}, out);
-    if (!status) hn_tensor_copy_out(view, hn_tensor_data(*out));
-    hn_tensor_release(view);
-    return status;
-}
-
-hn_status hn_module_buffer_read(hn_module *m, const char *name, hn_tensor **out) {
-    HN_REQUIRE(m, "module");
-    HN_REQUIRE(name, "name");
-    HN_REQUIRE(out, "out_tensor");
-    for (uint32_t k = 0; k < m->view.outputs_count; k++) {
-        const hnb_output *o = &m->view.outputs[k];
-        if (!o->is_mutation || o->target_input >= 0 || strcmp(hn_bundle_text(&m->view, o->name), name) != 0)
-            continue;
-        pthread_mutex_lock(&m->turn);
-        hn_status status = read_mutated(m, o, out);
-        pthread_mutex_unlock(&m->turn);
-        return status;
-    }
-    return HN_ERROR(HN_NOT_FOUND, "the program changes no buffer '%s'", name);
-}
-
 void hn_module_stats_get(hn_module *m, hn_module_stats *out) {
     if (out) *out = (hn_module_stats){0};
     if (!m || !out) return;
     pthread_mutex_lock(&m->lock);
     *out = m->stats;
     pthread_mutex_unlock(&m->lock);
-    out->weights_packed_bytes = hn_ext_shared_bytes(m->shared);
+    hn_weights *weights = hn_weights_take(m);
+    out->weights_packed_bytes = hn_ext_shared_bytes(weights->shared);
+    hn_weights_release(weights);
 }
 
 uint32_t hn_module_step_count(const hn_module *m) { return !m ? 0 : m->view.steps_count; }

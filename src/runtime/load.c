@@ -18,38 +18,38 @@
 
 static hn_status place_storage(hn_module *m, uint32_t k) {
     const hnb_storage *s = &m->view.storages[k];
+    uint8_t **place = &m->weights->storages[k];
     if (s->where == HNB_STORAGE_FILE) {
         uint64_t end;
-        if (__builtin_add_overflow(s->offset, s->bytes, &end) || end > m->weights.size_bytes)
+        if (__builtin_add_overflow(s->offset, s->bytes, &end) || end > m->weights_file.size_bytes)
             return HN_ERROR(HN_CORRUPT, "storage %u lies beyond the end of the weights file", k);
-        m->storages[k] = (uint8_t *)(uintptr_t)m->weights.data + s->offset;
+        *place = (uint8_t *)(uintptr_t)m->weights_file.data + s->offset;
     } else if (s->where == HNB_STORAGE_WEIGHTS) {
-        m->storages[k] = (uint8_t *)(uintptr_t)m->view.bytes + m->view.header->weights_offset + s->offset;
+        *place = (uint8_t *)(uintptr_t)m->view.bytes + m->view.header->weights_offset + s->offset;
     } else {
-        m->storages[k] = (uint8_t *)(uintptr_t)m->view.blob + s->offset;
+        *place = (uint8_t *)(uintptr_t)m->view.blob + s->offset;
     }
-    bool is_aligned = (uintptr_t)m->storages[k] % 8 == 0; /* the widest element */
     m->has_state |= s->is_mutable;
-    if (!s->is_mutable && is_aligned) {
-        m->stats.weights_mapped_bytes += s->bytes;
+    if ((uintptr_t)*place % HN_WEIGHT_ALIGN == 0) {
+        m->stats.weights_mapped_bytes += s->is_mutable ? 0 : s->bytes;
         return NULL;
     }
     uint8_t *copy = hn_memory_alloc(s->bytes);
     if (!copy)
         return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a private copy of %llu bytes",
                         (unsigned long long)s->bytes);
-    memcpy(copy, m->storages[k], s->bytes);
-    m->storages[k] = m->private_copies[k] = copy;
+    memcpy(copy, *place, s->bytes);
+    *place = m->private_copies[k] = copy;
     m->stats.weights_copied_bytes += s->bytes;
     return NULL;
 }
 
 static hn_status place_storages(hn_module *m) {
-    m->storages = calloc(m->view.storages_count + 1u, sizeof *m->storages);
+    HN_TRY(hn_weights_create(m, &m->weights));
     m->private_copies = calloc(m->view.storages_count + 1u, sizeof *m->private_copies);
-    if (!m->storages || !m->private_copies) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to load a module");
+    if (!m->private_copies) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to load a module");
     for (uint32_t k = 1; k < m->view.storages_count; k++) HN_TRY(place_storage(m, k));
-    return NULL;
+    return hn_state_init_own(m);
 }
 
 /* --- modules --- */
@@ -109,7 +109,7 @@ static hn_status module_create(hn_module **out) {
     if (!m) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a module");
     atomic_init(&m->refs, 1);
     pthread_mutex_init(&m->lock, NULL);
-    pthread_mutex_init(&m->turn, NULL);
+    pthread_mutex_init(&m->exchange, NULL);
     *out = m;
     return NULL;
 }
@@ -155,12 +155,9 @@ static hn_status module_init(hn_module *m, const void *bytes, size_t len, const 
     if (m->threads > HN_THREADS_MAX) m->threads = HN_THREADS_MAX;
     m->profile = options->profile;
     HN_TRY(hn_bundle_weights_check(&m->view, verify_weights));
-    HN_TRY(hn_bundle_weights_open(&m->view, path, options->weights_path, verify_weights, &m->weights));
+    HN_TRY(hn_bundle_weights_open(&m->view, path, options->weights_path, verify_weights, &m->weights_file));
     HN_TRY(place_storages(m));
     if (host || options->load_all || must_trust) HN_TRY(hn_kernels_load_all(m, host));
-    HN_TRY(hn_ext_shared_create(&m->shared));
-    hn_ext_shared_add_file(m->shared, &m->map);
-    hn_ext_shared_add_file(m->shared, &m->weights);
     HN_TRY(hn_block_pool_create(&m->blocks));
     HN_TRY(number_buffers(m));
     HN_TRY(hn_stages_init(m));
@@ -222,7 +219,8 @@ static void module_destroy(hn_module *m) {
         next = c->next;
         hn_context_destroy(m, c);
     }
-    hn_ext_shared_destroy(m->shared);
+    hn_state_deinit_own(m);
+    hn_weights_release(m->weights);
     hn_kernels_deinit(m);
     for (uint32_t k = 0; m->private_copies && k < m->view.storages_count; k++) free(m->private_copies[k]);
     hn_block_pool_release(m->blocks);
@@ -230,7 +228,6 @@ static void module_destroy(hn_module *m) {
     free(m->io_of);
     free(m->output_buffers);
     free(m->output_users);
-    free(m->storages);
     free(m->private_copies);
     free(m->profiles);
     free(m->input_infos);
@@ -239,11 +236,11 @@ static void module_destroy(hn_module *m) {
     free(m->symbol_texts);
     free(m->guard_texts);
     free(m->texts);
-    hn_file_map_deinit(&m->weights);
+    hn_file_map_deinit(&m->weights_file);
     hn_file_map_deinit(&m->map);
     free(m->own_bytes);
     pthread_mutex_destroy(&m->lock);
-    pthread_mutex_destroy(&m->turn);
+    pthread_mutex_destroy(&m->exchange);
     free(m);
 }
 

@@ -1,7 +1,9 @@
 /* module_impl.h: what the files of src/runtime share: the module, the execution contexts that run it, and what a
  * context has worked out for the sizes of one set of inputs ("bound").
  *
- *   hn_module   what was loaded; read-only after the load but for the list of contexts and the counters
+ *   hn_module   what was loaded; read-only after the load but for the list of contexts, the counters and `weights`
+ *   hn_weights  where the bytes of weights are, and what is packed of them; a run keeps the set that it began with
+ *   hn_state    a copy of the buffers that the program changes
  *   hn_context  memory for one run at a time: workspace, scratch, and a few bounds, most recently used first
  *   hn_bound    every expression evaluated, every step resolved to a function, addresses and numbers
  *
@@ -21,6 +23,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
+enum { HN_WEIGHT_ALIGN = 8 }; /* bytes: the widest element */
 enum { HN_CONTEXT_BOUNDS = 8 }; /* sets of sizes that a context remembers */
 
 /* Items of one kind by stage (stages.c): of[item], and items[first[stage] .. first[stage + 1]). All NULL in a program
@@ -64,6 +67,23 @@ typedef struct hn_patch_list {
     uint32_t count, cap;
 } hn_patch_list;
 
+/* The bytes of all weights, in one consistent set. Exchanging weights makes another; this one lives as long as a context has it. */
+typedef struct hn_weights {
+    atomic_uint refs;
+    uint32_t count;
+    uint8_t **storages; /* per storage; of those that the program changes: what a new state begins with */
+    hn_tensor **owners; /* per storage: keeps the bytes; NULL: the module does */
+    hn_ext_shared *shared; /* packed copies of these bytes */
+} hn_weights;
+
+struct hn_state {
+    hn_module *m;
+    bool is_own;        /* the module's: it holds no reference */
+    uint64_t id;        /* of all states of the module; addresses alone may come back */
+    uint8_t **storages; /* per storage that the program changes: the content; others NULL */
+    pthread_mutex_t turn; /* held by a run, and by whoever reads or writes */
+};
+
 /* An output or mutation with its sizes. */
 typedef struct hn_bound_output {
     int64_t *sizes, *strides;
@@ -84,8 +104,9 @@ typedef struct hn_bound {
     hn_bound_output *outputs;      /* per output of the bundle */
     int64_t *block_bytes;          /* per output buffer of the module */
     hn_run_step *steps;
-    hn_patch_list io_patches, temp_patches;
+    hn_patch_list io_patches, temp_patches, state_patches; /* `io` of the last: a storage */
     const uint8_t *workspace; /* what temp_patches were applied for */
+    uint64_t state_id;        /* what state_patches were applied for; 0: nothing yet */
     hn_ext_call *exts;
     uint32_t ext_count;
     void **args;          /* what the steps' args point into */
@@ -115,6 +136,8 @@ typedef struct hn_context {
     hn_tensor *const *given; /* the caller's outputs, during a call */
     const hn_cancel *cancel; /* of the call; NULL: nobody cancels */
     int threads;             /* of the call: 1 to those of the module */
+    hn_weights *weights;     /* that the bounds were made for; one reference */
+    hn_state *state;         /* of the call */
     void **staged;      /* per output of the bundle: new content of a mutation taken aside, during a call */
     int64_t run_ns, end_ns; /* of the last walk over the steps: how long, and when it ended */
 } hn_context;
@@ -124,13 +147,15 @@ struct hn_module {
     hn_bundle view;
     void *own_bytes;        /* aligned copy of the image; NULL when borrowed or mapped */
     hn_file_map map;        /* of the bundle file */
-    hn_file_map weights;    /* of the weights file */
-    uint8_t **storages;     /* per storage: where its bytes are */
-    uint8_t **private_copies; /* per storage: NULL unless the program writes to it or it was misaligned */
+    hn_file_map weights_file;
+    uint8_t **private_copies; /* per storage: NULL unless it was misaligned */
+    hn_weights *weights;    /* the present set. With `lock` held */
+    pthread_mutex_t exchange; /* held by whoever makes another set */
+    hn_state *state;        /* of runs that bring none */
+    uint64_t state_ids;     /* given so far. With `lock` held */
     uint32_t target;        /* of the bundle's, whose code is run */
     hn_library **libraries; /* per object; NULL: not loaded yet. With `lock` held */
     hn_kernel_fn *kernels;  /* per kernel; NULL: not loaded yet. Read and written atomically: kernels.c */
-    hn_ext_shared *shared;
     hn_block_pool *blocks;
     hn_stages stages;
     int threads;
@@ -144,7 +169,6 @@ struct hn_module {
     uint32_t *output_buffers; /* per output buffer: its buffer */
     uint32_t *output_users;  /* per output buffer: how many output tensors look into it */
     pthread_mutex_t lock;    /* of `idle` and the counters */
-    pthread_mutex_t turn;
     hn_context *idle;
     hn_module_stats stats;
     hn_module_step_profile *profiles;
@@ -161,9 +185,13 @@ hn_status hn_threads_check(int threads) HN_MUST_USE;
 hn_status hn_module_info_init(hn_module *m) HN_MUST_USE;
 hn_status hn_out_of_range(const char *what, uint32_t index, uint32_t count) HN_MUST_USE;
 
-/* find.c: the one item with this name. `what`: "input", for the message. */
-hn_status hn_name_find(const char *what, const char *name, uint32_t count, const char *(*name_at)(const void *user, uint32_t k),
-                       const void *user, uint32_t *out_index) HN_MUST_USE;
+/* tensor.c: that a tensor has this type and shape. `what`, `name`: of the weight or buffer, for the message. */
+hn_status hn_tensor_check(const char *what, const char *name, const hn_tensor *tensor, hn_scalar_type type, uint32_t rank,
+                          const int64_t *sizes) HN_MUST_USE;
+
+/* find.c: the one item with this name. For messages: `missing` "the model has no input", `what` "input". */
+hn_status hn_name_find(const char *missing, const char *what, const char *name, uint32_t count,
+                       const char *(*name_at)(const void *user, uint32_t k), const void *user, uint32_t *out_index) HN_MUST_USE;
 
 /* stages.c */
 hn_status hn_stages_init(hn_module *m) HN_MUST_USE;
@@ -178,7 +206,7 @@ hn_status hn_guards_check(const hn_module *m, const hn_bound *bound, uint32_t st
 const char *hn_input_name(const hn_bundle *b, uint32_t input);
 
 /* bound.c */
-hn_status hn_bound_create(hn_module *m, const int64_t *key, hn_bound **out) HN_MUST_USE;
+hn_status hn_bound_create(hn_module *m, const hn_weights *weights, const int64_t *key, hn_bound **out) HN_MUST_USE;
 void hn_bound_destroy(hn_bound *bound); /* NULL is allowed */
 /* Before a call: nothing of the stages behind 0 is known. */
 void hn_bound_forget(const hn_module *m, hn_bound *bound);
@@ -187,10 +215,27 @@ void hn_bound_forget(const hn_module *m, hn_bound *bound);
 hn_status hn_bound_define(hn_module *m, hn_context *c, uint32_t symbol, int64_t value) HN_MUST_USE;
 static inline int64_t hn_bound_value(const hn_bound *bound, uint32_t node) { return node ? bound->values[node] : 0; }
 
+/* weights.c */
+/* A set without storages. One reference. */
+hn_status hn_weights_create(const hn_module *m, hn_weights **out) HN_MUST_USE;
+hn_weights *hn_weights_take(hn_module *m); /* the present set, with a reference */
+void hn_weights_release(hn_weights *weights); /* NULL is allowed */
+
+/* state.c */
+hn_status hn_state_init_own(hn_module *m) HN_MUST_USE; /* the module's own, when its weights are there */
+void hn_state_deinit_own(hn_module *m);
+/* Where the program finds a storage: in the state when it changes it, else among the weights. */
+static inline uint8_t *hn_storage_at(const hn_weights *weights, const hn_state *state, uint32_t storage) {
+    uint8_t *own = state->storages[storage];
+    return own ? own : weights->storages[storage];
+}
+
 /* context.c */
 hn_status hn_context_take(hn_module *m, hn_context **out) HN_MUST_USE;
 void hn_context_give(hn_module *m, hn_context *c);
 void hn_context_destroy(const hn_module *m, hn_context *c);
+/* Idle contexts give up their bounds and their set of weights. */
+void hn_contexts_forget(hn_module *m);
 /* The bound for these inputs, first in c->bounds, with workspace and scratch large enough and addresses right. */
 hn_status hn_context_bind(hn_module *m, hn_context *c, hn_tensor *const *inputs, uint32_t input_count) HN_MUST_USE;
 

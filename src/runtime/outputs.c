@@ -95,7 +95,7 @@ static uint8_t *content(const hn_module *m, const hn_context *c, uint32_t k) {
     const hnb_buffer *f = &m->view.buffers[m->view.outputs[k].buffer];
     const hn_bound *bound = c->bounds[0];
     uint8_t *base;
-    if (f->kind == HNB_BUFFER_CONSTANT) base = m->storages[f->source] + f->byte_offset;
+    if (f->kind == HNB_BUFFER_CONSTANT) base = hn_storage_at(c->weights, c->state, f->source) + f->byte_offset;
     else if (f->kind == HNB_BUFFER_TEMP) base = c->workspace + hn_bound_value(bound, f->offset);
     else if (f->kind == HNB_BUFFER_SLOT) base = c->slots[f->source];
     else base = c->io[m->io_of[m->view.outputs[k].buffer]];
@@ -184,7 +184,7 @@ static void write_mutation(const hn_module *m, const hn_context *c, uint32_t k, 
         to = hn_tensor_data(inputs[o->target_input]);
         strides = hn_tensor_strides(inputs[o->target_input]);
     } else {
-        to = m->storages[o->target_storage] + bo->target_offset_bytes;
+        to = c->state->storages[o->target_storage] + bo->target_offset_bytes;
         strides = bo->target_strides;
     }
     hn_copy_strided(to, strides, from, bo->strides, bo->sizes, o->rank, hn_bundle_dtype_bytes(o->dtype));

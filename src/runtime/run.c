@@ -92,6 +92,8 @@ static hn_status check_call(const hn_module *m, const hn_run_options *options, h
         return HN_ERROR(HN_INVALID_ARGUMENT, "the model gives %u outputs, there is room for %u",
                         m->output_count, output_count);
     HN_TRY(hn_threads_check(options->threads));
+    if (options->state && options->state->m != m)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "the state is of another module; make one with hn_state_create for this module");
     return check_const(m, inputs, input_count, outputs);
 }
 
@@ -104,10 +106,11 @@ hn_status hn_module_run_with(hn_module *m, const hn_run_options *given, hn_tenso
     HN_TRY(hn_context_take(m, &c));
     c->cancel = options->cancel;
     c->threads = options->threads > 0 && options->threads < m->threads ? options->threads : m->threads;
-    if (m->has_state) pthread_mutex_lock(&m->turn);
+    c->state = options->state ? options->state : m->state;
+    if (m->has_state) pthread_mutex_lock(&c->state->turn);
     hn_status status = run(m, c, inputs, input_count, outputs);
     hn_outputs_reset(m, c);
-    if (m->has_state) pthread_mutex_unlock(&m->turn);
+    if (m->has_state) pthread_mutex_unlock(&c->state->turn);
     hn_context_give(m, c);
     return status;
 }

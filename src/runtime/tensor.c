@@ -5,6 +5,7 @@
 #include "base/require.h"
 #include "bundle/view.h"
 #include "runtime/copy.h"
+#include "runtime/module_impl.h"
 
 #include <stdatomic.h>
 #include <stdlib.h>
@@ -122,6 +123,20 @@ const int64_t *hn_tensor_sizes(const hn_tensor *tensor) { return tensor ? tensor
 const int64_t *hn_tensor_strides(const hn_tensor *tensor) { return tensor ? tensor->strides : NULL; }
 void *hn_tensor_data(const hn_tensor *tensor) { return tensor ? tensor->data : NULL; }
 int64_t hn_tensor_numel(const hn_tensor *tensor) { return tensor ? tensor->numel : 0; }
+
+hn_status hn_tensor_check(const char *what, const char *name, const hn_tensor *t, hn_scalar_type type, uint32_t rank,
+                          const int64_t *sizes) {
+    if (t->type != type)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "%s '%s' has type %s, the tensor has %s", what, name, hn_scalar_type_name(type),
+                        hn_scalar_type_name(t->type));
+    if (t->rank != rank)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "%s '%s' has %u dimensions, the tensor has %u", what, name, rank, t->rank);
+    for (uint32_t d = 0; d < rank; d++)
+        if (t->sizes[d] != sizes[d])
+            return HN_ERROR(HN_INVALID_ARGUMENT, "%s '%s' has size %lld in dimension %u, the tensor has %lld", what, name,
+                            (long long)sizes[d], d, (long long)t->sizes[d]);
+    return NULL;
+}
 
 static void contiguous_strides(const hn_tensor *tensor, int64_t *out) {
     int64_t step = 1;

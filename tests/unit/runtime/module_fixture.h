@@ -127,6 +127,7 @@ static hn_status program_image(program *p, const char *text, const hn_to_bundle_
         p->w->graph = p->graph;
         status = hn_wrapper_verify(p->w);
     }
+    if (!status) status = hn_graph_note_weights(p->graph);
     if (!status) status = hn_wrapper_plan(p->w, &plan);
     if (!status) status = hn_wrapper_verify(p->w);
     if (!status) status = hn_wrapper_plan_verify(p->w, &plan);

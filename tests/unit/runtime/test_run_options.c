@@ -233,6 +233,7 @@ TEST(null_is_refused) {
     EXPECT_ERROR(hn_module_buffer_read(NULL, "x", &t), HN_INVALID_ARGUMENT, "'module' is NULL");
     EXPECT_ERROR(hn_module_buffer_read(m, NULL, &t), HN_INVALID_ARGUMENT, "'name' is NULL");
     EXPECT_ERROR(hn_module_buffer_read(m, "x", NULL), HN_INVALID_ARGUMENT, "'out_tensor' is NULL");
+    EXPECT_ERROR(hn_module_buffer_write(NULL, "x", t), HN_INVALID_ARGUMENT, "'module' is NULL");
     EXPECT_ERROR(hn_module_profile(NULL, 0, &profile), HN_INVALID_ARGUMENT, "'module' is NULL");
     EXPECT_ERROR(hn_module_profile(m, 0, NULL), HN_INVALID_ARGUMENT, "'out' is NULL");
     hn_module_stats_get(m, NULL);
