@@ -11,7 +11,7 @@ covered() {
     HENRY_COMPILE_THREADS | HENRY_WORKER | TMPDIR) echo "who compiles, and where" ;;
     HENRY_NAMESPACES) echo "how processes of a job are told apart" ;;
     HENRY_CORES_FILE | XDG_RUNTIME_DIR) echo "how many compile at once" ;;
-    HENRY_LOG | HENRY_CACHE_CHECK) echo "what is told and checked" ;;
+    HENRY_LOG | HENRY_CACHE_CHECK | HENRY_SLOW_JOBS | HENRY_COMPILE_TIMES | HENRY_WORKER_LOG) echo "what is told and checked" ;;
     esac
 }
 bad=0

@@ -52,6 +52,12 @@ typedef struct hn_service_options {
     uint32_t job_processes;    /* that a job's compiler may start and that run at once; 0: 256. With workers only */
     int64_t idle_ms;           /* a worker without work ends after this; 0: 60 s; < 0: never */
     bool warm;                 /* start all workers now, as hn_service_warm does */
+    int64_t slow_job_ms;       /* a job that takes longer is reported, each time that this is over, as a warning (henry/log.h).
+                                  0: HENRY_SLOW_JOBS (seconds), else 60 s; < 0: never */
+    const char *compile_times_path; /* a JSON file of how long each kernel took, sorted by name, written when the service ends or
+                                  comes to rest. NULL: HENRY_COMPILE_TIMES; "": none */
+    const char *worker_log_path; /* what workers and their compilers print is appended to this file, with time and process
+                                  id. NULL: HENRY_WORKER_LOG; "": none, and workers print to standard error */
 } hn_service_options;
 
 /* Makes a service. Starts nothing yet, unless `warm` is set: workers start with the first job that has to be compiled,
@@ -70,6 +76,10 @@ HN_API hn_status hn_service_warm(hn_service *service) HN_MUST_USE;
  * cancelled. Without workers a job that nobody waits for is not waited for either: nothing would start it. Threads: safe;
  * not from a progress callback. Errors: timeout when something is left; out-of-memory. */
 HN_API hn_status hn_service_quiesce(hn_service *service, int64_t timeout_ms) HN_MUST_USE;
+
+/* Forgets the results that are kept in memory: who asks again gets them from the disk, or they are compiled. Jobs that run or
+ * wait, futures and artifacts stay as they are. */
+HN_API void hn_service_clear(hn_service *service);
 
 /* ---- jobs ---- */
 
@@ -192,7 +202,7 @@ HN_API hn_status hn_service_verdict_get(hn_service *service, const hn_verdict_qu
 
 /* ---- statistics ---- */
 
-enum { HN_SERVICE_LANGUAGES = 16 };
+enum { HN_SERVICE_LANGUAGES = 16, HN_SERVICE_SLOWEST = 10 };
 
 typedef struct hn_service_stats {
     uint64_t pools; /* pools started: 0 until a worker was needed; more than 1 after a fork only */
@@ -214,6 +224,11 @@ typedef struct hn_service_stats {
         int64_t total_ns, longest_ns; /* time at the compiler */
     } service_time[HN_SERVICE_LANGUAGES];
     uint32_t language_count;
+    struct {
+        char kernel[64]; /* the beginning of its name */
+        int64_t ns;      /* at the compiler */
+    } slowest[HN_SERVICE_SLOWEST]; /* compiled or failed here; the longest first */
+    uint32_t slowest_count;
     struct {
         uint64_t hits, misses, puts;
         uint64_t damaged, too_large, refused; /* values: that did not verify, were not sent, were not taken */

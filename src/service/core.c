@@ -249,6 +249,7 @@ static void settle(hn_core *core, hn_job *job, hn_job_outcome *outcome) {
         core->stats.abandoned++;
     } else {
         hn_core_note_duration(core, job, outcome->service_ns);
+        hn_core_note_time(core, job, outcome->service_ns);
         count_service_time(core, job, outcome->service_ns);
         *(outcome->code == HN_OK ? &core->stats.compiled : &core->stats.failed) += 1;
     }
@@ -356,8 +357,9 @@ void hn_core_publish(hn_core *core) {
     hn_core_keep_durations(core, false);
 }
 
-void hn_core_request(hn_core *core, const hn_job *job, const char *scratch_dir, bool is_here, hn_strbuf *out) {
+void hn_core_request(hn_core *core, const hn_job *job, const char *scratch_dir, int worker, hn_strbuf *out) {
     char path[PATH_MAX + 128];
+    bool is_here = worker < 0;
     const hn_service *service = core->service;
     hn_job_failed_path(core, job, path, sizeof(path));
     const hn_job_limits limits = {
@@ -368,6 +370,7 @@ void hn_core_request(hn_core *core, const hn_job *job, const char *scratch_dir, 
         .cpu_seconds = service->job_timeout_ms > 0 ? (uint64_t)service->job_timeout_ms / 1000 + 2 : 0,
         .processes = is_here ? 0 : service->job_processes,
         .own_group = is_here,
+        .log_pid = service->worker_log_fd < 0 ? 0 : is_here ? getpid() : core->worker_pids[worker],
     };
     const hn_toolchain *toolchain = &core->toolchains[hn_toolchain_row_index(job->row)];
     hn_job_request_write(hn_strbuf_str(&job->key_record), hn_strbuf_str(&toolchain->record), &limits, out);
@@ -414,6 +417,7 @@ void hn_core_destroy(hn_core *core) {
         while (core->buckets[i]) hn_core_forget(core, core->buckets[i]);
     for (int i = 0; i < HN_TOOLCHAIN_ROWS; i++)
         if (core->is_probed[i]) hn_toolchain_deinit(&core->toolchains[i]);
+    hn_core_forget_times(core);
     hn_cache_deinit(&core->cache);
     if (core->budget_fd >= 0) close(core->budget_fd);
     pthread_cond_destroy(&core->changed);

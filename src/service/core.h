@@ -30,6 +30,7 @@ enum {
 typedef struct hn_core hn_core;
 typedef struct hn_exit_report hn_exit_report;
 typedef struct hn_inline_run hn_inline_run;
+typedef struct hn_job_time hn_job_time;
 typedef struct hn_pool hn_pool;
 
 /* How long a job took. */
@@ -66,6 +67,7 @@ typedef struct hn_job {
     int64_t due_ns;      /* not 0: parked, another process is on it; when to look again */
     int64_t park_ns, give_up_ns;
     hn_hit_level found;  /* where another process's result was found; HN_HIT_NONE: compiled here */
+    int64_t report_ns;   /* when it is to be reported as slow; 0: never */
     int64_t expires_s;   /* of a remembered failure, Unix time; 0: never */
     hn_artifact *artifact; /* done well */
     hn_code code;          /* done badly */
@@ -90,6 +92,9 @@ struct hn_service {
     uint64_t job_memory_bytes;  /* 0: no limit */
     uint32_t job_processes;
     int64_t idle_ms; /* < 0: never */
+    int64_t slow_job_ns;      /* a job that takes longer is reported each time that this is over; 0: never */
+    char *compile_times_path; /* NULL: none */
+    int worker_log_fd;        /* -1: none */
     hn_exit_report *exit_report; /* NULL: no memory for one */
 };
 
@@ -132,6 +137,10 @@ struct hn_core {
     int pool_fds[HN_POOL_FDS]; /* -1: none. Here, and those of the workers, so that a forked child can close them */
     pid_t worker_pids[HN_WORKERS_MAX]; /* written by the pool thread under the lock; 0: none */
     int worker_fds[HN_WORKERS_MAX];    /* the same; -1: none */
+
+    int64_t slow_due_ns; /* when a job may have to be reported as slow; 0: none */
+    hn_job_time *times;  /* of all jobs, if they are asked for */
+    uint32_t time_count, time_cap;
 
     hn_service_stats stats; /* counters only */
     int64_t waits[HN_WAIT_SAMPLES];
@@ -197,8 +206,8 @@ void hn_core_cancel_running(hn_core *core, hn_job *job);
 void hn_core_note_end(hn_core *core);
 /* Whether nothing runs, waits or is being stored, and no worker lives. Without workers a job that waits does not count: nothing would start it. */
 bool hn_core_is_at_rest(const hn_core *core);
-/* The message for a worker, or for this thread, that may put temporary files into `scratch_dir`. */
-void hn_core_request(hn_core *core, const hn_job *job, const char *scratch_dir, bool is_here, hn_strbuf *out);
+/* The message for the worker in a slot, or (`worker` < 0) for this process, that may put temporary files into `scratch_dir`. */
+void hn_core_request(hn_core *core, const hn_job *job, const char *scratch_dir, int worker, hn_strbuf *out);
 
 /* scope.c. Without the lock: a finished job from the disk or the remote cache, for the caller; NULL when there is none.
  * `again`: it was looked for before. */
@@ -221,6 +230,14 @@ void hn_core_give_lease_back(hn_core *core, hn_job *job);
 bool hn_core_need_pool(hn_core *core);
 /* The same; and wakes it, for as many workers at least. */
 void hn_core_need_workers(hn_core *core, int32_t count);
+
+/* report.c. With the lock held: a job has been queued; one has been compiled in that time. */
+void hn_core_expect_slow(hn_core *core, hn_job *job);
+void hn_core_note_time(hn_core *core, const hn_job *job, int64_t ns);
+void hn_core_forget_times(hn_core *core);
+/* Without the lock: reports the jobs that take long, if it is time; writes the file of compile times, if there is to be one. */
+void hn_core_report_slow(hn_core *core);
+void hn_core_write_times(hn_core *core);
 
 /* failure.c: `status` and where the source of the job is kept and how to compile it alone; `output`: what the tool had
  * said. Takes `status`. */

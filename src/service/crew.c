@@ -100,7 +100,7 @@ static hn_status spawn_worker(const hn_service *service, int child_fd, hn_crew_w
     char parent[24];
     snprintf(parent, sizeof(parent), "%d", (int)getpid());
     const char *const argv[] = {service->worker_path, "--worker", parent, NULL};
-    int stderr_fd = fcntl(2, F_GETFD) >= 0 ? 2 : -1; /* a daemon may have closed it */
+    int stderr_fd = service->worker_log_fd >= 0 ? service->worker_log_fd : fcntl(2, F_GETFD) >= 0 ? 2 : -1; /* a daemon may have closed it */
     const hn_spawn spawn = {
         .argv = argv, .stdin_fd = child_fd, .stdout_fd = w->messages_fd, .stderr_fd = stderr_fd, .new_group = true,
         .processes = 4 * service->job_processes + THREADS_SPARE}; /* the watch tells first */
@@ -379,7 +379,7 @@ void hn_crew_flush(hn_pool *p, hn_crew_worker *w) {
 bool hn_crew_give(hn_pool *p, hn_crew_worker *w, hn_job *job) {
     hn_strbuf request;
     hn_strbuf_init(&request);
-    hn_core_request(p->core, job, w->scratch_dir, false, &request);
+    hn_core_request(p->core, job, w->scratch_dir, slot_of(p, w), &request);
     hn_frame_write(&w->out, HN_FRAME_JOB, job->id, hn_strbuf_str(&request));
     w->out.failed |= request.failed;
     hn_strbuf_deinit(&request);

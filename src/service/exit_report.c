@@ -56,6 +56,7 @@ static void finish(hn_service *service) {
     if (!core || core->pid != getpid() || !lock_soon(&core->lock)) return;
     pthread_mutex_unlock(&core->lock);
     hn_core_report(core);
+    hn_core_write_times(core);
     hn_core_keep_durations(core, true);
 }
 

@@ -70,8 +70,9 @@ static void run_here(hn_core *core, hn_job *job) {
     hn_strbuf_init(&request);
     hn_job_outcome_init(&outcome);
     hn_scratch_name(scratch); /* by which it is found should this process be killed */
-    hn_core_request(core, job, scratch, true, &request);
-    const hn_job_place place = {.cancel_fd = begin(core, job), .guard = core->guard.path ? &core->guard : NULL};
+    hn_core_request(core, job, scratch, -1, &request);
+    const hn_job_place place = {.cancel_fd = begin(core, job), .guard = core->guard.path ? &core->guard : NULL,
+                                .log_fd = core->service->worker_log_fd};
     int token = hn_budget_take(core); /* or none: one job goes on in any case */
     hn_status status = hn_strbuf_status(&request);
     if (status)

@@ -110,6 +110,7 @@ void hn_job_request_write(hn_str key_record, hn_str toolchain_record, const hn_j
     hn_record_add_i64(out, "cpu_seconds", (int64_t)limits->cpu_seconds);
     hn_record_add_i64(out, "processes", limits->processes);
     hn_record_add_i64(out, "own_group", limits->own_group);
+    hn_record_add_i64(out, "log_pid", limits->log_pid);
 }
 
 uint32_t hn_job_request_processes(hn_str request) {
@@ -183,6 +184,7 @@ static hn_status run_request(hn_str request, const hn_job_place *place, hn_job_o
         .cancel_fd = place ? place->cancel_fd : 0,
         .guard = place ? place->guard : NULL,
         .own_group = hn_record_find_i64(request, "own_group", 0) != 0,
+        .log = {.fd = place ? place->log_fd : 0, .pid = (int)hn_record_find_i64(request, "log_pid", 0)},
     };
     hn_record_find(key_record, "text", &job.text);
     hn_record_find(key_record, "flags", &job.flags);

@@ -11,6 +11,7 @@
 #include "toolchain/toolchain.h"
 
 #include <stdint.h>
+#include <sys/types.h>
 
 /* Raised when the meaning of a key record changes; a worker takes no jobs of another one. */
 enum { HN_JOB_REVISION = 3 };
@@ -32,6 +33,7 @@ typedef struct hn_job_limits {
     uint64_t memory_bytes, cpu_seconds;
     uint32_t processes; /* at once; 0: nobody counts here */
     bool own_group;
+    pid_t log_pid; /* of the process that does the job, as others see it: what tools say goes to the log; 0: it does not */
 } hn_job_limits;
 
 /* How many processes the job of a message may have at once. */
@@ -61,6 +63,7 @@ typedef struct hn_job_place {
     hn_standby *standby; /* may be NULL */
     int messages_fd;     /* where its pool finds what tools have said; 0: nowhere */
     int cancel_fd;       /* can be read when the job is to end; 0: none */
+    int log_fd;          /* for what tools say, if the job asks for it */
     struct hn_tool_guard *guard; /* of the tools of a job that runs inline; NULL: none */
 } hn_job_place;
 

@@ -142,6 +142,7 @@ static int64_t next_look_ns(const hn_pool *p) {
     bool has_idle = find_idle(p) >= 0;
     pthread_mutex_lock(&core->lock);
     int64_t due_ns = hn_core_next_due_ns(core);
+    if (core->running || core->queue.count) due_ns = earlier(due_ns, core->slow_due_ns);
     bool is_waiting = has_waiting(core), is_urgent = core->unpublished || core->has_unwanted;
     pthread_mutex_unlock(&core->lock);
     if (is_urgent) return 1;
@@ -264,6 +265,7 @@ static void take_turn(hn_pool *p) {
     pthread_mutex_unlock(&p->lock);
     sweep(p);
     hn_core_publish(p->core);
+    hn_core_report_slow(p->core);
     pthread_mutex_lock(&p->lock);
     p->wakes_ns = next_turn_ns(p);
     pthread_mutex_unlock(&p->lock);

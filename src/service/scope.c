@@ -193,6 +193,7 @@ static hn_status enqueue_new(hn_core *core, hn_job *job, bool *out_offer) {
     job->id = ++core->next_job_id;
     core->stats.enqueued++;
     hn_core_enqueue(core, job, false);
+    hn_core_expect_slow(core, job);
     *out_offer = hn_core_need_pool(core);
     return NULL;
 }
@@ -388,6 +389,18 @@ static bool is_over(int64_t *until_ns, bool *had_grace) {
     return false;
 }
 
+/* With the lock held, which may be given up meanwhile: without workers, who waits reports the jobs that take long. When that is due
+ * next; 0: not by this thread. */
+static int64_t report_slow(hn_core *core) {
+    if (!core->is_inline || !core->slow_due_ns) return 0;
+    if (hn_now_ns() >= core->slow_due_ns) {
+        pthread_mutex_unlock(&core->lock);
+        hn_core_report_slow(core);
+        pthread_mutex_lock(&core->lock);
+    }
+    return core->slow_due_ns;
+}
+
 hn_status hn_future_wait(hn_future *future, int64_t timeout_ms, hn_artifact **out_artifact) {
     hn_core *core = future->scope->core;
     if (is_foreign(core)) return foreign_error();
@@ -398,7 +411,8 @@ hn_status hn_future_wait(hn_future *future, int64_t timeout_ms, hn_artifact **ou
     pthread_mutex_lock(&core->lock);
     while (!status && !is_settled(future)) {
         if (timeout_ms && run_if_inline(future, until_ns != 0)) continue;
-        if (wait_change(future, earlier(until_ns, due_inline_ns(future)))) continue;
+        int64_t slow_ns = report_slow(core);
+        if (is_settled(future) || wait_change(future, earlier(earlier(until_ns, due_inline_ns(future)), slow_ns))) continue;
         if (!is_settled(future) && is_over(&until_ns, &had_grace))
             status = HN_ERROR(HN_TIMEOUT, "kernel '%s' is still being compiled", future->name);
     }
@@ -509,6 +523,8 @@ hn_status hn_scope_wait(hn_scope *scope, hn_scope_progress_fn progress, void *co
         if (!next) break;
         /* It may have been settled while the lock was not held. */
         if (is_settled(next) || run_if_inline(next, progress != NULL)) continue;
+        due_ns = earlier(due_ns, report_slow(core));
+        if (is_settled(next)) continue;
         wait_change(next, earlier(due_ns, progress ? hn_now_ns() + PROGRESS_EVERY_MS * 1000000LL : 0));
     }
     for (uint32_t i = 0; i < scope->count; i++) wait_published(scope->futures[i]);

@@ -8,6 +8,7 @@
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <link.h>
 #include <sched.h>
@@ -21,6 +22,8 @@ enum {
     DEFAULT_TIMEOUT_MS = 300 * 1000,
     DEFAULT_IDLE_MS = 60 * 1000,
     DEFAULT_PROCESSES = 256,
+    DEFAULT_SLOW_MS = 60 * 1000,
+    LONGEST_MS = 1000000 * 1000, /* eleven days */
 };
 #define DEFAULT_MEMORY_BYTES ((uint64_t)8 << 30)
 
@@ -131,6 +134,40 @@ static void choose_worker(const char *wanted, int32_t threads, char out[PATH_MAX
     out[0] = 0;
 }
 
+static int64_t choose_slow_ns(int64_t wanted_ms) {
+    const char *text = getenv("HENRY_SLOW_JOBS");
+    if (wanted_ms) return wanted_ms < 0 ? 0 : wanted_ms < LONGEST_MS ? wanted_ms * 1000000 : 0;
+    if (!text || !text[0]) return DEFAULT_SLOW_MS * 1000000LL;
+    char *end;
+    long seconds = strtol(text, &end, 10);
+    if (!*end && seconds >= 0 && seconds <= LONGEST_MS / 1000) return seconds * 1000000000LL;
+    hn_warn_once("service", "slow-jobs", "HENRY_SLOW_JOBS is '%s', expected seconds from 0 to %d; ignored", text, LONGEST_MS / 1000);
+    return DEFAULT_SLOW_MS * 1000000LL;
+}
+
+static const char *choose_path(const char *wanted, const char *variable) {
+    const char *path = wanted ? wanted : variable;
+    return path && path[0] ? path : NULL;
+}
+
+/* Numbered above the standard descriptors, which workers and tools get. */
+static int open_worker_log(const char *path) {
+    if (!path) return -1;
+    int low = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
+    int fd = low >= 0 ? fcntl(low, F_DUPFD_CLOEXEC, 3) : -1;
+    if (fd < 0) hn_warn_once("service", "worker-log", "what workers print is lost: cannot open '%s': %s", path, strerror(errno));
+    if (low >= 0) close(low);
+    return fd;
+}
+
+static void free_service(hn_service *service) {
+    hn_store_close(service->store);
+    if (service->worker_log_fd >= 0) close(service->worker_log_fd);
+    free(service->compile_times_path);
+    free(service->remote_url);
+    free(service);
+}
+
 /* ---- services ---- */
 
 hn_status hn_service_create(const hn_service_options *options, hn_service **out_service) {
@@ -147,16 +184,19 @@ hn_status hn_service_create(const hn_service_options *options, hn_service **out_
                                                                  : DEFAULT_MEMORY_BYTES;
     service->job_processes = o.job_processes ? o.job_processes : DEFAULT_PROCESSES;
     service->idle_ms = o.idle_ms ? o.idle_ms : DEFAULT_IDLE_MS;
+    service->slow_job_ns = choose_slow_ns(o.slow_job_ms);
+    service->worker_log_fd = open_worker_log(choose_path(o.worker_log_path, getenv("HENRY_WORKER_LOG")));
+    const char *times_path = choose_path(o.compile_times_path, getenv("HENRY_COMPILE_TIMES"));
     hn_core *core = NULL;
     hn_status status = hn_store_open(&(hn_store_options){.dir = o.cache_dir, .max_bytes = o.cache_max_bytes},
                                      &service->store);
     if (!status && o.remote_url && !(service->remote_url = strdup(o.remote_url)))
         status = HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a compile service");
+    if (!status && times_path && !(service->compile_times_path = strdup(times_path)))
+        status = HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a compile service");
     if (!status) status = hn_core_create(service, &core);
     if (status) {
-        hn_store_close(service->store);
-        free(service->remote_url);
-        free(service);
+        free_service(service);
         return status;
     }
     atomic_init(&service->core, core);
@@ -194,7 +234,16 @@ hn_status hn_service_quiesce(hn_service *service, int64_t timeout_ms) {
     core->quiescing--;
     uint32_t busy = core->running + core->queue.count;
     pthread_mutex_unlock(&core->lock);
+    hn_core_write_times(core);
     return is_at_rest ? NULL : HN_ERROR(HN_TIMEOUT, "the compile service is not at rest after %lld ms: %u jobs are left", (long long)timeout_ms, busy);
+}
+
+void hn_service_clear(hn_service *service) {
+    hn_core *core = atomic_load(&service->core);
+    if (core->pid != getpid()) return; /* a forked child begins with nothing */
+    pthread_mutex_lock(&core->lock);
+    while (core->done.first) hn_core_drop_done(core, core->done.first);
+    pthread_mutex_unlock(&core->lock);
 }
 
 /* In a forked child the copy of the parent's core is in an unknown state (its lock may be held by a thread
@@ -230,11 +279,10 @@ void hn_service_destroy(hn_service *service) {
         hn_pool_stop(core);
         hn_core_end_inline(core);
         hn_core_report(core);
+        hn_core_write_times(core);
         hn_core_destroy(core);
     }
-    hn_store_close(service->store);
-    free(service->remote_url);
-    free(service);
+    free_service(service);
 }
 
 hn_store *hn_service_store(const hn_service *service) { return service->store; }
@@ -307,15 +355,17 @@ void hn_service_stats_print(const hn_service_stats *s, hn_strbuf *out) {
         out, "%llu failed, %llu crashed, %llu timed out, %llu abandoned; %llu enqueued, %llu dequeued, %llu cancelled, ",
         (unsigned long long)s->failed, (unsigned long long)s->crashed, (unsigned long long)s->timed_out, (unsigned long long)s->abandoned,
         (unsigned long long)s->enqueued, (unsigned long long)s->dequeued, (unsigned long long)s->cancelled);
-    hn_strbuf_printf(out, "depth at most %llu; waited at most %.2f ms, P50 %.2f ms, P95 %.2f ms",
-                     (unsigned long long)s->depth_max, (double)s->wait_longest_ns / 1e6,
-                     (double)s->wait_p50_ns / 1e6, (double)s->wait_p95_ns / 1e6);
+    hn_strbuf_printf(out, "depth at most %llu; waited at most %.2f ms, P50 %.2f ms", (unsigned long long)s->depth_max,
+                     (double)s->wait_longest_ns / 1e6, (double)s->wait_p50_ns / 1e6);
+    if (s->wait_p95_ns) hn_strbuf_printf(out, ", P95 %.2f ms", (double)s->wait_p95_ns / 1e6); /* unknown below 20 jobs */
     for (uint32_t i = 0; i < s->language_count; i++)
         if (s->service_time[i].count)
             hn_strbuf_printf(out, "; language '%s': %llu jobs, %.2f ms on average, %.2f ms at most",
                              s->service_time[i].language, (unsigned long long)s->service_time[i].count,
                              (double)s->service_time[i].total_ns / 1e6 / (double)s->service_time[i].count,
                              (double)s->service_time[i].longest_ns / 1e6);
+    for (uint32_t i = 0; i < s->slowest_count && i < 3; i++)
+        hn_strbuf_printf(out, "%s'%s' %.2f ms", i ? ", " : "; longest: ", s->slowest[i].kernel, (double)s->slowest[i].ns / 1e6);
     if (s->waited_elsewhere)
         hn_strbuf_printf(out, "; %llu waited for another process", (unsigned long long)s->waited_elsewhere);
     if (s->remote.is_on)

@@ -234,7 +234,7 @@ int hn_worker_main(int argc, char **argv) {
     if (*end || parent <= 0) return 2;
     if (!tie_to_parent((pid_t)parent)) return 0;
     if (argc > 3) return hn_guard_main(argv + 3);
-    hn_job_place place = {.standby = NULL};
+    hn_job_place place = {.log_fd = 2};
     int fd = take_socket(&place.messages_fd);
     if (fd < 0) return 2;
     serve(fd, &place);

@@ -134,6 +134,7 @@ static hn_status run_stage(c_run *run, const c_stage *stage, int in_fd, int stan
         .env = run->env,
         .cwd = "/", /* debug information names it; it must not tell runs apart */
         .messages_fd = run->job->messages_fd,
+        .log = run->job->log,
         .stdin_fd = standby_in_fd,
         .stdout_fd = *out_fd,
         .deadline_ns = run->deadline_ns,

@@ -188,6 +188,7 @@ hn_status hn_driver_run(hn_driver *driver, const hn_tool_args *args) {
         .env = driver->env,
         .cwd = driver->dir,
         .messages_fd = driver->job->messages_fd,
+        .log = driver->job->log,
         .stdin_fd = -1,
         .stdout_fd = -1,
         .deadline_ns = driver->deadline_ns,

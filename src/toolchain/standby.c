@@ -214,6 +214,7 @@ static bool run_job(slot *tool, const hn_tool_run *run, int errors_fd, hn_strbuf
     if (!is_done || !reply.goes_on) end_tool(tool);
     if (!is_done) return false;
     *out_exit = reply.exit_status;
+    hn_tool_log_messages(run->log, run->args->items[0], errors_fd);
     hn_status status = hn_tool_read_errors(errors_fd, errors);
     bool ok = !status;
     hn_status_free(status);

@@ -13,6 +13,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -122,6 +123,33 @@ hn_status hn_tool_read_errors(int fd, hn_strbuf *errors) {
     return status ? status : hn_strbuf_status(errors);
 }
 
+/* All lines at one stroke: others write to the same file. */
+void hn_tool_log_messages(hn_tool_log log, const char *name, int fd) {
+    hn_strbuf said, lines;
+    char when[32];
+    struct timespec now;
+    struct tm local;
+    if (!log.pid) return;
+    hn_strbuf_init(&said);
+    hn_strbuf_init(&lines);
+    const char *base = strrchr(name, '/');
+    clock_gettime(CLOCK_REALTIME, &now);
+    localtime_r(&now.tv_sec, &local);
+    strftime(when, sizeof(when), "%Y-%m-%d %H:%M:%S", &local);
+    hn_status status = hn_tool_read_errors(fd, &said);
+    for (size_t at = 0, len; !status && at < said.len; at += len + 1) {
+        const char *end = memchr(said.ptr + at, '\n', said.len - at);
+        len = end ? (size_t)(end - (said.ptr + at)) : said.len - at;
+        hn_strbuf_printf(&lines, "%s.%03ld [%d] %s: ", when, now.tv_nsec / 1000000, log.pid, base ? base + 1 : name);
+        hn_strbuf_append(&lines, said.ptr + at, len);
+        hn_strbuf_putc(&lines, '\n');
+    }
+    if (!status && lines.len) status = hn_tool_write_all(log.fd, lines.ptr, lines.len);
+    hn_status_free(status); /* a full disk costs the copy */
+    hn_strbuf_deinit(&said);
+    hn_strbuf_deinit(&lines);
+}
+
 hn_status hn_tool_read_all(int fd, hn_strbuf *out) { return read_range(fd, 0, SIZE_MAX, out); }
 
 /* Set from outside: it needs no helper between spawn and exec, and the tool has run for microseconds only. */
@@ -198,6 +226,7 @@ hn_status hn_tool_start(const hn_tool_run *run, hn_tool_process *out) {
                         run->args->items[0]);
     *out = (hn_tool_process){.name = run->args->items[0],
                              .cancel_fd = run->cancel_fd,
+                             .log = run->log,
                              .deadline_ns = run->deadline_ns,
                              .own_group = run->own_group};
     HN_TRY(hn_tool_messages_file(run, &out->stderr_fd));
@@ -264,6 +293,7 @@ hn_status hn_tool_finish(hn_tool_process *process, hn_strbuf *errors, int *out_e
         status = end == HN_TIMEOUT ? HN_ERROR(HN_TIMEOUT, "'%s' ran too long and was killed", process->name)
                                    : HN_ERROR(HN_CANCELLED, "'%s' was killed: nobody waits for it", process->name);
     }
+    hn_tool_log_messages(process->log, process->name, process->stderr_fd);
     if (!status && errors) status = hn_tool_read_errors(process->stderr_fd, errors);
     close(process->stderr_fd);
     return status;

@@ -37,11 +37,17 @@ typedef struct hn_tool_report {
 } hn_tool_report;
 #define HN_TOOL_REPORT_MARK "\0exit status"
 
+/* Where a copy of what tools say goes, with the time and the process that does the job. */
+typedef struct hn_tool_log {
+    int fd, pid; /* pid 0: nowhere */
+} hn_tool_log;
+
 typedef struct hn_tool_run {
     const hn_tool_args *args; /* args->items[0]: the program, a path or a name in PATH */
     const char *const *env;   /* NULL: inherit */
     const char *cwd;          /* NULL: inherit */
     int messages_fd;          /* of a file in memory that gets stderr, emptied before; 0: one of its own */
+    hn_tool_log log;
     int stdin_fd, stdout_fd;  /* -1: /dev/null; files are read and written from their current offset */
     int64_t deadline_ns;      /* monotonic; 0: none */
     int cancel_fd;            /* when it can be read, the tool is killed; 0: none */
@@ -58,6 +64,7 @@ typedef struct hn_tool_process {
     const char *name;
     hn_child child;
     int stderr_fd, cancel_fd;
+    hn_tool_log log;
     int64_t deadline_ns;
     bool own_group, is_reported;
 } hn_tool_process;
@@ -80,6 +87,8 @@ hn_status hn_tool_messages_file(const hn_tool_run *run, int *out_fd) HN_MUST_USE
 void hn_tool_messages_trim(int fd);
 /* Appends what a tool said, cleaned (hn_strbuf_clean): of much the beginning and the end, and how much was left out. */
 hn_status hn_tool_read_errors(int fd, hn_strbuf *errors) HN_MUST_USE;
+/* Copies what the tool `name` said to the log, if there is one: a line each, with time, process and tool. */
+void hn_tool_log_messages(hn_tool_log log, const char *name, int fd);
 /* Appends the whole file, whatever its offset. */
 hn_status hn_tool_read_all(int fd, hn_strbuf *out) HN_MUST_USE;
 

@@ -13,6 +13,7 @@
 #include "henry/kernel.h"
 #include "henry/status.h"
 #include "toolchain/rows.h"
+#include "toolchain/tool.h"
 
 #include <stdint.h>
 
@@ -43,6 +44,7 @@ typedef struct hn_toolchain_job {
     uint64_t cpu_seconds;  /* processor time of each tool; 0: no limit */
     hn_standby *standby;   /* of a worker; NULL: none */
     int messages_fd;       /* of a worker: a file in memory for what tools say; 0: none */
+    hn_tool_log log;       /* gets a copy of what they say */
     int cancel_fd;         /* not in a worker: can be read when nobody wants the result any more; 0: none */
     struct hn_tool_guard *guard; /* not in a worker: of its tools; NULL: none */
     bool own_group; /* tools get a process group of their own; false in a worker, which is one already: a row
