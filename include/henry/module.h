@@ -31,6 +31,17 @@ typedef struct hn_module hn_module;
 
 #define HN_THREADS_MAX 1024 /* of a module and of a run */
 
+/* Where a module gets its large memory: outputs, intermediates, scratch, states, laid out inputs and replaced weights. Descriptions,
+ * tables and packed weights come from malloc. Both functions are called from the threads that call the module or release its
+ * outputs, several at a time. */
+typedef struct hn_allocator {
+    void *context;
+    /* Units: bytes; `alignment` is a power of two, 64 at least. `bytes` is at least 1. NULL: there is no memory, and the call of the
+     * module fails with out-of-memory. */
+    void *(*alloc)(void *context, size_t bytes, size_t alignment);
+    void (*free)(void *context, void *memory);
+} hn_allocator;
+
 /* Zeros mean defaults. */
 typedef struct hn_module_options {
     int threads;              /* for each run, HN_THREADS_MAX at most; 0: HENRY_THREADS, else what OpenMP would use */
@@ -43,6 +54,7 @@ typedef struct hn_module_options {
     const hn_public_key *trusted; /* when there are any: only a bundle that one of them signed, whose weights are compared too */
     uint32_t trusted_count;
     const char *target;       /* which code of a bundle for several CPUs ("x86-64-v3"); NULL: the best that this one runs */
+    const hn_allocator *allocator; /* copied; its context must outlive the module and its outputs. NULL: malloc */
 } hn_module_options;
 
 /* Loads a bundle file. The file is mapped: weights are shared with other processes and never copied. It must
@@ -269,6 +281,11 @@ typedef struct hn_named_tensor {
  * Errors: not-found, with names near to it; invalid-argument (type, sizes, a name given twice, two names for the same memory with
  * different values); unsupported when the compiler computed with the values of the weight, or when it cannot be borrowed. */
 HN_API hn_status hn_module_weights_replace(hn_module *module, const hn_named_tensor *weights, uint32_t count, bool borrow) HN_MUST_USE;
+
+/* Replaces all weights that the program depends on with those of a safetensors file, by name, as hn_module_weights_replace does with
+ * copies. The file may be removed afterwards. Errors: also io and corrupt; not-found when the file lacks a weight or has one that the
+ * model does not; unsupported when the compiler computed with the values of any weight. */
+HN_API hn_status hn_module_weights_load(hn_module *module, const char *path) HN_MUST_USE;
 
 typedef struct hn_module_stats {
     uint64_t runs;

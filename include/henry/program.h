@@ -98,7 +98,7 @@ HN_API hn_status hn_compiled_load(const hn_compiled *compiled, const hn_module_o
  * A file that is there is replaced. Errors: io. */
 HN_API hn_status hn_compiled_save(const hn_compiled *compiled, const char *path) HN_MUST_USE;
 
-/* The image itself. Borrowed. */
+/* The image itself. Borrowed. Of NULL: NULL and 0 bytes; the statistics are zeros. */
 HN_API const void *hn_compiled_image(const hn_compiled *compiled, size_t *out_len);
 HN_API void hn_compiled_stats_get(const hn_compiled *compiled, hn_compile_stats *out);
 HN_API void hn_compiled_release(hn_compiled *compiled); /* NULL is allowed */

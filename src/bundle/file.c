@@ -51,6 +51,7 @@ hn_status hn_bundle_verify_signed(const char *path, const char *weights_path, co
     hn_file_map map;
     hn_bundle b;
     HN_REQUIRE(path, "path");
+    if (trusted_count) HN_REQUIRE(trusted, "trusted");
     HN_TRY(open_file(path, &map, &b));
     hn_status status = hn_bundle_signature_check(&b, trusted, trusted_count);
     if (!status) status = check_all(&b, path, weights_path, true);

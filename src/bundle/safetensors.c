@@ -20,7 +20,7 @@
 
 enum { ALIGNMENT = 64 };
 
-static const char *const type_names[HN_SCALAR_TYPE_COUNT] = {
+const char *const hn_safetensors_types[HN_SCALAR_TYPE_COUNT] = {
     [HN_F64] = "F64", [HN_F32] = "F32", [HN_F16] = "F16", [HN_BF16] = "BF16", [HN_I64] = "I64",
     [HN_I32] = "I32", [HN_I16] = "I16", [HN_I8] = "I8",   [HN_U8] = "U8",     [HN_BOOL] = "BOOL",
 };
@@ -48,7 +48,7 @@ static void place(hn_safetensor *tensors, uint32_t count, uint32_t *order) {
 static void put_entry(const hn_safetensor *t, hn_str name, hn_strbuf *out) {
     hn_strbuf_puts(out, ",");
     hn_strbuf_json(out, name);
-    hn_strbuf_printf(out, ":{\"dtype\":\"%s\",\"shape\":[", t->dtype ? type_names[t->dtype] : "U8");
+    hn_strbuf_printf(out, ":{\"dtype\":\"%s\",\"shape\":[", t->dtype ? hn_safetensors_types[t->dtype] : "U8");
     for (uint32_t d = 0; t->dtype && d < t->rank; d++) hn_strbuf_printf(out, "%s%" PRId64, d ? "," : "", t->sizes[d]);
     if (!t->dtype) hn_strbuf_printf(out, "%" PRIu64, t->len);
     hn_strbuf_printf(out, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", t->offset, t->offset + t->len);

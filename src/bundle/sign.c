@@ -100,7 +100,11 @@ static hn_status read_key(const char *path, const char *head, uint8_t out[KEY_BY
     return status;
 }
 
-hn_status hn_public_key_read(const char *path, hn_public_key *out) { return read_key(path, public_head, out->bytes); }
+hn_status hn_public_key_read(const char *path, hn_public_key *out) {
+    HN_REQUIRE(path, "path");
+    HN_REQUIRE(out, "out");
+    return read_key(path, public_head, out->bytes);
+}
 
 /* A secret key that others can read is none any more. */
 static hn_status read_secret(const char *path, uint8_t out[KEY_BYTES]) {
@@ -113,6 +117,8 @@ static hn_status read_secret(const char *path, uint8_t out[KEY_BYTES]) {
 
 hn_status hn_bundle_keys_create(const char *secret_path, const char *public_path) {
     uint8_t seed[KEY_BYTES], secret[crypto_sign_SECRETKEYBYTES], public[KEY_BYTES];
+    HN_REQUIRE(secret_path, "secret_path");
+    HN_REQUIRE(public_path, "public_path");
     HN_TRY(begin());
     randombytes_buf(seed, sizeof seed);
     crypto_sign_seed_keypair(public, secret, seed);

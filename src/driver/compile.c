@@ -143,11 +143,13 @@ hn_status hn_compiled_save(const hn_compiled *c, const char *path) {
 }
 
 const void *hn_compiled_image(const hn_compiled *c, size_t *out_len) {
-    *out_len = c->image.len;
-    return c->image.ptr;
+    if (out_len) *out_len = c ? c->image.len : 0;
+    return c ? c->image.ptr : NULL;
 }
 
-void hn_compiled_stats_get(const hn_compiled *c, hn_compile_stats *out) { *out = c->stats; }
+void hn_compiled_stats_get(const hn_compiled *c, hn_compile_stats *out) {
+    if (out) *out = c ? c->stats : (hn_compile_stats){0};
+}
 
 void hn_compiled_release(hn_compiled *c) {
     if (!c) return;

@@ -287,6 +287,7 @@ static void job_close(file_job *j) {
 }
 
 static hn_status compile(const char *path, hn_str bytes, const hn_compile_options *options, hn_compiled **out) {
+    HN_TRY(hn_options_validate(options));
     int64_t begin = hn_now_ns();
     file_job job;
     hn_compiled *c = NULL;

@@ -75,6 +75,32 @@ void hn_options_init(hn_options *options, const hn_compile_options *given, hn_op
     *options = (hn_options){.given = given ? given : &defaults, .rows = rows, .row_count = HN_COUNT_OF(rows), .marks = marks};
 }
 
+static hn_status check_threads(const char *name, int32_t threads) {
+    if (threads >= 0 && threads <= HN_THREADS_MAX) return NULL;
+    return HN_ERROR(HN_INVALID_ARGUMENT, "'%s' is %d, must be 1 to %d, or 0 for the default", name, threads, HN_THREADS_MAX);
+}
+
+static hn_status check_sizes(const hn_input_sizes *in, uint32_t k) {
+    if (in->rank > HN_TENSOR_MAX_RANK)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "input %u has %u dimensions, at most %d are possible", k, in->rank, HN_TENSOR_MAX_RANK);
+    if (in->rank && !in->sizes) return HN_ERROR(HN_INVALID_ARGUMENT, "the sizes of input %u are NULL", k);
+    for (uint32_t d = 0; d < in->rank; d++)
+        if (in->sizes[d] < 0)
+            return HN_ERROR(HN_INVALID_ARGUMENT, "input %u dimension %u is %lld, must not be negative", k, d, (long long)in->sizes[d]);
+    return NULL;
+}
+
+hn_status hn_options_validate(const hn_compile_options *o) {
+    if (!o) return NULL;
+    HN_TRY(check_threads("threads", o->threads));
+    HN_TRY(check_threads("compile_threads", o->compile_threads));
+    if (o->input_count && !o->inputs) return HN_ERROR(HN_INVALID_ARGUMENT, "'inputs' is NULL, but 'input_count' is %u", o->input_count);
+    for (uint32_t k = 0; k < o->input_count; k++) HN_TRY(check_sizes(&o->inputs[k], k));
+    if (o->embed_weights && o->safetensors)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "'embed_weights' and 'safetensors' are both set; choose one");
+    return NULL;
+}
+
 void hn_options_note(const hn_options *options, size_t offset) {
     for (uint32_t k = 0; k < options->row_count; k++) {
         if (options->rows[k].offset != offset) continue;

@@ -50,6 +50,8 @@ struct hn_options {
 
 const hn_option_row *hn_option_rows(uint32_t *out_count);
 void hn_options_init(hn_options *options, const hn_compile_options *given, hn_option_marks *marks);
+/* Values that no compilation can take. NULL is fine. Errors: invalid-argument. */
+hn_status hn_options_validate(const hn_compile_options *options) HN_MUST_USE;
 void hn_options_note(const hn_options *options, size_t offset);
 /* The number of threads that a program is planned for. */
 uint32_t hn_options_threads(const hn_options *options);

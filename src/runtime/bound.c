@@ -143,7 +143,7 @@ static hn_status size_buffer(binder *x, uint32_t buffer) {
     HN_TRY(need_size(x, f->bytes, &bytes));
     if (f->kind == HNB_BUFFER_TEMP) return check_temp(x, buffer, bytes);
     if (f->kind == HNB_BUFFER_SLOT)
-        return hn_context_grow(&x->c->slots[f->source], &x->c->slot_caps[f->source], bytes ? (size_t)bytes : 1);
+        return hn_context_grow(x->m, &x->c->slots[f->source], &x->c->slot_caps[f->source], bytes ? (size_t)bytes : 1);
     x->bound->block_bytes[x->m->io_of[buffer] - x->b->inputs_count] = bytes;
     return NULL;
 }
@@ -423,5 +423,5 @@ hn_status hn_bound_define(hn_module *m, hn_context *c, uint32_t symbol, int64_t 
     HN_TRY(bind_outputs(&x));
     HN_TRY(hn_outputs_place(m, c, x.stage));
     HN_TRY(resolve_steps(&x));
-    return hn_context_grow(&c->scratch, &c->scratch_cap, bound->scratch_bytes);
+    return hn_context_grow(m, &c->scratch, &c->scratch_cap, bound->scratch_bytes);
 }

@@ -41,13 +41,13 @@ static void forget_weights(hn_context *c) {
 
 void hn_context_destroy(const hn_module *m, hn_context *c) {
     forget_weights(c);
-    for (uint32_t k = 0; c->laid_out && k < m->view.inputs_count; k++) free(c->laid_out[k]);
-    for (uint32_t k = 0; c->slots && k < m->stages.slot_count; k++) free(c->slots[k]);
+    for (uint32_t k = 0; c->laid_out && k < m->view.inputs_count; k++) hn_memory_free(&m->allocator, c->laid_out[k]);
+    for (uint32_t k = 0; c->slots && k < m->stages.slot_count; k++) hn_memory_free(&m->allocator, c->slots[k]);
     free(c->slots);
     free(c->slot_caps);
     free(c->key);
-    free(c->workspace);
-    free(c->scratch);
+    hn_memory_free(&m->allocator, c->workspace);
+    hn_memory_free(&m->allocator, c->scratch);
     free(c->io);
     free(c->laid_out);
     free(c->laid_out_cap);
@@ -127,11 +127,11 @@ static void add_bound(hn_context *c, hn_bound *bound) {
     c->bounds[0] = bound;
 }
 
-hn_status hn_context_grow(uint8_t **memory, size_t *cap, size_t bytes) {
+hn_status hn_context_grow(const hn_module *m, uint8_t **memory, size_t *cap, size_t bytes) {
     if (bytes <= *cap) return NULL;
-    uint8_t *fresh = hn_memory_alloc(bytes);
+    uint8_t *fresh = hn_memory_alloc(&m->allocator, bytes);
     if (!fresh) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for intermediates of %zu bytes", bytes);
-    free(*memory);
+    hn_memory_free(&m->allocator, *memory);
     *memory = fresh;
     *cap = bytes;
     return NULL;
@@ -158,8 +158,8 @@ hn_status hn_context_bind(hn_module *m, hn_context *c, hn_tensor *const *inputs,
         add_bound(c, bound);
     }
     hn_bound *bound = c->bounds[0];
-    HN_TRY(hn_context_grow(&c->workspace, &c->workspace_cap, bound->workspace_bytes));
-    HN_TRY(hn_context_grow(&c->scratch, &c->scratch_cap, bound->scratch_bytes));
+    HN_TRY(hn_context_grow(m, &c->workspace, &c->workspace_cap, bound->workspace_bytes));
+    HN_TRY(hn_context_grow(m, &c->scratch, &c->scratch_cap, bound->scratch_bytes));
     if (is_new) count_binding(m, c);
     if (bound->state_id != c->state->id) {
         for (uint32_t k = 0; k < bound->state_patches.count; k++) {

@@ -34,7 +34,7 @@ static hn_status place_storage(hn_module *m, uint32_t k) {
         m->stats.weights_mapped_bytes += s->is_mutable ? 0 : s->bytes;
         return NULL;
     }
-    uint8_t *copy = hn_memory_alloc(s->bytes);
+    uint8_t *copy = hn_memory_alloc(&m->allocator, s->bytes);
     if (!copy)
         return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a private copy of %llu bytes",
                         (unsigned long long)s->bytes);
@@ -136,6 +136,8 @@ static hn_status init_profiles(hn_module *m) {
 
 static hn_status check_options(const hn_module_options *options) {
     HN_TRY(hn_threads_check(options->threads));
+    if (options->allocator && (!options->allocator->alloc || !options->allocator->free))
+        return HN_ERROR(HN_INVALID_ARGUMENT, "the allocator has no '%s' function; give both", options->allocator->alloc ? "free" : "alloc");
     if (options->trusted_count && !options->trusted)
         return HN_ERROR(HN_INVALID_ARGUMENT, "'trusted' is NULL, but 'trusted_count' is %u", options->trusted_count);
     return NULL;
@@ -146,6 +148,7 @@ static hn_status module_init(hn_module *m, const void *bytes, size_t len, const 
     static const hn_module_options none;
     const hn_module_options *options = given ? given : &none;
     HN_TRY(check_options(options));
+    if (options->allocator) m->allocator = *options->allocator;
     bool must_trust = options->trusted_count > 0, verify_weights = options->verify_weights || must_trust;
     m->skip_digest = options->skip_digest && !must_trust;
     HN_TRY(hn_bundle_open(bytes, len, !m->skip_digest, &m->view));
@@ -158,7 +161,7 @@ static hn_status module_init(hn_module *m, const void *bytes, size_t len, const 
     HN_TRY(hn_bundle_weights_open(&m->view, path, options->weights_path, verify_weights, &m->weights_file));
     HN_TRY(place_storages(m));
     if (host || options->load_all || must_trust) HN_TRY(hn_kernels_load_all(m, host));
-    HN_TRY(hn_block_pool_create(&m->blocks));
+    HN_TRY(hn_block_pool_create(&m->allocator, &m->blocks));
     HN_TRY(number_buffers(m));
     HN_TRY(hn_stages_init(m));
     HN_TRY(init_profiles(m));
@@ -222,7 +225,7 @@ static void module_destroy(hn_module *m) {
     hn_state_deinit_own(m);
     hn_weights_release(m->weights);
     hn_kernels_deinit(m);
-    for (uint32_t k = 0; m->private_copies && k < m->view.storages_count; k++) free(m->private_copies[k]);
+    for (uint32_t k = 0; m->private_copies && k < m->view.storages_count; k++) hn_memory_free(&m->allocator, m->private_copies[k]);
     hn_block_pool_release(m->blocks);
     hn_stages_deinit(&m->stages);
     free(m->io_of);

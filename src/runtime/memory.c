@@ -16,24 +16,32 @@ enum {
     KEEP_COUNT = 32
 };
 
-void *hn_memory_alloc(size_t bytes) {
+void *hn_memory_alloc(const hn_allocator *a, size_t bytes) {
     void *memory;
     if (bytes > SIZE_MAX / 2) return NULL;
     size_t align = bytes >= HUGE_FROM ? HUGE_PAGE : ALIGN;
+    if (a->alloc) return a->alloc(a->context, bytes ? bytes : 1, align);
     if (posix_memalign(&memory, align, bytes ? bytes : 1) != 0) return NULL;
     if (bytes >= HUGE_FROM) (void)madvise(memory, bytes, MADV_HUGEPAGE); /* an advice: may be refused */
     return memory;
 }
 
+void hn_memory_free(const hn_allocator *a, void *memory) {
+    if (!memory) return;
+    if (a->alloc) a->free(a->context, memory);
+    else free(memory);
+}
+
 /* Block and data are separate, so that data has its own alignment and a kept block is only a pointer. */
 struct hn_block {
     atomic_uint refs;
-    hn_block_pool *pool;
+    hn_block_pool *pool; /* NULL: a small one from malloc */
     void *data;
     size_t bytes;
 };
 
 struct hn_block_pool {
+    hn_allocator allocator;
     pthread_mutex_t lock;
     size_t refs;  /* the owner, and each block that is out */
     bool closed;  /* the owner is gone: keep nothing */
@@ -42,11 +50,12 @@ struct hn_block_pool {
     struct { void *data; size_t bytes; } kept[KEEP_COUNT]; /* the last given back is last */
 };
 
-hn_status hn_block_pool_create(hn_block_pool **out) {
+hn_status hn_block_pool_create(const hn_allocator *allocator, hn_block_pool **out) {
     hn_block_pool *pool = calloc(1, sizeof *pool);
     if (!pool) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a module");
     pthread_mutex_init(&pool->lock, NULL);
     pool->refs = 1;
+    pool->allocator = *allocator;
     *out = pool;
     return NULL;
 }
@@ -55,7 +64,7 @@ static void drop_kept(hn_block_pool *pool, size_t limit) {
     uint32_t gone = 0;
     while (pool->kept_bytes > limit) {
         pool->kept_bytes -= pool->kept[gone].bytes;
-        free(pool->kept[gone++].data);
+        hn_memory_free(&pool->allocator, pool->kept[gone++].data);
     }
     for (uint32_t i = gone; i < pool->kept_count; i++) pool->kept[i - gone] = pool->kept[i];
     pool->kept_count -= gone;
@@ -103,14 +112,14 @@ hn_block *hn_block_create(hn_block_pool *pool, size_t bytes) {
     if (!block) return NULL;
     *block = (hn_block){.bytes = bytes};
     atomic_init(&block->refs, 1);
-    if (bytes >= KEEP_FROM) {
+    if (bytes >= KEEP_FROM || pool->allocator.alloc) {
         pthread_mutex_lock(&pool->lock);
-        block->data = take_kept(pool, bytes, &block->bytes);
+        if (bytes >= KEEP_FROM) block->data = take_kept(pool, bytes, &block->bytes);
         block->pool = pool;
         pool->refs++;
         pthread_mutex_unlock(&pool->lock);
     }
-    if (!block->data) block->data = hn_memory_alloc(bytes);
+    if (!block->data) block->data = hn_memory_alloc(&pool->allocator, bytes);
     if (block->data) return block;
     block->bytes = 0;
     hn_block_release(block);
@@ -127,15 +136,20 @@ void hn_block_release(void *user) {
     void *data = block->data;
     if (pool) {
         pthread_mutex_lock(&pool->lock);
-        if (data && !pool->closed && pool->kept_count < KEEP_COUNT && block->bytes <= pool->limit) {
+        const bool keeps = block->bytes >= KEEP_FROM && !pool->closed;
+        if (data && keeps && pool->kept_count < KEEP_COUNT && block->bytes <= pool->limit) {
             drop_kept(pool, pool->limit - block->bytes); /* the oldest make room */
             pool->kept[pool->kept_count].data = data;
             pool->kept[pool->kept_count++].bytes = block->bytes;
             pool->kept_bytes += block->bytes;
             data = NULL;
         }
+        pthread_mutex_unlock(&pool->lock);
+        hn_memory_free(&pool->allocator, data); /* the caller's code: without the lock */
+        pthread_mutex_lock(&pool->lock);
         unref(pool);
+    } else {
+        free(data);
     }
-    free(data);
     free(block);
 }

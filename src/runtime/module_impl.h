@@ -157,6 +157,7 @@ struct hn_module {
     hn_library **libraries; /* per object; NULL: not loaded yet. With `lock` held */
     hn_kernel_fn *kernels;  /* per kernel; NULL: not loaded yet. Read and written atomically: kernels.c */
     hn_block_pool *blocks;
+    hn_allocator allocator;  /* of large memory; zeros: malloc */
     hn_stages stages;
     int threads;
     bool profile, skip_digest;
@@ -239,7 +240,7 @@ void hn_contexts_forget(hn_module *m);
 /* The bound for these inputs, first in c->bounds, with workspace and scratch large enough and addresses right. */
 hn_status hn_context_bind(hn_module *m, hn_context *c, hn_tensor *const *inputs, uint32_t input_count) HN_MUST_USE;
 
-hn_status hn_context_grow(uint8_t **memory, size_t *cap, size_t bytes) HN_MUST_USE;
+hn_status hn_context_grow(const hn_module *m, uint8_t **memory, size_t *cap, size_t bytes) HN_MUST_USE;
 
 /* outputs.c: the life of outputs in one call. */
 hn_status hn_outputs_begin(hn_module *m, hn_context *c, hn_tensor *const *given) HN_MUST_USE; /* fills io, blocks */

@@ -102,7 +102,19 @@ static uint8_t *content(const hn_module *m, const hn_context *c, uint32_t k) {
     return base + bound->outputs[k].offset_bytes;
 }
 
-static hn_status make_scalar(const hn_bound *bound, const hnb_output *o, hn_tensor **out) {
+/* A tensor in a block of its own. */
+static hn_status own_tensor(const hn_module *m, hn_tensor_desc desc, int64_t bytes, hn_tensor **out) {
+    hn_block *block = hn_block_create(m->blocks, (size_t)bytes);
+    if (!block) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for an output of %" PRId64 " bytes", bytes);
+    desc.data = hn_block_data(block);
+    desc.free_data = hn_block_release;
+    desc.free_user = block;
+    hn_status status = hn_tensor_create(&desc, out);
+    if (status) hn_block_release(block);
+    return status;
+}
+
+static hn_status make_scalar(const hn_module *m, const hn_bound *bound, const hnb_output *o, hn_tensor **out) {
     int64_t value = hn_bound_value(bound, o->expr);
     uint8_t truth = o->bits != 0;
     hn_tensor_desc desc = {.rank = 0};
@@ -113,7 +125,7 @@ static hn_status make_scalar(const hn_bound *bound, const hnb_output *o, hn_tens
     case HNB_VALUE_BOOL: desc.type = HN_BOOL, bytes = &truth; break;
     default: return NULL; /* strings and None have no tensor */
     }
-    HN_TRY(hn_tensor_create(&desc, out));
+    HN_TRY(own_tensor(m, desc, (int64_t)hn_scalar_type_bytes(desc.type), out));
     memcpy(hn_tensor_data(*out), bytes, hn_scalar_type_bytes(desc.type));
     return NULL;
 }
@@ -133,7 +145,7 @@ static hn_status make_tensor(const hn_module *m, hn_context *c, uint32_t k, hn_t
         hn_block_retain(block);
         return NULL;
     }
-    HN_TRY(hn_tensor_create(&desc, out));
+    HN_TRY(own_tensor(m, desc, bo->extent_bytes, out));
     hn_copy_strided(hn_tensor_data(*out), bo->strides, content(m, c, k), bo->strides, bo->sizes, o->rank,
                     hn_bundle_dtype_bytes(o->dtype));
     return NULL;
@@ -147,7 +159,7 @@ static hn_status make_outputs(const hn_module *m, hn_context *c, hn_tensor *cons
         if (o->is_mutation) continue;
         hn_tensor *t = given[output];
         if (o->kind != HNB_VALUE_TENSOR) {
-            HN_TRY(make_scalar(c->bounds[0], o, &c->made[output]));
+            HN_TRY(make_scalar(m, c->bounds[0], o, &c->made[output]));
         } else if (!t) {
             HN_TRY(make_tensor(m, c, k, &c->made[output]));
         } else if (content(m, c, k) != hn_tensor_data(t)) {
@@ -167,7 +179,7 @@ static hn_status stage_mutations(const hn_module *m, hn_context *c) {
         uint32_t kind = m->view.buffers[o->buffer].kind;
         if (!o->is_mutation || (kind != HNB_BUFFER_INPUT && kind != HNB_BUFFER_CONSTANT)) continue;
         size_t bytes = (size_t)c->bounds[0]->outputs[k].extent_bytes;
-        c->staged[k] = hn_memory_alloc(bytes);
+        c->staged[k] = hn_memory_alloc(&m->allocator, bytes);
         if (!c->staged[k]) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to copy %zu bytes", bytes);
         memcpy(c->staged[k], content(m, c, k), bytes);
     }
@@ -239,7 +251,7 @@ void hn_outputs_reset(hn_module *m, hn_context *c) {
         c->made[output] = NULL;
     }
     for (uint32_t k = 0; k < m->view.outputs_count; k++) {
-        free(c->staged[k]);
+        hn_memory_free(&m->allocator, c->staged[k]);
         c->staged[k] = NULL;
     }
 }

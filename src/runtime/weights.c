@@ -153,7 +153,14 @@ static hn_status own_storage(exchange *x, const hn_weights *old, uint32_t storag
     const int64_t bytes = (int64_t)x->m->view.storages[storage].bytes;
     hn_tensor *owner;
     if (x->fresh->storages[storage] != old->storages[storage]) return NULL;
-    HN_TRY(hn_tensor_create(&(hn_tensor_desc){.type = HN_U8, .rank = 1, .sizes = &bytes}, &owner));
+    hn_block *block = hn_block_create(x->m->blocks, (size_t)bytes);
+    if (!block) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for weights of %" PRId64 " bytes", bytes);
+    hn_status status = hn_tensor_create(&(hn_tensor_desc){.type = HN_U8, .rank = 1, .sizes = &bytes, .data = hn_block_data(block),
+                                                          .free_data = hn_block_release, .free_user = block}, &owner);
+    if (status) {
+        hn_block_release(block);
+        return status;
+    }
     memcpy(hn_tensor_data(owner), old->storages[storage], (size_t)bytes);
     hn_tensor_release(x->fresh->owners[storage]);
     x->fresh->owners[storage] = owner;

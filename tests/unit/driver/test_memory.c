@@ -139,4 +139,40 @@ TEST(a_source_project_takes_the_weights_along) {
     teardown(&f);
 }
 
+TEST(options_that_are_refused) {
+    hn_compiled *c = NULL;
+    const int64_t sizes[1] = {-2};
+    const hn_input_sizes negative = {.rank = 1, .sizes = sizes}, none = {.rank = 1}, many = {.rank = 17, .sizes = sizes};
+    const struct { hn_compile_options options; const char *message; } cases[] = {
+        {{.threads = -1}, "'threads' is -1, must be 1 to 1024, or 0 for the default"},
+        {{.threads = 100000}, "'threads' is 100000"},
+        {{.compile_threads = -5}, "'compile_threads' is -5"},
+        {{.input_count = 2}, "'inputs' is NULL, but 'input_count' is 2"},
+        {{.inputs = &negative, .input_count = 1}, "input 0 dimension 0 is -2, must not be negative"},
+        {{.inputs = &none, .input_count = 1}, "the sizes of input 0 are NULL"},
+        {{.inputs = &many, .input_count = 1}, "input 0 has 17 dimensions"},
+        {{.embed_weights = true, .safetensors = "w"}, "'embed_weights' and 'safetensors' are both set"},
+        {{.target_cpu = "x86-64-v9"}, "x86-64-v9"},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
+        EXPECT_ERROR(hn_compile_file(model_path, &cases[k].options, &c), HN_INVALID_ARGUMENT, cases[k].message);
+    EXPECT_ERROR(hn_compile_file(NULL, NULL, &c), HN_INVALID_ARGUMENT, "'path' is NULL");
+    EXPECT_ERROR(hn_compile_file(model_path, NULL, NULL), HN_INVALID_ARGUMENT, "'out' is NULL");
+    EXPECT_ERROR(hn_compiled_load(NULL, NULL, NULL), HN_INVALID_ARGUMENT, "'compiled' is NULL");
+    EXPECT_ERROR(hn_compiled_save(NULL, "x"), HN_INVALID_ARGUMENT, "'compiled' is NULL");
+    size_t len = 1;
+    EXPECT(!hn_compiled_image(NULL, &len) && len == 0 && !hn_compiled_image(NULL, NULL));
+    hn_compile_stats stats = {.nodes = 3};
+    hn_compiled_stats_get(NULL, &stats);
+    EXPECT_INT(stats.nodes, 0);
+    hn_compiled_stats_get(NULL, NULL);
+    hn_public_key key;
+    EXPECT_ERROR(hn_public_key_read(NULL, &key), HN_INVALID_ARGUMENT, "'path' is NULL");
+    EXPECT_ERROR(hn_bundle_keys_create(NULL, "x"), HN_INVALID_ARGUMENT, "'secret_path' is NULL");
+    EXPECT_ERROR(hn_bundle_sign_file(NULL, "x", NULL), HN_INVALID_ARGUMENT, "'path' is NULL");
+    EXPECT_ERROR(hn_bundle_verify_file(NULL, false), HN_INVALID_ARGUMENT, "'path' is NULL");
+    EXPECT_ERROR(hn_bundle_verify_signed(NULL, NULL, &key, 1), HN_INVALID_ARGUMENT, "'path' is NULL");
+    EXPECT_ERROR(hn_bundle_verify_signed(model_path, NULL, NULL, 1), HN_INVALID_ARGUMENT, "'trusted' is NULL");
+}
+
 TEST_MAIN

@@ -3,6 +3,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <unistd.h>
 
 /* y = x + a + b; c has no use; w = w + x */
 static const char program_text[] =
@@ -131,6 +132,9 @@ TEST(folded_weights_are_refused) {
     EXPECT_ERROR(replace1(m, "layer.b", F32(x, 4), false), HN_UNSUPPORTED,
                  "weight 'layer.b' cannot be replaced: the compiler computed with its values");
     EXPECT_OK(replace1(m, "layer.a", F32(x, 4), false));
+    hn_module_weight_info info;
+    EXPECT_OK(hn_module_weight_info_get(m, 1, &info));
+    EXPECT(info.is_folded);
     hn_strbuf_deinit(&image);
     program_deinit(&p);
     hn_module_release(m);
@@ -183,6 +187,75 @@ TEST(what_states_begin_with) {
     EXPECT_OK(hn_module_buffer_read(m, "w", &t));
     EXPECT(t && *(float *)hn_tensor_data(t) == 50);
     hn_tensor_release(t);
+    hn_module_release(m);
+}
+
+/* ---- from a file ---- */
+
+static void write_safetensors(const char *path, const char *header, const void *data, size_t bytes) {
+    hn_strbuf file;
+    uint64_t len = strlen(header);
+    hn_strbuf_init(&file);
+    hn_strbuf_append(&file, (const char *)&len, sizeof len);
+    hn_strbuf_puts(&file, header);
+    hn_strbuf_append(&file, data, bytes);
+    EXPECT_OK(hn_file_write_atomic(path, file.ptr, file.len, false));
+    hn_strbuf_deinit(&file);
+}
+
+#define ENTRY(name, from, to) "\"" name "\":{\"dtype\":\"F32\",\"shape\":[4],\"data_offsets\":[" #from "," #to "]}"
+
+TEST(weights_from_a_file) {
+    hn_module *m = load_program();
+    char dir[PATH_MAX], path[PATH_MAX + 32];
+    const float values[12] = {2, 2, 2, 2, 30, 30, 30, 30, 7, 7, 7, 7};
+    EXPECT_OK(hn_dir_temp(dir, sizeof dir));
+    snprintf(path, sizeof path, "%s/w.safetensors", dir);
+    /* The header's length is odd, so that the data are not aligned; "\u0061" is an a. */
+    write_safetensors(path, "{ \"__metadata__\":{\"format\":\"pt\"}," ENTRY("layer.\\u0061", 0, 16) ", " ENTRY("layer.b", 16, 32) "," ENTRY("w", 32, 48) "}  ",
+                      values, sizeof values);
+    EXPECT_OK(hn_module_weights_load(m, path));
+    EXPECT_NEAR(run_once(m, 0), 32, 0);
+    EXPECT_INT(unlink(path), 0);
+    EXPECT_NEAR(run_once(m, 0), 32, 0);
+    EXPECT_OK(hn_state_reset(hn_module_state(m)));
+    hn_tensor *t = NULL;
+    EXPECT_OK(hn_module_buffer_read(m, "w", &t));
+    EXPECT(t && *(float *)hn_tensor_data(t) == 7);
+    hn_tensor_release(t);
+    static const struct { const char *header, *message; hn_code code; } cases[] = {
+        {"{" ENTRY("layer.a", 0, 16) "," ENTRY("w", 32, 48) "}", "the file lacks the weight 'layer.b' (1 in all)", HN_NOT_FOUND},
+        {"{" ENTRY("layer.a", 0, 16) "," ENTRY("layer.b", 16, 32) "," ENTRY("w", 32, 48) "," ENTRY("layer.z", 0, 16) "}", "no weight 'layer.z'", HN_NOT_FOUND},
+        {"{" ENTRY("layer.a", 0, 16) "," ENTRY("layer.b", 16, 32) "," ENTRY("w", 48, 64) "}", "weight 'w' lies outside", HN_CORRUPT},
+        {"{" ENTRY("layer.a", 0, 12) "}", "has not the bytes of its shape", HN_CORRUPT},
+        {"{" ENTRY("layer.a", 16, 0) "}", "has not the bytes of its shape", HN_CORRUPT},
+        {"{\"layer.a\":{\"dtype\":\"F4\",\"shape\":[4],\"data_offsets\":[0,2]}}", "has type 'F4', which Henry lacks", HN_UNSUPPORTED},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[4611686018427387904,4],\"data_offsets\":[0,0]}}", "has not the bytes of its shape", HN_CORRUPT},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[99999999999999999999],\"data_offsets\":[0,0]}}", "a number is too large", HN_CORRUPT},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[-1],\"data_offsets\":[0,0]}}", "a whole number is missing", HN_CORRUPT},
+        {"{\"a\":{\"dtype\":\"F32\",\"shape\":[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1],\"data_offsets\":[0,4]}}", "a list is too long", HN_CORRUPT},
+        {"{\"a\":{\"dtype\":\"F32\",\"data_offsets\":[0,4]}}", "a tensor without a shape", HN_CORRUPT},
+        {"{\"a\":{\"shape\":[],\"what\":1}}", "an unknown key", HN_CORRUPT},
+        {"{\"a", "a text has no end", HN_CORRUPT},
+        {"{\"a\\u00\":{}}", "hexadecimal", HN_CORRUPT},
+        {"{\"a\\ud800\":{}}", "half of a surrogate pair", HN_CORRUPT},
+        {"{\"a\\x\":{}}", "an unknown escape", HN_CORRUPT},
+        {"{\"a\\u0000\":{}}", "a zero byte", HN_CORRUPT},
+        {"{} x", "more follows", HN_CORRUPT},
+        {"[", "'{' is missing", HN_CORRUPT},
+        {"", "'{' is missing", HN_CORRUPT},
+    };
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        write_safetensors(path, cases[k].header, values, sizeof values);
+        EXPECT_ERROR(hn_module_weights_load(m, path), cases[k].code, cases[k].message);
+    }
+    EXPECT_OK(hn_file_write_atomic(path, "\xff\xff\xff\xff\0\0\0\0{}", 10, false));
+    EXPECT_ERROR(hn_module_weights_load(m, path), HN_CORRUPT, "this is no safetensors file, or it is cut short: 10 bytes");
+    EXPECT_NEAR(run_once(m, 0), 32, 0); /* nothing of that has changed anything */
+    EXPECT_OK(hn_dir_remove(dir));
+    EXPECT_ERROR(hn_module_weights_load(m, path), HN_NOT_FOUND, "cannot take weights from");
+    EXPECT_ERROR(hn_module_weights_load(NULL, path), HN_INVALID_ARGUMENT, "'module' is NULL");
+    EXPECT_ERROR(hn_module_weights_load(m, NULL), HN_INVALID_ARGUMENT, "'path' is NULL");
     hn_module_release(m);
 }
 
