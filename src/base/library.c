@@ -3,19 +3,23 @@
  * The loader wants a path, so the object lies in a file in memory and is opened through /proc. The loader
  * also takes two equal paths for one library, and descriptor numbers come again as soon as one is closed. So
  * each path is spelt differently: "/proc/self/fd/7" with dots and slashes put in at random (48 bits) names
- * the same file. Keeping the descriptors open instead would cost one for each library. */
+ * the same file. Keeping the descriptors open instead would cost one for each library. Where /proc is hidden the object is
+ * copied to a file in TMPDIR, which is removed as soon as it is open. */
 #include "base/library.h"
 
+#include "base/file.h"
 #include "base/oserror.h"
 #include "base/trace.h"
 
 #include <dlfcn.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/random.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #ifndef MFD_EXEC
@@ -48,14 +52,11 @@ static void spell_path(int fd, char out[PATH_BYTES]) {
 static hn_status load_error(const char *path, const char *name) {
     const char *reason = dlerror();
     size_t len = strlen(path);
-    if (access(path, F_OK) != 0) return HN_ERROR(HN_TOOLCHAIN, "cannot load kernel '%s': it is opened through /proc, which is not mounted here", name);
     if (reason && strncmp(reason, path, len) == 0 && reason[len] == ':') reason += len + 1 + (reason[len + 1] == ' ');
     return HN_ERROR(HN_TOOLCHAIN, "cannot load kernel '%s': %s", name, reason ? reason : "the loader gives no reason");
 }
 
-hn_status hn_library_load_fd(int fd, const char *name, hn_library **out) {
-    char path[PATH_BYTES];
-    spell_path(fd, path);
+static hn_status load_path(const char *path, const char *name, hn_library **out) {
     hn_library *library = calloc(1, sizeof(*library));
     char *copy = strdup(name);
     void *handle = library && copy ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
@@ -68,6 +69,30 @@ hn_status hn_library_load_fd(int fd, const char *name, hn_library **out) {
     *library = (hn_library){handle, copy};
     *out = library;
     return NULL;
+}
+
+/* Through a directory that nobody else may enter. */
+static hn_status load_copy(int fd, const char *name, hn_library **out) {
+    char dir[PATH_MAX - 16], path[PATH_MAX];
+    struct stat info;
+    HN_TRY(hn_dir_temp(dir, sizeof(dir)));
+    snprintf(path, sizeof(path), "%s/kernel.so", dir);
+    hn_status status = NULL;
+    void *bytes = MAP_FAILED;
+    if (fstat(fd, &info) != 0 || (bytes = mmap(NULL, (size_t)info.st_size, PROT_READ, MAP_PRIVATE, fd, 0)) == MAP_FAILED)
+        status = HN_OS_ERROR(errno, "cannot load kernel '%s': it cannot be read", name);
+    if (!status) status = hn_file_write_atomic(path, bytes, (size_t)info.st_size, false);
+    if (bytes != MAP_FAILED) munmap(bytes, (size_t)info.st_size);
+    if (!status) status = load_path(path, name, out);
+    if (status) status = hn_status_annotate(status, "/proc is not mounted, so a copy in '%s' was tried", dir);
+    hn_status_free(hn_dir_remove(dir)); /* what is loaded stays */
+    return status;
+}
+
+hn_status hn_library_load_fd(int fd, const char *name, hn_library **out) {
+    char path[PATH_BYTES];
+    spell_path(fd, path);
+    return access("/proc/self/fd", F_OK) == 0 ? load_path(path, name, out) : load_copy(fd, name, out);
 }
 
 /* Since Linux 6.3 a system may ask that files in memory say whether they will be executed. */

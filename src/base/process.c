@@ -11,6 +11,8 @@
 #include <pthread.h>
 #include <signal.h>
 #include <spawn.h>
+#include <stdio.h>
+#include <sys/auxv.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -208,6 +210,8 @@ static char exe_dir[PATH_MAX];
 static void exe_find(void) {
     ssize_t len = readlink("/proc/self/exe", exe_dir, sizeof(exe_dir) - 1);
     exe_dir[len > 0 ? len : 0] = '\0';
+    const char *started_as = (const char *)getauxval(AT_EXECFN); /* where /proc is hidden; relative to a directory that may have changed */
+    if (len <= 0 && started_as && started_as[0] == '/') snprintf(exe_dir, sizeof(exe_dir), "%s", started_as);
     char *slash = strrchr(exe_dir, '/');
     if (slash) slash[slash == exe_dir] = '\0'; /* the root keeps its slash */
 }

@@ -25,6 +25,7 @@
 extern char **environ;
 
 enum { STACK_BYTES = 128 << 10 };
+#define NUMBER_FILE "/proc/sys/kernel/ns_last_pid"
 
 /* What the child is given, written before it exists. */
 typedef struct birth {
@@ -33,6 +34,7 @@ typedef struct birth {
     int caller_fd; /* readable when the caller has ended */
     bool has_user; /* a user namespace too, with the same one user and group as outside */
     char uid_map[64], gid_map[64];
+    bool has_numbers;
     char numbers[2][16]; /* where process ids begin: the second for a kernel whose ids end early */
     bool is_counted;
     struct rlimit processes;
@@ -65,7 +67,7 @@ CHILD static int child(void *argument) {
     bool ok = prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && poll(&caller, 1, 0) == 0; /* it may have died before the first */
     if (b->has_user) ok = ok && put("/proc/self/setgroups", "deny") && put("/proc/self/uid_map", b->uid_map);
     if (b->has_user) ok = ok && put("/proc/self/gid_map", b->gid_map);
-    ok = ok && (put("/proc/sys/kernel/ns_last_pid", b->numbers[0]) || put("/proc/sys/kernel/ns_last_pid", b->numbers[1]));
+    if (b->has_numbers) ok = ok && (put(NUMBER_FILE, b->numbers[0]) || put(NUMBER_FILE, b->numbers[1]));
     if (b->is_counted) ok = ok && setrlimit(RLIMIT_NPROC, &b->processes) == 0;
     if (spec->new_group) ok = ok && setpgid(0, 0) == 0;
     if (spec->cwd) ok = ok && chdir(spec->cwd) == 0;
@@ -100,10 +102,11 @@ static void release(const birth *b) {
 }
 
 /* Process ids inside begin anywhere: two namespaces that both counted from 2 would make the same names of files out
- * of them. */
+ * of them. Where /proc is hidden they do: a directory for each job has to do. */
 static bool describe(birth *b) {
     uint32_t random;
     if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != sizeof(random)) return false;
+    b->has_numbers = access(NUMBER_FILE, F_OK) == 0;
     snprintf(b->numbers[0], sizeof(b->numbers[0]), "%u", 1000 + random % 4000000);
     snprintf(b->numbers[1], sizeof(b->numbers[1]), "%u", 1000 + random % 30000);
     snprintf(b->uid_map, sizeof(b->uid_map), "%u %u 1", (unsigned)geteuid(), (unsigned)geteuid());

@@ -14,11 +14,15 @@
  * most of the time. What it starts does not inherit this. */
 void hn_process_tree_watcher(void);
 
+/* Whether /proc shows the children of this process: else the caller's own tree can be killed, and nothing can be counted. */
+bool hn_process_tree_is_visible(void);
+
 /* How many descendants of `root` run; stops counting at `most`. */
 uint32_t hn_process_tree_count(pid_t root, uint32_t most);
 
 /* Kills the descendants of `root`, but not itself nor the `spared` children of it with theirs, until there are none or
- * the time is over. True: none. Those that are children of the caller are waited for. Safe in a signal handler. */
+ * the time is over. True: none. Those that are children of the caller are waited for. Safe in a signal handler.
+ * Where /proc is hidden: of the caller alone, if it takes orphans in, and of a namespace's first process without sparing any. */
 bool hn_process_tree_kill(pid_t root, const pid_t *spared, uint32_t spared_count, int32_t limit_ms);
 
 /* The children of a thread as the kernel lists them: text to compare with an earlier list, which costs a hundredth of a look

@@ -162,7 +162,11 @@ static void kill_worker(const hn_crew_worker *w, int32_t limit_ms) {
         hn_process_signal_group(&w->child, SIGKILL);
         return;
     }
-    if (w->job && !hn_process_has_ended(&w->child)) {
+    if (w->job && !hn_process_tree_is_visible()) {
+        hn_process_signal(&w->child, SIGTERM); /* it knows how to find its children all the same, and then ends */
+        for (int64_t until_ns = hn_now_ns() + limit_ms * 1000000LL; !hn_process_has_ended(&w->child) && hn_now_ns() < until_ns;)
+            nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
+    } else if (w->job && !hn_process_has_ended(&w->child)) {
         hn_process_signal_group(&w->child, SIGSTOP);
         hn_process_tree_kill(w->child.pid, NULL, 0, limit_ms);
     }

@@ -19,6 +19,7 @@
 enum {
     POLL_STEP_MS = 5,               /* where the kernel has no process descriptors */
     GUARD_LIMIT_MS = 2000,          /* for one that says nothing */
+    GUARD_END_MS = 1000,            /* for what it does before it ends */
     ERRORS_PART_BYTES = 128 << 10, /* kept of the beginning, and of the end */
     TRIM_BYTES = 4 << 20,
 };
@@ -215,7 +216,9 @@ static bool start_guarded(const hn_tool_run *run, const hn_spawn *spawn, bool re
 static hn_status start_tied(const hn_tool_run *run, const hn_spawn *spawn, hn_tool_process *out) {
     if (run->own_group) {
         out->is_reported = run->guard && atomic_load(&run->guard->reports) && start_guarded(run, spawn, true, &out->child);
-        if (out->is_reported || hn_process_spawn_isolated(spawn, &out->child) || start_guarded(run, spawn, false, &out->child)) return NULL;
+        if (out->is_reported || hn_process_spawn_isolated(spawn, &out->child)) return NULL;
+        out->is_guarded = start_guarded(run, spawn, false, &out->child);
+        if (out->is_guarded) return NULL;
     }
     return hn_process_spawn(spawn, &out->child);
 }
@@ -282,10 +285,19 @@ static void take_report(int fd, int *out_exit) {
     if (ftruncate(fd, at) == 0) *out_exit = report.exit_status;
 }
 
+/* A guard is given time to find what has left its group. */
+static void kill_tool(const hn_tool_process *process) {
+    int64_t until_ns = hn_now_ns() + GUARD_END_MS * 1000000LL;
+    if (process->is_guarded) hn_process_signal(&process->child, SIGTERM);
+    while (process->is_guarded && !hn_process_has_ended(&process->child) && hn_now_ns() < until_ns)
+        poll(&(struct pollfd){.fd = process->child.fd, .events = POLLIN}, process->child.fd >= 0, POLL_STEP_MS);
+    if (process->own_group) hn_process_signal_group(&process->child, SIGKILL);
+    hn_process_signal(&process->child, SIGKILL);
+}
+
 hn_status hn_tool_finish(hn_tool_process *process, hn_strbuf *errors, int *out_exit) {
     hn_code end = wait_end(process);
-    if (end != HN_OK && process->own_group) hn_process_signal_group(&process->child, SIGKILL);
-    if (end != HN_OK) hn_process_signal(&process->child, SIGKILL);
+    if (end != HN_OK) kill_tool(process);
     hn_status status = hn_process_wait(&process->child, out_exit);
     if (!status && end == HN_OK && process->is_reported) take_report(process->stderr_fd, out_exit);
     if (end != HN_OK) {

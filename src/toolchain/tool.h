@@ -67,6 +67,7 @@ typedef struct hn_tool_process {
     hn_tool_log log;
     int64_t deadline_ns;
     bool own_group, is_reported;
+    bool is_guarded; /* the child is a guard, which ends all below it on SIGTERM */
 } hn_tool_process;
 
 hn_status hn_tool_start(const hn_tool_run *run, hn_tool_process *out) HN_MUST_USE;
