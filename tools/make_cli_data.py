@@ -10,6 +10,8 @@ branch_size.pt2 a branch whose result's size depends on data: Henry refuses it
 sizes.pt2   a symbolic size, results of several layouts
 branch.pt2  a branch that hands its input on
 random.pt2  random numbers
+lstm.pt2    a recurrent layer whose states are recorded with a dimension more, as PyTorch up to 2.11 does
+gru.pt2     recurrent layers without a batch
 
     tools/make_cli_data.py [FILE...]    all, or these by their first word
 """
@@ -81,6 +83,25 @@ class Branch(torch.nn.Module):
         return a, a + b
 
 
+class Lstm(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.LSTM(2, 4, proj_size=3, bidirectional=True, batch_first=True)
+
+    def forward(self, x):
+        steps, (h, c) = self.layers(x)
+        return steps, h[-1] * 2
+
+
+class Gru(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.layers = torch.nn.GRU(2, 3, num_layers=2)
+
+    def forward(self, x):
+        return self.layers(x)
+
+
 class Random(torch.nn.Module):
     def forward(self, x):
         return x + torch.rand_like(x)
@@ -110,7 +131,7 @@ def save(name, model, args, **options):
         np.save(f"{FOLDER}{name}_in{k}.npy", value.numpy() if isinstance(value, torch.Tensor) else np.asarray(value))
     outputs = model(*args)
     for k, value in enumerate(outputs if isinstance(outputs, tuple) else (outputs,)):
-        np.save(f"{FOLDER}{name}_out{k}.npy", value.numpy() if isinstance(value, torch.Tensor) else np.asarray(value))
+        np.save(f"{FOLDER}{name}_out{k}.npy", value.detach().numpy() if isinstance(value, torch.Tensor) else np.asarray(value))
 
 
 def make_data():
@@ -144,9 +165,37 @@ def make_branch():
     export("branch", Branch(), (torch.ones(2, 3), torch.ones(2, 3)))
 
 
+def record_old_states(program):
+    """Up to 2.11 the states of an LSTM are recorded as [layers, 1, batch, width]; what they are is [layers, batch, width]."""
+    for node in program.graph.nodes:
+        value = node.meta.get("val")
+        if "lstm" in str(node.target):
+            with value[1].fake_mode:
+                node.meta["val"] = (value[0], value[1].unsqueeze(1), value[2].unsqueeze(1))
+        elif len(node.args) == 2 and "lstm" in str(getattr(node.args[0], "target", "")) and node.args[1] > 0:
+            node.meta["val"] = node.args[0].meta["val"][node.args[1]]
+        elif "select" in str(node.target):
+            node.meta["val"] = node.args[0].meta["val"][-1]
+        elif "mul" in str(node.target):
+            node.meta["val"] = node.args[0].meta["val"]
+
+
+def make_recurrent():
+    torch.manual_seed(0)
+    x = torch.linspace(-1, 1, 24).reshape(3, 4, 2)
+    save("lstm", Lstm().eval(), (x,), dynamic_shapes=({0: torch.export.Dim("n", min=1, max=64)},))
+    save("gru", Gru().eval(), (x[0],))
+    for name, rework in ("lstm", record_old_states), ("gru", lambda program: None):
+        program = torch.export.load(f"{FOLDER}{name}.pt2")
+        rework(program)
+        for node in program.graph.nodes:
+            node.meta.pop("stack_trace", None)  # where PyTorch lies on the machine that made the file
+        torch.export.save(program, f"{FOLDER}{name}.pt2")
+
+
 def make_random():
     export("random", Random(), (torch.ones(2, 3),))
 
 
-for made in sys.argv[1:] or ["bf16", "mutate", "data", "number", "constants", "branch_size", "sizes", "branch", "random"]:
+for made in sys.argv[1:] or ["bf16", "mutate", "data", "number", "constants", "branch_size", "sizes", "branch", "random", "recurrent"]:
     globals()["make_" + made]()

@@ -160,12 +160,21 @@ void hn_dec_hardshrink(hn_dec *d) {
     hn_dec_result(d, 0, m_where(d, inside, m_c(d, x, 0), x));
 }
 
-/* aten.rrelu(self, lower, upper, training): outside of training the slope is the middle of the bounds */
-void hn_dec_rrelu(hn_dec *d) {
-    if (!m_require(d, !hn_dec_bool(d, 3), "rrelu in training")) return;
+/* Outside of training the slope is the middle of the bounds, which are the arguments `lower` and the next; then `training`. */
+static void rrelu(hn_dec *d, uint32_t lower) {
+    if (!m_require(d, !hn_dec_bool(d, lower + 2), "rrelu in training")) return;
     hn_operands o = composite(d);
-    hn_value x = o.v[0], low = m_mul_c(d, x, (hn_dec_float(d, 1) + hn_dec_float(d, 2)) / 2);
+    hn_value x = o.v[0], low = m_mul_c(d, x, (hn_dec_float(d, lower) + hn_dec_float(d, lower + 1)) / 2);
     hn_dec_finish(d, 0, m_where(d, m_bin_c(d, HN_OP_GT, x, 0), x, low), &o);
+}
+
+/* aten.rrelu(self, lower, upper, training) */
+void hn_dec_rrelu(hn_dec *d) { rrelu(d, 1); }
+
+/* aten.rrelu_with_noise_functional(self, noise, lower, upper, training) -> result, noise */
+void hn_dec_rrelu_with_noise(hn_dec *d) {
+    rrelu(d, 2);
+    if (m_wants(d, 1)) m_result(d, 1, hn_dec_tensor(d, 1));
 }
 
 /* aten.log_sigmoid(self) */

@@ -287,6 +287,27 @@ void hn_dec_bilinear(hn_dec *d) {
     m_result(d, 0, m_reshape(d, r, out.sizes, out.rank));
 }
 
+/* The operand `arg` in opmath, with a dimension of 1 at each place in the list of argument `places`, in ascending order. */
+static hn_value spread_out(hn_dec *d, uint32_t arg, uint32_t places) {
+    hn_value x = m_opmath(d, hn_dec_tensor(d, arg));
+    hn_expr list[HN_MAX_RANK];
+    uint32_t count = hn_dec_exprs(d, places, list);
+    for (uint32_t k = 0; k < count; k++) {
+        int64_t at = 0;
+        bool fits = e_const(d, list[k], &at) && at >= 0 && at <= m_rank(d, x) && m_rank(d, x) < HN_MAX_RANK;
+        if (!m_require(d, fits, "a place of a new dimension is out of range")) return 0;
+        x = hn_b_unsqueeze(d->g, x, (uint32_t)at);
+    }
+    return x;
+}
+
+/* aten._trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim): what run_decompositions() makes of bilinear */
+void hn_dec_trilinear(hn_dec *d) {
+    hn_value x = m_mul(d, m_mul(d, spread_out(d, 0, 3), spread_out(d, 1, 4)), spread_out(d, 2, 5));
+    uint32_t dims[HN_MAX_RANK], count = hn_dec_dims(d, 6, m_rank(d, x), false, dims);
+    m_result(d, 0, count ? m_reduce(d, HN_OP_SUM, x, dims, count, false) : x);
+}
+
 /* x / max(|x|, eps) along dim */
 static hn_value normalised(hn_dec *d, hn_value x, uint32_t dim, double eps) {
     hn_value norm = m_un(d, HN_OP_SQRT, m_reduce1(d, HN_OP_SUM, m_square(d, x), dim, true));

@@ -216,12 +216,20 @@ static hn_status copy_value(hn_graph *g, hn_value v, const hn_expr *strides, hn_
     return hn_graph_status(g);
 }
 
+/* Not where inference has overruled the sizes that the program records (decompose.c): their strides mean nothing then. */
+static bool layout_applies(hn_graph *g, const hn_value_info *want, const hn_value_info *got) {
+    if (want->rank != got->rank) return false;
+    for (uint32_t k = 0; k < want->rank; k++)
+        if (hn_sym_prove_ne(g->sym, want->sizes[k], got->sizes[k])) return false;
+    return true;
+}
+
 hn_status hn_rewrite_lay_out(hn_graph *g, hn_output *output, hn_value old, bool *claimed) {
     hn_value v = output->value;
     const hn_value_info *want = hn_graph_value(g, old);
     hn_value_info *got = &g->values.items[v];
     if (want->kind != HN_VALUE_TENSOR) return NULL;
-    if (v != old && !same_layout(g->sym, want, got)) {
+    if (v != old && layout_applies(g, want, got) && !same_layout(g->sym, want, got)) {
         if (got->producer == 0 || claimed[v]) return copy_value(g, v, want->strides, &output->value);
         got->strides = want->strides;
     }

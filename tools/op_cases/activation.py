@@ -34,3 +34,5 @@ def cases(c):
     c.attempt("aten.relu6.default", c.edges(torch.int64))
     c.add("aten.gelu.default", torch.zeros(2, 0))
     c.add("aten.silu.default", c.tensor(-1.5))
+    for dtype in (torch.float32, torch.float64, torch.bfloat16):
+        c.attempt("aten.rrelu_with_noise_functional.default", c.edges(dtype), torch.zeros(12, dtype=dtype), 0.25, 0.5)

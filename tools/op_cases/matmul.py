@@ -83,6 +83,11 @@ def cases(c):
     for bias in (None, c.ramp((2,), seed=3)):
         c.add("aten.bilinear.default", c.ramp((3, 2)), c.ramp((3, 5), seed=1), c.ramp((2, 2, 5), seed=2), bias)
     c.add("aten.bilinear.default", c.ramp((2, 3, 2)), c.ramp((2, 3, 5), seed=1), c.ramp((2, 2, 5), seed=2))
+    for dtype in (torch.float32, torch.float64, torch.bfloat16):
+        a, w, b = c.ramp((3, 2), dtype), c.ramp((2, 2, 5), dtype, seed=2), c.ramp((3, 5), dtype, seed=1)
+        c.attempt("aten._trilinear.default", a, w, b, [1, 3], [0], [1, 2], [2, 3])
+    c.add("aten._trilinear.default", a.float(), a.float(), a.float(), [], [], [], [1]), c.add("aten._trilinear.default", a[:2].float(), a[:2].float(), a[:2].float(), [0], [1], [2], [])
+    c.add("aten._trilinear.default", torch.zeros(0, 2), c.ramp((2, 2, 5)), torch.zeros(0, 5), [1, 3], [0], [1, 2], [2, 3])
     for args in ((c.ramp((2, 3)), c.ramp((2, 3), seed=1)), (c.ramp((2, 3)), c.ramp((1, 3), seed=1)), (c.ramp((2, 3)), torch.zeros(2, 3))):
         c.add("aten.cosine_similarity.default", *args), c.add("aten.cosine_similarity.default", *args, dim=0), c.add("aten.cosine_similarity.default", *args, dim=-1, eps=0.5)
     c.add("aten.linalg_cross.default", c.ramp((2, 3)), c.ramp((2, 3), seed=1)), c.add("aten.linalg_cross.default", c.ramp((3, 2)), c.ramp((3, 1), seed=1), dim=0)

@@ -56,10 +56,32 @@ TEST(what_cannot_be_rewritten_is_listed_once_an_operator) {
 TEST(results_must_be_what_the_program_records) {
     EXPECT_REFUSES("input user %x : f32[2, 3] \"x\"\n"
                    "%y = aten.sum.dim_IntList(%x, [1]) : f32[3] at \"total\" \"m.py:7\"\noutput user %y \"\"\n",
-                   HN_INTERNAL, "'aten.sum.dim_IntList' (node 'total', m.py:7): result 0 is f32[2] but the program records f32[3]");
+                   HN_UNSUPPORTED, "'aten.sum.dim_IntList' (node 'total', m.py:7): result 0 is f32[2] but the program records f32[3]; "
+                   "if the model runs in PyTorch, export it again with run_decompositions()");
     EXPECT_REFUSES("input user %x : f32[2] \"x\"\n"
                    "%y = aten.add.Tensor(%x, %x) : f64[2]\noutput user %y \"\"\n",
-                   HN_INTERNAL, "f32[2] but the program records f64[2]");
+                   HN_UNSUPPORTED, "f32[2] but the program records f64[2]");
+}
+
+/* As PyTorch up to 2.11 records the states of an LSTM: [1, 1, 3, 2] for [1, 3, 2]. */
+TEST(a_record_with_as_many_elements_gives_way) {
+    EXPECT_DECOMPOSES("symbol size s0 in [1, 64]\ninput user %x : f32[2, s0] \"x\"\n"
+                      "%y = aten.sum.dim_IntList(%x, [0]) : f32[1, s0, 1]\n"
+                      "%z = aten.neg.default(%y) : f32[1, s0, 1]\noutput user %z \"\"\n",
+                      "symbol size s0 in [1, 64]\ninput user %x : f32[2, s0] \"x\"\n"
+                      "%y = sum(%x, dims=[0], keepdim=false) : f32[s0]\n"
+                      "%z = neg(%y) : f32[s0]\noutput user %z \"\"\n");
+}
+
+TEST(a_record_of_an_unused_result_is_not_asked) {
+    EXPECT_DECOMPOSES("input user %x : f32[2, 3] \"x\"\n"
+                      "%y, %i = aten.max.dim(%x, 1) : f32[2], i64[7]\noutput user %y \"\"\n",
+                      "input user %x : f32[2, 3] \"x\"\n"
+                      "%y = amax(%x, dims=[1], keepdim=false) : f32[2]\n"
+                      "%i = argmax(%x, dims=[1], keepdim=false) : i64[2]\noutput user %y \"\"\n");
+    EXPECT_REFUSES("input user %x : f32[2, 3] \"x\"\n"
+                   "%y, %i = aten.max.dim(%x, 1) : f32[2], i64[7]\noutput user %y \"\"\noutput user %i \"\"\n",
+                   HN_UNSUPPORTED, "result 1 is i64[2] but the program records i64[7]");
 }
 
 TEST(bad_arguments_name_themselves) {
