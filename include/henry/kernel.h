@@ -19,6 +19,7 @@
 #ifndef HENRY_KERNEL_H
 #define HENRY_KERNEL_H
 
+#include "henry/cache.h"
 #include "henry/progress.h"
 #include "henry/status.h"
 
@@ -47,6 +48,8 @@ typedef struct hn_service_options {
     const char *remote_url;    /* of a cache that machines share: redis:// or unix://, docs/cache.md. NULL:
                                   HENRY_REDIS_URL; "": none */
     uint64_t cache_max_bytes;  /* 0: 2 GiB */
+    const char *cache_tag;     /* part of the key of every job: results of one tag are not found under another.
+                                  NULL: HENRY_CACHE_TAG, else none */
     int64_t job_timeout_ms;    /* 0: 300 s; < 0: none */
     uint64_t job_memory_bytes; /* address space of each compiler process; 0: 8 GiB; UINT64_MAX: no limit */
     uint32_t job_processes;    /* that a job's compiler may start and that run at once; 0: 256. With workers only */
@@ -211,6 +214,8 @@ typedef struct hn_service_stats {
     uint64_t submitted;                /* futures asked for */
     uint64_t hits[HN_HIT_LEVEL_COUNT]; /* how they were answered; failures that were remembered count too */
     uint64_t failure_hits;             /* of these, remembered failures */
+    int64_t time_saved_ns;             /* what the results of hits (not those joined in flight) took to compile, added up */
+    uint64_t bypasses[HN_BYPASS_COUNT]; /* results that were not kept, by reason */
     uint64_t enqueued, dequeued, cancelled; /* jobs; enqueued = dequeued + cancelled + waiting now */
     uint64_t compiled, failed, crashed, timed_out;
     uint64_t abandoned;        /* killed while they ran, since nobody wanted them any more; not among the failed */

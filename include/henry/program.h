@@ -14,6 +14,7 @@
 #ifndef HENRY_PROGRAM_H
 #define HENRY_PROGRAM_H
 
+#include "henry/cache.h"
 #include "henry/module.h"
 #include "henry/progress.h"
 #include "henry/status.h"
@@ -29,6 +30,8 @@ typedef struct hn_compile_options {
     const char *model;      /* which model of an archive with several; NULL: the only one, or "model" */
     const char *cache_dir;  /* NULL: HENRY_CACHE_DIR, else the user's cache */
     const char *remote_url; /* of a cache that machines share: redis:// or unix://; NULL: HENRY_REDIS_URL; "": none */
+    const char *cache_tag;  /* part of the key of the program and of its kernels: what was compiled under one tag is not found under
+                               another, so tags keep users apart, and a new tag compiles anew. NULL: HENRY_CACHE_TAG, else none */
     bool no_cache;          /* neither read nor write any cache */
     bool no_fusion;         /* one kernel for each loop nest: slow, for finding errors */
     int32_t compile_threads; /* compilers at once; 0: HENRY_COMPILE_THREADS, else one a CPU */
@@ -70,6 +73,9 @@ typedef struct hn_compile_stats {
     uint32_t kernels_remote; /* of the cached ones: from the remote cache */
     bool graph_remote;       /* a hit of the graph cache that came from the remote cache */
     hn_cache_state graph_cache;
+    int64_t time_saved_ns; /* how long the program took to make when it was compiled; without a hit of the graph cache, the same of
+                              the kernels that were found, added up */
+    uint64_t bypasses[HN_BYPASS_COUNT]; /* of the program and of its kernels: how often each reason kept one out of the cache */
     struct {
         bool is_on;
         uint64_t hits, misses, puts, damaged, failures, skipped; /* as in hn_service_stats */

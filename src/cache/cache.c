@@ -27,6 +27,11 @@ hn_status hn_cache_init(hn_store *store, const char *url, hn_cache *out_cache) {
     return status;
 }
 
+const char *hn_cache_tag(const char *given) {
+    const char *tag = given ? given : getenv("HENRY_CACHE_TAG");
+    return tag ? tag : "";
+}
+
 void hn_cache_deinit(hn_cache *cache) {
     hn_leases_destroy(cache->leases);
     hn_remote_close(cache->remote);

@@ -19,6 +19,8 @@ typedef struct hn_cache {
  * Errors: out-of-memory. */
 hn_status hn_cache_init(hn_store *store, const char *url, hn_cache *out_cache) HN_MUST_USE;
 void hn_cache_deinit(hn_cache *cache);
+/* The user's tag, a part of every key: `given`, else HENRY_CACHE_TAG, else "". Borrowed. */
+const char *hn_cache_tag(const char *given);
 /* In a forked child: closes the inherited descriptors; nothing of the cache may be used afterwards. */
 void hn_cache_abandon(hn_cache *cache);
 

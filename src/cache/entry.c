@@ -39,6 +39,7 @@ void hn_entry_seal(const hn_store_put_args *args, hn_str summary, hn_entry_foote
         .ns = (uint32_t)args->ns,
         .flags = args->is_failure ? HN_ENTRY_FLAG_FAILURE : 0,
         .version = HN_ENTRY_VERSION,
+        .made_us = args->made_ns / 1000 < UINT32_MAX ? (uint32_t)(args->made_ns / 1000) : UINT32_MAX,
     };
     memcpy(out->key, args->key->bytes, sizeof(out->key));
     memcpy(out->magic, HN_ENTRY_MAGIC, sizeof(out->magic));
@@ -91,6 +92,7 @@ void hn_entry_view(const void *bytes, const hn_entry_footer *footer, hn_store_en
         .is_failure = (footer->flags & HN_ENTRY_FLAG_FAILURE) != 0,
         .created_s = footer->created_s,
         .expires_s = footer->expires_s,
+        .made_ns = (int64_t)footer->made_us * 1000,
         .fd = -1,
     };
 }

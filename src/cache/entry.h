@@ -15,7 +15,8 @@ typedef struct hn_entry_footer {
     uint32_t ns, flags;
     uint8_t key[32];
     uint8_t checksum[16];
-    uint32_t version, reserved;
+    uint32_t version;
+    uint32_t made_us; /* how long it took to make; 0: unknown, as in entries from before */
     char magic[8];
 } hn_entry_footer;
 _Static_assert(sizeof(hn_entry_footer) == 104, "the footer has no padding");

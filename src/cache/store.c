@@ -45,6 +45,7 @@ hn_status hn_store_open(const hn_store_options *options, hn_store **out_store) {
     store->dir_fd = -1;
     store->max_bytes = options->max_bytes ? options->max_bytes : DEFAULT_MAX_BYTES;
     store->sync = options->sync;
+    store->is_off = options->dir && !options->dir[0];
     hn_status status = NULL;
     if (!options->dir || options->dir[0]) status = open_dir(store, options);
     else if (options->is_required) status = HN_ERROR(HN_INVALID_ARGUMENT, "the name of the cache directory is empty");
@@ -60,6 +61,11 @@ void hn_store_close(hn_store *store) {
     if (!store) return;
     if (store->dir_fd >= 0) close(store->dir_fd);
     free(store);
+}
+
+hn_cache_bypass hn_store_bypass(const hn_store *store) {
+    if (store->dir_fd < 0) return store->is_off ? HN_BYPASS_OFF : HN_BYPASS_NO_FOLDER;
+    return store->is_writable ? HN_BYPASS_NONE : HN_BYPASS_READ_ONLY;
 }
 
 const char *hn_store_dir(const hn_store *store) { return store->dir; }
@@ -402,9 +408,24 @@ static void grown(hn_store *store, size_t len) {
     hn_status_free(status);
 }
 
-static bool put_failed(hn_store *store, int err) {
+static hn_cache_bypass bypass_of(int err) {
+    switch (err) {
+    case EFBIG: return HN_BYPASS_TOO_LARGE;
+    case ENOSPC:
+    case EDQUOT: return HN_BYPASS_DISK_FULL;
+    case EROFS:
+    case EACCES: return HN_BYPASS_READ_ONLY;
+    default: return HN_BYPASS_DISK_ERROR;
+    }
+}
+
+/* Of other namespaces nobody misses anything: they say where results are. */
+static bool is_result(hn_store_ns ns) { return ns == HN_STORE_KERNEL || ns == HN_STORE_GRAPH; }
+
+static bool put_failed(hn_store *store, hn_store_ns ns, int err) {
     char text[128];
     atomic_fetch_add(&store->put_failures, 1);
+    if (is_result(ns)) atomic_fetch_add(&store->bypasses[bypass_of(err)], 1);
     hn_warn_once("cache", "store-put", "cannot write to cache '%s': %s; going on without", store->dir,
                  strerror_r(err, text, sizeof(text)));
     return false;
@@ -414,10 +435,10 @@ static bool put_parts(hn_store *store, hn_store_ns ns, const hn_digest *key, str
     if (store->dir_fd < 0 || !store->is_writable || ns >= HN_STORE_NS_COUNT) return false;
     size_t total = 0;
     for (int i = 0; i < count; i++) total += parts[i].iov_len;
-    if (total > store->max_bytes) return put_failed(store, EFBIG);
+    if (total > store->max_bytes) return put_failed(store, ns, EFBIG);
     char name[HN_STORE_NAME_BYTES];
     hn_store_entry_name(ns, key, name);
-    if (!publish(store, parts, count, name)) return put_failed(store, errno);
+    if (!publish(store, parts, count, name)) return put_failed(store, ns, errno);
     atomic_fetch_add(&store->puts, 1);
     atomic_fetch_add(&store->written_bytes, total);
     if (!is_brief) grown(store, total);
@@ -450,7 +471,7 @@ bool hn_store_put_failed_source(hn_store *store, const hn_digest *key, const cha
     hn_digest_hex(key, hex);
     snprintf(path, sizeof(path), "failed/%s%s", hex, suffix);
     struct iovec parts[1] = {{(void *)bytes, len}};
-    return publish(store, parts, 1, path) || put_failed(store, errno);
+    return publish(store, parts, 1, path) || put_failed(store, HN_STORE_NS_COUNT, errno);
 }
 
 void hn_store_stats_get(const hn_store *store, hn_store_stats *out_stats) {
@@ -464,4 +485,5 @@ void hn_store_stats_get(const hn_store *store, hn_store_stats *out_stats) {
         .read_bytes = atomic_load(&store->read_bytes),
         .written_bytes = atomic_load(&store->written_bytes),
     };
+    for (int k = 0; k < HN_BYPASS_COUNT; k++) out_stats->bypasses[k] = atomic_load(&store->bypasses[k]);
 }

@@ -18,6 +18,7 @@
 
 #include "base/hash.h"
 #include "base/str.h"
+#include "henry/cache.h"
 #include "henry/status.h"
 
 #include <stdint.h>
@@ -51,6 +52,9 @@ typedef struct hn_store_options {
 hn_status hn_store_open(const hn_store_options *options, hn_store **out_store) HN_MUST_USE;
 void hn_store_close(hn_store *store); /* NULL is allowed */
 
+/* Why nothing can be kept here, whatever it is: off, no_folder, read_only; or none. */
+hn_cache_bypass hn_store_bypass(const hn_store *store);
+
 /* Absolute path of the directory; "" without a disk. Borrowed. */
 const char *hn_store_dir(const hn_store *store);
 
@@ -65,6 +69,7 @@ typedef struct hn_store_entry {
     bool is_failure;   /* a remembered failure: the payload tells it */
     int64_t created_s; /* Unix time */
     int64_t expires_s; /* the same; 0: never */
+    int64_t made_ns;   /* how long it took to make; 0: unknown */
     int fd;            /* the file that was verified, open for reading, payload at offset 0; -1: no file */
     void *storage;     /* private: what deinit frees or unmaps */
     size_t mapped_bytes;
@@ -88,6 +93,7 @@ typedef struct hn_store_put_args {
     hn_str record; /* the full key record, or empty; its summary is stored */
     bool is_failure;
     int64_t lifetime_s; /* 0: until evicted */
+    int64_t made_ns;    /* how long it took to make, 0 to about an hour; 0: unknown */
     bool is_brief;      /* at the end of a program, of few bytes that were there before: nothing is evicted for it */
 } hn_store_put_args;
 
@@ -102,6 +108,7 @@ bool hn_store_put_failed_source(hn_store *store, const hn_digest *key, const cha
 typedef struct hn_store_stats {
     uint64_t hits, misses, puts, put_failures, quarantined, evicted;
     uint64_t read_bytes, written_bytes;
+    uint64_t bypasses[HN_BYPASS_COUNT]; /* kernels and programs that the disk refused */
 } hn_store_stats;
 void hn_store_stats_get(const hn_store *store, hn_store_stats *out_stats);
 

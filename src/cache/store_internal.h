@@ -12,11 +12,13 @@
 struct hn_store {
     char dir[PATH_MAX]; /* absolute, "" without a disk */
     int dir_fd;         /* -1 without a disk */
+    bool is_off; /* the caller asked for none */
     bool is_writable;
     bool is_mappable; /* false on network file systems, where a map can end in SIGBUS */
     bool sync;
     uint64_t max_bytes;
     atomic_uint_fast64_t hits, misses, puts, put_failures, quarantined, evicted, read_bytes, written_bytes;
+    atomic_uint_fast64_t bypasses[HN_BYPASS_COUNT];
 };
 
 /* "kernel/ab/cdef...": two digits fan out over directories. */

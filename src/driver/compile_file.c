@@ -22,6 +22,7 @@ typedef struct file_job {
     hn_strbuf image_key;  /* what the image records of the key */
     hn_graph_query query; /* of the cache of graphs */
     bool is_cached;
+    hn_cache_bypass bypass; /* why the cache of graphs is not used */
     bool is_default; /* made without regard to the sizes of the call */
 } file_job;
 
@@ -108,6 +109,7 @@ static hn_status check_key(file_job *j) {
     hn_warn_once("cache", "graph-key", "the program is not kept: %s", hn_status_message(status));
     hn_status_free(status);
     j->is_cached = false;
+    j->bypass = HN_BYPASS_UNCOVERED;
     return NULL;
 }
 
@@ -231,8 +233,21 @@ static hn_status compile_cached(file_job *j, hn_compiled *c) {
     HN_TRY(hn_driver_targets(&j->driver));
     if (is_verified_first(options)) HN_TRY(hn_pt2_verify_all(j->file, hn_driver_cpu_count()));
     bool has_key = !HN_OPT(options, source_dir) && find_key(j);
-    j->is_cached = has_key && !HN_OPT(options, no_cache) && !hn_options_uncached(options);
+    j->bypass = HN_OPT(options, no_cache) ? HN_BYPASS_OFF : hn_options_uncached(options) ? HN_BYPASS_OPTIONS : has_key ? HN_BYPASS_NONE : HN_BYPASS_NO_KEY;
+    j->is_cached = j->bypass == HN_BYPASS_NONE;
     return look_up(j, true, c) ? NULL : import_and_build(j, c);
+}
+
+/* What was found, and what was not kept and why, the program and its kernels together. */
+static void note_cache(file_job *j, hn_compile_stats *s) {
+    hn_service_stats all;
+    hn_service_wait_stored(j->driver.service);
+    hn_service_stats_get(j->driver.service, &all);
+    memcpy(s->bypasses, all.bypasses, sizeof s->bypasses);
+    if (s->graph_cache == HN_CACHE_HIT) return;
+    s->time_saved_ns = all.time_saved_ns;
+    hn_cache_bypass reason = j->bypass ? j->bypass : all.remote.is_on ? HN_BYPASS_NONE : hn_store_bypass(hn_service_store(j->driver.service));
+    if (reason) s->bypasses[reason]++;
 }
 
 /* What the remote cache did for this compilation. */
@@ -259,6 +274,7 @@ static hn_status open_service(hn_driver *d) {
     bool no_cache = HN_OPT(&d->options, no_cache);
     hn_service_options service = {.cache_dir = no_cache ? "" : HN_OPT(&d->options, cache_dir),
                                   .remote_url = no_cache ? "" : HN_OPT(&d->options, remote_url),
+                                  .cache_tag = HN_OPT(&d->options, cache_tag),
                                   .threads = HN_OPT(&d->options, compile_threads)};
     return hn_service_create(&service, &d->service);
 }
@@ -294,6 +310,7 @@ static hn_status compile(const char *path, hn_str bytes, const hn_compile_option
     hn_status status = job_open(&job, path, bytes, options);
     if (!status) status = hn_compiled_create(options && options->safetensors ? options->safetensors : path, &c);
     if (!status) status = compile_cached(&job, c);
+    if (!status) note_cache(&job, &c->stats);
     if (!status) note_remote(&job.driver, &c->stats);
     job_close(&job);
     if (status) {

@@ -79,6 +79,7 @@ static hn_cache_level get_program(const hn_graph_query *q, const hn_digest *key,
     hn_status status = good && !c->image.failed ? hn_bundle_open(c->image.ptr, c->image.len, false, &view) : NULL;
     good = good && !c->image.failed && !status && fit_file(q, &graph, c);
     if (good) c->stats = graph.head.stats;
+    if (good) c->stats.time_saved_ns = entry.made_ns;
     hn_status_free(status);
     hn_store_entry_deinit(&entry);
     return good ? level : HN_LEVEL_NONE;
@@ -108,10 +109,12 @@ static void put_program(const hn_graph_query *q, const hn_graph_place *place, co
     hn_strbuf_append(&bytes, (const char *)&head, sizeof head);
     hn_strbuf_append(&bytes, (const char *)kernels, head.kernel_count * sizeof *kernels);
     hn_strbuf_append(&bytes, c->image.ptr, c->image.len);
+    const hn_compile_stats *s = &c->stats;
+    int64_t made_ns = s->import_ns + s->opt_ns + s->lower_ns + s->sched_ns + s->codegen_ns + s->compile_ns + s->bundle_ns;
     hn_graph_place_record(q, place, &record);
     if (!bytes.failed && !record.failed)
         hn_cache_put(q->cache, &(hn_store_put_args){.ns = HN_STORE_GRAPH, .key = key, .bytes = bytes.ptr, .len = bytes.len,
-                                                    .record = hn_strbuf_str(&record)});
+                                                    .record = hn_strbuf_str(&record), .made_ns = made_ns});
     hn_strbuf_deinit(&record);
     hn_strbuf_deinit(&bytes);
 }

@@ -2,6 +2,7 @@
 #include "driver/options.h"
 
 #include "base/compiler.h"
+#include "cache/cache.h"
 #include "cache/record.h"
 
 #include <sched.h>
@@ -23,6 +24,9 @@ static void put_model(const hn_options *o, const char *field, hn_strbuf *record)
 static void put_no_fusion(const hn_options *o, const char *field, hn_strbuf *record) { hn_record_add_i64(record, field, o->given->no_fusion); }
 /* Machines that share a cache have different CPUs: the number counts, not the wish. */
 static void put_threads(const hn_options *o, const char *field, hn_strbuf *record) { hn_record_add_i64(record, field, threads_of(o->given)); }
+static void put_tag(const hn_options *o, const char *field, hn_strbuf *record) {
+    hn_record_add(record, field, hn_str_of(hn_cache_tag(o->given->cache_tag)));
+}
 static void put_embed(const hn_options *o, const char *field, hn_strbuf *record) { hn_record_add_i64(record, field, o->given->embed_weights); }
 static void put_digest(const hn_options *o, const char *field, hn_strbuf *record) {
     hn_record_add_i64(record, field, o->given->verify && o->given->embed_weights);
@@ -49,6 +53,7 @@ static const hn_option_row rows[] = {
     {ROW(target_cpu), HN_OPTION_KEYED, "target", put_target, ""},
     {ROW(embed_weights), HN_OPTION_KEYED, "embed_weights", put_embed, ""},
     {ROW(verify), HN_OPTION_KEYED, "weights_digest", put_digest, ""},
+    {ROW(cache_tag), HN_OPTION_KEYED, "tag", put_tag, ""},
     {ROW(inputs), HN_OPTION_GUARDED, NULL, NULL, "decisions taken by sizes are guarded"},
     {ROW(input_count), HN_OPTION_GUARDED, NULL, NULL, "as inputs"},
     {ROW(dump_after), HN_OPTION_UNCACHED, NULL, NULL, "a program from the cache has no passes to show"},

@@ -226,6 +226,16 @@ static bool is_lasting(const hn_job *job) {
     return job->reads == HN_READS_NOTHING || (job->reads == HN_READS_HEADERS && job->headers.len);
 }
 
+/* A result that is not kept for a reason that is known before anybody tries. The store counts what the disk refuses. */
+static void count_bypass(hn_core *core, const hn_job *job) {
+    if (job->code != HN_OK) return;
+    hn_cache_bypass disk = hn_store_bypass(core->service->store);
+    bool has_remote = core->cache.remote && !job->headers.len;
+    if (disk != HN_BYPASS_OFF && !is_lasting(job)) disk = HN_BYPASS_UNCOVERED;
+    else if (has_remote) disk = HN_BYPASS_NONE;
+    core->stats.bypasses[disk]++;
+}
+
 /* Whether anything is left to do for a job after its waiters have been told. */
 static bool is_to_be_published(const hn_core *core, const hn_job *job) {
     return job->lease || core->cache.remote || hn_store_dir(core->service->store)[0];
@@ -242,6 +252,8 @@ static void settle(hn_core *core, hn_job *job, hn_job_outcome *outcome) {
             hn_job_outcome_fail(outcome, HN_ERROR(HN_OUT_OF_MEMORY, "no memory for compiled code"));
     }
     if (outcome->code != HN_OK) set_failure(job, outcome);
+    job->made_ns = outcome->service_ns;
+    count_bypass(core, job);
     job->state = HN_JOB_DONE;
     hn_core_note_end(core);
     if (job->is_sure_to_fail) job->expires_s = time(NULL) + HN_FAILURE_LIFETIME_S;
@@ -305,6 +317,7 @@ static void store_failure(hn_core *core, const hn_job *job) {
                                                         .len = payload.len,
                                                         .record = key_record,
                                                         .is_failure = true,
+                                                        .made_ns = job->made_ns,
                                                         .lifetime_s = HN_FAILURE_LIFETIME_S});
     hn_job_outcome_deinit(&outcome);
     hn_strbuf_deinit(&payload);
@@ -319,7 +332,7 @@ static void store_result(hn_core *core, const hn_job *job) {
     hn_str headers = hn_strbuf_str(&job->headers);
     hn_digest key = headers.len ? hn_headers_key(&job->key, headers) : job->key, list_key = hn_headers_list_key(&job->key);
     const hn_store_put_args result = {
-        .ns = HN_STORE_KERNEL, .key = &key, .bytes = bytes, .len = len, .record = hn_strbuf_str(&job->key_record)};
+        .ns = HN_STORE_KERNEL, .key = &key, .bytes = bytes, .len = len, .record = hn_strbuf_str(&job->key_record), .made_ns = job->made_ns};
     if (!headers.len) {
         hn_cache_put(&core->cache, &result);
         return;
@@ -445,6 +458,13 @@ static int by_value(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
+static void store_stats(const hn_core *core, hn_service_stats *out) {
+    hn_store_stats s;
+    hn_store_stats_get(core->service->store, &s);
+    out->bypasses[HN_BYPASS_NONE] = 0;
+    for (int k = HN_BYPASS_NONE + 1; k < HN_BYPASS_COUNT; k++) out->bypasses[k] += s.bypasses[k];
+}
+
 static void remote_stats(const hn_core *core, hn_service_stats *out) {
     hn_remote_stats r;
     out->remote.is_on = core->cache.remote != NULL;
@@ -481,6 +501,7 @@ void hn_core_stats(hn_core *core, hn_service_stats *out) {
         if (count >= 20) out->wait_p95_ns = waits[95 * count / 100];
     }
     free(waits);
+    store_stats(core, out);
     remote_stats(core, out);
     out->language_count = HN_TOOLCHAIN_ROWS;
     for (uint32_t i = 0; i < HN_TOOLCHAIN_ROWS && i < HN_SERVICE_LANGUAGES; i++)

@@ -68,6 +68,7 @@ typedef struct hn_job {
     int64_t park_ns, give_up_ns;
     hn_hit_level found;  /* where another process's result was found; HN_HIT_NONE: compiled here */
     int64_t report_ns;   /* when it is to be reported as slow; 0: never */
+    int64_t made_ns;     /* how long the compiler took; 0: unknown */
     int64_t expires_s;   /* of a remembered failure, Unix time; 0: never */
     hn_artifact *artifact; /* done well */
     hn_code code;          /* done badly */
@@ -86,6 +87,7 @@ struct hn_service {
     _Atomic(hn_core *) core;
     hn_store *store;
     char *remote_url; /* NULL: HENRY_REDIS_URL */
+    char *cache_tag;  /* "": none */
     int32_t threads;
     char worker_path[PATH_MAX]; /* "": neither workers nor guards of jobs that run inline */
     int64_t job_timeout_ms;     /* 0: none */

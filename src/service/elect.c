@@ -30,6 +30,7 @@ static void finish_as(hn_core *core, hn_job *job, hn_job *made) {
     job->code = made->code;
     job->expires_s = made->expires_s;
     job->found = made->found;
+    job->made_ns = made->made_ns;
     hn_strbuf_deinit(&job->headers);
     job->headers = made->headers;
     hn_strbuf_init(&made->headers);
@@ -41,6 +42,7 @@ static void finish_as(hn_core *core, hn_job *job, hn_job *made) {
     core->stats.hits[HN_HIT_NONE]--;
     core->stats.hits[job->found]++;
     core->stats.failure_hits += job->code != HN_OK;
+    core->stats.time_saved_ns += job->made_ns;
     if (job->is_in_table) hn_core_keep_done(core, job);
     pthread_cond_broadcast(&core->changed);
     hn_job_release(made);

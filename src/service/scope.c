@@ -101,6 +101,7 @@ static hn_status add_future(hn_scope *scope, hn_job *job, const char *name, hn_h
     core->stats.submitted++;
     core->stats.hits[level]++;
     if (job->state == HN_JOB_DONE && job->code != HN_OK) core->stats.failure_hits++;
+    if (job->state == HN_JOB_DONE) core->stats.time_saved_ns += job->made_ns;
     *out = future;
     return NULL;
 }
@@ -144,6 +145,7 @@ static hn_job *job_from_entry(hn_core *core, const hn_digest *key, const hn_dige
     hn_cache_level level = get_entry(core, HN_STORE_KERNEL, entry_key, again, &entry);
     if (level == HN_LEVEL_NONE) return NULL;
     hn_job *job = hn_job_create(key, row, name);
+    int64_t made_ns = entry.made_ns;
     bool ok = job != NULL;
     if (ok && entry.is_failure) {
         hn_job_outcome outcome;
@@ -164,6 +166,7 @@ static hn_job *job_from_entry(hn_core *core, const hn_digest *key, const hn_dige
     if (ok) {
         job->state = HN_JOB_DONE;
         job->found = level == HN_LEVEL_REMOTE ? HN_HIT_REMOTE : HN_HIT_DISK;
+        job->made_ns = made_ns;
         return job;
     }
     if (job) hn_job_release(job);
@@ -303,6 +306,8 @@ hn_status hn_core_build_record(hn_core *core, const hn_source *source, const hn_
     HN_TRY(check_source(source));
     HN_TRY(hn_toolchain_row_find(hn_str_of(source->language), &row));
     HN_TRY(hn_core_toolchain(core, row, out_toolchain));
+    /* Without a tag there is no field: keys are what they were. */
+    if (core->service->cache_tag[0]) hn_record_add(out, "tag", hn_str_of(core->service->cache_tag));
     return hn_job_key_record(source, *out_toolchain, out);
 }
 

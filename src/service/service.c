@@ -165,6 +165,7 @@ static void free_service(hn_service *service) {
     if (service->worker_log_fd >= 0) close(service->worker_log_fd);
     free(service->compile_times_path);
     free(service->remote_url);
+    free(service->cache_tag);
     free(service);
 }
 
@@ -193,6 +194,8 @@ hn_status hn_service_create(const hn_service_options *options, hn_service **out_
     if (!status && o.remote_url && !(service->remote_url = strdup(o.remote_url)))
         status = HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a compile service");
     if (!status && times_path && !(service->compile_times_path = strdup(times_path)))
+        status = HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a compile service");
+    if (!status && !(service->cache_tag = strdup(hn_cache_tag(o.cache_tag))))
         status = HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a compile service");
     if (!status) status = hn_core_create(service, &core);
     if (status) {
@@ -366,6 +369,10 @@ void hn_service_stats_print(const hn_service_stats *s, hn_strbuf *out) {
                              (double)s->service_time[i].longest_ns / 1e6);
     for (uint32_t i = 0; i < s->slowest_count && i < 3; i++)
         hn_strbuf_printf(out, "%s'%s' %.2f ms", i ? ", " : "; longest: ", s->slowest[i].kernel, (double)s->slowest[i].ns / 1e6);
+    if (s->time_saved_ns) hn_strbuf_printf(out, "; %.2f ms of compiling saved", (double)s->time_saved_ns / 1e6);
+    for (int k = 0; k < HN_BYPASS_COUNT; k++)
+        if (s->bypasses[k])
+            hn_strbuf_printf(out, "; %llu not kept: %s", (unsigned long long)s->bypasses[k], hn_cache_bypass_name((hn_cache_bypass)k));
     if (s->waited_elsewhere)
         hn_strbuf_printf(out, "; %llu waited for another process", (unsigned long long)s->waited_elsewhere);
     if (s->remote.is_on)

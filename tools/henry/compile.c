@@ -108,9 +108,11 @@ static hn_status report_json(const tool_options *o, const hn_compile_stats *stat
 static hn_status report_text(const tool_options *o, const hn_compile_stats *stats, size_t bytes) {
     hn_strbuf text;
     hn_strbuf_init(&text);
-    hn_strbuf_printf(&text, "%s: %zu bytes, %u kernels (%u different: %u compiled, %u from the cache), %u extern calls, %.1f ms\n", o->output,
+    hn_strbuf_printf(&text, "%s: %zu bytes, %u kernels (%u different: %u compiled, %u from the cache), %u extern calls, %.1f ms", o->output,
                      bytes, stats->kernels_generated, stats->kernels_unique, stats->kernels_compiled, stats->kernels_cached,
                      stats->kernels_extern, (double)stats->total_ns / 1e6);
+    if (stats->time_saved_ns) hn_strbuf_printf(&text, ", %.1f ms saved by the cache", (double)stats->time_saved_ns / 1e6);
+    hn_strbuf_putc(&text, '\n');
     hn_status status = tool_print(&text);
     hn_strbuf_deinit(&text);
     return status;

@@ -98,9 +98,9 @@ static void print_overview(FILE *to) {
           to);
     for (size_t k = 0; k < HN_COUNT_OF(commands); k++) fprintf(to, "  %-8s %s\n", commands[k].name, commands[k].summary);
     fputs("\n'henry COMMAND --help' explains one command. Exit status: 0 ok, 1 failed, 2 wrong usage.\n"
-          "Environment: HENRY_CACHE_DIR, HENRY_CACHE_CHECK, HENRY_REDIS_URL, HENRY_COMPILE_THREADS, HENRY_THREADS, HENRY_LOG, HENRY_CC,\n"
-          "HENRY_CXX, HENRY_NVRTC, HENRY_NVCC, HENRY_WORKER, HENRY_WORKER_LOG, HENRY_SLOW_JOBS, HENRY_COMPILE_TIMES, HENRY_NAMESPACES,\n"
-          "HENRY_CORES_FILE; docs/cli.md describes them.\n",
+          "Environment: HENRY_CACHE_DIR, HENRY_CACHE_TAG, HENRY_CACHE_CHECK, HENRY_REDIS_URL, HENRY_COMPILE_THREADS, HENRY_THREADS, HENRY_LOG,\n"
+          "HENRY_CC, HENRY_CXX, HENRY_NVRTC, HENRY_NVCC, HENRY_WORKER, HENRY_WORKER_LOG, HENRY_SLOW_JOBS, HENRY_COMPILE_TIMES,\n"
+          "HENRY_NAMESPACES, HENRY_CORES_FILE; docs/cli.md describes them.\n",
           to);
 }
 

@@ -102,6 +102,7 @@ void tool_compile_options(const tool_options *options, hn_compile_options *out) 
     out->model = options->model_name;
     out->cache_dir = options->cache_dir;
     out->remote_url = options->remote;
+    out->cache_tag = options->cache_tag;
     out->no_cache = options->no_cache;
     out->no_fusion = options->no_fusion;
     out->compile_threads = count_or_zero(options->compile_threads);
@@ -255,6 +256,11 @@ void tool_compile_stats_json(tool_json *json, const hn_compile_stats *stats) {
     tool_json_open(json, "cache", '{');
     tool_json_str(json, "graph", tool_cache_state_name(stats->graph_cache));
     if (stats->graph_cache == HN_CACHE_HIT) tool_json_str(json, "level", stats->graph_remote ? "remote" : "disk");
+    tool_json_ms(json, "time_saved_ms", stats->time_saved_ns);
+    tool_json_open(json, "bypasses", '{');
+    for (int k = 0; k < HN_BYPASS_COUNT; k++)
+        if (stats->bypasses[k]) tool_json_int(json, hn_cache_bypass_name((hn_cache_bypass)k), (int64_t)stats->bypasses[k]);
+    tool_json_close(json);
     if (stats->remote.is_on) remote_json(json, stats);
     tool_json_close(json);
 }

@@ -62,6 +62,7 @@ static const option_row rows[] = {
     {"--compile-threads", "-j", OPTION_COUNT, COMPILES | TOOL_USE_KERNEL | TOOL_USE_DOCTOR, AT(compile_threads), "N",
      "compilers at once (default: HENRY_COMPILE_THREADS, else one a CPU)"},
     {"--cache-dir", NULL, OPTION_TEXT, STORES, AT(cache_dir), "DIR", "the cache (default: HENRY_CACHE_DIR, else ~/.cache/henry)"},
+    {"--cache-tag", NULL, OPTION_TEXT, COMPILES | SOURCES, AT(cache_tag), "TAG", "a word in every key, which keeps results apart (default: HENRY_CACHE_TAG)"},
     {"--remote", NULL, OPTION_TEXT, STORES, AT(remote), "URL", "a cache that machines share: redis:// or unix:// (default: HENRY_REDIS_URL)"},
     {"--no-cache", NULL, OPTION_FLAG, COMPILES | TOOL_USE_KERNEL, AT(no_cache), NULL, "neither read nor write the cache"},
     {"--max-bytes", "--max-size", OPTION_SIZE, TOOL_USE_CACHE, AT(max_bytes), "SIZE", "what gc leaves: bytes, or a number with K, M or G"},

@@ -228,6 +228,43 @@ TEST(verify_finds_what_lies_in_a_wrong_namespace) {
     close_fresh(store);
 }
 
+TEST(an_entry_tells_how_long_it_took_to_make) {
+    static const struct { int64_t given_ns, kept_ns; } cases[] = {{0, 0}, {999, 0}, {1500000, 1500000}, {INT64_MAX, UINT32_MAX * 1000ll}};
+    hn_store *store = open_fresh();
+    for (int i = 0; i < (int)(sizeof(cases) / sizeof(cases[0])); i++) {
+        hn_digest key = key_of(i);
+        hn_store_entry entry;
+        EXPECT(hn_store_put(store, &(hn_store_put_args){.ns = HN_STORE_KERNEL, .key = &key, .bytes = "x", .len = 1, .made_ns = cases[i].given_ns}));
+        EXPECT(hn_store_get(store, HN_STORE_KERNEL, &key, &entry));
+        EXPECT_INT(entry.made_ns, cases[i].kept_ns);
+        hn_store_entry_deinit(&entry);
+    }
+    close_fresh(store);
+}
+
+TEST(what_is_not_kept_is_counted_by_reason) {
+    static char huge[300000];
+    hn_store_stats stats;
+    hn_store *store = open_fresh();
+    hn_store_close(store);
+    store = open_store(root, 200000);
+    hn_log_configure("error");
+    EXPECT(!put(store, 1, huge, sizeof(huge)));
+    EXPECT_INT(hn_store_bypass(store), HN_BYPASS_NONE);
+    hn_store_stats_get(store, &stats);
+    EXPECT_INT(stats.bypasses[HN_BYPASS_TOO_LARGE], 1);
+    close_fresh(store);
+    EXPECT_OK(hn_store_open(&(hn_store_options){.dir = ""}, &store));
+    EXPECT_INT(hn_store_bypass(store), HN_BYPASS_OFF);
+    hn_store_close(store);
+    store = open_store("/proc/no/such/place", 0);
+    EXPECT_INT(hn_store_bypass(store), HN_BYPASS_NO_FOLDER);
+    hn_store_close(store);
+    hn_log_configure(NULL);
+    EXPECT_STR(hn_cache_bypass_name(HN_BYPASS_DISK_ERROR), "disk_error");
+    EXPECT_STR(hn_cache_bypass_name((hn_cache_bypass)99), "none");
+}
+
 TEST(verify_finds_the_bad_one) {
     hn_store *store = open_fresh();
     char path[PATH_MAX];
