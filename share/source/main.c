@@ -231,10 +231,10 @@ static void changed_show(const options *o, const char *kind, const model_info *i
 static void changes_show(const options *o, model *m, const model_array *inputs) {
     for (int k = 0; k < MODEL_INPUTS; k++)
         if (model_inputs[k].is_changed) changed_show(o, "input", &model_inputs[k], &inputs[k]);
-    for (int k = 0; k < MODEL_STATES; k++) {
+    for (int k = 0; k < MODEL_BUFFERS; k++) {
         model_array state = {0};
-        if (model_state_get(m, k, &state)) die(model_error(m), "");
-        changed_show(o, "state", &model_states[k], &state);
+        if (model_buffer_read(m, k, &state)) die(model_error(m), "");
+        changed_show(o, "buffer", &model_buffers[k], &state);
     }
 }
 

@@ -22,7 +22,7 @@
 extern "C" {
 #endif
 
-enum { MODEL_INPUTS = @INPUTS@, MODEL_OUTPUTS = @OUTPUTS@, MODEL_STATES = @STATES@, MODEL_MAX_RANK = 16 };
+enum { MODEL_INPUTS = @INPUTS@, MODEL_OUTPUTS = @OUTPUTS@, MODEL_BUFFERS = @STATES@, MODEL_MAX_RANK = 16 };
 
 /* Elements. F16 is IEEE half precision, BF16 the upper half of an F32, BOOL one byte that is 0 or 1. */
 typedef enum model_type {
@@ -44,8 +44,8 @@ typedef struct model_info {
     int64_t sizes[MODEL_MAX_RANK];      /* of inputs: sizes that fit together, for a first try; of others: -1 where they vary */
 } model_info;
 
-/* States: weights that the model changes, such as a cache or running means. */
-extern const model_info model_inputs[], model_outputs[], model_states[];
+/* Buffers: weights that the model changes, such as a cache or running means. */
+extern const model_info model_inputs[], model_outputs[], model_buffers[];
 
 typedef struct model_array {
     void *data;
@@ -60,7 +60,7 @@ int model_open(const char *weights_path, int threads, model **out, char *error, 
 void model_close(model *m); /* NULL is allowed */
 
 /* Fills the sizes of the outputs for inputs of these sizes (`data` is read of numbers only); -1 where only the data tells. */
-int model_sizes(model *m, const model_array *inputs, model_array *outputs);
+int model_output_sizes(model *m, const model_array *inputs, model_array *outputs);
 
 /* Runs the model. An output whose `data` is NULL is given memory of the model's own, which lasts until the next call of
  * model_run or model_close; else the result is written to `data`, which must have room for it and overlap no other output. It
@@ -69,10 +69,10 @@ int model_sizes(model *m, const model_array *inputs, model_array *outputs);
  * outputs is undefined; inputs and the model's state have not changed. */
 int model_run(model *m, const model_array *inputs, model_array *outputs);
 
-/* State `k` as the last run left it, or as the weights have it. `data`: as for an output. */
-int model_state_get(model *m, int k, model_array *out);
+/* Buffer `k` as the last run left it, or as the weights have it. `data`: as for an output. */
+int model_buffer_read(model *m, int k, model_array *out);
 /* Replaces it: a copy is made. */
-int model_state_set(model *m, int k, const model_array *state);
+int model_buffer_write(model *m, int k, const model_array *buffer);
 
 /* Of the last call that failed. */
 const char *model_error(const model *m);

@@ -438,19 +438,19 @@ static int finish(model *m, const model_array *inputs, model_array *outputs) {
 
 /* State k with its sizes and strides; NULL after an error. `given`: sizes that it must have, or NULL. */
 static const output_facts *state_find(model *m, int k, const int64_t *given, int64_t *sizes, int64_t *strides) {
-    const output_facts *o = k < 0 || k >= MODEL_STATES ? NULL : &P->output[P->state_output[k]];
-    if (!o) return fail(m, "there is no state %d", k), NULL;
+    const output_facts *o = k < 0 || k >= MODEL_BUFFERS ? NULL : &P->output[P->state_output[k]];
+    if (!o) return fail(m, "there is no buffer %d", k), NULL;
     values_of(m, o->sizes, o->rank, sizes);
     values_of(m, o->target_strides, o->rank, strides);
     for (uint32_t d = 0; d < o->rank; d++) {
-        if (sizes[d] < 0 || strides[d] < 0) return fail(m, "state '%s' has a size that is not known before a run", model_states[k].name), NULL;
+        if (sizes[d] < 0 || strides[d] < 0) return fail(m, "buffer '%s' has a size that is not known before a run", model_buffers[k].name), NULL;
         if (given && given[d] != sizes[d])
-            return fail(m, "state '%s' dimension %u is %" PRId64 ", must be %" PRId64, model_states[k].name, d, given[d], sizes[d]), NULL;
+            return fail(m, "buffer '%s' dimension %u is %" PRId64 ", must be %" PRId64, model_buffers[k].name, d, given[d], sizes[d]), NULL;
     }
     return o;
 }
 
-int model_state_get(model *m, int k, model_array *out) {
+int model_buffer_read(model *m, int k, model_array *out) {
     int64_t strides[MODEL_MAX_RANK], rows[MODEL_MAX_RANK];
     const output_facts *o = state_find(m, k, NULL, out->sizes, strides);
     if (!o) return 1;
@@ -466,12 +466,12 @@ int model_state_get(model *m, int k, model_array *out) {
     return 0;
 }
 
-int model_state_set(model *m, int k, const model_array *state) {
+int model_buffer_write(model *m, int k, const model_array *state) {
     int64_t sizes[MODEL_MAX_RANK], strides[MODEL_MAX_RANK], rows[MODEL_MAX_RANK];
     const output_facts *o = state_find(m, k, state->sizes, sizes, strides);
     if (!o) return 1;
     if (is_empty(o->rank, sizes)) return 0;
-    if (!state->data) return fail(m, "state '%s' has no data", model_states[k].name);
+    if (!state->data) return fail(m, "buffer '%s' has no data", model_buffers[k].name);
     row_major(o->rank, sizes, rows);
     hn_copy_strided(m->owns[o->target_own].bytes + o->target_offset, strides, state->data, rows, sizes, o->rank,
                     type_bytes((model_type)o->type));
@@ -487,7 +487,7 @@ static int begin(model *m, const model_array *inputs, model_array *outputs) {
     return P->begin(m, inputs);
 }
 
-int model_sizes(model *m, const model_array *inputs, model_array *outputs) {
+int model_output_sizes(model *m, const model_array *inputs, model_array *outputs) {
     TRY(begin(m, inputs, NULL));
     for (uint32_t k = 0; k < P->outputs; k++) {
         const output_facts *o = &P->output[k];

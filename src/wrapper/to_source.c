@@ -223,7 +223,7 @@ static void put_infos(source_printer *p) {
         const hnb_output *o = &b->outputs[k];
         if (!o->is_mutation) put_info(p, o->name, o->kind, o->dtype, o->rank, o->dims, NULL, false);
     }
-    PUTS("%sconst model_info model_states[] = {\n", no_info);
+    PUTS("%sconst model_info model_buffers[] = {\n", no_info);
     for (uint32_t k = 0; k < b->outputs_count; k++) {
         const hnb_output *o = &b->outputs[k];
         if (hn_source_is_state(o)) put_info(p, o->name, o->kind, o->dtype, o->rank, o->dims, NULL, true);

@@ -62,10 +62,21 @@ version_matches() {
         "$prefix/bin/henry" version | grep -qx "henry $("$work/version")"
 }
 check "versions agree" version_matches
-for example in terse explained digits compile_service; do
+for example in terse explained digits api compile_service; do
     check "example $example through pkg-config" with_pkg_config henry "examples/$example.c" "$work/$example"
 done
 check "terse runs" "$work/terse" "$data/model.pt2"
+api_runs() { "$work/api" "$data/model.pt2" "$work/api.hnb" | tee /dev/stderr | grep -q '^a batch of 5 gives 5 x 10$'; }
+check "api runs" api_runs
+# The code in docs/api.md is that of the example: each block stands there, line for line.
+api_page() {
+    example="$(cat examples/api.c)" awk '
+        /^```c$/ { in_block = 1; block = ""; next }
+        /^```$/ { if (in_block && (blocks += 1) && !index(ENVIRON["example"] "\n", block)) { print "not in examples/api.c:\n" block; bad = 1 } in_block = 0 }
+        in_block { block = block $0 "\n" }
+        END { exit bad || blocks < 10 }' docs/api.md
+}
+check "docs/api.md shows the example's code" api_page
 check "explained runs" "$work/explained" "$data/model.pt2" "$work/explained.hnb"
 digits_right() { "$work/digits" "$data" --ascii | tee /dev/stderr | grep -q '^32 of 32 digits'; }
 check "digits are read" digits_right

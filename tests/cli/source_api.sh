@@ -26,7 +26,7 @@ int main(void) {
     /* sizes of the caller's own, results straight into the caller's memory and not a byte further */
     model_array in = {.data = x, .sizes = {N, 4}}, out[MODEL_OUTPUTS] = {{.data = relu}, {0}, {.data = turned}, {.data = doubled}};
     CHECK(model_inputs[0].sizes[0] == 3 && model_outputs[0].sizes[0] == -1 && model_outputs[0].sizes[1] == 4);
-    CHECK(model_sizes(m, &in, out) == 0 && out[0].sizes[0] == N && out[2].sizes[1] == N && !out[1].data);
+    CHECK(model_output_sizes(m, &in, out) == 0 && out[0].sizes[0] == N && out[2].sizes[1] == N && !out[1].data);
     relu[N * 4] = turned[4 * N] = doubled[4 * N] = 77;
     CHECK(model_run(m, &in, out) == 0 && relu[N * 4] == 77 && turned[4 * N] == 77 && doubled[4 * N] == 77);
     CHECK(out[0].data == relu && out[2].data == turned && out[3].data == doubled && out[1].data == m->blocks[1]);
@@ -47,7 +47,7 @@ int main(void) {
     in.sizes[1] = 5;
     CHECK(model_run(m, &in, out) == 1);
     puts(model_error(m));
-    CHECK(MODEL_STATES == 0 && model_states[0].name == NULL && model_state_get(m, 9, out) == 1);
+    CHECK(MODEL_BUFFERS == 0 && model_buffers[0].name == NULL && model_buffer_read(m, 9, out) == 1);
     puts(model_error(m));
     model_close(m);
     return 0;
@@ -59,14 +59,14 @@ $prelude
 static float x[6] = {1, 2, 3, 4, 5, 6}, kept[3], mine[3] = {100, 200, 300};
 static void show(const char *what) {
     model_array state = {0}, total = {.data = kept};
-    CHECK(model_state_get(m, 0, &state) == 0 && model_state_get(m, 0, &total) == 0 && total.data == kept);
+    CHECK(model_buffer_read(m, 0, &state) == 0 && model_buffer_read(m, 0, &total) == 0 && total.data == kept);
     CHECK(state.sizes[0] == 3 && memcmp(state.data, kept, sizeof kept) == 0);
-    printf("%s: %s %g %g %g; x %g\n", what, model_states[0].name, kept[0], kept[1], kept[2], x[0]);
+    printf("%s: %s %g %g %g; x %g\n", what, model_buffers[0].name, kept[0], kept[1], kept[2], x[0]);
 }
 int main(void) {
     int64_t largest[2];
     CHECK(model_open("weights.bin", 1, &m, error, sizeof error) == 0);
-    CHECK(MODEL_STATES == 1 && model_inputs[0].is_changed && !model_inputs[1].is_changed && model_states[0].sizes[0] == 3);
+    CHECK(MODEL_BUFFERS == 1 && model_inputs[0].is_changed && !model_inputs[1].is_changed && model_buffers[0].sizes[0] == 3);
     model_array in[MODEL_INPUTS] = {{.data = x, .sizes = {2, 3}}}, out[MODEL_OUTPUTS] = {{0}, {.data = largest}};
     show("as stored");
     for (int k = 0; k < 2; k++) {
@@ -75,11 +75,11 @@ int main(void) {
         printf("outputs %g, %lld %lld\n", ((float *)out[0].data)[0], (long long)largest[0], (long long)largest[1]);
         show("after a run");
     }
-    CHECK(model_state_set(m, 0, &(model_array){.data = mine, .sizes = {3}}) == 0);
+    CHECK(model_buffer_write(m, 0, &(model_array){.data = mine, .sizes = {3}}) == 0);
     show("as set");
-    CHECK(model_state_set(m, 0, &(model_array){.data = mine, .sizes = {4}}) == 1);
+    CHECK(model_buffer_write(m, 0, &(model_array){.data = mine, .sizes = {4}}) == 1);
     puts(model_error(m));
-    CHECK(model_state_get(m, 1, &in[0]) == 1);
+    CHECK(model_buffer_read(m, 1, &in[0]) == 1);
     puts(model_error(m));
     model_close(m);
     return 0;
