@@ -29,14 +29,20 @@ static marker judge(const char *text) {
     return version > LAYOUT_VERSION ? MARKER_NEWER : MARKER_OURS;
 }
 
-static marker read_marker(const hn_store *store) {
+/* Errors: io, when it cannot be told what the marker says. */
+static hn_status read_marker(const hn_store *store, marker *out) {
     char text[MARKER_BYTES] = "";
     struct stat info;
     int fd = openat(store->dir_fd, HN_STORE_MARKER, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY);
-    if (fd < 0) return errno == ENOENT ? MARKER_NONE : MARKER_FOREIGN;
-    ssize_t len = fstat(fd, &info) == 0 && S_ISREG(info.st_mode) ? pread(fd, text, sizeof(text) - 1, 0) : -1;
-    close(fd);
-    return len < 0 ? MARKER_FOREIGN : judge(text);
+    *out = fd < 0 && errno == ENOENT ? MARKER_NONE : MARKER_FOREIGN;
+    if (fd < 0 && (errno == ENOENT || errno == ELOOP)) return NULL; /* a symbolic link is somebody else's */
+    bool is_file = fd >= 0 && fstat(fd, &info) == 0 && S_ISREG(info.st_mode);
+    ssize_t len = is_file ? pread(fd, text, sizeof(text) - 1, 0) : 0;
+    int err = errno;
+    if (fd >= 0) close(fd);
+    if (fd < 0 || len < 0) return HN_OS_ERROR(err, "cannot read '%s/%s'", store->dir, HN_STORE_MARKER);
+    *out = is_file ? judge(text) : MARKER_FOREIGN;
+    return NULL;
 }
 
 static const char marker_format[] = SIGNATURE "\n"
@@ -63,8 +69,7 @@ static hn_status adopt(const hn_store *store, marker *found) {
     if (!store->is_writable) return NULL;
     if (*found == MARKER_EMPTY) unlinkat(store->dir_fd, HN_STORE_MARKER, 0);
     write_marker(store);
-    *found = read_marker(store);
-    return NULL;
+    return read_marker(store, found);
 }
 
 /* A link instead of one of the store's folders leads to somebody else's files. */
@@ -80,7 +85,8 @@ static hn_status check_folders(const hn_store *store) {
 }
 
 hn_status hn_store_mark_check(hn_store *store) {
-    marker found = read_marker(store);
+    marker found;
+    HN_TRY(read_marker(store, &found));
     if (found == MARKER_NONE || found == MARKER_EMPTY) HN_TRY(adopt(store, &found));
     if (found == MARKER_FOREIGN) return refuse(store, HN_STORE_MARKER);
     if (found == MARKER_NEWER)
