@@ -191,7 +191,7 @@ TEST(every_damaged_byte_is_found) {
     for (size_t len = 0; len <= image.len + 8; len++) {
         if (len == image.len) continue;
         hn_status status = verify_all(copy, len);
-        EXPECT_INT(hn_status_code(status), HN_CORRUPT);
+        EXPECT_INT(hn_status_code(status), len ? HN_CORRUPT : HN_INVALID_ARGUMENT); /* an empty file is of no kind */
         hn_status_free(status);
     }
     free(copy);
