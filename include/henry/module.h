@@ -110,7 +110,8 @@ typedef struct hn_state hn_state;
 
 /* Zeros mean defaults. */
 typedef struct hn_run_options {
-    int threads;             /* at most this many for this run, never more than the module has; 0: as many as the module has */
+    int threads;             /* at most this many for this run, never more than the module has; 0: as many as the module has. Runs with
+                                the same sizes and another number are bound once more, as if the sizes were new */
     const hn_cancel *cancel; /* asked before each step; the run that finds it set ends with HN_CANCELLED. NULL: nobody cancels */
     hn_state *state;         /* of this module, read and changed by the run; NULL: the module's own */
 } hn_run_options;

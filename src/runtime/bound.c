@@ -203,7 +203,7 @@ static hn_status resolve_kernel(binder *x, const hnb_step *step, hn_run_step *ou
     out->fn = __atomic_load_n(&x->m->kernels[step->kernel], __ATOMIC_ACQUIRE);
     out->extent = extent;
     int64_t chunks = extent / launch->grain;
-    out->chunks = chunks < 2 ? 1 : chunks < x->m->threads ? (uint32_t)chunks : (uint32_t)x->m->threads;
+    out->chunks = chunks < 2 ? 1 : chunks < x->bound->threads ? (uint32_t)chunks : (uint32_t)x->bound->threads;
     long long *params = x->bound->params + launch->params;
     out->params = params;
     for (uint32_t k = 0; k < launch->param_count; k++) {
@@ -244,7 +244,7 @@ static hn_status resolve_extern(binder *x, const hnb_step *step, hn_run_step *ou
                           .params = params,
                           .param_count = step->param_count,
                           .knows_rooms = true,
-                          .threads = x->m->threads,
+                          .threads = x->bound->threads,
                           .shared = x->weights->shared};
     memcpy(call->rooms, rooms, sizeof rooms);
     for (uint32_t k = 0; k < step->operand_count; k++) {
@@ -329,7 +329,7 @@ static hn_status resolve_steps(binder *x) {
     for (uint32_t k = list->of ? list->first[x->stage] : 0; k < (list->of ? list->first[x->stage + 1] : x->b->steps_count); k++)
         HN_TRY(resolve_step(x, list->of ? list->items[k] : k));
     size_t stride = hn_align_up(x->bound->scratch_stride, 64), all;
-    if (!hn_mul_size(stride, (size_t)x->m->threads, &all) || all > SIZE_MAX / 4)
+    if (!hn_mul_size(stride, (size_t)x->bound->threads, &all) || all > SIZE_MAX / 4)
         return HN_ERROR(HN_INVALID_ARGUMENT,
                         "the inputs are too large: kernels need %zu bytes of scratch for each thread", stride);
     x->bound->scratch_stride = stride;
@@ -361,10 +361,11 @@ static hn_status fill(binder *x, const int64_t *key) {
     return resolve_steps(x);
 }
 
-hn_status hn_bound_create(hn_module *m, const hn_weights *weights, const int64_t *key, hn_bound **out) {
+hn_status hn_bound_create(hn_module *m, const hn_weights *weights, int threads, const int64_t *key, hn_bound **out) {
     hn_bound *bound = calloc(1, sizeof *bound);
     if (!bound) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for an execution context");
     hn_arena_init(&bound->arena);
+    bound->threads = threads;
     binder x = {.m = m, .b = &m->view, .bound = bound, .arena = &bound->arena, .weights = weights};
     hn_status status = fill(&x, key);
     if (status) hn_bound_destroy(bound);

@@ -109,11 +109,11 @@ void hn_contexts_forget(hn_module *m) {
     pthread_mutex_unlock(&m->lock);
 }
 
-/* Moves the bound with this key to the front. */
+/* Moves the bound with this key, for as many threads, to the front. */
 static bool find_bound(const hn_module *m, hn_context *c) {
     for (uint32_t k = 0; k < HN_CONTEXT_BOUNDS && c->bounds[k]; k++) {
         hn_bound *bound = c->bounds[k];
-        if (m->key_count && memcmp(bound->key, c->key, m->key_count * sizeof *c->key) != 0) continue;
+        if (bound->threads != c->threads || (m->key_count && memcmp(bound->key, c->key, m->key_count * sizeof *c->key) != 0)) continue;
         for (; k > 0; k--) c->bounds[k] = c->bounds[k - 1];
         c->bounds[0] = bound;
         return true;
@@ -154,7 +154,7 @@ hn_status hn_context_bind(hn_module *m, hn_context *c, hn_tensor *const *inputs,
     bool is_new = !find_bound(m, c);
     if (is_new) {
         hn_bound *bound;
-        HN_TRY(hn_bound_create(m, c->weights, c->key, &bound));
+        HN_TRY(hn_bound_create(m, c->weights, c->threads, c->key, &bound));
         add_bound(c, bound);
     }
     hn_bound *bound = c->bounds[0];

@@ -95,6 +95,7 @@ typedef struct hn_bound_output {
 
 typedef struct hn_bound {
     hn_arena arena;       /* of everything below */
+    int threads;          /* that steps are shared out to: of the calls that it serves */
     int64_t *key;         /* sizes of all inputs and values of integer scalars, one after another */
     int64_t *symbols, *values;
     uint8_t *bad;         /* per node: the value is undefined */
@@ -207,7 +208,7 @@ hn_status hn_guards_check(const hn_module *m, const hn_bound *bound, uint32_t st
 const char *hn_input_name(const hn_bundle *b, uint32_t input);
 
 /* bound.c */
-hn_status hn_bound_create(hn_module *m, const hn_weights *weights, const int64_t *key, hn_bound **out) HN_MUST_USE;
+hn_status hn_bound_create(hn_module *m, const hn_weights *weights, int threads, const int64_t *key, hn_bound **out) HN_MUST_USE;
 void hn_bound_destroy(hn_bound *bound); /* NULL is allowed */
 /* Before a call: nothing of the stages behind 0 is known. */
 void hn_bound_forget(const hn_module *m, hn_bound *bound);

@@ -13,8 +13,7 @@ enum { WAKE_RUN_NS = 1000000, WAKE_REST_NS = 1000000 };
 /* The chunks of the range over a team that always has the same size: libgomp ends the threads that a smaller team
  * leaves over and starts them again for the next larger one, which takes longer than most kernels. */
 static int run_parallel(const hn_module *m, const hn_context *c, const hn_run_step *s) {
-    const long long chunks = s->chunks < (uint32_t)c->threads ? s->chunks : (uint32_t)c->threads;
-    const long long part = s->extent / chunks, more = s->extent % chunks;
+    const long long chunks = s->chunks, part = s->extent / chunks, more = s->extent % chunks;
     const size_t stride = c->bounds[0]->scratch_stride;
     int failed = 0;
 #pragma omp parallel num_threads(m->threads) shared(failed)
@@ -88,7 +87,7 @@ static inline hn_status run_step(hn_module *m, const hn_context *c, hn_run_step 
     case HNB_STEP_KERNEL:
         if (s->extent == 0) return NULL;
         if (HN_UNLIKELY(!s->fn)) HN_TRY(find_function(m, s));
-        rc = s->chunks > 1 && c->threads > 1 ? run_parallel(m, c, s) : s->fn(s->args, s->params, 0, s->extent, c->scratch);
+        rc = s->chunks > 1 ? run_parallel(m, c, s) : s->fn(s->args, s->params, 0, s->extent, c->scratch);
         return HN_LIKELY(rc == 0) ? NULL : kernel_error(m, s, rc);
     case HNB_STEP_EXTERN: return run_extern(m, c, s);
     case HNB_STEP_COPY:
@@ -143,7 +142,7 @@ hn_status hn_steps_run(hn_module *m, hn_context *c) {
         *patch->slot = (uint8_t *)c->io[patch->io] + patch->offset_bytes;
     }
     const int64_t begin = hn_now_ns();
-    if (m->threads > 1 && c->run_ns > WAKE_RUN_NS && begin - c->end_ns > WAKE_REST_NS) hn_team_wake(m->threads);
+    if (c->threads > 1 && c->run_ns > WAKE_RUN_NS && begin - c->end_ns > WAKE_REST_NS) hn_team_wake(m->threads);
     hn_status status = run_range(m, c, 0, m->view.steps_count);
     c->end_ns = hn_now_ns();
     c->run_ns = c->end_ns - begin;

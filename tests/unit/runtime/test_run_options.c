@@ -151,6 +151,28 @@ TEST(threads_of_one_run) {
         for (int i = 0; out[0] && i < 7; i++) EXPECT_NEAR(((float *)hn_tensor_data(out[0]))[i], 25 * i + 10, 0);
         hn_tensor_release(in[0]), hn_tensor_release(out[0]);
     }
+    hn_module_stats stats;
+    hn_module_stats_get(m, &stats);
+    EXPECT_INT(stats.shapes_bound, TEAM(3)); /* one for each number of threads: 3, which is 0 and 4 too, 1 and 2 */
+    hn_module_release(m);
+}
+
+/* A product of the runtime's own takes its number of threads when it is bound. */
+TEST(threads_of_one_run_with_a_product) {
+    enum { N = 64 };
+    static float a[N * N], b[N * N];
+    hn_module *m = load_text("buffer b1 : input f32 source 0 buffer b2 : input f32 source 1 buffer b3 : output f32 bytes(16384) " KERNELS
+                             "input \"a\" : f32[64, 64] strides [64, 1] in b1 input \"b\" : f32[64, 64] strides [64, 1] in b2 "
+                             "extern matmul(out b3 f32, b1 f32, b2 f32, none, none) params [1, 1, 1, 1, 64, 64, 64, 0, 0, 0, 0, 64, 1, "
+                             "0, 0, 0, 0, 64, 1, 0, 0, 0, 0, 64, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] "
+                             "output tensor \"y\" : f32[64, 64] strides [64, 1] in b3", &(hn_module_options){.threads = TEAM(3)});
+    for (int k = 0; k < N * N; k++) a[k] = (float)(k % 7), b[k] = k / N == k % N;
+    for (int threads = 4; m && threads >= 0; threads--) {
+        hn_tensor *in[2] = {F32(a, N, N), F32(b, N, N)}, *out[1] = {NULL};
+        EXPECT_OK(hn_module_run_with(m, &(hn_run_options){.threads = threads}, in, 2, out, 1));
+        for (int k = 0; out[0] && k < N * N; k++) EXPECT_NEAR(((float *)hn_tensor_data(out[0]))[k], a[k], 0);
+        hn_tensor_release(in[0]), hn_tensor_release(in[1]), hn_tensor_release(out[0]);
+    }
     hn_module_release(m);
 }
 
