@@ -355,7 +355,7 @@ TEST(a_job_that_is_cancelled_and_not_read_ends) {
     EXPECT_INT(stats_of(service).dequeued, 1);
     hn_future_cancel(future);
     for (int i = 0; i < 2; i++) EXPECT(kill(pids[i], SIGKILL) == 0);
-    for (int i = 0; i < 400 && !stats_of(service).cancelled && !stats_of(service).abandoned; i++) sleep_ms(5);
+    for (int i = 0; i < 4000 && !stats_of(service).cancelled && !stats_of(service).abandoned; i++) sleep_ms(5);
     hn_service_stats stats = stats_of(service);
     EXPECT_INT(stats.cancelled + stats.abandoned, 1);
     EXPECT_INT(stats.crashed, 0);
