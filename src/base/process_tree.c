@@ -294,6 +294,14 @@ static bool has_variable(pid_t pid, const char *variable) {
     return false;
 }
 
+/* By a descriptor that was there before the look: the number may be another's after it. */
+static bool kill_if_marked(pid_t pid, const char *variable) {
+    int fd = (int)syscall(SYS_pidfd_open, pid, 0);
+    bool is_killed = has_variable(pid, variable) && (fd >= 0 ? syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0) == 0 : kill(pid, SIGKILL) == 0);
+    if (fd >= 0) close(fd);
+    return is_killed;
+}
+
 uint32_t hn_process_kill_marked(const char *variable) {
     enum { LOOKS = 5 };
     uint32_t all = 0, found = 1;
@@ -302,7 +310,7 @@ uint32_t hn_process_kill_marked(const char *variable) {
         found = 0;
         for (const struct dirent *entry; proc && (entry = readdir(proc));) {
             pid_t pid = (pid_t)strtol(entry->d_name, NULL, 10);
-            if (pid > 1 && pid != getpid() && has_variable(pid, variable)) found += kill(pid, SIGKILL) == 0;
+            if (pid > 1 && pid != getpid()) found += kill_if_marked(pid, variable);
         }
         if (proc) closedir(proc);
         all += found;
