@@ -5,9 +5,11 @@
  * and nothing depends on it. */
 #include "cache/store_internal.h"
 
+#include "base/file.h"
 #include "base/oserror.h"
 #include "cache/record.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -167,9 +169,33 @@ hn_status hn_store_gc(hn_store *store, uint64_t max_bytes, uint64_t *out_removed
     return evict_locked(store, max_bytes ? max_bytes : store->max_bytes / 5 * 4, out_removed);
 }
 
+/* Folders with names of their form, and nothing else. */
+static hn_status clear_preludes(const hn_store *store) {
+    hn_status status = NULL;
+    int fd = openat(store->dir_fd, HN_STORE_PRELUDE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    DIR *list = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!list) {
+        if (fd >= 0) close(fd);
+        return NULL;
+    }
+    for (const struct dirent *entry; !status && (entry = readdir(list));) {
+        char path[PATH_MAX + 64];
+        struct stat info;
+        bool is_ours = strlen(entry->d_name) == HN_STORE_PRELUDE_DIGITS && strspn(entry->d_name, "0123456789abcdef") == HN_STORE_PRELUDE_DIGITS &&
+                       fstatat(fd, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(info.st_mode);
+        if (!is_ours) continue;
+        snprintf(path, sizeof(path), "%s/" HN_STORE_PRELUDE "/%.32s", store->dir, entry->d_name);
+        status = hn_dir_remove(path);
+    }
+    closedir(list);
+    unlinkat(store->dir_fd, HN_STORE_PRELUDE, AT_REMOVEDIR); /* unless there is something else in it */
+    return status;
+}
+
 hn_status hn_store_clear(hn_store *store, uint64_t *out_removed) {
     *out_removed = 0;
     HN_TRY(need_disk(store));
+    HN_TRY(clear_preludes(store));
     return evict_locked(store, 0, out_removed);
 }
 

@@ -105,6 +105,7 @@ void hn_job_request_write(hn_str key_record, hn_str toolchain_record, const hn_j
     hn_record_add(out, "toolchain_record", toolchain_record);
     hn_record_add(out, "source_path", limits->source_path);
     hn_record_add(out, "scratch_dir", limits->scratch_dir);
+    hn_record_add(out, "prelude_dir", limits->prelude_dir);
     hn_record_add_i64(out, "timeout_ms", limits->timeout_ms);
     hn_record_add_i64(out, "memory_bytes", (int64_t)limits->memory_bytes);
     hn_record_add_i64(out, "cpu_seconds", (int64_t)limits->cpu_seconds);
@@ -160,22 +161,25 @@ static hn_status compile_request(hn_str key_record, hn_str toolchain_record, con
 }
 
 static hn_status run_request(hn_str request, const hn_job_place *place, hn_job_outcome *out) {
-    hn_str key_record, toolchain_record, source_path, scratch_dir;
+    hn_str key_record, toolchain_record, source_path, scratch_dir, prelude_dir;
     HN_TRY(hn_record_check(request));
     hn_record_find(request, "key_record", &key_record);
     hn_record_find(request, "toolchain_record", &toolchain_record);
     hn_record_find(request, "source_path", &source_path);
     hn_record_find(request, "scratch_dir", &scratch_dir);
+    hn_record_find(request, "prelude_dir", &prelude_dir);
     HN_TRY(hn_record_check(key_record));
     HN_TRY(hn_record_check(toolchain_record));
     if (hn_record_find_i64(key_record, "job_revision", 0) != HN_JOB_REVISION)
         return HN_ERROR(HN_TOOLCHAIN, "the worker program that was found is of another version of Henry; set HENRY_WORKER to that of this one");
-    char path[PATH_MAX], scratch[PATH_MAX];
+    char path[PATH_MAX], scratch[PATH_MAX], prelude[PATH_MAX];
     snprintf(path, sizeof(path), HN_STR_FMT, HN_STR_ARG(source_path));
     snprintf(scratch, sizeof(scratch), HN_STR_FMT, HN_STR_ARG(scratch_dir));
+    snprintf(prelude, sizeof(prelude), HN_STR_FMT, HN_STR_ARG(prelude_dir));
     hn_toolchain_job job = {
         .source_path = source_path.len ? path : NULL,
         .scratch_dir = scratch_dir.len ? scratch : NULL,
+        .prelude_dir = prelude_dir.len ? prelude : NULL,
         .timeout_ms = hn_record_find_i64(request, "timeout_ms", 0),
         .memory_bytes = (uint64_t)hn_record_find_i64(request, "memory_bytes", 0),
         .cpu_seconds = (uint64_t)hn_record_find_i64(request, "cpu_seconds", 0),

@@ -18,6 +18,7 @@
 
 #include "base/log.h"
 #include "base/trace.h"
+#include "toolchain/prelude.h"
 #include "toolchain/standby.h"
 
 #include <stdlib.h>
@@ -326,24 +327,108 @@ static hn_status note_files(const c_run *run, const hn_driver *driver, hn_toolch
     return status;
 }
 
-static hn_status run_driver(c_run *run, hn_driver *driver, bool asks_assembler, hn_toolchain_result *out) {
+/* `prelude`: the header that the text, written without its beginning, is to be compiled behind; NULL: none. */
+static hn_status run_driver(c_run *run, hn_driver *driver, bool asks_assembler, const char *prelude, hn_toolchain_result *out) {
     hn_tool_args args;
     driver_args(run, "kernel.so", run->dialect->source, &args);
     if (run->reads != HN_READS_FILES) add_list_flags(run, asks_assembler, &args);
+    if (prelude) hn_tool_args_add_all(&args, (const char *const[]){"-fpch-deps", "-include", prelude, NULL});
     HN_TRY(hn_driver_run(driver, &args));
     if (driver->failure.exit) return NULL;
     HN_TRY(hn_driver_read_output(driver, "kernel.so", &out->bytes));
     return run->reads != HN_READS_FILES ? note_files(run, driver, out) : NULL;
 }
 
+/* ---- a precompiled beginning ---- */
+
+/* Debug information tells where a header is included, and -include would come before the lines. */
+static bool can_precompile(const c_run *run) {
+    bool can = run->job->prelude_dir && !run->dialect->is_bare && !run->tools.is_clang && run->tools.cc1[0] && run->reads == HN_READS_HEADERS;
+    for (int i = 0; can && i < run->flags.count; i++)
+        can = strncmp(run->flags.items[i], "-g", 2) != 0 && strncmp(run->flags.items[i], "-include", 8) != 0;
+    return can && !memmem(run->job->text.ptr, run->job->text.len, "__INCLUDE_LEVEL__", 17);
+}
+
+/* Of the compiler, its flags and its environment. */
+static hn_status prelude_subject(const c_run *run, hn_digest *out) {
+    hn_strbuf text;
+    char stamp[HN_STAMP_BYTES];
+    hn_strbuf_init(&text);
+    const char *const programs[] = {run->tools.cc, run->tools.cc1};
+    for (int i = 0; i < 2; i++) {
+        hn_file_stamp(programs[i], stamp);
+        hn_list_add(&text, programs[i]);
+        hn_list_add(&text, stamp);
+    }
+    for (int i = 0; i < run->flags.count; i++) hn_list_add(&text, run->flags.items[i]);
+    hn_list_add(&text, "");
+    hn_strbuf_append(&text, run->job->env.ptr, run->job->env.len);
+    *out = hn_digest_of(text.ptr, text.len);
+    hn_status status = hn_strbuf_status(&text);
+    hn_strbuf_deinit(&text);
+    return status;
+}
+
+static bool make_prelude(const c_run *run, const hn_prelude *prelude, hn_driver *driver) {
+    int lock;
+    hn_tool_args args = {.count = 0};
+    hn_strbuf dirs;
+    if (!hn_prelude_is_wanted(prelude, &lock)) return false;
+    hn_strbuf_init(&dirs);
+    hn_flags_dirs(run->job->flags, HN_FLAGS_CC, &dirs);
+    hn_tool_args_add(&args, run->tools.cc);
+    hn_tool_args_add_all(&args, run->flags.items);
+    bool ok = !dirs.failed && (hn_prelude_is_ready(prelude) || hn_prelude_make(prelude, driver, &args, hn_strbuf_str(&dirs)));
+    hn_strbuf_deinit(&dirs);
+    close(lock);
+    return ok;
+}
+
+/* The text with empty lines for its first `len` bytes. */
+static hn_status write_rest(const c_run *run, const hn_driver *driver, size_t len) {
+    hn_strbuf text;
+    hn_strbuf_init(&text);
+    for (size_t i = 0; i < len; i++)
+        if (run->job->text.ptr[i] == '\n') hn_strbuf_putc(&text, '\n');
+    hn_strbuf_append(&text, run->job->text.ptr + len, run->job->text.len - len);
+    hn_status status = hn_strbuf_status(&text);
+    if (!status) status = hn_driver_write(driver, run->dialect->source, hn_strbuf_str(&text));
+    hn_strbuf_deinit(&text);
+    return status;
+}
+
+/* False: the text is to be compiled as a whole. What fails here fails there again, with the messages that people know. */
+static bool run_behind_prelude(c_run *run, hn_driver *driver, hn_toolchain_result *out) {
+    char header[PATH_MAX];
+    hn_prelude prelude;
+    hn_digest subject;
+    size_t len = can_precompile(run) ? hn_prelude_length(run->job->text) : 0;
+    if (!len) return false;
+    hn_status status = prelude_subject(run, &subject);
+    bool ok = !status && hn_prelude_init(&prelude, run->job->prelude_dir, (hn_str){run->job->text.ptr, len}, &subject) &&
+              (hn_prelude_is_ready(&prelude) || make_prelude(run, &prelude, driver)) && hn_prelude_header(&prelude, header);
+    if (ok) status = write_rest(run, driver, len);
+    if (ok && !status) status = run_driver(run, driver, true, header, out);
+    ok = ok && !status && !driver->failure.exit;
+    hn_status_free(status);
+    if (ok) return true;
+    hn_strbuf_reset(&driver->failure.errors);
+    hn_strbuf_reset(&out->bytes);
+    hn_strbuf_reset(&out->headers);
+    out->is_unlisted = false;
+    driver->failure.exit = 0;
+    return false;
+}
+
 /* With clang it may be the other assembler that failed. */
 static hn_status run_in_driver(c_run *run, hn_driver *driver, hn_toolchain_result *out) {
     bool asks_assembler = is_assembler_asked(run);
+    if (run_behind_prelude(run, driver, out)) return NULL;
     HN_TRY(hn_driver_write(driver, run->dialect->source, run->job->text));
-    HN_TRY(run_driver(run, driver, asks_assembler, out));
+    HN_TRY(run_driver(run, driver, asks_assembler, NULL, out));
     if (!driver->failure.exit || !asks_assembler || !run->tools.is_clang) return NULL;
     hn_strbuf_reset(&driver->failure.errors);
-    return run_driver(run, driver, false, out);
+    return run_driver(run, driver, false, NULL, out);
 }
 
 /* The long way. */

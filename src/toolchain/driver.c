@@ -208,12 +208,16 @@ bool hn_driver_has(const hn_driver *driver, const char *name) {
     return access(path, F_OK) == 0;
 }
 
-/* The files of the list that are not in the directory itself, where a compiler keeps its assembly. */
+static bool is_in(const char *path, const char *dir) {
+    size_t len = dir ? strlen(dir) : 0;
+    return len && strncmp(path, dir, len) == 0 && path[len] == '/';
+}
+
+/* The files of the list that are neither in the directory itself, where a compiler keeps its assembly, nor precompiled headers. */
 static void drop_own_files(const hn_driver *driver, hn_str paths, hn_strbuf *out) {
     const char *item;
-    size_t len = strlen(driver->dir);
     while (hn_list_next(&paths, &item))
-        if (strncmp(item, driver->dir, len) != 0 || item[len] != '/') hn_list_add(out, item);
+        if (!is_in(item, driver->dir) && !is_in(item, driver->job->prelude_dir)) hn_list_add(out, item);
 }
 
 hn_status hn_driver_headers(const hn_driver *driver, const char *const *names, hn_str dirs, bool *out_is_empty, hn_strbuf *out) {
