@@ -1,7 +1,7 @@
 /* core.h: the state of a service in one process. Not for other folders.
  *
  * One mutex guards everything that is shared but the workers (crew.h). A job is in exactly one of
- * three states: queued, running (by a worker or in a waiting thread), done. It is counted by the table, by
+ * three states: queued, running (by a worker or in a thread of this process), done. It is counted by the table, by
  * each future, by whoever runs it, and until it is published. */
 #ifndef HN_SERVICE_CORE_H
 #define HN_SERVICE_CORE_H

@@ -242,7 +242,7 @@ static void fail_with_messages(hn_pool *p, hn_job *job, hn_strbuf *text, hn_stat
     hn_strbuf_deinit(text);
 }
 
-/* No worker can be had: from now on jobs run in the threads that wait for them. */
+/* No worker can be had: from now on jobs run in this process. */
 void hn_crew_give_up(hn_pool *p, const char *why) {
     hn_core *core = p->core;
     hn_warn_once("service", "no-workers", "compiling without worker processes: %s", why);

@@ -81,7 +81,7 @@ void hn_pool_leave(hn_pool *p);
 
 /* Ends a job badly. Takes `status`. */
 void hn_crew_fail_job(hn_pool *p, hn_job *job, hn_status status);
-/* No worker can be had: from now on jobs run in the threads that wait for them. */
+/* No worker can be had: from now on jobs run in this process. */
 void hn_crew_give_up(hn_pool *p, const char *why);
 /* Waits, without sleeping, for killed workers that did not end at once. */
 void hn_crew_reap(hn_pool *p);

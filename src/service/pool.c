@@ -101,7 +101,7 @@ static bool has_waiting(const hn_core *core) {
     return job != NULL;
 }
 
-/* A core for one more job. The first job of a service needs none: one in a thread that waits is the first, too. */
+/* A core for one more job. The first job of a service needs none: one that runs in this process is the first, too. */
 static bool take_core(hn_pool *p, int *out_token) {
     *out_token = hn_budget_take(p->core);
     if (*out_token != HN_BUDGET_NONE) return true;

@@ -18,7 +18,7 @@ hn_status hn_service_cache(hn_service *service, hn_cache **out_cache) HN_MUST_US
  * them. */
 void hn_service_wait_stored(hn_service *service);
 
-/* Whether jobs run in the threads that wait for them. */
+/* Whether jobs run in this process. */
 bool hn_service_is_inline(hn_service *service);
 
 /* Process ids of the workers that live now, at most `cap`; returns how many. For tests and reports. */
