@@ -36,7 +36,7 @@ if [ ! -x "$system/usr/bin/apt-get" ]; then
     debootstrap --variant=minbase bookworm "$system" >"$system.log" 2>&1 || { tail "$system.log"; exit 1; }
 fi
 cp /etc/resolv.conf "$system/etc/" 2>/dev/null || true
-find /etc/apt/apt.conf.d -type f -name '*registry*' -exec cp {} "$system/etc/apt/apt.conf.d/" \;
+grep -lE '^Acquire::' /etc/apt/apt.conf.d/* 2>/dev/null | xargs -r cp -t "$system/etc/apt/apt.conf.d/"
 mount -t proc proc "$system/proc"
 mount -t sysfs sys "$system/sys"
 mount --bind /dev "$system/dev"

@@ -1,4 +1,4 @@
-/* checked.h: integer arithmetic that reports overflow. Each returns false and leaves *out on overflow. */
+/* checked.h: integer arithmetic that reports overflow: each function returns false and leaves *out. And addresses. */
 #ifndef HN_BASE_CHECKED_H
 #define HN_BASE_CHECKED_H
 
@@ -25,6 +25,11 @@ static inline bool hn_add_size(size_t a, size_t b, size_t *out) {
 static inline bool hn_mul_size(size_t a, size_t b, size_t *out) {
     size_t result;
     return !__builtin_mul_overflow(a, b, &result) && (*out = result, true);
+}
+
+/* `memory + offset` in bytes, also where there is no memory: C does not define NULL + 0. */
+static inline uint8_t *hn_address(const void *memory, int64_t offset_bytes) {
+    return (uint8_t *)((uintptr_t)memory + (uint64_t)offset_bytes);
 }
 
 /* Python's // and %. `b` must not be 0. INT64_MIN // -1, which does not fit, wraps to INT64_MIN: the

@@ -35,11 +35,12 @@ typedef struct hn_text_facts_reader {
     hn_lex *lex;
     hn_graph *g; /* records the guards */
     struct { hn_symbol_facts *items; uint32_t count, cap; } pending;
+    uint32_t checked; /* guards that were there when all were last found to be possible together */
 } hn_text_facts_reader;
 
 /* One statement if the text has one here; `*out_found` tells. */
 hn_status hn_text_facts_read(hn_text_facts_reader *r, bool *out_found) HN_MUST_USE;
-/* To be called in front of every other statement and at the end. */
+/* To be called in front of every other statement and at the end. Errors: guards that contradict each other or the ranges. */
 hn_status hn_text_facts_apply(hn_text_facts_reader *r) HN_MUST_USE;
 
 #endif

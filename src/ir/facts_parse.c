@@ -14,6 +14,18 @@ static hn_status read_bound(hn_text_facts_reader *r, int64_t *out) {
     return hn_lex_i64(r->lex, out);
 }
 
+/* Each guard was possible when it was read; later ones may have narrowed the ranges. */
+static hn_status check_guards(hn_text_facts_reader *r) {
+    uint32_t count;
+    const hn_guard *guards = hn_sym_guards(r->g->sym, &count);
+    if (count == r->checked) return NULL;
+    for (uint32_t i = 0; i < count; i++)
+        if (hn_size_refuted(r->g, guards[i].relation, guards[i].lhs, guards[i].rhs))
+            return hn_lex_fail(r->lex, r->lex->p, "the guards contradict each other");
+    r->checked = count;
+    return NULL;
+}
+
 hn_status hn_text_facts_apply(hn_text_facts_reader *r) {
     for (uint32_t i = 0; i < r->pending.count; i++) {
         const hn_symbol_facts *facts = &r->pending.items[i];
@@ -21,7 +33,8 @@ hn_status hn_text_facts_apply(hn_text_facts_reader *r) {
         if (facts->divisor > 1) hn_sym_assume_divisor(r->g->sym, facts->symbol, facts->divisor);
     }
     r->pending.count = 0;
-    return hn_lex_blame(r->lex, r->lex->p, hn_sym_status(r->g->sym));
+    HN_TRY(hn_lex_blame(r->lex, r->lex->p, hn_sym_status(r->g->sym)));
+    return check_guards(r);
 }
 
 static hn_status read_symbol_facts(hn_text_facts_reader *r, hn_symbol_facts *out) {

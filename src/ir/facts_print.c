@@ -73,6 +73,11 @@ static bool is_bare(const hn_guard *guard, const hn_sym *sym) {
     return (lhs == HN_EXPR_SYMBOL || lhs == HN_EXPR_CONST) && (rhs == HN_EXPR_SYMBOL || rhs == HN_EXPR_CONST);
 }
 
+/* A guard on anything but bare symbols that has come to follow from the ranges says nothing, and a reader would drop it. */
+static bool is_telling(const hn_guard *guard, const hn_sym *sym, const hn_graph *g) {
+    return is_bare(guard, sym) || !hn_size_proved(g, guard->relation, guard->lhs, guard->rhs);
+}
+
 /* Insertion sort by name, as expressions sort: a program has few symbols. */
 static hn_status sorted_symbols(const hn_text_facts *c, hn_expr **out) {
     hn_expr *list = NULL;
@@ -96,6 +101,7 @@ hn_status hn_text_facts_print(hn_text_facts *c, const hn_graph *g, int depth, hn
     uint32_t count;
     const hn_guard *guards = hn_sym_guards(c->sym, &count);
     for (uint32_t i = 0; i < count; i++) {
+        if (!is_telling(&guards[i], c->sym, g)) continue;
         HN_TRY(hn_text_facts_collect(c, guards[i].lhs));
         HN_TRY(hn_text_facts_collect(c, guards[i].rhs));
     }
@@ -105,12 +111,10 @@ hn_status hn_text_facts_print(hn_text_facts *c, const hn_graph *g, int depth, hn
         begin_line(depth, "symbol ", out);
         put_symbol(c->sym, symbols[i], out);
     }
-    /* The reader wants guards on bare symbols first: see hn_symbol_facts. Of the others, those that have come to follow
-     * from the ranges say nothing, and a reader would drop them. */
+    /* The reader wants guards on bare symbols first: see hn_symbol_facts. */
     for (uint32_t pass = 0; pass < 2; pass++)
         for (uint32_t i = 0; i < count; i++) {
-            bool bare = is_bare(&guards[i], c->sym);
-            if (bare != !pass || (!bare && hn_size_proved(g, guards[i].relation, guards[i].lhs, guards[i].rhs))) continue;
+            if (is_bare(&guards[i], c->sym) != !pass || !is_telling(&guards[i], c->sym, g)) continue;
             begin_line(depth, "guard ", out);
             put_guard(c->sym, &guards[i], out);
         }

@@ -176,16 +176,16 @@ static hn_status resolve(binder *x, uint32_t buffer, uint32_t offset_node, uint3
     HN_TRY(place_operand(x, buffer, offset_node, elem_bytes, &room));
     const int64_t offset = room.before;
     if (f->kind == HNB_BUFFER_SLOT) {
-        *slot = x->c->slots[f->source] + offset; /* such a buffer is of a later stage: there is a context */
+        *slot = hn_address(x->c->slots[f->source], offset); /* such a buffer is of a later stage: there is a context */
     } else if (x->c && f->kind != HNB_BUFFER_CONSTANT) {
-        uint8_t *base = f->kind == HNB_BUFFER_TEMP ? x->c->workspace + x->bound->values[f->offset] : x->c->io[x->m->io_of[buffer]];
-        *slot = base + offset;
+        const bool is_temp = f->kind == HNB_BUFFER_TEMP;
+        *slot = hn_address(is_temp ? x->c->workspace : x->c->io[x->m->io_of[buffer]], offset + (is_temp ? x->bound->values[f->offset] : 0));
     } else if (f->kind == HNB_BUFFER_CONSTANT && x->c) {
-        *slot = hn_storage_at(x->weights, x->c->state, f->source) + f->byte_offset + offset;
+        *slot = hn_address(hn_storage_at(x->weights, x->c->state, f->source), (int64_t)f->byte_offset + offset);
     } else if (f->kind == HNB_BUFFER_CONSTANT && x->b->storages[f->source].is_mutable) {
         HN_PUSH(x->arena, &x->bound->state_patches, ((hn_run_patch){slot, f->source, (int64_t)f->byte_offset + offset}));
     } else if (f->kind == HNB_BUFFER_CONSTANT) {
-        *slot = x->weights->storages[f->source] + f->byte_offset + offset;
+        *slot = hn_address(x->weights->storages[f->source], (int64_t)f->byte_offset + offset);
     } else if (f->kind == HNB_BUFFER_TEMP) {
         HN_PUSH(x->arena, &x->bound->temp_patches,
                 ((hn_run_patch){slot, 0, x->bound->values[f->offset] + offset}));

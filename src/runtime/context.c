@@ -164,13 +164,13 @@ hn_status hn_context_bind(hn_module *m, hn_context *c, hn_tensor *const *inputs,
     if (bound->state_id != c->state->id) {
         for (uint32_t k = 0; k < bound->state_patches.count; k++) {
             const hn_run_patch *patch = &bound->state_patches.items[k];
-            *patch->slot = c->state->storages[patch->io] + patch->offset_bytes;
+            *patch->slot = hn_address(c->state->storages[patch->io], patch->offset_bytes);
         }
         bound->state_id = c->state->id;
     }
     if (bound->workspace == c->workspace) return NULL; /* NULL at first: there may be nothing but empty temporaries */
     for (uint32_t k = 0; k < bound->temp_patches.count; k++)
-        *bound->temp_patches.items[k].slot = c->workspace + bound->temp_patches.items[k].offset_bytes;
+        *bound->temp_patches.items[k].slot = hn_address(c->workspace, bound->temp_patches.items[k].offset_bytes);
     bound->workspace = c->workspace;
     return NULL;
 }

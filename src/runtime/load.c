@@ -23,11 +23,11 @@ static hn_status place_storage(hn_module *m, uint32_t k) {
         uint64_t end;
         if (__builtin_add_overflow(s->offset, s->bytes, &end) || end > m->weights_file.size_bytes)
             return HN_ERROR(HN_CORRUPT, "storage %u lies beyond the end of the weights file", k);
-        *place = (uint8_t *)(uintptr_t)m->weights_file.data + s->offset;
+        *place = hn_address(m->weights_file.data, (int64_t)s->offset);
     } else if (s->where == HNB_STORAGE_WEIGHTS) {
-        *place = (uint8_t *)(uintptr_t)m->view.bytes + m->view.header->weights_offset + s->offset;
+        *place = hn_address(m->view.bytes, (int64_t)(m->view.header->weights_offset + s->offset));
     } else {
-        *place = (uint8_t *)(uintptr_t)m->view.blob + s->offset;
+        *place = hn_address(m->view.blob, (int64_t)s->offset);
     }
     m->has_state |= s->is_mutable;
     if ((uintptr_t)*place % HN_WEIGHT_ALIGN == 0) {

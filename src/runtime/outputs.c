@@ -6,6 +6,7 @@
  * Mutations are written last; what they take from memory that another mutation writes is taken aside first. */
 #include "runtime/module_impl.h"
 
+#include "base/checked.h"
 #include "runtime/copy.h"
 
 #include <inttypes.h>
@@ -94,12 +95,13 @@ hn_status hn_outputs_place(hn_module *m, hn_context *c, uint32_t stage) {
 static uint8_t *content(const hn_module *m, const hn_context *c, uint32_t k) {
     const hnb_buffer *f = &m->view.buffers[m->view.outputs[k].buffer];
     const hn_bound *bound = c->bounds[0];
-    uint8_t *base;
-    if (f->kind == HNB_BUFFER_CONSTANT) base = hn_storage_at(c->weights, c->state, f->source) + f->byte_offset;
-    else if (f->kind == HNB_BUFFER_TEMP) base = c->workspace + hn_bound_value(bound, f->offset);
-    else if (f->kind == HNB_BUFFER_SLOT) base = c->slots[f->source];
-    else base = c->io[m->io_of[m->view.outputs[k].buffer]];
-    return base + bound->outputs[k].offset_bytes;
+    const int64_t offset = bound->outputs[k].offset_bytes;
+    switch (f->kind) {
+    case HNB_BUFFER_CONSTANT: return hn_address(hn_storage_at(c->weights, c->state, f->source), (int64_t)f->byte_offset + offset);
+    case HNB_BUFFER_TEMP: return hn_address(c->workspace, hn_bound_value(bound, f->offset) + offset);
+    case HNB_BUFFER_SLOT: return hn_address(c->slots[f->source], offset);
+    default: return hn_address(c->io[m->io_of[m->view.outputs[k].buffer]], offset);
+    }
 }
 
 /* A tensor in a block of its own. */
@@ -196,7 +198,7 @@ static void write_mutation(const hn_module *m, const hn_context *c, uint32_t k, 
         to = hn_tensor_data(inputs[o->target_input]);
         strides = hn_tensor_strides(inputs[o->target_input]);
     } else {
-        to = c->state->storages[o->target_storage] + bo->target_offset_bytes;
+        to = hn_address(c->state->storages[o->target_storage], bo->target_offset_bytes);
         strides = bo->target_strides;
     }
     hn_copy_strided(to, strides, from, bo->strides, bo->sizes, o->rank, hn_bundle_dtype_bytes(o->dtype));

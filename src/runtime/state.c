@@ -1,6 +1,7 @@
 /* state.c: copies of the buffers that a program changes: the module's own, and as many more as there are sequences. */
 #include "runtime/module_impl.h"
 
+#include "base/checked.h"
 #include "base/near.h"
 #include "base/require.h"
 #include "runtime/copy.h"
@@ -159,7 +160,7 @@ hn_status hn_state_read(hn_state *state, const char *name, hn_tensor **out_tenso
     const hnb_output *o = p.output;
     HN_TRY(hn_tensor_create(&(hn_tensor_desc){.type = (hn_scalar_type)o->dtype, .rank = o->rank, .sizes = p.sizes}, out_tensor));
     pthread_mutex_lock(&state->turn);
-    hn_copy_strided(hn_tensor_data(*out_tensor), hn_tensor_strides(*out_tensor), state->storages[o->target_storage] + p.offset_bytes,
+    hn_copy_strided(hn_tensor_data(*out_tensor), hn_tensor_strides(*out_tensor), hn_address(state->storages[o->target_storage], p.offset_bytes),
                     p.strides, p.sizes, o->rank, hn_bundle_dtype_bytes(o->dtype));
     pthread_mutex_unlock(&state->turn);
     return NULL;
@@ -174,7 +175,7 @@ hn_status hn_state_write(hn_state *state, const char *name, const hn_tensor *ten
     const hnb_output *o = p.output;
     HN_TRY(hn_tensor_check("buffer", name, tensor, (hn_scalar_type)o->dtype, o->rank, p.sizes));
     pthread_mutex_lock(&state->turn);
-    hn_copy_strided(state->storages[o->target_storage] + p.offset_bytes, p.strides, hn_tensor_data(tensor), hn_tensor_strides(tensor),
+    hn_copy_strided(hn_address(state->storages[o->target_storage], p.offset_bytes), p.strides, hn_tensor_data(tensor), hn_tensor_strides(tensor),
                     p.sizes, o->rank, hn_bundle_dtype_bytes(o->dtype));
     pthread_mutex_unlock(&state->turn);
     return NULL;

@@ -1,6 +1,7 @@
 /* steps.c: walking the resolved steps. */
 #include "runtime/kernels.h"
 
+#include "base/checked.h"
 #include "base/compiler.h"
 #include "base/trace.h"
 #include "runtime/team.h"
@@ -139,7 +140,7 @@ hn_status hn_steps_run(hn_module *m, hn_context *c) {
     hn_bound *bound = c->bounds[0];
     for (uint32_t k = 0; k < bound->io_patches.count; k++) {
         const hn_run_patch *patch = &bound->io_patches.items[k];
-        *patch->slot = (uint8_t *)c->io[patch->io] + patch->offset_bytes;
+        *patch->slot = hn_address(c->io[patch->io], patch->offset_bytes);
     }
     const int64_t begin = hn_now_ns();
     if (c->threads > 1 && c->run_ns > WAKE_RUN_NS && begin - c->end_ns > WAKE_REST_NS) hn_team_wake(m->threads);

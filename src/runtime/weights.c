@@ -4,6 +4,7 @@
  * one's place at once. A run goes on with the set that it began with; the last context that lets go of a set frees it. */
 #include "runtime/module_impl.h"
 
+#include "base/checked.h"
 #include "base/require.h"
 #include "runtime/copy.h"
 
@@ -169,7 +170,7 @@ static hn_status own_storage(exchange *x, const hn_weights *old, uint32_t storag
 }
 
 static uint8_t *place_of(const exchange *x, const change *c) {
-    return x->fresh->storages[c->to->storage] + c->to->offset * (int64_t)hn_bundle_dtype_bytes(c->to->dtype);
+    return hn_address(x->fresh->storages[c->to->storage], c->to->offset * (int64_t)hn_bundle_dtype_bytes(c->to->dtype));
 }
 
 /* Two weights may be one in the model: what the second wrote must be what the first one is to be. */

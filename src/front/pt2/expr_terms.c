@@ -44,7 +44,7 @@ static hn_pt2_term reduced(hn_pt2_calc *p, hn_expr num, hn_expr den) {
         if (below < 0) common = -common;
         if (common != 1) {
             num = hn_sym_floordiv(p->sym, num, hn_sym_int(p->sym, common));
-            den = hn_sym_int(p->sym, below / common);
+            den = hn_sym_floordiv(p->sym, den, hn_sym_int(p->sym, common)); /* exact; the least number over -1 latches an overflow */
         }
     }
     return (hn_pt2_term){.num = num, .den = den};
