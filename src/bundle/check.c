@@ -214,7 +214,7 @@ static bool launch_ok(const hn_bundle *b, const hnb_step *s, const hnb_launch *l
 
 /* One launch for all targets, or one for each; the kernel takes what the step gives. */
 static bool launches_ok(const hn_bundle *b, const hnb_step *s) {
-    if (!s->kernel || b->kernels[s->kernel].arg_count != s->operand_count || s->param_count) return false;
+    if (!s->kernel || b->kernels[s->kernel].arg_count != s->operand_count || s->param_count % HNB_CHECK_PARAMS) return false;
     if (s->launch_count != 1 && s->launch_count != b->targets_count) return false;
     if (!s->launch_count || !span_ok(s->launches, s->launch_count, b->launches_count)) return false;
     for (uint32_t k = 0; k < s->launch_count; k++) {

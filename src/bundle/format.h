@@ -216,12 +216,16 @@ typedef enum hnb_step_kind {
     HNB_STEP_KIND_COUNT
 } hnb_step_kind;
 
+/* An index that a kernel checks, as four expressions: number of the step's operand that has the indices (another number: they are
+ * computed), extent, whether negative ones count from the end, origin. Only for messages: readers take nothing of it on trust. */
+#define HNB_CHECK_PARAMS 4
+
 typedef struct hnb_step {
     uint32_t kind;
     uint32_t kernel;      /* of KERNEL */
     uint32_t extern_kind; /* of EXTERN: hn_extern_kind */
     uint32_t operands, operand_count;
-    uint32_t params, param_count;    /* of EXTERN */
+    uint32_t params, param_count;    /* of EXTERN; of KERNEL its checks, HNB_CHECK_PARAMS for each */
     uint32_t launches, launch_count; /* of KERNEL: one for all targets, or one for each */
     uint32_t buffer, from;
     uint32_t origin;

@@ -146,6 +146,38 @@ static hn_status add_launches(emitter *e, uint32_t step, hn_woperand *operands, 
     return NULL;
 }
 
+/* The argument that has the indices of a check: what is loaded, perhaps in another type. */
+static uint32_t operand_of_index(const hn_c_kernel *kernel, const hn_body *body, hn_sid s) {
+    const hn_sop *op = &body->items[body->items[s].args[0]];
+    while (op->kind == HN_SOP_CAST) op = &body->items[op->args[0]];
+    for (uint32_t k = 0; op->kind == HN_SOP_LOAD && k < kernel->buffer_count; k++)
+        if (kernel->buffers[k] == op->buffer) return k;
+    return UINT32_MAX;
+}
+
+static uint32_t origin_of_index(const emitter *e, hn_expr symbol) {
+    const hn_program *p = e->d->program;
+    for (uint32_t k = 0; k < p->index_origins.count; k++)
+        if (p->index_origins.items[k].symbol == symbol) return p->index_origins.items[k].origin;
+    return 0;
+}
+
+static hn_status add_checks(emitter *e, const hn_kernel *k, const hn_c_kernel *kernel, hn_line *line) {
+    struct { hn_wcheck *items; uint32_t count, cap; } checks = {0};
+    for (uint32_t i = 0; i < k->phases.count; i++) {
+        const hn_body *body = &k->phases.items[i].body;
+        for (hn_sid s = 1; s < body->count; s++) {
+            const hn_sop *op = &body->items[s];
+            if (op->kind != HN_SOP_INDIRECT) continue;
+            hn_wcheck check = {operand_of_index(kernel, body, s), hn_sym_symbol_extent(e->d->sym, op->index), op->imm.i & 1, origin_of_index(e, op->index)};
+            HN_PUSH(e->w->arena, &checks, check);
+        }
+    }
+    line->checks = checks.items;
+    line->check_count = checks.count;
+    return NULL;
+}
+
 static hn_status add_kernel_call(emitter *e, uint32_t step) {
     const hn_kernel *k = e->d->schedule.steps.items[step].kernel;
     const hn_c_kernel *kernel = &e->d->levels[0].step_kernels[step];
@@ -161,6 +193,7 @@ static hn_status add_kernel_call(emitter *e, uint32_t step) {
     hn_line line = {.kind = HN_LINE_KERNEL, .origin = k->origin, .operands = operands, .operand_count = kernel->buffer_count,
                     .params = kernel->sizes, .param_count = kernel->size_count, .extent = kernel->extent, .grain = kernel->grain,
                     .scratch_bytes = kernel->scratch_bytes};
+    HN_TRY(add_checks(e, k, kernel, &line));
     HN_TRY(add_launches(e, step, operands, &line));
     HN_TRY(kernel_of(e, step, &line.kernel));
     return hn_wrapper_add_line(e->w, line);

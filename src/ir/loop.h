@@ -135,6 +135,12 @@ typedef struct hn_result {
     hn_expr offset;
 } hn_result;
 
+/* The node whose index an INDIRECT symbol is. Loops are fused, and then it need not be the node that the kernel is named after. */
+typedef struct hn_index_origin {
+    hn_expr symbol;
+    uint32_t origin; /* hn_graph.origins */
+} hn_index_origin;
+
 typedef struct hn_program {
     hn_arena *arena;
     hn_sym *sym;
@@ -142,6 +148,7 @@ typedef struct hn_program {
     struct { hn_buffer *items; uint32_t count, cap; } buffers; /* [0] unused */
     struct { hn_item_info *items; uint32_t count, cap; } items; /* [0] unused */
     struct { hn_result *items; uint32_t count, cap; } results;
+    struct { hn_index_origin *items; uint32_t count, cap; } index_origins; /* for messages only: no part of the text form */
 } hn_program;
 
 hn_status hn_program_create(hn_graph *graph, hn_arena *arena, hn_program **out) HN_MUST_USE;

@@ -46,7 +46,12 @@ static hn_sid gen_cast(lower_body *b, hn_sid x, hn_dtype to) {
     return lower_gen_sop(b, (hn_sop){.kind = HN_SOP_CAST, .dtype = to, .args = {x}});
 }
 
-hn_expr lower_gen_indirect(lower_body *b, hn_sid value, hn_expr limit, bool wrap) {
+static hn_status note_index(lower *l, const hn_node_info *n, hn_expr symbol) {
+    HN_PUSH(l->p->arena, &l->p->index_origins, ((hn_index_origin){symbol, l->is_branch ? l->origin : n->origin}));
+    return NULL;
+}
+
+hn_expr lower_gen_indirect(lower_body *b, const hn_node_info *n, hn_sid value, hn_expr limit, bool wrap) {
     if (b->failed || !value) return b->l->zero;
     value = gen_cast(b, value, HN_DTYPE_I64); /* any integers may be indices */
     if (!value) return b->l->zero;
@@ -66,6 +71,7 @@ hn_expr lower_gen_indirect(lower_body *b, hn_sid value, hn_expr limit, bool wrap
     hn_expr symbol = hn_sym_indirect(b->l->sym, limit);
     lower_gen_sop(b, (hn_sop){.kind = HN_SOP_INDIRECT, .dtype = HN_DTYPE_I64, .args = {value}, .index = symbol,
                               .imm.i = wrap});
+    if (!b->failed) b->failed = note_index(b->l, n, symbol);
     return symbol;
 }
 
@@ -196,7 +202,7 @@ static hn_sid gen_gather(lower_body *b, const hn_node_info *n, const hn_expr *id
     hn_expr at[HN_MAX_RANK];
     memcpy(at, idx, xi->rank * sizeof *at);
     hn_sid t = gen_cast(b, lower_gen(b, n->args[1].as.value, idx), HN_DTYPE_I64);
-    if (xi->rank) at[dim] = lower_gen_indirect(b, t, xi->sizes[dim], false);
+    if (xi->rank) at[dim] = lower_gen_indirect(b, n, t, xi->sizes[dim], false);
     return lower_gen(b, x, at);
 }
 
@@ -208,7 +214,7 @@ static hn_sid gen_index_op(lower_body *b, const hn_node_info *n, const hn_expr *
     hn_expr at[HN_MAX_RANK];
     for (uint32_t k = 0; k < indices->count; k++) {
         hn_sid t = gen_cast(b, lower_gen(b, indices->as.values[k], idx), HN_DTYPE_I64);
-        at[k] = lower_gen_indirect(b, t, xi->sizes[k], n->args[2].as.b);
+        at[k] = lower_gen_indirect(b, n, t, xi->sizes[k], n->args[2].as.b);
     }
     for (uint32_t d = indices->count; d < xi->rank; d++) at[d] = idx[index_rank + d - indices->count];
     return lower_gen(b, x, at);

@@ -68,8 +68,8 @@ void lower_body_init(lower_body *b, lower *l);
 hn_sid lower_gen(lower_body *b, hn_value v, const hn_expr *idx);
 hn_sid lower_gen_sop(lower_body *b, hn_sop sop);
 hn_sid lower_gen_const_i(lower_body *b, int64_t value, hn_dtype dtype);
-/* An I64 scalar as an index below `limit`: wrapped when negative if `wrap`, checked. */
-hn_expr lower_gen_indirect(lower_body *b, hn_sid value, hn_expr limit, bool wrap);
+/* An I64 scalar as an index below `limit`, for node `n`: wrapped when negative if `wrap`, checked. */
+hn_expr lower_gen_indirect(lower_body *b, const hn_node_info *n, hn_sid value, hn_expr limit, bool wrap);
 
 /* realize.c: memory */
 /* A fresh buffer for `v` (row-major, or the recorded strides when `v` is a graph output); state becomes memory. */

@@ -228,7 +228,7 @@ hn_status lower_scatter(lower *l, const hn_node_info *n) {
     hn_sid value = lower_gen(&b, src, loop.vars);
     hn_expr at[HN_MAX_RANK];
     memcpy(at, loop.vars, sizeof at);
-    if (xi->rank) at[dim] = lower_gen_indirect(&b, t, xi->sizes[dim], false);
+    if (xi->rank) at[dim] = lower_gen_indirect(&b, n, t, xi->sizes[dim], false);
     if (b.failed) return b.failed;
     loop.body = b.body;
     loop.store = (hn_loop_store){.buffer = lv.buffer, .value = value, .mode = store_mode(n->args[4].as.s),
@@ -254,7 +254,7 @@ hn_status lower_index_put(lower *l, const hn_node_info *n) {
     lower_body_init(&b, l);
     for (uint32_t k = 0; k < indices->count; k++) {
         hn_sid t = lower_gen(&b, indices->as.values[k], loop.vars);
-        at[k] = lower_gen_indirect(&b, t, xi->sizes[k], n->args[4].as.b);
+        at[k] = lower_gen_indirect(&b, n, t, xi->sizes[k], n->args[4].as.b);
     }
     for (uint32_t d = indices->count; d < xi->rank; d++) at[d] = loop.vars[index_rank + d - indices->count];
     for (uint32_t d = 0; d < vi->rank; d++)

@@ -4,8 +4,10 @@
 #include "base/checked.h"
 #include "base/compiler.h"
 #include "base/trace.h"
+#include "runtime/index_fault.h"
 #include "runtime/team.h"
 
+#include <inttypes.h>
 #include <omp.h>
 
 /* Waking a team costs some 50 us. Threads spin for milliseconds before they sleep. */
@@ -30,15 +32,28 @@ static int run_parallel(const hn_module *m, const hn_context *c, const hn_run_st
     return failed;
 }
 
-static hn_status step_error(const hn_module *m, const hn_run_step *s, hn_status status) {
-    const hnb_origin *origin = &m->view.origins[m->view.steps[s->index].origin];
+static hn_status node_error(const hn_module *m, const hn_run_step *s, uint32_t at, hn_status status) {
+    const hnb_origin *origin = &m->view.origins[at];
     const char *node = hn_bundle_text(&m->view, origin->node), *source = hn_bundle_text(&m->view, origin->source);
     if (!*node && !*source) return hn_status_annotate(status, "step %u", s->index);
     return hn_status_annotate(status, "node '%s'%s%s%s", node, *source ? " (" : "", source, *source ? ")" : "");
 }
 
-static hn_status kernel_error(const hn_module *m, const hn_run_step *s, int rc) {
-    (void)rc; /* which of the kernel's checks it was: the message names the node, which is what a user knows */
+static hn_status step_error(const hn_module *m, const hn_run_step *s, hn_status status) {
+    return node_error(m, s, m->view.steps[s->index].origin, status);
+}
+
+/* A kernel says that an index was bad, not which: its checks are made again here, one after the other. */
+static hn_status kernel_error(const hn_module *m, const hn_context *c, const hn_run_step *s) {
+    const hnb_step *step = &m->view.steps[s->index];
+    for (uint32_t k = 0; k + HNB_CHECK_PARAMS <= step->param_count; k += HNB_CHECK_PARAMS) {
+        hn_index_fault fault;
+        if (!hn_index_fault_find(m, c, s, k, &fault)) continue;
+        hn_status status = fault.is_found ? HN_ERROR(HN_INVALID_ARGUMENT, "index %" PRId64 "%s%s%s is out of bounds; valid indices are %" PRId64 " to %" PRId64,
+                                                     fault.value, *fault.input ? " in input '" : "", fault.input, *fault.input ? "'" : "", fault.lo, fault.hi)
+                                          : HN_ERROR(HN_INVALID_ARGUMENT, "an index is out of bounds; valid indices are %" PRId64 " to %" PRId64, fault.lo, fault.hi);
+        return node_error(m, s, fault.origin, status);
+    }
     return step_error(m, s, HN_ERROR(HN_INVALID_ARGUMENT, "an index is out of bounds"));
 }
 
@@ -55,7 +70,7 @@ static hn_status run_extern(const hn_module *m, const hn_context *c, const hn_ru
 }
 
 /* The element as int64; what types there may be is checked when the bundle is opened. */
-static int64_t read_number(const void *element, uint32_t type) {
+int64_t hn_number_read(const void *element, uint32_t type) {
     int32_t i32;
     int16_t i16;
     int64_t i64;
@@ -71,7 +86,7 @@ static int64_t read_number(const void *element, uint32_t type) {
 
 static hn_status run_define(hn_module *m, hn_context *c, const hn_run_step *s) {
     const hnb_step *step = &m->view.steps[s->index];
-    int64_t value = read_number(s->args[0], m->view.operands[step->operands].dtype);
+    int64_t value = hn_number_read(s->args[0], m->view.operands[step->operands].dtype);
     hn_status status = hn_bound_define(m, c, step->symbol, value);
     return status ? step_error(m, s, status) : NULL;
 }
@@ -89,7 +104,7 @@ static inline hn_status run_step(hn_module *m, const hn_context *c, hn_run_step 
         if (s->extent == 0) return NULL;
         if (HN_UNLIKELY(!s->fn)) HN_TRY(find_function(m, s));
         rc = s->chunks > 1 ? run_parallel(m, c, s) : s->fn(s->args, s->params, 0, s->extent, c->scratch);
-        return HN_LIKELY(rc == 0) ? NULL : kernel_error(m, s, rc);
+        return HN_LIKELY(rc == 0) ? NULL : kernel_error(m, c, s);
     case HNB_STEP_EXTERN: return run_extern(m, c, s);
     case HNB_STEP_COPY:
         if (s->bytes) memmove(s->args[0], s->args[1], s->bytes); /* of no bytes, either may be NULL */

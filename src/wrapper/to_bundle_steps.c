@@ -147,6 +147,20 @@ static uint32_t count_steps(const hn_wrapper *w, uint32_t first, uint32_t count)
     return steps;
 }
 
+/* Four expressions for each check of a kernel: see hnb_step. */
+static hn_status put_checks(bundle_emitter *e, const hn_line *line, hnb_step *s) {
+    s->params = e->out.params.count;
+    for (uint32_t k = 0; k < line->check_count; k++) {
+        const hn_wcheck *c = &line->checks[k];
+        const hn_expr fields[HNB_CHECK_PARAMS] = {hn_sym_int(e->sym, c->operand), c->extent, hn_sym_int(e->sym, c->wraps),
+                                                  hn_sym_int(e->sym, e->w->graph && c->origin < e->w->graph->origins.count ? c->origin : 0)};
+        uint32_t ignored;
+        HN_TRY(put_params(e, fields, HNB_CHECK_PARAMS, &ignored));
+    }
+    s->param_count = line->check_count * HNB_CHECK_PARAMS;
+    return NULL;
+}
+
 hn_status hn_emit_step(bundle_emitter *e, uint32_t at) {
     const hn_line *line = &e->w->lines.items[at];
     hnb_step s = {.kind = step_kind(line->kind),
@@ -160,7 +174,10 @@ hn_status hn_emit_step(bundle_emitter *e, uint32_t at) {
     if (s.kind == HNB_STEP_DEFINE) s.symbol = (uint32_t)*hn_map_get(&e->symbols, line->symbol) - 1;
     if (e->w->graph && line->origin < e->w->graph->origins.count) s.origin = line->origin;
     for (uint32_t k = 0; k < line->operand_count; k++) HN_TRY(put_operand(e, &line->operands[k]));
-    if (s.kind == HNB_STEP_KERNEL) HN_TRY(put_launches(e, line, &s));
+    if (s.kind == HNB_STEP_KERNEL) {
+        HN_TRY(put_launches(e, line, &s));
+        HN_TRY(put_checks(e, line, &s));
+    }
     if (s.kind == HNB_STEP_EXTERN) {
         s.param_count = line->param_count;
         HN_TRY(put_params(e, line->params, line->param_count, &s.params));

@@ -72,6 +72,14 @@ typedef struct hn_woperand {
                                 byte of operand k, by any thread, so both may have the same memory */
 } hn_woperand;
 
+/* An index that a kernel reads from memory and checks. */
+typedef struct hn_wcheck {
+    uint32_t operand; /* of the line: where the indices are; UINT32_MAX: they are computed in the kernel */
+    hn_expr extent;   /* valid are 0 to extent - 1, */
+    bool wraps;       /* and with this -extent to -1 as well */
+    uint32_t origin;  /* the node whose index it is */
+} hn_wcheck;
+
 typedef struct hn_line {
     hn_line_kind kind;
     hn_wbuf buffer, from;
@@ -88,6 +96,8 @@ typedef struct hn_line {
     int64_t grain;               /* KERNEL: fewest iterations worth a thread of their own; 0: never split */
     hn_expr scratch_bytes;       /* KERNEL: per thread; 0 id: none */
     const hn_wlaunch *others;    /* KERNEL: for each target but the first; NULL when there is only that */
+    uint32_t check_count;        /* KERNEL: for messages only, no part of the text form */
+    const hn_wcheck *checks;
     hn_expr symbol;              /* DEFINE: a DATA symbol */
     /* COND: the lines of the two bodies follow this line directly */
     uint32_t then_count, otherwise_count;

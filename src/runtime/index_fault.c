@@ -1,0 +1,66 @@
+/* index_fault.c: looks through the indices of a kernel for one that is out of bounds. See index_fault.h.
+ *
+ * All of the buffer is looked at, also where the kernel reads a part of it. What is found there would be blamed although another
+ * value was at fault; both are out of bounds, and no other index is. */
+#include "runtime/index_fault.h"
+
+static bool is_integer(uint32_t type) { return type == HN_I64 || type == HN_I32 || type == HN_I16 || type == HN_I8 || type == HN_U8 || type == HN_BOOL; }
+
+/* The address that the kernel was given for an operand of the step: another target may take them in another order. */
+static const uint8_t *address_of(const hn_module *m, const hn_run_step *s, const hnb_operand *operand) {
+    const hnb_step *step = &m->view.steps[s->index];
+    const hnb_operand *given = &m->view.operands[hn_bundle_launch(&m->view, step, m->target)->operands];
+    for (uint32_t k = 0; k < step->operand_count; k++)
+        if (given[k].buffer == operand->buffer && given[k].offset == operand->offset) return s->args[k];
+    return NULL;
+}
+
+static bool value_of(const hn_bound *bound, uint32_t node, int64_t *out) {
+    *out = bound->bad[node] ? 0 : bound->values[node];
+    return !bound->bad[node];
+}
+
+/* Elements from the operand's address to the end of its buffer; 0 when that is not known. */
+static int64_t count_of(const hn_module *m, const hn_bound *bound, const hnb_operand *operand) {
+    const hnb_buffer *buffer = &m->view.buffers[operand->buffer];
+    int64_t bytes = 0, offset = 0, elem = hn_bundle_dtype_bytes(operand->dtype);
+    if (buffer->kind == HNB_BUFFER_INPUT) bytes = bound->input_bytes[buffer->source];
+    else if (!buffer->bytes || !value_of(bound, buffer->bytes, &bytes)) return 0;
+    if (operand->offset && !value_of(bound, operand->offset, &offset)) return 0;
+    return elem > 0 ? bytes / elem - offset : 0;
+}
+
+static const char *input_of(const hn_module *m, const hnb_operand *operand) {
+    const hnb_buffer *buffer = &m->view.buffers[operand->buffer];
+    return buffer->kind == HNB_BUFFER_INPUT ? hn_bundle_text(&m->view, m->view.inputs[buffer->source].name) : "";
+}
+
+static void search(const hn_module *m, const hn_bound *bound, const hn_run_step *s, const hnb_operand *operand, hn_index_fault *out) {
+    const uint8_t *at = address_of(m, s, operand);
+    int64_t count = count_of(m, bound, operand);
+    uint32_t elem = hn_bundle_dtype_bytes(operand->dtype);
+    for (int64_t k = 0; at && k < count && !out->is_found; k++) {
+        out->value = hn_number_read(at + (size_t)k * elem, operand->dtype);
+        out->is_found = out->value < out->lo || out->value > out->hi;
+    }
+    if (out->is_found) out->input = input_of(m, operand);
+}
+
+bool hn_index_fault_find(const hn_module *m, const hn_context *c, const hn_run_step *s, uint32_t at, hn_index_fault *out) {
+    const hnb_step *step = &m->view.steps[s->index];
+    const uint32_t *params = &m->view.params[step->params + at];
+    const hn_bound *bound = c->bounds[0];
+    int64_t operand, extent, wraps, origin;
+    *out = (hn_index_fault){.input = ""};
+    if (!value_of(bound, params[0], &operand) || !value_of(bound, params[1], &extent) || !value_of(bound, params[2], &wraps) ||
+        !value_of(bound, params[3], &origin) || origin < 0 || origin >= m->view.origins_count || extent < 0)
+        return false;
+    out->origin = (uint32_t)origin;
+    out->lo = wraps ? -extent : 0;
+    out->hi = extent - 1;
+    if (operand >= 0 && operand < step->operand_count) {
+        const hnb_operand *o = &m->view.operands[step->operands + (uint32_t)operand];
+        if (o->buffer && is_integer(o->dtype)) search(m, bound, s, o, out);
+    }
+    return out->is_found || step->param_count == HNB_CHECK_PARAMS;
+}
