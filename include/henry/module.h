@@ -45,8 +45,8 @@ typedef struct hn_allocator {
 /* Zeros mean defaults. */
 typedef struct hn_module_options {
     int threads;              /* for each run, HN_THREADS_MAX at most; 0: HENRY_THREADS, else what OpenMP would use */
-    const char *weights_path; /* where the file that the bundle refers to lies now; NULL: the recorded hint,
-                                 then the same name beside the bundle */
+    const char *weights_path; /* where the file that the bundle refers to is now; NULL: beside the bundle under its last name,
+                                 else at its recorded path */
     bool verify_weights;      /* full digest of the weights instead of size, time and head */
     bool skip_digest;         /* trust the bundle's bytes: no digest check (structure is always checked) */
     bool profile;             /* time every step; see hn_module_profile */

@@ -37,8 +37,7 @@ typedef struct hn_compile_options {
     int32_t compile_threads; /* compilers at once; 0: HENRY_COMPILE_THREADS, else one a CPU */
     int32_t threads;        /* threads that the program is planned for; 0: one a CPU */
     const char *target_cpu; /* "x86-64-v3" and the like; NULL: this machine's */
-    bool verify;            /* compare every record of the file with its checksum, also when the graph cache has the program;
-                               with embed_weights the image records a digest of them, for a later verification */
+    bool verify;            /* compare every record of the file with its checksum, also when the graph cache has the program */
     bool embed_weights;     /* put the weights into the image; otherwise it refers to the model file, or to ... */
     const char *safetensors; /* ... this file, which is written, in the safetensors format; not with embed_weights. The image finds it
                                 beside itself, under its last name. NULL: none */
@@ -100,8 +99,9 @@ HN_API hn_status hn_compile_memory(const void *bytes, size_t len, const hn_compi
  * hn_module_load_file. */
 HN_API hn_status hn_compiled_load(const hn_compiled *compiled, const hn_module_options *options, hn_module **out) HN_MUST_USE;
 
-/* Writes the program as a bundle (.hnb) that runs without the compiler and, with embed_weights, without the model file.
- * A file that is there is replaced. Errors: io. */
+/* Writes the program as a bundle (.hnb) that runs without the compiler and, with embed_weights, without the model file. The
+ * bundle records a digest of its weights, for hn_bundle_verify_file; to compute it takes about a second for each gigabyte.
+ * A file that is there is replaced. Errors: io; not-found or incompatible when the weights that it refers to are gone or changed. */
 HN_API hn_status hn_compiled_save(const hn_compiled *compiled, const char *path) HN_MUST_USE;
 
 /* The image itself. Borrowed. Of NULL: NULL and 0 bytes; the statistics are zeros. */

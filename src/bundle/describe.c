@@ -58,13 +58,17 @@ static void text_bound(int64_t value, hn_strbuf *out) {
     else hn_strbuf_i64(out, value);
 }
 
+void hn_bundle_range_print(int64_t lo, int64_t hi, hn_strbuf *out) {
+    text_bound(lo, out);
+    hn_strbuf_puts(out, "..");
+    text_bound(hi, out);
+}
+
 static void text_symbols(const hn_bundle *b, hn_strbuf *out) {
     for (uint32_t i = 0; i < b->symbols_count; i++) {
         const hnb_symbol *s = &b->symbols[i];
         hn_strbuf_printf(out, "symbol %s in ", hn_bundle_text(b, s->name));
-        text_bound(s->lo, out);
-        hn_strbuf_puts(out, "..");
-        text_bound(s->hi, out);
+        hn_bundle_range_print(s->lo, s->hi, out);
         if (s->input == HNB_BY_STEP) {
             hn_strbuf_puts(out, " from the data\n");
             continue;
@@ -173,7 +177,7 @@ static void text_step(const hn_bundle *b, uint32_t i, hn_strbuf *out) {
     default: break;
     }
     if (s->kind != HNB_STEP_COPY) text_operands(b, s, out);
-    text_params(b, s->params, s->param_count, out);
+    if (s->kind == HNB_STEP_EXTERN) text_params(b, s->params, s->param_count, out);
     if (s->launch_count == 1) text_launch(b, &b->launches[s->launches], out);
     if (s->text.len) hn_strbuf_putc(out, ' '), hn_strbuf_json(out, hn_bundle_str(b, s->text));
     if (b->origins[s->origin].node.len) hn_strbuf_puts(out, " ; "), text_str(b, b->origins[s->origin].node, out);

@@ -36,16 +36,22 @@ static hn_status check_signature(const hn_bundle *b) {
     return HN_ERROR(HN_CORRUPT, "the bundle has a signature, but not whose");
 }
 
-hn_status hn_bundle_verify_file(const char *path, bool weights) {
+static hn_status verify(const char *path, const char *weights_path, bool weights) {
     hn_file_map map;
     hn_bundle b;
-    HN_REQUIRE(path, "path");
     HN_TRY(open_file(path, &map, &b));
     hn_status status = check_signature(&b);
-    if (!status) status = check_all(&b, path, NULL, weights);
+    if (!status) status = check_all(&b, path, weights_path, weights);
     hn_file_map_deinit(&map);
     return hn_status_annotate(status, "'%s'", path);
 }
+
+hn_status hn_bundle_verify_file(const char *path, bool weights) {
+    HN_REQUIRE(path, "path");
+    return verify(path, NULL, weights);
+}
+
+hn_status hn_bundle_verify_with(const char *path, const char *weights_path) { return verify(path, weights_path, true); }
 
 hn_status hn_bundle_verify_signed(const char *path, const char *weights_path, const hn_public_key *trusted, uint32_t trusted_count) {
     hn_file_map map;

@@ -131,24 +131,6 @@ hn_status hn_bundle_keys_create(const char *secret_path, const char *public_path
 
 /* ---- signing ---- */
 
-/* Digests that the signature needs and the compiler did not record. `b` views `bytes`, which are ours to change. */
-static hn_status record_digests(hn_bundle *b, uint8_t *bytes, const char *path, const char *weights_path) {
-    hn_file_map map;
-    if (b->header->weights_bytes && hn_bundle_digest_is_unknown(b->info->weights_digest)) {
-        hn_digest digest = hn_digest_of(b->bytes + b->header->weights_offset, b->header->weights_bytes);
-        memcpy(bytes + ((const uint8_t *)b->info->weights_digest - b->bytes), digest.bytes, sizeof digest.bytes);
-    } else if (b->header->weights_bytes) {
-        return hn_bundle_weights_check(b, true);
-    }
-    if (!b->weight_files_count) return NULL;
-    bool known = !hn_bundle_digest_is_unknown(b->weight_files[0].full_digest);
-    HN_TRY(hn_bundle_weights_open(b, path, weights_path, known, &map));
-    hn_digest digest = known ? (hn_digest){{0}} : hn_digest_of(map.data, map.size_bytes);
-    if (!known) memcpy(bytes + ((const uint8_t *)b->weight_files[0].full_digest - b->bytes), digest.bytes, sizeof digest.bytes);
-    hn_file_map_deinit(&map);
-    return NULL;
-}
-
 static hn_status sign_bytes(uint8_t *bytes, size_t len, const uint8_t seed[KEY_BYTES], const char *path, const char *weights_path) {
     uint8_t message[MESSAGE_BYTES], secret[crypto_sign_SECRETKEYBYTES];
     hnb_header *header = (hnb_header *)(void *)bytes;
@@ -156,9 +138,7 @@ static hn_status sign_bytes(uint8_t *bytes, size_t len, const uint8_t seed[KEY_B
     HN_TRY(hn_bundle_open(bytes, len, true, &b));
     HN_TRY(hn_bundle_check_code(&b));
     HN_TRY(hn_bundle_weights_check(&b, false));
-    HN_TRY(record_digests(&b, bytes, path, weights_path));
-    hn_digest digest = hn_bundle_meta_digest(bytes, header->meta_bytes);
-    memcpy(header->digest, digest.bytes, sizeof digest.bytes);
+    HN_TRY(hn_bundle_weights_record(&b, bytes, path, weights_path));
     HN_TRY(make_message(&b, message));
     crypto_sign_seed_keypair(header->signer, secret, seed);
     int failed = crypto_sign_detached(header->signature, NULL, message, sizeof message, secret);

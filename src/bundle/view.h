@@ -94,6 +94,8 @@ void hn_bundle_eval_range(const hn_bundle *b, const int64_t *symbols, uint32_t s
 
 /* "2*s0 + 7"; "?" for 0. Long expressions are cut with "...". */
 void hn_bundle_expr_print(const hn_bundle *b, uint32_t node, hn_strbuf *out);
+/* "2..512"; "-inf" and "inf" for bounds that are none. */
+void hn_bundle_range_print(int64_t lo, int64_t hi, hn_strbuf *out);
 /* Whether the expression is a number. */
 bool hn_bundle_expr_const(const hn_bundle *b, uint32_t node, int64_t *out_value);
 

@@ -31,7 +31,7 @@ static hn_status check_file(const hnb_weight_file *file, const hn_file_map *map,
     if (!full) return NULL;
     if (hn_bundle_digest_is_unknown(file->full_digest))
         return HN_ERROR(HN_INVALID_ARGUMENT,
-                        "cannot verify: the bundle records no digest of its weights; verify '%s' itself", path);
+                        "cannot verify: the bundle records no digest of its weights; compile it again, or verify '%s' itself", path);
     hn_digest digest = hn_digest_of(map->data, map->size_bytes);
     if (!same_digest(&digest, file->full_digest))
         return HN_ERROR(HN_CORRUPT, "the weights in '%s' are damaged", path);
@@ -46,6 +46,17 @@ static hn_status open_at(const hnb_weight_file *file, const char *path, bool ful
         *out = (hn_file_map){0};
     }
     return status;
+}
+
+/* Whether the file there is the right one. If not, the first such error is kept in `*status`: that of the likeliest place. */
+static bool try_at(const hnb_weight_file *file, const char *path, bool full, hn_file_map *out, hn_status *status) {
+    hn_status failed = open_at(file, path, full, out);
+    if (failed && *status) hn_status_free(failed);
+    else if (failed) *status = failed;
+    if (failed) return false;
+    hn_status_free(*status);
+    *status = NULL;
+    return true;
 }
 
 /* "<folder of bundle_path>/<name>" when that file exists. */
@@ -65,10 +76,12 @@ hn_status hn_bundle_weights_open(const hn_bundle *b, const char *bundle_path, co
     const hnb_weight_file *file = &b->weight_files[0];
     const char *hint = hn_bundle_text(b, file->path), *slash = strrchr(hint, '/'),
                *name = slash ? slash + 1 : hint;
+    hn_status status = NULL;
     if (given_path) return open_at(file, given_path, full, out);
-    if (hint[0] == '/' && hn_file_exists(hint)) return open_at(file, hint, full, out);
-    if (beside(bundle_path, hint, path) || beside(bundle_path, name, path)) return open_at(file, path, full, out);
-    if (hn_file_exists(hint)) return open_at(file, hint, full, out);
+    if (beside(bundle_path, name, path) && try_at(file, path, full, out, &status)) return NULL;
+    if (beside(bundle_path, hint, path) && try_at(file, path, full, out, &status)) return NULL;
+    if (hn_file_exists(hint) && try_at(file, hint, full, out, &status)) return NULL;
+    if (status) return status;
     return HN_ERROR(HN_NOT_FOUND,
                     "the weights file '%s' is not there; put it beside the bundle or give its path", hint);
 }
@@ -81,11 +94,36 @@ hn_status hn_bundle_weights_check(const hn_bundle *b, bool full) {
     if (!full) return NULL;
     if (hn_bundle_digest_is_unknown(b->info->weights_digest))
         return HN_ERROR(HN_INVALID_ARGUMENT,
-                        "cannot verify: the bundle records no digest of its weights; compile it with --verify");
+                        "cannot verify: the bundle records no digest of its weights; compile it again");
     hn_digest digest = hn_digest_of(weights, h->weights_bytes);
     return same_digest(&digest, b->info->weights_digest)
                ? NULL
                : HN_ERROR(HN_CORRUPT, "the bundle's weights are damaged");
+}
+
+static void patch(const hn_bundle *b, uint8_t *bytes, const uint8_t place[32], const hn_digest *digest) {
+    memcpy(bytes + (place - b->bytes), digest->bytes, sizeof digest->bytes);
+}
+
+hn_status hn_bundle_weights_record(const hn_bundle *b, uint8_t *bytes, const char *bundle_path, const char *given_path) {
+    hnb_header *header = (hnb_header *)(void *)bytes;
+    hn_file_map map;
+    if (b->header->weights_bytes && hn_bundle_digest_is_unknown(b->info->weights_digest)) {
+        hn_digest digest = hn_digest_of(b->bytes + b->header->weights_offset, b->header->weights_bytes);
+        patch(b, bytes, b->info->weights_digest, &digest);
+    } else if (b->header->weights_bytes) {
+        HN_TRY(hn_bundle_weights_check(b, true));
+    }
+    if (b->weight_files_count) {
+        bool is_known = !hn_bundle_digest_is_unknown(b->weight_files[0].full_digest);
+        HN_TRY(hn_bundle_weights_open(b, bundle_path, given_path, is_known, &map));
+        hn_digest digest = is_known ? (hn_digest){{0}} : hn_digest_of(map.data, map.size_bytes);
+        if (!is_known) patch(b, bytes, b->weight_files[0].full_digest, &digest);
+        hn_file_map_deinit(&map);
+    }
+    hn_digest meta = hn_bundle_meta_digest(bytes, header->meta_bytes);
+    memcpy(header->digest, meta.bytes, sizeof header->digest);
+    return NULL;
 }
 
 static hnb_section *section_of(uint8_t *image, uint32_t kind) {

@@ -3,6 +3,7 @@
 
 #include "base/require.h"
 #include "base/trace.h"
+#include "bundle/weights.h"
 #include "lower/lower.h"
 
 #include <stdlib.h>
@@ -136,9 +137,27 @@ hn_status hn_compiled_load(const hn_compiled *c, const hn_module_options *option
     return hn_module_load_memory(c->image.ptr, c->image.len, false, &own, out);
 }
 
+/* A file says more than a program that runs at once: the digest of the weights that it refers to. Reading all of them costs about a
+ * second for each gigabyte. */
+static hn_status save_with_digest(const hn_compiled *c, const char *path) {
+    hn_bundle b;
+    hn_strbuf image;
+    hn_strbuf_init(&image);
+    hn_strbuf_append(&image, c->image.ptr, c->image.len);
+    hn_status status = hn_strbuf_status(&image);
+    if (!status) status = hn_bundle_open(image.ptr, image.len, false, &b);
+    if (!status) status = hn_bundle_weights_record(&b, (uint8_t *)image.ptr, path, c->weights_path);
+    if (!status) status = hn_file_write_atomic(path, image.ptr, image.len, true);
+    hn_strbuf_deinit(&image);
+    return status;
+}
+
 hn_status hn_compiled_save(const hn_compiled *c, const char *path) {
+    hn_bundle b;
     HN_REQUIRE(c, "compiled");
     HN_REQUIRE(path, "path");
+    HN_TRY(hn_bundle_open(c->image.ptr, c->image.len, false, &b));
+    if (b.weight_files_count && hn_bundle_digest_is_unknown(b.weight_files[0].full_digest)) return save_with_digest(c, path);
     return hn_file_write_atomic(path, c->image.ptr, c->image.len, true);
 }
 

@@ -322,10 +322,19 @@ static hn_status compile(const char *path, hn_str bytes, const hn_compile_option
     return NULL;
 }
 
+/* "cannot open 'model.pt2': ..." says enough. */
+static bool names_file(hn_status status, const char *path) {
+    static const char before[] = "cannot open '";
+    const char *message = hn_status_message(status), *name = message + sizeof before - 1;
+    size_t len = strlen(path);
+    return strncmp(message, before, sizeof before - 1) == 0 && strncmp(name, path, len) == 0 && name[len] == '\'';
+}
+
 hn_status hn_compile_file(const char *path, const hn_compile_options *options, hn_compiled **out) {
     HN_REQUIRE(path, "path");
     HN_REQUIRE(out, "out");
-    return hn_status_annotate(compile(path, HN_STR(""), options, out), "cannot compile '%s'", path);
+    hn_status status = compile(path, HN_STR(""), options, out);
+    return status && !names_file(status, path) ? hn_status_annotate(status, "cannot compile '%s'", path) : status;
 }
 
 /* There is no file to refer to, so weights go into the image or into a file of their own. */

@@ -72,7 +72,7 @@ static hn_status make_image(hn_driver *d, hn_wrapper *wrapper, const hn_bundle_o
     hn_to_bundle_options options = {.model = d->graph->name,
                                     .key = d->key,
                                     .embed_weights = HN_OPT(&d->options, embed_weights),
-                                    .full_digest = HN_OPT(&d->options, verify) && HN_OPT(&d->options, embed_weights)};
+                                    .full_digest = HN_OPT(&d->options, embed_weights)}; /* of a file that is referred to: hn_compiled_save */
     const char *safetensors = HN_OPT(&d->options, safetensors);
     if (safetensors && !HN_OPT(&d->options, embed_weights)) {
         const char *slash = strrchr(safetensors, '/');

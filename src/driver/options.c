@@ -28,9 +28,6 @@ static void put_tag(const hn_options *o, const char *field, hn_strbuf *record) {
     hn_record_add(record, field, hn_str_of(hn_cache_tag(o->given->cache_tag)));
 }
 static void put_embed(const hn_options *o, const char *field, hn_strbuf *record) { hn_record_add_i64(record, field, o->given->embed_weights); }
-static void put_digest(const hn_options *o, const char *field, hn_strbuf *record) {
-    hn_record_add_i64(record, field, o->given->verify && o->given->embed_weights);
-}
 /* Every feature level; what this machine has counts as if it had been named. */
 static void put_target(const hn_options *o, const char *field, hn_strbuf *record) {
     hn_strbuf text;
@@ -52,7 +49,6 @@ static const hn_option_row rows[] = {
     {ROW(threads), HN_OPTION_KEYED, "threads", put_threads, ""},
     {ROW(target_cpu), HN_OPTION_KEYED, "target", put_target, ""},
     {ROW(embed_weights), HN_OPTION_KEYED, "embed_weights", put_embed, ""},
-    {ROW(verify), HN_OPTION_KEYED, "weights_digest", put_digest, ""},
     {ROW(cache_tag), HN_OPTION_KEYED, "tag", put_tag, ""},
     {ROW(inputs), HN_OPTION_GUARDED, NULL, NULL, "decisions taken by sizes are guarded"},
     {ROW(input_count), HN_OPTION_GUARDED, NULL, NULL, "as inputs"},
@@ -61,6 +57,7 @@ static const hn_option_row rows[] = {
     {ROW(dump_context), HN_OPTION_UNCACHED, NULL, NULL, "as dump_after"},
     {ROW(source_dir), HN_OPTION_UNCACHED, NULL, NULL, "a project is written, not a program"},
     {ROW(safetensors), HN_OPTION_UNCACHED, NULL, NULL, "a file of weights is written beside the program"},
+    {ROW(verify), HN_OPTION_FREE, NULL, NULL, "the file is compared with its checksums first; the program is the same"},
     {ROW(cache_dir), HN_OPTION_FREE, NULL, NULL, "where results are kept"},
     {ROW(remote_url), HN_OPTION_FREE, NULL, NULL, "where results are kept"},
     {ROW(no_cache), HN_OPTION_FREE, NULL, NULL, "whether results are kept"},

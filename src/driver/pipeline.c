@@ -2,6 +2,7 @@
 #include "driver/driver.h"
 
 #include "base/compiler.h"
+#include "base/nearest.h"
 #include "base/log.h"
 #include "base/trace.h"
 
@@ -70,10 +71,25 @@ static hn_status run_checked(const pass_row *row, hn_graph *graph, hn_arena *scr
 
 const char *hn_driver_pass_name(uint32_t k) { return k < HN_COUNT_OF(passes) ? passes[k].name : NULL; }
 
+static hn_status no_pass(const char *name) {
+    char near[HN_NEAREST_TEXT_BYTES];
+    hn_nearest nearest;
+    hn_strbuf list;
+    hn_strbuf_init(&list);
+    hn_nearest_begin(&nearest, hn_str_of(name));
+    for (size_t k = 0; k < HN_COUNT_OF(passes); k++) {
+        hn_nearest_offer(&nearest, hn_str_of(passes[k].name));
+        hn_strbuf_printf(&list, "%s%s", k ? ", " : "", passes[k].name);
+    }
+    hn_status status = HN_ERROR(HN_INVALID_ARGUMENT, "there is no pass '%s'%s; there are: %s", name, hn_nearest_text(&nearest, near), hn_strbuf_str(&list).ptr);
+    hn_strbuf_deinit(&list);
+    return status;
+}
+
 hn_status hn_driver_pass_run(hn_graph *graph, const char *name, hn_arena *scratch) {
     for (size_t k = 0; k < HN_COUNT_OF(passes); k++)
         if (strcmp(passes[k].name, name) == 0) return run_checked(&passes[k], graph, scratch);
-    return HN_ERROR(HN_INVALID_ARGUMENT, "there is no pass '%s'", name);
+    return no_pass(name);
 }
 
 static hn_status run_pass(hn_driver *d, const pass_row *row) {

@@ -10,7 +10,7 @@ mkdir moved && mv model.pt2 moved/other.pt2
 "$HENRY" run whole.hnb -i "$DATA/input_0.npy" -e out/output_0.npy --rtol 0 --atol 0 --quiet
 if "$HENRY" run thin.hnb -i "$DATA/input_0.npy" --quiet 2>err; then echo "no error"; fi
 wc -l <err
-"$HENRY" run thin.hnb --weights moved/other.pt2 -i "$DATA/input_0.npy" -e out/output_0.npy --rtol 0 --atol 0 --quiet
+"$HENRY" run thin.hnb --weights-file moved/other.pt2 -i "$DATA/input_0.npy" -e out/output_0.npy --rtol 0 --atol 0 --quiet
 "$HENRY" inspect whole.hnb >text
 "$HENRY" inspect whole.hnb --json >json
 [ -s text ] && [ "$(head -c 1 json)" = "{" ] && echo described

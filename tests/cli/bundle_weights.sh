@@ -12,12 +12,20 @@ head -c $((length + 8)) safetensors.safetensors | tail -c "$length" | tr '{' '\n
 # It moves with the bundle, or is named; another one is refused.
 mkdir moved && mv safetensors.hnb safetensors.safetensors moved
 "$HENRY" run moved/safetensors.hnb -i "$DATA/input_0.npy" -e out/output_0.npy --rtol 0 --atol 0 --quiet && echo "moved together"
+# Beside the bundle goes first, also where the present folder has a file of that name, and where the recorded path has one.
+echo other >safetensors.safetensors
+cp "$DATA/model.pt2" m.pt2 && "$HENRY" compile "$PWD/m.pt2" -o m.hnb --weights pt2 -q
+cp m.pt2 m.hnb moved && echo changed >>m.pt2
+for name in safetensors m; do "$HENRY" run moved/$name.hnb -i "$DATA/input_0.npy" -e out/output_0.npy -q && echo "$name: beside"; done
+mv moved/m.pt2 right.pt2 && echo other >moved/m.pt2 && mv right.pt2 m.pt2
+"$HENRY" run moved/m.hnb -i "$DATA/input_0.npy" -e out/output_0.npy -q && echo "the recorded place has the right one"
+rm safetensors.safetensors
 mv moved/safetensors.safetensors w
 if "$HENRY" run moved/safetensors.hnb -i "$DATA/input_0.npy" 2>err; then echo "no error"; fi
 cat err
-"$HENRY" run moved/safetensors.hnb --weights w -i "$DATA/input_0.npy" -e out/output_0.npy --rtol 0 --atol 0 --quiet && echo "named"
+"$HENRY" run moved/safetensors.hnb --weights-file w -i "$DATA/input_0.npy" -e out/output_0.npy --rtol 0 --atol 0 --quiet && echo "named"
 printf x | dd of=w bs=1 seek=$((length + 100)) conv=notrunc 2>/dev/null
-if "$HENRY" run moved/safetensors.hnb --weights w -i "$DATA/input_0.npy" 2>err; then echo "no error"; fi
+if "$HENRY" run moved/safetensors.hnb --weights-file w -i "$DATA/input_0.npy" 2>err; then echo "no error"; fi
 cat err
 if "$HENRY" compile "$DATA/model.pt2" -o x.hnb --weights elsewhere 2>err; then echo "no error"; else echo "status $?"; fi
 cat err

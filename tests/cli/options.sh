@@ -22,4 +22,7 @@ done
 for option in --repeat --threads --compile-threads; do
     "$HENRY" run "$DATA/model.pt2" -i "$input" "$option" 0 2>&1 && echo "taken"
 done
-"$HENRY" run "$DATA/model.pt2" -i "$input" -q --threads 100000000 && echo "as many threads as there may be"
+for threads in -1 100000000 99999999999999999999; do
+    "$HENRY" run "$DATA/model.pt2" -i "$input" -q --threads $threads 2>&1 && echo "taken"
+done
+exit 0

@@ -5,8 +5,10 @@ chmod u+w m.pt2
 "$HENRY" inspect --verify m.pt2 | tail -1
 "$HENRY" run --verify m.pt2 -i "$DATA/input_0.npy" -q && echo "run"
 "$HENRY" compile --verify m.pt2 -o m.hnb -q && "$HENRY" run --verify m.hnb -i "$DATA/input_0.npy" -q && echo "bundle"
-"$HENRY" compile m.pt2 -o plain.hnb -q
-"$HENRY" run --verify plain.hnb -i "$DATA/input_0.npy" -q || true
+for where in inside pt2 safetensors; do
+    "$HENRY" compile m.pt2 -o $where.hnb --weights $where -q
+    "$HENRY" run --verify $where.hnb -i "$DATA/input_0.npy" -q && "$HENRY" bundle verify $where.hnb
+done
 # A byte of a weight changes, and size and time of the file do not. The program is in the cache, and the system's own time of
 # the last change tells that the file has to be verified again.
 flip() { # FILE OFFSET

@@ -63,7 +63,7 @@ static bool parse_sizes(bench *b) {
         const char *word = b->options->sizes.items[k], *equals = strchr(word, '=');
         char *end = NULL;
         if (equals) b->size_values[k] = strtoll(equals + 1, &end, 10);
-        if (!equals || !equals[1] || *end) return tool_usage("bench", "--size takes NAME=N, not '%s'", word), false;
+        if (!equals || !equals[1] || *end) return tool_usage("bench", "--size needs NAME=N with a whole number N, not '%s'", word), false;
         b->size_name_lens[k] = (size_t)(equals - word);
     }
     return true;
@@ -72,18 +72,38 @@ static bool parse_sizes(bench *b) {
 static hn_status check_sizes_used(const bench *b) {
     for (uint32_t k = 0; k < b->options->sizes.count; k++)
         if (!b->size_used[k] && !b->options->inputs.count)
-            return HN_ERROR(HN_NOT_FOUND, "--size %s: no size symbol has this name; 'henry inspect' shows them", b->options->sizes.items[k]);
+            return HN_ERROR(HN_NOT_FOUND, "no size symbol has the name of '--size %s'; 'henry inspect' shows them", b->options->sizes.items[k]);
     return NULL;
 }
 
-static int64_t symbol_value(bench *b, const hn_bundle *bundle, const hnb_symbol *symbol) {
+static hn_status symbol_value(bench *b, const hn_bundle *bundle, const hnb_symbol *symbol, int64_t *out) {
     hn_str name = hn_bundle_str(bundle, symbol->name);
+    *out = DEFAULT_SIZE < symbol->lo ? symbol->lo : DEFAULT_SIZE > symbol->hi ? symbol->hi : DEFAULT_SIZE;
     for (uint32_t k = 0; k < b->options->sizes.count; k++) {
         if (!hn_str_eq(name, (hn_str){b->options->sizes.items[k], b->size_name_lens[k]})) continue;
         b->size_used[k] = true;
-        return b->size_values[k];
+        *out = b->size_values[k];
     }
-    return DEFAULT_SIZE < symbol->lo ? symbol->lo : DEFAULT_SIZE > symbol->hi ? symbol->hi : DEFAULT_SIZE;
+    if (*out >= symbol->lo && *out <= symbol->hi) return NULL;
+    hn_strbuf range;
+    hn_strbuf_init(&range);
+    hn_bundle_range_print(symbol->lo, symbol->hi, &range);
+    hn_status status = HN_ERROR(HN_INVALID_ARGUMENT, "'" HN_STR_FMT "' cannot be %lld: its range is %s", HN_STR_ARG(name), (long long)*out,
+                                hn_strbuf_str(&range).ptr);
+    hn_strbuf_deinit(&range);
+    return status;
+}
+
+/* No array has this many elements: says which size it is, and of what it is made. */
+static hn_status no_shape(const hn_bundle *b, const hnb_input *in, uint32_t dim, bool is_known, int64_t value) {
+    hn_strbuf text;
+    hn_strbuf_init(&text);
+    hn_bundle_expr_print(b, b->dims[in->dims + dim], &text);
+    if (is_known) hn_strbuf_printf(&text, " = %lld", (long long)value);
+    hn_status status = HN_ERROR(HN_INVALID_ARGUMENT, "these sizes do not fit input '%s': its dimension %u would be %s; give others with --size",
+                                hn_bundle_text(b, in->name), dim, hn_strbuf_str(&text).ptr);
+    hn_strbuf_deinit(&text);
+    return status;
 }
 
 static hn_status random_inputs_of(bench *all, const hn_bundle *b, hn_arena *arena, subject *s) {
@@ -93,7 +113,7 @@ static hn_status random_inputs_of(bench *all, const hn_bundle *b, hn_arena *aren
     HN_NEW(arena, symbols, b->symbols_count + 1);
     HN_NEW(arena, values, b->nodes_count + 1);
     HN_NEW(arena, bad, b->nodes_count + 1);
-    for (uint32_t k = 0; k < b->symbols_count; k++) symbols[k] = symbol_value(all, b, &b->symbols[k]);
+    for (uint32_t k = 0; k < b->symbols_count; k++) HN_TRY(symbol_value(all, b, &b->symbols[k], &symbols[k]));
     hn_bundle_eval(b, symbols, b->symbols_count, values, bad);
     for (uint32_t k = 0; k < b->inputs_count && k < s->input_count; k++) {
         const hnb_input *in = &b->inputs[k];
@@ -101,7 +121,7 @@ static hn_status random_inputs_of(bench *all, const hn_bundle *b, hn_arena *aren
         if (in->kind != HNB_VALUE_TENSOR) continue;
         for (uint32_t d = 0; d < in->rank; d++) {
             uint32_t node = b->dims[in->dims + d];
-            if (bad[node] || values[node] < 0) return HN_ERROR(HN_INVALID_ARGUMENT, "these sizes give input %u no valid shape", k);
+            if (bad[node] || values[node] < 0) return no_shape(b, in, d, !bad[node], values[node]);
             sizes[d] = values[node];
         }
         HN_TRY(random_tensor(arena, (hn_scalar_type)in->dtype, in->rank, sizes, &state, &s->inputs[k]));
@@ -253,9 +273,25 @@ static void deinit(bench *b) {
     free(b->subjects);
 }
 
+/* Whether the options mean something for one of the models at least. */
+static int check_options(const tool_options *o) {
+    unsigned kinds = 0;
+    for (uint32_t k = 0; k < o->args.count; k++) {
+        tool_kind kind;
+        hn_status status = tool_kind_of(o->args.items[k], &kind);
+        if (status) return tool_report(status);
+        kinds |= kind;
+    }
+    if (tool_options_check_with("bench", o, "--size", !o->inputs.count, "together with --input, which gives the sizes")) return TOOL_USAGE;
+    return tool_options_check_kind("bench", o, o->args.items[0], kinds);
+}
+
 int tool_cmd_bench(const tool_options *options) {
+    int refused = check_options(options);
+    if (refused) return refused;
     bench b = {.options = options, .rounds_max = options->repeat > 0 ? options->repeat : MAX_ROUNDS};
-    if (b.rounds_max > 100 * MAX_ROUNDS) return tool_usage("bench", "--repeat %lld is too many", (long long)b.rounds_max);
+    if (b.rounds_max > 100 * MAX_ROUNDS)
+        return tool_usage("bench", "--repeat needs a whole number from 1 to %d here, not '%lld'", 100 * MAX_ROUNDS, (long long)b.rounds_max);
     if (!parse_sizes(&b)) return TOOL_USAGE;
     hn_status status = tool_device_check(options);
     b.subjects = calloc(options->args.count, sizeof *b.subjects);

@@ -189,17 +189,22 @@ static hn_status cache_why(const tool_options *o) {
     return status;
 }
 
+#define PLACE " --cache-dir --remote "
+#define PROGRAM "--threads --target-cpu --model --no-fusion --cache-tag "
+#define SOURCE "--language --entry --target --flag --env "
+
 static const struct {
     const char *name;
     hn_status (*run)(const tool_options *options, hn_cache *cache);
     uint32_t files_min, files_max;
+    const char *allowed; /* its options */
 } actions[] = {
-    {"stats", cache_stats, 0, 0},
-    {"verify", cache_verify, 0, 0},
-    {"gc", cache_gc, 0, 0},
-    {"clear", cache_clear, 0, 0},
-    {"export", tool_cache_export, 1, UINT32_MAX},
-    {"import", tool_cache_import, 1, 1},
+    {"stats", cache_stats, 0, 0, PLACE},
+    {"verify", cache_verify, 0, 0, PLACE},
+    {"gc", cache_gc, 0, 0, PLACE "--max-bytes "},
+    {"clear", cache_clear, 0, 0, PLACE},
+    {"export", tool_cache_export, 1, UINT32_MAX, PLACE PROGRAM "--output "},
+    {"import", tool_cache_import, 1, 1, PLACE},
 };
 
 static hn_status run_action(const tool_options *o, hn_status (*run)(const tool_options *options, hn_cache *cache)) {
@@ -213,18 +218,28 @@ static hn_status run_action(const tool_options *o, hn_status (*run)(const tool_o
     return status;
 }
 
+static int refuse_action(const char *name) {
+    const char *names[HN_COUNT_OF(actions) + 2] = {"why"};
+    char near[100];
+    for (size_t k = 0; k < HN_COUNT_OF(actions); k++) names[k + 1] = actions[k].name;
+    return tool_usage("cache", "unknown action '%s'%s", name, tool_suggest(name, names, near));
+}
+
 int tool_cmd_cache(const tool_options *o) {
     const char *name = o->args.items[0];
+    if (strcmp(name, "why") == 0 && tool_options_check_action("cache", o, name, PLACE PROGRAM SOURCE)) return TOOL_USAGE;
     if (strcmp(name, "why") == 0) return o->args.count == 2 ? tool_report(cache_why(o)) : tool_usage("cache", "why needs a FILE");
     for (size_t k = 0; k < HN_COUNT_OF(actions); k++) {
         uint32_t files = o->args.count - 1;
         if (strcmp(actions[k].name, name) != 0) continue;
+        if (tool_options_check_action("cache", o, name, actions[k].allowed)) return TOOL_USAGE;
         if (files > actions[k].files_max)
             return tool_usage("cache", actions[k].files_max ? "%s takes one file" : "%s takes no file", name);
         if (files < actions[k].files_min)
             return tool_usage("cache", actions[k].files_max > 1 ? "%s needs a MODEL or a KEY" : "%s needs a FILE", name);
-        if (actions[k].run == tool_cache_export && !o->output) return tool_usage("cache", "say with -o FILE where to write the entries");
+        if (actions[k].run == tool_cache_export && !o->output) return tool_usage("cache", "give the file for the entries with -o FILE");
+        if (o->output && strcmp(o->output, "-") == 0) return tool_usage("cache", "entries cannot go to standard output; name a file with -o FILE");
         return tool_report(run_action(o, actions[k].run));
     }
-    return tool_usage("cache", "unknown action '%s'", name);
+    return refuse_action(name);
 }

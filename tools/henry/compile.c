@@ -1,8 +1,9 @@
 /* compile.c: `henry compile`: a .pt2 into a bundle, or the program in a form for people. */
 #include "tool.h"
 
-#include "base/file.h"
+#include "base/compiler.h"
 #include "bundle/view.h"
+#include "driver/driver.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,20 +23,47 @@ static void dump_append(void *context, const char *text) {
 typedef enum product { PRODUCT_BUNDLE, PRODUCT_DUMP, PRODUCT_TEXT, PRODUCT_JSON, PRODUCT_SOURCE } product;
 
 /* What the options ask for, or -1 after a message. */
+/* --dump-after takes stages and passes. */
+static int check_stage(const char *stage) {
+    static const char *const stages[] = {"import", "lower", "fusion", "sched", "codegen"};
+    const char *names[64] = {NULL};
+    char near[100];
+    uint32_t count = 0;
+    hn_strbuf list;
+    for (; count < HN_COUNT_OF(stages); count++) names[count] = stages[count];
+    for (uint32_t k = 0; hn_driver_pass_name(k) && count + 1 < HN_COUNT_OF(names); k++) names[count++] = hn_driver_pass_name(k);
+    for (uint32_t k = 0; k < count; k++)
+        if (strcmp(names[k], stage) == 0) return TOOL_OK;
+    hn_strbuf_init(&list);
+    for (uint32_t k = 0; k < count; k++) hn_strbuf_printf(&list, "%s%s", k ? ", " : "", names[k]);
+    int code = tool_usage("compile", "no stage is called '%s'%s; there are: %s", stage, tool_suggest(stage, names, near), hn_strbuf_str(&list).ptr);
+    hn_strbuf_deinit(&list);
+    return code;
+}
+
+static int refuse_form(const char *form) {
+    static const char *const forms[] = {"c", "source", "text", "json", NULL};
+    char near[100];
+    return tool_usage("compile", "--emit needs c, source, text or json, not '%s'%s", form, tool_suggest(form, forms, near));
+}
+
 static int choose_product(const tool_options *o) {
     int asked = (o->emit != NULL) + (o->dump_after != NULL) + o->explain_fusion;
     if (asked > 1) return tool_usage("compile", "only one of --emit, --dump-after and --explain-fusion at a time"), -1;
-    if (asked && o->json) return tool_usage("compile", "--json is for bundles only"), -1;
+    if (asked && (o->json || o->stats)) return tool_usage("compile", "%s is for bundles only", o->json ? "--json" : "--stats"), -1;
+    if (o->dump_after && check_stage(o->dump_after)) return -1;
     if (o->dump_after || o->explain_fusion) return PRODUCT_DUMP;
     if (!o->emit) {
-        if (!o->output) return tool_usage("compile", "say with -o OUT.hnb where to write the bundle"), -1;
+        if (!o->output) return tool_usage("compile", "give the name of the bundle with -o OUT.hnb"), -1;
+        if (strcmp(o->output, "-") == 0) return tool_usage("compile", "a bundle cannot go to standard output; name a file with -o OUT.hnb"), -1;
         return PRODUCT_BUNDLE;
     }
     if (strcmp(o->emit, "c") == 0) return PRODUCT_DUMP;
     if (strcmp(o->emit, "text") == 0) return PRODUCT_TEXT;
     if (strcmp(o->emit, "json") == 0) return PRODUCT_JSON;
-    if (strcmp(o->emit, "source") != 0) return tool_usage("compile", "--emit takes c, source, text or json, not '%s'", o->emit), -1;
-    if (!o->output) return tool_usage("compile", "say with -o DIR where to write the project"), -1;
+    if (strcmp(o->emit, "source") != 0) return refuse_form(o->emit), -1;
+    if (!o->output) return tool_usage("compile", "give the folder of the project with -o DIR"), -1;
+    if (strcmp(o->output, "-") == 0) return tool_usage("compile", "a project cannot go to standard output; name a folder with -o DIR"), -1;
     return PRODUCT_SOURCE;
 }
 
@@ -43,13 +71,12 @@ static const char *stage_of(const tool_options *o) { return o->explain_fusion ? 
 
 /* To -o, or to stdout. */
 static hn_status deliver(const tool_options *o, const hn_strbuf *text) {
-    HN_TRY(hn_strbuf_status(text));
-    return o->output ? hn_file_write_atomic(o->output, text->ptr ? text->ptr : "", text->len, false) : tool_print(text);
+    return tool_deliver(o, text);
 }
 
 static hn_status deliver_dump(const tool_options *o, const dump *d) {
     if (!d->called && !o->emit && !o->explain_fusion)
-        return HN_ERROR(HN_NOT_FOUND, "no stage is called '%s': a pass of 'henry opt', or import, lower, fusion, sched or codegen", o->dump_after);
+        return HN_ERROR(HN_NOT_FOUND, "the compilation did not reach the stage '%s'", o->dump_after);
     return deliver(o, &d->text);
 }
 
@@ -108,9 +135,9 @@ static hn_status report_json(const tool_options *o, const hn_compile_stats *stat
 static hn_status report_text(const tool_options *o, const hn_compile_stats *stats, size_t bytes) {
     hn_strbuf text;
     hn_strbuf_init(&text);
-    hn_strbuf_printf(&text, "%s: %zu bytes, %u kernels (%u different: %u compiled, %u from the cache), %u extern calls, %.1f ms", o->output,
-                     bytes, stats->kernels_generated, stats->kernels_unique, stats->kernels_compiled, stats->kernels_cached,
-                     stats->kernels_extern, (double)stats->total_ns / 1e6);
+    hn_strbuf_printf(&text, "%s: %zu bytes, %u kernel%s (%u different: %u compiled, %u from the cache), %u extern call%s, %.1f ms", o->output,
+                     bytes, stats->kernels_generated, stats->kernels_generated == 1 ? "" : "s", stats->kernels_unique, stats->kernels_compiled,
+                     stats->kernels_cached, stats->kernels_extern, stats->kernels_extern == 1 ? "" : "s", (double)stats->total_ns / 1e6);
     if (stats->time_saved_ns) hn_strbuf_printf(&text, ", %.1f ms saved by the cache", (double)stats->time_saved_ns / 1e6);
     hn_strbuf_putc(&text, '\n');
     hn_status status = tool_print(&text);
@@ -145,7 +172,7 @@ static int choose_weights(const tool_options *o, int form, hn_compile_options *e
     if ((o->key || o->weights) && form != PRODUCT_BUNDLE) return tool_usage("compile", "--sign and --weights are for bundles only");
     extra->embed_weights = strcmp(where, "inside") == 0;
     if (extra->embed_weights || strcmp(where, "pt2") == 0) return 0;
-    if (strcmp(where, "safetensors") != 0) return tool_usage("compile", "--weights takes inside, pt2 or safetensors, not '%s'", where);
+    if (strcmp(where, "safetensors") != 0) return tool_usage("compile", "--weights needs inside, pt2 or safetensors, not '%s'", where);
     extra->safetensors = *out_path = safetensors_path(o->output);
     return *out_path ? 0 : tool_report(HN_ERROR(HN_OUT_OF_MEMORY, "out of memory"));
 }
@@ -169,7 +196,7 @@ int tool_cmd_compile(const tool_options *o) {
     if (form == PRODUCT_SOURCE) extra.source_dir = o->output;
     hn_compiled *compiled = NULL;
     hn_status status = tool_kind_of(path, &kind);
-    if (!status && kind == TOOL_HNB) status = HN_ERROR(HN_INVALID_ARGUMENT, "'%s' is compiled already", path);
+    if (!status && kind == TOOL_HNB) status = HN_ERROR(HN_INVALID_ARGUMENT, "cannot compile '%s': it is a bundle, which is compiled already; run it", path);
     if (!status) status = tool_compile(o, path, extra, &compiled);
     if (!status && form == PRODUCT_BUNDLE) status = deliver_bundle(o, compiled);
     if (!status && form == PRODUCT_DUMP) status = deliver_dump(o, &d);

@@ -92,10 +92,14 @@ void tool_json_ms(tool_json *json, const char *key, int64_t ns) {
     hn_strbuf_printf(&json->text, "%.3f", (double)ns / 1e6);
 }
 
-hn_status tool_json_finish(tool_json *json, bool print, const char *path) {
+hn_status tool_json_end(tool_json *json) {
     while (json->depth) tool_json_close(json);
     hn_strbuf_putc(&json->text, '\n');
-    HN_TRY(hn_strbuf_status(&json->text));
+    return hn_strbuf_status(&json->text);
+}
+
+hn_status tool_json_finish(tool_json *json, bool print, const char *path) {
+    HN_TRY(tool_json_end(json));
     if (path) HN_TRY(hn_file_write_atomic(path, json->text.ptr, json->text.len, false));
     return print ? tool_print(&json->text) : NULL;
 }

@@ -229,7 +229,11 @@ static int run_batch(batch *b) {
 }
 
 int tool_cmd_kernel(const tool_options *o) {
-    if (strcmp(o->args.items[0], "compile") != 0) return tool_usage("kernel", "unknown action '%s'", o->args.items[0]);
+    static const char *const actions[] = {"compile", NULL};
+    char near[100];
+    if (strcmp(o->args.items[0], "compile") != 0)
+        return tool_usage("kernel", "unknown action '%s'%s", o->args.items[0], tool_suggest(o->args.items[0], actions, near));
+    if (o->output && strcmp(o->output, "-") == 0) return tool_usage("kernel", "a kernel cannot go to standard output; name a file with -o OUT");
     batch b = {.options = o, .count = o->args.count - 1};
     b.is_output_dir = o->output && (is_dir(o->output) || (*o->output && o->output[strlen(o->output) - 1] == '/'));
     if (b.count > 1 && o->output && !b.is_output_dir)

@@ -2,7 +2,9 @@
 #include "tool.h"
 
 #include "base/compiler.h"
+#include "base/file.h"
 #include "base/log.h"
+#include "base/nearest.h"
 #include "base/trace.h"
 
 #include <signal.h>
@@ -14,40 +16,60 @@
 
 static const tool_command commands[] = {
     {"run", TOOL_USE_RUN, 1, 1, "MODEL [--input F.npy]... [options]", "run a model on arrays in .npy files",
-     "MODEL is a .pt2 (compiled first, unless the cache has it) or a .hnb. Inputs come in the order of the model's\n"
-     "signature. Exit status 1 when an --expect array differs.\n",
+     "MODEL is a .pt2, which is compiled first unless the cache has it, or a .hnb. Give the inputs in the order of the model's\n"
+     "signature. The exit status is 1 when an --expect array differs.\n",
      tool_cmd_run},
     {"compile", TOOL_USE_COMPILE, 1, 1, "MODEL.pt2 -o OUT.hnb [options]", "compile a model into a bundle that runs without a compiler",
-     "The bundle holds the weights, unless --weights-beside is given.\n", tool_cmd_compile},
+     "The bundle contains the weights unless --weights says otherwise.\n", tool_cmd_compile},
     {"inspect", TOOL_USE_INSPECT, 1, 1, "MODEL|BUNDLE [options]", "show what is in a .pt2 or a .hnb", "", tool_cmd_inspect},
-    {"bench", TOOL_USE_BENCH, 1, 16, "MODEL... [options]", "time runs; several models take turns",
-     "Without --input the inputs are random: floats in [-1, 1), integers 0 and 1, sizes from the model's signature.\n", tool_cmd_bench},
-    {"opt", TOOL_USE_OPT, 1, 1, "-p PASS [-p PASS]... IN.hnir", "run passes on a graph or loops in text form and print the result",
+    {"bench", TOOL_USE_BENCH, 1, 16, "MODEL... [options]", "measure the time of runs; several models take turns",
+     "Without --input the inputs are random: floats in [-1, 1), integers 0 or 1, sizes from the model's signature.\n", tool_cmd_bench},
+    {"opt", TOOL_USE_OPT, 1, 1, "-p PASS [-p PASS]... IN.hnir", "run passes on a graph or on loops in text form and print the result",
      "", tool_cmd_opt},
-    {"cache", TOOL_USE_CACHE, 1, 64, "stats|verify|gc|clear|why|export|import [FILE]...", "look at the cache of compiled code, clean it, carry it elsewhere",
+    {"cache", TOOL_USE_CACHE, 1, 64, "stats|verify|gc|clear|why|export|import [FILE]...", "look into the cache of compiled code, clean it, copy from it",
      "stats    what is stored, by kind\n"
      "verify   read and check every entry; bad ones go to quarantine\n"
-     "gc       remove the least recently used entries until --max-bytes are left (default: 80 % of the bound)\n"
+     "gc       remove the least recently used entries until --max-bytes are left (default: 80 % of the limit)\n"
      "clear    remove everything\n"
-     "why FILE which field of the key keeps FILE from being found: a model, with the options that `run` would get, or a kernel's\n"
-     "         source, with --entry and --flag as it was compiled\n"
-     "export MODEL|KEY... -o FILE  write what these programs need to one file: a model, with the options that `run` would get,\n"
+     "why FILE which fields of the key keep FILE from being found. FILE is a model, with the options of 'run', or the source of a\n"
+     "         kernel, with the --entry and --flag that it was compiled with\n"
+     "export MODEL|KEY... -o FILE  write what these programs need to one file: a model, with the options of 'run',\n"
      "         or the first 8 or more digits of a key\n"
-     "import FILE  verify such a file and put its entries into this cache\n",
+     "import FILE  verify such a file and add its entries to this cache\n",
      tool_cmd_cache},
-    {"kernel", TOOL_USE_KERNEL, 2, TOOL_LIST_MAX, "compile FILE... [-o OUT] [options]", "compile kernels' sources through the compile service",
-     "The suffix tells the language: .c, .cc .cpp .cxx (c++), .cu (cuda); --language python and --language nvcc take .cc and .cu\n"
-     "too. What comes out lies beside the source, in -o DIR, or in -o FILE: NAME.so, NAME.abi3.so for a Python module,\n"
-     "NAME.sm_90.cubin and NAME.compute_90.ptx for GPUs. Options hold for every FILE.\n",
+    {"kernel", TOOL_USE_KERNEL, 2, TOOL_LIST_MAX, "compile FILE... [-o OUT] [options]", "compile kernels from source through the compile service",
+     "The suffix decides the language: .c, .cc .cpp .cxx (c++), .cu (cuda); --language python and --language nvcc also take .cc and\n"
+     ".cu. The result goes beside the source, to -o DIR, or to -o FILE: NAME.so, NAME.abi3.so for a Python module,\n"
+     "NAME.sm_90.cubin and NAME.compute_90.ptx for GPUs. The options apply to every FILE.\n",
      tool_cmd_kernel},
     {"bundle", TOOL_USE_BUNDLE, 1, 2, "keygen -o NAME | sign BUNDLE --key KEY | verify BUNDLE [--trust PUB]...", "make keys, sign and verify bundles",
-     "keygen   make NAME.key, which signs and which nobody else may read, and NAME.pub, which verifies\n"
-     "sign     sign a bundle, and record the digest of its weights\n"
-     "verify   compare every byte of a bundle and of its weights with the digests; with --trust also who signed it\n",
+     "keygen   make NAME.key, which signs and which only you may read, and NAME.pub, which verifies\n"
+     "sign     verify a bundle, record the digest of its weights, and sign it\n"
+     "verify   compare every byte of a bundle and of its weights with the digests; with --trust also check who signed it\n",
      tool_cmd_bundle},
     {"doctor", TOOL_USE_DOCTOR, 0, 0, "[options]", "check compiler, worker, CPU, cache, disk and limits, and say how to fix them",
      "", tool_cmd_doctor},
     {"version", TOOL_USE_VERSION, 0, 0, "", "print the version", "", tool_cmd_version},
+};
+
+static const tool_variable variables[] = {
+    {"HENRY_CACHE_DIR", "the folder of the cache; the default is $XDG_CACHE_HOME/henry, else ~/.cache/henry"},
+    {"HENRY_CACHE_TAG", "a word in every key of the cache, which keeps results apart"},
+    {"HENRY_CACHE_CHECK", "1: a compilation fails if it read something that the key of the cache does not cover"},
+    {"HENRY_REDIS_URL", "a cache that machines share, redis:// or unix://"},
+    {"HENRY_COMPILE_THREADS", "number of compilers at a time; the default is one per CPU"},
+    {"HENRY_THREADS", "threads of a run"},
+    {"HENRY_LOG", "log messages: a level, or areas with levels"},
+    {"HENRY_CC", "the C compiler; the default is the first of gcc, clang, cc"},
+    {"HENRY_CXX", "the C++ compiler; the default is the first of g++, clang++, c++"},
+    {"HENRY_NVRTC", "the library that compiles CUDA"},
+    {"HENRY_NVCC", "the CUDA compiler"},
+    {"HENRY_WORKER", "the worker program"},
+    {"HENRY_WORKER_LOG", "a file to which everything that workers and compilers print is appended"},
+    {"HENRY_SLOW_JOBS", "seconds after which a running compilation is reported; the default is 60, and 0 means never"},
+    {"HENRY_COMPILE_TIMES", "a JSON file for how long each kernel took to compile"},
+    {"HENRY_NAMESPACES", "off: workers run without PID namespaces"},
+    {"HENRY_CORES_FILE", "the file through which all programs of a user share the cores that they compile on"},
 };
 
 /* How much of a message is shown. A hostile file may have names of megabytes; the end of a message tells how to go on. */
@@ -92,27 +114,46 @@ hn_status tool_print(const hn_strbuf *text) {
     return fflush(stdout) == 0 ? NULL : HN_ERROR(HN_IO, "cannot write to standard output");
 }
 
-static void print_overview(FILE *to) {
-    fputs("Henry compiles PyTorch models to native code and runs them without Python.\n\n"
-          "usage: henry COMMAND [options]\n\n",
-          to);
-    for (size_t k = 0; k < HN_COUNT_OF(commands); k++) fprintf(to, "  %-8s %s\n", commands[k].name, commands[k].summary);
-    fputs("\n'henry COMMAND --help' explains one command. Exit status: 0 ok, 1 failed, 2 wrong usage.\n"
-          "Environment: HENRY_CACHE_DIR, HENRY_CACHE_TAG, HENRY_CACHE_CHECK, HENRY_REDIS_URL, HENRY_COMPILE_THREADS, HENRY_THREADS, HENRY_LOG,\n"
-          "HENRY_CC, HENRY_CXX, HENRY_NVRTC, HENRY_NVCC, HENRY_WORKER, HENRY_WORKER_LOG, HENRY_SLOW_JOBS, HENRY_COMPILE_TIMES,\n"
-          "HENRY_NAMESPACES, HENRY_CORES_FILE; docs/cli.md describes them.\n",
-          to);
+hn_status tool_deliver(const tool_options *options, const hn_strbuf *text) {
+    HN_TRY(hn_strbuf_status(text));
+    if (!options->output || strcmp(options->output, "-") == 0) return tool_print(text);
+    return hn_file_write_atomic(options->output, hn_strbuf_str(text).ptr, text->len, false);
+}
+
+static const tool_help help = {commands, HN_COUNT_OF(commands), variables, HN_COUNT_OF(variables)};
+
+/* One of the texts of help.c to stdout. */
+static int show(void (*print)(const tool_help *help, hn_strbuf *out)) {
+    hn_strbuf text;
+    hn_strbuf_init(&text);
+    print(&help, &text);
+    int code = tool_report(tool_print(&text));
+    hn_strbuf_deinit(&text);
+    return code;
 }
 
 static int print_help(const tool_command *command) {
     hn_strbuf text;
     hn_strbuf_init(&text);
-    hn_strbuf_printf(&text, "usage: henry %s%s%s\n\n%s.\n%s\n", command->name, *command->synopsis ? " " : "", command->synopsis,
-                     command->summary, command->details);
-    tool_options_print(command, &text);
+    tool_help_command(command, &text);
     int code = tool_report(tool_print(&text));
     hn_strbuf_deinit(&text);
     return code;
+}
+
+const char *tool_suggest(const char *word, const char *const *names, char out[HN_NEAREST_TEXT_BYTES]) {
+    hn_nearest nearest;
+    hn_nearest_begin(&nearest, hn_str_of(word));
+    for (; *names; names++) hn_nearest_offer(&nearest, hn_str_of(*names));
+    return hn_nearest_text(&nearest, out);
+}
+
+static int refuse_command(const char *name) {
+    const char *names[HN_COUNT_OF(commands) + 1] = {NULL};
+    char text[HN_NEAREST_TEXT_BYTES];
+    for (size_t k = 0; k < HN_COUNT_OF(commands); k++) names[k] = commands[k].name;
+    fprintf(stderr, "henry: unknown command '%s'%s; see 'henry --help'\n", name, tool_suggest(name, names, text));
+    return TOOL_USAGE;
 }
 
 static const tool_command *find_command(const char *name) {
@@ -146,24 +187,28 @@ static int run_command(const tool_command *command, const tool_options *options)
     return code;
 }
 
+/* henry help [COMMAND | --man] */
+static int help_command(const char *about) {
+    if (!about) return show(tool_help_overview);
+    if (strcmp(about, "--man") == 0) return show(tool_help_man);
+    const tool_command *command = find_command(about);
+    return command ? print_help(command) : refuse_command(about);
+}
+
 int main(int argc, char **argv) {
     signal(SIGXFSZ, SIG_IGN); /* a file beyond the user's limit is an error of the write, with a message */
     const char *name = argc > 1 ? argv[1] : "";
     if (!*name) {
-        print_overview(stderr);
+        hn_strbuf text;
+        hn_strbuf_init(&text);
+        tool_help_overview(&help, &text);
+        fputs(hn_strbuf_str(&text).ptr, stderr);
+        hn_strbuf_deinit(&text);
         return TOOL_USAGE;
     }
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) {
-        const tool_command *about = argc > 2 ? find_command(argv[2]) : NULL;
-        if (about) return print_help(about);
-        print_overview(stdout);
-        return fflush(stdout) == 0 ? TOOL_OK : tool_report(HN_ERROR(HN_IO, "cannot write to standard output"));
-    }
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) return help_command(argc > 2 ? argv[2] : NULL);
     const tool_command *command = find_command(strcmp(name, "--version") == 0 ? "version" : name);
-    if (!command) {
-        fprintf(stderr, "henry: unknown command '%s'; see 'henry --help'\n", name);
-        return TOOL_USAGE;
-    }
+    if (!command) return refuse_command(name);
     tool_options options;
     int code = TOOL_USAGE;
     if (tool_options_parse(command, argc, argv, 2, &options)) code = options.help ? print_help(command) : run_command(command, &options);

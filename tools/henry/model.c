@@ -4,7 +4,7 @@
 #include "base/file.h"
 #include "base/kind.h"
 #include "base/trace.h"
-#include "bundle/format.h"
+#include "bundle/view.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -135,22 +135,36 @@ hn_status tool_trust_read(const tool_options *options, hn_public_key **out) {
     return status;
 }
 
+/* What a bundle calls, as its compilation counted it. */
+static hn_status count_kernels(tool_model *model) {
+    hn_file_map map;
+    hn_bundle b;
+    HN_TRY(hn_file_map_init(&map, model->path));
+    hn_status status = hn_bundle_open(map.data, map.size_bytes, false, &b);
+    for (uint32_t k = 0; !status && k < b.steps_count; k++) {
+        model->stats.kernels_generated += b.steps[k].kind == HNB_STEP_KERNEL;
+        model->stats.kernels_extern += b.steps[k].kind == HNB_STEP_EXTERN;
+    }
+    if (!status && b.kernels_count) model->stats.kernels_unique = b.kernels_count - 1; /* the first is a filler */
+    hn_file_map_deinit(&map);
+    return hn_status_annotate(status, "'%s'", model->path);
+}
+
 static hn_status load_bundle(const tool_options *options, hn_module_options *load, tool_model *model) {
     hn_public_key *keys;
-    if (options->verify) HN_TRY(hn_bundle_verify_file(model->path, true));
+    if (options->verify) HN_TRY(tool_bundle_verify(options, model->path));
     HN_TRY(tool_trust_read(options, &keys));
     load->trusted = keys;
     load->trusted_count = options->trusts.count;
     load->target = options->target_cpu;
     hn_status status = hn_module_load_file(model->path, load, &model->module);
     free(keys);
-    return status;
+    return status ? status : count_kernels(model);
 }
 
 static hn_status load(const tool_options *options, tool_model *model) {
-    hn_module_options load = {.threads = count_or_zero(options->threads), .weights_path = options->weights, .profile = options->profile};
+    hn_module_options load = {.threads = count_or_zero(options->threads), .weights_path = options->weights_file, .profile = options->profile};
     if (model->kind == TOOL_HNB) return load_bundle(options, &load, model);
-    if (options->trusts.count) return HN_ERROR(HN_INVALID_ARGUMENT, "'%s' is no bundle: --trust is about who signed one", model->path);
     tool_sizes sizes;
     tool_sizes_read(&options->inputs, &sizes);
     hn_compile_options extra = {.inputs = sizes.count ? sizes.items : NULL, .input_count = sizes.count};

@@ -29,7 +29,7 @@ static hn_status run_on_program(const tool_options *o, hn_arena *arena, hn_arena
         return NULL;
     }
     if (o->passes.count > 1 || strcmp(o->passes.items[0], "sched") != 0)
-        return HN_ERROR(HN_INVALID_ARGUMENT, "loop IR has the pass 'sched' only, which runs once; '%s' is none of its", o->passes.items[o->passes.count - 1]);
+        return HN_ERROR(HN_INVALID_ARGUMENT, "loop IR has only the pass 'sched', which runs once, and not '%s'", o->passes.items[o->passes.count - 1]);
     hn_schedule schedule;
     int64_t begin = hn_now_ns();
     hn_status status = hn_schedule_program(program, &(hn_sched_options){.threads = 1, .fused = out}, arena, scratch, &schedule);
@@ -43,6 +43,7 @@ static hn_status run_all(const tool_options *o, hn_arena *arena, hn_arena *scrat
 
 int tool_cmd_opt(const tool_options *o) {
     const char *path = o->args.items[0];
+    if (o->trace && !o->passes.count) return tool_usage("opt", "--trace has no effect without --pass");
     hn_arena arena, scratch;
     hn_strbuf text, out;
     hn_arena_init(&arena);
@@ -51,7 +52,7 @@ int tool_cmd_opt(const tool_options *o) {
     hn_strbuf_init(&out);
     hn_status status = hn_file_read(strcmp(path, "-") == 0 ? "/dev/stdin" : path, &text);
     if (!status) status = hn_status_annotate(run_all(o, &arena, &scratch, hn_strbuf_str(&text), &out), "'%s'", path);
-    if (!status) status = o->output ? hn_file_write_atomic(o->output, out.ptr, out.len, false) : tool_print(&out);
+    if (!status) status = tool_deliver(o, &out);
     hn_strbuf_deinit(&out);
     hn_strbuf_deinit(&text);
     hn_arena_deinit(&scratch);

@@ -1,7 +1,8 @@
-/* options.c: the table of options: name, which commands take it, where it goes. Parser and help are made from it. */
+/* options.c: the table of options: name, which commands take it, where it goes. Parser, help and man page are made from it. */
 #include "tool.h"
 
 #include "base/compiler.h"
+#include "base/nearest.h"
 
 #include <errno.h>
 #include <stddef.h>
@@ -16,6 +17,8 @@ typedef struct option_row {
     unsigned uses; /* of tool_use */
     size_t offset; /* in tool_options */
     const char *value, *help;
+    int64_t most;   /* of a COUNT; 0: any number */
+    unsigned only;  /* the kind of model (tool_kind) that it means something for; 0: both */
 } option_row;
 
 #define AT(field) offsetof(tool_options, field)
@@ -26,52 +29,63 @@ typedef struct option_row {
 #define SOURCES (TOOL_USE_KERNEL | TOOL_USE_CACHE)
 #define TRUSTS (TOOL_USE_RUN | TOOL_USE_BENCH | TOOL_USE_INSPECT | TOOL_USE_BUNDLE)
 #define ALL 0xffffu
+enum { MOST_COMPILERS = 256 /* as of HENRY_COMPILE_THREADS */ };
 
 static const option_row rows[] = {
-    {"--input", "-i", OPTION_LIST, RUNS, AT(inputs), "F.npy", "an input; repeat it in the order of the signature"},
-    {"--output-dir", "-d", OPTION_TEXT, TOOL_USE_RUN, AT(output_dir), "DIR", "write output_K.npy and mutated_NAME.npy there"},
-    {"--expect", "-e", OPTION_LIST, TOOL_USE_RUN, AT(expects), "F.npy", "compare with this array; repeat it in the order of the outputs"},
-    {"--rtol", NULL, OPTION_NUMBER, TOOL_USE_RUN, AT(rtol), "X", "relative tolerance of --expect (default: by type, 1.3e-6 for f32)"},
-    {"--atol", NULL, OPTION_NUMBER, TOOL_USE_RUN, AT(atol), "X", "absolute tolerance of --expect (default: by type, 1e-5 for f32)"},
-    {"--output", "-o", OPTION_TEXT, TOOL_USE_COMPILE | TOOL_USE_KERNEL | TOOL_USE_OPT | TOOL_USE_INSPECT | TOOL_USE_CACHE | TOOL_USE_BUNDLE, AT(output), "FILE", "where to write"},
-    {"--repeat", "-n", OPTION_COUNT, RUNS, AT(repeat), "N", "runs (bench: for a second, at least 20; run: 1)"},
-    {"--size", NULL, OPTION_LIST, TOOL_USE_BENCH, AT(sizes), "NAME=N", "value of a size symbol (default: 32, within its range)"},
-    {"--profile", NULL, OPTION_FLAG, RUNS, AT(profile), NULL, "time every step"},
-    {"--device", NULL, OPTION_TEXT, RUNS, AT(device), "DEVICE", "cpu (the default)"},
-    {"--threads", "-t", OPTION_COUNT, COMPILES | TOOL_USE_CACHE, AT(threads), "N", "threads of a run (default: HENRY_THREADS, else one a CPU)"},
-    {"--weights", "-w", OPTION_TEXT, RUNS | TOOL_USE_BUNDLE, AT(weights), "FILE", "where the file lies that a bundle without weights refers to"},
-    {"--model", "-m", OPTION_TEXT, COMPILES | TOOL_USE_INSPECT | TOOL_USE_CACHE, AT(model_name), "NAME", "which model of a .pt2 that holds several"},
-    {"--target-cpu", NULL, OPTION_TEXT, COMPILES | TOOL_USE_CACHE, AT(target_cpu), "CPU", "generic, x86-64-v3 or x86-64-v4, or several with commas (default: host, this machine)"},
-    {"--verify", NULL, OPTION_FLAG, COMPILES | TOOL_USE_INSPECT, AT(verify), NULL, "compare every byte of the file with its checksums first"},
-    {"--weights", NULL, OPTION_TEXT, TOOL_USE_COMPILE, AT(weights), "WHERE", "inside (the default), pt2 (stay in MODEL), or safetensors (a file beside the bundle)"},
-    {"--sign", NULL, OPTION_TEXT, TOOL_USE_COMPILE, AT(key), "KEY", "sign the bundle with this secret key"},
-    {"--key", NULL, OPTION_TEXT, TOOL_USE_BUNDLE, AT(key), "KEY", "the secret key to sign with"},
-    {"--trust", NULL, OPTION_LIST, TRUSTS, AT(trusts), "PUB", "accept bundles that this key signed, and no others; may be repeated"},
-    {"--weights-beside", NULL, OPTION_FLAG, TOOL_USE_COMPILE, AT(weights_beside), NULL, "the same as --weights pt2"},
-    {"--emit", NULL, OPTION_TEXT, TOOL_USE_COMPILE, AT(emit), "FORM", "instead of a bundle: c (kernels), text, json, or source (a C project in the folder -o)"},
-    {"--dump-after", NULL, OPTION_TEXT, TOOL_USE_COMPILE, AT(dump_after), "STAGE", "print the program as it is after a pass or stage"},
-    {"--explain-fusion", NULL, OPTION_FLAG, TOOL_USE_COMPILE, AT(explain_fusion), NULL, "print why loops were not fused"},
-    {"--no-fusion", NULL, OPTION_FLAG, COMPILES | TOOL_USE_CACHE, AT(no_fusion), NULL, "one kernel for each loop: slow, for finding errors"},
-    {"--pass", "-p", OPTION_LIST, TOOL_USE_OPT, AT(passes), "PASS", "a pass; several run one after the other"},
-    {"--object", NULL, OPTION_INT, TOOL_USE_INSPECT, AT(index), "N", "write compiled object N of a bundle to -o, for a disassembler"},
-    {"--language", NULL, OPTION_TEXT, SOURCES, AT(language), "LANG", "language of FILE (default: by its suffix)"},
-    {"--entry", NULL, OPTION_LIST, SOURCES, AT(entries), "NAME", "a function that the result must have; may be repeated"},
-    {"--target", NULL, OPTION_LIST, SOURCES, AT(targets), "WHAT", "x86-64-v3, host, avx2, sm_90, compute_90, module=NAME; may be repeated"},
-    {"--flag", NULL, OPTION_LIST, SOURCES, AT(flags), "FLAG", "a flag for the compiler, as in --flag=-O3; may be repeated"},
-    {"--env", NULL, OPTION_LIST, SOURCES, AT(variables), "NAME=VALUE", "a variable for the compiler, part of the key; may be repeated"},
+    {"--input", "-i", OPTION_LIST, RUNS, AT(inputs), "F.npy", "an input array; repeat it in the order of the signature", 0, 0},
+    {"--output-dir", "-d", OPTION_TEXT, TOOL_USE_RUN, AT(output_dir), "DIR", "write output_K.npy and mutated_NAME.npy there", 0, 0},
+    {"--expect", "-e", OPTION_LIST, TOOL_USE_RUN, AT(expects), "F.npy", "compare with this array; repeat it in the order of the outputs", 0, 0},
+    {"--rtol", NULL, OPTION_NUMBER, TOOL_USE_RUN, AT(rtol), "X", "relative tolerance of --expect (default: by type, 1.3e-6 for f32)", 0, 0},
+    {"--atol", NULL, OPTION_NUMBER, TOOL_USE_RUN, AT(atol), "X", "absolute tolerance of --expect (default: by type, 1e-5 for f32)", 0, 0},
+    {"--output", "-o", OPTION_TEXT, TOOL_USE_COMPILE | TOOL_USE_KERNEL | TOOL_USE_OPT | TOOL_USE_INSPECT | TOOL_USE_CACHE | TOOL_USE_BUNDLE, AT(output), "FILE", "where to write; '-' is standard output, for text and JSON", 0, 0},
+    {"--repeat", "-n", OPTION_COUNT, RUNS, AT(repeat), "N", "number of runs (default of bench: one second, at least 20 runs; of run: 1)", 0, 0},
+    {"--size", NULL, OPTION_LIST, TOOL_USE_BENCH, AT(sizes), "NAME=N", "value of a size symbol (default: 32, within its range)", 0, 0},
+    {"--profile", NULL, OPTION_FLAG, RUNS, AT(profile), NULL, "measure the time of each step", 0, 0},
+    {"--device", NULL, OPTION_TEXT, RUNS, AT(device), "DEVICE", "cpu (the default)", 0, 0},
+    {"--threads", "-t", OPTION_COUNT, COMPILES | TOOL_USE_CACHE, AT(threads), "N", "threads of a run (default: HENRY_THREADS, else one per CPU)", HN_THREADS_MAX, 0},
+    {"--weights-file", "-w", OPTION_TEXT, RUNS | TOOL_USE_BUNDLE, AT(weights_file), "FILE", "the weights of a bundle that does not contain them", 0, TOOL_HNB},
+    {"--model", "-m", OPTION_TEXT, COMPILES | TOOL_USE_INSPECT | TOOL_USE_CACHE, AT(model_name), "NAME", "which model of a .pt2 that contains several", 0, TOOL_PT2},
+    {"--target-cpu", NULL, OPTION_TEXT, COMPILES | TOOL_USE_CACHE, AT(target_cpu), "CPU", "generic, x86-64-v3 or x86-64-v4, or several separated by commas (default: host, this machine)", 0, 0},
+    {"--verify", NULL, OPTION_FLAG, COMPILES | TOOL_USE_INSPECT, AT(verify), NULL, "first compare every byte of the file with its checksums", 0, 0},
+    {"--weights", NULL, OPTION_TEXT, TOOL_USE_COMPILE, AT(weights), "WHERE", "where the weights go: inside (the default), pt2 (they stay in MODEL), or safetensors (a file beside the bundle)", 0, 0},
+    {"--sign", NULL, OPTION_TEXT, TOOL_USE_COMPILE, AT(key), "KEY", "sign the bundle with this secret key", 0, 0},
+    {"--key", NULL, OPTION_TEXT, TOOL_USE_BUNDLE, AT(key), "KEY", "the secret key to sign with", 0, 0},
+    {"--trust", NULL, OPTION_LIST, TRUSTS, AT(trusts), "PUB", "accept only bundles signed with this key; may be repeated", 0, TOOL_HNB},
+    {"--weights-beside", NULL, OPTION_FLAG, TOOL_USE_COMPILE, AT(weights_beside), NULL, "the same as --weights pt2", 0, 0},
+    {"--emit", NULL, OPTION_TEXT, TOOL_USE_COMPILE, AT(emit), "FORM", "instead of a bundle: c (kernels), text, json, or source (a C project in the folder -o)", 0, 0},
+    {"--dump-after", NULL, OPTION_TEXT, TOOL_USE_COMPILE, AT(dump_after), "STAGE", "print the program as it is after a pass or stage", 0, 0},
+    {"--explain-fusion", NULL, OPTION_FLAG, TOOL_USE_COMPILE, AT(explain_fusion), NULL, "print why loops were not fused", 0, 0},
+    {"--no-fusion", NULL, OPTION_FLAG, COMPILES | TOOL_USE_CACHE, AT(no_fusion), NULL, "one kernel per loop: slow, for finding errors", 0, TOOL_PT2},
+    {"--pass", "-p", OPTION_LIST, TOOL_USE_OPT, AT(passes), "PASS", "a pass to run; may be repeated", 0, 0},
+    {"--object", NULL, OPTION_INT, TOOL_USE_INSPECT, AT(index), "N", "write compiled object N of a bundle to -o, for a disassembler", 0, TOOL_HNB},
+    {"--language", NULL, OPTION_TEXT, SOURCES, AT(language), "LANG", "language of FILE (default: from its suffix)", 0, 0},
+    {"--entry", NULL, OPTION_LIST, SOURCES, AT(entries), "NAME", "a function that the result must have; may be repeated", 0, 0},
+    {"--target", NULL, OPTION_LIST, SOURCES, AT(targets), "WHAT", "x86-64-v3, host, avx2, sm_90, compute_90, module=NAME; may be repeated", 0, 0},
+    {"--flag", NULL, OPTION_LIST, SOURCES, AT(flags), "FLAG", "a flag for the compiler, as in --flag=-O3; may be repeated", 0, 0},
+    {"--env", NULL, OPTION_LIST, SOURCES, AT(variables), "NAME=VALUE", "a variable for the compiler, part of the key; may be repeated", 0, 0},
     {"--compile-threads", "-j", OPTION_COUNT, COMPILES | TOOL_USE_KERNEL | TOOL_USE_DOCTOR, AT(compile_threads), "N",
-     "compilers at once (default: HENRY_COMPILE_THREADS, else one a CPU)"},
-    {"--cache-dir", NULL, OPTION_TEXT, STORES, AT(cache_dir), "DIR", "the cache (default: HENRY_CACHE_DIR, else ~/.cache/henry)"},
-    {"--cache-tag", NULL, OPTION_TEXT, COMPILES | SOURCES, AT(cache_tag), "TAG", "a word in every key, which keeps results apart (default: HENRY_CACHE_TAG)"},
-    {"--remote", NULL, OPTION_TEXT, STORES, AT(remote), "URL", "a cache that machines share: redis:// or unix:// (default: HENRY_REDIS_URL)"},
-    {"--no-cache", NULL, OPTION_FLAG, COMPILES | TOOL_USE_KERNEL, AT(no_cache), NULL, "neither read nor write the cache"},
-    {"--max-bytes", "--max-size", OPTION_SIZE, TOOL_USE_CACHE, AT(max_bytes), "SIZE", "what gc leaves: bytes, or a number with K, M or G"},
-    {"--json", NULL, OPTION_FLAG, PRINTS_JSON, AT(json), NULL, "print one JSON object"},
-    {"--quiet", "-q", OPTION_FLAG, TOOL_USE_RUN | TOOL_USE_COMPILE, AT(quiet), NULL, "print nothing but errors"},
-    {"--stats", NULL, OPTION_TEXT, COMPILES, AT(stats), "F.json", "write the JSON object to a file"},
-    {"--trace", NULL, OPTION_TEXT, COMPILES | TOOL_USE_OPT | TOOL_USE_KERNEL, AT(trace), "F.json", "write a time line (Chrome trace format)"},
-    {"--log", NULL, OPTION_TEXT, ALL, AT(log), "SPEC", "messages, as in HENRY_LOG: \"info\" or \"cache:debug,pass:info\""},
-    {"--help", "-h", OPTION_FLAG, ALL, AT(help), NULL, "this text"},
+     "number of compilers at a time (default: HENRY_COMPILE_THREADS, else one per CPU)", MOST_COMPILERS, TOOL_PT2},
+    {"--cache-dir", NULL, OPTION_TEXT, STORES, AT(cache_dir), "DIR", "folder of the cache (default: HENRY_CACHE_DIR, else ~/.cache/henry)", 0, TOOL_PT2},
+    {"--cache-tag", NULL, OPTION_TEXT, COMPILES | SOURCES, AT(cache_tag), "TAG", "a word in every key, which keeps results apart (default: HENRY_CACHE_TAG)", 0, TOOL_PT2},
+    {"--remote", NULL, OPTION_TEXT, STORES, AT(remote), "URL", "a cache that machines share: redis:// or unix:// (default: HENRY_REDIS_URL)", 0, TOOL_PT2},
+    {"--no-cache", NULL, OPTION_FLAG, COMPILES | TOOL_USE_KERNEL, AT(no_cache), NULL, "neither read nor write the cache", 0, 0},
+    {"--max-bytes", "--max-size", OPTION_SIZE, TOOL_USE_CACHE, AT(max_bytes), "SIZE", "what gc leaves: bytes, or a number with K, M or G", 0, 0},
+    {"--json", NULL, OPTION_FLAG, PRINTS_JSON, AT(json), NULL, "print one JSON object", 0, 0},
+    {"--quiet", "-q", OPTION_FLAG, TOOL_USE_RUN | TOOL_USE_COMPILE, AT(quiet), NULL, "print nothing but errors", 0, 0},
+    {"--stats", NULL, OPTION_TEXT, COMPILES, AT(stats), "F.json", "write the JSON object to a file", 0, 0},
+    {"--trace", NULL, OPTION_TEXT, COMPILES | TOOL_USE_OPT | TOOL_USE_KERNEL, AT(trace), "F.json", "write a timeline (Chrome trace format)", 0, 0},
+    {"--log", NULL, OPTION_TEXT, ALL, AT(log), "SPEC", "log messages, as in HENRY_LOG: \"info\" or \"cache:debug,pass:info\"", 0, 0},
+    {"--help", "-h", OPTION_FLAG, ALL, AT(help), NULL, "print this text", 0, 0},
+};
+_Static_assert(sizeof rows / sizeof *rows <= 64, "tool_options.given has a bit for each row");
+
+/* Names that options had in earlier versions. */
+static const struct {
+    const char *name;
+    unsigned uses;
+    const char *now;
+} old_names[] = {
+    {"--weights", RUNS | TOOL_USE_BUNDLE, "--weights-file"},
 };
 
 static const option_row *find(const tool_command *command, const char *name, size_t len) {
@@ -121,20 +135,47 @@ static uint32_t list_limit(const option_row *row) {
     return row->offset == AT(inputs) || row->offset == AT(expects) ? UINT32_MAX / 2 : TOOL_LIST_MAX;
 }
 
+/* "--threads needs a whole number from 1 to 1024, not '0'". */
+static void refuse_value(const tool_command *command, const option_row *row, const char *value) {
+    if (row->kind == OPTION_SIZE) tool_usage(command->name, "%s needs a size, such as 500M or 2G, not '%s'", row->name, value);
+    else if (row->kind == OPTION_NUMBER) tool_usage(command->name, "%s needs a number of at least 0, not '%s'", row->name, value);
+    else if (row->most) tool_usage(command->name, "%s needs a whole number from 1 to %lld, not '%s'", row->name, (long long)row->most, value);
+    else tool_usage(command->name, "%s needs a whole number of at least %d, not '%s'", row->name, row->kind == OPTION_COUNT, value);
+}
+
 static bool store(const tool_command *command, const option_row *row, const char *value, tool_options *out) {
     void *place = (char *)out + row->offset;
     bool good = true;
+    uint64_t bit = (uint64_t)1 << (row - rows);
+    if (out->given & bit && row->kind != OPTION_LIST && row->kind != OPTION_FLAG) {
+        tool_usage(command->name, "%s is given twice; it takes one value", row->name);
+        return false;
+    }
+    out->given |= bit;
     if (row->kind == OPTION_FLAG) *(bool *)place = true;
     if (row->kind == OPTION_TEXT) *(const char **)place = value;
     if (row->kind == OPTION_INT) good = parse_int(value, place);
     if (row->kind == OPTION_SIZE) good = hn_size_parse(value, place);
-    if (row->kind == OPTION_COUNT) good = parse_int(value, place) && *(int64_t *)place > 0;
+    if (row->kind == OPTION_COUNT) good = parse_int(value, place) && *(int64_t *)place > 0 && (!row->most || *(int64_t *)place <= row->most);
     if (row->kind == OPTION_NUMBER) good = parse_number(value, place);
     if (row->kind == OPTION_LIST) return list_add(command, place, list_limit(row), value);
-    if (!good && row->kind == OPTION_SIZE)
-        tool_usage(command->name, "%s needs a size, such as 500M or 2G, not '%s'", row->name, value);
-    else if (!good) tool_usage(command->name, "'%s' is no number that %s takes", value, row->name);
+    if (!good) refuse_value(command, row, value);
     return good;
+}
+
+/* Tells that `word` is no option of the command, and which one may be meant. */
+static void refuse_option(const tool_command *command, const char *word, size_t len) {
+    char text[HN_NEAREST_TEXT_BYTES];
+    hn_nearest nearest;
+    for (size_t k = 0; k < HN_COUNT_OF(old_names); k++) {
+        if (!(old_names[k].uses & command->use) || !hn_str_eq(hn_str_of(old_names[k].name), (hn_str){word, len})) continue;
+        tool_usage(command->name, "'%s' is now called '%s'", old_names[k].name, old_names[k].now);
+        return;
+    }
+    hn_nearest_begin(&nearest, (hn_str){word, len});
+    for (size_t k = 0; k < HN_COUNT_OF(rows) && len > 2; k++)
+        if (rows[k].uses & command->use) hn_nearest_offer(&nearest, hn_str_of(rows[k].name));
+    tool_usage(command->name, "unknown option '%s'%s", word, hn_nearest_text(&nearest, text));
 }
 
 /* One option and, unless it is a flag, its value: behind '=', behind a short name ("-j4"), or the next word. */
@@ -147,7 +188,7 @@ static bool parse_option(const tool_command *command, int argc, char **argv, int
         row = NULL;
     }
     if (!row) {
-        tool_usage(command->name, "unknown option '%s'", word);
+        refuse_option(command, word, equals ? (size_t)(equals - word) : strlen(word));
         return false;
     }
     if (row->kind == OPTION_FLAG && equals) {
@@ -180,6 +221,35 @@ bool tool_options_parse(const tool_command *command, int argc, char **argv, int 
     return true;
 }
 
+static bool is_given(const tool_options *options, const option_row *row) { return options->given >> (row - rows) & 1; }
+
+int tool_options_check_kind(const char *command, const tool_options *options, const char *path, unsigned kinds) {
+    for (size_t k = 0; k < HN_COUNT_OF(rows); k++) {
+        if (!is_given(options, &rows[k]) || !rows[k].only || rows[k].only & kinds) continue;
+        if (rows[k].only == TOOL_PT2) return tool_usage(command, "%s has no effect: '%s' is a bundle, which is compiled already", rows[k].name, path);
+        return tool_usage(command, "%s has no effect: '%s' is a model, not a bundle", rows[k].name, path);
+    }
+    return TOOL_OK;
+}
+
+int tool_options_check_action(const char *command, const tool_options *options, const char *action, const char *allowed) {
+    static const char always[] = " --log --help --json ";
+    for (size_t k = 0; k < HN_COUNT_OF(rows); k++) {
+        char word[48];
+        if (!is_given(options, &rows[k])) continue;
+        snprintf(word, sizeof word, " %s ", rows[k].name);
+        if (!strstr(always, word) && !strstr(allowed, word)) return tool_usage(command, "%s has no effect with 'henry %s %s'", rows[k].name, command, action);
+    }
+    return TOOL_OK;
+}
+
+int tool_options_check_with(const char *command, const tool_options *options, const char *name, bool has_effect, const char *needs) {
+    for (size_t k = 0; k < HN_COUNT_OF(rows); k++)
+        if (!has_effect && is_given(options, &rows[k]) && strcmp(rows[k].name, name) == 0)
+            return tool_usage(command, "%s has no effect %s", name, needs);
+    return TOOL_OK;
+}
+
 void tool_options_deinit(tool_options *options) {
     free(options->args.items);
     for (size_t k = 0; k < HN_COUNT_OF(rows); k++) {
@@ -190,12 +260,37 @@ void tool_options_deinit(tool_options *options) {
     }
 }
 
+/* "-o, --output FILE" */
+static void print_names(const option_row *row, hn_strbuf *out) {
+    if (row->other_name) hn_strbuf_printf(out, "%s, ", row->other_name);
+    hn_strbuf_puts(out, row->name);
+    if (row->value) hn_strbuf_printf(out, " %s", row->value);
+}
+
 void tool_options_print(const tool_command *command, hn_strbuf *out) {
+    hn_strbuf names;
+    hn_strbuf_init(&names);
     for (size_t k = 0; k < HN_COUNT_OF(rows); k++) {
         if (!(rows[k].uses & command->use)) continue;
-        char left[48];
-        snprintf(left, sizeof left, "%s%s%s%s%s", rows[k].other_name ? rows[k].other_name : "", rows[k].other_name ? ", " : "", rows[k].name,
-                 rows[k].value ? " " : "", rows[k].value ? rows[k].value : "");
-        hn_strbuf_printf(out, "  %-26s %s\n", left, rows[k].help);
+        hn_strbuf_reset(&names);
+        print_names(&rows[k], &names);
+        hn_strbuf_printf(out, "  %-26s %s\n", hn_strbuf_str(&names).ptr, rows[k].help);
     }
+    hn_strbuf_deinit(&names);
+}
+
+void tool_options_man(const tool_command *command, hn_strbuf *out) {
+    hn_strbuf names;
+    hn_strbuf_init(&names);
+    for (size_t k = 0; k < HN_COUNT_OF(rows); k++) {
+        if (!(rows[k].uses & command->use)) continue;
+        hn_strbuf_reset(&names);
+        print_names(&rows[k], &names);
+        hn_strbuf_puts(out, ".TP\n.B ");
+        tool_man_text(hn_strbuf_str(&names).ptr, out);
+        hn_strbuf_putc(out, '\n');
+        tool_man_text(rows[k].help, out);
+        hn_strbuf_putc(out, '\n');
+    }
+    hn_strbuf_deinit(&names);
 }

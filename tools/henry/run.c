@@ -13,7 +13,7 @@ typedef struct run_state {
     tool_model model;
     hn_tensor **inputs, **outputs;
     uint32_t input_count, output_count;
-    int64_t begin_ns, first_ns, run_ns;
+    int64_t begin_ns, first_ns, run_ns; /* run_ns: the median of all runs but the first, or the only one */
     tool_difference *differences; /* one for each --expect */
     uint32_t differing;
 } run_state;
@@ -28,7 +28,8 @@ static hn_status prepare(run_state *r) {
     r->differences = calloc(r->options->expects.count + 1, sizeof *r->differences);
     if (!r->inputs || !r->outputs || !r->differences) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory");
     if (r->options->expects.count > r->output_count)
-        return HN_ERROR(HN_INVALID_ARGUMENT, "%u --expect arrays for %u outputs", r->options->expects.count, r->output_count);
+        return HN_ERROR(HN_INVALID_ARGUMENT, "--expect is given %u times, and the model has %u output%s", r->options->expects.count, r->output_count,
+                        r->output_count == 1 ? "" : "s");
     return tool_inputs_read(r->model.module, &r->options->inputs, r->inputs);
 }
 
@@ -232,6 +233,11 @@ static hn_status report_text(run_state *r) {
                              r->differences[k].rel);
         hn_strbuf_putc(&text, '\n');
     }
+    int64_t runs = r->options->repeat;
+    if (runs == 1) hn_strbuf_printf(&text, "time  %.3f ms\n", (double)r->run_ns / 1e6);
+    if (runs > 1)
+        hn_strbuf_printf(&text, "time  %.3f ms, median of %lld run%s after the first, which took %.3f ms\n", (double)r->run_ns / 1e6,
+                         (long long)(runs - 1), runs == 2 ? "" : "s", (double)r->first_ns / 1e6);
     hn_status status = text_steps(r, &text);
     if (!status) status = tool_print(&text);
     hn_strbuf_deinit(&text);
@@ -247,8 +253,20 @@ static void deinit(run_state *r) {
     tool_model_deinit(&r->model);
 }
 
+/* Whether the options go together, and with the kind of file. */
+static int check_options(const tool_options *o) {
+    tool_kind kind;
+    bool has_expect = o->expects.count > 0;
+    if (tool_options_check_with("run", o, "--rtol", has_expect, "without --expect")) return TOOL_USAGE;
+    if (tool_options_check_with("run", o, "--atol", has_expect, "without --expect")) return TOOL_USAGE;
+    hn_status status = tool_kind_of(o->args.items[0], &kind);
+    return status ? tool_report(status) : tool_options_check_kind("run", o, o->args.items[0], kind);
+}
+
 int tool_cmd_run(const tool_options *options) {
     run_state r = {.options = options, .begin_ns = hn_now_ns()};
+    int refused = check_options(options);
+    if (refused) return refused;
     hn_status status = tool_device_check(options);
     if (!status) status = tool_model_load(options, options->args.items[0], &r.model);
     if (!status) status = prepare(&r);

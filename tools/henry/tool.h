@@ -18,14 +18,18 @@ typedef struct tool_list {
     uint32_t count, cap;
 } tool_list;
 
+/* What a path names. Bits. */
+typedef enum tool_kind { TOOL_PT2 = 1, TOOL_HNB = 2 } tool_kind;
+
 /* All options of all commands; options.c says which command takes which. Strings are argv's. */
 typedef struct tool_options {
     tool_list args; /* what is no option */
     tool_list inputs, expects, passes, sizes, entries, flags, targets, variables, trusts;
     const char *output_dir, *output, *cache_dir, *cache_tag, *remote, *stats, *trace, *log, *model_name, *target_cpu, *emit, *dump_after;
-    const char *device, *weights, *language, *key;
+    const char *device, *weights, *weights_file, *language, *key;
     int64_t threads, repeat, compile_threads, max_bytes, index; /* -1: not given */
     double rtol, atol;                                          /* negative: by dtype */
+    uint64_t given; /* a bit for each option of the table in options.c that is on the command line */
     bool help, json, no_cache, no_fusion, explain_fusion, profile, weights_beside, verify, quiet;
 } tool_options;
 
@@ -57,8 +61,38 @@ typedef struct tool_command {
 /* Parses argv from `first` on. False after a line on stderr that says what is wrong. */
 bool tool_options_parse(const tool_command *command, int argc, char **argv, int first, tool_options *out);
 void tool_options_deinit(tool_options *options);
+/* Options that would have no effect are refused; each function gives TOOL_OK, or TOOL_USAGE after a message.
+ * _kind: for models of these kinds (bits), of which `path` is one. _action: all but those in `allowed`, " --output --key ".
+ * _with: the option `name`, unless `has_effect`; `needs` ends the sentence: "without --expect". */
+int tool_options_check_kind(const char *command, const tool_options *options, const char *path, unsigned kinds);
+int tool_options_check_action(const char *command, const tool_options *options, const char *action, const char *allowed);
+int tool_options_check_with(const char *command, const tool_options *options, const char *name, bool has_effect, const char *needs);
 /* The options that `command` takes, a line each. */
 void tool_options_print(const tool_command *command, hn_strbuf *out);
+
+/* The same for a manual page. */
+void tool_options_man(const tool_command *command, hn_strbuf *out);
+
+/* --- help.c --- */
+
+typedef struct tool_variable {
+    const char *name, *text; /* of the environment */
+} tool_variable;
+
+/* What help is made from. */
+typedef struct tool_help {
+    const tool_command *commands;
+    uint32_t command_count;
+    const tool_variable *variables;
+    uint32_t variable_count;
+} tool_help;
+
+void tool_help_overview(const tool_help *help, hn_strbuf *out);
+void tool_help_command(const tool_command *command, hn_strbuf *out);
+/* The manual page henry(1). */
+void tool_help_man(const tool_help *help, hn_strbuf *out);
+/* Text with what man(7) gives a meaning of its own escaped. */
+void tool_man_text(const char *text, hn_strbuf *out);
 
 /* --- main.c --- */
 
@@ -67,8 +101,13 @@ int tool_report(hn_status status);
 bool tool_is_terminal(void); /* whether standard error is one that a line of progress can be drawn on */
 /* Prints "henry: <command>: <text>; see 'henry <command> --help'". Returns TOOL_USAGE. */
 int tool_usage(const char *command, const char *fmt, ...) HN_PRINTF(2, 3);
+/* "; did you mean 'run'?" for an unknown `word`, or "". `names` ends with NULL. */
+const char *tool_suggest(const char *word, const char *const *names, char out[100]);
 /* Writes all of `text` to stdout. Errors: io, when the reader is gone or the disk is full. */
 hn_status tool_print(const hn_strbuf *text) HN_MUST_USE;
+
+/* Writes `text` to the file of --output, or to stdout when that is absent or "-". Errors: io. */
+hn_status tool_deliver(const tool_options *options, const hn_strbuf *text) HN_MUST_USE;
 
 /* --- json.c: writing one JSON object, indented --- */
 
@@ -91,12 +130,13 @@ void tool_json_int(tool_json *json, const char *key, int64_t value);
 void tool_json_num(tool_json *json, const char *key, double value); /* not finite: as a string */
 void tool_json_bool(tool_json *json, const char *key, bool value);
 void tool_json_ms(tool_json *json, const char *key, int64_t ns);
+/* Closes all that is open: `text` is the object. */
+hn_status tool_json_end(tool_json *json) HN_MUST_USE;
 /* Prints the finished text to stdout when `print`, and writes it to `path` when that is not NULL. */
 hn_status tool_json_finish(tool_json *json, bool print, const char *path) HN_MUST_USE;
 
 /* --- model.c --- */
 
-typedef enum tool_kind { TOOL_PT2, TOOL_HNB } tool_kind;
 /* By the first bytes. Errors: not-found, io, invalid-argument for anything else. */
 hn_status tool_kind_of(const char *path, tool_kind *out) HN_MUST_USE;
 
@@ -106,7 +146,7 @@ typedef struct tool_model {
     tool_kind kind;
     hn_module *module;
     hn_compiled *compiled;  /* NULL for a bundle */
-    hn_compile_stats stats; /* zeros for a bundle */
+    hn_compile_stats stats; /* of a bundle: kernels_generated, _unique and _extern, else zeros */
     int64_t load_ns;
 } tool_model;
 
@@ -118,7 +158,7 @@ void tool_compile_options(const tool_options *options, hn_compile_options *out);
 hn_status tool_compile(const tool_options *options, const char *path, hn_compile_options extra, hn_compiled **out) HN_MUST_USE;
 /* The keys that --trust names. Owns: the caller frees `*out`; NULL without any. */
 hn_status tool_trust_read(const tool_options *options, hn_public_key **out) HN_MUST_USE;
-/* Verifies a bundle in full, with the keys of --trust. */
+/* Verifies a bundle in full, with the keys of --trust, if there are any, and the weights of --weights-file. */
 hn_status tool_bundle_verify(const tool_options *options, const char *path) HN_MUST_USE;
 /* "f32[s0, 784]" */
 void tool_value_print(const hn_module_value_info *info, hn_strbuf *out);

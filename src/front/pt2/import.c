@@ -38,12 +38,32 @@ static hn_status program_open(hn_pt2_importer *im) {
     return hn_pt2_program_read(&json, &im->program);
 }
 
+static hn_str copy_of(hn_pt2_importer *im, hn_str text) {
+    char *copy = hn_arena_strndup(im->arena, text.ptr, text.len);
+    return (hn_str){copy ? copy : "", copy ? text.len : 0};
+}
+
+static hn_status survey_fill(hn_pt2_importer *im, hn_pt2_survey *out) {
+    uint32_t nodes = im->program.graph.nodes.count;
+    HN_NEW(im->arena, out->targets, (size_t)nodes + 1);
+    HN_NEW(im->arena, out->missing, (size_t)im->missing.count + 1);
+    for (uint32_t k = 0; k < nodes; k++) out->targets[out->target_count++] = copy_of(im, hn_pt2_short_target(im->program.graph.nodes.items[k].target));
+    for (uint32_t k = 0; k < im->missing.count; k++) {
+        const hn_pt2_missing_op *op = &im->missing.items[k];
+        out->missing[out->missing_count++] = (hn_pt2_missing){.target = copy_of(im, hn_pt2_short_target(op->target)), .node = copy_of(im, op->first.node),
+                                                              .source = copy_of(im, op->first.source), .reason = copy_of(im, op->reason), .count = op->count};
+    }
+    return NULL;
+}
+
 static hn_status graph_fill(hn_pt2_importer *im, hn_graph *graph) {
     hn_pt2_scope scope;
     HN_TRY(hn_pt2_scope_init(&scope, im, graph, &im->program.graph));
     HN_TRY(hn_pt2_inputs_read(&scope));
     HN_TRY(hn_pt2_guards_read(im, graph));
     HN_TRY(hn_pt2_nodes_read(&scope));
+    if (im->survey) HN_TRY(survey_fill(im, im->survey));
+    if (im->survey && im->missing.count) return hn_sym_status(im->sym); /* outputs need the values that nobody makes */
     HN_TRY(hn_pt2_missing_status(im));
     HN_TRY(hn_pt2_outputs_read(&scope));
     HN_TRY(hn_sym_status(im->sym));
@@ -68,12 +88,21 @@ static hn_status import_run(hn_pt2_importer *im, hn_graph **out) {
     return NULL;
 }
 
-hn_status hn_pt2_import(hn_pt2 *file, const char *model, hn_arena *arena, hn_sym *sym, hn_graph **out) {
+static hn_status import(hn_pt2 *file, const char *model, hn_arena *arena, hn_sym *sym, hn_graph **out, hn_pt2_survey *survey) {
     hn_arena scratch;
-    hn_pt2_importer im = {.file = file, .arena = arena, .scratch = &scratch, .sym = sym};
+    hn_pt2_importer im = {.file = file, .arena = arena, .scratch = &scratch, .sym = sym, .survey = survey};
     HN_TRY(model_choose(file, model, &im.model));
     hn_arena_init(&scratch);
     hn_status status = import_run(&im, out);
     hn_arena_deinit(&scratch);
     return hn_status_annotate(status, "cannot import model '" HN_STR_FMT "'", HN_STR_ARG(im.model));
+}
+
+hn_status hn_pt2_import(hn_pt2 *file, const char *model, hn_arena *arena, hn_sym *sym, hn_graph **out) {
+    return import(file, model, arena, sym, out, NULL);
+}
+
+hn_status hn_pt2_look(hn_pt2 *file, const char *model, hn_arena *arena, hn_sym *sym, hn_graph **out, hn_pt2_survey *out_survey) {
+    *out_survey = (hn_pt2_survey){0};
+    return import(file, model, arena, sym, out, out_survey);
 }

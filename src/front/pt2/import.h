@@ -100,6 +100,7 @@ typedef struct hn_pt2_importer {
     hn_arg **defaults;            /* by op, then by parameter; NULL until needed */
     struct { hn_pt2_missing_op *items; uint32_t count, cap; } missing;
     hn_strmap missing_index;
+    hn_pt2_survey *survey; /* of hn_pt2_look; NULL for an import */
     bool used_lost; /* a value that a missing node would have made was asked for */
     uint32_t depth; /* of nested graphs */
 } hn_pt2_importer;
@@ -240,5 +241,8 @@ hn_status hn_pt2_storage_of(hn_pt2_importer *im, hn_graph *graph, const hn_pt2_p
 
 hn_status hn_pt2_inputs_read(hn_pt2_scope *scope) HN_MUST_USE;
 hn_status hn_pt2_outputs_read(hn_pt2_scope *scope) HN_MUST_USE;
+
+/* nodes.c: "aten.relu.default" of "torch.ops.aten.relu.default". */
+hn_str hn_pt2_short_target(hn_str target);
 
 #endif

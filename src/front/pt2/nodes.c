@@ -287,7 +287,7 @@ hn_status hn_pt2_nodes_read(hn_pt2_scope *scope) {
 
 /* --- the report --- */
 
-static hn_str short_target(hn_str target) {
+hn_str hn_pt2_short_target(hn_str target) {
     static const hn_str ops = HN_STR("torch.ops.");
     return hn_str_starts_with(target, ops) ? (hn_str){target.ptr + ops.len, target.len - ops.len} : target;
 }
@@ -298,7 +298,7 @@ hn_status hn_pt2_missing_status(const hn_pt2_importer *im) {
     hn_strbuf_init(&text);
     for (uint32_t k = 0; k < im->missing.count; k++) {
         const hn_pt2_missing_op *op = &im->missing.items[k];
-        hn_str target = short_target(op->target);
+        hn_str target = hn_pt2_short_target(op->target);
         hn_strbuf_printf(&text, "%s'" HN_STR_FMT "' (node '" HN_STR_FMT "'", k ? "; " : "",
                          HN_STR_ARG(target), HN_STR_ARG(op->first.node));
         if (op->first.source.len) hn_strbuf_printf(&text, ", " HN_STR_FMT, HN_STR_ARG(op->first.source));

@@ -30,6 +30,26 @@ void hn_pt2_models(const hn_pt2 *file, const hn_str **out_names, uint32_t *out_c
 hn_status hn_pt2_import(hn_pt2 *file, const char *model, hn_arena *arena, hn_sym *sym,
                         hn_graph **out) HN_MUST_USE;
 
+/* An operator, or a kind of node, that henry lacks. */
+typedef struct hn_pt2_missing {
+    hn_str target;       /* "aten.foo.default" */
+    hn_str node, source; /* the first of them; source: "model.py:12", "" when it is not recorded */
+    hn_str reason;       /* "": there is no such operator; else what about this use is not supported */
+    uint32_t count;
+} hn_pt2_missing;
+
+/* Which nodes a model has. In the arena of the import. */
+typedef struct hn_pt2_survey {
+    hn_str *targets; /* of each node, in order: "aten.relu.default" */
+    uint32_t target_count;
+    hn_pt2_missing *missing;
+    uint32_t missing_count;
+} hn_pt2_survey;
+
+/* hn_pt2_import for looking at a model: operators that henry lacks are listed and are no error. Where there are any, the graph has
+ * the inputs, and not all of the nodes and outputs. Errors and ownership: as hn_pt2_import. */
+hn_status hn_pt2_look(hn_pt2 *file, const char *model, hn_arena *arena, hn_sym *sym, hn_graph **out, hn_pt2_survey *out_survey) HN_MUST_USE;
+
 /* The file's bytes. */
 hn_file_map hn_pt2_map(const hn_pt2 *file);
 /* Before the same model is imported again: what was handed on, and computed with, by earlier imports is forgotten. */
