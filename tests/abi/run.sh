@@ -29,6 +29,19 @@ for header in $(cd include && ls henry/*.h henry/abi/*.h); do
     check "$header alone as C++17" c++ -std=c++17 ${strict/-Wstrict-prototypes/} "$work/one.cpp"
 done
 
+# The face for C++, with and without exceptions; a program may have files of both kinds.
+compilers=c++
+command -v clang++ >/dev/null && compilers="c++ clang++"
+for header in henry/henry.hpp henry/kernel.hpp; do
+    echo "#include <$header>" >"$work/one.cpp"
+    for cxx in $compilers; do
+        for mode in "" -fno-exceptions -DHENRY_EXPECTED=1 -std=c++20; do
+            # shellcheck disable=SC2086
+            check "$header alone, $cxx $mode" $cxx -std=c++17 $mode ${strict/-Wstrict-prototypes/} -Wconversion "$work/one.cpp"
+        done
+    done
+done
+
 # henry.h is for models: a program that includes it may use the names of the compile service for its own things.
 printf '#include <henry/henry.h>\ntypedef int hn_service, hn_scope, hn_future, hn_artifact;\nhn_status both(void) { hn_module *m; hn_compiled *c; HN_TRY(hn_compile_file("m.pt2", NULL, &c)); return hn_compiled_load(c, NULL, &m); }\n' >"$work/one.c"
 # shellcheck disable=SC2086
@@ -65,6 +78,26 @@ check "versions agree" version_matches
 for example in terse explained digits api compile_service; do
     check "example $example through pkg-config" with_pkg_config henry "examples/$example.c" "$work/$example"
 done
+face() { # NAME FLAG: the checks of face.cpp, built with this flag
+    # shellcheck disable=SC2046
+    c++ -std=c++17 -Wall -Wextra -Wpedantic -Wconversion -Wshadow -Werror $2 tests/abi/face.cpp $(pkg-config --cflags --libs henry) -o "$work/$1" &&
+        mkdir "$work/$1.d" && HENRY_CACHE_DIR=$work/$1.cache "$work/$1" "$data/model.pt2" "$work/$1.d"
+}
+check "henry.hpp with exceptions" face face_throwing -O1
+check "henry.hpp without exceptions" face face_expected -fno-exceptions
+check "henry.hpp with results, exceptions on" face face_results -DHENRY_EXPECTED=1
+both_styles() {
+    printf '#include <henry/henry.hpp>\nstd::string other() { return henry::Module::load("/none").error().what(); }\n' >"$work/a.cpp"
+    printf '#include <henry/henry.hpp>\n#include <cstdio>\nstd::string other();\nint main() { try { henry::Module::load("/none"); } catch (const henry::Error &e) { return other() != e.what(); } return 2; }\n' >"$work/b.cpp"
+    # shellcheck disable=SC2046
+    c++ -std=c++17 $(pkg-config --cflags henry) -DHENRY_EXPECTED=1 -c "$work/a.cpp" -o "$work/a.o" &&
+        c++ -std=c++17 $(pkg-config --cflags henry) "$work/b.cpp" "$work/a.o" $(pkg-config --libs henry) -o "$work/both" && "$work/both"
+}
+check "files of both styles in one program" both_styles
+# shellcheck disable=SC2046
+check "example terse.cpp through pkg-config" c++ -std=c++17 -Wall -Wextra -Wpedantic -Wconversion -Werror examples/terse.cpp $(pkg-config --cflags --libs henry) -o "$work/terse_cpp"
+same_as_c() { "$work/terse_cpp" "$data/model.pt2" >"$work/a" && "$work/terse" "$data/model.pt2" | cmp - "$work/a"; }
+check "terse.cpp prints what terse.c does" same_as_c
 check "terse runs" "$work/terse" "$data/model.pt2"
 api_runs() { "$work/api" "$data/model.pt2" "$work/api.hnb" | tee /dev/stderr | grep -q '^a batch of 5 gives 5 x 10$'; }
 check "api runs" api_runs
