@@ -52,6 +52,12 @@ for file in $(grep -rlE '(printf|puts|putc|fwrite)\(.*stderr|STDERR_FILENO|perro
     checked=$((checked + 1))
     case "$file" in src/base/log_sink.c) ;; *) echo "$file writes to standard error; use hn_log"; bad=$((bad + 1)) ;; esac
 done
+# Where messages may be logged under a lock, it is one of base/lock.h, which keeps them until the lock is free.
+for file in $(grep -rlE 'pthread_mutex_(lock|trylock|timedlock|unlock)\(' src/service src/cache src/toolchain | sort); do
+    checked=$((checked + 1))
+    echo "$file takes a lock without base/lock.h"
+    bad=$((bad + 1))
+done
 [ $checked -gt 10 ] || { echo "only $checked places found"; bad=1; }
 echo "$((checked - bad)) passed, $bad failed"
 [ $bad = 0 ]

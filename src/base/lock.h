@@ -6,6 +6,7 @@
 #include "base/log.h"
 
 #include <pthread.h>
+#include <time.h>
 
 static inline void hn_lock(pthread_mutex_t *lock) {
     pthread_mutex_lock(lock);
@@ -15,6 +16,13 @@ static inline void hn_lock(pthread_mutex_t *lock) {
 /* False: another thread has it. */
 static inline bool hn_trylock(pthread_mutex_t *lock) {
     if (pthread_mutex_trylock(lock) != 0) return false;
+    hn_log_hold();
+    return true;
+}
+
+/* False: it did not come free until `until`, of CLOCK_REALTIME. */
+static inline bool hn_lock_until(pthread_mutex_t *lock, const struct timespec *until) {
+    if (pthread_mutex_timedlock(lock, until) != 0) return false;
     hn_log_hold();
     return true;
 }

@@ -2,6 +2,7 @@
  * can be short and a dead holder is replaced soon. */
 #include "cache/lease.h"
 
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/trace.h"
 #include "cache/store_internal.h"
@@ -128,15 +129,15 @@ static slot *next_due(hn_leases *leases) {
 static void renew(hn_leases *leases, slot *s) {
     slot copy = {.ns = s->ns, .key = s->key, .token = s->token};
     s->renew_ns = hn_now_ns() + hn_remote_lease_ms(leases->remote) * 1000000 / RENEW_PART;
-    pthread_mutex_unlock(&leases->lock);
+    hn_unlock(&leases->lock);
     if (hn_remote_renew(leases->remote, copy.ns, &copy.key, &copy.token) == HN_REMOTE_NO)
         hn_log("cache", HN_LOG_DEBUG, "a lease in the remote cache was lost, or has just been given back");
-    pthread_mutex_lock(&leases->lock);
+    hn_lock(&leases->lock);
 }
 
 static void *renew_main(void *argument) {
     hn_leases *leases = argument;
-    pthread_mutex_lock(&leases->lock);
+    hn_lock(&leases->lock);
     while (!leases->is_stopping) {
         slot *s = next_due(leases);
         if (!s) {
@@ -148,7 +149,7 @@ static void *renew_main(void *argument) {
             pthread_cond_timedwait(&leases->changed, &leases->lock, &until);
         }
     }
-    pthread_mutex_unlock(&leases->lock);
+    hn_unlock(&leases->lock);
     return NULL;
 }
 
@@ -167,29 +168,29 @@ static void start_thread(hn_leases *leases) {
 
 static slot *reserve(hn_leases *leases) {
     slot *s = NULL;
-    pthread_mutex_lock(&leases->lock);
+    hn_lock(&leases->lock);
     for (int i = 0; i < LEASES_MAX && !s; i++)
         if (!leases->slots[i].is_used) s = &leases->slots[i];
     if (s) s->is_used = true;
-    pthread_mutex_unlock(&leases->lock);
+    hn_unlock(&leases->lock);
     return s;
 }
 
 static void free_slot(hn_leases *leases, slot *s) {
-    pthread_mutex_lock(&leases->lock);
+    hn_lock(&leases->lock);
     s->is_remote = false;
     s->is_used = false;
-    pthread_mutex_unlock(&leases->lock);
+    hn_unlock(&leases->lock);
 }
 
 static void note_remote(hn_leases *leases, slot *s, const hn_remote_token *token) {
-    pthread_mutex_lock(&leases->lock);
+    hn_lock(&leases->lock);
     s->token = *token;
     s->is_remote = true;
     s->renew_ns = hn_now_ns() + hn_remote_lease_ms(leases->remote) * 1000000 / RENEW_PART;
     start_thread(leases);
     pthread_cond_signal(&leases->changed);
-    pthread_mutex_unlock(&leases->lock);
+    hn_unlock(&leases->lock);
 }
 
 hn_lease_answer hn_lease_try(hn_leases *leases, hn_store_ns ns, const hn_digest *key, bool is_shared,
@@ -221,10 +222,10 @@ void hn_lease_release(hn_leases *leases, hn_lease lease) {
     if (lease <= 0 || lease > LEASES_MAX) return;
     slot *s = &leases->slots[lease - 1];
     char name[HN_STORE_NAME_BYTES];
-    pthread_mutex_lock(&leases->lock);
+    hn_lock(&leases->lock);
     bool is_remote = s->is_remote;
     s->is_remote = false; /* no more renewals */
-    pthread_mutex_unlock(&leases->lock);
+    hn_unlock(&leases->lock);
     /* The remote one first: who gets the file then finds the other one free. */
     if (is_remote) hn_remote_release(leases->remote, s->ns, &s->key, &s->token);
     lock_name(s->ns, &s->key, name);
@@ -234,19 +235,19 @@ void hn_lease_release(hn_leases *leases, hn_lease lease) {
 
 uint32_t hn_leases_held(hn_leases *leases) {
     uint32_t count = 0;
-    pthread_mutex_lock(&leases->lock);
+    hn_lock(&leases->lock);
     for (int i = 0; i < LEASES_MAX; i++) count += leases->slots[i].is_used;
-    pthread_mutex_unlock(&leases->lock);
+    hn_unlock(&leases->lock);
     return count;
 }
 
 void hn_leases_destroy(hn_leases *leases) {
     if (!leases) return;
-    pthread_mutex_lock(&leases->lock);
+    hn_lock(&leases->lock);
     leases->is_stopping = true;
     bool has_thread = leases->has_thread;
     pthread_cond_signal(&leases->changed);
-    pthread_mutex_unlock(&leases->lock);
+    hn_unlock(&leases->lock);
     if (has_thread) pthread_join(leases->thread, NULL);
     for (int i = 0; i < LEASES_MAX; i++)
         if (leases->slots[i].is_used) hn_lease_release(leases, i + 1);

@@ -5,6 +5,7 @@
  * thread tries, with a shorter limit, while the others go on without. */
 #include "cache/remote_internal.h"
 
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/trace.h"
 
@@ -76,9 +77,9 @@ void hn_remote_stats_get(const hn_remote *remote, hn_remote_stats *out_stats) {
     pthread_mutex_t *lock = (pthread_mutex_t *)&remote->lock;
     *out_stats = (hn_remote_stats){0};
     if (remote->pid != getpid()) return;
-    pthread_mutex_lock(lock);
+    hn_lock(lock);
     *out_stats = remote->stats;
-    pthread_mutex_unlock(lock);
+    hn_unlock(lock);
 }
 
 /* ---- gates ---- */
@@ -114,14 +115,14 @@ typedef struct operation {
 static bool operation_begin(hn_remote *remote, bool is_storing, operation *out) {
     *out = (operation){.remote = remote, .is_storing = is_storing, .begin_ns = hn_now_ns()};
     if (remote->pid != getpid()) return false; /* the lock may be held by a thread that does not exist here */
-    pthread_mutex_lock(&remote->lock);
+    hn_lock(&remote->lock);
     bool ok = gate_enter(&remote->all, out->begin_ns, &out->is_trial);
     if (ok && is_storing && !gate_enter(&remote->storing, out->begin_ns, &out->is_storing_trial)) {
         ok = false;
         if (out->is_trial) remote->all.is_trying = false;
     }
     remote->stats.skipped += !ok;
-    pthread_mutex_unlock(&remote->lock);
+    hn_unlock(&remote->lock);
     const hn_remote_config *config = &remote->address.config;
     out->limit_ms = config->command_ms;
     if (out->is_trial && config->connect_ms < config->command_ms) out->limit_ms = config->connect_ms;
@@ -153,7 +154,7 @@ static bool settle_gates(operation *op, hn_remote_result result, int64_t now_ns,
 static void operation_end(operation *op, hn_remote_result result, const hn_strbuf *answer, bool has_connected) {
     hn_remote *remote = op->remote;
     int64_t now_ns = hn_now_ns(), spent_ns = now_ns - op->begin_ns;
-    pthread_mutex_lock(&remote->lock);
+    hn_lock(&remote->lock);
     hn_remote_stats *stats = &remote->stats;
     size_t received = result == HN_RESULT_VALUE ? answer->len : 0;
     bool is_news = settle_gates(op, result, now_ns, received + op->sent_bytes);
@@ -165,7 +166,7 @@ static void operation_end(operation *op, hn_remote_result result, const hn_strbu
     stats->total_ns += spent_ns;
     if (spent_ns > stats->longest_ns) stats->longest_ns = spent_ns;
     bool is_back = op->is_trial && remote->all.cool_down_s == 0;
-    pthread_mutex_unlock(&remote->lock);
+    hn_unlock(&remote->lock);
     hn_str why = answer->len && result != HN_RESULT_VALUE ? hn_strbuf_str(answer) : HN_STR("its answers are slow");
     if (is_news && op->is_storing && result == HN_RESULT_REFUSED)
         hn_warn_once("cache", "remote-full", "cannot store in remote cache '%s': " HN_STR_FMT "; going on without",
@@ -191,9 +192,9 @@ static hn_remote_result run(hn_remote *remote, bool is_storing, const hn_str *wo
 }
 
 static void count(hn_remote *remote, uint64_t *counter) {
-    pthread_mutex_lock(&remote->lock);
+    hn_lock(&remote->lock);
     ++*counter;
-    pthread_mutex_unlock(&remote->lock);
+    hn_unlock(&remote->lock);
 }
 
 /* ---- values ---- */

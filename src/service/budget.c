@@ -8,6 +8,8 @@
  * such file, or a file system without locks, nobody counts. */
 #include "service/core.h"
 
+#include "base/lock.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -49,13 +51,13 @@ static int open_file(void) {
 
 /* -1: nobody counts. */
 static int file_of(hn_core *core) {
-    pthread_mutex_lock(&core->lock);
+    hn_lock(&core->lock);
     if (core->budget_fd == -1) {
         core->budget_fd = open_file();
         if (core->budget_fd < 0) core->budget_fd = -2;
     }
     int fd = core->budget_fd;
-    pthread_mutex_unlock(&core->lock);
+    hn_unlock(&core->lock);
     return fd < 0 ? -1 : fd;
 }
 
@@ -69,11 +71,11 @@ int hn_budget_take(hn_core *core) {
     int fd = file_of(core), count = core_count();
     if (fd < 0 || count < 1 || count > HN_BUDGET_CORES) return HN_BUDGET_FREE;
     for (int i = 0; i < count; i++) {
-        pthread_mutex_lock(&core->lock);
+        hn_lock(&core->lock);
         bool is_mine = core->has_core[i];
         int err = is_mine ? EAGAIN : set_lock(fd, i, F_WRLCK);
         if (!err) core->has_core[i] = true;
-        pthread_mutex_unlock(&core->lock);
+        hn_unlock(&core->lock);
         if (!err) return i;
         if (err != EAGAIN && err != EACCES) return HN_BUDGET_FREE;
     }
@@ -82,8 +84,8 @@ int hn_budget_take(hn_core *core) {
 
 void hn_budget_give(hn_core *core, int token) {
     if (token < 0) return;
-    pthread_mutex_lock(&core->lock);
+    hn_lock(&core->lock);
     core->has_core[token] = false;
     set_lock(core->budget_fd, token, F_UNLCK);
-    pthread_mutex_unlock(&core->lock);
+    hn_unlock(&core->lock);
 }

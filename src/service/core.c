@@ -2,6 +2,7 @@
 #include "service/core.h"
 
 #include "cache/record.h"
+#include "base/lock.h"
 #include "base/trace.h"
 #include "toolchain/headers.h"
 
@@ -278,7 +279,7 @@ bool hn_core_settle(hn_core *core, hn_job *job, hn_job_outcome *outcome) {
         hn_trace_span_worker((uint32_t)job->worker, "compile", job->name, job->started_ns, hn_now_ns());
     else
         hn_trace_span("compile", job->name, job->started_ns, hn_now_ns());
-    pthread_mutex_lock(&core->lock);
+    hn_lock(&core->lock);
     settle(core, job, outcome);
     bool is_left = is_to_be_published(core, job);
     if (is_left) {
@@ -290,7 +291,7 @@ bool hn_core_settle(hn_core *core, hn_job *job, hn_job_outcome *outcome) {
         hn_strbuf_init(&job->key_record);
         hn_job_release(job);
     }
-    pthread_mutex_unlock(&core->lock);
+    hn_unlock(&core->lock);
     return is_left;
 }
 
@@ -354,19 +355,19 @@ static void publish(hn_core *core, hn_job *job) {
 }
 
 void hn_core_publish(hn_core *core) {
-    pthread_mutex_lock(&core->lock);
+    hn_lock(&core->lock);
     for (hn_job *job; (job = core->unpublished);) {
         core->unpublished = job->unpublished_next;
-        pthread_mutex_unlock(&core->lock);
+        hn_unlock(&core->lock);
         publish(core, job);
-        pthread_mutex_lock(&core->lock);
+        hn_lock(&core->lock);
         hn_strbuf_deinit(&job->key_record);
         hn_strbuf_init(&job->key_record);
         core->storing--;
         pthread_cond_broadcast(&core->changed);
         hn_job_release(job);
     }
-    pthread_mutex_unlock(&core->lock);
+    hn_unlock(&core->lock);
     hn_core_keep_durations(core, false);
 }
 
@@ -446,12 +447,12 @@ void hn_core_destroy(hn_core *core) {
 hn_status hn_core_toolchain(hn_core *core, const hn_toolchain_row *row, const hn_toolchain **out) {
     uint32_t idx = hn_toolchain_row_index(row);
     hn_status status = NULL;
-    pthread_mutex_lock(&core->probe_lock);
+    hn_lock(&core->probe_lock);
     if (!core->is_probed[idx]) {
         status = hn_toolchain_probe(row, core->service->store, &core->toolchains[idx]);
         core->is_probed[idx] = !status;
     }
-    pthread_mutex_unlock(&core->probe_lock);
+    hn_unlock(&core->probe_lock);
     *out = &core->toolchains[idx];
     return status;
 }
@@ -490,14 +491,14 @@ static void remote_stats(const hn_core *core, hn_service_stats *out) {
 /* P50 is element n/2 of the sorted waits, P95 element 95n/100 once there are 20: as Inductor counts them. */
 void hn_core_stats(hn_core *core, hn_service_stats *out) {
     int64_t *waits = malloc(sizeof(core->waits));
-    pthread_mutex_lock(&core->lock);
+    hn_lock(&core->lock);
     *out = core->stats;
     out->depth_now = core->queue.count;
     out->workers_ready = core->workers_ready;
     size_t count = core->wait_count < HN_WAIT_SAMPLES ? (size_t)core->wait_count : HN_WAIT_SAMPLES;
     if (waits) memcpy(waits, core->waits, count * sizeof(*waits));
     for (int i = 0; i < HN_WORKERS_MAX; i++) out->workers_now += core->worker_pids[i] != 0;
-    pthread_mutex_unlock(&core->lock);
+    hn_unlock(&core->lock);
     if (waits && count) {
         qsort(waits, count, sizeof(*waits), by_value);
         out->wait_p50_ns = waits[count / 2];

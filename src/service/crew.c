@@ -3,6 +3,7 @@
 #include "service/crew.h"
 
 #include "base/file.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/oserror.h"
 #include "base/process.h"
@@ -32,18 +33,18 @@ enum {
 };
 
 static void note_worker(hn_core *core, int idx, pid_t pid, int fd) {
-    pthread_mutex_lock(&core->lock);
+    hn_lock(&core->lock);
     core->worker_pids[idx] = pid;
     core->worker_fds[idx] = fd;
     core->stats.workers_started += pid != 0;
     if (!pid && core->quiescing) pthread_cond_broadcast(&core->changed);
-    pthread_mutex_unlock(&core->lock);
+    hn_unlock(&core->lock);
 }
 
 static void note_ready(hn_core *core, int change) {
-    pthread_mutex_lock(&core->lock);
+    hn_lock(&core->lock);
     core->workers_ready += (uint32_t)change;
-    pthread_mutex_unlock(&core->lock);
+    hn_unlock(&core->lock);
 }
 
 /* ---- who is told what the workers say ---- */
@@ -148,9 +149,9 @@ hn_status hn_crew_start(hn_pool *p, int idx) {
 /* A worker has ended: another one, if there is work. */
 static void note_wanted(hn_pool *p) {
     hn_core *core = p->core;
-    pthread_mutex_lock(&core->lock);
+    hn_lock(&core->lock);
     if (core->queue.count && !core->workers_wanted) core->workers_wanted = 1;
-    pthread_mutex_unlock(&core->lock);
+    hn_unlock(&core->lock);
 }
 
 /* The processes of a job first, below a worker that is still there to tell them. The whole group is stopped before, at
@@ -199,10 +200,10 @@ int hn_crew_end(hn_pool *p, int idx) {
     hn_crew_worker *w = &p->workers[idx];
     int exit_status = 0;
     w->is_lost = true;
-    pthread_mutex_unlock(&p->lock);
+    hn_unlock(&p->lock);
     kill_worker(w, HUNT_LIMIT_MS);
     reap_worker(p, w->child, &exit_status);
-    pthread_mutex_lock(&p->lock);
+    hn_lock(&p->lock);
     close_socket(p, w);
     close(w->messages_fd);
     note_worker(p->core, idx, 0, -1);
@@ -247,10 +248,10 @@ void hn_crew_give_up(hn_pool *p, const char *why) {
     hn_core *core = p->core;
     hn_warn_once("service", "no-workers", "compiling without worker processes: %s", why);
     p->has_given_up = true;
-    pthread_mutex_lock(&core->lock);
+    hn_lock(&core->lock);
     core->is_inline = true;
     pthread_cond_broadcast(&core->changed);
-    pthread_mutex_unlock(&core->lock);
+    hn_unlock(&core->lock);
 }
 
 static void describe_exit(int exit_status, char out[64]) {
@@ -272,10 +273,10 @@ static void false_start(hn_pool *p, const char *how) {
 
 /* Its job started too many processes, and all of them are gone. Takes the text. */
 static void fail_overgrown(hn_pool *p, hn_job *job, hn_strbuf *text) {
-    pthread_mutex_lock(&p->core->lock);
+    hn_lock(&p->core->lock);
     p->core->stats.crashed++;
     p->core->stats.overgrown++;
-    pthread_mutex_unlock(&p->core->lock);
+    hn_unlock(&p->core->lock);
     fail_with_messages(p, job, text,
                        HN_ERROR(HN_TOOLCHAIN, "the compiler started more than %u processes and was killed",
                                 p->core->service->job_processes));
@@ -287,11 +288,11 @@ static bool give_again(hn_pool *p, hn_job *job) {
     if (job->unread >= p->limit + FALSE_STARTS) return false; /* each worker may have been killed, and then some */
     hn_log("service", HN_LOG_INFO, "kernel '%s': its worker ended before it read the job; another one gets it", job->name);
     hn_core_give_lease_back(p->core, job);
-    pthread_mutex_lock(&p->core->lock);
+    hn_lock(&p->core->lock);
     job->unread++;
     job->worker = 0;
     hn_core_return(p->core, job, true);
-    pthread_mutex_unlock(&p->core->lock);
+    hn_unlock(&p->core->lock);
     note_wanted(p);
     return true;
 }
@@ -314,9 +315,9 @@ void hn_crew_died(hn_pool *p, int idx) {
         hn_strbuf_deinit(&text);
         return;
     }
-    pthread_mutex_lock(&p->core->lock);
+    hn_lock(&p->core->lock);
     p->core->stats.crashed++;
-    pthread_mutex_unlock(&p->core->lock);
+    hn_unlock(&p->core->lock);
     fail_with_messages(p, job, &text, HN_ERROR(HN_TOOLCHAIN, "the compile worker (process %d) %s", (int)pid, how));
 }
 
@@ -330,9 +331,9 @@ void hn_crew_late(hn_pool *p, int idx) {
         false_start(p, "was silent");
         return;
     }
-    pthread_mutex_lock(&p->core->lock);
+    hn_lock(&p->core->lock);
     p->core->stats.timed_out++;
-    pthread_mutex_unlock(&p->core->lock);
+    hn_unlock(&p->core->lock);
     fail_with_messages(p, job, &text,
                        HN_ERROR(HN_TIMEOUT, "the compiler ran longer than %lld ms and was killed",
                                 (long long)p->core->service->job_timeout_ms));
@@ -388,10 +389,10 @@ bool hn_crew_give(hn_pool *p, hn_crew_worker *w, hn_job *job) {
     w->out.failed |= request.failed;
     hn_strbuf_deinit(&request);
     if (w->out.failed) return false;
-    pthread_mutex_lock(&p->core->lock);
+    hn_lock(&p->core->lock);
     job->worker = slot_of(p, w) + 1;
     if (!job->wanted) hn_core_cancel_running(p->core, job);
-    pthread_mutex_unlock(&p->core->lock);
+    hn_unlock(&p->core->lock);
     int64_t timeout_ms = p->core->service->job_timeout_ms;
     w->deadline_ns = timeout_ms > 0 ? hn_now_ns() + timeout_ms * 1000000 : 0;
     w->watch_ms = HN_WATCH_FIRST_MS;

@@ -6,6 +6,7 @@
  * so: that thread may ask a server with the pool's lock held, and who waits with a limit would wait for the server. */
 #include "service/crew.h"
 
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/trace.h"
 
@@ -38,7 +39,7 @@ static bool sleep_on(const hn_core *core, int64_t until_ns) {
 /* Without a lock. One sleep: what woke it may have been something else than the end of the job. */
 static bool drive(hn_pool *p, hn_job *job, hn_crew_worker *w, int64_t until_ns) {
     bool in_time = sleep_on(p->core, until_ns);
-    pthread_mutex_lock(&p->lock);
+    hn_lock(&p->lock);
     if (w->job == job && !w->is_lost) hn_crew_read(p, w);
     hn_crew_drive_end(p, w);
     if (w->job != job) hn_pool_assign(p);
@@ -51,12 +52,12 @@ bool hn_pool_drive(hn_core *core, hn_job *job, int64_t until_ns, bool *out_late)
     if (core->cache.remote || core->has_driver || job->state != HN_JOB_RUNNING || !job->worker) return false;
     hn_crew_worker *w = &p->workers[job->worker - 1];
     core->has_driver = job->is_driven = true;
-    pthread_mutex_unlock(&core->lock);
-    pthread_mutex_lock(&p->lock);
+    hn_unlock(&core->lock);
+    hn_lock(&p->lock);
     bool ok = w->job == job && !w->is_lost && hn_crew_drive(p, w);
-    pthread_mutex_unlock(&p->lock);
+    hn_unlock(&p->lock);
     *out_late = ok && !drive(p, job, w, until_ns);
-    pthread_mutex_lock(&core->lock);
+    hn_lock(&core->lock);
     core->has_driver = job->is_driven = false;
     return ok;
 }

@@ -8,6 +8,7 @@
  * can be stopped, or live on a machine that cannot be reached. */
 #include "service/core.h"
 
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/trace.h"
 
@@ -21,7 +22,7 @@ enum {
 
 /* Ends a started job as `made` was, which another process made. Takes the caller's references to both. */
 static void finish_as(hn_core *core, hn_job *job, hn_job *made) {
-    pthread_mutex_lock(&core->lock);
+    hn_lock(&core->lock);
     hn_artifact *artifact = job->artifact; /* NULL, as is the message: nothing was compiled */
     job->artifact = made->artifact;
     made->artifact = artifact;
@@ -46,11 +47,11 @@ static void finish_as(hn_core *core, hn_job *job, hn_job *made) {
     if (job->is_in_table) hn_core_keep_done(core, job);
     pthread_cond_broadcast(&core->changed);
     hn_job_release(made);
-    pthread_mutex_unlock(&core->lock);
+    hn_unlock(&core->lock);
     hn_core_give_lease_back(core, job);
-    pthread_mutex_lock(&core->lock);
+    hn_lock(&core->lock);
     hn_job_release(job);
-    pthread_mutex_unlock(&core->lock);
+    hn_unlock(&core->lock);
 }
 
 static int64_t patience_ns(const hn_core *core) {
@@ -88,12 +89,12 @@ hn_elect_answer hn_core_elect(hn_core *core, hn_job *job, bool may_compile) {
         finish_as(core, job, made);
         return HN_ELECT_FOUND;
     }
-    pthread_mutex_lock(&core->lock);
+    hn_lock(&core->lock);
     if (answer == HN_LEASE_MINE)
         job->due_ns = 0;
     else
         park(core, job);
-    pthread_mutex_unlock(&core->lock);
+    hn_unlock(&core->lock);
     return answer == HN_LEASE_MINE ? HN_ELECT_COMPILE : HN_ELECT_PARKED;
 }
 

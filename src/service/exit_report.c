@@ -5,6 +5,7 @@
  * An exit must not hang: a lock that does not come free soon is held by somebody who will not go on. */
 #include "service/core.h"
 
+#include "base/lock.h"
 #include "base/log.h"
 #include "service/service.h"
 
@@ -47,14 +48,14 @@ static bool lock_soon(pthread_mutex_t *lock) {
     until.tv_nsec += LOCK_LIMIT_MS * 1000000L;
     until.tv_sec += until.tv_nsec / 1000000000;
     until.tv_nsec %= 1000000000;
-    return pthread_mutex_timedlock(lock, &until) == 0;
+    return hn_lock_until(lock, &until);
 }
 
 /* A child that was forked has its own service or none: the locks of the copy may be held for ever. */
 static void finish(hn_service *service) {
     hn_core *core = service ? atomic_load(&service->core) : NULL;
     if (!core || core->pid != getpid() || !lock_soon(&core->lock)) return;
-    pthread_mutex_unlock(&core->lock);
+    hn_unlock(&core->lock);
     hn_core_report(core);
     hn_core_write_times(core);
     hn_core_keep_durations(core, true);
@@ -63,9 +64,9 @@ static void finish(hn_service *service) {
 static void at_exit(void *argument) {
     (void)argument;
     for (hn_exit_report *report = atomic_load(&reports); report; report = report->next) {
-        if (!atomic_load(&report->is_taken) || pthread_mutex_trylock(&report->lock) != 0) continue; /* it is ending this moment */
+        if (!atomic_load(&report->is_taken) || !hn_trylock(&report->lock)) continue; /* it is ending this moment */
         finish(report->service);
-        pthread_mutex_unlock(&report->lock);
+        hn_unlock(&report->lock);
     }
 }
 
@@ -92,17 +93,17 @@ void hn_exit_report_begin(hn_service *service) {
     hn_exit_report *report = take_report();
     if (!report) return;
     pthread_once(&handler_once, set_handler);
-    pthread_mutex_lock(&report->lock);
+    hn_lock(&report->lock);
     report->service = service;
-    pthread_mutex_unlock(&report->lock);
+    hn_unlock(&report->lock);
     service->exit_report = report;
 }
 
 void hn_exit_report_end(hn_service *service) {
     hn_exit_report *report = service->exit_report;
     if (!report) return;
-    pthread_mutex_lock(&report->lock);
+    hn_lock(&report->lock);
     report->service = NULL;
-    pthread_mutex_unlock(&report->lock);
+    hn_unlock(&report->lock);
     atomic_store(&report->is_taken, false);
 }

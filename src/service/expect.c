@@ -10,6 +10,7 @@
  * anything of it, and without a disk, or when it does not verify, there is just less to go by. */
 #include "service/core.h"
 
+#include "base/lock.h"
 #include "base/trace.h"
 
 enum {
@@ -60,9 +61,9 @@ static void read_entry(hn_core *core) {
     const hn_digest key = entry_key();
     hn_store_entry entry;
     if (!hn_store_get(core->service->store, HN_STORE_TOOLCHAIN, &key, &entry)) return;
-    pthread_mutex_lock(&core->lock);
+    hn_lock(&core->lock);
     merge(core, entry.bytes, entry.len);
-    pthread_mutex_unlock(&core->lock);
+    hn_unlock(&core->lock);
     hn_store_entry_deinit(&entry);
 }
 
@@ -71,11 +72,11 @@ void hn_core_learn_durations(hn_core *core) {
 }
 
 static bool is_due(hn_core *core, bool is_last) {
-    pthread_mutex_lock(&core->lock);
+    hn_lock(&core->lock);
     int64_t now_ns = hn_now_ns();
     bool is_due = core->durations_noted && (is_last || now_ns - core->durations_kept_ns >= KEEP_EVERY_MS * 1000000LL);
     if (is_due) core->durations_noted = 0;
-    pthread_mutex_unlock(&core->lock);
+    hn_unlock(&core->lock);
     return is_due;
 }
 
@@ -85,10 +86,10 @@ void hn_core_keep_durations(hn_core *core, bool is_last) {
     if (!is_due(core, is_last)) return;
     read_entry(core);
     hn_strbuf_init(&bytes);
-    pthread_mutex_lock(&core->lock);
+    hn_lock(&core->lock);
     for (uint32_t i = 0; i < HN_DURATIONS; i++)
         if (core->durations[i].ns) hn_strbuf_append(&bytes, (const char *)&core->durations[i], sizeof(core->durations[i]));
-    pthread_mutex_unlock(&core->lock);
+    hn_unlock(&core->lock);
     if (!bytes.failed) /* it counts and warns itself */
         (void)hn_store_put(core->service->store, &(hn_store_put_args){
                                                         .ns = HN_STORE_TOOLCHAIN, .key = &key, .bytes = bytes.ptr, .len = bytes.len, .is_brief = is_last});

@@ -8,6 +8,7 @@
  * below a guard (guard.c). */
 #include "service/core.h"
 
+#include "base/lock.h"
 #include "base/log.h"
 #include "service/scratch.h"
 
@@ -45,20 +46,20 @@ void hn_core_cancel_running(hn_core *core, hn_job *job) {
 /* The job may have been cancelled before it got here. */
 static int begin(hn_core *core, hn_job *job) {
     int fd = make_cancel_fd();
-    pthread_mutex_lock(&core->lock);
+    hn_lock(&core->lock);
     job->cancel_fd = fd;
     if (!job->wanted) hn_core_cancel_running(core, job);
-    pthread_mutex_unlock(&core->lock);
+    hn_unlock(&core->lock);
     return fd;
 }
 
 static void end(hn_core *core, hn_job *job, int fd, hn_code code) {
-    pthread_mutex_lock(&core->lock);
+    hn_lock(&core->lock);
     job->cancel_fd = 0;
     core->stats.timed_out += code == HN_TIMEOUT;
     core->running_inline--;
     if (core->queue.count && core->is_pool_running) hn_pool_wake(core); /* a worker may have waited for the core */
-    pthread_mutex_unlock(&core->lock);
+    hn_unlock(&core->lock);
     if (fd) close(fd);
 }
 
@@ -99,21 +100,21 @@ struct hn_inline_run {
 static void run_or_park(hn_core *core, hn_job *job) {
     bool is_mine = hn_core_elect(core, job, true) == HN_ELECT_COMPILE;
     if (is_mine) run_here(core, job);
-    pthread_mutex_lock(&core->lock);
+    hn_lock(&core->lock);
     core->running_inline -= !is_mine;
     /* A job that was parked here, before the first worker was ready, is the pool's to look at again. */
     if (!is_mine && core->is_pool_running) hn_pool_wake(core);
-    pthread_mutex_unlock(&core->lock);
+    hn_unlock(&core->lock);
 }
 
 static void *run_main(void *argument) {
     hn_inline_run *run = argument;
     hn_core *core = run->core;
     run_or_park(core, run->job);
-    pthread_mutex_lock(&core->lock);
+    hn_lock(&core->lock);
     run->is_done = true;
     pthread_cond_broadcast(&core->changed);
-    pthread_mutex_unlock(&core->lock);
+    hn_unlock(&core->lock);
     return NULL;
 }
 
@@ -152,13 +153,13 @@ void hn_core_run_inline(hn_core *core, hn_job *job) {
         return;
     }
     free(run);
-    pthread_mutex_unlock(&core->lock);
+    hn_unlock(&core->lock);
     run_or_park(core, job);
-    pthread_mutex_lock(&core->lock);
+    hn_lock(&core->lock);
 }
 
 void hn_core_end_inline(hn_core *core) {
-    pthread_mutex_lock(&core->lock);
+    hn_lock(&core->lock);
     for (join_done(core); core->inline_runs; join_done(core)) pthread_cond_wait(&core->changed, &core->lock);
-    pthread_mutex_unlock(&core->lock);
+    hn_unlock(&core->lock);
 }

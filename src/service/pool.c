@@ -7,6 +7,7 @@
  * has to wake up on the way costs a small job 15 to 60 us. */
 #include "service/crew.h"
 
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/oserror.h"
 #include "base/process_tree.h"
@@ -64,11 +65,11 @@ static void cannot_start(hn_pool *p, hn_status status) {
 /* As many workers as were asked for, and one for each job that waits. */
 static void start_workers(hn_pool *p) {
     hn_core *core = p->core;
-    pthread_mutex_lock(&core->lock);
+    hn_lock(&core->lock);
     int wanted = core->workers_wanted, waiting = (int)core->queue.count + core->running_inline;
     core->workers_wanted = 0;
     bool is_stopping = core->is_stopping;
-    pthread_mutex_unlock(&core->lock);
+    hn_unlock(&core->lock);
     int busy = busy_count(p);
     if (wanted && waiting + busy > wanted) wanted = waiting + busy;
     if (wanted > p->limit) wanted = p->limit;
@@ -105,9 +106,9 @@ static bool has_waiting(const hn_core *core) {
 static bool take_core(hn_pool *p, int *out_token) {
     *out_token = hn_budget_take(p->core);
     if (*out_token != HN_BUDGET_NONE) return true;
-    pthread_mutex_lock(&p->core->lock);
+    hn_lock(&p->core->lock);
     p->is_starved = p->core->running_inline > 0 || busy_count(p) > 0;
-    pthread_mutex_unlock(&p->core->lock);
+    hn_unlock(&p->core->lock);
     return !p->is_starved;
 }
 
@@ -118,14 +119,14 @@ void hn_pool_assign(hn_pool *p) {
     p->is_starved = false;
     while (!p->has_given_up && hn_now_ns() < until_ns) {
         int idx = find_idle(p), token = HN_BUDGET_NONE;
-        pthread_mutex_lock(&core->lock);
+        hn_lock(&core->lock);
         bool is_empty = !core->queue.count || core->is_stopping;
-        pthread_mutex_unlock(&core->lock);
+        hn_unlock(&core->lock);
         if (is_empty) return;
         if (idx >= 0 && !take_core(p, &token)) idx = -1;
-        pthread_mutex_lock(&core->lock);
+        hn_lock(&core->lock);
         hn_job *job = core->is_stopping ? NULL : hn_core_start_next(core, idx < 0);
-        pthread_mutex_unlock(&core->lock);
+        hn_unlock(&core->lock);
         if (job && hn_core_elect(core, job, idx >= 0) == HN_ELECT_COMPILE)
             assign_one(p, idx, token, job);
         else
@@ -140,11 +141,11 @@ static int64_t earlier(int64_t a_ns, int64_t b_ns) { return !a_ns || (b_ns && b_
 static int64_t next_look_ns(const hn_pool *p) {
     hn_core *core = p->core;
     bool has_idle = find_idle(p) >= 0;
-    pthread_mutex_lock(&core->lock);
+    hn_lock(&core->lock);
     int64_t due_ns = hn_core_next_due_ns(core);
     if (core->running || core->queue.count) due_ns = earlier(due_ns, core->slow_due_ns);
     bool is_waiting = has_waiting(core), is_urgent = core->unpublished || core->has_unwanted;
-    pthread_mutex_unlock(&core->lock);
+    hn_unlock(&core->lock);
     if (is_urgent) return 1;
     if (p->has_given_up) return 0;
     if (!is_waiting || !has_idle) return due_ns;
@@ -182,9 +183,9 @@ static int ms_until(int64_t due_ns) {
 /* Whether the worker has a job that nobody wants any more. */
 static bool is_unwanted(const hn_pool *p, const hn_crew_worker *w) {
     if (!w->job) return false;
-    pthread_mutex_lock(&p->core->lock);
+    hn_lock(&p->core->lock);
     bool is_unwanted = !w->job->wanted;
-    pthread_mutex_unlock(&p->core->lock);
+    hn_unlock(&p->core->lock);
     return is_unwanted;
 }
 
@@ -213,9 +214,9 @@ static void look_after(hn_pool *p, int idx) {
         hn_crew_watch(p, idx);
     } else if (idle_ns && now_ns >= idle_ns) {
         hn_crew_end(p, idx);
-        pthread_mutex_lock(&p->core->lock);
+        hn_lock(&p->core->lock);
         p->core->stats.workers_idled++;
-        pthread_mutex_unlock(&p->core->lock);
+        hn_unlock(&p->core->lock);
     }
 }
 
@@ -248,36 +249,36 @@ static void allow_for_stop(hn_pool *p, int64_t late_ns) {
 /* With the pool's lock: what others have asked for since the last turn. */
 static void take_orders(hn_pool *p) {
     hn_core *core = p->core;
-    pthread_mutex_lock(&core->lock);
+    hn_lock(&core->lock);
     core->has_unwanted = false;
     p->is_quiescing = core->quiescing && !core->running && !core->queue.count;
     if (p->is_quiescing) core->workers_wanted = 0;
-    pthread_mutex_unlock(&core->lock);
+    hn_unlock(&core->lock);
 }
 
 /* One turn of the pool's thread. The lock is not held while it sleeps or writes to the disk. */
 static void take_turn(hn_pool *p) {
     struct epoll_event events[EVENTS];
-    pthread_mutex_lock(&p->lock);
+    hn_lock(&p->lock);
     hn_crew_reap(p);
     start_workers(p);
     hn_pool_assign(p);
-    pthread_mutex_unlock(&p->lock);
+    hn_unlock(&p->lock);
     sweep(p);
     hn_core_publish(p->core);
     hn_core_report_slow(p->core);
-    pthread_mutex_lock(&p->lock);
+    hn_lock(&p->lock);
     p->wakes_ns = next_turn_ns(p);
-    pthread_mutex_unlock(&p->lock);
+    hn_unlock(&p->lock);
     int count = epoll_wait(p->core->pool_fds[HN_POOL_SET], events, EVENTS, ms_until(p->wakes_ns)); /* nobody else writes it */
-    pthread_mutex_lock(&p->lock);
+    hn_lock(&p->lock);
     if (p->wakes_ns != INT64_MAX) allow_for_stop(p, hn_now_ns() - p->wakes_ns);
     p->wakes_ns = 0;
     take_orders(p);
     for (int i = 0; i < count; i++) handle_event(p, &events[i]);
     for (int i = 0; i < p->count; i++)
         if (p->workers[i].child.pid) look_after(p, i);
-    pthread_mutex_unlock(&p->lock);
+    hn_unlock(&p->lock);
 }
 
 static void *pool_main(void *argument) {
@@ -286,13 +287,13 @@ static void *pool_main(void *argument) {
     hn_process_tree_watcher();
     for (bool is_stopping = false; !is_stopping;) {
         take_turn(p);
-        pthread_mutex_lock(&core->lock);
+        hn_lock(&core->lock);
         is_stopping = core->is_stopping;
-        pthread_mutex_unlock(&core->lock);
+        hn_unlock(&core->lock);
     }
-    pthread_mutex_lock(&p->lock);
+    hn_lock(&p->lock);
     hn_crew_end_all(p);
-    pthread_mutex_unlock(&p->lock);
+    hn_unlock(&p->lock);
     hn_core_publish(core);
     return NULL;
 }
@@ -301,15 +302,15 @@ static void *pool_main(void *argument) {
 
 void hn_pool_leave(hn_pool *p) {
     bool is_needed = p->wakes_ns && next_turn_ns(p) < p->wakes_ns;
-    pthread_mutex_unlock(&p->lock);
+    hn_unlock(&p->lock);
     if (is_needed) hn_pool_wake(p->core);
 }
 
 /* With the pool's lock: whether a job waits for which another worker could be started. */
 static bool is_short_of_workers(const hn_pool *p) {
-    pthread_mutex_lock(&p->core->lock);
+    hn_lock(&p->core->lock);
     bool is_waiting = has_waiting(p->core);
-    pthread_mutex_unlock(&p->core->lock);
+    hn_unlock(&p->core->lock);
     return is_waiting && !p->has_given_up && live_count(p) < p->limit;
 }
 
@@ -318,15 +319,15 @@ static bool is_short_of_workers(const hn_pool *p) {
 void hn_pool_offer(hn_core *core) {
     hn_pool *p = core->pool;
     bool is_short = true;
-    if (!core->cache.remote && pthread_mutex_trylock(&p->lock) == 0) {
+    if (!core->cache.remote && hn_trylock(&p->lock)) {
         if (find_idle(p) >= 0) hn_pool_assign(p);
         is_short = is_short_of_workers(p);
         hn_pool_leave(p);
     }
     if (!is_short) return;
-    pthread_mutex_lock(&core->lock);
+    hn_lock(&core->lock);
     core->workers_wanted++;
-    pthread_mutex_unlock(&core->lock);
+    hn_unlock(&core->lock);
     hn_pool_wake(core);
 }
 
@@ -393,10 +394,10 @@ void hn_pool_wake(const hn_core *core) {
 }
 
 void hn_pool_stop(hn_core *core) {
-    pthread_mutex_lock(&core->lock);
+    hn_lock(&core->lock);
     bool is_running = core->is_pool_running;
     core->is_stopping = true;
-    pthread_mutex_unlock(&core->lock);
+    hn_unlock(&core->lock);
     if (!is_running) return;
     hn_pool_wake(core);
     pthread_join(core->pool_thread, NULL);

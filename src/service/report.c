@@ -3,6 +3,7 @@
 #include "service/core.h"
 
 #include "base/file.h"
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/trace.h"
 
@@ -48,10 +49,10 @@ static void collect_slow(hn_core *core, int64_t now_ns, hn_strbuf *out) {
 void hn_core_report_slow(hn_core *core) {
     hn_strbuf lines;
     hn_strbuf_init(&lines);
-    pthread_mutex_lock(&core->lock);
+    hn_lock(&core->lock);
     int64_t now_ns = hn_now_ns();
     if (core->slow_due_ns && core->slow_due_ns <= now_ns) collect_slow(core, now_ns, &lines);
-    pthread_mutex_unlock(&core->lock);
+    hn_unlock(&core->lock);
     for (size_t at = 0; !lines.failed && at < lines.len; at += strlen(lines.ptr + at) + 1) hn_log("service", HN_LOG_WARN, "%s", lines.ptr + at);
     hn_strbuf_deinit(&lines);
 }
@@ -123,9 +124,9 @@ void hn_core_write_times(hn_core *core) {
     if (!path) return;
     hn_strbuf text;
     hn_strbuf_init(&text);
-    pthread_mutex_lock(&core->lock);
+    hn_lock(&core->lock);
     print_times(core, &text);
-    pthread_mutex_unlock(&core->lock);
+    hn_unlock(&core->lock);
     hn_status status = hn_strbuf_status(&text);
     if (!status) status = hn_file_write_atomic(path, text.ptr, text.len, false);
     if (status) hn_warn_once("service", "compile-times", "compile times are lost: %s", hn_status_message(status));

@@ -1,4 +1,5 @@
 /* scope.c: scopes and futures: submitting, joining, cancelling, waiting. */
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/trace.h"
 #include "cache/record.h"
@@ -65,7 +66,7 @@ static void cancel_future(hn_future *future) {
 
 void hn_scope_destroy(hn_scope *scope) {
     if (!scope || is_foreign(scope->core)) return;
-    pthread_mutex_lock(&scope->core->lock);
+    hn_lock(&scope->core->lock);
     for (uint32_t i = 0; i < scope->count; i++) {
         hn_future *future = scope->futures[i];
         cancel_future(future);
@@ -73,7 +74,7 @@ void hn_scope_destroy(hn_scope *scope) {
         free(future->name);
         free(future);
     }
-    pthread_mutex_unlock(&scope->core->lock);
+    hn_unlock(&scope->core->lock);
     free(scope->futures);
     free(scope);
 }
@@ -226,9 +227,9 @@ static bool is_current(hn_core *core, hn_job *job) {
         return false;
     }
     if (!job->headers.len) return true;
-    pthread_mutex_unlock(&core->lock);
+    hn_unlock(&core->lock);
     bool same = hn_headers_unchanged(hn_strbuf_str(&job->headers));
-    pthread_mutex_lock(&core->lock);
+    hn_lock(&core->lock);
     if (!same) hn_core_drop_done(core, job);
     return same;
 }
@@ -236,7 +237,7 @@ static bool is_current(hn_core *core, hn_job *job) {
 /* Joins the job of that key, if there is one. */
 static bool try_join(hn_scope *scope, const hn_digest *key, const char *name, hn_future **out,
                      hn_status *out_status) {
-    pthread_mutex_lock(&scope->core->lock);
+    hn_lock(&scope->core->lock);
     hn_job *job = hn_core_find(scope->core, key);
     if (job) job->refs++;
     if (job && job->state == HN_JOB_DONE && !is_current(scope->core, job)) {
@@ -247,7 +248,7 @@ static bool try_join(hn_scope *scope, const hn_digest *key, const char *name, hn
         hn_hit_level level = job->state == HN_JOB_DONE ? HN_HIT_MEMORY : HN_HIT_INFLIGHT;
         *out_status = add_future(scope, job, name, level, out);
     }
-    pthread_mutex_unlock(&scope->core->lock);
+    hn_unlock(&scope->core->lock);
     return job != NULL;
 }
 
@@ -293,9 +294,9 @@ static hn_status submit_record(hn_scope *scope, const hn_source *source, const h
         hn_core_learn_durations(core);
     }
     bool is_offered = false;
-    pthread_mutex_lock(&core->lock);
+    hn_lock(&core->lock);
     status = admit(scope, job, source->name, &is_offered, out);
-    pthread_mutex_unlock(&core->lock);
+    hn_unlock(&core->lock);
     if (is_offered) hn_pool_offer(core);
     return status;
 }
@@ -399,9 +400,9 @@ static bool is_over(int64_t *until_ns, bool *had_grace) {
 static int64_t report_slow(hn_core *core) {
     if (!core->is_inline || !core->slow_due_ns) return 0;
     if (hn_now_ns() >= core->slow_due_ns) {
-        pthread_mutex_unlock(&core->lock);
+        hn_unlock(&core->lock);
         hn_core_report_slow(core);
-        pthread_mutex_lock(&core->lock);
+        hn_lock(&core->lock);
     }
     return core->slow_due_ns;
 }
@@ -413,7 +414,7 @@ hn_status hn_future_wait(hn_future *future, int64_t timeout_ms, hn_artifact **ou
         timeout_ms >= 0 && timeout_ms < INT64_MAX / 2000000 ? hn_now_ns() + timeout_ms * 1000000 : 0;
     bool had_grace = timeout_ms == 0;
     hn_status status = NULL;
-    pthread_mutex_lock(&core->lock);
+    hn_lock(&core->lock);
     while (!status && !is_settled(future)) {
         if (timeout_ms && run_if_inline(future, until_ns != 0)) continue;
         int64_t slow_ns = report_slow(core);
@@ -424,34 +425,34 @@ hn_status hn_future_wait(hn_future *future, int64_t timeout_ms, hn_artifact **ou
     if (!status && !until_ns) wait_published(future);
     if (!status) status = outcome_of(future);
     if (!status && out_artifact) *out_artifact = hn_artifact_retain(future->job->artifact);
-    pthread_mutex_unlock(&core->lock);
+    hn_unlock(&core->lock);
     return status;
 }
 
 bool hn_future_is_done(hn_future *future) {
     hn_core *core = future->scope->core;
     if (is_foreign(core)) return true;
-    pthread_mutex_lock(&core->lock);
+    hn_lock(&core->lock);
     bool is_done = is_settled(future);
-    pthread_mutex_unlock(&core->lock);
+    hn_unlock(&core->lock);
     return is_done;
 }
 
 void hn_future_cancel(hn_future *future) {
     hn_core *core = future->scope->core;
     if (is_foreign(core)) return;
-    pthread_mutex_lock(&core->lock);
+    hn_lock(&core->lock);
     cancel_future(future);
-    pthread_mutex_unlock(&core->lock);
+    hn_unlock(&core->lock);
 }
 
 hn_hit_level hn_future_hit_level(const hn_future *future) {
     hn_core *core = future->scope->core;
     if (is_foreign(core)) return future->level;
-    pthread_mutex_lock(&core->lock);
+    hn_lock(&core->lock);
     bool is_found = future->level == HN_HIT_NONE && future->job->state == HN_JOB_DONE;
     hn_hit_level level = is_found ? future->job->found : future->level;
-    pthread_mutex_unlock(&core->lock);
+    hn_unlock(&core->lock);
     return level;
 }
 
@@ -504,9 +505,9 @@ static hn_status scope_outcome(const hn_scope *scope, uint32_t failed) {
 static bool tell(hn_core *core, hn_scope_progress_fn report, void *context,
                  const hn_scope_progress *progress) {
     if (!report) return true;
-    pthread_mutex_unlock(&core->lock);
+    hn_unlock(&core->lock);
     bool go_on = report(context, progress);
-    pthread_mutex_lock(&core->lock);
+    hn_lock(&core->lock);
     return go_on;
 }
 
@@ -516,7 +517,7 @@ hn_status hn_scope_wait(hn_scope *scope, hn_scope_progress_fn progress, void *co
     int64_t start_ns = hn_now_ns();
     hn_scope_progress now = {.total = 0};
     int64_t due_ns;
-    pthread_mutex_lock(&core->lock);
+    hn_lock(&core->lock);
     for (;;) {
         hn_future *next = survey(scope, progress != NULL, &now, &due_ns);
         now.elapsed_ns = hn_now_ns() - start_ns;
@@ -534,6 +535,6 @@ hn_status hn_scope_wait(hn_scope *scope, hn_scope_progress_fn progress, void *co
     }
     for (uint32_t i = 0; i < scope->count; i++) wait_published(scope->futures[i]);
     hn_status status = scope_outcome(scope, now.failed);
-    pthread_mutex_unlock(&core->lock);
+    hn_unlock(&core->lock);
     return status;
 }

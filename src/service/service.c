@@ -1,6 +1,7 @@
 /* service.c: making, choosing and ending a compile service; its core in this process; statistics as text. */
 #include "service/service.h"
 
+#include "base/lock.h"
 #include "base/log.h"
 #include "base/process.h"
 #include "base/trace.h"
@@ -212,9 +213,9 @@ hn_status hn_service_create(const hn_service_options *options, hn_service **out_
 hn_status hn_service_warm(hn_service *service) {
     hn_core *core;
     HN_TRY(hn_core_current(service, &core));
-    pthread_mutex_lock(&core->lock);
+    hn_lock(&core->lock);
     hn_core_need_workers(core, service->threads);
-    pthread_mutex_unlock(&core->lock);
+    hn_unlock(&core->lock);
     return NULL;
 }
 
@@ -229,14 +230,14 @@ hn_status hn_service_quiesce(hn_service *service, int64_t timeout_ms) {
     HN_TRY(hn_core_current(service, &core));
     int64_t until_ns = timeout_ms >= 0 && timeout_ms < INT64_MAX / 2000000 ? hn_now_ns() + timeout_ms * 1000000 : 0;
     bool in_time = true;
-    pthread_mutex_lock(&core->lock);
+    hn_lock(&core->lock);
     core->quiescing++;
     if (core->is_pool_running) hn_pool_wake(core);
     while (!hn_core_is_at_rest(core) && in_time) in_time = wait_until(core, until_ns);
     bool is_at_rest = hn_core_is_at_rest(core);
     core->quiescing--;
     uint32_t busy = core->running + core->queue.count;
-    pthread_mutex_unlock(&core->lock);
+    hn_unlock(&core->lock);
     hn_core_write_times(core);
     return is_at_rest ? NULL : HN_ERROR(HN_TIMEOUT, "the compile service is not at rest after %lld ms: %u jobs are left", (long long)timeout_ms, busy);
 }
@@ -244,9 +245,9 @@ hn_status hn_service_quiesce(hn_service *service, int64_t timeout_ms) {
 void hn_service_clear(hn_service *service) {
     hn_core *core = atomic_load(&service->core);
     if (core->pid != getpid()) return; /* a forked child begins with nothing */
-    pthread_mutex_lock(&core->lock);
+    hn_lock(&core->lock);
     while (core->done.first) hn_core_drop_done(core, core->done.first);
-    pthread_mutex_unlock(&core->lock);
+    hn_unlock(&core->lock);
 }
 
 /* In a forked child the copy of the parent's core is in an unknown state (its lock may be held by a thread
@@ -304,9 +305,9 @@ void hn_service_wait_stored(hn_service *service) {
         hn_status_free(status);
         return;
     }
-    pthread_mutex_lock(&core->lock);
+    hn_lock(&core->lock);
     while (core->storing) pthread_cond_wait(&core->changed, &core->lock);
-    pthread_mutex_unlock(&core->lock);
+    hn_unlock(&core->lock);
 }
 
 bool hn_service_is_inline(hn_service *service) {
@@ -316,9 +317,9 @@ bool hn_service_is_inline(hn_service *service) {
         hn_status_free(status);
         return true;
     }
-    pthread_mutex_lock(&core->lock);
+    hn_lock(&core->lock);
     bool is_inline = core->is_inline;
-    pthread_mutex_unlock(&core->lock);
+    hn_unlock(&core->lock);
     return is_inline;
 }
 
@@ -330,10 +331,10 @@ uint32_t hn_service_worker_pids(hn_service *service, pid_t *out_pids, uint32_t c
         hn_status_free(status);
         return 0;
     }
-    pthread_mutex_lock(&core->lock);
+    hn_lock(&core->lock);
     for (int i = 0; i < HN_WORKERS_MAX && count < cap; i++)
         if (core->worker_pids[i]) out_pids[count++] = core->worker_pids[i];
-    pthread_mutex_unlock(&core->lock);
+    hn_unlock(&core->lock);
     return count;
 }
 

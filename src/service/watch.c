@@ -1,6 +1,7 @@
 /* watch.c: see watch.h. */
 #include "service/watch.h"
 
+#include "base/lock.h"
 #include "base/process_tree.h"
 #include "base/trace.h"
 #include "service/job.h"
@@ -56,13 +57,13 @@ static int64_t first_look_ns(const hn_watch *w) { return w->begin_ns + HN_WATCH_
 
 /* The timer went off. False: no job runs, or it has just begun. */
 static bool is_time(hn_watch *w, uint32_t *out_limit, int64_t *out_begin_ns) {
-    pthread_mutex_lock(&w->lock);
+    hn_lock(&w->lock);
     bool is_young = w->limit && hn_now_ns() < first_look_ns(w);
     *out_limit = w->limit;
     *out_begin_ns = w->begin_ns;
     w->due_ns = 0;
     if (is_young) set_timer(w, first_look_ns(w));
-    pthread_mutex_unlock(&w->lock);
+    hn_unlock(&w->lock);
     return *out_limit && !is_young;
 }
 
@@ -76,12 +77,12 @@ static void look(hn_watch *w, int64_t *last_ns, int32_t *step_ms) {
     uint32_t count = hn_process_tree_count(getpid(), limit + HN_WATCH_OWN + 1);
     hn_tool_messages_trim(w->messages_fd);
     *step_ms = hn_watch_step_ms(*step_ms, count, limit);
-    pthread_mutex_lock(&w->lock);
+    hn_lock(&w->lock);
     if (w->limit && w->begin_ns == begin_ns) {
         if (count > limit + HN_WATCH_OWN) end_all(w);
         set_timer(w, hn_now_ns() + *step_ms * 1000000LL);
     }
-    pthread_mutex_unlock(&w->lock);
+    hn_unlock(&w->lock);
 }
 
 static void *watch_main(void *argument) {
@@ -123,9 +124,9 @@ hn_watch *hn_watch_start(int messages_fd, int socket_fd) {
 
 void hn_watch_set(hn_watch *watch, uint32_t limit) {
     if (!watch) return;
-    pthread_mutex_lock(&watch->lock);
+    hn_lock(&watch->lock);
     watch->limit = limit;
     watch->begin_ns = hn_now_ns();
     if (limit && (!watch->due_ns || watch->due_ns > first_look_ns(watch))) set_timer(watch, first_look_ns(watch));
-    pthread_mutex_unlock(&watch->lock);
+    hn_unlock(&watch->lock);
 }
