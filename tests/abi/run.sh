@@ -42,6 +42,16 @@ for header in henry/henry.hpp henry/kernel.hpp; do
     done
 done
 
+cpp_of() { sed -n '/^```cpp$/,/^```$/p' "$1" | grep -v '^```'; } # the C++ in a page of documentation
+documented() {
+    cpp_of "$1" >"$work/page"
+    grep -q henry:: "$work/page" || { echo "no C++ in $1"; return 1; }
+    { echo '#include <henry/henry.hpp>'; echo 'void f(std::vector<float> &x, std::vector<float> &image) { (void)x, (void)image;'; grep -v '^#include' "$work/page"; echo '}'; } >"$work/one.cpp"
+    c++ -std=c++17 -Iinclude -fsyntax-only "$work/one.cpp"
+}
+check "the C++ of README.md" documented README.md
+check "the C++ of quick-start.md" documented docs/quick-start.md
+
 # henry.h is for models: a program that includes it may use the names of the compile service for its own things.
 printf '#include <henry/henry.h>\ntypedef int hn_service, hn_scope, hn_future, hn_artifact;\nhn_status both(void) { hn_module *m; hn_compiled *c; HN_TRY(hn_compile_file("m.pt2", NULL, &c)); return hn_compiled_load(c, NULL, &m); }\n' >"$work/one.c"
 # shellcheck disable=SC2086
