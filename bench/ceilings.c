@@ -10,8 +10,9 @@
 #include "bench/kernels_by_hand.h"
 #include "bench/median.h"
 
+#include "base/team.h"
+
 #include <math.h>
-#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -416,13 +417,22 @@ static void *memory(size_t bytes, bool small_pages) {
     return p;
 }
 
+typedef struct hand_job {
+    hand_fn *fn;
+    const hand_args *a;
+    int64_t units;
+    int threads;
+} hand_job;
+
+static void run_part(void *context, int k) {
+    const hand_job *j = context;
+    j->fn(j->a, j->units * k / j->threads, j->units * (k + 1) / j->threads);
+}
+
 static double time_of(hand_fn *fn, const hand_args *a, int64_t units, int threads) {
+    static hn_team team; /* as Henry's own kernels have */
     double begin = now_us();
-#pragma omp parallel num_threads(threads) if (threads > 1)
-    {
-        int64_t n = omp_get_num_threads(), k = omp_get_thread_num();
-        fn(a, units * k / n, units * (k + 1) / n);
-    }
+    hn_team_run(&team, threads, run_part, &(hand_job){fn, a, units, threads});
     return now_us() - begin;
 }
 

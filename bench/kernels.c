@@ -9,12 +9,12 @@
 #include "bench/kernels_by_hand.h"
 #include "bench/median.h"
 
+#include "base/team.h"
 #include "base/trace.h"
 #include "driver/driver.h"
 #include "henry/module.h"
 
 #include <math.h>
-#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -213,16 +213,25 @@ static void deinit(trial *t) {
 
 /* --- measuring --- */
 
+typedef struct hand_job {
+    hand_fn *fn;
+    const hand_args *a;
+    int64_t units;
+    int threads;
+} hand_job;
+
+static void run_part(void *context, int k) {
+    const hand_job *j = context;
+    j->fn(j->a, j->units * k / j->threads, j->units * (k + 1) / j->threads);
+}
+
 static void call_hand(const trial *t, hand_fn *fn, const hand_args *a, int64_t units) {
     if (t->threads == 1) {
         fn(a, 0, units);
         return;
     }
-#pragma omp parallel num_threads(t->threads)
-    {
-        int64_t n = omp_get_num_threads(), k = omp_get_thread_num();
-        fn(a, units * k / n, units * (k + 1) / n);
-    }
+    static hn_team team; /* as Henry's own kernels have */
+    hn_team_run(&team, t->threads, run_part, &(hand_job){fn, a, units, t->threads});
 }
 
 static int64_t hand_units(const trial *t) {

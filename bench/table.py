@@ -2,7 +2,7 @@
 
     table.py DIRECTORY -o RESULTS.md
 
-DIRECTORY holds kernels.jsonl, ceilings.jsonl, steps.json, bundle.json, service.json, cache.jsonl, startup.json and peers.jsonl, as far as those parts have run. Prints the figures
+DIRECTORY holds kernels.jsonl, ceilings.jsonl, steps.json, threads.json, bundle.json, service.json, cache.jsonl, startup.json and peers.jsonl, as far as those parts have run. Prints the figures
 that were asked for, each beside what was measured; RESULTS.md gets these and the tables behind them.
 """
 
@@ -61,6 +61,18 @@ def step_figures(steps):
     yield f"a step of a module of {steps['steps']} tiny kernels, above the kernel", "100 ns", f"{steps['above_ns']:.1f} ns", steps["above_ns"] <= 100
 
 
+def thread_figures(threads):
+    cases = {
+        "one": "one thread", "two": "two threads", "moved": "two threads, warmed in one host thread and served from another",
+        "callers": "two host threads at once", "busy_one": "one thread beside a busy process", "busy_two": "two threads beside a busy process",
+    }
+    for case, what in cases.items():
+        times = threads[case]
+        yield f"digits_cnn, batch 8, {what}: median (p99)", "", f"{times['us']:.0f} ({times['p99']:.0f}) us", True
+    ratio = threads["busy_ratio"]
+    yield "digits_cnn, batch 8, two threads beside a busy process, times one thread's", "1.20", f"{ratio:.2f}", ratio <= 1.20
+
+
 def bundle_figures(bundle):
     what = f"warm start of a bundle with {bundle['kernels']} kernels in {bundle['objects']} objects, {bundle['code_bytes'] >> 10} KiB of code: "
     yield what + "open to first launch", "5 ms", f"{bundle['first_launch_ms']:.2f} ms", bundle["first_launch_ms"] <= 5
@@ -110,7 +122,7 @@ def peer_figures(peers):
 
 
 def figures(results):
-    for name, function in (("startup", startup_figures), ("kernels", kernel_figures), ("steps", step_figures), ("bundle", bundle_figures), ("service", service_figures), ("peers", peer_figures)):
+    for name, function in (("startup", startup_figures), ("kernels", kernel_figures), ("steps", step_figures), ("threads", thread_figures), ("bundle", bundle_figures), ("service", service_figures), ("peers", peer_figures)):
         if results[name]:
             yield from ((what, asked, got, "yes" if reached else "**no**") for what, asked, got, reached in function(results[name]))
 
@@ -197,7 +209,7 @@ def machine():
 
 def page(results, versions):
     yield "# Results\n"
-    yield f"Made by `make bench` on {time.strftime('%Y-%m-%d', time.gmtime())}; each part alone: `bench/run.sh kernels`, `steps`, `bundle`, `service`, `cache`, `startup`, `peers`. Medians; ratios are taken"
+    yield f"Made by `make bench` on {time.strftime('%Y-%m-%d', time.gmtime())}; each part alone: `bench/run.sh kernels`, `steps`, `threads`, `bundle`, `service`, `cache`, `startup`, `peers`. Medians; ratios are taken"
     yield "in one run, contestants in turns (bench/README.md says how each is measured).\n"
     yield f"Machine: {machine()}."
     yield f"Peers: {versions}.\n" if versions else ""
@@ -221,7 +233,7 @@ def main():
     parser.add_argument("directory", type=pathlib.Path)
     parser.add_argument("-o", "--output", type=pathlib.Path, required=True)
     options = parser.parse_args()
-    files = {"kernels": "kernels.jsonl", "ceilings": "ceilings.jsonl", "steps": "steps.json", "bundle": "bundle.json", "service": "service.json", "cache": "cache.jsonl", "startup": "startup.json", "peers": "peers.jsonl"}
+    files = {"kernels": "kernels.jsonl", "ceilings": "ceilings.jsonl", "steps": "steps.json", "threads": "threads.json", "bundle": "bundle.json", "service": "service.json", "cache": "cache.jsonl", "startup": "startup.json", "peers": "peers.jsonl"}
     results = {name: load(options.directory, file) for name, file in files.items()}
     versions = options.directory / "versions.txt"
     options.output.write_text("\n".join(page(results, versions.read_text().strip() if versions.exists() else "")))

@@ -8,7 +8,7 @@ covered() {
     HENRY_NVRTC | HENRY_NVCC | CUDA_HOME | CUDA_PATH | LD_LIBRARY_PATH) echo "compilers of CUDA, which programs for the CPU do not use" ;;
     HENRY_CACHE_DIR | XDG_CACHE_HOME | HOME | HENRY_REDIS_URL) echo "where results are kept" ;;
     HENRY_CACHE_TAG) echo "field 'tag'" ;;
-    HENRY_THREADS) echo "how many threads run a program; what it is planned for is field 'threads'" ;;
+    HENRY_THREADS | OMP_NUM_THREADS) echo "how many threads run a program; what it is planned for is field 'threads'" ;;
     HENRY_COMPILE_THREADS | HENRY_WORKER | TMPDIR) echo "who compiles, and where" ;;
     HENRY_NAMESPACES) echo "how processes of a job are told apart" ;;
     HENRY_CORES_FILE | XDG_RUNTIME_DIR) echo "how many compile at once" ;;

@@ -135,14 +135,13 @@ suite_asan() {
     HENRY_TEST_BUILD=$dir tests/models/run.sh --quick
 }
 
-# The programs in which threads meet. OpenMP's own barriers are invisible to the sanitizer, so one thread a team; for the same
-# reason the contractions and teams, whose only threads are OpenMP's, are left out: they would take minutes and show nothing.
+# The programs in which threads meet.
 suite_tsan() {
     local dir=$root/build/tsan targets
-    targets=$(cd tests/unit && ls service/test_*.c runtime/test_*.c cache/test_*.c base/test_log.c base/test_trace.c 2>/dev/null | grep -v -e test_ext_ -e test_team | sed 's|[/.]|_|g; s|_c$||; s|^|unit_|')
+    targets=$(cd tests/unit && ls service/test_*.c runtime/test_*.c cache/test_*.c base/test_log.c base/test_trace.c base/test_team.c 2>/dev/null | sed 's|[/.]|_|g; s|_c$||; s|^|unit_|')
     # shellcheck disable=SC2086 # a list of words
     sanitized_build tsan build/tsan $targets henry-worker || { echo "0 passed, 1 failed"; return; }
-    for name in $targets; do echo "env OMP_NUM_THREADS=1 TSAN_OPTIONS=halt_on_error=0:exitcode=66 $dir/$name"; done | run_programs
+    for name in $targets; do echo "env TSAN_OPTIONS=halt_on_error=0:exitcode=66 $dir/$name"; done | run_programs
 }
 
 suites="include build unit ir kernels fuzz ops models cli error abi stress ops_compiled graphs asan tsan"

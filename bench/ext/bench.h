@@ -2,13 +2,17 @@
 #ifndef HN_BENCH_EXT_H
 #define HN_BENCH_EXT_H
 
+#include "base/team.h"
+
 #include <math.h>
-#include <omp.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+
+/* Of all calls. */
+static hn_team bench_team;
 
 static double bench_now(clockid_t clock) {
     struct timespec t;

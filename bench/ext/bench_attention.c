@@ -39,7 +39,7 @@ static void measure(const shape *s, int threads) {
     hn_ext_shared *shared;
     if (hn_ext_shared_create(&shared)) exit(1);
     job j = {.call = {.kind = HN_EXTERN_ATTENTION, .dtypes = {HN_F32, HN_F32, HN_F32, HN_F32}, .params = p,
-                      .param_count = HN_ATTENTION_PARAM_COUNT, .threads = threads, .shared = shared}};
+                      .param_count = HN_ATTENTION_PARAM_COUNT, .threads = threads, .team = &bench_team, .shared = shared}};
     if (hn_ext_prepare(&j.call)) exit(1);
     for (int i = 0; i < 4; i++) j.call.operands[i] = memory[i];
     j.scratch = bench_floats(j.call.scratch_bytes / sizeof(float) + 1, 5);
@@ -56,7 +56,6 @@ static void measure(const shape *s, int threads) {
 int main(int argc, char **argv) {
     int threads = 1, first = 1;
     if (argc > 2 && strcmp(argv[1], "--threads") == 0) threads = atoi(argv[2]), first = 3;
-    omp_set_num_threads(threads);
     printf("| heads (of keys), m x n, d | threads | us | GFLOP/s |\n|---|---:|---:|---:|\n");
     for (size_t i = 0; argc == first && i < sizeof shapes / sizeof *shapes; i++) measure(&shapes[i], threads);
     for (int i = first; i < argc; i++) {

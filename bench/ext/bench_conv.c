@@ -89,7 +89,7 @@ static double measure_ours(const layer *l, int threads, bool cold, bool add, dou
     memcpy(p + HN_CONV_RESIDUAL, p + HN_CONV_OUT, 5 * sizeof *p);
     for (int i = 0; i < r.count; i++) {
         r.calls[i] = (hn_ext_call){.kind = HN_EXTERN_CONV, .dtypes = {HN_F32, HN_F32, HN_F32, HN_F32}, .is_constant = {[2] = true},
-                                   .params = p, .param_count = HN_CONV_PARAM_COUNT, .threads = threads, .shared = shared};
+                                   .params = p, .param_count = HN_CONV_PARAM_COUNT, .threads = threads, .team = &bench_team, .shared = shared};
         r.calls[i].operands[0] = y, r.calls[i].operands[1] = NULL, r.calls[i].operands[3] = NULL;
         r.calls[i].operands[2] = bench_floats((size_t)(l->o * cg * k * k), 3 + (unsigned)i);
         if (add) r.calls[i].dtypes[4] = HN_F32;
@@ -207,7 +207,6 @@ int main(int argc, char **argv) {
     const int threads = argc > 1 ? atoi(argv[1]) : 1;
     const char *network = argc > 2 ? argv[2] : "resnet50";
     double sum = 0, sum_dnnl = 0;
-    omp_set_num_threads(threads);
     printf("kernels %s, %d threads, weights from %s\n", hn_ext_kernels_get()->name, threads, cold ? "memory" : "cache");
     printf(" # |    c    o size k s      | times |  us    GFLOP/s | oneDNN us | ratio\n");
     for (int i = 0; i < (int)(sizeof layers / sizeof *layers); i++) {

@@ -121,7 +121,7 @@ static void measure_ours(gemm_case *c, uint8_t type, bool is_constant, int threa
     }
     if (hn_ext_shared_create(&shared)) exit(1);
     c->call = (hn_ext_call){.kind = HN_EXTERN_MATMUL, .dtypes = {type, type, type}, .params = p, .param_count = HN_MATMUL_PARAM_COUNT,
-                            .threads = threads, .is_constant = {[2] = is_constant}, .shared = shared};
+                            .threads = threads, .team = &bench_team, .is_constant = {[2] = is_constant}, .shared = shared};
     if (is_constant) c->call.operands[2] = memory[2];
     if (hn_ext_prepare(&c->call)) exit(1);
     memcpy(c->call.operands, memory, sizeof memory);
@@ -176,7 +176,6 @@ int main(int argc, char **argv) {
     if (argc > 2 && strcmp(argv[1], "--threads") == 0) threads = atoi(argv[2]), first = 3;
     const bool is_f64 = argc > first && strcmp(argv[first], "--f64") == 0;
     first += is_f64;
-    omp_set_num_threads(threads);
     libraries l = {0};
     void *blas = dlopen("libopenblas.so.0", RTLD_NOW), *dnn = dlopen("libdnnl.so.2", RTLD_NOW);
     if (blas) {

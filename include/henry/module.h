@@ -19,6 +19,7 @@
 #include "henry/bundle.h"
 #include "henry/status.h"
 #include "henry/tensor.h"
+#include "henry/threads.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -28,8 +29,6 @@ extern "C" {
 #endif
 
 typedef struct hn_module hn_module;
-
-#define HN_THREADS_MAX 1024 /* of a module and of a run */
 
 /* Where a module gets its large memory: outputs, intermediates, scratch, states, laid out inputs and replaced weights. Descriptions,
  * tables and packed weights come from malloc. Both functions are called from the threads that call the module or release its
@@ -44,7 +43,8 @@ typedef struct hn_allocator {
 
 /* Zeros mean defaults. */
 typedef struct hn_module_options {
-    int threads;              /* for each run, HN_THREADS_MAX at most; 0: HENRY_THREADS, else what OpenMP would use */
+    int threads;              /* for each run, HN_THREADS_MAX at most; 0: those of `executor` or HENRY_THREADS, else OMP_NUM_THREADS,
+                                 else one for each processor. Into so many parts work is cut: henry/threads.h says who does them */
     const char *weights_path; /* where the file that the bundle refers to is now; NULL: beside the bundle under its last name,
                                  else at its recorded path */
     bool verify_weights;      /* full digest of the weights instead of size, time and head */
@@ -53,6 +53,7 @@ typedef struct hn_module_options {
     bool load_all;            /* load every kernel now; otherwise a kernel is verified and loaded when a run first calls it */
     const hn_public_key *trusted; /* when there are any: only a bundle that one of them signed, whose weights are compared too */
     uint32_t trusted_count;
+    const hn_executor *executor; /* runs the parts of a run's work on threads of the caller's; copied. NULL: the process's workers do */
     const char *target;       /* which code of a bundle for several CPUs ("x86-64-v3"); NULL: the best that this one runs */
     const hn_allocator *allocator; /* copied; its context must outlive the module and its outputs. NULL: malloc */
 } hn_module_options;

@@ -54,7 +54,8 @@ typedef struct model_array {
 
 typedef struct model model;
 
-/* Maps the weights, which must stay as they are while the model is open. `threads`: for each run; 0 takes what OpenMP would.
+/* Maps the weights, which must stay as they are while the model is open. `threads`: for each run; 0 takes OMP_NUM_THREADS, else
+ * the number of processors. All models of a process share its worker threads.
  * After an error `*out` is NULL and `error` (may be NULL) says what is wrong. */
 int model_open(const char *weights_path, int threads, model **out, char *error, size_t error_bytes);
 void model_close(model *m); /* NULL is allowed */

@@ -8,7 +8,6 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <math.h>
-#include <omp.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -113,8 +112,8 @@ static int owns_copy(model *m) {
 }
 
 static int model_init(model *m, const char *path, int threads) {
-    m->threads = threads > 0 ? threads : omp_get_max_threads();
-    if (m->threads > 1024) m->threads = 1024; /* libgomp ends a process whose system refuses a thread */
+    m->threads = threads > 0 ? threads : hn_team_default_threads();
+    if (m->threads > HN_THREADS_MAX) m->threads = HN_THREADS_MAX;
     m->numbers = zeros(P->numbers, sizeof *m->numbers);
     m->inputs = zeros(P->inputs, sizeof *m->inputs);
     m->input_bytes = zeros(P->inputs, sizeof *m->input_bytes);
@@ -502,8 +501,27 @@ int model_output_sizes(model *m, const model_array *inputs, model_array *outputs
 int model_run(model *m, const model_array *inputs, model_array *outputs) {
     TRY(begin(m, inputs, outputs));
     for (uint32_t k = 0; k < P->inputs; k++) TRY(take_input(m, k, &inputs[k]));
-    TRY(P->steps(m));
-    return finish(m, inputs, outputs);
+    const int failed = P->steps(m);
+    hn_team_end(&m->team);
+    return failed ? failed : finish(m, inputs, outputs);
+}
+
+/* Parts of a kernel's range, each with scratch memory of its own. */
+typedef struct chunk_job {
+    kernel *run;
+    void *const *buffers;
+    const long long *params;
+    int64_t extent, chunks, stride;
+    uint8_t *scratch;
+    int failed;
+} chunk_job;
+
+static void run_chunk(void *context, int k) {
+    chunk_job *j = context;
+    const int64_t part = j->extent / j->chunks, more = j->extent % j->chunks;
+    const int64_t first = k * part + (k < more ? k : more), end = first + part + (k < more);
+    if (j->run(j->buffers, j->params, first, end, j->scratch ? j->scratch + k * j->stride : NULL))
+        __atomic_store_n(&j->failed, 1, __ATOMIC_RELAXED);
 }
 
 int kernel_run(model *m, kernel *run, void *const *buffers, const long long *params, uint32_t param_count, int64_t extent,
@@ -520,16 +538,9 @@ int kernel_run(model *m, kernel *run, void *const *buffers, const long long *par
     if (chunks == 1) {
         failed = run(buffers, params, 0, extent, m->scratch.bytes);
     } else {
-        const int64_t part = extent / chunks, more = extent % chunks;
-#pragma omp parallel num_threads(m->threads) shared(failed)
-        {
-            const int64_t thread = omp_get_thread_num(), count = omp_get_num_threads();
-            for (int64_t k = thread; k < chunks; k += count) {
-                const int64_t first = k * part + (k < more ? k : more), end = first + part + (k < more);
-                if (run(buffers, params, first, end, m->scratch.bytes ? m->scratch.bytes + thread * stride : NULL))
-                    __atomic_store_n(&failed, 1, __ATOMIC_RELAXED);
-            }
-        }
+        chunk_job job = {run, buffers, params, extent, chunks, stride, m->scratch.bytes, 0};
+        hn_team_run(&m->team, (int)chunks, run_chunk, &job);
+        failed = job.failed;
     }
     return failed ? fail(m, "%s: an index is out of bounds", where) : 0;
 }

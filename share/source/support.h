@@ -4,6 +4,8 @@
 
 #include "model.h"
 
+#include "base/team.h"
+
 #include <stdbool.h>
 
 /* --- numbers: sizes, offsets and the like, worked out from the sizes of the inputs --- */
@@ -97,7 +99,8 @@ typedef struct memory {
 
 struct model {
     char error[600];
-    int threads;
+    int threads;           /* into how many parts work is cut */
+    hn_team team;
     uint8_t *weights;      /* content of the file, behind its head */
     void *map;
     size_t map_bytes;      /* 0: `map` was read, not mapped */

@@ -16,6 +16,7 @@ typedef struct binder {
     hn_bound *bound;
     hn_arena *arena;
     const hn_weights *weights;
+    hn_team *team;  /* of the context */
     hn_context *c;  /* NULL: before the first run, addresses of temporaries, inputs and outputs are patched in later */
     uint32_t stage; /* that is worked out */
 } binder;
@@ -245,6 +246,7 @@ static hn_status resolve_extern(binder *x, const hnb_step *step, hn_run_step *ou
                           .param_count = step->param_count,
                           .knows_rooms = true,
                           .threads = x->bound->threads,
+                          .team = x->team,
                           .shared = x->weights->shared};
     memcpy(call->rooms, rooms, sizeof rooms);
     for (uint32_t k = 0; k < step->operand_count; k++) {
@@ -361,13 +363,13 @@ static hn_status fill(binder *x, const int64_t *key) {
     return resolve_steps(x);
 }
 
-hn_status hn_bound_create(hn_module *m, const hn_weights *weights, int threads, const int64_t *key, hn_bound **out) {
+hn_status hn_bound_create(hn_module *m, hn_context *c, hn_bound **out) {
     hn_bound *bound = calloc(1, sizeof *bound);
     if (!bound) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for an execution context");
     hn_arena_init(&bound->arena);
-    bound->threads = threads;
-    binder x = {.m = m, .b = &m->view, .bound = bound, .arena = &bound->arena, .weights = weights};
-    hn_status status = fill(&x, key);
+    bound->threads = c->threads;
+    binder x = {.m = m, .b = &m->view, .bound = bound, .arena = &bound->arena, .weights = c->weights, .team = &c->team};
+    hn_status status = fill(&x, c->key);
     if (status) hn_bound_destroy(bound);
     else *out = bound;
     return status;
@@ -410,7 +412,7 @@ static hn_status check_value(const binder *x, uint32_t symbol, int64_t value) {
 hn_status hn_bound_define(hn_module *m, hn_context *c, uint32_t symbol, int64_t value) {
     hn_bound *bound = c->bounds[0];
     const hn_stage_list *nodes = &m->stages.nodes;
-    binder x = {.m = m, .b = &m->view, .bound = bound, .arena = &bound->arena, .c = c, .weights = c->weights,
+    binder x = {.m = m, .b = &m->view, .bound = bound, .arena = &bound->arena, .team = &c->team, .c = c, .weights = c->weights,
                 .stage = symbol - m->stages.first_symbol + 1};
     HN_TRY(check_value(&x, symbol, value));
     if (bound->stage_done[x.stage]) return NULL;

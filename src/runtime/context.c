@@ -3,7 +3,6 @@
 
 #include "base/checked.h"
 #include "base/compiler.h"
-#include "runtime/team.h"
 
 #include <stdlib.h>
 
@@ -22,7 +21,7 @@ static hn_status context_create(const hn_module *m, hn_context **out) {
     c->slots = calloc(m->stages.slot_count + 1u, sizeof *c->slots);
     c->slot_caps = calloc(m->stages.slot_count + 1u, sizeof *c->slot_caps);
     *out = c;
-    hn_team_start(m->threads);
+    c->team = (hn_team){.executor = m->executor.run ? &m->executor : NULL};
     if (c->key && c->io && c->laid_out && c->laid_out_cap && c->blocks && c->made && c->staged && c->slots && c->slot_caps)
         return NULL;
     hn_context_destroy(m, c);
@@ -81,6 +80,7 @@ hn_status hn_context_take(hn_module *m, hn_context **out) {
 }
 
 void hn_context_give(hn_module *m, hn_context *c) {
+    hn_team_end(&c->team);
     pthread_mutex_lock(&m->lock);
     if (HN_UNLIKELY(c->weights != m->weights)) { /* exchanged meanwhile: the old ones are held no longer than needed */
         pthread_mutex_unlock(&m->lock);
@@ -154,7 +154,7 @@ hn_status hn_context_bind(hn_module *m, hn_context *c, hn_tensor *const *inputs,
     bool is_new = !find_bound(m, c);
     if (is_new) {
         hn_bound *bound;
-        HN_TRY(hn_bound_create(m, c->weights, c->threads, c->key, &bound));
+        HN_TRY(hn_bound_create(m, c, &bound));
         add_bound(c, bound);
     }
     hn_bound *bound = c->bounds[0];

@@ -13,13 +13,13 @@
  * A run may still make such an object, once: weights are packed at their second use.
  *
  * Threads: calls of different contexts run at the same time in different threads, also for the same constant
- * operands. A single hn_ext_call is used by one thread at a time. A parallel region has either one thread or all
- * call->threads of them, idle ones included: when a team is smaller than the one before, libgomp ends threads, and
- * starting them again for the next region takes longer than most calls. */
+ * operands. A single hn_ext_call is used by one thread at a time. Work is cut into call->threads tasks or is one, and call->team
+ * runs them (base/team.h): they may run one after another on the calling thread. */
 #ifndef HN_RUNTIME_EXT_H
 #define HN_RUNTIME_EXT_H
 
 #include "base/file.h"
+#include "base/team.h"
 #include "henry/abi/extern_abi.h"
 #include "henry/status.h"
 
@@ -49,7 +49,8 @@ typedef struct hn_ext_call {
     uint32_t param_count;
     bool knows_rooms; /* `rooms` is set, and hn_ext_prepare compares the operands with it */
     hn_ext_room rooms[HN_EXT_MAX_OPERANDS];
-    int threads;           /* at most this many, 1 or more; the caller's thread is one of them */
+    int threads;           /* into how many tasks work is cut at most, 1 or more */
+    hn_team *team;         /* that runs them; NULL: the calling thread alone */
     hn_ext_shared *shared; /* of the module */
     void *state;           /* the implementation's own: set by prepare, freed by release */
     size_t scratch_bytes;  /* set by prepare: memory that run wants; 0 for none */

@@ -15,7 +15,6 @@
 #include "runtime/ext_share.h"
 
 #include <math.h>
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -244,7 +243,21 @@ static void run_panel(const worker *w, const panel *p) {
 
 static int64_t tasks_of_head(const attention_state *s) { return hn_ext_ceil_div(s->panels, s->panels_per_task); }
 
-static void run_thread(const hn_ext_call *call, const buffers *b, int rank, int size) {
+typedef struct job {
+    const hn_ext_call *call;
+    buffers b;
+} job;
+
+static void pack_task(void *context, int rank) {
+    const job *j = context;
+    const attention_state *s = j->call->state;
+    for (int64_t i; (i = hn_ext_share_next(j->b.packing, rank, s->threads)) >= 0;) pack_block(s, j->call, &j->b, i);
+}
+
+static void run_task(void *context, int rank) {
+    const job *of = context;
+    const hn_ext_call *call = of->call;
+    const buffers *b = &of->b;
     const attention_state *s = call->state;
     const int64_t cols = s->kernels->tile_cols, per_head = tasks_of_head(s);
     worker w = {.s = s, .call = call, .b = b, .q = b->threads + rank * s->thread_floats};
@@ -254,10 +267,6 @@ static void run_thread(const hn_ext_call *call, const buffers *b, int rank, int 
     w.max = w.out + s->dv * cols;
     w.sum = w.max + cols;
     w.rescale = w.sum + cols;
-    for (int64_t i; (i = hn_ext_share_next(b->packing, rank, s->threads)) >= 0;) pack_block(s, call, b, i);
-    if (size > 1) {
-#pragma omp barrier
-    }
     for (int64_t i; (i = hn_ext_share_next(b->tasks, rank, s->threads)) >= 0;) {
         int64_t from = i % per_head * s->panels_per_task, head = i / per_head;
         for (int64_t j = from; j < hn_ext_min(from + s->panels_per_task, s->panels); j++)
@@ -268,13 +277,13 @@ static void run_thread(const hn_ext_call *call, const buffers *b, int rank, int 
 static hn_status attention_run(const hn_ext_call *call, void *scratch) {
     const attention_state *s = call->state;
     if (s->batch == 0 || s->heads == 0 || s->m == 0 || s->dv == 0) return NULL;
-    buffers b = layout(s, scratch);
+    job j = {.call = call, .b = layout(s, scratch)};
     for (int i = 0; i < s->threads; i++) {
-        hn_ext_share_set(b.packing, i, s->threads, s->batch * s->kv_heads * s->blocks);
-        hn_ext_share_set(b.tasks, i, s->threads, s->batch * s->heads * tasks_of_head(s));
+        hn_ext_share_set(j.b.packing, i, s->threads, s->batch * s->kv_heads * s->blocks);
+        hn_ext_share_set(j.b.tasks, i, s->threads, s->batch * s->heads * tasks_of_head(s));
     }
-#pragma omp parallel num_threads(s->threads) if (s->threads > 1)
-    run_thread(call, &b, omp_get_thread_num(), omp_get_num_threads());
+    hn_team_run(call->team, s->threads, pack_task, &j);
+    hn_team_run(call->team, s->threads, run_task, &j);
     return NULL;
 }
 

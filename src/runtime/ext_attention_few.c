@@ -10,7 +10,6 @@
 #include "runtime/ext_few.h"
 
 #include <math.h>
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -177,29 +176,46 @@ static void merge(const worker *w, const float *parts, int64_t batch, int64_t kv
     hn_ext_matrix_put_row(&out, values, s->dv);
 }
 
-static void run_thread(const hn_ext_call *call, float *scratch, int rank, int size) {
-    const few_state *s = call->state;
-    const int64_t kv_heads = s->batch * s->kv_heads, tasks = kv_heads * s->parts, rows = kv_heads * s->rows;
-    worker w = {.s = s, .call = call, .q = scratch + s->all_parts + rank * s->thread_floats};
+typedef struct job {
+    const hn_ext_call *call;
+    float *scratch;
+} job;
+
+static worker worker_of(const job *j, int rank) {
+    const few_state *s = j->call->state;
+    worker w = {.s = s, .call = j->call, .q = j->scratch + s->all_parts + rank * s->thread_floats};
     w.weights = w.q + s->rows * hn_ext_max(s->d, s->dv);
     w.buffer = w.weights + s->rows * KEYS;
-    for (int64_t i = tasks * rank / size; i < tasks * (rank + 1) / size; i++) {
+    return w;
+}
+
+static void run_tasks(void *context, int rank) {
+    const job *j = context;
+    const worker w = worker_of(j, rank);
+    const few_state *s = w.s;
+    const int64_t tasks = s->batch * s->kv_heads * s->parts;
+    for (int64_t i = tasks * rank / s->threads; i < tasks * (rank + 1) / s->threads; i++) {
         const int64_t first = i % s->parts * KEYS, head = i / s->parts;
         run_task(&w, &(task){.batch = head / s->kv_heads, .kv_head = head % s->kv_heads, .first = first,
-                             .count = hn_ext_min(KEYS, s->n - first), .out = scratch + i * s->rows * s->part_row});
+                             .count = hn_ext_min(KEYS, s->n - first), .out = j->scratch + i * s->rows * s->part_row});
     }
-    if (size > 1) {
-#pragma omp barrier
-    }
-    for (int64_t i = rows * rank / size; i < rows * (rank + 1) / size; i++)
-        merge(&w, scratch, i / s->rows / s->kv_heads, i / s->rows % s->kv_heads, i % s->rows);
+}
+
+static void merge_rows(void *context, int rank) {
+    const job *j = context;
+    const worker w = worker_of(j, rank);
+    const few_state *s = w.s;
+    const int64_t rows = s->batch * s->kv_heads * s->rows;
+    for (int64_t i = rows * rank / s->threads; i < rows * (rank + 1) / s->threads; i++)
+        merge(&w, j->scratch, i / s->rows / s->kv_heads, i / s->rows % s->kv_heads, i % s->rows);
 }
 
 static hn_status few_run(const hn_ext_call *call, void *scratch) {
     const few_state *s = call->state;
     if (s->batch == 0 || s->heads == 0 || s->m == 0 || s->dv == 0) return NULL;
-#pragma omp parallel num_threads(s->threads) if (s->threads > 1)
-    run_thread(call, scratch, omp_get_thread_num(), omp_get_num_threads());
+    job j = {.call = call, .scratch = scratch};
+    hn_team_run(call->team, s->threads, run_tasks, &j);
+    hn_team_run(call->team, s->threads, merge_rows, &j);
     return NULL;
 }
 

@@ -7,7 +7,6 @@
 #include "henry/tensor.h"
 #include "runtime/ext_share.h"
 
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -89,24 +88,34 @@ static void run_channel(const hn_ext_call *call, int64_t index, const float *pla
     hn_ext_conv_add_residual(c, call, n, o);
 }
 
+typedef struct plane_job {
+    const hn_ext_call *call;
+    float *scratch;
+    int64_t next; /* group that nobody has taken */
+} plane_job;
+
 /* A plane that was written just now is slow to read: stores must reach the cache first, as they are narrower than the loads.
  * So several are written before the first one is read. */
+static void depthwise_task(void *context, int rank) {
+    plane_job *j = context;
+    const depthwise_state *s = j->call->state;
+    const hn_ext_conv *c = &s->base.conv;
+    const int64_t count = c->n * c->o, groups = hn_ext_ceil_div(count, s->group);
+    float *planes = j->scratch + rank * s->plane_floats * s->group;
+    int64_t g = __atomic_fetch_add(&j->next, 1, __ATOMIC_RELAXED);
+    if (g < groups) memset(planes, 0, (size_t)(s->plane_floats * s->group) * sizeof *planes);
+    for (; g < groups; g = __atomic_fetch_add(&j->next, 1, __ATOMIC_RELAXED)) {
+        int64_t first = g * s->group, end = hn_ext_min(first + s->group, count);
+        for (int64_t i = first; i < end; i++) copy_channel(j->call, i, planes + (i - first) * s->plane_floats);
+        for (int64_t i = first; i < end; i++) run_channel(j->call, i, planes + (i - first) * s->plane_floats);
+    }
+}
+
 static void depthwise_run(const hn_ext_call *call, void *scratch) {
     const depthwise_state *s = call->state;
     const hn_ext_conv *c = &s->base.conv;
-    const int64_t count = c->n * c->o, groups = hn_ext_ceil_div(count, s->group);
-    const int threads = (int)hn_ext_min(c->threads, groups);
-#pragma omp parallel num_threads(threads) if (threads > 1)
-    {
-        float *planes = (float *)scratch + omp_get_thread_num() * s->plane_floats * s->group;
-        memset(planes, 0, (size_t)(s->plane_floats * s->group) * sizeof *planes);
-#pragma omp for schedule(dynamic)
-        for (int64_t g = 0; g < groups; g++) {
-            int64_t first = g * s->group, end = hn_ext_min(first + s->group, count);
-            for (int64_t i = first; i < end; i++) copy_channel(call, i, planes + (i - first) * s->plane_floats);
-            for (int64_t i = first; i < end; i++) run_channel(call, i, planes + (i - first) * s->plane_floats);
-        }
-    }
+    const int64_t groups = hn_ext_ceil_div(c->n * c->o, s->group);
+    hn_team_run(call->team, (int)hn_ext_min(c->threads, groups), depthwise_task, &(plane_job){.call = call, .scratch = scratch});
 }
 
 /* ---- 3 x 3 and 5 x 5 ---- */
@@ -157,7 +166,7 @@ static int64_t strip_part(const strip_state *s, int64_t part, hn_ext_strip *out)
     return from;
 }
 
-/* What a thread keeps from piece to piece. */
+/* What a task keeps from piece to piece. */
 typedef struct strip_buffers {
     float *copy, *zeros, *padded;
     int64_t part; /* whose border `padded` has */
@@ -196,27 +205,32 @@ static void strip_channels(const hn_ext_call *call, int64_t part, int64_t first,
     }
 }
 
+typedef struct strip_job {
+    const hn_ext_call *call;
+    hn_ext_share *shares;
+} strip_job;
+
+static void strip_task(void *context, int rank) {
+    const strip_job *j = context;
+    const strip_state *s = j->call->state;
+    const hn_ext_conv *c = &s->base.conv;
+    const int64_t count = c->n * c->o;
+    strip_buffers b = {.copy = (float *)(j->shares + c->threads) + rank * s->thread_floats, .part = -1};
+    b.zeros = b.copy + s->copy_floats + s->before, b.padded = b.copy + s->copy_floats + s->row_floats;
+    int64_t k = hn_ext_share_next(j->shares, rank, c->threads);
+    if (k >= 0) memset(b.copy, 0, (size_t)(s->copy_floats + s->row_floats) * sizeof(float));
+    for (; k >= 0; k = hn_ext_share_next(j->shares, rank, c->threads)) {
+        const int64_t at = k % s->chunks;
+        strip_channels(j->call, k / s->chunks, at * s->chunk, hn_ext_min((at + 1) * s->chunk, count), &b);
+    }
+}
+
 static void strip_run(const hn_ext_call *call, void *scratch) {
     const strip_state *s = call->state;
     const hn_ext_conv *c = &s->base.conv;
-    const int64_t count = c->n * c->o;
-    hn_ext_share *shares = scratch;
-    float *memory = (float *)(shares + c->threads);
-#pragma omp parallel num_threads(c->threads) if (c->threads > 1)
-    {
-        const int rank = omp_get_thread_num(), size = omp_get_num_threads();
-        strip_buffers b = {.copy = memory + rank * s->thread_floats, .part = -1};
-        b.zeros = b.copy + s->copy_floats + s->before, b.padded = b.copy + s->copy_floats + s->row_floats;
-        hn_ext_share_set(shares, rank, size, s->parts * s->chunks);
-        memset(b.copy, 0, (size_t)(s->copy_floats + s->row_floats) * sizeof(float));
-        if (size > 1) {
-#pragma omp barrier
-        }
-        for (int64_t k; (k = hn_ext_share_next(shares, rank, size)) >= 0;) {
-            const int64_t at = k % s->chunks;
-            strip_channels(call, k / s->chunks, at * s->chunk, hn_ext_min((at + 1) * s->chunk, count), &b);
-        }
-    }
+    strip_job j = {.call = call, .shares = scratch};
+    for (int rank = 0; rank < c->threads; rank++) hn_ext_share_set(j.shares, rank, c->threads, s->parts * s->chunks);
+    hn_team_run(call->team, c->threads, strip_task, &j);
 }
 
 /* Which blocks have columns outside of the image. */

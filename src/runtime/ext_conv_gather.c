@@ -5,7 +5,6 @@
 #include "henry/tensor.h"
 #include "runtime/ext_share.h"
 
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -165,7 +164,7 @@ static float *shared_panels(const hn_ext_gather_state *s, float *shared, int64_t
     return shared + p->panels * (k0 + k0 / hn_ext_phase_k_step(p)) * s->base.conv.kernels->tile_cols;
 }
 
-/* This thread's part of them. */
+/* The task's part of them. */
 static void collect_shared(const worker *w, float *shared, int rank, int size) {
     const hn_ext_phase *p = &w->s->phases[0];
     const int64_t step = hn_ext_phase_k_step(p), cols = w->s->base.conv.kernels->tile_cols;
@@ -236,12 +235,6 @@ static bool task_at(const hn_ext_gather_state *s, int64_t i, task *out) {
     return false;
 }
 
-static void wait_all(int size) {
-    if (size > 1) {
-#pragma omp barrier
-    }
-}
-
 /* The address after the last input that an image has. */
 static const float *end_of(const hn_ext_conv *c, const float *x) {
     return x + (c->c - 1) * c->x[1] + (c->in[0] - 1) * c->x[2] + (c->in[1] - 1) * c->x[3] + (c->in[2] - 1) * c->x[4] + 1;
@@ -252,38 +245,65 @@ typedef struct buffers {
     float *weights, *copy, *shared, *threads;
 } buffers;
 
-static void run_thread(const hn_ext_gather_state *s, const hn_ext_call *call, const buffers *b, int rank, int size) {
+/* One image of a run; what its tasks have in common. */
+typedef struct job {
+    const hn_ext_gather_state *s;
+    const hn_ext_call *call;
+    buffers b;
+    int64_t n;
+} job;
+
+static worker worker_of(const job *j, int rank) {
+    const hn_ext_gather_state *s = j->s;
     const hn_ext_conv *c = &s->base.conv;
-    worker w = {.s = s, .weights = s->packed ? s->packed : b->weights, .bias = call->operands[HN_EXT_CONV_BIAS],
-                .chunk = b->threads + rank * (s->chunk_floats + s->stage_floats)};
+    const hn_ext_call *call = j->call;
+    const float *x = (const float *)call->operands[HN_EXT_CONV_INPUT] + j->n * c->x[0];
+    worker w = {.s = s, .weights = s->packed ? s->packed : j->b.weights, .bias = call->operands[HN_EXT_CONV_BIAS],
+                .chunk = j->b.threads + rank * (s->chunk_floats + s->stage_floats), .x = x, .in_end = end_of(c, x)};
     w.stage = w.chunk + s->chunk_floats;
     if (call->dtypes[HN_EXT_CONV_BIAS] == HN_NO_TYPE) w.bias = NULL;
-    if (!s->packed) {
-        hn_ext_gather_pack(s, call, b->weights, rank, size);
-        wait_all(size);
-    }
-    for (int64_t n = 0; n < c->n; n++) {
-        const float *x = (const float *)call->operands[HN_EXT_CONV_INPUT] + n * c->x[0];
-        w.x = x, w.in_end = end_of(c, x);
-        w.out = (float *)call->operands[HN_EXT_CONV_OUT] + n * c->y[0];
-        if (c->has_residual) w.residual = (const float *)call->operands[HN_EXT_CONV_RESIDUAL] + n * c->r[0];
-        if (c->has_scale) w.scale = (const float *)call->operands[HN_EXT_CONV_SCALE] + n * c->scale[0];
-        if (s->copies) {
-            hn_ext_conv_copy(c, &s->border, x, c->c * rank / size, c->c * (rank + 1) / size, b->copy);
-            w.x = b->copy, w.in_end = b->copy + s->copy_floats;
-        }
-        hn_ext_share_set(b->shares, rank, size, s->task_count);
-        if (s->shared_floats) {
-            if (s->copies) wait_all(size);
-            collect_shared(&w, b->shared, rank, size);
-            w.shared = b->shared;
-        }
-        wait_all(size);
-        task t;
-        for (int64_t i; (i = hn_ext_share_next(b->shares, rank, size)) >= 0;)
-            if (task_at(s, i, &t)) run_task(&w, &t);
-        wait_all(size);
-    }
+    w.out = (float *)call->operands[HN_EXT_CONV_OUT] + j->n * c->y[0];
+    if (c->has_residual) w.residual = (const float *)call->operands[HN_EXT_CONV_RESIDUAL] + j->n * c->r[0];
+    if (c->has_scale) w.scale = (const float *)call->operands[HN_EXT_CONV_SCALE] + j->n * c->scale[0];
+    if (s->copies) w.x = j->b.copy, w.in_end = j->b.copy + s->copy_floats;
+    return w;
+}
+
+static void pack_task(void *context, int rank) {
+    const job *j = context;
+    hn_ext_gather_pack(j->s, j->call, j->b.weights, rank, j->s->base.conv.threads);
+}
+
+static void copy_task(void *context, int rank) {
+    const job *j = context;
+    const hn_ext_conv *c = &j->s->base.conv;
+    const float *x = (const float *)j->call->operands[HN_EXT_CONV_INPUT] + j->n * c->x[0];
+    hn_ext_conv_copy(c, &j->s->border, x, c->c * rank / c->threads, c->c * (rank + 1) / c->threads, j->b.copy);
+}
+
+static void collect_task(void *context, int rank) {
+    const job *j = context;
+    const worker w = worker_of(j, rank);
+    collect_shared(&w, j->b.shared, rank, j->s->base.conv.threads);
+}
+
+static void multiply_task(void *context, int rank) {
+    const job *j = context;
+    worker w = worker_of(j, rank);
+    task t;
+    if (j->s->shared_floats) w.shared = j->b.shared;
+    for (int64_t i; (i = hn_ext_share_next(j->b.shares, rank, j->s->base.conv.threads)) >= 0;)
+        if (task_at(j->s, i, &t)) run_task(&w, &t);
+}
+
+static void run_image(job *j) {
+    const hn_ext_gather_state *s = j->s;
+    const int size = s->base.conv.threads;
+    hn_team *team = j->call->team;
+    if (s->copies) hn_team_run(team, size, copy_task, j);
+    if (s->shared_floats) hn_team_run(team, size, collect_task, j);
+    for (int rank = 0; rank < size; rank++) hn_ext_share_set(j->b.shares, rank, size, s->task_count);
+    hn_team_run(team, size, multiply_task, j);
 }
 
 static void gather_run(const hn_ext_call *call, void *scratch) {
@@ -295,8 +315,9 @@ static void gather_run(const hn_ext_call *call, void *scratch) {
     b.shared = b.copy + hn_ext_ceil_div(s->copy_floats, 16) * 16;
     b.threads = b.shared + hn_ext_ceil_div(s->shared_floats, 16) * 16;
     if (s->copies) memset(b.copy + s->copy_floats - HN_EXT_GATHER_SLACK, 0, HN_EXT_GATHER_SLACK * sizeof(float));
-#pragma omp parallel num_threads(c->threads) if (c->threads > 1)
-    run_thread(s, call, &b, omp_get_thread_num(), omp_get_num_threads());
+    job j = {.s = s, .call = call, .b = b};
+    if (!s->packed) hn_team_run(call->team, c->threads, pack_task, &j);
+    for (; j.n < c->n; j.n++) run_image(&j);
 }
 
 hn_status hn_ext_conv_gather_prepare(hn_ext_call *call, const hn_ext_conv *c) {

@@ -192,6 +192,7 @@ hn_status hn_ext_gather_plan(const hn_ext_conv *c, hn_ext_gather_state **out) {
 typedef struct weights_job {
     const hn_ext_gather_state *s;
     const hn_ext_call *call;
+    float *memory;
 } weights_job;
 
 /* The weights of one row tile: [k][tile_rows]. */
@@ -242,11 +243,15 @@ void hn_ext_gather_pack(const hn_ext_gather_state *s, const hn_ext_call *call, f
     }
 }
 
+static void pack_task(void *context, int rank) {
+    const weights_job *job = context;
+    hn_ext_gather_pack(job->s, job->call, job->memory, rank, job->s->base.conv.threads);
+}
+
 static void fill_weights(void *user, void *memory) {
-    const weights_job *job = user;
-    const int threads = job->s->base.conv.threads;
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1)
-    for (int i = 0; i < threads; i++) hn_ext_gather_pack(job->s, job->call, memory, i, threads);
+    weights_job *job = user;
+    job->memory = memory;
+    hn_team_run(job->call->team, job->s->base.conv.threads, pack_task, job);
     hn_ext_conv_drop_weights(&job->s->base.conv, job->call);
 }
 

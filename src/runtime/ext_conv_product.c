@@ -5,7 +5,6 @@
 #include "henry/tensor.h"
 #include "runtime/ext_gemm.h"
 
-#include <omp.h>
 #include <stdlib.h>
 
 enum {
@@ -62,25 +61,34 @@ static void collect_tap(const hn_ext_conv *c, const float *x, int64_t i, int64_t
     }
 }
 
+typedef struct collect_job {
+    const product_state *s;
+    const float *x;
+    float *out;
+} collect_job;
+
 /* Inputs of all positions for each k: out[k][position]. */
-static void collect(const product_state *s, const float *x, float *out) {
-    const hn_ext_conv *c = &s->base.conv;
+static void collect(void *context, int rank) {
+    const collect_job *j = context;
+    const hn_ext_conv *c = &j->s->base.conv;
     const int64_t taps = c->kernel[1] * c->kernel[2];
-#pragma omp parallel for num_threads(c->threads) schedule(static) if (c->threads > 1)
-    for (int64_t ch = 0; ch < c->c; ch++)
-        for (int64_t t = 0; t < taps; t++) collect_tap(c, x + ch * c->x[1], t / c->kernel[2], t % c->kernel[2], out + (ch * taps + t) * s->row);
+    for (int64_t ch = c->c * rank / c->threads; ch < c->c * (rank + 1) / c->threads; ch++)
+        for (int64_t t = 0; t < taps; t++)
+            collect_tap(c, j->x + ch * c->x[1], t / c->kernel[2], t % c->kernel[2], j->out + (ch * taps + t) * j->s->row);
 }
 
 static void product_run(const hn_ext_call *call, void *scratch) {
     const product_state *s = call->state;
     float *collected = scratch;
-    if (s->collected) collect(s, call->operands[HN_EXT_CONV_INPUT], collected);
+    if (s->collected)
+        hn_team_run(call->team, s->base.conv.threads, collect,
+                    &(collect_job){.s = s, .x = call->operands[HN_EXT_CONV_INPUT], .out = collected});
     hn_ext_gemm_run(&s->gemm, &(hn_ext_gemm_args){.out = call->operands[HN_EXT_CONV_OUT],
                                                   .a = s->collected ? collected : call->operands[HN_EXT_CONV_INPUT],
                                                   .b = s->packed ? s->packed : hn_ext_conv_weights(&s->base.conv, call),
                                                   .bias = call->operands[HN_EXT_CONV_BIAS],
                                                   .residual = call->operands[HN_EXT_CONV_RESIDUAL],
-                                                  .scale = call->operands[HN_EXT_CONV_SCALE]}, collected + s->collected);
+                                                  .scale = call->operands[HN_EXT_CONV_SCALE], .team = call->team}, collected + s->collected);
 }
 
 typedef struct pack_job {
@@ -102,7 +110,7 @@ static void scale_panels(const pack_job *job, float *packed) {
 
 static void product_pack(void *user, void *memory) {
     const pack_job *job = user;
-    hn_ext_gemm_pack_b(job->gemm, hn_ext_conv_weights(job->conv, job->call), memory);
+    hn_ext_gemm_pack_b(job->gemm, job->call->team, hn_ext_conv_weights(job->conv, job->call), memory);
     if (job->conv->has_factor) scale_panels(job, memory);
     hn_ext_conv_drop_weights(job->conv, job->call);
 }

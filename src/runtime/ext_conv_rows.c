@@ -9,7 +9,6 @@
 #include "runtime/ext_pack_cache.h"
 #include "runtime/ext_share.h"
 
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -126,21 +125,28 @@ static void run_chunk(const rows_state *s, const hn_ext_call *call, int64_t n, i
     }
 }
 
+typedef struct job {
+    const hn_ext_call *call;
+    hn_ext_share *shares;
+} job;
+
+static void run_chunks(void *context, int rank) {
+    const job *j = context;
+    const rows_state *s = j->call->state;
+    const int size = s->base.conv.threads;
+    float *copy = NULL;
+    for (int64_t i; (i = hn_ext_share_next(j->shares, rank, size)) >= 0;) {
+        if (!copy) copy = memset((float *)(j->shares + size) + rank * s->copy_floats, 0, (size_t)s->copy_floats * sizeof *copy);
+        run_chunk(s, j->call, i / s->chunks, i % s->chunks, copy);
+    }
+}
+
 static void rows_run(const hn_ext_call *call, void *scratch) {
     const rows_state *s = call->state;
     const hn_ext_conv *c = &s->base.conv;
-    hn_ext_share *shares = scratch;
-    float *copies = (float *)(shares + c->threads);
-#pragma omp parallel num_threads(c->threads) if (c->threads > 1)
-    {
-        const int rank = omp_get_thread_num(), size = omp_get_num_threads();
-        float *copy = memset(copies + rank * s->copy_floats, 0, (size_t)s->copy_floats * sizeof *copy);
-        hn_ext_share_set(shares, rank, size, c->n * s->chunks);
-        if (size > 1) {
-#pragma omp barrier
-        }
-        for (int64_t i; (i = hn_ext_share_next(shares, rank, size)) >= 0;) run_chunk(s, call, i / s->chunks, i % s->chunks, copy);
-    }
+    job j = {.call = call, .shares = scratch};
+    for (int rank = 0; rank < c->threads; rank++) hn_ext_share_set(j.shares, rank, c->threads, c->n * s->chunks);
+    hn_team_run(call->team, c->threads, run_chunks, &j);
 }
 
 /* As many rows of outputs at once as L1 has room for the inputs of; every thread gets the same number of chunks. */

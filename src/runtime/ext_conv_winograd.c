@@ -5,8 +5,9 @@
  * for each point there is one matrix product [o, c] [c, tile]; a last transformation makes outputs of the products. That is
  * 9 m^2 / n^2 times fewer multiplications: 2.25 for m = 2, 4 for m = 4.
  *
- * Large images are cut into blocks of tiles, for which one thread does all of that: what lies between the steps stays in its
- * caches. Where that leaves vectors empty, or there are too many weights to pass by for each block, all threads share each step. */
+ * Large images are cut into blocks of tiles, for which one task does all of that: what lies between the steps stays in its thread's
+ * caches. Small images of a batch are such blocks whole. Where vectors would be left empty, or there are too many weights to pass by for
+ * each block, all tasks share each step. */
 #include "runtime/ext_conv.h"
 
 #include "henry/tensor.h"
@@ -14,7 +15,6 @@
 #include "runtime/ext_share.h"
 
 #include <math.h>
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -35,7 +35,8 @@ typedef struct winograd_state {
     int m, points;                 /* outputs and points of a tile along one dimension */
     int64_t tiles_y, tiles_x, tiles;
     int64_t row_tiles;             /* of output channels as rows */
-    int64_t blocks;                /* that are a thread's own, for each thread; 0: all threads share one */
+    int64_t blocks;                /* that are a task's own, for each task; 0: all tasks share one */
+    bool by_image;                 /* a block is an image, and `blocks` is 1 */
     int64_t columns;               /* of the products of the largest block: tiles, and what whole vectors have too much */
     int64_t in_point, out_row;     /* floats from point to point, from output channel to output channel */
     int64_t group;                 /* row tiles whose products are kept at once */
@@ -73,6 +74,8 @@ bool hn_ext_conv_winograd_fits(const hn_ext_conv *c) {
 typedef struct weights_job {
     const winograd_state *s;
     const hn_ext_call *call;
+    float *memory;
+    double g[6][3];
 } weights_job;
 
 /* g: the n x 3 matrix that evaluates a filter at the points, divided by what Lagrange's formula asks for. */
@@ -110,19 +113,24 @@ static void transform_filters(const winograd_state *s, const hn_ext_call *call, 
                 out[r] = (float)(half[i][0][r] * g[j][0] + half[i][1][r] * g[j][1] + half[i][2][r] * g[j][2]);
 }
 
-static void fill_weights(void *user, void *memory) {
-    const weights_job *job = user;
+static void transform_task(void *context, int rank) {
+    weights_job *job = context;
     const winograd_state *s = job->s;
     const hn_ext_conv *c = &s->base.conv;
     const int64_t rows = c->kernels->tile_rows;
-    double g[6][3];
-    filter_matrix(s->m, g);
-#pragma omp parallel for num_threads(c->threads) schedule(static) if (c->threads > 1)
-    for (int64_t t = 0; t < s->row_tiles; t++) {
+    for (int64_t t = s->row_tiles * rank / c->threads; t < s->row_tiles * (rank + 1) / c->threads; t++) {
         int64_t first = hn_ext_tile_start(c->o, s->row_tiles, t), count = hn_ext_tile_start(c->o, s->row_tiles, t + 1) - first;
         for (int64_t ch = 0; ch < c->c; ch++)
-            transform_filters(s, job->call, first, count, ch, g, (float *)memory + (t * c->c + ch) * rows);
+            transform_filters(s, job->call, first, count, ch, job->g, job->memory + (t * c->c + ch) * rows);
     }
+}
+
+static void fill_weights(void *user, void *memory) {
+    weights_job *job = user;
+    const hn_ext_conv *c = &job->s->base.conv;
+    job->memory = memory;
+    filter_matrix(job->s->m, job->g);
+    hn_team_run(job->call->team, c->threads, transform_task, job);
     hn_ext_conv_drop_weights(c, job->call);
 }
 
@@ -141,14 +149,14 @@ static hn_status get_weights(hn_ext_call *call, winograd_state *s) {
 
 /* ---- running ---- */
 
-/* Tiles of an image from `first` on, and where a thread (or all of them) work on them. */
+/* Tiles of an image from `first` on, and where a task (or all of them) work on them. */
 typedef struct block {
     const winograd_state *s;
     const hn_ext_call *call;
     int64_t n, first, end;
     float *in;    /* [point][c][columns] */
     float *out;   /* [o][point][columns] */
-    float *plane; /* one channel's rows with their border, of this thread */
+    float *plane; /* one channel's rows with their border, of this task */
 } block;
 
 /* Rows [first, first + count) of a channel with its border, whose columns are 0 already. What is `next` floats further will be
@@ -278,7 +286,7 @@ static void finish_channel(const block *b, const float *products, int64_t o) {
     }
 }
 
-/* All of it for one block, on this thread. */
+/* All of it for one block. */
 static void run_block(const block *b) {
     const winograd_state *s = b->s;
     const hn_ext_conv *c = &s->base.conv;
@@ -291,33 +299,19 @@ static void run_block(const block *b) {
     }
 }
 
-/* The tiles of block `i` of an image: each thread's are neighbours, and all of them but its last have whole panels. */
+static int64_t blocks_of_image(const winograd_state *s) { return s->by_image ? 1 : s->blocks * s->base.conv.threads; }
+
+/* The tiles of block `i` of an image: each task's are neighbours, and all of them but its last have whole panels. */
 static void block_at(const winograd_state *s, int64_t i, block *out) {
     const hn_ext_conv *c = &s->base.conv;
     const int64_t rank = i / s->blocks, part = i % s->blocks, cols = c->kernels->tile_cols;
+    if (s->by_image) return; /* all of its tiles, as the block has */
     const int64_t first = s->tiles * rank / c->threads, end = s->tiles * (rank + 1) / c->threads, panels = hn_ext_ceil_div(end - first, cols);
     out->first = first + panels * part / s->blocks * cols;
     out->end = hn_ext_min(end, first + panels * (part + 1) / s->blocks * cols);
 }
 
-/* The shares of a thread are empty before it sets them: who is early takes nothing, and nobody waits. */
-static void run_own(block *b, hn_ext_share *shares, int rank, int size) {
-    const int64_t all = b->s->blocks * b->s->base.conv.threads;
-    hn_ext_share_set(shares, rank, size, b->s->base.conv.n * all);
-    for (int64_t i; (i = hn_ext_share_next(shares, rank, size)) >= 0;) {
-        b->n = i / all;
-        block_at(b->s, i % all, b);
-        run_block(b);
-    }
-}
-
-static void wait_all(int size) {
-    if (size > 1) {
-#pragma omp barrier
-    }
-}
-
-/* Part of the weights that this thread will multiply with: `part` of `parts` of as many as L2 has room for. */
+/* Part of the weights that this task will multiply with: `part` of `parts` of as many as L2 has room for. */
 static void fetch_weights(const winograd_state *s, int64_t part, int64_t parts, int rank, int size) {
     const hn_ext_conv *c = &s->base.conv;
     const int64_t all = s->points * s->points * s->row_tiles * c->kernels->tile_rows * c->c, most = hn_ext_min(all / size, AHEAD_FLOATS);
@@ -325,53 +319,107 @@ static void fetch_weights(const winograd_state *s, int64_t part, int64_t parts, 
     for (int64_t i = most * part / parts; i < most * (part + 1) / parts; i += LINE) __builtin_prefetch(from + i, 0, 2);
 }
 
-static void run_shared(block *b, hn_ext_share *shares, int rank, int size) {
-    const winograd_state *s = b->s;
-    const hn_ext_conv *c = &s->base.conv;
-    const int64_t points = s->points * s->points, in_groups = hn_ext_ceil_div(c->c, CHANNEL_GROUP), out_groups = hn_ext_ceil_div(c->o, CHANNEL_GROUP);
-    const int64_t parts = size == 1 ? 1 : hn_ext_min(s->row_tiles, hn_ext_ceil_div(size * TASKS_PER_THREAD, points));
-    hn_ext_share *inputs = shares, *products = shares + c->threads, *outputs = products + c->threads;
-    b->end = s->tiles;
-    for (b->n = 0; b->n < c->n; b->n++) {
-        int64_t i, done = 0;
-        /* Whoever is early takes nothing: see run_own. Each is set where nobody can still take from the image before. */
-        hn_ext_share_set(inputs, rank, size, in_groups);
-        hn_ext_share_set(products, rank, size, points * parts);
-        while ((i = hn_ext_share_next(inputs, rank, size)) >= 0) {
-            if (done * size < in_groups) fetch_weights(s, done, hn_ext_ceil_div(in_groups, size), rank, size);
-            done++;
-            for (int64_t ch = i * CHANNEL_GROUP; ch < hn_ext_min((i + 1) * CHANNEL_GROUP, c->c); ch++) transform_channel(b, ch);
-        }
-        wait_all(size);
-        hn_ext_share_set(outputs, rank, size, out_groups);
-        while ((i = hn_ext_share_next(products, rank, size)) >= 0) {
-            const int64_t part = i % parts;
-            multiply(b, i / parts, (int64_t[]){s->row_tiles * part / parts, s->row_tiles * (part + 1) / parts}, 0);
-        }
-        wait_all(size);
-        while ((i = hn_ext_share_next(outputs, rank, size)) >= 0)
-            for (int64_t o = i * CHANNEL_GROUP; o < hn_ext_min((i + 1) * CHANNEL_GROUP, c->o); o++) finish_channel(b, b->out + o * s->out_row, o);
+/* A run; what its tasks have in common. */
+typedef struct job {
+    const winograd_state *s;
+    const hn_ext_call *call;
+    hn_ext_share *shares; /* of the tasks: blocks, or inputs, products and outputs */
+    float *memory;
+    int64_t n, parts; /* the image; of the products of a point, where tasks share each step */
+} job;
+
+static block block_of(const job *j, int rank) {
+    const winograd_state *s = j->s;
+    const int64_t own = s->blocks ? rank : 0, floats = s->in_floats + s->out_floats;
+    block b = {.s = s, .call = j->call, .n = j->n, .end = s->tiles, .in = j->memory + own * floats};
+    b.out = b.in + s->in_floats;
+    b.plane = j->memory + (s->blocks ? s->base.conv.threads : 1) * floats + rank * s->plane_floats;
+    return b;
+}
+
+/* The border of a plane is 0, and is never written. */
+static void clear_plane(const block *b) { memset(b->plane, 0, (size_t)b->s->plane_floats * sizeof *b->plane); }
+
+static void blocks_task(void *context, int rank) {
+    const job *j = context;
+    const winograd_state *s = j->s;
+    const int size = s->base.conv.threads;
+    const int64_t all = blocks_of_image(s);
+    block b = block_of(j, rank);
+    int64_t i = hn_ext_share_next(j->shares, rank, size);
+    if (i >= 0) clear_plane(&b);
+    for (; i >= 0; i = hn_ext_share_next(j->shares, rank, size)) {
+        b.n = i / all;
+        block_at(s, i % all, &b);
+        run_block(&b);
     }
+}
+
+static void inputs_task(void *context, int rank) {
+    const job *j = context;
+    const hn_ext_conv *c = &j->s->base.conv;
+    const int64_t size = c->threads, groups = hn_ext_ceil_div(c->c, CHANNEL_GROUP);
+    const block b = block_of(j, rank);
+    int64_t done = 0;
+    for (int64_t i; (i = hn_ext_share_next(j->shares, rank, c->threads)) >= 0; done++) {
+        if (done == 0 && c->n == 1) clear_plane(&b);
+        if (done * size < groups) fetch_weights(j->s, done, hn_ext_ceil_div(groups, size), rank, c->threads);
+        for (int64_t ch = i * CHANNEL_GROUP; ch < hn_ext_min((i + 1) * CHANNEL_GROUP, c->c); ch++) transform_channel(&b, ch);
+    }
+}
+
+static void products_task(void *context, int rank) {
+    const job *j = context;
+    const winograd_state *s = j->s;
+    const int size = s->base.conv.threads;
+    const block b = block_of(j, rank);
+    for (int64_t i; (i = hn_ext_share_next(j->shares + size, rank, size)) >= 0;) {
+        const int64_t part = i % j->parts;
+        multiply(&b, i / j->parts, (int64_t[]){s->row_tiles * part / j->parts, s->row_tiles * (part + 1) / j->parts}, 0);
+    }
+}
+
+static void outputs_task(void *context, int rank) {
+    const job *j = context;
+    const hn_ext_conv *c = &j->s->base.conv;
+    const block b = block_of(j, rank);
+    for (int64_t i; (i = hn_ext_share_next(j->shares + 2 * c->threads, rank, c->threads)) >= 0;)
+        for (int64_t o = i * CHANNEL_GROUP; o < hn_ext_min((i + 1) * CHANNEL_GROUP, c->o); o++)
+            finish_channel(&b, b.out + o * j->s->out_row, o);
+}
+
+/* The steps of one image, each by all tasks. */
+static void run_image(job *j) {
+    const winograd_state *s = j->s;
+    const hn_ext_conv *c = &s->base.conv;
+    const int size = c->threads;
+    for (int rank = 0; rank < size; rank++) {
+        hn_ext_share_set(j->shares, rank, size, hn_ext_ceil_div(c->c, CHANNEL_GROUP));
+        hn_ext_share_set(j->shares + size, rank, size, s->points * s->points * j->parts);
+        hn_ext_share_set(j->shares + 2 * size, rank, size, hn_ext_ceil_div(c->o, CHANNEL_GROUP));
+    }
+    hn_team_run(j->call->team, size, inputs_task, j);
+    hn_team_run(j->call->team, size, products_task, j);
+    hn_team_run(j->call->team, size, outputs_task, j);
 }
 
 static void winograd_run(const hn_ext_call *call, void *scratch) {
     const winograd_state *s = call->state;
     const hn_ext_conv *c = &s->base.conv;
-    hn_ext_share *shares = memset(scratch, 0, 3 * (size_t)c->threads * sizeof *shares);
-    float *memory = (float *)(shares + 3 * c->threads);
-#pragma omp parallel num_threads(c->threads) if (c->threads > 1)
-    {
-        const int rank = omp_get_thread_num(), size = omp_get_num_threads();
-        const int64_t own = s->blocks ? rank : 0;
-        block b = {.s = s, .call = call, .in = memory + own * (s->in_floats + s->out_floats)};
-        b.out = b.in + s->in_floats;
-        b.plane = memory + (s->blocks ? c->threads : 1) * (s->in_floats + s->out_floats) + rank * s->plane_floats;
-        memset(b.plane, 0, (size_t)s->plane_floats * sizeof *b.plane);
-        if (s->blocks)
-            run_own(&b, shares, rank, size);
-        else
-            run_shared(&b, shares, rank, size);
+    const int64_t points = s->points * s->points;
+    const int size = c->threads;
+    job j = {.s = s, .call = call, .shares = scratch, .memory = (float *)((hn_ext_share *)scratch + 3 * size)};
+    if (s->blocks) {
+        for (int rank = 0; rank < size; rank++) hn_ext_share_set(j.shares, rank, size, c->n * blocks_of_image(s));
+        hn_team_run(call->team, size, blocks_task, &j);
+        return;
     }
+    j.parts = size == 1 ? 1 : hn_ext_min(s->row_tiles, hn_ext_ceil_div(size * TASKS_PER_THREAD, points));
+    for (int rank = 0; c->n > 1 && rank < size; rank++) {
+        const block b = block_of(&j, rank);
+        clear_plane(&b);
+    }
+    for (; j.n < c->n; j.n++) run_image(&j);
 }
 
 /* ---- planning ---- */
@@ -383,9 +431,11 @@ static void plan_blocks(winograd_state *s) {
     const bool full = 16 * c->threads * columns_of(c->kernels, share) <= 17 * columns_of(c->kernels, s->tiles);
     s->columns = columns_of(c->kernels, s->tiles);
     s->group = s->row_tiles;
-    if (full && points * c->o * c->c <= BLOCK_WEIGHTS) {
-        s->blocks = hn_ext_min(blocks, panels);
-        s->columns = hn_ext_ceil_div(panels, s->blocks) * cols;
+    const bool images = c->threads > 1 && c->n >= c->threads && (c->n % c->threads == 0 || c->n >= 4 * c->threads);
+    if ((full || images) && points * c->o * c->c <= BLOCK_WEIGHTS) {
+        s->by_image = !full;
+        s->blocks = full ? hn_ext_min(blocks, panels) : 1;
+        if (full) s->columns = hn_ext_ceil_div(panels, s->blocks) * cols;
         s->group = hn_ext_min(s->row_tiles, hn_ext_max(1, BLOCK_PRODUCTS / (points * s->columns * c->kernels->tile_rows)));
     }
     /* Points and rows that are a multiple of 4 KB apart would share a few lines of L1. */

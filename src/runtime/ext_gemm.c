@@ -9,7 +9,6 @@
  * helps another thread from the far end. A thread that the system delays costs one such part, not half of the work. */
 #include "runtime/ext_gemm.h"
 
-#include <omp.h>
 #include <string.h>
 
 enum {
@@ -162,42 +161,54 @@ static void pack_b_panels(const hn_ext_gemm *g, const float *b, const int64_t pa
                                     .out_panel = width * k});
 }
 
-void hn_ext_gemm_pack_b(const hn_ext_gemm *g, const float *b, float *packed) {
-    const int64_t panels = panels_of(g, g->n), parts = g->threads;
+typedef struct pack_job {
+    const hn_ext_gemm *g;
+    const float *b;
+    float *packed;
+} pack_job;
+
+/* The task's part of the panels of each item. */
+static void pack_b_task(void *context, int rank) {
+    const pack_job *j = context;
+    const hn_ext_gemm *g = j->g;
+    const int64_t panels = panels_of(g, g->n);
     int64_t size[HN_EXTERN_BATCH], items = 1;
     for (int d = 0; d < HN_EXTERN_BATCH; d++) {
         size[d] = g->packed_batch[d] ? g->batch[d] : 1;
         items *= size[d];
     }
-#pragma omp parallel for num_threads(g->threads) schedule(static) if (g->threads > 1)
-    for (int64_t i = 0; i < items * parts; i++) {
-        int64_t item = i / parts, rest = item, part = i % parts;
-        const float *from = b;
+    for (int64_t item = 0; item < items; item++) {
+        int64_t rest = item;
+        const float *from = j->b;
         for (int d = HN_EXTERN_BATCH - 1; d >= 0; d--) {
             from += rest % size[d] * g->b[d];
             rest /= size[d];
         }
-        pack_b_panels(g, from, (int64_t[]){panels * part / parts, panels * (part + 1) / parts}, g->n, g->k,
-                      packed + item * panels * g->kernels->tile_cols * g->k);
+        pack_b_panels(g, from, (int64_t[]){panels * rank / g->threads, panels * (rank + 1) / g->threads}, g->n, g->k,
+                      j->packed + item * panels * g->kernels->tile_cols * g->k);
     }
+}
+
+void hn_ext_gemm_pack_b(const hn_ext_gemm *g, hn_team *team, const float *b, float *packed) {
+    hn_team_run(team, g->threads, pack_b_task, &(pack_job){.g = g, .b = b, .packed = packed});
 }
 
 /* ---- running ---- */
 
-/* Units of work [begin, end) that belong to one thread, which takes them from the front; others take from the end. */
+/* Units of work [begin, end) that belong to one task, which takes them from the front; others take from the end. */
 typedef struct share {
     _Alignas(64) uint64_t range; /* begin in the low half, end in the high one */
 } share;
 
-/* The threads that work on one item together. */
+/* One of the tasks that work on an item together. */
 typedef struct team {
     const hn_ext_gemm *g;
     int size, rank;
-    share *shares, *reads; /* of the threads: tiles; chunks of b to be packed */
+    share *shares, *reads; /* of the tasks: tiles; chunks of b to be packed */
     float *a_pack, *b_pack, *read_buffer;
 } team;
 
-/* One block of one item: what is packed and multiplied between two barriers. A unit is a part of the row tiles of one
+/* One block of one item: what is packed, and then multiplied. A unit is a part of the row tiles of one
  * panel; those of a panel follow each other, then those of the next panel, then those of the next row group. */
 typedef struct block {
     const float *a, *bias, *residual; /* at the block's first row (and column) */
@@ -212,12 +223,6 @@ typedef struct block {
 
 /* Row panels differ by at most one row: a last one of one or two rows would run at half speed. */
 static int64_t tile_start(int64_t m, int64_t tiles, int64_t t) { return t * (m / tiles) + min_i64(t, m % tiles); }
-
-static void team_wait(const team *t) {
-    if (t->size > 1) {
-#pragma omp barrier
-    }
-}
 
 /* Row tiles [tiles[0], tiles[1]) to the start of a_pack + the place of tile `origin`. */
 static void pack_rows(const team *t, const block *b, const int64_t tiles[2], int64_t origin) {
@@ -320,13 +325,21 @@ static void run_tiles(const team *t, const block *b) {
         while (take(&t->shares[(t->rank + i) % t->size], most, true, units)) run_units(t, b, units[0], units[1]);
 }
 
-/* The thread's share of `count` things. */
+/* Gives each task its part of `count` units, before the tasks run. */
+static void set_shares(const team *t, share *shares, int64_t count) {
+    for (int rank = 0; rank < t->size; rank++) {
+        const int64_t begin = count * rank / t->size, end = count * (rank + 1) / t->size;
+        __atomic_store_n(&shares[rank].range, (uint64_t)end << 32 | (uint64_t)begin, __ATOMIC_RELAXED);
+    }
+}
+
+/* The task's share of `count` things. */
 static void cut(const team *t, int64_t count, int64_t out[2]) {
     out[0] = count * t->rank / t->size;
     out[1] = count * (t->rank + 1) / t->size;
 }
 
-/* How the block is cut into units, and which ones are the thread's. */
+/* How the block is cut into units, and which ones are whose. */
 static void plan_units(const team *t, block *b) {
     const hn_ext_gemm *g = t->g;
     b->tiles = tiles_of(g, b->m);
@@ -337,9 +350,7 @@ static void plan_units(const team *t, block *b) {
         int64_t whole = b->panels * b->row_groups;
         b->parts = max_i64(1, min_i64(ceil_div(t->size * UNITS_PER_THREAD, whole), b->tiles / b->row_groups));
     }
-    int64_t own[2];
-    cut(t, b->panels * b->row_groups * b->parts, own);
-    __atomic_store_n(&t->shares[t->rank].range, (uint64_t)own[1] << 32 | (uint64_t)own[0], __ATOMIC_RELAXED);
+    set_shares(t, t->shares, b->panels * b->row_groups * b->parts);
 }
 
 /* A block of b that is read once, in chunks along the order of its memory: `lines` of them, each of `len` floats, `step`
@@ -356,11 +367,13 @@ static read_job plan_reads(const team *t, const hn_ext_gemm_reader *reader, cons
     const hn_ext_gemm *g = t->g;
     const int64_t width = g->kernels->tile_cols;
     const bool columns = g->b[COL] != 1 || g->n == 1;
+    if (!g->read_floats) return (read_job){.b = b, .n = n, .k = k};
     read_job j = {.reader = reader, .b = b, .columns = columns, .n = n, .k = k, .lines = columns ? n : k, .len = columns ? k : n,
                   .step = columns ? g->b[COL] : g->b[ROW]};
     j.chunk_len = columns ? min_i64(k, g->read_floats / width / 8 * 8) : n;
     j.chunk_lines = max_i64(1, g->read_floats / max_i64(1, j.chunk_len));
     if (columns) j.chunk_lines = j.chunk_lines / width * width;
+    set_shares(t, t->reads, ceil_div(j.lines, j.chunk_lines) * ceil_div(j.len, j.chunk_len));
     return j;
 }
 
@@ -389,21 +402,58 @@ static void pack_chunk(const team *t, const read_job *j, int64_t chunk) {
     t->g->kernels->pack(&p);
 }
 
-/* A block of b into panels, by the whole team. */
-static void pack_block(const team *t, const hn_ext_gemm_reader *reader, const float *b, int64_t n, int64_t k) {
+/* The task's part of a block of b, into panels. */
+static void pack_block(const team *t, const read_job *job) {
     int64_t part[2];
     if (!t->g->read_floats) {
-        cut(t, panels_of(t->g, n), part);
-        pack_b_panels(t->g, b, part, n, k, t->b_pack);
+        cut(t, panels_of(t->g, job->n), part);
+        pack_b_panels(t->g, job->b, part, job->n, job->k, t->b_pack);
         return;
     }
-    const read_job job = plan_reads(t, reader, b, n, k);
-    cut(t, ceil_div(job.lines, job.chunk_lines) * ceil_div(job.len, job.chunk_len), part);
-    __atomic_store_n(&t->reads[t->rank].range, (uint64_t)part[1] << 32 | (uint64_t)part[0], __ATOMIC_RELAXED);
     for (int i = 0; i < t->size; i++)
-        while (take(&t->reads[(t->rank + i) % t->size], 1, i > 0, part)) pack_chunk(t, &job, part[0]);
+        while (take(&t->reads[(t->rank + i) % t->size], 1, i > 0, part)) pack_chunk(t, job, part[0]);
 }
 
+/* What the tasks of one phase have in common. */
+typedef struct phase {
+    const team *all; /* of rank 0 */
+    const block *b;
+    const read_job *reads; /* of b, which is to be packed; NULL: it is packed already */
+    bool packs_rows;
+} phase;
+
+/* The memory of one rank. */
+static team team_of(const team *first, int rank) {
+    const hn_ext_gemm *g = first->g;
+    team t = *first;
+    t.rank = rank;
+    t.read_buffer += rank * g->read_floats;
+    if (g->own_rows) t.a_pack += rank * g->a_floats;
+    return t;
+}
+
+static void pack_task(void *context, int rank) {
+    const phase *p = context;
+    const team t = team_of(p->all, rank);
+    int64_t part[2];
+    if (p->reads) pack_block(&t, p->reads);
+    if (!p->packs_rows) return;
+    cut(&t, p->b->tiles, part);
+    pack_rows(&t, p->b, part, 0);
+}
+
+static void tiles_task(void *context, int rank) {
+    const phase *p = context;
+    const team t = team_of(p->all, rank);
+    run_tiles(&t, p->b);
+}
+
+static void run_tasks(const team *t, const hn_ext_gemm_args *at, hn_task_fn fn, phase *p) {
+    if (t->size > 1) hn_team_run(at->team, t->size, fn, p);
+    else fn(p, 0);
+}
+
+/* Two phases for each block: what is packed is read by all tasks. */
 static void run_item(const team *t, const hn_ext_gemm_args *at) {
     const hn_ext_gemm *g = t->g;
     const int64_t cols = g->kernels->tile_cols;
@@ -414,8 +464,8 @@ static void run_item(const team *t, const hn_ext_gemm_args *at) {
             x.last = k0 + x.k == g->k;
             x.b = g->prepack_b ? at->b + n0 * g->k + k0 * cols : t->b_pack;
             x.b_panel = (g->prepack_b ? g->k : x.k) * cols;
-            int64_t part[2];
-            if (!g->prepack_b) pack_block(t, &at->reader, at->b + k0 * g->b[ROW] + n0 * g->b[COL], x.n, x.k);
+            read_job reads;
+            if (!g->prepack_b) reads = plan_reads(t, &at->reader, at->b + k0 * g->b[ROW] + n0 * g->b[COL], x.n, x.k);
             for (int64_t m0 = 0; m0 < g->m; m0 += g->m_block) {
                 x.m = min_i64(g->m_block, g->m - m0);
                 x.a = at->a + m0 * g->a[ROW] + k0 * g->a[COL];
@@ -424,13 +474,10 @@ static void run_item(const team *t, const hn_ext_gemm_args *at) {
                 x.scale = g->has_scale ? at->scale + k0 * g->scale_k : NULL;
                 x.residual = g->has_residual ? at->residual + m0 * g->residual[ROW] + n0 * g->residual[COL] : NULL;
                 plan_units(t, &x);
-                if (g->pack_a && !g->own_rows && (n0 == 0 || x.m < g->m || x.k < g->k)) { /* else it still is */
-                    cut(t, x.tiles, part);
-                    pack_rows(t, &x, part, 0);
-                }
-                team_wait(t); /* packed, and the shares are set */
-                run_tiles(t, &x);
-                team_wait(t); /* before anything is packed over it */
+                phase p = {.all = t, .b = &x, .reads = m0 == 0 && !g->prepack_b ? &reads : NULL};
+                p.packs_rows = g->pack_a && !g->own_rows && (n0 == 0 || x.m < g->m || x.k < g->k); /* else it still is */
+                if (p.reads || p.packs_rows) run_tasks(t, at, pack_task, &p);
+                run_tasks(t, at, tiles_task, &p);
             }
             k0 += x.k;
         } while (k0 < g->k);
@@ -453,30 +500,37 @@ static void run_batch(const team *t, int64_t item, const hn_ext_gemm_args *args)
     run_item(t, &at);
 }
 
+/* Where the parts of scratch memory are: shares and reads of all tasks, packed rows and columns, buffers of the reads. */
+typedef struct item_job {
+    const hn_ext_gemm *g;
+    const hn_ext_gemm_args *args;
+    share *shares;
+    float *a_packs, *reads;
+    int64_t next_item;
+} item_job;
+
+/* Whole items of the batch, as long as there are any. */
+static void items_task(void *context, int rank) {
+    item_job *j = context;
+    const hn_ext_gemm *g = j->g;
+    const team t = {.g = g, .size = 1, .shares = j->shares + rank, .reads = j->shares + g->threads + rank,
+                    .read_buffer = j->reads + rank * g->read_floats, .a_pack = j->a_packs + rank * g->a_floats,
+                    .b_pack = j->a_packs + g->threads * g->a_floats + rank * g->b_floats};
+    for (int64_t item; (item = __atomic_fetch_add(&j->next_item, 1, __ATOMIC_RELAXED)) < g->items;) run_batch(&t, item, j->args);
+}
+
 void hn_ext_gemm_run(const hn_ext_gemm *g, const hn_ext_gemm_args *args, void *scratch) {
     if (g->items == 0 || g->m == 0 || g->n == 0) return;
     hn_ext_gemm_args at = *args;
     if (g->swapped) at.a = args->b, at.b = args->a;
-    int64_t next_item = 0;
-    share *shares = memset(scratch, 0, 2 * (size_t)g->threads * sizeof *shares); /* nothing to take */
-    float *a_packs = (float *)(shares + 2 * g->threads);
-    float *reads = (float *)((char *)scratch + hn_ext_gemm_scratch_bytes(g)) - g->threads * g->read_floats;
-#pragma omp parallel num_threads(g->threads) if (g->threads > 1)
-    {
-        int size = omp_get_num_threads(), rank = omp_get_thread_num();
-        if (g->by_batch) {
-            int64_t item;
-            team t = {.g = g, .size = 1, .shares = shares + rank, .reads = shares + g->threads + rank,
-                      .read_buffer = reads + rank * g->read_floats, .a_pack = a_packs + rank * g->a_floats,
-                      .b_pack = a_packs + g->threads * g->a_floats + rank * g->b_floats};
-            while ((item = __atomic_fetch_add(&next_item, 1, __ATOMIC_RELAXED)) < g->items)
-                run_batch(&t, item, &at);
-        } else {
-            team t = {.g = g, .size = size, .rank = rank, .shares = shares, .reads = shares + g->threads,
-                      .read_buffer = reads + rank * g->read_floats,
-                      .a_pack = a_packs + (g->own_rows ? rank * g->a_floats : 0),
-                      .b_pack = a_packs + (g->own_rows ? g->threads : 1) * g->a_floats};
-            for (int64_t item = 0; item < g->items; item++) run_batch(&t, item, &at);
-        }
+    item_job j = {.g = g, .args = &at, .shares = memset(scratch, 0, 2 * (size_t)g->threads * sizeof(share))}; /* nothing to take */
+    j.a_packs = (float *)(j.shares + 2 * g->threads);
+    j.reads = (float *)((char *)scratch + hn_ext_gemm_scratch_bytes(g)) - g->threads * g->read_floats;
+    if (g->by_batch) {
+        hn_team_run(at.team, g->threads, items_task, &j);
+        return;
     }
+    const team t = {.g = g, .size = g->threads, .shares = j.shares, .reads = j.shares + g->threads, .read_buffer = j.reads,
+                    .a_pack = j.a_packs, .b_pack = j.a_packs + (g->own_rows ? g->threads : 1) * g->a_floats};
+    for (int64_t item = 0; item < g->items; item++) run_batch(&t, item, &at);
 }

@@ -5,6 +5,7 @@
 #ifndef HN_RUNTIME_EXT_GEMM_H
 #define HN_RUNTIME_EXT_GEMM_H
 
+#include "base/team.h"
 #include "runtime/ext_kernels.h"
 
 enum { HN_EXT_GEMM_DIMS = HN_EXTERN_BATCH + 2 };
@@ -20,7 +21,7 @@ typedef struct hn_ext_gemm {
     bool prepack_b; /* run gets b as packed by hn_ext_gemm_pack_b */
     hn_epilogue epilogue;
     const hn_ext_kernels *kernels; /* NULL: plan chooses */
-    int threads;                   /* plan makes it 1 for small work */
+    int threads;                   /* into how many tasks work is cut; plan makes it 1 for small work */
 
     /* Planned. */
     bool swapped;        /* out^T = b^T a^T is what is computed */
@@ -52,13 +53,14 @@ size_t hn_ext_gemm_scratch_bytes(const hn_ext_gemm *g);
 
 /* All of b in panels: [distinct items][panel][k][columns of a tile]. */
 size_t hn_ext_gemm_packed_bytes(const hn_ext_gemm *g);
-void hn_ext_gemm_pack_b(const hn_ext_gemm *g, const float *b, float *packed);
+void hn_ext_gemm_pack_b(const hn_ext_gemm *g, hn_team *team, const float *b, float *packed);
 
 /* The operands of one run. bias, residual and scale: read only with has_bias, has_residual and has_scale. out must not overlap the others. */
 typedef struct hn_ext_gemm_args {
     float *out;
     const float *a, *b, *bias, *residual, *scale;
     hn_ext_gemm_reader reader; /* of b, for a plan of plan_unpacked; {0}: b is read at its address */
+    hn_team *team; /* that runs the g->threads tasks; NULL: the calling thread alone */
 } hn_ext_gemm_args;
 
 /* scratch: 64-byte aligned, scratch_bytes of it. */

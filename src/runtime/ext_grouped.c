@@ -27,7 +27,8 @@ static char *element(const hn_ext_call *call, int operand, int64_t at) {
 
 static hn_status part_prepare(const hn_ext_call *call, int64_t group, int64_t rows, part *out) {
     const int64_t *p = call->params;
-    *out = (part){.call = {.kind = HN_EXTERN_MATMUL, .param_count = HN_MATMUL_PARAM_COUNT, .threads = call->threads, .shared = call->shared}};
+    *out = (part){.call = {.kind = HN_EXTERN_MATMUL, .param_count = HN_MATMUL_PARAM_COUNT, .threads = call->threads, .team = call->team,
+                          .shared = call->shared}};
     for (int i = OUT; i <= B; i++) out->call.dtypes[i] = call->dtypes[i];
     out->call.is_constant[B] = call->is_constant[B] && call->operands[B];
     if (out->call.is_constant[B]) out->call.operands[B] = element(call, B, group * p[HN_GROUPED_B]);

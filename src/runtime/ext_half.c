@@ -11,7 +11,6 @@
 #include "runtime/ext_matmul.h"
 #include "runtime/ext_pack_cache.h"
 
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -102,32 +101,60 @@ static void find_extents(const hn_ext_call *call, extent out[OPERANDS]) {
 
 /* ---- converting ---- */
 
-static void to_f32(const half_state *s, uint8_t dtype, const uint16_t *in, float *out, int64_t count) {
-    const int threads = s->call.threads;
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1 && count > 4 * CHUNK)
-    for (int64_t i = 0; i < count; i += CHUNK)
-        s->kernels->from_half(dtype == HN_BF16, in + i, out + i, hn_ext_min(CHUNK, count - i));
+/* One conversion; what its tasks have in common. */
+typedef struct conversion {
+    const half_state *s;
+    bool is_bf16;
+    uint16_t *half; /* read or written */
+    float *floats;
+    int64_t count; /* elements or rows */
+} conversion;
+
+static void to_f32_task(void *context, int rank) {
+    const conversion *j = context;
+    const int64_t chunks = hn_ext_ceil_div(j->count, CHUNK), threads = j->s->call.threads;
+    for (int64_t k = chunks * rank / threads; k < chunks * (rank + 1) / threads; k++)
+        j->s->kernels->from_half(j->is_bf16, j->half + k * CHUNK, j->floats + k * CHUNK, hn_ext_min(CHUNK, j->count - k * CHUNK));
 }
 
-/* The elements of the result, the last dimension in one go where it is contiguous. */
-static void write_back(const half_state *s, uint8_t dtype, const float *in, uint16_t *out) {
-    const extent *e = &s->extents[0];
-    const int last = e->rank - 1, threads = s->call.threads;
-    int64_t rows = 1;
-    for (int d = 0; d < last; d++) rows *= e->sizes[d];
-    if (e->span == 0) return;
-#pragma omp parallel for num_threads(threads) schedule(static) if (threads > 1 && rows * e->sizes[last] > 4 * CHUNK)
-    for (int64_t r = 0; r < rows; r++) {
+/* As one task where threads would wait for each other longer than they work. */
+static void run_tasks(const half_state *s, int64_t elements, hn_task_fn fn, conversion *j) {
+    hn_team *team = elements > 4 * CHUNK ? s->call.team : NULL;
+    hn_team_run(team, s->call.threads, fn, j);
+}
+
+static void to_f32(const half_state *s, uint8_t dtype, const uint16_t *in, float *out, int64_t count) {
+    run_tasks(s, count, to_f32_task,
+              &(conversion){.s = s, .is_bf16 = dtype == HN_BF16, .half = (uint16_t *)(uintptr_t)in, .floats = out, .count = count});
+}
+
+/* Rows of the result, the last dimension in one go where it is contiguous. */
+static void write_back_task(void *context, int rank) {
+    const conversion *j = context;
+    const extent *e = &j->s->extents[0];
+    const int last = e->rank - 1;
+    const int64_t threads = j->s->call.threads;
+    for (int64_t r = j->count * rank / threads; r < j->count * (rank + 1) / threads; r++) {
         int64_t at = 0, rest = r;
         for (int d = last - 1; d >= 0; d--) {
             at += rest % e->sizes[d] * e->strides[d];
             rest /= e->sizes[d];
         }
         if (e->strides[last] == 1)
-            s->kernels->to_half(dtype == HN_BF16, in + at, out + at, e->sizes[last]);
+            j->s->kernels->to_half(j->is_bf16, j->floats + at, j->half + at, e->sizes[last]);
         else
-            for (int64_t i = 0; i < e->sizes[last]; i++, at += e->strides[last]) s->kernels->to_half(dtype == HN_BF16, in + at, out + at, 1);
+            for (int64_t i = 0; i < e->sizes[last]; i++, at += e->strides[last])
+                j->s->kernels->to_half(j->is_bf16, j->floats + at, j->half + at, 1);
     }
+}
+
+static void write_back(const half_state *s, uint8_t dtype, const float *in, uint16_t *out) {
+    const extent *e = &s->extents[0];
+    int64_t rows = 1;
+    for (int d = 0; d < e->rank - 1; d++) rows *= e->sizes[d];
+    if (e->span == 0) return;
+    run_tasks(s, rows * e->sizes[e->rank - 1], write_back_task,
+              &(conversion){.s = s, .is_bf16 = dtype == HN_BF16, .half = out, .floats = (float *)(uintptr_t)in, .count = rows});
 }
 
 /* All of an operand, from its lowest element on. */

@@ -62,6 +62,7 @@ static hn_ext_gemm describe(const hn_ext_call *call) {
 typedef struct pack_job {
     const hn_ext_gemm *gemm;
     const hn_ext_shared *shared;
+    hn_team *team;
     const float *b;
 } pack_job;
 
@@ -69,7 +70,7 @@ static void fill_packed(void *user, void *memory) {
     const pack_job *job = user;
     const hn_ext_gemm *g = job->gemm;
     int64_t floats = 1 + (g->n - 1) * g->b[HN_EXTERN_BATCH + 1] + (g->k - 1) * g->b[HN_EXTERN_BATCH];
-    hn_ext_gemm_pack_b(g, job->b, memory);
+    hn_ext_gemm_pack_b(g, job->team, job->b, memory);
     for (int d = 0; d < HN_EXTERN_BATCH; d++) floats += g->packed_batch[d] ? (g->batch[d] - 1) * g->b[d] : 0;
     if (floats > 0) hn_ext_shared_drop(job->shared, job->b, (size_t)floats * sizeof(float));
 }
@@ -86,7 +87,8 @@ static hn_status pack_weights(const hn_ext_call *call, matmul_state *s) {
     hn_ext_call own = *call;
     void *packed = NULL;
     HN_TRY(hn_ext_pack_get(&own, &s->key, hn_ext_gemm_packed_bytes(&s->gemm), fill_packed,
-                           &(pack_job){.gemm = &s->gemm, .shared = call->shared, .b = call->operands[B]}, &packed));
+                           &(pack_job){.gemm = &s->gemm, .shared = call->shared, .team = call->team, .b = call->operands[B]},
+                           &packed));
     s->packed_b = packed;
     s->is_waiting = false;
     return NULL;
@@ -130,7 +132,8 @@ static hn_status matmul_run(const hn_ext_call *call, void *scratch) {
     hn_ext_gemm_run(g, &(hn_ext_gemm_args){.out = call->operands[OUT], .a = call->operands[A],
                                            .b = s->packed_b ? s->packed_b : call->operands[B],
                                            .bias = call->operands[BIAS], .residual = call->operands[RESIDUAL],
-                                           .reader = {.read = s->is_waiting ? read_weights : NULL, .user = call->shared}}, scratch);
+                                           .reader = {.read = s->is_waiting ? read_weights : NULL, .user = call->shared},
+                                           .team = call->team}, scratch);
     return NULL;
 }
 

@@ -9,7 +9,6 @@
 #include "runtime/ext_conv.h"
 #include "runtime/ext_kernels.h"
 
-#include <omp.h>
 #include <string.h>
 
 enum {
@@ -109,20 +108,29 @@ static hn_status f64_prepare(hn_ext_call *call) {
     return NULL;
 }
 
+typedef struct job {
+    const hn_ext_call *call;
+    buffers *scratch;
+    int64_t blocks, next; /* next: the first that nobody has taken */
+} job;
+
+static void run_blocks(void *context, int rank) {
+    job *j = context;
+    buffers *own = j->scratch + rank;
+    for (int64_t i; (i = __atomic_fetch_add(&j->next, 1, __ATOMIC_RELAXED)) < j->blocks;) {
+        const block x = block_at(j->call, i);
+        sum_block(&x, own);
+        store_block(&x, own->sums);
+    }
+}
+
 static hn_status f64_run(const hn_ext_call *call, void *scratch) {
     const int64_t *p = call->params;
-    buffers *all = scratch;
     int64_t items = 1;
     for (int d = 0; d < HN_EXTERN_BATCH; d++) items *= p[HN_MATMUL_BATCH + d];
     const int64_t blocks = items * hn_ext_ceil_div(p[HN_MATMUL_M], ROWS) * hn_ext_ceil_div(p[HN_MATMUL_N], COLS);
     const int threads = work_of(p) * (double)items < PARALLEL_WORK || blocks == 1 ? 1 : call->threads; /* one or all: see ext.h */
-#pragma omp parallel for num_threads(threads) schedule(dynamic) if (threads > 1)
-    for (int64_t i = 0; i < blocks; i++) {
-        const block x = block_at(call, i);
-        buffers *own = all + omp_get_thread_num();
-        sum_block(&x, own);
-        store_block(&x, own->sums);
-    }
+    hn_team_run(call->team, threads, run_blocks, &(job){.call = call, .scratch = scratch, .blocks = blocks});
     return NULL;
 }
 

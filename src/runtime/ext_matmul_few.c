@@ -8,7 +8,6 @@
 #include "runtime/ext_conv.h"
 #include "runtime/ext_few.h"
 
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -203,12 +202,22 @@ static void run_block(const hn_ext_call *call, float *scratch, int64_t item, int
     }
 }
 
+typedef struct job {
+    const hn_ext_call *call;
+    float *scratch;
+} job;
+
+static void run_blocks(void *context, int rank) {
+    const job *j = context;
+    const few_state *s = j->call->state;
+    const int64_t all = s->items * s->blocks;
+    for (int64_t i = all * rank / s->threads; i < all * (rank + 1) / s->threads; i++)
+        run_block(j->call, j->scratch + rank * s->thread_floats, i / s->blocks, i % s->blocks * s->block);
+}
+
 static hn_status few_run(const hn_ext_call *call, void *scratch) {
     const few_state *s = call->state;
-    const int64_t tasks = s->items * s->blocks;
-#pragma omp parallel for num_threads(s->threads) schedule(static) if (s->threads > 1)
-    for (int64_t i = 0; i < tasks; i++)
-        run_block(call, (float *)scratch + omp_get_thread_num() * s->thread_floats, i / s->blocks, i % s->blocks * s->block);
+    hn_team_run(call->team, s->threads, run_blocks, &(job){.call = call, .scratch = scratch});
     return NULL;
 }
 

@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { ROW = HN_EXTERN_BATCH, COL = HN_EXTERN_BATCH + 1, COLUMNS = 256, WORK_PER_THREAD = 1 << 17 };
+enum { ROW = HN_EXTERN_BATCH, COL = HN_EXTERN_BATCH + 1, COLUMNS = 256, WORK_PER_THREAD = 1 << 17, ROWS_AT_ONCE = 4 };
 
 typedef union sums {
     double f[COLUMNS];
@@ -136,6 +136,18 @@ static void run_row(const hn_ext_call *call, int64_t index) {
     }
 }
 
+typedef struct rows_job {
+    const hn_ext_call *call;
+    int64_t rows, next; /* next: the first that nobody has taken */
+} rows_job;
+
+static void run_rows(void *context, int rank) {
+    (void)rank;
+    rows_job *j = context;
+    for (int64_t i; (i = __atomic_fetch_add(&j->next, ROWS_AT_ONCE, __ATOMIC_RELAXED)) < j->rows;)
+        for (int64_t end = hn_ext_min(i + ROWS_AT_ONCE, j->rows); i < end; i++) run_row(j->call, i);
+}
+
 static hn_status plain_run(const hn_ext_call *call, void *scratch) {
     (void)scratch;
     const int64_t *p = call->params;
@@ -144,8 +156,7 @@ static hn_status plain_run(const hn_ext_call *call, void *scratch) {
     if (p[HN_MATMUL_N] == 0) return NULL;
     double work = (double)rows * (double)p[HN_MATMUL_N] * ((double)p[HN_MATMUL_K] + 1) ;
     int threads = work < 2.0 * WORK_PER_THREAD ? 1 : call->threads; /* one or all: see ext.h */
-#pragma omp parallel for num_threads(threads) schedule(dynamic, 4) if (threads > 1)
-    for (int64_t i = 0; i < rows; i++) run_row(call, i);
+    hn_team_run(call->team, threads, run_rows, &(rows_job){.call = call, .rows = rows});
     return NULL;
 }
 

@@ -10,7 +10,6 @@
 
 #include "henry/tensor.h"
 
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -196,16 +195,24 @@ static void run_row(const hn_ext_call *call, int64_t row, item *buffer) {
     }
 }
 
+typedef struct job {
+    const hn_ext_call *call;
+    item *scratch;
+    int64_t next; /* row that nobody has taken */
+} job;
+
+static void sort_rows(void *context, int rank) {
+    job *j = context;
+    const sort_state *s = j->call->state;
+    const int64_t rows = s->outer * s->inner;
+    for (int64_t r; (r = __atomic_fetch_add(&j->next, 1, __ATOMIC_RELAXED)) < rows;) run_row(j->call, r, j->scratch + rank * s->row_items);
+}
+
 static hn_status sort_run(const hn_ext_call *call, void *scratch) {
     const sort_state *s = call->state;
     const int64_t rows = s->outer * s->inner;
     if (rows == 0 || s->k == 0) return NULL;
-#pragma omp parallel num_threads(s->threads) if (s->threads > 1)
-    {
-        item *buffer = (item *)scratch + omp_get_thread_num() * s->row_items;
-#pragma omp for schedule(dynamic)
-        for (int64_t r = 0; r < rows; r++) run_row(call, r, buffer);
-    }
+    hn_team_run(call->team, s->threads, sort_rows, &(job){.call = call, .scratch = scratch});
     return NULL;
 }
 

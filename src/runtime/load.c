@@ -10,7 +10,6 @@
 #include "runtime/kernels.h"
 #include "runtime/load.h"
 
-#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -101,7 +100,7 @@ static int default_threads(void) {
         if (!*end && number >= 1 && number <= HN_THREADS_MAX) return (int)number;
         hn_warn_once("run", "threads", "HENRY_THREADS is '%s', expected 1 to %d; ignored", text, HN_THREADS_MAX);
     }
-    return omp_get_max_threads();
+    return hn_team_default_threads();
 }
 
 static hn_status module_create(hn_module **out) {
@@ -138,6 +137,9 @@ static hn_status check_options(const hn_module_options *options) {
     HN_TRY(hn_threads_check(options->threads));
     if (options->allocator && (!options->allocator->alloc || !options->allocator->free))
         return HN_ERROR(HN_INVALID_ARGUMENT, "the allocator has no '%s' function; give both", options->allocator->alloc ? "free" : "alloc");
+    if (options->executor && (!options->executor->run || options->executor->threads < 1 || options->executor->threads > HN_THREADS_MAX))
+        return HN_ERROR(HN_INVALID_ARGUMENT, "an executor needs a function 'run' and 1 to %d threads; it has %s and %d", HN_THREADS_MAX,
+                        options->executor->run ? "one" : "none", options->executor->threads);
     if (options->trusted_count && !options->trusted)
         return HN_ERROR(HN_INVALID_ARGUMENT, "'trusted' is NULL, but 'trusted_count' is %u", options->trusted_count);
     return NULL;
@@ -154,7 +156,8 @@ static hn_status module_init(hn_module *m, const void *bytes, size_t len, const 
     HN_TRY(hn_bundle_open(bytes, len, !m->skip_digest, &m->view));
     if (must_trust) HN_TRY(hn_bundle_signature_check(&m->view, options->trusted, options->trusted_count));
     HN_TRY(hn_kernels_init(m, options->target, host != NULL));
-    m->threads = options->threads > 0 ? options->threads : default_threads();
+    if (options->executor) m->executor = *options->executor;
+    m->threads = options->threads > 0 ? options->threads : options->executor ? options->executor->threads : default_threads();
     if (m->threads > HN_THREADS_MAX) m->threads = HN_THREADS_MAX;
     m->profile = options->profile;
     HN_TRY(hn_bundle_weights_check(&m->view, verify_weights));

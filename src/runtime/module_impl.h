@@ -14,6 +14,7 @@
 #include "base/arena.h"
 #include "base/file.h"
 #include "base/library.h"
+#include "base/team.h"
 #include "bundle/view.h"
 #include "henry/abi/kernel_abi.h"
 #include "henry/module.h"
@@ -140,7 +141,7 @@ typedef struct hn_context {
     hn_weights *weights;     /* that the bounds were made for; one reference */
     hn_state *state;         /* of the call */
     void **staged;      /* per output of the bundle: new content of a mutation taken aside, during a call */
-    int64_t run_ns, end_ns; /* of the last walk over the steps: how long, and when it ended */
+    hn_team team; /* runs the tasks of a call */
 } hn_context;
 
 struct hn_module {
@@ -160,7 +161,8 @@ struct hn_module {
     hn_block_pool *blocks;
     hn_allocator allocator;  /* of large memory; zeros: malloc */
     hn_stages stages;
-    int threads;
+    int threads;             /* into how many tasks the work of a step is cut */
+    hn_executor executor;    /* the caller's own; `run` is NULL without one */
     bool profile, skip_digest;
     bool has_state;          /* writes to its own buffers: runs take turns */
     bool changes_inputs;
@@ -208,7 +210,8 @@ hn_status hn_guards_check(const hn_module *m, const hn_bound *bound, uint32_t st
 const char *hn_input_name(const hn_bundle *b, uint32_t input);
 
 /* bound.c */
-hn_status hn_bound_create(hn_module *m, const hn_weights *weights, int threads, const int64_t *key, hn_bound **out) HN_MUST_USE;
+/* For the sizes in c->key, the number of threads and the weights of the context, which it is for. */
+hn_status hn_bound_create(hn_module *m, hn_context *c, hn_bound **out) HN_MUST_USE;
 void hn_bound_destroy(hn_bound *bound); /* NULL is allowed */
 /* Before a call: nothing of the stages behind 0 is known. */
 void hn_bound_forget(const hn_module *m, hn_bound *bound);

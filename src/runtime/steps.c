@@ -5,31 +5,30 @@
 #include "base/compiler.h"
 #include "base/trace.h"
 #include "runtime/index_fault.h"
-#include "runtime/team.h"
 
 #include <inttypes.h>
-#include <omp.h>
 
-/* Waking a team costs some 50 us. Threads spin for milliseconds before they sleep. */
-enum { WAKE_RUN_NS = 1000000, WAKE_REST_NS = 1000000 };
+typedef struct chunk_job {
+    const hn_run_step *s;
+    uint8_t *scratch;
+    size_t stride; /* from the scratch memory of one chunk to the next */
+    int failed;
+} chunk_job;
 
-/* The chunks of the range over a team that always has the same size: libgomp ends the threads that a smaller team
- * leaves over and starts them again for the next larger one, which takes longer than most kernels. */
-static int run_parallel(const hn_module *m, const hn_context *c, const hn_run_step *s) {
+static void run_chunk(void *context, int k) {
+    chunk_job *j = context;
+    const hn_run_step *s = j->s;
     const long long chunks = s->chunks, part = s->extent / chunks, more = s->extent % chunks;
-    const size_t stride = c->bounds[0]->scratch_stride;
-    int failed = 0;
-#pragma omp parallel num_threads(m->threads) shared(failed)
-    {
-        int thread = omp_get_thread_num(), count = omp_get_num_threads();
-        void *scratch = c->scratch + (size_t)thread * stride;
-        for (long long k = thread; k < chunks; k += count) {
-            long long begin = k * part + (k < more ? k : more), end = begin + part + (k < more);
-            int rc = s->fn(s->args, s->params, begin, end, scratch);
-            if (HN_UNLIKELY(rc)) __atomic_store_n(&failed, rc, __ATOMIC_RELAXED);
-        }
-    }
-    return failed;
+    const long long begin = k * part + (k < more ? k : more), end = begin + part + (k < more);
+    const int rc = s->fn(s->args, s->params, begin, end, j->scratch + (size_t)k * j->stride);
+    if (HN_UNLIKELY(rc)) __atomic_store_n(&j->failed, rc, __ATOMIC_RELAXED);
+}
+
+/* There are never more chunks than the module has threads, for which there is scratch memory. */
+static int run_parallel(hn_context *c, const hn_run_step *s) {
+    chunk_job job = {.s = s, .scratch = c->scratch, .stride = c->bounds[0]->scratch_stride};
+    hn_team_run(&c->team, (int)s->chunks, run_chunk, &job);
+    return job.failed;
 }
 
 static hn_status node_error(const hn_module *m, const hn_run_step *s, uint32_t at, hn_status status) {
@@ -97,13 +96,13 @@ static hn_status find_function(hn_module *m, hn_run_step *s) {
     return status ? step_error(m, s, status) : NULL;
 }
 
-static inline hn_status run_step(hn_module *m, const hn_context *c, hn_run_step *s) {
+static inline hn_status run_step(hn_module *m, hn_context *c, hn_run_step *s) {
     int rc;
     switch (s->kind) {
     case HNB_STEP_KERNEL:
         if (s->extent == 0) return NULL;
         if (HN_UNLIKELY(!s->fn)) HN_TRY(find_function(m, s));
-        rc = s->chunks > 1 ? run_parallel(m, c, s) : s->fn(s->args, s->params, 0, s->extent, c->scratch);
+        rc = s->chunks > 1 ? run_parallel(c, s) : s->fn(s->args, s->params, 0, s->extent, c->scratch);
         return HN_LIKELY(rc == 0) ? NULL : kernel_error(m, c, s);
     case HNB_STEP_EXTERN: return run_extern(m, c, s);
     case HNB_STEP_COPY:
@@ -114,7 +113,7 @@ static inline hn_status run_step(hn_module *m, const hn_context *c, hn_run_step 
     }
 }
 
-static hn_status run_profiled(hn_module *m, const hn_context *c, hn_run_step *s) {
+static hn_status run_profiled(hn_module *m, hn_context *c, hn_run_step *s) {
     int64_t begin = hn_now_ns();
     hn_status status = run_step(m, c, s);
     int64_t end = hn_now_ns(), ns = end - begin;
@@ -157,10 +156,5 @@ hn_status hn_steps_run(hn_module *m, hn_context *c) {
         const hn_run_patch *patch = &bound->io_patches.items[k];
         *patch->slot = hn_address(c->io[patch->io], patch->offset_bytes);
     }
-    const int64_t begin = hn_now_ns();
-    if (c->threads > 1 && c->run_ns > WAKE_RUN_NS && begin - c->end_ns > WAKE_REST_NS) hn_team_wake(m->threads);
-    hn_status status = run_range(m, c, 0, m->view.steps_count);
-    c->end_ns = hn_now_ns();
-    c->run_ns = c->end_ns - begin;
-    return status;
+    return run_range(m, c, 0, m->view.steps_count);
 }

@@ -5,7 +5,7 @@ flags="-O1 -g -Wall -Wextra -fsanitize=address,undefined"
 program() {
     cat >"$1/user.c"
     make -s -j2 -C "$1" CFLAGS="$flags" libmodel.a
-    (cd "$1" && cc -std=gnu17 -D_GNU_SOURCE $flags -I. -Ilib -fopenmp -o user user.c libmodel.a -lm && OMP_NUM_THREADS=2 ./user)
+    (cd "$1" && cc -std=gnu17 -D_GNU_SOURCE $flags -I. -Ilib -pthread -o user user.c libmodel.a -lm && OMP_NUM_THREADS=2 ./user)
 }
 prelude='#include "support.h"
 #include <stdio.h>

@@ -6,6 +6,7 @@
 #include "base/compiler.h"
 #include "base/file.h"
 #include "base/process.h"
+#include "base/team.h"
 #include "base/trace.h"
 #include "cache/record.h"
 #include "cache/remote.h"
@@ -14,7 +15,6 @@
 #include "toolchain/toolchain.h"
 
 #include <limits.h>
-#include <omp.h>
 #include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -218,10 +218,10 @@ static void check_cpu(doctor *d) {
 }
 
 static void check_threads(doctor *d) {
-    int usable = cpu_count(), threads = omp_get_max_threads();
+    int usable = cpu_count(), threads = hn_team_default_threads();
     if (threads > usable)
-        found(d, WARNING, "threads", "unset OMP_NUM_THREADS, or give the process more CPUs", "OpenMP wants %d threads on %d CPUs", threads, usable);
-    else found(d, GOOD, "threads", "", "OpenMP uses %d of %d CPUs", threads, usable);
+        found(d, WARNING, "threads", "unset OMP_NUM_THREADS, or give the process more CPUs", "OMP_NUM_THREADS asks for %d threads on %d CPUs", threads, usable);
+    else found(d, GOOD, "threads", "", "a run uses %d of %d CPUs", threads, usable);
 }
 
 static void check_disk(doctor *d, const char *dir) {

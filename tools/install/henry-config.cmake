@@ -1,7 +1,6 @@
 # find_package(henry): henry::henry and henry::henry_rt are the shared libraries and need nothing else;
 # henry::henry_static and henry::henry_rt_static also need the libraries looked for here.
 find_package(Threads QUIET)
-find_package(OpenMP QUIET COMPONENTS C)
 find_package(PkgConfig QUIET)
 if(PkgConfig_FOUND)
   foreach(henry_module SODIUM=libsodium XXHASH=libxxhash DEFLATE=libdeflate HIREDIS=hiredis)

@@ -82,13 +82,6 @@ static hn_strbuf *kernel_object(void) {
     return &object;
 }
 
-/* ThreadSanitizer does not see libgomp's barriers, so there only the callers' threads are tested. */
-#if defined(__SANITIZE_THREAD__)
-#define TEAM(n) 1
-#else
-#define TEAM(n) (n)
-#endif
-
 #define KERNELS                                                                                                        \
     "kernel k1 : object 0 name \"add\" kernel k2 : object 0 name \"row_sum\" kernel k3 : object 0 name \"gather\" "     \
     "kernel k4 : object 0 name \"scale2\" kernel k5 : object 0 name \"exps\" kernel k6 : object 0 name \"nothing\" kernel k7 : object 0 name \"count\" " \
@@ -163,7 +156,7 @@ static hn_module *load_weights(const char *text, const fixture_weight *weights, 
     program_init(&p);
     for (uint32_t k = 0; k < count; k++) program_add_weight(&p, &weights[k]);
     hn_status status = program_image(&p, text, NULL, &image);
-    if (!status) status = hn_module_load_memory(image.ptr, image.len, false, options ? options : &(hn_module_options){.threads = TEAM(2)}, &module);
+    if (!status) status = hn_module_load_memory(image.ptr, image.len, false, options ? options : &(hn_module_options){.threads = 2}, &module);
     EXPECT_OK(status);
     hn_strbuf_deinit(&image);
     program_deinit(&p);

@@ -42,7 +42,7 @@ static bool check(ext_random *r, attention_case *c) {
     double scale = 1 / sqrt((double)d + 1);
     memcpy(&p[HN_ATTENTION_SCALE], &scale, sizeof scale);
     hn_ext_call call = {.kind = HN_EXTERN_ATTENTION, .dtypes = {c->dtype, c->dtype, c->dtype, c->dtype, c->mask}, .params = p,
-                        .param_count = HN_ATTENTION_PARAM_COUNT, .threads = c->threads};
+                        .param_count = HN_ATTENTION_PARAM_COUNT, .threads = c->threads, .team = &ext_team};
     void *memory[5];
     call.operands[1] = operand(r, c->dtype, (int64_t[]){b, h, m, d}, p + HN_ATTENTION_Q, &memory[1]);
     call.operands[2] = operand(r, c->dtype, (int64_t[]){b, kh, n, d}, p + HN_ATTENTION_K, &memory[2]);

@@ -65,7 +65,8 @@ static bool check(ext_random *r, conv_case *c) {
     p[HN_CONV_W_CONSTANT] = c->constant;
     uint8_t t = c->dtype;
     hn_ext_call call = {.kind = HN_EXTERN_CONV, .dtypes = {t, t, t, c->bias ? t : 0, c->residual ? t : 0, c->scale ? t : 0}, .params = p,
-                        .param_count = HN_CONV_PARAM_COUNT, .threads = c->threads, .is_constant = {[2] = c->constant, [5] = p[HN_CONV_SCALE_OUT] && ext_int(r, 0, 2)}};
+                        .param_count = HN_CONV_PARAM_COUNT, .threads = c->threads, .team = &ext_team,
+                        .is_constant = {[2] = c->constant, [5] = p[HN_CONV_SCALE_OUT] && ext_int(r, 0, 2)}};
     void *memory[6] = {NULL};
     for (int i = 1; i < 6; i++) {
         if (call.dtypes[i]) memory[i] = ext_memory(r, t, counts[i]);

@@ -58,7 +58,7 @@ static void run_case(ext_random *r, const int64_t *shape, int layout, int thread
     weights_init(&w, r, 4 * sizeof(float), b_count);
     float *a = ext_memory(r, HN_F32, m * k), *bias = ext_memory(r, HN_F32, n), *first = malloc(bytes), *next = malloc(bytes), *want = malloc(bytes);
     hn_ext_call call = {.kind = HN_EXTERN_MATMUL, .dtypes = {HN_F32, HN_F32, HN_F32, HN_F32}, .params = p, .param_count = HN_MATMUL_PARAM_COUNT,
-                        .threads = threads, .operands = {want, a, (void *)(uintptr_t)(w.map.data + 4 * sizeof(float)), bias}};
+                        .threads = threads, .team = &ext_team, .operands = {want, a, (void *)(uintptr_t)(w.map.data + 4 * sizeof(float)), bias}};
     EXPECT(ext_run_with(&call, &hn_ext_reference));
     call.is_constant[2] = true, call.shared = w.shared, call.impl = NULL, call.state = NULL, call.scratch_bytes = 0;
     EXPECT_OK(hn_ext_prepare(&call));

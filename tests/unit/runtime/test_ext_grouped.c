@@ -46,7 +46,8 @@ static void free_grouped(grouped *c) { free(c->a), free(c->b), free(c->out), fre
 
 static hn_ext_call call_of(grouped *c) {
     return (hn_ext_call){.kind = HN_EXTERN_GROUPED_MATMUL, .dtypes = {c->dtype, c->dtype, c->dtype, HN_I64}, .params = c->p,
-                         .param_count = HN_GROUPED_PARAM_COUNT, .threads = c->threads, .operands = {c->out, c->a, c->b, c->ends},
+                         .param_count = HN_GROUPED_PARAM_COUNT, .threads = c->threads, .team = &ext_team,
+                         .operands = {c->out, c->a, c->b, c->ends},
                          .is_constant = {[2] = c->is_constant}};
 }
 

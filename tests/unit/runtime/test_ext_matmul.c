@@ -83,7 +83,8 @@ static bool check(ext_random *r, matmul_case *c, bool special) {
     p[HN_MATMUL_B_CONSTANT] = c->constant;
     hn_ext_call call = {.kind = HN_EXTERN_MATMUL, .params = p,
                         .dtypes = {c->dtype, c->dtype, c->dtype, bias ? c->dtype : 0, residual ? c->dtype : 0},
-                        .param_count = HN_MATMUL_PARAM_COUNT, .threads = c->threads, .is_constant = {[2] = c->constant}};
+                        .param_count = HN_MATMUL_PARAM_COUNT, .threads = c->threads, .team = &ext_team,
+                        .is_constant = {[2] = c->constant}};
     void *memory[5] = {NULL};
     for (int i = 1; i < 5; i++) {
         if (call.dtypes[i]) memory[i] = ext_memory(r, c->dtype, spans[i].count);
@@ -261,7 +262,7 @@ TEST(every_instruction_set) {
             float *a = ext_memory(&r, HN_F32, m * k), *b = ext_memory(&r, HN_F32, k * n), *out = ext_memory(&r, HN_F32, m * n);
             float *packed = aligned_alloc(64, (hn_ext_gemm_packed_bytes(&g) + 127) / 64 * 64), *want = malloc((size_t)(m * n) * 4 + 1);
             float *scratch = aligned_alloc(64, (hn_ext_gemm_scratch_bytes(&g) + 127) / 64 * 64);
-            if (g.prepack_b) hn_ext_gemm_pack_b(&g, b, packed);
+            if (g.prepack_b) hn_ext_gemm_pack_b(&g, NULL, b, packed);
             float *residual = ext_memory(&r, HN_F32, m * n);
             hn_ext_gemm_run(&g, &(hn_ext_gemm_args){.out = out, .a = a, .b = g.prepack_b ? packed : b, .residual = residual}, scratch);
             int64_t p[HN_MATMUL_PARAM_COUNT] = {1, 1, 1, 1, m, n, k};

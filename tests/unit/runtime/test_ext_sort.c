@@ -23,7 +23,7 @@ static void check(ext_random *r, uint8_t dtype, int64_t outer, int64_t n, int64_
     int64_t out = outer * p[HN_SORT_K] * inner;
     size_t bytes = ext_bytes(dtype), values_bytes = (size_t)out * bytes, indices_bytes = (size_t)out * 8;
     hn_ext_call call = {.kind = topk ? HN_EXTERN_TOPK : HN_EXTERN_SORT, .dtypes = {dtype, HN_I64, dtype}, .params = p,
-                        .param_count = HN_SORT_PARAM_COUNT, .threads = (int)ext_int(r, 1, 3)};
+                        .param_count = HN_SORT_PARAM_COUNT, .threads = (int)ext_int(r, 1, 3), .team = &ext_team};
     char *x = ext_memory(r, dtype, count);
     if (count > 0) spoil(r, dtype, x, count);
     for (int64_t i = 3; few_values && i < count; i++) memcpy(x + (size_t)i * bytes, x + (size_t)(i % 3) * bytes, bytes);

@@ -13,7 +13,7 @@ static const char *const add_twice =
     "output tensor \"z\" : f32[s0, 4] strides [4, 1] in b4";
 
 TEST(runs_with_several_sizes) {
-    hn_module *m = load_text(add_twice, &(hn_module_options){.threads = TEAM(2)});
+    hn_module *m = load_text(add_twice, &(hn_module_options){.threads = 2});
     float x[64 * 4], y[64 * 4];
     for (int i = 0; i < 256; i++) x[i] = (float)i, y[i] = 0.5f * (float)i;
     for (int round = 0; m && round < 3; round++) {
@@ -132,7 +132,7 @@ static const char *const bounds_check =
 
 TEST(index_out_of_bounds) {
     for (int threads = 1; threads <= 4; threads += 3) {
-        hn_module *m = load_text(bounds_check, &(hn_module_options){.threads = TEAM(threads)});
+        hn_module *m = load_text(bounds_check, &(hn_module_options){.threads = threads});
         float x[10] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
         int64_t at[8] = {9, 8, 7, 6, 5, 4, 3, 2};
         hn_tensor *in[2] = {F32(x, 10), tensor_of(HN_I64, 1, (int64_t[]){8}, NULL, at)}, *out[1] = {NULL};
@@ -157,7 +157,7 @@ TEST(parallel_kernels_have_own_scratch) {
                              "input \"x\" : f32[1000, 50] strides [50, 1] in b1 "
                              "call k2(b1 f32, out b2 f32) params [50] extent(1000) grain 10 scratch(8) "
                              "output tensor \"z\" : f32[1000] strides [1] in b2",
-                             &(hn_module_options){.threads = TEAM(7)});
+                             &(hn_module_options){.threads = 7});
     float *x = malloc(50000 * sizeof *x);
     for (int i = 0; i < 50000; i++) x[i] = (float)(i / 50);
     for (int round = 0; round < 50; round++) {

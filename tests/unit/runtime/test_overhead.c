@@ -61,7 +61,7 @@ TEST(rebinding_overhead) {
 TEST(parallel_overhead) {
     float x[8] = {0};
     hn_tensor *in[1] = {F32(x, 8)};
-    hn_module *m = load_chain(STEPS, "call k6(b1 f32, out b2 f32) extent(8) grain 1 ", &(hn_module_options){.threads = TEAM(2)});
+    hn_module *m = load_chain(STEPS, "call k6(b1 f32, out b2 f32) extent(8) grain 1 ", &(hn_module_options){.threads = 2});
     printf("parallel step on 2 threads: %.1f ns\n", (double)best_call(m, in, 1) / STEPS);
     hn_module_release(m);
     hn_tensor_release(in[0]);

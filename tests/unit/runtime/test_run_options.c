@@ -142,7 +142,7 @@ static const char row_sums[] = "symbol size s0 in [1, none] symbol size s1 in [1
                                "output tensor \"z\" : f32[s0] strides [1] in b2";
 
 TEST(threads_of_one_run) {
-    hn_module *m = load_text(row_sums, &(hn_module_options){.threads = TEAM(3)});
+    hn_module *m = load_text(row_sums, &(hn_module_options){.threads = 3});
     float x[7 * 5];
     for (int i = 0; i < 35; i++) x[i] = (float)i;
     for (int threads = 0; threads <= 4; threads++) { /* more than the module has: as many as it has */
@@ -153,7 +153,7 @@ TEST(threads_of_one_run) {
     }
     hn_module_stats stats;
     hn_module_stats_get(m, &stats);
-    EXPECT_INT(stats.shapes_bound, TEAM(3)); /* one for each number of threads: 3, which is 0 and 4 too, 1 and 2 */
+    EXPECT_INT(stats.shapes_bound, 3); /* one for each number of threads: 3, which is 0 and 4 too, 1 and 2 */
     hn_module_release(m);
 }
 
@@ -165,7 +165,7 @@ TEST(threads_of_one_run_with_a_product) {
                              "input \"a\" : f32[64, 64] strides [64, 1] in b1 input \"b\" : f32[64, 64] strides [64, 1] in b2 "
                              "extern matmul(out b3 f32, b1 f32, b2 f32, none, none) params [1, 1, 1, 1, 64, 64, 64, 0, 0, 0, 0, 64, 1, "
                              "0, 0, 0, 0, 64, 1, 0, 0, 0, 0, 64, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] "
-                             "output tensor \"y\" : f32[64, 64] strides [64, 1] in b3", &(hn_module_options){.threads = TEAM(3)});
+                             "output tensor \"y\" : f32[64, 64] strides [64, 1] in b3", &(hn_module_options){.threads = 3});
     for (int k = 0; k < N * N; k++) a[k] = (float)(k % 7), b[k] = k / N == k % N;
     for (int threads = 4; m && threads >= 0; threads--) {
         hn_tensor *in[2] = {F32(a, N, N), F32(b, N, N)}, *out[1] = {NULL};
@@ -174,6 +174,39 @@ TEST(threads_of_one_run_with_a_product) {
         hn_tensor_release(in[0]), hn_tensor_release(in[1]), hn_tensor_release(out[0]);
     }
     hn_module_release(m);
+}
+
+/* A pool of the host that has one thread and goes backwards. */
+static void run_backwards(void *context, int count, void (*task)(void *data, int k), void *data) {
+    *(int *)context += count;
+    for (int k = count - 1; k >= 0; k--) task(data, k);
+}
+
+TEST(a_pool_of_the_host_runs_the_tasks) {
+    int tasks = 0;
+    hn_executor executor = {.context = &tasks, .threads = 3, .run = run_backwards};
+    hn_module *m = load_text(row_sums, &(hn_module_options){.executor = &executor});
+    executor = (hn_executor){0}; /* it was copied */
+    float x[7 * 5];
+    for (int i = 0; i < 35; i++) x[i] = (float)i;
+    for (int threads = 0; threads <= 4; threads++) { /* parts, or as many tasks as the run may have threads, which take parts */
+        hn_tensor *in[1] = {F32(x, 7, 5)}, *out[1] = {NULL};
+        tasks = 0;
+        EXPECT_OK(hn_module_run_with(m, &(hn_run_options){.threads = threads}, in, 1, out, 1));
+        EXPECT_INT(tasks, threads == 1 ? 0 : threads == 2 ? 2 : 3);
+        for (int i = 0; out[0] && i < 7; i++) EXPECT_NEAR(((float *)hn_tensor_data(out[0]))[i], 25 * i + 10, 0);
+        hn_tensor_release(in[0]), hn_tensor_release(out[0]);
+    }
+    hn_module_release(m);
+}
+
+TEST(executors_that_cannot_run) {
+    hn_module *none = NULL;
+    EXPECT_ERROR(hn_module_load_memory("", 0, false, &(hn_module_options){.executor = &(hn_executor){.threads = 2}}, &none), HN_INVALID_ARGUMENT,
+                 "an executor needs a function 'run' and 1 to 1024 threads; it has none and 2");
+    EXPECT_ERROR(hn_module_load_memory("", 0, false, &(hn_module_options){.executor = &(hn_executor){.run = run_backwards}}, &none),
+                 HN_INVALID_ARGUMENT, "it has one and 0");
+    EXPECT(!none);
 }
 
 TEST(absurd_numbers_of_threads) {
