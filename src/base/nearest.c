@@ -2,16 +2,18 @@
  * Source: the optimal string alignment distance, as git and most compilers use it for the same purpose. */
 #include "base/nearest.h"
 
-enum { LONGEST = 40 }; /* of names; longer ones are not near to anything */
+#include <stdint.h>
+
+enum { LONGEST = 96 }; /* of names; longer ones are not near to anything */
 
 static char lower(char c) { return c >= 'A' && c <= 'Z' ? (char)(c - 'A' + 'a') : c; }
 
 static size_t least(size_t a, size_t b) { return a < b ? a : b; }
 
-/* Both of LONGEST bytes at most. */
-static size_t count_edits(hn_str a, hn_str b) {
+size_t hn_edit_distance(hn_str a, hn_str b) {
     size_t rows[3][LONGEST + 1]; /* of the table: the one before the last, the last, this one */
     size_t *before = rows[0], *last = rows[1], *row = rows[2];
+    if (a.len > LONGEST || b.len > LONGEST) return SIZE_MAX;
     for (size_t j = 0; j <= b.len; j++) last[j] = j;
     for (size_t i = 1; i <= a.len; i++) {
         row[0] = i;
@@ -34,8 +36,8 @@ void hn_nearest_begin(hn_nearest *nearest, hn_str word) {
 }
 
 void hn_nearest_offer(hn_nearest *nearest, hn_str name) {
-    if (nearest->word.len > LONGEST || name.len > LONGEST || !nearest->word.len || !name.len) return;
-    size_t edits = count_edits(nearest->word, name);
+    if (!nearest->word.len || !name.len) return;
+    size_t edits = hn_edit_distance(nearest->word, name);
     if (edits >= nearest->edits || edits >= name.len) return;
     nearest->edits = edits;
     nearest->found = name;
