@@ -272,11 +272,12 @@ static void *run_worker(void *index) {
 static void before_fork(void) { pthread_mutex_lock(&pool.lock); }
 static void after_fork(void) { pthread_mutex_unlock(&pool.lock); }
 
-/* The child has none of its parent's workers, and places of callers that are not in it. */
+/* The child has none of its parent's workers and callers: their places are free, and their open tasks are nobody's. */
 static void in_child(void) {
     if (atomic_load(&pool.started)) atomic_store(&pool.alone, true);
     atomic_store(&pool.started, 0);
     atomic_store(&pool.taken, 0);
+    for (int k = 0; k < PLACES; k++) atomic_store(&pool.places[k].open, 0);
     pthread_mutex_unlock(&pool.lock);
 }
 static void watch_forks(void) { (void)pthread_atfork(before_fork, after_fork, in_child); } /* without memory for it a child must not run modules */
