@@ -1,4 +1,4 @@
-/* henry/cache.h: why the cache was passed by, in the statistics of compilations (henry/program.h) and of the compile service
+/* henry/cache.h: why a result was not cached, in the statistics of compilations (henry/program.h) and of the compile service
  * (henry/kernel.h). */
 #ifndef HENRY_CACHE_H
 #define HENRY_CACHE_H
@@ -9,14 +9,14 @@
 extern "C" {
 #endif
 
-/* Why a program or a kernel that was compiled was not kept, or not looked up. New reasons are appended. */
+/* Why a compiled program or kernel was not stored, or not looked up. New reasons are appended. */
 typedef enum hn_cache_bypass {
     HN_BYPASS_NONE,
     HN_BYPASS_OFF,        /* "off": the caller asked for no cache */
     HN_BYPASS_OPTIONS,    /* "options": an option was given whose results are not kept, such as dump_after or safetensors */
-    HN_BYPASS_NO_KEY,     /* "no_key": the key could not be made, for want of a compiler say */
+    HN_BYPASS_NO_KEY,     /* "no_key": the key could not be computed, for example without a compiler */
     HN_BYPASS_UNCOVERED,  /* "uncovered": the compiler may have read something that the key does not cover */
-    HN_BYPASS_NO_FOLDER,  /* "no_folder": the cache directory cannot be used, or is no cache */
+    HN_BYPASS_NO_FOLDER,  /* "no_folder": the cache directory cannot be used, or is not a cache */
     HN_BYPASS_READ_ONLY,  /* "read_only": it was looked up, but the cache directory cannot be written to */
     HN_BYPASS_TOO_LARGE,  /* "too_large": larger than the whole cache or than files may be */
     HN_BYPASS_DISK_FULL,  /* "disk_full" */
@@ -24,7 +24,7 @@ typedef enum hn_cache_bypass {
     HN_BYPASS_COUNT
 } hn_cache_bypass;
 
-/* The words above; "none" for HN_BYPASS_NONE and for numbers that are no reason. Static storage. */
+/* The words above; "none" for HN_BYPASS_NONE and for unknown numbers. Static storage. */
 HN_API const char *hn_cache_bypass_name(hn_cache_bypass reason);
 
 #ifdef __cplusplus

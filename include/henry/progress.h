@@ -1,4 +1,4 @@
-/* henry/progress.h: how far compilers have come: of kernels (henry/kernel.h), and of a model (henry/program.h). */
+/* henry/progress.h: the progress of compilations, of kernels (henry/kernel.h) and of a model (henry/program.h). */
 #ifndef HENRY_PROGRESS_H
 #define HENRY_PROGRESS_H
 
@@ -12,8 +12,8 @@ extern "C" {
 
 typedef struct hn_scope_progress {
     uint32_t total, done, failed;
-    uint32_t hits;      /* of the finished: not compiled for this scope */
-    uint32_t workers;   /* worker processes that live now */
+    uint32_t hits;      /* of the finished: found in a cache */
+    uint32_t workers;   /* worker processes now */
     uint32_t elsewhere; /* of the unfinished: another process compiles it, and this one waits for the result */
     const char *waiting_for; /* name of the first unfinished kernel; NULL when all are done */
     int64_t elapsed_ns;      /* since the wait began */

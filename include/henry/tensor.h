@@ -1,11 +1,11 @@
 /* henry/tensor.h: arrays that go into and come out of a module.
  *
- * A tensor describes memory: element type, sizes, strides, address. It either borrows the memory, takes it
- * over together with a function that frees it, or has memory of its own. Tensors are reference counted; the
- * memory goes when the last reference does.
+ * A tensor describes memory: element type, sizes, strides, address. It borrows the memory, takes
+ * it over together with a function that frees it, or allocates its own. Tensors are reference counted; the
+ * memory is freed with the last reference.
  *
- * Threads: retain and release are safe from any thread. A tensor's description never changes after it was
- * made; its elements are as safe as any memory. */
+ * Threads: retain and release are safe from any thread. A tensor's description never changes; its
+ * elements need the same synchronization as any memory. */
 #ifndef HENRY_TENSOR_H
 #define HENRY_TENSOR_H
 
@@ -34,9 +34,9 @@ typedef enum hn_scalar_type {
     HN_SCALAR_TYPE_COUNT
 } hn_scalar_type;
 
-/* Bytes of an element; 0 for a number that is no type. */
+/* Bytes of an element; 0 for an unknown type. */
 HN_API size_t hn_scalar_type_bytes(hn_scalar_type type);
-/* "f32"; "none" for a number that is no type. Never NULL. */
+/* "f32"; "none" for an unknown type. Never NULL. */
 HN_API const char *hn_scalar_type_name(hn_scalar_type type);
 
 #define HN_TENSOR_MAX_RANK 16
@@ -63,8 +63,8 @@ typedef struct hn_tensor_desc {
  * out-of-memory. After an error the caller still owns `data`. */
 HN_API hn_status hn_tensor_create(const hn_tensor_desc *desc, hn_tensor **out_tensor) HN_MUST_USE;
 
-/* Makes a tensor over memory that is only read: weights in flash, a mapped file, data of a caller who promised not to change it.
- * `desc->data` must be NULL; `data` stands in its place and follows its rules, `free_data` included. A run takes it as any other
+/* Makes a tensor over memory that is only read: weights in flash, a mapped file, const data.
+ * `desc->data` must be NULL; `data` takes its place under the same rules, including `free_data`. A run accepts it as any other
  * input, but refuses it where the program would write: as an output, or as an input that the program changes.
  * Errors: as hn_tensor_create; invalid-argument also when `data` is NULL or `desc->data` is not. */
 HN_API hn_status hn_tensor_create_const(const hn_tensor_desc *desc, const void *data, hn_tensor **out_tensor) HN_MUST_USE;
@@ -81,7 +81,7 @@ HN_API hn_scalar_type hn_tensor_type(const hn_tensor *tensor);
 HN_API uint32_t hn_tensor_rank(const hn_tensor *tensor);
 HN_API const int64_t *hn_tensor_sizes(const hn_tensor *tensor);   /* borrowed; rank elements */
 HN_API const int64_t *hn_tensor_strides(const hn_tensor *tensor); /* borrowed; rank elements */
-/* Borrowed; address of element 0. Not to be written to when hn_tensor_is_const. */
+/* Borrowed; address of element 0. Do not write to it if hn_tensor_is_const. */
 HN_API void *hn_tensor_data(const hn_tensor *tensor);
 HN_API int64_t hn_tensor_numel(const hn_tensor *tensor);
 

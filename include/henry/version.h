@@ -1,4 +1,4 @@
-/* henry/version.h: which Henry this is. The macros tell what a program was compiled with, the functions what it runs with.
+/* henry/version.h: the version of Henry. The macros give the version at compile time, the functions that of the loaded library.
  *
  * Before 1.0 a new minor version may change the API and the ABI; a new patch version changes neither. */
 #ifndef HENRY_VERSION_H
@@ -12,7 +12,7 @@
 extern "C" {
 #endif
 
-/* The version of the project stands here and nowhere else: CMake reads these three lines. */
+/* The only place that states the project's version: CMake reads these three lines. */
 #define HENRY_VERSION_MAJOR 0
 #define HENRY_VERSION_MINOR 1
 #define HENRY_VERSION_PATCH 0
