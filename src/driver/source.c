@@ -92,12 +92,43 @@ static bool is_template(const char *path) {
     return strcmp(path, "model.h") == 0 || strcmp(path, "Makefile") == 0 || strcmp(path, "README.md") == 0;
 }
 
-static bool is_wanted(const hn_source_text *text, const hn_bundle *b) { return !text->for_externs || hn_source_has_externs(b); }
+/* The inner loops of the extern operations exist once for each vector width. A project has those of its target, since they take
+ * most of the time of its build. */
+static const char *loops_of(const hn_c_target *target) {
+    return target->vector_bytes >= 64 ? "avx512" : target->vector_bytes >= 32 ? "avx2" : "generic";
+}
 
-static void list_runtime_files(const hn_bundle *b, hn_strbuf *out) {
+static bool is_for_target(const char *path, const hn_c_target *target) {
+    static const char prefix[] = "lib/runtime/ext_kernels_";
+    static const char *const widths[] = {"generic", "avx2", "avx512"};
+    if (strncmp(path, prefix, sizeof prefix - 1) != 0) return true;
+    const char *rest = path + sizeof prefix - 1, *wanted = loops_of(target);
+    for (size_t k = 0; k < sizeof widths / sizeof *widths; k++) {
+        size_t len = strlen(widths[k]);
+        if (strncmp(rest, widths[k], len) == 0 && strcmp(rest + len, ".c") == 0) return strcmp(widths[k], wanted) == 0;
+    }
+    return true;
+}
+
+static bool is_wanted(const gathering *g, const hn_source_text *text) {
+    return !text->for_externs || (hn_source_has_externs(g->source.program) && is_for_target(text->path, &g->driver->levels[0].target));
+}
+
+/* What tells the files of extern operations that only these loops came along. */
+static hn_status choose_loops(gathering *g) {
+    const hn_bundle *b = g->source.program;
+    if (!hn_source_has_externs(b)) return NULL;
+    char *flags = hn_arena_printf(g->files.arena, "-DHN_EXT_ONLY=hn_ext_kernels_%s%s", loops_of(&g->driver->levels[0].target),
+                                  hn_source_calls(b, HN_EXTERN_CONV) ? "" : " -DHN_EXT_WITHOUT_CONV");
+    if (!flags) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for a project's flags");
+    g->source.extern_flags = hn_str_of(flags);
+    return NULL;
+}
+
+static void list_runtime_files(const gathering *g, hn_strbuf *out) {
     for (const hn_source_text *t = hn_source_texts; t->path; t++) {
         size_t len = strlen(t->path);
-        if (is_wanted(t, b) && strncmp(t->path, "lib/", 4) == 0 && strcmp(t->path + len - 2, ".c") == 0)
+        if (is_wanted(g, t) && strncmp(t->path, "lib/", 4) == 0 && strcmp(t->path + len - 2, ".c") == 0)
             hn_strbuf_printf(out, "%s%s", out->len ? " " : "", t->path);
     }
 }
@@ -115,9 +146,9 @@ static hn_status add_template(gathering *g, const hn_source_text *t) {
 
 static bool is_makefile(const hn_source_text *text) { return strcmp(text->path, "Makefile") == 0; }
 
-static hn_status add_texts(gathering *g, const hn_bundle *b, bool makefile) {
+static hn_status add_texts(gathering *g, bool makefile) {
     for (const hn_source_text *t = hn_source_texts; t->path; t++)
-        if (is_wanted(t, b) && is_makefile(t) == makefile) HN_TRY(add_template(g, t));
+        if (is_wanted(g, t) && is_makefile(t) == makefile) HN_TRY(add_template(g, t));
     return NULL;
 }
 
@@ -137,14 +168,15 @@ static hn_status gather(gathering *g, const hn_bundle *b) {
     HN_NEW(g->files.arena, offsets, (size_t)b->storages_count + 1);
     HN_TRY(place_weights(g->driver, b, offsets, &g->source));
     HN_TRY(add_kernels(g));
+    HN_TRY(choose_loops(g));
     hn_strbuf_init(&runtime_files);
-    list_runtime_files(b, &runtime_files);
+    list_runtime_files(g, &runtime_files);
     g->source.runtime_files = hn_strbuf_str(&runtime_files);
     hn_status status = hn_strbuf_status(&runtime_files);
     if (!status) status = add_model(g);
-    if (!status) status = add_texts(g, b, false);
+    if (!status) status = add_texts(g, false);
     if (!status) status = add_weights(g, b);
-    if (!status) status = add_texts(g, b, true);
+    if (!status) status = add_texts(g, true);
     hn_strbuf_deinit(&runtime_files);
     return status;
 }

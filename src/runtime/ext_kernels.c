@@ -1,6 +1,12 @@
 /* ext_kernels.c: chooses the table of kernels for this processor. */
 #include "runtime/ext_kernels_isa.h"
 
+#ifdef HN_EXT_ONLY /* the table of a source project, which is for one kind of CPU and has no other */
+size_t hn_ext_kernels_list(const hn_ext_kernels *out[3]) {
+    out[0] = &HN_EXT_ONLY;
+    return 1;
+}
+#else
 #ifdef HN_EXT_X86
 static bool has_avx2(void) { return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"); }
 static bool has_avx512(void) {
@@ -18,6 +24,7 @@ size_t hn_ext_kernels_list(const hn_ext_kernels *out[3]) {
     out[count++] = &hn_ext_kernels_generic;
     return count;
 }
+#endif
 
 const hn_ext_kernels *hn_ext_kernels_get(void) {
     const hn_ext_kernels *list[3];

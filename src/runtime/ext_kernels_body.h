@@ -409,8 +409,10 @@ static void pack(const hn_ext_pack *p) {
 }
 
 #include "runtime/ext_column_body.h"
+#ifndef HN_EXT_WITHOUT_CONV /* as in a source project whose program has no convolution: half of the time to compile this */
 #include "runtime/ext_conv_body.h"
 #include "runtime/ext_conv_strip_body.h"
+#endif
 #include "runtime/ext_attention_body.h"
 #include "runtime/ext_half_body.h"
 #include "runtime/ext_few_body.h"
@@ -425,12 +427,14 @@ const hn_ext_kernels HN_KERNELS_TABLE = {
     .tile_f64 = tile_f64,
     .column = column,
     .pack = pack,
+#ifndef HN_EXT_WITHOUT_CONV
     .gather = gather,
     .plane = plane,
     .split = split,
     .strip = strip,
     .winograd_in = winograd_in,
     .winograd_out = winograd_out,
+#endif
     .softmax = softmax,
     .transpose = transpose,
     .scale = scale,

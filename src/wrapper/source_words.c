@@ -50,6 +50,7 @@ static hn_status put_word(const hn_to_source *s, hn_str word, bool in_comment, h
     else if (hn_str_eq(word, HN_STR("TARGET"))) hn_strbuf_append(out, s->target.ptr, s->target.len);
     else if (hn_str_eq(word, HN_STR("TARGET_FLAGS"))) hn_strbuf_append(out, s->target_flags.ptr, s->target_flags.len);
     else if (hn_str_eq(word, HN_STR("EXTERNS"))) hn_strbuf_puts(out, hn_source_has_externs(b) ? "externs.c" : "");
+    else if (hn_str_eq(word, HN_STR("EXTERN_FLAGS"))) hn_strbuf_append(out, s->extern_flags.ptr, s->extern_flags.len);
     else if (hn_str_eq(word, HN_STR("LIBRARY"))) hn_strbuf_append(out, s->runtime_files.ptr, s->runtime_files.len);
     else if (hn_str_eq(word, HN_STR("WEIGHTS_BYTES"))) hn_strbuf_printf(out, "%" PRIu64, s->weights_bytes);
     else if (hn_str_eq(word, HN_STR("KERNELS")))

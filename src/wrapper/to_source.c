@@ -506,6 +506,12 @@ static hn_status print(source_printer *p) {
     return hn_strbuf_status(p->out);
 }
 
+bool hn_source_calls(const hn_bundle *b, hn_extern_kind kind) {
+    for (uint32_t k = 0; k < b->steps_count; k++)
+        if (b->steps[k].kind == HNB_STEP_EXTERN && b->steps[k].extern_kind == kind) return true;
+    return false;
+}
+
 bool hn_source_has_externs(const hn_bundle *b) {
     for (uint32_t k = 0; k < b->steps_count; k++)
         if (b->steps[k].kind == HNB_STEP_EXTERN) return true;

@@ -16,11 +16,14 @@ typedef struct hn_to_source {
     const uint64_t *weight_offsets; /* per storage of the program: bytes behind the head of weights.bin */
     uint64_t weights_bytes, weights_id;
     hn_str runtime_files;    /* "lib/runtime/copy.c ...": the C files that come along */
+    hn_str extern_flags;     /* for them: which of their kernels the program needs */
     hn_arena *arena;
 } hn_to_source;
 
 /* Whether the program calls operations of the runtime. */
 bool hn_source_has_externs(const hn_bundle *program);
+/* Whether it calls this one. */
+bool hn_source_calls(const hn_bundle *program, hn_extern_kind kind);
 /* model.c */
 hn_status hn_wrapper_to_source(const hn_to_source *source, hn_strbuf *out) HN_MUST_USE;
 /* A file of share/source with its words, @NAME@ and the like, filled in. Errors: internal for an unknown word. */

@@ -36,3 +36,14 @@ again bf16
 run digits/example -w digits/weights.bin -i "$data/bf16_x.npy" -i "$data/bf16_y.npy" -e "$data/bf16_out0.npy" -e "$data/bf16_out1.npy" | sed 's/ sum.*//'
 if "$HENRY" compile "$DATA/model.pt2" --emit source 2>err; then echo "no folder needed"; fi
 cat err
+# A project has the inner loops of its target, and those of convolutions only where it has one: written again for another model,
+# they are made anew.
+"$HENRY" compile "$data/lstm.pt2" --emit source --target-cpu generic -q -o plain
+ls plain/lib/runtime/ext_kernels_*.c
+grep -o 'HN_EXT_[A-Z_]*' plain/Makefile
+build plain
+run plain/example -w plain/weights.bin -i "$data/lstm_in0.npy" -e "$data/lstm_out0.npy" -e "$data/lstm_out1.npy" | sed 's/ sum.*//'
+"$HENRY" compile "$data/tune_bn_a.pt2" --emit source --target-cpu generic -q -o plain
+grep -o 'HN_EXT_[A-Z_]*' plain/Makefile
+build plain
+run plain/example -w plain/weights.bin -i "$data/tune_bn_in.npy" -e "$data/tune_bn_a_out.npy" | sed 's/ sum.*//'
