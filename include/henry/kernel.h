@@ -176,7 +176,7 @@ typedef struct hn_image {
 
 /* The number of images in the artifact: 0 unless it is device code. */
 HN_API uint32_t hn_artifact_image_count(const hn_artifact *artifact);
-/* Image `idx`, in the order of the job's target. Errors: not-found. */
+/* Image `idx`, in the order of the names of the job's targets. Errors: not-found. */
 HN_API hn_status hn_artifact_image(const hn_artifact *artifact, uint32_t idx, hn_image *out_image) HN_MUST_USE;
 /* The best image for a device of architecture `arch` ("sm_90"): its own, else a cubin of a lower minor number of the same
  * major number, else PTX that is not newer. Errors: not-found; the message lists the images. */

@@ -172,8 +172,8 @@ TEST(directories_are_made_with_parents) {
     EXPECT_INT(stat(at("open/door"), &info), 0);
     EXPECT_INT(info.st_mode & 0777, 0750);
     EXPECT_OK(hn_file_write_atomic(at("f"), "x", 1, false));
-    EXPECT_ERROR(hn_dir_create(at("f")), HN_IO, "File exists");
-    EXPECT_ERROR(hn_dir_create(at("f/sub/sub")), HN_IO, "File exists");
+    EXPECT_ERROR(hn_dir_create(at("f")), HN_NOT_FOUND, "Not a directory");
+    EXPECT_ERROR(hn_dir_create(at("f/sub/sub")), HN_NOT_FOUND, "Not a directory");
     EXPECT_ERROR(hn_dir_create(""), HN_INVALID_ARGUMENT, "empty name");
     leave();
 }
