@@ -38,6 +38,7 @@ from_model() {
     "$henry" compile --no-cache "$file" --dump-after sched >"$out/loop_text/$name" 2>/dev/null
     "$henry" compile --no-cache "$file" --emit text >"$out/wrapper_text/$name" 2>/dev/null
     "$henry" compile --no-cache "$file" --weights pt2 -o "$out/bundle/$name.hnb" >/dev/null 2>&1
+    "$henry" compile --no-cache "$file" --weights safetensors -o "$out/safetensors/$name.hnb" >/dev/null 2>&1
 }
 
 for file in "$models"/models/*/*.pt2 "$models"/pt2-cases/*.pt2; do
@@ -48,6 +49,7 @@ done
 for file in "$models"/models/*/*.npy; do
     [ -f "$file" ] && cp "$file" "$out/npy/$(basename "$(dirname "$file")")-$(basename "$file")"
 done
+rm -f "$out"/safetensors/*.hnb
 find "$out" -type f \( -empty -o -size +64k \) ! -name '*.dict' -delete
 
 # --- dictionaries ---
@@ -63,6 +65,7 @@ cp "$out/pt2.dict" "$out/json.dict"
 cp "$out/pt2.dict" "$out/expr.dict"
 words src/sym/parse.c src/sym/print.c >"$out/sym_parse.dict"
 words src/base/npy.c >"$out/npy.dict"
+words src/bundle/safetensors*.c >"$out/safetensors.dict"
 # Formats of bytes: the marks of their records, lengths at their limits.
 numbers='"\xff\xff\xff\xff" "\xff\xff\xff\x7f" "\x00\x00\x00\x80" "\xff\xff\xff\xff\xff\xff\xff\xff" "\x00\x00\x00\x00\x00\x00\x00\x80" "\x01\x00\x00\x00" "\x00\x00\x01\x00"'
 printf '%s\n' '"PK\x01\x02"' '"PK\x03\x04"' '"PK\x05\x06"' '"PK\x06\x06"' '"PK\x06\x07"' '"\x01\x00\x10\x00"' '"\x08\x00"' $numbers >"$out/zip.dict"
