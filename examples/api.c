@@ -1,4 +1,4 @@
-/* api.c: the programming interface, task by task. docs/api.md explains these functions with the same lines.
+/* api.c: the C API, task by task. docs/api.md explains these functions with the same lines.
  *
  *     cc api.c $(pkg-config --cflags --libs henry) -o api && ./api data/digits/model.pt2 */
 #include <henry/henry.h>
@@ -149,7 +149,7 @@ static void report(hn_status status) {
     hn_status_free(status);
 }
 
-/* ---- all of it, with the digits ---- */
+/* ---- all of this with the digits model ---- */
 
 static hn_status use_module(hn_module *module) {
     static float pixels[IMAGE];

@@ -1,4 +1,4 @@
-/* compile_service.c: the compile service by itself: ten kernels in two languages, compiled at once, then called.
+/* compile_service.c: the compile service on its own: ten kernels in two languages, compiled in parallel, then called.
  *
  *     cc compile_service.c $(pkg-config --cflags --libs henry) -o compile_service && ./compile_service
  *
@@ -34,12 +34,12 @@ static void check(hn_status status) {
     exit(1);
 }
 
-/* One line that is written again and again. */
+/* One line that is overwritten. */
 static bool show(void *context, const hn_scope_progress *p) {
     char line[256];
     (void)context;
     fprintf(stderr, "\r%s\033[K", hn_scope_progress_line(p, line, sizeof line));
-    return true; /* false would give up */
+    return true; /* false would cancel the rest */
 }
 
 static double call(hn_future *future, const char *name) {

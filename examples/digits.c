@@ -1,4 +1,4 @@
-/* digits.c: reads handwritten digits: draws the images, names them, and counts how many names are right.
+/* digits.c: reads handwritten digits: draws the images, classifies them, and counts the correct answers.
  *
  *     digits DIR [--all] [--ascii]      DIR holds model.pt2, input_0.npy and labels.txt
  *
@@ -66,7 +66,7 @@ static hn_status load(const char *dir, hn_module **out) {
     return status;
 }
 
-/* All images in one batch; the results land in `d`. */
+/* All images in one batch; the results are in `d`. */
 static hn_status classify(hn_module *module, digits *d) {
     int64_t in_sizes[] = {d->count, 1, SIDE, SIDE}, out_sizes[] = {d->count, CLASSES};
     hn_tensor *input = NULL, *output = NULL;

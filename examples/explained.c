@@ -1,9 +1,9 @@
-/* explained.c: the whole public API on one model, with the reasons.
+/* explained.c: the public API on one model, with explanations.
  *
  *     cc explained.c $(pkg-config --cflags --libs henry) -o explained && ./explained data/digits/model.pt2
  *
- * Every function that can fail returns a hn_status: NULL is success, anything else is an error object that belongs to the
- * caller, who reads its message and frees it, or returns it. HN_TRY does the returning. */
+ * Every function that can fail returns an hn_status. NULL means success. Anything else is an error object that the caller owns, and
+ * frees or returns. HN_TRY returns it. */
 #include <henry/henry.h>
 
 #include <inttypes.h>
@@ -25,13 +25,13 @@ static hn_status compile(const char *model_path, const char *bundle_path) {
            stats.kernels_generated, stats.kernels_extern, (double)stats.total_ns / 1e6,
            stats.graph_cache == HN_CACHE_HIT ? " (from the cache)" : "");
 
-    /* The file is written beside its final place and renamed: nobody ever sees half of it. */
+    /* The file is written under a temporary name and renamed, so no reader sees an incomplete file. */
     hn_status status = hn_compiled_save(compiled, bundle_path);
     hn_compiled_release(compiled);
     return status;
 }
 
-/* ---- 2. look at what a module wants ---- */
+/* ---- 2. look at a module's inputs ---- */
 
 static hn_status print_signature(const hn_module *module) {
     for (uint32_t k = 0; k < hn_module_input_count(module); k++) {
@@ -53,7 +53,7 @@ static hn_status run(hn_module *module, int64_t batch, float *images, float *pro
     hn_status status = hn_tensor_create(&(hn_tensor_desc){.type = HN_F32, .rank = 4, .sizes = in_sizes, .data = images}, &input);
     if (!status) status = hn_tensor_create(&(hn_tensor_desc){.type = HN_F32, .rank = 2, .sizes = out_sizes, .data = probabilities}, &output);
     if (!status) status = hn_module_run(module, &input, 1, &output, 1);
-    hn_tensor_release(input); /* NULL is allowed, so there is one way out */
+    hn_tensor_release(input); /* NULL is allowed, so one exit path is enough */
     hn_tensor_release(output);
     return status;
 }

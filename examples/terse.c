@@ -1,4 +1,4 @@
-/* terse.c: compile a model and run it, in as few lines as it takes.
+/* terse.c: compile a model and run it, in as few lines as possible.
  *
  *     cc terse.c $(pkg-config --cflags --libs henry) -o terse && ./terse data/digits/model.pt2 */
 #include <henry/henry.h>

@@ -1,4 +1,4 @@
-// terse.cpp: terse.c in C++17: compile a model and run it, in as few lines as it takes.
+// terse.cpp: terse.c in C++17: compile a model and run it, in as few lines as possible.
 //
 //     c++ -std=c++17 terse.cpp $(pkg-config --cflags --libs henry) -o terse && ./terse data/digits/model.pt2
 #include <henry/henry.hpp>

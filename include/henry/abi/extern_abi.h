@@ -1,6 +1,6 @@
-/* extern_abi.h: operations that the runtime does itself (contractions, convolutions, attention, sort),
- * as the compiler writes them into a program. Standalone. Numbers are part of stored programs: append
- * only; a changed meaning is a new HN_EXTERN_ABI_VERSION.
+/* extern_abi.h: the runtime's own operations (contractions, convolutions, attention, sort), in the form
+ * in which the compiler writes them into a program. Standalone. Numbers are part of stored programs: append
+ * only; a changed meaning needs a new HN_EXTERN_ABI_VERSION.
  *
  * A call has operands (buffers with a dtype and a byte offset) and int64 parameters at the positions
  * below. All strides are in elements. A missing optional operand has no buffer. */

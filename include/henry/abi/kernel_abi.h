@@ -1,9 +1,9 @@
-/* kernel_abi.h: what generated kernels and the loader agree on. Standalone: generated code carries
- * the same declarations as text, so a change here is a new HN_KERNEL_ABI_VERSION.
+/* kernel_abi.h: the interface between generated kernels and the loader. Standalone: generated code contains
+ * the same declarations as text, so a change here needs a new HN_KERNEL_ABI_VERSION.
  *
  * A CPU kernel runs the iterations [begin, end) of its parallel dimension. The runtime splits the
  * range over threads; ranges do not overlap and every iteration runs exactly once. `scratch` is
- * private to the thread and as large as the launch record says, 64-byte aligned. */
+ * private to the thread, has the size that the launch record states, and is 64-byte aligned. */
 #ifndef HENRY_ABI_KERNEL_ABI_H
 #define HENRY_ABI_KERNEL_ABI_H
 
