@@ -1,17 +1,17 @@
-/* henry/henry.hpp: henry.h for C++17: objects that free themselves, containers, errors as exceptions or as results. Header only; it needs
- * nothing but the C API, whose headers say what each call does.
+/* henry/henry.hpp: henry.h for C++17: RAII objects, containers, errors as exceptions or as results. Header only. It needs
+ * only the C API, whose headers say what each call does.
  *
  *     henry::Module module = henry::compile("model.pt2").load();
  *     std::vector<float> x(64);
  *     std::vector<henry::Tensor> y = module.run({henry::Tensor::view(x, {1, 1, 8, 8})});
  *     std::vector<float> probabilities = y[0].to_vector<float>();
  *
- * Errors: a function that can fail is declared as Ret<T>. By default that is T, and an error is thrown as henry::Error. Where exceptions
- * are off (-fno-exceptions), or with HENRY_EXPECTED defined as 1 before the first include, it is Result<T>, which holds a T or an
- * Error. Files of one program may choose differently: the two forms live in namespaces of their own.
+ * Errors: a function that can fail is declared as Ret<T>. By default that is T, and an error is thrown as henry::Error. If exceptions
+ * are off (-fno-exceptions), or if HENRY_EXPECTED is defined as 1 before the first include, it is Result<T>, which holds a T or an
+ * Error. Files of one program may choose differently: the two forms have separate namespaces.
  *
- * Handles (Tensor, Module) are counted references: a copy is another reference to the same thing. A default-constructed handle is
- * empty. Threads: as the C functions; one handle belongs to one thread at a time, copies of it may go to others.
+ * Handles (Tensor, Module) are counted references: a copy is another reference to the same object. A default-constructed handle is
+ * empty. Threads: as the C functions; use one handle in one thread at a time, and copies of it in others.
  *
  * Callbacks must not throw. */
 #ifndef HENRY_HENRY_HPP
@@ -53,7 +53,7 @@ inline namespace throwing_style {
 
 /* ---- errors ---- */
 
-/* What a call reports: a code, a message and where it was made. */
+/* An error: a code, a message and the place in Henry's source. */
 class Error : public std::exception {
 public:
     Error(hn_code code, std::string message) : code_(code), message_(std::move(message)) {}
@@ -79,8 +79,8 @@ private:
     std::string message_, where_;
 };
 
-/* A value or an error. Looking at the value of an error, or at the error of a value, ends the program; value() throws the error
- * where exceptions are on. */
+/* A value or an error. Reading the value of an error, or the error of a value, ends the program; but value() throws the error if
+ * exceptions are on. */
 template <class T>
 class [[nodiscard]] Result {
 public:
@@ -173,7 +173,7 @@ T ret(hn_status status, T value) {
 }
 #endif
 
-/* Tensors of a call as the C API wants them; the usual few need no memory. */
+/* Tensors of a call in the form of the C API; small numbers of them need no allocation. */
 class Pointers {
 public:
     explicit Pointers(size_t count) : count_(count), many_(count > few_.size() ? count : 0) {}
@@ -188,11 +188,11 @@ private:
 
 } // namespace detail
 
-/* What a function that can fail returns: T, or Result<T>. */
+/* The return type of functions that can fail: T, or Result<T>. */
 template <class T>
 using Ret = typename detail::RetOf<T>::type;
 
-/* ---- spans: borrowed elements, as std::span of C++20, from which one is made too ---- */
+/* ---- spans: borrowed elements, like std::span of C++20, which converts to it ---- */
 
 template <class T>
 class Span {
@@ -231,7 +231,7 @@ using Shape = Span<const int64_t>;
 
 /* ---- element types ---- */
 
-/* Two bytes of a half or a bfloat16, for element types that C++17 lacks. */
+/* The two bytes of a half or a bfloat16, which C++17 lacks. */
 struct Half {
     uint16_t bits;
 };
@@ -290,7 +290,7 @@ public:
         return copy(Span<const T>(&value, 1), Shape());
     }
 
-    /* Borrows memory, which must outlive the tensor and the runs that use it. Of const data a run only reads. `strides`, in elements: empty
+    /* Borrows memory, which must outlive the tensor and the runs that use it. A run only reads const data. `strides`, in elements: empty
      * means row-major contiguous. */
     template <class T>
     static Ret<Tensor> view(T *data, Shape shape, Shape strides = {}) {
@@ -308,7 +308,7 @@ public:
         if (hn_status status = check_count(shape, container.size())) return detail::ret(status, Tensor());
         return view<T>(container.data(), shape);
     }
-    /* A view of something that is gone at the end of the line: use take or copy. */
+    /* A view of a temporary would dangle: use take or copy. */
     template <class C, class = std::enable_if_t<!std::is_lvalue_reference_v<C>>, class = ElementOf<C>>
     static Ret<Tensor> view(const C &&container, Shape shape = {}) = delete;
 
@@ -322,7 +322,7 @@ public:
         if (!status) (void)kept.release();
         return detail::ret(status, Tensor(made));
     }
-    /* Copies row-major elements into memory of its own. */
+    /* Copies row-major elements into new memory. */
     template <class T>
     static Ret<Tensor> copy(Span<const T> elements, Shape shape) {
         hn_tensor *made = nullptr;
@@ -344,14 +344,14 @@ public:
     Shape strides() const noexcept { return Shape(hn_tensor_strides(handle_), rank()); }
     int64_t numel() const noexcept { return hn_tensor_numel(handle_); }
     bool is_const() const noexcept { return hn_tensor_is_const(handle_); }
-    /* The address of element 0; nullptr when T is not the element type, and for a T that is not const over read-only memory. */
+    /* The address of element 0; nullptr if T is not the element type, or if T is not const and the memory is read-only. */
     template <class T>
     T *data() const noexcept {
         static_assert(scalar_type_of<T> != HN_NO_TYPE, "no element type of Henry corresponds to this type");
         if (type() != scalar_type_of<T> || (is_const() && !std::is_const_v<T>)) return nullptr;
         return static_cast<T *>(hn_tensor_data(handle_));
     }
-    /* The elements in row-major order. Bools come as unsigned char: std::vector<bool> is packed. */
+    /* The elements in row-major order. Bools are returned as unsigned char, since std::vector<bool> is packed. */
     template <class T>
     Ret<std::vector<T>> to_vector() const {
         static_assert(!std::is_same_v<T, bool>, "use to_vector<unsigned char>()");
@@ -432,7 +432,7 @@ private:
     hn_tensor *handle_ = nullptr;
 };
 
-/* ---- options: the structs of the C API with everything at its default; their strings are borrowed for the call ---- */
+/* ---- options: the structs of the C API, initialized with defaults; their strings are borrowed for the call ---- */
 
 struct ModuleOptions : hn_module_options {
     ModuleOptions() : hn_module_options{} {}
@@ -445,7 +445,7 @@ struct RunOptions : hn_run_options {
 struct CompileOptions : hn_compile_options {
     CompileOptions() : hn_compile_options{} {}
 
-    /* Calls `callback(const hn_scope_progress &)` while compilers run; false gives up. Borrowed. */
+    /* Calls `callback(const hn_scope_progress &)` while compilers run; return false to cancel. Borrowed. */
     template <class F>
     CompileOptions &on_progress(F &callback) {
         progress_context = &callback;
@@ -480,7 +480,7 @@ class State {
 public:
     State() = default;
 
-    /* Another state with the present content. */
+    /* Another state with the current content. */
     Ret<State> copy() const {
         hn_state *made = nullptr;
         hn_status status = hn_state_copy(handle_.get(), &made);
@@ -518,7 +518,7 @@ struct ValueInfo : hn_module_value_info {
     Span<const hn_module_dim> dims() const noexcept { return {sizes, rank}; }
 };
 
-/* A tensor with the name of the input or the weight that it is for. */
+/* A tensor, with the name of its input or weight. */
 struct NamedTensor {
     std::string_view name;
     Tensor tensor;
@@ -540,7 +540,7 @@ public:
         hn_status status = hn_module_load_file(path.c_str(), &options, &made);
         return detail::ret(status, Module(made));
     }
-    /* `borrow`: the bytes outlive the module, see hn_module_load_memory. */
+    /* `borrow`: the bytes must outlive the module, see hn_module_load_memory. */
     static Ret<Module> load_memory(const void *bytes, size_t len, bool borrow = false, const ModuleOptions &options = {}) {
         hn_module *made = nullptr;
         hn_status status = hn_module_load_memory(bytes, len, borrow, &options, &made);
@@ -553,11 +553,11 @@ public:
         hn_status status = run_status(inputs, outputs, options);
         return detail::ret(status, std::move(outputs));
     }
-    /* The same; tensors that stand in `outputs` receive the results, empty ones become new tensors. */
+    /* The same. Tensors in `outputs` receive the results; empty ones become new tensors. */
     Ret<void> run_into(Span<const Tensor> inputs, Span<Tensor> outputs, const RunOptions &options = {}) const {
         return detail::ret(run_status(inputs, outputs, options));
     }
-    /* Runs the module on inputs that are given by name, in any order. Inputs that are recorded scalars may be left out. */
+    /* Runs the module on inputs by name, in any order. Recorded scalars may be omitted. */
     Ret<std::vector<Tensor>> run_named(Span<const NamedTensor> inputs, const RunOptions &options = {}) const {
         std::vector<Tensor> ordered(input_count()), outputs(output_count());
         hn_status status = order(inputs, ordered);
@@ -570,16 +570,16 @@ public:
     size_t output_count() const noexcept { return hn_module_output_count(handle_); }
     Ret<std::vector<ValueInfo>> inputs() const { return list<ValueInfo>(hn_module_input_count, hn_module_input_info); }
     Ret<std::vector<ValueInfo>> outputs() const { return list<ValueInfo>(hn_module_output_count, hn_module_output_info); }
-    /* The number of the input or output with this name. */
+    /* The index of the input or output with this name. */
     Ret<size_t> find_input(const std::string &name) const { return find(hn_module_input_find, name); }
     Ret<size_t> find_output(const std::string &name) const { return find(hn_module_output_find, name); }
 
-    /* Sizes that the model leaves open, and what every run checks of them. */
+    /* Sizes that can differ between runs, and the guards that every run checks. */
     Ret<std::vector<hn_module_symbol_info>> symbols() const {
         return list<hn_module_symbol_info>(hn_module_symbol_count, hn_module_symbol_info_get);
     }
     Ret<std::vector<hn_module_guard_info>> guards() const { return list<hn_module_guard_info>(hn_module_guard_count, hn_module_guard_info_get); }
-    /* The sizes that outputs would have for inputs of these shapes; -1 where only the data tells. */
+    /* The sizes of the outputs for inputs of these shapes; -1 for data-dependent sizes. */
     Ret<std::vector<std::vector<int64_t>>> output_shapes(Span<const Shape> inputs) const {
         std::vector<hn_input_sizes> in(inputs.size());
         std::vector<hn_output_sizes> out(output_count());
@@ -593,17 +593,17 @@ public:
         return detail::ret(status, std::move(shapes));
     }
 
-    /* What a run changes: see hn_module_mutation_info. */
+    /* The inputs and buffers that a run changes: see hn_module_mutation_info. */
     Ret<std::vector<hn_module_mutation_info>> mutations() const {
         return list<hn_module_mutation_info>(hn_module_mutation_count, hn_module_mutation_info_get);
     }
-    /* A state of its own for a sequence, with the values that the buffers have in the weights. */
+    /* A new state, for example for a sequence, with the initial values of the buffers from the weights. */
     Ret<State> make_state() const {
         hn_state *made = nullptr;
         hn_status status = hn_state_create(handle_, &made);
         return detail::ret(status, State::adopt(made));
     }
-    /* A copy of a buffer that runs change, and the reverse: in the module's own state. */
+    /* Read or write a buffer that runs change, in the module's own state. Both copy. */
     Ret<Tensor> read_buffer(const std::string &name) const {
         hn_tensor *made = nullptr;
         hn_status status = hn_module_buffer_read(handle_, name.c_str(), &made);
@@ -746,8 +746,8 @@ inline Ret<std::string> describe_bundle(const std::string &path, hn_bundle_forma
     return detail::ret(status, std::move(copy));
 }
 
-/* Hands Henry's messages to `callback(const hn_log_line &)`, which is borrowed, may be called by several threads at once and must
- * not throw. nullptr: nobody hears them. */
+/* Passes Henry's messages to `callback(const hn_log_line &)`. It is borrowed, may be called by several threads at the same time, and
+ * must not throw. nullptr: removes the callback. */
 template <class F>
 Ret<void> set_log(F *callback) {
     return detail::ret(hn_log_sink_set([](void *context, const hn_log_line *line) noexcept { (*static_cast<F *>(context))(*line); }, callback));

@@ -41,8 +41,8 @@ typedef struct hn_service_options {
     int32_t threads;           /* jobs at once. 0: HENRY_COMPILE_THREADS, else CPUs in the affinity mask, at
                                   most 32. 1: no workers, jobs run in this process when
                                   somebody waits for them */
-    const char *worker_path;   /* NULL: HENRY_WORKER, else henry-worker beside the program or in ../libexec/henry
-                                  from there, else beside the library or in ../libexec/henry from there, else by
+    const char *worker_path;   /* NULL: HENRY_WORKER, else henry-worker next to the program or in ../libexec/henry
+                                  from there, else next to the library or in ../libexec/henry from there, else by
                                   the henry in PATH. "": no workers */
     const char *cache_dir;     /* NULL: HENRY_CACHE_DIR, else the user's cache; "": nothing on disk */
     const char *remote_url;    /* of a remote cache: redis:// or unix://, docs/cache.md. NULL:

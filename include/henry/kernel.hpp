@@ -19,7 +19,7 @@ inline namespace expected_style {
 inline namespace throwing_style {
 #endif
 
-/* What hn_source describes, with strings of its own. */
+/* The fields of hn_source, with owned strings. */
 struct Source {
     std::string name, language, text;
     std::vector<std::string> entries, flags, target, env;
@@ -30,7 +30,7 @@ class Library {
 public:
     Library() = default;
 
-    /* The function `name`, of type T: function<double(const double *, int)>("sum"). Valid as long as the library. */
+    /* The function `name`, of type T: function<double(const double *, int)>("sum"). Valid as long as the library is loaded. */
     template <class T>
     Ret<T *> function(const std::string &name) const {
         static_assert(std::is_function_v<T>, "name a function type, as in function<int(int)>(\"f\")");
@@ -106,13 +106,13 @@ private:
     hn_artifact *handle_ = nullptr;
 };
 
-/* A result that is on its way; it belongs to its scope and is valid as long as that. */
+/* The future result of a job; it belongs to its scope and is valid as long as the scope. */
 class Future {
 public:
     Future() = default;
     explicit Future(hn_future *handle) noexcept : handle_(handle) {}
 
-    /* Waits at most so long; less than 0: for ever. */
+    /* Waits at most this long; less than 0: no limit. */
     Ret<Artifact> wait(int64_t timeout_ms = -1) const {
         hn_artifact *made = nullptr;
         hn_status status = hn_future_wait(handle_, timeout_ms, &made);

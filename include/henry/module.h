@@ -44,7 +44,7 @@ typedef struct hn_allocator {
 typedef struct hn_module_options {
     int threads;              /* for each run, at most HN_THREADS_MAX; 0: those of `executor` or HENRY_THREADS, else OMP_NUM_THREADS,
                                  else one per processor. Work is split into this many parts; see henry/threads.h */
-    const char *weights_path; /* where the file that the bundle refers to is now; NULL: beside the bundle under its last name,
+    const char *weights_path; /* where the file that the bundle refers to is now; NULL: its file name next to the bundle,
                                  else at its recorded path */
     bool verify_weights;      /* full digest of the weights instead of size, time and head */
     bool skip_digest;         /* trust the bundle's bytes: no digest check (structure is always checked) */

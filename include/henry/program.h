@@ -40,7 +40,7 @@ typedef struct hn_compile_options {
     bool verify;            /* compare every record of the file with its checksum, even if the graph cache has the program */
     bool embed_weights;     /* put the weights into the image; otherwise it refers to the model file, or to ... */
     const char *safetensors; /* ... this file, which is written, in the safetensors format; not with embed_weights. The image finds it
-                                beside itself, under its last name. NULL: none */
+                                in its own folder, by its file name. NULL: none */
     /* Sizes that the program must accept, of all inputs in the order of hn_module_run, or of the tensors only; NULL: any. The
      * compiler makes some decisions for the sizes of the export, and guards them. If these sizes break such a guard, Henry
      * compiles a second variant for them and caches both. Sizes that the model itself forbids change nothing here;
