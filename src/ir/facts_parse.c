@@ -14,6 +14,24 @@ static hn_status read_bound(hn_text_facts_reader *r, int64_t *out) {
     return hn_lex_i64(r->lex, out);
 }
 
+/* Whether the ranges that are known by now leave nothing but 0 for a divisor in `e`. */
+static bool divides_by_zero(hn_sym *sym, hn_expr e) {
+    const hn_expr_kind kind = hn_sym_kind(sym, e);
+    uint32_t count = 0;
+    const hn_expr *args = NULL;
+    if (kind == HN_EXPR_ADD) {
+        hn_sum sum = hn_sym_sum(sym, e);
+        args = sum.terms, count = sum.count;
+    } else if (kind != HN_EXPR_CONST && kind != HN_EXPR_SYMBOL && kind != HN_EXPR_INVALID) {
+        args = hn_sym_args(sym, e, &count);
+    }
+    const bool divides = (kind == HN_EXPR_FLOORDIV || kind == HN_EXPR_MOD) && count == 2;
+    if (divides && hn_sym_prove_eq(sym, args[1], hn_sym_int(sym, 0))) return true;
+    for (uint32_t k = 0; k < count; k++)
+        if (divides_by_zero(sym, args[k])) return true;
+    return false;
+}
+
 /* Each guard was possible when it was read; later ones may have narrowed the ranges. */
 static hn_status check_guards(hn_text_facts_reader *r) {
     uint32_t count;
@@ -22,6 +40,9 @@ static hn_status check_guards(hn_text_facts_reader *r) {
     for (uint32_t i = 0; i < count; i++)
         if (hn_size_refuted(r->g, guards[i].relation, guards[i].lhs, guards[i].rhs))
             return hn_lex_fail(r->lex, r->lex->p, "the guards contradict each other");
+    for (uint32_t i = 0; i < count; i++)
+        if (divides_by_zero(r->g->sym, guards[i].lhs) || divides_by_zero(r->g->sym, guards[i].rhs))
+            return hn_lex_fail(r->lex, r->lex->p, "a guard divides by 0");
     r->checked = count;
     return NULL;
 }

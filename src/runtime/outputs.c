@@ -183,7 +183,7 @@ static hn_status stage_mutations(const hn_module *m, hn_context *c) {
         size_t bytes = (size_t)c->bounds[0]->outputs[k].extent_bytes;
         c->staged[k] = hn_memory_alloc(&m->allocator, bytes);
         if (!c->staged[k]) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to copy %zu bytes", bytes);
-        memcpy(c->staged[k], content(m, c, k), bytes);
+        if (bytes) memcpy(c->staged[k], content(m, c, k), bytes);
     }
     return NULL;
 }

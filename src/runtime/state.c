@@ -48,7 +48,7 @@ static hn_status state_alloc(hn_module *m, hn_state **out) {
 static void fill(hn_state *state, uint8_t *const *from) {
     const hn_bundle *b = &state->m->view;
     for (uint32_t k = 1; k < b->storages_count; k++)
-        if (state->storages[k]) memcpy(state->storages[k], from[k], b->storages[k].bytes);
+        if (state->storages[k] && b->storages[k].bytes) memcpy(state->storages[k], from[k], b->storages[k].bytes);
 }
 
 hn_status hn_state_init_own(hn_module *m) {
