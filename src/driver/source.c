@@ -110,16 +110,52 @@ static bool is_for_target(const char *path, const hn_c_target *target) {
     return true;
 }
 
-static bool is_wanted(const gathering *g, const hn_source_text *text) {
-    return !text->for_externs || (hn_source_has_externs(g->source.program) && is_for_target(text->path, &g->driver->levels[0].target));
+/* Sources of extern operations by the beginnings of their names. A project has those of the kinds that its program calls; in place of
+ * the others HN_EXT_WITHOUT_<name> is defined (runtime/ext.h). What no row names, several kinds need. */
+static const struct {
+    const char *files, *name;
+    hn_extern_kind kinds[2];
+} parts[] = {
+    {"lib/runtime/ext_conv", "CONV", {HN_EXTERN_CONV}},
+    {"lib/runtime/ext_attention", "ATTENTION", {HN_EXTERN_ATTENTION}},
+    {"lib/runtime/ext_matmul", "MATMUL", {HN_EXTERN_MATMUL, HN_EXTERN_GROUPED_MATMUL}},
+    {"lib/runtime/ext_grouped", "GROUPED", {HN_EXTERN_GROUPED_MATMUL}},
+    {"lib/runtime/ext_sort", "SORT", {HN_EXTERN_SORT, HN_EXTERN_TOPK}},
+    {"lib/runtime/ext_nonzero", "NONZERO", {HN_EXTERN_NONZERO}},
+    {"lib/runtime/ext_nms", "NMS", {HN_EXTERN_NMS}},
+};
+enum { PART_COUNT = sizeof parts / sizeof *parts };
+
+static bool calls_part(const hn_bundle *b, size_t part) {
+    const hn_extern_kind *kinds = parts[part].kinds;
+    return hn_source_calls(b, kinds[0]) || (kinds[1] && hn_source_calls(b, kinds[1]));
 }
 
-/* What tells the files of extern operations that only these loops came along. */
-static hn_status choose_loops(gathering *g) {
+static bool is_c_file(const char *path) {
+    const size_t len = strlen(path);
+    return len > 2 && strcmp(path + len - 2, ".c") == 0;
+}
+
+/* Headers come along in any case. */
+static bool is_called(const hn_bundle *b, const char *path) {
+    for (size_t k = 0; is_c_file(path) && k < PART_COUNT; k++)
+        if (strncmp(path, parts[k].files, strlen(parts[k].files)) == 0) return calls_part(b, k);
+    return true;
+}
+
+static bool is_wanted(const gathering *g, const hn_source_text *text) {
+    const hn_bundle *b = g->source.program;
+    if (!text->for_externs) return true;
+    return hn_source_has_externs(b) && is_for_target(text->path, &g->driver->levels[0].target) && is_called(b, text->path);
+}
+
+/* What tells the sources of extern operations which of them came along. */
+static hn_status choose_parts(gathering *g) {
     const hn_bundle *b = g->source.program;
     if (!hn_source_has_externs(b)) return NULL;
-    char *flags = hn_arena_printf(g->files.arena, "-DHN_EXT_ONLY=hn_ext_kernels_%s%s", loops_of(&g->driver->levels[0].target),
-                                  hn_source_calls(b, HN_EXTERN_CONV) ? "" : " -DHN_EXT_WITHOUT_CONV");
+    char *flags = hn_arena_printf(g->files.arena, "-DHN_EXT_ONLY=hn_ext_kernels_%s", loops_of(&g->driver->levels[0].target));
+    for (size_t k = 0; flags && k < PART_COUNT; k++)
+        if (!calls_part(b, k)) flags = hn_arena_printf(g->files.arena, "%s -DHN_EXT_WITHOUT_%s", flags, parts[k].name);
     if (!flags) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for a project's flags");
     g->source.extern_flags = hn_str_of(flags);
     return NULL;
@@ -127,8 +163,7 @@ static hn_status choose_loops(gathering *g) {
 
 static void list_runtime_files(const gathering *g, hn_strbuf *out) {
     for (const hn_source_text *t = hn_source_texts; t->path; t++) {
-        size_t len = strlen(t->path);
-        if (is_wanted(g, t) && strncmp(t->path, "lib/", 4) == 0 && strcmp(t->path + len - 2, ".c") == 0)
+        if (is_wanted(g, t) && strncmp(t->path, "lib/", 4) == 0 && is_c_file(t->path))
             hn_strbuf_printf(out, "%s%s", out->len ? " " : "", t->path);
     }
 }
@@ -168,7 +203,7 @@ static hn_status gather(gathering *g, const hn_bundle *b) {
     HN_NEW(g->files.arena, offsets, (size_t)b->storages_count + 1);
     HN_TRY(place_weights(g->driver, b, offsets, &g->source));
     HN_TRY(add_kernels(g));
-    HN_TRY(choose_loops(g));
+    HN_TRY(choose_parts(g));
     hn_strbuf_init(&runtime_files);
     list_runtime_files(g, &runtime_files);
     g->source.runtime_files = hn_strbuf_str(&runtime_files);

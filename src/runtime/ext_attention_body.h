@@ -82,3 +82,24 @@ static void scale(float *x, int64_t rows, const float *factor) {
         vec_store(x + HN_LANES, vec_load(x + HN_LANES) * high);
     }
 }
+
+/* Scores to weights e^(x - max), in place. */
+static float weights_of(float *x, int64_t count, float *out_max) {
+    vec max = vec_splat(-__builtin_inff()), sum = vec_splat(0), rest = max;
+    int64_t i = 0;
+    for (; i + HN_LANES <= count; i += HN_LANES) max = vec_max(vec_load(x + i), max);
+    for (int64_t j = i; j < count; j++) rest[j - i] = x[j];
+    max = vec_max(rest, max);
+    float most = max[0];
+    for (int l = 1; l < HN_LANES; l++) most = max[l] > most ? max[l] : most;
+    *out_max = most;
+    const vec origin = vec_splat(most == -__builtin_inff() ? 0 : most); /* the difference must not be -inf - -inf */
+    for (int64_t j = 0; j < i; j += HN_LANES) {
+        const vec weight = exp_of_negative(vec_load(x + j) - origin);
+        sum += weight;
+        vec_store(x + j, weight);
+    }
+    rest = exp_of_negative(rest - origin); /* lanes beyond the last one: e^-inf */
+    for (int64_t j = i; j < count; j++) x[j] = rest[j - i];
+    return vec_total(sum + rest);
+}

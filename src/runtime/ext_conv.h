@@ -16,7 +16,11 @@
 
 /* The row of the table: takes every dtype that has a fast way (ext_fast.c). */
 extern const hn_ext_impl hn_ext_convolution;
+#ifdef HN_EXT_WITHOUT_CONV
+#define hn_ext_conv_f32 hn_ext_reference
+#else
 extern const hn_ext_impl hn_ext_conv_f32;
+#endif
 
 enum {
     HN_EXT_CONV_OUT = 0, HN_EXT_CONV_INPUT = 1, HN_EXT_CONV_WEIGHTS = 2, HN_EXT_CONV_BIAS = 3, HN_EXT_CONV_RESIDUAL = 4,

@@ -4,21 +4,6 @@
  * There is no use in laying out the matrix anew: each of its elements serves a few multiplications only. What counts is how it
  * streams by: few rows at a time, in pieces that are long. */
 
-HN_INLINE float vec_total(vec v) {
-#if HN_LANES == 16
-    const vec8 half = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) + __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
-#elif HN_LANES == 8
-    const vec8 half = v;
-#endif
-#if HN_LANES == 4
-    const vec4 x = v;
-#else
-    const vec4 x = __builtin_shufflevector(half, half, 0, 1, 2, 3) + __builtin_shufflevector(half, half, 4, 5, 6, 7);
-#endif
-    const vec4 y = x + __builtin_shufflevector(x, x, 2, 3, 0, 1);
-    return y[0] + y[1];
-}
-
 /* Elements of the matrix: its element `at` and those after it. */
 HN_INLINE vec few_load(const void *b, int64_t at, const bool is_bf16) {
     if (!is_bf16) return vec_load((const float *)b + at);
@@ -145,25 +130,4 @@ static void combine(const hn_ext_few *f) {
         combine_all(f, true);
     else
         combine_all(f, false);
-}
-
-/* Scores to weights e^(x - max), in place. */
-static float weights_of(float *x, int64_t count, float *out_max) {
-    vec max = vec_splat(-__builtin_inff()), sum = vec_splat(0), rest = max;
-    int64_t i = 0;
-    for (; i + HN_LANES <= count; i += HN_LANES) max = vec_max(vec_load(x + i), max);
-    for (int64_t j = i; j < count; j++) rest[j - i] = x[j];
-    max = vec_max(rest, max);
-    float most = max[0];
-    for (int l = 1; l < HN_LANES; l++) most = max[l] > most ? max[l] : most;
-    *out_max = most;
-    const vec origin = vec_splat(most == -__builtin_inff() ? 0 : most); /* the difference must not be -inf - -inf */
-    for (int64_t j = 0; j < i; j += HN_LANES) {
-        const vec weight = exp_of_negative(vec_load(x + j) - origin);
-        sum += weight;
-        vec_store(x + j, weight);
-    }
-    rest = exp_of_negative(rest - origin); /* lanes beyond the last one: e^-inf */
-    for (int64_t j = i; j < count; j++) x[j] = rest[j - i];
-    return vec_total(sum + rest);
 }

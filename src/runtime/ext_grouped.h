@@ -4,6 +4,10 @@
 
 #include "runtime/ext.h"
 
+#ifdef HN_EXT_WITHOUT_GROUPED
+#define hn_ext_grouped_matmul hn_ext_reference
+#else
 extern const hn_ext_impl hn_ext_grouped_matmul;
+#endif
 
 #endif

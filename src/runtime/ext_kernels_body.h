@@ -408,12 +408,30 @@ static void pack(const hn_ext_pack *p) {
         pack_panel(p, p->in + j * p->in_col, out, p->cols - j < p->width ? p->cols - j : p->width);
 }
 
+/* The sum of the lanes. */
+HN_INLINE float vec_total(vec v) {
+#if HN_LANES == 16
+    const vec8 half = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) + __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
+#elif HN_LANES == 8
+    const vec8 half = v;
+#endif
+#if HN_LANES == 4
+    const vec4 x = v;
+#else
+    const vec4 x = __builtin_shufflevector(half, half, 0, 1, 2, 3) + __builtin_shufflevector(half, half, 4, 5, 6, 7);
+#endif
+    const vec4 y = x + __builtin_shufflevector(x, x, 2, 3, 0, 1);
+    return y[0] + y[1];
+}
+
 #include "runtime/ext_column_body.h"
-#ifndef HN_EXT_WITHOUT_CONV /* as in a source project whose program has no convolution: half of the time to compile this */
+#ifndef HN_EXT_WITHOUT_CONV /* ext.h says where: half of the time to compile this */
 #include "runtime/ext_conv_body.h"
 #include "runtime/ext_conv_strip_body.h"
 #endif
+#ifndef HN_EXT_WITHOUT_ATTENTION
 #include "runtime/ext_attention_body.h"
+#endif
 #include "runtime/ext_half_body.h"
 #include "runtime/ext_few_body.h"
 #include "runtime/ext_f64_body.h"
@@ -435,12 +453,14 @@ const hn_ext_kernels HN_KERNELS_TABLE = {
     .winograd_in = winograd_in,
     .winograd_out = winograd_out,
 #endif
+#ifndef HN_EXT_WITHOUT_ATTENTION
     .softmax = softmax,
     .transpose = transpose,
     .scale = scale,
+    .weights = weights_of,
+#endif
     .dots = dots,
     .combine = combine,
-    .weights = weights_of,
     .epilogue = epilogue_apply,
     .from_half = from_half,
     .to_half = to_half,

@@ -6,6 +6,12 @@
 
 /* The row of the table: takes every dtype that has a fast way (ext_fast.c). */
 extern const hn_ext_impl hn_ext_matmul;
+#ifdef HN_EXT_WITHOUT_MATMUL
+#define hn_ext_matmul_f32 hn_ext_reference
+#define hn_ext_matmul_few hn_ext_reference
+#define hn_ext_matmul_f64 hn_ext_reference
+#define hn_ext_matmul_plain hn_ext_reference
+#else
 extern const hn_ext_impl hn_ext_matmul_f32;
 /* A few rows (or columns) times a matrix that is not worth packing, f32 and 16-bit: read where it lies. */
 extern const hn_ext_impl hn_ext_matmul_few;
@@ -13,6 +19,7 @@ extern const hn_ext_impl hn_ext_matmul_few;
 extern const hn_ext_impl hn_ext_matmul_f64;
 /* f64, integers and bool: rows in parallel, no blocks. */
 extern const hn_ext_impl hn_ext_matmul_plain;
+#endif
 
 double hn_ext_epilogue_f64(hn_epilogue epilogue, double x);
 

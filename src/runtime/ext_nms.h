@@ -4,6 +4,10 @@
 
 #include "runtime/ext.h"
 
+#ifdef HN_EXT_WITHOUT_NMS
+#define hn_ext_nms hn_ext_reference
+#else
 extern const hn_ext_impl hn_ext_nms;
+#endif
 
 #endif

@@ -4,6 +4,10 @@
 
 #include "runtime/ext.h"
 
+#ifdef HN_EXT_WITHOUT_NONZERO
+#define hn_ext_nonzero hn_ext_reference
+#else
 extern const hn_ext_impl hn_ext_nonzero;
+#endif
 
 #endif

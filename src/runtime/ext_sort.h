@@ -4,6 +4,10 @@
 
 #include "runtime/ext.h"
 
+#ifdef HN_EXT_WITHOUT_SORT
+#define hn_ext_sort hn_ext_reference
+#else
 extern const hn_ext_impl hn_ext_sort;
+#endif
 
 #endif
