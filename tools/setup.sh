@@ -14,6 +14,8 @@ if [ "$(id -u)" != 0 ]; then
     command -v sudo >/dev/null || { echo "setup: these packages need root or sudo:$missing" >&2; exit 1; }
     sudo="sudo"
 fi
-$sudo apt-get update -qq >&2
+log=$(mktemp)
 # shellcheck disable=SC2086 # a list of words
-DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends $missing >&2
+{ $sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive $sudo apt-get install -y -qq --no-install-recommends $missing; } >"$log" 2>&1 ||
+    { cat "$log" >&2; rm -f "$log"; exit 1; }
+rm -f "$log"
