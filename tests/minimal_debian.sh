@@ -5,7 +5,8 @@
 #     tests/minimal_debian.sh [--user] [--keep] [FOLDER [TARGET...]]      default: /tmp/henry-minimal, targets demo and test
 #
 # --user: an ordinary user runs the targets (it may use sudo, as the setup asks for). --keep: leave the folder there.
-# A folder that holds a system of an earlier run is used again, so that a second run starts sooner; the clone is always fresh.
+# FOLDER must not exist, or be the system of an earlier run, which is used again: a second run starts sooner. The clone is always
+# fresh.
 # HENRY_TEST_MODELS names the sample models (default: ../shared). What apt of this machine is configured with is taken along.
 set -eu
 cd "$(dirname "$0")/.."
@@ -25,6 +26,13 @@ system=${1:-/tmp/henry-minimal}
 [ "$(id -u)" = 0 ] || { echo "tests/minimal_debian.sh needs root, for debootstrap and chroot" >&2; exit 1; }
 command -v debootstrap >/dev/null || { echo "tests/minimal_debian.sh needs the package debootstrap" >&2; exit 1; }
 
+# Only a folder that this script made is used, and removed at the end.
+mark=$system/.henry-minimal-debian
+if [ -e "$system" ] && [ ! -f "$mark" ]; then
+    echo "tests/minimal_debian.sh: '$system' is there and was not made by this script; name a folder that does not exist" >&2
+    exit 2
+fi
+
 inside() { chroot "$system" /usr/bin/env -i PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 "$@"; }
 release_mounts() {
     for at in proc sys dev/pts dev/shm dev; do mountpoint -q "$system/$at" && umount -l "$system/$at"; done
@@ -33,6 +41,8 @@ release_mounts() {
 trap release_mounts EXIT
 
 if [ ! -x "$system/usr/bin/apt-get" ]; then
+    mkdir -p "$system"
+    : >"$mark"
     debootstrap --variant=minbase bookworm "$system" >"$system.log" 2>&1 || { tail "$system.log"; exit 1; }
 fi
 cp /etc/resolv.conf "$system/etc/" 2>/dev/null || true

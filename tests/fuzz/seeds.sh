@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Seeds of the fuzz targets from the sample models, and a dictionary for each target.
 #
-#     tests/fuzz/seeds.sh OUT      writes OUT/TARGET/* and OUT/TARGET.dict
+#     tests/fuzz/seeds.sh OUT      writes OUT/TARGET/* and OUT/TARGET.dict; OUT must be new or empty
 #
 # Seeds are what Henry reads and writes for the models of HENRY_TEST_MODELS (default: ../shared): files of at most 64 KiB, since
 # long ones make a fuzzer slow. A dictionary holds the words in quotes of the reader's sources, so nobody keeps it up by hand.
@@ -12,6 +12,7 @@ out=$1
 cd "$(dirname "$0")/../.." || exit 2
 henry=${HENRY:-build/henry}
 models=${HENRY_TEST_MODELS:-../shared}
+[ -z "$(ls -A "$out" 2>/dev/null)" ] || { echo "tests/fuzz/seeds.sh: '$out' is not empty; name a new folder" >&2; exit 2; }
 command -v unzip >/dev/null || { echo "tests/fuzz/seeds.sh needs unzip" >&2; exit 1; }
 for target in tests/fuzz/fuzz_*.c; do
     name=${target##*/fuzz_}
