@@ -465,10 +465,14 @@ const char *hn_scope_progress_line(const hn_scope_progress *p, char *out, size_t
     return out;
 }
 
-/* With the lock held. Counts, and returns the first future that is not settled; the one that this thread could work
- * on comes before others. `*out_due_ns`: when there will be one of these. */
-static hn_future *survey(const hn_scope *scope, bool has_limit, hn_scope_progress *progress, int64_t *out_due_ns) {
+/* How many jobs of a scope run in this process at once. While workers start it is one: the others are for the workers. */
+static uint32_t inline_limit(const hn_core *core) { return core->is_inline ? (uint32_t)core->service->threads : 1; }
+
+/* With the lock held. Counts, and returns the first future that is not settled. `*out_ready`: one whose job should start in
+ * this process now, or NULL. `*out_due_ns`: when there will be one that was parked. */
+static hn_future *survey(const hn_scope *scope, bool has_limit, hn_scope_progress *progress, hn_future **out_ready, int64_t *out_due_ns) {
     hn_future *first = NULL, *ready = NULL;
+    uint32_t running = 0;
     *out_due_ns = 0;
     progress->total = scope->count;
     progress->done = progress->failed = progress->elsewhere = progress->hits = progress->workers = 0;
@@ -477,6 +481,7 @@ static hn_future *survey(const hn_scope *scope, bool has_limit, hn_scope_progres
         hn_future *future = scope->futures[i];
         if (!is_settled(future)) {
             if (!first) first = future;
+            running += future->job->state == HN_JOB_RUNNING;
             if (!ready && is_ready_inline(future, has_limit)) ready = future;
             *out_due_ns = earlier(*out_due_ns, due_inline_ns(future));
             progress->elsewhere += future->job->due_ns != 0;
@@ -487,7 +492,8 @@ static hn_future *survey(const hn_scope *scope, bool has_limit, hn_scope_progres
         progress->failed += future->is_cancelled || future->job->code != HN_OK;
     }
     progress->waiting_for = first ? first->name : NULL;
-    return ready ? ready : first;
+    *out_ready = running < inline_limit(scope->core) ? ready : NULL;
+    return first;
 }
 
 /* With the lock held. The first failure, and how many more there are. */
@@ -519,7 +525,7 @@ hn_status hn_scope_wait(hn_scope *scope, hn_scope_progress_fn progress, void *co
     int64_t due_ns;
     hn_lock(&core->lock);
     for (;;) {
-        hn_future *next = survey(scope, progress != NULL, &now, &due_ns);
+        hn_future *ready, *next = survey(scope, progress != NULL, &now, &ready, &due_ns);
         now.elapsed_ns = hn_now_ns() - start_ns;
         if (!tell(core, progress, context, &now)) {
             for (uint32_t i = 0; i < scope->count; i++) cancel_future(scope->futures[i]);
@@ -527,8 +533,8 @@ hn_status hn_scope_wait(hn_scope *scope, hn_scope_progress_fn progress, void *co
             continue;
         }
         if (!next) break;
-        /* It may have been settled while the lock was not held. */
-        if (is_settled(next) || run_if_inline(next, progress != NULL)) continue;
+        /* They may have been settled while the lock was not held. */
+        if (is_settled(next) || (ready && run_if_inline(ready, progress != NULL))) continue;
         due_ns = earlier(due_ns, report_slow(core));
         if (is_settled(next)) continue;
         wait_change(next, earlier(due_ns, progress ? hn_now_ns() + PROGRESS_EVERY_MS * 1000000LL : 0));

@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -37,6 +38,7 @@ static void begin(void) {
                                "case $1 in --version) exec gcc --version;; esac\n"
                                "if grep -q HANG kernel.c; then touch $0.runs; sleep 30.3; fi\n"
                                "if grep -q NAP kernel.c; then touch $0.runs; sleep 0.5; fi\n"
+                               "if grep -q COUNT kernel.c; then touch $0.on.$$; ls $0.on.* | wc -l >>$0.counts; sleep 0.05; rm $0.on.$$; fi\n"
                                "exec gcc \"$@\"\n";
     char path[PATH_MAX];
     EXPECT_OK(hn_dir_temp(dir, sizeof(dir)));
@@ -121,6 +123,54 @@ TEST(progress_without_workers_is_told_while_a_job_runs) {
         hn_service_destroy(service);
         EXPECT(ms_since(begin_ns) < LONG_MS);
     }
+    end();
+}
+
+/* The most compilers that ran at once, of jobs whose text has COUNT. */
+static int most_at_once(void) {
+    char path[PATH_MAX];
+    int most = 0, count;
+    snprintf(path, sizeof(path), "%s/cc.counts", dir);
+    FILE *file = fopen(path, "r");
+    EXPECT(file);
+    while (file && fscanf(file, "%d", &count) == 1)
+        if (count > most) most = count;
+    if (file) fclose(file);
+    EXPECT(unlink(path) == 0);
+    return most;
+}
+
+static void wait_for_scope_of(hn_service *service, int kernels) {
+    hn_scope *scope = scope_open(service);
+    for (int k = 0; k < kernels; k++) {
+        char text[64];
+        snprintf(text, sizeof(text), "/* COUNT */ int value = %d;\n", k);
+        submit_c(scope, text);
+    }
+    EXPECT_OK(hn_scope_wait(scope, NULL, NULL));
+    hn_scope_destroy(scope);
+    hn_service_destroy(service);
+}
+
+TEST(a_scope_without_workers_starts_as_many_jobs_as_threads) {
+    begin();
+    wait_for_scope_of(service_open(without[0]), 12);
+    EXPECT_INT(most_at_once(), 1);
+    wait_for_scope_of(service_open(without[1]), 12);
+    int most = most_at_once();
+    EXPECT(most >= 1 && most <= 4);
+    end();
+}
+
+TEST(while_workers_start_one_job_of_a_scope_runs_here) {
+    static const char never_ready[] = "#!/bin/sh\nexec sleep 30.3\n";
+    char path[PATH_MAX];
+    begin();
+    snprintf(path, sizeof(path), "%s/worker", dir);
+    EXPECT_OK(hn_file_write_atomic(path, never_ready, strlen(never_ready), false));
+    EXPECT(chmod(path, 0700) == 0);
+    wait_for_scope_of(service_open((hn_service_options){.threads = 8, .worker_path = path}), 12);
+    EXPECT_INT(most_at_once(), 1);
     end();
 }
 
