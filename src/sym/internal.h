@@ -39,6 +39,7 @@ typedef struct hn_sym_node {
     int64_t lo, hi, divisor;
     uint64_t mask;  /* bit (symbol index % 64) of each symbol inside */
     uint32_t size;  /* nodes of the tree */
+    uint64_t digest; /* of the expression as written: the same whatever was interned before it */
     uint32_t epoch; /* of the facts */
 } hn_sym_node;
 

@@ -247,7 +247,20 @@ bool hn_sym_prove_ne(hn_sym *sym, hn_expr a, hn_expr b) {
 
 enum { LEAVES_MAX = 12 };
 
-/* The operands of a nest of the same kind, ascending; false when there are too many. */
+/* The order of operands: small expressions first, symbols by name. It does not depend on ids, so a text that is read in
+ * another context prints the same. */
+static bool leaf_before(const hn_sym *sym, hn_expr a, hn_expr b) {
+    const hn_sym_node *na = hn_sym_at(sym, a), *nb = hn_sym_at(sym, b);
+    if (na->size != nb->size) return na->size < nb->size;
+    if (na->kind == HN_EXPR_SYMBOL && nb->kind == HN_EXPR_SYMBOL) {
+        hn_str x = hn_sym_symbol_name(sym, a), y = hn_sym_symbol_name(sym, b);
+        if (x.len != y.len) return x.len < y.len;
+        return memcmp(x.ptr, y.ptr, x.len) < 0;
+    }
+    return na->digest != nb->digest ? na->digest < nb->digest : a < b;
+}
+
+/* The operands of a nest of the same kind, in order; false when there are too many. */
 static bool leaves_add(const hn_sym *sym, hn_expr_kind kind, hn_expr e, hn_expr leaves[LEAVES_MAX],
                        uint32_t *count) {
     const hn_sym_node *node = hn_sym_at(sym, e);
@@ -258,7 +271,7 @@ static bool leaves_add(const hn_sym *sym, hn_expr_kind kind, hn_expr e, hn_expr 
     for (uint32_t k = 0; k < *count; k++)
         if (leaves[k] == e) return true;
     if (at == LEAVES_MAX) return false;
-    for (; at > 0 && leaves[at - 1] > e; at--) leaves[at] = leaves[at - 1];
+    for (; at > 0 && leaf_before(sym, e, leaves[at - 1]); at--) leaves[at] = leaves[at - 1];
     leaves[at] = e;
     ++*count;
     return true;

@@ -1,6 +1,8 @@
 /* sym.c: the context: interning, errors, constants, symbols, and looking at expressions. */
 #include "sym/internal.h"
 
+#include "base/hash.h"
+
 #include <stdarg.h>
 
 enum { FIRST_NODES = 256, FIRST_SLOTS = 1024 };
@@ -137,6 +139,21 @@ static bool node_measure(const hn_sym *sym, hn_sym_node *node, const hn_expr *ar
            (node->kind != HN_EXPR_MUL || node->count <= HN_SYM_FACTORS_MAX);
 }
 
+/* The order of arguments, which is that of their ids, does not count for commutative operations. */
+static uint64_t node_digest(const hn_sym *sym, const hn_sym_node *node, const hn_expr *args, const int64_t *coeffs) {
+    if (node->kind == HN_EXPR_SYMBOL) {
+        hn_str name = sym->symbols[node->constant].name;
+        return mix(node->kind, hn_hash64(name.ptr, name.len, 0));
+    }
+    bool is_ordered = node->kind == HN_EXPR_FLOORDIV || node->kind == HN_EXPR_MOD;
+    uint64_t all = 0;
+    for (uint32_t k = 0; k < node->count; k++) {
+        uint64_t arg = mix(hn_sym_at(sym, args[k])->digest, coeffs ? (uint64_t)coeffs[k] : 1);
+        all = is_ordered ? mix(all, arg) : all + arg;
+    }
+    return mix(mix(node->kind, (uint64_t)node->constant), all);
+}
+
 static hn_expr node_refresh(hn_sym *sym, hn_expr id) {
     if (sym->nodes[id].epoch != sym->epoch) hn_sym_facts_compute(sym, &sym->nodes[id]);
     return id;
@@ -162,6 +179,7 @@ hn_expr hn_sym_intern(hn_sym *sym, hn_expr_kind kind, int64_t constant, const hn
     hn_status status = node_room(sym);
     if (status) return hn_sym_fail_status(sym, status);
     node.flags = term_flags(sym, kind, args, count);
+    node.digest = node_digest(sym, &node, args, coeffs);
     node.lo = HN_SYM_MIN;
     node.hi = HN_SYM_MAX;
     node.divisor = 1;
