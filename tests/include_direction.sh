@@ -10,12 +10,13 @@ allowed() {
     sched) echo "base sym ir" ;;
     codegen) echo "base sym ir sched" ;;
     bundle) echo "base" ;;
-    runtime) echo "base bundle" ;;
+    ops) echo "base" ;;
+    runtime) echo "base bundle ops" ;;
     cache) echo "base" ;;
     toolchain) echo "base bundle cache" ;;
     service) echo "base cache toolchain" ;;
     metrics) echo "base" ;;
-    driver) echo "base sym ir front opt lower sched codegen wrapper toolchain service cache bundle runtime metrics" ;;
+    driver) echo "base sym ir front opt lower sched codegen wrapper toolchain service cache bundle ops runtime metrics" ;;
     esac
 }
 bad=0

@@ -139,8 +139,8 @@ suite_asan() {
 # tests of the runtime try, and the sanitizer needs minutes for their arithmetic.
 suite_tsan() {
     local dir=$root/build/tsan targets
-    targets=$(cd tests/unit && ls service/test_*.c runtime/test_*.c cache/test_*.c base/test_log.c base/test_trace.c base/test_team.c 2>/dev/null |
-        grep -v -e test_ext_conv -e test_ext_matmul -e test_ext_attention | sed 's|[/.]|_|g; s|_c$||; s|^|unit_|')
+    targets=$(cd tests/unit && ls service/test_*.c runtime/test_*.c ops/cpu/test_*.c cache/test_*.c base/test_log.c base/test_trace.c base/test_team.c 2>/dev/null |
+        grep -v -e test_conv -e test_matmul -e test_attention | sed 's|[/.]|_|g; s|_c$||; s|^|unit_|')
     # shellcheck disable=SC2086 # a list of words
     sanitized_build tsan build/tsan $targets henry-worker || { echo "0 passed, 1 failed"; return; }
     for name in $targets; do echo "env TSAN_OPTIONS=halt_on_error=0:exitcode=66 $dir/$name"; done | run_programs

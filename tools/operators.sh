@@ -32,7 +32,7 @@ tested_types() {
 
 # "FUNCTION<tab>limit; limit": what a decomposition refuses, with what the helpers refuse that it calls.
 limits() {
-    for file in src/opt/decompose_*.c; do
+    for file in src/opt/decompose/*.c; do
         awk '
             /^[a-z].*\)[ ]*\{$/ || /^(static )?[a-z_]+ \**[a-z0-9_]+\(.*,$/ { if (match($0, /[a-z0-9_]+\(/)) name = substr($0, RSTART, RLENGTH - 1) }
             { body[name] = body[name] " " $0 }

@@ -6,7 +6,7 @@
  * half. Best of many runs. */
 #include "bench.h"
 #include "henry/tensor.h"
-#include "runtime/ext.h"
+#include "ops/cpu/ext.h"
 
 typedef struct shape {
     int64_t heads, kv_heads, m, n, d;

@@ -7,7 +7,7 @@
  * Microseconds, best of many runs; GFLOP/s of the direct sum (so Winograd's may exceed what the machine can do); the last line
  * is the network: layers times how often they occur. oneDNN has the layouts that it likes best. */
 #include "bench.h"
-#include "runtime/ext_conv.h"
+#include "ops/cpu/conv/conv.h"
 #include "henry/tensor.h"
 
 #if __has_include(<oneapi/dnnl/dnnl.h>)

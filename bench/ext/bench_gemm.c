@@ -8,7 +8,7 @@
  * wrong has no figure. One thread is timed by its processor time. --f64: products of doubles, and OpenBLAS's dgemm. */
 #include "bench.h"
 #include "henry/tensor.h"
-#include "runtime/ext.h"
+#include "ops/cpu/ext.h"
 
 #include <dlfcn.h>
 

@@ -2,7 +2,7 @@
 #include "support.h"
 
 #include "base/hash.h"
-#include "runtime/ext.h"
+#include "ops/cpu/ext.h"
 
 #include <stdlib.h>
 #include <string.h>

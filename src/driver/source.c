@@ -99,7 +99,7 @@ static const char *loops_of(const hn_c_target *target) {
 }
 
 static bool is_for_target(const char *path, const hn_c_target *target) {
-    static const char prefix[] = "lib/runtime/ext_kernels_";
+    static const char prefix[] = "lib/ops/cpu/kernels_";
     static const char *const widths[] = {"generic", "avx2", "avx512"};
     if (strncmp(path, prefix, sizeof prefix - 1) != 0) return true;
     const char *rest = path + sizeof prefix - 1, *wanted = loops_of(target);
@@ -110,19 +110,19 @@ static bool is_for_target(const char *path, const hn_c_target *target) {
     return true;
 }
 
-/* Sources of extern operations by the beginnings of their names. A project has those of the kinds that its program calls; in place of
+/* Sources of extern operations by the beginnings of their paths. A project has those of the kinds that its program calls; in place of
  * the others HN_EXT_WITHOUT_<name> is defined (runtime/ext.h). What no row names, several kinds need. */
 static const struct {
     const char *files, *name;
     hn_extern_kind kinds[2];
 } parts[] = {
-    {"lib/runtime/ext_conv", "CONV", {HN_EXTERN_CONV}},
-    {"lib/runtime/ext_attention", "ATTENTION", {HN_EXTERN_ATTENTION}},
-    {"lib/runtime/ext_matmul", "MATMUL", {HN_EXTERN_MATMUL, HN_EXTERN_GROUPED_MATMUL}},
-    {"lib/runtime/ext_grouped", "GROUPED", {HN_EXTERN_GROUPED_MATMUL}},
-    {"lib/runtime/ext_sort", "SORT", {HN_EXTERN_SORT, HN_EXTERN_TOPK}},
-    {"lib/runtime/ext_nonzero", "NONZERO", {HN_EXTERN_NONZERO}},
-    {"lib/runtime/ext_nms", "NMS", {HN_EXTERN_NMS}},
+    {"lib/ops/cpu/conv/", "CONV", {HN_EXTERN_CONV}},
+    {"lib/ops/cpu/attention/", "ATTENTION", {HN_EXTERN_ATTENTION}},
+    {"lib/ops/cpu/gemm/matmul", "MATMUL", {HN_EXTERN_MATMUL, HN_EXTERN_GROUPED_MATMUL}},
+    {"lib/ops/cpu/gemm/grouped", "GROUPED", {HN_EXTERN_GROUPED_MATMUL}},
+    {"lib/ops/cpu/sort/sort", "SORT", {HN_EXTERN_SORT, HN_EXTERN_TOPK}},
+    {"lib/ops/cpu/sort/nonzero", "NONZERO", {HN_EXTERN_NONZERO}},
+    {"lib/ops/cpu/sort/nms", "NMS", {HN_EXTERN_NMS}},
 };
 enum { PART_COUNT = sizeof parts / sizeof *parts };
 

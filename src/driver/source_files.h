@@ -6,7 +6,7 @@
 #include <stdbool.h>
 
 typedef struct hn_source_text {
-    const char *path; /* in the project: "support.c", "lib/runtime/ext_gemm.c"; NULL ends the table */
+    const char *path; /* in the project: "support.c", "lib/ops/cpu/gemm/gemm.c"; NULL ends the table */
     const char *begin, *end;
     bool for_externs; /* only for programs that call operations of the runtime */
 } hn_source_text;

@@ -18,7 +18,7 @@
 #include "bundle/view.h"
 #include "henry/abi/kernel_abi.h"
 #include "henry/module.h"
-#include "runtime/ext.h"
+#include "ops/cpu/ext.h"
 #include "runtime/memory.h"
 
 #include <pthread.h>

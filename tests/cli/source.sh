@@ -39,7 +39,7 @@ cat err
 # A project has the inner loops of its target, and those of convolutions only where it has one: written again for another model,
 # they are made anew.
 "$HENRY" compile "$data/lstm.pt2" --emit source --target-cpu generic -q -o plain
-ls plain/lib/runtime/ext_kernels_*.c
+ls plain/lib/ops/cpu/kernels_*.c
 grep -o 'HN_EXT_[A-Z_]*' plain/Makefile
 build plain
 run plain/example -w plain/weights.bin -i "$data/lstm_in0.npy" -e "$data/lstm_out0.npy" -e "$data/lstm_out1.npy" | sed 's/ sum.*//'

@@ -25,9 +25,9 @@ echo '// my own' >>mine/main.c
 refused "$data/mutate.pt2" mine
 cp mine/main.c edited && rm mine/main.c
 echo "--- another model: files that are not needed any more go, if they were not edited"
-emit "$DATA/model.pt2" mine && grep lib/runtime/ext_gemm.c out && echo '// my own' >>mine/lib/runtime/ext_gemm.c
-emit "$data/sizes.pt2" mine && grep -e removed -e kept out | grep -e ext_gemm -e ext_conv.c
-tail -1 mine/lib/runtime/ext_gemm.c && refused "$DATA/model.pt2" mine && rm mine/lib/runtime/ext_gemm.c
+emit "$DATA/model.pt2" mine && grep lib/ops/cpu/gemm/gemm.c out && echo '// my own' >>mine/lib/ops/cpu/gemm/gemm.c
+emit "$data/sizes.pt2" mine && grep -e removed -e kept out | grep -e gemm/gemm -e conv/conv.c
+tail -1 mine/lib/ops/cpu/gemm/gemm.c && refused "$DATA/model.pt2" mine && rm mine/lib/ops/cpu/gemm/gemm.c
 echo "--- links are not followed"
 mkdir outside && echo theirs >outside/main.c && cp outside/main.c theirs
 mkdir links && ln -s ../outside/main.c links/main.c && ln -s ../outside links/lib

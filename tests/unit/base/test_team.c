@@ -2,7 +2,7 @@
 #include "unit/harness.h"
 
 #include "base/team.h"
-#include "runtime/ext_share.h"
+#include "ops/cpu/share.h"
 
 #include <pthread.h>
 #include <sched.h>

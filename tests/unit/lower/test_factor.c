@@ -1,7 +1,7 @@
 /* test_factor.c: which factors and summands of channels behind a convolution are done by it, and which must not be. */
 #include "lowering.h"
 
-/* Decisions alone: the check of values knows no constants. Values: tests/unit/runtime/test_ext_conv.c. */
+/* Decisions alone: the check of values knows no constants. Values: tests/unit/ops/cpu/test_conv.c. */
 static void check(const char *statements, const char *expected) {
     lowering t;
     if (lowering_parse(&t, statements)) EXPECT_STR(lowering_describe(&t), expected);
