@@ -5,9 +5,9 @@
 
 /* Best first. */
 static const hn_cpu_level levels[] = {
-    {"x86-64-v4", "avx512", "-mavx2 -mfma -mf16c -mbmi2 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512", 64},
-    {"x86-64-v3", "avx2", "-mavx2 -mfma -mf16c -mbmi2", 32},
-    {"generic", "x86-64", "", 16},
+    {"x86-64-v4", "avx512", "-mavx2 -mfma -mf16c -mbmi2 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512", 64, "avx512"},
+    {"x86-64-v3", "avx2", "-mavx2 -mfma -mf16c -mbmi2", 32, "avx2"},
+    {"generic", "x86-64", "", 16, "generic"},
 };
 
 const hn_cpu_level *hn_cpu_level_host(void) {

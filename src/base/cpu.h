@@ -11,6 +11,7 @@ typedef struct hn_cpu_level {
     const char *alias;     /* "avx2" */
     const char *flags;     /* of gcc and clang, with blanks between: "-mavx2 -mfma" */
     uint32_t vector_bytes;
+    const char *ops;       /* which of ops/cpu/kernels_*.c it runs */
 } hn_cpu_level;
 
 /* The level of that name or alias, with "cpu:" in front or not; "host" and "native" are this machine's. NULL: there is none. */

@@ -43,7 +43,7 @@ hn_status hn_driver_build(hn_driver *d, hn_strbuf *image) {
     hn_driver_dump_program(d, "lower");
     d->stats.lower_ns = hn_driver_lap(&mark);
     d->stats.loops = count_loops(d->program);
-    hn_sched_options sched = {.threads = hn_options_threads(&d->options),
+    hn_sched_options sched = {.threads = hn_options_threads(&d->options), .limits = &d->levels[0].target.kind->limits,
                               .no_fusion = HN_OPT(&d->options, no_fusion)};
     hn_strbuf text;
     hn_strbuf_init(&text);
@@ -77,9 +77,9 @@ hn_status hn_compiled_create(const char *weights_path, hn_compiled **out) {
 }
 
 /* Best first, each once. */
-static hn_status add_level(hn_driver *d, const hn_c_target *target) {
+static hn_status add_level(hn_driver *d, const hn_target *target) {
     uint32_t at = 0;
-    while (at < d->level_count && d->levels[at].target.vector_bytes > target->vector_bytes) at++;
+    while (at < d->level_count && d->levels[at].target.rank > target->rank) at++;
     if (at < d->level_count && strcmp(d->levels[at].target.name, target->name) == 0) return NULL;
     if (d->level_count == HN_LEVELS_MAX) return HN_ERROR(HN_INVALID_ARGUMENT, "more than %d targets", HN_LEVELS_MAX);
     memmove(&d->levels[at + 1], &d->levels[at], (d->level_count++ - at) * sizeof *d->levels);
@@ -92,8 +92,8 @@ hn_status hn_driver_targets(hn_driver *d) {
     d->level_count = 0;
     while (true) {
         size_t len = strcspn(names, ",");
-        hn_c_target target;
-        HN_TRY(hn_c_target_named((hn_str){names, len}, &target));
+        hn_target target;
+        HN_TRY(hn_target_named((hn_str){names, len}, &target));
         HN_TRY(add_level(d, &target));
         if (!names[len]) break;
         names += len + 1;

@@ -4,7 +4,7 @@
 
 #include "base/file.h"
 #include "base/hash.h"
-#include "codegen/c/c.h"
+#include "codegen/codegen.h"
 #include "driver/options.h"
 #include "henry/program.h"
 #include "ir/graph.h"
@@ -23,9 +23,9 @@ enum { HN_LEVELS_MAX = 8 };
 
 /* A feature level of CPUs with its kernels. */
 typedef struct hn_driver_level {
-    hn_c_target target;
-    hn_c_kernel *step_kernels; /* per schedule step: the printed kernel (text shared by equal ones); zeros for other steps */
-    struct { const hn_c_kernel **items; uint32_t count, cap; } unique; /* one a distinct text */
+    hn_target target;
+    hn_kernel_code *step_kernels; /* per schedule step: the printed kernel (text shared by equal ones); zeros for other steps */
+    struct { const hn_kernel_code **items; uint32_t count, cap; } unique; /* one a distinct text */
     uint32_t *unit_of;         /* per unique kernel */
 } hn_driver_level;
 
@@ -40,7 +40,7 @@ typedef struct hn_driver {
     hn_schedule schedule;
     hn_driver_level levels[HN_LEVELS_MAX]; /* the CPUs to compile for, the best first */
     uint32_t level_count;
-    const hn_c_target *targets[HN_LEVELS_MAX]; /* of the levels */
+    const hn_target *targets[HN_LEVELS_MAX]; /* of the levels */
     hn_service *service;
     hn_compile_stats stats;
     hn_str key; /* what the image records of the key, or empty; borrowed */
@@ -76,9 +76,8 @@ hn_status hn_driver_submit(hn_driver *d) HN_MUST_USE;
 hn_status hn_driver_emit(hn_driver *d, hn_wrapper **out) HN_MUST_USE;
 /* source.c: a C project into options->source_dir, in place of objects and an image. */
 hn_status hn_driver_source(hn_driver *d) HN_MUST_USE;
-/* image.c: memory for the lines of a wrapper; the CPU features of a target as hn_to_bundle_options wants them. */
+/* image.c: memory for the lines of a wrapper. */
 hn_status hn_driver_plan(hn_wrapper *wrapper, hn_memory_plan *out) HN_MUST_USE;
-void hn_driver_features(const hn_c_target *target, hn_strbuf *out);
 /* image.c: waits for the objects and makes the bundle image. */
 hn_status hn_driver_image(hn_driver *d, hn_wrapper *wrapper, hn_strbuf *out) HN_MUST_USE;
 

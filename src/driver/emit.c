@@ -74,7 +74,7 @@ static hn_status buffer_of(emitter *e, hn_buf b, hn_wbuf *out) {
 }
 
 /* The symbol and the object of a printed kernel. */
-static hn_wkernel_info code_of(const hn_driver_level *level, const hn_c_kernel *kernel) {
+static hn_wkernel_info code_of(const hn_driver_level *level, const hn_kernel_code *kernel) {
     hn_wkernel_info info = {.name = hn_str_of(kernel->name)};
     for (uint32_t k = 0; k < level->unique.count; k++)
         if (memcmp(&level->unique.items[k]->digest, &kernel->digest, sizeof kernel->digest) == 0) info.object = level->unit_of[k];
@@ -105,7 +105,7 @@ static hn_status kernel_of(emitter *e, uint32_t step, hn_wkernel *out) {
 }
 
 /* How another level's kernel wants the operands of `first`. */
-static hn_status order_of(const hn_c_kernel *first, const hn_c_kernel *own, uint32_t *order) {
+static hn_status order_of(const hn_kernel_code *first, const hn_kernel_code *own, uint32_t *order) {
     if (own->buffer_count != first->buffer_count) return HN_ERROR(HN_INTERNAL, "a kernel has other arguments on another CPU");
     for (uint32_t k = 0; k < own->buffer_count; k++) {
         uint32_t at = 0;
@@ -118,7 +118,7 @@ static hn_status order_of(const hn_c_kernel *first, const hn_c_kernel *own, uint
 }
 
 /* May argument b of the first level's kernel lie where `in` lies, also as this level's kernel goes about it? */
-static bool is_over(const hn_c_kernel *own, const uint32_t *order, uint32_t b, uint32_t in) {
+static bool is_over(const hn_kernel_code *own, const uint32_t *order, uint32_t b, uint32_t in) {
     uint32_t own_b = 0, own_in = 0;
     for (uint32_t k = 0; k < own->buffer_count; k++) {
         if (order[k] == b) own_b = k;
@@ -128,11 +128,11 @@ static bool is_over(const hn_c_kernel *own, const uint32_t *order, uint32_t b, u
 }
 
 static hn_status add_launches(emitter *e, uint32_t step, hn_woperand *operands, hn_line *line) {
-    const hn_c_kernel *first = &e->d->levels[0].step_kernels[step];
+    const hn_kernel_code *first = &e->d->levels[0].step_kernels[step];
     hn_wlaunch *launches;
     HN_NEW(e->w->arena, launches, e->d->level_count);
     for (uint32_t l = 1; l < e->d->level_count; l++) {
-        const hn_c_kernel *own = &e->d->levels[l].step_kernels[step];
+        const hn_kernel_code *own = &e->d->levels[l].step_kernels[step];
         uint32_t *order;
         HN_NEW(e->w->arena, order, own->buffer_count);
         HN_TRY(order_of(first, own, order));
@@ -147,7 +147,7 @@ static hn_status add_launches(emitter *e, uint32_t step, hn_woperand *operands, 
 }
 
 /* The argument that has the indices of a check: what is loaded, perhaps in another type. */
-static uint32_t operand_of_index(const hn_c_kernel *kernel, const hn_body *body, hn_sid s) {
+static uint32_t operand_of_index(const hn_kernel_code *kernel, const hn_body *body, hn_sid s) {
     const hn_sop *op = &body->items[body->items[s].args[0]];
     while (op->kind == HN_SOP_CAST) op = &body->items[op->args[0]];
     for (uint32_t k = 0; op->kind == HN_SOP_LOAD && k < kernel->buffer_count; k++)
@@ -162,7 +162,7 @@ static uint32_t origin_of_index(const emitter *e, hn_expr symbol) {
     return 0;
 }
 
-static hn_status add_checks(emitter *e, const hn_kernel *k, const hn_c_kernel *kernel, hn_line *line) {
+static hn_status add_checks(emitter *e, const hn_kernel *k, const hn_kernel_code *kernel, hn_line *line) {
     struct { hn_wcheck *items; uint32_t count, cap; } checks = {0};
     for (uint32_t i = 0; i < k->phases.count; i++) {
         const hn_body *body = &k->phases.items[i].body;
@@ -180,7 +180,7 @@ static hn_status add_checks(emitter *e, const hn_kernel *k, const hn_c_kernel *k
 
 static hn_status add_kernel_call(emitter *e, uint32_t step) {
     const hn_kernel *k = e->d->schedule.steps.items[step].kernel;
-    const hn_c_kernel *kernel = &e->d->levels[0].step_kernels[step];
+    const hn_kernel_code *kernel = &e->d->levels[0].step_kernels[step];
     hn_woperand *operands;
     HN_NEW(&e->d->scratch, operands, kernel->buffer_count);
     for (uint32_t b = 0; b < kernel->buffer_count; b++) {

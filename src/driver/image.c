@@ -7,19 +7,6 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* "-mavx2 -mfma" -> "avx2\0fma\0": what a machine must have to run the kernels. Options that are no features stay out. */
-void hn_driver_features(const hn_c_target *target, hn_strbuf *out) {
-    for (const char *at = target->flags; *at;) {
-        size_t len = strcspn(at, " ");
-        if (len > 2 && memcmp(at, "-m", 2) == 0 && !memchr(at, '=', len)) {
-            hn_strbuf_append(out, at + 2, len - 2);
-            hn_strbuf_putc(out, '\0');
-        }
-        at += len;
-        while (*at == ' ') at++;
-    }
-}
-
 /* Where the kernels of a unit came from, and for which level they are. */
 static void count_kernels(hn_driver *d, uint32_t unit, hn_hit_level hit, uint32_t *out_level) {
     for (uint32_t l = 0; l < d->level_count; l++) {
@@ -56,7 +43,7 @@ hn_status hn_driver_plan(hn_wrapper *wrapper, hn_memory_plan *out) {
 /* Every level as a target. `features` has a buffer for each. */
 static hn_status make_targets(hn_driver *d, hn_strbuf *features, hn_bundle_target *out) {
     for (uint32_t l = 0; l < d->level_count; l++) {
-        hn_driver_features(&d->levels[l].target, &features[l]);
+        hn_target_features(&d->levels[l].target, &features[l]);
         HN_TRY(hn_strbuf_status(&features[l]));
         out[l] = (hn_bundle_target){.name = hn_str_of(d->levels[l].target.name), .features = hn_strbuf_str(&features[l])};
     }

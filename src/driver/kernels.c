@@ -1,6 +1,5 @@
 /* kernels.c: prints every kernel, finds equal ones, packs the different ones into translation units and
- * hands those to the compile service. A compiler run has a fixed cost of 18 to 30 ms (reference/performance.md 1.2),
- * so there are as many units as compilers that run at once, balanced by length of text. */
+ * hands those to the compile service. */
 #include "driver/driver.h"
 
 #include "base/log.h"
@@ -9,10 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Fewer kernels than this do not share out: the fixed cost would be paid twice for nothing. */
-enum { UNIT_MIN_KERNELS = 3 };
-
-static void dump_kernel(hn_driver *d, const hn_c_kernel *kernel) {
+static void dump_kernel(hn_driver *d, const hn_kernel_code *kernel) {
     const char *stage = HN_OPT(&d->options, dump_after);
     if (stage && strcmp(stage, "codegen") == 0 && HN_OPT(&d->options, dump))
         HN_OPT(&d->options, dump)(HN_OPT(&d->options, dump_context), kernel->text.ptr);
@@ -25,8 +21,8 @@ static hn_status print_level(hn_driver *d, hn_driver_level *level) {
     for (uint32_t k = 0; k < d->schedule.steps.count; k++) {
         const hn_step *step = &d->schedule.steps.items[k];
         if (step->kind != HN_STEP_KERNEL) continue;
-        hn_c_kernel *kernel = &level->step_kernels[k];
-        hn_status status = hn_c_print(d->program, step->kernel, &level->target, &d->arena, &d->scratch, kernel);
+        hn_kernel_code *kernel = &level->step_kernels[k];
+        hn_status status = level->target.kind->print(d->program, step->kernel, &level->target, &d->arena, &d->scratch, kernel);
         if (status) {
             const hn_origin *origin = &d->graph->origins.items[step->kernel->origin];
             return hn_status_annotate(status, "kernel of node '" HN_STR_FMT "'", HN_STR_ARG(origin->node));
@@ -51,40 +47,47 @@ hn_status hn_driver_print_kernels(hn_driver *d) {
 }
 
 static int by_length_then_digest(const void *a, const void *b) {
-    const hn_c_kernel *x = *(const hn_c_kernel *const *)a, *y = *(const hn_c_kernel *const *)b;
+    const hn_kernel_code *x = *(const hn_kernel_code *const *)a, *y = *(const hn_kernel_code *const *)b;
     if (x->text.len != y->text.len) return x->text.len < y->text.len ? 1 : -1;
     return memcmp(x->digest.bytes, y->digest.bytes, sizeof x->digest.bytes);
 }
 
-static uint32_t unit_count(const hn_driver *d, const hn_driver_level *level) {
-    int32_t wish = HN_OPT(&d->options, compile_threads);
-    uint32_t threads = wish > 0 ? (uint32_t)wish : 2;
-    uint32_t most = level->unique.count / UNIT_MIN_KERNELS;
-    return most < 1 ? 1 : most < threads ? most : threads;
+/* The units of a text of `bytes`. See hn_target_kind.unit_bytes. */
+static uint32_t unit_count(const hn_driver_level *level) {
+    size_t bytes = 0, unit = level->target.kind->unit_bytes;
+    for (uint32_t k = 0; k < level->unique.count; k++) bytes += level->unique.items[k]->text.len;
+    size_t units = (bytes + unit - 1) / unit;
+    return units < level->unique.count ? (uint32_t)units : level->unique.count;
 }
 
-static hn_status submit_unit(hn_driver *d, const hn_c_target *level, const hn_c_kernel *const *kernels, uint32_t count) {
-    hn_strbuf text;
-    const char **entries; /* integers of tensors wrap; gcc 12 gets max(INT_MIN, -x) of vectors wrong where they may not */
-    const char *flags[] = {"-O2", "-fwrapv", "-fno-tree-vectorize", "-fno-math-errno", "-fno-trapping-math", "-fno-tree-loop-distribute-patterns", "-w"};
-    hn_strbuf_init(&text);
-    HN_NEW(&d->scratch, entries, count);
-    for (uint32_t k = 0; k < count; k++) entries[k] = kernels[k]->name;
-    const char *target[24];
-    uint32_t target_count = 0;
-    char *words = hn_arena_strndup(&d->scratch, level->flags, strlen(level->flags));
+/* Those of every unit of the target's kind, then its own. */
+static hn_status flags_of(hn_driver *d, const hn_target *target, const char ***out, size_t *out_count) {
+    size_t count = 0, at = 0;
+    for (const char *const *flag = target->kind->flags; *flag; flag++) count++;
+    for (const char *c = target->flags; *c; c++) count += *c == ' ';
+    HN_NEW(&d->scratch, *out, count + 1);
+    for (const char *const *flag = target->kind->flags; *flag; flag++) (*out)[at++] = *flag;
+    char *words = hn_arena_strndup(&d->scratch, target->flags, strlen(target->flags));
     if (!words) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory while submitting kernels");
-    for (char *save = NULL, *word = strtok_r(words, " ", &save); word && target_count < 24; word = strtok_r(NULL, " ", &save))
-        target[target_count++] = word;
-    const char *all[40];
+    for (char *save = NULL, *word = strtok_r(words, " ", &save); word; word = strtok_r(NULL, " ", &save)) (*out)[at++] = word;
+    *out_count = at;
+    return NULL;
+}
+
+static hn_status submit_unit(hn_driver *d, const hn_target *target, const hn_kernel_code *const *kernels, uint32_t count) {
+    hn_strbuf text;
+    const char **entries, **flags;
     size_t flag_count = 0;
-    for (size_t k = 0; k < sizeof flags / sizeof *flags; k++) all[flag_count++] = flags[k];
-    for (uint32_t k = 0; k < target_count; k++) all[flag_count++] = target[k];
-    hn_status status = hn_c_unit(kernels, count, level, &text);
     hn_future *future = NULL;
+    HN_NEW(&d->scratch, entries, count);
+    HN_TRY(flags_of(d, target, &flags, &flag_count));
+    for (uint32_t k = 0; k < count; k++) entries[k] = kernels[k]->name;
+    hn_strbuf_init(&text);
+    hn_status status = target->kind->unit(kernels, count, target, &text);
     if (!status)
-        status = hn_compile_submit(d->scope, &(hn_source){.name = kernels[0]->name, .language = "c", .text = text.ptr, .text_len = text.len,
-                                                          .entries = entries, .entry_count = count, .flags = all, .flag_count = flag_count},
+        status = hn_compile_submit(d->scope, &(hn_source){.name = kernels[0]->name, .language = target->kind->language, .text = text.ptr,
+                                                          .text_len = text.len, .entries = entries, .entry_count = count, .flags = flags,
+                                                          .flag_count = flag_count},
                                    &future);
     hn_strbuf_deinit(&text);
     if (status) return status;
@@ -93,9 +96,9 @@ static hn_status submit_unit(hn_driver *d, const hn_c_target *level, const hn_c_
 }
 
 static hn_status submit_level(hn_driver *d, hn_driver_level *level) {
-    uint32_t units = unit_count(d, level), first = d->units.count, *sizes;
+    uint32_t units = unit_count(level), first = d->units.count, *sizes;
     size_t *load;
-    const hn_c_kernel ***members;
+    const hn_kernel_code ***members;
     if (!level->unique.count) return NULL;
     qsort(level->unique.items, level->unique.count, sizeof *level->unique.items, by_length_then_digest);
     HN_NEW(&d->arena, level->unit_of, level->unique.count);

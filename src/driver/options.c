@@ -33,7 +33,7 @@ static void put_target(const hn_options *o, const char *field, hn_strbuf *record
     hn_strbuf text;
     hn_strbuf_init(&text);
     for (uint32_t k = 0; k < o->target_count; k++) {
-        const hn_c_target *t = o->targets[k];
+        const hn_target *t = o->targets[k];
         hn_strbuf_printf(&text, "%s%s, vectors of %u bytes, %s", k ? "; " : "", t->name, t->vector_bytes, t->flags);
     }
     hn_record_add(record, field, hn_strbuf_str(&text));
@@ -61,7 +61,7 @@ static const hn_option_row rows[] = {
     {ROW(cache_dir), HN_OPTION_FREE, NULL, NULL, "where results are kept"},
     {ROW(remote_url), HN_OPTION_FREE, NULL, NULL, "where results are kept"},
     {ROW(no_cache), HN_OPTION_FREE, NULL, NULL, "whether results are kept"},
-    {ROW(compile_threads), HN_OPTION_FREE, NULL, NULL, "how kernels share files; every sharing computes the same"},
+    {ROW(compile_threads), HN_OPTION_FREE, NULL, NULL, "how many compilers run at once; the units are the same"},
     {ROW(progress), HN_OPTION_FREE, NULL, NULL, "tells, and is told nothing"},
     {ROW(progress_context), HN_OPTION_FREE, NULL, NULL, "as progress"},
 };

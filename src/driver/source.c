@@ -38,7 +38,7 @@ static hn_status add_kernels(gathering *g) {
         hn_strbuf text;
         hn_strbuf_init(&text);
         snprintf(name, sizeof name, "kernels_%u.c", g->source.kernel_files++);
-        hn_status status = hn_c_unit(level->unique.items + first, count, &level->target, &text);
+        hn_status status = level->target.kind->unit(level->unique.items + first, count, &level->target, &text);
         if (!status) status = add_text(g, hn_str_of(name), hn_strbuf_str(&text));
         hn_strbuf_deinit(&text);
         if (status) return status;
@@ -94,15 +94,11 @@ static bool is_template(const char *path) {
 
 /* The inner loops of the extern operations exist once for each vector width. A project has those of its target, since they take
  * most of the time of its build. */
-static const char *loops_of(const hn_c_target *target) {
-    return target->vector_bytes >= 64 ? "avx512" : target->vector_bytes >= 32 ? "avx2" : "generic";
-}
-
-static bool is_for_target(const char *path, const hn_c_target *target) {
+static bool is_for_target(const char *path, const hn_target *target) {
     static const char prefix[] = "lib/ops/cpu/kernels_";
     static const char *const widths[] = {"generic", "avx2", "avx512"};
     if (strncmp(path, prefix, sizeof prefix - 1) != 0) return true;
-    const char *rest = path + sizeof prefix - 1, *wanted = loops_of(target);
+    const char *rest = path + sizeof prefix - 1, *wanted = target->ops;
     for (size_t k = 0; k < sizeof widths / sizeof *widths; k++) {
         size_t len = strlen(widths[k]);
         if (strncmp(rest, widths[k], len) == 0 && strcmp(rest + len, ".c") == 0) return strcmp(widths[k], wanted) == 0;
@@ -111,7 +107,7 @@ static bool is_for_target(const char *path, const hn_c_target *target) {
 }
 
 /* Sources of extern operations by the beginnings of their paths. A project has those of the kinds that its program calls; in place of
- * the others HN_EXT_WITHOUT_<name> is defined (runtime/ext.h). What no row names, several kinds need. */
+ * the others HN_EXT_WITHOUT_<name> is defined (ops/cpu/ext.h). What no row names, several kinds need. */
 static const struct {
     const char *files, *name;
     hn_extern_kind kinds[2];
@@ -153,7 +149,7 @@ static bool is_wanted(const gathering *g, const hn_source_text *text) {
 static hn_status choose_parts(gathering *g) {
     const hn_bundle *b = g->source.program;
     if (!hn_source_has_externs(b)) return NULL;
-    char *flags = hn_arena_printf(g->files.arena, "-DHN_EXT_ONLY=hn_ext_kernels_%s", loops_of(&g->driver->levels[0].target));
+    char *flags = hn_arena_printf(g->files.arena, "-DHN_EXT_ONLY=hn_ext_kernels_%s", g->driver->levels[0].target.ops);
     for (size_t k = 0; flags && k < PART_COUNT; k++)
         if (!calls_part(b, k)) flags = hn_arena_printf(g->files.arena, "%s -DHN_EXT_WITHOUT_%s", flags, parts[k].name);
     if (!flags) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for a project's flags");
@@ -223,10 +219,21 @@ static void report_file(void *context, const char *what, hn_str name) {
     if (line) HN_OPT(&d->options, dump)(HN_OPT(&d->options, dump_context), line);
 }
 
+/* What kernels are compiled with here, for the Makefile. */
+static hn_status kernel_flags(hn_driver *d, const hn_target *target, hn_str *out) {
+    const char *all = "";
+    for (const char *const *flag = target->kind->flags; all && *flag; flag++) all = hn_arena_printf(&d->arena, "%s%s ", all, *flag);
+    if (all) all = hn_arena_printf(&d->arena, "%s%s", all, target->flags);
+    if (!all) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for a project's flags");
+    *out = hn_str_of(all);
+    return NULL;
+}
+
 static hn_status write_project(hn_driver *d, const hn_wrapper *wrapper, const hn_bundle *b) {
-    const hn_c_target *target = &d->levels[0].target;
+    const hn_target *target = &d->levels[0].target;
     gathering g = {.driver = d, .files.arena = &d->arena,
-                   .source = {.wrapper = wrapper, .program = b, .target = hn_str_of(target->name), .target_flags = hn_str_of(target->flags), .arena = &d->arena}};
+                   .source = {.wrapper = wrapper, .program = b, .target = hn_str_of(target->name), .arena = &d->arena}};
+    HN_TRY(kernel_flags(d, target, &g.source.kernel_flags));
     HN_TRY(gather(&g, b));
     bool is_told = HN_OPT(&d->options, dump) && !HN_OPT(&d->options, dump_after);
     return hn_project_write(&g.files, HN_OPT(&d->options, source_dir), is_told ? report_file : NULL, d);
@@ -238,7 +245,7 @@ static hn_status make_program(hn_driver *d, hn_wrapper *wrapper, hn_strbuf *out)
     hn_memory_plan plan;
     hn_strbuf features;
     hn_strbuf_init(&features);
-    hn_driver_features(&d->levels[0].target, &features);
+    hn_target_features(&d->levels[0].target, &features);
     hn_to_bundle_options options = {.model = d->graph->name, .cpu_features = hn_strbuf_str(&features)};
     if (d->weights_path) {
         options.weights_path = hn_str_of(d->weights_path);

@@ -194,7 +194,7 @@ static bool rows_too_few(sched *s, const attempt *a, const dims *new_inner) {
     if (a->form != GROUP_ROW || s->options->threads < 2) return false;
     int64_t rows = hn_sym_hint(s->sym, dims_numel(s, &a->outer), 1024);
     int64_t row = hn_sym_hint(s->sym, dims_numel(s, new_inner), 1024);
-    return rows < 2 * (int64_t)s->options->threads && row > 32768;
+    return rows < 2 * (int64_t)s->options->threads && row > s->options->limits->long_row_elems;
 }
 
 /* `*out_why` is NULL when the loop joined. */

@@ -6,9 +6,6 @@
 /* Inner variables get ordinals from here on, so that merging outer dims never meets them. */
 enum { INNER_ORDINAL = 8 };
 
-/* Rows longer than this stay in their global buffer: the copy would leave the cache anyway. */
-enum { LOCAL_MAX_ELEMS = 65536 };
-
 /* A pointwise loop this small is computed again in a later phase instead of being kept in memory. */
 enum { RECOMPUTE_MAX_OPS = 3, RECOMPUTE_MAX_LOADS = 2 };
 
@@ -338,7 +335,7 @@ static bool local_extent(plan *p, hn_buf b, hn_expr *out_extent) {
             int64_t lo, hi;
             if (!row_part(p, at, &at)) return false;
             hn_sym_range(p->s->sym, at, &lo, &hi);
-            if (lo < 0 || hi >= LOCAL_MAX_ELEMS) return false;
+            if (lo < 0 || hi >= p->s->options->limits->local_max_elems) return false;
             if (hi + 1 > longest) longest = hi + 1;
         }
     }

@@ -72,9 +72,19 @@ typedef struct hn_schedule {
     uint32_t refused; /* fusions that were tried and refused */
 } hn_schedule;
 
-/* How many threads and lanes to plan for. */
+/* What a target's memory and threads are good for: from where on a decision pays. In elements. */
+typedef struct hn_sched_limits {
+    int64_t split_min_elems;  /* of a reduction, to become two kernels */
+    int64_t column_strip;     /* columns that a reduction down columns takes at a time, */
+    int64_t column_min_steps; /* and the rows below which a part of one is too short */
+    int64_t long_row_elems;   /* fewer such rows than threads are not fused into a row kernel */
+    int64_t local_max_elems;  /* a longer row stays in its global buffer: a copy would leave the cache anyway */
+} hn_sched_limits;
+
+/* What to plan for. */
 typedef struct hn_sched_options {
     uint32_t threads;
+    const hn_sched_limits *limits;
     bool no_fusion; /* one kernel a loop: the slow twin of fusion, for tests */
     hn_strbuf *explain; /* when not NULL: a line per refused fusion */
     hn_strbuf *fused;   /* when not NULL: the program's text after fusion; planning takes the loops apart */

@@ -6,12 +6,6 @@
 
 #include <string.h>
 
-/* Not worth two kernels below this many elements. Source: 20 us at about 8 elements a ns. */
-enum { SPLIT_MIN_ELEMS = 131072 };
-
-/* A reduction down columns takes that many columns at a time (codegen/c/print_column.c); a part must be long enough for it. */
-enum { COLUMNS_AT_A_TIME = 2048, COLUMN_MIN_STEPS = 256 };
-
 static bool combines(hn_op op) {
     return op == HN_OP_SUM || op == HN_OP_PROD || op == HN_OP_AMIN || op == HN_OP_AMAX || op == HN_OP_ANY || op == HN_OP_ALL;
 }
@@ -22,6 +16,7 @@ static int64_t extent_hint(sched *s, hn_expr var) { return hint(s, hn_sym_symbol
 
 /* How many parts: the most that divide the first reduction dim exactly and leave each part some work. 0: do not split. */
 static int64_t parts_of(sched *s, const hn_loop *loop) {
+    const hn_sched_limits *limits = s->options->limits;
     int64_t results = 1, elems = 1, extent;
     if (loop->kind != HN_LOOP_REDUCE || !combines(loop->reduce_op) || s->options->threads < 2) return 0;
     for (uint32_t d = 0; d < loop->rank; d++) results *= extent_hint(s, loop->vars[d]);
@@ -29,9 +24,9 @@ static int64_t parts_of(sched *s, const hn_loop *loop) {
     if (results == 0 || elems == 0) return 0;
     int64_t rows = results, last = loop->rank ? extent_hint(s, loop->vars[loop->rank - 1]) : 1;
     bool column = is_column_reduction(s, loop);
-    int64_t per_part = column ? COLUMN_MIN_STEPS : 1;
-    if (column) rows = results / last * ((last + COLUMNS_AT_A_TIME - 1) / COLUMNS_AT_A_TIME);
-    if (rows >= 2 * (int64_t)s->options->threads || results * elems < SPLIT_MIN_ELEMS) return 0;
+    int64_t per_part = column ? limits->column_min_steps : 1;
+    if (column) rows = results / last * ((last + limits->column_strip - 1) / limits->column_strip);
+    if (rows >= 2 * (int64_t)s->options->threads || results * elems < limits->split_min_elems) return 0;
     if (!hn_sym_is_int(s->sym, hn_sym_symbol_extent(s->sym, loop->vars[loop->rank]), &extent)) return 0;
     for (int64_t parts = 64; parts >= 4; parts /= 2)
         if (extent % parts == 0 && results * elems / parts >= 4096 && elems / parts >= per_part) return parts;

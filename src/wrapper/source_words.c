@@ -48,7 +48,7 @@ static hn_status put_word(const hn_to_source *s, hn_str word, bool in_comment, h
     else if (hn_str_eq(word, HN_STR("OUTPUTS"))) hn_strbuf_printf(out, "%u", count_outputs(b));
     else if (hn_str_eq(word, HN_STR("STATES"))) hn_strbuf_printf(out, "%u", count_states(b));
     else if (hn_str_eq(word, HN_STR("TARGET"))) hn_strbuf_append(out, s->target.ptr, s->target.len);
-    else if (hn_str_eq(word, HN_STR("TARGET_FLAGS"))) hn_strbuf_append(out, s->target_flags.ptr, s->target_flags.len);
+    else if (hn_str_eq(word, HN_STR("KERNEL_FLAGS"))) hn_strbuf_append(out, s->kernel_flags.ptr, s->kernel_flags.len);
     else if (hn_str_eq(word, HN_STR("EXTERNS"))) hn_strbuf_puts(out, hn_source_has_externs(b) ? "externs.c" : "");
     else if (hn_str_eq(word, HN_STR("EXTERN_FLAGS"))) hn_strbuf_append(out, s->extern_flags.ptr, s->extern_flags.len);
     else if (hn_str_eq(word, HN_STR("LIBRARY"))) hn_strbuf_append(out, s->runtime_files.ptr, s->runtime_files.len);

@@ -11,7 +11,7 @@
 typedef struct hn_to_source {
     const hn_wrapper *wrapper; /* for hints of sizes */
     const hn_bundle *program;
-    hn_str target, target_flags; /* of the kernels: "x86-64-v3", "-mavx2 -mfma" */
+    hn_str target, kernel_flags; /* of the kernels: "x86-64-v3", "-O2 -fwrapv ... -mavx2 -mfma" */
     uint32_t kernel_files;       /* kernels_0.c and on */
     const uint64_t *weight_offsets; /* per storage of the program: bytes behind the head of weights.bin */
     uint64_t weights_bytes, weights_id;

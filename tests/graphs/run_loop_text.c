@@ -29,7 +29,7 @@ static hn_status schedule(hn_program *p, hn_arena *arena, hn_strbuf *out_fused) 
     hn_arena scratch;
     hn_schedule out;
     hn_arena_init(&scratch);
-    hn_status status = hn_schedule_program(p, &(hn_sched_options){.threads = 2, .fused = out_fused}, arena, &scratch, &out);
+    hn_status status = hn_schedule_program(p, &(hn_sched_options){.threads = 2, .limits = &hn_target_host().kind->limits, .fused = out_fused}, arena, &scratch, &out);
     hn_arena_deinit(&scratch);
     return status;
 }

@@ -10,7 +10,7 @@
 #include "base/trace.h"
 #include "cache/record.h"
 #include "cache/remote.h"
-#include "codegen/c/c.h"
+#include "codegen/codegen.h"
 #include "service/service.h"
 #include "toolchain/toolchain.h"
 
@@ -210,8 +210,7 @@ static int cpu_count(void) {
 }
 
 static void check_cpu(doctor *d) {
-    hn_c_target target;
-    hn_c_target_host(&target);
+    const hn_target target = hn_target_host();
     if (target.vector_bytes <= 16)
         found(d, WARNING, "cpu", "run where the CPU has AVX2", "%s: vectors of %u bytes only, kernels will be slow", target.name, target.vector_bytes);
     else found(d, GOOD, "cpu", "", "%s, vectors of %u bytes (%s)", target.name, target.vector_bytes, target.flags);

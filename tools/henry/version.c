@@ -1,7 +1,7 @@
 /* version.c: `henry version`. */
 #include "tool.h"
 
-#include "codegen/c/c.h"
+#include "codegen/codegen.h"
 #include "driver/build.h"
 #include "henry/abi/extern_abi.h"
 #include "henry/abi/kernel_abi.h"
@@ -9,8 +9,7 @@
 #include <inttypes.h>
 
 int tool_cmd_version(const tool_options *o) {
-    hn_c_target target;
-    hn_c_target_host(&target);
+    const hn_target target = hn_target_host();
     hn_strbuf text;
     tool_json json;
     hn_strbuf_init(&text);

@@ -99,7 +99,7 @@ static bool keeps_order(const printer *pr) {
     return !pr->k->serial && !pr->tile && !pr->repeats;
 }
 
-hn_status find_in_place(printer *pr, hn_c_kernel *out) {
+hn_status find_in_place(printer *pr, hn_kernel_code *out) {
     uint64_t *over;
     HN_NEW(pr->arena, over, pr->buffers.count);
     out->over = over;

@@ -155,7 +155,7 @@ bool put_tile_load(printer *pr, hn_sid s, const hn_sop *op);
 
 /* in_place.c */
 /* Sets out->over. After the text: it needs the arguments. */
-hn_status find_in_place(printer *pr, hn_c_kernel *out) HN_MUST_USE;
+hn_status find_in_place(printer *pr, hn_kernel_code *out) HN_MUST_USE;
 
 void put_line(printer *pr, const char *fmt, ...) HN_PRINTF(2, 3); /* indent + text + newline */
 void put_begin(printer *pr); /* indent only */

@@ -408,7 +408,7 @@ static double written_bytes(printer *pr) {
     return bytes;
 }
 
-static void set_extent(printer *pr, hn_c_kernel *out) {
+static void set_extent(printer *pr, hn_kernel_code *out) {
     const hn_kernel *k = pr->k;
     hn_sym *sym = pr->sym;
     int64_t per_row = 0;
@@ -442,7 +442,7 @@ int64_t local_bytes(printer *pr, uint32_t k) {
 }
 
 /* Local buffers one after the other in the scratch memory; declares l0, l1..., or m0, m1... that are double. */
-static void put_locals(printer *pr, hn_c_kernel *out) {
+static void put_locals(printer *pr, hn_kernel_code *out) {
     int64_t offset = pr->wide_bytes;
     for (uint32_t k = 0; k < pr->k->locals.count; k++) {
         const hn_dtype_info *info = hn_dtype_facts(pr->p->buffers.items[pr->k->locals.items[k].buffer].dtype);
@@ -459,7 +459,7 @@ static void share_written(printer *pr) {
             if (pr->buffers.items[other] == pr->buffers.items[k]) pr->written.items[other] |= pr->written.items[k];
 }
 
-static hn_status print_function(printer *pr, hn_c_kernel *out) {
+static hn_status print_function(printer *pr, hn_kernel_code *out) {
     hn_strbuf body;
     hn_strbuf_init(&pr->out);
     pr->indent = 1;
@@ -498,7 +498,7 @@ static hn_status print_function(printer *pr, hn_c_kernel *out) {
     return status;
 }
 
-static hn_status finish(printer *pr, hn_c_kernel *out) {
+static hn_status finish(printer *pr, hn_kernel_code *out) {
     char hex[HN_DIGEST_HEX_BYTES];
     char *text = hn_arena_strndup(pr->arena, pr->out.ptr, pr->out.len);
     if (!text) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory while printing a kernel");
@@ -515,11 +515,11 @@ static hn_status finish(printer *pr, hn_c_kernel *out) {
     return find_in_place(pr, out);
 }
 
-hn_status hn_c_print(const hn_program *program, const hn_kernel *kernel, const hn_c_target *target, hn_arena *arena,
-                     hn_arena *scratch, hn_c_kernel *out) {
+hn_status hn_c_print(const hn_program *program, const hn_kernel *kernel, const hn_target *target, hn_arena *arena,
+                     hn_arena *scratch, hn_kernel_code *out) {
     printer pr = {.p = program, .sym = program->sym, .k = kernel, .lanes = target->vector_bytes / 4, .arena = arena,
                   .scratch = scratch};
-    *out = (hn_c_kernel){0};
+    *out = (hn_kernel_code){0};
     pr.tile = tile_variable(&pr);
     pr.written_bytes = written_bytes(&pr);
     pr.may_stream = pr.written_bytes > STREAM_BYTES;
@@ -533,7 +533,7 @@ hn_status hn_c_print(const hn_program *program, const hn_kernel *kernel, const h
     return status;
 }
 
-hn_status hn_c_unit(const hn_c_kernel *const *kernels, uint32_t count, const hn_c_target *target, hn_strbuf *out) {
+hn_status hn_c_unit(const hn_kernel_code *const *kernels, uint32_t count, const hn_target *target, hn_strbuf *out) {
     hn_strbuf text;
     hn_strbuf_init(&text);
     for (uint32_t k = 0; k < count; k++) {

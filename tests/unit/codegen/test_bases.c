@@ -6,7 +6,7 @@
 typedef struct printed {
     hn_arena arena, scratch;
     hn_sym *sym;
-    hn_c_kernel kernel;
+    hn_kernel_code kernel;
     hn_strbuf arguments; /* "b1+32 b2" */
 } printed;
 
@@ -14,17 +14,17 @@ typedef struct printed {
 static void print_body(const char *body, printed *out) {
     hn_program *p;
     hn_schedule schedule = {0};
-    hn_c_target target;
+    hn_target target;
     hn_strbuf text;
     hn_arena_init(&out->arena);
     hn_arena_init(&out->scratch);
     hn_strbuf_init(&text);
     hn_strbuf_init(&out->arguments);
     hn_strbuf_printf(&text, "program {\n%s\n}\n", body);
-    EXPECT_OK(hn_c_target_named(HN_STR("x86-64-v3"), &target));
+    EXPECT_OK(hn_target_named(HN_STR("x86-64-v3"), &target));
     EXPECT_OK(hn_sym_create(&out->arena, &out->sym));
     EXPECT_OK(hn_program_parse(&out->arena, out->sym, hn_strbuf_str(&text), &p));
-    EXPECT_OK(hn_schedule_program(p, &(hn_sched_options){.threads = 2}, &out->arena, &out->scratch, &schedule));
+    EXPECT_OK(hn_schedule_program(p, &(hn_sched_options){.threads = 2, .limits = &hn_target_host().kind->limits}, &out->arena, &out->scratch, &schedule));
     EXPECT_INT(schedule.steps.count, 1);
     EXPECT_OK(hn_c_print(p, schedule.steps.items[0].kernel, &target, &out->arena, &out->scratch, &out->kernel));
     for (uint32_t k = 0; k < out->kernel.buffer_count; k++) {

@@ -8,20 +8,20 @@ static void check(const char *body, const char *expected) {
     hn_sym *sym;
     hn_program *p;
     hn_schedule schedule = {0};
-    hn_c_target target;
+    hn_target target;
     hn_strbuf text, claims;
     hn_arena_init(&arena);
     hn_arena_init(&scratch);
     hn_strbuf_init(&text);
     hn_strbuf_init(&claims);
     hn_strbuf_printf(&text, "program {\n%s\n}\n", body);
-    EXPECT_OK(hn_c_target_named(HN_STR("x86-64-v3"), &target));
+    EXPECT_OK(hn_target_named(HN_STR("x86-64-v3"), &target));
     EXPECT_OK(hn_sym_create(&arena, &sym));
     EXPECT_OK(hn_program_parse(&arena, sym, hn_strbuf_str(&text), &p));
-    EXPECT_OK(hn_schedule_program(p, &(hn_sched_options){.threads = 2}, &arena, &scratch, &schedule));
+    EXPECT_OK(hn_schedule_program(p, &(hn_sched_options){.threads = 2, .limits = &hn_target_host().kind->limits}, &arena, &scratch, &schedule));
     EXPECT_INT(schedule.steps.count, 1);
     for (uint32_t s = 0; s < schedule.steps.count; s++) {
-        hn_c_kernel k;
+        hn_kernel_code k;
         EXPECT_OK(hn_c_print(p, schedule.steps.items[s].kernel, &target, &arena, &scratch, &k));
         for (uint32_t b = 0; b < k.buffer_count; b++)
             for (uint32_t a = 0; a < 64; a++)

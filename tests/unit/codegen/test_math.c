@@ -3,7 +3,7 @@
  * Inputs are floats of every exponent and sign: one of HENRY_SWEEP_STRIDE bit patterns (an odd number; 1 is all of them), then the edge
  * values. HENRY_SWEEP_PART=K/N takes the K-th of N equal parts of them, K from 0. The bounds are those of the table in
  * docs/ARCHITECTURE.md; the largest errors that were seen are printed. */
-#include "codegen/c/c.h"
+#include "codegen/codegen.h"
 #include "compile_fixture.h"
 #include "unit/harness.h"
 
@@ -179,8 +179,7 @@ static void report(const level *l) {
 }
 
 TEST(errors_of_every_level) {
-    hn_c_target host;
-    hn_c_target_host(&host);
+    const hn_target host = hn_target_host();
     sweep s = {.levels = {{.cpu = "generic"}, {.cpu = host.name}, {.cpu = "x86-64-v3"}}, .level_count = host.vector_bytes > 32 ? 3 : 2};
     choose(&s);
     hn_status status = begin_sweep(&s);

@@ -41,8 +41,8 @@ typedef struct fixture {
     hn_compile_options given;
     hn_option_marks marks;
     hn_options options;
-    hn_c_target target;
-    const hn_c_target *targets[1];
+    hn_target target;
+    const hn_target *targets[1];
     hn_strbuf record;
 } fixture;
 

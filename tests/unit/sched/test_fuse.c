@@ -1,6 +1,6 @@
 /* test_fuse.c: which loops may not share a kernel: those that would read what another row has yet to write, and those that would
  * write before what was there has been read. Every refusal stands beside a twin that differs in one number and is fused. */
-#include "sched/sched.h"
+#include "codegen/codegen.h"
 
 #include "unit/harness.h"
 
@@ -17,7 +17,7 @@ static const char *kernels_of(const char *statements, char out[64]) {
     hn_strbuf_printf(&text, "program {\n%s}\n", statements);
     hn_status status = hn_sym_create(&arena, &sym);
     if (!status) status = hn_program_parse(&arena, sym, hn_strbuf_str(&text), &program);
-    if (!status) status = hn_schedule_program(program, &(hn_sched_options){.threads = 2}, &arena, &scratch, &schedule);
+    if (!status) status = hn_schedule_program(program, &(hn_sched_options){.threads = 2, .limits = &hn_target_host().kind->limits}, &arena, &scratch, &schedule);
     EXPECT_OK(status);
     size_t at = 0;
     out[0] = 0;

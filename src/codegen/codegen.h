@@ -1,0 +1,61 @@
+/* codegen.h: kernels as source text, and the targets that they can be written for.
+ *
+ * A target is one row: what the planner and the printer need to know of it, how its text is compiled, and what comes out. The driver
+ * knows targets through this table only; a level of CPUs is a row as the architecture of a GPU will be. Kernel text is canonical:
+ * buffers, sizes and variables are named by position, so equal kernels are equal bytes and are compiled once. */
+#ifndef HN_CODEGEN_CODEGEN_H
+#define HN_CODEGEN_CODEGEN_H
+
+#include "base/hash.h"
+#include "sched/sched.h"
+
+/* A printed kernel, and how it is called. */
+typedef struct hn_kernel_code {
+    hn_digest digest; /* of `text` */
+    char name[24];    /* the function's name, from the digest */
+    hn_str text;      /* the function; "KERNEL" stands for the name */
+    uint32_t buffer_count, size_count;
+    const hn_buf *buffers;    /* arguments, in order */
+    const hn_expr *offsets;   /* per argument: how many elements into the buffer it points; 0: none */
+    const bool *written;      /* per buffer */
+    const uint64_t *over;     /* per buffer that is written: bit k: it may lie where argument k lies, see c/in_place.c */
+    const hn_expr *sizes;     /* size symbols, in order */
+    hn_expr extent;           /* parallel iterations */
+    int64_t grain;            /* fewest iterations worth a thread */
+    hn_expr scratch_bytes;    /* per thread; 0: none */
+} hn_kernel_code;
+
+typedef struct hn_target hn_target;
+
+/* What all targets of one language and one kind of device share. */
+typedef struct hn_target_kind {
+    const char *language;     /* of the compile service */
+    const char *const *flags; /* of every unit, NULL at the end; the target's own come behind them */
+    /* Translation units are closed when their kernels' text has this many bytes: a compiler run has a fixed cost, and units
+     * compile side by side. It does not depend on the machine, so that a model gives the same bytes everywhere. */
+    size_t unit_bytes;
+    hn_sched_limits limits;
+    /* One kernel. Owns: lists and text in `arena`. Errors: unsupported when an op has no form for a dtype. */
+    hn_status (*print)(const hn_program *program, const hn_kernel *kernel, const hn_target *target, hn_arena *arena, hn_arena *scratch,
+                       hn_kernel_code *out);
+    /* One translation unit of several kernels. */
+    hn_status (*unit)(const hn_kernel_code *const *kernels, uint32_t count, const hn_target *target, hn_strbuf *out);
+} hn_target_kind;
+
+struct hn_target {
+    const hn_target_kind *kind;
+    const char *name;      /* "x86-64-v3" */
+    const char *flags;     /* of the compiler, with blanks between: "-mavx2 -mfma" */
+    const char *ops;       /* the variant of ops/cpu/kernels_*.c that fits: "avx2" */
+    uint32_t rank;         /* of two targets that a machine can run, the one with the higher rank is better */
+    uint32_t vector_bytes; /* 16, 32 or 64 */
+};
+
+/* What this machine's CPUID shows. */
+hn_target hn_target_host(void);
+/* By name or alias, as base/cpu.h takes them. Errors: invalid-argument, listing the names. */
+hn_status hn_target_named(hn_str name, hn_target *out) HN_MUST_USE;
+/* What a machine must have to run the target's code, each name closed by a NUL: "avx2\0fma\0". */
+void hn_target_features(const hn_target *target, hn_strbuf *out);
+
+#endif
