@@ -424,8 +424,11 @@ HN_INLINE float vec_total(vec v) {
     return y[0] + y[1];
 }
 
+/* Operations that a project does without (ext.h) leave their loops out: they are most of the time to compile this. */
+#if !defined(HN_EXT_WITHOUT_CONV) || !defined(HN_EXT_WITHOUT_ATTENTION)
 #include "ops/cpu/gemm/column_body.h"
-#ifndef HN_EXT_WITHOUT_CONV /* ext.h says where: half of the time to compile this */
+#endif
+#ifndef HN_EXT_WITHOUT_CONV
 #include "ops/cpu/conv/body.h"
 #include "ops/cpu/conv/strip_body.h"
 #endif
@@ -443,8 +446,10 @@ const hn_ext_kernels HN_KERNELS_TABLE = {
     .lanes = HN_LANES,
     .tile = tile,
     .tile_f64 = tile_f64,
-    .column = column,
     .pack = pack,
+#if !defined(HN_EXT_WITHOUT_CONV) || !defined(HN_EXT_WITHOUT_ATTENTION)
+    .column = column,
+#endif
 #ifndef HN_EXT_WITHOUT_CONV
     .gather = gather,
     .plane = plane,
