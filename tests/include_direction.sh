@@ -8,7 +8,8 @@ allowed() {
     ir) echo "base sym" ;;
     front | opt | lower | wrapper) echo "base sym ir" ;;
     sched) echo "base sym ir" ;;
-    codegen) echo "base sym ir sched" ;;
+    kernel) echo "base sym ir sched" ;;
+    codegen) echo "base sym ir sched kernel" ;;
     bundle) echo "base" ;;
     ops) echo "base" ;;
     runtime) echo "base bundle ops" ;;
@@ -16,7 +17,7 @@ allowed() {
     toolchain) echo "base bundle cache" ;;
     service) echo "base cache toolchain" ;;
     metrics) echo "base" ;;
-    driver) echo "base sym ir front opt lower sched codegen wrapper toolchain service cache bundle ops runtime metrics" ;;
+    driver) echo "base sym ir front opt lower sched kernel codegen wrapper toolchain service cache bundle ops runtime metrics" ;;
     esac
 }
 bad=0

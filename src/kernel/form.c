@@ -1,0 +1,143 @@
+/* form.c: building forms. */
+#include "kernel/form.h"
+
+#include "base/compiler.h"
+
+static void fail(hn_form *f, hn_status status) {
+    if (f->failed) hn_status_free(status);
+    else f->failed = status;
+}
+
+hn_status hn_form_create(const hn_program *program, hn_arena *arena, uint32_t threads, hn_expr grid, hn_form **out) {
+    hn_form *f;
+    HN_NEW(arena, f, 1);
+    *f = (hn_form){.arena = arena, .sym = program->sym, .program = program, .threads = threads, .grid = grid};
+    f->ordinals = HN_FORM_FIRST_ORDINAL;
+    HN_PUSH(arena, &f->memories, (hn_form_memory){0});
+    HN_PUSH(arena, &f->registers, (hn_form_register){0});
+    HN_PUSH(arena, &f->stmts, (hn_form_stmt){0});
+    HN_PUSH(arena, &f->open, (struct hn_form_block){0});
+    f->group = hn_form_symbol(f, grid);
+    f->thread = hn_form_symbol(f, hn_sym_int(f->sym, threads));
+    *out = f;
+    return NULL;
+}
+
+hn_expr hn_form_symbol(hn_form *f, hn_expr extent) { return hn_sym_index(f->sym, f->ordinals++, extent); }
+
+static hn_status push_memory(hn_form *f, hn_form_memory memory) {
+    HN_PUSH(f->arena, &f->memories, memory);
+    return NULL;
+}
+
+hn_fmem hn_form_add_memory(hn_form *f, hn_form_memory memory) {
+    hn_status status = push_memory(f, memory);
+    if (!status) return f->memories.count - 1;
+    fail(f, status);
+    return 0;
+}
+
+hn_fmem hn_form_argument(hn_form *f, hn_buf buffer, bool is_written) {
+    hn_fmem at = 1;
+    while (at < f->memories.count && (f->memories.items[at].space != HN_SPACE_ARGUMENT || f->memories.items[at].buffer != buffer)) at++;
+    if (at == f->memories.count)
+        at = hn_form_add_memory(f, (hn_form_memory){.buffer = buffer, .dtype = f->program->buffers.items[buffer].dtype});
+    if (!at) return 0;
+    *(is_written ? &f->memories.items[at].is_written : &f->memories.items[at].is_read) = true;
+    return at;
+}
+
+static hn_status push_register(hn_form *f, hn_form_register reg) {
+    HN_PUSH(f->arena, &f->registers, reg);
+    return NULL;
+}
+
+hn_freg hn_form_add_register(hn_form *f, hn_op op, hn_dtype dtype) {
+    hn_status status = push_register(f, (hn_form_register){op, dtype});
+    if (!status) return f->registers.count - 1;
+    fail(f, status);
+    return 0;
+}
+
+/* Behind the last statement of the block at hand. */
+static void link_stmt(hn_form *f, hn_fid s) {
+    struct hn_form_block *block = &f->open.items[f->open.count - 1];
+    hn_form_stmt *owner = &f->stmts.items[block->owner];
+    if (block->last) f->stmts.items[block->last].next = s;
+    else if (!block->owner) f->body = s;
+    else if (block->is_otherwise) owner->otherwise = s;
+    else owner->body = s;
+    block->last = s;
+}
+
+static hn_status push_stmt(hn_form *f, hn_form_stmt stmt) {
+    HN_PUSH(f->arena, &f->stmts, stmt);
+    hn_fid s = f->stmts.count - 1;
+    link_stmt(f, s);
+    if (stmt.kind == HN_FORM_FOR || stmt.kind == HN_FORM_IF) HN_PUSH(f->arena, &f->open, (struct hn_form_block){.owner = s});
+    return NULL;
+}
+
+hn_fid hn_form_add(hn_form *f, hn_form_stmt stmt) {
+    if (f->failed) return 0;
+    stmt.next = stmt.body = stmt.otherwise = 0;
+    hn_status status = push_stmt(f, stmt);
+    if (!status) return f->stmts.count - 1;
+    fail(f, status);
+    return 0;
+}
+
+void hn_form_for(hn_form *f, hn_expr var, hn_expr begin, hn_expr end, int64_t step) {
+    (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_FOR, .var = var, .begin = begin, .end = end, .step = step});
+}
+
+void hn_form_if(hn_form *f, hn_expr a, hn_expr b) { (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_IF, .begin = a, .end = b}); }
+
+void hn_form_else(hn_form *f) {
+    if (f->failed) return;
+    struct hn_form_block *block = &f->open.items[f->open.count - 1];
+    if (f->stmts.items[block->owner].kind != HN_FORM_IF || block->is_otherwise) {
+        fail(f, HN_ERROR(HN_INTERNAL, "a form has an else without an if"));
+        return;
+    }
+    *block = (struct hn_form_block){.owner = block->owner, .is_otherwise = true};
+}
+
+void hn_form_close(hn_form *f) {
+    if (f->failed) return;
+    if (f->open.count > 1) f->open.count--;
+    else fail(f, HN_ERROR(HN_INTERNAL, "a form closes a block that it has not opened"));
+}
+
+void hn_form_let(hn_form *f, hn_expr var, hn_expr e) { (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_LET, .var = var, .begin = e}); }
+
+hn_fid hn_form_value(hn_form *f, hn_sop op) { return hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_VALUE, .op = op}); }
+
+void hn_form_store(hn_form *f, hn_fmem memory, hn_expr index, hn_fid value, hn_store_mode mode) {
+    (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_STORE, .memory = memory, .index = index, .value = value, .mode = mode});
+}
+
+void hn_form_init(hn_form *f, hn_freg reg) { (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_INIT, .reg = reg}); }
+
+void hn_form_step(hn_form *f, hn_freg reg, hn_fid value, hn_fid position) {
+    (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_STEP, .reg = reg, .value = value, .position = position});
+}
+
+hn_fid hn_form_result(hn_form *f, hn_freg reg, bool position) {
+    return hn_form_value(f, (hn_sop){.kind = HN_SOP_RESULT, .op = position ? HN_OP_ARGMAX : 0, .imm.i = reg,
+                                     .dtype = position ? HN_DTYPE_I64 : f->registers.items[reg].dtype});
+}
+
+void hn_form_barrier(hn_form *f) { (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_BARRIER}); }
+
+bool hn_form_keeps_position(hn_op op) {
+    return op == HN_OP_ARGMAX || op == HN_OP_ARGMIN || op == HN_OP_CUMMAX || op == HN_OP_CUMMIN;
+}
+
+hn_status hn_form_end(hn_form *f) {
+    hn_status status = f->failed;
+    f->failed = NULL;
+    if (!status && f->open.count > 1) status = HN_ERROR(HN_INTERNAL, "a form ends inside a block");
+    if (!status) status = hn_sym_status(f->sym);
+    return status ? status : hn_form_verify(f);
+}

@@ -1,0 +1,146 @@
+/* form.h: a kernel with every decision made: all that a printer needs, and no text of any language.
+ *
+ * A form stands between the schedule (sched/sched.h) and source text. The planner makes it from a kernel of the schedule and the
+ * facts of a target (facts.h), a printer walks it (codegen/), and the interpreter runs it without compiler or device (interp.c).
+ *
+ * How a form runs: `grid` groups, in any order or at once. The threads of a group run the same body, each with values, registers and
+ * index symbols of its own; `group` and `thread` are their numbers. Threads may run in any order up to a BARRIER, where each waits
+ * for all: no thread may reach one that another does not. Between two barriers no thread may read what another writes.
+ *
+ * The body is a tree of statements in one array. Index expressions (sym/sym.h) are over the size symbols of the program and the index
+ * symbols that GROUP, THREAD, FOR, LET and checked indices define; a symbol, a value and a register may be used where the statement
+ * that defines it comes before, in the same block or in one around it.
+ *
+ * Owns: everything lives in the arena given to hn_form_create. */
+#ifndef HN_KERNEL_FORM_H
+#define HN_KERNEL_FORM_H
+
+#include "ir/loop.h"
+
+typedef uint32_t hn_fid;  /* a statement; 0: none. That of a VALUE is also the name of its value */
+typedef uint32_t hn_fmem; /* index into memories; 0: none */
+typedef uint32_t hn_freg; /* index into registers; 0: none */
+
+typedef enum hn_space {
+    HN_SPACE_ARGUMENT, /* memory of the program */
+    HN_SPACE_SHARED,   /* fast memory of a group, not initialised */
+    HN_SPACE_SCRATCH,  /* slow memory of a group, not initialised */
+    HN_SPACE_COUNT
+} hn_space;
+
+/* Memory that a form reads or writes, in elements of one dtype. */
+typedef struct hn_form_memory {
+    hn_space space;
+    hn_dtype dtype;
+    hn_buf buffer;  /* ARGUMENT: of the program, */
+    hn_expr base;   /* from this element on; 0: from its beginning */
+    hn_expr elems;  /* SHARED, SCRATCH: how many */
+    bool is_read, is_written;
+} hn_form_memory;
+
+/* Combines values by the row `op` (REDUCE or SCAN) of ir/ops.def, in `dtype`. ARGMIN, ARGMAX, CUMMIN and CUMMAX keep the position of
+ * the value that won as well. */
+typedef struct hn_form_register {
+    hn_op op;
+    hn_dtype dtype;
+} hn_form_register;
+
+typedef enum hn_form_kind {
+    HN_FORM_FOR,     /* `var` from `begin` while below `end` by `step`: `body` */
+    HN_FORM_IF,      /* `begin` < `end`: `body`, else `otherwise` */
+    HN_FORM_LET,     /* `var` is `begin` */
+    HN_FORM_VALUE,   /* `op`: its args are VALUEs; LOAD: op.buffer is a memory; RESULT: the value of register op.imm.i, or with op.op
+                        ARGMAX its position; INDIRECT binds op.index, checked: an index outside sets the kernel's error, and is 0 */
+    HN_FORM_STORE,   /* memory[index] = value, or combined with it by `mode` */
+    HN_FORM_INIT,    /* register = what changes nothing */
+    HN_FORM_STEP,    /* register = register combined with `value`, at `position` */
+    HN_FORM_BARRIER, /* all threads of the group; makes their writes visible to each other */
+    HN_FORM_KIND_COUNT
+} hn_form_kind;
+
+typedef struct hn_form_stmt {
+    hn_form_kind kind;
+    hn_fid next;            /* in its block; 0: the last */
+    hn_fid body, otherwise; /* first statements of blocks */
+    hn_expr var;            /* FOR, LET: an index symbol of its own */
+    hn_expr begin, end;
+    int64_t step;           /* FOR: above 0 */
+    uint32_t unroll;        /* FOR: copies of the body side by side; 0 and 1: none */
+    hn_sop op;              /* VALUE */
+    hn_fmem memory;         /* STORE */
+    hn_expr index;          /* STORE: elements */
+    hn_store_mode mode;     /* STORE: other than SET in forms of one thread only */
+    hn_freg reg;            /* INIT, STEP */
+    hn_fid value, position; /* STORE, STEP: VALUEs; position: I64, for registers that keep one; else 0 */
+} hn_form_stmt;
+
+/* At the hints of the sizes. */
+typedef struct hn_form_cost {
+    double bytes;      /* read from and written to arguments, each element once for each access */
+    double operations; /* in additions, see hn_op_facts */
+} hn_form_cost;
+
+/* Index symbols of a form begin here: those of the schedule lie below. */
+enum { HN_FORM_FIRST_ORDINAL = 64 };
+
+typedef struct hn_form {
+    hn_arena *arena;
+    hn_sym *sym;
+    const hn_program *program;
+    uint32_t threads;      /* of a group */
+    hn_expr grid;          /* groups */
+    hn_expr group, thread; /* index symbols */
+    struct { hn_form_memory *items; uint32_t count, cap; } memories;    /* [0] unused */
+    struct { hn_form_register *items; uint32_t count, cap; } registers; /* [0] unused */
+    struct { hn_form_stmt *items; uint32_t count, cap; } stmts;         /* [0] unused */
+    hn_fid body;           /* first statement */
+    hn_form_cost cost;
+    uint32_t ordinals;     /* index symbols of the form have ordinals below this */
+    /* under construction: the block at hand, and its last statement */
+    struct { struct hn_form_block { hn_fid owner, last; bool is_otherwise; } *items; uint32_t count, cap; } open;
+    hn_status failed; /* the first error; see hn_form_end */
+} hn_form;
+
+/* ---- building: after the first failure builders do nothing, and hn_form_end tells ---- */
+
+/* `threads` above 0. The body is open. */
+hn_status hn_form_create(const hn_program *program, hn_arena *arena, uint32_t threads, hn_expr grid, hn_form **out) HN_MUST_USE;
+/* An index symbol that no other statement of the form defines: 0 <= symbol < extent. */
+hn_expr hn_form_symbol(hn_form *f, hn_expr extent);
+hn_fmem hn_form_add_memory(hn_form *f, hn_form_memory memory);
+/* The argument for a buffer; one that is there already is taken. */
+hn_fmem hn_form_argument(hn_form *f, hn_buf buffer, bool is_written);
+hn_freg hn_form_add_register(hn_form *f, hn_op op, hn_dtype dtype);
+/* Appends to the block at hand. FOR and IF open their body, which hn_form_close ends. */
+hn_fid hn_form_add(hn_form *f, hn_form_stmt stmt);
+/* FOR of `var` in [begin, end) by `step`. */
+void hn_form_for(hn_form *f, hn_expr var, hn_expr begin, hn_expr end, int64_t step);
+/* IF a < b. */
+void hn_form_if(hn_form *f, hn_expr a, hn_expr b);
+void hn_form_else(hn_form *f);
+void hn_form_close(hn_form *f);
+void hn_form_let(hn_form *f, hn_expr var, hn_expr e);
+hn_fid hn_form_value(hn_form *f, hn_sop op);
+void hn_form_store(hn_form *f, hn_fmem memory, hn_expr index, hn_fid value, hn_store_mode mode);
+void hn_form_init(hn_form *f, hn_freg reg);
+void hn_form_step(hn_form *f, hn_freg reg, hn_fid value, hn_fid position);
+/* The value of a register, or its position. */
+hn_fid hn_form_result(hn_form *f, hn_freg reg, bool position);
+void hn_form_barrier(hn_form *f);
+/* Every block but the outermost must be closed. Errors: the first of building; those of hn_form_verify. */
+hn_status hn_form_end(hn_form *f) HN_MUST_USE;
+
+/* Whether a register of this row keeps a position. */
+bool hn_form_keeps_position(hn_op op);
+
+/* Checks ids, scopes, dtypes, that memories are read and written as they say, and that barriers stand where all threads of a
+ * group arrive: no IF around them, and no FOR, whose limits depend on `thread` or on data. Errors: internal, naming the statement. */
+hn_status hn_form_verify(const hn_form *f) HN_MUST_USE;
+
+/* The text form: docs/ir.md. Parsing what was printed gives the same text. */
+void hn_form_print(const hn_form *f, hn_strbuf *out);
+/* Verified as well. `program` gives buffers and dtypes of arguments. Errors: invalid-argument, with line and column.
+ * Owns: everything lives in `arena`. */
+hn_status hn_form_parse(const hn_program *program, hn_arena *arena, hn_str text, hn_form **out) HN_MUST_USE;
+
+#endif
