@@ -1,0 +1,13 @@
+/* plan_gpu.h: kernels of the schedule as forms for processors that run groups of threads. */
+#ifndef HN_KERNEL_PLAN_GPU_H
+#define HN_KERNEL_PLAN_GPU_H
+
+#include "kernel/facts.h"
+#include "kernel/form.h"
+#include "sched/sched.h"
+
+/* Owns: the form lives in `arena`. Errors: out-of-memory; internal when the form does not verify. */
+hn_status hn_form_plan_gpu(const hn_program *program, const hn_kernel *kernel, const hn_gpu_facts *facts, hn_arena *arena, hn_arena *scratch,
+                           hn_form **out) HN_MUST_USE;
+
+#endif
