@@ -1,7 +1,7 @@
 """fit_math.py: least-maximum-error polynomials for the vector functions of generated C kernels.
 
 Prints coefficients (lowest power first) and the largest relative error that single precision evaluation
-shows on a dense sample. Needs numpy. The kernels' copies are in src/codegen/c/mathlib.c."""
+shows on a dense sample. Needs numpy. The kernels' copies are in src/codegen/math.def."""
 import math
 
 import numpy as np

@@ -78,30 +78,7 @@ static void expand(int id, hn_strbuf *out) {
     }
 }
 
-static bool is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
-
-/* Emits the snippets that `text` calls, each after those that it calls itself. */
-static void require(hn_str text, uint8_t *done, hn_strbuf *out) {
-    for (size_t k = 0; k < text.len;) {
-        if (!is_word(text.ptr[k])) {
-            k++;
-            continue;
-        }
-        size_t first = k;
-        while (k < text.len && is_word(text.ptr[k])) k++;
-        if (k >= text.len || text.ptr[k] != '(') continue;
-        int id = find(text.ptr + first, k - first);
-        if (id < 0 || done[id]) continue;
-        done[id] = 1;
-        hn_strbuf own;
-        hn_strbuf_init(&own);
-        expand(id, &own);
-        require(hn_strbuf_str(&own), done, out);
-        hn_strbuf_append(out, own.ptr ? own.ptr : "", own.len);
-        out->failed |= own.failed;
-        hn_strbuf_deinit(&own);
-    }
-}
+static const hn_snippet_source snippets = {find, expand};
 
 /* Loops over lanes, and what depends on the vectors' width: single instructions, where the compiler has names for them, and how a vector is
  * folded in halves (TREE: `b` is `a` with its halves, quarters... exchanged). */
@@ -160,5 +137,5 @@ void hn_c_prelude(hn_str text, uint32_t lanes, hn_strbuf *out) {
     hn_strbuf_puts(out, widths);
     pthread_once(&table.once, fill_table);
     uint8_t done[SLOTS] = {0};
-    require(text, done, out);
+    hn_prelude_put(text, &snippets, done, out);
 }

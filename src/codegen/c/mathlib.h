@@ -2,17 +2,11 @@
 #ifndef HN_CODEGEN_C_MATHLIB_H
 #define HN_CODEGEN_C_MATHLIB_H
 
-#include "base/str.h"
-
-#include <stdint.h>
-
-typedef struct c_snippet {
-    const char *name, *text;
-} c_snippet;
+#include "codegen/prelude.h"
 
 /* snippets.c. A pattern stands for one snippet a dtype: its name ends in the dtype's; in its text @T is the element type,
  * @V the vector type, @N the dtype's name. */
-extern const c_snippet c_snippets[], c_patterns[];
+extern const hn_snippet c_snippets[], c_patterns[];
 extern const uint32_t c_snippet_count, c_pattern_count;
 
 /* Appends types and every snippet that `text` (kernels) names, directly or through others, in dependency order. */

@@ -1,6 +1,8 @@
 /* print_index.c: integer expressions and addresses in C. */
 #include "codegen/c/internal.h"
 
+#include "codegen/index.h"
+
 void fail_with(printer *pr, hn_status status) {
     if (pr->failed)
         hn_status_free(status);
@@ -75,117 +77,29 @@ static hn_sid binder_of(const printer *pr, hn_expr symbol) {
     return 0;
 }
 
-static void put_symbol(printer *pr, hn_expr e) {
+static void put_symbol(void *user, hn_expr e, hn_strbuf *out) {
+    printer *pr = user;
     switch (hn_sym_symbol_kind(pr->sym, e)) {
     case HN_SYMBOL_INDEX:
         if (e == pr->lane)
-            hn_strbuf_puts(&pr->out, pr->in_lane_loop ? "(j + k)" : "j");
+            hn_strbuf_puts(out, pr->in_lane_loop ? "(j + k)" : "j");
         else
-            hn_strbuf_printf(&pr->out, "i%u", hn_sym_index_ordinal(pr->sym, e));
+            hn_strbuf_printf(out, "i%u", hn_sym_index_ordinal(pr->sym, e));
         return;
     case HN_SYMBOL_INDIRECT: {
         hn_sid s = binder_of(pr, e);
         const char *text = !pr->varying[s] ? "t%u" : is_narrow_index(pr, s) ? "(ll)t%u[k]" : "t%u[k]";
-        hn_strbuf_printf(&pr->out, pr->ahead ? "f%u" : text, s);
+        hn_strbuf_printf(out, pr->ahead ? "f%u" : text, s);
         return;
     }
-    default: hn_strbuf_printf(&pr->out, "n%u", size_argument(pr, e)); return;
+    default: hn_strbuf_printf(out, "n%u", size_argument(pr, e)); return;
     }
-}
-
-static void put_int(printer *pr, int64_t value) {
-    if (value == INT64_MIN)
-        hn_strbuf_puts(&pr->out, "(-9223372036854775807LL - 1)");
-    else
-        hn_strbuf_i64(&pr->out, value);
-    if (value > INT32_MAX || (value < INT32_MIN && value != INT64_MIN)) hn_strbuf_puts(&pr->out, "LL");
-}
-
-static void put_call(printer *pr, const char *name, hn_expr a, hn_expr b) {
-    hn_strbuf_printf(&pr->out, "%s(", name);
-    put_index(pr, a);
-    hn_strbuf_puts(&pr->out, ", ");
-    put_index(pr, b);
-    hn_strbuf_putc(&pr->out, ')');
-}
-
-static void put_pair(printer *pr, hn_expr e, const char *name) {
-    uint32_t count;
-    const hn_expr *args = hn_sym_args(pr->sym, e, &count);
-    put_call(pr, name, args[0], args[1]);
-}
-
-/* C's / and % truncate: they are floor only for operands that cannot be negative. */
-static void put_division(printer *pr, hn_expr e, const char *op, const char *floor_name) {
-    uint32_t count;
-    const hn_expr *args = hn_sym_args(pr->sym, e, &count);
-    hn_expr a = args[0], b = args[1];
-    int64_t lo_a, lo_b, hi;
-    hn_sym_range(pr->sym, a, &lo_a, &hi);
-    hn_sym_range(pr->sym, b, &lo_b, &hi);
-    if (lo_a < 0 || lo_b < 0) {
-        put_call(pr, floor_name, a, b);
-        return;
-    }
-    hn_strbuf_putc(&pr->out, '(');
-    put_index(pr, a);
-    hn_strbuf_printf(&pr->out, " %s ", op);
-    put_index(pr, b);
-    hn_strbuf_putc(&pr->out, ')');
-}
-
-static void put_sum(printer *pr, hn_expr e) {
-    hn_sum sum = hn_sym_sum(pr->sym, e);
-    hn_strbuf_putc(&pr->out, '(');
-    for (uint32_t k = 0; k < sum.count; k++) {
-        if (k) hn_strbuf_puts(&pr->out, " + ");
-        if (sum.coeffs[k] != 1) {
-            put_int(pr, sum.coeffs[k]);
-            hn_strbuf_puts(&pr->out, " * ");
-        }
-        put_index(pr, sum.terms[k]);
-    }
-    if (sum.constant) {
-        hn_strbuf_puts(&pr->out, " + ");
-        put_int(pr, sum.constant);
-    }
-    hn_strbuf_putc(&pr->out, ')');
-}
-
-static void put_product(printer *pr, hn_expr e) {
-    uint32_t count;
-    const hn_expr *args = hn_sym_args(pr->sym, e, &count);
-    hn_strbuf_putc(&pr->out, '(');
-    for (uint32_t k = 0; k < count; k++) {
-        if (k) hn_strbuf_puts(&pr->out, " * ");
-        put_index(pr, args[k]);
-    }
-    hn_strbuf_putc(&pr->out, ')');
 }
 
 void put_index(printer *pr, hn_expr e) {
-    int64_t value;
-    switch (hn_sym_kind(pr->sym, e)) {
-    case HN_EXPR_CONST:
-        (void)hn_sym_is_int(pr->sym, e, &value);
-        put_int(pr, value);
-        return;
-    case HN_EXPR_SYMBOL: put_symbol(pr, e); return;
-    case HN_EXPR_ADD: put_sum(pr, e); return;
-    case HN_EXPR_MUL: {
-        hn_sum sum = hn_sym_sum(pr->sym, e);
-        if (sum.count == 1 && sum.terms[0] != e)
-            put_sum(pr, e);
-        else
-            put_product(pr, e);
-        return;
-    }
-    case HN_EXPR_FLOORDIV: put_division(pr, e, "/", "fdiv"); return;
-    case HN_EXPR_MOD: put_division(pr, e, "%", "fmodll"); return;
-    case HN_EXPR_MIN: put_pair(pr, e, "imin"); return;
-    case HN_EXPR_MAX: put_pair(pr, e, "imax"); return;
-    default: fail_with(pr, HN_ERROR(HN_INTERNAL, "an invalid index expression reached the C printer")); return;
-    }
+    static const hn_index_words words = {.suffix = "LL", .floordiv = "fdiv", .mod = "fmodll", .min = "imin", .max = "imax"};
+    hn_status status = hn_index_put(&(hn_index_printer){pr->sym, &words, put_symbol, pr}, e, &pr->out);
+    if (status) fail_with(pr, status);
 }
 
 bool uses_lane(printer *pr, hn_expr e) {

@@ -1,6 +1,6 @@
 /* snippets.c: the text that generated kernels lean on. A snippet is emitted when its name occurs in the text of a unit.
  * Lane classes: f = float, d = double, i = int, l = long long, m = int mask (0 or -1); VF lanes each.
- * Polynomials: tools/fit_math.py. */
+ * What all languages share: math.def. */
 #include "codegen/c/mathlib.h"
 
 #include "base/compiler.h"
@@ -20,7 +20,7 @@
     {name "_d", "double " d "(double, double); " FN "vd " name "_d(vd x, vd y) { vd r; " LANES                         \
                 "r[k] = " d "(x[k], y[k]); return r; }\n"}
 
-const c_snippet c_snippets[] = {
+const hn_snippet c_snippets[] = {
     /* splats, masks, selects */
     {"sp_f", FN "vf sp_f(float c) { return (vf){RL(c)}; }\n"},
     {"sp_d", FN "vd sp_d(double c) { return (vd){RL(c)}; }\n"},
@@ -136,108 +136,28 @@ const c_snippet c_snippets[] = {
                "#else\n" FN "vf upto_f(vf x, float c) { return sel_f((vi)(x > sp_f(c)), sp_f(c), x); }\n#endif\n"},
     {"from_f", "#if defined(MAX_PS)\n" FN "vf from_f(vf x, float c) { return MAX_PS(sp_f(c), x); }\n"
                "#else\n" FN "vf from_f(vf x, float c) { return sel_f((vi)(x < sp_f(c)), sp_f(c), x); }\n#endif\n"},
-    /* e^x of x <= 89.5: 2^(n-1) * 2e^r, |r| <= ln2/2: the scale stays finite where the product becomes infinite, and is 0 for the
-     * lowest n, so that results below 2^-125.5 become 0. ln 2 in two pieces: in one, the error grows to 5 ulp at e^-87. */
-    {"exp0_f", FN "vf exp0_f(vf x) {\n"
-               "  x = from_f(x, -87.3f);\n"
-               "  vf n = x * sp_f(1.44269504f) + sp_f(12582912.0f);\n"
-               "  vf scale = (vf)(((vi)n << 23) + sp_i(0x3f000000));\n"
-               "  n = n - sp_f(12582912.0f);\n"
-               "  vf r = x - n * sp_f(0.693359375f);\n"
-               "  r = r - n * sp_f(-2.12194440e-4f);\n"
-               "  vf p = sp_f(2.762775868e-03f);\n"
-               "  p = p * r + sp_f(1.673812792e-02f);\n"
-               "  p = p * r + sp_f(8.333684504e-02f);\n"
-               "  p = p * r + sp_f(3.333303630e-01f);\n"
-               "  p = p * r + sp_f(9.999998808e-01f);\n"
-               "  p = p * r + sp_f(2.0f);\n"
-               "  return (p * r + sp_f(2.0f)) * scale;\n"
-               "}\n"},
-    {"exp_f", FN "vf exp_f(vf x) { return exp0_f(upto_f(x, 89.5f)); }\n"},
-    /* ln x: x = 2^e * (1+f), sqrt(1/2) <= 1+f < sqrt(2). Error < 1.5 ulp. */
-    {"log_f", FN "vf log_f(vf x) {\n"
-              "  vi tiny = (vi)(x < sp_f(1.17549435e-38f));\n"
-              "  vf y = sel_f(tiny, x * sp_f(8388608.0f), x);\n"
-              "  vi u = (vi)y - sp_i(0x3f3504f3);\n"
-              "  vi e = u >> 23;\n"
-              "  vf f = (vf)((u & sp_i(0x007fffff)) + sp_i(0x3f3504f3)) - sp_f(1.0f);\n"
-              "  vf n = i_f(e - (tiny & sp_i(23)));\n"
-              "  vf p = sp_f(7.037585588e-02f);\n"
-              "  p = p * f + sp_f(-1.151455635e-01f);\n"
-              "  p = p * f + sp_f(1.167701015e-01f);\n"
-              "  p = p * f + sp_f(-1.242014946e-01f);\n"
-              "  p = p * f + sp_f(1.424932260e-01f);\n"
-              "  p = p * f + sp_f(-1.666805726e-01f);\n"
-              "  p = p * f + sp_f(2.000071476e-01f);\n"
-              "  p = p * f + sp_f(-2.499999400e-01f);\n"
-              "  p = p * f + sp_f(3.333333117e-01f);\n"
-              "  vf ff = f * f;\n"
-              "  vf r = p * f * ff + n * sp_f(-2.12194440e-4f) - sp_f(0.5f) * ff + f + n * sp_f(0.693359375f);\n"
-              "  r = sel_f((vi)(x == sp_f(__builtin_inff())), x, r);\n"
-              "  r = sel_f((vi)(x == sp_f(0)), sp_f(-__builtin_inff()), r);\n"
-              "  return sel_f((vi)(x < sp_f(0)) | (vi)(x != x), sp_f(__builtin_nanf(\"\")), r);\n"
-              "}\n"},
-    /* tanh: x P(x^2) / Q(x^2), at most 1. From 9.4 on, where the quotient is above 1, that is exactly 1. Error < 6 ulp. */
-    {"tanh_f", FN "vf tanh_f(vf x) {\n"
-               "  x = from_f(upto_f(x, 9.4f), -9.4f);\n"
-               "  vf t = x * x;\n"
-               "  vf p = sp_f(1.335486852e-08f);\n"
-               "  p = p * t + sp_f(2.060926296e-05f);\n"
-               "  p = p * t + sp_f(3.495600540e-03f);\n"
-               "  p = p * t + sp_f(1.338103659e-01f);\n"
-               "  p = p * t + sp_f(9.999999795e-01f);\n"
-               "  vf q = sp_f(7.776652130e-07f);\n"
-               "  q = q * t + sp_f(3.285654091e-04f);\n"
-               "  q = q * t + sp_f(2.587703097e-02f);\n"
-               "  q = q * t + sp_f(4.671435221e-01f);\n"
-               "  q = q * t + sp_f(1.0f);\n"
-               "  return from_f(upto_f(x * p / q, 1.0f), -1.0f);\n"
-               "}\n"},
-    /* erf: x P(x^2) / Q(x^2), at most 1. From 4.08 on, where the quotient is above 1, that is exactly 1. Error < 6.5 ulp. */
-    {"erf_f", FN "vf erf_f(vf x) {\n"
-              "  x = from_f(upto_f(x, 4.08f), -4.08f);\n"
-              "  vf t = x * x;\n"
-              "  vf p = sp_f(2.025851611e-06f);\n"
-              "  p = p * t + sp_f(2.846829623e-04f);\n"
-              "  p = p * t + sp_f(3.808147121e-03f);\n"
-              "  p = p * t + sp_f(5.287540829e-02f);\n"
-              "  p = p * t + sp_f(1.915505902e-01f);\n"
-              "  p = p * t + sp_f(1.128379144e+00f);\n"
-              "  vf q = sp_f(3.783095840e-05f);\n"
-              "  q = q * t + sp_f(1.170713490e-03f);\n"
-              "  q = q * t + sp_f(1.505507226e-02f);\n"
-              "  q = q * t + sp_f(1.145596689e-01f);\n"
-              "  q = q * t + sp_f(5.030899673e-01f);\n"
-              "  q = q * t + sp_f(1.0f);\n"
-              "  return from_f(upto_f(x * p / q, 1.0f), -1.0f);\n"
-              "}\n"},
-    /* sin and cos: three-part reduction by pi/2 up to 8192, libm beyond. Error < 2 ulp, beside their zeros of 2^-10. */
-    {"sincos_f", "float sinf(float); float cosf(float);\n" FN "vf sincos_f(vf x, int quarter) {\n"
-                 "  vf n = x * sp_f(0.636619772f) + sp_f(12582912.0f);\n"
-                 "  vi q = (vi)n - sp_i(0x4b400000) + sp_i(quarter);\n"
-                 "  n = n - sp_f(12582912.0f);\n"
-                 "  vf r = x - n * sp_f(1.5703125f);\n"
-                 "  r = r - n * sp_f(4.83751297e-4f);\n"
-                 "  r = r - n * sp_f(7.54978942e-8f);\n"
-                 "  vf t = r * r;\n"
-                 "  vf s = sp_f(2.724323819e-06f);\n"
-                 "  s = s * t + sp_f(-1.984003373e-04f);\n"
-                 "  s = s * t + sp_f(8.333331773e-03f);\n"
-                 "  s = s * t + sp_f(-1.666666666e-01f);\n"
-                 "  s = s * t * r + r;\n"
-                 "  vf c = sp_f(-2.678166043e-07f);\n"
-                 "  c = c * t + sp_f(2.479608990e-05f);\n"
-                 "  c = c * t + sp_f(-1.388887901e-03f);\n"
-                 "  c = c * t + sp_f(4.166666666e-02f);\n"
-                 "  c = c * t * t - sp_f(0.5f) * t + sp_f(1.0f);\n"
-                 "  vf y = sel_f((vi)((q & 1) != sp_i(0)), c, s);\n"
-                 "  y = (vf)((vi)y ^ ((q & 2) << 30));\n"
-                 "  if (!quarter) y = sel_f((vi)(x == sp_f(0)), x, y); /* -0 */\n"
-                 "  if (any_m((vi)(abs_f(x) > sp_f(8192.0f)))) " LANES
-                 "if (!(__builtin_fabsf(x[k]) <= 8192.0f)) y[k] = quarter ? cosf(x[k]) : sinf(x[k]);\n"
-                 "  return y;\n}\n"},
-    {"sin_f", FN "vf sin_f(vf x) { return sincos_f(x, 0); }\n"},
-    {"cos_f", FN "vf cos_f(vf x) { return sincos_f(x, 1); }\n"},
+    /* the functions of math.def on vectors */
+#define M_F "vf"
+#define M_I "vi"
+#define M_SF(c) "sp_f(" c ")"
+#define M_SI(c) "sp_i(" c ")"
+#define M_BITS(e) "(vi)" e
+#define M_FLOAT(e) "(vf)(" e ")"
+#define M_MASK(e) "(vi)(" e ")"
+#define M_NAN "__builtin_nanf(\"\")"
+#define M_INF "__builtin_inff()"
+#define M_NAN64 "__builtin_nan(\"\")"
+#define M_INF64 "__builtin_inf()"
+#define M_COPYSIGN "__builtin_copysign"
+#define M_I64 "ll"
+#define M_U64 "unsigned long long"
+#define M_K64(c) c "ull"
+#define M_FN FN
+#define M_DECLARE(text) text
+#define M_FAR_SINCOS                                                                                                   \
+    "  if (any_m((vi)(abs_f(x) > sp_f(8192.0f)))) " LANES                                                              \
+    "if (!(__builtin_fabsf(x[k]) <= 8192.0f)) y[k] = quarter ? cosf(x[k]) : sinf(x[k]);\n"
+#include "codegen/math.def"
     LIBM1D("exp", "exp"), LIBM1D("log", "log"), LIBM1D("tanh", "tanh"), LIBM1D("erf", "erf"), LIBM1D("sin", "sin"),
     LIBM1D("cos", "cos"),
     LIBM1("exp2", "exp2f", "exp2"), LIBM1("expm1", "expm1f", "expm1"), LIBM1("log2", "log2f", "log2"),
@@ -248,58 +168,10 @@ const c_snippet c_snippets[] = {
     LIBM1("lgamma", "lgammaf", "lgamma"),
     LIBM2("pow", "powf", "pow"), LIBM2("atan2", "atan2f", "atan2"), LIBM2("hypot", "hypotf", "hypot"),
     LIBM2("fmod", "fmodf", "fmod"),
-    /* inverse erf: Winitzki's start, then two Newton steps in double */
-    {"erfinv1", "double erf(double); double erfc(double); double exp(double); double log(double); double sqrt(double);\n" FN
-                "double erfinv1(double y) {\n"
-                "  double a = y < 0 ? -y : y;\n"
-                "  if (!(a < 1)) return a == 1 ? y * __builtin_inf() : __builtin_nan(\"\");\n"
-                "  double w = log((1 - a) * (1 + a)), s = 4.3307467508 + w / 2;\n"
-                "  double x = sqrt(sqrt(s * s - w / 0.147) - s);\n"
-                "  for (int k = 0; k < 3; k++) {\n"
-                "    double e = a < 0.5 ? erf(x) - a : (1 - a) - erfc(x);\n"
-                "    x -= e / (1.1283791670955126 * exp(-x * x) + 0 * x);\n"
-                "  }\n"
-                "  return y < 0 ? -x : x;\n}\n"},
     {"erfinv_f", FN "vf erfinv_f(vf x) { vf r; " LANES "r[k] = (float)erfinv1(x[k]); return r; }\n"},
     {"erfinv_d", FN "vd erfinv_d(vd x) { vd r; " LANES "r[k] = erfinv1(x[k]); return r; }\n"},
-    /* digamma: recurrence up to 10, then the asymptotic series; reflection below 0 */
-    {"digamma1", "double log(double); double tan(double); double floor(double); double trunc(double);\n"
-                 "static double digamma1(double x) {\n"
-                 "  double shift = 0;\n"
-                 "  if (x == 0) return __builtin_copysign(__builtin_inf(), -x);\n"
-                 "  if (x < 0) {\n"
-                 "    if (x == floor(x)) return __builtin_nan(\"\");\n"
-                 "    shift = -3.14159265358979323846 / tan(3.14159265358979323846 * (x - trunc(x)));\n"
-                 "    x = 1 - x;\n"
-                 "  }\n"
-                 "  for (; x < 10; x += 1) shift -= 1 / x;\n"
-                 "  double t = 1 / (x * x);\n"
-                 "  return shift + log(x) - 0.5 / x - t * (1.0 / 12 - t * (1.0 / 120 - t * (1.0 / 252 - t * (1.0 / 240 - t * (1.0 / 132 - t * (691.0 / 32760 - t * (1.0 / 12)))))));\n"
-                 "}\n"},
     {"digamma_f", FN "vf digamma_f(vf x) { vf r; " LANES "r[k] = (float)digamma1(x[k]); return r; }\n"},
     {"digamma_d", FN "vd digamma_d(vd x) { vd r; " LANES "r[k] = digamma1(x[k]); return r; }\n"},
-    /* Hurwitz zeta: nine terms or more until k + q > 9, then Euler's and Maclaurin's formula */
-    {"zeta1", "double pow(double, double); double floor(double);\n"
-              "static double zeta1(double x, double q) {\n"
-              "  const double b[12] = {1.0 / 6, -1.0 / 30, 1.0 / 42, -1.0 / 30, 5.0 / 66, -691.0 / 2730, 7.0 / 6, -3617.0 / 510,\n"
-              "                        43867.0 / 798, -174611.0 / 330, 854513.0 / 138, -236364091.0 / 2730};\n"
-              "  if (x == 1) return __builtin_inf();\n"
-              "  if (q != q || !(x > 1)) return __builtin_nan(\"\");\n"
-              "  if (q <= 0 && q == floor(q)) return __builtin_inf();\n"
-              "  if ((q <= 0 && x != floor(x)) || q < -1e6) return __builtin_nan(\"\");\n"
-              "  double sum = 0, f = x;\n"
-              "  for (int k = 0; k < 9 || q <= 9; k++, q += 1) sum += pow(q, -x);\n"
-              "  double t = pow(q, -x);\n"
-              "  sum += t * q / (x - 1) + t / 2;\n"
-              "  t /= q;\n"
-              "  for (int k = 0; k < 12; k++) {\n"
-              "    f /= k ? (2 * k + 1) * (2 * k + 2) : 2;\n"
-              "    sum += b[k] * f * t;\n"
-              "    f *= (x + 2 * k + 1) * (x + 2 * k + 2);\n"
-              "    t /= q * q;\n"
-              "  }\n"
-              "  return sum;\n"
-              "}\n"},
     {"zeta_f", FN "vf zeta_f(vf x, vf y) { vf r; " LANES "r[k] = (float)zeta1(x[k], y[k]); return r; }\n"},
     {"zeta_d", FN "vd zeta_d(vd x, vd y) { vd r; " LANES "r[k] = zeta1(x[k], y[k]); return r; }\n"},
     /* floor division and remainder as eager PyTorch rounds them: through fmod */
@@ -427,28 +299,9 @@ const c_snippet c_snippets[] = {
                  "  for (int y = 0; y < VF; y += 8) for (int x = 0; x < VF; x += 8) tile8(p + y * s + x, s, t + x * w + y, w);\n}\n"
                  "#else\n" FN "void tile_f32(const float *p, ll s, float *t, ll w) { for (int k = 0; k < VF; k++) " LANES_U
                  "t[u * w + k] = p[k * s + u]; }\n#endif\n"},
-    /* philox 4x32-10: key = seed, counter = (element / 4, stream); word element % 4. The same as the interpreter's. */
-    {"philox", "static unsigned philox(unsigned long long key, unsigned long long block, unsigned long long stream, int word) {\n"
-               "  unsigned c0 = (unsigned)block, c1 = (unsigned)(block >> 32), c2 = (unsigned)stream, c3 = (unsigned)(stream >> 32);\n"
-               "  unsigned k0 = (unsigned)key, k1 = (unsigned)(key >> 32);\n"
-               "  for (int r = 0; r < 10; r++) {\n"
-               "    unsigned long long p = 0xD2511F53ull * c0, q = 0xCD9E8D57ull * c2;\n"
-               "    c0 = (unsigned)(q >> 32) ^ c1 ^ k0; c2 = (unsigned)(p >> 32) ^ c3 ^ k1; c1 = (unsigned)q; c3 = (unsigned)p;\n"
-               "    k0 += 0x9E3779B9u; k1 += 0xBB67AE85u;\n"
-               "  }\n"
-               "  return word == 0 ? c0 : word == 1 ? c1 : word == 2 ? c2 : c3;\n}\n"},
     {"random_uniform", "static double random_uniform(ll seed, ll at, ll stream, int bits) {\n"
                        "  unsigned w = philox((unsigned long long)seed, (unsigned long long)at / 4, (unsigned long long)stream, (int)(at % 4));\n"
                        "  return (w >> (32 - bits)) / (double)(1ull << bits);\n}\n"},
-    {"random_bits", "static ll random_bits(ll seed, ll at, ll stream) {\n"
-                    "  return philox((unsigned long long)seed, (unsigned long long)at / 4, (unsigned long long)stream, (int)(at % 4));\n}\n"},
-    {"random_normal", "double log(double); double sqrt(double); double sin(double); double cos(double);\n"
-                      "static double random_normal(ll seed, ll at, ll stream) {\n"
-                      "  unsigned long long b = (unsigned long long)at / 4; int w = (int)(at % 4) & ~1;\n"
-                      "  double u = (philox((unsigned long long)seed, b, (unsigned long long)stream, w) + 1.0) * 0x1p-32;\n"
-                      "  double v = philox((unsigned long long)seed, b, (unsigned long long)stream, w + 1) * 0x1p-32;\n"
-                      "  double r = sqrt(-2 * log(u)), t = 6.28318530717958647692 * v;\n"
-                      "  return at % 2 ? r * sin(t) : r * cos(t);\n}\n"},
 };
 
 #define BLOCK(name, width)                                                                                             \
@@ -462,7 +315,7 @@ const c_snippet c_snippets[] = {
            "  for (; v < jw; v++) for (ll u = 0; u < iw; u++) q[u * " width " + v] = p[v * s + u];\n}\n"}
 
 /* Access patterns over every dtype: @T element type, @V vector type, @N dtype name. */
-const c_snippet c_patterns[] = {
+const hn_snippet c_patterns[] = {
     {"ldn_", FN "@V ldn_@N(const @T *p, ll n) { @T t[VF] = {0}; for (ll k = 0; k < n; k++) t[k] = p[k]; return ld_@N(t); }\n"},
     {"lds_", FN "@V lds_@N(const @T *p, ll s) { @T t[VF]; " LANES "t[k] = p[k * s]; return ld_@N(t); }\n"},
     /* 8 or 16 lanes, every second element: nothing behind the last one is read */
