@@ -78,6 +78,7 @@ typedef struct hn_form_stmt {
 typedef struct hn_form_cost {
     double bytes;      /* read from and written to arguments, each element once for each access */
     double operations; /* in additions, see hn_op_facts */
+    double ns;         /* a launch is expected to take */
 } hn_form_cost;
 
 /* Index symbols of a form begin here: those of the schedule lie below. */

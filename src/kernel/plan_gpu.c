@@ -16,12 +16,19 @@
 
 #include <string.h>
 
-enum {
-    GROUP_THREADS = 256,     /* of a group, where nothing asks for more or fewer */
-    ELEMS_A_THREAD = 4,      /* that one thread takes of a row, or of all elements, before more threads share them */
-    LONG_ROW_ELEMS = 8192,   /* a row as long as this, */
-    LONG_ROW_THREADS = 1024, /* and the threads that share it */
-};
+/* Sizes of groups that are compared; and what a group of the elements layout takes for each thread. */
+static const uint32_t group_sizes[] = {64, 128, 256, 512, 1024};
+static const int64_t elems_a_thread[] = {1, 4};
+
+/* Memory is read in sectors: threads that read less than one side by side waste the rest of it. */
+enum { SECTOR_ELEMS = 8 };
+
+/* A layout and what it is expected to cost. */
+typedef struct layout {
+    uint32_t width, rows; /* rows: threads of a row; rows of a group */
+    int64_t block;        /* elements: of a group, which has `width` threads */
+    double ns;
+} layout;
 
 typedef struct planner {
     const hn_program *p;
@@ -31,8 +38,10 @@ typedef struct planner {
     hn_arena *scratch;
     hn_form *f;
 
+    hn_form_cost work; /* of the kernel, in whatever layout */
+
     /* the rows layout */
-    uint32_t width, rows;    /* threads of a row; rows of a group */
+    uint32_t width, rows;    /* as in `layout` */
     hn_expr place, row;      /* index symbols: which of the row's threads this is; the row's number in the group */
     hn_expr number;          /* index symbol: the row's number in the kernel */
     hn_fmem *locals;         /* per local buffer of the kernel */
@@ -177,18 +186,14 @@ static uint32_t list_variables(const planner *pl, hn_expr out[2 * HN_MAX_RANK]) 
     return count;
 }
 
-static hn_status plan_elements(planner *pl, hn_arena *arena) {
+static hn_status plan_elements(planner *pl, const layout *l, hn_arena *arena) {
     hn_expr vars[2 * HN_MAX_RANK];
     uint32_t count = list_variables(pl, vars);
-    hn_expr elems = extents_of(pl, vars, count);
-    uint32_t threads = power_of_two_from(hint(pl, elems), GROUP_THREADS);
-    int64_t fill = (int64_t)pl->facts->multiprocessors * GROUP_THREADS * ELEMS_A_THREAD;
-    int64_t block = (int64_t)threads * (hint(pl, elems) >= fill ? ELEMS_A_THREAD : 1);
-    HN_TRY(hn_form_create(pl->p, arena, threads, hn_sym_ceildiv(pl->sym, elems, num(pl, block)), &pl->f));
-    hn_expr first = hn_sym_mul(pl->sym, pl->f->group, num(pl, block)), at = hn_form_symbol(pl->f, elems);
+    hn_expr elems = extents_of(pl, vars, count), block = num(pl, l->block);
+    HN_TRY(hn_form_create(pl->p, arena, l->width, hn_sym_ceildiv(pl->sym, elems, block), &pl->f));
+    hn_expr first = hn_sym_mul(pl->sym, pl->f->group, block), at = hn_form_symbol(pl->f, elems);
     HN_TRY(begin_phase(pl, &pl->k->phases.items[0]));
-    hn_form_for(pl->f, at, hn_sym_add(pl->sym, first, pl->f->thread),
-                hn_sym_min(pl->sym, elems, hn_sym_add(pl->sym, first, num(pl, block))), threads);
+    hn_form_for(pl->f, at, hn_sym_add(pl->sym, first, pl->f->thread), hn_sym_min(pl->sym, elems, hn_sym_add(pl->sym, first, block)), l->width);
     emit_coordinates(pl, at, vars, count);
     emit_body(pl);
     hn_form_close(pl->f);
@@ -221,15 +226,6 @@ static bool has_scan(const hn_kernel *k) {
     return false;
 }
 
-static int64_t longest_row(planner *pl) {
-    int64_t longest = 1;
-    for (uint32_t f = 0; f < pl->k->phases.count; f++) {
-        int64_t elems = hint(pl, extents_of(pl, pl->k->phases.items[f].vars, pl->k->phases.items[f].rank));
-        if (elems > longest) longest = elems;
-    }
-    return longest;
-}
-
 static int64_t size_of(hn_dtype d) { return (int64_t)hn_dtype_facts(d)->size_bytes; }
 
 static int64_t number_of(const planner *pl, hn_expr e) {
@@ -255,29 +251,10 @@ static int64_t local_bytes(const planner *pl) {
     return bytes;
 }
 
-/* How many threads share a row, and how many rows a group has. */
-static void choose_shape(planner *pl) {
+static hn_status begin_rows(planner *pl, const layout *l, hn_arena *arena) {
     const hn_kernel *k = pl->k;
-    const hn_gpu_facts *facts = pl->facts;
-    int64_t elems = longest_row(pl), rows = hint(pl, extents_of(pl, k->vars, k->rank));
-    uint32_t threads = elems >= LONG_ROW_ELEMS ? LONG_ROW_THREADS : GROUP_THREADS;
-    if (threads > facts->threads_max) threads = facts->threads_max;
-    uint32_t share = power_of_two_from((elems + ELEMS_A_THREAD - 1) / ELEMS_A_THREAD, threads);
-    if (has_scan(k)) share = 1;
-    if (k->mode == HN_VECTOR_OUTER) { /* a warp reads neighbouring rows */
-        uint32_t side = power_of_two_from(rows, facts->warp);
-        if (share > threads / side) share = threads / side;
-    }
-    pl->width = share;
-    pl->rows = power_of_two_from(rows, threads / share);
-    while (reduction_bytes(pl) > facts->shared_bytes && pl->rows > 1) pl->rows /= 2;
-    while (reduction_bytes(pl) > facts->shared_bytes && pl->width > 1) pl->width /= 2;
-    while (reduction_bytes(pl) + local_bytes(pl) > facts->shared_bytes && pl->rows > 1) pl->rows /= 2;
-}
-
-static hn_status begin_rows(planner *pl, hn_arena *arena) {
-    const hn_kernel *k = pl->k;
-    choose_shape(pl);
+    pl->width = l->width;
+    pl->rows = l->rows;
     hn_expr all = extents_of(pl, k->vars, k->rank), rows = num(pl, pl->rows), width = num(pl, pl->width);
     HN_TRY(hn_form_create(pl->p, arena, pl->rows * pl->width, hn_sym_ceildiv(pl->sym, all, rows), &pl->f));
     bool across = k->mode == HN_VECTOR_OUTER;
@@ -293,10 +270,10 @@ static hn_status begin_rows(planner *pl, hn_arena *arena) {
     HN_NEW(pl->scratch, pl->results, k->slots + 1);
     HN_NEW(pl->scratch, pl->unseen, pl->p->buffers.count);
     bool fits = reduction_bytes(pl) + local_bytes(pl) <= pl->facts->shared_bytes;
-    for (uint32_t l = 0; l < k->locals.count; l++) {
-        hn_expr elems = hn_sym_mul(pl->sym, k->locals.items[l].extent_elems, rows);
-        pl->locals[l] = hn_form_add_memory(pl->f, (hn_form_memory){.space = fits ? HN_SPACE_SHARED : HN_SPACE_SCRATCH, .elems = elems,
-                                                                   .dtype = pl->p->buffers.items[k->locals.items[l].buffer].dtype});
+    for (uint32_t b = 0; b < k->locals.count; b++) {
+        hn_expr elems = hn_sym_mul(pl->sym, k->locals.items[b].extent_elems, rows);
+        pl->locals[b] = hn_form_add_memory(pl->f, (hn_form_memory){.space = fits ? HN_SPACE_SHARED : HN_SPACE_SCRATCH, .elems = elems,
+                                                                   .dtype = pl->p->buffers.items[k->locals.items[b].buffer].dtype});
     }
     return NULL;
 }
@@ -392,20 +369,142 @@ static hn_status emit_phase(planner *pl, const hn_kernel_phase *phase) {
     return NULL;
 }
 
-static hn_status plan_rows(planner *pl, hn_arena *arena) {
-    HN_TRY(begin_rows(pl, arena));
+static hn_status plan_rows(planner *pl, const layout *l, hn_arena *arena) {
+    HN_TRY(begin_rows(pl, l, arena));
     for (uint32_t f = 0; f < pl->k->phases.count; f++) HN_TRY(emit_phase(pl, &pl->k->phases.items[f]));
     return NULL;
 }
 
 /* ---- the choice ---- */
 
+/* What the kernel reads and writes, and computes, at the hints of the sizes. */
+static hn_form_cost work_of(planner *pl) {
+    hn_form_cost work = {.bytes = 0};
+    double rows = (double)hint(pl, extents_of(pl, pl->k->vars, pl->k->rank));
+    for (uint32_t f = 0; f < pl->k->phases.count; f++) {
+        const hn_kernel_phase *phase = &pl->k->phases.items[f];
+        double elems = rows * (double)hint(pl, extents_of(pl, phase->vars, phase->rank));
+        for (hn_sid s = 1; s < phase->body.count; s++) {
+            const hn_sop *op = &phase->body.items[s];
+            work.operations += op->kind == HN_SOP_ELEM ? elems : 0;
+            if (op->kind == HN_SOP_LOAD && local_of(pl, op->buffer) == pl->k->locals.count)
+                work.bytes += elems * (double)size_of(pl->p->buffers.items[op->buffer].dtype);
+        }
+        for (uint32_t k = 0; k < phase->stores.count; k++)
+            if (local_of(pl, phase->stores.items[k].buffer) == pl->k->locals.count)
+                work.bytes += elems * (double)size_of(pl->p->buffers.items[phase->stores.items[k].buffer].dtype);
+    }
+    return work;
+}
+
+/* Of the longest phase. */
+static int64_t row_elems(planner *pl) {
+    int64_t longest = 1;
+    for (uint32_t f = 0; f < pl->k->phases.count; f++) {
+        int64_t elems = hint(pl, extents_of(pl, pl->k->phases.items[f].vars, pl->k->phases.items[f].rank));
+        if (elems > longest) longest = elems;
+    }
+    return longest;
+}
+
+static uint32_t reduction_count(const hn_kernel *k) {
+    uint32_t count = 0;
+    for (uint32_t f = 0; f < k->phases.count; f++) count += k->phases.items[f].reduces.count;
+    return count;
+}
+
+/* A launch of `groups` groups of `threads` threads that read `run` elements side by side, with `levels` barriers each: memory and
+ * arithmetic go on at once, slower where the processor is not full; barriers come on top. */
+static double predicted_ns(const planner *pl, double groups, uint32_t threads, int64_t run, uint32_t levels) {
+    const hn_gpu_facts *facts = pl->facts;
+    double room = (double)facts->multiprocessors * facts->resident, busy = groups * threads < room ? groups * threads : room;
+    double share = busy / (room / 2) < 1 ? busy / (room / 2) : 1; /* half of the threads keep memory busy */
+    double waste = run >= SECTOR_ELEMS ? 1 : (double)SECTOR_ELEMS / (double)run;
+    double memory = pl->work.bytes * waste / (facts->bytes_per_ns * share), compute = pl->work.operations / (facts->ops_per_ns * share);
+    double waves = groups * threads > room ? groups * threads / room : 1;
+    return facts->launch_ns + (memory > compute ? memory : compute) + levels * facts->barrier_ns * waves;
+}
+
+static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
+
+/* Best first, each once. */
+static void keep_layout(layout *items, uint32_t *count, layout l) {
+    for (uint32_t k = 0; k < *count; k++)
+        if (items[k].width == l.width && items[k].rows == l.rows && items[k].block == l.block) return;
+    uint32_t at = *count;
+    if (at < HN_GPU_PLANS_MAX) ++*count;
+    else if (items[--at].ns <= l.ns) return;
+    for (; at > 0 && items[at - 1].ns > l.ns; at--) items[at] = items[at - 1];
+    items[at] = l;
+}
+
+static uint32_t list_elements(planner *pl, layout *items) {
+    hn_expr vars[2 * HN_MAX_RANK];
+    uint32_t kept = 0, count = list_variables(pl, vars);
+    int64_t elems = hint(pl, extents_of(pl, vars, count));
+    for (size_t t = 0; t < HN_COUNT_OF(group_sizes); t++)
+        for (size_t e = 0; e < HN_COUNT_OF(elems_a_thread); e++) {
+            uint32_t threads = power_of_two_from(elems, group_sizes[t]);
+            if (threads > pl->facts->threads_max) continue;
+            layout l = {.width = threads, .block = threads * elems_a_thread[e]};
+            l.ns = predicted_ns(pl, (double)ceil_div(elems, l.block), threads, threads, 0);
+            keep_layout(items, &kept, l);
+        }
+    return kept;
+}
+
+/* Shared memory holds what the layout needs; local buffers that are too large for it even with one row go to scratch memory. */
+static bool fits_shared(planner *pl, const layout *l) {
+    pl->width = l->width;
+    pl->rows = l->rows;
+    int64_t room = pl->facts->shared_bytes, reductions = reduction_bytes(pl);
+    return reductions <= room && (l->rows == 1 || reductions + local_bytes(pl) <= room);
+}
+
+static uint32_t list_rows(planner *pl, layout *items) {
+    const hn_kernel *k = pl->k;
+    int64_t elems = row_elems(pl), rows = hint(pl, extents_of(pl, k->vars, k->rank));
+    bool across = k->mode == HN_VECTOR_OUTER;
+    uint32_t kept = 0, widest = has_scan(k) ? 1 : power_of_two_from(elems, pl->facts->threads_max);
+    for (size_t t = 0; t < HN_COUNT_OF(group_sizes); t++)
+        for (uint32_t width = 1; width <= widest && width <= group_sizes[t] && width <= pl->facts->threads_max; width *= 2) {
+            uint32_t threads = group_sizes[t] < pl->facts->threads_max ? group_sizes[t] : pl->facts->threads_max;
+            layout l = {.width = width, .rows = power_of_two_from(rows, threads / width)};
+            if (!fits_shared(pl, &l)) continue;
+            uint32_t levels = width > 1 ? reduction_count(k) : 0;
+            for (uint32_t half = width; half > 1; half /= 2) levels += reduction_count(k);
+            int64_t run = across ? l.rows : width * (elems <= width ? l.rows : 1);
+            l.ns = predicted_ns(pl, (double)ceil_div(rows, l.rows), width * l.rows, run, levels);
+            keep_layout(items, &kept, l);
+        }
+    return kept;
+}
+
+static hn_status plan_layout(planner *pl, const layout *l, hn_arena *arena, hn_form **out) {
+    if (pl->k->serial) HN_TRY(plan_serial(pl, arena));
+    else if (is_elementwise(pl)) HN_TRY(plan_elements(pl, l, arena));
+    else HN_TRY(plan_rows(pl, l, arena));
+    pl->f->cost = pl->work;
+    pl->f->cost.ns = l->ns;
+    *out = pl->f;
+    return hn_form_end(pl->f);
+}
+
+hn_status hn_form_plans_gpu(const hn_program *program, const hn_kernel *kernel, const hn_gpu_facts *facts, uint32_t most, hn_arena *arena,
+                            hn_arena *scratch, hn_form **out, uint32_t *out_count) {
+    planner pl = {.p = program, .sym = program->sym, .k = kernel, .facts = facts, .scratch = scratch};
+    layout items[HN_GPU_PLANS_MAX] = {{0}};
+    pl.work = work_of(&pl);
+    uint32_t count = kernel->serial ? 1 : is_elementwise(&pl) ? list_elements(&pl, items) : list_rows(&pl, items);
+    if (kernel->serial) items[0].ns = predicted_ns(&pl, 1, 1, 1, 0);
+    *out_count = count < most ? count : most;
+    for (uint32_t k = 0; k < *out_count; k++) HN_TRY(plan_layout(&pl, &items[k], arena, &out[k]));
+    return NULL;
+}
+
 hn_status hn_form_plan_gpu(const hn_program *program, const hn_kernel *kernel, const hn_gpu_facts *facts, hn_arena *arena, hn_arena *scratch,
                            hn_form **out) {
-    planner pl = {.p = program, .sym = program->sym, .k = kernel, .facts = facts, .scratch = scratch};
-    if (kernel->serial) HN_TRY(plan_serial(&pl, arena));
-    else if (is_elementwise(&pl)) HN_TRY(plan_elements(&pl, arena));
-    else HN_TRY(plan_rows(&pl, arena));
-    *out = pl.f;
-    return hn_form_end(pl.f);
+    uint32_t count;
+    HN_TRY(hn_form_plans_gpu(program, kernel, facts, 1, arena, scratch, out, &count));
+    return count ? NULL : HN_ERROR(HN_INTERNAL, "no layout of a kernel fits the processor");
 }
