@@ -1,6 +1,7 @@
 /* loop_verify.c: what must hold of loop IR: ids known, arguments before uses, dtypes that fit, symbols in scope, buffers
  * written before they are read, conditionals that nest. */
 #include "ir/loop_text.h"
+#include "ir/sop.h"
 
 #include <stdlib.h>
 
@@ -51,41 +52,12 @@ static bool in_scope(const hn_loop_checker *c, const hn_loop *loop, hn_expr e, u
 
 /* --- ops --- */
 
-static uint32_t elem_arity(hn_op op) {
-    switch (hn_op_facts(op)->op_class) {
-    case HN_OPC_UNARY:
-    case HN_OPC_PREDICATE: return 1;
-    case HN_OPC_BINARY:
-    case HN_OPC_COMPARE: return 2;
-    case HN_OPC_SELECT: return 3;
-    case HN_OPC_CAST: return op == HN_OP_BITCAST ? 1 : 0; /* a cast is an op kind of its own */
-    default: return 0; /* not element-wise */
-    }
-}
-
-static hn_status check_args(hn_item item, const hn_sop *op, hn_sid s) {
-    static const uint32_t arity[] = {[HN_SOP_CAST] = 1, [HN_SOP_INDIRECT] = 1, [HN_SOP_RANDOM] = 1, [HN_SOP_RESULT] = 0};
-    uint32_t want = op->kind == HN_SOP_ELEM ? elem_arity(op->op) : arity[op->kind];
-    if (op->kind == HN_SOP_ELEM && !want) return bad(item, "not an element-wise op at", s);
+static hn_status find_arg_dtypes(hn_item item, const hn_body *body, hn_sid s, hn_dtype out[3]) {
+    const hn_sop *op = &body->items[s];
     for (uint32_t a = 0; a < 3; a++) {
         if (op->args[a] >= s) return bad(item, "an argument does not come before op", s);
-        if ((a < want) != (op->args[a] != 0)) return bad(item, "wrong number of arguments at op", s);
+        out[a] = op->args[a] ? body->items[op->args[a]].dtype : HN_DTYPE_NONE;
     }
-    return NULL;
-}
-
-static hn_status check_elem_dtypes(hn_item item, const hn_body *body, const hn_sop *op, hn_sid s) {
-    hn_op_class class = hn_op_facts(op->op)->op_class;
-    bool truth = class == HN_OPC_COMPARE || class == HN_OPC_PREDICATE, select = class == HN_OPC_SELECT;
-    hn_dtype first = body->items[op->args[select]].dtype;
-    if (select && body->items[op->args[0]].dtype != HN_DTYPE_BOOL) return bad(item, "a condition that is no bool at op", s);
-    for (uint32_t a = select; a < 3 && op->args[a]; a++)
-        if (body->items[op->args[a]].dtype != first) return bad(item, "arguments of different dtypes at op", s);
-    if (op->op == HN_OP_BITCAST) {
-        bool same = hn_dtype_facts(first)->size_bytes == hn_dtype_facts(op->dtype)->size_bytes;
-        return same && hn_dtype_is_float(first) != hn_dtype_is_float(op->dtype) ? NULL : bad(item, "no bit cast of these dtypes at op", s);
-    }
-    if (op->dtype != (truth ? HN_DTYPE_BOOL : first)) return bad(item, "a result of another dtype than the arguments at op", s);
     return NULL;
 }
 
@@ -96,23 +68,15 @@ static hn_status check_load(const hn_loop_checker *c, hn_item item, const hn_sop
     return c->written[op->buffer] ? NULL : bad(item, "read before it is written: buffer", op->buffer);
 }
 
-static hn_status check_indirect(const hn_loop_checker *c, hn_item item, const hn_body *body, const hn_sop *op, hn_sid s) {
-    if (body->items[op->args[0]].dtype != HN_DTYPE_I64 || op->dtype != HN_DTYPE_I64) return bad(item, "an index that is no i64 at op", s);
-    return hn_sym_symbol_kind(c->p->sym, op->index) == HN_SYMBOL_INDIRECT ? NULL : bad(item, "no indirect symbol at op", s);
-}
-
 hn_status hn_loop_check_sop(const hn_loop_checker *c, hn_item item, const hn_loop *loop, hn_sid s) {
-    const hn_body *body = &loop->body;
-    const hn_sop *op = &body->items[s];
+    const hn_sop *op = &loop->body.items[s];
+    hn_dtype args[3];
     if (op->kind >= HN_SOP_RESULT) return bad(item, "an op of kernels only at", s);
-    if (op->dtype == HN_DTYPE_NONE || op->dtype >= HN_DTYPE_COUNT) return bad(item, "no dtype at op", s);
-    HN_TRY(check_args(item, op, s));
-    if (op->kind == HN_SOP_ELEM) return check_elem_dtypes(item, body, op, s);
+    HN_TRY(find_arg_dtypes(item, &loop->body, s, args));
+    const char *wrong = hn_sop_check(c->p->sym, op, args);
+    if (wrong) return HN_ERROR(HN_INTERNAL, "loop IR item %u: %s at op %u", item, wrong, s);
     if (op->kind == HN_SOP_LOAD) HN_TRY(check_load(c, item, op, s));
-    if (op->kind == HN_SOP_INDIRECT) return check_indirect(c, item, body, op, s);
-    if (op->kind == HN_SOP_RANDOM && body->items[op->args[0]].dtype != HN_DTYPE_I64) return bad(item, "a seed that is no i64 at op", s);
-    if (op->kind != HN_SOP_LOAD && op->kind != HN_SOP_INDEX && op->kind != HN_SOP_RANDOM) return NULL;
-    if (!op->index) return bad(item, "no index at op", s);
+    if (!hn_sop_has_index(op)) return NULL;
     return in_scope(c, loop, op->index, loop->rank + loop->red_rank, s) ? NULL : bad(item, "a symbol that is not in scope at op", s);
 }
 

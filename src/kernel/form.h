@@ -35,7 +35,7 @@ typedef struct hn_form_memory {
     hn_buf buffer;  /* ARGUMENT: of the program, */
     hn_expr base;   /* from this element on; 0: from its beginning */
     hn_expr elems;  /* SHARED, SCRATCH: how many */
-    bool is_read, is_written;
+    bool is_read, is_written; /* by the form; a store that combines does both */
 } hn_form_memory;
 
 /* Combines values by the row `op` (REDUCE or SCAN) of ir/ops.def, in `dtype`. ARGMIN, ARGMAX, CUMMIN and CUMMAX keep the position of
@@ -134,8 +134,9 @@ hn_status hn_form_end(hn_form *f) HN_MUST_USE;
 /* Whether a register of this row keeps a position. */
 bool hn_form_keeps_position(hn_op op);
 
-/* Checks ids, scopes, dtypes, that memories are read and written as they say, and that barriers stand where all threads of a
- * group arrive: no IF around them, and no FOR, whose limits depend on `thread` or on data. Errors: internal, naming the statement. */
+/* Checks ids, that every statement stands in one place, scopes (a name has one meaning at a time), dtypes, that memories are read
+ * and written as they say, and that barriers stand where all threads of a group arrive: no IF around them, and no FOR, whose limits
+ * depend on `thread` or on data. Errors: internal, naming the statement. */
 hn_status hn_form_verify(const hn_form *f) HN_MUST_USE;
 
 /* The text form: docs/ir.md. Parsing what was printed gives the same text. */

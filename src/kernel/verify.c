@@ -1,0 +1,432 @@
+/* verify.c: what must hold of a form. One walk over the tree of statements keeps what is in scope,
+ * which memories are read and written, and whether all threads of a group run the statement at
+ * hand. */
+#include "ir/sop.h"
+#include "kernel/check.h"
+
+typedef struct scope_symbol {
+    hn_expr symbol;
+    bool varies; /* its value may differ between the threads of a group */
+} scope_symbol;
+
+typedef struct checker {
+    const hn_form *f;
+    hn_arena *scratch;
+    hn_form_place place;        /* that is being checked */
+    bool *reached;              /* per statement */
+    bool *defined;              /* per statement: a VALUE in scope */
+    bool *ready;                /* per register: after an INIT in scope */
+    bool *is_read, *is_written; /* per memory */
+    struct {
+        scope_symbol *items;
+        uint32_t count, cap;
+    } symbols; /* in scope */
+    struct {
+        bool **items;
+        uint32_t count, cap;
+    } marks;        /* in `defined` and `ready`, set in the open blocks */
+    hn_fid divides; /* the innermost IF or FOR around that threads may run differently; 0: none */
+    uint32_t depth;
+} checker;
+
+#define BAD(...) HN_ERROR(HN_INTERNAL, __VA_ARGS__)
+
+/* --- expressions --- */
+
+static const char *text_of(const checker *c, hn_expr e) {
+    hn_strbuf text;
+    hn_strbuf_init(&text);
+    hn_sym_print(c->f->sym, e, &text);
+    const char *kept = hn_arena_strndup(c->scratch, hn_strbuf_str(&text).ptr, text.len);
+    hn_strbuf_deinit(&text);
+    return kept ? kept : "a symbol";
+}
+
+static bool is_scoped(const checker *c, hn_expr symbol) {
+    hn_symbol_kind kind = hn_sym_symbol_kind(c->f->sym, symbol);
+    return kind == HN_SYMBOL_INDEX || kind == HN_SYMBOL_INDIRECT;
+}
+
+static const scope_symbol *find_symbol(const checker *c, hn_expr symbol) {
+    for (uint32_t k = c->symbols.count; k--;)
+        if (c->symbols.items[k].symbol == symbol) return &c->symbols.items[k];
+    return NULL;
+}
+
+static hn_status list_symbols(checker *c, hn_expr e, hn_expr **out, uint32_t *out_count) {
+    *out_count = hn_sym_symbols(c->f->sym, e, NULL, 0);
+    HN_NEW(c->scratch, *out, *out_count);
+    hn_sym_symbols(c->f->sym, e, *out, *out_count);
+    return NULL;
+}
+
+/* An expression that the kernel evaluates. *out_varies becomes true when threads may find different
+ * values. */
+static hn_status check_expr(checker *c, hn_expr e, const char *what, bool *out_varies) {
+    hn_expr *symbols;
+    uint32_t count;
+    if (!e) return BAD("%s is missing", what);
+    HN_TRY(list_symbols(c, e, &symbols, &count));
+    for (uint32_t k = 0; k < count; k++) {
+        if (!is_scoped(c, symbols[k])) continue;
+        const scope_symbol *known = find_symbol(c, symbols[k]);
+        if (!known)
+            return BAD("%s uses %s, which is not defined here", what, text_of(c, symbols[k]));
+        *out_varies |= known->varies;
+    }
+    return NULL;
+}
+
+static hn_status check_index(checker *c, hn_expr e) {
+    bool varies = false;
+    return check_expr(c, e, "the index", &varies);
+}
+
+/* An expression of sizes alone. */
+static hn_status check_size(checker *c, hn_expr e, const char *what) {
+    hn_expr *symbols;
+    uint32_t count;
+    if (!e) return BAD("%s is missing", what);
+    HN_TRY(list_symbols(c, e, &symbols, &count));
+    for (uint32_t k = 0; k < count; k++)
+        if (is_scoped(c, symbols[k]))
+            return BAD("%s uses %s, but may use sizes only", what, text_of(c, symbols[k]));
+    return NULL;
+}
+
+/* --- scopes --- */
+
+/* Two index symbols of one number have one name. */
+static bool have_one_name(const hn_sym *sym, hn_expr a, hn_expr b) {
+    if (a == b) return true;
+    return hn_sym_symbol_kind(sym, a) == HN_SYMBOL_INDEX &&
+           hn_sym_symbol_kind(sym, b) == HN_SYMBOL_INDEX &&
+           hn_sym_index_ordinal(sym, a) == hn_sym_index_ordinal(sym, b);
+}
+
+static hn_status define_symbol(checker *c, hn_expr symbol, bool varies) {
+    for (uint32_t k = 0; k < c->symbols.count; k++)
+        if (have_one_name(c->f->sym, c->symbols.items[k].symbol, symbol))
+            return BAD("%s is defined already", text_of(c, symbol));
+    HN_PUSH(c->scratch, &c->symbols, ((scope_symbol){symbol, varies}));
+    return NULL;
+}
+
+/* The symbol of a FOR or LET. Its extent is a fact that simplification may have used; the text form
+ * prints it. */
+static hn_status define_variable(checker *c, hn_expr var, bool varies) {
+    bool ignored = false;
+    const hn_sym *sym = c->f->sym;
+    if (hn_sym_symbol_kind(sym, var) != HN_SYMBOL_INDEX)
+        return BAD("what it defines is no index symbol");
+    if (hn_sym_index_ordinal(sym, var) >= c->f->ordinals)
+        return BAD("the number of %s is not below that of the form's index symbols",
+                   text_of(c, var));
+    HN_TRY(check_expr(c, hn_sym_symbol_extent(sym, var), "the extent of the symbol", &ignored));
+    return define_symbol(c, var, varies);
+}
+
+/* Until the block closes. What is marked in a block around it stays marked. */
+static hn_status mark(checker *c, bool *flag) {
+    if (*flag) return NULL;
+    *flag = true;
+    HN_PUSH(c->scratch, &c->marks, flag);
+    return NULL;
+}
+
+static hn_status check_value(const checker *c, hn_fid value, const char *what) {
+    if (!value) return BAD("%s is missing", what);
+    if (value >= c->f->stmts.count || c->f->stmts.items[value].kind != HN_FORM_VALUE)
+        return BAD("%s: statement %u computes no value", what, value);
+    return c->defined[value] ? NULL : BAD("%s %%%u is not defined here", what, value);
+}
+
+static hn_dtype dtype_of(const checker *c, hn_fid value) {
+    return c->f->stmts.items[value].op.dtype;
+}
+
+/* --- memories and registers --- */
+
+static hn_status check_argument(checker *c, const hn_form_memory *memory) {
+    const hn_program *p = c->f->program;
+    if (!memory->buffer || memory->buffer >= p->buffers.count)
+        return BAD("its buffer is not one of the program");
+    const hn_buffer *buffer = &p->buffers.items[memory->buffer];
+    if (buffer->dtype != memory->dtype)
+        return BAD("its buffer b%u has another dtype", memory->buffer);
+    if (memory->is_written && buffer->kind == HN_BUFFER_INPUT)
+        return BAD("it writes b%u, an input of the program", memory->buffer);
+    return memory->base ? check_size(c, memory->base, "its base") : NULL;
+}
+
+static hn_status check_memory(checker *c, hn_fmem m) {
+    const hn_form_memory *memory = &c->f->memories.items[m];
+    c->place = (hn_form_place){HN_FORM_PART_MEMORY, m};
+    if ((uint32_t)memory->space >= HN_SPACE_COUNT) return BAD("it is in no memory space");
+    if (memory->dtype == HN_DTYPE_NONE || memory->dtype >= HN_DTYPE_COUNT)
+        return BAD("it has no dtype");
+    if (memory->space == HN_SPACE_ARGUMENT) return check_argument(c, memory);
+    return check_size(c, memory->elems, "the number of its elements");
+}
+
+/* Printers declare arguments by these marks: too many cost speed, too few are wrong. */
+static hn_status check_access(checker *c, hn_fmem m) {
+    const hn_form_memory *memory = &c->f->memories.items[m];
+    c->place = (hn_form_place){HN_FORM_PART_MEMORY, m};
+    if (c->is_read[m] != memory->is_read)
+        return BAD("%s", memory->is_read ? "it is marked as read, but nothing reads it"
+                                         : "it is read, but not marked as read");
+    if (c->is_written[m] != memory->is_written)
+        return BAD("%s", memory->is_written ? "it is marked as written, but nothing writes it"
+                                            : "it is written, but not marked as written");
+    return NULL;
+}
+
+static hn_status check_register(checker *c, hn_freg r) {
+    const hn_form_register *reg = &c->f->registers.items[r];
+    hn_op_class class = hn_op_facts(reg->op)->op_class;
+    c->place = (hn_form_place){HN_FORM_PART_REGISTER, r};
+    if (class != HN_OPC_REDUCE && class != HN_OPC_SCAN)
+        return BAD("its op does not combine values");
+    if (reg->dtype == HN_DTYPE_NONE || reg->dtype >= HN_DTYPE_COUNT) return BAD("it has no dtype");
+    return NULL;
+}
+
+static hn_status check_register_id(const checker *c, int64_t r) {
+    if (r > 0 && r < c->f->registers.count) return NULL;
+    return BAD("there is no register r%lld", (long long)r);
+}
+
+static hn_status check_memory_id(const checker *c, hn_fmem m) {
+    return m && m < c->f->memories.count ? NULL : BAD("there is no memory m%u", m);
+}
+
+static hn_status check_ready(const checker *c, hn_freg r) {
+    HN_TRY(check_register_id(c, r));
+    return c->ready[r] ? NULL : BAD("r%u is not initialised here", r);
+}
+
+/* --- values --- */
+
+static hn_status check_load(checker *c, const hn_sop *op) {
+    HN_TRY(check_memory_id(c, op->buffer));
+    if (c->f->memories.items[op->buffer].dtype != op->dtype)
+        return BAD("m%u has another dtype", op->buffer);
+    c->is_read[op->buffer] = true;
+    return NULL;
+}
+
+static hn_status check_result(const checker *c, const hn_sop *op) {
+    HN_TRY(check_register_id(c, op->imm.i));
+    hn_freg r = (hn_freg)op->imm.i;
+    const hn_form_register *reg = &c->f->registers.items[r];
+    HN_TRY(check_ready(c, r));
+    if (op->op != HN_OP_NONE && op->op != HN_OP_ARGMAX)
+        return BAD("it is neither the value nor the position of a register");
+    if (op->op && !hn_form_keeps_position(reg->op)) return BAD("r%u keeps no position", r);
+    if (op->dtype != (op->op ? HN_DTYPE_I64 : reg->dtype)) return BAD("r%u has another dtype", r);
+    return NULL;
+}
+
+/* Data decides on a checked index, so threads may find different ones. */
+static hn_status bind_index(checker *c, hn_expr symbol) {
+    bool ignored = false;
+    hn_expr limit = hn_sym_symbol_extent(c->f->sym, symbol);
+    HN_TRY(check_expr(c, limit, "the limit of the index", &ignored));
+    return define_symbol(c, symbol, true);
+}
+
+static hn_status check_value_stmt(checker *c, hn_fid s, const hn_sop *op) {
+    hn_dtype args[3] = {HN_DTYPE_NONE};
+    for (uint32_t a = 0; a < 3; a++) {
+        if (!op->args[a]) continue;
+        HN_TRY(check_value(c, op->args[a], "its argument"));
+        args[a] = dtype_of(c, op->args[a]);
+    }
+    const char *wrong = hn_sop_check(c->f->sym, op, args);
+    if (wrong) return BAD("%s", wrong);
+    if (op->kind == HN_SOP_LOAD) HN_TRY(check_load(c, op));
+    if (op->kind == HN_SOP_RESULT) HN_TRY(check_result(c, op));
+    if (hn_sop_has_index(op)) HN_TRY(check_index(c, op->index));
+    if (op->kind == HN_SOP_INDIRECT) HN_TRY(bind_index(c, op->index));
+    return mark(c, &c->defined[s]);
+}
+
+/* --- statements --- */
+
+/* Combining is a read and a write: another thread must not come between. */
+static hn_status check_mode(checker *c, const hn_form_stmt *stmt) {
+    if ((uint32_t)stmt->mode > HN_STORE_MAX) return BAD("it has no store mode");
+    if (stmt->mode == HN_STORE_SET) return NULL;
+    if (c->f->threads != 1 || !hn_sym_prove_eq(c->f->sym, c->f->grid, hn_sym_int(c->f->sym, 1)))
+        return BAD("a store that combines in a form of more than one thread");
+    c->is_read[stmt->memory] = true;
+    return NULL;
+}
+
+static hn_status check_store(checker *c, const hn_form_stmt *stmt) {
+    HN_TRY(check_memory_id(c, stmt->memory));
+    HN_TRY(check_value(c, stmt->value, "its value"));
+    if (c->f->memories.items[stmt->memory].dtype != dtype_of(c, stmt->value))
+        return BAD("m%u has another dtype than %%%u", stmt->memory, stmt->value);
+    HN_TRY(check_index(c, stmt->index));
+    HN_TRY(check_mode(c, stmt));
+    c->is_written[stmt->memory] = true;
+    return NULL;
+}
+
+static hn_status check_step(checker *c, const hn_form_stmt *stmt) {
+    HN_TRY(check_ready(c, stmt->reg));
+    const hn_form_register *reg = &c->f->registers.items[stmt->reg];
+    HN_TRY(check_value(c, stmt->value, "its value"));
+    if (dtype_of(c, stmt->value) != reg->dtype)
+        return BAD("r%u has another dtype than %%%u", stmt->reg, stmt->value);
+    if (!hn_form_keeps_position(reg->op))
+        return stmt->position ? BAD("a position, but r%u keeps none", stmt->reg) : NULL;
+    if (!stmt->position) return BAD("no position, but r%u keeps one", stmt->reg);
+    HN_TRY(check_value(c, stmt->position, "its position"));
+    return dtype_of(c, stmt->position) == HN_DTYPE_I64 ? NULL : BAD("a position that is no i64");
+}
+
+static hn_status check_init(checker *c, const hn_form_stmt *stmt) {
+    HN_TRY(check_register_id(c, stmt->reg));
+    return mark(c, &c->ready[stmt->reg]);
+}
+
+static hn_status check_barrier(const checker *c) {
+    if (!c->divides) return NULL;
+    return BAD("a barrier within statement %u, whose limits differ between threads", c->divides);
+}
+
+static hn_status check_let(checker *c, const hn_form_stmt *stmt) {
+    bool varies = false;
+    HN_TRY(check_expr(c, stmt->begin, "the value", &varies));
+    return define_variable(c, stmt->var, varies);
+}
+
+static hn_status check_block(checker *c, hn_fid first);
+
+/* A block of statement `owner`, in which `var` is defined unless it is 0. */
+static hn_status check_inner(checker *c, hn_fid owner, hn_fid first, hn_expr var, bool varies) {
+    uint32_t symbols = c->symbols.count, marks = c->marks.count;
+    hn_fid divides = c->divides;
+    if (++c->depth > HN_FORM_DEPTH_MOST) return BAD("blocks are nested too deep");
+    if (varies) c->divides = owner;
+    if (var) HN_TRY(define_variable(c, var, varies));
+    HN_TRY(check_block(c, first));
+    while (c->marks.count > marks) *c->marks.items[--c->marks.count] = false;
+    c->symbols.count = symbols;
+    c->divides = divides;
+    c->depth--;
+    c->place = (hn_form_place){HN_FORM_PART_STMT, owner};
+    return NULL;
+}
+
+static hn_status check_for(checker *c, hn_fid s, const hn_form_stmt *stmt) {
+    bool varies = false;
+    HN_TRY(check_expr(c, stmt->begin, "the beginning", &varies));
+    HN_TRY(check_expr(c, stmt->end, "the end", &varies));
+    if (stmt->step < 1) return BAD("the step is not above 0");
+    if (!stmt->var) return BAD("what it defines is no index symbol");
+    return check_inner(c, s, stmt->body, stmt->var, varies);
+}
+
+static hn_status check_if(checker *c, hn_fid s, const hn_form_stmt *stmt) {
+    bool varies = false;
+    HN_TRY(check_expr(c, stmt->begin, "the left side", &varies));
+    HN_TRY(check_expr(c, stmt->end, "the right side", &varies));
+    HN_TRY(check_inner(c, s, stmt->body, 0, varies));
+    return check_inner(c, s, stmt->otherwise, 0, varies);
+}
+
+static hn_status check_stmt(checker *c, hn_fid s) {
+    const hn_form_stmt *stmt = &c->f->stmts.items[s];
+    if (stmt->body && stmt->kind != HN_FORM_FOR && stmt->kind != HN_FORM_IF)
+        return BAD("a body where there is none");
+    if (stmt->otherwise && stmt->kind != HN_FORM_IF) return BAD("an else where there is none");
+    switch (stmt->kind) {
+    case HN_FORM_FOR: return check_for(c, s, stmt);
+    case HN_FORM_IF: return check_if(c, s, stmt);
+    case HN_FORM_LET: return check_let(c, stmt);
+    case HN_FORM_VALUE: return check_value_stmt(c, s, &stmt->op);
+    case HN_FORM_STORE: return check_store(c, stmt);
+    case HN_FORM_INIT: return check_init(c, stmt);
+    case HN_FORM_STEP: return check_step(c, stmt);
+    case HN_FORM_BARRIER: return check_barrier(c);
+    case HN_FORM_KIND_COUNT: break;
+    }
+    return BAD("no kind of statement");
+}
+
+static hn_status check_block(checker *c, hn_fid first) {
+    for (hn_fid s = first; s; s = c->f->stmts.items[s].next) {
+        if (s >= c->f->stmts.count)
+            return BAD("behind it or in it is statement %u, which does not exist", s);
+        c->place = (hn_form_place){HN_FORM_PART_STMT, s};
+        if (c->reached[s]) return BAD("it stands in two places");
+        c->reached[s] = true;
+        HN_TRY(check_stmt(c, s));
+    }
+    return NULL;
+}
+
+/* --- forms --- */
+
+static hn_status check_header(checker *c) {
+    const hn_form *f = c->f;
+    if (!f->threads) return BAD("a group has no threads");
+    HN_TRY(check_size(c, f->grid, "the number of groups"));
+    bool symbols = hn_sym_symbol_kind(f->sym, f->group) == HN_SYMBOL_INDEX &&
+                   hn_sym_symbol_extent(f->sym, f->group) == f->grid &&
+                   hn_sym_symbol_kind(f->sym, f->thread) == HN_SYMBOL_INDEX &&
+                   hn_sym_is_value(f->sym, hn_sym_symbol_extent(f->sym, f->thread), f->threads);
+    if (!symbols) return BAD("group or thread is no index symbol below the number of them");
+    HN_TRY(define_variable(c, f->group, false));
+    return define_variable(c, f->thread, true);
+}
+
+static hn_status begin(checker *c) {
+    const hn_form *f = c->f;
+    HN_NEW(c->scratch, c->reached, f->stmts.count);
+    HN_NEW(c->scratch, c->defined, f->stmts.count);
+    HN_NEW(c->scratch, c->ready, f->registers.count);
+    HN_NEW(c->scratch, c->is_read, f->memories.count);
+    HN_NEW(c->scratch, c->is_written, f->memories.count);
+    return NULL;
+}
+
+static hn_status check(checker *c) {
+    const hn_form *f = c->f;
+    HN_TRY(begin(c));
+    HN_TRY(check_header(c));
+    for (hn_fmem m = 1; m < f->memories.count; m++) HN_TRY(check_memory(c, m));
+    for (hn_freg r = 1; r < f->registers.count; r++) HN_TRY(check_register(c, r));
+    c->place = (hn_form_place){HN_FORM_PART_WHOLE, 0};
+    HN_TRY(check_block(c, f->body));
+    for (hn_fid s = 1; s < f->stmts.count; s++) {
+        c->place = (hn_form_place){HN_FORM_PART_STMT, s};
+        if (!c->reached[s]) return BAD("it is in no block");
+    }
+    for (hn_fmem m = 1; m < f->memories.count; m++) HN_TRY(check_access(c, m));
+    return NULL;
+}
+
+hn_status hn_form_check(const hn_form *f, hn_form_place *out_place) {
+    static const char *const names[] = {[HN_FORM_PART_MEMORY] = "memory m",
+                                        [HN_FORM_PART_REGISTER] = "register r",
+                                        [HN_FORM_PART_STMT] = "statement "};
+    hn_arena scratch;
+    hn_arena_init(&scratch);
+    checker c = {.f = f, .scratch = &scratch};
+    hn_status status = check(&c);
+    hn_arena_deinit(&scratch);
+    *out_place = c.place;
+    if (hn_status_code(status) != HN_INTERNAL) return status;
+    if (c.place.part == HN_FORM_PART_WHOLE) return hn_status_annotate(status, "kernel form");
+    return hn_status_annotate(status, "kernel form, %s%u", names[c.place.part], c.place.id);
+}
+
+hn_status hn_form_verify(const hn_form *f) {
+    hn_form_place ignored;
+    return hn_form_check(f, &ignored);
+}
