@@ -114,6 +114,8 @@ void hn_form_let(hn_form *f, hn_expr var, hn_expr e) { (void)hn_form_add(f, (hn_
 hn_fid hn_form_value(hn_form *f, hn_sop op) { return hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_VALUE, .op = op}); }
 
 void hn_form_store(hn_form *f, hn_fmem memory, hn_expr index, hn_fid value, hn_store_mode mode) {
+    bool combines = mode != HN_STORE_SET;
+    if (combines && memory < f->memories.count) f->memories.items[memory].is_read = true;
     (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_STORE, .memory = memory, .index = index, .value = value, .mode = mode});
 }
 

@@ -63,6 +63,21 @@ TEST(a_row_sum_verifies) {
     fixture_deinit(&x);
 }
 
+TEST(a_store_that_combines_reads_its_memory) {
+    fixture x;
+    hn_form *f = NULL;
+    EXPECT_OK(fixture_init(&x));
+    hn_expr one = hn_sym_int(x.sym, 1);
+    EXPECT_OK(hn_form_create(x.program, &x.arena, 1, one, &f));
+    hn_fmem result = hn_form_argument(f, 2, true);
+    hn_form_store(f, result, f->group, load(f, hn_form_argument(f, 1, false), f->group), HN_STORE_ADD);
+    EXPECT_OK(hn_form_end(f));
+    EXPECT(f->memories.items[result].is_read);
+    f->memories.items[result].is_read = false;
+    EXPECT_ERROR(hn_form_verify(f), HN_INTERNAL, "memory m1: it is read, but not marked as read");
+    fixture_deinit(&x);
+}
+
 /* --- broken by hand --- */
 
 typedef struct breakage {
