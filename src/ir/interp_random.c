@@ -15,6 +15,7 @@
  *            u = (first + 1) * 2^-32 in (0, 1], v = second * 2^-32, r = sqrt(-2 ln u);
  *            the first element is r cos(2 pi v), the second r sin(2 pi v) */
 #include "ir/interp_impl.h"
+#include "ir/loop_interp.h"
 
 typedef struct block {
     uint32_t words[4];
@@ -34,7 +35,7 @@ static block philox(uint64_t seed, uint64_t index, uint64_t stream) {
 }
 
 static hn_ref_elem random_bits(const block *b, unsigned at, hn_dtype dtype) {
-    return (hn_ref_elem){.i = dtype == HN_DTYPE_BOOL ? b->words[at] & 1 : b->words[at]}; /* wrapped after the node */
+    return (hn_ref_elem){.i = dtype == HN_DTYPE_BOOL ? b->words[at] & 1 : b->words[at]}; /* wrapped by the caller */
 }
 
 static hn_ref_elem random_uniform(const block *b, unsigned at, hn_dtype dtype) {
@@ -53,21 +54,36 @@ static hn_ref_elem random_normal(const block *b, unsigned at, hn_dtype dtype) {
 
 typedef hn_ref_elem (*random_fn)(const block *b, unsigned at, hn_dtype dtype);
 
-static hn_status kind_find(hn_str kind, hn_dtype dtype, random_fn *out) {
-    static const struct {
-        const char *name;
-        random_fn fn;
-        bool floats;
-    } kinds[] = {{"bits", random_bits, false}, {"uniform", random_uniform, true}, {"normal", random_normal, true}};
+static const struct {
+    const char *name;
+    random_fn fn;
+    bool floats;
+} kinds[] = {[HN_RANDOM_BITS] = {"bits", random_bits, false},
+             [HN_RANDOM_UNIFORM] = {"uniform", random_uniform, true},
+             [HN_RANDOM_NORMAL] = {"normal", random_normal, true}};
+
+static hn_status kind_find(hn_str name, hn_random_kind *out) {
     for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++) {
-        if (!hn_str_eq(kind, hn_str_of(kinds[k].name))) continue;
-        if (kinds[k].floats != hn_dtype_is_float(dtype))
-            return HN_ERROR(HN_UNSUPPORTED, "random '%s' has no meaning for %s", kinds[k].name,
-                            hn_dtype_facts(dtype)->name);
-        *out = kinds[k].fn;
+        if (!hn_str_eq(name, hn_str_of(kinds[k].name))) continue;
+        *out = (hn_random_kind)k;
         return NULL;
     }
-    return HN_ERROR(HN_INTERNAL, "unknown kind of random numbers '" HN_STR_FMT "'", HN_STR_ARG(kind));
+    return HN_ERROR(HN_INTERNAL, "unknown kind of random numbers '" HN_STR_FMT "'", HN_STR_ARG(name));
+}
+
+static hn_status kind_check(hn_random_kind kind, hn_dtype dtype) {
+    if (kinds[kind].floats == hn_dtype_is_float(dtype)) return NULL;
+    return HN_ERROR(HN_UNSUPPORTED, "random '%s' has no meaning for %s", kinds[kind].name, hn_dtype_facts(dtype)->name);
+}
+
+hn_status hn_ref_random_element(hn_random_kind kind, hn_dtype dtype, int64_t seed, int64_t index, int64_t stream,
+                                hn_ref_elem *out) {
+    HN_TRY(kind_check(kind, dtype));
+    block b = philox((uint64_t)seed, (uint64_t)index / 4, (uint64_t)stream);
+    hn_ref_elem e = kinds[kind].fn(&b, (unsigned)((uint64_t)index % 4), dtype);
+    if (kinds[kind].floats) out->f = hn_ref_round_f(dtype, e.f);
+    else out->i = hn_ref_narrow_i(dtype, e.i);
+    return NULL;
 }
 
 hn_status hn_ref_random(hn_ref_run *run) {
@@ -77,7 +93,7 @@ hn_status hn_ref_random(hn_ref_run *run) {
     uint32_t rank;
     const hn_ref_tensor *seed;
     hn_ref_tensor *out;
-    random_fn fn = NULL;
+    hn_random_kind which = HN_RANDOM_UNIFORM;
     HN_TRY(hn_ref_arg_string(run, "kind", &kind));
     HN_TRY(hn_ref_arg_ints(run, "sizes", sizes, &rank));
     HN_TRY(hn_ref_arg_dtype(run, "dtype", &dtype));
@@ -85,11 +101,13 @@ hn_status hn_ref_random(hn_ref_run *run) {
     HN_TRY(hn_ref_arg_int(run, "stream", &stream));
     HN_TRY(hn_ref_need_dtype(seed, HN_DTYPE_I64, "seed"));
     if (seed->numel != 1) return HN_ERROR(HN_INTERNAL, "the seed is not one number");
-    HN_TRY(kind_find(kind, dtype, &fn));
+    HN_TRY(kind_find(kind, &which));
+    HN_TRY(kind_check(which, dtype)); /* also for no elements */
     HN_TRY(hn_ref_result(run, 0, dtype, rank, sizes, &out));
     for (int64_t n = 0; n < out->numel; n++) {
-        block b = philox((uint64_t)seed->data.i[0], (uint64_t)n / 4, (uint64_t)stream);
-        hn_ref_set(out, n, fn(&b, (unsigned)(n % 4), dtype));
+        hn_ref_elem e;
+        HN_TRY(hn_ref_random_element(which, dtype, seed->data.i[0], n, stream, &e));
+        hn_ref_set(out, n, e);
     }
     return NULL;
 }
