@@ -159,14 +159,20 @@ static hn_sid gen_random(lower_body *b, const hn_node_info *n, const hn_value_in
                                      .imm.i = stream});
 }
 
-/* where(all lo <= i < hi, x[clamped], fill): the load stays inside x, the select hides it; without the select where the
- * clamped element does as well (window.c). */
 /* Whether both hold; 0: what always does. */
 static hn_sid gen_both(lower_body *b, hn_sid first, hn_sid second) {
     if (!first || !second) return first ? first : second;
     return gen_elem(b, HN_OP_AND, HN_DTYPE_BOOL, first, second, 0);
 }
 
+static bool is_empty(const lower_body *b, const hn_value_info *vi) {
+    for (uint32_t d = 0; d < vi->rank; d++)
+        if (hn_sym_is_value(b->l->sym, vi->sizes[d], 0)) return true;
+    return false;
+}
+
+/* where(all lo <= i < hi, x[clamped], fill): the load stays inside x, the select hides it; without the select where the
+ * clamped element does as well (window.c). Of nothing there is no such element: all is fill. */
 static hn_sid gen_pad(lower_body *b, const hn_node_info *n, const hn_value_info *out, const hn_expr *idx) {
     hn_sym *sym = b->l->sym;
     hn_value x = n->args[0].as.value;
@@ -175,6 +181,7 @@ static hn_sid gen_pad(lower_body *b, const hn_node_info *n, const hn_value_info 
     hn_expr inner[HN_MAX_RANK];
     hn_sid inside = 0;
     const bool clamps = b->clamps;
+    if (is_empty(b, xi)) return gen_number(b, &n->args[1], out->dtype);
     for (uint32_t d = 0; d < xi->rank; d++) {
         hn_expr at = hn_sym_sub(sym, idx[d], lo[d]), last = hn_sym_sub(sym, xi->sizes[d], b->l->one);
         inner[d] = at;

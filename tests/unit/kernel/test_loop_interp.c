@@ -54,6 +54,26 @@ TEST(random_programs) {
     EXPECT(with_externs > SEEDS / 10 && with_externs < SEEDS);
 }
 
+/* The border of a pad reads the nearest element, and there is none: it once read in front of the
+ * buffer. */
+TEST(pad_of_nothing) {
+    bool ignored = false;
+    EXPECT_OK(check(0,
+                    "graph {\n"
+                    "input user %x : f32[0] \"x\"\n"
+                    "%p = pad(%x, value=2.5, lo=[2], hi=[1])\n"
+                    "output user %p \"\"\n"
+                    "}\n",
+                    &ignored));
+    EXPECT_OK(check(0,
+                    "graph {\n"
+                    "input user %x : f32[3, 0] \"x\"\n"
+                    "%p = pad(%x, value=1.0, lo=[0, 1], hi=[1, 0])\n"
+                    "output user %p \"\"\n"
+                    "}\n",
+                    &ignored));
+}
+
 TEST(random_numbers) {
     static const char *const kinds[] = {"kind=\"uniform\", sizes=[13], dtype=f32",
                                         "kind=\"normal\", sizes=[13], dtype=f64",
