@@ -34,6 +34,16 @@ hn_status hn_ref_scalar(const hn_sop *op, hn_dtype operand, const hn_ref_elem ar
     }
 }
 
+hn_status hn_ref_combine(hn_store_mode mode, hn_dtype dtype, hn_ref_elem old, hn_ref_elem *value) {
+    static const hn_op rows[] = {[HN_STORE_ADD] = HN_OP_ADD,
+                                 [HN_STORE_MUL] = HN_OP_MUL,
+                                 [HN_STORE_MIN] = HN_OP_MIN,
+                                 [HN_STORE_MAX] = HN_OP_MAX};
+    const hn_ref_elem args[3] = {old, *value};
+    bool known = hn_ref_apply(rows[mode], dtype, dtype, args, value);
+    return known ? NULL : no_meaning("a store that combines", dtype);
+}
+
 bool hn_ref_checked_index(int64_t value, int64_t limit, bool wraps, int64_t *out) {
     if (wraps && value < 0) value += limit;
     *out = value;
@@ -50,7 +60,7 @@ typedef struct fold_row {
     hn_op combine;
     fold_start start;
     bool needs_elements;
-    bool search; /* for the largest value, from START_LEAST on, or the smallest; with its position */
+    bool search; /* for the largest (with START_LEAST) or smallest value */
     bool latest; /* of equals, the last wins */
 } fold_row;
 

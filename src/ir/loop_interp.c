@@ -50,18 +50,6 @@ static hn_status load(runner *r, const hn_sop *op, hn_ref_elem *out) {
     return NULL;
 }
 
-static hn_status combine(hn_store_mode mode, hn_dtype dtype, hn_ref_elem old, hn_ref_elem *value) {
-    static const hn_op rows[] = {[HN_STORE_ADD] = HN_OP_ADD,
-                                 [HN_STORE_MUL] = HN_OP_MUL,
-                                 [HN_STORE_MIN] = HN_OP_MIN,
-                                 [HN_STORE_MAX] = HN_OP_MAX};
-    const hn_ref_elem args[3] = {old, *value};
-    bool known = hn_ref_apply(rows[mode], dtype, dtype, args, value);
-    return known ? NULL
-                 : HN_ERROR(HN_INTERNAL, "a store that combines has no meaning for %s",
-                            hn_dtype_facts(dtype)->name);
-}
-
 static hn_status store(runner *r, const hn_loop_store *to, hn_dtype dtype, hn_ref_elem value) {
     hn_ref_buffer *buffer = &r->buffers[to->buffer];
     int64_t at;
@@ -73,7 +61,8 @@ static hn_status store(runner *r, const hn_loop_store *to, hn_dtype dtype, hn_re
         return HN_ERROR(HN_INTERNAL,
                         "element %" PRId64 " of buffer b%u is combined before it is written", at,
                         to->buffer);
-    if (to->mode != HN_STORE_SET) HN_TRY(combine(to->mode, dtype, buffer->items[at], &value));
+    if (to->mode != HN_STORE_SET)
+        HN_TRY(hn_ref_combine(to->mode, dtype, buffer->items[at], &value));
     buffer->items[at] = value;
     buffer->is_set[at] = true;
     return NULL;

@@ -50,6 +50,10 @@ hn_status hn_ref_scalar(const hn_sop *op, hn_dtype operand, const hn_ref_elem ar
 hn_status hn_ref_random_element(hn_random_kind kind, hn_dtype dtype, int64_t seed, int64_t index,
                                 int64_t stream, hn_ref_elem *out) HN_MUST_USE;
 
+/* What a store with a mode that combines puts into memory. Errors: as above. */
+hn_status hn_ref_combine(hn_store_mode mode, hn_dtype dtype, hn_ref_elem old,
+                         hn_ref_elem *value) HN_MUST_USE;
+
 /* A checked index: wrapped when asked, below `limit`. False when it is outside. */
 bool hn_ref_checked_index(int64_t value, int64_t limit, bool wraps, int64_t *out);
 

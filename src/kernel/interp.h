@@ -1,0 +1,26 @@
+/* interp.h: the interpreter of kernel forms; form.h says how a form runs.
+ *
+ * Groups run one after the other; the threads of a group run in lockstep, each statement for all of
+ * them before the next. The order does not matter, because whatever depends on it is an error, as
+ * is what a device would not notice:
+ * - a race: one thread accesses an element that another one writes, without a barrier between; in
+ *   an argument also one group and another, whatever barriers there are
+ * - a barrier that not all threads of the group reach
+ * - an access outside a memory; a read of what nothing has written: in shared and scratch memory
+ *   nothing of the own group
+ * - an index symbol outside of its extent, which simplification relies on
+ * Scalars are those of the interpreter of loop IR (ir/loop_interp.h), and so is the rounding. */
+#ifndef HN_KERNEL_INTERP_H
+#define HN_KERNEL_INTERP_H
+
+#include "ir/loop_interp.h"
+#include "kernel/form.h"
+
+/* Runs a form that verifies, on memory for each buffer of its program; buffers that no argument
+ * names may lack it. *out_index_fault: a checked index was outside.
+ * Errors: internal, naming the statement, and for a race the memory, the element and both threads.
+ * Buffers are partly written then. */
+hn_status hn_form_run(const hn_form *f, const hn_ref_sizes *sizes, hn_ref_buffer *buffers,
+                      bool *out_index_fault) HN_MUST_USE;
+
+#endif
