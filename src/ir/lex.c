@@ -69,6 +69,12 @@ hn_status hn_lex_word(hn_lex *lex, const char *what, hn_str *out) {
     return NULL;
 }
 
+hn_str hn_lex_number(hn_lex *lex) {
+    const char *begin = hn_lex_here(lex);
+    while (lex->p < lex->end && (hn_text_is_label_char(*lex->p) || *lex->p == '-' || *lex->p == '+')) lex->p++;
+    return (hn_str){begin, (size_t)(lex->p - begin)};
+}
+
 hn_status hn_lex_i64(hn_lex *lex, int64_t *out) {
     const char *where = hn_lex_here(lex);
     bool negative = hn_lex_accept(lex, '-');

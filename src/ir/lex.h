@@ -1,4 +1,4 @@
-/* lex.h: reading tokens of text forms, with positions in errors; internal to src/ir. */
+/* lex.h: reading tokens of text forms, with positions in errors. */
 #ifndef HN_IR_LEX_H
 #define HN_IR_LEX_H
 
@@ -28,6 +28,8 @@ hn_str hn_lex_peek_word(hn_lex *lex);
 bool hn_lex_accept_word(hn_lex *lex, const char *word);
 hn_status hn_lex_expect_word(hn_lex *lex, const char *word) HN_MUST_USE;
 hn_status hn_lex_word(hn_lex *lex, const char *what, hn_str *out) HN_MUST_USE;
+/* Letters, digits, '_', '.', '+' and '-', which are read: a number in any spelling. */
+hn_str hn_lex_number(hn_lex *lex);
 hn_status hn_lex_i64(hn_lex *lex, int64_t *out) HN_MUST_USE;
 hn_status hn_lex_u32(hn_lex *lex, uint32_t *out) HN_MUST_USE;
 hn_status hn_lex_string(hn_lex *lex, hn_str *out) HN_MUST_USE; /* Owns: in the arena */

@@ -2,6 +2,7 @@
  * grammar in docs/ir.md. What the verifier asks is asked piece by piece, so that its errors name a line. */
 #include "ir/facts.h"
 #include "ir/loop_text.h"
+#include "ir/sop_text.h"
 #include "ir/text.h"
 
 #include "base/checked.h"
@@ -21,19 +22,8 @@ static hn_status fail(parser *ps, const char *what) { return hn_lex_fail(&ps->le
 
 /* --- expressions --- */
 
-static hn_status read_expr(parser *ps, hn_expr *out) { return hn_lex_expr(&ps->lex, ps->sym, out); }
-
 /* Outside of loops: of sizes alone. */
-static hn_status read_size(parser *ps, hn_expr *out) {
-    const char *where = hn_lex_here(&ps->lex);
-    hn_expr symbols[16];
-    HN_TRY(read_expr(ps, out));
-    uint32_t count = hn_sym_symbols(ps->sym, *out, symbols, 16);
-    if (count > 16) return hn_lex_fail(&ps->lex, where, "more than 16 symbols in an expression");
-    for (uint32_t k = 0; k < count; k++)
-        if (hn_sym_symbol_extent(ps->sym, symbols[k])) return hn_lex_fail(&ps->lex, where, "a loop variable outside of its loop");
-    return NULL;
-}
+static hn_status read_size(parser *ps, hn_expr *out) { return hn_text_read_size(&ps->lex, ps->sym, out); }
 
 static hn_status read_sizes(parser *ps, hn_expr *out, uint32_t cap, uint32_t *out_count) {
     *out_count = 0;
@@ -68,50 +58,22 @@ static hn_status read_layout(parser *ps, const hn_expr **out_sizes, const hn_exp
 
 /* --- words --- */
 
-/* The place of the next word in a list of words, which is read; `count` when it is in none. */
-static uint32_t accept_one_of(parser *ps, const char *const *words, uint32_t count) {
-    for (uint32_t k = 0; k < count; k++)
-        if (hn_lex_accept_word(&ps->lex, words[k])) return k;
-    return count;
-}
-
-/* b12, i0, t3: a letter and a number. */
-static bool peek_numbered(parser *ps, char letter, uint32_t *out) {
-    hn_str word = hn_lex_peek_word(&ps->lex);
-    uint64_t number = 0;
-    if (word.len < 2 || word.len > 10 || word.ptr[0] != letter || (word.ptr[1] == '0' && word.len > 2)) return false;
-    for (size_t k = 1; k < word.len; k++) {
-        if (!hn_text_is_digit(word.ptr[k])) return false;
-        number = number * 10 + (uint64_t)(word.ptr[k] - '0');
-    }
-    *out = (uint32_t)number;
-    return true;
-}
-
-static hn_status read_numbered(parser *ps, char letter, const char *what, uint32_t *out) {
-    if (!peek_numbered(ps, letter, out)) return fail(ps, what);
-    ps->lex.p += hn_lex_peek_word(&ps->lex).len;
-    return NULL;
+/* What the ops of a body may refer to; NULL: outside of bodies. */
+static hn_sop_reader sops(parser *ps, const hn_body *body) {
+    return (hn_sop_reader){.lex = &ps->lex, .sym = ps->sym, .letter = 'b', .memory_name = "buffer",
+                           .memory_count = ps->p->buffers.count, .value_count = body ? body->count : 0};
 }
 
 static hn_status read_buffer_name(parser *ps, hn_buf *out) {
-    const char *where = hn_lex_here(&ps->lex);
-    HN_TRY(read_numbered(ps, 'b', "expected a buffer", out));
-    return *out && *out < ps->p->buffers.count ? NULL : hn_lex_fail(&ps->lex, where, "the buffer is not declared");
+    const hn_sop_reader r = sops(ps, NULL);
+    return hn_sop_read_memory(&r, out);
 }
 
-static hn_status read_dtype(parser *ps, hn_dtype *out) {
-    hn_str word;
-    HN_TRY(hn_lex_word(&ps->lex, "expected a dtype", &word));
-    *out = hn_dtype_parse(word);
-    return *out ? NULL : hn_lex_fail(&ps->lex, word.ptr, "unknown dtype");
-}
-
-/* b3[e] */
-static hn_status read_access(parser *ps, hn_buf *out_buffer, hn_expr *out_index, bool in_loop) {
+/* b3[e], with `e` of sizes alone */
+static hn_status read_place(parser *ps, hn_buf *out_buffer, hn_expr *out_offset) {
     HN_TRY(read_buffer_name(ps, out_buffer));
     HN_TRY(hn_lex_expect(&ps->lex, '['));
-    HN_TRY(in_loop ? read_expr(ps, out_index) : read_size(ps, out_index));
+    HN_TRY(read_size(ps, out_offset));
     return hn_lex_expect(&ps->lex, ']');
 }
 
@@ -133,14 +95,14 @@ static hn_status read_buffer(parser *ps) {
     hn_buffer buffer = {.extent = hn_sym_int(ps->sym, 0)};
     hn_buf b;
     const char *where = hn_lex_here(&ps->lex);
-    HN_TRY(read_numbered(ps, 'b', "expected a statement", &b));
+    HN_TRY(hn_text_read_numbered(&ps->lex, 'b', "expected a statement", &b));
     if (b != ps->p->buffers.count) return hn_lex_fail(&ps->lex, where, "buffers are numbered from b1 in order");
     if (ps->checking) return hn_lex_fail(&ps->lex, where, "buffers come before all items");
     HN_TRY(hn_lex_expect(&ps->lex, ':'));
-    buffer.kind = (hn_buffer_kind)accept_one_of(ps, hn_buffer_kind_names, HN_BUFFER_OUTPUT + 1);
+    buffer.kind = (hn_buffer_kind)hn_text_accept_one_of(&ps->lex, hn_buffer_kind_names, HN_BUFFER_OUTPUT + 1);
     if (buffer.kind > HN_BUFFER_OUTPUT) return fail(ps, "expected 'input', 'temp' or 'output'");
     if (buffer.kind == HN_BUFFER_INPUT) HN_TRY(hn_lex_u32(&ps->lex, &buffer.input));
-    HN_TRY(read_dtype(ps, &buffer.dtype));
+    HN_TRY(hn_text_read_dtype(&ps->lex, &buffer.dtype));
     HN_TRY(read_layout(ps, &buffer.sizes, &buffer.strides, &buffer.rank));
     if (buffer.kind != HN_BUFFER_INPUT) {
         HN_TRY(hn_lex_expect_word(&ps->lex, "extent"));
@@ -151,114 +113,18 @@ static hn_status read_buffer(parser *ps) {
 
 /* --- bodies --- */
 
-static hn_status read_arg(parser *ps, const hn_body *body, hn_sid *out) {
-    HN_TRY(hn_lex_expect(&ps->lex, '%'));
-    const char *where = ps->lex.p;
-    HN_TRY(hn_lex_u32(&ps->lex, out));
-    return *out && *out < body->count ? NULL : hn_lex_fail(&ps->lex, where, "the op is not defined");
-}
-
-/* (%1, %2) */
-static hn_status read_args(parser *ps, const hn_body *body, hn_sop *op) {
-    uint32_t count = 0;
-    HN_TRY(hn_lex_expect(&ps->lex, '('));
-    do {
-        if (count == 3) return fail(ps, "too many arguments");
-        HN_TRY(read_arg(ps, body, &op->args[count++]));
-    } while (hn_lex_accept(&ps->lex, ','));
-    return hn_lex_expect(&ps->lex, ')');
-}
-
-/* const 1.5 : f32. What the digits are depends on the dtype behind them. */
-static hn_status read_const(parser *ps, hn_sop *op) {
-    const char *begin = hn_lex_here(&ps->lex), *end = begin;
-    while (end < ps->lex.end && (hn_text_is_label_char(*end) || *end == '-' || *end == '+')) end++;
-    ps->lex.p = end;
-    op->kind = HN_SOP_CONST;
-    HN_TRY(hn_lex_expect(&ps->lex, ':'));
-    HN_TRY(read_dtype(ps, &op->dtype));
-    if (hn_dtype_is_float(op->dtype))
-        return hn_text_read_float((hn_str){begin, (size_t)(end - begin)}, &op->imm.f) ? NULL : hn_lex_fail(&ps->lex, begin, "expected a float");
-    hn_lex number = {.arena = ps->arena, .start = ps->lex.start, .p = begin, .end = end};
-    HN_TRY(hn_lex_i64(&number, &op->imm.i));
-    return number.p == end ? NULL : hn_lex_fail(&ps->lex, begin, "expected an integer");
-}
-
-/* t0 := check(wrap %3 < s0) */
-static hn_status read_check(parser *ps, const hn_body *body, uint32_t number, hn_sop *op) {
-    const char *where = hn_lex_here(&ps->lex);
-    hn_expr limit;
-    op->kind = HN_SOP_INDIRECT;
-    ps->lex.p += hn_lex_peek_word(&ps->lex).len;
-    HN_TRY(hn_lex_expect(&ps->lex, ':'));
-    HN_TRY(hn_lex_expect(&ps->lex, '='));
-    HN_TRY(hn_lex_expect_word(&ps->lex, "check"));
-    HN_TRY(hn_lex_expect(&ps->lex, '('));
-    op->imm.i = hn_lex_accept_word(&ps->lex, "wrap");
-    HN_TRY(read_arg(ps, body, &op->args[0]));
-    HN_TRY(hn_lex_expect(&ps->lex, '<'));
-    HN_TRY(read_size(ps, &limit));
-    op->index = hn_sym_indirect_named(ps->sym, number, limit);
-    HN_TRY(hn_lex_blame(&ps->lex, where, hn_sym_status(ps->sym)));
-    if (!op->index) return hn_lex_fail(&ps->lex, where, "the index has another limit elsewhere");
-    return hn_lex_expect(&ps->lex, ')');
-}
-
-/* random normal(%1, i0, stream 3) */
-static hn_status read_random(parser *ps, const hn_body *body, hn_sop *op) {
-    op->kind = HN_SOP_RANDOM;
-    op->op = (hn_op)accept_one_of(ps, hn_random_names, HN_RANDOM_KIND_COUNT);
-    if (op->op == (hn_op)HN_RANDOM_KIND_COUNT) return fail(ps, "expected 'uniform', 'normal' or 'bits'");
-    HN_TRY(hn_lex_expect(&ps->lex, '('));
-    HN_TRY(read_arg(ps, body, &op->args[0]));
-    HN_TRY(hn_lex_expect(&ps->lex, ','));
-    HN_TRY(read_expr(ps, &op->index));
-    HN_TRY(hn_lex_expect(&ps->lex, ','));
-    HN_TRY(hn_lex_expect_word(&ps->lex, "stream"));
-    HN_TRY(hn_lex_i64(&ps->lex, &op->imm.i));
-    return hn_lex_expect(&ps->lex, ')');
-}
-
-static hn_status read_index(parser *ps, hn_sop *op) {
-    op->kind = HN_SOP_INDEX;
-    HN_TRY(hn_lex_expect(&ps->lex, '('));
-    HN_TRY(read_expr(ps, &op->index));
-    return hn_lex_expect(&ps->lex, ')');
-}
-
-static hn_status read_op(parser *ps, const hn_body *body, hn_sop *op) {
-    uint32_t number;
-    if (peek_numbered(ps, 't', &number)) return read_check(ps, body, number, op);
-    if (peek_numbered(ps, 'b', &number)) {
-        op->kind = HN_SOP_LOAD;
-        return read_access(ps, &op->buffer, &op->index, true);
-    }
-    if (hn_lex_accept_word(&ps->lex, "index")) return read_index(ps, op);
-    if (hn_lex_accept_word(&ps->lex, "random")) return read_random(ps, body, op);
-    hn_str word = hn_lex_peek_word(&ps->lex);
-    op->kind = hn_str_eq(word, HN_STR("cast")) ? HN_SOP_CAST : HN_SOP_ELEM;
-    if (op->kind == HN_SOP_ELEM && !(op->op = hn_op_find(word))) return fail(ps, "unknown op");
-    ps->lex.p += word.len;
-    return read_args(ps, body, op);
-}
-
 /* %3 = add(%1, %2) : f32. Not hn_body_add: the numbers are those of the text. */
 static hn_status read_sop(parser *ps, hn_loop *loop) {
     const char *where = hn_lex_here(&ps->lex);
     hn_body *body = &loop->body;
-    hn_sop op = {0};
+    const hn_sop_reader r = sops(ps, body);
+    hn_sop op;
     uint32_t number;
     HN_TRY(hn_lex_expect(&ps->lex, '%'));
     HN_TRY(hn_lex_u32(&ps->lex, &number));
     if (number != body->count) return hn_lex_fail(&ps->lex, where, "ops are numbered from %1 in order");
     HN_TRY(hn_lex_expect(&ps->lex, '='));
-    if (hn_lex_accept_word(&ps->lex, "const")) {
-        HN_TRY(read_const(ps, &op));
-    } else {
-        HN_TRY(read_op(ps, body, &op));
-        HN_TRY(hn_lex_expect(&ps->lex, ':'));
-        HN_TRY(read_dtype(ps, &op.dtype));
-    }
+    HN_TRY(hn_sop_read(&r, &op));
     HN_PUSH(ps->arena, body, op);
     return hn_lex_blame(&ps->lex, where, hn_loop_check_sop(&ps->check, ps->p->items.count, loop, number));
 }
@@ -269,10 +135,10 @@ static hn_status read_sop(parser *ps, hn_loop *loop) {
 static hn_status read_vars(parser *ps, hn_loop *loop, uint32_t *count) {
     uint32_t ordinal;
     hn_expr extent;
-    if (!peek_numbered(ps, 'i', &ordinal)) return NULL;
+    if (!hn_text_peek_numbered(&ps->lex, 'i', &ordinal)) return NULL;
     do {
         if (loop->rank + loop->red_rank == HN_MAX_RANK) return fail(ps, "too many dimensions");
-        HN_TRY(read_numbered(ps, 'i', "expected a loop variable", &ordinal));
+        HN_TRY(hn_text_read_numbered(&ps->lex, 'i', "expected a loop variable", &ordinal));
         HN_TRY(hn_lex_expect(&ps->lex, '<'));
         HN_TRY(read_size(ps, &extent));
         uint32_t at = loop->rank + loop->red_rank;
@@ -283,26 +149,15 @@ static hn_status read_vars(parser *ps, hn_loop *loop, uint32_t *count) {
     return NULL;
 }
 
-static hn_status read_store_mode(parser *ps, hn_store_mode *out) {
-    static const char signs[] = {[HN_STORE_ADD] = '+', [HN_STORE_MUL] = '*'};
-    *out = HN_STORE_SET;
-    for (int k = HN_STORE_ADD; k <= HN_STORE_MUL; k++)
-        if (hn_lex_accept(&ps->lex, signs[k])) *out = (hn_store_mode)k;
-    if (hn_lex_accept_word(&ps->lex, "min")) *out = HN_STORE_MIN;
-    if (hn_lex_accept_word(&ps->lex, "max")) *out = HN_STORE_MAX;
-    return hn_lex_expect(&ps->lex, '=');
-}
-
 /* b4[i0] += %3, then perhaps b5[i0] = position %3 */
 static hn_status read_stores(parser *ps, hn_loop *loop) {
-    HN_TRY(read_access(ps, &loop->store.buffer, &loop->store.index, true));
-    HN_TRY(read_store_mode(ps, &loop->store.mode));
-    HN_TRY(read_arg(ps, &loop->body, &loop->store.value));
+    const hn_sop_reader r = sops(ps, &loop->body);
+    HN_TRY(hn_sop_read_store(&r, &loop->store));
     if (hn_lex_accept(&ps->lex, '}')) return NULL;
-    HN_TRY(read_access(ps, &loop->indices.buffer, &loop->indices.index, true));
+    HN_TRY(hn_sop_read_access(&r, &loop->indices.buffer, &loop->indices.index));
     HN_TRY(hn_lex_expect(&ps->lex, '='));
     HN_TRY(hn_lex_expect_word(&ps->lex, "position"));
-    HN_TRY(read_arg(ps, &loop->body, &loop->indices.value));
+    HN_TRY(hn_sop_read_value(&r, &loop->indices.value));
     return hn_lex_expect(&ps->lex, '}');
 }
 
@@ -339,7 +194,7 @@ static hn_status read_operand(parser *ps, hn_extern *ext) {
     struct hn_extern_operand *operand = &ext->operands[ext->operand_count++];
     if (hn_lex_accept_word(&ps->lex, "none")) return NULL;
     operand->written = hn_lex_accept_word(&ps->lex, "out");
-    return read_access(ps, &operand->buffer, &operand->offset_elems, false);
+    return read_place(ps, &operand->buffer, &operand->offset_elems);
 }
 
 /* matmul(out b3[0], b1[0], none) params [1, 2] */
@@ -385,7 +240,7 @@ static hn_status read_result(parser *ps) {
     hn_result result = {0};
     HN_TRY(hn_lex_u32(&ps->lex, &result.output));
     HN_TRY(hn_lex_expect(&ps->lex, '='));
-    HN_TRY(read_access(ps, &result.buffer, &result.offset, false));
+    HN_TRY(read_place(ps, &result.buffer, &result.offset));
     HN_TRY(read_layout(ps, &result.sizes, &result.strides, &result.rank));
     HN_PUSH(ps->arena, &ps->p->results, result);
     return NULL;
@@ -397,11 +252,11 @@ static hn_status read_item(parser *ps, bool *out_found) {
         {"end", HN_ITEM_BRANCH_END}, {"define", HN_ITEM_DEFINE},
     };
     *out_found = true;
-    uint32_t kind = accept_one_of(ps, hn_loop_kind_names, HN_LOOP_SCATTER + 1);
+    uint32_t kind = hn_text_accept_one_of(&ps->lex, hn_loop_kind_names, HN_LOOP_SCATTER + 1);
     if (kind <= HN_LOOP_SCATTER) return read_loop(ps, (hn_loop_kind)kind);
     for (size_t k = 0; k < sizeof controls / sizeof *controls; k++)
         if (hn_lex_accept_word(&ps->lex, controls[k].word)) return read_control(ps, controls[k].kind);
-    kind = accept_one_of(ps, hn_extern_kind_names, HN_EXTERN_KIND_COUNT);
+    kind = hn_text_accept_one_of(&ps->lex, hn_extern_kind_names, HN_EXTERN_KIND_COUNT);
     if (kind < HN_EXTERN_KIND_COUNT) return read_extern(ps, (hn_extern_kind)kind);
     *out_found = false;
     return NULL;
@@ -422,7 +277,7 @@ static hn_status read_statement(parser *ps) {
     HN_TRY(hn_text_facts_read(&ps->facts, &found));
     if (found) return NULL;
     HN_TRY(hn_text_facts_apply(&ps->facts));
-    if (peek_numbered(ps, 'b', &number)) return read_buffer(ps);
+    if (hn_text_peek_numbered(&ps->lex, 'b', &number)) return read_buffer(ps);
     HN_TRY(begin_items(ps));
     if (hn_lex_accept_word(&ps->lex, "result")) return read_result(ps);
     HN_TRY(read_item(ps, &found));

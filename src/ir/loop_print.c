@@ -3,9 +3,8 @@
 #include "ir/facts.h"
 #include "ir/loop.h"
 #include "ir/loop_text.h"
+#include "ir/sop_text.h"
 #include "ir/text.h"
-
-#include <inttypes.h>
 
 static void put_expr(const hn_program *p, hn_expr e, hn_strbuf *out) { hn_text_print_expr(p->sym, e, out); }
 
@@ -19,58 +18,19 @@ static void put_exprs(const hn_program *p, const hn_expr *list, uint32_t count, 
 }
 
 const char *const hn_loop_kind_names[] = {"pointwise", "reduce", "scan", "scatter"};
-const char *const hn_store_mode_names[] = {"=", "+=", "*=", "min=", "max="};
 const char *const hn_buffer_kind_names[] = {"input", "temp", "output"};
 #define NAME(kind, name, operands, needed, written, params) [kind] = name,
 const char *const hn_extern_kind_names[] = {[HN_EXTERN_NONE] = "extern", HN_EXTERN_KINDS(NAME)};
 #undef NAME
-const char *const hn_random_names[] = {"uniform", "normal", "bits"};
 
 static void put_access(const hn_program *p, hn_buf buffer, hn_expr index, hn_strbuf *out) {
-    hn_strbuf_printf(out, "b%u[", buffer);
-    put_expr(p, index, out);
-    hn_strbuf_putc(out, ']');
-}
-
-static void put_args(const hn_sop *op, hn_strbuf *out) {
-    for (uint32_t a = 0; a < 3 && op->args[a]; a++) hn_strbuf_printf(out, a ? ", %%%u" : "%%%u", op->args[a]);
+    hn_sop_print_access(p->sym, 'b', buffer, index, out);
 }
 
 static void put_sop(const hn_program *p, hn_sid s, const hn_sop *op, hn_strbuf *out) {
     hn_strbuf_printf(out, "    %%%u = ", s);
-    switch (op->kind) {
-    case HN_SOP_ELEM:
-        hn_strbuf_printf(out, "%s(", hn_op_facts(op->op)->name);
-        put_args(op, out);
-        hn_strbuf_putc(out, ')');
-        break;
-    case HN_SOP_CAST: hn_strbuf_printf(out, "cast(%%%u)", op->args[0]); break;
-    case HN_SOP_CONST:
-        if (hn_dtype_is_float(op->dtype))
-            hn_strbuf_puts(out, "const "), hn_text_print_float(op->imm.f, out);
-        else
-            hn_strbuf_printf(out, "const %" PRId64, op->imm.i);
-        break;
-    case HN_SOP_LOAD: put_access(p, op->buffer, op->index, out); break;
-    case HN_SOP_INDEX:
-        hn_strbuf_puts(out, "index(");
-        put_expr(p, op->index, out);
-        hn_strbuf_putc(out, ')');
-        break;
-    case HN_SOP_INDIRECT:
-        put_expr(p, op->index, out);
-        hn_strbuf_printf(out, op->imm.i & 1 ? " := check(wrap %%%u < " : " := check(%%%u < ", op->args[0]);
-        put_expr(p, hn_sym_symbol_extent(p->sym, op->index), out);
-        hn_strbuf_putc(out, ')');
-        break;
-    case HN_SOP_RANDOM:
-        hn_strbuf_printf(out, "random %s(%%%u, ", hn_random_names[(uint32_t)op->op < HN_RANDOM_KIND_COUNT ? (uint32_t)op->op : 0], op->args[0]);
-        put_expr(p, op->index, out);
-        hn_strbuf_printf(out, ", stream %" PRId64 ")", op->imm.i);
-        break;
-    case HN_SOP_RESULT: hn_strbuf_printf(out, "result %" PRId64, op->imm.i); break;
-    }
-    hn_strbuf_printf(out, " : %s\n", hn_dtype_facts(op->dtype)->name);
+    hn_sop_print(p->sym, 'b', op, out);
+    hn_strbuf_putc(out, '\n');
 }
 
 static void put_origin(const hn_program *p, uint32_t origin, hn_strbuf *out) {
@@ -104,8 +64,8 @@ static void put_loop(const hn_program *p, const hn_loop *loop, uint32_t origin, 
     hn_strbuf_puts(out, " {\n");
     for (hn_sid s = 1; s < loop->body.count; s++) put_sop(p, s, &loop->body.items[s], out);
     hn_strbuf_puts(out, "    ");
-    put_access(p, loop->store.buffer, loop->store.index, out);
-    hn_strbuf_printf(out, " %s %%%u\n", hn_store_mode_names[loop->store.mode], loop->store.value);
+    hn_sop_print_store(p->sym, 'b', &loop->store, out);
+    hn_strbuf_putc(out, '\n');
     if (loop->indices.buffer) {
         hn_strbuf_puts(out, "    ");
         put_access(p, loop->indices.buffer, loop->indices.index, out);

@@ -6,11 +6,8 @@
 
 /* Indexed by the enums of loop.h. */
 extern const char *const hn_loop_kind_names[];
-extern const char *const hn_store_mode_names[];
 extern const char *const hn_buffer_kind_names[];
 extern const char *const hn_extern_kind_names[];
-enum { HN_RANDOM_KIND_COUNT = HN_RANDOM_BITS + 1 };
-extern const char *const hn_random_names[];
 
 /* loop_verify.c, piece by piece, so that the reader can tell the line.
  * Owns: deinit frees. */

@@ -1,4 +1,4 @@
-/* text.h: tokens that the text forms of src/ir share; internal to src/ir. */
+/* text.h: tokens that text forms share. */
 #ifndef HN_IR_TEXT_H
 #define HN_IR_TEXT_H
 

@@ -230,9 +230,7 @@ static hn_status check_result(const checker *c, const hn_sop *op) {
 
 /* Data decides on a checked index, so threads may find different ones. */
 static hn_status bind_index(checker *c, hn_expr symbol) {
-    bool ignored = false;
-    hn_expr limit = hn_sym_symbol_extent(c->f->sym, symbol);
-    HN_TRY(check_expr(c, limit, "the limit of the index", &ignored));
+    HN_TRY(check_size(c, hn_sym_symbol_extent(c->f->sym, symbol), "the limit of the index"));
     return define_symbol(c, symbol, true);
 }
 

@@ -60,7 +60,8 @@ words() { grep -ohE '"[][A-Za-z0-9_.,:;<>=(){}/+*%-]{2,32}"' "$@" | sort -u; }
 
 words src/wrapper/{parse,names}.c src/ir/{lex,dtype}.c src/ir/dtypes.def include/henry/abi/extern_abi.h >"$out/wrapper_text.dict"
 words src/ir/{parse,print,text,lex}.c src/ir/{ops,aten,dtypes}.def >"$out/ir_text.dict"
-words src/ir/loop_{parse,print}.c src/ir/{ops,dtypes}.def include/henry/abi/extern_abi.h >"$out/loop_text.dict"
+words src/ir/{loop_parse,loop_print,sop_text}.c src/ir/{ops,dtypes}.def include/henry/abi/extern_abi.h >"$out/loop_text.dict"
+words src/kernel/{parse,print}.c src/ir/sop_text.c src/ir/{ops,dtypes}.def >"$out/form_text.dict"
 words src/front/pt2/*.c >"$out/pt2.dict"
 cp "$out/pt2.dict" "$out/json.dict"
 cp "$out/pt2.dict" "$out/expr.dict"
