@@ -1,4 +1,5 @@
 /* form.h: a kernel with every decision made: all that a printer needs, and no text of any language.
+ * Normative text: docs/kernel-forms.md.
  *
  * A form stands between the schedule (sched/sched.h) and source text. The planner makes it from a kernel of the schedule and the
  * facts of a target (facts.h), a printer walks it (codegen/), and the interpreter runs it without compiler or device (interp.c).
@@ -139,7 +140,7 @@ bool hn_form_keeps_position(hn_op op);
  * depend on `thread` or on data. Errors: internal, naming the statement. */
 hn_status hn_form_verify(const hn_form *f) HN_MUST_USE;
 
-/* The text form: docs/ir.md. Parsing what was printed gives the same text. */
+/* The text form: docs/kernel-forms.md. Parsing what was printed gives the same text. */
 void hn_form_print(const hn_form *f, hn_strbuf *out);
 /* Verified as well. `program` gives buffers and dtypes of arguments. Errors: invalid-argument, with line and column.
  * Owns: everything lives in `arena`. */

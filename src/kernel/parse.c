@@ -1,6 +1,6 @@
-/* parse.c: reads the text of a form. Each function stands for a rule of the grammar in docs/ir.md.
- * It builds with the functions of form.h. Then the form is verified, and errors of that name a
- * line, too. */
+/* parse.c: reads the text of a form. Each function stands for a rule of the grammar in
+ * docs/kernel-forms.md. It builds with the functions of form.h. Then the form is verified, and
+ * errors of that name a line and a column, too. */
 #include "ir/sop_text.h"
 #include "ir/text.h"
 #include "kernel/check.h"

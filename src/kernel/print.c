@@ -1,4 +1,4 @@
-/* print.c: the text of a form. It parses back, parse.c. Grammar: docs/ir.md. */
+/* print.c: the text of a form. It parses back, parse.c. Grammar: docs/kernel-forms.md. */
 #include "ir/sop_text.h"
 #include "ir/text.h"
 #include "kernel/text.h"
