@@ -107,6 +107,14 @@ suite_ops_compiled() {
     for level in $(lower_levels); do echo "$build/run_cases --part 0/8 --compiled --target $level"; done | run_programs
 }
 
+# Programs that run kernels on PoCL, which keeps what it compiles: here, and for this run only.
+suite_opencl() {
+    tools/setup.sh opencl
+    export POCL_CACHE_DIR=$work/pocl
+    mkdir -p "$POCL_CACHE_DIR"
+    find "$build" -maxdepth 1 -name 'opencl_test_*' -type f -perm -u+x | sort | run_programs
+}
+
 # Seeds of graphs that once came out wrong, in long runs.
 GRAPHS_ONCE_WRONG="2447 10980 52455 53036 61917 63505 83207 150887 398162"
 
@@ -146,7 +154,7 @@ suite_tsan() {
     for name in $targets; do echo "env TSAN_OPTIONS=halt_on_error=0:exitcode=66 $dir/$name"; done | run_programs
 }
 
-suites="include build unit ir kernels fuzz ops models cli error abi stress ops_compiled graphs asan tsan"
+suites="include build unit ir kernels fuzz ops models opencl cli error abi stress ops_compiled graphs asan tsan"
 
 # --- running them ---
 

@@ -1,8 +1,10 @@
 #!/bin/sh
 # Installs the Debian packages that building and testing need, as root or through sudo. Says which; does nothing
 # when all are there.
+#     tools/setup.sh [opencl]        opencl: what tests/opencl needs instead: OpenCL's loader, and PoCL, which runs it on the CPU
 set -eu
 packages="gcc g++ make cmake ninja-build pkg-config libsodium-dev libxxhash-dev libdeflate-dev libhiredis-dev redis-server"
+[ "${1:-}" = opencl ] && packages="ocl-icd-libopencl1 pocl-opencl-icd"
 missing=""
 for package in $packages; do
     dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing="$missing $package"

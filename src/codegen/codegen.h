@@ -20,10 +20,16 @@ typedef struct hn_kernel_code {
     const bool *written;      /* per buffer */
     const uint64_t *over;     /* per buffer that is written: bit k: it may lie where argument k lies, see c/in_place.c */
     const hn_expr *sizes;     /* size symbols, in order */
-    hn_expr extent;           /* parallel iterations */
+    hn_expr extent;           /* parallel iterations, or groups */
     int64_t grain;            /* fewest iterations worth a thread */
-    hn_expr scratch_bytes;    /* per thread; 0: none */
+    uint32_t threads;         /* of a group; 0: the kernel takes a range of iterations */
+    hn_expr scratch_bytes;    /* per thread, or per group; 0: none */
 } hn_kernel_code;
+
+/* Sets `text`, and the digest and the name that follow from it. `text` ends with a NUL that is not counted. */
+void hn_kernel_code_name(hn_kernel_code *code, hn_str text);
+/* The text with its name. */
+void hn_kernel_code_put(const hn_kernel_code *code, hn_strbuf *out);
 
 typedef struct hn_target hn_target;
 

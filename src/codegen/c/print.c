@@ -499,13 +499,9 @@ static hn_status print_function(printer *pr, hn_kernel_code *out) {
 }
 
 static hn_status finish(printer *pr, hn_kernel_code *out) {
-    char hex[HN_DIGEST_HEX_BYTES];
     char *text = hn_arena_strndup(pr->arena, pr->out.ptr, pr->out.len);
     if (!text) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory while printing a kernel");
-    out->text = (hn_str){text, pr->out.len};
-    out->digest = hn_digest_of(text, pr->out.len);
-    hn_digest_hex(&out->digest, hex);
-    snprintf(out->name, sizeof out->name, "k_%.16s", hex);
+    hn_kernel_code_name(out, (hn_str){text, pr->out.len});
     out->buffers = pr->buffers.items;
     out->offsets = pr->offsets.items;
     out->written = pr->written.items;
@@ -536,12 +532,7 @@ hn_status hn_c_print(const hn_program *program, const hn_kernel *kernel, const h
 hn_status hn_c_unit(const hn_kernel_code *const *kernels, uint32_t count, const hn_target *target, hn_strbuf *out) {
     hn_strbuf text;
     hn_strbuf_init(&text);
-    for (uint32_t k = 0; k < count; k++) {
-        const char *at = strstr(kernels[k]->text.ptr, "KERNEL");
-        hn_strbuf_append(&text, kernels[k]->text.ptr, (size_t)(at - kernels[k]->text.ptr));
-        hn_strbuf_puts(&text, kernels[k]->name);
-        hn_strbuf_puts(&text, at + strlen("KERNEL"));
-    }
+    for (uint32_t k = 0; k < count; k++) hn_kernel_code_put(kernels[k], &text);
     hn_c_prelude(hn_strbuf_str(&text), target->vector_bytes / 4, out);
     hn_strbuf_append(out, text.ptr ? text.ptr : "", text.len);
     hn_status status = hn_strbuf_status(&text);
