@@ -1,5 +1,6 @@
 /* run_loop_text.c: loop IR as text: what lowering makes and what fusion makes of it is printed, read and printed again,
- * and the two texts must be one; the program that was read must verify and schedule as the first one did.
+ * and the two texts must be one; the program that was read must verify and schedule as the first one did. So are the kernel
+ * forms that are planned of it for an imaginary GPU.
  *
  *     run_loop_text FROM COUNT            random graphs
  *     run_loop_text MODEL.pt2...
@@ -9,6 +10,7 @@
 
 #include "driver/driver.h"
 #include "front/pt2/pt2.h"
+#include "kernel/plan_gpu.h"
 #include "lower/lower.h"
 
 #include <stdio.h>
@@ -25,11 +27,67 @@ static hn_status differs(const char *stage, hn_str first, hn_str second) {
                     (int)strcspn(first.ptr + begin, "\n"), first.ptr + begin, (int)strcspn(second.ptr + begin, "\n"), second.ptr + begin);
 }
 
-static hn_status schedule(hn_program *p, hn_arena *arena, hn_strbuf *out_fused) {
+static hn_status schedule(hn_program *p, hn_arena *arena, hn_strbuf *out_fused, hn_schedule *out) {
     hn_arena scratch;
-    hn_schedule out;
+    hn_sched_options options = {.threads = 2, .limits = &hn_target_host().kind->limits, .fused = out_fused};
+    *out = (hn_schedule){0};
     hn_arena_init(&scratch);
-    hn_status status = hn_schedule_program(p, &(hn_sched_options){.threads = 2, .limits = &hn_target_host().kind->limits, .fused = out_fused}, arena, &scratch, &out);
+    hn_status status = hn_schedule_program(p, &options, arena, &scratch, out);
+    hn_arena_deinit(&scratch);
+    return status;
+}
+
+/* The program has symbols already when the form is read, as when somebody edits one form of many. */
+static hn_status check_form(const hn_program *p, const hn_form *f, hn_arena *arena) {
+    hn_strbuf first, again;
+    hn_form *read = NULL;
+    hn_strbuf_init(&first);
+    hn_strbuf_init(&again);
+    hn_form_print(f, &first);
+    hn_status status = hn_form_parse(p, arena, hn_strbuf_str(&first), &read);
+    if (status) status = hn_status_annotate(status, "form");
+    if (!status) hn_form_print(read, &again);
+    if (!status && !hn_str_eq(hn_strbuf_str(&first), hn_strbuf_str(&again)))
+        status = differs("form", hn_strbuf_str(&first), hn_strbuf_str(&again));
+    if (status && getenv("LOOP_TEXT")) fputs(first.ptr ? first.ptr : "", stderr);
+    hn_strbuf_deinit(&first);
+    hn_strbuf_deinit(&again);
+    return status;
+}
+
+static bool is_empty(const hn_program *p, const hn_expr *vars, uint32_t count) {
+    for (uint32_t d = 0; d < count; d++)
+        if (hn_sym_is_value(p->sym, hn_sym_symbol_extent(p->sym, vars[d]), 0)) return true;
+    return false;
+}
+
+/* The planner divides by extents, and does not take a kernel in which one is 0. */
+static bool is_planned(const hn_program *p, const hn_step *step) {
+    if (step->kind != HN_STEP_KERNEL || is_empty(p, step->kernel->vars, step->kernel->rank)) return false;
+    for (uint32_t f = 0; f < step->kernel->phases.count; f++) {
+        const hn_kernel_phase *phase = &step->kernel->phases.items[f];
+        if (is_empty(p, phase->vars, phase->rank)) return false;
+    }
+    return true;
+}
+
+/* The best forms for an imaginary processor. */
+static hn_status check_forms(const hn_program *p, const hn_schedule *schedule, hn_arena *arena) {
+    enum { MOST = 4 };
+    static const hn_gpu_facts facts = {.warp = 32, .threads_max = 1024, .shared_bytes = 48 << 10,
+                                       .multiprocessors = 132, .resident = 2048, .bytes_per_ns = 3000,
+                                       .ops_per_ns = 30000, .launch_ns = 3000, .barrier_ns = 20};
+    hn_arena scratch;
+    hn_status status = NULL;
+    hn_arena_init(&scratch);
+    for (uint32_t k = 0; k < schedule->steps.count && !status; k++) {
+        hn_form *forms[MOST];
+        uint32_t count = 0;
+        const hn_step *step = &schedule->steps.items[k];
+        if (!is_planned(p, step)) continue;
+        status = hn_form_plans_gpu(p, step->kernel, &facts, MOST, arena, &scratch, forms, &count);
+        for (uint32_t j = 0; j < count && !status; j++) status = check_form(p, forms[j], arena);
+    }
     hn_arena_deinit(&scratch);
     return status;
 }
@@ -39,11 +97,12 @@ static hn_status read_and_print(const char *stage, hn_str text, hn_strbuf *out, 
     hn_arena arena;
     hn_sym *sym;
     hn_program *p = NULL;
+    hn_schedule ignored;
     hn_arena_init(&arena);
     hn_status status = hn_sym_create(&arena, &sym);
     if (!status) status = hn_program_parse(&arena, sym, text, &p);
     if (!status) hn_program_print(p, out);
-    if (!status && out_fused) status = schedule(p, &arena, out_fused);
+    if (!status && out_fused) status = schedule(p, &arena, out_fused, &ignored);
     hn_arena_deinit(&arena);
     return status ? hn_status_annotate(status, "%s", stage) : NULL;
 }
@@ -51,16 +110,18 @@ static hn_status read_and_print(const char *stage, hn_str text, hn_strbuf *out, 
 static bool same(const hn_strbuf *a, const hn_strbuf *b) { return hn_str_eq(hn_strbuf_str(a), hn_strbuf_str(b)); }
 
 static hn_status check_program(hn_program *p, hn_arena *arena) {
+    hn_schedule planned;
     hn_strbuf first, again, fused, fused_again, read_fused;
     hn_strbuf *all[] = {&first, &again, &fused, &fused_again, &read_fused};
     for (int k = 0; k < 5; k++) hn_strbuf_init(all[k]);
     hn_program_print(p, &first);
     hn_status status = read_and_print("lowered", hn_strbuf_str(&first), &again, &read_fused);
     if (!status && !same(&first, &again)) status = differs("lowered", hn_strbuf_str(&first), hn_strbuf_str(&again));
-    if (!status) status = schedule(p, arena, &fused);
+    if (!status) status = schedule(p, arena, &fused, &planned);
     if (!status) status = read_and_print("fused", hn_strbuf_str(&fused), &fused_again, NULL);
     if (!status && !same(&fused, &fused_again)) status = differs("fused", hn_strbuf_str(&fused), hn_strbuf_str(&fused_again));
     if (!status && !same(&fused, &read_fused)) status = differs("fused from text", hn_strbuf_str(&fused), hn_strbuf_str(&read_fused));
+    if (!status) status = check_forms(p, &planned, arena);
     if (status && getenv("LOOP_TEXT")) fputs(first.ptr ? first.ptr : "", stderr);
     for (int k = 0; k < 5; k++) hn_strbuf_deinit(all[k]);
     return status;
