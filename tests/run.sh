@@ -67,6 +67,12 @@ share_graphs() {
     for k in $(seq 0 $((jobs - 1))); do echo "$1/run_graphs $((k * each)) $each ${*:3}"; done | run_programs
 }
 
+# Kernel forms for an imaginary GPU, without compiler or device: BUILD COUNT
+share_forms() {
+    local each=$((($2 + jobs - 1) / jobs))
+    for k in $(seq 0 $((jobs - 1))); do echo "$1/run_forms $((k * each)) $each"; done | run_programs
+}
+
 share_cases() { for k in $(seq 0 $((jobs - 1))); do echo "$1/run_cases --part $k/$jobs ${*:2}"; done | run_programs; }
 
 # Levels of CPU features that this machine has besides its own.
@@ -122,6 +128,7 @@ suite_graphs() {
     for seed in $GRAPHS_ONCE_WRONG; do echo "$build/run_graphs $seed 1"; done | run_programs
     share_graphs "$build" 2000
     share_graphs "$build" 200 --no-fusion
+    share_forms "$build" 2000
     for level in $(lower_levels); do share_graphs "$build" 200 --target "$level"; done
 }
 

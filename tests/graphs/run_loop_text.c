@@ -6,6 +6,7 @@
  *     run_loop_text MODEL.pt2...
  *
  * Exit 0 when all agree. */
+#include "tests/support/imaginary_gpu.h"
 #include "tests/support/random_graph.h"
 
 #include "driver/driver.h"
@@ -74,9 +75,6 @@ static bool is_planned(const hn_program *p, const hn_step *step) {
 /* The best forms for an imaginary processor. */
 static hn_status check_forms(const hn_program *p, const hn_schedule *schedule, hn_arena *arena) {
     enum { MOST = 4 };
-    static const hn_gpu_facts facts = {.warp = 32, .threads_max = 1024, .shared_bytes = 48 << 10,
-                                       .multiprocessors = 132, .resident = 2048, .bytes_per_ns = 3000,
-                                       .ops_per_ns = 30000, .launch_ns = 3000, .barrier_ns = 20};
     hn_arena scratch;
     hn_status status = NULL;
     hn_arena_init(&scratch);
@@ -85,7 +83,7 @@ static hn_status check_forms(const hn_program *p, const hn_schedule *schedule, h
         uint32_t count = 0;
         const hn_step *step = &schedule->steps.items[k];
         if (!is_planned(p, step)) continue;
-        status = hn_form_plans_gpu(p, step->kernel, &facts, MOST, arena, &scratch, forms, &count);
+        status = hn_form_plans_gpu(p, step->kernel, &hn_test_gpu, MOST, arena, &scratch, forms, &count);
         for (uint32_t j = 0; j < count && !status; j++) status = check_form(p, forms[j], arena);
     }
     hn_arena_deinit(&scratch);

@@ -1,0 +1,131 @@
+/* run_forms.c: random graphs of primitives, scheduled and planned for an imaginary GPU; the forms
+ * are run by their interpreter, the loops before the schedule by theirs, and the outputs compared.
+ *
+ *     run_forms FROM COUNT [--best] [--dump]
+ *
+ * Of the plans that the planner offers for a kernel one is taken by the seed; --best takes the
+ * first. Schedules differ by the seed as well. Prints how to run a failing seed again. --dump
+ * prints graph and forms. Exit 0 when all agree. */
+#include "kernel/plan_gpu.h"
+#include "tests/support/form_run.h"
+#include "tests/support/imaginary_gpu.h"
+#include "tests/support/random_graph.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct command {
+    uint64_t from, count;
+    bool best, dumps;
+} command;
+
+/* The kernels of one seed. */
+typedef struct chooser {
+    const command *c;
+    uint64_t choice;
+} chooser;
+
+static void print_graph(hn_graph *graph) {
+    hn_strbuf text;
+    hn_strbuf_init(&text);
+    hn_graph_print(graph, &text);
+    puts(hn_strbuf_str(&text).ptr);
+    hn_strbuf_deinit(&text);
+}
+
+static void print_form(const hn_form *f) {
+    hn_strbuf text;
+    hn_strbuf_init(&text);
+    hn_form_print(f, &text);
+    puts(hn_strbuf_str(&text).ptr);
+    hn_strbuf_deinit(&text);
+}
+
+static hn_status choose(void *context, const hn_program *p, const hn_kernel *kernel,
+                        hn_arena *arena, hn_arena *scratch, hn_form **out) {
+    chooser *by = context;
+    hn_form *plans[HN_GPU_PLANS_MAX];
+    uint32_t count = 0, most = by->c->best ? 1 : HN_GPU_PLANS_MAX;
+    HN_TRY(hn_form_plans_gpu(p, kernel, &hn_test_gpu, most, arena, scratch, plans, &count));
+    if (!count) return HN_ERROR(HN_INTERNAL, "the planner offers nothing");
+    *out = plans[by->choice++ % count];
+    if (by->c->dumps) print_form(*out);
+    return NULL;
+}
+
+/* As for a processor with large caches, or those that tensors of the tests reach. */
+static const hn_sched_limits large_limits = {.split_min_elems = 131072,
+                                             .column_strip = 2048,
+                                             .column_min_steps = 256,
+                                             .long_row_elems = 32768,
+                                             .local_max_elems = 65536};
+
+static hn_status check_graph(const command *c, uint64_t seed, hn_arena *arena, hn_graph *graph,
+                             const double *tolerance, uint32_t *out_kernels) {
+    hn_ref_tensor inputs[HN_RANDOM_MAX_TENSORS];
+    chooser by = {c, seed};
+    hn_forms_check how = {.plan = choose,
+                          .context = &by,
+                          .facts = &hn_test_gpu,
+                          .schedule = {.threads = hn_test_gpu.multiprocessors,
+                                       .limits = seed % 2 ? &hn_test_small_limits : &large_limits,
+                                       .no_fusion = seed % 8 == 7}};
+    HN_TRY(hn_random_inputs(seed, arena, graph, 0, inputs));
+    if (c->dumps) print_graph(graph);
+    return hn_check_forms(graph, inputs, tolerance, &how, out_kernels);
+}
+
+static hn_status check_seed(const command *c, uint64_t seed, uint32_t *out_kernels) {
+    hn_arena arena;
+    hn_sym *sym;
+    hn_graph *graph = NULL;
+    double tolerance[HN_RANDOM_MAX_TENSORS];
+    hn_arena_init(&arena);
+    hn_status status = hn_sym_create(&arena, &sym);
+    if (!status) status = hn_random_graph(seed, &arena, sym, &graph, tolerance);
+    if (!status) status = check_graph(c, seed, &arena, graph, tolerance, out_kernels);
+    if (graph) hn_graph_deinit(graph);
+    hn_arena_deinit(&arena);
+    return status;
+}
+
+static bool parse(const char *text, uint64_t *out) {
+    char *end;
+    *out = strtoull(text, &end, 10);
+    return *text && !*end;
+}
+
+static bool parse_command(int argc, char **argv, command *out) {
+    *out = (command){0};
+    if (argc < 3 || !parse(argv[1], &out->from) || !parse(argv[2], &out->count)) return false;
+    for (int k = 3; k < argc; k++) {
+        if (strcmp(argv[k], "--best") == 0) out->best = true;
+        else if (strcmp(argv[k], "--dump") == 0) out->dumps = true;
+        else return false;
+    }
+    return true;
+}
+
+int main(int argc, char **argv) {
+    command c;
+    uint64_t failed = 0, kernels = 0;
+    if (!parse_command(argc, argv, &c)) {
+        fprintf(stderr, "usage: %s FROM COUNT [--best] [--dump]\n", argv[0]);
+        return 2;
+    }
+    for (uint64_t seed = c.from; seed < c.from + c.count; seed++) {
+        uint32_t of_seed = 0;
+        hn_status outcome = check_seed(&c, seed, &of_seed);
+        kernels += of_seed;
+        if (!outcome) continue;
+        failed++;
+        fprintf(stderr, "seed %llu: %s\n  again: %s %llu 1%s\n", (unsigned long long)seed,
+                hn_status_message(outcome), argv[0], (unsigned long long)seed,
+                c.best ? " --best" : "");
+        hn_status_free(outcome);
+    }
+    fprintf(stderr, "%llu kernels\n", (unsigned long long)kernels);
+    printf("%llu passed, %llu failed\n", (unsigned long long)(c.count - failed),
+           (unsigned long long)failed);
+    return failed != 0;
+}

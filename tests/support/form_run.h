@@ -1,0 +1,28 @@
+/* form_run.h: whole programs through the schedule, a planner of kernel forms and their interpreter,
+ * against the interpreter of loops on the program as it was before the schedule. */
+#ifndef HN_TESTS_FORM_RUN_H
+#define HN_TESTS_FORM_RUN_H
+
+#include "kernel/facts.h"
+#include "kernel/form.h"
+#include "sched/sched.h"
+#include "tests/support/program_run.h"
+
+/* Makes a form of a kernel. Owns: the form lives in `arena`. */
+typedef hn_status (*hn_form_planner)(void *context, const hn_program *p, const hn_kernel *kernel,
+                                     hn_arena *arena, hn_arena *scratch, hn_form **out);
+
+typedef struct hn_forms_check {
+    hn_form_planner plan;
+    void *context;             /* of `plan` */
+    const hn_gpu_facts *facts; /* what forms must fit on; NULL: nothing */
+    hn_sched_options schedule;
+} hn_forms_check;
+
+/* Outputs fit within `tolerance`, as in hn_outputs_compare; every form fits on the processor.
+ * *out_kernels: how many kernels were run as forms. The graph's passes are run.
+ * Errors: internal, naming step and output. */
+hn_status hn_check_forms(hn_graph *graph, const hn_ref_tensor *inputs, const double *tolerance,
+                         const hn_forms_check *how, uint32_t *out_kernels) HN_MUST_USE;
+
+#endif
