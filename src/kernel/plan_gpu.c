@@ -158,11 +158,12 @@ static void emit_body(planner *pl) {
     }
 }
 
-/* Row-major coordinates of element `at` of the space of `vars`. */
+/* Row-major coordinates of element `at` of the space of `vars`. Where an extent is 0 no element is ever asked for. */
 static void emit_coordinates(planner *pl, hn_expr at, const hn_expr *vars, uint32_t count) {
     hn_expr rest = at;
     for (uint32_t d = count; d-- > 0;) {
         hn_expr extent = extent_of(pl, vars[d]);
+        if (hn_sym_is_value(pl->sym, extent, 0)) extent = num(pl, 1);
         hn_form_let(pl->f, vars[d], d ? hn_sym_mod(pl->sym, rest, extent) : rest);
         if (d) rest = hn_sym_floordiv(pl->sym, rest, extent);
     }
@@ -470,6 +471,7 @@ static uint32_t list_rows(planner *pl, layout *items) {
         for (uint32_t width = 1; width <= widest && width <= group_sizes[t] && width <= pl->facts->threads_max; width *= 2) {
             uint32_t threads = group_sizes[t] < pl->facts->threads_max ? group_sizes[t] : pl->facts->threads_max;
             layout l = {.width = width, .rows = power_of_two_from(rows, threads / width)};
+            while (!fits_shared(pl, &l) && l.rows > 1) l.rows /= 2;
             if (!fits_shared(pl, &l)) continue;
             uint32_t levels = width > 1 ? reduction_count(k) : 0;
             for (uint32_t half = width; half > 1; half /= 2) levels += reduction_count(k);
