@@ -10,7 +10,7 @@
 
 /* ---- zip archives: the names in the directory at the end tell them apart ---- */
 
-enum { ZIP_END_BYTES = 22, ZIP_COMMENT_MAX = 65535, ZIP_DIRECTORY_MAX = 4 << 20 };
+enum { ZIP_END_BYTES = 22, ZIP64_LOCATOR_BYTES = 20, ZIP64_ENDS_BYTES = 76, ZIP_COMMENT_MAX = 65535, ZIP_DIRECTORY_MAX = 4 << 20 };
 
 static uint64_t read_le(const uint8_t *at, int bytes) {
     uint64_t value = 0;
@@ -24,8 +24,10 @@ static hn_str zip_directory(const uint8_t *bytes, size_t len) {
     for (size_t at = len >= ZIP_END_BYTES ? len - ZIP_END_BYTES : 0; at > first; at--) {
         if (memcmp(bytes + at, "PK\5\6", 4) != 0) continue;
         uint64_t size = read_le(bytes + at + 12, 4);
-        if (size > at) size = at < ZIP_DIRECTORY_MAX ? at : ZIP_DIRECTORY_MAX; /* also that of zip64, which stands elsewhere */
-        return (hn_str){(const char *)bytes + at - size, size};
+        bool is_64 = at >= ZIP64_ENDS_BYTES && memcmp(bytes + at - ZIP64_LOCATOR_BYTES, "PK\6\7", 4) == 0;
+        size_t end = is_64 ? at - ZIP64_ENDS_BYTES : at;
+        if (size > end) size = end < ZIP_DIRECTORY_MAX ? end : ZIP_DIRECTORY_MAX; /* also a size that only zip64 can give */
+        return (hn_str){(const char *)bytes + end - size, size};
     }
     return HN_STR("");
 }
