@@ -84,20 +84,19 @@ static hn_status make_query(file_job *j) {
     return NULL;
 }
 
-/* Without a key, say for want of a compiler, the compilation goes on and tells what it lacks. */
-static bool find_key(file_job *j) {
+/* Without a key, say for want of a compiler, the compilation goes on and tells what it lacks. Errors: out-of-memory. */
+static hn_status find_key(file_job *j, bool *out_has_key) {
     hn_status status = make_query(j);
     if (!status) {
         hn_driver_key_for_bundle(hn_strbuf_str(&j->record), &j->image_key);
         status = hn_strbuf_status(&j->image_key);
     }
-    if (!status) {
-        j->driver.key = hn_strbuf_str(&j->image_key);
-        return true;
-    }
+    *out_has_key = !status;
+    if (!status) j->driver.key = hn_strbuf_str(&j->image_key);
+    if (!status || hn_status_code(status) == HN_OUT_OF_MEMORY) return status;
     hn_log("cache", HN_LOG_INFO, "no graph cache key: %s", hn_status_message(status));
     hn_status_free(status);
-    return false;
+    return NULL;
 }
 
 /* Whether the key covers all that was read. Where it does not, nothing is stored, and under HENRY_CACHE_CHECK the compilation
@@ -232,7 +231,8 @@ static hn_status compile_cached(file_job *j, hn_compiled *c) {
     hn_options *options = &j->driver.options;
     HN_TRY(hn_driver_targets(&j->driver));
     if (is_verified_first(options)) HN_TRY(j->file->importer->verify_all(j->file, hn_driver_cpu_count()));
-    bool has_key = !HN_OPT(options, source_dir) && find_key(j);
+    bool has_key = false;
+    if (!HN_OPT(options, source_dir)) HN_TRY(find_key(j, &has_key));
     j->bypass = HN_OPT(options, no_cache) ? HN_BYPASS_OFF : hn_options_uncached(options) ? HN_BYPASS_OPTIONS : has_key ? HN_BYPASS_NONE : HN_BYPASS_NO_KEY;
     j->is_cached = j->bypass == HN_BYPASS_NONE;
     return look_up(j, true, c) ? NULL : import_and_build(j, c);
