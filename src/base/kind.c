@@ -10,7 +10,7 @@
 
 /* ---- zip archives: the names in the directory at the end tell them apart ---- */
 
-enum { ZIP_END_BYTES = 22, ZIP_COMMENT_MAX = 65535, ZIP_DIRECTORY_MAX = 4 << 20 };
+enum { ZIP_END_BYTES = 22, ZIP64_LOCATOR_BYTES = 20, ZIP64_ENDS_BYTES = 76, ZIP_COMMENT_MAX = 65535, ZIP_DIRECTORY_MAX = 4 << 20 };
 
 static uint64_t read_le(const uint8_t *at, int bytes) {
     uint64_t value = 0;
@@ -24,8 +24,10 @@ static hn_str zip_directory(const uint8_t *bytes, size_t len) {
     for (size_t at = len >= ZIP_END_BYTES ? len - ZIP_END_BYTES : 0; at > first; at--) {
         if (memcmp(bytes + at, "PK\5\6", 4) != 0) continue;
         uint64_t size = read_le(bytes + at + 12, 4);
-        if (size > at) size = at < ZIP_DIRECTORY_MAX ? at : ZIP_DIRECTORY_MAX; /* also that of zip64, which stands elsewhere */
-        return (hn_str){(const char *)bytes + at - size, size};
+        bool is_64 = at >= ZIP64_ENDS_BYTES && memcmp(bytes + at - ZIP64_LOCATOR_BYTES, "PK\6\7", 4) == 0;
+        size_t end = is_64 ? at - ZIP64_ENDS_BYTES : at;
+        if (size > end) size = end < ZIP_DIRECTORY_MAX ? end : ZIP_DIRECTORY_MAX; /* also a size that only zip64 can give */
+        return (hn_str){(const char *)bytes + end - size, size};
     }
     return HN_STR("");
 }
@@ -105,10 +107,11 @@ hn_kind hn_kind_of(const void *from, size_t len) {
 
 #define EXPORT_IT "export the model with torch.export.export and torch.export.save, and compile the .pt2"
 
-/* What each kind is called, and what to do about it where a bundle or a .pt2 is needed. */
+/* What each kind is called, and what to do about it where a bundle or a model is needed. NULL: it is not refused there. */
 static const struct {
-    const char *name, *for_bundle, *for_pt2;
+    const char *name, *for_bundle, *for_model;
 } kinds[HN_KIND_COUNT] = {
+    [HN_KIND_UNKNOWN] = {"of no known kind", NULL, EXPORT_IT},
     [HN_KIND_EMPTY] = {"empty", "was it written to the end?", "was it written to the end?"},
     [HN_KIND_BUNDLE] = {"a bundle (.hnb)", NULL, "it is compiled already: load it with hn_module_load_file, or 'henry run'"},
     [HN_KIND_PT2] = {"a PyTorch model (.pt2)", "compile it first, with hn_compile_file or 'henry compile'", NULL},
@@ -127,10 +130,13 @@ static const struct {
     [HN_KIND_LFS] = {"a pointer of Git LFS", "fetch the file itself with 'git lfs pull'", "fetch the file itself with 'git lfs pull'"},
 };
 
-hn_status hn_kind_refuse(const void *bytes, size_t len, hn_kind needed) {
-    hn_kind kind = hn_kind_of(bytes, len);
-    if (kind == needed || kind == HN_KIND_UNKNOWN) return NULL;
-    bool wants_bundle = needed == HN_KIND_BUNDLE;
-    const char *wanted = wants_bundle ? "a bundle (.hnb)" : "a PyTorch model (.pt2)", *advice = wants_bundle ? kinds[kind].for_bundle : kinds[kind].for_pt2;
+const char *hn_kind_name(hn_kind kind) { return kinds[kind].name; }
+
+static hn_status refuse(hn_kind kind, const char *wanted, const char *advice) {
+    if (!advice) return NULL;
     return HN_ERROR(HN_INVALID_ARGUMENT, "it is %s, not %s; %s", kinds[kind].name, wanted, advice);
 }
+
+hn_status hn_kind_refuse_to_load(hn_kind kind) { return refuse(kind, kinds[HN_KIND_BUNDLE].name, kinds[kind].for_bundle); }
+
+hn_status hn_kind_refuse_to_compile(hn_kind kind, const char *wanted) { return refuse(kind, wanted, kinds[kind].for_model); }

@@ -1,4 +1,4 @@
-/* kind.h: what a file is by its first bytes, so that the message about a wrong one can name it and say what to do. */
+/* kind.h: what a file is by its first bytes: which reader takes it, or what the message about a wrong one says. */
 #ifndef HN_BASE_KIND_H
 #define HN_BASE_KIND_H
 
@@ -26,12 +26,17 @@ typedef enum hn_kind {
     HN_KIND_COUNT
 } hn_kind;
 
-/* Reads the ends of the bytes only. A hostile file may pass for any kind: this is for messages. */
+/* Reads the ends of the bytes only. A hostile file may pass for any kind: this is for messages and for the
+ * choice of a reader, which checks all. */
 hn_kind hn_kind_of(const void *bytes, size_t len);
 
-/* The error for bytes that are not what the caller needs, HN_KIND_BUNDLE or HN_KIND_PT2: what they are, and the right call and command.
- * NULL when they are of the kind that is needed, or of none that is known: then the reader's own message says more. Errors:
- * invalid-argument. */
-hn_status hn_kind_refuse(const void *bytes, size_t len, hn_kind needed) HN_MUST_USE;
+/* "a PyTorch model (.pt2)". Static storage. */
+const char *hn_kind_name(hn_kind kind);
+
+/* The error for a file of this kind where a bundle is needed: what it is, and the right call and command. NULL for a bundle,
+ * and for bytes of no known kind: the reader's own message says more. Errors: invalid-argument. */
+hn_status hn_kind_refuse_to_load(hn_kind kind) HN_MUST_USE;
+/* The same where a model is needed and no importer takes the file. `wanted`: what the importers read. */
+hn_status hn_kind_refuse_to_compile(hn_kind kind, const char *wanted) HN_MUST_USE;
 
 #endif

@@ -101,7 +101,7 @@ static hn_status check_parts(const hnb_header *h, size_t len) {
 /* The version decides what the header means, so it is judged before its size. */
 static hn_status check_header(const void *bytes, size_t len) {
     const hnb_header *h = bytes;
-    HN_TRY(hn_kind_refuse(bytes, len, HN_KIND_BUNDLE));
+    HN_TRY(hn_kind_refuse_to_load(hn_kind_of(bytes, len)));
     if (len < offsetof(hnb_header, section_count)) return HN_ERROR(HN_CORRUPT, "not a bundle: %zu bytes", len);
     if (memcmp(h->magic, HNB_MAGIC, sizeof h->magic) != 0) return HN_ERROR(HN_CORRUPT, "not a bundle: wrong magic number");
     if (h->version != HNB_VERSION || len >= sizeof *h) HN_TRY(check_versions(h));

@@ -13,7 +13,7 @@
 /* A compilation of a file. */
 typedef struct file_job {
     hn_driver driver;
-    hn_pt2 *file;
+    hn_model_file *file;
     const char *path;     /* NULL: a model in memory, */
     hn_str bytes;         /* these */
     hn_strbuf content;    /* which stand for the file in the key: size and digest */
@@ -84,20 +84,19 @@ static hn_status make_query(file_job *j) {
     return NULL;
 }
 
-/* Without a key, say for want of a compiler, the compilation goes on and tells what it lacks. */
-static bool find_key(file_job *j) {
+/* Without a key, say for want of a compiler, the compilation goes on and tells what it lacks. Errors: out-of-memory. */
+static hn_status find_key(file_job *j, bool *out_has_key) {
     hn_status status = make_query(j);
     if (!status) {
         hn_driver_key_for_bundle(hn_strbuf_str(&j->record), &j->image_key);
         status = hn_strbuf_status(&j->image_key);
     }
-    if (!status) {
-        j->driver.key = hn_strbuf_str(&j->image_key);
-        return true;
-    }
+    *out_has_key = !status;
+    if (!status) j->driver.key = hn_strbuf_str(&j->image_key);
+    if (!status || hn_status_code(status) == HN_OUT_OF_MEMORY) return status;
     hn_log("cache", HN_LOG_INFO, "no graph cache key: %s", hn_status_message(status));
     hn_status_free(status);
-    return false;
+    return NULL;
 }
 
 /* Whether the key covers all that was read. Where it does not, nothing is stored, and under HENRY_CACHE_CHECK the compilation
@@ -118,7 +117,7 @@ static hn_status check_key(file_job *j) {
 static hn_status import(file_job *j) {
     hn_driver *d = &j->driver;
     HN_TRY(hn_sym_create(&d->arena, &d->sym));
-    return hn_pt2_import(j->file, HN_OPT(&d->options, model), &d->arena, d->sym, &d->graph);
+    return j->file->importer->import(j->file, HN_OPT(&d->options, model), &d->arena, d->sym, &d->graph);
 }
 
 /* Passes decide by the sizes that are expected: those that the model was exported with, or, with `values`, those of the call. */
@@ -136,7 +135,7 @@ static hn_status import_again(file_job *j) {
     hn_driver *d = &j->driver;
     hn_graph_deinit(d->graph);
     d->graph = NULL;
-    hn_pt2_forget_reads(j->file);
+    j->file->importer->forget_reads(j->file);
     return import(j);
 }
 
@@ -168,11 +167,11 @@ static bool is_verified_first(const hn_options *options) { return HN_OPT(options
  * failed because of them. */
 static hn_status build_verified(file_job *j, hn_strbuf *image) {
     hn_driver *d = &j->driver;
-    hn_pt2_verifier *verifier;
+    const hn_importer *importer = j->file->importer;
     uint32_t cpus = hn_driver_cpu_count();
     if (is_verified_first(&d->options)) return hn_driver_build(d, image); /* compile_cached has read all */
-    HN_TRY(hn_pt2_verify_begin(j->file, cpus > 1 ? cpus - 1 : 1, &verifier));
-    hn_status built = hn_driver_build(d, image), verified = hn_pt2_verify_end(verifier);
+    HN_TRY(importer->verify_begin(j->file, cpus > 1 ? cpus - 1 : 1));
+    hn_status built = hn_driver_build(d, image), verified = importer->verify_end(j->file);
     if (!verified) return built;
     hn_status_free(built);
     return verified;
@@ -219,7 +218,7 @@ static hn_status import_and_build(file_job *j, hn_compiled *c) {
     hn_driver *d = &j->driver;
     int64_t mark = hn_now_ns();
     d->weights_path = j->path;
-    d->weights = hn_pt2_map(j->file);
+    d->weights = j->file->map;
     HN_TRY(import(j));
     d->stats.import_ns = hn_driver_lap(&mark);
     d->stats.nodes_imported = d->graph->nodes.count - 1;
@@ -231,8 +230,9 @@ static hn_status import_and_build(file_job *j, hn_compiled *c) {
 static hn_status compile_cached(file_job *j, hn_compiled *c) {
     hn_options *options = &j->driver.options;
     HN_TRY(hn_driver_targets(&j->driver));
-    if (is_verified_first(options)) HN_TRY(hn_pt2_verify_all(j->file, hn_driver_cpu_count()));
-    bool has_key = !HN_OPT(options, source_dir) && find_key(j);
+    if (is_verified_first(options)) HN_TRY(j->file->importer->verify_all(j->file, hn_driver_cpu_count()));
+    bool has_key = false;
+    if (!HN_OPT(options, source_dir)) HN_TRY(find_key(j, &has_key));
     j->bypass = HN_OPT(options, no_cache) ? HN_BYPASS_OFF : hn_options_uncached(options) ? HN_BYPASS_OPTIONS : has_key ? HN_BYPASS_NONE : HN_BYPASS_NO_KEY;
     j->is_cached = j->bypass == HN_BYPASS_NONE;
     return look_up(j, true, c) ? NULL : import_and_build(j, c);
@@ -287,8 +287,8 @@ static hn_status job_open(file_job *j, const char *path, hn_str bytes, const hn_
     hn_strbuf_init(&j->compiler);
     hn_strbuf_init(&j->image_key);
     hn_driver_init(&j->driver, options, NULL);
-    if (path) HN_TRY(hn_pt2_open(path, &j->file));
-    else HN_TRY(hn_pt2_open_memory(bytes.ptr, bytes.len, &j->file));
+    if (path) HN_TRY(hn_model_open(path, &j->file));
+    else HN_TRY(hn_model_open_memory(bytes.ptr, bytes.len, &j->file));
     return open_service(&j->driver);
 }
 
@@ -299,7 +299,7 @@ static void job_close(file_job *j) {
     hn_strbuf_deinit(&j->record);
     hn_strbuf_deinit(&j->image_key);
     hn_strbuf_deinit(&j->compiler);
-    hn_pt2_close(j->file);
+    hn_model_close(j->file);
 }
 
 static hn_status compile(const char *path, hn_str bytes, const hn_compile_options *options, hn_compiled **out) {

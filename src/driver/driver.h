@@ -27,6 +27,7 @@ typedef struct hn_driver_level {
     hn_kernel_code *step_kernels; /* per schedule step: the printed kernel (text shared by equal ones); zeros for other steps */
     struct { const hn_kernel_code **items; uint32_t count, cap; } unique; /* one a distinct text */
     uint32_t *unit_of;         /* per unique kernel */
+    uint32_t *step_units;      /* per schedule step: the unit of its kernel; 0 for other steps */
 } hn_driver_level;
 
 /* One compilation on its way. */
@@ -72,12 +73,11 @@ hn_status hn_driver_passes(hn_driver *d) HN_MUST_USE;
 /* kernels.c: text of every kernel; then units to the compile service; then their objects. */
 hn_status hn_driver_print_kernels(hn_driver *d) HN_MUST_USE;
 hn_status hn_driver_submit(hn_driver *d) HN_MUST_USE;
-/* emit.c: the schedule as wrapper IR. */
-hn_status hn_driver_emit(hn_driver *d, hn_wrapper **out) HN_MUST_USE;
+/* image.c: the schedule as wrapper IR, and memory for its lines. */
+hn_status hn_driver_wrapper(hn_driver *d, hn_wrapper **out) HN_MUST_USE;
+hn_status hn_driver_plan(hn_wrapper *wrapper, hn_memory_plan *out) HN_MUST_USE;
 /* source.c: a C project into options->source_dir, in place of objects and an image. */
 hn_status hn_driver_source(hn_driver *d) HN_MUST_USE;
-/* image.c: memory for the lines of a wrapper. */
-hn_status hn_driver_plan(hn_wrapper *wrapper, hn_memory_plan *out) HN_MUST_USE;
 /* image.c: waits for the objects and makes the bundle image. */
 hn_status hn_driver_image(hn_driver *d, hn_wrapper *wrapper, hn_strbuf *out) HN_MUST_USE;
 

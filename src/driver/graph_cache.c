@@ -6,7 +6,6 @@
 #include "bundle/view.h"
 #include "bundle/weights.h"
 #include "driver/graph_index.h"
-#include "front/pt2/archive.h"
 
 #include <string.h>
 

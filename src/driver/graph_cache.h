@@ -15,11 +15,11 @@
 #include "cache/cache.h"
 #include "cache/transfer.h"
 #include "driver/driver.h"
-#include "front/pt2/pt2.h"
+#include "front/importer.h"
 
 typedef struct hn_graph_query {
     hn_cache *cache;
-    hn_pt2 *file;
+    hn_model_file *file;
     const char *path;
     hn_str content;  /* of a model in memory, in place of the path: as in hn_graph_key */
     hn_str record;   /* of the key */

@@ -6,7 +6,6 @@
 
 #include "cache/record.h"
 #include "driver/key.h"
-#include "front/pt2/archive.h"
 
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -62,14 +61,14 @@ static hn_status reads_stored(const hn_graph_query *q, const hn_digest *base, bo
 
 /* The records that passes computed with since the file was opened. */
 static hn_status reads_add_new(const hn_graph_query *q, reads *r) {
-    const hn_pt2 *file = q->file;
-    uint32_t *items = realloc(r->items, ((size_t)r->count + file->unread.count + 1) * sizeof *items);
+    const uint32_t *records;
+    uint32_t count;
+    HN_TRY(q->file->importer->reads(q->file, &records, &count));
+    uint32_t *items = realloc(r->items, ((size_t)r->count + count + 1) * sizeof *items);
     if (!items) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a list of records");
     r->items = items;
-    for (uint32_t k = 0; k < file->unread.count; k++) {
-        const hn_pt2_unread *record = &file->unread.items[k];
-        if (record->is_in_program || (record->was_read && *record->was_read)) r->items[r->count++] = (uint32_t)(record->entry - file->zip.entries.items);
-    }
+    memcpy(r->items + r->count, records, count * sizeof *records);
+    r->count += count;
     reads_sort(r);
     return NULL;
 }
@@ -87,7 +86,7 @@ static hn_digest base_of(const hn_graph_query *q) {
 static hn_status place_of(const hn_graph_query *q, const reads *r, hn_graph_place *out) {
     out->compiler = hn_graph_compiler_key(&q->bare);
     out->base = base_of(q);
-    HN_TRY(hn_driver_values_digest(q->file, r->items, r->count, &out->values));
+    HN_TRY(q->file->importer->values_digest(q->file, r->items, r->count, &out->values));
     out->table = digest_of_three("table", &out->base, (hn_str){(const char *)out->values.bytes, sizeof out->values.bytes});
     return NULL;
 }
@@ -100,7 +99,7 @@ hn_status hn_graph_index_place(const hn_graph_query *q, hn_graph_place *out) {
     if (q->is_shared) status = reads_stored(q, &base, &stored, &r);
     if (q->is_shared && !status) status = reads_add_new(q, &r);
     if (!status) status = place_of(q, &r, out);
-    if (!status) status = hn_driver_places_digest(q->file, &out->places);
+    if (!status) status = q->file->importer->places_digest(q->file, &out->places);
     free(r.items);
     return status;
 }
@@ -300,8 +299,9 @@ bool hn_graph_file_verified(const hn_graph_query *q, hn_digest *out_places) {
         hn_store_entry_deinit(&entry);
         if (good) return true;
     }
-    hn_status status = q->is_verified || !q->file->zip.has_checksums ? NULL : hn_pt2_verify_all(q->file, q->threads);
-    if (!status) status = hn_driver_places_digest(q->file, out_places);
+    const hn_importer *importer = q->file->importer;
+    hn_status status = q->is_verified || !q->file->has_checksums ? NULL : importer->verify_all(q->file, q->threads);
+    if (!status) status = importer->places_digest(q->file, out_places);
     if (!status) hn_graph_file_mark(q, out_places);
     bool good = !status;
     hn_status_free(status);

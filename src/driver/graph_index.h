@@ -19,7 +19,7 @@ hn_digest hn_graph_compiler_key(const hn_digest *bare);
 /* The key of the variant that takes the sizes. */
 bool hn_graph_index_find(const hn_graph_query *query, const hn_input_sizes *inputs, uint32_t input_count, hn_digest *out_key);
 /* The place for a program of this file: of what the compilation that has just been made (if one was) and earlier ones
- * read. Errors: those of reading the archive. */
+ * read. Errors: those of reading the file. */
 hn_status hn_graph_index_place(const hn_graph_query *query, hn_graph_place *out) HN_MUST_USE;
 /* The key record of programs there. Latches in `out`. */
 void hn_graph_place_record(const hn_graph_query *query, const hn_graph_place *place, hn_strbuf *out);

@@ -1,7 +1,8 @@
-/* image.c: waits for the compiled objects and makes the bundle image. */
+/* image.c: makes the wrapper, waits for the compiled objects and makes the bundle image. */
 #include "driver/driver.h"
 
 #include "base/trace.h"
+#include "wrapper/from_schedule.h"
 #include "wrapper/to_bundle.h"
 
 #include <string.h>
@@ -32,6 +33,15 @@ static hn_status collect_objects(hn_driver *d, hn_artifact **artifacts, hn_bundl
         count_kernels(d, u, level, &objects[u].target);
     }
     return NULL;
+}
+
+hn_status hn_driver_wrapper(hn_driver *d, hn_wrapper **out) {
+    hn_wrapper_target targets[HN_LEVELS_MAX];
+    for (uint32_t l = 0; l < d->level_count; l++)
+        targets[l] = (hn_wrapper_target){d->levels[l].step_kernels, d->levels[l].step_units};
+    const hn_wrapper_source source = {.program = d->program, .schedule = &d->schedule,
+                                      .targets = targets, .target_count = d->level_count};
+    return hn_wrapper_from_schedule(&source, &d->arena, &d->scratch, out);
 }
 
 hn_status hn_driver_plan(hn_wrapper *wrapper, hn_memory_plan *out) {

@@ -118,8 +118,24 @@ static hn_status submit_level(hn_driver *d, hn_driver_level *level) {
     return NULL;
 }
 
+/* The unit of the kernel of each step. submit_level has sorted the different kernels. */
+static hn_status place_steps(hn_driver *d, hn_driver_level *level) {
+    HN_NEW(&d->arena, level->step_units, d->schedule.steps.count);
+    for (uint32_t k = 0; k < d->schedule.steps.count; k++) {
+        const hn_kernel_code *kernel = &level->step_kernels[k];
+        if (d->schedule.steps.items[k].kind != HN_STEP_KERNEL) continue;
+        const hn_kernel_code **found = bsearch(&kernel, level->unique.items, level->unique.count,
+                                               sizeof *level->unique.items, by_length_then_digest);
+        level->step_units[k] = level->unit_of[found - level->unique.items];
+    }
+    return NULL;
+}
+
 hn_status hn_driver_submit(hn_driver *d) {
     HN_TRY(hn_scope_create(d->service, &d->scope));
-    for (uint32_t l = 0; l < d->level_count; l++) HN_TRY(submit_level(d, &d->levels[l]));
+    for (uint32_t l = 0; l < d->level_count; l++) {
+        HN_TRY(submit_level(d, &d->levels[l]));
+        HN_TRY(place_steps(d, &d->levels[l]));
+    }
     return NULL;
 }

@@ -4,7 +4,7 @@
 
 #include "base/hash.h"
 #include "driver/options.h"
-#include "front/pt2/pt2.h"
+#include "front/importer.h"
 #include "henry/program.h"
 
 /* What a program depends on before anything of it is known: options, target, this build, the graph, where its weights lie,
@@ -18,24 +18,18 @@ typedef struct hn_graph_key {
 } hn_graph_key;
 
 /* Whether a program of this file can serve other files with equal graphs, that is, weights are found by their place in the
- * file and nothing else of them is known. Not so for weights that become part of the program, for archives without
- * checksums and for the generations before 2.9; those programs belong to one file at one path. */
-bool hn_driver_key_is_shared(const hn_pt2 *file, const hn_options *options);
+ * file and nothing else of them is known. Not so for weights that become part of the program, and for files of which the
+ * importer says so (may_share); those programs belong to one file at one path. */
+bool hn_driver_key_is_shared(const hn_model_file *file, const hn_options *options);
 
 /* Appends the fields that no model is needed for: formats, build, environment, options. Latches in `out`. */
 void hn_driver_key_machine(const hn_graph_key *key, hn_strbuf *out);
 /* Appends the key record without the compiler.
- * Errors: corrupt, when a record of the archive cannot be read; out-of-memory. */
-hn_status hn_driver_key_record(hn_pt2 *file, const hn_graph_key *key, hn_strbuf *out) HN_MUST_USE;
+ * Errors: those of the importer's key_parts; out-of-memory. */
+hn_status hn_driver_key_record(hn_model_file *file, const hn_graph_key *key, hn_strbuf *out) HN_MUST_USE;
 
-/* Errors: internal, naming a record of the archive that the importer read and whose bytes are not in the key. */
-hn_status hn_driver_key_check(const hn_pt2 *file, const hn_options *options) HN_MUST_USE;
-
-/* The digest of values of the records `reads` (numbers of entries of the archive, ascending): small ones byte for byte,
- * large ones by checksum and samples. */
-hn_status hn_driver_values_digest(hn_pt2 *file, const uint32_t *reads, uint32_t count, hn_digest *out) HN_MUST_USE;
-/* Where the bytes of all records lie in the file. */
-hn_status hn_driver_places_digest(hn_pt2 *file, hn_digest *out) HN_MUST_USE;
+/* Errors: internal, naming a record of the file that the importer read and whose bytes are not in the key. */
+hn_status hn_driver_key_check(const hn_model_file *file, const hn_options *options) HN_MUST_USE;
 
 /* What a bundle records of the key: a summary without the path and the times of the model file, which are no matter of the
  * program. Latches in `out`. */

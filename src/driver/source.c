@@ -264,8 +264,8 @@ hn_status hn_driver_source(hn_driver *d) {
     hn_strbuf image;
     hn_bundle program;
     if (d->level_count > 1) return HN_ERROR(HN_UNSUPPORTED, "a source project is for one CPU; name one with --target-cpu");
-    HN_NEW(&d->arena, d->levels[0].unit_of, d->levels[0].unique.count); /* all in the one object */
-    HN_TRY(hn_driver_emit(d, &wrapper));
+    HN_NEW(&d->arena, d->levels[0].step_units, d->schedule.steps.count); /* all in the one object */
+    HN_TRY(hn_driver_wrapper(d, &wrapper));
     hn_strbuf_init(&image);
     hn_status status = make_program(d, wrapper, &image);
     if (!status) status = hn_bundle_open(image.ptr, image.len, false, &program);

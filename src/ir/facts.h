@@ -35,7 +35,7 @@ typedef struct hn_text_facts_reader {
     hn_lex *lex;
     hn_graph *g; /* records the guards */
     struct { hn_symbol_facts *items; uint32_t count, cap; } pending;
-    uint32_t checked; /* guards that were there when all were last found to be possible together */
+    uint32_t checked, epoch; /* guards, and hn_sym_epoch, when all guards were last found to be possible together */
 } hn_text_facts_reader;
 
 /* One statement if the text has one here; `*out_found` tells. */

@@ -36,7 +36,7 @@ static bool divides_by_zero(hn_sym *sym, hn_expr e) {
 static hn_status check_guards(hn_text_facts_reader *r) {
     uint32_t count;
     const hn_guard *guards = hn_sym_guards(r->g->sym, &count);
-    if (count == r->checked) return NULL;
+    if (count == r->checked && hn_sym_epoch(r->g->sym) == r->epoch) return NULL;
     for (uint32_t i = 0; i < count; i++)
         if (hn_size_refuted(r->g, guards[i].relation, guards[i].lhs, guards[i].rhs))
             return hn_lex_fail(r->lex, r->lex->p, "the guards contradict each other");
@@ -44,6 +44,7 @@ static hn_status check_guards(hn_text_facts_reader *r) {
         if (divides_by_zero(r->g->sym, guards[i].lhs) || divides_by_zero(r->g->sym, guards[i].rhs))
             return hn_lex_fail(r->lex, r->lex->p, "a guard divides by 0");
     r->checked = count;
+    r->epoch = hn_sym_epoch(r->g->sym);
     return NULL;
 }
 

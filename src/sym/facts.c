@@ -264,3 +264,5 @@ void hn_sym_assume_divisor(hn_sym *sym, hn_expr e, int64_t divisor) {
     node->divisor = joined;
     sym->epoch++;
 }
+
+uint32_t hn_sym_epoch(const hn_sym *sym) { return sym->epoch; }

@@ -252,7 +252,8 @@ enum { LEAVES_MAX = 12 };
 static bool leaf_before(const hn_sym *sym, hn_expr a, hn_expr b) {
     const hn_sym_node *na = hn_sym_at(sym, a), *nb = hn_sym_at(sym, b);
     if (na->size != nb->size) return na->size < nb->size;
-    if (na->kind == HN_EXPR_SYMBOL && nb->kind == HN_EXPR_SYMBOL) {
+    if (na->kind != nb->kind) return na->kind < nb->kind;
+    if (na->kind == HN_EXPR_SYMBOL) {
         hn_str x = hn_sym_symbol_name(sym, a), y = hn_sym_symbol_name(sym, b);
         if (x.len != y.len) return x.len < y.len;
         return memcmp(x.ptr, y.ptr, x.len) < 0;

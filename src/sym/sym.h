@@ -139,6 +139,8 @@ bool hn_sym_guard(hn_sym *sym, hn_relation relation, hn_expr lhs, hn_expr rhs, c
 /* Whether two numbers are so related. */
 bool hn_relation_holds(hn_relation relation, int64_t lhs, int64_t rhs);
 const hn_guard *hn_sym_guards(const hn_sym *sym, uint32_t *out_count);
+/* A number that rises whenever what is known of a symbol becomes narrower. */
+uint32_t hn_sym_epoch(const hn_sym *sym);
 
 /* Exact value with `values[k]` for `symbols[k]`. False when a symbol is missing, on overflow, on division by 0. */
 bool hn_sym_eval(const hn_sym *sym, hn_expr e, const hn_expr *symbols, const int64_t *values, uint32_t count,

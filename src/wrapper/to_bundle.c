@@ -15,8 +15,6 @@ _Static_assert((int)HN_REL_EQ == (int)HNB_EQ && (int)HN_REL_NE == (int)HNB_NE &&
                    (int)HN_REL_LE == (int)HNB_LE,
                "relation numbers are part of the format");
 
-enum { MAX_SYMBOLS = 4096 };
-
 hn_status hn_emit_str(bundle_emitter *e, hn_str text, hnb_str *out) {
     return hn_bundle_writer_str(&e->out, text, out);
 }
@@ -28,8 +26,9 @@ static hn_status put_const(bundle_emitter *e, int64_t value, uint32_t *out_node)
 }
 
 static hn_status put_symbol(bundle_emitter *e, hn_expr symbol, uint32_t *out_node) {
-    uint64_t *at = hn_map_get(&e->symbols, symbol);
-    if (at) return hn_bundle_writer_node(&e->out, HNB_OP_SYMBOL, (uint32_t)*at - 1, 0, out_node);
+    uint32_t place;
+    if (hn_wsymbols_find(&e->symbols, symbol, &place))
+        return hn_bundle_writer_node(&e->out, HNB_OP_SYMBOL, place, 0, out_node);
     hn_str name = hn_sym_symbol_name(e->sym, symbol);
     hn_symbol_kind kind = hn_sym_symbol_kind(e->sym, symbol);
     if (kind == HN_SYMBOL_DATA)
@@ -123,85 +122,39 @@ static hn_status put_shape(bundle_emitter *e, uint32_t rank, const hn_expr *size
     return put_list(e, strides, rank);
 }
 
-/* ---- symbols: each is solved from a dimension of an input, or defined by a line ---- */
+/* ---- symbols and guards ---- */
 
-static bool is_size_symbol(bundle_emitter *e, hn_expr x) {
-    return hn_sym_kind(e->sym, x) == HN_EXPR_SYMBOL && hn_sym_symbol_kind(e->sym, x) == HN_SYMBOL_SIZE;
-}
-
-static hn_status add_symbol(bundle_emitter *e, hn_expr symbol, uint32_t input, uint32_t dim, int64_t coeff,
-                            hn_expr rest) {
-    hnb_symbol s = {.coeff = coeff, .input = input, .dim = dim};
-    if (hn_map_get(&e->symbols, symbol)) return NULL;
-    HN_TRY(hn_emit_str(e, hn_sym_symbol_name(e->sym, symbol), &s.name));
-    hn_sym_range(e->sym, symbol, &s.lo, &s.hi);
-    s.hint = hn_sym_hint(e->sym, symbol, INT64_MIN);
-    const bool has_hint = s.hint == hn_sym_hint(e->sym, symbol, INT64_MAX); /* else they are the ends of its range */
-    if (!has_hint || input == HNB_BY_STEP) s.hint = INT64_MIN;
-    if (!hn_sym_is_value(e->sym, rest, 0)) HN_TRY(hn_emit_expr(e, rest, &s.rest));
+static hn_status put_solved(bundle_emitter *e, const hn_wsymbol *solved) {
+    hnb_symbol s = {.coeff = 1, .input = HNB_BY_STEP, .hint = INT64_MIN};
+    HN_TRY(hn_emit_str(e, hn_sym_symbol_name(e->sym, solved->symbol), &s.name));
+    hn_sym_range(e->sym, solved->symbol, &s.lo, &s.hi);
+    if (!solved->by_line) {
+        s.input = solved->input;
+        s.dim = solved->dim == HN_WDIM_VALUE ? HNB_DIM_VALUE : solved->dim;
+        s.coeff = solved->coeff;
+        const int64_t hint = hn_sym_hint(e->sym, solved->symbol, INT64_MIN);
+        if (hint == hn_sym_hint(e->sym, solved->symbol, INT64_MAX)) s.hint = hint; /* no fallback: known */
+        if (!hn_sym_is_value(e->sym, solved->rest, 0))
+            HN_TRY(hn_emit_expr(e, solved->rest, &s.rest));
+    }
     HN_PUSH(e->out.arena, &e->out.symbols, s);
-    return hn_map_put(&e->symbols, symbol, e->out.symbols.count);
-}
-
-/* The one symbol in `x` that is not solved yet; 0 when there are none or several. */
-static hn_expr lone_symbol(bundle_emitter *e, hn_expr x) {
-    hn_expr symbols[64], found = 0;
-    uint32_t count = hn_sym_symbols(e->sym, x, symbols, 64);
-    for (uint32_t k = 0; k < count && k < 64; k++) {
-        if (hn_map_get(&e->symbols, symbols[k])) continue;
-        if (found || !is_size_symbol(e, symbols[k])) return 0;
-        found = symbols[k];
-    }
-    return count <= 64 ? found : 0;
-}
-
-static hn_status solve(bundle_emitter *e, hn_expr x, uint32_t input, uint32_t dim) {
-    hn_expr symbol = lone_symbol(e, x), coeff, rest;
-    int64_t c;
-    if (!symbol || !hn_sym_affine(e->sym, x, symbol, &coeff, &rest) || !hn_sym_is_int(e->sym, coeff, &c) || !c)
-        return NULL;
-    return add_symbol(e, symbol, input, dim, c, rest);
-}
-
-typedef hn_status (*dim_visitor)(bundle_emitter *e, hn_expr x, uint32_t input, uint32_t dim);
-
-static hn_status each_dim(bundle_emitter *e, dim_visitor visit) {
-    for (uint32_t i = 0; i < e->w->inputs.count; i++) {
-        const hn_winput *in = &e->w->inputs.items[i];
-        if (in->is_scalar) {
-            if (in->scalar.kind == HN_ARG_INT) HN_TRY(visit(e, in->scalar.as.expr, i, HNB_DIM_VALUE));
-            continue;
-        }
-        for (uint32_t d = 0; d < in->rank; d++) HN_TRY(visit(e, in->sizes[d], i, d));
-    }
     return NULL;
 }
 
-static hn_status solve_direct(bundle_emitter *e, hn_expr x, uint32_t input, uint32_t dim) {
-    return is_size_symbol(e, x) ? add_symbol(e, x, input, dim, 1, hn_sym_int(e->sym, 0)) : NULL;
-}
-
 static hn_status put_symbols(bundle_emitter *e) {
-    HN_TRY(each_dim(e, solve_direct));
-    for (uint32_t before = UINT32_MAX; before != e->out.symbols.count;) {
-        before = e->out.symbols.count;
-        HN_TRY(each_dim(e, solve));
-    }
-    for (uint32_t i = 0; i < e->w->lines.count; i++) {
-        const hn_line *line = &e->w->lines.items[i];
-        if (line->kind == HN_LINE_DEFINE) HN_TRY(add_symbol(e, line->symbol, HNB_BY_STEP, 0, 1, hn_sym_int(e->sym, 0)));
-    }
-    if (e->out.symbols.count > MAX_SYMBOLS)
-        return HN_ERROR(HN_UNSUPPORTED, "program has more than %d size symbols", MAX_SYMBOLS);
+    HN_TRY(hn_wrapper_solve(e->w, e->out.arena, &e->symbols));
+    for (uint32_t k = 0; k < e->symbols.count; k++) HN_TRY(put_solved(e, &e->symbols.items[k]));
     return NULL;
 }
 
 /* Whether a data-dependent symbol in `x` was never defined: what is said of it concerns nothing in the program. */
 static bool is_undefined(bundle_emitter *e, hn_expr x) {
     hn_expr symbols[64];
-    uint32_t count = hn_sym_symbols(e->sym, x, symbols, 64);
+    uint32_t count = hn_sym_symbols(e->sym, x, symbols, 64), ignored;
     for (uint32_t k = 0; k < count && k < 64; k++)
-        if (hn_sym_symbol_kind(e->sym, symbols[k]) == HN_SYMBOL_DATA && !hn_map_get(&e->symbols, symbols[k])) return true;
+        if (hn_sym_symbol_kind(e->sym, symbols[k]) == HN_SYMBOL_DATA &&
+            !hn_wsymbols_find(&e->symbols, symbols[k], &ignored))
+            return true;
     return false;
 }
 
@@ -548,7 +501,6 @@ static hn_status run_emitter(const hn_wrapper *w, const hn_memory_plan *plan, co
     hn_arena_init(&arena);
     bundle_emitter e = {.w = w, .plan = plan, .options = options, .sym = w->sym};
     hn_map_init(&e.nodes, &arena);
-    hn_map_init(&e.symbols, &arena);
     hn_map_init(&e.storages, &arena);
     hn_status status = hn_bundle_writer_init(&e.out, &arena);
     e.out.weights_digest = options->full_digest;

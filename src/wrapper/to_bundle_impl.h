@@ -3,6 +3,7 @@
 #define HN_WRAPPER_TO_BUNDLE_IMPL_H
 
 #include "bundle/writer.h"
+#include "wrapper/solve.h"
 #include "wrapper/to_bundle.h"
 
 typedef struct bundle_emitter {
@@ -12,8 +13,8 @@ typedef struct bundle_emitter {
     hn_sym *sym;
     hn_bundle_writer out;
     uint32_t target_count;
+    hn_wsymbols symbols;
     hn_map nodes;    /* hn_expr -> node */
-    hn_map symbols;  /* hn_expr of a symbol -> index + 1 */
     hn_map storages; /* graph storage -> bundle storage */
     struct { uint32_t *items; uint32_t count, cap; } beside; /* graph storages that go into a safetensors file */
     hn_str *storage_names; /* per graph storage: of the first parameter, buffer or constant in it; may be empty */

@@ -171,7 +171,8 @@ hn_status hn_emit_step(bundle_emitter *e, uint32_t at) {
                   .buffer = line->buffer,
                   .from = line->from};
     if (s.kind == HNB_STEP_NONE) return NULL;
-    if (s.kind == HNB_STEP_DEFINE) s.symbol = (uint32_t)*hn_map_get(&e->symbols, line->symbol) - 1;
+    if (s.kind == HNB_STEP_DEFINE && !hn_wsymbols_find(&e->symbols, line->symbol, &s.symbol))
+        return HN_ERROR(HN_INTERNAL, "line %u defines a symbol that nobody has listed", at);
     if (e->w->graph && line->origin < e->w->graph->origins.count) s.origin = line->origin;
     for (uint32_t k = 0; k < line->operand_count; k++) HN_TRY(put_operand(e, &line->operands[k]));
     if (s.kind == HNB_STEP_KERNEL) {

@@ -1,7 +1,7 @@
 /* fuzz_pt2.c: the whole importer, and what follows it at once. An input that begins with '{' is the JSON
  * of a program, with the table of its weights behind a line "---": it is wrapped into an archive with
  * right checksums, so that the fuzzer need not find those. Other inputs are archives as they are. */
-#include "front/pt2/pt2.h"
+#include "front/importer.h"
 #include "base/log.h"
 #include "opt/pass.h"
 #include "unit/front/zip_writer.h"
@@ -10,11 +10,9 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static hn_status import_all(hn_pt2 *file) {
-    const hn_str *names = NULL;
-    uint32_t count = 0;
-    hn_pt2_models(file, &names, &count);
-    for (uint32_t k = 0; k < count && k < 4; k++) {
+static hn_status import_all(hn_model_file *file) {
+    const hn_str *names = file->models;
+    for (uint32_t k = 0; k < file->model_count && k < 4; k++) {
         hn_arena arena, scratch;
         hn_sym *sym = NULL;
         hn_graph *graph = NULL;
@@ -24,7 +22,7 @@ static hn_status import_all(hn_pt2 *file) {
         hn_arena_init(&scratch);
         hn_pass_context context = {.scratch = &scratch};
         hn_status status = hn_sym_create(&arena, &sym);
-        if (!status) status = hn_pt2_import(file, name, &arena, sym, &graph);
+        if (!status) status = file->importer->import(file, name, &arena, sym, &graph);
         if (!status) status = hn_graph_verify(graph, HN_LEGAL_ANY);
         if (!status) status = hn_pass_functionalize(graph, &context);
         hn_status_free(status);
@@ -56,17 +54,17 @@ static void be_quiet(void) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     zip_writer w = {0};
-    hn_pt2 *file = NULL;
+    hn_model_file *file = NULL;
     be_quiet();
     if (size && data[0] == '{') {
         wrap(&w, data, size);
         data = w.bytes;
         size = w.len;
     }
-    hn_status status = hn_pt2_open_memory(data, size, &file);
+    hn_status status = hn_model_open_memory(data, size, &file);
     if (!status) status = import_all(file);
     hn_status_free(status);
-    hn_pt2_close(file);
+    hn_model_close(file);
     zip_writer_free(&w);
     return 0;
 }

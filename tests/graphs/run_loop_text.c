@@ -10,7 +10,7 @@
 #include "tests/support/random_graph.h"
 
 #include "driver/driver.h"
-#include "front/pt2/pt2.h"
+#include "front/importer.h"
 #include "kernel/plan_gpu.h"
 #include "lower/lower.h"
 
@@ -122,11 +122,11 @@ static hn_status check_graph(hn_graph *g, hn_arena *arena) {
 }
 
 static hn_status check_file(const char *path, hn_arena *arena, hn_sym *sym, hn_graph **g) {
-    hn_pt2 *file;
-    HN_TRY(hn_pt2_open(path, &file));
-    hn_status status = hn_pt2_import(file, NULL, arena, sym, g);
+    hn_model_file *file;
+    HN_TRY(hn_model_open(path, &file));
+    hn_status status = file->importer->import(file, NULL, arena, sym, g);
     if (!status) status = check_graph(*g, arena);
-    hn_pt2_close(file);
+    hn_model_close(file);
     return status;
 }
 

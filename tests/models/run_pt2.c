@@ -3,7 +3,7 @@
  *     run_pt2 [--no-fusion] FILE.pt2...
  *
  * Outputs and mutations must agree within the tolerances of whole models (rtol 1e-4, atol 1e-5: sums in other orders). */
-#include "front/pt2/pt2.h"
+#include "front/importer.h"
 #include "henry/program.h"
 #include "opt/pass.h"
 #include "support/module_run.h"
@@ -60,11 +60,11 @@ static hn_status make_inputs(reference *r) {
     return NULL;
 }
 
-static hn_status interpret(reference *r, hn_pt2 *file, const char *model) {
+static hn_status interpret(reference *r, hn_model_file *file, const char *model) {
     hn_sym *sym;
     hn_pass_context context;
     HN_TRY(hn_sym_create(&r->arena, &sym));
-    HN_TRY(hn_pt2_import(file, model, &r->arena, sym, &r->graph));
+    HN_TRY(file->importer->import(file, model, &r->arena, sym, &r->graph));
     HN_TRY(make_inputs(r));
     context = (hn_pass_context){.scratch = &r->arena};
     HN_TRY(hn_pass_functionalize(r->graph, &context));
@@ -112,7 +112,7 @@ static hn_status run_compiled(reference *r, const char *path, const char *model,
     return status;
 }
 
-static hn_status check_model(hn_pt2 *file, const char *path, hn_str name, bool no_fusion) {
+static hn_status check_model(hn_model_file *file, const char *path, hn_str name, bool no_fusion) {
     reference *r = calloc(1, sizeof *r);
     if (!r) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory");
     hn_arena_init(&r->arena);
@@ -126,14 +126,11 @@ static hn_status check_model(hn_pt2 *file, const char *path, hn_str name, bool n
 }
 
 static hn_status check_file(const char *path, bool no_fusion) {
-    hn_pt2 *file;
-    const hn_str *models;
-    uint32_t count;
+    hn_model_file *file;
     hn_status status = NULL;
-    HN_TRY(hn_pt2_open(path, &file));
-    hn_pt2_models(file, &models, &count);
-    for (uint32_t k = 0; k < count && !status; k++) status = check_model(file, path, models[k], no_fusion);
-    hn_pt2_close(file);
+    HN_TRY(hn_model_open(path, &file));
+    for (uint32_t k = 0; k < file->model_count && !status; k++) status = check_model(file, path, file->models[k], no_fusion);
+    hn_model_close(file);
     return status;
 }
 

@@ -74,6 +74,12 @@ static bool fault_moves_bytes(long n) {
            n == SYS_writev;
 }
 
+/* Calls that have no errors: a number in place of an error would be a user or a process that is not there. */
+static bool fault_never_fails(long n) {
+    return n == SYS_brk || n == SYS_getuid || n == SYS_geteuid || n == SYS_getgid || n == SYS_getegid || n == SYS_getpid ||
+           n == SYS_getppid || n == SYS_gettid;
+}
+
 /* Turns the call into one that moves half as much. False when there is nothing to halve. */
 static bool fault_shorten(pid_t tid, struct user_regs_struct *regs) {
     if (!fault_moves_bytes((long)regs->orig_rax)) return false;
@@ -109,7 +115,7 @@ static void fault_enter(fault_run *run, fault_thread *t, struct user_regs_struct
     case FAULT_ERROR:
     case FAULT_ERROR_FROM:
         if (regs->orig_rax == SYS_close) break; /* Linux closes the descriptor whatever it says */
-        if (regs->orig_rax == SYS_brk || (regs->orig_rax == SYS_futex && run->what.error != EINTR)) {
+        if (fault_never_fails((long)regs->orig_rax) || (regs->orig_rax == SYS_futex && run->what.error != EINTR)) {
             /* they never answer so */
             t->is_harmed = false;
             run->was_harmed = was_harmed; /* by an earlier call */

@@ -8,7 +8,7 @@
  * each with a cache of its own. --quick takes every 97th k of the latter. Models: the example's,
  * and mlp and gpt2_tiny of HENRY_TEST_MODELS when that is set. */
 #include "driver/driver.h"
-#include "front/pt2/pt2.h"
+#include "front/importer.h"
 #include "lower/lower.h"
 
 #include "base/log.h"
@@ -119,16 +119,16 @@ static hn_status compile_graph(hn_graph *g, hn_arena *arena, hn_arena *scratch) 
 static hn_status compile_file(const char *path) {
     hn_arena arena, scratch;
     hn_sym *sym;
-    hn_pt2 *file = NULL;
+    hn_model_file *file = NULL;
     hn_graph *g = NULL;
     hn_arena_init(&arena);
     hn_arena_init(&scratch);
     hn_status status = hn_sym_create(&arena, &sym);
-    if (!status) status = hn_pt2_open(path, &file);
-    if (!status) status = hn_pt2_import(file, NULL, &arena, sym, &g);
+    if (!status) status = hn_model_open(path, &file);
+    if (!status) status = file->importer->import(file, NULL, &arena, sym, &g);
     if (!status) status = compile_graph(g, &arena, &scratch);
     if (g) hn_graph_deinit(g);
-    hn_pt2_close(file);
+    hn_model_close(file);
     hn_arena_deinit(&scratch);
     hn_arena_deinit(&arena);
     return status;

@@ -1,10 +1,10 @@
-/* inspect.c: `henry inspect`: what is in a .pt2 (models, signature, weights, operators) or in a bundle. */
+/* inspect.c: `henry inspect`: what is in a model file (models, signature, weights, operators) or in a bundle. */
 #include "tool.h"
 
 #include "base/map.h"
 #include "bundle/view.h"
 #include "driver/driver.h"
-#include "front/pt2/pt2.h"
+#include "front/importer.h"
 
 #include <stdlib.h>
 
@@ -21,7 +21,7 @@ typedef struct symbol_place {
 
 typedef struct summary {
     const hn_graph *graph;
-    hn_pt2_survey survey;
+    hn_import_survey survey;
     op_count *ops; /* most frequent first */
     uint32_t op_kinds, op_total;
     uint64_t weight_bytes; /* storages, so tied weights count once */
@@ -96,7 +96,7 @@ static hn_status find_symbols(summary *s) {
     return NULL;
 }
 
-static hn_status summarise(const hn_graph *g, const hn_pt2_survey *survey, hn_arena *arena, summary *out) {
+static hn_status summarise(const hn_graph *g, const hn_import_survey *survey, hn_arena *arena, summary *out) {
     *out = (summary){.graph = g, .survey = *survey, .arena = arena};
     HN_TRY(count_ops(out));
     for (uint32_t k = 1; k < g->storages.count; k++) out->weight_bytes += g->storages.items[k].size_bytes;
@@ -182,12 +182,12 @@ static void text_guards(const hn_graph *g, hn_strbuf *out) {
 
 static const char *plural(uint32_t count) { return count == 1 ? "" : "s"; }
 
-static void text_missing(const hn_pt2_survey *survey, hn_strbuf *out) {
+static void text_missing(const hn_import_survey *survey, hn_strbuf *out) {
     if (!survey->missing_count) return;
     hn_strbuf_printf(out, "  cannot be compiled: %u operator%s not supported (outputs and changes are not shown)\n", survey->missing_count,
                      survey->missing_count == 1 ? " is" : "s are");
     for (uint32_t k = 0; k < survey->missing_count; k++) {
-        const hn_pt2_missing *m = &survey->missing[k];
+        const hn_import_missing *m = &survey->missing[k];
         hn_strbuf_printf(out, "  %9u " HN_STR_FMT " (node '" HN_STR_FMT "'%s" HN_STR_FMT ")%s" HN_STR_FMT "\n", m->count, HN_STR_ARG(m->target),
                          HN_STR_ARG(m->node), m->source.len ? ", " : "", HN_STR_ARG(m->source), m->reason.len ? ": " : "", HN_STR_ARG(m->reason));
     }
@@ -287,7 +287,7 @@ static void json_ops(const summary *s, tool_json *json) {
     tool_json_close(json);
     tool_json_open(json, "unsupported", '[');
     for (uint32_t k = 0; k < s->survey.missing_count; k++) {
-        const hn_pt2_missing *m = &s->survey.missing[k];
+        const hn_import_missing *m = &s->survey.missing[k];
         tool_json_open(json, NULL, '{');
         tool_json_text(json, "operator", m->target);
         tool_json_int(json, "count", m->count);
@@ -328,16 +328,16 @@ static hn_status find_mutations(hn_graph *graph) {
     return status;
 }
 
-static hn_status inspect_model(const tool_options *o, hn_pt2 *file, hn_str model, hn_strbuf *text, tool_json *json) {
+static hn_status inspect_model(const tool_options *o, hn_model_file *file, hn_str model, hn_strbuf *text, tool_json *json) {
     hn_arena arena;
     hn_sym *sym;
     hn_graph *graph = NULL;
-    hn_pt2_survey survey;
+    hn_import_survey survey;
     summary s;
     hn_arena_init(&arena);
     char *name = hn_arena_strndup(&arena, model.ptr, model.len);
     hn_status status = name ? hn_sym_create(&arena, &sym) : HN_ERROR(HN_OUT_OF_MEMORY, "out of memory");
-    if (!status) status = hn_pt2_look(file, name, &arena, sym, &graph, &survey);
+    if (!status) status = file->importer->look(file, name, &arena, sym, &graph, &survey);
     if (!status) status = summarise(graph, &survey, &arena, &s);
     if (!status && !survey.missing_count) status = find_mutations(graph);
     if (!status && o->json) print_json(model, &s, json);
@@ -347,33 +347,30 @@ static hn_status inspect_model(const tool_options *o, hn_pt2 *file, hn_str model
     return status;
 }
 
-static hn_status inspect_pt2(const tool_options *o) {
-    hn_pt2 *file;
-    const hn_str *models;
-    uint32_t count;
+static hn_status inspect_file(const tool_options *o) {
+    hn_model_file *file;
     hn_strbuf text;
     tool_json json;
     hn_status status = NULL;
-    HN_TRY(hn_pt2_open(o->args.items[0], &file));
+    HN_TRY(hn_model_open(o->args.items[0], &file));
     hn_strbuf_init(&text);
     tool_json_init(&json);
     tool_json_str(&json, "file", o->args.items[0]);
-    tool_json_str(&json, "format", "pt2");
+    tool_json_str(&json, "format", file->importer->name);
     tool_json_open(&json, "models", '[');
-    if (o->verify) status = hn_status_annotate(hn_pt2_verify_all(file, 4), "'%s'", o->args.items[0]);
-    hn_pt2_models(file, &models, &count);
+    if (o->verify) status = hn_status_annotate(file->importer->verify_all(file, 4), "'%s'", o->args.items[0]);
     bool found = !o->model_name;
-    for (uint32_t k = 0; k < count && !status; k++) {
-        if (o->model_name && !hn_str_eq(models[k], hn_str_of(o->model_name))) continue;
+    for (uint32_t k = 0; k < file->model_count && !status; k++) {
+        if (o->model_name && !hn_str_eq(file->models[k], hn_str_of(o->model_name))) continue;
         found = true;
-        status = inspect_model(o, file, models[k], &text, &json);
+        status = inspect_model(o, file, file->models[k], &text, &json);
     }
     if (!status && !found) status = HN_ERROR(HN_NOT_FOUND, "'%s' holds no model called '%s'", o->args.items[0], o->model_name);
     if (!status && o->json) status = tool_json_end(&json);
     if (!status) status = tool_deliver(o, o->json ? &json.text : &text);
     tool_json_deinit(&json);
     hn_strbuf_deinit(&text);
-    hn_pt2_close(file);
+    hn_model_close(file);
     return status;
 }
 
@@ -407,5 +404,5 @@ int tool_cmd_inspect(const tool_options *o) {
     if (tool_options_check_kind("inspect", o, path, kind)) return TOOL_USAGE;
     if (o->index >= 0 && (!o->output || strcmp(o->output, "-") == 0)) return tool_usage("inspect", "give the file for the object with -o FILE");
     if (o->index >= 0 && o->json) return tool_usage("inspect", "--json has no effect together with --object");
-    return tool_report(kind == TOOL_PT2 ? inspect_pt2(o) : inspect_bundle(o));
+    return tool_report(kind == TOOL_MODEL ? inspect_file(o) : inspect_bundle(o));
 }

@@ -2,27 +2,45 @@
 #include "tool.h"
 
 #include "base/file.h"
-#include "base/kind.h"
 #include "base/trace.h"
 #include "bundle/view.h"
+#include "front/importer.h"
 
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
+static hn_status not_a_model(const char *path) {
+    hn_strbuf kinds;
+    hn_strbuf_init(&kinds);
+    hn_importer_kinds(&kinds);
+    hn_status status = hn_strbuf_status(&kinds);
+    if (!status)
+        status = HN_ERROR(HN_INVALID_ARGUMENT, "'%s' is neither %s nor %s; export one with torch.export.save", path, kinds.ptr,
+                          hn_kind_name(HN_KIND_BUNDLE));
+    hn_strbuf_deinit(&kinds);
+    return status;
+}
+
+/* The error for a file that no command reads. */
+static hn_status refuse(const char *path, hn_kind kind, const hn_file_map *map) {
+    const hn_importer *importer;
+    if (kind == HN_KIND_BUNDLE) return NULL;
+    if (kind == HN_KIND_EMPTY) return HN_ERROR(HN_INVALID_ARGUMENT, "'%s' is empty", path);
+    hn_status status = hn_importer_find(map->data, map->size_bytes, &importer);
+    if (!status || kind != HN_KIND_UNKNOWN) return hn_status_annotate(status, "cannot read '%s'", path);
+    hn_status_free(status);
+    return not_a_model(path);
+}
+
 hn_status tool_kind_of(const char *path, tool_kind *out) {
     hn_file_map map;
     HN_TRY(hn_file_map_init(&map, path));
     hn_kind kind = hn_kind_of(map.data, map.size_bytes);
-    bool is_zip = map.size_bytes >= 4 && memcmp(map.data, "PK", 2) == 0; /* the importer says what is wrong with it */
-    hn_status status = NULL;
-    if (kind == HN_KIND_EMPTY) status = HN_ERROR(HN_INVALID_ARGUMENT, "'%s' is empty", path);
-    else if (kind == HN_KIND_UNKNOWN && !is_zip)
-        status = HN_ERROR(HN_INVALID_ARGUMENT, "'%s' is neither a .pt2 model nor a .hnb bundle; export one with torch.export.save", path);
-    else if (kind != HN_KIND_BUNDLE) status = hn_status_annotate(hn_kind_refuse(map.data, map.size_bytes, HN_KIND_PT2), "cannot read '%s'", path);
+    hn_status status = refuse(path, kind, &map);
     hn_file_map_deinit(&map);
-    *out = kind == HN_KIND_BUNDLE ? TOOL_HNB : TOOL_PT2;
+    *out = kind == HN_KIND_BUNDLE ? TOOL_HNB : TOOL_MODEL;
     return status;
 }
 

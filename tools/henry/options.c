@@ -44,7 +44,7 @@ static const option_row rows[] = {
     {"--device", NULL, OPTION_TEXT, RUNS, AT(device), "DEVICE", "cpu (the default)", 0, 0},
     {"--threads", "-t", OPTION_COUNT, COMPILES | TOOL_USE_CACHE, AT(threads), "N", "threads of a run (default: HENRY_THREADS, else one per CPU)", HN_THREADS_MAX, 0},
     {"--weights-file", "-w", OPTION_TEXT, RUNS | TOOL_USE_BUNDLE, AT(weights_file), "FILE", "the weights of a bundle that does not contain them", 0, TOOL_HNB},
-    {"--model", "-m", OPTION_TEXT, COMPILES | TOOL_USE_INSPECT | TOOL_USE_CACHE, AT(model_name), "NAME", "which model of a .pt2 that contains several", 0, TOOL_PT2},
+    {"--model", "-m", OPTION_TEXT, COMPILES | TOOL_USE_INSPECT | TOOL_USE_CACHE, AT(model_name), "NAME", "which model of a .pt2 that contains several", 0, TOOL_MODEL},
     {"--target-cpu", NULL, OPTION_TEXT, COMPILES | TOOL_USE_CACHE, AT(target_cpu), "CPU", "generic, x86-64-v3 or x86-64-v4, or several separated by commas (default: host, this machine)", 0, 0},
     {"--verify", NULL, OPTION_FLAG, COMPILES | TOOL_USE_INSPECT, AT(verify), NULL, "first compare every byte of the file with its checksums", 0, 0},
     {"--weights", NULL, OPTION_TEXT, TOOL_USE_COMPILE, AT(weights), "WHERE", "where the weights go: inside (the default), pt2 (they stay in MODEL), or safetensors (a file beside the bundle)", 0, 0},
@@ -55,7 +55,7 @@ static const option_row rows[] = {
     {"--emit", NULL, OPTION_TEXT, TOOL_USE_COMPILE, AT(emit), "FORM", "instead of a bundle: c (kernels), text, json, or source (a C project in the folder -o)", 0, 0},
     {"--dump-after", NULL, OPTION_TEXT, TOOL_USE_COMPILE, AT(dump_after), "STAGE", "print the program as it is after a pass or stage", 0, 0},
     {"--explain-fusion", NULL, OPTION_FLAG, TOOL_USE_COMPILE, AT(explain_fusion), NULL, "print why loops were not fused", 0, 0},
-    {"--no-fusion", NULL, OPTION_FLAG, COMPILES | TOOL_USE_CACHE, AT(no_fusion), NULL, "one kernel per loop: slow, for finding errors", 0, TOOL_PT2},
+    {"--no-fusion", NULL, OPTION_FLAG, COMPILES | TOOL_USE_CACHE, AT(no_fusion), NULL, "one kernel per loop: slow, for finding errors", 0, TOOL_MODEL},
     {"--pass", "-p", OPTION_LIST, TOOL_USE_OPT, AT(passes), "PASS", "a pass to run; may be repeated", 0, 0},
     {"--object", NULL, OPTION_INT, TOOL_USE_INSPECT, AT(index), "N", "write compiled object N of a bundle to -o, for a disassembler", 0, TOOL_HNB},
     {"--language", NULL, OPTION_TEXT, SOURCES, AT(language), "LANG", "language of FILE (default: from its suffix)", 0, 0},
@@ -64,10 +64,10 @@ static const option_row rows[] = {
     {"--flag", NULL, OPTION_LIST, SOURCES, AT(flags), "FLAG", "a flag for the compiler, as in --flag=-O3; may be repeated", 0, 0},
     {"--env", NULL, OPTION_LIST, SOURCES, AT(variables), "NAME=VALUE", "a variable for the compiler, part of the key; may be repeated", 0, 0},
     {"--compile-threads", "-j", OPTION_COUNT, COMPILES | TOOL_USE_KERNEL | TOOL_USE_DOCTOR, AT(compile_threads), "N",
-     "number of compilers at a time (default: HENRY_COMPILE_THREADS, else one per CPU)", MOST_COMPILERS, TOOL_PT2},
-    {"--cache-dir", NULL, OPTION_TEXT, STORES, AT(cache_dir), "DIR", "folder of the cache (default: HENRY_CACHE_DIR, else ~/.cache/henry)", 0, TOOL_PT2},
-    {"--cache-tag", NULL, OPTION_TEXT, COMPILES | SOURCES, AT(cache_tag), "TAG", "a word in every key, which keeps results apart (default: HENRY_CACHE_TAG)", 0, TOOL_PT2},
-    {"--remote", NULL, OPTION_TEXT, STORES, AT(remote), "URL", "a cache that machines share: redis:// or unix:// (default: HENRY_REDIS_URL)", 0, TOOL_PT2},
+     "number of compilers at a time (default: HENRY_COMPILE_THREADS, else one per CPU)", MOST_COMPILERS, TOOL_MODEL},
+    {"--cache-dir", NULL, OPTION_TEXT, STORES, AT(cache_dir), "DIR", "folder of the cache (default: HENRY_CACHE_DIR, else ~/.cache/henry)", 0, TOOL_MODEL},
+    {"--cache-tag", NULL, OPTION_TEXT, COMPILES | SOURCES, AT(cache_tag), "TAG", "a word in every key, which keeps results apart (default: HENRY_CACHE_TAG)", 0, TOOL_MODEL},
+    {"--remote", NULL, OPTION_TEXT, STORES, AT(remote), "URL", "a cache that machines share: redis:// or unix:// (default: HENRY_REDIS_URL)", 0, TOOL_MODEL},
     {"--no-cache", NULL, OPTION_FLAG, COMPILES | TOOL_USE_KERNEL, AT(no_cache), NULL, "neither read nor write the cache", 0, 0},
     {"--max-bytes", "--max-size", OPTION_SIZE, TOOL_USE_CACHE, AT(max_bytes), "SIZE", "what gc leaves: bytes, or a number with K, M or G", 0, 0},
     {"--json", NULL, OPTION_FLAG, PRINTS_JSON, AT(json), NULL, "print one JSON object", 0, 0},
@@ -226,7 +226,7 @@ static bool is_given(const tool_options *options, const option_row *row) { retur
 int tool_options_check_kind(const char *command, const tool_options *options, const char *path, unsigned kinds) {
     for (size_t k = 0; k < HN_COUNT_OF(rows); k++) {
         if (!is_given(options, &rows[k]) || !rows[k].only || rows[k].only & kinds) continue;
-        if (rows[k].only == TOOL_PT2) return tool_usage(command, "%s has no effect: '%s' is a bundle, which is compiled already", rows[k].name, path);
+        if (rows[k].only == TOOL_MODEL) return tool_usage(command, "%s has no effect: '%s' is a bundle, which is compiled already", rows[k].name, path);
         return tool_usage(command, "%s has no effect: '%s' is a model, not a bundle", rows[k].name, path);
     }
     return TOOL_OK;

@@ -19,7 +19,7 @@ typedef struct tool_list {
 } tool_list;
 
 /* What a path names. Bits. */
-typedef enum tool_kind { TOOL_PT2 = 1, TOOL_HNB = 2 } tool_kind;
+typedef enum tool_kind { TOOL_MODEL = 1, TOOL_HNB = 2 } tool_kind;
 
 /* All options of all commands; options.c says which command takes which. Strings are argv's. */
 typedef struct tool_options {

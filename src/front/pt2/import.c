@@ -43,14 +43,14 @@ static hn_str copy_of(hn_pt2_importer *im, hn_str text) {
     return (hn_str){copy ? copy : "", copy ? text.len : 0};
 }
 
-static hn_status survey_fill(hn_pt2_importer *im, hn_pt2_survey *out) {
+static hn_status survey_fill(hn_pt2_importer *im, hn_import_survey *out) {
     uint32_t nodes = im->program.graph.nodes.count;
     HN_NEW(im->arena, out->targets, (size_t)nodes + 1);
     HN_NEW(im->arena, out->missing, (size_t)im->missing.count + 1);
     for (uint32_t k = 0; k < nodes; k++) out->targets[out->target_count++] = copy_of(im, hn_pt2_short_target(im->program.graph.nodes.items[k].target));
     for (uint32_t k = 0; k < im->missing.count; k++) {
         const hn_pt2_missing_op *op = &im->missing.items[k];
-        out->missing[out->missing_count++] = (hn_pt2_missing){.target = copy_of(im, hn_pt2_short_target(op->target)), .node = copy_of(im, op->first.node),
+        out->missing[out->missing_count++] = (hn_import_missing){.target = copy_of(im, hn_pt2_short_target(op->target)), .node = copy_of(im, op->first.node),
                                                               .source = copy_of(im, op->first.source), .reason = copy_of(im, op->reason), .count = op->count};
     }
     return NULL;
@@ -88,7 +88,7 @@ static hn_status import_run(hn_pt2_importer *im, hn_graph **out) {
     return NULL;
 }
 
-static hn_status import(hn_pt2 *file, const char *model, hn_arena *arena, hn_sym *sym, hn_graph **out, hn_pt2_survey *survey) {
+static hn_status import(hn_pt2 *file, const char *model, hn_arena *arena, hn_sym *sym, hn_graph **out, hn_import_survey *survey) {
     hn_arena scratch;
     hn_pt2_importer im = {.file = file, .arena = arena, .scratch = &scratch, .sym = sym, .survey = survey};
     HN_TRY(model_choose(file, model, &im.model));
@@ -98,11 +98,12 @@ static hn_status import(hn_pt2 *file, const char *model, hn_arena *arena, hn_sym
     return hn_status_annotate(status, "cannot import model '" HN_STR_FMT "'", HN_STR_ARG(im.model));
 }
 
-hn_status hn_pt2_import(hn_pt2 *file, const char *model, hn_arena *arena, hn_sym *sym, hn_graph **out) {
-    return import(file, model, arena, sym, out, NULL);
+hn_status hn_pt2_import(hn_model_file *file, const char *model, hn_arena *arena, hn_sym *sym, hn_graph **out) {
+    return import(hn_pt2_of(file), model, arena, sym, out, NULL);
 }
 
-hn_status hn_pt2_look(hn_pt2 *file, const char *model, hn_arena *arena, hn_sym *sym, hn_graph **out, hn_pt2_survey *out_survey) {
-    *out_survey = (hn_pt2_survey){0};
-    return import(file, model, arena, sym, out, out_survey);
+hn_status hn_pt2_look(hn_model_file *file, const char *model, hn_arena *arena, hn_sym *sym, hn_graph **out,
+                      hn_import_survey *out_survey) {
+    *out_survey = (hn_import_survey){0};
+    return import(hn_pt2_of(file), model, arena, sym, out, out_survey);
 }

@@ -100,7 +100,7 @@ typedef struct hn_pt2_importer {
     hn_arg **defaults;            /* by op, then by parameter; NULL until needed */
     struct { hn_pt2_missing_op *items; uint32_t count, cap; } missing;
     hn_strmap missing_index;
-    hn_pt2_survey *survey; /* of hn_pt2_look; NULL for an import */
+    hn_import_survey *survey; /* of hn_pt2_look; NULL for an import */
     bool used_lost; /* a value that a missing node would have made was asked for */
     uint32_t depth; /* of nested graphs */
 } hn_pt2_importer;

@@ -1,7 +1,5 @@
-/* pt2.c: opening an archive: which generation, which root folder, which models. */
+/* pt2.c: the importer's row, and opening an archive: which generation, which root folder, which models. */
 #include "front/pt2/archive.h"
-
-#include "base/kind.h"
 
 #include <stdlib.h>
 
@@ -104,69 +102,61 @@ static hn_status root_find(hn_pt2 *file, bool *out_found) {
     return NULL;
 }
 
-/* The error of a reader, or a better one when the bytes are of another kind. Takes `status`. */
-static hn_status name_kind(hn_status status, const void *bytes, size_t len) {
-    hn_status refused = hn_kind_refuse(bytes, len, HN_KIND_PT2);
-    if (!refused) return status;
-    hn_status_free(status);
-    return refused;
-}
-
 static hn_status archive_open(hn_pt2 *file, const void *bytes, size_t len) {
     bool rooted = false;
-    hn_status status = hn_zip_open(&file->zip, &file->arena, bytes, len);
-    if (status) return name_kind(status, bytes, len);
+    HN_TRY(hn_zip_open(&file->zip, &file->arena, bytes, len));
     if (hn_zip_find(&file->zip, HN_STR("version")) &&
         hn_zip_find(&file->zip, HN_STR("serialized_exported_program.json")))
         return flat_open(file);
     HN_TRY(root_find(file, &rooted));
     if (rooted) return rooted_open(file);
-    return name_kind(HN_ERROR(HN_INVALID_ARGUMENT, "zip archive is not a .pt2: it has no archive_format record; write one with torch.export.save"),
-                     bytes, len);
+    return HN_ERROR(HN_INVALID_ARGUMENT,
+                    "zip archive is not a .pt2: it has no archive_format record; write one with torch.export.save");
 }
 
-static hn_status create(hn_pt2 **out) {
-    hn_pt2 *file = calloc(1, sizeof *file);
-    if (!file) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for an archive");
-    hn_arena_init(&file->arena);
-    *out = file;
-    return NULL;
-}
+/* ---- the row ---- */
 
-static hn_status open_or_close(hn_pt2 *file, hn_status status, hn_pt2 **out) {
-    if (status) hn_pt2_close(file);
-    else *out = file;
-    return status;
-}
+/* Of bytes of no known kind: an archive without its end. */
+static bool claims(const void *bytes, size_t len) { return len >= 2 && memcmp(bytes, "PK", 2) == 0; }
 
-hn_status hn_pt2_open(const char *path, hn_pt2 **out) {
-    hn_pt2 *file = NULL;
-    HN_TRY(create(&file));
-    hn_status status = hn_file_map_init(&file->map, path);
-    if (!status)
-        status = hn_status_annotate(archive_open(file, file->map.data, file->map.size_bytes),
-                                    "cannot open '%s'", path);
-    return open_or_close(file, status, out);
-}
-
-hn_status hn_pt2_open_memory(const void *bytes, size_t len, hn_pt2 **out) {
-    hn_pt2 *file = NULL;
-    HN_TRY(create(&file));
-    return open_or_close(file, archive_open(file, bytes, len), out);
-}
-
-hn_file_map hn_pt2_map(const hn_pt2 *file) { return file->map; }
-
-void hn_pt2_forget_reads(hn_pt2 *file) { file->unread.count = 0; }
-
-void hn_pt2_close(hn_pt2 *file) {
-    if (!file) return;
-    if (file->map.data) hn_file_map_deinit(&file->map);
+static void file_close(hn_model_file *base) {
+    hn_pt2 *file = hn_pt2_of(base);
     hn_arena_deinit(&file->arena);
     free(file);
 }
 
-void hn_pt2_models(const hn_pt2 *file, const hn_str **out_names, uint32_t *out_count) {
-    *out_names = file->models.items;
-    *out_count = file->models.count;
+static hn_status file_open(const void *bytes, size_t len, hn_model_file **out) {
+    hn_pt2 *file = calloc(1, sizeof *file);
+    if (!file) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for an archive");
+    hn_arena_init(&file->arena);
+    hn_status status = archive_open(file, bytes, len);
+    if (status) {
+        file_close(&file->base);
+        return status;
+    }
+    file->base.models = file->models.items;
+    file->base.model_count = file->models.count;
+    file->base.has_checksums = file->zip.has_checksums;
+    file->base.may_share = hn_pt2_may_share(file);
+    *out = &file->base;
+    return NULL;
 }
+
+const hn_importer hn_importer_pt2 = {
+    .name = "pt2",
+    .kind = HN_KIND_PT2,
+    .claims = claims,
+    .open = file_open,
+    .close = file_close,
+    .import = hn_pt2_import,
+    .look = hn_pt2_look,
+    .forget_reads = hn_pt2_forget_reads,
+    .verify_begin = hn_pt2_verify_begin,
+    .verify_end = hn_pt2_verify_end,
+    .verify_all = hn_pt2_verify_all,
+    .key_parts = hn_pt2_key_parts,
+    .key_check = hn_pt2_key_check,
+    .reads = hn_pt2_reads,
+    .values_digest = hn_pt2_values_digest,
+    .places_digest = hn_pt2_places_digest,
+};

@@ -1,6 +1,6 @@
 /* verify.c: the checksums of what imports hand on unread, on threads beside the rest of a compilation.
  *
- * Threads take record by record, the longest first; the caller of hn_pt2_verify_end takes what is left. Pages are given
+ * Threads take record by record, the longest first; the caller of verify_end takes what is left. Pages are given
  * back as they are read: they stay in the system's cache, but the process does not seem to hold all weights. */
 #include "front/pt2/archive.h"
 
@@ -30,8 +30,8 @@ struct hn_pt2_verifier {
 
 /* Pages that lie in [begin, end) of the mapped file as a whole. */
 static void give_back(const hn_pt2 *file, const uint8_t *begin, const uint8_t *end) {
-    const uint8_t *map = file->map.data;
-    if (!map || begin < map || end > map + file->map.size_bytes) return;
+    const hn_file_map *map = &file->base.map;
+    if (!map->data || begin < map->data || end > map->data + map->size_bytes) return;
     uintptr_t first = ((uintptr_t)begin + PAGE_BYTES - 1) & ~(uintptr_t)(PAGE_BYTES - 1),
               last = (uintptr_t)end & ~(uintptr_t)(PAGE_BYTES - 1);
     if (first < last) (void)madvise((void *)first, last - first, MADV_DONTNEED); /* at worst they stay */
@@ -84,7 +84,10 @@ static void threads_start(hn_pt2_verifier *v, uint32_t threads) {
         v->thread_count++;
 }
 
-hn_status hn_pt2_verify_begin(hn_pt2 *file, uint32_t threads, hn_pt2_verifier **out) {
+void hn_pt2_forget_reads(hn_model_file *file) { hn_pt2_of(file)->unread.count = 0; }
+
+hn_status hn_pt2_verify_begin(hn_model_file *base, uint32_t threads) {
+    hn_pt2 *file = hn_pt2_of(base);
     hn_pt2_verifier *v = calloc(1, sizeof *v);
     uint32_t count = file->unread.count;
     if (v) v->records = malloc((count ? count : 1) * sizeof *v->records);
@@ -98,11 +101,14 @@ hn_status hn_pt2_verify_begin(hn_pt2 *file, uint32_t threads, hn_pt2_verifier **
     if (count) qsort(v->records, count, sizeof *v->records, longest_first);
     pthread_mutex_init(&v->lock, NULL);
     threads_start(v, threads);
-    *out = v;
+    file->verifier = v;
     return NULL;
 }
 
-hn_status hn_pt2_verify_end(hn_pt2_verifier *v) {
+hn_status hn_pt2_verify_end(hn_model_file *base) {
+    hn_pt2 *file = hn_pt2_of(base);
+    hn_pt2_verifier *v = file->verifier;
+    file->verifier = NULL;
     work(v);
     for (uint32_t k = 0; k < v->thread_count; k++) pthread_join(v->threads[k], NULL);
     hn_status status = v->status;
@@ -112,8 +118,8 @@ hn_status hn_pt2_verify_end(hn_pt2_verifier *v) {
     return status;
 }
 
-hn_status hn_pt2_verify_all(hn_pt2 *file, uint32_t threads) {
-    hn_pt2_verifier *verifier;
+hn_status hn_pt2_verify_all(hn_model_file *base, uint32_t threads) {
+    hn_pt2 *file = hn_pt2_of(base);
     if (!file->zip.has_checksums)
         return HN_ERROR(HN_INVALID_ARGUMENT, "the archive was written without checksums: there is nothing to verify");
     file->unread.count = 0;
@@ -123,6 +129,6 @@ hn_status hn_pt2_verify_all(hn_pt2 *file, uint32_t threads) {
         HN_TRY(hn_zip_read(&file->zip, entry, HN_ZIP_TRUST, &bytes, NULL));
         HN_PUSH(&file->arena, &file->unread, ((hn_pt2_unread){&file->zip, entry, (const uint8_t *)bytes.ptr, NULL, false}));
     }
-    hn_status status = hn_pt2_verify_begin(file, threads, &verifier);
-    return status ? status : hn_pt2_verify_end(verifier);
+    HN_TRY(hn_pt2_verify_begin(base, threads));
+    return hn_pt2_verify_end(base);
 }

@@ -36,6 +36,18 @@ TEST(zip_archives_are_told_apart) {
     expect_kind(HN_KIND_UNKNOWN, BYTES("PK\3\4"));
 }
 
+/* As torch.save writes it: zip64 records behind the directory, whose size stands in the plain record all the same. */
+TEST(the_first_name_before_zip64_records) {
+    zip_writer z = {.zip64 = true};
+    zip_writer_add(&z, "m/archive_format", "x", 1, false);
+    size_t begin = z.len;
+    zip_writer_end(&z);
+    uint32_t size = (uint32_t)(z.len - begin - 76 - 22);
+    memcpy(z.bytes + z.len - 10, &size, sizeof size);
+    expect_kind(HN_KIND_PT2, z.bytes, z.len);
+    zip_writer_free(&z);
+}
+
 TEST(other_files_are_recognised) {
     expect_kind(HN_KIND_EMPTY, NULL, 0);
     expect_kind(HN_KIND_BUNDLE, BYTES(HN_KIND_BUNDLE_MAGIC "rest"));

@@ -5,14 +5,14 @@
 #include "unit/harness.h"
 
 #include "base/compiler.h"
-#include "front/pt2/pt2.h"
+#include "front/importer.h"
 #include "unit/front/pickle_writer.h"
 #include "unit/front/program_text.h"
 
 typedef struct fixture {
     hn_arena arena;
     hn_sym *sym;
-    hn_pt2 *file;
+    hn_model_file *file;
     hn_graph *graph;
     zip_writer zip;
 } fixture;
@@ -21,8 +21,8 @@ static HN_UNUSED hn_status import_zip(fixture *f, const char *model) {
     hn_arena_init(&f->arena);
     zip_writer_end(&f->zip);
     HN_TRY(hn_sym_create(&f->arena, &f->sym));
-    HN_TRY(hn_pt2_open_memory(f->zip.bytes, f->zip.len, &f->file));
-    HN_TRY(hn_pt2_import(f->file, model, &f->arena, f->sym, &f->graph));
+    HN_TRY(hn_model_open_memory(f->zip.bytes, f->zip.len, &f->file));
+    HN_TRY(f->file->importer->import(f->file, model, &f->arena, f->sym, &f->graph));
     return hn_graph_verify(f->graph, HN_LEGAL_ANY);
 }
 
@@ -37,7 +37,7 @@ static HN_UNUSED hn_status import_parts(fixture *f, const program_parts *parts, 
 static HN_UNUSED void done(fixture *f) {
     hn_graph_deinit(f->graph);
     hn_arena_deinit(&f->arena);
-    hn_pt2_close(f->file);
+    hn_model_close(f->file);
     zip_writer_free(&f->zip);
 }
 

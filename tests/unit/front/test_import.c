@@ -302,9 +302,8 @@ static hn_status import_weights(fixture *f, const char *weights, size_t bytes, b
 
 /* What a compilation does behind the import. */
 static hn_status verify(const fixture *f) {
-    hn_pt2_verifier *verifier;
-    HN_TRY(hn_pt2_verify_begin(f->file, 2, &verifier));
-    return hn_pt2_verify_end(verifier);
+    HN_TRY(f->file->importer->verify_begin(f->file, 2));
+    return f->file->importer->verify_end(f->file);
 }
 
 TEST(tied_weights_share_a_storage) {
@@ -477,7 +476,7 @@ TEST(archives_without_a_program) {
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         fixture f;
         archive_of(&f, cases[k].records, cases[k].count);
-        EXPECT_ERROR(hn_pt2_open_memory(f.zip.bytes, f.zip.len, &f.file), cases[k].code, cases[k].message);
+        EXPECT_ERROR(hn_model_open_memory(f.zip.bytes, f.zip.len, &f.file), cases[k].code, cases[k].message);
         done(&f);
     }
 }
@@ -487,18 +486,15 @@ TEST(roots_and_several_models) {
     char *json = program_text(&p);
     const char *records[] = {"archive_format", "pt2\n", "models/a.json", json, "models/b.json", json};
     fixture f;
-    const hn_str *names = NULL;
-    uint32_t count = 0;
     archive_of(&f, records, 3);
     EXPECT_OK(hn_sym_create(&f.arena, &f.sym));
-    EXPECT_OK(hn_pt2_open_memory(f.zip.bytes, f.zip.len, &f.file));
-    hn_pt2_models(f.file, &names, &count);
-    EXPECT_INT(count, 2);
-    EXPECT(hn_str_eq(names[1], HN_STR("b")));
-    EXPECT_ERROR(hn_pt2_import(f.file, NULL, &f.arena, f.sym, &f.graph), HN_INVALID_ARGUMENT,
+    EXPECT_OK(hn_model_open_memory(f.zip.bytes, f.zip.len, &f.file));
+    EXPECT_INT(f.file->model_count, 2);
+    EXPECT(hn_str_eq(f.file->models[1], HN_STR("b")));
+    EXPECT_ERROR(f.file->importer->import(f.file, NULL, &f.arena, f.sym, &f.graph), HN_INVALID_ARGUMENT,
             "choose one of 'a', 'b'");
-    EXPECT_ERROR(hn_pt2_import(f.file, "c", &f.arena, f.sym, &f.graph), HN_NOT_FOUND, "it has 'a', 'b'");
-    EXPECT_OK(hn_pt2_import(f.file, "b", &f.arena, f.sym, &f.graph));
+    EXPECT_ERROR(f.file->importer->import(f.file, "c", &f.arena, f.sym, &f.graph), HN_NOT_FOUND, "it has 'a', 'b'");
+    EXPECT_OK(f.file->importer->import(f.file, "b", &f.arena, f.sym, &f.graph));
     EXPECT(f.graph && hn_str_eq(f.graph->name, HN_STR("b")));
     done(&f);
     free(json);

@@ -2,14 +2,14 @@
  * Skipped, with a line that says so, where that folder is missing. */
 #include "unit/harness.h"
 
-#include "front/pt2/pt2.h"
+#include "front/importer.h"
 
 #include <unistd.h>
 
 typedef struct imported {
     hn_arena arena;
     hn_sym *sym;
-    hn_pt2 *file;
+    hn_model_file *file;
     hn_graph *graph;
 } imported;
 
@@ -17,14 +17,14 @@ static hn_status import_file(imported *m, const char *path, const char *model) {
     *m = (imported){0};
     hn_arena_init(&m->arena);
     HN_TRY(hn_sym_create(&m->arena, &m->sym));
-    HN_TRY(hn_pt2_open(path, &m->file));
-    HN_TRY(hn_pt2_import(m->file, model, &m->arena, m->sym, &m->graph));
+    HN_TRY(hn_model_open(path, &m->file));
+    HN_TRY(m->file->importer->import(m->file, model, &m->arena, m->sym, &m->graph));
     return hn_graph_verify(m->graph, HN_LEGAL_ANY);
 }
 static void done(imported *m) {
     hn_graph_deinit(m->graph);
     hn_arena_deinit(&m->arena);
-    hn_pt2_close(m->file);
+    hn_model_close(m->file);
 }
 
 static bool missing(const char *path) {

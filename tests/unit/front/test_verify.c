@@ -24,43 +24,43 @@ static bytes model_read(void) {
 static hn_status used_verify(const bytes *b, uint32_t threads) {
     hn_arena arena;
     hn_sym *sym;
-    hn_pt2 *file = NULL;
+    hn_model_file *file = NULL;
     hn_graph *graph = NULL;
-    hn_pt2_verifier *verifier;
     hn_arena_init(&arena);
     hn_status status = hn_sym_create(&arena, &sym);
-    if (!status) status = hn_pt2_open_memory(b->ptr, b->len, &file);
-    if (!status) status = hn_pt2_import(file, NULL, &arena, sym, &graph);
-    if (!status) status = hn_pt2_verify_begin(file, threads, &verifier);
-    if (!status) status = hn_pt2_verify_end(verifier);
+    if (!status) status = hn_model_open_memory(b->ptr, b->len, &file);
+    if (!status) status = file->importer->import(file, NULL, &arena, sym, &graph);
+    if (!status) status = file->importer->verify_begin(file, threads);
+    if (!status) status = file->importer->verify_end(file);
     hn_graph_deinit(graph);
-    hn_pt2_close(file);
+    hn_model_close(file);
     hn_arena_deinit(&arena);
     return status;
 }
 
 static hn_status all_verify(const bytes *b, uint32_t threads) {
-    hn_pt2 *file = NULL;
-    hn_status status = hn_pt2_open_memory(b->ptr, b->len, &file);
-    if (!status) status = hn_pt2_verify_all(file, threads);
-    hn_pt2_close(file);
+    hn_model_file *file = NULL;
+    hn_status status = hn_model_open_memory(b->ptr, b->len, &file);
+    if (!status) status = file->importer->verify_all(file, threads);
+    hn_model_close(file);
     return status;
 }
 
 /* Where the bytes of record `k` lie, how many they are, and whether a model's compilation depends on them. */
 static size_t record_place(const bytes *b, uint32_t k, size_t *out_len, bool *out_used, uint32_t *out_count) {
-    hn_pt2 *file = NULL;
+    hn_model_file *file = NULL;
     hn_str text = {0};
     uint64_t offset = 0;
-    EXPECT_OK(hn_pt2_open_memory(b->ptr, b->len, &file));
-    hn_zip_entry *entry = &file->zip.entries.items[k];
-    EXPECT_OK(hn_zip_read(&file->zip, entry, HN_ZIP_TRUST, &text, &offset));
+    EXPECT_OK(hn_model_open_memory(b->ptr, b->len, &file));
+    hn_zip *zip = &hn_pt2_of(file)->zip;
+    hn_zip_entry *entry = &zip->entries.items[k];
+    EXPECT_OK(hn_zip_read(zip, entry, HN_ZIP_TRUST, &text, &offset));
     char name[200];
     snprintf(name, sizeof name, HN_STR_FMT, HN_STR_ARG(entry->name));
     *out_len = text.len;
     *out_used = !strstr(name, "sample_inputs") && !strstr(name, ".data/");
-    *out_count = file->zip.entries.count;
-    hn_pt2_close(file);
+    *out_count = zip->entries.count;
+    hn_model_close(file);
     return offset;
 }
 
@@ -98,11 +98,11 @@ TEST(a_changed_byte_in_any_record_is_found) {
 
 /* A file: its pages are given back while they are read, and come again. */
 TEST(mapped_files) {
-    hn_pt2 *file = NULL;
-    EXPECT_OK(hn_pt2_open(model_path, &file));
+    hn_model_file *file = NULL;
+    EXPECT_OK(hn_model_open(model_path, &file));
     if (!file) return;
-    for (int round = 0; round < 3; round++) EXPECT_OK(hn_pt2_verify_all(file, 2));
-    hn_pt2_close(file);
+    for (int round = 0; round < 3; round++) EXPECT_OK(file->importer->verify_all(file, 2));
+    hn_model_close(file);
 }
 
 TEST_MAIN

@@ -4,7 +4,7 @@
 
 #include "base/file.h"
 #include "base/npy.h"
-#include "front/pt2/pt2.h"
+#include "front/importer.h"
 
 typedef struct model {
     const char *name;
@@ -84,13 +84,13 @@ static void expect_found(const hn_graph *g, const model *m, const char *what) {
 
 static void run_model(const model *m, const char *file) {
     char folder[300], path[400];
-    hn_pt2 *archive = NULL;
+    hn_model_file *model_file = NULL;
     eq_graph e;
     snprintf(folder, sizeof folder, "%s/models/%s", models_folder(), m->name);
     snprintf(path, sizeof path, "%s/%s", folder, file);
     eq_begin(&e);
-    hn_status status = hn_pt2_open(path, &archive);
-    if (!status) status = hn_pt2_import(archive, NULL, &e.arena, e.sym, &e.g);
+    hn_status status = hn_model_open(path, &model_file);
+    if (!status) status = model_file->importer->import(model_file, NULL, &e.arena, e.sym, &e.g);
     hn_pass_context context = {.scratch = &e.scratch};
     if (!status) status = hn_pass_functionalize(e.g, &context);
     for (size_t k = 1; k < HN_COUNT_OF(eq_passes) && !status; k++) status = eq_run_pass(&e, eq_passes[k].run, false);
@@ -101,7 +101,7 @@ static void run_model(const model *m, const char *file) {
     }
     hn_status_free(status);
     eq_end(&e);
-    hn_pt2_close(archive);
+    hn_model_close(model_file);
 }
 
 TEST(models_keep_their_outputs) {

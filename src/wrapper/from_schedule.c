@@ -1,31 +1,36 @@
-/* emit.c: the schedule as wrapper IR: buffers, kernel calls, extern calls, outputs. */
-#include "driver/driver.h"
+/* from_schedule.c: see from_schedule.h. Inputs come first, then a line for each step of the
+ * schedule, then outputs; a buffer is added when it is first mentioned. */
+#include "wrapper/from_schedule.h"
 
 #include "base/map.h"
 
 #include <string.h>
 
 typedef struct emitter {
-    hn_driver *d;
+    const hn_wrapper_source *source;
+    const hn_program *program;
+    const hn_graph *graph;
+    hn_sym *sym;
+    hn_arena *scratch;
     hn_wrapper *w;
     hn_wbuf *buffers;     /* per loop IR buffer */
     uint32_t *user_input; /* per graph input: its number among the wrapper's inputs */
-    hn_strmap kernels;    /* digests on all levels -> kernel of the wrapper */
+    hn_strmap kernels;    /* digests for all targets -> kernel of the wrapper */
     struct { uint32_t *items; uint32_t count, cap; } branches; /* open conditionals: their lines */
 } emitter;
 
-static const hn_value_info *value_of(emitter *e, hn_value v) { return hn_graph_value(e->d->graph, v); }
+static const hn_value_info *value_of(emitter *e, hn_value v) { return hn_graph_value(e->graph, v); }
 
 static hn_status contiguous(emitter *e, const hn_value_info *vi, const hn_expr **out) {
     hn_expr *strides;
     HN_NEW(e->w->arena, strides, vi->rank);
-    hn_contiguous_strides(e->d->sym, vi->sizes, vi->rank, strides);
+    hn_contiguous_strides(e->sym, vi->sizes, vi->rank, strides);
     *out = strides;
     return NULL;
 }
 
 static hn_status add_user_input(emitter *e, uint32_t index) {
-    const hn_input *in = &e->d->graph->inputs.items[index];
+    const hn_input *in = &e->graph->inputs.items[index];
     hn_winput input = {.name = in->name};
     e->user_input[index] = e->w->inputs.count;
     if (in->kind == HN_INPUT_SCALAR) {
@@ -51,11 +56,11 @@ static hn_status add_user_input(emitter *e, uint32_t index) {
 static hn_status buffer_of(emitter *e, hn_buf b, hn_wbuf *out) {
     *out = b ? e->buffers[b] : 0;
     if (!b || *out) return NULL;
-    const hn_buffer *buffer = &e->d->program->buffers.items[b];
+    const hn_buffer *buffer = &e->program->buffers.items[b];
     const hn_dtype_info *facts = hn_dtype_facts(buffer->dtype);
     hn_wbuffer made = {.dtype = buffer->dtype};
     if (buffer->kind == HN_BUFFER_INPUT) {
-        const hn_input *in = &e->d->graph->inputs.items[buffer->input];
+        const hn_input *in = &e->graph->inputs.items[buffer->input];
         if (in->kind == HN_INPUT_USER) {
             *out = e->buffers[b] = e->w->inputs.items[e->user_input[buffer->input]].buffer;
             return NULL;
@@ -66,58 +71,61 @@ static hn_status buffer_of(emitter *e, hn_buf b, hn_wbuf *out) {
         made.name = in->name;
     } else {
         made.kind = buffer->kind == HN_BUFFER_OUTPUT ? HN_WBUF_OUTPUT : HN_WBUF_TEMP;
-        made.bytes = hn_sym_mul(e->d->sym, buffer->extent, hn_sym_int(e->d->sym, facts->size_bytes));
+        made.bytes = hn_sym_mul(e->sym, buffer->extent, hn_sym_int(e->sym, facts->size_bytes));
     }
     HN_TRY(hn_wrapper_add_buffer(e->w, made, out));
     e->buffers[b] = *out;
     return NULL;
 }
 
-/* The symbol and the object of a printed kernel. */
-static hn_wkernel_info code_of(const hn_driver_level *level, const hn_kernel_code *kernel) {
-    hn_wkernel_info info = {.name = hn_str_of(kernel->name)};
-    for (uint32_t k = 0; k < level->unique.count; k++)
-        if (memcmp(&level->unique.items[k]->digest, &kernel->digest, sizeof kernel->digest) == 0) info.object = level->unit_of[k];
-    return info;
+static const hn_kernel_code *kernel_code(const emitter *e, uint32_t target, uint32_t step) {
+    return &e->source->targets[target].kernels[step];
 }
 
-/* The kernel of a step: those are one whose texts are equal on every level. */
+static hn_wkernel_info function_of(const emitter *e, uint32_t target, uint32_t step) {
+    return (hn_wkernel_info){.name = hn_str_of(kernel_code(e, target, step)->name),
+                             .object = e->source->targets[target].objects[step]};
+}
+
+static hn_status make_kernel(emitter *e, uint32_t step, hn_wkernel *out) {
+    hn_wkernel_info info = function_of(e, 0, step), *others;
+    HN_NEW(e->w->arena, others, e->source->target_count);
+    for (uint32_t t = 1; t < e->source->target_count; t++) others[t - 1] = function_of(e, t, step);
+    if (e->source->target_count > 1) info.others = others;
+    return hn_wrapper_add_kernel(e->w, info, out);
+}
+
+/* The kernel of a step: those are one whose texts are equal for every target. */
 static hn_status kernel_of(emitter *e, uint32_t step, hn_wkernel *out) {
-    hn_digest digests[HN_LEVELS_MAX];
-    hn_wkernel_info info = {0}, *others = NULL;
-    for (uint32_t l = 0; l < e->d->level_count; l++) digests[l] = e->d->levels[l].step_kernels[step].digest;
-    size_t bytes = e->d->level_count * sizeof *digests;
-    char *key = hn_arena_strndup(&e->d->scratch, (const char *)digests, bytes);
-    if (!key) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for the kernels of a program");
-    const uint64_t *known = hn_strmap_get(&e->kernels, (hn_str){key, bytes});
+    hn_digest *digests;
+    HN_NEW(e->scratch, digests, e->source->target_count);
+    for (uint32_t t = 0; t < e->source->target_count; t++)
+        digests[t] = kernel_code(e, t, step)->digest;
+    const hn_str key = {(const char *)digests, e->source->target_count * sizeof *digests};
+    const uint64_t *known = hn_strmap_get(&e->kernels, key);
     if (known) {
         *out = (hn_wkernel)*known;
         return NULL;
     }
-    HN_NEW(e->w->arena, others, e->d->level_count);
-    for (uint32_t l = 0; l < e->d->level_count; l++) {
-        hn_wkernel_info *place = l ? &others[l - 1] : &info;
-        *place = code_of(&e->d->levels[l], &e->d->levels[l].step_kernels[step]);
-    }
-    info.others = e->d->level_count > 1 ? others : NULL;
-    HN_TRY(hn_wrapper_add_kernel(e->w, info, out));
-    return hn_strmap_put(&e->kernels, (hn_str){key, bytes}, *out);
+    HN_TRY(make_kernel(e, step, out));
+    return hn_strmap_put(&e->kernels, key, *out);
 }
 
-/* How another level's kernel wants the operands of `first`. */
+/* How another target's kernel wants the operands of `first`. */
 static hn_status order_of(const hn_kernel_code *first, const hn_kernel_code *own, uint32_t *order) {
-    if (own->buffer_count != first->buffer_count) return HN_ERROR(HN_INTERNAL, "a kernel has other arguments on another CPU");
+    if (own->buffer_count != first->buffer_count)
+        return HN_ERROR(HN_INTERNAL, "a kernel has other arguments for another target");
     for (uint32_t k = 0; k < own->buffer_count; k++) {
         uint32_t at = 0;
         while (at < first->buffer_count && (first->buffers[at] != own->buffers[k] || first->offsets[at] != own->offsets[k])) at++;
         if (at == first->buffer_count || first->written[at] != own->written[k])
-            return HN_ERROR(HN_INTERNAL, "a kernel has other arguments on another CPU");
+            return HN_ERROR(HN_INTERNAL, "a kernel has other arguments for another target");
         order[k] = at;
     }
     return NULL;
 }
 
-/* May argument b of the first level's kernel lie where `in` lies, also as this level's kernel goes about it? */
+/* May argument b of the first target's kernel lie where `in` lies, as this kernel goes about it? */
 static bool is_over(const hn_kernel_code *own, const uint32_t *order, uint32_t b, uint32_t in) {
     uint32_t own_b = 0, own_in = 0;
     for (uint32_t k = 0; k < own->buffer_count; k++) {
@@ -127,22 +135,28 @@ static bool is_over(const hn_kernel_code *own, const uint32_t *order, uint32_t b
     return own->over[own_b] >> own_in & 1;
 }
 
+/* `over` keeps what this target's kernel allows, too. */
+static void restrict_over(const hn_kernel_code *own, const uint32_t *order, hn_woperand *operands) {
+    for (uint32_t b = 0; b < own->buffer_count; b++)
+        for (uint32_t in = 0; in < own->buffer_count && in < 64; in++)
+            if (operands[b].over >> in & 1 && !is_over(own, order, b, in))
+                operands[b].over &= ~(UINT64_C(1) << in);
+}
+
 static hn_status add_launches(emitter *e, uint32_t step, hn_woperand *operands, hn_line *line) {
-    const hn_kernel_code *first = &e->d->levels[0].step_kernels[step];
     hn_wlaunch *launches;
-    HN_NEW(e->w->arena, launches, e->d->level_count);
-    for (uint32_t l = 1; l < e->d->level_count; l++) {
-        const hn_kernel_code *own = &e->d->levels[l].step_kernels[step];
+    HN_NEW(e->w->arena, launches, e->source->target_count);
+    for (uint32_t t = 1; t < e->source->target_count; t++) {
+        const hn_kernel_code *own = kernel_code(e, t, step);
         uint32_t *order;
         HN_NEW(e->w->arena, order, own->buffer_count);
-        HN_TRY(order_of(first, own, order));
-        for (uint32_t b = 0; b < first->buffer_count; b++)
-            for (uint32_t in = 0; in < first->buffer_count && in < 64; in++)
-                if (operands[b].over >> in & 1 && !is_over(own, order, b, in)) operands[b].over &= ~(UINT64_C(1) << in);
-        launches[l - 1] = (hn_wlaunch){.order = order, .param_count = own->size_count, .params = own->sizes, .extent = own->extent,
+        HN_TRY(order_of(kernel_code(e, 0, step), own, order));
+        restrict_over(own, order, operands);
+        launches[t - 1] = (hn_wlaunch){.order = order, .param_count = own->size_count,
+                                       .params = own->sizes, .extent = own->extent,
                                        .grain = own->grain, .scratch_bytes = own->scratch_bytes};
     }
-    if (e->d->level_count > 1) line->others = launches;
+    if (e->source->target_count > 1) line->others = launches;
     return NULL;
 }
 
@@ -156,7 +170,7 @@ static uint32_t operand_of_index(const hn_kernel_code *kernel, const hn_body *bo
 }
 
 static uint32_t origin_of_index(const emitter *e, hn_expr symbol) {
-    const hn_program *p = e->d->program;
+    const hn_program *p = e->program;
     for (uint32_t k = 0; k < p->index_origins.count; k++)
         if (p->index_origins.items[k].symbol == symbol) return p->index_origins.items[k].origin;
     return 0;
@@ -169,7 +183,7 @@ static hn_status add_checks(emitter *e, const hn_kernel *k, const hn_kernel_code
         for (hn_sid s = 1; s < body->count; s++) {
             const hn_sop *op = &body->items[s];
             if (op->kind != HN_SOP_INDIRECT) continue;
-            hn_wcheck check = {operand_of_index(kernel, body, s), hn_sym_symbol_extent(e->d->sym, op->index), op->imm.i & 1, origin_of_index(e, op->index)};
+            hn_wcheck check = {operand_of_index(kernel, body, s), hn_sym_symbol_extent(e->sym, op->index), op->imm.i & 1, origin_of_index(e, op->index)};
             HN_PUSH(e->w->arena, &checks, check);
         }
     }
@@ -179,13 +193,13 @@ static hn_status add_checks(emitter *e, const hn_kernel *k, const hn_kernel_code
 }
 
 static hn_status add_kernel_call(emitter *e, uint32_t step) {
-    const hn_kernel *k = e->d->schedule.steps.items[step].kernel;
-    const hn_kernel_code *kernel = &e->d->levels[0].step_kernels[step];
+    const hn_kernel *k = e->source->schedule->steps.items[step].kernel;
+    const hn_kernel_code *kernel = kernel_code(e, 0, step);
     hn_woperand *operands;
-    HN_NEW(&e->d->scratch, operands, kernel->buffer_count);
+    HN_NEW(e->scratch, operands, kernel->buffer_count);
     for (uint32_t b = 0; b < kernel->buffer_count; b++) {
         HN_TRY(buffer_of(e, kernel->buffers[b], &operands[b].buffer));
-        operands[b].dtype = e->d->program->buffers.items[kernel->buffers[b]].dtype;
+        operands[b].dtype = e->program->buffers.items[kernel->buffers[b]].dtype;
         operands[b].offset_elems = kernel->offsets[b];
         operands[b].written = kernel->written[b];
         operands[b].over = kernel->over[b];
@@ -205,7 +219,7 @@ static hn_status add_extern_call(emitter *e, const hn_item_info *item) {
     for (uint32_t k = 0; k < ext->operand_count; k++) {
         hn_buf b = ext->operands[k].buffer;
         HN_TRY(buffer_of(e, b, &operands[k].buffer));
-        operands[k].dtype = b ? e->d->program->buffers.items[b].dtype : HN_DTYPE_NONE;
+        operands[k].dtype = b ? e->program->buffers.items[b].dtype : HN_DTYPE_NONE;
         operands[k].offset_elems = ext->operands[k].offset_elems;
         operands[k].written = ext->operands[k].written;
     }
@@ -222,7 +236,7 @@ static hn_status add_assert(emitter *e, const hn_item_info *item) {
 }
 
 static hn_status add_definition(emitter *e, const hn_item_info *item) {
-    hn_woperand operand = {.dtype = e->d->program->buffers.items[item->cond].dtype};
+    hn_woperand operand = {.dtype = e->program->buffers.items[item->cond].dtype};
     HN_TRY(buffer_of(e, item->cond, &operand.buffer));
     hn_line line = {.kind = HN_LINE_DEFINE, .origin = item->origin, .operands = &operand, .operand_count = 1, .symbol = item->symbol};
     return hn_wrapper_add_line(e->w, line);
@@ -232,7 +246,7 @@ static hn_status add_definition(emitter *e, const hn_item_info *item) {
 static hn_status open_branch(emitter *e, const hn_item_info *item) {
     hn_woperand operand = {.dtype = HN_DTYPE_BOOL};
     HN_TRY(buffer_of(e, item->cond, &operand.buffer));
-    HN_PUSH(&e->d->scratch, &e->branches, e->w->lines.count);
+    HN_PUSH(e->scratch, &e->branches, e->w->lines.count);
     return hn_wrapper_add_line(e->w, (hn_line){.kind = HN_LINE_COND, .origin = item->origin, .operands = &operand, .operand_count = 1});
 }
 
@@ -252,20 +266,20 @@ static hn_status add_other(emitter *e, const hn_item_info *item) {
 }
 
 static hn_status add_step(emitter *e, uint32_t k) {
-    const hn_step *step = &e->d->schedule.steps.items[k];
+    const hn_step *step = &e->source->schedule->steps.items[k];
     if (step->kind == HN_STEP_KERNEL) return add_kernel_call(e, k);
-    const hn_item_info *item = &e->d->program->items.items[step->item];
+    const hn_item_info *item = &e->program->items.items[step->item];
     return step->kind == HN_STEP_EXTERN ? add_extern_call(e, item) : add_other(e, item);
 }
 
 static const hn_result *result_of(emitter *e, uint32_t output) {
-    for (uint32_t k = 0; k < e->d->program->results.count; k++)
-        if (e->d->program->results.items[k].output == output) return &e->d->program->results.items[k];
+    for (uint32_t k = 0; k < e->program->results.count; k++)
+        if (e->program->results.items[k].output == output) return &e->program->results.items[k];
     return NULL;
 }
 
 static hn_status add_output(emitter *e, uint32_t index) {
-    const hn_output *out = &e->d->graph->outputs.items[index];
+    const hn_output *out = &e->graph->outputs.items[index];
     const hn_result *result = result_of(e, index);
     hn_woutput made = {.name = out->name, .target_input = -1};
     if (!result) {
@@ -285,7 +299,7 @@ static hn_status add_output(emitter *e, uint32_t index) {
     made.strides = result->strides;
     made.offset_elems = result->offset;
     if (out->kind == HN_OUTPUT_MUTATION) {
-        const hn_input *target = &e->d->graph->inputs.items[out->target];
+        const hn_input *target = &e->graph->inputs.items[out->target];
         made.name = target->name;
         if (target->kind == HN_INPUT_USER) made.target_input = (int32_t)e->user_input[out->target];
     }
@@ -293,18 +307,25 @@ static hn_status add_output(emitter *e, uint32_t index) {
     return NULL;
 }
 
-hn_status hn_driver_emit(hn_driver *d, hn_wrapper **out) {
-    emitter e = {.d = d};
-    HN_TRY(hn_wrapper_create(&d->arena, d->sym, d->graph, &e.w));
-    HN_NEW(&d->scratch, e.buffers, d->program->buffers.count);
-    HN_NEW(&d->scratch, e.user_input, d->graph->inputs.count);
-    hn_strmap_init(&e.kernels, &d->scratch);
-    for (uint32_t k = 0; k < d->graph->inputs.count; k++) {
-        hn_input_kind kind = d->graph->inputs.items[k].kind;
-        if (kind == HN_INPUT_USER || kind == HN_INPUT_SCALAR) HN_TRY(add_user_input(&e, k));
+static hn_status build(emitter *e) {
+    for (uint32_t k = 0; k < e->graph->inputs.count; k++) {
+        hn_input_kind kind = e->graph->inputs.items[k].kind;
+        if (kind == HN_INPUT_USER || kind == HN_INPUT_SCALAR) HN_TRY(add_user_input(e, k));
     }
-    for (uint32_t k = 0; k < d->schedule.steps.count; k++) HN_TRY(add_step(&e, k));
-    for (uint32_t k = 0; k < d->graph->outputs.count; k++) HN_TRY(add_output(&e, k));
+    for (uint32_t k = 0; k < e->source->schedule->steps.count; k++) HN_TRY(add_step(e, k));
+    for (uint32_t k = 0; k < e->graph->outputs.count; k++) HN_TRY(add_output(e, k));
+    return hn_sym_status(e->sym);
+}
+
+hn_status hn_wrapper_from_schedule(const hn_wrapper_source *source, hn_arena *arena,
+                                   hn_arena *scratch, hn_wrapper **out) {
+    emitter e = {.source = source, .program = source->program, .graph = source->program->graph,
+                 .sym = source->program->sym, .scratch = scratch};
+    HN_TRY(hn_wrapper_create(arena, e.sym, e.graph, &e.w));
+    HN_NEW(scratch, e.buffers, e.program->buffers.count);
+    HN_NEW(scratch, e.user_input, e.graph->inputs.count);
+    hn_strmap_init(&e.kernels, scratch);
+    HN_TRY(build(&e));
     *out = e.w;
-    return hn_sym_status(d->sym);
+    return NULL;
 }

@@ -1,0 +1,29 @@
+/* from_schedule.h: a schedule as wrapper IR: buffers, calls of kernels and operations, outputs. */
+#ifndef HN_WRAPPER_FROM_SCHEDULE_H
+#define HN_WRAPPER_FROM_SCHEDULE_H
+
+#include "codegen/codegen.h"
+#include "wrapper/wrapper.h"
+
+/* The kernels of one target. Both lists have an entry for each step of the schedule, zeros for
+ * steps that call no kernel. */
+typedef struct hn_wrapper_target {
+    const hn_kernel_code *kernels; /* as printed; several steps may have equal text */
+    const uint32_t *objects;       /* the compiled object that it lies in: hn_wkernel_info.object */
+} hn_wrapper_target;
+
+/* What a wrapper is made from. */
+typedef struct hn_wrapper_source {
+    const hn_program *program; /* with its graph */
+    const hn_schedule *schedule;
+    const hn_wrapper_target *targets; /* the best first; one or more */
+    uint32_t target_count;
+} hn_wrapper_source;
+
+/* Owns: the wrapper lives in `arena` and refers to the graph and to lists of the kernels.
+ * Errors: unsupported when nothing computes an output; internal when the kernel of a step has other
+ * arguments for another target; out-of-memory. */
+hn_status hn_wrapper_from_schedule(const hn_wrapper_source *source, hn_arena *arena,
+                                   hn_arena *scratch, hn_wrapper **out) HN_MUST_USE;
+
+#endif
