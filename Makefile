@@ -24,8 +24,9 @@ bench: all ## measure and write the tables of bench/
 fuzz: setup ## build the fuzz targets with clang and run them for a while
 	@tests/fuzz/run.sh
 
-stress: all ## run the long tests: killed workers, full disks, no memory
+stress: all ## run the long tests: killed workers, full disks, no memory, every operator on OpenCL
 	@tests/stress/run.sh
+	@HENRY_TEST_ALL=1 tests/run.sh build opencl
 
 install: all ## install below PREFIX (default /usr/local); DESTDIR is obeyed
 	@cmake --install $(BUILD) --prefix $(PREFIX)

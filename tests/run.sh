@@ -113,12 +113,20 @@ suite_ops_compiled() {
     for level in $(lower_levels); do echo "$build/run_cases --part 0/8 --compiled --target $level"; done | run_programs
 }
 
-# Programs that run kernels on PoCL, which keeps what it compiles: here, and for this run only.
+# Kernels as OpenCL C, on PoCL, which keeps what it compiles: here, and for this run only. Of the operator cases every 20th;
+# HENRY_TEST_ALL=1, as `make stress` sets it: all of them, a quarter of an hour.
 suite_opencl() {
     tools/setup.sh opencl
     export POCL_CACHE_DIR=$work/pocl
     mkdir -p "$POCL_CACHE_DIR"
     find "$build" -maxdepth 1 -name 'opencl_test_*' -type f -perm -u+x | sort | run_programs
+    if [ -d "$HENRY_TEST_MODELS/models" ]; then
+        for dir in "$HENRY_TEST_MODELS"/models/*/; do echo "$build/opencl_run_models $dir"; done | run_programs
+    else
+        echo "0 passed, 0 failed, 1 skipped"
+    fi
+    if [ "${HENRY_TEST_ALL:-}" ]; then share_cases "$build" --opencl
+    else for k in $(seq 0 $((jobs - 1))); do echo "$build/run_cases --part $((20 * k))/$((20 * jobs)) --opencl"; done | run_programs; fi
 }
 
 # Seeds of graphs that once came out wrong, in long runs.

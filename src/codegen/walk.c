@@ -322,6 +322,7 @@ typedef enum neutral { NEUTRAL_ZERO, NEUTRAL_ONE, NEUTRAL_LEAST, NEUTRAL_MOST } 
 typedef struct combining {
     hn_op by;
     neutral begin;
+    bool keeps_last; /* of equal values the last position wins, so a register begins with one before all; otherwise the first */
 } combining;
 
 static const combining combinings[HN_OP_COUNT] = {
@@ -330,7 +331,7 @@ static const combining combinings[HN_OP_COUNT] = {
     [HN_OP_ANY] = {HN_OP_OR, NEUTRAL_ZERO},      [HN_OP_ALL] = {HN_OP_AND, NEUTRAL_ONE},
     [HN_OP_ARGMIN] = {HN_OP_ARGMIN, NEUTRAL_MOST}, [HN_OP_ARGMAX] = {HN_OP_ARGMAX, NEUTRAL_LEAST},
     [HN_OP_CUMSUM] = {HN_OP_ADD, NEUTRAL_ZERO},  [HN_OP_CUMPROD] = {HN_OP_MUL, NEUTRAL_ONE},
-    [HN_OP_CUMMIN] = {HN_OP_CUMMIN, NEUTRAL_MOST}, [HN_OP_CUMMAX] = {HN_OP_CUMMAX, NEUTRAL_LEAST},
+    [HN_OP_CUMMIN] = {HN_OP_CUMMIN, NEUTRAL_MOST, true}, [HN_OP_CUMMAX] = {HN_OP_CUMMAX, NEUTRAL_LEAST, true},
     [HN_OP_LOGCUMSUMEXP] = {HN_OP_LOGCUMSUMEXP, NEUTRAL_LEAST},
 };
 
@@ -363,7 +364,7 @@ static void put_init(walk *w, hn_freg r) {
     hn_strbuf_puts(&w->out, ";");
     if (hn_form_keeps_position(reg->op)) {
         hn_strbuf_printf(&w->out, " %s = ", position_name(r).text);
-        put_integer(w, INT64_MAX, HN_NUMBER_I64);
+        put_integer(w, combinings[reg->op].keeps_last ? INT64_MIN : INT64_MAX, HN_NUMBER_I64);
         hn_strbuf_puts(&w->out, ";");
     }
     hn_strbuf_putc(&w->out, '\n');

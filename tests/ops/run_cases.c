@@ -1,19 +1,23 @@
-/* run_cases.c: runs operator cases against the reference interpreter, or compiled.
+/* run_cases.c: runs operator cases against the reference interpreter, compiled, or on OpenCL.
  *
- *     run_cases [-v] [--compiled] [--no-fusion] [--target CPU] [--dump STAGE] [--part K/N] [FILE[:LINE]]...
+ *     run_cases [-v] [--compiled] [--opencl] [--no-fusion] [--target CPU] [--dump STAGE] [--part K/N] [FILE[:LINE]]...
  *
  * Default: every file of tests/ops/cases. -v prints the primitives, --target compiles for another level than this machine's, --dump
- * prints what a stage made (codegen: the kernels). --part runs every Nth case of a file from the Kth, so that several processes
+ * prints what a stage made (codegen: the kernels). --opencl: without OpenCL nothing runs, and with CI=true that is a failure. --part runs every Nth case of a file from the Kth, so that several processes
  * share the work. Exit 0 when all pass; an unsupported operator counts as a failure. */
 #include "ops/cases.h"
 
 #include "driver/driver.h"
+#include "opencl/graph_run.h"
 #include "support/module_run.h"
 
 typedef struct settings {
     bool verbose, compiled;
     hn_compile_options compile;
     hn_service *service;
+    bool on_opencl;
+    opencl_host *host;
+    graph_counts counts;
 } settings;
 
 /* A graph of primitives, compiled, loaded, run. */
@@ -30,7 +34,13 @@ static hn_status case_compile(void *user, hn_arena *arena, hn_graph *graph, cons
     return status;
 }
 
-static case_executor executor_of(const settings *s) { return s->compiled ? case_compile : case_interpret; }
+static hn_status case_opencl(void *user, hn_arena *arena, hn_graph *graph, const hn_ref_tensor *inputs, uint32_t input_count,
+                             hn_ref_tensor *out_outputs) {
+    settings *s = user;
+    return graph_run(s->host, arena, graph, inputs, input_count, out_outputs, &s->counts);
+}
+
+static case_executor executor_of(const settings *s) { return s->on_opencl ? case_opencl : s->compiled ? case_compile : case_interpret; }
 
 static hn_status run_argument(const char *arg, settings *s, case_totals *totals) {
     char path[512];
@@ -54,6 +64,7 @@ static int parse_options(int argc, char **argv, settings *s, case_totals *part) 
     for (; k < argc && argv[k][0] == '-'; k++) {
         if (strcmp(argv[k], "-v") == 0) s->verbose = true;
         else if (strcmp(argv[k], "--compiled") == 0) s->compiled = true;
+        else if (strcmp(argv[k], "--opencl") == 0) s->on_opencl = true;
         else if (strcmp(argv[k], "--no-fusion") == 0) s->compile.no_fusion = true;
         else if (strcmp(argv[k], "--target") == 0 && k + 1 < argc) s->compile.target_cpu = argv[++k];
         else if (strcmp(argv[k], "--dump") == 0 && k + 1 < argc) s->compile.dump_after = argv[++k], s->compile.dump = print_dump;
@@ -68,14 +79,19 @@ int main(int argc, char **argv) {
     settings s = {.compile = {.compile_threads = 1, .threads = 2}};
     int first = parse_options(argc, argv, &s, &totals);
     if (!first) {
-        fprintf(stderr, "usage: run_cases [-v] [--compiled] [--no-fusion] [--target CPU] [--dump STAGE] [--part K/N] [FILE[:LINE]]...\n");
+        fprintf(stderr, "usage: run_cases [-v] [--compiled] [--opencl] [--no-fusion] [--target CPU] [--dump STAGE] [--part K/N] [FILE[:LINE]]...\n");
         return 2;
+    }
+    if (s.on_opencl) {
+        int code = opencl_host_open_or_skip(&s.host);
+        if (code >= 0) return code;
     }
     hn_status status = NULL;
     if (s.compiled) status = hn_service_create(&(hn_service_options){.threads = 1, .cache_dir = ""}, &s.service);
     if (first == argc && !status) status = case_run_folder("tests/ops/cases", executor_of(&s), &s, &totals);
     for (int k = first; k < argc && !status; k++) status = run_argument(argv[k], &s, &totals);
     hn_service_destroy(s.service);
+    opencl_host_close(s.host);
     if (status) fprintf(stderr, "run_cases: %s\n", hn_status_message(status));
     printf("%u passed, %u failed, %u unsupported\n", totals.passed, totals.failed, totals.unsupported);
     int code = status || totals.failed || totals.unsupported;

@@ -22,6 +22,7 @@ enum {
     CL_TRUE = 1,
     MAX_PLATFORMS = 16,
     MAX_MEMORIES = 256,
+    LEAST_BYTES = 4096,
 };
 #define CL_DEVICE_TYPE_ALL UINT64_C(0xFFFFFFFF)
 
@@ -129,6 +130,17 @@ hn_status opencl_host_open(opencl_host **out) {
     return status;
 }
 
+int opencl_host_open_or_skip(opencl_host **out) {
+    const char *ci = getenv("CI");
+    bool must = ci && strcmp(ci, "true") == 0;
+    hn_status status = opencl_host_open(out);
+    if (!status) return -1;
+    printf("%s: %s\n", must ? "FAILED" : "skipped", hn_status_message(status));
+    printf(must ? "0 passed, 1 failed\n" : "0 passed, 0 failed, 1 skipped\n");
+    hn_status_free(status);
+    return must;
+}
+
 void opencl_host_close(opencl_host *h) {
     if (!h) return;
     if (h->queue) h->cl.release_queue(h->queue);
@@ -204,10 +216,10 @@ static hn_status set_argument(call *c, size_t size, const void *value) {
     return error == CL_SUCCESS ? NULL : device_error("clSetKernelArg", error);
 }
 
-/* OpenCL has no buffers of no bytes. */
+/* At least a page, whatever the size: OpenCL has no buffers of no bytes, and a failed check of an index reads element 0. */
 static hn_status add_buffer(call *c, const void *bytes, size_t size) {
     int32_t error;
-    cl_handle buffer = c->cl->create_buffer(c->host->context, CL_MEM_READ_WRITE, size ? size : 1, NULL, &error);
+    cl_handle buffer = c->cl->create_buffer(c->host->context, CL_MEM_READ_WRITE, size < LEAST_BYTES ? LEAST_BYTES : size, NULL, &error);
     if (!buffer) return device_error("clCreateBuffer", error);
     c->buffers[c->buffer_count++] = buffer;
     if (size && bytes) error = c->cl->write_buffer(c->host->queue, buffer, CL_TRUE, 0, size, bytes, 0, NULL, NULL);

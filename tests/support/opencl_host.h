@@ -16,6 +16,9 @@ typedef struct opencl_program opencl_program;
 
 /* Errors: not-found when there is no loader, no platform or no device. */
 hn_status opencl_host_open(opencl_host **out) HN_MUST_USE;
+/* For main of a test: without a device, says so in the counts that it prints: one test is skipped, or with CI=true fails. Returns the status to
+ * exit with; -1: there is a device, go on. */
+int opencl_host_open_or_skip(opencl_host **out);
 void opencl_host_close(opencl_host *host); /* after its programs; NULL will do */
 const char *opencl_host_device(const opencl_host *host);
 size_t opencl_host_local_bytes(const opencl_host *host);   /* of a group */

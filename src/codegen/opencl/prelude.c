@@ -58,24 +58,15 @@
     {"shl_" c, FN T " shl_" c "(" T " a, " T " b) { return b < 0 || b >= " BITS " ? 0 : (" T ")((" U ")a << b); }\n"}, \
     {"shr_" c, FN T " shr_" c "(" T " a, " T " b) { return a >> (b < 0 || b >= " BITS " ? " BITS " - 1 : b); }\n"}
 
-/* Registers that keep a position, of floats: NaN is largest and smallest; of equals the first wins, in a running one the last. */
-#define FLOAT_BEST(name, c, T, IS_BETTER)                                                                              \
+/* Registers that keep a position. NaN is largest and smallest; of equals the first one wins, in a running maximum or minimum the last. */
+#define FLOAT_POSITION(name, c, T, BETTER, EARLIER)                                                                    \
     {name "_" c, FN "void " name "_" c "(" T " *a, long *x, " T " v, long p) {\n"                                      \
-                 "  const int nan = v != v, was_nan = *a != *a, first = p < *x;\n"                                     \
-                 "  if ((v " IS_BETTER " *a && !was_nan) || (v == *a && first) || (nan && (!was_nan || first))) { *a = v; *x = p; }\n}\n"}
-#define FLOAT_RUNNING(name, c, T, IS_AS_GOOD)                                                                          \
+                 "  const int nan = v != v, was_nan = *a != *a;\n"                                                     \
+                 "  if (nan != was_nan ? nan : nan || v == *a ? p " EARLIER " *x : v " BETTER " *a) { *a = v; *x = p; }\n}\n"}
+#define INT_POSITION(name, c, T, BETTER, EARLIER)                                                                      \
     {name "_" c, FN "void " name "_" c "(" T " *a, long *x, " T " v, long p) {\n"                                      \
-                 "  if (v != v || (v " IS_AS_GOOD " *a && *a == *a)) { *a = v; *x = p; }\n}\n"}
-#define FLOAT_POSITIONS(c, T)                                                                                          \
-    FLOAT_BEST("argmax", c, T, ">"), FLOAT_BEST("argmin", c, T, "<"), FLOAT_RUNNING("cummax", c, T, ">="),             \
-        FLOAT_RUNNING("cummin", c, T, "<=")
-
-/* Of ints. */
-#define INT_POSITION(name, c, T, WINS)                                                                                 \
-    {name "_" c, FN "void " name "_" c "(" T " *a, long *x, " T " v, long p) { if (" WINS ") { *a = v; *x = p; } }\n"}
-#define INT_POSITIONS(c, T)                                                                                            \
-    INT_POSITION("argmax", c, T, "v > *a || (v == *a && p < *x)"), INT_POSITION("argmin", c, T, "v < *a || (v == *a && p < *x)"), \
-        INT_POSITION("cummax", c, T, "v >= *a"), INT_POSITION("cummin", c, T, "v <= *a")
+                 "  if (v == *a ? p " EARLIER " *x : v " BETTER " *a) { *a = v; *x = p; }\n}\n"}
+#define POSITIONS(ROW, c, T) ROW("argmax", c, T, ">", "<"), ROW("argmin", c, T, "<", "<"), ROW("cummax", c, T, ">", ">"), ROW("cummin", c, T, "<", ">")
 
 static const hn_snippet snippets[] = {
     /* indices */
@@ -142,7 +133,8 @@ static const hn_snippet snippets[] = {
                          "  return philox((ulong)seed, (ulong)at / 4, (ulong)stream, (int)(at % 4)) * 0x1p-32;\n}\n"},
     FLOATS("f", "float", "0.0f"), FLOATS("d", "double", "0.0"),
     INTS("i", "int", "uint", "32"), INTS("l", "long", "ulong", "64"),
-    FLOAT_POSITIONS("f", "float"), FLOAT_POSITIONS("d", "double"), INT_POSITIONS("i", "int"), INT_POSITIONS("l", "long"),
+    POSITIONS(FLOAT_POSITION, "f", "float"), POSITIONS(FLOAT_POSITION, "d", "double"), POSITIONS(INT_POSITION, "i", "int"),
+    POSITIONS(INT_POSITION, "l", "long"),
 };
 
 static int find(const char *name, size_t len) {

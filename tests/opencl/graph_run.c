@@ -1,0 +1,167 @@
+/* graph_run.c: see the header. */
+#include "opencl/graph_run.h"
+
+#include "base/map.h"
+#include "codegen/codegen.h"
+#include "kernel/plan_gpu.h"
+#include "support/imaginary_gpu.h"
+
+#include <string.h>
+
+typedef struct runner {
+    opencl_host *host;
+    hn_arena *arena, scratch;
+    hn_program *p;
+    hn_schedule schedule;
+    hn_kernel_code *codes; /* per step of the schedule */
+    opencl_program *program;
+    hn_program_run run;
+    graph_counts *counts;
+} runner;
+
+/* ---- compiling ---- */
+
+static bool reduces(const hn_kernel *k) {
+    for (uint32_t f = 0; f < k->phases.count; f++)
+        if (k->phases.items[f].reduces.count && !k->phases.items[f].scan) return true;
+    return false;
+}
+
+/* Whether threads of a group meet. */
+static bool adds_together(const hn_form *f) {
+    bool shares = false, waits = false;
+    for (hn_fmem m = 1; m < f->memories.count; m++) shares |= f->memories.items[m].space == HN_SPACE_SHARED;
+    for (hn_fid s = 1; s < f->stmts.count; s++) waits |= f->stmts.items[s].kind == HN_FORM_BARRIER;
+    return shares && waits && f->threads > 1;
+}
+
+static hn_status print_kernel(runner *r, const hn_kernel *kernel, hn_kernel_code *out) {
+    hn_form *form;
+    HN_TRY(hn_form_plan_gpu(r->p, kernel, &hn_test_gpu, r->arena, &r->scratch, &form));
+    hn_arena_reset(&r->scratch);
+    r->counts->kernels++;
+    r->counts->reductions += reduces(kernel);
+    r->counts->together += reduces(kernel) && adds_together(form);
+    return hn_form_text(form, &hn_opencl_language, r->arena, out);
+}
+
+/* Every kernel, and of equal ones the first. */
+static hn_status print_kernels(runner *r, const hn_kernel_code **unique, uint32_t *out_count) {
+    hn_strmap known;
+    hn_strmap_init(&known, r->arena);
+    for (uint32_t k = 0; k < r->schedule.steps.count; k++) {
+        const hn_step *step = &r->schedule.steps.items[k];
+        if (step->kind != HN_STEP_KERNEL) continue;
+        HN_TRY(print_kernel(r, step->kernel, &r->codes[k]));
+        hn_str key = {(const char *)r->codes[k].digest.bytes, sizeof r->codes[k].digest.bytes};
+        if (hn_strmap_get(&known, key)) continue;
+        HN_TRY(hn_strmap_put(&known, key, 1));
+        unique[(*out_count)++] = &r->codes[k];
+    }
+    return NULL;
+}
+
+static hn_status compile(runner *r, hn_graph *graph) {
+    const hn_kernel_code **unique;
+    uint32_t count = 0;
+    const hn_target host = hn_target_host();
+    const hn_sched_options sched = {.threads = hn_test_gpu.multiprocessors, .limits = &host.kind->limits};
+    HN_TRY(hn_program_of_graph(graph, r->arena, &r->p));
+    HN_TRY(hn_schedule_program(r->p, &sched, r->arena, &r->scratch, &r->schedule));
+    hn_arena_reset(&r->scratch);
+    HN_NEW(r->arena, r->codes, r->schedule.steps.count);
+    HN_NEW(r->arena, unique, r->schedule.steps.count);
+    HN_TRY(print_kernels(r, unique, &count));
+    r->counts->different += count;
+    return count ? kernel_build(r->host, unique, count, &r->program) : NULL;
+}
+
+/* ---- memory ---- */
+
+/* All of a buffer's elements. */
+static hn_ref_tensor elements_of(const hn_ref_buffer *b) {
+    hn_ref_tensor t = {.dtype = b->dtype, .rank = 1, .sizes = {b->elems}, .numel = b->elems};
+    if (hn_dtype_is_float(b->dtype)) t.data.f = &b->items->f;
+    else t.data.i = &b->items->i;
+    return t;
+}
+
+static hn_status pack(hn_arena *arena, const hn_ref_buffer *b, kernel_memory *out) {
+    size_t size = hn_dtype_facts(b->dtype)->size_bytes;
+    const hn_ref_tensor t = elements_of(b);
+    out->size = (size_t)b->elems * size;
+    HN_TRY(hn_arena_array(arena, out->size + 1, 1, &out->bytes));
+    hn_ref_tensor_store(&t, out->bytes);
+    for (int64_t k = 0; k < b->elems; k++)
+        if (!b->is_set[k]) memset((char *)out->bytes + (size_t)k * size, 0xff, size);
+    return NULL;
+}
+
+static hn_status unpack(hn_arena *arena, const kernel_memory *memory, hn_ref_buffer *b) {
+    hn_ref_tensor t;
+    HN_TRY(hn_ref_tensor_load(arena, b->dtype, 1, &b->elems, NULL, memory->bytes, &t));
+    for (int64_t k = 0; k < b->elems; k++) b->items[k] = hn_ref_get(&t, k), b->is_set[k] = true;
+    return NULL;
+}
+
+/* One kernel on buffers of elements. An index that is outside is the error of kernel_run. */
+static hn_status run_code(opencl_program *program, const hn_kernel_code *code, const hn_program *p, const hn_ref_sizes *sizes,
+                          hn_ref_buffer *buffers, hn_arena *scratch) {
+    kernel_memory *memories;
+    HN_NEW(scratch, memories, p->buffers.count);
+    for (uint32_t k = 0; k < code->buffer_count; k++) {
+        hn_buf b = code->buffers[k];
+        if (!buffers[b].items) return HN_ERROR(HN_INTERNAL, "buffer b%u has no memory", b);
+        if (!memories[b].bytes) HN_TRY(pack(scratch, &buffers[b], &memories[b]));
+    }
+    HN_TRY(kernel_run(program, code, &(kernel_env){p, memories, sizes->symbols, sizes->values, sizes->count}));
+    for (uint32_t k = 0; k < code->buffer_count; k++)
+        if (code->written[k]) HN_TRY(unpack(scratch, &memories[code->buffers[k]], &buffers[code->buffers[k]]));
+    return NULL;
+}
+
+/* ---- running ---- */
+
+static hn_status run_step(runner *r, uint32_t k) {
+    const hn_step *step = &r->schedule.steps.items[k];
+    const hn_ref_sizes sizes = hn_program_run_sizes(&r->run);
+    if (step->kind != HN_STEP_KERNEL) return hn_program_run_item(&r->run, step->item);
+    if (!hn_program_run_is_active(&r->run)) return NULL;
+    hn_arena_reset(&r->scratch);
+    return run_code(r->program, &r->codes[k], r->p, &sizes, r->run.buffers, &r->scratch);
+}
+
+static hn_status run_all(runner *r, hn_graph *graph, const hn_ref_tensor *inputs, uint32_t input_count, hn_ref_tensor *out_outputs) {
+    HN_TRY(compile(r, graph));
+    HN_TRY(hn_program_run_begin(r->arena, r->p, graph, inputs, input_count, &r->run));
+    for (uint32_t k = 0; k < r->schedule.steps.count; k++) HN_TRY(run_step(r, k));
+    return hn_program_run_outputs(&r->run, out_outputs);
+}
+
+hn_status graph_run(opencl_host *host, hn_arena *arena, hn_graph *graph, const hn_ref_tensor *inputs, uint32_t input_count,
+                    hn_ref_tensor *out_outputs, graph_counts *counts) {
+    runner r = {.host = host, .arena = arena, .counts = counts};
+    hn_arena_init(&r.scratch);
+    hn_status status = run_all(&r, graph, inputs, input_count, out_outputs);
+    opencl_program_free(r.program);
+    hn_arena_deinit(&r.scratch);
+    return status;
+}
+
+hn_status graph_run_form(opencl_host *host, const hn_form *f, const hn_ref_sizes *sizes, hn_ref_buffer *buffers, bool *out_index_fault) {
+    hn_kernel_code code;
+    hn_arena scratch;
+    opencl_program *program = NULL;
+    hn_arena_init(&scratch);
+    hn_status status = hn_form_text(f, &hn_opencl_language, &scratch, &code);
+    if (!status) status = kernel_build(host, (const hn_kernel_code *const[]){&code}, 1, &program);
+    if (!status) status = run_code(program, &code, f->program, sizes, buffers, &scratch);
+    *out_index_fault = hn_status_code(status) == HN_INVALID_ARGUMENT;
+    if (*out_index_fault) {
+        hn_status_free(status);
+        status = NULL;
+    }
+    opencl_program_free(program);
+    hn_arena_deinit(&scratch);
+    return status;
+}

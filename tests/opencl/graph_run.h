@@ -1,0 +1,24 @@
+/* graph_run.h: a graph on OpenCL. Passes, lowering and schedule are those of the driver; kernels are planned for groups of threads, printed as
+ * OpenCL C and run on the device; extern operations are those of support/program_run.h. */
+#ifndef HN_TESTS_OPENCL_GRAPH_RUN_H
+#define HN_TESTS_OPENCL_GRAPH_RUN_H
+
+#include "opencl/kernel_run.h"
+#include "support/program_run.h"
+
+/* What the kernels of programs were like. */
+typedef struct graph_counts {
+    uint32_t kernels, different; /* kernels; different texts */
+    uint32_t reductions;         /* kernels that reduce, over rows and not in scans, */
+    uint32_t together;           /* and those of them in which threads of a group add up by shared memory and barriers */
+} graph_counts;
+
+/* As hn_interpret, and with any graph that the passes take. The graph is changed. `counts` are added to. */
+hn_status graph_run(opencl_host *host, hn_arena *arena, hn_graph *graph, const hn_ref_tensor *inputs, uint32_t input_count,
+                    hn_ref_tensor *out_outputs, graph_counts *counts) HN_MUST_USE;
+
+/* As hn_form_run (kernel/interp.h), on the device. What nothing has written is NaN there. */
+hn_status graph_run_form(opencl_host *host, const hn_form *f, const hn_ref_sizes *sizes, hn_ref_buffer *buffers,
+                         bool *out_index_fault) HN_MUST_USE;
+
+#endif
