@@ -7,13 +7,13 @@
  *   3. no two points of the outer variables and of f's own give the same index: so all readers of an element belong to the
  *      parallel iteration, and in f to the vector, that writes it;
  *   4. a parallel iteration runs its phases one after the other, and a vector its loads before its stores (print.c,
- *      print_column.c; that print_quarters.c takes turns between iterations does not matter, by 3). In print_fold.c the last
+ *      print_column.c; that print_streams.c takes turns between iterations does not matter, by 3). In print_pipelined.c the last
  *      phase of a row runs in the next row's turn; the first turn stores early, over its own row, and the last one reads a row
  *      again: both store, step by step, only what that step and all phases before have read. Scans, scatters, tiles and rows
  *      that end in repeated elements have an order of their own: here the answer is no.
  * Elements have one type, hence one size, and indices count from their buffer's first byte, wherever an argument begins
  * (bases.c): what holds for elements holds for bytes. Nothing in the text promises the C compiler that arguments are apart (no restrict), so the text is the same
- * whether they are or not. Prefetches, and the indices that print_fetch.c reads ahead and bounds to aim them, change no result.
+ * whether they are or not. Prefetches, and the indices that print_prefetch.c reads ahead and bounds to aim them, change no result.
  * A kernel that stores round the caches may be in place, too: it was measured to cost nothing. */
 #include "codegen/c/internal.h"
 

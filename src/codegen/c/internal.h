@@ -56,7 +56,7 @@ typedef struct printer {
     bool streaming;   /* and some of its stores go round them */
     bool checks_words; /* it collects indices that are outside in `outside` */
     uint32_t wide_bytes; /* scratch that sums of columns, or wide blocks, need */
-    bool folds;       /* print_fold.c */
+    bool folds;       /* print_pipelined.c */
     bool aligned;     /* what is stored round the caches is known to begin at a vector's alignment */
     const hn_kernel_phase *folded; /* the phase whose vectors follow those at hand; NULL: none */
     bool repeats;     /* computes some elements twice: repeats_elements */
@@ -97,7 +97,7 @@ void put_reduce_finish(printer *pr, const hn_kernel_reduce *r, uint32_t copies);
 uint32_t sop_cost(const hn_sop *op);
 bool is_narrow_index(const printer *pr, hn_sid s); /* whether indirect symbol t<s>, when it varies, is an array of int */
 
-/* print_shortcuts.c */
+/* print_simplified.c */
 /* Whether a division is done as a product with a reciprocal that is taken outside of the loop. */
 bool divides_once(const printer *pr, const hn_sop *op);
 /* Of x * sigmoid(x), which is printed as one op, x; else 0. */
@@ -127,16 +127,16 @@ void put_phase_effects(printer *pr);
 void open_block(printer *pr, const char *text);
 void close_block(printer *pr);
 
-/* print_fetch.c: prefetches */
+/* print_prefetch.c: prefetches */
 void choose_fetches(printer *pr); /* of the phase that was analysed */
 void put_indices_ahead(printer *pr);
 void put_fetches(printer *pr);
 
-/* print_quarters.c */
+/* print_streams.c */
 bool reads_in_quarters(printer *pr);
 hn_status put_quarters(printer *pr) HN_MUST_USE; /* leaves begin at the rows that remain */
 
-/* print_fold.c */
+/* print_pipelined.c */
 bool folds_last_pass(printer *pr);
 hn_status put_folded_rows(printer *pr) HN_MUST_USE; /* leaves a block open for the plain form */
 void put_last_pass(printer *pr, const char *head, bool tail); /* one vector of pr->folded */

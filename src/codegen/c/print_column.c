@@ -127,7 +127,7 @@ static hn_status put_narrow_kernel(printer *pr) {
 
 /* Plain sums over many rows: a strip of results is kept in the first cache while memory is read in long runs, WIDE_STEP rows at
  * a time, instead of running down narrow columns with a jump from row to row. The rows of a step are a WIDE_STEP-th of
- * the sum apart, so that each is a stream that goes on where it ended (print_quarters.c). Two levels of partial sums keep
+ * the sum apart, so that each is a stream that goes on where it ended (print_streams.c). Two levels of partial sums keep
  * the error small. Source: bench/kernels.c, "sum of columns": 2.3 times as fast from memory, and 1.25 for the distance. */
 enum { WIDE_MIN_ROWS = 512, WIDE_MAX_ROWS = 2048, WIDE_STEP = 4, WIDE_BLOCK = SUM_BLOCK / WIDE_STEP, WIDE_MIN_STEPS = 48 };
 

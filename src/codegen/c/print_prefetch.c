@@ -1,4 +1,4 @@
-/* print_fetch.c: what a kernel asks of memory before it needs it.
+/* print_prefetch.c: what a kernel asks of memory before it needs it.
  *
  * The processor's own prefetchers follow a stream within a page of 4 KiB, and a window of instructions that is full of
  * arithmetic does not reach far ahead. So kernels whose data is not in the caches ask for it:

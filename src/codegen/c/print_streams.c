@@ -1,4 +1,4 @@
-/* print_quarters.c: reductions of rows that come from memory.
+/* print_streams.c: split streams, for reductions of rows that come from memory.
  *
  * A loop that only reads is bound by how soon each page's lines are asked for, and the prefetchers start anew on every
  * page. Four rows far apart are four streams whose starts overlap: a thread's rows are cut in quarters, and row q of each

@@ -1,4 +1,4 @@
-/* print_shortcuts.c: what the form of a kernel allows to compute more cheaply than op by op. */
+/* print_simplified.c: what the form of a kernel allows to compute more cheaply than op by op. */
 #include "codegen/c/internal.h"
 
 #include "base/compiler.h"

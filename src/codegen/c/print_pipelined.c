@@ -1,4 +1,4 @@
-/* print_fold.c: the last pass over a row among the arithmetic of the next one.
+/* print_pipelined.c: software pipelining: stores a row while it computes the next one.
  *
  * A kernel of rows from memory whose last phase only takes up what the phase before left in a local buffer (softmax: the
  * division) has a pass of pure stores round the caches after one of pure arithmetic: neither the stores' ports nor the others
