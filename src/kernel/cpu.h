@@ -1,0 +1,231 @@
+/* cpu.h: how a kernel of the schedule runs on a CPU: every decision, made before a printer writes the first character.
+ *
+ * A plan has a form, the numbers that belong to it, and for each phase what its ops, stores and reductions become. It is made once,
+ * by hn_cpu_plan_create; a printer only asks. Nothing here is text of a language.
+ *
+ * Not decided here: the order of arguments and of size parameters, which is that of their first use in the text. Whether an
+ * argument is written is known before: hn_cpu_writes. */
+#ifndef HN_KERNEL_CPU_H
+#define HN_KERNEL_CPU_H
+
+#include "kernel/facts.h"
+#include "sched/sched.h"
+
+typedef struct hn_cpu_plan hn_cpu_plan;
+
+/* Vectors side by side, and prefetches of a phase. */
+enum { HN_CPU_UNROLL_MAX = 8, HN_CPU_PREFETCHES_MAX = 8 };
+
+/* Tiles are squares; the array of a wide one has padded rows, so that columns do not share the sets of a cache. Printers may have
+ * functions that are made for these sizes. */
+enum { HN_CPU_TILE = 64, HN_CPU_WIDE_TILE = 128, HN_CPU_WIDE_TILE_PITCH = 144 };
+
+/* A long sum of floats is taken in blocks of so many elements, so that its error grows with the square root of blocks and block
+ * length instead of with the length: what eager PyTorch's cascade does. */
+enum { HN_CPU_SUM_BLOCK = 32 };
+
+/* ---- ops ---- */
+
+/* How values of a dtype are held in the lanes of a vector. Narrower ints are ints of 32 bits, 16-bit floats are F32; a mask is 0 or
+ * all ones in 32 bits. */
+typedef enum hn_lane_kind { HN_LANE_F32, HN_LANE_F64, HN_LANE_I32, HN_LANE_I64, HN_LANE_MASK } hn_lane_kind;
+hn_lane_kind hn_lane_of(hn_dtype dtype);
+
+/* How an address, or an index, moves from lane to lane. */
+typedef enum hn_walk {
+    HN_WALK_UNIFORM,    /* it does not */
+    HN_WALK_CONTIGUOUS, /* by 1 */
+    HN_WALK_STRIDED,    /* by the same step, which is not 1 */
+    HN_WALK_GATHER      /* in any other way */
+} hn_walk;
+
+/* What the form of a kernel allows to compute more cheaply than op by op. */
+typedef enum hn_rewrite {
+    HN_REWRITE_NONE,
+    HN_REWRITE_EXP_NOT_POSITIVE, /* EXP: the operand is not above 0, or NaN: one limit can go */
+    HN_REWRITE_GATE,             /* MUL: x * sigmoid(x) as one op; `gate` is x */
+    HN_REWRITE_RECIPROCAL,       /* DIV: multiplies by the reciprocal of the divisor, which is taken outside of the loop */
+    HN_REWRITE_NARROW_INDICES    /* comparison, CAST: of indices that fit lanes of 32 bits. The operands are not computed apart */
+} hn_rewrite;
+
+/* An op of a phase's body. */
+typedef struct hn_cpu_op {
+    bool live;       /* needed for a store or a reduction */
+    bool varying;    /* differs from lane to lane */
+    bool rounded;    /* a product that something is added to: rounded before that, as everywhere else */
+    bool is_divisor; /* of a division that became HN_REWRITE_RECIPROCAL */
+    bool narrow;     /* INDIRECT that varies: bound and checked in lanes of 32 bits */
+    bool transposed; /* LOAD of a tiled kernel: goes through the tile's array */
+    bool rows_ahead; /* LOAD of a wide tile: its rows are prefetched */
+    hn_rewrite rewrite;
+    hn_sid gate;     /* HN_REWRITE_GATE */
+    uint32_t level;  /* innermost loop that it depends on: 0 none, d + 1 for inner variable d */
+    hn_walk walk;    /* of its index; INDIRECT, RANDOM: meaningless */
+    hn_expr step;    /* STRIDED: elements from lane to lane */
+} hn_cpu_op;
+
+typedef struct hn_cpu_store {
+    hn_walk walk;
+    hn_expr step;
+    bool nontemporal; /* whole vectors go round the caches */
+} hn_cpu_store;
+
+typedef struct hn_cpu_reduce {
+    bool in_blocks;  /* see HN_CPU_SUM_BLOCK */
+    bool loses_nan;  /* AMAX may lose a NaN on the way: it reaches every result all the same */
+    uint32_t block_sums, all_sums; /* COLUMNS_WIDE, first phase: bytes into the scratch memory */
+} hn_cpu_reduce;
+
+/* ---- phases ---- */
+
+/* How the elements of a row that fill no vector are computed. */
+typedef enum hn_cpu_rest {
+    HN_CPU_REST_NONE,
+    HN_CPU_REST_MASKED,     /* one vector, of which the first lanes count */
+    HN_CPU_REST_OVERLAPPING /* a whole vector that ends where the row does, and does some elements again */
+} hn_cpu_rest;
+
+/* The loop over lanes: `unroll` vectors at a time, then single vectors, then the rest. */
+typedef struct hn_cpu_lane_loop {
+    uint32_t unroll;
+    bool has_unrolled, has_single; /* which of the loops may run at all */
+    hn_cpu_rest rest;
+} hn_cpu_lane_loop;
+
+/* Elements that are asked for before they are used: those at `index`, for the load or store at `access`. */
+typedef struct hn_cpu_prefetch {
+    hn_buf buffer;
+    hn_expr index, access;
+    bool to_write;
+    uint32_t lines;      /* of memory, for a vector, `line_elems` apart; */
+    uint32_t line_elems;
+    uint32_t every;      /* vectors of an unrolled loop share a line: the first of so many asks */
+} hn_cpu_prefetch;
+
+/* An INDIRECT that prefetches need for a later row: it will be bound to buffer[index], for the load at `access`. */
+typedef struct hn_cpu_index_ahead {
+    hn_sid op;
+    hn_buf buffer;
+    hn_expr index, access;
+} hn_cpu_index_ahead;
+
+typedef struct hn_cpu_phase {
+    const hn_cpu_plan *plan;
+    const hn_kernel_phase *phase;
+    hn_expr lane;            /* the variable that runs over lanes; 0: none */
+    uint32_t cost;           /* of an element */
+    hn_cpu_op *ops;          /* per op of the body */
+    hn_cpu_store *stores;    /* per store */
+    hn_cpu_reduce *reduces;  /* per reduction */
+    hn_cpu_lane_loop loop;   /* FLAT, ROWS...: of a phase with a lane */
+    uint32_t maybe_empty;    /* bit d: the loop of variable d may have no iteration. What is hoisted out of loops may load, and
+                                must not run then */
+    bool sums_in_blocks;     /* COLUMNS_...: the innermost loop runs in blocks of HN_CPU_SUM_BLOCK */
+    hn_cpu_prefetch prefetches[HN_CPU_PREFETCHES_MAX];
+    uint32_t prefetch_count;
+    struct { hn_cpu_index_ahead *items; uint32_t count, cap; } indices_ahead;
+} hn_cpu_phase;
+
+/* ---- the kernel ---- */
+
+typedef enum hn_cpu_form {
+    HN_CPU_FLAT,           /* lanes along the only dimension, which threads share in blocks */
+    HN_CPU_ROWS,           /* lanes along rows, row after row */
+    HN_CPU_ROWS_PIPELINED, /* ... the last phase of a row among the vectors of the next row's phase before it */
+    HN_CPU_ROWS_SPLIT,     /* ... and several rows, far apart, at once: as many streams from memory */
+    HN_CPU_COLUMNS_NARROW, /* lanes are rows: a few vectors of them go through all phases together */
+    HN_CPU_COLUMNS_WIDE,   /* lanes are rows: sums of a strip of them, while memory is read in long runs */
+    HN_CPU_TILES,          /* squares: what is read along another dimension than it is written is transposed in an array */
+    HN_CPU_TILES_WIDE      /* ... with the next square while the one before is written */
+} hn_cpu_form;
+
+/* A buffer that lives for a row, in the scratch memory. */
+typedef struct hn_cpu_local {
+    int64_t offset_bytes, bytes; /* ROWS_PIPELINED: there are two of that many bytes, one after the other */
+} hn_cpu_local;
+
+/* Where an argument begins: `offset` elements into the buffer (0: none). Accesses go by it that add `sizes` and a number from
+ * `first` to `last`. */
+typedef struct hn_cpu_base {
+    hn_buf buffer;
+    hn_expr sizes;
+    int64_t first, last;
+    hn_expr offset;
+} hn_cpu_base;
+
+struct hn_cpu_plan {
+    const hn_program *program;
+    const hn_kernel *kernel;
+    const hn_cpu_facts *facts;
+    hn_sym *sym;
+    hn_arena *arena;
+    uint32_t lanes;       /* 32-bit lanes of a vector; values of 64 bits take two vectors */
+    hn_cpu_form form;
+    bool lanes_are_rows;  /* COLUMNS_...: each lane has results of its own */
+    double written_bytes; /* as far as sizes are known */
+    bool nontemporal;     /* it writes more than the caches keep */
+    bool has_fence;       /* some stores do go round the caches */
+    bool checks_narrow;   /* some INDIRECT is narrow */
+    hn_cpu_phase *phases; /* per phase of the kernel */
+    hn_cpu_local *locals; /* per local buffer of the kernel */
+    struct { hn_cpu_base *items; uint32_t count, cap; } bases;
+
+    /* TILES, TILES_WIDE */
+    struct hn_cpu_tiles {
+        hn_expr var;     /* the outer variable that goes with the lanes */
+        uint32_t block;  /* elements of a side, */
+        uint32_t pitch;  /* and from row to row of the array */
+        bool prefetches; /* TILES: the lines of the next square */
+    } tiles;
+    /* COLUMNS_NARROW, COLUMNS_WIDE */
+    struct hn_cpu_columns {
+        uint32_t copies;  /* vectors side by side */
+        uint32_t width;   /* rows of a parallel iteration */
+        bool is_whole;    /* no rest */
+        bool even_steps;  /* WIDE: each of the facts' strip_step streams has as many rows */
+        uint32_t block_steps; /* WIDE: steps of a block of sums */
+    } columns;
+    /* ROWS_SPLIT */
+    struct hn_cpu_split {
+        uint32_t streams, accumulators; /* accumulators: vectors of a stream's step, each with a sum of its own */
+        bool is_whole;
+    } split;
+
+    hn_expr extent;        /* parallel iterations */
+    int64_t grain;         /* fewest of them worth a thread */
+    int64_t scratch_bytes; /* per thread */
+};
+
+/* Owns: the plan lives in `arena`. Errors: out-of-memory. */
+hn_status hn_cpu_plan_create(const hn_program *program, const hn_kernel *kernel, uint32_t vector_bytes, const hn_cpu_facts *facts,
+                             hn_arena *arena, hn_cpu_plan **out) HN_MUST_USE;
+
+/* ---- questions ---- */
+
+/* The number that an expression is, or -1. */
+int64_t hn_cpu_known(const hn_cpu_plan *plan, hn_expr e);
+bool hn_cpu_is_local(const hn_cpu_plan *plan, hn_buf b);
+/* Whether the kernel stores to the buffer. */
+bool hn_cpu_writes(const hn_cpu_plan *plan, hn_buf b);
+/* How many elements into buffer `b` the argument begins that an access at this index goes by; 0: none. */
+hn_expr hn_cpu_base_of(const hn_cpu_plan *plan, hn_buf b, hn_expr access);
+/* Which arguments may lie in the same memory: bit k of out_over[b] says that argument b, which is written, may lie where argument
+ * k does. `out_over` is zeroed by the caller. */
+void hn_cpu_in_place(const hn_cpu_plan *plan, const hn_buf *buffers, uint32_t count, uint64_t *out_over);
+
+/* Whether an index goes through the lane variable, or through an indirect index that varies. */
+bool hn_cpu_uses_lane(const hn_cpu_phase *ph, hn_expr e);
+/* How it moves over lanes; *out_step is set for CONTIGUOUS and STRIDED. */
+hn_walk hn_cpu_walk_of(const hn_cpu_phase *ph, hn_expr e, hn_expr *out_step);
+
+/* The index of a window is clamped to its image: max(0, f), min(n, f). Where a clamp changes neither the first lane nor the last
+ * one, as f is linear, it changes none: a gather is a whole vector there. */
+typedef struct hn_cpu_clamp {
+    hn_expr clamp, inside; /* max(0, f), and f */
+    hn_expr plain, step;   /* the index without the clamp, which goes along the lanes by `step` */
+    hn_walk walk;          /* CONTIGUOUS or STRIDED */
+} hn_cpu_clamp;
+/* False when the index has no such clamp, or more than one. */
+bool hn_cpu_find_clamp(const hn_cpu_phase *ph, hn_expr index, hn_cpu_clamp *out);
+
+#endif

@@ -1,0 +1,103 @@
+/* cpu_column.c: kernels whose lanes are rows: reductions along a dimension that is not the last in memory.
+ *
+ * Narrow columns run a few vectors of rows down all phases. Wide columns are for plain sums over many rows: a strip of results is
+ * kept in the first cache while memory is read in long runs, a few rows at a time, instead of running down narrow columns with a
+ * jump from row to row. The rows of a step are that part of the sum apart, so that each is a stream that goes on where it ended
+ * (cpu_rows.c). Two levels of partial sums keep the error small. */
+#include "kernel/cpu_internal.h"
+
+/* ---- blocks of sums ---- */
+
+static bool sums_in_blocks(const hn_kernel_reduce *r) {
+    hn_lane_kind kind = hn_lane_of(r->dtype);
+    return r->op == HN_OP_SUM && (kind == HN_LANE_F32 || kind == HN_LANE_F64);
+}
+
+static void choose_blocks(hn_cpu_phase *ph) {
+    const hn_kernel_phase *phase = ph->phase;
+    if (!phase->rank || phase->scan) return;
+    int64_t extent = hn_cpu_known(ph->plan, hn_cpu_extent(ph->plan, phase->vars[phase->rank - 1]));
+    if (extent >= 0 && extent <= 2 * HN_CPU_SUM_BLOCK) return;
+    for (uint32_t k = 0; k < phase->reduces.count; k++) {
+        ph->reduces[k].in_blocks = sums_in_blocks(&phase->reduces.items[k]);
+        ph->sums_in_blocks |= ph->reduces[k].in_blocks;
+    }
+}
+
+/* ---- narrow columns ---- */
+
+static hn_expr rows_of(const hn_cpu_plan *pl) {
+    return pl->kernel->rank ? hn_cpu_extent(pl, pl->kernel->vars[pl->kernel->rank - 1]) : hn_sym_int(pl->sym, 1);
+}
+
+static uint32_t narrow_copies(const hn_cpu_plan *pl) {
+    uint32_t cost = 0;
+    for (uint32_t f = 0; f < pl->kernel->phases.count; f++) {
+        if (pl->kernel->phases.items[f].scan) return 1;
+        cost += hn_cpu_phase_cost(&pl->kernel->phases.items[f]);
+    }
+    int64_t rows = hn_sym_hint(pl->sym, rows_of(pl), 1024);
+    uint32_t copies = cost <= 4 ? HN_CPU_UNROLL_MAX : cost <= 24 ? 4 : 2;
+    while (copies > 1 && rows < (int64_t)(pl->lanes * copies)) copies /= 2;
+    return copies;
+}
+
+/* ---- wide columns ---- */
+
+/* Whether the phase is one or two plain sums. */
+static bool is_plain_sum(const hn_kernel_phase *phase) {
+    if (phase->rank != 1 || phase->stores.count || phase->scan || !phase->reduces.count) return false;
+    if (phase->reduces.count > 2 || hn_cpu_phase_cost(phase) > 24) return false;
+    for (uint32_t r = 0; r < phase->reduces.count; r++) {
+        const hn_kernel_reduce *reduce = &phase->reduces.items[r];
+        if (reduce->op != HN_OP_SUM || (reduce->dtype != HN_DTYPE_F32 && reduce->dtype != HN_DTYPE_F64)) return false;
+    }
+    return true;
+}
+
+bool hn_cpu_is_wide_column(const hn_cpu_plan *pl) {
+    const hn_kernel *k = pl->kernel;
+    const hn_kernel_phase *first = &k->phases.items[0];
+    if (!k->rank || k->locals.count || !is_plain_sum(first)) return false;
+    if (hn_cpu_hint(pl, k->vars[k->rank - 1], 0) < pl->facts->strip_min_cols) return false;
+    if (hn_cpu_hint(pl, first->vars[0], 0) < pl->facts->strip_min_rows) return false;
+    for (uint32_t f = 1; f < k->phases.count; f++)
+        if (k->phases.items[f].rank || k->phases.items[f].reduces.count) return false;
+    return true;
+}
+
+static uint32_t strip_width(const hn_cpu_plan *pl) {
+    int64_t outer = 1;
+    for (uint32_t d = 0; d + 1 < pl->kernel->rank; d++) outer *= hn_cpu_hint(pl, pl->kernel->vars[d], 1);
+    bool shared = pl->kernel->threads <= 1 || outer >= 2 * (int64_t)pl->kernel->threads;
+    return shared ? pl->facts->strip_cols_long : pl->facts->strip_cols_short;
+}
+
+int64_t hn_cpu_place_strip(hn_cpu_plan *pl) {
+    const hn_kernel_phase *first = &pl->kernel->phases.items[0];
+    uint32_t bytes = 0;
+    for (uint32_t r = 0; r < first->reduces.count; r++) {
+        uint32_t sums = pl->columns.width * hn_dtype_facts(first->reduces.items[r].dtype)->size_bytes;
+        pl->phases[0].reduces[r].block_sums = bytes;
+        pl->phases[0].reduces[r].all_sums = bytes + sums;
+        bytes += 2 * sums;
+    }
+    return bytes;
+}
+
+static void set_wide(hn_cpu_plan *pl) {
+    const hn_kernel_phase *first = &pl->kernel->phases.items[0];
+    int64_t steps = hn_cpu_known(pl, hn_cpu_extent(pl, first->vars[0])), step = pl->facts->strip_step;
+    pl->columns.copies = first->reduces.count == 1 && pl->phases[0].cost <= 8 ? 2 : 1;
+    pl->columns.width = strip_width(pl);
+    pl->columns.even_steps = steps >= 0 && steps % step == 0;
+    pl->columns.block_steps = HN_CPU_SUM_BLOCK / pl->facts->strip_step;
+}
+
+void hn_cpu_set_columns(hn_cpu_plan *pl) {
+    int64_t rows = hn_cpu_known(pl, rows_of(pl));
+    if (pl->form == HN_CPU_COLUMNS_WIDE) set_wide(pl);
+    else pl->columns.copies = narrow_copies(pl), pl->columns.width = pl->columns.copies * pl->lanes;
+    pl->columns.is_whole = rows >= 0 && rows % (pl->columns.copies * pl->lanes) == 0;
+    for (uint32_t f = 0; f < pl->kernel->phases.count && pl->form == HN_CPU_COLUMNS_NARROW; f++) choose_blocks(&pl->phases[f]);
+}
