@@ -18,7 +18,7 @@ typedef struct hn_kernel_code {
     const hn_buf *buffers;    /* arguments, in order */
     const hn_expr *offsets;   /* per argument: how many elements into the buffer it points; 0: none */
     const bool *written;      /* per buffer */
-    const uint64_t *over;     /* per buffer that is written: bit k: it may lie where argument k lies, see c/in_place.c */
+    const uint64_t *over;     /* per buffer that is written: bit k: it may lie where argument k lies, see kernel/cpu_in_place.c */
     const hn_expr *sizes;     /* size symbols, in order */
     hn_expr extent;           /* parallel iterations, or groups */
     int64_t grain;            /* fewest iterations worth a thread */

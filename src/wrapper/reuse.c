@@ -1,7 +1,7 @@
 /* reuse.c: writes the REUSE lines, and says which of them are right.
  *
  * A kernel that is the last to read temporary b2 and the first to write temporary b3 may write b3 where b2 is, when the
- * kernel's form allows it (hn_woperand.over, proved in codegen/c/in_place.c):
+ * kernel's form allows it (hn_woperand.over, proved in kernel/cpu_in_place.c):
  *
  *   call k1(b1 f32, out b2 f32) ...                    call k1(b1 f32, out b2 f32) ...
  *   call k2(out b3 f32 over [1], b2 f32) ...    ->     reuse b3 from b2

@@ -8,50 +8,29 @@
 
 typedef struct c_op {
     const char *f32, *f64, *ints, *mask;
-    uint32_t cost;
 } c_op;
 
 static const c_op c_ops[HN_OP_COUNT] = {
-#define C_OP(name, f32, f64, ints, mask, cost) [HN_OP_##name] = {f32, f64, ints, mask, cost},
+#define C_OP(name, f32, f64, ints, mask) [HN_OP_##name] = {f32, f64, ints, mask},
 #include "codegen/c/ops.def"
 #undef C_OP
 };
 
 char lane_class(hn_dtype d) {
-    switch (d) {
-    case HN_DTYPE_F64: return 'd';
-    case HN_DTYPE_F32: case HN_DTYPE_F16: case HN_DTYPE_BF16: return 'f';
-    case HN_DTYPE_I64: return 'l';
-    case HN_DTYPE_BOOL: return 'm';
-    default: return 'i';
-    }
+    static const char letters[] = {[HN_LANE_F32] = 'f', [HN_LANE_F64] = 'd', [HN_LANE_I32] = 'i', [HN_LANE_I64] = 'l', [HN_LANE_MASK] = 'm'};
+    return letters[hn_lane_of(d)];
 }
 
 const char *lane_type(hn_dtype d) {
-    switch (lane_class(d)) {
-    case 'd': return "vd";
-    case 'f': return "vf";
-    case 'l': return "vl";
-    default: return "vi";
-    }
-}
-
-uint32_t sop_cost(const hn_sop *op) {
-    switch (op->kind) {
-    case HN_SOP_ELEM: return c_ops[op->op].cost;
-    case HN_SOP_LOAD: return 1;
-    case HN_SOP_RANDOM: return 200;
-    case HN_SOP_CAST: return 1;
-    case HN_SOP_INDIRECT: return 4;
-    default: return 0;
-    }
+    static const char *const types[] = {[HN_LANE_F32] = "vf", [HN_LANE_F64] = "vd", [HN_LANE_I32] = "vi", [HN_LANE_I64] = "vl", [HN_LANE_MASK] = "vi"};
+    return types[hn_lane_of(d)];
 }
 
 static bool has_position(hn_op op) {
     return op == HN_OP_ARGMAX || op == HN_OP_ARGMIN || op == HN_OP_CUMMAX || op == HN_OP_CUMMIN;
 }
 
-static const hn_sop *sop(const printer *pr, hn_sid s) { return &pr->phase->body.items[s]; }
+static const hn_sop *sop(const printer *pr, hn_sid s) { return &pr->at->phase->body.items[s]; }
 
 static void put_const(printer *pr, const hn_sop *op) {
     char c = lane_class(op->dtype);
@@ -106,29 +85,26 @@ static void put_bitcast(printer *pr, const hn_sop *op) {
     hn_strbuf_printf(&pr->out, text, op->args[0]);
 }
 
+/* What the plan found a cheaper way for. */
+static bool put_rewritten(printer *pr, hn_sid s, const hn_sop *op) {
+    hn_sid gate = pr->at->ops[s].gate;
+    switch (pr->at->ops[s].rewrite) {
+    case HN_REWRITE_NONE: return false;
+    case HN_REWRITE_EXP_NOT_POSITIVE: hn_strbuf_printf(&pr->out, "exp0_f(s%u)", op->args[0]); return true;
+    case HN_REWRITE_GATE: hn_strbuf_printf(&pr->out, "(s%u / (sp_f(1) + exp_f(-s%u)))", gate, gate); return true;
+    case HN_REWRITE_RECIPROCAL: hn_strbuf_printf(&pr->out, "(s%u * d%u)", op->args[0], op->args[1]); return true;
+    case HN_REWRITE_NARROW_INDICES: put_of_indices(pr, op); return true;
+    }
+    return false;
+}
+
 static void put_elem(printer *pr, hn_sid s, const hn_sop *op) {
     const c_op *row = &c_ops[op->op];
     if (op->op == HN_OP_BITCAST) {
         put_bitcast(pr, op);
         return;
     }
-    if (is_below_largest(pr, op)) {
-        hn_strbuf_printf(&pr->out, "exp0_f(s%u)", op->args[0]);
-        return;
-    }
-    hn_sid gated = gated_by_sigmoid(pr, op);
-    if (gated) {
-        hn_strbuf_printf(&pr->out, "(s%u / (sp_f(1) + exp_f(-s%u)))", gated, gated);
-        return;
-    }
-    if (divides_once(pr, op)) {
-        hn_strbuf_printf(&pr->out, "(s%u * d%u)", op->args[0], op->args[1]);
-        return;
-    }
-    if (is_of_indices(pr, op)) {
-        put_of_indices(pr, op);
-        return;
-    }
+    if (put_rewritten(pr, s, op)) return;
     bool select = op->op == HN_OP_WHERE;
     hn_dtype operand = sop(pr, op->args[select ? 1 : 0])->dtype;
     char letter = lane_class(operand);
@@ -142,30 +118,29 @@ static void put_elem(printer *pr, hn_sid s, const hn_sop *op) {
     bool cast_mask = op->dtype == HN_DTYPE_BOOL && letter != 'm';
     if (wrap) hn_strbuf_puts(&pr->out, wrap);
     if (cast_mask) hn_strbuf_puts(&pr->out, "(vi)");
-    if (pr->rounded[s]) hn_strbuf_printf(&pr->out, "rounded_%c", letter); /* the template has the brackets */
+    if (pr->at->ops[s].rounded) hn_strbuf_printf(&pr->out, "rounded_%c", letter); /* the template has the brackets */
     put_template(pr, text, letter, op);
     if (wrap) hn_strbuf_putc(&pr->out, ')');
 }
 
-static void put_cast(printer *pr, const hn_sop *op) {
+static void put_cast(printer *pr, hn_sid s, const hn_sop *op) {
     char from = lane_class(sop(pr, op->args[0])->dtype), to = lane_class(op->dtype);
     const char *wrap = wrap_of(op->dtype);
     if (op->dtype == HN_DTYPE_F16) wrap = "round_f16(";
     if (op->dtype == HN_DTYPE_BF16) wrap = "round_bf16(";
     if (wrap) hn_strbuf_puts(&pr->out, wrap);
-    if (is_of_indices(pr, op))
-        put_of_indices(pr, op);
-    else if (from == to)
+    bool done = put_rewritten(pr, s, op);
+    if (!done && from == to)
         hn_strbuf_printf(&pr->out, "s%u", op->args[0]);
-    else
+    else if (!done)
         hn_strbuf_printf(&pr->out, "%c_%c(s%u)", from, to, op->args[0]);
     if (wrap) hn_strbuf_putc(&pr->out, ')');
 }
 
 static void put_index_value(printer *pr, hn_expr e) {
     hn_expr step;
-    lane_walk walk = walk_of(pr, e, &step);
-    if (walk == WALK_GATHER) {
+    hn_walk walk = hn_cpu_walk_of(pr->at, e, &step);
+    if (walk == HN_WALK_GATHER) {
         hn_strbuf_puts(&pr->out, "({ vl o; LANES o[k] = ");
         pr->in_lane_loop = true;
         put_index(pr, e);
@@ -176,8 +151,8 @@ static void put_index_value(printer *pr, hn_expr e) {
     hn_strbuf_puts(&pr->out, "(sp_l(");
     put_index(pr, e);
     hn_strbuf_puts(&pr->out, ")");
-    if (walk != WALK_FIXED) hn_strbuf_puts(&pr->out, " + IOTA_L");
-    if (walk == WALK_STRIDE) {
+    if (walk != HN_WALK_UNIFORM) hn_strbuf_puts(&pr->out, " + IOTA_L");
+    if (walk == HN_WALK_STRIDED) {
         hn_strbuf_puts(&pr->out, " * sp_l(");
         put_index(pr, step);
         hn_strbuf_puts(&pr->out, ")");
@@ -205,7 +180,7 @@ static void put_gather(printer *pr, const hn_sop *op, hn_dtype dtype) {
     else
         hn_strbuf_printf(&pr->out, "({ %s t[VF]%s; %s t[k] = ", element_type(dtype), pr->tail ? " = {0}" : "",
                          pr->tail ? "for (ll k = 0; k < n; k++)" : "LANES");
-    put_base(pr, op->buffer, op->index, false);
+    put_base(pr, op->buffer, op->index);
     hn_strbuf_putc(&pr->out, '[');
     pr->in_lane_loop = true;
     put_element(pr, op->buffer, op->index, op->index);
@@ -216,55 +191,17 @@ static void put_gather(printer *pr, const hn_sop *op, hn_dtype dtype) {
         hn_strbuf_printf(&pr->out, "]; ld_%s(t); })", hn_dtype_facts(dtype)->name);
 }
 
-/* The index of a window is clamped to its image: max(0, f), min(n, f). Where a clamp changes neither the first lane nor the last
- * one, as f is linear, it changes none. */
-typedef struct clamped {
-    hn_expr clamp, inside; /* max(0, f), and f */
-    hn_expr plain, step;   /* the index without the clamp, which goes along the lanes by `step` */
-    lane_walk walk;
-} clamped;
-
-static hn_expr inside_of(printer *pr, hn_expr clamp) {
-    uint32_t count;
-    for (;;) {
-        hn_expr_kind kind = hn_sym_kind(pr->sym, clamp);
-        if (kind != HN_EXPR_MIN && kind != HN_EXPR_MAX) return clamp;
-        const hn_expr *args = hn_sym_args(pr->sym, clamp, &count);
-        if (count != 2 || uses_lane(pr, args[0]) == uses_lane(pr, args[1])) return 0;
-        clamp = args[uses_lane(pr, args[1])];
-    }
-}
-
-/* False when the index has no such clamp, or more than one. */
-static bool find_clamp(printer *pr, hn_expr index, clamped *out) {
-    int64_t coeff = 0;
-    *out = (clamped){0};
-    const hn_sum sum = hn_sym_sum(pr->sym, index);
-    for (uint32_t k = 0; k < sum.count; k++) {
-        hn_expr_kind kind = hn_sym_kind(pr->sym, sum.terms[k]);
-        if ((kind != HN_EXPR_MIN && kind != HN_EXPR_MAX) || !uses_lane(pr, sum.terms[k])) continue;
-        if (out->clamp) return false;
-        out->clamp = sum.terms[k], coeff = sum.coeffs[k];
-    }
-    if (out->clamp) out->inside = inside_of(pr, out->clamp);
-    if (!out->inside) return false;
-    hn_expr difference = hn_sym_sub(pr->sym, out->inside, out->clamp);
-    out->plain = hn_sym_add(pr->sym, index, hn_sym_mul(pr->sym, hn_sym_int(pr->sym, coeff), difference));
-    out->walk = walk_of(pr, out->plain, &out->step);
-    return out->walk == WALK_ONE || out->walk == WALK_STRIDE;
-}
-
 /* A whole vector of elements `step` apart. Every second one by two loads and a shuffle: a detour over memory waits for its
  * stores. */
-static void put_vector_load(printer *pr, hn_buf buffer, hn_expr access, hn_expr index, lane_walk walk, hn_expr step) {
+static void put_vector_load(printer *pr, hn_buf buffer, hn_expr access, hn_expr index, hn_walk walk, hn_expr step) {
     const hn_dtype dtype = pr->p->buffers.items[buffer].dtype;
-    const bool second = walk == WALK_STRIDE && dtype == HN_DTYPE_F32 && pr->lanes >= 8 && hn_sym_is_value(pr->sym, step, 2);
-    const char *name = walk == WALK_FIXED ? "lp" : walk == WALK_ONE ? "ld" : second ? "lds2" : "lds";
+    const bool second = walk == HN_WALK_STRIDED && dtype == HN_DTYPE_F32 && pr->lanes >= 8 && hn_sym_is_value(pr->sym, step, 2);
+    const char *name = walk == HN_WALK_UNIFORM ? "lp" : walk == HN_WALK_CONTIGUOUS ? "ld" : second ? "lds2" : "lds";
     hn_strbuf_printf(&pr->out, "%s_%s(", name, hn_dtype_facts(dtype)->name);
-    put_base(pr, buffer, access, false);
+    put_base(pr, buffer, access);
     hn_strbuf_puts(&pr->out, " + ");
     put_element(pr, buffer, access, index);
-    if (walk == WALK_STRIDE && !second) {
+    if (walk == HN_WALK_STRIDED && !second) {
         hn_strbuf_puts(&pr->out, ", ");
         put_index(pr, step);
     }
@@ -272,7 +209,7 @@ static void put_vector_load(printer *pr, hn_buf buffer, hn_expr access, hn_expr 
 }
 
 /* "a == b", in the last lane or in the first. */
-static void put_unclamped(printer *pr, const clamped *c, bool last) {
+static void put_unclamped(printer *pr, const hn_cpu_clamp *c, bool last) {
     pr->in_lane_loop = last;
     hn_strbuf_puts(&pr->out, last ? "({ const ll k = VF - 1; " : "");
     put_index(pr, c->clamp);
@@ -283,7 +220,7 @@ static void put_unclamped(printer *pr, const clamped *c, bool last) {
 }
 
 /* Whole vectors but at the ends of a row, where lanes differ. */
-static void put_clamped(printer *pr, const hn_sop *op, hn_dtype dtype, const clamped *c) {
+static void put_clamped(printer *pr, const hn_sop *op, hn_dtype dtype, const hn_cpu_clamp *c) {
     hn_strbuf_printf(&pr->out, "({ %s r; if (", lane_type(dtype));
     put_unclamped(pr, c, false);
     hn_strbuf_puts(&pr->out, " && ");
@@ -298,13 +235,13 @@ static void put_clamped(printer *pr, const hn_sop *op, hn_dtype dtype, const cla
 static void put_load(printer *pr, hn_sid s, const hn_sop *op) {
     if (put_tile_load(pr, s, op)) return;
     static const char *const tails[3] = {"lp", "ldn", "ldsn"};
-    hn_expr step;
-    lane_walk walk = walk_of(pr, op->index, &step);
+    hn_expr step = pr->at->ops[s].step;
+    hn_walk walk = pr->at->ops[s].walk;
     hn_dtype dtype = pr->p->buffers.items[op->buffer].dtype;
-    clamped c;
-    if (walk == WALK_GATHER) {
+    hn_cpu_clamp c;
+    if (walk == HN_WALK_GATHER) {
         const bool is_float = dtype == HN_DTYPE_F32 || dtype == HN_DTYPE_F64;
-        if (is_float && !pr->tail && find_clamp(pr, op->index, &c))
+        if (is_float && !pr->tail && hn_cpu_find_clamp(pr->at, op->index, &c))
             put_clamped(pr, op, dtype, &c);
         else
             put_gather(pr, op, dtype);
@@ -315,12 +252,12 @@ static void put_load(printer *pr, hn_sid s, const hn_sop *op) {
         return;
     }
     hn_strbuf_printf(&pr->out, "%s_%s(", tails[walk], hn_dtype_facts(dtype)->name);
-    put_address(pr, op->buffer, op->index, false);
-    if (walk == WALK_STRIDE) {
+    put_address(pr, op->buffer, op->index);
+    if (walk == HN_WALK_STRIDED) {
         hn_strbuf_puts(&pr->out, ", ");
         put_index(pr, step);
     }
-    hn_strbuf_puts(&pr->out, walk != WALK_FIXED ? ", n)" : ")");
+    hn_strbuf_puts(&pr->out, walk != HN_WALK_UNIFORM ? ", n)" : ")");
 }
 
 /* One number for all lanes, as a scalar: it becomes an address. */
@@ -331,15 +268,6 @@ static void put_fixed_indirect(printer *pr, hn_sid s, const hn_sop *op) {
     hn_strbuf_puts(&pr->out, "; ");
     if (op->imm.i & 1) hn_strbuf_printf(&pr->out, "if (t%u < 0) t%u += e; ", s, s);
     hn_strbuf_printf(&pr->out, "if (t%u < 0 || t%u >= e) { if (e <= 0) return 1; err = 1; t%u = 0; } }\n", s, s, s);
-}
-
-bool is_narrow_index(const printer *pr, hn_sid s) {
-    const hn_sop *cast = sop(pr, sop(pr, s)->args[0]);
-    int64_t lo, hi;
-    hn_sym_range(pr->sym, hn_sym_symbol_extent(pr->sym, sop(pr, s)->index), &lo, &hi);
-    if (cast->kind != HN_SOP_CAST || hi > INT32_MAX) return false;
-    char from = lane_class(sop(pr, cast->args[0])->dtype);
-    return from == 'i' || from == 'f';
 }
 
 /* Words: an index made from them is checked as them; what is too large for one is outside either way. No branch: a compiler would
@@ -362,12 +290,12 @@ static void put_wide_indirect(printer *pr, hn_sid s, const hn_sop *op) {
 
 /* Binds t<s>: wrapped, checked; a bad index becomes 0 and the call reports it. */
 static void put_indirect(printer *pr, hn_sid s, const hn_sop *op) {
-    if (!pr->varying[s]) {
+    if (!pr->at->ops[s].varying) {
         put_fixed_indirect(pr, s, op);
         return;
     }
     hn_expr limit = hn_sym_symbol_extent(pr->sym, op->index);
-    bool narrow = is_narrow_index(pr, s);
+    bool narrow = pr->at->ops[s].narrow;
     int64_t lo, hi;
     hn_sym_range(pr->sym, limit, &lo, &hi);
     put_begin(pr);
@@ -378,7 +306,6 @@ static void put_indirect(printer *pr, hn_sid s, const hn_sop *op) {
         put_narrow_indirect(pr, s, op);
     else
         put_wide_indirect(pr, s, op);
-    pr->checks_words |= narrow;
 }
 
 /* How many high bits of a word a uniform number of the dtype keeps, so that it stays below 1 (ir/interp_random.c). */
@@ -403,12 +330,12 @@ static void put_random(printer *pr, const hn_sop *op) {
 
 /* The variable of a reduction's result; per copy when lanes are rows. */
 static void put_result_name(printer *pr, const hn_sop *op) {
-    char kind = op->op == HN_OP_ARGMAX ? 'x' : pr->phase->scan ? 'a' : 'r';
-    bool is_number = pr->phase->scan && op->dtype == HN_DTYPE_BOOL && has_position(pr->phase->reduces.items[0].op);
+    char kind = op->op == HN_OP_ARGMAX ? 'x' : pr->at->phase->scan ? 'a' : 'r';
+    bool is_number = pr->at->phase->scan && op->dtype == HN_DTYPE_BOOL && has_position(pr->at->phase->reduces.items[0].op);
     hn_strbuf_printf(&pr->out, is_number ? "(vi)(sp_i(0) < %c%lld" : "%c%lld", kind, (long long)op->imm.i);
-    if (pr->phase->scan)
+    if (pr->at->phase->scan)
         hn_strbuf_puts(&pr->out, is_number ? "_0)" : "_0");
-    else if (pr->column)
+    else if (pr->plan->lanes_are_rows)
         hn_strbuf_printf(&pr->out, "_%u", pr->copy);
 }
 
@@ -422,7 +349,7 @@ void put_sop(printer *pr, hn_sid s) {
     hn_strbuf_printf(&pr->out, "const %s s%u = ", lane_type(op->dtype), s);
     switch (op->kind) {
     case HN_SOP_ELEM: put_elem(pr, s, op); break;
-    case HN_SOP_CAST: put_cast(pr, op); break;
+    case HN_SOP_CAST: put_cast(pr, s, op); break;
     case HN_SOP_CONST: put_const(pr, op); break;
     case HN_SOP_LOAD: put_load(pr, s, op); break;
     case HN_SOP_INDEX: put_index_value(pr, op->index); break;
@@ -430,7 +357,7 @@ void put_sop(printer *pr, hn_sid s) {
     default: put_result_name(pr, op); break;
     }
     hn_strbuf_puts(&pr->out, ";\n");
-    if (pr->divisor[s]) put_line(pr, "const vf d%u = sp_f(1) / s%u;", s, s);
+    if (pr->at->ops[s].is_divisor) put_line(pr, "const vf d%u = sp_f(1) / s%u;", s, s);
 }
 
 /* --- stores --- */
@@ -443,52 +370,39 @@ static void put_store_scatter(printer *pr, const hn_kernel_store *st, hn_dtype d
     snprintf(text, sizeof text, combine[st->mode], c);
     if (c == 'm') snprintf(text, sizeof text, "%s", st->mode == HN_STORE_SET ? "y" : st->mode == HN_STORE_ADD || st->mode == HN_STORE_MAX ? "(x | y)" : "(x & y)");
     put_begin(pr);
-    hn_strbuf_printf(&pr->out, "for (int k = 0; k < %s; k++) { %s *q = ", !pr->lane ? "1" : pr->tail ? "(int)n" : "VF", type);
+    hn_strbuf_printf(&pr->out, "for (int k = 0; k < %s; k++) { %s *q = ", !pr->at->lane ? "1" : pr->tail ? "(int)n" : "VF", type);
     pr->in_lane_loop = true;
-    put_address(pr, st->buffer, st->index, true);
+    put_address(pr, st->buffer, st->index);
     pr->in_lane_loop = false;
     hn_strbuf_printf(&pr->out, "; %s x = lp_%s(q), y = sp_%c(s%u[k]); (void)x; s1_%s(q, %s); }\n", lane_type(dtype), name,
                      splat, st->value, name, text);
 }
 
-/* Whether a store goes round the caches: the kernel writes so much that nobody will find it there, does not read it itself, and
- * writes whole vectors of words in a row. */
-static bool streams(const printer *pr, const hn_kernel_store *st, hn_dtype dtype) {
-    if (!pr->may_stream || hn_dtype_facts(dtype)->size_bytes < 4) return false;
-    if (is_local(pr, st->buffer)) return false;
-    for (uint32_t f = 0; f < pr->k->phases.count; f++) {
-        const hn_body *body = &pr->k->phases.items[f].body;
-        for (hn_sid s = 1; s < body->count; s++)
-            if (body->items[s].kind == HN_SOP_LOAD && body->items[s].buffer == st->buffer) return false;
-    }
-    return true;
-}
-
-void put_store(printer *pr, const hn_kernel_store *st) {
+void put_store(printer *pr, uint32_t number) {
+    const hn_kernel_store *st = &pr->at->phase->stores.items[number];
     hn_dtype dtype = pr->p->buffers.items[st->buffer].dtype;
     if (pr->k->serial) {
         put_store_scatter(pr, st, dtype);
         return;
     }
-    hn_expr step = 0;
-    lane_walk walk = walk_of(pr, st->index, &step);
+    hn_walk walk = pr->at->stores[number].walk;
+    hn_expr step = pr->at->stores[number].step;
     static const char *const names[4][2] = {{"s1", "s1"}, {"st", "stn"}, {"sts", "sts"}, {"stg", "stg"}};
-    bool past_caches = walk == WALK_ONE && !pr->tail && streams(pr, st, dtype);
+    bool past_caches = pr->at->stores[number].nontemporal && !pr->tail;
     put_begin(pr);
     hn_strbuf_printf(&pr->out, "%s_%s(", past_caches ? (pr->aligned ? "na" : "nt") : names[walk][pr->tail], hn_dtype_facts(dtype)->name);
-    pr->streaming |= past_caches;
-    put_base(pr, st->buffer, st->index, true);
-    hn_strbuf_puts(&pr->out, walk == WALK_GATHER ? ", " : " + ");
-    if (walk == WALK_GATHER)
+    put_base(pr, st->buffer, st->index);
+    hn_strbuf_puts(&pr->out, walk == HN_WALK_GATHER ? ", " : " + ");
+    if (walk == HN_WALK_GATHER)
         put_offsets(pr, st);
     else
         put_element(pr, st->buffer, st->index, st->index);
-    if (walk == WALK_STRIDE) {
+    if (walk == HN_WALK_STRIDED) {
         hn_strbuf_puts(&pr->out, ", ");
         put_index(pr, step);
     }
     hn_strbuf_printf(&pr->out, ", s%u%s);\n", st->value,
-                     walk == WALK_FIXED || (walk == WALK_ONE && !pr->tail) ? "" : pr->tail ? ", n" : ", VF");
+                     walk == HN_WALK_UNIFORM || (walk == HN_WALK_CONTIGUOUS && !pr->tail) ? "" : pr->tail ? ", n" : ", VF");
 }
 
 /* --- reductions --- */
@@ -541,7 +455,7 @@ static void put_combine(printer *pr, const hn_kernel_reduce *r, const char *a, c
     default:
         if (c == 'm')
             hn_strbuf_printf(&pr->out, "%s | %s", a, v);
-        else if (nan_comes_back(pr, r))
+        else if (pr->at->reduces[r - pr->at->phase->reduces.items].loses_nan)
             hn_strbuf_printf(&pr->out, "larger_f(%s, %s)", a, v);
         else
             hn_strbuf_printf(&pr->out, "max_%c(%s, %s)", c, a, v);
@@ -560,7 +474,7 @@ void put_reduce_step(printer *pr, const hn_kernel_reduce *r) {
     snprintf(a, sizeof a, "a%u_%u", r->slot, pr->copy);
     const char *sign = lane_class(r->dtype) == 'm' && has_position(r->op) ? "-" : "";
     snprintf(v, sizeof v, "(%ss%u)", sign, r->value);
-    if (pr->tail && !pr->column) /* dead lanes must not count */
+    if (pr->tail && !pr->plan->lanes_are_rows) /* dead lanes must not count */
         snprintf(v, sizeof v, "sel_%c(live, %ss%u, sp_%c(%s))", c, sign, r->value, c, identity(r));
     if (!has_position(r->op)) {
         put_combine(pr, r, a, v);
@@ -568,16 +482,16 @@ void put_reduce_step(printer *pr, const hn_kernel_reduce *r) {
     }
     put_begin(pr);
     hn_strbuf_printf(&pr->out, "%s_%c(&%s, &x%u_%u, %s, ", position_fn(r->op), c, a, r->slot, pr->copy, v);
-    if (pr->tail && !pr->column) hn_strbuf_puts(&pr->out, "sel_l(live, ");
+    if (pr->tail && !pr->plan->lanes_are_rows) hn_strbuf_puts(&pr->out, "sel_l(live, ");
     put_index_value(pr, r->position);
-    if (pr->tail && !pr->column) hn_strbuf_puts(&pr->out, ", sp_l(9223372036854775807LL))");
+    if (pr->tail && !pr->plan->lanes_are_rows) hn_strbuf_puts(&pr->out, ", sp_l(9223372036854775807LL))");
     hn_strbuf_puts(&pr->out, ");\n");
 }
 
 /* r<slot> = the accumulators taken together, in every lane. In column mode each copy is a result of its own. */
 void put_reduce_finish(printer *pr, const hn_kernel_reduce *r, uint32_t copies) {
     char c = lane_class(r->dtype);
-    if (pr->column) {
+    if (pr->plan->lanes_are_rows) {
         for (uint32_t u = 0; u < copies; u++)
             put_line(pr, has_position(r->op) ? "r%u_%u = x%u_%u;" : "r%u_%u = a%u_%u;", r->slot, u, r->slot, u);
         return;

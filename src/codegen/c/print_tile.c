@@ -1,83 +1,15 @@
-/* print_tile.c: kernels that read along another dimension than they write, such as transposes.
- *
- * The iteration runs in square blocks. The strided loads of a block are transposed in registers, VF x VF at a time, into an
- * array; then the body runs for the block's rows. So memory is read and written in runs of a whole block's width: single
- * lines, a large stride apart, cost twice the time and more, above all with stores that go round the caches.
- *
- * A block is NARROW x NARROW, its array in the first cache. Between memory and memory it is WIDE x WIDE, and reads and writes
- * go on together, as in a copy: there are two arrays, and with each square that is transposed into one, as many elements of
- * the block before leave the other. Lines are asked for VF rows ahead and no more, because rows a power of two apart share
- * the sets of a cache. The next block is the one beside this in what is read: its rows continue.
- * Source: bench_ceilings transpose, x.t. */
+/* print_tile.c: squares of kernels that read along another dimension than they write (kernel/cpu_tile.c). */
 #include "codegen/c/internal.h"
 
 #include <string.h>
 
-enum { NARROW = 64, WIDE = 128, WIDE_PITCH = 144, LINE_WORDS = 16, ROWS_AHEAD = 8 }; /* known to the block_ and wide_ snippets, too */
+/* The block_ and wide_ functions of snippets.c are made for these. */
+enum { NARROW = HN_CPU_TILE, WIDE = HN_CPU_WIDE_TILE, WIDE_PITCH = HN_CPU_WIDE_TILE_PITCH };
 
-/* A wide block takes a cache's worth of memory and makes fewer parts for threads. */
-enum { MIN_WIDE_PARTS = 16 };
+static bool is_wide(const printer *pr) { return pr->plan->form == HN_CPU_TILES_WIDE; }
 
-/* Below this the second cache holds all of it. */
-enum { PREFETCH_BYTES = 1 << 19 };
-
-/* The outer variable along which a strided load is contiguous; 0: none. */
-static hn_expr contiguous_var(printer *pr, hn_expr index) {
-    for (uint32_t d = 0; d < pr->k->rank; d++) {
-        hn_expr coeff, rest;
-        if (hn_sym_affine(pr->sym, index, pr->k->vars[d], &coeff, &rest) && hn_sym_is_value(pr->sym, coeff, 1)) return pr->k->vars[d];
-    }
-    return 0;
-}
-
-static bool worth_a_tile(printer *pr, hn_expr var) {
-    hn_expr extent = hn_sym_symbol_extent(pr->sym, var);
-    return hn_sym_hint(pr->sym, extent, 1024) >= 8;
-}
-
-hn_expr tile_variable(printer *pr) {
-    const hn_kernel *k = pr->k;
-    if (k->mode != HN_VECTOR_INNER || k->serial || k->phases.count != 1 || k->rank == 0) return 0;
-    const hn_kernel_phase *phase = &k->phases.items[0];
-    if (phase->rank != 1 || phase->reduces.count || !worth_a_tile(pr, phase->vars[0])) return 0;
-    hn_expr found = 0;
-    for (hn_sid s = 1; s < phase->body.count; s++) {
-        const hn_sop *op = &phase->body.items[s];
-        hn_expr step, rest;
-        if (op->kind == HN_SOP_INDIRECT) return 0;
-        if (op->kind != HN_SOP_LOAD || !hn_sym_affine(pr->sym, op->index, phase->vars[0], &step, &rest)) continue;
-        if (hn_sym_is_value(pr->sym, step, 0) || hn_sym_is_value(pr->sym, step, 1)) continue;
-        hn_expr var = contiguous_var(pr, op->index);
-        if (!found) found = var;
-    }
-    return found && worth_a_tile(pr, found) ? found : 0;
-}
-
-/* Whether load `op` is one of those that go through the array. */
-static bool goes_through(printer *pr, const hn_sop *op) {
-    hn_expr step;
-    return op->kind == HN_SOP_LOAD && walk_of(pr, op->index, &step) == WALK_STRIDE && contiguous_var(pr, op->index) == pr->tile;
-}
-
-/* Wide blocks: words from memory to memory, one array, enough parts. */
-void choose_tile_block(printer *pr) {
-    const hn_body *body = &pr->k->phases.items[0].body;
-    uint32_t arrays = 0;
-    bool words = true;
-    pr->tile_block = NARROW;
-    pr->phase = &pr->k->phases.items[0];
-    pr->lane = pr->phase->vars[0];
-    for (hn_sid s = 1; s < body->count; s++) {
-        if (!goes_through(pr, &body->items[s])) continue;
-        arrays++;
-        words &= hn_dtype_facts(pr->p->buffers.items[body->items[s].buffer].dtype)->size_bytes == 4;
-    }
-    if (!pr->may_stream || arrays != 1 || !words) return;
-    pr->tile_block = WIDE;
-    if (hn_sym_hint(pr->sym, tile_extent(pr), 1) < MIN_WIDE_PARTS) pr->tile_block = NARROW;
-}
-
-static bool is_wide(const printer *pr) { return pr->tile_block == WIDE; }
+/* Words of a line of memory. */
+static uint32_t line_words(const printer *pr) { return pr->plan->facts->line_bytes / 4; }
 
 static void put_extent_of(printer *pr, hn_expr var) { put_index(pr, hn_sym_symbol_extent(pr->sym, var)); }
 
@@ -85,26 +17,24 @@ static const char *type_of(hn_dtype d) { return d == HN_DTYPE_I64 ? "ll" : hn_dt
 
 /* Where load `op` begins in the block whose first row and lane are in scope. */
 static void put_start(printer *pr, const hn_sop *op) {
-    put_address(pr, op->buffer, op->index, false);
+    put_address(pr, op->buffer, op->index);
 }
 
 /* q<s>: the transposed block of load s, by a loop of its own. */
 static void put_block_load(printer *pr, hn_sid s, const hn_sop *op) {
-    hn_expr step;
-    (void)walk_of(pr, op->index, &step);
     put_begin(pr);
     hn_strbuf_printf(&pr->out, "%s_%s(", is_wide(pr) ? "wide" : "block", hn_dtype_facts(pr->p->buffers.items[op->buffer].dtype)->name);
     put_start(pr, op);
     hn_strbuf_puts(&pr->out, ", ");
-    put_index(pr, step);
+    put_index(pr, pr->at->ops[s].step);
     hn_strbuf_printf(&pr->out, ", iw, jw, q%u);\n", s);
 }
 
 /* The transposed blocks of all loads that need it: q<s>[u * NARROW + v] is the element of row u, lane v. */
 static void put_blocks(printer *pr) {
-    for (hn_sid s = 1; s < pr->phase->body.count; s++) {
-        const hn_sop *op = &pr->phase->body.items[s];
-        if (!pr->live[s] || !goes_through(pr, op)) continue;
+    for (hn_sid s = 1; s < pr->at->phase->body.count; s++) {
+        const hn_sop *op = &pr->at->phase->body.items[s];
+        if (!pr->at->ops[s].live || !pr->at->ops[s].transposed) continue;
         put_line(pr, "%s q%u[%d] __attribute__((aligned(64)));", type_of(pr->p->buffers.items[op->buffer].dtype), s, NARROW * NARROW);
         put_block_load(pr, s, op);
     }
@@ -116,23 +46,23 @@ static void put_next_lane(printer *pr, const hn_sop *op, const char *name) {
     put_line(pr, "const ll %s = ib, j = imin(jb + %d + u, je - 1); (void)%s; (void)j;", name, NARROW, name);
     put_begin(pr);
     hn_strbuf_printf(&pr->out, "for (ll l = 0; l < iw; l += %d) __builtin_prefetch(",
-                     64 / (int)hn_dtype_facts(pr->p->buffers.items[op->buffer].dtype)->size_bytes);
+                     (int)pr->plan->facts->line_bytes / (int)hn_dtype_facts(pr->p->buffers.items[op->buffer].dtype)->size_bytes);
     put_start(pr, op);
     hn_strbuf_puts(&pr->out, " + l);\n");
     close_block(pr);
 }
 
 static void put_next_lanes(printer *pr, const char *name) {
-    for (hn_sid s = 1; s < pr->phase->body.count; s++) {
-        const hn_sop *op = &pr->phase->body.items[s];
-        if (pr->live[s] && goes_through(pr, op)) put_next_lane(pr, op, name);
+    for (hn_sid s = 1; s < pr->at->phase->body.count; s++) {
+        const hn_sop *op = &pr->at->phase->body.items[s];
+        if (pr->at->ops[s].live && pr->at->ops[s].transposed) put_next_lane(pr, op, name);
     }
 }
 
 bool put_tile_load(printer *pr, hn_sid s, const hn_sop *op) {
-    if (!pr->in_tile || !goes_through(pr, op)) return false;
-    hn_strbuf_printf(&pr->out, "ld_%s(q%u + u * %d + v)", hn_dtype_facts(pr->p->buffers.items[op->buffer].dtype)->name, s,
-                     is_wide(pr) ? WIDE_PITCH : NARROW);
+    if (!pr->in_tile || !pr->at->ops[s].transposed) return false;
+    hn_strbuf_printf(&pr->out, "ld_%s(q%u + u * %u + v)", hn_dtype_facts(pr->p->buffers.items[op->buffer].dtype)->name, s,
+                     pr->plan->tiles.pitch);
     return true;
 }
 
@@ -141,7 +71,7 @@ static void put_tile_vector(printer *pr, bool tail) {
     put_line(pr, tail ? "const ll j = jb + v, n = jw - v;" : "const ll j = jb + v;");
     pr->in_tile = true;
     pr->tail = tail;
-    put_level_range(pr, 0, pr->phase->rank);
+    put_level_range(pr, 0, pr->at->phase->rank);
     put_phase_effects(pr);
     pr->in_tile = pr->tail = false;
 }
@@ -151,7 +81,7 @@ static void put_tile_vector(printer *pr, bool tail) {
 static void put_block_rows(printer *pr, const char *name) {
     put_line(pr, "for (ll u = 0; u < iw; u++) {");
     pr->indent++;
-    if (!is_wide(pr) && pr->written_bytes > PREFETCH_BYTES) put_next_lanes(pr, name);
+    if (pr->plan->tiles.prefetches) put_next_lanes(pr, name);
     put_line(pr, "const ll %s = ib + u;", name);
     put_line(pr, "ll v = 0;");
     put_line(pr, "for (; v + VF <= jw; v += VF) {");
@@ -165,21 +95,19 @@ static void put_block_rows(printer *pr, const char *name) {
     close_block(pr);
 }
 
-/* From memory, what is read along the rows, ROWS_AHEAD of them on: the waiting block's, then those of the one at ti, tj. */
-static void put_row_fetches(printer *pr, const char *name) {
+/* What is read along the rows, some of them on: the waiting block's, then those of the one at ti, tj. */
+static void put_row_prefetches(printer *pr, const char *name) {
+    uint32_t rows = pr->plan->facts->tile_rows_ahead;
     bool any = false;
-    for (hn_sid s = 1; s < pr->phase->body.count; s++) {
-        const hn_sop *op = &pr->phase->body.items[s];
-        hn_expr step;
-        if (!pr->live[s] || op->kind != HN_SOP_LOAD || walk_of(pr, op->index, &step) != WALK_ONE) continue;
-        if (!hn_sym_uses(pr->sym, op->index, pr->tile)) continue; /* the same for all rows: it is in the cache */
-        if (!any) put_line(pr, "if (d %% %d == 0) {", LINE_WORDS);
+    for (hn_sid s = 1; s < pr->at->phase->body.count; s++) {
+        if (!pr->at->ops[s].rows_ahead) continue;
+        if (!any) put_line(pr, "if (d %% %u == 0) {", line_words(pr));
         if (!any) pr->indent++;
-        if (!any) put_line(pr, "const ll r = u + %d, next = r >= %d, %s = next ? ti + r - %d : wi + r, j = (next ? tj : wj) + v;", ROWS_AHEAD, WIDE, name, WIDE);
+        if (!any) put_line(pr, "const ll r = u + %u, next = r >= %d, %s = next ? ti + r - %d : wi + r, j = (next ? tj : wj) + v;", rows, WIDE, name, WIDE);
         any = true;
         put_begin(pr);
         hn_strbuf_puts(&pr->out, "__builtin_prefetch(");
-        put_start(pr, op);
+        put_start(pr, &pr->at->phase->body.items[s]);
         hn_strbuf_puts(&pr->out, ");\n");
     }
     if (any) close_block(pr);
@@ -195,7 +123,7 @@ static void put_waiting_run(printer *pr, hn_sid s, const char *type, const char 
     put_line(pr, "_Pragma(\"GCC unroll 8\") for (int d = 0; d < %u; d += VF) {", run);
     pr->indent++;
     put_line(pr, "const ll v = e %% %d + d;", WIDE);
-    put_row_fetches(pr, name);
+    put_row_prefetches(pr, name);
     put_tile_vector(pr, false);
     close_block(pr);
     close_block(pr);
@@ -205,11 +133,9 @@ static void put_waiting_run(printer *pr, hn_sid s, const char *type, const char 
 static void put_squares(printer *pr, hn_sid s, const hn_sop *op, const char *name) {
     const char *dtype = hn_dtype_facts(pr->p->buffers.items[op->buffer].dtype)->name;
     const char *type = type_of(pr->p->buffers.items[op->buffer].dtype);
-    hn_expr step;
-    (void)walk_of(pr, op->index, &step);
     put_begin(pr);
     hn_strbuf_puts(&pr->out, "const ll s = ");
-    put_index(pr, step);
+    put_index(pr, pr->at->ops[s].step);
     hn_strbuf_puts(&pr->out, ";\n");
     put_line(pr, "unsigned k = 0;");
     put_line(pr, "for (unsigned x = 0; x < %d; x += VF) {", WIDE);
@@ -218,7 +144,7 @@ static void put_squares(printer *pr, hn_sid s, const hn_sop *op, const char *nam
     put_line(pr, "for (unsigned y = 0; y < %d; y += VF, k++) {", WIDE);
     pr->indent++;
     put_line(pr, "const %s *h = g + y * VF / %d * s + y * VF %% %d;", type, WIDE, WIDE);
-    put_line(pr, "_Pragma(\"GCC unroll 16\") for (int d = 0; d < VF * VF; d += %d) __builtin_prefetch(h + d / %d * s + d %% %d);", LINE_WORDS, WIDE, WIDE);
+    put_line(pr, "_Pragma(\"GCC unroll 16\") for (int d = 0; d < VF * VF; d += %u) __builtin_prefetch(h + d / %d * s + d %% %d);", line_words(pr), WIDE, WIDE);
     put_line(pr, "tile_%s(p + x * s + y, s, m + y * %d + x, %d);", dtype, WIDE_PITCH, WIDE_PITCH);
     put_waiting_run(pr, s, type, name);
     close_block(pr);
@@ -243,8 +169,8 @@ static void put_following(printer *pr, const hn_sop *op, const char *name) {
 /* One block of a wide kernel, number t of `steps`; after them, the one that still waits. */
 static void put_wide_step(printer *pr, const char *name) {
     hn_sid s = 1;
-    while (!goes_through(pr, &pr->phase->body.items[s])) s++;
-    const hn_sop *op = &pr->phase->body.items[s];
+    while (!pr->at->ops[s].transposed) s++;
+    const hn_sop *op = &pr->at->phase->body.items[s];
     const char *type = type_of(pr->p->buffers.items[op->buffer].dtype);
     put_line(pr, "const ll last = t == steps, ti = (first + t %% across - o0) * %d, tj = t / across * %d;", WIDE, WIDE);
     put_line(pr, "const ll whole = !last && ne - ti >= %d && je - tj >= %d;", WIDE, WIDE);
@@ -269,7 +195,7 @@ static void put_wide_step(printer *pr, const char *name) {
 static void put_outer(printer *pr) {
     const hn_kernel *k = pr->k;
     for (uint32_t d = k->rank; d-- > 0;) {
-        if (k->vars[d] == pr->tile) continue;
+        if (k->vars[d] == pr->plan->tiles.var) continue;
         put_begin(pr);
         hn_strbuf_printf(&pr->out, "const ll i%u = o %% ", hn_sym_index_ordinal(pr->sym, k->vars[d]));
         put_extent_of(pr, k->vars[d]);
@@ -282,15 +208,14 @@ static void put_outer(printer *pr) {
 static void put_extents(printer *pr) {
     put_begin(pr);
     hn_strbuf_puts(&pr->out, "const ll ne = ");
-    put_extent_of(pr, pr->tile);
-    hn_strbuf_printf(&pr->out, ", blocks = (ne + %u) / %u, je = ", pr->tile_block - 1, pr->tile_block);
-    put_extent_of(pr, pr->lane);
+    put_extent_of(pr, pr->plan->tiles.var);
+    hn_strbuf_printf(&pr->out, ", blocks = (ne + %u) / %u, je = ", pr->plan->tiles.block - 1, pr->plan->tiles.block);
+    put_extent_of(pr, pr->at->lane);
     hn_strbuf_puts(&pr->out, ";\n");
 }
 
 /* The thread's rows of blocks, as far as they are of one matrix: block row by block row of what is read. */
 static void put_wide_kernel(printer *pr, const char *name) {
-    pr->wide_bytes = 2 * WIDE * WIDE_PITCH * 4;
     put_extents(pr);
     open_block(pr, "for (ll first = begin, until; first < end; first = until) ");
     put_line(pr, "ll o = first / blocks;");
@@ -322,20 +247,9 @@ static void put_narrow_kernel(printer *pr, const char *name) {
     close_block(pr);
 }
 
-hn_status put_tile_kernel(printer *pr) {
-    pr->phase = &pr->k->phases.items[0];
-    pr->lane = pr->phase->vars[0];
-    HN_TRY(analyse_phase(pr));
+void put_tile_kernel(printer *pr) {
     char name[16];
-    snprintf(name, sizeof name, "i%u", hn_sym_index_ordinal(pr->sym, pr->tile));
+    snprintf(name, sizeof name, "i%u", hn_sym_index_ordinal(pr->sym, pr->plan->tiles.var));
     if (is_wide(pr)) put_wide_kernel(pr, name);
     else put_narrow_kernel(pr, name);
-    return NULL;
-}
-
-hn_expr tile_extent(printer *pr) {
-    hn_expr rows = hn_sym_ceildiv(pr->sym, hn_sym_symbol_extent(pr->sym, pr->tile), hn_sym_int(pr->sym, pr->tile_block));
-    for (uint32_t d = 0; d < pr->k->rank; d++)
-        if (pr->k->vars[d] != pr->tile) rows = hn_sym_mul(pr->sym, rows, hn_sym_symbol_extent(pr->sym, pr->k->vars[d]));
-    return rows;
 }
