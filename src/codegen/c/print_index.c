@@ -3,7 +3,7 @@
 
 #include "codegen/index.h"
 
-void fail_with(printer *pr, hn_status status) {
+void c_fail_with(printer *pr, hn_status status) {
     if (pr->failed)
         hn_status_free(status);
     else
@@ -20,7 +20,7 @@ static hn_status find_size(printer *pr, hn_expr symbol, uint32_t *out) {
 static uint32_t size_argument(printer *pr, hn_expr symbol) {
     uint32_t k = 0;
     hn_status status = find_size(pr, symbol, &k);
-    if (status) fail_with(pr, status);
+    if (status) c_fail_with(pr, status);
     return k;
 }
 
@@ -36,11 +36,11 @@ static hn_status find_buffer(printer *pr, hn_buf b, hn_expr offset, uint32_t *ou
 static uint32_t buffer_argument(printer *pr, hn_buf b, hn_expr offset) {
     uint32_t k = 0;
     hn_status status = find_buffer(pr, b, offset, &k);
-    if (status) fail_with(pr, status);
+    if (status) c_fail_with(pr, status);
     return k;
 }
 
-void put_base(printer *pr, hn_buf b, hn_expr access) {
+void c_put_base(printer *pr, hn_buf b, hn_expr access) {
     for (uint32_t k = 0; k < pr->k->locals.count; k++) {
         if (pr->k->locals.items[k].buffer != b) continue;
         hn_strbuf_printf(&pr->out, "l%u", k);
@@ -49,15 +49,15 @@ void put_base(printer *pr, hn_buf b, hn_expr access) {
     hn_strbuf_printf(&pr->out, "b%u", buffer_argument(pr, b, hn_cpu_base_of(pr->plan, b, access)));
 }
 
-void put_element(printer *pr, hn_buf b, hn_expr access, hn_expr index) {
+void c_put_element(printer *pr, hn_buf b, hn_expr access, hn_expr index) {
     hn_expr offset = hn_cpu_is_local(pr->plan, b) ? 0 : hn_cpu_base_of(pr->plan, b, access);
-    put_index(pr, offset ? hn_sym_sub(pr->sym, index, offset) : index);
+    c_put_index(pr, offset ? hn_sym_sub(pr->sym, index, offset) : index);
 }
 
-void put_address(printer *pr, hn_buf b, hn_expr index) {
-    put_base(pr, b, index);
+void c_put_address(printer *pr, hn_buf b, hn_expr index) {
+    c_put_base(pr, b, index);
     hn_strbuf_puts(&pr->out, " + ");
-    put_element(pr, b, index, index);
+    c_put_element(pr, b, index, index);
 }
 
 /* The body op that binds an indirect symbol; 0 when it is not of this phase. */
@@ -87,8 +87,8 @@ static void put_symbol(void *user, hn_expr e, hn_strbuf *out) {
     }
 }
 
-void put_index(printer *pr, hn_expr e) {
+void c_put_index(printer *pr, hn_expr e) {
     static const hn_index_words words = {.suffix = "LL", .floordiv = "fdiv", .mod = "fmodll", .min = "imin", .max = "imax"};
     hn_status status = hn_index_put(&(hn_index_printer){pr->sym, &words, put_symbol, pr}, e, &pr->out);
-    if (status) fail_with(pr, status);
+    if (status) c_fail_with(pr, status);
 }

@@ -23,11 +23,11 @@ static void put_narrow(printer *pr, const hn_sop *op) {
     if (op->kind == HN_SOP_CONST)
         hn_strbuf_i64(&pr->out, op->imm.i);
     else
-        put_index(pr, op->index);
+        c_put_index(pr, op->index);
     hn_strbuf_puts(&pr->out, moves ? ") + IOTA_I)" : ")");
 }
 
-void put_of_indices(printer *pr, const hn_sop *op) {
+void c_put_of_indices(printer *pr, const hn_sop *op) {
     hn_strbuf_puts(&pr->out, op->kind == HN_SOP_CAST ? "i_f(" : "(vi)(");
     put_narrow(pr, sop(pr, op->args[0]));
     if (op->kind == HN_SOP_ELEM) {

@@ -10,8 +10,8 @@ static void put_each_result(printer *pr, const char *text, bool with_type) {
     for (uint32_t f = 0; f < pr->k->phases.count; f++)
         for (uint32_t k = 0; k < pr->k->phases.items[f].reduces.count; k++) {
             const hn_kernel_reduce *r = &pr->k->phases.items[f].reduces.items[k];
-            put_begin(pr);
-            if (with_type) hn_strbuf_printf(&pr->out, "%s ", lane_type(r->dtype));
+            c_put_begin(pr);
+            if (with_type) hn_strbuf_printf(&pr->out, "%s ", c_lane_type(r->dtype));
             hn_strbuf_printf(&pr->out, text, r->slot, r->slot);
         }
 }
@@ -20,18 +20,18 @@ static const char *local_type(const printer *pr, uint32_t k) {
     return hn_dtype_facts(pr->p->buffers.items[pr->k->locals.items[k].buffer].dtype)->c_type;
 }
 
-void put_follower(printer *pr, const char *head, bool tail) {
+void c_put_follower(printer *pr, const char *head, bool tail) {
     const hn_cpu_phase *busy = pr->at;
     pr->at = pr->follower;
     pr->tail = tail;
-    open_block(pr, "");
-    put_line(pr, "%s", head);
-    put_rows(pr, "before", pr->k->rank);
-    for (uint32_t k = 0; k < pr->k->locals.count; k++) put_line(pr, "const %s *l%u = k%u;", local_type(pr, k), k, k);
+    c_open_block(pr, "");
+    c_put_line(pr, "%s", head);
+    c_put_rows(pr, "before", pr->k->rank);
+    for (uint32_t k = 0; k < pr->k->locals.count; k++) c_put_line(pr, "const %s *l%u = k%u;", local_type(pr, k), k, k);
     put_each_result(pr, "r%u = p%u;\n", true);
-    put_level_range(pr, 0, 1);
-    put_phase_effects(pr);
-    close_block(pr);
+    c_put_level_range(pr, 0, 1);
+    c_put_phase_effects(pr);
+    c_close_block(pr);
     pr->tail = false;
     pr->at = busy;
 }
@@ -39,41 +39,41 @@ void put_follower(printer *pr, const char *head, bool tail) {
 /* The phases of row `now`, with the last one for `before`. */
 static void put_turn(printer *pr) {
     uint32_t count = pr->k->phases.count;
-    put_line(pr, "const ll now = row < end ? row : end - 1, before = row > begin ? row - 1 : begin;");
+    c_put_line(pr, "const ll now = row < end ? row : end - 1, before = row > begin ? row - 1 : begin;");
     for (uint32_t k = 0; k < pr->k->locals.count; k++) {
         const hn_dtype_info *info = hn_dtype_facts(pr->p->buffers.items[pr->k->locals.items[k].buffer].dtype);
         long long pitch = (long long)(pr->plan->locals[k].bytes / info->size_bytes);
-        put_line(pr, "%s *l%u = m%u + (row & 1) * %lld, *k%u = m%u + (~row & 1) * %lld;", info->c_type, k, k, pitch, k, k, pitch);
+        c_put_line(pr, "%s *l%u = m%u + (row & 1) * %lld, *k%u = m%u + (~row & 1) * %lld;", info->c_type, k, k, pitch, k, k, pitch);
     }
-    put_rows(pr, "now", pr->k->rank);
+    c_put_rows(pr, "now", pr->k->rank);
     pr->aligned = true;
     for (uint32_t f = 0; f + 1 < count; f++) {
         pr->follower = f + 2 == count ? &pr->plan->phases[f + 1] : NULL;
-        put_phase_inner(pr, &pr->plan->phases[f]);
+        c_put_phase_inner(pr, &pr->plan->phases[f]);
     }
     pr->follower = NULL;
     pr->aligned = false;
     put_each_result(pr, "p%u = r%u;\n", false);
 }
 
-void put_pipelined_rows(printer *pr) {
+void c_put_pipelined_rows(printer *pr) {
     uint32_t count = pr->k->phases.count;
-    put_begin(pr);
+    c_put_begin(pr);
     hn_strbuf_puts(&pr->out, "if (((unsigned long long)");
     const hn_kernel_store *store = &pr->k->phases.items[count - 1].stores.items[0];
-    put_base(pr, store->buffer, store->index);
+    c_put_base(pr, store->buffer, store->index);
     hn_strbuf_puts(&pr->out, " & (4 * VF - 1)) == 0) {\n");
     pr->indent++;
     for (uint32_t f = 0; f < count; f++)
         for (uint32_t k = 0; k < pr->k->phases.items[f].reduces.count; k++) {
             const hn_kernel_reduce *r = &pr->k->phases.items[f].reduces.items[k];
-            char c = lane_class(r->dtype);
-            put_line(pr, "%s p%u = sp_%c(1);", lane_type(r->dtype), r->slot, c == 'm' ? 'i' : c);
+            char c = c_lane_class(r->dtype);
+            c_put_line(pr, "%s p%u = sp_%c(1);", c_lane_type(r->dtype), r->slot, c == 'm' ? 'i' : c);
         }
-    open_block(pr, "for (ll row = begin; row <= end && begin < end; row++) ");
+    c_open_block(pr, "for (ll row = begin; row <= end && begin < end; row++) ");
     put_turn(pr);
-    close_block(pr);
-    close_block(pr);
-    open_block(pr, "else ");
-    for (uint32_t k = 0; k < pr->k->locals.count; k++) put_line(pr, "%s *l%u = m%u;", local_type(pr, k), k, k);
+    c_close_block(pr);
+    c_close_block(pr);
+    c_open_block(pr, "else ");
+    for (uint32_t k = 0; k < pr->k->locals.count; k++) c_put_line(pr, "%s *l%u = m%u;", local_type(pr, k), k, k);
 }

@@ -16,12 +16,12 @@ static const c_op c_ops[HN_OP_COUNT] = {
 #undef C_OP
 };
 
-char lane_class(hn_dtype d) {
+char c_lane_class(hn_dtype d) {
     static const char letters[] = {[HN_LANE_F32] = 'f', [HN_LANE_F64] = 'd', [HN_LANE_I32] = 'i', [HN_LANE_I64] = 'l', [HN_LANE_MASK] = 'm'};
     return letters[hn_lane_of(d)];
 }
 
-const char *lane_type(hn_dtype d) {
+const char *c_lane_type(hn_dtype d) {
     static const char *const types[] = {[HN_LANE_F32] = "vf", [HN_LANE_F64] = "vd", [HN_LANE_I32] = "vi", [HN_LANE_I64] = "vl", [HN_LANE_MASK] = "vi"};
     return types[hn_lane_of(d)];
 }
@@ -33,7 +33,7 @@ static bool has_position(hn_op op) {
 static const hn_sop *sop(const printer *pr, hn_sid s) { return &pr->at->phase->body.items[s]; }
 
 static void put_const(printer *pr, const hn_sop *op) {
-    char c = lane_class(op->dtype);
+    char c = c_lane_class(op->dtype);
     hn_strbuf *out = &pr->out;
     if (c != 'f' && c != 'd') {
         if (c == 'm')
@@ -93,7 +93,7 @@ static bool put_rewritten(printer *pr, hn_sid s, const hn_sop *op) {
     case HN_REWRITE_EXP_NOT_POSITIVE: hn_strbuf_printf(&pr->out, "exp0_f(s%u)", op->args[0]); return true;
     case HN_REWRITE_GATE: hn_strbuf_printf(&pr->out, "(s%u / (sp_f(1) + exp_f(-s%u)))", gate, gate); return true;
     case HN_REWRITE_RECIPROCAL: hn_strbuf_printf(&pr->out, "(s%u * d%u)", op->args[0], op->args[1]); return true;
-    case HN_REWRITE_NARROW_INDICES: put_of_indices(pr, op); return true;
+    case HN_REWRITE_NARROW_INDICES: c_put_of_indices(pr, op); return true;
     }
     return false;
 }
@@ -107,11 +107,11 @@ static void put_elem(printer *pr, hn_sid s, const hn_sop *op) {
     if (put_rewritten(pr, s, op)) return;
     bool select = op->op == HN_OP_WHERE;
     hn_dtype operand = sop(pr, op->args[select ? 1 : 0])->dtype;
-    char letter = lane_class(operand);
+    char letter = c_lane_class(operand);
     const char *text = letter == 'f' ? row->f32 : letter == 'd' ? row->f64 : letter == 'm' ? row->mask : row->ints;
     if (!text) {
-        fail_with(pr, HN_ERROR(HN_UNSUPPORTED, "op '%s' has no C form for dtype %s", hn_op_facts(op->op)->name,
-                               hn_dtype_facts(operand)->name));
+        c_fail_with(pr, HN_ERROR(HN_UNSUPPORTED, "op '%s' has no C form for dtype %s", hn_op_facts(op->op)->name,
+                                 hn_dtype_facts(operand)->name));
         return;
     }
     const char *wrap = op->dtype == HN_DTYPE_BOOL ? NULL : wrap_of(op->dtype);
@@ -124,7 +124,7 @@ static void put_elem(printer *pr, hn_sid s, const hn_sop *op) {
 }
 
 static void put_cast(printer *pr, hn_sid s, const hn_sop *op) {
-    char from = lane_class(sop(pr, op->args[0])->dtype), to = lane_class(op->dtype);
+    char from = c_lane_class(sop(pr, op->args[0])->dtype), to = c_lane_class(op->dtype);
     const char *wrap = wrap_of(op->dtype);
     if (op->dtype == HN_DTYPE_F16) wrap = "round_f16(";
     if (op->dtype == HN_DTYPE_BF16) wrap = "round_bf16(";
@@ -143,18 +143,18 @@ static void put_index_value(printer *pr, hn_expr e) {
     if (walk == HN_WALK_GATHER) {
         hn_strbuf_puts(&pr->out, "({ vl o; LANES o[k] = ");
         pr->in_lane_loop = true;
-        put_index(pr, e);
+        c_put_index(pr, e);
         pr->in_lane_loop = false;
         hn_strbuf_puts(&pr->out, "; o; })");
         return;
     }
     hn_strbuf_puts(&pr->out, "(sp_l(");
-    put_index(pr, e);
+    c_put_index(pr, e);
     hn_strbuf_puts(&pr->out, ")");
     if (walk != HN_WALK_UNIFORM) hn_strbuf_puts(&pr->out, " + IOTA_L");
     if (walk == HN_WALK_STRIDED) {
         hn_strbuf_puts(&pr->out, " * sp_l(");
-        put_index(pr, step);
+        c_put_index(pr, step);
         hn_strbuf_puts(&pr->out, ")");
     }
     hn_strbuf_puts(&pr->out, ")");
@@ -166,7 +166,7 @@ static const char *element_type(hn_dtype d) { return d == HN_DTYPE_I64 ? "ll" : 
 static void put_offsets(printer *pr, const hn_kernel_store *st) {
     hn_strbuf_puts(&pr->out, "({ vl o; LANES o[k] = ");
     pr->in_lane_loop = true;
-    put_element(pr, st->buffer, st->index, st->index);
+    c_put_element(pr, st->buffer, st->index, st->index);
     pr->in_lane_loop = false;
     hn_strbuf_puts(&pr->out, "; o; })");
 }
@@ -176,14 +176,14 @@ static void put_gather(printer *pr, const hn_sop *op, hn_dtype dtype) {
     bool words = dtype == HN_DTYPE_F32 || dtype == HN_DTYPE_I32 || dtype == HN_DTYPE_F64 || dtype == HN_DTYPE_I64;
     bool direct = words && !pr->tail;
     if (direct)
-        hn_strbuf_printf(&pr->out, "({ %s t; LANES t[k] = ", lane_type(dtype));
+        hn_strbuf_printf(&pr->out, "({ %s t; LANES t[k] = ", c_lane_type(dtype));
     else
         hn_strbuf_printf(&pr->out, "({ %s t[VF]%s; %s t[k] = ", element_type(dtype), pr->tail ? " = {0}" : "",
                          pr->tail ? "for (ll k = 0; k < n; k++)" : "LANES");
-    put_base(pr, op->buffer, op->index);
+    c_put_base(pr, op->buffer, op->index);
     hn_strbuf_putc(&pr->out, '[');
     pr->in_lane_loop = true;
-    put_element(pr, op->buffer, op->index, op->index);
+    c_put_element(pr, op->buffer, op->index, op->index);
     pr->in_lane_loop = false;
     if (direct)
         hn_strbuf_puts(&pr->out, "]; t; })");
@@ -198,12 +198,12 @@ static void put_vector_load(printer *pr, hn_buf buffer, hn_expr access, hn_expr 
     const bool second = walk == HN_WALK_STRIDED && dtype == HN_DTYPE_F32 && pr->lanes >= 8 && hn_sym_is_value(pr->sym, step, 2);
     const char *name = walk == HN_WALK_UNIFORM ? "lp" : walk == HN_WALK_CONTIGUOUS ? "ld" : second ? "lds2" : "lds";
     hn_strbuf_printf(&pr->out, "%s_%s(", name, hn_dtype_facts(dtype)->name);
-    put_base(pr, buffer, access);
+    c_put_base(pr, buffer, access);
     hn_strbuf_puts(&pr->out, " + ");
-    put_element(pr, buffer, access, index);
+    c_put_element(pr, buffer, access, index);
     if (walk == HN_WALK_STRIDED && !second) {
         hn_strbuf_puts(&pr->out, ", ");
-        put_index(pr, step);
+        c_put_index(pr, step);
     }
     hn_strbuf_putc(&pr->out, ')');
 }
@@ -212,16 +212,16 @@ static void put_vector_load(printer *pr, hn_buf buffer, hn_expr access, hn_expr 
 static void put_unclamped(printer *pr, const hn_cpu_clamp *c, bool last) {
     pr->in_lane_loop = last;
     hn_strbuf_puts(&pr->out, last ? "({ const ll k = VF - 1; " : "");
-    put_index(pr, c->clamp);
+    c_put_index(pr, c->clamp);
     hn_strbuf_puts(&pr->out, " == ");
-    put_index(pr, c->inside);
+    c_put_index(pr, c->inside);
     hn_strbuf_puts(&pr->out, last ? "; })" : "");
     pr->in_lane_loop = false;
 }
 
 /* Whole vectors but at the ends of a row, where lanes differ. */
 static void put_clamped(printer *pr, const hn_sop *op, hn_dtype dtype, const hn_cpu_clamp *c) {
-    hn_strbuf_printf(&pr->out, "({ %s r; if (", lane_type(dtype));
+    hn_strbuf_printf(&pr->out, "({ %s r; if (", c_lane_type(dtype));
     put_unclamped(pr, c, false);
     hn_strbuf_puts(&pr->out, " && ");
     put_unclamped(pr, c, true);
@@ -233,7 +233,7 @@ static void put_clamped(printer *pr, const hn_sop *op, hn_dtype dtype, const hn_
 }
 
 static void put_load(printer *pr, hn_sid s, const hn_sop *op) {
-    if (put_tile_load(pr, s, op)) return;
+    if (c_put_tile_load(pr, s, op)) return;
     static const char *const tails[3] = {"lp", "ldn", "ldsn"};
     hn_expr step = pr->at->ops[s].step;
     hn_walk walk = pr->at->ops[s].walk;
@@ -252,19 +252,19 @@ static void put_load(printer *pr, hn_sid s, const hn_sop *op) {
         return;
     }
     hn_strbuf_printf(&pr->out, "%s_%s(", tails[walk], hn_dtype_facts(dtype)->name);
-    put_address(pr, op->buffer, op->index);
+    c_put_address(pr, op->buffer, op->index);
     if (walk == HN_WALK_STRIDED) {
         hn_strbuf_puts(&pr->out, ", ");
-        put_index(pr, step);
+        c_put_index(pr, step);
     }
     hn_strbuf_puts(&pr->out, walk != HN_WALK_UNIFORM ? ", n)" : ")");
 }
 
 /* One number for all lanes, as a scalar: it becomes an address. */
 static void put_fixed_indirect(printer *pr, hn_sid s, const hn_sop *op) {
-    put_begin(pr);
+    c_put_begin(pr);
     hn_strbuf_printf(&pr->out, "ll t%u = s%u[0]; { const ll e = ", s, op->args[0]);
-    put_index(pr, hn_sym_symbol_extent(pr->sym, op->index));
+    c_put_index(pr, hn_sym_symbol_extent(pr->sym, op->index));
     hn_strbuf_puts(&pr->out, "; ");
     if (op->imm.i & 1) hn_strbuf_printf(&pr->out, "if (t%u < 0) t%u += e; ", s, s);
     hn_strbuf_printf(&pr->out, "if (t%u < 0 || t%u >= e) { if (e <= 0) return 1; err = 1; t%u = 0; } }\n", s, s, s);
@@ -274,7 +274,7 @@ static void put_fixed_indirect(printer *pr, hn_sid s, const hn_sop *op) {
  * have to follow one for each lane. */
 static void put_narrow_indirect(printer *pr, hn_sid s, const hn_sop *op) {
     hn_sid from = sop(pr, op->args[0])->args[0];
-    hn_strbuf_printf(&pr->out, lane_class(sop(pr, from)->dtype) == 'f' ? "vi x = f_i(s%u); " : "vi x = s%u; ", from);
+    hn_strbuf_printf(&pr->out, c_lane_class(sop(pr, from)->dtype) == 'f' ? "vi x = f_i(s%u); " : "vi x = s%u; ", from);
     if (op->imm.i & 1) hn_strbuf_puts(&pr->out, "x += (vi)(x < sp_i(0)) & sp_i(e); ");
     hn_strbuf_puts(&pr->out, "const vi q = (vi)(x < sp_i(0)) | (vi)(x >= sp_i(e)); ");
     hn_strbuf_printf(&pr->out, "outside |= %s; *(viu *)t%u = x & ~q; }\n", pr->tail ? "q & lanes_below(n)" : "q", s);
@@ -298,9 +298,9 @@ static void put_indirect(printer *pr, hn_sid s, const hn_sop *op) {
     bool narrow = pr->at->ops[s].narrow;
     int64_t lo, hi;
     hn_sym_range(pr->sym, limit, &lo, &hi);
-    put_begin(pr);
+    c_put_begin(pr);
     hn_strbuf_printf(&pr->out, "%s t%u[VF]; { const %s e = ", narrow ? "int" : "ll", s, narrow ? "int" : "ll");
-    put_index(pr, limit);
+    c_put_index(pr, limit);
     hn_strbuf_puts(&pr->out, lo <= 0 ? "; if (e <= 0) return 1; " : "; ");
     if (narrow)
         put_narrow_indirect(pr, s, op);
@@ -315,13 +315,13 @@ static int uniform_bits(hn_dtype d) {
 
 static void put_random(printer *pr, const hn_sop *op) {
     static const char *const names[] = {"uniform", "normal", "bits"};
-    char c = lane_class(op->dtype);
+    char c = c_lane_class(op->dtype);
     const char *wrap = wrap_of(op->dtype), *element = c == 'f' ? "float" : c == 'd' ? "double" : c == 'l' ? "ll" : "int";
     if (wrap) hn_strbuf_puts(&pr->out, wrap);
-    hn_strbuf_printf(&pr->out, "({ %s r; for (int k = 0; k < VF; k++) r[k] = %s(%s)random_%s(s%u[k], ", lane_type(op->dtype),
+    hn_strbuf_printf(&pr->out, "({ %s r; for (int k = 0; k < VF; k++) r[k] = %s(%s)random_%s(s%u[k], ", c_lane_type(op->dtype),
                      c == 'm' ? "-(1 & " : "", element, names[op->op], op->args[0]);
     pr->in_lane_loop = true;
-    put_index(pr, op->index);
+    c_put_index(pr, op->index);
     pr->in_lane_loop = false;
     hn_strbuf_printf(&pr->out, ", %lld", (long long)op->imm.i);
     if (op->op == (hn_op)HN_RANDOM_UNIFORM) hn_strbuf_printf(&pr->out, ", %d", uniform_bits(op->dtype));
@@ -339,14 +339,14 @@ static void put_result_name(printer *pr, const hn_sop *op) {
         hn_strbuf_printf(&pr->out, "_%u", pr->copy);
 }
 
-void put_sop(printer *pr, hn_sid s) {
+void c_put_sop(printer *pr, hn_sid s) {
     const hn_sop *op = sop(pr, s);
     if (op->kind == HN_SOP_INDIRECT) {
         put_indirect(pr, s, op);
         return;
     }
-    put_begin(pr);
-    hn_strbuf_printf(&pr->out, "const %s s%u = ", lane_type(op->dtype), s);
+    c_put_begin(pr);
+    hn_strbuf_printf(&pr->out, "const %s s%u = ", c_lane_type(op->dtype), s);
     switch (op->kind) {
     case HN_SOP_ELEM: put_elem(pr, s, op); break;
     case HN_SOP_CAST: put_cast(pr, s, op); break;
@@ -357,28 +357,28 @@ void put_sop(printer *pr, hn_sid s) {
     default: put_result_name(pr, op); break;
     }
     hn_strbuf_puts(&pr->out, ";\n");
-    if (pr->at->ops[s].is_divisor) put_line(pr, "const vf d%u = sp_f(1) / s%u;", s, s);
+    if (pr->at->ops[s].is_divisor) c_put_line(pr, "const vf d%u = sp_f(1) / s%u;", s, s);
 }
 
 /* --- stores --- */
 
 static void put_store_scatter(printer *pr, const hn_kernel_store *st, hn_dtype dtype) {
     const char *name = hn_dtype_facts(dtype)->name, *type = element_type(dtype);
-    char c = lane_class(dtype), splat = c == 'm' ? 'i' : c;
+    char c = c_lane_class(dtype), splat = c == 'm' ? 'i' : c;
     static const char *const combine[] = {"y", "(x + y)", "(x * y)", "min_%c(x, y)", "max_%c(x, y)"};
     char text[32];
     snprintf(text, sizeof text, combine[st->mode], c);
     if (c == 'm') snprintf(text, sizeof text, "%s", st->mode == HN_STORE_SET ? "y" : st->mode == HN_STORE_ADD || st->mode == HN_STORE_MAX ? "(x | y)" : "(x & y)");
-    put_begin(pr);
+    c_put_begin(pr);
     hn_strbuf_printf(&pr->out, "for (int k = 0; k < %s; k++) { %s *q = ", !pr->at->lane ? "1" : pr->tail ? "(int)n" : "VF", type);
     pr->in_lane_loop = true;
-    put_address(pr, st->buffer, st->index);
+    c_put_address(pr, st->buffer, st->index);
     pr->in_lane_loop = false;
-    hn_strbuf_printf(&pr->out, "; %s x = lp_%s(q), y = sp_%c(s%u[k]); (void)x; s1_%s(q, %s); }\n", lane_type(dtype), name,
+    hn_strbuf_printf(&pr->out, "; %s x = lp_%s(q), y = sp_%c(s%u[k]); (void)x; s1_%s(q, %s); }\n", c_lane_type(dtype), name,
                      splat, st->value, name, text);
 }
 
-void put_store(printer *pr, uint32_t number) {
+void c_put_store(printer *pr, uint32_t number) {
     const hn_kernel_store *st = &pr->at->phase->stores.items[number];
     hn_dtype dtype = pr->p->buffers.items[st->buffer].dtype;
     if (pr->k->serial) {
@@ -389,17 +389,17 @@ void put_store(printer *pr, uint32_t number) {
     hn_expr step = pr->at->stores[number].step;
     static const char *const names[4][2] = {{"s1", "s1"}, {"st", "stn"}, {"sts", "sts"}, {"stg", "stg"}};
     bool past_caches = pr->at->stores[number].nontemporal && !pr->tail;
-    put_begin(pr);
+    c_put_begin(pr);
     hn_strbuf_printf(&pr->out, "%s_%s(", past_caches ? (pr->aligned ? "na" : "nt") : names[walk][pr->tail], hn_dtype_facts(dtype)->name);
-    put_base(pr, st->buffer, st->index);
+    c_put_base(pr, st->buffer, st->index);
     hn_strbuf_puts(&pr->out, walk == HN_WALK_GATHER ? ", " : " + ");
     if (walk == HN_WALK_GATHER)
         put_offsets(pr, st);
     else
-        put_element(pr, st->buffer, st->index, st->index);
+        c_put_element(pr, st->buffer, st->index, st->index);
     if (walk == HN_WALK_STRIDED) {
         hn_strbuf_puts(&pr->out, ", ");
-        put_index(pr, step);
+        c_put_index(pr, step);
     }
     hn_strbuf_printf(&pr->out, ", s%u%s);\n", st->value,
                      walk == HN_WALK_UNIFORM || (walk == HN_WALK_CONTIGUOUS && !pr->tail) ? "" : pr->tail ? ", n" : ", VF");
@@ -409,7 +409,7 @@ void put_store(printer *pr, uint32_t number) {
 
 /* The value that changes nothing, as an element of the class. */
 static const char *identity(const hn_kernel_reduce *r) {
-    char c = lane_class(r->dtype);
+    char c = c_lane_class(r->dtype);
     bool lowest = r->op == HN_OP_AMAX || r->op == HN_OP_ARGMAX || r->op == HN_OP_CUMMAX || r->op == HN_OP_LOGCUMSUMEXP;
     bool highest = r->op == HN_OP_AMIN || r->op == HN_OP_ARGMIN || r->op == HN_OP_CUMMIN;
     if (r->op == HN_OP_PROD || r->op == HN_OP_CUMPROD) return c == 'm' ? "-1" : "1";
@@ -424,21 +424,21 @@ static const char *identity(const hn_kernel_reduce *r) {
 }
 
 static char splat_class(hn_dtype d) {
-    char c = lane_class(d);
+    char c = c_lane_class(d);
     return c == 'm' ? 'i' : c;
 }
 
-void put_reduce_init(printer *pr, const hn_kernel_reduce *r, uint32_t copy) {
-    put_line(pr, "%s a%u_%u = sp_%c(%s);", lane_type(r->dtype), r->slot, copy, splat_class(r->dtype), identity(r));
-    if (has_position(r->op)) put_line(pr, "vl x%u_%u = sp_l(9223372036854775807LL);", r->slot, copy);
+void c_put_reduce_init(printer *pr, const hn_kernel_reduce *r, uint32_t copy) {
+    c_put_line(pr, "%s a%u_%u = sp_%c(%s);", c_lane_type(r->dtype), r->slot, copy, splat_class(r->dtype), identity(r));
+    if (has_position(r->op)) c_put_line(pr, "vl x%u_%u = sp_l(9223372036854775807LL);", r->slot, copy);
 }
 
 /* Statement that combines `v` into accumulator `a`. */
 static void put_combine(printer *pr, const hn_kernel_reduce *r, const char *a, const char *v) {
-    char c = lane_class(r->dtype);
+    char c = c_lane_class(r->dtype);
     bool grows = r->op == HN_OP_SUM || r->op == HN_OP_PROD || r->op == HN_OP_CUMSUM || r->op == HN_OP_CUMPROD;
     const char *wrap = grows ? wrap_of(r->dtype) : NULL; /* a minimum stays in range, but its start value is none of it */
-    put_begin(pr);
+    c_put_begin(pr);
     hn_strbuf_printf(&pr->out, "%s = %s", a, wrap ? wrap : "");
     switch (r->op) {
     case HN_OP_SUM: case HN_OP_CUMSUM: hn_strbuf_printf(&pr->out, c == 'm' ? "%s | %s" : "%s + %s", a, v); break;
@@ -468,11 +468,11 @@ static const char *position_fn(hn_op op) {
     return op == HN_OP_ARGMAX ? "argmax" : op == HN_OP_ARGMIN ? "argmin" : op == HN_OP_CUMMAX ? "cummax" : "cummin";
 }
 
-void put_reduce_step(printer *pr, const hn_kernel_reduce *r) {
+void c_put_reduce_step(printer *pr, const hn_kernel_reduce *r) {
     char a[24], v[64];
     char c = splat_class(r->dtype);
     snprintf(a, sizeof a, "a%u_%u", r->slot, pr->copy);
-    const char *sign = lane_class(r->dtype) == 'm' && has_position(r->op) ? "-" : "";
+    const char *sign = c_lane_class(r->dtype) == 'm' && has_position(r->op) ? "-" : "";
     snprintf(v, sizeof v, "(%ss%u)", sign, r->value);
     if (pr->tail && !pr->plan->lanes_are_rows) /* dead lanes must not count */
         snprintf(v, sizeof v, "sel_%c(live, %ss%u, sp_%c(%s))", c, sign, r->value, c, identity(r));
@@ -480,7 +480,7 @@ void put_reduce_step(printer *pr, const hn_kernel_reduce *r) {
         put_combine(pr, r, a, v);
         return;
     }
-    put_begin(pr);
+    c_put_begin(pr);
     hn_strbuf_printf(&pr->out, "%s_%c(&%s, &x%u_%u, %s, ", position_fn(r->op), c, a, r->slot, pr->copy, v);
     if (pr->tail && !pr->plan->lanes_are_rows) hn_strbuf_puts(&pr->out, "sel_l(live, ");
     put_index_value(pr, r->position);
@@ -489,11 +489,11 @@ void put_reduce_step(printer *pr, const hn_kernel_reduce *r) {
 }
 
 /* r<slot> = the accumulators taken together, in every lane. In column mode each copy is a result of its own. */
-void put_reduce_finish(printer *pr, const hn_kernel_reduce *r, uint32_t copies) {
-    char c = lane_class(r->dtype);
+void c_put_reduce_finish(printer *pr, const hn_kernel_reduce *r, uint32_t copies) {
+    char c = c_lane_class(r->dtype);
     if (pr->plan->lanes_are_rows) {
         for (uint32_t u = 0; u < copies; u++)
-            put_line(pr, has_position(r->op) ? "r%u_%u = x%u_%u;" : "r%u_%u = a%u_%u;", r->slot, u, r->slot, u);
+            c_put_line(pr, has_position(r->op) ? "r%u_%u = x%u_%u;" : "r%u_%u = a%u_%u;", r->slot, u, r->slot, u);
         return;
     }
     char first[24], other[24];
@@ -501,17 +501,17 @@ void put_reduce_finish(printer *pr, const hn_kernel_reduce *r, uint32_t copies) 
     for (uint32_t u = 1; u < copies; u++) {
         snprintf(other, sizeof other, "a%u_%u", r->slot, u);
         if (has_position(r->op))
-            put_line(pr, "%s_%c(&%s, &x%u_0, %s, x%u_%u);", position_fn(r->op), splat_class(r->dtype), first, r->slot, other, r->slot, u);
+            c_put_line(pr, "%s_%c(&%s, &x%u_0, %s, x%u_%u);", position_fn(r->op), splat_class(r->dtype), first, r->slot, other, r->slot, u);
         else
             put_combine(pr, r, first, other);
     }
     if (has_position(r->op)) {
-        put_line(pr, "r%u = sp_l(h%s_%c(%s, x%u_0));", r->slot, position_fn(r->op), splat_class(r->dtype), first, r->slot);
+        c_put_line(pr, "r%u = sp_l(h%s_%c(%s, x%u_0));", r->slot, position_fn(r->op), splat_class(r->dtype), first, r->slot);
         return;
     }
     const char *fn = r->op == HN_OP_SUM ? (c == 'm' ? "hor" : "hsum") : r->op == HN_OP_PROD ? (c == 'm' ? "hand" : "hprod")
                      : r->op == HN_OP_AMIN ? (c == 'm' ? "hand" : "hmin") : r->op == HN_OP_AMAX ? (c == 'm' ? "hor" : "hmax")
                      : r->op == HN_OP_ANY ? "hor" : "hand";
     const char *wrap = wrap_of(r->dtype);
-    put_line(pr, "r%u = %ssp_%c(%s_%c(%s))%s;", r->slot, wrap ? wrap : "", splat_class(r->dtype), fn, c, first, wrap ? ")" : "");
+    c_put_line(pr, "r%u = %ssp_%c(%s_%c(%s))%s;", r->slot, wrap ? wrap : "", splat_class(r->dtype), fn, c, first, wrap ? ")" : "");
 }

@@ -8,7 +8,7 @@ static void put_step(printer *pr, const char *outer, uint32_t vectors, bool tail
             char head[128];
             snprintf(head, sizeof head, "const ll %s = row + %u * q, j = at + %u%s; (void)j;", outer, u, v * pr->lanes,
                      tail ? ", n = imin(VF, hi - at)" : "");
-            put_vector(pr, head, 0, u * pr->plan->split.accumulators + v, tail);
+            c_put_vector(pr, head, 0, u * pr->plan->split.accumulators + v, tail);
         }
 }
 
@@ -16,43 +16,43 @@ static void put_step(printer *pr, const char *outer, uint32_t vectors, bool tail
 static void put_results(printer *pr, const char *outer, uint32_t u) {
     const hn_kernel_reduce *reduce = &pr->k->phases.items[0].reduces.items[0];
     uint32_t sums = pr->plan->split.accumulators;
-    open_block(pr, "");
-    put_line(pr, "const ll %s = row + %u * q; (void)%s;", outer, u, outer);
-    put_line(pr, "%s r%u;", lane_type(reduce->dtype), reduce->slot);
-    open_block(pr, "");
+    c_open_block(pr, "");
+    c_put_line(pr, "const ll %s = row + %u * q; (void)%s;", outer, u, outer);
+    c_put_line(pr, "%s r%u;", c_lane_type(reduce->dtype), reduce->slot);
+    c_open_block(pr, "");
     for (uint32_t v = 0; v < sums && u; v++)
-        put_line(pr, "%s a%u_%u = a%u_%u;", lane_type(reduce->dtype), reduce->slot, v, reduce->slot, u * sums + v);
+        c_put_line(pr, "%s a%u_%u = a%u_%u;", c_lane_type(reduce->dtype), reduce->slot, v, reduce->slot, u * sums + v);
     pr->at = &pr->plan->phases[0];
-    put_reduce_finish(pr, reduce, sums);
-    close_block(pr);
-    for (uint32_t f = 1; f < pr->k->phases.count; f++) put_phase_inner(pr, &pr->plan->phases[f]);
-    close_block(pr);
+    c_put_reduce_finish(pr, reduce, sums);
+    c_close_block(pr);
+    for (uint32_t f = 1; f < pr->k->phases.count; f++) c_put_phase_inner(pr, &pr->plan->phases[f]);
+    c_close_block(pr);
 }
 
-void put_split_rows(printer *pr) {
+void c_put_split_rows(printer *pr) {
     const hn_kernel_reduce *reduce = &pr->k->phases.items[0].reduces.items[0];
     uint32_t streams = pr->plan->split.streams, vectors = pr->plan->split.accumulators, step = vectors * pr->lanes;
     char outer[24];
     snprintf(outer, sizeof outer, "i%u", hn_sym_index_ordinal(pr->sym, pr->k->vars[0]));
     pr->at = &pr->plan->phases[0];
-    put_line(pr, "const ll q = (end - begin) / %u;", streams);
-    open_block(pr, "for (ll row = begin; row < begin + q; row++) ");
-    for (uint32_t u = 0; u < streams * vectors; u++) put_reduce_init(pr, reduce, u);
-    put_begin(pr);
+    c_put_line(pr, "const ll q = (end - begin) / %u;", streams);
+    c_open_block(pr, "for (ll row = begin; row < begin + q; row++) ");
+    for (uint32_t u = 0; u < streams * vectors; u++) c_put_reduce_init(pr, reduce, u);
+    c_put_begin(pr);
     hn_strbuf_puts(&pr->out, "const ll hi = ");
-    put_index(pr, extent_of(pr, pr->at->lane));
+    c_put_index(pr, extent_of(pr, pr->at->lane));
     hn_strbuf_puts(&pr->out, ";\n");
-    put_line(pr, "ll at = 0;");
-    put_line(pr, "for (; at + %u <= hi; at += %u) {", step, step);
+    c_put_line(pr, "ll at = 0;");
+    c_put_line(pr, "for (; at + %u <= hi; at += %u) {", step, step);
     pr->indent++;
     put_step(pr, outer, vectors, false);
-    close_block(pr);
+    c_close_block(pr);
     if (!pr->plan->split.is_whole) {
-        open_block(pr, "for (; at < hi; at += VF) ");
+        c_open_block(pr, "for (; at < hi; at += VF) ");
         put_step(pr, outer, 1, true);
-        close_block(pr);
+        c_close_block(pr);
     }
     for (uint32_t u = 0; u < streams; u++) put_results(pr, outer, u);
-    close_block(pr);
-    put_line(pr, "begin += %u * q; /* the last rows, one by one */", streams);
+    c_close_block(pr);
+    c_put_line(pr, "begin += %u * q; /* the last rows, one by one */", streams);
 }
