@@ -27,7 +27,7 @@ typedef struct printer {
     uint32_t copy;     /* which of the unrolled copies */
     bool tail;         /* only n of the lanes count */
     bool in_lane_loop; /* in an index for lane k of a loop over lanes */
-    bool ahead;        /* in an index of a row ahead: indirect symbols are f<s>, not t<s> */
+    bool ahead;        /* in an index of a row ahead: indirect symbols that change with rows are f<s>, not t<s> */
     bool aligned;      /* where what is stored round the caches is known to begin at a vector's alignment */
     bool in_tile;      /* inside a whole square: strided loads come from its array */
 } printer;

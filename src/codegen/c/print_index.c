@@ -68,6 +68,13 @@ static hn_sid binder_of(const printer *pr, hn_expr symbol) {
     return 0;
 }
 
+/* Whether prefetches of a later row have an index f<s> of their own. Otherwise it is the same for all rows. */
+static bool is_ahead(const printer *pr, hn_sid s) {
+    for (uint32_t k = 0; k < pr->at->indices_ahead.count; k++)
+        if (pr->at->indices_ahead.items[k].op == s) return pr->ahead;
+    return false;
+}
+
 static void put_symbol(void *user, hn_expr e, hn_strbuf *out) {
     printer *pr = user;
     switch (hn_sym_symbol_kind(pr->sym, e)) {
@@ -80,7 +87,7 @@ static void put_symbol(void *user, hn_expr e, hn_strbuf *out) {
     case HN_SYMBOL_INDIRECT: {
         hn_sid s = binder_of(pr, e);
         const char *text = !pr->at->ops[s].varying ? "t%u" : pr->at->ops[s].narrow ? "(ll)t%u[k]" : "t%u[k]";
-        hn_strbuf_printf(out, pr->ahead ? "f%u" : text, s);
+        hn_strbuf_printf(out, is_ahead(pr, s) ? "f%u" : text, s);
         return;
     }
     default: hn_strbuf_printf(out, "n%u", size_argument(pr, e)); return;

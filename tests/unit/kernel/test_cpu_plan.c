@@ -82,6 +82,7 @@ static void check(const char *name, const char *expected) {
 TEST(elements) {
     check("silu", "flat [2x whole]");
     check("silu_long", "flat round the caches [2x whole 3 prefetched]");
+    check("index_select_long", "flat round the caches [2x whole 2 prefetched]");
     check("gelu_bias", "rows [2x masked]");
     check("cat", "rows [1x whole]");
     check("cat_pieces", "narrow columns of 1, 8 rows [] [] []; rows [1x masked] [] [1x masked] [1x masked]");
