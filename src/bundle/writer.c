@@ -18,8 +18,7 @@ hn_status hn_bundle_writer_init(hn_bundle_writer *w, hn_arena *arena) {
     *w = (hn_bundle_writer){.arena = arena};
     hn_strbuf_init(&w->strings);
     hn_strmap_init(&w->string_map, arena);
-    hn_map_init(&w->node_map, arena);
-    HN_PUSH(arena, &w->nodes, (hnb_node){0});
+    HN_TRY(hn_nodes_init(&w->nodes, arena));
     HN_PUSH(arena, &w->buffers, (hnb_buffer){0});
     HN_PUSH(arena, &w->kernels, (hnb_kernel){0});
     HN_PUSH(arena, &w->storages, (hnb_storage){0});
@@ -45,21 +44,6 @@ hn_status hn_bundle_writer_str(hn_bundle_writer *w, hn_str text, hnb_str *out) {
     hn_strbuf_append(&w->strings, text.ptr, text.len);
     hn_strbuf_putc(&w->strings, 0);
     return hn_strmap_put(&w->string_map, (hn_str){key, text.len}, out->offset);
-}
-
-hn_status hn_bundle_writer_node(hn_bundle_writer *w, hnb_op op, uint32_t a, int64_t b, uint32_t *out_node) {
-    hnb_node node = {.op = op, .a = a, .b = b};
-    /* Equal hashes of unequal nodes are chained by probing the next key. */
-    uint64_t key = hn_hash64(&node, sizeof node, 0);
-    for (uint64_t *known; (known = hn_map_get(&w->node_map, key)); key++) {
-        if (memcmp(&w->nodes.items[*known], &node, sizeof node) == 0) {
-            *out_node = (uint32_t)*known;
-            return NULL;
-        }
-    }
-    *out_node = w->nodes.count;
-    HN_PUSH(w->arena, &w->nodes, node);
-    return hn_map_put(&w->node_map, key, *out_node);
 }
 
 hn_status hn_bundle_writer_piece(hn_bundle_writer *w, struct hn_writer_pieces *area, const void *bytes,

@@ -2,21 +2,18 @@
 #ifndef HN_BUNDLE_WRITER_H
 #define HN_BUNDLE_WRITER_H
 
-#include "base/arena.h"
-#include "base/map.h"
-#include "base/str.h"
-#include "bundle/format.h"
+#include "bundle/nodes.h"
 
 typedef struct hn_bundle_writer {
     hn_arena *arena;
     hnb_info info;
     hn_str key; /* borrowed; bytes of HNB_KEY */
-#define HN_WRITER_ARRAY(name, type)                                                                                    \
-    struct {                                                                                                           \
-        type *items;                                                                                                   \
-        uint32_t count, cap;                                                                                           \
+    hn_nodes nodes;
+#define HN_WRITER_ARRAY(name, type)                                                                \
+    struct {                                                                                       \
+        type *items;                                                                               \
+        uint32_t count, cap;                                                                       \
     } name;
-    HN_WRITER_ARRAY(nodes, hnb_node)
     HN_WRITER_ARRAY(symbols, hnb_symbol)
     HN_WRITER_ARRAY(guards, hnb_guard)
     HN_WRITER_ARRAY(inputs, hnb_input)
@@ -49,7 +46,6 @@ typedef struct hn_bundle_writer {
     } blob, code, weights;
     hn_strbuf strings;
     hn_strmap string_map;
-    hn_map node_map;
     bool weights_digest; /* compute the full digest of part three */
 } hn_bundle_writer;
 
@@ -59,8 +55,6 @@ void hn_bundle_writer_deinit(hn_bundle_writer *w);
 
 /* Equal strings are stored once. */
 hn_status hn_bundle_writer_str(hn_bundle_writer *w, hn_str text, hnb_str *out) HN_MUST_USE;
-/* Equal nodes are stored once; operands must be there. */
-hn_status hn_bundle_writer_node(hn_bundle_writer *w, hnb_op op, uint32_t a, int64_t b, uint32_t *out_node) HN_MUST_USE;
 /* A target; `features` is a list, each with its NUL. */
 hn_status hn_bundle_writer_target(hn_bundle_writer *w, hnb_target_kind kind, uint32_t machine, hn_str name, hn_str features,
                                   uint32_t *out_target) HN_MUST_USE;

@@ -3,7 +3,6 @@
 
 #include "driver/project.h"
 #include "driver/source_files.h"
-#include "wrapper/to_bundle.h"
 #include "wrapper/to_source.h"
 
 #include <string.h>
@@ -48,17 +47,15 @@ static hn_status add_kernels(gathering *g) {
 
 /* --- weights: a head, then every storage at a multiple of 64 bytes --- */
 
-static const uint8_t *storage_bytes(const hn_driver *d, const hn_bundle *b, uint32_t k) {
-    const hnb_storage *s = &b->storages[k];
-    return (s->where == HNB_STORAGE_FILE ? d->weights.data : b->blob) + s->offset;
-}
-
-static hn_status place_weights(const hn_driver *d, const hn_bundle *b, uint64_t *offsets, hn_to_source *source) {
+static hn_status place_weights(const hn_wnumbering *numbering, uint64_t *offsets,
+                               hn_to_source *source) {
     uint64_t at = 0, id = 0;
-    for (uint32_t k = 1; k < b->storages_count; k++) {
+    for (uint32_t k = 1; k < numbering->places.storages.count; k++) {
+        const hn_storage *s = hn_wnumbering_storage(numbering, k);
+        HN_TRY(hn_wnumbering_need_bytes(numbering, k));
         offsets[k] = at;
-        at += (b->storages[k].bytes + WEIGHT_ALIGN - 1) / WEIGHT_ALIGN * WEIGHT_ALIGN;
-        id = hn_hash64(storage_bytes(d, b, k), b->storages[k].bytes, id);
+        at += (s->size_bytes + WEIGHT_ALIGN - 1) / WEIGHT_ALIGN * WEIGHT_ALIGN;
+        id = hn_hash64(s->data, s->size_bytes, id);
     }
     source->weight_offsets = offsets;
     source->weights_bytes = at;
@@ -67,21 +64,24 @@ static hn_status place_weights(const hn_driver *d, const hn_bundle *b, uint64_t 
 }
 
 /* Hundreds of megabytes: added as the parts that they are. */
-static hn_status add_weights(gathering *g, const hn_bundle *b) {
+static hn_status add_weights(gathering *g) {
+    const hn_wnumbering *numbering = g->source.numbering;
+    const uint32_t storages = numbering->places.storages.count;
     static const char zeros[WEIGHT_ALIGN];
     uint8_t *head;
     hn_str *parts;
     uint32_t count = 0;
     HN_NEW(g->files.arena, head, HEAD_BYTES);
-    HN_NEW(g->files.arena, parts, 2 * (size_t)b->storages_count + 1);
+    HN_NEW(g->files.arena, parts, 2 * (size_t)storages + 1);
     memcpy(head, WEIGHTS_MAGIC, sizeof WEIGHTS_MAGIC - 1);
     memcpy(head + 16, &g->source.weights_bytes, 8);
     memcpy(head + 24, &g->source.weights_id, 8);
     parts[count++] = (hn_str){(const char *)head, HEAD_BYTES};
-    for (uint32_t k = 1; k < b->storages_count; k++) {
-        uint64_t bytes = b->storages[k].bytes;
-        parts[count++] = (hn_str){(const char *)storage_bytes(g->driver, b, k), bytes};
-        parts[count++] = (hn_str){zeros, (WEIGHT_ALIGN - bytes % WEIGHT_ALIGN) % WEIGHT_ALIGN};
+    for (uint32_t k = 1; k < storages; k++) {
+        const hn_storage *s = hn_wnumbering_storage(numbering, k);
+        parts[count++] = (hn_str){(const char *)s->data, s->size_bytes};
+        parts[count++] =
+            (hn_str){zeros, (WEIGHT_ALIGN - s->size_bytes % WEIGHT_ALIGN) % WEIGHT_ALIGN};
     }
     return hn_project_add(&g->files, HN_STR("weights.bin"), parts, count);
 }
@@ -122,9 +122,9 @@ static const struct {
 };
 enum { PART_COUNT = sizeof parts / sizeof *parts };
 
-static bool calls_part(const hn_bundle *b, size_t part) {
+static bool calls_part(const hn_wrapper *w, size_t part) {
     const hn_extern_kind *kinds = parts[part].kinds;
-    return hn_source_calls(b, kinds[0]) || (kinds[1] && hn_source_calls(b, kinds[1]));
+    return hn_source_calls(w, kinds[0]) || (kinds[1] && hn_source_calls(w, kinds[1]));
 }
 
 static bool is_c_file(const char *path) {
@@ -133,25 +133,27 @@ static bool is_c_file(const char *path) {
 }
 
 /* Headers come along in any case. */
-static bool is_called(const hn_bundle *b, const char *path) {
+static bool is_called(const hn_wrapper *w, const char *path) {
     for (size_t k = 0; is_c_file(path) && k < PART_COUNT; k++)
-        if (strncmp(path, parts[k].files, strlen(parts[k].files)) == 0) return calls_part(b, k);
+        if (strncmp(path, parts[k].files, strlen(parts[k].files)) == 0) return calls_part(w, k);
     return true;
 }
 
 static bool is_wanted(const gathering *g, const hn_source_text *text) {
-    const hn_bundle *b = g->source.program;
+    const hn_wrapper *w = g->source.numbering->w;
     if (!text->for_externs) return true;
-    return hn_source_has_externs(b) && is_for_target(text->path, &g->driver->levels[0].target) && is_called(b, text->path);
+    return hn_source_has_externs(w) && is_for_target(text->path, &g->driver->levels[0].target) &&
+           is_called(w, text->path);
 }
 
 /* What tells the sources of extern operations which of them came along. */
 static hn_status choose_parts(gathering *g) {
-    const hn_bundle *b = g->source.program;
-    if (!hn_source_has_externs(b)) return NULL;
+    const hn_wrapper *w = g->source.numbering->w;
+    if (!hn_source_has_externs(w)) return NULL;
     char *flags = hn_arena_printf(g->files.arena, "-DHN_EXT_ONLY=hn_ext_kernels_%s", g->driver->levels[0].target.ops);
     for (size_t k = 0; flags && k < PART_COUNT; k++)
-        if (!calls_part(b, k)) flags = hn_arena_printf(g->files.arena, "%s -DHN_EXT_WITHOUT_%s", flags, parts[k].name);
+        if (!calls_part(w, k))
+            flags = hn_arena_printf(g->files.arena, "%s -DHN_EXT_WITHOUT_%s", flags, parts[k].name);
     if (!flags) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for a project's flags");
     g->source.extern_flags = hn_str_of(flags);
     return NULL;
@@ -193,11 +195,12 @@ static hn_status add_model(gathering *g) {
 }
 
 /* All files of the project. The Makefile is the last: see hn_project_write. */
-static hn_status gather(gathering *g, const hn_bundle *b) {
+static hn_status gather(gathering *g) {
+    const hn_wnumbering *numbering = g->source.numbering;
     uint64_t *offsets;
     hn_strbuf runtime_files;
-    HN_NEW(g->files.arena, offsets, (size_t)b->storages_count + 1);
-    HN_TRY(place_weights(g->driver, b, offsets, &g->source));
+    HN_NEW(g->files.arena, offsets, numbering->places.storages.count);
+    HN_TRY(place_weights(numbering, offsets, &g->source));
     HN_TRY(add_kernels(g));
     HN_TRY(choose_parts(g));
     hn_strbuf_init(&runtime_files);
@@ -206,7 +209,7 @@ static hn_status gather(gathering *g, const hn_bundle *b) {
     hn_status status = hn_strbuf_status(&runtime_files);
     if (!status) status = add_model(g);
     if (!status) status = add_texts(g, false);
-    if (!status) status = add_weights(g, b);
+    if (!status) status = add_weights(g);
     if (!status) status = add_texts(g, true);
     hn_strbuf_deinit(&runtime_files);
     return status;
@@ -229,47 +232,39 @@ static hn_status kernel_flags(hn_driver *d, const hn_target *target, hn_str *out
     return NULL;
 }
 
-static hn_status write_project(hn_driver *d, const hn_wrapper *wrapper, const hn_bundle *b) {
+static hn_status write_project(hn_driver *d, const hn_wnumbering *numbering, hn_str features) {
     const hn_target *target = &d->levels[0].target;
-    gathering g = {.driver = d, .files.arena = &d->arena,
-                   .source = {.wrapper = wrapper, .program = b, .target = hn_str_of(target->name), .arena = &d->arena}};
+    gathering g = {.driver = d,
+                   .files.arena = &d->arena,
+                   .source = {.numbering = numbering,
+                              .model = d->graph->name,
+                              .features = features,
+                              .target = hn_str_of(target->name),
+                              .arena = &d->arena}};
     HN_TRY(kernel_flags(d, target, &g.source.kernel_flags));
-    HN_TRY(gather(&g, b));
+    HN_TRY(gather(&g));
     bool is_told = HN_OPT(&d->options, dump) && !HN_OPT(&d->options, dump_after);
     return hn_project_write(&g.files, HN_OPT(&d->options, source_dir), is_told ? report_file : NULL, d);
 }
 
-/* The solved form: a bundle image whose kernels are only named. */
-static hn_status make_program(hn_driver *d, hn_wrapper *wrapper, hn_strbuf *out) {
-    static const hn_bundle_object object = {.name = HN_STR("kernels")};
+static hn_status print_wrapper(hn_driver *d, hn_wrapper *wrapper, hn_str features) {
     hn_memory_plan plan;
-    hn_strbuf features;
-    hn_strbuf_init(&features);
-    hn_target_features(&d->levels[0].target, &features);
-    hn_to_bundle_options options = {.model = d->graph->name, .cpu_features = hn_strbuf_str(&features)};
-    if (d->weights_path) {
-        options.weights_path = hn_str_of(d->weights_path);
-        options.weights_data = d->weights.data;
-        options.weights_bytes = d->weights.size_bytes;
-    }
-    hn_status status = hn_strbuf_status(&features);
-    if (!status) status = hn_driver_plan(wrapper, &plan);
-    if (!status) status = hn_wrapper_to_bundle(wrapper, &plan, &(hn_bundle_objects){.items = &object, .count = 1}, &options, out);
-    hn_strbuf_deinit(&features);
-    return status;
+    hn_wnumbering numbering;
+    HN_TRY(hn_driver_plan(wrapper, &plan));
+    HN_TRY(hn_wrapper_number(wrapper, &plan, &d->arena, &numbering));
+    return write_project(d, &numbering, features);
 }
 
 hn_status hn_driver_source(hn_driver *d) {
     hn_wrapper *wrapper;
-    hn_strbuf image;
-    hn_bundle program;
+    hn_strbuf features;
     if (d->level_count > 1) return HN_ERROR(HN_UNSUPPORTED, "a source project is for one CPU; name one with --target-cpu");
     HN_NEW(&d->arena, d->levels[0].step_units, d->schedule.steps.count); /* all in the one object */
     HN_TRY(hn_driver_wrapper(d, &wrapper));
-    hn_strbuf_init(&image);
-    hn_status status = make_program(d, wrapper, &image);
-    if (!status) status = hn_bundle_open(image.ptr, image.len, false, &program);
-    if (!status) status = write_project(d, wrapper, &program);
-    hn_strbuf_deinit(&image);
+    hn_strbuf_init(&features);
+    hn_target_features(&d->levels[0].target, &features);
+    hn_status status = hn_strbuf_status(&features);
+    if (!status) status = print_wrapper(d, wrapper, hn_strbuf_str(&features));
+    hn_strbuf_deinit(&features);
     return hn_status_annotate(status, "cannot write the project '%s'", HN_OPT(&d->options, source_dir));
 }

@@ -322,6 +322,7 @@ hn_status hn_wrapper_from_schedule(const hn_wrapper_source *source, hn_arena *ar
     emitter e = {.source = source, .program = source->program, .graph = source->program->graph,
                  .sym = source->program->sym, .scratch = scratch};
     HN_TRY(hn_wrapper_create(arena, e.sym, e.graph, &e.w));
+    e.w->target_count = source->target_count;
     HN_NEW(scratch, e.buffers, e.program->buffers.count);
     HN_NEW(scratch, e.user_input, e.graph->inputs.count);
     hn_strmap_init(&e.kernels, scratch);

@@ -2,6 +2,7 @@
 #include "wrapper/names.h"
 
 #include "base/map.h"
+#include "wrapper/exprs.h"
 
 const char *const hn_wbuf_kind_names[4] = {[HN_WBUF_INPUT] = "input",
                                            [HN_WBUF_CONSTANT] = "constant",
@@ -19,28 +20,15 @@ typedef struct collector {
     hn_map seen, symbols;
 } collector;
 
-static hn_status collect(collector *c, hn_expr e) {
-    if (!e || hn_map_get(&c->seen, e)) return NULL;
+static hn_status collect(void *context, hn_expr e) {
+    collector *c = context;
+    if (hn_map_get(&c->seen, e)) return NULL;
     HN_TRY(hn_map_put(&c->seen, e, 1));
     uint32_t count = hn_sym_symbols(c->sym, e, NULL, 0);
     hn_expr *list;
     HN_NEW(c->arena, list, count);
     (void)hn_sym_symbols(c->sym, e, list, count);
     for (uint32_t i = 0; i < count; i++) HN_TRY(hn_map_put(&c->symbols, list[i], 1));
-    return NULL;
-}
-
-static hn_status collect_list(collector *c, const hn_expr *list, uint32_t count) {
-    for (uint32_t i = 0; list && i < count; i++) HN_TRY(collect(c, list[i]));
-    return NULL;
-}
-
-static hn_status collect_line(collector *c, const hn_line *line) {
-    HN_TRY(collect_list(c, line->params, line->param_count));
-    HN_TRY(collect(c, line->extent));
-    HN_TRY(collect(c, line->scratch_bytes));
-    HN_TRY(collect(c, line->symbol));
-    for (uint32_t k = 0; k < line->operand_count; k++) HN_TRY(collect(c, line->operands[k].offset_elems));
     return NULL;
 }
 
@@ -51,22 +39,9 @@ static hn_status collect_all(collector *c, const hn_wrapper *w) {
         HN_TRY(collect(c, guards[i].lhs));
         HN_TRY(collect(c, guards[i].rhs));
     }
-    for (uint32_t i = 1; i < w->buffers.count; i++) HN_TRY(collect(c, w->buffers.items[i].bytes));
-    for (uint32_t i = 0; i < w->inputs.count; i++) {
-        const hn_winput *in = &w->inputs.items[i];
-        HN_TRY(collect_list(c, in->sizes, in->rank));
-        HN_TRY(collect_list(c, in->strides, in->rank));
-        if (in->is_scalar && in->scalar.kind == HN_ARG_INT) HN_TRY(collect(c, in->scalar.as.expr));
-    }
-    for (uint32_t i = 0; i < w->outputs.count; i++) {
-        const hn_woutput *o = &w->outputs.items[i];
-        HN_TRY(collect_list(c, o->sizes, o->rank));
-        HN_TRY(collect_list(c, o->strides, o->rank));
-        HN_TRY(collect(c, o->offset_elems));
-        if (o->kind == HN_WOUTPUT_SCALAR && o->scalar.kind == HN_ARG_INT) HN_TRY(collect(c, o->scalar.as.expr));
-    }
-    for (uint32_t i = 0; i < w->lines.count; i++) HN_TRY(collect_line(c, &w->lines.items[i]));
-    return NULL;
+    for (uint32_t i = 0; i < w->lines.count; i++)
+        if (w->lines.items[i].symbol) HN_TRY(collect(c, w->lines.items[i].symbol));
+    return hn_wrapper_each_expr(w, NULL, NULL, collect, c);
 }
 
 /* Shorter first, so that s2 comes before s10. */

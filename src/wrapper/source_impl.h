@@ -6,9 +6,11 @@
 
 typedef struct source_printer {
     const hn_to_source *source;
-    const hn_bundle *b;
+    const hn_wrapper *w;
+    const hn_wnumbering *numbering;
+    const hnb_node *nodes;
     hn_strbuf *out;
-    uint32_t first_late; /* the first symbol that a step defines */
+    uint32_t node_count, first_late; /* the first symbol that a step defines */
     uint32_t *stages;    /* per node: 1 + the last symbol that a step defines in it, counted from first_late; 0: none */
     uint32_t *owns;      /* per storage: 1 + its number among those that the program changes */
     uint32_t *blocks;    /* per buffer: its number among the output buffers */
@@ -23,20 +25,25 @@ typedef struct source_printer {
 void hn_source_string(hn_strbuf *out, hn_str text);
 /* For the inside of a comment: no comment ends or begins in it, and no line. */
 void hn_source_comment(hn_strbuf *out, hn_str text);
-/* A literal or "n[7]"; 0 for no node. */
-void hn_source_number(source_printer *p, uint32_t node);
+/* A literal or "n[7]"; 0 for no expression. */
+void hn_source_number(source_printer *p, hn_expr e);
 void hn_source_int(hn_strbuf *out, int64_t value);
-/* The address of an element of a buffer. `offset`: node, elements, or 0. */
-void hn_source_address(source_printer *p, uint32_t buffer, uint32_t offset, uint32_t elem_bytes);
+/* Whether an expression is a number. */
+bool hn_source_const(const source_printer *p, hn_expr e, int64_t *out_value);
+/* The address of an element of a buffer. `offset`: elements, or 0. */
+void hn_source_address(source_printer *p, hn_wbuf buffer, hn_expr offset, uint32_t elem_bytes);
+/* The origin of a line in the graph; empty texts when it has none. */
+hn_origin hn_source_origin(const hn_wrapper *w, uint32_t origin);
 /* "node 'x' (file:3)" as a literal. */
 void hn_source_where(source_printer *p, uint32_t origin);
 void hn_source_indent(source_printer *p);
 /* "[s0, 64]" of a tensor; nothing else has a shape. */
-void hn_source_shape(const hn_bundle *b, uint32_t kind, uint32_t first_dim, uint32_t rank, hn_strbuf *out);
+void hn_source_shape(const hn_wnumbering *numbering, const hn_wvalue *v, hn_strbuf *out);
 /* Of a number: the type of its array. */
-uint32_t hn_source_type(uint32_t kind, uint32_t dtype);
+uint32_t hn_source_type(const hn_wvalue *v);
 /* A weight that the program changes. */
-bool hn_source_is_state(const hnb_output *o);
+bool hn_source_is_state(const hn_woutput *o);
+bool hn_source_is_mutation(const hn_woutput *o);
 
 /* source_steps.c: the walk over the steps. */
 hn_status hn_source_steps(source_printer *p) HN_MUST_USE;

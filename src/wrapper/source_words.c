@@ -6,50 +6,54 @@
 #include <inttypes.h>
 #include <string.h>
 
+static void put_value(const hn_wnumbering *numbering, const hn_wvalue *v, hn_strbuf *out) {
+    hn_source_comment(out, v->name);
+    hn_strbuf_printf(out, ": %s", hn_scalar_type_name((hn_scalar_type)hn_source_type(v)));
+    hn_source_shape(numbering, v, out);
+    hn_strbuf_putc(out, '\n');
+}
+
 /* A line for each input and output: "   input   x: f32[s0, 64]". */
-static void put_signature(const hn_bundle *b, const char *begin, hn_strbuf *out) {
-    for (uint32_t k = 0; k < b->inputs_count; k++) {
-        const hnb_input *in = &b->inputs[k];
+static void put_signature(const hn_to_source *s, const char *begin, hn_strbuf *out) {
+    for (uint32_t k = 0; k < s->numbering->w->inputs.count; k++) {
         hn_strbuf_printf(out, "%sinput %u   ", begin, k);
-        hn_source_comment(out, hn_bundle_str(b, in->name));
-        hn_strbuf_printf(out, ": %s", hn_scalar_type_name((hn_scalar_type)hn_source_type(in->kind, in->dtype)));
-        hn_source_shape(b, in->kind, in->dims, in->rank, out);
-        hn_strbuf_putc(out, '\n');
+        put_value(s->numbering, &s->numbering->inputs[k], out);
     }
-    for (uint32_t k = 0, output = 0, state = 0; k < b->outputs_count; k++) {
-        const hnb_output *o = &b->outputs[k];
+    for (uint32_t k = 0, output = 0, state = 0; k < s->numbering->w->outputs.count; k++) {
+        const hn_woutput *o = &s->numbering->w->outputs.items[k];
         if (hn_source_is_state(o)) hn_strbuf_printf(out, "%sstate %u   ", begin, state++);
-        else if (o->is_mutation) hn_strbuf_printf(out, "%schanges   ", begin);
+        else if (hn_source_is_mutation(o)) hn_strbuf_printf(out, "%schanges   ", begin);
         else hn_strbuf_printf(out, "%soutput %u  ", begin, output++);
-        hn_source_comment(out, hn_bundle_str(b, o->name));
-        hn_strbuf_printf(out, ": %s", hn_scalar_type_name((hn_scalar_type)hn_source_type(o->kind, o->dtype)));
-        hn_source_shape(b, o->kind, o->dims, o->rank, out);
-        hn_strbuf_putc(out, '\n');
+        put_value(s->numbering, &s->numbering->outputs[k], out);
     }
 }
 
-static uint32_t count_outputs(const hn_bundle *b) {
+static uint32_t count_outputs(const hn_wrapper *w) {
     uint32_t count = 0;
-    for (uint32_t k = 0; k < b->outputs_count; k++) count += !b->outputs[k].is_mutation;
+    for (uint32_t k = 0; k < w->outputs.count; k++)
+        count += !hn_source_is_mutation(&w->outputs.items[k]);
     return count;
 }
 
-static uint32_t count_states(const hn_bundle *b) {
+static uint32_t count_states(const hn_wrapper *w) {
     uint32_t count = 0;
-    for (uint32_t k = 0; k < b->outputs_count; k++) count += hn_source_is_state(&b->outputs[k]);
+    for (uint32_t k = 0; k < w->outputs.count; k++)
+        count += hn_source_is_state(&w->outputs.items[k]);
     return count;
 }
 
 static hn_status put_word(const hn_to_source *s, hn_str word, bool in_comment, hn_strbuf *out) {
-    const hn_bundle *b = s->program;
-    if (hn_str_eq(word, HN_STR("NAME"))) hn_source_comment(out, hn_bundle_str(b, b->info->model));
-    else if (hn_str_eq(word, HN_STR("SIGNATURE"))) put_signature(b, in_comment ? " *     " : "    ", out);
-    else if (hn_str_eq(word, HN_STR("INPUTS"))) hn_strbuf_printf(out, "%u", b->inputs_count);
-    else if (hn_str_eq(word, HN_STR("OUTPUTS"))) hn_strbuf_printf(out, "%u", count_outputs(b));
-    else if (hn_str_eq(word, HN_STR("STATES"))) hn_strbuf_printf(out, "%u", count_states(b));
+    const hn_wrapper *w = s->numbering->w;
+    if (hn_str_eq(word, HN_STR("NAME"))) hn_source_comment(out, s->model);
+    else if (hn_str_eq(word, HN_STR("SIGNATURE")))
+        put_signature(s, in_comment ? " *     " : "    ", out);
+    else if (hn_str_eq(word, HN_STR("INPUTS"))) hn_strbuf_printf(out, "%u", w->inputs.count);
+    else if (hn_str_eq(word, HN_STR("OUTPUTS"))) hn_strbuf_printf(out, "%u", count_outputs(w));
+    else if (hn_str_eq(word, HN_STR("STATES"))) hn_strbuf_printf(out, "%u", count_states(w));
     else if (hn_str_eq(word, HN_STR("TARGET"))) hn_strbuf_append(out, s->target.ptr, s->target.len);
     else if (hn_str_eq(word, HN_STR("KERNEL_FLAGS"))) hn_strbuf_append(out, s->kernel_flags.ptr, s->kernel_flags.len);
-    else if (hn_str_eq(word, HN_STR("EXTERNS"))) hn_strbuf_puts(out, hn_source_has_externs(b) ? "externs.c" : "");
+    else if (hn_str_eq(word, HN_STR("EXTERNS")))
+        hn_strbuf_puts(out, hn_source_has_externs(w) ? "externs.c" : "");
     else if (hn_str_eq(word, HN_STR("EXTERN_FLAGS"))) hn_strbuf_append(out, s->extern_flags.ptr, s->extern_flags.len);
     else if (hn_str_eq(word, HN_STR("LIBRARY"))) hn_strbuf_append(out, s->runtime_files.ptr, s->runtime_files.len);
     else if (hn_str_eq(word, HN_STR("WEIGHTS_BYTES"))) hn_strbuf_printf(out, "%" PRIu64, s->weights_bytes);

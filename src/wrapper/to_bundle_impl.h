@@ -3,7 +3,7 @@
 #define HN_WRAPPER_TO_BUNDLE_IMPL_H
 
 #include "bundle/writer.h"
-#include "wrapper/solve.h"
+#include "wrapper/numbering.h"
 #include "wrapper/to_bundle.h"
 
 typedef struct bundle_emitter {
@@ -13,11 +13,8 @@ typedef struct bundle_emitter {
     hn_sym *sym;
     hn_bundle_writer out;
     uint32_t target_count;
-    hn_wsymbols symbols;
-    hn_map nodes;    /* hn_expr -> node */
-    hn_map storages; /* graph storage -> bundle storage */
-    struct { uint32_t *items; uint32_t count, cap; } beside; /* graph storages that go into a safetensors file */
-    hn_str *storage_names; /* per graph storage: of the first parameter, buffer or constant in it; may be empty */
+    hn_wnumbering numbering;
+    struct { uint32_t *items; uint32_t count, cap; } beside; /* storages for a safetensors file */
 } bundle_emitter;
 
 /* to_bundle.c. An optional expression that is absent is node 0. */

@@ -1,4 +1,5 @@
 /* to_bundle_steps.c: code and what calls it: targets, objects, kernels, launch records, steps. */
+#include "wrapper/exprs.h"
 #include "wrapper/to_bundle_impl.h"
 
 hn_status hn_emit_targets(bundle_emitter *e, const hn_bundle_objects *objects) {
@@ -93,8 +94,9 @@ static bool same_params(const hn_line *line, const hn_wlaunch *l) {
 /* The launch of target `t`; lists that are those of the first target are not written again. */
 static hn_status put_launch(bundle_emitter *e, const hn_line *line, const hnb_step *s, const hnb_launch *first, uint32_t t) {
     const hn_wlaunch *own = t ? &line->others[t - 1] : NULL;
-    int64_t grain = own ? own->grain : line->grain;
-    hnb_launch l = {.operands = s->operands, .grain = grain > 0 ? grain : INT64_MAX, .params = first ? first->params : 0};
+    hnb_launch l = {.operands = s->operands,
+                    .grain = hn_line_grain(own ? own->grain : line->grain),
+                    .params = first ? first->params : 0};
     if (own && !is_in_order(own->order, line->operand_count)) {
         l.operands = e->out.operands.count;
         for (uint32_t k = 0; k < line->operand_count; k++) HN_TRY(put_operand(e, &line->operands[own->order[k]]));
@@ -124,37 +126,13 @@ static hn_status put_launches(bundle_emitter *e, const hn_line *line, hnb_step *
     return NULL;
 }
 
-static hnb_step_kind step_kind(hn_line_kind kind) {
-    switch (kind) {
-    case HN_LINE_KERNEL: return HNB_STEP_KERNEL;
-    case HN_LINE_EXTERN: return HNB_STEP_EXTERN;
-    case HN_LINE_COPY: return HNB_STEP_COPY;
-    case HN_LINE_ASSERT: return HNB_STEP_ASSERT;
-    case HN_LINE_DEFINE: return HNB_STEP_DEFINE;
-    case HN_LINE_COND: return HNB_STEP_COND;
-    case HN_LINE_COMMENT:
-    case HN_LINE_ALLOCATE:
-    case HN_LINE_REUSE:
-    case HN_LINE_FREE: return HNB_STEP_NONE; /* the plan has said it all */
-    }
-    return HNB_STEP_NONE;
-}
-
-/* How many of the lines [first, first + count) become steps. */
-static uint32_t count_steps(const hn_wrapper *w, uint32_t first, uint32_t count) {
-    uint32_t steps = 0;
-    for (uint32_t i = first; i < first + count; i++) steps += step_kind(w->lines.items[i].kind) != HNB_STEP_NONE;
-    return steps;
-}
-
 /* Four expressions for each check of a kernel: see hnb_step. */
 static hn_status put_checks(bundle_emitter *e, const hn_line *line, hnb_step *s) {
     s->params = e->out.params.count;
     for (uint32_t k = 0; k < line->check_count; k++) {
-        const hn_wcheck *c = &line->checks[k];
-        const hn_expr fields[HNB_CHECK_PARAMS] = {hn_sym_int(e->sym, c->operand), c->extent, hn_sym_int(e->sym, c->wraps),
-                                                  hn_sym_int(e->sym, e->w->graph && c->origin < e->w->graph->origins.count ? c->origin : 0)};
+        hn_expr fields[HNB_CHECK_PARAMS];
         uint32_t ignored;
+        hn_wcheck_exprs(e->w, &line->checks[k], fields);
         HN_TRY(put_params(e, fields, HNB_CHECK_PARAMS, &ignored));
     }
     s->param_count = line->check_count * HNB_CHECK_PARAMS;
@@ -162,18 +140,23 @@ static hn_status put_checks(bundle_emitter *e, const hn_line *line, hnb_step *s)
 }
 
 hn_status hn_emit_step(bundle_emitter *e, uint32_t at) {
+    static const uint8_t step_kinds[] = {
+        [HN_LINE_KERNEL] = HNB_STEP_KERNEL, [HN_LINE_EXTERN] = HNB_STEP_EXTERN,
+        [HN_LINE_COPY] = HNB_STEP_COPY,     [HN_LINE_ASSERT] = HNB_STEP_ASSERT,
+        [HN_LINE_DEFINE] = HNB_STEP_DEFINE, [HN_LINE_COND] = HNB_STEP_COND};
     const hn_line *line = &e->w->lines.items[at];
-    hnb_step s = {.kind = step_kind(line->kind),
+    if (!hn_line_is_step(line->kind)) return NULL;
+    hnb_step s = {.kind = step_kinds[line->kind],
                   .kernel = line->kernel,
                   .extern_kind = line->extern_kind,
                   .operands = e->out.operands.count,
                   .operand_count = line->operand_count,
                   .buffer = line->buffer,
-                  .from = line->from};
-    if (s.kind == HNB_STEP_NONE) return NULL;
-    if (s.kind == HNB_STEP_DEFINE && !hn_wsymbols_find(&e->symbols, line->symbol, &s.symbol))
+                  .from = line->from,
+                  .origin = hn_wrapper_origin(e->w, line->origin)};
+    if (s.kind == HNB_STEP_DEFINE &&
+        !hn_wsymbols_find(&e->numbering.symbols, line->symbol, &s.symbol))
         return HN_ERROR(HN_INTERNAL, "line %u defines a symbol that nobody has listed", at);
-    if (e->w->graph && line->origin < e->w->graph->origins.count) s.origin = line->origin;
     for (uint32_t k = 0; k < line->operand_count; k++) HN_TRY(put_operand(e, &line->operands[k]));
     if (s.kind == HNB_STEP_KERNEL) {
         HN_TRY(put_launches(e, line, &s));
@@ -185,8 +168,9 @@ hn_status hn_emit_step(bundle_emitter *e, uint32_t at) {
     }
     HN_TRY(hn_emit_str(e, line->text, &s.text));
     if (s.kind == HNB_STEP_COND) {
-        s.then_count = count_steps(e->w, at + 1, line->then_count);
-        s.otherwise_count = count_steps(e->w, at + 1 + line->then_count, line->otherwise_count);
+        s.then_count = hn_wrapper_count_steps(e->w, at + 1, line->then_count);
+        s.otherwise_count =
+            hn_wrapper_count_steps(e->w, at + 1 + line->then_count, line->otherwise_count);
     }
     HN_PUSH(e->out.arena, &e->out.steps, s);
     return NULL;

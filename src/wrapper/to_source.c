@@ -6,6 +6,7 @@
 #include "henry/tensor.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #define PUTS(...) hn_strbuf_printf(p->out, __VA_ARGS__)
 
@@ -35,12 +36,17 @@ void hn_source_indent(source_printer *p) {
     for (uint32_t k = 0; k < p->depth; k++) hn_strbuf_puts(p->out, "    ");
 }
 
+hn_origin hn_source_origin(const hn_wrapper *w, uint32_t origin) {
+    const uint32_t known = hn_wrapper_origin(w, origin);
+    return known ? w->graph->origins.items[known] : (hn_origin){HN_STR(""), HN_STR("")};
+}
+
 void hn_source_where(source_printer *p, uint32_t origin) {
-    const hnb_origin *o = &p->b->origins[origin];
+    const hn_origin o = hn_source_origin(p->w, origin);
     hn_strbuf text;
     hn_strbuf_init(&text);
-    hn_strbuf_printf(&text, "node '%s'", hn_bundle_text(p->b, o->node));
-    if (o->source.len) hn_strbuf_printf(&text, " (%s)", hn_bundle_text(p->b, o->source));
+    hn_strbuf_printf(&text, "node '" HN_STR_FMT "'", HN_STR_ARG(o.node));
+    if (o.source.len) hn_strbuf_printf(&text, " (" HN_STR_FMT ")", HN_STR_ARG(o.source));
     hn_source_string(p->out, hn_strbuf_str(&text));
     hn_strbuf_deinit(&text);
 }
@@ -51,27 +57,39 @@ void hn_source_int(hn_strbuf *out, int64_t value) {
     else hn_strbuf_printf(out, "%" PRId64, value);
 }
 
-void hn_source_number(source_printer *p, uint32_t node) {
+static uint32_t node_of(const source_printer *p, hn_expr e) {
+    return hn_wnumbering_node(p->numbering, e);
+}
+
+bool hn_source_const(const source_printer *p, hn_expr e, int64_t *out_value) {
+    return hn_nodes_const(p->nodes, node_of(p, e), out_value);
+}
+
+static void put_node(source_printer *p, uint32_t node) {
     int64_t value;
     if (!node) hn_strbuf_putc(p->out, '0');
-    else if (hn_bundle_expr_const(p->b, node, &value)) hn_source_int(p->out, value);
+    else if (hn_nodes_const(p->nodes, node, &value)) hn_source_int(p->out, value);
     else PUTS("n[%u]", node);
 }
 
+void hn_source_number(source_printer *p, hn_expr e) { put_node(p, node_of(p, e)); }
+
 /* A dim of support.h. */
-static void put_dim(source_printer *p, uint32_t node) {
+static void put_dim(source_printer *p, hn_expr e) {
+    const uint32_t node = node_of(p, e);
     int64_t value = 0;
-    bool literal = !node || hn_bundle_expr_const(p->b, node, &value);
+    bool literal = !node || hn_nodes_const(p->nodes, node, &value);
     if (literal) hn_strbuf_puts(p->out, "{0, "), hn_source_int(p->out, value), hn_strbuf_putc(p->out, '}');
     else PUTS("{%u, 0}", node);
 }
 
-static void put_dims(source_printer *p, const char *name, uint32_t k, uint32_t first, uint32_t count) {
+static void put_dims(source_printer *p, const char *name, uint32_t k, const hn_expr *dims,
+                     uint32_t count) {
     if (!count) return;
     PUTS("static const dim %s_%u[] = {", name, k);
     for (uint32_t d = 0; d < count; d++) {
         if (d) hn_strbuf_puts(p->out, ", ");
-        put_dim(p, p->b->dims[first + d]);
+        put_dim(p, dims[d]);
     }
     hn_strbuf_puts(p->out, "};\n");
 }
@@ -81,10 +99,15 @@ static void put_dims_name(source_printer *p, const char *name, uint32_t k, uint3
     else hn_strbuf_puts(p->out, "NULL");
 }
 
+static void print_node(const hn_wnumbering *numbering, uint32_t node, hn_strbuf *out) {
+    const hn_named_nodes nodes = hn_wnumbering_named(numbering);
+    hn_nodes_print(&nodes, node, out);
+}
+
 static void put_expr_comment(source_printer *p, uint32_t node) {
     hn_strbuf text;
     hn_strbuf_init(&text);
-    hn_bundle_expr_print(p->b, node, &text);
+    print_node(p->numbering, node, &text);
     hn_strbuf_puts(p->out, " /* ");
     hn_source_comment(p->out, hn_strbuf_str(&text));
     hn_strbuf_puts(p->out, " */\n");
@@ -93,23 +116,25 @@ static void put_expr_comment(source_printer *p, uint32_t node) {
 
 /* --- addresses --- */
 
-static void put_base(source_printer *p, uint32_t buffer) {
-    const hnb_buffer *f = &p->b->buffers[buffer];
-    switch (f->kind) {
-    case HNB_BUFFER_INPUT: PUTS("m->inputs[%u]", f->source); break;
+static void put_base(source_printer *p, hn_wbuf buffer) {
+    const hn_wplace *at = &p->numbering->places.buffers[buffer];
+    switch (at->kind) {
+    case HNB_BUFFER_INPUT: PUTS("m->inputs[%u]", at->source); break;
     case HNB_BUFFER_OUTPUT: PUTS("m->blocks[%u]", p->blocks[buffer]); break;
-    case HNB_BUFFER_SLOT: PUTS("m->slots[%u].bytes", f->source); break;
-    case HNB_BUFFER_TEMP: hn_strbuf_puts(p->out, "m->workspace.bytes + "), hn_source_number(p, f->offset); break;
+    case HNB_BUFFER_SLOT: PUTS("m->slots[%u].bytes", at->source); break;
+    case HNB_BUFFER_TEMP:
+        hn_strbuf_puts(p->out, "m->workspace.bytes + "), hn_source_number(p, at->offset);
+        break;
     default:
-        if (p->owns[f->source]) PUTS("m->owns[%u].bytes + %" PRIu64, p->owns[f->source] - 1, f->byte_offset);
-        else PUTS("m->weights + %" PRIu64, p->source->weight_offsets[f->source] + f->byte_offset);
+        if (p->owns[at->source])
+            PUTS("m->owns[%u].bytes + %" PRIu64, p->owns[at->source] - 1, at->byte_offset);
+        else PUTS("m->weights + %" PRIu64, p->source->weight_offsets[at->source] + at->byte_offset);
     }
 }
 
-void hn_source_address(source_printer *p, uint32_t buffer, uint32_t offset, uint32_t elem_bytes) {
-    int64_t value = 0;
+void hn_source_address(source_printer *p, hn_wbuf buffer, hn_expr offset, uint32_t elem_bytes) {
     put_base(p, buffer);
-    if (!offset || (hn_bundle_expr_const(p->b, offset, &value) && value == 0)) return;
+    if (!offset || hn_sym_is_value(p->w->sym, offset, 0)) return;
     hn_strbuf_puts(p->out, " + ");
     hn_source_number(p, offset);
     if (elem_bytes != 1) PUTS(" * %u", elem_bytes);
@@ -119,30 +144,39 @@ void hn_source_address(source_printer *p, uint32_t buffer, uint32_t offset, uint
 
 static uint32_t later(uint32_t a, uint32_t b) { return a > b ? a : b; }
 
-static void mark_size(source_printer *p, uint32_t node) {
+static void mark_size(source_printer *p, hn_expr e) {
+    const uint32_t node = node_of(p, e);
     int64_t value;
-    if (node && !hn_bundle_expr_const(p->b, node, &value)) p->is_size[node] = 1;
+    if (node && !hn_nodes_const(p->nodes, node, &value)) p->is_size[node] = 1;
+}
+
+static void mark_sizes_of_line(source_printer *p, const hn_line *line) {
+    for (uint32_t k = 0; k < line->operand_count; k++)
+        if (line->operands[k].buffer) mark_size(p, line->operands[k].offset_elems);
+    if (line->kind == HN_LINE_KERNEL) mark_size(p, line->extent), mark_size(p, line->scratch_bytes);
 }
 
 static void mark_sizes(source_printer *p) {
-    const hn_bundle *b = p->b;
-    mark_size(p, b->info->workspace);
-    for (uint32_t k = 1; k < b->buffers_count; k++) mark_size(p, b->buffers[k].bytes), mark_size(p, b->buffers[k].offset);
-    for (uint32_t k = 0; k < b->operands_count; k++) mark_size(p, b->operands[k].offset);
-    for (uint32_t k = 0; k < b->launches_count; k++) mark_size(p, b->launches[k].extent), mark_size(p, b->launches[k].scratch);
-    for (uint32_t k = 0; k < b->outputs_count; k++) {
-        mark_size(p, b->outputs[k].offset);
-        for (uint32_t d = 0; b->outputs[k].kind == HNB_VALUE_TENSOR && d < b->outputs[k].rank; d++)
-            mark_size(p, b->dims[b->outputs[k].dims + d]);
+    const hn_wrapper *w = p->w;
+    mark_size(p, p->numbering->plan->workspace_bytes);
+    for (hn_wbuf k = 1; k < w->buffers.count; k++) {
+        const hn_wplace *at = &p->numbering->places.buffers[k];
+        mark_size(p, at->bytes), mark_size(p, at->offset);
+    }
+    for (uint32_t k = 0; k < w->lines.count; k++) mark_sizes_of_line(p, &w->lines.items[k]);
+    for (uint32_t k = 0; k < w->outputs.count; k++) {
+        const hn_wvalue *v = &p->numbering->outputs[k];
+        mark_size(p, w->outputs.items[k].offset_elems);
+        for (uint32_t d = 0; v->kind == HNB_VALUE_TENSOR && d < v->rank; d++)
+            mark_size(p, v->sizes[d]);
     }
 }
 
 static void find_stages(source_printer *p) {
-    const hn_bundle *b = p->b;
-    while (p->first_late < b->symbols_count && b->symbols[p->first_late].input != HNB_BY_STEP) p->first_late++;
-    for (uint32_t k = 0; k < b->symbols_count; k++) p->symbol_numbers[k] = b->nodes_count + k;
-    for (uint32_t k = 1; k < b->nodes_count; k++) {
-        const hnb_node *n = &b->nodes[k];
+    for (uint32_t k = 0; k < p->numbering->symbols.count; k++)
+        p->symbol_numbers[k] = p->node_count + k;
+    for (uint32_t k = 1; k < p->node_count; k++) {
+        const hnb_node *n = &p->nodes[k];
         if (n->op == HNB_OP_SYMBOL) {
             p->symbol_numbers[n->a] = k;
             p->stages[k] = n->a >= p->first_late ? n->a - p->first_late + 1 : 0;
@@ -153,202 +187,231 @@ static void find_stages(source_printer *p) {
 }
 
 static void number_things(source_printer *p) {
-    const hn_bundle *b = p->b;
-    for (uint32_t k = 1; k < b->storages_count; k++)
-        if (b->storages[k].is_mutable) p->owns[k] = ++p->own_count;
-    for (uint32_t k = 1; k < b->buffers_count; k++) {
-        if (b->buffers[k].kind == HNB_BUFFER_OUTPUT) p->blocks[k] = p->block_count++;
-        if (b->buffers[k].kind == HNB_BUFFER_SLOT) p->slot_count = later(p->slot_count, b->buffers[k].source + 1);
-    }
-    for (uint32_t k = 0; k < b->steps_count; k++) p->extern_count += b->steps[k].kind == HNB_STEP_EXTERN;
+    const hn_wplaces *places = &p->numbering->places;
+    for (uint32_t k = 1; k < places->storages.count; k++)
+        if (places->storages.items[k].is_mutable) p->owns[k] = ++p->own_count;
+    for (hn_wbuf k = 1; k < p->w->buffers.count; k++)
+        if (places->buffers[k].kind == HNB_BUFFER_OUTPUT) p->blocks[k] = p->block_count++;
+    p->slot_count = p->numbering->plan->slot_count;
+    for (uint32_t k = 0; k < p->w->lines.count; k++)
+        p->extern_count += p->w->lines.items[k].kind == HN_LINE_EXTERN;
 }
 
 /* --- tables --- */
 
-void hn_source_shape(const hn_bundle *b, uint32_t kind, uint32_t first, uint32_t rank, hn_strbuf *out) {
-    if (kind != HNB_VALUE_TENSOR) return;
+void hn_source_shape(const hn_wnumbering *numbering, const hn_wvalue *v, hn_strbuf *out) {
+    if (v->kind != HNB_VALUE_TENSOR) return;
     hn_strbuf_putc(out, '[');
-    for (uint32_t d = 0; d < rank; d++) {
+    for (uint32_t d = 0; d < v->rank; d++) {
         if (d) hn_strbuf_puts(out, ", ");
-        hn_bundle_expr_print(b, b->dims[first + d], out);
+        print_node(numbering, hn_wnumbering_node(numbering, v->sizes[d]), out);
     }
     hn_strbuf_putc(out, ']');
 }
 
-uint32_t hn_source_type(uint32_t kind, uint32_t dtype) {
-    return kind == HNB_VALUE_TENSOR ? dtype : kind == HNB_VALUE_INT ? HN_I64 : kind == HNB_VALUE_FLOAT ? HN_F64 : HN_BOOL;
+uint32_t hn_source_type(const hn_wvalue *v) {
+    switch (v->kind) {
+    case HNB_VALUE_TENSOR: return v->dtype;
+    case HNB_VALUE_INT: return HN_I64;
+    case HNB_VALUE_FLOAT: return HN_F64;
+    default: return HN_BOOL;
+    }
 }
 
-/* An input: sizes of the example; else those that are known. */
-static void put_info(source_printer *p, hnb_str name, uint32_t kind, uint32_t dtype, uint32_t rank, uint32_t dims, const hn_winput *example,
-                     bool is_changed) {
+/* Of an input, sizes of the example; of others those that are known. */
+static void put_info(source_printer *p, const hn_wvalue *v, bool is_input, bool is_changed) {
     int64_t size;
     hn_strbuf shape;
     hn_strbuf_init(&shape);
-    hn_source_shape(p->b, kind, dims, rank, &shape);
+    hn_source_shape(p->numbering, v, &shape);
     hn_strbuf_puts(p->out, "    {");
-    hn_source_string(p->out, hn_bundle_str(p->b, name));
-    PUTS(", (model_kind)%u, (model_type)%u, %u, %d, ", kind, hn_source_type(kind, dtype), kind == HNB_VALUE_TENSOR ? rank : 0, is_changed);
+    hn_source_string(p->out, v->name);
+    PUTS(", (model_kind)%u, (model_type)%u, %u, %d, ", (unsigned)v->kind, hn_source_type(v),
+         v->rank, is_changed);
     hn_source_string(p->out, hn_strbuf_str(&shape));
     hn_strbuf_puts(p->out, ", {");
-    for (uint32_t d = 0; kind == HNB_VALUE_TENSOR && d < rank; d++) {
+    for (uint32_t d = 0; d < v->rank; d++) {
         if (d) hn_strbuf_puts(p->out, ", ");
-        if (example) size = hn_sym_hint(p->source->wrapper->sym, example->sizes[d], 1);
-        else if (!hn_bundle_expr_const(p->b, p->b->dims[dims + d], &size)) size = -1;
+        if (is_input) size = hn_sym_hint(p->w->sym, v->sizes[d], 1);
+        else if (!hn_source_const(p, v->sizes[d], &size)) size = -1;
         hn_source_int(p->out, size);
     }
-    hn_strbuf_puts(p->out, kind == HNB_VALUE_TENSOR && rank ? "}},\n" : "0}},\n");
+    hn_strbuf_puts(p->out, v->rank ? "}},\n" : "0}},\n");
     hn_strbuf_deinit(&shape);
 }
 
 static const char no_info[] = "    {NULL, MODEL_NONE, MODEL_BOOL, 0, 0, \"\", {0}}, /* the end */\n};\n\n";
 
-static bool is_input_changed(const hn_bundle *b, uint32_t input) {
-    for (uint32_t k = 0; k < b->outputs_count; k++)
-        if (b->outputs[k].is_mutation && b->outputs[k].target_input == (int32_t)input) return true;
+static bool is_input_changed(const hn_wrapper *w, uint32_t input) {
+    for (uint32_t k = 0; k < w->outputs.count; k++)
+        if (hn_source_is_mutation(&w->outputs.items[k]) &&
+            w->outputs.items[k].target_input == (int32_t)input)
+            return true;
     return false;
 }
 
-bool hn_source_is_state(const hnb_output *o) { return o->is_mutation && o->target_input < 0; }
+bool hn_source_is_mutation(const hn_woutput *o) { return o->kind == HN_WOUTPUT_MUTATION; }
+bool hn_source_is_state(const hn_woutput *o) {
+    return hn_source_is_mutation(o) && o->target_input < 0;
+}
 
 static void put_infos(source_printer *p) {
-    const hn_bundle *b = p->b;
+    const hn_wrapper *w = p->w;
+    const hn_wvalue *outputs = p->numbering->outputs;
     hn_strbuf_puts(p->out, "const model_info model_inputs[] = {\n");
-    for (uint32_t k = 0; k < b->inputs_count; k++) {
-        const hnb_input *in = &b->inputs[k];
-        put_info(p, in->name, in->kind, in->dtype, in->rank, in->dims, &p->source->wrapper->inputs.items[k], is_input_changed(b, k));
-    }
+    for (uint32_t k = 0; k < w->inputs.count; k++)
+        put_info(p, &p->numbering->inputs[k], true, is_input_changed(w, k));
     PUTS("%sconst model_info model_outputs[] = {\n", no_info);
-    for (uint32_t k = 0; k < b->outputs_count; k++) {
-        const hnb_output *o = &b->outputs[k];
-        if (!o->is_mutation) put_info(p, o->name, o->kind, o->dtype, o->rank, o->dims, NULL, false);
-    }
+    for (uint32_t k = 0; k < w->outputs.count; k++)
+        if (!hn_source_is_mutation(&w->outputs.items[k])) put_info(p, &outputs[k], false, false);
     PUTS("%sconst model_info model_buffers[] = {\n", no_info);
-    for (uint32_t k = 0; k < b->outputs_count; k++) {
-        const hnb_output *o = &b->outputs[k];
-        if (hn_source_is_state(o)) put_info(p, o->name, o->kind, o->dtype, o->rank, o->dims, NULL, true);
-    }
+    for (uint32_t k = 0; k < w->outputs.count; k++)
+        if (hn_source_is_state(&w->outputs.items[k])) put_info(p, &outputs[k], false, true);
     hn_strbuf_puts(p->out, no_info);
 }
 
 static void put_inputs(source_printer *p) {
-    const hn_bundle *b = p->b;
-    for (uint32_t k = 0; k < b->inputs_count; k++) {
-        if (b->inputs[k].kind != HNB_VALUE_TENSOR) continue;
-        put_dims(p, "in_sizes", k, b->inputs[k].dims, b->inputs[k].rank);
-        put_dims(p, "in_strides", k, b->inputs[k].dims + b->inputs[k].rank, b->inputs[k].rank);
+    const hn_wvalue *inputs = p->numbering->inputs;
+    for (uint32_t k = 0; k < p->w->inputs.count; k++) {
+        put_dims(p, "in_sizes", k, inputs[k].sizes, inputs[k].rank);
+        put_dims(p, "in_strides", k, inputs[k].strides, inputs[k].rank);
     }
     hn_strbuf_puts(p->out, "static const input_facts inputs[] = {\n");
-    for (uint32_t k = 0; k < b->inputs_count; k++) {
-        const hnb_input *in = &b->inputs[k];
-        uint32_t rank = in->kind == HNB_VALUE_TENSOR ? in->rank : 0;
+    for (uint32_t k = 0; k < p->w->inputs.count; k++) {
         hn_strbuf_puts(p->out, "    {");
-        put_dims_name(p, "in_sizes", k, rank);
+        put_dims_name(p, "in_sizes", k, inputs[k].rank);
         hn_strbuf_puts(p->out, ", ");
-        put_dims_name(p, "in_strides", k, rank);
+        put_dims_name(p, "in_strides", k, inputs[k].rank);
         hn_strbuf_puts(p->out, ", ");
-        put_dim(p, in->kind == HNB_VALUE_INT ? in->expr : 0);
-        PUTS(", UINT64_C(%" PRIu64 ")},\n", in->bits);
+        put_dim(p, inputs[k].expr);
+        PUTS(", UINT64_C(%" PRIu64 ")},\n", inputs[k].bits);
     }
     hn_strbuf_puts(p->out, "    {NULL, NULL, {0, 0}, 0},\n};\n\n");
 }
 
 static void put_output(source_printer *p, uint32_t k, int output) {
-    const hnb_output *o = &p->b->outputs[k];
-    bool tensor = o->kind == HNB_VALUE_TENSOR, own = hn_source_is_state(o);
-    uint32_t rank = tensor ? o->rank : 0, place = tensor ? p->b->buffers[o->buffer].kind : HNB_BUFFER_NONE;
-    int64_t target = 0;
-    if (own && o->target_offset) (void)hn_bundle_expr_const(p->b, o->target_offset, &target);
-    PUTS("    {%d, %u, %u, %d, %d, %u, ", output, o->kind, hn_source_type(o->kind, o->dtype), place == HNB_BUFFER_INPUT || place == HNB_BUFFER_CONSTANT,
-         place == HNB_BUFFER_OUTPUT, rank);
-    put_dims_name(p, "out_sizes", k, rank);
+    const hn_woutput *o = &p->w->outputs.items[k];
+    const hn_wvalue *v = &p->numbering->outputs[k];
+    const hn_wtarget *target = &p->numbering->places.targets[k];
+    const hnb_buffer_kind place =
+        o->buffer ? p->numbering->places.buffers[o->buffer].kind : HNB_BUFFER_NONE;
+    const bool own = hn_source_is_state(o);
+    int64_t offset = 0;
+    if (own) (void)hn_source_const(p, target->offset_elems, &offset);
+    PUTS("    {%d, %u, %u, %d, %d, %u, ", output, (unsigned)v->kind, hn_source_type(v),
+         place == HNB_BUFFER_INPUT || place == HNB_BUFFER_CONSTANT, place == HNB_BUFFER_OUTPUT,
+         v->rank);
+    put_dims_name(p, "out_sizes", k, v->rank);
     hn_strbuf_puts(p->out, ", ");
-    put_dims_name(p, "out_strides", k, rank);
+    put_dims_name(p, "out_strides", k, v->rank);
     hn_strbuf_puts(p->out, ", ");
-    put_dim(p, o->kind == HNB_VALUE_INT ? o->expr : 0);
-    PUTS(", UINT64_C(%" PRIu64 "), %d, %d, %" PRId64 ", ", o->bits, o->is_mutation ? o->target_input : -1,
-         own ? (int)p->owns[o->target_storage] - 1 : -1, target * hn_bundle_dtype_bytes(o->dtype));
-    put_dims_name(p, "target_strides", k, own ? rank : 0);
+    put_dim(p, v->expr);
+    PUTS(", UINT64_C(%" PRIu64 "), %d, %d, %" PRId64 ", ", v->bits,
+         hn_source_is_mutation(o) ? o->target_input : -1,
+         own ? (int)p->owns[target->storage] - 1 : -1,
+         own ? offset * hn_dtype_facts(v->dtype)->size_bytes : 0);
+    put_dims_name(p, "target_strides", k, own ? v->rank : 0);
     hn_strbuf_puts(p->out, "},\n");
 }
 
 static void put_outputs(source_printer *p) {
-    const hn_bundle *b = p->b;
+    const hn_wrapper *w = p->w;
+    const hn_wplaces *places = &p->numbering->places;
     int outputs = 0;
-    for (uint32_t k = 0; k < b->outputs_count; k++) {
-        const hnb_output *o = &b->outputs[k];
-        if (o->kind != HNB_VALUE_TENSOR) continue;
-        put_dims(p, "out_sizes", k, o->dims, o->rank);
-        put_dims(p, "out_strides", k, o->dims + o->rank, o->rank);
-        if (hn_source_is_state(o)) put_dims(p, "target_strides", k, o->dims + 2 * o->rank, o->rank);
+    for (uint32_t k = 0; k < w->outputs.count; k++) {
+        const hn_wvalue *v = &p->numbering->outputs[k];
+        put_dims(p, "out_sizes", k, v->sizes, v->rank);
+        put_dims(p, "out_strides", k, v->strides, v->rank);
+        if (hn_source_is_state(&w->outputs.items[k]))
+            put_dims(p, "target_strides", k, places->targets[k].strides, v->rank);
     }
     hn_strbuf_puts(p->out, "static const output_facts outputs[] = {\n");
-    for (uint32_t k = 0; k < b->outputs_count; k++) put_output(p, k, b->outputs[k].is_mutation ? -1 : outputs++);
-    hn_strbuf_puts(p->out, "    {-1, MODEL_NONE, 0, 0, 0, 0, NULL, NULL, {0, 0}, 0, -1, -1, 0, NULL},\n};\n\nstatic const own_facts owns[] = {");
-    for (uint32_t k = 1; k < b->storages_count; k++)
-        if (p->owns[k]) PUTS("{%" PRIu64 ", %" PRIu64 "}, ", p->source->weight_offsets[k], b->storages[k].bytes);
+    for (uint32_t k = 0; k < w->outputs.count; k++)
+        put_output(p, k, hn_source_is_mutation(&w->outputs.items[k]) ? -1 : outputs++);
+    hn_strbuf_puts(
+        p->out, "    {-1, MODEL_NONE, 0, 0, 0, 0, NULL, NULL, {0, 0}, 0, -1, -1, 0, NULL},\n};\n\n"
+                "static const own_facts owns[] = {");
+    for (uint32_t k = 1; k < places->storages.count; k++) {
+        const size_t bytes = hn_wnumbering_storage(p->numbering, k)->size_bytes;
+        if (p->owns[k]) PUTS("{%" PRIu64 ", %zu}, ", p->source->weight_offsets[k], bytes);
+    }
     hn_strbuf_puts(p->out, "{0, 0}};\n\n");
 }
 
 /* The result that lies in a block of output memory alone: it may be computed in the caller's memory. */
-static int block_output(const hn_bundle *b, uint32_t buffer) {
+static int block_output(const hn_wrapper *w, hn_wbuf buffer) {
     int found = -1;
-    for (uint32_t k = 0; k < b->outputs_count; k++) {
-        const hnb_output *o = &b->outputs[k];
-        int64_t offset = 0;
-        if (o->kind != HNB_VALUE_TENSOR || o->buffer != buffer) continue;
-        if (found >= 0 || o->is_mutation || (o->offset && (!hn_bundle_expr_const(b, o->offset, &offset) || offset))) return -1;
+    for (uint32_t k = 0; k < w->outputs.count; k++) {
+        const hn_woutput *o = &w->outputs.items[k];
+        if (o->kind == HN_WOUTPUT_SCALAR || o->buffer != buffer) continue;
+        if (found >= 0 || hn_source_is_mutation(o) ||
+            (o->offset_elems && !hn_sym_is_value(w->sym, o->offset_elems, 0)))
+            return -1;
         found = (int)k;
     }
     return found;
 }
 
 static void put_blocks_and_states(source_printer *p) {
-    const hn_bundle *b = p->b;
     hn_strbuf_puts(p->out, "static const int block_outputs[] = {");
-    for (uint32_t k = 1; k < b->buffers_count; k++)
-        if (b->buffers[k].kind == HNB_BUFFER_OUTPUT) PUTS("%d, ", block_output(b, k));
+    for (hn_wbuf k = 1; k < p->w->buffers.count; k++)
+        if (p->numbering->places.buffers[k].kind == HNB_BUFFER_OUTPUT)
+            PUTS("%d, ", block_output(p->w, k));
     hn_strbuf_puts(p->out, "-1}, state_outputs[] = {");
-    for (uint32_t k = 0; k < b->outputs_count; k++)
-        if (hn_source_is_state(&b->outputs[k])) PUTS("%u, ", k);
+    for (uint32_t k = 0; k < p->w->outputs.count; k++)
+        if (hn_source_is_state(&p->w->outputs.items[k])) PUTS("%u, ", k);
     hn_strbuf_puts(p->out, "-1};\n\n");
 }
 
+static hn_str symbol_name(const source_printer *p, const hn_wsymbol *s) {
+    return hn_sym_symbol_name(p->w->sym, s->symbol);
+}
+
+/* What is added to the symbol's multiple; 0 for nothing. */
+static hn_expr rest_of(const source_printer *p, const hn_wsymbol *s) {
+    return s->by_line || hn_sym_is_value(p->w->sym, s->rest, 0) ? 0 : s->rest;
+}
+
 /* What the dimension that tells a symbol must be: "2*s0 + 1". */
-static void put_symbol_text(source_printer *p, const hnb_symbol *s) {
+static void put_symbol_text(source_printer *p, const hn_wsymbol *s) {
+    const hn_expr rest = rest_of(p, s);
     hn_strbuf text;
     hn_strbuf_init(&text);
-    if (s->coeff != 1) hn_strbuf_printf(&text, "%" PRId64 "*", s->coeff);
-    hn_strbuf_puts(&text, hn_bundle_text(p->b, s->name));
-    if (s->rest) hn_strbuf_puts(&text, " + "), hn_bundle_expr_print(p->b, s->rest, &text);
+    if (!s->by_line && s->coeff != 1) hn_strbuf_printf(&text, "%" PRId64 "*", s->coeff);
+    hn_strbuf_append(&text, symbol_name(p, s).ptr, symbol_name(p, s).len);
+    if (rest) hn_strbuf_puts(&text, " + "), print_node(p->numbering, node_of(p, rest), &text);
     hn_source_string(p->out, hn_strbuf_str(&text));
     hn_strbuf_deinit(&text);
 }
 
+static void put_symbol(source_printer *p, const hn_wsymbol *s) {
+    int64_t lo, hi;
+    hn_sym_range(p->w->sym, s->symbol, &lo, &hi);
+    hn_strbuf_puts(p->out, "    {");
+    hn_source_string(p->out, symbol_name(p, s));
+    hn_strbuf_puts(p->out, ", ");
+    put_symbol_text(p, s);
+    hn_strbuf_puts(p->out, ", ");
+    hn_source_int(p->out, lo);
+    hn_strbuf_puts(p->out, ", ");
+    hn_source_int(p->out, hi);
+    hn_strbuf_puts(p->out, ", ");
+    hn_source_int(p->out, s->by_line ? 1 : s->coeff);
+    PUTS(", %d, %d},\n", s->by_line ? -1 : (int)s->input,
+         s->by_line || s->dim == HN_WDIM_VALUE ? -1 : (int)s->dim);
+}
+
 static void put_symbols(source_printer *p) {
-    const hn_bundle *b = p->b;
-    if (!b->symbols_count) return;
+    const hn_wsymbols *symbols = &p->numbering->symbols;
+    if (!symbols->count) return;
     hn_strbuf_puts(p->out, "static const symbol symbols[] = {\n");
-    for (uint32_t k = 0; k < b->symbols_count; k++) {
-        const hnb_symbol *s = &b->symbols[k];
-        bool late = s->input == HNB_BY_STEP;
-        hn_strbuf_puts(p->out, "    {");
-        hn_source_string(p->out, hn_bundle_str(b, s->name));
-        hn_strbuf_puts(p->out, ", ");
-        put_symbol_text(p, s);
-        hn_strbuf_puts(p->out, ", ");
-        hn_source_int(p->out, s->lo);
-        hn_strbuf_puts(p->out, ", ");
-        hn_source_int(p->out, s->hi);
-        hn_strbuf_puts(p->out, ", ");
-        hn_source_int(p->out, s->coeff);
-        PUTS(", %d, %d},\n", late ? -1 : (int)s->input, late || s->dim == HNB_DIM_VALUE ? -1 : (int)s->dim);
-    }
+    for (uint32_t k = 0; k < symbols->count; k++) put_symbol(p, &symbols->items[k]);
     hn_strbuf_puts(p->out, "};\n\n");
 }
 
 static void put_kernels(source_printer *p) {
-    for (uint32_t k = 1; k < p->b->kernels_count; k++) PUTS("kernel %s;\n", hn_bundle_text(p->b, p->b->kernels[k].name));
+    for (hn_wkernel k = 1; k < p->w->kernels.count; k++)
+        PUTS("kernel " HN_STR_FMT ";\n", HN_STR_ARG(p->w->kernels.items[k].name));
     hn_strbuf_putc(p->out, '\n');
 }
 
@@ -356,7 +419,7 @@ static void put_kernels(source_printer *p) {
 
 static void put_solve(source_printer *p, uint32_t k) {
     PUTS("    TRY(solve(m, &symbols[%u], in, ", k);
-    hn_source_number(p, p->b->symbols[k].rest);
+    hn_source_number(p, rest_of(p, &p->numbering->symbols.items[k]));
     PUTS(", &n[%u]));\n", p->symbol_numbers[k]);
 }
 
@@ -364,36 +427,41 @@ static void put_solve(source_printer *p, uint32_t k) {
 static void put_numbers(source_printer *p, uint32_t stage) {
     static const char *const functions[HNB_OP_COUNT] = {[HNB_OP_ADD] = "n_add",     [HNB_OP_MUL] = "n_mul", [HNB_OP_FLOORDIV] = "n_div",
                                                         [HNB_OP_MOD] = "n_mod",     [HNB_OP_MIN] = "n_min", [HNB_OP_MAX] = "n_max"};
-    for (uint32_t k = 1; k < p->b->nodes_count; k++) {
-        const hnb_node *n = &p->b->nodes[k];
-        int64_t value;
-        if (p->stages[k] != stage || hn_bundle_expr_const(p->b, k, &value)) continue;
+    for (uint32_t k = 1; k < p->node_count; k++) {
+        const hnb_node *n = &p->nodes[k];
+        if (p->stages[k] != stage || n->op == HNB_OP_CONST) continue;
         if (n->op == HNB_OP_SYMBOL && n->a < p->first_late) put_solve(p, n->a);
         if (n->op == HNB_OP_SYMBOL) continue;
         PUTS("    n[%u] = %s(", k, functions[n->op]);
-        hn_source_number(p, n->a);
+        put_node(p, n->a);
         hn_strbuf_puts(p->out, ", ");
-        hn_source_number(p, (uint32_t)n->b);
+        put_node(p, (uint32_t)n->b);
         hn_strbuf_puts(p->out, ");");
         put_expr_comment(p, k);
     }
 }
 
 static void put_guards(source_printer *p, uint32_t stage) {
-    static const char *const names[HNB_RELATION_COUNT] = {"GUARD_EQ", "GUARD_NE", "GUARD_LT", "GUARD_LE"},
-                      *const signs[HNB_RELATION_COUNT] = {" == ", " != ", " < ", " <= "};
-    for (uint32_t k = 0; k < p->b->guards_count; k++) {
-        const hnb_guard *g = &p->b->guards[k];
+    static const char *const
+        names[] = {[HN_REL_EQ] = "GUARD_EQ",
+                   [HN_REL_NE] = "GUARD_NE",
+                   [HN_REL_LT] = "GUARD_LT",
+                   [HN_REL_LE] = "GUARD_LE"},
+        *const signs[] = {
+            [HN_REL_EQ] = " == ", [HN_REL_NE] = " != ", [HN_REL_LT] = " < ", [HN_REL_LE] = " <= "};
+    for (uint32_t k = 0; k < p->numbering->guards.count; k++) {
+        const hn_guard *g = &p->numbering->guards.items[k];
+        const uint32_t lhs = node_of(p, g->lhs), rhs = node_of(p, g->rhs);
         hn_strbuf text;
-        if (later(p->stages[g->lhs], p->stages[g->rhs]) != stage) continue;
+        if (later(p->stages[lhs], p->stages[rhs]) != stage) continue;
         hn_strbuf_init(&text);
-        hn_bundle_expr_print(p->b, g->lhs, &text);
+        print_node(p->numbering, lhs, &text);
         hn_strbuf_puts(&text, signs[g->relation]);
-        hn_bundle_expr_print(p->b, g->rhs, &text);
+        print_node(p->numbering, rhs, &text);
         PUTS("    TRY(guard(m, %s, ", names[g->relation]);
-        hn_source_number(p, g->lhs);
+        put_node(p, lhs);
         hn_strbuf_puts(p->out, ", ");
-        hn_source_number(p, g->rhs);
+        put_node(p, rhs);
         hn_strbuf_puts(p->out, ", ");
         hn_source_string(p->out, hn_strbuf_str(&text));
         hn_strbuf_puts(p->out, "));\n");
@@ -403,7 +471,7 @@ static void put_guards(source_printer *p, uint32_t stage) {
 
 static void put_size_checks(source_printer *p, uint32_t stage) {
     uint32_t count = 0;
-    for (uint32_t k = 1; k < p->b->nodes_count; k++) {
+    for (uint32_t k = 1; k < p->node_count; k++) {
         if (!p->is_size[k] || p->stages[k] != stage) continue;
         if (!count) hn_strbuf_puts(p->out, "    static const uint32_t sizes[] = {");
         PUTS("%s%u", !count ? "" : count % 20 ? ", " : ",\n                                     ", k);
@@ -413,13 +481,13 @@ static void put_size_checks(source_printer *p, uint32_t stage) {
 }
 
 static void put_memory(source_printer *p, uint32_t stage) {
-    for (uint32_t k = 1; k < p->b->buffers_count; k++) {
-        const hnb_buffer *f = &p->b->buffers[k];
-        if (f->kind != HNB_BUFFER_OUTPUT && f->kind != HNB_BUFFER_SLOT) continue;
-        if (p->stages[f->bytes] != stage) continue;
-        if (f->kind == HNB_BUFFER_OUTPUT) PUTS("    TRY(take_block(m, %u, ", p->blocks[k]);
-        else PUTS("    TRY(reserve(m, &m->slots[%u], ", f->source);
-        hn_source_number(p, f->bytes);
+    for (hn_wbuf k = 1; k < p->w->buffers.count; k++) {
+        const hn_wplace *at = &p->numbering->places.buffers[k];
+        if (at->kind != HNB_BUFFER_OUTPUT && at->kind != HNB_BUFFER_SLOT) continue;
+        if (p->stages[node_of(p, at->bytes)] != stage) continue;
+        if (at->kind == HNB_BUFFER_OUTPUT) PUTS("    TRY(take_block(m, %u, ", p->blocks[k]);
+        else PUTS("    TRY(reserve(m, &m->slots[%u], ", at->source);
+        hn_source_number(p, at->bytes);
         hn_strbuf_puts(p->out, "));\n");
     }
 }
@@ -429,12 +497,12 @@ static void put_begin(source_printer *p) {
                            "static int begin(model *m, const model_array *in) {\n    int64_t *const n = m->numbers;\n    (void)n;\n");
     put_numbers(p, 0);
     for (uint32_t k = 0; k < p->first_late; k++)
-        if (p->symbol_numbers[k] >= p->b->nodes_count) put_solve(p, k);
+        if (p->symbol_numbers[k] >= p->node_count) put_solve(p, k);
     hn_strbuf_puts(p->out, "    TRY(check_inputs(m, in));\n");
     put_guards(p, 0);
     put_size_checks(p, 0);
     hn_strbuf_puts(p->out, "    TRY(reserve(m, &m->workspace, ");
-    hn_source_number(p, p->b->info->workspace);
+    hn_source_number(p, p->numbering->plan->workspace_bytes);
     hn_strbuf_puts(p->out, "));\n");
     put_memory(p, 0);
     hn_strbuf_puts(p->out, "    return 0;\n}\n\n");
@@ -442,10 +510,10 @@ static void put_begin(source_printer *p) {
 
 /* A function for each number that only the data tells: what follows from it. */
 static void put_defines(source_printer *p) {
-    for (uint32_t k = p->first_late; k < p->b->symbols_count; k++) {
+    for (uint32_t k = p->first_late; k < p->numbering->symbols.count; k++) {
         uint32_t stage = k - p->first_late + 1;
         hn_strbuf_puts(p->out, "/* ");
-        hn_source_comment(p->out, hn_bundle_str(p->b, p->b->symbols[k].name));
+        hn_source_comment(p->out, symbol_name(p, &p->numbering->symbols.items[k]));
         PUTS(", which depends on data */\nstatic int define_%u(model *m, int64_t value, const char *where) {\n", stage - 1);
         PUTS("    int64_t *const n = m->numbers;\n    bool known;\n    TRY(define(m, &symbols[%u], value, &n[%u], &known, where));\n"
              "    if (known) return 0;\n", k, p->symbol_numbers[k]);
@@ -463,27 +531,31 @@ static void put_content(source_printer *p) {
     hn_strbuf_puts(p->out, "/* Where an output lies after the last step. */\n"
                            "static uint8_t *content(model *m, uint32_t output) {\n    const int64_t *const n = m->numbers;\n    (void)n;\n"
                            "    switch (output) {\n");
-    for (uint32_t k = 0; k < p->b->outputs_count; k++) {
-        const hnb_output *o = &p->b->outputs[k];
-        if (o->kind != HNB_VALUE_TENSOR) continue;
+    for (uint32_t k = 0; k < p->w->outputs.count; k++) {
+        const hn_woutput *o = &p->w->outputs.items[k];
+        if (o->kind == HN_WOUTPUT_SCALAR) continue;
         PUTS("    case %u: return ", k);
-        hn_source_address(p, o->buffer, o->offset, hn_bundle_dtype_bytes(o->dtype));
+        hn_source_address(p, o->buffer, o->offset_elems, hn_dtype_facts(o->dtype)->size_bytes);
         hn_strbuf_puts(p->out, ";\n");
     }
     hn_strbuf_puts(p->out, "    }\n    return NULL;\n}\n\n");
 }
 
 static void put_program(source_printer *p) {
-    const hn_bundle *b = p->b;
+    const hn_str features = p->source->features;
     hn_strbuf_puts(p->out, "static const char *const features[] = {");
-    for (uint32_t k = 0; k < b->features_count; k++) {
-        hn_source_string(p->out, hn_bundle_str(b, b->features[k]));
+    for (size_t at = 0, len; at < features.len; at += len + 1) {
+        len = strnlen(features.ptr + at, features.len - at);
+        if (!len) continue;
+        hn_source_string(p->out, (hn_str){features.ptr + at, len});
         hn_strbuf_puts(p->out, ", ");
     }
     hn_strbuf_puts(p->out, "NULL};\n\nconst program model_program = {\n");
     PUTS("    .weights_bytes = UINT64_C(%" PRIu64 "), .weights_id = UINT64_C(%" PRIu64 "),\n", p->source->weights_bytes, p->source->weights_id);
-    PUTS("    .inputs = %u, .outputs = %u, .numbers = %u, .blocks = %u, .slots = %u, .owns = %u, .externs = %u,\n", b->inputs_count,
-         b->outputs_count, b->nodes_count + b->symbols_count, p->block_count, p->slot_count, p->own_count, p->extern_count);
+    PUTS("    .inputs = %u, .outputs = %u, .numbers = %u, .blocks = %u, .slots = %u, .owns = %u, "
+         ".externs = %u,\n",
+         p->w->inputs.count, p->w->outputs.count, p->node_count + p->numbering->symbols.count,
+         p->block_count, p->slot_count, p->own_count, p->extern_count);
     PUTS("    .input = inputs, .output = outputs, .own = owns, .features = features,\n"
          "    .block_output = block_outputs, .state_output = state_outputs,\n"
          "    .begin = begin, .steps = steps, .content = content, .externs_close = %s,\n};\n", p->extern_count ? "externs_close" : "NULL");
@@ -506,26 +578,33 @@ static hn_status print(source_printer *p) {
     return hn_strbuf_status(p->out);
 }
 
-bool hn_source_calls(const hn_bundle *b, hn_extern_kind kind) {
-    for (uint32_t k = 0; k < b->steps_count; k++)
-        if (b->steps[k].kind == HNB_STEP_EXTERN && b->steps[k].extern_kind == kind) return true;
+bool hn_source_calls(const hn_wrapper *w, hn_extern_kind kind) {
+    for (uint32_t k = 0; k < w->lines.count; k++)
+        if (w->lines.items[k].kind == HN_LINE_EXTERN && w->lines.items[k].extern_kind == kind)
+            return true;
     return false;
 }
 
-bool hn_source_has_externs(const hn_bundle *b) {
-    for (uint32_t k = 0; k < b->steps_count; k++)
-        if (b->steps[k].kind == HNB_STEP_EXTERN) return true;
+bool hn_source_has_externs(const hn_wrapper *w) {
+    for (uint32_t k = 0; k < w->lines.count; k++)
+        if (w->lines.items[k].kind == HN_LINE_EXTERN) return true;
     return false;
 }
 
 hn_status hn_wrapper_to_source(const hn_to_source *source, hn_strbuf *out) {
-    const hn_bundle *b = source->program;
-    source_printer p = {.source = source, .b = b, .out = out};
-    HN_NEW(source->arena, p.stages, b->nodes_count);
-    HN_NEW(source->arena, p.is_size, b->nodes_count);
-    HN_NEW(source->arena, p.owns, (size_t)b->storages_count + 1);
-    HN_NEW(source->arena, p.blocks, (size_t)b->buffers_count + 1);
-    HN_NEW(source->arena, p.symbol_numbers, (size_t)b->symbols_count + 1);
+    const hn_wnumbering *n = source->numbering;
+    source_printer p = {.source = source,
+                        .w = n->w,
+                        .numbering = n,
+                        .nodes = n->nodes.items,
+                        .out = out,
+                        .node_count = n->nodes.count,
+                        .first_late = n->symbols.solved_count};
+    HN_NEW(source->arena, p.stages, p.node_count);
+    HN_NEW(source->arena, p.is_size, p.node_count);
+    HN_NEW(source->arena, p.owns, n->places.storages.count);
+    HN_NEW(source->arena, p.blocks, p.w->buffers.count);
+    HN_NEW(source->arena, p.symbol_numbers, (size_t)n->symbols.count + 1);
     find_stages(&p);
     number_things(&p);
     mark_sizes(&p);

@@ -1,29 +1,28 @@
 /* to_source.h: prints a program as the C of a standalone project: `henry compile --emit source`.
- *
- * What is printed is the solved form of the wrapper, a bundle image without compiled objects: its symbols have places, its
- * buffers offsets, its guards both sides. The fixed parts of a project are share/source. */
+ * The fixed parts of a project are share/source. */
 #ifndef HN_WRAPPER_TO_SOURCE_H
 #define HN_WRAPPER_TO_SOURCE_H
 
-#include "bundle/view.h"
-#include "wrapper/wrapper.h"
+#include "wrapper/numbering.h"
 
 typedef struct hn_to_source {
-    const hn_wrapper *wrapper; /* for hints of sizes */
-    const hn_bundle *program;
+    const hn_wnumbering *numbering; /* of a wrapper for one target */
+    hn_str model;                   /* its name for people; may be empty */
     hn_str target, kernel_flags; /* of the kernels: "x86-64-v3", "-O2 -fwrapv ... -mavx2 -mfma" */
+    hn_str features;             /* that they need, each name closed by a NUL: "avx2\0fma\0" */
     uint32_t kernel_files;       /* kernels_0.c and on */
-    const uint64_t *weight_offsets; /* per storage of the program: bytes behind the head of weights.bin */
+    const uint64_t
+        *weight_offsets; /* per storage of `numbering`: bytes behind the head of weights.bin */
     uint64_t weights_bytes, weights_id;
-    hn_str runtime_files;    /* "lib/runtime/copy.c ...": the C files that come along */
-    hn_str extern_flags;     /* for them: which of their kernels the program needs */
+    hn_str runtime_files; /* "lib/runtime/copy.c ...": the C files that come along */
+    hn_str extern_flags;  /* for them: which of their kernels the program needs */
     hn_arena *arena;
 } hn_to_source;
 
 /* Whether the program calls operations of the runtime. */
-bool hn_source_has_externs(const hn_bundle *program);
+bool hn_source_has_externs(const hn_wrapper *w);
 /* Whether it calls this one. */
-bool hn_source_calls(const hn_bundle *program, hn_extern_kind kind);
+bool hn_source_calls(const hn_wrapper *w, hn_extern_kind kind);
 /* model.c */
 hn_status hn_wrapper_to_source(const hn_to_source *source, hn_strbuf *out) HN_MUST_USE;
 /* A file of share/source with its words, @NAME@ and the like, filled in. Errors: internal for an unknown word. */

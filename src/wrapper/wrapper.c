@@ -4,7 +4,7 @@
 hn_status hn_wrapper_create(hn_arena *arena, hn_sym *sym, const hn_graph *graph, hn_wrapper **out) {
     hn_wrapper *w;
     HN_NEW(arena, w, 1);
-    *w = (hn_wrapper){.arena = arena, .sym = sym, .graph = graph};
+    *w = (hn_wrapper){.arena = arena, .sym = sym, .graph = graph, .target_count = 1};
     HN_PUSH(arena, &w->buffers, (hn_wbuffer){0});
     HN_PUSH(arena, &w->kernels, (hn_wkernel_info){0});
     *out = w;
@@ -36,4 +36,31 @@ hn_status hn_wrapper_add_line(hn_wrapper *w, hn_line line) {
     HN_TRY(copy_list(w->arena, line.params, line.param_count, sizeof *line.params, &line.params));
     HN_PUSH(w->arena, &w->lines, line);
     return NULL;
+}
+
+bool hn_line_is_step(hn_line_kind kind) {
+    switch (kind) {
+    case HN_LINE_COMMENT:
+    case HN_LINE_ALLOCATE:
+    case HN_LINE_REUSE:
+    case HN_LINE_FREE: return false;
+    case HN_LINE_KERNEL:
+    case HN_LINE_EXTERN:
+    case HN_LINE_COPY:
+    case HN_LINE_ASSERT:
+    case HN_LINE_DEFINE:
+    case HN_LINE_COND: break;
+    }
+    return true;
+}
+
+uint32_t hn_wrapper_count_steps(const hn_wrapper *w, uint32_t first, uint32_t count) {
+    uint32_t steps = 0;
+    for (uint32_t i = first; i < first + count; i++)
+        steps += hn_line_is_step(w->lines.items[i].kind);
+    return steps;
+}
+
+uint32_t hn_wrapper_origin(const hn_wrapper *w, uint32_t origin) {
+    return w->graph && origin < w->graph->origins.count ? origin : 0;
 }

@@ -132,6 +132,7 @@ typedef struct hn_wrapper {
     hn_arena *arena;
     hn_sym *sym;
     const hn_graph *graph; /* for storages, origins; borrowed */
+    uint32_t target_count; /* for each a function of every kernel: one more than `others` has */
     struct { hn_wbuffer *items; uint32_t count, cap; } buffers; /* [0] unused */
     struct { hn_wkernel_info *items; uint32_t count, cap; } kernels; /* [0] unused */
     struct { hn_line *items; uint32_t count, cap; } lines;
@@ -144,6 +145,15 @@ hn_status hn_wrapper_add_buffer(hn_wrapper *w, hn_wbuffer buffer, hn_wbuf *out) 
 hn_status hn_wrapper_add_kernel(hn_wrapper *w, hn_wkernel_info kernel, hn_wkernel *out) HN_MUST_USE;
 /* Lists inside `line` are copied. */
 hn_status hn_wrapper_add_line(hn_wrapper *w, hn_line line) HN_MUST_USE;
+
+/* The grain of a kernel's line in a printed program: 0 stands for a call that is never split. */
+static inline int64_t hn_line_grain(int64_t grain) { return grain > 0 ? grain : INT64_MAX; }
+/* Whether a line does something when the program runs. Of memory lines the plan has said it all. */
+bool hn_line_is_step(hn_line_kind kind);
+/* How many of the lines [first, first + count) are steps. */
+uint32_t hn_wrapper_count_steps(const hn_wrapper *w, uint32_t first, uint32_t count);
+/* The origin in the graph; 0, the empty one, when the graph does not have it. */
+uint32_t hn_wrapper_origin(const hn_wrapper *w, uint32_t origin);
 
 /* Every use after a definition, of buffers and of DATA symbols; every buffer known, no use after free, line kinds and operand counts right. */
 hn_status hn_wrapper_verify(const hn_wrapper *w) HN_MUST_USE;

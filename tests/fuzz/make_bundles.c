@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 static hn_status add_level(hn_arena *arena, hn_wrapper *w) {
+    w->target_count = 2;
     for (uint32_t k = 1; k < w->kernels.count; k++) {
         hn_wkernel_info *other;
         HN_NEW(arena, other, 1);

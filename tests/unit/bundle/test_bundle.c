@@ -45,10 +45,10 @@ static void make_image(hn_strbuf *out) {
     hnb_str name = {0}, symbol = {0};
     EXPECT_OK(hn_bundle_writer_str(&w, HN_STR("x"), &name));
     EXPECT_OK(hn_bundle_writer_str(&w, HN_STR("s0"), &symbol));
-    EXPECT_OK(hn_bundle_writer_node(&w, HNB_OP_SYMBOL, 0, 0, &s0));
-    EXPECT_OK(hn_bundle_writer_node(&w, HNB_OP_CONST, 0, 2, &two));
-    EXPECT_OK(hn_bundle_writer_node(&w, HNB_OP_CONST, 0, 1, &one));
-    EXPECT_OK(hn_bundle_writer_node(&w, HNB_OP_MUL, two, s0, &size));
+    EXPECT_OK(hn_nodes_add(&w.nodes, HNB_OP_SYMBOL, 0, 0, &s0));
+    EXPECT_OK(hn_nodes_add(&w.nodes, HNB_OP_CONST, 0, 2, &two));
+    EXPECT_OK(hn_nodes_add(&w.nodes, HNB_OP_CONST, 0, 1, &one));
+    EXPECT_OK(hn_nodes_add(&w.nodes, HNB_OP_MUL, two, s0, &size));
     EXPECT_OK(hn_bundle_writer_piece(&w, &w.weights, weight, sizeof weight, &offset));
     w.weights_digest = true;
     static hnb_symbol symbols[1];
@@ -310,7 +310,7 @@ TEST(an_extern_call_has_what_its_kind_needs) {
         hnb_operand operands[2] = {{.buffer = cases[c].out, .dtype = HN_BOOL, .written = (uint8_t)cases[c].written}, {.buffer = cases[c].boxes, .dtype = HN_F32}};
         uint32_t params[2] = {0, 0};
         hnb_step steps[1] = {{.kind = HNB_STEP_EXTERN, .extern_kind = HN_EXTERN_NMS, .operand_count = cases[c].operands, .param_count = cases[c].params}};
-        EXPECT_OK(hn_bundle_writer_node(&w, HNB_OP_CONST, 0, 8, &buffers[2].bytes));
+        EXPECT_OK(hn_nodes_add(&w.nodes, HNB_OP_CONST, 0, 8, &buffers[2].bytes));
         params[0] = params[1] = buffers[2].bytes;
         SET(inputs), SET(buffers), SET(operands), SET(params), SET(steps);
         EXPECT_OK(hn_bundle_writer_finish(&w, &image));
@@ -337,7 +337,7 @@ TEST(a_definition_only_reads) {
         hnb_buffer buffers[3] = {{0}, {.kind = HNB_BUFFER_INPUT, .dtype = HN_I64}, {.kind = HNB_BUFFER_OUTPUT, .dtype = HN_I64}};
         hnb_operand operands[1] = {{.buffer = 2, .dtype = HN_I64, .written = (uint8_t)written}};
         hnb_step steps[1] = {{.kind = HNB_STEP_DEFINE, .operand_count = 1}};
-        EXPECT_OK(hn_bundle_writer_node(&w, HNB_OP_CONST, 0, 8, &buffers[2].bytes));
+        EXPECT_OK(hn_nodes_add(&w.nodes, HNB_OP_CONST, 0, 8, &buffers[2].bytes));
         SET(symbols), SET(inputs), SET(buffers), SET(operands), SET(steps);
         EXPECT_OK(hn_bundle_writer_finish(&w, &image));
         if (written) EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_CORRUPT, "step 0");

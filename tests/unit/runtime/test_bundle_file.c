@@ -213,6 +213,7 @@ static void two_targets(program *p, const char *missing, hn_strbuf *out) {
                                "input \"x\" : f32[4] strides [1] in b1 call k4(b1 f32, out b2 f32) extent(4) "
                                "output tensor \"y\" : f32[4] strides [1] in b2", NULL, &first));
     hn_strbuf_deinit(&first);
+    p->w->target_count = 2;
     for (uint32_t k = 1; k < p->w->kernels.count; k++) {
         hn_wkernel_info *other = calloc(1, sizeof *other);
         *other = (hn_wkernel_info){.name = p->w->kernels.items[k].name, .object = 1};

@@ -1,30 +1,23 @@
 /* test_source.c: programs as C: what each line becomes, also lines that few models have. What the C computes is tests/cli/source*.sh. */
 #include "unit/harness.h"
-#include "wrapper/to_bundle.h"
 #include "wrapper/to_source.h"
 
 #include <string.h>
 
 /* A program in text form as C. */
 static hn_status print(const char *text, hn_arena *arena, hn_strbuf *out) {
-    static const hn_bundle_object object = {.name = HN_STR("kernels")};
+    static const uint64_t offsets[16];
     hn_sym *sym;
     hn_wrapper *w;
     hn_memory_plan plan;
-    hn_strbuf image;
-    hn_bundle b;
+    hn_wnumbering numbering;
     HN_TRY(hn_sym_create(arena, &sym));
     HN_TRY(hn_wrapper_parse(arena, sym, hn_str_of(text), &w));
     HN_TRY(hn_wrapper_plan(w, &plan));
-    hn_strbuf_init(&image);
-    hn_status status = hn_wrapper_to_bundle(w, &plan, &(hn_bundle_objects){.items = &object, .count = 1}, &(hn_to_bundle_options){0}, &image);
-    if (!status) status = hn_bundle_open(image.ptr, image.len, false, &b);
-    if (!status) {
-        uint64_t offsets[16] = {0};
-        status = hn_wrapper_to_source(&(hn_to_source){.wrapper = w, .program = &b, .weight_offsets = offsets, .arena = arena}, out);
-    }
-    hn_strbuf_deinit(&image);
-    return status;
+    HN_TRY(hn_wrapper_number(w, &plan, arena, &numbering));
+    const hn_to_source source = {
+        .numbering = &numbering, .weight_offsets = offsets, .arena = arena};
+    return hn_wrapper_to_source(&source, out);
 }
 
 static void expect_c(const char *text, const char *const *wanted, size_t count) {

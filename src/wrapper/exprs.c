@@ -1,0 +1,120 @@
+/* exprs.c: see exprs.h. The order decides the numbers of expressions in bundles and emitted
+ * projects. */
+#include "wrapper/exprs.h"
+
+typedef struct walker {
+    const hn_wrapper *w;
+    const hn_memory_plan *plan;
+    const hn_wplaces *places;
+    hn_wexpr_visitor visit;
+    void *context;
+} walker;
+
+static hn_status visit(const walker *x, hn_expr e) { return e ? x->visit(x->context, e) : NULL; }
+
+static hn_status visit_list(const walker *x, const hn_expr *list, uint32_t count) {
+    for (uint32_t k = 0; k < count; k++) HN_TRY(visit(x, list[k]));
+    return NULL;
+}
+
+static hn_status visit_scalar(const walker *x, const hn_arg *scalar) {
+    return scalar->kind == HN_ARG_INT ? visit(x, scalar->as.expr) : NULL;
+}
+
+static hn_status visit_inputs(const walker *x) {
+    for (uint32_t i = 0; i < x->w->inputs.count; i++) {
+        const hn_winput *in = &x->w->inputs.items[i];
+        if (in->is_scalar) {
+            HN_TRY(visit_scalar(x, &in->scalar));
+            continue;
+        }
+        HN_TRY(visit_list(x, in->sizes, in->rank));
+        HN_TRY(visit_list(x, in->strides, in->rank));
+    }
+    return NULL;
+}
+
+static hn_status visit_buffers(const walker *x) {
+    for (hn_wbuf b = 1; b < x->w->buffers.count; b++) {
+        HN_TRY(visit(x, x->w->buffers.items[b].bytes));
+        if (!x->places) continue;
+        HN_TRY(visit(x, x->places->buffers[b].bytes));
+        HN_TRY(visit(x, x->places->buffers[b].offset));
+    }
+    return x->plan ? visit(x, x->plan->workspace_bytes) : NULL;
+}
+
+static hn_status visit_outputs(const walker *x) {
+    for (uint32_t i = 0; i < x->w->outputs.count; i++) {
+        const hn_woutput *o = &x->w->outputs.items[i];
+        if (o->kind == HN_WOUTPUT_SCALAR) {
+            HN_TRY(visit_scalar(x, &o->scalar));
+            continue;
+        }
+        HN_TRY(visit_list(x, o->sizes, o->rank));
+        HN_TRY(visit_list(x, o->strides, o->rank));
+        HN_TRY(visit(x, o->offset_elems));
+        if (!x->places || !x->places->targets[i].storage) continue;
+        HN_TRY(visit_list(x, x->places->targets[i].strides, o->rank));
+        HN_TRY(visit(x, x->places->targets[i].offset_elems));
+    }
+    return NULL;
+}
+
+static hn_status visit_weights(const walker *x) {
+    const hn_graph *g = x->w->graph;
+    for (uint32_t k = 0; g && x->places && k < g->weights.count; k++) {
+        hn_expr dims[2 * HN_MAX_RANK];
+        bool is_fixed;
+        HN_TRY(hn_wrapper_weight_dims(x->w->sym, &g->weights.items[k], dims, &is_fixed));
+        if (is_fixed) HN_TRY(visit_list(x, dims, 2 * g->weights.items[k].rank));
+    }
+    return NULL;
+}
+
+static hn_status visit_launches(const walker *x, const hn_line *line) {
+    HN_TRY(visit_list(x, line->params, line->param_count));
+    HN_TRY(visit(x, line->extent));
+    HN_TRY(visit(x, line->scratch_bytes));
+    for (uint32_t t = 1; line->others && x->places && t < x->w->target_count; t++) {
+        const hn_wlaunch *l = &line->others[t - 1];
+        HN_TRY(visit_list(x, l->params, l->param_count));
+        HN_TRY(visit(x, l->extent));
+        HN_TRY(visit(x, l->scratch_bytes));
+    }
+    return NULL;
+}
+
+void hn_wcheck_exprs(const hn_wrapper *w, const hn_wcheck *check, hn_expr out[HNB_CHECK_PARAMS]) {
+    out[0] = hn_sym_int(w->sym, check->operand);
+    out[1] = check->extent;
+    out[2] = hn_sym_int(w->sym, check->wraps);
+    out[3] = hn_sym_int(w->sym, hn_wrapper_origin(w, check->origin));
+}
+
+static hn_status visit_checks(const walker *x, const hn_line *line) {
+    for (uint32_t k = 0; x->places && k < line->check_count; k++) {
+        hn_expr fields[HNB_CHECK_PARAMS];
+        hn_wcheck_exprs(x->w, &line->checks[k], fields);
+        HN_TRY(visit_list(x, fields, HNB_CHECK_PARAMS));
+    }
+    return NULL;
+}
+
+static hn_status visit_line(const walker *x, const hn_line *line) {
+    for (uint32_t k = 0; k < line->operand_count; k++)
+        if (line->operands[k].buffer) HN_TRY(visit(x, line->operands[k].offset_elems));
+    HN_TRY(visit_launches(x, line));
+    return visit_checks(x, line);
+}
+
+hn_status hn_wrapper_each_expr(const hn_wrapper *w, const hn_memory_plan *plan,
+                               const hn_wplaces *places, hn_wexpr_visitor visitor, void *context) {
+    const walker x = {w, plan, places, visitor, context};
+    HN_TRY(visit_inputs(&x));
+    HN_TRY(visit_buffers(&x));
+    HN_TRY(visit_outputs(&x));
+    HN_TRY(visit_weights(&x));
+    for (uint32_t i = 0; i < w->lines.count; i++) HN_TRY(visit_line(&x, &w->lines.items[i]));
+    return NULL;
+}

@@ -1,0 +1,134 @@
+/* place.c: see place.h. */
+#include "wrapper/place.h"
+
+#include "base/checked.h"
+#include "ir/loop.h"
+
+typedef struct placer {
+    const hn_wrapper *w;
+    const hn_memory_plan *plan;
+    hn_sym *sym;
+    hn_arena *arena;
+    hn_str *names; /* per storage of the graph; some are empty */
+    hn_wplaces *out;
+} placer;
+
+static hn_status name_storages(placer *p) {
+    const hn_graph *g = p->w->graph;
+    if (!g) return NULL;
+    HN_NEW(p->arena, p->names, g->storages.count);
+    for (uint32_t i = g->inputs.count; i-- > 0;) {
+        const hn_input *in = &g->inputs.items[i];
+        if (in->storage && in->storage < g->storages.count) p->names[in->storage] = in->name;
+    }
+    return NULL;
+}
+
+static hn_status number_storage(placer *p, uint32_t storage, uint32_t *out) {
+    const hn_graph *g = p->w->graph;
+    const uint64_t *known = hn_map_get(&p->out->storage_numbers, storage);
+    if (known) {
+        *out = (uint32_t)*known;
+        return NULL;
+    }
+    if (!g || !storage || storage >= g->storages.count)
+        return HN_ERROR(HN_INTERNAL, "storage %u is not known", storage);
+    hn_wstorage made = {.storage = storage, .name = p->names[storage]};
+    if (!made.name.len) made.name = g->storages.items[storage].file_record;
+    *out = p->out->storages.count;
+    HN_PUSH(p->arena, &p->out->storages, made);
+    return hn_map_put(&p->out->storage_numbers, storage, *out);
+}
+
+static hn_wplace place_temp(const placer *p, hn_wbuf b, hn_expr bytes) {
+    const hn_expr none = hn_sym_int(p->sym, 0);
+    if (p->plan->slots[b])
+        return (hn_wplace){
+            .kind = HNB_BUFFER_SLOT, .source = p->plan->slots[b] - 1, .bytes = bytes};
+    if (!p->plan->offsets[b])
+        return (hn_wplace){.kind = HNB_BUFFER_TEMP, .bytes = none, .offset = none};
+    return (hn_wplace){.kind = HNB_BUFFER_TEMP, .bytes = bytes, .offset = p->plan->offsets[b]};
+}
+
+static hn_status place_buffer(placer *p, hn_wbuf b) {
+    const hn_wbuffer *buffer = &p->w->buffers.items[b];
+    hn_wplace *out = &p->out->buffers[b];
+    switch (buffer->kind) {
+    case HN_WBUF_INPUT:
+        *out = (hn_wplace){.kind = HNB_BUFFER_INPUT, .source = buffer->source};
+        return NULL;
+    case HN_WBUF_CONSTANT:
+        *out = (hn_wplace){.kind = HNB_BUFFER_CONSTANT, .byte_offset = buffer->byte_offset};
+        return number_storage(p, buffer->source, &out->source);
+    case HN_WBUF_TEMP: *out = place_temp(p, b, buffer->bytes); return NULL;
+    case HN_WBUF_OUTPUT:
+        *out = (hn_wplace){.kind = HNB_BUFFER_OUTPUT, .bytes = buffer->bytes};
+        return NULL;
+    }
+    return HN_ERROR(HN_INTERNAL, "buffer %u is of unknown kind %d", b, (int)buffer->kind);
+}
+
+/* The input of the graph that is the parameter or buffer `name`; NULL: there is none. */
+static const hn_input *find_weight(const hn_graph *g, hn_str name) {
+    for (uint32_t i = 0; g && i < g->inputs.count; i++) {
+        const hn_input *in = &g->inputs.items[i];
+        if (in->kind == HN_INPUT_USER || in->kind == HN_INPUT_SCALAR) continue;
+        if (hn_str_eq(in->name, name)) return in;
+    }
+    return NULL;
+}
+
+static hn_status place_target(placer *p, const hn_woutput *o, hn_wtarget *out) {
+    const hn_input *in = find_weight(p->w->graph, o->name);
+    if (!in)
+        return HN_ERROR(HN_INTERNAL,
+                        "the program changes '" HN_STR_FMT "', which the graph does not know",
+                        HN_STR_ARG(o->name));
+    const hn_value_info *value = hn_graph_value(p->w->graph, in->value);
+    if (value->rank != o->rank || value->dtype != o->dtype)
+        return HN_ERROR(HN_UNSUPPORTED,
+                        "the program changes the rank or dtype of buffer '" HN_STR_FMT "'",
+                        HN_STR_ARG(o->name));
+    hn_expr *contiguous;
+    HN_NEW(p->arena, contiguous, value->rank);
+    hn_contiguous_strides(p->sym, value->sizes, value->rank, contiguous);
+    out->strides = value->strides ? value->strides : contiguous;
+    out->offset_elems = hn_sym_int(p->sym, in->storage_offset_elems);
+    HN_TRY(number_storage(p, in->storage, &out->storage));
+    p->out->storages.items[out->storage].is_mutable = true;
+    return NULL;
+}
+
+hn_status hn_wrapper_place(const hn_wrapper *w, const hn_memory_plan *plan, hn_arena *arena,
+                           hn_wplaces *out) {
+    placer p = {.w = w, .plan = plan, .sym = w->sym, .arena = arena, .out = out};
+    *out = (hn_wplaces){0};
+    hn_map_init(&out->storage_numbers, arena);
+    HN_PUSH(arena, &out->storages, (hn_wstorage){0});
+    HN_NEW(arena, out->buffers, w->buffers.count);
+    HN_NEW(arena, out->targets, w->outputs.count);
+    HN_TRY(name_storages(&p));
+    for (hn_wbuf b = 1; b < w->buffers.count; b++) HN_TRY(place_buffer(&p, b));
+    for (uint32_t i = 0; i < w->outputs.count; i++) {
+        const hn_woutput *o = &w->outputs.items[i];
+        if (o->kind == HN_WOUTPUT_MUTATION && o->target_input < 0)
+            HN_TRY(place_target(&p, o, &out->targets[i]));
+    }
+    return NULL;
+}
+
+hn_status hn_wrapper_weight_dims(hn_sym *sym, const hn_graph_weight *weight,
+                                 hn_expr out_dims[2 * HN_MAX_RANK], bool *out_fixed) {
+    int64_t step = 1, size, stride;
+    *out_fixed = false;
+    for (uint32_t d = weight->rank; d-- > 0;) {
+        if (!hn_sym_is_int(sym, weight->sizes[d], &size)) return NULL;
+        if (weight->strides && !hn_sym_is_int(sym, weight->strides[d], &stride)) return NULL;
+        out_dims[d] = weight->sizes[d];
+        out_dims[weight->rank + d] = weight->strides ? weight->strides[d] : hn_sym_int(sym, step);
+        if (!hn_mul_i64(step, size > 1 ? size : 1, &step))
+            return HN_ERROR(HN_UNSUPPORTED, "a weight is too large to be addressed");
+    }
+    *out_fixed = true;
+    return NULL;
+}
