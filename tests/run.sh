@@ -113,8 +113,8 @@ suite_ops_compiled() {
     for level in $(lower_levels); do echo "$build/run_cases --part 0/8 --compiled --target $level"; done | run_programs
 }
 
-# Kernels as OpenCL C, on PoCL, which keeps what it compiles: here, and for this run only. Of the operator cases every 20th;
-# HENRY_TEST_ALL=1, as `make stress` sets it: all of them, a quarter of an hour.
+# Kernels as OpenCL C, on PoCL, which keeps what it compiles: here, and for this run only. Of the operator cases every 20th, and
+# 100 random graphs; HENRY_TEST_ALL=1, as `make stress` sets it: all cases and 2,000 graphs, half an hour.
 suite_opencl() {
     tools/setup.sh opencl
     export POCL_CACHE_DIR=$work/pocl
@@ -125,8 +125,13 @@ suite_opencl() {
     else
         echo "0 passed, 0 failed, 1 skipped"
     fi
-    if [ "${HENRY_TEST_ALL:-}" ]; then share_cases "$build" --opencl
-    else for k in $(seq 0 $((jobs - 1))); do echo "$build/run_cases --part $((20 * k))/$((20 * jobs)) --opencl"; done | run_programs; fi
+    if [ "${HENRY_TEST_ALL:-}" ]; then
+        share_cases "$build" --opencl
+        share_graphs "$build" 2000 --opencl --batch 16
+    else
+        for k in $(seq 0 $((jobs - 1))); do echo "$build/run_cases --part $((20 * k))/$((20 * jobs)) --opencl"; done | run_programs
+        share_graphs "$build" 100 --opencl --batch 16
+    fi
 }
 
 # Seeds of graphs that once came out wrong, in long runs.

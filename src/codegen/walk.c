@@ -13,7 +13,7 @@ typedef struct defined {
 typedef struct walk {
     const hn_form *f;
     const hn_language *l;
-    hn_arena *arena;
+    hn_arena *arena, *scratch;
     hn_strbuf out;
     uint32_t depth;
     struct { defined *items; uint32_t count, cap; } defined; /* innermost last */
@@ -126,13 +126,13 @@ static void put_index(walk *w, hn_expr e) {
     keep(w, hn_index_put(&(hn_index_printer){w->f->sym, &w->l->index_words, put_symbol, w}, e, &w->out));
 }
 
-/* As an operand. Lives in the arena. */
+/* As an operand. Lives in the scratch arena. */
 static const char *index_text(walk *w, hn_expr e) {
     hn_strbuf text = w->out;
     hn_strbuf_init(&w->out);
     put_index(w, e);
     hn_str own = hn_strbuf_str(&w->out);
-    const char *copy = w->out.failed ? NULL : hn_arena_strndup(w->arena, own.ptr, own.len);
+    const char *copy = w->out.failed ? NULL : hn_arena_strndup(w->scratch, own.ptr, own.len);
     hn_strbuf_deinit(&w->out);
     w->out = text;
     if (!copy) fail(w, HN_ERROR(HN_OUT_OF_MEMORY, "out of memory while printing a kernel"));
@@ -141,7 +141,7 @@ static const char *index_text(walk *w, hn_expr e) {
 
 static hn_status push_defined(walk *w, hn_expr symbol, uint32_t number) {
     defined d = {symbol, number};
-    HN_PUSH(w->arena, &w->defined, d);
+    HN_PUSH(w->scratch, &w->defined, d);
     return NULL;
 }
 
@@ -241,7 +241,7 @@ static void put_random(walk *w, const hn_sop *op) {
 
 /* "m0[...]" */
 static const char *element_text(walk *w, hn_fmem m, const char *index) {
-    const char *text = hn_arena_printf(w->arena, "%s[%s]", memory_name(m).text, index);
+    const char *text = hn_arena_printf(w->scratch, "%s[%s]", memory_name(m).text, index);
     if (!text) fail(w, HN_ERROR(HN_OUT_OF_MEMORY, "out of memory while printing a kernel"));
     return text ? text : "";
 }
@@ -577,11 +577,11 @@ static hn_status finish(walk *w, hn_kernel_code *out) {
     return list_arguments(w->f, w->arena, out);
 }
 
-hn_status hn_form_text(const hn_form *f, const hn_language *language, hn_arena *arena, hn_kernel_code *out) {
-    walk w = {.f = f, .l = language, .arena = arena};
+hn_status hn_form_text(const hn_form *f, const hn_language *language, hn_arena *arena, hn_arena *scratch, hn_kernel_code *out) {
+    walk w = {.f = f, .l = language, .arena = arena, .scratch = scratch};
     *out = (hn_kernel_code){.extent = f->grid, .grain = 1, .threads = f->threads, .scratch_bytes = scratch_bytes(f)};
     hn_strbuf_init(&w.out);
-    HN_NEW(arena, w.values, f->stmts.count);
+    HN_NEW(scratch, w.values, f->stmts.count);
     hn_status status = put_function(&w, out->scratch_bytes);
     if (!status) status = finish(&w, out);
     hn_strbuf_deinit(&w.out);

@@ -65,7 +65,7 @@ typedef struct hn_language {
 
 /* `text`, `digest`, `name`, arguments, grid and threads of a kernel. Owns: lists and text in `arena`. Errors: unsupported when the language
  * has no text for an op and dtype, or for shared memory whose extent is not known. */
-hn_status hn_form_text(const hn_form *f, const hn_language *language, hn_arena *arena, hn_kernel_code *out) HN_MUST_USE;
+hn_status hn_form_text(const hn_form *f, const hn_language *language, hn_arena *arena, hn_arena *scratch, hn_kernel_code *out) HN_MUST_USE;
 
 /* `text` with operands in its places. */
 void hn_template_put(const char *text, char letter, const char *const operands[4], hn_strbuf *out);

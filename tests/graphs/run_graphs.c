@@ -1,8 +1,9 @@
 /* run_graphs.c: random graphs of primitives, compiled and run, against the reference interpreter.
  *
- *     run_graphs FROM COUNT [--no-fusion | --dump] [--target CPU] [--batch N]
+ *     run_graphs FROM COUNT [--no-fusion | --dump] [--target CPU] [--opencl] [--batch N]
  *
- * --target compiles for another level than this machine's. --batch compiles N graphs (at most 16) as one program, which shares the
+ * --target compiles for another level than this machine's. --opencl runs kernels on an OpenCL device: of the plans for a kernel one is taken by
+ * the seed, and every other time schedules are those of a processor with small limits. --batch compiles N graphs (at most 16) as one program, which shares the
  * fixed cost of a compiler run among them; when one differs all of them are run again alone. For long runs: a process a CPU, OMP_NUM_THREADS=1 and --batch 16; HENRY_CC may
  * name a script that calls the compiler with a lower -O behind its arguments.
  *
@@ -10,6 +11,8 @@
 #include "tests/support/random_graph.h"
 
 #include "driver/driver.h"
+#include "opencl/graph_run.h"
+#include "support/imaginary_gpu.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -19,6 +22,8 @@ typedef struct command {
     uint64_t from, count, batch;
     bool dumps;
     hn_compile_options how;
+    bool on_opencl;
+    opencl_host *host;
     char again[64]; /* the options of `how`, as they are given */
     const char *program;
 } command;
@@ -40,6 +45,17 @@ static hn_status dump(hn_graph *graph, hn_service *service, const char *target) 
     return status;
 }
 
+static hn_status check_opencl(const command *c, uint64_t seed, hn_arena *arena, hn_graph *graph, const hn_ref_tensor *inputs,
+                              const double *tolerance) {
+    const graph_how how = {.any_plan = true, .choice = seed, .limits = seed % 2 ? &hn_test_small_limits : NULL, .no_fusion = c->how.no_fusion};
+    hn_ref_tensor expected[HN_RANDOM_MAX_TENSORS], actual[HN_RANDOM_MAX_TENSORS];
+    uint32_t input_count = graph->inputs.count; /* folding adds constants to them */
+    hn_status status = hn_interpret(arena, graph, inputs, input_count, expected);
+    if (status) return hn_status_annotate(status, "interpreter");
+    HN_TRY(graph_run(c->host, arena, graph, &how, inputs, input_count, actual, NULL));
+    return hn_outputs_compare(actual, expected, tolerance, graph->outputs.count);
+}
+
 /* The graphs of `count` seeds as one. */
 static hn_status check_seeds(const command *c, uint64_t from, uint64_t count, hn_service *service) {
     hn_arena arena;
@@ -56,6 +72,7 @@ static hn_status check_seeds(const command *c, uint64_t from, uint64_t count, hn
         if (!status) status = hn_random_inputs(seed, &arena, graph, first, inputs);
     }
     if (!status && c->dumps) status = dump(graph, service, c->how.target_cpu);
+    else if (!status && c->on_opencl) status = check_opencl(c, from, &arena, graph, inputs, tolerance);
     else if (!status) status = hn_check_against_interpreter(graph, service, inputs, tolerance, &c->how);
     if (graph) hn_graph_deinit(graph);
     hn_arena_deinit(&arena);
@@ -74,11 +91,12 @@ static bool parse_command(int argc, char **argv, command *out) {
     for (int k = 3; k < argc; k++) {
         if (strcmp(argv[k], "--no-fusion") == 0) out->how.no_fusion = true;
         else if (strcmp(argv[k], "--dump") == 0) out->dumps = true;
+        else if (strcmp(argv[k], "--opencl") == 0) out->on_opencl = true;
         else if (strcmp(argv[k], "--target") == 0 && k + 1 < argc) out->how.target_cpu = argv[++k];
         else if (strcmp(argv[k], "--batch") != 0 || ++k == argc || !parse(argv[k], &out->batch)) return false;
     }
     const char *target = out->how.target_cpu;
-    snprintf(out->again, sizeof out->again, "%s%s%.20s", out->how.no_fusion ? " --no-fusion" : "", target ? " --target " : "", target ? target : "");
+    snprintf(out->again, sizeof out->again, "%s%s%s%.20s", out->how.no_fusion ? " --no-fusion" : "", out->on_opencl ? " --opencl" : "", target ? " --target " : "", target ? target : "");
     return out->batch > 0 && out->batch <= HN_RANDOM_MAX_BATCH;
 }
 
@@ -114,9 +132,11 @@ static uint64_t run_batch(const command *c, uint64_t from, uint64_t count, hn_se
 int main(int argc, char **argv) {
     command c;
     if (!parse_command(argc, argv, &c)) {
-        fprintf(stderr, "usage: %s FROM COUNT [--no-fusion | --dump] [--target CPU] [--batch N]\n", argv[0]);
+        fprintf(stderr, "usage: %s FROM COUNT [--no-fusion | --dump] [--target CPU] [--opencl] [--batch N]\n", argv[0]);
         return 2;
     }
+    int code = c.on_opencl ? opencl_host_open_or_skip(&c.host) : -1;
+    if (code >= 0) return code;
     hn_service *service = NULL;
     /* Inline: the caller runs several of these at once, one a CPU. */
     hn_status status = hn_service_create(&(hn_service_options){.threads = 1, .cache_dir = ""}, &service);
@@ -129,6 +149,7 @@ int main(int argc, char **argv) {
     for (uint64_t done = 0; done < c.count; done += c.batch)
         failed += run_batch(&c, c.from + done, c.count - done < c.batch ? c.count - done : c.batch, service);
     hn_service_destroy(service);
+    opencl_host_close(c.host);
     printf("%llu passed, %llu failed\n", (unsigned long long)(c.count - failed), (unsigned long long)failed);
     return failed != 0;
 }

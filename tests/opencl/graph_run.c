@@ -16,7 +16,8 @@ typedef struct runner {
     hn_kernel_code *codes; /* per step of the schedule */
     opencl_program *program;
     hn_program_run run;
-    graph_counts *counts;
+    graph_how how;
+    graph_counts counts;
 } runner;
 
 /* ---- compiling ---- */
@@ -35,14 +36,25 @@ static bool adds_together(const hn_form *f) {
     return shares && waits && f->threads > 1;
 }
 
-static hn_status print_kernel(runner *r, const hn_kernel *kernel, hn_kernel_code *out) {
-    hn_form *form;
-    HN_TRY(hn_form_plan_gpu(r->p, kernel, &hn_test_gpu, r->arena, &r->scratch, &form));
+static hn_status plan(runner *r, const hn_kernel *kernel, hn_form **out) {
+    hn_form *plans[HN_GPU_PLANS_MAX];
+    uint32_t count = 0, most = r->how.any_plan ? HN_GPU_PLANS_MAX : 1;
+    HN_TRY(hn_form_plans_gpu(r->p, kernel, &hn_test_gpu, most, r->arena, &r->scratch, plans, &count));
+    if (!count) return HN_ERROR(HN_INTERNAL, "the planner offers nothing");
+    *out = plans[r->how.any_plan ? r->how.choice++ % count : 0];
     hn_arena_reset(&r->scratch);
-    r->counts->kernels++;
-    r->counts->reductions += reduces(kernel);
-    r->counts->together += reduces(kernel) && adds_together(form);
-    return hn_form_text(form, &hn_opencl_language, r->arena, out);
+    return NULL;
+}
+
+static hn_status print_kernel(runner *r, const hn_kernel *kernel, hn_kernel_code *out) {
+    hn_form *form = NULL;
+    HN_TRY(plan(r, kernel, &form));
+    r->counts.kernels++;
+    r->counts.reductions += reduces(kernel);
+    r->counts.together += reduces(kernel) && adds_together(form);
+    hn_status status = hn_form_text(form, &hn_opencl_language, r->arena, &r->scratch, out);
+    hn_arena_reset(&r->scratch);
+    return status;
 }
 
 /* Every kernel, and of equal ones the first. */
@@ -65,14 +77,15 @@ static hn_status compile(runner *r, hn_graph *graph) {
     const hn_kernel_code **unique;
     uint32_t count = 0;
     const hn_target host = hn_target_host();
-    const hn_sched_options sched = {.threads = hn_test_gpu.multiprocessors, .limits = &host.kind->limits};
+    const hn_sched_options sched = {.threads = hn_test_gpu.multiprocessors, .limits = r->how.limits ? r->how.limits : &host.kind->limits,
+                                    .no_fusion = r->how.no_fusion};
     HN_TRY(hn_program_of_graph(graph, r->arena, &r->p));
     HN_TRY(hn_schedule_program(r->p, &sched, r->arena, &r->scratch, &r->schedule));
     hn_arena_reset(&r->scratch);
     HN_NEW(r->arena, r->codes, r->schedule.steps.count);
     HN_NEW(r->arena, unique, r->schedule.steps.count);
     HN_TRY(print_kernels(r, unique, &count));
-    r->counts->different += count;
+    r->counts.different += count;
     return count ? kernel_build(r->host, unique, count, &r->program) : NULL;
 }
 
@@ -138,30 +151,14 @@ static hn_status run_all(runner *r, hn_graph *graph, const hn_ref_tensor *inputs
     return hn_program_run_outputs(&r->run, out_outputs);
 }
 
-hn_status graph_run(opencl_host *host, hn_arena *arena, hn_graph *graph, const hn_ref_tensor *inputs, uint32_t input_count,
+hn_status graph_run(opencl_host *host, hn_arena *arena, hn_graph *graph, const graph_how *how, const hn_ref_tensor *inputs, uint32_t input_count,
                     hn_ref_tensor *out_outputs, graph_counts *counts) {
-    runner r = {.host = host, .arena = arena, .counts = counts};
+    runner r = {.host = host, .arena = arena, .how = *how};
+    if (counts) r.counts = *counts;
     hn_arena_init(&r.scratch);
     hn_status status = run_all(&r, graph, inputs, input_count, out_outputs);
+    if (counts) *counts = r.counts;
     opencl_program_free(r.program);
     hn_arena_deinit(&r.scratch);
-    return status;
-}
-
-hn_status graph_run_form(opencl_host *host, const hn_form *f, const hn_ref_sizes *sizes, hn_ref_buffer *buffers, bool *out_index_fault) {
-    hn_kernel_code code;
-    hn_arena scratch;
-    opencl_program *program = NULL;
-    hn_arena_init(&scratch);
-    hn_status status = hn_form_text(f, &hn_opencl_language, &scratch, &code);
-    if (!status) status = kernel_build(host, (const hn_kernel_code *const[]){&code}, 1, &program);
-    if (!status) status = run_code(program, &code, f->program, sizes, buffers, &scratch);
-    *out_index_fault = hn_status_code(status) == HN_INVALID_ARGUMENT;
-    if (*out_index_fault) {
-        hn_status_free(status);
-        status = NULL;
-    }
-    opencl_program_free(program);
-    hn_arena_deinit(&scratch);
     return status;
 }

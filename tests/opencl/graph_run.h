@@ -13,12 +13,17 @@ typedef struct graph_counts {
     uint32_t together;           /* and those of them in which threads of a group add up by shared memory and barriers */
 } graph_counts;
 
-/* As hn_interpret, and with any graph that the passes take. The graph is changed. `counts` are added to. */
-hn_status graph_run(opencl_host *host, hn_arena *arena, hn_graph *graph, const hn_ref_tensor *inputs, uint32_t input_count,
-                    hn_ref_tensor *out_outputs, graph_counts *counts) HN_MUST_USE;
+/* How kernels are made; zeros: as they are for models. */
+typedef struct graph_how {
+    bool any_plan; /* of the plans for a kernel one is taken by `choice`, which goes on; otherwise the best */
+    uint64_t choice;
+    const hn_sched_limits *limits; /* of the schedule; NULL: this machine's */
+    bool no_fusion;
+} graph_how;
 
-/* As hn_form_run (kernel/interp.h), on the device. What nothing has written is NaN there. */
-hn_status graph_run_form(opencl_host *host, const hn_form *f, const hn_ref_sizes *sizes, hn_ref_buffer *buffers,
-                         bool *out_index_fault) HN_MUST_USE;
+/* As hn_interpret, and with any graph that the passes take. The graph is changed. `counts` are added to; NULL will do. What nothing has
+ * written is NaN. */
+hn_status graph_run(opencl_host *host, hn_arena *arena, hn_graph *graph, const graph_how *how, const hn_ref_tensor *inputs, uint32_t input_count,
+                    hn_ref_tensor *out_outputs, graph_counts *counts) HN_MUST_USE;
 
 #endif

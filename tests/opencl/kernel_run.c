@@ -51,7 +51,7 @@ hn_status kernel_run(opencl_program *program, const hn_kernel_code *kernel, cons
 hn_status kernel_run_form(opencl_host *host, const hn_form *form, const kernel_env *env) {
     hn_kernel_code code;
     opencl_program *program = NULL;
-    HN_TRY(hn_form_text(form, &hn_opencl_language, form->arena, &code));
+    HN_TRY(hn_form_text(form, &hn_opencl_language, form->arena, form->arena, &code));
     HN_TRY(kernel_build(host, (const hn_kernel_code *const[]){&code}, 1, &program));
     hn_status status = kernel_run(program, &code, env);
     opencl_program_free(program);

@@ -77,7 +77,7 @@ static hn_status run_file(hn_arena *arena, hn_model_file *file, const char *fold
     HN_TRY(hn_sym_create(arena, &sym));
     HN_TRY(file->importer->import(file, NULL, arena, sym, &graph));
     hn_status status = hn_arena_array(arena, graph->outputs.count + 1, sizeof *actual, &actual);
-    if (!status) status = graph_run(host, arena, graph, inputs, input_count, actual, counts);
+    if (!status) status = graph_run(host, arena, graph, &(graph_how){0}, inputs, input_count, actual, counts);
     if (!status) status = compare(graph, actual, expected, expected_count, folder);
     if (!status && counts->reductions && !counts->together)
         status = HN_ERROR(HN_INTERNAL, "%u kernels reduce, and each row is added up by one thread", counts->reductions);

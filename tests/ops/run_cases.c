@@ -17,7 +17,6 @@ typedef struct settings {
     hn_service *service;
     bool on_opencl;
     opencl_host *host;
-    graph_counts counts;
 } settings;
 
 /* A graph of primitives, compiled, loaded, run. */
@@ -37,7 +36,7 @@ static hn_status case_compile(void *user, hn_arena *arena, hn_graph *graph, cons
 static hn_status case_opencl(void *user, hn_arena *arena, hn_graph *graph, const hn_ref_tensor *inputs, uint32_t input_count,
                              hn_ref_tensor *out_outputs) {
     settings *s = user;
-    return graph_run(s->host, arena, graph, inputs, input_count, out_outputs, &s->counts);
+    return graph_run(s->host, arena, graph, &(graph_how){.no_fusion = s->compile.no_fusion}, inputs, input_count, out_outputs, NULL);
 }
 
 static case_executor executor_of(const settings *s) { return s->on_opencl ? case_opencl : s->compiled ? case_compile : case_interpret; }

@@ -4,7 +4,7 @@
 #include "codegen/opencl/prelude.h"
 
 /* Division and square root round as the other languages' do; without the option OpenCL allows 2.5 and 3 ulp. */
-const char hn_opencl_options[] = "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt";
+const char hn_opencl_options[] = "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt -w";
 
 static const hn_class_texts ops[HN_OP_COUNT] = {
 #define CL_OP(name, f32, f64, ints, mask) [HN_OP_##name] = {{f32, f64, ints, ints, mask}},

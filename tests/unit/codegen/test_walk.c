@@ -31,7 +31,7 @@ static hn_status build_row_sum(fixture *x, hn_buf in, hn_form **out) {
     return hn_form_end(f);
 }
 
-static hn_status print(const hn_form *f, hn_kernel_code *out) { return hn_form_text(f, &hn_opencl_language, f->arena, out); }
+static hn_status print(const hn_form *f, hn_kernel_code *out) { return hn_form_text(f, &hn_opencl_language, f->arena, f->arena, out); }
 
 TEST(a_row_sum) {
     fixture x;
