@@ -150,16 +150,27 @@ static hn_status unpack_operand(hn_program_run *r, hn_buf b, const uint8_t *byte
     return NULL;
 }
 
+/* Of the others, what the runtime runs is as plain as it gets. */
+static bool has_reference(hn_extern_kind kind) {
+    return kind == HN_EXTERN_MATMUL || kind == HN_EXTERN_CONV || kind == HN_EXTERN_ATTENTION ||
+           kind == HN_EXTERN_SORT || kind == HN_EXTERN_TOPK;
+}
+
+static hn_status prepare_reference(hn_ext_call *call) {
+    hn_ext_release(call);
+    call->scratch_bytes = 0;
+    HN_TRY(hn_ext_reference.prepare(call));
+    call->impl = &hn_ext_reference;
+    return NULL;
+}
+
 /* hn_ext_prepare checks the call; whatever implementation it chooses, the plain one runs. */
 static hn_status run_reference(hn_program_run *r, hn_ext_call *call) {
     void *operands[HN_EXT_MAX_OPERANDS], *scratch;
     memcpy(operands, call->operands, sizeof operands);
     memset(call->operands, 0, sizeof call->operands);
     HN_TRY(hn_ext_prepare(call));
-    hn_ext_release(call);
-    call->scratch_bytes = 0;
-    HN_TRY(hn_ext_reference.prepare(call));
-    call->impl = &hn_ext_reference;
+    if (has_reference(call->kind)) HN_TRY(prepare_reference(call));
     memcpy(call->operands, operands, sizeof operands);
     hn_status status = hn_arena_array(r->arena, call->scratch_bytes + 1, 1, &scratch);
     if (!status) status = hn_ext_run(call, scratch);
