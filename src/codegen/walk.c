@@ -362,7 +362,7 @@ static void put_init(walk *w, hn_freg r) {
     hn_strbuf_printf(&w->out, "%s = ", register_name(r).text);
     put_neutral(w, reg->dtype, combinings[reg->op].begin);
     hn_strbuf_puts(&w->out, ";");
-    if (hn_form_keeps_position(reg->op)) {
+    if (hn_op_keeps_position(reg->op)) {
         hn_strbuf_printf(&w->out, " %s = ", position_name(r).text);
         put_integer(w, combinings[reg->op].keeps_last ? INT64_MIN : INT64_MAX, HN_NUMBER_I64);
         hn_strbuf_puts(&w->out, ";");
@@ -375,7 +375,7 @@ static void put_step(walk *w, const hn_form_stmt *s) {
     name r = register_name(s->reg), p = position_name(s->reg), value = value_name(w, s->value);
     hn_op by = combinings[reg->op].by;
     begin_line(w);
-    if (hn_form_keeps_position(reg->op)) {
+    if (hn_op_keeps_position(reg->op)) {
         put_op(w, by, reg->dtype, OPERANDS(r.text, p.text, value.text, value_name(w, s->position).text));
     } else {
         hn_strbuf_printf(&w->out, "%s = ", r.text);
@@ -499,7 +499,7 @@ static void put_registers(walk *w) {
     for (hn_freg r = 1; r < w->f->registers.count; r++) {
         const hn_form_register *reg = &w->f->registers.items[r];
         put_line(w, "$0 $1;", OPERANDS(w->l->types.of[class_of(reg->dtype)], register_name(r).text));
-        if (hn_form_keeps_position(reg->op)) put_line(w, "$0 $1;", OPERANDS(w->l->types.of[HN_NUMBER_I64], position_name(r).text));
+        if (hn_op_keeps_position(reg->op)) put_line(w, "$0 $1;", OPERANDS(w->l->types.of[HN_NUMBER_I64], position_name(r).text));
     }
 }
 

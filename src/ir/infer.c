@@ -48,6 +48,12 @@ hn_status hn_infer_same_dtype(const hn_infer_state *in, hn_dtype a, hn_dtype b) 
                     hn_dtype_facts(a)->name, hn_dtype_facts(b)->name);
 }
 
+hn_status hn_infer_defined(const hn_infer_state *in, hn_dtype dtype) {
+    if (hn_op_takes(in->op, dtype)) return NULL;
+    const char *hint = hn_op_facts(in->op)->op_class == HN_OPC_CREATE ? "" : "; cast the operand";
+    return HN_ERROR(HN_INTERNAL, "'%s' is not defined on %s%s", op_name(in), hn_dtype_facts(dtype)->name, hint);
+}
+
 hn_status hn_infer_int_dtype(const hn_infer_state *in, hn_dtype dtype, const char *what) {
     if (hn_dtype_is_int(dtype)) return NULL;
     return HN_ERROR(HN_INTERNAL, "the %s of '%s' has dtype %s instead of an integer one", what, op_name(in),
@@ -74,42 +80,6 @@ hn_status hn_infer_sizes(const hn_infer_state *in, uint32_t arg, hn_meta *out) {
 }
 
 /* --- element-wise --- */
-
-enum { IN_BOOL = 1, IN_INT = 2, IN_FLOAT = 4, IN_NUMBER = IN_INT | IN_FLOAT, IN_ANY = 7 };
-
-/* Which categories a scalar op is defined on; docs/ir.md has the same list. */
-static unsigned categories(hn_op op) {
-    if (op >= HN_OP_SQRT && op <= HN_OP_SIGMOID) return IN_FLOAT; /* the functions of a real number, in one run of rows */
-    switch (op) {
-    case HN_OP_ATAN2:
-    case HN_OP_ZETA:
-    case HN_OP_HYPOT:
-    case HN_OP_COPYSIGN: return IN_FLOAT;
-    case HN_OP_NOT:
-    case HN_OP_AND:
-    case HN_OP_OR:
-    case HN_OP_XOR: return IN_INT | IN_BOOL;
-    case HN_OP_SHL:
-    case HN_OP_SHR:
-    case HN_OP_GCD: return IN_INT;
-    case HN_OP_ADD:
-    case HN_OP_MUL:
-    case HN_OP_MIN:
-    case HN_OP_MAX: return IN_ANY;
-    default: break;
-    }
-    hn_op_class c = hn_op_facts(op)->op_class;
-    return c == HN_OPC_UNARY || c == HN_OPC_BINARY ? IN_NUMBER : IN_ANY;
-}
-
-static hn_status check_category(const hn_infer_state *in, hn_dtype dtype) {
-    static const unsigned bits[] = {[HN_CATEGORY_NONE] = 0,
-                                    [HN_CATEGORY_BOOL] = IN_BOOL,
-                                    [HN_CATEGORY_INT] = IN_INT,
-                                    [HN_CATEGORY_FLOAT] = IN_FLOAT};
-    if (categories(in->op) & bits[hn_dtype_facts(dtype)->category]) return NULL;
-    return HN_ERROR(HN_INTERNAL, "'%s' is not defined on %s; cast the operand", op_name(in), hn_dtype_facts(dtype)->name);
-}
 
 static hn_status broadcast_dim(hn_graph *g, hn_expr a, hn_expr b, hn_expr *out) {
     *out = a;
@@ -153,7 +123,7 @@ static hn_status broadcast_into(hn_infer_state *in, uint32_t arg) {
 
 static hn_status infer_unary(hn_infer_state *in) {
     const hn_value_info *x = hn_infer_arg(in, 0);
-    HN_TRY(check_category(in, x->dtype));
+    HN_TRY(hn_infer_defined(in, x->dtype));
     bool predicate = hn_op_facts(in->op)->op_class == HN_OPC_PREDICATE;
     hn_infer_set(in->out, predicate ? HN_DTYPE_BOOL : x->dtype, x->rank, x->sizes);
     return NULL;
@@ -162,7 +132,7 @@ static hn_status infer_unary(hn_infer_state *in) {
 static hn_status infer_binary(hn_infer_state *in) {
     const hn_value_info *x = hn_infer_arg(in, 0);
     HN_TRY(hn_infer_same_dtype(in, x->dtype, hn_infer_arg(in, 1)->dtype));
-    HN_TRY(check_category(in, x->dtype));
+    HN_TRY(hn_infer_defined(in, x->dtype));
     bool compare = hn_op_facts(in->op)->op_class == HN_OPC_COMPARE;
     hn_infer_set(in->out, compare ? HN_DTYPE_BOOL : x->dtype, x->rank, x->sizes);
     return broadcast_into(in, 1);
@@ -173,6 +143,7 @@ static hn_status infer_where(hn_infer_state *in) {
     if (cond->dtype != HN_DTYPE_BOOL)
         return HN_ERROR(HN_INTERNAL, "the condition of 'where' has dtype %s instead of bool", hn_dtype_facts(cond->dtype)->name);
     HN_TRY(hn_infer_same_dtype(in, x->dtype, hn_infer_arg(in, 2)->dtype));
+    HN_TRY(hn_infer_defined(in, x->dtype));
     hn_infer_set(in->out, x->dtype, cond->rank, cond->sizes);
     HN_TRY(broadcast_into(in, 1));
     return broadcast_into(in, 2);
@@ -204,7 +175,7 @@ static hn_status infer_full(hn_infer_state *in) {
 
 static hn_status infer_iota(hn_infer_state *in) {
     hn_dtype dtype = in->args[3].as.dtype;
-    if (dtype == HN_DTYPE_BOOL) return HN_ERROR(HN_INTERNAL, "'iota' is not defined on bool");
+    HN_TRY(hn_infer_defined(in, dtype));
     HN_TRY(hn_infer_at_least(in, in->args[2].as.expr, 0, "sizes are not negative"));
     hn_infer_set(in->out, dtype, 1, &in->args[2].as.expr);
     return NULL;
@@ -241,23 +212,11 @@ static hn_status reduced_dims(const hn_infer_state *in, uint32_t rank, bool redu
     return NULL;
 }
 
-static bool has_identity(hn_op op) {
-    return op != HN_OP_AMIN && op != HN_OP_AMAX && op != HN_OP_ARGMIN && op != HN_OP_ARGMAX;
-}
-
-static hn_status reduce_dtype(const hn_infer_state *in, hn_dtype dtype, hn_dtype *out) {
-    *out = dtype;
-    bool logical = in->op == HN_OP_ANY || in->op == HN_OP_ALL, sum = in->op == HN_OP_SUM || in->op == HN_OP_PROD;
-    if ((logical && dtype != HN_DTYPE_BOOL) || (sum && dtype == HN_DTYPE_BOOL))
-        return HN_ERROR(HN_INTERNAL, "'%s' is not defined on %s; cast the operand", op_name(in), hn_dtype_facts(dtype)->name);
-    if (in->op == HN_OP_ARGMIN || in->op == HN_OP_ARGMAX) *out = HN_DTYPE_I64;
-    return NULL;
-}
-
 static hn_status infer_reduce(hn_infer_state *in) {
     const hn_value_info *x = hn_infer_arg(in, 0);
     bool reduced[HN_MAX_RANK] = {false}, none_reduced = false, none_kept = false;
-    HN_TRY(reduce_dtype(in, x->dtype, &in->out->dtype));
+    HN_TRY(hn_infer_defined(in, x->dtype));
+    in->out->dtype = hn_op_has(in->op, HN_TRAIT_POSITION) ? HN_DTYPE_I64 : x->dtype;
     HN_TRY(reduced_dims(in, x->rank, reduced));
     hn_expr one = hn_sym_int(in->g->sym, 1);
     for (uint32_t i = 0; i < x->rank; i++) {
@@ -267,7 +226,7 @@ static hn_status infer_reduce(hn_infer_state *in) {
         if (!reduced[i]) in->out->sizes[in->out->rank++] = x->sizes[i];
         else if (in->args[2].as.b) in->out->sizes[in->out->rank++] = one;
     }
-    if (none_reduced && !none_kept && !has_identity(in->op))
+    if (none_reduced && !none_kept && !hn_op_has(in->op, HN_TRAIT_IDENTITY))
         return HN_ERROR(HN_INTERNAL, "'%s' over no elements has no value", op_name(in));
     return NULL;
 }
@@ -276,10 +235,7 @@ static hn_status infer_scan(hn_infer_state *in) {
     const hn_value_info *x = hn_infer_arg(in, 0);
     uint32_t dim;
     HN_TRY(hn_infer_dim(in, 1, x->rank, &dim));
-    bool sums = in->op == HN_OP_CUMSUM || in->op == HN_OP_CUMPROD;
-    bool wants_float = in->op == HN_OP_LOGCUMSUMEXP;
-    if ((sums && x->dtype == HN_DTYPE_BOOL) || (wants_float && !hn_dtype_is_float(x->dtype)))
-        return HN_ERROR(HN_INTERNAL, "'%s' is not defined on %s; cast the operand", op_name(in), hn_dtype_facts(x->dtype)->name);
+    HN_TRY(hn_infer_defined(in, x->dtype));
     hn_infer_set(in->out, x->dtype, x->rank, x->sizes);
     return NULL;
 }
@@ -288,7 +244,6 @@ static hn_status infer_scan(hn_infer_state *in) {
 static void add_indices(hn_infer_state *in) {
     in->out[1] = in->out[0];
     in->out[1].dtype = HN_DTYPE_I64;
-    *in->out_count = 2;
 }
 
 static hn_status infer_scan_indices(hn_infer_state *in) {
@@ -373,14 +328,14 @@ static const hn_infer_rule op_rules[HN_OP_COUNT] = {
 };
 
 hn_status hn_infer(hn_graph *g, hn_op op, const hn_arg *args, uint32_t arg_count, hn_meta out[2], uint32_t *out_count) {
-    *out_count = 1;
+    *out_count = 0;
     out[0].rank = 0;
     out[0].dtype = HN_DTYPE_NONE;
     hn_infer_rule rule = (uint32_t)op < HN_OP_COUNT && op_rules[op] ? op_rules[op] : class_rule(hn_op_facts(op)->op_class);
     if (!rule) return HN_ERROR(HN_INTERNAL, "'%s' has no rule for its results", hn_op_facts(op)->name);
     HN_TRY(hn_args_check(g, op, args, arg_count));
-    hn_infer_state in = {.g = g, .op = op, .args = args, .out = out, .out_count = out_count};
-    HN_TRY(rule(&in));
+    HN_TRY(rule(&(hn_infer_state){.g = g, .op = op, .args = args, .out = out}));
+    *out_count = (uint32_t)hn_op_facts(op)->result_count;
     for (uint32_t i = 0; i < out[0].rank; i++) {
         if (out[0].sizes[i] || (op == HN_OP_NONZERO && i == 0)) continue;
         HN_TRY(hn_sym_status(g->sym));

@@ -10,8 +10,7 @@ typedef struct hn_infer_state {
     hn_graph *g;
     hn_op op;
     const hn_arg *args;
-    hn_meta *out; /* out[0] is zeroed */
-    uint32_t *out_count; /* 1 until a rule says otherwise */
+    hn_meta *out; /* as many as the row has results; out[0] is zeroed */
 } hn_infer_state;
 typedef hn_status (*hn_infer_rule)(hn_infer_state *in);
 
@@ -27,6 +26,8 @@ hn_status hn_infer_dim(const hn_infer_state *in, uint32_t arg, uint32_t rank, ui
 /* One of the words, NULL-terminated. */
 hn_status hn_infer_word(const hn_infer_state *in, uint32_t arg, const char *const *words) HN_MUST_USE;
 hn_status hn_infer_same_dtype(const hn_infer_state *in, hn_dtype a, hn_dtype b) HN_MUST_USE;
+/* The column "dtypes" of the row. */
+hn_status hn_infer_defined(const hn_infer_state *in, hn_dtype dtype) HN_MUST_USE;
 hn_status hn_infer_int_dtype(const hn_infer_state *in, hn_dtype dtype, const char *what) HN_MUST_USE;
 hn_status hn_infer_relation(const hn_infer_state *in, hn_relation relation, hn_expr a, hn_expr b, const char *what) HN_MUST_USE;
 hn_status hn_infer_at_least(const hn_infer_state *in, hn_expr e, int64_t least, const char *what) HN_MUST_USE;

@@ -14,17 +14,12 @@ static hn_status broadcasts_to(const hn_infer_state *in, uint32_t arg, const hn_
     return NULL;
 }
 
-static hn_status not_bool(const hn_infer_state *in, hn_dtype dtype) {
-    if (dtype != HN_DTYPE_BOOL) return NULL;
-    return HN_ERROR(HN_INTERNAL, "'%s' is not defined on bool", hn_op_facts(in->op)->name);
-}
-
 hn_status hn_infer_matmul(hn_infer_state *in) {
     const hn_value_info *a = hn_infer_arg(in, 0), *b = hn_infer_arg(in, 1);
     if (a->rank < 2 || a->rank != b->rank)
         return HN_ERROR(HN_INTERNAL, "'matmul' wants operands of one rank of at least 2, not %u and %u", a->rank, b->rank);
     HN_TRY(hn_infer_same_dtype(in, a->dtype, b->dtype));
-    HN_TRY(not_bool(in, a->dtype));
+    HN_TRY(hn_infer_defined(in, a->dtype));
     uint32_t rank = a->rank;
     for (uint32_t i = 0; i + 2 < rank; i++) HN_TRY(equal(in, a->sizes[i], b->sizes[i], "batch sizes are equal"));
     HN_TRY(equal(in, a->sizes[rank - 1], b->sizes[rank - 2], "the inner sizes of a product are equal"));
@@ -40,7 +35,7 @@ hn_status hn_infer_grouped_matmul(hn_infer_state *in) {
     if (a->rank != 2 || b->rank != 3 || ends->rank != 1)
         return HN_ERROR(HN_INTERNAL, "'grouped_matmul' wants ranks 2, 3 and 1, not %u, %u and %u", a->rank, b->rank, ends->rank);
     HN_TRY(hn_infer_same_dtype(in, a->dtype, b->dtype));
-    HN_TRY(not_bool(in, a->dtype));
+    HN_TRY(hn_infer_defined(in, a->dtype));
     HN_TRY(hn_infer_same_dtype(in, HN_DTYPE_I64, ends->dtype));
     HN_TRY(equal(in, a->sizes[1], b->sizes[1], "the inner sizes of a product are equal"));
     HN_TRY(equal(in, b->sizes[0], ends->sizes[0], "each group has an end"));
@@ -107,7 +102,7 @@ static hn_status check_conv(const hn_infer_state *in, const hn_value_info *x, co
         if (in->args[arg].kind == HN_ARG_INTS && in->args[arg].count != x->rank - 2)
             return HN_ERROR(HN_INTERNAL, "'conv' has a list of %u numbers for %u spatial dimensions", in->args[arg].count,
                             x->rank - 2);
-    HN_TRY(not_bool(in, x->dtype));
+    HN_TRY(hn_infer_defined(in, x->dtype));
     return hn_infer_same_dtype(in, x->dtype, w->dtype);
 }
 
@@ -154,7 +149,7 @@ hn_status hn_infer_attention(hn_infer_state *in) {
                         v->rank);
     HN_TRY(hn_infer_same_dtype(in, q->dtype, k->dtype));
     HN_TRY(hn_infer_same_dtype(in, q->dtype, v->dtype));
-    if (!hn_dtype_is_float(q->dtype)) return HN_ERROR(HN_INTERNAL, "'attention' is only defined on floats");
+    HN_TRY(hn_infer_defined(in, q->dtype));
     for (uint32_t i = 0; i + 3 < rank; i++) {
         HN_TRY(equal(in, q->sizes[i], k->sizes[i], "batch sizes are equal"));
         HN_TRY(equal(in, q->sizes[i], v->sizes[i], "batch sizes are equal"));

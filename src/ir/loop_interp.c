@@ -128,7 +128,7 @@ static hn_status run_points(runner *r) {
 
 /* What a reduction or scan stores: its value, or the position of it. */
 static hn_status store_fold(runner *r, const hn_ref_fold *fold, hn_dtype dtype) {
-    bool position = r->loop->reduce_op == HN_OP_ARGMAX || r->loop->reduce_op == HN_OP_ARGMIN;
+    bool position = hn_op_has(r->loop->reduce_op, HN_TRAIT_POSITION);
     HN_TRY(store(r, &r->loop->store, position ? HN_DTYPE_I64 : dtype,
                  position ? (hn_ref_elem){.i = fold->position} : fold->value));
     return r->loop->indices.buffer

@@ -113,8 +113,8 @@ static hn_status check_loop(hn_loop_checker *c, hn_item item, const hn_loop *loo
     if (loop->kind == HN_LOOP_SCAN && loop->red_rank > 1) return bad(item, "a scan of several dimensions:", loop->red_rank);
     if ((loop->kind == HN_LOOP_REDUCE || loop->kind == HN_LOOP_SCAN) && hn_op_facts(loop->reduce_op)->op_class != combines[loop->kind])
         return bad(item, "op that does not combine:", loop->reduce_op);
-    bool position = loop->reduce_op == HN_OP_ARGMAX || loop->reduce_op == HN_OP_ARGMIN;
-    bool pairs = loop->kind == HN_LOOP_SCAN && (loop->reduce_op == HN_OP_CUMMAX || loop->reduce_op == HN_OP_CUMMIN);
+    bool position = hn_op_has(loop->reduce_op, HN_TRAIT_POSITION);
+    bool pairs = loop->kind == HN_LOOP_SCAN && hn_op_result_count(loop->reduce_op) == 2;
     if (loop->indices.buffer && !pairs) return bad(item, "positions of a loop that has none, to buffer", loop->indices.buffer);
     HN_TRY(check_store(c, item, loop, &loop->store, loop->kind == HN_LOOP_REDUCE && position));
     return loop->indices.buffer ? check_store(c, item, loop, &loop->indices, true) : NULL;

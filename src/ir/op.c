@@ -8,12 +8,35 @@
 #include <assert.h>
 #include <pthread.h>
 
+/* The words of the column "traits". */
+enum {
+    FREE = HN_TRAIT_FREE,
+    KEEP = HN_TRAIT_KEEP,
+    TABLE = HN_TRAIT_TABLE,
+    RECOMPUTE = HN_TRAIT_RECOMPUTE,
+    COMMUTES = HN_TRAIT_COMMUTES,
+    ROUNDS = HN_TRAIT_ROUNDS,
+    IDENTITY = HN_TRAIT_IDENTITY,
+    POSITION = HN_TRAIT_POSITION
+};
+
 static const hn_op_info op_facts[HN_ALL_OP_COUNT] = {
-    [HN_OP_NONE] = {"none", HN_OPC_NONE, "", "", ""},
-#define HN_OP(name, text, op_class, params, doc) [HN_OP_##name] = {text, HN_OPC_##op_class, params, "", doc},
+    [HN_OP_NONE] = {.name = "none", .params_text = "", .returns_text = "", .doc = ""},
+#define HN_OP(op, text, class, on, results, pure, work, flags, params, meaning)                                        \
+    [HN_OP_##op] = {.name = text,                                                                                      \
+                    .op_class = HN_OPC_##class,                                                                        \
+                    .dtypes = HN_DTYPES_##on,                                                                          \
+                    .result_count = results,                                                                           \
+                    .purity = HN_PURITY_##pure,                                                                        \
+                    .cost = work,                                                                                      \
+                    .traits = flags,                                                                                   \
+                    .params_text = params,                                                                             \
+                    .returns_text = "",                                                                                \
+                    .doc = meaning},
 #include "ir/ops.def"
 #undef HN_OP
-#define HN_ATEN(name, text, decompose, params, returns) [HN_ATEN_##name] = {text, HN_OPC_ATEN, params, returns, ""},
+#define HN_ATEN(op, text, decompose, params, returns)                                                                  \
+    [HN_ATEN_##op] = {.name = text, .op_class = HN_OPC_ATEN, .params_text = params, .returns_text = returns, .doc = ""},
 #include "ir/aten.def"
 #undef HN_ATEN
 };
@@ -24,7 +47,7 @@ static const hn_op_info op_facts[HN_ALL_OP_COUNT] = {
 
 /* Room for the parameters of each row. */
 static struct {
-#define HN_OP(name, text, op_class, params, doc) hn_param op_##name[OP_ROOM(sizeof(params))];
+#define HN_OP(op, text, class, on, results, pure, work, flags, params, meaning) hn_param op_##op[OP_ROOM(sizeof(params))];
 #include "ir/ops.def"
 #undef HN_OP
 #define HN_ATEN(name, text, decompose, params, returns) hn_param aten_##name[ATEN_ROOM(sizeof(params))];
@@ -33,7 +56,7 @@ static struct {
 } pool;
 
 static hn_param *const first_params[HN_ALL_OP_COUNT] = {
-#define HN_OP(name, text, op_class, params, doc) [HN_OP_##name] = pool.op_##name,
+#define HN_OP(op, ...) [HN_OP_##op] = pool.op_##op,
 #include "ir/ops.def"
 #undef HN_OP
 #define HN_ATEN(name, text, decompose, params, returns) [HN_ATEN_##name] = pool.aten_##name,
@@ -191,18 +214,6 @@ static int8_t aten_result_count(hn_str text) {
     return count;
 }
 
-static int8_t primitive_result_count(hn_op op) {
-    switch (op) {
-    case HN_OP_CUMMAX:
-    case HN_OP_CUMMIN:
-    case HN_OP_SORT:
-    case HN_OP_TOPK: return 2;
-    case HN_OP_ASSERT: return 0;
-    case HN_OP_COND: return -1;
-    default: return 1;
-    }
-}
-
 /* Schemas say nothing of randomness, and not all random ops take a generator. */
 static bool aten_has_state(hn_str name) {
     static const char *const prefixes[] = {
@@ -219,9 +230,7 @@ static bool aten_has_state(hn_str name) {
 
 static bool find_pure(hn_op op) {
     const hn_op_info *facts = &op_facts[op];
-    if (facts->op_class == HN_OPC_NONE || facts->op_class == HN_OPC_DYNAMIC || facts->op_class == HN_OPC_CONTROL)
-        return false;
-    if (facts->op_class != HN_OPC_ATEN) return true;
+    if (facts->op_class != HN_OPC_ATEN) return facts->purity != HN_PURITY_EFFECT;
     for (uint32_t i = 0; i < parsed_rows[op].count; i++) {
         const hn_param *p = &first_params[op][i];
         if (p->mutated || hn_str_eq(p->name, HN_STR("generator"))) return false;
@@ -243,7 +252,7 @@ static void parse_row(void) {
     } else {
         row->count = parse_primitive_row(text, first_params[op]);
         assert(row->count <= OP_ROOM(text.len + 1));
-        row->result_count = primitive_result_count(op);
+        row->result_count = op_facts[op].result_count;
     }
     row->pure = find_pure(op);
 }

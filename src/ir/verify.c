@@ -194,24 +194,23 @@ static hn_status check_single_element(const verifier *v, hn_value id) {
     return NULL;
 }
 
-static hn_status check_control(const verifier *v, const hn_node_info *node) {
-    HN_TRY(check_single_element(v, node->args[0].as.value));
-    if (node->op == HN_OP_COND) return hn_cond_check(v->g, node->args, node->results, node->result_count);
-    uint32_t want = node->op == HN_OP_ASSERT ? 0 : 1;
-    if (node->result_count != want) return HN_ERROR(HN_INTERNAL, "it has %u results instead of %u", node->result_count, want);
-    if (want && node->results[0] && hn_graph_value(v->g, node->results[0])->kind == HN_VALUE_TENSOR)
-        return HN_ERROR(HN_INTERNAL, "its result is no symbolic scalar");
-    return NULL;
-}
-
-static hn_status check_aten(const hn_node_info *node) {
+static hn_status check_result_count(const hn_node_info *node) {
     int want = hn_op_result_count(node->op);
     if (want < 0 || node->result_count == (uint32_t)want) return NULL;
     return HN_ERROR(HN_INTERNAL, "it has %u results instead of %d", node->result_count, want);
 }
 
+static hn_status check_control(const verifier *v, const hn_node_info *node) {
+    HN_TRY(check_single_element(v, node->args[0].as.value));
+    if (node->op == HN_OP_COND) return hn_cond_check(v->g, node->args, node->results, node->result_count);
+    HN_TRY(check_result_count(node));
+    if (node->result_count && node->results[0] && hn_graph_value(v->g, node->results[0])->kind == HN_VALUE_TENSOR)
+        return HN_ERROR(HN_INTERNAL, "its result is no symbolic scalar");
+    return NULL;
+}
+
 static hn_status check_semantics(verifier *v, const hn_node_info *node) {
-    if (hn_op_is_aten(node->op)) return check_aten(node);
+    if (hn_op_is_aten(node->op)) return check_result_count(node);
     if (node->op == HN_OP_COND || node->op == HN_OP_ITEM || node->op == HN_OP_ASSERT) return check_control(v, node);
     hn_meta metas[2];
     uint32_t count;

@@ -22,15 +22,13 @@ static bool only_stores(const hn_cpu_plan *pl, const hn_kernel_phase *phase) {
     return true;
 }
 
-static bool has_position(hn_op op) { return op == HN_OP_ARGMAX || op == HN_OP_ARGMIN; }
-
 /* Whether a phase may run twice for a row, and leaves nothing but local buffers and results. */
 static bool stays_in_row(const hn_cpu_plan *pl, const hn_kernel_phase *phase) {
     if (phase->scan || phase->rank > 1) return false;
     for (uint32_t k = 0; k < phase->stores.count; k++)
         if (!hn_cpu_is_local(pl, phase->stores.items[k].buffer)) return false;
     for (uint32_t k = 0; k < phase->reduces.count; k++)
-        if (has_position(phase->reduces.items[k].op)) return false;
+        if (hn_op_has(phase->reduces.items[k].op, HN_TRAIT_POSITION)) return false;
     for (hn_sid s = 1; s < phase->body.count; s++)
         if (phase->body.items[s].kind == HN_SOP_INDIRECT || phase->body.items[s].kind == HN_SOP_RANDOM) return false;
     return true;
@@ -84,7 +82,7 @@ static double read_bytes(const hn_cpu_plan *pl, const hn_kernel_phase *phase) {
 /* Whether the phase reduces rows to one value each, and does nothing else. */
 static bool only_reads(const hn_cpu_plan *pl, const hn_kernel_phase *phase) {
     if (phase->rank != 1 || phase->scan || phase->reduces.count != 1 || phase->stores.count) return false;
-    if (hn_cpu_phase_cost(phase) > pl->facts->split_cost_max || has_position(phase->reduces.items[0].op)) return false;
+    if (hn_cpu_phase_cost(phase) > pl->facts->split_cost_max || hn_op_has(phase->reduces.items[0].op, HN_TRAIT_POSITION)) return false;
     return !hn_cpu_has_indirect(phase);
 }
 

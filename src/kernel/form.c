@@ -132,10 +132,6 @@ hn_fid hn_form_result(hn_form *f, hn_freg reg, bool position) {
 
 void hn_form_barrier(hn_form *f) { (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_BARRIER}); }
 
-bool hn_form_keeps_position(hn_op op) {
-    return op == HN_OP_ARGMAX || op == HN_OP_ARGMIN || op == HN_OP_CUMMAX || op == HN_OP_CUMMIN;
-}
-
 hn_status hn_form_end(hn_form *f) {
     hn_status status = f->failed;
     f->failed = NULL;

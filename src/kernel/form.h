@@ -132,9 +132,6 @@ void hn_form_barrier(hn_form *f);
 /* Every block but the outermost must be closed. Errors: the first of building; those of hn_form_verify. */
 hn_status hn_form_end(hn_form *f) HN_MUST_USE;
 
-/* Whether a register of this row keeps a position. */
-bool hn_form_keeps_position(hn_op op);
-
 /* Checks ids, that every statement stands in one place, scopes (a name has one meaning at a time), dtypes, that memories are read
  * and written as they say, and that barriers stand where all threads of a group arrive: no IF around them, and no FOR, whose limits
  * depend on `thread` or on data. Errors: internal, naming the statement. */

@@ -144,7 +144,7 @@ static void emit_body(planner *pl) {
     for (uint32_t k = 0; k < phase->reduces.count; k++) {
         const hn_kernel_reduce *r = &phase->reduces.items[k];
         hn_fid position = 0;
-        if (hn_form_keeps_position(r->op))
+        if (hn_op_keeps_position(r->op))
             position = hn_form_value(pl->f, (hn_sop){.kind = HN_SOP_INDEX, .dtype = HN_DTYPE_I64, .index = r->position});
         hn_form_step(pl->f, pl->registers[r->slot], pl->values[r->value], position);
     }
@@ -240,7 +240,7 @@ static int64_t reduction_bytes(const planner *pl) {
     for (uint32_t f = 0; f < pl->k->phases.count && pl->width > 1; f++)
         for (uint32_t k = 0; k < pl->k->phases.items[f].reduces.count; k++) {
             const hn_kernel_reduce *r = &pl->k->phases.items[f].reduces.items[k];
-            bytes += (size_of(r->dtype) + (hn_form_keeps_position(r->op) ? 8 : 0)) * pl->width * pl->rows;
+            bytes += (size_of(r->dtype) + (hn_op_keeps_position(r->op) ? 8 : 0)) * pl->width * pl->rows;
         }
     return bytes;
 }
@@ -336,7 +336,7 @@ static int64_t pitch(const planner *pl) { return pl->k->mode == HN_VECTOR_OUTER 
 static void emit_combine(planner *pl, const hn_kernel_reduce *r) {
     hn_form *f = pl->f;
     hn_freg reg = pl->registers[r->slot];
-    bool has_position = hn_form_keeps_position(r->op);
+    bool has_position = hn_op_keeps_position(r->op);
     if (pl->width == 1) {
         pl->results[r->slot] = hn_form_result(f, reg, has_position);
         return;

@@ -223,7 +223,7 @@ static hn_status check_result(const checker *c, const hn_sop *op) {
     HN_TRY(check_ready(c, r));
     if (op->op != HN_OP_NONE && op->op != HN_OP_ARGMAX)
         return BAD("it is neither the value nor the position of a register");
-    if (op->op && !hn_form_keeps_position(reg->op)) return BAD("r%u keeps no position", r);
+    if (op->op && !hn_op_keeps_position(reg->op)) return BAD("r%u keeps no position", r);
     if (op->dtype != (op->op ? HN_DTYPE_I64 : reg->dtype)) return BAD("r%u has another dtype", r);
     return NULL;
 }
@@ -279,7 +279,7 @@ static hn_status check_step(checker *c, const hn_form_stmt *stmt) {
     HN_TRY(check_value(c, stmt->value, "its value"));
     if (dtype_of(c, stmt->value) != reg->dtype)
         return BAD("r%u has another dtype than %%%u", stmt->reg, stmt->value);
-    if (!hn_form_keeps_position(reg->op))
+    if (!hn_op_keeps_position(reg->op))
         return stmt->position ? BAD("a position, but r%u keeps none", stmt->reg) : NULL;
     if (!stmt->position) return BAD("no position, but r%u keeps one", stmt->reg);
     HN_TRY(check_value(c, stmt->position, "its position"));

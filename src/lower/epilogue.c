@@ -216,8 +216,8 @@ static bool matches(match *m, const pattern *p, hn_value v) {
     m->inside[m->inside_count++] = node;
     if (!p->b) return matches(m, p->a, n->args[0].as.value);
     hn_value x = n->args[0].as.value, y = n->args[1].as.value;
-    bool commutes = p->op == HN_OP_ADD || p->op == HN_OP_MUL || p->op == HN_OP_MIN || p->op == HN_OP_MAX;
-    return matches_pair(m, p->a, p->b, x, y) || (commutes && matches_pair(m, p->a, p->b, y, x));
+    if (matches_pair(m, p->a, p->b, x, y)) return true;
+    return hn_op_has(p->op, HN_TRAIT_COMMUTES) && matches_pair(m, p->a, p->b, y, x);
 }
 
 /* Each covered value but the root is used by the pattern alone. A shared one (X^2 in X^3) counts each of its places. */

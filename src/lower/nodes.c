@@ -7,19 +7,6 @@
  * kernel's body long. Source: reference/inductor-behaviour.md 11.1.15, with room for chains of activations. */
 enum { MAX_OPS = 48, MAX_LOADS = 10, MAX_DEPTH = 48 };
 
-/* Ops that take more than a few instructions for a vector on any target: worth keeping rather than computing again. */
-static const bool op_is_costly[HN_OP_COUNT] = {
-    [HN_OP_EXP] = true, [HN_OP_EXP2] = true, [HN_OP_EXPM1] = true, [HN_OP_LOG] = true, [HN_OP_LOG2] = true,
-    [HN_OP_LOG10] = true, [HN_OP_LOG1P] = true, [HN_OP_SIN] = true, [HN_OP_COS] = true, [HN_OP_TAN] = true,
-    [HN_OP_ASIN] = true, [HN_OP_ACOS] = true, [HN_OP_ATAN] = true, [HN_OP_SINH] = true, [HN_OP_COSH] = true,
-    [HN_OP_TANH] = true, [HN_OP_ASINH] = true, [HN_OP_ACOSH] = true, [HN_OP_ATANH] = true, [HN_OP_ERF] = true,
-    [HN_OP_ERFC] = true, [HN_OP_ERFINV] = true, [HN_OP_LGAMMA] = true, [HN_OP_DIGAMMA] = true,
-    [HN_OP_SIGMOID] = true, [HN_OP_POW] = true, [HN_OP_ATAN2] = true, [HN_OP_HYPOT] = true,
-    [HN_OP_RANDOM] = true, [HN_OP_INDEX] = true, [HN_OP_GATHER] = true, [HN_OP_DIV] = true,
-    [HN_OP_SQRT] = true, [HN_OP_RSQRT] = true, [HN_OP_REMAINDER] = true, [HN_OP_FMOD] = true,
-    [HN_OP_FLOORDIV] = true,
-};
-
 typedef struct weigh {
     lower *l;
     lower_value *sum;
@@ -37,12 +24,10 @@ static void weigh_operand(void *user, hn_value v) {
 hn_status lower_expression(lower *l, const hn_node_info *n) {
     hn_value v = n->results[0];
     lower_value *lv = &l->values[v];
-    hn_op_class op_class = hn_op_facts(n->op)->op_class;
     *lv = (lower_value){.defined = true, .depth = 1};
     hn_node_each_value(n, weigh_operand, &(weigh){l, lv});
-    bool counts = op_class != HN_OPC_VIEW && n->op != HN_OP_FULL && n->op != HN_OP_CAST;
-    lv->ops += counts;
-    lv->costly |= op_is_costly[n->op];
+    lv->ops += !hn_op_has(n->op, HN_TRAIT_FREE);
+    lv->costly |= hn_op_has(n->op, HN_TRAIT_KEEP);
     bool large = lv->ops > MAX_OPS || lv->loads > MAX_LOADS || lv->depth > MAX_DEPTH;
     bool shared = l->uses[v] > 1 && lv->loads > 0 && (lv->costly || lv->ops > 1 || lv->loads > 1);
     if (l->output[v] || large || shared || (l->uses[v] > 1 && n->op == HN_OP_RANDOM)) return lower_realize(l, v);

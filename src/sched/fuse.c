@@ -281,7 +281,7 @@ static hn_status start_group(sched *s, hn_loop *loop, uint32_t origin, uint32_t 
 static void reduce_to_pointwise(sched *s, hn_loop *loop) {
     if (loop->kind != HN_LOOP_REDUCE || loop->red_rank) return;
     loop->kind = HN_LOOP_POINTWISE;
-    if (loop->reduce_op == HN_OP_ARGMAX || loop->reduce_op == HN_OP_ARGMIN)
+    if (hn_op_has(loop->reduce_op, HN_TRAIT_POSITION))
         loop->store.value = hn_body_add(s->arena, &loop->body,
                                         &(hn_sop){.kind = HN_SOP_INDEX, .dtype = HN_DTYPE_I64, .index = hn_sym_int(s->sym, 0)});
 }

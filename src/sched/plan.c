@@ -151,8 +151,7 @@ static bool is_cheap(const plan *p, uint32_t w) {
         if (op->kind == HN_SOP_INDIRECT || op->kind == HN_SOP_RANDOM) return false;
         loads += op->kind == HN_SOP_LOAD;
         if (op->kind != HN_SOP_ELEM) continue;
-        hn_op_class c = hn_op_facts(op->op)->op_class;
-        if (c == HN_OPC_UNARY && op->op != HN_OP_NEG && op->op != HN_OP_ABS && op->op != HN_OP_RELU) return false;
+        if (!hn_op_has(op->op, HN_TRAIT_RECOMPUTE)) return false;
         ops++;
     }
     return ops <= RECOMPUTE_MAX_OPS && loads <= RECOMPUTE_MAX_LOADS;

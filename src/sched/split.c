@@ -6,10 +6,6 @@
 
 #include <string.h>
 
-static bool combines(hn_op op) {
-    return op == HN_OP_SUM || op == HN_OP_PROD || op == HN_OP_AMIN || op == HN_OP_AMAX || op == HN_OP_ANY || op == HN_OP_ALL;
-}
-
 static int64_t hint(sched *s, hn_expr e) { return hn_sym_hint(s->sym, e, 1024); }
 
 static int64_t extent_hint(sched *s, hn_expr var) { return hint(s, hn_sym_symbol_extent(s->sym, var)); }
@@ -18,7 +14,8 @@ static int64_t extent_hint(sched *s, hn_expr var) { return hint(s, hn_sym_symbol
 static int64_t parts_of(sched *s, const hn_loop *loop) {
     const hn_sched_limits *limits = s->options->limits;
     int64_t results = 1, elems = 1, extent;
-    if (loop->kind != HN_LOOP_REDUCE || !combines(loop->reduce_op) || s->options->threads < 2) return 0;
+    if (loop->kind != HN_LOOP_REDUCE || s->options->threads < 2) return 0;
+    if (hn_op_has(loop->reduce_op, HN_TRAIT_POSITION)) return 0; /* positions within parts cannot be combined */
     for (uint32_t d = 0; d < loop->rank; d++) results *= extent_hint(s, loop->vars[d]);
     for (uint32_t d = 0; d < loop->red_rank; d++) elems *= extent_hint(s, loop->vars[loop->rank + d]);
     if (results == 0 || elems == 0) return 0;

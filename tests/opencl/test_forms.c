@@ -66,7 +66,7 @@ static hn_fmem add_shared(hn_form *f, hn_dtype dtype, int64_t elems) {
 static hn_status reduce_rows(fixture *x, hn_op op, hn_dtype dtype, hn_buf in, hn_buf values, hn_buf places, hn_expr rows, hn_expr columns) {
     hn_form *f;
     HN_TRY(hn_form_create(x->program, &x->arena, THREADS, rows, &f));
-    bool keeps = hn_form_keeps_position(op);
+    bool keeps = hn_op_keeps_position(op);
     hn_fmem from = hn_form_argument(f, in, false), shared = add_shared(f, dtype, THREADS), shared_places = keeps ? add_shared(f, HN_DTYPE_I64, THREADS) : 0;
     hn_freg reg = hn_form_add_register(f, op, dtype);
     hn_expr column = hn_form_symbol(f, columns);
@@ -172,7 +172,7 @@ static hn_status scan(fixture *x, hn_op op, hn_dtype dtype, hn_buf in, hn_buf va
     hn_form_init(f, reg);
     hn_form_for(f, at, num(x, 0), num(x, count), 1);
     hn_fid value = load(f, hn_form_argument(f, in, false), at);
-    hn_form_step(f, reg, value, hn_form_keeps_position(op) ? index_value(f, at) : 0);
+    hn_form_step(f, reg, value, hn_op_keeps_position(op) ? index_value(f, at) : 0);
     hn_form_store(f, hn_form_argument(f, values, true), at, hn_form_result(f, reg, false), HN_STORE_SET);
     if (places) hn_form_store(f, hn_form_argument(f, places, true), at, hn_form_result(f, reg, true), HN_STORE_SET);
     hn_form_close(f);
@@ -197,7 +197,7 @@ TEST(scans) {
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
         fixture x;
         EXPECT_OK(fixture_init(&x));
-        bool keeps = hn_form_keeps_position(rows[r].op);
+        bool keeps = hn_op_keeps_position(rows[r].op);
         hn_buf from = add_input(&x, HN_DTYPE_F32, COUNT, in), values = add_output(&x, HN_DTYPE_F32, COUNT), places = add_output(&x, HN_DTYPE_I64, COUNT);
         EXPECT_OK(scan(&x, rows[r].op, HN_DTYPE_F32, from, values, keeps ? places : 0, COUNT));
         for (int k = 0; k < COUNT; k++) {

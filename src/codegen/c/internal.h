@@ -46,6 +46,7 @@ void c_put_address(printer *pr, hn_buf b, hn_expr index);
 /* print_sop.c */
 char c_lane_class(hn_dtype d); /* f d i l m */
 const char *c_lane_type(hn_dtype d);
+const char *c_result_type(const hn_kernel_reduce *r); /* of a reduction, when it is finished */
 void c_put_sop(printer *pr, hn_sid s);
 void c_put_store(printer *pr, uint32_t number);
 void c_put_reduce_init(printer *pr, const hn_kernel_reduce *r, uint32_t copy);

@@ -171,7 +171,7 @@ void c_put_phase_inner(printer *pr, const hn_cpu_phase *ph) {
     pr->at = ph;
     for (uint32_t k = 0; k < phase->reduces.count; k++) {
         const hn_kernel_reduce *r = &phase->reduces.items[k];
-        c_put_line(pr, "%s r%u;", r->op == HN_OP_ARGMAX || r->op == HN_OP_ARGMIN ? "vl" : c_lane_type(r->dtype), r->slot);
+        c_put_line(pr, "%s r%u;", c_result_type(r), r->slot);
     }
     c_open_block(pr, "");
     if (ph->lane) {

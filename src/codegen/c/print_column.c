@@ -31,8 +31,7 @@ static void put_phase_column(printer *pr, const hn_cpu_phase *ph, uint32_t copie
     for (uint32_t k = 0; k < phase->reduces.count && !phase->scan; k++)
         for (uint32_t u = 0; u < copies; u++) {
             const hn_kernel_reduce *r = &phase->reduces.items[k];
-            bool position = r->op == HN_OP_ARGMAX || r->op == HN_OP_ARGMIN;
-            c_put_line(pr, "%s r%u_%u;", position ? "vl" : c_lane_type(r->dtype), r->slot, u);
+            c_put_line(pr, "%s r%u_%u;", c_result_type(r), r->slot, u);
         }
     c_open_block(pr, "");
     bool blocks = ph->sums_in_blocks;

@@ -26,9 +26,7 @@ const char *c_lane_type(hn_dtype d) {
     return types[hn_lane_of(d)];
 }
 
-static bool has_position(hn_op op) {
-    return op == HN_OP_ARGMAX || op == HN_OP_ARGMIN || op == HN_OP_CUMMAX || op == HN_OP_CUMMIN;
-}
+const char *c_result_type(const hn_kernel_reduce *r) { return hn_op_has(r->op, HN_TRAIT_POSITION) ? "vl" : c_lane_type(r->dtype); }
 
 static const hn_sop *sop(const printer *pr, hn_sid s) { return &pr->at->phase->body.items[s]; }
 
@@ -331,7 +329,7 @@ static void put_random(printer *pr, const hn_sop *op) {
 /* The variable of a reduction's result; per copy when lanes are rows. */
 static void put_result_name(printer *pr, const hn_sop *op) {
     char kind = op->op == HN_OP_ARGMAX ? 'x' : pr->at->phase->scan ? 'a' : 'r';
-    bool is_number = pr->at->phase->scan && op->dtype == HN_DTYPE_BOOL && has_position(pr->at->phase->reduces.items[0].op);
+    bool is_number = pr->at->phase->scan && op->dtype == HN_DTYPE_BOOL && hn_op_keeps_position(pr->at->phase->reduces.items[0].op);
     hn_strbuf_printf(&pr->out, is_number ? "(vi)(sp_i(0) < %c%lld" : "%c%lld", kind, (long long)op->imm.i);
     if (pr->at->phase->scan)
         hn_strbuf_puts(&pr->out, is_number ? "_0)" : "_0");
@@ -418,7 +416,7 @@ static const char *identity(const hn_kernel_reduce *r) {
     if (c == 'f') return lowest ? "-__builtin_inff()" : "__builtin_inff()";
     if (c == 'd') return lowest ? "-__builtin_inf()" : "__builtin_inf()";
     if (c == 'l') return lowest ? "-9223372036854775807LL - 1" : "9223372036854775807LL";
-    if (c == 'm' && has_position(r->op)) return lowest ? "-1" : "2"; /* compared as the numbers 0 and 1 */
+    if (c == 'm' && hn_op_keeps_position(r->op)) return lowest ? "-1" : "2"; /* compared as the numbers 0 and 1 */
     if (c == 'm') return lowest ? "0" : "-1";
     return lowest ? "-2147483647 - 1" : "2147483647";
 }
@@ -430,7 +428,7 @@ static char splat_class(hn_dtype d) {
 
 void c_put_reduce_init(printer *pr, const hn_kernel_reduce *r, uint32_t copy) {
     c_put_line(pr, "%s a%u_%u = sp_%c(%s);", c_lane_type(r->dtype), r->slot, copy, splat_class(r->dtype), identity(r));
-    if (has_position(r->op)) c_put_line(pr, "vl x%u_%u = sp_l(9223372036854775807LL);", r->slot, copy);
+    if (hn_op_keeps_position(r->op)) c_put_line(pr, "vl x%u_%u = sp_l(9223372036854775807LL);", r->slot, copy);
 }
 
 /* Statement that combines `v` into accumulator `a`. */
@@ -472,11 +470,11 @@ void c_put_reduce_step(printer *pr, const hn_kernel_reduce *r) {
     char a[24], v[64];
     char c = splat_class(r->dtype);
     snprintf(a, sizeof a, "a%u_%u", r->slot, pr->copy);
-    const char *sign = c_lane_class(r->dtype) == 'm' && has_position(r->op) ? "-" : "";
+    const char *sign = c_lane_class(r->dtype) == 'm' && hn_op_keeps_position(r->op) ? "-" : "";
     snprintf(v, sizeof v, "(%ss%u)", sign, r->value);
     if (pr->tail && !pr->plan->lanes_are_rows) /* dead lanes must not count */
         snprintf(v, sizeof v, "sel_%c(live, %ss%u, sp_%c(%s))", c, sign, r->value, c, identity(r));
-    if (!has_position(r->op)) {
+    if (!hn_op_keeps_position(r->op)) {
         put_combine(pr, r, a, v);
         return;
     }
@@ -493,19 +491,19 @@ void c_put_reduce_finish(printer *pr, const hn_kernel_reduce *r, uint32_t copies
     char c = c_lane_class(r->dtype);
     if (pr->plan->lanes_are_rows) {
         for (uint32_t u = 0; u < copies; u++)
-            c_put_line(pr, has_position(r->op) ? "r%u_%u = x%u_%u;" : "r%u_%u = a%u_%u;", r->slot, u, r->slot, u);
+            c_put_line(pr, hn_op_keeps_position(r->op) ? "r%u_%u = x%u_%u;" : "r%u_%u = a%u_%u;", r->slot, u, r->slot, u);
         return;
     }
     char first[24], other[24];
     snprintf(first, sizeof first, "a%u_0", r->slot);
     for (uint32_t u = 1; u < copies; u++) {
         snprintf(other, sizeof other, "a%u_%u", r->slot, u);
-        if (has_position(r->op))
+        if (hn_op_keeps_position(r->op))
             c_put_line(pr, "%s_%c(&%s, &x%u_0, %s, x%u_%u);", position_fn(r->op), splat_class(r->dtype), first, r->slot, other, r->slot, u);
         else
             put_combine(pr, r, first, other);
     }
-    if (has_position(r->op)) {
+    if (hn_op_keeps_position(r->op)) {
         c_put_line(pr, "r%u = sp_l(h%s_%c(%s, x%u_0));", r->slot, position_fn(r->op), splat_class(r->dtype), first, r->slot);
         return;
     }

@@ -52,7 +52,7 @@ hn_value hn_fold_reduce(hn_fold *f, const hn_node_info *n) {
     hn_ref_elem e, result;
     reduced r = look_at_dims(f, n);
     if (hn_uniform(f->g, x, &e) && reduce_number(n, &r, to->dtype, e, &result)) return hn_full_like(f->g, result, to);
-    bool gives_index = n->op == HN_OP_ARGMAX || n->op == HN_OP_ARGMIN;
+    bool gives_index = hn_op_has(n->op, HN_TRAIT_POSITION);
     bool adds_to_zero = n->op == HN_OP_SUM && hn_dtype_is_float(to->dtype) && n->args[1].count; /* -0.0 + 0.0 is 0.0 */
     return r.nothing && !gives_index && !adds_to_zero ? hn_v_reshape(f->g, x, to->sizes, to->rank) : 0;
 }

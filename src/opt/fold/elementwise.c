@@ -173,8 +173,6 @@ static hn_value fold_affine_compare(hn_fold *f, const hn_node_info *n) {
 
 /* --- one operand --- */
 
-static bool is_rounding(hn_op op) { return op == HN_OP_FLOOR || op == HN_OP_CEIL || op == HN_OP_TRUNC || op == HN_OP_ROUND; }
-
 static const hn_node_info *maker(const hn_fold *f, hn_value v) {
     hn_node n = hn_graph_value(f->g, v)->producer;
     return n ? hn_graph_node(f->g, n) : NULL;
@@ -200,11 +198,11 @@ static hn_value fold_not(hn_fold *f, const hn_node_info *inner) {
 static hn_value fold_unary(hn_fold *f, const hn_node_info *n) {
     hn_value x = n->args[0].as.value;
     hn_dtype dtype = hn_graph_value(f->g, x)->dtype;
-    if (is_rounding(n->op) && !hn_dtype_is_float(dtype)) return x;
+    if (hn_op_has(n->op, HN_TRAIT_ROUNDS) && !hn_dtype_is_float(dtype)) return x;
     if ((n->op == HN_OP_ISNAN || n->op == HN_OP_ISINF) && !hn_dtype_is_float(dtype)) return filled(f, n, 0);
     const hn_node_info *inner = maker(f, x);
     if (!inner) return 0;
-    if (is_rounding(n->op) && is_rounding(inner->op)) return x;
+    if (hn_op_has(n->op, HN_TRAIT_ROUNDS) && hn_op_has(inner->op, HN_TRAIT_ROUNDS)) return x;
     switch (n->op) {
     case HN_OP_NOT: return fold_not(f, inner);
     case HN_OP_NEG: return inner->op == HN_OP_NEG ? inner->args[0].as.value : 0;

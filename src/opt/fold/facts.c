@@ -290,8 +290,7 @@ static void visit_constness(void *user, hn_value v) {
 }
 
 hn_constness hn_facts_node_constness(const hn_facts *f, const hn_node_info *n) {
-    if (!hn_op_is_pure(n->op) || hn_op_is_aten(n->op)) return HN_NOT_CONST;
-    if (n->op == HN_OP_RANDOM) return HN_NOT_CONST; /* numbers drawn now would be the same in every run */
+    if (hn_op_is_aten(n->op) || hn_op_facts(n->op)->purity != HN_PURITY_PURE) return HN_NOT_CONST;
     for (uint32_t k = 0; k < n->result_count; k++) {
         if (!n->results[k]) continue;
         const hn_value_info *info = hn_graph_value(f->g, n->results[k]);

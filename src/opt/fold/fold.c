@@ -71,11 +71,6 @@ static void visit_table(void *user, hn_value v) {
     w->has_table |= hn_facts_is_table(&w->f->facts, v);
 }
 
-/* Dearer than reading the result from memory. */
-static bool is_transcendental(hn_op op) {
-    return (op >= HN_OP_EXP && op <= HN_OP_SIGMOID) || op == HN_OP_POW || op == HN_OP_ATAN2 || op == HN_OP_HYPOT;
-}
-
 /* Whether a table beats computing the node where it is used. */
 static bool wants_table(const hn_fold *f, const hn_node_info *n) {
     table_walk w = {.f = f};
@@ -90,7 +85,7 @@ static bool wants_table(const hn_fold *f, const hn_node_info *n) {
     default: break;
     }
     hn_node_each_value(n, visit_table, &w);
-    return w.has_table || is_transcendental(n->op) || hn_facts_node_ops(&f->facts, n) > MAX_CHEAP_OPS;
+    return w.has_table || hn_op_has(n->op, HN_TRAIT_TABLE) || hn_facts_node_ops(&f->facts, n) > MAX_CHEAP_OPS;
 }
 
 static bool results_are_small(const hn_fold *f, const hn_node_info *n) {

@@ -38,8 +38,7 @@ bool hn_same_tail(const hn_patterns *p, hn_value a, hn_value b, uint32_t count) 
 
 hn_value hn_by_number(const hn_patterns *p, hn_value v, hn_op op, double *out_number) {
     const hn_node_info *n = hn_made_by(p->g, v, op);
-    bool either = op == HN_OP_MUL || op == HN_OP_ADD;
-    for (uint32_t k = 0; n && k < 1u + either; k++) {
+    for (uint32_t k = 0; n && k < 1u + hn_op_has(op, HN_TRAIT_COMMUTES); k++) {
         hn_value x = n->args[k].as.value;
         if (hn_uniform_number(p->g, n->args[1 - k].as.value, out_number) && hn_info(p, x)->rank == hn_info(p, v)->rank &&
             hn_same_tail(p, x, v, hn_info(p, v)->rank))

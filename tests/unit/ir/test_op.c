@@ -1,4 +1,7 @@
-/* The op tables: both grammars of parameters, the name table, purity and result counts. */
+/* The op tables: both grammars of parameters, the name table, and the facts of the rows: complete, consistent, and true
+ * where the interpreter can tell. */
+#include "base/compiler.h"
+#include "ir/interp.h"
 #include "ir/op.h"
 #include "unit/harness.h"
 
@@ -123,6 +126,105 @@ TEST(classes_and_results) {
     EXPECT_INT(hn_op_result_count(HN_ATEN_chunk_default), -1);
     EXPECT_INT(hn_op_result_count(HN_ATEN__batch_norm_with_update_functional_default), 6);
 }
+
+/* --- the facts of primitives --- */
+
+/* Ops of these classes alone may have the trait. */
+static void expect_classes(hn_op op, hn_op_trait trait, unsigned classes) {
+    const hn_op_info *facts = hn_op_facts(op);
+    if (hn_op_has(op, trait) && !(classes >> facts->op_class & 1))
+        HN_TEST_FAIL("'%s' has the trait %#x, which its class has not", facts->name, (unsigned)trait);
+}
+
+TEST(rows_are_complete) {
+    for (hn_op op = HN_OP_NONE + 1; op < HN_OP_COUNT; op++) {
+        const hn_op_info *facts = hn_op_facts(op);
+        bool control = facts->op_class == HN_OPC_CONTROL, dynamic = facts->op_class == HN_OPC_DYNAMIC;
+        EXPECT(facts->op_class != HN_OPC_NONE && facts->op_class != HN_OPC_ATEN);
+        EXPECT(facts->dtypes && !(facts->dtypes & ~HN_DTYPES_ANY));
+        EXPECT(facts->result_count == 1 || facts->result_count == 2 || control);
+        EXPECT_INT(facts->purity == HN_PURITY_EFFECT, control || dynamic);
+        EXPECT_INT(hn_op_is_pure(op), !control && !dynamic);
+        /* A bit cast leaves the bits where they are. */
+        bool works = (hn_op_is_elementwise(op) && op != HN_OP_BITCAST) || facts->purity == HN_PURITY_SEEDED;
+        if (works != (facts->cost > 0)) HN_TEST_FAIL("'%s' costs %u", facts->name, facts->cost);
+    }
+}
+
+TEST(traits_fit_their_rows) {
+    const unsigned reductions = 1u << HN_OPC_REDUCE, binary = 1u << HN_OPC_BINARY | 1u << HN_OPC_COMPARE;
+    for (hn_op op = HN_OP_NONE + 1; op < HN_OP_COUNT; op++) {
+        expect_classes(op, HN_TRAIT_COMMUTES, binary);
+        expect_classes(op, HN_TRAIT_ROUNDS, 1u << HN_OPC_UNARY);
+        expect_classes(op, HN_TRAIT_IDENTITY, reductions);
+        expect_classes(op, HN_TRAIT_POSITION, reductions);
+        if (hn_op_has(op, HN_TRAIT_RECOMPUTE)) EXPECT(hn_op_is_elementwise(op));
+        if (hn_op_has(op, HN_TRAIT_TABLE)) EXPECT(hn_op_has(op, HN_TRAIT_KEEP));
+        if (hn_op_has(op, HN_TRAIT_FREE)) EXPECT(!hn_op_has(op, HN_TRAIT_KEEP));
+    }
+}
+
+static const double numbers[] = {0, 1, -1, 2, 3, 7, 100, -0.5, 0.5, 1.5, 2.25, -3.75, INFINITY, -INFINITY, NAN};
+
+/* False: the dtype has no such number. */
+static bool elem_of(hn_dtype dtype, double number, hn_ref_elem *out) {
+    *out = hn_dtype_is_float(dtype) ? (hn_ref_elem){.f = number} : (hn_ref_elem){.i = isfinite(number) ? (int64_t)number : 0};
+    if (hn_dtype_is_float(dtype)) return true;
+    if (!isfinite(number) || number != trunc(number) || (dtype == HN_DTYPE_U8 && number < 0)) return false;
+    return dtype != HN_DTYPE_BOOL || number == 0 || number == 1;
+}
+
+static bool same_elem(hn_dtype dtype, hn_ref_elem a, hn_ref_elem b) {
+    return hn_dtype_is_float(dtype) ? a.f == b.f || (isnan(a.f) && isnan(b.f)) : a.i == b.i;
+}
+
+static void expect_commutes(hn_op op, hn_dtype dtype) {
+    hn_dtype result = hn_op_facts(op)->op_class == HN_OPC_COMPARE ? HN_DTYPE_BOOL : dtype;
+    for (size_t i = 0; i < HN_COUNT_OF(numbers); i++)
+        for (size_t k = 0; k < HN_COUNT_OF(numbers); k++) {
+            hn_ref_elem x, y, ab, ba;
+            if (!elem_of(dtype, numbers[i], &x) || !elem_of(dtype, numbers[k], &y)) continue;
+            EXPECT(hn_ref_apply(op, dtype, result, (hn_ref_elem[]){x, y}, &ab));
+            EXPECT(hn_ref_apply(op, dtype, result, (hn_ref_elem[]){y, x}, &ba));
+            if (!same_elem(result, ab, ba))
+                HN_TEST_FAIL("'%s' of %g and %g does not commute on %s", hn_op_facts(op)->name, numbers[i], numbers[k],
+                             hn_dtype_facts(dtype)->name);
+        }
+}
+
+static void expect_rounds(hn_op op, hn_dtype dtype) {
+    for (size_t i = 0; i < HN_COUNT_OF(numbers); i++) {
+        hn_ref_elem x, once, twice;
+        if (!elem_of(dtype, numbers[i], &x)) continue;
+        EXPECT(hn_ref_apply(op, dtype, dtype, &x, &once));
+        EXPECT(!hn_dtype_is_float(dtype) || isnan(once.f) || once.f == trunc(once.f));
+        for (hn_op other = HN_OP_NONE + 1; other < HN_OP_COUNT; other++) {
+            if (!hn_op_has(other, HN_TRAIT_ROUNDS)) continue;
+            EXPECT(hn_ref_apply(other, dtype, dtype, &once, &twice) && same_elem(dtype, once, twice));
+        }
+    }
+}
+
+TEST(traits_are_true) {
+    for (hn_op op = HN_OP_NONE + 1; op < HN_OP_COUNT; op++)
+        for (hn_dtype dtype = HN_DTYPE_NONE + 1; dtype < HN_DTYPE_COUNT; dtype++) {
+            if (!hn_op_takes(op, dtype)) continue;
+            if (hn_op_has(op, HN_TRAIT_COMMUTES)) expect_commutes(op, dtype);
+            if (hn_op_has(op, HN_TRAIT_ROUNDS)) expect_rounds(op, dtype);
+        }
+}
+
+TEST(interpreter_takes_the_dtypes_of_the_rows) {
+    for (hn_op op = HN_OP_NONE + 1; op < HN_OP_COUNT; op++)
+        for (hn_dtype dtype = HN_DTYPE_NONE + 1; dtype < HN_DTYPE_COUNT; dtype++) {
+            hn_ref_elem args[3] = {{0}, {0}, {0}}, out;
+            if (!hn_op_is_elementwise(op) || !hn_op_takes(op, dtype)) continue;
+            if (!hn_ref_apply(op, dtype, dtype, args, &out))
+                HN_TEST_FAIL("no function computes '%s' on %s", hn_op_facts(op)->name, hn_dtype_facts(dtype)->name);
+        }
+}
+
+/* --- threads --- */
 
 static void *find_all(void *arg) {
     (void)arg;

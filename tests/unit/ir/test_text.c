@@ -423,13 +423,22 @@ static char *read_file(const char *path) {
     return text;
 }
 
+static const char *word_of(unsigned dtypes) {
+    static const char *const words[HN_DTYPES_ANY + 1] = {
+        [HN_DTYPES_FLOAT] = "floats",   [HN_DTYPES_INT] = "ints",        [HN_DTYPES_BOOL] = "bool",
+        [HN_DTYPES_NUMBER] = "numbers", [HN_DTYPES_BITS] = "ints, bool", [HN_DTYPES_ANY] = "all",
+    };
+    return words[dtypes] ? words[dtypes] : "?";
+}
+
 /* docs/ir.md lists every primitive as its row does. */
 TEST(document_lists_the_rows) {
     char *text = read_file("docs/ir.md"), line[512];
     EXPECT(text != NULL); /* tests run in the root of the repository */
     for (uint32_t op = 1; text && op < HN_OP_COUNT; op++) {
         const hn_op_info *facts = hn_op_facts((hn_op)op);
-        size_t len = (size_t)snprintf(line, sizeof line, "\n| `%s` | `%s` | ", facts->name, facts->params_text);
+        size_t len = (size_t)snprintf(line, sizeof line, "\n| `%s` | `%s` | %s | ", facts->name, facts->params_text,
+                                      word_of(facts->dtypes));
         for (const char *c = facts->doc; *c && len + 6 < sizeof line; c++) {
             if (*c == '|') line[len++] = '\\';
             line[len++] = *c;

@@ -124,7 +124,7 @@ static void emit_level(setting *t, const tree *r, int64_t half) {
 /* Every thread takes each eighth element, then halves are combined onto halves. */
 static void emit_tree(setting *t, hn_op op, int left_out) {
     hn_fmem in = hn_form_argument(t->f, 1, false);
-    bool has_position = hn_form_keeps_position(op);
+    bool has_position = hn_op_keeps_position(op);
     hn_expr k = hn_form_symbol(t->f, t->x.columns);
     tree r = {.reg = hn_form_add_register(t->f, op, HN_DTYPE_F32),
               .values = shared(t, HN_DTYPE_F32),

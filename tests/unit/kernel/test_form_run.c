@@ -55,7 +55,7 @@ static hn_fid emit_op(serial *s, const hn_kernel_phase *phase, hn_sop op, const 
 
 static void emit_step(serial *s, const hn_kernel_reduce *r, const hn_fid *values) {
     hn_sop index = {.kind = HN_SOP_INDEX, .dtype = HN_DTYPE_I64, .index = r->position};
-    hn_fid position = hn_form_keeps_position(r->op) ? hn_form_value(s->f, index) : 0;
+    hn_fid position = hn_op_keeps_position(r->op) ? hn_form_value(s->f, index) : 0;
     hn_form_step(s->f, s->registers[r->slot], values[r->value], position);
 }
 
@@ -94,7 +94,7 @@ static hn_status emit_phase(serial *s, const hn_kernel_phase *phase) {
     for (uint32_t k = 0; k < phase->reduces.count && !phase->scan; k++) {
         const hn_kernel_reduce *r = &phase->reduces.items[k];
         s->results[r->slot] =
-            hn_form_result(s->f, s->registers[r->slot], hn_form_keeps_position(r->op));
+            hn_form_result(s->f, s->registers[r->slot], hn_op_keeps_position(r->op));
     }
     return NULL;
 }
