@@ -31,6 +31,7 @@ static const char *check_elem(const hn_sop *op, const hn_dtype args[3]) {
     if (select && args[0] != HN_DTYPE_BOOL) return "a condition that is no bool";
     for (uint32_t a = select; a < 3 && args[a]; a++)
         if (args[a] != first) return "arguments of different dtypes";
+    if (!hn_op_takes(op->op, first)) return "arguments of a dtype that the op is not defined on";
     if (op->op == HN_OP_BITCAST) {
         bool same = hn_dtype_facts(first)->size_bytes == hn_dtype_facts(op->dtype)->size_bytes;
         return same && hn_dtype_is_float(first) != hn_dtype_is_float(op->dtype)

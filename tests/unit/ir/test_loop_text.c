@@ -91,6 +91,7 @@ TEST(errors_of_the_verifier_name_the_line) {
     EXPECT_ERROR(parse(LOOP("  %1 = b1[i0] : f32\n  %2 = add(%1) : f32")), HN_INVALID_ARGUMENT, "line 7, column 3: loop IR item 1: wrong number of arguments");
     EXPECT_ERROR(parse(LOOP("  %1 = b1[i0] : f32\n  %2 = lt(%1, %1) : f32")), HN_INVALID_ARGUMENT, "line 7");
     EXPECT_ERROR(parse(LOOP("  %1 = b1[i0] : f32\n  %2 = matmul(%1, %1) : f32")), HN_INVALID_ARGUMENT, "not an element-wise op");
+    EXPECT_ERROR(parse(LOOP("  %1 = b1[i0] : f32\n  %2 = and(%1, %1) : f32")), HN_INVALID_ARGUMENT, "arguments of a dtype that the op is not defined on at op 2");
     EXPECT_ERROR(parse(LOOP("  %1 = const 1 : i64\n  %2 = b1[i0] : f32\n  %3 = add(%1, %2) : i64")), HN_INVALID_ARGUMENT, "line 8");
     EXPECT_ERROR(parse(LOOP("  %1 = b1[i0] : f32\n  b1[i0] = %1")), HN_INVALID_ARGUMENT, "line 5, column 2: loop IR item 1: store to input buffer 1");
     EXPECT_ERROR(parse(LOOP("  %1 = b1[i0] : f32\n  b3[i0] = %1")), HN_INVALID_ARGUMENT, "store of another dtype");
