@@ -171,6 +171,9 @@ hn_status hn_graph_status(hn_graph *graph) HN_MUST_USE; /* takes the latched err
 /* Latches `status` unless an error is latched already (then frees it). */
 void hn_graph_fail(hn_graph *graph, hn_status status);
 
+/* Lifetime: the pointer may be read as long as the graph's arena lives. But adding a value may move all values, and adding a
+ * node all nodes: an older pointer then shows the value or node as it was before. Later changes do not show, and what is
+ * written through it is lost. After hn_graph_compact and hn_graph_sort, a pointer to a node may show another node. */
 static inline const hn_value_info *hn_graph_value(const hn_graph *graph, hn_value v) { return &graph->values.items[v]; }
 static inline hn_node_info *hn_graph_node(const hn_graph *graph, hn_node n) { return &graph->nodes.items[n]; }
 

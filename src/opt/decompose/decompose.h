@@ -1,12 +1,12 @@
 /* decompose.h: what a decomposition function sees. One function per ATen op (overloads share it),
- * named in the third column of ir/aten.def, in a file decompose_<family>.c.
+ * named in the third column of ir/aten.def, in a file named for its family.
  *
  * A function reads the node's arguments by schema position through the hn_dec_* readers, builds
  * primitives with build.h and returns its results with hn_dec_result. Readers latch an error in the
  * graph when an argument has the wrong kind, so a function checks nothing.
  *
- * Pointers to hn_value_info stay readable while a function builds more values (arena storage), but
- * they are snapshots: look again after changing something. */
+ * A pointer to hn_value_info stays readable while the function builds more values (hn_graph_value in
+ * ir/graph.h). */
 #ifndef HN_OPT_DECOMPOSE_DECOMPOSE_H
 #define HN_OPT_DECOMPOSE_DECOMPOSE_H
 

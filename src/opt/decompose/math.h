@@ -1,5 +1,5 @@
 /* math.h: shorthand for decomposition functions, so that they read like the formula they
- * implement. Private to src/opt/decompose_*.c. All of it passes 0 on: after a failure in the graph
+ * implement. Private to src/opt/decompose/. All of it passes 0 on: after a failure in the graph
  * every call gives 0 and changes nothing.
  *
  * `m_` builds tensors, `e_` builds size expressions, `_c` takes a constant of x's dtype as second operand. */
@@ -8,7 +8,7 @@
 
 #include "opt/decompose/decompose.h"
 
-/* Sizes by value: an hn_value_info pointer dies with the next node that is added. */
+/* Sizes by value: for sizes that are computed or changed, which belong to no value. */
 typedef struct m_shape_t {
     uint32_t rank;
     hn_expr sizes[HN_MAX_RANK];

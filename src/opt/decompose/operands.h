@@ -1,5 +1,5 @@
 /* operands.h: reading the operands of point-wise ops: tensors and Python numbers brought to
- * one dtype by PyTorch's promotion. Private to src/opt/decompose_*.c. */
+ * one dtype by PyTorch's promotion. Private to src/opt/decompose/. */
 #ifndef HN_OPT_DECOMPOSE_OPERANDS_H
 #define HN_OPT_DECOMPOSE_OPERANDS_H
 
