@@ -74,6 +74,21 @@ static hn_status check_exprs(const hn_graph *g, const hn_expr *exprs, uint32_t c
     return NULL;
 }
 
+void hn_contiguous_strides(hn_sym *sym, const hn_expr *sizes, uint32_t rank, hn_expr *out_strides) {
+    hn_expr stride = hn_sym_int(sym, 1);
+    for (uint32_t d = rank; d-- > 0;) {
+        out_strides[d] = stride;
+        if (d > 0) stride = hn_sym_mul(sym, stride, sizes[d]);
+    }
+}
+
+void hn_value_strides(hn_sym *sym, const hn_value_info *info, hn_expr *out_strides) {
+    if (!info->strides)
+        hn_contiguous_strides(sym, info->sizes, info->rank, out_strides);
+    else if (info->rank)
+        memcpy(out_strides, info->strides, info->rank * sizeof *out_strides);
+}
+
 static hn_status push_value(hn_graph *g, const hn_value_info *info, hn_value *out) {
     if (g->values.count == UINT32_MAX) return HN_ERROR(HN_OUT_OF_MEMORY, "too many values in a graph");
     HN_PUSH(g->arena, &g->values, *info);

@@ -177,6 +177,11 @@ void hn_graph_fail(hn_graph *graph, hn_status status);
 static inline const hn_value_info *hn_graph_value(const hn_graph *graph, hn_value v) { return &graph->values.items[v]; }
 static inline hn_node_info *hn_graph_node(const hn_graph *graph, hn_node n) { return &graph->nodes.items[n]; }
 
+/* Row-major strides of `sizes`, in elements. */
+void hn_contiguous_strides(hn_sym *sym, const hn_expr *sizes, uint32_t rank, hn_expr *out_strides);
+/* The strides of a tensor, also where it leaves row-major ones out. */
+void hn_value_strides(hn_sym *sym, const hn_value_info *info, hn_expr *out_strides);
+
 /* New value without a producer. `sizes` and `strides` (may be NULL) are copied. */
 hn_value hn_graph_add_tensor(hn_graph *graph, hn_dtype dtype, uint32_t rank, const hn_expr *sizes, const hn_expr *strides,
                              hn_str name);

@@ -68,10 +68,3 @@ hn_sid hn_body_add(hn_arena *arena, hn_body *body, const hn_sop *sop) {
     return body->count++;
 }
 
-void hn_contiguous_strides(hn_sym *sym, const hn_expr *sizes, uint32_t rank, hn_expr *out_strides) {
-    hn_expr stride = hn_sym_int(sym, 1);
-    for (uint32_t d = rank; d-- > 0;) {
-        out_strides[d] = stride;
-        if (d > 0) stride = hn_sym_mul(sym, stride, sizes[d]);
-    }
-}

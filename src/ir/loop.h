@@ -161,9 +161,6 @@ hn_status hn_program_add_item(hn_program *p, hn_item_info item) HN_MUST_USE; /* 
 /* Appends `sop`, or returns an equal one that is there already. 0 without memory. */
 hn_sid hn_body_add(hn_arena *arena, hn_body *body, const hn_sop *sop);
 
-/* Row-major strides of `sizes`. */
-void hn_contiguous_strides(hn_sym *sym, const hn_expr *sizes, uint32_t rank, hn_expr *out_strides);
-
 /* Checks ids, order, symbols in scope and dtypes of every body; that each TEMP and OUTPUT is written before it is read. */
 hn_status hn_program_verify(const hn_program *p) HN_MUST_USE;
 /* The text form: docs/ir.md. Parsing what was printed gives the same text. */

@@ -2,8 +2,6 @@
  * into buffers that both share. Subgraphs have no closures: all they read comes in as operands. */
 #include "lower/internal.h"
 
-#include <string.h>
-
 static hn_item_info bracket(lower *l, hn_item_kind kind, hn_buf cond) {
     return (hn_item_info){.kind = kind, .origin = l->origin, .cond = cond};
 }
@@ -14,8 +12,7 @@ static hn_status adopt_constant(lower *l, const hn_input *in) {
     hn_input copy = {.kind = HN_INPUT_CONSTANT, .name = in->name, .storage_offset_elems = in->storage_offset_elems};
     hn_expr *strides;
     HN_NEW(l->arena, strides, vi->rank);
-    if (vi->strides && vi->rank) memcpy(strides, vi->strides, vi->rank * sizeof *strides);
-    else hn_contiguous_strides(l->sym, vi->sizes, vi->rank, strides);
+    hn_value_strides(l->sym, vi, strides);
     copy.storage = hn_graph_add_storage(l->root, l->g->storages.items[in->storage]);
     copy.value = hn_graph_add_tensor(l->root, vi->dtype, vi->rank, vi->sizes, vi->strides, HN_STR(""));
     HN_TRY(hn_graph_status(l->root));

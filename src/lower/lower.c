@@ -3,8 +3,6 @@
 
 #include "lower/internal.h"
 
-#include <string.h>
-
 /* The function of an op: by op where it has one of its own, else by class. */
 static lower_fn find_fn(hn_op op) {
     static const struct { hn_op op; lower_fn fn; } by_op[] = {
@@ -49,10 +47,7 @@ static hn_status add_input(lower *l, uint32_t index) {
     const hn_value_info *vi = hn_graph_value(l->g, in->value);
     hn_expr *strides;
     HN_NEW(l->arena, strides, vi->rank);
-    if (vi->strides)
-        memcpy(strides, vi->strides, vi->rank * sizeof *strides);
-    else
-        hn_contiguous_strides(l->sym, vi->sizes, vi->rank, strides);
+    hn_value_strides(l->sym, vi, strides);
     lower_value *lv = &l->values[in->value];
     hn_buffer buffer = {.kind = HN_BUFFER_INPUT, .dtype = vi->dtype, .rank = vi->rank, .sizes = vi->sizes,
                         .strides = strides, .input = index, .value = in->value, .extent = l->zero};
@@ -87,12 +82,8 @@ hn_status lower_nodes(lower *l) {
 /* Whether the memory of `v` has exactly the strides that the output must have. */
 static bool strides_are_right(lower *l, hn_value v) {
     const hn_value_info *vi = hn_graph_value(l->g, v);
-    hn_expr contiguous[HN_MAX_RANK];
-    const hn_expr *wanted = vi->strides;
-    if (!wanted) {
-        hn_contiguous_strides(l->sym, vi->sizes, vi->rank, contiguous);
-        wanted = contiguous;
-    }
+    hn_expr wanted[HN_MAX_RANK];
+    hn_value_strides(l->sym, vi, wanted);
     for (uint32_t d = 0; d < vi->rank; d++)
         if (l->values[v].strides[d] != wanted[d] && !hn_sym_is_value(l->sym, vi->sizes[d], 1)) return false;
     return true;

@@ -187,21 +187,12 @@ uint32_t hn_rewrite_uses(const hn_rewrite *r, hn_value v) {
 
 /* --- outputs --- */
 
-/* Row-major strides of `info` from its sizes. */
-static void contiguous_strides(hn_sym *sym, const hn_value_info *info, hn_expr out[HN_MAX_RANK]) {
-    hn_expr step = hn_sym_int(sym, 1);
-    for (uint32_t k = info->rank; k-- > 0;) {
-        out[k] = step;
-        step = hn_sym_mul(sym, step, info->sizes[k]);
-    }
-}
-
 /* Whether both lay out their (equal) sizes alike; strides of size-1 dimensions mean nothing. */
 static bool same_layout(hn_sym *sym, const hn_value_info *a, const hn_value_info *b) {
-    hn_expr plain[HN_MAX_RANK];
+    hn_expr x[HN_MAX_RANK], y[HN_MAX_RANK];
     if (!a->strides && !b->strides) return true;
-    contiguous_strides(sym, a, plain);
-    const hn_expr *x = a->strides ? a->strides : plain, *y = b->strides ? b->strides : plain;
+    hn_value_strides(sym, a, x);
+    hn_value_strides(sym, b, y);
     for (uint32_t k = 0; k < a->rank; k++)
         if (!hn_sym_is_value(sym, a->sizes[k], 1) && !hn_sym_prove_eq(sym, x[k], y[k])) return false;
     return true;

@@ -71,6 +71,11 @@ static uint32_t simplify(dim *dims, const int64_t *to_strides, const int64_t *fr
     return out;
 }
 
+void hn_packed_strides(const int64_t *sizes, uint32_t rank, int64_t *out_strides) {
+    int64_t step = 1;
+    for (uint32_t d = rank; d-- > 0; step *= sizes[d]) out_strides[d] = step;
+}
+
 void hn_copy_strided(void *to, const int64_t *to_strides, const void *from, const int64_t *from_strides,
                      const int64_t *sizes, uint32_t rank, size_t elem_bytes) {
     dim dims[HN_TENSOR_MAX_RANK];

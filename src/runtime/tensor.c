@@ -138,17 +138,12 @@ hn_status hn_tensor_check(const char *what, const char *name, const hn_tensor *t
     return NULL;
 }
 
-static void contiguous_strides(const hn_tensor *tensor, int64_t *out) {
-    int64_t step = 1;
-    for (uint32_t d = tensor->rank; d-- > 0; step *= tensor->sizes[d]) out[d] = step;
-}
-
 hn_status hn_tensor_copy_out(const hn_tensor *tensor, void *out) {
     int64_t strides[HN_TENSOR_MAX_RANK];
     HN_REQUIRE(tensor, "tensor");
     if (!tensor->numel) return NULL;
     HN_REQUIRE(out, "out");
-    contiguous_strides(tensor, strides);
+    hn_packed_strides(tensor->sizes, tensor->rank, strides);
     hn_copy_strided(out, strides, tensor->data, tensor->strides, tensor->sizes, tensor->rank,
                     hn_scalar_type_bytes(tensor->type));
     return NULL;
@@ -160,7 +155,7 @@ hn_status hn_tensor_copy_in(hn_tensor *tensor, const void *elements) {
     if (!tensor->numel) return NULL;
     HN_REQUIRE(elements, "elements");
     if (tensor->is_const) return HN_ERROR(HN_INVALID_ARGUMENT, "cannot fill a tensor of read-only memory; make it with hn_tensor_create");
-    contiguous_strides(tensor, strides);
+    hn_packed_strides(tensor->sizes, tensor->rank, strides);
     hn_copy_strided(tensor->data, tensor->strides, elements, strides, tensor->sizes, tensor->rank,
                     hn_scalar_type_bytes(tensor->type));
     return NULL;

@@ -176,11 +176,11 @@ static uint8_t *place_of(const exchange *x, const change *c) {
 /* Two weights may be one in the model: what the second wrote must be what the first one is to be. */
 static hn_status check_shared(const exchange *x, const change *c, const char *name) {
     const size_t elem = hn_bundle_dtype_bytes(c->to->dtype), bytes = (size_t)hn_tensor_numel(c->from) * elem;
-    int64_t packed[HNB_MAX_RANK], step = 1;
+    int64_t packed[HNB_MAX_RANK];
     if (x->touched[c->to->storage] < 2 || !bytes) return NULL;
     uint8_t *both = malloc(2 * bytes);
     if (!both) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to compare weights");
-    for (uint32_t d = c->to->rank; d-- > 0; step *= c->sizes[d]) packed[d] = step;
+    hn_packed_strides(c->sizes, c->to->rank, packed);
     hn_copy_strided(both, packed, place_of(x, c), c->strides, c->sizes, c->to->rank, elem);
     hn_copy_strided(both + bytes, packed, hn_tensor_data(c->from), hn_tensor_strides(c->from), c->sizes, c->to->rank, elem);
     const bool same = memcmp(both, both + bytes, bytes) == 0;

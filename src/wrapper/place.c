@@ -89,10 +89,10 @@ static hn_status place_target(placer *p, const hn_woutput *o, hn_wtarget *out) {
         return HN_ERROR(HN_UNSUPPORTED,
                         "the program changes the rank or dtype of buffer '" HN_STR_FMT "'",
                         HN_STR_ARG(o->name));
-    hn_expr *contiguous;
-    HN_NEW(p->arena, contiguous, value->rank);
-    hn_contiguous_strides(p->sym, value->sizes, value->rank, contiguous);
-    out->strides = value->strides ? value->strides : contiguous;
+    hn_expr *strides;
+    HN_NEW(p->arena, strides, value->rank);
+    hn_value_strides(p->sym, value, strides);
+    out->strides = strides;
     out->offset_elems = hn_sym_int(p->sym, in->storage_offset_elems);
     HN_TRY(number_storage(p, in->storage, &out->storage));
     p->out->storages.items[out->storage].is_mutable = true;

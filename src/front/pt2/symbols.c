@@ -136,12 +136,6 @@ hn_status hn_pt2_sym_int_read(hn_pt2_importer *im, hn_json *json, hn_expr *out) 
 
 /* --- guards --- */
 
-static hn_expr contiguous_stride(hn_graph *graph, const hn_value_info *info, uint32_t dim) {
-    hn_expr stride = hn_sym_int(graph->sym, 1);
-    for (uint32_t k = dim + 1; k < info->rank; k++) stride = hn_sym_mul(graph->sym, stride, info->sizes[k]);
-    return stride;
-}
-
 static hn_expr input_find(void *user, hn_str path, bool stride, int64_t dim) {
     hn_graph *graph = ((guard_env *)user)->graph;
     for (uint32_t k = 0; k < graph->inputs.count; k++) {
@@ -151,7 +145,9 @@ static hn_expr input_find(void *user, hn_str path, bool stride, int64_t dim) {
         if (dim < 0) return info->kind == HN_VALUE_SYM_INT ? info->expr : 0;
         if (info->kind != HN_VALUE_TENSOR || dim >= info->rank) return 0;
         if (!stride) return info->sizes[dim];
-        return info->strides ? info->strides[dim] : contiguous_stride(graph, info, (uint32_t)dim);
+        hn_expr strides[HN_MAX_RANK];
+        hn_value_strides(graph->sym, info, strides);
+        return strides[dim];
     }
     return 0;
 }

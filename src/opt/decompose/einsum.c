@@ -84,15 +84,6 @@ static bool bind_spec(const spec *s, uint32_t rank, term *out) {
     return true;
 }
 
-/* Row-major strides in elements. */
-static void contiguous_strides(hn_dec *d, const m_shape_t *s, hn_expr out[HN_MAX_RANK]) {
-    hn_expr step = e_int(d, 1);
-    for (uint32_t k = s->rank; k > 0; k--) {
-        out[k - 1] = step;
-        step = e_mul(d, step, s->sizes[k - 1]);
-    }
-}
-
 /* A label that an operand has twice reads the diagonal. */
 static void take_diagonals(hn_dec *d, term *t) {
     for (uint32_t i = 0; i < t->rank; i++) {
@@ -100,7 +91,7 @@ static void take_diagonals(hn_dec *d, term *t) {
             if (t->labels[i] != t->labels[j]) continue;
             m_shape_t s = m_shape(d, t->x);
             hn_expr strides[HN_MAX_RANK];
-            contiguous_strides(d, &s, strides);
+            hn_contiguous_strides(d->g->sym, s.sizes, s.rank, strides);
             strides[i] = e_add(d, strides[i], strides[j]);
             for (uint32_t k = j; k + 1 < s.rank; k++) {
                 s.sizes[k] = s.sizes[k + 1];

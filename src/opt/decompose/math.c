@@ -17,6 +17,14 @@ hn_dtype m_meta_dtype(const hn_dec *d, uint32_t result) {
     return m_wants(d, result) ? hn_dec_meta(d, result)->dtype : HN_DTYPE_F32;
 }
 
+bool e_row_major(const hn_dec *d, const hn_expr *sizes, const hn_expr *strides, uint32_t rank) {
+    hn_expr expected[HN_MAX_RANK];
+    hn_contiguous_strides(d->g->sym, sizes, rank, expected);
+    for (uint32_t k = 0; k < rank; k++)
+        if (!e_is(d, sizes[k], 1) && !e_eq(d, strides[k], expected[k])) return false;
+    return true;
+}
+
 bool e_const(const hn_dec *d, hn_expr e, int64_t *out) {
     return e && hn_sym_is_int(d->g->sym, e, out);
 }

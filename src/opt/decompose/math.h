@@ -48,6 +48,8 @@ static inline hn_expr e_product(const hn_dec *d, const hn_expr *sizes, uint32_t 
     return hn_sym_product(d->g->sym, sizes, count);
 }
 bool e_const(const hn_dec *d, hn_expr e, int64_t *out); /* a known integer */
+/* Whether the strides are row-major; those of dimensions of size 1 mean nothing. */
+bool e_row_major(const hn_dec *d, const hn_expr *sizes, const hn_expr *strides, uint32_t rank);
 hn_expr e_trunc(const hn_dec *d, double v); /* toward zero; the limits of i64 beyond them, 0 for NaN */
 /* Where slice(start, end, step) of a dimension of `size` begins and how many elements it has: negative
  * positions count from the end, all clamp; `step` > 0. */

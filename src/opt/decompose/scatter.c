@@ -215,12 +215,7 @@ void hn_dec_diagonal_scatter(hn_dec *d) {
 static bool is_contiguous(hn_dec *d, uint32_t arg) {
     const hn_value_info *info = hn_dec_arg_meta(d, arg);
     if (!info || !info->strides) return true;
-    hn_expr step = e_int(d, 1);
-    for (uint32_t k = info->rank; k > 0; k--) {
-        if (!e_is(d, info->sizes[k - 1], 1) && !e_eq(d, info->strides[k - 1], step)) return false;
-        step = e_mul(d, step, info->sizes[k - 1]);
-    }
-    return true;
+    return e_row_major(d, info->sizes, info->strides, info->rank);
 }
 
 /* aten.as_strided_scatter(self, src, size, stride, storage_offset): position of src[i, j..] in self's memory

@@ -60,15 +60,6 @@ static bool memory_order(hn_dec *d, const hn_value_info *info, uint32_t dims[HN_
     return true;
 }
 
-static bool is_row_major(hn_dec *d, const m_shape_t *shape, const hn_expr *strides) {
-    hn_expr step = e_int(d, 1);
-    for (uint32_t k = shape->rank; k-- > 0;) {
-        if (!e_is(d, shape->sizes[k], 1) && !e_eq(d, strides[k], step)) return false;
-        step = e_mul(d, step, shape->sizes[k]);
-    }
-    return true;
-}
-
 void hn_dec_as_strided(hn_dec *d) {
     hn_expr strides[HN_MAX_RANK];
     m_shape_t shape = m_meta_shape(d, 0);
@@ -82,7 +73,7 @@ void hn_dec_as_strided(hn_dec *d) {
     if (!m_require(d, x && memory_order(d, hn_graph_value(d->g, path.owner), dims), "its storage has gaps or overlaps")) return;
     hn_expr offset = hn_dec_has(d, 3) ? hn_dec_expr(d, 3) : e_int(d, 0);
     x = m_rank(d, x) ? hn_b_permute(d->g, x, dims) : x;
-    bool whole = e_is(d, offset, 0) && is_row_major(d, &shape, strides) &&
+    bool whole = e_is(d, offset, 0) && e_row_major(d, shape.sizes, strides, shape.rank) &&
                  e_eq(d, e_product(d, shape.sizes, shape.rank), hn_numel(d->g, x));
     hn_dec_result(d, 0, whole ? m_reshape(d, x, shape.sizes, shape.rank)
                               : hn_b_as_strided(d->g, x, shape.sizes, strides, shape.rank, offset));

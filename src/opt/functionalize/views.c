@@ -34,20 +34,11 @@ static bool same_sizes(const hn_graph *g, const hn_value_info *a, const hn_value
     return true;
 }
 
-/* Strides as PyTorch's eager run has them, also where the graph leaves contiguous ones out. */
-static void strides_of(const hn_graph *g, const hn_value_info *info, hn_expr out[HN_MAX_RANK]) {
-    hn_expr step = hn_sym_int(g->sym, 1);
-    for (uint32_t k = info->rank; k-- > 0;) {
-        out[k] = info->strides ? info->strides[k] : step;
-        step = hn_sym_mul(g->sym, step, info->sizes[k]);
-    }
-}
-
 static bool same_layout(const hn_graph *g, const hn_value_info *a, const hn_value_info *b) {
     hn_expr x[HN_MAX_RANK], y[HN_MAX_RANK];
     if (!same_sizes(g, a, b)) return false;
-    strides_of(g, a, x);
-    strides_of(g, b, y);
+    hn_value_strides(g->sym, a, x);
+    hn_value_strides(g->sym, b, y);
     for (uint32_t k = 0; k < a->rank; k++)
         if (!hn_sym_is_value(g->sym, a->sizes[k], 1) && !hn_sym_prove_eq(g->sym, x[k], y[k])) return false;
     return true;
@@ -94,7 +85,7 @@ static hn_alias alias_dropout(const hn_graph *g, const hn_node_info *node) {
 /* Known sizes and strides of a tensor; false when some are symbolic. */
 static bool known_layout(const hn_graph *g, const hn_value_info *info, int64_t *sizes, int64_t *strides) {
     hn_expr exprs[HN_MAX_RANK];
-    strides_of(g, info, exprs);
+    hn_value_strides(g->sym, info, exprs);
     for (uint32_t k = 0; k < info->rank; k++)
         if (!hn_sym_is_int(g->sym, info->sizes[k], &sizes[k]) ||
             !hn_sym_is_int(g->sym, exprs[k], &strides[k]))

@@ -22,6 +22,24 @@ TEST(ids_start_at_one) {
     fixture_deinit(&f);
 }
 
+TEST(strides_are_there_when_left_out) {
+    fixture f;
+    fixture_init(&f);
+    hn_expr sizes[3], recorded[3], strides[3];
+    EXPECT_INT(fixture_exprs(&f, "2,s0,4", sizes), 3);
+    EXPECT_INT(fixture_exprs(&f, "1,2,s0*2", recorded), 3);
+    hn_value plain = hn_graph_add_tensor(f.g, HN_DTYPE_F32, 3, sizes, NULL, HN_STR(""));
+    hn_value laid = hn_graph_add_tensor(f.g, HN_DTYPE_F32, 3, sizes, recorded, HN_STR(""));
+    hn_value number = hn_graph_add_tensor(f.g, HN_DTYPE_F32, 0, NULL, NULL, HN_STR(""));
+    hn_value_strides(f.sym, hn_graph_value(f.g, plain), strides);
+    EXPECT(strides[0] == fixture_expr(&f, "s0*4") && hn_sym_is_value(f.sym, strides[1], 4) && hn_sym_is_value(f.sym, strides[2], 1));
+    hn_value_strides(f.sym, hn_graph_value(f.g, laid), strides);
+    EXPECT(memcmp(strides, recorded, sizeof strides) == 0);
+    hn_value_strides(f.sym, hn_graph_value(f.g, number), strides);
+    EXPECT(memcmp(strides, recorded, sizeof strides) == 0); /* nothing is written */
+    fixture_deinit(&f);
+}
+
 TEST(node_arguments_are_copied) {
     fixture f;
     fixture_init(&f);
