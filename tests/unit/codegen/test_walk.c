@@ -106,7 +106,7 @@ TEST(a_unit) {
 }
 
 /* One VALUE on b1's first element, of `op`. */
-static hn_status print_op(fixture *x, hn_sop op, hn_kernel_code *out) {
+static hn_status print_op(fixture *x, hn_sop op, const hn_language *language, hn_kernel_code *out) {
     hn_form *f;
     HN_TRY(hn_form_create(x->program, &x->arena, 1, hn_sym_int(x->sym, 1), &f));
     hn_fid value = load(f, hn_form_argument(f, 1, false), hn_sym_int(x->sym, 0));
@@ -114,16 +114,22 @@ static hn_status print_op(fixture *x, hn_sop op, hn_kernel_code *out) {
     op.args[1] = op.kind == HN_SOP_ELEM && hn_op_facts(op.op)->op_class == HN_OPC_BINARY ? value : 0;
     hn_form_value(f, op);
     HN_TRY(hn_form_end(f));
-    return print(f, out);
+    return hn_form_text(f, language, f->arena, f->arena, out);
 }
 
 TEST(what_has_no_text_is_told) {
     fixture x;
     hn_kernel_code code;
+    hn_class_texts ops[HN_OP_COUNT];
+    hn_language lacking = hn_opencl_language; /* which itself has all ops on all their dtypes */
+    memcpy(ops, lacking.ops, sizeof ops);
+    ops[HN_OP_NEG].of[HN_NUMBER_F32] = NULL;
+    lacking.ops = ops;
+    const hn_sop neg = {.kind = HN_SOP_ELEM, .op = HN_OP_NEG, .dtype = HN_DTYPE_F32};
     EXPECT_OK(fixture_init(&x));
-    EXPECT_ERROR(print_op(&x, (hn_sop){.kind = HN_SOP_ELEM, .op = HN_OP_SHL, .dtype = HN_DTYPE_F32}, &code), HN_UNSUPPORTED,
-                 "op 'shl' has no OpenCL C for dtype f32");
-    EXPECT_OK(print_op(&x, (hn_sop){.kind = HN_SOP_CAST, .dtype = HN_DTYPE_U8}, &code));
+    EXPECT_ERROR(print_op(&x, neg, &lacking, &code), HN_UNSUPPORTED, "op 'neg' has no OpenCL C for dtype f32");
+    EXPECT_OK(print_op(&x, neg, &hn_opencl_language, &code));
+    EXPECT_OK(print_op(&x, (hn_sop){.kind = HN_SOP_CAST, .dtype = HN_DTYPE_U8}, &hn_opencl_language, &code));
     EXPECT(strstr(code.text.ptr, "const int v1 = (uchar)(f_i(v0));\n"));
     fixture_deinit(&x);
 }
