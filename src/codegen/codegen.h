@@ -7,6 +7,7 @@
 #define HN_CODEGEN_CODEGEN_H
 
 #include "base/hash.h"
+#include "kernel/facts.h"
 #include "sched/sched.h"
 
 /* A printed kernel, and how it is called. */
@@ -40,7 +41,8 @@ typedef struct hn_target_kind {
     /* Translation units are closed when their kernels' text has this many bytes: a compiler run has a fixed cost, and units
      * compile side by side. It does not depend on the machine, so that a model gives the same bytes everywhere. */
     size_t unit_bytes;
-    hn_sched_limits limits;
+    const hn_cpu_facts *cpu;       /* what the planner knows of the processor */
+    const hn_sched_limits *limits; /* what the scheduler knows: those of the facts */
     /* One kernel. Owns: lists and text in `arena`. Errors: unsupported when an op has no form for a dtype. */
     hn_status (*print)(const hn_program *program, const hn_kernel *kernel, const hn_target *target, hn_arena *arena, hn_arena *scratch,
                        hn_kernel_code *out);

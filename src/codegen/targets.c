@@ -15,7 +15,8 @@ static const hn_target_kind cpu = {
     .language = "c",
     .flags = c_flags,
     .unit_bytes = 6 << 10, /* of 3 to 16 KiB the best for nine small models on two processors, and no worse for large ones */
-    .limits = {.split_min_elems = 131072, .column_strip = 2048, .column_min_steps = 256, .long_row_elems = 32768, .local_max_elems = 65536},
+    .cpu = &hn_cpu_facts_common,
+    .limits = &hn_cpu_facts_common.limits,
     .print = hn_c_print,
     .unit = hn_c_unit,
 };

@@ -43,7 +43,7 @@ hn_status hn_driver_build(hn_driver *d, hn_strbuf *image) {
     hn_driver_dump_program(d, "lower");
     d->stats.lower_ns = hn_driver_lap(&mark);
     d->stats.loops = count_loops(d->program);
-    hn_sched_options sched = {.threads = hn_options_threads(&d->options), .limits = &d->levels[0].target.kind->limits,
+    hn_sched_options sched = {.threads = hn_options_threads(&d->options), .limits = d->levels[0].target.kind->limits,
                               .no_fusion = HN_OPT(&d->options, no_fusion)};
     hn_strbuf text;
     hn_strbuf_init(&text);

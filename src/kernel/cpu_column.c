@@ -37,7 +37,7 @@ static uint32_t narrow_copies(const hn_cpu_plan *pl) {
         cost += hn_cpu_phase_cost(&pl->kernel->phases.items[f]);
     }
     int64_t rows = hn_sym_hint(pl->sym, rows_of(pl), 1024);
-    uint32_t copies = cost <= 4 ? HN_CPU_UNROLL_MAX : cost <= 24 ? 4 : 2;
+    uint32_t copies = hn_count_for_cost(&pl->facts->column_vectors, cost);
     while (copies > 1 && rows < (int64_t)(pl->lanes * copies)) copies /= 2;
     return copies;
 }
@@ -45,9 +45,9 @@ static uint32_t narrow_copies(const hn_cpu_plan *pl) {
 /* ---- wide columns ---- */
 
 /* Whether the phase is one or two plain sums. */
-static bool is_plain_sum(const hn_kernel_phase *phase) {
+static bool is_plain_sum(const hn_cpu_facts *facts, const hn_kernel_phase *phase) {
     if (phase->rank != 1 || phase->stores.count || phase->scan || !phase->reduces.count) return false;
-    if (phase->reduces.count > 2 || hn_cpu_phase_cost(phase) > 24) return false;
+    if (phase->reduces.count > 2 || hn_cpu_phase_cost(phase) > facts->strip_cost_max) return false;
     for (uint32_t r = 0; r < phase->reduces.count; r++) {
         const hn_kernel_reduce *reduce = &phase->reduces.items[r];
         if (reduce->op != HN_OP_SUM || (reduce->dtype != HN_DTYPE_F32 && reduce->dtype != HN_DTYPE_F64)) return false;
@@ -58,7 +58,7 @@ static bool is_plain_sum(const hn_kernel_phase *phase) {
 bool hn_cpu_is_wide_column(const hn_cpu_plan *pl) {
     const hn_kernel *k = pl->kernel;
     const hn_kernel_phase *first = &k->phases.items[0];
-    if (!k->rank || k->locals.count || !is_plain_sum(first)) return false;
+    if (!k->rank || k->locals.count || !is_plain_sum(pl->facts, first)) return false;
     if (hn_cpu_hint(pl, k->vars[k->rank - 1], 0) < pl->facts->strip_min_cols) return false;
     if (hn_cpu_hint(pl, first->vars[0], 0) < pl->facts->strip_min_rows) return false;
     for (uint32_t f = 1; f < k->phases.count; f++)
@@ -70,7 +70,7 @@ static uint32_t strip_width(const hn_cpu_plan *pl) {
     int64_t outer = 1;
     for (uint32_t d = 0; d + 1 < pl->kernel->rank; d++) outer *= hn_cpu_hint(pl, pl->kernel->vars[d], 1);
     bool shared = pl->kernel->threads <= 1 || outer >= 2 * (int64_t)pl->kernel->threads;
-    return shared ? pl->facts->strip_cols_long : pl->facts->strip_cols_short;
+    return shared ? (uint32_t)pl->facts->limits.column_strip : pl->facts->strip_cols_short;
 }
 
 int64_t hn_cpu_place_strip(hn_cpu_plan *pl) {
@@ -88,7 +88,9 @@ int64_t hn_cpu_place_strip(hn_cpu_plan *pl) {
 static void set_wide(hn_cpu_plan *pl) {
     const hn_kernel_phase *first = &pl->kernel->phases.items[0];
     int64_t steps = hn_cpu_known(pl, hn_cpu_extent(pl, first->vars[0])), step = pl->facts->strip_step;
-    pl->columns.copies = first->reduces.count == 1 && pl->phases[0].cost <= 8 ? 2 : 1;
+    const hn_cost_steps *vectors = &pl->facts->strip_vectors;
+    bool is_one = first->reduces.count == 1;
+    pl->columns.copies = is_one ? hn_count_for_cost(vectors, pl->phases[0].cost) : 1;
     pl->columns.width = strip_width(pl);
     pl->columns.even_steps = steps >= 0 && steps % step == 0;
     pl->columns.block_steps = HN_CPU_SUM_BLOCK / pl->facts->strip_step;

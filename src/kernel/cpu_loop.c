@@ -7,7 +7,8 @@ static bool is_copy(const hn_cpu_phase *ph) {
     uint32_t cost = 0;
     for (hn_sid s = 1; s < body->count; s++)
         if (ph->ops[s].live && ph->ops[s].level == ph->phase->rank) cost += hn_cpu_sop_cost(&body->items[s]);
-    return cost <= 1 && ph->phase->stores.count == 1 && !ph->phase->reduces.count;
+    if (cost > ph->plan->facts->copy_cost_max) return false;
+    return ph->phase->stores.count == 1 && !ph->phase->reduces.count;
 }
 
 /* Whether the innermost loop fetches many single elements: their loads, not a chain, are what a vector waits for. */
@@ -19,17 +20,25 @@ static bool is_gather(const hn_cpu_phase *ph) {
     return gathers >= ph->plan->facts->many_gathers;
 }
 
+/* Accumulators of a reduction; otherwise chains of ops that go on side by side. */
+static uint32_t vectors_for_cost(const hn_cpu_phase *ph) {
+    const hn_cpu_facts *facts = ph->plan->facts;
+    if (ph->phase->reduces.count) return hn_count_for_cost(&facts->accumulators, ph->cost);
+    return ph->cost >= facts->chain_cost_min && ph->cost <= facts->chain_cost_max ? 2 : 1;
+}
+
 /* `extent`: of the loop, or -1. */
 static uint32_t choose_unroll(const hn_cpu_phase *ph, int64_t extent) {
     const hn_cpu_plan *pl = ph->plan;
-    uint32_t line = pl->facts->line_bytes / 4, cost = ph->cost; /* line: lanes */
+    const hn_cpu_facts *facts = pl->facts;
+    uint32_t line = facts->line_bytes / 4; /* lanes */
     bool reduces = ph->phase->reduces.count;
     if (!reduces && is_gather(ph)) return 1;
-    /* several accumulators; and where each vector waits for a long chain (exp, division), two chains at a time */
-    uint32_t unroll = reduces ? (cost <= 8 ? 4 : cost <= 24 ? 2 : 1) : cost >= 12 && cost <= 48 ? 2 : 1;
-    bool by_lines = ph->prefetch_count || (pl->nontemporal && !reduces && cost <= 8); /* of memory, as wholes */
+    uint32_t unroll = vectors_for_cost(ph);
+    bool is_cheap = ph->cost <= facts->whole_lines_cost_max;
+    bool by_lines = ph->prefetch_count || (pl->nontemporal && !reduces && is_cheap);
     if (by_lines && unroll * pl->lanes < line) unroll = line / pl->lanes;
-    if (by_lines && is_copy(ph) && !ph->prefetch_count) unroll = 4; /* nothing but the loop's own work is in its way */
+    if (by_lines && is_copy(ph) && !ph->prefetch_count) unroll = facts->copy_vectors;
     while (unroll > 1 && extent >= 0 && extent < (int64_t)(pl->lanes * unroll)) unroll /= 2;
     return unroll;
 }

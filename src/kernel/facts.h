@@ -2,7 +2,7 @@
 #ifndef HN_KERNEL_FACTS_H
 #define HN_KERNEL_FACTS_H
 
-#include <stdint.h>
+#include "sched/sched.h"
 
 /* A processor that runs groups of threads. */
 typedef struct hn_gpu_facts {
@@ -17,9 +17,23 @@ typedef struct hn_gpu_facts {
     double launch_ns;
 } hn_gpu_facts;
 
+/* How many vectors go side by side, by the cost of an element: the count of the first row whose
+ * `cost_max` is not below the cost. At most HN_CPU_UNROLL_MAX (cpu.h). */
+enum { HN_COST_STEPS = 3 };
+typedef struct hn_cost_steps {
+    struct { uint32_t cost_max, count; } rows[HN_COST_STEPS];
+} hn_cost_steps;
+
+static inline uint32_t hn_count_for_cost(const hn_cost_steps *steps, uint32_t cost) {
+    for (uint32_t k = 0; k < HN_COST_STEPS; k++)
+        if (cost <= steps->rows[k].cost_max) return steps->rows[k].count;
+    return 1;
+}
+
 /* A processor with vectors and caches: its sizes, and from where on a choice of cpu.h pays. `cost` is that of ops, in additions.
  * Source, unless another is given: bench/ceilings.c, which has a loop by hand for each choice beside the plain one. */
 typedef struct hn_cpu_facts {
+    hn_sched_limits limits;    /* of the schedule */
     uint32_t line_bytes;       /* of memory */
     int64_t first_cache_bytes; /* of one core */
     int64_t second_cache_bytes;
@@ -35,6 +49,16 @@ typedef struct hn_cpu_facts {
     uint32_t near_access_bytes;
     uint32_t bases_max;
 
+    /* Vectors side by side in the loop over lanes. A reduction has an accumulator for each vector:
+     * they hide the latency of its op, and take registers, the more the longer the chain of ops is.
+     * Without a reduction two chains (exp, division) go on side by side if one costs from
+     * `chain_cost_min` to `chain_cost_max`: each vector waits for its chain. */
+    hn_cost_steps accumulators;
+    uint32_t chain_cost_min, chain_cost_max;
+    /* A loop that stores round the caches takes whole lines at a time, if an element costs no more.
+     * One that only copies takes more vectors: only the loop's own work is in its way. */
+    uint32_t whole_lines_cost_max;
+    uint32_t copy_cost_max, copy_vectors;
     /* A body with this many loads of single elements (bilinear sampling has four) gains nothing from a second copy of itself,
      * and a compiler works longest on such bodies. */
     uint32_t many_gathers;
@@ -56,12 +80,18 @@ typedef struct hn_cpu_facts {
     int64_t split_min_bytes;
     uint32_t split_streams, split_cost_max;
 
-    /* Strips of column sums. A strip of results stays in the first cache. Long strips read memory best; short ones share out
-     * better when there is nothing else to share. Source: bench/kernels.c, "sum of columns": 2.3 times as fast from memory,
-     * and 1.25 for the distance between the rows of a step. */
+    /* Narrow columns: vectors of rows that go through all phases side by side. */
+    hn_cost_steps column_vectors;
+
+    /* Strips of column sums. A strip of results stays in the first cache. Strips of
+     * `limits.column_strip` columns read memory best; short ones share out better when there is
+     * nothing else to share. Source: bench/kernels.c, "sum of columns": 2.3 times as fast from
+     * memory, and 1.25 for the distance between the rows of a step. */
     int64_t strip_min_cols, strip_min_rows;
-    uint32_t strip_cols_long, strip_cols_short;
-    uint32_t strip_step; /* rows at a time */
+    uint32_t strip_cols_short;
+    uint32_t strip_step;     /* rows at a time */
+    uint32_t strip_cost_max; /* of an element: strips are for sums that wait for memory */
+    hn_cost_steps strip_vectors; /* of a strip with one sum; with two sums there is one vector */
 
     /* Tiles. A wide one takes a cache's worth of memory and makes fewer parts for threads: at least so many. */
     int64_t tile_min_elems; /* along each of the two variables */
@@ -69,35 +99,6 @@ typedef struct hn_cpu_facts {
     uint32_t tile_rows_ahead; /* prefetched: no more, because rows a power of two apart share the sets of a cache */
 } hn_cpu_facts;
 
-static const hn_cpu_facts hn_cpu_facts_common = {
-    .line_bytes = 64,
-    .first_cache_bytes = 32 << 10,
-    .second_cache_bytes = 1 << 19,
-    .grain_work = 40000,
-    .flat_block_elems = 1024,
-    .nontemporal_bytes = 16 << 20,
-    .near_access_bytes = 256,
-    .bases_max = 4,
-    .many_gathers = 4,
-    .ahead_cached_bytes = 4 << 10,
-    .ahead_memory_bytes = 8 << 10,
-    .ahead_picked_bytes = 16 << 10,
-    .ahead_flat_elems = 512,
-    .rows_ahead_max = 64,
-    .busy_cost = 12,
-    .gather_sparseness = 2,
-    .pipelined_cost_min = 12,
-    .split_min_bytes = 16 << 20,
-    .split_streams = 4,
-    .split_cost_max = 8,
-    .strip_min_cols = 128,
-    .strip_min_rows = 48,
-    .strip_cols_long = 2048,
-    .strip_cols_short = 512,
-    .strip_step = 4,
-    .tile_min_elems = 8,
-    .wide_tile_parts_min = 16,
-    .tile_rows_ahead = 8,
-};
+extern const hn_cpu_facts hn_cpu_facts_common; /* of all levels of CPUs */
 
 #endif

@@ -53,13 +53,6 @@ static hn_status choose(void *context, const hn_program *p, const hn_kernel *ker
     return NULL;
 }
 
-/* As for a processor with large caches, or those that tensors of the tests reach. */
-static const hn_sched_limits large_limits = {.split_min_elems = 131072,
-                                             .column_strip = 2048,
-                                             .column_min_steps = 256,
-                                             .long_row_elems = 32768,
-                                             .local_max_elems = 65536};
-
 static hn_status check_graph(const command *c, uint64_t seed, hn_arena *arena, hn_graph *graph,
                              const double *tolerance, uint32_t *out_kernels) {
     hn_ref_tensor inputs[HN_RANDOM_MAX_TENSORS];
@@ -68,7 +61,7 @@ static hn_status check_graph(const command *c, uint64_t seed, hn_arena *arena, h
                           .context = &by,
                           .facts = &hn_test_gpu,
                           .schedule = {.threads = hn_test_gpu.multiprocessors,
-                                       .limits = seed % 2 ? &hn_test_small_limits : &large_limits,
+                                       .limits = seed % 2 ? &hn_test_small_limits : &hn_cpu_facts_common.limits,
                                        .no_fusion = seed % 8 == 7}};
     HN_TRY(hn_random_inputs(seed, arena, graph, 0, inputs));
     if (c->dumps) print_graph(graph);

@@ -30,7 +30,7 @@ static hn_status differs(const char *stage, hn_str first, hn_str second) {
 
 static hn_status schedule(hn_program *p, hn_arena *arena, hn_strbuf *out_fused, hn_schedule *out) {
     hn_arena scratch;
-    hn_sched_options options = {.threads = 2, .limits = &hn_target_host().kind->limits, .fused = out_fused};
+    hn_sched_options options = {.threads = 2, .limits = hn_target_host().kind->limits, .fused = out_fused};
     *out = (hn_schedule){0};
     hn_arena_init(&scratch);
     hn_status status = hn_schedule_program(p, &options, arena, &scratch, out);

@@ -77,7 +77,7 @@ static hn_status compile(runner *r, hn_graph *graph) {
     const hn_kernel_code **unique;
     uint32_t count = 0;
     const hn_target host = hn_target_host();
-    const hn_sched_options sched = {.threads = hn_test_gpu.multiprocessors, .limits = r->how.limits ? r->how.limits : &host.kind->limits,
+    const hn_sched_options sched = {.threads = hn_test_gpu.multiprocessors, .limits = r->how.limits ? r->how.limits : host.kind->limits,
                                     .no_fusion = r->how.no_fusion};
     HN_TRY(hn_program_of_graph(graph, r->arena, &r->p));
     HN_TRY(hn_schedule_program(r->p, &sched, r->arena, &r->scratch, &r->schedule));

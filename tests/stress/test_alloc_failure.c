@@ -102,7 +102,7 @@ static hn_status print_and_schedule(hn_program *p, hn_arena *arena, hn_arena *sc
     hn_status status = hn_strbuf_status(&text);
     if (!status)
         status =
-            hn_schedule_program(p, &(hn_sched_options){.threads = 1, .limits = &hn_target_host().kind->limits}, arena, scratch, &schedule);
+            hn_schedule_program(p, &(hn_sched_options){.threads = 1, .limits = hn_target_host().kind->limits}, arena, scratch, &schedule);
     hn_strbuf_deinit(&text);
     return status;
 }

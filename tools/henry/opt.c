@@ -32,7 +32,7 @@ static hn_status run_on_program(const tool_options *o, hn_arena *arena, hn_arena
         return HN_ERROR(HN_INVALID_ARGUMENT, "loop IR has only the pass 'sched', which runs once, and not '%s'", o->passes.items[o->passes.count - 1]);
     hn_schedule schedule;
     int64_t begin = hn_now_ns();
-    hn_status status = hn_schedule_program(program, &(hn_sched_options){.threads = 1, .limits = &hn_target_host().kind->limits, .fused = out}, arena, scratch, &schedule);
+    hn_status status = hn_schedule_program(program, &(hn_sched_options){.threads = 1, .limits = hn_target_host().kind->limits, .fused = out}, arena, scratch, &schedule);
     hn_trace_span("pass", "sched", begin, hn_now_ns());
     return status;
 }

@@ -315,7 +315,7 @@ hn_status hn_c_print(const hn_program *program, const hn_kernel *kernel, const h
                      hn_arena *scratch, hn_kernel_code *out) {
     hn_cpu_plan *plan;
     *out = (hn_kernel_code){0};
-    HN_TRY(hn_cpu_plan_create(program, kernel, target->vector_bytes, &hn_cpu_facts_common, scratch, &plan));
+    HN_TRY(hn_cpu_plan_create(program, kernel, target->vector_bytes, target->kind->cpu, scratch, &plan));
     printer pr = {.plan = plan, .p = program, .sym = program->sym, .k = kernel, .lanes = plan->lanes, .arena = arena, .at = plan->phases};
     hn_status status = print_function(&pr);
     if (!status) status = finish(&pr, out);

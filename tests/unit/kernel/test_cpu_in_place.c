@@ -35,7 +35,7 @@ static void check(const char *body, const char *expected) {
     EXPECT_OK(hn_sym_create(&arena, &sym));
     EXPECT_OK(hn_program_parse(&arena, sym, hn_strbuf_str(&text), &p));
     EXPECT(p->buffers.count <= BUFFERS_MAX);
-    EXPECT_OK(hn_schedule_program(p, &(hn_sched_options){.threads = 2, .limits = &host.kind->limits}, &arena, &scratch, &schedule));
+    EXPECT_OK(hn_schedule_program(p, &(hn_sched_options){.threads = 2, .limits = host.kind->limits}, &arena, &scratch, &schedule));
     EXPECT_INT(schedule.steps.count, 1);
     EXPECT_OK(hn_cpu_plan_create(p, schedule.steps.items[0].kernel, 32, &hn_cpu_facts_common, &arena, &plan));
     list_claims(plan, &claims);

@@ -38,8 +38,8 @@ static void describe_plan(const hn_cpu_plan *plan, hn_strbuf *out) {
 /* The plans of all kernels of a program, in the text of describe_plan(). */
 static hn_status plan_program(hn_program *program, const hn_cpu_facts *facts, hn_arena *arena, hn_arena *scratch, hn_strbuf *out) {
     hn_schedule schedule = {0};
-    hn_target host = hn_target_host();
-    HN_TRY(hn_schedule_program(program, &(hn_sched_options){.threads = 2, .limits = &host.kind->limits}, arena, scratch, &schedule));
+    const hn_sched_options options = {.threads = 2, .limits = &facts->limits};
+    HN_TRY(hn_schedule_program(program, &options, arena, scratch, &schedule));
     for (uint32_t k = 0; k < schedule.steps.count; k++) {
         hn_cpu_plan *plan;
         if (schedule.steps.items[k].kind != HN_STEP_KERNEL) continue;
@@ -165,6 +165,30 @@ TEST(facts) {
     check_program(COPY, &small, "flat round the caches [2x whole]");
     small.line_bytes = 128;
     check_program(COPY, &small, "flat round the caches [4x whole]");
+}
+
+/* How many vectors go side by side is a fact, by what an element costs. */
+TEST(cost_steps) {
+    hn_cpu_facts few = hn_cpu_facts_common;
+    few.column_vectors.rows[0].count = 2;
+    check_program(COLUMNS(40, 256), &few, "narrow columns of 2, 16 rows [] []");
+    few.chain_cost_min = 1;
+    check_program(COPY, &few, "flat [2x whole]");
+    few.strip_vectors.rows[0].count = 1;
+    check_program(COLUMNS(256, 256), &few, "wide columns of 1, 512 rows [] []");
+}
+
+#define MATRICES                                                                                   \
+    "b1 : input 0 f32[8, 256, 256]\n b2 : output f32[8, 256] extent 2048\n"                        \
+    "reduce sum (i0 < 8, i1 < 256; i2 < 256) {\n"                                                 \
+    "%1 = b1[65536*i0 + i1 + 256*i2] : f32 b2[256*i0 + i1] = %1 }"
+
+/* The schedule counts strips, and the planner makes them: from one number. */
+TEST(strips_are_those_of_the_schedule) {
+    hn_cpu_facts narrow = hn_cpu_facts_common;
+    check_program(MATRICES, &narrow, "wide columns of 2, 2048 rows [] []");
+    narrow.limits.column_strip = 1024;
+    check_program(MATRICES, &narrow, "wide columns of 2, 1024 rows [] []");
 }
 
 TEST_MAIN

@@ -17,7 +17,7 @@ static const char *kernels_of(const char *statements, char out[64]) {
     hn_strbuf_printf(&text, "program {\n%s}\n", statements);
     hn_status status = hn_sym_create(&arena, &sym);
     if (!status) status = hn_program_parse(&arena, sym, hn_strbuf_str(&text), &program);
-    if (!status) status = hn_schedule_program(program, &(hn_sched_options){.threads = 2, .limits = &hn_target_host().kind->limits}, &arena, &scratch, &schedule);
+    if (!status) status = hn_schedule_program(program, &(hn_sched_options){.threads = 2, .limits = hn_target_host().kind->limits}, &arena, &scratch, &schedule);
     EXPECT_OK(status);
     size_t at = 0;
     out[0] = 0;
