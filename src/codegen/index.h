@@ -1,4 +1,6 @@
-/* index.h: integer expressions (sym/sym.h) in languages with C's operators. */
+/* index.h: integer expressions (sym/sym.h) in languages with C's operators. Operands that may stand
+ * in any order stand in that of their text: the order that sums and products have in the context of
+ * symbols is that in which their terms were made, and depends on what else was compiled. */
 #ifndef HN_CODEGEN_INDEX_H
 #define HN_CODEGEN_INDEX_H
 

@@ -103,4 +103,14 @@ TEST(reach) {
                     "b1 b2");
 }
 
+/* Terms stand in the order of their text, and not in that in which they were first met. */
+TEST(order_of_terms) {
+#define SLIDING(terms)                                                                             \
+    "symbol size s0 in [1, 64] hint 8\n b1 : input 0 f32[100, s0]\n"                              \
+    "b2 : output f32[8, 9, s0] extent 72*s0\n"                                                    \
+    "pointwise (i0 < 8, i1 < 9, i2 < s0;) { %1 = b1[" terms " + i2] : f32 %2 = tanh(%1) : f32\n"   \
+    "b2[9*s0*i0 + s0*i1 + i2] = %2 }"
+    check_same(SLIDING("2*s0*i0 + 3*s0*i1"), SLIDING("3*s0*i1 + 2*s0*i0"), true);
+}
+
 TEST_MAIN

@@ -49,7 +49,7 @@ TEST(a_row_sum) {
                "  r0 = 0x0p+0f;\n"
                "  #pragma unroll 4\n"
                "  for (long i0 = thread; i0 < n0; i0 += 2) {\n"
-               "    const float v0 = m0[(i0 + (n0 * group))];\n"
+               "    const float v0 = m0[((group * n0) + i0)];\n"
                "    r0 = (r0 + v0);\n"
                "  }\n"
                "  const float v1 = r0;\n"
@@ -86,6 +86,24 @@ TEST(equal_kernels_are_equal_text) {
     EXPECT_STR(second.name, first.name);
     EXPECT_INT(second.buffers[0], 5);
     fixture_deinit(&x);
+}
+
+/* Sums have an order of their own in the context of symbols: that in which their terms were made. */
+TEST(text_does_not_depend_on_what_was_made_before) {
+    fixture x, y;
+    hn_form *a = NULL, *b = NULL;
+    hn_kernel_code first = {0}, second = {0};
+    EXPECT_OK(fixture_init(&x));
+    EXPECT_OK(fixture_init(&y));
+    hn_expr group = hn_sym_index(y.sym, HN_FORM_FIRST_ORDINAL, y.rows);
+    EXPECT(hn_sym_mul(y.sym, group, y.columns) != 0);
+    EXPECT_OK(build_row_sum(&x, 1, &a));
+    EXPECT_OK(build_row_sum(&y, 1, &b));
+    EXPECT_OK(print(a, &first));
+    EXPECT_OK(print(b, &second));
+    EXPECT_STR(second.text.ptr, first.text.ptr);
+    fixture_deinit(&x);
+    fixture_deinit(&y);
 }
 
 /* What a unit defines: the functions that its kernels call, f64 where it occurs. */
