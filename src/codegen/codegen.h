@@ -8,6 +8,7 @@
 
 #include "base/hash.h"
 #include "kernel/facts.h"
+#include "kernel/form.h"
 #include "sched/sched.h"
 
 /* A printed kernel, and how it is called. */
@@ -34,18 +35,39 @@ void hn_kernel_code_put(const hn_kernel_code *code, hn_strbuf *out);
 
 typedef struct hn_target hn_target;
 
+/* What comes of a unit, and lies in a bundle. */
+typedef enum hn_artefact_kind {
+    HN_ARTEFACT_SHARED_OBJECT, /* machine code that a process loads */
+    HN_ARTEFACT_SOURCE         /* the unit's text, which the device's driver compiles before a run */
+} hn_artefact_kind;
+
+/* How a kernel is called, and what it gets. */
+typedef enum hn_kernel_abi {
+    HN_ABI_RANGE, /* henry/abi/kernel_abi.h: a call takes a range of the iterations [0, extent) */
+    HN_ABI_GROUPS /* codegen/opencl/README.md: a launch of `extent` groups of `threads` threads */
+} hn_kernel_abi;
+
 /* What all targets of one language and one kind of device share. */
 typedef struct hn_target_kind {
     const char *language;     /* of the compile service */
     const char *const *flags; /* of every unit, NULL at the end; the target's own come behind them */
+    hn_artefact_kind artefact;
+    hn_kernel_abi abi;
+    const char *lacks; /* what is missing before programs can be compiled for it, or NULL */
     /* Translation units are closed when their kernels' text has this many bytes: a compiler run has a fixed cost, and units
      * compile side by side. It does not depend on the machine, so that a model gives the same bytes everywhere. */
     size_t unit_bytes;
-    const hn_cpu_facts *cpu;       /* what the planner knows of the processor */
+    /* What the planner knows of the processor: one of the two. */
+    const hn_cpu_facts *cpu;
+    const hn_gpu_facts *gpu;
     const hn_sched_limits *limits; /* what the scheduler knows: those of the facts */
-    /* One kernel. Owns: lists and text in `arena`. Errors: unsupported when an op has no form for a dtype. */
+    /* One kernel, laid out in the way that is expected to be the fastest. Owns: lists and text in
+     * `arena`. Errors: unsupported when an op has no form for a dtype. */
     hn_status (*print)(const hn_program *program, const hn_kernel *kernel, const hn_target *target, hn_arena *arena, hn_arena *scratch,
                        hn_kernel_code *out);
+    /* A form as it is, likewise. NULL: this printer takes none. */
+    hn_status (*print_form)(const hn_form *form, hn_arena *arena, hn_arena *scratch,
+                            hn_kernel_code *out);
     /* One translation unit of several kernels. */
     hn_status (*unit)(const hn_kernel_code *const *kernels, uint32_t count, const hn_target *target, hn_strbuf *out);
 } hn_target_kind;
@@ -54,15 +76,21 @@ struct hn_target {
     const hn_target_kind *kind;
     const char *name;      /* "x86-64-v3" */
     const char *flags;     /* of the compiler, with blanks between: "-mavx2 -mfma" */
-    const char *ops;       /* the variant of ops/cpu/kernels_*.c that fits: "avx2" */
     uint32_t rank;         /* of two targets that a machine can run, the one with the higher rank is better */
+    /* of CPUs */
+    const char *ops;       /* the variant of ops/cpu/kernels_*.c that fits: "avx2" */
     uint32_t vector_bytes; /* 16, 32 or 64 */
 };
 
 /* What this machine's CPUID shows. */
 hn_target hn_target_host(void);
-/* By name or alias, as base/cpu.h takes them. Errors: invalid-argument, listing the names. */
+/* By name, or of a CPU by what base/cpu.h takes. Also one that `lacks` something. Errors:
+ * invalid-argument, listing the names of those that programs can be compiled for. */
 hn_status hn_target_named(hn_str name, hn_target *out) HN_MUST_USE;
+/* Whose threads the scheduler has to keep busy: multiprocessors, or those that the caller has. */
+uint32_t hn_target_threads(const hn_target *target, uint32_t of_caller);
+/* All flags of the compiler, with blanks between. */
+void hn_target_put_flags(const hn_target *target, hn_strbuf *out);
 /* What a machine must have to run the target's code, each name closed by a NUL: "avx2\0fma\0". */
 void hn_target_features(const hn_target *target, hn_strbuf *out);
 

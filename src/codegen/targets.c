@@ -1,8 +1,10 @@
 /* targets.c: the table of codegen.h. */
 #include "codegen/codegen.h"
 
+#include "base/compiler.h"
 #include "base/cpu.h"
 #include "codegen/c/c.h"
+#include "codegen/opencl/opencl.h"
 
 #include <string.h>
 
@@ -14,11 +16,38 @@ static const char *const c_flags[] = {"-O2", "-fwrapv", "-fno-tree-vectorize", "
 static const hn_target_kind cpu = {
     .language = "c",
     .flags = c_flags,
+    .artefact = HN_ARTEFACT_SHARED_OBJECT,
+    .abi = HN_ABI_RANGE,
     .unit_bytes = 6 << 10, /* of 3 to 16 KiB the best for nine small models on two processors, and no worse for large ones */
     .cpu = &hn_cpu_facts_common,
     .limits = &hn_cpu_facts_common.limits,
     .print = hn_c_print,
     .unit = hn_c_unit,
+};
+
+/* Division and square root round as the other languages' do; without the option OpenCL allows 2.5
+ * and 3 ulp. */
+static const char *const opencl_flags[] = {"-cl-std=CL1.2",
+                                           "-cl-fp32-correctly-rounded-divide-sqrt", "-w", NULL};
+
+static const hn_target_kind opencl_device = {
+    .language = "opencl",
+    .flags = opencl_flags,
+    .artefact = HN_ARTEFACT_SOURCE,
+    .abi = HN_ABI_GROUPS,
+    .lacks = "the compile service has no language 'opencl', bundles have no objects of that kind, "
+             "and the runtime has no OpenCL devices",
+    .unit_bytes = 6 << 10, /* as of C: nothing was measured */
+    .gpu = &hn_gpu_facts_common,
+    .limits = &hn_gpu_facts_common.limits,
+    .print = hn_opencl_print,
+    .print_form = hn_opencl_print_form,
+    .unit = hn_opencl_unit,
+};
+
+/* Targets that are no levels of CPUs. */
+static const hn_target others[] = {
+    {.kind = &opencl_device, .name = "opencl", .flags = ""},
 };
 
 /* The levels of CPUs: base/cpu.c has their names, flags and vectors. */
@@ -30,10 +59,26 @@ static hn_target of_level(const hn_cpu_level *level) {
 hn_target hn_target_host(void) { return of_level(hn_cpu_level_host()); }
 
 hn_status hn_target_named(hn_str name, hn_target *out) {
+    for (size_t k = 0; k < HN_COUNT_OF(others); k++) {
+        if (!hn_str_eq(name, hn_str_of(others[k].name))) continue;
+        *out = others[k];
+        return NULL;
+    }
     const hn_cpu_level *level = hn_cpu_level_named(name);
     if (!level) return HN_ERROR(HN_INVALID_ARGUMENT, "unknown target '" HN_STR_FMT "'; known: " HN_CPU_LEVELS_TEXT, HN_STR_ARG(name));
     *out = of_level(level);
     return NULL;
+}
+
+uint32_t hn_target_threads(const hn_target *target, uint32_t of_caller) {
+    return target->kind->gpu ? target->kind->gpu->multiprocessors : of_caller;
+}
+
+void hn_target_put_flags(const hn_target *target, hn_strbuf *out) {
+    const char *between = "";
+    for (const char *const *flag = target->kind->flags; *flag; flag++, between = " ")
+        hn_strbuf_printf(out, "%s%s", between, *flag);
+    if (*target->flags) hn_strbuf_printf(out, "%s%s", between, target->flags);
 }
 
 /* "-mavx2 -mfma" -> "avx2\0fma\0". Options that are no features stay out. */

@@ -43,7 +43,9 @@ hn_status hn_driver_build(hn_driver *d, hn_strbuf *image) {
     hn_driver_dump_program(d, "lower");
     d->stats.lower_ns = hn_driver_lap(&mark);
     d->stats.loops = count_loops(d->program);
-    hn_sched_options sched = {.threads = hn_options_threads(&d->options), .limits = d->levels[0].target.kind->limits,
+    const hn_target *target = &d->levels[0].target;
+    hn_sched_options sched = {.threads = hn_target_threads(target, hn_options_threads(&d->options)),
+                              .limits = target->kind->limits,
                               .no_fusion = HN_OPT(&d->options, no_fusion)};
     hn_strbuf text;
     hn_strbuf_init(&text);
@@ -94,6 +96,9 @@ hn_status hn_driver_targets(hn_driver *d) {
         size_t len = strcspn(names, ",");
         hn_target target;
         HN_TRY(hn_target_named((hn_str){names, len}, &target));
+        if (target.kind->lacks)
+            return HN_ERROR(HN_UNSUPPORTED, "cannot compile programs for target '%s' yet: %s",
+                            target.name, target.kind->lacks);
         HN_TRY(add_level(d, &target));
         if (!names[len]) break;
         names += len + 1;

@@ -55,7 +55,11 @@ static hn_status make_targets(hn_driver *d, hn_strbuf *features, hn_bundle_targe
     for (uint32_t l = 0; l < d->level_count; l++) {
         hn_target_features(&d->levels[l].target, &features[l]);
         HN_TRY(hn_strbuf_status(&features[l]));
-        out[l] = (hn_bundle_target){.name = hn_str_of(d->levels[l].target.name), .features = hn_strbuf_str(&features[l])};
+        const hn_target *target = &d->levels[l].target;
+        out[l] = (hn_bundle_target){.name = hn_str_of(target->name),
+                                    .features = hn_strbuf_str(&features[l]),
+                                    .artefact = target->kind->artefact,
+                                    .abi = target->kind->abi};
     }
     return NULL;
 }

@@ -224,12 +224,15 @@ static void report_file(void *context, const char *what, hn_str name) {
 
 /* What kernels are compiled with here, for the Makefile. */
 static hn_status kernel_flags(hn_driver *d, const hn_target *target, hn_str *out) {
-    const char *all = "";
-    for (const char *const *flag = target->kind->flags; all && *flag; flag++) all = hn_arena_printf(&d->arena, "%s%s ", all, *flag);
-    if (all) all = hn_arena_printf(&d->arena, "%s%s", all, target->flags);
-    if (!all) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for a project's flags");
-    *out = hn_str_of(all);
-    return NULL;
+    hn_strbuf flags;
+    hn_strbuf_init(&flags);
+    hn_target_put_flags(target, &flags);
+    hn_status status = hn_strbuf_status(&flags);
+    char *copy = status ? NULL : hn_arena_strndup(&d->arena, flags.ptr, flags.len);
+    *out = (hn_str){copy, copy ? flags.len : 0};
+    hn_strbuf_deinit(&flags);
+    if (status || copy) return status;
+    return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for a project's flags");
 }
 
 static hn_status write_project(hn_driver *d, const hn_wnumbering *numbering, hn_str features) {

@@ -1,6 +1,23 @@
 /* facts.c: the processors of facts.h. */
 #include "kernel/facts.h"
 
+const hn_gpu_facts hn_gpu_facts_common = {
+    .limits = {.split_min_elems = 131072,
+               .column_strip = 32,
+               .column_min_steps = 256,
+               .long_row_elems = 32768,
+               .local_max_elems = 8192}, /* f32 in `shared_bytes` */
+    .warp = 32,
+    .threads_max = 256,
+    .shared_bytes = 32 << 10,
+    .multiprocessors = 32,
+    .resident = 1024,
+    .bytes_per_ns = 400,
+    .ops_per_ns = 5000,
+    .barrier_ns = 20,
+    .launch_ns = 5000,
+};
+
 const hn_cpu_facts hn_cpu_facts_common = {
     .limits = {.split_min_elems = 131072,
                .column_strip = 2048,

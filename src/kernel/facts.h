@@ -6,6 +6,7 @@
 
 /* A processor that runs groups of threads. */
 typedef struct hn_gpu_facts {
+    hn_sched_limits limits;   /* of the schedule */
     uint32_t warp;            /* threads that go together: they read memory side by side */
     uint32_t threads_max;     /* of a group */
     uint32_t shared_bytes;    /* of a group */
@@ -16,6 +17,11 @@ typedef struct hn_gpu_facts {
     double barrier_ns;        /* a level of a tree in shared memory */
     double launch_ns;
 } hn_gpu_facts;
+
+/* A graphics processor of the middle class, with a group that all makers' devices can run: 32 KiB
+ * is the shared memory that OpenCL 1.2 asks for, and 256 threads are what they all take. The other
+ * numbers are rough: they only compare layouts. */
+extern const hn_gpu_facts hn_gpu_facts_common;
 
 /* How many vectors go side by side, by the cost of an element: the count of the first row whose
  * `cost_max` is not below the cost. At most HN_CPU_UNROLL_MAX (cpu.h). */

@@ -4,9 +4,10 @@
 #define HN_WRAPPER_TO_BUNDLE_H
 
 #include "base/hash.h"
+#include "codegen/codegen.h"
 #include "wrapper/wrapper.h"
 
-/* One compiled shared object. hn_wkernel_info.object is an index into `items`. */
+/* The artefact of one unit. hn_wkernel_info.object is an index into `items`. */
 typedef struct hn_bundle_object {
     hn_str name;       /* for messages; may be empty */
     const void *bytes; /* NULL: only referred to, by `digest`; the host finds it at load */
@@ -15,10 +16,12 @@ typedef struct hn_bundle_object {
     uint32_t target;
 } hn_bundle_object;
 
-/* A feature level of CPUs. */
+/* What a set of objects is for. */
 typedef struct hn_bundle_target {
     hn_str name;
     hn_str features; /* list, each with its NUL, in gcc's names: "avx2\0fma\0"; checked at load */
+    hn_artefact_kind artefact;
+    hn_kernel_abi abi;
 } hn_bundle_target;
 
 typedef struct hn_bundle_objects {

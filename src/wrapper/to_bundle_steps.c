@@ -2,13 +2,31 @@
 #include "wrapper/exprs.h"
 #include "wrapper/to_bundle_impl.h"
 
+/* A bundle's words for a target and its objects. HNB_TARGET_NONE: bundles have none for it. */
+static const struct {
+    hnb_target_kind target;
+    hnb_object_kind object;
+} code_kinds[] = {
+    [HN_ARTEFACT_SHARED_OBJECT] = {HNB_TARGET_CPU, HNB_OBJECT_ELF},
+    [HN_ARTEFACT_SOURCE] = {HNB_TARGET_NONE, 0},
+};
+
+static hn_status put_target(bundle_emitter *e, const hn_bundle_target *target) {
+    uint32_t ignored;
+    hnb_target_kind kind = code_kinds[target->artefact].target;
+    if (kind == HNB_TARGET_NONE || target->abi != HN_ABI_RANGE)
+        return HN_ERROR(HN_UNSUPPORTED, "bundles have no code of the kind of '" HN_STR_FMT "'",
+                        HN_STR_ARG(target->name));
+    return hn_bundle_writer_target(&e->out, kind, HNB_MACHINE_HERE, target->name, target->features,
+                                   &ignored);
+}
+
 hn_status hn_emit_targets(bundle_emitter *e, const hn_bundle_objects *objects) {
     const hn_bundle_target one = {.name = HN_STR("cpu"), .features = e->options->cpu_features};
     const hn_bundle_target *targets = objects->target_count ? objects->targets : &one;
-    uint32_t count = objects->target_count ? objects->target_count : 1, ignored;
+    uint32_t count = objects->target_count ? objects->target_count : 1;
     if (!objects->count && !objects->target_count) return NULL;
-    for (uint32_t t = 0; t < count; t++)
-        HN_TRY(hn_bundle_writer_target(&e->out, HNB_TARGET_CPU, HNB_MACHINE_HERE, targets[t].name, targets[t].features, &ignored));
+    for (uint32_t t = 0; t < count; t++) HN_TRY(put_target(e, &targets[t]));
     e->target_count = count;
     return NULL;
 }
@@ -17,7 +35,13 @@ hn_status hn_emit_objects(bundle_emitter *e, const hn_bundle_objects *objects) {
     for (uint32_t i = 0; i < objects->count; i++) {
         const hn_bundle_object *o = &objects->items[i];
         uint32_t ignored;
-        HN_TRY(hn_bundle_writer_object(&e->out, HNB_OBJECT_ELF, o->target, o->name, o->bytes, o->len, o->digest.bytes, &ignored));
+        if (o->target >= e->target_count)
+            return HN_ERROR(HN_INTERNAL, "object %u is of target %u of %u", i, o->target,
+                            e->target_count);
+        hn_artefact_kind artefact = HN_ARTEFACT_SHARED_OBJECT;
+        if (objects->target_count) artefact = objects->targets[o->target].artefact;
+        HN_TRY(hn_bundle_writer_object(&e->out, code_kinds[artefact].object, o->target, o->name,
+                                       o->bytes, o->len, o->digest.bytes, &ignored));
     }
     return NULL;
 }

@@ -61,7 +61,8 @@ static hn_status check_graph(const command *c, uint64_t seed, hn_arena *arena, h
                           .context = &by,
                           .facts = &hn_test_gpu,
                           .schedule = {.threads = hn_test_gpu.multiprocessors,
-                                       .limits = seed % 2 ? &hn_test_small_limits : &hn_cpu_facts_common.limits,
+                                       .limits = seed % 2 ? &hn_test_gpu.limits
+                                                          : &hn_cpu_facts_common.limits,
                                        .no_fusion = seed % 8 == 7}};
     HN_TRY(hn_random_inputs(seed, arena, graph, 0, inputs));
     if (c->dumps) print_graph(graph);

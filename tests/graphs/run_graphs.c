@@ -47,7 +47,10 @@ static hn_status dump(hn_graph *graph, hn_service *service, const char *target) 
 
 static hn_status check_opencl(const command *c, uint64_t seed, hn_arena *arena, hn_graph *graph, const hn_ref_tensor *inputs,
                               const double *tolerance) {
-    const graph_how how = {.any_plan = true, .choice = seed, .limits = seed % 2 ? &hn_test_small_limits : NULL, .no_fusion = c->how.no_fusion};
+    const graph_how how = {.any_plan = true,
+                           .choice = seed,
+                           .facts = seed % 2 ? &hn_test_gpu : NULL,
+                           .no_fusion = c->how.no_fusion};
     hn_ref_tensor expected[HN_RANDOM_MAX_TENSORS], actual[HN_RANDOM_MAX_TENSORS];
     uint32_t input_count = graph->inputs.count; /* folding adds constants to them */
     hn_status status = hn_interpret(arena, graph, inputs, input_count, expected);

@@ -4,12 +4,13 @@
 #include "base/map.h"
 #include "codegen/codegen.h"
 #include "kernel/plan_gpu.h"
-#include "support/imaginary_gpu.h"
 
 #include <string.h>
 
 typedef struct runner {
     opencl_host *host;
+    hn_target target;
+    hn_target_kind kind; /* the target's, perhaps with other facts */
     hn_arena *arena, scratch;
     hn_program *p;
     hn_schedule schedule;
@@ -39,7 +40,7 @@ static bool adds_together(const hn_form *f) {
 static hn_status plan(runner *r, const hn_kernel *kernel, hn_form **out) {
     hn_form *plans[HN_GPU_PLANS_MAX];
     uint32_t count = 0, most = r->how.any_plan ? HN_GPU_PLANS_MAX : 1;
-    HN_TRY(hn_form_plans_gpu(r->p, kernel, &hn_test_gpu, most, r->arena, &r->scratch, plans, &count));
+    HN_TRY(hn_form_plans_gpu(r->p, kernel, r->kind.gpu, most, r->arena, &r->scratch, plans, &count));
     if (!count) return HN_ERROR(HN_INTERNAL, "the planner offers nothing");
     *out = plans[r->how.any_plan ? r->how.choice++ % count : 0];
     hn_arena_reset(&r->scratch);
@@ -52,7 +53,9 @@ static hn_status print_kernel(runner *r, const hn_kernel *kernel, hn_kernel_code
     r->counts.kernels++;
     r->counts.reductions += reduces(kernel);
     r->counts.together += reduces(kernel) && adds_together(form);
-    hn_status status = hn_form_text(form, &hn_opencl_language, r->arena, &r->scratch, out);
+    hn_status status =
+        r->how.any_plan ? r->kind.print_form(form, r->arena, &r->scratch, out)
+                        : r->kind.print(r->p, kernel, &r->target, r->arena, &r->scratch, out);
     hn_arena_reset(&r->scratch);
     return status;
 }
@@ -76,8 +79,8 @@ static hn_status print_kernels(runner *r, const hn_kernel_code **unique, uint32_
 static hn_status compile(runner *r, hn_graph *graph) {
     const hn_kernel_code **unique;
     uint32_t count = 0;
-    const hn_target host = hn_target_host();
-    const hn_sched_options sched = {.threads = hn_test_gpu.multiprocessors, .limits = r->how.limits ? r->how.limits : host.kind->limits,
+    const hn_sched_options sched = {.threads = hn_target_threads(&r->target, 1),
+                                    .limits = r->kind.limits,
                                     .no_fusion = r->how.no_fusion};
     HN_TRY(hn_program_of_graph(graph, r->arena, &r->p));
     HN_TRY(hn_schedule_program(r->p, &sched, r->arena, &r->scratch, &r->schedule));
@@ -144,7 +147,16 @@ static hn_status run_step(runner *r, uint32_t k) {
     return run_code(r->program, &r->codes[k], r->p, &sizes, r->run.buffers, &r->scratch);
 }
 
+static hn_status choose_target(runner *r) {
+    HN_TRY(kernel_target(&r->target));
+    r->kind = *r->target.kind;
+    if (r->how.facts) r->kind.gpu = r->how.facts, r->kind.limits = &r->how.facts->limits;
+    r->target.kind = &r->kind;
+    return NULL;
+}
+
 static hn_status run_all(runner *r, hn_graph *graph, const hn_ref_tensor *inputs, uint32_t input_count, hn_ref_tensor *out_outputs) {
+    HN_TRY(choose_target(r));
     HN_TRY(compile(r, graph));
     HN_TRY(hn_program_run_begin(r->arena, r->p, graph, inputs, input_count, &r->run));
     for (uint32_t k = 0; k < r->schedule.steps.count; k++) HN_TRY(run_step(r, k));

@@ -17,7 +17,7 @@ typedef struct graph_counts {
 typedef struct graph_how {
     bool any_plan; /* of the plans for a kernel one is taken by `choice`, which goes on; otherwise the best */
     uint64_t choice;
-    const hn_sched_limits *limits; /* of the schedule; NULL: this machine's */
+    const hn_gpu_facts *facts; /* what kernels are planned for; NULL: those of the target */
     bool no_fusion;
 } graph_how;
 

@@ -5,12 +5,20 @@
 
 enum { MAX_ARGUMENTS = 256, MAX_SIZES = 64 };
 
+hn_status kernel_target(hn_target *out) { return hn_target_named(HN_STR("opencl"), out); }
+
 hn_status kernel_build(opencl_host *host, const hn_kernel_code *const *kernels, uint32_t count, opencl_program **out) {
-    hn_strbuf text;
+    hn_strbuf text, flags;
+    hn_target target;
+    HN_TRY(kernel_target(&target));
     hn_strbuf_init(&text);
-    hn_status status = hn_opencl_unit(kernels, count, &text);
-    if (!status) status = opencl_program_build(host, text.ptr, text.len, hn_opencl_options, out);
+    hn_strbuf_init(&flags);
+    hn_target_put_flags(&target, &flags);
+    hn_status status = target.kind->unit(kernels, count, &target, &text);
+    if (!status) status = hn_strbuf_status(&flags);
+    if (!status) status = opencl_program_build(host, text.ptr, text.len, flags.ptr, out);
     if (text.ptr && getenv("HENRY_TEST_TEXT")) fputs(text.ptr, stderr);
+    hn_strbuf_deinit(&flags);
     hn_strbuf_deinit(&text);
     return status;
 }
@@ -51,7 +59,9 @@ hn_status kernel_run(opencl_program *program, const hn_kernel_code *kernel, cons
 hn_status kernel_run_form(opencl_host *host, const hn_form *form, const kernel_env *env) {
     hn_kernel_code code;
     opencl_program *program = NULL;
-    HN_TRY(hn_form_text(form, &hn_opencl_language, form->arena, form->arena, &code));
+    hn_target target;
+    HN_TRY(kernel_target(&target));
+    HN_TRY(target.kind->print_form(form, form->arena, form->arena, &code));
     HN_TRY(kernel_build(host, (const hn_kernel_code *const[]){&code}, 1, &program));
     hn_status status = kernel_run(program, &code, env);
     opencl_program_free(program);

@@ -2,7 +2,7 @@
 #ifndef HN_TESTS_OPENCL_KERNEL_RUN_H
 #define HN_TESTS_OPENCL_KERNEL_RUN_H
 
-#include "codegen/opencl/opencl.h"
+#include "codegen/codegen.h"
 #include "support/opencl_host.h"
 
 /* Memory of a buffer of the program. */
@@ -19,6 +19,9 @@ typedef struct kernel_env {
     const int64_t *values;
     uint32_t symbol_count;
 } kernel_env;
+
+/* The row of the table of targets that all this is by: its printer, its units, its flags, its facts. */
+hn_status kernel_target(hn_target *out) HN_MUST_USE;
 
 /* One text of these kernels, built. */
 hn_status kernel_build(opencl_host *host, const hn_kernel_code *const *kernels, uint32_t count, opencl_program **out) HN_MUST_USE;

@@ -2,6 +2,7 @@
  * functions; and what must equal the CPU's kernels bit for bit, against kernels of a level that does not contract products and sums.
  *
  *     opencl_test_math [TEST]      HENRY_TEST_SHOW=1: prints the largest error of each op */
+#include "codegen/opencl/opencl.h"
 #include "opencl/fixture.h"
 
 #include "base/compiler.h"

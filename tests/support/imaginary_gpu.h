@@ -1,12 +1,16 @@
-/* imaginary_gpu.h: a processor for tests of kernel forms, and limits of the schedule to go with it.
- */
+/* imaginary_gpu.h: a processor for tests of kernel forms. Small tensors reach its limits of the
+ * schedule. */
 #ifndef HN_TESTS_IMAGINARY_GPU_H
 #define HN_TESTS_IMAGINARY_GPU_H
 
 #include "kernel/facts.h"
-#include "sched/sched.h"
 
-static const hn_gpu_facts hn_test_gpu = {.warp = 32,
+static const hn_gpu_facts hn_test_gpu = {.limits = {.split_min_elems = 4096,
+                                                    .column_strip = 32,
+                                                    .column_min_steps = 8,
+                                                    .long_row_elems = 256,
+                                                    .local_max_elems = 1024},
+                                         .warp = 32,
                                          .threads_max = 1024,
                                          .shared_bytes = 48 << 10,
                                          .multiprocessors = 132,
@@ -15,12 +19,5 @@ static const hn_gpu_facts hn_test_gpu = {.warp = 32,
                                          .ops_per_ns = 30000,
                                          .launch_ns = 3000,
                                          .barrier_ns = 20};
-
-/* Limits that the small tensors of tests reach. */
-static const hn_sched_limits hn_test_small_limits = {.split_min_elems = 4096,
-                                                     .column_strip = 32,
-                                                     .column_min_steps = 8,
-                                                     .long_row_elems = 256,
-                                                     .local_max_elems = 1024};
 
 #endif

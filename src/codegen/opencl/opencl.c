@@ -1,10 +1,8 @@
-/* opencl.c: the table of OpenCL C, and units of it. */
+/* opencl.c: the table of OpenCL C, kernels by it, and units of them. */
 #include "codegen/opencl/opencl.h"
 
 #include "codegen/opencl/prelude.h"
-
-/* Division and square root round as the other languages' do; without the option OpenCL allows 2.5 and 3 ulp. */
-const char hn_opencl_options[] = "-cl-std=CL1.2 -cl-fp32-correctly-rounded-divide-sqrt -w";
+#include "kernel/plan_gpu.h"
 
 static const hn_class_texts ops[HN_OP_COUNT] = {
 #define CL_OP(name, f32, f64, ints, mask) [HN_OP_##name] = {{f32, f64, ints, ints, mask}},
@@ -66,6 +64,19 @@ const hn_language hn_opencl_language = {
     .ops = ops,
 };
 
+hn_status hn_opencl_print_form(const hn_form *form, hn_arena *arena, hn_arena *scratch,
+                               hn_kernel_code *out) {
+    return hn_form_text(form, &hn_opencl_language, arena, scratch, out);
+}
+
+hn_status hn_opencl_print(const hn_program *program, const hn_kernel *kernel,
+                          const hn_target *target, hn_arena *arena, hn_arena *scratch,
+                          hn_kernel_code *out) {
+    hn_form *form;
+    HN_TRY(hn_form_plan_gpu(program, kernel, target->kind->gpu, arena, scratch, &form));
+    return hn_opencl_print_form(form, arena, scratch, out);
+}
+
 /* A product that something is added to is rounded first, as on every target. f64 is an extension: named where it is used only, for
  * devices that lack it. */
 static void put_pragmas(hn_str text, hn_strbuf *out) {
@@ -73,8 +84,10 @@ static void put_pragmas(hn_str text, hn_strbuf *out) {
     if (strstr(text.ptr, "double")) hn_strbuf_puts(out, "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n");
 }
 
-hn_status hn_opencl_unit(const hn_kernel_code *const *kernels, uint32_t count, hn_strbuf *out) {
+hn_status hn_opencl_unit(const hn_kernel_code *const *kernels, uint32_t count,
+                         const hn_target *target, hn_strbuf *out) {
     hn_strbuf text, all;
+    (void)target; /* all devices get the same */
     hn_strbuf_init(&text);
     hn_strbuf_init(&all);
     for (uint32_t k = 0; k < count; k++) hn_kernel_code_put(kernels[k], &text);

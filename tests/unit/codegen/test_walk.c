@@ -111,12 +111,14 @@ TEST(a_unit) {
     fixture x;
     hn_form *f = NULL;
     hn_kernel_code code = {0};
+    hn_target target = {0};
     hn_strbuf text;
     hn_strbuf_init(&text);
     EXPECT_OK(fixture_init(&x));
     EXPECT_OK(build_row_sum(&x, 1, &f));
     EXPECT_OK(print(f, &code));
-    EXPECT_OK(hn_opencl_unit((const hn_kernel_code *const[]){&code}, 1, &text));
+    EXPECT_OK(hn_target_named(HN_STR("opencl"), &target));
+    EXPECT_OK(target.kind->unit((const hn_kernel_code *const[]){&code}, 1, &target, &text));
     EXPECT(strncmp(text.ptr, "#pragma OPENCL FP_CONTRACT OFF\n__kernel", 39) == 0);
     EXPECT(strstr(text.ptr, code.name) && !strstr(text.ptr, "KERNEL"));
     hn_strbuf_deinit(&text);

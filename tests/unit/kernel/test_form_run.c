@@ -132,7 +132,7 @@ static hn_status check_graph(uint64_t seed, hn_arena *arena, hn_graph *graph,
     const hn_forms_check how = {
         .plan = plan,
         .facts = plan == plan_gpu ? &hn_test_gpu : NULL,
-        .schedule = {.threads = hn_test_gpu.multiprocessors, .limits = &hn_test_small_limits}};
+        .schedule = {.threads = hn_test_gpu.multiprocessors, .limits = &hn_test_gpu.limits}};
     hn_ref_tensor inputs[HN_RANDOM_MAX_TENSORS];
     HN_TRY(hn_random_inputs(seed, arena, graph, 0, inputs));
     return hn_check_forms(graph, inputs, tolerance, &how, kernels);

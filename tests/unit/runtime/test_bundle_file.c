@@ -199,19 +199,24 @@ TEST(cpu_without_the_features) {
     program_deinit(&p);
 }
 
+#define ONE_CALL                                                                                   \
+    "buffer b1 : input f32 source 0 buffer b2 : output f32 bytes(16) " KERNELS                     \
+    "input \"x\" : f32[4] strides [1] in b1 call k4(b1 f32, out b2 f32) extent(4) "                \
+    "output tensor \"y\" : f32[4] strides [1] in b2"
+
 /* The same kernels for two targets; on the second the one step has another grain, and its arguments another order (of which
  * this kernel knows nothing: nothing but the launch record decides what it gets). */
 static void two_targets(program *p, const char *missing, hn_strbuf *out) {
     const hn_strbuf *object = kernel_object();
-    const hn_bundle_target targets[] = {{HN_STR("better"), {missing, strlen(missing) + 1}}, {HN_STR("plain"), {"", 0}}};
+    const hn_bundle_target targets[] = {
+        {.name = HN_STR("better"), .features = {missing, strlen(missing) + 1}},
+        {.name = HN_STR("plain")}};
     hn_bundle_object items[] = {{.name = HN_STR("one"), .bytes = object->ptr, .len = object->len},
                                 {.name = HN_STR("two"), .bytes = object->ptr, .len = object->len, .target = 1}};
     static const uint32_t order[] = {0, 1};
     hn_memory_plan plan;
     hn_strbuf first;
-    EXPECT_OK(program_image(p, "buffer b1 : input f32 source 0 buffer b2 : output f32 bytes(16) " KERNELS
-                               "input \"x\" : f32[4] strides [1] in b1 call k4(b1 f32, out b2 f32) extent(4) "
-                               "output tensor \"y\" : f32[4] strides [1] in b2", NULL, &first));
+    EXPECT_OK(program_image(p, ONE_CALL, NULL, &first));
     hn_strbuf_deinit(&first);
     p->w->target_count = 2;
     for (uint32_t k = 1; k < p->w->kernels.count; k++) {
@@ -231,6 +236,30 @@ static void two_targets(program *p, const char *missing, hn_strbuf *out) {
     EXPECT_OK(hn_wrapper_to_bundle(p->w, &plan, &(hn_bundle_objects){items, 2, targets, 2}, &(hn_to_bundle_options){0}, out));
     for (uint32_t k = 1; k < p->w->kernels.count; k++) free((void *)(uintptr_t)p->w->kernels.items[k].others);
     for (uint32_t k = 0; k < p->w->lines.count; k++) free((void *)(uintptr_t)p->w->lines.items[k].others);
+}
+
+/* What a bundle has no record for is refused, and not written as something else. */
+TEST(targets_that_bundles_do_not_know) {
+    const hn_bundle_target targets[] = {
+        {.name = HN_STR("text"), .artefact = HN_ARTEFACT_SOURCE, .abi = HN_ABI_GROUPS},
+        {.name = HN_STR("groups"), .abi = HN_ABI_GROUPS}};
+    const hn_bundle_object item = {.name = HN_STR("one"), .bytes = "x", .len = 1};
+    static const hn_to_bundle_options none;
+    program p;
+    hn_memory_plan plan;
+    program_init(&p);
+    for (int k = 0; k < 2; k++) {
+        hn_strbuf first, image;
+        EXPECT_OK(program_image(&p, ONE_CALL, NULL, &first));
+        hn_strbuf_deinit(&first);
+        hn_strbuf_init(&image);
+        EXPECT_OK(hn_wrapper_plan(p.w, &plan));
+        const hn_bundle_objects objects = {&item, 1, &targets[k], 1};
+        EXPECT_ERROR(hn_wrapper_to_bundle(p.w, &plan, &objects, &none, &image), HN_UNSUPPORTED,
+                     "bundles have no code of the kind of '");
+        hn_strbuf_deinit(&image);
+    }
+    program_deinit(&p);
 }
 
 static hn_status load_and_run(const hn_strbuf *image, const hn_module_options *options, hn_module_stats *before, hn_module_stats *after) {
