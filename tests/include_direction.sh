@@ -1,6 +1,18 @@
 #!/bin/sh
-# Checks that each folder includes only what docs/ARCHITECTURE.md allows. Prints the offenders.
-cd "$(dirname "$0")/.." || exit 2
+# Checks that each folder includes only what docs/ARCHITECTURE.md allows, and that only printers and
+# toolchains know a language. Prints the offenders. tests/include_direction_cases.sh shows that each
+# rule can fail.
+#
+#     tests/include_direction.sh [ROOT]        default: this tree
+cd "${1:-$(dirname "$0")/..}" || exit 2
+bad=0
+checked=0
+
+offends() {
+    echo "$1"
+    bad=$((bad + 1))
+}
+
 # The folders, and the single headers of others, that the files of a folder may include.
 allowed() {
     case "$1" in
@@ -22,25 +34,57 @@ allowed() {
     driver) echo "base sym ir front opt lower sched kernel codegen wrapper toolchain service cache bundle ops runtime metrics" ;;
     esac
 }
-bad=0
-checked=0
 for dir in src/*/; do
     folder=$(basename "$dir")
     ok=" $folder henry $(allowed "$folder") "
     for file in $(find "$dir" -name '*.[ch]'); do
         checked=$((checked + 1))
-        for include in $(sed -n 's/^ *#include "\([a-z]*\/[^"]*\)".*/\1/p' "$file"); do
-            case "$ok" in *" ${include%%/*} "* | *" $include "*) ;; *) echo "$file includes $include"; bad=$((bad + 1)) ;; esac
+        for include in $(sed -n 's/^ *#include "\([a-z0-9]*\/[^"]*\)".*/\1/p' "$file"); do
+            case "$ok" in *" ${include%%/*} "* | *" $include "*) ;; *) offends "$file includes $include" ;; esac
         done
     done
 done
+
+# The files, outside of folder $1, that include something of it.
+including() { grep -rlE "#include \"${1#src/}" src tools bench examples 2>/dev/null | grep -v "^$1"; }
+
 # An importer is named by the table of importers alone. Tests may use the parts of one.
 for dir in src/front/*/; do
-    importer=${dir#src/} importer=${importer%/}
-    for file in $(grep -rl "#include \"$importer/" src tools bench examples | grep -v "^$dir"); do
+    for file in $(including "$dir"); do
         checked=$((checked + 1))
-        [ "$file" = src/front/importer.c ] || { echo "$file includes $importer/, which only src/front/importer.c may name"; bad=$((bad + 1)); }
+        [ "$file" = src/front/importer.c ] || offends "$file includes ${dir#src/}, which only src/front/importer.c may name"
     done
 done
+
+# A printer is named by the table of targets alone: its headers, and its functions. Names of a
+# toolchain may begin like those of the printer of its language.
+for dir in src/codegen/*/; do
+    [ -d "$dir" ] || continue
+    for file in $(including "$dir"); do
+        checked=$((checked + 1))
+        [ "$file" = src/codegen/targets.c ] || offends "$file includes ${dir#src/}, which only src/codegen/targets.c may name"
+    done
+    prefix=hn_$(basename "$dir")_
+    for file in $(grep -rlE "\b$prefix" src tools bench examples --include='*.[ch]' 2>/dev/null); do
+        case "$file" in "$dir"* | src/codegen/targets.c | src/toolchain/*) checked=$((checked + 1)) ;; *) offends "$file names $prefix..., which only src/codegen/targets.c may" ;; esac
+    done
+done
+
+# No text of a language where kernels are decided. In strings:
+#   words that begin with two underscores    __global, __attribute__, __builtin_...
+#   lines of the preprocessor                #include, #pragma
+#   types, with a name or a star behind      "const float *", "long i"
+#   an end of a statement                    ";\n", and ";" at the end
+#   what has a parenthesis in C's family     "for (", "if (", "while (", "return "
+#   OpenCL's functions and macros            get_group_id, barrier(, CLK_..., FP_CONTRACT
+# Comments may quote what they like.
+language='__[a-z]|#(include|define|pragma|if)|\b(const|void|float|double|int|long|char|short|uchar|ushort|size_t|u?int[0-9]+_t)( +[a-z*$%]| *\*)|;\\n|;"|\b(for|if|while|switch) ?\(|\breturn\b|\bget_(group|local|global)_id|\bbarrier\(|CLK_|FP_CONTRACT'
+strings_of() { sed -e 's|/\*.*\*/||' -e '/\/\*/,/\*\//d' -e '/^ *#include/d' "$1" | grep -oE '"([^"\\]|\\.)*"'; }
+for file in $(find src/kernel src/sched -name '*.[ch]'); do
+    checked=$((checked + 1))
+    found=$(strings_of "$file" | grep -E "$language" | head -3)
+    [ -z "$found" ] || offends "$file has text of a language: $(echo "$found" | tr '\n' ' ')"
+done
+
 echo "$((checked - bad)) passed, $bad failed"
 [ "$bad" = 0 ]
