@@ -82,6 +82,18 @@ void hn_contiguous_strides(hn_sym *sym, const hn_expr *sizes, uint32_t rank, hn_
     }
 }
 
+hn_expr hn_strided_extent(hn_sym *sym, const hn_expr *sizes, const hn_expr *strides,
+                          uint32_t rank) {
+    const hn_expr one = hn_sym_int(sym, 1);
+    hn_expr extent = one;
+    for (uint32_t d = 0; d < rank; d++) {
+        if (hn_sym_is_value(sym, sizes[d], 0)) return hn_sym_int(sym, 0);
+        extent =
+            hn_sym_add(sym, extent, hn_sym_mul(sym, hn_sym_sub(sym, sizes[d], one), strides[d]));
+    }
+    return extent;
+}
+
 void hn_value_strides(hn_sym *sym, const hn_value_info *info, hn_expr *out_strides) {
     if (!info->strides)
         hn_contiguous_strides(sym, info->sizes, info->rank, out_strides);

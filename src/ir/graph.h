@@ -179,6 +179,8 @@ static inline hn_node_info *hn_graph_node(const hn_graph *graph, hn_node n) { re
 
 /* Row-major strides of `sizes`, in elements. */
 void hn_contiguous_strides(hn_sym *sym, const hn_expr *sizes, uint32_t rank, hn_expr *out_strides);
+/* Elements from the first to one past the last that the strides reach; 0 when a size is 0. */
+hn_expr hn_strided_extent(hn_sym *sym, const hn_expr *sizes, const hn_expr *strides, uint32_t rank);
 /* The strides of a tensor, also where it leaves row-major ones out. */
 void hn_value_strides(hn_sym *sym, const hn_value_info *info, hn_expr *out_strides);
 

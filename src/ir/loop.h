@@ -9,6 +9,7 @@
 #define HN_IR_LOOP_H
 
 #include "base/arena.h"
+#include "base/device.h"
 #include "henry/abi/extern_abi.h"
 #include "ir/graph.h"
 #include "ir/op.h"
@@ -28,6 +29,7 @@ typedef enum hn_buffer_kind {
 typedef struct hn_buffer {
     hn_buffer_kind kind;
     hn_dtype dtype;
+    hn_device_kind device; /* whose memory it is; lowering makes programs of the CPU only */
     uint32_t rank;
     const hn_expr *sizes, *strides;
     hn_expr extent;  /* elements from the first to one past the last that the strides reach */

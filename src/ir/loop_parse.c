@@ -1,6 +1,7 @@
 /* loop_parse.c: reads the text form of loop IR. One recursive-descent reader; each function stands for a rule of the
  * grammar in docs/ir.md. What the verifier asks is asked piece by piece, so that its errors name a line. */
 #include "ir/facts.h"
+#include "ir/layout_text.h"
 #include "ir/loop_text.h"
 #include "ir/sop_text.h"
 #include "ir/text.h"
@@ -24,37 +25,6 @@ static hn_status fail(parser *ps, const char *what) { return hn_lex_fail(&ps->le
 
 /* Outside of loops: of sizes alone. */
 static hn_status read_size(parser *ps, hn_expr *out) { return hn_text_read_size(&ps->lex, ps->sym, out); }
-
-static hn_status read_sizes(parser *ps, hn_expr *out, uint32_t cap, uint32_t *out_count) {
-    *out_count = 0;
-    HN_TRY(hn_lex_expect(&ps->lex, '['));
-    if (hn_lex_accept(&ps->lex, ']')) return NULL;
-    do {
-        if (*out_count == cap) return fail(ps, "too many expressions in a list");
-        HN_TRY(read_size(ps, &out[(*out_count)++]));
-    } while (hn_lex_accept(&ps->lex, ','));
-    return hn_lex_expect(&ps->lex, ']');
-}
-
-/* [s0, 4] strides [4, 1] */
-static hn_status read_layout(parser *ps, const hn_expr **out_sizes, const hn_expr **out_strides, uint32_t *out_rank) {
-    hn_expr sizes[HN_MAX_RANK], strides[HN_MAX_RANK], *kept;
-    uint32_t count;
-    HN_TRY(read_sizes(ps, sizes, HN_MAX_RANK, out_rank));
-    if (hn_lex_accept_word(&ps->lex, "strides")) {
-        HN_TRY(read_sizes(ps, strides, HN_MAX_RANK, &count));
-        if (count != *out_rank) return fail(ps, "sizes and strides differ in number");
-    } else {
-        hn_contiguous_strides(ps->sym, sizes, *out_rank, strides);
-        HN_TRY(hn_lex_blame(&ps->lex, ps->lex.p, hn_sym_status(ps->sym)));
-    }
-    HN_NEW(ps->arena, kept, 2 * *out_rank);
-    memcpy(kept, sizes, *out_rank * sizeof *kept);
-    memcpy(kept + *out_rank, strides, *out_rank * sizeof *kept);
-    *out_sizes = kept;
-    *out_strides = kept + *out_rank;
-    return NULL;
-}
 
 /* --- words --- */
 
@@ -103,7 +73,8 @@ static hn_status read_buffer(parser *ps) {
     if (buffer.kind > HN_BUFFER_OUTPUT) return fail(ps, "expected 'input', 'temp' or 'output'");
     if (buffer.kind == HN_BUFFER_INPUT) HN_TRY(hn_lex_u32(&ps->lex, &buffer.input));
     HN_TRY(hn_text_read_dtype(&ps->lex, &buffer.dtype));
-    HN_TRY(read_layout(ps, &buffer.sizes, &buffer.strides, &buffer.rank));
+    HN_TRY(hn_text_read_layout(&ps->lex, ps->sym, &buffer.rank, &buffer.sizes, &buffer.strides));
+    HN_TRY(hn_text_read_device(&ps->lex, &buffer.device));
     if (buffer.kind != HN_BUFFER_INPUT) {
         HN_TRY(hn_lex_expect_word(&ps->lex, "extent"));
         HN_TRY(read_size(ps, &buffer.extent));
@@ -209,7 +180,8 @@ static hn_status read_extern(parser *ps, hn_extern_kind kind) {
     while (hn_lex_accept(&ps->lex, ','));
     HN_TRY(hn_lex_expect(&ps->lex, ')'));
     HN_TRY(hn_lex_expect_word(&ps->lex, "params"));
-    HN_TRY(read_sizes(ps, ext->params, sizeof ext->params / sizeof *ext->params, &ext->param_count));
+    HN_TRY(hn_text_read_sizes(&ps->lex, ps->sym, ext->params,
+                              sizeof ext->params / sizeof *ext->params, &ext->param_count));
     HN_TRY(read_origin(ps, &origin));
     return hn_program_add_extern(ps->p, ext, origin, &item);
 }
@@ -241,7 +213,7 @@ static hn_status read_result(parser *ps) {
     HN_TRY(hn_lex_u32(&ps->lex, &result.output));
     HN_TRY(hn_lex_expect(&ps->lex, '='));
     HN_TRY(read_place(ps, &result.buffer, &result.offset));
-    HN_TRY(read_layout(ps, &result.sizes, &result.strides, &result.rank));
+    HN_TRY(hn_text_read_layout(&ps->lex, ps->sym, &result.rank, &result.sizes, &result.strides));
     HN_PUSH(ps->arena, &ps->p->results, result);
     return NULL;
 }

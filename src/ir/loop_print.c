@@ -1,6 +1,7 @@
 /* loop_print.c: the text of loop IR and of bodies: --dump-after, `henry opt`, messages. It parses back, loop_parse.c.
  * Grammar: docs/ir.md. */
 #include "ir/facts.h"
+#include "ir/layout_text.h"
 #include "ir/loop.h"
 #include "ir/loop_text.h"
 #include "ir/sop_text.h"
@@ -89,28 +90,13 @@ static void put_extern(const hn_program *p, const hn_extern *ext, hn_strbuf *out
     put_exprs(p, ext->params, ext->param_count, out);
 }
 
-/* Strides that follow from the sizes are left out. */
-static bool is_contiguous(const hn_program *p, const hn_expr *sizes, const hn_expr *strides, uint32_t rank) {
-    hn_expr expected[HN_MAX_RANK];
-    hn_contiguous_strides(p->sym, sizes, rank, expected);
-    for (uint32_t d = 0; d < rank; d++)
-        if (strides[d] != expected[d]) return false;
-    return true;
-}
-
-static void put_layout(const hn_program *p, const hn_expr *sizes, const hn_expr *strides, uint32_t rank, hn_strbuf *out) {
-    put_exprs(p, sizes, rank, out);
-    if (!strides || is_contiguous(p, sizes, strides, rank)) return;
-    hn_strbuf_puts(out, " strides ");
-    put_exprs(p, strides, rank, out);
-}
-
 static void put_buffer(const hn_program *p, hn_buf b, hn_strbuf *out) {
     const hn_buffer *buffer = &p->buffers.items[b];
     hn_strbuf_printf(out, "  b%u : %s ", b, hn_buffer_kind_names[buffer->kind]);
     if (buffer->kind == HN_BUFFER_INPUT) hn_strbuf_printf(out, "%u ", buffer->input);
     hn_strbuf_puts(out, hn_dtype_facts(buffer->dtype)->name);
-    put_layout(p, buffer->sizes, buffer->strides, buffer->rank, out);
+    hn_text_print_layout(p->sym, buffer->rank, buffer->sizes, buffer->strides, out);
+    hn_text_print_device(buffer->device, out);
     if (buffer->kind != HN_BUFFER_INPUT) {
         hn_strbuf_puts(out, " extent ");
         put_expr(p, buffer->extent, out);
@@ -143,7 +129,7 @@ static void put_result(const hn_program *p, const hn_result *result, hn_strbuf *
     hn_strbuf_printf(out, "  result %u = ", result->output);
     put_access(p, result->buffer, result->offset, out);
     hn_strbuf_putc(out, ' ');
-    put_layout(p, result->sizes, result->strides, result->rank, out);
+    hn_text_print_layout(p->sym, result->rank, result->sizes, result->strides, out);
     hn_strbuf_putc(out, '\n');
 }
 

@@ -162,6 +162,9 @@ hn_status hn_loop_check_item(hn_loop_checker *c, hn_item i) {
 
 hn_status hn_loop_check_end(const hn_loop_checker *c) {
     if (c->depth) return HN_ERROR(HN_INTERNAL, "loop IR: a conditional has no end");
+    for (hn_buf b = 1; b < c->p->buffers.count; b++)
+        if ((uint32_t)c->p->buffers.items[b].device >= HN_DEVICE_KIND_COUNT)
+            return HN_ERROR(HN_INTERNAL, "loop IR: buffer %u is on no known device", b);
     for (uint32_t k = 0; k < c->p->results.count; k++) {
         hn_buf b = c->p->results.items[k].buffer;
         if (!buffer_of(c, b) || !c->written[b]) return HN_ERROR(HN_INTERNAL, "loop IR: result %u is never written", k);

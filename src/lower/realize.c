@@ -7,16 +7,6 @@ void lower_loop_vars(lower *l, hn_loop *loop, const hn_expr *extents, uint32_t c
     for (uint32_t k = 0; k < count; k++) loop->vars[k] = hn_sym_index(l->sym, k, extents[k]);
 }
 
-/* offset of the last element + 1: how many elements the strides reach. 0 when a size is 0. */
-static hn_expr reach(lower *l, const hn_expr *sizes, const hn_expr *strides, uint32_t rank) {
-    hn_expr last = l->one;
-    for (uint32_t d = 0; d < rank; d++) {
-        if (hn_sym_is_value(l->sym, sizes[d], 0)) return l->zero;
-        last = hn_sym_add(l->sym, last, hn_sym_mul(l->sym, hn_sym_sub(l->sym, sizes[d], l->one), strides[d]));
-    }
-    return last;
-}
-
 hn_status lower_new_buffer(lower *l, hn_value v, const hn_expr *wanted) {
     const hn_value_info *vi = hn_graph_value(l->g, v);
     if (!wanted && l->output[v]) wanted = vi->strides;
@@ -26,9 +16,13 @@ hn_status lower_new_buffer(lower *l, hn_value v, const hn_expr *wanted) {
         memcpy(strides, wanted, vi->rank * sizeof *strides);
     else
         hn_contiguous_strides(l->sym, vi->sizes, vi->rank, strides);
-    hn_buffer buffer = {.kind = l->output[v] ? HN_BUFFER_OUTPUT : HN_BUFFER_TEMP, .dtype = vi->dtype, .rank = vi->rank,
-                        .sizes = vi->sizes, .strides = strides, .value = v,
-                        .extent = reach(l, vi->sizes, strides, vi->rank)};
+    hn_buffer buffer = {.kind = l->output[v] ? HN_BUFFER_OUTPUT : HN_BUFFER_TEMP,
+                        .dtype = vi->dtype,
+                        .rank = vi->rank,
+                        .sizes = vi->sizes,
+                        .strides = strides,
+                        .value = v,
+                        .extent = hn_strided_extent(l->sym, vi->sizes, strides, vi->rank)};
     lower_value *lv = &l->values[v];
     HN_TRY(hn_program_add_buffer(l->p, buffer, &lv->buffer));
     lv->strides = strides;

@@ -73,6 +73,7 @@ TEST(errors_of_grammar_name_the_place) {
     EXPECT_ERROR(parse("program {\n b2 : temp f32[] extent 1 }"), HN_INVALID_ARGUMENT, "line 2, column 2: buffers are numbered");
     EXPECT_ERROR(parse("program { b1 : temp f33[] extent 1 }"), HN_INVALID_ARGUMENT, "unknown dtype");
     EXPECT_ERROR(parse("program { b1 : temp f32[i0] extent 1 }"), HN_INVALID_ARGUMENT, "unknown symbol");
+    EXPECT_ERROR(parse("program { b1 : temp f32[2] on moon extent 2 }"), HN_INVALID_ARGUMENT, "line 1, column 31: not a device");
     EXPECT_ERROR(parse("program { b1 : temp f32[2] strides [1, 1] extent 1 }"), HN_INVALID_ARGUMENT, "differ in number");
     EXPECT_ERROR(parse(LOOP("  %2 = b1[i0] : f32")), HN_INVALID_ARGUMENT, "line 6, column 3: ops are numbered");
     EXPECT_ERROR(parse(LOOP("  %1 = sing(%1) : f32")), HN_INVALID_ARGUMENT, "line 6, column 8: unknown op");

@@ -1,0 +1,16 @@
+/* device.c: see device.h. */
+#include "base/device.h"
+
+#define NAME(kind, name) [kind] = name,
+static const char *const names[HN_DEVICE_KIND_COUNT] = {HN_DEVICE_KINDS(NAME)};
+#undef NAME
+
+const char *hn_device_name(uint32_t kind) {
+    return kind < HN_DEVICE_KIND_COUNT ? names[kind] : "unknown";
+}
+
+hn_device_kind hn_device_named(hn_str name) {
+    uint32_t kind = 0;
+    while (kind < HN_DEVICE_KIND_COUNT && !hn_str_eq(name, hn_str_of(names[kind]))) kind++;
+    return (hn_device_kind)kind;
+}
