@@ -36,8 +36,13 @@ static hn_status visit_inputs(const walker *x) {
 
 static hn_status visit_buffers(const walker *x) {
     for (hn_wbuf b = 1; b < x->w->buffers.count; b++) {
-        HN_TRY(visit(x, x->w->buffers.items[b].bytes));
-        if (!x->places) continue;
+        const hn_wbuffer *buffer = &x->w->buffers.items[b];
+        HN_TRY(visit(x, buffer->bytes));
+        if (!x->places) {
+            HN_TRY(visit_list(x, buffer->sizes, buffer->rank));
+            HN_TRY(visit_list(x, buffer->strides, buffer->rank));
+            continue;
+        }
         HN_TRY(visit(x, x->places->buffers[b].bytes));
         HN_TRY(visit(x, x->places->buffers[b].offset));
     }

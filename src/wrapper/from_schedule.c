@@ -46,7 +46,14 @@ static hn_status add_user_input(emitter *e, uint32_t index) {
         input.sizes = vi->sizes;
         input.strides = vi->strides;
         if (!vi->strides) HN_TRY(contiguous(e, vi, &input.strides));
-        hn_wbuffer buffer = {.kind = HN_WBUF_INPUT, .dtype = vi->dtype, .source = e->w->inputs.count, .name = in->name};
+        hn_wbuffer buffer = {.kind = HN_WBUF_INPUT,
+                             .dtype = vi->dtype,
+                             .device = HN_DEVICE_CPU,
+                             .rank = input.rank,
+                             .sizes = input.sizes,
+                             .strides = input.strides,
+                             .source = e->w->inputs.count,
+                             .name = in->name};
         HN_TRY(hn_wrapper_add_buffer(e->w, buffer, &input.buffer));
     }
     HN_PUSH(e->w->arena, &e->w->inputs, input);
@@ -58,7 +65,11 @@ static hn_status buffer_of(emitter *e, hn_buf b, hn_wbuf *out) {
     if (!b || *out) return NULL;
     const hn_buffer *buffer = &e->program->buffers.items[b];
     const hn_dtype_info *facts = hn_dtype_facts(buffer->dtype);
-    hn_wbuffer made = {.dtype = buffer->dtype};
+    hn_wbuffer made = {.dtype = buffer->dtype,
+                       .device = buffer->device,
+                       .rank = buffer->rank,
+                       .sizes = buffer->sizes,
+                       .strides = buffer->strides};
     if (buffer->kind == HN_BUFFER_INPUT) {
         const hn_input *in = &e->graph->inputs.items[buffer->input];
         if (in->kind == HN_INPUT_USER) {

@@ -113,6 +113,9 @@ static void tables(printer *p) {
         number(p, "id", i);
         text(p, "kind", hn_str_of(hn_wbuf_kind_names[b->kind]));
         text(p, "dtype", hn_str_of(hn_dtype_facts(b->dtype)->name));
+        exprs(p, "sizes", b->sizes, b->rank);
+        exprs(p, "strides", b->strides, b->rank);
+        text(p, "device", hn_str_of(hn_device_name(b->device)));
         if (b->kind == HN_WBUF_INPUT || b->kind == HN_WBUF_CONSTANT) number(p, "source", b->source);
         if (b->byte_offset) key(p, "byte_offset"), hn_strbuf_printf(p->out, "%" PRIu64, b->byte_offset);
         optional(p, "bytes", b->bytes);

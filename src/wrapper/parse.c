@@ -3,7 +3,9 @@
  *   wrapper    = "wrapper" "{" symbol* guard* buffer* kernel* input* line* output* "}"
  *   symbol     = "symbol" ("size" | "data") NAME "in" "[" bound "," bound "]" ["divisor" INT] ["hint" INT]
  *   guard      = "guard" EXPR ("==" | "!=" | "<=" | "<") EXPR STRING
- *   buffer     = "buffer" "b"N ":" KIND DTYPE ["source" INT] ["offset" INT] ["bytes" "(" EXPR ")"] ["name" STRING]
+ *   buffer     = "buffer" "b"N ":" KIND DTYPE layout ["on" DEVICE] ["source" INT] ["offset" INT]
+ *                ["bytes" "(" EXPR ")"] ["name" STRING]
+ *   layout     = exprs ["strides" exprs]      strides left out: row-major
  *   kernel     = "kernel" "k"N ":" "object" INT ["name" STRING]
  *   input      = "input" STRING ":" (scalar | tensor ["in" b])
  *   output     = "output" ("tensor" | "mutation" | "scalar") STRING ["target" INT] ":"
@@ -19,6 +21,7 @@
  * What the text says is not believed: hn_wrapper_verify comes after. */
 #include "wrapper/names.h"
 
+#include "ir/layout_text.h"
 #include "ir/lex.h"
 #include "ir/text.h"
 
@@ -197,6 +200,8 @@ static hn_status read_buffer(parser *ps) {
     HN_TRY(read_choice(ps, hn_wbuf_kind_names, 4, "expected the kind of a buffer", &kind));
     b.kind = (hn_wbuf_kind)kind;
     HN_TRY(read_dtype(ps, &b.dtype));
+    HN_TRY(hn_text_read_layout(&ps->lex, ps->sym, &b.rank, &b.sizes, &b.strides));
+    HN_TRY(hn_text_read_device(&ps->lex, &b.device));
     if (accept_word(ps, "source")) HN_TRY(hn_lex_u32(&ps->lex, &b.source));
     if (accept_word(ps, "offset")) HN_TRY(hn_lex_i64(&ps->lex, &offset));
     if (offset < 0) return fail(ps, "an offset is not negative");

@@ -338,7 +338,18 @@ static hn_status write_lines(planner *p) {
     return NULL;
 }
 
+/* There is one workspace, in the memory of the CPU. */
+static hn_status check_devices(const hn_wrapper *w) {
+    for (hn_wbuf b = 1; b < w->buffers.count; b++)
+        if (w->buffers.items[b].device != HN_DEVICE_CPU)
+            return HN_ERROR(HN_UNSUPPORTED, "buffer %u is on %s; memory is planned for %s only", b,
+                            hn_device_name(w->buffers.items[b].device),
+                            hn_device_name(HN_DEVICE_CPU));
+    return NULL;
+}
+
 static hn_status run(planner *p) {
+    HN_TRY(check_devices(p->w));
     HN_TRY(demote_outputs(p));
     HN_TRY(hn_wrapper_lives(p->w, p->arena, &p->lives));
     HN_TRY(gather_roots(p));

@@ -1,6 +1,7 @@
 /* print.c: the text form of wrapper IR. parse.c reads it; the grammar stands above its functions. */
 #include "wrapper/names.h"
 
+#include "ir/layout_text.h"
 #include "ir/text.h"
 
 #include <inttypes.h>
@@ -78,6 +79,8 @@ static void put_buffer(printer *p, uint32_t i) {
     const hn_wbuffer *b = &p->w->buffers.items[i];
     hn_strbuf_printf(p->out, "  buffer b%u : %s %s", i, hn_wbuf_kind_names[b->kind],
                      hn_dtype_facts(b->dtype)->name);
+    hn_text_print_layout(p->w->sym, b->rank, b->sizes, b->strides, p->out);
+    hn_text_print_device(b->device, p->out);
     if (b->kind == HN_WBUF_INPUT || b->kind == HN_WBUF_CONSTANT)
         hn_strbuf_printf(p->out, " source %u", b->source);
     if (b->byte_offset) hn_strbuf_printf(p->out, " offset %" PRIu64, b->byte_offset);

@@ -43,17 +43,65 @@ static hn_status check_exprs(const verifier *v, const uint8_t *state, const hn_e
     return NULL;
 }
 
+static bool same_exprs(const hn_expr *a, const hn_expr *b, uint32_t count) {
+    for (uint32_t k = 0; k < count; k++)
+        if (a[k] != b[k]) return false;
+    return true;
+}
+
+/* The buffer of an input is the input's tensor. */
+static hn_status check_input_buffer(const hn_wrapper *w, const hn_wbuffer *b, uint32_t i) {
+    if (b->source >= w->inputs.count || w->inputs.items[b->source].is_scalar)
+        return BAD("buffer %u is input %u of %u tensors", i, b->source, w->inputs.count);
+    const hn_winput *in = &w->inputs.items[b->source];
+    if (b->dtype != in->dtype || b->rank != in->rank || !same_exprs(b->sizes, in->sizes, b->rank) ||
+        !same_exprs(b->strides, in->strides, b->rank))
+        return BAD("buffer %u differs from input %u in dtype, sizes or strides", i, b->source);
+    return NULL;
+}
+
+/* The bytes of a buffer; 0: its input or the graph knows them. */
+static hn_expr memory_of(const hn_wrapper *w, const hn_wbuffer *b) {
+    if (b->kind != HN_WBUF_CONSTANT) return b->bytes;
+    if (!w->graph) return 0;
+    const hn_storage *storage = &w->graph->storages.items[b->source];
+    if (b->byte_offset > storage->size_bytes || storage->size_bytes > INT64_MAX) return 0;
+    return hn_sym_int(w->sym, (int64_t)(storage->size_bytes - b->byte_offset));
+}
+
+/* The tensor lies inside the memory, as far as that can be said before the sizes are known. */
+static hn_status check_shape(const hn_wrapper *w, const hn_wbuffer *b, uint32_t i) {
+    const hn_expr elem_bytes = hn_sym_int(w->sym, hn_dtype_facts(b->dtype)->size_bytes);
+    if (b->rank > HN_MAX_RANK) return BAD("buffer %u has rank %u", i, b->rank);
+    for (uint32_t d = 0; d < b->rank; d++)
+        if (!b->sizes[d] || !b->strides[d])
+            return BAD("buffer %u has no size or stride in dimension %u", i, d);
+    const hn_expr have = memory_of(w, b),
+                  extent = hn_strided_extent(w->sym, b->sizes, b->strides, b->rank),
+                  need = hn_sym_mul(w->sym, extent, elem_bytes);
+    HN_TRY(hn_sym_status(w->sym)); /* numbers that overflow */
+    if (have && have != need && hn_sym_prove_lt(w->sym, have, need))
+        return BAD("the tensor in buffer %u reaches beyond its memory", i);
+    return NULL;
+}
+
+static hn_status check_buffer(const hn_wrapper *w, const hn_wbuffer *b, uint32_t i) {
+    if (b->dtype == HN_DTYPE_NONE || b->dtype >= HN_DTYPE_COUNT)
+        return BAD("buffer %u has no dtype", i);
+    if ((uint32_t)b->device >= HN_DEVICE_KIND_COUNT)
+        return BAD("buffer %u is on no known device", i);
+    if ((b->kind == HN_WBUF_TEMP || b->kind == HN_WBUF_OUTPUT) && !b->bytes)
+        return BAD("buffer %u has no size", i);
+    if (b->kind == HN_WBUF_CONSTANT && w->graph &&
+        (!b->source || b->source >= w->graph->storages.count))
+        return BAD("buffer %u is in storage %u, which the graph does not have", i, b->source);
+    HN_TRY(check_shape(w, b, i));
+    return b->kind == HN_WBUF_INPUT ? check_input_buffer(w, b, i) : NULL;
+}
+
 static hn_status check_buffer_table(const hn_wrapper *w) {
-    for (uint32_t i = 1; i < w->buffers.count; i++) {
-        const hn_wbuffer *b = &w->buffers.items[i];
-        if (b->dtype == HN_DTYPE_NONE || b->dtype >= HN_DTYPE_COUNT) return BAD("buffer %u has no dtype", i);
-        if ((b->kind == HN_WBUF_TEMP || b->kind == HN_WBUF_OUTPUT) && !b->bytes)
-            return BAD("buffer %u has no size", i);
-        if (b->kind == HN_WBUF_INPUT && (b->source >= w->inputs.count || w->inputs.items[b->source].is_scalar))
-            return BAD("buffer %u is input %u of %u tensors", i, b->source, w->inputs.count);
-        if (b->kind == HN_WBUF_CONSTANT && w->graph && (!b->source || b->source >= w->graph->storages.count))
-            return BAD("buffer %u is in storage %u, which the graph does not have", i, b->source);
-    }
+    for (uint32_t i = 1; i < w->buffers.count; i++)
+        HN_TRY(check_buffer(w, &w->buffers.items[i], i));
     return NULL;
 }
 
@@ -79,7 +127,10 @@ static hn_status check_define(verifier *v, uint8_t *state, hn_wbuf buffer, uint3
     if (v->has_memory_lines && state[buffer] == UNSEEN)
         return BAD("line %u: buffer %u is written before it is allocated", line, buffer);
     state[buffer] = DEFINED;
-    return check_expr(v, state, v->w->buffers.items[buffer].bytes, line);
+    const hn_wbuffer *b = &v->w->buffers.items[buffer];
+    HN_TRY(check_expr(v, state, b->bytes, line));
+    HN_TRY(check_exprs(v, state, b->sizes, b->rank, line));
+    return check_exprs(v, state, b->strides, b->rank, line);
 }
 
 /* As many operands and parameters as the kind has, those there that it needs, those marked that it writes. */

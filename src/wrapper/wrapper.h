@@ -7,6 +7,7 @@
 #define HN_WRAPPER_WRAPPER_H
 
 #include "base/arena.h"
+#include "base/device.h"
 #include "base/str.h"
 #include "henry/abi/extern_abi.h"
 #include "ir/graph.h"
@@ -22,9 +23,14 @@ typedef enum hn_wbuf_kind {
     HN_WBUF_OUTPUT    /* fresh memory that is handed to the caller */
 } hn_wbuf_kind;
 
+/* Memory, and the tensor in it, whose first element is at the beginning. A size that turns out to
+ * be 0 or less when the program runs means no elements. */
 typedef struct hn_wbuffer {
     hn_wbuf_kind kind;
     hn_dtype dtype;
+    hn_device_kind device;
+    uint32_t rank;
+    const hn_expr *sizes, *strides; /* elements; NULL for rank 0 only */
     uint32_t source;
     uint64_t byte_offset; /* of CONSTANT */
     hn_expr bytes;        /* storage size of TEMP and OUTPUT */
@@ -155,7 +161,9 @@ uint32_t hn_wrapper_count_steps(const hn_wrapper *w, uint32_t first, uint32_t co
 /* The origin in the graph; 0, the empty one, when the graph does not have it. */
 uint32_t hn_wrapper_origin(const hn_wrapper *w, uint32_t origin);
 
-/* Every use after a definition, of buffers and of DATA symbols; every buffer known, no use after free, line kinds and operand counts right. */
+/* Every use after a definition, of buffers and of DATA symbols; every buffer known, no use after
+ * free, line kinds and operand counts right. Of each buffer: the device is known, an input's buffer
+ * has its dtype, sizes and strides, and no tensor provably reaches beyond its memory. */
 hn_status hn_wrapper_verify(const hn_wrapper *w) HN_MUST_USE;
 
 /* Writes the REUSE lines: a kernel's result takes the memory of a temporary of the same size that the kernel is the last to
@@ -174,8 +182,9 @@ typedef struct hn_memory_plan {
     hn_expr workspace_bytes;
     hn_expr live_bound_bytes; /* lower bound: the largest sum of bytes live at one line (at hints for symbolic) */
 } hn_memory_plan;
-/* Also writes the ALLOCATE and FREE lines (REUSE lines that are there already are kept: both buffers share memory),
- * and makes OUTPUT buffers that only feed mutations temporaries. */
+/* Also writes the ALLOCATE and FREE lines (REUSE lines that are there already are kept: both
+ * buffers share memory), and makes OUTPUT buffers that only feed mutations temporaries. Errors:
+ * unsupported for memory of another device than the CPU. */
 hn_status hn_wrapper_plan(hn_wrapper *w, hn_memory_plan *out) HN_MUST_USE;
 /* No two temporaries that are alive together share bytes, all lie in the workspace, at the hints and at some other
  * values of the symbols. Quadratic in the number of temporaries: for tests and debugging. */

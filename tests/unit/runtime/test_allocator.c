@@ -25,8 +25,8 @@ static void count_free(void *context, void *memory) {
 }
 
 /* y = 2 * (x + w), n = 5, v = x is an input handed out; w = x */
-static const char text[] = "symbol size s0 in [1, none] buffer b1 : input f32 source 0 buffer b2 : constant f32 source 1 buffer b3 : temp f32 bytes(4*s0) "
-                           "buffer b4 : output f32 bytes(4*s0) " KERNELS "input \"x\" : f32[s0] strides [1] in b1 "
+static const char text[] = "symbol size s0 in [1, none] buffer b1 : input f32[s0] source 0 buffer b2 : constant f32[4] source 1 buffer b3 : temp f32[s0] bytes(4*s0) "
+                           "buffer b4 : output f32[s0] bytes(4*s0) " KERNELS "input \"x\" : f32[s0] strides [1] in b1 "
                            "call k1(b1 f32, b2 f32, out b3 f32) extent(4) call k4(b3 f32, out b4 f32) extent(s0) "
                            "output mutation \"w\" : f32[4] strides [1] in b3 "
                            "output tensor \"y\" : f32[s0] strides [1] in b4 output scalar \"n\" : int(5) output tensor \"v\" : f32[s0] strides [1] in b1";

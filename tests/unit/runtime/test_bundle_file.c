@@ -13,8 +13,8 @@ typedef struct files {
 } files;
 
 static const char *const program_text =
-    "buffer b1 : input f32 source 0 buffer b2 : constant f32 source 1 buffer b3 : output f32 bytes(16) buffer b4 : constant f32 source 2 "
-    "buffer b5 : temp f32 bytes(16) " KERNELS
+    "buffer b1 : input f32[4] source 0 buffer b2 : constant f32[4] source 1 buffer b3 : output f32[4] bytes(16) buffer b4 : constant f32[4] source 2 "
+    "buffer b5 : temp f32[4] bytes(16) " KERNELS
     "input \"x\" : f32[4] strides [1] in b1 call k1(b1 f32, b2 f32, out b5 f32) extent(4) call k1(b5 f32, b4 f32, out b3 f32) extent(4) "
     "output tensor \"y\" : f32[4] strides [1] in b3";
 
@@ -160,7 +160,7 @@ TEST(objects_of_a_host) {
     int asked = 0;
     hn_module_host host = {&asked, find_kernels};
     program_init(&p);
-    EXPECT_OK(program_image(&p, "buffer b1 : input f32 source 0 buffer b2 : output f32 bytes(16) " KERNELS
+    EXPECT_OK(program_image(&p, "buffer b1 : input f32[4] source 0 buffer b2 : output f32[4] bytes(16) " KERNELS
                                 "input \"x\" : f32[4] strides [1] in b1 call k4(b1 f32, out b2 f32) extent(4) "
                                 "output tensor \"y\" : f32[4] strides [1] in b2", NULL, &image));
     const hn_strbuf *object = kernel_object();
@@ -189,7 +189,7 @@ TEST(cpu_without_the_features) {
     hn_module *m;
     hn_to_bundle_options options = {.cpu_features = {"sse2\0avx9000\0", 13}};
     program_init(&p);
-    EXPECT_OK(program_image(&p, "buffer b1 : input f32 source 0 " KERNELS
+    EXPECT_OK(program_image(&p, "buffer b1 : input f32[4] source 0 " KERNELS
                                 "input \"x\" : f32[4] strides [1] in b1 output tensor \"y\" : f32[4] strides [1] in b1", &options, &image));
     EXPECT_ERROR(hn_module_load_memory(image.ptr, image.len, false, NULL, &m), HN_INCOMPATIBLE, "'cpu' needs 'avx9000', which this CPU lacks");
     EXPECT_ERROR(hn_module_load_memory(image.ptr, image.len, false, &(hn_module_options){.target = "cpu"}, &m), HN_INCOMPATIBLE, "needs 'avx9000'");
@@ -200,7 +200,7 @@ TEST(cpu_without_the_features) {
 }
 
 #define ONE_CALL                                                                                   \
-    "buffer b1 : input f32 source 0 buffer b2 : output f32 bytes(16) " KERNELS                     \
+    "buffer b1 : input f32[4] source 0 buffer b2 : output f32[4] bytes(16) " KERNELS               \
     "input \"x\" : f32[4] strides [1] in b1 call k4(b1 f32, out b2 f32) extent(4) "                \
     "output tensor \"y\" : f32[4] strides [1] in b2"
 
@@ -311,13 +311,13 @@ TEST(programs_that_cannot_be_bundled) {
     program p;
     hn_strbuf image;
     program_init(&p);
-    EXPECT_ERROR(program_image(&p, "symbol size s0 in [1, 9] buffer b1 : input f32 source 0 input \"x\" : f32[4] strides [1] in b1 "
+    EXPECT_ERROR(program_image(&p, "symbol size s0 in [1, 9] buffer b1 : input f32[4] source 0 input \"x\" : f32[4] strides [1] in b1 "
                                    "output tensor \"y\" : f32[s0] strides [1] in b1", NULL, &image),
                  HN_UNSUPPORTED, "size 's0' is not determined by the shape of any input");
     hn_strbuf_deinit(&image);
     program_deinit(&p);
     program_init(&p);
-    EXPECT_ERROR(program_image(&p, "symbol data u0 in [1, 9] buffer b1 : input f32 source 0 input \"x\" : f32[4] strides [1] in b1 "
+    EXPECT_ERROR(program_image(&p, "symbol data u0 in [1, 9] buffer b1 : input f32[4] source 0 input \"x\" : f32[4] strides [1] in b1 "
                                    "output tensor \"y\" : f32[u0] strides [1] in b1", NULL, &image),
                  HN_UNSUPPORTED, "size 'u0' depends on data");
     hn_strbuf_deinit(&image);

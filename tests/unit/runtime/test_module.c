@@ -6,7 +6,7 @@
 static const char *const add_twice =
     "symbol size s0 in [1, 64] hint 4 "
     "guard s0 != 13 \"unlucky\" "
-    "buffer b1 : input f32 source 0 buffer b2 : input f32 source 1 buffer b3 : temp f32 bytes(16*s0) buffer b4 : output f32 bytes(16*s0) " KERNELS
+    "buffer b1 : input f32[s0, 4] strides [4, 1] source 0 buffer b2 : input f32[s0, 4] strides [4, 1] source 1 buffer b3 : temp f32[4*s0] bytes(16*s0) buffer b4 : output f32[4*s0] bytes(16*s0) " KERNELS
     "input \"x\" : f32[s0, 4] strides [4, 1] in b1 input \"y\" : f32[s0, 4] strides [4, 1] in b2 "
     "call k1(b1 f32, b2 f32, out b3 f32) extent(4*s0) grain 1 origin 1 "
     "call k1(b3 f32, b2 f32, out b4 f32) extent(4*s0) grain 1 origin 1 "
@@ -125,7 +125,7 @@ TEST(writes_into_given_outputs) {
 
 static const char *const bounds_check =
     "symbol size s0 in [0, none] hint 4 "
-    "buffer b1 : input f32 source 0 buffer b2 : input i64 source 1 buffer b3 : output f32 bytes(4*s0) " KERNELS
+    "buffer b1 : input f32[10] source 0 buffer b2 : input i64[s0] source 1 buffer b3 : output f32[s0] bytes(4*s0) " KERNELS
     "input \"x\" : f32[10] strides [1] in b1 input \"at\" : i64[s0] strides [1] in b2 "
     "call k3(b1 f32, b2 i64, out b3 f32) params [10] extent(s0) grain 2 origin 1 "
     "output tensor \"z\" : f32[s0] strides [1] in b3";
@@ -153,7 +153,7 @@ TEST(index_out_of_bounds) {
 }
 
 TEST(parallel_kernels_have_own_scratch) {
-    hn_module *m = load_text("buffer b1 : input f32 source 0 buffer b2 : output f32 bytes(4000) " KERNELS
+    hn_module *m = load_text("buffer b1 : input f32[1000, 50] strides [50, 1] source 0 buffer b2 : output f32[1000] bytes(4000) " KERNELS
                              "input \"x\" : f32[1000, 50] strides [50, 1] in b1 "
                              "call k2(b1 f32, out b2 f32) params [50] extent(1000) grain 10 scratch(8) "
                              "output tensor \"z\" : f32[1000] strides [1] in b2",
@@ -179,7 +179,7 @@ static hn_module *load_with_weight(const char *text, const float *weight, size_t
 TEST(mutations) {
     /* x becomes x + w, w becomes x (as it was), the output is w (as it was): everything reads old content. */
     const float weight[4] = {10, 20, 30, 40};
-    hn_module *m = load_with_weight("buffer b1 : input f32 source 0 buffer b2 : constant f32 source 1 buffer b3 : output f32 bytes(16) " KERNELS
+    hn_module *m = load_with_weight("buffer b1 : input f32[4] source 0 buffer b2 : constant f32[4] source 1 buffer b3 : output f32[4] bytes(16) " KERNELS
                                     "input \"x\" : f32[4] strides [1] in b1 "
                                     "call k1(b1 f32, b2 f32, out b3 f32) extent(4) "
                                     "output mutation \"w\" : f32[4] strides [1] in b1 "
@@ -217,7 +217,7 @@ TEST(mutations_that_swap) {
         static const char *const text[2] = {"output mutation \"w\" : f32[4] strides [1] in b1 output mutation \"x\" target 0 : f32[4] strides [1] in b2 ",
                                             "output mutation \"x\" target 0 : f32[4] strides [1] in b2 output mutation \"w\" : f32[4] strides [1] in b1 "};
         char all[512];
-        snprintf(all, sizeof all, "buffer b1 : input f32 source 0 buffer b2 : constant f32 source 1 " KERNELS "input \"x\" : f32[4] strides [1] in b1 %s", text[x_first]);
+        snprintf(all, sizeof all, "buffer b1 : input f32[4] source 0 buffer b2 : constant f32[4] source 1 " KERNELS "input \"x\" : f32[4] strides [1] in b1 %s", text[x_first]);
         hn_module *m = load_with_weight(all, weight, 4, HN_INPUT_BUFFER);
         float memory[4] = {1, 2, 3, 4};
         hn_tensor *in[1] = {F32(memory, 4)}, *w = NULL;
@@ -232,7 +232,7 @@ TEST(mutations_that_swap) {
 
 TEST(outputs_share_a_buffer) {
     /* Two outputs look into one buffer, one into the input, one is a scalar. */
-    hn_module *m = load_text("symbol size s0 in [1, 100] buffer b1 : input f32 source 0 buffer b2 : output f32 bytes(8*s0) " KERNELS
+    hn_module *m = load_text("symbol size s0 in [1, 100] buffer b1 : input f32[2*s0] source 0 buffer b2 : output f32[2*s0] bytes(8*s0) " KERNELS
                              "input \"x\" : f32[2*s0] strides [1] in b1 input \"n\" : int(3) input \"mode\" : string \"mean\" "
                              "call k4(b1 f32, out b2 f32) extent(2*s0) "
                              "output tensor \"a\" : f32[2*s0] strides [1] in b2 output tensor \"b\" : f32[s0] strides [1] in b2 offset(s0) "
@@ -255,7 +255,7 @@ TEST(outputs_share_a_buffer) {
 }
 
 TEST(scalars_and_affine_sizes) {
-    hn_module *m = load_text("symbol size s0 in [0, none] symbol size s1 in [0, none] buffer b1 : input f32 source 0 buffer b2 : output f32 bytes(4*s0) " KERNELS
+    hn_module *m = load_text("symbol size s0 in [0, none] symbol size s1 in [0, none] buffer b1 : input f32[2*s0 + 1] source 0 buffer b2 : output f32[s0] bytes(4*s0) " KERNELS
                              "input \"x\" : f32[2*s0 + 1] strides [1] in b1 input \"n\" : int(3) input \"alpha\" : float(0.5) input \"flag\" : true "
                              "input \"k\" : int(s1) "
                              "call k4(b1 f32, out b2 f32) extent(s0) "
@@ -340,14 +340,14 @@ TEST(guards_at_their_border) {
 
 /* Programs that no compiler of ours makes: what they would touch is beyond their memory for some sizes. */
 TEST(programs_that_reach_too_far) {
-#define REACH "symbol size s0 in [1, 64] hint 4 buffer b1 : input f32 source 0 buffer b2 : output f32 bytes(16) " KERNELS "input \"x\" : f32[s0] strides [1] in b1 "
+#define REACH "symbol size s0 in [1, 64] hint 4 buffer b1 : input f32[s0] source 0 buffer b2 : output f32[4] bytes(16) " KERNELS "input \"x\" : f32[s0] strides [1] in b1 "
     static const struct { const char *text, *message; } cases[] = {
         {REACH "call k4(b1 f32, out b2 f32 at(s0)) extent(1) output tensor \"a\" : f32[1] strides [1] in b2", "an operand starts beyond its buffer 2"},
         {REACH "call k4(b1 f32, out b2 f32) extent(1) output tensor \"a\" : f32[s0] strides [1] in b2", "output 'a' reaches beyond its buffer"},
         {REACH "call k4(b1 f32, out b2 f32) extent(1) output tensor \"a\" : f32[1] strides [1] in b2 offset(s0)", "output 'a' reaches beyond its buffer"},
         {REACH "call k4(b1 f32, out b2 f32) extent(1) output mutation \"x\" target 0 : f32[4] strides [1] in b2", "the program changes the size of input 'x'"},
         /* what the walk itself reads, and what an operation reads: buffers of no bytes, and their ends */
-        {"symbol size s0 in [1, 64] hint 4 buffer b1 : input f32 source 0 buffer b2 : output f32 bytes(16) buffer b3 : temp bool bytes(0) " KERNELS
+        {"symbol size s0 in [1, 64] hint 4 buffer b1 : input f32[s0] source 0 buffer b2 : output f32[4] bytes(16) buffer b3 : temp bool[0] bytes(0) " KERNELS
          "input \"x\" : f32[s0] strides [1] in b1 call k4(b1 f32, out b3 bool) extent(1) cond(b3 bool) { } else { }",
          "an operand of one element lies outside its buffer 3"},
         {REACH "assert(b1 bool at(4*s0))", "an operand of one element lies outside its buffer 1"},
@@ -376,7 +376,7 @@ TEST(programs_that_reach_too_far) {
 }
 
 TEST(expanded_inputs) {
-    hn_module *m = load_text("buffer b1 : input f32 source 0 buffer b2 : output f32 bytes(16) " KERNELS
+    hn_module *m = load_text("buffer b1 : input f32[4, 4] strides [0, 1] source 0 buffer b2 : output f32[4] bytes(16) " KERNELS
                              "input \"x\" : f32[4, 4] strides [0, 1] in b1 call k4(b1 f32, out b2 f32) extent(4) "
                              "output tensor \"a\" : f32[4] strides [1] in b2", NULL);
     float x[16] = {1, 2, 3, 4};
@@ -391,8 +391,8 @@ TEST(expanded_inputs) {
 }
 
 TEST(conditionals_and_assertions) {
-    hn_module *m = load_text("buffer b1 : input f32 source 0 buffer b2 : input bool source 1 buffer b3 : input bool source 2 "
-                             "buffer b4 : temp f32 bytes(16) buffer b5 : output f32 bytes(16) " KERNELS
+    hn_module *m = load_text("buffer b1 : input f32[4] source 0 buffer b2 : input bool[] source 1 buffer b3 : input bool[] source 2 "
+                             "buffer b4 : temp f32[4] bytes(16) buffer b5 : output f32[4] bytes(16) " KERNELS
                              "input \"x\" : f32[4] strides [1] in b1 input \"p\" : bool[] strides [] in b2 input \"ok\" : bool[] strides [] in b3 "
                              "assert(b3 bool) origin 1 text \"x must be positive\" "
                              "cond(b2 bool) { call k4(b1 f32, out b4 f32) extent(4) "
@@ -417,8 +417,8 @@ TEST(externs_and_libm) {
     /* exp(x) @ w with w constant: what is packed is packed once for all shapes and contexts. */
     const float weight[6] = {1, 0, 0, 1, 2, 3}; /* [3, 2] */
     hn_module *m = load_with_weight(
-        "symbol size s0 in [1, none] buffer b1 : input f32 source 0 buffer b2 : constant f32 source 1 "
-        "buffer b3 : temp f32 bytes(12*s0) buffer b4 : output f32 bytes(8*s0) " KERNELS
+        "symbol size s0 in [1, none] buffer b1 : input f32[s0, 3] strides [3, 1] source 0 buffer b2 : constant f32[3, 2] source 1 "
+        "buffer b3 : temp f32[3*s0] bytes(12*s0) buffer b4 : output f32[2*s0] bytes(8*s0) " KERNELS
         "input \"x\" : f32[s0, 3] strides [3, 1] in b1 call k5(b1 f32, out b3 f32) extent(3*s0) "
         "extern matmul(out b4 f32, b3 f32, b2 f32, none, none) params [1, 1, 1, 1, s0, 2, 3, 0, 0, 0, 0, 3, 1, 0, 0, 0, 0, 2, 1, "
         "0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0] "
@@ -441,7 +441,7 @@ TEST(externs_and_libm) {
 /* ---- memory of outputs ---- */
 
 TEST(large_outputs_are_used_again) {
-    hn_module *m = load_text("symbol size s0 in [1, none] buffer b1 : input f32 source 0 buffer b2 : output f32 bytes(4*s0) " KERNELS
+    hn_module *m = load_text("symbol size s0 in [1, none] buffer b1 : input f32[s0] source 0 buffer b2 : output f32[s0] bytes(4*s0) " KERNELS
                              "input \"x\" : f32[s0] strides [1] in b1 call k4(b1 f32, out b2 f32) extent(s0) "
                              "output tensor \"z\" : f32[s0] strides [1] in b2", NULL);
     int64_t n = 1 << 20;

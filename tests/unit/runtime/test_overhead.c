@@ -23,8 +23,8 @@ static int64_t best_call(hn_module *m, hn_tensor **in, uint32_t inputs) {
 static hn_module *load_chain(int steps, const char *call, const hn_module_options *options) {
     hn_strbuf text;
     hn_strbuf_init(&text);
-    hn_strbuf_puts(&text, "symbol size s0 in [1, none] buffer b1 : input f32 source 0 buffer b2 : temp f32 bytes(64*s0) "
-                          "buffer b3 : output f32 bytes(4*s0) " KERNELS "input \"x\" : f32[s0] strides [1] in b1 ");
+    hn_strbuf_puts(&text, "symbol size s0 in [1, none] buffer b1 : input f32[s0] source 0 buffer b2 : temp f32[16*s0] bytes(64*s0) "
+                          "buffer b3 : output f32[s0] bytes(4*s0) " KERNELS "input \"x\" : f32[s0] strides [1] in b1 ");
     for (int i = 0; i < steps; i++) hn_strbuf_puts(&text, call);
     hn_strbuf_puts(&text, "call k6(b1 f32, out b3 f32) extent(1) output tensor \"z\" : f32[s0] strides [1] in b3");
     hn_module *m = load_text(text.ptr, options);

@@ -21,7 +21,7 @@ static hn_module *load_calls(void) {
     hn_strbuf text;
     static const int64_t initial = 5;
     hn_strbuf_init(&text);
-    hn_strbuf_puts(&text, "buffer b1 : input i64 source 0 buffer b2 : constant i64 source 1 buffer b3 : output i64 bytes(8) " KERNELS
+    hn_strbuf_puts(&text, "buffer b1 : input i64[1] source 0 buffer b2 : constant i64[1] source 1 buffer b3 : output i64[1] bytes(8) " KERNELS
                           "input \"x\" : i64[1] strides [1] in b1 ");
     for (int i = 0; i < CALLS; i++) hn_strbuf_puts(&text, "call k8(b1 i64, out b3 i64) extent(1) ");
     hn_strbuf_puts(&text, "output mutation \"w\" : i64[1] strides [1] in b1 output tensor \"y\" : i64[1] strides [1] in b3");
@@ -136,8 +136,8 @@ TEST(tokens_that_are_null) {
 
 /* ---- threads ---- */
 
-static const char row_sums[] = "symbol size s0 in [1, none] symbol size s1 in [1, none] buffer b1 : input f32 source 0 "
-                               "buffer b2 : output f32 bytes(4*s0) " KERNELS "input \"x\" : f32[s0, s1] strides [s1, 1] in b1 "
+static const char row_sums[] = "symbol size s0 in [1, none] symbol size s1 in [1, none] buffer b1 : input f32[s0, s1] strides [s1, 1] source 0 "
+                               "buffer b2 : output f32[s0] bytes(4*s0) " KERNELS "input \"x\" : f32[s0, s1] strides [s1, 1] in b1 "
                                "call k2(b1 f32, out b2 f32) params [s1] extent(s0) grain 1 scratch(64) "
                                "output tensor \"z\" : f32[s0] strides [1] in b2";
 
@@ -161,7 +161,7 @@ TEST(threads_of_one_run) {
 TEST(threads_of_one_run_with_a_product) {
     enum { N = 64 };
     static float a[N * N], b[N * N];
-    hn_module *m = load_text("buffer b1 : input f32 source 0 buffer b2 : input f32 source 1 buffer b3 : output f32 bytes(16384) " KERNELS
+    hn_module *m = load_text("buffer b1 : input f32[64, 64] strides [64, 1] source 0 buffer b2 : input f32[64, 64] strides [64, 1] source 1 buffer b3 : output f32[4096] bytes(16384) " KERNELS
                              "input \"a\" : f32[64, 64] strides [64, 1] in b1 input \"b\" : f32[64, 64] strides [64, 1] in b2 "
                              "extern matmul(out b3 f32, b1 f32, b2 f32, none, none) params [1, 1, 1, 1, 64, 64, 64, 0, 0, 0, 0, 64, 1, "
                              "0, 0, 0, 0, 64, 1, 0, 0, 0, 0, 64, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] "
@@ -244,7 +244,7 @@ TEST(read_only_inputs) {
 }
 
 TEST(read_only_inputs_that_change) {
-    hn_module *m = load_text("buffer b1 : input f32 source 0 buffer b2 : output f32 bytes(8) " KERNELS
+    hn_module *m = load_text("buffer b1 : input f32[2] source 0 buffer b2 : output f32[2] bytes(8) " KERNELS
                              "input \"x\" : f32[2] strides [1] in b1 call k4(b1 f32, out b2 f32) extent(2) "
                              "output mutation \"x\" target 0 : f32[2] strides [1] in b2", NULL);
     static const float fixed[2] = {3, 4};

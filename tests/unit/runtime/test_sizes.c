@@ -3,7 +3,7 @@
 
 #define SYMBOLS                                                                                                        \
     "symbol size s0 in [1, 64] hint 4 symbol size s1 in [0, none] guard s0 != 13 \"unlucky\" guard s0 <= 4*s1 \"\" "      \
-    "buffer b1 : input f32 source 0 buffer b2 : input f32 source 1 buffer b3 : output f32 bytes(4*s0) " KERNELS        \
+    "buffer b1 : input f32[s0] source 0 buffer b2 : input f32[2*s1 + 3] source 1 buffer b3 : output f32[s0] bytes(4*s0) " KERNELS        \
     "input \"x\" : f32[s0] strides [1] in b1 input \"mask\" : f32[2*s1 + 3] strides [1] in b2 "                        \
     "call k4(b1 f32, out b3 f32) extent(s0) "                                                                          \
     "output tensor \"z\" : f32[s0] strides [1] in b3 output scalar \"count\" : int(s1) "
@@ -25,7 +25,7 @@ TEST(inputs_and_outputs_by_name) {
 }
 
 TEST(names_that_several_have) {
-    hn_module *m = load_text("buffer b1 : input f32 source 0 input \"x\" : f32[2] strides [1] in b1 "
+    hn_module *m = load_text("buffer b1 : input f32[2] source 0 input \"x\" : f32[2] strides [1] in b1 "
                              "output tensor \"z\" : f32[2] strides [1] in b1 output tensor \"y\" : f32[2] strides [1] in b1 "
                              "output tensor \"z\" : f32[2] strides [1] in b1", NULL);
     uint32_t index = 0;
@@ -101,7 +101,7 @@ TEST(sizes_of_outputs) {
 }
 
 TEST(sizes_from_whole_numbers) {
-    hn_module *m = load_text("symbol size s0 in [1, 9] hint 2 buffer b1 : output f32 bytes(4*s0) " KERNELS
+    hn_module *m = load_text("symbol size s0 in [1, 9] hint 2 buffer b1 : output f32[s0] bytes(4*s0) " KERNELS
                              "input \"k\" : int(s0) input \"n\" : int(3) call k6(out b1 f32) extent(1) "
                              "output tensor \"y\" : f32[s0, 1] strides [1, 1] in b1", NULL);
     hn_input_sizes in[2] = {{.has_value = true, .value = 6}, {0}};
@@ -120,7 +120,7 @@ TEST(sizes_from_whole_numbers) {
 
 TEST(sizes_that_only_data_tells) {
     hn_module *m = load_text("symbol size s0 in [0, 4096] hint 8 symbol data u0 in [1, 7] guard u0 <= s0 \"\" "
-                             "buffer b1 : input bool source 0 buffer b2 : temp i64 bytes(8) buffer b3 : output f32 bytes(4*u0) " KERNELS
+                             "buffer b1 : input bool[s0] source 0 buffer b2 : temp i64[1] bytes(8) buffer b3 : output f32[u0] bytes(4*u0) " KERNELS
                              "input \"m\" : bool[s0] strides [1] in b1 call k7(b1 bool, out b2 i64) params [s0] extent(1) "
                              "define(b2 i64) symbol(u0) call k6(out b3 f32) extent(u0) "
                              "output tensor \"y\" : f32[u0] strides [1] in b3 output tensor \"m\" : bool[s0] strides [1] in b1", NULL);
@@ -139,7 +139,7 @@ TEST(sizes_that_only_data_tells) {
 }
 
 TEST(inputs_that_a_run_changes) {
-    hn_module *m = load_text("buffer b1 : input f32 source 0 buffer b2 : input f32 source 1 input \"x\" : f32[2] strides [1] in b1 "
+    hn_module *m = load_text("buffer b1 : input f32[2] source 0 buffer b2 : input f32[2] source 1 input \"x\" : f32[2] strides [1] in b1 "
                              "input \"y\" : f32[2] strides [1] in b2 output mutation \"y\" target 1 : f32[2] strides [1] in b1", NULL);
     hn_module_value_info info;
     EXPECT_OK(hn_module_input_info(m, 0, &info));

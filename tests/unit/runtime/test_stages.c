@@ -8,8 +8,8 @@
 /* y = x[m], and how many */
 #define CHOOSE(range)                                                                                                  \
     "symbol size s0 in [0, 4096] hint 8 symbol data u0 in " range " "                                                  \
-    "buffer b1 : input bool source 0 buffer b2 : input f32 source 1 buffer b3 : temp i64 bytes(8) "                    \
-    "buffer b4 : temp i64 bytes(8*u0) buffer b5 : output f32 bytes(4*u0) " KERNELS                                     \
+    "buffer b1 : input bool[s0] source 0 buffer b2 : input f32[s0] source 1 buffer b3 : temp i64[1] bytes(8) "                    \
+    "buffer b4 : temp i64[u0] bytes(8*u0) buffer b5 : output f32[u0] bytes(4*u0) " KERNELS                                     \
     "input \"m\" : bool[s0] strides [1] in b1 input \"x\" : f32[s0] strides [1] in b2 "                                \
     "call k7(b1 bool, out b3 i64) params [s0] extent(1) "                                                              \
     "define(b3 i64) symbol(u0) origin 1 "                                                                              \
@@ -85,9 +85,9 @@ TEST(given_outputs_are_checked_when_their_size_is_known) {
 /* Two numbers, the second at most the first; temporaries take turns in slots, copied one to the next. */
 static const char *const two_numbers =
     "symbol data u0 in [0, none] symbol data u1 in [-5, none] guard u1 <= u0 \"never more\" "
-    "buffer b1 : input f32 source 0 buffer b2 : input i64 source 1 buffer b3 : input i32 source 2 "
-    "buffer b4 : temp f32 bytes(4*u0) buffer b5 : temp f32 bytes(4*u0) buffer b6 : temp f32 bytes(4*u0) "
-    "buffer b7 : output f32 bytes(4*u0) buffer b8 : output f32 bytes(4*u1 + 20) " KERNELS
+    "buffer b1 : input f32[8] source 0 buffer b2 : input i64[] source 1 buffer b3 : input i32[] source 2 "
+    "buffer b4 : temp f32[u0] bytes(4*u0) buffer b5 : temp f32[u0] bytes(4*u0) buffer b6 : temp f32[u0] bytes(4*u0) "
+    "buffer b7 : output f32[u0] bytes(4*u0) buffer b8 : output f32[u1 + 5] bytes(4*u1 + 20) " KERNELS
     "input \"x\" : f32[8] strides [1] in b1 input \"n\" : i64[] strides [] in b2 input \"k\" : i32[] strides [] in b3 "
     "define(b2 i64) symbol(u0) origin 1 "
     "call k4(b1 f32, out b4 f32) extent(u0) call k4(b4 f32, out b5 f32) extent(u0) "
@@ -137,7 +137,7 @@ TEST(sizes_that_no_memory_holds) {
 }
 
 TEST(a_second_definition_must_agree) {
-    hn_module *m = load_text("symbol data u0 in [0, none] buffer b1 : input i64 source 0 buffer b2 : input bool source 1 " KERNELS
+    hn_module *m = load_text("symbol data u0 in [0, none] buffer b1 : input i64[] source 0 buffer b2 : input bool[] source 1 " KERNELS
                              "input \"n\" : i64[] strides [] in b1 input \"k\" : bool[] strides [] in b2 "
                              "define(b1 i64) symbol(u0) define(b2 bool) symbol(u0) origin 1 output scalar \"n\" : int(u0)", NULL);
     int64_t n = 1;
@@ -152,8 +152,8 @@ TEST(a_second_definition_must_agree) {
 
 /* A call of the runtime whose sizes change from run to run with nothing but the data. */
 TEST(sizes_of_calls_follow_the_data) {
-    hn_module *m = load_text("symbol data u0 in [0, 64] buffer b1 : input f32 source 0 buffer b2 : input i64 source 1 buffer b3 : output f32 bytes(4*u0) "
-                             "buffer b4 : output i64 bytes(8*u0) " KERNELS
+    hn_module *m = load_text("symbol data u0 in [0, 64] buffer b1 : input f32[8] source 0 buffer b2 : input i64[] source 1 buffer b3 : output f32[u0] bytes(4*u0) "
+                             "buffer b4 : output i64[u0] bytes(8*u0) " KERNELS
                              "input \"x\" : f32[8] strides [1] in b1 input \"n\" : i64[] strides [] in b2 "
                              "define(b2 i64) symbol(u0) "
                              "extern sort(out b3 f32, out b4 i64, b1 f32) params [1, u0, 1, u0, 0, 1] "
@@ -172,7 +172,7 @@ TEST(sizes_of_calls_follow_the_data) {
 
 /* An output whose own sizes are known from the start, in memory that only the data tells. */
 TEST(a_known_output_in_late_memory) {
-    hn_module *m = load_text("symbol data u0 in [4, none] buffer b1 : input f32 source 0 buffer b2 : input i64 source 1 buffer b3 : output f32 bytes(4*u0) " KERNELS
+    hn_module *m = load_text("symbol data u0 in [4, none] buffer b1 : input f32[8] source 0 buffer b2 : input i64[] source 1 buffer b3 : output f32[u0] bytes(4*u0) " KERNELS
                              "input \"x\" : f32[8] strides [1] in b1 input \"n\" : i64[] strides [] in b2 "
                              "define(b2 i64) symbol(u0) call k4(b1 f32, out b3 f32) extent(u0) "
                              "output tensor \"y\" : f32[4] strides [1] in b3", NULL);
@@ -188,8 +188,8 @@ TEST(a_known_output_in_late_memory) {
 
 /* A number that only one branch needs. */
 TEST(definitions_inside_a_branch) {
-    hn_module *m = load_text("symbol data u0 in [0, none] buffer b1 : input f32 source 0 buffer b2 : input i64 source 1 buffer b3 : input bool source 2 "
-                             "buffer b4 : temp f32 bytes(4*u0) buffer b5 : output f32 bytes(32) " KERNELS
+    hn_module *m = load_text("symbol data u0 in [0, none] buffer b1 : input f32[8] source 0 buffer b2 : input i64[] source 1 buffer b3 : input bool[] source 2 "
+                             "buffer b4 : temp f32[u0] bytes(4*u0) buffer b5 : output f32[8] bytes(32) " KERNELS
                              "input \"x\" : f32[8] strides [1] in b1 input \"n\" : i64[] strides [] in b2 input \"p\" : bool[] strides [] in b3 "
                              "copy b5 from b1 "
                              "cond(b3 bool) { define(b2 i64) symbol(u0) call k4(b1 f32, out b4 f32) extent(u0) copy b5 from b4 } else { } "
@@ -222,7 +222,7 @@ static void expect_refused(const char *text, const char *why) {
 }
 
 TEST(verify_finds_early_uses) {
-#define START "symbol data u0 in [0, none] buffer b1 : input f32 source 0 buffer b2 : input i64 source 1 buffer b3 : output f32 bytes(4*u0) " KERNELS \
+#define START "symbol data u0 in [0, none] buffer b1 : input f32[8] source 0 buffer b2 : input i64[] source 1 buffer b3 : output f32[u0] bytes(4*u0) " KERNELS \
               "input \"x\" : f32[8] strides [1] in b1 input \"n\" : i64[] strides [] in b2 "
     expect_refused(START "call k4(b1 f32, out b3 f32) extent(4) define(b2 i64) symbol(u0) output tensor \"y\" : f32[u0] strides [1] in b3",
                    "size 'u0' depends on data and is used before it is known");

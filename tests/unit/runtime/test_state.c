@@ -4,8 +4,8 @@
 #include <pthread.h>
 
 /* y = w; w = w + x */
-static const char counter[] = "buffer b1 : input f32 source 0 buffer b2 : constant f32 source 1 buffer b3 : output f32 bytes(16) "
-                              "buffer b4 : output f32 bytes(16) " KERNELS "input \"x\" : f32[4] strides [1] in b1 "
+static const char counter[] = "buffer b1 : input f32[4] source 0 buffer b2 : constant f32[4] source 1 buffer b3 : output f32[4] bytes(16) "
+                              "buffer b4 : output f32[4] bytes(16) " KERNELS "input \"x\" : f32[4] strides [1] in b1 "
                               "call k1(b1 f32, b2 f32, out b3 f32) extent(4) call k1(b3 f32, b2 f32, out b4 f32) extent(4) "
                               "output mutation \"w\" : f32[4] strides [1] in b3 output tensor \"y\" : f32[4] strides [1] in b2";
 

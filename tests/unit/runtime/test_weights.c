@@ -7,8 +7,8 @@
 
 /* y = x + a + b; c has no use; w = w + x */
 static const char program_text[] =
-    "buffer b1 : input f32 source 0 buffer b2 : constant f32 source 1 buffer b3 : constant f32 source 2 buffer b4 : constant f32 source 4 "
-    "buffer b5 : temp f32 bytes(16) buffer b6 : output f32 bytes(16) buffer b7 : output f32 bytes(16) " KERNELS
+    "buffer b1 : input f32[4] source 0 buffer b2 : constant f32[4] source 1 buffer b3 : constant f32[4] source 2 buffer b4 : constant f32[4] source 4 "
+    "buffer b5 : temp f32[4] bytes(16) buffer b6 : output f32[4] bytes(16) buffer b7 : output f32[4] bytes(16) " KERNELS
     "input \"x\" : f32[4] strides [1] in b1 call k1(b1 f32, b2 f32, out b5 f32) extent(4) call k1(b5 f32, b3 f32, out b6 f32) extent(4) "
     "call k1(b1 f32, b4 f32, out b7 f32) extent(4) "
     "output mutation \"w\" : f32[4] strides [1] in b7 output tensor \"y\" : f32[4] strides [1] in b6";
@@ -151,7 +151,7 @@ TEST(shared_weights) {
     hn_value half = hn_graph_add_tensor(p.graph, HN_DTYPE_F32, 1, &two, NULL, HN_STR("half"));
     EXPECT_OK(hn_graph_add_input(p.graph, (hn_input){.kind = HN_INPUT_PARAMETER, .value = half, .name = HN_STR("half"), .storage = 1,
                                                      .storage_offset_elems = 2}));
-    EXPECT_OK(program_image(&p, "buffer b1 : input f32 source 0 buffer b2 : constant f32 source 1 buffer b3 : output f32 bytes(16) " KERNELS
+    EXPECT_OK(program_image(&p, "buffer b1 : input f32[4] source 0 buffer b2 : constant f32[4] source 1 buffer b3 : output f32[4] bytes(16) " KERNELS
                                 "input \"x\" : f32[4] strides [1] in b1 call k1(b1 f32, b2 f32, out b3 f32) extent(4) "
                                 "output tensor \"y\" : f32[4] strides [1] in b3", NULL, &image));
     EXPECT_OK(hn_module_load_memory(image.ptr, image.len, false, NULL, &m));
@@ -267,7 +267,7 @@ TEST(packed_weights_are_made_again) {
     static float first[N * N], second[N * N], x[ROWS * N];
     for (int k = 0; k < N * N; k++) first[k] = 1, second[k] = 2;
     for (int k = 0; k < ROWS * N; k++) x[k] = 1;
-    hn_module *m = load_weights("buffer b1 : input f32 source 0 buffer b2 : constant f32 source 1 buffer b3 : output f32 bytes(10240) " KERNELS
+    hn_module *m = load_weights("buffer b1 : input f32[40, 64] strides [64, 1] source 0 buffer b2 : constant f32[64, 64] source 1 buffer b3 : output f32[2560] bytes(10240) " KERNELS
                                 "input \"x\" : f32[40, 64] strides [64, 1] in b1 "
                                 "extern matmul(out b3 f32, b1 f32, b2 f32, none, none) params [1, 1, 1, 1, 40, 64, 64, 0, 0, 0, 0, 64, 1, 0, 0, 0, 0, 64, 1, "
                                 "0, 0, 0, 0, 64, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0] "

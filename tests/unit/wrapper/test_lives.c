@@ -7,10 +7,10 @@ enum { BYTES = 4096 };
 
 /* b1 is the predicate, b9 goes out; b2 to b8 are temporaries of BYTES. */
 #define HEAD                                                                                                        \
-    "  buffer b1 : input bool source 0\n  buffer b2 : temp f32 bytes(4096)\n  buffer b3 : temp f32 bytes(4096)\n"    \
-    "  buffer b4 : temp f32 bytes(4096)\n  buffer b5 : temp f32 bytes(4096)\n  buffer b6 : temp f32 bytes(4096)\n"   \
-    "  buffer b7 : temp f32 bytes(4096)\n  buffer b8 : temp f32 bytes(4096)\n  buffer b9 : output f32 bytes(4096)\n" \
-    "  buffer b10 : input f32 source 1\n  kernel k1 : object 0\n  input \"p\" : bool[] strides [] in b1\n"           \
+    "  buffer b1 : input bool[] source 0\n  buffer b2 : temp f32[1024] bytes(4096)\n  buffer b3 : temp f32[1024] bytes(4096)\n"    \
+    "  buffer b4 : temp f32[1024] bytes(4096)\n  buffer b5 : temp f32[1024] bytes(4096)\n  buffer b6 : temp f32[1024] bytes(4096)\n"   \
+    "  buffer b7 : temp f32[1024] bytes(4096)\n  buffer b8 : temp f32[1024] bytes(4096)\n  buffer b9 : output f32[1024] bytes(4096)\n" \
+    "  buffer b10 : input f32[1024] source 1\n  kernel k1 : object 0\n  input \"p\" : bool[] strides [] in b1\n"           \
     "  input \"x\" : f32[1024] strides [1] in b10\n"
 #define TAIL "  output tensor \"y\" : f32[1024] strides [1] in b9\n"
 

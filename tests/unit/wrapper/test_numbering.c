@@ -60,7 +60,7 @@ static void expect_node(const fixture *f, hn_expr e, const char *expected) {
 TEST(an_expression_has_one_number_and_its_operands_come_first) {
     fixture f;
     EXPECT_OK(number(&f, "wrapper { symbol size s0 in [2, 64]"
-                         "  buffer b1 : input f32 source 0 buffer b2 : output f32 bytes(8*s0 + 4)"
+                         "  buffer b1 : input f32[2*s0 + 1] source 0 buffer b2 : output f32[2*s0 + 1] bytes(8*s0 + 4)"
                          "  kernel k1 : object 0 name \"k\""
                          "  input \"x\" : f32[2*s0 + 1] strides [1] in b1"
                          "  call k1(b1 f32, out b2 f32) params [2*s0 + 1] extent(Max(s0, 8))"
@@ -84,7 +84,7 @@ TEST(an_expression_has_one_number_and_its_operands_come_first) {
 TEST(a_size_that_no_input_determines_is_named) {
     fixture f;
     EXPECT_ERROR(number(&f, "wrapper { symbol size s0 in [2, 64]"
-                            "  buffer b1 : input f32 source 0 buffer b2 : output f32 bytes(4*s0)"
+                            "  buffer b1 : input f32[s0*s0] source 0 buffer b2 : output f32[s0] bytes(4*s0)"
                             "  kernel k1 : object 0 name \"k\""
                             "  input \"x\" : f32[s0*s0] strides [1] in b1"
                             "  call k1(b1 f32, out b2 f32) extent(1)"
@@ -97,7 +97,7 @@ TEST(guards_of_symbols_that_nothing_defines_are_left_out) {
     fixture f;
     EXPECT_OK(number(&f, "wrapper { symbol data u0 in [0, 64] symbol data u1 in [0, 64]"
                          "  guard u0 < u1 \"both\" guard u0 != 13 \"one\""
-                         "  buffer b1 : input i64 source 0 buffer b2 : output i64 bytes(8)"
+                         "  buffer b1 : input i64[1] source 0 buffer b2 : output i64[1] bytes(8)"
                          "  kernel k1 : object 0 name \"k\""
                          "  input \"x\" : i64[1] strides [1] in b1"
                          "  define(b1 i64) symbol(u0)"
@@ -112,9 +112,9 @@ TEST(buffers_and_weights_have_places) {
     fixture f;
     EXPECT_OK(number(&f,
                      "wrapper {"
-                     "  buffer b1 : input f32 source 0 buffer b2 : constant f32 source 1"
-                     "  buffer b3 : constant f32 source 1 offset 16 buffer b4 : temp f32 bytes(16)"
-                     "  buffer b5 : output f32 bytes(16) buffer b6 : temp f32 bytes(400)"
+                     "  buffer b1 : input f32[4] source 0 buffer b2 : constant f32[8] source 1"
+                     "  buffer b3 : constant f32[2, 2] source 1 offset 16 buffer b4 : temp f32[4] bytes(16)"
+                     "  buffer b5 : output f32[4] bytes(16) buffer b6 : temp f32[100] bytes(400)"
                      "  kernel k1 : object 0 name \"k\""
                      "  input \"x\" : f32[4] strides [1] in b1"
                      "  call k1(b1 f32, b2 f32, b3 f32, out b4 f32, out b5 f32) extent(1)"
@@ -140,7 +140,7 @@ TEST(buffers_and_weights_have_places) {
 TEST(a_mutation_keeps_rank_and_dtype) {
     fixture f;
     EXPECT_ERROR(number(&f, "wrapper {"
-                            "  buffer b1 : input f32 source 0 buffer b2 : temp f32 bytes(16)"
+                            "  buffer b1 : input f32[4] source 0 buffer b2 : temp f32[4] bytes(16)"
                             "  kernel k1 : object 0 name \"k\""
                             "  input \"x\" : f32[4] strides [1] in b1"
                             "  call k1(b1 f32, out b2 f32) extent(1)"

@@ -155,8 +155,8 @@ TEST(multiples_of_one_symbol_are_packed) { EXPECT_INT(plan_chain(true), plan_cha
 
 TEST(bodies_share_memory) {
     /* A temporary of one body takes the place of one of the other. */
-    static const char text[] = "wrapper { buffer b1 : input bool source 0 buffer b2 : temp f32 bytes(4096) buffer b3 : temp f32 bytes(4096) "
-                               "buffer b4 : output f32 bytes(4096) kernel k1 : object 0 input \"p\" : bool[] strides [] in b1 "
+    static const char text[] = "wrapper { buffer b1 : input bool[] source 0 buffer b2 : temp f32[1024] bytes(4096) buffer b3 : temp f32[1024] bytes(4096) "
+                               "buffer b4 : output f32[1024] bytes(4096) kernel k1 : object 0 input \"p\" : bool[] strides [] in b1 "
                                "cond(b1 bool) { call k1(out b2 f32) extent(1) call k1(b2 f32, out b4 f32) extent(1) } else "
                                "{ call k1(out b3 f32) extent(1) call k1(b3 f32, out b4 f32) extent(1) } "
                                "output tensor \"y\" : f32[1024] strides [1] in b4 }";
@@ -178,8 +178,8 @@ TEST(bodies_share_memory) {
 
 TEST(reuse_and_mutations) {
     /* b3 takes b2's memory although both are mentioned in one line; b4 only feeds a mutation: a temporary to the end. */
-    static const char text[] = "wrapper { buffer b1 : input f32 source 0 buffer b2 : temp f32 bytes(4096) buffer b3 : temp f32 bytes(4096) "
-                               "buffer b4 : output f32 bytes(64) buffer b5 : temp f32 bytes(64) kernel k1 : object 0 "
+    static const char text[] = "wrapper { buffer b1 : input f32[16] source 0 buffer b2 : temp f32[1024] bytes(4096) buffer b3 : temp f32[1024] bytes(4096) "
+                               "buffer b4 : output f32[16] bytes(64) buffer b5 : temp f32[16] bytes(64) kernel k1 : object 0 "
                                "input \"x\" : f32[16] strides [1] in b1 "
                                "call k1(b1 f32, out b2 f32) extent(1) reuse b3 from b2 call k1(b1 f32, out b3 f32) extent(1) "
                                "call k1(b3 f32, out b4 f32) extent(1) call k1(b4 f32, out b5 f32) extent(1) "

@@ -18,9 +18,9 @@ static hn_status parse(const char *body, hn_arena *arena, hn_wrapper **out) {
 
 /* Buffers b2, b3, b5, b6 are temporaries of 4096 bytes, b7 of 64; b1 comes in, b4 goes out, p is a predicate. */
 #define HEAD                                                                                                           \
-    "  symbol data u0 in [0, 100]\n  buffer b1 : input f32 source 0\n  buffer b2 : temp f32 bytes(4096)\n  buffer b3 : temp f32 bytes(4096)\n" \
-    "  buffer b4 : output f32 bytes(4096)\n  buffer b5 : temp f32 bytes(4096)\n  buffer b6 : temp f32 bytes(4096)\n"   \
-    "  buffer b7 : temp f32 bytes(64)\n  buffer b8 : temp f32 bytes(4*u0)\n  buffer b9 : temp f32 bytes(4*u0)\n  buffer b10 : temp i64 bytes(8)\n" \
+    "  symbol data u0 in [0, 100]\n  buffer b1 : input f32[1024] source 0\n  buffer b2 : temp f32[1024] bytes(4096)\n  buffer b3 : temp f32[1024] bytes(4096)\n" \
+    "  buffer b4 : output f32[1024] bytes(4096)\n  buffer b5 : temp f32[1024] bytes(4096)\n  buffer b6 : temp f32[1024] bytes(4096)\n"   \
+    "  buffer b7 : temp f32[16] bytes(64)\n  buffer b8 : temp f32[u0] bytes(4*u0)\n  buffer b9 : temp f32[u0] bytes(4*u0)\n  buffer b10 : temp i64[1] bytes(8)\n" \
     "  kernel k1 : object 0\n  input \"x\" : f32[1024] strides [1] in b1\n"
 #define TAIL "  output tensor \"y\" : f32[1024] strides [1] in b4\n"
 
@@ -94,8 +94,8 @@ TEST(what_must_stay_apart) {
 
 TEST(bodies_of_conditionals) {
     /* within one body; from outside of it; into what comes after it */
-    check_pass("  buffer b1 : input bool source 0\n  buffer b2 : temp f32 bytes(64)\n  buffer b3 : temp f32 bytes(64)\n  buffer b4 : output f32 bytes(64)\n"
-               "  buffer b5 : temp f32 bytes(64)\n  buffer b6 : temp f32 bytes(64)\n  kernel k1 : object 0\n  input \"p\" : bool[] strides [] in b1\n"
+    check_pass("  buffer b1 : input bool[] source 0\n  buffer b2 : temp f32[16] bytes(64)\n  buffer b3 : temp f32[16] bytes(64)\n  buffer b4 : output f32[16] bytes(64)\n"
+               "  buffer b5 : temp f32[16] bytes(64)\n  buffer b6 : temp f32[16] bytes(64)\n  kernel k1 : object 0\n  input \"p\" : bool[] strides [] in b1\n"
                "call k1(out b5 f32) extent(1) cond(b1 bool) { call k1(out b2 f32) extent(1) call k1(b2 f32, out b3 f32 over [0]) extent(1) "
                "call k1(b3 f32, out b6 f32 over [0]) extent(1) } else { call k1(b5 f32, out b6 f32 over [0]) extent(1) } "
                "call k1(b6 f32, out b4 f32) extent(1)\n  output tensor \"y\" : f32[16] strides [1] in b4\n",

@@ -63,7 +63,7 @@ TEST(affine_dimensions_use_symbols_that_are_solved) {
 
 TEST(integer_inputs_and_lines_give_values) {
     expect_solved("wrapper { symbol data u0 in [0, 8] symbol size s0 in [1, 64]"
-                  "  buffer b1 : input i64 source 0"
+                  "  buffer b1 : input i64[4] source 0"
                   "  input \"x\" : i64[4] strides [1] in b1"
                   "  input \"n\" : int(s0)"
                   "  define(b1 i64) symbol(u0) }",

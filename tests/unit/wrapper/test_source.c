@@ -41,10 +41,10 @@ static void expect_c(const char *text, const char *const *wanted, size_t count) 
 TEST(copies_asserts_and_branches) {
     EXPECT_C("wrapper {\n"
              "  symbol size s0 in [2, 64] hint 16\n"
-             "  buffer b1 : input f32 source 0 name \"x\"\n"
-             "  buffer b2 : temp bool bytes(1)\n"
-             "  buffer b3 : output f32 bytes(16*s0) name \"y\"\n"
-             "  buffer b4 : output f32 bytes(16*s0) name \"z\"\n"
+             "  buffer b1 : input f32[s0, 4] strides [4, 1] source 0 name \"x\"\n"
+             "  buffer b2 : temp bool[1] bytes(1)\n"
+             "  buffer b3 : output f32[4*s0] bytes(16*s0) name \"y\"\n"
+             "  buffer b4 : output f32[4*s0] bytes(16*s0) name \"z\"\n"
              "  kernel k1 : object 0 name \"hn_k0\"\n"
              "  input \"x\" : f32[s0, 4] strides [4, 1] in b1\n"
              "  call k1(b1 f32, out b2 bool, out b4 f32) params [s0] extent(s0) grain 8\n"
@@ -65,9 +65,9 @@ TEST(copies_asserts_and_branches) {
 
 TEST(mutations_are_states_or_changed_inputs) {
     EXPECT_C("wrapper {\n"
-             "  buffer b1 : input f32 source 0 name \"x\"\n"
-             "  buffer b2 : output f32 bytes(16) name \"y\"\n"
-             "  buffer b3 : output f32 bytes(16) name \"x_new\"\n"
+             "  buffer b1 : input f32[4] source 0 name \"x\"\n"
+             "  buffer b2 : output f32[4] bytes(16) name \"y\"\n"
+             "  buffer b3 : output f32[4] bytes(16) name \"x_new\"\n"
              "  kernel k1 : object 0 name \"hn_k0\"\n"
              "  input \"x\" : f32[4] strides [1] in b1\n"
              "  call k1(b1 f32, out b2 f32, out b3 f32) extent(1) grain 1\n"
@@ -80,8 +80,8 @@ TEST(mutations_are_states_or_changed_inputs) {
 /* Names come from the model: they must not end a string or a comment, or begin a trigraph. */
 TEST(texts_are_escaped) {
     EXPECT_C("wrapper {\n"
-             "  buffer b1 : input f32 source 0 name \"x\"\n"
-             "  buffer b2 : output f32 bytes(16) name \"y\"\n"
+             "  buffer b1 : input f32[4] source 0 name \"x\"\n"
+             "  buffer b2 : output f32[4] bytes(16) name \"y\"\n"
              "  kernel k1 : object 0 name \"hn_k0\"\n"
              "  input \"a\\\"b\\\\c\?\?/\" : f32[4] strides [1] in b1\n"
              "  call k1(b1 f32, out b2 f32) extent(1) grain 1\n"

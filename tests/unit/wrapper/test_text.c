@@ -7,12 +7,12 @@ static const char *const sample =
     "  symbol size s0 in [2, 64] divisor 2 hint 16\n"
     "  symbol size s10 in [1, none]\n"
     "  guard s0 + s10 <= 100 \"total\"\n"
-    "  buffer b1 : input f32 source 0 name \"x\"\n"
-    "  buffer b2 : constant f32 source 1 offset 128 name \"w\"\n"
-    "  buffer b3 : temp f32 bytes(16*s0)\n"
-    "  buffer b4 : output f32 bytes(16*s0) name \"y \\\"quoted\\\"\"\n"
-    "  buffer b5 : temp bool bytes(1)\n"
-    "  buffer b6 : temp f32 bytes(16*s0)\n"
+    "  buffer b1 : input f32[s0, 4] source 0 name \"x\"\n"
+    "  buffer b2 : constant f32[s0, 4] source 1 offset 128 name \"w\"\n"
+    "  buffer b3 : temp f32[s0, 4] strides [1, s0] bytes(16*s0)\n"
+    "  buffer b4 : output f32[s0, 4] bytes(16*s0) name \"y \\\"quoted\\\"\"\n"
+    "  buffer b5 : temp bool[] bytes(1)\n"
+    "  buffer b6 : temp f32[4*s0] on opencl bytes(16*s0)\n"
     "  kernel k1 : object 0 name \"hn_k0\"\n"
     "  input \"x\" : f32[s0, 4] strides [4, 1] in b1\n"
     "  input \"flag\" : true\n"
@@ -66,6 +66,27 @@ TEST(text_reads_back) {
     hn_wrapper_print_json(w, &out);
     EXPECT(out.ptr && strstr(out.ptr, "\"then\":[{\"kind\":\"copy\"") != NULL);
     EXPECT(out.ptr && strstr(out.ptr, "\"value\":0.5") != NULL);
+    EXPECT(out.ptr && strstr(out.ptr, "\"dtype\":\"f32\",\"sizes\":[\"s0\",4],\"strides\":[1,\"s0\"],\"device\":\"cpu\",\"bytes\"") != NULL);
+    EXPECT(out.ptr && strstr(out.ptr, "\"device\":\"opencl\"") != NULL);
+    hn_strbuf_deinit(&out);
+    hn_arena_deinit(&arena);
+}
+
+/* A symbol that only the shape of a buffer has is stated, or the text would not read back. */
+TEST(shapes_have_symbols) {
+    static const char text[] = "wrapper {\n"
+                               "  symbol size s7 in [0, 9]\n"
+                               "  symbol size s8 in [1, 2]\n"
+                               "  buffer b1 : temp f32[s7, 2] strides [s8, 1] bytes(96)\n"
+                               "}\n";
+    hn_arena arena;
+    hn_wrapper *w;
+    hn_strbuf out;
+    hn_arena_init(&arena);
+    hn_strbuf_init(&out);
+    EXPECT_OK(parse(text, &arena, &w));
+    hn_wrapper_print(w, &out);
+    EXPECT_STR(out.ptr, text);
     hn_strbuf_deinit(&out);
     hn_arena_deinit(&arena);
 }
@@ -92,6 +113,11 @@ TEST(text_errors) {
         {"wrapper { buffer b2 : temp f32 }", "numbered from b1"},
         {"wrapper { buffer b1 : what f32 }", "kind of a buffer"},
         {"wrapper { buffer b1 : temp q7 }", "not a dtype"},
+        {"wrapper { buffer b1 : temp f32 bytes(4) }", "expected '['"},
+        {"wrapper { buffer b1 : temp f32[2, 2] strides [2] bytes(16) }", "sizes and strides differ in number"},
+        {"wrapper { buffer b1 : temp f32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] bytes(4) }", "too many expressions"},
+        {"wrapper { buffer b1 : temp f32[2, 9000000000, 9000000000, 2] bytes(4) }", "line 1, column"},
+        {"wrapper { buffer b1 : temp f32[2] on moon bytes(8) }", "not a device"},
         {"wrapper { call x1() }", "expected a kernel"},
         {"wrapper { extern dance() }", "extern operation"},
         {"wrapper { input \"x\" : f32[1] strides [] }", "fit together"},
@@ -110,29 +136,36 @@ TEST(text_errors) {
 
 TEST(verify_finds) {
     static const struct { const char *text, *message; } cases[] = {
-        {"buffer b1 : temp f32 bytes(4) buffer b2 : output f32 bytes(4) copy b2 from b1", "before it is written"},
-        {"buffer b1 : temp f32", "has no size"},
-        {"buffer b1 : input f32 source 0", "input 0 of 0"},
+        {"buffer b1 : temp f32[1] bytes(4) buffer b2 : output f32[1] bytes(4) copy b2 from b1", "before it is written"},
+        {"buffer b1 : temp f32[1]", "has no size"},
+        {"buffer b1 : input f32[] source 0", "input 0 of 0"},
+        {"buffer b1 : temp f32[4] bytes(15)", "the tensor in buffer 1 reaches beyond its memory"},
+        {"buffer b1 : output f32[2, 2] strides [3, 1] bytes(16)", "the tensor in buffer 1 reaches beyond its memory"},
+        {"symbol size s0 in [2, 64] buffer b1 : temp f32[s0, 4] bytes(8*s0)", "the tensor in buffer 1 reaches beyond its memory"},
+        {"buffer b1 : input f32[3] source 0 input \"x\" : f32[4] strides [1] in b1", "buffer 1 differs from input 0"},
+        {"buffer b1 : input f32[4] strides [2] source 0 input \"x\" : f32[4] strides [1] in b1", "buffer 1 differs from input 0"},
+        {"buffer b1 : input f32[4, 1] source 0 input \"x\" : f32[4] strides [1] in b1", "buffer 1 differs from input 0"},
+        {"buffer b1 : input i32[4] source 0 input \"x\" : f32[4] strides [1] in b1", "buffer 1 differs from input 0"},
         {"call k3() extent(1)", "unknown kernel 3"},
         {"kernel k1 : object 0 call k1()", "without extent"},
-        {"buffer b1 : temp f32 bytes(4) free b1", "not there to be freed"},
-        {"buffer b1 : temp f32 bytes(4) allocate b1 allocate b1", "allocated twice"},
-        {"buffer b1 : temp f32 bytes(4) kernel k1 : object 0 allocate b1 call k1(out b1 f32) extent(1) free b1 call k1(b1 f32) extent(1)",
+        {"buffer b1 : temp f32[1] bytes(4) free b1", "not there to be freed"},
+        {"buffer b1 : temp f32[1] bytes(4) allocate b1 allocate b1", "allocated twice"},
+        {"buffer b1 : temp f32[1] bytes(4) kernel k1 : object 0 allocate b1 call k1(out b1 f32) extent(1) free b1 call k1(b1 f32) extent(1)",
          "after it was freed"},
-        {"buffer b1 : input f32 source 0 kernel k1 : object 0 input \"x\" : f32[] strides [] in b1 call k1(out b1 f32) extent(1)", "read only"},
-        {"buffer b1 : temp f32 bytes(4) extern sort(out b1 f32)", "extern call with 1 operands"},
-        {"buffer b1 : input f32 source 0 buffer b2 : temp f32 bytes(4) input \"x\" : f32[] strides [] in b1 "
+        {"buffer b1 : input f32[] source 0 kernel k1 : object 0 input \"x\" : f32[] strides [] in b1 call k1(out b1 f32) extent(1)", "read only"},
+        {"buffer b1 : temp f32[1] bytes(4) extern sort(out b1 f32)", "extern call with 1 operands"},
+        {"buffer b1 : input f32[] source 0 buffer b2 : temp f32[1] bytes(4) input \"x\" : f32[] strides [] in b1 "
          "extern nms(b2 bool, b1 f32) params [0, 0]", "nms writes operand 0"},
-        {"buffer b1 : input f32 source 0 buffer b2 : temp f32 bytes(4) input \"x\" : f32[] strides [] in b1 "
+        {"buffer b1 : input f32[] source 0 buffer b2 : temp f32[1] bytes(4) input \"x\" : f32[] strides [] in b1 "
          "extern nms(out b2 bool, none) params [0, 0]", "nms needs operand 1"},
-        {"buffer b1 : input bf16 source 0 input \"x\" : bf16[] strides [] in b1 assert(b1 bf16)", "the condition must be bool"},
-        {"buffer b1 : input f32 source 0 input \"x\" : f32[] strides [] in b1 cond(b1 f32) { } else { }", "the condition must be bool"},
-        {"buffer b1 : output bool bytes(1) assert(out b1 bool)", "is read, not written"},
-        {"buffer b1 : input f32 source 0 input \"x\" : f32[2] strides [1] in b1 output mutation \"x\" target 0 : f32[2, 1] strides [1, 1] in b1",
+        {"buffer b1 : input bf16[] source 0 input \"x\" : bf16[] strides [] in b1 assert(b1 bf16)", "the condition must be bool"},
+        {"buffer b1 : input f32[] source 0 input \"x\" : f32[] strides [] in b1 cond(b1 f32) { } else { }", "the condition must be bool"},
+        {"buffer b1 : output bool[1] bytes(1) assert(out b1 bool)", "is read, not written"},
+        {"buffer b1 : input f32[2] source 0 input \"x\" : f32[2] strides [1] in b1 output mutation \"x\" target 0 : f32[2, 1] strides [1, 1] in b1",
          "changes dtype or rank of input 0"},
-        {"buffer b1 : output f32 bytes(4) output tensor \"y\" : f32[1] strides [1] in b1", "never written"},
+        {"buffer b1 : output f32[1] bytes(4) output tensor \"y\" : f32[1] strides [1] in b1", "never written"},
         /* written in one body only */
-        {"buffer b1 : input bool source 0 buffer b2 : temp f32 bytes(4) buffer b3 : temp f32 bytes(4) kernel k1 : object 0 "
+        {"buffer b1 : input bool[] source 0 buffer b2 : temp f32[1] bytes(4) buffer b3 : temp f32[1] bytes(4) kernel k1 : object 0 "
          "input \"p\" : bool[] strides [] in b1 cond(b1 bool) { call k1(out b2 f32) extent(1) } else { } call k1(b2 f32, out b3 f32) extent(1)",
          "before it is written"},
     };
@@ -146,6 +179,43 @@ TEST(verify_finds) {
         if (w) EXPECT_ERROR(hn_wrapper_verify(w), HN_INTERNAL, cases[i].message);
         hn_arena_deinit(&arena);
     }
+}
+
+/* A wrapper of one temporary, which is no tensor. */
+static void check_buffer_refused(hn_wbuffer buffer, const char *message) {
+    hn_arena arena;
+    hn_sym *sym;
+    hn_wrapper *w;
+    hn_wbuf b;
+    hn_arena_init(&arena);
+    EXPECT_OK(hn_sym_create(&arena, &sym));
+    EXPECT_OK(hn_wrapper_create(&arena, sym, NULL, &w));
+    hn_expr dims[HN_MAX_RANK + 1];
+    for (uint32_t d = 0; d <= HN_MAX_RANK; d++) dims[d] = hn_sym_int(sym, 1);
+    if (!buffer.rank) dims[0] = 0, buffer.rank = 1;
+    buffer.kind = HN_WBUF_TEMP, buffer.dtype = HN_DTYPE_F32, buffer.sizes = buffer.strides = dims, buffer.bytes = hn_sym_int(sym, 4);
+    EXPECT_OK(hn_wrapper_add_buffer(w, buffer, &b));
+    EXPECT_ERROR(hn_wrapper_verify(w), HN_INTERNAL, message);
+    hn_arena_deinit(&arena);
+}
+
+TEST(no_tensor_of_a_device) {
+    check_buffer_refused((hn_wbuffer){.rank = HN_MAX_RANK + 1}, "buffer 1 has rank 17");
+    check_buffer_refused((hn_wbuffer){0}, "buffer 1 has no size or stride in dimension 0");
+    check_buffer_refused((hn_wbuffer){.rank = 1, .device = HN_DEVICE_KIND_COUNT}, "buffer 1 is on no known device");
+}
+
+/* What a device other than the CPU has is known to the verifier, and nothing plans it. */
+TEST(memory_of_other_devices_is_not_planned) {
+    hn_arena arena;
+    hn_wrapper *w;
+    hn_memory_plan plan;
+    hn_arena_init(&arena);
+    EXPECT_OK(parse("wrapper { buffer b1 : input f32[4] on cuda source 0 input \"x\" : f32[4] strides [1] in b1 }", &arena, &w));
+    EXPECT_INT(w->buffers.items[1].device, HN_DEVICE_CUDA);
+    EXPECT_OK(hn_wrapper_verify(w));
+    EXPECT_ERROR(hn_wrapper_plan(w, &plan), HN_UNSUPPORTED, "buffer 1 is on cuda; memory is planned for cpu only");
+    hn_arena_deinit(&arena);
 }
 
 TEST_MAIN
