@@ -107,6 +107,50 @@ static hn_status check_inputs(const hn_bundle *b) {
     return NULL;
 }
 
+/* Elements from the first to one past the last that sizes and strides reach, when all of them are
+ * constants. False: they cannot be those of a tensor. */
+static bool fixed_extent(const hn_bundle *b, uint32_t rank, uint32_t dims, bool *out_is_fixed,
+                         int64_t *out_elems) {
+    int64_t last = 0, span;
+    bool is_empty = false;
+    *out_is_fixed = false;
+    for (uint32_t d = 0; d < rank; d++) {
+        int64_t size, stride;
+        if (!hn_bundle_expr_const(b, b->dims[dims + d], &size) ||
+            !hn_bundle_expr_const(b, b->dims[dims + rank + d], &stride))
+            return true;
+        if (size < 0 || stride < 0) return false;
+        is_empty |= size == 0;
+        if (size > 1 && (!hn_mul_i64(size - 1, stride, &span) || !hn_add_i64(last, span, &last)))
+            return false;
+    }
+    *out_is_fixed = true;
+    *out_elems = 0;
+    return is_empty || hn_add_i64(last, 1, out_elems);
+}
+
+/* How many bytes a buffer has, where a constant says it. */
+static bool fixed_bytes(const hn_bundle *b, const hnb_buffer *f, int64_t *out) {
+    if (f->kind == HNB_BUFFER_INPUT) return false; /* as many as the strides reach */
+    if (f->kind != HNB_BUFFER_CONSTANT) return hn_bundle_expr_const(b, f->bytes, out);
+    const uint64_t bytes = b->storages[f->source].bytes - f->byte_offset;
+    *out = bytes < INT64_MAX ? (int64_t)bytes : INT64_MAX;
+    return true;
+}
+
+/* With sizes that only a call knows the same is asked then. */
+static bool shape_ok(const hn_bundle *b, const hnb_buffer *f) {
+    int64_t elems, bytes, memory;
+    bool is_fixed;
+    if (!dims_ok(b, f->rank, f->dims, 2) || !fixed_extent(b, f->rank, f->dims, &is_fixed, &elems))
+        return false;
+    if (f->kind == HNB_BUFFER_INPUT &&
+        (f->dtype != b->inputs[f->source].dtype || f->rank != b->inputs[f->source].rank))
+        return false;
+    if (!is_fixed || !fixed_bytes(b, f, &memory)) return true;
+    return hn_mul_i64(elems, hn_bundle_dtype_bytes(f->dtype), &bytes) && bytes <= memory;
+}
+
 static bool buffer_ok(const hn_bundle *b, uint32_t buffer) { return buffer && buffer < b->buffers_count; }
 
 static bool output_tensor_ok(const hn_bundle *b, const hnb_output *o) {
@@ -151,7 +195,8 @@ static hn_status check_buffers(const hn_bundle *b) {
         if (f->kind == HNB_BUFFER_TEMP) ok = ok && need_expr(b, f->bytes) && need_expr(b, f->offset);
         if (f->kind == HNB_BUFFER_SLOT) ok = ok && need_expr(b, f->bytes) && f->source < b->buffers_count;
         if (f->kind == HNB_BUFFER_OUTPUT) ok = ok && need_expr(b, f->bytes);
-        if (!ok) return CORRUPT("buffer %u", i);
+        if (!ok || f->device >= HN_DEVICE_KIND_COUNT) return CORRUPT("buffer %u", i);
+        if (!shape_ok(b, f)) return CORRUPT("shape of buffer %u", i);
     }
     return NULL;
 }
@@ -334,19 +379,13 @@ static hn_status check_storages(const hn_bundle *b) {
 
 /* Sizes and strides are constants, and the elements lie inside the storage. */
 static bool tensor_lies_ok(const hn_bundle *b, const hnb_tensor *t) {
-    int64_t last = t->offset, span, bytes;
-    bool empty = false;
-    if (t->offset < 0) return false;
-    for (uint32_t d = 0; d < t->rank; d++) {
-        int64_t size, stride;
-        if (!hn_bundle_expr_const(b, b->dims[t->dims + d], &size) ||
-            !hn_bundle_expr_const(b, b->dims[t->dims + t->rank + d], &stride) || size < 0 || stride < 0)
-            return false;
-        empty |= size == 0;
-        if (size > 1 && (!hn_mul_i64(size - 1, stride, &span) || !hn_add_i64(last, span, &last))) return false;
-    }
-    if (!t->storage || empty) return true;
-    return hn_add_i64(last, 1, &last) && hn_mul_i64(last, hn_bundle_dtype_bytes(t->dtype), &bytes) &&
+    int64_t elems, end, bytes;
+    bool is_fixed;
+    if (t->offset < 0 || !fixed_extent(b, t->rank, t->dims, &is_fixed, &elems) || !is_fixed)
+        return false;
+    if (!t->storage || !elems) return true;
+    return hn_add_i64(t->offset, elems, &end) &&
+           hn_mul_i64(end, hn_bundle_dtype_bytes(t->dtype), &bytes) &&
            (uint64_t)bytes <= b->storages[t->storage].bytes;
 }
 

@@ -3,7 +3,6 @@
 
 #include <inttypes.h>
 
-static const char *const buffer_kinds[HNB_BUFFER_KIND_COUNT] = {"none", "input", "constant", "temp", "output", "slot"};
 static void text_str(const hn_bundle *b, hnb_str s, hn_strbuf *out) {
     hn_strbuf_append(out, hn_bundle_text(b, s), s.len);
 }
@@ -17,15 +16,18 @@ static void text_dims(const hn_bundle *b, uint32_t first, uint32_t count, hn_str
     hn_strbuf_putc(out, ']');
 }
 
+static void text_tensor(const hn_bundle *b, uint32_t dtype, uint32_t rank, uint32_t dims,
+                        hn_strbuf *out) {
+    hn_strbuf_puts(out, hn_bundle_dtype_name(dtype));
+    text_dims(b, dims, rank, out);
+    hn_strbuf_puts(out, " strides ");
+    text_dims(b, dims + rank, rank, out);
+}
+
 static void text_value(const hn_bundle *b, uint32_t kind, uint32_t dtype, uint32_t rank, uint32_t dims,
                        uint32_t expr, uint64_t bits, hnb_str text, hn_strbuf *out) {
     switch (kind) {
-    case HNB_VALUE_TENSOR:
-        hn_strbuf_puts(out, hn_bundle_dtype_name(dtype));
-        text_dims(b, dims, rank, out);
-        hn_strbuf_puts(out, " strides ");
-        text_dims(b, dims + rank, rank, out);
-        break;
+    case HNB_VALUE_TENSOR: text_tensor(b, dtype, rank, dims, out); break;
     case HNB_VALUE_INT: hn_strbuf_puts(out, "int "), hn_bundle_expr_print(b, expr, out); break;
     case HNB_VALUE_FLOAT: hn_strbuf_printf(out, "float %.17g", hn_bundle_double(bits)); break;
     case HNB_VALUE_BOOL: hn_strbuf_puts(out, bits ? "bool true" : "bool false"); break;
@@ -103,7 +105,9 @@ static void text_buffers(const hn_bundle *b, hn_strbuf *out) {
         const hnb_buffer *f = &b->buffers[i];
         hn_strbuf_puts(out, "buffer ");
         text_buffer(b, i, out);
-        hn_strbuf_printf(out, " %s %s", buffer_kinds[f->kind], hn_bundle_dtype_name(f->dtype));
+        hn_strbuf_printf(out, " %s ", hn_bundle_buffer_kinds[f->kind]);
+        text_tensor(b, f->dtype, f->rank, f->dims, out);
+        if (f->device != HN_DEVICE_CPU) hn_strbuf_printf(out, " on %s", hn_device_name(f->device));
         if (f->kind == HNB_BUFFER_INPUT || f->kind == HNB_BUFFER_CONSTANT || f->kind == HNB_BUFFER_SLOT)
             hn_strbuf_printf(out, " %u", f->source);
         if (f->byte_offset) hn_strbuf_printf(out, " + %" PRIu64, f->byte_offset);

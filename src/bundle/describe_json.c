@@ -225,6 +225,25 @@ static void json_counts(const hn_bundle *b, hn_strbuf *out) {
     hn_strbuf_putc(out, '}');
 }
 
+/* The buffers of the program, by the numbers that launches have. */
+static void json_memory(const hn_bundle *b, hn_strbuf *out) {
+    json_list(out, "memory");
+    for (uint32_t i = 1; i < b->buffers_count; i++) {
+        const hnb_buffer *f = &b->buffers[i];
+        json_begin(out);
+        json_number(out, "buffer", i);
+        if (f->name.len) json_str(b, out, "name", f->name);
+        json_text(out, "kind", hn_str_of(hn_bundle_buffer_kinds[f->kind]));
+        json_text(out, "device", hn_str_of(hn_device_name(f->device)));
+        json_text(out, "dtype", hn_str_of(hn_bundle_dtype_name(f->dtype)));
+        json_dims(b, out, "shape", f->dims, f->rank);
+        json_dims(b, out, "strides", f->dims + f->rank, f->rank);
+        if (f->bytes) json_key(out, "bytes"), json_expr(b, out, f->bytes);
+        hn_strbuf_putc(out, '}');
+    }
+    hn_strbuf_putc(out, ']');
+}
+
 static void json_files(const hn_bundle *b, hn_strbuf *out) {
     json_list(out, "objects");
     for (uint32_t i = 0; i < b->objects_count; i++) {
@@ -284,6 +303,7 @@ void hn_bundle_describe_json(const hn_bundle *b, hn_strbuf *out) {
     json_values(b, out);
     json_symbols(b, out);
     json_key(out, "workspace_bytes"), json_expr(b, out, b->info->workspace);
+    json_memory(b, out);
     json_counts(b, out);
     json_files(b, out);
     json_tensors(b, out);

@@ -8,6 +8,7 @@
 #ifndef HN_BUNDLE_FORMAT_H
 #define HN_BUNDLE_FORMAT_H
 
+#include "base/device.h"
 #include "base/kind.h"
 
 #include <assert.h>
@@ -27,8 +28,8 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "bundles are read in p
 #define HNB_MAGIC HN_KIND_BUNDLE_MAGIC
 
 enum {
-    HNB_VERSION = 4, /* 2: symbols that steps define, slots; 3: targets, launch records, code outside the tables, signatures;
-                        4: the table of tensors, hints of symbols */
+    HNB_VERSION = 5, /* 2: symbols that steps define, slots; 3: targets, launch records, code outside the tables, signatures;
+                        4: the table of tensors, hints of symbols; 5: shapes and devices of buffers */
     HNB_WEIGHTS_ALIGN = 65536,
     HNB_ALIGN = 64,           /* of sections, objects and storages */
     HNB_MAX_RANK = 16,
@@ -64,7 +65,7 @@ typedef enum hnb_section_kind {
     HNB_GUARDS,      /* hnb_guard */
     HNB_INPUTS,      /* hnb_input */
     HNB_OUTPUTS,     /* hnb_output */
-    HNB_DIMS,        /* uint32: expression indices that inputs, outputs and targets point to */
+    HNB_DIMS,        /* uint32: expressions: sizes and strides of inputs, outputs, buffers, tensors */
     HNB_BUFFERS,     /* hnb_buffer; [0] filler */
     HNB_STEPS,       /* hnb_step */
     HNB_OPERANDS,    /* hnb_operand */
@@ -195,14 +196,18 @@ typedef enum hnb_buffer_kind {
     HNB_BUFFER_KIND_COUNT
 } hnb_buffer_kind;
 
+/* Sizes of 0 or less, known when the program runs, mean no elements. */
 typedef struct hnb_buffer {
     uint32_t kind, dtype, source;
     uint32_t bytes;       /* expression, of TEMP, OUTPUT and SLOT; of SLOT it uses a symbol that a step defines */
     uint64_t byte_offset; /* of CONSTANT */
     uint32_t offset;      /* expression, of TEMP */
-    uint32_t reserved;
+    uint32_t device;      /* hn_device_kind */
     hnb_str name;
+    uint32_t rank; /* of the tensor in it, whose first element is at the beginning */
+    uint32_t dims; /* first of `rank` sizes, then `rank` strides (elements), in HNB_DIMS */
 } hnb_buffer;
+_Static_assert(sizeof(hnb_buffer) == 48, "layout");
 
 typedef enum hnb_step_kind {
     HNB_STEP_NONE = 0,

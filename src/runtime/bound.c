@@ -1,8 +1,10 @@
-/* bound.c: from the sizes of the inputs to resolved steps. Done once for each set of sizes that a context sees; what
- * depends on data (stages.c) is done again in each call, when the step that defines the symbol has run.
+/* bound.c: from the sizes of the inputs to resolved steps. Done once for each set of sizes that a
+ * context sees; what depends on data (stages.c) is done again in each call, when the step that
+ * defines the symbol has run.
  *
- * What the checks of src/bundle cannot know is checked here: that sizes are defined and not negative, and that
- * temporaries, outputs and operands lie inside their memory. */
+ * What the checks of src/bundle cannot know is checked here: that sizes are defined and not
+ * negative, and that temporaries, outputs, operands and the tensors in buffers lie inside their
+ * memory. */
 #include "runtime/module_impl.h"
 
 #include "base/checked.h"
@@ -41,22 +43,6 @@ static hn_status need_size(const binder *x, uint32_t node, int64_t *out) {
     return *out < 0 ? HN_ERROR(HN_INVALID_ARGUMENT, "a size is negative for these inputs: %" PRId64, *out) : NULL;
 }
 
-/* Bytes from the first element to one past the last; strides may have any sign only when the block is empty. */
-static hn_status extent_bytes(uint32_t rank, const int64_t *sizes, const int64_t *strides, uint32_t elem_bytes,
-                              int64_t *out) {
-    int64_t last = 1, span;
-    bool empty = false;
-    for (uint32_t d = 0; d < rank; d++) {
-        empty |= sizes[d] == 0;
-        if (sizes[d] < 2) continue;
-        if (strides[d] < 0 || !hn_mul_i64(sizes[d] - 1, strides[d], &span) || !hn_add_i64(last, span, &last))
-            return HN_ERROR(HN_INVALID_ARGUMENT, "a tensor is too large to be addressed");
-    }
-    if (!hn_mul_i64(empty ? 0 : last, elem_bytes, out))
-        return HN_ERROR(HN_INVALID_ARGUMENT, "a tensor is too large to be addressed");
-    return NULL;
-}
-
 /* Into the list that is there from the last time. */
 static hn_status read_dims(const binder *x, uint32_t first, uint32_t count, bool sizes, int64_t **list) {
     if (!*list) HN_NEW(x->arena, *list, count);
@@ -88,8 +74,8 @@ static hn_status bind_inputs(binder *x) {
         if (in->kind != HNB_VALUE_TENSOR) continue;
         HN_TRY(read_dims(x, in->dims, in->rank, true, &sizes));
         HN_TRY(read_dims(x, in->dims + in->rank, in->rank, false, &x->bound->input_strides[k]));
-        HN_TRY(extent_bytes(in->rank, sizes, x->bound->input_strides[k], hn_bundle_dtype_bytes(in->dtype),
-                            &x->bound->input_bytes[k]));
+        HN_TRY(hn_extent_bytes(in->rank, sizes, x->bound->input_strides[k],
+                               hn_bundle_dtype_bytes(in->dtype), &x->bound->input_bytes[k]));
     }
     return NULL;
 }
@@ -100,7 +86,7 @@ static hn_status bind_output(binder *x, const hnb_output *o, hn_bound_output *ou
     int64_t capacity, end;
     HN_TRY(read_dims(x, o->dims, o->rank, true, &out->sizes));
     HN_TRY(read_dims(x, o->dims + o->rank, o->rank, false, &out->strides));
-    HN_TRY(extent_bytes(o->rank, out->sizes, out->strides, elem, &out->extent_bytes));
+    HN_TRY(hn_extent_bytes(o->rank, out->sizes, out->strides, elem, &out->extent_bytes));
     HN_TRY(need_size(x, o->offset, &out->offset_bytes));
     HN_TRY(buffer_bytes(x, o->buffer, &capacity));
     if (!hn_mul_i64(out->offset_bytes, elem, &out->offset_bytes) ||
@@ -109,7 +95,7 @@ static hn_status bind_output(binder *x, const hnb_output *o, hn_bound_output *ou
     if (!o->is_mutation || o->target_input >= 0) return NULL;
     int64_t target_bytes;
     HN_TRY(read_dims(x, o->dims + 2 * o->rank, o->rank, false, &out->target_strides));
-    HN_TRY(extent_bytes(o->rank, out->sizes, out->target_strides, elem, &target_bytes));
+    HN_TRY(hn_extent_bytes(o->rank, out->sizes, out->target_strides, elem, &target_bytes));
     HN_TRY(need_size(x, o->target_offset, &out->target_offset_bytes));
     if (!hn_mul_i64(out->target_offset_bytes, elem, &out->target_offset_bytes) ||
         !hn_add_i64(out->target_offset_bytes, target_bytes, &end) ||
@@ -140,8 +126,9 @@ static hn_status check_temp(const binder *x, uint32_t buffer, int64_t bytes) {
 static hn_status size_buffer(binder *x, uint32_t buffer) {
     const hnb_buffer *f = &x->b->buffers[buffer];
     int64_t bytes;
+    HN_TRY(buffer_bytes(x, buffer, &bytes));
+    HN_TRY(hn_bound_buffer_check(x->m, x->bound, buffer));
     if (f->kind == HNB_BUFFER_INPUT || f->kind == HNB_BUFFER_CONSTANT) return NULL;
-    HN_TRY(need_size(x, f->bytes, &bytes));
     if (f->kind == HNB_BUFFER_TEMP) return check_temp(x, buffer, bytes);
     if (f->kind == HNB_BUFFER_SLOT)
         return hn_context_grow(x->m, &x->c->slots[f->source], &x->c->slot_caps[f->source], bytes ? (size_t)bytes : 1);

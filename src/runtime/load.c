@@ -59,6 +59,17 @@ static uint32_t count_externs(const hn_bundle *b) {
     return count;
 }
 
+/* All memory is the CPU's. */
+static hn_status check_devices(const hn_bundle *b) {
+    for (uint32_t k = 1; k < b->buffers_count; k++)
+        if (b->buffers[k].device != HN_DEVICE_CPU)
+            return HN_ERROR(
+                HN_UNSUPPORTED,
+                "buffer %u of the program is on %s; this library runs programs on %s only", k,
+                hn_device_name(b->buffers[k].device), hn_device_name(HN_DEVICE_CPU));
+    return NULL;
+}
+
 /* Where addresses of inputs and outputs stand in a context, and how many tensors look into each output buffer. */
 static hn_status number_buffers(hn_module *m) {
     const hn_bundle *b = &m->view;
@@ -155,6 +166,7 @@ static hn_status module_init(hn_module *m, const void *bytes, size_t len, const 
     m->skip_digest = options->skip_digest && !must_trust;
     HN_TRY(hn_bundle_open(bytes, len, !m->skip_digest, &m->view));
     if (must_trust) HN_TRY(hn_bundle_signature_check(&m->view, options->trusted, options->trusted_count));
+    HN_TRY(check_devices(&m->view));
     HN_TRY(hn_kernels_init(m, options->target, host != NULL));
     if (options->executor) m->executor = *options->executor;
     m->threads = options->threads > 0 ? options->threads : options->executor ? options->executor->threads : default_threads();

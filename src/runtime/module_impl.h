@@ -246,6 +246,38 @@ hn_status hn_context_bind(hn_module *m, hn_context *c, hn_tensor *const *inputs,
 
 hn_status hn_context_grow(const hn_module *m, uint8_t **memory, size_t *cap, size_t bytes) HN_MUST_USE;
 
+/* buffers.c */
+
+/* Bytes from the first element to one past the last; strides may have any sign only when the block
+ * is empty. */
+hn_status hn_extent_bytes(uint32_t rank, const int64_t *sizes, const int64_t *strides,
+                          uint32_t elem_bytes, int64_t *out) HN_MUST_USE;
+
+/* A buffer of the program and the tensor in it, whose first element is at the beginning of the
+ * memory. */
+typedef struct hn_bound_buffer {
+    uint32_t buffer;  /* of the bundle */
+    const char *name; /* "" when it has none; lives as long as the module */
+    hnb_buffer_kind kind;
+    hn_device_kind device;
+    hn_scalar_type dtype;
+    uint32_t rank;
+    bool is_known; /* the tensor lies inside the memory; false: sizes depend on data that is not
+                      there yet, say */
+    int64_t bytes; /* of its memory */
+    int64_t sizes[HNB_MAX_RANK], strides[HNB_MAX_RANK]; /* elements */
+} hn_bound_buffer;
+
+void hn_bound_buffer_get(const hn_module *m, const hn_bound *bound, uint32_t buffer,
+                         hn_bound_buffer *out);
+/* The same for the memory that a step takes as argument `arg`, in the order of hn_run_step.args.
+ * False: it has none there. An operand may begin inside its buffer. */
+bool hn_bound_arg_get(const hn_module *m, const hn_bound *bound, uint32_t step, uint32_t arg,
+                      hn_bound_buffer *out);
+/* Errors: corrupt when a tensor of known sizes reaches beyond its memory. */
+hn_status hn_bound_buffer_check(const hn_module *m, const hn_bound *bound,
+                                uint32_t buffer) HN_MUST_USE;
+
 /* outputs.c: the life of outputs in one call. */
 hn_status hn_outputs_begin(hn_module *m, hn_context *c, hn_tensor *const *given) HN_MUST_USE; /* fills io, blocks */
 hn_status hn_outputs_place(hn_module *m, hn_context *c, uint32_t stage) HN_MUST_USE; /* the same for a later stage */

@@ -126,6 +126,17 @@ static hn_status visit(void *context, hn_expr e) {
     return add_expr(context, e, &ignored);
 }
 
+hn_status hn_wnumbering_add_shapes(hn_wnumbering *n) {
+    for (hn_wbuf b = 1; b < n->w->buffers.count; b++) {
+        const hn_wplace *place = &n->places.buffers[b];
+        for (uint32_t d = 0; d < place->rank; d++) {
+            HN_TRY(visit(n, place->sizes[d]));
+            HN_TRY(visit(n, place->strides[d]));
+        }
+    }
+    return NULL;
+}
+
 static hn_status add_rests(hn_wnumbering *n) {
     for (uint32_t k = 0; k < n->symbols.solved_count; k++) {
         const hn_expr rest = n->symbols.items[k].rest;

@@ -23,6 +23,9 @@ typedef struct hn_wnumbering {
  * Errors: unsupported for a size that no input determines; those of solve.h, place.h, values.h. */
 hn_status hn_wrapper_number(const hn_wrapper *w, const hn_memory_plan *plan, hn_arena *arena,
                             hn_wnumbering *out) HN_MUST_USE;
+/* Numbers the sizes and strides of the buffers, too, behind everything else. A bundle has them, an
+ * emitted project does not. Errors: unsupported for a size that no input determines. */
+hn_status hn_wnumbering_add_shapes(hn_wnumbering *n) HN_MUST_USE;
 /* The node of an expression of the program; 0 for 0 and for others. */
 uint32_t hn_wnumbering_node(const hn_wnumbering *n, hn_expr e);
 /* The storage of the graph that has a number. */

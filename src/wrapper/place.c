@@ -40,29 +40,51 @@ static hn_status number_storage(placer *p, uint32_t storage, uint32_t *out) {
     return hn_map_put(&p->out->storage_numbers, storage, *out);
 }
 
-static hn_wplace place_temp(const placer *p, hn_wbuf b, hn_expr bytes) {
-    const hn_expr none = hn_sym_int(p->sym, 0);
-    if (p->plan->slots[b])
-        return (hn_wplace){
-            .kind = HNB_BUFFER_SLOT, .source = p->plan->slots[b] - 1, .bytes = bytes};
-    if (!p->plan->offsets[b])
-        return (hn_wplace){.kind = HNB_BUFFER_TEMP, .bytes = none, .offset = none};
-    return (hn_wplace){.kind = HNB_BUFFER_TEMP, .bytes = bytes, .offset = p->plan->offsets[b]};
+/* A list of no elements, in no bytes. */
+static hn_status place_nothing(const placer *p, hn_wplace *out) {
+    hn_expr *dims;
+    HN_NEW(p->arena, dims, 2);
+    dims[0] = hn_sym_int(p->sym, 0);
+    dims[1] = hn_sym_int(p->sym, 1);
+    *out = (hn_wplace){.kind = HNB_BUFFER_TEMP,
+                       .rank = 1,
+                       .sizes = &dims[0],
+                       .strides = &dims[1],
+                       .bytes = dims[0],
+                       .offset = dims[0]};
+    return NULL;
+}
+
+static hn_status place_temp(const placer *p, hn_wbuf b, hn_wplace *out) {
+    out->bytes = p->w->buffers.items[b].bytes;
+    if (p->plan->slots[b]) {
+        out->kind = HNB_BUFFER_SLOT;
+        out->source = p->plan->slots[b] - 1;
+        return NULL;
+    }
+    if (!p->plan->offsets[b]) return place_nothing(p, out);
+    out->kind = HNB_BUFFER_TEMP;
+    out->offset = p->plan->offsets[b];
+    return NULL;
 }
 
 static hn_status place_buffer(placer *p, hn_wbuf b) {
     const hn_wbuffer *buffer = &p->w->buffers.items[b];
     hn_wplace *out = &p->out->buffers[b];
+    *out = (hn_wplace){.rank = buffer->rank, .sizes = buffer->sizes, .strides = buffer->strides};
     switch (buffer->kind) {
     case HN_WBUF_INPUT:
-        *out = (hn_wplace){.kind = HNB_BUFFER_INPUT, .source = buffer->source};
+        out->kind = HNB_BUFFER_INPUT;
+        out->source = buffer->source;
         return NULL;
     case HN_WBUF_CONSTANT:
-        *out = (hn_wplace){.kind = HNB_BUFFER_CONSTANT, .byte_offset = buffer->byte_offset};
+        out->kind = HNB_BUFFER_CONSTANT;
+        out->byte_offset = buffer->byte_offset;
         return number_storage(p, buffer->source, &out->source);
-    case HN_WBUF_TEMP: *out = place_temp(p, b, buffer->bytes); return NULL;
+    case HN_WBUF_TEMP: return place_temp(p, b, out);
     case HN_WBUF_OUTPUT:
-        *out = (hn_wplace){.kind = HNB_BUFFER_OUTPUT, .bytes = buffer->bytes};
+        out->kind = HNB_BUFFER_OUTPUT;
+        out->bytes = buffer->bytes;
         return NULL;
     }
     return HN_ERROR(HN_INTERNAL, "buffer %u is of unknown kind %d", b, (int)buffer->kind);

@@ -11,6 +11,8 @@ typedef struct hn_wplace {
     hnb_buffer_kind kind;
     uint32_t source; /* INPUT: its number; CONSTANT: number of the storage; SLOT: of the slot */
     uint64_t byte_offset; /* of CONSTANT */
+    uint32_t rank;        /* of the tensor in it */
+    const hn_expr *sizes, *strides;
     hn_expr bytes;        /* of TEMP, SLOT and OUTPUT */
     hn_expr offset;       /* of TEMP: bytes, in the workspace */
 } hn_wplace;
@@ -36,7 +38,7 @@ typedef struct hn_wplaces {
     hn_map storage_numbers; /* storage of the graph -> number */
 } hn_wplaces;
 
-/* A temporary that no line mentions has no bytes. Owns: lists live in `arena`.
+/* A temporary that no line mentions has no bytes, and no elements. Owns: lists live in `arena`.
  * Errors: unsupported when a mutation has another rank or dtype than its target; internal for a
  * storage or target that the graph does not know; out-of-memory. */
 hn_status hn_wrapper_place(const hn_wrapper *w, const hn_memory_plan *plan, hn_arena *arena,

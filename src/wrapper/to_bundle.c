@@ -41,10 +41,24 @@ static hn_status put_list(bundle_emitter *e, const hn_expr *exprs, uint32_t coun
     return NULL;
 }
 
-static hn_status put_shape(bundle_emitter *e, const hn_wvalue *v, uint32_t *out_dims) {
+/* Sizes, then strides. Equal shapes are stored once. */
+static hn_status put_shape(bundle_emitter *e, uint32_t rank, const hn_expr *sizes,
+                           const hn_expr *strides, uint32_t *out_dims) {
+    const size_t half = rank * sizeof(hn_expr);
+    hn_expr *both;
     *out_dims = e->out.dims.count;
-    HN_TRY(put_list(e, v->sizes, v->rank));
-    return put_list(e, v->strides, v->rank);
+    if (!rank) return NULL;
+    HN_NEW(e->out.arena, both, 2 * rank);
+    memcpy(both, sizes, half);
+    memcpy(both + rank, strides, half);
+    const hn_str key = {(const char *)both, 2 * half};
+    const uint64_t *known = hn_strmap_get(&e->shapes, key);
+    if (known) {
+        *out_dims = (uint32_t)*known;
+        return NULL;
+    }
+    HN_TRY(put_list(e, both, 2 * rank));
+    return hn_strmap_put(&e->shapes, key, *out_dims);
 }
 
 /* ---- symbols and guards ---- */
@@ -91,9 +105,20 @@ static hn_status put_input(bundle_emitter *e, const hn_wvalue *v) {
     HN_TRY(hn_emit_str(e, v->name, &record.name));
     HN_TRY(hn_emit_str(e, v->text, &record.text));
     HN_TRY(hn_emit_optional(e, v->expr, &record.expr));
-    if (v->kind == HNB_VALUE_TENSOR) HN_TRY(put_shape(e, v, &record.dims));
+    if (v->kind == HNB_VALUE_TENSOR)
+        HN_TRY(put_shape(e, v->rank, v->sizes, v->strides, &record.dims));
     HN_PUSH(e->out.arena, &e->out.inputs, record);
     return NULL;
+}
+
+/* The strides of a mutation's target stand behind its sizes and strides. */
+static hn_status put_output_dims(bundle_emitter *e, const hn_wvalue *v, const hn_wtarget *target,
+                                 uint32_t *out_dims) {
+    if (!target->storage) return put_shape(e, v->rank, v->sizes, v->strides, out_dims);
+    *out_dims = e->out.dims.count;
+    HN_TRY(put_list(e, v->sizes, v->rank));
+    HN_TRY(put_list(e, v->strides, v->rank));
+    return put_list(e, target->strides, v->rank);
 }
 
 static hn_status put_output(bundle_emitter *e, uint32_t index) {
@@ -113,8 +138,7 @@ static hn_status put_output(bundle_emitter *e, uint32_t index) {
     HN_TRY(hn_emit_str(e, v->text, &record.text));
     HN_TRY(hn_emit_optional(e, v->expr, &record.expr));
     HN_TRY(hn_emit_optional(e, o->offset_elems, &record.offset));
-    if (v->kind == HNB_VALUE_TENSOR) HN_TRY(put_shape(e, v, &record.dims));
-    if (target->storage) HN_TRY(put_list(e, target->strides, v->rank));
+    if (v->kind == HNB_VALUE_TENSOR) HN_TRY(put_output_dims(e, v, target, &record.dims));
     HN_TRY(hn_emit_optional(e, target->offset_elems, &record.target_offset));
     HN_PUSH(e->out.arena, &e->out.outputs, record);
     return NULL;
@@ -158,8 +182,11 @@ static hn_status put_buffers(bundle_emitter *e) {
         hnb_buffer record = {.kind = place->kind,
                              .dtype = b->dtype,
                              .source = place->source,
-                             .byte_offset = place->byte_offset};
+                             .byte_offset = place->byte_offset,
+                             .device = b->device,
+                             .rank = place->rank};
         HN_TRY(hn_emit_str(e, b->name, &record.name));
+        HN_TRY(put_shape(e, place->rank, place->sizes, place->strides, &record.dims));
         HN_TRY(hn_emit_optional(e, place->bytes, &record.bytes));
         HN_TRY(hn_emit_optional(e, place->offset, &record.offset));
         HN_PUSH(e->out.arena, &e->out.buffers, record);
@@ -274,13 +301,12 @@ static hn_status put_tensors(bundle_emitter *e) {
         hnb_tensor record = {.kind = kinds[w->kind],
                              .dtype = w->dtype,
                              .rank = w->rank,
-                             .dims = e->out.dims.count,
                              .storage = storage_number(e, w->storage),
                              .offset = w->storage_offset_elems};
         hn_expr dims[2 * HN_MAX_RANK];
         bool is_fixed;
         HN_TRY(hn_wrapper_weight_dims(e->sym, w, dims, &is_fixed));
-        if (is_fixed) HN_TRY(put_list(e, dims, 2 * w->rank));
+        if (is_fixed) HN_TRY(put_shape(e, w->rank, dims, dims + w->rank, &record.dims));
         if (!is_fixed || !hn_bundle_dtype_bytes(w->dtype)) continue;
         /* A copy under another number would keep the old values. */
         const uint64_t *holder = hn_map_get(&holders, (uintptr_t)g->storages.items[w->storage].data);
@@ -297,7 +323,9 @@ static hn_status emit(bundle_emitter *e, const hn_bundle_objects *objects) {
     HN_TRY(hn_emit_str(e, HN_STR("henry 0.1.0"), &e->out.info.producer));
     HN_TRY(hn_emit_str(e, e->options->model, &e->out.info.model));
     e->out.key = e->options->key;
+    hn_strmap_init(&e->shapes, e->out.arena);
     HN_TRY(hn_wrapper_number(e->w, e->plan, e->out.arena, &e->numbering));
+    HN_TRY(hn_wnumbering_add_shapes(&e->numbering));
     e->out.nodes = e->numbering.nodes;
     HN_TRY(put_symbols(e));
     HN_TRY(put_guards(e));

@@ -14,6 +14,7 @@ typedef struct bundle_emitter {
     hn_bundle_writer out;
     uint32_t target_count;
     hn_wnumbering numbering;
+    hn_strmap shapes; /* sizes and strides that are stored already -> the first of them in dims */
     struct { uint32_t *items; uint32_t count, cap; } beside; /* storages for a safetensors file */
 } bundle_emitter;
 

@@ -50,6 +50,12 @@ static int is_quick(const hn_bundle *b, const sample *s, const hnb_step *step) {
     return work < MAX_WORK;
 }
 
+static int are_small(const hn_bundle *b, const sample *s, uint32_t first, uint32_t count) {
+    for (uint32_t k = 0; k < count; k++)
+        if (!is_small(s, b->dims[first + k], MAX_ELEMS)) return 0;
+    return 1;
+}
+
 static int can_run(const hn_bundle *b, const sample *s) {
     if (b->objects_count || b->weight_files_count || !is_small(s, b->info->workspace, MAX_BYTES)) return 0;
     for (uint32_t k = 0; k < b->steps_count; k++) { /* kernels trust their sizes */
@@ -58,12 +64,15 @@ static int can_run(const hn_bundle *b, const sample *s) {
     }
     for (uint32_t k = 1; k < b->buffers_count; k++)
         if (!is_small(s, b->buffers[k].bytes, MAX_BYTES)) return 0;
-    for (uint32_t k = 0; k < b->dims_count; k++)
-        if (!is_small(s, b->dims[k], MAX_ELEMS)) return 0;
-    for (uint32_t k = 0; k < b->inputs_count; k++)
-        if (b->inputs[k].rank > 3) return 0;
-    for (uint32_t k = 0; k < b->outputs_count; k++)
-        if (b->outputs[k].rank > 3) return 0;
+    for (uint32_t k = 0; k < b->inputs_count; k++) {
+        const hnb_input *in = &b->inputs[k];
+        if (in->rank > 3 || !are_small(b, s, in->dims, 2 * in->rank)) return 0;
+    }
+    for (uint32_t k = 0; k < b->outputs_count; k++) {
+        const hnb_output *o = &b->outputs[k];
+        const int own_target = o->is_mutation && o->target_input < 0;
+        if (o->rank > 3 || !are_small(b, s, o->dims, (own_target ? 3 : 2) * o->rank)) return 0;
+    }
     return b->inputs_count < 64 && b->outputs_count < 64 && b->buffers_count < 256;
 }
 

@@ -67,8 +67,8 @@ static void make_image(hn_strbuf *out) {
     dims[0] = size, dims[1] = one, dims[2] = two, dims[3] = one;
     inputs[0] = (hnb_input){.name = name, .dtype = 2, .rank = 1};
     outputs[0] = (hnb_output){.name = name, .dtype = 2, .rank = 1, .buffer = 2, .target_input = -1};
-    buffers[1] = (hnb_buffer){.kind = HNB_BUFFER_INPUT, .dtype = 2};
-    buffers[2] = (hnb_buffer){.kind = HNB_BUFFER_OUTPUT, .dtype = 2, .bytes = size};
+    buffers[1] = (hnb_buffer){.kind = HNB_BUFFER_INPUT, .dtype = 2, .rank = 1};
+    buffers[2] = (hnb_buffer){.kind = HNB_BUFFER_OUTPUT, .dtype = 2, .bytes = size, .rank = 1, .dims = 2};
     steps[0] = (hnb_step){.kind = HNB_STEP_COPY, .buffer = 2, .from = 1};
     operands[0] = (hnb_operand){.buffer = 1, .dtype = 2};
     operands[1] = (hnb_operand){.buffer = 2, .dtype = 2, .written = 1};
@@ -136,14 +136,17 @@ TEST(opens_and_evaluates) {
     hn_strbuf_reset(&text);
     hn_bundle_describe_text(&b, &text);
     static const char *const lines[] = {
-        "guard s0 != 2 (x)", "step 0 copy b2 <- b1", "target 0 cpu x86-64-v3, 7 bytes of code, needs avx2 fma", "target 3 cuda compute_80, 5 bytes",
+        "guard s0 != 2 (x)", "buffer b1 input f32[2*s0] strides [1] 0\n", "buffer b2 output f32[2] strides [1] bytes 2*s0\n", "step 0 copy b2 <- b1", "target 0 cpu x86-64-v3, 7 bytes of code, needs avx2 fma", "target 3 cuda compute_80, 5 bytes",
         "kernel 1 double(f32, out f32): x86-64-v3 object 0, generic object 1, sm_90 object 2, compute_80 object 3", "step 1 kernel double(b1, out b2)\n",
         "  on generic extent 2*s0 grain 32\n", "  on sm_90 grid 2*s0 x 1 x 1 block 128 x 1 x 1 shared 2", "object 3 'kernels' ptx for compute_80 embedded 5 bytes"};
     for (size_t k = 0; k < sizeof lines / sizeof *lines; k++)
         if (!strstr(text.ptr, lines[k])) HN_TEST_FAIL("no line '%s' in\n%s", lines[k], text.ptr);
     hn_strbuf_reset(&text);
     hn_bundle_describe_json(&b, &text);
-    static const char *const parts[] = {"\"shape\":[\"2*s0\"]", "\"needs\":[\"avx2\",\"fma\"]", "{\"target\":\"sm_90\",\"object\":2,\"symbol\":\"double\"}",
+    static const char *const parts[] = {"\"shape\":[\"2*s0\"]",
+                                        "\"memory\":[{\"buffer\":1,\"kind\":\"input\",\"device\":\"cpu\",\"dtype\":\"f32\",\"shape\":[\"2*s0\"],\"strides\":[1]},"
+                                        "{\"buffer\":2,\"kind\":\"output\",\"device\":\"cpu\",\"dtype\":\"f32\",\"shape\":[2],\"strides\":[1],\"bytes\":\"2*s0\"}]",
+                                        "\"needs\":[\"avx2\",\"fma\"]", "{\"target\":\"sm_90\",\"object\":2,\"symbol\":\"double\"}",
                                         "\"kernel\":\"double\",\"target\":\"generic\",\"buffers\":[1,2],\"params\":[],\"extent\":\"2*s0\",\"grain\":32",
                                         "\"grid\":[\"2*s0\",1,1],\"block\":[128,1,1],\"shared_bytes\":2", "\"kind\":\"cubin\",\"target\":\"sm_90\""};
     for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
@@ -208,9 +211,12 @@ TEST(other_versions_are_refused) {
     hnb_header *h = (hnb_header *)(void *)image.ptr;
     h->version = 77;
     seal(&image);
-    EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_INCOMPATIBLE, "format version 77, this library reads 4");
+    EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_INCOMPATIBLE, "format version 77, this library reads 5");
+    h->version = 4;
+    seal(&image);
+    EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_INCOMPATIBLE, "format version 4, this library reads 5; compile the model again");
     h->version = 2;
-    EXPECT_ERROR(hn_bundle_open(image.ptr, 88, true, &b), HN_INCOMPATIBLE, "format version 2, this library reads 4; compile the model again");
+    EXPECT_ERROR(hn_bundle_open(image.ptr, 88, true, &b), HN_INCOMPATIBLE, "format version 2, this library reads 5; compile the model again");
 
     h->version = HNB_VERSION, h->kernel_abi = 9;
     seal(&image);
@@ -249,6 +255,13 @@ TEST(hostile_fields_are_refused) {
         {"dimension 0", HNB_DIMS, 0, 0, 5},
         {"buffer 1", HNB_BUFFERS, 1, offsetof(hnb_buffer, source), 1},
         {"buffer 2", HNB_BUFFERS, 2, offsetof(hnb_buffer, bytes), 0},
+        {"buffer 2", HNB_BUFFERS, 2, offsetof(hnb_buffer, device), HN_DEVICE_KIND_COUNT},
+        {"shape of buffer 1", HNB_BUFFERS, 1, offsetof(hnb_buffer, rank), 0}, /* its input has rank 1 and f32 */
+        {"shape of buffer 1", HNB_BUFFERS, 1, offsetof(hnb_buffer, dtype), HN_F64},
+        {"shape of buffer 2", HNB_BUFFERS, 2, offsetof(hnb_buffer, rank), HNB_MAX_RANK + 1},
+        {"shape of buffer 2", HNB_BUFFERS, 2, offsetof(hnb_buffer, rank), UINT32_MAX},
+        {"shape of buffer 2", HNB_BUFFERS, 2, offsetof(hnb_buffer, dims), 3},
+        {"shape of buffer 2", HNB_BUFFERS, 2, offsetof(hnb_buffer, dims), UINT32_MAX},
         {"step 0", HNB_STEPS, 0, offsetof(hnb_step, buffer), 1},
         {"step 0", HNB_STEPS, 0, offsetof(hnb_step, kind), HNB_STEP_KERNEL},
         {"step 1", HNB_STEPS, 1, offsetof(hnb_step, launches), 1},
@@ -316,6 +329,37 @@ TEST(an_extern_call_has_what_its_kind_needs) {
         EXPECT_OK(hn_bundle_writer_finish(&w, &image));
         if (cases[c].is_right) EXPECT_OK(hn_bundle_open(image.ptr, image.len, true, &b));
         else EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_CORRUPT, "step 0");
+        hn_strbuf_deinit(&image);
+        hn_bundle_writer_deinit(&w);
+        hn_arena_deinit(&arena);
+    }
+}
+
+/* Numbers that cannot be a tensor in the memory of its buffer; with sizes that only a call knows: test_buffers.c. */
+TEST(a_tensor_lies_inside_its_buffer) {
+    static const struct { int64_t sizes[2], strides[2], bytes; bool is_right; } cases[] = {
+        {{2, 3}, {3, 1}, 24, true},  {{2, 3}, {3, 1}, 23, false}, {{2, 3}, {1, 2}, 24, true}, {{2, 3}, {4, 1}, 24, false}, {{2, 0}, {9, 9}, 0, true},
+        {{2, 3}, {0, 1}, 12, true},  {{-1, 3}, {3, 1}, 24, false}, {{2, 3}, {-3, 1}, 24, false}, {{INT64_MAX, 3}, {3, 1}, 24, false},
+        {{INT64_MAX, 1}, {1, 1}, INT64_MAX, false}};
+    for (uint32_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        hn_arena arena;
+        hn_bundle_writer w;
+        hn_strbuf image;
+        hn_bundle b;
+        hn_arena_init(&arena);
+        hn_strbuf_init(&image);
+        EXPECT_OK(hn_bundle_writer_init(&w, &arena));
+        uint32_t dims[4];
+        hnb_buffer buffers[2] = {{0}, {.kind = HNB_BUFFER_OUTPUT, .dtype = HN_F32, .rank = 2}};
+        for (uint32_t d = 0; d < 2; d++) {
+            EXPECT_OK(hn_nodes_add(&w.nodes, HNB_OP_CONST, 0, cases[c].sizes[d], &dims[d]));
+            EXPECT_OK(hn_nodes_add(&w.nodes, HNB_OP_CONST, 0, cases[c].strides[d], &dims[2 + d]));
+        }
+        EXPECT_OK(hn_nodes_add(&w.nodes, HNB_OP_CONST, 0, cases[c].bytes, &buffers[1].bytes));
+        SET(dims), SET(buffers);
+        EXPECT_OK(hn_bundle_writer_finish(&w, &image));
+        if (cases[c].is_right) EXPECT_OK(hn_bundle_open(image.ptr, image.len, true, &b));
+        else EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_CORRUPT, "shape of buffer 1");
         hn_strbuf_deinit(&image);
         hn_bundle_writer_deinit(&w);
         hn_arena_deinit(&arena);

@@ -137,6 +137,29 @@ TEST(buffers_and_weights_have_places) {
     fixture_deinit(&f);
 }
 
+/* Only bundles have the shapes of buffers. All other numbers are the same with and without. */
+TEST(shapes_are_numbered_last) {
+    fixture f;
+    EXPECT_OK(number(&f, "wrapper { symbol size s0 in [2, 64]"
+                         "  buffer b1 : input f32[s0] source 0"
+                         "  buffer b2 : temp f32[3, s0] strides [s0 + 77, 1] bytes(16*s0 + 1000)"
+                         "  buffer b3 : output f32[s0] bytes(4*s0) buffer b4 : temp f32[99] bytes(396)"
+                         "  kernel k1 : object 0 name \"k\""
+                         "  input \"x\" : f32[s0] strides [1] in b1"
+                         "  call k1(b1 f32, out b2 f32) extent(1) call k1(b2 f32, out b3 f32) extent(1)"
+                         "  output tensor \"y\" : f32[s0] strides [1] in b3 }"));
+    const uint32_t before = f.numbering.nodes.count;
+    const hn_expr stride = f.w->buffers.items[2].strides[0];
+    expect_node(&f, stride, "?");
+    EXPECT_OK(hn_wnumbering_add_shapes(&f.numbering));
+    expect_node(&f, stride, "s0 + 77");
+    EXPECT(hn_wnumbering_node(&f.numbering, stride) >= before);
+    expect_node(&f, hn_sym_int(f.sym, 99), "?"); /* no line mentions b4: it has no elements */
+    EXPECT_INT(f.numbering.places.buffers[4].rank, 1);
+    EXPECT(hn_sym_is_value(f.sym, f.numbering.places.buffers[4].sizes[0], 0));
+    fixture_deinit(&f);
+}
+
 TEST(a_mutation_keeps_rank_and_dtype) {
     fixture f;
     EXPECT_ERROR(number(&f, "wrapper {"

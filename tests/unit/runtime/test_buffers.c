@@ -1,0 +1,158 @@
+/* test_buffers.c: what the runtime knows of the tensors in a program's buffers, and what it
+ * refuses. */
+#include "unit/runtime/module_fixture.h"
+
+#include "runtime/module_impl.h"
+
+/* The context of the last run, which has its sizes. */
+static const hn_bound *last_bound(const hn_module *m) {
+    return m->idle ? m->idle->bounds[0] : NULL;
+}
+
+static void expect_arg(const hn_module *m, uint32_t step, uint32_t arg, hnb_buffer_kind kind,
+                       hn_scalar_type dtype, uint32_t rank, const int64_t *sizes,
+                       const int64_t *strides) {
+    hn_bound_buffer b;
+    const hn_bound *bound = last_bound(m);
+    if (!bound || !hn_bound_arg_get(m, bound, step, arg, &b)) {
+        HN_TEST_FAIL("step %u has no argument %u", step, arg);
+        return;
+    }
+    EXPECT(b.is_known);
+    EXPECT_INT(b.kind, kind);
+    EXPECT_INT(b.device, HN_DEVICE_CPU);
+    EXPECT_INT(b.dtype, dtype);
+    EXPECT_INT(b.rank, rank);
+    for (uint32_t d = 0; d < rank && d < b.rank; d++) {
+        EXPECT_INT(b.sizes[d], sizes[d]);
+        EXPECT_INT(b.strides[d], strides[d]);
+    }
+}
+#define LIST(...) ((int64_t[]){__VA_ARGS__})
+
+TEST(operands_of_symbolic_sizes) {
+    hn_module *m = load_text(
+        "symbol size s0 in [0, none] buffer b1 : input f32[s0, 4] source 0 name \"x\" "
+        "buffer b2 : temp f32[s0, 4] strides [1, s0] bytes(16*s0) buffer b3 : output f32[4*s0] "
+        "bytes(16*s0) " KERNELS "input \"x\" : f32[s0, 4] strides [4, 1] in b1 call k4(b1 f32, out "
+                                "b2 f32) extent(4*s0) copy b3 from b2 "
+        "output tensor \"y\" : f32[s0, 4] strides [4, 1] in b3",
+        NULL);
+    float x[20] = {0};
+    hn_bound_buffer b;
+    for (int64_t n = 0; m && n <= 5; n++) {
+        hn_tensor *in[1] = {F32(x, n, 4)}, *out[1] = {NULL};
+        EXPECT_OK(hn_module_run(m, in, 1, out, 1));
+        expect_arg(m, 0, 0, HNB_BUFFER_INPUT, HN_F32, 2, LIST(n, 4), LIST(4, 1));
+        expect_arg(m, 0, 1, HNB_BUFFER_TEMP, HN_F32, 2, LIST(n, 4), LIST(1, n));
+        /* of a copy: where to, from where */
+        expect_arg(m, 1, 0, HNB_BUFFER_OUTPUT, HN_F32, 1, LIST(4 * n), LIST(1));
+        expect_arg(m, 1, 1, HNB_BUFFER_TEMP, HN_F32, 2, LIST(n, 4), LIST(1, n));
+        hn_tensor_release(in[0]), hn_tensor_release(out[0]);
+    }
+    if (m && last_bound(m)) {
+        EXPECT(!hn_bound_arg_get(m, last_bound(m), 0, 2, &b) &&
+               !hn_bound_arg_get(m, last_bound(m), 1, 2, &b));
+        hn_bound_buffer_get(m, last_bound(m), 1, &b);
+        EXPECT_STR(b.name, "x");
+        EXPECT_INT(b.bytes, 80);
+    }
+    hn_module_release(m);
+}
+
+/* An operation of the runtime, with an operand that is absent. */
+TEST(operands_that_are_absent) {
+    hn_module *m = load_text(
+        "buffer b1 : input f32[2, 2] source 0 buffer b2 : output f32[2, 2] bytes(16) " KERNELS
+        "input \"x\" : f32[2, 2] strides [2, 1] in b1 "
+        "extern matmul(out b2 f32, b1 f32, b1 f32, none, none) params [1, 1, 1, 1, 2, 2, 2, 0, 0, "
+        "0, 0, 2, 1, 0, 0, 0, 0, 2, 1, "
+        "0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0] "
+        "output tensor \"y\" : f32[2, 2] strides [2, 1] in b2",
+        NULL);
+    float x[4] = {1, 2, 3, 4};
+    hn_bound_buffer b;
+    hn_tensor *in[1] = {F32(x, 2, 2)}, *out[1] = {NULL};
+    EXPECT_OK(hn_module_run(m, in, 1, out, 1));
+    expect_arg(m, 0, 0, HNB_BUFFER_OUTPUT, HN_F32, 2, LIST(2, 2), LIST(2, 1));
+    EXPECT(last_bound(m) && !hn_bound_arg_get(m, last_bound(m), 0, 3, &b));
+    hn_tensor_release(in[0]), hn_tensor_release(out[0]);
+    hn_module_release(m);
+}
+
+/* A size that the data tells is unknown until the step that defines it has run, and again in the
+ * next call. */
+TEST(sizes_from_the_data) {
+    hn_module *m =
+        load_text("symbol data u0 in [0, none] buffer b1 : input f32[8] source 0 buffer b2 : input "
+                  "i64[] source 1 "
+                  "buffer b3 : output f32[u0, 2] bytes(8*u0) " KERNELS
+                  "input \"x\" : f32[8] strides [1] in b1 input \"n\" : i64[] strides [] in b2 "
+                  "define(b2 i64) symbol(u0) call k4(b1 f32, out b3 f32) extent(2*u0) "
+                  "output tensor \"y\" : f32[u0, 2] strides [2, 1] in b3",
+                  NULL);
+    float x[8] = {0};
+    int64_t n = 3;
+    hn_bound_buffer b;
+    hn_tensor *in[2] = {F32(x, 8), tensor_of(HN_I64, 0, NULL, NULL, &n)}, *out[1] = {NULL};
+    EXPECT_OK(hn_module_run(m, in, 2, out, 1));
+    expect_arg(m, 0, 0, HNB_BUFFER_INPUT, HN_I64, 0, NULL, NULL);
+    expect_arg(m, 1, 1, HNB_BUFFER_OUTPUT, HN_F32, 2, LIST(3, 2), LIST(2, 1));
+    hn_bound_forget(m, m->idle->bounds[0]); /* as a call does that begins */
+    EXPECT(hn_bound_arg_get(m, last_bound(m), 1, 1, &b) && !b.is_known && b.rank == 2 &&
+           b.dtype == HN_F32);
+    hn_tensor_release(in[0]), hn_tensor_release(in[1]), hn_tensor_release(out[0]);
+    hn_module_release(m);
+}
+
+/* A size of 0 or less, known when the program runs: there are no elements, whatever the other
+ * numbers are. */
+TEST(sizes_below_zero) {
+    hn_module *m = load_text("symbol size s0 in [1, none] buffer b1 : input f32[s0] source 0 "
+                             "buffer b2 : temp f32[5, s0 - 3] bytes(64) "
+                             "buffer b3 : output f32[s0] bytes(4*s0) " KERNELS
+                             "input \"x\" : f32[s0] strides [1] in b1 call k4(b1 f32, out b2 f32) "
+                             "extent(1) copy b3 from b1 "
+                             "output tensor \"y\" : f32[s0] strides [1] in b3",
+                             NULL);
+    float x[8] = {0};
+    for (int64_t n = 1; m && n <= 6; n++) {
+        hn_tensor *in[1] = {F32(x, n)}, *out[1] = {NULL};
+        EXPECT_OK(hn_module_run(m, in, 1, out, 1)); /* at most 5 * 3 floats */
+        expect_arg(m, 0, 1, HNB_BUFFER_TEMP, HN_F32, 2, LIST(5, n > 3 ? n - 3 : 0), LIST(n - 3, 1));
+        hn_tensor_release(in[0]), hn_tensor_release(out[0]);
+    }
+    hn_tensor *in[1] = {F32(x, 7)}, *out[1] = {NULL};
+    EXPECT_ERROR(hn_module_run(m, in, 1, out, 1), HN_CORRUPT,
+                 "the tensor in buffer 2 reaches beyond its memory");
+    hn_tensor_release(in[0]);
+    hn_module_release(m);
+}
+
+/* The image of a program with the device of its buffer 1 changed. */
+TEST(other_devices_are_refused) {
+    program p;
+    hn_strbuf image;
+    hn_module *m = NULL;
+    program_init(&p);
+    EXPECT_OK(
+        program_image(&p,
+                      "buffer b1 : input f32[2] source 0 input \"x\" : f32[2] strides [1] in b1 "
+                      "output tensor \"y\" : f32[2] strides [1] in b1",
+                      NULL, &image));
+    hnb_header *header = (hnb_header *)(void *)image.ptr;
+    const hnb_section *table = (const hnb_section *)(const void *)(image.ptr + sizeof *header);
+    for (uint32_t i = 0; i < header->section_count; i++)
+        if (table[i].kind == HNB_BUFFERS)
+            ((hnb_buffer *)(void *)(image.ptr + table[i].offset))[1].device = HN_DEVICE_CUDA;
+    EXPECT_ERROR(hn_module_load_memory(image.ptr, image.len, false,
+                                       &(hn_module_options){.skip_digest = true}, &m),
+                 HN_UNSUPPORTED,
+                 "buffer 1 of the program is on cuda; this library runs programs on cpu only");
+    EXPECT_ERROR(hn_module_load_memory(image.ptr, image.len, false, NULL, &m), HN_CORRUPT,
+                 "digest");
+    hn_strbuf_deinit(&image);
+    program_deinit(&p);
+}
+
+TEST_MAIN
