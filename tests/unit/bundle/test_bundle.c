@@ -1,4 +1,5 @@
 /* test_bundle.c: images that the writer makes open; damaged and foreign ones are refused with a reason. */
+#include "base/file.h"
 #include "base/hash.h"
 #include "bundle/view.h"
 #include "bundle/weights.h"
@@ -7,6 +8,7 @@
 #include "henry/tensor.h"
 #include "unit/harness.h"
 
+#include <dirent.h>
 #include <stdlib.h>
 
 /* Code for two levels of CPUs and two kinds of GPU. Nobody runs these. */
@@ -440,6 +442,32 @@ TEST(hostile_sections_are_refused) {
         EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_CORRUPT, "bundle ");
         hn_strbuf_deinit(&image);
     }
+}
+
+/* The fuzz target sets the version itself, so it does not show when a file of the corpus is of an
+ * older one: its sections are refused before anything in them is read. */
+TEST(the_fuzz_corpus_has_this_version) {
+    static const char folder[] = "tests/fuzz/corpus/bundle";
+    DIR *dir = opendir(folder);
+    uint32_t count = 0;
+    EXPECT(dir != NULL);
+    for (struct dirent *e; dir && (e = readdir(dir));) {
+        char path[512];
+        hn_strbuf file;
+        uint32_t version = 0;
+        if (!strstr(e->d_name, ".hnb")) continue;
+        hn_strbuf_init(&file);
+        snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
+        EXPECT_OK(hn_file_read(path, &file));
+        if (file.len >= sizeof(hnb_header))
+            memcpy(&version, file.ptr + offsetof(hnb_header, version), sizeof version);
+        if (version != HNB_VERSION)
+            HN_TEST_FAIL("%s is of version %u; convert it, or make the corpus anew", path, version);
+        hn_strbuf_deinit(&file);
+        count++;
+    }
+    if (dir) closedir(dir);
+    EXPECT(count > 20);
 }
 
 TEST_MAIN
