@@ -53,7 +53,7 @@ breaks src/driver/a.c '#include "codegen/c/c.h"' "src/driver/a.c includes codege
 breaks src/codegen/walk.c '#include "codegen/opencl/opencl.h"' "src/codegen/walk.c includes codegen/opencl/"
 breaks src/codegen/opencl/a.c '#include "codegen/c/c.h"' "src/codegen/opencl/a.c includes codegen/c/"
 breaks tools/a.c '#include "codegen/opencl/opencl.h"' "tools/a.c includes codegen/opencl/"
-breaks src/driver/a.c 'hn_status s = hn_c_print(p);' "src/driver/a.c names hn_c_"
+breaks src/driver/a.c 'hn_status s = hn_c_unit(p);' "src/driver/a.c names hn_c_"
 breaks src/codegen/walk.c 'put(&hn_opencl_language);' "src/codegen/walk.c names hn_opencl_"
 
 # Text of a language, a case for each kind of it.

@@ -67,10 +67,10 @@ share_graphs() {
     for k in $(seq 0 $((jobs - 1))); do echo "$1/run_graphs $((k * each)) $each ${*:3}"; done | run_programs
 }
 
-# Kernel forms for an imaginary GPU, without compiler or device: BUILD COUNT
+# Kernel forms for imaginary processors, without compiler or device: BUILD COUNT [OPTION]...
 share_forms() {
     local each=$((($2 + jobs - 1) / jobs))
-    for k in $(seq 0 $((jobs - 1))); do echo "$1/run_forms $((k * each)) $each"; done | run_programs
+    for k in $(seq 0 $((jobs - 1))); do echo "$1/run_forms $((k * each)) $each ${*:3}"; done | run_programs
 }
 
 share_cases() { for k in $(seq 0 $((jobs - 1))); do echo "$1/run_cases --part $k/$jobs ${*:2}"; done | run_programs; }
@@ -142,6 +142,7 @@ suite_graphs() {
     share_graphs "$build" 2000
     share_graphs "$build" 200 --no-fusion
     share_forms "$build" 2000
+    share_forms "$build" 4000 --cpu
     for level in $(lower_levels); do share_graphs "$build" 200 --target "$level"; done
 }
 

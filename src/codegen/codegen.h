@@ -1,8 +1,9 @@
 /* codegen.h: kernels as source text, and the targets that they can be written for.
  *
- * A target is one row: what the planner and the printer need to know of it, how its text is compiled, and what comes out. The driver
- * knows targets through this table only; a level of CPUs is a row as the architecture of a GPU will be. Kernel text is canonical:
- * buffers, sizes and variables are named by position, so equal kernels are equal bytes and are compiled once. */
+ * A target is one row: what the planner and the printer need to know of it, how its text is
+ * compiled, and what comes out. The driver knows targets through this table only; a level of CPUs
+ * is a row as the architecture of a GPU will be. Kernel text is canonical: buffers, sizes and
+ * variables are named by position, so equal kernels are equal bytes and are compiled once. */
 #ifndef HN_CODEGEN_CODEGEN_H
 #define HN_CODEGEN_CODEGEN_H
 
@@ -17,28 +18,31 @@ typedef struct hn_kernel_code {
     char name[24];    /* the function's name, from the digest */
     hn_str text;      /* the function; "KERNEL" stands for the name */
     uint32_t buffer_count, size_count;
-    const hn_buf *buffers;    /* arguments, in order */
-    const hn_expr *offsets;   /* per argument: how many elements into the buffer it points; 0: none */
-    const bool *written;      /* per buffer */
-    const uint64_t *over;     /* per buffer that is written: bit k: it may lie where argument k lies, see kernel/cpu_in_place.c */
-    const hn_expr *sizes;     /* size symbols, in order */
-    hn_expr extent;           /* parallel iterations, or groups */
-    int64_t grain;            /* fewest iterations worth a thread */
-    uint32_t threads;         /* of a group; 0: the kernel takes a range of iterations */
-    hn_expr scratch_bytes;    /* per thread, or per group; 0: none */
+    const hn_buf *buffers;  /* arguments, in order */
+    const hn_expr *offsets; /* per argument: how many elements into the buffer it points; 0: none */
+    const bool *written;    /* per buffer */
+    const uint64_t *over;   /* per buffer that is written: bit k: it may lie where argument k lies,
+                               see kernel/cpu_in_place.c */
+    const hn_expr *sizes;   /* size symbols, in order */
+    hn_expr extent;         /* parallel iterations, or groups */
+    int64_t grain;          /* fewest iterations worth a thread */
+    uint32_t threads;       /* of a group; 0: the kernel takes a range of iterations */
+    hn_expr scratch_bytes;  /* per thread, or per group; 0: none */
 } hn_kernel_code;
 
-/* Sets `text`, and the digest and the name that follow from it. `text` ends with a NUL that is not counted. */
+/* Sets `text`, and the digest and the name that follow from it. `text` ends with a NUL that is not
+ * counted. */
 void hn_kernel_code_name(hn_kernel_code *code, hn_str text);
 /* The text with its name. */
 void hn_kernel_code_put(const hn_kernel_code *code, hn_strbuf *out);
 
 typedef struct hn_target hn_target;
+typedef struct hn_language hn_language; /* codegen/walk.h */
 
 /* What comes of a unit, and lies in a bundle. */
 typedef enum hn_artefact_kind {
     HN_ARTEFACT_SHARED_OBJECT, /* machine code that a process loads */
-    HN_ARTEFACT_SOURCE         /* the unit's text, which the device's driver compiles before a run */
+    HN_ARTEFACT_SOURCE /* the unit's text, which the device's driver compiles before a run */
 } hn_artefact_kind;
 
 /* How a kernel is called, and what it gets. */
@@ -49,38 +53,50 @@ typedef enum hn_kernel_abi {
 
 /* What all targets of one language and one kind of device share. */
 typedef struct hn_target_kind {
-    const char *language;     /* of the compile service */
-    const char *const *flags; /* of every unit, NULL at the end; the target's own come behind them */
+    const char *language; /* of the compile service */
+    const char *const
+        *flags; /* of every unit, NULL at the end; the target's own come behind them */
     hn_artefact_kind artefact;
     hn_kernel_abi abi;
     const char *lacks; /* what is missing before programs can be compiled for it, or NULL */
-    /* Translation units are closed when their kernels' text has this many bytes: a compiler run has a fixed cost, and units
-     * compile side by side. It does not depend on the machine, so that a model gives the same bytes everywhere. */
+    /* Translation units are closed when their kernels' text has this many bytes: a compiler run has
+     * a fixed cost, and units compile side by side. It does not depend on the machine, so that a
+     * model gives the same bytes everywhere. */
     size_t unit_bytes;
     /* What the planner knows of the processor: one of the two. */
     const hn_cpu_facts *cpu;
     const hn_gpu_facts *gpu;
     const hn_sched_limits *limits; /* what the scheduler knows: those of the facts */
-    /* One kernel, laid out in the way that is expected to be the fastest. Owns: lists and text in
-     * `arena`. Errors: unsupported when an op has no form for a dtype. */
-    hn_status (*print)(const hn_program *program, const hn_kernel *kernel, const hn_target *target, hn_arena *arena, hn_arena *scratch,
-                       hn_kernel_code *out);
-    /* A form as it is, likewise. NULL: this printer takes none. */
-    hn_status (*print_form)(const hn_form *form, hn_arena *arena, hn_arena *scratch,
-                            hn_kernel_code *out);
+    /* The forms of a kernel that are expected to be the fastest: at most `most` of them, the best
+     * first. Owns: the forms live in `arena`. */
+    hn_status (*plan)(const hn_program *program, const hn_kernel *kernel, const hn_target *target,
+                      uint32_t most, hn_arena *arena, hn_arena *scratch, hn_form **out,
+                      uint32_t *out_count);
+    const hn_language *words; /* how forms are written */
     /* One translation unit of several kernels. */
-    hn_status (*unit)(const hn_kernel_code *const *kernels, uint32_t count, const hn_target *target, hn_strbuf *out);
+    hn_status (*unit)(const hn_kernel_code *const *kernels, uint32_t count, const hn_target *target,
+                      hn_strbuf *out);
 } hn_target_kind;
 
 struct hn_target {
     const hn_target_kind *kind;
-    const char *name;      /* "x86-64-v3" */
-    const char *flags;     /* of the compiler, with blanks between: "-mavx2 -mfma" */
-    uint32_t rank;         /* of two targets that a machine can run, the one with the higher rank is better */
+    const char *name;  /* "x86-64-v3" */
+    const char *flags; /* of the compiler, with blanks between: "-mavx2 -mfma" */
+    uint32_t
+        rank; /* of two targets that a machine can run, the one with the higher rank is better */
     /* of CPUs */
     const char *ops;       /* the variant of ops/cpu/kernels_*.c that fits: "avx2" */
     uint32_t vector_bytes; /* 16, 32 or 64 */
 };
+
+/* A kernel as text, in the form that is expected to be the fastest. Owns: lists and text in
+ * `arena`. Errors: unsupported when the language has no text for an op and dtype. */
+hn_status hn_target_print(const hn_target *target, const hn_program *program,
+                          const hn_kernel *kernel, hn_arena *arena, hn_arena *scratch,
+                          hn_kernel_code *out) HN_MUST_USE;
+/* A form as it is, likewise. */
+hn_status hn_target_print_form(const hn_target *target, const hn_form *form, hn_arena *arena,
+                               hn_arena *scratch, hn_kernel_code *out) HN_MUST_USE;
 
 /* What this machine's CPUID shows. */
 hn_target hn_target_host(void);

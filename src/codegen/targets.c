@@ -5,23 +5,49 @@
 #include "base/cpu.h"
 #include "codegen/c/c.h"
 #include "codegen/opencl/opencl.h"
+#include "codegen/walk.h"
+#include "kernel/plan_cpu.h"
+#include "kernel/plan_gpu.h"
 
 #include <string.h>
 
-/* Integers of tensors wrap; gcc 12 gets max(INT_MIN, -x) of vectors wrong where they may not. Vectors are explicit in the text: the
- * compiler's own vectorizer would take a tenth of the time and gain nothing. */
-static const char *const c_flags[] = {"-O2", "-fwrapv", "-fno-tree-vectorize", "-fno-math-errno", "-fno-trapping-math",
-                                      "-fno-tree-loop-distribute-patterns", "-w", NULL};
+static hn_status plan_cpu(const hn_program *program, const hn_kernel *kernel,
+                          const hn_target *target, uint32_t most, hn_arena *arena,
+                          hn_arena *scratch, hn_form **out, uint32_t *out_count) {
+    return hn_form_plans_cpu(program, kernel, target->vector_bytes, target->kind->cpu, most, arena,
+                             scratch, out, out_count);
+}
+
+static hn_status plan_gpu(const hn_program *program, const hn_kernel *kernel,
+                          const hn_target *target, uint32_t most, hn_arena *arena,
+                          hn_arena *scratch, hn_form **out, uint32_t *out_count) {
+    return hn_form_plans_gpu(program, kernel, target->kind->gpu, most, arena, scratch, out,
+                             out_count);
+}
+
+/* Integers of tensors wrap; gcc 12 gets max(INT_MIN, -x) of vectors wrong where they may not.
+ * Vectors are explicit in the text: the compiler's own vectorizer would take a tenth of the time
+ * and gain nothing. */
+static const char *const c_flags[] = {"-O2",
+                                      "-fwrapv",
+                                      "-fno-tree-vectorize",
+                                      "-fno-math-errno",
+                                      "-fno-trapping-math",
+                                      "-fno-tree-loop-distribute-patterns",
+                                      "-w",
+                                      NULL};
 
 static const hn_target_kind cpu = {
     .language = "c",
     .flags = c_flags,
     .artefact = HN_ARTEFACT_SHARED_OBJECT,
     .abi = HN_ABI_RANGE,
-    .unit_bytes = 6 << 10, /* of 3 to 16 KiB the best for nine small models on two processors, and no worse for large ones */
+    .unit_bytes = 6 << 10, /* of 3 to 16 KiB the best for nine small models on two processors, and
+                              no worse for large ones */
     .cpu = &hn_cpu_facts_common,
     .limits = &hn_cpu_facts_common.limits,
-    .print = hn_c_print,
+    .plan = plan_cpu,
+    .words = &hn_c_language,
     .unit = hn_c_unit,
 };
 
@@ -40,8 +66,8 @@ static const hn_target_kind opencl_device = {
     .unit_bytes = 6 << 10, /* as of C: nothing was measured */
     .gpu = &hn_gpu_facts_common,
     .limits = &hn_gpu_facts_common.limits,
-    .print = hn_opencl_print,
-    .print_form = hn_opencl_print_form,
+    .plan = plan_gpu,
+    .words = &hn_opencl_language,
     .unit = hn_opencl_unit,
 };
 
@@ -50,9 +76,28 @@ static const hn_target others[] = {
     {.kind = &opencl_device, .name = "opencl", .flags = ""},
 };
 
+hn_status hn_target_print_form(const hn_target *target, const hn_form *form, hn_arena *arena,
+                               hn_arena *scratch, hn_kernel_code *out) {
+    return hn_form_text(form, target->kind->words, arena, scratch, out);
+}
+
+hn_status hn_target_print(const hn_target *target, const hn_program *program,
+                          const hn_kernel *kernel, hn_arena *arena, hn_arena *scratch,
+                          hn_kernel_code *out) {
+    hn_form *form;
+    uint32_t count = 0;
+    HN_TRY(target->kind->plan(program, kernel, target, 1, scratch, scratch, &form, &count));
+    if (!count) return HN_ERROR(HN_INTERNAL, "no form of a kernel fits the processor");
+    return hn_target_print_form(target, form, arena, scratch, out);
+}
+
 /* The levels of CPUs: base/cpu.c has their names, flags and vectors. */
 static hn_target of_level(const hn_cpu_level *level) {
-    return (hn_target){.kind = &cpu, .name = level->name, .flags = level->flags, .ops = level->ops, .rank = level->vector_bytes,
+    return (hn_target){.kind = &cpu,
+                       .name = level->name,
+                       .flags = level->flags,
+                       .ops = level->ops,
+                       .rank = level->vector_bytes,
                        .vector_bytes = level->vector_bytes};
 }
 
@@ -65,7 +110,10 @@ hn_status hn_target_named(hn_str name, hn_target *out) {
         return NULL;
     }
     const hn_cpu_level *level = hn_cpu_level_named(name);
-    if (!level) return HN_ERROR(HN_INVALID_ARGUMENT, "unknown target '" HN_STR_FMT "'; known: " HN_CPU_LEVELS_TEXT, HN_STR_ARG(name));
+    if (!level)
+        return HN_ERROR(HN_INVALID_ARGUMENT,
+                        "unknown target '" HN_STR_FMT "'; known: " HN_CPU_LEVELS_TEXT,
+                        HN_STR_ARG(name));
     *out = of_level(level);
     return NULL;
 }

@@ -1,13 +1,19 @@
-/* walk.h: forms (kernel/form.h) as source text. One walk for all languages; a language is a table of words and templates.
+/* walk.h: forms (kernel/form.h) as source text. One walk for all languages; a language is a table
+ * of words and templates.
  *
- * The walk decides nothing: a statement of the form is a statement of the text. Names are positions, so that equal kernels are equal
- * bytes: m0, m1... are the memories of the form; n0... sizes, v0... values and i0... index symbols in order of appearance; r0... registers,
- * p0... their positions; "group" and "thread" the two numbers. "KERNEL" stands for the function's name.
+ * The walk decides nothing: a statement of the form is a statement of the text. Names are
+ * positions, so that equal kernels are equal bytes: m0, m1... are the memories of the form; n0...
+ * sizes in order of appearance; v0... values and i0... index symbols, numbered on from those of the
+ * blocks around; r0... registers, p0... their positions, r0_1 that of the second vector of a step;
+ * "group" and "thread", or "first" and "until", what form.h calls so. "KERNEL" stands for the
+ * function's name.
  *
- * Arguments: one pointer for each memory of the program, in order; `scratch` when the form has such memory, where each group has a part of
- * its own; `status`, which a failed check of an index sets; then the sizes.
+ * Arguments: one pointer for each memory of the program, in order; `scratch` when the form has such
+ * memory, where each group has a part of its own; `status`, which a failed check of an index sets;
+ * then the sizes. Or they are fetched from arrays in the function.
  *
- * In a template "$0" to "$3" are operands, and "#" is the letter of their class. NULL: the language does not have it. */
+ * In a template "$0" to "$4" are operands, "#" is the letter of their class and "@" the name of
+ * their dtype. NULL: the language does not have it. */
 #ifndef HN_CODEGEN_WALK_H
 #define HN_CODEGEN_WALK_H
 
@@ -15,7 +21,8 @@
 #include "codegen/index.h"
 #include "kernel/form.h"
 
-/* What numbers of a dtype are computed in; narrow ones are cut or rounded to their dtype by `narrow`. */
+/* What numbers of a dtype are computed in; narrow ones are cut or rounded to their dtype by
+ * `narrow`. */
 typedef enum hn_number_class {
     HN_NUMBER_F32,  /* f: f32, f16, bf16 */
     HN_NUMBER_F64,  /* d */
@@ -29,45 +36,98 @@ typedef struct hn_class_texts {
     const char *of[HN_NUMBER_COUNT];
 } hn_class_texts;
 
-typedef struct hn_language {
-    const char *name; /* for messages */
+/* One for a whole vector, and one for a vector of which the first `n` lanes count. */
+typedef struct hn_vector_texts {
+    const char *whole, *masked;
+} hn_vector_texts;
+
+/* What a language has for forms of ranges: all its values are vectors, whose lanes may be equal. */
+typedef struct hn_vector_words {
+    hn_class_texts splat;          /* a number in all lanes */
+    const char *true_number;       /* of a bool, before it is splat */
+    hn_class_texts rounded;        /* a product that something will be added to */
+    const char *exp_not_positive;  /* of an f32 that is not above 0, or NaN */
+    const char *larger;            /* of two f32; a NaN may be lost */
+    const char *of_bool, *to_bool; /* a bool as the number 0 or 1, and back */
+    const char *live;              /* defines what only_live needs: the first `n` lanes count */
+    hn_class_texts only_live;      /* $0: "a, b": a in lanes that count, b in the others */
+    const hn_class_texts *across;  /* by op: the lanes of $0 combined, in all lanes; of one that
+                                      keeps a position: the position, $1: those  of the lanes */
+
+    /* INDEX. GATHER: $0: of lane k. Else $0: of the first lane, $1: from lane to lane */
+    hn_class_texts indices[HN_WALK_GATHER + 1];
+    /* INDIRECT defines $0 from $1 with extent $2: a number; silently; and an array of lanes, from
+     * numbers of 64 and of 32 bits */
+    const char *check, *check_wrapped, *check_quiet;
+    hn_vector_texts checks, checks_wrapped, narrow_checks, narrow_checks_wrapped;
+    const char
+        *no_extent; /* $3: what ends a kernel when the extent is 0; it is "" when that cannot be */
+    const char *narrow_begin, *narrow_end; /* of a function that checks in 32 bits */
+
+    /* By walk. $0: memory; $1: index of the first lane, GATHER: of lane k; $2: elements from lane
+     * to lane; store: $3: value */
+    hn_vector_texts loads[HN_WALK_GATHER + 1], stores[HN_WALK_GATHER + 1];
+    hn_vector_texts narrow_gather; /* of elements that are not as wide as a lane: $2: their type */
+    const char *streams, *streams_aligned; /* stores of whole vectors, as CONTIGUOUS ones */
+    const char *fence;                     /* at the end of a function with such */
+    /* A store lane by lane, of y to where x is. $0: lanes, $1: type of elements, $2: memory, $3:
+     * index of lane k, $4: type of vectors; what y is follows. Then $0: what is stored. */
+    const char *in_order, *in_order_end;
+    const char *prefetch[2]; /* $0: memory, $1: index; [1]: to write */
+    /* $0: from, $1: index there, $2: stride; then $3 rows and $4 columns, or as many of both as a
+     * vector has lanes. ", memory + index, pitch)" follows. */
+    const char *transpose, *transpose_square;
+    const char *is_aligned; /* a condition; $0: memory */
+} hn_vector_words;
+
+struct hn_language {
+    const char *name;               /* for messages */
+    const hn_vector_words *vectors; /* NULL: forms of groups only */
 
     /* the function */
     const char *head;         /* up to its arguments; $0: threads of a group */
-    const char *read, *write; /* an argument: memory that is only read, or written; $0: type of elements, $1: name */
+    const char *read, *write; /* an argument: memory that is only read, or written; $0: type of
+                                 elements, $1: name, $2: number */
     const char *scratch, *status;
-    const char *size;         /* an argument; $0: name */
-    const char *numbers;      /* defines group and thread */
-    const char *shared;       /* defines shared memory; $0: type of elements, $1: name, $2: elements */
-    const char *part;         /* defines a pointer; $0, $1 likewise, $2: bytes from `scratch` */
+    const char *size; /* an argument; $0: name, $1: number */
+    bool fetches; /* arguments are not in the head but in lines of their own; scratch and status are
+                     in the head */
+    const char *numbers; /* the first line: defines group and thread */
+    const char *end;     /* the last line; may be NULL */
+    const char *shared;  /* defines shared memory; $0: type of elements, $1: name, $2: elements */
+    const char *part;    /* defines a pointer; $0, $1 likewise, $2: bytes from `scratch` */
     const char *barrier;
-    const char *unroll;       /* in front of a loop; $0: how often; may be NULL */
+    const char *unroll; /* in front of a loop; $0: how often; may be NULL */
 
     /* index symbols */
     const char *index_type;
     hn_index_words index_words;
-    const char *check, *check_wrapped; /* $0: index, $1: extent; the second takes negative ones from the end */
+    const char *check,
+        *check_wrapped; /* $0: index, $1: extent; the second takes negative ones from the end */
 
     /* numbers */
     hn_class_texts types;
-    hn_class_texts infinity, nan;        /* of floats */
+    hn_class_texts infinity, nan; /* of floats */
     const char *float_suffix, *long_suffix;
-    hn_class_texts casts[HN_NUMBER_COUNT];         /* from each class to each */
-    hn_class_texts random[HN_RANDOM_BITS + 1];     /* $0: seed, $1: element, $2: stream, $3: bits of a uniform number */
-    const char *elements[HN_DTYPE_COUNT];          /* types in memory */
-    const char *loads[HN_DTYPE_COUNT], *stores[HN_DTYPE_COUNT]; /* an element as a number, and back; NULL: they are the same */
-    const char *narrow[HN_DTYPE_COUNT];            /* a number of the class as one of the dtype; NULL: they are the same */
+    hn_class_texts casts[HN_NUMBER_COUNT]; /* from each class to each */
+    hn_class_texts random[HN_RANDOM_BITS +
+                          1]; /* $0: seed, $1: element, $2: stream, $3: bits of a uniform number */
+    const char *elements[HN_DTYPE_COUNT]; /* types in memory */
+    const char *loads[HN_DTYPE_COUNT],
+        *stores[HN_DTYPE_COUNT]; /* an element as a number, and back; NULL: they are the same */
+    const char *narrow[HN_DTYPE_COUNT]; /* a number of the class as one of the dtype; NULL: they are
+                                           the same */
     const char *bits_of[HN_DTYPE_COUNT], *of_bits[HN_DTYPE_COUNT]; /* BITCAST from and to a float */
-    /* Rows of ir/ops.def. ARGMAX, ARGMIN, CUMMAX and CUMMIN are statements: $0 and $1 a register and its position, $2 and $3 the new
-     * ones. The other reductions are the element-wise row that combines two numbers. */
+    /* Rows of ir/ops.def. ARGMAX, ARGMIN, CUMMAX and CUMMIN are statements: $0 and $1 a register
+     * and its position, $2 and $3 the new ones. The other reductions are the element-wise row that
+     * combines two numbers. */
     const hn_class_texts *ops;
-} hn_language;
+};
 
-/* `text`, `digest`, `name`, arguments, grid and threads of a kernel. Owns: lists and text in `arena`. Errors: unsupported when the language
- * has no text for an op and dtype, or for shared memory whose extent is not known. */
-hn_status hn_form_text(const hn_form *f, const hn_language *language, hn_arena *arena, hn_arena *scratch, hn_kernel_code *out) HN_MUST_USE;
-
-/* `text` with operands in its places. */
-void hn_template_put(const char *text, char letter, const char *const operands[4], hn_strbuf *out);
+/* `text`, `digest`, `name`, arguments, grid and threads of a kernel. Owns: lists and text in
+ * `arena`. Errors: unsupported when the language has no text for an op and dtype, or for shared
+ * memory whose extent is not known. */
+hn_status hn_form_text(const hn_form *f, const hn_language *language, hn_arena *arena,
+                       hn_arena *scratch, hn_kernel_code *out) HN_MUST_USE;
 
 #endif

@@ -22,7 +22,7 @@ static hn_status print_level(hn_driver *d, hn_driver_level *level) {
         const hn_step *step = &d->schedule.steps.items[k];
         if (step->kind != HN_STEP_KERNEL) continue;
         hn_kernel_code *kernel = &level->step_kernels[k];
-        hn_status status = level->target.kind->print(d->program, step->kernel, &level->target, &d->arena, &d->scratch, kernel);
+        hn_status status = hn_target_print(&level->target, d->program, step->kernel, &d->arena, &d->scratch, kernel);
         if (status) {
             const hn_origin *origin = &d->graph->origins.items[step->kernel->origin];
             return hn_status_annotate(status, "kernel of node '" HN_STR_FMT "'", HN_STR_ARG(origin->node));

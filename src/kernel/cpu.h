@@ -1,14 +1,12 @@
-/* cpu.h: how a kernel of the schedule runs on a CPU: every decision, made before a printer writes the first character.
+/* cpu.h: how a kernel of the schedule runs on a CPU: every decision.
  *
- * A plan has a form, the numbers that belong to it, and for each phase what its ops, stores and reductions become. It is made once,
- * by hn_cpu_plan_create; a printer only asks. Nothing here is text of a language.
- *
- * Not decided here: the order of arguments and of size parameters, which is that of their first use in the text. Whether an
- * argument is written is known before: hn_cpu_writes. */
+ * A plan has a form, the numbers that belong to it, and for each phase what its ops, stores and reductions become. plan_cpu.c makes
+ * a form of ranges (form.h) of it. */
 #ifndef HN_KERNEL_CPU_H
 #define HN_KERNEL_CPU_H
 
 #include "kernel/facts.h"
+#include "kernel/form.h"
 #include "sched/sched.h"
 
 typedef struct hn_cpu_plan hn_cpu_plan;
@@ -30,14 +28,6 @@ enum { HN_CPU_SUM_BLOCK = 32 };
  * all ones in 32 bits. */
 typedef enum hn_lane_kind { HN_LANE_F32, HN_LANE_F64, HN_LANE_I32, HN_LANE_I64, HN_LANE_MASK } hn_lane_kind;
 hn_lane_kind hn_lane_of(hn_dtype dtype);
-
-/* How an address, or an index, moves from lane to lane. */
-typedef enum hn_walk {
-    HN_WALK_UNIFORM,    /* it does not */
-    HN_WALK_CONTIGUOUS, /* by 1 */
-    HN_WALK_STRIDED,    /* by the same step, which is not 1 */
-    HN_WALK_GATHER      /* in any other way */
-} hn_walk;
 
 /* What the form of a kernel allows to compute more cheaply than op by op. */
 typedef enum hn_rewrite {
@@ -66,14 +56,12 @@ typedef struct hn_cpu_op {
 
 typedef struct hn_cpu_store {
     hn_walk walk;
-    hn_expr step;
-    bool nontemporal; /* whole vectors go round the caches */
+    bool nontemporal; /* whole vectors go round the caches, and there are some */
 } hn_cpu_store;
 
 typedef struct hn_cpu_reduce {
     bool in_blocks;  /* see HN_CPU_SUM_BLOCK */
     bool loses_nan;  /* AMAX may lose a NaN on the way: it reaches every result all the same */
-    uint32_t block_sums, all_sums; /* COLUMNS_WIDE, first phase: bytes into the scratch memory */
 } hn_cpu_reduce;
 
 /* ---- phases ---- */
@@ -139,10 +127,14 @@ typedef enum hn_cpu_form {
     HN_CPU_TILES_WIDE      /* ... with the next square while the one before is written */
 } hn_cpu_form;
 
-/* A buffer that lives for a row, in the scratch memory. */
-typedef struct hn_cpu_local {
-    int64_t offset_bytes, bytes; /* ROWS_PIPELINED: there are two of that many bytes, one after the other */
-} hn_cpu_local;
+/* A form that is right for a kernel, and how many times as fast as the plain one of the kernel's mode (FLAT, ROWS, COLUMNS_NARROW)
+ * it is expected to be. */
+typedef struct hn_cpu_candidate {
+    hn_cpu_form form;
+    double speed;
+} hn_cpu_candidate;
+enum { HN_CPU_CANDIDATES_MAX = 3 };
+
 
 /* Where an argument begins: `offset` elements into the buffer (0: none). Accesses go by it that add `sizes` and a number from
  * `first` to `last`. */
@@ -160,14 +152,14 @@ struct hn_cpu_plan {
     hn_sym *sym;
     hn_arena *arena;
     uint32_t lanes;       /* 32-bit lanes of a vector; values of 64 bits take two vectors */
+    hn_cpu_candidate candidates[HN_CPU_CANDIDATES_MAX]; /* the fastest first */
+    uint32_t candidate_count;
     hn_cpu_form form;
     bool lanes_are_rows;  /* COLUMNS_...: each lane has results of its own */
     double written_bytes; /* as far as sizes are known */
     bool nontemporal;     /* it writes more than the caches keep */
-    bool has_fence;       /* some stores do go round the caches */
-    bool checks_narrow;   /* some INDIRECT is narrow */
     hn_cpu_phase *phases; /* per phase of the kernel */
-    hn_cpu_local *locals; /* per local buffer of the kernel */
+    int64_t *local_elems; /* per local buffer of the kernel, which lives for a row: elements, with padding */
     struct { hn_cpu_base *items; uint32_t count, cap; } bases;
 
     /* TILES, TILES_WIDE */
@@ -191,12 +183,16 @@ struct hn_cpu_plan {
         bool is_whole;
     } split;
 
-    hn_expr extent;        /* parallel iterations */
-    int64_t grain;         /* fewest of them worth a thread */
-    int64_t scratch_bytes; /* per thread */
+    hn_expr extent; /* parallel iterations */
+    int64_t grain;  /* fewest of them worth a thread */
 };
 
-/* Owns: the plan lives in `arena`. Errors: out-of-memory. */
+/* A plan that has candidates, but no form yet. Owns: the plan lives in `arena`. Errors: out-of-memory. */
+hn_status hn_cpu_plan_begin(const hn_program *program, const hn_kernel *kernel, uint32_t vector_bytes, const hn_cpu_facts *facts,
+                            hn_arena *arena, hn_cpu_plan **out) HN_MUST_USE;
+/* The rest, for one of its candidates; once. Errors: out-of-memory. */
+hn_status hn_cpu_plan_complete(hn_cpu_plan *plan, hn_cpu_form form) HN_MUST_USE;
+/* Both, for the first candidate. */
 hn_status hn_cpu_plan_create(const hn_program *program, const hn_kernel *kernel, uint32_t vector_bytes, const hn_cpu_facts *facts,
                              hn_arena *arena, hn_cpu_plan **out) HN_MUST_USE;
 
@@ -217,15 +213,5 @@ void hn_cpu_in_place(const hn_cpu_plan *plan, const hn_buf *buffers, uint32_t co
 bool hn_cpu_uses_lane(const hn_cpu_phase *ph, hn_expr e);
 /* How it moves over lanes; *out_step is set for CONTIGUOUS and STRIDED. */
 hn_walk hn_cpu_walk_of(const hn_cpu_phase *ph, hn_expr e, hn_expr *out_step);
-
-/* The index of a window is clamped to its image: max(0, f), min(n, f). Where a clamp changes neither the first lane nor the last
- * one, as f is linear, it changes none: a gather is a whole vector there. */
-typedef struct hn_cpu_clamp {
-    hn_expr clamp, inside; /* max(0, f), and f */
-    hn_expr plain, step;   /* the index without the clamp, which goes along the lanes by `step` */
-    hn_walk walk;          /* CONTIGUOUS or STRIDED */
-} hn_cpu_clamp;
-/* False when the index has no such clamp, or more than one. */
-bool hn_cpu_find_clamp(const hn_cpu_phase *ph, hn_expr index, hn_cpu_clamp *out);
 
 #endif

@@ -45,9 +45,9 @@ static uint32_t narrow_copies(const hn_cpu_plan *pl) {
 /* ---- wide columns ---- */
 
 /* Whether the phase is one or two plain sums. */
-static bool is_plain_sum(const hn_cpu_facts *facts, const hn_kernel_phase *phase) {
+static bool is_plain_sum(const hn_kernel_phase *phase) {
     if (phase->rank != 1 || phase->stores.count || phase->scan || !phase->reduces.count) return false;
-    if (phase->reduces.count > 2 || hn_cpu_phase_cost(phase) > facts->strip_cost_max) return false;
+    if (phase->reduces.count > 2) return false;
     for (uint32_t r = 0; r < phase->reduces.count; r++) {
         const hn_kernel_reduce *reduce = &phase->reduces.items[r];
         if (reduce->op != HN_OP_SUM || (reduce->dtype != HN_DTYPE_F32 && reduce->dtype != HN_DTYPE_F64)) return false;
@@ -55,15 +55,19 @@ static bool is_plain_sum(const hn_cpu_facts *facts, const hn_kernel_phase *phase
     return true;
 }
 
-bool hn_cpu_is_wide_column(const hn_cpu_plan *pl) {
+bool hn_cpu_can_strip(const hn_cpu_plan *pl) {
     const hn_kernel *k = pl->kernel;
-    const hn_kernel_phase *first = &k->phases.items[0];
-    if (!k->rank || k->locals.count || !is_plain_sum(pl->facts, first)) return false;
-    if (hn_cpu_hint(pl, k->vars[k->rank - 1], 0) < pl->facts->strip_min_cols) return false;
-    if (hn_cpu_hint(pl, first->vars[0], 0) < pl->facts->strip_min_rows) return false;
+    if (k->mode != HN_VECTOR_OUTER || !k->rank || k->locals.count || !is_plain_sum(&k->phases.items[0])) return false;
     for (uint32_t f = 1; f < k->phases.count; f++)
         if (k->phases.items[f].rank || k->phases.items[f].reduces.count) return false;
     return true;
+}
+
+bool hn_cpu_strip_pays(const hn_cpu_plan *pl) {
+    const hn_kernel *k = pl->kernel;
+    if (pl->phases[0].cost > pl->facts->strip_cost_max) return false;
+    if (hn_cpu_hint(pl, k->vars[k->rank - 1], 0) < pl->facts->strip_min_cols) return false;
+    return hn_cpu_hint(pl, k->phases.items[0].vars[0], 0) >= pl->facts->strip_min_rows;
 }
 
 static uint32_t strip_width(const hn_cpu_plan *pl) {
@@ -71,18 +75,6 @@ static uint32_t strip_width(const hn_cpu_plan *pl) {
     for (uint32_t d = 0; d + 1 < pl->kernel->rank; d++) outer *= hn_cpu_hint(pl, pl->kernel->vars[d], 1);
     bool shared = pl->kernel->threads <= 1 || outer >= 2 * (int64_t)pl->kernel->threads;
     return shared ? (uint32_t)pl->facts->limits.column_strip : pl->facts->strip_cols_short;
-}
-
-int64_t hn_cpu_place_strip(hn_cpu_plan *pl) {
-    const hn_kernel_phase *first = &pl->kernel->phases.items[0];
-    uint32_t bytes = 0;
-    for (uint32_t r = 0; r < first->reduces.count; r++) {
-        uint32_t sums = pl->columns.width * hn_dtype_facts(first->reduces.items[r].dtype)->size_bytes;
-        pl->phases[0].reduces[r].block_sums = bytes;
-        pl->phases[0].reduces[r].all_sums = bytes + sums;
-        bytes += 2 * sums;
-    }
-    return bytes;
 }
 
 static void set_wide(hn_cpu_plan *pl) {

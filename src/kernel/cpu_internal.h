@@ -31,21 +31,24 @@ bool hn_cpu_is_narrow_indirect(const hn_cpu_phase *ph, const hn_sop *op);
 /* Whether a NaN reaches every result even if the reduction loses it. */
 bool hn_cpu_nan_comes_back(const hn_cpu_plan *pl, const hn_kernel_reduce *r);
 
-/* cpu_rows.c, cpu_column.c, cpu_tile.c: whether a form fits the kernel and pays. */
-bool hn_cpu_is_pipelined(const hn_cpu_plan *pl);
-bool hn_cpu_is_split(const hn_cpu_plan *pl);
-bool hn_cpu_is_wide_column(const hn_cpu_plan *pl);
-/* The outer variable to tile with the lanes when loads are strided; 0: none. */
+/* cpu_rows.c, cpu_column.c, cpu_tile.c: whether a form is right for the kernel; and of one that is, whether it pays. */
+bool hn_cpu_can_pipeline(const hn_cpu_plan *pl);
+bool hn_cpu_pipeline_pays(const hn_cpu_plan *pl);
+bool hn_cpu_can_split(const hn_cpu_plan *pl);
+bool hn_cpu_split_pays(const hn_cpu_plan *pl);
+bool hn_cpu_can_strip(const hn_cpu_plan *pl);
+bool hn_cpu_strip_pays(const hn_cpu_plan *pl);
+/* The outer variable to tile with the lanes when loads are strided; 0: none. The others ask about pl->tiles.var. */
 hn_expr hn_cpu_tile_variable(const hn_cpu_plan *pl);
-bool hn_cpu_is_wide_tile(const hn_cpu_plan *pl);
+bool hn_cpu_tile_pays(const hn_cpu_plan *pl);
+bool hn_cpu_can_tile_wide(const hn_cpu_plan *pl);
+bool hn_cpu_wide_tile_pays(const hn_cpu_plan *pl);
 /* The numbers of the form that was chosen. */
 void hn_cpu_set_split(hn_cpu_plan *pl);
 void hn_cpu_set_columns(hn_cpu_plan *pl);
 void hn_cpu_set_tiles(hn_cpu_plan *pl);
 /* Squares of `block` elements a side in all matrices. */
 hn_expr hn_cpu_tile_count(const hn_cpu_plan *pl, uint32_t block);
-/* Bytes for the sums of a strip. */
-int64_t hn_cpu_place_strip(hn_cpu_plan *pl);
 
 /* cpu_memory.c */
 double hn_cpu_written_bytes(const hn_cpu_plan *pl);

@@ -38,8 +38,7 @@ void hn_cpu_choose_stores(hn_cpu_plan *pl) {
     for (uint32_t f = 0; f < pl->kernel->phases.count; f++) {
         hn_cpu_phase *ph = &pl->phases[f];
         for (uint32_t k = 0; k < ph->phase->stores.count; k++) {
-            ph->stores[k].nontemporal = is_nontemporal(pl, &ph->phase->stores.items[k], ph->stores[k].walk);
-            pl->has_fence |= ph->stores[k].nontemporal && has_vectors(ph);
+            ph->stores[k].nontemporal = has_vectors(ph) && is_nontemporal(pl, &ph->phase->stores.items[k], ph->stores[k].walk);
         }
     }
 }

@@ -1,5 +1,6 @@
 /* cpu_phase.c: what the ops of a phase are: which are needed, in which loop each stands, and how they differ from lane to lane. */
 #include "kernel/cpu_internal.h"
+#include "kernel/lanes.h"
 
 hn_lane_kind hn_lane_of(hn_dtype dtype) {
     switch (dtype) {
@@ -39,53 +40,26 @@ bool hn_cpu_has_indirect(const hn_kernel_phase *phase) {
 
 /* ---- how an index moves over lanes ---- */
 
-bool hn_cpu_uses_lane(const hn_cpu_phase *ph, hn_expr e) {
-    const hn_sym *sym = ph->plan->sym;
-    if (ph->lane && hn_sym_uses(sym, e, ph->lane)) return true;
+static bool uses_varying_index(const void *context, hn_expr e) {
+    const hn_cpu_phase *ph = context;
     const hn_body *body = &ph->phase->body;
     for (hn_sid s = 1; s < body->count; s++)
-        if (body->items[s].kind == HN_SOP_INDIRECT && ph->ops[s].varying && hn_sym_uses(sym, e, body->items[s].index)) return true;
+        if (body->items[s].kind == HN_SOP_INDIRECT && ph->ops[s].varying && hn_sym_uses(ph->plan->sym, e, body->items[s].index)) return true;
     return false;
 }
 
+static hn_lane_view view_of(const hn_cpu_phase *ph) {
+    return (hn_lane_view){.sym = ph->plan->sym, .lane = ph->lane, .varies = uses_varying_index, .context = ph};
+}
+
+bool hn_cpu_uses_lane(const hn_cpu_phase *ph, hn_expr e) {
+    const hn_lane_view view = view_of(ph);
+    return hn_lane_uses(&view, e);
+}
+
 hn_walk hn_cpu_walk_of(const hn_cpu_phase *ph, hn_expr e, hn_expr *out_step) {
-    hn_sym *sym = ph->plan->sym;
-    hn_expr rest;
-    if (!hn_cpu_uses_lane(ph, e)) return HN_WALK_UNIFORM;
-    if (!ph->lane || !hn_sym_affine(sym, e, ph->lane, out_step, &rest)) return HN_WALK_GATHER;
-    if (hn_cpu_uses_lane(ph, rest) || hn_cpu_uses_lane(ph, *out_step)) return HN_WALK_GATHER;
-    return hn_sym_is_value(sym, *out_step, 1) ? HN_WALK_CONTIGUOUS : HN_WALK_STRIDED;
-}
-
-static hn_expr inside_of(const hn_cpu_phase *ph, hn_expr clamp) {
-    const hn_sym *sym = ph->plan->sym;
-    uint32_t count;
-    for (;;) {
-        hn_expr_kind kind = hn_sym_kind(sym, clamp);
-        if (kind != HN_EXPR_MIN && kind != HN_EXPR_MAX) return clamp;
-        const hn_expr *args = hn_sym_args(sym, clamp, &count);
-        if (count != 2 || hn_cpu_uses_lane(ph, args[0]) == hn_cpu_uses_lane(ph, args[1])) return 0;
-        clamp = args[hn_cpu_uses_lane(ph, args[1])];
-    }
-}
-
-bool hn_cpu_find_clamp(const hn_cpu_phase *ph, hn_expr index, hn_cpu_clamp *out) {
-    hn_sym *sym = ph->plan->sym;
-    int64_t coeff = 0;
-    *out = (hn_cpu_clamp){0};
-    const hn_sum sum = hn_sym_sum(sym, index);
-    for (uint32_t k = 0; k < sum.count; k++) {
-        hn_expr_kind kind = hn_sym_kind(sym, sum.terms[k]);
-        if ((kind != HN_EXPR_MIN && kind != HN_EXPR_MAX) || !hn_cpu_uses_lane(ph, sum.terms[k])) continue;
-        if (out->clamp) return false;
-        out->clamp = sum.terms[k], coeff = sum.coeffs[k];
-    }
-    if (out->clamp) out->inside = inside_of(ph, out->clamp);
-    if (!out->inside) return false;
-    hn_expr difference = hn_sym_sub(sym, out->inside, out->clamp);
-    out->plain = hn_sym_add(sym, index, hn_sym_mul(sym, hn_sym_int(sym, coeff), difference));
-    out->walk = hn_cpu_walk_of(ph, out->plain, &out->step);
-    return out->walk == HN_WALK_CONTIGUOUS || out->walk == HN_WALK_STRIDED;
+    const hn_lane_view view = view_of(ph);
+    return hn_lane_walk(&view, e, out_step);
 }
 
 /* ---- which ops are needed, and where they change ---- */
@@ -166,8 +140,10 @@ static void set_walks(hn_cpu_phase *ph) {
         if (sop->kind == HN_SOP_LOAD || sop->kind == HN_SOP_INDEX) ph->ops[s].walk = hn_cpu_walk_of(ph, sop->index, &ph->ops[s].step);
         if (sop->kind == HN_SOP_INDIRECT) ph->ops[s].narrow = ph->ops[s].varying && hn_cpu_is_narrow_indirect(ph, sop);
     }
-    for (uint32_t k = 0; k < ph->phase->stores.count; k++)
-        ph->stores[k].walk = hn_cpu_walk_of(ph, ph->phase->stores.items[k].index, &ph->stores[k].step);
+    for (uint32_t k = 0; k < ph->phase->stores.count; k++) {
+        hn_expr step;
+        ph->stores[k].walk = hn_cpu_walk_of(ph, ph->phase->stores.items[k].index, &step);
+    }
 }
 
 static hn_expr lane_of(const hn_cpu_plan *pl, const hn_kernel_phase *phase) {

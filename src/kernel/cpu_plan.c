@@ -1,18 +1,53 @@
-/* cpu_plan.c: the form of a kernel on a CPU, as a list of rules, and what follows for threads and scratch memory. */
+/* cpu_plan.c: the forms that a kernel may have on a CPU, and what one of them means for threads and local buffers. */
 #include "kernel/cpu_internal.h"
 
 #include "base/checked.h"
 
-/* The first rule that fits. Each form is explained in the file that asks whether it fits. */
-static hn_cpu_form choose_form(hn_cpu_plan *pl) {
-    if (pl->kernel->mode == HN_VECTOR_OUTER) return hn_cpu_is_wide_column(pl) ? HN_CPU_COLUMNS_WIDE : HN_CPU_COLUMNS_NARROW;
-    if (pl->kernel->mode == HN_VECTOR_FLAT) return HN_CPU_FLAT;
-    pl->tiles.var = hn_cpu_tile_variable(pl);
-    if (pl->tiles.var) return hn_cpu_is_wide_tile(pl) ? HN_CPU_TILES_WIDE : HN_CPU_TILES;
-    if (hn_cpu_is_pipelined(pl)) return HN_CPU_ROWS_PIPELINED;
-    if (hn_cpu_is_split(pl)) return HN_CPU_ROWS_SPLIT;
-    return HN_CPU_ROWS;
+/* ---- candidates ---- */
+
+/* The fastest first. */
+static void keep(hn_cpu_plan *pl, hn_cpu_candidate c) {
+    uint32_t at = pl->candidate_count++;
+    for (; at > 0 && pl->candidates[at - 1].speed < c.speed; at--) pl->candidates[at] = pl->candidates[at - 1];
+    pl->candidates[at] = c;
 }
+
+/* Beside one of speed `plain`: faster by `gain` where it pays, elsewhere slower. */
+static double speed_of(double plain, double gain, bool pays) { return pays ? plain * gain : plain / gain; }
+
+static void list_columns(hn_cpu_plan *pl) {
+    keep(pl, (hn_cpu_candidate){HN_CPU_COLUMNS_NARROW, 1});
+    if (hn_cpu_can_strip(pl)) keep(pl, (hn_cpu_candidate){HN_CPU_COLUMNS_WIDE, speed_of(1, pl->facts->strip_gain, hn_cpu_strip_pays(pl))});
+}
+
+static void list_tiles(hn_cpu_plan *pl) {
+    double speed = speed_of(1, pl->facts->tile_gain, hn_cpu_tile_pays(pl));
+    keep(pl, (hn_cpu_candidate){HN_CPU_TILES, speed});
+    if (!hn_cpu_can_tile_wide(pl)) return;
+    keep(pl, (hn_cpu_candidate){HN_CPU_TILES_WIDE, speed_of(speed, pl->facts->wide_tile_gain, hn_cpu_wide_tile_pays(pl))});
+}
+
+/* Pipelined rows keep local buffers, split streams have none, and tiles no second phase. */
+static void list_rows(hn_cpu_plan *pl) {
+    const hn_cpu_facts *facts = pl->facts;
+    keep(pl, (hn_cpu_candidate){HN_CPU_ROWS, 1});
+    pl->tiles.var = hn_cpu_tile_variable(pl);
+    if (pl->tiles.var) list_tiles(pl);
+    else if (hn_cpu_can_pipeline(pl))
+        keep(pl, (hn_cpu_candidate){HN_CPU_ROWS_PIPELINED, speed_of(1, facts->pipelined_gain, hn_cpu_pipeline_pays(pl))});
+    else if (hn_cpu_can_split(pl)) keep(pl, (hn_cpu_candidate){HN_CPU_ROWS_SPLIT, speed_of(1, facts->split_gain, hn_cpu_split_pays(pl))});
+}
+
+/* Each form is explained in the file that asks whether it is right. */
+static void list_candidates(hn_cpu_plan *pl) {
+    switch (pl->kernel->mode) {
+    case HN_VECTOR_FLAT: keep(pl, (hn_cpu_candidate){HN_CPU_FLAT, 1}); break;
+    case HN_VECTOR_OUTER: list_columns(pl); break;
+    case HN_VECTOR_INNER: list_rows(pl); break;
+    }
+}
+
+/* ---- the form ---- */
 
 /* The numbers of the form, and what it means for each phase. */
 static hn_status choose_numbers(hn_cpu_plan *pl) {
@@ -79,58 +114,51 @@ static void set_extent(hn_cpu_plan *pl) {
     pl->grain = work <= 0 ? INT64_MAX : work >= pl->facts->grain_work ? 1 : pl->facts->grain_work / work;
 }
 
-/* ---- scratch memory ---- */
+/* ---- local buffers ---- */
 
-/* Padded: whole vectors may be stored past a row's end only inside of the padding. */
-static int64_t local_bytes(const hn_cpu_plan *pl, const hn_local *local) {
+/* Rows begin at lines of memory, and have a vector's room behind them. */
+static hn_status set_locals(hn_cpu_plan *pl) {
     enum { PADDING = 64 };
-    size_t row = (size_t)(hn_cpu_known(pl, local->extent_elems) * hn_cpu_elem_bytes(pl, local->buffer));
-    return (int64_t)hn_align_up(row, PADDING) + PADDING;
-}
-
-/* What the form needs for itself. */
-static int64_t form_bytes(hn_cpu_plan *pl) {
-    if (pl->form == HN_CPU_COLUMNS_WIDE) return hn_cpu_place_strip(pl);
-    return pl->form == HN_CPU_TILES_WIDE ? 2 * HN_CPU_WIDE_TILE * HN_CPU_WIDE_TILE_PITCH * 4 : 0;
-}
-
-/* The form's own, then the local buffers one after the other. */
-static hn_status place_scratch(hn_cpu_plan *pl) {
-    HN_NEW(pl->arena, pl->locals, pl->kernel->locals.count);
-    pl->scratch_bytes = form_bytes(pl);
+    HN_NEW(pl->arena, pl->local_elems, pl->kernel->locals.count);
     for (uint32_t k = 0; k < pl->kernel->locals.count; k++) {
-        int64_t bytes = local_bytes(pl, &pl->kernel->locals.items[k]);
-        pl->locals[k] = (hn_cpu_local){.offset_bytes = pl->scratch_bytes, .bytes = bytes};
-        pl->scratch_bytes += bytes * (pl->form == HN_CPU_ROWS_PIPELINED ? 2 : 1);
+        const hn_local *local = &pl->kernel->locals.items[k];
+        int64_t elem_bytes = hn_cpu_elem_bytes(pl, local->buffer);
+        size_t row = (size_t)(hn_cpu_known(pl, local->extent_elems) * elem_bytes);
+        pl->local_elems[k] = ((int64_t)hn_align_up(row, PADDING) + PADDING) / elem_bytes;
     }
     return NULL;
 }
 
 /* ---- the whole ---- */
 
-static void mark_narrow_checks(hn_cpu_plan *pl) {
-    for (uint32_t f = 0; f < pl->kernel->phases.count; f++)
-        for (hn_sid s = 1; s < pl->kernel->phases.items[f].body.count; s++)
-            pl->checks_narrow |= pl->phases[f].ops[s].live && pl->phases[f].ops[s].narrow;
-}
-
-static hn_status make_plan(hn_cpu_plan *pl) {
+static hn_status analyse(hn_cpu_plan *pl) {
     HN_NEW(pl->arena, pl->phases, pl->kernel->phases.count);
     for (uint32_t f = 0; f < pl->kernel->phases.count; f++) HN_TRY(hn_cpu_analyse(pl, f));
-    mark_narrow_checks(pl);
     pl->written_bytes = hn_cpu_written_bytes(pl);
     pl->nontemporal = pl->written_bytes > (double)pl->facts->nontemporal_bytes;
-    pl->form = choose_form(pl);
-    HN_TRY(choose_numbers(pl));
-    set_extent(pl);
-    HN_TRY(place_scratch(pl));
-    return hn_cpu_find_bases(pl);
+    list_candidates(pl);
+    return NULL;
+}
+
+hn_status hn_cpu_plan_begin(const hn_program *program, const hn_kernel *kernel, uint32_t vector_bytes, const hn_cpu_facts *facts,
+                            hn_arena *arena, hn_cpu_plan **out) {
+    HN_NEW(arena, *out, 1);
+    **out = (hn_cpu_plan){.program = program, .kernel = kernel, .facts = facts, .sym = program->sym, .arena = arena,
+                          .lanes = vector_bytes / 4, .lanes_are_rows = kernel->mode == HN_VECTOR_OUTER};
+    return analyse(*out);
+}
+
+hn_status hn_cpu_plan_complete(hn_cpu_plan *plan, hn_cpu_form form) {
+    plan->form = form;
+    if (form != HN_CPU_TILES && form != HN_CPU_TILES_WIDE) plan->tiles.var = 0;
+    HN_TRY(choose_numbers(plan));
+    set_extent(plan);
+    HN_TRY(set_locals(plan));
+    return hn_cpu_find_bases(plan);
 }
 
 hn_status hn_cpu_plan_create(const hn_program *program, const hn_kernel *kernel, uint32_t vector_bytes, const hn_cpu_facts *facts,
                              hn_arena *arena, hn_cpu_plan **out) {
-    HN_NEW(arena, *out, 1);
-    **out = (hn_cpu_plan){.program = program, .kernel = kernel, .facts = facts, .sym = program->sym, .arena = arena,
-                          .lanes = vector_bytes / 4, .lanes_are_rows = kernel->mode == HN_VECTOR_OUTER};
-    return make_plan(*out);
+    HN_TRY(hn_cpu_plan_begin(program, kernel, vector_bytes, facts, arena, out));
+    return hn_cpu_plan_complete(*out, (*out)->candidates[0].form);
 }

@@ -46,17 +46,20 @@ static bool has_rows_of_vectors(const hn_cpu_plan *pl, const hn_kernel_phase *ph
     return e == phase->vars[0];
 }
 
-bool hn_cpu_is_pipelined(const hn_cpu_plan *pl) {
+bool hn_cpu_can_pipeline(const hn_cpu_plan *pl) {
     const hn_kernel *k = pl->kernel;
     uint32_t count = k->phases.count;
-    if (!pl->nontemporal || k->mode != HN_VECTOR_INNER || k->serial || !k->rank || count < 2 || !k->locals.count) return false;
+    if (k->mode != HN_VECTOR_INNER || k->serial || !k->rank || count < 2 || !k->locals.count) return false;
     const hn_kernel_phase *last = &k->phases.items[count - 1], *busy = last - 1;
-    if (!only_stores(pl, last) || !has_rows_of_vectors(pl, last)) return false;
-    if (busy->rank != 1 || hn_cpu_phase_cost(busy) < pl->facts->pipelined_cost_min) return false;
+    if (!only_stores(pl, last) || !has_rows_of_vectors(pl, last) || busy->rank != 1) return false;
     if (hn_cpu_extent(pl, last->vars[0]) != hn_cpu_extent(pl, busy->vars[0])) return false;
     for (uint32_t f = 0; f + 1 < count; f++)
         if (!stays_in_row(pl, &k->phases.items[f])) return false;
     return true;
+}
+
+bool hn_cpu_pipeline_pays(const hn_cpu_plan *pl) {
+    return pl->nontemporal && pl->phases[pl->kernel->phases.count - 2].cost >= pl->facts->pipelined_cost_min;
 }
 
 /* ---- split streams ----
@@ -80,18 +83,22 @@ static double read_bytes(const hn_cpu_plan *pl, const hn_kernel_phase *phase) {
 }
 
 /* Whether the phase reduces rows to one value each, and does nothing else. */
-static bool only_reads(const hn_cpu_plan *pl, const hn_kernel_phase *phase) {
+static bool only_reads(const hn_kernel_phase *phase) {
     if (phase->rank != 1 || phase->scan || phase->reduces.count != 1 || phase->stores.count) return false;
-    if (hn_cpu_phase_cost(phase) > pl->facts->split_cost_max || hn_op_has(phase->reduces.items[0].op, HN_TRAIT_POSITION)) return false;
-    return !hn_cpu_has_indirect(phase);
+    return !hn_op_has(phase->reduces.items[0].op, HN_TRAIT_POSITION) && !hn_cpu_has_indirect(phase);
 }
 
-bool hn_cpu_is_split(const hn_cpu_plan *pl) {
+bool hn_cpu_can_split(const hn_cpu_plan *pl) {
     const hn_kernel *k = pl->kernel;
-    if (k->mode != HN_VECTOR_INNER || k->serial || k->rank != 1 || k->locals.count || !only_reads(pl, &k->phases.items[0])) return false;
+    if (k->mode != HN_VECTOR_INNER || k->serial || k->rank != 1 || k->locals.count || !only_reads(&k->phases.items[0])) return false;
     for (uint32_t f = 1; f < k->phases.count; f++)
         if (k->phases.items[f].rank) return false;
-    return read_bytes(pl, &k->phases.items[0]) > (double)pl->facts->split_min_bytes;
+    return true;
+}
+
+bool hn_cpu_split_pays(const hn_cpu_plan *pl) {
+    if (pl->phases[0].cost > pl->facts->split_cost_max) return false;
+    return read_bytes(pl, &pl->kernel->phases.items[0]) > (double)pl->facts->split_min_bytes;
 }
 
 void hn_cpu_set_split(hn_cpu_plan *pl) {

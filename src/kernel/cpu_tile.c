@@ -32,18 +32,26 @@ hn_expr hn_cpu_tile_variable(const hn_cpu_plan *pl) {
     const hn_kernel *k = pl->kernel;
     const hn_kernel_phase *phase = &k->phases.items[0];
     if (k->mode != HN_VECTOR_INNER || k->serial || k->phases.count != 1 || k->rank == 0) return 0;
-    if (phase->rank != 1 || phase->reduces.count || !is_worth_a_tile(pl, phase->vars[0]) || hn_cpu_has_indirect(phase)) return 0;
+    if (phase->rank != 1 || phase->reduces.count || hn_cpu_has_indirect(phase)) return 0;
     hn_expr found = 0;
-    for (hn_sid s = 1; s < phase->body.count && !found; s++)
-        if (phase->body.items[s].kind == HN_SOP_LOAD && is_strided(pl, phase->body.items[s].index, phase->vars[0]))
-            found = contiguous_var(pl, phase->body.items[s].index);
-    return found && is_worth_a_tile(pl, found) ? found : 0;
+    for (hn_sid s = 1; s < phase->body.count && !found; s++) {
+        const hn_sop *op = &phase->body.items[s];
+        bool loads = op->kind == HN_SOP_LOAD && pl->phases[0].ops[s].live;
+        if (loads && is_strided(pl, op->index, phase->vars[0])) found = contiguous_var(pl, op->index);
+    }
+    return found;
+}
+
+bool hn_cpu_tile_pays(const hn_cpu_plan *pl) {
+    return is_worth_a_tile(pl, pl->tiles.var) && is_worth_a_tile(pl, pl->kernel->phases.items[0].vars[0]);
 }
 
 /* Whether load `s` is one of those that go through the array. */
 static bool goes_through(const hn_cpu_plan *pl, hn_sid s) {
     const hn_sop *op = &pl->kernel->phases.items[0].body.items[s];
-    return op->kind == HN_SOP_LOAD && pl->phases[0].ops[s].walk == HN_WALK_STRIDED && contiguous_var(pl, op->index) == pl->tiles.var;
+    const hn_cpu_op *facts = &pl->phases[0].ops[s];
+    if (op->kind != HN_SOP_LOAD || !facts->live || facts->walk != HN_WALK_STRIDED) return false;
+    return contiguous_var(pl, op->index) == pl->tiles.var;
 }
 
 hn_expr hn_cpu_tile_count(const hn_cpu_plan *pl, uint32_t block) {
@@ -53,8 +61,8 @@ hn_expr hn_cpu_tile_count(const hn_cpu_plan *pl, uint32_t block) {
     return count;
 }
 
-/* Words from memory to memory, one array, enough parts. */
-bool hn_cpu_is_wide_tile(const hn_cpu_plan *pl) {
+/* One array of words. */
+bool hn_cpu_can_tile_wide(const hn_cpu_plan *pl) {
     const hn_body *body = &pl->kernel->phases.items[0].body;
     uint32_t arrays = 0;
     bool words = true;
@@ -63,7 +71,12 @@ bool hn_cpu_is_wide_tile(const hn_cpu_plan *pl) {
         arrays++;
         words &= hn_cpu_elem_bytes(pl, body->items[s].buffer) == 4;
     }
-    if (!pl->nontemporal || arrays != 1 || !words) return false;
+    return arrays == 1 && words;
+}
+
+/* From memory to memory, enough parts. */
+bool hn_cpu_wide_tile_pays(const hn_cpu_plan *pl) {
+    if (!pl->nontemporal) return false;
     return hn_sym_hint(pl->sym, hn_cpu_tile_count(pl, HN_CPU_WIDE_TILE), 1) >= pl->facts->wide_tile_parts_min;
 }
 

@@ -44,6 +44,12 @@ typedef struct hn_cpu_facts {
     int64_t first_cache_bytes; /* of one core */
     int64_t second_cache_bytes;
 
+    /* Of one core: a copy's bytes, and additions of one vector of 32 bytes each cycle. */
+    double bytes_per_ns, ops_per_ns;
+    /* How many times as fast as the plain form another one is where it pays: rows one by one for pipelined rows, split streams and
+     * tiles, tiles for wide ones, narrow columns for strips. Elsewhere it is expected to be as many times slower. */
+    double pipelined_gain, split_gain, tile_gain, wide_tile_gain, strip_gain;
+
     /* Threads. */
     int64_t grain_work;        /* elements times cost; less is not worth waking a thread (about 20 us). Source: performance.md 2.4 */
     uint32_t flat_block_elems; /* of a parallel iteration of a flat kernel */

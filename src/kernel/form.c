@@ -1,25 +1,46 @@
 /* form.c: building forms. */
-#include "kernel/form.h"
-
 #include "base/compiler.h"
+#include "kernel/check.h"
 
 static void fail(hn_form *f, hn_status status) {
     if (f->failed) hn_status_free(status);
     else f->failed = status;
 }
 
-hn_status hn_form_create(const hn_program *program, hn_arena *arena, uint32_t threads, hn_expr grid, hn_form **out) {
+/* What both kinds of forms have. */
+static hn_status create(const hn_program *program, hn_arena *arena, hn_expr grid, hn_form **out) {
     hn_form *f;
     HN_NEW(arena, f, 1);
-    *f = (hn_form){.arena = arena, .sym = program->sym, .program = program, .threads = threads, .grid = grid};
+    *f = (hn_form){.arena = arena, .sym = program->sym, .program = program, .grid = grid};
     f->ordinals = HN_FORM_FIRST_ORDINAL;
     HN_PUSH(arena, &f->memories, (hn_form_memory){0});
     HN_PUSH(arena, &f->registers, (hn_form_register){0});
     HN_PUSH(arena, &f->stmts, (hn_form_stmt){0});
     HN_PUSH(arena, &f->open, (struct hn_form_block){0});
+    *out = f;
+    return NULL;
+}
+
+hn_status hn_form_create(const hn_program *program, hn_arena *arena, uint32_t threads, hn_expr grid, hn_form **out) {
+    HN_TRY(create(program, arena, grid, out));
+    hn_form *f = *out;
+    f->threads = threads;
     f->group = hn_form_symbol(f, grid);
     f->thread = hn_form_symbol(f, hn_sym_int(f->sym, threads));
-    *out = f;
+    return NULL;
+}
+
+hn_status hn_form_create_range(const hn_program *program, hn_arena *arena, uint32_t lanes, hn_expr grid,
+                               hn_form **out) {
+    HN_TRY(create(program, arena, grid, out));
+    hn_form *f = *out;
+    f->threads = 1;
+    f->lanes = lanes;
+    f->grain = 1;
+    /* A range may end, and an empty one begin, behind the last iteration. */
+    hn_expr extent = hn_sym_add(f->sym, grid, hn_sym_int(f->sym, 1));
+    f->first = hn_form_symbol(f, extent);
+    f->until = hn_form_symbol(f, extent);
     return NULL;
 }
 
@@ -37,11 +58,15 @@ hn_fmem hn_form_add_memory(hn_form *f, hn_form_memory memory) {
     return 0;
 }
 
-hn_fmem hn_form_argument(hn_form *f, hn_buf buffer, bool is_written) {
+static bool is_argument(const hn_form_memory *memory, hn_buf buffer, hn_expr base) {
+    return memory->space == HN_SPACE_ARGUMENT && memory->buffer == buffer && memory->base == base;
+}
+
+hn_fmem hn_form_argument(hn_form *f, hn_buf buffer, hn_expr base, bool is_written) {
+    const hn_dtype dtype = f->program->buffers.items[buffer].dtype;
     hn_fmem at = 1;
-    while (at < f->memories.count && (f->memories.items[at].space != HN_SPACE_ARGUMENT || f->memories.items[at].buffer != buffer)) at++;
-    if (at == f->memories.count)
-        at = hn_form_add_memory(f, (hn_form_memory){.buffer = buffer, .dtype = f->program->buffers.items[buffer].dtype});
+    while (at < f->memories.count && !is_argument(&f->memories.items[at], buffer, base)) at++;
+    if (at == f->memories.count) at = hn_form_add_memory(f, (hn_form_memory){.buffer = buffer, .base = base, .dtype = dtype});
     if (!at) return 0;
     *(is_written ? &f->memories.items[at].is_written : &f->memories.items[at].is_read) = true;
     return at;
@@ -53,7 +78,7 @@ static hn_status push_register(hn_form *f, hn_form_register reg) {
 }
 
 hn_freg hn_form_add_register(hn_form *f, hn_op op, hn_dtype dtype) {
-    hn_status status = push_register(f, (hn_form_register){op, dtype});
+    hn_status status = push_register(f, (hn_form_register){.op = op, .dtype = dtype});
     if (!status) return f->registers.count - 1;
     fail(f, status);
     return 0;
@@ -74,7 +99,7 @@ static hn_status push_stmt(hn_form *f, hn_form_stmt stmt) {
     HN_PUSH(f->arena, &f->stmts, stmt);
     hn_fid s = f->stmts.count - 1;
     link_stmt(f, s);
-    if (stmt.kind == HN_FORM_FOR || stmt.kind == HN_FORM_IF) HN_PUSH(f->arena, &f->open, (struct hn_form_block){.owner = s});
+    if (hn_form_kind_opens(stmt.kind)) HN_PUSH(f->arena, &f->open, (struct hn_form_block){.owner = s});
     return NULL;
 }
 
@@ -96,7 +121,7 @@ void hn_form_if(hn_form *f, hn_expr a, hn_expr b) { (void)hn_form_add(f, (hn_for
 void hn_form_else(hn_form *f) {
     if (f->failed) return;
     struct hn_form_block *block = &f->open.items[f->open.count - 1];
-    if (f->stmts.items[block->owner].kind != HN_FORM_IF || block->is_otherwise) {
+    if (!block->owner || !hn_form_kind_branches(f->stmts.items[block->owner].kind) || block->is_otherwise) {
         fail(f, HN_ERROR(HN_INTERNAL, "a form has an else without an if"));
         return;
     }
@@ -105,8 +130,14 @@ void hn_form_else(hn_form *f) {
 
 void hn_form_close(hn_form *f) {
     if (f->failed) return;
-    if (f->open.count > 1) f->open.count--;
-    else fail(f, HN_ERROR(HN_INTERNAL, "a form closes a block that it has not opened"));
+    if (f->open.count == 1) {
+        fail(f, HN_ERROR(HN_INTERNAL, "a form closes a block that it has not opened"));
+        return;
+    }
+    hn_fid owner = f->open.items[--f->open.count].owner;
+    if (f->stmts.items[owner].kind != HN_FORM_LANES) return;
+    hn_status status = hn_form_set_lane_facts(f, owner);
+    if (status) fail(f, status);
 }
 
 void hn_form_let(hn_form *f, hn_expr var, hn_expr e) { (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_LET, .var = var, .begin = e}); }
@@ -131,6 +162,48 @@ hn_fid hn_form_result(hn_form *f, hn_freg reg, bool position) {
 }
 
 void hn_form_barrier(hn_form *f) { (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_BARRIER}); }
+
+void hn_form_across(hn_form *f, hn_freg reg) {
+    if (reg < f->registers.count) f->registers.items[reg].across = true;
+    (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_ACROSS, .reg = reg});
+}
+
+void hn_form_set(hn_form *f, hn_freg reg, hn_fid value, hn_fid position) {
+    (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_SET, .reg = reg, .value = value, .position = position});
+}
+
+void hn_form_block(hn_form *f) { (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_BLOCK}); }
+
+void hn_form_lanes_in(hn_form *f, hn_expr var, hn_expr begin, hn_expr end, uint32_t unroll, hn_form_lanes lanes) {
+    (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_LANES, .var = var, .begin = begin, .end = end, .unroll = unroll,
+                                        .lanes = lanes});
+}
+
+void hn_form_vector(hn_form *f) { (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_VECTOR}); }
+
+void hn_form_prefetch(hn_form *f, hn_fmem memory, hn_expr index, bool to_write, uint32_t every) {
+    (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_PREFETCH, .memory = memory, .index = index, .to_write = to_write,
+                                        .every = every});
+}
+
+static hn_status keep_transpose(hn_form *f, hn_form_transpose transpose, const hn_form_transpose **out) {
+    hn_form_transpose *kept;
+    HN_NEW(f->arena, kept, 1);
+    *kept = transpose;
+    *out = kept;
+    return NULL;
+}
+
+void hn_form_transpose_into(hn_form *f, hn_fmem memory, hn_expr index, hn_form_transpose transpose) {
+    hn_form_stmt stmt = {.kind = HN_FORM_TRANSPOSE, .memory = memory, .index = index};
+    hn_status status = keep_transpose(f, transpose, &stmt.transpose);
+    if (status) fail(f, status);
+    else (void)hn_form_add(f, stmt);
+}
+
+void hn_form_if_aligned(hn_form *f, hn_fmem memory) {
+    (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_IF_ALIGNED, .memory = memory});
+}
 
 hn_status hn_form_end(hn_form *f) {
     hn_status status = f->failed;

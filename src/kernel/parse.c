@@ -21,6 +21,13 @@ typedef struct parser {
     hn_form *f;
     const char *begin;                 /* of the form */
     places memories, registers, stmts; /* where they stand, by number */
+    struct {
+        struct over {
+            hn_fmem m, over;
+            const char *where;
+        } *items;
+        uint32_t count, cap;
+    } overs; /* memories that lie over others, which may come later */
 } parser;
 
 static hn_status fail(parser *ps, const char *what) {
@@ -59,33 +66,72 @@ static hn_status make_symbol(parser *ps, uint32_t ordinal, hn_expr extent, hn_ex
 
 /* --- statements --- */
 
-/* step 256 unroll 4 extent s0 */
-static hn_status read_options(parser *ps, hn_form_stmt *stmt, hn_expr *extent) {
-    stmt->step = 1;
-    if (hn_lex_accept_word(&ps->lex, "step")) HN_TRY(hn_lex_i64(&ps->lex, &stmt->step));
-    if (hn_lex_accept_word(&ps->lex, "unroll")) HN_TRY(hn_lex_u32(&ps->lex, &stmt->unroll));
-    *extent = stmt->end;
-    return hn_lex_accept_word(&ps->lex, "extent") ? read_expr(ps, extent) : NULL;
-}
-
-/* i66 in [i65, s0) step 256 { */
-static hn_status read_for(parser *ps, hn_form_stmt *stmt) {
-    uint32_t ordinal;
-    hn_expr extent;
-    HN_TRY(read_ordinal(ps, &ordinal));
+/* i66 in [i65, s0) */
+static hn_status read_interval(parser *ps, uint32_t *ordinal, hn_form_stmt *stmt) {
+    HN_TRY(read_ordinal(ps, ordinal));
     HN_TRY(hn_lex_expect_word(&ps->lex, "in"));
     HN_TRY(hn_lex_expect(&ps->lex, '['));
     HN_TRY(read_expr(ps, &stmt->begin));
     HN_TRY(hn_lex_expect(&ps->lex, ','));
     HN_TRY(read_expr(ps, &stmt->end));
-    HN_TRY(hn_lex_expect(&ps->lex, ')'));
-    HN_TRY(read_options(ps, stmt, &extent));
+    return hn_lex_expect(&ps->lex, ')');
+}
+
+/* unroll 4 */
+static hn_status read_unroll(parser *ps, hn_form_stmt *stmt) {
+    return hn_lex_accept_word(&ps->lex, "unroll") ? hn_lex_u32(&ps->lex, &stmt->unroll) : NULL;
+}
+
+/* extent s0 {, behind an interval */
+static hn_status read_extent(parser *ps, uint32_t ordinal, hn_form_stmt *stmt) {
+    hn_expr extent = stmt->end;
+    if (hn_lex_accept_word(&ps->lex, "extent")) HN_TRY(read_expr(ps, &extent));
     HN_TRY(make_symbol(ps, ordinal, extent, &stmt->var));
     return hn_lex_expect(&ps->lex, '{');
 }
 
-/* i65 < 128 { */
+/* i66 in [i65, s0) step 256 unroll 4 extent s0 { */
+static hn_status read_for(parser *ps, hn_form_stmt *stmt) {
+    uint32_t ordinal;
+    HN_TRY(read_interval(ps, &ordinal, stmt));
+    stmt->step = 1;
+    if (hn_lex_accept_word(&ps->lex, "step")) HN_TRY(hn_lex_i64(&ps->lex, &stmt->step));
+    HN_TRY(read_unroll(ps, stmt));
+    return read_extent(ps, ordinal, stmt);
+}
+
+static hn_form_rest read_rest(parser *ps) {
+    uint32_t first = HN_FORM_REST_NONE + 1, count = HN_FORM_REST_MASKED_STEP + 1 - first;
+    uint32_t found = hn_text_accept_one_of(&ps->lex, hn_rest_names + first, count);
+    return found < count ? (hn_form_rest)(first + found) : HN_FORM_REST_NONE;
+}
+
+/* i3 in [0, s1) unroll 4 whole single masked extent s1 { */
+static hn_status read_lanes(parser *ps, hn_form_stmt *stmt) {
+    uint32_t ordinal;
+    HN_TRY(read_interval(ps, &ordinal, stmt));
+    stmt->unroll = 1;
+    HN_TRY(read_unroll(ps, stmt));
+    stmt->lanes.whole = hn_lex_accept_word(&ps->lex, "whole");
+    stmt->lanes.single = hn_lex_accept_word(&ps->lex, "single");
+    stmt->lanes.rest = read_rest(ps);
+    return read_extent(ps, ordinal, stmt);
+}
+
+/* { */
+static hn_status read_open(parser *ps, hn_form_stmt *stmt) {
+    (void)stmt;
+    return hn_lex_expect(&ps->lex, '{');
+}
+
+/* i65 < 128 {, or aligned m1 { */
 static hn_status read_if(parser *ps, hn_form_stmt *stmt) {
+    if (hn_lex_accept_word(&ps->lex, "aligned")) {
+        const hn_sop_reader r = sops(ps);
+        stmt->kind = HN_FORM_IF_ALIGNED;
+        HN_TRY(hn_sop_read_memory(&r, &stmt->memory));
+        return hn_lex_expect(&ps->lex, '{');
+    }
     HN_TRY(read_expr(ps, &stmt->begin));
     HN_TRY(hn_lex_expect(&ps->lex, '<'));
     HN_TRY(read_expr(ps, &stmt->end));
@@ -133,7 +179,7 @@ static hn_status read_register(parser *ps, hn_freg *out) {
     return hn_text_read_numbered(&ps->lex, 'r', "expected a register", out);
 }
 
-/* r1 %5 at %6 */
+/* r1 %5 at %6: STEP and SET */
 static hn_status read_step(parser *ps, hn_form_stmt *stmt) {
     const hn_sop_reader r = sops(ps);
     HN_TRY(read_register(ps, &stmt->reg));
@@ -141,7 +187,43 @@ static hn_status read_step(parser *ps, hn_form_stmt *stmt) {
     return hn_lex_accept_word(&ps->lex, "at") ? hn_sop_read_value(&r, &stmt->position) : NULL;
 }
 
+/* r1: INIT and ACROSS */
 static hn_status read_init(parser *ps, hn_form_stmt *stmt) { return read_register(ps, &stmt->reg); }
+
+/* m1[i65 + 64] write every 2 */
+static hn_status read_prefetch(parser *ps, hn_form_stmt *stmt) {
+    const hn_sop_reader r = sops(ps);
+    HN_TRY(hn_sop_read_access(&r, &stmt->memory, &stmt->index));
+    stmt->to_write = hn_lex_accept_word(&ps->lex, "write");
+    stmt->every = 1;
+    return hn_lex_accept_word(&ps->lex, "every") ? hn_lex_u32(&ps->lex, &stmt->every) : NULL;
+}
+
+/* stride s1, rows 8, columns 8 */
+static hn_status read_square(parser *ps, hn_form_transpose *t) {
+    HN_TRY(hn_lex_expect_word(&ps->lex, "stride"));
+    HN_TRY(read_expr(ps, &t->stride));
+    HN_TRY(hn_lex_expect(&ps->lex, ','));
+    HN_TRY(hn_lex_expect_word(&ps->lex, "rows"));
+    HN_TRY(read_expr(ps, &t->rows));
+    HN_TRY(hn_lex_expect(&ps->lex, ','));
+    HN_TRY(hn_lex_expect_word(&ps->lex, "columns"));
+    return read_expr(ps, &t->columns);
+}
+
+/* m3[0] pitch 64 = m1[i65] stride s1, rows 8, columns 8 */
+static hn_status read_transpose(parser *ps, hn_form_stmt *stmt) {
+    const hn_sop_reader r = sops(ps);
+    hn_form_transpose *t;
+    HN_NEW(ps->arena, t, 1);
+    stmt->transpose = t;
+    HN_TRY(hn_sop_read_access(&r, &stmt->memory, &stmt->index));
+    HN_TRY(hn_lex_expect_word(&ps->lex, "pitch"));
+    HN_TRY(hn_lex_i64(&ps->lex, &t->pitch));
+    HN_TRY(hn_lex_expect(&ps->lex, '='));
+    HN_TRY(hn_sop_read_access(&r, &t->from, &t->from_index));
+    return read_square(ps, t);
+}
 
 static hn_status read_barrier(parser *ps, hn_form_stmt *stmt) {
     (void)ps, (void)stmt;
@@ -154,9 +236,19 @@ static hn_status read_any(parser *ps, hn_form_stmt *stmt) {
         hn_form_kind kind;
         hn_status (*read)(parser *ps, hn_form_stmt *stmt);
     } kinds[] = {
-        {"for", HN_FORM_FOR, read_for},    {"if", HN_FORM_IF, read_if},
-        {"let", HN_FORM_LET, read_let},    {"init", HN_FORM_INIT, read_init},
-        {"step", HN_FORM_STEP, read_step}, {"barrier", HN_FORM_BARRIER, read_barrier},
+        {"for", HN_FORM_FOR, read_for},
+        {"if", HN_FORM_IF, read_if},
+        {"let", HN_FORM_LET, read_let},
+        {"init", HN_FORM_INIT, read_init},
+        {"step", HN_FORM_STEP, read_step},
+        {"barrier", HN_FORM_BARRIER, read_barrier},
+        {"set", HN_FORM_SET, read_step},
+        {"block", HN_FORM_BLOCK, read_open},
+        {"lanes", HN_FORM_LANES, read_lanes},
+        {"vector", HN_FORM_VECTOR, read_open},
+        {"across", HN_FORM_ACROSS, read_init},
+        {"prefetch", HN_FORM_PREFETCH, read_prefetch},
+        {"transpose", HN_FORM_TRANSPOSE, read_transpose},
     };
     uint32_t ignored;
     stmt->kind = HN_FORM_VALUE;
@@ -170,10 +262,20 @@ static hn_status read_any(parser *ps, hn_form_stmt *stmt) {
     return fail(ps, "expected a statement");
 }
 
+/* rounded, streams in_order: each at most once, in the order of the table */
+static void read_attributes(parser *ps, hn_form_stmt *stmt) {
+    for (uint32_t k = 0; k < HN_ATTRIBUTE_COUNT; k++) {
+        const hn_attribute *a = &hn_attributes[k];
+        if (a->kind == stmt->kind && hn_lex_accept_word(&ps->lex, a->name))
+            *(bool *)((char *)stmt + a->offset) = true;
+    }
+}
+
 static hn_status read_stmt(parser *ps) {
     hn_form_stmt stmt = {0};
     const char *where = hn_lex_here(&ps->lex);
     HN_TRY(read_any(ps, &stmt));
+    read_attributes(ps, &stmt);
     HN_PUSH(ps->arena, &ps->stmts, where);
     (void)hn_form_add(ps->f, stmt);
     return NULL;
@@ -182,7 +284,8 @@ static hn_status read_stmt(parser *ps) {
 /* Behind the "}" of an inner block. */
 static hn_status close_block(parser *ps) {
     const struct hn_form_block *block = &ps->f->open.items[ps->f->open.count - 1];
-    bool may_go_on = ps->f->stmts.items[block->owner].kind == HN_FORM_IF && !block->is_otherwise;
+    hn_form_kind kind = ps->f->stmts.items[block->owner].kind;
+    bool may_go_on = hn_form_kind_branches(kind) && !block->is_otherwise;
     if (may_go_on && hn_lex_accept_word(&ps->lex, "else")) {
         hn_form_else(ps->f);
         return hn_lex_expect(&ps->lex, '{');
@@ -222,6 +325,31 @@ static hn_status read_local(parser *ps, hn_form_memory *memory) {
     return hn_lex_expect(&ps->lex, ']');
 }
 
+/* over m1, m3: behind memory `m` */
+static hn_status read_over(parser *ps, hn_fmem m) {
+    if (!hn_lex_accept_word(&ps->lex, "over")) return NULL;
+    do {
+        struct over over = {.m = m, .where = hn_lex_here(&ps->lex)};
+        HN_TRY(hn_text_read_numbered(&ps->lex, 'm', "expected a memory", &over.over));
+        HN_PUSH(ps->arena, &ps->overs, over);
+    } while (hn_lex_accept(&ps->lex, ','));
+    return NULL;
+}
+
+/* When all memories are known. */
+static hn_status place_over(parser *ps, const struct over *over) {
+    const hn_form_memory *items = ps->f->memories.items;
+    bool known = over->over && over->over < ps->f->memories.count;
+    if (!known || items[over->over].space != HN_SPACE_ARGUMENT)
+        return hn_lex_fail(&ps->lex, over->where, "it is no argument");
+    uint32_t number = 0;
+    for (hn_fmem m = 1; m < over->over; m++) number += items[m].space == HN_SPACE_ARGUMENT;
+    if (number >= HN_FORM_OVER_MOST)
+        return hn_lex_fail(&ps->lex, over->where, "it is behind the first 64 arguments");
+    ps->f->memories.items[over->m].over |= UINT64_C(1) << number;
+    return NULL;
+}
+
 /* m1 : argument b1 f32 read write */
 static hn_status read_memory(parser *ps) {
     hn_form_memory memory = {0};
@@ -238,6 +366,9 @@ static hn_status read_memory(parser *ps) {
     HN_TRY(argument ? read_argument(ps, &memory) : read_local(ps, &memory));
     memory.is_read = hn_lex_accept_word(&ps->lex, "read");
     memory.is_written = hn_lex_accept_word(&ps->lex, "write");
+    memory.stale = hn_lex_accept_word(&ps->lex, "stale");
+    memory.padded = hn_lex_accept_word(&ps->lex, "padded");
+    HN_TRY(read_over(ps, number));
     HN_PUSH(ps->arena, &ps->memories, where);
     (void)hn_form_add_memory(ps->f, memory);
     return NULL;
@@ -258,7 +389,9 @@ static hn_status read_declared_register(parser *ps) {
     if (!op) return hn_lex_fail(&ps->lex, word.ptr, "unknown op");
     HN_TRY(hn_text_read_dtype(&ps->lex, &dtype));
     HN_PUSH(ps->arena, &ps->registers, where);
-    (void)hn_form_add_register(ps->f, op, dtype);
+    hn_freg reg = hn_form_add_register(ps->f, op, dtype);
+    ps->f->registers.items[reg].across = hn_lex_accept_word(&ps->lex, "across");
+    ps->f->registers.items[reg].loses_nan = hn_lex_accept_word(&ps->lex, "loses_nan");
     return NULL;
 }
 
@@ -273,31 +406,62 @@ static bool is_declaration(parser *ps, char letter) {
 
 /* --- forms --- */
 
-/* group i64 < s0 */
-static hn_status read_role(parser *ps, const char *role, uint32_t ordinal) {
+/* i64; `what`: an error */
+static hn_status read_fixed(parser *ps, uint32_t ordinal, const char *what) {
     uint32_t number;
-    HN_TRY(hn_lex_expect_word(&ps->lex, role));
     const char *where = hn_lex_here(&ps->lex);
     HN_TRY(hn_text_read_numbered(&ps->lex, 'i', "expected an index symbol", &number));
-    if (number != ordinal) return hn_lex_fail(&ps->lex, where, "the group is i64, the thread i65");
+    return number == ordinal ? NULL : hn_lex_fail(&ps->lex, where, what);
+}
+
+/* group i64 < */
+static hn_status read_role(parser *ps, const char *role, uint32_t ordinal) {
+    HN_TRY(hn_lex_expect_word(&ps->lex, role));
+    HN_TRY(read_fixed(ps, ordinal, "the group is i64, the thread i65"));
     return hn_lex_expect(&ps->lex, '<');
 }
 
-/* form (group i64 < s0; thread i65 < 256) { */
-static hn_status read_header(parser *ps) {
+/* group i64 < s0; thread i65 < 256 */
+static hn_status read_groups(parser *ps) {
     hn_expr grid;
     uint32_t threads;
-    ps->begin = hn_lex_here(&ps->lex);
-    HN_TRY(hn_lex_expect_word(&ps->lex, "form"));
-    HN_TRY(hn_lex_expect(&ps->lex, '('));
     HN_TRY(read_role(ps, "group", HN_FORM_FIRST_ORDINAL));
     HN_TRY(hn_text_read_size(&ps->lex, ps->program->sym, &grid));
     HN_TRY(hn_lex_expect(&ps->lex, ';'));
     HN_TRY(read_role(ps, "thread", HN_FORM_FIRST_ORDINAL + 1));
     HN_TRY(hn_lex_u32(&ps->lex, &threads));
-    HN_TRY(hn_lex_expect(&ps->lex, ')'));
-    HN_TRY(hn_lex_expect(&ps->lex, '{'));
     return hn_form_create(ps->program, ps->arena, threads, grid, &ps->f);
+}
+
+/* i64 to i65 of s0; lanes 8; grain 5: behind "range" */
+static hn_status read_range(parser *ps) {
+    static const char what[] = "a range goes from i64 to i65";
+    hn_expr grid;
+    uint32_t lanes;
+    HN_TRY(read_fixed(ps, HN_FORM_FIRST_ORDINAL, what));
+    HN_TRY(hn_lex_expect_word(&ps->lex, "to"));
+    HN_TRY(read_fixed(ps, HN_FORM_FIRST_ORDINAL + 1, what));
+    HN_TRY(hn_lex_expect_word(&ps->lex, "of"));
+    HN_TRY(hn_text_read_size(&ps->lex, ps->program->sym, &grid));
+    HN_TRY(hn_lex_expect(&ps->lex, ';'));
+    HN_TRY(hn_lex_expect_word(&ps->lex, "lanes"));
+    const char *where = hn_lex_here(&ps->lex);
+    HN_TRY(hn_lex_u32(&ps->lex, &lanes));
+    if (!lanes) return hn_lex_fail(&ps->lex, where, "a vector has no lanes");
+    HN_TRY(hn_form_create_range(ps->program, ps->arena, lanes, grid, &ps->f));
+    HN_TRY(hn_lex_expect(&ps->lex, ';'));
+    HN_TRY(hn_lex_expect_word(&ps->lex, "grain"));
+    return hn_lex_i64(&ps->lex, &ps->f->grain);
+}
+
+/* form (group ...) { */
+static hn_status read_header(parser *ps) {
+    ps->begin = hn_lex_here(&ps->lex);
+    HN_TRY(hn_lex_expect_word(&ps->lex, "form"));
+    HN_TRY(hn_lex_expect(&ps->lex, '('));
+    HN_TRY(hn_lex_accept_word(&ps->lex, "range") ? read_range(ps) : read_groups(ps));
+    HN_TRY(hn_lex_expect(&ps->lex, ')'));
+    return hn_lex_expect(&ps->lex, '{');
 }
 
 static hn_status read_amount(parser *ps, const char *unit, double *out) {
@@ -339,6 +503,7 @@ static hn_status read_form(parser *ps) {
     HN_TRY(read_header(ps));
     HN_TRY(read_cost(ps));
     while (is_declaration(ps, 'm')) HN_TRY(read_memory(ps));
+    for (uint32_t k = 0; k < ps->overs.count; k++) HN_TRY(place_over(ps, &ps->overs.items[k]));
     while (is_declaration(ps, 'r')) HN_TRY(read_declared_register(ps));
     HN_TRY(read_stmts(ps));
     if (ps->f->failed) return finish(ps);

@@ -13,6 +13,7 @@
 #include "kernel/plan_gpu.h"
 
 #include "base/compiler.h"
+#include "kernel/cost.h"
 
 #include <string.h>
 
@@ -115,7 +116,7 @@ static uint32_t local_of(const planner *pl, hn_buf b) {
 /* Where an access of a buffer of the schedule goes: to an argument, or to this row's part of a local buffer. */
 static hn_fmem place_of(planner *pl, hn_buf b, bool is_written, hn_expr *index) {
     uint32_t k = local_of(pl, b);
-    if (k == pl->k->locals.count) return hn_form_argument(pl->f, b, is_written);
+    if (k == pl->k->locals.count) return hn_form_argument(pl->f, b, 0, is_written);
     *index = hn_sym_add(pl->sym, hn_sym_mul(pl->sym, pl->row, pl->k->locals.items[k].extent_elems), *index);
     hn_form_memory *memory = &pl->f->memories.items[pl->locals[k]];
     *(is_written ? &memory->is_written : &memory->is_read) = true;
@@ -378,26 +379,6 @@ static hn_status plan_rows(planner *pl, const layout *l, hn_arena *arena) {
 
 /* ---- the choice ---- */
 
-/* What the kernel reads and writes, and computes, at the hints of the sizes. */
-static hn_form_cost work_of(planner *pl) {
-    hn_form_cost work = {.bytes = 0};
-    double rows = (double)hint(pl, extents_of(pl, pl->k->vars, pl->k->rank));
-    for (uint32_t f = 0; f < pl->k->phases.count; f++) {
-        const hn_kernel_phase *phase = &pl->k->phases.items[f];
-        double elems = rows * (double)hint(pl, extents_of(pl, phase->vars, phase->rank));
-        for (hn_sid s = 1; s < phase->body.count; s++) {
-            const hn_sop *op = &phase->body.items[s];
-            work.operations += op->kind == HN_SOP_ELEM ? elems : 0;
-            if (op->kind == HN_SOP_LOAD && local_of(pl, op->buffer) == pl->k->locals.count)
-                work.bytes += elems * (double)size_of(pl->p->buffers.items[op->buffer].dtype);
-        }
-        for (uint32_t k = 0; k < phase->stores.count; k++)
-            if (local_of(pl, phase->stores.items[k].buffer) == pl->k->locals.count)
-                work.bytes += elems * (double)size_of(pl->p->buffers.items[phase->stores.items[k].buffer].dtype);
-    }
-    return work;
-}
-
 /* Of the longest phase. */
 static int64_t row_elems(planner *pl) {
     int64_t longest = 1;
@@ -496,7 +477,7 @@ hn_status hn_form_plans_gpu(const hn_program *program, const hn_kernel *kernel, 
                             hn_arena *scratch, hn_form **out, uint32_t *out_count) {
     planner pl = {.p = program, .sym = program->sym, .k = kernel, .facts = facts, .scratch = scratch};
     layout items[HN_GPU_PLANS_MAX] = {{0}};
-    pl.work = work_of(&pl);
+    pl.work = hn_kernel_work(program, kernel);
     uint32_t count = kernel->serial ? 1 : is_elementwise(&pl) ? list_elements(&pl, items) : list_rows(&pl, items);
     if (kernel->serial) items[0].ns = predicted_ns(&pl, 1, 1, 1, 0);
     *out_count = count < most ? count : most;

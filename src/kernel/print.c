@@ -5,7 +5,24 @@
 
 #include "kernel/check.h"
 
+#include <inttypes.h>
+#include <stddef.h>
+
 const char *const hn_space_names[] = {"argument", "shared", "scratch"};
+
+const char *const hn_rest_names[] = {[HN_FORM_REST_NONE] = "",
+                                     [HN_FORM_REST_MASKED] = "masked",
+                                     [HN_FORM_REST_OVERLAPPING] = "overlapping",
+                                     [HN_FORM_REST_MASKED_STEP] = "masked_step"};
+
+const hn_attribute hn_attributes[HN_ATTRIBUTE_COUNT] = {
+    {"rounded", HN_FORM_VALUE, offsetof(hn_form_stmt, rounded)},
+    {"not_positive", HN_FORM_VALUE, offsetof(hn_form_stmt, not_positive)},
+    {"quiet", HN_FORM_VALUE, offsetof(hn_form_stmt, quiet)},
+    {"streams", HN_FORM_STORE, offsetof(hn_form_stmt, streams)},
+    {"aligned", HN_FORM_STORE, offsetof(hn_form_stmt, is_aligned)},
+    {"in_order", HN_FORM_STORE, offsetof(hn_form_stmt, in_order)},
+};
 
 typedef struct printer {
     const hn_form *f;
@@ -34,20 +51,45 @@ static hn_fid number_of(const printer *pr, hn_fid s) {
 
 /* --- statements --- */
 
-static void put_for(const printer *pr, const hn_form_stmt *stmt) {
-    hn_strbuf_puts(pr->out, "for ");
+/* "i66 in [0, s0)" */
+static void put_interval(const printer *pr, const hn_form_stmt *stmt) {
     put_expr(pr, stmt->var);
     hn_strbuf_puts(pr->out, " in [");
     put_expr(pr, stmt->begin);
     hn_strbuf_puts(pr->out, ", ");
     put_expr(pr, stmt->end);
     hn_strbuf_putc(pr->out, ')');
-    if (stmt->step != 1) hn_strbuf_printf(pr->out, " step %lld", (long long)stmt->step);
+}
+
+static void put_unroll(const printer *pr, const hn_form_stmt *stmt) {
     if (stmt->unroll > 1) hn_strbuf_printf(pr->out, " unroll %u", stmt->unroll);
+}
+
+static void put_extent(const printer *pr, const hn_form_stmt *stmt) {
     hn_expr extent = hn_sym_symbol_extent(pr->f->sym, stmt->var);
     if (extent == stmt->end) return;
     hn_strbuf_puts(pr->out, " extent ");
     put_expr(pr, extent);
+}
+
+static void put_for(const printer *pr, const hn_form_stmt *stmt) {
+    hn_strbuf_puts(pr->out, "for ");
+    put_interval(pr, stmt);
+    if (stmt->step != 1) hn_strbuf_printf(pr->out, " step %" PRId64, stmt->step);
+    put_unroll(pr, stmt);
+    put_extent(pr, stmt);
+}
+
+static void put_lanes(const printer *pr, const hn_form_stmt *stmt) {
+    const hn_form_lanes *lanes = &stmt->lanes;
+    bool known = (uint32_t)lanes->rest <= HN_FORM_REST_MASKED_STEP;
+    hn_strbuf_puts(pr->out, "lanes ");
+    put_interval(pr, stmt);
+    put_unroll(pr, stmt);
+    hn_strbuf_puts(pr->out, lanes->whole ? " whole" : "");
+    hn_strbuf_puts(pr->out, lanes->single ? " single" : "");
+    if (lanes->rest) hn_strbuf_printf(pr->out, " %s", known ? hn_rest_names[lanes->rest] : "?");
+    put_extent(pr, stmt);
 }
 
 static void put_if(const printer *pr, const hn_form_stmt *stmt) {
@@ -78,9 +120,44 @@ static void put_store(const printer *pr, const hn_form_stmt *stmt) {
     hn_sop_print_store(pr->f->sym, 'm', &store, pr->out);
 }
 
-static void put_step(const printer *pr, const hn_form_stmt *stmt) {
-    hn_strbuf_printf(pr->out, "step r%u %%%u", stmt->reg, number_of(pr, stmt->value));
+/* STEP and SET */
+static void put_step(const printer *pr, const char *word, const hn_form_stmt *stmt) {
+    hn_strbuf_printf(pr->out, "%s r%u %%%u", word, stmt->reg, number_of(pr, stmt->value));
     if (stmt->position) hn_strbuf_printf(pr->out, " at %%%u", number_of(pr, stmt->position));
+}
+
+static void put_access(const printer *pr, hn_fmem m, hn_expr index) {
+    hn_sop_print_access(pr->f->sym, 'm', m, index, pr->out);
+}
+
+static void put_prefetch(const printer *pr, const hn_form_stmt *stmt) {
+    hn_strbuf_puts(pr->out, "prefetch ");
+    put_access(pr, stmt->memory, stmt->index);
+    hn_strbuf_puts(pr->out, stmt->to_write ? " write" : "");
+    if (stmt->every != 1) hn_strbuf_printf(pr->out, " every %u", stmt->every);
+}
+
+static void put_transpose(const printer *pr, const hn_form_stmt *stmt) {
+    const hn_form_transpose *t = stmt->transpose;
+    hn_strbuf_puts(pr->out, "transpose ");
+    put_access(pr, stmt->memory, stmt->index);
+    if (!t) return;
+    hn_strbuf_printf(pr->out, " pitch %" PRId64 " = ", t->pitch);
+    put_access(pr, t->from, t->from_index);
+    hn_strbuf_puts(pr->out, " stride ");
+    put_expr(pr, t->stride);
+    hn_strbuf_puts(pr->out, ", rows ");
+    put_expr(pr, t->rows);
+    hn_strbuf_puts(pr->out, ", columns ");
+    put_expr(pr, t->columns);
+}
+
+static void put_attributes(const printer *pr, const hn_form_stmt *stmt) {
+    for (uint32_t k = 0; k < HN_ATTRIBUTE_COUNT; k++) {
+        const hn_attribute *a = &hn_attributes[k];
+        if (a->kind == stmt->kind && *(const bool *)((const char *)stmt + a->offset))
+            hn_strbuf_printf(pr->out, " %s", a->name);
+    }
 }
 
 static void put_stmt(const printer *pr, hn_fid s) {
@@ -92,10 +169,19 @@ static void put_stmt(const printer *pr, hn_fid s) {
     case HN_FORM_VALUE: put_value(pr, s, stmt->op); break;
     case HN_FORM_STORE: put_store(pr, stmt); break;
     case HN_FORM_INIT: hn_strbuf_printf(pr->out, "init r%u", stmt->reg); break;
-    case HN_FORM_STEP: put_step(pr, stmt); break;
+    case HN_FORM_STEP: put_step(pr, "step", stmt); break;
     case HN_FORM_BARRIER: hn_strbuf_puts(pr->out, "barrier"); break;
+    case HN_FORM_SET: put_step(pr, "set", stmt); break;
+    case HN_FORM_BLOCK: hn_strbuf_puts(pr->out, "block"); break;
+    case HN_FORM_LANES: put_lanes(pr, stmt); break;
+    case HN_FORM_VECTOR: hn_strbuf_puts(pr->out, "vector"); break;
+    case HN_FORM_ACROSS: hn_strbuf_printf(pr->out, "across r%u", stmt->reg); break;
+    case HN_FORM_PREFETCH: put_prefetch(pr, stmt); break;
+    case HN_FORM_TRANSPOSE: put_transpose(pr, stmt); break;
+    case HN_FORM_IF_ALIGNED: hn_strbuf_printf(pr->out, "if aligned m%u", stmt->memory); break;
     case HN_FORM_KIND_COUNT: hn_strbuf_puts(pr->out, "?"); break;
     }
+    put_attributes(pr, stmt);
 }
 
 static void put_block(printer *pr, hn_fid first, uint32_t depth);
@@ -124,15 +210,26 @@ static void put_block(printer *pr, hn_fid first, uint32_t depth) {
         pr->numbers[s] = ++pr->count;
         put_indent(pr, depth);
         put_stmt(pr, s);
-        if (stmt->kind == HN_FORM_FOR || stmt->kind == HN_FORM_IF) put_blocks(pr, stmt, depth);
+        if (hn_form_kind_opens(stmt->kind)) put_blocks(pr, stmt, depth);
         hn_strbuf_putc(pr->out, '\n');
     }
 }
 
 /* --- forms --- */
 
+/* form (range i64 to i65 of s0; lanes 8; grain 5) { */
+static void put_range(const printer *pr) {
+    hn_strbuf_puts(pr->out, "form (range ");
+    put_expr(pr, pr->f->first);
+    hn_strbuf_puts(pr->out, " to ");
+    put_expr(pr, pr->f->until);
+    hn_strbuf_puts(pr->out, " of ");
+    put_expr(pr, pr->f->grid);
+    hn_strbuf_printf(pr->out, "; lanes %u; grain %" PRId64 ") {\n", pr->f->lanes, pr->f->grain);
+}
+
 /* form (group i64 < s0; thread i65 < 256) { */
-static void put_header(const printer *pr) {
+static void put_groups(const printer *pr) {
     hn_strbuf_puts(pr->out, "form (group ");
     put_symbol(pr, pr->f->group);
     hn_strbuf_puts(pr->out, "; thread ");
@@ -158,6 +255,18 @@ static void put_buffer(const printer *pr, const hn_form_memory *memory) {
     else hn_strbuf_printf(pr->out, "b%u", memory->buffer);
 }
 
+/* " over m1, m3" */
+static void put_over(const printer *pr, uint64_t over) {
+    const char *between = " over ";
+    for (hn_fmem m = 1, k = 0; m < pr->f->memories.count && k < HN_FORM_OVER_MOST; m++) {
+        if (pr->f->memories.items[m].space != HN_SPACE_ARGUMENT) continue;
+        if (over >> k++ & 1) {
+            hn_strbuf_printf(pr->out, "%sm%u", between, m);
+            between = ", ";
+        }
+    }
+}
+
 static void put_memory(const printer *pr, hn_fmem m) {
     const hn_form_memory *memory = &pr->f->memories.items[m];
     const char *dtype = hn_dtype_facts(memory->dtype)->name;
@@ -172,19 +281,25 @@ static void put_memory(const printer *pr, hn_fmem m) {
         hn_strbuf_putc(pr->out, ']');
     }
     hn_strbuf_puts(pr->out, memory->is_read ? " read" : "");
-    hn_strbuf_puts(pr->out, memory->is_written ? " write\n" : "\n");
+    hn_strbuf_puts(pr->out, memory->is_written ? " write" : "");
+    hn_strbuf_puts(pr->out, memory->stale ? " stale" : "");
+    hn_strbuf_puts(pr->out, memory->padded ? " padded" : "");
+    put_over(pr, memory->over);
+    hn_strbuf_putc(pr->out, '\n');
 }
 
 static void put_register(const printer *pr, hn_freg r) {
     const hn_form_register *reg = &pr->f->registers.items[r];
-    hn_strbuf_printf(pr->out, "  r%u : %s %s\n", r, hn_op_facts(reg->op)->name,
-                     hn_dtype_facts(reg->dtype)->name);
+    hn_strbuf_printf(pr->out, "  r%u : %s %s%s%s\n", r, hn_op_facts(reg->op)->name,
+                     hn_dtype_facts(reg->dtype)->name, reg->across ? " across" : "",
+                     reg->loses_nan ? " loses_nan" : "");
 }
 
 static hn_status print(const hn_form *f, hn_arena *scratch, hn_strbuf *out) {
     printer pr = {.f = f, .out = out};
     HN_NEW(scratch, pr.numbers, f->stmts.count);
-    put_header(&pr);
+    if (f->lanes) put_range(&pr);
+    else put_groups(&pr);
     put_cost(&pr);
     for (hn_fmem m = 1; m < f->memories.count; m++) put_memory(&pr, m);
     for (hn_freg r = 1; r < f->registers.count; r++) put_register(&pr, r);

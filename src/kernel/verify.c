@@ -1,6 +1,6 @@
 /* verify.c: what must hold of a form. One walk over the tree of statements keeps what is in scope,
- * which memories are read and written, and whether all threads of a group run the statement at
- * hand. */
+ * which memories are read and written, whether all threads of a group run the statement at hand,
+ * and whether it is in a LANES or VECTOR. */
 #include "ir/sop.h"
 #include "kernel/check.h"
 
@@ -17,6 +17,7 @@ typedef struct checker {
     bool *defined;              /* per statement: a VALUE in scope */
     bool *ready;                /* per register: after an INIT in scope */
     bool *is_read, *is_written; /* per memory */
+    bool *across;               /* per register: an ACROSS combines its lanes */
     struct {
         scope_symbol *items;
         uint32_t count, cap;
@@ -27,6 +28,8 @@ typedef struct checker {
     } marks;        /* in `defined` and `ready`, set in the open blocks */
     hn_fid divides; /* the innermost IF or FOR around that threads may run differently; 0: none */
     uint32_t depth;
+    hn_form_region region;
+    const hn_form_stmt *lanes; /* around the statement at hand; NULL: none */
 } checker;
 
 #define BAD(...) HN_ERROR(HN_INTERNAL, __VA_ARGS__)
@@ -53,44 +56,53 @@ static const scope_symbol *find_symbol(const checker *c, hn_expr symbol) {
     return NULL;
 }
 
-static hn_status list_symbols(checker *c, hn_expr e, hn_expr **out, uint32_t *out_count) {
-    *out_count = hn_sym_symbols(c->f->sym, e, NULL, 0);
-    HN_NEW(c->scratch, *out, *out_count);
-    hn_sym_symbols(c->f->sym, e, *out, *out_count);
+/* The symbols of an expression. */
+typedef struct symbol_list {
+    hn_expr few[16], *items;
+    uint32_t count;
+} symbol_list;
+
+static hn_status list_symbols(checker *c, hn_expr e, symbol_list *out) {
+    const uint32_t room = sizeof out->few / sizeof *out->few;
+    out->items = out->few;
+    out->count = hn_sym_symbols(c->f->sym, e, out->few, room);
+    if (out->count <= room) return NULL;
+    HN_NEW(c->scratch, out->items, out->count);
+    hn_sym_symbols(c->f->sym, e, out->items, out->count);
     return NULL;
 }
 
 /* An expression that the kernel evaluates. *out_varies becomes true when threads may find different
  * values. */
 static hn_status check_expr(checker *c, hn_expr e, const char *what, bool *out_varies) {
-    hn_expr *symbols;
-    uint32_t count;
+    symbol_list symbols;
     if (!e) return BAD("%s is missing", what);
-    HN_TRY(list_symbols(c, e, &symbols, &count));
-    for (uint32_t k = 0; k < count; k++) {
-        if (!is_scoped(c, symbols[k])) continue;
-        const scope_symbol *known = find_symbol(c, symbols[k]);
+    HN_TRY(list_symbols(c, e, &symbols));
+    for (uint32_t k = 0; k < symbols.count; k++) {
+        if (!is_scoped(c, symbols.items[k])) continue;
+        const scope_symbol *known = find_symbol(c, symbols.items[k]);
         if (!known)
-            return BAD("%s uses %s, which is not defined here", what, text_of(c, symbols[k]));
+            return BAD("%s uses %s, which is not defined here", what, text_of(c, symbols.items[k]));
         *out_varies |= known->varies;
     }
     return NULL;
 }
 
-static hn_status check_index(checker *c, hn_expr e) {
+static hn_status check_plain(checker *c, hn_expr e, const char *what) {
     bool varies = false;
-    return check_expr(c, e, "the index", &varies);
+    return check_expr(c, e, what, &varies);
 }
+
+static hn_status check_index(checker *c, hn_expr e) { return check_plain(c, e, "the index"); }
 
 /* An expression of sizes alone. */
 static hn_status check_size(checker *c, hn_expr e, const char *what) {
-    hn_expr *symbols;
-    uint32_t count;
+    symbol_list symbols;
     if (!e) return BAD("%s is missing", what);
-    HN_TRY(list_symbols(c, e, &symbols, &count));
-    for (uint32_t k = 0; k < count; k++)
-        if (is_scoped(c, symbols[k]))
-            return BAD("%s uses %s, but may use sizes only", what, text_of(c, symbols[k]));
+    HN_TRY(list_symbols(c, e, &symbols));
+    for (uint32_t k = 0; k < symbols.count; k++)
+        if (is_scoped(c, symbols.items[k]))
+            return BAD("%s uses %s, but may use sizes only", what, text_of(c, symbols.items[k]));
     return NULL;
 }
 
@@ -105,24 +117,24 @@ static bool have_one_name(const hn_sym *sym, hn_expr a, hn_expr b) {
 }
 
 static hn_status define_symbol(checker *c, hn_expr symbol, bool varies) {
-    for (uint32_t k = 0; k < c->symbols.count; k++)
-        if (have_one_name(c->f->sym, c->symbols.items[k].symbol, symbol))
-            return BAD("%s is defined already", text_of(c, symbol));
+    bool taken = c->region == HN_FORM_IN_LANES && have_one_name(c->f->sym, c->lanes->var, symbol);
+    for (uint32_t k = 0; k < c->symbols.count && !taken; k++)
+        taken = have_one_name(c->f->sym, c->symbols.items[k].symbol, symbol);
+    if (taken) return BAD("%s is defined already", text_of(c, symbol));
     HN_PUSH(c->scratch, &c->symbols, ((scope_symbol){symbol, varies}));
     return NULL;
 }
 
-/* The symbol of a FOR or LET. Its extent is a fact that simplification may have used; the text form
+/* The symbol of a FOR, LET or LANES. Its extent is a fact that simplification may have used; the text form
  * prints it. */
 static hn_status define_variable(checker *c, hn_expr var, bool varies) {
-    bool ignored = false;
     const hn_sym *sym = c->f->sym;
     if (hn_sym_symbol_kind(sym, var) != HN_SYMBOL_INDEX)
         return BAD("what it defines is no index symbol");
     if (hn_sym_index_ordinal(sym, var) >= c->f->ordinals)
         return BAD("the number of %s is not below that of the form's index symbols",
                    text_of(c, var));
-    HN_TRY(check_expr(c, hn_sym_symbol_extent(sym, var), "the extent of the symbol", &ignored));
+    HN_TRY(check_plain(c, hn_sym_symbol_extent(sym, var), "the extent of the symbol"));
     return define_symbol(c, var, varies);
 }
 
@@ -159,12 +171,37 @@ static hn_status check_argument(checker *c, const hn_form_memory *memory) {
     return memory->base ? check_size(c, memory->base, "its base") : NULL;
 }
 
+/* Its place among the arguments, from 0. */
+static uint32_t argument_number(const hn_form *f, hn_fmem m) {
+    uint32_t number = 0;
+    for (hn_fmem e = 1; e < m; e++) number += f->memories.items[e].space == HN_SPACE_ARGUMENT;
+    return number;
+}
+
+/* Where an argument may lie. */
+static hn_status check_over(const checker *c, hn_fmem m) {
+    const hn_form_memory *memory = &c->f->memories.items[m];
+    uint32_t arguments = argument_number(c->f, c->f->memories.count);
+    if (!memory->over) return NULL;
+    if (memory->space != HN_SPACE_ARGUMENT || !memory->is_written)
+        return BAD("it lies over an argument, but is none that is written");
+    if (arguments < HN_FORM_OVER_MOST && memory->over >> arguments)
+        return BAD("it lies over an argument that does not exist");
+    uint32_t own = argument_number(c->f, m);
+    return own < HN_FORM_OVER_MOST && memory->over >> own & 1 ? BAD("it lies over itself") : NULL;
+}
+
 static hn_status check_memory(checker *c, hn_fmem m) {
     const hn_form_memory *memory = &c->f->memories.items[m];
     c->place = (hn_form_place){HN_FORM_PART_MEMORY, m};
     if ((uint32_t)memory->space >= HN_SPACE_COUNT) return BAD("it is in no memory space");
     if (memory->dtype == HN_DTYPE_NONE || memory->dtype >= HN_DTYPE_COUNT)
         return BAD("it has no dtype");
+    if (memory->stale && memory->space != HN_SPACE_SCRATCH)
+        return BAD("it is stale, but no scratch memory");
+    if (memory->padded && memory->space == HN_SPACE_ARGUMENT)
+        return BAD("it is padded, but an argument");
+    HN_TRY(check_over(c, m));
     if (memory->space == HN_SPACE_ARGUMENT) return check_argument(c, memory);
     return check_size(c, memory->elems, "the number of its elements");
 }
@@ -189,7 +226,16 @@ static hn_status check_register(checker *c, hn_freg r) {
     if (class != HN_OPC_REDUCE && class != HN_OPC_SCAN)
         return BAD("its op does not combine values");
     if (reg->dtype == HN_DTYPE_NONE || reg->dtype >= HN_DTYPE_COUNT) return BAD("it has no dtype");
+    if (reg->loses_nan && (reg->op != HN_OP_AMAX || reg->dtype != HN_DTYPE_F32))
+        return BAD("it loses a NaN, but is no amax of f32");
     return NULL;
+}
+
+static hn_status check_combined(checker *c, hn_freg r) {
+    c->place = (hn_form_place){HN_FORM_PART_REGISTER, r};
+    if (c->across[r] == c->f->registers.items[r].across) return NULL;
+    return BAD("%s", c->across[r] ? "its lanes are combined, but it is not marked as across"
+                                  : "it is marked as across, but nothing combines its lanes");
 }
 
 static hn_status check_register_id(const checker *c, int64_t r) {
@@ -234,6 +280,19 @@ static hn_status bind_index(checker *c, hn_expr symbol) {
     return define_symbol(c, symbol, true);
 }
 
+/* Lanes of ranges may hold indices as words. */
+static bool is_index_dtype(const checker *c, hn_dtype dtype) {
+    return dtype == HN_DTYPE_I64 || (c->f->lanes && dtype == HN_DTYPE_I32);
+}
+
+/* hn_sop_check, which knows no indices in words. */
+static const char *check_op(const checker *c, hn_sop op, hn_dtype args[3]) {
+    if (op.kind == HN_SOP_INDEX && !is_index_dtype(c, op.dtype)) return "an index that is no i64";
+    if (op.kind == HN_SOP_INDIRECT && is_index_dtype(c, args[0]) && is_index_dtype(c, op.dtype))
+        args[0] = op.dtype = HN_DTYPE_I64;
+    return hn_sop_check(c->f->sym, &op, args);
+}
+
 static hn_status check_value_stmt(checker *c, hn_fid s, const hn_sop *op) {
     hn_dtype args[3] = {HN_DTYPE_NONE};
     for (uint32_t a = 0; a < 3; a++) {
@@ -241,7 +300,7 @@ static hn_status check_value_stmt(checker *c, hn_fid s, const hn_sop *op) {
         HN_TRY(check_value(c, op->args[a], "its argument"));
         args[a] = dtype_of(c, op->args[a]);
     }
-    const char *wrong = hn_sop_check(c->f->sym, op, args);
+    const char *wrong = check_op(c, *op, args);
     if (wrong) return BAD("%s", wrong);
     if (op->kind == HN_SOP_LOAD) HN_TRY(check_load(c, op));
     if (op->kind == HN_SOP_RESULT) HN_TRY(check_result(c, op));
@@ -252,14 +311,32 @@ static hn_status check_value_stmt(checker *c, hn_fid s, const hn_sop *op) {
 
 /* --- statements --- */
 
-/* Combining is a read and a write: another thread must not come between. */
+static bool has_one_thread(const hn_form *f) {
+    if (f->lanes && f->grain == INT64_MAX) return true;
+    return f->threads == 1 && hn_sym_prove_eq(f->sym, f->grid, hn_sym_int(f->sym, 1));
+}
+
+/* Combining is a read and a write: another thread must not come between, and nothing may be done
+ * twice. */
 static hn_status check_mode(checker *c, const hn_form_stmt *stmt) {
     if ((uint32_t)stmt->mode > HN_STORE_MAX) return BAD("it has no store mode");
     if (stmt->mode == HN_STORE_SET) return NULL;
-    if (c->f->threads != 1 || !hn_sym_prove_eq(c->f->sym, c->f->grid, hn_sym_int(c->f->sym, 1)))
-        return BAD("a store that combines in a form of more than one thread");
+    if (!has_one_thread(c->f)) return BAD("a store that combines in a form of more than one thread");
+    if (c->lanes && c->lanes->lanes.rest == HN_FORM_REST_OVERLAPPING)
+        return BAD("a store that combines in lanes that overlap");
     c->is_read[stmt->memory] = true;
     return NULL;
+}
+
+/* Whole vectors: what is said of them needs them. */
+static hn_status check_whole_vectors(const checker *c, const hn_form_stmt *stmt) {
+    if (stmt->in_order && c->region != HN_FORM_IN_VECTOR) return BAD("a store in order outside of a vector");
+    if (!stmt->streams && !stmt->is_aligned) return NULL;
+    bool whole = c->region == HN_FORM_IN_VECTOR && stmt->in_lanes.walk == HN_WALK_CONTIGUOUS;
+    if (!whole || stmt->in_order || stmt->mode != HN_STORE_SET)
+        return BAD("a store that streams or is aligned, but is no whole vector");
+    if (c->f->memories.items[stmt->memory].space == HN_SPACE_ARGUMENT) return NULL;
+    return stmt->streams ? BAD("a store that streams to a memory that is no argument") : NULL;
 }
 
 static hn_status check_store(checker *c, const hn_form_stmt *stmt) {
@@ -269,10 +346,12 @@ static hn_status check_store(checker *c, const hn_form_stmt *stmt) {
         return BAD("m%u has another dtype than %%%u", stmt->memory, stmt->value);
     HN_TRY(check_index(c, stmt->index));
     HN_TRY(check_mode(c, stmt));
+    HN_TRY(check_whole_vectors(c, stmt));
     c->is_written[stmt->memory] = true;
     return NULL;
 }
 
+/* STEP and SET. */
 static hn_status check_step(checker *c, const hn_form_stmt *stmt) {
     HN_TRY(check_ready(c, stmt->reg));
     const hn_form_register *reg = &c->f->registers.items[stmt->reg];
@@ -302,7 +381,46 @@ static hn_status check_let(checker *c, const hn_form_stmt *stmt) {
     return define_variable(c, stmt->var, varies);
 }
 
+static hn_status check_across(checker *c, const hn_form_stmt *stmt) {
+    HN_TRY(check_ready(c, stmt->reg));
+    c->across[stmt->reg] = true;
+    return NULL;
+}
+
+static hn_status check_prefetch(checker *c, const hn_form_stmt *stmt) {
+    HN_TRY(check_memory_id(c, stmt->memory));
+    HN_TRY(check_index(c, stmt->index));
+    if (!stmt->every) return BAD("no vector asks");
+    if (stmt->every > 1 && c->region != HN_FORM_IN_VECTOR) return BAD("there is one vector that could ask");
+    return NULL;
+}
+
+static hn_status check_transpose(checker *c, const hn_form_stmt *stmt) {
+    const hn_form_transpose *t = stmt->transpose;
+    if (!t) return BAD("what it transposes is missing");
+    HN_TRY(check_memory_id(c, stmt->memory));
+    HN_TRY(check_memory_id(c, t->from));
+    if (stmt->memory == t->from) return BAD("m%u is transposed into itself", t->from);
+    if (c->f->memories.items[stmt->memory].dtype != c->f->memories.items[t->from].dtype)
+        return BAD("m%u has another dtype than m%u", stmt->memory, t->from);
+    HN_TRY(check_index(c, stmt->index));
+    HN_TRY(check_plain(c, t->from_index, "the index that is read"));
+    HN_TRY(check_plain(c, t->stride, "the stride"));
+    HN_TRY(check_plain(c, t->rows, "the number of rows"));
+    HN_TRY(check_plain(c, t->columns, "the number of columns"));
+    if (t->pitch < 1) return BAD("the pitch is not above 0");
+    c->is_read[t->from] = true;
+    c->is_written[stmt->memory] = true;
+    return NULL;
+}
+
 static hn_status check_block(checker *c, hn_fid first);
+
+/* What is marked in a block is not known behind it. */
+static void close_scope(checker *c, uint32_t symbols, uint32_t marks) {
+    while (c->marks.count > marks) *c->marks.items[--c->marks.count] = false;
+    c->symbols.count = symbols;
+}
 
 /* A block of statement `owner`, in which `var` is defined unless it is 0. */
 static hn_status check_inner(checker *c, hn_fid owner, hn_fid first, hn_expr var, bool varies) {
@@ -312,8 +430,7 @@ static hn_status check_inner(checker *c, hn_fid owner, hn_fid first, hn_expr var
     if (varies) c->divides = owner;
     if (var) HN_TRY(define_variable(c, var, varies));
     HN_TRY(check_block(c, first));
-    while (c->marks.count > marks) *c->marks.items[--c->marks.count] = false;
-    c->symbols.count = symbols;
+    close_scope(c, symbols, marks);
     c->divides = divides;
     c->depth--;
     c->place = (hn_form_place){HN_FORM_PART_STMT, owner};
@@ -337,11 +454,39 @@ static hn_status check_if(checker *c, hn_fid s, const hn_form_stmt *stmt) {
     return check_inner(c, s, stmt->otherwise, 0, varies);
 }
 
+static hn_status check_if_aligned(checker *c, hn_fid s, const hn_form_stmt *stmt) {
+    HN_TRY(check_memory_id(c, stmt->memory));
+    if (c->f->memories.items[stmt->memory].space != HN_SPACE_ARGUMENT)
+        return BAD("m%u is no argument", stmt->memory);
+    HN_TRY(check_inner(c, s, stmt->body, 0, false));
+    return check_inner(c, s, stmt->otherwise, 0, false);
+}
+
+static hn_status check_lanes(checker *c, hn_fid s, const hn_form_stmt *stmt) {
+    HN_TRY(check_plain(c, stmt->begin, "the beginning"));
+    HN_TRY(check_plain(c, stmt->end, "the end"));
+    HN_TRY(hn_form_check_steps(stmt));
+    if (hn_sym_symbol_kind(c->f->sym, stmt->var) != HN_SYMBOL_INDEX)
+        return BAD("what it defines is no index symbol");
+    c->lanes = stmt;
+    c->region = HN_FORM_IN_LANES;
+    HN_TRY(check_inner(c, s, stmt->body, 0, false));
+    c->region = HN_FORM_IN_RANGE;
+    c->lanes = NULL;
+    return NULL;
+}
+
+static hn_status check_vector(checker *c, hn_fid s, const hn_form_stmt *stmt) {
+    c->region = HN_FORM_IN_VECTOR;
+    HN_TRY(check_inner(c, s, stmt->body, c->lanes->var, true));
+    c->region = HN_FORM_IN_LANES;
+    return NULL;
+}
+
 static hn_status check_stmt(checker *c, hn_fid s) {
     const hn_form_stmt *stmt = &c->f->stmts.items[s];
-    if (stmt->body && stmt->kind != HN_FORM_FOR && stmt->kind != HN_FORM_IF)
-        return BAD("a body where there is none");
-    if (stmt->otherwise && stmt->kind != HN_FORM_IF) return BAD("an else where there is none");
+    HN_TRY(hn_form_check_place(stmt, c->region));
+    HN_TRY(hn_form_check_attributes(stmt));
     switch (stmt->kind) {
     case HN_FORM_FOR: return check_for(c, s, stmt);
     case HN_FORM_IF: return check_if(c, s, stmt);
@@ -349,8 +494,16 @@ static hn_status check_stmt(checker *c, hn_fid s) {
     case HN_FORM_VALUE: return check_value_stmt(c, s, &stmt->op);
     case HN_FORM_STORE: return check_store(c, stmt);
     case HN_FORM_INIT: return check_init(c, stmt);
-    case HN_FORM_STEP: return check_step(c, stmt);
+    case HN_FORM_STEP:
+    case HN_FORM_SET: return check_step(c, stmt);
     case HN_FORM_BARRIER: return check_barrier(c);
+    case HN_FORM_BLOCK: return check_inner(c, s, stmt->body, 0, false);
+    case HN_FORM_LANES: return check_lanes(c, s, stmt);
+    case HN_FORM_VECTOR: return check_vector(c, s, stmt);
+    case HN_FORM_ACROSS: return check_across(c, stmt);
+    case HN_FORM_PREFETCH: return check_prefetch(c, stmt);
+    case HN_FORM_TRANSPOSE: return check_transpose(c, stmt);
+    case HN_FORM_IF_ALIGNED: return check_if_aligned(c, s, stmt);
     case HN_FORM_KIND_COUNT: break;
     }
     return BAD("no kind of statement");
@@ -370,17 +523,36 @@ static hn_status check_block(checker *c, hn_fid first) {
 
 /* --- forms --- */
 
-static hn_status check_header(checker *c) {
+static bool is_index(const hn_form *f, hn_expr symbol, hn_expr extent) {
+    return hn_sym_symbol_kind(f->sym, symbol) == HN_SYMBOL_INDEX &&
+           hn_sym_symbol_extent(f->sym, symbol) == extent;
+}
+
+static hn_status check_groups(checker *c) {
     const hn_form *f = c->f;
+    c->region = HN_FORM_IN_GROUP;
     if (!f->threads) return BAD("a group has no threads");
     HN_TRY(check_size(c, f->grid, "the number of groups"));
-    bool symbols = hn_sym_symbol_kind(f->sym, f->group) == HN_SYMBOL_INDEX &&
-                   hn_sym_symbol_extent(f->sym, f->group) == f->grid &&
-                   hn_sym_symbol_kind(f->sym, f->thread) == HN_SYMBOL_INDEX &&
-                   hn_sym_is_value(f->sym, hn_sym_symbol_extent(f->sym, f->thread), f->threads);
-    if (!symbols) return BAD("group or thread is no index symbol below the number of them");
+    if (!is_index(f, f->group, f->grid) ||
+        !is_index(f, f->thread, hn_sym_int(f->sym, f->threads)))
+        return BAD("group or thread is no index symbol below the number of them");
+    if (f->first || f->until) return BAD("groups, but the ends of a range");
     HN_TRY(define_variable(c, f->group, false));
     return define_variable(c, f->thread, true);
+}
+
+static hn_status check_range(checker *c) {
+    const hn_form *f = c->f;
+    c->region = HN_FORM_IN_RANGE;
+    if (f->threads != 1) return BAD("a range is not run by one thread");
+    if (f->grain < 1) return BAD("the grain is not above 0");
+    HN_TRY(check_size(c, f->grid, "the number of iterations"));
+    hn_expr extent = hn_sym_add(f->sym, f->grid, hn_sym_int(f->sym, 1));
+    if (!is_index(f, f->first, extent) || !is_index(f, f->until, extent))
+        return BAD("first or until is no index symbol up to the number of iterations");
+    if (f->group || f->thread) return BAD("ranges, but the numbers of a group");
+    HN_TRY(define_variable(c, f->first, false));
+    return define_variable(c, f->until, false);
 }
 
 static hn_status begin(checker *c) {
@@ -388,6 +560,7 @@ static hn_status begin(checker *c) {
     HN_NEW(c->scratch, c->reached, f->stmts.count);
     HN_NEW(c->scratch, c->defined, f->stmts.count);
     HN_NEW(c->scratch, c->ready, f->registers.count);
+    HN_NEW(c->scratch, c->across, f->registers.count);
     HN_NEW(c->scratch, c->is_read, f->memories.count);
     HN_NEW(c->scratch, c->is_written, f->memories.count);
     return NULL;
@@ -396,7 +569,7 @@ static hn_status begin(checker *c) {
 static hn_status check(checker *c) {
     const hn_form *f = c->f;
     HN_TRY(begin(c));
-    HN_TRY(check_header(c));
+    HN_TRY(f->lanes ? check_range(c) : check_groups(c));
     for (hn_fmem m = 1; m < f->memories.count; m++) HN_TRY(check_memory(c, m));
     for (hn_freg r = 1; r < f->registers.count; r++) HN_TRY(check_register(c, r));
     c->place = (hn_form_place){HN_FORM_PART_WHOLE, 0};
@@ -406,6 +579,7 @@ static hn_status check(checker *c) {
         if (!c->reached[s]) return BAD("it is in no block");
     }
     for (hn_fmem m = 1; m < f->memories.count; m++) HN_TRY(check_access(c, m));
+    for (hn_freg r = 1; r < f->registers.count; r++) HN_TRY(check_combined(c, r));
     return NULL;
 }
 

@@ -53,7 +53,8 @@ static hn_status add_constant(hn_arena *arena, hn_sym *sym, hn_wrapper *w) {
 }
 
 static hn_status write_program(hn_str text, uint32_t levels, const char *path) {
-    static const hn_bundle_target targets[] = {{HN_STR("x86-64-v3"), {"avx2\0fma\0", 9}}, {HN_STR("generic"), {"", 0}}};
+    static const hn_bundle_target targets[] = {{.name = HN_STR("x86-64-v3"), .features = {"avx2\0fma\0", 9}},
+                                                 {.name = HN_STR("generic"), .features = {"", 0}}};
     static const hn_bundle_object objects[] = {{.name = HN_STR("kernels"), .bytes = "no code", .len = 7},
                                                {.name = HN_STR("kernels"), .bytes = "none here", .len = 9, .target = 1}};
     hn_arena arena;

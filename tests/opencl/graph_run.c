@@ -53,9 +53,7 @@ static hn_status print_kernel(runner *r, const hn_kernel *kernel, hn_kernel_code
     r->counts.kernels++;
     r->counts.reductions += reduces(kernel);
     r->counts.together += reduces(kernel) && adds_together(form);
-    hn_status status =
-        r->how.any_plan ? r->kind.print_form(form, r->arena, &r->scratch, out)
-                        : r->kind.print(r->p, kernel, &r->target, r->arena, &r->scratch, out);
+    hn_status status = hn_target_print_form(&r->target, form, r->arena, &r->scratch, out);
     hn_arena_reset(&r->scratch);
     return status;
 }

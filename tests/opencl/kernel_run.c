@@ -61,7 +61,7 @@ hn_status kernel_run_form(opencl_host *host, const hn_form *form, const kernel_e
     opencl_program *program = NULL;
     hn_target target;
     HN_TRY(kernel_target(&target));
-    HN_TRY(target.kind->print_form(form, form->arena, form->arena, &code));
+    HN_TRY(hn_target_print_form(&target, form, form->arena, form->arena, &code));
     HN_TRY(kernel_build(host, (const hn_kernel_code *const[]){&code}, 1, &program));
     hn_status status = kernel_run(program, &code, env);
     opencl_program_free(program);

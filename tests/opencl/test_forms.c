@@ -22,8 +22,8 @@ static hn_status copy_all(fixture *x, hn_buf in, hn_buf out, int64_t count) {
     hn_form *f;
     hn_expr at;
     HN_TRY(begin_elements(x, THREADS, num(x, count), &f, &at));
-    hn_fid value = load(f, hn_form_argument(f, in, false), at);
-    hn_form_store(f, hn_form_argument(f, out, true), at, value, HN_STORE_SET);
+    hn_fid value = load(f, hn_form_argument(f, in, 0, false), at);
+    hn_form_store(f, hn_form_argument(f, out, 0, true), at, value, HN_STORE_SET);
     HN_TRY(end_elements(f));
     return run_form(x, f);
 }
@@ -67,7 +67,7 @@ static hn_status reduce_rows(fixture *x, hn_op op, hn_dtype dtype, hn_buf in, hn
     hn_form *f;
     HN_TRY(hn_form_create(x->program, &x->arena, THREADS, rows, &f));
     bool keeps = hn_op_keeps_position(op);
-    hn_fmem from = hn_form_argument(f, in, false), shared = add_shared(f, dtype, THREADS), shared_places = keeps ? add_shared(f, HN_DTYPE_I64, THREADS) : 0;
+    hn_fmem from = hn_form_argument(f, in, 0, false), shared = add_shared(f, dtype, THREADS), shared_places = keeps ? add_shared(f, HN_DTYPE_I64, THREADS) : 0;
     hn_freg reg = hn_form_add_register(f, op, dtype);
     hn_expr column = hn_form_symbol(f, columns);
     hn_form_init(f, reg);
@@ -88,8 +88,8 @@ static hn_status reduce_rows(fixture *x, hn_op op, hn_dtype dtype, hn_buf in, hn
         hn_form_barrier(f);
     }
     hn_form_if(f, f->thread, num(x, 1));
-    if (values) hn_form_store(f, hn_form_argument(f, values, true), f->group, load(f, shared, num(x, 0)), HN_STORE_SET);
-    if (places) hn_form_store(f, hn_form_argument(f, places, true), f->group, load(f, shared_places, num(x, 0)), HN_STORE_SET);
+    if (values) hn_form_store(f, hn_form_argument(f, values, 0, true), f->group, load(f, shared, num(x, 0)), HN_STORE_SET);
+    if (places) hn_form_store(f, hn_form_argument(f, places, 0, true), f->group, load(f, shared_places, num(x, 0)), HN_STORE_SET);
     hn_form_close(f);
     HN_TRY(hn_form_end(f));
     return run_form(x, f);
@@ -171,10 +171,10 @@ static hn_status scan(fixture *x, hn_op op, hn_dtype dtype, hn_buf in, hn_buf va
     hn_expr at = hn_form_symbol(f, num(x, count));
     hn_form_init(f, reg);
     hn_form_for(f, at, num(x, 0), num(x, count), 1);
-    hn_fid value = load(f, hn_form_argument(f, in, false), at);
+    hn_fid value = load(f, hn_form_argument(f, in, 0, false), at);
     hn_form_step(f, reg, value, hn_op_keeps_position(op) ? index_value(f, at) : 0);
-    hn_form_store(f, hn_form_argument(f, values, true), at, hn_form_result(f, reg, false), HN_STORE_SET);
-    if (places) hn_form_store(f, hn_form_argument(f, places, true), at, hn_form_result(f, reg, true), HN_STORE_SET);
+    hn_form_store(f, hn_form_argument(f, values, 0, true), at, hn_form_result(f, reg, false), HN_STORE_SET);
+    if (places) hn_form_store(f, hn_form_argument(f, places, 0, true), at, hn_form_result(f, reg, true), HN_STORE_SET);
     hn_form_close(f);
     HN_TRY(hn_form_end(f));
     return run_form(x, f);
@@ -217,7 +217,7 @@ static int64_t combine(hn_store_mode mode) {
     EXPECT_OK(fixture_init(&x));
     hn_buf from = add_input(&x, HN_DTYPE_I8, 4, in), to = add_output(&x, HN_DTYPE_I8, 1);
     EXPECT_OK(hn_form_create(x.program, &x.arena, 1, num(&x, 1), &f));
-    hn_fmem source = hn_form_argument(f, from, false), target = hn_form_argument(f, to, true);
+    hn_fmem source = hn_form_argument(f, from, 0, false), target = hn_form_argument(f, to, 0, true);
     hn_form_store(f, target, num(&x, 0), load(f, source, num(&x, 0)), HN_STORE_SET);
     hn_expr at = hn_form_symbol(f, num(&x, 4));
     hn_form_for(f, at, num(&x, 1), num(&x, 4), 1);
@@ -245,9 +245,9 @@ static hn_status gather(fixture *x, hn_buf from, int64_t extent, hn_buf index, h
     hn_form *f;
     hn_expr at, t = hn_sym_indirect(x->sym, num(x, extent));
     HN_TRY(begin_elements(x, THREADS, num(x, count), &f, &at));
-    hn_fid i = load(f, hn_form_argument(f, index, false), at);
+    hn_fid i = load(f, hn_form_argument(f, index, 0, false), at);
     hn_form_value(f, (hn_sop){.kind = HN_SOP_INDIRECT, .dtype = HN_DTYPE_I64, .args = {i}, .index = t, .imm.i = wraps});
-    hn_form_store(f, hn_form_argument(f, to, true), at, load(f, hn_form_argument(f, from, false), t), HN_STORE_SET);
+    hn_form_store(f, hn_form_argument(f, to, 0, true), at, load(f, hn_form_argument(f, from, 0, false), t), HN_STORE_SET);
     HN_TRY(end_elements(f));
     return run_form(x, f);
 }
@@ -282,7 +282,7 @@ TEST(index_arithmetic) {
     hn_expr k = hn_sym_sub(x.sym, at, num(&x, 20)), parts[] = {hn_sym_floordiv(x.sym, k, num(&x, 7)), hn_sym_mod(x.sym, k, num(&x, 7)),
                                                              hn_sym_min(x.sym, k, num(&x, -3)), hn_sym_max(x.sym, k, num(&x, 5))};
     for (int p = 0; p < 4; p++)
-        hn_form_store(f, hn_form_argument(f, to, true), hn_sym_add(x.sym, at, num(&x, p * COUNT)), index_value(f, parts[p]), HN_STORE_SET);
+        hn_form_store(f, hn_form_argument(f, to, 0, true), hn_sym_add(x.sym, at, num(&x, p * COUNT)), index_value(f, parts[p]), HN_STORE_SET);
     EXPECT_OK(end_elements(f));
     EXPECT_OK(run_form(&x, f));
     const int64_t *got = x.memory[to].bytes;
@@ -304,7 +304,7 @@ static hn_status reverse_rows(fixture *x, hn_buf in, hn_buf out, hn_expr rows, h
     HN_TRY(hn_form_create(x->program, &x->arena, THREADS, rows, &f));
     hn_form_memory scratch = {.space = HN_SPACE_SCRATCH, .dtype = HN_DTYPE_F16, .elems = columns, .is_read = true, .is_written = true};
     hn_fmem first = hn_form_add_memory(f, scratch), second = hn_form_add_memory(f, scratch);
-    hn_fmem from = hn_form_argument(f, in, false), to = hn_form_argument(f, out, true);
+    hn_fmem from = hn_form_argument(f, in, 0, false), to = hn_form_argument(f, out, 0, true);
     hn_expr begin = hn_sym_mul(x->sym, f->group, columns), last = hn_sym_sub(x->sym, columns, num(x, 1));
     hn_expr a = hn_form_symbol(f, columns), b = hn_form_symbol(f, columns);
     hn_form_for(f, a, f->thread, columns, THREADS);
@@ -349,7 +349,7 @@ TEST(no_groups) {
     hn_buf out = add_vector(&x, HN_BUFFER_OUTPUT, HN_DTYPE_I64, n, 0, NULL);
     hn_form *f;
     EXPECT_OK(begin_elements(&x, THREADS, n, &f, &at));
-    hn_form_store(f, hn_form_argument(f, out, true), at, index_value(f, at), HN_STORE_SET);
+    hn_form_store(f, hn_form_argument(f, out, 0, true), at, index_value(f, at), HN_STORE_SET);
     EXPECT_OK(end_elements(f));
     EXPECT_OK(kernel_run_form(host, f, &(kernel_env){x.program, x.memory, &n, &(int64_t){0}, 1}));
     fixture_deinit(&x);
@@ -381,9 +381,9 @@ static hn_status opencl_numbers(fixture *x, hn_random_kind kind, hn_dtype dtype,
     hn_expr at;
     hn_buf from = add_input(x, HN_DTYPE_I64, 1, &seed), to = add_output(x, dtype, count);
     HN_TRY(begin_elements(x, THREADS, num(x, count), &f, &at));
-    hn_fid s = load(f, hn_form_argument(f, from, false), num(x, 0));
+    hn_fid s = load(f, hn_form_argument(f, from, 0, false), num(x, 0));
     hn_fid value = hn_form_value(f, (hn_sop){.kind = HN_SOP_RANDOM, .op = (hn_op)kind, .dtype = dtype, .args = {s}, .index = at, .imm.i = 5});
-    hn_form_store(f, hn_form_argument(f, to, true), at, value, HN_STORE_SET);
+    hn_form_store(f, hn_form_argument(f, to, 0, true), at, value, HN_STORE_SET);
     HN_TRY(end_elements(f));
     HN_TRY(run_form(x, f));
     return hn_ref_tensor_load(&x->arena, dtype, 1, &count, NULL, x->memory[to].bytes, got);

@@ -233,11 +233,11 @@ static hn_status run_ops(fixture *x, const op_list *list, hn_dtype dtype, const 
     *out_values = add_output(x, dtype, COUNT * (int64_t)list->count);
     *out_flags = add_output(x, HN_DTYPE_BOOL, COUNT * (int64_t)list->count);
     HN_TRY(begin_elements(x, 64, num(x, COUNT), &f, &at));
-    hn_fid a = load(f, hn_form_argument(f, in, false), at), b = load(f, hn_form_argument(f, other, false), at);
+    hn_fid a = load(f, hn_form_argument(f, in, 0, false), at), b = load(f, hn_form_argument(f, other, 0, false), at);
     for (uint32_t k = 0; k < list->count; k++) {
         hn_buf to = result_of(list->ops[k], dtype) == dtype ? *out_values : *out_flags;
         hn_expr place = hn_sym_add(x->sym, at, num(x, COUNT * (int64_t)k));
-        hn_form_store(f, hn_form_argument(f, to, true), place, emit_op(f, list->ops[k], dtype, a, b), HN_STORE_SET);
+        hn_form_store(f, hn_form_argument(f, to, 0, true), place, emit_op(f, list->ops[k], dtype, a, b), HN_STORE_SET);
     }
     HN_TRY(end_elements(f));
     return run_form(x, f);
@@ -302,9 +302,9 @@ static hn_status run_casts(fixture *x, hn_dtype from, const operands *o, hn_buf 
     hn_buf in = add_input(x, from, COUNT, o->x_bytes);
     for (uint32_t to = 1; to < HN_DTYPE_COUNT; to++) out[to] = add_output(x, (hn_dtype)to, COUNT);
     HN_TRY(begin_elements(x, 64, num(x, COUNT), &f, &at));
-    hn_fid a = load(f, hn_form_argument(f, in, false), at);
+    hn_fid a = load(f, hn_form_argument(f, in, 0, false), at);
     for (uint32_t to = 1; to < HN_DTYPE_COUNT; to++)
-        hn_form_store(f, hn_form_argument(f, out[to], true), at, cast(f, (hn_dtype)to, a), HN_STORE_SET);
+        hn_form_store(f, hn_form_argument(f, out[to], 0, true), at, cast(f, (hn_dtype)to, a), HN_STORE_SET);
     HN_TRY(end_elements(f));
     return run_form(x, f);
 }
@@ -398,7 +398,7 @@ static hn_status run_on_opencl(fixture *x, float *in, float *other, hn_buf *out)
     hn_buf a = add_input(x, HN_DTYPE_F32, SWEEP, in), b = add_input(x, HN_DTYPE_F32, SWEEP, other);
     *out = add_output(x, HN_DTYPE_F32, (int64_t)SWEEP * SAME);
     HN_TRY(begin_elements(x, 256, num(x, SWEEP), &f, &at));
-    hn_fid v = load(f, hn_form_argument(f, a, false), at), w = load(f, hn_form_argument(f, b, false), at);
+    hn_fid v = load(f, hn_form_argument(f, a, 0, false), at), w = load(f, hn_form_argument(f, b, 0, false), at);
     hn_fid p = elem(f, HN_OP_MUL, HN_DTYPE_F32, v, w, 0);
     hn_fid c = hn_form_value(f, (hn_sop){.kind = HN_SOP_CONST, .dtype = HN_DTYPE_F32, .imm.f = 8192});
     hn_fid q = elem(f, HN_OP_FMOD, HN_DTYPE_F32, v, c, 0);
@@ -406,7 +406,7 @@ static hn_status run_on_opencl(fixture *x, float *in, float *other, hn_buf *out)
         hn_op op = same_as_cpu[k].op;
         hn_fid arg = op == HN_OP_SIN || op == HN_OP_COS ? q : v; /* beyond 8192 they are OpenCL's own */
         hn_fid value = op ? emit_op(f, op, HN_DTYPE_F32, arg, w) : elem(f, HN_OP_SUB, HN_DTYPE_F32, p, v, 0);
-        hn_form_store(f, hn_form_argument(f, *out, true), hn_sym_add(x->sym, at, num(x, (int64_t)SWEEP * k)), value, HN_STORE_SET);
+        hn_form_store(f, hn_form_argument(f, *out, 0, true), hn_sym_add(x->sym, at, num(x, (int64_t)SWEEP * k)), value, HN_STORE_SET);
     }
     HN_TRY(end_elements(f));
     return run_form(x, f);

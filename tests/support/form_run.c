@@ -5,6 +5,8 @@
 #include "lower/lower.h"
 #include "tests/support/random_graph.h"
 
+#include <string.h>
+
 /* A program being run, and what its kernels become. */
 typedef struct runner {
     const hn_forms_check *how;
@@ -28,6 +30,66 @@ static hn_status check_fits(const runner *r, const hn_form *f, const hn_gpu_fact
     return NULL;
 }
 
+/* --- in place --- */
+
+/* Whether the form would find other inputs when it runs again. */
+static bool changes_inputs(const hn_form *f) {
+    for (hn_fmem m = 1; m < f->memories.count; m++)
+        for (hn_fmem e = 1; e < f->memories.count; e++) {
+            const hn_form_memory *a = &f->memories.items[m], *b = &f->memories.items[e];
+            bool arguments = a->space == HN_SPACE_ARGUMENT && b->space == HN_SPACE_ARGUMENT;
+            if (arguments && a->buffer == b->buffer && a->is_written && b->is_read) return true;
+        }
+    return false;
+}
+
+/* Whether what the second run wrote is what is there. Other steps may have written other elements. */
+static bool is_same(const hn_ref_buffer *again, const hn_ref_buffer *real) {
+    for (int64_t k = 0; k < again->elems; k++) {
+        if (!again->is_set[k]) continue;
+        if (!real->is_set[k]) return false;
+        if (memcmp(&again->items[k], &real->items[k], sizeof again->items[k]) != 0) return false;
+    }
+    return true;
+}
+
+/* Runs a form again that has run, with `to` in the memory of `from`. */
+static hn_status run_over(runner *r, const hn_form *f, hn_buf to, hn_buf from) {
+    const hn_ref_sizes sizes = hn_program_run_sizes(&r->run);
+    const hn_ref_buffer *real = r->run.buffers;
+    const int64_t elems = real[from].elems;
+    hn_ref_buffer *buffers;
+    bool ignored;
+    HN_NEW(&r->scratch, buffers, r->run.p->buffers.count);
+    memcpy(buffers, real, r->run.p->buffers.count * sizeof *buffers);
+    HN_TRY(hn_ref_buffer_init(&r->scratch, real[from].dtype, elems, &buffers[from]));
+    HN_TRY(hn_ref_buffer_init(&r->scratch, real[to].dtype, elems, &buffers[to]));
+    memcpy(buffers[from].items, real[from].items, (size_t)elems * sizeof *real->items);
+    memcpy(buffers[from].is_set, real[from].is_set, (size_t)elems * sizeof *real->is_set);
+    buffers[to].items = buffers[from].items;
+    HN_TRY(hn_form_run(f, &sizes, buffers, &ignored));
+    return is_same(&buffers[to], &real[to])
+               ? NULL
+               : HN_ERROR(HN_INTERNAL, "b%u over b%u has other elements", to, from);
+}
+
+/* Each argument that may lie where another one does. */
+static hn_status run_in_place(runner *r, const hn_form *f) {
+    const hn_ref_buffer *buffers = r->run.buffers;
+    if (changes_inputs(f)) return NULL;
+    for (hn_fmem m = 1; m < f->memories.count; m++) {
+        const hn_form_memory *to = &f->memories.items[m];
+        for (hn_fmem e = 1, k = 0; to->over && e < f->memories.count; e++) {
+            const hn_form_memory *from = &f->memories.items[e];
+            if (from->space != HN_SPACE_ARGUMENT || !(to->over >> k++ & 1)) continue;
+            const hn_ref_buffer *a = &buffers[to->buffer], *b = &buffers[from->buffer];
+            if (a->elems != b->elems || a->dtype != b->dtype) continue;
+            HN_TRY(run_over(r, f, to->buffer, from->buffer));
+        }
+    }
+    return NULL;
+}
+
 static hn_status run_kernel(runner *r, const hn_kernel *kernel) {
     const hn_ref_sizes sizes = hn_program_run_sizes(&r->run);
     bool index_fault;
@@ -38,6 +100,7 @@ static hn_status run_kernel(runner *r, const hn_kernel *kernel) {
     if (r->how->facts) HN_TRY(check_fits(r, f, r->how->facts));
     if (!hn_program_run_is_active(&r->run)) return NULL;
     HN_TRY(hn_form_run(f, &sizes, r->run.buffers, &index_fault));
+    HN_TRY(run_in_place(r, f));
     return index_fault ? HN_ERROR(HN_INTERNAL, "a checked index is outside") : NULL;
 }
 

@@ -19,7 +19,8 @@ typedef struct hn_forms_check {
     hn_sched_options schedule;
 } hn_forms_check;
 
-/* Outputs fit within `tolerance`, as in hn_outputs_compare; every form fits on the processor.
+/* Outputs fit within `tolerance`, as in hn_outputs_compare; every form fits on the processor, and
+ * gives the same where an argument lies over another, as far as it may.
  * *out_kernels: how many kernels were run as forms. The graph's passes are run.
  * Errors: internal, naming step and output. */
 hn_status hn_check_forms(hn_graph *graph, const hn_ref_tensor *inputs, const double *tolerance,

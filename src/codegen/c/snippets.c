@@ -299,42 +299,39 @@ const hn_snippet c_snippets[] = {
                  "  for (int y = 0; y < VF; y += 8) for (int x = 0; x < VF; x += 8) tile8(p + y * s + x, s, t + x * w + y, w);\n}\n"
                  "#else\n" FN "void tile_f32(const float *p, ll s, float *t, ll w) { for (int k = 0; k < VF; k++) " LANES_U
                  "t[u * w + k] = p[k * s + u]; }\n#endif\n"},
+    /* every second element of 8 or 16 lanes: by two loads and a shuffle, which read nothing behind the last one. A detour over memory
+     * waits for its stores */
+    {"lds_f32", "#if VF == 16\n#define SECOND(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 21, 23, 25, 27, 29, 31)\n"
+                "#elif VF == 8\n#define SECOND(a, b) __builtin_shufflevector(a, b, 0, 2, 4, 6, 9, 11, 13, 15)\n"
+                "#endif\n" FN "vf lds_f32(const float *p, ll s) {\n"
+                "#if VF >= 8\n"
+                "  if (__builtin_constant_p(s) && s == 2) { vf a = ld_f32(p), b = ld_f32(p + VF - 1); return SECOND(a, b); }\n"
+                "#endif\n"
+                "  float t[VF]; " LANES "t[k] = p[k * s]; return ld_f32(t); }\n"},
     {"random_uniform", "static double random_uniform(ll seed, ll at, ll stream, int bits) {\n"
                        "  unsigned w = philox((unsigned long long)seed, (unsigned long long)at / 4, (unsigned long long)stream, (int)(at % 4));\n"
                        "  return (w >> (32 - bits)) / (double)(1ull << bits);\n}\n"},
 };
 
-#define BLOCK(name, width)                                                                                             \
-    {name, "static void " name "@N(const @T *p, ll s, ll iw, ll jw, @T *q) {\n"                                        \
-           "  ll v = 0;\n"                                                                                             \
-           "  for (; v + VF <= jw; v += VF) {\n"                                                                       \
-           "    ll u = 0;\n"                                                                                           \
-           "    for (; u + VF <= iw; u += VF) tile_@N(p + v * s + u, s, q + u * " width " + v, " width ");\n"           \
-           "    for (; u < iw; u++) " LANES "q[u * " width " + v + k] = p[(v + k) * s + u];\n"                         \
-           "  }\n"                                                                                                     \
-           "  for (; v < jw; v++) for (ll u = 0; u < iw; u++) q[u * " width " + v] = p[v * s + u];\n}\n"}
-
 /* Access patterns over every dtype: @T element type, @V vector type, @N dtype name. */
 const hn_snippet c_patterns[] = {
     {"ldn_", FN "@V ldn_@N(const @T *p, ll n) { @T t[VF] = {0}; for (ll k = 0; k < n; k++) t[k] = p[k]; return ld_@N(t); }\n"},
     {"lds_", FN "@V lds_@N(const @T *p, ll s) { @T t[VF]; " LANES "t[k] = p[k * s]; return ld_@N(t); }\n"},
-    /* 8 or 16 lanes, every second element: nothing behind the last one is read */
-    {"lds2_", FN "@V lds2_@N(const @T *p) { @V a = ld_@N(p), b = ld_@N(p + VF - 1);\n"
-              "#if VF == 16\n"
-              "  return __builtin_shufflevector(a, b, 0, 2, 4, 6, 8, 10, 12, 14, 17, 19, 21, 23, 25, 27, 29, 31);\n"
-              "#else\n"
-              "  return __builtin_shufflevector(a, b, 0, 2, 4, 6, 9, 11, 13, 15);\n"
-              "#endif\n}\n"},
     {"ldsn_", FN "@V ldsn_@N(const @T *p, ll s, ll n) { @T t[VF] = {0}; for (ll k = 0; k < n; k++) t[k] = p[k * s]; return ld_@N(t); }\n"},
     {"lp_", FN "@V lp_@N(const @T *p) { @T t[VF]; " LANES "t[k] = *p; return ld_@N(t); }\n"},
     {"stn_", FN "void stn_@N(@T *p, @V v, ll n) { @T t[VF]; st_@N(t, v); for (ll k = 0; k < n; k++) p[k] = t[k]; }\n"},
     {"sts_", FN "void sts_@N(@T *p, ll s, @V v, ll n) { @T t[VF]; st_@N(t, v); for (ll k = 0; k < n; k++) p[k * s] = t[k]; }\n"},
     {"stg_", FN "void stg_@N(@T *p, vl o, @V v, ll n) { @T t[VF]; st_@N(t, v); for (ll k = 0; k < n; k++) p[o[k]] = t[k]; }\n"},
     {"tile_", FN "void tile_@N(const @T *p, ll s, @T *t, ll w) { for (int k = 0; k < VF; k++) " LANES_U "t[u * w + k] = p[k * s + u]; }\n"},
-    /* a block of at most 64 x 64: q[u * 64 + v] = p[v * s + u] for u < iw, v < jw */
-    BLOCK("block_", "64"),
-    /* of words, at most 128 x 128, rows of q 144 apart */
-    BLOCK("wide_", "144"),
+    /* q[u * w + v] = p[v * s + u] for u < rows, v < columns */
+    {"block_", "static void block_@N(const @T *p, ll s, ll rows, ll columns, @T *q, ll w) {\n"
+               "  ll v = 0;\n"
+               "  for (; v + VF <= columns; v += VF) {\n"
+               "    ll u = 0;\n"
+               "    for (; u + VF <= rows; u += VF) tile_@N(p + v * s + u, s, q + u * w + v, w);\n"
+               "    for (; u < rows; u++) " LANES "q[u * w + v + k] = p[(v + k) * s + u];\n"
+               "  }\n"
+               "  for (; v < columns; v++) for (ll u = 0; u < rows; u++) q[u * w + v] = p[v * s + u];\n}\n"},
     {"s1_", FN "void s1_@N(@T *p, @V v) { @T t[VF]; st_@N(t, v); *p = t[0]; }\n"},
 };
 

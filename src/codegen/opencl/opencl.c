@@ -64,19 +64,6 @@ const hn_language hn_opencl_language = {
     .ops = ops,
 };
 
-hn_status hn_opencl_print_form(const hn_form *form, hn_arena *arena, hn_arena *scratch,
-                               hn_kernel_code *out) {
-    return hn_form_text(form, &hn_opencl_language, arena, scratch, out);
-}
-
-hn_status hn_opencl_print(const hn_program *program, const hn_kernel *kernel,
-                          const hn_target *target, hn_arena *arena, hn_arena *scratch,
-                          hn_kernel_code *out) {
-    hn_form *form;
-    HN_TRY(hn_form_plan_gpu(program, kernel, target->kind->gpu, arena, scratch, &form));
-    return hn_opencl_print_form(form, arena, scratch, out);
-}
-
 /* A product that something is added to is rounded first, as on every target. f64 is an extension: named where it is used only, for
  * devices that lack it. */
 static void put_pragmas(hn_str text, hn_strbuf *out) {

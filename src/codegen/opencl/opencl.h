@@ -6,12 +6,6 @@
 
 extern const hn_language hn_opencl_language;
 
-/* See hn_target_kind. */
-hn_status hn_opencl_print(const hn_program *program, const hn_kernel *kernel,
-                          const hn_target *target, hn_arena *arena, hn_arena *scratch,
-                          hn_kernel_code *out) HN_MUST_USE;
-hn_status hn_opencl_print_form(const hn_form *form, hn_arena *arena, hn_arena *scratch,
-                               hn_kernel_code *out) HN_MUST_USE;
 /* One text of several kernels: what they need, then the kernels. */
 hn_status hn_opencl_unit(const hn_kernel_code *const *kernels, uint32_t count,
                          const hn_target *target, hn_strbuf *out) HN_MUST_USE;

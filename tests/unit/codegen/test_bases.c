@@ -26,7 +26,7 @@ static void print_body(const char *body, printed *out) {
     EXPECT_OK(hn_program_parse(&out->arena, out->sym, hn_strbuf_str(&text), &p));
     EXPECT_OK(hn_schedule_program(p, &(hn_sched_options){.threads = 2, .limits = hn_target_host().kind->limits}, &out->arena, &out->scratch, &schedule));
     EXPECT_INT(schedule.steps.count, 1);
-    EXPECT_OK(hn_c_print(p, schedule.steps.items[0].kernel, &target, &out->arena, &out->scratch, &out->kernel));
+    EXPECT_OK(hn_target_print(&target, p, schedule.steps.items[0].kernel, &out->arena, &out->scratch, &out->kernel));
     for (uint32_t k = 0; k < out->kernel.buffer_count; k++) {
         hn_strbuf_printf(&out->arguments, "%sb%u", k ? " " : "", out->kernel.buffers[k]);
         if (!out->kernel.offsets[k]) continue;

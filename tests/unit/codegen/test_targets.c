@@ -21,7 +21,7 @@ TEST(facts_and_calls_fit) {
         EXPECT((kind->cpu != NULL) != (kind->gpu != NULL));
         EXPECT(kind->limits == (kind->cpu ? &kind->cpu->limits : &kind->gpu->limits));
         EXPECT((kind->abi == HN_ABI_GROUPS) == (kind->gpu != NULL));
-        EXPECT(kind->language && kind->flags && kind->unit_bytes && kind->print && kind->unit);
+        EXPECT(kind->language && kind->flags && kind->unit_bytes && kind->plan && kind->words && kind->unit);
     }
 }
 
@@ -72,7 +72,7 @@ static void print_by(const hn_target *target, printed *out) {
     EXPECT_OK(hn_schedule_program(out->program, &options, &out->arena, &out->scratch, &schedule));
     EXPECT_INT(schedule.steps.count, 1);
     out->kernel = schedule.steps.items[0].kernel;
-    EXPECT_OK(target->kind->print(out->program, out->kernel, target, &out->arena, &out->scratch, &out->code));
+    EXPECT_OK(hn_target_print(target, out->program, out->kernel, &out->arena, &out->scratch, &out->code));
 }
 
 static void drop(printed *p) {
@@ -93,7 +93,7 @@ TEST(a_kernel_of_each_row) {
     }
 }
 
-/* `print` takes the best of the plans by the row's facts; `print_form` prints what it is given. */
+/* Printing takes the best of the plans by the row's facts. */
 TEST(opencl_prints_the_best_plan) {
     const hn_target target = target_of("opencl");
     printed p;
@@ -101,7 +101,7 @@ TEST(opencl_prints_the_best_plan) {
     hn_kernel_code code;
     print_by(&target, &p);
     EXPECT_OK(hn_form_plan_gpu(p.program, p.kernel, target.kind->gpu, &p.arena, &p.scratch, &form));
-    EXPECT_OK(target.kind->print_form(form, &p.arena, &p.scratch, &code));
+    EXPECT_OK(hn_target_print_form(&target, form, &p.arena, &p.scratch, &code));
     EXPECT_STR(code.text.ptr, p.code.text.ptr);
     EXPECT_INT(code.threads, p.code.threads);
     drop(&p);

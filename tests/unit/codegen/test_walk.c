@@ -12,7 +12,7 @@ static hn_fid load(hn_form *f, hn_fmem memory, hn_expr index) {
 static hn_status build_row_sum(fixture *x, hn_buf in, hn_form **out) {
     hn_form *f;
     HN_TRY(hn_form_create(x->program, &x->arena, THREADS, x->rows, &f));
-    hn_fmem from = hn_form_argument(f, in, false), to = hn_form_argument(f, 2, true);
+    hn_fmem from = hn_form_argument(f, in, 0, false), to = hn_form_argument(f, 2, 0, true);
     hn_fmem parts = hn_form_add_memory(f, (hn_form_memory){.space = HN_SPACE_SHARED, .dtype = HN_DTYPE_F32, .elems = hn_sym_int(x->sym, THREADS),
                                                            .is_read = true, .is_written = true});
     hn_freg sum = hn_form_add_register(f, HN_OP_SUM, HN_DTYPE_F32);
@@ -52,14 +52,14 @@ TEST(a_row_sum) {
                "    const float v0 = m0[((group * n0) + i0)];\n"
                "    r0 = (r0 + v0);\n"
                "  }\n"
-               "  const float v1 = r0;\n"
-               "  m2[thread] = v1;\n"
+               "  const float v0 = r0;\n"
+               "  m2[thread] = v0;\n"
                "  barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);\n"
                "  if (thread < 1) {\n"
-               "    const float v2 = m2[(thread + 1)];\n"
-               "    r0 = (r0 + v2);\n"
-               "    const float v3 = r0;\n"
-               "    m1[group] = v3;\n"
+               "    const float v1 = m2[(thread + 1)];\n"
+               "    r0 = (r0 + v1);\n"
+               "    const float v2 = r0;\n"
+               "    m1[group] = v2;\n"
                "  }\n"
                "}\n");
     EXPECT_INT(code.threads, THREADS);
@@ -129,7 +129,7 @@ TEST(a_unit) {
 static hn_status print_op(fixture *x, hn_sop op, const hn_language *language, hn_kernel_code *out) {
     hn_form *f;
     HN_TRY(hn_form_create(x->program, &x->arena, 1, hn_sym_int(x->sym, 1), &f));
-    hn_fid value = load(f, hn_form_argument(f, 1, false), hn_sym_int(x->sym, 0));
+    hn_fid value = load(f, hn_form_argument(f, 1, 0, false), hn_sym_int(x->sym, 0));
     op.args[0] = value;
     op.args[1] = op.kind == HN_SOP_ELEM && hn_op_facts(op.op)->op_class == HN_OPC_BINARY ? value : 0;
     hn_form_value(f, op);
@@ -161,7 +161,7 @@ TEST(shared_memory_of_unknown_extent_is_told) {
     EXPECT_OK(fixture_init(&x));
     EXPECT_OK(hn_form_create(x.program, &x.arena, THREADS, x.rows, &f));
     hn_fmem m = hn_form_add_memory(f, (hn_form_memory){.space = HN_SPACE_SHARED, .dtype = HN_DTYPE_F32, .elems = x.columns, .is_written = true});
-    hn_form_store(f, m, f->thread, load(f, hn_form_argument(f, 1, false), f->thread), HN_STORE_SET);
+    hn_form_store(f, m, f->thread, load(f, hn_form_argument(f, 1, 0, false), f->thread), HN_STORE_SET);
     EXPECT_OK(hn_form_end(f));
     EXPECT_ERROR(print(f, &code), HN_UNSUPPORTED, "shared memory whose extent is not known");
     fixture_deinit(&x);

@@ -26,12 +26,19 @@ static void describe_phase(const hn_cpu_phase *ph, hn_strbuf *out) {
     hn_strbuf_putc(out, ']');
 }
 
+static bool goes_round_caches(const hn_cpu_plan *plan) {
+    bool found = false;
+    for (uint32_t f = 0; f < plan->kernel->phases.count; f++)
+        for (uint32_t k = 0; k < plan->kernel->phases.items[f].stores.count; k++) found |= plan->phases[f].stores[k].nontemporal;
+    return found;
+}
+
 static void describe_plan(const hn_cpu_plan *plan, hn_strbuf *out) {
     hn_strbuf_printf(out, "%s%s", out->len ? "; " : "", form_name(plan->form));
     if (plan->tiles.var) hn_strbuf_printf(out, " of %u%s", plan->tiles.block, plan->tiles.prefetches ? " prefetched" : "");
     if (plan->columns.copies) hn_strbuf_printf(out, " of %u, %u rows", plan->columns.copies, plan->columns.width);
     if (plan->split.streams) hn_strbuf_printf(out, " in %u, %u sums each", plan->split.streams, plan->split.accumulators);
-    if (plan->has_fence) hn_strbuf_puts(out, " round the caches");
+    if (goes_round_caches(plan)) hn_strbuf_puts(out, " round the caches");
     for (uint32_t f = 0; f < plan->kernel->phases.count; f++) describe_phase(&plan->phases[f], out);
 }
 

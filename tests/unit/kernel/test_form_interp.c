@@ -123,7 +123,7 @@ static void emit_level(setting *t, const tree *r, int64_t half) {
 
 /* Every thread takes each eighth element, then halves are combined onto halves. */
 static void emit_tree(setting *t, hn_op op, int left_out) {
-    hn_fmem in = hn_form_argument(t->f, 1, false);
+    hn_fmem in = hn_form_argument(t->f, 1, 0, false);
     bool has_position = hn_op_keeps_position(op);
     hn_expr k = hn_form_symbol(t->f, t->x.columns);
     tree r = {.reg = hn_form_add_register(t->f, op, HN_DTYPE_F32),
@@ -142,7 +142,7 @@ static void emit_tree(setting *t, hn_op op, int left_out) {
         if (barrier++ != left_out) hn_form_barrier(t->f);
     }
     hn_form_if(t->f, t->f->thread, num(t, 1));
-    set(t, hn_form_argument(t->f, has_position ? 3 : 2, true), t->f->group,
+    set(t, hn_form_argument(t->f, has_position ? 3 : 2, 0, true), t->f->group,
         load(t, has_position ? r.positions : r.values, num(t, 0)));
     hn_form_close(t->f);
 }
@@ -206,11 +206,11 @@ TEST(scan_of_rows) {
     hn_expr k = hn_form_symbol(t.f, t.x.columns);
     hn_form_init(t.f, reg);
     hn_form_for(t.f, k, num(&t, 0), t.x.columns, 1);
-    hn_fid value = load(&t, hn_form_argument(t.f, 1, false), in_row(&t, k));
+    hn_fid value = load(&t, hn_form_argument(t.f, 1, 0, false), in_row(&t, k));
     hn_form_step(t.f, reg, value, index_value(&t, k));
-    set(&t, hn_form_argument(t.f, 5, true), in_row(&t, k), hn_form_result(t.f, reg, false));
+    set(&t, hn_form_argument(t.f, 5, 0, true), in_row(&t, k), hn_form_result(t.f, reg, false));
     hn_form_close(t.f);
-    set(&t, hn_form_argument(t.f, 3, true), t.f->group, hn_form_result(t.f, reg, true));
+    set(&t, hn_form_argument(t.f, 3, 0, true), t.f->group, hn_form_result(t.f, reg, true));
     t.buffers[1].items[7].f = t.buffers[1].items[9].f = 50;
     EXPECT_OK(hn_form_end(t.f));
     EXPECT_OK(run(&t));
@@ -227,9 +227,9 @@ TEST(stores_that_combine) {
     begin(&t, 1);
     EXPECT_OK(hn_form_create(t.x.program, &t.x.arena, 1, num(&t, 1), &t.f));
     hn_expr k = hn_form_symbol(t.f, t.x.columns);
-    hn_fmem out = hn_form_argument(t.f, 2, true);
+    hn_fmem out = hn_form_argument(t.f, 2, 0, true);
     hn_form_for(t.f, k, num(&t, 0), t.x.columns, 1);
-    hn_fid value = load(&t, hn_form_argument(t.f, 1, false), k);
+    hn_fid value = load(&t, hn_form_argument(t.f, 1, 0, false), k);
     hn_form_store(t.f, out, num(&t, 0), value, HN_STORE_ADD);
     hn_form_store(t.f, out, num(&t, 1), value, HN_STORE_MAX);
     set(&t, out, num(&t, 2), value);
@@ -248,7 +248,7 @@ TEST(stores_that_combine) {
 TEST(divergent_flow) {
     setting t;
     begin(&t, THREADS);
-    hn_fmem out = hn_form_argument(t.f, 5, true);
+    hn_fmem out = hn_form_argument(t.f, 5, 0, true);
     hn_expr k = hn_form_symbol(t.f, num(&t, THREADS));
     hn_freg reg = hn_form_add_register(t.f, HN_OP_SUM, HN_DTYPE_F32);
     hn_form_init(t.f, reg);
@@ -271,8 +271,8 @@ TEST(divergent_flow) {
 TEST(exchange_through_an_argument) {
     setting t;
     begin(&t, THREADS);
-    hn_fmem m = hn_form_argument(t.f, 5, true);
-    hn_form_argument(t.f, 5, false);
+    hn_fmem m = hn_form_argument(t.f, 5, 0, true);
+    hn_form_argument(t.f, 5, 0, false);
     set(&t, m, in_row(&t, t.f->thread), constant(&t, 1));
     hn_form_barrier(t.f);
     hn_expr other = hn_sym_mod(t.x.sym, plus(&t, t.f->thread, 1), num(&t, THREADS));
@@ -285,15 +285,15 @@ TEST(exchange_through_an_argument) {
 TEST(base_of_an_argument) {
     setting t;
     begin(&t, 1);
-    hn_fmem in = hn_form_argument(t.f, 1, false);
+    hn_fmem in = hn_form_argument(t.f, 1, 0, false);
     t.f->memories.items[in].base = t.x.columns;
-    set(&t, hn_form_argument(t.f, 2, true), t.f->group, load(&t, in, t.f->group));
+    set(&t, hn_form_argument(t.f, 2, 0, true), t.f->group, load(&t, in, t.f->group));
     EXPECT_OK(hn_form_end(t.f));
     EXPECT_OK(run(&t));
     EXPECT_NEAR(t.buffers[2].items[1].f, COLUMNS + 1, 0);
     end(&t);
     begin(&t, 1);
-    in = hn_form_argument(t.f, 1, false);
+    in = hn_form_argument(t.f, 1, 0, false);
     t.f->memories.items[in].base = hn_sym_mul(t.x.sym, t.x.columns, t.x.rows);
     load(&t, in, t.f->group);
     expect_fault(&t, "element 0 of memory m1, which has 0");
@@ -343,25 +343,25 @@ TEST(races_of_threads) {
     set(&t, m, num(&t, 0), constant(&t, 1));
     expect_fault(&t, "thread 0 writes element 0 of memory m1, which thread 1 reads");
     begin(&t, THREADS); /* in an argument */
-    set(&t, hn_form_argument(t.f, 2, true), t.f->group, constant(&t, 1));
+    set(&t, hn_form_argument(t.f, 2, 0, true), t.f->group, constant(&t, 1));
     expect_fault(&t, "thread 1 writes element 0 of memory m1, which thread 0 writes");
 }
 
 TEST(races_of_groups) {
     setting t;
     begin(&t, 1);
-    set(&t, hn_form_argument(t.f, 2, true), num(&t, 0), constant(&t, 1));
+    set(&t, hn_form_argument(t.f, 2, 0, true), num(&t, 0), constant(&t, 1));
     expect_fault(&t, "a race: group 1 writes element 0 of memory m1, which group 0 writes");
     begin(&t, 1); /* barriers are of one group alone */
-    hn_fmem m = hn_form_argument(t.f, 2, true);
-    hn_form_argument(t.f, 2, false);
+    hn_fmem m = hn_form_argument(t.f, 2, 0, true);
+    hn_form_argument(t.f, 2, 0, false);
     set(&t, m, t.f->group, constant(&t, 1));
     hn_form_barrier(t.f);
     load(&t, m, hn_sym_max(t.x.sym, plus(&t, t.f->group, -1), num(&t, 0)));
     expect_fault(&t, "group 1 reads element 0 of memory m1, which group 0 writes");
     begin(&t, 1);
-    m = hn_form_argument(t.f, 2, true);
-    hn_form_argument(t.f, 2, false);
+    m = hn_form_argument(t.f, 2, 0, true);
+    hn_form_argument(t.f, 2, 0, false);
     fill(&t.buffers[2], true);
     load(&t, m, num(&t, 2));
     hn_form_if(t.f, num(&t, 1), t.f->group);
@@ -397,14 +397,14 @@ TEST(memory_without_values) {
     load(&t, m, t.f->thread);
     expect_fault(&t, "group 1, thread 0: element 0 of memory m1 is read before it is written");
     begin(&t, 1);
-    load(&t, hn_form_argument(t.f, 5, false), num(&t, 3));
+    load(&t, hn_form_argument(t.f, 5, 0, false), num(&t, 3));
     expect_fault(&t, "element 3 of memory m1 is read before it is written");
 }
 
 TEST(accesses_outside) {
     setting t;
     begin(&t, THREADS);
-    load(&t, hn_form_argument(t.f, 1, false), plus(&t, in_row(&t, t.f->thread), 2 * COLUMNS));
+    load(&t, hn_form_argument(t.f, 1, 0, false), plus(&t, in_row(&t, t.f->thread), 2 * COLUMNS));
     expect_fault(&t, "group 1, thread 0: element 63 of memory m1, which has 63");
     begin(&t, THREADS);
     set(&t, shared(&t, HN_DTYPE_F32), plus(&t, t.f->thread, -1), constant(&t, 1));
@@ -428,14 +428,14 @@ TEST(checked_indices) {
     for (int outside = 0; outside < 2; outside++) {
         begin(&t, 1);
         hn_expr limit = num(&t, ROWS), at = hn_sym_indirect(t.x.sym, limit);
-        hn_fid given = load(&t, hn_form_argument(t.f, 4, false), t.f->group);
+        hn_fid given = load(&t, hn_form_argument(t.f, 4, 0, false), t.f->group);
         hn_form_value(t.f, (hn_sop){.kind = HN_SOP_INDIRECT,
                                     .dtype = HN_DTYPE_I64,
                                     .args = {given},
                                     .index = at,
                                     .imm.i = 1});
-        set(&t, hn_form_argument(t.f, 2, true), t.f->group,
-            load(&t, hn_form_argument(t.f, 1, false), at));
+        set(&t, hn_form_argument(t.f, 2, 0, true), t.f->group,
+            load(&t, hn_form_argument(t.f, 1, 0, false), at));
         t.buffers[4].items[0].i = 2;
         t.buffers[4].items[1].i = outside ? ROWS : -2;
         EXPECT_OK(hn_form_end(t.f));

@@ -36,7 +36,7 @@ static hn_fmem memory_of(serial *s, hn_buf b, bool is_written) {
         *(is_written ? &memory->is_written : &memory->is_read) = true;
         return s->locals[l];
     }
-    return hn_form_argument(s->f, b, is_written);
+    return hn_form_argument(s->f, b, 0, is_written);
 }
 
 static hn_fid emit_result(serial *s, const hn_sop *op, bool so_far) {

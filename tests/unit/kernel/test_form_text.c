@@ -34,12 +34,12 @@ static hn_status parse(const char *text) {
 
 /* --- forms by hand --- */
 
-/* The first form in a file, with the line that closes it. */
-static void expect_file_same(const char *path) {
+/* The first form in a file that begins so, with the line that closes it. */
+static void expect_file_same(const char *path, const char *beginning) {
     hn_strbuf file;
     hn_strbuf_init(&file);
     EXPECT_OK(hn_file_read(path, &file));
-    char *begin = file.ptr ? strstr(file.ptr, "form (group") : NULL;
+    char *begin = file.ptr ? strstr(file.ptr, beginning) : NULL;
     char *end = begin ? strstr(begin, "\n}\n") : NULL;
     EXPECT(end != NULL);
     if (end) {
@@ -53,14 +53,23 @@ static void expect_file_same(const char *path) {
 TEST(forms_by_hand_come_back) {
     static const char *const names[] = {"row_sum",       "flat_copy", "both_ways",
                                         "checked_index", "argmax",    "everything_else"};
+    static const char *const ranges[] = {"rows", "flat", "columns", "tiles"};
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         char path[64];
         snprintf(path, sizeof path, "tests/fuzz/corpus/form_text/%s.hnir", names[k]);
-        expect_file_same(path);
+        expect_file_same(path, "form (group");
+    }
+    for (size_t k = 0; k < sizeof ranges / sizeof *ranges; k++) {
+        char path[64];
+        snprintf(path, sizeof path, "tests/fuzz/corpus/form_text/range_%s.hnir", ranges[k]);
+        expect_file_same(path, "form (range");
     }
 }
 
-TEST(the_example_of_the_specification_comes_back) { expect_file_same("docs/kernel-forms.md"); }
+TEST(the_examples_of_the_specification_come_back) {
+    expect_file_same("docs/kernel-forms.md", "form (group");
+    expect_file_same("docs/kernel-forms.md", "form (range");
+}
 
 TEST(an_empty_form_comes_back) { expect_same("form (group i64 < 1; thread i65 < 1) {\n}\n"); }
 

@@ -42,7 +42,7 @@ static hn_status build_row_sum(fixture *x, hn_form **out) {
     hn_form *f;
     hn_sym *sym = x->sym;
     HN_TRY(hn_form_create(x->program, &x->arena, THREADS, x->rows, &f));
-    hn_fmem in = hn_form_argument(f, 1, false), result = hn_form_argument(f, 2, true);
+    hn_fmem in = hn_form_argument(f, 1, 0, false), result = hn_form_argument(f, 2, 0, true);
     hn_form_memory shared = {.space = HN_SPACE_SHARED, .dtype = HN_DTYPE_F32, .is_read = true,
                              .is_written = true, .elems = hn_sym_int(sym, THREADS)};
     hn_fmem parts = hn_form_add_memory(f, shared);
@@ -69,8 +69,8 @@ TEST(a_store_that_combines_reads_its_memory) {
     EXPECT_OK(fixture_init(&x));
     hn_expr one = hn_sym_int(x.sym, 1);
     EXPECT_OK(hn_form_create(x.program, &x.arena, 1, one, &f));
-    hn_fmem result = hn_form_argument(f, 2, true);
-    hn_form_store(f, result, f->group, load(f, hn_form_argument(f, 1, false), f->group), HN_STORE_ADD);
+    hn_fmem result = hn_form_argument(f, 2, 0, true);
+    hn_form_store(f, result, f->group, load(f, hn_form_argument(f, 1, 0, false), f->group), HN_STORE_ADD);
     EXPECT_OK(hn_form_end(f));
     EXPECT(f->memories.items[result].is_read);
     f->memories.items[result].is_read = false;

@@ -1,0 +1,113 @@
+/* interp_groups.c: runs forms of groups: the threads of a group in lockstep, each statement for all
+ * of them before the next. */
+#include "kernel/interp_impl.h"
+
+#include <inttypes.h>
+
+static hn_status each_thread(hn_run *r, hn_fid s, const bool *active, hn_run_fn fn) {
+    for (uint32_t t = 0; t < r->width; t++) {
+        hn_status status = active[t] ? fn(r, s, t) : NULL;
+        if (status)
+            return hn_status_annotate(status, "statement %u, group %u, thread %u", s, r->group, t);
+    }
+    return NULL;
+}
+
+static hn_status run_block(hn_run *r, hn_fid first, const bool *active);
+
+/* A block for the threads that are active, if there are any. */
+static hn_status run_inner(hn_run *r, hn_fid first, const bool *active) {
+    for (uint32_t t = 0; t < r->width; t++)
+        if (active[t]) return run_block(r, first, active);
+    return NULL;
+}
+
+static hn_status enter_for(hn_run *r, hn_fid s, uint32_t thread) {
+    const hn_form_stmt *stmt = hn_run_stmt_of(r, s);
+    HN_TRY(hn_run_eval(r, stmt->begin, thread, &r->stmts[s].next[thread]));
+    return hn_run_eval(r, stmt->end, thread, &r->stmts[s].end[thread]);
+}
+
+static hn_status take_step(hn_run *r, hn_fid s, uint32_t thread) {
+    hn_run_stmt *state = &r->stmts[s];
+    int64_t value = state->next[thread];
+    state->next[thread] += hn_run_stmt_of(r, s)->step;
+    return hn_run_define(r, s, thread, hn_run_stmt_of(r, s)->var, value);
+}
+
+static hn_status run_for(hn_run *r, hn_fid s, const bool *active) {
+    hn_run_stmt *state = &r->stmts[s];
+    HN_TRY(each_thread(r, s, active, enter_for));
+    for (bool any = true; any;) {
+        any = false;
+        for (uint32_t t = 0; t < r->width; t++)
+            any |= state->active[t] = active[t] && state->next[t] < state->end[t];
+        HN_TRY(each_thread(r, s, state->active, take_step));
+        HN_TRY(run_inner(r, hn_run_stmt_of(r, s)->body, state->active));
+    }
+    return NULL;
+}
+
+static hn_status decide(hn_run *r, hn_fid s, uint32_t thread) {
+    int64_t left, right;
+    HN_TRY(hn_run_eval(r, hn_run_stmt_of(r, s)->begin, thread, &left));
+    HN_TRY(hn_run_eval(r, hn_run_stmt_of(r, s)->end, thread, &right));
+    r->stmts[s].active[thread] = left < right;
+    r->stmts[s].otherwise[thread] = left >= right;
+    return NULL;
+}
+
+static hn_status run_if(hn_run *r, hn_fid s, const bool *active) {
+    hn_run_stmt *state = &r->stmts[s];
+    for (uint32_t t = 0; t < r->width; t++) state->active[t] = state->otherwise[t] = false;
+    HN_TRY(each_thread(r, s, active, decide));
+    HN_TRY(run_inner(r, hn_run_stmt_of(r, s)->body, state->active));
+    return run_inner(r, hn_run_stmt_of(r, s)->otherwise, state->otherwise);
+}
+
+static hn_status run_barrier(hn_run *r, hn_fid s, const bool *active) {
+    for (uint32_t t = 0; t < r->width; t++)
+        if (!active[t])
+            return HN_ERROR(HN_INTERNAL,
+                            "statement %u, group %u: a barrier that thread %u does not reach", s,
+                            r->group, t);
+    r->time++;
+    return NULL;
+}
+
+static hn_status run_stmt(hn_run *r, hn_fid s, const bool *active) {
+    switch (hn_run_stmt_of(r, s)->kind) {
+    case HN_FORM_FOR: return run_for(r, s, active);
+    case HN_FORM_IF: return run_if(r, s, active);
+    case HN_FORM_LET: return each_thread(r, s, active, hn_run_let);
+    case HN_FORM_VALUE: return each_thread(r, s, active, hn_run_value);
+    case HN_FORM_STORE: return each_thread(r, s, active, hn_run_store);
+    case HN_FORM_INIT: return each_thread(r, s, active, hn_run_init);
+    case HN_FORM_STEP: return each_thread(r, s, active, hn_run_step);
+    case HN_FORM_SET: return each_thread(r, s, active, hn_run_set);
+    case HN_FORM_BARRIER: return run_barrier(r, s, active);
+    case HN_FORM_BLOCK: return run_block(r, hn_run_stmt_of(r, s)->body, active);
+    default: return HN_ERROR(HN_INTERNAL, "statement %u is of no kind", s);
+    }
+}
+
+static hn_status run_block(hn_run *r, hn_fid first, const bool *active) {
+    for (hn_fid s = first; s; s = hn_run_stmt_of(r, s)->next) HN_TRY(run_stmt(r, s, active));
+    return NULL;
+}
+
+hn_status hn_run_groups(hn_run *r) {
+    int64_t grid;
+    bool *all;
+    if (!hn_run_eval_size(r, r->f->grid, &grid)) return hn_run_no_value(r, r->f->grid);
+    if (grid < 0 || grid >= HN_RUN_NOBODY)
+        return HN_ERROR(HN_INTERNAL, "%" PRId64 " groups", grid);
+    HN_NEW(r->arena, all, r->width);
+    for (uint32_t t = 0; t < r->width; t++) all[t] = true;
+    for (r->group = 0; r->group < grid; r->group++) {
+        r->time++;
+        hn_run_bind(r, 0, r->group);
+        HN_TRY(run_block(r, r->f->body, all));
+    }
+    return NULL;
+}
