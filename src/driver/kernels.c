@@ -14,25 +14,42 @@ static void dump_kernel(hn_driver *d, const hn_kernel_code *kernel) {
         HN_OPT(&d->options, dump)(HN_OPT(&d->options, dump_context), kernel->text.ptr);
 }
 
-static hn_status print_level(hn_driver *d, hn_driver_level *level) {
+/* Planner and printer get a `scratch` arena that is emptied after each kernel: a large program has
+ * thousands, and fresh memory costs as much as they do. */
+static hn_status print_kernel(hn_driver *d, hn_driver_level *level, const hn_kernel *kernel,
+                              hn_arena *scratch, hn_kernel_code *out) {
+    hn_status status = hn_target_print(&level->target, d->program, kernel, &d->arena, scratch, out);
+    hn_arena_reset(scratch);
+    if (!status) return NULL;
+    const hn_origin *origin = &d->graph->origins.items[kernel->origin];
+    return hn_status_annotate(status, "kernel of node '" HN_STR_FMT "'", HN_STR_ARG(origin->node));
+}
+
+/* Of every step, and of equal kernels the first. */
+static hn_status print_steps(hn_driver *d, hn_driver_level *level, hn_arena *scratch) {
     hn_strmap known;
     hn_strmap_init(&known, &d->scratch);
-    HN_NEW(&d->arena, level->step_kernels, d->schedule.steps.count);
     for (uint32_t k = 0; k < d->schedule.steps.count; k++) {
         const hn_step *step = &d->schedule.steps.items[k];
         if (step->kind != HN_STEP_KERNEL) continue;
         hn_kernel_code *kernel = &level->step_kernels[k];
-        hn_status status = hn_target_print(&level->target, d->program, step->kernel, &d->arena, &d->scratch, kernel);
-        if (status) {
-            const hn_origin *origin = &d->graph->origins.items[step->kernel->origin];
-            return hn_status_annotate(status, "kernel of node '" HN_STR_FMT "'", HN_STR_ARG(origin->node));
-        }
+        HN_TRY(print_kernel(d, level, step->kernel, scratch, kernel));
         hn_str key = {(const char *)kernel->digest.bytes, sizeof kernel->digest.bytes};
         if (hn_strmap_get(&known, key)) continue;
         HN_TRY(hn_strmap_put(&known, key, level->unique.count));
         HN_PUSH(&d->arena, &level->unique, kernel);
         dump_kernel(d, kernel);
     }
+    return NULL;
+}
+
+static hn_status print_level(hn_driver *d, hn_driver_level *level) {
+    hn_arena scratch;
+    HN_NEW(&d->arena, level->step_kernels, d->schedule.steps.count);
+    hn_arena_init(&scratch);
+    hn_status status = print_steps(d, level, &scratch);
+    hn_arena_deinit(&scratch);
+    if (status) return status;
     d->stats.kernels_unique += level->unique.count;
     return hn_sym_status(d->sym);
 }
