@@ -198,7 +198,7 @@ static void put_size(walk *w, uint32_t k) {
 static void put_fetched_arguments(walk *w) {
     hn_strbuf_puts(&w->out, ") {\n");
     put_memory_arguments(w);
-    for (uint32_t k = 0; k < w->sizes.count; k++) {
+    for (uint32_t k = 0; k < w->f->sizes.count; k++) {
         begin_argument(w);
         put_size(w, k);
         end_argument(w);
@@ -209,7 +209,7 @@ static void put_head_arguments(walk *w, bool has_scratch) {
     put_memory_arguments(w);
     if (has_scratch) hn_strbuf_printf(&w->out, "%s, ", w->l->scratch);
     hn_strbuf_puts(&w->out, w->l->status);
-    for (uint32_t k = 0; k < w->sizes.count; k++) {
+    for (uint32_t k = 0; k < w->f->sizes.count; k++) {
         hn_strbuf_puts(&w->out, ", ");
         put_size(w, k);
     }
@@ -234,7 +234,7 @@ static void put_body(walk *w, hn_expr group_bytes) {
     put_end(w);
 }
 
-/* The body first: it tells which sizes there are, and whether it checks in 32 bits. */
+/* The body first: it tells whether the function checks in 32 bits. */
 static hn_status put_function(walk *w, hn_expr group_bytes) {
     char threads[16];
     snprintf(threads, sizeof threads, "%u", w->f->threads);
@@ -290,12 +290,20 @@ static hn_status list_arguments(const hn_form *f, hn_arena *arena, hn_kernel_cod
     return NULL;
 }
 
+static hn_status list_sizes(const hn_form *f, hn_arena *arena, hn_kernel_code *out) {
+    hn_expr *sizes;
+    HN_NEW(arena, sizes, f->sizes.count);
+    for (uint32_t k = 0; k < f->sizes.count; k++) sizes[k] = f->sizes.items[k];
+    out->sizes = sizes;
+    out->size_count = f->sizes.count;
+    return NULL;
+}
+
 static hn_status finish(walk *w, hn_kernel_code *out) {
     char *text = hn_arena_strndup(w->arena, w->out.ptr, w->out.len);
     if (!text) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory while printing a kernel");
     hn_kernel_code_name(out, (hn_str){text, w->out.len});
-    out->sizes = w->sizes.items;
-    out->size_count = w->sizes.count;
+    HN_TRY(list_sizes(w->f, w->arena, out));
     return list_arguments(w->f, w->arena, out);
 }
 

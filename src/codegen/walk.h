@@ -3,7 +3,7 @@
  *
  * The walk decides nothing: a statement of the form is a statement of the text. Names are
  * positions, so that equal kernels are equal bytes: m0, m1... are the memories of the form; n0...
- * sizes in order of appearance; v0... values and i0... index symbols, numbered on from those of the
+ * its sizes; v0... values and i0... index symbols, numbered on from those of the
  * blocks around; r0... registers, p0... their positions, r0_1 that of the second vector of a step;
  * "group" and "thread", or "first" and "until", what form.h calls so. "KERNEL" stands for the
  * function's name.

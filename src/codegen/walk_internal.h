@@ -38,10 +38,6 @@ typedef struct walk {
         defined *items;
         uint32_t count, cap;
     } defined; /* innermost last */
-    struct {
-        hn_expr *items;
-        uint32_t count, cap;
-    } sizes;
     uint32_t *values;  /* per statement: the number of its value */
     uint32_t *vectors; /* per register: vectors of the widest LANES that works on it; at least 1 */
     uint32_t index_count,

@@ -119,11 +119,11 @@ name walk_value(const walk *w, hn_fid value) { return walk_name('v', w->values[v
 
 /* ---- index expressions ---- */
 
-static hn_status find_size(walk *w, hn_expr symbol, uint32_t *out) {
-    for (*out = 0; *out < w->sizes.count; ++*out)
-        if (w->sizes.items[*out] == symbol) return NULL;
-    HN_PUSH(w->arena, &w->sizes, symbol);
-    return NULL;
+static hn_status find_size(const walk *w, hn_expr symbol, uint32_t *out) {
+    const hn_form_sizes *sizes = &w->f->sizes;
+    for (*out = 0; *out < sizes->count; ++*out)
+        if (sizes->items[*out] == symbol) return NULL;
+    return HN_ERROR(HN_INTERNAL, "a form uses a size that it does not list");
 }
 
 static const defined *find_defined(const walk *w, hn_expr symbol) {

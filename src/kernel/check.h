@@ -49,7 +49,9 @@ static inline bool hn_form_kind_opens(hn_form_kind kind) {
  * own. Errors: out-of-memory. */
 hn_status hn_form_set_lane_facts(hn_form *f, hn_fid owner) HN_MUST_USE;
 
-/* hn_form_verify, which also tells the place. */
-hn_status hn_form_check(const hn_form *f, hn_form_place *out_place) HN_MUST_USE;
+/* hn_form_verify, which also tells the place, and lists the sizes in the form's arena. Either may be
+ * NULL. */
+hn_status hn_form_check(const hn_form *f, hn_form_place *out_place,
+                        hn_form_sizes *out_sizes) HN_MUST_USE;
 
 #endif

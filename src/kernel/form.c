@@ -210,5 +210,5 @@ hn_status hn_form_end(hn_form *f) {
     f->failed = NULL;
     if (!status && f->open.count > 1) status = HN_ERROR(HN_INTERNAL, "a form ends inside a block");
     if (!status) status = hn_sym_status(f->sym);
-    return status ? status : hn_form_verify(f);
+    return status ? status : hn_form_check(f, NULL, &f->sizes);
 }

@@ -194,6 +194,13 @@ typedef struct hn_form_cost {
 /* Index symbols of a form begin here: those of the schedule lie below. */
 enum { HN_FORM_FIRST_ORDINAL = 64 };
 
+/* Parameters of the kernel: the symbols of sizes that statements and memories of its own use, each
+ * once, in order of first use. */
+typedef struct hn_form_sizes {
+    hn_expr *items;
+    uint32_t count, cap;
+} hn_form_sizes;
+
 typedef struct hn_form {
     hn_arena *arena;
     hn_sym *sym;
@@ -220,6 +227,7 @@ typedef struct hn_form {
     hn_fid body; /* first statement */
     hn_form_cost cost;
     uint32_t ordinals; /* index symbols of the form have ordinals below this */
+    hn_form_sizes sizes; /* set by hn_form_end and hn_form_parse */
     /* under construction: the block at hand, and its last statement */
     struct {
         struct hn_form_block {

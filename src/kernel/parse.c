@@ -495,7 +495,7 @@ static hn_status finish(parser *ps) {
     ps->f->failed = NULL;
     if (!status) status = hn_sym_status(ps->program->sym);
     if (status) return status;
-    status = hn_form_check(ps->f, &place);
+    status = hn_form_check(ps->f, &place, &ps->f->sizes);
     return hn_lex_blame(&ps->lex, where_is(ps, place), status);
 }
 

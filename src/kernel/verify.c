@@ -12,6 +12,7 @@ typedef struct scope_symbol {
 typedef struct checker {
     const hn_form *f;
     hn_arena *scratch;
+    hn_form_sizes *sizes;       /* to be listed; NULL: not now */
     hn_form_place place;        /* that is being checked */
     bool *reached;              /* per statement */
     bool *defined;              /* per statement: a VALUE in scope */
@@ -72,6 +73,14 @@ static hn_status list_symbols(checker *c, hn_expr e, symbol_list *out) {
     return NULL;
 }
 
+static hn_status note_size(checker *c, hn_expr symbol) {
+    if (!c->sizes) return NULL;
+    for (uint32_t k = 0; k < c->sizes->count; k++)
+        if (c->sizes->items[k] == symbol) return NULL;
+    HN_PUSH(c->f->arena, c->sizes, symbol);
+    return NULL;
+}
+
 /* An expression that the kernel evaluates. *out_varies becomes true when threads may find different
  * values. */
 static hn_status check_expr(checker *c, hn_expr e, const char *what, bool *out_varies) {
@@ -79,7 +88,10 @@ static hn_status check_expr(checker *c, hn_expr e, const char *what, bool *out_v
     if (!e) return BAD("%s is missing", what);
     HN_TRY(list_symbols(c, e, &symbols));
     for (uint32_t k = 0; k < symbols.count; k++) {
-        if (!is_scoped(c, symbols.items[k])) continue;
+        if (!is_scoped(c, symbols.items[k])) {
+            HN_TRY(note_size(c, symbols.items[k]));
+            continue;
+        }
         const scope_symbol *known = find_symbol(c, symbols.items[k]);
         if (!known)
             return BAD("%s uses %s, which is not defined here", what, text_of(c, symbols.items[k]));
@@ -134,7 +146,10 @@ static hn_status define_variable(checker *c, hn_expr var, bool varies) {
     if (hn_sym_index_ordinal(sym, var) >= c->f->ordinals)
         return BAD("the number of %s is not below that of the form's index symbols",
                    text_of(c, var));
+    hn_form_sizes *sizes = c->sizes;
+    c->sizes = NULL; /* the kernel does not evaluate the extent */
     HN_TRY(check_plain(c, hn_sym_symbol_extent(sym, var), "the extent of the symbol"));
+    c->sizes = sizes;
     return define_symbol(c, var, varies);
 }
 
@@ -203,7 +218,8 @@ static hn_status check_memory(checker *c, hn_fmem m) {
         return BAD("it is padded, but an argument");
     HN_TRY(check_over(c, m));
     if (memory->space == HN_SPACE_ARGUMENT) return check_argument(c, memory);
-    return check_size(c, memory->elems, "the number of its elements");
+    HN_TRY(check_size(c, memory->elems, "the number of its elements"));
+    return check_plain(c, memory->elems, "the number of its elements");
 }
 
 /* Printers declare arguments by these marks: too many cost speed, too few are wrong. */
@@ -276,7 +292,9 @@ static hn_status check_result(const checker *c, const hn_sop *op) {
 
 /* Data decides on a checked index, so threads may find different ones. */
 static hn_status bind_index(checker *c, hn_expr symbol) {
-    HN_TRY(check_size(c, hn_sym_symbol_extent(c->f->sym, symbol), "the limit of the index"));
+    hn_expr limit = hn_sym_symbol_extent(c->f->sym, symbol);
+    HN_TRY(check_size(c, limit, "the limit of the index"));
+    HN_TRY(check_plain(c, limit, "the limit of the index"));
     return define_symbol(c, symbol, true);
 }
 
@@ -583,22 +601,22 @@ static hn_status check(checker *c) {
     return NULL;
 }
 
-hn_status hn_form_check(const hn_form *f, hn_form_place *out_place) {
+hn_status hn_form_check(const hn_form *f, hn_form_place *out_place, hn_form_sizes *out_sizes) {
     static const char *const names[] = {[HN_FORM_PART_MEMORY] = "memory m",
                                         [HN_FORM_PART_REGISTER] = "register r",
                                         [HN_FORM_PART_STMT] = "statement "};
     hn_arena scratch;
     hn_arena_init(&scratch);
-    checker c = {.f = f, .scratch = &scratch};
+    checker c = {.f = f, .scratch = &scratch, .sizes = out_sizes};
+    if (out_sizes) out_sizes->count = 0;
     hn_status status = check(&c);
     hn_arena_deinit(&scratch);
-    *out_place = c.place;
+    if (out_place) *out_place = c.place;
     if (hn_status_code(status) != HN_INTERNAL) return status;
     if (c.place.part == HN_FORM_PART_WHOLE) return hn_status_annotate(status, "kernel form");
     return hn_status_annotate(status, "kernel form, %s%u", names[c.place.part], c.place.id);
 }
 
 hn_status hn_form_verify(const hn_form *f) {
-    hn_form_place ignored;
-    return hn_form_check(f, &ignored);
+    return hn_form_check(f, NULL, NULL);
 }

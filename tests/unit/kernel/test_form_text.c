@@ -71,6 +71,27 @@ TEST(the_examples_of_the_specification_come_back) {
     expect_file_same("docs/kernel-forms.md", "form (range");
 }
 
+/* In order of first use: not those of the header and of extents. */
+TEST(sizes_are_listed) {
+    fixture x;
+    hn_form *f;
+    EXPECT_OK(fixture_init(&x));
+    EXPECT_OK(hn_form_parse(x.program, &x.arena,
+                            HN_STR("form (group i64 < s0; thread i65 < 1) {\n"
+                                   "  m1 : argument b1 f32 read\n"
+                                   "  m2 : argument b2 f32 write\n"
+                                   "  let i66 < s0 = 0\n"
+                                   "  for i67 in [0, s1) {\n"
+                                   "    %3 = m1[i67 + s1*i64] : f32\n"
+                                   "    m2[i64] = %3\n"
+                                   "  }\n"
+                                   "}\n"),
+                            &f));
+    EXPECT_INT(f->sizes.count, 1);
+    EXPECT(hn_str_eq(hn_sym_symbol_name(f->sym, f->sizes.items[0]), HN_STR("s1")));
+    fixture_deinit(&x);
+}
+
 TEST(an_empty_form_comes_back) { expect_same("form (group i64 < 1; thread i65 < 1) {\n}\n"); }
 
 /* What says nothing is left out; text that only looks different is the same form. */
