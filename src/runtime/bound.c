@@ -131,7 +131,7 @@ static hn_status size_buffer(binder *x, uint32_t buffer) {
     if (f->kind == HNB_BUFFER_INPUT || f->kind == HNB_BUFFER_CONSTANT) return NULL;
     if (f->kind == HNB_BUFFER_TEMP) return check_temp(x, buffer, bytes);
     if (f->kind == HNB_BUFFER_SLOT)
-        return hn_context_grow(x->m, &x->c->slots[f->source], &x->c->slot_caps[f->source], bytes ? (size_t)bytes : 1);
+        return hn_context_grow_slot(x->m, x->c, f->source, bytes ? (size_t)bytes : 1);
     x->bound->block_bytes[x->m->io_of[buffer] - x->b->inputs_count] = bytes;
     return NULL;
 }

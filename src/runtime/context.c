@@ -44,6 +44,7 @@ void hn_context_destroy(const hn_module *m, hn_context *c) {
     for (uint32_t k = 0; c->slots && k < m->stages.slot_count; k++) hn_memory_free(&m->allocator, c->slots[k]);
     free(c->slots);
     free(c->slot_caps);
+    free(c->outgrown);
     free(c->key);
     hn_memory_free(&m->allocator, c->workspace);
     hn_memory_free(&m->allocator, c->scratch);
@@ -81,6 +82,7 @@ hn_status hn_context_take(hn_module *m, hn_context **out) {
 
 void hn_context_give(hn_module *m, hn_context *c) {
     hn_team_end(&c->team);
+    while (c->outgrown_count) hn_memory_free(&m->allocator, c->outgrown[--c->outgrown_count]);
     pthread_mutex_lock(&m->lock);
     if (HN_UNLIKELY(c->weights != m->weights)) { /* exchanged meanwhile: the old ones are held no longer than needed */
         pthread_mutex_unlock(&m->lock);
@@ -135,6 +137,23 @@ hn_status hn_context_grow(const hn_module *m, uint8_t **memory, size_t *cap, siz
     *memory = fresh;
     *cap = bytes;
     return NULL;
+}
+
+/* A program that this compiler made does not read a slot again that another buffer has taken over. Of another
+ * program the steps that do so find memory. */
+hn_status hn_context_grow_slot(const hn_module *m, hn_context *c, uint32_t slot, size_t bytes) {
+    if (bytes <= c->slot_caps[slot]) return NULL;
+    if (c->outgrown_count == c->outgrown_cap) {
+        const uint32_t cap = 2 * c->outgrown_cap + 4;
+        uint8_t **more = realloc(c->outgrown, cap * sizeof *more);
+        if (!more) return no_memory();
+        c->outgrown = more;
+        c->outgrown_cap = cap;
+    }
+    if (c->slots[slot]) c->outgrown[c->outgrown_count++] = c->slots[slot];
+    c->slots[slot] = NULL;
+    c->slot_caps[slot] = 0;
+    return hn_context_grow(m, &c->slots[slot], &c->slot_caps[slot], bytes);
 }
 
 static void count_binding(hn_module *m, const hn_context *c) {

@@ -135,6 +135,8 @@ typedef struct hn_context {
     hn_tensor **made;   /* per output of the module, during a call */
     uint8_t **slots;    /* per slot: grows, is kept */
     size_t *slot_caps;
+    uint8_t **outgrown; /* slots of before, until the call ends: steps may have their addresses */
+    uint32_t outgrown_count, outgrown_cap;
     hn_tensor *const *given; /* the caller's outputs, during a call */
     const hn_cancel *cancel; /* of the call; NULL: nobody cancels */
     int threads;             /* of the call: 1 to those of the module */
@@ -245,6 +247,8 @@ void hn_contexts_forget(hn_module *m);
 hn_status hn_context_bind(hn_module *m, hn_context *c, hn_tensor *const *inputs, uint32_t input_count) HN_MUST_USE;
 
 hn_status hn_context_grow(const hn_module *m, uint8_t **memory, size_t *cap, size_t bytes) HN_MUST_USE;
+/* The same for a slot, in the middle of a call. */
+hn_status hn_context_grow_slot(const hn_module *m, hn_context *c, uint32_t slot, size_t bytes) HN_MUST_USE;
 
 /* buffers.c */
 
