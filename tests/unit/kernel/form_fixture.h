@@ -3,6 +3,7 @@
 #define HN_TESTS_FORM_FIXTURE_H
 
 #include "kernel/form.h"
+#include "kernel/interp.h"
 #include "support/form_program.h"
 #include "unit/harness.h"
 
@@ -24,5 +25,13 @@ static inline hn_status fixture_init(fixture *x) {
 }
 
 static inline void fixture_deinit(fixture *x) { hn_arena_deinit(&x->arena); }
+
+static inline void fixture_fill(hn_ref_buffer *b, bool is_float) {
+    for (int64_t n = 0; n < b->elems; n++) {
+        if (is_float) b->items[n].f = (double)n;
+        else b->items[n].i = n;
+        b->is_set[n] = true;
+    }
+}
 
 #endif

@@ -2,7 +2,6 @@
  * for each fault that it finds. */
 #include "base/compiler.h"
 #include "form_fixture.h"
-#include "kernel/interp.h"
 
 enum { THREADS = 8, ROWS = 3, COLUMNS = 21 };
 
@@ -14,14 +13,6 @@ typedef struct setting {
     bool index_fault;
 } setting;
 
-static void fill(hn_ref_buffer *b, bool is_float) {
-    for (int64_t n = 0; n < b->elems; n++) {
-        if (is_float) b->items[n].f = (double)n;
-        else b->items[n].i = n;
-        b->is_set[n] = true;
-    }
-}
-
 static void begin(setting *t, uint32_t threads) {
     static const int64_t elems[] = {0, ROWS * COLUMNS, ROWS, ROWS, ROWS, ROWS * COLUMNS, ROWS};
     *t = (setting){0};
@@ -29,8 +20,8 @@ static void begin(setting *t, uint32_t threads) {
     for (hn_buf b = 1; b < HN_COUNT_OF(elems); b++)
         EXPECT_OK(hn_ref_buffer_init(&t->x.arena, t->x.program->buffers.items[b].dtype, elems[b],
                                      &t->buffers[b]));
-    fill(&t->buffers[1], true);
-    fill(&t->buffers[4], false);
+    fixture_fill(&t->buffers[1], true);
+    fixture_fill(&t->buffers[4], false);
     EXPECT_OK(hn_form_create(t->x.program, &t->x.arena, threads, t->x.rows, &t->f));
 }
 
@@ -236,7 +227,7 @@ TEST(stores_that_combine) {
     hn_form_close(t.f);
     EXPECT_OK(hn_form_end(t.f));
     EXPECT_ERROR(run(&t), HN_INTERNAL, "element 0 of memory m1 is read before it is written");
-    fill(&t.buffers[2], true);
+    fixture_fill(&t.buffers[2], true);
     EXPECT_OK(run(&t));
     EXPECT_NEAR(t.buffers[2].items[0].f, 210, 0);
     EXPECT_NEAR(t.buffers[2].items[1].f, COLUMNS - 1, 0);
@@ -362,7 +353,7 @@ TEST(races_of_groups) {
     begin(&t, 1);
     m = hn_form_argument(t.f, 2, 0, true);
     hn_form_argument(t.f, 2, 0, false);
-    fill(&t.buffers[2], true);
+    fixture_fill(&t.buffers[2], true);
     load(&t, m, num(&t, 2));
     hn_form_if(t.f, num(&t, 1), t.f->group);
     set(&t, m, t.f->group, constant(&t, 1));
@@ -378,7 +369,7 @@ TEST(races_of_aliases) {
         (hn_form_memory){.buffer = 2, .dtype = HN_DTYPE_F32, .base = num(&t, 1), .is_read = true});
     hn_fmem out = hn_form_add_memory(
         t.f, (hn_form_memory){.buffer = 2, .dtype = HN_DTYPE_F32, .is_written = true});
-    fill(&t.buffers[2], true);
+    fixture_fill(&t.buffers[2], true);
     hn_form_if(t.f, t.f->group, num(&t, 2));
     set(&t, out, t.f->group, load(&t, in, t.f->group));
     expect_fault(&t, "group 1 writes element 1 of memory m2, which group 0 reads");

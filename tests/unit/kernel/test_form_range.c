@@ -2,7 +2,6 @@
  * should, and each fault is found. */
 #include "base/compiler.h"
 #include "form_fixture.h"
-#include "kernel/interp.h"
 
 enum { ROWS = 7, COLUMNS = 21 };
 
@@ -13,14 +12,6 @@ typedef struct setting {
     hn_ref_buffer buffers[7];
     bool index_fault;
 } setting;
-
-static void fill(hn_ref_buffer *b, bool is_float) {
-    for (int64_t n = 0; n < b->elems; n++) {
-        if (is_float) b->items[n].f = (double)n;
-        else b->items[n].i = n;
-        b->is_set[n] = true;
-    }
-}
 
 /* "@" in the text stands for the header of a form of 4 lanes over the rows. */
 static void begin(setting *t, const char *text) {
@@ -35,8 +26,8 @@ static void begin(setting *t, const char *text) {
     for (hn_buf b = 1; b < HN_COUNT_OF(elems); b++)
         EXPECT_OK(hn_ref_buffer_init(&t->x.arena, t->x.program->buffers.items[b].dtype, elems[b],
                                      &t->buffers[b]));
-    fill(&t->buffers[1], true);
-    fill(&t->buffers[4], false);
+    fixture_fill(&t->buffers[1], true);
+    fixture_fill(&t->buffers[4], false);
     EXPECT_OK(hn_form_parse(t->x.program, &t->x.arena, hn_str_of(whole), &t->f));
 }
 
@@ -389,7 +380,7 @@ TEST(stores_that_combine_may_meet) {
     char text[1024];
     snprintf(text, sizeof text, scatter, " read", "+= %4");
     begin(&t, text);
-    fill(&t.buffers[2], true);
+    fixture_fill(&t.buffers[2], true);
     EXPECT_OK(run(&t));
     EXPECT(result(&t, 2, 0) == 6.0 && result(&t, 2, 1) == 16.0 && result(&t, 2, 2) == 9.0);
     end(&t);
