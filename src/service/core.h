@@ -39,8 +39,8 @@ typedef struct hn_duration {
     int64_t ns; /* 0: none */
 } hn_duration;
 
-/* What the threads of a pool sleep on: two sets (epoll) of worker sockets, each with a descriptor that wakes. */
-typedef enum hn_pool_fd { HN_POOL_SET, HN_POOL_WAKE, HN_POOL_DRIVE_SET, HN_POOL_DRIVE_WAKE, HN_POOL_FDS } hn_pool_fd;
+/* What the pool's thread sleeps on: the set (epoll) of worker sockets, and a descriptor in it that wakes. */
+typedef enum hn_pool_fd { HN_POOL_SET, HN_POOL_WAKE, HN_POOL_FDS } hn_pool_fd;
 
 typedef enum hn_job_state { HN_JOB_QUEUED, HN_JOB_RUNNING, HN_JOB_DONE } hn_job_state;
 
@@ -61,7 +61,6 @@ typedef struct hn_job {
     int64_t submitted_ns, started_ns;
     int worker;          /* the slot of the worker that has had it last, from 1 on; 0: none */
     int unread;          /* how often a worker ended before it had read this job */
-    bool is_driven;      /* a thread waits for it at that worker's socket: drive.c */
     int cancel_fd;       /* while it runs in this process: ends it; 0: none */
     hn_lease lease;      /* while it is compiled; of whoever runs it */
     int64_t due_ns;      /* not 0: parked, another process is on it; when to look again */
@@ -135,7 +134,6 @@ struct hn_core {
     bool has_core[HN_BUDGET_CORES];
     pthread_t pool_thread;
     hn_pool *pool; /* NULL: never started */
-    bool has_driver;
     int pool_fds[HN_POOL_FDS]; /* -1: none. Here, and those of the workers, so that a forked child can close them */
     pid_t worker_pids[HN_WORKERS_MAX]; /* written by the pool thread under the lock; 0: none */
     int worker_fds[HN_WORKERS_MAX];    /* the same; -1: none */
@@ -253,11 +251,6 @@ void hn_pool_wake(const hn_core *core);
 void hn_pool_stop(hn_core *core); /* without the lock; returns when thread and workers are gone */
 /* Without the lock: there is a new job. This thread gives it to an idle worker itself, where that is quickly done. */
 void hn_pool_offer(hn_core *core);
-/* drive.c. With the lock held, which is given up meanwhile: waits for a change of the running job `job` in the place of the
- * pool's thread, at the socket of its worker. False, at once: this thread cannot. `*out_late`: `until_ns` is over; 0: no limit. */
-bool hn_pool_drive(hn_core *core, hn_job *job, int64_t until_ns, bool *out_late);
-/* With the lock held: who drives the job shall look at it. */
-void hn_pool_drive_wake(const hn_core *core, const hn_job *job);
 
 /* budget.c: the cores that all processes of a user compile on. */
 enum { HN_BUDGET_NONE = -1, HN_BUDGET_FREE = -2 };

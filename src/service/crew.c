@@ -23,7 +23,7 @@
 #include <unistd.h>
 
 enum {
-    READ_BYTES = 16 << 10, /* on the stack of whoever waits */
+    READ_BYTES = 16 << 10,
     STOP_LIMIT_MS = 300, /* to kill all, and to wait for them */
     FALSE_STARTS = 3,    /* workers that die before a word, until the pool gives up */
     HELLO_LIMIT_MS = 5000,
@@ -47,51 +47,32 @@ static void note_ready(hn_core *core, int change) {
     hn_unlock(&core->lock);
 }
 
-/* ---- who is told what the workers say ---- */
+/* ---- listening to workers ---- */
 
 static int slot_of(const hn_pool *p, const hn_crew_worker *w) { return (int)(w - p->workers); }
 
-static bool set_event(const hn_pool *p, hn_pool_fd set, int op, const hn_crew_worker *w, uint32_t events) {
+static bool set_event(const hn_pool *p, int op, const hn_crew_worker *w, uint32_t events) {
     struct epoll_event event = {.events = events, .data.u32 = (uint32_t)slot_of(p, w)};
-    return epoll_ctl(p->core->pool_fds[set], op, w->fd, &event) == 0;
+    return epoll_ctl(p->core->pool_fds[HN_POOL_SET], op, w->fd, &event) == 0;
 }
 
-/* The end of a worker its thread is told in any case. To change what it is told needs no memory and cannot fail. */
+/* To change what the thread is told needs no memory and cannot fail. */
 static void listen_again(hn_pool *p, hn_crew_worker *w) {
-    uint32_t events = (w->is_driven ? 0u : (uint32_t)EPOLLIN) | (w->out_at < w->out.len ? (uint32_t)EPOLLOUT : 0u);
-    if (events == w->events) return;
-    w->events = events;
-    set_event(p, HN_POOL_SET, EPOLL_CTL_MOD, w, events);
+    bool is_sending = w->out_at < w->out.len;
+    if (is_sending == w->is_sending) return;
+    w->is_sending = is_sending;
+    set_event(p, EPOLL_CTL_MOD, w, is_sending ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
 static hn_status listen_first(hn_pool *p, hn_crew_worker *w) {
-    w->events = EPOLLIN;
-    w->is_driven = false;
-    if (set_event(p, HN_POOL_SET, EPOLL_CTL_ADD, w, EPOLLIN)) return NULL;
+    w->is_sending = false;
+    if (set_event(p, EPOLL_CTL_ADD, w, EPOLLIN)) return NULL;
     return HN_OS_ERROR(errno, "cannot listen to a compile worker");
 }
 
-bool hn_crew_drive(hn_pool *p, hn_crew_worker *w) {
-    if (!set_event(p, HN_POOL_DRIVE_SET, EPOLL_CTL_ADD, w, EPOLLIN)) return false;
-    w->is_driven = true;
-    listen_again(p, w);
-    return true;
-}
-
-void hn_crew_drive_end(hn_pool *p, hn_crew_worker *w) {
-    if (!w->is_driven) return;
-    set_event(p, HN_POOL_DRIVE_SET, EPOLL_CTL_DEL, w, 0);
-    w->is_driven = false;
-    listen_again(p, w);
-}
-
-/* A forked child may hold the socket open, and then closing it would not take it out of the sets. */
+/* A forked child may hold the socket open, and then closing it would not take it out of the set. */
 static void close_socket(hn_pool *p, hn_crew_worker *w) {
-    const uint64_t one = 1;
-    if (w->is_driven && write(p->core->pool_fds[HN_POOL_DRIVE_WAKE], &one, sizeof(one)) < 0)
-        hn_log("service", HN_LOG_DEBUG, "cannot wake a thread that waits for a compile worker");
-    hn_crew_drive_end(p, w);
-    set_event(p, HN_POOL_SET, EPOLL_CTL_DEL, w, 0);
+    set_event(p, EPOLL_CTL_DEL, w, 0);
     close(w->fd);
 }
 
@@ -131,7 +112,7 @@ hn_status hn_crew_start(hn_pool *p, int idx) {
     if (!status) status = spawn_worker(p->core->service, ends[1], w);
     close(ends[1]);
     if (status) {
-        set_event(p, HN_POOL_SET, EPOLL_CTL_DEL, w, 0);
+        set_event(p, EPOLL_CTL_DEL, w, 0);
         close(ends[0]);
         if (w->messages_fd >= 0) close(w->messages_fd);
         w->child.pid = 0;

@@ -1,4 +1,4 @@
-/* crew.h: the worker processes of a pool. Only for pool.c, drive.c and crew.c.
+/* crew.h: the worker processes of a pool. Only for pool.c and crew.c.
  *
  * The lock of the pool guards them; it is taken before the core's, never after it. All functions here are called with the
  * pool's lock held and the core's not. Workers are started and ended by the pool's thread alone: starting, since the kernel tells a
@@ -26,8 +26,7 @@ typedef struct hn_crew_worker {
     bool has_spoken, is_spent;
     bool is_lost;   /* gone, or talks nonsense: the pool's thread shall end it */
     bool is_unread; /* it is gone, and did not read all that it was sent */
-    bool is_driven; /* another thread reads what it says: drive.c */
-    uint32_t events; /* what the pool's thread is told of its socket */
+    bool is_sending; /* the pool's thread is told when the socket takes more */
     bool is_overgrown; /* it has said that its job started too many processes */
     bool is_isolated; /* what it started ends with it */
     char scratch_dir[PATH_MAX]; /* exists only while a job uses it */
@@ -49,7 +48,7 @@ struct hn_pool {
     int lingering_count;
 };
 
-/* What the sets tell besides the slots of workers. */
+/* What the set tells besides the slots of workers. */
 enum { HN_CREW_WAKE = HN_WORKERS_MAX };
 
 /* In the empty slot `idx`, at most p->count. */
@@ -70,14 +69,6 @@ bool hn_crew_give(hn_pool *p, hn_crew_worker *w, hn_job *job);
 /* Sends what the socket takes, and reads what has come. The worker may be lost then. */
 void hn_crew_flush(hn_pool *p, hn_crew_worker *w);
 void hn_crew_read(hn_pool *p, hn_crew_worker *w);
-/* Another thread reads what the worker says, or the pool's thread again. False: the system refuses the former. */
-bool hn_crew_drive(hn_pool *p, hn_crew_worker *w);
-void hn_crew_drive_end(hn_pool *p, hn_crew_worker *w);
-
-/* pool.c. Gives waiting jobs to idle workers. */
-void hn_pool_assign(hn_pool *p);
-/* pool.c. Gives the lock back, for other threads than the pool's: wakes that if there is something for it to do. */
-void hn_pool_leave(hn_pool *p);
 
 /* Ends a job badly. Takes `status`. */
 void hn_crew_fail_job(hn_pool *p, hn_job *job, hn_status status);

@@ -2,9 +2,8 @@
  *
  * That thread starts workers when there are jobs for them, kills what takes too long and replaces what dies; the signal that
  * the kernel sends a worker when its parent *thread* ends so comes at the right time: a worker started from a thread of the
- * host would die with that thread. It also gives workers their jobs and reads the outcomes, but where somebody else is there to do so it
- * sleeps on: who submits a job gives it to an idle worker, and who waits for it reads the outcome (drive.c). Each thread that
- * has to wake up on the way costs a small job 15 to 60 us. */
+ * host would die with that thread. It also gives workers their jobs and reads the outcomes. A thread that submits a job gives it
+ * to an idle worker itself: to wake the pool's thread for that would cost a small job 15 to 60 us more. */
 #include "service/crew.h"
 
 #include "base/lock.h"
@@ -112,8 +111,9 @@ static bool take_core(hn_pool *p, int *out_token) {
     return !p->is_starved;
 }
 
-/* Without a free worker or core only parked jobs are looked at: their results may have come from elsewhere. */
-void hn_pool_assign(hn_pool *p) {
+/* Gives waiting jobs to idle workers. Without a free worker or core only parked jobs are looked at: their results may have come
+ * from elsewhere. */
+static void assign(hn_pool *p) {
     hn_core *core = p->core;
     int64_t until_ns = hn_now_ns() + ASSIGN_LIMIT_MS * 1000000LL;
     p->is_starved = false;
@@ -149,7 +149,7 @@ static int64_t next_look_ns(const hn_pool *p) {
     if (is_urgent) return 1;
     if (p->has_given_up) return 0;
     if (!is_waiting || !has_idle) return due_ns;
-    return p->is_starved ? earlier(due_ns, hn_now_ns() + STARVED_MS * 1000000LL) : 1; /* 1: hn_pool_assign ran out of time */
+    return p->is_starved ? earlier(due_ns, hn_now_ns() + STARVED_MS * 1000000LL) : 1; /* 1: assign ran out of time */
 }
 
 /* When an idle worker is to end; 0: never. */
@@ -262,7 +262,7 @@ static void take_turn(hn_pool *p) {
     hn_lock(&p->lock);
     hn_crew_reap(p);
     start_workers(p);
-    hn_pool_assign(p);
+    assign(p);
     hn_unlock(&p->lock);
     sweep(p);
     hn_core_publish(p->core);
@@ -300,7 +300,8 @@ static void *pool_main(void *argument) {
 
 /* ---- other threads ---- */
 
-void hn_pool_leave(hn_pool *p) {
+/* Gives the lock back; wakes the pool's thread if there is something for it to do. */
+static void leave(hn_pool *p) {
     bool is_needed = p->wakes_ns && next_turn_ns(p) < p->wakes_ns;
     hn_unlock(&p->lock);
     if (is_needed) hn_pool_wake(p->core);
@@ -314,15 +315,15 @@ static bool is_short_of_workers(const hn_pool *p) {
     return is_waiting && !p->has_given_up && live_count(p) < p->limit;
 }
 
-/* Looking for a result that another process has made may mean asking a server, which is not for a thread that submits. Where
- * all workers are busy, who reads the next outcome gives that worker the next job. */
+/* Looking for a result that another process has made may mean asking a server, which is not for a thread that submits. Where all
+ * workers are busy, the pool's thread gives the next one that is done its next job. */
 void hn_pool_offer(hn_core *core) {
     hn_pool *p = core->pool;
     bool is_short = true;
     if (!core->cache.remote && hn_trylock(&p->lock)) {
-        if (find_idle(p) >= 0) hn_pool_assign(p);
+        if (find_idle(p) >= 0) assign(p);
         is_short = is_short_of_workers(p);
-        hn_pool_leave(p);
+        leave(p);
     }
     if (!is_short) return;
     hn_lock(&core->lock);
@@ -343,18 +344,12 @@ static int start_thread(hn_pool *p) {
     return rc;
 }
 
-static bool add_wake(const int *fds, hn_pool_fd set, hn_pool_fd wake) {
-    struct epoll_event event = {.events = EPOLLIN, .data.u32 = HN_CREW_WAKE};
-    return epoll_ctl(fds[set], EPOLL_CTL_ADD, fds[wake], &event) == 0;
-}
-
 static bool open_fds(int *fds) {
+    struct epoll_event event = {.events = EPOLLIN, .data.u32 = HN_CREW_WAKE};
     fds[HN_POOL_SET] = epoll_create1(EPOLL_CLOEXEC);
-    fds[HN_POOL_DRIVE_SET] = epoll_create1(EPOLL_CLOEXEC);
     fds[HN_POOL_WAKE] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    fds[HN_POOL_DRIVE_WAKE] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    return fds[HN_POOL_SET] >= 0 && fds[HN_POOL_DRIVE_SET] >= 0 && fds[HN_POOL_WAKE] >= 0 && fds[HN_POOL_DRIVE_WAKE] >= 0 &&
-           add_wake(fds, HN_POOL_SET, HN_POOL_WAKE) && add_wake(fds, HN_POOL_DRIVE_SET, HN_POOL_DRIVE_WAKE);
+    return fds[HN_POOL_SET] >= 0 && fds[HN_POOL_WAKE] >= 0 &&
+           epoll_ctl(fds[HN_POOL_SET], EPOLL_CTL_ADD, fds[HN_POOL_WAKE], &event) == 0;
 }
 
 /* Takes the pool, whose thread has ended or never been. */

@@ -61,7 +61,6 @@ static void cancel_future(hn_future *future) {
         hn_core_cancel_running(core, job);
     }
     pthread_cond_broadcast(&core->changed);
-    hn_pool_drive_wake(core, job);
 }
 
 void hn_scope_destroy(hn_scope *scope) {
@@ -369,9 +368,6 @@ static int64_t earlier(int64_t a_ns, int64_t b_ns) { return !a_ns || (b_ns && b_
  * that time is over. */
 static bool wait_change(const hn_future *future, int64_t until_ns) {
     hn_core *core = future->scope->core;
-    bool is_late;
-    if (hn_pool_drive(core, future->job, until_ns, &is_late)) return !is_late;
-    if (is_settled(future)) return true; /* meanwhile */
     if (!until_ns) return pthread_cond_wait(&core->changed, &core->lock) == 0;
     struct timespec until = timespec_of(until_ns);
     return pthread_cond_timedwait(&core->changed, &core->lock, &until) != ETIMEDOUT;

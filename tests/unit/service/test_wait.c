@@ -1,6 +1,5 @@
-/* test_drive.c: threads that read the result of the job they wait for from the worker's socket themselves: that they do, and
- * that nobody waits in vain when they leave, are told to, or their worker ends. The test program is its own worker. */
-#include "service/core.h"
+/* test_wait.c: threads that wait for a job that a worker has: that nobody waits in vain when another one waits too, when a wait
+ * ends before the job, when the job is cancelled, or when its worker ends. The test program is its own worker. */
 #include "service/service.h"
 #include "service/worker.h"
 
@@ -8,7 +7,6 @@
 #include "base/trace.h"
 #include "service_fixture.h"
 
-#include <dirent.h>
 #include <limits.h>
 #include <pthread.h>
 #include <signal.h>
@@ -57,13 +55,11 @@ static void close_slow(hn_service *service) {
     EXPECT_OK(hn_dir_remove(dir));
 }
 
-static bool has_driver(hn_service *service) {
-    hn_core *core = NULL;
-    EXPECT_OK(hn_core_current(service, &core));
-    pthread_mutex_lock(&core->lock);
-    bool has = core->has_driver;
-    pthread_mutex_unlock(&core->lock);
-    return has;
+/* Whether a worker has a job. */
+static bool is_running(hn_service *service) {
+    hn_service_stats stats;
+    hn_service_stats_get(service, &stats);
+    return stats.dequeued > stats.compiled + stats.failed + stats.crashed;
 }
 
 typedef struct waiter {
@@ -81,69 +77,20 @@ static void *wait_main(void *argument) {
     return NULL;
 }
 
-/* Returns when a thread sleeps at the socket of the worker. */
+/* Returns when a worker has the job, and a thread sleeps until it is done. */
 static void start_waiter(hn_service *service, waiter *w) {
     EXPECT(pthread_create(&w->thread, NULL, wait_main, w) == 0);
-    for (int i = 0; i < 1000 && !has_driver(service); i++) sleep_ms(2);
-    EXPECT(has_driver(service));
+    for (int i = 0; i < 1000 && !is_running(service); i++) sleep_ms(2);
+    EXPECT(is_running(service));
     sleep_ms(20);
 }
 
-/* ---- the pool's thread sleeps ---- */
-
-/* How often the other threads of this process went to sleep so far. */
-static long sleeps_of_others(void) {
-    long all = 0, number;
-    DIR *tasks = opendir("/proc/self/task");
-    for (const struct dirent *entry; tasks && (entry = readdir(tasks));) {
-        char path[300], line[256];
-        if (entry->d_name[0] == '.' || atoi(entry->d_name) == getpid()) continue;
-        snprintf(path, sizeof(path), "/proc/self/task/%s/status", entry->d_name);
-        FILE *file = fopen(path, "r");
-        while (file && fgets(line, sizeof(line), file))
-            if (sscanf(line, "voluntary_ctxt_switches: %ld", &number) == 1) all += number;
-        if (file) fclose(file);
-    }
-    if (tasks) closedir(tasks);
-    return all;
-}
-
-static bool is_isolated(hn_service *service) {
-    char path[64], theirs[64] = "", ours[64] = "";
-    pid_t pid = 0;
-    EXPECT_INT(hn_service_worker_pids(service, &pid, 1), 1);
-    snprintf(path, sizeof(path), "/proc/%d/ns/pid", (int)pid);
-    return readlink(path, theirs, sizeof(theirs) - 1) > 0 && readlink("/proc/self/ns/pid", ours, sizeof(ours) - 1) > 0 &&
-           strcmp(theirs, ours) != 0;
-}
-
-TEST(small_jobs_do_not_wake_the_thread_of_the_pool) {
-    enum { JOBS = 50 };
-    hn_service *service = service_open((hn_service_options){.warm = true, .idle_ms = -1});
-    hn_scope *scope = scope_open(service);
-    wait_ready(service);
-    EXPECT_OK(hn_future_wait(submit_c(scope, "int first(void) { return 0; }\n"), -1, NULL));
-    long before = sleeps_of_others();
-    for (int i = 0; i < JOBS; i++) {
-        char text[64];
-        snprintf(text, sizeof(text), "int f%d(void) { return %d; }\n", i, i);
-        EXPECT_OK(hn_future_wait(submit_c(scope, text), -1, NULL));
-    }
-    /* Otherwise twice for each; some for what a sanitizer's thread does. Without namespaces it counts the processes of each. */
-    if (is_isolated(service)) EXPECT(sleeps_of_others() - before < JOBS / 2);
-    hn_scope_destroy(scope);
-    hn_service_destroy(service);
-}
-
-/* ---- leaving ---- */
-
-TEST(who_leaves_gives_the_socket_back) {
+TEST(a_wait_that_ends_before_the_job_loses_nothing) {
     hn_service *service = open_slow();
     hn_scope *scope = scope_open(service);
     hn_future *future = submit_c(scope, "int a; /* NAP */");
     EXPECT_ERROR(hn_future_wait(future, 50, NULL), HN_TIMEOUT, "still being compiled");
-    EXPECT(!has_driver(service));
-    for (int i = 0; i < 1000 && !hn_future_is_done(future); i++) sleep_ms(10); /* read by the pool's thread */
+    for (int i = 0; i < 1000 && !hn_future_is_done(future); i++) sleep_ms(10);
     EXPECT_OK(hn_future_wait(future, 0, NULL));
     future = submit_c(scope, "int b; /* NAP */");
     EXPECT_ERROR(hn_future_wait(future, 50, NULL), HN_TIMEOUT, "still being compiled");
@@ -160,12 +107,11 @@ TEST(two_that_wait_for_one_job_both_get_it) {
     EXPECT_OK(hn_future_wait(submit_c(scope, "int a; /* NAP */"), -1, NULL));
     pthread_join(first.thread, NULL);
     EXPECT_INT(first.code, HN_OK);
-    EXPECT(!has_driver(service));
     hn_scope_destroy(scope);
     close_slow(service);
 }
 
-TEST(cancelling_wakes_who_waits_at_the_socket) {
+TEST(cancelling_wakes_who_waits) {
     hn_service *service = open_slow();
     hn_scope *scope = scope_open(service);
     waiter first = {.future = submit_c(scope, "int a; /* HANG */"), .timeout_ms = 20000};
@@ -180,7 +126,7 @@ TEST(cancelling_wakes_who_waits_at_the_socket) {
     close_slow(service);
 }
 
-TEST(the_end_of_a_worker_wakes_who_waits_at_its_socket) {
+TEST(the_end_of_a_worker_wakes_who_waits) {
     hn_service *service = open_slow();
     hn_scope *scope = scope_open(service);
     pid_t pids[2];
@@ -196,7 +142,6 @@ TEST(the_end_of_a_worker_wakes_who_waits_at_its_socket) {
         hn_service_stats_get(service, &stats);
     }
     EXPECT_OK(hn_future_wait(submit_c(scope, "int good;\n"), 20000, NULL));
-    EXPECT(!has_driver(service));
     hn_scope_destroy(scope);
     close_slow(service);
 }
