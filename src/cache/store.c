@@ -431,7 +431,7 @@ static bool put_failed(hn_store *store, hn_store_ns ns, int err) {
     return false;
 }
 
-static bool put_parts(hn_store *store, hn_store_ns ns, const hn_digest *key, struct iovec *parts, int count, bool is_brief) {
+static bool put_parts(hn_store *store, hn_store_ns ns, const hn_digest *key, struct iovec *parts, int count) {
     if (store->dir_fd < 0 || !store->is_writable || ns >= HN_STORE_NS_COUNT) return false;
     size_t total = 0;
     for (int i = 0; i < count; i++) total += parts[i].iov_len;
@@ -441,7 +441,7 @@ static bool put_parts(hn_store *store, hn_store_ns ns, const hn_digest *key, str
     if (!publish(store, parts, count, name)) return put_failed(store, ns, errno);
     atomic_fetch_add(&store->puts, 1);
     atomic_fetch_add(&store->written_bytes, total);
-    if (!is_brief) grown(store, total);
+    grown(store, total);
     return true;
 }
 
@@ -455,14 +455,14 @@ bool hn_store_put(hn_store *store, const hn_store_put_args *args) {
     hn_entry_seal(args, record, &footer);
     struct iovec parts[3] = {
         {(void *)args->bytes, args->len}, {(void *)record.ptr, record.len}, {&footer, sizeof(footer)}};
-    bool ok = put_parts(store, args->ns, args->key, parts, 3, args->is_brief);
+    bool ok = put_parts(store, args->ns, args->key, parts, 3);
     hn_strbuf_deinit(&summary);
     return ok;
 }
 
 bool hn_store_put_bytes(hn_store *store, hn_store_ns ns, const hn_digest *key, const void *bytes, size_t len) {
     struct iovec parts[1] = {{(void *)bytes, len}};
-    return put_parts(store, ns, key, parts, 1, false);
+    return put_parts(store, ns, key, parts, 1);
 }
 
 bool hn_store_put_failed_source(hn_store *store, const hn_digest *key, const char *suffix, const void *bytes, size_t len) {

@@ -98,7 +98,6 @@ typedef struct hn_store_put_args {
     bool is_failure;
     int64_t lifetime_s; /* 0: until evicted */
     int64_t made_ns;    /* how long it took to make, 0 to about an hour; 0: unknown */
-    bool is_brief;      /* at the end of a program, of few bytes that were there before: nothing is evicted for it */
 } hn_store_put_args;
 
 /* Publishes an entry, replacing one with the same key. False when the disk refused. */

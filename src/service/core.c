@@ -10,7 +10,10 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { FIRST_BUCKETS = 256 };
+enum {
+    FIRST_BUCKETS = 256,
+    FIRST_NS_PER_BYTE = 20000, /* a small kernel of C: 1 KB in 20 ms */
+};
 
 /* ---- jobs ---- */
 
@@ -190,29 +193,40 @@ void hn_core_start(hn_core *core, hn_job *job) {
     if (wait_ns > core->stats.wait_longest_ns) core->stats.wait_longest_ns = wait_ns;
 }
 
+void hn_core_note_duration(hn_core *core, const hn_job *job, int64_t ns) {
+    uint32_t idx = hn_toolchain_row_index(job->row);
+    if (idx >= HN_SERVICE_LANGUAGES || idx >= HN_TOOLCHAIN_ROWS) return;
+    core->stats.service_time[idx].count++;
+    core->stats.service_time[idx].total_ns += ns;
+    if (ns > core->stats.service_time[idx].longest_ns) core->stats.service_time[idx].longest_ns = ns;
+    core->record_bytes[idx] += (int64_t)job->key_record.len;
+}
+
+/* The size of its record times the time for a byte of its language so far: a byte of C++ takes several times what a byte of C
+ * takes. The longest one starts first, since everybody would wait for it if it started last. */
+static double expected_ns(const hn_core *core, const hn_job *job) {
+    uint32_t idx = hn_toolchain_row_index(job->row);
+    double ns_per_byte = FIRST_NS_PER_BYTE;
+    if (idx < HN_SERVICE_LANGUAGES && idx < HN_TOOLCHAIN_ROWS && core->record_bytes[idx])
+        ns_per_byte = (double)core->stats.service_time[idx].total_ns / (double)core->record_bytes[idx];
+    return ns_per_byte * (double)job->key_record.len;
+}
+
 hn_job *hn_core_start_next(hn_core *core, bool parked_only) {
     hn_job *best = NULL;
-    int64_t now_ns = hn_now_ns(), longest_ns = -1;
+    int64_t now_ns = hn_now_ns();
+    double longest_ns = -1;
     if (parked_only && !core->parked) return NULL;
     for (hn_job *job = core->queue.first; job; job = job->next) {
         if (job->due_ns > now_ns || (parked_only && !job->due_ns)) continue;
-        int64_t expected_ns = hn_core_expected_ns(core, job);
-        if (expected_ns > longest_ns) best = job, longest_ns = expected_ns;
+        double ns = expected_ns(core, job);
+        if (ns > longest_ns) best = job, longest_ns = ns;
     }
     if (best) hn_core_start(core, best);
     return best;
 }
 
 /* ---- the end of a job ---- */
-
-static void count_service_time(hn_core *core, const hn_job *job, int64_t service_ns) {
-    uint32_t idx = hn_toolchain_row_index(job->row);
-    if (idx >= HN_SERVICE_LANGUAGES) return;
-    core->stats.service_time[idx].count++;
-    core->stats.service_time[idx].total_ns += service_ns;
-    if (service_ns > core->stats.service_time[idx].longest_ns)
-        core->stats.service_time[idx].longest_ns = service_ns;
-}
 
 static void set_failure(hn_job *job, const hn_job_outcome *outcome) {
     job->code = outcome->code;
@@ -263,7 +277,6 @@ static void settle(hn_core *core, hn_job *job, hn_job_outcome *outcome) {
     } else {
         hn_core_note_duration(core, job, outcome->service_ns);
         hn_core_note_time(core, job, outcome->service_ns);
-        count_service_time(core, job, outcome->service_ns);
         *(outcome->code == HN_OK ? &core->stats.compiled : &core->stats.failed) += 1;
     }
     /* What does not last is told to those who wait, and then forgotten. */
@@ -368,7 +381,6 @@ void hn_core_publish(hn_core *core) {
         hn_job_release(job);
     }
     hn_unlock(&core->lock);
-    hn_core_keep_durations(core, false);
 }
 
 void hn_core_request(hn_core *core, const hn_job *job, const char *scratch_dir, int worker, hn_strbuf *out) {
@@ -429,7 +441,6 @@ hn_status hn_core_create(hn_service *service, hn_core **out_core) {
 }
 
 void hn_core_destroy(hn_core *core) {
-    hn_core_keep_durations(core, true);
     for (uint32_t i = 0; i < core->bucket_count; i++)
         while (core->buckets[i]) hn_core_forget(core, core->buckets[i]);
     for (int i = 0; i < HN_TOOLCHAIN_ROWS; i++)

@@ -23,7 +23,6 @@ enum {
     HN_BUDGET_CORES = 1024,
     HN_WAIT_SAMPLES = 4096, /* the newest waits; percentiles are over these */
     HN_FAILURE_LIFETIME_S = 24 * 3600,
-    HN_DURATIONS = 1024, /* remembered; a later one may take the place of an earlier one */
 };
 #define HN_MEMORY_LEVEL_BYTES ((size_t)64 << 20) /* of results that nobody holds */
 
@@ -32,12 +31,6 @@ typedef struct hn_exit_report hn_exit_report;
 typedef struct hn_inline_run hn_inline_run;
 typedef struct hn_job_time hn_job_time;
 typedef struct hn_pool hn_pool;
-
-/* How long a job took. */
-typedef struct hn_duration {
-    hn_digest key;
-    int64_t ns; /* 0: none */
-} hn_duration;
 
 /* What the pool's thread sleeps on: the set (epoll) of worker sockets, and a descriptor in it that wakes. */
 typedef enum hn_pool_fd { HN_POOL_SET, HN_POOL_WAKE, HN_POOL_FDS } hn_pool_fd;
@@ -145,10 +138,6 @@ struct hn_core {
     hn_service_stats stats; /* counters only */
     int64_t waits[HN_WAIT_SAMPLES];
     uint64_t wait_count;
-    hn_duration durations[HN_DURATIONS];
-    uint32_t durations_noted; /* since they were written to the disk, which was, or began to be called for, at */
-    int64_t durations_kept_ns;
-    atomic_bool has_learnt; /* what the disk knows of them */
     int64_t record_bytes[HN_TOOLCHAIN_ROWS]; /* of the jobs that stats.service_time counts */
 };
 
@@ -184,12 +173,8 @@ void hn_core_start(hn_core *core, hn_job *job); /* the same for a given queued j
 void hn_core_keep_done(hn_core *core, hn_job *job);
 void hn_core_drop_done(hn_core *core, hn_job *job); /* its result is no longer right */
 
-/* expect.c. With the lock held. */
-void hn_core_note_duration(hn_core *core, const hn_job *job, int64_t ns); /* while it still has its key record */
-int64_t hn_core_expected_ns(const hn_core *core, const hn_job *job);
-/* Without the lock: reads what jobs took in other processes, once; writes what they took here, now and then, or at last. */
-void hn_core_learn_durations(hn_core *core);
-void hn_core_keep_durations(hn_core *core, bool is_last);
+/* With the lock held: a job took that long at the compiler. While it still has its key record. */
+void hn_core_note_duration(hn_core *core, const hn_job *job, int64_t ns);
 
 /* Without the lock. Ends a running job and wakes the waiters; they do not wait for the disk or a server. Takes the caller's
  * reference. True: there is something to publish, which is for the caller to see to. */
@@ -259,7 +244,7 @@ enum { HN_BUDGET_NONE = -1, HN_BUDGET_FREE = -2 };
 int hn_budget_take(hn_core *core);
 void hn_budget_give(hn_core *core, int token); /* any of the three */
 
-/* exit_report.c: tells the statistics of a service, and keeps durations, when the program ends without having ended it. */
+/* exit_report.c: tells the statistics of a service when the program ends without having ended it. */
 void hn_exit_report_begin(hn_service *service);
 void hn_exit_report_end(hn_service *service);
 void hn_core_report(hn_core *core); /* now, if there is something to tell and somebody listens */

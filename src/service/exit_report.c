@@ -1,6 +1,6 @@
 /* exit_report.c: what is left to do for a service when its program ends without ending it: telling the statistics, if
- * somebody listens, and keeping how long jobs took (expect.c). A handler at the program's exit does it, or when the library is
- * unloaded. It is set once, and what it knows of a service outlives that: other threads may still end theirs.
+ * somebody listens, and writing the compile times, if they are asked for. A handler at the program's exit does it, or when the
+ * library is unloaded. It is set once, and what it knows of a service outlives that: other threads may still end theirs.
  *
  * An exit must not hang: a lock that does not come free soon is held by somebody who will not go on. */
 #include "service/core.h"
@@ -58,7 +58,6 @@ static void finish(hn_service *service) {
     hn_unlock(&core->lock);
     hn_core_report(core);
     hn_core_write_times(core);
-    hn_core_keep_durations(core, true);
 }
 
 static void at_exit(void *argument) {

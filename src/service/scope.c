@@ -290,7 +290,6 @@ static hn_status submit_record(hn_scope *scope, const hn_source *source, const h
         job->reads = reads;
         job->key_record = *record;
         hn_strbuf_init(record);
-        hn_core_learn_durations(core);
     }
     bool is_offered = false;
     hn_lock(&core->lock);
