@@ -10,7 +10,6 @@
 #include "base/process_tree.h"
 #include "base/trace.h"
 #include "service/scratch.h"
-#include "service/watch.h"
 #include "toolchain/tool.h"
 
 #include <errno.h>
@@ -326,21 +325,6 @@ void hn_crew_abandon(hn_pool *p, int idx) {
     hn_crew_fail_job(p, job, HN_ERROR(HN_CANCELLED, "nobody waits for it any more"));
 }
 
-/* Counts the processes of a job. A limit of the system would count all processes of the user, and none of root's. */
-void hn_crew_watch(hn_pool *p, int idx) {
-    hn_crew_worker *w = &p->workers[idx];
-    hn_job *job = w->job;
-    uint32_t limit = p->core->service->job_processes;
-    uint32_t count = hn_process_tree_count(w->child.pid, limit + HN_WATCH_OWN + 1);
-    hn_tool_messages_trim(w->messages_fd);
-    w->watch_ms = hn_watch_step_ms(w->watch_ms, count, limit);
-    w->watch_ns = hn_now_ns() + w->watch_ms * 1000000LL;
-    if (count <= limit + HN_WATCH_OWN) return;
-    hn_strbuf text = messages_of(w);
-    hn_crew_end(p, idx);
-    fail_overgrown(p, job, &text);
-}
-
 /* ---- talking to workers ---- */
 
 /* False when the worker is gone: then it has not read the job, since there is more of it to send. */
@@ -376,8 +360,6 @@ bool hn_crew_give(hn_pool *p, hn_crew_worker *w, hn_job *job) {
     hn_unlock(&p->core->lock);
     int64_t timeout_ms = p->core->service->job_timeout_ms;
     w->deadline_ns = timeout_ms > 0 ? hn_now_ns() + timeout_ms * 1000000 : 0;
-    w->watch_ms = HN_WATCH_FIRST_MS;
-    w->watch_ns = w->is_isolated ? 0 : hn_now_ns() + w->watch_ms * 1000000LL;
     w->job = job;
     return true;
 }
@@ -397,7 +379,7 @@ static void take_outcome(hn_pool *p, hn_crew_worker *w, hn_str payload) {
     hn_job_outcome_deinit(&outcome);
 }
 
-/* Deals with the whole frames that have come. False when the worker talks nonsense. */
+/* Deals with the whole frames that have come. False when the worker must end: it talks nonsense, or its job is overgrown. */
 static bool take_frames(hn_pool *p, hn_crew_worker *w) {
     for (;;) {
         bool whole;
@@ -418,9 +400,8 @@ static bool take_frames(hn_pool *p, hn_crew_worker *w) {
             note_ready(p->core, 1);
         } else if (header.kind == HN_FRAME_OUTCOME && w->job && header.job == w->job->id) {
             take_outcome(p, w, payload);
-        } else if (header.kind == HN_FRAME_OVERGROWN && w->job) {
-            w->is_overgrown = true;
         } else {
+            w->is_overgrown = header.kind == HN_FRAME_OVERGROWN && w->job;
             return false;
         }
         memmove(w->in.ptr, w->in.ptr + used, w->in.len - used);

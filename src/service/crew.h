@@ -20,11 +20,9 @@ typedef struct hn_crew_worker {
     int token;   /* of the job: a core */
     int messages_fd;     /* a file in memory that gets what the tools say */
     int64_t deadline_ns; /* of the job, or of the first word; 0: none */
-    int64_t watch_ns;    /* when to count the processes of the job; 0: the worker does */
-    int watch_ms;        /* the time until the next count */
     int64_t idle_ns;     /* since when there is nothing to do */
     bool has_spoken, is_spent;
-    bool is_lost;   /* gone, or talks nonsense: the pool's thread shall end it */
+    bool is_lost;   /* gone, talks nonsense, or has too many processes: the pool's thread shall end it */
     bool is_unread; /* it is gone, and did not read all that it was sent */
     bool is_sending; /* the pool's thread is told when the socket takes more */
     bool is_overgrown; /* it has said that its job started too many processes */
@@ -61,8 +59,6 @@ void hn_crew_died(hn_pool *p, int idx);
 void hn_crew_late(hn_pool *p, int idx);
 /* Nobody wants its job any more: it is killed with it. */
 void hn_crew_abandon(hn_pool *p, int idx);
-/* Counts the processes of its job, which fails when there are too many. */
-void hn_crew_watch(hn_pool *p, int idx);
 
 /* Puts a job into what is to be sent. False without memory: the job is still the caller's. */
 bool hn_crew_give(hn_pool *p, hn_crew_worker *w, hn_job *job);

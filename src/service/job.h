@@ -82,7 +82,7 @@ typedef enum hn_frame_kind {
     HN_FRAME_HELLO = 1,
     HN_FRAME_JOB,
     HN_FRAME_OUTCOME,
-    HN_FRAME_OVERGROWN, /* the job has started too many processes: the worker ends itself */
+    HN_FRAME_OVERGROWN, /* the job has started too many processes: the pool ends the worker */
 } hn_frame_kind;
 
 /* In front of every message, in the machine's own byte order: both ends run on one machine. */

@@ -169,7 +169,6 @@ static int64_t next_turn_ns(const hn_pool *p) {
         if (w->is_lost || (w->is_spent && !w->job)) first = 1;
         first = earlier(first, w->deadline_ns);
         first = earlier(first, idle_end_ns(p, w));
-        if (w->job) first = earlier(first, w->watch_ns);
     }
     return first ? first : INT64_MAX;
 }
@@ -210,8 +209,6 @@ static void look_after(hn_pool *p, int idx) {
         hn_crew_late(p, idx);
     } else if (w->is_lost) {
         hn_crew_died(p, idx);
-    } else if (w->job && w->watch_ns && now_ns >= w->watch_ns) {
-        hn_crew_watch(p, idx);
     } else if (idle_ns && now_ns >= idle_ns) {
         hn_crew_end(p, idx);
         hn_lock(&p->core->lock);

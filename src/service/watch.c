@@ -5,6 +5,7 @@
 #include "base/process_tree.h"
 #include "base/trace.h"
 #include "service/job.h"
+#include "toolchain/standby.h"
 #include "toolchain/tool.h"
 
 #include <pthread.h>
@@ -16,7 +17,12 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { STACK_BYTES = 512 << 10 };
+enum {
+    STACK_BYTES = 512 << 10,
+    FIRST_MS = 3,    /* when the processes of a job are counted first */
+    LONGEST_MS = 50, /* between two counts */
+    OWN_PROCESSES = HN_STANDBY_TOOLS,
+};
 
 /* The thread sleeps on a timer, which a job sets as it begins: to wake the thread itself would cost a small job a tenth of
  * what it costs besides its tools. Setting it costs that too, so it is left as it is where it goes off in time: of small jobs one
@@ -30,9 +36,11 @@ struct hn_watch {
     int64_t due_ns;   /* when the timer goes off; 0: it is not set */
 };
 
-int32_t hn_watch_step_ms(int32_t last_ms, uint32_t count, uint32_t limit) {
+/* How long to wait for the next count: twice as long as before, but a millisecond when they are many already. A fork bomb
+ * is easy to end while it is small. */
+static int32_t next_step_ms(int32_t last_ms, uint32_t count, uint32_t limit) {
     if (count > limit / 4) return 1;
-    return last_ms * 2 < HN_WATCH_MS ? last_ms * 2 : HN_WATCH_MS;
+    return last_ms * 2 < LONGEST_MS ? last_ms * 2 : LONGEST_MS;
 }
 
 /* With the lock held. */
@@ -42,18 +50,21 @@ static void set_timer(hn_watch *w, int64_t due_ns) {
     timerfd_settime(w->timer_fd, TFD_TIMER_ABSTIME, &due, NULL);
 }
 
-/* All of the namespace but this process get the signal at one stroke: none starts another. Then the end of this one needs
- * no more than its turn. With the lock held, so that the worker cannot report a tool that was killed before it ends,
- * and sends nothing else meanwhile. */
+/* With the lock held, so that the worker cannot report a tool that was killed before it ends, and sends nothing else meanwhile.
+ * All of a namespace but this process get the signal at one stroke: none starts another. Then the end of this one needs no more than
+ * its turn. Without a namespace this process must stay until the pool, which stops the whole group at one stroke, has found all
+ * below it. */
 static void end_all(const hn_watch *w) {
     const hn_frame_header message = {.magic = HN_FRAME_MAGIC, .kind = HN_FRAME_OVERGROWN};
-    if (getpid() == 1) kill(-1, SIGKILL);
-    if (send(w->socket_fd, &message, sizeof(message), MSG_NOSIGNAL | MSG_DONTWAIT) < 0) _exit(1); /* the pool is gone */
-    _exit(0);
+    bool is_isolated = getpid() == 1;
+    if (is_isolated) kill(-1, SIGKILL);
+    if (send(w->socket_fd, &message, sizeof(message), MSG_NOSIGNAL | MSG_DONTWAIT) < 0) kill(getpid(), SIGTERM); /* the pool is gone */
+    if (is_isolated) _exit(0);
+    for (;;) pause();
 }
 
 /* With the lock held. */
-static int64_t first_look_ns(const hn_watch *w) { return w->begin_ns + HN_WATCH_FIRST_MS * 1000000LL; }
+static int64_t first_look_ns(const hn_watch *w) { return w->begin_ns + FIRST_MS * 1000000LL; }
 
 /* The timer went off. False: no job runs, or it has just begun. */
 static bool is_time(hn_watch *w, uint32_t *out_limit, int64_t *out_begin_ns) {
@@ -72,14 +83,14 @@ static void look(hn_watch *w, int64_t *last_ns, int32_t *step_ms) {
     uint32_t limit;
     int64_t begin_ns;
     if (!is_time(w, &limit, &begin_ns)) return;
-    if (begin_ns != *last_ns) *step_ms = HN_WATCH_FIRST_MS;
+    if (begin_ns != *last_ns) *step_ms = FIRST_MS;
     *last_ns = begin_ns;
-    uint32_t count = hn_process_tree_count(getpid(), limit + HN_WATCH_OWN + 1);
+    uint32_t count = hn_process_tree_count(getpid(), limit + OWN_PROCESSES + 1);
     hn_tool_messages_trim(w->messages_fd);
-    *step_ms = hn_watch_step_ms(*step_ms, count, limit);
+    *step_ms = next_step_ms(*step_ms, count, limit);
     hn_lock(&w->lock);
     if (w->limit && w->begin_ns == begin_ns) {
-        if (count > limit + HN_WATCH_OWN) end_all(w);
+        if (count > limit + OWN_PROCESSES) end_all(w);
         set_timer(w, hn_now_ns() + *step_ms * 1000000LL);
     }
     hn_unlock(&w->lock);
@@ -89,7 +100,7 @@ static void *watch_main(void *argument) {
     hn_watch *w = argument;
     uint64_t number;
     int64_t last_ns = 0;
-    int32_t step_ms = HN_WATCH_FIRST_MS;
+    int32_t step_ms = FIRST_MS;
     hn_process_tree_watcher();
     for (;;)
         if (read(w->timer_fd, &number, sizeof(number)) == sizeof(number)) look(w, &last_ns, &step_ms);

@@ -195,7 +195,7 @@ static bool answer(int fd, uint64_t job, hn_str request, const hn_job_place *pla
     hn_job_outcome_init(&outcome);
     hn_strbuf_init(&message);
     note_scratch(request);
-    if (watch) hn_watch_set(watch, hn_job_request_processes(request));
+    hn_watch_set(watch, hn_job_request_processes(request));
     hn_job_request_run(request, place, &outcome);
     hn_watch_set(watch, 0);
     outcome.is_spent = peak_bytes() > SPENT_BYTES || (outcome.code != HN_OK && ends_all(place->standby));
@@ -213,7 +213,7 @@ static void serve(int fd, hn_job_place *place) {
     hn_str payload;
     size_t used;
     quiet q = {.list_fd = hn_process_list_open()};
-    hn_watch *watch = is_isolated() ? hn_watch_start(place->messages_fd, fd) : NULL; /* else its pool counts */
+    hn_watch *watch = hn_watch_start(place->messages_fd, fd);
     hn_status_free(hn_standby_create(&place->standby)); /* without it tools are started for each job */
     hn_strbuf_init(&in);
     bool ok = send_frame(fd, HN_FRAME_HELLO, 0, HN_STR(""));
