@@ -10,6 +10,7 @@ covered() {
     HENRY_CACHE_TAG) echo "field 'tag'" ;;
     HENRY_THREADS | OMP_NUM_THREADS) echo "how many threads run a program; what it is planned for is field 'threads'" ;;
     HENRY_COMPILE_THREADS | HENRY_WORKER | TMPDIR) echo "who compiles, and where" ;;
+    HENRY_STANDBY) echo "how compilers are started; the bytes are the same" ;;
     HENRY_NAMESPACES) echo "how processes of a job are told apart" ;;
     HENRY_CORES_FILE | XDG_RUNTIME_DIR) echo "how many compile at once" ;;
     HENRY_LOG | HENRY_CACHE_CHECK | HENRY_SLOW_JOBS | HENRY_COMPILE_TIMES | HENRY_WORKER_LOG) echo "what is told and checked" ;;

@@ -55,6 +55,8 @@ typedef struct hn_service_options {
     uint32_t job_processes;    /* limit of simultaneous processes of a job; 0: 256. With workers only */
     int64_t idle_ms;           /* a worker without work ends after this; 0: 60 s; < 0: never */
     bool warm;                 /* start all workers now, as hn_service_warm does */
+    bool no_standby;           /* start the programs of the C compiler for each job, and do not keep them ready in the workers. The
+                                  results are the same. false: HENRY_STANDBY=off does the same */
     int64_t slow_job_ms;       /* a job that takes longer is reported as a warning, and again after each such interval (henry/log.h).
                                   0: HENRY_SLOW_JOBS (seconds), else 60 s; < 0: never */
     const char *compile_times_path; /* a JSON file with the compile time of each kernel, sorted by name, written when the service

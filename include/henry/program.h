@@ -35,6 +35,7 @@ typedef struct hn_compile_options {
     bool no_cache;          /* neither read nor write any cache */
     bool no_fusion;         /* one kernel per loop nest: slow, for debugging */
     int32_t compile_threads; /* compilers at once; 0: HENRY_COMPILE_THREADS, else one per CPU */
+    bool no_standby;        /* as in hn_service_options: start the programs of the compiler for each kernel */
     int32_t threads;        /* threads that the program is planned for; 0: one per CPU */
     const char *target_cpu; /* "x86-64-v3" and the like; NULL: this machine's */
     bool verify;            /* compare every record of the file with its checksum, even if the graph cache has the program */

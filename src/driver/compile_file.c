@@ -275,7 +275,8 @@ static hn_status open_service(hn_driver *d) {
     hn_service_options service = {.cache_dir = no_cache ? "" : HN_OPT(&d->options, cache_dir),
                                   .remote_url = no_cache ? "" : HN_OPT(&d->options, remote_url),
                                   .cache_tag = HN_OPT(&d->options, cache_tag),
-                                  .threads = HN_OPT(&d->options, compile_threads)};
+                                  .threads = HN_OPT(&d->options, compile_threads),
+                                  .no_standby = HN_OPT(&d->options, no_standby)};
     return hn_service_create(&service, &d->service);
 }
 

@@ -62,6 +62,7 @@ static const hn_option_row rows[] = {
     {ROW(remote_url), HN_OPTION_FREE, NULL, NULL, "where results are kept"},
     {ROW(no_cache), HN_OPTION_FREE, NULL, NULL, "whether results are kept"},
     {ROW(compile_threads), HN_OPTION_FREE, NULL, NULL, "how many compilers run at once; the units are the same"},
+    {ROW(no_standby), HN_OPTION_FREE, NULL, NULL, "how compilers are started; the units are the same"},
     {ROW(progress), HN_OPTION_FREE, NULL, NULL, "tells, and is told nothing"},
     {ROW(progress_context), HN_OPTION_FREE, NULL, NULL, "as progress"},
 };

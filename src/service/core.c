@@ -399,6 +399,7 @@ void hn_core_request(hn_core *core, const hn_job *job, const char *scratch_dir, 
         .cpu_seconds = service->job_timeout_ms > 0 ? (uint64_t)service->job_timeout_ms / 1000 + 2 : 0,
         .processes = is_here ? 0 : service->job_processes,
         .own_group = is_here,
+        .no_standby = service->no_standby,
         .log_pid = service->worker_log_fd < 0 ? 0 : is_here ? getpid() : core->worker_pids[worker],
     };
     const hn_toolchain *toolchain = &core->toolchains[hn_toolchain_row_index(job->row)];

@@ -89,6 +89,7 @@ struct hn_service {
     int64_t slow_job_ns;      /* a job that takes longer is reported each time that this is over; 0: never */
     char *compile_times_path; /* NULL: none */
     int worker_log_fd;        /* -1: none */
+    bool no_standby;
     hn_exit_report *exit_report; /* NULL: no memory for one */
 };
 

@@ -111,6 +111,7 @@ void hn_job_request_write(hn_str key_record, hn_str toolchain_record, const hn_j
     hn_record_add_i64(out, "cpu_seconds", (int64_t)limits->cpu_seconds);
     hn_record_add_i64(out, "processes", limits->processes);
     hn_record_add_i64(out, "own_group", limits->own_group);
+    hn_record_add_i64(out, "no_standby", limits->no_standby);
     hn_record_add_i64(out, "log_pid", limits->log_pid);
 }
 
@@ -183,7 +184,7 @@ static hn_status run_request(hn_str request, const hn_job_place *place, hn_job_o
         .timeout_ms = hn_record_find_i64(request, "timeout_ms", 0),
         .memory_bytes = (uint64_t)hn_record_find_i64(request, "memory_bytes", 0),
         .cpu_seconds = (uint64_t)hn_record_find_i64(request, "cpu_seconds", 0),
-        .standby = place ? place->standby : NULL,
+        .standby = place && !hn_record_find_i64(request, "no_standby", 0) ? place->standby : NULL,
         .messages_fd = place ? place->messages_fd : 0,
         .cancel_fd = place ? place->cancel_fd : 0,
         .guard = place ? place->guard : NULL,

@@ -34,6 +34,7 @@ typedef struct hn_job_limits {
     uint64_t memory_bytes, cpu_seconds;
     uint32_t processes; /* at once; 0: nobody counts here */
     bool own_group;
+    bool no_standby; /* the tools are started for this job, also where others stand by */
     pid_t log_pid; /* of the process that does the job, as others see it: what tools say goes to the log; 0: it does not */
 } hn_job_limits;
 

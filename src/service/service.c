@@ -146,6 +146,11 @@ static int64_t choose_slow_ns(int64_t wanted_ms) {
     return DEFAULT_SLOW_MS * 1000000LL;
 }
 
+static bool is_standby_off(void) {
+    const char *text = getenv("HENRY_STANDBY");
+    return text && strcmp(text, "off") == 0;
+}
+
 static const char *choose_path(const char *wanted, const char *variable) {
     const char *path = wanted ? wanted : variable;
     return path && path[0] ? path : NULL;
@@ -187,6 +192,7 @@ hn_status hn_service_create(const hn_service_options *options, hn_service **out_
     service->job_processes = o.job_processes ? o.job_processes : DEFAULT_PROCESSES;
     service->idle_ms = o.idle_ms ? o.idle_ms : DEFAULT_IDLE_MS;
     service->slow_job_ns = choose_slow_ns(o.slow_job_ms);
+    service->no_standby = o.no_standby || is_standby_off();
     service->worker_log_fd = open_worker_log(choose_path(o.worker_log_path, getenv("HENRY_WORKER_LOG")));
     const char *times_path = choose_path(o.compile_times_path, getenv("HENRY_COMPILE_TIMES"));
     hn_core *core = NULL;

@@ -21,7 +21,7 @@ enum {
     HELLO_LIMIT_MS = 10000,
     ENV_ITEMS = 64,
     ENV_ADDED = 3,
-    ENDS_MAX = 3, /* of a tool that did no job as it should, one after the other: then it is left alone */
+    ENDS_MAX = 3, /* of a tool that ended without an answer, one after the other: then it is left alone */
 };
 
 typedef struct slot {
@@ -210,9 +210,11 @@ static bool run_job(slot *tool, const hn_tool_run *run, int errors_fd, hn_strbuf
     const int fds[HN_STANDBY_FILES] = {run->stdin_fd, run->stdout_fd, errors_fd};
     hn_standby_reply reply;
     bool is_done = send_request(tool->fd, &request, fds) && receive_reply(tool->fd, &reply);
-    tool->ends = is_done && (reply.goes_on || reply.exit_status) ? 0 : tool->ends + 1;
-    if (!is_done || !reply.goes_on) end_tool(tool);
-    if (!is_done) return false;
+    tool->ends = is_done ? 0 : tool->ends + 1;
+    if (!is_done) {
+        end_tool(tool);
+        return false;
+    }
     *out_exit = reply.exit_status;
     hn_tool_log_messages(run->log, run->args->items[0], errors_fd);
     hn_status status = hn_tool_read_errors(errors_fd, errors);

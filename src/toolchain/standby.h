@@ -1,4 +1,4 @@
-/* standby.h: tools that stand by: started and initialised once for a command line, and taken back to there after each job.
+/* standby.h: tools that stand by: started and initialised once for a command line. Each job is done by a child of the tool.
  *
  * For a worker only, which runs one tool at a time. The result of a run is the same, byte for byte, as that of a
  * process of its own; tests compare them. Whatever goes wrong with standing by makes a run "not done", and the caller

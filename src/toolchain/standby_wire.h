@@ -10,7 +10,7 @@
 #define HN_STANDBY_OUTPUT "/henry-standby/output"
 
 /* How the tool is started: descriptor 1 is the code to preload, 2 the socket (SOCK_SEQPACKET). */
-#define HN_STANDBY_VARIABLE "HENRY_STANDBY"
+#define HN_STANDBY_VARIABLE "HENRY_STANDBY_TOOL"
 #define HN_STANDBY_PRELOAD  "/proc/self/fd/1"
 
 /* The first word of the tool: initialised, and about to read its input. */
@@ -25,7 +25,6 @@ typedef struct hn_standby_request {
 /* Its end. Without one the job has to be done in the ordinary way. */
 typedef struct hn_standby_reply {
     int32_t exit_status;
-    int32_t goes_on; /* 0: the tool takes no other job */
 } hn_standby_reply;
 
 #endif

@@ -14,7 +14,7 @@ echo 'graph @g {' >g.hnir
 try opt -p decompos g.hnir
 # Options that would have no effect, and values given twice.
 "$HENRY" compile "$DATA/model.pt2" -o m.hnb -q
-for option in --no-fusion --cache-dir=x --compile-threads=1 --model=m; do try run m.hnb $option; done
+for option in --no-fusion --cache-dir=x --compile-threads=1 --no-standby --model=m; do try run m.hnb $option; done
 try bench m.hnb --no-fusion
 try inspect m.hnb --model m
 try inspect "$DATA/model.pt2" --object 0 -o x | sed "s|'/.*/|'|"

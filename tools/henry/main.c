@@ -68,6 +68,7 @@ static const tool_variable variables[] = {
     {"HENRY_WORKER_LOG", "a file to which everything that workers and compilers print is appended"},
     {"HENRY_SLOW_JOBS", "seconds after which a running compilation is reported; the default is 60, and 0 means never"},
     {"HENRY_COMPILE_TIMES", "a JSON file for how long each kernel took to compile"},
+    {"HENRY_STANDBY", "off: the compiler's programs are started for each kernel, as with --no-standby"},
     {"HENRY_NAMESPACES", "off: workers run without PID namespaces"},
     {"HENRY_CORES_FILE", "the file through which all programs of a user share the cores that they compile on"},
 };

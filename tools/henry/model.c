@@ -124,6 +124,7 @@ void tool_compile_options(const tool_options *options, hn_compile_options *out) 
     out->no_cache = options->no_cache;
     out->no_fusion = options->no_fusion;
     out->compile_threads = count_or_zero(options->compile_threads);
+    out->no_standby = options->no_standby;
     out->threads = count_or_zero(options->threads);
     out->target_cpu = options->target_cpu;
     out->verify = options->verify;

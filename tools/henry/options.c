@@ -65,6 +65,7 @@ static const option_row rows[] = {
     {"--env", NULL, OPTION_LIST, SOURCES, AT(variables), "NAME=VALUE", "a variable for the compiler, part of the key; may be repeated", 0, 0},
     {"--compile-threads", "-j", OPTION_COUNT, COMPILES | TOOL_USE_KERNEL | TOOL_USE_DOCTOR, AT(compile_threads), "N",
      "number of compilers at a time (default: HENRY_COMPILE_THREADS, else one per CPU)", MOST_COMPILERS, TOOL_MODEL},
+    {"--no-standby", NULL, OPTION_FLAG, COMPILES | TOOL_USE_KERNEL | TOOL_USE_DOCTOR, AT(no_standby), NULL, "start the compiler's programs for each kernel", 0, TOOL_MODEL},
     {"--cache-dir", NULL, OPTION_TEXT, STORES, AT(cache_dir), "DIR", "folder of the cache (default: HENRY_CACHE_DIR, else ~/.cache/henry)", 0, TOOL_MODEL},
     {"--cache-tag", NULL, OPTION_TEXT, COMPILES | SOURCES, AT(cache_tag), "TAG", "a word in every key, which keeps results apart (default: HENRY_CACHE_TAG)", 0, TOOL_MODEL},
     {"--remote", NULL, OPTION_TEXT, STORES, AT(remote), "URL", "a cache that machines share: redis:// or unix:// (default: HENRY_REDIS_URL)", 0, TOOL_MODEL},

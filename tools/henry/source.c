@@ -133,6 +133,7 @@ void tool_source_deinit(tool_source *source) {
 
 hn_service_options tool_service_options(const tool_options *o) {
     return (hn_service_options){.threads = o->compile_threads > 0 && o->compile_threads < INT32_MAX ? (int32_t)o->compile_threads : 0,
+                                .no_standby = o->no_standby,
                                 .cache_dir = o->no_cache ? "" : o->cache_dir,
                                 .cache_tag = o->cache_tag,
                                 .remote_url = o->no_cache ? "" : o->remote};

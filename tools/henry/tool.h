@@ -30,7 +30,7 @@ typedef struct tool_options {
     int64_t threads, repeat, compile_threads, max_bytes, index; /* -1: not given */
     double rtol, atol;                                          /* negative: by dtype */
     uint64_t given; /* a bit for each option of the table in options.c that is on the command line */
-    bool help, json, no_cache, no_fusion, explain_fusion, profile, weights_beside, verify, quiet;
+    bool help, json, no_cache, no_fusion, no_standby, explain_fusion, profile, weights_beside, verify, quiet;
 } tool_options;
 
 typedef enum tool_use {

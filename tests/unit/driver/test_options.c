@@ -133,6 +133,7 @@ TEST(values_change_the_key) {
     CHANGES(embed_weights, true, true);
     CHANGES(verify, true, false);
     CHANGES(compile_threads, 3, false);
+    CHANGES(no_standby, true, false);
     CHANGES(cache_dir, "x", false);
     CHANGES(remote_url, "x", false);
     f.given.embed_weights = true;

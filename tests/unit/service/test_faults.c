@@ -8,6 +8,7 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/process_tree.h"
 #include "base/trace.h"
 #include "service_fixture.h"
 
@@ -581,6 +582,29 @@ TEST(tools_that_stand_by_give_the_same_bytes) {
     }
     for (int i = 0; i < 2; i++) hn_scope_destroy(scopes[i]);
     hn_service_destroy(here), hn_service_destroy(there);
+}
+
+/* How many processes the workers keep when there is no job. */
+static uint32_t kept_processes(hn_service_options options) {
+    hn_service *service = service_open(options);
+    hn_scope *scope = scope_open(service);
+    pid_t pids[2] = {0, 0};
+    uint32_t kept = 0;
+    wait_ready(service, 2);
+    EXPECT_OK(hn_future_wait(submit(scope, "int f(int x) { return x + 1; }\n"), -1, NULL));
+    EXPECT_INT(hn_service_worker_pids(service, pids, 2), 2);
+    for (int i = 0; i < 2; i++) kept += hn_process_tree_count(pids[i], 100);
+    hn_scope_destroy(scope);
+    hn_service_destroy(service);
+    return kept;
+}
+
+TEST(tools_stand_by_unless_it_is_switched_off) {
+    EXPECT(kept_processes((hn_service_options){.threads = 2, .warm = true}) > 0);
+    EXPECT_INT(kept_processes((hn_service_options){.threads = 2, .warm = true, .no_standby = true}), 0);
+    setenv("HENRY_STANDBY", "off", 1);
+    EXPECT_INT(kept_processes((hn_service_options){.threads = 2, .warm = true}), 0);
+    unsetenv("HENRY_STANDBY");
 }
 
 TEST(a_diagnosis_is_the_same_from_tools_that_stand_by) {

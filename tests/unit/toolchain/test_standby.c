@@ -3,6 +3,7 @@
 #include "toolchain/standby.h"
 
 #include "base/process.h"
+#include "base/process_tree.h"
 #include "toolchain/driver.h"
 #include "unit/toolchain/fixture.h"
 
@@ -13,7 +14,7 @@
 /* Opens its output and then its input, as ld does; tells what it finds, and then does what its input says. */
 static const char tool_text[] =
     "#define _GNU_SOURCE\n"
-    "#include <fcntl.h>\n#include <pthread.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n"
+    "#include <fcntl.h>\n#include <pthread.h>\n#include <sched.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n"
     "#include <sys/mman.h>\n#include <sys/prctl.h>\n#include <sys/resource.h>\n#include <sys/syscall.h>\n#include <sys/wait.h>\n#include <unistd.h>\n"
     "static int counter;\nstatic char zeros[100000], filled[100000] = {1};\nstatic char *heap, *mapped;\n"
     "static long sum(const char *p, long n) { long s = 0; while (n--) s += *p++; return s; }\n"
@@ -30,10 +31,10 @@ static const char tool_text[] =
     "    munmap(mapped, 1 << 20), memset(map(3 << 20), 5, 3 << 20), memset(map(60 << 20), 6, 60 << 20);\n"
     "}\n"
     "int main(int argc, char **argv) {\n"
-    "    char what[32] = \"\";\n    struct rlimit cpu, file;\n    int files = 0;\n    self = getpid();\n"
+    "    char what[32] = \"\";\n    struct rlimit cpu, file;\n    int files = 0;\n"
     "    heap = malloc(200000), memset(heap, 7, 100000), mapped = map(1 << 20), memset(mapped, 8, 1000);\n"
     "    FILE *out = fopen(argv[2], \"w\"), *in = fopen(argv[1], \"r\");\n"
-    "    if (!out || !in || argc != 3 || !fgets(what, sizeof what, in)) return 9;\n"
+    "    if (!out || !in || argc != 3 || !fgets(what, sizeof what, in)) return 9;\n    self = getpid();\n"
     "    getrlimit(RLIMIT_CPU, &cpu), getrlimit(RLIMIT_FSIZE, &file);\n"
     "    for (int fd = 0; fd < 3; fd++) files += fcntl(fd, F_GETFD) >= 0;\n"
     "    char *fresh = map(2 << 20), *block = malloc(3000000), *cleared = calloc(300000, 1);\n"
@@ -48,6 +49,7 @@ static const char tool_text[] =
     "    if (!strcmp(what, \"thread\")) pthread_create(&thread, NULL, sleeper, NULL);\n"
     "    if (!strcmp(what, \"child\") && fork() == 0) stay();\n"
     "    if (!strcmp(what, \"quiet child\") && syscall(SYS_clone, 0, 0, 0, 0, 0) == 0) stay();\n" /* one that sends no SIGCHLD */
+    "    if (!strcmp(what, \"sibling\") && syscall(SYS_clone, CLONE_PARENT, 0, 0, 0, 0) == 0) { prctl(PR_SET_PDEATHSIG, 9); pause(); }\n"
     "    if (!strcmp(what, \"reaped\")) { fflush(out); if (fork() == 0) exit(7); wait(NULL); }\n"
     "    if (!strcmp(what, \"need\")) fputs((block = malloc(1 << 30)) ? \"enough\" : \"too little\", stderr), write(2, block, 0);\n"
     "    return 0;\n"
@@ -119,15 +121,15 @@ static pid_t only_pid(const bench *b) {
     return hn_standby_pids(b->standby, pids) == 1 ? pids[0] : 0;
 }
 
-/* Runs a job and expects that it is done and finds what `first`, a first job, found; but for addresses in another process. */
-static void expect_done(const bench *b, const char *what, outcome *first, bool is_same_process) {
+/* Runs a job and expects that it is done and finds what `first`, a first job, found; but for addresses with another tool. */
+static void expect_done(const bench *b, const char *what, outcome *first, bool is_same_tool) {
     outcome o;
     outcome_begin(&o);
     run(b, what, 0, &o);
     EXPECT(o.is_done);
     EXPECT_INT(o.exit_status, 0);
     EXPECT(first->output.len > 0 && o.output.len > 0);
-    if (!is_same_process) first->output.ptr[strcspn(first->output.ptr, "x")] = o.output.ptr[strcspn(o.output.ptr, "x")] = 0;
+    if (!is_same_tool) first->output.ptr[strcspn(first->output.ptr, "x")] = o.output.ptr[strcspn(o.output.ptr, "x")] = 0;
     if (first->output.len && o.output.len) EXPECT_STR(o.output.ptr, first->output.ptr);
     outcome_end(&o);
 }
@@ -141,7 +143,7 @@ TEST(a_job_finds_what_the_first_one_found) {
         run(&b, "change", 0, &first);
         EXPECT(first.is_done);
         EXPECT(hn_str_starts_with(hn_strbuf_str(&first.output), HN_STR("0 0 1 700000 8000 0 0 0 3 ")));
-        EXPECT(strstr(first.output.ptr, " first 6 536870912\n") != NULL);
+        EXPECT(strstr(first.output.ptr, " first 5 536870912\n") != NULL);
         pid_t pid = only_pid(&b);
         EXPECT(pid != 0);
         for (int i = 0; i < 5; i++) expect_done(&b, i % 2 ? "plain" : "change", &first, true);
@@ -154,33 +156,49 @@ TEST(a_job_finds_what_the_first_one_found) {
     bench_end(&b);
 }
 
-/* What cannot be undone, or failed, is done once; the next job gets another process. */
-TEST(a_tool_that_cannot_go_back_is_replaced) {
+/* Threads end with the job, and what it leaves behind is no child of the tool. A job that fails does not touch the tool either. */
+TEST(what_a_job_leaves_or_spoils_is_nothing_to_the_next) {
     static const char *const odd[] = {"thread", "child", "quiet child"};
     bench b;
     outcome first, failed;
     bench_begin(&b);
     outcome_begin(&first);
     outcome_begin(&failed);
+    if (b.is_there) run(&b, "plain", 0, &first);
+    pid_t pid = b.is_there ? only_pid(&b) : 0;
     for (int i = 0; b.is_there && i < 3; i++) {
-        outcome_end(&first);
-        outcome_begin(&first);
-        run(&b, "plain", 0, &first);
-        pid_t pid = only_pid(&b);
         expect_done(&b, odd[i], &first, true);
-        EXPECT_INT(only_pid(&b), 0);
-        expect_done(&b, "plain", &first, false);
-        EXPECT(only_pid(&b) != pid);
+        EXPECT_INT(hn_process_tree_count(pid, 10), 0);
+        expect_done(&b, "plain", &first, true);
     }
     if (b.is_there) {
         run(&b, "fail", 0, &failed);
         EXPECT(failed.is_done);
         EXPECT_INT(failed.exit_status, 3);
         EXPECT(hn_str_eq(hn_strbuf_str(&failed.errors), HN_STR("it went wrong")));
+        expect_done(&b, "plain", &first, true);
+        EXPECT_INT(only_pid(&b), pid);
+    }
+    outcome_end(&failed);
+    outcome_end(&first);
+    bench_end(&b);
+}
+
+/* A child that a job gives to the tool itself could outlive the job: the tool ends, and another one does the next job. */
+TEST(a_tool_that_is_given_a_child_is_replaced) {
+    bench b;
+    outcome first, odd;
+    bench_begin(&b);
+    outcome_begin(&first);
+    outcome_begin(&odd);
+    if (b.is_there) {
+        run(&b, "plain", 0, &first);
+        run(&b, "sibling", 0, &odd);
+        EXPECT(!odd.is_done);
         EXPECT_INT(only_pid(&b), 0);
         expect_done(&b, "plain", &first, false);
     }
-    outcome_end(&failed);
+    outcome_end(&odd);
     outcome_end(&first);
     bench_end(&b);
 }
