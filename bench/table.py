@@ -194,7 +194,7 @@ def cache_table(cache):
             for c in cache if "model" in c]
     text = markdown(["`hn_compile_file`, milliseconds", "cold, once", "hit", "hit of a new copy of the file"], rows)
     for v in (c for c in cache if "variants" in c):
-        text += (f"\nOne of {v['variants']} programs of a graph, by its sizes: {v['memory_us']:.2f} us in memory ({v['compared']} compared), "
+        text += (f"\nThe last of {v['variants']} programs of a graph, by its sizes: {v['memory_us']:.0f} us in memory, "
                  f"{v['disk_us']:.0f} us with the read of the table ({v['table_bytes'] // 1000} KB).\n")
     return text
 

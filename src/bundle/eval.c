@@ -44,6 +44,15 @@ void hn_bundle_eval(const hn_bundle *b, const int64_t *symbols, uint32_t symbol_
     hn_bundle_eval_range(b, symbols, symbol_count, 1, b->nodes_count, out_values, out_bad);
 }
 
+bool hn_bundle_relation_holds(uint32_t relation, int64_t x, int64_t y) {
+    switch (relation) {
+    case HNB_EQ: return x == y;
+    case HNB_NE: return x != y;
+    case HNB_LT: return x < y;
+    default: return x <= y;
+    }
+}
+
 bool hn_bundle_expr_const(const hn_bundle *b, uint32_t node, int64_t *out_value) {
     return hn_nodes_const(b->nodes, node, out_value);
 }

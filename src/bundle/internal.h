@@ -13,7 +13,7 @@ typedef struct hn_section_facts {
 extern const hn_section_facts hn_bundle_sections[HNB_SECTION_KIND_COUNT];
 
 /* names.c: words of both descriptions. */
-extern const char *const hn_bundle_value_kinds[HNB_VALUE_KIND_COUNT], *const hn_bundle_relations[HNB_RELATION_COUNT];
+extern const char *const hn_bundle_value_kinds[HNB_VALUE_KIND_COUNT];
 extern const char *const hn_bundle_buffer_kinds[HNB_BUFFER_KIND_COUNT];
 extern const char *const hn_bundle_places[HNB_STORAGE_WHERE_COUNT], *const hn_bundle_target_kinds[HNB_TARGET_KIND_COUNT];
 double hn_bundle_double(uint64_t bits);

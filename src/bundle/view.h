@@ -92,6 +92,10 @@ void hn_bundle_eval(const hn_bundle *b, const int64_t *symbols, uint32_t symbol_
 void hn_bundle_eval_range(const hn_bundle *b, const int64_t *symbols, uint32_t symbol_count, uint32_t first, uint32_t end,
                           int64_t *values, uint8_t *bad);
 
+/* "==" and the like, by hnb_relation; and whether it holds. */
+extern const char *const hn_bundle_relations[HNB_RELATION_COUNT];
+bool hn_bundle_relation_holds(uint32_t relation, int64_t x, int64_t y);
+
 /* "2*s0 + 7"; "?" for 0. Long expressions are cut with "...". */
 void hn_bundle_expr_print(const hn_bundle *b, uint32_t node, hn_strbuf *out);
 /* "2..512"; "-inf" and "inf" for bounds that are none. */

@@ -5,6 +5,7 @@
 
 #include "bundle/view.h"
 #include "bundle/weights.h"
+#include "driver/graph_guards.h"
 #include "driver/graph_index.h"
 
 #include <string.h>
@@ -95,7 +96,7 @@ hn_cache_level hn_graph_cache_get(const hn_graph_query *q, const hn_input_sizes 
 static hn_status guards_of(const hn_compiled *c, hn_strbuf *out) {
     hn_bundle view;
     HN_TRY(hn_bundle_open(c->image.ptr, c->image.len, false, &view));
-    return hn_graph_guards(&view, out);
+    return hn_graph_guards_write(&view, out);
 }
 
 static void put_program(const hn_graph_query *q, const hn_graph_place *place, const hn_digest *key, const hn_compiled *c,
@@ -123,14 +124,13 @@ void hn_graph_cache_put(const hn_graph_query *q, const hn_compiled *c, bool is_d
     hn_strbuf guards;
     hn_digest key;
     hn_strbuf_init(&guards);
-    /* A guard too long for a table: the program is not kept. */
     hn_status status = guards_of(c, &guards);
     if (!status) status = hn_graph_index_place(q, &place);
     if (!status) {
         key = hn_graph_program_key(&place, hn_strbuf_str(&guards));
         put_program(q, &place, &key, c, kernels, kernel_count);
         put_compiler(q, &place);
-        hn_graph_index_add(q, &place, hn_strbuf_str(&guards), &key, is_default);
+        hn_graph_index_add(q, &place, &(hn_variant){key, is_default, hn_strbuf_str(&guards)});
         hn_graph_file_mark(q, &place.places);
     }
     hn_status_free(status);
@@ -165,10 +165,9 @@ typedef struct lister {
     uint32_t programs;
 } lister;
 
-static void visit_list(void *user, hn_str canonical, const hn_digest *key, bool is_default) {
+static void visit_list(void *user, const hn_variant *variant) {
     lister *l = user;
-    hn_status status = list_program(l->cache, key, l->programs == 0, l->out);
-    (void)canonical, (void)is_default;
+    hn_status status = list_program(l->cache, &variant->key, l->programs == 0, l->out);
     l->programs += !status;
     hn_status_free(status); /* evicted, say: the others are worth having */
 }
@@ -180,12 +179,12 @@ hn_status hn_graph_cache_list_model(const hn_graph_query *q, hn_entry_list *out)
     return status ? status : hn_entry_list_status(out);
 }
 
-static void visit_why(void *user, hn_str canonical, const hn_digest *key, bool is_default) {
+static void visit_why(void *user, const hn_variant *variant) {
     hn_strbuf *out = user;
     char hex[HN_DIGEST_HEX_BYTES];
-    hn_digest_hex(key, hex);
-    hn_strbuf_printf(out, "program %.12s%s takes ", hex, is_default ? "" : ", for certain sizes,");
-    hn_status status = hn_variant_describe(canonical, out);
+    hn_digest_hex(&variant->key, hex);
+    hn_strbuf_printf(out, "program %.12s%s takes ", hex, variant->is_default ? "" : ", for certain sizes,");
+    hn_status status = hn_graph_guards_describe(variant->guards, out);
     if (status) hn_strbuf_puts(out, "sizes that cannot be told");
     hn_status_free(status);
     hn_strbuf_putc(out, '\n');

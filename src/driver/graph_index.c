@@ -5,6 +5,7 @@
 #include "driver/graph_index.h"
 
 #include "cache/record.h"
+#include "driver/graph_guards.h"
 #include "driver/key.h"
 
 #include <stdlib.h>
@@ -111,27 +112,19 @@ void hn_graph_place_record(const hn_graph_query *q, const hn_graph_place *place,
     hn_record_add(out, "values", hn_str_of(hex));
 }
 
-hn_digest hn_graph_program_key(const hn_graph_place *place, hn_str canonical) { return digest_of_three("program", &place->table, canonical); }
+hn_digest hn_graph_program_key(const hn_graph_place *place, hn_str guards) { return digest_of_three("program", &place->table, guards); }
 
 /* ---- looking up ---- */
 
-/* Sizes as the table takes them. */
-static hn_variant_input *convert(const hn_input_sizes *inputs, uint32_t count) {
-    hn_variant_input *out = calloc((size_t)count + 1, sizeof *out);
-    for (uint32_t k = 0; out && k < count; k++)
-        out[k] = (hn_variant_input){.rank = inputs[k].rank, .sizes = inputs[k].sizes, .has_value = inputs[k].has_value, .value = inputs[k].value};
-    return out;
-}
-
 /* Another machine may have compiled what this one lacks. */
-static bool find_remote(const hn_graph_query *q, const hn_digest *table, hn_str ours, const hn_variant_input *inputs, uint32_t count,
-                        hn_variants_found *found) {
+static bool find_remote(const hn_graph_query *q, const hn_digest *table, hn_str ours, const hn_input_sizes *inputs, uint32_t count,
+                        hn_digest *out_key) {
     hn_store_entry theirs;
     hn_strbuf merged;
     if (!hn_cache_get_remote(q->cache, HN_STORE_INDEX, table, &theirs)) return false;
     hn_strbuf_init(&merged);
     hn_status status = hn_variants_merge(ours, (hn_str){(const char *)theirs.bytes, theirs.len}, &merged);
-    bool is_found = !status && hn_variants_find(hn_strbuf_str(&merged), inputs, count, found);
+    bool is_found = !status && hn_graph_guards_find(hn_strbuf_str(&merged), inputs, count, out_key);
     if (is_found)
         (void)hn_store_put(q->cache->store, &(hn_store_put_args){.ns = HN_STORE_INDEX, .key = table, .bytes = merged.ptr, .len = merged.len});
     hn_status_free(status);
@@ -140,14 +133,14 @@ static bool find_remote(const hn_graph_query *q, const hn_digest *table, hn_str 
     return is_found;
 }
 
-static bool find_in_table(const hn_graph_query *q, const hn_digest *table, const hn_variant_input *inputs, uint32_t count,
-                          hn_variants_found *found) {
+static bool find_in_table(const hn_graph_query *q, const hn_digest *table, const hn_input_sizes *inputs, uint32_t count,
+                          hn_digest *out_key) {
     hn_store_entry entry;
     hn_cache_level level = hn_cache_get(q->cache, HN_STORE_INDEX, table, &entry);
     if (level == HN_LEVEL_NONE) return false;
     hn_str bytes = {(const char *)entry.bytes, entry.len};
-    bool is_found = hn_variants_find(bytes, inputs, count, found);
-    if (!is_found && level == HN_LEVEL_DISK) is_found = find_remote(q, table, bytes, inputs, count, found);
+    bool is_found = hn_graph_guards_find(bytes, inputs, count, out_key);
+    if (!is_found && level == HN_LEVEL_DISK) is_found = find_remote(q, table, bytes, inputs, count, out_key);
     hn_store_entry_deinit(&entry);
     return is_found;
 }
@@ -156,16 +149,10 @@ bool hn_graph_index_find(const hn_graph_query *q, const hn_input_sizes *inputs, 
     reads r = {NULL, 0};
     bool stored = true, is_found = false;
     hn_graph_place place;
-    hn_variants_found found;
     hn_digest base = base_of(q);
     hn_status status = q->is_shared ? reads_stored(q, &base, &stored, &r) : NULL;
     if (!status && stored) status = place_of(q, &r, &place);
-    if (!status && stored) {
-        hn_variant_input *sizes = inputs ? convert(inputs, input_count) : NULL;
-        is_found = (sizes || !inputs) && find_in_table(q, &place.table, sizes, input_count, &found);
-        free(sizes);
-    }
-    if (is_found) *out_key = found.key;
+    if (!status && stored) is_found = find_in_table(q, &place.table, inputs, input_count, out_key);
     hn_status_free(status);
     free(r.items);
     return is_found;
@@ -177,9 +164,10 @@ hn_status hn_graph_index_each(const hn_graph_query *q, hn_variant_visitor visit,
     HN_TRY(hn_graph_index_place(q, &place));
     if (hn_cache_get(q->cache, HN_STORE_INDEX, &place.table, &entry) == HN_LEVEL_NONE)
         return HN_ERROR(HN_NOT_FOUND, "the cache does not have the program");
-    hn_status status = hn_variants_each((hn_str){(const char *)entry.bytes, entry.len}, visit, user);
+    size_t at = 0;
+    for (hn_variant v; hn_variants_next((hn_str){(const char *)entry.bytes, entry.len}, &at, &v);) visit(user, &v);
     hn_store_entry_deinit(&entry);
-    return status;
+    return NULL;
 }
 
 /* ---- changing ---- */
@@ -212,7 +200,7 @@ static void put_reads(const hn_graph_query *q, const hn_digest *base) {
     hn_lease_release(q->cache->leases, lease);
 }
 
-void hn_graph_index_add(const hn_graph_query *q, const hn_graph_place *place, hn_str canonical, const hn_digest *key, bool is_default) {
+void hn_graph_index_add(const hn_graph_query *q, const hn_graph_place *place, const hn_variant *variant) {
     hn_store_entry entry = {.fd = -1};
     hn_strbuf table;
     hn_strbuf_init(&table);
@@ -220,49 +208,12 @@ void hn_graph_index_add(const hn_graph_query *q, const hn_graph_place *place, hn
     hn_lease lease = take_lease(q, &place->table);
     bool stored = hn_cache_get(q->cache, HN_STORE_INDEX, &place->table, &entry) != HN_LEVEL_NONE;
     hn_str old = stored ? (hn_str){(const char *)entry.bytes, entry.len} : HN_STR("");
-    hn_status status = hn_variants_add(old, canonical, key, is_default, &table);
+    hn_status status = hn_variants_add(old, variant, &table);
     if (!status && !table.failed) put_index(q, &place->table, table.ptr, table.len);
-    hn_status_free(status); /* one without memory, or of a damaged table: the program is compiled again next time */
+    hn_status_free(status); /* without memory: the program is compiled again next time */
     if (stored) hn_store_entry_deinit(&entry);
     hn_lease_release(q->cache->leases, lease);
     hn_strbuf_deinit(&table);
-}
-
-/* ---- guards of an image ---- */
-
-_Static_assert((int)HN_VOP_CONST == (int)HNB_OP_CONST && (int)HN_VOP_MOD == (int)HNB_OP_MOD && (int)HN_VOP_COUNT == (int)HNB_OP_COUNT, "one numbering");
-_Static_assert((int)HN_VREL_EQ == (int)HNB_EQ && (int)HN_VREL_LE == (int)HNB_LE && (int)HN_VREL_COUNT == (int)HNB_RELATION_COUNT, "one numbering");
-
-static uint32_t tensors_before(const hn_bundle *b, uint32_t input) {
-    uint32_t count = 0;
-    for (uint32_t k = 0; k < input && k < b->inputs_count; k++) count += b->inputs[k].kind == HNB_VALUE_TENSOR;
-    return count;
-}
-
-hn_status hn_graph_guards(const hn_bundle *b, hn_strbuf *out) {
-    hn_variant_guards g = {.symbol_count = b->symbols_count, .node_count = b->nodes_count, .guard_count = b->guards_count,
-                           .input_count = b->inputs_count, .tensor_count = tensors_before(b, b->inputs_count)};
-    hn_vsymbol *symbols = calloc((size_t)b->symbols_count + 1, sizeof *symbols);
-    hn_vnode *nodes = calloc((size_t)b->nodes_count + 1, sizeof *nodes);
-    hn_vguard *guards = calloc((size_t)b->guards_count + 1, sizeof *guards);
-    hn_status status = symbols && nodes && guards ? NULL : HN_ERROR(HN_OUT_OF_MEMORY, "no memory for guards");
-    for (uint32_t k = 0; !status && k < b->symbols_count; k++) {
-        const hnb_symbol *s = &b->symbols[k];
-        bool by_step = s->input == HNB_BY_STEP;
-        symbols[k] = (hn_vsymbol){.input = by_step ? (uint32_t)HN_VINPUT_NONE : s->input, .tensor = by_step ? 0 : tensors_before(b, s->input),
-                                  .dim = s->dim == HNB_DIM_VALUE ? (uint32_t)HN_VDIM_VALUE : s->dim, .rest = s->rest, .coeff = s->coeff};
-    }
-    for (uint32_t k = 0; !status && k < b->nodes_count; k++) nodes[k] = (hn_vnode){b->nodes[k].op, b->nodes[k].a, b->nodes[k].b};
-    for (uint32_t k = 0; !status && k < b->guards_count; k++)
-        guards[k] = (hn_vguard){b->guards[k].relation, b->guards[k].lhs, b->guards[k].rhs};
-    g.symbols = symbols;
-    g.nodes = nodes;
-    g.guards = guards;
-    if (!status) status = hn_variant_canonical(&g, out);
-    free(symbols);
-    free(nodes);
-    free(guards);
-    return status;
 }
 
 /* ---- files that were verified ---- */

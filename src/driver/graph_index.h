@@ -23,14 +23,12 @@ bool hn_graph_index_find(const hn_graph_query *query, const hn_input_sizes *inpu
 hn_status hn_graph_index_place(const hn_graph_query *query, hn_graph_place *out) HN_MUST_USE;
 /* The key record of programs there. Latches in `out`. */
 void hn_graph_place_record(const hn_graph_query *query, const hn_graph_place *place, hn_strbuf *out);
-hn_digest hn_graph_program_key(const hn_graph_place *place, hn_str canonical);
+hn_digest hn_graph_program_key(const hn_graph_place *place, hn_str guards);
 /* Publishes the list of reads and the table with one more variant. */
-void hn_graph_index_add(const hn_graph_query *query, const hn_graph_place *place, hn_str canonical, const hn_digest *key, bool is_default);
-/* Every variant of the model. Errors: not-found. */
+void hn_graph_index_add(const hn_graph_query *query, const hn_graph_place *place, const hn_variant *variant);
+/* Every variant of the model, the oldest first. Errors: not-found. */
+typedef void (*hn_variant_visitor)(void *user, const hn_variant *variant);
 hn_status hn_graph_index_each(const hn_graph_query *query, hn_variant_visitor visit, void *user) HN_MUST_USE;
-
-/* The guards of a program in canonical form (cache/variants.h). */
-hn_status hn_graph_guards(const hn_bundle *view, hn_strbuf *out) HN_MUST_USE;
 
 /* Whether the weights of the file agree with its checksums: remembered, or compared now. */
 bool hn_graph_file_verified(const hn_graph_query *query, hn_digest *out_places);

@@ -195,19 +195,9 @@ static hn_status check_sizes(const hn_bundle *b, const hn_bound *bound) {
     return NULL;
 }
 
-static bool holds(uint32_t relation, int64_t x, int64_t y) {
-    switch (relation) {
-    case HNB_EQ: return x == y;
-    case HNB_NE: return x != y;
-    case HNB_LT: return x < y;
-    default: return x <= y;
-    }
-}
-
 void hn_guard_print(const hn_bundle *b, const hnb_guard *g, hn_strbuf *out) {
-    static const char *const signs[HNB_RELATION_COUNT] = {"==", "!=", "<", "<="};
     hn_bundle_expr_print(b, g->lhs, out);
-    hn_strbuf_printf(out, " %s ", signs[g->relation]);
+    hn_strbuf_printf(out, " %s ", hn_bundle_relations[g->relation]);
     hn_bundle_expr_print(b, g->rhs, out);
 }
 
@@ -237,7 +227,7 @@ hn_status hn_guards_check(const hn_module *m, const hn_bound *bound, uint32_t st
         const hnb_guard *g = &b->guards[k];
         if (hn_stage_of(&m->stages.guards, k) != stage) continue;
         bool defined = !bound->bad[g->lhs] && !bound->bad[g->rhs];
-        if (!defined || !holds(g->relation, bound->values[g->lhs], bound->values[g->rhs]))
+        if (!defined || !hn_bundle_relation_holds(g->relation, bound->values[g->lhs], bound->values[g->rhs]))
             return guard_error(b, bound, g, stage);
     }
     return NULL;
