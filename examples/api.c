@@ -4,6 +4,7 @@
 #include <henry/henry.h>
 
 #include <inttypes.h>
+#include <math.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -141,6 +142,31 @@ static hn_status run_until_interrupted(hn_module *module, hn_tensor **inputs, ui
     return status;
 }
 
+/* ---- every step ---- */
+
+/* After each step: are all numbers that it has written finite? */
+static hn_status check_step(void *user, const hn_step_info *step, uint64_t *note) {
+    (void)user, (void)note;
+    for (uint32_t k = 0; k < step->operand_count; k++) {
+        hn_step_operand o;
+        HN_TRY(hn_step_operand_get(step, k, &o));
+        if (!o.buffer || !o.is_written || !o.has_shape || o.type != HN_F32) continue;
+        int64_t last = 0;
+        for (uint32_t d = 0; d < o.rank; d++) last = o.sizes[d] && last >= 0 ? last + (o.sizes[d] - 1) * o.strides[d] : -1;
+        for (int64_t e = 0; e <= last; e++)
+            if (!isfinite(((const float *)o.data)[e]))
+                return HN_ERROR(HN_INTERNAL, "'%s' has written a number that is not finite", step->name);
+    }
+    return NULL;
+}
+
+static hn_status run_checked(hn_module *module, hn_tensor **inputs, uint32_t input_count, hn_tensor **outputs, uint32_t output_count) {
+    hn_step_hook hook = {.after = check_step};
+    HN_TRY(hn_module_hook_add(module, &hook));
+    hn_status status = hn_module_run(module, inputs, input_count, outputs, output_count);
+    return status ? status : hn_module_hook_remove(module, &hook);
+}
+
 /* ---- errors ---- */
 
 static void report(hn_status status) {
@@ -162,6 +188,9 @@ static hn_status use_module(hn_module *module) {
     HN_TRY(make_constant(pixels, &image));
     hn_status status = run_by_name(module, image);
     if (!status) status = run_until_interrupted(module, &image, 1, &output, 1);
+    hn_tensor_release(output);
+    output = NULL;
+    if (!status) status = run_checked(module, &image, 1, &output, 1);
     hn_tensor_release(output);
     output = NULL;
     if (!status) status = run_two_sequences(module, &image, 1, &output, 1);

@@ -287,6 +287,76 @@ HN_API hn_status hn_module_weights_replace(hn_module *module, const hn_named_ten
  * model does not have; unsupported if the compiler folded the values of any weight into the program. */
 HN_API hn_status hn_module_weights_load(hn_module *module, const char *path) HN_MUST_USE;
 
+/* ---- steps, one by one ----
+ *
+ * A hook is called before and after every step of a run: for profilers, checks and debuggers. Without
+ * hooks, runs cost nothing more. This part of the API is young: it may change more than the rest. */
+
+typedef enum hn_module_step_kind {
+    HN_MODULE_STEP_KERNEL = 1, /* compiled code of the bundle */
+    HN_MODULE_STEP_EXTERN = 2, /* an operation of the library, such as a matrix product */
+    HN_MODULE_STEP_COPY = 3,
+    HN_MODULE_STEP_ASSERT = 4,
+    HN_MODULE_STEP_COND = 5,  /* a conditional: the steps of its branch run between its `before` and `after` */
+    HN_MODULE_STEP_DEFINE = 6 /* reads a size from the data; what depends on it is known in `after` */
+} hn_module_step_kind;
+
+/* A step of a run. Strings are owned by the module, the rest is valid during the call of the hook. */
+typedef struct hn_step_info {
+    uint32_t index;     /* below hn_module_step_count; steps in branches that are not taken do not run */
+    hn_module_step_kind kind;
+    const char *name;   /* kernel name, "matmul", "copy", ... */
+    const char *node;   /* node of the model; "" when there is none */
+    const char *source; /* its line in the model's code; "" when it is not known */
+    uint32_t operand_count;
+    bool has_failed;    /* in `after`: the step failed, or a hook that was called for it before */
+    const struct hn_step_run *run; /* the library's own, for hn_step_operand_get */
+} hn_step_info;
+
+/* Memory that a step reads or writes, and the tensor in it. Units: sizes and strides in elements. */
+typedef struct hn_step_operand {
+    uint32_t buffer;    /* its number in the program, from 1; 0: the step has no such operand, and
+                           nothing else is set */
+    const char *name;   /* of the input, weight or output; "" for an intermediate result */
+    bool is_written;    /* by the step, which otherwise only reads it */
+    bool has_shape;     /* rank, sizes and strides are known */
+    hn_scalar_type type;
+    hn_device_kind device;
+    uint32_t rank;
+    int64_t sizes[HN_TENSOR_MAX_RANK], strides[HN_TENSOR_MAX_RANK];
+    void *data;           /* element 0 of the tensor; NULL when there is nothing to read: there are no
+                             elements, or it is `after` of a HN_MODULE_STEP_COND or HN_MODULE_STEP_DEFINE */
+    int64_t offset_bytes; /* where the step begins in it; not 0 for parts of a tensor */
+} hn_step_operand;
+
+/* Operand `operand` of the step, in the order of the kernel's arguments; of a copy number 0 is the
+ * target. In `before`, what the step writes has its content of before. Read the memory, do not write to it.
+ * Errors: invalid-argument for an index out of range. */
+HN_API hn_status hn_step_operand_get(const hn_step_info *step, uint32_t operand,
+                                     hn_step_operand *out) HN_MUST_USE;
+
+/* What is called around steps. Either function may be NULL.
+ * `note`: a number that the hook may set in `before`, 0 at first, and finds in `after` of the same step.
+ * Errors: an error that the hook returns ends the run, which returns it with the step's node in front.
+ * `after` is called for every step whose `before` returned NULL. If the step has failed, its own error is
+ * returned and that of `after` is freed.
+ * Threads: a run calls its hooks in the thread that called it; several runs call them at the same time.
+ * A hook must not run the module, nor add or remove hooks. */
+typedef struct hn_step_hook {
+    hn_status (*before)(void *user, const hn_step_info *step, uint64_t *note);
+    hn_status (*after)(void *user, const hn_step_info *step, uint64_t *note);
+    void *user;
+} hn_step_hook;
+
+#define HN_MODULE_HOOKS_MAX 8
+
+/* Adds a hook for runs that begin from now on; `hook` is copied. Of several, `before` of the last added
+ * is called first, and its `after` last. Threads: any.
+ * Errors: invalid-argument when the module has this hook already, or HN_MODULE_HOOKS_MAX of them. */
+HN_API hn_status hn_module_hook_add(hn_module *module, const hn_step_hook *hook) HN_MUST_USE;
+/* Removes the hook that equals `hook`. Runs that have begun still call it. Errors: not-found. */
+HN_API hn_status hn_module_hook_remove(hn_module *module, const hn_step_hook *hook) HN_MUST_USE;
+
 typedef struct hn_module_stats {
     uint64_t runs;
     uint64_t shapes_bound;         /* how often sizes were new, so that the steps were resolved again */

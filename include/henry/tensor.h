@@ -34,6 +34,18 @@ typedef enum hn_scalar_type {
     HN_SCALAR_TYPE_COUNT
 } hn_scalar_type;
 
+/* The kinds of devices that memory lies on. The numbers are part of stored formats: they never
+ * change. So far programs run on the CPU only. */
+typedef enum hn_device_kind {
+    HN_DEVICE_CPU = 0,
+    HN_DEVICE_CUDA = 1,
+    HN_DEVICE_OPENCL = 2,
+    HN_DEVICE_KIND_COUNT
+} hn_device_kind;
+
+/* "cpu"; "unknown" out of range. Never NULL. */
+HN_API const char *hn_device_kind_name(hn_device_kind kind);
+
 /* Bytes of an element; 0 for an unknown type. */
 HN_API size_t hn_scalar_type_bytes(hn_scalar_type type);
 /* "f32"; "none" for an unknown type. Never NULL. */

@@ -1,9 +1,9 @@
 /* device.c: see device.h. */
 #include "base/device.h"
 
-#define NAME(kind, name) [kind] = name,
-static const char *const names[HN_DEVICE_KIND_COUNT] = {HN_DEVICE_KINDS(NAME)};
-#undef NAME
+/* Each kind of henry/tensor.h. They are also in texts and JSON. */
+static const char *const names[HN_DEVICE_KIND_COUNT] = {
+    [HN_DEVICE_CPU] = "cpu", [HN_DEVICE_CUDA] = "cuda", [HN_DEVICE_OPENCL] = "opencl"};
 
 const char *hn_device_name(uint32_t kind) {
     return kind < HN_DEVICE_KIND_COUNT ? names[kind] : "unknown";

@@ -289,14 +289,12 @@ static hn_status resolve_step(binder *x, uint32_t k) {
     return *node ? hn_status_annotate(status, "node '%s'", node) : status;
 }
 
-static size_t args_of(const hnb_step *step) { return step->kind == HNB_STEP_COPY ? 2 : step->operand_count; }
-
 /* Rooms for all steps, of later stages too. */
 static hn_status number_steps(binder *x) {
     const hn_bundle *b = x->b;
     hn_bound *bound = x->bound;
     size_t arg_count = 1;
-    for (uint32_t k = 0; k < b->steps_count; k++) arg_count += args_of(&b->steps[k]);
+    for (uint32_t k = 0; k < b->steps_count; k++) arg_count += hn_step_arg_count(&b->steps[k]);
     HN_NEW(x->arena, bound->args, arg_count);
     HN_NEW(x->arena, bound->params, (size_t)b->params_count + 1);
     HN_NEW(x->arena, bound->ext_params, (size_t)b->params_count + 1);
@@ -306,9 +304,14 @@ static hn_status number_steps(binder *x) {
     for (uint32_t k = 0; k < b->steps_count; k++) {
         const hnb_step *step = &b->steps[k];
         hn_ext_call *ext = step->kind == HNB_STEP_EXTERN ? &bound->exts[bound->ext_count++] : NULL;
-        bound->steps[k] = (hn_run_step){.index = k, .args = args, .ext = ext, .then_count = step->then_count,
-                                        .otherwise_count = step->otherwise_count};
-        args += args_of(step);
+        const bool is_cond = step->kind == HNB_STEP_COND; /* of others these numbers mean nothing */
+        bound->steps[k] = (hn_run_step){
+            .index = k,
+            .args = args,
+            .ext = ext,
+            .then_count = is_cond ? step->then_count : 0,
+            .body_count = is_cond ? step->then_count + step->otherwise_count : 0};
+        args += hn_step_arg_count(step);
     }
     return NULL;
 }

@@ -82,18 +82,33 @@ hn_status hn_bound_buffer_check(const hn_module *m, const hn_bound *bound, uint3
     return HN_ERROR(HN_CORRUPT, "the tensor in buffer %u reaches beyond its memory", buffer);
 }
 
+uint32_t hn_step_arg_count(const hnb_step *step) {
+    return step->kind == HNB_STEP_COPY ? 2 : step->operand_count;
+}
+
+/* A copy has no operands: the first argument is where it writes to. */
+static hnb_operand copy_operand(const hnb_step *step, uint32_t arg) {
+    return (hnb_operand){.buffer = arg == 0 ? step->buffer : step->from, .written = arg == 0};
+}
+
+static hnb_operand operand_of(const hn_module *m, const hnb_step *step, uint32_t arg) {
+    if (arg >= hn_step_arg_count(step)) return (hnb_operand){0};
+    if (step->kind == HNB_STEP_COPY) return copy_operand(step, arg);
+    const uint32_t first = step->kind == HNB_STEP_KERNEL
+                               ? hn_bundle_launch(&m->view, step, m->target)->operands
+                               : step->operands;
+    return m->view.operands[first + arg];
+}
+
 bool hn_bound_arg_get(const hn_module *m, const hn_bound *bound, uint32_t step, uint32_t arg,
                       hn_bound_buffer *out) {
-    const hnb_step *s = &m->view.steps[step];
-    uint32_t buffer = arg == 0 ? s->buffer : s->from;
-    if (s->kind != HNB_STEP_COPY) {
-        const uint32_t first = s->kind == HNB_STEP_KERNEL
-                                   ? hn_bundle_launch(&m->view, s, m->target)->operands
-                                   : s->operands;
-        buffer = arg < s->operand_count ? m->view.operands[first + arg].buffer : 0;
-    } else if (arg > 1) {
-        buffer = 0;
-    }
-    if (buffer) hn_bound_buffer_get(m, bound, buffer, out);
-    return buffer != 0;
+    const hnb_operand o = operand_of(m, &m->view.steps[step], arg);
+    int64_t offset = 0;
+    if (!o.buffer) return false;
+    hn_bound_buffer_get(m, bound, o.buffer, out);
+    out->is_written = o.written;
+    /* As bound.c places it: in memory without bytes there is no other place than the beginning. */
+    if (o.offset && out->bytes && value_of(bound, o.offset, &offset))
+        out->offset_bytes = offset * (int64_t)hn_bundle_dtype_bytes(o.dtype);
+    return true;
 }

@@ -189,15 +189,3 @@ void hn_module_stats_get(hn_module *m, hn_module_stats *out) {
     out->weights_packed_bytes = hn_ext_shared_bytes(weights->shared);
     hn_weights_release(weights);
 }
-
-uint32_t hn_module_step_count(const hn_module *m) { return !m ? 0 : m->view.steps_count; }
-
-hn_status hn_module_profile(hn_module *m, uint32_t step, hn_module_step_profile *out) {
-    HN_REQUIRE(m, "module");
-    HN_REQUIRE(out, "out");
-    if (step >= m->view.steps_count) return hn_out_of_range("step", step, m->view.steps_count);
-    pthread_mutex_lock(&m->lock);
-    *out = m->profiles[step];
-    pthread_mutex_unlock(&m->lock);
-    return NULL;
-}

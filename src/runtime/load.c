@@ -124,24 +124,13 @@ static hn_status module_create(hn_module **out) {
     return NULL;
 }
 
-static hn_status init_profiles(hn_module *m) {
+static void count_steps(hn_module *m) {
     const hn_bundle *b = &m->view;
-    m->profiles = calloc(b->steps_count + 1u, sizeof *m->profiles);
-    if (!m->profiles) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to load a module");
-    static const char *const kinds[HNB_STEP_KIND_COUNT] = {"none", "kernel", "extern", "copy", "assert", "cond",
-                                                         "define"};
-    for (uint32_t k = 0; k < b->steps_count; k++) {
-        const hnb_step *step = &b->steps[k];
-        m->profiles[k].name = step->kind == HNB_STEP_KERNEL   ? hn_bundle_text(b, hn_bundle_code(b, step->kernel, m->target)->symbol)
-                              : step->kind == HNB_STEP_EXTERN ? hn_bundle_extern_name(step->extern_kind)
-                                                              : kinds[step->kind];
-        m->profiles[k].origin = hn_bundle_text(b, b->origins[step->origin].node);
-        m->profiles[k].min_ns = INT64_MAX;
-        m->stats.steps++;
-        m->stats.kernels += step->kind == HNB_STEP_KERNEL;
-    }
-    for (uint32_t k = 0; k < b->objects_count; k++) m->stats.objects += b->objects[k].target == m->target;
-    return NULL;
+    m->stats.steps = b->steps_count;
+    for (uint32_t k = 0; k < b->steps_count; k++)
+        m->stats.kernels += b->steps[k].kind == HNB_STEP_KERNEL;
+    for (uint32_t k = 0; k < b->objects_count; k++)
+        m->stats.objects += b->objects[k].target == m->target;
 }
 
 static hn_status check_options(const hn_module_options *options) {
@@ -171,7 +160,6 @@ static hn_status module_init(hn_module *m, const void *bytes, size_t len, const 
     if (options->executor) m->executor = *options->executor;
     m->threads = options->threads > 0 ? options->threads : options->executor ? options->executor->threads : default_threads();
     if (m->threads > HN_THREADS_MAX) m->threads = HN_THREADS_MAX;
-    m->profile = options->profile;
     HN_TRY(hn_bundle_weights_check(&m->view, verify_weights));
     HN_TRY(hn_bundle_weights_open(&m->view, path, options->weights_path, verify_weights, &m->weights_file));
     HN_TRY(place_storages(m));
@@ -179,7 +167,8 @@ static hn_status module_init(hn_module *m, const void *bytes, size_t len, const 
     HN_TRY(hn_block_pool_create(&m->allocator, &m->blocks));
     HN_TRY(number_buffers(m));
     HN_TRY(hn_stages_init(m));
-    HN_TRY(init_profiles(m));
+    HN_TRY(hn_profiles_init(m, options->profile));
+    count_steps(m);
     return hn_module_info_init(m);
 }
 

@@ -1,7 +1,8 @@
 /* module_impl.h: what the files of src/runtime share: the module, the execution contexts that run it, and what a
  * context has worked out for the sizes of one set of inputs ("bound").
  *
- *   hn_module   what was loaded; read-only after the load but for the list of contexts, the counters and `weights`
+ *   hn_module   what was loaded; read-only after the load but for the list of contexts, the counters, `weights`
+ *               and the hooks
  *   hn_weights  where the bytes of weights are, and what is packed of them; a run keeps the set that it began with
  *   hn_state    a copy of the buffers that the program changes
  *   hn_context  memory for one run at a time: workspace, scratch, and a few bounds, most recently used first
@@ -27,6 +28,13 @@
 enum { HN_WEIGHT_ALIGN = 8 }; /* bytes: the widest element */
 enum { HN_CONTEXT_BOUNDS = 8 }; /* sets of sizes that a context remembers */
 
+/* Hooks around steps: the caller's, and two of the runtime's own (profile.c). The first is called
+ * nearest to the step. */
+typedef struct hn_hook_list {
+    uint32_t count;
+    hn_step_hook items[HN_MODULE_HOOKS_MAX + 2];
+} hn_hook_list;
+
 /* Items of one kind by stage (stages.c): of[item], and items[first[stage] .. first[stage + 1]). All NULL in a program
  * without stages. */
 typedef struct hn_stage_list {
@@ -47,7 +55,8 @@ typedef struct hn_run_step {
     uint32_t kind;   /* hnb_step_kind */
     uint32_t index;  /* in the bundle, for messages and profiles */
     uint32_t chunks; /* of KERNEL: parts of the range that may run at the same time; 1: on the calling thread */
-    uint32_t then_count, otherwise_count;
+    uint32_t then_count; /* of COND: steps of the first branch, which follow it ... */
+    uint32_t body_count; /* ... and of both; 0 for other steps */
     hn_kernel_fn fn;         /* NULL: to be loaded by the first run of the step */
     void **args;             /* operand addresses; COPY: [to, from]; ASSERT, COND: [predicate] */
     const long long *params; /* of KERNEL */
@@ -144,6 +153,7 @@ typedef struct hn_context {
     hn_state *state;         /* of the call */
     void **staged;      /* per output of the bundle: new content of a mutation taken aside, during a call */
     hn_team team; /* runs the tasks of a call */
+    hn_hook_list hooks; /* of the call */
 } hn_context;
 
 struct hn_module {
@@ -165,7 +175,7 @@ struct hn_module {
     hn_stages stages;
     int threads;             /* into how many tasks the work of a step is cut */
     hn_executor executor;    /* the caller's own; `run` is NULL without one */
-    bool profile, skip_digest;
+    bool skip_digest;
     bool has_state;          /* writes to its own buffers: runs take turns */
     bool changes_inputs;
     uint32_t key_count;      /* of hn_bound.key */
@@ -177,7 +187,9 @@ struct hn_module {
     pthread_mutex_t lock;    /* of `idle` and the counters */
     hn_context *idle;
     hn_module_stats stats;
-    hn_module_step_profile *profiles;
+    hn_module_step_profile *profiles; /* per step: its name, and what profile.c counts */
+    hn_hook_list hooks;      /* of runs that begin now. With `lock` held */
+    uint32_t own_hook_count; /* the first of them are the runtime's own */
     hn_module_value_info *input_infos, *output_infos;
     hn_module_dim *dims; /* of the infos */
     const char **symbol_texts, **guard_texts; /* per symbol: what its dimension is; per guard */
@@ -270,12 +282,17 @@ typedef struct hn_bound_buffer {
                       there yet, say */
     int64_t bytes; /* of its memory */
     int64_t sizes[HNB_MAX_RANK], strides[HNB_MAX_RANK]; /* elements */
+    /* of the argument of a step only: */
+    bool is_written;
+    int64_t offset_bytes; /* where in the memory it begins */
 } hn_bound_buffer;
 
 void hn_bound_buffer_get(const hn_module *m, const hn_bound *bound, uint32_t buffer,
                          hn_bound_buffer *out);
+/* How many arguments a step has, also those that are absent. */
+uint32_t hn_step_arg_count(const hnb_step *step);
 /* The same for the memory that a step takes as argument `arg`, in the order of hn_run_step.args.
- * False: it has none there. An operand may begin inside its buffer. */
+ * False: it has none there. */
 bool hn_bound_arg_get(const hn_module *m, const hn_bound *bound, uint32_t step, uint32_t arg,
                       hn_bound_buffer *out);
 /* Errors: corrupt when a tensor of known sizes reaches beyond its memory. */
@@ -287,6 +304,26 @@ hn_status hn_outputs_begin(hn_module *m, hn_context *c, hn_tensor *const *given)
 hn_status hn_outputs_place(hn_module *m, hn_context *c, uint32_t stage) HN_MUST_USE; /* the same for a later stage */
 hn_status hn_outputs_end(hn_module *m, hn_context *c, hn_tensor *const *inputs, hn_tensor **outputs) HN_MUST_USE;
 void hn_outputs_reset(hn_module *m, hn_context *c);
+
+/* hooks.c: what is called around one step. */
+typedef struct hn_step_run {
+    const hn_module *m;
+    const hn_context *c;
+    const hn_run_step *s;
+    hn_step_info info;
+    uint32_t first; /* of the hooks that were called before */
+    bool is_after;
+    uint64_t notes[HN_MODULE_HOOKS_MAX + 2];
+} hn_step_run;
+
+void hn_hooks_take(hn_module *m, hn_context *c); /* when a call begins */
+/* hn_hooks_after must follow, also after an error. */
+hn_status hn_hooks_before(const hn_module *m, const hn_context *c, const hn_run_step *s,
+                          hn_step_run *run) HN_MUST_USE;
+hn_status hn_hooks_after(hn_step_run *run, bool has_failed) HN_MUST_USE;
+
+/* profile.c: names of steps; with `profile` also the hooks that time them. */
+hn_status hn_profiles_init(hn_module *m, bool profile) HN_MUST_USE;
 
 /* steps.c */
 hn_status hn_steps_run(hn_module *m, hn_context *c) HN_MUST_USE;

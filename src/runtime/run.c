@@ -108,6 +108,7 @@ hn_status hn_module_run_with(hn_module *m, const hn_run_options *given, hn_tenso
     c->cancel = options->cancel;
     c->threads = options->threads > 0 && options->threads < m->threads ? options->threads : m->threads;
     c->state = options->state ? options->state : m->state;
+    hn_hooks_take(m, c);
     if (m->has_state) pthread_mutex_lock(&c->state->turn);
     hn_status status = run(m, c, inputs, input_count, outputs);
     hn_outputs_reset(m, c);

@@ -3,7 +3,6 @@
 
 #include "base/checked.h"
 #include "base/compiler.h"
-#include "base/trace.h"
 #include "runtime/index_fault.h"
 
 #include <inttypes.h>
@@ -96,6 +95,16 @@ static hn_status find_function(hn_module *m, hn_run_step *s) {
     return status ? step_error(m, s, status) : NULL;
 }
 
+static hn_status run_range(hn_module *m, hn_context *c, uint32_t first, uint32_t end);
+
+/* Conditionals nest at most HNB_MAX_COND_DEPTH deep. */
+static hn_status run_branch(hn_module *m, hn_context *c, const hn_run_step *s) {
+    const uint32_t first = s->index + 1, otherwise = first + s->then_count;
+    const bool taken = *(const uint8_t *)s->args[0] != 0;
+    return taken ? run_range(m, c, first, otherwise)
+                 : run_range(m, c, otherwise, first + s->body_count);
+}
+
 static inline hn_status run_step(hn_module *m, hn_context *c, hn_run_step *s) {
     int rc;
     switch (s->kind) {
@@ -109,43 +118,33 @@ static inline hn_status run_step(hn_module *m, hn_context *c, hn_run_step *s) {
         if (s->bytes) memmove(s->args[0], s->args[1], s->bytes); /* of no bytes, either may be NULL */
         return NULL;
     case HNB_STEP_ASSERT: return *(const uint8_t *)s->args[0] ? NULL : assert_error(m, s);
+    case HNB_STEP_COND: return run_branch(m, c, s);
+    case HNB_STEP_DEFINE: return run_define(m, c, s);
     default: return HN_ERROR(HN_INTERNAL, "step of kind %u", s->kind);
     }
 }
 
-static hn_status run_profiled(hn_module *m, hn_context *c, hn_run_step *s) {
-    int64_t begin = hn_now_ns();
-    hn_status status = run_step(m, c, s);
-    int64_t end = hn_now_ns(), ns = end - begin;
-    hn_module_step_profile *p = &m->profiles[s->index];
-    hn_trace_span("run", p->name, begin, end);
-    pthread_mutex_lock(&m->lock);
-    if (!p->calls || ns < p->min_ns) p->min_ns = ns;
-    p->calls++;
-    p->total_ns += ns;
-    pthread_mutex_unlock(&m->lock);
-    return status;
+static hn_status run_hooked(hn_module *m, hn_context *c, hn_run_step *s) {
+    hn_step_run run;
+    hn_status status = hn_hooks_before(m, c, s, &run);
+    status = status ? step_error(m, s, status) : run_step(m, c, s);
+    hn_status after = hn_hooks_after(&run, status != NULL);
+    if (!after || status) {
+        hn_status_free(after);
+        return status;
+    }
+    return step_error(m, s, after);
 }
 
-/* Steps [first, end). Conditionals nest at most HNB_MAX_COND_DEPTH deep. */
+/* Steps [first, end). */
 static hn_status run_range(hn_module *m, hn_context *c, uint32_t first, uint32_t end) {
     hn_run_step *steps = c->bounds[0]->steps;
-    for (uint32_t k = first; k < end; k++) {
+    const bool is_hooked = c->hooks.count != 0;
+    for (uint32_t k = first; k < end; k += 1 + steps[k].body_count) {
         hn_run_step *s = &steps[k];
         if (HN_UNLIKELY(c->cancel != NULL) && hn_cancel_is_set(c->cancel))
             return step_error(m, s, HN_ERROR(HN_CANCELLED, "the run was cancelled before this step"));
-        if (HN_UNLIKELY(s->kind == HNB_STEP_DEFINE)) {
-            HN_TRY(run_define(m, c, s));
-            continue;
-        }
-        if (HN_UNLIKELY(s->kind == HNB_STEP_COND)) {
-            uint32_t otherwise = k + 1 + s->then_count, after = otherwise + s->otherwise_count;
-            bool taken = *(const uint8_t *)s->args[0] != 0;
-            HN_TRY(run_range(m, c, taken ? k + 1 : otherwise, taken ? otherwise : after));
-            k = after - 1;
-            continue;
-        }
-        HN_TRY(HN_UNLIKELY(m->profile) ? run_profiled(m, c, s) : run_step(m, c, s));
+        HN_TRY(HN_UNLIKELY(is_hooked) ? run_hooked(m, c, s) : run_step(m, c, s));
     }
     return NULL;
 }

@@ -27,6 +27,7 @@ struct hn_tensor {
 
 size_t hn_scalar_type_bytes(hn_scalar_type type) { return hn_bundle_dtype_bytes(type); }
 const char *hn_scalar_type_name(hn_scalar_type type) { return hn_bundle_dtype_name(type); }
+const char *hn_device_kind_name(hn_device_kind kind) { return hn_device_name(kind); }
 
 /* Sizes, strides, count; and the bytes from the first element to one past the last in `*out_bytes`. */
 static hn_status describe(const hn_tensor_desc *desc, hn_tensor *t, size_t *out_bytes) {

@@ -1,6 +1,8 @@
 /* module_run.c: see the header. */
 #include "tests/support/module_run.h"
 
+#include "tests/support/step_check.h"
+
 #include <string.h>
 
 enum { MAX_TENSORS = 128 };
@@ -54,7 +56,7 @@ hn_status hn_test_module_run(hn_arena *arena, hn_module *module, const hn_ref_te
     uint32_t outputs = hn_module_output_count(module), mutations = hn_module_mutation_count(module);
     if (input_count > MAX_TENSORS || outputs > MAX_TENSORS || outputs + mutations > out_count)
         return HN_ERROR(HN_INVALID_ARGUMENT, "%u inputs, %u outputs and %u mutations are more than the test expects", input_count, outputs, mutations);
-    hn_status status = NULL;
+    hn_status status = hn_test_steps_check(module);
     for (uint32_t k = 0; k < input_count && !status; k++)
         if (inputs[k].dtype != HN_DTYPE_NONE) status = hn_test_tensor_make(arena, module, k, &inputs[k], &in[k]);
     if (!status) status = hn_module_run(module, in, input_count, out, outputs);

@@ -177,6 +177,33 @@ TEST(slots_that_grow_under_a_buffer) {
     program_deinit(&p);
 }
 
+/* Only conditionals have branches. */
+TEST(branches_of_other_steps) {
+    program p;
+    hn_strbuf image;
+    hn_module *m = NULL;
+    float x[2] = {1, 2};
+    hn_tensor *in[1] = {F32(x, 2)}, *out[1] = {NULL};
+    program_init(&p);
+    EXPECT_OK(program_image(&p,
+                            "buffer b1 : input f32[2] source 0 buffer b2 : output f32[2] bytes(8) " KERNELS
+                            "input \"x\" : f32[2] strides [1] in b1 copy b2 from b1 "
+                            "call k4(b1 f32, out b2 f32) extent(2) "
+                            "output tensor \"y\" : f32[2] strides [1] in b2",
+                            NULL, &image));
+    hnb_step *copy = entry_of(&image, HNB_STEPS, 0);
+    copy->then_count = 1;
+    copy->otherwise_count = UINT32_MAX - 1;
+    EXPECT_OK(hn_module_load_memory(image.ptr, image.len, false,
+                                    &(hn_module_options){.threads = 1, .skip_digest = true}, &m));
+    if (m) EXPECT_OK(hn_module_run(m, in, 1, out, 1));
+    EXPECT(out[0] && ((float *)hn_tensor_data(out[0]))[1] == 4); /* the second step has run */
+    hn_tensor_release(in[0]), hn_tensor_release(out[0]);
+    hn_module_release(m);
+    hn_strbuf_deinit(&image);
+    program_deinit(&p);
+}
+
 /* The image of a program with the device of its buffer 1 changed. */
 TEST(other_devices_are_refused) {
     program p;
@@ -188,11 +215,7 @@ TEST(other_devices_are_refused) {
                       "buffer b1 : input f32[2] source 0 input \"x\" : f32[2] strides [1] in b1 "
                       "output tensor \"y\" : f32[2] strides [1] in b1",
                       NULL, &image));
-    hnb_header *header = (hnb_header *)(void *)image.ptr;
-    const hnb_section *table = (const hnb_section *)(const void *)(image.ptr + sizeof *header);
-    for (uint32_t i = 0; i < header->section_count; i++)
-        if (table[i].kind == HNB_BUFFERS)
-            ((hnb_buffer *)(void *)(image.ptr + table[i].offset))[1].device = HN_DEVICE_CUDA;
+    ((hnb_buffer *)entry_of(&image, HNB_BUFFERS, 1))->device = HN_DEVICE_CUDA;
     EXPECT_ERROR(hn_module_load_memory(image.ptr, image.len, false,
                                        &(hn_module_options){.skip_digest = true}, &m),
                  HN_UNSUPPORTED,

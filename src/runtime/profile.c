@@ -1,0 +1,82 @@
+/* profile.c: the names of steps, and two hooks for modules loaded with `profile`: one counts the time of
+ * each step, the other gives it to the trace. */
+#include "runtime/module_impl.h"
+
+#include "base/require.h"
+#include "base/trace.h"
+
+#include <stdlib.h>
+
+/* ---- the hooks ---- */
+
+/* Conditionals and definitions do no work of their own. */
+static bool is_timed(const hn_step_info *step) {
+    return step->kind != HN_MODULE_STEP_COND && step->kind != HN_MODULE_STEP_DEFINE;
+}
+
+static hn_status begin(void *user, const hn_step_info *step, uint64_t *note) {
+    (void)user, (void)step;
+    *note = (uint64_t)hn_now_ns();
+    return NULL;
+}
+
+static hn_status count(void *user, const hn_step_info *step, uint64_t *note) {
+    const int64_t ns = hn_now_ns() - (int64_t)*note;
+    hn_module *m = user;
+    hn_module_step_profile *p = &m->profiles[step->index];
+    if (!is_timed(step)) return NULL;
+    pthread_mutex_lock(&m->lock);
+    if (!p->calls || ns < p->min_ns) p->min_ns = ns;
+    p->calls++;
+    p->total_ns += ns;
+    pthread_mutex_unlock(&m->lock);
+    return NULL;
+}
+
+static hn_status record_span(void *user, const hn_step_info *step, uint64_t *note) {
+    (void)user;
+    if (is_timed(step)) hn_trace_span("run", step->name, (int64_t)*note, hn_now_ns());
+    return NULL;
+}
+
+/* ---- the module ---- */
+
+static const char *name_of(const hn_bundle *b, uint32_t target, const hnb_step *step) {
+    static const char *const kinds[HNB_STEP_KIND_COUNT] = {"none",   "kernel", "extern", "copy",
+                                                         "assert", "cond",   "define"};
+    switch (step->kind) {
+    case HNB_STEP_KERNEL:
+        return hn_bundle_text(b, hn_bundle_code(b, step->kernel, target)->symbol);
+    case HNB_STEP_EXTERN: return hn_bundle_extern_name(step->extern_kind);
+    default: return kinds[step->kind];
+    }
+}
+
+hn_status hn_profiles_init(hn_module *m, bool profile) {
+    const hn_bundle *b = &m->view;
+    m->profiles = calloc(b->steps_count + 1u, sizeof *m->profiles);
+    if (!m->profiles) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to load a module");
+    for (uint32_t k = 0; k < b->steps_count; k++)
+        m->profiles[k] = (hn_module_step_profile){
+            .name = name_of(b, m->target, &b->steps[k]),
+            .origin = hn_bundle_text(b, b->origins[b->steps[k].origin].node),
+            .min_ns = INT64_MAX};
+    if (!profile) return NULL;
+    m->hooks.items[0] = (hn_step_hook){.before = begin, .after = count, .user = m};
+    m->hooks.items[1] = (hn_step_hook){.before = begin, .after = record_span, .user = m};
+    m->hooks.count = m->own_hook_count = 2;
+    return NULL;
+}
+
+uint32_t hn_module_step_count(const hn_module *m) { return !m ? 0 : m->view.steps_count; }
+
+hn_status hn_module_profile(hn_module *m, uint32_t step, hn_module_step_profile *out) {
+    HN_REQUIRE(m, "module");
+    HN_REQUIRE(out, "out");
+    if (step >= m->view.steps_count)
+        return hn_out_of_range("step", step, m->view.steps_count);
+    pthread_mutex_lock(&m->lock);
+    *out = m->profiles[step];
+    pthread_mutex_unlock(&m->lock);
+    return NULL;
+}
