@@ -70,6 +70,21 @@ for dir in src/codegen/*/; do
     done
 done
 
+# Only the rows of the table of devices know devices: the rest of the runtime includes the table, and
+# names no kind of device, target or object, and nothing that a row is made of. Tests may.
+for file in $(grep -rlE '#include "runtime/device/' src tools bench examples 2>/dev/null | grep -v '^src/runtime/device/'); do
+    checked=$((checked + 1))
+    found=$(grep -oE '"runtime/device/[^"]*"' "$file" | grep -v '"runtime/device/device.h"' | head -1)
+    [ -z "$found" ] || offends "$file includes $found, which only src/runtime/device/ may"
+    case "$file" in src/runtime/*) ;; *) offends "$file includes runtime/device/, which only the runtime may" ;; esac
+done
+device='\bHN_DEVICE_[A-Z]+\b|\bHNB_TARGET_[A-Z]+\b|\bHNB_OBJECT_(ELF|CUBIN|PTX)\b|#include "(base/library.h|base/cpu.h|runtime/cpu.h)"|<(dlfcn|sys/mman)\.h>'
+for file in $(find src/runtime -name '*.[ch]' 2>/dev/null | grep -v -e '^src/runtime/device/' -e '^src/runtime/cpu\.[ch]$'); do
+    checked=$((checked + 1))
+    found=$(grep -oE "$device" "$file" | head -1)
+    [ -z "$found" ] || offends "$file knows a device: $found"
+done
+
 # No text of a language where kernels are decided. In strings:
 #   words that begin with two underscores    __global, __attribute__, __builtin_...
 #   lines of the preprocessor                #include, #pragma

@@ -10,11 +10,13 @@ failed=0
 begin() {
     rm -rf "$work/tree"
     mkdir -p "$work/tree" && cd "$work/tree" || exit 2
-    mkdir -p src/base src/sched src/kernel src/codegen/c src/codegen/opencl src/toolchain src/driver src/front/pt2 tools
+    mkdir -p src/base src/sched src/kernel src/codegen/c src/codegen/opencl src/toolchain src/driver src/front/pt2 src/runtime/device tools
     echo '#include "codegen/c/c.h"' >src/codegen/targets.c
     echo '#include "codegen/c/c.h"' >src/codegen/c/print.c
     echo 'hn_status hn_c_probe(void);' >src/toolchain/c.h
     echo '#include "codegen/codegen.h"' >src/driver/compile.c
+    printf '#include "base/library.h"\n#include "runtime/device/rows.h"\nx(HN_DEVICE_CPU);\n' >src/runtime/device/cpu.c
+    printf '#include "runtime/device/device.h"\nx(HN_DEVICE_KIND_COUNT);\n' >src/runtime/load.c
     cat >src/kernel/print.c <<'EOF'
 #include "kernel/form.h" /* "for (;;)" in a comment counts as little as "const float *" here: */
 /* hn_strbuf_puts(out, "return x;\n");
@@ -55,6 +57,14 @@ breaks src/codegen/opencl/a.c '#include "codegen/c/c.h"' "src/codegen/opencl/a.c
 breaks tools/a.c '#include "codegen/opencl/opencl.h"' "tools/a.c includes codegen/opencl/"
 breaks src/driver/a.c 'hn_status s = hn_c_unit(p);' "src/driver/a.c names hn_c_"
 breaks src/codegen/walk.c 'put(&hn_opencl_language);' "src/codegen/walk.c names hn_opencl_"
+
+breaks src/runtime/a.c '#include "runtime/device/rows.h"' 'src/runtime/a.c includes "runtime/device/rows.h"'
+breaks src/driver/a.c '#include "runtime/device/device.h"' "src/driver/a.c includes runtime/device/"
+breaks src/runtime/a.c 'x(HN_DEVICE_OPENCL);' "src/runtime/a.c knows a device: HN_DEVICE_OPENCL"
+breaks src/runtime/a.c 'x(HNB_TARGET_CPU);' "src/runtime/a.c knows a device: HNB_TARGET_CPU"
+breaks src/runtime/a.c 'x(HNB_OBJECT_PTX);' "src/runtime/a.c knows a device: HNB_OBJECT_PTX"
+breaks src/runtime/a.c '#include "base/library.h"' "src/runtime/a.c knows a device: #include"
+breaks src/runtime/a.c '#include <sys/mman.h>' "src/runtime/a.c knows a device: <sys/mman.h>"
 
 # Text of a language, a case for each kind of it.
 text() { breaks "src/$1/a.c" "puts(\"$2\");" "src/$1/a.c has text of a language"; }

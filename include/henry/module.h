@@ -321,7 +321,7 @@ typedef struct hn_step_operand {
     bool is_written;    /* by the step, which otherwise only reads it */
     bool has_shape;     /* rank, sizes and strides are known */
     hn_scalar_type type;
-    hn_device_kind device;
+    hn_device device;
     uint32_t rank;
     int64_t sizes[HN_TENSOR_MAX_RANK], strides[HN_TENSOR_MAX_RANK];
     void *data;           /* element 0 of the tensor; NULL when there is nothing to read: there are no

@@ -46,6 +46,12 @@ typedef enum hn_device_kind {
 /* "cpu"; "unknown" out of range. Never NULL. */
 HN_API const char *hn_device_kind_name(hn_device_kind kind);
 
+/* One device. Zeros are the CPU. */
+typedef struct hn_device {
+    hn_device_kind kind;
+    uint32_t number; /* among those of the kind, from 0; of the CPU 0 */
+} hn_device;
+
 /* Bytes of an element; 0 for an unknown type. */
 HN_API size_t hn_scalar_type_bytes(hn_scalar_type type);
 /* "f32"; "none" for an unknown type. Never NULL. */
@@ -67,12 +73,15 @@ typedef struct hn_tensor_desc {
     /* Called with `free_user` when the last reference goes. NULL: `data` is borrowed and must outlive the tensor. */
     void (*free_data)(void *free_user);
     void *free_user;
+    /* Where `data` is. On another device than the CPU, `data` must be given; the tensor describes it, and
+     * what needs the CPU's memory refuses it. */
+    hn_device device;
 } hn_tensor_desc;
 
 /* Makes a tensor with one reference. sizes and strides are copied.
  * Errors: invalid-argument (unknown type, rank above 16, sizes missing, negative size or stride; elements, packed or
- * as laid out, of more bytes than 63 bits count),
- * out-of-memory. After an error the caller still owns `data`. */
+ * as laid out, of more bytes than 63 bits count; a device that cannot be),
+ * unsupported (no `data` on another device than the CPU), out-of-memory. After an error the caller still owns `data`. */
 HN_API hn_status hn_tensor_create(const hn_tensor_desc *desc, hn_tensor **out_tensor) HN_MUST_USE;
 
 /* Makes a tensor over memory that is only read: weights in flash, a mapped file, const data.
@@ -96,9 +105,10 @@ HN_API const int64_t *hn_tensor_strides(const hn_tensor *tensor); /* borrowed; r
 /* Borrowed; address of element 0. Do not write to it if hn_tensor_is_const. */
 HN_API void *hn_tensor_data(const hn_tensor *tensor);
 HN_API int64_t hn_tensor_numel(const hn_tensor *tensor);
+HN_API hn_device hn_tensor_device(const hn_tensor *tensor); /* of NULL: the CPU */
 
 /* Copies the elements in row-major order to `out` (numel elements), whatever the strides.
- * Errors: invalid-argument (NULL, unless there are no elements). */
+ * Errors: invalid-argument (NULL, unless there are no elements); unsupported if the tensor is not on the CPU. */
 HN_API hn_status hn_tensor_copy_out(const hn_tensor *tensor, void *out);
 /* The reverse: fills the tensor from row-major elements. Errors: also invalid-argument for a tensor of read-only memory. */
 HN_API hn_status hn_tensor_copy_in(hn_tensor *tensor, const void *elements);

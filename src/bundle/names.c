@@ -24,6 +24,10 @@ static const char *const object_kinds[HNB_OBJECT_KIND_COUNT] = {"elf", "cubin", 
 
 const char *hn_bundle_object_kind_name(uint32_t kind) { return kind < HNB_OBJECT_KIND_COUNT ? object_kinds[kind] : "none"; }
 
+const char *hn_bundle_target_kind_name(uint32_t kind) {
+    return hn_bundle_target_kinds[kind < HNB_TARGET_KIND_COUNT ? kind : HNB_TARGET_NONE];
+}
+
 double hn_bundle_double(uint64_t bits) {
     double value;
     memcpy(&value, &bits, sizeof value);

@@ -73,6 +73,7 @@ static inline const hnb_code *hn_bundle_code(const hn_bundle *b, uint32_t kernel
     return &b->codes[b->kernels[kernel].codes + target];
 }
 const char *hn_bundle_object_kind_name(uint32_t kind); /* "elf", "cubin", "ptx" */
+const char *hn_bundle_target_kind_name(uint32_t kind); /* "cpu", "cuda" */
 
 /* Whether all 32 bytes are 0: a digest that was not computed. */
 bool hn_bundle_digest_is_unknown(const uint8_t digest[32]);

@@ -5,7 +5,7 @@
  * What the checks of src/bundle cannot know is checked here: that sizes are defined and not
  * negative, and that temporaries, outputs, operands and the tensors in buffers lie inside their
  * memory. */
-#include "runtime/module_impl.h"
+#include "runtime/kernels.h"
 
 #include "base/checked.h"
 
@@ -183,12 +183,32 @@ static hn_status resolve(binder *x, uint32_t buffer, uint32_t offset_node, uint3
     return NULL;
 }
 
+/* What the table is asked to launch; nothing if the walk calls the kernel itself. */
+static hn_status resolve_launch(binder *x, const hnb_step *step, hn_run_step *out) {
+    const hnb_launch *l = hn_bundle_launch(x->b, step, x->m->target);
+    int64_t shared, groups[3];
+    if (hn_kernel_is_direct(x->m, out)) return NULL;
+    HN_TRY(need_size(x, l->shared, &shared));
+    for (uint32_t d = 0; d < 3; d++) HN_TRY(need_size(x, l->grid[d], &groups[d]));
+    if (!out->launch) HN_NEW(x->arena, out->launch, 1);
+    *out->launch = (hn_device_launch){.step = out->index,
+                                      .args = out->args,
+                                      .arg_count = step->operand_count,
+                                      .params = out->params,
+                                      .param_count = l->param_count,
+                                      .extent = out->extent,
+                                      .parts = out->chunks,
+                                      .shared_bytes = shared};
+    memcpy(out->launch->groups, groups, sizeof groups);
+    memcpy(out->launch->threads, l->block, sizeof out->launch->threads);
+    return NULL;
+}
+
 static hn_status resolve_kernel(binder *x, const hnb_step *step, hn_run_step *out) {
     const hnb_launch *launch = hn_bundle_launch(x->b, step, x->m->target);
     int64_t extent, scratch, value;
     HN_TRY(need_size(x, launch->extent, &extent));
     HN_TRY(need_size(x, launch->scratch, &scratch));
-    out->fn = __atomic_load_n(&x->m->kernels[step->kernel], __ATOMIC_ACQUIRE);
     out->extent = extent;
     int64_t chunks = extent / launch->grain;
     out->chunks = chunks < 2 ? 1 : chunks < x->bound->threads ? (uint32_t)chunks : (uint32_t)x->bound->threads;
@@ -199,6 +219,8 @@ static hn_status resolve_kernel(binder *x, const hnb_step *step, hn_run_step *ou
         params[k] = value;
     }
     if ((size_t)scratch > x->bound->scratch_stride) x->bound->scratch_stride = (size_t)scratch;
+    HN_TRY(resolve_launch(x, step, out));
+    hn_kernel_set(x->m, out, __atomic_load_n(&x->m->kernels[step->kernel], __ATOMIC_ACQUIRE));
     return NULL;
 }
 

@@ -8,6 +8,11 @@
 
 static hn_status no_memory(void) { return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for an execution context"); }
 
+static hn_status create_queue(const hn_module *m, hn_context *c) {
+    const hn_queue_options options = {.step_count = m->view.steps_count, .team = &c->team};
+    return m->device->ops->queue_create(m->device, &options, &c->queue);
+}
+
 static hn_status context_create(const hn_module *m, hn_context **out) {
     hn_context *c = calloc(1, sizeof *c);
     if (!c) return no_memory();
@@ -22,10 +27,11 @@ static hn_status context_create(const hn_module *m, hn_context **out) {
     c->slot_caps = calloc(m->stages.slot_count + 1u, sizeof *c->slot_caps);
     *out = c;
     c->team = (hn_team){.executor = m->executor.run ? &m->executor : NULL};
-    if (c->key && c->io && c->laid_out && c->laid_out_cap && c->blocks && c->made && c->staged && c->slots && c->slot_caps)
-        return NULL;
-    hn_context_destroy(m, c);
-    return no_memory();
+    const bool ok = c->key && c->io && c->laid_out && c->laid_out_cap && c->blocks && c->made && c->staged &&
+                    c->slots && c->slot_caps;
+    hn_status status = ok ? create_queue(m, c) : no_memory();
+    if (status) hn_context_destroy(m, c);
+    return status;
 }
 
 /* Bounds hold addresses of weights, and entries of the set's packed copies. */
@@ -40,14 +46,15 @@ static void forget_weights(hn_context *c) {
 
 void hn_context_destroy(const hn_module *m, hn_context *c) {
     forget_weights(c);
-    for (uint32_t k = 0; c->laid_out && k < m->view.inputs_count; k++) hn_memory_free(&m->allocator, c->laid_out[k]);
-    for (uint32_t k = 0; c->slots && k < m->stages.slot_count; k++) hn_memory_free(&m->allocator, c->slots[k]);
+    m->device->ops->queue_destroy(c->queue);
+    for (uint32_t k = 0; c->laid_out && k < m->view.inputs_count; k++) hn_dev_free(m->device, c->laid_out[k]);
+    for (uint32_t k = 0; c->slots && k < m->stages.slot_count; k++) hn_dev_free(m->device, c->slots[k]);
     free(c->slots);
     free(c->slot_caps);
     free(c->outgrown);
     free(c->key);
-    hn_memory_free(&m->allocator, c->workspace);
-    hn_memory_free(&m->allocator, c->scratch);
+    hn_dev_free(m->device, c->workspace);
+    hn_dev_free(m->device, c->scratch);
     free(c->io);
     free(c->laid_out);
     free(c->laid_out_cap);
@@ -82,7 +89,7 @@ hn_status hn_context_take(hn_module *m, hn_context **out) {
 
 void hn_context_give(hn_module *m, hn_context *c) {
     hn_team_end(&c->team);
-    while (c->outgrown_count) hn_memory_free(&m->allocator, c->outgrown[--c->outgrown_count]);
+    while (c->outgrown_count) hn_dev_free(m->device, c->outgrown[--c->outgrown_count]);
     pthread_mutex_lock(&m->lock);
     if (HN_UNLIKELY(c->weights != m->weights)) { /* exchanged meanwhile: the old ones are held no longer than needed */
         pthread_mutex_unlock(&m->lock);
@@ -131,9 +138,9 @@ static void add_bound(hn_context *c, hn_bound *bound) {
 
 hn_status hn_context_grow(const hn_module *m, uint8_t **memory, size_t *cap, size_t bytes) {
     if (bytes <= *cap) return NULL;
-    uint8_t *fresh = hn_memory_alloc(&m->allocator, bytes);
+    uint8_t *fresh = hn_dev_alloc(m->device, bytes);
     if (!fresh) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for intermediates of %zu bytes", bytes);
-    hn_memory_free(&m->allocator, *memory);
+    hn_dev_free(m->device, *memory);
     *memory = fresh;
     *cap = bytes;
     return NULL;

@@ -147,7 +147,7 @@ hn_status hn_step_operand_get(const hn_step_info *step, uint32_t operand, hn_ste
                              .is_written = b.is_written,
                              .has_shape = b.is_known,
                              .type = b.dtype,
-                             .device = b.device,
+                             .device = {.kind = b.device, .number = run->m->devices[b.device]->number},
                              .rank = b.rank,
                              .data = hn_address(run->s->args[operand], -b.offset_bytes),
                              .offset_bytes = b.offset_bytes};

@@ -35,13 +35,27 @@ static const char *input_of(const hn_module *m, const hnb_operand *operand) {
     return buffer->kind == HNB_BUFFER_INPUT ? hn_bundle_text(&m->view, m->view.inputs[buffer->source].name) : "";
 }
 
-static void search(const hn_module *m, const hn_bound *bound, const hn_run_step *s, const hnb_operand *operand, hn_index_fault *out) {
-    const uint8_t *at = address_of(m, s, operand);
-    int64_t count = count_of(m, bound, operand);
-    uint32_t elem = hn_bundle_dtype_bytes(operand->dtype);
-    for (int64_t k = 0; at && k < count && !out->is_found; k++) {
-        out->value = hn_number_read(at + (size_t)k * elem, operand->dtype);
+/* Whether one of `count` numbers is out of bounds. */
+static bool search_some(const uint8_t *at, int64_t count, uint32_t type, hn_index_fault *out) {
+    for (int64_t k = 0; k < count && !out->is_found; k++) {
+        out->value = hn_number_read(at + (size_t)k * hn_bundle_dtype_bytes(type), type);
         out->is_found = out->value < out->lo || out->value > out->hi;
+    }
+    return out->is_found;
+}
+
+/* Piece by piece: the memory may be a device's. */
+static void search(const hn_module *m, const hn_context *c, const hn_run_step *s, const hnb_operand *operand, hn_index_fault *out) {
+    enum { PIECE = 512 };
+    uint64_t piece[PIECE];
+    const uint8_t *at = address_of(m, s, operand);
+    const int64_t count = count_of(m, c->bounds[0], operand), elem = hn_bundle_dtype_bytes(operand->dtype);
+    for (int64_t k = 0; at && k < count; k += PIECE) {
+        const int64_t some = count - k < PIECE ? count - k : PIECE;
+        hn_status status = m->device->ops->read(c->queue, piece, at + k * elem, (size_t)(some * elem));
+        const bool is_read = !status;
+        hn_status_free(status);
+        if (!is_read || search_some((const uint8_t *)piece, some, operand->dtype, out)) break;
     }
     if (out->is_found) out->input = input_of(m, operand);
 }
@@ -60,7 +74,7 @@ bool hn_index_fault_find(const hn_module *m, const hn_context *c, const hn_run_s
     out->hi = extent - 1;
     if (operand >= 0 && operand < step->operand_count) {
         const hnb_operand *o = &m->view.operands[step->operands + (uint32_t)operand];
-        if (o->buffer && is_integer(o->dtype)) search(m, bound, s, o, out);
+        if (o->buffer && is_integer(o->dtype)) search(m, c, s, o, out);
     }
     return out->is_found || step->param_count == HNB_CHECK_PARAMS;
 }

@@ -3,6 +3,8 @@
 #include "runtime/module_impl.h"
 
 #include "base/checked.h"
+#include "base/compiler.h"
+#include "base/device.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -78,12 +80,21 @@ static hn_status check_scalar(const hn_bundle *b, uint32_t k, const hn_tensor *t
     }
 }
 
+/* Runs take memory of the host only. */
+static hn_status device_error(const hn_bundle *b, uint32_t k, const hn_tensor *t) {
+    char at[HN_DEVICE_TEXT_BYTES];
+    hn_tensor_device_print(t, at);
+    return HN_ERROR(HN_UNSUPPORTED, "input '%s' is on %s; give it on %s", hn_input_name(b, k), at,
+                    hn_device_name(hn_device_ops_of_host()->kind));
+}
+
 hn_status hn_inputs_check(const hn_module *m, hn_tensor *const *inputs, uint32_t count, int64_t *out_key) {
     const hn_bundle *b = &m->view;
     if (count != b->inputs_count) return BAD_INPUT("the model takes %u inputs, got %u", b->inputs_count, count);
     for (uint32_t k = 0; k < count; k++) {
         const hnb_input *in = &b->inputs[k];
         const hn_tensor *t = inputs[k];
+        if (HN_UNLIKELY(t && !hn_tensor_is_on_host(t))) return device_error(b, k, t);
         if (in->kind != HNB_VALUE_TENSOR) {
             HN_TRY(check_scalar(b, k, t, out_key++));
             continue;

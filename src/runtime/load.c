@@ -3,6 +3,7 @@
 
 #include "base/checked.h"
 #include "base/compiler.h"
+#include "base/device.h"
 #include "base/log.h"
 #include "base/require.h"
 #include "bundle/sign.h"
@@ -33,7 +34,7 @@ static hn_status place_storage(hn_module *m, uint32_t k) {
         m->stats.weights_mapped_bytes += s->is_mutable ? 0 : s->bytes;
         return NULL;
     }
-    uint8_t *copy = hn_memory_alloc(&m->allocator, s->bytes);
+    uint8_t *copy = hn_dev_alloc(m->host, s->bytes);
     if (!copy)
         return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a private copy of %llu bytes",
                         (unsigned long long)s->bytes);
@@ -59,15 +60,50 @@ static uint32_t count_externs(const hn_bundle *b) {
     return count;
 }
 
-/* All memory is the CPU's. */
+/* Memory may be on devices of kinds that this library has. */
+static hn_status check_buffer(const hn_bundle *b, uint32_t buffer) {
+    const uint32_t kind = b->buffers[buffer].device;
+    hn_strbuf kinds;
+    if (hn_device_ops_of(kind)) return NULL;
+    hn_strbuf_init(&kinds);
+    hn_device_kinds_print(&kinds);
+    hn_status status = HN_ERROR(HN_UNSUPPORTED,
+                                "buffer %u of the program is on %s; this library runs programs on %s only",
+                                buffer, hn_device_name(kind), kinds.len ? kinds.ptr : "none");
+    hn_strbuf_deinit(&kinds);
+    return status;
+}
+
 static hn_status check_devices(const hn_bundle *b) {
-    for (uint32_t k = 1; k < b->buffers_count; k++)
-        if (b->buffers[k].device != HN_DEVICE_CPU)
-            return HN_ERROR(
-                HN_UNSUPPORTED,
-                "buffer %u of the program is on %s; this library runs programs on %s only", k,
-                hn_device_name(b->buffers[k].device), hn_device_name(HN_DEVICE_CPU));
+    for (uint32_t k = 1; k < b->buffers_count; k++) HN_TRY(check_buffer(b, k));
     return NULL;
+}
+
+/* The device of a row, opened when it is asked for first. */
+static hn_status open_device(hn_module *m, const hn_device_ops *ops, const hn_device_options *options, hn_dev **out) {
+    hn_dev **dev = &m->devices[ops->kind];
+    if (!*dev) HN_TRY(hn_dev_open(ops, options, dev));
+    *out = *dev;
+    return NULL;
+}
+
+/* The host, the device that runs the kernels, and those that memory is on. */
+static hn_status open_devices(hn_module *m, const hn_module_options *options) {
+    const hn_bundle *b = &m->view;
+    const hn_device_ops *kernels = b->kernels_count > 1 ? hn_device_ops_of_target(b->targets[m->target].kind) : NULL;
+    hn_device_options how = {.number = 0};
+    hn_dev *ignored;
+    if (options->allocator) how.allocator = *options->allocator;
+    HN_TRY(open_device(m, hn_device_ops_of_host(), &how, &m->host));
+    m->device = m->host;
+    if (kernels) HN_TRY(open_device(m, kernels, &how, &m->device));
+    for (uint32_t k = 1; k < b->buffers_count; k++)
+        HN_TRY(open_device(m, hn_device_ops_of(b->buffers[k].device), &how, &ignored));
+    return NULL;
+}
+
+static void close_devices(hn_module *m) {
+    for (uint32_t k = 0; k < HN_DEVICE_KIND_COUNT; k++) hn_dev_release(m->devices[k]);
 }
 
 /* Where addresses of inputs and outputs stand in a context, and how many tensors look into each output buffer. */
@@ -150,13 +186,13 @@ static hn_status module_init(hn_module *m, const void *bytes, size_t len, const 
     static const hn_module_options none;
     const hn_module_options *options = given ? given : &none;
     HN_TRY(check_options(options));
-    if (options->allocator) m->allocator = *options->allocator;
     bool must_trust = options->trusted_count > 0, verify_weights = options->verify_weights || must_trust;
     m->skip_digest = options->skip_digest && !must_trust;
     HN_TRY(hn_bundle_open(bytes, len, !m->skip_digest, &m->view));
     if (must_trust) HN_TRY(hn_bundle_signature_check(&m->view, options->trusted, options->trusted_count));
     HN_TRY(check_devices(&m->view));
     HN_TRY(hn_kernels_init(m, options->target, host != NULL));
+    HN_TRY(open_devices(m, options));
     if (options->executor) m->executor = *options->executor;
     m->threads = options->threads > 0 ? options->threads : options->executor ? options->executor->threads : default_threads();
     if (m->threads > HN_THREADS_MAX) m->threads = HN_THREADS_MAX;
@@ -164,7 +200,7 @@ static hn_status module_init(hn_module *m, const void *bytes, size_t len, const 
     HN_TRY(hn_bundle_weights_open(&m->view, path, options->weights_path, verify_weights, &m->weights_file));
     HN_TRY(place_storages(m));
     if (host || options->load_all || must_trust) HN_TRY(hn_kernels_load_all(m, host));
-    HN_TRY(hn_block_pool_create(&m->allocator, &m->blocks));
+    HN_TRY(hn_block_pool_create(m->device, &m->blocks));
     HN_TRY(number_buffers(m));
     HN_TRY(hn_stages_init(m));
     HN_TRY(hn_profiles_init(m, options->profile));
@@ -229,8 +265,9 @@ static void module_destroy(hn_module *m) {
     hn_state_deinit_own(m);
     hn_weights_release(m->weights);
     hn_kernels_deinit(m);
-    for (uint32_t k = 0; m->private_copies && k < m->view.storages_count; k++) hn_memory_free(&m->allocator, m->private_copies[k]);
+    for (uint32_t k = 0; m->private_copies && k < m->view.storages_count; k++) hn_dev_free(m->host, m->private_copies[k]);
     hn_block_pool_release(m->blocks);
+    close_devices(m);
     hn_stages_deinit(&m->stages);
     free(m->io_of);
     free(m->output_buffers);

@@ -1,4 +1,4 @@
-/* memory.c: aligned memory, and the pool of output blocks. */
+/* memory.c: the pool of output blocks. */
 #include "runtime/memory.h"
 
 #include <pthread.h>
@@ -6,42 +6,23 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
-#include <sys/mman.h>
 
 enum {
-    ALIGN = 64,
-    HUGE_PAGE = 2 << 20,
-    HUGE_FROM = 4 << 20,
-    KEEP_FROM = 256 << 10, /* smaller blocks come fast from malloc */
+    KEEP_FROM = 256 << 10, /* bytes: smaller blocks come fast from malloc */
     KEEP_COUNT = 32
 };
-
-void *hn_memory_alloc(const hn_allocator *a, size_t bytes) {
-    void *memory;
-    if (bytes > SIZE_MAX / 2) return NULL;
-    size_t align = bytes >= HUGE_FROM ? HUGE_PAGE : ALIGN;
-    if (a->alloc) return a->alloc(a->context, bytes ? bytes : 1, align);
-    if (posix_memalign(&memory, align, bytes ? bytes : 1) != 0) return NULL;
-    if (bytes >= HUGE_FROM) (void)madvise(memory, bytes, MADV_HUGEPAGE); /* an advice: may be refused */
-    return memory;
-}
-
-void hn_memory_free(const hn_allocator *a, void *memory) {
-    if (!memory) return;
-    if (a->alloc) a->free(a->context, memory);
-    else free(memory);
-}
 
 /* Block and data are separate, so that data has its own alignment and a kept block is only a pointer. */
 struct hn_block {
     atomic_uint refs;
-    hn_block_pool *pool; /* NULL: a small one from malloc */
+    hn_dev *dev;         /* whose memory it is; one reference */
+    hn_block_pool *pool; /* NULL: a small one, which is not kept */
     void *data;
     size_t bytes;
 };
 
 struct hn_block_pool {
-    hn_allocator allocator;
+    hn_dev *dev;
     pthread_mutex_t lock;
     size_t refs;  /* the owner, and each block that is out */
     bool closed;  /* the owner is gone: keep nothing */
@@ -50,12 +31,12 @@ struct hn_block_pool {
     struct { void *data; size_t bytes; } kept[KEEP_COUNT]; /* the last given back is last */
 };
 
-hn_status hn_block_pool_create(const hn_allocator *allocator, hn_block_pool **out) {
+hn_status hn_block_pool_create(hn_dev *dev, hn_block_pool **out) {
     hn_block_pool *pool = calloc(1, sizeof *pool);
     if (!pool) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a module");
     pthread_mutex_init(&pool->lock, NULL);
     pool->refs = 1;
-    pool->allocator = *allocator;
+    pool->dev = hn_dev_retain(dev);
     *out = pool;
     return NULL;
 }
@@ -64,7 +45,7 @@ static void drop_kept(hn_block_pool *pool, size_t limit) {
     uint32_t gone = 0;
     while (pool->kept_bytes > limit) {
         pool->kept_bytes -= pool->kept[gone].bytes;
-        hn_memory_free(&pool->allocator, pool->kept[gone++].data);
+        hn_dev_free(pool->dev, pool->kept[gone++].data);
     }
     for (uint32_t i = gone; i < pool->kept_count; i++) pool->kept[i - gone] = pool->kept[i];
     pool->kept_count -= gone;
@@ -76,6 +57,7 @@ static void unref(hn_block_pool *pool) {
     pthread_mutex_unlock(&pool->lock);
     if (!last) return;
     pthread_mutex_destroy(&pool->lock);
+    hn_dev_release(pool->dev);
     free(pool);
 }
 
@@ -110,16 +92,16 @@ static void *take_kept(hn_block_pool *pool, size_t bytes, size_t *out_bytes) {
 hn_block *hn_block_create(hn_block_pool *pool, size_t bytes) {
     hn_block *block = malloc(sizeof *block);
     if (!block) return NULL;
-    *block = (hn_block){.bytes = bytes};
+    *block = (hn_block){.bytes = bytes, .dev = hn_dev_retain(pool->dev)};
     atomic_init(&block->refs, 1);
-    if (bytes >= KEEP_FROM || pool->allocator.alloc) {
+    if (bytes >= KEEP_FROM) {
         pthread_mutex_lock(&pool->lock);
-        if (bytes >= KEEP_FROM) block->data = take_kept(pool, bytes, &block->bytes);
+        block->data = take_kept(pool, bytes, &block->bytes);
         block->pool = pool;
         pool->refs++;
         pthread_mutex_unlock(&pool->lock);
     }
-    if (!block->data) block->data = hn_memory_alloc(&pool->allocator, bytes);
+    if (!block->data) block->data = hn_dev_alloc(block->dev, bytes);
     if (block->data) return block;
     block->bytes = 0;
     hn_block_release(block);
@@ -129,27 +111,30 @@ hn_block *hn_block_create(hn_block_pool *pool, size_t bytes) {
 void *hn_block_data(hn_block *block) { return block->data; }
 void hn_block_retain(hn_block *block) { atomic_fetch_add_explicit(&block->refs, 1, memory_order_relaxed); }
 
+/* Whether the pool has taken the memory of the block. */
+static bool keep(hn_block_pool *pool, const hn_block *block) {
+    pthread_mutex_lock(&pool->lock);
+    const bool keeps = block->data && block->bytes >= KEEP_FROM && !pool->closed &&
+                       pool->kept_count < KEEP_COUNT && block->bytes <= pool->limit;
+    if (keeps) {
+        drop_kept(pool, pool->limit - block->bytes); /* the oldest make room */
+        pool->kept[pool->kept_count].data = block->data;
+        pool->kept[pool->kept_count++].bytes = block->bytes;
+        pool->kept_bytes += block->bytes;
+    }
+    pthread_mutex_unlock(&pool->lock);
+    return keeps;
+}
+
 void hn_block_release(void *user) {
     hn_block *block = user;
     if (!block || atomic_fetch_sub_explicit(&block->refs, 1, memory_order_acq_rel) != 1) return;
-    hn_block_pool *pool = block->pool;
-    void *data = block->data;
-    if (pool) {
-        pthread_mutex_lock(&pool->lock);
-        const bool keeps = block->bytes >= KEEP_FROM && !pool->closed;
-        if (data && keeps && pool->kept_count < KEEP_COUNT && block->bytes <= pool->limit) {
-            drop_kept(pool, pool->limit - block->bytes); /* the oldest make room */
-            pool->kept[pool->kept_count].data = data;
-            pool->kept[pool->kept_count++].bytes = block->bytes;
-            pool->kept_bytes += block->bytes;
-            data = NULL;
-        }
-        pthread_mutex_unlock(&pool->lock);
-        hn_memory_free(&pool->allocator, data); /* the caller's code: without the lock */
-        pthread_mutex_lock(&pool->lock);
-        unref(pool);
-    } else {
-        free(data);
+    if (!block->pool || !keep(block->pool, block))
+        hn_dev_free(block->dev, block->data); /* the caller's code: without the lock */
+    if (block->pool) {
+        pthread_mutex_lock(&block->pool->lock);
+        unref(block->pool);
     }
+    hn_dev_release(block->dev);
     free(block);
 }

@@ -1,16 +1,10 @@
-/* memory.h: memory for workspaces and outputs. Internal to src/runtime. */
+/* memory.h: memory for outputs. Internal to src/runtime. */
 #ifndef HN_RUNTIME_MEMORY_H
 #define HN_RUNTIME_MEMORY_H
 
-#include "henry/module.h"
-#include "henry/status.h"
+#include "runtime/device/device.h"
 
 #include <stddef.h>
-
-/* 64-byte aligned; from 4 MiB on aligned for, and, without an allocator of the caller's, asking for huge pages. At least one byte.
- * NULL without memory. `a->alloc` NULL: malloc. */
-void *hn_memory_alloc(const hn_allocator *a, size_t bytes);
-void hn_memory_free(const hn_allocator *a, void *memory); /* NULL is allowed */
 
 /* Memory of outputs. A block is counted: several output tensors may look into it. Large blocks that come back are kept
  * by the pool for the next call, because fresh memory costs a page fault for every 4 KiB, which is as much as many a
@@ -19,7 +13,7 @@ void hn_memory_free(const hn_allocator *a, void *memory); /* NULL is allowed */
 typedef struct hn_block_pool hn_block_pool;
 typedef struct hn_block hn_block;
 
-hn_status hn_block_pool_create(const hn_allocator *allocator, hn_block_pool **out) HN_MUST_USE; /* copies the allocator */
+hn_status hn_block_pool_create(hn_dev *dev, hn_block_pool **out) HN_MUST_USE; /* keeps a reference */
 void hn_block_pool_release(hn_block_pool *pool); /* frees what is kept; NULL is allowed */
 /* How much may be kept from now on. */
 void hn_block_pool_limit(hn_block_pool *pool, size_t bytes);

@@ -14,12 +14,12 @@
 
 #include "base/arena.h"
 #include "base/file.h"
-#include "base/library.h"
 #include "base/team.h"
 #include "bundle/view.h"
 #include "henry/abi/kernel_abi.h"
 #include "henry/module.h"
 #include "ops/cpu/ext.h"
+#include "runtime/device/device.h"
 #include "runtime/memory.h"
 
 #include <pthread.h>
@@ -57,10 +57,13 @@ typedef struct hn_run_step {
     uint32_t chunks; /* of KERNEL: parts of the range that may run at the same time; 1: on the calling thread */
     uint32_t then_count; /* of COND: steps of the first branch, which follow it ... */
     uint32_t body_count; /* ... and of both; 0 for other steps */
-    hn_kernel_fn fn;         /* NULL: to be loaded by the first run of the step */
+    hn_kernel_fn fn;         /* of KERNEL: what the walk calls itself; NULL: the table launches the kernel, or it
+                                is direct (kernels.h) and not loaded yet */
     void **args;             /* operand addresses; COPY: [to, from]; ASSERT, COND: [predicate] */
     const long long *params; /* of KERNEL */
     long long extent;
+    hn_device_launch *launch; /* of KERNEL, unless it is direct: what the table launches, but for the scratch
+                                 memory; its kernel is NULL until the first run of the step loads it */
     size_t bytes; /* of COPY */
     hn_ext_call *ext;
 } hn_run_step;
@@ -153,6 +156,7 @@ typedef struct hn_context {
     hn_state *state;         /* of the call */
     void **staged;      /* per output of the bundle: new content of a mutation taken aside, during a call */
     hn_team team; /* runs the tasks of a call */
+    hn_queue *queue;    /* of the module's device */
     hn_hook_list hooks; /* of the call */
 } hn_context;
 
@@ -168,10 +172,13 @@ struct hn_module {
     hn_state *state;        /* of runs that bring none */
     uint64_t state_ids;     /* given so far. With `lock` held */
     uint32_t target;        /* of the bundle's, whose code is run */
-    hn_library **libraries; /* per object; NULL: not loaded yet. With `lock` held */
-    hn_kernel_fn *kernels;  /* per kernel; NULL: not loaded yet. Read and written atomically: kernels.c */
+    /* Per kind of device; NULL: the program does not use it. The CPU is always there. */
+    hn_dev *devices[HN_DEVICE_KIND_COUNT];
+    hn_dev *host;           /* of these, the one whose memory is the host's */
+    hn_dev *device;         /* and the one that runs the kernels */
+    hn_device_program **programs; /* per object; NULL: not loaded yet. With `lock` held */
+    void **kernels;         /* per kernel; NULL: not loaded yet. Read and written atomically: kernels.c */
     hn_block_pool *blocks;
-    hn_allocator allocator;  /* of large memory; zeros: malloc */
     hn_stages stages;
     int threads;             /* into how many tasks the work of a step is cut */
     hn_executor executor;    /* the caller's own; `run` is NULL without one */
@@ -203,7 +210,11 @@ hn_status hn_threads_check(int threads) HN_MUST_USE;
 hn_status hn_module_info_init(hn_module *m) HN_MUST_USE;
 hn_status hn_out_of_range(const char *what, uint32_t index, uint32_t count) HN_MUST_USE;
 
-/* tensor.c: that a tensor has this type and shape. `what`, `name`: of the weight or buffer, for the message. */
+/* tensor.c */
+enum { HN_DEVICE_TEXT_BYTES = 24 };
+bool hn_tensor_is_on_host(const hn_tensor *tensor);
+void hn_tensor_device_print(const hn_tensor *tensor, char out[HN_DEVICE_TEXT_BYTES]); /* "opencl:0" */
+/* That the host may read the tensor, and that it has this type and shape. `what`, `name`: of the weight or buffer, for the message. */
 hn_status hn_tensor_check(const char *what, const char *name, const hn_tensor *tensor, hn_scalar_type type, uint32_t rank,
                           const int64_t *sizes) HN_MUST_USE;
 

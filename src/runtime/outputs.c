@@ -7,6 +7,8 @@
 #include "runtime/module_impl.h"
 
 #include "base/checked.h"
+#include "base/compiler.h"
+#include "base/device.h"
 #include "runtime/copy.h"
 
 #include <inttypes.h>
@@ -14,12 +16,21 @@
 
 /* ---- before the run ---- */
 
+/* Runs write to memory of the host only. */
+static hn_status device_error(uint32_t output, const hn_tensor *t) {
+    char at[HN_DEVICE_TEXT_BYTES];
+    hn_tensor_device_print(t, at);
+    return HN_ERROR(HN_UNSUPPORTED, "the tensor given for output %u is on %s; give one on %s", output, at,
+                    hn_device_name(hn_device_ops_of_host()->kind));
+}
+
 static hn_status check_given(const hn_module *m, const hn_bound *bound, uint32_t output, uint32_t k,
                              const hn_tensor *t) {
     const hnb_output *o = &m->view.outputs[k];
     const hn_bound_output *out = &bound->outputs[k];
     if (o->kind != HNB_VALUE_TENSOR)
         return HN_ERROR(HN_INVALID_ARGUMENT, "output %u is a scalar: pass none for it", output);
+    if (HN_UNLIKELY(!hn_tensor_is_on_host(t))) return device_error(output, t);
     if ((uint32_t)hn_tensor_type(t) != o->dtype)
         return HN_ERROR(HN_INVALID_ARGUMENT, "the tensor given for output %u has type %s, the result has %s",
                         output, hn_scalar_type_name(hn_tensor_type(t)), hn_bundle_dtype_name(o->dtype));
@@ -181,7 +192,7 @@ static hn_status stage_mutations(const hn_module *m, hn_context *c) {
         uint32_t kind = m->view.buffers[o->buffer].kind;
         if (!o->is_mutation || (kind != HNB_BUFFER_INPUT && kind != HNB_BUFFER_CONSTANT)) continue;
         size_t bytes = (size_t)c->bounds[0]->outputs[k].extent_bytes;
-        c->staged[k] = hn_memory_alloc(&m->allocator, bytes);
+        c->staged[k] = hn_dev_alloc(m->device, bytes);
         if (!c->staged[k]) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to copy %zu bytes", bytes);
         if (bytes) memcpy(c->staged[k], content(m, c, k), bytes);
     }
@@ -253,7 +264,7 @@ void hn_outputs_reset(hn_module *m, hn_context *c) {
         c->made[output] = NULL;
     }
     for (uint32_t k = 0; k < m->view.outputs_count; k++) {
-        hn_memory_free(&m->allocator, c->staged[k]);
+        hn_dev_free(m->device, c->staged[k]);
         c->staged[k] = NULL;
     }
 }

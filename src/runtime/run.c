@@ -31,10 +31,10 @@ static hn_status lay_out(hn_module *m, hn_context *c, uint32_t k, const hn_tenso
     size_t bytes = (size_t)c->bounds[0]->input_bytes[k];
     HN_TRY(check_expanded(m, k, t, strides));
     if (bytes > c->laid_out_cap[k]) {
-        hn_memory_free(&m->allocator, c->laid_out[k]);
+        hn_dev_free(m->device, c->laid_out[k]);
         c->laid_out[k] = NULL;
         c->laid_out_cap[k] = 0;
-        c->laid_out[k] = hn_memory_alloc(&m->allocator, bytes);
+        c->laid_out[k] = hn_dev_alloc(m->device, bytes);
         if (!c->laid_out[k])
             return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to lay out input '%s'", hn_input_name(&m->view, k));
         c->laid_out_cap[k] = bytes;

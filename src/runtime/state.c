@@ -14,7 +14,7 @@
 static hn_status no_memory(void) { return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a state"); }
 
 static void state_free(hn_state *state) {
-    for (uint32_t k = 0; state->storages && k < state->m->view.storages_count; k++) hn_memory_free(&state->m->allocator, state->storages[k]);
+    for (uint32_t k = 0; state->storages && k < state->m->view.storages_count; k++) hn_dev_free(state->m->device, state->storages[k]);
     free(state->storages);
     pthread_mutex_destroy(&state->turn);
     free(state);
@@ -31,7 +31,7 @@ static hn_status state_alloc(hn_module *m, hn_state **out) {
     bool ok = state->storages != NULL;
     for (uint32_t k = 1; ok && k < b->storages_count; k++) {
         if (!b->storages[k].is_mutable) continue;
-        state->storages[k] = hn_memory_alloc(&m->allocator, b->storages[k].bytes);
+        state->storages[k] = hn_dev_alloc(m->device, b->storages[k].bytes);
         ok = state->storages[k] != NULL;
     }
     if (!ok) {

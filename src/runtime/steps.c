@@ -7,29 +7,6 @@
 
 #include <inttypes.h>
 
-typedef struct chunk_job {
-    const hn_run_step *s;
-    uint8_t *scratch;
-    size_t stride; /* from the scratch memory of one chunk to the next */
-    int failed;
-} chunk_job;
-
-static void run_chunk(void *context, int k) {
-    chunk_job *j = context;
-    const hn_run_step *s = j->s;
-    const long long chunks = s->chunks, part = s->extent / chunks, more = s->extent % chunks;
-    const long long begin = k * part + (k < more ? k : more), end = begin + part + (k < more);
-    const int rc = s->fn(s->args, s->params, begin, end, j->scratch + (size_t)k * j->stride);
-    if (HN_UNLIKELY(rc)) __atomic_store_n(&j->failed, rc, __ATOMIC_RELAXED);
-}
-
-/* There are never more chunks than the module has threads, for which there is scratch memory. */
-static int run_parallel(hn_context *c, const hn_run_step *s) {
-    chunk_job job = {.s = s, .scratch = c->scratch, .stride = c->bounds[0]->scratch_stride};
-    hn_team_run(&c->team, (int)s->chunks, run_chunk, &job);
-    return job.failed;
-}
-
 static hn_status node_error(const hn_module *m, const hn_run_step *s, uint32_t at, hn_status status) {
     const hnb_origin *origin = &m->view.origins[at];
     const char *node = hn_bundle_text(&m->view, origin->node), *source = hn_bundle_text(&m->view, origin->source);
@@ -82,17 +59,63 @@ int64_t hn_number_read(const void *element, uint32_t type) {
     }
 }
 
+/* What the walk asks of the data: the step's one operand, a number. */
+static hn_status read_number(const hn_module *m, const hn_context *c, const hn_run_step *s, int64_t *out) {
+    const uint32_t type = m->view.operands[m->view.steps[s->index].operands].dtype;
+    uint8_t element[8] = {0};
+    HN_TRY(m->device->ops->read(c->queue, element, s->args[0], hn_bundle_dtype_bytes(type)));
+    *out = hn_number_read(element, type);
+    return NULL;
+}
+
+static hn_status run_assert(const hn_module *m, const hn_context *c, const hn_run_step *s) {
+    int64_t holds;
+    HN_TRY(read_number(m, c, s, &holds));
+    return holds ? NULL : assert_error(m, s);
+}
+
 static hn_status run_define(hn_module *m, hn_context *c, const hn_run_step *s) {
-    const hnb_step *step = &m->view.steps[s->index];
-    int64_t value = hn_number_read(s->args[0], m->view.operands[step->operands].dtype);
-    hn_status status = hn_bound_define(m, c, step->symbol, value);
+    int64_t value;
+    HN_TRY(read_number(m, c, s, &value));
+    hn_status status = hn_bound_define(m, c, m->view.steps[s->index].symbol, value);
     return status ? step_error(m, s, status) : NULL;
 }
 
-/* The kernel's function, wanted for the first time by this bound. */
-static hn_status find_function(hn_module *m, hn_run_step *s) {
-    hn_status status = hn_kernels_get(m, m->view.steps[s->index].kernel, &s->fn);
-    return status ? step_error(m, s, status) : NULL;
+/* The kernel, wanted for the first time by this bound. */
+static hn_status find_kernel(hn_module *m, hn_run_step *s) {
+    void *kernel;
+    hn_status status = hn_kernels_get(m, m->view.steps[s->index].kernel, &kernel);
+    if (status) return step_error(m, s, status);
+    hn_kernel_set(m, s, kernel);
+    return NULL;
+}
+
+static inline hn_status call_kernel(const hn_module *m, const hn_context *c, const hn_run_step *s) {
+    const int rc = s->fn(s->args, s->params, 0, s->extent, c->scratch);
+    return HN_LIKELY(rc == 0) ? NULL : kernel_error(m, c, s);
+}
+
+/* What the walk does not call itself. There are never more parts than the module has threads, for which
+ * there is scratch memory. */
+static hn_status launch_kernel(hn_module *m, hn_context *c, hn_run_step *s) {
+    hn_device_fault fault;
+    if (hn_kernel_is_direct(m, s) || !s->launch->kernel) HN_TRY(find_kernel(m, s));
+    if (s->fn) return call_kernel(m, c, s);
+    s->launch->scratch = c->scratch;
+    s->launch->scratch_stride = c->bounds[0]->scratch_stride;
+    hn_status status = m->device->ops->launch(c->queue, s->launch, &fault);
+    if (status) return step_error(m, s, status);
+    return HN_LIKELY(!fault.is_set) ? NULL : kernel_error(m, c, s);
+}
+
+/* Waits for the device. What a kernel has found wrong comes before what followed from it: `status`. */
+static hn_status finish(const hn_module *m, const hn_context *c, hn_status status) {
+    hn_device_fault fault;
+    hn_status late = m->device->ops->finish(c->queue, &fault);
+    if (!late && fault.is_set) late = kernel_error(m, c, &c->bounds[0]->steps[fault.step]);
+    if (HN_LIKELY(!late)) return status;
+    hn_status_free(status);
+    return late;
 }
 
 static hn_status run_range(hn_module *m, hn_context *c, uint32_t first, uint32_t end);
@@ -100,34 +123,34 @@ static hn_status run_range(hn_module *m, hn_context *c, uint32_t first, uint32_t
 /* Conditionals nest at most HNB_MAX_COND_DEPTH deep. */
 static hn_status run_branch(hn_module *m, hn_context *c, const hn_run_step *s) {
     const uint32_t first = s->index + 1, otherwise = first + s->then_count;
-    const bool taken = *(const uint8_t *)s->args[0] != 0;
+    int64_t taken;
+    HN_TRY(read_number(m, c, s, &taken));
     return taken ? run_range(m, c, first, otherwise)
                  : run_range(m, c, otherwise, first + s->body_count);
 }
 
-static inline hn_status run_step(hn_module *m, hn_context *c, hn_run_step *s) {
-    int rc;
+static hn_status run_other(hn_module *m, hn_context *c, hn_run_step *s) {
     switch (s->kind) {
-    case HNB_STEP_KERNEL:
-        if (s->extent == 0) return NULL;
-        if (HN_UNLIKELY(!s->fn)) HN_TRY(find_function(m, s));
-        rc = s->chunks > 1 ? run_parallel(c, s) : s->fn(s->args, s->params, 0, s->extent, c->scratch);
-        return HN_LIKELY(rc == 0) ? NULL : kernel_error(m, c, s);
     case HNB_STEP_EXTERN: return run_extern(m, c, s);
-    case HNB_STEP_COPY:
-        if (s->bytes) memmove(s->args[0], s->args[1], s->bytes); /* of no bytes, either may be NULL */
-        return NULL;
-    case HNB_STEP_ASSERT: return *(const uint8_t *)s->args[0] ? NULL : assert_error(m, s);
+    case HNB_STEP_COPY: return m->device->ops->copy(c->queue, s->args[0], s->args[1], s->bytes);
+    case HNB_STEP_ASSERT: return run_assert(m, c, s);
     case HNB_STEP_COND: return run_branch(m, c, s);
     case HNB_STEP_DEFINE: return run_define(m, c, s);
     default: return HN_ERROR(HN_INTERNAL, "step of kind %u", s->kind);
     }
 }
 
+/* In the loop over the steps: what most of them need. */
+static inline hn_status run_step(hn_module *m, hn_context *c, hn_run_step *s) {
+    if (HN_UNLIKELY(s->kind != HNB_STEP_KERNEL)) return run_other(m, c, s);
+    if (s->extent == 0) return NULL;
+    return HN_LIKELY(s->fn != NULL) ? call_kernel(m, c, s) : launch_kernel(m, c, s);
+}
+
 static hn_status run_hooked(hn_module *m, hn_context *c, hn_run_step *s) {
     hn_step_run run;
     hn_status status = hn_hooks_before(m, c, s, &run);
-    status = status ? step_error(m, s, status) : run_step(m, c, s);
+    status = status ? step_error(m, s, status) : finish(m, c, run_step(m, c, s));
     hn_status after = hn_hooks_after(&run, status != NULL);
     if (!after || status) {
         hn_status_free(after);
@@ -155,5 +178,5 @@ hn_status hn_steps_run(hn_module *m, hn_context *c) {
         const hn_run_patch *patch = &bound->io_patches.items[k];
         *patch->slot = hn_address(c->io[patch->io], patch->offset_bytes);
     }
-    return run_range(m, c, 0, m->view.steps_count);
+    return finish(m, c, run_range(m, c, 0, m->view.steps_count));
 }

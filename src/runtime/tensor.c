@@ -2,12 +2,14 @@
 #include "henry/tensor.h"
 
 #include "base/checked.h"
+#include "base/device.h"
 #include "base/require.h"
 #include "bundle/view.h"
 #include "runtime/copy.h"
 #include "runtime/module_impl.h"
 
 #include <stdatomic.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +19,8 @@ struct hn_tensor {
     atomic_uint refs;
     uint32_t rank;
     hn_scalar_type type;
-    bool is_const;
+    bool is_const, is_on_host;
+    hn_device device;
     int64_t numel;
     void *data;
     void (*free_data)(void *user);
@@ -61,12 +64,29 @@ static hn_status describe(const hn_tensor_desc *desc, hn_tensor *t, size_t *out_
     return NULL;
 }
 
+/* The device is one that can be, and memory that is to be allocated is on one that can do that. */
+static hn_status check_device(const hn_tensor_desc *desc) {
+    const hn_device at = desc->device;
+    const hn_device_ops *ops = hn_device_ops_of((uint32_t)at.kind);
+    if ((uint32_t)at.kind >= HN_DEVICE_KIND_COUNT)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "tensor on a device of unknown kind %d", (int)at.kind);
+    if (ops == hn_device_ops_of_host() && at.number)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "tensor on %s:%u; there is %s:0 only", hn_device_name(at.kind), at.number,
+                        hn_device_name(at.kind));
+    if (ops == hn_device_ops_of_host() || desc->data) return NULL;
+    return HN_ERROR(HN_UNSUPPORTED, "cannot allocate a tensor on %s:%u; give its memory as 'data'",
+                    hn_device_name(at.kind), at.number);
+}
+
 static hn_status create(const hn_tensor_desc *desc, hn_tensor *t) {
     size_t bytes = 0;
     HN_TRY(describe(desc, t, &bytes));
+    HN_TRY(check_device(desc));
     atomic_init(&t->refs, 1);
     t->rank = desc->rank;
     t->type = desc->type;
+    t->device = desc->device;
+    t->is_on_host = hn_device_ops_of(desc->device.kind) == hn_device_ops_of_host();
     t->data = desc->data;
     t->free_data = desc->data ? desc->free_data : NULL;
     t->free_user = desc->free_user;
@@ -124,9 +144,31 @@ const int64_t *hn_tensor_sizes(const hn_tensor *tensor) { return tensor ? tensor
 const int64_t *hn_tensor_strides(const hn_tensor *tensor) { return tensor ? tensor->strides : NULL; }
 void *hn_tensor_data(const hn_tensor *tensor) { return tensor ? tensor->data : NULL; }
 int64_t hn_tensor_numel(const hn_tensor *tensor) { return tensor ? tensor->numel : 0; }
+hn_device hn_tensor_device(const hn_tensor *tensor) { return tensor ? tensor->device : (hn_device){.number = 0}; }
+
+bool hn_tensor_is_on_host(const hn_tensor *t) { return t->is_on_host; }
+
+void hn_tensor_device_print(const hn_tensor *t, char out[HN_DEVICE_TEXT_BYTES]) {
+    snprintf(out, HN_DEVICE_TEXT_BYTES, "%s:%u", hn_device_name(t->device.kind), t->device.number);
+}
+
+/* Its elements are read or written by the host: what for is said by `what`. */
+static hn_status need_host(const hn_tensor *t, const char *what) {
+    char at[HN_DEVICE_TEXT_BYTES];
+    if (hn_tensor_is_on_host(t)) return NULL;
+    hn_tensor_device_print(t, at);
+    return HN_ERROR(HN_UNSUPPORTED, "cannot %s a tensor on %s; it must be on %s", what, at,
+                    hn_device_name(hn_device_ops_of_host()->kind));
+}
 
 hn_status hn_tensor_check(const char *what, const char *name, const hn_tensor *t, hn_scalar_type type, uint32_t rank,
                           const int64_t *sizes) {
+    if (!t->is_on_host) {
+        char at[HN_DEVICE_TEXT_BYTES];
+        hn_tensor_device_print(t, at);
+        return HN_ERROR(HN_UNSUPPORTED, "%s '%s' cannot take a tensor on %s; give one on %s", what, name, at,
+                        hn_device_name(hn_device_ops_of_host()->kind));
+    }
     if (t->type != type)
         return HN_ERROR(HN_INVALID_ARGUMENT, "%s '%s' has type %s, the tensor has %s", what, name, hn_scalar_type_name(type),
                         hn_scalar_type_name(t->type));
@@ -144,6 +186,7 @@ hn_status hn_tensor_copy_out(const hn_tensor *tensor, void *out) {
     HN_REQUIRE(tensor, "tensor");
     if (!tensor->numel) return NULL;
     HN_REQUIRE(out, "out");
+    HN_TRY(need_host(tensor, "copy out of"));
     hn_packed_strides(tensor->sizes, tensor->rank, strides);
     hn_copy_strided(out, strides, tensor->data, tensor->strides, tensor->sizes, tensor->rank,
                     hn_scalar_type_bytes(tensor->type));
@@ -155,6 +198,7 @@ hn_status hn_tensor_copy_in(hn_tensor *tensor, const void *elements) {
     HN_REQUIRE(tensor, "tensor");
     if (!tensor->numel) return NULL;
     HN_REQUIRE(elements, "elements");
+    HN_TRY(need_host(tensor, "fill"));
     if (tensor->is_const) return HN_ERROR(HN_INVALID_ARGUMENT, "cannot fill a tensor of read-only memory; make it with hn_tensor_create");
     hn_packed_strides(tensor->sizes, tensor->rank, strides);
     hn_copy_strided(tensor->data, tensor->strides, elements, strides, tensor->sizes, tensor->rank,

@@ -29,6 +29,9 @@ for header in $(cd include && ls henry/*.h henry/abi/*.h); do
     check "$header alone as C++17" c++ -std=c++17 ${strict/-Wstrict-prototypes/} "$work/one.cpp"
 done
 
+# shellcheck disable=SC2086
+check "structs grow at the end only" cc -std=c17 ${strict} tests/abi/layout.c
+
 # The face for C++, with and without exceptions; a program may have files of both kinds.
 compilers=c++
 command -v clang++ >/dev/null && compilers="c++ clang++"

@@ -31,7 +31,7 @@ static hn_status span_of(const hn_step_info *step, uint32_t k, bool reads, span 
         return step->kind == HN_MODULE_STEP_EXTERN
                    ? NULL
                    : HN_ERROR(HN_INTERNAL, "operand %u of step %u is absent", k, step->index);
-    if (!o.has_shape || o.device != HN_DEVICE_CPU || !hn_scalar_type_bytes(o.type))
+    if (!o.has_shape || o.device.kind != HN_DEVICE_CPU || !hn_scalar_type_bytes(o.type))
         return HN_ERROR(HN_INTERNAL, "operand %u of step %u is not described", k, step->index);
     out->len = extent_of(&o);
     out->begin = o.data;

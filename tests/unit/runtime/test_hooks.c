@@ -21,7 +21,7 @@ static void print_operand(const hn_step_info *step, uint32_t k, hn_strbuf *out) 
         hn_strbuf_puts(out, " none");
         return;
     }
-    EXPECT(o.has_shape && o.device == HN_DEVICE_CPU);
+    EXPECT(o.has_shape && o.device.kind == HN_DEVICE_CPU);
     hn_strbuf_printf(out, " %s%s:%s[", o.is_written ? "out " : "", *o.name ? o.name : "-",
                      hn_scalar_type_name(o.type));
     for (uint32_t d = 0; d < o.rank; d++)

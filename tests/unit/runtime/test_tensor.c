@@ -23,6 +23,34 @@ TEST(scalar_types_have_bytes_and_names) {
     EXPECT_STR(hn_scalar_type_name((hn_scalar_type)99), "none");
 }
 
+TEST(devices) {
+    int64_t sizes[1] = {2};
+    float x[2] = {1, 2}, y[2];
+    const hn_tensor_desc here = {.type = HN_F32, .rank = 1, .sizes = sizes, .data = x};
+    hn_tensor_desc there = here;
+    hn_tensor *t = make(here), *none = NULL;
+    EXPECT_INT(hn_tensor_device(t).kind, HN_DEVICE_CPU);
+    EXPECT_INT(hn_tensor_device(NULL).kind, HN_DEVICE_CPU);
+    hn_tensor_release(t);
+    there.device = (hn_device){.kind = HN_DEVICE_OPENCL, .number = 2};
+    t = make(there);
+    EXPECT_INT(hn_tensor_device(t).kind, HN_DEVICE_OPENCL);
+    EXPECT_INT(hn_tensor_device(t).number, 2);
+    EXPECT_ERROR(hn_tensor_copy_out(t, y), HN_UNSUPPORTED, "cannot copy out of a tensor on opencl:2; it must be on cpu");
+    EXPECT_ERROR(hn_tensor_copy_in(t, y), HN_UNSUPPORTED, "cannot fill a tensor on opencl:2; it must be on cpu");
+    hn_tensor_release(t);
+    there.data = NULL;
+    EXPECT_ERROR(hn_tensor_create(&there, &none), HN_UNSUPPORTED, "cannot allocate a tensor on opencl:2; give its memory as 'data'");
+    there.device = (hn_device){.kind = HN_DEVICE_KIND_COUNT};
+    EXPECT_ERROR(hn_tensor_create(&there, &none), HN_INVALID_ARGUMENT, "tensor on a device of unknown kind 3");
+    there.device = (hn_device){.kind = (hn_device_kind)-1};
+    EXPECT_ERROR(hn_tensor_create(&there, &none), HN_INVALID_ARGUMENT, "unknown kind -1");
+    there.device = (hn_device){.number = 1};
+    EXPECT_ERROR(hn_tensor_create(&there, &none), HN_INVALID_ARGUMENT, "tensor on cpu:1; there is cpu:0 only");
+    EXPECT_STR(hn_device_kind_name(HN_DEVICE_CUDA), "cuda");
+    EXPECT_STR(hn_device_kind_name((hn_device_kind)-1), "unknown");
+}
+
 TEST(own_memory_is_contiguous_and_aligned) {
     const int64_t sizes[3] = {2, 3, 4};
     hn_tensor *t = make((hn_tensor_desc){.type = HN_F32, .rank = 3, .sizes = sizes});

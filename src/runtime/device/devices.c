@@ -1,0 +1,50 @@
+/* devices.c: the table of devices, and the counting of open ones. */
+#include "runtime/device/rows.h"
+
+#include "base/compiler.h"
+#include "base/device.h"
+
+static const hn_device_ops *const rows[] = {&hn_device_cpu};
+
+const hn_device_ops *hn_device_ops_of(uint32_t kind) {
+    for (size_t k = 0; k < HN_COUNT_OF(rows); k++)
+        if ((uint32_t)rows[k]->kind == kind) return rows[k];
+    return NULL;
+}
+
+const hn_device_ops *hn_device_ops_of_target(uint32_t target_kind) {
+    for (size_t k = 0; k < HN_COUNT_OF(rows); k++)
+        if ((uint32_t)rows[k]->target == target_kind) return rows[k];
+    return NULL;
+}
+
+const hn_device_ops *hn_device_ops_of_host(void) { return &hn_device_cpu; }
+
+const char *hn_device_target_named(const char *wanted) {
+    for (size_t k = 0; k < HN_COUNT_OF(rows); k++) {
+        const char *name = rows[k]->target_named(wanted);
+        if (name) return name;
+    }
+    return wanted;
+}
+
+void hn_device_kinds_print(hn_strbuf *out) {
+    for (size_t k = 0; k < HN_COUNT_OF(rows); k++)
+        hn_strbuf_printf(out, "%s%s", k ? ", " : "", hn_device_name(rows[k]->kind));
+}
+
+hn_status hn_dev_open(const hn_device_ops *ops, const hn_device_options *options, hn_dev **out) {
+    HN_TRY(ops->open(options, out));
+    atomic_init(&(*out)->refs, 1);
+    return NULL;
+}
+
+hn_dev *hn_dev_retain(hn_dev *dev) {
+    atomic_fetch_add_explicit(&dev->refs, 1, memory_order_relaxed);
+    return dev;
+}
+
+void hn_dev_release(hn_dev *dev) {
+    if (dev && atomic_fetch_sub_explicit(&dev->refs, 1, memory_order_acq_rel) == 1)
+        dev->ops->close(dev);
+}

@@ -1,0 +1,22 @@
+/* layout.c: structs that programs fill grow at the end: what stood where must stay there. Numbers of machines
+ * with pointers of 8 bytes. */
+#include <henry/henry.h>
+#include <stddef.h>
+
+#define AT(type, member, offset) \
+    _Static_assert(offsetof(type, member) == (offset), #member " of " #type " has moved")
+
+#if UINTPTR_MAX == UINT64_MAX
+AT(hn_tensor_desc, type, 0);
+AT(hn_tensor_desc, rank, 4);
+AT(hn_tensor_desc, sizes, 8);
+AT(hn_tensor_desc, strides, 16);
+AT(hn_tensor_desc, data, 24);
+AT(hn_tensor_desc, free_data, 32);
+AT(hn_tensor_desc, free_user, 40);
+AT(hn_tensor_desc, device, 48);
+_Static_assert(sizeof(hn_tensor_desc) == 56, "hn_tensor_desc has grown: add its new member here");
+#endif
+
+/* Zeros mean the CPU: programs that know nothing of devices fill nothing in. */
+_Static_assert(HN_DEVICE_CPU == 0 && HN_DEVICE_CUDA == 1 && HN_DEVICE_OPENCL == 2, "numbers stay");
