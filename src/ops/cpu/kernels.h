@@ -179,9 +179,9 @@ typedef struct hn_ext_softmax {
     float *max, *sum, *rescale; /* tile_cols each */
 } hn_ext_softmax;
 
-/* A few rows a[rows] times a matrix that is read once, where it lies. dots: out[r][j] = sum_i a[r][i] * b[j][i], j < cols,
+/* A skinny product: a few rows a[rows] times a matrix that is read once, in place. dots: out[r][j] = sum_i a[r][i] * b[j][i], j < cols,
  * i < k. combine: out[r][j] += sum_i a[r][i] * b[i][j]. Rows are contiguous, and *_row elements apart. */
-typedef struct hn_ext_few {
+typedef struct hn_ext_skinny {
     int64_t rows, cols, k;
     const float *a;
     int64_t a_row;
@@ -190,7 +190,7 @@ typedef struct hn_ext_few {
     int64_t b_row;
     float *out;
     int64_t out_row;
-} hn_ext_few;
+} hn_ext_skinny;
 
 typedef struct hn_ext_kernels {
     const char *name;
@@ -212,8 +212,8 @@ typedef struct hn_ext_kernels {
     void (*transpose)(const float *x, int64_t rows, int64_t cols, const float *factor, float *out, int64_t out_row);
     /* x[rows][tile_cols], column by column times factor[col], in place. */
     void (*scale)(float *x, int64_t rows, const float *factor);
-    void (*dots)(const hn_ext_few *f);
-    void (*combine)(const hn_ext_few *f);
+    void (*dots)(const hn_ext_skinny *f);
+    void (*combine)(const hn_ext_skinny *f);
     /* x becomes e^(x - its maximum), or 0 where x is -inf; returns the sum. A NaN is no maximum, but the sum is NaN then. */
     float (*weights)(float *x, int64_t count, float *out_max);
     void (*epilogue)(hn_epilogue epilogue, float *x, int64_t count); /* in place */

@@ -436,7 +436,7 @@ HN_INLINE float vec_total(vec v) {
 #include "ops/cpu/attention/body.h"
 #endif
 #include "ops/cpu/half_body.h"
-#include "ops/cpu/gemm/few_body.h"
+#include "ops/cpu/gemm/skinny_body.h"
 #include "ops/cpu/gemm/f64_body.h"
 
 const hn_ext_kernels HN_KERNELS_TABLE = {

@@ -8,11 +8,11 @@
 extern const hn_ext_impl hn_ext_attention;
 #ifdef HN_EXT_WITHOUT_ATTENTION
 #define hn_ext_attention_f32 hn_ext_reference
-#define hn_ext_attention_few hn_ext_reference
+#define hn_ext_attention_decode hn_ext_reference
 #else
 extern const hn_ext_impl hn_ext_attention_f32;
 /* Few queries over k and v that are read where they lie, f32 and 16-bit. */
-extern const hn_ext_impl hn_ext_attention_few;
+extern const hn_ext_impl hn_ext_attention_decode;
 #endif
 
 #endif

@@ -8,13 +8,13 @@
 extern const hn_ext_impl hn_ext_matmul;
 #ifdef HN_EXT_WITHOUT_MATMUL
 #define hn_ext_matmul_f32 hn_ext_reference
-#define hn_ext_matmul_few hn_ext_reference
+#define hn_ext_matmul_skinny hn_ext_reference
 #define hn_ext_matmul_f64 hn_ext_reference
 #define hn_ext_matmul_plain hn_ext_reference
 #else
 extern const hn_ext_impl hn_ext_matmul_f32;
 /* A few rows (or columns) times a matrix that is not worth packing, f32 and 16-bit: read where it lies. */
-extern const hn_ext_impl hn_ext_matmul_few;
+extern const hn_ext_impl hn_ext_matmul_skinny;
 /* f64, blocked; small products are unsupported. */
 extern const hn_ext_impl hn_ext_matmul_f64;
 /* f64, integers and bool: rows in parallel, no blocks. */

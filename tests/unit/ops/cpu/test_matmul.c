@@ -283,17 +283,17 @@ TEST(every_instruction_set) {
         }
 }
 
-typedef struct few_case {
-    hn_ext_few f;
+typedef struct skinny_case {
+    hn_ext_skinny f;
     float *a, *b, *out; /* b: the values that f.b holds, as floats */
     bool combines;
-} few_case;
+} skinny_case;
 
 /* Elements from the first to the last one. */
 static int64_t span_of(int64_t rows, int64_t row, int64_t cols) { return rows && cols ? (rows - 1) * row + cols : 0; }
 
-static few_case few_case_make(ext_random *r) {
-    few_case c = {.f = {.rows = ext_int(r, 1, 9), .cols = random_size(r, 90), .k = random_size(r, 90), .b_is_bf16 = ext_int(r, 0, 1)},
+static skinny_case skinny_case_make(ext_random *r) {
+    skinny_case c = {.f = {.rows = ext_int(r, 1, 9), .cols = random_size(r, 90), .k = random_size(r, 90), .b_is_bf16 = ext_int(r, 0, 1)},
                   .combines = ext_int(r, 0, 1)};
     const int64_t b_rows = c.combines ? c.f.k : c.f.cols, b_cols = c.combines ? c.f.cols : c.f.k;
     c.f.a_row = c.f.k + ext_int(r, 0, 3), c.f.b_row = b_cols + ext_int(r, 0, 3), c.f.out_row = c.f.cols + ext_int(r, 0, 3);
@@ -307,7 +307,7 @@ static few_case few_case_make(ext_random *r) {
     return c;
 }
 
-static double few_element(const few_case *c, int64_t row, int64_t col) {
+static double skinny_element(const skinny_case *c, int64_t row, int64_t col) {
     double sum = c->combines ? (double)c->out[row * c->f.out_row + col] : 0;
     for (int64_t i = 0; i < c->f.k; i++)
         sum += (double)c->a[row * c->f.a_row + i] * (double)c->b[c->combines ? i * c->f.b_row + col : col * c->f.b_row + i];
@@ -315,19 +315,19 @@ static double few_element(const few_case *c, int64_t row, int64_t col) {
 }
 
 /* What lies between the rows of the result stays. */
-TEST(few_rows_of_every_instruction_set) {
+TEST(skinny_products_of_every_instruction_set) {
     const hn_ext_kernels *tables[3];
     ext_random r = {6};
     for (size_t t = hn_ext_kernels_list(tables); t-- > 0;)
         for (int i = 0; i < 500; i++) {
-            few_case c = few_case_make(&r);
+            skinny_case c = skinny_case_make(&r);
             const int64_t count = span_of(c.f.rows, c.f.out_row, c.f.cols);
             c.f.out = malloc((size_t)count * sizeof(float));
             memcpy(c.f.out, c.out, (size_t)count * sizeof(float));
             (c.combines ? tables[t]->combine : tables[t]->dots)(&c.f);
             for (int64_t e = 0; e < count; e++) {
                 const int64_t row = e / c.f.out_row, col = e % c.f.out_row;
-                const double want = col < c.f.cols ? few_element(&c, row, col) : (double)c.out[e];
+                const double want = col < c.f.cols ? skinny_element(&c, row, col) : (double)c.out[e];
                 if (ext_close((double)c.f.out[e], want, col < c.f.cols ? 6e-8 * (double)(c.f.k + 8) : 0, 1e-6)) continue;
                 HN_TEST_FAIL("%s case %d: %g, expected %g", tables[t]->name, i, (double)c.f.out[e], want);
                 break;

@@ -1,5 +1,5 @@
-/* few.c: rows of a matrix as floats. */
-#include "ops/cpu/gemm/few.h"
+/* matrix.c: rows of a matrix as floats. */
+#include "ops/cpu/gemm/matrix.h"
 
 #include "henry/tensor.h"
 
@@ -47,7 +47,7 @@ const float *hn_ext_matrix_rows(const hn_ext_matrix *x, int64_t rows, int64_t co
     return buffer;
 }
 
-void hn_ext_matrix_take(const hn_ext_matrix *x, int64_t rows, int64_t cols, float *buffer, hn_ext_few *f) {
+void hn_ext_matrix_take(const hn_ext_matrix *x, int64_t rows, int64_t cols, float *buffer, hn_ext_skinny *f) {
     f->b_is_bf16 = x->dtype == HN_BF16 && x->col_stride == 1;
     f->b = x->base;
     f->b_row = x->row_stride;

@@ -1,4 +1,4 @@
-/* few.c: attention of few queries, as when a model writes text token by token: k and v are read once, where they lie.
+/* decode.c: attention of few queries, as in decoding, when a model writes text token by token: k and v are read once, in place.
  *
  * The queries of all heads that share k and v go together. A task is a range of keys of one key head: it leaves the maximum of
  * its scores, the sum of its weights, and its weighted values, and at the end those of all ranges are put together in order, so
@@ -7,7 +7,7 @@
 
 #include "henry/tensor.h"
 #include "ops/cpu/conv/conv.h"
-#include "ops/cpu/gemm/few.h"
+#include "ops/cpu/gemm/matrix.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -22,7 +22,7 @@ enum {
     FIRST_VALUE = 2             /* of a partial row: maximum, sum, values */
 };
 
-typedef struct few_state {
+typedef struct decode_state {
     const hn_ext_kernels *kernels;
     int64_t batch, heads, kv_heads, m, n, d, dv;
     float scale;
@@ -33,11 +33,11 @@ typedef struct few_state {
     int64_t part_row;    /* floats of a partial row */
     int64_t all_parts;   /* floats of all partial results */
     int64_t thread_floats;
-} few_state;
+} decode_state;
 
 /* What a thread works with: [rows][d], [rows][KEYS], [CONVERTED][d or dv]. */
 typedef struct worker {
-    const few_state *s;
+    const decode_state *s;
     const hn_ext_call *call;
     float *q, *weights, *buffer;
 } worker;
@@ -54,10 +54,10 @@ static hn_ext_matrix operand(const worker *w, int index, int strides, int64_t ba
     return hn_ext_matrix_at(&all, batch * p[0] + head * p[1]);
 }
 
-static int64_t head_of(const few_state *s, int64_t kv_head, int64_t row) { return kv_head * (s->heads / s->kv_heads) + row / s->m; }
+static int64_t head_of(const decode_state *s, int64_t kv_head, int64_t row) { return kv_head * (s->heads / s->kv_heads) + row / s->m; }
 
 static void get_queries(const worker *w, const task *t) {
-    const few_state *s = w->s;
+    const decode_state *s = w->s;
     for (int64_t r = 0; r < s->rows; r++) {
         const hn_ext_matrix q = operand(w, Q, HN_ATTENTION_Q, t->batch, head_of(s, t->kv_head, r)), row = hn_ext_matrix_from(&q, r % s->m, 0);
         int64_t stride;
@@ -67,12 +67,12 @@ static void get_queries(const worker *w, const task *t) {
 }
 
 static void get_scores(const worker *w, const task *t) {
-    const few_state *s = w->s;
+    const decode_state *s = w->s;
     const hn_ext_matrix k = operand(w, K, HN_ATTENTION_K, t->batch, t->kv_head);
     const int64_t step = hn_ext_matrix_is_plain(&k) ? t->count : CONVERTED;
     for (int64_t j = 0; j < t->count; j += step) {
         const hn_ext_matrix rows = hn_ext_matrix_from(&k, t->first + j, 0);
-        hn_ext_few f = {.rows = s->rows, .cols = hn_ext_min(step, t->count - j), .k = s->d, .a = w->q, .a_row = s->d,
+        hn_ext_skinny f = {.rows = s->rows, .cols = hn_ext_min(step, t->count - j), .k = s->d, .a = w->q, .a_row = s->d,
                         .out = w->weights + j, .out_row = KEYS};
         hn_ext_matrix_take(&rows, f.cols, s->d, w->buffer, &f);
         s->kernels->dots(&f);
@@ -81,7 +81,7 @@ static void get_scores(const worker *w, const task *t) {
 
 /* Hidden keys are -inf, whatever their score is. */
 static void add_mask(const worker *w, const task *t, int64_t row, float *scores) {
-    const few_state *s = w->s;
+    const decode_state *s = w->s;
     const int64_t *ms = w->call->params + HN_ATTENTION_MASK, query = row % s->m;
     const int64_t at = t->batch * ms[0] + head_of(s, t->kv_head, row) * ms[1] + query * ms[2] + t->first * ms[3];
     const void *mask = w->call->operands[MASK];
@@ -127,14 +127,14 @@ static void add_special_values(const worker *w, const task *t, const hn_ext_matr
 }
 
 static void get_values(const worker *w, const task *t) {
-    const few_state *s = w->s;
+    const decode_state *s = w->s;
     const hn_ext_matrix v = operand(w, V, HN_ATTENTION_V, t->batch, t->kv_head);
     const int64_t step = hn_ext_matrix_is_plain(&v) ? t->count : CONVERTED;
     float *out = t->out + FIRST_VALUE;
     for (int64_t r = 0; r < s->rows; r++) memset(out + r * s->part_row, 0, (size_t)s->dv * sizeof *out);
     for (int64_t j = 0; j < t->count; j += step) {
         const hn_ext_matrix rows = hn_ext_matrix_from(&v, t->first + j, 0);
-        hn_ext_few f = {.rows = s->rows, .cols = s->dv, .k = hn_ext_min(step, t->count - j), .a = w->weights + j, .a_row = KEYS,
+        hn_ext_skinny f = {.rows = s->rows, .cols = s->dv, .k = hn_ext_min(step, t->count - j), .a = w->weights + j, .a_row = KEYS,
                         .out = out, .out_row = s->part_row};
         hn_ext_matrix_take(&rows, f.k, s->dv, w->buffer, &f);
         s->kernels->combine(&f);
@@ -144,7 +144,7 @@ static void get_values(const worker *w, const task *t) {
 }
 
 static void run_task(const worker *w, const task *t) {
-    const few_state *s = w->s;
+    const decode_state *s = w->s;
     get_queries(w, t);
     get_scores(w, t);
     for (int64_t r = 0; r < s->rows; r++) {
@@ -157,7 +157,7 @@ static void run_task(const worker *w, const task *t) {
 
 /* One query: its partial results, put together. */
 static void merge(const worker *w, const float *parts, int64_t batch, int64_t kv_head, int64_t row) {
-    const few_state *s = w->s;
+    const decode_state *s = w->s;
     float most = -INFINITY, sum = 0, *values = w->q;
     const int64_t step = s->rows * s->part_row;
     const float *first = parts + (batch * s->kv_heads + kv_head) * s->parts * step + row * s->part_row;
@@ -182,7 +182,7 @@ typedef struct job {
 } job;
 
 static worker worker_of(const job *j, int rank) {
-    const few_state *s = j->call->state;
+    const decode_state *s = j->call->state;
     worker w = {.s = s, .call = j->call, .q = j->scratch + s->all_parts + rank * s->thread_floats};
     w.weights = w.q + s->rows * hn_ext_max(s->d, s->dv);
     w.buffer = w.weights + s->rows * KEYS;
@@ -192,7 +192,7 @@ static worker worker_of(const job *j, int rank) {
 static void run_tasks(void *context, int rank) {
     const job *j = context;
     const worker w = worker_of(j, rank);
-    const few_state *s = w.s;
+    const decode_state *s = w.s;
     const int64_t tasks = s->batch * s->kv_heads * s->parts;
     for (int64_t i = tasks * rank / s->threads; i < tasks * (rank + 1) / s->threads; i++) {
         const int64_t first = i % s->parts * KEYS, head = i / s->parts;
@@ -204,14 +204,14 @@ static void run_tasks(void *context, int rank) {
 static void merge_rows(void *context, int rank) {
     const job *j = context;
     const worker w = worker_of(j, rank);
-    const few_state *s = w.s;
+    const decode_state *s = w.s;
     const int64_t rows = s->batch * s->kv_heads * s->rows;
     for (int64_t i = rows * rank / s->threads; i < rows * (rank + 1) / s->threads; i++)
         merge(&w, j->scratch, i / s->rows / s->kv_heads, i / s->rows % s->kv_heads, i % s->rows);
 }
 
-static hn_status few_run(const hn_ext_call *call, void *scratch) {
-    const few_state *s = call->state;
+static hn_status decode_run(const hn_ext_call *call, void *scratch) {
+    const decode_state *s = call->state;
     if (s->batch == 0 || s->heads == 0 || s->m == 0 || s->dv == 0) return NULL;
     job j = {.call = call, .scratch = scratch};
     hn_team_run(call->team, s->threads, run_tasks, &j);
@@ -219,7 +219,7 @@ static hn_status few_run(const hn_ext_call *call, void *scratch) {
     return NULL;
 }
 
-static void plan(few_state *s) {
+static void plan(decode_state *s) {
     s->rows = s->kv_heads ? s->heads / s->kv_heads * s->m : 0;
     s->parts = hn_ext_ceil_div(s->n, KEYS);
     s->part_row = FIRST_VALUE + s->dv;
@@ -230,7 +230,7 @@ static void plan(few_state *s) {
 }
 
 /* What is multiplied for sizes of memory stays below 2^62. */
-static bool is_small_enough(const few_state *s) {
+static bool is_small_enough(const decode_state *s) {
     const double wide = (double)s->d + (double)s->dv + KEYS;
     return (double)s->batch * (double)s->heads * ((double)s->n + KEYS) * wide < 0x1p52 && (double)s->heads * wide < 0x1p40;
 }
@@ -242,11 +242,11 @@ static bool takes_types(const hn_ext_call *call) {
     return mask == HN_NO_TYPE || mask == HN_F32 || mask == HN_F64 || mask == HN_BOOL;
 }
 
-static hn_status few_prepare(hn_ext_call *call) {
+static hn_status decode_prepare(hn_ext_call *call) {
     const int64_t *p = call->params;
     double scale;
     memcpy(&scale, &p[HN_ATTENTION_SCALE], sizeof scale);
-    few_state s = {.kernels = hn_ext_kernels_get(), .batch = p[HN_ATTENTION_BATCH], .heads = p[HN_ATTENTION_BATCH + 1],
+    decode_state s = {.kernels = hn_ext_kernels_get(), .batch = p[HN_ATTENTION_BATCH], .heads = p[HN_ATTENTION_BATCH + 1],
                    .kv_heads = p[HN_ATTENTION_KV_HEADS], .m = p[HN_ATTENTION_M], .n = p[HN_ATTENTION_N], .d = p[HN_ATTENTION_D],
                    .dv = p[HN_ATTENTION_DV], .scale = (float)scale, .causal = p[HN_ATTENTION_CAUSAL] != 0, .threads = call->threads};
     if (s.m > MAX_QUERIES || !takes_types(call) || !is_small_enough(&s)) return HN_ERROR(HN_UNSUPPORTED, "not attention of few queries");
@@ -258,9 +258,9 @@ static hn_status few_prepare(hn_ext_call *call) {
     return NULL;
 }
 
-static void few_release(hn_ext_call *call) {
+static void decode_release(hn_ext_call *call) {
     free(call->state);
     call->state = NULL;
 }
 
-const hn_ext_impl hn_ext_attention_few = {.name = "attention of few queries", .prepare = few_prepare, .run = few_run, .release = few_release};
+const hn_ext_impl hn_ext_attention_decode = {.name = "attention of few queries", .prepare = decode_prepare, .run = decode_run, .release = decode_release};

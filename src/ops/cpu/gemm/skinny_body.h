@@ -1,35 +1,35 @@
-/* few_body.h: products of a few rows with a matrix that is read once, in place, for one instruction set. Included by
+/* skinny_body.h: products of a few rows with a matrix that is read once, in place, for one instruction set. Included by
  * kernels_body.h.
  *
  * There is no use in laying out the matrix anew: each of its elements serves a few multiplications only. What counts is how it
  * streams by: few rows at a time, in pieces that are long. */
 
 /* Elements of the matrix: its element `at` and those after it. */
-HN_INLINE vec few_load(const void *b, int64_t at, const bool is_bf16) {
+HN_INLINE vec skinny_load(const void *b, int64_t at, const bool is_bf16) {
     if (!is_bf16) return vec_load((const float *)b + at);
     const hvec x = *(const hvec_unaligned *)((const uint16_t *)b + at);
     return (vec)(__builtin_convertvector(x, uvec) << 16);
 }
-HN_INLINE float few_element(const void *b, int64_t at, const bool is_bf16) {
+HN_INLINE float skinny_element(const void *b, int64_t at, const bool is_bf16) {
     if (!is_bf16) return ((const float *)b)[at];
     const uint32_t bits = (uint32_t)((const uint16_t *)b)[at] << 16;
     float x;
     memcpy(&x, &bits, sizeof x);
     return x;
 }
-HN_INLINE void few_fetch(const void *b, int64_t at, const bool is_bf16) {
+HN_INLINE void skinny_fetch(const void *b, int64_t at, const bool is_bf16) {
     __builtin_prefetch((const char *)b + at * (is_bf16 ? 2 : 4));
 }
 
 /* out[r][j] for `rows` rows of a and `count` rows of b. */
-HN_INLINE void dots_block(const hn_ext_few *f, const float *a, int64_t b, float *out, const int rows, const int count, const bool is_bf16) {
+HN_INLINE void dots_block(const hn_ext_skinny *f, const float *a, int64_t b, float *out, const int rows, const int count, const bool is_bf16) {
     vec sums[4][4];
     _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++)
         _Pragma("GCC unroll 4") for (int j = 0; j < count; j++) sums[r][j] = vec_splat(0);
     int64_t k = 0;
     for (; k + HN_LANES <= f->k; k += HN_LANES) {
         vec x[4];
-        _Pragma("GCC unroll 4") for (int j = 0; j < count; j++) x[j] = few_load(f->b, b + j * f->b_row + k, is_bf16);
+        _Pragma("GCC unroll 4") for (int j = 0; j < count; j++) x[j] = skinny_load(f->b, b + j * f->b_row + k, is_bf16);
         _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++) {
             const vec y = vec_load(a + r * f->a_row + k);
             _Pragma("GCC unroll 4") for (int j = 0; j < count; j++) sums[r][j] += y * x[j];
@@ -38,13 +38,13 @@ HN_INLINE void dots_block(const hn_ext_few *f, const float *a, int64_t b, float 
     _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++)
         _Pragma("GCC unroll 4") for (int j = 0; j < count; j++) {
             float sum = vec_total(sums[r][j]);
-            for (int64_t i = k; i < f->k; i++) sum += a[r * f->a_row + i] * few_element(f->b, b + j * f->b_row + i, is_bf16);
+            for (int64_t i = k; i < f->k; i++) sum += a[r * f->a_row + i] * skinny_element(f->b, b + j * f->b_row + i, is_bf16);
             out[r * f->out_row + j] = sum;
         }
 }
 
 /* Four rows of a at a time, with as many rows of b as there are registers for. */
-HN_INLINE void dots_rows(const hn_ext_few *f, int64_t j, const int count, const bool is_bf16) {
+HN_INLINE void dots_rows(const hn_ext_skinny *f, int64_t j, const int count, const bool is_bf16) {
     const int64_t b = j * f->b_row;
     for (int64_t r = 0; r < f->rows; r += 4) {
         const float *a = f->a + r * f->a_row;
@@ -58,7 +58,7 @@ HN_INLINE void dots_rows(const hn_ext_few *f, int64_t j, const int count, const 
     }
 }
 
-HN_INLINE void dots_all(const hn_ext_few *f, const bool is_bf16) {
+HN_INLINE void dots_all(const hn_ext_skinny *f, const bool is_bf16) {
     int64_t j = 0;
     if (f->rows <= 2)
         for (; j + 4 <= f->cols; j += 4) dots_rows(f, j, 4, is_bf16);
@@ -66,7 +66,7 @@ HN_INLINE void dots_all(const hn_ext_few *f, const bool is_bf16) {
     for (; j < f->cols; j++) dots_rows(f, j, 1, is_bf16);
 }
 
-static void dots(const hn_ext_few *f) {
+static void dots(const hn_ext_skinny *f) {
     if (f->b_is_bf16)
         dots_all(f, true);
     else
@@ -76,7 +76,7 @@ static void dots(const hn_ext_few *f) {
 enum { COMBINE_ROWS = 16 }; /* of b at a time: they stay in L1 while all rows of a take them */
 
 /* out[rows][vectors] += a[rows][k] * b[k][vectors]; the rows of b that follow are asked for. */
-HN_INLINE void combine_block(const hn_ext_few *f, const float *a, int64_t b, int64_t k, float *out, const int rows, const int vectors,
+HN_INLINE void combine_block(const hn_ext_skinny *f, const float *a, int64_t b, int64_t k, float *out, const int rows, const int vectors,
                              const bool is_bf16) {
     const int line = 64 / (is_bf16 ? 2 : 4) / HN_LANES;
     vec sums[4][8];
@@ -84,9 +84,9 @@ HN_INLINE void combine_block(const hn_ext_few *f, const float *a, int64_t b, int
         _Pragma("GCC unroll 8") for (int v = 0; v < vectors; v++) sums[r][v] = vec_load(out + r * f->out_row + v * HN_LANES);
     for (int64_t i = 0; i < k; i++, b += f->b_row) {
         vec x[8];
-        _Pragma("GCC unroll 8") for (int v = 0; v < vectors; v++) x[v] = few_load(f->b, b + v * HN_LANES, is_bf16);
+        _Pragma("GCC unroll 8") for (int v = 0; v < vectors; v++) x[v] = skinny_load(f->b, b + v * HN_LANES, is_bf16);
         _Pragma("GCC unroll 8") for (int v = 0; v < vectors; v++)
-            if (v % line == 0) few_fetch(f->b, b + COMBINE_ROWS * f->b_row + v * HN_LANES, is_bf16);
+            if (v % line == 0) skinny_fetch(f->b, b + COMBINE_ROWS * f->b_row + v * HN_LANES, is_bf16);
         _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++) {
             const vec y = vec_splat(a[r * f->a_row + i]);
             _Pragma("GCC unroll 8") for (int v = 0; v < vectors; v++) sums[r][v] += y * x[v];
@@ -96,7 +96,7 @@ HN_INLINE void combine_block(const hn_ext_few *f, const float *a, int64_t b, int
         _Pragma("GCC unroll 8") for (int v = 0; v < vectors; v++) vec_store(out + r * f->out_row + v * HN_LANES, sums[r][v]);
 }
 
-HN_INLINE void combine_rows(const hn_ext_few *f, const float *a, int64_t b, int64_t k, float *out, const int rows, const bool is_bf16) {
+HN_INLINE void combine_rows(const hn_ext_skinny *f, const float *a, int64_t b, int64_t k, float *out, const int rows, const bool is_bf16) {
     const int wide = rows == 1 ? 8 : rows == 2 ? 4 : 2;
     int64_t c = 0;
     for (; c + wide * HN_LANES <= f->cols; c += wide * HN_LANES) combine_block(f, a, b + c, k, out + c, rows, wide, is_bf16);
@@ -104,12 +104,12 @@ HN_INLINE void combine_rows(const hn_ext_few *f, const float *a, int64_t b, int6
     for (; c < f->cols; c++)
         for (int r = 0; r < rows; r++) {
             float sum = out[r * f->out_row + c];
-            for (int64_t i = 0; i < k; i++) sum += a[r * f->a_row + i] * few_element(f->b, b + i * f->b_row + c, is_bf16);
+            for (int64_t i = 0; i < k; i++) sum += a[r * f->a_row + i] * skinny_element(f->b, b + i * f->b_row + c, is_bf16);
             out[r * f->out_row + c] = sum;
         }
 }
 
-HN_INLINE void combine_all(const hn_ext_few *f, const bool is_bf16) {
+HN_INLINE void combine_all(const hn_ext_skinny *f, const bool is_bf16) {
     for (int64_t i = 0; i < f->k; i += COMBINE_ROWS) {
         const int64_t k = f->k - i < COMBINE_ROWS ? f->k - i : COMBINE_ROWS, b = i * f->b_row;
         for (int64_t r = 0; r < f->rows; r += 4) {
@@ -125,7 +125,7 @@ HN_INLINE void combine_all(const hn_ext_few *f, const bool is_bf16) {
     }
 }
 
-static void combine(const hn_ext_few *f) {
+static void combine(const hn_ext_skinny *f) {
     if (f->b_is_bf16)
         combine_all(f, true);
     else
