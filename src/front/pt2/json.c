@@ -242,7 +242,7 @@ hn_status hn_json_int(hn_json *json, int64_t *out) {
     bool negative = *p == '-';
     p += negative;
     if (p == json->end || *p < '0' || *p > '9') return fail(json, "expected an integer");
-    int64_t value = 0; /* counted downwards: INT64_MIN has no positive twin */
+    int64_t value = 0; /* counted downwards: -INT64_MIN does not fit */
     for (; p < json->end && *p >= '0' && *p <= '9'; p++)
         if (__builtin_mul_overflow(value, 10, &value) || __builtin_sub_overflow(value, *p - '0', &value))
             return fail(json, "integer does not fit 64 bits");

@@ -70,7 +70,7 @@ struct hn_ext_impl {
 
 /* table.c: a row for each kind; [HN_EXTERN_NONE] is NULL. */
 extern const hn_ext_impl *const hn_ext_impls[HN_EXTERN_KIND_COUNT];
-/* reference.c: plain loops for every kind and dtype; the slow twin for tests and the last resort.
+/* reference.c: plain loops for every kind and dtype; the reference of the tests, and the last resort.
  *
  * A source project has the files of the operations that its program calls. For others HN_EXT_WITHOUT_<OPERATION> is defined, and
  * the headers let the reference stand for what those files define. */

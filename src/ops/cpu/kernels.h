@@ -67,11 +67,11 @@ typedef struct hn_ext_pack {
 } hn_ext_pack;
 
 /* Neighbouring outputs of a convolution that read neighbouring inputs, within one panel. */
-typedef struct hn_ext_stretch {
+typedef struct hn_ext_gather_run {
     int64_t from; /* of the input, for the first one */
     int64_t to;   /* of the first row of panels */
     int64_t count;
-} hn_ext_stretch;
+} hn_ext_gather_run;
 
 /* Panels of inputs for a convolution as a matrix product. Row k is channel k / tap_count and tap k % tap_count:
  * out[k * tile_cols + run.to + i] = in[channel * in_channel + taps[tap] + run.from + i * step]. Other lanes are
@@ -81,7 +81,7 @@ typedef struct hn_ext_gather {
     int64_t in_channel;
     const int64_t *taps;
     int64_t tap_count, k_first, k, step;
-    const hn_ext_stretch *runs; /* `to` ascends */
+    const hn_ext_gather_run *runs; /* `to` ascends */
     int run_count;
     float *out;
 } hn_ext_gather;

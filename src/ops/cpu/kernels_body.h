@@ -60,12 +60,12 @@ HN_INLINE void store_count(float *p, const vec8 *of, int count) {
 }
 
 /* Whether the tile's columns, not its rows, are contiguous in c (and in the residual). */
-HN_INLINE bool tile_is_turned(const hn_ext_tile *t) {
+HN_INLINE bool tile_is_transposed(const hn_ext_tile *t) {
     return t->c_row == 1 && t->c_col != 1 && (!t->bias || t->bias_row == 0) && (!t->residual || t->residual_row == 1);
 }
 
 /* 8 x 8 at a time: columns become vectors. */
-static __attribute__((noinline)) void tile_finish_turned(const hn_ext_tile *t, const float *tile) {
+static __attribute__((noinline)) void tile_finish_transposed(const hn_ext_tile *t, const float *tile) {
     for (int j0 = 0; j0 < t->cols; j0 += 8)
         for (int i0 = 0; i0 < t->rows; i0 += 8) {
             const int rows = t->rows - i0 < 8 ? t->rows - i0 : 8, cols = t->cols - j0 < 8 ? t->cols - j0 : 8;
@@ -193,8 +193,8 @@ HN_INLINE void tile_compute(const hn_ext_tile *t, const int rows, const int vecs
         float tile[HN_TILE_ROWS * TILE_COLS] __attribute__((aligned(64)));
         _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)
             _Pragma("GCC unroll 2") for (int v = 0; v < vecs; v++) vec_store(tile + i * TILE_COLS + v * HN_LANES, acc[i][v]);
-        if (tile_is_turned(t))
-            tile_finish_turned(t, tile);
+        if (tile_is_transposed(t))
+            tile_finish_transposed(t, tile);
         else
             tile_finish(t, tile);
         return;
@@ -266,9 +266,9 @@ static bool tile_is_narrow(const hn_ext_tile *t) {
 
 /* The residual, which is needed after all sums: often it is in another cache, and its rows are far apart. */
 HN_INLINE void tile_fetch_residual(const hn_ext_tile *t) {
-    const bool turned = t->residual_row == 1;
-    const int64_t count = turned ? t->cols : t->rows, step = turned ? t->residual_col : t->residual_row;
-    const int64_t last = turned ? t->rows - 1 : (t->cols - 1) * t->residual_col;
+    const bool transposed = t->residual_row == 1;
+    const int64_t count = transposed ? t->cols : t->rows, step = transposed ? t->residual_col : t->residual_row;
+    const int64_t last = transposed ? t->rows - 1 : (t->cols - 1) * t->residual_col;
     for (int64_t i = 0; i < count; i++) {
         __builtin_prefetch(t->residual + i * step, 0, 3);
         __builtin_prefetch(t->residual + i * step + last, 0, 3);

@@ -28,14 +28,14 @@ typedef struct task {
 } task;
 
 /* The runs of the task's panels, which are panel_floats apart. */
-static int find_runs(const hn_ext_gather_state *s, const task *t, int64_t panel_floats, hn_ext_stretch *runs) {
+static int find_runs(const hn_ext_gather_state *s, const task *t, int64_t panel_floats, hn_ext_gather_run *runs) {
     const hn_ext_axis *a = t->p->axes;
     const int64_t cols = s->base.conv.kernels->tile_cols, end = hn_ext_min(t->panels[1] * cols, t->p->positions);
     int count = 0;
     for (int64_t at = t->panels[0] * cols; at < end;) {
         int64_t i2 = at % a[2].out_count, rest = at / a[2].out_count, i1 = rest % a[1].out_count, i0 = rest / a[1].out_count;
         int64_t length = hn_ext_min(a[2].out_count - i2, hn_ext_min(end - at, cols - at % cols));
-        runs[count++] = (hn_ext_stretch){
+        runs[count++] = (hn_ext_gather_run){
             .from = i0 * a[0].in_step * s->spatial[0] + i1 * a[1].in_step * s->spatial[1] + i2 * a[2].in_step,
             .to = (at / cols - t->panels[0]) * panel_floats + at % cols, .count = length};
         at += length;
@@ -68,7 +68,7 @@ static void gather_panels(const worker *w, const task *t, int64_t k0, int64_t k)
                                         .scale = scale ? scale + k0 * c->scale[1] : NULL, .scale_k = c->scale[1]});
         return;
     }
-    hn_ext_stretch runs[HN_EXT_GATHER_PANELS * 2 * HN_EXT_MAX_LANES];
+    hn_ext_gather_run runs[HN_EXT_GATHER_PANELS * 2 * HN_EXT_MAX_LANES];
     hn_ext_gather g = {.in = in, .in_end = w->in_end, .in_channel = s->channel, .taps = t->p->taps, .tap_count = t->p->tap_count,
                        .k_first = k0, .k = k, .step = t->p->axes[2].in_step, .runs = runs,
                        .run_count = find_runs(s, t, (k + 1) * cols, runs), .out = w->chunk};

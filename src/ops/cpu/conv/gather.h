@@ -1,4 +1,4 @@
-/* gather.h: the plan of a convolution as a matrix product, out[o, position] = w[o, k] in[k, position], where k counts
+/* gather.h: the plan of a convolution as a matrix product (im2col), out[o, position] = w[o, k] in[k, position], where k counts
  * channels and kernel positions ("taps"). Made by gather_plan.c, run by gather.c.
  *
  * A convolution is a sum of phases. A phase is a regular grid of outputs that all read their inputs at the same
@@ -37,7 +37,7 @@ typedef struct hn_ext_gather_state {
     bool copies;       /* the input gets a border (or contiguous rows) first */
     bool direct;       /* panels are read where they are */
     bool by_outputs;   /* threads share the output channels rather than the positions */
-    bool staged;       /* outputs (or residuals) of a panel are not contiguous: computed aside */
+    bool staged;       /* outputs (or residuals) of a panel are not contiguous: computed in a buffer */
     int64_t spatial[3]; /* strides of the input as it is read */
     int64_t channel;    /* likewise */
     int64_t weights_floats, copy_floats, chunk_floats, stage_floats;

@@ -12,7 +12,7 @@ enum {
     MOST_POSITIONS = 256,
     MOST_COLLECTED = 64,
     LINE = 16,
-    TURN_COST = 48 /* of a tile's columns on their way to rows of the result, in k. Source: measured on Zen 3 */
+    TRANSPOSE_COST = 48 /* of a tile's columns on their way to rows of the result, in k. Source: measured on Zen 3 */
 };
 
 /* Whether positions are better the rows of the tiles than their columns: 49 are 8 tiles of 6 and one row, but columns of 4 times 16. */
@@ -20,7 +20,7 @@ bool hn_ext_conv_product_fits(const hn_ext_conv *c) {
     const int64_t positions = c->in[2], cols = c->kernels->tile_cols, empty = hn_ext_ceil_div(positions, cols) * cols - positions;
     if (c->in[0] != 1 || c->in[1] != 1 || (c->has_scale && (c->n != 1 || !c->constant_weights))) return false;
     if (c->has_factor && !c->constant_weights) return false;
-    return positions <= SKINNY_POSITIONS || (positions <= MOST_POSITIONS && c->c * empty >= TURN_COST * positions);
+    return positions <= SKINNY_POSITIONS || (positions <= MOST_POSITIONS && c->c * empty >= TRANSPOSE_COST * positions);
 }
 
 /* Kernels and strides, one image. What half panels at the end leave empty is more than the tiles' way costs. */
@@ -31,7 +31,7 @@ bool hn_ext_conv_collected_fits(const hn_ext_conv *c) {
     if (c->y[4] != 1 || c->y[3] != c->out[2] || (c->has_residual && (c->r[4] != 1 || c->r[3] != c->out[2]))) return false;
     if (taps > 1 && (c->w[4] != 1 || c->w[3] != c->kernel[2] || c->w[1] != taps)) return false;
     const int64_t empty = hn_ext_ceil_div(positions, half) * half - positions;
-    return positions > SKINNY_POSITIONS && positions <= MOST_COLLECTED && c->c * taps * empty >= TURN_COST * positions;
+    return positions > SKINNY_POSITIONS && positions <= MOST_COLLECTED && c->c * taps * empty >= TRANSPOSE_COST * positions;
 }
 
 typedef struct product_state {

@@ -322,9 +322,9 @@ TEST(many_channels) {
     }
 }
 
-/* 1 x 1 over images of which the last panel would be mostly empty: positions are the rows of the tiles, results are turned. Deep
+/* 1 x 1 over images of which the last panel would be mostly empty: positions are the rows of the tiles, results are transposed. Deep
  * enough for two passes over k. */
-TEST(turned_products) {
+TEST(transposed_products) {
     ext_random r = {11};
     for (int i = 0; i < 60; i++) {
         conv_case c = {.dtype = HN_F32, .constant = i % 4 != 3, .bias = i & 1, .threads = 1 + i % 3, .random_strides = i % 9 == 8};
