@@ -9,7 +9,7 @@
  * goes in steps: step t transposes square t into array t mod 2, a vector by a vector at a time, and
  * in between writes square t - 1 from the other array. The second one has the squares at the edges,
  * one after the other. */
-#include "kernel/cpu_former.h"
+#include "kernel/cpu_emitter.h"
 
 enum { SIDE = HN_CPU_WIDE_TILE, PITCH = HN_CPU_WIDE_TILE_PITCH, ARRAY = SIDE * PITCH };
 
@@ -18,158 +18,160 @@ typedef struct square {
     hn_expr row, rows;       /* of the tile's variable: from `row` on */
     hn_expr column, columns; /* of the phase's variable */
     hn_expr at;
-    hn_form_rest rest;       /* of the columns */
+    hn_form_rest rest; /* of the columns */
 } square;
 
-static hn_expr num(const hn_former *fm, int64_t value) { return hn_former_int(fm, value); }
-static hn_expr plus(const hn_former *fm, hn_expr a, hn_expr b) { return hn_sym_add(fm->sym, a, b); }
-static hn_expr minus(const hn_former *fm, hn_expr a, hn_expr b) {
-    return hn_sym_sub(fm->sym, a, b);
+static hn_expr num(const hn_emitter *em, int64_t value) { return hn_emitter_int(em, value); }
+static hn_expr plus(const hn_emitter *em, hn_expr a, hn_expr b) {
+    return hn_sym_add(em->sym, a, b);
 }
-static hn_expr times(const hn_former *fm, hn_expr a, int64_t b) {
-    return hn_sym_mul(fm->sym, a, num(fm, b));
+static hn_expr minus(const hn_emitter *em, hn_expr a, hn_expr b) {
+    return hn_sym_sub(em->sym, a, b);
 }
-static hn_expr over(const hn_former *fm, hn_expr a, int64_t b) {
-    return hn_sym_floordiv(fm->sym, a, num(fm, b));
+static hn_expr times(const hn_emitter *em, hn_expr a, int64_t b) {
+    return hn_sym_mul(em->sym, a, num(em, b));
 }
-static hn_expr rest_of(const hn_former *fm, hn_expr a, int64_t b) {
-    return hn_sym_mod(fm->sym, a, num(fm, b));
+static hn_expr over(const hn_emitter *em, hn_expr a, int64_t b) {
+    return hn_sym_floordiv(em->sym, a, num(em, b));
+}
+static hn_expr rest_of(const hn_emitter *em, hn_expr a, int64_t b) {
+    return hn_sym_mod(em->sym, a, num(em, b));
 }
 /* `a` where `second` is 0, `b` where it is 1. */
-static hn_expr either(const hn_former *fm, hn_expr second, hn_expr a, hn_expr b) {
-    return plus(fm, a, hn_sym_mul(fm->sym, second, minus(fm, b, a)));
+static hn_expr either(const hn_emitter *em, hn_expr second, hn_expr a, hn_expr b) {
+    return plus(em, a, hn_sym_mul(em->sym, second, minus(em, b, a)));
 }
 
-static hn_expr row_variable(const hn_former *fm) { return fm->plan->tiles.var; }
-static hn_expr column_variable(const hn_former *fm) { return fm->ph->lane; }
-static hn_expr all_rows(const hn_former *fm) { return hn_former_extent(fm, row_variable(fm)); }
-static hn_expr all_columns(const hn_former *fm) {
-    return hn_former_extent(fm, column_variable(fm));
+static hn_expr row_variable(const hn_emitter *em) { return em->plan->tiles.var; }
+static hn_expr column_variable(const hn_emitter *em) { return em->ph->lane; }
+static hn_expr all_rows(const hn_emitter *em) { return hn_emitter_extent(em, row_variable(em)); }
+static hn_expr all_columns(const hn_emitter *em) {
+    return hn_emitter_extent(em, column_variable(em));
 }
 
-static const hn_sop *op_of(const hn_former *fm, hn_sid s) { return &fm->ph->phase->body.items[s]; }
-static bool is_transposed(const hn_former *fm, hn_sid s) {
-    return fm->ph->ops[s].live && fm->ph->ops[s].transposed;
+static const hn_sop *op_of(const hn_emitter *em, hn_sid s) { return &em->ph->phase->body.items[s]; }
+static bool is_transposed(const hn_emitter *em, hn_sid s) {
+    return em->ph->ops[s].live && em->ph->ops[s].transposed;
 }
-static uint32_t line_elems(const hn_former *fm, hn_dtype dtype) {
-    return fm->plan->facts->line_bytes / (uint32_t)hn_dtype_facts(dtype)->size_bytes;
+static uint32_t line_elems(const hn_emitter *em, hn_dtype dtype) {
+    return em->plan->facts->line_bytes / (uint32_t)hn_dtype_facts(dtype)->size_bytes;
 }
 
 /* A symbol for the row or the column of a square's element. */
-static hn_expr let_row(hn_former *fm, hn_expr e) { return hn_former_let(fm, e, all_rows(fm)); }
-static hn_expr let_column(hn_former *fm, hn_expr e) {
-    return hn_former_let(fm, e, all_columns(fm));
+static hn_expr let_row(hn_emitter *em, hn_expr e) { return hn_emitter_let(em, e, all_rows(em)); }
+static hn_expr let_column(hn_emitter *em, hn_expr e) {
+    return hn_emitter_let(em, e, all_columns(em));
 }
 
 /* Where load `s` finds the element at (row, column); `index` in the memory. */
-static hn_fmem place_at(hn_former *fm, hn_sid s, hn_expr row, hn_expr column, hn_expr *index) {
-    *index = op_of(fm, s)->index;
-    fm->renaming = (hn_former_renaming){
-        .from = {row_variable(fm), column_variable(fm)}, .to = {row, column}, .count = 2};
-    hn_fmem memory = hn_former_place(fm, op_of(fm, s)->buffer, false, index);
-    fm->renaming.count = 0;
+static hn_fmem place_at(hn_emitter *em, hn_sid s, hn_expr row, hn_expr column, hn_expr *index) {
+    *index = op_of(em, s)->index;
+    em->renaming = (hn_emitter_renaming){
+        .from = {row_variable(em), column_variable(em)}, .to = {row, column}, .count = 2};
+    hn_fmem memory = hn_emitter_place(em, op_of(em, s)->buffer, false, index);
+    em->renaming.count = 0;
     return memory;
 }
 
 /* ---- parts ---- */
 
-static hn_fmem add_array(hn_former *fm, hn_sid s, hn_space space, int64_t elems) {
-    return hn_form_add_memory(fm->f, (hn_form_memory){.space = space,
-                                                      .dtype = op_of(fm, s)->dtype,
-                                                      .elems = num(fm, elems),
+static hn_fmem add_array(hn_emitter *em, hn_sid s, hn_space space, int64_t elems) {
+    return hn_form_add_memory(em->f, (hn_form_memory){.space = space,
+                                                      .dtype = op_of(em, s)->dtype,
+                                                      .elems = num(em, elems),
                                                       .padded = true,
                                                       .is_read = true,
                                                       .is_written = true});
 }
 
 /* What load `s` reads of the square, rows for columns. */
-static void emit_transpose(hn_former *fm, hn_sid s, const square *sq) {
+static void emit_transpose(hn_emitter *em, hn_sid s, const square *sq) {
     hn_form_transpose t = {.rows = sq->rows, .columns = sq->columns};
-    t.pitch = fm->plan->tiles.pitch;
-    t.from = place_at(fm, s, sq->row, sq->column, &t.from_index);
-    t.stride = fm->ph->ops[s].step;
-    hn_form_transpose_into(fm->f, fm->tiles[s], sq->at, t);
+    t.pitch = em->plan->tiles.pitch;
+    t.from = place_at(em, s, sq->row, sq->column, &t.from_index);
+    t.stride = em->ph->ops[s].step;
+    hn_form_transpose_into(em->f, em->tiles[s], sq->at, t);
 }
 
 /* The body for elements [from, until) of a row, number `u` in the square. */
-static void emit_lanes(hn_former *fm, const square *sq, hn_expr u, hn_expr from, hn_expr until,
+static void emit_lanes(hn_emitter *em, const square *sq, hn_expr u, hn_expr from, hn_expr until,
                        uint32_t unroll, hn_form_lanes lanes) {
-    hn_expr begin = plus(fm, sq->at, times(fm, u, fm->plan->tiles.pitch));
-    for (hn_sid s = 1; s < fm->ph->phase->body.count; s++)
-        fm->tile_indices[s] = plus(fm, begin, minus(fm, column_variable(fm), sq->column));
-    hn_form_lanes_in(fm->f, column_variable(fm), from, until, unroll, lanes);
-    hn_form_vector(fm->f);
+    hn_expr begin = plus(em, sq->at, times(em, u, em->plan->tiles.pitch));
+    for (hn_sid s = 1; s < em->ph->phase->body.count; s++)
+        em->tile_indices[s] = plus(em, begin, minus(em, column_variable(em), sq->column));
+    hn_form_lanes_in(em->f, column_variable(em), from, until, unroll, lanes);
+    hn_form_vector(em->f);
 }
 
-static void close_lanes(hn_former *fm) {
-    hn_former_levels(fm, 0, fm->ph->phase->rank);
-    hn_former_effects(fm);
-    hn_form_close(fm->f);
-    hn_form_close(fm->f);
+static void close_lanes(hn_emitter *em) {
+    hn_emitter_levels(em, 0, em->ph->phase->rank);
+    hn_emitter_effects(em);
+    hn_form_close(em->f);
+    hn_form_close(em->f);
 }
 
 /* While row u of a narrow square is written, the lines of what will be column u of the next one. */
-static void emit_next_column(hn_former *fm, hn_sid s, const square *sq, hn_expr u) {
-    hn_expr last = minus(fm, all_columns(fm), num(fm, 1)), index;
-    hn_expr line = hn_form_symbol(fm->f, num(fm, HN_CPU_TILE));
-    hn_expr column = plus(fm, plus(fm, sq->column, num(fm, HN_CPU_TILE)), u);
-    column = let_column(fm, hn_sym_min(fm->sym, column, last));
-    hn_fmem memory = place_at(fm, s, sq->row, column, &index);
-    hn_form_for(fm->f, line, num(fm, 0), sq->rows, line_elems(fm, op_of(fm, s)->dtype));
-    hn_form_prefetch(fm->f, memory, plus(fm, index, line), false, 1);
-    hn_form_close(fm->f);
+static void emit_next_column(hn_emitter *em, hn_sid s, const square *sq, hn_expr u) {
+    hn_expr last = minus(em, all_columns(em), num(em, 1)), index;
+    hn_expr line = hn_form_symbol(em->f, num(em, HN_CPU_TILE));
+    hn_expr column = plus(em, plus(em, sq->column, num(em, HN_CPU_TILE)), u);
+    column = let_column(em, hn_sym_min(em->sym, column, last));
+    hn_fmem memory = place_at(em, s, sq->row, column, &index);
+    hn_form_for(em->f, line, num(em, 0), sq->rows, line_elems(em, op_of(em, s)->dtype));
+    hn_form_prefetch(em->f, memory, plus(em, index, line), false, 1);
+    hn_form_close(em->f);
 }
 
 /* The body for a square, row by row. */
-static void emit_rows(hn_former *fm, const square *sq) {
-    hn_expr row = row_variable(fm), u = minus(fm, row, sq->row);
-    hn_form_for(fm->f, row, sq->row, plus(fm, sq->row, sq->rows), 1);
-    for (hn_sid s = 1; s < fm->ph->phase->body.count && fm->plan->tiles.prefetches; s++)
-        if (is_transposed(fm, s)) emit_next_column(fm, s, sq, u);
-    emit_lanes(fm, sq, u, sq->column, plus(fm, sq->column, sq->columns), 1,
+static void emit_rows(hn_emitter *em, const square *sq) {
+    hn_expr row = row_variable(em), u = minus(em, row, sq->row);
+    hn_form_for(em->f, row, sq->row, plus(em, sq->row, sq->rows), 1);
+    for (hn_sid s = 1; s < em->ph->phase->body.count && em->plan->tiles.prefetches; s++)
+        if (is_transposed(em, s)) emit_next_column(em, s, sq, u);
+    emit_lanes(em, sq, u, sq->column, plus(em, sq->column, sq->columns), 1,
                (hn_form_lanes){.single = true, .rest = sq->rest});
-    close_lanes(fm);
-    hn_form_close(fm->f);
+    close_lanes(em);
+    hn_form_close(em->f);
 }
 
 /* The kernel's variables but the tile's. */
-static void emit_outer(hn_former *fm, hn_expr number) {
+static void emit_outer(hn_emitter *em, hn_expr number) {
     hn_expr vars[HN_MAX_RANK];
     uint32_t count = 0;
-    for (uint32_t d = 0; d < fm->k->rank; d++)
-        if (fm->k->vars[d] != row_variable(fm)) vars[count++] = fm->k->vars[d];
-    hn_former_coordinates(fm, number, vars, count);
+    for (uint32_t d = 0; d < em->k->rank; d++)
+        if (em->k->vars[d] != row_variable(em)) vars[count++] = em->k->vars[d];
+    hn_emitter_coordinates(em, number, vars, count);
 }
 
 /* Rows of squares that a matrix has. Where it has none, none is ever asked for. */
-static hn_expr block_rows(hn_former *fm) {
-    hn_expr count = hn_sym_ceildiv(fm->sym, all_rows(fm), num(fm, fm->plan->tiles.block));
-    return hn_sym_is_value(fm->sym, count, 0) ? num(fm, 1) : count;
+static hn_expr block_rows(hn_emitter *em) {
+    hn_expr count = hn_sym_ceildiv(em->sym, all_rows(em), num(em, em->plan->tiles.block));
+    return hn_sym_is_value(em->sym, count, 0) ? num(em, 1) : count;
 }
 
 /* ---- narrow tiles ---- */
 
-hn_status hn_form_tiles(hn_former *fm) {
-    HN_TRY(hn_former_phase(fm, 0));
-    hn_expr number = hn_form_symbol(fm->f, fm->f->grid), blocks = block_rows(fm);
-    hn_expr column = hn_form_symbol(fm->f, all_columns(fm));
-    square sq = {.column = column, .at = num(fm, 0), .rest = HN_FORM_REST_MASKED};
-    for (hn_sid s = 1; s < fm->ph->phase->body.count; s++)
-        if (is_transposed(fm, s))
-            fm->tiles[s] = add_array(fm, s, HN_SPACE_SHARED, HN_CPU_TILE * HN_CPU_TILE);
-    hn_form_for(fm->f, number, fm->f->first, fm->f->until, 1);
-    sq.row = let_row(fm, times(fm, hn_sym_mod(fm->sym, number, blocks), HN_CPU_TILE));
-    sq.rows = hn_sym_min(fm->sym, minus(fm, all_rows(fm), sq.row), num(fm, HN_CPU_TILE));
-    sq.rows = hn_former_let(fm, sq.rows, num(fm, HN_CPU_TILE + 1));
-    emit_outer(fm, hn_sym_floordiv(fm->sym, number, blocks));
-    hn_form_for(fm->f, column, num(fm, 0), all_columns(fm), HN_CPU_TILE);
-    sq.columns = hn_sym_min(fm->sym, minus(fm, all_columns(fm), column), num(fm, HN_CPU_TILE));
-    sq.columns = hn_former_let(fm, sq.columns, num(fm, HN_CPU_TILE + 1));
-    for (hn_sid s = 1; s < fm->ph->phase->body.count; s++)
-        if (is_transposed(fm, s)) emit_transpose(fm, s, &sq);
-    emit_rows(fm, &sq);
-    hn_form_close(fm->f);
-    hn_form_close(fm->f);
+hn_status hn_form_tiles(hn_emitter *em) {
+    HN_TRY(hn_emitter_phase(em, 0));
+    hn_expr number = hn_form_symbol(em->f, em->f->grid), blocks = block_rows(em);
+    hn_expr column = hn_form_symbol(em->f, all_columns(em));
+    square sq = {.column = column, .at = num(em, 0), .rest = HN_FORM_REST_MASKED};
+    for (hn_sid s = 1; s < em->ph->phase->body.count; s++)
+        if (is_transposed(em, s))
+            em->tiles[s] = add_array(em, s, HN_SPACE_SHARED, HN_CPU_TILE * HN_CPU_TILE);
+    hn_form_for(em->f, number, em->f->first, em->f->until, 1);
+    sq.row = let_row(em, times(em, hn_sym_mod(em->sym, number, blocks), HN_CPU_TILE));
+    sq.rows = hn_sym_min(em->sym, minus(em, all_rows(em), sq.row), num(em, HN_CPU_TILE));
+    sq.rows = hn_emitter_let(em, sq.rows, num(em, HN_CPU_TILE + 1));
+    emit_outer(em, hn_sym_floordiv(em->sym, number, blocks));
+    hn_form_for(em->f, column, num(em, 0), all_columns(em), HN_CPU_TILE);
+    sq.columns = hn_sym_min(em->sym, minus(em, all_columns(em), column), num(em, HN_CPU_TILE));
+    sq.columns = hn_emitter_let(em, sq.columns, num(em, HN_CPU_TILE + 1));
+    for (hn_sid s = 1; s < em->ph->phase->body.count; s++)
+        if (is_transposed(em, s)) emit_transpose(em, s, &sq);
+    emit_rows(em, &sq);
+    hn_form_close(em->f);
+    hn_form_close(em->f);
     return NULL;
 }
 
@@ -177,7 +179,7 @@ hn_status hn_form_tiles(hn_former *fm) {
 
 /* The part of a range that is in one matrix: rows of squares [begin, end). */
 typedef struct wide {
-    hn_sid load;           /* the one that goes through the arrays */
+    hn_sid load; /* the one that goes through the arrays */
     hn_expr begin, end;
     hn_expr rows, columns; /* how many whole squares it has down, from `begin` on, and across */
     hn_expr divisor;       /* `rows`, or 1 */
@@ -186,211 +188,211 @@ typedef struct wide {
 
 /* Where whole square `number` begins. What is down in memory that is written is along what is read:
  * squares go down first. */
-static square whole_square(hn_former *fm, const wide *w, hn_expr number) {
-    hn_sym *sym = fm->sym;
-    number = hn_former_let(fm, number, plus(fm, w->steps, num(fm, 1)));
-    hn_expr row = plus(fm, w->begin, hn_sym_mod(sym, number, w->divisor));
+static square whole_square(hn_emitter *em, const wide *w, hn_expr number) {
+    hn_sym *sym = em->sym;
+    number = hn_emitter_let(em, number, plus(em, w->steps, num(em, 1)));
+    hn_expr row = plus(em, w->begin, hn_sym_mod(sym, number, w->divisor));
     hn_expr column = hn_sym_floordiv(sym, number, w->divisor);
-    return (square){.row = let_row(fm, times(fm, row, SIDE)),
-                    .column = let_column(fm, times(fm, column, SIDE)),
-                    .rows = num(fm, SIDE),
-                    .columns = num(fm, SIDE),
-                    .at = times(fm, rest_of(fm, number, 2), ARRAY),
+    return (square){.row = let_row(em, times(em, row, SIDE)),
+                    .column = let_column(em, times(em, column, SIDE)),
+                    .rows = num(em, SIDE),
+                    .columns = num(em, SIDE),
+                    .at = times(em, rest_of(em, number, 2), ARRAY),
                     .rest = HN_FORM_REST_NONE};
 }
 
 /* Lines of the square after this one: those of the next `lanes` columns, a part at a time. Behind
  * the last column comes the first of the square that follows. Element e of the part is e mod SIDE
  * along one of its columns. */
-static void emit_next_lines(hn_former *fm, const wide *w, const square *next, hn_expr part) {
-    const int64_t elems = (int64_t)fm->plan->lanes * fm->plan->lanes;
-    const int64_t line = line_elems(fm, op_of(fm, w->load)->dtype);
-    hn_expr e = hn_form_symbol(fm->f, num(fm, elems)), index;
-    hn_expr row = let_row(fm, plus(fm, next->row, rest_of(fm, times(fm, part, elems), SIDE)));
-    hn_expr column = let_column(fm, plus(fm, next->column, over(fm, times(fm, part, elems), SIDE)));
-    (void)hn_form_add(fm->f, (hn_form_stmt){.kind = HN_FORM_FOR,
+static void emit_next_lines(hn_emitter *em, const wide *w, const square *next, hn_expr part) {
+    const int64_t elems = (int64_t)em->plan->lanes * em->plan->lanes;
+    const int64_t line = line_elems(em, op_of(em, w->load)->dtype);
+    hn_expr e = hn_form_symbol(em->f, num(em, elems)), index;
+    hn_expr row = let_row(em, plus(em, next->row, rest_of(em, times(em, part, elems), SIDE)));
+    hn_expr column = let_column(em, plus(em, next->column, over(em, times(em, part, elems), SIDE)));
+    (void)hn_form_add(em->f, (hn_form_stmt){.kind = HN_FORM_FOR,
                                             .var = e,
-                                            .begin = num(fm, 0),
-                                            .end = num(fm, elems),
+                                            .begin = num(em, 0),
+                                            .end = num(em, elems),
                                             .step = line,
                                             .unroll = 16});
-    hn_fmem memory = place_at(fm, w->load, plus(fm, row, rest_of(fm, e, SIDE)),
-                              plus(fm, column, over(fm, e, SIDE)), &index);
-    hn_form_prefetch(fm->f, memory, index, false, 1);
-    hn_form_close(fm->f);
+    hn_fmem memory = place_at(em, w->load, plus(em, row, rest_of(em, e, SIDE)),
+                              plus(em, column, over(em, e, SIDE)), &index);
+    hn_form_prefetch(em->f, memory, index, false, 1);
+    hn_form_close(em->f);
 }
 
 /* What is read along the rows, some of them on: those of the square that is written, then those of
  * `next`. */
-static void emit_row_prefetches(hn_former *fm, hn_expr row, hn_expr columns_on) {
-    hn_expr column = plus(fm, column_variable(fm), columns_on), index;
-    for (hn_sid s = 1; s < fm->ph->phase->body.count; s++) {
-        if (!fm->ph->ops[s].rows_ahead) continue;
-        const uint32_t every = line_elems(fm, op_of(fm, s)->dtype) / fm->plan->lanes;
-        hn_fmem memory = place_at(fm, s, row, column, &index);
-        hn_form_prefetch(fm->f, memory, index, false, every ? every : 1);
+static void emit_row_prefetches(hn_emitter *em, hn_expr row, hn_expr columns_on) {
+    hn_expr column = plus(em, column_variable(em), columns_on), index;
+    for (hn_sid s = 1; s < em->ph->phase->body.count; s++) {
+        if (!em->ph->ops[s].rows_ahead) continue;
+        const uint32_t every = line_elems(em, op_of(em, s)->dtype) / em->plan->lanes;
+        hn_fmem memory = place_at(em, s, row, column, &index);
+        hn_form_prefetch(em->f, memory, index, false, every ? every : 1);
     }
 }
 
-static bool asks_for_rows(const hn_former *fm) {
+static bool asks_for_rows(const hn_emitter *em) {
     bool any = false;
-    for (hn_sid s = 1; s < fm->ph->phase->body.count; s++) any |= fm->ph->ops[s].rows_ahead;
+    for (hn_sid s = 1; s < em->ph->phase->body.count; s++) any |= em->ph->ops[s].rows_ahead;
     return any;
 }
 
 /* A run of row u of square `sq`, from element v on; `next` is written after it. */
-static void emit_run(hn_former *fm, const square *sq, const square *next, hn_expr u, hn_expr v,
+static void emit_run(hn_emitter *em, const square *sq, const square *next, hn_expr u, hn_expr v,
                      uint32_t elems) {
-    const hn_expr ahead = plus(fm, u, num(fm, fm->plan->facts->tile_rows_ahead));
+    const hn_expr ahead = plus(em, u, num(em, em->plan->facts->tile_rows_ahead));
     hn_expr row = 0, columns_on = 0;
-    hn_form_let(fm->f, row_variable(fm), plus(fm, sq->row, u));
-    if (asks_for_rows(fm)) {
-        hn_expr is_next = hn_former_let(fm, over(fm, ahead, SIDE), num(fm, 2));
-        hn_expr of_next = plus(fm, next->row, minus(fm, ahead, num(fm, SIDE)));
-        row = let_row(fm, either(fm, is_next, plus(fm, sq->row, ahead), of_next));
-        columns_on = either(fm, is_next, num(fm, 0), minus(fm, next->column, sq->column));
-        columns_on = let_column(fm, columns_on);
+    hn_form_let(em->f, row_variable(em), plus(em, sq->row, u));
+    if (asks_for_rows(em)) {
+        hn_expr is_next = hn_emitter_let(em, over(em, ahead, SIDE), num(em, 2));
+        hn_expr of_next = plus(em, next->row, minus(em, ahead, num(em, SIDE)));
+        row = let_row(em, either(em, is_next, plus(em, sq->row, ahead), of_next));
+        columns_on = either(em, is_next, num(em, 0), minus(em, next->column, sq->column));
+        columns_on = let_column(em, columns_on);
     }
-    const hn_expr from = plus(fm, sq->column, v), until = plus(fm, from, num(fm, elems));
-    emit_lanes(fm, sq, u, from, until, elems / fm->plan->lanes, (hn_form_lanes){.whole = true});
-    if (row) emit_row_prefetches(fm, row, columns_on);
-    close_lanes(fm);
+    const hn_expr from = plus(em, sq->column, v), until = plus(em, from, num(em, elems));
+    emit_lanes(em, sq, u, from, until, elems / em->plan->lanes, (hn_form_lanes){.whole = true});
+    if (row) emit_row_prefetches(em, row, columns_on);
+    close_lanes(em);
 }
 
 /* As many elements of the square that waits as one of lanes by lanes has: a run of a row, or whole
  * rows. */
-static void emit_share(hn_former *fm, const square *waiting, const square *next, hn_expr x,
+static void emit_share(hn_emitter *em, const square *waiting, const square *next, hn_expr x,
                        hn_expr part) {
-    const uint32_t elems = fm->plan->lanes * fm->plan->lanes;
+    const uint32_t elems = em->plan->lanes * em->plan->lanes;
     const uint32_t run = elems < SIDE ? elems : SIDE, runs = elems / run;
-    hn_expr k = runs > 1 ? hn_form_symbol(fm->f, num(fm, runs)) : num(fm, 0);
-    hn_expr e = plus(fm, plus(fm, times(fm, x, SIDE), times(fm, part, elems)), times(fm, k, run));
-    if (runs > 1) hn_form_for(fm->f, k, num(fm, 0), num(fm, runs), 1);
-    hn_expr u = hn_former_let(fm, over(fm, e, SIDE), num(fm, SIDE));
-    emit_run(fm, waiting, next, u, rest_of(fm, e, SIDE), run);
-    if (runs > 1) hn_form_close(fm->f);
+    hn_expr k = runs > 1 ? hn_form_symbol(em->f, num(em, runs)) : num(em, 0);
+    hn_expr e = plus(em, plus(em, times(em, x, SIDE), times(em, part, elems)), times(em, k, run));
+    if (runs > 1) hn_form_for(em->f, k, num(em, 0), num(em, runs), 1);
+    hn_expr u = hn_emitter_let(em, over(em, e, SIDE), num(em, SIDE));
+    emit_run(em, waiting, next, u, rest_of(em, e, SIDE), run);
+    if (runs > 1) hn_form_close(em->f);
 }
 
 /* What comes after the columns of `now` from x on: `lanes` columns further, or the first of
  * `following`. */
-static square next_columns(hn_former *fm, const square *now, const square *following, hn_expr x) {
-    const hn_expr on = plus(fm, x, num(fm, fm->plan->lanes));
-    const hn_expr is_following = hn_former_let(fm, over(fm, on, SIDE), num(fm, 2));
-    const hn_expr here = plus(fm, now->column, on);
-    const hn_expr there = plus(fm, following->column, minus(fm, on, num(fm, SIDE)));
-    square next = {.row = let_row(fm, either(fm, is_following, now->row, following->row))};
-    next.column = let_column(fm, either(fm, is_following, here, there));
+static square next_columns(hn_emitter *em, const square *now, const square *following, hn_expr x) {
+    const hn_expr on = plus(em, x, num(em, em->plan->lanes));
+    const hn_expr is_following = hn_emitter_let(em, over(em, on, SIDE), num(em, 2));
+    const hn_expr here = plus(em, now->column, on);
+    const hn_expr there = plus(em, following->column, minus(em, on, num(em, SIDE)));
+    square next = {.row = let_row(em, either(em, is_following, now->row, following->row))};
+    next.column = let_column(em, either(em, is_following, here, there));
     return next;
 }
 
 /* Whole square `now`, lanes by lanes: lines of the next columns, the transposition, and a share of
  * square `waiting`. */
-static void emit_step(hn_former *fm, const wide *w, hn_expr t, const square *waiting,
+static void emit_step(hn_emitter *em, const wide *w, hn_expr t, const square *waiting,
                       const square *now, const square *following) {
-    const uint32_t lanes = fm->plan->lanes;
-    hn_expr x = hn_form_symbol(fm->f, num(fm, SIDE));
-    hn_expr part = hn_form_symbol(fm->f, num(fm, SIDE / lanes)), y = times(fm, part, lanes);
-    hn_form_for(fm->f, x, num(fm, 0), num(fm, SIDE), lanes);
-    square next = next_columns(fm, now, following, x);
-    hn_form_for(fm->f, part, num(fm, 0), num(fm, SIDE / lanes), 1);
-    emit_next_lines(fm, w, &next, part);
-    square piece = {.row = plus(fm, now->row, y),
-                    .column = plus(fm, now->column, x),
-                    .rows = num(fm, lanes),
-                    .columns = num(fm, lanes),
-                    .at = plus(fm, now->at, plus(fm, times(fm, y, PITCH), x))};
-    emit_transpose(fm, w->load, &piece);
-    hn_form_if(fm->f, num(fm, 0), t);
-    emit_share(fm, waiting, now, x, part);
-    hn_form_close(fm->f);
-    hn_form_close(fm->f);
-    hn_form_close(fm->f);
+    const uint32_t lanes = em->plan->lanes;
+    hn_expr x = hn_form_symbol(em->f, num(em, SIDE));
+    hn_expr part = hn_form_symbol(em->f, num(em, SIDE / lanes)), y = times(em, part, lanes);
+    hn_form_for(em->f, x, num(em, 0), num(em, SIDE), lanes);
+    square next = next_columns(em, now, following, x);
+    hn_form_for(em->f, part, num(em, 0), num(em, SIDE / lanes), 1);
+    emit_next_lines(em, w, &next, part);
+    square piece = {.row = plus(em, now->row, y),
+                    .column = plus(em, now->column, x),
+                    .rows = num(em, lanes),
+                    .columns = num(em, lanes),
+                    .at = plus(em, now->at, plus(em, times(em, y, PITCH), x))};
+    emit_transpose(em, w->load, &piece);
+    hn_form_if(em->f, num(em, 0), t);
+    emit_share(em, waiting, now, x, part);
+    hn_form_close(em->f);
+    hn_form_close(em->f);
+    hn_form_close(em->f);
 }
 
-static void emit_whole_squares(hn_former *fm, const wide *w) {
-    hn_sym *sym = fm->sym;
-    const hn_expr zero = num(fm, 0), one = num(fm, 1), count = plus(fm, w->steps, one);
+static void emit_whole_squares(hn_emitter *em, const wide *w) {
+    hn_sym *sym = em->sym;
+    const hn_expr zero = num(em, 0), one = num(em, 1), count = plus(em, w->steps, one);
     if (hn_sym_is_value(sym, w->steps, 0)) return;
-    const hn_expr t = hn_form_symbol(fm->f, count), before = minus(fm, t, one);
-    const hn_expr after = hn_sym_min(sym, plus(fm, t, one), minus(fm, w->steps, one));
-    hn_form_for(fm->f, t, zero, count, 1);
-    hn_form_if(fm->f, t, w->steps);
-    square waiting = whole_square(fm, w, hn_sym_max(sym, before, zero));
-    square now = whole_square(fm, w, t), following = whole_square(fm, w, after);
-    emit_step(fm, w, t, &waiting, &now, &following);
-    hn_form_else(fm->f);
-    hn_form_if(fm->f, zero, t);
-    square last = whole_square(fm, w, before);
-    emit_rows(fm, &last);
-    hn_form_close(fm->f);
-    hn_form_close(fm->f);
-    hn_form_close(fm->f);
+    const hn_expr t = hn_form_symbol(em->f, count), before = minus(em, t, one);
+    const hn_expr after = hn_sym_min(sym, plus(em, t, one), minus(em, w->steps, one));
+    hn_form_for(em->f, t, zero, count, 1);
+    hn_form_if(em->f, t, w->steps);
+    square waiting = whole_square(em, w, hn_sym_max(sym, before, zero));
+    square now = whole_square(em, w, t), following = whole_square(em, w, after);
+    emit_step(em, w, t, &waiting, &now, &following);
+    hn_form_else(em->f);
+    hn_form_if(em->f, zero, t);
+    square last = whole_square(em, w, before);
+    emit_rows(em, &last);
+    hn_form_close(em->f);
+    hn_form_close(em->f);
+    hn_form_close(em->f);
 }
 
 /* In rows of whole squares the last column, in those that are not whole all of them. */
-static void emit_edges(hn_former *fm, const wide *w) {
-    hn_sym *sym = fm->sym;
-    const hn_expr side = num(fm, SIDE), rows = all_rows(fm), columns = all_columns(fm);
-    if (hn_sym_is_value(sym, rest_of(fm, rows, SIDE), 0) &&
-        hn_sym_is_value(sym, rest_of(fm, columns, SIDE), 0))
+static void emit_edges(hn_emitter *em, const wide *w) {
+    hn_sym *sym = em->sym;
+    const hn_expr side = num(em, SIDE), rows = all_rows(em), columns = all_columns(em);
+    if (hn_sym_is_value(sym, rest_of(em, rows, SIDE), 0) &&
+        hn_sym_is_value(sym, rest_of(em, columns, SIDE), 0))
         return;
-    hn_expr number = hn_form_symbol(fm->f, block_rows(fm)), column = hn_form_symbol(fm->f, columns);
-    hn_form_for(fm->f, number, w->begin, w->end, 1);
-    square sq = {.row = let_row(fm, times(fm, number, SIDE)),
+    hn_expr number = hn_form_symbol(em->f, block_rows(em)), column = hn_form_symbol(em->f, columns);
+    hn_form_for(em->f, number, w->begin, w->end, 1);
+    square sq = {.row = let_row(em, times(em, number, SIDE)),
                  .column = column,
-                 .at = num(fm, 0),
+                 .at = num(em, 0),
                  .rest = HN_FORM_REST_MASKED};
-    sq.rows = hn_former_let(fm, hn_sym_min(sym, minus(fm, rows, sq.row), side), num(fm, SIDE + 1));
-    hn_expr whole_columns = hn_sym_mul(sym, over(fm, sq.rows, SIDE), w->columns);
-    hn_form_for(fm->f, column, times(fm, whole_columns, SIDE), columns, SIDE);
-    sq.columns = hn_sym_min(sym, minus(fm, columns, column), side);
-    sq.columns = hn_former_let(fm, sq.columns, num(fm, SIDE + 1));
-    emit_transpose(fm, w->load, &sq);
-    emit_rows(fm, &sq);
-    hn_form_close(fm->f);
-    hn_form_close(fm->f);
+    sq.rows = hn_emitter_let(em, hn_sym_min(sym, minus(em, rows, sq.row), side), num(em, SIDE + 1));
+    hn_expr whole_columns = hn_sym_mul(sym, over(em, sq.rows, SIDE), w->columns);
+    hn_form_for(em->f, column, times(em, whole_columns, SIDE), columns, SIDE);
+    sq.columns = hn_sym_min(sym, minus(em, columns, column), side);
+    sq.columns = hn_emitter_let(em, sq.columns, num(em, SIDE + 1));
+    emit_transpose(em, w->load, &sq);
+    emit_rows(em, &sq);
+    hn_form_close(em->f);
+    hn_form_close(em->f);
 }
 
 /* The rows of squares of matrix `number` that are in the range. */
-static wide part_of(hn_former *fm, hn_expr number, hn_expr blocks) {
-    hn_sym *sym = fm->sym;
+static wide part_of(hn_emitter *em, hn_expr number, hn_expr blocks) {
+    hn_sym *sym = em->sym;
     wide w = {.load = 1};
-    while (!is_transposed(fm, w.load)) w.load++;
-    hn_expr first = hn_sym_mul(sym, number, blocks), zero = num(fm, 0), one = num(fm, 1);
-    w.begin = hn_former_let(fm, hn_sym_max(sym, minus(fm, fm->f->first, first), zero), blocks);
-    w.end = hn_sym_min(sym, minus(fm, fm->f->until, first), blocks);
-    w.end = hn_former_let(fm, w.end, plus(fm, blocks, one));
-    hn_expr rows = over(fm, all_rows(fm), SIDE), columns = over(fm, all_columns(fm), SIDE);
+    while (!is_transposed(em, w.load)) w.load++;
+    hn_expr first = hn_sym_mul(sym, number, blocks), zero = num(em, 0), one = num(em, 1);
+    w.begin = hn_emitter_let(em, hn_sym_max(sym, minus(em, em->f->first, first), zero), blocks);
+    w.end = hn_sym_min(sym, minus(em, em->f->until, first), blocks);
+    w.end = hn_emitter_let(em, w.end, plus(em, blocks, one));
+    hn_expr rows = over(em, all_rows(em), SIDE), columns = over(em, all_columns(em), SIDE);
     const bool none = hn_sym_is_value(sym, rows, 0);
-    w.rows = none ? zero : minus(fm, hn_sym_min(sym, w.end, rows), w.begin);
-    w.rows = hn_former_let(fm, w.rows, plus(fm, rows, one));
-    w.divisor = hn_former_let(fm, hn_sym_max(sym, w.rows, one), plus(fm, rows, num(fm, 2)));
-    w.columns = hn_former_let(fm, columns, plus(fm, columns, one));
+    w.rows = none ? zero : minus(em, hn_sym_min(sym, w.end, rows), w.begin);
+    w.rows = hn_emitter_let(em, w.rows, plus(em, rows, one));
+    w.divisor = hn_emitter_let(em, hn_sym_max(sym, w.rows, one), plus(em, rows, num(em, 2)));
+    w.columns = hn_emitter_let(em, columns, plus(em, columns, one));
     w.steps = hn_sym_mul(sym, w.rows, w.columns);
     return w;
 }
 
-static hn_expr matrices_of(hn_former *fm) {
-    hn_expr count = num(fm, 1);
-    for (uint32_t d = 0; d < fm->k->rank; d++)
-        if (fm->k->vars[d] != row_variable(fm))
-            count = hn_sym_mul(fm->sym, count, hn_former_extent(fm, fm->k->vars[d]));
+static hn_expr matrices_of(hn_emitter *em) {
+    hn_expr count = num(em, 1);
+    for (uint32_t d = 0; d < em->k->rank; d++)
+        if (em->k->vars[d] != row_variable(em))
+            count = hn_sym_mul(em->sym, count, hn_emitter_extent(em, em->k->vars[d]));
     return count;
 }
 
-hn_status hn_form_tiles_wide(hn_former *fm) {
-    HN_TRY(hn_former_phase(fm, 0));
-    hn_expr blocks = block_rows(fm), matrices = matrices_of(fm), number = num(fm, 0);
-    const bool is_one = hn_sym_is_value(fm->sym, matrices, 1);
-    if (!is_one) number = hn_form_symbol(fm->f, matrices);
+hn_status hn_form_tiles_wide(hn_emitter *em) {
+    HN_TRY(hn_emitter_phase(em, 0));
+    hn_expr blocks = block_rows(em), matrices = matrices_of(em), number = num(em, 0);
+    const bool is_one = hn_sym_is_value(em->sym, matrices, 1);
+    if (!is_one) number = hn_form_symbol(em->f, matrices);
     if (!is_one)
-        hn_form_for(fm->f, number, hn_sym_floordiv(fm->sym, fm->f->first, blocks),
-                    hn_sym_ceildiv(fm->sym, fm->f->until, blocks), 1);
-    wide w = part_of(fm, number, blocks);
-    fm->tiles[w.load] = add_array(fm, w.load, HN_SPACE_SCRATCH, 2 * ARRAY);
-    emit_outer(fm, number);
-    emit_whole_squares(fm, &w);
-    emit_edges(fm, &w);
-    if (!is_one) hn_form_close(fm->f);
+        hn_form_for(em->f, number, hn_sym_floordiv(em->sym, em->f->first, blocks),
+                    hn_sym_ceildiv(em->sym, em->f->until, blocks), 1);
+    wide w = part_of(em, number, blocks);
+    em->tiles[w.load] = add_array(em, w.load, HN_SPACE_SCRATCH, 2 * ARRAY);
+    emit_outer(em, number);
+    emit_whole_squares(em, &w);
+    emit_edges(em, &w);
+    if (!is_one) hn_form_close(em->f);
     return NULL;
 }

@@ -2,18 +2,18 @@
 #include "kernel/plan_cpu.h"
 
 #include "kernel/cost.h"
-#include "kernel/cpu_former.h"
+#include "kernel/cpu_emitter.h"
 
-static hn_status emit_body(hn_former *fm) {
-    switch (fm->plan->form) {
-    case HN_CPU_FLAT: return hn_form_flat(fm);
-    case HN_CPU_ROWS: return hn_form_rows(fm);
-    case HN_CPU_ROWS_PIPELINED: return hn_form_pipelined(fm);
-    case HN_CPU_ROWS_SPLIT: return hn_form_split(fm);
-    case HN_CPU_COLUMNS_NARROW: return hn_form_columns_narrow(fm);
-    case HN_CPU_COLUMNS_WIDE: return hn_form_columns_wide(fm);
-    case HN_CPU_TILES: return hn_form_tiles(fm);
-    case HN_CPU_TILES_WIDE: return hn_form_tiles_wide(fm);
+static hn_status emit_body(hn_emitter *em) {
+    switch (em->plan->form) {
+    case HN_CPU_FLAT: return hn_form_flat(em);
+    case HN_CPU_ROWS: return hn_form_rows(em);
+    case HN_CPU_ROWS_PIPELINED: return hn_form_pipelined(em);
+    case HN_CPU_ROWS_SPLIT: return hn_form_split(em);
+    case HN_CPU_COLUMNS_NARROW: return hn_form_columns_narrow(em);
+    case HN_CPU_COLUMNS_WIDE: return hn_form_columns_wide(em);
+    case HN_CPU_TILES: return hn_form_tiles(em);
+    case HN_CPU_TILES_WIDE: return hn_form_tiles_wide(em);
     }
     return NULL;
 }
@@ -38,21 +38,21 @@ static void mark_accesses(hn_form *f) {
 }
 
 /* Which arguments may lie in the same memory. */
-static hn_status mark_in_place(hn_former *fm) {
-    hn_form *f = fm->f;
+static hn_status mark_in_place(hn_emitter *em) {
+    hn_form *f = em->f;
     hn_fmem *arguments;
     hn_buf *buffers;
     uint64_t *over;
     uint32_t count = 0;
-    HN_NEW(fm->scratch, arguments, f->memories.count);
-    HN_NEW(fm->scratch, buffers, f->memories.count);
-    HN_NEW(fm->scratch, over, f->memories.count);
+    HN_NEW(em->scratch, arguments, f->memories.count);
+    HN_NEW(em->scratch, buffers, f->memories.count);
+    HN_NEW(em->scratch, over, f->memories.count);
     for (hn_fmem m = 1; m < f->memories.count; m++) {
         if (f->memories.items[m].space != HN_SPACE_ARGUMENT) continue;
         arguments[count] = m;
         buffers[count++] = f->memories.items[m].buffer;
     }
-    hn_cpu_in_place(fm->plan, buffers, count, over);
+    hn_cpu_in_place(em->plan, buffers, count, over);
     for (uint32_t k = 0; k < count; k++)
         if (f->memories.items[arguments[k]].is_written)
             f->memories.items[arguments[k]].over = over[k];
@@ -63,13 +63,13 @@ static hn_status mark_in_place(hn_former *fm) {
 
 static hn_status form_of(const hn_cpu_plan *plan, hn_arena *arena, hn_arena *scratch,
                          hn_form **out) {
-    hn_former fm;
-    HN_TRY(hn_former_begin(plan, arena, scratch, &fm));
-    HN_TRY(emit_body(&fm));
-    if (!fm.f->failed) mark_accesses(fm.f);
-    HN_TRY(mark_in_place(&fm));
-    *out = fm.f;
-    return hn_form_end(fm.f);
+    hn_emitter em;
+    HN_TRY(hn_emitter_begin(plan, arena, scratch, &em));
+    HN_TRY(emit_body(&em));
+    if (!em.f->failed) mark_accesses(em.f);
+    HN_TRY(mark_in_place(&em));
+    *out = em.f;
+    return hn_form_end(em.f);
 }
 
 /* On one core: memory and arithmetic go on at once. */
