@@ -55,7 +55,7 @@ typedef struct hn_vector_words {
                                       keeps a position: the position, $1: those  of the lanes */
 
     /* INDEX. GATHER: $0: of lane k. Else $0: of the first lane, $1: from lane to lane */
-    hn_class_texts indices[HN_WALK_GATHER + 1];
+    hn_class_texts indices[HN_ACCESS_GATHER + 1];
     /* INDIRECT defines $0 from $1 with extent $2: a number; silently; and an array of lanes, from
      * numbers of 64 and of 32 bits */
     const char *check, *check_wrapped, *check_quiet;
@@ -66,7 +66,7 @@ typedef struct hn_vector_words {
 
     /* By walk. $0: memory; $1: index of the first lane, GATHER: of lane k; $2: elements from lane
      * to lane; store: $3: value */
-    hn_vector_texts loads[HN_WALK_GATHER + 1], stores[HN_WALK_GATHER + 1];
+    hn_vector_texts loads[HN_ACCESS_GATHER + 1], stores[HN_ACCESS_GATHER + 1];
     hn_vector_texts narrow_gather; /* of elements that are not as wide as a lane: $2: their type */
     const char *streams, *streams_aligned; /* stores of whole vectors, as CONTIGUOUS ones */
     const char *fence;                     /* at the end of a function with such */

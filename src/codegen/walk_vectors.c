@@ -10,8 +10,9 @@ static const char *pick(bool masked, hn_vector_texts texts) {
 }
 
 /* Whether lanes that do not count keep out of a memory. */
-static bool masks(const walk *w, hn_fmem memory, hn_walk how) {
-    return walk_is_masked(w) && !(how == HN_WALK_CONTIGUOUS && w->f->memories.items[memory].padded);
+static bool masks(const walk *w, hn_fmem memory, hn_access how) {
+    return walk_is_masked(w) &&
+           !(how == HN_ACCESS_CONTIGUOUS && w->f->memories.items[memory].padded);
 }
 
 static bool is_as_wide_as_lanes(hn_dtype d) {
@@ -20,14 +21,14 @@ static bool is_as_wide_as_lanes(hn_dtype d) {
 
 static void put_gather(walk *w, const hn_sop *op) {
     bool direct = is_as_wide_as_lanes(op->dtype);
-    const char *text =
-        pick(walk_is_masked(w), direct ? words(w)->loads[HN_WALK_GATHER] : words(w)->narrow_gather);
+    const char *text = pick(walk_is_masked(w),
+                            direct ? words(w)->loads[HN_ACCESS_GATHER] : words(w)->narrow_gather);
     walk_put(w, text, op->dtype,
              OPERANDS(TEXT(walk_memory(op->buffer).text), INDEX_OF_LANE(op->index, "k"),
                       TEXT(w->l->elements[op->dtype])));
 }
 
-static void put_run(walk *w, const hn_sop *op, hn_expr index, hn_walk how, hn_expr stride) {
+static void put_run(walk *w, const hn_sop *op, hn_expr index, hn_access how, hn_expr stride) {
     walk_put(w, pick(masks(w, op->buffer, how), words(w)->loads[how]), op->dtype,
              OPERANDS(TEXT(walk_memory(op->buffer).text), INDEX(index), INDEX(stride)));
 }
@@ -45,7 +46,7 @@ static void put_clamped(walk *w, const hn_sop *op, const hn_form_clamp *c) {
              OPERANDS(INDEX(c->clamp), INDEX(c->inside), INDEX_OF_LANE(c->clamp, last),
                       INDEX_OF_LANE(c->inside, last)));
     hn_strbuf_printf(&w->out, "%s = ", value.text);
-    put_run(w, op, c->plain, c->walk, c->stride);
+    put_run(w, op, c->plain, c->access, c->stride);
     hn_strbuf_printf(&w->out, "; else %s = ", value.text);
     put_gather(w, op);
     hn_strbuf_puts(&w->out, ";\n");
@@ -60,27 +61,27 @@ bool walk_put_clamped_load(walk *w, hn_fid s) {
     return true;
 }
 
-static hn_walk walk_of(const walk *w, const hn_form_stmt *s) {
-    return w->in_vector ? s->in_lanes.walk : HN_WALK_UNIFORM;
+static hn_access access_of(const walk *w, const hn_form_stmt *s) {
+    return w->in_vector ? s->in_lanes.access : HN_ACCESS_UNIFORM;
 }
 
 void walk_put_vector_load(walk *w, hn_fid s) {
     const hn_form_stmt *stmt = &w->f->stmts.items[s];
-    hn_walk how = walk_of(w, stmt);
-    if (how == HN_WALK_GATHER) put_gather(w, &stmt->op);
+    hn_access how = access_of(w, stmt);
+    if (how == HN_ACCESS_GATHER) put_gather(w, &stmt->op);
     else put_run(w, &stmt->op, stmt->op.index, how, stmt->in_lanes.stride);
 }
 
 void walk_put_vector_index(walk *w, hn_fid s) {
     const hn_form_stmt *stmt = &w->f->stmts.items[s];
-    hn_walk how = walk_of(w, stmt);
+    hn_access how = access_of(w, stmt);
     const char *text = words(w)->indices[how].of[walk_class(stmt->op.dtype)];
     if (!text)
         walk_fail(w, HN_ERROR(HN_INTERNAL, "an index of %s has no %s",
                               hn_dtype_facts(stmt->op.dtype)->name, w->l->name));
     else
         walk_put(w, text, stmt->op.dtype,
-                 OPERANDS(INDEX_OF_LANE(stmt->op.index, how == HN_WALK_GATHER ? "k" : NULL),
+                 OPERANDS(INDEX_OF_LANE(stmt->op.index, how == HN_ACCESS_GATHER ? "k" : NULL),
                           INDEX(stmt->in_lanes.stride)));
 }
 
@@ -147,7 +148,7 @@ void walk_put_vector_store(walk *w, const hn_form_stmt *s) {
         put_in_order(w, s, dtype);
         return;
     }
-    hn_walk how = walk_of(w, s);
+    hn_access how = access_of(w, s);
     bool streams = s->streams && w->in_vector && !walk_is_masked(w);
     const char *text = !streams        ? pick(masks(w, s->memory, how), v->stores[how])
                        : s->is_aligned ? v->streams_aligned
@@ -155,7 +156,7 @@ void walk_put_vector_store(walk *w, const hn_form_stmt *s) {
     w->streams |= streams;
     walk_put_line(w, text, dtype,
                   OPERANDS(TEXT(walk_memory(s->memory).text),
-                           INDEX_OF_LANE(s->index, how == HN_WALK_GATHER ? "k" : NULL),
+                           INDEX_OF_LANE(s->index, how == HN_ACCESS_GATHER ? "k" : NULL),
                            INDEX(s->in_lanes.stride), TEXT(walk_value(w, s->value).text)));
 }
 

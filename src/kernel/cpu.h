@@ -50,12 +50,12 @@ typedef struct hn_cpu_op {
     hn_rewrite rewrite;
     hn_sid gate;     /* HN_REWRITE_GATE */
     uint32_t level;  /* innermost loop that it depends on: 0 none, d + 1 for inner variable d */
-    hn_walk walk;    /* of its index; INDIRECT, RANDOM: meaningless */
+    hn_access access; /* of its index; INDIRECT, RANDOM: meaningless */
     hn_expr step;    /* STRIDED: elements from lane to lane */
 } hn_cpu_op;
 
 typedef struct hn_cpu_store {
-    hn_walk walk;
+    hn_access access;
     bool nontemporal; /* whole vectors go round the caches, and there are some */
 } hn_cpu_store;
 
@@ -212,6 +212,6 @@ void hn_cpu_in_place(const hn_cpu_plan *plan, const hn_buf *buffers, uint32_t co
 /* Whether an index goes through the lane variable, or through an indirect index that varies. */
 bool hn_cpu_uses_lane(const hn_cpu_phase *ph, hn_expr e);
 /* How it moves over lanes; *out_step is set for CONTIGUOUS and STRIDED. */
-hn_walk hn_cpu_walk_of(const hn_cpu_phase *ph, hn_expr e, hn_expr *out_step);
+hn_access hn_cpu_access_of(const hn_cpu_phase *ph, hn_expr e, hn_expr *out_step);
 
 #endif

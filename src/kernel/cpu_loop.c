@@ -16,7 +16,7 @@ static bool is_gather(const hn_cpu_phase *ph) {
     const hn_body *body = &ph->phase->body;
     uint32_t gathers = 0;
     for (hn_sid s = 1; s < body->count; s++)
-        gathers += ph->ops[s].live && body->items[s].kind == HN_SOP_LOAD && ph->ops[s].walk == HN_WALK_GATHER;
+        gathers += ph->ops[s].live && body->items[s].kind == HN_SOP_LOAD && ph->ops[s].access == HN_ACCESS_GATHER;
     return gathers >= ph->plan->facts->many_gathers;
 }
 
@@ -48,7 +48,7 @@ static bool stores_may_repeat(const hn_cpu_phase *ph) {
     const hn_kernel_phase *phase = ph->phase;
     for (uint32_t k = 0; k < phase->stores.count; k++) {
         const hn_kernel_store *store = &phase->stores.items[k];
-        if (store->mode != HN_STORE_SET || ph->stores[k].walk != HN_WALK_CONTIGUOUS) return false;
+        if (store->mode != HN_STORE_SET || ph->stores[k].access != HN_ACCESS_CONTIGUOUS) return false;
         for (hn_sid s = 1; s < phase->body.count; s++)
             if (phase->body.items[s].kind == HN_SOP_LOAD && phase->body.items[s].buffer == store->buffer) return false;
     }
@@ -64,7 +64,7 @@ static bool overlaps(const hn_cpu_phase *ph, int64_t extent) {
     if (pl->kernel->rank == 0 || extent < pl->lanes || extent % pl->lanes == 0) return false; /* rank 0: threads may share a row */
     if (phase->reduces.count || phase->scan || pl->nontemporal || ph->prefetch_count || !stores_may_repeat(ph)) return false;
     for (hn_sid s = 1; s < phase->body.count; s++)
-        if (ph->ops[s].live && phase->body.items[s].kind == HN_SOP_LOAD && ph->ops[s].walk >= HN_WALK_STRIDED) return true;
+        if (ph->ops[s].live && phase->body.items[s].kind == HN_SOP_LOAD && ph->ops[s].access >= HN_ACCESS_STRIDED) return true;
     return false;
 }
 

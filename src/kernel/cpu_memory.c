@@ -24,8 +24,8 @@ static bool kernel_reads(const hn_cpu_plan *pl, hn_buf b) {
 
 /* The kernel writes so much that nobody will find it in the caches, does not read it itself, and writes whole vectors of words in
  * a row. */
-static bool is_nontemporal(const hn_cpu_plan *pl, const hn_kernel_store *store, hn_walk walk) {
-    if (!pl->nontemporal || pl->kernel->serial || walk != HN_WALK_CONTIGUOUS) return false;
+static bool is_nontemporal(const hn_cpu_plan *pl, const hn_kernel_store *store, hn_access access) {
+    if (!pl->nontemporal || pl->kernel->serial || access != HN_ACCESS_CONTIGUOUS) return false;
     return hn_cpu_elem_bytes(pl, store->buffer) >= 4 && !hn_cpu_is_local(pl, store->buffer) && !kernel_reads(pl, store->buffer);
 }
 
@@ -38,7 +38,7 @@ void hn_cpu_choose_stores(hn_cpu_plan *pl) {
     for (uint32_t f = 0; f < pl->kernel->phases.count; f++) {
         hn_cpu_phase *ph = &pl->phases[f];
         for (uint32_t k = 0; k < ph->phase->stores.count; k++) {
-            ph->stores[k].nontemporal = has_vectors(ph) && is_nontemporal(pl, &ph->phase->stores.items[k], ph->stores[k].walk);
+            ph->stores[k].nontemporal = has_vectors(ph) && is_nontemporal(pl, &ph->phase->stores.items[k], ph->stores[k].access);
         }
     }
 }

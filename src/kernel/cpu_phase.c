@@ -57,9 +57,9 @@ bool hn_cpu_uses_lane(const hn_cpu_phase *ph, hn_expr e) {
     return hn_lane_uses(&view, e);
 }
 
-hn_walk hn_cpu_walk_of(const hn_cpu_phase *ph, hn_expr e, hn_expr *out_step) {
+hn_access hn_cpu_access_of(const hn_cpu_phase *ph, hn_expr e, hn_expr *out_step) {
     const hn_lane_view view = view_of(ph);
-    return hn_lane_walk(&view, e, out_step);
+    return hn_lane_access(&view, e, out_step);
 }
 
 /* ---- which ops are needed, and where they change ---- */
@@ -134,15 +134,15 @@ static void mark_rounded(hn_cpu_phase *ph) {
     }
 }
 
-static void set_walks(hn_cpu_phase *ph) {
+static void set_accesses(hn_cpu_phase *ph) {
     for (hn_sid s = 1; s < ph->phase->body.count; s++) {
         const hn_sop *sop = &ph->phase->body.items[s];
-        if (sop->kind == HN_SOP_LOAD || sop->kind == HN_SOP_INDEX) ph->ops[s].walk = hn_cpu_walk_of(ph, sop->index, &ph->ops[s].step);
+        if (sop->kind == HN_SOP_LOAD || sop->kind == HN_SOP_INDEX) ph->ops[s].access = hn_cpu_access_of(ph, sop->index, &ph->ops[s].step);
         if (sop->kind == HN_SOP_INDIRECT) ph->ops[s].narrow = ph->ops[s].varying && hn_cpu_is_narrow_indirect(ph, sop);
     }
     for (uint32_t k = 0; k < ph->phase->stores.count; k++) {
         hn_expr step;
-        ph->stores[k].walk = hn_cpu_walk_of(ph, ph->phase->stores.items[k].index, &step);
+        ph->stores[k].access = hn_cpu_access_of(ph, ph->phase->stores.items[k].index, &step);
     }
 }
 
@@ -169,7 +169,7 @@ hn_status hn_cpu_analyse(hn_cpu_plan *pl, uint32_t f) {
         ph->ops[phase->body.items[s].args[1]].is_divisor = true;
     }
     mark_rounded(ph);
-    set_walks(ph);
+    set_accesses(ph);
     for (uint32_t k = 0; k < phase->reduces.count; k++) ph->reduces[k].loses_nan = hn_cpu_nan_comes_back(pl, &phase->reduces.items[k]);
     return NULL;
 }

@@ -85,11 +85,11 @@ static hn_expr wanted(const asker *a, const hn_body *body, const hn_sop *op) {
     bool by_index = false;
     if (op->kind != HN_SOP_LOAD || hn_cpu_is_local(a->pl, op->buffer)) return 0;
     if (a->pl->form == HN_CPU_FLAT) {
-        bool moves = hn_cpu_walk_of(a->ph, e, &step) == HN_WALK_CONTIGUOUS;
+        bool moves = hn_cpu_access_of(a->ph, e, &step) == HN_ACCESS_CONTIGUOUS;
         return moves ? hn_sym_add(a->sym, e, hn_sym_int(a->sym, a->pl->facts->ahead_flat_elems)) : 0;
     }
     e = without_indirect(a, body, e, &by_index);
-    if (!e || hn_cpu_walk_of(a->ph, e, &step) != HN_WALK_CONTIGUOUS) return 0;
+    if (!e || hn_cpu_access_of(a->ph, e, &step) != HN_ACCESS_CONTIGUOUS) return 0;
     if (!hn_sym_affine(a->sym, e, a->pl->kernel->vars[a->pl->kernel->rank - 1], &pitch, &rest)) return 0;
     if (hn_sym_is_value(a->sym, pitch, 0) && !by_index) return 0;
     return hn_sym_add(a->sym, e, hn_sym_mul(a->sym, pitch, hn_sym_int(a->sym, a->rows)));
@@ -116,7 +116,7 @@ static void list_written(const asker *a) {
         for (uint32_t k = 0; k < phase->stores.count; k++) {
             const hn_kernel_store *st = &phase->stores.items[k];
             hn_expr step;
-            if (hn_cpu_is_local(a->pl, st->buffer) || hn_cpu_walk_of(a->ph, st->index, &step) != HN_WALK_CONTIGUOUS) continue;
+            if (hn_cpu_is_local(a->pl, st->buffer) || hn_cpu_access_of(a->ph, st->index, &step) != HN_ACCESS_CONTIGUOUS) continue;
             add(a, (hn_cpu_prefetch){.buffer = st->buffer, .index = st->index, .access = st->index, .to_write = true});
         }
     }

@@ -89,7 +89,7 @@ static bool is_narrow(const hn_cpu_phase *ph, const hn_sop *op) {
     if (op->kind == HN_SOP_CONST) return op->dtype == HN_DTYPE_I64 && op->imm.i > -LIMIT && op->imm.i < LIMIT;
     if (op->kind != HN_SOP_INDEX || uses_indirect(ph, op->index)) return false;
     hn_sym_range(ph->plan->sym, op->index, &lo, &hi);
-    return lo > -LIMIT && hi < LIMIT && hn_cpu_walk_of(ph, op->index, &step) <= HN_WALK_CONTIGUOUS;
+    return lo > -LIMIT && hi < LIMIT && hn_cpu_access_of(ph, op->index, &step) <= HN_ACCESS_CONTIGUOUS;
 }
 
 /* A comparison of indices, or the cast of one to floats. */

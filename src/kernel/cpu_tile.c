@@ -50,7 +50,7 @@ bool hn_cpu_tile_pays(const hn_cpu_plan *pl) {
 static bool goes_through(const hn_cpu_plan *pl, hn_sid s) {
     const hn_sop *op = &pl->kernel->phases.items[0].body.items[s];
     const hn_cpu_op *facts = &pl->phases[0].ops[s];
-    if (op->kind != HN_SOP_LOAD || !facts->live || facts->walk != HN_WALK_STRIDED) return false;
+    if (op->kind != HN_SOP_LOAD || !facts->live || facts->access != HN_ACCESS_STRIDED) return false;
     return contiguous_var(pl, op->index) == pl->tiles.var;
 }
 
@@ -88,7 +88,7 @@ void hn_cpu_set_tiles(hn_cpu_plan *pl) {
     pl->tiles.prefetches = !wide && pl->written_bytes > (double)pl->facts->second_cache_bytes; /* else that cache holds all of it */
     for (hn_sid s = 1; s < ph->phase->body.count; s++) {
         const hn_sop *op = &ph->phase->body.items[s];
-        bool along = op->kind == HN_SOP_LOAD && ph->ops[s].live && ph->ops[s].walk == HN_WALK_CONTIGUOUS;
+        bool along = op->kind == HN_SOP_LOAD && ph->ops[s].live && ph->ops[s].access == HN_ACCESS_CONTIGUOUS;
         ph->ops[s].transposed = goes_through(pl, s);
         /* what is the same for all rows is in the cache */
         ph->ops[s].rows_ahead = wide && along && hn_sym_uses(pl->sym, op->index, pl->tiles.var);

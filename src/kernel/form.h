@@ -122,13 +122,13 @@ typedef struct hn_form_lanes {
     hn_form_rest rest;
 } hn_form_lanes;
 
-/* How an index moves from lane to lane. */
-typedef enum hn_walk {
-    HN_WALK_UNIFORM,    /* it does not */
-    HN_WALK_CONTIGUOUS, /* by 1 */
-    HN_WALK_STRIDED,    /* by the same step, which is not 1 */
-    HN_WALK_GATHER      /* in any other way */
-} hn_walk;
+/* The access pattern of an index: how it moves from lane to lane. */
+typedef enum hn_access {
+    HN_ACCESS_UNIFORM,    /* it does not */
+    HN_ACCESS_CONTIGUOUS, /* by 1 */
+    HN_ACCESS_STRIDED,    /* by the same step, which is not 1 */
+    HN_ACCESS_GATHER      /* in any other way */
+} hn_access;
 
 /* The index of a window is clamped to its image: max(0, f), min(n, f). Where a clamp changes
  * neither the first lane nor the last one, as f is linear, it changes none: a gather is a whole
@@ -136,15 +136,15 @@ typedef enum hn_walk {
 typedef struct hn_form_clamp {
     hn_expr clamp, inside; /* max(0, f), and f */
     hn_expr plain, stride; /* the index without the clamp, which goes along the lanes by `stride` */
-    hn_walk walk;          /* CONTIGUOUS or STRIDED */
+    hn_access access;      /* CONTIGUOUS or STRIDED */
 } hn_form_clamp;
 
 /* Of a VALUE or STORE in a VECTOR: follows from indices and arguments. Set when its LANES is
  * closed. */
 typedef struct hn_form_lane_facts {
-    bool varies;    /* VALUE: differs from lane to lane */
-    hn_walk walk;   /* of the index of LOAD, INDEX and STORE */
-    hn_expr stride; /* CONTIGUOUS, STRIDED: elements from lane to lane */
+    bool varies;      /* VALUE: differs from lane to lane */
+    hn_access access; /* of the index of LOAD, INDEX and STORE */
+    hn_expr stride;   /* CONTIGUOUS, STRIDED: elements from lane to lane */
     const hn_form_clamp
         *clamp; /* LOAD of GATHER, f32 or f64; NULL: it has none, or more than one */
 } hn_form_lane_facts;

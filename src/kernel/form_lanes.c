@@ -13,13 +13,13 @@ bool hn_lane_uses(const hn_lane_view *view, hn_expr e) {
     return (view->lane && hn_sym_uses(view->sym, e, view->lane)) || view->varies(view->context, e);
 }
 
-hn_walk hn_lane_walk(const hn_lane_view *view, hn_expr e, hn_expr *out_stride) {
+hn_access hn_lane_access(const hn_lane_view *view, hn_expr e, hn_expr *out_stride) {
     hn_sym *sym = view->sym;
     hn_expr rest;
-    if (!hn_lane_uses(view, e)) return HN_WALK_UNIFORM;
-    if (!view->lane || !hn_sym_affine(sym, e, view->lane, out_stride, &rest)) return HN_WALK_GATHER;
-    if (hn_lane_uses(view, rest) || hn_lane_uses(view, *out_stride)) return HN_WALK_GATHER;
-    return hn_sym_is_value(sym, *out_stride, 1) ? HN_WALK_CONTIGUOUS : HN_WALK_STRIDED;
+    if (!hn_lane_uses(view, e)) return HN_ACCESS_UNIFORM;
+    if (!view->lane || !hn_sym_affine(sym, e, view->lane, out_stride, &rest)) return HN_ACCESS_GATHER;
+    if (hn_lane_uses(view, rest) || hn_lane_uses(view, *out_stride)) return HN_ACCESS_GATHER;
+    return hn_sym_is_value(sym, *out_stride, 1) ? HN_ACCESS_CONTIGUOUS : HN_ACCESS_STRIDED;
 }
 
 static bool is_limited(hn_expr_kind kind) { return kind == HN_EXPR_MIN || kind == HN_EXPR_MAX; }
@@ -52,8 +52,8 @@ bool hn_lane_find_clamp(const hn_lane_view *view, hn_expr index, hn_form_clamp *
     if (!out->inside) return false;
     hn_expr difference = hn_sym_sub(sym, out->inside, out->clamp);
     out->plain = hn_sym_add(sym, index, hn_sym_mul(sym, hn_sym_int(sym, coeff), difference));
-    out->walk = hn_lane_walk(view, out->plain, &out->stride);
-    return out->walk == HN_WALK_CONTIGUOUS || out->walk == HN_WALK_STRIDED;
+    out->access = hn_lane_access(view, out->plain, &out->stride);
+    return out->access == HN_ACCESS_CONTIGUOUS || out->access == HN_ACCESS_STRIDED;
 }
 
 /* --- forms --- */
@@ -104,15 +104,15 @@ static hn_status set_value(lanes *l, hn_fid s) {
     if (stmt->op.kind == HN_SOP_INDIRECT && facts->varies)
         HN_PUSH(l->f->arena, &l->varying, stmt->op.index);
     if (stmt->op.kind != HN_SOP_LOAD && stmt->op.kind != HN_SOP_INDEX) return NULL;
-    if (facts->varies) facts->walk = hn_lane_walk(&l->view, stmt->op.index, &facts->stride);
-    return stmt->op.kind == HN_SOP_LOAD && facts->walk == HN_WALK_GATHER ? set_clamp(l, stmt) : NULL;
+    if (facts->varies) facts->access = hn_lane_access(&l->view, stmt->op.index, &facts->stride);
+    return stmt->op.kind == HN_SOP_LOAD && facts->access == HN_ACCESS_GATHER ? set_clamp(l, stmt) : NULL;
 }
 
 static hn_status set_stmt(lanes *l, hn_fid s) {
     hn_form_stmt *stmt = &l->f->stmts.items[s];
     if (stmt->kind == HN_FORM_VECTOR) l->varying.count = 0;
     if (stmt->kind == HN_FORM_STORE)
-        stmt->in_lanes.walk = hn_lane_walk(&l->view, stmt->index, &stmt->in_lanes.stride);
+        stmt->in_lanes.access = hn_lane_access(&l->view, stmt->index, &stmt->in_lanes.stride);
     return stmt->kind == HN_FORM_VALUE ? set_value(l, s) : NULL;
 }
 

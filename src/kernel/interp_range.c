@@ -75,7 +75,7 @@ static hn_status check_step(const hn_run *r, hn_expr index, uint32_t first, uint
     HN_TRY(hn_run_eval(r, index, last, &to));
     if (to - from == stride * (int64_t)(last - first)) return NULL;
     return HN_ERROR(HN_INTERNAL,
-                    "the index is %" PRId64 " in lane %u and %" PRId64 " in lane %u, which is no walk by %" PRId64,
+                    "the index is %" PRId64 " in lane %u and %" PRId64 " in lane %u, which is no stride of %" PRId64,
                     from, first, to, last, stride);
 }
 
@@ -92,19 +92,19 @@ static hn_status check_clamp(const hn_run *r, const hn_form_clamp *c, hn_expr in
     HN_TRY(hn_run_eval(r, c->stride, first, &stride));
     HN_TRY(hn_run_eval(r, c->plain, first, &plain));
     HN_TRY(hn_run_eval(r, index, first, &real));
-    if (plain != real || (c->walk == HN_WALK_CONTIGUOUS && stride != 1))
+    if (plain != real || (c->access == HN_ACCESS_CONTIGUOUS && stride != 1))
         return HN_ERROR(HN_INTERNAL, "an index without its clamp is another one");
     for (uint32_t t = first + 1; t <= last; t++) HN_TRY(check_step(r, index, first, t, stride));
     return NULL;
 }
 
-static hn_status check_walk(const hn_run *r, const hn_form_lane_facts *facts, hn_expr index) {
-    int64_t stride = facts->walk == HN_WALK_CONTIGUOUS;
+static hn_status check_access(const hn_run *r, const hn_form_lane_facts *facts, hn_expr index) {
+    int64_t stride = facts->access == HN_ACCESS_CONTIGUOUS;
     const uint32_t last = r->count - 1;
-    if (facts->walk == HN_WALK_STRIDED) HN_TRY(hn_run_eval(r, facts->stride, 0, &stride));
+    if (facts->access == HN_ACCESS_STRIDED) HN_TRY(hn_run_eval(r, facts->stride, 0, &stride));
     for (uint32_t t = 0; facts->clamp && t + r->f->lanes <= r->count; t += r->f->lanes)
         HN_TRY(check_clamp(r, facts->clamp, index, t));
-    if (facts->walk == HN_WALK_GATHER) return NULL;
+    if (facts->access == HN_ACCESS_GATHER) return NULL;
     HN_TRY(check_step(r, index, 0, last / 2, stride));
     return check_step(r, index, 0, last, stride);
 }
@@ -127,8 +127,8 @@ static hn_status check_facts(const hn_run *r, hn_fid s) {
     hn_status status = NULL;
     bool loads = stmt->kind == HN_FORM_VALUE &&
                  (stmt->op.kind == HN_SOP_LOAD || stmt->op.kind == HN_SOP_INDEX);
-    if (loads) status = check_walk(r, &stmt->in_lanes, stmt->op.index);
-    if (stmt->kind == HN_FORM_STORE) status = check_walk(r, &stmt->in_lanes, stmt->index);
+    if (loads) status = check_access(r, &stmt->in_lanes, stmt->op.index);
+    if (stmt->kind == HN_FORM_STORE) status = check_access(r, &stmt->in_lanes, stmt->index);
     if (!status && stmt->kind == HN_FORM_STORE) status = check_aligned(r, stmt);
     if (!status) return NULL;
     return hn_status_annotate(status, "statement %u, range %u", s, r->group);
@@ -161,7 +161,7 @@ static hn_status run_prefetches(hn_run *r, hn_fid s) {
 /* Of padded memory a printer may read and write whole vectors where the first lanes count. */
 static hn_status find_padding(const hn_run *r, hn_fmem m, const hn_form_lane_facts *facts,
                               hn_expr index, int64_t *out, bool *out_any) {
-    *out_any = r->count < r->room && facts->walk == HN_WALK_CONTIGUOUS &&
+    *out_any = r->count < r->room && facts->access == HN_ACCESS_CONTIGUOUS &&
                r->f->memories.items[m].padded;
     if (!*out_any) return NULL;
     HN_TRY(hn_run_eval(r, index, 0, out));

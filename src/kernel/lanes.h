@@ -16,7 +16,7 @@ typedef struct hn_lane_view {
 /* Whether an index uses the lane variable, or a checked index that differs from lane to lane. */
 bool hn_lane_uses(const hn_lane_view *view, hn_expr e);
 /* How it moves; *out_stride is set for CONTIGUOUS and STRIDED. */
-hn_walk hn_lane_walk(const hn_lane_view *view, hn_expr e, hn_expr *out_stride);
+hn_access hn_lane_access(const hn_lane_view *view, hn_expr e, hn_expr *out_stride);
 /* False when the index has no clamp, or more than one. */
 bool hn_lane_find_clamp(const hn_lane_view *view, hn_expr index, hn_form_clamp *out);
 

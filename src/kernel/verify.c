@@ -350,7 +350,7 @@ static hn_status check_mode(checker *c, const hn_form_stmt *stmt) {
 static hn_status check_whole_vectors(const checker *c, const hn_form_stmt *stmt) {
     if (stmt->in_order && c->region != HN_FORM_IN_VECTOR) return BAD("a store in order outside of a vector");
     if (!stmt->streams && !stmt->is_aligned) return NULL;
-    bool whole = c->region == HN_FORM_IN_VECTOR && stmt->in_lanes.walk == HN_WALK_CONTIGUOUS;
+    bool whole = c->region == HN_FORM_IN_VECTOR && stmt->in_lanes.access == HN_ACCESS_CONTIGUOUS;
     if (!whole || stmt->in_order || stmt->mode != HN_STORE_SET)
         return BAD("a store that streams or is aligned, but is no whole vector");
     if (c->f->memories.items[stmt->memory].space == HN_SPACE_ARGUMENT) return NULL;

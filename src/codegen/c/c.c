@@ -67,11 +67,11 @@ static const hn_vector_words vectors = {
     .across = across,
     .indices =
         {
-            [HN_WALK_UNIFORM] = {{NULL, NULL, "sp_i($0)", "sp_l($0)"}},
-            [HN_WALK_CONTIGUOUS] = {{NULL, NULL, "(sp_i($0) + IOTA_I)", "(sp_l($0) + IOTA_L)"}},
-            [HN_WALK_STRIDED] = {{NULL, NULL, "(sp_i($0) + IOTA_I * sp_i($1))",
+            [HN_ACCESS_UNIFORM] = {{NULL, NULL, "sp_i($0)", "sp_l($0)"}},
+            [HN_ACCESS_CONTIGUOUS] = {{NULL, NULL, "(sp_i($0) + IOTA_I)", "(sp_l($0) + IOTA_L)"}},
+            [HN_ACCESS_STRIDED] = {{NULL, NULL, "(sp_i($0) + IOTA_I * sp_i($1))",
                                   "(sp_l($0) + IOTA_L * sp_l($1))"}},
-            [HN_WALK_GATHER] = {{NULL, NULL, "({ vi o; LANES o[k] = $0; o; })",
+            [HN_ACCESS_GATHER] = {{NULL, NULL, "({ vi o; LANES o[k] = $0; o; })",
                                  "({ vl o; LANES o[k] = $0; o; })"}},
         },
     .check = CHECK(""),
@@ -87,11 +87,11 @@ static const hn_vector_words vectors = {
     .narrow_end = "LANES err |= outside[k] != 0;",
     .loads =
         {
-            [HN_WALK_UNIFORM] = {"lp_@($0 + $1)", "lp_@($0 + $1)"},
-            [HN_WALK_CONTIGUOUS] = {"ld_@($0 + $1)", "ldn_@($0 + $1, n)"},
-            [HN_WALK_STRIDED] = {"lds_@($0 + $1, $2)", "ldsn_@($0 + $1, $2, n)"},
+            [HN_ACCESS_UNIFORM] = {"lp_@($0 + $1)", "lp_@($0 + $1)"},
+            [HN_ACCESS_CONTIGUOUS] = {"ld_@($0 + $1)", "ldn_@($0 + $1, n)"},
+            [HN_ACCESS_STRIDED] = {"lds_@($0 + $1, $2)", "ldsn_@($0 + $1, $2, n)"},
             /* words go straight into the lanes: a detour over memory would wait for the stores */
-            [HN_WALK_GATHER] =
+            [HN_ACCESS_GATHER] =
                 {"({ v# t; LANES t[k] = $0[$1]; t; })",
                  "({ $2 t[VF] = {0}; for (ll k = 0; k < n; k++) t[k] = $0[$1]; ld_@(t); })"},
         },
@@ -99,10 +99,10 @@ static const hn_vector_words vectors = {
                       "({ $2 t[VF] = {0}; for (ll k = 0; k < n; k++) t[k] = $0[$1]; ld_@(t); })"},
     .stores =
         {
-            [HN_WALK_UNIFORM] = {"s1_@($0 + $1, $3);", "s1_@($0 + $1, $3);"},
-            [HN_WALK_CONTIGUOUS] = {"st_@($0 + $1, $3);", "stn_@($0 + $1, $3, n);"},
-            [HN_WALK_STRIDED] = {"sts_@($0 + $1, $2, $3, VF);", "sts_@($0 + $1, $2, $3, n);"},
-            [HN_WALK_GATHER] = {"stg_@($0, ({ vl o; LANES o[k] = $1; o; }), $3, VF);",
+            [HN_ACCESS_UNIFORM] = {"s1_@($0 + $1, $3);", "s1_@($0 + $1, $3);"},
+            [HN_ACCESS_CONTIGUOUS] = {"st_@($0 + $1, $3);", "stn_@($0 + $1, $3, n);"},
+            [HN_ACCESS_STRIDED] = {"sts_@($0 + $1, $2, $3, VF);", "sts_@($0 + $1, $2, $3, n);"},
+            [HN_ACCESS_GATHER] = {"stg_@($0, ({ vl o; LANES o[k] = $1; o; }), $3, VF);",
                                 "stg_@($0, ({ vl o; LANES o[k] = $1; o; }), $3, n);"},
         },
     .streams = "nt_@($0 + $1, $3);",

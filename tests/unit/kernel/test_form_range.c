@@ -526,7 +526,7 @@ TEST(wrong_facts_of_lanes_are_found) {
         setting t;
         begin(&t, text);
         hn_form_lane_facts *facts = &t.f->stmts.items[3].in_lanes;
-        if (k == 1) facts->walk = HN_WALK_CONTIGUOUS;
+        if (k == 1) facts->access = HN_ACCESS_CONTIGUOUS;
         if (k == 2) facts->varies = false;
         if (k == 3) facts->stride = hn_sym_int(t.x.sym, 3);
         hn_status status = run(&t);

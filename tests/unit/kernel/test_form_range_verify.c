@@ -222,7 +222,7 @@ TEST(broken_ranges_are_refused) {
 typedef struct expected_facts {
     hn_fid s;
     bool varies;
-    hn_walk walk;
+    hn_access access;
     const char *stride; /* NULL: none */
     bool clamped;
 } expected_facts;
@@ -245,7 +245,7 @@ static void expect_facts(const char *text, const expected_facts *list, size_t co
     for (size_t k = 0; f && k < count; k++) {
         const hn_form_lane_facts *facts = &f->stmts.items[list[k].s].in_lanes;
         EXPECT_INT(facts->varies, list[k].varies);
-        EXPECT_INT(facts->walk, list[k].walk);
+        EXPECT_INT(facts->access, list[k].access);
         EXPECT_INT(facts->clamp != NULL, list[k].clamped);
         if (list[k].stride) expect_stride(f, facts->stride, list[k].stride);
     }
@@ -256,17 +256,17 @@ static void expect_facts(const char *text, const expected_facts *list, size_t co
 
 TEST(indices_move_over_lanes) {
     static const expected_facts list[] = {
-        {3, false, HN_WALK_UNIFORM, NULL, false},
-        {4, true, HN_WALK_CONTIGUOUS, "1", false},
-        {5, true, HN_WALK_STRIDED, "s1", false},
-        {6, true, HN_WALK_STRIDED, "-1", false},
-        {7, true, HN_WALK_GATHER, NULL, false},
-        {8, true, HN_WALK_GATHER, NULL, true},
-        {9, true, HN_WALK_GATHER, NULL, false}, /* two clamps */
-        {10, true, HN_WALK_CONTIGUOUS, "1", false},
-        {11, true, HN_WALK_UNIFORM, NULL, false},
-        {12, false, HN_WALK_CONTIGUOUS, "1", false},
-        {13, false, HN_WALK_STRIDED, "2", false},
+        {3, false, HN_ACCESS_UNIFORM, NULL, false},
+        {4, true, HN_ACCESS_CONTIGUOUS, "1", false},
+        {5, true, HN_ACCESS_STRIDED, "s1", false},
+        {6, true, HN_ACCESS_STRIDED, "-1", false},
+        {7, true, HN_ACCESS_GATHER, NULL, false},
+        {8, true, HN_ACCESS_GATHER, NULL, true},
+        {9, true, HN_ACCESS_GATHER, NULL, false}, /* two clamps */
+        {10, true, HN_ACCESS_CONTIGUOUS, "1", false},
+        {11, true, HN_ACCESS_UNIFORM, NULL, false},
+        {12, false, HN_ACCESS_CONTIGUOUS, "1", false},
+        {13, false, HN_ACCESS_STRIDED, "2", false},
     };
     EXPECT_FACTS("m1 : argument b1 f32 read\n"
                  "m2 : argument b5 f32 write\n"
@@ -291,9 +291,9 @@ TEST(indices_move_over_lanes) {
 
 TEST(checked_indices_vary_with_what_they_are) {
     static const expected_facts list[] = {
-        {5, true, HN_WALK_UNIFORM, NULL, false}, {6, true, HN_WALK_GATHER, NULL, false},
-        {7, true, HN_WALK_GATHER, NULL, false},  {8, false, HN_WALK_UNIFORM, NULL, false},
-        {9, true, HN_WALK_CONTIGUOUS, "1", false}, {10, false, HN_WALK_GATHER, NULL, false},
+        {5, true, HN_ACCESS_UNIFORM, NULL, false}, {6, true, HN_ACCESS_GATHER, NULL, false},
+        {7, true, HN_ACCESS_GATHER, NULL, false},  {8, false, HN_ACCESS_UNIFORM, NULL, false},
+        {9, true, HN_ACCESS_CONTIGUOUS, "1", false}, {10, false, HN_ACCESS_GATHER, NULL, false},
     };
     EXPECT_FACTS("m1 : argument b4 i64 read\n"
                  "m2 : argument b1 f32 read\n"
@@ -316,10 +316,10 @@ TEST(checked_indices_vary_with_what_they_are) {
 
 /* r1 is worked on before the second LANES, r2 in it. */
 TEST(results_vary_where_their_register_is_worked_on) {
-    static const expected_facts before[] = {{9, false, HN_WALK_UNIFORM, NULL, false}};
-    static const expected_facts list[] = {{9, false, HN_WALK_UNIFORM, NULL, false},
-                                          {10, true, HN_WALK_UNIFORM, NULL, false},
-                                          {11, true, HN_WALK_UNIFORM, NULL, false}};
+    static const expected_facts before[] = {{9, false, HN_ACCESS_UNIFORM, NULL, false}};
+    static const expected_facts list[] = {{9, false, HN_ACCESS_UNIFORM, NULL, false},
+                                          {10, true, HN_ACCESS_UNIFORM, NULL, false},
+                                          {11, true, HN_ACCESS_UNIFORM, NULL, false}};
     EXPECT_FACTS("m1 : argument b1 f32 read\n"
                  "r1 : sum f32 across\n"
                  "init r1\n"
