@@ -256,12 +256,13 @@ static hn_status put_function(walk *w, hn_expr group_bytes) {
 }
 
 /* Launches tell buffers apart, not arguments: if one argument of a buffer is written, all are. */
-static void join_arguments(const hn_buf *buffers, uint32_t count, bool *written, uint64_t *over) {
+static void join_arguments(const hn_buf *buffers, uint32_t count, bool *written,
+                           uint64_t *may_alias) {
     for (uint32_t a = 0; a < count; a++)
         for (uint32_t b = 0; b < count; b++) {
             if (buffers[a] != buffers[b]) continue;
             written[a] |= written[b];
-            over[a] |= over[b];
+            may_alias[a] |= may_alias[b];
         }
 }
 
@@ -269,24 +270,24 @@ static hn_status list_arguments(const hn_form *f, hn_arena *arena, hn_kernel_cod
     hn_buf *buffers;
     hn_expr *offsets;
     bool *written;
-    uint64_t *over;
+    uint64_t *may_alias;
     HN_NEW(arena, buffers, f->memories.count);
     HN_NEW(arena, offsets, f->memories.count);
     HN_NEW(arena, written, f->memories.count);
-    HN_NEW(arena, over, f->memories.count);
+    HN_NEW(arena, may_alias, f->memories.count);
     for (hn_fmem m = 1; m < f->memories.count; m++) {
         const hn_form_memory *memory = &f->memories.items[m];
         if (memory->space != HN_SPACE_ARGUMENT) continue;
         buffers[out->buffer_count] = memory->buffer;
         offsets[out->buffer_count] = memory->base;
-        over[out->buffer_count] = memory->over;
+        may_alias[out->buffer_count] = memory->may_alias;
         written[out->buffer_count++] = memory->is_written;
     }
-    join_arguments(buffers, out->buffer_count, written, over);
+    join_arguments(buffers, out->buffer_count, written, may_alias);
     out->buffers = buffers;
     out->offsets = offsets;
     out->written = written;
-    out->over = over;
+    out->over = may_alias;
     return NULL;
 }
 

@@ -8,8 +8,8 @@
 /* Blocks within blocks: more are refused, so that walks over a form may be recursive. */
 enum { HN_FORM_DEPTH_MOST = 64 };
 
-/* Arguments that hn_form_memory.over can name. */
-enum { HN_FORM_OVER_MOST = 64 };
+/* Arguments that hn_form_memory.may_alias can name. */
+enum { HN_FORM_ALIASES_MAX = 64 };
 
 /* Where a statement stands: bits. */
 typedef enum hn_form_region {

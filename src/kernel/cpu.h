@@ -205,9 +205,9 @@ bool hn_cpu_is_local(const hn_cpu_plan *plan, hn_buf b);
 bool hn_cpu_writes(const hn_cpu_plan *plan, hn_buf b);
 /* How many elements into buffer `b` the argument begins that an access at this index goes by; 0: none. */
 hn_expr hn_cpu_base_of(const hn_cpu_plan *plan, hn_buf b, hn_expr access);
-/* Which arguments may lie in the same memory: bit k of out_over[b] says that argument b, which is written, may lie where argument
- * k does. `out_over` is zeroed by the caller. */
-void hn_cpu_in_place(const hn_cpu_plan *plan, const hn_buf *buffers, uint32_t count, uint64_t *out_over);
+/* Which arguments may lie in the same memory: bit k of out_may_alias[b] says that argument b, which is written, may lie where argument
+ * k does. `out_may_alias` is zeroed by the caller. */
+void hn_cpu_in_place(const hn_cpu_plan *plan, const hn_buf *buffers, uint32_t count, uint64_t *out_may_alias);
 
 /* Whether an index goes through the lane variable, or through an indirect index that varies. */
 bool hn_cpu_uses_lane(const hn_cpu_phase *ph, hn_expr e);

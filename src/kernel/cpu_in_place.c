@@ -105,13 +105,13 @@ static bool may_overwrite(const hn_cpu_plan *pl, hn_buf from, hn_buf to, uint32_
     return reads_before(pl, from, f, index);
 }
 
-void hn_cpu_in_place(const hn_cpu_plan *plan, const hn_buf *buffers, uint32_t count, uint64_t *out_over) {
+void hn_cpu_in_place(const hn_cpu_plan *plan, const hn_buf *buffers, uint32_t count, uint64_t *out_may_alias) {
     if (!keeps_order(plan)) return;
     for (uint32_t b = 0; b < count; b++) {
         uint32_t phase = 0;
         hn_expr index = 0;
         if (!only_store(plan, buffers[b], &phase, &index) || !is_injective(plan, &plan->kernel->phases.items[phase], index)) continue;
         for (uint32_t a = 0; a < count && a < 64; a++)
-            if (may_overwrite(plan, buffers[a], buffers[b], phase, index)) out_over[b] |= (uint64_t)1 << a;
+            if (may_overwrite(plan, buffers[a], buffers[b], phase, index)) out_may_alias[b] |= (uint64_t)1 << a;
     }
 }

@@ -54,8 +54,8 @@ typedef struct hn_form_memory {
     bool padded; /* SHARED, SCRATCH: where the first lanes of a vector count, printers may read and
                     write all of it, in a row: there is room, and nobody needs what the others
                     overwrite */
-    uint64_t over; /* ARGUMENT that is written: bit k: it may lie where argument k (from 0, in
-                      order) does, see kernel/cpu_in_place.c */
+    uint64_t may_alias; /* ARGUMENT that is written: bit k: it may lie where argument k (from 0, in
+                           order) does, see kernel/cpu_in_place.c */
 } hn_form_memory;
 
 /* Combines values by the row `op` (REDUCE or SCAN) of ir/ops.def, in `dtype`. ARGMIN, ARGMAX,

@@ -22,12 +22,12 @@ typedef struct parser {
     const char *begin;                 /* of the form */
     places memories, registers, stmts; /* where they stand, by number */
     struct {
-        struct over {
-            hn_fmem m, over;
+        struct alias {
+            hn_fmem m, other;
             const char *where;
         } *items;
         uint32_t count, cap;
-    } overs; /* memories that lie over others, which may come later */
+    } aliases; /* memories that may lie where others do, which may come later */
 } parser;
 
 static hn_status fail(parser *ps, const char *what) {
@@ -326,27 +326,27 @@ static hn_status read_local(parser *ps, hn_form_memory *memory) {
 }
 
 /* over m1, m3: behind memory `m` */
-static hn_status read_over(parser *ps, hn_fmem m) {
+static hn_status read_aliases(parser *ps, hn_fmem m) {
     if (!hn_lex_accept_word(&ps->lex, "over")) return NULL;
     do {
-        struct over over = {.m = m, .where = hn_lex_here(&ps->lex)};
-        HN_TRY(hn_text_read_numbered(&ps->lex, 'm', "expected a memory", &over.over));
-        HN_PUSH(ps->arena, &ps->overs, over);
+        struct alias alias = {.m = m, .where = hn_lex_here(&ps->lex)};
+        HN_TRY(hn_text_read_numbered(&ps->lex, 'm', "expected a memory", &alias.other));
+        HN_PUSH(ps->arena, &ps->aliases, alias);
     } while (hn_lex_accept(&ps->lex, ','));
     return NULL;
 }
 
 /* When all memories are known. */
-static hn_status place_over(parser *ps, const struct over *over) {
+static hn_status set_alias(parser *ps, const struct alias *alias) {
     const hn_form_memory *items = ps->f->memories.items;
-    bool known = over->over && over->over < ps->f->memories.count;
-    if (!known || items[over->over].space != HN_SPACE_ARGUMENT)
-        return hn_lex_fail(&ps->lex, over->where, "it is no argument");
+    bool known = alias->other && alias->other < ps->f->memories.count;
+    if (!known || items[alias->other].space != HN_SPACE_ARGUMENT)
+        return hn_lex_fail(&ps->lex, alias->where, "it is no argument");
     uint32_t number = 0;
-    for (hn_fmem m = 1; m < over->over; m++) number += items[m].space == HN_SPACE_ARGUMENT;
-    if (number >= HN_FORM_OVER_MOST)
-        return hn_lex_fail(&ps->lex, over->where, "it is behind the first 64 arguments");
-    ps->f->memories.items[over->m].over |= UINT64_C(1) << number;
+    for (hn_fmem m = 1; m < alias->other; m++) number += items[m].space == HN_SPACE_ARGUMENT;
+    if (number >= HN_FORM_ALIASES_MAX)
+        return hn_lex_fail(&ps->lex, alias->where, "it is behind the first 64 arguments");
+    ps->f->memories.items[alias->m].may_alias |= UINT64_C(1) << number;
     return NULL;
 }
 
@@ -368,7 +368,7 @@ static hn_status read_memory(parser *ps) {
     memory.is_written = hn_lex_accept_word(&ps->lex, "write");
     memory.stale = hn_lex_accept_word(&ps->lex, "stale");
     memory.padded = hn_lex_accept_word(&ps->lex, "padded");
-    HN_TRY(read_over(ps, number));
+    HN_TRY(read_aliases(ps, number));
     HN_PUSH(ps->arena, &ps->memories, where);
     (void)hn_form_add_memory(ps->f, memory);
     return NULL;
@@ -503,7 +503,7 @@ static hn_status read_form(parser *ps) {
     HN_TRY(read_header(ps));
     HN_TRY(read_cost(ps));
     while (is_declaration(ps, 'm')) HN_TRY(read_memory(ps));
-    for (uint32_t k = 0; k < ps->overs.count; k++) HN_TRY(place_over(ps, &ps->overs.items[k]));
+    for (uint32_t k = 0; k < ps->aliases.count; k++) HN_TRY(set_alias(ps, &ps->aliases.items[k]));
     while (is_declaration(ps, 'r')) HN_TRY(read_declared_register(ps));
     HN_TRY(read_stmts(ps));
     if (ps->f->failed) return finish(ps);

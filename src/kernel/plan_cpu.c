@@ -42,20 +42,20 @@ static hn_status mark_in_place(hn_emitter *em) {
     hn_form *f = em->f;
     hn_fmem *arguments;
     hn_buf *buffers;
-    uint64_t *over;
+    uint64_t *may_alias;
     uint32_t count = 0;
     HN_NEW(em->scratch, arguments, f->memories.count);
     HN_NEW(em->scratch, buffers, f->memories.count);
-    HN_NEW(em->scratch, over, f->memories.count);
+    HN_NEW(em->scratch, may_alias, f->memories.count);
     for (hn_fmem m = 1; m < f->memories.count; m++) {
         if (f->memories.items[m].space != HN_SPACE_ARGUMENT) continue;
         arguments[count] = m;
         buffers[count++] = f->memories.items[m].buffer;
     }
-    hn_cpu_in_place(em->plan, buffers, count, over);
+    hn_cpu_in_place(em->plan, buffers, count, may_alias);
     for (uint32_t k = 0; k < count; k++)
         if (f->memories.items[arguments[k]].is_written)
-            f->memories.items[arguments[k]].over = over[k];
+            f->memories.items[arguments[k]].may_alias = may_alias[k];
     return NULL;
 }
 

@@ -256,11 +256,11 @@ static void put_buffer(const printer *pr, const hn_form_memory *memory) {
 }
 
 /* " over m1, m3" */
-static void put_over(const printer *pr, uint64_t over) {
+static void put_aliases(const printer *pr, uint64_t may_alias) {
     const char *between = " over ";
-    for (hn_fmem m = 1, k = 0; m < pr->f->memories.count && k < HN_FORM_OVER_MOST; m++) {
+    for (hn_fmem m = 1, k = 0; m < pr->f->memories.count && k < HN_FORM_ALIASES_MAX; m++) {
         if (pr->f->memories.items[m].space != HN_SPACE_ARGUMENT) continue;
-        if (over >> k++ & 1) {
+        if (may_alias >> k++ & 1) {
             hn_strbuf_printf(pr->out, "%sm%u", between, m);
             between = ", ";
         }
@@ -284,7 +284,7 @@ static void put_memory(const printer *pr, hn_fmem m) {
     hn_strbuf_puts(pr->out, memory->is_written ? " write" : "");
     hn_strbuf_puts(pr->out, memory->stale ? " stale" : "");
     hn_strbuf_puts(pr->out, memory->padded ? " padded" : "");
-    put_over(pr, memory->over);
+    put_aliases(pr, memory->may_alias);
     hn_strbuf_putc(pr->out, '\n');
 }
 

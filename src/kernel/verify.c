@@ -194,16 +194,16 @@ static uint32_t argument_number(const hn_form *f, hn_fmem m) {
 }
 
 /* Where an argument may lie. */
-static hn_status check_over(const checker *c, hn_fmem m) {
+static hn_status check_aliases(const checker *c, hn_fmem m) {
     const hn_form_memory *memory = &c->f->memories.items[m];
     uint32_t arguments = argument_number(c->f, c->f->memories.count);
-    if (!memory->over) return NULL;
+    if (!memory->may_alias) return NULL;
     if (memory->space != HN_SPACE_ARGUMENT || !memory->is_written)
         return BAD("it lies over an argument, but is none that is written");
-    if (arguments < HN_FORM_OVER_MOST && memory->over >> arguments)
+    if (arguments < HN_FORM_ALIASES_MAX && memory->may_alias >> arguments)
         return BAD("it lies over an argument that does not exist");
     uint32_t own = argument_number(c->f, m);
-    return own < HN_FORM_OVER_MOST && memory->over >> own & 1 ? BAD("it lies over itself") : NULL;
+    return own < HN_FORM_ALIASES_MAX && memory->may_alias >> own & 1 ? BAD("it lies over itself") : NULL;
 }
 
 static hn_status check_memory(checker *c, hn_fmem m) {
@@ -216,7 +216,7 @@ static hn_status check_memory(checker *c, hn_fmem m) {
         return BAD("it is stale, but no scratch memory");
     if (memory->padded && memory->space == HN_SPACE_ARGUMENT)
         return BAD("it is padded, but an argument");
-    HN_TRY(check_over(c, m));
+    HN_TRY(check_aliases(c, m));
     if (memory->space == HN_SPACE_ARGUMENT) return check_argument(c, memory);
     HN_TRY(check_size(c, memory->elems, "the number of its elements"));
     return check_plain(c, memory->elems, "the number of its elements");

@@ -79,9 +79,9 @@ static hn_status run_in_place(runner *r, const hn_form *f) {
     if (changes_inputs(f)) return NULL;
     for (hn_fmem m = 1; m < f->memories.count; m++) {
         const hn_form_memory *to = &f->memories.items[m];
-        for (hn_fmem e = 1, k = 0; to->over && e < f->memories.count; e++) {
+        for (hn_fmem e = 1, k = 0; to->may_alias && e < f->memories.count; e++) {
             const hn_form_memory *from = &f->memories.items[e];
-            if (from->space != HN_SPACE_ARGUMENT || !(to->over >> k++ & 1)) continue;
+            if (from->space != HN_SPACE_ARGUMENT || !(to->may_alias >> k++ & 1)) continue;
             const hn_ref_buffer *a = &buffers[to->buffer], *b = &buffers[from->buffer];
             if (a->elems != b->elems || a->dtype != b->dtype) continue;
             HN_TRY(run_over(r, f, to->buffer, from->buffer));
