@@ -4,7 +4,7 @@
  *
  * One JSON object a case on stdout: times are the median and the least over rounds of one call, microseconds; a round
  * calls each contestant in bursts. `copy` moves as many bytes as the case must (reads and writes counted), once with
- * ordinary stores and once with stores that go round the caches. `read`, for the reductions, is the best loop that only
+ * ordinary stores and once with stores that bypass the caches. `read`, for the reductions, is the best loop that only
  * reads their input: a ceiling, where a copy's bytes a second are none. The kernels' results are compared first. */
 #include "bench/kernels_by_hand.h"
 #include "bench/median.h"

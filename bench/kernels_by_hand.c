@@ -25,7 +25,7 @@ INLINE float row_sum(const float *x, int64_t n) {
 
 INLINE void softmax_row(const float *x, float *y, int64_t n, bool streaming) {
     vf most = splat(row_max(x, n)), a = {0}, b = {0};
-    float kept[8192]; /* exponentials stay in the first cache when the result goes round it */
+    float kept[8192]; /* exponentials stay in the first cache when the result bypasses it */
     float *e = streaming && n <= 8192 ? kept : y;
     for (int64_t j = 0; j < n; j += 4 * W) {
         vf p = exponential(load(x + j) - most), q = exponential(load(x + j + W) - most);

@@ -1,5 +1,5 @@
 /* kernels_by_hand.h: the kernels of kernels.c as a person writes them: explicit vectors, as many accumulators as the
- * latency of an add wants, stores that go round the caches where they pay. What generated code is measured against. */
+ * latency of an add wants, stores that bypass the caches where they pay. What generated code is measured against. */
 #ifndef HN_BENCH_KERNELS_BY_HAND_H
 #define HN_BENCH_KERNELS_BY_HAND_H
 
@@ -13,7 +13,7 @@ typedef struct hand_args {
     const int64_t *index;
     float *out;
     int64_t rows, cols, depth;
-    bool streaming; /* stores go round the caches */
+    bool streaming; /* stores bypass the caches */
 } hand_args;
 
 /* Does the part [begin, end) of `hand_extent` units. */

@@ -56,7 +56,7 @@ typedef struct hn_cpu_op {
 
 typedef struct hn_cpu_store {
     hn_access access;
-    bool nontemporal; /* whole vectors go round the caches, and there are some */
+    bool nontemporal; /* whole vectors bypass the caches, and there are some */
 } hn_cpu_store;
 
 typedef struct hn_cpu_reduce {
@@ -80,14 +80,14 @@ typedef struct hn_cpu_lane_loop {
     hn_cpu_rest rest;
 } hn_cpu_lane_loop;
 
-/* Elements that are asked for before they are used: those at `index`, for the load or store at `access`. */
+/* Elements that are prefetched: those at `index`, for the load or store at `access`. */
 typedef struct hn_cpu_prefetch {
     hn_buf buffer;
     hn_expr index, access;
     bool to_write;
     uint32_t lines;      /* of memory, for a vector, `line_elems` apart; */
     uint32_t line_elems;
-    uint32_t every;      /* vectors of an unrolled loop share a line: the first of so many asks */
+    uint32_t every;      /* vectors of an unrolled loop share a line: the first of so many prefetches it */
 } hn_cpu_prefetch;
 
 /* An INDIRECT that prefetches need for a later row: it will be bound to buffer[index], for the load at `access`. */

@@ -6,7 +6,7 @@
  *     b1[6400 * i0 + i1 + 3200]   ->   argument[6400 * i0 + i1], which begins at element 3200 of b1
  * Accesses of one buffer that are near each other, such as those of a window, share an argument and keep their distance as a
  * number. Those far apart have arguments of their own: the two directions of a recurrent layer come nearer with each step.
- * Nothing in a text relies on where a buffer begins: vectors are read and written at any address, and stores round the caches
+ * Nothing in a text relies on where a buffer begins: vectors are read and written at any address, and stores that bypass the caches
  * look at it when they run. */
 #include "kernel/cpu_internal.h"
 

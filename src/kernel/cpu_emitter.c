@@ -87,7 +87,7 @@ void hn_emitter_coordinates(hn_emitter *em, hn_expr at, const hn_expr *vars, uin
     for (uint32_t d = count; d-- > 0;) {
         hn_expr extent = hn_emitter_extent(em, vars[d]);
         if (hn_sym_is_value(em->sym, extent, 0))
-            extent = hn_emitter_int(em, 1); /* no number is ever asked for */
+            extent = hn_emitter_int(em, 1); /* no number is ever used */
         hn_form_let(em->f, hn_emitter_index(em, vars[d]), d ? hn_sym_mod(em->sym, at, extent) : at);
         if (d) at = hn_sym_floordiv(em->sym, at, extent);
     }
@@ -353,10 +353,10 @@ static void emit_loops(hn_emitter *em) {
     }
     hn_emitter_lanes(em, hn_emitter_int(em, 0), hn_emitter_extent(em, em->ph->lane));
     hn_emitter_vector(em, phase->rank);
-    if (em->follower) {
+    if (em->interleaved) {
         hn_form_vector(em->f);
-        hn_emitter_levels(em->follower, 1, em->follower->ph->phase->rank);
-        hn_emitter_effects(em->follower);
+        hn_emitter_levels(em->interleaved, 1, em->interleaved->ph->phase->rank);
+        hn_emitter_effects(em->interleaved);
         hn_form_close(em->f);
     }
     for (uint32_t d = 0; d < phase->rank; d++) hn_form_close(em->f);

@@ -39,9 +39,8 @@ typedef struct hn_emitter {
     hn_expr *ahead_from,
         *ahead_to; /* in prefetches: checked indices of the row at hand, and of one ahead */
     uint32_t ahead_count;
-    bool stores_are_aligned; /* those of whole vectors, if the memory is */
-    struct hn_emitter
-        *follower; /* whose phase follows that at hand, vector by vector; NULL: none */
+    bool stores_are_aligned;        /* those of whole vectors, if the memory is */
+    struct hn_emitter *interleaved; /* whose phase runs among the vectors of this one; NULL: none */
 } hn_emitter;
 
 static inline hn_expr hn_emitter_int(const hn_emitter *em, int64_t value) {
@@ -86,7 +85,7 @@ void hn_emitter_across(hn_emitter *em);
 void hn_emitter_levels(hn_emitter *em, uint32_t first, uint32_t last);
 /* STEPs of the phase's reductions, then its stores. Of a scan: results in between. */
 void hn_emitter_effects(hn_emitter *em);
-/* What the phase asks for ahead; in a VECTOR. */
+/* The prefetches of the phase; in a VECTOR. */
 void hn_emitter_prefetches(hn_emitter *em);
 /* All of a phase for one VECTOR: levels from `first` on, effects, prefetches. */
 void hn_emitter_vector(hn_emitter *em, uint32_t first_level);

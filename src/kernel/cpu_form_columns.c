@@ -7,7 +7,7 @@ static hn_expr emit_strip(hn_emitter *em, hn_expr at, hn_expr rows) {
     hn_expr width = hn_emitter_int(em, em->plan->columns.width),
             strips = hn_sym_ceildiv(em->sym, rows, width);
     if (hn_sym_is_value(em->sym, strips, 0))
-        strips = hn_emitter_int(em, 1); /* no strip is ever asked for */
+        strips = hn_emitter_int(em, 1); /* no strip is ever run */
     if (outer) hn_emitter_coordinates(em, hn_sym_floordiv(em->sym, at, strips), em->k->vars, outer);
     hn_expr first = hn_sym_mul(em->sym, hn_sym_mod(em->sym, at, strips), width),
             var = hn_form_symbol(em->f, rows);

@@ -1,5 +1,5 @@
 /* cpu_form_rows.c: forms whose lanes run along rows: the elements of a flat kernel, row after row,
- * pipelined rows and split streams. cpu_rows.c tells what the last two are good for. */
+ * software pipelining and split streams. cpu_rows.c tells what the last two are good for. */
 #include "kernel/cpu_emitter.h"
 
 /* ---- flat ---- */
@@ -113,34 +113,35 @@ hn_status hn_form_split(hn_emitter *em) {
                      f->until);
 }
 
-/* ---- pipelined rows ---- */
+/* ---- software pipelining: row i - 1 is stored while row i is computed ---- */
 
 /* A register for each result of the kernel, for the row before. */
-static hn_status init_kept(hn_emitter *em, hn_freg **out) {
-    hn_freg *kept;
-    HN_NEW(em->scratch, kept, em->k->slots + 1);
+static hn_status init_previous_results(hn_emitter *em, hn_freg **out) {
+    hn_freg *previous;
+    HN_NEW(em->scratch, previous, em->k->slots + 1);
     for (uint32_t f = 0; f < em->k->phases.count; f++)
         for (uint32_t k = 0; k < em->k->phases.items[f].reduces.count; k++) {
             const hn_kernel_reduce *r = &em->k->phases.items[f].reduces.items[k];
-            kept[r->slot] = hn_form_add_register(em->f, r->op, r->dtype);
-            hn_form_init(em->f, kept[r->slot]);
+            previous[r->slot] = hn_form_add_register(em->f, r->op, r->dtype);
+            hn_form_init(em->f, previous[r->slot]);
         }
-    *out = kept;
+    *out = previous;
     return NULL;
 }
 
-static void keep_results(hn_emitter *em, const hn_freg *kept) {
+static void save_results(hn_emitter *em, const hn_freg *previous) {
     for (uint32_t slot = 0; slot < em->k->slots; slot++)
-        if (kept[slot])
-            hn_form_set(em->f, kept[slot], hn_form_result(em->f, em->registers[slot], false), 0);
+        if (previous[slot])
+            hn_form_set(em->f, previous[slot], hn_form_result(em->f, em->registers[slot], false),
+                        0);
 }
 
-/* Local buffers are double: the row at hand has one half, `side` tells which. */
-static hn_status take_side(hn_emitter *em, hn_expr side) {
+/* Local buffers are double: the row at hand has one half, `half` tells which. */
+static hn_status use_half(hn_emitter *em, hn_expr half) {
     HN_NEW(em->scratch, em->local_begins, em->k->locals.count);
     for (uint32_t k = 0; k < em->k->locals.count; k++)
         em->local_begins[k] =
-            hn_sym_mul(em->sym, side, hn_emitter_int(em, em->plan->local_elems[k]));
+            hn_sym_mul(em->sym, half, hn_emitter_int(em, em->plan->local_elems[k]));
     return NULL;
 }
 
@@ -152,17 +153,17 @@ static hn_expr let_new(hn_emitter *em, hn_expr extent, hn_expr e) {
 }
 
 /* What stores row `before`: the kernel's variables and the lanes have other names there. */
-static hn_status begin_follower(const hn_emitter *em, hn_expr before, hn_freg *kept, hn_expr side,
-                                hn_emitter *out) {
+static hn_status begin_interleaved(const hn_emitter *em, hn_expr before, hn_freg *previous,
+                                   hn_expr half, hn_emitter *out) {
     const hn_kernel_phase *last = &em->k->phases.items[em->k->phases.count - 1];
     *out = *em;
-    out->registers = kept;
+    out->registers = previous;
     out->stores_are_aligned = true;
     for (uint32_t d = 0; d < em->k->rank; d++)
         hn_emitter_rename(out, em->k->vars[d],
                           hn_form_symbol(em->f, hn_emitter_extent(em, em->k->vars[d])));
     if (last->vars[0] != last[-1].vars[0]) hn_emitter_rename(out, last->vars[0], last[-1].vars[0]);
-    HN_TRY(take_side(out, side));
+    HN_TRY(use_half(out, half));
     HN_TRY(hn_emitter_phase(out, em->k->phases.count - 1));
     hn_emitter_coordinates(out, before, em->k->vars, em->k->rank);
     hn_emitter_levels(out, 0, 0);
@@ -170,35 +171,35 @@ static hn_status begin_follower(const hn_emitter *em, hn_expr before, hn_freg *k
 }
 
 /* The phases of row `now`, with the last one for `before`. */
-static hn_status emit_turn(hn_emitter *em, hn_expr row, hn_freg *kept) {
+static hn_status emit_iteration(hn_emitter *em, hn_expr row, hn_freg *previous) {
     hn_sym *sym = em->sym;
-    hn_emitter follower;
+    hn_emitter interleaved;
     hn_expr one = hn_emitter_int(em, 1), two = hn_emitter_int(em, 2), grid = em->f->grid;
     hn_expr now = let_new(em, grid, hn_sym_min(sym, row, hn_sym_sub(sym, em->f->until, one)));
     hn_expr before = let_new(em, grid, hn_sym_max(sym, hn_sym_sub(sym, row, one), em->f->first));
-    hn_expr here = let_new(em, two, hn_sym_mod(sym, row, two)),
-            there = let_new(em, two, hn_sym_sub(sym, one, here));
+    hn_expr this_half = let_new(em, two, hn_sym_mod(sym, row, two)),
+            other_half = let_new(em, two, hn_sym_sub(sym, one, this_half));
     hn_emitter_coordinates(em, now, em->k->vars, em->k->rank);
-    HN_TRY(begin_follower(em, before, kept, there, &follower));
-    HN_TRY(take_side(em, here));
+    HN_TRY(begin_interleaved(em, before, previous, other_half, &interleaved));
+    HN_TRY(use_half(em, this_half));
     for (uint32_t f = 0; f + 1 < em->k->phases.count; f++) {
-        em->follower = f + 2 == em->k->phases.count ? &follower : NULL;
+        em->interleaved = f + 2 == em->k->phases.count ? &interleaved : NULL;
         HN_TRY(hn_emitter_inner(em, f));
     }
-    em->follower = NULL;
-    keep_results(em, kept);
+    em->interleaved = NULL;
+    save_results(em, previous);
     return NULL;
 }
 
-static hn_status emit_turns(hn_emitter *em) {
+static hn_status emit_iterations(hn_emitter *em) {
     hn_form *f = em->f;
-    hn_freg *kept;
+    hn_freg *previous;
     hn_expr *whole = em->local_begins, one = hn_emitter_int(em, 1),
             row = hn_form_symbol(f, hn_sym_add(em->sym, f->grid, one));
-    HN_TRY(init_kept(em, &kept));
+    HN_TRY(init_previous_results(em, &previous));
     hn_form_if(f, f->first, f->until);
     hn_form_for(f, row, f->first, hn_sym_add(em->sym, f->until, one), 1);
-    HN_TRY(emit_turn(em, row, kept));
+    HN_TRY(emit_iteration(em, row, previous));
     hn_form_close(f);
     hn_form_close(f);
     em->local_begins = whole;
@@ -209,7 +210,7 @@ hn_status hn_form_pipelined(hn_emitter *em) {
     const hn_kernel_phase *last = &em->k->phases.items[em->k->phases.count - 1];
     hn_expr index = last->stores.items[0].index;
     hn_form_if_aligned(em->f, hn_emitter_place(em, last->stores.items[0].buffer, true, &index));
-    HN_TRY(emit_turns(em));
+    HN_TRY(emit_iterations(em));
     hn_form_else(em->f);
     HN_TRY(hn_form_rows(em));
     hn_form_close(em->f);

@@ -1,15 +1,10 @@
 /* cpu_form_strips.c: wide columns: the sums of a strip of them in scratch memory (cpu_column.c).
  *
- * The rows that are added up are streams, as many as strip_step of the facts, each of `far` rows. A
- * step takes row q of each of them:
- *     for p from 0 to far by block_steps:
- *         for q from p to p + block_steps:
- *             for vectors of the strip:
- *                 register = q is p ? 0 : block sums
- *                 for each stream s: register += row q + s * far
- *                 block sums = register
- *         all sums += block sums
- * Then the phases after the sums read all sums. */
+ * The rows that are added up are streams, as many as strip_step of the facts, each of `stream_rows`
+ * rows. A step takes row q of each of them: for p from 0 to stream_rows by block_steps: for q from
+ * p to p + block_steps: for vectors of the strip: register = q is p ? 0 : block sums for each
+ * stream s: register += row q + s * stream_rows block sums = register all sums += block sums Then
+ * the phases after the sums read all sums. */
 #include "kernel/cpu_emitter.h"
 
 #include "base/checked.h"
@@ -18,7 +13,7 @@ typedef struct strip {
     hn_expr lane;                   /* the kernel's last variable: columns */
     hn_expr begin, end;             /* its columns: [begin, end) */
     hn_expr columns;                /* how many these are */
-    hn_expr rows, far;              /* rows of the sums; of a stream */
+    hn_expr rows, stream_rows;      /* rows of the sums; of a stream */
     hn_fmem *block_sums, *all_sums; /* per reduction */
 } strip;
 
@@ -117,7 +112,7 @@ static void emit_begin(hn_emitter *em, const strip *s, hn_expr p, hn_expr q, hn_
 static void emit_rows(hn_emitter *em, const strip *s, hn_expr q) {
     const uint32_t streams = em->plan->facts->strip_step;
     hn_expr stream = hn_form_symbol(em->f, num(em, streams));
-    hn_expr row = hn_sym_add(em->sym, q, hn_sym_mul(em->sym, stream, s->far));
+    hn_expr row = hn_sym_add(em->sym, q, hn_sym_mul(em->sym, stream, s->stream_rows));
     (void)hn_form_add(em->f, (hn_form_stmt){.kind = HN_FORM_FOR,
                                             .var = stream,
                                             .begin = num(em, 0),
@@ -144,10 +139,10 @@ static void emit_end(hn_emitter *em, const strip *s, hn_expr at) {
 static hn_status emit_sums(hn_emitter *em, const strip *s) {
     const uint32_t steps = columns_of(em)->block_steps;
     const hn_expr at = hn_sym_sub(em->sym, s->lane, s->begin);
-    hn_expr p = hn_form_symbol(em->f, s->far), q = hn_form_symbol(em->f, s->far);
-    hn_expr end = hn_sym_min(em->sym, hn_sym_add(em->sym, p, num(em, steps)), s->far);
+    hn_expr p = hn_form_symbol(em->f, s->stream_rows), q = hn_form_symbol(em->f, s->stream_rows);
+    hn_expr end = hn_sym_min(em->sym, hn_sym_add(em->sym, p, num(em, steps)), s->stream_rows);
     HN_TRY(hn_emitter_phase(em, 0));
-    hn_form_for(em->f, p, num(em, 0), s->far, steps);
+    hn_form_for(em->f, p, num(em, 0), s->stream_rows, steps);
     hn_form_for(em->f, q, p, end, 1);
     open_lanes(em, s->lane, s->begin, s->end, columns_of(em)->copies);
     emit_begin(em, s, p, q, at);
@@ -179,7 +174,7 @@ static void emit_place(hn_emitter *em, strip *s, hn_expr number) {
     const uint32_t outer = em->k->rank - 1;
     const hn_expr width = num(em, columns_of(em)->width), all = hn_emitter_extent(em, s->lane);
     hn_expr strips = hn_sym_ceildiv(sym, all, width);
-    if (hn_sym_is_value(sym, strips, 0)) strips = num(em, 1); /* none is ever asked for */
+    if (hn_sym_is_value(sym, strips, 0)) strips = num(em, 1); /* none is ever run */
     s->begin = hn_emitter_let(em, hn_sym_mul(sym, hn_sym_mod(sym, number, strips), width), all);
     s->columns = hn_sym_min(sym, hn_sym_sub(sym, all, s->begin), width);
     s->columns = hn_emitter_let(em, s->columns, num(em, columns_of(em)->width + 1));
@@ -193,8 +188,8 @@ hn_status hn_form_columns_wide(hn_emitter *em) {
     const bool serial = em->k->serial;
     hn_expr number = hn_form_symbol(em->f, em->plan->extent);
     HN_TRY(add_memories(em, &s));
-    hn_expr far = hn_sym_ceildiv(em->sym, s.rows, num(em, em->plan->facts->strip_step));
-    s.far = hn_emitter_let(em, far, hn_sym_add(em->sym, far, num(em, 1)));
+    hn_expr stream_rows = hn_sym_ceildiv(em->sym, s.rows, num(em, em->plan->facts->strip_step));
+    s.stream_rows = hn_emitter_let(em, stream_rows, hn_sym_add(em->sym, stream_rows, num(em, 1)));
     hn_form_for(em->f, number, serial ? num(em, 0) : em->f->first,
                 serial ? em->plan->extent : em->f->until, 1);
     emit_place(em, &s, number);

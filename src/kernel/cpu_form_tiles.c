@@ -31,10 +31,10 @@ static hn_expr minus(const hn_emitter *em, hn_expr a, hn_expr b) {
 static hn_expr times(const hn_emitter *em, hn_expr a, int64_t b) {
     return hn_sym_mul(em->sym, a, num(em, b));
 }
-static hn_expr over(const hn_emitter *em, hn_expr a, int64_t b) {
+static hn_expr divided(const hn_emitter *em, hn_expr a, int64_t b) {
     return hn_sym_floordiv(em->sym, a, num(em, b));
 }
-static hn_expr rest_of(const hn_emitter *em, hn_expr a, int64_t b) {
+static hn_expr remainder_of(const hn_emitter *em, hn_expr a, int64_t b) {
     return hn_sym_mod(em->sym, a, num(em, b));
 }
 /* `a` where `second` is 0, `b` where it is 1. */
@@ -143,7 +143,7 @@ static void emit_outer(hn_emitter *em, hn_expr number) {
     hn_emitter_coordinates(em, number, vars, count);
 }
 
-/* Rows of squares that a matrix has. Where it has none, none is ever asked for. */
+/* Rows of squares that a matrix has. Where it has none, none is ever run. */
 static hn_expr block_rows(hn_emitter *em) {
     hn_expr count = hn_sym_ceildiv(em->sym, all_rows(em), num(em, em->plan->tiles.block));
     return hn_sym_is_value(em->sym, count, 0) ? num(em, 1) : count;
@@ -197,7 +197,7 @@ static square whole_square(hn_emitter *em, const wide *w, hn_expr number) {
                     .column = let_column(em, times(em, column, SIDE)),
                     .rows = num(em, SIDE),
                     .columns = num(em, SIDE),
-                    .at = times(em, rest_of(em, number, 2), ARRAY),
+                    .at = times(em, remainder_of(em, number, 2), ARRAY),
                     .rest = HN_FORM_REST_NONE};
 }
 
@@ -208,16 +208,17 @@ static void emit_next_lines(hn_emitter *em, const wide *w, const square *next, h
     const int64_t elems = (int64_t)em->plan->lanes * em->plan->lanes;
     const int64_t line = line_elems(em, op_of(em, w->load)->dtype);
     hn_expr e = hn_form_symbol(em->f, num(em, elems)), index;
-    hn_expr row = let_row(em, plus(em, next->row, rest_of(em, times(em, part, elems), SIDE)));
-    hn_expr column = let_column(em, plus(em, next->column, over(em, times(em, part, elems), SIDE)));
+    hn_expr row = let_row(em, plus(em, next->row, remainder_of(em, times(em, part, elems), SIDE)));
+    hn_expr column =
+        let_column(em, plus(em, next->column, divided(em, times(em, part, elems), SIDE)));
     (void)hn_form_add(em->f, (hn_form_stmt){.kind = HN_FORM_FOR,
                                             .var = e,
                                             .begin = num(em, 0),
                                             .end = num(em, elems),
                                             .step = line,
                                             .unroll = 16});
-    hn_fmem memory = place_at(em, w->load, plus(em, row, rest_of(em, e, SIDE)),
-                              plus(em, column, over(em, e, SIDE)), &index);
+    hn_fmem memory = place_at(em, w->load, plus(em, row, remainder_of(em, e, SIDE)),
+                              plus(em, column, divided(em, e, SIDE)), &index);
     hn_form_prefetch(em->f, memory, index, false, 1);
     hn_form_close(em->f);
 }
@@ -234,7 +235,7 @@ static void emit_row_prefetches(hn_emitter *em, hn_expr row, hn_expr columns_on)
     }
 }
 
-static bool asks_for_rows(const hn_emitter *em) {
+static bool prefetches_rows(const hn_emitter *em) {
     bool any = false;
     for (hn_sid s = 1; s < em->ph->phase->body.count; s++) any |= em->ph->ops[s].rows_ahead;
     return any;
@@ -246,8 +247,8 @@ static void emit_run(hn_emitter *em, const square *sq, const square *next, hn_ex
     const hn_expr ahead = plus(em, u, num(em, em->plan->facts->tile_rows_ahead));
     hn_expr row = 0, columns_on = 0;
     hn_form_let(em->f, row_variable(em), plus(em, sq->row, u));
-    if (asks_for_rows(em)) {
-        hn_expr is_next = hn_emitter_let(em, over(em, ahead, SIDE), num(em, 2));
+    if (prefetches_rows(em)) {
+        hn_expr is_next = hn_emitter_let(em, divided(em, ahead, SIDE), num(em, 2));
         hn_expr of_next = plus(em, next->row, minus(em, ahead, num(em, SIDE)));
         row = let_row(em, either(em, is_next, plus(em, sq->row, ahead), of_next));
         columns_on = either(em, is_next, num(em, 0), minus(em, next->column, sq->column));
@@ -259,51 +260,52 @@ static void emit_run(hn_emitter *em, const square *sq, const square *next, hn_ex
     close_lanes(em);
 }
 
-/* As many elements of the square that waits as one of lanes by lanes has: a run of a row, or whole
+/* As many elements of the previous square as one of lanes by lanes has: a run of a row, or whole
  * rows. */
-static void emit_share(hn_emitter *em, const square *waiting, const square *next, hn_expr x,
+static void emit_share(hn_emitter *em, const square *previous, const square *next, hn_expr x,
                        hn_expr part) {
     const uint32_t elems = em->plan->lanes * em->plan->lanes;
     const uint32_t run = elems < SIDE ? elems : SIDE, runs = elems / run;
     hn_expr k = runs > 1 ? hn_form_symbol(em->f, num(em, runs)) : num(em, 0);
     hn_expr e = plus(em, plus(em, times(em, x, SIDE), times(em, part, elems)), times(em, k, run));
     if (runs > 1) hn_form_for(em->f, k, num(em, 0), num(em, runs), 1);
-    hn_expr u = hn_emitter_let(em, over(em, e, SIDE), num(em, SIDE));
-    emit_run(em, waiting, next, u, rest_of(em, e, SIDE), run);
+    hn_expr u = hn_emitter_let(em, divided(em, e, SIDE), num(em, SIDE));
+    emit_run(em, previous, next, u, remainder_of(em, e, SIDE), run);
     if (runs > 1) hn_form_close(em->f);
 }
 
-/* What comes after the columns of `now` from x on: `lanes` columns further, or the first of
+/* What comes after the columns of `current` from x on: `lanes` columns further, or the first of
  * `following`. */
-static square next_columns(hn_emitter *em, const square *now, const square *following, hn_expr x) {
+static square next_columns(hn_emitter *em, const square *current, const square *following,
+                           hn_expr x) {
     const hn_expr on = plus(em, x, num(em, em->plan->lanes));
-    const hn_expr is_following = hn_emitter_let(em, over(em, on, SIDE), num(em, 2));
-    const hn_expr here = plus(em, now->column, on);
+    const hn_expr is_following = hn_emitter_let(em, divided(em, on, SIDE), num(em, 2));
+    const hn_expr here = plus(em, current->column, on);
     const hn_expr there = plus(em, following->column, minus(em, on, num(em, SIDE)));
-    square next = {.row = let_row(em, either(em, is_following, now->row, following->row))};
+    square next = {.row = let_row(em, either(em, is_following, current->row, following->row))};
     next.column = let_column(em, either(em, is_following, here, there));
     return next;
 }
 
-/* Whole square `now`, lanes by lanes: lines of the next columns, the transposition, and a share of
- * square `waiting`. */
-static void emit_step(hn_emitter *em, const wide *w, hn_expr t, const square *waiting,
-                      const square *now, const square *following) {
+/* Whole square `current`, lanes by lanes: lines of the next columns, the transposition, and a share
+ * of square `previous`. */
+static void emit_step(hn_emitter *em, const wide *w, hn_expr t, const square *previous,
+                      const square *current, const square *following) {
     const uint32_t lanes = em->plan->lanes;
     hn_expr x = hn_form_symbol(em->f, num(em, SIDE));
     hn_expr part = hn_form_symbol(em->f, num(em, SIDE / lanes)), y = times(em, part, lanes);
     hn_form_for(em->f, x, num(em, 0), num(em, SIDE), lanes);
-    square next = next_columns(em, now, following, x);
+    square next = next_columns(em, current, following, x);
     hn_form_for(em->f, part, num(em, 0), num(em, SIDE / lanes), 1);
     emit_next_lines(em, w, &next, part);
-    square piece = {.row = plus(em, now->row, y),
-                    .column = plus(em, now->column, x),
+    square piece = {.row = plus(em, current->row, y),
+                    .column = plus(em, current->column, x),
                     .rows = num(em, lanes),
                     .columns = num(em, lanes),
-                    .at = plus(em, now->at, plus(em, times(em, y, PITCH), x))};
+                    .at = plus(em, current->at, plus(em, times(em, y, PITCH), x))};
     emit_transpose(em, w->load, &piece);
     hn_form_if(em->f, num(em, 0), t);
-    emit_share(em, waiting, now, x, part);
+    emit_share(em, previous, current, x, part);
     hn_form_close(em->f);
     hn_form_close(em->f);
     hn_form_close(em->f);
@@ -317,9 +319,9 @@ static void emit_whole_squares(hn_emitter *em, const wide *w) {
     const hn_expr after = hn_sym_min(sym, plus(em, t, one), minus(em, w->steps, one));
     hn_form_for(em->f, t, zero, count, 1);
     hn_form_if(em->f, t, w->steps);
-    square waiting = whole_square(em, w, hn_sym_max(sym, before, zero));
-    square now = whole_square(em, w, t), following = whole_square(em, w, after);
-    emit_step(em, w, t, &waiting, &now, &following);
+    square previous = whole_square(em, w, hn_sym_max(sym, before, zero));
+    square current = whole_square(em, w, t), following = whole_square(em, w, after);
+    emit_step(em, w, t, &previous, &current, &following);
     hn_form_else(em->f);
     hn_form_if(em->f, zero, t);
     square last = whole_square(em, w, before);
@@ -333,8 +335,8 @@ static void emit_whole_squares(hn_emitter *em, const wide *w) {
 static void emit_edges(hn_emitter *em, const wide *w) {
     hn_sym *sym = em->sym;
     const hn_expr side = num(em, SIDE), rows = all_rows(em), columns = all_columns(em);
-    if (hn_sym_is_value(sym, rest_of(em, rows, SIDE), 0) &&
-        hn_sym_is_value(sym, rest_of(em, columns, SIDE), 0))
+    if (hn_sym_is_value(sym, remainder_of(em, rows, SIDE), 0) &&
+        hn_sym_is_value(sym, remainder_of(em, columns, SIDE), 0))
         return;
     hn_expr number = hn_form_symbol(em->f, block_rows(em)), column = hn_form_symbol(em->f, columns);
     hn_form_for(em->f, number, w->begin, w->end, 1);
@@ -343,7 +345,7 @@ static void emit_edges(hn_emitter *em, const wide *w) {
                  .at = num(em, 0),
                  .rest = HN_FORM_REST_MASKED};
     sq.rows = hn_emitter_let(em, hn_sym_min(sym, minus(em, rows, sq.row), side), num(em, SIDE + 1));
-    hn_expr whole_columns = hn_sym_mul(sym, over(em, sq.rows, SIDE), w->columns);
+    hn_expr whole_columns = hn_sym_mul(sym, divided(em, sq.rows, SIDE), w->columns);
     hn_form_for(em->f, column, times(em, whole_columns, SIDE), columns, SIDE);
     sq.columns = hn_sym_min(sym, minus(em, columns, column), side);
     sq.columns = hn_emitter_let(em, sq.columns, num(em, SIDE + 1));
@@ -362,7 +364,7 @@ static wide part_of(hn_emitter *em, hn_expr number, hn_expr blocks) {
     w.begin = hn_emitter_let(em, hn_sym_max(sym, minus(em, em->f->first, first), zero), blocks);
     w.end = hn_sym_min(sym, minus(em, em->f->until, first), blocks);
     w.end = hn_emitter_let(em, w.end, plus(em, blocks, one));
-    hn_expr rows = over(em, all_rows(em), SIDE), columns = over(em, all_columns(em), SIDE);
+    hn_expr rows = divided(em, all_rows(em), SIDE), columns = divided(em, all_columns(em), SIDE);
     const bool none = hn_sym_is_value(sym, rows, 0);
     w.rows = none ? zero : minus(em, hn_sym_min(sym, w.end, rows), w.begin);
     w.rows = hn_emitter_let(em, w.rows, plus(em, rows, one));

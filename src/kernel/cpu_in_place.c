@@ -8,13 +8,13 @@
  *      parallel iteration, and in f to the vector, that writes it;
  *   4. a parallel iteration runs its phases one after the other, and a vector its loads before its stores. That split streams
  *      take turns between iterations does not matter, by 3. In pipelined rows the last phase of a row runs in the next row's
- *      turn; the first turn stores early, over its own row, and the last one reads a row again: both store, step by step, only
+ *      iteration; the first one stores early, over its own row, and the last one reads a row again: both store, step by step, only
  *      what that step and all phases before have read. Scans, scatters, tiles and rows that end in an overlapping vector have
  *      an order of their own: here the answer is no.
  * Elements have one type, hence one size, and indices count from their buffer's first byte, wherever an argument begins
  * (cpu_bases.c): what holds for elements holds for bytes. A printer must not promise a compiler that arguments are apart. The
  * text is the same whether they are or not. Prefetches, and the indices that are read ahead and bounded to aim them, change no
- * result. A kernel that stores round the caches may be in place, too: it was measured to cost nothing. */
+ * result. A kernel whose stores bypass the caches may be in place, too: it was measured to cost nothing. */
 #include "kernel/cpu_internal.h"
 
 enum { MAX_SYMBOLS = 16, MAX_VARS = 2 * HN_MAX_RANK };

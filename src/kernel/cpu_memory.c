@@ -1,4 +1,4 @@
-/* cpu_memory.c: how much a kernel writes, and which stores go round the caches. */
+/* cpu_memory.c: how much a kernel writes, and which stores bypass the caches. */
 #include "kernel/cpu_internal.h"
 
 double hn_cpu_written_bytes(const hn_cpu_plan *pl) {

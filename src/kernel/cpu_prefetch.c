@@ -1,28 +1,28 @@
-/* cpu_prefetch.c: what a kernel asks of memory before it needs it.
+/* cpu_prefetch.c: prefetches: what a kernel asks of memory before it needs it.
  *
  * The processor's own prefetchers follow a stream within a page of 4 KiB, and a window of instructions that is full of
- * arithmetic does not reach far ahead. So kernels whose data is not in the caches ask for it:
- * - a kernel of rows in several phases asks, in its costliest phase, for what the phases will load some KiB later;
- * - rows that an index picks (an embedding) are asked for as soon as their index can be read; of a row that a gather reads
+ * arithmetic does not reach far ahead. So kernels whose data is not in the caches prefetch it:
+ * - a kernel of rows in several phases prefetches, in its costliest phase, what the phases will load some KiB later;
+ * - rows that an index picks (an embedding) are prefetched as soon as their index can be read; of a row that a gather reads
  *   here and there, all of the row a few rows on;
- * - a flat kernel of several operands asks for them some elements ahead: rows of memory banks stay open longer.
- * An address may be past the end of a buffer: asking for it does nothing.
- * Source: bench_ceilings, the loops "ahead" beside "nothing asked for ahead". */
+ * - a flat kernel of several operands prefetches them some elements ahead: rows of memory banks stay open longer.
+ * An address may be past the end of a buffer: prefetching it does nothing.
+ * Source: bench_ceilings, the loops "ahead" against "no prefetches". */
 #include "kernel/cpu_internal.h"
 
-/* The phase that asks, and for which row. */
-typedef struct asker {
+/* The phase that prefetches, and for which row. */
+typedef struct prefetcher {
     hn_cpu_phase *ph;
     const hn_cpu_plan *pl;
     hn_sym *sym;
     int64_t rows; /* ahead */
-} asker;
+} prefetcher;
 
 static bool is_plain(const hn_cpu_plan *pl, const hn_kernel_phase *phase) {
     return phase->rank == 1 && !phase->scan && phase->vars[0] && pl->kernel->mode == HN_VECTOR_INNER;
 }
 
-/* The phase in which a kernel of several asks for its next rows. */
+/* The phase in which a kernel of several prefetches its next rows. */
 static const hn_kernel_phase *busiest(const hn_cpu_plan *pl) {
     const hn_kernel_phase *best = NULL, *last = &pl->kernel->phases.items[pl->kernel->phases.count - 1];
     uint32_t most = 0;
@@ -36,7 +36,7 @@ static const hn_kernel_phase *busiest(const hn_cpu_plan *pl) {
 
 /* The element that will bind indirect symbol `s` some rows on. False when it is not one of an array that only this row's number
  * picks. */
-static bool source_of(const asker *a, hn_sid s, hn_cpu_index_ahead *out) {
+static bool source_of(const prefetcher *a, hn_sid s, hn_cpu_index_ahead *out) {
     const hn_body *body = &a->ph->phase->body;
     const hn_sop *op = &body->items[body->items[s].args[0]];
     if (op->kind == HN_SOP_CAST && hn_dtype_is_int(body->items[op->args[0]].dtype)) op = &body->items[op->args[0]];
@@ -53,8 +53,8 @@ static bool source_of(const asker *a, hn_sid s, hn_cpu_index_ahead *out) {
     return index != 0;
 }
 
-/* A gathered index as the lane's number, so that the whole row is asked for; 0: the row is too long for the elements used. */
-static hn_expr without_gather(const asker *a, const hn_sop *op, hn_expr e) {
+/* A gathered index as the lane's number, so that the whole row is prefetched; 0: the row is too long for the elements used. */
+static hn_expr without_gather(const prefetcher *a, const hn_sop *op, hn_expr e) {
     hn_expr coeff, rest;
     int64_t wide = hn_sym_hint(a->sym, hn_sym_symbol_extent(a->sym, op->index), INT32_MAX);
     int64_t seen = hn_cpu_hint(a->pl, a->ph->lane, 0);
@@ -63,7 +63,7 @@ static hn_expr without_gather(const asker *a, const hn_sop *op, hn_expr e) {
 }
 
 /* What takes the place of the indirect symbols in an index; 0: it cannot be known ahead. */
-static hn_expr without_indirect(const asker *a, const hn_body *body, hn_expr e, bool *out_by_index) {
+static hn_expr without_indirect(const prefetcher *a, const hn_body *body, hn_expr e, bool *out_by_index) {
     for (hn_sid q = 1; q < body->count; q++) {
         const hn_sop *op = &body->items[q];
         hn_cpu_index_ahead from;
@@ -80,7 +80,7 @@ static hn_expr without_indirect(const asker *a, const hn_body *body, hn_expr e, 
 }
 
 /* The element that a load of `body` will want in its turn; 0: none worth asking for. */
-static hn_expr wanted(const asker *a, const hn_body *body, const hn_sop *op) {
+static hn_expr wanted(const prefetcher *a, const hn_body *body, const hn_sop *op) {
     hn_expr step, pitch, rest, e = op->index;
     bool by_index = false;
     if (op->kind != HN_SOP_LOAD || hn_cpu_is_local(a->pl, op->buffer)) return 0;
@@ -95,8 +95,8 @@ static hn_expr wanted(const asker *a, const hn_body *body, const hn_sop *op) {
     return hn_sym_add(a->sym, e, hn_sym_mul(a->sym, pitch, hn_sym_int(a->sym, a->rows)));
 }
 
-/* Each line of memory is asked for once. */
-static void add(const asker *a, hn_cpu_prefetch request) {
+/* Each line of memory is prefetched once. */
+static void add(const prefetcher *a, hn_cpu_prefetch request) {
     hn_cpu_phase *ph = a->ph;
     uint32_t line = a->pl->facts->line_bytes, bytes = (uint32_t)hn_cpu_elem_bytes(a->pl, request.buffer), vector = bytes * a->pl->lanes;
     if (ph->prefetch_count == HN_CPU_PREFETCHES_MAX) return;
@@ -109,7 +109,7 @@ static void add(const asker *a, hn_cpu_prefetch request) {
 }
 
 /* What later phases write into this row: with ordinary stores a line is first brought near. */
-static void list_written(const asker *a) {
+static void list_written(const prefetcher *a) {
     for (uint32_t f = 1; f < a->pl->kernel->phases.count; f++) {
         const hn_kernel_phase *phase = &a->pl->kernel->phases.items[f];
         if (phase <= a->ph->phase || !is_plain(a->pl, phase)) continue;
@@ -123,7 +123,7 @@ static void list_written(const asker *a) {
 }
 
 /* The kernel's list. */
-static void list_wanted(const asker *a) {
+static void list_wanted(const prefetcher *a) {
     a->ph->prefetch_count = 0;
     for (uint32_t f = 0; f < a->pl->kernel->phases.count; f++) {
         const hn_body *body = &a->pl->kernel->phases.items[f].body;
@@ -136,7 +136,7 @@ static void list_wanted(const asker *a) {
 }
 
 /* How many rows make up the distance. */
-static int64_t rows_ahead(const asker *a) {
+static int64_t rows_ahead(const prefetcher *a) {
     const hn_cpu_facts *facts = a->pl->facts;
     int64_t elems = hn_cpu_hint(a->pl, a->ph->lane, 1024), row = 0;
     for (uint32_t k = 0; k < a->ph->prefetch_count; k++) row += elems * hn_cpu_elem_bytes(a->pl, a->ph->prefetches[k].buffer);
@@ -148,7 +148,7 @@ static int64_t rows_ahead(const asker *a) {
 
 /* Whether the phase is where a kernel of rows asks. What the first cache holds needs no asking; what the others hold is worth it
  * under arithmetic only. */
-static bool asks_here(const hn_cpu_phase *ph) {
+static bool prefetches_here(const hn_cpu_phase *ph) {
     const hn_cpu_plan *pl = ph->plan;
     if (!pl->kernel->rank || !is_plain(pl, ph->phase)) return false;
     if (pl->kernel->phases.count == 1) return pl->nontemporal || hn_cpu_has_indirect(ph->phase);
@@ -157,7 +157,7 @@ static bool asks_here(const hn_cpu_phase *ph) {
 }
 
 /* The index of a row ahead, for each INDIRECT that is one number for the row. */
-static hn_status list_indices_ahead(const asker *a) {
+static hn_status list_indices_ahead(const prefetcher *a) {
     const hn_body *body = &a->ph->phase->body;
     for (hn_sid s = 1; s < body->count; s++) {
         bool used = false;
@@ -172,8 +172,8 @@ static hn_status list_indices_ahead(const asker *a) {
 hn_status hn_cpu_choose_prefetches(hn_cpu_phase *ph) {
     const hn_cpu_plan *pl = ph->plan;
     bool flat = pl->form == HN_CPU_FLAT;
-    asker a = {.ph = ph, .pl = pl, .sym = pl->sym, .rows = 1};
-    if (pl->kernel->serial || (flat ? !pl->nontemporal : !asks_here(ph))) return NULL;
+    prefetcher a = {.ph = ph, .pl = pl, .sym = pl->sym, .rows = 1};
+    if (pl->kernel->serial || (flat ? !pl->nontemporal : !prefetches_here(ph))) return NULL;
     list_wanted(&a);
     bool one_pass = flat || (pl->kernel->phases.count == 1 && !hn_cpu_has_indirect(ph->phase));
     if (one_pass && ph->prefetch_count < 2) ph->prefetch_count = 0; /* a single stream is followed without */

@@ -4,9 +4,9 @@
 /* ---- software pipelining ----
  *
  * A kernel of rows from memory whose last phase only takes up what the phase before left in a local buffer (softmax: the
- * division) has a pass of pure stores round the caches after one of pure arithmetic: neither the stores' ports nor the others
- * have work all the time. Pipelined, row i is computed while row i - 1 is stored. The first turn stores what the scratch memory
- * holds, over a row that the second turn stores again; the last turn computes the last row once more, for nothing: one row too
+ * division) has a pass of pure non-temporal stores after one of pure arithmetic: neither the stores' ports nor the others
+ * have work all the time. Pipelined, row i is computed while row i - 1 is stored. The first iteration stores what the scratch memory
+ * holds, over a row that the second one stores again; the last one computes the last row once more, for nothing: one row too
  * many for a thread, and no condition in the loop.
  * Source: bench_ceilings softmax. */
 
@@ -64,9 +64,9 @@ bool hn_cpu_pipeline_pays(const hn_cpu_plan *pl) {
 
 /* ---- split streams ----
  *
- * A loop that only reads is bound by how soon each page's lines are asked for, and the prefetchers start anew on every page. Four
- * rows far apart are four streams whose starts overlap: a thread's rows are cut in quarters, and row q of each quarter is read
- * together. Rows next to each other do less: when one ends, its next page is another stream's.
+ * A loop that only reads is bound by how soon each page's lines are asked for, and the prefetchers start anew on every page. A
+ * thread reads four streams at once: its rows are cut in four parts, and row q of each part is read together, so the starts of
+ * their pages overlap. Rows next to each other do less: when one ends, its next page is another stream's.
  * Source: bench_ceilings sums. */
 
 /* How much the kernel's first phase reads in rows of their own, as far as sizes are known. */

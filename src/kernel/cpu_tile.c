@@ -2,7 +2,7 @@
  *
  * The iteration runs in squares. The strided loads of a square are transposed in registers, a vector by a vector at a time, into
  * an array; then the body runs for the square's rows. So memory is read and written in runs of a whole square's width: single
- * lines, a large stride apart, cost twice the time and more, above all with stores that go round the caches.
+ * lines, a large stride apart, cost twice the time and more, above all with stores that bypass the caches.
  *
  * A tile's array is in the first cache. Between memory and memory tiles are wide, and reads and writes go on together, as in a
  * copy: there are two arrays, and with each vector by vector that is transposed into one, as many elements of the tile before

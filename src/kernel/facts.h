@@ -54,7 +54,7 @@ typedef struct hn_cpu_facts {
     int64_t grain_work;        /* elements times cost; less is not worth waking a thread (about 20 us). Source: performance.md 2.4 */
     uint32_t flat_block_elems; /* of a parallel iteration of a flat kernel */
 
-    /* Memory. A kernel that writes more than this does so round the caches: half of a last-level cache of 32 MiB. What is
+    /* Memory. A kernel that writes more than this bypasses the caches: half of a last-level cache of 32 MiB. What is
      * written with ordinary stores is first read, and would push everything else out. Copies of 16 MiB and up gain 1.6. */
     int64_t nontemporal_bytes;
     /* Arguments: accesses of one buffer at most this far apart share one; and how many a buffer gets, as they are registers. */
@@ -67,7 +67,7 @@ typedef struct hn_cpu_facts {
      * `chain_cost_min` to `chain_cost_max`: each vector waits for its chain. */
     hn_cost_steps accumulators;
     uint32_t chain_cost_min, chain_cost_max;
-    /* A loop that stores round the caches takes whole lines at a time, if an element costs no more.
+    /* A loop of non-temporal stores takes whole lines at a time, if an element costs no more.
      * One that only copies takes more vectors: only the loop's own work is in its way. */
     uint32_t whole_lines_cost_max;
     uint32_t copy_cost_max, copy_vectors;

@@ -88,7 +88,7 @@ typedef enum hn_form_kind {
                        STORE, STEP, SET, PREFETCH */
     HN_FORM_ACROSS, /* outside of LANES: register = all lanes of all its vectors combined; of one
                        that keeps a position, that alone */
-    HN_FORM_PREFETCH,   /* asks for memory[index] before it is needed; not in a vector of which some
+    HN_FORM_PREFETCH,   /* prefetches memory[index]; not in a vector of which some
                            lanes do not count */
     HN_FORM_TRANSPOSE,  /* memory[index + pitch * u + v] = from[from_index + stride * v + u] for all
                            u < rows, v < columns */
@@ -176,7 +176,7 @@ typedef struct hn_form_stmt {
     bool rounded;      /* VALUE, a product: rounded before something is added to it */
     bool not_positive; /* VALUE, EXP: its argument is not above 0, or NaN */
     bool quiet;        /* VALUE, INDIRECT: an index outside is 0, and no error */
-    bool streams;      /* STORE: whole vectors go round the caches; */
+    bool streams;      /* STORE: whole vectors bypass the caches; */
     bool is_aligned;   /* STORE: they begin at multiples of their bytes if the memory does */
     bool in_order; /* STORE: lane by lane; of equal indices the last one wins. One whose mode is not
                       SET is, too */

@@ -20,7 +20,7 @@ static hn_status emit_body(hn_emitter *em) {
 
 /* ---- memories ---- */
 
-/* What builders marked may have been asked for ahead only. */
+/* What builders marked may only have been prefetched. */
 static void mark_accesses(hn_form *f) {
     for (hn_fmem m = 1; m < f->memories.count; m++)
         f->memories.items[m].is_read = f->memories.items[m].is_written = false;

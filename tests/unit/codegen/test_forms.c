@@ -1,5 +1,5 @@
 /* test_forms.c: forms of kernels that only large shapes take, at sizes that divide by nothing: strips of column sums, blocks of
- * transposes, stores round the caches. Each against a plain loop. */
+ * transposes, non-temporal stores. Each against a plain loop. */
 #include "compile_fixture.h"
 #include "unit/harness.h"
 
@@ -136,7 +136,7 @@ static void check_transposes(int64_t count, int64_t rows, int64_t cols) {
 TEST(transposes_in_blocks) {
     check_transpose(65, 71, 0);
     check_transpose(197, 768, 0);
-    check_transpose(2100, 2051, 0); /* round the caches, rows of any alignment */
+    check_transpose(2100, 2051, 0); /* non-temporal, rows of any alignment */
     check_transpose(2112, 2048, 4); /* an output that no line begins with */
     check_transpose(2048, 2048, 0); /* whole blocks only */
     check_transpose(50, 90000, 0);  /* no whole block */
@@ -181,7 +181,7 @@ static void check_softmax(int64_t rows, int64_t cols, int64_t skew) {
 
 TEST(softmax_with_one_reciprocal) {
     check_softmax(5, 1027, 0);
-    check_softmax(4200, 1025, 0); /* round the caches */
+    check_softmax(4200, 1025, 0); /* non-temporal */
     check_softmax(4200, 1024, 0); /* the last pass in the next row's */
     check_softmax(4200, 1032, 0); /* with a rest of a vector */
     check_softmax(4200, 1024, 3); /* an output that no vector begins with */

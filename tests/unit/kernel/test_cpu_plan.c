@@ -26,7 +26,7 @@ static void describe_phase(const hn_cpu_phase *ph, hn_strbuf *out) {
     hn_strbuf_putc(out, ']');
 }
 
-static bool goes_round_caches(const hn_cpu_plan *plan) {
+static bool has_nontemporal_stores(const hn_cpu_plan *plan) {
     bool found = false;
     for (uint32_t f = 0; f < plan->kernel->phases.count; f++)
         for (uint32_t k = 0; k < plan->kernel->phases.items[f].stores.count; k++) found |= plan->phases[f].stores[k].nontemporal;
@@ -38,7 +38,7 @@ static void describe_plan(const hn_cpu_plan *plan, hn_strbuf *out) {
     if (plan->tiles.var) hn_strbuf_printf(out, " of %u%s", plan->tiles.block, plan->tiles.prefetches ? " prefetched" : "");
     if (plan->columns.copies) hn_strbuf_printf(out, " of %u, %u rows", plan->columns.copies, plan->columns.width);
     if (plan->split.streams) hn_strbuf_printf(out, " in %u, %u sums each", plan->split.streams, plan->split.accumulators);
-    if (goes_round_caches(plan)) hn_strbuf_puts(out, " round the caches");
+    if (has_nontemporal_stores(plan)) hn_strbuf_puts(out, " non-temporal");
     for (uint32_t f = 0; f < plan->kernel->phases.count; f++) describe_phase(&plan->phases[f], out);
 }
 
@@ -88,13 +88,13 @@ static void check(const char *name, const char *expected) {
 
 TEST(elements) {
     check("silu", "flat [2x whole]");
-    check("silu_long", "flat round the caches [2x whole 3 prefetched]");
-    check("index_select_long", "flat round the caches [2x whole 2 prefetched]");
+    check("silu_long", "flat non-temporal [2x whole 3 prefetched]");
+    check("index_select_long", "flat non-temporal [2x whole 2 prefetched]");
     check("gelu_bias", "rows [2x masked]");
     check("cat", "rows [1x whole]");
     check("cat_pieces", "narrow columns of 1, 8 rows [] [] []; rows [1x masked] [] [1x masked] [1x masked]");
     check("gather", "rows [2x whole 2 prefetched]");
-    check("gather_long", "rows round the caches [2x whole 2 prefetched]");
+    check("gather_long", "rows non-temporal [2x whole 2 prefetched]");
     check("gathers", "rows [1x whole 5 prefetched]");
     check("embedding", "rows [2x whole 1 prefetched 1 by index]");
     check("avg_pool", "rows [1x overlapping]");
@@ -103,7 +103,7 @@ TEST(elements) {
 
 TEST(rows) {
     check("softmax", "rows [4x whole] [2x whole 2 prefetched] [1x whole]");
-    check("softmax_long", "pipelined round the caches [4x whole] [2x whole 1 prefetched] [2x whole]");
+    check("softmax_long", "pipelined non-temporal [4x whole] [2x whole 1 prefetched] [2x whole]");
     check("layer_norm", "rows [4x whole] [2x whole] [2x whole 1 prefetched]");
     check("argmax", "rows [4x masked] []");
     check("sum_rows", "rows [4x whole] []");
@@ -118,7 +118,7 @@ TEST(columns) {
 TEST(tiles) {
     check("transpose", "tiles of 64 []");
     check("add_transposed", "tiles of 64 []");
-    check("add_transposed_long", "wide tiles of 128 round the caches []");
+    check("add_transposed_long", "wide tiles of 128 non-temporal []");
 }
 
 static void check_program(const char *body, const hn_cpu_facts *facts, const char *expected) {
@@ -169,9 +169,9 @@ TEST(facts) {
     hn_cpu_facts small = hn_cpu_facts_common;
     small.nontemporal_bytes = 8 << 10;
     check_program(COPY, &hn_cpu_facts_common, "flat [1x whole]");
-    check_program(COPY, &small, "flat round the caches [2x whole]");
+    check_program(COPY, &small, "flat non-temporal [2x whole]");
     small.line_bytes = 128;
-    check_program(COPY, &small, "flat round the caches [4x whole]");
+    check_program(COPY, &small, "flat non-temporal [4x whole]");
 }
 
 /* How many vectors go side by side is a fact, by what an element costs. */
