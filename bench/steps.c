@@ -104,7 +104,8 @@ static hn_status resolve(chain *c) {
     c->calls = calloc(b.steps_count + 1u, sizeof *c->calls);
     hn_status status = values && bad && c->calls ? NULL : HN_ERROR(HN_OUT_OF_MEMORY, "out of memory");
     if (!status) hn_bundle_eval(&b, NULL, 0, values, bad);
-    size_t workspace = status ? 0 : (size_t)values[b.info->workspace];
+    /* values[0] is that of no expression: 0. */
+    size_t workspace = status ? 0 : (size_t)values[hn_bundle_workspace(&b, HN_DEVICE_CPU)];
     if (!status && !(c->memory = aligned_alloc(64, (workspace + 127) / 64 * 64))) status = HN_ERROR(HN_OUT_OF_MEMORY, "out of memory");
     for (uint32_t k = 0; !status && k < b.steps_count; k++) status = resolve_step(c, &b, values, &b.steps[k]);
     free(values);

@@ -78,7 +78,7 @@ for file in $(grep -rlE '#include "runtime/device/' src tools bench examples 2>/
     [ -z "$found" ] || offends "$file includes $found, which only src/runtime/device/ may"
     case "$file" in src/runtime/*) ;; *) offends "$file includes runtime/device/, which only the runtime may" ;; esac
 done
-device='\bHN_DEVICE_[A-Z]+\b|\bHNB_TARGET_[A-Z]+\b|\bHNB_OBJECT_(ELF|CUBIN|PTX)\b|#include "(base/library.h|base/cpu.h|runtime/cpu.h)"|<(dlfcn|sys/mman)\.h>'
+device='\bHN_DEVICE_[A-Z]+\b|\bHNB_TARGET_[A-Z]+\b|\bHNB_OBJECT_(ELF|CUBIN|PTX|OPENCL)\b|#include "(base/library.h|base/cpu.h|runtime/cpu.h)"|<(dlfcn|sys/mman)\.h>'
 for file in $(find src/runtime -name '*.[ch]' 2>/dev/null | grep -v -e '^src/runtime/device/' -e '^src/runtime/cpu\.[ch]$'); do
     checked=$((checked + 1))
     found=$(grep -oE "$device" "$file" | head -1)

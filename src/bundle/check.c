@@ -9,6 +9,8 @@
 #include "henry/abi/extern_abi.h"
 #include "henry/tensor.h"
 
+#include <stdlib.h>
+
 #define CORRUPT(...) HN_ERROR(HN_CORRUPT, "bundle is damaged: " __VA_ARGS__)
 
 static bool str_ok(const hn_bundle *b, hnb_str s) {
@@ -201,10 +203,38 @@ static hn_status check_buffers(const hn_bundle *b) {
     return NULL;
 }
 
+/* Buffers that take turns in one slot are on one device. */
+static hn_status check_slots(const hn_bundle *b) {
+    uint8_t *device; /* of each slot, plus 1 */
+    hn_status status = NULL;
+    if (!(device = calloc(b->buffers_count, 1)))
+        return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to check a bundle");
+    for (uint32_t i = 1; i < b->buffers_count && !status; i++) {
+        const hnb_buffer *f = &b->buffers[i];
+        if (f->kind != HNB_BUFFER_SLOT) continue;
+        const uint8_t own = (uint8_t)(f->device + 1);
+        if (device[f->source] && device[f->source] != own) status = CORRUPT("slot of buffer %u", i);
+        device[f->source] = own;
+    }
+    free(device);
+    return status;
+}
+
 /* A step may write to temporaries and outputs only. */
 static bool writable(const hn_bundle *b, uint32_t buffer) {
     uint32_t kind = b->buffers[buffer].kind;
     return kind == HNB_BUFFER_TEMP || kind == HNB_BUFFER_OUTPUT || kind == HNB_BUFFER_SLOT;
+}
+
+/* Where the memory of a buffer is. */
+static uint32_t device_of(const hn_bundle *b, uint32_t buffer) { return b->buffers[buffer].device; }
+
+/* Between the memories of two devices that are not the host nothing is copied directly. */
+static bool copy_ok(const hn_bundle *b, const hnb_step *s) {
+    if (!s->buffer || !s->from || !writable(b, s->buffer)) return false;
+    const uint32_t to = device_of(b, s->buffer), from = device_of(b, s->from);
+    if (to != from && to != HN_DEVICE_CPU && from != HN_DEVICE_CPU) return false;
+    return s->device == (to == HN_DEVICE_CPU ? from : to);
 }
 
 /* What the step asks: the walk reads one bool and goes one way. */
@@ -219,6 +249,7 @@ static bool extern_ok(const hn_bundle *b, const hnb_step *s) {
     static const struct { uint32_t operands, needed, written, params; } kinds[HN_EXTERN_KIND_COUNT] = {HN_EXTERN_KINDS(FACTS)};
 #undef FACTS
     if (s->extern_kind <= HN_EXTERN_NONE || s->extern_kind >= HN_EXTERN_KIND_COUNT) return false;
+    if (s->device != HN_DEVICE_CPU) return false;
     uint32_t needed = kinds[s->extern_kind].needed, written = kinds[s->extern_kind].written;
     if (s->operand_count != kinds[s->extern_kind].operands || s->param_count != kinds[s->extern_kind].params) return false;
     for (uint32_t k = 0; k < s->operand_count; k++) {
@@ -244,7 +275,7 @@ static bool operands_ok(const hn_bundle *b, const hnb_step *s, uint32_t first) {
             if (s->kind != HNB_STEP_EXTERN) return false;
             continue;
         }
-        if (!dtype_ok(o->dtype)) return false;
+        if (!dtype_ok(o->dtype) || device_of(b, o->buffer) != s->device) return false;
         if (o->written && !writable(b, o->buffer)) return false;
     }
     return true;
@@ -257,22 +288,34 @@ static bool launch_ok(const hn_bundle *b, const hnb_step *s, const hnb_launch *l
     return ok;
 }
 
-/* One launch for all targets, or one for each; the kernel takes what the step gives. */
+static bool groups_ok(const hnb_launch *l) {
+    uint64_t threads = 1;
+    for (uint32_t k = 0; k < 3; k++) {
+        if (!l->grid[k] || !l->block[k] || l->block[k] > HNB_MAX_GROUP_THREADS) return false;
+        threads *= l->block[k]; /* below 2^48 */
+    }
+    return threads <= HNB_MAX_GROUP_THREADS;
+}
+
+/* One launch for all targets, or one for each; the kernel takes what the step gives. The first target that a machine
+ * runs is taken, so all must be for the device whose memory the step works on. */
 static bool launches_ok(const hn_bundle *b, const hnb_step *s) {
     if (!s->kernel || b->kernels[s->kernel].arg_count != s->operand_count || s->param_count % HNB_CHECK_PARAMS) return false;
     if (s->launch_count != 1 && s->launch_count != b->targets_count) return false;
     if (!s->launch_count || !span_ok(s->launches, s->launch_count, b->launches_count)) return false;
     for (uint32_t k = 0; k < s->launch_count; k++) {
         const hnb_launch *l = &b->launches[s->launches + k];
-        bool is_cpu = s->launch_count == 1 ? !b->targets_count || b->targets[0].kind == HNB_TARGET_CPU : b->targets[k].kind == HNB_TARGET_CPU;
-        if (!launch_ok(b, s, l) || (is_cpu && !l->extent)) return false;
+        if (!launch_ok(b, s, l)) return false;
+        if (s->device == HN_DEVICE_CPU ? !l->extent : !groups_ok(l)) return false;
     }
+    for (uint32_t t = 0; t < b->targets_count; t++)
+        if (hn_bundle_target_device(b->targets[t].kind) != s->device) return false;
     return true;
 }
 
 static bool step_ok(const hn_bundle *b, const hnb_step *s) {
     if (!str_ok(b, s->text) || s->origin >= b->origins_count || s->kernel >= b->kernels_count ||
-        s->buffer >= b->buffers_count || s->from >= b->buffers_count || !operands_ok(b, s, s->operands))
+        s->device >= HN_DEVICE_KIND_COUNT || s->buffer >= b->buffers_count || s->from >= b->buffers_count || !operands_ok(b, s, s->operands))
         return false;
     if (s->kind != HNB_STEP_KERNEL && s->launch_count) return false;
     switch (s->kind) {
@@ -281,7 +324,9 @@ static bool step_ok(const hn_bundle *b, const hnb_step *s) {
     case HNB_STEP_EXTERN:
         return extern_ok(b, s);
     case HNB_STEP_COPY:
-        return s->buffer && s->from && writable(b, s->buffer);
+        return copy_ok(b, s);
+    case HNB_STEP_WAIT:
+        return s->device != HN_DEVICE_CPU && !s->operand_count;
     case HNB_STEP_ASSERT:
     case HNB_STEP_COND:
         return predicate_ok(b, s);
@@ -331,7 +376,7 @@ static hn_status check_objects(const hn_bundle *b) {
         const hnb_object *o = &b->objects[i];
         size_t end = 0;
         bool ok = str_ok(b, o->name) && o->kind < HNB_OBJECT_KIND_COUNT && o->where < HNB_OBJECT_WHERE_COUNT && o->target < b->targets_count;
-        ok = ok && (o->kind == HNB_OBJECT_ELF) == (b->targets[o->target].kind == HNB_TARGET_CPU);
+        ok = ok && hn_bundle_object_target(o->kind) == b->targets[o->target].kind;
         if (ok && o->where == HNB_OBJECT_EMBEDDED) {
             ok = o->offset % HNB_ALIGN == 0 && o->offset >= behind && hn_add_size(o->offset, o->len, &end) && end < b->header->code_bytes;
             behind = end + 1;
@@ -402,8 +447,18 @@ static hn_status check_tensors(const hn_bundle *b) {
 static hn_status check_names(const hn_bundle *b) {
     for (uint32_t i = 0; i < b->origins_count; i++)
         if (!str_ok(b, b->origins[i].node) || !str_ok(b, b->origins[i].source)) return CORRUPT("origin %u", i);
-    if (!str_ok(b, b->info->producer) || !str_ok(b, b->info->model) || !expr_ok(b, b->info->workspace))
-        return CORRUPT("info");
+    if (!str_ok(b, b->info->producer) || !str_ok(b, b->info->model)) return CORRUPT("info");
+    return NULL;
+}
+
+static hn_status check_workspaces(const hn_bundle *b) {
+    bool seen[HN_DEVICE_KIND_COUNT] = {false};
+    for (uint32_t i = 0; i < b->workspaces_count; i++) {
+        const hnb_workspace *w = &b->workspaces[i];
+        if (w->device >= HN_DEVICE_KIND_COUNT || seen[w->device] || !need_expr(b, w->bytes))
+            return CORRUPT("workspace %u", i);
+        seen[w->device] = true;
+    }
     return NULL;
 }
 
@@ -415,6 +470,8 @@ hn_status hn_bundle_check(const hn_bundle *b) {
     HN_TRY(check_storages(b));
     HN_TRY(check_tensors(b));
     HN_TRY(check_buffers(b));
+    HN_TRY(check_slots(b));
+    HN_TRY(check_workspaces(b));
     HN_TRY(check_outputs(b));
     HN_TRY(check_targets(b));
     HN_TRY(check_objects(b));

@@ -174,13 +174,16 @@ static void text_step(const hn_bundle *b, uint32_t i, hn_strbuf *out) {
         text_buffer(b, s->from, out);
         break;
     case HNB_STEP_ASSERT: hn_strbuf_puts(out, "assert"); break;
+    case HNB_STEP_WAIT: hn_strbuf_printf(out, "wait %s", hn_device_name(s->device)); break;
     case HNB_STEP_DEFINE: hn_strbuf_printf(out, "define %s", hn_bundle_text(b, b->symbols[s->symbol].name)); break;
     case HNB_STEP_COND:
         hn_strbuf_printf(out, "cond then %u otherwise %u", s->then_count, s->otherwise_count);
         break;
     default: break;
     }
-    if (s->kind != HNB_STEP_COPY) text_operands(b, s, out);
+    if (s->kind != HNB_STEP_COPY && s->kind != HNB_STEP_WAIT) text_operands(b, s, out);
+    if (s->kind != HNB_STEP_WAIT && s->device != HN_DEVICE_CPU)
+        hn_strbuf_printf(out, " on %s", hn_device_name(s->device));
     if (s->kind == HNB_STEP_EXTERN) text_params(b, s->params, s->param_count, out);
     if (s->launch_count == 1) text_launch(b, &b->launches[s->launches], out);
     if (s->text.len) hn_strbuf_putc(out, ' '), hn_strbuf_json(out, hn_bundle_str(b, s->text));
@@ -255,6 +258,16 @@ static void text_signer(const hn_bundle *b, hn_strbuf *out) {
     hn_strbuf_printf(out, "signed with key %s (not verified here)\n", hex);
 }
 
+static void text_workspaces(const hn_bundle *b, hn_strbuf *out) {
+    for (uint32_t k = 0; k < b->workspaces_count; k++) {
+        const hnb_workspace *w = &b->workspaces[k];
+        hn_strbuf_puts(out, "workspace ");
+        if (w->device != HN_DEVICE_CPU) hn_strbuf_printf(out, "on %s ", hn_device_name(w->device));
+        hn_bundle_expr_print(b, w->bytes, out);
+        hn_strbuf_puts(out, " bytes\n");
+    }
+}
+
 void hn_bundle_describe_text(const hn_bundle *b, hn_strbuf *out) {
     hn_strbuf_printf(out, "bundle version %u by %s\nmodel '%s'\n", b->header->version,
                      hn_bundle_text(b, b->info->producer), hn_bundle_text(b, b->info->model));
@@ -264,9 +277,7 @@ void hn_bundle_describe_text(const hn_bundle *b, hn_strbuf *out) {
     text_targets(b, out);
     text_values(b, out);
     text_symbols(b, out);
-    hn_strbuf_puts(out, "workspace ");
-    hn_bundle_expr_print(b, b->info->workspace, out);
-    hn_strbuf_puts(out, " bytes\n");
+    text_workspaces(b, out);
     text_buffers(b, out);
     for (uint32_t i = 1; i < b->kernels_count; i++) text_kernel(b, i, out);
     for (uint32_t i = 0; i < b->steps_count; i++) text_step(b, i, out);

@@ -244,6 +244,17 @@ static void json_memory(const hn_bundle *b, hn_strbuf *out) {
     hn_strbuf_putc(out, ']');
 }
 
+static void json_workspaces(const hn_bundle *b, hn_strbuf *out) {
+    json_list(out, "workspaces");
+    for (uint32_t i = 0; i < b->workspaces_count; i++) {
+        json_begin(out);
+        json_text(out, "device", hn_str_of(hn_device_name(b->workspaces[i].device)));
+        json_key(out, "bytes"), json_expr(b, out, b->workspaces[i].bytes);
+        hn_strbuf_putc(out, '}');
+    }
+    hn_strbuf_putc(out, ']');
+}
+
 static void json_files(const hn_bundle *b, hn_strbuf *out) {
     json_list(out, "objects");
     for (uint32_t i = 0; i < b->objects_count; i++) {
@@ -302,7 +313,7 @@ void hn_bundle_describe_json(const hn_bundle *b, hn_strbuf *out) {
     json_targets(b, out);
     json_values(b, out);
     json_symbols(b, out);
-    json_key(out, "workspace_bytes"), json_expr(b, out, b->info->workspace);
+    json_workspaces(b, out);
     json_memory(b, out);
     json_counts(b, out);
     json_files(b, out);

@@ -28,13 +28,15 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "bundles are read in p
 #define HNB_MAGIC HN_KIND_BUNDLE_MAGIC
 
 enum {
-    HNB_VERSION = 5, /* 2: symbols that steps define, slots; 3: targets, launch records, code outside the tables, signatures;
-                        4: the table of tensors, hints of symbols; 5: shapes and devices of buffers */
+    HNB_VERSION = 6, /* 2: symbols that steps define, slots; 3: targets, launch records, code outside the tables, signatures;
+                        4: the table of tensors, hints of symbols; 5: shapes and devices of buffers;
+                        6: devices of steps, a workspace for each device, OpenCL */
     HNB_WEIGHTS_ALIGN = 65536,
     HNB_ALIGN = 64,           /* of sections, objects and storages */
     HNB_MAX_RANK = 16,
     HNB_MAX_COND_DEPTH = 64,
     HNB_MAX_TARGETS = 64,
+    HNB_MAX_GROUP_THREADS = 65536, /* the product of hnb_launch.block */
     HNB_HEAD_BYTES = 65536,   /* of the "ends" digest of a weights file: the first ... */
     HNB_PATH_ROOM = 1024,     /* bytes that the path of a weights file has in HNB_STRINGS, or more: zeros follow it */
     HNB_TAIL_BYTES = 262144,  /* ... and last bytes; the directory of a zip with its checksums lies there */
@@ -83,6 +85,7 @@ typedef enum hnb_section_kind {
     HNB_LAUNCHES,    /* hnb_launch: how steps call them */
     HNB_TENSORS,     /* hnb_tensor: parameters, buffers and constants by name */
     HNB_KEY,         /* bytes: what the program was compiled under, for people; may be empty, or missing */
+    HNB_WORKSPACES,  /* hnb_workspace: at most one for each kind of device */
     HNB_SECTION_KIND_COUNT
 } hnb_section_kind;
 
@@ -100,10 +103,14 @@ typedef struct hnb_str {
 typedef struct hnb_info {
     hnb_str producer; /* "henry 0.1.0" */
     hnb_str model;
-    uint32_t workspace; /* expression: bytes */
-    uint32_t reserved;
     uint8_t weights_digest[32]; /* of part three; zeros when not computed */
 } hnb_info;
+
+/* Memory of a device in which its temporaries lie. A device without a record has none. */
+typedef struct hnb_workspace {
+    uint32_t device; /* hn_device_kind */
+    uint32_t bytes;  /* expression */
+} hnb_workspace;
 
 /* Expressions are one straight-line program: a node's operands come before it, equal nodes are one, and an
  * expression is the index of its last node. Arithmetic is exact on int64; a node that overflows or divides by
@@ -189,10 +196,10 @@ typedef enum hnb_buffer_kind {
     HNB_BUFFER_NONE = 0,
     HNB_BUFFER_INPUT = 1,    /* source: input */
     HNB_BUFFER_CONSTANT = 2, /* source: storage, from byte_offset */
-    HNB_BUFFER_TEMP = 3,     /* workspace, at `offset` */
+    HNB_BUFFER_TEMP = 3,     /* workspace of its device, at `offset` */
     HNB_BUFFER_OUTPUT = 4,   /* fresh memory for the caller */
-    HNB_BUFFER_SLOT = 5,     /* slot number `source`, memory that grows when `bytes` becomes known; several buffers may
-                                take turns in one slot */
+    HNB_BUFFER_SLOT = 5,     /* slot number `source`, memory that grows when `bytes` becomes known; several buffers of
+                                one device may take turns in one slot */
     HNB_BUFFER_KIND_COUNT
 } hnb_buffer_kind;
 
@@ -218,6 +225,7 @@ typedef enum hnb_step_kind {
     HNB_STEP_COND = 5,   /* operand 0: predicate; then_count steps, then otherwise_count steps follow */
     HNB_STEP_DEFINE = 6, /* operand 0: a whole number or bool, from here on the value of `symbol`; checked against the
                             symbol's range and, where it has a value already, against that */
+    HNB_STEP_WAIT = 7,   /* the host waits for all that `device` was given to do */
     HNB_STEP_KIND_COUNT
 } hnb_step_kind;
 
@@ -225,6 +233,8 @@ typedef enum hnb_step_kind {
  * computed), extent, whether negative ones count from the end, origin. Only for messages: readers take nothing of it on trust. */
 #define HNB_CHECK_PARAMS 4
 
+/* `device` is where a step runs: of KERNEL, EXTERN, ASSERT, COND and DEFINE all operands are in its memory; of COPY it
+ * is that of the buffer that is not on the CPU, if one is not. EXTERN steps run on the CPU. */
 typedef struct hnb_step {
     uint32_t kind;
     uint32_t kernel;      /* of KERNEL */
@@ -235,20 +245,22 @@ typedef struct hnb_step {
     uint32_t buffer, from;
     uint32_t origin;
     uint32_t then_count, otherwise_count;
-    uint32_t symbol, reserved; /* of DEFINE */
+    uint32_t symbol; /* of DEFINE */
+    uint32_t device; /* hn_device_kind */
     hnb_str text;
 } hnb_step;
 
-/* How a step calls the function of one target. On a CPU the iterations [0, extent) are shared out to threads. */
+/* How a step calls the function of one target. On a CPU the iterations [0, extent) are shared out to threads. Devices
+ * with groups of threads ("blocks") run grid[0] * grid[1] * grid[2] groups of block[0] * block[1] * block[2] threads. */
 typedef struct hnb_launch {
     uint32_t operands; /* first of the step's operand_count operands, in the order of this function's arguments */
     uint32_t params, param_count; /* whole numbers behind them */
-    uint32_t extent;   /* expression: parallel iterations; of GPUs: what `grid` was made from, or 0 */
+    uint32_t extent;   /* expression: parallel iterations; of groups: what `grid` was made from, or 0 */
     int64_t grain;     /* fewest iterations worth a thread, 1 or more */
-    uint32_t scratch;  /* expression, bytes for each thread; 0: none */
-    uint32_t grid[3];  /* expressions, of GPUs: blocks; 0 on CPUs */
-    uint32_t block[3]; /* of GPUs: threads of a block; 0 on CPUs */
-    uint32_t shared;   /* expression, of GPUs: bytes of dynamic shared memory; 0: none */
+    uint32_t scratch;  /* expression, bytes for each thread, or each group; 0: none */
+    uint32_t grid[3];  /* expressions: groups; 0 on CPUs */
+    uint32_t block[3]; /* threads of a group, 1 or more; 0 on CPUs */
+    uint32_t shared;   /* expression: bytes of dynamic shared memory of a group; 0: none */
 } hnb_launch;
 
 typedef struct hnb_operand {
@@ -283,14 +295,16 @@ typedef enum hnb_target_kind {
     HNB_TARGET_NONE = 0,
     HNB_TARGET_CPU = 1,
     HNB_TARGET_CUDA = 2,
+    HNB_TARGET_OPENCL = 3,
     HNB_TARGET_KIND_COUNT
 } hnb_target_kind;
 
-/* Machines that one set of objects is for. Targets of CPUs come first. */
+/* Machines that one set of objects is for. Targets of CPUs come first. Those of a program with KERNEL steps are all for
+ * the device of these steps. */
 typedef struct hnb_target {
     uint32_t kind;
     uint32_t machine; /* of CPU: ELF's number of the instruction set, e_machine */
-    hnb_str name;     /* "x86-64-v3"; of CUDA "sm_90" (cubins) or "compute_90" (PTX) */
+    hnb_str name;     /* "x86-64-v3"; of CUDA "sm_90" (cubins) or "compute_90" (PTX); "opencl" */
     uint32_t features, feature_count; /* of CPU: needs these, in HNB_FEATURES */
 } hnb_target;
 
@@ -298,6 +312,7 @@ typedef enum hnb_object_kind {
     HNB_OBJECT_ELF = 0, /* a shared object */
     HNB_OBJECT_CUBIN = 1,
     HNB_OBJECT_PTX = 2,
+    HNB_OBJECT_OPENCL = 3, /* OpenCL C, and what drivers made of it */
     HNB_OBJECT_KIND_COUNT
 } hnb_object_kind;
 

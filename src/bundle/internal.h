@@ -16,6 +16,8 @@ extern const hn_section_facts hn_bundle_sections[HNB_SECTION_KIND_COUNT];
 extern const char *const hn_bundle_value_kinds[HNB_VALUE_KIND_COUNT];
 extern const char *const hn_bundle_buffer_kinds[HNB_BUFFER_KIND_COUNT];
 extern const char *const hn_bundle_places[HNB_STORAGE_WHERE_COUNT], *const hn_bundle_target_kinds[HNB_TARGET_KIND_COUNT];
+/* Of what kind of target an object is. `kind` is in range. */
+hnb_target_kind hn_bundle_object_target(uint32_t kind);
 double hn_bundle_double(uint64_t bits);
 uint64_t hn_bundle_storage_bytes(const hn_bundle *b); /* of all storages */
 

@@ -19,10 +19,35 @@ const char *const hn_bundle_relations[HNB_RELATION_COUNT] = {"==", "!=", "<", "<
 const char *const hn_bundle_buffer_kinds[HNB_BUFFER_KIND_COUNT] = {"none", "input",  "constant",
                                                                    "temp", "output", "slot"};
 const char *const hn_bundle_places[HNB_STORAGE_WHERE_COUNT] = {"blob", "weights", "file"};
-const char *const hn_bundle_target_kinds[HNB_TARGET_KIND_COUNT] = {"none", "cpu", "cuda"};
-static const char *const object_kinds[HNB_OBJECT_KIND_COUNT] = {"elf", "cubin", "ptx"};
+const char *const hn_bundle_target_kinds[HNB_TARGET_KIND_COUNT] = {"none", "cpu", "cuda", "opencl"};
 
-const char *hn_bundle_object_kind_name(uint32_t kind) { return kind < HNB_OBJECT_KIND_COUNT ? object_kinds[kind] : "none"; }
+static const struct {
+    const char *name;
+    hnb_target_kind target;
+} object_kinds[HNB_OBJECT_KIND_COUNT] = {
+    [HNB_OBJECT_ELF] = {"elf", HNB_TARGET_CPU},
+    [HNB_OBJECT_CUBIN] = {"cubin", HNB_TARGET_CUDA},
+    [HNB_OBJECT_PTX] = {"ptx", HNB_TARGET_CUDA},
+    [HNB_OBJECT_OPENCL] = {"opencl", HNB_TARGET_OPENCL},
+};
+
+const char *hn_bundle_object_kind_name(uint32_t kind) {
+    return kind < HNB_OBJECT_KIND_COUNT ? object_kinds[kind].name : "none";
+}
+
+hnb_target_kind hn_bundle_object_target(uint32_t kind) { return object_kinds[kind].target; }
+
+hn_device_kind hn_bundle_target_device(uint32_t kind) {
+    static const hn_device_kind devices[HNB_TARGET_KIND_COUNT] = {
+        [HNB_TARGET_CUDA] = HN_DEVICE_CUDA, [HNB_TARGET_OPENCL] = HN_DEVICE_OPENCL}; /* else the CPU */
+    return devices[kind];
+}
+
+uint32_t hn_bundle_workspace(const hn_bundle *b, uint32_t device) {
+    for (uint32_t k = 0; k < b->workspaces_count; k++)
+        if (b->workspaces[k].device == device) return b->workspaces[k].bytes;
+    return 0;
+}
 
 const char *hn_bundle_target_kind_name(uint32_t kind) {
     return hn_bundle_target_kinds[kind < HNB_TARGET_KIND_COUNT ? kind : HNB_TARGET_NONE];

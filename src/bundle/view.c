@@ -35,6 +35,7 @@ const hn_section_facts hn_bundle_sections[HNB_SECTION_KIND_COUNT] = {
     [HNB_LAUNCHES] = {"launches", sizeof(hnb_launch), 0, UINT32_MAX},
     [HNB_TENSORS] = {"tensors", sizeof(hnb_tensor), 0, UINT32_MAX},
     [HNB_KEY] = {"key", 1, 0, UINT32_MAX},
+    [HNB_WORKSPACES] = {"workspaces", sizeof(hnb_workspace), 0, HN_DEVICE_KIND_COUNT},
 };
 
 bool hn_bundle_digest_is_unknown(const uint8_t digest[32]) {
@@ -134,6 +135,7 @@ static void set_section(hn_bundle *b, uint32_t kind, const void *at, uint64_t co
         HN_SET(HNB_ARGS, args)
         HN_SET(HNB_LAUNCHES, launches)
         HN_SET(HNB_TENSORS, tensors)
+        HN_SET(HNB_WORKSPACES, workspaces)
 #undef HN_SET
     case HNB_INFO: b->info = at; break;
     case HNB_STRINGS: b->strings = at, b->strings_bytes = count; break;

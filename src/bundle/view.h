@@ -41,6 +41,7 @@ typedef struct hn_bundle {
     HN_BUNDLE_ARRAY(args, hnb_arg)
     HN_BUNDLE_ARRAY(launches, hnb_launch)
     HN_BUNDLE_ARRAY(tensors, hnb_tensor)
+    HN_BUNDLE_ARRAY(workspaces, hnb_workspace)
 #undef HN_BUNDLE_ARRAY
     const char *strings;
     uint64_t strings_bytes;
@@ -72,8 +73,12 @@ static inline const hnb_launch *hn_bundle_launch(const hn_bundle *b, const hnb_s
 static inline const hnb_code *hn_bundle_code(const hn_bundle *b, uint32_t kernel, uint32_t target) {
     return &b->codes[b->kernels[kernel].codes + target];
 }
-const char *hn_bundle_object_kind_name(uint32_t kind); /* "elf", "cubin", "ptx" */
-const char *hn_bundle_target_kind_name(uint32_t kind); /* "cpu", "cuda" */
+const char *hn_bundle_object_kind_name(uint32_t kind); /* "elf", "cubin", "ptx", "opencl" */
+const char *hn_bundle_target_kind_name(uint32_t kind); /* "cpu", "cuda", "opencl" */
+/* On which kind of device code of a target runs. `kind` is in range. */
+hn_device_kind hn_bundle_target_device(uint32_t kind);
+/* The size of a device's workspace, an expression; 0: it has none. */
+uint32_t hn_bundle_workspace(const hn_bundle *b, uint32_t device);
 
 /* Whether all 32 bytes are 0: a digest that was not computed. */
 bool hn_bundle_digest_is_unknown(const uint8_t digest[32]);

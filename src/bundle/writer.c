@@ -133,6 +133,7 @@ static void lay_out(const hn_bundle_writer *w, layout *l) {
     PLACE(HNB_ARGS, args);
     PLACE(HNB_LAUNCHES, launches);
     PLACE(HNB_TENSORS, tensors);
+    PLACE(HNB_WORKSPACES, workspaces);
 #undef PLACE
     place(l, HNB_STRINGS, w->strings.ptr, w->strings.len, &end);
     place(l, HNB_BLOB, NULL, w->blob.end, &end);

@@ -34,6 +34,7 @@ typedef struct hn_bundle_writer {
     HN_WRITER_ARRAY(args, hnb_arg)
     HN_WRITER_ARRAY(launches, hnb_launch)
     HN_WRITER_ARRAY(tensors, hnb_tensor)
+    HN_WRITER_ARRAY(workspaces, hnb_workspace)
 #undef HN_WRITER_ARRAY
     /* Pieces of the byte areas, by reference: they must live until finish. Offsets are given out in order. */
     struct hn_writer_pieces {

@@ -364,10 +364,11 @@ static hn_status fill(binder *x, const int64_t *key) {
     HN_NEW(x->arena, x->bound->block_bytes, x->m->output_buffer_count);
     if (x->m->stages.count) HN_NEW(x->arena, x->bound->stage_done, (size_t)x->m->stages.count + 1);
     if (x->m->stages.count) x->bound->stage_done[0] = 1;
-    int64_t workspace;
+    int64_t workspace = 0;
+    const uint32_t workspace_bytes = hn_bundle_workspace(b, x->m->device->ops->kind);
     HN_TRY(hn_inputs_bind(x->m, x->bound));
     HN_TRY(bind_inputs(x));
-    HN_TRY(need_size(x, b->info->workspace, &workspace));
+    if (workspace_bytes) HN_TRY(need_size(x, workspace_bytes, &workspace));
     x->bound->workspace_bytes = (size_t)workspace;
     HN_TRY(size_buffers(x));
     HN_TRY(bind_outputs(x));

@@ -60,22 +60,23 @@ static uint32_t count_externs(const hn_bundle *b) {
     return count;
 }
 
-/* Memory may be on devices of kinds that this library has. */
-static hn_status check_buffer(const hn_bundle *b, uint32_t buffer) {
-    const uint32_t kind = b->buffers[buffer].device;
+/* Memory may be on devices of kinds that this library has, and steps may run there. */
+static hn_status check_device(uint32_t kind, const char *what, uint32_t number) {
     hn_strbuf kinds;
     if (hn_device_ops_of(kind)) return NULL;
     hn_strbuf_init(&kinds);
     hn_device_kinds_print(&kinds);
     hn_status status = HN_ERROR(HN_UNSUPPORTED,
-                                "buffer %u of the program is on %s; this library runs programs on %s only",
-                                buffer, hn_device_name(kind), kinds.len ? kinds.ptr : "none");
+                                "%s %u of the program is on %s; this library runs programs on %s only", what,
+                                number, hn_device_name(kind), kinds.len ? kinds.ptr : "none");
     hn_strbuf_deinit(&kinds);
     return status;
 }
 
 static hn_status check_devices(const hn_bundle *b) {
-    for (uint32_t k = 1; k < b->buffers_count; k++) HN_TRY(check_buffer(b, k));
+    for (uint32_t k = 1; k < b->buffers_count; k++)
+        HN_TRY(check_device(b->buffers[k].device, "buffer", k));
+    for (uint32_t k = 0; k < b->steps_count; k++) HN_TRY(check_device(b->steps[k].device, "step", k));
     return NULL;
 }
 

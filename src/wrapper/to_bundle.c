@@ -191,7 +191,15 @@ static hn_status put_buffers(bundle_emitter *e) {
         HN_TRY(hn_emit_optional(e, place->offset, &record.offset));
         HN_PUSH(e->out.arena, &e->out.buffers, record);
     }
-    return hn_emit_optional(e, e->plan->workspace_bytes, &e->out.info.workspace);
+    return NULL;
+}
+
+static hn_status put_workspace(bundle_emitter *e, hn_device_kind device, hn_expr bytes) {
+    hnb_workspace record = {.device = device};
+    if (!bytes || hn_sym_is_value(e->sym, bytes, 0)) return NULL;
+    HN_TRY(hn_emit_expr(e, bytes, &record.bytes));
+    HN_PUSH(e->out.arena, &e->out.workspaces, record);
+    return NULL;
 }
 
 /* With room for another path: see hn_bundle_weight_file_set. */
@@ -332,6 +340,7 @@ static hn_status emit(bundle_emitter *e, const hn_bundle_objects *objects) {
     for (uint32_t i = 0; i < e->w->inputs.count; i++) HN_TRY(put_input(e, &e->numbering.inputs[i]));
     HN_TRY(put_storages(e));
     HN_TRY(put_buffers(e));
+    HN_TRY(put_workspace(e, HN_DEVICE_CPU, e->plan->workspace_bytes));
     for (uint32_t i = 0; i < e->w->outputs.count; i++) HN_TRY(put_output(e, i));
     HN_TRY(put_tensors(e));
     HN_TRY(hn_emit_targets(e, objects));

@@ -57,7 +57,7 @@ static int are_small(const hn_bundle *b, const sample *s, uint32_t first, uint32
 }
 
 static int can_run(const hn_bundle *b, const sample *s) {
-    if (b->objects_count || b->weight_files_count || !is_small(s, b->info->workspace, MAX_BYTES)) return 0;
+    if (b->objects_count || b->weight_files_count || !is_small(s, hn_bundle_workspace(b, HN_DEVICE_CPU), MAX_BYTES)) return 0;
     for (uint32_t k = 0; k < b->steps_count; k++) { /* kernels trust their sizes */
         if (b->steps[k].kind == HNB_STEP_KERNEL) return 0;
         if (b->steps[k].kind == HNB_STEP_EXTERN && !is_quick(b, s, &b->steps[k])) return 0;

@@ -11,32 +11,59 @@
 #include <dirent.h>
 #include <stdlib.h>
 
-/* Code for two levels of CPUs and two kinds of GPU. Nobody runs these. */
-static void add_code(hn_bundle_writer *w) {
-    static const char *const names[] = {"x86-64-v3", "generic", "sm_90", "compute_80"};
-    static const char code[][8] = {"v3 code", "generic", "cubin90", "ptx80"};
-    static const hnb_object_kind kinds[] = {HNB_OBJECT_ELF, HNB_OBJECT_ELF, HNB_OBJECT_CUBIN, HNB_OBJECT_PTX};
+/* What the code of an image is for. Nobody runs these. */
+typedef struct code_case {
+    hnb_target_kind target;
+    hnb_object_kind object;
+    hn_device_kind device;
+    const char *name, *code;
+} code_case;
+typedef struct code_cases {
+    code_case items[2];
+    uint32_t count;
+} code_cases;
+
+static const code_cases levels = {{{HNB_TARGET_CPU, HNB_OBJECT_ELF, HN_DEVICE_CPU, "x86-64-v3", "v3 code"},
+                                   {HNB_TARGET_CPU, HNB_OBJECT_ELF, HN_DEVICE_CPU, "generic", "generic"}},
+                                  2};
+static const code_cases cuda = {{{HNB_TARGET_CUDA, HNB_OBJECT_CUBIN, HN_DEVICE_CUDA, "sm_90", "cubin90"},
+                                 {HNB_TARGET_CUDA, HNB_OBJECT_PTX, HN_DEVICE_CUDA, "compute_80", "ptx80"}},
+                                2};
+static const code_cases opencl = {
+    {{HNB_TARGET_OPENCL, HNB_OBJECT_OPENCL, HN_DEVICE_OPENCL, "opencl", "source"}}, 1};
+
+static void add_code(hn_bundle_writer *w, const code_cases *cases) {
     static hnb_kernel kernels[2];
-    static hnb_code codes[4];
+    static hnb_code codes[2];
     static hnb_arg args[2] = {{.dtype = 2}, {.dtype = 2, .written = 1}};
     hnb_str name;
     EXPECT_OK(hn_bundle_writer_str(w, HN_STR("double"), &name));
-    for (uint32_t t = 0; t < 4; t++) {
+    for (uint32_t t = 0; t < cases->count; t++) {
+        const code_case *c = &cases->items[t];
+        const bool is_cpu = c->target == HNB_TARGET_CPU;
+        const hn_str features = is_cpu && !t ? (hn_str){"avx2\0fma\0", 9} : HN_STR("");
         uint32_t target, object;
-        hn_str features = t ? HN_STR("") : (hn_str){"avx2\0fma\0", 9};
-        EXPECT_OK(hn_bundle_writer_target(w, t < 2 ? HNB_TARGET_CPU : HNB_TARGET_CUDA, t < 2 ? HNB_MACHINE_HERE : 0, hn_str_of(names[t]), features, &target));
-        EXPECT_OK(hn_bundle_writer_object(w, kinds[t], target, HN_STR("kernels"), code[t], strlen(code[t]), NULL, &object));
+        EXPECT_OK(hn_bundle_writer_target(w, c->target, is_cpu ? HNB_MACHINE_HERE : 0,
+                                          hn_str_of(c->name), features, &target));
+        EXPECT_OK(hn_bundle_writer_object(w, c->object, target, HN_STR("kernels"), c->code,
+                                          strlen(c->code), NULL, &object));
         codes[t] = (hnb_code){.object = object, .symbol = name};
     }
     kernels[1] = (hnb_kernel){.name = name, .arg_count = 2};
     w->kernels.items = kernels, w->kernels.count = w->kernels.cap = 2;
-    w->codes.items = codes, w->codes.count = w->codes.cap = 4;
+    w->codes.items = codes, w->codes.count = w->codes.cap = cases->count;
     w->args.items = args, w->args.count = w->args.cap = 2;
 }
 
-/* y = copy of x with 2*s0 + w elements; one weight, one kernel, one guard. */
-static void make_image(hn_strbuf *out) {
+#define SET(member) \
+    w.member.items = member, w.member.count = w.member.cap = sizeof member / sizeof member[0]
+
+/* y = copy of x with 2*s0 + w elements; one weight, one kernel, one guard. On a device the kernel writes to a
+ * temporary, and the host gets a copy of that. */
+static void make_image_of(const code_cases *cases, hn_strbuf *out) {
     static const float weight[4] = {1, 2, 3, 4};
+    const hn_device_kind device = cases->items[0].device;
+    const bool is_cpu = device == HN_DEVICE_CPU;
     hn_arena arena;
     hn_bundle_writer w;
     uint32_t s0, two, size, one;
@@ -58,38 +85,52 @@ static void make_image(hn_strbuf *out) {
     static hnb_input inputs[1];
     static hnb_output outputs[1];
     static uint32_t dims[4];
-    static hnb_buffer buffers[3];
-    static hnb_step steps[2];
+    static hnb_buffer buffers[5];
+    static hnb_step steps[3];
     static hnb_operand operands[2];
-    static hnb_launch launches[4];
+    static hnb_launch launches[2];
     static hnb_storage storages[2];
     static hnb_tensor tensors[1];
+    static hnb_workspace workspaces[2];
     symbols[0] = (hnb_symbol){.name = symbol, .lo = 1, .hi = INT64_MAX, .coeff = 2};
     guards[0] = (hnb_guard){.relation = HNB_NE, .lhs = s0, .rhs = two, .reason = name};
     dims[0] = size, dims[1] = one, dims[2] = two, dims[3] = one;
     inputs[0] = (hnb_input){.name = name, .dtype = 2, .rank = 1};
     outputs[0] = (hnb_output){.name = name, .dtype = 2, .rank = 1, .buffer = 2, .target_input = -1};
-    buffers[1] = (hnb_buffer){.kind = HNB_BUFFER_INPUT, .dtype = 2, .rank = 1};
+    buffers[1] = (hnb_buffer){.kind = HNB_BUFFER_INPUT, .dtype = 2, .rank = 1, .device = device};
     buffers[2] = (hnb_buffer){.kind = HNB_BUFFER_OUTPUT, .dtype = 2, .bytes = size, .rank = 1, .dims = 2};
-    steps[0] = (hnb_step){.kind = HNB_STEP_COPY, .buffer = 2, .from = 1};
+    for (uint32_t k = 3; k < 5; k++)
+        buffers[k] = (hnb_buffer){.kind = HNB_BUFFER_SLOT, .dtype = 2, .bytes = size, .device = device};
+    steps[0] = (hnb_step){.kind = HNB_STEP_COPY, .buffer = 2, .from = is_cpu ? 1 : 3, .device = device};
     operands[0] = (hnb_operand){.buffer = 1, .dtype = 2};
-    operands[1] = (hnb_operand){.buffer = 2, .dtype = 2, .written = 1};
-    steps[1] = (hnb_step){.kind = HNB_STEP_KERNEL, .kernel = 1, .operand_count = 2, .launch_count = 4};
-    for (uint32_t t = 0; t < 4; t++) launches[t] = (hnb_launch){.extent = t < 2 ? size : 0, .grain = 64 >> t};
-    for (uint32_t t = 2; t < 4; t++) {
-        for (uint32_t d = 0; d < 3; d++) launches[t].grid[d] = d ? one : size, launches[t].block[d] = d ? 1 : 128;
-        launches[t].shared = two;
+    operands[1] = (hnb_operand){.buffer = is_cpu ? 2 : 3, .dtype = 2, .written = 1};
+    steps[1] = (hnb_step){.kind = HNB_STEP_KERNEL,
+                          .kernel = 1,
+                          .operand_count = 2,
+                          .launch_count = cases->count,
+                          .device = device};
+    steps[2] = steps[0];
+    if (!is_cpu) steps[2] = (hnb_step){.kind = HNB_STEP_WAIT, .device = device};
+    for (uint32_t t = 0; t < 2; t++) {
+        launches[t] = (hnb_launch){.extent = is_cpu ? size : 0, .grain = 64 >> t};
+        for (uint32_t d = 0; !is_cpu && d < 3; d++)
+            launches[t].grid[d] = d ? one : size, launches[t].block[d] = d ? 1 : 128;
+        launches[t].shared = is_cpu ? 0 : two;
     }
     storages[1] = (hnb_storage){.where = HNB_STORAGE_WEIGHTS, .bytes = sizeof weight, .offset = offset};
     tensors[0] = (hnb_tensor){.name = name, .dtype = 2, .rank = 1, .dims = 2, .storage = 1, .offset = 2};
-    add_code(&w);
-#define SET(member) w.member.items = member, w.member.count = w.member.cap = sizeof member / sizeof member[0]
-    SET(symbols), SET(guards), SET(inputs), SET(outputs), SET(dims), SET(buffers), SET(steps), SET(storages), SET(operands), SET(launches), SET(tensors);
+    workspaces[0] = (hnb_workspace){.device = HN_DEVICE_CPU, .bytes = size};
+    workspaces[1] = (hnb_workspace){.device = HN_DEVICE_OPENCL, .bytes = two};
+    add_code(&w, cases);
+    SET(symbols), SET(guards), SET(inputs), SET(outputs), SET(dims), SET(buffers), SET(steps);
+    SET(storages), SET(operands), SET(launches), SET(tensors), SET(workspaces);
     hn_strbuf_init(out);
     EXPECT_OK(hn_bundle_writer_finish(&w, out));
     hn_bundle_writer_deinit(&w);
     hn_arena_deinit(&arena);
 }
+
+static void make_image(hn_strbuf *out) { make_image_of(&levels, out); }
 
 static void seal(hn_strbuf *image) {
     hnb_header *h = (hnb_header *)(void *)image->ptr;
@@ -138,23 +179,61 @@ TEST(opens_and_evaluates) {
     hn_strbuf_reset(&text);
     hn_bundle_describe_text(&b, &text);
     static const char *const lines[] = {
-        "guard s0 != 2 (x)", "buffer b1 input f32[2*s0] strides [1] 0\n", "buffer b2 output f32[2] strides [1] bytes 2*s0\n", "step 0 copy b2 <- b1", "target 0 cpu x86-64-v3, 7 bytes of code, needs avx2 fma", "target 3 cuda compute_80, 5 bytes",
-        "kernel 1 double(f32, out f32): x86-64-v3 object 0, generic object 1, sm_90 object 2, compute_80 object 3", "step 1 kernel double(b1, out b2)\n",
-        "  on generic extent 2*s0 grain 32\n", "  on sm_90 grid 2*s0 x 1 x 1 block 128 x 1 x 1 shared 2", "object 3 'kernels' ptx for compute_80 embedded 5 bytes"};
+        "guard s0 != 2 (x)", "buffer b1 input f32[2*s0] strides [1] 0\n", "buffer b2 output f32[2] strides [1] bytes 2*s0\n", "step 0 copy b2 <- b1", "target 0 cpu x86-64-v3, 7 bytes of code, needs avx2 fma",
+        "kernel 1 double(f32, out f32): x86-64-v3 object 0, generic object 1", "step 1 kernel double(b1, out b2)\n",
+        "  on generic extent 2*s0 grain 32\n", "workspace 2*s0 bytes\nworkspace on opencl 2 bytes\n"};
     for (size_t k = 0; k < sizeof lines / sizeof *lines; k++)
         if (!strstr(text.ptr, lines[k])) HN_TEST_FAIL("no line '%s' in\n%s", lines[k], text.ptr);
     hn_strbuf_reset(&text);
     hn_bundle_describe_json(&b, &text);
     static const char *const parts[] = {"\"shape\":[\"2*s0\"]",
                                         "\"memory\":[{\"buffer\":1,\"kind\":\"input\",\"device\":\"cpu\",\"dtype\":\"f32\",\"shape\":[\"2*s0\"],\"strides\":[1]},"
-                                        "{\"buffer\":2,\"kind\":\"output\",\"device\":\"cpu\",\"dtype\":\"f32\",\"shape\":[2],\"strides\":[1],\"bytes\":\"2*s0\"}]",
-                                        "\"needs\":[\"avx2\",\"fma\"]", "{\"target\":\"sm_90\",\"object\":2,\"symbol\":\"double\"}",
-                                        "\"kernel\":\"double\",\"target\":\"generic\",\"buffers\":[1,2],\"params\":[],\"extent\":\"2*s0\",\"grain\":32",
-                                        "\"grid\":[\"2*s0\",1,1],\"block\":[128,1,1],\"shared_bytes\":2", "\"kind\":\"cubin\",\"target\":\"sm_90\""};
+                                        "{\"buffer\":2,\"kind\":\"output\",\"device\":\"cpu\",\"dtype\":\"f32\",\"shape\":[2],\"strides\":[1],\"bytes\":\"2*s0\"},",
+                                        "\"workspaces\":[{\"device\":\"cpu\",\"bytes\":\"2*s0\"},{\"device\":\"opencl\",\"bytes\":2}]",
+                                        "\"needs\":[\"avx2\",\"fma\"]", "{\"target\":\"generic\",\"object\":1,\"symbol\":\"double\"}",
+                                        "\"kernel\":\"double\",\"target\":\"generic\",\"buffers\":[1,2],\"params\":[],\"extent\":\"2*s0\",\"grain\":32"};
     for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
         if (!strstr(text.ptr, parts[k])) HN_TEST_FAIL("no '%s' in\n%s", parts[k], text.ptr);
     hn_strbuf_deinit(&text);
     hn_strbuf_deinit(&image);
+}
+
+/* Both descriptions of programs for devices with groups of threads. */
+TEST(programs_for_devices_are_described) {
+    static const struct { const code_cases *code; const char *lines[6], *parts[4]; } cases[] = {
+        {&cuda,
+         {"target 1 cuda compute_80, 5 bytes of code\n", "sm_90 object 0, compute_80 object 1\n",
+          "step 0 copy b2 <- b3 on cuda\n", "step 1 kernel double(b1, out b3) on cuda\n",
+          "  on sm_90 grid 2*s0 x 1 x 1 block 128 x 1 x 1 shared 2\n",
+          "object 1 'kernels' ptx for compute_80 embedded 5 bytes"},
+         {"\"grid\":[\"2*s0\",1,1],\"block\":[128,1,1],\"shared_bytes\":2",
+          "\"kind\":\"cubin\",\"target\":\"sm_90\"", "\"kind\":\"input\",\"device\":\"cuda\"",
+          "{\"target\":\"compute_80\",\"object\":1,\"symbol\":\"double\"}"}},
+        {&opencl,
+         {"target 0 opencl opencl, 6 bytes of code\n", "step 0 copy b2 <- b3 on opencl\n",
+          "step 1 kernel double(b1, out b3) on opencl grid 2*s0 x 1 x 1 block 128 x 1 x 1 shared 2\n",
+          "step 2 wait opencl\n", "object 0 'kernels' opencl for opencl embedded 6 bytes",
+          "buffer b3 slot f32[] strides [] on opencl 0 bytes 2*s0\n"},
+         {"\"kind\":\"opencl\",\"name\":\"opencl\"", "\"kind\":\"opencl\",\"target\":\"opencl\"",
+          "\"kind\":\"slot\",\"device\":\"opencl\"", "\"steps\":3,\"kernel_calls\":1"}}};
+    for (size_t c = 0; c < sizeof cases / sizeof *cases; c++) {
+        hn_strbuf image, text;
+        hn_bundle b;
+        make_image_of(cases[c].code, &image);
+        hn_strbuf_init(&text);
+        EXPECT_OK(hn_bundle_open(image.ptr, image.len, true, &b));
+        hn_bundle_describe_text(&b, &text);
+        for (size_t k = 0; k < 6; k++)
+            if (!strstr(text.ptr, cases[c].lines[k]))
+                HN_TEST_FAIL("no line '%s' in\n%s", cases[c].lines[k], text.ptr);
+        hn_strbuf_reset(&text);
+        hn_bundle_describe_json(&b, &text);
+        for (size_t k = 0; k < 4; k++)
+            if (!strstr(text.ptr, cases[c].parts[k]))
+                HN_TEST_FAIL("no '%s' in\n%s", cases[c].parts[k], text.ptr);
+        hn_strbuf_deinit(&text);
+        hn_strbuf_deinit(&image);
+    }
 }
 
 TEST(same_input_same_bytes) {
@@ -213,12 +292,12 @@ TEST(other_versions_are_refused) {
     hnb_header *h = (hnb_header *)(void *)image.ptr;
     h->version = 77;
     seal(&image);
-    EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_INCOMPATIBLE, "format version 77, this library reads 5");
-    h->version = 4;
+    EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_INCOMPATIBLE, "format version 77, this library reads 6");
+    h->version = 5;
     seal(&image);
-    EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_INCOMPATIBLE, "format version 4, this library reads 5; compile the model again");
+    EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_INCOMPATIBLE, "format version 5, this library reads 6; compile the model again");
     h->version = 2;
-    EXPECT_ERROR(hn_bundle_open(image.ptr, 88, true, &b), HN_INCOMPATIBLE, "format version 2, this library reads 5; compile the model again");
+    EXPECT_ERROR(hn_bundle_open(image.ptr, 88, true, &b), HN_INCOMPATIBLE, "format version 2, this library reads 6; compile the model again");
 
     h->version = HNB_VERSION, h->kernel_abi = 9;
     seal(&image);
@@ -229,9 +308,32 @@ TEST(other_versions_are_refused) {
     hn_strbuf_deinit(&image);
 }
 
-/* What a digest cannot find: files made to hurt. Each case changes one field of a good image. */
+/* A field of a good image with another value, and what is said then. */
+typedef struct hostile_field {
+    const char *message;
+    uint32_t section, index;
+    size_t offset;
+    uint32_t value;
+} hostile_field;
+
+static void refuse(const code_cases *code, const hostile_field *field) {
+    hn_strbuf image;
+    hn_bundle b;
+    make_image_of(code, &image);
+    const hnb_section *table = (const hnb_section *)(const void *)(image.ptr + sizeof(hnb_header));
+    for (uint32_t i = 0; i < HNB_SECTION_KIND_COUNT - 1; i++) {
+        if (table[i].kind != field->section) continue;
+        const size_t at = table[i].offset + field->index * table[i].elem_bytes + field->offset;
+        memcpy(image.ptr + at, &field->value, sizeof field->value);
+    }
+    seal(&image);
+    EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_CORRUPT, field->message);
+    hn_strbuf_deinit(&image);
+}
+
+/* What a digest cannot find: files made to hurt. */
 TEST(hostile_fields_are_refused) {
-    static const struct { const char *message; uint32_t section, index; size_t offset; uint32_t value; } cases[] = {
+    static const hostile_field cases[] = {
         {"expression node 4", HNB_NODES, 4, offsetof(hnb_node, a), 4},
         {"expression node 1", HNB_NODES, 1, offsetof(hnb_node, a), 1},
         {"expression node 2", HNB_NODES, 2, offsetof(hnb_node, op), 99},
@@ -252,7 +354,7 @@ TEST(hostile_fields_are_refused) {
         {"input 0", HNB_INPUTS, 0, offsetof(hnb_input, rank), 17},
         {"input 0", HNB_INPUTS, 0, offsetof(hnb_input, dims), 3},
         {"input 0", HNB_INPUTS, 0, offsetof(hnb_input, dtype), 11},
-        {"output 0", HNB_OUTPUTS, 0, offsetof(hnb_output, buffer), 3},
+        {"output 0", HNB_OUTPUTS, 0, offsetof(hnb_output, buffer), 5},
         {"output 0", HNB_OUTPUTS, 0, offsetof(hnb_output, is_mutation), 1},
         {"dimension 0", HNB_DIMS, 0, 0, 5},
         {"buffer 1", HNB_BUFFERS, 1, offsetof(hnb_buffer, source), 1},
@@ -267,45 +369,67 @@ TEST(hostile_fields_are_refused) {
         {"step 0", HNB_STEPS, 0, offsetof(hnb_step, buffer), 1},
         {"step 0", HNB_STEPS, 0, offsetof(hnb_step, kind), HNB_STEP_KERNEL},
         {"step 1", HNB_STEPS, 1, offsetof(hnb_step, launches), 1},
-        {"step 1", HNB_STEPS, 1, offsetof(hnb_step, launch_count), 2},
+        {"step 1", HNB_STEPS, 1, offsetof(hnb_step, launch_count), 3},
         {"step 1", HNB_STEPS, 1, offsetof(hnb_step, launch_count), 0},
         {"step 1", HNB_STEPS, 1, offsetof(hnb_step, operand_count), 1},
         {"step 1", HNB_LAUNCHES, 1, offsetof(hnb_launch, extent), 0},
         {"step 1", HNB_LAUNCHES, 1, offsetof(hnb_launch, operands), 1},
-        {"step 1", HNB_LAUNCHES, 2, offsetof(hnb_launch, grid), 6},
-        {"step 1", HNB_LAUNCHES, 3, offsetof(hnb_launch, shared), 6},
+        {"step 1", HNB_LAUNCHES, 1, offsetof(hnb_launch, shared), 6},
+        {"step 1", HNB_STEPS, 1, offsetof(hnb_step, device), HN_DEVICE_OPENCL},
+        {"step 0", HNB_STEPS, 0, offsetof(hnb_step, device), HN_DEVICE_OPENCL},
+        {"step 0", HNB_STEPS, 0, offsetof(hnb_step, kind), HNB_STEP_WAIT}, /* for the CPU */
         {"step 1", HNB_LAUNCHES, 0, offsetof(hnb_launch, param_count), 1},
-        {"target 1", HNB_TARGETS, 1, offsetof(hnb_target, kind), 3},
-        {"target 3", HNB_TARGETS, 3, offsetof(hnb_target, kind), HNB_TARGET_CPU},
+        {"target 1", HNB_TARGETS, 1, offsetof(hnb_target, kind), HNB_TARGET_KIND_COUNT},
+        {"target 1", HNB_TARGETS, 0, offsetof(hnb_target, kind), HNB_TARGET_CUDA}, /* CPUs come first */
         {"target 0", HNB_TARGETS, 0, offsetof(hnb_target, feature_count), 3},
         {"object 0", HNB_OBJECTS, 0, offsetof(hnb_object, kind), HNB_OBJECT_CUBIN},
         {"object 1", HNB_OBJECTS, 1, offsetof(hnb_object, offset), 0},
-        {"object 2", HNB_OBJECTS, 2, offsetof(hnb_object, offset), 100},
-        {"object 3", HNB_OBJECTS, 3, offsetof(hnb_object, len), 6},
-        {"object 3", HNB_OBJECTS, 3, offsetof(hnb_object, target), 4},
+        {"object 1", HNB_OBJECTS, 1, offsetof(hnb_object, offset), 100},
+        {"object 1", HNB_OBJECTS, 1, offsetof(hnb_object, len), 8},
+        {"object 1", HNB_OBJECTS, 1, offsetof(hnb_object, target), 2},
         {"kernel 1", HNB_KERNELS, 1, offsetof(hnb_kernel, codes), 1},
         {"kernel 1", HNB_KERNELS, 1, offsetof(hnb_kernel, arg_count), 3},
         {"kernel 1", HNB_CODES, 1, offsetof(hnb_code, object), 0},
-        {"kernel 1", HNB_CODES, 3, offsetof(hnb_code, object), 4},
+        {"kernel 1", HNB_CODES, 1, offsetof(hnb_code, object), 2},
         {"argument 1", HNB_ARGS, 1, 0, 2 | 2 << 8},
         {"step 0", HNB_STEPS, 0, offsetof(hnb_step, operands), 3},
         {"step 0", HNB_STEPS, 0, offsetof(hnb_step, origin), 1},
         {"storage 1 lies outside", HNB_STORAGES, 1, offsetof(hnb_storage, bytes), 17},
         {"feature 0", HNB_FEATURES, 0, offsetof(hnb_str, len), 7},
-        {"info", HNB_INFO, 0, offsetof(hnb_info, workspace), 6},
+        {"info", HNB_INFO, 0, offsetof(hnb_info, model) + 4, 100},
+        {"workspace 0", HNB_WORKSPACES, 0, offsetof(hnb_workspace, bytes), 6},
+        {"workspace 0", HNB_WORKSPACES, 0, offsetof(hnb_workspace, bytes), 0},
+        {"workspace 1", HNB_WORKSPACES, 1, offsetof(hnb_workspace, device), HN_DEVICE_KIND_COUNT},
+        {"workspace 1", HNB_WORKSPACES, 1, offsetof(hnb_workspace, device), HN_DEVICE_CPU}, /* twice */
+        {"slot of buffer 4", HNB_BUFFERS, 4, offsetof(hnb_buffer, device), HN_DEVICE_OPENCL},
     };
-    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) {
-        hn_strbuf image;
-        hn_bundle b;
-        make_image(&image);
-        const hnb_section *table = (const hnb_section *)(const void *)(image.ptr + sizeof(hnb_header));
-        for (uint32_t i = 0; i < HNB_SECTION_KIND_COUNT - 1; i++)
-            if (table[i].kind == cases[c].section)
-                memcpy(image.ptr + table[i].offset + cases[c].index * table[i].elem_bytes + cases[c].offset, &cases[c].value, 4);
-        seal(&image);
-        EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_CORRUPT, cases[c].message);
-        hn_strbuf_deinit(&image);
-    }
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) refuse(&levels, &cases[c]);
+}
+
+/* The same for what only programs for devices have. */
+TEST(hostile_fields_of_devices_are_refused) {
+    static const hostile_field cases[] = {
+        {"step 0", HNB_STEPS, 0, offsetof(hnb_step, device), HN_DEVICE_CPU},
+        {"step 0", HNB_BUFFERS, 2, offsetof(hnb_buffer, device), HN_DEVICE_CUDA}, /* to another device */
+        {"step 1", HNB_STEPS, 1, offsetof(hnb_step, device), HN_DEVICE_CPU},
+        {"step 1", HNB_STEPS, 1, offsetof(hnb_step, device), HN_DEVICE_KIND_COUNT},
+        {"step 1", HNB_BUFFERS, 1, offsetof(hnb_buffer, device), HN_DEVICE_CPU}, /* a kernel and host memory */
+        {"step 1", HNB_OPERANDS, 1, 0, 2},                                       /* likewise */
+        {"step 1", HNB_LAUNCHES, 0, offsetof(hnb_launch, grid), 6},
+        {"step 1", HNB_LAUNCHES, 0, offsetof(hnb_launch, grid) + 4, 0},
+        {"step 1", HNB_LAUNCHES, 0, offsetof(hnb_launch, block) + 8, 0},
+        {"step 1", HNB_LAUNCHES, 0, offsetof(hnb_launch, block) + 8, HNB_MAX_GROUP_THREADS},
+        {"step 1", HNB_LAUNCHES, 0, offsetof(hnb_launch, block), UINT32_MAX},
+        {"step 1", HNB_LAUNCHES, 0, offsetof(hnb_launch, shared), 6},
+        {"step 2", HNB_STEPS, 2, offsetof(hnb_step, device), HN_DEVICE_CPU},
+        {"step 2", HNB_STEPS, 2, offsetof(hnb_step, operand_count), 1},
+        {"object 0", HNB_OBJECTS, 0, offsetof(hnb_object, kind), HNB_OBJECT_CUBIN},
+        {"object 0", HNB_OBJECTS, 0, offsetof(hnb_object, kind), HNB_OBJECT_KIND_COUNT},
+        {"object 0", HNB_TARGETS, 0, offsetof(hnb_target, kind), HNB_TARGET_CUDA},
+    };
+    for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) refuse(&opencl, &cases[c]);
+    /* A program runs on one kind of device. */
+    refuse(&cuda, &(hostile_field){"object 1", HNB_TARGETS, 1, offsetof(hnb_target, kind), HNB_TARGET_OPENCL});
 }
 
 /* A call of `nms`, which needs two operands and writes the first: as it should be, and with one thing wrong. */
@@ -401,9 +525,9 @@ TEST(an_object_ends_with_a_zero) {
     hn_str code;
     make_image(&image);
     EXPECT_OK(hn_bundle_open(image.ptr, image.len, true, &b));
-    EXPECT_OK(hn_bundle_object_get(&b, 3, true, &code));
+    EXPECT_OK(hn_bundle_object_get(&b, 1, true, &code));
     image.ptr[code.ptr - image.ptr + (ptrdiff_t)code.len] = 'x';
-    EXPECT_ERROR(hn_bundle_object_get(&b, 3, true, &code), HN_CORRUPT, "object 3");
+    EXPECT_ERROR(hn_bundle_object_get(&b, 1, true, &code), HN_CORRUPT, "object 1");
     hn_strbuf_deinit(&image);
 }
 

@@ -166,7 +166,8 @@ static void *entry_of(hn_strbuf *image, uint32_t kind, uint32_t index) {
     return NULL;
 }
 
-/* Code of a kind of device that no row runs. */
+/* Code of a kind of device that no row runs. Nothing calls it: a program that does has memory there, and that is
+ * refused before. */
 TEST(targets_without_a_row) {
     program p;
     hn_strbuf image;
@@ -177,6 +178,7 @@ TEST(targets_without_a_row) {
                                 "output tensor \"y\" : f32[2] strides [1] in b2", NULL, &image));
     ((hnb_target *)entry_of(&image, HNB_TARGETS, 0))->kind = HNB_TARGET_CUDA;
     ((hnb_object *)entry_of(&image, HNB_OBJECTS, 0))->kind = HNB_OBJECT_CUBIN;
+    *(hnb_step *)entry_of(&image, HNB_STEPS, 0) = (hnb_step){.kind = HNB_STEP_COPY, .buffer = 2, .from = 1};
     const hn_module_options options = {.skip_digest = true};
     EXPECT_ERROR(hn_module_load_memory(image.ptr, image.len, false, &options, &m), HN_INCOMPATIBLE,
                  "is for cuda, which this library does not run programs on; compile the model for it");
