@@ -3,7 +3,7 @@
  *     bench_service [KERNELS]     0: all but 2.
  *
  * 1. From submit to result of a trivial job in a warm worker, less the time that the worker spent at its tools; and what of that is
- *    waking up: a message to a process that looks out for it, works for 3 ms over 4 MB, and answers one that sleeps.
+ *    waking up: a message to a process that sleeps, works for 3 ms over 4 MB, and answers one that sleeps.
  * 2. KERNELS (200) kernels that differ, by a service with two workers, nothing in any cache, its start included; and by
  *    `make -j2`, one run of the same compiler with the same flags a kernel. In turns; what both made is loaded and called.
  * 3. A kernel of 5 KB from the disk: submit to callable function, in a service that has not seen it.
@@ -17,7 +17,6 @@
 
 #include <dlfcn.h>
 #include <limits.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -119,10 +118,7 @@ static void answer_until_closed(int fd) {
     static char memory[4 << 20];
     char byte;
     for (;;) {
-        ssize_t got = recv(fd, &byte, 1, MSG_DONTWAIT);
-        for (int64_t until_ns = hn_now_ns() + 150000; got < 0 && hn_now_ns() < until_ns; got = recv(fd, &byte, 1, MSG_DONTWAIT)) sched_yield();
-        if (got < 0) got = recv(fd, &byte, 1, 0);
-        if (got <= 0) _exit(0);
+        if (recv(fd, &byte, 1, 0) <= 0) _exit(0);
         echo times = {.begin_ns = hn_now_ns()};
         while (hn_now_ns() < times.begin_ns + 3000000)
             for (size_t i = 0; i < sizeof memory; i += 64) memory[i]++;

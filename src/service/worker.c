@@ -20,7 +20,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
@@ -31,7 +30,6 @@
 
 enum {
     READ_BYTES = 64 << 10,
-    LOOK_OUT_NS = 150000,
     HUNT_LIMIT_MS = 500, /* the last things that a worker does, within the second that an orphan may live */
     REMOVE_LIMIT_MS = 200,
 };
@@ -114,17 +112,6 @@ static bool send_frame(int fd, hn_frame_kind kind, uint64_t job, hn_str payload)
     return ok;
 }
 
-/* The next job mostly comes at once: waking up from a sleep costs 50 us that a short look-out does not. Whoever else wants
- * the processor gets it. */
-static ssize_t receive_soon(int fd, char *out, size_t bytes) {
-    ssize_t got = recv(fd, out, bytes, MSG_DONTWAIT);
-    for (int64_t until_ns = hn_now_ns() + LOOK_OUT_NS; got < 0 && errno == EAGAIN && hn_now_ns() < until_ns;) {
-        sched_yield();
-        got = recv(fd, out, bytes, MSG_DONTWAIT);
-    }
-    return got < 0 && errno == EAGAIN ? recv(fd, out, bytes, 0) : got;
-}
-
 /* Reads until `in` holds a whole frame. False at the end of the stream. */
 static bool receive_frame(int fd, hn_strbuf *in, hn_frame_header *header, hn_str *payload, size_t *used) {
     for (;;) {
@@ -136,7 +123,7 @@ static bool receive_frame(int fd, hn_strbuf *in, hn_frame_header *header, hn_str
         }
         if (whole) return true;
         char bytes[READ_BYTES];
-        ssize_t got = receive_soon(fd, bytes, sizeof(bytes));
+        ssize_t got = recv(fd, bytes, sizeof(bytes), 0);
         if (got < 0 && errno == EINTR) continue;
         if (got <= 0) return false;
         hn_strbuf_append(in, bytes, (size_t)got);
