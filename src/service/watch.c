@@ -24,16 +24,14 @@ enum {
     OWN_PROCESSES = HN_STANDBY_TOOLS,
 };
 
-/* The thread sleeps on a timer, which a job sets as it begins: to wake the thread itself would cost a small job a tenth of
- * what it costs besides its tools. Setting it costs that too, so it is left as it is where it goes off in time: of small jobs one
- * after the other most find it set, and the thread sets it again. */
+/* The thread sleeps on a timer, which a job sets as it begins: to wake the thread itself would cost
+ * a small job more. After the job the timer goes off once for nothing. */
 struct hn_watch {
     pthread_mutex_t lock;
     int timer_fd;
     int messages_fd, socket_fd;
     uint32_t limit;   /* 0: no job */
     int64_t begin_ns; /* of the job: tells one from the next */
-    int64_t due_ns;   /* when the timer goes off; 0: it is not set */
 };
 
 /* How long to wait for the next count: twice as long as before, but a millisecond when they are many already. A fork bomb
@@ -43,11 +41,9 @@ static int32_t next_step_ms(int32_t last_ms, uint32_t count, uint32_t limit) {
     return last_ms * 2 < LONGEST_MS ? last_ms * 2 : LONGEST_MS;
 }
 
-/* With the lock held. */
-static void set_timer(hn_watch *w, int64_t due_ns) {
-    w->due_ns = due_ns;
-    const struct itimerspec due = {.it_value = {.tv_sec = due_ns / 1000000000, .tv_nsec = due_ns % 1000000000}};
-    timerfd_settime(w->timer_fd, TFD_TIMER_ABSTIME, &due, NULL);
+static void set_timer(const hn_watch *w, int32_t ms) {
+    const struct itimerspec due = {.it_value = {.tv_nsec = ms * 1000000L}};
+    timerfd_settime(w->timer_fd, 0, &due, NULL);
 }
 
 /* With the lock held, so that the worker cannot report a tool that was killed before it ends, and sends nothing else meanwhile.
@@ -63,26 +59,13 @@ static void end_all(const hn_watch *w) {
     for (;;) pause();
 }
 
-/* With the lock held. */
-static int64_t first_look_ns(const hn_watch *w) { return w->begin_ns + FIRST_MS * 1000000LL; }
-
-/* The timer went off. False: no job runs, or it has just begun. */
-static bool is_time(hn_watch *w, uint32_t *out_limit, int64_t *out_begin_ns) {
-    hn_lock(&w->lock);
-    bool is_young = w->limit && hn_now_ns() < first_look_ns(w);
-    *out_limit = w->limit;
-    *out_begin_ns = w->begin_ns;
-    w->due_ns = 0;
-    if (is_young) set_timer(w, first_look_ns(w));
-    hn_unlock(&w->lock);
-    return *out_limit && !is_young;
-}
-
 /* A look at the processes of the job that runs, if one does, and the time of the next look. */
 static void look(hn_watch *w, int64_t *last_ns, int32_t *step_ms) {
-    uint32_t limit;
-    int64_t begin_ns;
-    if (!is_time(w, &limit, &begin_ns)) return;
+    hn_lock(&w->lock);
+    uint32_t limit = w->limit;
+    int64_t begin_ns = w->begin_ns;
+    hn_unlock(&w->lock);
+    if (!limit) return;
     if (begin_ns != *last_ns) *step_ms = FIRST_MS;
     *last_ns = begin_ns;
     uint32_t count = hn_process_tree_count(getpid(), limit + OWN_PROCESSES + 1);
@@ -91,7 +74,7 @@ static void look(hn_watch *w, int64_t *last_ns, int32_t *step_ms) {
     hn_lock(&w->lock);
     if (w->limit && w->begin_ns == begin_ns) {
         if (count > limit + OWN_PROCESSES) end_all(w);
-        set_timer(w, hn_now_ns() + *step_ms * 1000000LL);
+        set_timer(w, *step_ms);
     }
     hn_unlock(&w->lock);
 }
@@ -138,6 +121,6 @@ void hn_watch_set(hn_watch *watch, uint32_t limit) {
     hn_lock(&watch->lock);
     watch->limit = limit;
     watch->begin_ns = hn_now_ns();
-    if (limit && (!watch->due_ns || watch->due_ns > first_look_ns(watch))) set_timer(watch, first_look_ns(watch));
+    if (limit) set_timer(watch, FIRST_MS);
     hn_unlock(&watch->lock);
 }
