@@ -1,6 +1,6 @@
 /* core.h: the state of a service in one process. Not for other folders.
  *
- * One mutex guards everything that is shared but the workers (crew.h). A job is in exactly one of
+ * One mutex guards everything that is shared; the workers are the pool's thread's alone (crew.h). A job is in exactly one of
  * three states: queued, running (by a worker or in a thread of this process), done. It is counted by the table, by
  * each future, by whoever runs it, and until it is published. */
 #ifndef HN_SERVICE_CORE_H
@@ -212,9 +212,8 @@ hn_elect_answer hn_core_elect(hn_core *core, hn_job *job, bool may_compile);
 /* Of a started job that goes back to the queue. */
 void hn_core_give_lease_back(hn_core *core, hn_job *job);
 
-/* scope.c. With the lock held: starts the pool if there is none, or notes that there can be none: false. */
-bool hn_core_need_pool(hn_core *core);
-/* The same; and wakes it, for as many workers at least. */
+/* scope.c. With the lock held: wakes the pool, for as many workers at least. Starts it if there is none,
+ * or notes that there can be none. */
 void hn_core_need_workers(hn_core *core, int32_t count);
 
 /* report.c. With the lock held: a job has been queued; one has been compiled in that time. */
@@ -235,8 +234,6 @@ void hn_job_failed_path(const hn_core *core, const hn_job *job, char *out, size_
 hn_status hn_pool_start(hn_core *core) HN_MUST_USE; /* with the lock held */
 void hn_pool_wake(const hn_core *core);
 void hn_pool_stop(hn_core *core); /* without the lock; returns when thread and workers are gone */
-/* Without the lock: there is a new job. This thread gives it to an idle worker itself, where that is quickly done. */
-void hn_pool_offer(hn_core *core);
 
 /* budget.c: the cores that all processes of a user compile on. */
 enum { HN_BUDGET_NONE = -1, HN_BUDGET_FREE = -2 };

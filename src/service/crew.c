@@ -175,15 +175,11 @@ void hn_crew_reap(hn_pool *p) {
     p->lingering_count = kept;
 }
 
-/* Killing and waiting may take a second, for which no other thread shall wait: they leave a lost worker alone. */
 int hn_crew_end(hn_pool *p, int idx) {
     hn_crew_worker *w = &p->workers[idx];
     int exit_status = 0;
-    w->is_lost = true;
-    hn_unlock(&p->lock);
     kill_worker(w, HUNT_LIMIT_MS);
     reap_worker(p, w->child, &exit_status);
-    hn_lock(&p->lock);
     close_socket(p, w);
     close(w->messages_fd);
     note_worker(p->core, idx, 0, -1);

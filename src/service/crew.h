@@ -1,8 +1,7 @@
 /* crew.h: the worker processes of a pool. Only for pool.c and crew.c.
  *
- * The lock of the pool guards them; it is taken before the core's, never after it. All functions here are called with the
- * pool's lock held and the core's not. Workers are started and ended by the pool's thread alone: starting, since the kernel tells a
- * worker when the thread that started it ends; ending, since that may take long. Whoever finds that one must go says so (`is_lost`). */
+ * All functions here are for the pool's thread, without the lock of the core. It starts the workers since the kernel tells a
+ * worker when the thread that started it ends. */
 #ifndef HN_SERVICE_CREW_H
 #define HN_SERVICE_CREW_H
 
@@ -22,7 +21,7 @@ typedef struct hn_crew_worker {
     int64_t deadline_ns; /* of the job, or of the first word; 0: none */
     int64_t idle_ns;     /* since when there is nothing to do */
     bool has_spoken, is_spent;
-    bool is_lost;   /* gone, talks nonsense, or has too many processes: the pool's thread shall end it */
+    bool is_lost;   /* gone, talks nonsense, or has too many processes: it is to be ended */
     bool is_unread; /* it is gone, and did not read all that it was sent */
     bool is_sending; /* the pool's thread is told when the socket takes more */
     bool is_overgrown; /* it has said that its job started too many processes */
@@ -32,8 +31,6 @@ typedef struct hn_crew_worker {
 
 struct hn_pool {
     hn_core *core;
-    pthread_mutex_t lock;
-    int64_t wakes_ns; /* when its thread looks again without being told; 0: it is awake */
     hn_crew_worker workers[HN_WORKERS_MAX];
     int count; /* slots in use, some of them empty after a death */
     int limit; /* workers at once: what was asked for, or what the system allows */
@@ -51,8 +48,7 @@ enum { HN_CREW_WAKE = HN_WORKERS_MAX };
 
 /* In the empty slot `idx`, at most p->count. */
 hn_status hn_crew_start(hn_pool *p, int idx) HN_MUST_USE;
-/* Kills the worker and its compilers, and takes its exit status; the lock is given up meanwhile. Its job, if it has one, is the
- * caller's. */
+/* Kills the worker and its compilers, and takes its exit status. Its job, if it has one, is the caller's. */
 int hn_crew_end(hn_pool *p, int idx);
 /* It is lost; or its time is over, for its job or for its first word. Its job fails. */
 void hn_crew_died(hn_pool *p, int idx);

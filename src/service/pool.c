@@ -2,8 +2,7 @@
  *
  * That thread starts workers when there are jobs for them, kills what takes too long and replaces what dies; the signal that
  * the kernel sends a worker when its parent *thread* ends so comes at the right time: a worker started from a thread of the
- * host would die with that thread. It also gives workers their jobs and reads the outcomes. A thread that submits a job gives it
- * to an idle worker itself: to wake the pool's thread for that would cost a small job 15 to 60 us more. */
+ * host would die with that thread. It also gives workers their jobs and reads the outcomes, so no other thread touches a worker. */
 #include "service/crew.h"
 
 #include "base/lock.h"
@@ -243,7 +242,7 @@ static void allow_for_stop(hn_pool *p, int64_t late_ns) {
         if (p->workers[i].deadline_ns) p->workers[i].deadline_ns += late_ns;
 }
 
-/* With the pool's lock: what others have asked for since the last turn. */
+/* What others have asked for since the last turn. */
 static void take_orders(hn_pool *p) {
     hn_core *core = p->core;
     hn_lock(&core->lock);
@@ -253,29 +252,22 @@ static void take_orders(hn_pool *p) {
     hn_unlock(&core->lock);
 }
 
-/* One turn of the pool's thread. The lock is not held while it sleeps or writes to the disk. */
+/* One turn of the pool's thread. */
 static void take_turn(hn_pool *p) {
     struct epoll_event events[EVENTS];
-    hn_lock(&p->lock);
     hn_crew_reap(p);
     start_workers(p);
     assign(p);
-    hn_unlock(&p->lock);
     sweep(p);
     hn_core_publish(p->core);
     hn_core_report_slow(p->core);
-    hn_lock(&p->lock);
-    p->wakes_ns = next_turn_ns(p);
-    hn_unlock(&p->lock);
-    int count = epoll_wait(p->core->pool_fds[HN_POOL_SET], events, EVENTS, ms_until(p->wakes_ns)); /* nobody else writes it */
-    hn_lock(&p->lock);
-    if (p->wakes_ns != INT64_MAX) allow_for_stop(p, hn_now_ns() - p->wakes_ns);
-    p->wakes_ns = 0;
+    int64_t wakes_ns = next_turn_ns(p);
+    int count = epoll_wait(p->core->pool_fds[HN_POOL_SET], events, EVENTS, ms_until(wakes_ns));
+    if (wakes_ns != INT64_MAX) allow_for_stop(p, hn_now_ns() - wakes_ns);
     take_orders(p);
     for (int i = 0; i < count; i++) handle_event(p, &events[i]);
     for (int i = 0; i < p->count; i++)
         if (p->workers[i].child.pid) look_after(p, i);
-    hn_unlock(&p->lock);
 }
 
 static void *pool_main(void *argument) {
@@ -288,45 +280,9 @@ static void *pool_main(void *argument) {
         is_stopping = core->is_stopping;
         hn_unlock(&core->lock);
     }
-    hn_lock(&p->lock);
     hn_crew_end_all(p);
-    hn_unlock(&p->lock);
     hn_core_publish(core);
     return NULL;
-}
-
-/* ---- other threads ---- */
-
-/* Gives the lock back; wakes the pool's thread if there is something for it to do. */
-static void leave(hn_pool *p) {
-    bool is_needed = p->wakes_ns && next_turn_ns(p) < p->wakes_ns;
-    hn_unlock(&p->lock);
-    if (is_needed) hn_pool_wake(p->core);
-}
-
-/* With the pool's lock: whether a job waits for which another worker could be started. */
-static bool is_short_of_workers(const hn_pool *p) {
-    hn_lock(&p->core->lock);
-    bool is_waiting = has_waiting(p->core);
-    hn_unlock(&p->core->lock);
-    return is_waiting && !p->has_given_up && live_count(p) < p->limit;
-}
-
-/* Looking for a result that another process has made may mean asking a server, which is not for a thread that submits. Where all
- * workers are busy, the pool's thread gives the next one that is done its next job. */
-void hn_pool_offer(hn_core *core) {
-    hn_pool *p = core->pool;
-    bool is_short = true;
-    if (!core->cache.remote && hn_trylock(&p->lock)) {
-        if (find_idle(p) >= 0) assign(p);
-        is_short = is_short_of_workers(p);
-        leave(p);
-    }
-    if (!is_short) return;
-    hn_lock(&core->lock);
-    core->workers_wanted++;
-    hn_unlock(&core->lock);
-    hn_pool_wake(core);
 }
 
 /* ---- starting and ending ---- */
@@ -355,16 +311,12 @@ static void pool_free(hn_core *core, hn_pool *p) {
         if (core->pool_fds[i] >= 0) close(core->pool_fds[i]);
         core->pool_fds[i] = -1;
     }
-    pthread_mutex_destroy(&p->lock);
     free(p);
 }
 
 hn_status hn_pool_start(hn_core *core) {
     hn_pool *p = calloc(1, sizeof(*p));
-    if (!p || pthread_mutex_init(&p->lock, NULL)) {
-        free(p);
-        return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a pool of compile workers");
-    }
+    if (!p) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a pool of compile workers");
     p->core = core;
     p->limit = core->service->threads; /* at most HN_WORKERS_MAX */
     for (int i = 0; i < HN_WORKERS_MAX; i++) p->workers[i].fd = -1;

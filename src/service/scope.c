@@ -190,31 +190,29 @@ hn_job *hn_core_look_up(hn_core *core, const hn_digest *key, hn_toolchain_reads 
     return job;
 }
 
-/* With the lock held. Puts a new job into the queue. `*out_offer`: there is a pool to tell of it. */
-static hn_status enqueue_new(hn_core *core, hn_job *job, bool *out_offer) {
+/* With the lock held. Puts a new job into the queue. */
+static hn_status enqueue_new(hn_core *core, hn_job *job) {
     HN_TRY(hn_core_insert(core, job));
     job->id = ++core->next_job_id;
     core->stats.enqueued++;
     hn_core_enqueue(core, job, false);
     hn_core_expect_slow(core, job);
-    *out_offer = hn_core_need_pool(core);
+    hn_core_need_workers(core, 1);
     return NULL;
 }
 
-bool hn_core_need_pool(hn_core *core) {
-    if (core->is_inline) return false;
+void hn_core_need_workers(hn_core *core, int32_t count) {
+    if (core->is_inline) return;
     hn_status status = core->is_pool_running ? NULL : hn_pool_start(core);
-    if (!status) return true;
-    hn_warn_once("service", "no-pool", "compiling without worker processes: %s", hn_status_message(status));
+    if (!status) {
+        core->workers_wanted += count;
+        hn_pool_wake(core);
+        return;
+    }
+    hn_warn_once("service", "no-pool", "compiling without worker processes: %s",
+                 hn_status_message(status));
     hn_status_free(status);
     core->is_inline = true;
-    return false;
-}
-
-void hn_core_need_workers(hn_core *core, int32_t count) {
-    if (!hn_core_need_pool(core)) return;
-    core->workers_wanted += count;
-    hn_pool_wake(core);
 }
 
 /* With the lock held, which is given up meanwhile: whether a finished job is what it would be if it were compiled now,
@@ -253,7 +251,7 @@ static bool try_join(hn_scope *scope, const hn_digest *key, const char *name, hn
 
 /* With the lock held: gives the scope a future of `job`, which is new, unless another thread was faster.
  * Takes over the caller's reference. */
-static hn_status admit(hn_scope *scope, hn_job *job, const char *name, bool *out_offer, hn_future **out) {
+static hn_status admit(hn_scope *scope, hn_job *job, const char *name, hn_future **out) {
     hn_core *core = scope->core;
     hn_job *other = hn_core_find(core, &job->key);
     hn_hit_level level = job->state == HN_JOB_DONE ? job->found : HN_HIT_NONE;
@@ -267,7 +265,7 @@ static hn_status admit(hn_scope *scope, hn_job *job, const char *name, bool *out
         status = hn_core_insert(core, job);
         if (!status) hn_core_keep_done(core, job);
     } else {
-        status = enqueue_new(core, job, out_offer);
+        status = enqueue_new(core, job);
     }
     if (!status) return add_future(scope, job, name, level, out);
     hn_job_release(job);
@@ -291,11 +289,9 @@ static hn_status submit_record(hn_scope *scope, const hn_source *source, const h
         job->key_record = *record;
         hn_strbuf_init(record);
     }
-    bool is_offered = false;
     hn_lock(&core->lock);
-    status = admit(scope, job, source->name, &is_offered, out);
+    status = admit(scope, job, source->name, out);
     hn_unlock(&core->lock);
-    if (is_offered) hn_pool_offer(core);
     return status;
 }
 

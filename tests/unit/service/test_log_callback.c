@@ -2,7 +2,7 @@
 #include "unit/service/service_fixture.h"
 
 #include "henry/log.h"
-#include "service/crew.h"
+#include "service/core.h"
 #include "service/service.h"
 
 #include <stdatomic.h>
@@ -33,11 +33,10 @@ static void call_back(void *context, const hn_log_line *line) {
     hn_status_free(hn_service_warm(l->service));
     hn_core *core = atomic_load(&l->service->core);
     if (core && !comes_free(&core->lock)) atomic_fetch_add(&l->locked, 1);
-    if (core && core->pool && !comes_free(&core->pool->lock)) atomic_fetch_add(&l->locked, 1);
     if (line->level == HN_LOG_WARN && strcmp(line->area, "service") == 0) atomic_fetch_add(&l->warnings, 1);
 }
 
-/* Workers that end at once: the pool gives up, which it says with its lock held, and jobs run in the waiting thread. */
+/* Workers that end at once: the pool gives up, and jobs run in the waiting thread. */
 TEST(a_callback_may_call_the_service) {
     listener l = {.service = service_open((hn_service_options){.worker_path = "/bin/false"})};
     hn_artifact *artifact;
