@@ -274,13 +274,6 @@ bool hn_process_tree_kill(pid_t root, const pid_t *spared, uint32_t spared_count
     return is_clean;
 }
 
-int hn_process_list_open(void) { return open("/proc/thread-self/children", O_RDONLY | O_CLOEXEC); }
-
-void hn_process_list_read(int fd, hn_process_list *out) {
-    ssize_t got = fd >= 0 ? pread(fd, out->bytes, sizeof(out->bytes), 0) : 0;
-    out->len = got > 0 && got < HN_PROCESS_LIST_BYTES ? (size_t)got : 0;
-}
-
 static bool has_variable(pid_t pid, const char *variable) {
     char path[64], bytes[32 << 10];
     size_t len = 0, wanted = strlen(variable) + 1;

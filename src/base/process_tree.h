@@ -25,19 +25,6 @@ uint32_t hn_process_tree_count(pid_t root, uint32_t most);
  * Where /proc is hidden: of the caller alone, if it takes orphans in, and of a namespace's first process without sparing any. */
 bool hn_process_tree_kill(pid_t root, const pid_t *spared, uint32_t spared_count, int32_t limit_ms);
 
-/* The children of a thread as the kernel lists them: text to compare with an earlier list, which costs a hundredth of a look
- * at each. Only the thread takes any off the list, by waiting for them: the same text means the same processes. */
-enum { HN_PROCESS_LIST_BYTES = 256 };
-typedef struct hn_process_list {
-    size_t len; /* 0: unknown, or too many */
-    char bytes[HN_PROCESS_LIST_BYTES];
-} hn_process_list;
-
-/* A descriptor that lists the children of the calling thread, and of a first thread the orphans that come to its process;
- * < 0: the system has none. */
-int hn_process_list_open(void);
-void hn_process_list_read(int fd, hn_process_list *out);
-
 /* Kills the processes of this user whose environment holds `variable` ("NAME=VALUE"): the orphans of a process that
  * died before they could be found below it. How many there were. */
 uint32_t hn_process_kill_marked(const char *variable);

@@ -137,33 +137,11 @@ static uint64_t peak_bytes(void) {
     return getrusage(RUSAGE_SELF, &usage) == 0 ? (uint64_t)usage.ru_maxrss * 1024 : 0;
 }
 
-/* What a hunt that found nothing saw: tools that stand by, and all children of this process. */
-typedef struct quiet {
-    int list_fd; /* < 0: none, so a hunt follows each job */
-    pid_t tools[HN_STANDBY_TOOLS];
-    uint32_t tool_count;
-    hn_process_list children; /* empty: nothing is known */
-} quiet;
-
-static bool is_quiet(const quiet *q, const pid_t *tools, uint32_t count, const hn_process_list *now) {
-    return now->len && now->len == q->children.len && memcmp(now->bytes, q->children.bytes, now->len) == 0 &&
-           count == q->tool_count && memcmp(tools, q->tools, count * sizeof(*tools)) == 0;
-}
-
-/* Nothing of a job goes on after it: what its tools leave behind are children of this process. The hunt for them takes
- * forty system calls, as long as all else that a worker does for a small job, and is left out where nothing has changed. */
-static void end_strays(const hn_standby *standby, quiet *q) {
+/* Nothing of a job goes on after it: what its tools leave behind are descendants of this process. */
+static void end_strays(const hn_standby *standby) {
     pid_t tools[HN_STANDBY_TOOLS];
     uint32_t count = standby ? hn_standby_pids(standby, tools) : 0;
-    hn_process_list now, later;
-    hn_process_list_read(q->list_fd, &now);
-    if (is_quiet(q, tools, count, &now)) return;
-    bool is_clean = hn_process_tree_kill(getpid(), tools, count, HUNT_LIMIT_MS);
-    hn_process_list_read(q->list_fd, &later); /* who came during the hunt may not have been met */
-    memcpy(q->tools, tools, count * sizeof(*tools));
-    q->tool_count = count;
-    q->children = now;
-    if (!is_clean || !is_quiet(q, tools, count, &later)) q->children.len = 0;
+    hn_process_tree_kill(getpid(), tools, count, HUNT_LIMIT_MS);
 }
 
 /* A job that failed may have failed of processes that go on and on. In a namespace all are ended at one stroke, the tools
@@ -176,7 +154,7 @@ static bool ends_all(const hn_standby *standby) {
     return true;
 }
 
-static bool answer(int fd, uint64_t job, hn_str request, const hn_job_place *place, hn_watch *watch, quiet *q) {
+static bool answer(int fd, uint64_t job, hn_str request, const hn_job_place *place, hn_watch *watch) {
     hn_job_outcome outcome;
     hn_strbuf message;
     hn_job_outcome_init(&outcome);
@@ -190,7 +168,7 @@ static bool answer(int fd, uint64_t job, hn_str request, const hn_job_place *pla
     bool ok = !message.failed && send_frame(fd, HN_FRAME_OUTCOME, job, hn_strbuf_str(&message));
     hn_job_outcome_deinit(&outcome);
     hn_strbuf_deinit(&message);
-    end_strays(place->standby, q); /* who waits for the result does not wait for this; the next job does */
+    end_strays(place->standby); /* who waits for the result does not wait for this; the next job does */
     return ok;
 }
 
@@ -199,18 +177,16 @@ static void serve(int fd, hn_job_place *place) {
     hn_frame_header header;
     hn_str payload;
     size_t used;
-    quiet q = {.list_fd = hn_process_list_open()};
     hn_watch *watch = hn_watch_start(place->messages_fd, fd);
     hn_status_free(hn_standby_create(&place->standby)); /* without it tools are started for each job */
     hn_strbuf_init(&in);
     bool ok = send_frame(fd, HN_FRAME_HELLO, 0, HN_STR(""));
     while (ok && receive_frame(fd, &in, &header, &payload, &used)) {
-        ok = header.kind == HN_FRAME_JOB && answer(fd, header.job, payload, place, watch, &q);
+        ok = header.kind == HN_FRAME_JOB && answer(fd, header.job, payload, place, watch);
         memmove(in.ptr, in.ptr + used, in.len - used);
         in.len -= used;
     }
     hn_strbuf_deinit(&in);
-    if (q.list_fd >= 0) close(q.list_fd);
     hn_standby_destroy(place->standby);
 }
 

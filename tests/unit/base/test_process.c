@@ -329,36 +329,6 @@ TEST(without_namespaces_nothing_is_started) {
     EXPECT_INT(open_count(), before);
 }
 
-static bool is_same(const hn_process_list *a, const hn_process_list *b) {
-    return a->len == b->len && memcmp(a->bytes, b->bytes, a->len) == 0;
-}
-
-TEST(the_list_of_children_tells_when_there_are_others) {
-    int fd = hn_process_list_open();
-    hn_process_list before, with_one, with_two, again;
-    if (fd < 0) return; /* this kernel does not list children */
-    pid_t pids[2];
-    for (int i = 0; i < 2; i++) {
-        hn_process_list_read(fd, i ? &with_one : &before);
-        pids[i] = fork();
-        if (pids[i] == 0) pause(), _exit(0);
-        EXPECT(pids[i] > 0);
-    }
-    hn_process_list_read(fd, &with_two);
-    hn_process_list_read(fd, &again);
-    EXPECT_INT(before.len, 0); /* an empty list and an unknown one are the same: both call for a look */
-    EXPECT(with_one.len && with_two.len && !is_same(&with_one, &with_two) && is_same(&with_two, &again));
-    kill(pids[1], SIGKILL);
-    EXPECT(waitpid(pids[1], NULL, 0) == pids[1]);
-    hn_process_list_read(fd, &again);
-    EXPECT(is_same(&with_one, &again));
-    kill(pids[0], SIGKILL);
-    EXPECT(waitpid(pids[0], NULL, 0) == pids[0]);
-    hn_process_list_read(-1, &again);
-    EXPECT_INT(again.len, 0);
-    close(fd);
-}
-
 TEST(the_directory_of_the_executable) {
     const char *dir = hn_process_exe_dir();
     EXPECT_INT(dir[0], '/');
