@@ -56,8 +56,21 @@ for dir in src/front/*/; do
     done
 done
 
+# A driver of OpenCL is called by a row of a table or by what is for OpenCL alone; besides these, tables of names and kinds name it.
+calls_opencl() {
+    case "$1" in src/base/opencl* | src/toolchain/opencl_row.c | src/runtime/device/opencl*) return 0 ;; *) return 1 ;; esac
+}
+names_opencl() {
+    case "$1" in
+    src/codegen/opencl/* | src/codegen/targets.c | src/base/device.[ch] | src/bundle/format.h | src/bundle/names.c) return 0 ;;
+    src/toolchain/rows.h | src/toolchain/flags.[ch] | src/runtime/device/rows.h | src/runtime/device/devices.c) return 0 ;;
+    include/henry/* | tools/henry/*) return 0 ;;
+    *) calls_opencl "$1" ;;
+    esac
+}
+
 # A printer is named by the table of targets alone: its headers, and its functions. Names of a
-# toolchain may begin like those of the printer of its language.
+# toolchain, and of what calls OpenCL, may begin like those of the printer of their language.
 for dir in src/codegen/*/; do
     [ -d "$dir" ] || continue
     for file in $(including "$dir"); do
@@ -66,6 +79,7 @@ for dir in src/codegen/*/; do
     done
     prefix=hn_$(basename "$dir")_
     for file in $(grep -rlE "\b$prefix" src tools bench examples --include='*.[ch]' 2>/dev/null); do
+        [ "$prefix" = hn_opencl_ ] && calls_opencl "$file" && continue
         case "$file" in "$dir"* | src/codegen/targets.c | src/toolchain/*) checked=$((checked + 1)) ;; *) offends "$file names $prefix..., which only src/codegen/targets.c may" ;; esac
     done
 done
@@ -83,6 +97,17 @@ for file in $(find src/runtime -name '*.[ch]' 2>/dev/null | grep -v -e '^src/run
     checked=$((checked + 1))
     found=$(grep -oE "$device" "$file" | head -1)
     [ -z "$found" ] || offends "$file knows a device: $found"
+done
+
+code_of() { sed -e 's|/\*.*\*/||' -e '/\/\*/,/\*\//d' "$1"; }
+opencl_call='base/opencl|CL/cl\.h|\bcl[A-Z][A-Za-z]+\b'
+for file in $(grep -rliE "opencl|$opencl_call" src include tools bench examples --include='*.[ch]' --include='*.def' 2>/dev/null); do
+    checked=$((checked + 1))
+    if code_of "$file" | grep -qE "$opencl_call"; then
+        calls_opencl "$file" || offends "$file calls OpenCL, which only its rows of tables may"
+    elif code_of "$file" | grep -qi opencl; then
+        names_opencl "$file" || offends "$file names OpenCL, which only its rows and tables of names may"
+    fi
 done
 
 # No text of a language where kernels are decided. In strings:

@@ -66,6 +66,11 @@ breaks src/runtime/a.c 'x(HNB_OBJECT_PTX);' "src/runtime/a.c knows a device: HNB
 breaks src/runtime/a.c '#include "base/library.h"' "src/runtime/a.c knows a device: #include"
 breaks src/runtime/a.c '#include <sys/mman.h>' "src/runtime/a.c knows a device: <sys/mman.h>"
 
+breaks src/driver/a.c '#include "base/opencl.h"' "src/driver/a.c calls OpenCL"
+breaks src/driver/a.c 'cl->clFinish(queue);' "src/driver/a.c calls OpenCL"
+breaks src/driver/a.c 'if (is_named("opencl")) return;' "src/driver/a.c names OpenCL"
+breaks src/codegen/opencl/a.c '#include <CL/cl.h>' "src/codegen/opencl/a.c calls OpenCL"
+
 # Text of a language, a case for each kind of it.
 text() { breaks "src/$1/a.c" "puts(\"$2\");" "src/$1/a.c has text of a language"; }
 text kernel '__global'

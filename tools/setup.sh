@@ -3,7 +3,7 @@
 # when all are there.
 #     tools/setup.sh [opencl]        opencl: what tests/opencl needs instead: OpenCL's loader, and PoCL, which runs it on the CPU
 set -eu
-packages="gcc g++ make cmake ninja-build pkg-config libsodium-dev libxxhash-dev libdeflate-dev libhiredis-dev redis-server"
+packages="gcc g++ make cmake ninja-build pkg-config libsodium-dev libxxhash-dev libdeflate-dev libhiredis-dev opencl-c-headers redis-server"
 [ "${1:-}" = opencl ] && packages="ocl-icd-libopencl1 pocl-opencl-icd"
 missing=""
 for package in $packages; do

@@ -7,6 +7,7 @@
 #define HN_CONST_FN __attribute__((const))
 #define HN_LIKELY(x) __builtin_expect(!!(x), 1)
 #define HN_UNLIKELY(x) __builtin_expect(!!(x), 0)
+#define HN_TYPE_OF(expr) __typeof__(expr)
 #define HN_COUNT_OF(array) (sizeof(array) / sizeof((array)[0]))
 
 #endif

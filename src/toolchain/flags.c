@@ -29,7 +29,7 @@ typedef enum value_form {
     CC_FLAGS, PTXAS_FLAGS, CUDAFE_FLAGS, /* flags for another program, with commas between them */
 } value_form;
 
-enum { CC = HN_FLAGS_CC, NVCC = HN_FLAGS_NVCC, NVRTC = HN_FLAGS_NVRTC, CUDA = NVCC | NVRTC, PTXAS = HN_FLAGS_PTXAS, CUDAFE = HN_FLAGS_CUDAFE };
+enum { CC = HN_FLAGS_CC, NVCC = HN_FLAGS_NVCC, NVRTC = HN_FLAGS_NVRTC, CUDA = NVCC | NVRTC, PTXAS = HN_FLAGS_PTXAS, CUDAFE = HN_FLAGS_CUDAFE, OPENCL = HN_FLAGS_OPENCL };
 
 /* Options of the kind -fNAME and -fno-NAME that change the code or the messages and nothing else. Not here: what writes files
  * (dump-*, profile-*, test-coverage, stack-usage, save-*, callgraph-info, time-trace), reads them (profile-use, modules, pch-*,
@@ -126,7 +126,7 @@ static const flag_row rows[] = {
     /* name                     form     users                kind */
     {"-O",                      WORD,    CC | NVCC | PTXAS,   PURE},
     {"-O",                      NONE,    CC,                  PURE},
-    {"-D",                      MACRO,   CC | CUDA,           PURE},
+    {"-D",                      MACRO,   CC | CUDA | OPENCL,  PURE},
     {"-U",                      NAME,    CC | CUDA,           PURE},
     {"-I",                      PATH,    CC | NVCC,           HEADERS},
     {"-isystem",                PATH,    CC | NVCC,           HEADERS},
@@ -135,7 +135,7 @@ static const flag_row rows[] = {
     {"-include",                FILE_,   CC | NVCC,           HEADERS},
     {"-std=",                   WORD,    CC | CUDA,           PURE},
     {"-W",                      WARNING, CC,                  PURE},
-    {"-w",                      NONE,    CC | CUDA | PTXAS,   PURE},
+    {"-w",                      NONE,    CC | CUDA | PTXAS | OPENCL, PURE},
     {"-ansi",                   NONE,    CC,                  PURE},
     {"-pedantic",               NONE,    CC,                  PURE},
     {"-pedantic-errors",        NONE,    CC,                  PURE},
@@ -403,6 +403,19 @@ static const flag_row rows[] = {
     {"-warn-lmem-usage",        NONE,    PTXAS,               PURE},
     {"-warn-on-local-memory-usage", NONE, PTXAS,              PURE},
     {"-suppress-stack-size-warning", NONE, PTXAS,             PURE},
+    /* OpenCL 1.2; -I is not here: a binary would depend on files that nobody names. */
+    {"-cl-std=",                WORD,    OPENCL,              PURE},
+    {"-cl-single-precision-constant", NONE, OPENCL,           PURE},
+    {"-cl-denorms-are-zero",    NONE,    OPENCL,              PURE},
+    {"-cl-fp32-correctly-rounded-divide-sqrt", NONE, OPENCL,  PURE},
+    {"-cl-opt-disable",         NONE,    OPENCL,              PURE},
+    {"-cl-mad-enable",          NONE,    OPENCL,              PURE},
+    {"-cl-no-signed-zeros",     NONE,    OPENCL,              PURE},
+    {"-cl-unsafe-math-optimizations", NONE, OPENCL,           PURE},
+    {"-cl-finite-math-only",    NONE,    OPENCL,              PURE},
+    {"-cl-fast-relaxed-math",   NONE,    OPENCL,              PURE},
+    {"-Werror",                 NONE,    OPENCL,              PURE},
+
     {"-diag_error=",            WORDS,   CUDAFE,              PURE},
     {"-diag_warning=",          WORDS,   CUDAFE,              PURE},
     {"-diag_suppress=",         WORDS,   CUDAFE,              PURE},
@@ -564,6 +577,7 @@ static const char *allowed_for(hn_flag_user user) {
                "options of the code; architectures go into the target";
     if (user == HN_FLAGS_NVRTC)
         return "-D -U -I -std= -G, -lineinfo, --use_fast_math, --maxrregcount= and other options of the code; architectures go into the target";
+    if (user == HN_FLAGS_OPENCL) return "-D -w -Werror -cl-std= and the other -cl- options of OpenCL 1.2";
     return "-O -g -D -U -I -isystem -include -std= -W -l -L, and -f and -m options that change nothing but the code";
 }
 

@@ -8,13 +8,14 @@
 #include "henry/status.h"
 #include "toolchain/tool.h"
 
-/* Who reads the flag. The last two are behind -Xptxas= and -Xcudafe=. */
+/* Who reads the flag. PTXAS and CUDAFE are behind -Xptxas= and -Xcudafe=. */
 typedef enum hn_flag_user {
     HN_FLAGS_CC = 1,     /* gcc, clang, g++, clang++ */
     HN_FLAGS_NVCC = 2,   /* starts its own steps through a shell */
     HN_FLAGS_NVRTC = 4,
     HN_FLAGS_PTXAS = 8,
     HN_FLAGS_CUDAFE = 16,
+    HN_FLAGS_OPENCL = 32, /* the compilers of OpenCL's drivers */
 } hn_flag_user;
 
 /* In the order from harmless to refused. */

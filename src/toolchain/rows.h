@@ -8,6 +8,7 @@
     ROW(hn_toolchain_row_cxx)                                                                                \
     ROW(hn_toolchain_row_python)                                                                             \
     ROW(hn_toolchain_row_cuda)                                                                               \
-    ROW(hn_toolchain_row_nvcc)
+    ROW(hn_toolchain_row_nvcc)                                                                               \
+    ROW(hn_toolchain_row_opencl)
 
 #endif

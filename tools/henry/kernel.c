@@ -123,8 +123,9 @@ static hn_status write_unit(batch *b, const unit *u) {
     size_t len;
     if (hn_artifact_image_count(u->artifact)) return write_images(b, u);
     const void *bytes = hn_artifact_bytes(u->artifact, &len);
-    HN_TRY(output_path(b, u, ".so", path));
-    bool is_module = strcmp(u->source.source.language, "python") == 0;
+    const char *language = u->source.source.language;
+    HN_TRY(output_path(b, u, strcmp(language, "opencl") == 0 ? ".clo" : ".so", path));
+    bool is_module = strcmp(language, "python") == 0;
     if (is_module && (!b->options->output || b->is_output_dir)) {
         char *slash = strrchr(path, '/'), name[PATH_MAX] = "";
         module_ending(u, name);

@@ -38,9 +38,9 @@ static const tool_command commands[] = {
      "import FILE  verify such a file and add its entries to this cache\n",
      tool_cmd_cache},
     {"kernel", TOOL_USE_KERNEL, 2, TOOL_LIST_MAX, "compile FILE... [-o OUT] [options]", "compile kernels from source through the compile service",
-     "The suffix decides the language: .c, .cc .cpp .cxx (c++), .cu (cuda); --language python and --language nvcc also take .cc and\n"
-     ".cu. The result goes beside the source, to -o DIR, or to -o FILE: NAME.so, NAME.abi3.so for a Python module,\n"
-     "NAME.sm_90.cubin and NAME.compute_90.ptx for GPUs. The options apply to every FILE.\n",
+     "The suffix decides the language: .c, .cc .cpp .cxx (c++), .cu (cuda), .cl (opencl); --language python and --language\n"
+     "nvcc also take .cc and .cu. The result goes beside the source, to -o DIR, or to -o FILE: NAME.so, NAME.abi3.so for a Python\n"
+     "module, NAME.sm_90.cubin and NAME.compute_90.ptx for CUDA, NAME.clo for OpenCL. The options apply to every FILE.\n",
      tool_cmd_kernel},
     {"bundle", TOOL_USE_BUNDLE, 1, 2, "keygen -o NAME | sign BUNDLE --key KEY | verify BUNDLE [--trust PUB]...", "make keys, sign and verify bundles",
      "keygen   make NAME.key, which signs and which only you may read, and NAME.pub, which verifies\n"

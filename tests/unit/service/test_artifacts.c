@@ -6,15 +6,16 @@
 
 #include "base/file.h"
 #include "base/log.h"
+#include "base/opencl_program.h"
 
 #include <limits.h>
 #include <stdlib.h>
 
 #if defined(__SANITIZE_ADDRESS__)
-/* NVRTC keeps some memory for itself. */
+/* NVRTC and drivers of OpenCL keep some memory for themselves. */
 HN_API const char *__lsan_default_suppressions(void);
 const char *__lsan_default_suppressions(void) {
-    return "leak:libnvrtc\n";
+    return "leak:libnvrtc\nleak:libpocl\nleak:libLLVM\nleak:libOpenCL\n";
 }
 #endif
 
@@ -123,6 +124,41 @@ TEST(device_code_by_nvrtc_inline) {
 }
 TEST(device_code_by_nvcc) {
     device_code("nvcc", 2);
+}
+
+/* With drivers or without: an artefact is not loaded into the process, and an error has the name of the entry. */
+static void opencl_object(int32_t threads) {
+    static const char text[] = "__kernel void fill(__global float *p) { p[get_global_id(0)] = 1; }\n";
+    fixture f;
+    hn_library *library;
+    hn_artifact *artifact = NULL;
+    hn_opencl_program program;
+    fixture_begin(&f, threads);
+    hn_future *future = submit(&f, "opencl", text, "fill", NULL, 0);
+    EXPECT_OK(hn_future_wait(future, -1, &artifact));
+    if (artifact) {
+        size_t len;
+        const char *bytes = hn_artifact_bytes(artifact, &len);
+        EXPECT_OK(hn_opencl_program_parse((hn_str){bytes, len}, &program));
+        EXPECT_STR(program.source.ptr, text);
+        EXPECT_ERROR(hn_artifact_load(artifact, &library), HN_UNSUPPORTED, "it is an object for OpenCL; a device of the runtime loads it");
+    }
+    hn_artifact_release(artifact);
+    hn_log_configure("error");
+    future = submit(&f, "opencl", text, "file", NULL, 0);
+    EXPECT_ERROR(hn_future_wait(future, -1, NULL), HN_TOOLCHAIN, "no function 'file' in what was compiled");
+    hn_log_configure(NULL);
+    hn_service_stats stats;
+    hn_service_stats_get(f.service, &stats);
+    EXPECT_INT(stats.crashed, 0);
+    fixture_end(&f);
+}
+
+TEST(opencl_in_a_worker) {
+    opencl_object(2);
+}
+TEST(opencl_inline) {
+    opencl_object(1);
 }
 
 TEST(a_python_extension_is_not_loaded) {

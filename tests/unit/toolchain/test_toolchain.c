@@ -63,7 +63,7 @@ static hn_status slow_twin(const hn_toolchain *toolchain, hn_toolchain *out) {
 TEST(unknown_languages_are_named) {
     const hn_toolchain_row *row;
     EXPECT_ERROR(hn_toolchain_row_find(HN_STR("cobol"), &row), HN_UNSUPPORTED,
-                 "'cobol'; known: 'c', 'c++', 'python', 'cuda', 'nvcc'");
+                 "'cobol'; known: 'c', 'c++', 'python', 'cuda', 'nvcc', 'opencl'");
 }
 
 TEST(two_kernels_of_one_unit_run) {
