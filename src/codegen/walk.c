@@ -216,6 +216,18 @@ static void put_head_arguments(walk *w, bool has_scratch) {
     hn_strbuf_puts(&w->out, ") {\n");
 }
 
+/* A memory whose arguments are a pointer and a distance. */
+static void put_begin(walk *w, const char *memory) {
+    if (w->l->begin) walk_put_line(w, w->l->begin, HN_DTYPE_NONE, OPERANDS(TEXT(memory)));
+}
+
+static void put_begins(walk *w, bool has_scratch) {
+    for (hn_fmem m = 1; m < w->f->memories.count; m++)
+        if (w->f->memories.items[m].space == HN_SPACE_ARGUMENT) put_begin(w, walk_memory(m).text);
+    if (has_scratch) put_begin(w, "scratch");
+    put_begin(w, "status");
+}
+
 /* ---- the function ---- */
 
 static void put_end(walk *w) {
@@ -227,6 +239,7 @@ static void put_end(walk *w) {
 
 static void put_body(walk *w, hn_expr group_bytes) {
     if (w->l->numbers) walk_put_line(w, w->l->numbers, HN_DTYPE_NONE, NULL);
+    put_begins(w, group_bytes != 0);
     put_scratch_memories(w, group_bytes);
     put_shared_memories(w);
     walk_put_registers(w);

@@ -1,5 +1,5 @@
-/* opencl_host.h: OpenCL C on a device of this machine, for tests. libOpenCL.so.1, the loader of OpenCL's drivers, is opened at run time,
- * so that everything builds where there is none. Of several platforms PoCL, which runs on the CPU, is taken before others.
+/* opencl_host.h: OpenCL C on a device of this machine, for tests of generated kernels without the runtime. Of several drivers PoCL,
+ * which runs on the CPU, is taken before others.
  *
  * Threads: a host belongs to one thread at a time. */
 #ifndef HN_TESTS_OPENCL_HOST_H

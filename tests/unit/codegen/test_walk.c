@@ -42,8 +42,11 @@ TEST(a_row_sum) {
     EXPECT_OK(print(f, &code));
     EXPECT_STR(code.text.ptr,
                "__kernel __attribute__((reqd_work_group_size(2, 1, 1)))\n"
-               "void KERNEL(__global const float *m0, __global float *m1, __global int *status, const long n0) {\n"
+               "void KERNEL(__global const float *m0, const long m0_at, __global float *m1, const long m1_at, __global int *status, const long status_at, const long n0) {\n"
                "  const long group = get_group_id(0), thread = get_local_id(0);\n"
+               "  m0 += m0_at / sizeof *m0;\n"
+               "  m1 += m1_at / sizeof *m1;\n"
+               "  status += status_at / sizeof *status;\n"
                "  __local float m2[2];\n"
                "  float r0;\n"
                "  r0 = 0x0p+0f;\n"
