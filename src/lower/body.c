@@ -285,8 +285,11 @@ static hn_sid gen_node(lower_body *b, hn_value v, const hn_expr *idx) {
 hn_sid lower_gen(lower_body *b, hn_value v, const hn_expr *idx) {
     if (b->failed) return 0;
     if (b->l->values[v].buffer) return gen_load(b, v, idx);
-    uint64_t key = hn_hash64(idx, info(b, v)->rank * sizeof *idx, v);
-    uint64_t *known = hn_map_get(&b->memo, key);
+    /* The value is hashed with its indices. As the seed it met other values of swapped indices: xxh3 adds the seed to one half
+     * of a short key and takes it from the other one. */
+    hn_expr words[1 + HN_MAX_RANK] = {v};
+    memcpy(words + 1, idx, info(b, v)->rank * sizeof *idx);
+    uint64_t key = hn_hash64(words, (1 + info(b, v)->rank) * sizeof *words, 0), *known = hn_map_get(&b->memo, key);
     if (known) return (hn_sid)*known;
     hn_sid s = gen_node(b, v, idx);
     if (!s) return 0;
