@@ -107,7 +107,7 @@ suite_error() { tests/error/run.sh; }
 suite_models() { tests/models/run.sh; }
 suite_stress() { BUILD=$build tests/stress/run.sh --quick; }
 suite_abi() { tests/abi/run.sh; }
-suite_ops() { share_cases "$build"; }
+suite_ops() { share_cases "$build"; share_cases "$build" --loops; }
 suite_ops_compiled() {
     share_cases "$build" --compiled
     for level in $(lower_levels); do echo "$build/run_cases --part 0/8 --compiled --target $level"; done | run_programs

@@ -95,7 +95,9 @@ typedef struct hn_loop {
     hn_loop_store indices;            /* CUMMAX, CUMMIN: second result; buffer 0 otherwise */
 } hn_loop;
 
-/* A runtime operation: extern_abi.h. */
+/* A call of an operation: extern_abi.h. For targets without the operation there may be loops beside
+ * it that compute the same: they read the operands and temporaries that nothing else touches, and
+ * the last one stores operand 0. */
 typedef struct hn_extern {
     hn_extern_kind kind;
     uint32_t operand_count;
@@ -106,6 +108,8 @@ typedef struct hn_extern {
     } operands[6];
     uint32_t param_count;
     hn_expr params[48];
+    hn_loop *loops; /* in order */
+    uint32_t loop_count; /* 0: the target must have the operation */
 } hn_extern;
 
 /* BRANCH_THEN ... BRANCH_ELSE ... BRANCH_END bracket the items of a conditional; they nest. */

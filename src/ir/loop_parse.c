@@ -132,13 +132,9 @@ static hn_status read_stores(parser *ps, hn_loop *loop) {
     return hn_lex_expect(&ps->lex, '}');
 }
 
-/* reduce sum (i0 < 4; i1 < 8) at "node" "file" { ops stores } */
-static hn_status read_loop(parser *ps, hn_loop_kind kind) {
-    hn_loop *loop;
-    hn_item item;
-    uint32_t origin;
-    HN_NEW(ps->arena, loop, 1);
-    loop->kind = kind;
+/* sum (i0 < 4; i1 < 8) at "node" "file" { ops stores }, behind the word for the kind */
+static hn_status read_loop(parser *ps, hn_loop_kind kind, hn_loop *loop, uint32_t *out_origin) {
+    *loop = (hn_loop){.kind = kind};
     HN_PUSH(ps->arena, &loop->body, (hn_sop){0});
     if (kind == HN_LOOP_REDUCE || kind == HN_LOOP_SCAN) {
         hn_str word;
@@ -151,11 +147,18 @@ static hn_status read_loop(parser *ps, hn_loop_kind kind) {
     HN_TRY(hn_lex_expect(&ps->lex, ';'));
     HN_TRY(read_vars(ps, loop, &loop->red_rank));
     HN_TRY(hn_lex_expect(&ps->lex, ')'));
-    HN_TRY(read_origin(ps, &origin));
+    HN_TRY(read_origin(ps, out_origin));
     HN_TRY(hn_lex_expect(&ps->lex, '{'));
     while (hn_lex_peek(&ps->lex) == '%') HN_TRY(read_sop(ps, loop));
-    HN_TRY(read_stores(ps, loop));
-    return hn_program_add_loop(ps->p, loop, origin, &item);
+    return read_stores(ps, loop);
+}
+
+static hn_status read_loop_item(parser *ps, hn_loop_kind kind) {
+    hn_loop loop;
+    hn_item item;
+    uint32_t origin;
+    HN_TRY(read_loop(ps, kind, &loop, &origin));
+    return hn_program_add_loop(ps->p, &loop, origin, &item);
 }
 
 /* --- other items --- */
@@ -166,6 +169,26 @@ static hn_status read_operand(parser *ps, hn_extern *ext) {
     if (hn_lex_accept_word(&ps->lex, "none")) return NULL;
     operand->written = hn_lex_accept_word(&ps->lex, "out");
     return read_place(ps, &operand->buffer, &operand->offset_elems);
+}
+
+/* as { reduce sum (...) { ... } pointwise (...) { ... } } */
+static hn_status read_loops_of_call(parser *ps, hn_extern *ext) {
+    struct { hn_loop *items; uint32_t count, cap; } loops = {0};
+    hn_loop loop;
+    uint32_t origin;
+    if (!hn_lex_accept_word(&ps->lex, "as")) return NULL;
+    HN_TRY(hn_lex_expect(&ps->lex, '{'));
+    do {
+        const char *where = hn_lex_here(&ps->lex);
+        uint32_t kind = hn_text_accept_one_of(&ps->lex, hn_loop_kind_names, HN_LOOP_SCATTER + 1);
+        if (kind > HN_LOOP_SCATTER) return fail(ps, "expected a loop");
+        HN_TRY(read_loop(ps, (hn_loop_kind)kind, &loop, &origin));
+        HN_PUSH(ps->arena, &loops, loop);
+        ext->loops = loops.items;
+        ext->loop_count = loops.count;
+        HN_TRY(hn_lex_blame(&ps->lex, where, hn_loop_check_of_call(&ps->check, ps->p->items.count, ext, loops.count - 1)));
+    } while (!hn_lex_accept(&ps->lex, '}'));
+    return NULL;
 }
 
 /* matmul(out b3[0], b1[0], none) params [1, 2] */
@@ -183,6 +206,7 @@ static hn_status read_extern(parser *ps, hn_extern_kind kind) {
     HN_TRY(hn_text_read_sizes(&ps->lex, ps->sym, ext->params,
                               sizeof ext->params / sizeof *ext->params, &ext->param_count));
     HN_TRY(read_origin(ps, &origin));
+    HN_TRY(read_loops_of_call(ps, ext));
     return hn_program_add_extern(ps->p, ext, origin, &item);
 }
 
@@ -225,7 +249,7 @@ static hn_status read_item(parser *ps, bool *out_found) {
     };
     *out_found = true;
     uint32_t kind = hn_text_accept_one_of(&ps->lex, hn_loop_kind_names, HN_LOOP_SCATTER + 1);
-    if (kind <= HN_LOOP_SCATTER) return read_loop(ps, (hn_loop_kind)kind);
+    if (kind <= HN_LOOP_SCATTER) return read_loop_item(ps, (hn_loop_kind)kind);
     for (size_t k = 0; k < sizeof controls / sizeof *controls; k++)
         if (hn_lex_accept_word(&ps->lex, controls[k].word)) return read_control(ps, controls[k].kind);
     kind = hn_text_accept_one_of(&ps->lex, hn_extern_kind_names, HN_EXTERN_KIND_COUNT);

@@ -28,8 +28,8 @@ static void put_access(const hn_program *p, hn_buf buffer, hn_expr index, hn_str
     hn_sop_print_access(p->sym, 'b', buffer, index, out);
 }
 
-static void put_sop(const hn_program *p, hn_sid s, const hn_sop *op, hn_strbuf *out) {
-    hn_strbuf_printf(out, "    %%%u = ", s);
+static void put_sop(const hn_program *p, int indent, hn_sid s, const hn_sop *op, hn_strbuf *out) {
+    hn_strbuf_printf(out, "%*s%%%u = ", indent, "", s);
     hn_sop_print(p->sym, 'b', op, out);
     hn_strbuf_putc(out, '\n');
 }
@@ -53,8 +53,9 @@ static void put_vars(const hn_program *p, const hn_expr *vars, uint32_t count, h
     }
 }
 
-static void put_loop(const hn_program *p, const hn_loop *loop, uint32_t origin, hn_strbuf *out) {
-    hn_strbuf_printf(out, "  %s", hn_loop_kind_names[loop->kind]);
+/* `indent` spaces in front of each line. */
+static void put_loop(const hn_program *p, const hn_loop *loop, uint32_t origin, int indent, hn_strbuf *out) {
+    hn_strbuf_printf(out, "%*s%s", indent, "", hn_loop_kind_names[loop->kind]);
     if (loop->kind == HN_LOOP_REDUCE || loop->kind == HN_LOOP_SCAN) hn_strbuf_printf(out, " %s", hn_op_facts(loop->reduce_op)->name);
     hn_strbuf_puts(out, " (");
     put_vars(p, loop->vars, loop->rank, out);
@@ -63,16 +64,23 @@ static void put_loop(const hn_program *p, const hn_loop *loop, uint32_t origin, 
     hn_strbuf_putc(out, ')');
     put_origin(p, origin, out);
     hn_strbuf_puts(out, " {\n");
-    for (hn_sid s = 1; s < loop->body.count; s++) put_sop(p, s, &loop->body.items[s], out);
-    hn_strbuf_puts(out, "    ");
+    for (hn_sid s = 1; s < loop->body.count; s++) put_sop(p, indent + 2, s, &loop->body.items[s], out);
+    hn_strbuf_printf(out, "%*s", indent + 2, "");
     hn_sop_print_store(p->sym, 'b', &loop->store, out);
     hn_strbuf_putc(out, '\n');
     if (loop->indices.buffer) {
-        hn_strbuf_puts(out, "    ");
+        hn_strbuf_printf(out, "%*s", indent + 2, "");
         put_access(p, loop->indices.buffer, loop->indices.index, out);
         hn_strbuf_printf(out, " = position %%%u\n", loop->indices.value);
     }
-    hn_strbuf_puts(out, "  }\n");
+    hn_strbuf_printf(out, "%*s}\n", indent, "");
+}
+
+/* The loops that compute what a call does. */
+static void put_loops_of_call(const hn_program *p, const hn_extern *ext, hn_strbuf *out) {
+    hn_strbuf_puts(out, " as {\n");
+    for (uint32_t k = 0; k < ext->loop_count; k++) put_loop(p, &ext->loops[k], 0, 4, out);
+    hn_strbuf_puts(out, "  }");
 }
 
 static void put_extern(const hn_program *p, const hn_extern *ext, hn_strbuf *out) {
@@ -106,7 +114,7 @@ static void put_buffer(const hn_program *p, hn_buf b, hn_strbuf *out) {
 
 static void put_item(const hn_program *p, const hn_item_info *item, hn_strbuf *out) {
     switch (item->kind) {
-    case HN_ITEM_LOOP: put_loop(p, item->loop, item->origin, out); return;
+    case HN_ITEM_LOOP: put_loop(p, item->loop, item->origin, 2, out); return;
     case HN_ITEM_EXTERN: put_extern(p, item->ext, out); break;
     case HN_ITEM_ASSERT:
         hn_strbuf_printf(out, "  assert b%u ", item->cond);
@@ -122,6 +130,7 @@ static void put_item(const hn_program *p, const hn_item_info *item, hn_strbuf *o
         break;
     }
     put_origin(p, item->origin, out);
+    if (item->kind == HN_ITEM_EXTERN && item->ext->loop_count) put_loops_of_call(p, item->ext, out);
     hn_strbuf_putc(out, '\n');
 }
 
@@ -144,7 +153,9 @@ static hn_status collect_loop(hn_text_facts *facts, const hn_loop *loop) {
 
 static hn_status collect_extern(hn_text_facts *facts, const hn_extern *ext) {
     for (uint32_t k = 0; k < ext->operand_count; k++) HN_TRY(hn_text_facts_collect(facts, ext->operands[k].offset_elems));
-    return hn_text_facts_collect_list(facts, ext->params, ext->param_count);
+    HN_TRY(hn_text_facts_collect_list(facts, ext->params, ext->param_count));
+    for (uint32_t k = 0; k < ext->loop_count; k++) HN_TRY(collect_loop(facts, &ext->loops[k]));
+    return NULL;
 }
 
 static hn_status collect(const hn_program *p, hn_text_facts *facts) {

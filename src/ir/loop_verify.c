@@ -12,7 +12,7 @@ static hn_status bad(hn_item item, const char *what, uint32_t id) {
 hn_status hn_loop_checker_init(hn_loop_checker *c, const hn_program *p) {
     *c = (hn_loop_checker){.p = p, .written = calloc(p->buffers.count + 1, 1)};
     if (!c->written) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory while verifying loop IR");
-    for (hn_buf b = 1; b < p->buffers.count; b++) c->written[b] = p->buffers.items[b].kind == HN_BUFFER_INPUT;
+    for (hn_buf b = 1; b < p->buffers.count; b++) c->written[b] = p->buffers.items[b].kind == HN_BUFFER_INPUT ? HN_BUFFER_WRITTEN : HN_BUFFER_UNWRITTEN;
     return NULL;
 }
 
@@ -21,6 +21,8 @@ void hn_loop_checker_deinit(hn_loop_checker *c) { free(c->written); }
 static const hn_buffer *buffer_of(const hn_loop_checker *c, hn_buf b) {
     return b && b < c->p->buffers.count ? &c->p->buffers.items[b] : NULL;
 }
+
+static bool is_written(const hn_loop_checker *c, hn_buf b) { return c->written[b] == HN_BUFFER_WRITTEN; }
 
 /* --- symbols --- */
 
@@ -65,7 +67,7 @@ static hn_status check_load(const hn_loop_checker *c, hn_item item, const hn_sop
     const hn_buffer *buffer = buffer_of(c, op->buffer);
     if (!buffer) return bad(item, "unknown buffer at op", s);
     if (buffer->dtype != op->dtype) return bad(item, "load of another dtype at op", s);
-    return c->written[op->buffer] ? NULL : bad(item, "read before it is written: buffer", op->buffer);
+    return is_written(c, op->buffer) ? NULL : bad(item, "read before it is written: buffer", op->buffer);
 }
 
 hn_status hn_loop_check_sop(const hn_loop_checker *c, hn_item item, const hn_loop *loop, hn_sid s) {
@@ -82,6 +84,12 @@ hn_status hn_loop_check_sop(const hn_loop_checker *c, hn_item item, const hn_loo
 
 /* --- items --- */
 
+static hn_status write_to(hn_loop_checker *c, hn_item item, hn_buf b) {
+    if (c->written[b] == HN_BUFFER_INSIDE) return bad(item, "store to a temporary of a call: buffer", b);
+    c->written[b] = HN_BUFFER_WRITTEN;
+    return NULL;
+}
+
 static hn_status check_store(hn_loop_checker *c, hn_item item, const hn_loop *loop, const hn_loop_store *store, bool any_dtype) {
     const hn_buffer *buffer = buffer_of(c, store->buffer);
     uint32_t vars = loop->kind == HN_LOOP_REDUCE ? loop->rank : loop->rank + loop->red_rank;
@@ -91,8 +99,7 @@ static hn_status check_store(hn_loop_checker *c, hn_item item, const hn_loop *lo
     if (!any_dtype && buffer->dtype != loop->body.items[store->value].dtype) return bad(item, "store of another dtype to buffer", store->buffer);
     if (!store->index || !in_scope(c, loop, store->index, vars, loop->body.count))
         return bad(item, "no index, or a symbol that is not in scope, in the store to buffer", store->buffer);
-    c->written[store->buffer] = 1;
-    return NULL;
+    return write_to(c, item, store->buffer);
 }
 
 static hn_status check_vars(const hn_loop_checker *c, hn_item item, const hn_loop *loop) {
@@ -120,14 +127,51 @@ static hn_status check_loop(hn_loop_checker *c, hn_item item, const hn_loop *loo
     return loop->indices.buffer ? check_store(c, item, loop, &loop->indices, true) : NULL;
 }
 
-static hn_status check_extern(hn_loop_checker *c, hn_item item, const hn_extern *ext) {
+/* --- calls --- */
+
+static bool reads_operand(const hn_extern *ext, hn_buf b) {
+    for (uint32_t k = 0; k < ext->operand_count; k++)
+        if (ext->operands[k].buffer == b && !ext->operands[k].written) return true;
+    return false;
+}
+
+static bool is_stored_before(const hn_extern *ext, uint32_t k, hn_buf b) {
+    while (k-- > 0)
+        if (ext->loops[k].store.buffer == b) return true;
+    return false;
+}
+
+hn_status hn_loop_check_of_call(hn_loop_checker *c, hn_item item, const hn_extern *ext, uint32_t k) {
+    const hn_loop *loop = &ext->loops[k];
+    hn_buf to = loop->store.buffer;
+    for (hn_sid s = 1; s < loop->body.count; s++) {
+        const hn_sop *op = &loop->body.items[s];
+        if (op->kind == HN_SOP_LOAD && !reads_operand(ext, op->buffer) && !is_stored_before(ext, k, op->buffer))
+            return bad(item, "a loop of a call reads what is no operand: buffer", op->buffer);
+    }
+    bool is_result = ext->operands[0].written && to == ext->operands[0].buffer;
+    bool is_free = buffer_of(c, to) && c->p->buffers.items[to].kind == HN_BUFFER_TEMP && c->written[to] == HN_BUFFER_UNWRITTEN;
+    if (!is_result && !is_free) return bad(item, "a loop of a call stores to what is no temporary of its own: buffer", to);
+    return check_loop(c, item, loop);
+}
+
+static hn_status check_operands(hn_loop_checker *c, hn_item item, const hn_extern *ext) {
     for (uint32_t k = 0; k < ext->operand_count; k++) {
         hn_buf b = ext->operands[k].buffer;
         if (b >= c->p->buffers.count) return bad(item, "unknown operand", k);
-        if (b && ext->operands[k].written)
-            c->written[b] = 1;
-        else if (b && !c->written[b])
-            return bad(item, "operand read before it is written:", k);
+        if (b && ext->operands[k].written) HN_TRY(write_to(c, item, b));
+        else if (b && !is_written(c, b)) return bad(item, "operand read before it is written:", k);
+    }
+    return NULL;
+}
+
+static hn_status check_extern(hn_loop_checker *c, hn_item item, const hn_extern *ext) {
+    HN_TRY(check_operands(c, item, ext));
+    for (uint32_t k = 0; k < ext->loop_count; k++) {
+        hn_buf to = ext->loops[k].store.buffer;
+        bool is_last = k + 1 == ext->loop_count, is_result = to == ext->operands[0].buffer;
+        if (is_last != is_result) return bad(item, "not the last loop alone stores the result of a call: loop", k);
+        if (!is_last) c->written[to] = HN_BUFFER_INSIDE;
     }
     return NULL;
 }
@@ -154,7 +198,7 @@ hn_status hn_loop_check_item(hn_loop_checker *c, hn_item i) {
     bool bracket = item->kind == HN_ITEM_BRANCH_ELSE || item->kind == HN_ITEM_BRANCH_END;
     if (!bracket) {
         if (!buffer_of(c, item->cond)) return bad(i, "unknown buffer", item->cond);
-        if (!c->written[item->cond]) return bad(i, "condition read before it is written: buffer", item->cond);
+        if (!is_written(c, item->cond)) return bad(i, "condition read before it is written: buffer", item->cond);
     }
     if (item->kind == HN_ITEM_DEFINE && !item->symbol) return bad(i, "a definition without a symbol at", i);
     return bracket || item->kind == HN_ITEM_BRANCH_THEN ? check_bracket(c, i, item->kind) : NULL;
@@ -167,20 +211,30 @@ hn_status hn_loop_check_end(const hn_loop_checker *c) {
             return HN_ERROR(HN_INTERNAL, "loop IR: buffer %u is on no known device", b);
     for (uint32_t k = 0; k < c->p->results.count; k++) {
         hn_buf b = c->p->results.items[k].buffer;
-        if (!buffer_of(c, b) || !c->written[b]) return HN_ERROR(HN_INTERNAL, "loop IR: result %u is never written", k);
+        if (!buffer_of(c, b) || !is_written(c, b)) return HN_ERROR(HN_INTERNAL, "loop IR: result %u is never written", k);
     }
     return NULL;
+}
+
+static hn_status verify_body(const hn_loop_checker *c, hn_item i, const hn_loop *loop) {
+    for (hn_sid s = 1; s < loop->body.count; s++) HN_TRY(hn_loop_check_sop(c, i, loop, s));
+    return NULL;
+}
+
+static hn_status verify_item(hn_loop_checker *c, hn_item i) {
+    const hn_item_info *item = &c->p->items.items[i];
+    if (item->kind == HN_ITEM_LOOP) HN_TRY(verify_body(c, i, item->loop));
+    for (uint32_t k = 0; item->kind == HN_ITEM_EXTERN && k < item->ext->loop_count; k++) {
+        HN_TRY(verify_body(c, i, &item->ext->loops[k]));
+        HN_TRY(hn_loop_check_of_call(c, i, item->ext, k));
+    }
+    return hn_loop_check_item(c, i);
 }
 
 hn_status hn_program_verify(const hn_program *p) {
     hn_loop_checker c;
     hn_status status = hn_loop_checker_init(&c, p);
-    for (hn_item i = 1; i < p->items.count && !status; i++) {
-        const hn_item_info *item = &p->items.items[i];
-        for (hn_sid s = 1; item->kind == HN_ITEM_LOOP && s < item->loop->body.count && !status; s++)
-            status = hn_loop_check_sop(&c, i, item->loop, s);
-        if (!status) status = hn_loop_check_item(&c, i);
-    }
+    for (hn_item i = 1; i < p->items.count && !status; i++) status = verify_item(&c, i);
     if (!status) status = hn_loop_check_end(&c);
     hn_loop_checker_deinit(&c);
     return status;

@@ -48,6 +48,22 @@ static const struct {
     {HN_EPILOGUE_TANH, U_(TANH, X_)},
 };
 
+static hn_sid gen_pattern(lower_body *b, const pattern *p, hn_sid x) {
+    if (p->op == HN_OP_NONE) return x;
+    if (p->op == HN_OP_FULL)
+        return lower_gen_sop(b, (hn_sop){.kind = HN_SOP_CONST, .dtype = HN_DTYPE_F32, .imm.f = (double)(float)p->c});
+    hn_sop op = {.kind = HN_SOP_ELEM, .op = p->op, .dtype = HN_DTYPE_F32};
+    op.args[0] = gen_pattern(b, p->a, x);
+    if (p->b) op.args[1] = gen_pattern(b, p->b, x);
+    return lower_gen_sop(b, op);
+}
+
+hn_sid lower_gen_epilogue(lower_body *b, hn_epilogue kind, hn_sid x) {
+    for (size_t k = 0; k < HN_COUNT_OF(activations); k++)
+        if (activations[k].epilogue == kind) return gen_pattern(b, activations[k].root, x);
+    return x;
+}
+
 enum { MAX_INSIDE = 16, MAX_CHAIN = 4 };
 
 /* From an X back to its contraction: nodes that each are the only reader of the one before. */

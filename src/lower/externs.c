@@ -17,6 +17,12 @@ static void fill(lower *l, hn_extern *e, uint32_t param_count) {
     for (uint32_t k = 0; k < param_count; k++) e->params[k] = l->zero;
 }
 
+static hn_status add_call(lower *l, hn_extern *call) {
+    hn_item item;
+    HN_TRY(lower_call_loops(l, call));
+    return hn_program_add_extern(l->p, call, l->origin, &item);
+}
+
 /* Whether `v` comes from a parameter or a constant by views alone. */
 static bool is_weight(lower *l, hn_value v) {
     hn_buf b = l->values[v].buffer;
@@ -119,8 +125,7 @@ hn_status lower_matmul(lower *l, const hn_node_info *n) {
     if (bias) put_bias(l, bias, out->rank, &e.params[HN_MATMUL_BIAS]);
     e.params[HN_MATMUL_EPILOGUE] = epilogue_of(l, n);
     if (is_weight(l, b)) e.params[HN_MATMUL_B_CONSTANT] = l->one;
-    hn_item item;
-    return hn_program_add_extern(l->p, &e, l->origin, &item);
+    return add_call(l, &e);
 }
 
 hn_status lower_grouped_matmul(lower *l, const hn_node_info *n) {
@@ -142,8 +147,7 @@ hn_status lower_grouped_matmul(lower *l, const hn_node_info *n) {
     memcpy(&e.params[HN_GROUPED_A], l->values[a].strides, 2 * sizeof *e.params);
     memcpy(&e.params[HN_GROUPED_B], l->values[b].strides, 3 * sizeof *e.params);
     if (is_weight(l, b)) e.params[HN_GROUPED_B_CONSTANT] = l->one;
-    hn_item item;
-    return hn_program_add_extern(l->p, &e, l->origin, &item);
+    return add_call(l, &e);
 }
 
 /* [lead dims..., spatial...] strides with unused leading spatial ones 0. */
@@ -247,8 +251,7 @@ hn_status lower_conv(lower *l, const hn_node_info *n) {
         put_scale(l, scale, xi->rank, &p[HN_CONV_SCALE]);
     p[HN_CONV_EPILOGUE] = epilogue_of(l, n);
     if (is_weight(l, w)) p[HN_CONV_W_CONSTANT] = l->one;
-    hn_item item;
-    return hn_program_add_extern(l->p, &e, l->origin, &item);
+    return add_call(l, &e);
 }
 
 /* The [batch, head, row, column] strides of a rank 3 or 4 value; sizes of 1 that must repeat get stride 0. */
@@ -304,8 +307,7 @@ hn_status lower_attention(lower *l, const hn_node_info *n) {
     int64_t bits;
     memcpy(&bits, &n->args[4].as.f, sizeof bits);
     p[HN_ATTENTION_SCALE] = hn_sym_int(l->sym, bits);
-    hn_item item;
-    return hn_program_add_extern(l->p, &e, l->origin, &item);
+    return add_call(l, &e);
 }
 
 hn_status lower_sort(lower *l, const hn_node_info *n) {
@@ -326,8 +328,7 @@ hn_status lower_sort(lower *l, const hn_node_info *n) {
     bool descending = n->args[topk ? 3 : 2].as.b;
     e.params[HN_SORT_DESCENDING] = descending ? l->one : l->zero;
     e.params[HN_SORT_STABLE] = l->one;
-    hn_item item;
-    return hn_program_add_extern(l->p, &e, l->origin, &item);
+    return add_call(l, &e);
 }
 
 hn_status lower_nms(lower *l, const hn_node_info *n) {
@@ -340,6 +341,5 @@ hn_status lower_nms(lower *l, const hn_node_info *n) {
     memcpy(&bits, &n->args[1].as.f, sizeof bits);
     e.params[HN_NMS_N] = info(l, v)->sizes[0];
     e.params[HN_NMS_THRESHOLD] = hn_sym_int(l->sym, bits);
-    hn_item item;
-    return hn_program_add_extern(l->p, &e, l->origin, &item);
+    return add_call(l, &e);
 }

@@ -1,6 +1,8 @@
 /* index.c: how views map indices and strides. */
 #include "lower/internal.h"
 
+#include "base/hash.h"
+
 /* One step of the walk over two shapes: dims [o0, o1) of the output and [i0, i1) of the input hold the
  * same number of elements. */
 typedef struct group {
@@ -90,9 +92,25 @@ bool lower_strides_reshape(lower *l, const hn_expr *in_sizes, const hn_expr *in_
     return true;
 }
 
-hn_expr lower_index_linear(lower *l, hn_expr offset, const hn_expr *idx, const hn_expr *strides, uint32_t rank) {
+static hn_expr sum_of_products(lower *l, hn_expr offset, const hn_expr *idx, const hn_expr *strides, uint32_t rank) {
     hn_expr linear = offset;
-    for (uint32_t d = 0; d < rank; d++)
-        linear = hn_sym_add(l->sym, linear, hn_sym_mul(l->sym, idx[d], strides[d]));
+    for (uint32_t d = 0; d < rank; d++) linear = hn_sym_add(l->sym, linear, hn_sym_mul(l->sym, idx[d], strides[d]));
+    return linear;
+}
+
+/* Layers of a model repeat: most sums were asked for before, and a look into a map is cheaper than making one. */
+hn_expr lower_index_linear(lower *l, hn_expr offset, const hn_expr *idx, const hn_expr *strides, uint32_t rank) {
+    hn_expr key[1 + 2 * HN_MAX_RANK] = {offset};
+    uint32_t count = 1;
+    for (uint32_t d = 0; d < rank; d++) {
+        if (idx[d] == l->zero) continue;
+        key[count++] = idx[d];
+        key[count++] = strides[d];
+    }
+    if (count == 1) return offset;
+    uint64_t hash = hn_hash64(key, count * sizeof *key, 0), *known = hn_map_get(&l->sums, hash);
+    if (known) return (hn_expr)*known;
+    hn_expr linear = sum_of_products(l, offset, idx, strides, rank);
+    hn_status_free(hn_map_put(&l->sums, hash, linear)); /* without memory it is made again */
     return linear;
 }

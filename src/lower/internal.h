@@ -38,6 +38,7 @@ typedef struct lower {
     bool *covered;     /* per node: part of an epilogue, not lowered by itself */
     uint32_t *output;  /* per value: 1 + index of the first graph output that is it, 0: none */
     hn_expr zero, one;
+    hn_map sums;           /* of index.c: hash of (offset, indices, strides) -> the sum */
     uint32_t origin;       /* of the node being lowered, in the outermost graph */
     hn_graph *root;        /* the outermost graph */
     bool is_branch;        /* a subgraph: every node has the origin of the conditional */
@@ -92,6 +93,11 @@ hn_status lower_count_uses(lower *l) HN_MUST_USE;
 
 /* epilogue.c: fills epilogues and covered */
 hn_status lower_find_epilogues(lower *l) HN_MUST_USE;
+/* What the epilogue makes of `x`, which is f32. */
+hn_sid lower_gen_epilogue(lower_body *b, hn_epilogue kind, hn_sid x);
+
+/* call_loops.c: fills call->loops, when there are loops for calls of this kind */
+hn_status lower_call_loops(lower *l, hn_extern *call) HN_MUST_USE;
 
 /* nodes.c, cond.c, dynamic.c and externs.c: one function per op, found in the table of lower.c */
 typedef hn_status (*lower_fn)(lower *l, const hn_node_info *n);

@@ -27,6 +27,7 @@ static lower_fn find_fn(hn_op op) {
 static void count_use(void *user, hn_value v) { ((uint32_t *)user)[v]++; }
 
 hn_status lower_count_uses(lower *l) {
+    hn_map_init(&l->sums, l->scratch);
     HN_NEW(l->scratch, l->values, l->g->values.count);
     HN_NEW(l->scratch, l->uses, l->g->values.count);
     HN_NEW(l->scratch, l->output, l->g->values.count);

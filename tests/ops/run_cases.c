@@ -1,22 +1,25 @@
 /* run_cases.c: runs operator cases against the reference interpreter, compiled, or on OpenCL.
  *
- *     run_cases [-v] [--compiled] [--opencl] [--no-fusion] [--target CPU] [--dump STAGE] [--part K/N] [FILE[:LINE]]...
+ *     run_cases [-v] [--compiled] [--opencl] [--loops] [--no-fusion] [--target CPU] [--dump STAGE] [--part K/N] [FILE[:LINE]]...
  *
  * Default: every file of tests/ops/cases. -v prints the primitives, --target compiles for another level than this machine's, --dump
  * prints what a stage made (codegen: the kernels). --opencl: without OpenCL nothing runs, and with CI=true that is a failure. --part runs every Nth case of a file from the Kth, so that several processes
- * share the work. Exit 0 when all pass; an unsupported operator counts as a failure. */
+ * share the work. --loops: what has loops beside its calls of operations is lowered and run by interpreters, the calls as operations and
+ * as loops; other cases are run by the reference interpreter. Exit 0 when all pass; an unsupported operator counts as a failure. */
 #include "ops/cases.h"
 
 #include "driver/driver.h"
+#include "lower/lower.h"
 #include "opencl/graph_run.h"
 #include "support/module_run.h"
 
 typedef struct settings {
-    bool verbose, compiled;
+    bool verbose, compiled, loops;
     hn_compile_options compile;
     hn_service *service;
     bool on_opencl;
     opencl_host *host;
+    uint32_t both; /* cases whose calls were run both ways */
 } settings;
 
 /* A graph of primitives, compiled, loaded, run. */
@@ -39,7 +42,51 @@ static hn_status case_opencl(void *user, hn_arena *arena, hn_graph *graph, const
     return graph_run(s->host, arena, graph, &(graph_how){.no_fusion = s->compile.no_fusion}, inputs, input_count, out_outputs, NULL);
 }
 
-static case_executor executor_of(const settings *s) { return s->on_opencl ? case_opencl : s->compiled ? case_compile : case_interpret; }
+static bool has_loops(const hn_program *p) {
+    for (hn_item i = 1; i < p->items.count; i++)
+        if (p->items.items[i].kind == HN_ITEM_EXTERN && p->items.items[i].ext->loop_count) return true;
+    return false;
+}
+
+/* Calls as operations and as loops, against each other; the loops are what the case is about. */
+static hn_status run_both(hn_arena *arena, const hn_program *p, hn_graph *graph, const hn_ref_tensor *inputs, uint32_t input_count,
+                          hn_ref_tensor *out_outputs) {
+    hn_ref_tensor called[CASE_MAX_TENSORS];
+    HN_TRY(hn_program_run_all(arena, p, graph, inputs, input_count, HN_RUN_OPERATIONS, called));
+    HN_TRY(hn_program_run_all(arena, p, graph, inputs, input_count, HN_RUN_LOOPS, out_outputs));
+    for (uint32_t k = 0; k < graph->outputs.count; k++) {
+        const hn_dtype_info *facts = hn_dtype_facts(called[k].dtype);
+        hn_strbuf why;
+        if (called[k].dtype == HN_DTYPE_NONE) continue;
+        hn_strbuf_init(&why);
+        bool same = hn_ref_compare(&out_outputs[k], &called[k], facts->rtol, facts->atol, &why);
+        hn_status status = same ? NULL : HN_ERROR(HN_INTERNAL, "loops and operation differ: result %u: " HN_STR_FMT, k,
+                                                  HN_STR_ARG(hn_strbuf_str(&why)));
+        hn_strbuf_deinit(&why);
+        HN_TRY(status);
+    }
+    return NULL;
+}
+
+static hn_status case_loops(void *user, hn_arena *arena, hn_graph *graph, const hn_ref_tensor *inputs, uint32_t input_count,
+                            hn_ref_tensor *out_outputs) {
+    settings *s = user;
+    hn_arena scratch;
+    hn_program *p = NULL;
+    hn_arena_init(&scratch);
+    hn_status status = hn_lower(graph, arena, &scratch, &p);
+    if (!status) status = hn_program_verify(p);
+    bool calls = !status && has_loops(p);
+    if (!status && calls) status = run_both(arena, p, graph, inputs, input_count, out_outputs);
+    s->both += calls;
+    hn_arena_deinit(&scratch);
+    return status || calls ? status : case_interpret(user, arena, graph, inputs, input_count, out_outputs);
+}
+
+static case_executor executor_of(const settings *s) {
+    if (s->loops) return case_loops;
+    return s->on_opencl ? case_opencl : s->compiled ? case_compile : case_interpret;
+}
 
 static hn_status run_argument(const char *arg, settings *s, case_totals *totals) {
     char path[512];
@@ -64,6 +111,7 @@ static int parse_options(int argc, char **argv, settings *s, case_totals *part) 
         if (strcmp(argv[k], "-v") == 0) s->verbose = true;
         else if (strcmp(argv[k], "--compiled") == 0) s->compiled = true;
         else if (strcmp(argv[k], "--opencl") == 0) s->on_opencl = true;
+        else if (strcmp(argv[k], "--loops") == 0) s->loops = true;
         else if (strcmp(argv[k], "--no-fusion") == 0) s->compile.no_fusion = true;
         else if (strcmp(argv[k], "--target") == 0 && k + 1 < argc) s->compile.target_cpu = argv[++k];
         else if (strcmp(argv[k], "--dump") == 0 && k + 1 < argc) s->compile.dump_after = argv[++k], s->compile.dump = print_dump;
@@ -78,7 +126,7 @@ int main(int argc, char **argv) {
     settings s = {.compile = {.compile_threads = 1, .threads = 2}};
     int first = parse_options(argc, argv, &s, &totals);
     if (!first) {
-        fprintf(stderr, "usage: run_cases [-v] [--compiled] [--opencl] [--no-fusion] [--target CPU] [--dump STAGE] [--part K/N] [FILE[:LINE]]...\n");
+        fprintf(stderr, "usage: run_cases [-v] [--compiled] [--opencl] [--loops] [--no-fusion] [--target CPU] [--dump STAGE] [--part K/N] [FILE[:LINE]]...\n");
         return 2;
     }
     if (s.on_opencl) {
@@ -92,6 +140,7 @@ int main(int argc, char **argv) {
     hn_service_destroy(s.service);
     opencl_host_close(s.host);
     if (status) fprintf(stderr, "run_cases: %s\n", hn_status_message(status));
+    if (s.loops) fprintf(stderr, "%u cases both ways\n", s.both);
     printf("%u passed, %u failed, %u unsupported\n", totals.passed, totals.failed, totals.unsupported);
     int code = status || totals.failed || totals.unsupported;
     hn_status_free(status);

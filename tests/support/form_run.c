@@ -132,7 +132,7 @@ static hn_status check(runner *r, hn_arena *arena, hn_graph *graph, const hn_ref
     uint32_t input_count = graph->inputs.count; /* folding adds constants to them */
     hn_program *p;
     HN_TRY(hn_program_of_graph(graph, arena, &p));
-    hn_status status = hn_program_run_all(arena, p, graph, inputs, input_count, expected);
+    hn_status status = hn_program_run_all(arena, p, graph, inputs, input_count, HN_RUN_OPERATIONS, expected);
     if (status) return hn_status_annotate(status, "interpreter of loops");
     HN_TRY(hn_lower(graph, arena, &r->scratch, &p));
     hn_arena_reset(&r->scratch);

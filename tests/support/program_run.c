@@ -194,6 +194,14 @@ static hn_status run_extern(hn_program_run *r, const hn_extern *ext) {
     return status;
 }
 
+static hn_status run_call(hn_program_run *r, const hn_extern *ext) {
+    const hn_ref_sizes sizes = hn_program_run_sizes(r);
+    if (r->calls == HN_RUN_OPERATIONS || !ext->loop_count) return run_extern(r, ext);
+    for (uint32_t k = 0; k < ext->loop_count; k++)
+        HN_TRY(hn_status_annotate(hn_loop_run(r->p, &ext->loops[k], &sizes, r->buffers), "loop %u", k));
+    return NULL;
+}
+
 /* --- items --- */
 
 bool hn_program_run_is_active(const hn_program_run *r) {
@@ -244,7 +252,7 @@ static hn_status run_item(hn_program_run *r, const hn_item_info *item) {
     if (!hn_program_run_is_active(r)) return NULL;
     switch (item->kind) {
     case HN_ITEM_LOOP: return hn_loop_run(r->p, item->loop, &sizes, r->buffers);
-    case HN_ITEM_EXTERN: return run_extern(r, item->ext);
+    case HN_ITEM_EXTERN: return run_call(r, item->ext);
     case HN_ITEM_ASSERT: return check_assert(r, item);
     default: return define(r, item);
     }
@@ -283,10 +291,11 @@ hn_status hn_program_run_outputs(hn_program_run *r, hn_ref_tensor *out_outputs) 
 }
 
 hn_status hn_program_run_all(hn_arena *arena, const hn_program *p, hn_graph *graph,
-                             const hn_ref_tensor *inputs, uint32_t input_count,
+                             const hn_ref_tensor *inputs, uint32_t input_count, hn_run_calls calls,
                              hn_ref_tensor *out_outputs) {
     hn_program_run r;
     HN_TRY(hn_program_run_begin(arena, p, graph, inputs, input_count, &r));
+    r.calls = calls;
     for (hn_item i = 1; i < p->items.count; i++) HN_TRY(hn_program_run_item(&r, i));
     return hn_program_run_outputs(&r, out_outputs);
 }

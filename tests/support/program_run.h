@@ -1,5 +1,6 @@
 /* program_run.h: whole programs of loop IR, run without a compiler: loops by their interpreter,
- * extern operations by the plain loops of ops/cpu/reference.c. */
+ * calls of operations by the plain loops of ops/cpu/reference.c, or by the loops that the program
+ * has beside them. */
 #ifndef HN_TESTS_PROGRAM_RUN_H
 #define HN_TESTS_PROGRAM_RUN_H
 
@@ -7,6 +8,9 @@
 #include "ir/loop_interp.h"
 
 enum { HN_PROGRAM_RUN_DEPTH = 16 };
+
+/* How a call is run that has loops beside it. */
+typedef enum hn_run_calls { HN_RUN_OPERATIONS, HN_RUN_LOOPS } hn_run_calls;
 
 /* A program being run: its memory, and where it stands in its conditionals. Owns: everything lives
  * in `arena`. */
@@ -16,6 +20,7 @@ typedef struct hn_program_run {
     hn_graph *graph;
     hn_ref_bindings at;     /* size symbols, and those that the data has defined */
     hn_ref_buffer *buffers; /* per buffer of the program; items NULL: its size is not known yet */
+    hn_run_calls calls;     /* operations, unless the caller sets it */
     uint32_t depth;         /* of open conditionals, */
     bool holds[HN_PROGRAM_RUN_DEPTH]; /* and whether each one's items are run */
 } hn_program_run;
@@ -34,7 +39,7 @@ hn_status hn_program_run_outputs(hn_program_run *r, hn_ref_tensor *out_outputs) 
 
 /* All items of a program, from inputs to outputs. */
 hn_status hn_program_run_all(hn_arena *arena, const hn_program *p, hn_graph *graph,
-                             const hn_ref_tensor *inputs, uint32_t input_count,
+                             const hn_ref_tensor *inputs, uint32_t input_count, hn_run_calls calls,
                              hn_ref_tensor *out_outputs) HN_MUST_USE;
 
 /* The passes of the compiler, then lowering. */

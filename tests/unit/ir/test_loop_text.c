@@ -106,6 +106,27 @@ TEST(errors_of_the_verifier_name_the_line) {
     EXPECT_ERROR(parse("program { b1 : input 0 bool[] then b1 else else end }"), HN_INVALID_ARGUMENT, "a second 'else'");
 }
 
+/* matmul(out b2, b1, b1), its loops, and what follows. */
+#define CALL(loops, behind) \
+    "program {\n b1 : input 0 f32[4]\n b2 : output f32[4] extent 4\n b3 : temp f32[4] extent 4\n b4 : temp f32[4] extent 4\n" \
+    "pointwise (i0 < 4; ) {\n%1 = b1[i0] : f32\nb4[i0] = %1\n}\n" \
+    "matmul(out b2[0], b1[0], b1[0]) params [] as {\n" loops "}\n" behind "}\n"
+#define STEP(from, to) "pointwise (i0 < 4; ) {\n%1 = " from "[i0] : f32\n" to "[i0] = %1\n}\n"
+
+TEST(loops_of_a_call_keep_to_themselves) {
+    EXPECT_OK(parse(CALL(STEP("b1", "b3") STEP("b3", "b2"), STEP("b4", "b4"))));
+    EXPECT_ERROR(parse(CALL("", "")), HN_INVALID_ARGUMENT, "line 11, column 1: expected a loop");
+    EXPECT_ERROR(parse(CALL(STEP("b1", "b3") STEP("b4", "b2"), "")), HN_INVALID_ARGUMENT, "a loop of a call reads what is no operand: buffer 4");
+    EXPECT_ERROR(parse(CALL(STEP("b3", "b2"), "")), HN_INVALID_ARGUMENT, "read before it is written: buffer 3");
+    EXPECT_ERROR(parse(CALL(STEP("b1", "b4") STEP("b4", "b2"), "")), HN_INVALID_ARGUMENT,
+                 "line 11, column 1: loop IR item 2: a loop of a call stores to what is no temporary of its own: buffer 4");
+    EXPECT_ERROR(parse(CALL(STEP("b1", "b1"), "")), HN_INVALID_ARGUMENT, "stores to what is no temporary of its own: buffer 1");
+    EXPECT_ERROR(parse(CALL(STEP("b1", "b3"), "")), HN_INVALID_ARGUMENT, "not the last loop alone stores the result of a call: loop 0");
+    EXPECT_ERROR(parse(CALL(STEP("b1", "b2") STEP("b1", "b2"), "")), HN_INVALID_ARGUMENT, "not the last loop alone stores the result of a call: loop 0");
+    EXPECT_ERROR(parse(CALL(STEP("b1", "b3") STEP("b3", "b2"), STEP("b3", "b4"))), HN_INVALID_ARGUMENT, "read before it is written: buffer 3");
+    EXPECT_ERROR(parse(CALL(STEP("b1", "b3") STEP("b3", "b2"), STEP("b4", "b3"))), HN_INVALID_ARGUMENT, "store to a temporary of a call: buffer 3");
+}
+
 /* A variable of an earlier loop is known to the context, but not in scope; an index has one limit. */
 TEST(symbols_belong_to_their_loop) {
     EXPECT_ERROR(parse(BUFFERS " pointwise (i0 < 4; ) {\n  %1 = b1[i0] : f32\n  b2[i0] = %1\n }\n"

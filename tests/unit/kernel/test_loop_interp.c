@@ -18,8 +18,11 @@ static hn_status check_graph(uint64_t seed, hn_arena *arena, hn_graph *graph,
     HN_TRY(hn_program_of_graph(graph, arena, &p));
     for (hn_item i = 1; i < p->items.count; i++)
         *out_extern |= p->items.items[i].kind == HN_ITEM_EXTERN;
-    HN_TRY(hn_program_run_all(arena, p, graph, inputs, input_count, actual));
-    return hn_outputs_compare(actual, expected, tolerance, graph->outputs.count);
+    for (hn_run_calls calls = HN_RUN_OPERATIONS; calls <= HN_RUN_LOOPS; calls++) {
+        HN_TRY(hn_program_run_all(arena, p, graph, inputs, input_count, calls, actual));
+        HN_TRY(hn_outputs_compare(actual, expected, tolerance, graph->outputs.count));
+    }
+    return NULL;
 }
 
 /* The graph of a seed, or of a text. */
