@@ -13,6 +13,7 @@ logs=$build/test-logs
 jobs=$(nproc)
 mkdir -p "$logs"
 work=$(mktemp -d "${TMPDIR:-/tmp}/henry-test-XXXXXX") || exit 2
+mkdir "$work/pocl"
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 
@@ -94,7 +95,12 @@ suite_build() {
     fi
 }
 
-suite_unit() { unit_programs "$build" | run_programs; }
+# PoCL, a driver of OpenCL that runs on the CPU, for all tests of such devices; without it they are skipped. It keeps what it
+# compiles: here, and for this run only.
+export POCL_CACHE_DIR=$work/pocl
+need_opencl() { tools/setup.sh opencl; }
+
+suite_unit() { need_opencl; unit_programs "$build" | run_programs; }
 suite_ir() {
     tests/ir/run.sh
     "$build/run_loop_text" 0 400
@@ -113,12 +119,10 @@ suite_ops_compiled() {
     for level in $(lower_levels); do echo "$build/run_cases --part 0/8 --compiled --target $level"; done | run_programs
 }
 
-# Kernels as OpenCL C, on PoCL, which keeps what it compiles: here, and for this run only. Of the operator cases every 20th, and
-# 100 random graphs; HENRY_TEST_ALL=1, as `make stress` sets it: all cases and 2,000 graphs, half an hour.
+# Kernels as OpenCL C, on PoCL. Of the operator cases every 20th, and 100 random graphs; HENRY_TEST_ALL=1, as `make stress` sets it:
+# all cases and 2,000 graphs, half an hour.
 suite_opencl() {
-    tools/setup.sh opencl
-    export POCL_CACHE_DIR=$work/pocl
-    mkdir -p "$POCL_CACHE_DIR"
+    need_opencl
     find "$build" -maxdepth 1 -name 'opencl_test_*' -type f -perm -u+x | sort | run_programs
     if [ -d "$HENRY_TEST_MODELS/models" ]; then
         for dir in "$HENRY_TEST_MODELS"/models/*/; do echo "$build/opencl_run_models $dir"; done | run_programs

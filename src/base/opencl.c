@@ -9,8 +9,9 @@
 hn_status hn_opencl_load(hn_opencl *out) {
     void *handle = dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL | RTLD_NODELETE);
     if (!handle)
-        return HN_ERROR(HN_NOT_FOUND, "cannot load 'libOpenCL.so.1'; install the OpenCL loader (Debian: "
-                                      "ocl-icd-libopencl1) and a driver for the device");
+        return HN_ERROR(HN_NOT_FOUND,
+                        "cannot load 'libOpenCL.so.1'; install the OpenCL loader (Debian: "
+                        "ocl-icd-libopencl1) and a driver for the device");
     const struct {
         void *place; /* a pointer to function; all have one size and form here */
         const char *name;
@@ -22,7 +23,8 @@ hn_status hn_opencl_load(hn_opencl *out) {
     for (size_t k = 0; k < HN_COUNT_OF(functions); k++) {
         void *address = dlsym(handle, functions[k].name);
         if (!address)
-            return HN_ERROR(HN_INCOMPATIBLE, "'libOpenCL.so.1' has no function '%s': it is older than OpenCL 1.2",
+            return HN_ERROR(HN_INCOMPATIBLE,
+                            "'libOpenCL.so.1' has no function '%s': it is older than OpenCL 1.2",
                             functions[k].name);
         memcpy(functions[k].place, &address, sizeof address);
     }
@@ -38,39 +40,50 @@ static void add_devices(const hn_opencl *cl, cl_platform_id platform, cl_device_
                         hn_opencl_device out[HN_OPENCL_DEVICES_MAX], uint32_t *count) {
     cl_device_id devices[HN_OPENCL_DEVICES_MAX];
     cl_uint found = 0;
-    if (cl->clGetDeviceIDs(platform, type, HN_OPENCL_DEVICES_MAX, devices, &found) != CL_SUCCESS) return;
-    for (cl_uint k = 0; k < found && k < HN_OPENCL_DEVICES_MAX && *count < HN_OPENCL_DEVICES_MAX; k++)
+    if (cl->clGetDeviceIDs(platform, type, HN_OPENCL_DEVICES_MAX, devices, &found) != CL_SUCCESS)
+        return;
+    for (cl_uint k = 0; k < found && k < HN_OPENCL_DEVICES_MAX && *count < HN_OPENCL_DEVICES_MAX;
+         k++)
         out[(*count)++] = (hn_opencl_device){platform, devices[k]};
 }
 
-hn_status hn_opencl_devices(const hn_opencl *cl, hn_opencl_device out[HN_OPENCL_DEVICES_MAX], uint32_t *out_count) {
-    static const cl_device_type types[] = {CL_DEVICE_TYPE_GPU, CL_DEVICE_TYPE_ACCELERATOR, CL_DEVICE_TYPE_CPU};
+hn_status hn_opencl_devices(const hn_opencl *cl, hn_opencl_device out[HN_OPENCL_DEVICES_MAX],
+                            uint32_t *out_count) {
+    static const cl_device_type types[] = {CL_DEVICE_TYPE_GPU, CL_DEVICE_TYPE_ACCELERATOR,
+                                           CL_DEVICE_TYPE_CPU};
     cl_platform_id platforms[PLATFORMS_MAX];
     cl_uint count = 0;
     *out_count = 0;
     /* Without a driver this fails, too. */
     if (cl->clGetPlatformIDs(PLATFORMS_MAX, platforms, &count) != CL_SUCCESS) count = 0;
     for (size_t t = 0; t < HN_COUNT_OF(types); t++)
-        for (cl_uint p = 0; p < count && p < PLATFORMS_MAX; p++) add_devices(cl, platforms[p], types[t], out, out_count);
+        for (cl_uint p = 0; p < count && p < PLATFORMS_MAX; p++)
+            add_devices(cl, platforms[p], types[t], out, out_count);
     if (*out_count) return NULL;
-    return HN_ERROR(HN_NOT_FOUND, "OpenCL has no device: no driver is installed (/etc/OpenCL/vendors), or it finds "
-                                  "none; Debian's pocl-opencl-icd is a driver for the CPU");
+    return HN_ERROR(
+        HN_NOT_FOUND,
+        "OpenCL has no device: no driver is installed (/etc/OpenCL/vendors), or it finds "
+        "none; Debian's pocl-opencl-icd is a driver for the CPU");
 }
 
 static void clean(const char *text, size_t size, hn_strbuf *out) {
     hn_strbuf_clean(out, (hn_str){text, strnlen(text, size)}, true);
 }
 
-void hn_opencl_device_text(const hn_opencl *cl, cl_device_id device, cl_device_info what, hn_strbuf *out) {
+void hn_opencl_device_text(const hn_opencl *cl, cl_device_id device, cl_device_info what,
+                           hn_strbuf *out) {
     char text[1024];
     size_t size = 0;
-    if (cl->clGetDeviceInfo(device, what, sizeof text, text, &size) == CL_SUCCESS) clean(text, size, out);
+    if (cl->clGetDeviceInfo(device, what, sizeof text, text, &size) == CL_SUCCESS)
+        clean(text, size, out);
 }
 
-static void platform_text(const hn_opencl *cl, cl_platform_id platform, cl_platform_info what, hn_strbuf *out) {
+static void platform_text(const hn_opencl *cl, cl_platform_id platform, cl_platform_info what,
+                          hn_strbuf *out) {
     char text[1024];
     size_t size = 0;
-    if (cl->clGetPlatformInfo(platform, what, sizeof text, text, &size) == CL_SUCCESS) clean(text, size, out);
+    if (cl->clGetPlatformInfo(platform, what, sizeof text, text, &size) == CL_SUCCESS)
+        clean(text, size, out);
 }
 
 void hn_opencl_identity(const hn_opencl *cl, const hn_opencl_device *device, hn_strbuf *out) {
@@ -89,10 +102,15 @@ enum { LOG_BYTES = 64 << 10 };
 
 static void read_log(const hn_opencl *cl, cl_program program, cl_device_id device, hn_strbuf *out) {
     size_t size = 0;
-    if (cl->clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, 0, NULL, &size) != CL_SUCCESS || !size) return;
+    if (cl->clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, 0, NULL, &size) !=
+            CL_SUCCESS ||
+        !size)
+        return;
     char *log = calloc(1, size);
-    if (log && cl->clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, size, log, NULL) == CL_SUCCESS)
-        hn_strbuf_clean(out, (hn_str){log, strnlen(log, size < LOG_BYTES ? size : LOG_BYTES)}, false);
+    if (log && cl->clGetProgramBuildInfo(program, device, CL_PROGRAM_BUILD_LOG, size, log, NULL) ==
+                   CL_SUCCESS)
+        hn_strbuf_clean(out, (hn_str){log, strnlen(log, size < LOG_BYTES ? size : LOG_BYTES)},
+                        false);
     free(log);
 }
 
@@ -102,7 +120,8 @@ static void put_options(const hn_opencl *cl, cl_device_id device, hn_str options
     cl_device_fp_config config = 0;
     cl->clGetDeviceInfo(device, CL_DEVICE_SINGLE_FP_CONFIG, sizeof config, &config, NULL);
     hn_strbuf_append(out, options.ptr, options.len);
-    char *at = config & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT || !out->ptr ? NULL : strstr(out->ptr, exact);
+    char *at =
+        config & CL_FP_CORRECTLY_ROUNDED_DIVIDE_SQRT || !out->ptr ? NULL : strstr(out->ptr, exact);
     if (at) memset(at, ' ', sizeof exact - 1);
 }
 
@@ -111,8 +130,9 @@ cl_int hn_opencl_build(const hn_opencl *cl, cl_program program, cl_device_id dev
     hn_strbuf own;
     hn_strbuf_init(&own);
     put_options(cl, device, options, &own);
-    cl_int code = own.failed ? CL_OUT_OF_HOST_MEMORY
-                             : cl->clBuildProgram(program, 1, &device, own.ptr ? own.ptr : "", NULL, NULL);
+    cl_int code = own.failed
+                      ? CL_OUT_OF_HOST_MEMORY
+                      : cl->clBuildProgram(program, 1, &device, own.ptr ? own.ptr : "", NULL, NULL);
     if (code != CL_SUCCESS) read_log(cl, program, device, out_log);
     hn_strbuf_deinit(&own);
     return code;
@@ -122,7 +142,7 @@ cl_int hn_opencl_build(const hn_opencl *cl, cl_program program, cl_device_id dev
 
 const char *hn_opencl_error_name(cl_int code) {
     switch (code) {
-#define NAME(code)                                                                                           \
+#define NAME(code)                                                                                 \
     case code: return #code;
         NAME(CL_SUCCESS)
         NAME(CL_DEVICE_NOT_FOUND)

@@ -43,7 +43,8 @@ static bool take_copy(hn_str *rest, void *out, size_t len) {
 /* A text without a NUL in it, and one behind it. */
 static bool take_text(hn_str *rest, size_t len, hn_str *out) {
     hn_str end;
-    return take(rest, len, out) && take(rest, 1, &end) && !end.ptr[0] && !memchr(out->ptr, 0, out->len);
+    return take(rest, len, out) && take(rest, 1, &end) && !end.ptr[0] &&
+           !memchr(out->ptr, 0, out->len);
 }
 
 static bool take_binary(hn_str *rest, hn_opencl_binary *out) {
@@ -52,15 +53,19 @@ static bool take_binary(hn_str *rest, hn_opencl_binary *out) {
            take(rest, lens.binary_len, &out->bytes);
 }
 
-static hn_status damaged(const char *what) { return HN_ERROR(HN_CORRUPT, "an OpenCL program is damaged: %s", what); }
+static hn_status damaged(const char *what) {
+    return HN_ERROR(HN_CORRUPT, "an OpenCL program is damaged: %s", what);
+}
 
 hn_status hn_opencl_program_parse(hn_str bytes, hn_opencl_program *out) {
     hn_opencl_program_header header;
     out->binary_count = 0;
-    if (!take_copy(&bytes, &header, sizeof header) || memcmp(header.magic, HN_OPENCL_PROGRAM_MAGIC, sizeof header.magic) != 0)
+    if (!take_copy(&bytes, &header, sizeof header) ||
+        memcmp(header.magic, HN_OPENCL_PROGRAM_MAGIC, sizeof header.magic) != 0)
         return damaged("it does not begin as one");
     if (header.version != VERSION)
-        return HN_ERROR(HN_INCOMPATIBLE, "an OpenCL program has version %u, not %d", header.version, VERSION);
+        return HN_ERROR(HN_INCOMPATIBLE, "an OpenCL program has version %u, not %d", header.version,
+                        VERSION);
     if (!take_text(&bytes, header.options_len, &out->options)) return damaged("its options");
     if (!take_text(&bytes, header.source_len, &out->source)) return damaged("its source");
     if (header.binary_count > HN_OPENCL_BINARIES_MAX) return damaged("the number of its binaries");

@@ -1,10 +1,10 @@
-/* opencl_program.h: what an object for OpenCL holds: the source, the options that it is built with, and
- * binaries that drivers made of it. A driver takes its own binary if there is one; any other driver builds
- * the source.
+/* opencl_program.h: what an object for OpenCL holds: the source, the options that it is built with,
+ * and binaries that drivers made of it. A driver takes its own binary if there is one; any other
+ * driver builds the source.
  *
- * Layout: the header below in the machine's byte order (little-endian), the options and the source, each
- * closed by a NUL that is not counted, then for each binary its header, the driver's identity (opencl.h)
- * without a NUL, and the bytes. Nothing is aligned. */
+ * Layout: the header below in the machine's byte order (little-endian), the options and the source,
+ * each closed by a NUL that is not counted, then for each binary its header, the driver's identity
+ * (opencl.h) without a NUL, and the bytes. Nothing is aligned. */
 #ifndef HN_BASE_OPENCL_PROGRAM_H
 #define HN_BASE_OPENCL_PROGRAM_H
 

@@ -1,13 +1,13 @@
 /* opencl_row.c: the language "opencl": OpenCL C 1.2, to an object of base/opencl_program.h.
  *
- * The compiler is a part of a driver, so a machine has none, one or several. The text is built for the device
- * of every driver that is here, in the process that has the job, a worker; each gives a binary for the
- * object. It must build for one of them at least. Without a driver the object has the text alone, and the
- * machine that runs it builds it.
+ * The compiler is a part of a driver, so a machine has none, one or several. The text is built for
+ * the device of every driver that is here, in the process that has the job, a worker; each gives a
+ * binary for the object. It must build for one of them at least. Without a driver the object has
+ * the text alone, and the machine that runs it builds it.
  *
- * Drivers are asked anew in each process (their libraries and the kernel's modules are too many files to
- * remember an answer by), and the worker must find those that the job's key names. Address space is not
- * limited here: drivers of GPUs reserve more than any limit. */
+ * Drivers are asked anew in each process (their libraries and the kernel's modules are too many
+ * files to remember an answer by), and the worker must find those that the job's key names. Address
+ * space is not limited here: drivers of GPUs reserve more than any limit. */
 #include "toolchain/c.h"
 #include "toolchain/driver.h"
 #include "toolchain/flags.h"
@@ -25,7 +25,8 @@ enum { OPENCL_REVISION = 1 };
 
 /* ---- finding drivers ---- */
 
-/* The devices of different drivers, each with its identity; a second device of the same kind adds nothing. */
+/* The devices of different drivers, each with its identity; a second device of the same kind adds
+ * nothing. */
 typedef struct drivers {
     hn_opencl cl;
     uint32_t count;
@@ -64,7 +65,8 @@ static hn_status find_drivers(drivers *d) {
     hn_status status = hn_opencl_load(&d->cl);
     if (!status) status = hn_opencl_devices(&d->cl, devices, &count);
     if (hn_status_code(status) == HN_NOT_FOUND) { /* a text alone needs none */
-        hn_log("toolchain", HN_LOG_INFO, "OpenCL C is not built here: %s", hn_status_message(status));
+        hn_log("toolchain", HN_LOG_INFO, "OpenCL C is not built here: %s",
+               hn_status_message(status));
         hn_status_free(status);
         return NULL;
     }
@@ -135,7 +137,8 @@ static hn_status build_error(opencl_build *b, cl_int code, hn_str log) {
     hn_strbuf_init(&lines);
     hn_first_errors(log, &lines);
     hn_log("toolchain", HN_LOG_INFO, HN_STR_FMT, HN_STR_ARG(log));
-    hn_status status = HN_ERROR(HN_TOOLCHAIN, "%s: " HN_STR_FMT, hn_opencl_error_name(code), HN_STR_ARG(hn_strbuf_str(&lines)));
+    hn_status status = HN_ERROR(HN_TOOLCHAIN, "%s: " HN_STR_FMT, hn_opencl_error_name(code),
+                                HN_STR_ARG(hn_strbuf_str(&lines)));
     hn_strbuf_deinit(&lines);
     return status;
 }
@@ -168,7 +171,8 @@ static hn_status check_entries(opencl_build *b) {
 /* Nothing is appended when the driver gives no binaries. */
 static hn_status take_binary(opencl_build *b, hn_strbuf *out) {
     size_t size = 0;
-    cl_int code = b->cl->clGetProgramInfo(b->program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL);
+    cl_int code =
+        b->cl->clGetProgramInfo(b->program, CL_PROGRAM_BINARY_SIZES, sizeof size, &size, NULL);
     if (code != CL_SUCCESS) return hn_opencl_status(code, "clGetProgramInfo");
     if (!size) return NULL;
     unsigned char *bytes = (unsigned char *)hn_strbuf_reserve(out, size);
@@ -209,14 +213,17 @@ typedef struct opencl_run {
     hn_strbuf binaries[HN_OPENCL_DEVICES_MAX]; /* empty: the driver does not build this text */
 } opencl_run;
 
-/* A text that a driver cannot build is none of the job's failures while another can: it may use what one
- * device lacks. */
+/* A text that a driver cannot build is none of the job's failures while another can: it may use
+ * what one device lacks. */
 static hn_status build_all(opencl_run *r) {
     hn_status first = NULL;
     uint32_t built = 0;
     bool is_deterministic = true;
     for (uint32_t k = 0; k < r->drivers->count; k++) {
-        opencl_build b = {.job = r->job, .out = r->out, .cl = &r->drivers->cl, .device = &r->drivers->devices[k],
+        opencl_build b = {.job = r->job,
+                          .out = r->out,
+                          .cl = &r->drivers->cl,
+                          .device = &r->drivers->devices[k],
                           .options = hn_strbuf_str(&r->options)};
         r->out->is_deterministic = false;
         hn_status status = build_one(&b, &r->binaries[k]);
@@ -238,7 +245,8 @@ static bool is_word(char c) { return isalnum((unsigned char)c) || c == '_'; }
 
 static bool has_function(hn_str text, const char *name) {
     const size_t len = strlen(name);
-    for (const char *at = text.ptr, *end = text.ptr + text.len; (at = memmem(at, (size_t)(end - at), name, len)); at += len) {
+    for (const char *at = text.ptr, *end = text.ptr + text.len;
+         (at = memmem(at, (size_t)(end - at), name, len)); at += len) {
         const char *after = at + len;
         while (after < end && isspace((unsigned char)*after)) after++;
         if (after < end && *after == '(' && (at == text.ptr || !is_word(at[-1]))) return true;
@@ -252,20 +260,25 @@ static hn_status check_text(opencl_run *r) {
     hn_str text = r->job->text;
     int64_t open = 0;
     r->out->is_deterministic = true;
-    for (size_t k = 0; k < text.len && open >= 0; k++) open += (text.ptr[k] == '{') - (text.ptr[k] == '}');
-    if (open) return HN_ERROR(HN_TOOLCHAIN, "the text has %s that does not close", open > 0 ? "a '{'" : "a '}' too many, or a '{'");
+    for (size_t k = 0; k < text.len && open >= 0; k++)
+        open += (text.ptr[k] == '{') - (text.ptr[k] == '}');
+    if (open)
+        return HN_ERROR(HN_TOOLCHAIN, "the text has %s that does not close",
+                        open > 0 ? "a '{'" : "a '}' too many, or a '{'");
     for (hn_str rest = r->job->entries; hn_list_next(&rest, &item);)
         if (!has_function(text, item)) return hn_symbols_missing(item, false, "");
     return NULL;
 }
 
-/* The job's key names the drivers that its result is by. One that is not found here may be back later. */
+/* The job's key names the drivers that its result is by. One that is not found here may be back
+ * later. */
 static void compare_drivers(opencl_run *r, hn_str record) {
     hn_str listed;
     const char *item;
     uint32_t count = 0;
     hn_record_find(record, "drivers", &listed);
-    for (; hn_list_next(&listed, &item); count++) r->out->is_unlisted |= !has_identity(r->drivers, hn_str_of(item));
+    for (; hn_list_next(&listed, &item); count++)
+        r->out->is_unlisted |= !has_identity(r->drivers, hn_str_of(item));
     r->out->is_unlisted |= count != r->drivers->count;
 }
 
@@ -273,8 +286,8 @@ static hn_status write_program(const opencl_run *r) {
     hn_opencl_program program = {.options = hn_strbuf_str(&r->options), .source = r->job->text};
     for (uint32_t k = 0; k < r->drivers->count; k++)
         if (r->binaries[k].len)
-            program.binaries[program.binary_count++] =
-                (hn_opencl_binary){hn_strbuf_str(&r->drivers->identities[k]), hn_strbuf_str(&r->binaries[k])};
+            program.binaries[program.binary_count++] = (hn_opencl_binary){
+                hn_strbuf_str(&r->drivers->identities[k]), hn_strbuf_str(&r->binaries[k])};
     hn_opencl_program_write(&program, &r->out->bytes);
     return hn_strbuf_status(&r->out->bytes);
 }
@@ -286,9 +299,14 @@ static hn_status read_job(opencl_run *r) {
     hn_str target = job->target;
     HN_TRY(hn_flags_read(job->flags, HN_FLAGS_OPENCL, NULL, &worst));
     if (hn_list_next(&target, &item))
-        return HN_ERROR(HN_INVALID_ARGUMENT, "cannot compile OpenCL C for '%s': it is built for every driver that is here, so a job names no target", item);
-    if (job->text.len && memchr(job->text.ptr, 0, job->text.len)) return HN_ERROR(HN_INVALID_ARGUMENT, "an OpenCL text has a NUL character");
-    for (hn_str rest = job->flags; hn_list_next(&rest, &item);) hn_strbuf_printf(&r->options, "%s%s", r->options.len ? " " : "", item);
+        return HN_ERROR(
+            HN_INVALID_ARGUMENT,
+            "cannot compile OpenCL C for '%s': it is built for every driver that is here, so a job names no target",
+            item);
+    if (job->text.len && memchr(job->text.ptr, 0, job->text.len))
+        return HN_ERROR(HN_INVALID_ARGUMENT, "an OpenCL text has a NUL character");
+    for (hn_str rest = job->flags; hn_list_next(&rest, &item);)
+        hn_strbuf_printf(&r->options, "%s%s", r->options.len ? " " : "", item);
     return hn_strbuf_status(&r->options);
 }
 
@@ -300,7 +318,8 @@ static hn_status compile_in(opencl_run *r, hn_str record) {
     return write_program(r);
 }
 
-static hn_status opencl_compile(const hn_toolchain *toolchain, const hn_toolchain_job *job, hn_toolchain_result *out) {
+static hn_status opencl_compile(const hn_toolchain *toolchain, const hn_toolchain_job *job,
+                                hn_toolchain_result *out) {
     opencl_run *r = calloc(1, sizeof *r);
     if (!r) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to compile");
     *r = (opencl_run){.job = job, .out = out};
@@ -316,13 +335,19 @@ static hn_status opencl_compile(const hn_toolchain *toolchain, const hn_toolchai
 
 /* No compiler of a driver names the files that it read. */
 static hn_toolchain_reads opencl_reads(hn_str text, hn_str flags) {
-    return hn_job_reads(text, flags, HN_FLAGS_OPENCL) == HN_READS_NOTHING ? HN_READS_NOTHING : HN_READS_FILES;
+    return hn_job_reads(text, flags, HN_FLAGS_OPENCL) == HN_READS_NOTHING ? HN_READS_NOTHING
+                                                                          : HN_READS_FILES;
 }
 
 static const char *const suffixes[] = {".cl", NULL};
 /* Which drivers there are, and how PoCL compiles. */
-static const char *const env_names[] = {"OCL_ICD_VENDORS", "OCL_ICD_FILENAMES", "OPENCL_VENDOR_PATH", "POCL_DEVICES",
-                                        "POCL_WORK_GROUP_METHOD", "POCL_EXTRA_BUILD_FLAGS", NULL};
+static const char *const env_names[] = {"OCL_ICD_VENDORS",
+                                        "OCL_ICD_FILENAMES",
+                                        "OPENCL_VENDOR_PATH",
+                                        "POCL_DEVICES",
+                                        "POCL_WORK_GROUP_METHOD",
+                                        "POCL_EXTRA_BUILD_FLAGS",
+                                        NULL};
 
 const hn_toolchain_row hn_toolchain_row_opencl = {
     .language = "opencl",

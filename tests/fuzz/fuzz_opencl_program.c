@@ -1,4 +1,5 @@
-/* fuzz_opencl_program.c: any bytes as an object for OpenCL. What is accepted is written again as the same bytes. */
+/* fuzz_opencl_program.c: any bytes as an object for OpenCL. What is accepted is written again as
+ * the same bytes. */
 #include "base/opencl_program.h"
 
 #include <stdlib.h>

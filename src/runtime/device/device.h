@@ -57,6 +57,7 @@ typedef struct hn_dev {
 typedef struct hn_queue_options {
     uint32_t step_count; /* steps are below this: status words */
     hn_team *team;       /* the threads of the run, for a device that is the host; outlives the queue */
+    bool profile;        /* events of the queue have times */
 } hn_queue_options;
 
 /* A row's own struct begins with this. */
@@ -130,6 +131,11 @@ struct hn_device_ops {
     hn_status (*record)(hn_queue *queue, hn_event **out);
     hn_status (*wait)(hn_queue *queue, hn_event *event);
     void (*event_free)(hn_event *event); /* NULL is allowed */
+    /* When the device came to this point, in ns from some point of its own. The queue has times and was finished.
+     * NULL: the device has no clock but the host's. */
+    hn_status (*event_time)(hn_event *event, int64_t *out_ns);
+    /* What the driver calls the queue: for hooks that give it work of their own. NULL: there is no such thing. */
+    void *(*handle)(hn_queue *queue);
 
     /* Waits until all is done, and tells the first fault since the last `finish`, of launches that did not
      * tell it themselves. After an error the queue has no work, either. */

@@ -5,5 +5,6 @@
 #include "runtime/device/device.h"
 
 extern const hn_device_ops hn_device_cpu;
+extern const hn_device_ops hn_device_opencl;
 
 #endif

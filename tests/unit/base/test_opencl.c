@@ -1,14 +1,17 @@
-/* test_opencl.c: errors of OpenCL as statuses, and the objects that hold its programs. Nothing here needs a driver. */
+/* test_opencl.c: errors of OpenCL as statuses, and the objects that hold its programs. Nothing here
+ * needs a driver. */
 #include "base/opencl.h"
 #include "base/opencl_program.h"
 #include "unit/harness.h"
 
 TEST(errors_have_the_name_of_the_call_and_of_the_error) {
     EXPECT_OK(hn_opencl_status(CL_SUCCESS, "clFinish"));
-    EXPECT_ERROR(hn_opencl_status(CL_OUT_OF_RESOURCES, "clFinish"), HN_DEVICE, "OpenCL: clFinish failed: CL_OUT_OF_RESOURCES (-5)");
-    EXPECT_ERROR(hn_opencl_status(CL_MEM_OBJECT_ALLOCATION_FAILURE, "clCreateBuffer"), HN_OUT_OF_MEMORY,
-                 "clCreateBuffer failed: CL_MEM_OBJECT_ALLOCATION_FAILURE (-4)");
-    EXPECT_ERROR(hn_opencl_status(CL_OUT_OF_HOST_MEMORY, "clCreateContext"), HN_OUT_OF_MEMORY, "CL_OUT_OF_HOST_MEMORY");
+    EXPECT_ERROR(hn_opencl_status(CL_OUT_OF_RESOURCES, "clFinish"), HN_DEVICE,
+                 "OpenCL: clFinish failed: CL_OUT_OF_RESOURCES (-5)");
+    EXPECT_ERROR(hn_opencl_status(CL_MEM_OBJECT_ALLOCATION_FAILURE, "clCreateBuffer"),
+                 HN_OUT_OF_MEMORY, "clCreateBuffer failed: CL_MEM_OBJECT_ALLOCATION_FAILURE (-4)");
+    EXPECT_ERROR(hn_opencl_status(CL_OUT_OF_HOST_MEMORY, "clCreateContext"), HN_OUT_OF_MEMORY,
+                 "CL_OUT_OF_HOST_MEMORY");
     EXPECT_ERROR(hn_opencl_status(-9999, "clFlush"), HN_DEVICE, "an unknown error (-9999)");
 }
 
@@ -47,16 +50,19 @@ TEST(damaged_programs_are_refused) {
     hn_strbuf_init(&bytes);
     hn_opencl_program_write(&whole, &bytes);
     for (size_t len = 0; len < bytes.len; len++)
-        EXPECT_ERROR(hn_opencl_program_parse((hn_str){bytes.ptr, len}, &p), HN_CORRUPT, "an OpenCL program is damaged");
+        EXPECT_ERROR(hn_opencl_program_parse((hn_str){bytes.ptr, len}, &p), HN_CORRUPT,
+                     "an OpenCL program is damaged");
     for (size_t k = 0; k < bytes.len * 8; k++) {
         bytes.ptr[k / 8] ^= (char)(1 << k % 8);
         hn_status status = hn_opencl_program_parse(hn_strbuf_str(&bytes), &p);
-        if (!status) EXPECT(p.source.ptr + p.source.len <= bytes.ptr + bytes.len && p.binary_count <= 2);
+        if (!status)
+            EXPECT(p.source.ptr + p.source.len <= bytes.ptr + bytes.len && p.binary_count <= 2);
         hn_status_free(status);
         bytes.ptr[k / 8] ^= (char)(1 << k % 8);
     }
     bytes.ptr[4] = 2;
-    EXPECT_ERROR(hn_opencl_program_parse(hn_strbuf_str(&bytes), &p), HN_INCOMPATIBLE, "has version 2, not 1");
+    EXPECT_ERROR(hn_opencl_program_parse(hn_strbuf_str(&bytes), &p), HN_INCOMPATIBLE,
+                 "has version 2, not 1");
     bytes.ptr[4] = 1;
     bytes.ptr[sizeof(hn_opencl_program_header) + 2] = 0;
     EXPECT_ERROR(hn_opencl_program_parse(hn_strbuf_str(&bytes), &p), HN_CORRUPT, "its options");
@@ -69,7 +75,8 @@ TEST(bytes_behind_a_program_are_no_part_of_it) {
     hn_strbuf_init(&bytes);
     hn_opencl_program_write(&whole, &bytes);
     hn_strbuf_puts(&bytes, "x");
-    EXPECT_ERROR(hn_opencl_program_parse(hn_strbuf_str(&bytes), &p), HN_CORRUPT, "there are bytes behind it");
+    EXPECT_ERROR(hn_opencl_program_parse(hn_strbuf_str(&bytes), &p), HN_CORRUPT,
+                 "there are bytes behind it");
     hn_strbuf_deinit(&bytes);
 }
 

@@ -219,7 +219,7 @@ TEST(other_devices_are_refused) {
     EXPECT_ERROR(hn_module_load_memory(image.ptr, image.len, false,
                                        &(hn_module_options){.skip_digest = true}, &m),
                  HN_UNSUPPORTED,
-                 "buffer 1 of the program is on cuda; this library runs programs on cpu only");
+                 "buffer 1 of the program is on cuda; this library runs programs on cpu, opencl only");
     EXPECT_ERROR(hn_module_load_memory(image.ptr, image.len, false, NULL, &m), HN_CORRUPT,
                  "digest");
     hn_strbuf_deinit(&image);

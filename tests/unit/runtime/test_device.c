@@ -2,6 +2,8 @@
  * and code of other devices. */
 #include "unit/runtime/module_fixture.h"
 
+#include "support/driver_leaks.h"
+
 #include "runtime/device/device.h"
 
 /* ---- the rows ---- */
@@ -57,7 +59,13 @@ TEST(every_row) {
         if (!ops) continue;
         EXPECT_INT(ops->kind, kind);
         EXPECT(hn_device_ops_of_target(ops->target) == ops);
-        EXPECT_OK(hn_dev_open(ops, &(hn_device_options){.number = 0}, &dev));
+        hn_status status = hn_dev_open(ops, &(hn_device_options){.number = 0}, &dev);
+        if (hn_status_code(status) == HN_NOT_FOUND && ops != hn_device_ops_of_host()) {
+            fprintf(stderr, "skipped: %s\n", hn_status_message(status));
+            hn_status_free(status);
+            continue;
+        }
+        EXPECT_OK(status);
         if (!dev) continue;
         EXPECT(dev->ops == ops && dev->facts.name[0] && dev->facts.align >= 64);
         EXPECT_OK(ops->queue_create(dev, &options, &q));

@@ -2,6 +2,7 @@
  * what to do instead. A language whose compiler is missing is left out with a line. */
 #include "henry/kernel.h"
 
+#include "support/driver_leaks.h"
 #include "unit/harness.h"
 
 #include "base/file.h"
@@ -10,14 +11,6 @@
 
 #include <limits.h>
 #include <stdlib.h>
-
-#if defined(__SANITIZE_ADDRESS__)
-/* NVRTC and drivers of OpenCL keep some memory for themselves. */
-HN_API const char *__lsan_default_suppressions(void);
-const char *__lsan_default_suppressions(void) {
-    return "leak:libnvrtc\nleak:libpocl\nleak:libLLVM\nleak:libOpenCL\n";
-}
-#endif
 
 typedef struct fixture {
     char dir[PATH_MAX];

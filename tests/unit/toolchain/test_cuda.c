@@ -1,5 +1,6 @@
 /* test_cuda.c: the languages "cuda" and "nvcc", to cubins and PTX, without a GPU. Parts are skipped where
  * NVRTC or nvcc is missing. */
+#include "support/driver_leaks.h"
 #include "unit/toolchain/fixture.h"
 
 #include "base/log.h"
@@ -9,14 +10,6 @@
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#if defined(__SANITIZE_ADDRESS__)
-/* NVRTC keeps some memory for itself. */
-HN_API const char *__lsan_default_suppressions(void);
-const char *__lsan_default_suppressions(void) {
-    return "leak:libnvrtc\n";
-}
-#endif
 
 static const char two_kernels[] =
     "extern \"C\" __global__ void fill(float *p, float x) { p[blockIdx.x * blockDim.x + threadIdx.x] = x; }\n"

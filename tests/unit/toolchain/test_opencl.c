@@ -1,5 +1,7 @@
-/* test_opencl.c: the language "opencl". What needs a driver is skipped without one; what a machine without drivers does is tried on
- * every machine, in a process that is told of a folder of drivers that does not exist. */
+/* test_opencl.c: the language "opencl". What needs a driver is skipped without one; what a machine
+ * without drivers does is tried on every machine, in a process that is told of a folder of drivers
+ * that does not exist. */
+#include "support/driver_leaks.h"
 #include "unit/toolchain/fixture.h"
 
 #include "base/log.h"
@@ -10,29 +12,25 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#if defined(__SANITIZE_ADDRESS__)
-/* Drivers keep some memory for themselves. */
-HN_API const char *__lsan_default_suppressions(void);
-const char *__lsan_default_suppressions(void) {
-    return "leak:libpocl\nleak:libLLVM\nleak:libOpenCL\n";
-}
-#endif
-
-static const char text[] = "__kernel void fill(__global float *p, const float x) { p[get_global_id(0)] = x; }\n"
-                           "__kernel void add(__global float *p, __global const float *q) { p[get_global_id(0)] += q[get_global_id(0)]; }\n";
+static const char text[] =
+    "__kernel void fill(__global float *p, const float x) { p[get_global_id(0)] = x; }\n"
+    "__kernel void add(__global float *p, __global const float *q) { p[get_global_id(0)] += q[get_global_id(0)]; }\n";
 
 static hn_toolchain_job job_of(const char *source) {
-    return (hn_toolchain_job){.text = hn_str_of(source), .flags = HN_STR("-cl-std=CL1.2\0-w\0"), .own_group = true};
+    return (hn_toolchain_job){
+        .text = hn_str_of(source), .flags = HN_STR("-cl-std=CL1.2\0-w\0"), .own_group = true};
 }
 
 static bool has_driver(const language *l) {
     hn_str drivers;
-    bool has = hn_record_find(hn_strbuf_str(&l->toolchain.record), "drivers", &drivers) && drivers.len;
+    bool has =
+        hn_record_find(hn_strbuf_str(&l->toolchain.record), "drivers", &drivers) && drivers.len;
     if (!has) fprintf(stderr, "skipped: no OpenCL driver\n");
     return has;
 }
 
-static void expect_error(const language *l, const hn_toolchain_job *job, hn_code code, bool is_deterministic, const char *part) {
+static void expect_error(const language *l, const hn_toolchain_job *job, hn_code code,
+                         bool is_deterministic, const char *part) {
     hn_toolchain_result result;
     hn_log_configure("error");
     EXPECT_ERROR(hn_toolchain_compile(&l->toolchain, job, &result), code, part);
@@ -74,8 +72,9 @@ TEST(errors_have_the_device_and_the_line_of_the_text) {
         expect_error(&l, &job, HN_TOOLCHAIN, true, "OpenCL device '");
         expect_error(&l, &job, HN_TOOLCHAIN, true, ":3:");
         expect_error(&l, &job, HN_TOOLCHAIN, true, "nothing");
-        expect_error(&l, &job, HN_TOOLCHAIN, true,
-                     "to run it again: henry kernel compile /cache/failed/x.cl --language opencl --flag=-cl-std=CL1.2 --flag=-w -o /dev/null");
+        expect_error(
+            &l, &job, HN_TOOLCHAIN, true,
+            "to run it again: henry kernel compile /cache/failed/x.cl --language opencl --flag=-cl-std=CL1.2 --flag=-w -o /dev/null");
     }
     language_end(&l);
 }
@@ -85,7 +84,8 @@ TEST(entries_are_kernels_of_the_text) {
     if (!language_begin(&l, "opencl")) return language_end(&l);
     hn_toolchain_job job = job_of(text);
     job.entries = HN_STR("fill\0absent\0");
-    expect_error(&l, &job, HN_TOOLCHAIN, true, "no function 'absent' in what was compiled; it was asked for as an entry");
+    expect_error(&l, &job, HN_TOOLCHAIN, true,
+                 "no function 'absent' in what was compiled; it was asked for as an entry");
     language_end(&l);
 }
 
@@ -101,7 +101,8 @@ TEST(targets_and_flags_are_checked) {
     job.flags = HN_STR("-cl-std=CL1.2 -I.\0");
     expect_error(&l, &job, HN_INVALID_ARGUMENT, false, "cannot compile with flag");
     job.flags = HN_STR("-O2\0");
-    expect_error(&l, &job, HN_INVALID_ARGUMENT, false, "-cl-std= and the other -cl- options of OpenCL 1.2");
+    expect_error(&l, &job, HN_INVALID_ARGUMENT, false,
+                 "-cl-std= and the other -cl- options of OpenCL 1.2");
     language_end(&l);
 }
 
@@ -114,7 +115,8 @@ TEST(a_text_that_reads_files_is_not_kept) {
 
 /* ---- another machine: one without drivers ---- */
 
-/* A process of its own: drivers are looked for once in each. It runs one of the tests below, which do nothing elsewhere. */
+/* A process of its own: drivers are looked for once in each. It runs one of the tests below, which
+ * do nothing elsewhere. */
 static void run_without_drivers(const char *test) {
     int end = 0;
     fflush(NULL);
