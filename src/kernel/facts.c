@@ -2,7 +2,10 @@
 #include "kernel/facts.h"
 
 const hn_gpu_facts hn_gpu_facts_common = {
-    .limits = {.split_min_elems = 131072,
+    .limits = {.operations = 0,
+               .prologue_max_ops = 4,
+               .prologue_max_loads = 2,
+               .split_min_elems = 131072,
                .column_strip = 32,
                .column_min_steps = 256,
                .long_row_elems = 32768,
@@ -19,7 +22,8 @@ const hn_gpu_facts hn_gpu_facts_common = {
 };
 
 const hn_cpu_facts hn_cpu_facts_common = {
-    .limits = {.split_min_elems = 131072,
+    .limits = {.operations = HN_OPERATIONS_ALL,
+               .split_min_elems = 131072,
                .column_strip = 2048,
                .column_min_steps = 256,
                .long_row_elems = 32768,

@@ -64,6 +64,9 @@ bool loop_merges(sched *s, const hn_loop *loop, hn_expr a, hn_expr b);
 /* Applies a substitution to every index expression of a loop. */
 void loop_subst(sched *s, hn_loop *loop, const hn_expr *from, const hn_expr *to, uint32_t count);
 
+/* calls.c: before loops are grouped. */
+hn_status sched_calls(sched *s) HN_MUST_USE;
+
 /* split.c */
 /* Splits a long reduction with few results: `loop` becomes the first stage, `*out_second` (NULL: not split) the second. */
 hn_status loop_split(sched *s, hn_loop *loop, hn_loop **out_second) HN_MUST_USE;

@@ -44,6 +44,7 @@ hn_status hn_schedule_program(hn_program *program, const hn_sched_options *optio
                               hn_schedule *out) {
     *out = (hn_schedule){0};
     sched s = {.p = program, .sym = program->sym, .arena = arena, .scratch = scratch, .options = options, .out = out};
+    HN_TRY(sched_calls(&s));
     HN_TRY(sched_fuse(&s));
     if (options->fused) hn_program_print(program, options->fused);
     count_uses(&s);

@@ -64,6 +64,7 @@ static hn_status print_kernels(runner *r, const hn_kernel_code **unique, uint32_
     hn_strmap_init(&known, r->arena);
     for (uint32_t k = 0; k < r->schedule.steps.count; k++) {
         const hn_step *step = &r->schedule.steps.items[k];
+        r->counts.calls += step->kind == HN_STEP_EXTERN;
         if (step->kind != HN_STEP_KERNEL) continue;
         HN_TRY(print_kernel(r, step->kernel, &r->codes[k]));
         hn_str key = {(const char *)r->codes[k].digest.bytes, sizeof r->codes[k].digest.bytes};

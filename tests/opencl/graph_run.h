@@ -1,5 +1,6 @@
 /* graph_run.h: a graph on OpenCL. Passes, lowering and schedule are those of the driver; kernels are planned for groups of threads, printed as
- * OpenCL C and run on the device; extern operations are those of support/program_run.h. */
+ * OpenCL C and run on the device; calls of operations, which only
+ * kinds without loops are, are those of support/program_run.h. */
 #ifndef HN_TESTS_OPENCL_GRAPH_RUN_H
 #define HN_TESTS_OPENCL_GRAPH_RUN_H
 
@@ -9,6 +10,7 @@
 /* What the kernels of programs were like. */
 typedef struct graph_counts {
     uint32_t kernels, different; /* kernels; different texts */
+    uint32_t calls;              /* of operations: they run on the host */
     uint32_t reductions;         /* kernels that reduce, over rows and not in scans, */
     uint32_t together;           /* and those of them in which threads of a group add up by shared memory and barriers */
 } graph_counts;

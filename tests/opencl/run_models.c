@@ -2,7 +2,8 @@
  *
  *     opencl_run_models FOLDER...        each with model.pt2, input_K.npy and output_K.npy
  *
- * A folder is one test. It also fails when kernels reduce and in none of them threads of a group add up together. Tolerances are those of tests/models/run.sh: whole models sum in other orders than PyTorch, so rtol 1e-4, atol 1e-5;
+ * A folder is one test. It also fails when kernels reduce and in none of them threads of a group add up together, or when a step is left
+ * to the host. Tolerances are those of tests/models/run.sh: whole models sum in other orders than PyTorch, so rtol 1e-4, atol 1e-5;
  * models of one operator each (NAME_backward) are held to what torch.testing.assert_close asks of float32. */
 #include "opencl/graph_run.h"
 
@@ -81,6 +82,7 @@ static hn_status run_file(hn_arena *arena, hn_model_file *file, const char *fold
     if (!status) status = compare(graph, actual, expected, expected_count, folder);
     if (!status && counts->reductions && !counts->together)
         status = HN_ERROR(HN_INTERNAL, "%u kernels reduce, and each row is added up by one thread", counts->reductions);
+    if (!status && counts->calls) status = HN_ERROR(HN_INTERNAL, "%u steps are calls of operations, on the host", counts->calls);
     hn_graph_deinit(graph);
     return status;
 }

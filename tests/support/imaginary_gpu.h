@@ -5,7 +5,10 @@
 
 #include "kernel/facts.h"
 
-static const hn_gpu_facts hn_test_gpu = {.limits = {.split_min_elems = 4096,
+static const hn_gpu_facts hn_test_gpu = {.limits = {.operations = 0,
+                                                    .prologue_max_ops = 4,
+                                                    .prologue_max_loads = 2,
+                                                    .split_min_elems = 4096,
                                                     .column_strip = 32,
                                                     .column_min_steps = 8,
                                                     .long_row_elems = 256,
