@@ -95,7 +95,7 @@ TEXT
             while ((getline line < types) > 0) { split(line, part, "\t"); sub(/ $/, "", part[2]); type[part[1]] = part[2] }
             while ((getline line < limits) > 0) { split(line, part, "\t"); limit[part[1]] = part[2] }
         }
-        function what() { return type[$1] ? type[$1] : $3 ~ /!/ ? "in place" : $2 == "NULL" ? "not supported yet" : "-" }
+        function what() { return type[$1] ? type[$1] : $3 ~ /!/ ? "in place" : $2 == "hn_dec_none" ? "not supported yet" : "-" }
         { print "| `" substr($1, 6) "` | " what() " | " limit[$2] " |" }' | LC_ALL=C sort -f
     rm -f "$types" "$limits"
 }

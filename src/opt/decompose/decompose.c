@@ -27,8 +27,11 @@ hn_dec_fn hn_dec_find(hn_op op) {
 #undef HN_ATEN
     };
     if (op <= HN_ATEN_FIRST || op >= HN_ALL_OP_COUNT) return NULL;
-    return functions[op - HN_ATEN_FIRST];
+    hn_dec_fn fn = functions[op - HN_ATEN_FIRST];
+    return fn == hn_dec_none ? NULL : fn;
 }
+
+void hn_dec_none(hn_dec *d) { (void)d; }
 
 /* --- the report of what cannot be rewritten --- */
 

@@ -24,7 +24,7 @@ typedef struct hn_dec {
 } hn_dec;
 
 typedef void (*hn_dec_fn)(hn_dec *d);
-/* The third column of aten.def; NULL: none. */
+/* The third column of aten.def; NULL for hn_dec_none. */
 hn_dec_fn hn_dec_find(hn_op op);
 
 /* --- readers; `arg` is the position in the schema --- */
@@ -73,13 +73,9 @@ hn_value hn_dec_number(hn_dec *d, uint32_t arg, hn_dtype dtype);
 hn_dtype hn_dec_opmath(hn_dtype dtype);
 static inline hn_expr hn_dec_i(hn_dec *d, int64_t value) { return hn_sym_int(d->g->sym, value); }
 
-/* Every function named in aten.def. The name NULL stands for "no function" there. */
-#pragma push_macro("NULL")
-#undef NULL
-#define NULL hn_dec_none
+/* Every function named in aten.def; rows without one name hn_dec_none, which does nothing. */
 #define HN_ATEN(name, text, fn, ...) void fn(hn_dec *d);
 #include "ir/aten.def"
 #undef HN_ATEN
-#pragma pop_macro("NULL")
 
 #endif
