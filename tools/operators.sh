@@ -96,7 +96,7 @@ TEXT
             while ((getline line < limits) > 0) { split(line, part, "\t"); limit[part[1]] = part[2] }
         }
         function what() { return type[$1] ? type[$1] : $3 ~ /!/ ? "in place" : $2 == "hn_dec_none" ? "not supported yet" : "-" }
-        { print "| `" substr($1, 6) "` | " what() " | " limit[$2] " |" }' | LC_ALL=C sort -f
+        { name = $1; sub(/^aten\./, "", name); print "| `" name "` | " what() " | " limit[$2] " |" }' | LC_ALL=C sort -f
     rm -f "$types" "$limits"
 }
 
