@@ -155,37 +155,72 @@ static hn_value lead_index(hn_dec *d, hn_expr count, uint32_t dim, const m_shape
     return m_expand(d, m_along(d, m_iota(d, count, HN_DTYPE_I64), dim, 6), shape);
 }
 
-/* torchvision.deform_conv2d(input, weight, offset, mask, bias, stride, padding, dilation (two each), groups, offset_groups, use_mask) */
+static bool read_deform(hn_dec *d, hn_value input, hn_value weight, deform *f) {
+    m_shape_t out = m_meta_shape(d, 0);
+    *f = (deform){.n = m_size(d, input, 0), .c = m_size(d, input, 1), .h = m_size(d, input, 2), .w = m_size(d, input, 3),
+                  .groups = hn_dec_int(d, 11), .offset_groups = hn_dec_int(d, 12)};
+    bool fits = m_rank(d, input) == 4 && out.rank == 4 && f->groups > 0 && f->offset_groups > 0 &&
+                e_const(d, m_size(d, weight, 2), &f->kh) && e_const(d, m_size(d, weight, 3), &f->kw);
+    f->oh = out.sizes[2];
+    f->ow = out.sizes[3];
+    return m_require(d, fits, "deform_conv2d wants images and a weight of known sizes");
+}
+
+/* One axis, where the kernel would read without offsets: o * stride - padding + k * dilation. `xy`: 0 y, 1 x. */
+static hn_value base_position(hn_dec *d, hn_expr outputs, hn_expr kernel, uint32_t xy, hn_dtype dtype) {
+    hn_expr zero = e_int(d, 0), stride = hn_dec_expr(d, 5 + xy), padding = hn_dec_expr(d, 7 + xy);
+    hn_value from = ramp(d, outputs, stride, e_sub(d, zero, padding), 4 + xy, dtype);
+    return m_add(d, from, ramp(d, kernel, hn_dec_expr(d, 9 + xy), zero, 2 + xy, dtype));
+}
+
+/* The points that the kernel reads: N G kh kw oh ow. */
+static points deform_points(hn_dec *d, hn_value offset, const deform *f) {
+    hn_dtype dtype = m_dtype(d, offset);
+    hn_expr groups = e_int(d, f->offset_groups), kh = e_int(d, f->kh), kw = e_int(d, f->kw), two = e_int(d, 2);
+    m_shape_t grid = {.rank = 6, .sizes = {f->n, groups, kh, kw, f->oh, f->ow}};
+    hn_value pairs = m_split(d, offset, 1, (hn_expr[]){groups, kh, kw, two}, 4); /* N G kh kw 2 oh ow */
+    hn_value base_y = base_position(d, f->oh, kh, 0, dtype);
+    hn_value base_x = base_position(d, f->ow, kw, 1, dtype);
+    points p = {.lead_count = 2};
+    p.lead[0] = lead_index(d, f->n, 0, &grid);
+    p.lead[1] = lead_index(d, groups, 1, &grid);
+    p.y = m_add(d, hn_b_select(d->g, pairs, 4, e_int(d, 0)), base_y);
+    p.x = m_add(d, hn_b_select(d->g, pairs, 4, e_int(d, 1)), base_x);
+    return p;
+}
+
+/* What the kernel reads of `input`: N G kh kw oh ow C/G. */
+static hn_value deform_inputs(hn_dec *d, hn_value input, const points *p, const deform *f) {
+    hn_expr groups = e_int(d, f->offset_groups), kh = e_int(d, f->kh), kw = e_int(d, f->kw);
+    hn_expr channels = hn_sym_floordiv(d->g->sym, f->c, groups);
+    hn_value mask = 0;
+    if (hn_dec_bool(d, 13)) mask = m_split(d, m_opmath(d, hn_dec_tensor(d, 3)), 1, (hn_expr[]){groups, kh, kw}, 3);
+    hn_value image = m_split(d, input, 1, (hn_expr[]){groups, channels}, 2);
+    return deformed(d, m_move_dim(d, image, 2, 4), p, mask, f);
+}
+
+/* Weights [groups, O / groups, depth] x columns [N, groups, depth, oh * ow], where depth is C / groups * kh * kw. */
+static hn_value deform_product(hn_dec *d, hn_value taken, hn_value weight, const deform *f) {
+    m_shape_t out = m_meta_shape(d, 0);
+    hn_expr all = e_int(d, f->groups), taps = e_mul(d, e_int(d, f->kh), e_int(d, f->kw));
+    hn_expr depth = e_mul(d, hn_sym_floordiv(d->g->sym, f->c, all), taps);
+    hn_expr part = hn_sym_floordiv(d->g->sym, out.sizes[1], all);
+    hn_value columns = m_reshape(d, m_move_dim(d, taken, 6, 2), (hn_expr[]){f->n, all, depth, e_mul(d, f->oh, f->ow)}, 4);
+    m_shape_t wide = {.rank = 4, .sizes = {f->n, all, part, depth}};
+    hn_value w = m_reshape(d, weight, (hn_expr[]){e_int(d, 1), all, part, depth}, 4);
+    return m_reshape(d, hn_b_matmul(d->g, m_expand(d, w, &wide), columns, 0), out.sizes, 4);
+}
+
+/* torchvision.deform_conv2d(input, weight, offset, mask, bias, stride, padding, dilation (two each), groups, offset_groups,
+ * use_mask) */
 void hn_dec_deform_conv2d(hn_dec *d) {
     hn_value input = hn_dec_tensor(d, 0), weight = hn_dec_tensor(d, 1), offset = m_opmath(d, hn_dec_tensor(d, 2));
-    m_shape_t out = m_meta_shape(d, 0);
-    deform f = {.n = m_size(d, input, 0), .c = m_size(d, input, 1), .h = m_size(d, input, 2), .w = m_size(d, input, 3),
-                .groups = hn_dec_int(d, 11), .offset_groups = hn_dec_int(d, 12)};
     hn_dtype dtype = m_dtype(d, offset);
-    bool fits = m_rank(d, input) == 4 && out.rank == 4 && f.groups > 0 && f.offset_groups > 0 && e_const(d, m_size(d, weight, 2), &f.kh) &&
-                e_const(d, m_size(d, weight, 3), &f.kw);
-    if (!m_require(d, fits, "deform_conv2d wants images and a weight of known sizes")) return;
-    f.oh = out.sizes[2];
-    f.ow = out.sizes[3];
-    hn_expr groups = e_int(d, f.offset_groups), kh = e_int(d, f.kh), kw = e_int(d, f.kw), two = e_int(d, 2), zero = e_int(d, 0), one = e_int(d, 1);
-    hn_expr channels = hn_sym_floordiv(d->g->sym, f.c, groups);
-    m_shape_t grid = {.rank = 6, .sizes = {f.n, groups, kh, kw, f.oh, f.ow}};
-    hn_value pairs = m_split(d, offset, 1, (hn_expr[]){groups, kh, kw, two}, 4); /* N G kh kw 2 oh ow */
-    hn_value base_y = m_add(d, ramp(d, f.oh, hn_dec_expr(d, 5), e_sub(d, zero, hn_dec_expr(d, 7)), 4, dtype), ramp(d, kh, hn_dec_expr(d, 9), zero, 2, dtype));
-    hn_value base_x = m_add(d, ramp(d, f.ow, hn_dec_expr(d, 6), e_sub(d, zero, hn_dec_expr(d, 8)), 5, dtype), ramp(d, kw, hn_dec_expr(d, 10), zero, 3, dtype));
-    points p = {.lead = {lead_index(d, f.n, 0, &grid), lead_index(d, groups, 1, &grid)}, .lead_count = 2};
-    p.y = m_add(d, hn_b_select(d->g, pairs, 4, zero), base_y);
-    p.x = m_add(d, hn_b_select(d->g, pairs, 4, one), base_x);
-    hn_value mask = hn_dec_bool(d, 13) ? m_split(d, m_opmath(d, hn_dec_tensor(d, 3)), 1, (hn_expr[]){groups, kh, kw}, 3) : 0;
-    hn_value image = m_split(d, input, 1, (hn_expr[]){groups, channels}, 2);
-    hn_value taken = deformed(d, m_move_dim(d, image, 2, 4), &p, mask, &f); /* N G kh kw oh ow C/G */
-    /* columns [N, groups, C / groups * kh * kw, oh * ow] under weights [groups, O / groups, C / groups * kh * kw] */
-    hn_expr all = e_int(d, f.groups), depth = e_mul(d, hn_sym_floordiv(d->g->sym, f.c, all), e_mul(d, kh, kw)), o = out.sizes[1];
-    hn_expr part = hn_sym_floordiv(d->g->sym, o, all);
-    hn_value columns = m_reshape(d, m_move_dim(d, taken, 6, 2), (hn_expr[]){f.n, all, depth, e_mul(d, f.oh, f.ow)}, 4);
-    m_shape_t wide = {.rank = 4, .sizes = {f.n, all, part, depth}};
-    hn_value w = m_expand(d, m_reshape(d, m_cast(d, weight, dtype), (hn_expr[]){one, all, part, depth}, 4), &wide);
-    hn_value r = m_reshape(d, hn_b_matmul(d->g, w, columns, 0), out.sizes, 4);
+    deform f;
+    if (!read_deform(d, input, weight, &f)) return;
+    points p = deform_points(d, offset, &f);
+    hn_value taken = deform_inputs(d, input, &p, &f);
+    hn_value r = deform_product(d, taken, m_cast(d, weight, dtype), &f);
     hn_value bias = hn_dec_tensor(d, 4);
     if (bias) r = m_add(d, r, m_along(d, m_cast(d, bias, dtype), 1, 4));
     m_result(d, 0, r);
