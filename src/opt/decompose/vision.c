@@ -13,7 +13,8 @@ typedef struct points {
 } points;
 
 /* The pixels at whole positions that are inside, [points.., C]; `ok` says where they count. */
-static hn_value corner(hn_dec *d, hn_value image, const points *p, hn_value y, hn_value x, hn_value weight) {
+static hn_value corner(hn_dec *d, hn_value image, const points *p, hn_value y, hn_value x,
+                       hn_value weight) {
     hn_value index[4];
     uint32_t count = 0;
     for (; count < p->lead_count; count++) index[count] = p->lead[count];
@@ -33,16 +34,21 @@ typedef struct axis {
     hn_expr samples;                    /* the most a bin has */
 } axis;
 
-/* Samples at start + (bin + (s + 0.5) / count) * width; outside [-1, size] nothing, inside clamped to the pixels. */
-static axis sample_axis(hn_dec *d, hn_value start, hn_value length, hn_expr bins, hn_expr size, int64_t ratio) {
+/* Samples at start + (bin + (s + 0.5) / count) * width; outside [-1, size] nothing, inside clamped
+ * to the pixels. */
+static axis sample_axis(hn_dec *d, hn_value start, hn_value length, hn_expr bins, hn_expr size,
+                        int64_t ratio) {
     hn_dtype dtype = m_dtype(d, start);
     axis a = {.samples = ratio > 0 ? e_int(d, ratio) : hn_sym_ceildiv(d->g->sym, size, bins)};
     hn_value width = m_div(d, length, m_size_as(d, bins, dtype));
     a.count = ratio > 0 ? m_c(d, width, (double)ratio) : m_un(d, HN_OP_CEIL, width);
-    hn_value bin = m_along(d, m_iota(d, bins, dtype), 1, 3), s = m_along(d, m_iota(d, a.samples, dtype), 2, 3);
-    hn_value w = hn_b_unsqueeze(d->g, hn_b_unsqueeze(d->g, width, 1), 1), from = hn_b_unsqueeze(d->g, hn_b_unsqueeze(d->g, start, 1), 1);
+    hn_value bin = m_along(d, m_iota(d, bins, dtype), 1, 3),
+             s = m_along(d, m_iota(d, a.samples, dtype), 2, 3);
+    hn_value w = hn_b_unsqueeze(d->g, hn_b_unsqueeze(d->g, width, 1), 1),
+             from = hn_b_unsqueeze(d->g, hn_b_unsqueeze(d->g, start, 1), 1);
     hn_value n = ratio > 0 ? a.count : hn_b_unsqueeze(d->g, hn_b_unsqueeze(d->g, a.count, 1), 1);
-    hn_value at = m_add(d, m_add(d, from, m_mul(d, bin, w)), m_div(d, m_mul(d, m_add_c(d, s, 0.5), w), n));
+    hn_value at =
+        m_add(d, m_add(d, from, m_mul(d, bin, w)), m_div(d, m_mul(d, m_add_c(d, s, 0.5), w), n));
     m_shape_t shape = m_shape(d, at);
     if (ratio <= 0) a.taken = m_merge(d, m_expand(d, m_bin(d, HN_OP_LT, s, n), &shape), 1, 2);
     at = m_merge(d, at, 1, 2);
@@ -51,7 +57,8 @@ static axis sample_axis(hn_dec *d, hn_value start, hn_value length, hn_expr bins
     hn_value clamped = m_max_c(d, m_where(d, a.inside, at, zero_of(d, at)), 0);
     a.low = m_bin(d, HN_OP_MIN, m_floor(d, clamped), last);
     a.high = m_bin(d, HN_OP_MIN, m_add_c(d, a.low, 1), last);
-    a.weight = m_where(d, m_bin(d, HN_OP_GE, a.low, last), zero_of(d, at), m_sub(d, clamped, a.low));
+    a.weight =
+        m_where(d, m_bin(d, HN_OP_GE, a.low, last), zero_of(d, at), m_sub(d, clamped, a.low));
     if (a.taken) a.inside = m_and(d, a.inside, a.taken);
     return a;
 }
@@ -68,13 +75,17 @@ static hn_value spread_out(hn_dec *d, hn_value v, uint32_t new_dim, const m_shap
 }
 
 static hn_value sampled(hn_dec *d, hn_value image, hn_value batch, const axis *y, const axis *x) {
-    m_shape_t shape = {.rank = 3, .sizes = {m_size(d, y->low, 0), m_size(d, y->low, 1), m_size(d, x->low, 1)}}, each = shape;
-    hn_value sum = 0, inside = m_and(d, hn_b_unsqueeze(d->g, y->inside, 2), hn_b_unsqueeze(d->g, x->inside, 1));
+    m_shape_t shape = {.rank = 3,
+                       .sizes = {m_size(d, y->low, 0), m_size(d, y->low, 1), m_size(d, x->low, 1)}},
+              each = shape;
+    hn_value sum = 0, inside = m_and(d, hn_b_unsqueeze(d->g, y->inside, 2),
+                                     hn_b_unsqueeze(d->g, x->inside, 1));
     points p = {.lead_count = 1};
     each.rank = 3;
     p.lead[0] = m_expand(d, hn_b_unsqueeze(d->g, hn_b_unsqueeze(d->g, batch, 1), 1), &each);
     for (int k = 0; k < 4; k++) {
-        hn_value wy = k & 2 ? y->weight : m_c_sub(d, 1, y->weight), wx = k & 1 ? x->weight : m_c_sub(d, 1, x->weight);
+        hn_value wy = k & 2 ? y->weight : m_c_sub(d, 1, y->weight),
+                 wx = k & 1 ? x->weight : m_c_sub(d, 1, x->weight);
         hn_value weight = m_mul(d, spread_out(d, wy, 2, &shape), spread_out(d, wx, 1, &shape));
         weight = m_where(d, inside, weight, zero_of(d, weight));
         hn_value part = corner(d, image, &p, spread_out(d, k & 2 ? y->high : y->low, 2, &shape),
@@ -85,20 +96,26 @@ static hn_value sampled(hn_dec *d, hn_value image, hn_value batch, const axis *y
 }
 
 static void require_fit(hn_dec *d, const axis *a) {
-    hn_value most = m_size_as(d, a->samples, m_dtype(d, a->count)), fits = m_bin(d, HN_OP_LE, a->count, most);
-    hn_b_assert(d->g, m_reduce_all(d, HN_OP_ALL, fits), HN_STR("a region of roi_align is larger than the image; give it a sampling_ratio"));
+    hn_value most = m_size_as(d, a->samples, m_dtype(d, a->count)),
+             fits = m_bin(d, HN_OP_LE, a->count, most);
+    hn_b_assert(d->g, m_reduce_all(d, HN_OP_ALL, fits),
+                HN_STR("a region of roi_align is larger than the image; give it a sampling_ratio"));
 }
 
-/* torchvision.roi_align(input, rois [K, 5], spatial_scale, pooled_height, pooled_width, sampling_ratio, aligned): the mean of the
- * samples of each bin. Without a ratio a region has as many samples as pixels, up to the image's own number. */
+/* torchvision.roi_align(input, rois [K, 5], spatial_scale, pooled_height, pooled_width,
+ * sampling_ratio, aligned): the mean of the samples of each bin. Without a ratio a region has as
+ * many samples as pixels, up to the image's own number. */
 void hn_dec_roi_align(hn_dec *d) {
     hn_value input = hn_dec_tensor(d, 0), rois = m_opmath(d, hn_dec_tensor(d, 1));
     double scale = hn_dec_float(d, 2), offset = hn_dec_bool(d, 6) ? 0.5 : 0;
     hn_expr bins[2] = {hn_dec_expr(d, 3), hn_dec_expr(d, 4)};
     int64_t ratio = hn_dec_int(d, 5);
-    if (!m_require(d, m_rank(d, input) == 4 && m_rank(d, rois) == 2, "roi_align wants images and a matrix of regions")) return;
+    if (!m_require(d, m_rank(d, input) == 4 && m_rank(d, rois) == 2,
+                   "roi_align wants images and a matrix of regions"))
+        return;
     hn_value x0 = edge(d, rois, 1, scale, offset), y0 = edge(d, rois, 2, scale, offset);
-    hn_value width = m_sub(d, edge(d, rois, 3, scale, offset), x0), height = m_sub(d, edge(d, rois, 4, scale, offset), y0);
+    hn_value width = m_sub(d, edge(d, rois, 3, scale, offset), x0),
+             height = m_sub(d, edge(d, rois, 4, scale, offset), y0);
     if (offset == 0) {
         width = m_max_c(d, width, 1);
         height = m_max_c(d, height, 1);
@@ -110,7 +127,8 @@ void hn_dec_roi_align(hn_dec *d) {
         require_fit(d, &x);
     }
     hn_value batch = m_cast(d, hn_b_select(d->g, rois, 1, e_int(d, 0)), HN_DTYPE_I64);
-    hn_value v = sampled(d, m_move_dim(d, input, 1, 3), batch, &y, &x); /* K, bins * samples, bins * samples, C */
+    hn_value v = sampled(d, m_move_dim(d, input, 1, 3), batch, &y,
+                         &x); /* K, bins * samples, bins * samples, C */
     v = m_split(d, v, 2, (hn_expr[]){bins[1], x.samples}, 2);
     v = m_split(d, v, 1, (hn_expr[]){bins[0], y.samples}, 2);
     const uint32_t samples[2] = {2, 4};
@@ -127,25 +145,33 @@ typedef struct deform {
     int64_t groups, offset_groups, kh, kw;
 } deform;
 
-/* Whole numbers k * step of a kernel position, or o * stride - padding of a result, along dimension `dim` of 5. */
-static hn_value ramp(hn_dec *d, hn_expr count, hn_expr step, hn_expr start, uint32_t dim, hn_dtype dtype) {
-    hn_value v = m_add(d, m_mul(d, m_iota(d, count, HN_DTYPE_I64), m_size_as(d, step, HN_DTYPE_I64)), m_size_as(d, start, HN_DTYPE_I64));
+/* Whole numbers k * step of a kernel position, or o * stride - padding of a result, along dimension
+ * `dim` of 5. */
+static hn_value ramp(hn_dec *d, hn_expr count, hn_expr step, hn_expr start, uint32_t dim,
+                     hn_dtype dtype) {
+    hn_value v =
+        m_add(d, m_mul(d, m_iota(d, count, HN_DTYPE_I64), m_size_as(d, step, HN_DTYPE_I64)),
+              m_size_as(d, start, HN_DTYPE_I64));
     return m_along(d, m_cast(d, v, dtype), dim, 6);
 }
 
 /* Bilinear pixels at y, x [N, G, kh, kw, oh, ow], zero beyond the border: [.., C / G] */
-static hn_value deformed(hn_dec *d, hn_value image, const points *p, hn_value mask, const deform *f) {
+static hn_value deformed(hn_dec *d, hn_value image, const points *p, hn_value mask,
+                         const deform *f) {
     hn_dtype dtype = m_dtype(d, p->y);
-    hn_value y0 = m_floor(d, p->y), x0 = m_floor(d, p->x), dy = m_sub(d, p->y, y0), dx = m_sub(d, p->x, x0), sum = 0;
+    hn_value y0 = m_floor(d, p->y), x0 = m_floor(d, p->x), dy = m_sub(d, p->y, y0),
+             dx = m_sub(d, p->x, x0), sum = 0;
     hn_value bottom = m_size_as(d, f->h, dtype), right = m_size_as(d, f->w, dtype);
     for (int k = 0; k < 4; k++) {
         hn_value y = k & 2 ? m_add_c(d, y0, 1) : y0, x = k & 1 ? m_add_c(d, x0, 1) : x0;
-        hn_value inside = m_and(d, m_and(d, m_bin_c(d, HN_OP_GE, y, 0), m_bin(d, HN_OP_LT, y, bottom)),
-                                m_and(d, m_bin_c(d, HN_OP_GE, x, 0), m_bin(d, HN_OP_LT, x, right)));
+        hn_value inside =
+            m_and(d, m_and(d, m_bin_c(d, HN_OP_GE, y, 0), m_bin(d, HN_OP_LT, y, bottom)),
+                  m_and(d, m_bin_c(d, HN_OP_GE, x, 0), m_bin(d, HN_OP_LT, x, right)));
         hn_value weight = m_mul(d, k & 2 ? dy : m_c_sub(d, 1, dy), k & 1 ? dx : m_c_sub(d, 1, dx));
         if (mask) weight = m_mul(d, weight, mask);
         weight = m_where(d, inside, weight, zero_of(d, weight));
-        hn_value part = corner(d, image, p, m_where(d, inside, y, zero_of(d, y)), m_where(d, inside, x, zero_of(d, x)), weight);
+        hn_value part = corner(d, image, p, m_where(d, inside, y, zero_of(d, y)),
+                               m_where(d, inside, x, zero_of(d, x)), weight);
         sum = sum ? m_add(d, sum, part) : part;
     }
     return sum;
@@ -157,17 +183,24 @@ static hn_value lead_index(hn_dec *d, hn_expr count, uint32_t dim, const m_shape
 
 static bool read_deform(hn_dec *d, hn_value input, hn_value weight, deform *f) {
     m_shape_t out = m_meta_shape(d, 0);
-    *f = (deform){.n = m_size(d, input, 0), .c = m_size(d, input, 1), .h = m_size(d, input, 2), .w = m_size(d, input, 3),
-                  .groups = hn_dec_int(d, 11), .offset_groups = hn_dec_int(d, 12)};
+    *f = (deform){.n = m_size(d, input, 0),
+                  .c = m_size(d, input, 1),
+                  .h = m_size(d, input, 2),
+                  .w = m_size(d, input, 3),
+                  .groups = hn_dec_int(d, 11),
+                  .offset_groups = hn_dec_int(d, 12)};
     bool fits = m_rank(d, input) == 4 && out.rank == 4 && f->groups > 0 && f->offset_groups > 0 &&
-                e_const(d, m_size(d, weight, 2), &f->kh) && e_const(d, m_size(d, weight, 3), &f->kw);
+                e_const(d, m_size(d, weight, 2), &f->kh) &&
+                e_const(d, m_size(d, weight, 3), &f->kw);
     f->oh = out.sizes[2];
     f->ow = out.sizes[3];
     return m_require(d, fits, "deform_conv2d wants images and a weight of known sizes");
 }
 
-/* One axis, where the kernel would read without offsets: o * stride - padding + k * dilation. `xy`: 0 y, 1 x. */
-static hn_value base_position(hn_dec *d, hn_expr outputs, hn_expr kernel, uint32_t xy, hn_dtype dtype) {
+/* One axis, where the kernel would read without offsets: o * stride - padding + k * dilation. `xy`:
+ * 0 y, 1 x. */
+static hn_value base_position(hn_dec *d, hn_expr outputs, hn_expr kernel, uint32_t xy,
+                              hn_dtype dtype) {
     hn_expr zero = e_int(d, 0), stride = hn_dec_expr(d, 5 + xy), padding = hn_dec_expr(d, 7 + xy);
     hn_value from = ramp(d, outputs, stride, e_sub(d, zero, padding), 4 + xy, dtype);
     return m_add(d, from, ramp(d, kernel, hn_dec_expr(d, 9 + xy), zero, 2 + xy, dtype));
@@ -176,9 +209,11 @@ static hn_value base_position(hn_dec *d, hn_expr outputs, hn_expr kernel, uint32
 /* The points that the kernel reads: N G kh kw oh ow. */
 static points deform_points(hn_dec *d, hn_value offset, const deform *f) {
     hn_dtype dtype = m_dtype(d, offset);
-    hn_expr groups = e_int(d, f->offset_groups), kh = e_int(d, f->kh), kw = e_int(d, f->kw), two = e_int(d, 2);
+    hn_expr groups = e_int(d, f->offset_groups), kh = e_int(d, f->kh), kw = e_int(d, f->kw),
+            two = e_int(d, 2);
     m_shape_t grid = {.rank = 6, .sizes = {f->n, groups, kh, kw, f->oh, f->ow}};
-    hn_value pairs = m_split(d, offset, 1, (hn_expr[]){groups, kh, kw, two}, 4); /* N G kh kw 2 oh ow */
+    hn_value pairs =
+        m_split(d, offset, 1, (hn_expr[]){groups, kh, kw, two}, 4); /* N G kh kw 2 oh ow */
     hn_value base_y = base_position(d, f->oh, kh, 0, dtype);
     hn_value base_x = base_position(d, f->ow, kw, 1, dtype);
     points p = {.lead_count = 2};
@@ -194,27 +229,31 @@ static hn_value deform_inputs(hn_dec *d, hn_value input, const points *p, const 
     hn_expr groups = e_int(d, f->offset_groups), kh = e_int(d, f->kh), kw = e_int(d, f->kw);
     hn_expr channels = hn_sym_floordiv(d->g->sym, f->c, groups);
     hn_value mask = 0;
-    if (hn_dec_bool(d, 13)) mask = m_split(d, m_opmath(d, hn_dec_tensor(d, 3)), 1, (hn_expr[]){groups, kh, kw}, 3);
+    if (hn_dec_bool(d, 13))
+        mask = m_split(d, m_opmath(d, hn_dec_tensor(d, 3)), 1, (hn_expr[]){groups, kh, kw}, 3);
     hn_value image = m_split(d, input, 1, (hn_expr[]){groups, channels}, 2);
     return deformed(d, m_move_dim(d, image, 2, 4), p, mask, f);
 }
 
-/* Weights [groups, O / groups, depth] x columns [N, groups, depth, oh * ow], where depth is C / groups * kh * kw. */
+/* Weights [groups, O / groups, depth] x columns [N, groups, depth, oh * ow], where depth is C /
+ * groups * kh * kw. */
 static hn_value deform_product(hn_dec *d, hn_value taken, hn_value weight, const deform *f) {
     m_shape_t out = m_meta_shape(d, 0);
     hn_expr all = e_int(d, f->groups), taps = e_mul(d, e_int(d, f->kh), e_int(d, f->kw));
     hn_expr depth = e_mul(d, hn_sym_floordiv(d->g->sym, f->c, all), taps);
     hn_expr part = hn_sym_floordiv(d->g->sym, out.sizes[1], all);
-    hn_value columns = m_reshape(d, m_move_dim(d, taken, 6, 2), (hn_expr[]){f->n, all, depth, e_mul(d, f->oh, f->ow)}, 4);
+    hn_value columns = m_reshape(d, m_move_dim(d, taken, 6, 2),
+                                 (hn_expr[]){f->n, all, depth, e_mul(d, f->oh, f->ow)}, 4);
     m_shape_t wide = {.rank = 4, .sizes = {f->n, all, part, depth}};
     hn_value w = m_reshape(d, weight, (hn_expr[]){e_int(d, 1), all, part, depth}, 4);
     return m_reshape(d, hn_b_matmul(d->g, m_expand(d, w, &wide), columns, 0), out.sizes, 4);
 }
 
-/* torchvision.deform_conv2d(input, weight, offset, mask, bias, stride, padding, dilation (two each), groups, offset_groups,
- * use_mask) */
+/* torchvision.deform_conv2d(input, weight, offset, mask, bias, stride, padding, dilation (two
+ * each), groups, offset_groups, use_mask) */
 void hn_dec_deform_conv2d(hn_dec *d) {
-    hn_value input = hn_dec_tensor(d, 0), weight = hn_dec_tensor(d, 1), offset = m_opmath(d, hn_dec_tensor(d, 2));
+    hn_value input = hn_dec_tensor(d, 0), weight = hn_dec_tensor(d, 1),
+             offset = m_opmath(d, hn_dec_tensor(d, 2));
     hn_dtype dtype = m_dtype(d, offset);
     deform f;
     if (!read_deform(d, input, weight, &f)) return;
