@@ -1,68 +1,67 @@
-/* column_body.h: register tiles side by side and one under the other, for one instruction set. Included by kernels_body.h.
+/* column_body.h: register tiles side by side and one under the other, for one instruction set.
+ * Included by kernels_body.h.
  *
- * With few k a tile is short: what is done once for each of them, a call, the fields of hn_ext_tile, all the cases of its end,
- * costs half of it. Here that is done once for many tiles, and the end of one overlaps the sums of the next. Those side by side come
- * first: the rows of the result are often pages apart, and are written in long pieces so. */
+ * With few k a tile is short: what is done once for each of them, a call, the fields of
+ * hn_ext_tile, all the cases of its end, costs half of it. Here that is done once for many tiles,
+ * and the end of one overlaps the sums of the next. Those side by side come first: the rows of the
+ * result are often pages apart, and are written in long pieces so. */
 
-HN_INLINE void column_finish(const hn_ext_column *t, vec acc[][2], float *c, const float *residual, const int rows) {
-    if (t->accumulate) {
-        _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)
-            _Pragma("GCC unroll 2") for (int v = 0; v < 2; v++) acc[i][v] += vec_load(c + i * t->c_row + v * HN_LANES);
+/* Where one tile of the column reads and writes. */
+typedef struct column_place {
+    const float *a, *b;
+    float *c;
+    const float *bias, *residual; /* NULL: none */
+} column_place;
+
+/* From another cache, rows far apart: the sums take as long as it is on its way. */
+HN_INLINE void column_fetch_residual(const hn_ext_column *t, const float *residual,
+                                     const int rows) {
+    _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) {
+        __builtin_prefetch(residual + i * t->residual_row, 0, 3);
+        __builtin_prefetch(residual + i * t->residual_row + TILE_COLS - 1, 0, 3);
     }
-    if (residual) {
-        _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)
-            _Pragma("GCC unroll 2") for (int v = 0; v < 2; v++) acc[i][v] += vec_load(residual + i * t->residual_row + v * HN_LANES);
-    }
-    if (t->epilogue == HN_EPILOGUE_RELU) {
-        _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)
-            _Pragma("GCC unroll 2") for (int v = 0; v < 2; v++) acc[i][v] = vec_relu(acc[i][v]);
-    } else if (t->epilogue == HN_EPILOGUE_HARDSWISH) {
-        _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++)
-            _Pragma("GCC unroll 2") for (int v = 0; v < 2; v++) acc[i][v] = vec_hardswish(acc[i][v]);
-    }
-    _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++, c += t->c_row)
-        _Pragma("GCC unroll 2") for (int v = 0; v < 2; v++) vec_store(c + v * HN_LANES, acc[i][v]);
 }
 
-/* One tile. taps: where the rows of b are, or else they are b_k apart. */
-HN_INLINE void column_tile(const hn_ext_column *t, const float *a, const float *b, float *c, const float *bias, const float *residual,
-                           const int64_t *taps, const int rows) {
-    vec acc[HN_TILE_ROWS][2];
-    _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) acc[i][0] = acc[i][1] = vec_splat(bias ? bias[i] : 0);
+/* taps: where the rows of b are; NULL: they are b_k apart. */
+HN_INLINE void column_sum(const hn_ext_column *t, const column_place *at, const int64_t *taps,
+                          vec acc[][2], const int rows) {
+    const float *a = at->a, *b = at->b;
     const int64_t b_k = t->b_k;
-    if (residual) { /* from another cache, rows far apart: the sums take as long as it is on its way */
-        _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) {
-            __builtin_prefetch(residual + i * t->residual_row, 0, 3);
-            __builtin_prefetch(residual + i * t->residual_row + TILE_COLS - 1, 0, 3);
-        }
-    }
     int64_t k = 0;
 #ifdef HN_TILE_AVX2
-    for (; rows >= 5 && !taps && k + 4 <= t->k; k += 4, a += 4 * HN_TILE_ROWS, b += 4 * b_k) tile_four_steps_apart(acc, a, b, b_k, rows);
+    for (; rows >= 5 && !taps && k + 4 <= t->k; k += 4, a += 4 * HN_TILE_ROWS, b += 4 * b_k)
+        tile_four_steps_apart(acc, a, b, b_k, rows);
 #endif
     _Pragma("GCC unroll 2") for (; k < t->k; k++) {
-        const float *row = taps ? b + taps[k] : b;
-        const vec low = vec_load(row), high = vec_load(row + HN_LANES);
-        _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) {
-            const vec x = vec_splat(a[i]);
-            acc[i][0] += x * low;
-            acc[i][1] += x * high;
-        }
+        acc_multiply(acc, a, 1, taps ? b + taps[k] : b, rows, 2);
         a += HN_TILE_ROWS, b += taps ? 0 : b_k;
     }
-    column_finish(t, acc, c, residual, rows);
-    if (t->epilogue > HN_EPILOGUE_RELU && t->epilogue != HN_EPILOGUE_HARDSWISH) epilogue_rows(t->epilogue, c, rows, t->c_row, TILE_COLS);
+}
+
+HN_INLINE void column_tile(const hn_ext_column *t, const column_place *at, const int64_t *taps,
+                           const int rows) {
+    vec acc[HN_TILE_ROWS][2];
+    _Pragma("GCC unroll 16") for (int i = 0; i < rows; i++) {
+        acc[i][0] = acc[i][1] = vec_splat(at->bias ? at->bias[i] : 0);
+    }
+    if (at->residual) column_fetch_residual(t, at->residual, rows);
+    column_sum(t, at, taps, acc, rows);
+    if (t->accumulate) acc_add(acc, at->c, t->c_row, rows, 2);
+    if (at->residual) acc_add(acc, at->residual, t->residual_row, rows, 2);
+    acc_apply_epilogue(acc, t->epilogue, rows, 2);
+    acc_store(acc, at->c, t->c_row, rows, 2);
+    if (!acc_has_epilogue(t->epilogue))
+        epilogue_rows(t->epilogue, at->c, rows, t->c_row, TILE_COLS);
 }
 
 HN_INLINE void column_compute(const hn_ext_column *t, const int rows) {
     const float *a = t->a, *bias = t->bias, *residual = t->residual;
     float *c = t->c;
     for (int64_t n = t->tiles; n > 0; n--, a += t->a_tile) {
-        for (int64_t at = 0; at < t->panels * TILE_COLS; at += TILE_COLS) {
-            if (t->taps)
-                column_tile(t, a, t->b + at, c + at, bias, residual ? residual + at : NULL, t->taps, rows);
-            else
-                column_tile(t, a, t->b + at, c + at, bias, residual ? residual + at : NULL, NULL, rows);
+        for (int64_t j = 0; j < t->panels * TILE_COLS; j += TILE_COLS) {
+            const column_place at = {a, t->b + j, c + j, bias, residual ? residual + j : NULL};
+            if (t->taps) column_tile(t, &at, t->taps, rows);
+            else column_tile(t, &at, NULL, rows);
         }
         c += rows * t->c_row;
         if (bias) bias += rows;
