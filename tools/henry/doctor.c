@@ -129,8 +129,25 @@ static void check_language(doctor *d, const language_check *c) {
     hn_toolchain_deinit(&tool);
 }
 
+/* The compilers of OpenCL are drivers, and they are what runs programs for it, too. */
+static void check_opencl(doctor *d) {
+    hn_toolchain tool;
+    hn_str drivers = {"", 0};
+    const char *driver;
+    bool has_driver = false;
+    hn_status status = probe("opencl", &tool);
+    if (!status) hn_record_find(hn_strbuf_str(&tool.record), "drivers", &drivers);
+    for (; hn_list_next(&drivers, &driver); has_driver = true) found(d, GOOD, "opencl", "", "%s", driver);
+    if (!has_driver)
+        found(d, ABSENT, "opencl", "install a driver and the loader (Debian: ocl-icd-libopencl1); pocl-opencl-icd is a driver for the CPU",
+              "%s", status ? hn_status_message(status) : "no OpenCL device");
+    if (!status) hn_toolchain_deinit(&tool);
+    hn_status_free(status);
+}
+
 static void check_languages(doctor *d) {
     for (size_t k = 0; k < HN_COUNT_OF(language_checks); k++) check_language(d, &language_checks[k]);
+    check_opencl(d);
 }
 
 /* --- compiling, in a worker process, and loading --- */
