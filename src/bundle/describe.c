@@ -152,7 +152,7 @@ static void text_expr(const hn_bundle *b, const char *what, uint32_t node, hn_st
 static void text_launch(const hn_bundle *b, const hnb_launch *l, hn_strbuf *out) {
     text_params(b, l->params, l->param_count, out);
     text_expr(b, " extent ", l->extent, out);
-    if (l->extent) hn_strbuf_printf(out, " grain %" PRId64, l->grain);
+    if (l->extent && !l->block[0]) hn_strbuf_printf(out, " grain %" PRId64, l->grain);
     text_expr(b, " scratch ", l->scratch, out);
     for (uint32_t k = 0; k < 3; k++) text_expr(b, k ? " x " : " grid ", l->grid[k], out);
     if (l->block[0]) hn_strbuf_printf(out, " block %u x %u x %u", l->block[0], l->block[1], l->block[2]);

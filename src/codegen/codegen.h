@@ -7,6 +7,7 @@
 #ifndef HN_CODEGEN_CODEGEN_H
 #define HN_CODEGEN_CODEGEN_H
 
+#include "base/device.h"
 #include "base/hash.h"
 #include "kernel/facts.h"
 #include "kernel/form.h"
@@ -42,7 +43,7 @@ typedef struct hn_language hn_language; /* codegen/walk.h */
 /* What comes of a unit, and lies in a bundle. */
 typedef enum hn_artefact_kind {
     HN_ARTEFACT_SHARED_OBJECT, /* machine code that a process loads */
-    HN_ARTEFACT_SOURCE /* the unit's text, which the device's driver compiles before a run */
+    HN_ARTEFACT_OPENCL /* OpenCL C, which the device's driver compiles, and what drivers made of it before */
 } hn_artefact_kind;
 
 /* How a kernel is called, and what it gets. */
@@ -58,6 +59,7 @@ typedef struct hn_target_kind {
         *flags; /* of every unit, NULL at the end; the target's own come behind them */
     hn_artefact_kind artefact;
     hn_kernel_abi abi;
+    hn_device_kind device; /* that runs the kernels */
     const char *lacks; /* what is missing before programs can be compiled for it, or NULL */
     /* Translation units are closed when their kernels' text has this many bytes: a compiler run has
      * a fixed cost, and units compile side by side. It does not depend on the machine, so that a

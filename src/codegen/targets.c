@@ -42,6 +42,7 @@ static const hn_target_kind cpu = {
     .flags = c_flags,
     .artefact = HN_ARTEFACT_SHARED_OBJECT,
     .abi = HN_ABI_RANGE,
+    .device = HN_DEVICE_CPU,
     .unit_bytes = 6 << 10, /* of 3 to 16 KiB the best for nine small models on two processors, and
                               no worse for large ones */
     .cpu = &hn_cpu_facts_common,
@@ -59,8 +60,9 @@ static const char *const opencl_flags[] = {"-cl-std=CL1.2",
 static const hn_target_kind opencl_device = {
     .language = "opencl",
     .flags = opencl_flags,
-    .artefact = HN_ARTEFACT_SOURCE,
+    .artefact = HN_ARTEFACT_OPENCL,
     .abi = HN_ABI_GROUPS,
+    .device = HN_DEVICE_OPENCL,
     .lacks = "the compile service has no language 'opencl', bundles have no objects of that kind, "
              "and the runtime has no OpenCL devices",
     .unit_bytes = 6 << 10, /* as of C: nothing was measured */

@@ -70,9 +70,12 @@ void hn_text_print_device(hn_device_kind device, hn_strbuf *out) {
 }
 
 hn_status hn_text_read_device(hn_lex *lex, hn_device_kind *out) {
-    hn_str word;
     *out = HN_DEVICE_CPU;
-    if (!hn_lex_accept_word(lex, "on")) return NULL;
+    return hn_lex_accept_word(lex, "on") ? hn_text_read_device_name(lex, out) : NULL;
+}
+
+hn_status hn_text_read_device_name(hn_lex *lex, hn_device_kind *out) {
+    hn_str word;
     HN_TRY(hn_lex_word(lex, "expected a device", &word));
     *out = hn_device_named(word);
     return *out < HN_DEVICE_KIND_COUNT ? NULL : hn_lex_fail(lex, word.ptr, "not a device");

@@ -20,5 +20,7 @@ hn_status hn_text_read_layout(hn_lex *lex, hn_sym *sym, uint32_t *out_rank,
 /* " on cuda"; nothing for memory of the CPU. */
 void hn_text_print_device(hn_device_kind device, hn_strbuf *out);
 hn_status hn_text_read_device(hn_lex *lex, hn_device_kind *out) HN_MUST_USE;
+/* "cuda": without the word before. */
+hn_status hn_text_read_device_name(hn_lex *lex, hn_device_kind *out) HN_MUST_USE;
 
 #endif

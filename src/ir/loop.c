@@ -16,9 +16,15 @@ hn_status hn_program_create(hn_graph *graph, hn_arena *arena, hn_program **out) 
 }
 
 hn_status hn_program_add_buffer(hn_program *p, hn_buffer buffer, hn_buf *out) {
+    if (buffer.device == HN_DEVICE_CPU) buffer.device = p->device;
     HN_PUSH(p->arena, &p->buffers, buffer);
     *out = p->buffers.count - 1;
     return NULL;
+}
+
+void hn_program_set_device(hn_program *p, hn_device_kind device) {
+    p->device = device;
+    for (hn_buf b = 1; b < p->buffers.count; b++) p->buffers.items[b].device = device;
 }
 
 static hn_status add_item(hn_program *p, hn_item_info item, hn_item *out) {

@@ -29,7 +29,7 @@ typedef enum hn_buffer_kind {
 typedef struct hn_buffer {
     hn_buffer_kind kind;
     hn_dtype dtype;
-    hn_device_kind device; /* whose memory it is; lowering makes programs of the CPU only */
+    hn_device_kind device; /* whose memory it is */
     uint32_t rank;
     const hn_expr *sizes, *strides;
     hn_expr extent;  /* elements from the first to one past the last that the strides reach */
@@ -151,6 +151,7 @@ typedef struct hn_program {
     hn_arena *arena;
     hn_sym *sym;
     const hn_graph *graph;
+    hn_device_kind device; /* of buffers that are added and are not on another one already */
     struct { hn_buffer *items; uint32_t count, cap; } buffers; /* [0] unused */
     struct { hn_item_info *items; uint32_t count, cap; } items; /* [0] unused */
     struct { hn_result *items; uint32_t count, cap; } results;
@@ -159,6 +160,8 @@ typedef struct hn_program {
 
 hn_status hn_program_create(hn_graph *graph, hn_arena *arena, hn_program **out) HN_MUST_USE;
 hn_status hn_program_add_buffer(hn_program *p, hn_buffer buffer, hn_buf *out) HN_MUST_USE;
+/* The program is for this device: all its buffers are there, those too that are added later. */
+void hn_program_set_device(hn_program *p, hn_device_kind device);
 hn_status hn_program_add_loop(hn_program *p, const hn_loop *loop, uint32_t origin, hn_item *out) HN_MUST_USE;
 hn_status hn_program_add_extern(hn_program *p, const hn_extern *ext, uint32_t origin, hn_item *out) HN_MUST_USE;
 

@@ -46,7 +46,7 @@ static hn_status visit_buffers(const walker *x) {
         HN_TRY(visit(x, x->places->buffers[b].bytes));
         HN_TRY(visit(x, x->places->buffers[b].offset));
     }
-    return x->plan ? visit(x, x->plan->workspace_bytes) : NULL;
+    return x->plan ? visit_list(x, x->plan->workspaces, HN_DEVICE_KIND_COUNT) : NULL;
 }
 
 static hn_status visit_outputs(const walker *x) {
@@ -78,6 +78,7 @@ static hn_status visit_weights(const walker *x) {
 }
 
 static hn_status visit_launches(const walker *x, const hn_line *line) {
+    if (x->places && line->threads) HN_TRY(visit(x, hn_sym_int(x->w->sym, 1))); /* of the grid */
     HN_TRY(visit_list(x, line->params, line->param_count));
     HN_TRY(visit(x, line->extent));
     HN_TRY(visit(x, line->scratch_bytes));

@@ -48,7 +48,7 @@ static hn_status add_user_input(emitter *e, uint32_t index) {
         if (!vi->strides) HN_TRY(contiguous(e, vi, &input.strides));
         hn_wbuffer buffer = {.kind = HN_WBUF_INPUT,
                              .dtype = vi->dtype,
-                             .device = HN_DEVICE_CPU,
+                             .device = e->program->device,
                              .rank = input.rank,
                              .sizes = input.sizes,
                              .strides = input.strides,
@@ -165,7 +165,8 @@ static hn_status add_launches(emitter *e, uint32_t step, hn_woperand *operands, 
         restrict_over(own, order, operands);
         launches[t - 1] = (hn_wlaunch){.order = order, .param_count = own->size_count,
                                        .params = own->sizes, .extent = own->extent,
-                                       .grain = own->grain, .scratch_bytes = own->scratch_bytes};
+                                       .grain = own->grain, .threads = own->threads,
+                                       .scratch_bytes = own->scratch_bytes};
     }
     if (e->source->target_count > 1) line->others = launches;
     return NULL;
@@ -215,8 +216,16 @@ static hn_status add_kernel_call(emitter *e, uint32_t step) {
         operands[b].written = kernel->written[b];
         operands[b].over = kernel->over[b];
     }
-    hn_line line = {.kind = HN_LINE_KERNEL, .origin = k->origin, .operands = operands, .operand_count = kernel->buffer_count,
-                    .params = kernel->sizes, .param_count = kernel->size_count, .extent = kernel->extent, .grain = kernel->grain,
+    hn_line line = {.kind = HN_LINE_KERNEL,
+                    .device = e->program->device,
+                    .origin = k->origin,
+                    .operands = operands,
+                    .operand_count = kernel->buffer_count,
+                    .params = kernel->sizes,
+                    .param_count = kernel->size_count,
+                    .extent = kernel->extent,
+                    .grain = kernel->grain,
+                    .threads = kernel->threads,
                     .scratch_bytes = kernel->scratch_bytes};
     HN_TRY(add_checks(e, k, kernel, &line));
     HN_TRY(add_launches(e, step, operands, &line));

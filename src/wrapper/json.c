@@ -161,8 +161,10 @@ static void line_fields(printer *p, const hn_line *line) {
         [HN_LINE_COMMENT] = "comment", [HN_LINE_ALLOCATE] = "allocate", [HN_LINE_REUSE] = "reuse",
         [HN_LINE_FREE] = "free",       [HN_LINE_KERNEL] = "kernel",     [HN_LINE_EXTERN] = "extern",
         [HN_LINE_COPY] = "copy",       [HN_LINE_ASSERT] = "assert",     [HN_LINE_COND] = "cond",
-        [HN_LINE_DEFINE] = "define"};
+        [HN_LINE_DEFINE] = "define",   [HN_LINE_WAIT] = "wait"};
     text(p, "kind", hn_str_of(kinds[line->kind]));
+    if (hn_line_is_step(line->kind))
+        text(p, "device", hn_str_of(hn_device_name(hn_line_device(p->w, line))));
     if (line->buffer) number(p, "buffer", line->buffer);
     if (line->from) number(p, "from", line->from);
     if (line->kind == HN_LINE_KERNEL) number(p, "kernel", line->kernel), number(p, "grain", line->grain);
@@ -170,6 +172,7 @@ static void line_fields(printer *p, const hn_line *line) {
     if (line->operand_count) operands(p, line);
     if (line->param_count) exprs(p, "params", line->params, line->param_count);
     optional(p, "extent", line->extent);
+    if (line->threads) number(p, "threads", line->threads);
     optional(p, "scratch_bytes", line->scratch_bytes);
     optional(p, "symbol", line->symbol);
     if (line->origin && p->w->graph && line->origin < p->w->graph->origins.count)

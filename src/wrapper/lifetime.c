@@ -60,6 +60,52 @@ static void mention_to_end(const hn_wrapper *w, hn_wlives *l, hn_wbuf buffer) {
     life->last = life->end = w->lines.count;
 }
 
+/* ---- copies that a device makes ---- */
+
+/* For each line of the program the first WAIT line behind it that runs whenever the line does: in its block, or in one
+ * around it, behind the conditional. UINT32_MAX: there is none. Lines are gone through from the last to the first. */
+typedef struct waits {
+    const hn_wlives *lives;
+    uint32_t (*next)[HN_DEVICE_KIND_COUNT]; /* per block: behind the line at hand */
+    bool *is_known;                         /* per block */
+} waits;
+
+static void find_behind(waits *x, uint32_t block) {
+    uint32_t chain[MAX_COND_DEPTH + 2], depth = 0;
+    for (uint32_t b = block; !x->is_known[b]; b = x->lives->blocks.items[b].parent) chain[depth++] = b;
+    while (depth) {
+        const uint32_t b = chain[--depth], parent = x->lives->blocks.items[b].parent;
+        memcpy(x->next[b], x->next[parent], sizeof x->next[b]);
+        x->is_known[b] = true;
+    }
+}
+
+static void mention_until(hn_wlives *l, const hn_wrapper *w, hn_wbuf buffer, uint32_t wait) {
+    const bool lives_to_end = l->buffers[buffer].last == w->lines.count;
+    if (w->buffers.items[buffer].device != HN_DEVICE_CPU || lives_to_end) return;
+    if (wait == UINT32_MAX) mention_to_end(w, l, buffer);
+    else mention(l, buffer, wait);
+}
+
+static hn_status mention_waits(const hn_wrapper *w, hn_arena *arena, hn_wlives *l) {
+    waits x = {.lives = l};
+    HN_NEW(arena, x.next, l->blocks.count);
+    HN_NEW(arena, x.is_known, l->blocks.count);
+    memset(x.next[0], 0xff, sizeof x.next[0]);
+    x.is_known[0] = true;
+    for (uint32_t i = w->lines.count; i-- > 0;) {
+        const hn_line *line = &w->lines.items[i];
+        const hn_device_kind device = hn_line_device(w, line);
+        uint32_t *next = x.next[l->line_block[i]];
+        find_behind(&x, l->line_block[i]);
+        if (line->kind == HN_LINE_WAIT) next[device] = i;
+        if (line->kind != HN_LINE_COPY || device == HN_DEVICE_CPU) continue;
+        mention_until(l, w, line->buffer, next[device]);
+        mention_until(l, w, line->from, next[device]);
+    }
+    return NULL;
+}
+
 hn_status hn_wrapper_lives(const hn_wrapper *w, hn_arena *arena, hn_wlives *out) {
     *out = (hn_wlives){0};
     HN_NEW(arena, out->line_block, w->lines.count);
@@ -75,6 +121,7 @@ hn_status hn_wrapper_lives(const hn_wrapper *w, hn_arena *arena, hn_wlives *out)
         }
         for (uint32_t k = 0; k < line->operand_count; k++) mention(out, line->operands[k].buffer, i);
     }
+    HN_TRY(mention_waits(w, arena, out));
     for (uint32_t i = 0; i < w->outputs.count; i++) mention_to_end(w, out, w->outputs.items[i].buffer);
     return NULL;
 }

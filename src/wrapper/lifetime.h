@@ -28,7 +28,9 @@ typedef struct hn_wlives {
     hn_wlife *buffers;    /* per buffer */
 } hn_wlives;
 
-/* Memory lines do not count as mentions, but for REUSE. Buffers of outputs live to the end of the program.
+/* Memory lines do not count as mentions, but for REUSE. Buffers of outputs live to the end of the program. The memory of
+ * the host that a copy to or from a device uses counts as mentioned in the WAIT line after which the copy is surely done; at
+ * the end of the program when there is none.
  * Errors: internal when bodies of conditionals do not nest. */
 hn_status hn_wrapper_lives(const hn_wrapper *w, hn_arena *arena, hn_wlives *out) HN_MUST_USE;
 

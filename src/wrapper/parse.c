@@ -13,10 +13,11 @@
  *   tensor     = DTYPE exprs "strides" exprs
  *   scalar     = "int" "(" EXPR ")" | "float" "(" FLOAT ")" | "true" | "false" | "string" STRING | "none"
  *   line       = head ["origin" INT] ["text" STRING] ["{" line* "}" "else" "{" line* "}"]
- *   head       = "comment" | "allocate" b | "free" b | ("reuse" | "copy") b "from" b | call
+ *   head       = "comment" | "allocate" b | "free" b | ("reuse" | "copy") b "from" b | "wait" DEVICE | call
  *   operands   = [operand {"," operand}], operand = "none" | ["out"] b DTYPE ["at" "(" EXPR ")"] ["over" "[" INT {"," INT} "]"]
  *   call       = ("call" "k"N | "extern" KIND | "assert" | "define" | "cond") "(" operands ")" ["params" exprs]
- *                ["extent" "(" EXPR ")"] ["grain" INT] ["scratch" "(" EXPR ")"] ["symbol" "(" EXPR ")"]
+ *                ["extent" "(" EXPR ")"] ["grain" INT] ["threads" INT] ["scratch" "(" EXPR ")"]
+ *                ["symbol" "(" EXPR ")"] ["on" DEVICE]
  *
  * What the text says is not believed: hn_wrapper_verify comes after. */
 #include "wrapper/names.h"
@@ -353,10 +354,14 @@ static hn_status read_call(parser *ps, hn_line *line) {
     }
     HN_TRY(read_optional_expr(ps, "extent", &line->extent));
     if (accept_word(ps, "grain")) HN_TRY(hn_lex_i64(&ps->lex, &line->grain));
+    if (accept_word(ps, "threads")) HN_TRY(hn_lex_u32(&ps->lex, &line->threads));
     HN_TRY(read_optional_expr(ps, "scratch", &line->scratch_bytes));
-    if (line->kind != HN_LINE_DEFINE) return NULL;
-    HN_TRY(hn_lex_expect_word(&ps->lex, "symbol"));
-    return read_enclosed_expr(ps, &line->symbol);
+    if (line->kind == HN_LINE_DEFINE) {
+        HN_TRY(hn_lex_expect_word(&ps->lex, "symbol"));
+        HN_TRY(read_enclosed_expr(ps, &line->symbol));
+    }
+    if (line->kind != HN_LINE_KERNEL && line->kind != HN_LINE_EXTERN) return NULL;
+    return hn_text_read_device(&ps->lex, &line->device);
 }
 
 static hn_status read_pair(parser *ps, hn_line *line) {
@@ -383,6 +388,9 @@ static hn_status read_head(parser *ps, hn_line *line, bool *out_found) {
     } else if (accept_word(ps, "copy")) {
         line->kind = HN_LINE_COPY;
         return read_pair(ps, line);
+    } else if (accept_word(ps, "wait")) {
+        line->kind = HN_LINE_WAIT;
+        return hn_text_read_device_name(&ps->lex, &line->device);
     } else if (accept_word(ps, "call")) {
         line->kind = HN_LINE_KERNEL;
         HN_TRY(read_label(ps, 'k', &line->kernel));

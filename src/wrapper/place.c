@@ -100,6 +100,12 @@ static const hn_input *find_weight(const hn_graph *g, hn_str name) {
     return NULL;
 }
 
+uint32_t hn_woutput_storage(const hn_wrapper *w, const hn_woutput *o) {
+    if (o->kind != HN_WOUTPUT_MUTATION || o->target_input >= 0) return 0;
+    const hn_input *in = find_weight(w->graph, o->name);
+    return in ? in->storage : 0;
+}
+
 static hn_status place_target(placer *p, const hn_woutput *o, hn_wtarget *out) {
     const hn_input *in = find_weight(p->w->graph, o->name);
     if (!in)

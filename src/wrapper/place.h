@@ -38,6 +38,9 @@ typedef struct hn_wplaces {
     hn_map storage_numbers; /* storage of the graph -> number */
 } hn_wplaces;
 
+/* The storage of the graph that an output changes; 0: it changes none, or none that the graph knows. */
+uint32_t hn_woutput_storage(const hn_wrapper *w, const hn_woutput *o);
+
 /* A temporary that no line mentions has no bytes, and no elements. Owns: lists live in `arena`.
  * Errors: unsupported when a mutation has another rank or dtype than its target; internal for a
  * storage or target that the graph does not know; out-of-memory. */

@@ -1,4 +1,5 @@
-/* plan.c: the memory planner: places every temporary in one workspace and writes the memory lines.
+/* plan.c: the memory planner: places every temporary in the workspace of its device and writes the memory lines. Each
+ * workspace is planned by itself.
  *
  * Sizes are constants, multiples of one symbolic term ("4096*s0"), or something else. The first two are packed
  * exactly: all constants in one region, all multiples of one term in a region of their own whose unit is that
@@ -28,12 +29,14 @@ typedef struct item {
 } item;
 
 typedef struct region {
+    hn_device_kind device;
     hn_expr term; /* 0: plain bytes */
     struct { item *items; uint32_t count, cap; } list;
     int64_t peak;
 } region;
 
 typedef struct slot {
+    hn_device_kind device;
     hn_expr bytes;
     uint32_t end; /* of the last buffer in it */
     struct { item *items; uint32_t count, cap; } list;
@@ -47,7 +50,7 @@ typedef struct planner {
     hn_wbuf *root; /* buffers that share memory by REUSE have one root */
     hn_wlife *root_life;
     hn_expr *root_bytes;
-    struct { region *items; uint32_t count, cap; } regions; /* [0] plain bytes */
+    struct { region *items; uint32_t count, cap; } regions; /* the first of a device: plain bytes */
     struct { slot *items; uint32_t count, cap; } slots;
     struct { item *items; uint32_t count, cap; } odd; /* for slots */
     hn_memory_plan *plan;
@@ -72,6 +75,7 @@ static hn_wbuf find_root(planner *p, hn_wbuf b) {
     return b;
 }
 
+static hn_device_kind device_of(const planner *p, hn_wbuf b) { return p->w->buffers.items[b].device; }
 static bool is_temp(const planner *p, hn_wbuf b) { return b && p->w->buffers.items[b].kind == HN_WBUF_TEMP; }
 
 static hn_status join_reused(planner *p) {
@@ -125,12 +129,12 @@ static bool round_up(int64_t value, int64_t *out) {
     return true;
 }
 
-static hn_status region_of(planner *p, hn_expr term, region **out) {
+static hn_status region_of(planner *p, hn_device_kind device, hn_expr term, region **out) {
     for (uint32_t i = 0; i < p->regions.count; i++) {
         *out = &p->regions.items[i];
-        if ((*out)->term == term) return NULL;
+        if ((*out)->device == device && (*out)->term == term) return NULL;
     }
-    HN_PUSH(p->arena, &p->regions, (region){.term = term});
+    HN_PUSH(p->arena, &p->regions, ((region){.device = device, .term = term}));
     *out = &p->regions.items[p->regions.count - 1];
     return NULL;
 }
@@ -145,11 +149,11 @@ static hn_status classify(planner *p, hn_wbuf b) {
     if (hn_sym_is_int(p->sym, bytes, &value)) {
         if (!round_up(value, &it.units))
             return HN_ERROR(HN_INTERNAL, "buffer %u has %lld bytes", b, (long long)value);
-        HN_TRY(region_of(p, 0, &r));
+        HN_TRY(region_of(p, device_of(p, b), 0, &r));
     } else if (sum.count == 1 && !sum.constant &&
                (sum.coeffs[0] >= TERM_UNITS_MIN || sum.coeffs[0] % ALIGN == 0) &&
                round_up(sum.coeffs[0], &it.units)) {
-        HN_TRY(region_of(p, sum.terms[0], &r));
+        HN_TRY(region_of(p, device_of(p, b), sum.terms[0], &r));
     } else {
         HN_PUSH(p->arena, &p->odd, it);
         return NULL;
@@ -188,13 +192,13 @@ static hn_status choose_slot(planner *p, const item *it) {
     slot *best = NULL;
     for (uint32_t s = 0; s < p->slots.count; s++) {
         slot *candidate = &p->slots.items[s];
-        if (candidate->end >= it->first) continue;
+        if (candidate->end >= it->first || candidate->device != device_of(p, it->buffer)) continue;
         double cost = (double)hn_sym_hint(p->sym, candidate->bytes, ALIGN) - hint;
         cost = candidate->bytes == bytes ? -1 : cost < 0 ? -cost : cost;
         if (!best || cost < best_cost) best = candidate, best_cost = cost;
     }
     if (!best) {
-        HN_PUSH(p->arena, &p->slots, (slot){.bytes = bytes});
+        HN_PUSH(p->arena, &p->slots, ((slot){.device = device_of(p, it->buffer), .bytes = bytes}));
         best = &p->slots.items[p->slots.count - 1];
     } else if (!hn_sym_prove_le(p->sym, bytes, best->bytes)) {
         best->bytes = hn_sym_max(p->sym, best->bytes, bytes);
@@ -222,25 +226,32 @@ static hn_expr scaled(hn_sym *sym, int64_t units, hn_expr term) {
     return term ? hn_sym_mul(sym, number, term) : number;
 }
 
-static hn_status lay_out(planner *p) {
-    hn_expr base = hn_sym_int(p->sym, 0);
+static hn_status lay_out_regions(planner *p) {
     for (uint32_t r = 0; r < p->regions.count; r++) {
         region *g = &p->regions.items[r];
+        hn_expr *base = &p->plan->workspaces[g->device];
         HN_TRY(pack_region(p, g));
         for (uint32_t i = 0; i < g->list.count; i++)
             p->plan->offsets[g->list.items[i].buffer] =
-                hn_sym_add(p->sym, base, scaled(p->sym, g->list.items[i].at, g->term));
-        base = hn_sym_add(p->sym, base, scaled(p->sym, g->peak, g->term));
+                hn_sym_add(p->sym, *base, scaled(p->sym, g->list.items[i].at, g->term));
+        *base = hn_sym_add(p->sym, *base, scaled(p->sym, g->peak, g->term));
     }
+    return NULL;
+}
+
+static hn_status lay_out(planner *p) {
+    for (uint32_t d = 0; d < HN_DEVICE_KIND_COUNT; d++) p->plan->workspaces[d] = hn_sym_int(p->sym, 0);
+    HN_TRY(lay_out_regions(p));
     HN_TRY(fill_slots(p));
     for (uint32_t s = 0; s < p->slots.count; s++) {
-        for (uint32_t i = 0; i < p->slots.items[s].list.count; i++)
-            p->plan->offsets[p->slots.items[s].list.items[i].buffer] = base;
-        base = hn_sym_add(p->sym, base, aligned(p->sym, p->slots.items[s].bytes));
+        const slot *t = &p->slots.items[s];
+        hn_expr *base = &p->plan->workspaces[t->device];
+        for (uint32_t i = 0; i < t->list.count; i++)
+            p->plan->offsets[t->list.items[i].buffer] = *base;
+        *base = hn_sym_add(p->sym, *base, aligned(p->sym, t->bytes));
     }
     for (uint32_t b = 1; b < p->w->buffers.count; b++)
         if (is_temp(p, b)) p->plan->offsets[b] = p->plan->offsets[find_root(p, b)];
-    p->plan->workspace_bytes = base;
     return NULL;
 }
 
@@ -338,22 +349,12 @@ static hn_status write_lines(planner *p) {
     return NULL;
 }
 
-/* There is one workspace, in the memory of the CPU. */
-static hn_status check_devices(const hn_wrapper *w) {
-    for (hn_wbuf b = 1; b < w->buffers.count; b++)
-        if (w->buffers.items[b].device != HN_DEVICE_CPU)
-            return HN_ERROR(HN_UNSUPPORTED, "buffer %u is on %s; memory is planned for %s only", b,
-                            hn_device_name(w->buffers.items[b].device),
-                            hn_device_name(HN_DEVICE_CPU));
-    return NULL;
-}
-
 static hn_status run(planner *p) {
-    HN_TRY(check_devices(p->w));
     HN_TRY(demote_outputs(p));
     HN_TRY(hn_wrapper_lives(p->w, p->arena, &p->lives));
     HN_TRY(gather_roots(p));
-    HN_PUSH(p->arena, &p->regions, (region){0});
+    region *plain;
+    for (uint32_t d = 0; d < HN_DEVICE_KIND_COUNT; d++) HN_TRY(region_of(p, (hn_device_kind)d, 0, &plain));
     for (uint32_t b = 1; b < p->w->buffers.count; b++)
         if (is_temp(p, b) && find_root(p, b) == b && p->root_life[b].used) HN_TRY(classify(p, b));
     HN_TRY(hn_wrapper_slots(p->w, &p->lives, p->arena, p->plan));

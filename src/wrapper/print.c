@@ -178,8 +178,10 @@ static void put_call(printer *p, const hn_line *line) {
     if (line->param_count) put(p, " params "), put_exprs(p, line->params, line->param_count);
     if (line->extent) put_field(p, "extent", line->extent);
     if (line->grain) put(p, " grain "), put_number(p, line->grain);
+    if (line->threads) put(p, " threads "), put_number(p, line->threads);
     if (line->scratch_bytes) put_field(p, "scratch", line->scratch_bytes);
     if (line->kind == HN_LINE_DEFINE) put_field(p, "symbol", line->symbol);
+    hn_text_print_device(line->device, p->out);
 }
 
 static void put_head(printer *p, const hn_line *line) {
@@ -189,6 +191,7 @@ static void put_head(printer *p, const hn_line *line) {
     case HN_LINE_REUSE: hn_strbuf_printf(p->out, "reuse b%u from b%u", line->buffer, line->from); break;
     case HN_LINE_FREE: hn_strbuf_printf(p->out, "free b%u", line->buffer); break;
     case HN_LINE_COPY: hn_strbuf_printf(p->out, "copy b%u from b%u", line->buffer, line->from); break;
+    case HN_LINE_WAIT: hn_strbuf_printf(p->out, "wait %s", hn_device_name(line->device)); break;
     case HN_LINE_KERNEL:
     case HN_LINE_EXTERN:
     case HN_LINE_ASSERT:

@@ -59,6 +59,7 @@ static const char *objection(const hn_wrapper *w, const hn_wlives *lives, uint32
     if (!a->used || !b->used || a->block != lives->line_block[at] || b->block != a->block)
         return "both must live among the lines where the memory is handed over";
     if (a->first >= at || b->first < at) return "the one must be there before, the other only from here on";
+    if (w->buffers.items[to].device != w->buffers.items[from].device) return "they are on different devices";
     if (a->last > user) return "the memory is still needed";
     if (hn_wrapper_is_data(w->sym, have) || hn_wrapper_is_data(w->sym, need)) return "a size depends on data";
     if (have != need && !hn_sym_prove_le(w->sym, need, have)) return "the memory may be too small";

@@ -15,6 +15,7 @@ typedef struct late {
 } late;
 
 typedef struct slot {
+    hn_device_kind device;
     hn_expr bytes; /* of the last buffer in it */
     uint32_t end;
 } slot;
@@ -65,14 +66,15 @@ hn_status hn_wrapper_slots(const hn_wrapper *w, const hn_wlives *lives, hn_arena
     if (list.count) qsort(list.items, list.count, sizeof *list.items, by_first);
     for (uint32_t i = 0; i < list.count; i++) {
         const late *it = &list.items[i];
-        hn_expr bytes = w->buffers.items[it->buffer].bytes;
+        const hn_expr bytes = w->buffers.items[it->buffer].bytes;
+        const hn_device_kind device = w->buffers.items[it->buffer].device;
         uint32_t best = slots.count;
         for (uint32_t s = 0; s < slots.count; s++) {
-            if (slots.items[s].end >= it->first) continue;
+            if (slots.items[s].end >= it->first || slots.items[s].device != device) continue;
             if (best == slots.count || slots.items[s].bytes == bytes) best = s;
         }
         if (best == slots.count) HN_PUSH(scratch, &slots, (slot){0});
-        slots.items[best] = (slot){.bytes = bytes, .end = it->end};
+        slots.items[best] = (slot){.device = device, .bytes = bytes, .end = it->end};
         plan->slots[it->buffer] = best + 1;
     }
     plan->slot_count = slots.count;

@@ -1,8 +1,8 @@
 /* slots.h: temporaries whose size only the data tells. Internal to src/wrapper.
  *
  * They have no place in the workspace: each gets a slot, a piece of memory of its own that the runtime makes as large
- * as needed when the size becomes known, which is at the DEFINE line of the last of its symbols. Buffers share a slot
- * when one's life ends before that line of the other. */
+ * as needed when the size becomes known, which is at the DEFINE line of the last of its symbols. Buffers of one
+ * device share a slot when one's life ends before that line of the other. */
 #ifndef HN_WRAPPER_SLOTS_H
 #define HN_WRAPPER_SLOTS_H
 

@@ -201,6 +201,7 @@ static hn_status put_line(source_printer *p, uint32_t at) {
     case HN_LINE_ASSERT: put_assert(p, line); return NULL;
     case HN_LINE_DEFINE: return put_define(p, line);
     case HN_LINE_COND: return put_cond(p, at);
+    case HN_LINE_WAIT: break;
     }
     return HN_ERROR(HN_UNSUPPORTED, "a line of kind %d has no form in C yet", (int)line->kind);
 }

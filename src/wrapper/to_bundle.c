@@ -340,7 +340,8 @@ static hn_status emit(bundle_emitter *e, const hn_bundle_objects *objects) {
     for (uint32_t i = 0; i < e->w->inputs.count; i++) HN_TRY(put_input(e, &e->numbering.inputs[i]));
     HN_TRY(put_storages(e));
     HN_TRY(put_buffers(e));
-    HN_TRY(put_workspace(e, HN_DEVICE_CPU, e->plan->workspace_bytes));
+    for (uint32_t k = 0; k < HN_DEVICE_KIND_COUNT; k++)
+        HN_TRY(put_workspace(e, (hn_device_kind)k, e->plan->workspaces[k]));
     for (uint32_t i = 0; i < e->w->outputs.count; i++) HN_TRY(put_output(e, i));
     HN_TRY(put_tensors(e));
     HN_TRY(hn_emit_targets(e, objects));

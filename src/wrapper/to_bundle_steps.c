@@ -1,24 +1,26 @@
 /* to_bundle_steps.c: code and what calls it: targets, objects, kernels, launch records, steps. */
+#include "bundle/view.h"
 #include "wrapper/exprs.h"
 #include "wrapper/to_bundle_impl.h"
 
-/* A bundle's words for a target and its objects. HNB_TARGET_NONE: bundles have none for it. */
+/* A bundle's words for a target and its objects. */
 static const struct {
     hnb_target_kind target;
     hnb_object_kind object;
+    hn_kernel_abi abi;
 } code_kinds[] = {
-    [HN_ARTEFACT_SHARED_OBJECT] = {HNB_TARGET_CPU, HNB_OBJECT_ELF},
-    [HN_ARTEFACT_SOURCE] = {HNB_TARGET_NONE, 0},
+    [HN_ARTEFACT_SHARED_OBJECT] = {HNB_TARGET_CPU, HNB_OBJECT_ELF, HN_ABI_RANGE},
+    [HN_ARTEFACT_OPENCL] = {HNB_TARGET_OPENCL, HNB_OBJECT_OPENCL, HN_ABI_GROUPS},
 };
 
 static hn_status put_target(bundle_emitter *e, const hn_bundle_target *target) {
     uint32_t ignored;
-    hnb_target_kind kind = code_kinds[target->artefact].target;
-    if (kind == HNB_TARGET_NONE || target->abi != HN_ABI_RANGE)
+    const hnb_target_kind kind = code_kinds[target->artefact].target;
+    if (target->abi != code_kinds[target->artefact].abi)
         return HN_ERROR(HN_UNSUPPORTED, "bundles have no code of the kind of '" HN_STR_FMT "'",
                         HN_STR_ARG(target->name));
-    return hn_bundle_writer_target(&e->out, kind, HNB_MACHINE_HERE, target->name, target->features,
-                                   &ignored);
+    const uint32_t machine = kind == HNB_TARGET_CPU ? HNB_MACHINE_HERE : 0;
+    return hn_bundle_writer_target(&e->out, kind, machine, target->name, target->features, &ignored);
 }
 
 hn_status hn_emit_targets(bundle_emitter *e, const hn_bundle_objects *objects) {
@@ -115,6 +117,20 @@ static bool same_params(const hn_line *line, const hn_wlaunch *l) {
            (!l->param_count || memcmp(l->params, line->params, l->param_count * sizeof *l->params) == 0);
 }
 
+/* Groups of threads are in one dimension. */
+static hn_status put_groups(bundle_emitter *e, uint32_t threads, hnb_launch *l) {
+    uint32_t one;
+    if (!threads) return NULL;
+    if (threads > HNB_MAX_GROUP_THREADS)
+        return HN_ERROR(HN_UNSUPPORTED, "a group of %u threads; bundles have %d at most", threads,
+                        HNB_MAX_GROUP_THREADS);
+    HN_TRY(hn_emit_expr(e, hn_sym_int(e->sym, 1), &one));
+    l->grid[0] = l->extent;
+    l->block[0] = threads;
+    for (uint32_t d = 1; d < 3; d++) l->grid[d] = one, l->block[d] = 1;
+    return NULL;
+}
+
 /* The launch of target `t`; lists that are those of the first target are not written again. */
 static hn_status put_launch(bundle_emitter *e, const hn_line *line, const hnb_step *s, const hnb_launch *first, uint32_t t) {
     const hn_wlaunch *own = t ? &line->others[t - 1] : NULL;
@@ -129,13 +145,26 @@ static hn_status put_launch(bundle_emitter *e, const hn_line *line, const hnb_st
     if (!own || !same_params(line, own)) HN_TRY(put_params(e, own ? own->params : line->params, l.param_count, &l.params));
     HN_TRY(hn_emit_expr(e, own ? own->extent : line->extent, &l.extent));
     HN_TRY(hn_emit_optional(e, own ? own->scratch_bytes : line->scratch_bytes, &l.scratch));
+    HN_TRY(put_groups(e, own ? own->threads : line->threads, &l));
     HN_PUSH(e->out.arena, &e->out.launches, l);
+    return NULL;
+}
+
+/* Code is for the device that the line runs on. */
+static hn_status check_targets(const bundle_emitter *e, const hn_line *line) {
+    for (uint32_t t = 0; t < e->target_count; t++) {
+        const hn_device_kind device = hn_bundle_target_device(e->out.targets.items[t].kind);
+        if (device != line->device)
+            return HN_ERROR(HN_INTERNAL, "a kernel runs on %s and has code for %s",
+                            hn_device_name(line->device), hn_device_name(device));
+    }
     return NULL;
 }
 
 /* One launch when it is the same for all targets. */
 static hn_status put_launches(bundle_emitter *e, const hn_line *line, hnb_step *s) {
     bool same = true;
+    HN_TRY(check_targets(e, line));
     s->launches = e->out.launches.count;
     s->launch_count = e->target_count > 1 ? e->target_count : 1;
     if (s->launch_count > 1 && !line->others) return HN_ERROR(HN_INTERNAL, "a call of a kernel has one target of %u", e->target_count);
@@ -167,7 +196,8 @@ hn_status hn_emit_step(bundle_emitter *e, uint32_t at) {
     static const uint8_t step_kinds[] = {
         [HN_LINE_KERNEL] = HNB_STEP_KERNEL, [HN_LINE_EXTERN] = HNB_STEP_EXTERN,
         [HN_LINE_COPY] = HNB_STEP_COPY,     [HN_LINE_ASSERT] = HNB_STEP_ASSERT,
-        [HN_LINE_DEFINE] = HNB_STEP_DEFINE, [HN_LINE_COND] = HNB_STEP_COND};
+        [HN_LINE_DEFINE] = HNB_STEP_DEFINE, [HN_LINE_COND] = HNB_STEP_COND,
+        [HN_LINE_WAIT] = HNB_STEP_WAIT};
     const hn_line *line = &e->w->lines.items[at];
     if (!hn_line_is_step(line->kind)) return NULL;
     hnb_step s = {.kind = step_kinds[line->kind],
@@ -177,7 +207,8 @@ hn_status hn_emit_step(bundle_emitter *e, uint32_t at) {
                   .operand_count = line->operand_count,
                   .buffer = line->buffer,
                   .from = line->from,
-                  .origin = hn_wrapper_origin(e->w, line->origin)};
+                  .origin = hn_wrapper_origin(e->w, line->origin),
+                  .device = hn_line_device(e->w, line)};
     if (s.kind == HNB_STEP_DEFINE &&
         !hn_wsymbols_find(&e->numbering.symbols, line->symbol, &s.symbol))
         return HN_ERROR(HN_INTERNAL, "line %u defines a symbol that nobody has listed", at);

@@ -158,7 +158,7 @@ static void mark_sizes_of_line(source_printer *p, const hn_line *line) {
 
 static void mark_sizes(source_printer *p) {
     const hn_wrapper *w = p->w;
-    mark_size(p, p->numbering->plan->workspace_bytes);
+    mark_size(p, p->numbering->plan->workspaces[HN_DEVICE_CPU]);
     for (hn_wbuf k = 1; k < w->buffers.count; k++) {
         const hn_wplace *at = &p->numbering->places.buffers[k];
         mark_size(p, at->bytes), mark_size(p, at->offset);
@@ -502,7 +502,7 @@ static void put_begin(source_printer *p) {
     put_guards(p, 0);
     put_size_checks(p, 0);
     hn_strbuf_puts(p->out, "    TRY(reserve(m, &m->workspace, ");
-    hn_source_number(p, p->numbering->plan->workspace_bytes);
+    hn_source_number(p, p->numbering->plan->workspaces[HN_DEVICE_CPU]);
     hn_strbuf_puts(p->out, "));\n");
     put_memory(p, 0);
     hn_strbuf_puts(p->out, "    return 0;\n}\n\n");
@@ -591,8 +591,17 @@ bool hn_source_has_externs(const hn_wrapper *w) {
     return false;
 }
 
+static hn_status check_devices(const hn_wrapper *w) {
+    for (hn_wbuf b = 1; b < w->buffers.count; b++)
+        if (w->buffers.items[b].device != HN_DEVICE_CPU)
+            return HN_ERROR(HN_UNSUPPORTED, "there is no C source of programs for %s; compile it for a CPU",
+                            hn_device_name(w->buffers.items[b].device));
+    return NULL;
+}
+
 hn_status hn_wrapper_to_source(const hn_to_source *source, hn_strbuf *out) {
     const hn_wnumbering *n = source->numbering;
+    HN_TRY(check_devices(n->w));
     source_printer p = {.source = source,
                         .w = n->w,
                         .numbering = n,

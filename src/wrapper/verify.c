@@ -7,6 +7,7 @@
 #include "wrapper/names.h"
 #include "wrapper/reuse.h"
 #include "wrapper/slots.h"
+#include "wrapper/verify_devices.h"
 
 #define BAD(...) HN_ERROR(HN_INTERNAL, "wrapper: " __VA_ARGS__)
 
@@ -278,6 +279,7 @@ static hn_status check_block(verifier *v, uint8_t *state, uint32_t first, uint32
             HN_TRY(check_use(v, state, line->from, i));
             HN_TRY(check_define(v, state, line->buffer, i));
             break;
+        case HN_LINE_WAIT: break;
         case HN_LINE_KERNEL:
         case HN_LINE_EXTERN:
         case HN_LINE_ASSERT: HN_TRY(check_operands(v, state, line, i)); break;
@@ -339,6 +341,7 @@ static hn_status run(verifier *v) {
         v->has_memory_lines |= w->lines.items[i].kind == HN_LINE_ALLOCATE;
     HN_TRY(check_block(v, state, 0, w->lines.count, 0));
     HN_TRY(check_outputs(v, state));
+    HN_TRY(hn_wrapper_devices_verify(w, v->arena));
     return hn_wrapper_reuse_verify(w, v->arena);
 }
 
@@ -363,12 +366,13 @@ typedef struct placed {
 static hn_status place_all(const hn_wrapper *w, const hn_memory_plan *plan, const hn_wlives *lives,
                            const hn_expr *symbols, const int64_t *values, uint32_t count, hn_arena *arena,
                            placed **out, uint32_t *out_count) {
-    int64_t workspace, bytes;
+    int64_t workspaces[HN_DEVICE_KIND_COUNT], bytes;
     placed *items;
     HN_NEW(arena, items, w->buffers.count);
     *out_count = 0;
-    if (!hn_sym_eval(w->sym, plan->workspace_bytes, symbols, values, count, &workspace))
-        return BAD("workspace size has no value");
+    for (uint32_t d = 0; d < HN_DEVICE_KIND_COUNT; d++)
+        if (!hn_sym_eval(w->sym, plan->workspaces[d], symbols, values, count, &workspaces[d]))
+            return BAD("workspace size has no value");
     for (uint32_t b = 1; b < w->buffers.count; b++) {
         placed p = {.buffer = b, .life = &lives->buffers[b]};
         if (w->buffers.items[b].kind != HN_WBUF_TEMP || !p.life->used || plan->slots[b]) continue;
@@ -377,6 +381,7 @@ static hn_status place_all(const hn_wrapper *w, const hn_memory_plan *plan, cons
             !hn_sym_eval(w->sym, w->buffers.items[b].bytes, symbols, values, count, &bytes) ||
             !hn_add_i64(p.at, bytes, &p.end))
             return BAD("the place of buffer %u has no value", b);
+        const int64_t workspace = workspaces[w->buffers.items[b].device];
         if (p.at % 64 || p.at < 0 || p.end > workspace)
             return BAD("buffer %u lies at %lld..%lld in a workspace of %lld", b, (long long)p.at,
                        (long long)p.end, (long long)workspace);
@@ -396,12 +401,16 @@ static bool joined_by_reuse(const hn_wrapper *w, hn_wbuf a, hn_wbuf b) {
     return false;
 }
 
+static bool on_one_device(const hn_wrapper *w, hn_wbuf a, hn_wbuf b) {
+    return w->buffers.items[a].device == w->buffers.items[b].device;
+}
+
 static hn_status check_apart(const hn_wrapper *w, const placed *items, uint32_t count) {
     for (uint32_t i = 0; i < count; i++) {
         for (uint32_t j = i + 1; j < count; j++) {
             const placed *a = &items[i], *b = &items[j];
             if (a->at >= b->end || b->at >= a->end || a->life->first > b->life->end ||
-                b->life->first > a->life->end)
+                b->life->first > a->life->end || !on_one_device(w, a->buffer, b->buffer))
                 continue;
             if (a->at != b->at || !joined_by_reuse(w, a->buffer, b->buffer))
                 return BAD("buffers %u and %u are alive together and share bytes", a->buffer, b->buffer);

@@ -38,6 +38,23 @@ hn_status hn_wrapper_add_line(hn_wrapper *w, hn_line line) {
     return NULL;
 }
 
+/* Broken IR is printed, too. */
+static hn_device_kind device_of(const hn_wrapper *w, hn_wbuf buffer) {
+    return buffer < w->buffers.count ? w->buffers.items[buffer].device : HN_DEVICE_CPU;
+}
+
+hn_device_kind hn_line_device(const hn_wrapper *w, const hn_line *line) {
+    const hn_device_kind to = device_of(w, line->buffer);
+    switch (line->kind) {
+    case HN_LINE_COPY: return to == HN_DEVICE_CPU ? device_of(w, line->from) : to;
+    case HN_LINE_ASSERT:
+    case HN_LINE_DEFINE:
+    case HN_LINE_COND:
+        return line->operand_count ? device_of(w, line->operands[0].buffer) : HN_DEVICE_CPU;
+    default: return line->device;
+    }
+}
+
 bool hn_line_is_step(hn_line_kind kind) {
     switch (kind) {
     case HN_LINE_COMMENT:
@@ -47,6 +64,7 @@ bool hn_line_is_step(hn_line_kind kind) {
     case HN_LINE_KERNEL:
     case HN_LINE_EXTERN:
     case HN_LINE_COPY:
+    case HN_LINE_WAIT:
     case HN_LINE_ASSERT:
     case HN_LINE_DEFINE:
     case HN_LINE_COND: break;

@@ -53,6 +53,7 @@ typedef struct hn_wlaunch {
     const hn_expr *params;
     hn_expr extent;
     int64_t grain;
+    uint32_t threads;
     hn_expr scratch_bytes;
 } hn_wlaunch;
 
@@ -63,7 +64,8 @@ typedef enum hn_line_kind {
     HN_LINE_FREE,     /* buffer */
     HN_LINE_KERNEL,   /* kernel call */
     HN_LINE_EXTERN,   /* extern call */
-    HN_LINE_COPY,     /* bytes of `from` into buffer */
+    HN_LINE_COPY,     /* bytes of `from` into buffer; between the memories of a device and the host, too */
+    HN_LINE_WAIT,     /* the host waits until `device` has done all lines before */
     HN_LINE_ASSERT,   /* operand 0 is a bool tensor of one element; message */
     HN_LINE_DEFINE,   /* operand 0 is a tensor of one whole number or bool: the value of `symbol` from here on */
     HN_LINE_COND      /* operand 0 is the predicate; bodies then/otherwise are line ranges; see body fields */
@@ -88,6 +90,7 @@ typedef struct hn_wcheck {
 
 typedef struct hn_line {
     hn_line_kind kind;
+    hn_device_kind device; /* KERNEL, EXTERN: where it runs; WAIT. Of others see hn_line_device */
     hn_wbuf buffer, from;
     hn_str text;                 /* COMMENT, ASSERT message, or a label for traces */
     uint32_t origin;             /* hn_graph.origins index of the graph */
@@ -98,9 +101,10 @@ typedef struct hn_line {
     const hn_woperand *operands;
     uint32_t param_count;        /* KERNEL: size values passed; EXTERN: parameters of extern_abi.h */
     const hn_expr *params;
-    hn_expr extent;              /* KERNEL: parallel iterations */
+    hn_expr extent;              /* KERNEL: parallel iterations, or groups of threads */
     int64_t grain;               /* KERNEL: fewest iterations worth a thread of their own; 0: never split */
-    hn_expr scratch_bytes;       /* KERNEL: per thread; 0 id: none */
+    uint32_t threads;            /* KERNEL: of a group; 0 on the CPU */
+    hn_expr scratch_bytes;       /* KERNEL: per thread, or per group; 0 id: none */
     const hn_wlaunch *others;    /* KERNEL: for each target but the first; NULL when there is only that */
     uint32_t check_count;        /* KERNEL: for messages only, no part of the text form */
     const hn_wcheck *checks;
@@ -154,6 +158,9 @@ hn_status hn_wrapper_add_line(hn_wrapper *w, hn_line line) HN_MUST_USE;
 
 /* The grain of a kernel's line in a printed program: 0 stands for a call that is never split. */
 static inline int64_t hn_line_grain(int64_t grain) { return grain > 0 ? grain : INT64_MAX; }
+/* Where a line that is a step runs: of ASSERT, DEFINE and COND it is the device that has the operand, of COPY that of the
+ * two that is not the host. */
+hn_device_kind hn_line_device(const hn_wrapper *w, const hn_line *line);
 /* Whether a line does something when the program runs. Of memory lines the plan has said it all. */
 bool hn_line_is_step(hn_line_kind kind);
 /* How many of the lines [first, first + count) are steps. */
@@ -163,14 +170,19 @@ uint32_t hn_wrapper_origin(const hn_wrapper *w, uint32_t origin);
 
 /* Every use after a definition, of buffers and of DATA symbols; every buffer known, no use after
  * free, line kinds and operand counts right. Of each buffer: the device is known, an input's buffer
- * has its dtype, sizes and strides, and no tensor provably reaches beyond its memory. */
+ * has its dtype, sizes and strides, and no tensor provably reaches beyond its memory. Of devices:
+ * see verify_devices.h. */
 hn_status hn_wrapper_verify(const hn_wrapper *w) HN_MUST_USE;
+
+/* Gives lines that run on the host memory of the host, and writes the COPY and WAIT lines for it: see host_memory.c. Right
+ * behind the lowering, whose buffers are all on the device of the kernels. */
+hn_status hn_wrapper_host_memory(hn_wrapper *w) HN_MUST_USE;
 
 /* Writes the REUSE lines: a kernel's result takes the memory of a temporary of the same size that the kernel is the last to
  * read, where `over` allows it. Before the plan. See reuse.c. */
 hn_status hn_wrapper_reuse(hn_wrapper *w) HN_MUST_USE;
 
-/* The memory plan: each TEMP buffer's place in one workspace. Exact lifetimes from first to last line that
+/* The memory plan: each TEMP buffer's place in the workspace of its device. Exact lifetimes from first to last line that
  * mentions it; best fit by offset; sizes symbolic in general, planned at the hints and emitted so that any sizes
  * are safe (equal-size-expression buffers share slots; others are separate when not provably ordered).
  * Temporaries whose size depends on a DATA symbol are reserved at their upper bound when that is small; the others get
@@ -179,12 +191,11 @@ typedef struct hn_memory_plan {
     hn_expr *offsets;      /* per buffer: byte offset in the workspace; 0 id for other kinds; 64-byte aligned */
     uint32_t *slots;       /* per buffer: 1 + the slot of a temporary whose size only the data tells; 0: none */
     uint32_t slot_count;
-    hn_expr workspace_bytes;
-    hn_expr live_bound_bytes; /* lower bound: the largest sum of bytes live at one line (at hints for symbolic) */
+    hn_expr workspaces[HN_DEVICE_KIND_COUNT]; /* bytes */
+    hn_expr live_bound_bytes; /* lower bound: the largest sum of bytes live at one line (at hints for symbolic), of all devices */
 } hn_memory_plan;
 /* Also writes the ALLOCATE and FREE lines (REUSE lines that are there already are kept: both
- * buffers share memory), and makes OUTPUT buffers that only feed mutations temporaries. Errors:
- * unsupported for memory of another device than the CPU. */
+ * buffers share memory), and makes OUTPUT buffers that only feed mutations temporaries. */
 hn_status hn_wrapper_plan(hn_wrapper *w, hn_memory_plan *out) HN_MUST_USE;
 /* No two temporaries that are alive together share bytes, all lie in the workspace, at the hints and at some other
  * values of the symbols. Quadratic in the number of temporaries: for tests and debugging. */

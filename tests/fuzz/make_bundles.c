@@ -2,8 +2,8 @@
  *
  *     make_bundles tests/fuzz/corpus
  *
- * Every text of corpus/wrapper_text as a bundle, once for one target and once for two with launches of their own; one with code
- * for GPUs; one that is signed. The objects in them are no machine code. */
+ * Every text of corpus/wrapper_text as a bundle, once for one target and, if that is a CPU, once for two with launches of their own;
+ * one with code for GPUs; one that is signed. The objects in them are no machine code. */
 #include "base/file.h"
 #include "bundle/sign.h"
 #include "toolchain/images.h"
@@ -52,9 +52,16 @@ static hn_status add_constant(hn_arena *arena, hn_sym *sym, hn_wrapper *w) {
     return hn_graph_add_input(graph, (hn_input){.kind = HN_INPUT_BUFFER, .value = value, .name = HN_STR("w"), .storage = storage});
 }
 
+static bool is_for_device(const hn_wrapper *w) {
+    for (hn_wbuf b = 1; b < w->buffers.count; b++)
+        if (w->buffers.items[b].device != HN_DEVICE_CPU) return true;
+    return false;
+}
+
 static hn_status write_program(hn_str text, uint32_t levels, const char *path) {
-    static const hn_bundle_target targets[] = {{.name = HN_STR("x86-64-v3"), .features = {"avx2\0fma\0", 9}},
-                                                 {.name = HN_STR("generic"), .features = {"", 0}}};
+    static const hn_bundle_target cpus[] = {{.name = HN_STR("x86-64-v3"), .features = {"avx2\0fma\0", 9}},
+                                            {.name = HN_STR("generic"), .features = {"", 0}}};
+    static const hn_bundle_target opencl = {.name = HN_STR("opencl"), .artefact = HN_ARTEFACT_OPENCL, .abi = HN_ABI_GROUPS};
     static const hn_bundle_object objects[] = {{.name = HN_STR("kernels"), .bytes = "no code", .len = 7},
                                                {.name = HN_STR("kernels"), .bytes = "none here", .len = 9, .target = 1}};
     hn_arena arena;
@@ -68,9 +75,15 @@ static hn_status write_program(hn_str text, uint32_t levels, const char *path) {
     if (!status) status = hn_wrapper_parse(&arena, sym, text, &w);
     if (!status) status = add_constant(&arena, sym, w);
     if (!status) status = hn_wrapper_verify(w);
+    if (!status && levels > 1 && is_for_device(w)) {
+        hn_strbuf_deinit(&image);
+        hn_arena_deinit(&arena);
+        return NULL;
+    }
     if (!status) status = hn_wrapper_plan(w, &plan);
     if (!status && levels > 1) status = add_level(&arena, w);
     uint32_t kernels = status ? 0 : w->kernels.count - 1;
+    const hn_bundle_target *targets = !status && is_for_device(w) ? &opencl : cpus;
     hn_bundle_objects code = {objects, kernels ? levels : 0, targets, kernels ? levels : 0}; /* what has no code is run, too */
     if (!status) status = hn_wrapper_to_bundle(w, &plan, &code, &(hn_to_bundle_options){0}, &image);
     if (!status) status = hn_file_write_atomic(path, image.ptr, image.len, false);

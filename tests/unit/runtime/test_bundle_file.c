@@ -241,7 +241,7 @@ static void two_targets(program *p, const char *missing, hn_strbuf *out) {
 /* What a bundle has no record for is refused, and not written as something else. */
 TEST(targets_that_bundles_do_not_know) {
     const hn_bundle_target targets[] = {
-        {.name = HN_STR("text"), .artefact = HN_ARTEFACT_SOURCE, .abi = HN_ABI_GROUPS},
+        {.name = HN_STR("ranges"), .artefact = HN_ARTEFACT_OPENCL},
         {.name = HN_STR("groups"), .abi = HN_ABI_GROUPS}};
     const hn_bundle_object item = {.name = HN_STR("one"), .bytes = "x", .len = 1};
     static const hn_to_bundle_options none;

@@ -33,7 +33,7 @@ static void check(const char *lines, const char *together, int64_t most) {
             int64_t x = hn_sym_hint(sym, plan.offsets[*a - '0'], -1), y = hn_sym_hint(sym, plan.offsets[*b - '0'], -1);
             if (x < y + BYTES && y < x + BYTES) HN_TEST_FAIL("b%c and b%c share memory", *a, *b);
         }
-    EXPECT(hn_sym_hint(sym, plan.workspace_bytes, -1) <= most * BYTES);
+    EXPECT(hn_sym_hint(sym, plan.workspaces[HN_DEVICE_CPU], -1) <= most * BYTES);
     hn_strbuf_deinit(&text);
     hn_arena_deinit(&arena);
 }

@@ -100,7 +100,7 @@ TEST(random_constant_sizes) {
         EXPECT_OK(hn_wrapper_plan(f.w, &plan));
         EXPECT_OK(hn_wrapper_verify(f.w));
         EXPECT_OK(hn_wrapper_plan_verify(f.w, &plan));
-        double ratio = (double)as_int(&f, plan.workspace_bytes) / (double)as_int(&f, plan.live_bound_bytes);
+        double ratio = (double)as_int(&f, plan.workspaces[HN_DEVICE_CPU]) / (double)as_int(&f, plan.live_bound_bytes);
         if (ratio > worst) worst = ratio;
         sum += ratio;
         count++;
@@ -144,8 +144,8 @@ static int64_t plan_chain(bool symbolic) {
     }
     EXPECT_OK(hn_wrapper_plan(f.w, &plan));
     EXPECT_OK(hn_wrapper_plan_verify(f.w, &plan));
-    EXPECT_INT(hn_sym_sum(f.sym, plan.workspace_bytes).count, symbolic);
-    int64_t bytes = as_int(&f, plan.workspace_bytes);
+    EXPECT_INT(hn_sym_sum(f.sym, plan.workspaces[HN_DEVICE_CPU]).count, symbolic);
+    int64_t bytes = as_int(&f, plan.workspaces[HN_DEVICE_CPU]);
     teardown(&f);
     return bytes;
 }
@@ -168,7 +168,7 @@ TEST(bodies_share_memory) {
     EXPECT_OK(hn_wrapper_parse(&f.arena, f.sym, hn_str_of(text), &f.w));
     EXPECT_OK(hn_wrapper_plan(f.w, &plan));
     EXPECT_OK(hn_wrapper_verify(f.w));
-    EXPECT_INT(as_int(&f, plan.workspace_bytes), 4096);
+    EXPECT_INT(as_int(&f, plan.workspaces[HN_DEVICE_CPU]), 4096);
     hn_wrapper_print(f.w, &out);
     EXPECT(strstr(out.ptr, "  allocate b4\n  cond(b1 bool) {\n    allocate b2\n    call k1(out b2") != NULL);
     EXPECT(strstr(out.ptr, "    free b3\n  }\n  output") != NULL);
@@ -194,7 +194,7 @@ TEST(reuse_and_mutations) {
     EXPECT_INT(plan.offsets[2], plan.offsets[3]);
     EXPECT_INT(f.w->buffers.items[4].kind, HN_WBUF_TEMP);
     EXPECT(plan.offsets[4] && plan.offsets[5] && plan.offsets[4] != plan.offsets[5]);
-    EXPECT_INT(as_int(&f, plan.workspace_bytes), 4096 + 64);
+    EXPECT_INT(as_int(&f, plan.workspaces[HN_DEVICE_CPU]), 4096 + 64);
     teardown(&f);
 }
 

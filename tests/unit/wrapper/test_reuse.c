@@ -113,7 +113,7 @@ TEST(half_of_the_memory) {
                          "call k1(b3 f32, out b4 f32) extent(1)" TAIL, &arena, &w));
     EXPECT_OK(hn_wrapper_reuse(w));
     EXPECT_OK(hn_wrapper_plan(w, &plan));
-    EXPECT_INT(hn_sym_hint(w->sym, plan.workspace_bytes, -1), 4096);
+    EXPECT_INT(hn_sym_hint(w->sym, plan.workspaces[HN_DEVICE_CPU], -1), 4096);
     EXPECT_INT(hn_sym_hint(w->sym, plan.live_bound_bytes, -1), 4096);
     EXPECT_INT(plan.offsets[2], plan.offsets[3]);
     hn_wrapper_print(w, &text);
@@ -232,7 +232,7 @@ static bool is_written_over(const hn_memory_plan *plan, const hn_line *line, uin
 
 /* Runs the program on a memory whose cells know whose they are. Returns how many lines found something else. */
 static uint32_t count_wrong(program *p, const hn_memory_plan *plan) {
-    hn_wbuf *memory = calloc((size_t)hn_sym_hint(p->sym, plan->workspace_bytes, -1) / 64 + 1, sizeof *memory);
+    hn_wbuf *memory = calloc((size_t)hn_sym_hint(p->sym, plan->workspaces[HN_DEVICE_CPU], -1) / 64 + 1, sizeof *memory);
     uint32_t wrong = 0;
     for (uint32_t i = 0; i < p->w->lines.count && memory; i++) {
         const hn_line *line = &p->w->lines.items[i];

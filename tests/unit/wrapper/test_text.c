@@ -26,6 +26,8 @@ static const char *const sample =
     "  call k1(b1 f32, out b5 bool) extent(1) grain 1\n"
     "  assert(b5 bool) text \"must hold\"\n"
     "  reuse b6 from b3\n"
+    "  call k1(out b6 f32) extent(s0) threads 64 scratch(256) on opencl\n"
+    "  wait opencl\n"
     "  cond(b5 bool) origin 3 {\n"
     "    copy b4 from b1\n"
     "    cond(b5 bool) {\n"
@@ -60,8 +62,8 @@ TEST(text_reads_back) {
     hn_wrapper_print(w, &out);
     EXPECT_OK(hn_strbuf_status(&out));
     EXPECT_STR(out.ptr, sample);
-    EXPECT_INT(w->lines.items[6].then_count, 3);
-    EXPECT_INT(w->lines.items[6].otherwise_count, 1);
+    EXPECT_INT(w->lines.items[8].then_count, 3);
+    EXPECT_INT(w->lines.items[8].otherwise_count, 1);
     hn_strbuf_reset(&out);
     hn_wrapper_print_json(w, &out);
     EXPECT(out.ptr && strstr(out.ptr, "\"then\":[{\"kind\":\"copy\"") != NULL);
@@ -118,6 +120,9 @@ TEST(text_errors) {
         {"wrapper { buffer b1 : temp f32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] bytes(4) }", "too many expressions"},
         {"wrapper { buffer b1 : temp f32[2, 9000000000, 9000000000, 2] bytes(4) }", "line 1, column"},
         {"wrapper { buffer b1 : temp f32[2] on moon bytes(8) }", "not a device"},
+        {"wrapper { wait moon }", "not a device"},
+        {"wrapper { wait }", "expected a device"},
+        {"wrapper { call k1() on 7 }", "not a device"},
         {"wrapper { call x1() }", "expected a kernel"},
         {"wrapper { extern dance() }", "extern operation"},
         {"wrapper { input \"x\" : f32[1] strides [] }", "fit together"},
@@ -132,6 +137,21 @@ TEST(text_errors) {
         EXPECT_ERROR(parse(cases[i].text, &arena, &w), HN_INVALID_ARGUMENT, cases[i].message);
         hn_arena_deinit(&arena);
     }
+}
+
+static hn_status verify(const char *head, const char *lines) {
+    hn_arena arena;
+    hn_wrapper *w = NULL;
+    char text[2048];
+    hn_arena_init(&arena);
+    snprintf(text, sizeof text, "wrapper { %s %s }", head, lines);
+    EXPECT_OK(parse(text, &arena, &w));
+    hn_status status = w ? hn_wrapper_verify(w) : NULL;
+    hn_arena_deinit(&arena);
+    return status;
+}
+static void refuse(const char *head, const char *lines, const char *message) {
+    EXPECT_ERROR(verify(head, lines), HN_INTERNAL, message);
 }
 
 TEST(verify_finds) {
@@ -169,16 +189,44 @@ TEST(verify_finds) {
          "input \"p\" : bool[] strides [] in b1 cond(b1 bool) { call k1(out b2 f32) extent(1) } else { } call k1(b2 f32, out b3 f32) extent(1)",
          "before it is written"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        hn_arena arena;
-        hn_wrapper *w = NULL;
-        char text[1024];
-        hn_arena_init(&arena);
-        snprintf(text, sizeof text, "wrapper { %s }", cases[i].text);
-        EXPECT_OK(parse(text, &arena, &w));
-        if (w) EXPECT_ERROR(hn_wrapper_verify(w), HN_INTERNAL, cases[i].message);
-        hn_arena_deinit(&arena);
-    }
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) refuse("", cases[i].text, cases[i].message);
+}
+
+/* Between devices: b1 and b2 are on one, b3 and b4 are memory of the host. */
+#define TWO_MEMORIES                                                                                        \
+    "buffer b1 : temp bool[] on opencl bytes(1) buffer b2 : temp bool[] on opencl bytes(1) "                \
+    "buffer b3 : temp bool[] bytes(1) buffer b4 : temp bool[] bytes(1) "
+#define KERNEL "kernel k1 : object 0 name \"k\" "
+#define ON_DEVICE "call k1(out b1 bool) extent(1) threads 8 on opencl "
+#define ON_HOST "call k1(out b3 bool) extent(1) "
+
+TEST(verify_finds_of_devices) {
+    static const struct { const char *text, *message; } cases[] = {
+        {"call k1(out b3 bool) extent(1) threads 8 on opencl", "line 0 runs on opencl and uses buffer 3 on cpu"},
+        {"call k1(out b1 bool) extent(1)", "line 0 runs on cpu and uses buffer 1 on opencl"},
+        {"call k1(out b1 bool) extent(1) on opencl", "line 0 runs on opencl in groups of 0 threads"},
+        {"call k1(out b3 bool) extent(1) threads 8", "line 0 runs on cpu in groups of 8 threads"},
+        {ON_DEVICE "extern nms(out b2 bool, b1 bool) params [1, 1] on opencl", "line 1: opencl has no operations"},
+        {ON_DEVICE "extern nms(out b3 bool, b1 bool) params [1, 1]", "line 1 runs on cpu and uses buffer 1 on opencl"},
+        {"wait cpu", "line 0: the host waits for itself"},
+        {ON_DEVICE "copy b3 from b1 assert(b3 bool)", "line 2 uses buffer 3, and nobody has waited for the copy into it"},
+        {ON_DEVICE "copy b3 from b1 copy b4 from b3", "line 2 uses buffer 3, and nobody has waited for the copy into it"},
+        {ON_DEVICE "copy b3 from b1 " ON_HOST, "line 2 uses buffer 3, and nobody has waited for the copy into it"},
+        {ON_DEVICE "copy b3 from b1 cond(b3 bool) { } else { }", "line 2 uses buffer 3, and nobody has waited"},
+        {ON_HOST "copy b1 from b3 " ON_HOST, "line 2 changes buffer 3, and nobody has waited for the copy of it"},
+        {ON_HOST "copy b4 from b3 copy b1 from b3 copy b3 from b4", "line 3 changes buffer 3, and nobody has waited for the copy of it"},
+        {ON_DEVICE "copy b3 from b1 cond(b1 bool) { wait opencl } else { } assert(b3 bool)", "line 4 uses buffer 3, and nobody has waited"},
+        {ON_DEVICE "cond(b1 bool) { copy b3 from b1 } else { copy b3 from b1 wait opencl } assert(b3 bool)", "line 5 uses buffer 3, and nobody has waited"},
+        {"allocate b3 allocate b1 " ON_DEVICE "copy b3 from b1 free b3", "line 4 uses buffer 3, and nobody has waited"},
+        {ON_DEVICE "reuse b3 from b1 " ON_HOST, "they are on different devices"},
+    };
+    static const char *const right[] = {ON_DEVICE "copy b3 from b1 wait opencl assert(b3 bool)", ON_HOST "copy b1 from b3 assert(b3 bool)",
+                                        ON_DEVICE "copy b3 from b1 copy b2 from b3", ON_DEVICE "copy b2 from b1 assert(b2 bool)",
+                                        ON_DEVICE "copy b3 from b1 cond(b1 bool) { wait opencl } else { wait opencl } assert(b3 bool)",
+                                        ON_HOST "copy b1 from b3 copy b3 from b1 wait opencl " ON_HOST};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) refuse(TWO_MEMORIES KERNEL, cases[i].text, cases[i].message);
+    refuse(TWO_MEMORIES "buffer b5 : temp bool[] on cuda bytes(1) " KERNEL, ON_DEVICE "copy b5 from b1", "the program is for opencl and for cuda");
+    for (size_t i = 0; i < sizeof right / sizeof right[0]; i++) EXPECT_OK(verify(TWO_MEMORIES KERNEL, right[i]));
 }
 
 /* A wrapper of one temporary, which is no tensor. */
@@ -205,16 +253,28 @@ TEST(no_tensor_of_a_device) {
     check_buffer_refused((hn_wbuffer){.rank = 1, .device = HN_DEVICE_KIND_COUNT}, "buffer 1 is on no known device");
 }
 
-/* What a device other than the CPU has is known to the verifier, and nothing plans it. */
-TEST(memory_of_other_devices_is_not_planned) {
+/* Temporaries of a device lie in its own workspace, and so begin at 0 on each. What a copy under way reads keeps its memory
+ * until the host has waited: b4 and b5 are not where b3 is, and b6 may be. */
+TEST(memory_of_each_device_is_planned) {
     hn_arena arena;
     hn_wrapper *w;
     hn_memory_plan plan;
     hn_arena_init(&arena);
-    EXPECT_OK(parse("wrapper { buffer b1 : input f32[4] on cuda source 0 input \"x\" : f32[4] strides [1] in b1 }", &arena, &w));
-    EXPECT_INT(w->buffers.items[1].device, HN_DEVICE_CUDA);
+    EXPECT_OK(parse("wrapper { buffer b1 : temp f32[4] on opencl bytes(16) buffer b2 : temp f32[40] on opencl bytes(160) "
+                    "buffer b3 : temp f32[4] bytes(16) buffer b4 : temp f32[4] bytes(16) buffer b5 : temp f32[4] bytes(16) "
+                    "buffer b6 : temp f32[4] bytes(16) " KERNEL "call k1(out b3 f32) extent(1) copy b1 from b3 "
+                    "call k1(b1 f32, out b2 f32) extent(1) threads 8 on opencl call k1(out b4 f32) extent(1) "
+                    "call k1(b4 f32, out b5 f32) extent(1) wait opencl call k1(out b6 f32) extent(1) }", &arena, &w));
+    EXPECT_OK(hn_wrapper_plan(w, &plan));
     EXPECT_OK(hn_wrapper_verify(w));
-    EXPECT_ERROR(hn_wrapper_plan(w, &plan), HN_UNSUPPORTED, "buffer 1 is on cuda; memory is planned for cpu only");
+    EXPECT_OK(hn_wrapper_plan_verify(w, &plan));
+    int64_t at[7];
+    for (hn_wbuf b = 1; b < 7; b++) at[b] = hn_sym_hint(w->sym, plan.offsets[b], -1);
+    EXPECT(at[1] != at[2] && at[1] >= 0 && at[2] >= 0);
+    EXPECT(at[3] != at[4] && at[3] != at[5] && at[4] != at[5]);
+    EXPECT_INT(hn_sym_hint(w->sym, plan.workspaces[HN_DEVICE_OPENCL], -1), 64 + 192);
+    EXPECT_INT(hn_sym_hint(w->sym, plan.workspaces[HN_DEVICE_CPU], -1), 3 * 64);
+    EXPECT_INT(hn_sym_hint(w->sym, plan.workspaces[HN_DEVICE_CUDA], -1), 0);
     hn_arena_deinit(&arena);
 }
 
