@@ -19,25 +19,6 @@ static hn_status tensor_read(hn_pt2_scope *scope, hn_json *json, hn_value *out) 
     return hn_pt2_use_value(scope, name, out);
 }
 
-static hn_status as_tensor(hn_pt2_scope *scope, hn_json *json, hn_arg *out) {
-    hn_value value = 0;
-    HN_TRY(tensor_read(scope, json, &value));
-    *out = hn_arg_value(value);
-    return NULL;
-}
-
-static hn_status as_tensors(hn_pt2_scope *scope, hn_json *json, hn_arg *out) {
-    values list = {0};
-    HN_TRY(hn_json_array(json));
-    while (hn_json_item(json)) {
-        hn_value value = 0;
-        HN_TRY(tensor_read(scope, json, &value));
-        HN_PUSH(scope->im->scratch, &list, value);
-    }
-    *out = hn_arg_values(list.items, list.count);
-    return hn_json_status(json);
-}
-
 /* U OptionalTensorArgument: as_tensor or as_none */
 static hn_status optional_tensor_read(hn_pt2_scope *scope, hn_json *json, hn_value *out) {
     hn_str key;
@@ -48,23 +29,41 @@ static hn_status optional_tensor_read(hn_pt2_scope *scope, hn_json *json, hn_val
     return hn_pt2_union_end(json);
 }
 
-static hn_status as_optional_tensor(hn_pt2_scope *scope, hn_json *json, hn_arg *out) {
+typedef hn_status (*value_reader)(hn_pt2_scope *scope, hn_json *json, hn_value *out);
+
+static hn_status one_value(hn_pt2_scope *scope, hn_json *json, value_reader read, hn_arg *out) {
     hn_value value = 0;
-    HN_TRY(optional_tensor_read(scope, json, &value));
+    HN_TRY(read(scope, json, &value));
     *out = hn_arg_value(value);
     return NULL;
 }
 
-static hn_status as_optional_tensors(hn_pt2_scope *scope, hn_json *json, hn_arg *out) {
+static hn_status list_of_values(hn_pt2_scope *scope, hn_json *json, value_reader read, hn_arg *out) {
     values list = {0};
     HN_TRY(hn_json_array(json));
     while (hn_json_item(json)) {
         hn_value value = 0;
-        HN_TRY(optional_tensor_read(scope, json, &value));
+        HN_TRY(read(scope, json, &value));
         HN_PUSH(scope->im->scratch, &list, value);
     }
     *out = hn_arg_values(list.items, list.count);
     return hn_json_status(json);
+}
+
+static hn_status as_tensor(hn_pt2_scope *scope, hn_json *json, hn_arg *out) {
+    return one_value(scope, json, tensor_read, out);
+}
+
+static hn_status as_tensors(hn_pt2_scope *scope, hn_json *json, hn_arg *out) {
+    return list_of_values(scope, json, tensor_read, out);
+}
+
+static hn_status as_optional_tensor(hn_pt2_scope *scope, hn_json *json, hn_arg *out) {
+    return one_value(scope, json, optional_tensor_read, out);
+}
+
+static hn_status as_optional_tensors(hn_pt2_scope *scope, hn_json *json, hn_arg *out) {
+    return list_of_values(scope, json, optional_tensor_read, out);
 }
 
 /* --- numbers --- */
@@ -74,25 +73,6 @@ static hn_status int_expr_read(hn_pt2_scope *scope, hn_json *json, hn_expr *out)
     HN_TRY(hn_json_int(json, &value));
     *out = hn_sym_int(scope->im->sym, value);
     return *out ? NULL : hn_sym_status(scope->im->sym);
-}
-
-static hn_status as_int(hn_pt2_scope *scope, hn_json *json, hn_arg *out) {
-    hn_expr expr = 0;
-    HN_TRY(int_expr_read(scope, json, &expr));
-    *out = hn_arg_expr(expr);
-    return NULL;
-}
-
-static hn_status as_ints(hn_pt2_scope *scope, hn_json *json, hn_arg *out) {
-    exprs list = {0};
-    HN_TRY(hn_json_array(json));
-    while (hn_json_item(json)) {
-        hn_expr expr = 0;
-        HN_TRY(int_expr_read(scope, json, &expr));
-        HN_PUSH(scope->im->scratch, &list, expr);
-    }
-    *out = hn_arg_exprs(list.items, list.count);
-    return hn_json_status(json);
 }
 
 /* U SymIntArgument: a name of the graph, or a number. */
@@ -114,23 +94,41 @@ static hn_status sym_int_read(hn_pt2_scope *scope, hn_json *json, hn_expr *out) 
     return hn_pt2_union_end(json);
 }
 
-static hn_status as_sym_int(hn_pt2_scope *scope, hn_json *json, hn_arg *out) {
+typedef hn_status (*expr_reader)(hn_pt2_scope *scope, hn_json *json, hn_expr *out);
+
+static hn_status one_expr(hn_pt2_scope *scope, hn_json *json, expr_reader read, hn_arg *out) {
     hn_expr expr = 0;
-    HN_TRY(sym_int_read(scope, json, &expr));
+    HN_TRY(read(scope, json, &expr));
     *out = hn_arg_expr(expr);
     return NULL;
 }
 
-static hn_status as_sym_ints(hn_pt2_scope *scope, hn_json *json, hn_arg *out) {
+static hn_status list_of_exprs(hn_pt2_scope *scope, hn_json *json, expr_reader read, hn_arg *out) {
     exprs list = {0};
     HN_TRY(hn_json_array(json));
     while (hn_json_item(json)) {
         hn_expr expr = 0;
-        HN_TRY(sym_int_read(scope, json, &expr));
+        HN_TRY(read(scope, json, &expr));
         HN_PUSH(scope->im->scratch, &list, expr);
     }
     *out = hn_arg_exprs(list.items, list.count);
     return hn_json_status(json);
+}
+
+static hn_status as_int(hn_pt2_scope *scope, hn_json *json, hn_arg *out) {
+    return one_expr(scope, json, int_expr_read, out);
+}
+
+static hn_status as_ints(hn_pt2_scope *scope, hn_json *json, hn_arg *out) {
+    return list_of_exprs(scope, json, int_expr_read, out);
+}
+
+static hn_status as_sym_int(hn_pt2_scope *scope, hn_json *json, hn_arg *out) {
+    return one_expr(scope, json, sym_int_read, out);
+}
+
+static hn_status as_sym_ints(hn_pt2_scope *scope, hn_json *json, hn_arg *out) {
+    return list_of_exprs(scope, json, sym_int_read, out);
 }
 
 static hn_status as_float(hn_pt2_scope *scope, hn_json *json, hn_arg *out) {
@@ -165,16 +163,15 @@ static hn_status as_bool(hn_pt2_scope *scope, hn_json *json, hn_arg *out) {
     return NULL;
 }
 
+static hn_status bool_expr_read(hn_pt2_scope *scope, hn_json *json, hn_expr *out) {
+    bool value = false;
+    HN_TRY(hn_json_bool(json, &value));
+    *out = hn_sym_int(scope->im->sym, value);
+    return NULL;
+}
+
 static hn_status as_bools(hn_pt2_scope *scope, hn_json *json, hn_arg *out) {
-    exprs list = {0};
-    HN_TRY(hn_json_array(json));
-    while (hn_json_item(json)) {
-        bool value = false;
-        HN_TRY(hn_json_bool(json, &value));
-        HN_PUSH(scope->im->scratch, &list, hn_sym_int(scope->im->sym, value));
-    }
-    *out = hn_arg_exprs(list.items, list.count);
-    return hn_json_status(json);
+    return list_of_exprs(scope, json, bool_expr_read, out);
 }
 
 /* U SymBoolArgument and U SymFloatArgument: a name, or a constant read by `constant`. */
