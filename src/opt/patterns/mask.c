@@ -1,4 +1,4 @@
-/* mask.c: attention masks: which are causal, which are bool in a float's clothes, and how several become one.
+/* mask.c: attention masks: which are causal, which are float masks that encode a bool, and how several become one.
  *
  * A term either keeps scores by a bool and puts `fill` in place of the others, or adds a float. A fill of -inf is what
  * ATTENTION does with a bool mask. A finite fill (finfo.min) differs in one case: a row without any key left is an average
@@ -103,45 +103,48 @@ static hn_status table_of(hn_patterns *p, hn_value v, table_facts *out) {
 
 /* --- what a float may hold --- */
 
-/* Whether no element can be -inf or NaN; looks a few steps back. */
-static hn_status is_finite(hn_patterns *p, hn_value v, uint32_t depth, bool *out) {
+/* What is known of a value without its producer: a number, another dtype than a float, a table. */
+static hn_status is_finite_itself(hn_patterns *p, hn_value v, bool *out) {
     double number;
+    table_facts table;
+    *out = true;
+    if (hn_uniform_number(p->g, v, &number)) *out = isfinite(number);
+    else if (hn_dtype_is_float(hn_info(p, v)->dtype)) {
+        HN_TRY(table_of(p, v, &table));
+        *out = table.flags & TABLE_FINITE;
+    }
+    return NULL;
+}
+
+static hn_status is_finite(hn_patterns *p, hn_value v, uint32_t depth, bool *out);
+
+/* A narrower float may round to infinity; f32 and f64 hold every integer's size. */
+static hn_status is_finite_cast(hn_patterns *p, const hn_node_info *n, uint32_t depth, bool *out) {
+    hn_value x = n->args[0].as.value;
+    hn_dtype from = hn_info(p, x)->dtype, to = hn_info(p, n->results[0])->dtype;
+    uint32_t from_bytes = hn_dtype_facts(from)->size_bytes, to_bytes = hn_dtype_facts(to)->size_bytes;
+    if (hn_dtype_is_float(from)) return to_bytes > from_bytes ? is_finite(p, x, depth, out) : NULL;
+    *out = from == HN_DTYPE_BOOL || to_bytes >= 4;
+    return NULL;
+}
+
+/* Whether no element can be -inf or NaN; looks `depth` nodes back. */
+static hn_status is_finite(hn_patterns *p, hn_value v, uint32_t depth, bool *out) {
     *out = false;
     if (depth == 0) return NULL;
-    if (hn_uniform_number(p->g, v, &number)) {
-        *out = isfinite(number);
-        return NULL;
-    }
-    if (!hn_dtype_is_float(hn_info(p, v)->dtype)) {
-        *out = true;
-        return NULL;
-    }
-    table_facts table;
-    HN_TRY(table_of(p, v, &table));
-    if (table.flags & TABLE_FINITE) {
-        *out = true;
-        return NULL;
-    }
+    HN_TRY(is_finite_itself(p, v, out));
     hn_node producer = hn_info(p, v)->producer;
-    if (!producer) return NULL;
+    if (*out || !producer) return NULL;
     const hn_node_info *n = hn_graph_node(p->g, producer);
-    bool rest = false;
     switch (n->op) {
     case HN_OP_WHERE:
-        HN_TRY(is_finite(p, n->args[1].as.value, depth - 1, &rest));
-        return rest ? is_finite(p, n->args[2].as.value, depth - 1, out) : NULL;
+        HN_TRY(is_finite(p, n->args[1].as.value, depth - 1, out));
+        return *out ? is_finite(p, n->args[2].as.value, depth - 1, out) : NULL;
     case HN_OP_RESHAPE:
     case HN_OP_EXPAND:
     case HN_OP_PERMUTE:
     case HN_OP_SLICE: return is_finite(p, n->args[0].as.value, depth - 1, out);
-    case HN_OP_CAST: { /* a narrower float may round to infinity; f32 and f64 hold every integer's size */
-        hn_dtype from = hn_info(p, n->args[0].as.value)->dtype, to = hn_info(p, v)->dtype;
-        bool wide = hn_dtype_facts(to)->size_bytes >= 4;
-        if (from == HN_DTYPE_BOOL || (wide && !hn_dtype_is_float(from))) *out = true;
-        if (hn_dtype_is_float(from) && hn_dtype_facts(to)->size_bytes > hn_dtype_facts(from)->size_bytes)
-            return is_finite(p, n->args[0].as.value, depth - 1, out);
-        return NULL;
-    }
+    case HN_OP_CAST: return is_finite_cast(p, n, depth - 1, out);
     default: return NULL;
     }
 }
