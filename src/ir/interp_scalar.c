@@ -52,19 +52,19 @@ bool hn_ref_checked_index(int64_t value, int64_t limit, bool wraps, int64_t *out
 
 /* --- reductions and scans --- */
 
-typedef enum fold_start { START_ZERO, START_ONE, START_LEAST, START_GREATEST } fold_start;
+typedef enum reduction_start { START_ZERO, START_ONE, START_LEAST, START_GREATEST } reduction_start;
 
 /* `combine` is the element-wise row that takes two values to one; NONE: see `search`, or a function
  * of its own. */
-typedef struct fold_row {
+typedef struct reduction_row {
     hn_op combine;
-    fold_start start;
+    reduction_start start;
     bool needs_elements;
     bool search; /* for the largest (with START_LEAST) or smallest value */
     bool latest; /* of equals, the last wins */
-} fold_row;
+} reduction_row;
 
-static const fold_row fold_rows[HN_OP_COUNT] = {
+static const reduction_row reduction_rows[HN_OP_COUNT] = {
     [HN_OP_SUM] = {.combine = HN_OP_ADD},
     [HN_OP_PROD] = {.combine = HN_OP_MUL, .start = START_ONE},
     [HN_OP_AMIN] = {.combine = HN_OP_MIN, .start = START_GREATEST, .needs_elements = true},
@@ -98,23 +98,23 @@ static hn_ref_elem least(hn_dtype dtype) {
     return (hn_ref_elem){.i = hn_ref_narrow_i(dtype, -1) < 0 ? -greatest(dtype).i - 1 : 0};
 }
 
-hn_ref_fold hn_ref_fold_begin(hn_op op, hn_dtype dtype) {
-    const fold_row *row = &fold_rows[op];
-    hn_ref_fold fold = {.position = row->latest ? INT64_MIN : INT64_MAX};
+hn_ref_reduction hn_ref_reduction_begin(hn_op op, hn_dtype dtype) {
+    const reduction_row *row = &reduction_rows[op];
+    hn_ref_reduction state = {.position = row->latest ? INT64_MIN : INT64_MAX};
     switch (row->start) {
-    case START_ZERO: fold.value = of_int(dtype, 0); break;
-    case START_ONE: fold.value = of_int(dtype, 1); break;
-    case START_LEAST: fold.value = least(dtype); break;
-    case START_GREATEST: fold.value = greatest(dtype); break;
+    case START_ZERO: state.value = of_int(dtype, 0); break;
+    case START_ONE: state.value = of_int(dtype, 1); break;
+    case START_LEAST: state.value = least(dtype); break;
+    case START_GREATEST: state.value = greatest(dtype); break;
     }
-    return fold;
+    return state;
 }
 
-bool hn_ref_fold_needs_elements(hn_op op) { return fold_rows[op].needs_elements; }
+bool hn_ref_reduction_needs_elements(hn_op op) { return reduction_rows[op].needs_elements; }
 
 /* Whether a new value takes the place of an old one, at positions that tell which comes first. */
-static bool takes(const fold_row *row, hn_dtype dtype, hn_ref_elem value, int64_t position,
-                  const hn_ref_fold *old) {
+static bool takes(const reduction_row *row, hn_dtype dtype, hn_ref_elem value, int64_t position,
+                  const hn_ref_reduction *old) {
     bool wins_ties = row->latest ? position > old->position : position < old->position,
          largest = row->start == START_LEAST;
     if (!hn_dtype_is_float(dtype)) {
@@ -133,18 +133,18 @@ static double log_sum_exp(double a, double b) {
     return isinf(high) ? high : high + log(exp(a - high) + exp(b - high));
 }
 
-hn_status hn_ref_fold_step(hn_op op, hn_dtype dtype, hn_ref_elem value, int64_t position,
-                           hn_ref_fold *fold) {
-    const fold_row *row = &fold_rows[op];
+hn_status hn_ref_reduction_step(hn_op op, hn_dtype dtype, hn_ref_elem value, int64_t position,
+                                hn_ref_reduction *state) {
+    const reduction_row *row = &reduction_rows[op];
     if (row->search) {
-        if (takes(row, dtype, value, position, fold)) *fold = (hn_ref_fold){value, position};
+        if (takes(row, dtype, value, position, state)) *state = (hn_ref_reduction){value, position};
         return NULL;
     }
     if (op == HN_OP_LOGCUMSUMEXP && hn_dtype_is_float(dtype)) {
-        fold->value.f = hn_ref_round_f(dtype, log_sum_exp(fold->value.f, value.f));
+        state->value.f = hn_ref_round_f(dtype, log_sum_exp(state->value.f, value.f));
         return NULL;
     }
-    const hn_ref_elem args[3] = {fold->value, value};
-    bool known = row->combine && hn_ref_apply(row->combine, dtype, dtype, args, &fold->value);
+    const hn_ref_elem args[3] = {state->value, value};
+    bool known = row->combine && hn_ref_apply(row->combine, dtype, dtype, args, &state->value);
     return known ? NULL : no_meaning(hn_op_facts(op)->name, dtype);
 }

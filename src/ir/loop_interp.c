@@ -127,39 +127,40 @@ static hn_status run_points(runner *r) {
 }
 
 /* What a reduction or scan stores: its value, or the position of it. */
-static hn_status store_fold(runner *r, const hn_ref_fold *fold, hn_dtype dtype) {
+static hn_status store_reduction(runner *r, const hn_ref_reduction *state, hn_dtype dtype) {
     bool position = hn_op_has(r->loop->reduce_op, HN_TRAIT_POSITION);
     HN_TRY(store(r, &r->loop->store, position ? HN_DTYPE_I64 : dtype,
-                 position ? (hn_ref_elem){.i = fold->position} : fold->value));
+                 position ? (hn_ref_elem){.i = state->position} : state->value));
     return r->loop->indices.buffer
-               ? store(r, &r->loop->indices, HN_DTYPE_I64, (hn_ref_elem){.i = fold->position})
+               ? store(r, &r->loop->indices, HN_DTYPE_I64, (hn_ref_elem){.i = state->position})
                : NULL;
 }
 
 /* One point of the parallel variables: the reduction variables run from 0 on. */
-static hn_status run_fold(runner *r) {
+static hn_status reduce_one(runner *r) {
     const hn_loop *loop = r->loop;
     hn_dtype dtype = loop->body.items[loop->store.value].dtype;
-    hn_ref_fold fold = hn_ref_fold_begin(loop->reduce_op, dtype);
+    hn_ref_reduction state = hn_ref_reduction_begin(loop->reduce_op, dtype);
     int64_t *inner = &r->point[loop->rank], steps = volume(&r->extents[loop->rank], loop->red_rank);
     for (int64_t k = 0; k < steps;
          k++, hn_ref_next(inner, &r->extents[loop->rank], loop->red_rank)) {
         place(r, r->point);
         HN_TRY(run_body(r));
-        HN_TRY(hn_ref_fold_step(loop->reduce_op, dtype, r->values[loop->store.value], k, &fold));
-        if (loop->kind == HN_LOOP_SCAN) HN_TRY(store_fold(r, &fold, dtype));
+        HN_TRY(
+            hn_ref_reduction_step(loop->reduce_op, dtype, r->values[loop->store.value], k, &state));
+        if (loop->kind == HN_LOOP_SCAN) HN_TRY(store_reduction(r, &state, dtype));
     }
     if (loop->kind == HN_LOOP_SCAN) return NULL;
-    if (steps == 0 && hn_ref_fold_needs_elements(loop->reduce_op))
+    if (steps == 0 && hn_ref_reduction_needs_elements(loop->reduce_op))
         return HN_ERROR(HN_INTERNAL, "'%s' of no elements", hn_op_facts(loop->reduce_op)->name);
     place(r, r->point);
-    return store_fold(r, &fold, dtype);
+    return store_reduction(r, &state, dtype);
 }
 
-static hn_status run_folds(runner *r) {
+static hn_status run_reductions(runner *r) {
     for (int64_t left = volume(r->extents, r->loop->rank); left > 0;
          left--, hn_ref_next(r->point, r->extents, r->loop->rank))
-        HN_TRY(run_fold(r));
+        HN_TRY(reduce_one(r));
     return NULL;
 }
 
@@ -192,8 +193,8 @@ hn_status hn_loop_run(const hn_program *p, const hn_loop *loop, const hn_ref_siz
     hn_arena_init(&arena);
     runner r = {.p = p, .loop = loop, .buffers = buffers, .at.arena = &arena};
     hn_status status = begin(&r, sizes);
-    bool folds = loop->kind == HN_LOOP_REDUCE || loop->kind == HN_LOOP_SCAN;
-    if (!status) status = folds ? run_folds(&r) : run_points(&r);
+    bool reduces = loop->kind == HN_LOOP_REDUCE || loop->kind == HN_LOOP_SCAN;
+    if (!status) status = reduces ? run_reductions(&r) : run_points(&r);
     hn_arena_deinit(&arena);
     return status;
 }

@@ -58,19 +58,19 @@ hn_status hn_ref_combine(hn_store_mode mode, hn_dtype dtype, hn_ref_elem old,
 bool hn_ref_checked_index(int64_t value, int64_t limit, bool wraps, int64_t *out);
 
 /* The state of a reduction or scan: a row of class REDUCE or SCAN over elements of one dtype. */
-typedef struct hn_ref_fold {
+typedef struct hn_ref_reduction {
     hn_ref_elem value; /* rounded to the dtype */
     int64_t position;  /* ARGMIN, ARGMAX, CUMMIN, CUMMAX: of the element that won */
-} hn_ref_fold;
+} hn_ref_reduction;
 
 /* Of no elements: combined with anything it changes nothing. */
-hn_ref_fold hn_ref_fold_begin(hn_op op, hn_dtype dtype);
+hn_ref_reduction hn_ref_reduction_begin(hn_op op, hn_dtype dtype);
 /* One element more, or the state of a part: of equal ones and of NaNs the first position wins in
  * ARGMIN and ARGMAX, the last in CUMMIN and CUMMAX, whatever the order of the steps. Errors:
  * internal when the row has no meaning for the dtype. */
-hn_status hn_ref_fold_step(hn_op op, hn_dtype dtype, hn_ref_elem value, int64_t position,
-                           hn_ref_fold *fold) HN_MUST_USE;
+hn_status hn_ref_reduction_step(hn_op op, hn_dtype dtype, hn_ref_elem value, int64_t position,
+                                hn_ref_reduction *state) HN_MUST_USE;
 /* Whether the row has no result over no elements. */
-bool hn_ref_fold_needs_elements(hn_op op);
+bool hn_ref_reduction_needs_elements(hn_op op);
 
 #endif

@@ -62,7 +62,7 @@ static hn_status run_load(hn_run *r, const hn_sop *op, uint32_t thread, hn_ref_e
 
 static hn_status run_result(hn_run *r, hn_fid s, uint32_t thread, hn_ref_elem *out) {
     const hn_sop *op = &hn_run_stmt_of(r, s)->op;
-    const hn_ref_fold *reg = &hn_run_registers(r, op->imm.i)[thread];
+    const hn_ref_reduction *reg = &hn_run_registers(r, op->imm.i)[thread];
     if (r->f->lanes) HN_TRY(hn_run_check_result(r, s));
     *out = op->op == HN_OP_ARGMAX ? (hn_ref_elem){.i = reg->position} : reg->value;
     return NULL;
@@ -128,7 +128,7 @@ hn_status hn_run_store(hn_run *r, hn_fid s, uint32_t thread) {
 hn_status hn_run_init(hn_run *r, hn_fid s, uint32_t thread) {
     hn_freg reg = hn_run_stmt_of(r, s)->reg;
     const hn_form_register *info = &r->f->registers.items[reg];
-    hn_run_registers(r, reg)[thread] = hn_ref_fold_begin(info->op, info->dtype);
+    hn_run_registers(r, reg)[thread] = hn_ref_reduction_begin(info->op, info->dtype);
     r->value_lost[reg] = false;
     return NULL;
 }
@@ -142,13 +142,13 @@ hn_status hn_run_step(hn_run *r, hn_fid s, uint32_t thread) {
     const hn_form_register *info = &r->f->registers.items[stmt->reg];
     if (r->value_lost[stmt->reg])
         return HN_ERROR(HN_INTERNAL, "r%u has lost its value: its lanes were combined", stmt->reg);
-    return hn_ref_fold_step(info->op, info->dtype, *value_at(r, stmt->value, thread),
+    return hn_ref_reduction_step(info->op, info->dtype, *value_at(r, stmt->value, thread),
                             position_of(r, stmt, thread), &hn_run_registers(r, stmt->reg)[thread]);
 }
 
 hn_status hn_run_set(hn_run *r, hn_fid s, uint32_t thread) {
     const hn_form_stmt *stmt = hn_run_stmt_of(r, s);
-    hn_run_registers(r, stmt->reg)[thread] = (hn_ref_fold){
+    hn_run_registers(r, stmt->reg)[thread] = (hn_ref_reduction){
         .value = *value_at(r, stmt->value, thread), .position = position_of(r, stmt, thread)};
     r->value_lost[stmt->reg] = false;
     return NULL;

@@ -49,7 +49,7 @@ typedef struct hn_run {
     uint32_t width; /* threads of a group, or lanes of all vectors of the widest step */
     hn_run_memory *memories;
     hn_run_stmt *stmts;
-    hn_ref_fold *registers; /* [register][thread] */
+    hn_ref_reduction *registers; /* [register][thread] */
     struct {
         hn_expr *items;
         uint32_t count, cap;
@@ -84,7 +84,7 @@ static inline const hn_form_stmt *hn_run_stmt_of(const hn_run *r, hn_fid s) {
 static inline int64_t *hn_run_numbers(const hn_run *r, uint32_t thread) {
     return r->numbers + (size_t)thread * r->symbols.count;
 }
-static inline hn_ref_fold *hn_run_registers(const hn_run *r, int64_t reg) {
+static inline hn_ref_reduction *hn_run_registers(const hn_run *r, int64_t reg) {
     return r->registers + (size_t)reg * r->width;
 }
 

@@ -42,15 +42,15 @@ static bool is_same(hn_dtype dtype, hn_ref_elem a, hn_ref_elem b) {
 hn_status hn_run_check_result(const hn_run *r, hn_fid s) {
     const hn_form_stmt *stmt = hn_run_stmt_of(r, s);
     hn_freg reg = (hn_freg)stmt->op.imm.i;
-    const hn_ref_fold *folds = hn_run_registers(r, reg);
+    const hn_ref_reduction *states = hn_run_registers(r, reg);
     hn_dtype dtype = r->f->registers.items[reg].dtype;
     bool position = stmt->op.op == HN_OP_ARGMAX;
     if (!position && r->value_lost[reg])
         return HN_ERROR(HN_INTERNAL, "r%u has lost its value: its lanes were combined", reg);
     if (stmt->in_lanes.varies) return NULL;
     for (uint32_t t = 1; t < r->vectors[reg] * r->f->lanes; t++)
-        if (position ? folds[t].position != folds[0].position
-                     : !is_same(dtype, folds[t].value, folds[0].value))
+        if (position ? states[t].position != states[0].position
+                     : !is_same(dtype, states[t].value, states[0].value))
             return HN_ERROR(HN_INTERNAL, "the lanes of r%u differ", reg);
     return NULL;
 }
@@ -329,10 +329,10 @@ static hn_status run_if_aligned(hn_run *r, hn_fid s) {
 static hn_status run_across(hn_run *r, hn_fid s) {
     const hn_freg reg = hn_run_stmt_of(r, s)->reg;
     const hn_form_register *info = &r->f->registers.items[reg];
-    hn_ref_fold *folds = hn_run_registers(r, reg);
+    hn_ref_reduction *states = hn_run_registers(r, reg);
     for (uint32_t t = 1; t < r->vectors[reg] * r->f->lanes; t++)
-        HN_TRY(hn_ref_fold_step(info->op, info->dtype, folds[t].value, folds[t].position, folds));
-    for (uint32_t t = 1; t < r->width; t++) folds[t] = folds[0];
+        HN_TRY(hn_ref_reduction_step(info->op, info->dtype, states[t].value, states[t].position, states));
+    for (uint32_t t = 1; t < r->width; t++) states[t] = states[0];
     r->value_lost[reg] = hn_op_keeps_position(info->op);
     return NULL;
 }

@@ -207,7 +207,7 @@ TEST(scatters_combine_in_order) {
 }
 
 /* 16-bit floats round at each step, not at the end. */
-TEST(folds_round_each_step) {
+TEST(reductions_round_each_step) {
     fixture t;
     begin(&t, "program {\nb1 : input 0 f16[3]\nb2 : output f16[] extent 1\n"
               "reduce sum (; i0 < 3) {\n"
@@ -222,7 +222,7 @@ TEST(folds_round_each_step) {
     hn_arena_deinit(&t.arena);
 }
 
-TEST(folds_of_nothing) {
+TEST(reductions_of_nothing) {
     fixture t;
     begin(&t, "program {\n"
               "b1 : input 0 f32[0]\n"
@@ -243,21 +243,21 @@ TEST(folds_of_nothing) {
     hn_arena_deinit(&t.arena);
 }
 
-/* --- folds --- */
+/* --- reductions --- */
 
 /* Each element alone, in every order of three, and as two parts: the winner is the same one. */
 static void expect_winner(hn_op op, hn_dtype dtype, const double *values, int64_t winner) {
     static const int orders[][3] = {{0, 1, 2}, {0, 2, 1}, {1, 0, 2},
                                     {1, 2, 0}, {2, 0, 1}, {2, 1, 0}};
     for (size_t k = 0; k < HN_COUNT_OF(orders); k++) {
-        hn_ref_fold all = hn_ref_fold_begin(op, dtype), part = all;
+        hn_ref_reduction all = hn_ref_reduction_begin(op, dtype), part = all;
         for (int j = 0; j < 3; j++) {
             double v = values[orders[k][j]];
             hn_ref_elem e =
                 hn_dtype_is_float(dtype) ? (hn_ref_elem){.f = v} : (hn_ref_elem){.i = (int64_t)v};
-            EXPECT_OK(hn_ref_fold_step(op, dtype, e, orders[k][j], j < 2 ? &part : &all));
+            EXPECT_OK(hn_ref_reduction_step(op, dtype, e, orders[k][j], j < 2 ? &part : &all));
         }
-        EXPECT_OK(hn_ref_fold_step(op, dtype, part.value, part.position, &all));
+        EXPECT_OK(hn_ref_reduction_step(op, dtype, part.value, part.position, &all));
         EXPECT_INT(all.position, winner);
     }
 }
@@ -276,7 +276,7 @@ TEST(winners) {
     expect_winner(HN_OP_CUMMIN, HN_DTYPE_I64, (double[]){5, 4, 4}, 2);
 }
 
-/* The start of a fold changes nothing, for every row and dtype that lowering makes. */
+/* The start of a reduction changes nothing, for every row and dtype that lowering makes. */
 TEST(starts_change_nothing) {
     static const hn_op ops[] = {HN_OP_SUM,    HN_OP_PROD,    HN_OP_AMIN,   HN_OP_AMAX,
                                 HN_OP_CUMSUM, HN_OP_CUMPROD, HN_OP_CUMMAX, HN_OP_CUMMIN};
@@ -285,18 +285,18 @@ TEST(starts_change_nothing) {
     for (size_t k = 0; k < HN_COUNT_OF(ops); k++)
         for (size_t d = 0; d < HN_COUNT_OF(dtypes); d++)
             for (int64_t v = 0; v < 2; v++) {
-                hn_ref_fold fold = hn_ref_fold_begin(ops[k], dtypes[d]);
+                hn_ref_reduction state = hn_ref_reduction_begin(ops[k], dtypes[d]);
                 bool is_float = hn_dtype_is_float(dtypes[d]);
                 hn_ref_elem e = is_float ? (hn_ref_elem){.f = (double)v} : (hn_ref_elem){.i = v};
-                EXPECT_OK(hn_ref_fold_step(ops[k], dtypes[d], e, 0, &fold));
-                EXPECT_NEAR(is_float ? fold.value.f : (double)fold.value.i, (double)v, 0);
+                EXPECT_OK(hn_ref_reduction_step(ops[k], dtypes[d], e, 0, &state));
+                EXPECT_NEAR(is_float ? state.value.f : (double)state.value.i, (double)v, 0);
             }
-    hn_ref_fold log_sum = hn_ref_fold_begin(HN_OP_LOGCUMSUMEXP, HN_DTYPE_F64);
+    hn_ref_reduction log_sum = hn_ref_reduction_begin(HN_OP_LOGCUMSUMEXP, HN_DTYPE_F64);
     EXPECT_OK(
-        hn_ref_fold_step(HN_OP_LOGCUMSUMEXP, HN_DTYPE_F64, (hn_ref_elem){.f = 2}, 0, &log_sum));
+        hn_ref_reduction_step(HN_OP_LOGCUMSUMEXP, HN_DTYPE_F64, (hn_ref_elem){.f = 2}, 0, &log_sum));
     EXPECT_NEAR(log_sum.value.f, 2, 1e-15);
-    hn_ref_fold any = hn_ref_fold_begin(HN_OP_ANY, HN_DTYPE_F32);
-    EXPECT_ERROR(hn_ref_fold_step(HN_OP_ANY, HN_DTYPE_F32, (hn_ref_elem){.f = 1}, 0, &any),
+    hn_ref_reduction any = hn_ref_reduction_begin(HN_OP_ANY, HN_DTYPE_F32);
+    EXPECT_ERROR(hn_ref_reduction_step(HN_OP_ANY, HN_DTYPE_F32, (hn_ref_elem){.f = 1}, 0, &any),
                  HN_INTERNAL, "'any' has no meaning for f32");
 }
 
