@@ -25,22 +25,22 @@
 enum { MAX_GRAPH_DEPTH = 64, MAX_ARGS = 64, MAX_VIEW_CHAIN = 1000 };
 
 /* What is known of one value of the graph as it was. */
-typedef struct slot {
+typedef struct value_state {
     hn_value root, parent; /* parent 0: no view; root is itself then */
     hn_node view;          /* the emitted node that makes it from its parent; 0: it is the parent */
     uint32_t result_idx;
     hn_value current; /* its content as a value of the new graph */
     uint32_t seen;    /* the root's count of writes when `current` was made */
     uint32_t writes;  /* of a root */
-} slot;
+} value_state;
 
 typedef struct pair { hn_value a, b; } pair;
 
 typedef struct walk {
     hn_graph *g;
     hn_arena *scratch;
-    slot *slots;
-    uint32_t slot_count;
+    value_state *states;
+    uint32_t state_count;
     struct { pair *items; uint32_t count, cap; } unclear; /* values that may or may not share memory */
 } walk;
 
@@ -91,16 +91,16 @@ static bool has_writes(const hn_graph *g, uint32_t depth) {
 static hn_status read_value(walk *w, hn_value v, uint32_t depth, hn_value *out) {
     *out = 0;
     if (!v) return NULL;
-    if (v >= w->slot_count) return HN_ERROR(HN_INTERNAL, "operand %u is out of range", v);
-    slot *s = &w->slots[v];
-    if (s->parent && s->seen != w->slots[s->root].writes) {
+    if (v >= w->state_count) return HN_ERROR(HN_INTERNAL, "operand %u is out of range", v);
+    value_state *s = &w->states[v];
+    if (s->parent && s->seen != w->states[s->root].writes) {
         hn_value parent = 0;
         if (depth > MAX_VIEW_CHAIN)
             return HN_ERROR(HN_UNSUPPORTED, "views chained deeper than %d", MAX_VIEW_CHAIN);
         HN_TRY(read_value(w, s->parent, depth + 1, &parent));
         s->current =
             s->view ? hn_view_regenerate(w->g, hn_graph_node(w->g, s->view), s->result_idx, parent) : parent;
-        s->seen = w->slots[s->root].writes;
+        s->seen = w->states[s->root].writes;
         HN_TRY(hn_graph_status(w->g));
     }
     *out = s->current;
@@ -133,7 +133,7 @@ static hn_status read_arg(walk *w, const hn_arg *old, hn_arg *out, uint32_t dept
 static hn_status unclear_check(const walk *w, hn_value root) {
     for (uint32_t k = 0; k < w->unclear.count; k++) {
         pair p = w->unclear.items[k];
-        if (w->slots[p.a].root == root || w->slots[p.b].root == root)
+        if (w->states[p.a].root == root || w->states[p.b].root == root)
             return HN_ERROR(HN_UNSUPPORTED,
                             "cannot tell whether '" HN_STR_FMT "' shares the memory of '" HN_STR_FMT
                             "', which is written",
@@ -144,7 +144,7 @@ static hn_status unclear_check(const walk *w, hn_value root) {
 
 /* New content of the parent when its view `v` has the content `source`. */
 static hn_status scatter(walk *w, hn_value v, hn_value base, hn_value source, hn_value *out) {
-    const slot *s = &w->slots[v];
+    const value_state *s = &w->states[v];
     *out = source;
     if (!s->view) return NULL;
     hn_view_write write = {.g = w->g,
@@ -163,15 +163,15 @@ static hn_status scatter(walk *w, hn_value v, hn_value base, hn_value source, hn
 
 /* Gives `v` the content `source`, and all that it looks into with it. */
 static hn_status write_value(walk *w, hn_value v, hn_value source) {
-    slot *s = &w->slots[v], *root = &w->slots[s->root];
+    value_state *s = &w->states[v], *root = &w->states[s->root];
     hn_value base = 0;
     HN_TRY(unclear_check(w, s->root));
     HN_TRY(read_value(w, s->parent, 0, &base)); /* brings the whole chain up to date */
     root->writes++;
     s->current = source;
     s->seen = root->writes;
-    for (hn_value child = v; w->slots[child].parent; child = w->slots[child].parent) {
-        slot *parent = &w->slots[w->slots[child].parent];
+    for (hn_value child = v; w->states[child].parent; child = w->states[child].parent) {
+        value_state *parent = &w->states[w->states[child].parent];
         HN_TRY(scatter(w, child, parent->current, source, &source));
         parent->current = source;
         parent->seen = root->writes;
@@ -179,57 +179,57 @@ static hn_status write_value(walk *w, hn_value v, hn_value source) {
     return NULL;
 }
 
-/* --- slots of results --- */
+/* --- states of results --- */
 
-static void slot_fresh(walk *w, hn_value v) { w->slots[v] = (slot){.root = v, .current = v}; }
+static void state_fresh(walk *w, hn_value v) { w->states[v] = (value_state){.root = v, .current = v}; }
 
 /* `v` looks into `parent` by the emitted node `view`; 0: it is the parent. A row of in-place ops on
  * each other's results stays one step deep. */
-static void slot_view(walk *w, hn_value v, hn_value parent, hn_node view, uint32_t result_idx) {
-    hn_value root = w->slots[parent].root;
-    if (!view && !w->slots[parent].view && w->slots[parent].parent) parent = w->slots[parent].parent;
-    w->slots[v] = (slot){.root = root, .parent = parent, .view = view, .result_idx = result_idx, .current = v,
-                         .seen = w->slots[root].writes};
+static void state_view(walk *w, hn_value v, hn_value parent, hn_node view, uint32_t result_idx) {
+    hn_value root = w->states[parent].root;
+    if (!view && !w->states[parent].view && w->states[parent].parent) parent = w->states[parent].parent;
+    w->states[v] = (value_state){.root = root, .parent = parent, .view = view, .result_idx = result_idx, .current = v,
+                         .seen = w->states[root].writes};
 }
 
 static bool starts_at_root(const walk *w, hn_value v) {
-    return w->slots[v].root == v || (!w->slots[v].view && starts_at_root(w, w->slots[v].parent));
+    return w->states[v].root == v || (!w->states[v].view && starts_at_root(w, w->states[v].parent));
 }
 
 /* as_strided looks at the memory and not at its operand: its parent is the root. */
-static hn_status as_strided_slot(walk *w, hn_value v, hn_value operand, const hn_node_info *node,
+static hn_status as_strided_state(walk *w, hn_value v, hn_value operand, const hn_node_info *node,
                                  hn_node emitted) {
     if (starts_at_root(w, operand) || node->args[3].kind != HN_ARG_NONE) {
-        slot_view(w, v, w->slots[operand].root, emitted, 0);
+        state_view(w, v, w->states[operand].root, emitted, 0);
         return NULL;
     }
-    slot_fresh(w, v);
+    state_fresh(w, v);
     HN_PUSH(w->scratch, &w->unclear, ((pair){v, operand}));
     return NULL;
 }
 
 /* Records what the results of a kept node look into. `old` has the operands as they were. */
-static hn_status slots_of_results(walk *w, const hn_node_info *old, hn_node emitted) {
+static hn_status states_of_results(walk *w, const hn_node_info *old, hn_node emitted) {
     const hn_view_rule *rule = hn_view_rule_find(old->op);
     for (uint32_t k = 0; k < old->result_count; k++)
-        if (old->results[k]) slot_fresh(w, old->results[k]);
+        if (old->results[k]) state_fresh(w, old->results[k]);
     if (!rule) return NULL;
     const hn_arg *operand = &old->args[hn_view_operand(old->op)];
     if (operand->kind != HN_ARG_VALUE || old->result_count == 0 || !old->results[0]) return NULL;
     hn_alias alias = rule->alias ? rule->alias(w->g, old) : HN_ALIAS_VIEW;
     if (old->op == HN_ATEN_as_strided_default)
-        return as_strided_slot(w, old->results[0], operand->as.value, old, emitted);
+        return as_strided_state(w, old->results[0], operand->as.value, old, emitted);
     for (uint32_t k = 0; k < old->result_count && alias != HN_ALIAS_NONE; k++) {
         hn_value v = old->results[k];
         if (!v) continue;
         if (alias == HN_ALIAS_UNCLEAR) HN_PUSH(w->scratch, &w->unclear, ((pair){v, operand->as.value}));
-        else slot_view(w, v, operand->as.value, alias == HN_ALIAS_VIEW ? emitted : 0, k);
+        else state_view(w, v, operand->as.value, alias == HN_ALIAS_VIEW ? emitted : 0, k);
     }
     return NULL;
 }
 
 /* Inputs over the same bytes: the same tensor twice, or views that cannot be kept in step. */
-static hn_status slots_of_inputs(walk *w) {
+static hn_status states_of_inputs(walk *w) {
     const hn_graph *g = w->g;
     hn_map first_of;
     hn_map_init(&first_of, w->scratch);
@@ -247,7 +247,7 @@ static hn_status slots_of_inputs(walk *w) {
                     a->rank == b->rank && !a->strides == !b->strides;
         for (uint32_t d = 0; same && d < a->rank; d++)
             same = a->sizes[d] == b->sizes[d] && (!a->strides || a->strides[d] == b->strides[d]);
-        if (same) slot_view(w, input->value, first->value, 0, 0);
+        if (same) state_view(w, input->value, first->value, 0, 0);
         else HN_PUSH(w->scratch, &w->unclear, ((pair){input->value, first->value}));
     }
     return NULL;
@@ -355,7 +355,7 @@ static hn_status emit_view(walk *w, const hn_node_info *old, hn_op pure, const h
     HN_TRY(hn_graph_status(w->g));
     const hn_view_rule *rule = hn_view_rule_find(pure);
     hn_value v = old->result_count ? old->results[0] : 0;
-    if (v) slot_view(w, v, old->args[0].as.value, rule->alias ? 0 : emitted, 0);
+    if (v) state_view(w, v, old->args[0].as.value, rule->alias ? 0 : emitted, 0);
     return NULL;
 }
 
@@ -395,7 +395,7 @@ static hn_status in_place_node(walk *w, const hn_node_info *old, const hn_arg *a
     hn_value self = old->args[target].as.value, content = 0;
     HN_TRY(emit_pure(w, old, pure, new_args, count, self, &content));
     HN_TRY(write_value(w, self, content));
-    if (old->result_count && old->results[0]) slot_view(w, old->results[0], self, 0, 0);
+    if (old->result_count && old->results[0]) state_view(w, old->results[0], self, 0, 0);
     return NULL;
 }
 
@@ -417,7 +417,7 @@ static hn_status batch_norm_node(walk *w, const hn_node_info *old, const hn_arg 
     hn_graph_add_node(g, HN_ATEN__native_batch_norm_legit_functional_default, args, 8, results, 5);
     HN_TRY(hn_graph_status(g));
     for (uint32_t k = 0; k < old->result_count; k++)
-        if (old->results[k]) slot_fresh(w, old->results[k]);
+        if (old->results[k]) state_fresh(w, old->results[k]);
     for (uint32_t k = 0; k < 2 && writes; k++)
         HN_TRY(write_value(w, old->args[3 + k].as.value, results[3 + k]));
     return NULL;
@@ -434,7 +434,7 @@ static hn_status rewrite_node(walk *w, const hn_node_info *old, uint32_t depth) 
     if (mutated_param(old->op) >= 0) return in_place_node(w, old, args);
     hn_node emitted = hn_graph_add_node(g, old->op, args, old->arg_count, old->results, old->result_count);
     HN_TRY(hn_graph_status(g));
-    return slots_of_results(w, old, emitted);
+    return states_of_results(w, old, emitted);
 }
 
 /* --- outputs --- */
@@ -456,11 +456,11 @@ static hn_status outputs_rewrite(walk *w) {
     }
     for (uint32_t k = 0; k < g->inputs.count; k++) {
         hn_value v = g->inputs.items[k].value;
-        if (!v || w->slots[v].root != v || w->slots[v].writes == 0 || is_listed(g, k)) continue;
+        if (!v || w->states[v].root != v || w->states[v].writes == 0 || is_listed(g, k)) continue;
         /* a tensor that the model made while it was exported and writes into, such as a cache's length, is state from then on */
         if (g->inputs.items[k].kind == HN_INPUT_CONSTANT) g->inputs.items[k].kind = HN_INPUT_BUFFER;
         hn_output output = {.kind = HN_OUTPUT_MUTATION,
-                            .value = w->slots[v].current,
+                            .value = w->states[v].current,
                             .target = k,
                             .name = g->inputs.items[k].name};
         HN_PUSH(g->arena, &outputs, output);
@@ -485,10 +485,10 @@ static hn_status at_node(hn_status status, const hn_graph *g, const hn_node_info
 }
 
 static hn_status walk_begin(walk *w) {
-    w->slot_count = w->g->values.count;
-    HN_NEW(w->scratch, w->slots, w->slot_count);
-    for (uint32_t v = 1; v < w->slot_count; v++) slot_fresh(w, v);
-    return slots_of_inputs(w);
+    w->state_count = w->g->values.count;
+    HN_NEW(w->scratch, w->states, w->state_count);
+    for (uint32_t v = 1; v < w->state_count; v++) state_fresh(w, v);
+    return states_of_inputs(w);
 }
 
 static hn_status functionalize_graph(hn_graph *g, hn_arena *scratch, uint32_t depth) {
