@@ -97,8 +97,8 @@ INLINE void softmax_rows(const hand_args *a, int64_t begin, int64_t end, const i
     fence(true);
 }
 
-/* The last pass over a row among the arithmetic of the next one. */
-static void softmax_folded(const hand_args *a, int64_t begin, int64_t end) {
+/* Software pipelining: row i - 1 is stored while row i is computed. */
+static void softmax_pipelined(const hand_args *a, int64_t begin, int64_t end) {
     int64_t n = a->cols;
     float kept[2][COLS] __attribute__((aligned(64))) = {0};
     vf scale = splat(0);
@@ -347,7 +347,7 @@ static const loop loops[] = {
     {"softmax", "1 row ahead", softmax_1, 1, 2, .part = false},
     {"softmax", "2 rows ahead", softmax_2, 1, 2, .part = false},
     {"softmax", "4 rows ahead", softmax_4, 1, 2, .part = false},
-    {"softmax", "2 rows ahead, last pass in the next row's", softmax_folded, 1, 2, .part = false},
+    {"softmax", "2 rows ahead, software pipelined", softmax_pipelined, 1, 2, .part = false},
     {"silu(a*b+c)", "arithmetic, in the first cache", silu_near, 1, 4, .part = true},
     {"silu(a*b+c)", "a*b+c alone", silu_plain, 1, 4, .part = true},
     {"silu(a*b+c)", "no prefetches", silu_0, 1, 4, .part = false},

@@ -121,7 +121,7 @@ def peer_figures(peers):
             yield f"geometric mean of these {len(ratios)} over ONNX Runtime", "1.15", f"{mean:.2f}", mean >= 1.15
 
 
-def verdict(asked, reached):
+def reached_text(asked, reached):
     """Nothing where nothing was asked."""
     return "" if not asked else "yes" if reached else "**no**"
 
@@ -129,7 +129,7 @@ def verdict(asked, reached):
 def figures(results):
     for name, function in (("startup", startup_figures), ("kernels", kernel_figures), ("steps", step_figures), ("threads", thread_figures), ("bundle", bundle_figures), ("service", service_figures), ("peers", peer_figures)):
         if results[name]:
-            yield from ((what, asked, got, verdict(asked, reached)) for what, asked, got, reached in function(results[name]))
+            yield from ((what, asked, got, reached_text(asked, reached)) for what, asked, got, reached in function(results[name]))
 
 
 # --- the tables behind them ---
