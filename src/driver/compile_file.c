@@ -42,7 +42,7 @@ static hn_status add_model(file_job *j) {
     hn_strbuf environment;
     HN_TRY(describe_content(j));
     hn_strbuf_init(&environment);
-    hn_status status = hn_service_environment("c", &environment);
+    hn_status status = hn_service_environment(hn_driver_language(&j->driver), &environment);
     hn_graph_key key = {.options = &j->driver.options, .environment = hn_strbuf_str(&environment), .path = j->path,
                         .content = hn_strbuf_str(&j->content)};
     if (!status) status = hn_driver_key_record(j->file, &key, &j->record);
@@ -52,7 +52,7 @@ static hn_status add_model(file_job *j) {
 
 /* A machine without a compiler runs what another one, or it itself in better days, has compiled. */
 static hn_status add_compiler(file_job *j, hn_cache *cache, const hn_digest *bare) {
-    hn_status status = hn_service_toolchain_identity(j->driver.service, "c", &j->compiler);
+    hn_status status = hn_service_toolchain_identity(j->driver.service, hn_driver_language(&j->driver), &j->compiler);
     if (hn_status_code(status) == HN_NOT_FOUND && hn_graph_cache_compiler(cache, bare, &j->compiler)) {
         hn_log("cache", HN_LOG_INFO, "%s; looking for a program that " HN_STR_FMT " compiled", hn_status_message(status),
                HN_STR_ARG(hn_strbuf_str(&j->compiler)));

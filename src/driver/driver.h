@@ -58,6 +58,8 @@ void hn_driver_init(hn_driver *d, const hn_compile_options *options, hn_service 
 void hn_driver_deinit(hn_driver *d); /* the service and the graph are not the driver's */
 /* The levels of `target_cpu`, "x86-64-v4,x86-64-v3"; none named: this machine's. Errors: invalid-argument. */
 hn_status hn_driver_targets(hn_driver *d) HN_MUST_USE;
+/* Of the compile service, in which the kernels of all these levels are written. */
+static inline const char *hn_driver_language(const hn_driver *d) { return d->levels[0].target.kind->language; }
 /* From the graph that the passes left to an image. */
 hn_status hn_driver_build(hn_driver *d, hn_strbuf *image) HN_MUST_USE;
 /* The time since *mark, which moves to now. */

@@ -48,10 +48,10 @@ static void add_fields(hn_str record, bool of_bundle, hn_strbuf *out) {
 }
 
 /* A machine without a compiler has no such field. */
-static hn_status add_compiler(hn_service *service, hn_strbuf *out) {
+static hn_status add_compiler(const hn_driver *d, hn_strbuf *out) {
     hn_strbuf compiler;
     hn_strbuf_init(&compiler);
-    hn_status status = hn_service_toolchain_identity(service, "c", &compiler);
+    hn_status status = hn_service_toolchain_identity(d->service, hn_driver_language(d), &compiler);
     if (!status) hn_record_add(out, "compiler", hn_strbuf_str(&compiler));
     hn_strbuf_deinit(&compiler);
     if (hn_status_code(status) != HN_NOT_FOUND) return status;
@@ -64,9 +64,9 @@ static hn_status machine_record(hn_driver *d, hn_strbuf *out) {
     hn_strbuf environment;
     hn_strbuf_init(&environment);
     hn_status status = hn_driver_targets(d);
-    if (!status) status = hn_service_environment("c", &environment);
+    if (!status) status = hn_service_environment(hn_driver_language(d), &environment);
     if (!status) hn_driver_key_machine(&(hn_graph_key){.options = &d->options, .environment = hn_strbuf_str(&environment)}, out);
-    if (!status) status = add_compiler(d->service, out);
+    if (!status) status = add_compiler(d, out);
     hn_strbuf_deinit(&environment);
     return status ? status : hn_strbuf_status(out);
 }
