@@ -132,11 +132,11 @@ static void bench_remote(const char *url, size_t bytes) {
     for (size_t k = 0; k < bytes; k++) value[k] = (uint8_t)(k * 2654435761u >> 11);
     check(hn_store_open(&(hn_store_options){.dir = ""}, &store));
     check(hn_cache_init(store, url, &cache));
-    hn_cache_put(&cache, &(hn_store_put_args){.ns = HN_STORE_VERDICT, .key = &key, .bytes = value, .len = bytes, .lifetime_s = 60});
+    hn_cache_put(&cache, &(hn_store_put_args){.ns = HN_STORE_TUNING, .key = &key, .bytes = value, .len = bytes, .lifetime_s = 60});
     for (int k = 0; k < ROUNDS; k++) {
         hn_store_entry entry;
         int64_t begin = hn_now_ns();
-        bool hit = hn_cache_get(&cache, HN_STORE_VERDICT, &key, &entry) == HN_LEVEL_REMOTE && entry.len == bytes;
+        bool hit = hn_cache_get(&cache, HN_STORE_TUNING, &key, &entry) == HN_LEVEL_REMOTE && entry.len == bytes;
         times[k] = us_since(begin);
         if (!hit) check(HN_ERROR(HN_NOT_FOUND, "the server did not have the entry"));
         hn_store_entry_deinit(&entry);

@@ -188,23 +188,24 @@ HN_API hn_status hn_artifact_image_find(const hn_artifact *artifact, const char 
 HN_API hn_status hn_artifact_image_symbol(const hn_artifact *artifact, const char *entry,
                                           const char **out_symbol) HN_MUST_USE;
 
-/* ---- verdicts: results of a caller's measurements, cached and shared like compiled code ---- */
+/* ---- tuning records: a caller's measurements, cached and shared like compiled code ---- */
 
-/* The key of a verdict: the candidates that were compared, the sizes, the device of the measurement. Each fact is
- * "name=value"; their order is part of the key. */
-typedef struct hn_verdict_question {
+/* The key of a tuning record: the candidates that were compared, the sizes, the device of the
+ * measurement. Each fact is "name=value"; their order is part of the key. */
+typedef struct hn_tuning_key {
     const char *const *facts;
     size_t fact_count;
-} hn_verdict_question;
+} hn_tuning_key;
 
-/* Stores a verdict, in any form, on disk and in the remote cache; a later one for the same question replaces it. If disk or
- * server do not accept it, that is no error. Errors: invalid-argument, out-of-memory. */
-HN_API hn_status hn_service_verdict_put(hn_service *service, const hn_verdict_question *question, const void *verdict,
-                                        size_t len) HN_MUST_USE;
-/* `*out_len` is its length; at most `bytes` bytes are written to `out`. Errors: not-found, invalid-argument,
+/* Stores a tuning record, in any form, on disk and in the remote cache; a later one for the same key
+ * replaces it. If disk or server do not accept it, that is no error. Errors: invalid-argument,
  * out-of-memory. */
-HN_API hn_status hn_service_verdict_get(hn_service *service, const hn_verdict_question *question, void *out, size_t bytes,
-                                        size_t *out_len) HN_MUST_USE;
+HN_API hn_status hn_service_tuning_put(hn_service *service, const hn_tuning_key *key,
+                                       const void *tuning, size_t len) HN_MUST_USE;
+/* `*out_len` is its length; at most `bytes` bytes are written to `out`. Errors: not-found,
+ * invalid-argument, out-of-memory. */
+HN_API hn_status hn_service_tuning_get(hn_service *service, const hn_tuning_key *key, void *out,
+                                       size_t bytes, size_t *out_len) HN_MUST_USE;
 
 /* ---- statistics ---- */
 

@@ -129,20 +129,20 @@ void hn_cache_put(hn_cache *cache, const hn_store_put_args *args) {
     hn_strbuf_deinit(&bytes);
 }
 
-/* ---- verdicts ---- */
+/* ---- tuning records ---- */
 
-bool hn_verdict_get(hn_cache *cache, const hn_digest *key, hn_strbuf *out) {
+bool hn_tuning_get(hn_cache *cache, const hn_digest *key, hn_strbuf *out) {
     hn_store_entry entry;
-    if (hn_cache_get(cache, HN_STORE_VERDICT, key, &entry) == HN_LEVEL_NONE) return false;
+    if (hn_cache_get(cache, HN_STORE_TUNING, key, &entry) == HN_LEVEL_NONE) return false;
     hn_strbuf_append(out, (const char *)entry.bytes, entry.len);
     hn_store_entry_deinit(&entry);
     return !out->failed;
 }
 
-void hn_verdict_put(hn_cache *cache, const hn_digest *key, hn_str verdict, hn_str record) {
-    hn_cache_put(cache, &(hn_store_put_args){.ns = HN_STORE_VERDICT,
+void hn_tuning_put(hn_cache *cache, const hn_digest *key, hn_str tuning, hn_str key_record) {
+    hn_cache_put(cache, &(hn_store_put_args){.ns = HN_STORE_TUNING,
                                              .key = key,
-                                             .bytes = verdict.ptr,
-                                             .len = verdict.len,
-                                             .record = record});
+                                             .bytes = tuning.ptr,
+                                             .len = tuning.len,
+                                             .record = key_record});
 }

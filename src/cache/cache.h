@@ -39,13 +39,13 @@ bool hn_cache_get_remote(hn_cache *cache, hn_store_ns ns, const hn_digest *key, 
 /* Publishes an entry on the disk, then in the remote cache: the same bytes. */
 void hn_cache_put(hn_cache *cache, const hn_store_put_args *args);
 
-/* ---- verdicts: which of several ways of computing the same was measured to be the fastest ---- */
+/* ---- tuning records: what was measured of several candidates that compute the same ---- */
 
-/* `key`: digest of a record of the ways, the sizes and the device that they were measured on. Appends the
- * verdict. */
-bool hn_verdict_get(hn_cache *cache, const hn_digest *key, hn_strbuf *out);
-/* `record`: the key record, so that `henry cache why` can compare; may be empty. A later verdict replaces an
+/* `key`: digest of a record of the candidates, the sizes and the device that they were measured on.
+ * Appends the tuning record. */
+bool hn_tuning_get(hn_cache *cache, const hn_digest *key, hn_strbuf *out);
+/* `key_record`: so that `henry cache why` can compare; may be empty. A later tuning record replaces an
  * earlier one. */
-void hn_verdict_put(hn_cache *cache, const hn_digest *key, hn_str verdict, hn_str record);
+void hn_tuning_put(hn_cache *cache, const hn_digest *key, hn_str tuning, hn_str key_record);
 
 #endif

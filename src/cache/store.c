@@ -24,7 +24,7 @@ enum {
 #define DEFAULT_MAX_BYTES ((uint64_t)2 << 30)
 
 const char *hn_store_ns_name(hn_store_ns ns) {
-    static const char *const names[HN_STORE_NS_COUNT] = {"kernel", "graph", "toolchain", "verdict", "index"};
+    static const char *const names[HN_STORE_NS_COUNT] = {"kernel", "graph", "toolchain", "tuning", "index"};
     return ns < HN_STORE_NS_COUNT ? names[ns] : "";
 }
 

@@ -29,12 +29,12 @@ typedef enum hn_store_ns {
     HN_STORE_KERNEL,
     HN_STORE_GRAPH,
     HN_STORE_TOOLCHAIN,
-    HN_STORE_VERDICT, /* which of several ways was measured to be the fastest */
-    HN_STORE_INDEX,   /* the programs of a graph by what they are guarded by; model files that were verified */
+    HN_STORE_TUNING, /* what was measured of several candidates: tuning records */
+    HN_STORE_INDEX,  /* the programs of a graph by what they are guarded by; model files that were verified */
     HN_STORE_NS_COUNT
 } hn_store_ns;
 
-/* "kernel", "graph", "toolchain", "verdict", "index": the directory of the namespace. */
+/* "kernel", "graph", "toolchain", "tuning", "index": the directory of the namespace. */
 const char *hn_store_ns_name(hn_store_ns ns);
 
 typedef struct hn_store_options {

@@ -152,23 +152,23 @@ TEST(toolchain_answers_stay_on_their_machine) {
     redis_end(&server);
 }
 
-TEST(verdicts_travel) {
+TEST(tuning_records_travel) {
     if (!begin(NULL)) return;
     stack a, b;
     hn_digest key = key_of(1);
-    hn_strbuf verdict;
-    hn_strbuf_init(&verdict);
+    hn_strbuf tuning;
+    hn_strbuf_init(&tuning);
     stack_open(&a, server.url);
     stack_open(&b, server.url);
-    EXPECT(!hn_verdict_get(&b.cache, &key, &verdict));
-    hn_verdict_put(&a.cache, &key, HN_STR("variant 3, 17 us"), HN_STR(""));
-    EXPECT(hn_verdict_get(&b.cache, &key, &verdict));
-    EXPECT_STR(hn_strbuf_str(&verdict).ptr, "variant 3, 17 us");
-    hn_verdict_put(&b.cache, &key, HN_STR("variant 4"), HN_STR(""));
-    hn_strbuf_reset(&verdict);
-    EXPECT(hn_verdict_get(&b.cache, &key, &verdict)); /* the later one */
-    EXPECT_STR(hn_strbuf_str(&verdict).ptr, "variant 4");
-    hn_strbuf_deinit(&verdict);
+    EXPECT(!hn_tuning_get(&b.cache, &key, &tuning));
+    hn_tuning_put(&a.cache, &key, HN_STR("variant 3, 17 us"), HN_STR(""));
+    EXPECT(hn_tuning_get(&b.cache, &key, &tuning));
+    EXPECT_STR(hn_strbuf_str(&tuning).ptr, "variant 3, 17 us");
+    hn_tuning_put(&b.cache, &key, HN_STR("variant 4"), HN_STR(""));
+    hn_strbuf_reset(&tuning);
+    EXPECT(hn_tuning_get(&b.cache, &key, &tuning)); /* the later one */
+    EXPECT_STR(hn_strbuf_str(&tuning).ptr, "variant 4");
+    hn_strbuf_deinit(&tuning);
     stack_close(&a);
     stack_close(&b);
     redis_end(&server);
