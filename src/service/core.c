@@ -186,7 +186,7 @@ void hn_core_start(hn_core *core, hn_job *job) {
     job->refs++;
     job->started_ns = hn_now_ns();
     core->stats.dequeued++;
-    if (job->due_ns || job->unread) return; /* its wait in our own queue was counted when it left it first */
+    if (job->due_ns || job->retries) return; /* its wait in our own queue was counted when it left it first */
     hn_trace_span_free((uint64_t)(uintptr_t)job, "queued", job->name, job->submitted_ns, job->started_ns);
     core->waits[core->wait_count++ % HN_WAIT_SAMPLES] = job->started_ns - job->submitted_ns;
     int64_t wait_ns = job->started_ns - job->submitted_ns;
@@ -364,7 +364,7 @@ static void publish(hn_core *core, hn_job *job) {
     else if (job->code != HN_OK && job->code != HN_CANCELLED)
         store_failure(core, job);
     hn_trace_span("publish", job->name, begin_ns, hn_now_ns());
-    hn_core_give_lease_back(core, job); /* now that others can find the result */
+    hn_core_release_lease(core, job); /* now that others can find the result */
 }
 
 void hn_core_publish(hn_core *core) {

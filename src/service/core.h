@@ -1,8 +1,13 @@
 /* core.h: the state of a service in one process. Not for other folders.
  *
- * One mutex guards everything that is shared; the workers are the pool's thread's alone (crew.h). A job is in exactly one of
- * three states: queued, running (by a worker or in a thread of this process), done. It is counted by the table, by
- * each future, by whoever runs it, and until it is published. */
+ * Locks: `lock` of the core guards everything that is shared. Nobody who holds it waits for a disk, a
+ * server, a compiler or code of the caller, or takes another lock of the service. Two locks may be held
+ * when it is taken: that of an exit report (exit_report.c), and `probe_lock`, under which a compiler is
+ * probed; nobody holds both. Workers need no lock: only the pool's thread touches them (workers.h).
+ *
+ * A job is in exactly one of three states: queued, running (in a worker or in a thread of this process),
+ * done. References to it are held by the table, by each future, by whoever runs it, and until it is
+ * published. */
 #ifndef HN_SERVICE_CORE_H
 #define HN_SERVICE_CORE_H
 
@@ -53,7 +58,7 @@ typedef struct hn_job {
     hn_strbuf key_record; /* empty once published */
     int64_t submitted_ns, started_ns;
     int worker;          /* the slot of the worker that has had it last, from 1 on; 0: none */
-    int unread;          /* how often a worker ended before it had read this job */
+    int retries;         /* how often a worker ended before it had read this job */
     int cancel_fd;       /* while it runs in this process: ends it; 0: none */
     hn_lease lease;      /* while it is compiled; of whoever runs it */
     int64_t due_ns;      /* not 0: parked, another process is on it; when to look again */
@@ -200,17 +205,17 @@ void hn_core_request(hn_core *core, const hn_job *job, const char *scratch_dir, 
 hn_job *hn_core_look_up(hn_core *core, const hn_digest *key, hn_toolchain_reads reads, bool again,
                         const hn_toolchain_row *row, const char *name);
 
-/* elect.c. With the lock held: when the next parked job is due; 0 when none is parked. */
+/* lease_wait.c. With the lock held: when the next parked job is due; 0 when none is parked. */
 int64_t hn_core_next_due_ns(const hn_core *core);
-typedef enum hn_elect_answer {
-    HN_ELECT_COMPILE, /* the job is the caller's to compile, perhaps with a lease, which hn_core_publish returns */
-    HN_ELECT_PARKED,  /* another process is on it: the job is in the queue again. Takes the caller's reference. */
-    HN_ELECT_FOUND,   /* another process has made it: the job is done. Takes the caller's reference. */
-} hn_elect_answer;
+typedef enum hn_claim_answer {
+    HN_CLAIM_COMPILE, /* the caller compiles the job, perhaps with a lease, which hn_core_publish returns */
+    HN_CLAIM_PARKED,  /* another process compiles it: the job is queued again. Takes the caller's reference. */
+    HN_CLAIM_FOUND,   /* another process has compiled it: the job is done. Takes the caller's reference. */
+} hn_claim_answer;
 /* Without the lock, on a started job. Without `may_compile` it only looks for a result. */
-hn_elect_answer hn_core_elect(hn_core *core, hn_job *job, bool may_compile);
+hn_claim_answer hn_core_claim(hn_core *core, hn_job *job, bool may_compile);
 /* Of a started job that goes back to the queue. */
-void hn_core_give_lease_back(hn_core *core, hn_job *job);
+void hn_core_release_lease(hn_core *core, hn_job *job);
 
 /* scope.c. With the lock held: wakes the pool, for as many workers at least. Starts it if there is none,
  * or notes that there can be none. */

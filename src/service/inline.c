@@ -5,7 +5,7 @@
  * compiler is killed. What compiles in this process (NVRTC) goes on to its end.
  *
  * If this process is killed its compilers end with it, and all that they started: each is the first process of a namespace, or
- * below a guard (guard.c). */
+ * below a guard (tool_guard.c). */
 #include "service/core.h"
 
 #include "base/lock.h"
@@ -72,16 +72,16 @@ static void run_here(hn_core *core, hn_job *job) {
     hn_job_outcome_init(&outcome);
     hn_scratch_name(scratch); /* by which it is found should this process be killed */
     hn_core_request(core, job, scratch, -1, &request);
-    const hn_job_place place = {.cancel_fd = begin(core, job), .guard = core->guard.path ? &core->guard : NULL,
+    const hn_job_context context = {.cancel_fd = begin(core, job), .guard = core->guard.path ? &core->guard : NULL,
                                 .log_fd = core->service->worker_log_fd};
     int token = hn_budget_take(core); /* or none: one job goes on in any case */
     hn_status status = hn_strbuf_status(&request);
     if (status)
         hn_job_outcome_fail(&outcome, status);
     else
-        hn_job_request_run(hn_strbuf_str(&request), &place, &outcome);
+        hn_job_request_run(hn_strbuf_str(&request), &context, &outcome);
     hn_budget_give(core, token);
-    end(core, job, place.cancel_fd, outcome.code);
+    end(core, job, context.cancel_fd, outcome.code);
     if (hn_core_settle(core, job, &outcome)) hn_core_publish(core);
     hn_strbuf_deinit(&request);
     hn_job_outcome_deinit(&outcome);
@@ -98,7 +98,7 @@ struct hn_inline_run {
 };
 
 static void run_or_park(hn_core *core, hn_job *job) {
-    bool is_mine = hn_core_elect(core, job, true) == HN_ELECT_COMPILE;
+    bool is_mine = hn_core_claim(core, job, true) == HN_CLAIM_COMPILE;
     if (is_mine) run_here(core, job);
     hn_lock(&core->lock);
     core->running_inline -= !is_mine;

@@ -161,7 +161,7 @@ static hn_status compile_request(hn_str key_record, hn_str toolchain_record, con
     return status;
 }
 
-static hn_status run_request(hn_str request, const hn_job_place *place, hn_job_outcome *out) {
+static hn_status run_request(hn_str request, const hn_job_context *context, hn_job_outcome *out) {
     hn_str key_record, toolchain_record, source_path, scratch_dir, prelude_dir;
     HN_TRY(hn_record_check(request));
     hn_record_find(request, "key_record", &key_record);
@@ -184,12 +184,12 @@ static hn_status run_request(hn_str request, const hn_job_place *place, hn_job_o
         .timeout_ms = hn_record_find_i64(request, "timeout_ms", 0),
         .memory_bytes = (uint64_t)hn_record_find_i64(request, "memory_bytes", 0),
         .cpu_seconds = (uint64_t)hn_record_find_i64(request, "cpu_seconds", 0),
-        .standby = place && !hn_record_find_i64(request, "no_standby", 0) ? place->standby : NULL,
-        .messages_fd = place ? place->messages_fd : 0,
-        .cancel_fd = place ? place->cancel_fd : 0,
-        .guard = place ? place->guard : NULL,
+        .standby = context && !hn_record_find_i64(request, "no_standby", 0) ? context->standby : NULL,
+        .messages_fd = context ? context->messages_fd : 0,
+        .cancel_fd = context ? context->cancel_fd : 0,
+        .guard = context ? context->guard : NULL,
         .own_group = hn_record_find_i64(request, "own_group", 0) != 0,
-        .log = {.fd = place ? place->log_fd : 0, .pid = (int)hn_record_find_i64(request, "log_pid", 0)},
+        .log = {.fd = context ? context->log_fd : 0, .pid = (int)hn_record_find_i64(request, "log_pid", 0)},
     };
     hn_record_find(key_record, "text", &job.text);
     hn_record_find(key_record, "flags", &job.flags);
@@ -209,9 +209,9 @@ static hn_status run_request(hn_str request, const hn_job_place *place, hn_job_o
     return status;
 }
 
-void hn_job_request_run(hn_str request, const hn_job_place *place, hn_job_outcome *out) {
+void hn_job_request_run(hn_str request, const hn_job_context *context, hn_job_outcome *out) {
     int64_t start_ns = hn_now_ns();
-    hn_status status = run_request(request, place, out);
+    hn_status status = run_request(request, context, out);
     if (status) hn_job_outcome_fail(out, status);
     out->service_ns = hn_now_ns() - start_ns;
 }
@@ -223,7 +223,7 @@ void hn_job_outcome_write(const hn_job_outcome *outcome, hn_strbuf *out) {
     hn_record_add(out, "headers", hn_strbuf_str(&outcome->headers));
     hn_record_add_i64(out, "is_deterministic", outcome->is_deterministic);
     hn_record_add_i64(out, "is_unlisted", outcome->is_unlisted);
-    hn_record_add_i64(out, "is_spent", outcome->is_spent);
+    hn_record_add_i64(out, "needs_replacement", outcome->needs_replacement);
     hn_record_add_i64(out, "service_ns", outcome->service_ns);
 }
 
@@ -242,7 +242,7 @@ hn_status hn_job_outcome_read(hn_str bytes, hn_job_outcome *out) {
     hn_strbuf_append(&out->headers, value.ptr, value.len);
     out->is_deterministic = hn_record_find_i64(bytes, "is_deterministic", 0) != 0;
     out->is_unlisted = hn_record_find_i64(bytes, "is_unlisted", 0) != 0;
-    out->is_spent = hn_record_find_i64(bytes, "is_spent", 0) != 0;
+    out->needs_replacement = hn_record_find_i64(bytes, "needs_replacement", 0) != 0;
     out->service_ns = hn_record_find_i64(bytes, "service_ns", 0);
     HN_TRY(hn_strbuf_status(&out->message));
     HN_TRY(hn_strbuf_status(&out->headers));

@@ -52,7 +52,7 @@ typedef struct hn_job_outcome {
     hn_strbuf headers;     /* what was read besides the text, see toolchain/headers.h */
     bool is_deterministic; /* of a failure */
     bool is_unlisted;      /* as in hn_toolchain_result */
-    bool is_spent;         /* the worker has grown and wants to be replaced */
+    bool needs_replacement;         /* the worker has grown and wants to be replaced */
     int64_t service_ns;    /* at the compiler */
 } hn_job_outcome;
 void hn_job_outcome_init(hn_job_outcome *outcome);
@@ -61,17 +61,17 @@ void hn_job_outcome_deinit(hn_job_outcome *outcome);
 void hn_job_outcome_fail(hn_job_outcome *outcome, hn_status status);
 
 /* What a worker, or a thread that runs a job itself, has for its jobs. */
-typedef struct hn_job_place {
+typedef struct hn_job_context {
     hn_standby *standby; /* may be NULL */
     int messages_fd;     /* where its pool finds what tools have said; 0: nowhere */
     int cancel_fd;       /* can be read when the job is to end; 0: none */
     int log_fd;          /* for what tools say, if the job asks for it */
     struct hn_tool_guard *guard; /* of the tools of a job that runs inline; NULL: none */
-} hn_job_place;
+} hn_job_context;
 
 /* Carries a job message out, here and now: the same code for a worker and for a job that runs inline.
- * Whatever goes wrong is in the outcome. `place` may be NULL. */
-void hn_job_request_run(hn_str request, const hn_job_place *place, hn_job_outcome *out);
+ * Whatever goes wrong is in the outcome. `context` may be NULL. */
+void hn_job_request_run(hn_str request, const hn_job_context *context, hn_job_outcome *out);
 
 void hn_job_outcome_write(const hn_job_outcome *outcome, hn_strbuf *out);
 /* Errors: corrupt. */
@@ -83,7 +83,7 @@ typedef enum hn_frame_kind {
     HN_FRAME_HELLO = 1,
     HN_FRAME_JOB,
     HN_FRAME_OUTCOME,
-    HN_FRAME_OVERGROWN, /* the job has started too many processes: the pool ends the worker */
+    HN_FRAME_TOO_MANY_PROCESSES, /* the job has started too many processes: the pool ends the worker */
 } hn_frame_kind;
 
 /* In front of every message, in the machine's own byte order: both ends run on one machine. */

@@ -3,7 +3,7 @@
  * That thread starts workers when there are jobs for them, kills what takes too long and replaces what dies; the signal that
  * the kernel sends a worker when its parent *thread* ends so comes at the right time: a worker started from a thread of the
  * host would die with that thread. It also gives workers their jobs and reads the outcomes, so no other thread touches a worker. */
-#include "service/crew.h"
+#include "service/workers.h"
 
 #include "base/lock.h"
 #include "base/log.h"
@@ -21,13 +21,13 @@
 
 enum {
     ASSIGN_LIMIT_MS = 5, /* how long to look for work, which may mean asking a server, before looking at the workers */
-    STARVED_MS = 20,     /* how often to look for a free core */
+    CORE_POLL_MS = 20,     /* how often to look for a free core */
     SCRATCH_AGE_S = 3600, /* besides the time that a job has */
     EVENTS = 64,         /* at once */
     OVERSLEPT_MS = 1000, /* who wakes that late was stopped */
 };
 
-static bool is_idle(const hn_crew_worker *w) { return w->child.pid && w->has_spoken && !w->is_spent && !w->is_lost && !w->job; }
+static bool is_idle(const hn_worker *w) { return w->child.pid && w->is_ready && !w->needs_replacement && !w->must_end && !w->job; }
 
 /* A slot whose worker waits for a job; -1: none. */
 static int find_idle(const hn_pool *p) {
@@ -56,7 +56,7 @@ static void cannot_start(hn_pool *p, hn_status status) {
         hn_warn_once("service", "fewer-workers", "compiling with %d workers: %s", live,
                      hn_status_message(status));
     else
-        hn_crew_give_up(p, hn_status_message(status));
+        hn_pool_give_up(p, hn_status_message(status));
     hn_status_free(status);
 }
 
@@ -73,7 +73,7 @@ static void start_workers(hn_pool *p) {
     if (wanted > p->limit) wanted = p->limit;
     for (int i = 0, live = live_count(p); !is_stopping && !p->has_given_up && live < wanted; live++) {
         while (i < p->count && p->workers[i].child.pid) i++;
-        hn_status status = hn_crew_start(p, i);
+        hn_status status = hn_worker_start(p, i);
         if (!status) continue;
         cannot_start(p, status);
         return;
@@ -81,15 +81,15 @@ static void start_workers(hn_pool *p) {
 }
 
 static void assign_one(hn_pool *p, int idx, int token, hn_job *job) {
-    hn_crew_worker *w = &p->workers[idx];
+    hn_worker *w = &p->workers[idx];
     w->token = token;
-    if (!hn_crew_give(p, w, job)) {
+    if (!hn_worker_send_job(p, w, job)) {
         w->out.failed = false;
         hn_strbuf_reset(&w->out);
         hn_budget_give(p->core, token);
-        hn_crew_fail_job(p, job, HN_ERROR(HN_OUT_OF_MEMORY, "no memory to send a job to a compile worker"));
+        hn_pool_fail_job(p, job, HN_ERROR(HN_OUT_OF_MEMORY, "no memory to send a job to a compile worker"));
     } else {
-        hn_crew_flush(p, w);
+        hn_worker_flush(p, w);
     }
 }
 
@@ -105,9 +105,9 @@ static bool take_core(hn_pool *p, int *out_token) {
     *out_token = hn_budget_take(p->core);
     if (*out_token != HN_BUDGET_NONE) return true;
     hn_lock(&p->core->lock);
-    p->is_starved = p->core->running_inline > 0 || busy_count(p) > 0;
+    p->waits_for_core = p->core->running_inline > 0 || busy_count(p) > 0;
     hn_unlock(&p->core->lock);
-    return !p->is_starved;
+    return !p->waits_for_core;
 }
 
 /* Gives waiting jobs to idle workers. Without a free worker or core only parked jobs are looked at: their results may have come
@@ -115,7 +115,7 @@ static bool take_core(hn_pool *p, int *out_token) {
 static void assign(hn_pool *p) {
     hn_core *core = p->core;
     int64_t until_ns = hn_now_ns() + ASSIGN_LIMIT_MS * 1000000LL;
-    p->is_starved = false;
+    p->waits_for_core = false;
     while (!p->has_given_up && hn_now_ns() < until_ns) {
         int idx = find_idle(p), token = HN_BUDGET_NONE;
         hn_lock(&core->lock);
@@ -126,7 +126,7 @@ static void assign(hn_pool *p) {
         hn_lock(&core->lock);
         hn_job *job = core->is_stopping ? NULL : hn_core_start_next(core, idx < 0);
         hn_unlock(&core->lock);
-        if (job && hn_core_elect(core, job, idx >= 0) == HN_ELECT_COMPILE)
+        if (job && hn_core_claim(core, job, idx >= 0) == HN_CLAIM_COMPILE)
             assign_one(p, idx, token, job);
         else
             hn_budget_give(core, token);
@@ -148,24 +148,24 @@ static int64_t next_look_ns(const hn_pool *p) {
     if (is_urgent) return 1;
     if (p->has_given_up) return 0;
     if (!is_waiting || !has_idle) return due_ns;
-    return p->is_starved ? earlier(due_ns, hn_now_ns() + STARVED_MS * 1000000LL) : 1; /* 1: assign ran out of time */
+    return p->waits_for_core ? earlier(due_ns, hn_now_ns() + CORE_POLL_MS * 1000000LL) : 1; /* 1: assign ran out of time */
 }
 
 /* When an idle worker is to end; 0: never. */
-static int64_t idle_end_ns(const hn_pool *p, const hn_crew_worker *w) {
+static int64_t idle_end_ns(const hn_pool *p, const hn_worker *w) {
     int64_t idle_ms = p->core->service->idle_ms;
     if (p->is_quiescing) idle_ms = 0;
-    return w->child.pid && w->has_spoken && !w->job && idle_ms >= 0 ? w->idle_ns + idle_ms * 1000000 : 0;
+    return w->child.pid && w->is_ready && !w->job && idle_ms >= 0 ? w->idle_ns + idle_ms * 1000000 : 0;
 }
 
 /* When there is something for the pool's thread to do that nobody tells it. Nothing wakes the thread of a service without
  * jobs and workers. */
-static int64_t next_turn_ns(const hn_pool *p) {
+static int64_t next_wake_ns(const hn_pool *p) {
     int64_t first = next_look_ns(p);
     for (int i = 0; i < p->count; i++) {
-        const hn_crew_worker *w = &p->workers[i];
+        const hn_worker *w = &p->workers[i];
         if (!w->child.pid) continue;
-        if (w->is_lost || (w->is_spent && !w->job)) first = 1;
+        if (w->must_end || (w->needs_replacement && !w->job)) first = 1;
         first = earlier(first, w->deadline_ns);
         first = earlier(first, idle_end_ns(p, w));
     }
@@ -179,7 +179,7 @@ static int ms_until(int64_t due_ns) {
 }
 
 /* Whether the worker has a job that nobody wants any more. */
-static bool is_unwanted(const hn_pool *p, const hn_crew_worker *w) {
+static bool is_unwanted(const hn_pool *p, const hn_worker *w) {
     if (!w->job) return false;
     hn_lock(&p->core->lock);
     bool is_unwanted = !w->job->wanted;
@@ -188,28 +188,28 @@ static bool is_unwanted(const hn_pool *p, const hn_crew_worker *w) {
 }
 
 /* What was said before the time was over counts, also where nobody has read it yet since the program was stopped. */
-static bool is_late(hn_pool *p, hn_crew_worker *w, int64_t now_ns) {
+static bool is_late(hn_pool *p, hn_worker *w, int64_t now_ns) {
     if (!w->deadline_ns || now_ns < w->deadline_ns) return false;
-    hn_crew_read(p, w);
-    return !w->is_lost && w->deadline_ns && now_ns >= w->deadline_ns;
+    hn_worker_read(p, w);
+    return !w->must_end && w->deadline_ns && now_ns >= w->deadline_ns;
 }
 
 /* What time alone brings about, and what others have found out. */
-static void look_after(hn_pool *p, int idx) {
-    hn_crew_worker *w = &p->workers[idx];
+static void check_worker(hn_pool *p, int idx) {
+    hn_worker *w = &p->workers[idx];
     int64_t now_ns = hn_now_ns(), idle_ns = idle_end_ns(p, w);
-    if (w->is_lost) {
-        hn_crew_died(p, idx);
-    } else if (w->is_spent && !w->job) {
-        hn_crew_end(p, idx); /* the next job starts another */
+    if (w->must_end) {
+        hn_worker_died(p, idx);
+    } else if (w->needs_replacement && !w->job) {
+        hn_worker_end(p, idx); /* the next job starts another */
     } else if (is_unwanted(p, w)) {
-        hn_crew_abandon(p, idx);
+        hn_worker_abandon(p, idx);
     } else if (is_late(p, w, now_ns)) {
-        hn_crew_late(p, idx);
-    } else if (w->is_lost) {
-        hn_crew_died(p, idx);
+        hn_worker_timed_out(p, idx);
+    } else if (w->must_end) {
+        hn_worker_died(p, idx);
     } else if (idle_ns && now_ns >= idle_ns) {
-        hn_crew_end(p, idx);
+        hn_worker_end(p, idx);
         hn_lock(&p->core->lock);
         p->core->stats.workers_idled++;
         hn_unlock(&p->core->lock);
@@ -218,32 +218,32 @@ static void look_after(hn_pool *p, int idx) {
 
 static void handle_event(hn_pool *p, const struct epoll_event *event) {
     uint64_t number;
-    if (event->data.u32 == HN_CREW_WAKE) {
+    if (event->data.u32 == HN_POOL_WAKE_EVENT) {
         if (read(p->core->pool_fds[HN_POOL_WAKE], &number, sizeof(number)) < 0 && errno != EAGAIN)
             hn_log("service", HN_LOG_DEBUG, "cannot read the wake-up descriptor");
         return;
     }
-    hn_crew_worker *w = &p->workers[event->data.u32];
+    hn_worker *w = &p->workers[event->data.u32];
     if (!w->child.pid) return;
-    if (event->events & EPOLLOUT) hn_crew_flush(p, w);
-    if (event->events & (EPOLLIN | EPOLLHUP | EPOLLERR)) hn_crew_read(p, w);
+    if (event->events & EPOLLOUT) hn_worker_flush(p, w);
+    if (event->events & (EPOLLIN | EPOLLHUP | EPOLLERR)) hn_worker_read(p, w);
 }
 
 /* While the first worker comes up. */
-static void sweep(hn_pool *p) {
-    if (p->has_swept || !p->count) return;
-    p->has_swept = true;
+static void remove_old_scratch(hn_pool *p) {
+    if (p->has_removed_old_scratch || !p->count) return;
+    p->has_removed_old_scratch = true;
     hn_scratch_sweep(SCRATCH_AGE_S + p->core->service->job_timeout_ms / 1000);
 }
 
 /* While the program is stopped no job's time goes by, nor that of a worker that starts: they may have been stopped with it. */
-static void allow_for_stop(hn_pool *p, int64_t late_ns) {
+static void extend_deadlines(hn_pool *p, int64_t late_ns) {
     for (int i = 0; i < p->count && late_ns > OVERSLEPT_MS * 1000000LL; i++)
         if (p->workers[i].deadline_ns) p->workers[i].deadline_ns += late_ns;
 }
 
 /* What others have asked for since the last turn. */
-static void take_orders(hn_pool *p) {
+static void read_requests(hn_pool *p) {
     hn_core *core = p->core;
     hn_lock(&core->lock);
     core->has_unwanted = false;
@@ -253,21 +253,21 @@ static void take_orders(hn_pool *p) {
 }
 
 /* One turn of the pool's thread. */
-static void take_turn(hn_pool *p) {
+static void run_once(hn_pool *p) {
     struct epoll_event events[EVENTS];
-    hn_crew_reap(p);
+    hn_pool_reap(p);
     start_workers(p);
     assign(p);
-    sweep(p);
+    remove_old_scratch(p);
     hn_core_publish(p->core);
     hn_core_report_slow(p->core);
-    int64_t wakes_ns = next_turn_ns(p);
+    int64_t wakes_ns = next_wake_ns(p);
     int count = epoll_wait(p->core->pool_fds[HN_POOL_SET], events, EVENTS, ms_until(wakes_ns));
-    if (wakes_ns != INT64_MAX) allow_for_stop(p, hn_now_ns() - wakes_ns);
-    take_orders(p);
+    if (wakes_ns != INT64_MAX) extend_deadlines(p, hn_now_ns() - wakes_ns);
+    read_requests(p);
     for (int i = 0; i < count; i++) handle_event(p, &events[i]);
     for (int i = 0; i < p->count; i++)
-        if (p->workers[i].child.pid) look_after(p, i);
+        if (p->workers[i].child.pid) check_worker(p, i);
 }
 
 static void *pool_main(void *argument) {
@@ -275,12 +275,12 @@ static void *pool_main(void *argument) {
     hn_core *core = p->core;
     hn_process_tree_watcher();
     for (bool is_stopping = false; !is_stopping;) {
-        take_turn(p);
+        run_once(p);
         hn_lock(&core->lock);
         is_stopping = core->is_stopping;
         hn_unlock(&core->lock);
     }
-    hn_crew_end_all(p);
+    hn_pool_end_workers(p);
     hn_core_publish(core);
     return NULL;
 }
@@ -298,7 +298,7 @@ static int start_thread(hn_pool *p) {
 }
 
 static bool open_fds(int *fds) {
-    struct epoll_event event = {.events = EPOLLIN, .data.u32 = HN_CREW_WAKE};
+    struct epoll_event event = {.events = EPOLLIN, .data.u32 = HN_POOL_WAKE_EVENT};
     fds[HN_POOL_SET] = epoll_create1(EPOLL_CLOEXEC);
     fds[HN_POOL_WAKE] = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     return fds[HN_POOL_SET] >= 0 && fds[HN_POOL_WAKE] >= 0 &&

@@ -39,9 +39,9 @@ hn_status hn_scope_create(hn_service *service, hn_scope **out_scope) {
     return NULL;
 }
 
-static bool is_foreign(const hn_core *core) { return core->pid != getpid(); }
+static bool is_from_before_fork(const hn_core *core) { return core->pid != getpid(); }
 
-static hn_status foreign_error(void) {
+static hn_status fork_error(void) {
     return HN_ERROR(HN_CANCELLED,
                     "the compile scope was made before this process was forked; make a new one");
 }
@@ -64,7 +64,7 @@ static void cancel_future(hn_future *future) {
 }
 
 void hn_scope_destroy(hn_scope *scope) {
-    if (!scope || is_foreign(scope->core)) return;
+    if (!scope || is_from_before_fork(scope->core)) return;
     hn_lock(&scope->core->lock);
     for (uint32_t i = 0; i < scope->count; i++) {
         hn_future *future = scope->futures[i];
@@ -251,7 +251,7 @@ static bool try_join(hn_scope *scope, const hn_digest *key, const char *name, hn
 
 /* With the lock held: gives the scope a future of `job`, which is new, unless another thread was faster.
  * Takes over the caller's reference. */
-static hn_status admit(hn_scope *scope, hn_job *job, const char *name, hn_future **out) {
+static hn_status add_job(hn_scope *scope, hn_job *job, const char *name, hn_future **out) {
     hn_core *core = scope->core;
     hn_job *other = hn_core_find(core, &job->key);
     hn_hit_level level = job->state == HN_JOB_DONE ? job->found : HN_HIT_NONE;
@@ -290,7 +290,7 @@ static hn_status submit_record(hn_scope *scope, const hn_source *source, const h
         hn_strbuf_init(record);
     }
     hn_lock(&core->lock);
-    status = admit(scope, job, source->name, out);
+    status = add_job(scope, job, source->name, out);
     hn_unlock(&core->lock);
     return status;
 }
@@ -307,7 +307,7 @@ hn_status hn_core_build_record(hn_core *core, const hn_source *source, const hn_
 }
 
 hn_status hn_compile_submit(hn_scope *scope, const hn_source *source, hn_future **out_future) {
-    if (is_foreign(scope->core)) return foreign_error();
+    if (is_from_before_fork(scope->core)) return fork_error();
     const hn_toolchain *toolchain;
     hn_strbuf record;
     hn_strbuf_init(&record);
@@ -377,7 +377,7 @@ static void wait_published(const hn_future *future) {
 
 /* Whether the time is over. Who wakes much later than asked to was stopped together with those who had news for it: these get a
  * moment. */
-static bool is_over(int64_t *until_ns, bool *had_grace) {
+static bool has_timed_out(int64_t *until_ns, bool *had_grace) {
     int64_t now_ns = hn_now_ns();
     if (!*until_ns || now_ns < *until_ns) return false;
     if (*had_grace || now_ns - *until_ns < OVERSLEPT_MS * 1000000LL) return true;
@@ -400,7 +400,7 @@ static int64_t report_slow(hn_core *core) {
 
 hn_status hn_future_wait(hn_future *future, int64_t timeout_ms, hn_artifact **out_artifact) {
     hn_core *core = future->scope->core;
-    if (is_foreign(core)) return foreign_error();
+    if (is_from_before_fork(core)) return fork_error();
     int64_t until_ns =
         timeout_ms >= 0 && timeout_ms < INT64_MAX / 2000000 ? hn_now_ns() + timeout_ms * 1000000 : 0;
     bool had_grace = timeout_ms == 0;
@@ -410,7 +410,7 @@ hn_status hn_future_wait(hn_future *future, int64_t timeout_ms, hn_artifact **ou
         if (timeout_ms && run_if_inline(future, until_ns != 0)) continue;
         int64_t slow_ns = report_slow(core);
         if (is_settled(future) || wait_change(future, earlier(earlier(until_ns, due_inline_ns(future)), slow_ns))) continue;
-        if (!is_settled(future) && is_over(&until_ns, &had_grace))
+        if (!is_settled(future) && has_timed_out(&until_ns, &had_grace))
             status = HN_ERROR(HN_TIMEOUT, "kernel '%s' is still being compiled", future->name);
     }
     if (!status && !until_ns) wait_published(future);
@@ -422,7 +422,7 @@ hn_status hn_future_wait(hn_future *future, int64_t timeout_ms, hn_artifact **ou
 
 bool hn_future_is_done(hn_future *future) {
     hn_core *core = future->scope->core;
-    if (is_foreign(core)) return true;
+    if (is_from_before_fork(core)) return true;
     hn_lock(&core->lock);
     bool is_done = is_settled(future);
     hn_unlock(&core->lock);
@@ -431,7 +431,7 @@ bool hn_future_is_done(hn_future *future) {
 
 void hn_future_cancel(hn_future *future) {
     hn_core *core = future->scope->core;
-    if (is_foreign(core)) return;
+    if (is_from_before_fork(core)) return;
     hn_lock(&core->lock);
     cancel_future(future);
     hn_unlock(&core->lock);
@@ -439,7 +439,7 @@ void hn_future_cancel(hn_future *future) {
 
 hn_hit_level hn_future_hit_level(const hn_future *future) {
     hn_core *core = future->scope->core;
-    if (is_foreign(core)) return future->level;
+    if (is_from_before_fork(core)) return future->level;
     hn_lock(&core->lock);
     bool is_found = future->level == HN_HIT_NONE && future->job->state == HN_JOB_DONE;
     hn_hit_level level = is_found ? future->job->found : future->level;
@@ -461,7 +461,7 @@ static uint32_t inline_limit(const hn_core *core) { return core->is_inline ? (ui
 
 /* With the lock held. Counts, and returns the first future that is not settled. `*out_ready`: one whose job should start in
  * this process now, or NULL. `*out_due_ns`: when there will be one that was parked. */
-static hn_future *survey(const hn_scope *scope, bool has_limit, hn_scope_progress *progress, hn_future **out_ready, int64_t *out_due_ns) {
+static hn_future *count_progress(const hn_scope *scope, bool has_limit, hn_scope_progress *progress, hn_future **out_ready, int64_t *out_due_ns) {
     hn_future *first = NULL, *ready = NULL;
     uint32_t running = 0;
     *out_due_ns = 0;
@@ -499,7 +499,7 @@ static hn_status scope_outcome(const hn_scope *scope, uint32_t failed) {
 }
 
 /* Tells about progress without the lock. False: the caller wants to stop. */
-static bool tell(hn_core *core, hn_scope_progress_fn report, void *context,
+static bool report_progress(hn_core *core, hn_scope_progress_fn report, void *context,
                  const hn_scope_progress *progress) {
     if (!report) return true;
     hn_unlock(&core->lock);
@@ -510,15 +510,15 @@ static bool tell(hn_core *core, hn_scope_progress_fn report, void *context,
 
 hn_status hn_scope_wait(hn_scope *scope, hn_scope_progress_fn progress, void *context) {
     hn_core *core = scope->core;
-    if (is_foreign(core)) return foreign_error();
+    if (is_from_before_fork(core)) return fork_error();
     int64_t start_ns = hn_now_ns();
     hn_scope_progress now = {.total = 0};
     int64_t due_ns;
     hn_lock(&core->lock);
     for (;;) {
-        hn_future *ready, *next = survey(scope, progress != NULL, &now, &ready, &due_ns);
+        hn_future *ready, *next = count_progress(scope, progress != NULL, &now, &ready, &due_ns);
         now.elapsed_ns = hn_now_ns() - start_ns;
-        if (!tell(core, progress, context, &now)) {
+        if (!report_progress(core, progress, context, &now)) {
             for (uint32_t i = 0; i < scope->count; i++) cancel_future(scope->futures[i]);
             progress = NULL; /* it has had its say */
             continue;

@@ -15,7 +15,7 @@
 #include "cache/record.h"
 #include "service/job.h"
 #include "service/scratch.h"
-#include "service/watch.h"
+#include "service/watchdog.h"
 #include "toolchain/standby.h"
 
 #include <errno.h>
@@ -30,11 +30,11 @@
 
 enum {
     READ_BYTES = 64 << 10,
-    HUNT_LIMIT_MS = 500, /* the last things that a worker does, within the second that an orphan may live */
+    KILL_LIMIT_MS = 500, /* the last things that a worker does, within the second that an orphan may live */
     REMOVE_LIMIT_MS = 200,
 };
 /* A compiler that lives in this process may not give all its memory back: above this the worker asks to be replaced. */
-#define SPENT_BYTES ((uint64_t)1 << 30)
+#define REPLACE_BYTES ((uint64_t)1 << 30)
 
 /* The first process of a namespace: its parent is not in there and has no number. */
 static bool is_isolated(void) { return getpid() == 1 && getppid() == 0; }
@@ -60,7 +60,7 @@ static void kill_own_group(int number) {
     if (is_isolated())
         kill(-1, SIGKILL); /* all but this process */
     else
-        hn_process_tree_kill(getpid(), NULL, 0, HUNT_LIMIT_MS);
+        hn_process_tree_kill(getpid(), NULL, 0, KILL_LIMIT_MS);
     if (atomic_load(&scratch.is_set)) hn_scratch_remove(scratch.path, REMOVE_LIMIT_MS);
     if (is_isolated()) _exit(128 + number);
     kill(0, SIGKILL);
@@ -138,15 +138,15 @@ static uint64_t peak_bytes(void) {
 }
 
 /* Nothing of a job goes on after it: what its tools leave behind are descendants of this process. */
-static void end_strays(const hn_standby *standby) {
+static void kill_strays(const hn_standby *standby) {
     pid_t tools[HN_STANDBY_TOOLS];
     uint32_t count = standby ? hn_standby_pids(standby, tools) : 0;
-    hn_process_tree_kill(getpid(), tools, count, HUNT_LIMIT_MS);
+    hn_process_tree_kill(getpid(), tools, count, KILL_LIMIT_MS);
 }
 
 /* A job that failed may have failed of processes that go on and on. In a namespace all are ended at one stroke, the tools
  * that stand by too, and the worker is of no more use: true. */
-static bool ends_all(const hn_standby *standby) {
+static bool kill_namespace(const hn_standby *standby) {
     pid_t tools[HN_STANDBY_TOOLS];
     uint32_t count = standby ? hn_standby_pids(standby, tools) : 0;
     if (!is_isolated() || hn_process_tree_count(getpid(), count + 1) <= count) return false;
@@ -154,40 +154,40 @@ static bool ends_all(const hn_standby *standby) {
     return true;
 }
 
-static bool answer(int fd, uint64_t job, hn_str request, const hn_job_place *place, hn_watch *watch) {
+static bool answer(int fd, uint64_t job, hn_str request, const hn_job_context *context, hn_watchdog *watchdog) {
     hn_job_outcome outcome;
     hn_strbuf message;
     hn_job_outcome_init(&outcome);
     hn_strbuf_init(&message);
     note_scratch(request);
-    hn_watch_set(watch, hn_job_request_processes(request));
-    hn_job_request_run(request, place, &outcome);
-    hn_watch_set(watch, 0);
-    outcome.is_spent = peak_bytes() > SPENT_BYTES || (outcome.code != HN_OK && ends_all(place->standby));
+    hn_watchdog_set_limit(watchdog, hn_job_request_processes(request));
+    hn_job_request_run(request, context, &outcome);
+    hn_watchdog_set_limit(watchdog, 0);
+    outcome.needs_replacement = peak_bytes() > REPLACE_BYTES || (outcome.code != HN_OK && kill_namespace(context->standby));
     hn_job_outcome_write(&outcome, &message);
     bool ok = !message.failed && send_frame(fd, HN_FRAME_OUTCOME, job, hn_strbuf_str(&message));
     hn_job_outcome_deinit(&outcome);
     hn_strbuf_deinit(&message);
-    end_strays(place->standby); /* who waits for the result does not wait for this; the next job does */
+    kill_strays(context->standby); /* who waits for the result does not wait for this; the next job does */
     return ok;
 }
 
-static void serve(int fd, hn_job_place *place) {
+static void serve(int fd, hn_job_context *context) {
     hn_strbuf in;
     hn_frame_header header;
     hn_str payload;
     size_t used;
-    hn_watch *watch = hn_watch_start(place->messages_fd, fd);
-    hn_status_free(hn_standby_create(&place->standby)); /* without it tools are started for each job */
+    hn_watchdog *watchdog = hn_watchdog_start(context->messages_fd, fd);
+    hn_status_free(hn_standby_create(&context->standby)); /* without it tools are started for each job */
     hn_strbuf_init(&in);
     bool ok = send_frame(fd, HN_FRAME_HELLO, 0, HN_STR(""));
     while (ok && receive_frame(fd, &in, &header, &payload, &used)) {
-        ok = header.kind == HN_FRAME_JOB && answer(fd, header.job, payload, place, watch);
+        ok = header.kind == HN_FRAME_JOB && answer(fd, header.job, payload, context, watchdog);
         memmove(in.ptr, in.ptr + used, in.len - used);
         in.len -= used;
     }
     hn_strbuf_deinit(&in);
-    hn_standby_destroy(place->standby);
+    hn_standby_destroy(context->standby);
 }
 
 int hn_worker_main(int argc, char **argv) {
@@ -196,11 +196,11 @@ int hn_worker_main(int argc, char **argv) {
     long parent = strtol(argv[2], &end, 10);
     if (*end || parent <= 0) return 2;
     if (!tie_to_parent((pid_t)parent)) return 0;
-    if (argc > 3) return hn_guard_main(argv + 3);
-    hn_job_place place = {.log_fd = 2};
-    int fd = take_socket(&place.messages_fd);
+    if (argc > 3) return hn_tool_guard_main(argv + 3);
+    hn_job_context context = {.log_fd = 2};
+    int fd = take_socket(&context.messages_fd);
     if (fd < 0) return 2;
-    serve(fd, &place);
+    serve(fd, &context);
     close(fd);
     return 0;
 }

@@ -1,6 +1,6 @@
-/* crew.c: worker processes, one by one: starting and ending them, what becomes of the job of one that ends, and talking to
- * them. Who gets which job, and when, is for pool.c. */
-#include "service/crew.h"
+/* workers.c: one worker process: starting and ending it, what becomes of its job when it ends, and the
+ * messages to and from it. Who gets which job, and when, is decided in pool.c. */
+#include "service/workers.h"
 
 #include "base/file.h"
 #include "base/lock.h"
@@ -24,9 +24,9 @@
 enum {
     READ_BYTES = 16 << 10,
     STOP_LIMIT_MS = 300, /* to kill all, and to wait for them */
-    FALSE_STARTS = 3,    /* workers that die before a word, until the pool gives up */
+    FAILED_STARTS_MAX = 3,    /* workers that die before a word, until the pool gives up */
     HELLO_LIMIT_MS = 5000,
-    HUNT_LIMIT_MS = 300, /* for what a worker leaves behind */
+    KILL_LIMIT_MS = 300, /* for what a worker leaves behind */
     REAP_LIMIT_MS = 1000,
     THREADS_SPARE = 64,  /* a limit of the kernel's counts threads too */
 };
@@ -48,36 +48,36 @@ static void note_ready(hn_core *core, int change) {
 
 /* ---- listening to workers ---- */
 
-static int slot_of(const hn_pool *p, const hn_crew_worker *w) { return (int)(w - p->workers); }
+static int slot_of(const hn_pool *p, const hn_worker *w) { return (int)(w - p->workers); }
 
-static bool set_event(const hn_pool *p, int op, const hn_crew_worker *w, uint32_t events) {
+static bool set_event(const hn_pool *p, int op, const hn_worker *w, uint32_t events) {
     struct epoll_event event = {.events = events, .data.u32 = (uint32_t)slot_of(p, w)};
     return epoll_ctl(p->core->pool_fds[HN_POOL_SET], op, w->fd, &event) == 0;
 }
 
 /* To change what the thread is told needs no memory and cannot fail. */
-static void listen_again(hn_pool *p, hn_crew_worker *w) {
+static void update_events(hn_pool *p, hn_worker *w) {
     bool is_sending = w->out_at < w->out.len;
     if (is_sending == w->is_sending) return;
     w->is_sending = is_sending;
     set_event(p, EPOLL_CTL_MOD, w, is_sending ? EPOLLIN | EPOLLOUT : EPOLLIN);
 }
 
-static hn_status listen_first(hn_pool *p, hn_crew_worker *w) {
+static hn_status add_to_set(hn_pool *p, hn_worker *w) {
     w->is_sending = false;
     if (set_event(p, EPOLL_CTL_ADD, w, EPOLLIN)) return NULL;
     return HN_OS_ERROR(errno, "cannot listen to a compile worker");
 }
 
 /* A forked child may hold the socket open, and then closing it would not take it out of the set. */
-static void close_socket(hn_pool *p, hn_crew_worker *w) {
+static void close_socket(hn_pool *p, hn_worker *w) {
     set_event(p, EPOLL_CTL_DEL, w, 0);
     close(w->fd);
 }
 
 /* ---- starting and ending workers ---- */
 
-static hn_status spawn_worker(const hn_service *service, int child_fd, hn_crew_worker *w) {
+static hn_status spawn_worker(const hn_service *service, int child_fd, hn_worker *w) {
     char parent[24];
     snprintf(parent, sizeof(parent), "%d", (int)getpid());
     const char *const argv[] = {service->worker_path, "--worker", parent, NULL};
@@ -90,14 +90,14 @@ static hn_status spawn_worker(const hn_service *service, int child_fd, hn_crew_w
 }
 
 /* What a killed worker left. */
-static void remove_scratch(const hn_crew_worker *w) {
+static void remove_scratch(const hn_worker *w) {
     hn_status status = w->scratch_dir[0] ? hn_dir_remove(w->scratch_dir) : NULL;
     if (status) hn_warn_once("service", "scratch", "%s", hn_status_message(status));
     hn_status_free(status);
 }
 
-hn_status hn_crew_start(hn_pool *p, int idx) {
-    hn_crew_worker *w = &p->workers[idx];
+hn_status hn_worker_start(hn_pool *p, int idx) {
+    hn_worker *w = &p->workers[idx];
     int ends[2];
     if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, ends) != 0)
         return HN_OS_ERROR(errno, "cannot make a socket for a compile worker");
@@ -107,7 +107,7 @@ hn_status hn_crew_start(hn_pool *p, int idx) {
     w->messages_fd = -1;
     w->fd = ends[0];
     if (!status) status = hn_tool_memory_file("henry-messages", &w->messages_fd);
-    if (!status) status = listen_first(p, w);
+    if (!status) status = add_to_set(p, w);
     if (!status) status = spawn_worker(p->core->service, ends[1], w);
     close(ends[1]);
     if (status) {
@@ -117,7 +117,7 @@ hn_status hn_crew_start(hn_pool *p, int idx) {
         w->child.pid = 0;
         return status;
     }
-    w->has_spoken = w->is_spent = w->is_lost = w->is_unread = w->is_overgrown = false;
+    w->is_ready = w->needs_replacement = w->must_end = w->has_unread_job = w->has_too_many_processes = false;
     w->deadline_ns = hn_now_ns() + HELLO_LIMIT_MS * 1000000LL;
     w->idle_ns = hn_now_ns();
     if (idx == p->count) p->count++;
@@ -127,7 +127,7 @@ hn_status hn_crew_start(hn_pool *p, int idx) {
 }
 
 /* A worker has ended: another one, if there is work. */
-static void note_wanted(hn_pool *p) {
+static void ask_for_worker(hn_pool *p) {
     hn_core *core = p->core;
     hn_lock(&core->lock);
     if (core->queue.count && !core->workers_wanted) core->workers_wanted = 1;
@@ -137,7 +137,7 @@ static void note_wanted(hn_pool *p) {
 /* The processes of a job first, below a worker that is still there to tell them. The whole group is stopped before, at
  * one stroke: a process with a signal to take starts no other, so that a fork bomb is frozen. A worker that is dying or dead
  * tells nothing: what it left is known by the directory that it was given. None of this for one in a namespace. */
-static void kill_worker(const hn_crew_worker *w, int32_t limit_ms) {
+static void kill_worker(const hn_worker *w, int32_t limit_ms) {
     char variable[PATH_MAX + 16];
     if (w->is_isolated) {
         hn_process_signal_group(&w->child, SIGKILL);
@@ -161,34 +161,34 @@ static void kill_worker(const hn_crew_worker *w, int32_t limit_ms) {
  * cannot be killed, and the namespace around it ends with it only: the pool does not wait for that. */
 static void reap_worker(hn_pool *p, hn_child child, int *out_exit) {
     if (hn_process_wait_for(&child, REAP_LIMIT_MS, out_exit)) return;
-    if (p->lingering_count < HN_CREW_LINGERING)
+    if (p->lingering_count < HN_LINGERING_MAX)
         p->lingering[p->lingering_count++] = child;
     else if (child.fd >= 0)
         close(child.fd);
 }
 
 /* Those that did not end then. */
-void hn_crew_reap(hn_pool *p) {
+void hn_pool_reap(hn_pool *p) {
     int exit_status, kept = 0;
     for (int i = 0; i < p->lingering_count; i++)
         if (!hn_process_wait_for(&p->lingering[i], 0, &exit_status)) p->lingering[kept++] = p->lingering[i];
     p->lingering_count = kept;
 }
 
-int hn_crew_end(hn_pool *p, int idx) {
-    hn_crew_worker *w = &p->workers[idx];
+int hn_worker_end(hn_pool *p, int idx) {
+    hn_worker *w = &p->workers[idx];
     int exit_status = 0;
-    kill_worker(w, HUNT_LIMIT_MS);
+    kill_worker(w, KILL_LIMIT_MS);
     reap_worker(p, w->child, &exit_status);
     close_socket(p, w);
     close(w->messages_fd);
     note_worker(p->core, idx, 0, -1);
-    if (w->has_spoken) note_ready(p->core, -1);
+    if (w->is_ready) note_ready(p->core, -1);
     if (w->job) hn_budget_give(p->core, w->token);
-    note_wanted(p);
+    ask_for_worker(p);
     remove_scratch(w);
     w->child = (hn_child){.fd = -1};
-    w->is_lost = false;
+    w->must_end = false;
     w->job = NULL;
     w->out_at = 0;
     hn_strbuf_reset(&w->out);
@@ -197,14 +197,14 @@ int hn_crew_end(hn_pool *p, int idx) {
 }
 
 /* What the tools of a worker's job have said so far. */
-static hn_strbuf messages_of(const hn_crew_worker *w) {
+static hn_strbuf messages_of(const hn_worker *w) {
     hn_strbuf text;
     hn_strbuf_init(&text);
     hn_status_free(hn_tool_read_errors(w->messages_fd, &text));
     return text;
 }
 
-void hn_crew_fail_job(hn_pool *p, hn_job *job, hn_status status) {
+void hn_pool_fail_job(hn_pool *p, hn_job *job, hn_status status) {
     hn_job_outcome outcome;
     hn_job_outcome_init(&outcome);
     outcome.service_ns = hn_now_ns() - job->started_ns;
@@ -215,12 +215,12 @@ void hn_crew_fail_job(hn_pool *p, hn_job *job, hn_status status) {
 
 /* Fails a job whose worker has ended. Takes the text and the status. */
 static void fail_with_messages(hn_pool *p, hn_job *job, hn_strbuf *text, hn_status status) {
-    hn_crew_fail_job(p, job, hn_job_failure(p->core, job, hn_strbuf_str(text), status));
+    hn_pool_fail_job(p, job, hn_job_failure(p->core, job, hn_strbuf_str(text), status));
     hn_strbuf_deinit(text);
 }
 
 /* No worker can be had: from now on jobs run in this process. */
-void hn_crew_give_up(hn_pool *p, const char *why) {
+void hn_pool_give_up(hn_pool *p, const char *why) {
     hn_core *core = p->core;
     hn_warn_once("service", "no-workers", "compiling without worker processes: %s", why);
     p->has_given_up = true;
@@ -240,15 +240,15 @@ static void describe_exit(int exit_status, char out[64]) {
 }
 
 /* One that did not come up. */
-static void false_start(hn_pool *p, const char *how) {
+static void note_failed_start(hn_pool *p, const char *how) {
     char why[PATH_MAX + 128];
-    if (++p->false_starts < FALSE_STARTS) return;
+    if (++p->failed_starts < FAILED_STARTS_MAX) return;
     snprintf(why, sizeof(why), "'%s' %s before it said anything", p->core->service->worker_path, how);
-    hn_crew_give_up(p, why);
+    hn_pool_give_up(p, why);
 }
 
 /* Its job started too many processes, and all of them are gone. Takes the text. */
-static void fail_overgrown(hn_pool *p, hn_job *job, hn_strbuf *text) {
+static void fail_too_many_processes(hn_pool *p, hn_job *job, hn_strbuf *text) {
     hn_lock(&p->core->lock);
     p->core->stats.crashed++;
     p->core->stats.overgrown++;
@@ -260,34 +260,34 @@ static void fail_overgrown(hn_pool *p, hn_job *job, hn_strbuf *text) {
 
 /* Its worker ended without having read it, as one does that was killed while it was idle: another one gets it. False: that has
  * happened too often, and it is not for the job to be tried for ever where workers end like that. */
-static bool give_again(hn_pool *p, hn_job *job) {
-    if (job->unread >= p->limit + FALSE_STARTS) return false; /* each worker may have been killed, and then some */
+static bool requeue(hn_pool *p, hn_job *job) {
+    if (job->retries >= p->limit + FAILED_STARTS_MAX) return false; /* each worker may have been killed, and then some */
     hn_log("service", HN_LOG_INFO, "kernel '%s': its worker ended before it read the job; another one gets it", job->name);
-    hn_core_give_lease_back(p->core, job);
+    hn_core_release_lease(p->core, job);
     hn_lock(&p->core->lock);
-    job->unread++;
+    job->retries++;
     job->worker = 0;
     hn_core_return(p->core, job, true);
     hn_unlock(&p->core->lock);
-    note_wanted(p);
+    ask_for_worker(p);
     return true;
 }
 
-void hn_crew_died(hn_pool *p, int idx) {
-    hn_crew_worker *w = &p->workers[idx];
+void hn_worker_died(hn_pool *p, int idx) {
+    hn_worker *w = &p->workers[idx];
     hn_job *job = w->job;
     pid_t pid = w->child.pid;
-    bool has_spoken = w->has_spoken, is_unread = w->is_unread, is_overgrown = w->is_overgrown;
+    bool is_ready = w->is_ready, has_unread_job = w->has_unread_job, has_too_many_processes = w->has_too_many_processes;
     char how[64];
     hn_strbuf text = messages_of(w);
-    int exit_status = hn_crew_end(p, idx);
-    if (job && is_overgrown) {
-        fail_overgrown(p, job, &text);
+    int exit_status = hn_worker_end(p, idx);
+    if (job && has_too_many_processes) {
+        fail_too_many_processes(p, job, &text);
         return;
     }
     describe_exit(exit_status, how);
-    if (!has_spoken) false_start(p, how);
-    if (!job || (is_unread && give_again(p, job))) { /* an idle one: the next job starts another */
+    if (!is_ready) note_failed_start(p, how);
+    if (!job || (has_unread_job && requeue(p, job))) { /* an idle one: the next job starts another */
         hn_strbuf_deinit(&text);
         return;
     }
@@ -298,13 +298,13 @@ void hn_crew_died(hn_pool *p, int idx) {
 }
 
 /* Its time is over, for its job or for its first word. */
-void hn_crew_late(hn_pool *p, int idx) {
+void hn_worker_timed_out(hn_pool *p, int idx) {
     hn_job *job = p->workers[idx].job;
     hn_strbuf text = messages_of(&p->workers[idx]);
-    hn_crew_end(p, idx);
+    hn_worker_end(p, idx);
     if (!job) {
         hn_strbuf_deinit(&text);
-        false_start(p, "was silent");
+        note_failed_start(p, "was silent");
         return;
     }
     hn_lock(&p->core->lock);
@@ -315,16 +315,16 @@ void hn_crew_late(hn_pool *p, int idx) {
                                 (long long)p->core->service->job_timeout_ms));
 }
 
-void hn_crew_abandon(hn_pool *p, int idx) {
+void hn_worker_abandon(hn_pool *p, int idx) {
     hn_job *job = p->workers[idx].job;
-    hn_crew_end(p, idx);
-    hn_crew_fail_job(p, job, HN_ERROR(HN_CANCELLED, "nobody waits for it any more"));
+    hn_worker_end(p, idx);
+    hn_pool_fail_job(p, job, HN_ERROR(HN_CANCELLED, "nobody waits for it any more"));
 }
 
 /* ---- talking to workers ---- */
 
 /* False when the worker is gone: then it has not read the job, since there is more of it to send. */
-static bool send_some(hn_crew_worker *w) {
+static bool send_some(hn_worker *w) {
     while (w->out_at < w->out.len) {
         ssize_t done = send(w->fd, w->out.ptr + w->out_at, w->out.len - w->out_at, MSG_NOSIGNAL);
         if (done < 0 && errno == EINTR) continue;
@@ -337,12 +337,12 @@ static bool send_some(hn_crew_worker *w) {
     return true;
 }
 
-void hn_crew_flush(hn_pool *p, hn_crew_worker *w) {
-    if (!send_some(w)) w->is_lost = w->is_unread = true;
-    listen_again(p, w);
+void hn_worker_flush(hn_pool *p, hn_worker *w) {
+    if (!send_some(w)) w->must_end = w->has_unread_job = true;
+    update_events(p, w);
 }
 
-bool hn_crew_give(hn_pool *p, hn_crew_worker *w, hn_job *job) {
+bool hn_worker_send_job(hn_pool *p, hn_worker *w, hn_job *job) {
     hn_strbuf request;
     hn_strbuf_init(&request);
     hn_core_request(p->core, job, w->scratch_dir, slot_of(p, w), &request);
@@ -360,7 +360,7 @@ bool hn_crew_give(hn_pool *p, hn_crew_worker *w, hn_job *job) {
     return true;
 }
 
-static void take_outcome(hn_pool *p, hn_crew_worker *w, hn_str payload) {
+static void take_outcome(hn_pool *p, hn_worker *w, hn_str payload) {
     hn_job *job = w->job;
     hn_job_outcome outcome;
     hn_job_outcome_init(&outcome);
@@ -369,14 +369,14 @@ static void take_outcome(hn_pool *p, hn_crew_worker *w, hn_str payload) {
     w->job = NULL;
     w->deadline_ns = 0;
     w->idle_ns = hn_now_ns();
-    w->is_spent = outcome.is_spent;
+    w->needs_replacement = outcome.needs_replacement;
     hn_budget_give(p->core, w->token);
     hn_core_settle(p->core, job, &outcome);
     hn_job_outcome_deinit(&outcome);
 }
 
 /* Deals with the whole frames that have come. False when the worker must end: it talks nonsense, or its job is overgrown. */
-static bool take_frames(hn_pool *p, hn_crew_worker *w) {
+static bool take_frames(hn_pool *p, hn_worker *w) {
     for (;;) {
         bool whole;
         hn_frame_header header;
@@ -389,15 +389,15 @@ static bool take_frames(hn_pool *p, hn_crew_worker *w) {
             return false;
         }
         if (!whole) return true;
-        if (header.kind == HN_FRAME_HELLO && !w->has_spoken) {
-            w->has_spoken = true;
+        if (header.kind == HN_FRAME_HELLO && !w->is_ready) {
+            w->is_ready = true;
             w->deadline_ns = 0;
-            p->false_starts = 0;
+            p->failed_starts = 0;
             note_ready(p->core, 1);
         } else if (header.kind == HN_FRAME_OUTCOME && w->job && header.job == w->job->id) {
             take_outcome(p, w, payload);
         } else {
-            w->is_overgrown = header.kind == HN_FRAME_OVERGROWN && w->job;
+            w->has_too_many_processes = header.kind == HN_FRAME_TOO_MANY_PROCESSES && w->job;
             return false;
         }
         memmove(w->in.ptr, w->in.ptr + used, w->in.len - used);
@@ -405,13 +405,13 @@ static bool take_frames(hn_pool *p, hn_crew_worker *w) {
     }
 }
 
-static bool read_some(hn_pool *p, hn_crew_worker *w) {
+static bool read_some(hn_pool *p, hn_worker *w) {
     char bytes[READ_BYTES];
     for (;;) {
         ssize_t got = recv(w->fd, bytes, sizeof(bytes), 0);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0 && errno == EAGAIN) return true;
-        if (got < 0 && errno == ECONNRESET) w->is_unread = true; /* so Linux tells that the other end closed with bytes unread */
+        if (got < 0 && errno == ECONNRESET) w->has_unread_job = true; /* so Linux tells that the other end closed with bytes unread */
         if (got <= 0) return false;
         hn_strbuf_append(&w->in, bytes, (size_t)got);
         if (w->in.failed || !take_frames(p, w)) return false;
@@ -419,12 +419,12 @@ static bool read_some(hn_pool *p, hn_crew_worker *w) {
     }
 }
 
-void hn_crew_read(hn_pool *p, hn_crew_worker *w) { w->is_lost |= !read_some(p, w); }
+void hn_worker_read(hn_pool *p, hn_worker *w) { w->must_end |= !read_some(p, w); }
 
 /* ---- the end ---- */
 
 /* Kills first and waits afterwards, so that many workers end together. */
-void hn_crew_end_all(hn_pool *p) {
+void hn_pool_end_workers(hn_pool *p) {
     int64_t limit_ns = hn_now_ns() + STOP_LIMIT_MS * 1000000LL;
     for (int i = 0; i < p->count; i++) {
         int64_t left_ms = (limit_ns - hn_now_ns()) / 1000000;
@@ -432,19 +432,19 @@ void hn_crew_end_all(hn_pool *p) {
     }
     limit_ns = hn_now_ns() + STOP_LIMIT_MS * 1000000LL;
     for (int i = 0, ignored; i < p->count; i++) {
-        hn_crew_worker *w = &p->workers[i];
+        hn_worker *w = &p->workers[i];
         hn_job *job = w->job;
         if (w->child.pid) {
             close_socket(p, w);
             close(w->messages_fd);
             note_worker(p->core, i, 0, -1);
-            if (w->has_spoken) note_ready(p->core, -1);
+            if (w->is_ready) note_ready(p->core, -1);
             int64_t left_ns = limit_ns - hn_now_ns();
             if (!hn_process_wait_for(&w->child, left_ns > 0 ? left_ns / 1000000 : 0, &ignored) && w->child.fd >= 0) close(w->child.fd);
             remove_scratch(w);
         }
         if (job) hn_budget_give(p->core, w->token);
-        if (job) hn_crew_fail_job(p, job, HN_ERROR(HN_CANCELLED, "the compile service ended"));
+        if (job) hn_pool_fail_job(p, job, HN_ERROR(HN_CANCELLED, "the compile service ended"));
         hn_strbuf_deinit(&w->out);
         hn_strbuf_deinit(&w->in);
     }

@@ -1,5 +1,5 @@
-/* watch.c: see watch.h. */
-#include "service/watch.h"
+/* watchdog.c: see watchdog.h. */
+#include "service/watchdog.h"
 
 #include "base/lock.h"
 #include "base/process_tree.h"
@@ -26,7 +26,7 @@ enum {
 
 /* The thread sleeps on a timer, which a job sets as it begins: to wake the thread itself would cost
  * a small job more. After the job the timer goes off once for nothing. */
-struct hn_watch {
+struct hn_watchdog {
     pthread_mutex_t lock;
     int timer_fd;
     int messages_fd, socket_fd;
@@ -41,17 +41,17 @@ static int32_t next_step_ms(int32_t last_ms, uint32_t count, uint32_t limit) {
     return last_ms * 2 < LONGEST_MS ? last_ms * 2 : LONGEST_MS;
 }
 
-static void set_timer(const hn_watch *w, int32_t ms) {
+static void set_timer(const hn_watchdog *w, int32_t ms) {
     const struct itimerspec due = {.it_value = {.tv_nsec = ms * 1000000L}};
     timerfd_settime(w->timer_fd, 0, &due, NULL);
 }
 
-/* With the lock held, so that the worker cannot report a tool that was killed before it ends, and sends nothing else meanwhile.
- * All of a namespace but this process get the signal at one stroke: none starts another. Then the end of this one needs no more than
- * its turn. Without a namespace this process must stay until the pool, which stops the whole group at one stroke, has found all
- * below it. */
-static void end_all(const hn_watch *w) {
-    const hn_frame_header message = {.magic = HN_FRAME_MAGIC, .kind = HN_FRAME_OVERGROWN};
+/* With the lock held, so that the worker sends nothing else meanwhile, such as the result of a tool that was
+ * killed here. In a namespace one call signals all processes but this one, so that none can start another;
+ * then this one ends, and the namespace with it. Without a namespace this process must stay until the pool,
+ * which stops the whole group with one call, has found all below it. */
+static void end_job_processes(const hn_watchdog *w) {
+    const hn_frame_header message = {.magic = HN_FRAME_MAGIC, .kind = HN_FRAME_TOO_MANY_PROCESSES};
     bool is_isolated = getpid() == 1;
     if (is_isolated) kill(-1, SIGKILL);
     if (send(w->socket_fd, &message, sizeof(message), MSG_NOSIGNAL | MSG_DONTWAIT) < 0) kill(getpid(), SIGTERM); /* the pool is gone */
@@ -59,8 +59,8 @@ static void end_all(const hn_watch *w) {
     for (;;) pause();
 }
 
-/* A look at the processes of the job that runs, if one does, and the time of the next look. */
-static void look(hn_watch *w, int64_t *last_ns, int32_t *step_ms) {
+/* Counts the processes of the running job, if there is one, and sets the time of the next count. */
+static void count_processes(hn_watchdog *w, int64_t *last_ns, int32_t *step_ms) {
     hn_lock(&w->lock);
     uint32_t limit = w->limit;
     int64_t begin_ns = w->begin_ns;
@@ -73,24 +73,24 @@ static void look(hn_watch *w, int64_t *last_ns, int32_t *step_ms) {
     *step_ms = next_step_ms(*step_ms, count, limit);
     hn_lock(&w->lock);
     if (w->limit && w->begin_ns == begin_ns) {
-        if (count > limit + OWN_PROCESSES) end_all(w);
+        if (count > limit + OWN_PROCESSES) end_job_processes(w);
         set_timer(w, *step_ms);
     }
     hn_unlock(&w->lock);
 }
 
-static void *watch_main(void *argument) {
-    hn_watch *w = argument;
+static void *watchdog_main(void *argument) {
+    hn_watchdog *w = argument;
     uint64_t number;
     int64_t last_ns = 0;
     int32_t step_ms = FIRST_MS;
     hn_process_tree_watcher();
     for (;;)
-        if (read(w->timer_fd, &number, sizeof(number)) == sizeof(number)) look(w, &last_ns, &step_ms);
+        if (read(w->timer_fd, &number, sizeof(number)) == sizeof(number)) count_processes(w, &last_ns, &step_ms);
     return NULL;
 }
 
-static bool start_thread(hn_watch *w) {
+static bool start_thread(hn_watchdog *w) {
     pthread_t thread;
     pthread_attr_t attr;
     sigset_t all, old;
@@ -98,14 +98,14 @@ static bool start_thread(hn_watch *w) {
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
     bool ok = !pthread_attr_setstacksize(&attr, STACK_BYTES) && !pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED) &&
-              !pthread_create(&thread, &attr, watch_main, w);
+              !pthread_create(&thread, &attr, watchdog_main, w);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attr);
     return ok;
 }
 
-hn_watch *hn_watch_start(int messages_fd, int socket_fd) {
-    hn_watch *w = calloc(1, sizeof(*w));
+hn_watchdog *hn_watchdog_start(int messages_fd, int socket_fd) {
+    hn_watchdog *w = calloc(1, sizeof(*w));
     if (!w) return NULL;
     w->messages_fd = messages_fd;
     w->socket_fd = socket_fd;
@@ -116,11 +116,11 @@ hn_watch *hn_watch_start(int messages_fd, int socket_fd) {
     return NULL;
 }
 
-void hn_watch_set(hn_watch *watch, uint32_t limit) {
-    if (!watch) return;
-    hn_lock(&watch->lock);
-    watch->limit = limit;
-    watch->begin_ns = hn_now_ns();
-    if (limit) set_timer(watch, FIRST_MS);
-    hn_unlock(&watch->lock);
+void hn_watchdog_set_limit(hn_watchdog *watchdog, uint32_t limit) {
+    if (!watchdog) return;
+    hn_lock(&watchdog->lock);
+    watchdog->limit = limit;
+    watchdog->begin_ns = hn_now_ns();
+    if (limit) set_timer(watchdog, FIRST_MS);
+    hn_unlock(&watchdog->lock);
 }

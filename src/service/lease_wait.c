@@ -1,11 +1,11 @@
-/* elect.c: who compiles a job that several processes want, and how the others get the result.
+/* lease_wait.c: which process compiles a job that several want, and how the others wait for its result.
  *
- * Right before a job is compiled, its lease is tried (cache/lease.h). Whoever gets it looks once more for a result,
- * since the holder before may have published one, and then compiles. Whoever does not parks the job: it goes
- * back to the queue with a time at which to look again (after 1 ms, then twice that, at most 50 ms), and holds
- * neither a worker nor a lease meanwhile; so two processes that each wait for a job of the other both go on with
- * what they have. A parked job that has waited as long as a job may take is compiled without a lease: a holder
- * can be stopped, or live on a machine that cannot be reached. */
+ * Right before a job is compiled, its lease is tried (cache/lease.h). A process that gets it looks once
+ * more for a result, since the last holder may have published one, and then compiles. Otherwise the job
+ * is parked: it goes back to the queue with a time for the next look (after 1 ms, then twice that, at
+ * most 50 ms). A parked job holds neither a worker nor a lease, so two processes that each wait for a job
+ * of the other both continue. A parked job that has waited as long as a job may take is compiled without
+ * a lease: the holder may be stopped, or on a machine that cannot be reached. */
 #include "service/core.h"
 
 #include "base/lock.h"
@@ -48,7 +48,7 @@ static void finish_as(hn_core *core, hn_job *job, hn_job *made) {
     pthread_cond_broadcast(&core->changed);
     hn_job_release(made);
     hn_unlock(&core->lock);
-    hn_core_give_lease_back(core, job);
+    hn_core_release_lease(core, job);
     hn_lock(&core->lock);
     hn_job_release(job);
     hn_unlock(&core->lock);
@@ -73,9 +73,9 @@ static void park(hn_core *core, hn_job *job) {
     hn_core_return(core, job, false);
 }
 
-hn_elect_answer hn_core_elect(hn_core *core, hn_job *job, bool may_compile) {
+hn_claim_answer hn_core_claim(hn_core *core, hn_job *job, bool may_compile) {
     if (job->reads != HN_READS_NOTHING && job->reads != HN_READS_HEADERS)
-        return HN_ELECT_COMPILE; /* the result is not kept: nobody could share it */
+        return HN_CLAIM_COMPILE; /* the result is not kept: nobody could share it */
     bool is_late = job->due_ns && hn_now_ns() >= job->give_up_ns;
     hn_lease_answer answer = HN_LEASE_THEIRS;
     if (may_compile && is_late)
@@ -87,7 +87,7 @@ hn_elect_answer hn_core_elect(hn_core *core, hn_job *job, bool may_compile) {
     hn_job *made = hn_core_look_up(core, &job->key, job->reads, true, job->row, job->name);
     if (made) {
         finish_as(core, job, made);
-        return HN_ELECT_FOUND;
+        return HN_CLAIM_FOUND;
     }
     hn_lock(&core->lock);
     if (answer == HN_LEASE_MINE)
@@ -95,10 +95,10 @@ hn_elect_answer hn_core_elect(hn_core *core, hn_job *job, bool may_compile) {
     else
         park(core, job);
     hn_unlock(&core->lock);
-    return answer == HN_LEASE_MINE ? HN_ELECT_COMPILE : HN_ELECT_PARKED;
+    return answer == HN_LEASE_MINE ? HN_CLAIM_COMPILE : HN_CLAIM_PARKED;
 }
 
-void hn_core_give_lease_back(hn_core *core, hn_job *job) {
+void hn_core_release_lease(hn_core *core, hn_job *job) {
     hn_lease_release(core->cache.leases, job->lease);
     job->lease = 0;
 }
