@@ -74,8 +74,11 @@ hn_status hn_opencl_copy_in(hn_queue *queue, void *to, const void *from_host, si
     return bytes ? write(queue, to, from_host, bytes) : NULL;
 }
 
+/* What runs end with, so the device gets what was given so far, whether somebody waits or not. */
 hn_status hn_opencl_copy_out(hn_queue *queue, void *to_host, const void *from, size_t bytes) {
-    return bytes ? read_back(queue, to_host, from, bytes, CL_FALSE) : NULL;
+    if (!bytes) return NULL;
+    HN_TRY(read_back(queue, to_host, from, bytes, CL_FALSE));
+    return hn_opencl_status(dev_of(queue)->cl.clFlush(((opencl_queue *)queue)->queue), "clFlush");
 }
 
 hn_status hn_opencl_read(hn_queue *queue, void *to_host, const void *from, size_t bytes) {
