@@ -55,22 +55,18 @@ static void gather(const hn_ext_gather *g) {
 
 /* ---- depthwise ---- */
 
-/* `rows` x `vecs` vectors of outputs at once: as many sums as hide the latency of an addition. */
-HN_INLINE void plane_block(const hn_ext_plane *p, const float *in, float *out, const int rows, const int vecs, const int step, int64_t cols) {
-    vec acc[8];
-    _Pragma("GCC unroll 8") for (int i = 0; i < rows * vecs; i++) acc[i] = vec_splat(p->bias);
-    for (int64_t t = 0; t < p->tap_count; t++) {
-        const vec w = vec_splat(p->weights[t]);
-        const float *from = in + p->taps[t];
-        _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++) {
-            _Pragma("GCC unroll 2") for (int v = 0; v < vecs; v++)
-                acc[r * vecs + v] += w * (step == 1 ? vec_load(from + v * HN_LANES) : load_even(from + v * 2 * HN_LANES));
-            from += p->in_row;
-        }
-    }
-    /* What a row has too much is overwritten by the next one: blocks go from right to left, then down. */
+/* Where a block reads and writes; how many columns it has. */
+typedef struct plane_place {
+    const float *in;
+    float *out;
+    int64_t cols;
+} plane_place;
+
+/* What a row has too much is overwritten by the next one: blocks go from right to left, then down. */
+HN_INLINE void plane_store(const hn_ext_plane *p, const plane_place at, const vec acc[], const int rows, const int vecs) {
     const float *end = p->out + p->rows * p->cols;
-    const bool whole = cols >= vecs * HN_LANES, are_close = p->out_row == p->cols;
+    const bool whole = at.cols >= vecs * HN_LANES, are_close = p->out_row == p->cols;
+    float *out = at.out;
     _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++, out += p->out_row) {
         if (whole || (are_close && end - out >= vecs * HN_LANES)) {
             _Pragma("GCC unroll 2") for (int v = 0; v < vecs; v++) vec_store(out + v * HN_LANES, acc[r * vecs + v]);
@@ -78,8 +74,24 @@ HN_INLINE void plane_block(const hn_ext_plane *p, const float *in, float *out, c
         }
         float rest[2 * HN_LANES];
         _Pragma("GCC unroll 2") for (int v = 0; v < vecs; v++) vec_store(rest + v * HN_LANES, acc[r * vecs + v]);
-        for (int64_t i = 0; i < cols; i++) out[i] = rest[i];
+        for (int64_t i = 0; i < at.cols; i++) out[i] = rest[i];
     }
+}
+
+/* `rows` x `vecs` vectors of outputs at once: as many sums as hide the latency of an addition. */
+HN_INLINE void plane_block(const hn_ext_plane *p, const plane_place at, const int rows, const int vecs, const int step) {
+    vec acc[8];
+    _Pragma("GCC unroll 8") for (int i = 0; i < rows * vecs; i++) acc[i] = vec_splat(p->bias);
+    for (int64_t t = 0; t < p->tap_count; t++) {
+        const vec w = vec_splat(p->weights[t]);
+        const float *from = at.in + p->taps[t];
+        _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++) {
+            _Pragma("GCC unroll 2") for (int v = 0; v < vecs; v++)
+                acc[r * vecs + v] += w * (step == 1 ? vec_load(from + v * HN_LANES) : load_even(from + v * 2 * HN_LANES));
+            from += p->in_row;
+        }
+    }
+    plane_store(p, at, acc, rows, vecs);
 }
 
 /* The last block of rows overlaps the one before: an epilogue comes only after all of them. */
@@ -89,11 +101,13 @@ HN_INLINE void plane_rows(const hn_ext_plane *p, const int rows, const int step)
         const float *in = p->in + y * p->in_row;
         float *out = p->out + y * p->out_row;
         int64_t x = pairs * 2 * HN_LANES;
+        const plane_place last = {in + x * step, out + x, rest};
         if (rest > HN_LANES)
-            plane_block(p, in + x * step, out + x, rows, 2, step, rest);
+            plane_block(p, last, rows, 2, step);
         else
-            plane_block(p, in + x * step, out + x, rows, 1, step, rest);
-        while ((x -= 2 * HN_LANES) >= 0) plane_block(p, in + x * step, out + x, rows, 2, step, 2 * HN_LANES);
+            plane_block(p, last, rows, 1, step);
+        while ((x -= 2 * HN_LANES) >= 0)
+            plane_block(p, (plane_place){in + x * step, out + x, 2 * HN_LANES}, rows, 2, step);
         if (y + rows >= p->rows) return;
     }
 }

@@ -150,28 +150,42 @@ static bool is_small_enough(const hn_ext_conv *c) {
     return outputs < 0x1p50 && inputs < 0x1p50 && weights < 0x1p50;
 }
 
+static bool takes_types(const hn_ext_call *call) {
+    for (int i = 0; i < 6; i++)
+        if (call->dtypes[i] != HN_F32 && !(i > 2 && call->dtypes[i] == HN_NO_TYPE)) return false;
+    return true;
+}
+
+/* Small ones do not pay for all threads. */
+static void set_threads(hn_ext_conv *c, bool depthwise) {
+    const double most = flops_of(c) * (depthwise ? DEPTHWISE_COST : 1) / FLOPS_PER_THREAD;
+    if (c->threads > most) c->threads = most < 1 ? 1 : (int)most;
+}
+
+/* The first form that takes it, the most special ones first. */
+static hn_status prepare_form(hn_ext_call *call, hn_ext_conv *c, bool depthwise) {
+    if (is_pointwise(c)) {
+        flatten_positions(c);
+        if (hn_ext_conv_product_fits(c)) return hn_ext_conv_product_prepare(call, c);
+    }
+    if (c->has_scale) return hn_ext_conv_gather_prepare(call, c); /* the others do not scale */
+    if (depthwise) return hn_ext_conv_depthwise_prepare(call, c);
+    if (hn_ext_conv_winograd_fits(c)) return hn_ext_conv_winograd_prepare(call, c);
+    if (hn_ext_conv_collected_fits(c)) return hn_ext_conv_product_prepare(call, c);
+    if (!c->has_factor && hn_ext_conv_rows_fits(c)) return hn_ext_conv_rows_prepare(call, c);
+    return hn_ext_conv_gather_prepare(call, c);
+}
+
 static hn_status conv_prepare(hn_ext_call *call) {
-    for (int i = 0; i < 3; i++)
-        if (call->dtypes[i] != HN_F32) return HN_ERROR(HN_UNSUPPORTED, "blocked convolution is for f32");
-    for (int i = 3; i < 6; i++)
-        if (call->dtypes[i] != HN_F32 && call->dtypes[i] != HN_NO_TYPE) return HN_ERROR(HN_UNSUPPORTED, "blocked convolution is for f32");
+    if (!takes_types(call)) return HN_ERROR(HN_UNSUPPORTED, "blocked convolution is for f32");
     hn_ext_conv c = describe(call);
     if (!is_small_enough(&c)) return HN_ERROR(HN_UNSUPPORTED, "the convolution is too large for blocks");
     simplify(&c);
-    if (c.has_factor && c.transposed) return HN_ERROR(HN_UNSUPPORTED, "a transposed convolution with factors of its channels");
+    if (c.has_factor && c.transposed)
+        return HN_ERROR(HN_UNSUPPORTED, "a transposed convolution with factors of its channels");
     const bool depthwise = !c.has_factor && hn_ext_conv_depthwise_fits(&c); /* loads and stores for few sums */
-    double most = flops_of(&c) * (depthwise ? DEPTHWISE_COST : 1) / FLOPS_PER_THREAD;
-    if (c.threads > most) c.threads = most < 1 ? 1 : (int)most;
-    if (is_pointwise(&c)) {
-        flatten_positions(&c);
-        if (hn_ext_conv_product_fits(&c)) return hn_ext_conv_product_prepare(call, &c);
-    }
-    if (c.has_scale) return hn_ext_conv_gather_prepare(call, &c); /* the others do not scale */
-    if (depthwise) return hn_ext_conv_depthwise_prepare(call, &c);
-    if (hn_ext_conv_winograd_fits(&c)) return hn_ext_conv_winograd_prepare(call, &c);
-    if (hn_ext_conv_collected_fits(&c)) return hn_ext_conv_product_prepare(call, &c);
-    if (!c.has_factor && hn_ext_conv_rows_fits(&c)) return hn_ext_conv_rows_prepare(call, &c);
-    return hn_ext_conv_gather_prepare(call, &c);
+    set_threads(&c, depthwise);
+    return prepare_form(call, &c, depthwise);
 }
 
 static hn_status conv_run(const hn_ext_call *call, void *scratch) {

@@ -114,4 +114,22 @@ static inline int64_t hn_ext_max(int64_t x, int64_t y) { return x > y ? x : y; }
 /* Row panels of a matrix differ by at most one row: where panel `t` of `tiles` begins. */
 static inline int64_t hn_ext_tile_start(int64_t m, int64_t tiles, int64_t t) { return t * (m / tiles) + hn_ext_min(t, m % tiles); }
 
+/* ---- what the forms ask before they take a convolution ---- */
+
+/* One group, not transposed, without a depth. */
+static inline bool hn_ext_conv_is_2d(const hn_ext_conv *c) {
+    return !c->transposed && c->groups == 1 && c->in[0] == 1 && c->out[0] == 1 && c->kernel[0] == 1 &&
+           c->padding[0] == 0;
+}
+
+/* Whether nothing is read. */
+static inline bool hn_ext_conv_is_empty(const hn_ext_conv *c) {
+    return c->n == 0 || c->c == 0 || c->o == 0 || c->in[1] == 0 || c->in[2] == 0;
+}
+
+/* Of two dimensions: whether an output's weights lie in a row. */
+static inline bool hn_ext_conv_has_rows_of_weights(const hn_ext_conv *c) {
+    return c->w[4] == 1 && c->w[3] == c->kernel[2] && c->w[1] == c->kernel[1] * c->kernel[2];
+}
+
 #endif

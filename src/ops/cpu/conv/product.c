@@ -23,15 +23,21 @@ bool hn_ext_conv_product_fits(const hn_ext_conv *c) {
     return positions <= SKINNY_POSITIONS || (positions <= MOST_POSITIONS && c->c * empty >= TRANSPOSE_COST * positions);
 }
 
+/* Whether a channel of the result, and of the residual, is one row. */
+static bool has_rows_of_positions(const hn_ext_conv *c) {
+    if (c->y[4] != 1 || c->y[3] != c->out[2]) return false;
+    return !c->has_residual || (c->r[4] == 1 && c->r[3] == c->out[2]);
+}
+
 /* Kernels and strides, one image. What half panels at the end leave empty is more than the tiles' way costs. */
 bool hn_ext_conv_collected_fits(const hn_ext_conv *c) {
-    const int64_t positions = c->out[1] * c->out[2], taps = c->kernel[1] * c->kernel[2], half = c->kernels->tile_cols / 2;
-    if (c->transposed || c->groups != 1 || c->n != 1 || c->has_scale || !c->constant_weights || c->c == 0 || c->o == 0) return false;
-    if (c->in[0] != 1 || c->out[0] != 1 || c->kernel[0] != 1 || c->padding[0] != 0 || c->in[1] == 0 || c->in[2] == 0) return false;
-    if (c->y[4] != 1 || c->y[3] != c->out[2] || (c->has_residual && (c->r[4] != 1 || c->r[3] != c->out[2]))) return false;
-    if (taps > 1 && (c->w[4] != 1 || c->w[3] != c->kernel[2] || c->w[1] != taps)) return false;
+    const int64_t taps = c->kernel[1] * c->kernel[2], half = c->kernels->tile_cols / 2;
+    if (!hn_ext_conv_is_2d(c) || hn_ext_conv_is_empty(c) || c->n != 1 || c->has_scale || !c->constant_weights) return false;
+    if (!has_rows_of_positions(c) || (taps > 1 && !hn_ext_conv_has_rows_of_weights(c))) return false;
+    const int64_t positions = c->out[1] * c->out[2];
+    if (positions <= SKINNY_POSITIONS || positions > MOST_COLLECTED) return false;
     const int64_t empty = hn_ext_ceil_div(positions, half) * half - positions;
-    return positions > SKINNY_POSITIONS && positions <= MOST_COLLECTED && c->c * taps * empty >= TRANSPOSE_COST * positions;
+    return c->c * taps * empty >= TRANSPOSE_COST * positions;
 }
 
 typedef struct product_state {

@@ -34,15 +34,25 @@ static int64_t inputs_of(const hn_ext_conv *c, int d, int64_t outputs) {
 /* Even columns, then odd ones; or all of them. */
 static int64_t copied_row(const hn_ext_conv *c) { return hn_ext_ceil_div(inputs_of(c, 2, c->out[2]), c->stride[2]) * c->stride[2]; }
 
+/* Whether rows of the result, and of the residual, take whole panels. */
+static bool has_rows_of_outputs(const hn_ext_conv *c) {
+    const int64_t cols = c->kernels->tile_cols;
+    if (c->x[4] != 1 || c->y[4] != 1 || c->out[1] == 0 || c->out[2] < cols) return false;
+    return !c->has_residual || (c->r[4] == 1 && c->out[2] % cols == 0);
+}
+
+/* Whether the last panel of a row computes little twice, and the inputs of one fit into a cache. */
+static bool is_worth_it(const hn_ext_conv *c) {
+    const int64_t cols = c->kernels->tile_cols;
+    const int64_t twice = hn_ext_ceil_div(c->out[2], cols) * cols - c->out[2];
+    return 8 * twice <= c->out[2] && c->c * inputs_of(c, 1, 1) * copied_row(c) <= MOST_COPY_FLOATS;
+}
+
 bool hn_ext_conv_rows_fits(const hn_ext_conv *c) {
-    const int64_t cols = c->kernels->tile_cols, taps = c->kernel[1] * c->kernel[2];
-    if (c->transposed || c->groups != 1 || c->has_scale || !c->constant_weights || c->n == 0 || c->c == 0 || c->o == 0) return false;
-    if (c->in[0] != 1 || c->out[0] != 1 || c->kernel[0] != 1 || c->padding[0] != 0 || c->stride[2] > 2 || taps == 1) return false;
-    if (c->in[1] == 0 || c->in[2] == 0 || c->out[1] == 0 || c->out[2] < cols || c->c * taps > MAX_K) return false;
-    if (c->x[4] != 1 || c->y[4] != 1 || (c->has_residual && (c->r[4] != 1 || c->out[2] % cols))) return false;
-    if (c->w[4] != 1 || c->w[3] != c->kernel[2] || c->w[1] != taps) return false;
-    const int64_t empty = hn_ext_ceil_div(c->out[2], cols) * cols - c->out[2]; /* computed twice */
-    return 8 * empty <= c->out[2] && c->c * inputs_of(c, 1, 1) * copied_row(c) <= MOST_COPY_FLOATS;
+    const int64_t taps = c->kernel[1] * c->kernel[2];
+    if (!hn_ext_conv_is_2d(c) || hn_ext_conv_is_empty(c) || c->has_scale || !c->constant_weights) return false;
+    if (c->stride[2] > 2 || taps == 1 || c->c * taps > MAX_K) return false;
+    return has_rows_of_outputs(c) && hn_ext_conv_has_rows_of_weights(c) && is_worth_it(c);
 }
 
 /* ---- weights: [tile][k][tile_rows] ---- */
@@ -94,15 +104,25 @@ static void copy_rows(const rows_state *s, const float *x, int64_t first, float 
         }
 }
 
-/* `panels` panels of one row of outputs, from column `at` on. */
-static void run_row(const rows_state *s, const hn_ext_call *call, const float *rows, int64_t n, int64_t y, int64_t at, int64_t panels) {
+/* Panels of one row of outputs, from column `at` on. */
+typedef struct row_part {
+    int64_t n, y, at, panels;
+} row_part;
+
+static const float *residual_of(const rows_state *s, const hn_ext_call *call, const row_part *p) {
+    const hn_ext_conv *c = &s->base.conv;
+    if (!c->has_residual) return NULL;
+    return (const float *)call->operands[HN_EXT_CONV_RESIDUAL] + p->n * c->r[0] + p->y * c->r[3] + p->at;
+}
+
+static void run_row(const rows_state *s, const hn_ext_call *call, const float *rows, const row_part *p) {
     const hn_ext_conv *c = &s->base.conv;
     const int64_t low = c->o / s->tiles, tall = c->o % s->tiles, height = c->kernels->tile_rows;
     const float *bias = call->dtypes[HN_EXT_CONV_BIAS] ? call->operands[HN_EXT_CONV_BIAS] : NULL;
-    const float *residual = c->has_residual ? (const float *)call->operands[HN_EXT_CONV_RESIDUAL] + n * c->r[0] + y * c->r[3] + at : NULL;
-    float *out = (float *)call->operands[HN_EXT_CONV_OUT] + n * c->y[0] + y * c->y[3] + at;
-    hn_ext_column column = {.k = s->k, .panels = panels, .a_tile = height * s->k, .b = rows + at, .taps = s->taps, .c_row = c->y[1],
-                            .residual_row = c->r[1], .epilogue = c->epilogue};
+    const float *residual = residual_of(s, call, p);
+    float *out = (float *)call->operands[HN_EXT_CONV_OUT] + p->n * c->y[0] + p->y * c->y[3] + p->at;
+    hn_ext_column column = {.k = s->k, .panels = p->panels, .a_tile = height * s->k, .b = rows + p->at, .taps = s->taps,
+                            .c_row = c->y[1], .residual_row = c->r[1], .epilogue = c->epilogue};
     for (int64_t t = 0, o = 0; t < s->tiles; t += column.tiles, o += column.tiles * column.rows) { /* those of one height */
         column.tiles = t < tall ? tall : s->tiles - t;
         column.rows = (int)(low + (t < tall));
@@ -120,8 +140,9 @@ static void run_chunk(const rows_state *s, const hn_ext_call *call, int64_t n, i
     copy_rows(s, (const float *)call->operands[HN_EXT_CONV_INPUT] + n * c->x[0], first, copy);
     for (int64_t y = first; y < end; y++) {
         const float *rows = copy + (y - first) * c->stride[1] * s->in_row;
-        run_row(s, call, rows, n, y, 0, s->panels);
-        if (c->out[2] % cols) run_row(s, call, rows, n, y, c->out[2] - cols, 1);
+        run_row(s, call, rows, &(row_part){.n = n, .y = y, .at = 0, .panels = s->panels});
+        if (c->out[2] % cols)
+            run_row(s, call, rows, &(row_part){.n = n, .y = y, .at = c->out[2] - cols, .panels = 1});
     }
 }
 

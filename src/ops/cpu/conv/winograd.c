@@ -62,11 +62,14 @@ static int best_m(const hn_ext_conv *c) {
     return two < four ? 2 : 4;
 }
 
+static bool is_dense_3(const hn_ext_conv *c, int d) {
+    return c->kernel[d] == 3 && c->stride[d] == 1 && c->dilation[d] == 1 && c->in[d] > 0 && c->out[d] > 0;
+}
+
 bool hn_ext_conv_winograd_fits(const hn_ext_conv *c) {
-    bool shape = !c->transposed && c->groups == 1 && c->in[0] == 1 && c->out[0] == 1 && c->kernel[0] == 1 && c->padding[0] == 0 &&
-                 c->n > 0 && c->c >= 8 && c->o >= 8 && (c->y[4] == 1 || c->out[2] == 1);
-    for (int d = 1; d < 3; d++) shape = shape && c->kernel[d] == 3 && c->stride[d] == 1 && c->dilation[d] == 1 && c->in[d] > 0 && c->out[d] > 0;
-    return shape && c->constant_weights && best_m(c) != 0;
+    if (!hn_ext_conv_is_2d(c) || !is_dense_3(c, 1) || !is_dense_3(c, 2) || !c->constant_weights) return false;
+    if (c->n == 0 || c->c < 8 || c->o < 8 || (c->y[4] != 1 && c->out[2] != 1)) return false;
+    return best_m(c) != 0;
 }
 
 /* ---- weights ---- */
