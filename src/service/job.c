@@ -161,48 +161,62 @@ static hn_status compile_request(hn_str key_record, hn_str toolchain_record, con
     return status;
 }
 
-static hn_status run_request(hn_str request, const hn_job_context *context, hn_job_outcome *out) {
-    hn_str key_record, toolchain_record, source_path, scratch_dir, prelude_dir;
+static hn_status check_request(hn_str request, hn_str *key_record, hn_str *toolchain_record) {
     HN_TRY(hn_record_check(request));
-    hn_record_find(request, "key_record", &key_record);
-    hn_record_find(request, "toolchain_record", &toolchain_record);
-    hn_record_find(request, "source_path", &source_path);
-    hn_record_find(request, "scratch_dir", &scratch_dir);
-    hn_record_find(request, "prelude_dir", &prelude_dir);
-    HN_TRY(hn_record_check(key_record));
-    HN_TRY(hn_record_check(toolchain_record));
-    if (hn_record_find_i64(key_record, "job_revision", 0) != HN_JOB_REVISION)
-        return HN_ERROR(HN_TOOLCHAIN, "the worker program that was found is of another version of Henry; set HENRY_WORKER to that of this one");
-    char path[PATH_MAX], scratch[PATH_MAX], prelude[PATH_MAX];
-    snprintf(path, sizeof(path), HN_STR_FMT, HN_STR_ARG(source_path));
-    snprintf(scratch, sizeof(scratch), HN_STR_FMT, HN_STR_ARG(scratch_dir));
-    snprintf(prelude, sizeof(prelude), HN_STR_FMT, HN_STR_ARG(prelude_dir));
+    hn_record_find(request, "key_record", key_record);
+    hn_record_find(request, "toolchain_record", toolchain_record);
+    HN_TRY(hn_record_check(*key_record));
+    HN_TRY(hn_record_check(*toolchain_record));
+    if (hn_record_find_i64(*key_record, "job_revision", 0) == HN_JOB_REVISION) return NULL;
+    return HN_ERROR(HN_TOOLCHAIN, "the worker program that was found is of another version of Henry; "
+                                  "set HENRY_WORKER to that of this one");
+}
+
+/* A path of the request; NULL where it is empty. */
+static const char *read_path(hn_str request, const char *field, char storage[PATH_MAX]) {
+    hn_str path = HN_STR("");
+    hn_record_find(request, field, &path);
+    snprintf(storage, PATH_MAX, HN_STR_FMT, HN_STR_ARG(path));
+    return path.len ? storage : NULL;
+}
+
+/* The job's own variables, then those of the host that its compiler may read. */
+static hn_status read_environment(hn_str key_record, hn_strbuf *out) {
+    hn_str own = HN_STR(""), host = HN_STR("");
+    hn_record_find(key_record, "job_env", &own);
+    hn_record_find(key_record, "env", &host);
+    hn_strbuf_append(out, own.ptr, own.len);
+    hn_strbuf_append(out, host.ptr, host.len);
+    return hn_strbuf_status(out);
+}
+
+static hn_status run_request(hn_str request, const hn_job_context *context, hn_job_outcome *out) {
+    static const hn_job_context nothing = {.standby = NULL};
+    const hn_job_context *c = context ? context : &nothing;
+    char source[PATH_MAX], scratch[PATH_MAX], prelude[PATH_MAX];
+    hn_str key_record = HN_STR(""), toolchain_record = HN_STR("");
+    hn_strbuf env;
+    HN_TRY(check_request(request, &key_record, &toolchain_record));
     hn_toolchain_job job = {
-        .source_path = source_path.len ? path : NULL,
-        .scratch_dir = scratch_dir.len ? scratch : NULL,
-        .prelude_dir = prelude_dir.len ? prelude : NULL,
+        .source_path = read_path(request, "source_path", source),
+        .scratch_dir = read_path(request, "scratch_dir", scratch),
+        .prelude_dir = read_path(request, "prelude_dir", prelude),
         .timeout_ms = hn_record_find_i64(request, "timeout_ms", 0),
         .memory_bytes = (uint64_t)hn_record_find_i64(request, "memory_bytes", 0),
         .cpu_seconds = (uint64_t)hn_record_find_i64(request, "cpu_seconds", 0),
-        .standby = context && !hn_record_find_i64(request, "no_standby", 0) ? context->standby : NULL,
-        .messages_fd = context ? context->messages_fd : 0,
-        .cancel_fd = context ? context->cancel_fd : 0,
-        .guard = context ? context->guard : NULL,
+        .standby = hn_record_find_i64(request, "no_standby", 0) ? NULL : c->standby,
+        .messages_fd = c->messages_fd,
+        .cancel_fd = c->cancel_fd,
+        .guard = c->guard,
         .own_group = hn_record_find_i64(request, "own_group", 0) != 0,
-        .log = {.fd = context ? context->log_fd : 0, .pid = (int)hn_record_find_i64(request, "log_pid", 0)},
+        .log = {.fd = c->log_fd, .pid = (int)hn_record_find_i64(request, "log_pid", 0)},
     };
     hn_record_find(key_record, "text", &job.text);
     hn_record_find(key_record, "flags", &job.flags);
     hn_record_find(key_record, "target", &job.target);
     hn_record_find(key_record, "entries", &job.entries);
-    hn_strbuf env;
-    hn_str own_env = HN_STR(""), host_env = HN_STR("");
-    hn_record_find(key_record, "job_env", &own_env);
-    hn_record_find(key_record, "env", &host_env);
     hn_strbuf_init(&env);
-    hn_strbuf_append(&env, own_env.ptr, own_env.len);
-    hn_strbuf_append(&env, host_env.ptr, host_env.len);
-    hn_status status = hn_strbuf_status(&env);
+    hn_status status = read_environment(key_record, &env);
     job.env = hn_strbuf_str(&env);
     if (!status) status = compile_request(key_record, toolchain_record, &job, out);
     hn_strbuf_deinit(&env);

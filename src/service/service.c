@@ -177,33 +177,46 @@ static void free_service(hn_service *service) {
 
 /* ---- services ---- */
 
+static void set_limits(hn_service *service, const hn_service_options *o) {
+    service->job_timeout_ms = o->job_timeout_ms < 0 ? 0
+                              : o->job_timeout_ms   ? o->job_timeout_ms
+                                                    : DEFAULT_TIMEOUT_MS;
+    service->job_memory_bytes = o->job_memory_bytes == UINT64_MAX ? 0
+                                : o->job_memory_bytes             ? o->job_memory_bytes
+                                                                  : DEFAULT_MEMORY_BYTES;
+    service->job_processes = o->job_processes ? o->job_processes : DEFAULT_PROCESSES;
+    service->idle_ms = o->idle_ms ? o->idle_ms : DEFAULT_IDLE_MS;
+    service->slow_job_ns = choose_slow_ns(o->slow_job_ms);
+}
+
+/* NULL stays NULL. False without memory. */
+static bool copy_text(const char *text, char **out) {
+    *out = text ? strdup(text) : NULL;
+    return *out || !text;
+}
+
+static hn_status set_names(hn_service *service, const hn_service_options *o) {
+    const char *times_path = choose_path(o->compile_times_path, getenv("HENRY_COMPILE_TIMES"));
+    if (copy_text(o->remote_url, &service->remote_url) &&
+        copy_text(times_path, &service->compile_times_path) &&
+        copy_text(hn_cache_tag(o->cache_tag), &service->cache_tag))
+        return NULL;
+    return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a compile service");
+}
+
 hn_status hn_service_create(const hn_service_options *options, hn_service **out_service) {
     const hn_service_options o = options ? *options : (hn_service_options){.threads = 0};
     hn_service *service = calloc(1, sizeof(*service));
     if (!service) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a compile service");
     service->threads = choose_threads(o.threads);
     choose_worker(o.worker_path, service->threads, service->worker_path);
-    service->job_timeout_ms = o.job_timeout_ms < 0 ? 0
-                              : o.job_timeout_ms   ? o.job_timeout_ms
-                                                   : DEFAULT_TIMEOUT_MS;
-    service->job_memory_bytes = o.job_memory_bytes == UINT64_MAX ? 0
-                                : o.job_memory_bytes             ? o.job_memory_bytes
-                                                                 : DEFAULT_MEMORY_BYTES;
-    service->job_processes = o.job_processes ? o.job_processes : DEFAULT_PROCESSES;
-    service->idle_ms = o.idle_ms ? o.idle_ms : DEFAULT_IDLE_MS;
-    service->slow_job_ns = choose_slow_ns(o.slow_job_ms);
+    set_limits(service, &o);
     service->no_standby = o.no_standby || is_standby_off();
     service->worker_log_fd = open_worker_log(choose_path(o.worker_log_path, getenv("HENRY_WORKER_LOG")));
-    const char *times_path = choose_path(o.compile_times_path, getenv("HENRY_COMPILE_TIMES"));
     hn_core *core = NULL;
-    hn_status status = hn_store_open(&(hn_store_options){.dir = o.cache_dir, .max_bytes = o.cache_max_bytes},
-                                     &service->store);
-    if (!status && o.remote_url && !(service->remote_url = strdup(o.remote_url)))
-        status = HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a compile service");
-    if (!status && times_path && !(service->compile_times_path = strdup(times_path)))
-        status = HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a compile service");
-    if (!status && !(service->cache_tag = strdup(hn_cache_tag(o.cache_tag))))
-        status = HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a compile service");
+    const hn_store_options store = {.dir = o.cache_dir, .max_bytes = o.cache_max_bytes};
+    hn_status status = hn_store_open(&store, &service->store);
+    if (!status) status = set_names(service, &o);
     if (!status) status = hn_core_create(service, &core);
     if (status) {
         free_service(service);
@@ -354,6 +367,17 @@ void hn_service_stats_get(hn_service *service, hn_service_stats *out_stats) {
     hn_status_free(status);
 }
 
+static void print_remote(const hn_service_stats *s, hn_strbuf *out) {
+    hn_strbuf_printf(
+        out,
+        "; remote cache: %llu hits, %llu misses, %llu stored, %llu damaged, %llu refused, %llu failures, %llu not "
+        "tried, %.2f ms, %.2f ms at most",
+        (unsigned long long)s->remote.hits, (unsigned long long)s->remote.misses, (unsigned long long)s->remote.puts,
+        (unsigned long long)s->remote.damaged, (unsigned long long)s->remote.refused,
+        (unsigned long long)s->remote.failures, (unsigned long long)s->remote.skipped,
+        (double)s->remote.total_ns / 1e6, (double)s->remote.longest_ns / 1e6);
+}
+
 void hn_service_stats_print(const hn_service_stats *s, hn_strbuf *out) {
     hn_strbuf_printf(
         out,
@@ -382,15 +406,7 @@ void hn_service_stats_print(const hn_service_stats *s, hn_strbuf *out) {
             hn_strbuf_printf(out, "; %llu not kept: %s", (unsigned long long)s->bypasses[k], hn_cache_bypass_name((hn_cache_bypass)k));
     if (s->waited_elsewhere)
         hn_strbuf_printf(out, "; %llu waited for another process", (unsigned long long)s->waited_elsewhere);
-    if (s->remote.is_on)
-        hn_strbuf_printf(
-            out,
-            "; remote cache: %llu hits, %llu misses, %llu stored, %llu damaged, %llu refused, %llu failures, %llu not "
-            "tried, %.2f ms, %.2f ms at most",
-            (unsigned long long)s->remote.hits, (unsigned long long)s->remote.misses, (unsigned long long)s->remote.puts,
-            (unsigned long long)s->remote.damaged, (unsigned long long)s->remote.refused,
-            (unsigned long long)s->remote.failures, (unsigned long long)s->remote.skipped,
-            (double)s->remote.total_ns / 1e6, (double)s->remote.longest_ns / 1e6);
+    if (s->remote.is_on) print_remote(s, out);
 }
 
 hn_status hn_service_toolchain_identity(hn_service *service, const char *language, hn_strbuf *out) {
