@@ -57,10 +57,10 @@ hn_cache_bypass hn_store_bypass(const hn_store *store);
 
 /* Absolute path of the directory; "" without a disk. Borrowed. */
 const char *hn_store_dir(const hn_store *store);
-/* The folder in it for precompiled headers (toolchain/prelude.h), which bounds itself: each is a folder whose name has so many
+/* The folder in it for precompiled headers (toolchain/pch.h), which bounds itself: each is a folder whose name has so many
  * hexadecimal digits. hn_store_clear removes those. */
-#define HN_STORE_PRELUDE "prelude"
-enum { HN_STORE_PRELUDE_DIGITS = 32 };
+#define HN_STORE_PCH "pch"
+enum { HN_STORE_PCH_DIGITS = 32 };
 
 /* Whether its files may be mapped: not on network file systems, where a map can end in SIGBUS. */
 bool hn_store_is_mappable(const hn_store *store);

@@ -170,9 +170,9 @@ hn_status hn_store_gc(hn_store *store, uint64_t max_bytes, uint64_t *out_removed
 }
 
 /* Folders with names of their form, and nothing else. */
-static hn_status clear_preludes(const hn_store *store) {
+static hn_status clear_pchs(const hn_store *store) {
     hn_status status = NULL;
-    int fd = openat(store->dir_fd, HN_STORE_PRELUDE, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    int fd = openat(store->dir_fd, HN_STORE_PCH, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     DIR *list = fd >= 0 ? fdopendir(fd) : NULL;
     if (!list) {
         if (fd >= 0) close(fd);
@@ -181,21 +181,21 @@ static hn_status clear_preludes(const hn_store *store) {
     for (const struct dirent *entry; !status && (entry = readdir(list));) {
         char path[PATH_MAX + 64];
         struct stat info;
-        bool is_ours = strlen(entry->d_name) == HN_STORE_PRELUDE_DIGITS && strspn(entry->d_name, "0123456789abcdef") == HN_STORE_PRELUDE_DIGITS &&
+        bool is_ours = strlen(entry->d_name) == HN_STORE_PCH_DIGITS && strspn(entry->d_name, "0123456789abcdef") == HN_STORE_PCH_DIGITS &&
                        fstatat(fd, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(info.st_mode);
         if (!is_ours) continue;
-        snprintf(path, sizeof(path), "%s/" HN_STORE_PRELUDE "/%.32s", store->dir, entry->d_name);
+        snprintf(path, sizeof(path), "%s/" HN_STORE_PCH "/%.32s", store->dir, entry->d_name);
         status = hn_dir_remove(path);
     }
     closedir(list);
-    unlinkat(store->dir_fd, HN_STORE_PRELUDE, AT_REMOVEDIR); /* unless there is something else in it */
+    unlinkat(store->dir_fd, HN_STORE_PCH, AT_REMOVEDIR); /* unless there is something else in it */
     return status;
 }
 
 hn_status hn_store_clear(hn_store *store, uint64_t *out_removed) {
     *out_removed = 0;
     HN_TRY(need_disk(store));
-    HN_TRY(clear_preludes(store));
+    HN_TRY(clear_pchs(store));
     return evict_locked(store, 0, out_removed);
 }
 

@@ -384,16 +384,16 @@ void hn_core_publish(hn_core *core) {
 }
 
 void hn_core_request(hn_core *core, const hn_job *job, const char *scratch_dir, int worker, hn_strbuf *out) {
-    char path[PATH_MAX + 128], prelude[PATH_MAX + 16] = "";
+    char path[PATH_MAX + 128], pch[PATH_MAX + 16] = "";
     bool is_here = worker < 0;
     const hn_service *service = core->service;
     const char *cache_dir = hn_store_dir(service->store);
     hn_job_failed_path(core, job, path, sizeof(path));
-    if (cache_dir[0]) snprintf(prelude, sizeof(prelude), "%s/" HN_STORE_PRELUDE, cache_dir);
+    if (cache_dir[0]) snprintf(pch, sizeof(pch), "%s/" HN_STORE_PCH, cache_dir);
     const hn_job_limits limits = {
         .source_path = hn_str_of(path),
         .scratch_dir = hn_str_of(scratch_dir),
-        .prelude_dir = hn_str_of(prelude),
+        .pch_dir = hn_str_of(pch),
         .timeout_ms = is_here ? service->job_timeout_ms : 0, /* the pool kills a late worker itself */
         .memory_bytes = service->job_memory_bytes,
         .cpu_seconds = service->job_timeout_ms > 0 ? (uint64_t)service->job_timeout_ms / 1000 + 2 : 0,

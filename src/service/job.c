@@ -105,7 +105,7 @@ void hn_job_request_write(hn_str key_record, hn_str toolchain_record, const hn_j
     hn_record_add(out, "toolchain_record", toolchain_record);
     hn_record_add(out, "source_path", limits->source_path);
     hn_record_add(out, "scratch_dir", limits->scratch_dir);
-    hn_record_add(out, "prelude_dir", limits->prelude_dir);
+    hn_record_add(out, "pch_dir", limits->pch_dir);
     hn_record_add_i64(out, "timeout_ms", limits->timeout_ms);
     hn_record_add_i64(out, "memory_bytes", (int64_t)limits->memory_bytes);
     hn_record_add_i64(out, "cpu_seconds", (int64_t)limits->cpu_seconds);
@@ -193,14 +193,14 @@ static hn_status read_environment(hn_str key_record, hn_strbuf *out) {
 static hn_status run_request(hn_str request, const hn_job_context *context, hn_job_outcome *out) {
     static const hn_job_context nothing = {.standby = NULL};
     const hn_job_context *c = context ? context : &nothing;
-    char source[PATH_MAX], scratch[PATH_MAX], prelude[PATH_MAX];
+    char source[PATH_MAX], scratch[PATH_MAX], pch[PATH_MAX];
     hn_str key_record = HN_STR(""), toolchain_record = HN_STR("");
     hn_strbuf env;
     HN_TRY(check_request(request, &key_record, &toolchain_record));
     hn_toolchain_job job = {
         .source_path = read_path(request, "source_path", source),
         .scratch_dir = read_path(request, "scratch_dir", scratch),
-        .prelude_dir = read_path(request, "prelude_dir", prelude),
+        .pch_dir = read_path(request, "pch_dir", pch),
         .timeout_ms = hn_record_find_i64(request, "timeout_ms", 0),
         .memory_bytes = (uint64_t)hn_record_find_i64(request, "memory_bytes", 0),
         .cpu_seconds = (uint64_t)hn_record_find_i64(request, "cpu_seconds", 0),

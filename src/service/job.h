@@ -29,7 +29,7 @@ hn_status hn_job_key_record(const hn_source *source, const hn_toolchain *toolcha
 typedef struct hn_job_limits {
     hn_str source_path; /* where the source goes if it fails; empty: nowhere */
     hn_str scratch_dir; /* for temporary files, see toolchain.h; empty: none is named */
-    hn_str prelude_dir; /* for precompiled beginnings of texts; empty: none are kept */
+    hn_str pch_dir; /* for precompiled headers; empty: none are kept */
     int64_t timeout_ms;
     uint64_t memory_bytes, cpu_seconds;
     uint32_t processes; /* at once; 0: nobody counts here */

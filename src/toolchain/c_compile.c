@@ -1,24 +1,26 @@
 /* c_compile.c: one C or C++ source text to one shared object.
  *
- * The short way calls the parts of the compiler themselves, each reading from and writing to a file in
- * memory: cc1, as, ld for gcc; clang, ld for clang. It saves the driver, collect2, the linker plugin and all
- * temporary files. Measured on two cores of an AMD EPYC server, gcc 12.2, median ms of wall and processor
- * time: empty unit 26 and 25 through the driver, 19 and 18 the short way; the sum over parts is what counts
- * when every core compiles. The long way calls the driver as a person would, in a temporary directory. It
- * serves wrapper scripts and flags that only the driver understands, and it has the last word on a failure,
- * so messages are those of the driver. A test compares the bytes of the two.
+ * C is compiled directly: the parts of the compiler are called one after the other, each reading from and
+ * writing to a file in memory: cc1, as, ld for gcc; clang, ld for clang. That saves the driver, collect2,
+ * the linker plugin and all temporary files. Measured on two cores of an AMD EPYC server, gcc 12.2, median
+ * ms of wall and processor time: empty unit 26 and 25 through the driver, 19 and 18 directly; the sum over
+ * parts is what counts when every core compiles. Wrapper scripts, and flags that only the driver
+ * understands, need the driver, called as a person would, in a temporary directory. If a direct
+ * compilation fails the driver compiles again, and its outcome and its messages count. A test compares the
+ * bytes of the two.
  *
  * Flags: the job's own, then those below, which no job may change: they fix what distributions patch into
- * their compilers and what loading from memory needs. Undefined symbols (memset, memcpy) resolve in the host.
+ * their compilers and what loading from memory needs. Undefined symbols (memset, memcpy) resolve in the
+ * host.
  *
- * C++ always goes the long way: objects with destructors, exceptions and the library need start files and
- * libraries whose places only the driver knows.
+ * C++ always goes through the driver: objects with destructors, exceptions and the library need start files
+ * and libraries whose places only the driver knows.
  */
 #include "toolchain/c.h"
 
 #include "base/log.h"
 #include "base/trace.h"
-#include "toolchain/prelude.h"
+#include "toolchain/pch.h"
 #include "toolchain/standby.h"
 
 #include <stdlib.h>
@@ -102,29 +104,30 @@ typedef struct c_run {
     hn_c_tools tools;
     hn_tool_args flags;
     hn_strbuf flag_text, env_text;
-    const char *env[HN_DRIVER_ENV_ITEMS + 1]; /* of the short way */
+    const char *env[HN_DRIVER_ENV_ITEMS + 1]; /* of a direct compilation */
     int64_t deadline_ns;
-    bool is_doubtful; /* the assembly may read files: only the driver's way has a list of them */
+    bool may_read_files; /* the assembly may: only the driver's compilation lists them */
     hn_tool_failure failure;
 } c_run;
 
 /* A part of the compiler: what it is called with as a process of its own, and when it stands by. */
 typedef struct c_stage {
     hn_tool_args args, standby_args;
-    const char *preludes[2];  /* standard input of one that stands by: the one to try first, and another; or NULL */
-    const char *output_name;  /* of the file in memory */
+    const char *standby_input[2]; /* standard input of one that stands by: what to try first, and
+                                     something else; or NULL */
+    const char *output_name;      /* of the file in memory */
 } c_stage;
 
 static bool run_standing_by(c_run *run, const c_stage *stage, const hn_tool_run *tool) {
     if (!run->job->standby || tool->stdin_fd < 0 || run->deadline_ns) return false;
     for (int i = 0; i < 2; i++) {
-        if (i && !stage->preludes[i]) break;
-        if (hn_standby_run(run->job->standby, tool, stage->preludes[i], &run->failure.errors, &run->failure.exit)) return true;
+        if (i && !stage->standby_input[i]) break;
+        if (hn_standby_run(run->job->standby, tool, stage->standby_input[i], &run->failure.errors, &run->failure.exit)) return true;
     }
     return false;
 }
 
-/* One part of the short way: from the file `in` to a new file in memory. `standby_in_fd`: the same for a tool that
+/* One part of a direct compilation: from the file `in` to a new file in memory. `standby_in_fd`: the same for a tool that
  * stands by; -1: that cannot be used. */
 static hn_status run_stage(c_run *run, const c_stage *stage, int in_fd, int standby_in_fd, int *out_fd) {
     *out_fd = -1;
@@ -157,12 +160,13 @@ static hn_status run_stage(c_run *run, const c_stage *stage, int in_fd, int stan
 
 /* ---- gcc's cc1, standing by ----
  *
- * It reads the prelude from standard input, which the text would otherwise be, and waits where the prelude includes the
- * text. A function in the compiler's own notation is the only thing that gcc compiles as soon as it is read; it makes
- * gcc build its tables of registers and costs, 3 ms of the 9 that are saved, and its code is thrown away. A cc1 that
- * does not know the notation says so and does not stand by with this prelude; then the second one is tried. */
+ * Its standard input, which the text would otherwise be, ends with a line that includes the text; there
+ * cc1 waits. Before that line stands a function in gcc's RTL notation, the only kind of function that gcc
+ * compiles as soon as it has read it. So gcc builds its tables of registers and costs while it stands by,
+ * which saves 3 ms for each text; the function's code is thrown away. A cc1 that does not know the
+ * notation reports an error and does not stand by; then the line alone is tried. */
 #define INCLUDE_LINE "#include \"" HN_STANDBY_INPUT "\"\n"
-static const char gcc_prelude[] =
+static const char rtl_input[] =
     "__attribute__((unused)) static void __RTL (startwith (\"final\")) henry_standby_first (void) {\n"
     "(function \"henry_standby_first\" (insn-chain (cnote 1 NOTE_INSN_DELETED)\n"
     "(block 2 (edge-from entry (flags \"FALLTHRU\")) (cnote 2 [bb 2] NOTE_INSN_BASIC_BLOCK)"
@@ -179,7 +183,7 @@ static bool can_be_included(const c_run *run) {
 }
 
 /* Whether gcc leaves nothing of a function that nobody uses. */
-static bool can_have_prelude(const c_run *run) {
+static bool can_have_rtl_function(const c_run *run) {
     bool optimizes = false;
     for (int i = 0; i < run->flags.count; i++) {
         const char *flag = run->flags.items[i];
@@ -226,8 +230,8 @@ static void file_stage(const char *program, const char *const *flags, const char
 }
 
 static hn_status run_compiler(c_run *run, int source_fd, int *out_fd) {
-    c_stage stage = {.preludes = {INCLUDE_LINE}};
-    if (can_have_prelude(run)) stage.preludes[0] = gcc_prelude, stage.preludes[1] = INCLUDE_LINE;
+    c_stage stage = {.standby_input = {INCLUDE_LINE}};
+    if (can_have_rtl_function(run)) stage.standby_input[0] = rtl_input, stage.standby_input[1] = INCLUDE_LINE;
     int included_fd = included_source(run);
     compiler_stage(run, &stage);
     hn_status status = run_stage(run, &stage, source_fd, included_fd, out_fd);
@@ -236,7 +240,7 @@ static hn_status run_compiler(c_run *run, int source_fd, int *out_fd) {
 }
 
 /* Whether the assembly in the file may read files. */
-static bool is_doubtful(int fd) {
+static bool assembly_may_read(int fd) {
     struct stat info;
     if (fstat(fd, &info) != 0) return true;
     if (!info.st_size) return false;
@@ -247,7 +251,8 @@ static bool is_doubtful(int fd) {
     return may;
 }
 
-/* The short way. `run->failure.exit` tells whether a tool failed, `run->is_doubtful` that it was left. */
+/* Calls the parts. `run->failure.exit` tells whether a tool failed; with `run->may_read_files` the rest was
+ * not called. */
 static hn_status compile_direct(c_run *run, hn_toolchain_result *out) {
     static const char *const no_flags[] = {NULL};
     const hn_tool_failure *failure = &run->failure;
@@ -256,18 +261,18 @@ static hn_status compile_direct(c_run *run, hn_toolchain_result *out) {
     if (!status) status = hn_tool_write_all(fds[0], run->job->text.ptr, run->job->text.len);
     int object = run->tools.is_clang ? 1 : 2;
     if (!status) status = run_compiler(run, fds[0], &fds[1]);
-    if (!status && !failure->exit && !run->tools.is_clang) run->is_doubtful = is_doubtful(fds[1]);
-    if (!status && !failure->exit && !run->tools.is_clang && !run->is_doubtful) {
+    if (!status && !failure->exit && !run->tools.is_clang) run->may_read_files = assembly_may_read(fds[1]);
+    if (!status && !failure->exit && !run->tools.is_clang && !run->may_read_files) {
         c_stage stage = {.output_name = NULL};
         file_stage(run->tools.as, no_flags, "--", "henry-object", &stage);
         status = run_stage(run, &stage, fds[1], fds[1], &fds[2]);
     }
-    if (!status && !failure->exit && !run->is_doubtful) {
+    if (!status && !failure->exit && !run->may_read_files) {
         c_stage stage = {.output_name = NULL};
         file_stage(run->tools.ld, link_flags, "/proc/self/fd/0", "henry-library", &stage);
         status = run_stage(run, &stage, fds[object], fds[object], &fds[3]);
     }
-    if (!status && !failure->exit && !run->is_doubtful) status = hn_tool_read_all(fds[3], &out->bytes);
+    if (!status && !failure->exit && !run->may_read_files) status = hn_tool_read_all(fds[3], &out->bytes);
     for (int i = 0; i < 4; i++)
         if (fds[i] >= 0) close(fds[i]);
     return status;
@@ -327,30 +332,30 @@ static hn_status note_files(const c_run *run, const hn_driver *driver, hn_toolch
     return status;
 }
 
-/* `prelude`: the header that the text, written without its beginning, is to be compiled behind; NULL: none. */
-static hn_status run_driver(c_run *run, hn_driver *driver, bool asks_assembler, const char *prelude, hn_toolchain_result *out) {
+/* `pch`: the precompiled header of the lines that the text, as written, begins without; NULL: none. */
+static hn_status run_driver(c_run *run, hn_driver *driver, bool asks_assembler, const char *pch, hn_toolchain_result *out) {
     hn_tool_args args;
     driver_args(run, "kernel.so", run->dialect->source, &args);
     if (run->reads != HN_READS_FILES) add_list_flags(run, asks_assembler, &args);
-    if (prelude) hn_tool_args_add_all(&args, (const char *const[]){"-fpch-deps", "-include", prelude, NULL});
+    if (pch) hn_tool_args_add_all(&args, (const char *const[]){"-fpch-deps", "-include", pch, NULL});
     HN_TRY(hn_driver_run(driver, &args));
     if (driver->failure.exit) return NULL;
     HN_TRY(hn_driver_read_output(driver, "kernel.so", &out->bytes));
     return run->reads != HN_READS_FILES ? note_files(run, driver, out) : NULL;
 }
 
-/* ---- a precompiled beginning ---- */
+/* ---- precompiled headers ---- */
 
 /* Debug information tells where a header is included, and -include would come before the lines. */
 static bool can_precompile(const c_run *run) {
-    bool can = run->job->prelude_dir && !run->dialect->is_bare && !run->tools.is_clang && run->tools.cc1[0] && run->reads == HN_READS_HEADERS;
+    bool can = run->job->pch_dir && !run->dialect->is_bare && !run->tools.is_clang && run->tools.cc1[0] && run->reads == HN_READS_HEADERS;
     for (int i = 0; can && i < run->flags.count; i++)
         can = strncmp(run->flags.items[i], "-g", 2) != 0 && strncmp(run->flags.items[i], "-include", 8) != 0;
     return can && !memmem(run->job->text.ptr, run->job->text.len, "__INCLUDE_LEVEL__", 17);
 }
 
 /* Of the compiler, its flags and its environment. */
-static hn_status prelude_subject(const c_run *run, hn_digest *out) {
+static hn_status pch_subject(const c_run *run, hn_digest *out) {
     hn_strbuf text;
     char stamp[HN_STAMP_BYTES];
     hn_strbuf_init(&text);
@@ -369,16 +374,16 @@ static hn_status prelude_subject(const c_run *run, hn_digest *out) {
     return status;
 }
 
-static bool make_prelude(const c_run *run, const hn_prelude *prelude, hn_driver *driver) {
+static bool make_pch(const c_run *run, const hn_pch *pch, hn_driver *driver) {
     int lock;
     hn_tool_args args = {.count = 0};
     hn_strbuf dirs;
-    if (!hn_prelude_is_wanted(prelude, &lock)) return false;
+    if (!hn_pch_is_wanted(pch, &lock)) return false;
     hn_strbuf_init(&dirs);
     hn_flags_dirs(run->job->flags, HN_FLAGS_CC, &dirs);
     hn_tool_args_add(&args, run->tools.cc);
     hn_tool_args_add_all(&args, run->flags.items);
-    bool ok = !dirs.failed && (hn_prelude_is_ready(prelude) || hn_prelude_make(prelude, driver, &args, hn_strbuf_str(&dirs)));
+    bool ok = !dirs.failed && (hn_pch_is_ready(pch) || hn_pch_make(pch, driver, &args, hn_strbuf_str(&dirs)));
     hn_strbuf_deinit(&dirs);
     close(lock);
     return ok;
@@ -398,15 +403,15 @@ static hn_status write_rest(const c_run *run, const hn_driver *driver, size_t le
 }
 
 /* False: the text is to be compiled as a whole. What fails here fails there again, with the messages that people know. */
-static bool run_behind_prelude(c_run *run, hn_driver *driver, hn_toolchain_result *out) {
+static bool run_with_pch(c_run *run, hn_driver *driver, hn_toolchain_result *out) {
     char header[PATH_MAX];
-    hn_prelude prelude;
+    hn_pch pch;
     hn_digest subject;
-    size_t len = can_precompile(run) ? hn_prelude_length(run->job->text) : 0;
+    size_t len = can_precompile(run) ? hn_pch_length(run->job->text) : 0;
     if (!len) return false;
-    hn_status status = prelude_subject(run, &subject);
-    bool ok = !status && hn_prelude_init(&prelude, run->job->prelude_dir, (hn_str){run->job->text.ptr, len}, &subject) &&
-              (hn_prelude_is_ready(&prelude) || make_prelude(run, &prelude, driver)) && hn_prelude_header(&prelude, header);
+    hn_status status = pch_subject(run, &subject);
+    bool ok = !status && hn_pch_init(&pch, run->job->pch_dir, (hn_str){run->job->text.ptr, len}, &subject) &&
+              (hn_pch_is_ready(&pch) || make_pch(run, &pch, driver)) && hn_pch_header(&pch, header);
     if (ok) status = write_rest(run, driver, len);
     if (ok && !status) status = run_driver(run, driver, true, header, out);
     ok = ok && !status && !driver->failure.exit;
@@ -423,7 +428,7 @@ static bool run_behind_prelude(c_run *run, hn_driver *driver, hn_toolchain_resul
 /* With clang it may be the other assembler that failed. */
 static hn_status run_in_driver(c_run *run, hn_driver *driver, hn_toolchain_result *out) {
     bool asks_assembler = is_assembler_asked(run);
-    if (run_behind_prelude(run, driver, out)) return NULL;
+    if (run_with_pch(run, driver, out)) return NULL;
     HN_TRY(hn_driver_write(driver, run->dialect->source, run->job->text));
     HN_TRY(run_driver(run, driver, asks_assembler, NULL, out));
     if (!driver->failure.exit || !asks_assembler || !run->tools.is_clang) return NULL;
@@ -431,7 +436,7 @@ static hn_status run_in_driver(c_run *run, hn_driver *driver, hn_toolchain_resul
     return run_driver(run, driver, false, NULL, out);
 }
 
-/* The long way. */
+/* Calls the compiler's driver. */
 static hn_status compile_driver(c_run *run, hn_toolchain_result *out) {
     hn_driver driver;
     HN_TRY(hn_driver_begin(&driver, run->job, run->deadline_ns));
@@ -446,14 +451,14 @@ static hn_status compile_driver(c_run *run, hn_toolchain_result *out) {
 static hn_status compile_prepared(c_run *run, bool is_direct, hn_toolchain_result *out) {
     if (is_direct) {
         HN_TRY(compile_direct(run, out));
-        if (!run->is_doubtful && (!run->failure.exit || run->failure.exit > 128)) return NULL;
+        if (!run->may_read_files && (!run->failure.exit || run->failure.exit > 128)) return NULL;
         /* The driver has the last word: its messages are the ones that people know, and where calling the
          * parts is what failed, it succeeds. */
         hn_strbuf_reset(&run->failure.errors);
         hn_strbuf_reset(&out->bytes);
     }
     HN_TRY(compile_driver(run, out));
-    if (is_direct && !run->is_doubtful && !run->failure.exit)
+    if (is_direct && !run->may_read_files && !run->failure.exit)
         hn_warn_once("toolchain", "c-direct",
                      "the parts of '%s' cannot be called directly; using the slower driver", run->tools.cc);
     return NULL;

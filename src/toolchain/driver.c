@@ -217,7 +217,7 @@ static bool is_in(const char *path, const char *dir) {
 static void drop_own_files(const hn_driver *driver, hn_str paths, hn_strbuf *out) {
     const char *item;
     while (hn_list_next(&paths, &item))
-        if (!is_in(item, driver->dir) && !is_in(item, driver->job->prelude_dir)) hn_list_add(out, item);
+        if (!is_in(item, driver->dir) && !is_in(item, driver->job->pch_dir)) hn_list_add(out, item);
 }
 
 hn_status hn_driver_headers(const hn_driver *driver, const char *const *names, hn_str dirs, bool *out_is_empty, hn_strbuf *out) {

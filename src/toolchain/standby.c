@@ -25,7 +25,7 @@ enum {
 };
 
 typedef struct slot {
-    hn_strbuf command; /* arguments, environment and prelude, each with its NUL; empty: unused */
+    hn_strbuf command; /* arguments, environment and input_text, each with its NUL; empty: unused */
     hn_child child;    /* none: another is started unless there were too many ends */
     int fd, ends;
     uint64_t used;
@@ -81,12 +81,12 @@ uint32_t hn_standby_pids(const hn_standby *standby, pid_t out[HN_STANDBY_TOOLS])
 
 /* ---- starting ---- */
 
-static void describe(const hn_tool_run *run, const char *prelude, hn_strbuf *out) {
+static void describe(const hn_tool_run *run, const char *input_text, hn_strbuf *out) {
     for (const char *const *item = run->args->items; *item; item++) hn_strbuf_append(out, *item, strlen(*item) + 1);
     hn_strbuf_append(out, "", 1);
     for (const char *const *item = run->env; *item; item++) hn_strbuf_append(out, *item, strlen(*item) + 1);
     hn_strbuf_append(out, "", 1);
-    if (prelude) hn_strbuf_puts(out, prelude);
+    if (input_text) hn_strbuf_puts(out, input_text);
 }
 
 /* The environment of the job and three variables: functions that are looked up once are not looked up in each job. False
@@ -117,22 +117,22 @@ static bool wait_hello(int fd) {
     }
 }
 
-static hn_status spawn(const hn_standby *s, const hn_tool_run *run, int prelude_fd, int fd, hn_child *out_child) {
+static hn_status spawn(const hn_standby *s, const hn_tool_run *run, int input_fd, int fd, hn_child *out_child) {
     const char *env[ENV_ITEMS + ENV_ADDED + 1];
     if (!environment(run->env, env)) return HN_ERROR(HN_UNSUPPORTED, "an environment with preloaded code");
     const hn_spawn request = {
-        .argv = run->args->items, .env = env, .cwd = run->cwd, .stdin_fd = prelude_fd, .stdout_fd = s->code_fd, .stderr_fd = fd};
+        .argv = run->args->items, .env = env, .cwd = run->cwd, .stdin_fd = input_fd, .stdout_fd = s->code_fd, .stderr_fd = fd};
     return hn_process_spawn(&request, out_child);
 }
 
-static hn_status launch_tool(const hn_standby *s, slot *tool, const hn_tool_run *run, const char *prelude) {
-    int ends[2], prelude_fd = -1;
+static hn_status launch_tool(const hn_standby *s, slot *tool, const hn_tool_run *run, const char *input_text) {
+    int ends[2], input_fd = -1;
     if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) return HN_OS_ERROR(errno, "cannot make a socket for a tool");
-    hn_status status = prelude ? hn_tool_memory_file("henry-prelude", &prelude_fd) : NULL;
-    if (!status && prelude) status = hn_tool_write_all(prelude_fd, prelude, strlen(prelude));
-    if (!status && prelude) lseek(prelude_fd, 0, SEEK_SET);
-    if (!status) status = spawn(s, run, prelude_fd, ends[1], &tool->child);
-    if (prelude_fd >= 0) close(prelude_fd);
+    hn_status status = input_text ? hn_tool_memory_file("henry-standby-input", &input_fd) : NULL;
+    if (!status && input_text) status = hn_tool_write_all(input_fd, input_text, strlen(input_text));
+    if (!status && input_text) lseek(input_fd, 0, SEEK_SET);
+    if (!status) status = spawn(s, run, input_fd, ends[1], &tool->child);
+    if (input_fd >= 0) close(input_fd);
     close(ends[1]);
     tool->fd = ends[0];
     if (!status && !wait_hello(tool->fd)) {
@@ -144,8 +144,8 @@ static hn_status launch_tool(const hn_standby *s, slot *tool, const hn_tool_run 
 }
 
 /* Starts the tool of a slot whose command is set; if that fails, the slot remembers it. */
-static void start_tool(const hn_standby *s, slot *tool, const hn_tool_run *run, const char *prelude) {
-    hn_status status = launch_tool(s, tool, run, prelude);
+static void start_tool(const hn_standby *s, slot *tool, const hn_tool_run *run, const char *input_text) {
+    hn_status status = launch_tool(s, tool, run, input_text);
     if (!status) return;
     tool->ends = ENDS_MAX;
     hn_log("toolchain", HN_LOG_INFO, "started for each job instead: %s", hn_status_message(status));
@@ -153,18 +153,18 @@ static void start_tool(const hn_standby *s, slot *tool, const hn_tool_run *run, 
 }
 
 /* The slot of a command; a new one takes the place of the one that was not used for longest. NULL without memory. */
-static slot *find_slot(hn_standby *s, const hn_tool_run *run, const char *prelude) {
+static slot *find_slot(hn_standby *s, const hn_tool_run *run, const char *input_text) {
     hn_strbuf command;
     slot *oldest = &s->slots[0];
     hn_strbuf_init(&command);
-    describe(run, prelude, &command);
+    describe(run, input_text, &command);
     for (int i = 0; i < HN_STANDBY_TOOLS; i++) {
         slot *tool = &s->slots[i];
         if (tool->used < oldest->used) oldest = tool;
         if (command.failed || !hn_str_eq(hn_strbuf_str(&command), hn_strbuf_str(&tool->command))) continue;
         hn_strbuf_deinit(&command);
         tool->used = ++s->clock;
-        if (!tool->child.pid && tool->ends < ENDS_MAX) start_tool(s, tool, run, prelude);
+        if (!tool->child.pid && tool->ends < ENDS_MAX) start_tool(s, tool, run, input_text);
         return tool;
     }
     if (command.failed) {
@@ -174,7 +174,7 @@ static slot *find_slot(hn_standby *s, const hn_tool_run *run, const char *prelud
     end_tool(oldest);
     hn_strbuf_deinit(&oldest->command);
     *oldest = (slot){.command = command, .used = ++s->clock};
-    start_tool(s, oldest, run, prelude);
+    start_tool(s, oldest, run, input_text);
     return oldest;
 }
 
@@ -223,10 +223,10 @@ static bool run_job(slot *tool, const hn_tool_run *run, int errors_fd, hn_strbuf
     return ok;
 }
 
-bool hn_standby_run(hn_standby *standby, const hn_tool_run *run, const char *prelude, hn_strbuf *errors, int *out_exit) {
+bool hn_standby_run(hn_standby *standby, const hn_tool_run *run, const char *input_text, hn_strbuf *errors, int *out_exit) {
     int errors_fd;
     if (run->own_group || run->args->is_full || !run->env) return false;
-    slot *tool = find_slot(standby, run, prelude);
+    slot *tool = find_slot(standby, run, input_text);
     if (!tool || !tool->child.pid) return false;
     hn_status status = hn_tool_messages_file(run, &errors_fd);
     if (status) {

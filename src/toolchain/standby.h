@@ -24,8 +24,8 @@ uint32_t hn_standby_pids(const hn_standby *standby, pid_t out[HN_STANDBY_TOOLS])
 
 /* Runs `run` by a tool that stands by, which is started when there is none for these arguments and this environment.
  * The arguments call the input HN_STANDBY_INPUT, and the output HN_STANDBY_OUTPUT unless it is standard output;
- * `run->stdin_fd` and `run->stdout_fd` are what the job gets for them. `prelude`, if not NULL, is standard input of the
+ * `run->stdin_fd` and `run->stdout_fd` are what the job gets for them. `input_text`, if not NULL, is standard input of the
  * tool while it is initialised. False: not done. Else `errors` and `*out_exit` are as from hn_tool_run_wait. */
-bool hn_standby_run(hn_standby *standby, const hn_tool_run *run, const char *prelude, hn_strbuf *errors, int *out_exit);
+bool hn_standby_run(hn_standby *standby, const hn_tool_run *run, const char *input_text, hn_strbuf *errors, int *out_exit);
 
 #endif

@@ -39,7 +39,7 @@ typedef struct hn_toolchain_job {
     const char
         *scratch_dir;   /* a directory that does not exist yet, for temporary files: made and removed by the
                            job, and by whoever named it when the job is killed. NULL: one of its own */
-    const char *prelude_dir; /* for precompiled beginnings of texts (prelude.h), made when it is needed; NULL: none are kept */
+    const char *pch_dir; /* for precompiled headers (pch.h), made when it is needed; NULL: none are kept */
     int64_t timeout_ms; /* 0: none. In a worker the pool keeps the time instead. */
     uint64_t memory_bytes; /* address space of each tool; 0: no limit */
     uint64_t cpu_seconds;  /* processor time of each tool; 0: no limit */

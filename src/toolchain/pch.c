@@ -1,5 +1,5 @@
-/* prelude.c: see prelude.h. */
-#include "toolchain/prelude.h"
+/* pch.c: see pch.h. */
+#include "toolchain/pch.h"
 
 #include "base/compiler.h"
 #include "base/file.h"
@@ -21,7 +21,7 @@ enum {
     UNFIT_S = 3600,
 };
 
-#define IMAGE  HN_PRELUDE_HEADER ".gch"
+#define IMAGE  HN_PCH_HEADER ".gch"
 #define RECORD "record"
 #define LOCK   "lock"
 #define UNFIT  "unfit" /* the lines cannot be precompiled: not tried again for an hour */
@@ -44,7 +44,7 @@ static bool is_whole(hn_str line) {
     return !memchr(line.ptr, '\\', line.len) && !memmem(line.ptr, line.len, "/*", 2) && !memmem(line.ptr, line.len, "?" "?", 2);
 }
 
-size_t hn_prelude_length(hn_str text) {
+size_t hn_pch_length(hn_str text) {
     const char *end = text.ptr + text.len, *at = text.ptr;
     size_t length = 0;
     while (at < end) {
@@ -64,20 +64,20 @@ size_t hn_prelude_length(hn_str text) {
 
 /* ---- the folder ---- */
 
-static bool path_in(const hn_prelude *prelude, const char *name, char out[PATH_MAX]) {
-    return snprintf(out, PATH_MAX, "%s/%s", prelude->dir, name) < PATH_MAX;
+static bool path_in(const hn_pch *pch, const char *name, char out[PATH_MAX]) {
+    return snprintf(out, PATH_MAX, "%s/%s", pch->dir, name) < PATH_MAX;
 }
 
-bool hn_prelude_init(hn_prelude *prelude, const char *root, hn_str lines, const hn_digest *subject) {
+bool hn_pch_init(hn_pch *pch, const char *root, hn_str lines, const hn_digest *subject) {
     char hex[HN_DIGEST_HEX_BYTES];
     hn_digest key = hn_digest_of_two((hn_str){(const char *)subject->bytes, sizeof(subject->bytes)}, lines);
     hn_digest_hex(&key, hex);
-    *prelude = (hn_prelude){.root = root, .lines = lines};
-    int len = snprintf(prelude->dir, sizeof(prelude->dir), "%s/%.32s", root, hex);
-    return root[0] == '/' && len < (int)sizeof(prelude->dir);
+    *pch = (hn_pch){.root = root, .lines = lines};
+    int len = snprintf(pch->dir, sizeof(pch->dir), "%s/%.32s", root, hex);
+    return root[0] == '/' && len < (int)sizeof(pch->dir);
 }
 
-bool hn_prelude_header(const hn_prelude *prelude, char out[PATH_MAX]) { return path_in(prelude, HN_PRELUDE_HEADER, out); }
+bool hn_pch_header(const hn_pch *pch, char out[PATH_MAX]) { return path_in(pch, HN_PCH_HEADER, out); }
 
 /* The record has two parts, each with its length in front: the headers that were read, and the files of the folder. */
 static bool next_part(hn_str *rest, hn_str *out) {
@@ -96,12 +96,12 @@ static void add_part(hn_strbuf *record, hn_str part) {
     hn_strbuf_append(record, part.ptr, part.len);
 }
 
-bool hn_prelude_is_ready(const hn_prelude *prelude) {
+bool hn_pch_is_ready(const hn_pch *pch) {
     char path[PATH_MAX];
     hn_strbuf record;
     hn_str headers, files;
     hn_strbuf_init(&record);
-    hn_status status = path_in(prelude, RECORD, path) && access(path, F_OK) == 0 ? hn_file_read(path, &record) : HN_ERROR(HN_NOT_FOUND, "no record");
+    hn_status status = path_in(pch, RECORD, path) && access(path, F_OK) == 0 ? hn_file_read(path, &record) : HN_ERROR(HN_NOT_FOUND, "no record");
     hn_str rest = hn_strbuf_str(&record);
     bool ready = !status && next_part(&rest, &headers) && next_part(&rest, &files) && hn_headers_unchanged(headers) && hn_headers_unchanged(files);
     if (ready) utimensat(AT_FDCWD, path, NULL, 0); /* used now */
@@ -110,20 +110,20 @@ bool hn_prelude_is_ready(const hn_prelude *prelude) {
     return ready;
 }
 
-static bool is_unfit(const hn_prelude *prelude) {
+static bool is_unfit(const hn_pch *pch) {
     char path[PATH_MAX];
     struct stat info;
-    return path_in(prelude, UNFIT, path) && stat(path, &info) == 0 && info.st_mtime + UNFIT_S > time(NULL);
+    return path_in(pch, UNFIT, path) && stat(path, &info) == 0 && info.st_mtime + UNFIT_S > time(NULL);
 }
 
-bool hn_prelude_is_wanted(const hn_prelude *prelude, int *out_lock) {
+bool hn_pch_is_wanted(const hn_pch *pch, int *out_lock) {
     char path[PATH_MAX];
     *out_lock = -1;
     struct stat info;
-    mkdir(prelude->root, 0700);
-    if (lstat(prelude->root, &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != geteuid() || (info.st_mode & 022)) return false;
-    bool is_first = mkdir(prelude->dir, 0700) == 0;
-    if (is_first || is_unfit(prelude) || !path_in(prelude, LOCK, path)) return false;
+    mkdir(pch->root, 0700);
+    if (lstat(pch->root, &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != geteuid() || (info.st_mode & 022)) return false;
+    bool is_first = mkdir(pch->dir, 0700) == 0;
+    if (is_first || is_unfit(pch) || !path_in(pch, LOCK, path)) return false;
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) return false;
     if (flock(fd, LOCK_EX | LOCK_NB) != 0) {
@@ -155,39 +155,39 @@ static bool is_fit(hn_str paths) {
 }
 
 /* Those of the Make rule that are not the lines themselves. */
-static hn_status read_rule(const hn_prelude *prelude, const hn_driver *driver, hn_strbuf *out) {
+static hn_status read_rule(const hn_pch *pch, const hn_driver *driver, hn_strbuf *out) {
     const char *item;
-    size_t len = strlen(prelude->dir);
+    size_t len = strlen(pch->dir);
     hn_strbuf rule, all;
     hn_strbuf_init(&rule);
     hn_strbuf_init(&all);
-    hn_status status = hn_driver_read(driver, "prelude.d", &rule);
+    hn_status status = hn_driver_read(driver, "pch.d", &rule);
     if (!status) hn_headers_parse_rule(hn_strbuf_str(&rule), &all);
     if (!status) status = hn_strbuf_status(&all);
     for (hn_str rest = hn_strbuf_str(&all); hn_list_next(&rest, &item);)
-        if (strncmp(item, prelude->dir, len) != 0) hn_list_add(out, item);
+        if (strncmp(item, pch->dir, len) != 0) hn_list_add(out, item);
     hn_strbuf_deinit(&rule);
     hn_strbuf_deinit(&all);
     return status ? status : hn_strbuf_status(out);
 }
 
-static hn_status write_record(const hn_prelude *prelude, const hn_driver *driver, hn_str paths, hn_str dirs) {
+static hn_status write_record(const hn_pch *pch, const hn_driver *driver, hn_str paths, hn_str dirs) {
     char path[PATH_MAX];
     hn_strbuf headers, files, own, record;
     hn_strbuf_init(&headers);
     hn_strbuf_init(&files);
     hn_strbuf_init(&own);
     hn_strbuf_init(&record);
-    path_in(prelude, IMAGE, path);
+    path_in(pch, IMAGE, path);
     hn_list_add(&own, path);
-    path_in(prelude, HN_PRELUDE_HEADER, path);
+    path_in(pch, HN_PCH_HEADER, path);
     hn_list_add(&own, path);
     hn_status status = hn_headers_note(paths, dirs, driver->begin_ns, &headers);
     if (!status) status = hn_headers_note(hn_strbuf_str(&own), HN_STR(""), INT64_MAX, &files);
     if (!status && (!headers.len || !files.len)) status = HN_ERROR(HN_IO, "a header has changed just now");
     add_part(&record, hn_strbuf_str(&headers));
     add_part(&record, hn_strbuf_str(&files));
-    path_in(prelude, RECORD, path);
+    path_in(pch, RECORD, path);
     if (!status) status = hn_strbuf_status(&record);
     if (!status) status = hn_file_write_atomic(path, record.ptr, record.len, false);
     hn_strbuf_deinit(&headers);
@@ -217,7 +217,7 @@ static void prune(const char *root) {
     for (const struct dirent *entry; count < sizeof(folders) / sizeof(*folders) && (entry = readdir(list));) {
         char path[PATH_MAX + 64];
         struct stat info;
-        if (strlen(entry->d_name) != HN_STORE_PRELUDE_DIGITS || strspn(entry->d_name, "0123456789abcdef") != HN_STORE_PRELUDE_DIGITS) continue;
+        if (strlen(entry->d_name) != HN_STORE_PCH_DIGITS || strspn(entry->d_name, "0123456789abcdef") != HN_STORE_PCH_DIGITS) continue;
         folder *f = &folders[count];
         snprintf(f->name, sizeof(f->name), "%.32s", entry->d_name);
         snprintf(path, sizeof(path), "%s/%.32s/" RECORD, root, f->name);
@@ -237,44 +237,44 @@ static void prune(const char *root) {
     }
 }
 
-static hn_status make(const hn_prelude *prelude, hn_driver *driver, const hn_tool_args *given, hn_str dirs) {
+static hn_status make(const hn_pch *pch, hn_driver *driver, const hn_tool_args *given, hn_str dirs) {
     char header[PATH_MAX], image[PATH_MAX], fresh[PATH_MAX], record[PATH_MAX];
     hn_tool_args args = *given;
     hn_strbuf paths;
-    path_in(prelude, HN_PRELUDE_HEADER, header);
-    path_in(prelude, IMAGE, image);
-    path_in(prelude, RECORD, record);
-    path_in(prelude, "fresh.gch", fresh);
+    path_in(pch, HN_PCH_HEADER, header);
+    path_in(pch, IMAGE, image);
+    path_in(pch, RECORD, record);
+    path_in(pch, "fresh.gch", fresh);
     unlink(record);
-    HN_TRY(hn_file_write_atomic(header, prelude->lines.ptr, prelude->lines.len, false));
-    hn_tool_args_add_all(&args, (const char *const[]){"-MD", "-MF", "prelude.d", "-o", fresh, "-x", "c++-header", header, NULL});
+    HN_TRY(hn_file_write_atomic(header, pch->lines.ptr, pch->lines.len, false));
+    hn_tool_args_add_all(&args, (const char *const[]){"-MD", "-MF", "pch.d", "-o", fresh, "-x", "c++-header", header, NULL});
     HN_TRY(hn_driver_run(driver, &args));
     if (driver->failure.exit) return HN_ERROR(HN_TOOLCHAIN, "the compiler ended with exit status %d", driver->failure.exit);
     hn_strbuf_init(&paths);
-    hn_status status = read_rule(prelude, driver, &paths);
+    hn_status status = read_rule(pch, driver, &paths);
     if (!status && !is_fit(hn_strbuf_str(&paths))) status = HN_ERROR(HN_UNSUPPORTED, "a header asks where it is included");
     if (!status && rename(fresh, image) != 0) status = HN_ERROR(HN_IO, "cannot rename '%s'", fresh);
-    if (!status) status = write_record(prelude, driver, hn_strbuf_str(&paths), dirs);
+    if (!status) status = write_record(pch, driver, hn_strbuf_str(&paths), dirs);
     hn_strbuf_deinit(&paths);
     return status;
 }
 
 /* Takes the reason. */
-static void give_up(const hn_prelude *prelude, hn_status reason) {
+static void give_up(const hn_pch *pch, hn_status reason) {
     char path[PATH_MAX];
     hn_log("toolchain", HN_LOG_INFO, "no precompiled header: %s", hn_status_message(reason));
     hn_status_free(reason);
-    if (path_in(prelude, "fresh.gch", path)) unlink(path);
-    if (path_in(prelude, IMAGE, path)) unlink(path);
-    if (path_in(prelude, UNFIT, path)) hn_status_free(hn_file_write_atomic(path, "", 0, false));
+    if (path_in(pch, "fresh.gch", path)) unlink(path);
+    if (path_in(pch, IMAGE, path)) unlink(path);
+    if (path_in(pch, UNFIT, path)) hn_status_free(hn_file_write_atomic(path, "", 0, false));
 }
 
-bool hn_prelude_make(const hn_prelude *prelude, hn_driver *driver, const hn_tool_args *args, hn_str dirs) {
-    hn_status status = make(prelude, driver, args, dirs);
+bool hn_pch_make(const hn_pch *pch, hn_driver *driver, const hn_tool_args *args, hn_str dirs) {
+    hn_status status = make(pch, driver, args, dirs);
     bool ok = !status;
-    if (status) give_up(prelude, status);
+    if (status) give_up(pch, status);
     hn_strbuf_reset(&driver->failure.errors);
     driver->failure.exit = 0;
-    if (ok) prune(prelude->root);
+    if (ok) prune(pch->root);
     return ok;
 }

@@ -1,6 +1,6 @@
-/* test_prelude.c: the precompiled beginning of C++ texts: results are the same with and without it, and it is used only while it is
+/* test_pch.c: precompiled headers of C++ texts: results are the same with and without it, and it is used only while it is
  * right. */
-#include "toolchain/prelude.h"
+#include "toolchain/pch.h"
 #include "unit/toolchain/fixture.h"
 
 #include "base/log.h"
@@ -39,12 +39,12 @@ TEST(the_beginning_of_a_text_is_found) {
         {"#define include <x>\nint y;\n", 0},
     };
     for (size_t i = 0; i < sizeof(cases) / sizeof(*cases); i++)
-        if (hn_prelude_length(hn_str_of(cases[i].text)) != cases[i].len)
-            HN_TEST_FAIL("%zu of '%s'", hn_prelude_length(hn_str_of(cases[i].text)), cases[i].text);
+        if (hn_pch_length(hn_str_of(cases[i].text)) != cases[i].len)
+            HN_TEST_FAIL("%zu of '%s'", hn_pch_length(hn_str_of(cases[i].text)), cases[i].text);
 }
 
-static hn_toolchain_result compile(const language *l, const char *text, const char *prelude_dir, hn_str flags) {
-    hn_toolchain_job job = {.text = hn_str_of(text), .flags = flags, .entries = HN_STR("f\0"), .prelude_dir = prelude_dir, .own_group = true};
+static hn_toolchain_result compile(const language *l, const char *text, const char *pch_dir, hn_str flags) {
+    hn_toolchain_job job = {.text = hn_str_of(text), .flags = flags, .entries = HN_STR("f\0"), .pch_dir = pch_dir, .own_group = true};
     hn_toolchain_result result;
     EXPECT_OK(hn_toolchain_compile(&l->toolchain, &job, &result));
     return result;
@@ -69,7 +69,7 @@ static void image_path(const char *root, char out[PATH_MAX]) {
     out[0] = 0;
     for (const struct dirent *entry; list && (entry = readdir(list));) {
         char path[PATH_MAX + 300];
-        int len = snprintf(path, sizeof(path), "%s/%s/prelude.h.gch", root, entry->d_name);
+        int len = snprintf(path, sizeof(path), "%s/%s/pch.h.gch", root, entry->d_name);
         if (len < PATH_MAX && access(path, F_OK) == 0) memcpy(out, path, (size_t)len + 1);
     }
     if (list) closedir(list);
@@ -86,17 +86,17 @@ TEST(results_are_the_same_behind_a_precompiled_beginning) {
     language l;
     char root[PATH_MAX], text[2048];
     if (begin_gcc(&l)) {
-        snprintf(root, sizeof(root), "%s/prelude", l.dir);
+        snprintf(root, sizeof(root), "%s/pch", l.dir);
         for (int round = 0; round < 3; round++) {
             snprintf(text, sizeof(text), BEGINNING "%s", bodies[round]);
             int64_t start = hn_now_ns();
             hn_toolchain_result plain = compile(&l, text, NULL, HN_STR("-O2\0"));
             int64_t middle = hn_now_ns();
             hn_toolchain_result behind = compile(&l, text, root, HN_STR("-O2\0"));
-            fprintf(stderr, "note: %.0f ms, %.0f ms with a folder for beginnings\n", (double)(middle - start) / 1e6, (double)(hn_now_ns() - middle) / 1e6);
+            fprintf(stderr, "note: %.0f ms, %.0f ms with a folder for precompiled headers\n", (double)(middle - start) / 1e6, (double)(hn_now_ns() - middle) / 1e6);
             EXPECT(hn_str_eq(hn_strbuf_str(&plain.bytes), hn_strbuf_str(&behind.bytes)));
-            EXPECT(behind.headers.len && memmem(behind.headers.ptr, behind.headers.len, "/vector", 7) && !memmem(behind.headers.ptr, behind.headers.len, "prelude", 7));
-            EXPECT_INT(count_files(root, "prelude.h.gch"), round > 0); /* the second text makes it */
+            EXPECT(behind.headers.len && memmem(behind.headers.ptr, behind.headers.len, "/vector", 7) && !memmem(behind.headers.ptr, behind.headers.len, "/pch/", 5));
+            EXPECT_INT(count_files(root, "pch.h.gch"), round > 0); /* the second text makes it */
             EXPECT_INT(count_files(root, "unfit"), 0);
             hn_toolchain_result_deinit(&plain);
             hn_toolchain_result_deinit(&behind);
@@ -106,7 +106,7 @@ TEST(results_are_the_same_behind_a_precompiled_beginning) {
             hn_toolchain_result other = compile(&l, text, root, HN_STR("-O1\0"));
             hn_toolchain_result_deinit(&other);
         }
-        EXPECT_INT(count_files(root, "prelude.h.gch"), 2);
+        EXPECT_INT(count_files(root, "pch.h.gch"), 2);
     }
     language_end(&l);
 }
@@ -115,7 +115,7 @@ TEST(a_changed_header_makes_a_new_beginning) {
     language l;
     char root[PATH_MAX], header[PATH_MAX], text[PATH_MAX + 256];
     if (begin_gcc(&l)) {
-        snprintf(root, sizeof(root), "%s/prelude", l.dir);
+        snprintf(root, sizeof(root), "%s/pch", l.dir);
         snprintf(header, sizeof(header), "%s/value.h", l.dir);
         snprintf(text, sizeof(text), "#include <vector>\n#include \"%s\"\nextern \"C\" int f(int x) { return x + VALUE; }\n", header);
         for (int value = 1; value <= 2; value++) {
@@ -144,7 +144,7 @@ TEST(a_damaged_beginning_is_made_anew) {
     char root[PATH_MAX], image[PATH_MAX];
     static const char text[] = "#include <vector>\nextern \"C\" int f(int x) { return (int)std::vector<int>(x).size(); }\n";
     if (begin_gcc(&l)) {
-        snprintf(root, sizeof(root), "%s/prelude", l.dir);
+        snprintf(root, sizeof(root), "%s/pch", l.dir);
         hn_toolchain_result plain = compile(&l, text, NULL, HN_STR("-O2\0"));
         for (int round = 0; round < 6; round++) {
             hn_toolchain_result behind = compile(&l, text, root, HN_STR("-O2\0"));
@@ -168,7 +168,7 @@ TEST(what_cannot_be_precompiled_is_compiled_as_a_whole) {
     language l;
     char root[PATH_MAX], header[PATH_MAX], text[PATH_MAX + 256];
     if (begin_gcc(&l)) {
-        snprintf(root, sizeof(root), "%s/prelude", l.dir);
+        snprintf(root, sizeof(root), "%s/pch", l.dir);
         snprintf(header, sizeof(header), "%s/asks.h", l.dir);
         EXPECT_OK(hn_file_write_atomic(header, "static int level = __INCLUDE_LEVEL__;\n", 38, false));
         usleep(100000);
@@ -179,7 +179,7 @@ TEST(what_cannot_be_precompiled_is_compiled_as_a_whole) {
             hn_toolchain_result_deinit(&plain);
             hn_toolchain_result_deinit(&behind);
         }
-        EXPECT_INT(count_files(root, "prelude.h.gch"), 0);
+        EXPECT_INT(count_files(root, "pch.h.gch"), 0);
         EXPECT_INT(count_files(root, "unfit"), 1);
     }
     language_end(&l);
@@ -190,9 +190,9 @@ TEST(messages_are_those_of_the_whole_text) {
     language l;
     char root[PATH_MAX];
     if (begin_gcc(&l)) {
-        snprintf(root, sizeof(root), "%s/prelude", l.dir);
+        snprintf(root, sizeof(root), "%s/pch", l.dir);
         for (int round = 0; round < 3; round++) {
-            hn_toolchain_job job = {.text = HN_STR("#include <vector>\n\nint f(int x) { return nothing; }\n"), .prelude_dir = root, .own_group = true};
+            hn_toolchain_job job = {.text = HN_STR("#include <vector>\n\nint f(int x) { return nothing; }\n"), .pch_dir = root, .own_group = true};
             hn_toolchain_result result;
             EXPECT_ERROR(hn_toolchain_compile(&l.toolchain, &job, &result), HN_TOOLCHAIN, "kernel.cc:3:23: error: 'nothing' was not declared");
             EXPECT(result.is_deterministic);
@@ -207,7 +207,7 @@ TEST(several_processes_share_one_folder) {
     char root[PATH_MAX], text[512];
     if (begin_gcc(&l)) {
         pid_t pids[3];
-        snprintf(root, sizeof(root), "%s/prelude", l.dir);
+        snprintf(root, sizeof(root), "%s/pch", l.dir);
         fflush(NULL);
         for (int i = 0; i < 3; i++) {
             pids[i] = fork();
@@ -215,7 +215,7 @@ TEST(several_processes_share_one_folder) {
             bool ok = true;
             for (int round = 0; round < 3; round++) {
                 snprintf(text, sizeof(text), "#include <vector>\nextern \"C\" int f(int x) { return (int)std::vector<int>(x).size() + %d; }\n", i * 10 + round);
-                hn_toolchain_job job = {.text = hn_str_of(text), .entries = HN_STR("f\0"), .prelude_dir = root, .own_group = true};
+                hn_toolchain_job job = {.text = hn_str_of(text), .entries = HN_STR("f\0"), .pch_dir = root, .own_group = true};
                 hn_toolchain_result result;
                 hn_status status = hn_toolchain_compile(&l.toolchain, &job, &result);
                 ok = ok && !status;
@@ -239,7 +239,7 @@ TEST(folders_are_bounded) {
     language l;
     char root[PATH_MAX], text[256];
     if (begin_gcc(&l)) {
-        snprintf(root, sizeof(root), "%s/prelude", l.dir);
+        snprintf(root, sizeof(root), "%s/pch", l.dir);
         for (int i = 0; i < 6; i++)
             for (int round = 0; round < 2; round++) {
                 snprintf(text, sizeof(text), "#define N %d\n#include <stddef.h>\nextern \"C\" int f(int x) { return x + N + %d; }\n", i, round);
