@@ -235,13 +235,13 @@ static void set_failure(hn_job *job, const hn_job_outcome *outcome) {
     if (!job->message) job->code = HN_OUT_OF_MEMORY;
 }
 
-/* Whether the next one to ask may have the same: what was read is known, and a failure is sure to come again. */
+/* Whether the result may be used again: what was read is known, and a failure is certain to repeat. */
 static bool is_lasting(const hn_job *job) {
     if (job->code != HN_OK) return job->is_sure_to_fail && job->reads == HN_READS_NOTHING;
     return job->reads == HN_READS_NOTHING || (job->reads == HN_READS_HEADERS && job->headers.len);
 }
 
-/* A result that is not kept for a reason that is known before anybody tries. The store counts what the disk refuses. */
+/* Counts results that are not kept for a reason known beforehand. The store counts what the disk refuses. */
 static void count_bypass(hn_core *core, const hn_job *job) {
     if (job->code != HN_OK) return;
     hn_cache_bypass disk = hn_store_bypass(core->service->store);
@@ -272,14 +272,14 @@ static void settle(hn_core *core, hn_job *job, hn_job_outcome *outcome) {
     job->state = HN_JOB_DONE;
     hn_core_note_end(core);
     if (job->is_sure_to_fail) job->expires_s = time(NULL) + HN_FAILURE_LIFETIME_S;
-    if (outcome->code == HN_CANCELLED) { /* how long it took tells nothing of it */
+    if (outcome->code == HN_CANCELLED) { /* how long it took means nothing */
         core->stats.abandoned++;
     } else {
         hn_core_note_duration(core, job, outcome->service_ns);
         hn_core_note_time(core, job, outcome->service_ns);
         *(outcome->code == HN_OK ? &core->stats.compiled : &core->stats.failed) += 1;
     }
-    /* What does not last is told to those who wait, and then forgotten. */
+    /* Other results go to those who wait, and are then forgotten. */
     if (job->is_in_table && is_lasting(job))
         hn_core_keep_done(core, job);
     else
@@ -308,7 +308,7 @@ bool hn_core_settle(hn_core *core, hn_job *job, hn_job_outcome *outcome) {
     return is_left;
 }
 
-/* ---- what others shall find ---- */
+/* ---- publishing ---- */
 
 static void store_failure(hn_core *core, const hn_job *job) {
     hn_store *store = core->service->store;
@@ -337,8 +337,8 @@ static void store_failure(hn_core *core, const hn_job *job) {
     hn_strbuf_deinit(&payload);
 }
 
-/* The headers last: who finds them finds the result. They describe files of this machine, so such a result stays on
- * it. */
+/* The list of headers is stored last, so that whoever finds it finds the result. It describes files of this
+ * machine, so such a result stays on the machine. */
 static void store_result(hn_core *core, const hn_job *job) {
     size_t len;
     hn_store *store = core->service->store;

@@ -61,7 +61,7 @@ typedef struct hn_job {
     int retries;         /* how often a worker ended before it had read this job */
     int cancel_fd;       /* while it runs in this process: ends it; 0: none */
     hn_lease lease;      /* while it is compiled; of whoever runs it */
-    int64_t due_ns;      /* not 0: parked, another process is on it; when to look again */
+    int64_t due_ns;      /* not 0: parked, another process compiles it; when to look again */
     int64_t park_ns, give_up_ns;
     hn_hit_level found;  /* where another process's result was found; HN_HIT_NONE: compiled here */
     int64_t report_ns;   /* when it is to be reported as slow; 0: never */
@@ -122,7 +122,7 @@ struct hn_core {
 
     hn_tool_guard guard; /* of the tools of jobs that run inline; without a path: none */
     bool is_inline, is_stopping, is_pool_running;
-    uint32_t workers_ready;  /* that live and have said hello; 0: jobs that are waited for without a limit run here */
+    uint32_t workers_ready;  /* that have sent their first message; 0: jobs that are waited for without a limit run here */
     uint32_t running;        /* jobs, wherever they run */
     int32_t running_inline;  /* of these, in threads of this process */
     hn_inline_run *inline_runs;
@@ -170,7 +170,8 @@ hn_status hn_core_insert(hn_core *core, hn_job *job) HN_MUST_USE; /* takes a ref
 void hn_core_forget(hn_core *core, hn_job *job);
 void hn_core_enqueue(hn_core *core, hn_job *job, bool at_front);
 void hn_core_dequeue(hn_core *core, hn_job *job);
-/* A started job, on which nobody has worked, goes back to the queue; if it was cancelled meanwhile, it ends. Takes the caller's reference. */
+/* A started job that nobody has compiled goes back to the queue; if it was cancelled meanwhile, it ends.
+ * Takes the caller's reference. */
 void hn_core_return(hn_core *core, hn_job *job, bool at_front);
 /* Takes the job that is expected to take longest, of those not parked, or due again, and marks it running, with a reference for the caller. NULL
  * when there is none. `parked_only`: among those that were parked. */

@@ -1,11 +1,12 @@
 /* inline.c: a job in this process: with one thread, without workers, and until the first worker is ready.
  *
- * It runs in a thread of its own, which begins and ends with the job, so that whoever waits for it keeps to the limit of the wait, tells
- * progress and notices a cancellation as when a worker has the job. Where no thread can be had it runs in the one that waits. If every future of the job is cancelled the
- * compiler is killed. What compiles in this process (NVRTC) goes on to its end.
+ * The job has a thread of its own, so that a wait for it keeps to its limit, reports progress and notices a
+ * cancellation as if a worker had the job. If no thread can be started it runs in the one that waits. If
+ * every future of the job is cancelled its compiler is killed; what compiles in this process (NVRTC)
+ * continues to its end.
  *
- * If this process is killed its compilers end with it, and all that they started: each is the first process of a namespace, or
- * below a guard (tool_guard.c). */
+ * If this process is killed its compilers end with it, and all that they started: each is the first process
+ * of a namespace, or below a guard (tool_guard.c). */
 #include "service/core.h"
 
 #include "base/lock.h"
@@ -30,11 +31,11 @@ static int make_cancel_fd(void) {
     return fd < 0 ? 0 : fd;
 }
 
-/* One that is on its way to a worker or a thread is looked at again when it gets there. */
+/* A job that no worker or thread has yet is checked again when one gets it. */
 void hn_core_cancel_running(hn_core *core, hn_job *job) {
     const uint64_t one = 1;
     if (!job->cancel_fd && !job->worker) return;
-    hn_core_forget(core, job); /* who asks for the same now is not to have a job that is being killed */
+    hn_core_forget(core, job); /* nobody else is to join a job that is being killed */
     if (job->worker) {
         core->has_unwanted = true;
         hn_pool_wake(core);

@@ -1,8 +1,9 @@
-/* pool.c: who gets which job, and when; and the thread that looks after the worker processes.
+/* pool.c: the thread that manages the worker processes, and which worker gets which job, and when.
  *
- * That thread starts workers when there are jobs for them, kills what takes too long and replaces what dies; the signal that
- * the kernel sends a worker when its parent *thread* ends so comes at the right time: a worker started from a thread of the
- * host would die with that thread. It also gives workers their jobs and reads the outcomes, so no other thread touches a worker. */
+ * The thread starts workers when there are jobs for them, kills workers that take too long, and replaces
+ * workers that end. It also sends them their jobs and reads the results, so no other thread touches a
+ * worker. The kernel sends a worker its signal when the *thread* that started it ends: a worker that a
+ * thread of the host had started would end with that thread. */
 #include "service/workers.h"
 
 #include "base/lock.h"
@@ -20,11 +21,11 @@
 #include <unistd.h>
 
 enum {
-    ASSIGN_LIMIT_MS = 5, /* how long to look for work, which may mean asking a server, before looking at the workers */
-    CORE_POLL_MS = 20,     /* how often to look for a free core */
-    SCRATCH_AGE_S = 3600, /* besides the time that a job has */
-    EVENTS = 64,         /* at once */
-    OVERSLEPT_MS = 1000, /* who wakes that late was stopped */
+    ASSIGN_LIMIT_MS = 5, /* for giving out jobs, which may ask a server, before the workers are read again */
+    CORE_POLL_MS = 20,   /* how often to look for a free core */
+    SCRATCH_AGE_S = 3600, /* in addition to the time limit of a job */
+    EVENTS = 64,          /* read at once */
+    OVERSLEPT_MS = 1000,  /* a thread that wakes that late was stopped */
 };
 
 static bool is_idle(const hn_worker *w) { return w->child.pid && w->is_ready && !w->needs_replacement && !w->must_end && !w->job; }
@@ -48,7 +49,8 @@ static int busy_count(const hn_pool *p) {
     return busy;
 }
 
-/* Out of processes, memory or descriptors: the workers that live go on, or there are none. Takes `status`. */
+/* Out of processes, memory or descriptors: the pool continues with the workers that it has, or gives up
+ * without any. Takes `status`. */
 static void cannot_start(hn_pool *p, hn_status status) {
     int live = live_count(p);
     p->limit = live;
@@ -158,8 +160,8 @@ static int64_t idle_end_ns(const hn_pool *p, const hn_worker *w) {
     return w->child.pid && w->is_ready && !w->job && idle_ms >= 0 ? w->idle_ns + idle_ms * 1000000 : 0;
 }
 
-/* When there is something for the pool's thread to do that nobody tells it. Nothing wakes the thread of a service without
- * jobs and workers. */
+/* When the pool's thread has to wake without an event. Nothing wakes the thread of a service without jobs
+ * and workers. */
 static int64_t next_wake_ns(const hn_pool *p) {
     int64_t first = next_look_ns(p);
     for (int i = 0; i < p->count; i++) {
@@ -187,14 +189,14 @@ static bool is_unwanted(const hn_pool *p, const hn_worker *w) {
     return is_unwanted;
 }
 
-/* What was said before the time was over counts, also where nobody has read it yet since the program was stopped. */
+/* A result that was sent in time counts, even if this program was stopped and has not read it yet. */
 static bool is_late(hn_pool *p, hn_worker *w, int64_t now_ns) {
     if (!w->deadline_ns || now_ns < w->deadline_ns) return false;
     hn_worker_read(p, w);
     return !w->must_end && w->deadline_ns && now_ns >= w->deadline_ns;
 }
 
-/* What time alone brings about, and what others have found out. */
+/* Ends a worker that has to end, or whose time is over. */
 static void check_worker(hn_pool *p, int idx) {
     hn_worker *w = &p->workers[idx];
     int64_t now_ns = hn_now_ns(), idle_ns = idle_end_ns(p, w);
@@ -236,13 +238,13 @@ static void remove_old_scratch(hn_pool *p) {
     hn_scratch_sweep(SCRATCH_AGE_S + p->core->service->job_timeout_ms / 1000);
 }
 
-/* While the program is stopped no job's time goes by, nor that of a worker that starts: they may have been stopped with it. */
+/* The time during which the program was stopped does not count: workers may have been stopped with it. */
 static void extend_deadlines(hn_pool *p, int64_t late_ns) {
     for (int i = 0; i < p->count && late_ns > OVERSLEPT_MS * 1000000LL; i++)
         if (p->workers[i].deadline_ns) p->workers[i].deadline_ns += late_ns;
 }
 
-/* What others have asked for since the last turn. */
+/* Reads what other threads have asked for. */
 static void read_requests(hn_pool *p) {
     hn_core *core = p->core;
     hn_lock(&core->lock);
@@ -252,7 +254,7 @@ static void read_requests(hn_pool *p) {
     hn_unlock(&core->lock);
 }
 
-/* One turn of the pool's thread. */
+/* Does all that is due, then waits for the next event. */
 static void run_once(hn_pool *p) {
     struct epoll_event events[EVENTS];
     hn_pool_reap(p);
@@ -305,7 +307,7 @@ static bool open_fds(int *fds) {
            epoll_ctl(fds[HN_POOL_SET], EPOLL_CTL_ADD, fds[HN_POOL_WAKE], &event) == 0;
 }
 
-/* Takes the pool, whose thread has ended or never been. */
+/* Takes the pool, whose thread has ended or was never started. */
 static void pool_free(hn_core *core, hn_pool *p) {
     for (int i = 0; i < HN_POOL_FDS; i++) {
         if (core->pool_fds[i] >= 0) close(core->pool_fds[i]);

@@ -55,7 +55,7 @@ static void cancel_future(hn_future *future) {
     if (--job->wanted == 0 && job->state == HN_JOB_QUEUED) {
         hn_core_dequeue(core, job);
         hn_core_forget(core, job);
-        job->state = HN_JOB_DONE; /* nobody looks at it any more */
+        job->state = HN_JOB_DONE; /* nobody has it any more */
         core->stats.cancelled++;
     } else if (!job->wanted) {
         hn_core_cancel_running(core, job);
@@ -120,7 +120,7 @@ static hn_status check_source(const hn_source *source) {
     return NULL;
 }
 
-/* Whoever looks again, for what another process makes, counts no misses. */
+/* With `again`, when the result of another process is awaited, a miss is not counted. */
 static hn_cache_level get_entry(hn_core *core, hn_store_ns ns, const hn_digest *key, bool again, hn_store_entry *out) {
     return again ? hn_cache_look_again(&core->cache, ns, key, out) : hn_cache_get(&core->cache, ns, key, out);
 }
@@ -215,9 +215,8 @@ void hn_core_need_workers(hn_core *core, int32_t count) {
     core->is_inline = true;
 }
 
-/* With the lock held, which is given up meanwhile: whether a finished job is what it would be if it were compiled now,
- * as far as can be told; failures are remembered for a time.
- * One that is not is dropped. The caller has a reference. */
+/* With the lock held, which is given up meanwhile: whether a finished job would have the same result now:
+ * its headers are unchanged, and a failure has not expired. Drops it if not. The caller has a reference. */
 static bool is_current(hn_core *core, hn_job *job) {
     if (job->expires_s && job->expires_s <= time(NULL)) {
         hn_core_drop_done(core, job);
@@ -335,8 +334,8 @@ static hn_status outcome_of(const hn_future *future) {
     return hn_core_failure(job, future->name);
 }
 
-/* With the lock held: whether the job could be started in this process now. While workers start, it could for who waits without
- * a limit. */
+/* With the lock held: whether the job may start in this process now. Until the first worker is ready, it
+ * may if the caller waits without a limit. */
 static bool is_ready_inline(const hn_future *future, bool has_limit) {
     const hn_job *job = future->job;
     const hn_core *core = future->scope->core;
@@ -368,15 +367,15 @@ static bool wait_change(const hn_future *future, int64_t until_ns) {
     return pthread_cond_timedwait(&core->changed, &core->lock, &until) != ETIMEDOUT;
 }
 
-/* With the lock held, which is given up meanwhile. What was compiled in this process for a wait without a limit is on the disk when
- * that returns: a program may end without ending its service. */
+/* With the lock held, which is given up meanwhile. A job that was compiled in this process is on the disk
+ * when a wait without a limit returns: a program may end without ending its service. */
 static void wait_published(const hn_future *future) {
     hn_core *core = future->scope->core;
     while (core->is_inline && !future->is_cancelled && future->job->key_record.len) pthread_cond_wait(&core->changed, &core->lock);
 }
 
-/* Whether the time is over. Who wakes much later than asked to was stopped together with those who had news for it: these get a
- * moment. */
+/* Whether the time is over. A thread that wakes much too late was stopped together with the threads that
+ * would have reported the result: these get some more time. */
 static bool has_timed_out(int64_t *until_ns, bool *had_grace) {
     int64_t now_ns = hn_now_ns();
     if (!*until_ns || now_ns < *until_ns) return false;
@@ -386,8 +385,8 @@ static bool has_timed_out(int64_t *until_ns, bool *had_grace) {
     return false;
 }
 
-/* With the lock held, which may be given up meanwhile: without workers, who waits reports the jobs that take long. When that is due
- * next; 0: not by this thread. */
+/* With the lock held, which may be given up meanwhile: without workers, waiting threads report the jobs
+ * that take long. Returns when that is due next; 0: not by this thread. */
 static int64_t report_slow(hn_core *core) {
     if (!core->is_inline || !core->slow_due_ns) return 0;
     if (hn_now_ns() >= core->slow_due_ns) {
@@ -520,7 +519,7 @@ hn_status hn_scope_wait(hn_scope *scope, hn_scope_progress_fn progress, void *co
         now.elapsed_ns = hn_now_ns() - start_ns;
         if (!report_progress(core, progress, context, &now)) {
             for (uint32_t i = 0; i < scope->count; i++) cancel_future(scope->futures[i]);
-            progress = NULL; /* it has had its say */
+            progress = NULL; /* it is not asked again */
             continue;
         }
         if (!next) break;

@@ -24,7 +24,7 @@
 enum {
     READ_BYTES = 16 << 10,
     STOP_LIMIT_MS = 300, /* to kill all, and to wait for them */
-    FAILED_STARTS_MAX = 3,    /* workers that die before a word, until the pool gives up */
+    FAILED_STARTS_MAX = 3, /* workers that end before their first message, until the pool gives up */
     HELLO_LIMIT_MS = 5000,
     KILL_LIMIT_MS = 300, /* for what a worker leaves behind */
     REAP_LIMIT_MS = 1000,
@@ -84,7 +84,7 @@ static hn_status spawn_worker(const hn_service *service, int child_fd, hn_worker
     int stderr_fd = service->worker_log_fd >= 0 ? service->worker_log_fd : fcntl(2, F_GETFD) >= 0 ? 2 : -1; /* a daemon may have closed it */
     const hn_spawn spawn = {
         .argv = argv, .stdin_fd = child_fd, .stdout_fd = w->messages_fd, .stderr_fd = stderr_fd, .new_group = true,
-        .processes = 4 * service->job_processes + THREADS_SPARE}; /* the watch tells first */
+        .processes = 4 * service->job_processes + THREADS_SPARE}; /* the watchdog finds out first */
     w->is_isolated = hn_process_spawn_isolated(&spawn, &w->child);
     return w->is_isolated ? NULL : hn_process_spawn(&spawn, &w->child);
 }
@@ -134,9 +134,10 @@ static void ask_for_worker(hn_pool *p) {
     hn_unlock(&core->lock);
 }
 
-/* The processes of a job first, below a worker that is still there to tell them. The whole group is stopped before, at
- * one stroke: a process with a signal to take starts no other, so that a fork bomb is frozen. A worker that is dying or dead
- * tells nothing: what it left is known by the directory that it was given. None of this for one in a namespace. */
+/* In a namespace it is enough to kill the worker. Otherwise the processes of its job are killed first, while
+ * they can be found below the worker. Before that the whole group is stopped with one call: a process with
+ * a pending signal starts no other, which freezes a fork bomb. What is left of a worker that has ended is
+ * found by the directory in its environment. */
 static void kill_worker(const hn_worker *w, int32_t limit_ms) {
     char variable[PATH_MAX + 16];
     if (w->is_isolated) {
@@ -157,8 +158,9 @@ static void kill_worker(const hn_worker *w, int32_t limit_ms) {
     hn_process_kill_marked(variable);
 }
 
-/* Takes the exit status of a killed worker. A process that hangs in the kernel, in a file system that does not answer,
- * cannot be killed, and the namespace around it ends with it only: the pool does not wait for that. */
+/* Takes the exit status of a killed worker. A process that hangs in the kernel, say in a file system that
+ * does not answer, cannot be killed, nor does its namespace end before it: the pool does not wait for
+ * that. */
 static void reap_worker(hn_pool *p, hn_child child, int *out_exit) {
     if (hn_process_wait_for(&child, REAP_LIMIT_MS, out_exit)) return;
     if (p->lingering_count < HN_LINGERING_MAX)
@@ -167,7 +169,6 @@ static void reap_worker(hn_pool *p, hn_child child, int *out_exit) {
         close(child.fd);
 }
 
-/* Those that did not end then. */
 void hn_pool_reap(hn_pool *p) {
     int exit_status, kept = 0;
     for (int i = 0; i < p->lingering_count; i++)
@@ -196,7 +197,7 @@ int hn_worker_end(hn_pool *p, int idx) {
     return exit_status;
 }
 
-/* What the tools of a worker's job have said so far. */
+/* The messages of the tools of a worker's job so far. */
 static hn_strbuf messages_of(const hn_worker *w) {
     hn_strbuf text;
     hn_strbuf_init(&text);
@@ -239,7 +240,7 @@ static void describe_exit(int exit_status, char out[64]) {
         snprintf(out, 64, "ended with exit status %d", exit_status);
 }
 
-/* One that did not come up. */
+/* A worker ended before its first message. */
 static void note_failed_start(hn_pool *p, const char *how) {
     char why[PATH_MAX + 128];
     if (++p->failed_starts < FAILED_STARTS_MAX) return;
@@ -258,10 +259,10 @@ static void fail_too_many_processes(hn_pool *p, hn_job *job, hn_strbuf *text) {
                                 p->core->service->job_processes));
 }
 
-/* Its worker ended without having read it, as one does that was killed while it was idle: another one gets it. False: that has
- * happened too often, and it is not for the job to be tried for ever where workers end like that. */
+/* Queues a job again whose worker ended before it had read it, as one does that was killed while it was
+ * idle. False: that has happened too often. */
 static bool requeue(hn_pool *p, hn_job *job) {
-    if (job->retries >= p->limit + FAILED_STARTS_MAX) return false; /* each worker may have been killed, and then some */
+    if (job->retries >= p->limit + FAILED_STARTS_MAX) return false; /* each worker may have been killed once */
     hn_log("service", HN_LOG_INFO, "kernel '%s': its worker ended before it read the job; another one gets it", job->name);
     hn_core_release_lease(p->core, job);
     hn_lock(&p->core->lock);
@@ -297,7 +298,6 @@ void hn_worker_died(hn_pool *p, int idx) {
     fail_with_messages(p, job, &text, HN_ERROR(HN_TOOLCHAIN, "the compile worker (process %d) %s", (int)pid, how));
 }
 
-/* Its time is over, for its job or for its first word. */
 void hn_worker_timed_out(hn_pool *p, int idx) {
     hn_job *job = p->workers[idx].job;
     hn_strbuf text = messages_of(&p->workers[idx]);
@@ -375,7 +375,8 @@ static void take_outcome(hn_pool *p, hn_worker *w, hn_str payload) {
     hn_job_outcome_deinit(&outcome);
 }
 
-/* Deals with the whole frames that have come. False when the worker must end: it talks nonsense, or its job is overgrown. */
+/* Handles the whole frames that have come. False when the worker must end: it has sent nonsense, or its
+ * job has too many processes. */
 static bool take_frames(hn_pool *p, hn_worker *w) {
     for (;;) {
         bool whole;
@@ -411,7 +412,7 @@ static bool read_some(hn_pool *p, hn_worker *w) {
         ssize_t got = recv(w->fd, bytes, sizeof(bytes), 0);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0 && errno == EAGAIN) return true;
-        if (got < 0 && errno == ECONNRESET) w->has_unread_job = true; /* so Linux tells that the other end closed with bytes unread */
+        if (got < 0 && errno == ECONNRESET) w->has_unread_job = true; /* Linux: the other end closed with bytes unread */
         if (got <= 0) return false;
         hn_strbuf_append(&w->in, bytes, (size_t)got);
         if (w->in.failed || !take_frames(p, w)) return false;
