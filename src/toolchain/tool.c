@@ -194,7 +194,8 @@ static bool has_room_for_guard(const hn_tool_run *run) {
 #endif
 }
 
-/* Below a guard. False, with nothing started: there is none, or the tool cannot be run, which is told without one. */
+/* Below a guard. False, with nothing started: there is no guard, or the tool cannot be run, which is reported
+ * better without one. */
 static bool start_guarded(const hn_tool_run *run, const hn_spawn *spawn, bool reports, hn_child *out_child) {
     char parent[24];
     snprintf(parent, sizeof(parent), "%d", (int)getpid());
@@ -274,7 +275,7 @@ static hn_code wait_end(const hn_tool_process *process) {
     return HN_OK;
 }
 
-/* What a guard has put behind the tool's messages, which become as if it had not. */
+/* Takes what a guard has appended to the tool's messages off them. */
 static void take_report(int fd, int *out_exit) {
     hn_tool_report report;
     struct stat info;
@@ -285,7 +286,7 @@ static void take_report(int fd, int *out_exit) {
     if (ftruncate(fd, at) == 0) *out_exit = report.exit_status;
 }
 
-/* A guard is given time to find what has left its group. */
+/* A guard gets time to find processes that have left its group. */
 static void kill_tool(const hn_tool_process *process) {
     int64_t until_ns = hn_now_ns() + GUARD_END_MS * 1000000LL;
     if (process->is_guarded) hn_process_signal(&process->child, SIGTERM);

@@ -21,15 +21,16 @@ void hn_tool_args_add_all(hn_tool_args *args, const char *const *items); /* NULL
 /* Appends the arguments as one line that a shell takes. */
 void hn_tool_args_print(const hn_tool_args *args, hn_strbuf *out);
 
-/* A program that starts the command behind "--worker" and the id of its parent, and ends it and all below it when that parent
- * has ended. Whoever made it a guard need not be right: it is asked before its first tool. Threads: safe. */
+/* A program that is called with "--worker", the id of its parent, and a command: it runs the command, and ends
+ * it with all that it started when the parent ends. HENRY_WORKER may name any program, so it is asked before
+ * its first use whether it is a guard. Threads: safe. */
 #define HN_TOOL_GUARD_IS_ONE "henry-guard\n" /* what it prints when the command is "" */
 typedef struct hn_tool_guard {
     const char *path;
     _Atomic int answer;  /* 0: not asked yet; 1: it is one; -1: it is none */
-    _Atomic bool reports; /* exit statuses get lost here: each tool runs below the guard, which reports the tool's */
+    _Atomic bool reports; /* exit statuses get lost in this process: the guard of each tool reports the tool's */
 } hn_tool_guard;
-/* In front of the command: the guard ends what the tool says with its exit status in this form. */
+/* Before the command: the guard appends the tool's exit status, in this form, to the tool's messages. */
 #define HN_TOOL_GUARD_REPORTS "--report"
 typedef struct hn_tool_report {
     char mark[12]; /* HN_TOOL_REPORT_MARK */
