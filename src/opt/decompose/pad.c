@@ -205,6 +205,29 @@ static hn_value patch_positions(hn_dec *d, const patches *p, uint32_t k) {
     return m_add(d, hn_b_unsqueeze(d->g, in_window, 1), starts);
 }
 
+/* Where each value of the patches is in a flat padded image: [kH, kW, oH, oW]. */
+static hn_value flat_positions(hn_dec *d, const patches *p, hn_expr width) {
+    hn_value row = patch_positions(d, p, 0), col = patch_positions(d, p, 1);
+    row = hn_b_unsqueeze(d->g, hn_b_unsqueeze(d->g, row, 1), 3);
+    col = hn_b_unsqueeze(d->g, hn_b_unsqueeze(d->g, col, 0), 2);
+    return m_add(d, m_mul(d, row, m_size_as(d, width, HN_DTYPE_I64)), col);
+}
+
+/* The sums of the patches x [N, C * kH * kW, L] in padded images [N, C, H, W]. */
+static hn_value sum_patches(hn_dec *d, hn_value x, const patches *p, const hn_expr padded[2]) {
+    hn_dtype math = hn_dec_opmath(m_dtype(d, x));
+    hn_expr kernel = e_int(d, p->kernel[0] * p->kernel[1]);
+    hn_expr channels = hn_sym_floordiv(d->g->sym, m_size(d, x, 1), kernel);
+    hn_value at = flat_positions(d, p, padded[1]);
+    hn_value values = m_cast(d, m_split(d, x, 1, (hn_expr[]){channels, kernel}, 2), math); /* N C kHkW L */
+    m_shape_t flat = {.rank = 3, .sizes = {m_size(d, x, 0), channels, 0}},
+              index = m_shape(d, m_merge(d, values, 2, 2));
+    flat.sizes[2] = e_mul(d, padded[0], padded[1]);
+    hn_value where = m_expand(d, m_merge(d, at, 0, 4), &index);
+    hn_value r = hn_b_scatter(d->g, m_zeros(d, &flat, math), where, m_merge(d, values, 2, 2), 2, "add");
+    return m_split(d, r, 2, padded, 2);
+}
+
 /* aten.col2im(self, output_size, kernel, dilation, padding, stride): overlapping patches add up */
 void hn_dec_col2im(hn_dec *d) {
     hn_value x = hn_dec_tensor(d, 0);
@@ -215,22 +238,8 @@ void hn_dec_col2im(hn_dec *d) {
     if (!p.is_batched) x = hn_b_unsqueeze(d->g, x, 0);
     for (uint32_t k = 0; k < 2; k++) p.size[k] = size[k];
     if (!read_patches(d, 2, &p)) return;
-    hn_dtype math = hn_dec_opmath(m_dtype(d, x));
-    hn_expr kernel = e_int(d, p.kernel[0] * p.kernel[1]);
-    hn_expr channels = hn_sym_floordiv(d->g->sym, m_size(d, x, 1), kernel);
     hn_expr padded[2] = {e_addc(d, size[0], 2 * p.padding[0]), e_addc(d, size[1], 2 * p.padding[1])};
-    /* [kH, 1, oH, 1] * width + [1, kW, 1, oW] */
-    hn_value row = patch_positions(d, &p, 0), col = patch_positions(d, &p, 1);
-    row = hn_b_unsqueeze(d->g, hn_b_unsqueeze(d->g, row, 1), 3);
-    col = hn_b_unsqueeze(d->g, hn_b_unsqueeze(d->g, col, 0), 2);
-    hn_value at = m_add(d, m_mul(d, row, m_size_as(d, padded[1], HN_DTYPE_I64)), col);
-    hn_value values = m_cast(d, m_split(d, x, 1, (hn_expr[]){channels, kernel}, 2), math); /* N C kHkW L */
-    m_shape_t flat = {.rank = 3, .sizes = {m_size(d, x, 0), channels, 0}},
-              index = m_shape(d, m_merge(d, values, 2, 2));
-    flat.sizes[2] = e_mul(d, padded[0], padded[1]);
-    hn_value where = m_expand(d, m_merge(d, at, 0, 4), &index);
-    hn_value r = hn_b_scatter(d->g, m_zeros(d, &flat, math), where, m_merge(d, values, 2, 2), 2, "add");
-    r = m_split(d, r, 2, padded, 2);
+    hn_value r = sum_patches(d, x, &p, padded);
     for (uint32_t k = 0; k < 2; k++)
         if (p.padding[k]) r = m_slice(d, r, 2 + k, e_int(d, p.padding[k]), size[k]);
     m_result(d, 0, p.is_batched ? r : hn_b_squeeze(d->g, r, 0));

@@ -34,32 +34,48 @@ typedef struct axis {
     hn_expr samples;                    /* the most a bin has */
 } axis;
 
-/* Samples at start + (bin + (s + 0.5) / count) * width; outside [-1, size] nothing, inside clamped
- * to the pixels. */
+/* [K] as [K, 1, 1] */
+static hn_value per_region(hn_dec *d, hn_value v) {
+    return hn_b_unsqueeze(d->g, hn_b_unsqueeze(d->g, v, 1), 1);
+}
+
+/* Positions [K, bins * samples]: start + (bin + (s + 0.5) / count) * width. Sets a.taken. */
+static hn_value sample_positions(hn_dec *d, axis *a, hn_value start, hn_value width, hn_expr bins,
+                                 bool adaptive) {
+    hn_dtype dtype = m_dtype(d, start);
+    hn_value bin = m_along(d, m_iota(d, bins, dtype), 1, 3);
+    hn_value s = m_along(d, m_iota(d, a->samples, dtype), 2, 3);
+    hn_value w = per_region(d, width), from = per_region(d, start);
+    hn_value n = adaptive ? per_region(d, a->count) : a->count;
+    hn_value in_bin = m_div(d, m_mul(d, m_add_c(d, s, 0.5), w), n);
+    hn_value at = m_add(d, m_add(d, from, m_mul(d, bin, w)), in_bin);
+    m_shape_t shape = m_shape(d, at);
+    if (adaptive) a->taken = m_merge(d, m_expand(d, m_bin(d, HN_OP_LT, s, n), &shape), 1, 2);
+    return m_merge(d, at, 1, 2);
+}
+
+/* The two pixels of each position: outside [-1, size] none, inside clamped to the image. */
+static void sample_pixels(hn_dec *d, axis *a, hn_value at, hn_expr size) {
+    hn_dtype dtype = m_dtype(d, at);
+    hn_value last = m_size_as(d, e_addc(d, size, -1), dtype), end = m_size_as(d, size, dtype);
+    a->inside = m_and(d, m_bin_c(d, HN_OP_GE, at, -1), m_bin(d, HN_OP_LE, at, end));
+    hn_value clamped = m_max_c(d, m_where(d, a->inside, at, zero_of(d, at)), 0);
+    a->low = m_bin(d, HN_OP_MIN, m_floor(d, clamped), last);
+    a->high = m_bin(d, HN_OP_MIN, m_add_c(d, a->low, 1), last);
+    hn_value is_last = m_bin(d, HN_OP_GE, a->low, last);
+    a->weight = m_where(d, is_last, zero_of(d, at), m_sub(d, clamped, a->low));
+    if (a->taken) a->inside = m_and(d, a->inside, a->taken);
+}
+
+/* `ratio`: samples of a bin; 0 or less: as many as pixels. */
 static axis sample_axis(hn_dec *d, hn_value start, hn_value length, hn_expr bins, hn_expr size,
                         int64_t ratio) {
-    hn_dtype dtype = m_dtype(d, start);
-    axis a = {.samples = ratio > 0 ? e_int(d, ratio) : hn_sym_ceildiv(d->g->sym, size, bins)};
-    hn_value width = m_div(d, length, m_size_as(d, bins, dtype));
-    a.count = ratio > 0 ? m_c(d, width, (double)ratio) : m_un(d, HN_OP_CEIL, width);
-    hn_value bin = m_along(d, m_iota(d, bins, dtype), 1, 3),
-             s = m_along(d, m_iota(d, a.samples, dtype), 2, 3);
-    hn_value w = hn_b_unsqueeze(d->g, hn_b_unsqueeze(d->g, width, 1), 1),
-             from = hn_b_unsqueeze(d->g, hn_b_unsqueeze(d->g, start, 1), 1);
-    hn_value n = ratio > 0 ? a.count : hn_b_unsqueeze(d->g, hn_b_unsqueeze(d->g, a.count, 1), 1);
-    hn_value at =
-        m_add(d, m_add(d, from, m_mul(d, bin, w)), m_div(d, m_mul(d, m_add_c(d, s, 0.5), w), n));
-    m_shape_t shape = m_shape(d, at);
-    if (ratio <= 0) a.taken = m_merge(d, m_expand(d, m_bin(d, HN_OP_LT, s, n), &shape), 1, 2);
-    at = m_merge(d, at, 1, 2);
-    hn_value last = m_size_as(d, e_addc(d, size, -1), dtype), end = m_size_as(d, size, dtype);
-    a.inside = m_and(d, m_bin_c(d, HN_OP_GE, at, -1), m_bin(d, HN_OP_LE, at, end));
-    hn_value clamped = m_max_c(d, m_where(d, a.inside, at, zero_of(d, at)), 0);
-    a.low = m_bin(d, HN_OP_MIN, m_floor(d, clamped), last);
-    a.high = m_bin(d, HN_OP_MIN, m_add_c(d, a.low, 1), last);
-    a.weight =
-        m_where(d, m_bin(d, HN_OP_GE, a.low, last), zero_of(d, at), m_sub(d, clamped, a.low));
-    if (a.taken) a.inside = m_and(d, a.inside, a.taken);
+    const bool adaptive = ratio <= 0;
+    axis a = {.samples = adaptive ? hn_sym_ceildiv(d->g->sym, size, bins) : e_int(d, ratio)};
+    hn_value width = m_div(d, length, m_size_as(d, bins, m_dtype(d, start)));
+    a.count = adaptive ? m_un(d, HN_OP_CEIL, width) : m_c(d, width, (double)ratio);
+    hn_value at = sample_positions(d, &a, start, width, bins, adaptive);
+    sample_pixels(d, &a, at, size);
     return a;
 }
 

@@ -208,26 +208,39 @@ static bool affine_slice(const hn_facts *f, const hn_node_info *n, uint32_t rank
 
 /* Piece by piece along one dim: each must go on where the others would be at its place. A piece of size 1 has no slope of
  * its own. */
+/* What members that have more than one element along `dim` grow by there. Two single elements: what lies between them.
+ * False: members differ, or one is not affine. */
+static bool cat_slope(const hn_facts *f, const hn_arg *xs, int64_t dim, int64_t *out) {
+    bool has_slope = false;
+    *out = 0;
+    for (uint32_t k = 0; k < xs->count; k++) {
+        const hn_affine *a = hn_facts_affine(f, xs->as.values[k]);
+        if (!a) return false;
+        if (hn_size_is(f->g, hn_graph_value(f->g, xs->as.values[k])->sizes[dim], 1)) continue;
+        if (has_slope && a->coeff[dim] != *out) return false;
+        *out = a->coeff[dim];
+        has_slope = true;
+    }
+    if (has_slope || xs->count != 2) return true;
+    hn_sym *sym = f->g->sym;
+    const hn_affine *a = hn_facts_affine(f, xs->as.values[0]), *b = hn_facts_affine(f, xs->as.values[1]);
+    return hn_sym_is_int(sym, hn_sym_sub(sym, b->base, a->base), out) && is_factor(*out);
+}
+
+/* Whether a member that begins at `start`, its base less what comes before, continues `first`. */
+static bool continues(const hn_affine *first, const hn_affine *a, hn_expr start, uint32_t rank, int64_t dim) {
+    for (uint32_t j = 0; j < rank; j++)
+        if ((int64_t)j != dim && a->coeff[j] != first->coeff[j]) return false;
+    return start == first->base;
+}
+
 static bool affine_cat(const hn_facts *f, const hn_node_info *n, uint32_t rank, hn_affine *out) {
     hn_sym *sym = f->g->sym;
     const hn_arg *xs = &n->args[0];
-    int64_t dim, slope = 0;
-    bool has_slope = false;
+    int64_t dim, slope;
     if (!hn_sym_is_int(sym, n->args[1].as.expr, &dim) || dim < 0 || dim >= rank) return false;
+    if (!cat_slope(f, xs, dim, &slope)) return false;
     hn_expr at = hn_sym_int(sym, 0);
-    for (uint32_t k = 0; k < xs->count; k++) {
-        const hn_affine *a = hn_facts_affine(f, xs->as.values[k]);
-        const hn_value_info *info = hn_graph_value(f->g, xs->as.values[k]);
-        if (!a) return false;
-        if (hn_size_is(f->g, info->sizes[dim], 1)) continue;
-        if (has_slope && a->coeff[dim] != slope) return false;
-        slope = a->coeff[dim];
-        has_slope = true;
-    }
-    if (!has_slope && xs->count == 2) { /* two single elements: the slope is what lies between them */
-        const hn_affine *a = hn_facts_affine(f, xs->as.values[0]), *b = hn_facts_affine(f, xs->as.values[1]);
-        if (!hn_sym_is_int(sym, hn_sym_sub(sym, b->base, a->base), &slope) || !is_factor(slope)) return false;
-    }
     for (uint32_t k = 0; k < xs->count; k++) {
         const hn_affine *a = hn_facts_affine(f, xs->as.values[k]);
         hn_expr start = hn_sym_sub(sym, a->base, hn_sym_mul(sym, hn_sym_int(sym, slope), at));
@@ -236,13 +249,11 @@ static bool affine_cat(const hn_facts *f, const hn_node_info *n, uint32_t rank, 
             out->base = start;
             out->coeff[dim] = slope;
         }
-        if (start != out->base) return false;
-        for (uint32_t j = 0; j < rank; j++)
-            if ((int64_t)j != dim && a->coeff[j] != out->coeff[j]) return false;
+        if (!continues(out, a, start, rank, dim)) return false;
         at = hn_sym_add(sym, at, hn_graph_value(f->g, xs->as.values[k])->sizes[dim]);
         if (!is_moderate(sym, at)) return false;
     }
-    return is_moderate(f->g->sym, out->base);
+    return is_moderate(sym, out->base);
 }
 
 static bool affine_form(const hn_facts *f, const hn_node_info *n, const hn_value_info *info, hn_affine *out) {
