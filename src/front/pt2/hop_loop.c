@@ -331,38 +331,53 @@ static int64_t rounds_of(const counter *c) {
 }
 
 /* (condition, body, [carried], [others]) */
+/* How often the loop runs, from its counter. */
+static hn_status rounds_read(hn_pt2_scope *scope, const hn_pt2_graph_text *cond, const hn_pt2_graph_text *body,
+                             const value_list *carried, int64_t *out) {
+    counter c;
+    HN_TRY(condition_read(scope, cond, &c));
+    if (c.carried >= 0) HN_TRY(step_read(scope, body, &c));
+    bool counts = c.carried >= 0 && (uint32_t)c.carried < carried->count &&
+                  start_of(scope->graph, carried->items[c.carried], &c.start);
+    *out = counts ? rounds_of(&c) : -1;
+    if (*out < 0)
+        return HN_ERROR(HN_UNSUPPORTED, "a loop whose number of rounds is not known; only counters that start at a constant, change by a "
+                                        "constant and are compared with a constant of at most %d rounds can be unrolled", MAX_ROUNDS);
+    return rounds_check(body, *out);
+}
+
+/* One round: what is carried becomes the results of the body. */
+static hn_status round_inline(hn_pt2_scope *scope, const hn_pt2_graph_text *body, const value_list *others, value_list *carried) {
+    hn_value *operands;
+    value_list results;
+    uint32_t count = carried->count + others->count;
+    HN_TRY(hn_arena_array(scope->im->scratch, count + 1, sizeof *operands, &operands));
+    for (uint32_t k = 0; k < carried->count; k++) operands[k] = carried->items[k];
+    for (uint32_t k = 0; k < others->count; k++) operands[carried->count + k] = others->items[k];
+    HN_TRY(body_inline(scope, body, (value_list){operands, count}, &results));
+    if (results.count != carried->count)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "inner graph has %u outputs for %u carried tensors", results.count, carried->count);
+    *carried = results;
+    return NULL;
+}
+
 hn_status hn_pt2_while_read(hn_pt2_scope *scope, const hn_pt2_node_text *node) {
     hop_args args;
     hn_pt2_graph_text cond, body;
     value_list carried, others;
-    counter c;
     hn_str *names = NULL;
     uint32_t name_count = 0;
+    int64_t rounds;
     HN_TRY(hop_args_read(scope, node, &args));
     HN_TRY(hop_graph(&args, 0, &cond));
     HN_TRY(hop_graph(&args, 1, &body));
     HN_TRY(operands_read(scope, &args, 2, &carried));
     HN_TRY(operands_read(scope, &args, 3, &others));
-    HN_TRY(condition_read(scope, &cond, &c));
-    if (c.carried >= 0) HN_TRY(step_read(scope, &body, &c));
-    bool counts = c.carried >= 0 && (uint32_t)c.carried < carried.count && start_of(scope->graph, carried.items[c.carried], &c.start);
-    int64_t rounds = counts ? rounds_of(&c) : -1;
-    if (rounds < 0)
-        return HN_ERROR(HN_UNSUPPORTED, "a loop whose number of rounds is not known; only counters that start at a constant, change by a "
-                                        "constant and are compared with a constant of at most %d rounds can be unrolled", MAX_ROUNDS);
-    HN_TRY(rounds_check(&body, rounds));
+    HN_TRY(rounds_read(scope, &cond, &body, &carried, &rounds));
     HN_TRY(hop_names(hn_pt2_node_json(&scope->text, node->outputs), scope->im->scratch, &names, &name_count));
-    if (name_count != carried.count) return HN_ERROR(HN_INVALID_ARGUMENT, "%u results of a loop that carries %u tensors", name_count, carried.count);
-    for (int64_t n = 0; n < rounds; n++) {
-        hn_value *operands;
-        value_list results;
-        HN_TRY(hn_arena_array(scope->im->scratch, carried.count + others.count + 1, sizeof *operands, &operands));
-        for (uint32_t k = 0; k < carried.count; k++) operands[k] = carried.items[k];
-        for (uint32_t k = 0; k < others.count; k++) operands[carried.count + k] = others.items[k];
-        HN_TRY(body_inline(scope, &body, (value_list){operands, carried.count + others.count}, &results));
-        if (results.count != carried.count) return HN_ERROR(HN_INVALID_ARGUMENT, "inner graph has %u outputs for %u carried tensors", results.count, carried.count);
-        carried = results;
-    }
+    if (name_count != carried.count)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "%u results of a loop that carries %u tensors", name_count, carried.count);
+    for (int64_t n = 0; n < rounds; n++) HN_TRY(round_inline(scope, &body, &others, &carried));
     for (uint32_t k = 0; k < name_count; k++)
         if (names[k].len) HN_TRY(hn_pt2_bind(scope, names[k], carried.items[k], 0));
     return NULL;
