@@ -126,38 +126,46 @@ static bool is_plain(const hn_ext_conv *c) {
     return c->in[1] == 1 && c->out[1] == 1 && c->in[2] == c->out[2] && c->kernel[1] * c->kernel[2] == 1 && c->stride[2] == 1 && c->padding[2] == 0;
 }
 
+static hn_ext_gemm gemm_of(const hn_ext_call *call, const hn_ext_conv *c, int64_t row) {
+    const bool plain = is_plain(c);
+    const int64_t taps = c->kernel[1] * c->kernel[2];
+    return (hn_ext_gemm){.batch = {1, 1, 1, c->n}, .m = c->out[1] * c->out[2], .n = c->o, .k = c->c * taps,
+                         .a = {0, 0, 0, c->x[0], plain ? c->x[4] : 1, plain ? c->x[1] : row},
+                         .b = {0, 0, 0, 0, taps > 1 ? 1 : c->w[1], c->w[0]},
+                         .out = {0, 0, 0, c->y[0], c->y[4], c->y[1]},
+                         .has_bias = call->dtypes[HN_EXT_CONV_BIAS] != HN_NO_TYPE, .bias = {0, 0, 0, 0, 0, 1},
+                         .has_residual = c->has_residual, .residual = {0, 0, 0, c->r[0], c->r[4], c->r[1]},
+                         .has_scale = c->has_scale, .scale_k = c->scale[1],
+                         .prepack_b = c->constant_weights, .epilogue = c->epilogue,
+                         .kernels = c->kernels, .threads = call->threads};
+}
+
+static hn_status get_weights(hn_ext_call *call, const hn_ext_conv *c, product_state *s) {
+    hn_ext_gemm *g = &s->gemm;
+    hn_ext_pack_key key = {.words = {HN_EXT_PACK_GEMM_B, (int64_t)(intptr_t)hn_ext_conv_weights(c, call), g->n, g->k,
+                                     g->b[4], g->b[5], g->kernels->tile_cols, 0, 1, 1, 1, 1}};
+    hn_ext_conv_put_factor(c, call, &key);
+    void *packed = NULL;
+    hn_status status = hn_ext_pack_get(call, &key, hn_ext_gemm_packed_bytes(g), product_pack,
+                                       &(pack_job){.gemm = g, .conv = c, .call = call}, &packed);
+    s->packed = packed;
+    return status;
+}
+
 hn_status hn_ext_conv_product_prepare(hn_ext_call *call, const hn_ext_conv *c) {
     product_state *s = calloc(1, sizeof *s);
     if (!s) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a convolution");
-    hn_ext_gemm *g = &s->gemm;
-    const bool plain = is_plain(c);
-    const int64_t taps = c->kernel[1] * c->kernel[2], positions = c->out[1] * c->out[2], k = c->c * taps;
-    s->row = hn_ext_ceil_div(positions, LINE) * LINE; /* whole vectors of a row may be read */
-    s->collected = plain ? 0 : k * s->row;
-    *g = (hn_ext_gemm){.batch = {1, 1, 1, c->n}, .m = positions, .n = c->o, .k = k,
-                       .a = {0, 0, 0, c->x[0], plain ? c->x[4] : 1, plain ? c->x[1] : s->row},
-                       .b = {0, 0, 0, 0, taps > 1 ? 1 : c->w[1], c->w[0]}, .out = {0, 0, 0, c->y[0], c->y[4], c->y[1]},
-                       .has_bias = call->dtypes[HN_EXT_CONV_BIAS] != HN_NO_TYPE, .bias = {0, 0, 0, 0, 0, 1},
-                       .has_residual = c->has_residual, .residual = {0, 0, 0, c->r[0], c->r[4], c->r[1]},
-                       .has_scale = c->has_scale, .scale_k = c->scale[1],
-                       .prepack_b = c->constant_weights, .epilogue = c->epilogue, .kernels = c->kernels, .threads = call->threads};
-    hn_ext_gemm_plan(g);
-    hn_status status = NULL;
-    if (g->prepack_b) {
-        hn_ext_pack_key key = {.words = {HN_EXT_PACK_GEMM_B, (int64_t)(intptr_t)hn_ext_conv_weights(c, call), g->n, g->k,
-                                         g->b[4], g->b[5], g->kernels->tile_cols, 0, 1, 1, 1, 1}};
-        hn_ext_conv_put_factor(c, call, &key);
-        void *packed = NULL;
-        status = hn_ext_pack_get(call, &key, hn_ext_gemm_packed_bytes(g), product_pack,
-                                 &(pack_job){.gemm = g, .conv = c, .call = call}, &packed);
-        s->packed = packed;
-    }
+    s->row = hn_ext_ceil_div(c->out[1] * c->out[2], LINE) * LINE; /* whole vectors of a row may be read */
+    s->gemm = gemm_of(call, c, s->row);
+    s->collected = is_plain(c) ? 0 : s->gemm.k * s->row;
+    hn_ext_gemm_plan(&s->gemm);
+    hn_status status = s->gemm.prepack_b ? get_weights(call, c, s) : NULL;
     if (status) {
         free(s);
         return status;
     }
     s->base = (hn_ext_conv_state){.run = product_run, .conv = *c};
     call->state = s;
-    call->scratch_bytes = (size_t)s->collected * sizeof(float) + hn_ext_gemm_scratch_bytes(g);
+    call->scratch_bytes = (size_t)s->collected * sizeof(float) + hn_ext_gemm_scratch_bytes(&s->gemm);
     return NULL;
 }
