@@ -524,6 +524,41 @@ struct NamedTensor {
     Tensor tensor;
 };
 
+/* A run that Module::begin has given to the device. Inputs must not change before `end`, which is called by the same thread. A
+ * Run that is dropped waits and forgets its outputs. */
+class Run {
+public:
+    /* Waits, and gives the outputs; once. */
+    Ret<std::vector<Tensor>> end() {
+        std::vector<Tensor> outputs;
+        if (!parts_)
+            return detail::ret(HN_ERROR(HN_INVALID_ARGUMENT, "the run has ended before"), std::move(outputs));
+        hn_status status = hn_run_end(std::exchange(parts_->handle, nullptr));
+        if (!status)
+            for (size_t k = 0; k < parts_->count; k++) outputs.push_back(Tensor::adopt(std::exchange(parts_->out.data()[k], nullptr)));
+        parts_.reset();
+        return detail::ret(status, std::move(outputs));
+    }
+
+private:
+    friend class Module;
+    /* At one address: the run writes to the list. */
+    struct Parts {
+        explicit Parts(size_t outputs) : out(outputs), count(outputs) {}
+        Parts(const Parts &) = delete;
+        Parts &operator=(const Parts &) = delete;
+        ~Parts() {
+            hn_status_free(hn_run_end(handle));
+            for (size_t k = 0; k < count; k++) hn_tensor_release(out.data()[k]);
+        }
+        detail::Pointers out;
+        size_t count;
+        hn_run *handle = nullptr;
+    };
+    explicit Run(std::unique_ptr<Parts> parts) noexcept : parts_(std::move(parts)) {}
+    std::unique_ptr<Parts> parts_;
+};
+
 class Module {
 public:
     Module() = default;
@@ -563,6 +598,14 @@ public:
         hn_status status = order(inputs, ordered);
         if (!status) status = run_status(ordered, outputs, options);
         return detail::ret(status, std::move(outputs));
+    }
+    /* Gives a run to the device: see hn_run_begin. */
+    Ret<Run> begin(Span<const Tensor> inputs, const RunOptions &options = {}) const {
+        auto parts = std::make_unique<Run::Parts>(output_count());
+        detail::Pointers in(inputs.size());
+        for (size_t k = 0; k < inputs.size(); k++) in.data()[k] = inputs[k].get();
+        hn_status status = hn_run_begin(handle_, &options, in.data(), in.count(), parts->out.data(), parts->out.count(), &parts->handle);
+        return detail::ret(status, Run(std::move(parts)));
     }
 
     explicit operator bool() const noexcept { return handle_ != nullptr; }

@@ -53,6 +53,7 @@ typedef struct hn_module_options {
     const hn_public_key *trusted; /* if any are given, only a bundle signed by one of them is loaded, and its weights are verified too */
     uint32_t trusted_count;
     const hn_executor *executor; /* the caller's own thread pool, which executes the parts of a run; copied. NULL: the process's workers */
+    const char *device;       /* "opencl:1": which device runs the program, of the kind that it was compiled for; NULL: number 0 */
     const char *target;       /* which code of a bundle for several CPUs ("x86-64-v3"); NULL: the best that this CPU can run */
     const hn_allocator *allocator; /* copied; its context must outlive the module and its outputs. NULL: malloc */
 } hn_module_options;
@@ -83,9 +84,10 @@ HN_API void hn_module_release(hn_module *module); /* NULL is allowed */
  * memory (hn_tensor_create_const), and no tensor in `outputs` may be.
  * Errors: invalid-argument (count, type, rank, sizes, ranges, guards: the message names the input, the
  * constraint and the value; failed assertions; a data-dependent number out of its range, which the message names with its
- * node; an index out of bounds in a kernel), out-of-memory, internal.
+ * node; an index out of bounds in a kernel), out-of-memory, device (a driver's call failed: the message names it), internal.
  * After an error the array `outputs`, inputs and buffers are unchanged; the content of tensors that the caller put into
- * `outputs` is undefined. */
+ * `outputs` is undefined. If a device other than the CPU fails (device) while it writes to the buffers, their content is
+ * undefined: reset the state. */
 HN_API hn_status hn_module_run(hn_module *module, hn_tensor *const *inputs, uint32_t input_count, hn_tensor **outputs,
                                uint32_t output_count) HN_MUST_USE;
 
@@ -116,10 +118,25 @@ typedef struct hn_run_options {
 } hn_run_options;
 
 /* hn_module_run with options; `options` may be NULL.
- * A cancelled run ends within one step. Inputs and buffers are then unchanged; the content of tensors that the caller put into
- * `outputs` is undefined. Errors: as hn_module_run; invalid-argument for options out of range; cancelled. */
+ * A cancelled run ends within one step; on another device than the CPU, when what the device was given is done. Inputs and buffers
+ * are then unchanged; the content of tensors that the caller put into `outputs` is undefined. Errors: as hn_module_run; invalid-argument for options out of range; cancelled. */
 HN_API hn_status hn_module_run_with(hn_module *module, const hn_run_options *options, hn_tensor *const *inputs,
                                     uint32_t input_count, hn_tensor **outputs, uint32_t output_count) HN_MUST_USE;
+
+/* A run that was begun. */
+typedef struct hn_run hn_run;
+
+/* Begins a run, and gives its work to the device: hn_run_end waits for it and hands out the results. On the CPU the run is over
+ * when hn_run_begin returns, as is what comes before the last size or condition that depends on data.
+ * Until the end, inputs must not change, nor must memory in `outputs` be used; `outputs` itself must stay. Several runs may be
+ * under way, of one thread or of many; but of runs that change the same state only one: a thread that has begun one gets
+ * invalid-argument for the next, other threads wait.
+ * Owns: the run, with references to module and inputs, until hn_run_end. Errors: as hn_module_run_with; then there is no run. */
+HN_API hn_status hn_run_begin(hn_module *module, const hn_run_options *options, hn_tensor *const *inputs, uint32_t input_count,
+                              hn_tensor **outputs, uint32_t output_count, hn_run **out_run) HN_MUST_USE;
+/* Waits for a run, sets `outputs` and frees the run, also after an error. Call it in the thread that has begun the run.
+ * NULL is allowed. Errors: as hn_module_run_with. */
+HN_API hn_status hn_run_end(hn_run *run) HN_MUST_USE;
 
 /* A size or stride: a number, or an expression over size symbols. */
 typedef struct hn_module_dim {
@@ -298,7 +315,8 @@ typedef enum hn_module_step_kind {
     HN_MODULE_STEP_COPY = 3,
     HN_MODULE_STEP_ASSERT = 4,
     HN_MODULE_STEP_COND = 5,  /* a conditional: the steps of its branch run between its `before` and `after` */
-    HN_MODULE_STEP_DEFINE = 6 /* reads a size from the data; what depends on it is known in `after` */
+    HN_MODULE_STEP_DEFINE = 6, /* reads a size from the data; what depends on it is known in `after` */
+    HN_MODULE_STEP_WAIT = 7    /* the CPU waits for the device */
 } hn_module_step_kind;
 
 /* A step of a run. Strings are owned by the module, the rest is valid during the call of the hook. */
@@ -310,6 +328,11 @@ typedef struct hn_step_info {
     const char *source; /* its line in the model's code; "" when it is not known */
     uint32_t operand_count;
     bool has_failed;    /* in `after`: the step failed, or a hook that was called for it before */
+    hn_device device;   /* where the step runs */
+    void *queue;        /* the driver's queue of that device, a cl_command_queue say; all work of it is done. NULL: it has none,
+                           as the CPU */
+    int64_t device_ns;  /* in `after` of a module that is loaded with `profile`: time of the step on the device; 0: unknown,
+                           as on the CPU */
     const struct hn_step_run *run; /* the library's own, for hn_step_operand_get */
 } hn_step_info;
 
@@ -324,8 +347,9 @@ typedef struct hn_step_operand {
     hn_device device;
     uint32_t rank;
     int64_t sizes[HN_TENSOR_MAX_RANK], strides[HN_TENSOR_MAX_RANK];
-    void *data;           /* element 0 of the tensor; NULL when there is nothing to read: there are no
-                             elements, or it is `after` of a HN_MODULE_STEP_COND or HN_MODULE_STEP_DEFINE */
+    void *data;           /* address of element 0 of the tensor, on `device`; NULL when there is nothing to read: there are
+                             no elements, or it is `after` of a HN_MODULE_STEP_COND or HN_MODULE_STEP_DEFINE */
+    int64_t bytes;        /* from element 0 to one past the last; 0 when the shape is not known */
     int64_t offset_bytes; /* where the step begins in it; not 0 for parts of a tensor */
 } hn_step_operand;
 
@@ -334,6 +358,10 @@ typedef struct hn_step_operand {
  * Errors: invalid-argument for an index out of range. */
 HN_API hn_status hn_step_operand_get(const hn_step_info *step, uint32_t operand,
                                      hn_step_operand *out) HN_MUST_USE;
+/* Copies `bytes` bytes from element 0 of the operand's tensor on, wherever it is, to `out`, which is the CPU's.
+ * Errors: invalid-argument for an index out of range, for more bytes than the operand has, and when there is nothing to
+ * read; device. */
+HN_API hn_status hn_step_operand_read(const hn_step_info *step, uint32_t operand, void *out, size_t bytes) HN_MUST_USE;
 
 /* What is called around steps. Either function may be NULL.
  * `note`: a number that the hook may set in `before`, 0 at first, and finds in `after` of the same step.
@@ -366,6 +394,8 @@ typedef struct hn_module_stats {
     uint64_t peak_workspace_bytes; /* of one context: intermediates and scratch */
     uint64_t weights_mapped_bytes, weights_copied_bytes, weights_packed_bytes;
     uint64_t inputs_copied;        /* inputs that had another layout and were copied */
+    uint64_t weights_uploaded_bytes; /* copied to the device that runs the kernels, if that is not the CPU */
+    uint64_t bytes_to_device, bytes_from_device; /* copied for runs between the CPU's memory and that of the device */
 } hn_module_stats;
 HN_API void hn_module_stats_get(hn_module *module, hn_module_stats *out);
 

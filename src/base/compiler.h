@@ -3,6 +3,7 @@
 #define HN_BASE_COMPILER_H
 
 #define HN_UNUSED __attribute__((unused))
+#define HN_NOINLINE __attribute__((noinline)) /* stays out of a loop that is measured in nanoseconds */
 /* The result depends on nothing but the arguments: calls in a loop are made once. */
 #define HN_CONST_FN __attribute__((const))
 #define HN_LIKELY(x) __builtin_expect(!!(x), 1)

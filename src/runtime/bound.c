@@ -117,8 +117,9 @@ static hn_status bind_outputs(binder *x) {
 
 static hn_status check_temp(const binder *x, uint32_t buffer, int64_t bytes) {
     int64_t offset, end;
+    const hn_place place = hn_place_of(x->m, x->b->buffers[buffer].device);
     HN_TRY(need_size(x, x->b->buffers[buffer].offset, &offset));
-    if (!hn_add_i64(offset, bytes, &end) || end > (int64_t)x->bound->workspace_bytes || offset % 64)
+    if (!hn_add_i64(offset, bytes, &end) || end > (int64_t)x->bound->workspace_bytes[place] || offset % 64)
         return HN_ERROR(HN_CORRUPT, "buffer %u lies outside the workspace", buffer);
     return NULL;
 }
@@ -131,7 +132,7 @@ static hn_status size_buffer(binder *x, uint32_t buffer) {
     if (f->kind == HNB_BUFFER_INPUT || f->kind == HNB_BUFFER_CONSTANT) return NULL;
     if (f->kind == HNB_BUFFER_TEMP) return check_temp(x, buffer, bytes);
     if (f->kind == HNB_BUFFER_SLOT)
-        return hn_context_grow_slot(x->m, x->c, f->source, bytes ? (size_t)bytes : 1);
+        return hn_context_grow_slot(x->m, x->c, f->source, bytes ? (size_t)bytes : 1); /* of a later stage: there is a context */
     x->bound->block_bytes[x->m->io_of[buffer] - x->b->inputs_count] = bytes;
     return NULL;
 }
@@ -157,48 +158,79 @@ static hn_status place_operand(const binder *x, uint32_t buffer, uint32_t offset
     return NULL;
 }
 
+/* In the middle of a run all addresses are known. `at`: bytes from the beginning of the buffer. */
+static void *address_now(const binder *x, uint32_t buffer, int64_t at) {
+    const hnb_buffer *f = &x->b->buffers[buffer];
+    const hn_place place = hn_place_of(x->m, f->device);
+    switch (f->kind) {
+    case HNB_BUFFER_SLOT: return hn_address(x->c->slots[f->source].memory, at);
+    case HNB_BUFFER_TEMP: return hn_address(x->c->places[place].workspace.memory, at + x->bound->values[f->offset]);
+    case HNB_BUFFER_CONSTANT:
+        return hn_address(hn_storage_at(x->m, x->weights, x->c->state, buffer), at + (int64_t)f->byte_offset);
+    default: return hn_address(x->c->io[x->m->io_of[buffer]], at);
+    }
+}
+
+/* The bytes of a storage that the program does not change. */
+static uint8_t *weights_at(const binder *x, uint32_t buffer) {
+    const uint32_t storage = x->b->buffers[buffer].source;
+    return hn_buffer_is_remote(x->m, buffer) ? hn_block_data(x->weights->copies[storage]) : x->weights->storages[storage];
+}
+
 /* Writes the address of a buffer, now or by a patch. */
 static hn_status resolve(binder *x, uint32_t buffer, uint32_t offset_node, uint32_t elem_bytes, void **slot) {
     const hnb_buffer *f = &x->b->buffers[buffer];
     hn_ext_room room;
     HN_TRY(place_operand(x, buffer, offset_node, elem_bytes, &room));
     const int64_t offset = room.before;
-    if (f->kind == HNB_BUFFER_SLOT) {
-        *slot = hn_address(x->c->slots[f->source], offset); /* such a buffer is of a later stage: there is a context */
-    } else if (x->c && f->kind != HNB_BUFFER_CONSTANT) {
-        const bool is_temp = f->kind == HNB_BUFFER_TEMP;
-        *slot = hn_address(is_temp ? x->c->workspace : x->c->io[x->m->io_of[buffer]], offset + (is_temp ? x->bound->values[f->offset] : 0));
-    } else if (f->kind == HNB_BUFFER_CONSTANT && x->c) {
-        *slot = hn_address(hn_storage_at(x->weights, x->c->state, f->source), (int64_t)f->byte_offset + offset);
+    if (x->c) { /* so it is for a slot, which is of a later stage */
+        *slot = address_now(x, buffer, offset);
     } else if (f->kind == HNB_BUFFER_CONSTANT && x->b->storages[f->source].is_mutable) {
         HN_PUSH(x->arena, &x->bound->state_patches, ((hn_run_patch){slot, f->source, (int64_t)f->byte_offset + offset}));
     } else if (f->kind == HNB_BUFFER_CONSTANT) {
-        *slot = hn_address(x->weights->storages[f->source], (int64_t)f->byte_offset + offset);
+        *slot = hn_address(weights_at(x, buffer), (int64_t)f->byte_offset + offset);
     } else if (f->kind == HNB_BUFFER_TEMP) {
         HN_PUSH(x->arena, &x->bound->temp_patches,
-                ((hn_run_patch){slot, 0, x->bound->values[f->offset] + offset}));
+                ((hn_run_patch){slot, hn_place_of(x->m, f->device), x->bound->values[f->offset] + offset}));
     } else {
         HN_PUSH(x->arena, &x->bound->io_patches, ((hn_run_patch){slot, x->m->io_of[buffer], offset}));
     }
     return NULL;
 }
 
+static hn_status too_large(const char *what, size_t bytes) {
+    return HN_ERROR(HN_INVALID_ARGUMENT, "the inputs are too large: kernels need %zu bytes of scratch for each %s", bytes, what);
+}
+
+/* How many groups there are in all, and the scratch memory of all of them. */
+static hn_status count_groups(binder *x, const int64_t *groups, int64_t scratch, long long *out_count) {
+    int64_t count = groups[0], all;
+    if (!hn_mul_i64(count, groups[1], &count) || !hn_mul_i64(count, groups[2], &count) ||
+        !hn_mul_i64(count, scratch, &all) || (uint64_t)all > SIZE_MAX / 4)
+        return too_large("group", (size_t)scratch);
+    *out_count = count;
+    if ((size_t)all > x->bound->group_scratch) x->bound->group_scratch = (size_t)all;
+    return NULL;
+}
+
 /* What the table is asked to launch; nothing if the walk calls the kernel itself. */
-static hn_status resolve_launch(binder *x, const hnb_step *step, hn_run_step *out) {
+static hn_status resolve_launch(binder *x, const hnb_step *step, int64_t scratch, hn_run_step *out) {
     const hnb_launch *l = hn_bundle_launch(x->b, step, x->m->target);
-    int64_t shared, groups[3];
+    int64_t shared, groups[3], extent = out->extent;
     if (hn_kernel_is_direct(x->m, out)) return NULL;
     HN_TRY(need_size(x, l->shared, &shared));
     for (uint32_t d = 0; d < 3; d++) HN_TRY(need_size(x, l->grid[d], &groups[d]));
+    if (l->block[0]) HN_TRY(count_groups(x, groups, scratch, &out->extent));
     if (!out->launch) HN_NEW(x->arena, out->launch, 1);
     *out->launch = (hn_device_launch){.step = out->index,
                                       .args = out->args,
                                       .arg_count = step->operand_count,
                                       .params = out->params,
                                       .param_count = l->param_count,
-                                      .extent = out->extent,
+                                      .extent = extent,
                                       .parts = out->chunks,
-                                      .shared_bytes = shared};
+                                      .shared_bytes = shared,
+                                      .scratch_stride = (size_t)scratch};
     memcpy(out->launch->groups, groups, sizeof groups);
     memcpy(out->launch->threads, l->block, sizeof out->launch->threads);
     return NULL;
@@ -218,8 +250,8 @@ static hn_status resolve_kernel(binder *x, const hnb_step *step, hn_run_step *ou
         HN_TRY(need(x, x->b->params[launch->params + k], &value));
         params[k] = value;
     }
-    if ((size_t)scratch > x->bound->scratch_stride) x->bound->scratch_stride = (size_t)scratch;
-    HN_TRY(resolve_launch(x, step, out));
+    if (!launch->block[0] && (size_t)scratch > x->bound->scratch_stride) x->bound->scratch_stride = (size_t)scratch;
+    HN_TRY(resolve_launch(x, step, scratch, out));
     hn_kernel_set(x->m, out, __atomic_load_n(&x->m->kernels[step->kernel], __ATOMIC_ACQUIRE));
     return NULL;
 }
@@ -271,8 +303,16 @@ static hn_status resolve_extern(binder *x, const hnb_step *step, hn_run_step *ou
     return NULL;
 }
 
+/* Which function of the table copies; the queue is that of the side that is not the host, if one is not. */
+static hn_copy_fn copy_of(const hn_module *m, uint32_t to, uint32_t from) {
+    const bool to_host = !hn_buffer_is_remote(m, to), from_host = !hn_buffer_is_remote(m, from);
+    if (to_host && from_host) return m->host->ops->copy;
+    return to_host ? m->device->ops->copy_out : from_host ? m->device->ops->copy_in : m->device->ops->copy;
+}
+
 static hn_status resolve_copy(binder *x, const hnb_step *step, hn_run_step *out) {
     int64_t to, from;
+    out->copy = copy_of(x->m, step->buffer, step->from);
     HN_TRY(resolve(x, step->buffer, 0, 1, &out->args[0]));
     HN_TRY(resolve(x, step->from, 0, 1, &out->args[1]));
     HN_TRY(buffer_bytes(x, step->buffer, &to));
@@ -292,6 +332,7 @@ static hn_status check_element(const binder *x, const hnb_step *step) {
 
 static hn_status resolve_operands(binder *x, const hnb_step *step, hn_run_step *out) {
     uint32_t first = step->kind == HNB_STEP_KERNEL ? hn_bundle_launch(x->b, step, x->m->target)->operands : step->operands;
+    if (step->kind == HNB_STEP_WAIT) return NULL;
     for (uint32_t i = 0; i < step->operand_count; i++) {
         const hnb_operand *operand = &x->b->operands[first + i];
         if (operand->buffer)
@@ -331,6 +372,7 @@ static hn_status number_steps(binder *x) {
             .index = k,
             .args = args,
             .ext = ext,
+            .place = hn_place_of(x->m, step->device),
             .then_count = is_cond ? step->then_count : 0,
             .body_count = is_cond ? step->then_count + step->otherwise_count : 0};
         args += hn_step_arg_count(step);
@@ -338,17 +380,23 @@ static hn_status number_steps(binder *x) {
     return NULL;
 }
 
+/* What steps want in each place. */
+static hn_status add_scratch(binder *x) {
+    hn_bound *bound = x->bound;
+    size_t stride = hn_align_up(bound->scratch_stride, 64), all;
+    size_t *kernels = &bound->scratch_bytes[HN_PLACE_KERNELS], *host = &bound->scratch_bytes[hn_place_of_host(x->m)];
+    if (!hn_mul_size(stride, (size_t)bound->threads, &all) || all > SIZE_MAX / 4) return too_large("thread", stride);
+    bound->scratch_stride = stride;
+    *kernels = all > bound->group_scratch ? all : bound->group_scratch;
+    if (bound->ext_scratch > *host) *host = bound->ext_scratch;
+    return NULL;
+}
+
 static hn_status resolve_steps(binder *x) {
     const hn_stage_list *list = &x->m->stages.steps;
     for (uint32_t k = list->of ? list->first[x->stage] : 0; k < (list->of ? list->first[x->stage + 1] : x->b->steps_count); k++)
         HN_TRY(resolve_step(x, list->of ? list->items[k] : k));
-    size_t stride = hn_align_up(x->bound->scratch_stride, 64), all;
-    if (!hn_mul_size(stride, (size_t)x->bound->threads, &all) || all > SIZE_MAX / 4)
-        return HN_ERROR(HN_INVALID_ARGUMENT,
-                        "the inputs are too large: kernels need %zu bytes of scratch for each thread", stride);
-    x->bound->scratch_stride = stride;
-    x->bound->scratch_bytes = all > x->bound->ext_scratch ? all : x->bound->ext_scratch;
-    return NULL;
+    return add_scratch(x);
 }
 
 /* ---- bounds ---- */
@@ -364,12 +412,13 @@ static hn_status fill(binder *x, const int64_t *key) {
     HN_NEW(x->arena, x->bound->block_bytes, x->m->output_buffer_count);
     if (x->m->stages.count) HN_NEW(x->arena, x->bound->stage_done, (size_t)x->m->stages.count + 1);
     if (x->m->stages.count) x->bound->stage_done[0] = 1;
-    int64_t workspace = 0;
-    const uint32_t workspace_bytes = hn_bundle_workspace(b, x->m->device->ops->kind);
     HN_TRY(hn_inputs_bind(x->m, x->bound));
     HN_TRY(bind_inputs(x));
-    if (workspace_bytes) HN_TRY(need_size(x, workspace_bytes, &workspace));
-    x->bound->workspace_bytes = (size_t)workspace;
+    for (uint32_t k = 0; k < x->m->place_count; k++) {
+        int64_t workspace;
+        HN_TRY(need_size(x, hn_bundle_workspace(b, hn_place_dev(x->m, k)->ops->kind), &workspace));
+        x->bound->workspace_bytes[k] = (size_t)workspace;
+    }
     HN_TRY(size_buffers(x));
     HN_TRY(bind_outputs(x));
     HN_TRY(number_steps(x));
@@ -439,5 +488,5 @@ hn_status hn_bound_define(hn_module *m, hn_context *c, uint32_t symbol, int64_t 
     HN_TRY(bind_outputs(&x));
     HN_TRY(hn_outputs_place(m, c, x.stage));
     HN_TRY(resolve_steps(&x));
-    return hn_context_grow(m, &c->scratch, &c->scratch_cap, bound->scratch_bytes);
+    return hn_context_grow_scratch(m, c);
 }

@@ -8,9 +8,14 @@
 
 static hn_status no_memory(void) { return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for an execution context"); }
 
-static hn_status create_queue(const hn_module *m, hn_context *c) {
-    const hn_queue_options options = {.step_count = m->view.steps_count, .team = &c->team};
-    return m->device->ops->queue_create(m->device, &options, &c->queue);
+static hn_status create_queues(const hn_module *m, hn_context *c) {
+    const hn_queue_options options = {
+        .step_count = m->view.steps_count, .team = &c->team, .profile = m->has_profile};
+    for (uint32_t k = 0; k < m->place_count; k++) {
+        hn_dev *dev = hn_place_dev(m, k);
+        HN_TRY(dev->ops->queue_create(dev, &options, &c->places[k].queue));
+    }
+    return NULL;
 }
 
 static hn_status context_create(const hn_module *m, hn_context **out) {
@@ -19,17 +24,17 @@ static hn_status context_create(const hn_module *m, hn_context **out) {
     c->key = calloc(m->key_count + 1u, sizeof *c->key);
     c->io = calloc(m->io_count + 1u, sizeof *c->io);
     c->laid_out = calloc(m->view.inputs_count + 1u, sizeof *c->laid_out);
-    c->laid_out_cap = calloc(m->view.inputs_count + 1u, sizeof *c->laid_out_cap);
+    c->remote = calloc((size_t)m->output_buffer_count + m->upload_count + 1, sizeof *c->remote);
+    c->homes = calloc(m->output_buffer_count + 1u, sizeof *c->homes);
     c->blocks = calloc(m->output_buffer_count + 1u, sizeof *c->blocks);
     c->made = calloc(m->output_count + 1u, sizeof *c->made);
     c->staged = calloc(m->view.outputs_count + 1u, sizeof *c->staged);
     c->slots = calloc(m->stages.slot_count + 1u, sizeof *c->slots);
-    c->slot_caps = calloc(m->stages.slot_count + 1u, sizeof *c->slot_caps);
     *out = c;
     c->team = (hn_team){.executor = m->executor.run ? &m->executor : NULL};
-    const bool ok = c->key && c->io && c->laid_out && c->laid_out_cap && c->blocks && c->made && c->staged &&
-                    c->slots && c->slot_caps;
-    hn_status status = ok ? create_queue(m, c) : no_memory();
+    const bool ok = c->key && c->io && c->laid_out && c->remote && c->homes && c->blocks && c->made && c->staged &&
+                    c->slots;
+    hn_status status = ok ? create_queues(m, c) : no_memory();
     if (status) hn_context_destroy(m, c);
     return status;
 }
@@ -44,20 +49,27 @@ static void forget_weights(hn_context *c) {
     c->weights = NULL;
 }
 
+static void destroy_place(hn_dev *dev, hn_context_place *place) {
+    if (place->queue) dev->ops->queue_destroy(place->queue);
+    hn_dev_free(dev, place->workspace.memory);
+    hn_dev_free(dev, place->scratch.memory);
+}
+
 void hn_context_destroy(const hn_module *m, hn_context *c) {
     forget_weights(c);
-    m->device->ops->queue_destroy(c->queue);
-    for (uint32_t k = 0; c->laid_out && k < m->view.inputs_count; k++) hn_dev_free(m->device, c->laid_out[k]);
-    for (uint32_t k = 0; c->slots && k < m->stages.slot_count; k++) hn_dev_free(m->device, c->slots[k]);
+    for (uint32_t k = 0; k < m->place_count; k++) destroy_place(hn_place_dev(m, k), &c->places[k]);
+    for (uint32_t k = 0; c->laid_out && k < m->view.inputs_count; k++) hn_dev_free(m->host, c->laid_out[k].memory);
+    for (uint32_t k = 0; c->remote && k < m->output_buffer_count + m->upload_count; k++)
+        hn_dev_free(m->device, c->remote[k].memory);
+    for (uint32_t k = 0; c->slots && k < m->stages.slot_count; k++)
+        hn_dev_free(hn_place_dev(m, m->slot_places[k]), c->slots[k].memory);
     free(c->slots);
-    free(c->slot_caps);
     free(c->outgrown);
     free(c->key);
-    hn_dev_free(m->device, c->workspace);
-    hn_dev_free(m->device, c->scratch);
     free(c->io);
     free(c->laid_out);
-    free(c->laid_out_cap);
+    free(c->remote);
+    free(c->homes);
     free(c->blocks);
     free(c->made);
     free(c->staged);
@@ -89,7 +101,10 @@ hn_status hn_context_take(hn_module *m, hn_context **out) {
 
 void hn_context_give(hn_module *m, hn_context *c) {
     hn_team_end(&c->team);
-    while (c->outgrown_count) hn_dev_free(m->device, c->outgrown[--c->outgrown_count]);
+    while (c->outgrown_count) {
+        const hn_device_memory *old = &c->outgrown[--c->outgrown_count];
+        hn_dev_free(old->dev, old->memory);
+    }
     pthread_mutex_lock(&m->lock);
     if (HN_UNLIKELY(c->weights != m->weights)) { /* exchanged meanwhile: the old ones are held no longer than needed */
         pthread_mutex_unlock(&m->lock);
@@ -99,7 +114,10 @@ void hn_context_give(hn_module *m, hn_context *c) {
     c->next = m->idle;
     m->idle = c;
     m->stats.runs++;
+    m->stats.bytes_to_device += c->bytes_in;
+    m->stats.bytes_from_device += c->bytes_out;
     pthread_mutex_unlock(&m->lock);
+    c->bytes_in = c->bytes_out = 0;
 }
 
 void hn_contexts_forget(hn_module *m) {
@@ -136,36 +154,63 @@ static void add_bound(hn_context *c, hn_bound *bound) {
     c->bounds[0] = bound;
 }
 
-hn_status hn_context_grow(const hn_module *m, uint8_t **memory, size_t *cap, size_t bytes) {
-    if (bytes <= *cap) return NULL;
-    uint8_t *fresh = hn_dev_alloc(m->device, bytes);
+hn_status hn_kept_grow(hn_dev *dev, hn_kept *kept, size_t bytes) {
+    if (bytes <= kept->cap) return NULL;
+    uint8_t *fresh = hn_dev_alloc(dev, bytes);
     if (!fresh) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for intermediates of %zu bytes", bytes);
-    hn_dev_free(m->device, *memory);
-    *memory = fresh;
-    *cap = bytes;
+    hn_dev_free(dev, kept->memory);
+    *kept = (hn_kept){fresh, bytes};
     return NULL;
 }
 
 /* A program that this compiler made does not read a slot again that another buffer has taken over. Of another
  * program the steps that do so find memory. */
 hn_status hn_context_grow_slot(const hn_module *m, hn_context *c, uint32_t slot, size_t bytes) {
-    if (bytes <= c->slot_caps[slot]) return NULL;
+    hn_kept *kept = &c->slots[slot];
+    hn_dev *dev = hn_place_dev(m, m->slot_places[slot]);
+    if (bytes <= kept->cap) return NULL;
     if (c->outgrown_count == c->outgrown_cap) {
         const uint32_t cap = 2 * c->outgrown_cap + 4;
-        uint8_t **more = realloc(c->outgrown, cap * sizeof *more);
+        hn_device_memory *more = realloc(c->outgrown, cap * sizeof *more);
         if (!more) return no_memory();
         c->outgrown = more;
         c->outgrown_cap = cap;
     }
-    if (c->slots[slot]) c->outgrown[c->outgrown_count++] = c->slots[slot];
-    c->slots[slot] = NULL;
-    c->slot_caps[slot] = 0;
-    return hn_context_grow(m, &c->slots[slot], &c->slot_caps[slot], bytes);
+    if (kept->memory) c->outgrown[c->outgrown_count++] = (hn_device_memory){dev, kept->memory};
+    *kept = (hn_kept){.cap = 0};
+    return hn_kept_grow(dev, kept, bytes);
+}
+
+hn_status hn_context_grow_scratch(const hn_module *m, hn_context *c) {
+    for (uint32_t k = 0; k < m->place_count; k++) {
+        const size_t bytes = c->bounds[0]->scratch_bytes[k];
+        if (bytes > c->places[k].scratch.cap) HN_TRY(hn_kept_grow(hn_place_dev(m, k), &c->places[k].scratch, bytes));
+    }
+    return NULL;
+}
+
+/* Memory for temporaries, and the steps' addresses in it. */
+static hn_status place_temporaries(const hn_module *m, hn_context *c) {
+    hn_bound *bound = c->bounds[0];
+    for (uint32_t k = 0; k < m->place_count; k++) {
+        hn_kept *workspace = &c->places[k].workspace;
+        if (bound->workspace_bytes[k] <= workspace->cap) continue;
+        HN_TRY(hn_kept_grow(hn_place_dev(m, k), workspace, bound->workspace_bytes[k]));
+        c->workspaces_id++;
+    }
+    if (bound->workspaces_id == c->workspaces_id) return NULL; /* both 0: there may be nothing but empty temporaries */
+    for (uint32_t k = 0; k < bound->temp_patches.count; k++) {
+        const hn_run_patch *patch = &bound->temp_patches.items[k];
+        *patch->slot = hn_address(c->places[patch->io].workspace.memory, patch->offset_bytes);
+    }
+    bound->workspaces_id = c->workspaces_id;
+    return NULL;
 }
 
 static void count_binding(hn_module *m, const hn_context *c) {
-    uint64_t bytes = c->workspace_cap + c->scratch_cap;
+    uint64_t bytes = 0;
     size_t blocks = 0, sum;
+    for (uint32_t k = 0; k < m->place_count; k++) bytes += c->places[k].workspace.cap + c->places[k].scratch.cap;
     for (uint32_t k = 0; k < m->output_buffer_count; k++)
         blocks = hn_add_size(blocks, (size_t)c->bounds[0]->block_bytes[k], &sum) ? sum : SIZE_MAX;
     pthread_mutex_lock(&m->lock);
@@ -180,12 +225,13 @@ hn_status hn_context_bind(hn_module *m, hn_context *c, hn_tensor *const *inputs,
     bool is_new = !find_bound(m, c);
     if (is_new) {
         hn_bound *bound;
+        if (m->place_count > 1) HN_TRY(hn_weights_upload(m, c->weights, c->places[HN_PLACE_KERNELS].queue));
         HN_TRY(hn_bound_create(m, c, &bound));
         add_bound(c, bound);
     }
     hn_bound *bound = c->bounds[0];
-    HN_TRY(hn_context_grow(m, &c->workspace, &c->workspace_cap, bound->workspace_bytes));
-    HN_TRY(hn_context_grow(m, &c->scratch, &c->scratch_cap, bound->scratch_bytes));
+    HN_TRY(place_temporaries(m, c));
+    HN_TRY(hn_context_grow_scratch(m, c));
     if (is_new) count_binding(m, c);
     if (bound->state_id != c->state->id) {
         for (uint32_t k = 0; k < bound->state_patches.count; k++) {
@@ -194,9 +240,5 @@ hn_status hn_context_bind(hn_module *m, hn_context *c, hn_tensor *const *inputs,
         }
         bound->state_id = c->state->id;
     }
-    if (bound->workspace == c->workspace) return NULL; /* NULL at first: there may be nothing but empty temporaries */
-    for (uint32_t k = 0; k < bound->temp_patches.count; k++)
-        *bound->temp_patches.items[k].slot = hn_address(c->workspace, bound->temp_patches.items[k].offset_bytes);
-    bound->workspace = c->workspace;
     return NULL;
 }

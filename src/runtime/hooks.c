@@ -69,24 +69,29 @@ void hn_hooks_take(hn_module *m, hn_context *c) {
 
 _Static_assert(HN_MODULE_STEP_KERNEL == (int)HNB_STEP_KERNEL && HN_MODULE_STEP_EXTERN == (int)HNB_STEP_EXTERN &&
                    HN_MODULE_STEP_COPY == (int)HNB_STEP_COPY && HN_MODULE_STEP_ASSERT == (int)HNB_STEP_ASSERT &&
-                   HN_MODULE_STEP_COND == (int)HNB_STEP_COND && HN_MODULE_STEP_DEFINE == (int)HNB_STEP_DEFINE,
+                   HN_MODULE_STEP_COND == (int)HNB_STEP_COND && HN_MODULE_STEP_DEFINE == (int)HNB_STEP_DEFINE &&
+                   HN_MODULE_STEP_WAIT == (int)HNB_STEP_WAIT,
                "the kinds of henry/module.h are those of the format");
 
-static hn_step_info describe(const hn_module *m, uint32_t index) {
+static hn_step_info describe(const hn_module *m, const hn_context *c, uint32_t index) {
     const hnb_step *step = &m->view.steps[index];
     const hnb_origin *origin = &m->view.origins[step->origin];
+    const hn_place place = hn_place_of(m, step->device);
+    const hn_dev *dev = hn_place_dev(m, place);
     return (hn_step_info){.index = index,
                           .kind = (hn_module_step_kind)step->kind,
                           .name = m->profiles[index].name,
                           .node = hn_bundle_text(&m->view, origin->node),
                           .source = hn_bundle_text(&m->view, origin->source),
-                          .operand_count = hn_step_arg_count(step)};
+                          .operand_count = hn_step_arg_count(step),
+                          .device = {.kind = dev->ops->kind, .number = dev->number},
+                          .queue = dev->ops->handle ? dev->ops->handle(c->places[place].queue) : NULL};
 }
 
 hn_status hn_hooks_before(const hn_module *m, const hn_context *c, const hn_run_step *s,
                           hn_step_run *run) {
     *run = (hn_step_run){
-        .m = m, .c = c, .s = s, .info = describe(m, s->index), .first = c->hooks.count};
+        .m = m, .c = c, .s = s, .info = describe(m, c, s->index), .first = c->hooks.count};
     run->info.run = run;
     while (run->first > 0) {
         const hn_step_hook *hook = &c->hooks.items[run->first - 1];
@@ -132,6 +137,15 @@ static bool can_read(const hn_step_run *run) {
     return !run->is_after || (kind != HN_MODULE_STEP_COND && kind != HN_MODULE_STEP_DEFINE);
 }
 
+/* Of a tensor of known sizes, which lies inside its memory. */
+static int64_t extent_of(const hn_bound_buffer *b) {
+    int64_t bytes;
+    hn_status status = hn_extent_bytes(b->rank, b->sizes, b->strides, hn_bundle_dtype_bytes(b->dtype), &bytes);
+    const bool is_known = !status;
+    hn_status_free(status);
+    return is_known ? bytes : 0;
+}
+
 hn_status hn_step_operand_get(const hn_step_info *step, uint32_t operand, hn_step_operand *out) {
     HN_REQUIRE(step, "step");
     HN_REQUIRE(out, "out");
@@ -152,7 +166,20 @@ hn_status hn_step_operand_get(const hn_step_info *step, uint32_t operand, hn_ste
                              .data = hn_address(run->s->args[operand], -b.offset_bytes),
                              .offset_bytes = b.offset_bytes};
     if (!can_read(run)) out->data = NULL;
+    if (b.is_known) out->bytes = extent_of(&b);
     memcpy(out->sizes, b.sizes, sizeof out->sizes);
     memcpy(out->strides, b.strides, sizeof out->strides);
     return NULL;
+}
+
+hn_status hn_step_operand_read(const hn_step_info *step, uint32_t operand, void *to, size_t bytes) {
+    hn_step_operand o;
+    HN_REQUIRE(to, "out");
+    HN_TRY(hn_step_operand_get(step, operand, &o));
+    if (!o.data || (uint64_t)o.bytes < bytes)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "operand %u of the step has %lld bytes to read, not %zu", operand,
+                        o.data ? (long long)o.bytes : 0, bytes);
+    const hn_step_run *run = step->run;
+    const hn_place place = hn_place_of(run->m, o.device.kind);
+    return hn_place_dev(run->m, place)->ops->read(run->c->places[place].queue, to, o.data, bytes);
 }

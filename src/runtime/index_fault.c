@@ -52,7 +52,7 @@ static void search(const hn_module *m, const hn_context *c, const hn_run_step *s
     const int64_t count = count_of(m, c->bounds[0], operand), elem = hn_bundle_dtype_bytes(operand->dtype);
     for (int64_t k = 0; at && k < count; k += PIECE) {
         const int64_t some = count - k < PIECE ? count - k : PIECE;
-        hn_status status = m->device->ops->read(c->queue, piece, at + k * elem, (size_t)(some * elem));
+        hn_status status = m->device->ops->read(c->places[HN_PLACE_KERNELS].queue, piece, at + k * elem, (size_t)(some * elem));
         const bool is_read = !status;
         hn_status_free(status);
         if (!is_read || search_some((const uint8_t *)piece, some, operand->dtype, out)) break;

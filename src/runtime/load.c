@@ -3,7 +3,6 @@
 
 #include "base/checked.h"
 #include "base/compiler.h"
-#include "base/device.h"
 #include "base/log.h"
 #include "base/require.h"
 #include "bundle/sign.h"
@@ -58,81 +57,6 @@ static uint32_t count_externs(const hn_bundle *b) {
     uint32_t count = 0;
     for (uint32_t k = 0; k < b->steps_count; k++) count += b->steps[k].kind == HNB_STEP_EXTERN;
     return count;
-}
-
-/* Memory may be on devices of kinds that this library has, and steps may run there. */
-static hn_status check_device(uint32_t kind, const char *what, uint32_t number) {
-    hn_strbuf kinds;
-    if (hn_device_ops_of(kind)) return NULL;
-    hn_strbuf_init(&kinds);
-    hn_device_kinds_print(&kinds);
-    hn_status status = HN_ERROR(HN_UNSUPPORTED,
-                                "%s %u of the program is on %s; this library runs programs on %s only", what,
-                                number, hn_device_name(kind), kinds.len ? kinds.ptr : "none");
-    hn_strbuf_deinit(&kinds);
-    return status;
-}
-
-static hn_status check_devices(const hn_bundle *b) {
-    for (uint32_t k = 1; k < b->buffers_count; k++)
-        HN_TRY(check_device(b->buffers[k].device, "buffer", k));
-    for (uint32_t k = 0; k < b->steps_count; k++) HN_TRY(check_device(b->steps[k].device, "step", k));
-    return NULL;
-}
-
-/* The device of a row, opened when it is asked for first. */
-static hn_status open_device(hn_module *m, const hn_device_ops *ops, const hn_device_options *options, hn_dev **out) {
-    hn_dev **dev = &m->devices[ops->kind];
-    if (!*dev) HN_TRY(hn_dev_open(ops, options, dev));
-    *out = *dev;
-    return NULL;
-}
-
-/* The host, the device that runs the kernels, and those that memory is on. */
-static hn_status open_devices(hn_module *m, const hn_module_options *options) {
-    const hn_bundle *b = &m->view;
-    const hn_device_ops *kernels = b->kernels_count > 1 ? hn_device_ops_of_target(b->targets[m->target].kind) : NULL;
-    hn_device_options how = {.number = 0};
-    hn_dev *ignored;
-    if (options->allocator) how.allocator = *options->allocator;
-    HN_TRY(open_device(m, hn_device_ops_of_host(), &how, &m->host));
-    m->device = m->host;
-    if (kernels) HN_TRY(open_device(m, kernels, &how, &m->device));
-    for (uint32_t k = 1; k < b->buffers_count; k++)
-        HN_TRY(open_device(m, hn_device_ops_of(b->buffers[k].device), &how, &ignored));
-    return NULL;
-}
-
-static void close_devices(hn_module *m) {
-    for (uint32_t k = 0; k < HN_DEVICE_KIND_COUNT; k++) hn_dev_release(m->devices[k]);
-}
-
-/* Where addresses of inputs and outputs stand in a context, and how many tensors look into each output buffer. */
-static hn_status number_buffers(hn_module *m) {
-    const hn_bundle *b = &m->view;
-    m->io_of = calloc(b->buffers_count + 1u, sizeof *m->io_of);
-    m->output_buffers = calloc(b->buffers_count + 1u, sizeof *m->output_buffers);
-    m->output_users = calloc(b->buffers_count + 1u, sizeof *m->output_users);
-    if (!m->io_of || !m->output_buffers || !m->output_users)
-        return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to load a module");
-    m->extern_count = count_externs(b);
-    for (uint32_t k = 0; k < b->inputs_count; k++)
-        m->key_count += b->inputs[k].kind == HNB_VALUE_TENSOR ? b->inputs[k].rank : 1;
-    for (uint32_t k = 1; k < b->buffers_count; k++) {
-        if (b->buffers[k].kind == HNB_BUFFER_INPUT) m->io_of[k] = b->buffers[k].source;
-        if (b->buffers[k].kind != HNB_BUFFER_OUTPUT) continue;
-        m->io_of[k] = b->inputs_count + m->output_buffer_count;
-        m->output_buffers[m->output_buffer_count++] = k;
-    }
-    m->io_count = b->inputs_count + m->output_buffer_count;
-    for (uint32_t k = 0; k < b->outputs_count; k++) {
-        const hnb_output *o = &b->outputs[k];
-        m->output_count += !o->is_mutation;
-        m->changes_inputs |= o->is_mutation && o->target_input >= 0;
-        if (o->kind == HNB_VALUE_TENSOR && b->buffers[o->buffer].kind == HNB_BUFFER_OUTPUT)
-            m->output_users[m->io_of[o->buffer] - b->inputs_count]++;
-    }
-    return NULL;
 }
 
 hn_status hn_threads_check(int threads) {
@@ -191,18 +115,20 @@ static hn_status module_init(hn_module *m, const void *bytes, size_t len, const 
     m->skip_digest = options->skip_digest && !must_trust;
     HN_TRY(hn_bundle_open(bytes, len, !m->skip_digest, &m->view));
     if (must_trust) HN_TRY(hn_bundle_signature_check(&m->view, options->trusted, options->trusted_count));
-    HN_TRY(check_devices(&m->view));
     HN_TRY(hn_kernels_init(m, options->target, host != NULL));
-    HN_TRY(open_devices(m, options));
+    HN_TRY(hn_places_open(m, options));
     if (options->executor) m->executor = *options->executor;
     m->threads = options->threads > 0 ? options->threads : options->executor ? options->executor->threads : default_threads();
     if (m->threads > HN_THREADS_MAX) m->threads = HN_THREADS_MAX;
     HN_TRY(hn_bundle_weights_check(&m->view, verify_weights));
     HN_TRY(hn_bundle_weights_open(&m->view, path, options->weights_path, verify_weights, &m->weights_file));
+    HN_TRY(hn_places_find_storages(m));
     HN_TRY(place_storages(m));
     if (host || options->load_all || must_trust) HN_TRY(hn_kernels_load_all(m, host));
-    HN_TRY(hn_block_pool_create(m->device, &m->blocks));
-    HN_TRY(number_buffers(m));
+    HN_TRY(hn_block_pool_create(m->host, &m->blocks));
+    HN_TRY(hn_block_pool_create(m->device, &m->device_blocks));
+    HN_TRY(hn_places_number(m));
+    m->extern_count = count_externs(&m->view);
     HN_TRY(hn_stages_init(m));
     HN_TRY(hn_profiles_init(m, options->profile));
     count_steps(m);
@@ -268,11 +194,10 @@ static void module_destroy(hn_module *m) {
     hn_kernels_deinit(m);
     for (uint32_t k = 0; m->private_copies && k < m->view.storages_count; k++) hn_dev_free(m->host, m->private_copies[k]);
     hn_block_pool_release(m->blocks);
-    close_devices(m);
+    hn_block_pool_release(m->device_blocks);
+    hn_places_close(m);
+    hn_places_deinit(m);
     hn_stages_deinit(&m->stages);
-    free(m->io_of);
-    free(m->output_buffers);
-    free(m->output_users);
     free(m->private_copies);
     free(m->profiles);
     free(m->input_infos);

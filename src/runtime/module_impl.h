@@ -5,10 +5,13 @@
  *               and the hooks
  *   hn_weights  where the bytes of weights are, and what is packed of them; a run keeps the set that it began with
  *   hn_state    a copy of the buffers that the program changes
- *   hn_context  memory for one run at a time: workspace, scratch, and a few bounds, most recently used first
+ *   hn_context  memory for one run at a time: workspaces, scratch, and a few bounds, most recently used first
  *   hn_bound    every expression evaluated, every step resolved to a function, addresses and numbers
  *
- * A run with known sizes compares sizes, patches the addresses of inputs and outputs and walks the steps. */
+ * A run with known sizes compares sizes, patches the addresses of inputs and outputs and walks the steps.
+ *
+ * A program has memory in one place, that of the host, or in two: that of the device which runs its kernels, and
+ * that of the host. What the host cannot read and write is called remote. */
 #ifndef HN_RUNTIME_MODULE_IMPL_H
 #define HN_RUNTIME_MODULE_IMPL_H
 
@@ -27,6 +30,13 @@
 
 enum { HN_WEIGHT_ALIGN = 8 }; /* bytes: the widest element */
 enum { HN_CONTEXT_BOUNDS = 8 }; /* sets of sizes that a context remembers */
+
+/* Where a program has memory. In a program for the host both are one, and only the first is used. */
+typedef enum hn_place {
+    HN_PLACE_KERNELS = 0, /* the device that runs the kernels */
+    HN_PLACE_HOST = 1,
+    HN_PLACE_COUNT
+} hn_place;
 
 /* Hooks around steps: the caller's, and two of the runtime's own (profile.c). The first is called
  * nearest to the step. */
@@ -50,6 +60,9 @@ typedef struct hn_stages {
 
 static inline uint32_t hn_stage_of(const hn_stage_list *list, uint32_t item) { return list->of ? list->of[item] : 0; }
 
+/* A function of the table of devices: copy_in, copy_out or copy. */
+typedef hn_status (*hn_copy_fn)(hn_queue *queue, void *to, const void *from, size_t bytes);
+
 /* One resolved step. */
 typedef struct hn_run_step {
     uint32_t kind;   /* hnb_step_kind */
@@ -57,13 +70,17 @@ typedef struct hn_run_step {
     uint32_t chunks; /* of KERNEL: parts of the range that may run at the same time; 1: on the calling thread */
     uint32_t then_count; /* of COND: steps of the first branch, which follow it ... */
     uint32_t body_count; /* ... and of both; 0 for other steps */
+    uint32_t place; /* hn_place, of COPY, ASSERT, COND and DEFINE: whose queue is asked */
     hn_kernel_fn fn;         /* of KERNEL: what the walk calls itself; NULL: the table launches the kernel, or it
                                 is direct (kernels.h) and not loaded yet */
     void **args;             /* operand addresses; COPY: [to, from]; ASSERT, COND: [predicate] */
     const long long *params; /* of KERNEL */
     long long extent;
-    hn_device_launch *launch; /* of KERNEL, unless it is direct: what the table launches, but for the scratch
-                                 memory; its kernel is NULL until the first run of the step loads it */
+    union {
+        hn_device_launch *launch; /* of KERNEL, unless it is direct: what the table launches, but for the scratch
+                                     memory; its kernel is NULL until the first run of the step loads it */
+        hn_copy_fn copy;          /* of COPY */
+    };
     size_t bytes; /* of COPY */
     hn_ext_call *ext;
 } hn_run_step;
@@ -71,7 +88,7 @@ typedef struct hn_run_step {
 /* An operand address that is not fixed: *slot = base + offset. */
 typedef struct hn_run_patch {
     void **slot;
-    uint32_t io; /* base: index into the context's `io` addresses; of temporaries unused */
+    uint32_t io; /* base: index into the context's `io` addresses; of temporaries the place of the workspace */
     int64_t offset_bytes;
 } hn_run_patch;
 
@@ -84,8 +101,12 @@ typedef struct hn_patch_list {
 typedef struct hn_weights {
     atomic_uint refs;
     uint32_t count;
-    uint8_t **storages; /* per storage; of those that the program changes: what a new state begins with */
+    uint8_t **storages; /* per storage: on the host; of those that the program changes: what a new state begins with */
     hn_tensor **owners; /* per storage: keeps the bytes; NULL: the module does */
+    hn_block **copies;  /* per storage: on the device that runs the kernels, when these read it and a run has come so
+                           far. With `upload` held */
+    bool is_uploaded;   /* all of them are there. With `upload` held */
+    pthread_mutex_t upload;
     hn_ext_shared *shared; /* packed copies of these bytes */
 } hn_weights;
 
@@ -93,7 +114,8 @@ struct hn_state {
     hn_module *m;
     bool is_own;        /* the module's: it holds no reference */
     uint64_t id;        /* of all states of the module; addresses alone may come back */
-    uint8_t **storages; /* per storage that the program changes: the content; others NULL */
+    uint8_t **storages; /* per storage that the program changes: the content, where the program has it; others NULL */
+    hn_queue *queue;    /* for copies of remote storages, with `turn` held; NULL: there are none */
     pthread_mutex_t turn; /* held by a run, and by whoever reads or writes */
 };
 
@@ -119,45 +141,66 @@ typedef struct hn_bound {
     int64_t *block_bytes;          /* per output buffer of the module */
     hn_run_step *steps;
     hn_patch_list io_patches, temp_patches, state_patches; /* `io` of the last: a storage */
-    const uint8_t *workspace; /* what temp_patches were applied for */
+    uint64_t workspaces_id;   /* what temp_patches were applied for; 0: nothing yet */
     uint64_t state_id;        /* what state_patches were applied for; 0: nothing yet */
     hn_ext_call *exts;
     uint32_t ext_count;
     void **args;          /* what the steps' args point into */
     long long *params;    /* of all kernel steps, by the bundle's index */
     int64_t *ext_params;  /* of all extern steps */
-    size_t workspace_bytes, scratch_bytes, scratch_stride, ext_scratch;
+    size_t workspace_bytes[HN_PLACE_COUNT], scratch_bytes[HN_PLACE_COUNT];
+    size_t scratch_stride; /* of kernels that run ranges: from one thread's scratch to the next */
+    size_t group_scratch, ext_scratch; /* the most that a launch of groups, an operation wants */
 } hn_bound;
 
 struct hn_cancel {
     atomic_bool is_set;
 };
 
+/* Memory that grows and is kept. */
+typedef struct hn_kept {
+    uint8_t *memory;
+    size_t cap;
+} hn_kept;
+
+/* What a context has in one place. */
+typedef struct hn_context_place {
+    hn_queue *queue;
+    hn_kept workspace, scratch;
+} hn_context_place;
+
+/* Memory, and the device that it is given back to. */
+typedef struct hn_device_memory {
+    hn_dev *dev;
+    uint8_t *memory;
+} hn_device_memory;
+
 /* Memory and bounds for one run at a time. A module keeps a list of idle ones. */
 typedef struct hn_context {
     struct hn_context *next;
     hn_bound *bounds[HN_CONTEXT_BOUNDS]; /* most recently used first */
     int64_t *key;                        /* of the call */
-    uint8_t *workspace, *scratch;
-    size_t workspace_cap, scratch_cap;
-    void **io;          /* base addresses: inputs, then output buffers */
-    uint8_t **laid_out; /* per input: kept memory for a copy in the recorded layout */
-    size_t *laid_out_cap;
+    hn_context_place places[HN_PLACE_COUNT];
+    uint64_t workspaces_id; /* another one each time a workspace moves; 0: there is none yet */
+    void **io;          /* base addresses: inputs, then output buffers, then inputs on the device */
+    hn_kept *laid_out;  /* per input: for a copy in the recorded layout */
+    hn_kept *remote;    /* per output buffer, then per input on the device: what `io` points to there */
     hn_block **blocks;  /* per output buffer, during a call */
+    void **homes;       /* per output buffer that is remote: where the host gets its content, during a call */
     hn_tensor **made;   /* per output of the module, during a call */
-    uint8_t **slots;    /* per slot: grows, is kept */
-    size_t *slot_caps;
-    uint8_t **outgrown; /* slots of before, until the call ends: steps may have their addresses */
+    hn_kept *slots;     /* per slot */
+    hn_device_memory *outgrown; /* slots of before, until the call ends: steps may have their addresses */
     uint32_t outgrown_count, outgrown_cap;
-    hn_tensor *const *given; /* the caller's outputs, during a call */
+    hn_tensor *const *inputs; /* the caller's, during a call */
+    hn_tensor **outputs;
     const hn_cancel *cancel; /* of the call; NULL: nobody cancels */
     int threads;             /* of the call: 1 to those of the module */
     hn_weights *weights;     /* that the bounds were made for; one reference */
     hn_state *state;         /* of the call */
-    void **staged;      /* per output of the bundle: new content of a mutation taken aside, during a call */
+    hn_device_memory *staged; /* per output of the bundle: its content, taken aside or fetched, during a call */
     hn_team team; /* runs the tasks of a call */
-    hn_queue *queue;    /* of the module's device */
     hn_hook_list hooks; /* of the call */
+    uint64_t bytes_in, bytes_out; /* copied between host and device in the call */
 } hn_context;
 
 struct hn_module {
@@ -176,21 +219,29 @@ struct hn_module {
     hn_dev *devices[HN_DEVICE_KIND_COUNT];
     hn_dev *host;           /* of these, the one whose memory is the host's */
     hn_dev *device;         /* and the one that runs the kernels */
+    uint32_t place_count;   /* 1: they are one */
     hn_device_program **programs; /* per object; NULL: not loaded yet. With `lock` held */
     void **kernels;         /* per kernel; NULL: not loaded yet. Read and written atomically: kernels.c */
-    hn_block_pool *blocks;
+    hn_block_pool *blocks;  /* of outputs, on the host */
+    hn_block_pool *device_blocks; /* of copies of weights on the device */
     hn_stages stages;
     int threads;             /* into how many tasks the work of a step is cut */
     hn_executor executor;    /* the caller's own; `run` is NULL without one */
     bool skip_digest;
+    bool has_profile;        /* queues have times */
     bool has_state;          /* writes to its own buffers: runs take turns */
     bool changes_inputs;
     uint32_t key_count;      /* of hn_bound.key */
-    uint32_t io_count;       /* inputs + output buffers */
+    uint32_t io_count;       /* inputs, output buffers, inputs on the device */
     uint32_t output_buffer_count, output_count, extern_count;
     uint32_t *io_of;         /* per buffer: its place in `io`, of INPUT and OUTPUT buffers */
     uint32_t *output_buffers; /* per output buffer: its buffer */
     uint32_t *output_users;  /* per output buffer: how many output tensors look into it */
+    uint32_t upload_count;   /* inputs that kernels of a device read */
+    uint32_t *uploads;       /* the inputs */
+    uint32_t *slot_places;   /* per slot: hn_place */
+    bool *output_comes_home; /* per output buffer: the host needs its content */
+    bool *storage_is_remote; /* per storage: kernels of a device read it */
     pthread_mutex_t lock;    /* of `idle` and the counters */
     hn_context *idle;
     hn_module_stats stats;
@@ -202,6 +253,22 @@ struct hn_module {
     const char **symbol_texts, **guard_texts; /* per symbol: what its dimension is; per guard */
     char *texts;         /* of the infos */
 };
+
+/* ---- places ---- */
+
+static inline hn_place hn_place_of(const hn_module *m, uint32_t device) {
+    return device == (uint32_t)m->device->ops->kind ? HN_PLACE_KERNELS : HN_PLACE_HOST;
+}
+static inline hn_place hn_place_of_host(const hn_module *m) {
+    return m->place_count == 1 ? HN_PLACE_KERNELS : HN_PLACE_HOST;
+}
+static inline hn_dev *hn_place_dev(const hn_module *m, hn_place place) {
+    return place == HN_PLACE_KERNELS ? m->device : m->host;
+}
+/* Whether the host cannot read and write the memory of a buffer. */
+static inline bool hn_buffer_is_remote(const hn_module *m, uint32_t buffer) {
+    return m->place_count > 1 && m->view.buffers[buffer].device != (uint32_t)m->host->ops->kind;
+}
 
 /* load.c: that a public function can take this number of threads. */
 hn_status hn_threads_check(int threads) HN_MUST_USE;
@@ -249,16 +316,36 @@ static inline int64_t hn_bound_value(const hn_bound *bound, uint32_t node) { ret
 /* A set without storages. One reference. */
 hn_status hn_weights_create(const hn_module *m, hn_weights **out) HN_MUST_USE;
 hn_weights *hn_weights_take(hn_module *m); /* the present set, with a reference */
+/* Copies the storages that kernels read to their device, those that are not there yet. */
+hn_status hn_weights_upload(hn_module *m, hn_weights *weights, hn_queue *queue) HN_MUST_USE;
 void hn_weights_release(hn_weights *weights); /* NULL is allowed */
 
 /* state.c */
 hn_status hn_state_init_own(hn_module *m) HN_MUST_USE; /* the module's own, when its weights are there */
 void hn_state_deinit_own(hn_module *m);
-/* Where the program finds a storage: in the state when it changes it, else among the weights. */
-static inline uint8_t *hn_storage_at(const hn_weights *weights, const hn_state *state, uint32_t storage) {
+/* Waits until nobody else uses the state; unlock `turn` behind it. Errors: invalid-argument when the thread has it
+ * already, by a run that it has begun. */
+hn_status hn_state_take_turn(hn_state *state) HN_MUST_USE;
+/* Where a buffer of the kind CONSTANT finds its storage: in the state when the program changes it, else among the
+ * weights. */
+static inline uint8_t *hn_storage_at(const hn_module *m, const hn_weights *weights, const hn_state *state, uint32_t buffer) {
+    const uint32_t storage = m->view.buffers[buffer].source;
     uint8_t *own = state->storages[storage];
-    return own ? own : weights->storages[storage];
+    if (own) return own;
+    return hn_buffer_is_remote(m, buffer) ? hn_block_data(weights->copies[storage]) : weights->storages[storage];
 }
+
+/* Whether an output is a mutation of a storage on the device. */
+static inline bool hn_mutation_is_remote(const hn_module *m, const hnb_output *o) {
+    return o->is_mutation && o->target_input < 0 && m->storage_is_remote[o->target_storage];
+}
+
+/* places.c: what of a program is where. In this order, as parts of a load. */
+hn_status hn_places_open(hn_module *m, const hn_module_options *options) HN_MUST_USE;
+hn_status hn_places_find_storages(hn_module *m) HN_MUST_USE;
+hn_status hn_places_number(hn_module *m) HN_MUST_USE;
+void hn_places_deinit(hn_module *m);
+void hn_places_close(hn_module *m);
 
 /* context.c */
 hn_status hn_context_take(hn_module *m, hn_context **out) HN_MUST_USE;
@@ -269,7 +356,10 @@ void hn_contexts_forget(hn_module *m);
 /* The bound for these inputs, first in c->bounds, with workspace and scratch large enough and addresses right. */
 hn_status hn_context_bind(hn_module *m, hn_context *c, hn_tensor *const *inputs, uint32_t input_count) HN_MUST_USE;
 
-hn_status hn_context_grow(const hn_module *m, uint8_t **memory, size_t *cap, size_t bytes) HN_MUST_USE;
+/* Memory of at least this size; the content is not kept. */
+hn_status hn_kept_grow(hn_dev *dev, hn_kept *kept, size_t bytes) HN_MUST_USE;
+/* Scratch memory for what the bound has worked out so far. */
+hn_status hn_context_grow_scratch(const hn_module *m, hn_context *c) HN_MUST_USE;
 /* The same for a slot, in the middle of a call. */
 hn_status hn_context_grow_slot(const hn_module *m, hn_context *c, uint32_t slot, size_t bytes) HN_MUST_USE;
 
@@ -311,9 +401,12 @@ hn_status hn_bound_buffer_check(const hn_module *m, const hn_bound *bound,
                                 uint32_t buffer) HN_MUST_USE;
 
 /* outputs.c: the life of outputs in one call. */
-hn_status hn_outputs_begin(hn_module *m, hn_context *c, hn_tensor *const *given) HN_MUST_USE; /* fills io, blocks */
+hn_status hn_outputs_begin(hn_module *m, hn_context *c) HN_MUST_USE; /* fills io, blocks */
 hn_status hn_outputs_place(hn_module *m, hn_context *c, uint32_t stage) HN_MUST_USE; /* the same for a later stage */
-hn_status hn_outputs_end(hn_module *m, hn_context *c, hn_tensor *const *inputs, hn_tensor **outputs) HN_MUST_USE;
+/* Behind the last step: checks what has become known, and begins copies of what the host needs. */
+hn_status hn_outputs_fetch(hn_module *m, hn_context *c) HN_MUST_USE;
+/* When all is done: makes the outputs, and writes what the program changes. */
+hn_status hn_outputs_end(hn_module *m, hn_context *c) HN_MUST_USE;
 void hn_outputs_reset(hn_module *m, hn_context *c);
 
 /* hooks.c: what is called around one step. */
@@ -336,7 +429,9 @@ hn_status hn_hooks_after(hn_step_run *run, bool has_failed) HN_MUST_USE;
 /* profile.c: names of steps; with `profile` also the hooks that time them. */
 hn_status hn_profiles_init(hn_module *m, bool profile) HN_MUST_USE;
 
-/* steps.c */
+/* steps.c: the walk. A device may be at work when it returns; hn_steps_finish waits for it, and must follow in any
+ * case. It gives `status`, or what went wrong before that. */
 hn_status hn_steps_run(hn_module *m, hn_context *c) HN_MUST_USE;
+hn_status hn_steps_finish(const hn_module *m, const hn_context *c, hn_status status) HN_MUST_USE;
 
 #endif

@@ -3,7 +3,10 @@
  *
  * An output buffer is a fresh block, or the caller's own memory when one output alone lives in it and the
  * caller gave a tensor of the same layout. Outputs that look into an input, a weight or a temporary are copied.
- * Mutations are written last; what they take from memory that another mutation writes is taken aside first. */
+ * Mutations are written last; what they take from memory that another mutation writes is taken aside first.
+ *
+ * Of a program for a device, output buffers are on the device; their content is copied to where the host
+ * would have had them, and what else is to be seen on the host to memory for the time of the call. */
 #include "runtime/module_impl.h"
 
 #include "base/checked.h"
@@ -60,31 +63,44 @@ static bool is_direct(const hn_module *m, const hn_bound *bound, uint32_t k, con
     return true;
 }
 
+/* Where the host gets the content of output buffer `s`: kernels of the host write it there themselves. */
+static void **home_of(const hn_module *m, hn_context *c, uint32_t s) {
+    return hn_buffer_is_remote(m, m->output_buffers[s]) ? &c->homes[s] : &c->io[m->view.inputs_count + s];
+}
+
 /* The caller's own memory, where it can be written to directly. */
 static hn_status place_given(const hn_module *m, hn_context *c, uint32_t output, uint32_t k) {
-    const hn_tensor *t = c->given[output];
+    const hn_tensor *t = c->outputs[output];
     if (!t) return NULL;
     HN_TRY(check_given(m, c->bounds[0], output, k, t));
     if (!is_direct(m, c->bounds[0], k, t)) return NULL;
-    void **io = &c->io[m->io_of[m->view.outputs[k].buffer]];
-    if (!*io) *io = hn_tensor_data(t); /* a buffer that an earlier stage has placed stays where it is */
+    void **home = home_of(m, c, m->io_of[m->view.outputs[k].buffer] - m->view.inputs_count);
+    if (!*home) *home = hn_tensor_data(t); /* a buffer that an earlier stage has placed stays where it is */
     return NULL;
 }
 
-static hn_status place_block(const hn_module *m, hn_context *c, uint32_t s) {
-    void **io = c->io + m->view.inputs_count;
+static hn_status place_home(const hn_module *m, hn_context *c, uint32_t s) {
+    void **home = home_of(m, c, s);
     int64_t bytes = c->bounds[0]->block_bytes[s];
-    if (io[s]) return NULL;
+    if (*home) return NULL;
     c->blocks[s] = hn_block_create(m->blocks, (size_t)bytes);
     if (!c->blocks[s]) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for an output of %" PRId64 " bytes", bytes);
-    io[s] = hn_block_data(c->blocks[s]);
+    *home = hn_block_data(c->blocks[s]);
     return NULL;
 }
 
-hn_status hn_outputs_begin(hn_module *m, hn_context *c, hn_tensor *const *given) {
-    void **io = c->io + m->view.inputs_count;
-    c->given = given;
-    for (uint32_t s = 0; s < m->output_buffer_count; s++) io[s] = NULL;
+/* Memory for the kernels, and for the host where it needs the content. */
+static hn_status place_buffer(const hn_module *m, hn_context *c, uint32_t s) {
+    const size_t bytes = (size_t)c->bounds[0]->block_bytes[s];
+    if (!hn_buffer_is_remote(m, m->output_buffers[s])) return place_home(m, c, s);
+    if (m->output_comes_home[s]) HN_TRY(place_home(m, c, s));
+    HN_TRY(hn_kept_grow(m->device, &c->remote[s], bytes ? bytes : 1));
+    c->io[m->view.inputs_count + s] = c->remote[s].memory;
+    return NULL;
+}
+
+hn_status hn_outputs_begin(hn_module *m, hn_context *c) {
+    for (uint32_t s = 0; s < m->output_buffer_count; s++) *home_of(m, c, s) = NULL;
     return hn_outputs_place(m, c, 0);
 }
 
@@ -96,24 +112,123 @@ hn_status hn_outputs_place(hn_module *m, hn_context *c, uint32_t stage) {
         output++;
     }
     for (uint32_t s = 0; s < m->output_buffer_count; s++)
-        if (hn_stage_of(&m->stages.buffers, m->output_buffers[s]) == stage) HN_TRY(place_block(m, c, s));
+        if (hn_stage_of(&m->stages.buffers, m->output_buffers[s]) == stage) HN_TRY(place_buffer(m, c, s));
     return NULL;
 }
 
-/* ---- after the run ---- */
+/* ---- where the content of an output is ---- */
 
-/* Where the content of a bundle output lies now. */
+/* Whether it is in memory that the host cannot read. Of an input the host has the content itself, and of a storage
+ * that nobody changes. */
+static bool is_remote(const hn_module *m, const hnb_output *o) {
+    const hnb_buffer *f = &m->view.buffers[o->buffer];
+    if (m->place_count == 1 || f->kind == HNB_BUFFER_INPUT) return false;
+    if (f->kind == HNB_BUFFER_CONSTANT && !m->view.storages[f->source].is_mutable) return false;
+    return hn_buffer_is_remote(m, o->buffer);
+}
+
+/* As the steps left it. */
 static uint8_t *content(const hn_module *m, const hn_context *c, uint32_t k) {
-    const hnb_buffer *f = &m->view.buffers[m->view.outputs[k].buffer];
+    const hnb_output *o = &m->view.outputs[k];
+    const hnb_buffer *f = &m->view.buffers[o->buffer];
     const hn_bound *bound = c->bounds[0];
     const int64_t offset = bound->outputs[k].offset_bytes;
     switch (f->kind) {
-    case HNB_BUFFER_CONSTANT: return hn_address(hn_storage_at(c->weights, c->state, f->source), (int64_t)f->byte_offset + offset);
-    case HNB_BUFFER_TEMP: return hn_address(c->workspace, hn_bound_value(bound, f->offset) + offset);
-    case HNB_BUFFER_SLOT: return hn_address(c->slots[f->source], offset);
-    default: return hn_address(c->io[m->io_of[m->view.outputs[k].buffer]], offset);
+    case HNB_BUFFER_INPUT: return hn_address(c->io[f->source], offset);
+    case HNB_BUFFER_CONSTANT:
+        return hn_address(m->view.storages[f->source].is_mutable ? c->state->storages[f->source] : c->weights->storages[f->source],
+                          (int64_t)f->byte_offset + offset);
+    case HNB_BUFFER_TEMP:
+        return hn_address(c->places[hn_place_of(m, f->device)].workspace.memory, hn_bound_value(bound, f->offset) + offset);
+    case HNB_BUFFER_SLOT: return hn_address(c->slots[f->source].memory, offset);
+    default: return hn_address(c->io[m->io_of[o->buffer]], offset);
     }
 }
+
+/* On the host, once it was fetched. */
+static uint8_t *home_content(const hn_module *m, hn_context *c, uint32_t k) {
+    const hnb_output *o = &m->view.outputs[k];
+    if (!is_remote(m, o)) return content(m, c, k);
+    if (c->staged[k].memory) return c->staged[k].memory;
+    return hn_address(c->homes[m->io_of[o->buffer] - m->view.inputs_count], c->bounds[0]->outputs[k].offset_bytes);
+}
+
+/* ---- behind the last step ---- */
+
+/* The new content of an input has the input's sizes: the program would write beyond the caller's memory
+ * otherwise. */
+static hn_status check_targets(const hn_module *m, const hn_context *c) {
+    for (uint32_t k = 0; k < m->view.outputs_count; k++) {
+        const hnb_output *o = &m->view.outputs[k];
+        if (!o->is_mutation || o->target_input < 0) continue;
+        for (uint32_t d = 0; d < o->rank; d++)
+            if (c->bounds[0]->outputs[k].sizes[d] != hn_tensor_sizes(c->inputs[o->target_input])[d])
+                return HN_ERROR(HN_CORRUPT, "the program changes the size of input '%s'",
+                                hn_input_name(&m->view, (uint32_t)o->target_input));
+    }
+    return NULL;
+}
+
+/* Outputs whose size no step has told: the program is not one that this compiler made. */
+static hn_status check_known(const hn_module *m, const hn_context *c) {
+    for (uint32_t k = 0; m->stages.count && k < m->view.outputs_count; k++)
+        if (!c->bounds[0]->stage_done[m->stages.outputs.of[k]])
+            return HN_ERROR(HN_CORRUPT, "output '%s' depends on a number that no step has defined",
+                            hn_bundle_text(&m->view, m->view.outputs[k].name));
+    return NULL;
+}
+
+static hn_status stage_memory(hn_context *c, uint32_t k, hn_dev *dev, size_t bytes) {
+    c->staged[k] = (hn_device_memory){dev, hn_dev_alloc(dev, bytes)};
+    return c->staged[k].memory ? NULL : HN_ERROR(HN_OUT_OF_MEMORY, "no memory to copy %zu bytes", bytes);
+}
+
+/* Whether the elements have the same order in both layouts, one behind the other: then they can be copied as bytes. */
+static bool is_one_block(const hn_bound_output *o, uint32_t rank, uint32_t elem_bytes) {
+    int64_t bytes = elem_bytes;
+    for (uint32_t d = 0; d < rank; d++) {
+        if (o->sizes[d] > 1 && o->strides[d] != o->target_strides[d]) return false;
+        bytes *= o->sizes[d]; /* at most that of the buffer */
+    }
+    return bytes == o->extent_bytes;
+}
+
+/* A mutation of a storage on the device that the device can do alone. */
+static bool is_device_copy(const hn_module *m, const hn_context *c, uint32_t k) {
+    const hnb_output *o = &m->view.outputs[k];
+    return hn_mutation_is_remote(m, o) && is_remote(m, o) &&
+           is_one_block(&c->bounds[0]->outputs[k], o->rank, hn_bundle_dtype_bytes(o->dtype));
+}
+
+/* To memory of the host; of an output buffer only once, all of it. */
+static hn_status fetch(hn_module *m, hn_context *c, uint32_t k) {
+    const hnb_output *o = &m->view.outputs[k];
+    const size_t bytes = (size_t)c->bounds[0]->outputs[k].extent_bytes;
+    if (o->kind != HNB_VALUE_TENSOR || !is_remote(m, o) || is_device_copy(m, c, k)) return NULL;
+    if (m->view.buffers[o->buffer].kind == HNB_BUFFER_OUTPUT && c->homes[m->io_of[o->buffer] - m->view.inputs_count]) return NULL;
+    HN_TRY(stage_memory(c, k, m->host, bytes));
+    if (bytes) HN_TRY(m->device->ops->copy_out(c->places[HN_PLACE_KERNELS].queue, c->staged[k].memory, content(m, c, k), bytes));
+    c->bytes_out += bytes;
+    return NULL;
+}
+
+static hn_status fetch_buffer(hn_module *m, hn_context *c, uint32_t s) {
+    const size_t bytes = (size_t)c->bounds[0]->block_bytes[s];
+    if (!c->homes[s] || !bytes) return NULL;
+    c->bytes_out += bytes;
+    return m->device->ops->copy_out(c->places[HN_PLACE_KERNELS].queue, c->homes[s], c->remote[s].memory, bytes);
+}
+
+hn_status hn_outputs_fetch(hn_module *m, hn_context *c) {
+    HN_TRY(check_known(m, c));
+    if (m->changes_inputs) HN_TRY(check_targets(m, c));
+    if (m->place_count == 1) return NULL;
+    for (uint32_t s = 0; s < m->output_buffer_count; s++) HN_TRY(fetch_buffer(m, c, s));
+    for (uint32_t k = 0; k < m->view.outputs_count; k++) HN_TRY(fetch(m, c, k));
+    return NULL;
+}
+
+/* ---- outputs ---- */
 
 /* A tensor in a block of its own. */
 static hn_status own_tensor(const hn_module *m, hn_tensor_desc desc, int64_t bytes, hn_tensor **out) {
@@ -151,7 +266,7 @@ static hn_status make_tensor(const hn_module *m, hn_context *c, uint32_t k, hn_t
     bool own = m->view.buffers[o->buffer].kind == HNB_BUFFER_OUTPUT;
     hn_block *block = own ? c->blocks[m->io_of[o->buffer] - m->view.inputs_count] : NULL;
     if (block) {
-        desc.data = content(m, c, k);
+        desc.data = home_content(m, c, k);
         desc.free_data = hn_block_release;
         desc.free_user = block;
         HN_TRY(hn_tensor_create(&desc, out));
@@ -159,24 +274,24 @@ static hn_status make_tensor(const hn_module *m, hn_context *c, uint32_t k, hn_t
         return NULL;
     }
     HN_TRY(own_tensor(m, desc, bo->extent_bytes, out));
-    hn_copy_strided(hn_tensor_data(*out), bo->strides, content(m, c, k), bo->strides, bo->sizes, o->rank,
+    hn_copy_strided(hn_tensor_data(*out), bo->strides, home_content(m, c, k), bo->strides, bo->sizes, o->rank,
                     hn_bundle_dtype_bytes(o->dtype));
     return NULL;
 }
 
 /* Makes new tensors; fills given ones that the kernels did not write to themselves. */
-static hn_status make_outputs(const hn_module *m, hn_context *c, hn_tensor *const *given) {
+static hn_status make_outputs(const hn_module *m, hn_context *c) {
     uint32_t output = 0;
     for (uint32_t k = 0; k < m->view.outputs_count; k++) {
         const hnb_output *o = &m->view.outputs[k];
         if (o->is_mutation) continue;
-        hn_tensor *t = given[output];
+        hn_tensor *t = c->outputs[output];
         if (o->kind != HNB_VALUE_TENSOR) {
             HN_TRY(make_scalar(m, c->bounds[0], o, &c->made[output]));
         } else if (!t) {
             HN_TRY(make_tensor(m, c, k, &c->made[output]));
-        } else if (content(m, c, k) != hn_tensor_data(t)) {
-            hn_copy_strided(hn_tensor_data(t), hn_tensor_strides(t), content(m, c, k),
+        } else if (home_content(m, c, k) != hn_tensor_data(t)) {
+            hn_copy_strided(hn_tensor_data(t), hn_tensor_strides(t), home_content(m, c, k),
                             c->bounds[0]->outputs[k].strides, hn_tensor_sizes(t), o->rank,
                             hn_bundle_dtype_bytes(o->dtype));
         }
@@ -185,69 +300,99 @@ static hn_status make_outputs(const hn_module *m, hn_context *c, hn_tensor *cons
     return NULL;
 }
 
+/* ---- mutations ---- */
+
 /* New content that lies in an input or a buffer: another mutation may write there. */
-static hn_status stage_mutations(const hn_module *m, hn_context *c) {
-    for (uint32_t k = 0; k < m->view.outputs_count; k++) {
-        const hnb_output *o = &m->view.outputs[k];
-        uint32_t kind = m->view.buffers[o->buffer].kind;
-        if (!o->is_mutation || (kind != HNB_BUFFER_INPUT && kind != HNB_BUFFER_CONSTANT)) continue;
-        size_t bytes = (size_t)c->bounds[0]->outputs[k].extent_bytes;
-        c->staged[k] = hn_dev_alloc(m->device, bytes);
-        if (!c->staged[k]) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to copy %zu bytes", bytes);
-        if (bytes) memcpy(c->staged[k], content(m, c, k), bytes);
-    }
+static hn_status stage_mutation(hn_module *m, hn_context *c, uint32_t k) {
+    const hnb_output *o = &m->view.outputs[k];
+    if (!o->is_mutation || c->staged[k].memory) return NULL;
+    const uint32_t kind = m->view.buffers[o->buffer].kind;
+    const size_t bytes = (size_t)c->bounds[0]->outputs[k].extent_bytes;
+    const bool stays_remote = is_remote(m, o); /* or it had been fetched */
+    if (kind != HNB_BUFFER_INPUT && kind != HNB_BUFFER_CONSTANT) return NULL;
+    HN_TRY(stage_memory(c, k, stays_remote ? m->device : m->host, bytes));
+    if (!bytes) return NULL;
+    if (stays_remote)
+        return m->device->ops->copy(c->places[HN_PLACE_KERNELS].queue, c->staged[k].memory, content(m, c, k), bytes);
+    memcpy(c->staged[k].memory, content(m, c, k), bytes);
     return NULL;
 }
 
-static void write_mutation(const hn_module *m, const hn_context *c, uint32_t k, hn_tensor *const *inputs) {
+/* Where a mutation of a storage writes. */
+static uint8_t *target_of(const hn_module *m, const hn_context *c, uint32_t k) {
+    return hn_address(c->state->storages[m->view.outputs[k].target_storage], c->bounds[0]->outputs[k].target_offset_bytes);
+}
+
+/* Elements that do not lie one behind the other in a storage on the device: the host puts them between the others. */
+static hn_status write_strided(const hn_module *m, hn_context *c, uint32_t k, const uint8_t *from) {
     const hnb_output *o = &m->view.outputs[k];
     const hn_bound_output *bo = &c->bounds[0]->outputs[k];
-    const void *from = c->staged[k] ? c->staged[k] : content(m, c, k);
-    void *to;
+    const hn_device_ops *ops = m->device->ops;
+    hn_queue *queue = c->places[HN_PLACE_KERNELS].queue;
+    hn_device_fault fault;
+    int64_t bytes;
+    HN_TRY(hn_extent_bytes(o->rank, bo->sizes, bo->target_strides, hn_bundle_dtype_bytes(o->dtype), &bytes));
+    if (!bytes) return NULL;
+    uint8_t *all = malloc((size_t)bytes);
+    if (!all) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to copy %" PRId64 " bytes", bytes);
+    hn_status status = ops->read(queue, all, target_of(m, c, k), (size_t)bytes);
+    if (!status) {
+        hn_copy_strided(all, bo->target_strides, from, bo->strides, bo->sizes, o->rank, hn_bundle_dtype_bytes(o->dtype));
+        status = ops->copy_in(queue, target_of(m, c, k), all, (size_t)bytes);
+        hn_status end = ops->finish(queue, &fault);
+        if (status) hn_status_free(end);
+        else status = end;
+        c->bytes_out += (uint64_t)bytes;
+        c->bytes_in += (uint64_t)bytes;
+    }
+    free(all);
+    return status;
+}
+
+static hn_status write_remote(const hn_module *m, hn_context *c, uint32_t k) {
+    const size_t bytes = (size_t)c->bounds[0]->outputs[k].extent_bytes;
+    if (!is_device_copy(m, c, k)) return write_strided(m, c, k, c->staged[k].memory ? c->staged[k].memory : home_content(m, c, k));
+    const uint8_t *from = c->staged[k].memory ? c->staged[k].memory : content(m, c, k);
+    return bytes ? m->device->ops->copy(c->places[HN_PLACE_KERNELS].queue, target_of(m, c, k), from, bytes) : NULL;
+}
+
+/* All that the device changes. If it fails here, the state that it was writing is lost. */
+static hn_status write_remotes(const hn_module *m, hn_context *c) {
+    for (uint32_t k = 0; k < m->view.outputs_count; k++)
+        if (hn_mutation_is_remote(m, &m->view.outputs[k])) HN_TRY(write_remote(m, c, k));
+    return NULL;
+}
+
+static void write_mutation(const hn_module *m, hn_context *c, uint32_t k) {
+    const hnb_output *o = &m->view.outputs[k];
+    if (!o->is_mutation || hn_mutation_is_remote(m, o)) return;
+    const hn_bound_output *bo = &c->bounds[0]->outputs[k];
+    const void *from = c->staged[k].memory ? c->staged[k].memory : home_content(m, c, k);
     const int64_t *strides;
+    void *to;
     if (o->target_input >= 0) {
-        to = hn_tensor_data(inputs[o->target_input]);
-        strides = hn_tensor_strides(inputs[o->target_input]);
+        to = hn_tensor_data(c->inputs[o->target_input]);
+        strides = hn_tensor_strides(c->inputs[o->target_input]);
     } else {
-        to = hn_address(c->state->storages[o->target_storage], bo->target_offset_bytes);
+        to = target_of(m, c, k);
         strides = bo->target_strides;
     }
     hn_copy_strided(to, strides, from, bo->strides, bo->sizes, o->rank, hn_bundle_dtype_bytes(o->dtype));
 }
 
-/* The new content of an input has the input's sizes: the program would write beyond the caller's memory
- * otherwise. */
-static hn_status check_targets(const hn_module *m, const hn_context *c, hn_tensor *const *inputs) {
-    for (uint32_t k = 0; k < m->view.outputs_count; k++) {
-        const hnb_output *o = &m->view.outputs[k];
-        if (!o->is_mutation || o->target_input < 0) continue;
-        for (uint32_t d = 0; d < o->rank; d++)
-            if (c->bounds[0]->outputs[k].sizes[d] != hn_tensor_sizes(inputs[o->target_input])[d])
-                return HN_ERROR(HN_CORRUPT, "the program changes the size of input '%s'",
-                                hn_input_name(&m->view, (uint32_t)o->target_input));
-    }
-    return NULL;
-}
-
-/* Outputs whose size no step has told: the program is not one that this compiler made. */
-static hn_status check_known(const hn_module *m, const hn_context *c) {
-    for (uint32_t k = 0; m->stages.count && k < m->view.outputs_count; k++)
-        if (!c->bounds[0]->stage_done[m->stages.outputs.of[k]])
-            return HN_ERROR(HN_CORRUPT, "output '%s' depends on a number that no step has defined",
-                            hn_bundle_text(&m->view, m->view.outputs[k].name));
-    return NULL;
-}
-
-hn_status hn_outputs_end(hn_module *m, hn_context *c, hn_tensor *const *inputs, hn_tensor **outputs) {
-    HN_TRY(check_known(m, c));
-    HN_TRY(check_targets(m, c, inputs));
-    HN_TRY(make_outputs(m, c, outputs));
-    HN_TRY(stage_mutations(m, c));
+static hn_status write_mutations(hn_module *m, hn_context *c) {
+    for (uint32_t k = 0; k < m->view.outputs_count; k++) HN_TRY(stage_mutation(m, c, k));
+    if (m->place_count > 1 && m->has_state) HN_TRY(hn_steps_finish(m, c, write_remotes(m, c)));
     /* Nothing can fail from here on. */
-    for (uint32_t k = 0; k < m->view.outputs_count; k++)
-        if (m->view.outputs[k].is_mutation) write_mutation(m, c, k, inputs);
+    for (uint32_t k = 0; k < m->view.outputs_count; k++) write_mutation(m, c, k);
+    return NULL;
+}
+
+hn_status hn_outputs_end(hn_module *m, hn_context *c) {
+    HN_TRY(make_outputs(m, c));
+    if (m->view.outputs_count > m->output_count) HN_TRY(write_mutations(m, c));
     for (uint32_t output = 0; output < m->output_count; output++) {
-        if (!outputs[output]) outputs[output] = c->made[output];
+        if (!c->outputs[output]) c->outputs[output] = c->made[output];
         else hn_tensor_release(c->made[output]);
         c->made[output] = NULL;
     }
@@ -264,7 +409,7 @@ void hn_outputs_reset(hn_module *m, hn_context *c) {
         c->made[output] = NULL;
     }
     for (uint32_t k = 0; k < m->view.outputs_count; k++) {
-        hn_dev_free(m->device, c->staged[k]);
-        c->staged[k] = NULL;
+        if (c->staged[k].memory) hn_dev_free(c->staged[k].dev, c->staged[k].memory);
+        c->staged[k].memory = NULL;
     }
 }

@@ -9,9 +9,9 @@
 
 /* ---- the hooks ---- */
 
-/* Conditionals and definitions do no work of their own. */
+/* Conditionals and definitions do no work of their own; waits are for work that is another step's. */
 static bool is_timed(const hn_step_info *step) {
-    return step->kind != HN_MODULE_STEP_COND && step->kind != HN_MODULE_STEP_DEFINE;
+    return step->kind != HN_MODULE_STEP_COND && step->kind != HN_MODULE_STEP_DEFINE && step->kind != HN_MODULE_STEP_WAIT;
 }
 
 static hn_status begin(void *user, const hn_step_info *step, uint64_t *note) {
@@ -20,8 +20,13 @@ static hn_status begin(void *user, const hn_step_info *step, uint64_t *note) {
     return NULL;
 }
 
+/* By the device's clock, or else by that of the host. */
+static int64_t time_of(const hn_step_info *step, uint64_t began) {
+    return step->device_ns > 0 ? step->device_ns : hn_now_ns() - (int64_t)began;
+}
+
 static hn_status count(void *user, const hn_step_info *step, uint64_t *note) {
-    const int64_t ns = hn_now_ns() - (int64_t)*note;
+    const int64_t ns = time_of(step, *note);
     hn_module *m = user;
     hn_module_step_profile *p = &m->profiles[step->index];
     if (!is_timed(step)) return NULL;
@@ -35,7 +40,7 @@ static hn_status count(void *user, const hn_step_info *step, uint64_t *note) {
 
 static hn_status record_span(void *user, const hn_step_info *step, uint64_t *note) {
     (void)user;
-    if (is_timed(step)) hn_trace_span("run", step->name, (int64_t)*note, hn_now_ns());
+    if (is_timed(step)) hn_trace_span("run", step->name, (int64_t)*note, (int64_t)*note + time_of(step, *note));
     return NULL;
 }
 
@@ -43,7 +48,7 @@ static hn_status record_span(void *user, const hn_step_info *step, uint64_t *not
 
 static const char *name_of(const hn_bundle *b, uint32_t target, const hnb_step *step) {
     static const char *const kinds[HNB_STEP_KIND_COUNT] = {"none",   "kernel", "extern", "copy",
-                                                         "assert", "cond",   "define"};
+                                                         "assert", "cond",   "define", "wait"};
     switch (step->kind) {
     case HNB_STEP_KERNEL:
         return hn_bundle_text(b, hn_bundle_code(b, step->kernel, target)->symbol);
@@ -61,6 +66,7 @@ hn_status hn_profiles_init(hn_module *m, bool profile) {
             .name = name_of(b, m->target, &b->steps[k]),
             .origin = hn_bundle_text(b, b->origins[b->steps[k].origin].node),
             .min_ns = INT64_MAX};
+    m->has_profile = profile;
     if (!profile) return NULL;
     m->hooks.items[0] = (hn_step_hook){.before = begin, .after = count, .user = m};
     m->hooks.items[1] = (hn_step_hook){.before = begin, .after = record_span, .user = m};

@@ -26,25 +26,41 @@ static hn_status check_expanded(const hn_module *m, uint32_t k, const hn_tensor 
     return NULL;
 }
 
+/* Memory of an input's size. The old content is of no use: it goes before there is new memory. */
+static hn_status grow_input(const hn_module *m, hn_dev *dev, hn_kept *kept, uint32_t k, size_t bytes) {
+    if (bytes <= kept->cap) return NULL;
+    hn_dev_free(dev, kept->memory);
+    *kept = (hn_kept){.memory = hn_dev_alloc(dev, bytes)};
+    if (!kept->memory) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for input '%s'", hn_input_name(&m->view, k));
+    kept->cap = bytes;
+    return NULL;
+}
+
 static hn_status lay_out(hn_module *m, hn_context *c, uint32_t k, const hn_tensor *t) {
     const int64_t *strides = c->bounds[0]->input_strides[k];
-    size_t bytes = (size_t)c->bounds[0]->input_bytes[k];
     HN_TRY(check_expanded(m, k, t, strides));
-    if (bytes > c->laid_out_cap[k]) {
-        hn_dev_free(m->device, c->laid_out[k]);
-        c->laid_out[k] = NULL;
-        c->laid_out_cap[k] = 0;
-        c->laid_out[k] = hn_dev_alloc(m->device, bytes);
-        if (!c->laid_out[k])
-            return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to lay out input '%s'", hn_input_name(&m->view, k));
-        c->laid_out_cap[k] = bytes;
-    }
-    hn_copy_strided(c->laid_out[k], strides, hn_tensor_data(t), hn_tensor_strides(t), hn_tensor_sizes(t),
+    HN_TRY(grow_input(m, m->host, &c->laid_out[k], k, (size_t)c->bounds[0]->input_bytes[k]));
+    hn_copy_strided(c->laid_out[k].memory, strides, hn_tensor_data(t), hn_tensor_strides(t), hn_tensor_sizes(t),
                     hn_tensor_rank(t), hn_scalar_type_bytes(hn_tensor_type(t)));
-    c->io[k] = c->laid_out[k];
+    c->io[k] = c->laid_out[k].memory;
     pthread_mutex_lock(&m->lock);
     m->stats.inputs_copied++;
     pthread_mutex_unlock(&m->lock);
+    return NULL;
+}
+
+/* Copies what kernels of a device read of the inputs, whose memory stays as it is until all is done. */
+static hn_status upload_inputs(hn_module *m, hn_context *c) {
+    const uint32_t first = m->view.inputs_count + m->output_buffer_count;
+    for (uint32_t u = 0; u < m->upload_count; u++) {
+        const uint32_t k = m->uploads[u];
+        const size_t bytes = (size_t)c->bounds[0]->input_bytes[k];
+        hn_kept *kept = &c->remote[m->output_buffer_count + u];
+        HN_TRY(grow_input(m, m->device, kept, k, bytes ? bytes : 1));
+        c->io[first + u] = kept->memory;
+        if (bytes) HN_TRY(m->device->ops->copy_in(c->places[HN_PLACE_KERNELS].queue, kept->memory, c->io[k], bytes));
+        c->bytes_in += bytes;
+    }
     return NULL;
 }
 
@@ -56,17 +72,25 @@ static hn_status set_inputs(hn_module *m, hn_context *c, hn_tensor *const *input
             c->io[k] = hn_tensor_data(inputs[k]);
         else HN_TRY(lay_out(m, c, k, inputs[k]));
     }
-    return NULL;
+    return m->upload_count ? upload_inputs(m, c) : NULL;
 }
 
-static hn_status run(hn_module *m, hn_context *c, hn_tensor *const *inputs, uint32_t input_count,
-                     hn_tensor **outputs) {
-    HN_TRY(hn_context_bind(m, c, inputs, input_count));
-    HN_TRY(set_inputs(m, c, inputs));
+/* Gives all work to the device, but for what the host must see first. */
+static hn_status submit(hn_module *m, hn_context *c, uint32_t input_count) {
+    HN_TRY(hn_context_bind(m, c, c->inputs, input_count));
+    HN_TRY(set_inputs(m, c, c->inputs));
     if (m->stages.count) hn_bound_forget(m, c->bounds[0]);
-    HN_TRY(hn_outputs_begin(m, c, outputs));
+    HN_TRY(hn_outputs_begin(m, c));
     HN_TRY(hn_steps_run(m, c));
-    return hn_outputs_end(m, c, inputs, outputs);
+    return hn_outputs_fetch(m, c);
+}
+
+/* Waits for it, and hands out the results. */
+static hn_status complete(hn_module *m, hn_context *c, hn_status submitted) {
+    HN_TRY(hn_steps_finish(m, c, submitted));
+    if (m->place_count > 1 && hn_cancel_is_set(c->cancel))
+        return HN_ERROR(HN_CANCELLED, "the run was cancelled before its end");
+    return hn_outputs_end(m, c);
 }
 
 /* Memory that the run would write to must not be read-only. Wrong pointers are told by the checks that come later. */
@@ -98,26 +122,108 @@ static hn_status check_call(const hn_module *m, const hn_run_options *options, h
     return check_const(m, inputs, input_count, outputs);
 }
 
-hn_status hn_module_run_with(hn_module *m, const hn_run_options *given, hn_tensor *const *inputs, uint32_t input_count,
-                             hn_tensor **outputs, uint32_t output_count) {
-    static const hn_run_options none;
-    const hn_run_options *options = given ? given : &none;
-    hn_context *c;
-    HN_TRY(check_call(m, options, inputs, input_count, outputs, output_count));
-    HN_TRY(hn_context_take(m, &c));
+static const hn_run_options no_options;
+
+/* A context that is set up for the call. */
+static hn_status take_context(hn_module *m, const hn_run_options *options, hn_tensor *const *inputs, hn_tensor **outputs,
+                              hn_context **out) {
+    HN_TRY(hn_context_take(m, out));
+    hn_context *c = *out;
     c->cancel = options->cancel;
     c->threads = options->threads > 0 && options->threads < m->threads ? options->threads : m->threads;
     c->state = options->state ? options->state : m->state;
+    c->inputs = inputs;
+    c->outputs = outputs;
     hn_hooks_take(m, c);
-    if (m->has_state) pthread_mutex_lock(&c->state->turn);
-    hn_status status = run(m, c, inputs, input_count, outputs);
+    hn_status status = m->has_state ? hn_state_take_turn(c->state) : NULL;
+    if (status) hn_context_give(m, c);
+    return status;
+}
+
+/* Behind the run: nothing of it is at work any more. */
+static void give_context(hn_module *m, hn_context *c) {
     hn_outputs_reset(m, c);
     if (m->has_state) pthread_mutex_unlock(&c->state->turn);
     hn_context_give(m, c);
+}
+
+hn_status hn_module_run_with(hn_module *m, const hn_run_options *given, hn_tensor *const *inputs, uint32_t input_count,
+                             hn_tensor **outputs, uint32_t output_count) {
+    const hn_run_options *options = given ? given : &no_options;
+    hn_context *c;
+    HN_TRY(check_call(m, options, inputs, input_count, outputs, output_count));
+    HN_TRY(take_context(m, options, inputs, outputs, &c));
+    hn_status status = complete(m, c, submit(m, c, input_count));
+    give_context(m, c);
     return status;
 }
 
 hn_status hn_module_run(hn_module *m, hn_tensor *const *inputs, uint32_t input_count, hn_tensor **outputs,
                         uint32_t output_count) {
     return hn_module_run_with(m, NULL, inputs, input_count, outputs, output_count);
+}
+
+/* ---- runs that are begun and ended ---- */
+
+/* What a run keeps from its beginning to its end. */
+struct hn_run {
+    hn_module *m;
+    hn_context *c;
+    hn_tensor **inputs, **outputs; /* own lists; of outputs the caller's tensors, until the end */
+    uint32_t input_count, output_count;
+    hn_tensor **out;               /* the caller's list */
+};
+
+static void run_free(hn_run *run) {
+    for (uint32_t k = 0; run->inputs && k < run->input_count; k++) hn_tensor_release(run->inputs[k]);
+    hn_module_release(run->m);
+    free(run->inputs);
+    free(run->outputs);
+    free(run);
+}
+
+static hn_status run_create(hn_module *m, hn_tensor *const *inputs, uint32_t input_count, hn_tensor **outputs,
+                            uint32_t output_count, hn_run **out) {
+    hn_run *run = calloc(1, sizeof *run);
+    if (!run) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a run");
+    *run = (hn_run){.m = hn_module_retain(m), .input_count = input_count, .output_count = output_count, .out = outputs};
+    run->inputs = calloc((size_t)input_count + 1, sizeof *run->inputs);
+    run->outputs = calloc((size_t)output_count + 1, sizeof *run->outputs);
+    if (!run->inputs || !run->outputs) {
+        run->input_count = 0;
+        run_free(run);
+        return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a run");
+    }
+    for (uint32_t k = 0; k < input_count; k++) run->inputs[k] = hn_tensor_retain(inputs[k]);
+    for (uint32_t k = 0; k < output_count; k++) run->outputs[k] = outputs[k];
+    *out = run;
+    return NULL;
+}
+
+hn_status hn_run_begin(hn_module *m, const hn_run_options *given, hn_tensor *const *inputs, uint32_t input_count,
+                       hn_tensor **outputs, uint32_t output_count, hn_run **out_run) {
+    const hn_run_options *options = given ? given : &no_options;
+    hn_run *run = NULL;
+    HN_REQUIRE(out_run, "out_run");
+    HN_TRY(check_call(m, options, inputs, input_count, outputs, output_count));
+    HN_TRY(run_create(m, inputs, input_count, outputs, output_count, &run));
+    hn_status status = take_context(m, options, run->inputs, run->outputs, &run->c);
+    if (!status) {
+        status = submit(m, run->c, input_count);
+        hn_team_end(&run->c->team); /* others may have the threads until the end */
+        if (status) status = hn_steps_finish(m, run->c, status);
+        if (status) give_context(m, run->c);
+    }
+    if (status) run_free(run);
+    else *out_run = run;
+    return status;
+}
+
+hn_status hn_run_end(hn_run *run) {
+    if (!run) return NULL;
+    hn_status status = complete(run->m, run->c, NULL);
+    for (uint32_t k = 0; k < run->output_count && !status; k++) run->out[k] = run->outputs[k];
+    give_context(run->m, run->c);
+    run_free(run);
+    return status;
 }

@@ -57,7 +57,8 @@ static uint32_t stage_of_step(const stager *x, uint32_t step) {
     if (s->kind == HNB_STEP_KERNEL) {
         const hnb_launch *l = hn_bundle_launch(x->b, s, x->m->target);
         operands = l->operands, params = l->params, param_count = l->param_count;
-        stage = later(node_stage(x, l->extent), node_stage(x, l->scratch));
+        stage = later(node_stage(x, l->extent), later(node_stage(x, l->scratch), node_stage(x, l->shared)));
+        stage = later(stage, nodes_stage(x, l->grid, 3));
     }
     if (s->kind == HNB_STEP_COPY) return later(stage, later(buffer_stage(x, s->buffer), buffer_stage(x, s->from)));
     stage = later(stage, nodes_stage(x, x->b->params + params, param_count));

@@ -40,7 +40,7 @@ static hn_status assert_error(const hn_module *m, const hn_run_step *s) {
 static hn_status run_extern(const hn_module *m, const hn_context *c, const hn_run_step *s) {
     for (uint32_t k = 0; k < HN_EXT_MAX_OPERANDS; k++)
         if (s->ext->dtypes[k]) s->ext->operands[k] = s->args[k];
-    hn_status status = hn_ext_run(s->ext, s->ext->scratch_bytes ? c->scratch : NULL);
+    hn_status status = hn_ext_run(s->ext, s->ext->scratch_bytes ? c->places[hn_place_of_host(m)].scratch.memory : NULL);
     return HN_UNLIKELY(status != NULL) ? step_error(m, s, status) : NULL;
 }
 
@@ -63,7 +63,9 @@ int64_t hn_number_read(const void *element, uint32_t type) {
 static hn_status read_number(const hn_module *m, const hn_context *c, const hn_run_step *s, int64_t *out) {
     const uint32_t type = m->view.operands[m->view.steps[s->index].operands].dtype;
     uint8_t element[8] = {0};
-    HN_TRY(m->device->ops->read(c->queue, element, s->args[0], hn_bundle_dtype_bytes(type)));
+    hn_status status = hn_place_dev(m, s->place)->ops->read(c->places[s->place].queue, element, s->args[0],
+                                                            hn_bundle_dtype_bytes(type));
+    if (status) return step_error(m, s, status);
     *out = hn_number_read(element, type);
     return NULL;
 }
@@ -91,31 +93,41 @@ static hn_status find_kernel(hn_module *m, hn_run_step *s) {
 }
 
 static inline hn_status call_kernel(const hn_module *m, const hn_context *c, const hn_run_step *s) {
-    const int rc = s->fn(s->args, s->params, 0, s->extent, c->scratch);
+    const int rc = s->fn(s->args, s->params, 0, s->extent, c->places[HN_PLACE_KERNELS].scratch.memory);
     return HN_LIKELY(rc == 0) ? NULL : kernel_error(m, c, s);
 }
 
 /* What the walk does not call itself. There are never more parts than the module has threads, for which
  * there is scratch memory. */
-static hn_status launch_kernel(hn_module *m, hn_context *c, hn_run_step *s) {
+HN_NOINLINE static hn_status launch_kernel(hn_module *m, hn_context *c, hn_run_step *s) {
     hn_device_fault fault;
     if (hn_kernel_is_direct(m, s) || !s->launch->kernel) HN_TRY(find_kernel(m, s));
     if (s->fn) return call_kernel(m, c, s);
-    s->launch->scratch = c->scratch;
-    s->launch->scratch_stride = c->bounds[0]->scratch_stride;
-    hn_status status = m->device->ops->launch(c->queue, s->launch, &fault);
+    s->launch->scratch = c->places[HN_PLACE_KERNELS].scratch.memory;
+    if (!s->launch->threads[0]) s->launch->scratch_stride = c->bounds[0]->scratch_stride;
+    hn_status status = m->device->ops->launch(c->places[HN_PLACE_KERNELS].queue, s->launch, &fault);
     if (status) return step_error(m, s, status);
     return HN_LIKELY(!fault.is_set) ? NULL : kernel_error(m, c, s);
 }
 
 /* Waits for the device. What a kernel has found wrong comes before what followed from it: `status`. */
-static hn_status finish(const hn_module *m, const hn_context *c, hn_status status) {
-    hn_device_fault fault;
-    hn_status late = m->device->ops->finish(c->queue, &fault);
+hn_status hn_steps_finish(const hn_module *m, const hn_context *c, hn_status status) {
+    hn_device_fault fault = {.is_set = false};
+    hn_status late = m->device->ops->finish(c->places[HN_PLACE_KERNELS].queue, &fault);
     if (!late && fault.is_set) late = kernel_error(m, c, &c->bounds[0]->steps[fault.step]);
     if (HN_LIKELY(!late)) return status;
     hn_status_free(status);
     return late;
+}
+
+static hn_status run_copy(const hn_module *m, hn_context *c, const hn_run_step *s) {
+    hn_status status = s->copy(c->places[s->place].queue, s->args[0], s->args[1], s->bytes);
+    if (status) return step_error(m, s, status);
+    const bool to = hn_buffer_is_remote(m, m->view.steps[s->index].buffer);
+    const bool from = hn_buffer_is_remote(m, m->view.steps[s->index].from);
+    if (to && !from) c->bytes_in += s->bytes;
+    if (from && !to) c->bytes_out += s->bytes;
+    return NULL;
 }
 
 static hn_status run_range(hn_module *m, hn_context *c, uint32_t first, uint32_t end);
@@ -129,13 +141,14 @@ static hn_status run_branch(hn_module *m, hn_context *c, const hn_run_step *s) {
                  : run_range(m, c, otherwise, first + s->body_count);
 }
 
-static hn_status run_other(hn_module *m, hn_context *c, hn_run_step *s) {
+HN_NOINLINE static hn_status run_other(hn_module *m, hn_context *c, hn_run_step *s) {
     switch (s->kind) {
     case HNB_STEP_EXTERN: return run_extern(m, c, s);
-    case HNB_STEP_COPY: return m->device->ops->copy(c->queue, s->args[0], s->args[1], s->bytes);
+    case HNB_STEP_COPY: return run_copy(m, c, s);
     case HNB_STEP_ASSERT: return run_assert(m, c, s);
     case HNB_STEP_COND: return run_branch(m, c, s);
     case HNB_STEP_DEFINE: return run_define(m, c, s);
+    case HNB_STEP_WAIT: return hn_steps_finish(m, c, NULL);
     default: return HN_ERROR(HN_INTERNAL, "step of kind %u", s->kind);
     }
 }
@@ -147,10 +160,44 @@ static inline hn_status run_step(hn_module *m, hn_context *c, hn_run_step *s) {
     return HN_LIKELY(s->fn != NULL) ? call_kernel(m, c, s) : launch_kernel(m, c, s);
 }
 
-static hn_status run_hooked(hn_module *m, hn_context *c, hn_run_step *s) {
+/* The time between two events; 0 if it cannot be told. */
+static int64_t time_between(const hn_device_ops *ops, hn_event *begin, hn_event *end) {
+    int64_t from = 0, to = 0;
+    hn_status status = begin && end ? ops->event_time(begin, &from) : NULL;
+    if (!status && begin && end) status = ops->event_time(end, &to);
+    const int64_t ns = status ? 0 : to - from;
+    hn_status_free(status);
+    return ns;
+}
+
+static hn_event *record(const hn_module *m, const hn_context *c) {
+    hn_event *event = NULL;
+    hn_status status = m->device->ops->record(c->places[HN_PLACE_KERNELS].queue, &event);
+    const bool is_there = !status;
+    hn_status_free(status); /* the run goes on without the time; who has lost the device is told by the step */
+    return is_there ? event : NULL;
+}
+
+/* A step with hooks around it: nothing is at work behind it. */
+static hn_status run_and_wait(hn_module *m, hn_context *c, hn_run_step *s, int64_t *out_ns) {
+    const hn_device_ops *ops = m->device->ops;
+    *out_ns = 0;
+    if (!m->has_profile || !ops->event_time || (s->kind != HNB_STEP_KERNEL && s->kind != HNB_STEP_COPY))
+        return hn_steps_finish(m, c, run_step(m, c, s));
+    hn_event *begin = record(m, c);
+    hn_status status = run_step(m, c, s);
+    hn_event *end = record(m, c);
+    status = hn_steps_finish(m, c, status);
+    if (!status) *out_ns = time_between(ops, begin, end);
+    ops->event_free(begin);
+    ops->event_free(end);
+    return status;
+}
+
+HN_NOINLINE static hn_status run_hooked(hn_module *m, hn_context *c, hn_run_step *s) {
     hn_step_run run;
     hn_status status = hn_hooks_before(m, c, s, &run);
-    status = status ? step_error(m, s, status) : finish(m, c, run_step(m, c, s));
+    status = status ? step_error(m, s, status) : run_and_wait(m, c, s, &run.info.device_ns);
     hn_status after = hn_hooks_after(&run, status != NULL);
     if (!after || status) {
         hn_status_free(after);
@@ -178,5 +225,5 @@ hn_status hn_steps_run(hn_module *m, hn_context *c) {
         const hn_run_patch *patch = &bound->io_patches.items[k];
         *patch->slot = hn_address(c->io[patch->io], patch->offset_bytes);
     }
-    return finish(m, c, run_range(m, c, 0, m->view.steps_count));
+    return run_range(m, c, 0, m->view.steps_count);
 }

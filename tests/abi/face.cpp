@@ -162,6 +162,11 @@ static void check_module(const std::string &model, const std::string &folder) {
     EXPECT_ERROR(copy.run({wrong}), HN_INVALID_ARGUMENT, name);
     EXPECT_ERROR(copy.run_named({{"no such input", wrong}}), HN_NOT_FOUND, "no such input");
     EXPECT_ERROR(copy.run_named({{name, wrong}, {name, wrong}}), HN_INVALID_ARGUMENT, "is given twice");
+    henry::Run begun = must(copy.begin({must(Tensor::view(images, {2, 1, 8, 8}))}));
+    { henry::Run dropped = must(copy.begin({must(Tensor::view(images, {2, 1, 8, 8}))})); }
+    EXPECT(near(must(must(begun.end())[0].to_vector<float>()), probabilities));
+    EXPECT_ERROR(begun.end(), HN_INVALID_ARGUMENT, "has ended before");
+    EXPECT_ERROR(copy.begin({wrong}), HN_INVALID_ARGUMENT, name);
     henry::Cancel cancel = must(henry::Cancel::make());
     henry::RunOptions cancelled;
     cancelled.cancel = cancel.get();

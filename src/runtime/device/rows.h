@@ -7,4 +7,9 @@
 extern const hn_device_ops hn_device_cpu;
 extern const hn_device_ops hn_device_opencl;
 
+/* A program of tests has rows of its own in front: it compiles devices.c again. */
+#ifndef HN_DEVICE_ROWS_OF_TESTS
+#define HN_DEVICE_ROWS_OF_TESTS
+#endif
+
 #endif

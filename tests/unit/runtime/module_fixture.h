@@ -105,6 +105,33 @@ static void program_deinit(program *p) {
     hn_arena_deinit(&p->arena);
 }
 
+#ifdef HN_FIXTURE_REMOTE
+/* The same tests with a device that is not the host (tests/support/imaginary_device.h): programs are for it, as a
+ * compiler would have made them. */
+enum { FIXTURE_IS_REMOTE = 1 };
+static const hn_bundle_target fixture_target = {
+    .name = HN_STR("opencl"), .artefact = HN_ARTEFACT_OPENCL, .abi = HN_ABI_GROUPS};
+static const hn_bundle_target *const fixture_targets = &fixture_target;
+
+static hn_status fixture_place(hn_wrapper *w) {
+    for (uint32_t b = 1; b < w->buffers.count; b++) w->buffers.items[b].device = HN_DEVICE_OPENCL;
+    for (uint32_t k = 0; k < w->lines.count; k++) {
+        hn_line *line = &w->lines.items[k];
+        if (line->kind != HN_LINE_KERNEL) continue;
+        line->device = HN_DEVICE_OPENCL;
+        line->threads = 1;
+    }
+    return hn_wrapper_host_memory(w);
+}
+#else
+enum { FIXTURE_IS_REMOTE = 0 };
+static const hn_bundle_target *const fixture_targets = NULL; /* that of this machine */
+static hn_status fixture_place(hn_wrapper *w) {
+    (void)w;
+    return NULL;
+}
+#endif
+
 /* Parses `text` (between the braces), plans and prints the bundle. */
 static hn_status program_image(program *p, const char *text, const hn_to_bundle_options *options, hn_strbuf *out) {
     hn_memory_plan plan;
@@ -118,6 +145,9 @@ static hn_status program_image(program *p, const char *text, const hn_to_bundle_
     hn_status status = hn_wrapper_parse(&p->arena, p->sym, hn_strbuf_str(&full), &p->w);
     if (!status) {
         p->w->graph = p->graph;
+        status = fixture_place(p->w);
+    }
+    if (!status) {
         status = hn_wrapper_verify(p->w);
     }
     if (!status) status = hn_graph_note_weights(p->graph);
@@ -125,7 +155,7 @@ static hn_status program_image(program *p, const char *text, const hn_to_bundle_
     if (!status) status = hn_wrapper_verify(p->w);
     if (!status) status = hn_wrapper_plan_verify(p->w, &plan);
     static const hn_to_bundle_options none;
-    if (!status) status = hn_wrapper_to_bundle(p->w, &plan, &(hn_bundle_objects){.items = &item, .count = 1}, options ? options : &none, out);
+    if (!status) status = hn_wrapper_to_bundle(p->w, &plan, &(hn_bundle_objects){.items = &item, .count = 1, .targets = fixture_targets, .target_count = FIXTURE_IS_REMOTE}, options ? options : &none, out);
     hn_strbuf_deinit(&full);
     return status;
 }

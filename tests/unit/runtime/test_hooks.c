@@ -21,7 +21,8 @@ static void print_operand(const hn_step_info *step, uint32_t k, hn_strbuf *out) 
         hn_strbuf_puts(out, " none");
         return;
     }
-    EXPECT(o.has_shape && o.device.kind == HN_DEVICE_CPU);
+    EXPECT(o.has_shape && (FIXTURE_IS_REMOTE || o.device.kind == HN_DEVICE_CPU));
+    EXPECT(step->kind == HN_MODULE_STEP_COPY || o.device.kind == step->device.kind);
     hn_strbuf_printf(out, " %s%s:%s[", o.is_written ? "out " : "", *o.name ? o.name : "-",
                      hn_scalar_type_name(o.type));
     for (uint32_t d = 0; d < o.rank; d++)
@@ -107,14 +108,21 @@ typedef struct look {
     int64_t strides[2];
 } look;
 
+static float number_at(const hn_step_info *step, uint32_t operand, size_t index) {
+    float all[8] = {0};
+    EXPECT_OK(hn_step_operand_read(step, operand, all, (index + 1) * sizeof *all));
+    EXPECT_ERROR(hn_step_operand_read(step, operand, all, 33), HN_INVALID_ARGUMENT, "has 32 bytes to read, not 33");
+    return all[index];
+}
+
 static hn_status look_before(void *user, const hn_step_info *step, uint64_t *note) {
     hn_step_operand o;
     look *l = user;
     (void)note;
     if (step->index) return NULL;
     EXPECT_OK(hn_step_operand_get(step, 0, &o));
-    EXPECT(o.data == l->input);
-    l->before = ((const float *)o.data)[5];
+    EXPECT((o.data == l->input) == !FIXTURE_IS_REMOTE && o.bytes == 32);
+    l->before = number_at(step, 0, 5);
     return NULL;
 }
 
@@ -124,7 +132,7 @@ static hn_status look_after(void *user, const hn_step_info *step, uint64_t *note
     (void)note;
     if (step->index) return NULL;
     EXPECT_OK(hn_step_operand_get(step, 1, &o));
-    l->after = ((const float *)o.data)[5];
+    l->after = number_at(step, 1, 5);
     memcpy(l->strides, o.strides, sizeof l->strides);
     EXPECT_ERROR(hn_step_operand_get(step, 2, &o), HN_INVALID_ARGUMENT,
                  "there is no operand 2; the step has 2");
@@ -210,8 +218,8 @@ static hn_status define_before(void *user, const hn_step_info *step, uint64_t *n
     (void)note;
     if (step->kind != HN_MODULE_STEP_DEFINE) return NULL;
     EXPECT_OK(hn_step_operand_get(step, 0, &o));
-    *(int64_t *)user = *(const int64_t *)o.data;
-    return NULL;
+    EXPECT(o.data && o.bytes == sizeof(int64_t));
+    return hn_step_operand_read(step, 0, user, sizeof(int64_t));
 }
 static hn_status define_after(void *user, const hn_step_info *step, uint64_t *note) {
     hn_step_operand o;

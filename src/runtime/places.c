@@ -1,0 +1,163 @@
+/* places.c: where the memory of a program is: which devices it uses, which of its inputs, outputs and storages are
+ * remote, and where the addresses of inputs and outputs stand in a context. */
+#include "runtime/module_impl.h"
+
+#include "base/device.h"
+
+#include <stdlib.h>
+
+static hn_status no_memory(void) { return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to load a module"); }
+
+/* ---- devices ---- */
+
+/* This library has rows for these kinds only. */
+static hn_status check_kind(uint32_t kind, const char *what, uint32_t number) {
+    hn_strbuf kinds;
+    if (hn_device_ops_of(kind)) return NULL;
+    hn_strbuf_init(&kinds);
+    hn_device_kinds_print(&kinds);
+    hn_status status = HN_ERROR(HN_UNSUPPORTED,
+                                "%s %u of the program is on %s; this library runs programs on %s only", what,
+                                number, hn_device_name(kind), kinds.len ? kinds.ptr : "none");
+    hn_strbuf_deinit(&kinds);
+    return status;
+}
+
+/* One kind besides the host. */
+static hn_status add_kind(uint32_t kind, const char *what, uint32_t number, uint32_t *found) {
+    const uint32_t host = hn_device_ops_of_host()->kind;
+    HN_TRY(check_kind(kind, what, number));
+    if (kind == host || kind == *found) return NULL;
+    if (*found != host)
+        return HN_ERROR(HN_UNSUPPORTED, "%s %u of the program is on %s, others are on %s; a program runs on one device",
+                        what, number, hn_device_name(kind), hn_device_name(*found));
+    *found = kind;
+    return NULL;
+}
+
+/* The kind of device that the program is for: the host only if it uses no other. */
+static hn_status find_kind(const hn_bundle *b, uint32_t target, uint32_t *out) {
+    *out = hn_device_ops_of_host()->kind;
+    for (uint32_t k = 1; k < b->buffers_count; k++)
+        HN_TRY(add_kind(b->buffers[k].device, "buffer", k, out));
+    for (uint32_t k = 0; k < b->steps_count; k++) HN_TRY(add_kind(b->steps[k].device, "step", k, out));
+    return b->kernels_count > 1 ? add_kind(hn_bundle_target_device(b->targets[target].kind), "target", target, out) : NULL;
+}
+
+/* The number of the device that the caller wants; 0 if they do not say. */
+static hn_status read_number(const char *wanted, uint32_t kind, uint32_t *out) {
+    hn_device device = {.number = 0};
+    *out = 0;
+    if (!wanted) return NULL;
+    HN_TRY(hn_device_parse(wanted, &device));
+    *out = device.number;
+    if ((uint32_t)device.kind == kind) return NULL;
+    return HN_ERROR(HN_INVALID_ARGUMENT, "the program was compiled for %s and does not run on %s; compile the model for it",
+                    hn_device_name(kind), wanted);
+}
+
+/* On the host 0 is the only one: what is not there is told by `open`. */
+static hn_status open_device(hn_module *m, const hn_device_ops *ops, const hn_module_options *options, uint32_t number,
+                             hn_dev **out) {
+    hn_device_options how = {.number = number};
+    if (options->allocator) how.allocator = *options->allocator;
+    HN_TRY(hn_dev_open(ops, &how, &m->devices[ops->kind]));
+    *out = m->devices[ops->kind];
+    return NULL;
+}
+
+hn_status hn_places_open(hn_module *m, const hn_module_options *options) {
+    const hn_device_ops *host = hn_device_ops_of_host();
+    uint32_t kind, number;
+    HN_TRY(find_kind(&m->view, m->target, &kind));
+    HN_TRY(read_number(options->device, kind, &number));
+    m->place_count = kind == (uint32_t)host->kind ? 1 : 2;
+    HN_TRY(open_device(m, host, options, m->place_count == 1 ? number : 0, &m->host));
+    m->device = m->host;
+    return m->place_count == 1 ? NULL : open_device(m, hn_device_ops_of(kind), options, number, &m->device);
+}
+
+void hn_places_close(hn_module *m) {
+    for (uint32_t k = 0; k < HN_DEVICE_KIND_COUNT; k++) hn_dev_release(m->devices[k]);
+}
+
+/* ---- storages ---- */
+
+/* What the program changes is in one place; other storages may be in both, as copies. */
+hn_status hn_places_find_storages(hn_module *m) {
+    const hn_bundle *b = &m->view;
+    m->storage_is_remote = calloc(b->storages_count + 1u, sizeof *m->storage_is_remote);
+    if (!m->storage_is_remote) return no_memory();
+    for (uint32_t k = 1; k < b->buffers_count; k++)
+        if (b->buffers[k].kind == HNB_BUFFER_CONSTANT && hn_buffer_is_remote(m, k))
+            m->storage_is_remote[b->buffers[k].source] = true;
+    for (uint32_t k = 1; k < b->buffers_count; k++) {
+        const hnb_buffer *f = &b->buffers[k];
+        if (f->kind != HNB_BUFFER_CONSTANT || !b->storages[f->source].is_mutable) continue;
+        if (hn_buffer_is_remote(m, k) != m->storage_is_remote[f->source])
+            return HN_ERROR(HN_CORRUPT, "storage %u, which the program changes, is on two devices", f->source);
+    }
+    return NULL;
+}
+
+/* ---- inputs and outputs ---- */
+
+/* Room in `io` for an input on the device; once, if several buffers have it. */
+static void add_upload(hn_module *m, uint32_t buffer) {
+    const uint32_t input = m->view.buffers[buffer].source;
+    uint32_t k = 0;
+    while (k < m->upload_count && m->uploads[k] != input) k++;
+    if (k == m->upload_count) m->uploads[m->upload_count++] = input;
+    m->io_of[buffer] = m->view.inputs_count + m->output_buffer_count + k;
+}
+
+static void number_output(hn_module *m, uint32_t buffer) {
+    m->io_of[buffer] = m->view.inputs_count + m->output_buffer_count;
+    m->output_buffers[m->output_buffer_count++] = buffer;
+}
+
+/* How many tensors look into each output buffer, and whether the host needs it. */
+static void look_at_output(hn_module *m, const hnb_output *o) {
+    const hn_bundle *b = &m->view;
+    m->output_count += !o->is_mutation;
+    m->changes_inputs |= o->is_mutation && o->target_input >= 0;
+    if (o->kind != HNB_VALUE_TENSOR || b->buffers[o->buffer].kind != HNB_BUFFER_OUTPUT) return;
+    const uint32_t s = m->io_of[o->buffer] - b->inputs_count;
+    m->output_users[s]++;
+    if (!hn_mutation_is_remote(m, o)) m->output_comes_home[s] = true;
+}
+
+hn_status hn_places_number(hn_module *m) {
+    const hn_bundle *b = &m->view;
+    m->io_of = calloc(b->buffers_count + 1u, sizeof *m->io_of);
+    m->uploads = calloc(b->inputs_count + 1u, sizeof *m->uploads);
+    m->slot_places = calloc(b->buffers_count + 1u, sizeof *m->slot_places);
+    m->output_buffers = calloc(b->buffers_count + 1u, sizeof *m->output_buffers);
+    m->output_users = calloc(b->buffers_count + 1u, sizeof *m->output_users);
+    m->output_comes_home = calloc(b->buffers_count + 1u, sizeof *m->output_comes_home);
+    if (!m->io_of || !m->uploads || !m->slot_places || !m->output_buffers || !m->output_users || !m->output_comes_home)
+        return no_memory();
+    for (uint32_t k = 0; k < b->inputs_count; k++)
+        m->key_count += b->inputs[k].kind == HNB_VALUE_TENSOR ? b->inputs[k].rank : 1;
+    for (uint32_t k = 1; k < b->buffers_count; k++) {
+        const hnb_buffer *f = &b->buffers[k];
+        if (f->kind == HNB_BUFFER_INPUT) m->io_of[k] = f->source;
+        if (f->kind == HNB_BUFFER_OUTPUT) number_output(m, k);
+        if (f->kind == HNB_BUFFER_SLOT) m->slot_places[f->source] = hn_place_of(m, f->device);
+    }
+    for (uint32_t k = 1; k < b->buffers_count; k++)
+        if (b->buffers[k].kind == HNB_BUFFER_INPUT && hn_buffer_is_remote(m, k)) add_upload(m, k);
+    m->io_count = b->inputs_count + m->output_buffer_count + m->upload_count;
+    for (uint32_t k = 0; k < b->outputs_count; k++) look_at_output(m, &b->outputs[k]);
+    return NULL;
+}
+
+void hn_places_deinit(hn_module *m) {
+    free(m->io_of);
+    free(m->uploads);
+    free(m->slot_places);
+    free(m->output_buffers);
+    free(m->output_users);
+    free(m->output_comes_home);
+    free(m->storage_is_remote);
+}

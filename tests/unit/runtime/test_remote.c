@@ -1,0 +1,380 @@
+/* test_remote.c: programs for a device whose memory is not the host's: what is copied when, runs that are begun and
+ * ended, and what happens when the device fails. That programs compute the same there is shown by the other tests of the
+ * runtime, which are built a second time for this device. */
+#define HN_FIXTURE_REMOTE
+#include "unit/runtime/module_fixture.h"
+
+#include "tests/support/imaginary_device.h"
+
+#include <pthread.h>
+
+static void expect_nothing_left(void) {
+    EXPECT_INT(atomic_load(&imaginary.memory), 0);
+    EXPECT_INT(atomic_load(&imaginary.open), 0);
+    EXPECT_INT(atomic_load(&imaginary.queues), 0);
+    EXPECT_INT(atomic_load(&imaginary.programs), 0);
+    EXPECT_INT(atomic_load(&imaginary.events), 0);
+}
+
+/* ---- what is copied ---- */
+
+#define SCALED                                                                                                         \
+    "buffer b1 : input f32[4] source 0 buffer b2 : temp f32[4] bytes(16) buffer b3 : output f32[4] bytes(16) " KERNELS \
+    "input \"x\" : f32[4] strides [1] in b1 call k4(b1 f32, out b2 f32) extent(4) call k4(b2 f32, out b3 f32) extent(4) " \
+    "output tensor \"y\" : f32[4] strides [1] in b3"
+
+TEST(inputs_and_outputs_are_copied_and_nothing_else) {
+    imaginary_reset();
+    hn_module *m = load_text(SCALED, NULL);
+    float x[4] = {1, 2, 3, 4}, y[4] = {0};
+    hn_tensor *in[1] = {F32(x, 4)}, *out[1] = {F32(y, 4)};
+    hn_module_stats stats;
+    if (!m) return;
+    for (int k = 0; k < 3; k++) EXPECT_OK(hn_module_run(m, in, 1, out, 1));
+    EXPECT(y[0] == 4 && y[3] == 16);
+    hn_module_stats_get(m, &stats);
+    EXPECT_INT(stats.bytes_to_device, 3 * 16);
+    EXPECT_INT(stats.bytes_from_device, 3 * 16);
+    EXPECT_INT(atomic_load(&imaginary.launches), 6);
+    EXPECT_INT(atomic_load(&imaginary.finishes), 3 + 1); /* one for each run, and one behind the upload of weights */
+    hn_tensor_release(in[0]), hn_tensor_release(out[0]);
+    hn_module_release(m);
+    expect_nothing_left();
+}
+
+/* An operation, which runs on the host: its operands are copied, and waited for once. */
+TEST(operations_of_the_host) {
+    imaginary_reset();
+    hn_module *m = load_text(
+        "buffer b1 : input f32[2, 2] source 0 buffer b2 : temp f32[2, 2] bytes(16) buffer b3 : temp f32[2, 2] bytes(16) "
+        "buffer b4 : output f32[2, 2] bytes(16) " KERNELS
+        "input \"x\" : f32[2, 2] strides [2, 1] in b1 call k4(b1 f32, out b2 f32) extent(4) "
+        "extern matmul(out b3 f32, b2 f32, b2 f32, none, none) params [1, 1, 1, 1, 2, 2, 2, 0, 0, "
+        "0, 0, 2, 1, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0] "
+        "call k4(b3 f32, out b4 f32) extent(4) output tensor \"y\" : f32[2, 2] strides [2, 1] in b4", NULL);
+    float x[4] = {1, 2, 3, 4};
+    hn_tensor *in[1] = {F32(x, 2, 2)}, *out[1] = {NULL};
+    hn_module_stats stats;
+    if (!m) return;
+    for (int k = 0; k < 2; k++) {
+        EXPECT_OK(hn_module_run(m, in, 1, out, 1));
+        const float *y = hn_tensor_data(out[0]);
+        EXPECT(y && y[0] == 8 * 7 && y[1] == 8 * 10 && y[2] == 8 * 15 && y[3] == 8 * 22);
+        hn_tensor_release(out[0]), out[0] = NULL;
+    }
+    hn_module_stats_get(m, &stats);
+    EXPECT_INT(stats.bytes_to_device, 2 * 32);
+    EXPECT_INT(stats.bytes_from_device, 2 * 32);
+    hn_tensor_release(in[0]);
+    hn_module_release(m);
+    expect_nothing_left();
+}
+
+/* y = x + w, for w of 4 numbers */
+#define WEIGHTED                                                                                                             \
+    "buffer b1 : input f32[4] source 0 buffer b2 : constant f32[4] source 1 buffer b3 : output f32[4] bytes(16) " KERNELS    \
+    "input \"x\" : f32[4] strides [1] in b1 call k1(b1 f32, b2 f32, out b3 f32) extent(4) "                                  \
+    "output tensor \"y\" : f32[4] strides [1] in b3"
+static const float weights[4] = {10, 20, 30, 40};
+
+static float run_weighted(hn_module *m) {
+    float x[4] = {1, 1, 1, 1}, y[4] = {NAN};
+    hn_tensor *in[1] = {F32(x, 4)}, *out[1] = {F32(y, 4)};
+    EXPECT_OK(hn_module_run(m, in, 1, out, 1));
+    hn_tensor_release(in[0]), hn_tensor_release(out[0]);
+    return y[3];
+}
+
+static void *run_weighted_often(void *m) {
+    for (int k = 0; k < 50; k++) EXPECT(run_weighted(m) == 41);
+    return NULL;
+}
+
+TEST(weights_are_copied_once) {
+    imaginary_reset();
+    hn_module *m = load_weights(WEIGHTED, &(fixture_weight){"w", HN_INPUT_PARAMETER, HN_DTYPE_F32, 4, weights}, 1, NULL);
+    pthread_t threads[4];
+    hn_module_stats stats;
+    if (!m) return;
+    hn_module_stats_get(m, &stats);
+    EXPECT_INT(stats.weights_uploaded_bytes, 0); /* not before the first run */
+    for (int k = 0; k < 4; k++) EXPECT(pthread_create(&threads[k], NULL, run_weighted_often, m) == 0);
+    for (int k = 0; k < 4; k++) pthread_join(threads[k], NULL);
+    hn_module_stats_get(m, &stats);
+    EXPECT_INT(stats.weights_uploaded_bytes, 16);
+    float other[4] = {0, 0, 0, 1};
+    hn_tensor *w = F32(other, 4);
+    EXPECT_OK(hn_module_weights_replace(m, &(hn_named_tensor){"w", w}, 1, true));
+    EXPECT(run_weighted(m) == 2);
+    other[3] = 5; /* the same memory with another content, when no run needs the old one */
+    EXPECT_OK(hn_module_weights_replace(m, &(hn_named_tensor){"w", w}, 1, true));
+    EXPECT(run_weighted(m) == 6);
+    hn_module_stats_get(m, &stats);
+    EXPECT_INT(stats.weights_uploaded_bytes, 48);
+    hn_tensor_release(w);
+    hn_module_release(m);
+    expect_nothing_left();
+}
+
+/* ---- which device ---- */
+
+TEST(the_device_by_name_and_number) {
+    static const struct { const char *device, *error; } cases[] = {
+        {"opencl", NULL}, {"opencl:0", NULL}, {"opencl:1", NULL},
+        {"opencl:2", "there is no device opencl:2"},
+        {"cpu", "the program was compiled for opencl and does not run on cpu"},
+        {"gpu", "'gpu' is no device; give one of cpu, cuda, opencl"},
+        {"opencl:", "'opencl:' is no device"}, {"opencl:1x", "'opencl:1x' is no device"},
+        {"opencl:99999999999999999999", "is no device"},
+    };
+    imaginary_reset();
+    for (size_t k = 0; k < HN_COUNT_OF(cases); k++) {
+        program p;
+        hn_strbuf image;
+        hn_module *m = NULL;
+        program_init(&p);
+        EXPECT_OK(program_image(&p, SCALED, NULL, &image));
+        hn_status status = hn_module_load_memory(image.ptr, image.len, false, &(hn_module_options){.device = cases[k].device}, &m);
+        if (cases[k].error) EXPECT(status && strstr(hn_status_message(status), cases[k].error));
+        else EXPECT(!status);
+        hn_status_free(status);
+        hn_module_release(m);
+        hn_strbuf_deinit(&image);
+        program_deinit(&p);
+    }
+    expect_nothing_left();
+}
+
+/* ---- hooks ---- */
+
+typedef struct seen {
+    void *queue;
+    int64_t kernel_ns;
+} seen;
+
+static hn_status see(void *user, const hn_step_info *step, uint64_t *note) {
+    seen *s = user;
+    (void)note;
+    if (step->kind != HN_MODULE_STEP_KERNEL) return NULL;
+    EXPECT(step->device.kind == HN_DEVICE_OPENCL && step->device.number == 1);
+    s->queue = step->queue;
+    s->kernel_ns = step->device_ns;
+    return NULL;
+}
+
+TEST(hooks_see_queue_and_time) {
+    imaginary_reset();
+    for (int profile = 0; profile < 2; profile++) {
+        hn_module *m = load_text(SCALED, &(hn_module_options){.device = "opencl:1", .profile = profile});
+        float x[4] = {1, 2, 3, 4};
+        hn_tensor *in[1] = {F32(x, 4)}, *out[1] = {NULL};
+        seen s = {NULL, -1};
+        hn_module_step_profile step;
+        if (!m) return;
+        EXPECT_OK(hn_module_hook_add(m, &(hn_step_hook){NULL, see, &s}));
+        EXPECT_OK(hn_module_run(m, in, 1, out, 1));
+        EXPECT(s.queue != NULL);
+        EXPECT_INT(s.kernel_ns, profile ? 1010 : 0);
+        EXPECT_OK(hn_module_profile(m, 0, &step));
+        if (profile) EXPECT_INT(step.total_ns, 1010);
+        hn_tensor_release(in[0]), hn_tensor_release(out[0]);
+        hn_module_release(m);
+    }
+    expect_nothing_left();
+}
+
+/* ---- runs that are begun and ended ---- */
+
+TEST(a_run_that_is_begun) {
+    imaginary_reset();
+    hn_module *m = load_text(SCALED, NULL);
+    float x[2][4] = {{1, 2, 3, 4}, {5, 6, 7, 8}}, y[4] = {0};
+    hn_tensor *in[2] = {F32(x[0], 4), F32(x[1], 4)}, *given[1] = {F32(y, 4)}, *made[1] = {NULL};
+    hn_run *first = NULL, *second = NULL;
+    if (!m) return;
+    EXPECT_OK(hn_run_begin(m, NULL, &in[0], 1, given, 1, &first));
+    EXPECT_OK(hn_run_begin(m, NULL, &in[1], 1, made, 1, &second));
+    hn_tensor_release(in[0]), hn_tensor_release(in[1]); /* the runs keep them */
+    EXPECT(y[0] == 0 && !made[0]);
+    EXPECT_OK(hn_run_end(second));
+    EXPECT(made[0] && ((float *)hn_tensor_data(made[0]))[0] == 20);
+    EXPECT(y[0] == 0);
+    hn_module_release(m); /* so they do the module */
+    EXPECT_OK(hn_run_end(first));
+    EXPECT(y[0] == 4 && y[3] == 16);
+    EXPECT_OK(hn_run_end(NULL));
+    hn_tensor_release(given[0]), hn_tensor_release(made[0]);
+    expect_nothing_left();
+}
+
+/* y = w; w = w + x */
+#define COUNTER                                                                                                              \
+    "buffer b1 : input f32[4] source 0 buffer b2 : constant f32[4] source 1 buffer b3 : output f32[4] bytes(16) "            \
+    "buffer b4 : output f32[4] bytes(16) " KERNELS "input \"x\" : f32[4] strides [1] in b1 "                                 \
+    "call k1(b1 f32, b2 f32, out b3 f32) extent(4) call k1(b3 f32, b2 f32, out b4 f32) extent(4) "                           \
+    "output mutation \"w\" : f32[4] strides [1] in b3 output tensor \"y\" : f32[4] strides [1] in b2"
+static const fixture_weight counter_weight = {"w", HN_INPUT_BUFFER, HN_DTYPE_F32, 4, weights};
+
+TEST(one_run_for_each_state) {
+    imaginary_reset();
+    hn_module *m = load_weights(COUNTER, &counter_weight, 1, NULL);
+    hn_state *other = NULL;
+    float x[4] = {1, 1, 1, 1};
+    hn_tensor *in[1] = {F32(x, 4)}, *out[1] = {NULL}, *more[1] = {NULL}, *w = NULL;
+    hn_run *first = NULL, *second = NULL;
+    if (!m) return;
+    EXPECT_OK(hn_state_create(m, &other));
+    EXPECT_OK(hn_run_begin(m, NULL, in, 1, out, 1, &first));
+    EXPECT_ERROR(hn_run_begin(m, NULL, in, 1, more, 1, &second), HN_INVALID_ARGUMENT, "this thread has begun a run with the state");
+    EXPECT_ERROR(hn_state_reset(hn_module_state(m)), HN_INVALID_ARGUMENT, "end it first");
+    EXPECT_OK(hn_run_begin(m, &(hn_run_options){.state = other}, in, 1, more, 1, &second));
+    EXPECT_OK(hn_run_end(first));
+    EXPECT_OK(hn_run_end(second));
+    EXPECT_OK(hn_state_read(other, "w", &w));
+    EXPECT(w && ((float *)hn_tensor_data(w))[0] == 11);
+    hn_state_destroy(other);
+    hn_tensor_release(in[0]), hn_tensor_release(out[0]), hn_tensor_release(more[0]), hn_tensor_release(w);
+    hn_module_release(m);
+    expect_nothing_left();
+}
+
+TEST(a_run_that_is_cancelled) {
+    imaginary_reset();
+    hn_module *m = load_weights(COUNTER, &counter_weight, 1, NULL);
+    hn_cancel *token = NULL;
+    float x[4] = {1, 1, 1, 1};
+    hn_tensor *in[1] = {F32(x, 4)}, *out[1] = {NULL}, *w = NULL;
+    hn_run *run = NULL;
+    if (!m) return;
+    EXPECT_OK(hn_cancel_create(&token));
+    EXPECT_OK(hn_run_begin(m, &(hn_run_options){.cancel = token}, in, 1, out, 1, &run));
+    hn_cancel_set(token);
+    EXPECT_ERROR(hn_run_end(run), HN_CANCELLED, "the run was cancelled");
+    EXPECT_ERROR(hn_run_begin(m, &(hn_run_options){.cancel = token}, in, 1, out, 1, &run), HN_CANCELLED, "the run was cancelled");
+    EXPECT_OK(hn_module_buffer_read(m, "w", &w));
+    EXPECT(w && ((float *)hn_tensor_data(w))[0] == 10 && !out[0]);
+    hn_cancel_destroy(token);
+    hn_tensor_release(in[0]), hn_tensor_release(w);
+    hn_module_release(m);
+    expect_nothing_left();
+}
+
+/* ---- a device that fails ---- */
+
+/* Of everything something: sizes from the data, a conditional, an assertion, an operation of the host, a state, weights,
+ * a temporary and a slot. n is the number of true elements of p. */
+#define EVERYTHING                                                                                                           \
+    "symbol data u0 in [0, 8] buffer b1 : input f32[2, 2] source 0 buffer b2 : input bool[4] source 1 "                      \
+    "buffer b3 : constant f32[4] source 1 buffer b4 : constant f32[4] source 2 buffer b5 : temp f32[2, 2] bytes(16) "        \
+    "buffer b6 : temp f32[2, 2] bytes(16) buffer b7 : temp i64[] bytes(8) buffer b8 : output f32[u0] bytes(4*u0) "           \
+    "buffer b9 : output f32[4] bytes(16) buffer b10 : temp f32[4] bytes(16) " KERNELS                                        \
+    "input \"x\" : f32[2, 2] strides [2, 1] in b1 input \"p\" : bool[4] strides [1] in b2 "                                  \
+    "call k7(b2 bool, out b7 i64) params [4] extent(1) assert(b2 bool) text \"the first is true\" define(b7 i64) symbol(u0) " \
+    "call k4(b1 f32, out b5 f32) extent(4) "                                                                                 \
+    "extern matmul(out b6 f32, b5 f32, b1 f32, none, none) params [1, 1, 1, 1, 2, 2, 2, 0, 0, "                              \
+    "0, 0, 2, 1, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0] "                             \
+    "cond(b2 bool) { call k1(b6 f32, b3 f32, out b10 f32) extent(4) } else { copy b10 from b6 } "                            \
+    "call k4(b10 f32, out b8 f32) extent(u0) call k1(b4 f32, b10 f32, out b9 f32) extent(4) "                                \
+    "output tensor \"y\" : f32[u0] strides [1] in b8 output mutation \"s\" : f32[4] strides [1] in b9 "
+
+static const float zeros[4];
+static const fixture_weight everything_weights[2] = {{"w", HN_INPUT_PARAMETER, HN_DTYPE_F32, 4, weights},
+                                                     {"s", HN_INPUT_BUFFER, HN_DTYPE_F32, 4, zeros}};
+
+static hn_status load_everything(hn_module **out) {
+    static hn_strbuf image;
+    if (!image.len) {
+        program p;
+        program_init(&p);
+        for (uint32_t k = 0; k < 2; k++) program_add_weight(&p, &everything_weights[k]);
+        EXPECT_OK(program_image(&p, EVERYTHING, NULL, &image));
+        program_deinit(&p);
+    }
+    return hn_module_load_memory(image.ptr, image.len, false, &(hn_module_options){.profile = true}, out);
+}
+
+/* One run, y of which must be right when it says so. */
+static hn_status run_everything(hn_module *m) {
+    float x[4] = {1, 2, 3, 4};
+    uint8_t p[4] = {1, 0, 1, 1};
+    hn_tensor *in[2] = {F32(x, 2, 2), tensor_of(HN_BOOL, 1, (int64_t[]){4}, NULL, p)}, *out[1] = {NULL};
+    hn_status status = hn_module_run(m, in, 2, out, 1);
+    EXPECT((out[0] != NULL) == !status);
+    if (out[0]) {
+        const float *y = hn_tensor_data(out[0]);
+        EXPECT_INT(hn_tensor_numel(out[0]), 3); /* 2 * (2 * x @ x + w) */
+        EXPECT(y[0] == 2 * (14 + 10) && y[1] == 2 * (20 + 20) && y[2] == 2 * (30 + 30));
+    }
+    hn_tensor_release(in[0]), hn_tensor_release(in[1]), hn_tensor_release(out[0]);
+    return status;
+}
+
+static float state_of(hn_module *m) {
+    hn_tensor *s = NULL;
+    float value = NAN;
+    EXPECT_OK(hn_module_buffer_read(m, "s", &s));
+    if (s) value = *(float *)hn_tensor_data(s);
+    hn_tensor_release(s);
+    return value;
+}
+
+static void expect_device_error(hn_status status) {
+    const int code = (int)hn_status_code(status);
+    EXPECT(code == HN_DEVICE || code == HN_OUT_OF_MEMORY || code == HN_TOOLCHAIN);
+    hn_status_free(status);
+}
+
+/* Loads and runs twice; then, when the device is well again, once more. Whether it came to the call that is to fail; a
+ * time that the profile does not get is no failure of the run. */
+static bool try_everything(uint32_t *out_good) {
+    hn_module *m = NULL;
+    uint32_t good = 0;
+    hn_status status = load_everything(&m);
+    const bool is_loaded = !status;
+    if (status) expect_device_error(status);
+    for (int k = 0; is_loaded && k < 2; k++) {
+        status = run_everything(m);
+        good += !status;
+        if (status) expect_device_error(status);
+    }
+    const bool came_so_far = atomic_load(&imaginary.calls) >= atomic_load(&imaginary.fail_at);
+    imaginary_reset();
+    if (is_loaded) EXPECT_OK(run_everything(m));
+    if (is_loaded) EXPECT(state_of(m) == 24 * (float)(good + 1)); /* as many runs as were well have changed it */
+    hn_module_release(m);
+    expect_nothing_left();
+    *out_good = good;
+    return came_so_far;
+}
+
+TEST(each_call_of_the_table_fails_once) {
+    uint32_t n = 0, good;
+    do {
+        imaginary_reset();
+        atomic_store(&imaginary.fail_at, ++n);
+    } while (try_everything(&good) && n < 1000);
+    EXPECT(n > 100 && n < 1000 && good == 2);
+}
+
+TEST(the_device_is_lost) {
+    uint32_t n = 0, good;
+    do {
+        imaginary_reset();
+        atomic_store(&imaginary.stays_lost, true);
+        atomic_store(&imaginary.fail_at, ++n);
+    } while (try_everything(&good) && n < 1000);
+    EXPECT(n > 100 && n < 1000 && good == 2);
+}
+
+TEST(memory_runs_out) {
+    size_t bytes = 0;
+    uint32_t good;
+    do {
+        imaginary_reset();
+        atomic_store(&imaginary.memory_max, bytes += 256);
+        (void)try_everything(&good);
+    } while (good < 2 && bytes < 1 << 20);
+    EXPECT(bytes > 1024 && bytes < 1 << 20);
+}
+
+TEST_MAIN
