@@ -175,73 +175,92 @@ static void step_binary(gen *r) {
     }
 }
 
-static void step_view(gen *r) {
-    known x = pick(r);
-    uint32_t rank = info(r, x.v)->rank;
-    hn_value v = 0;
+/* What a view step makes of `x`; 0: nothing. `d`: one of its dims, if it has any. */
+typedef hn_value make_view(gen *r, hn_value x, uint32_t d);
+
+static void copy_sizes(gen *r, hn_value x, hn_expr *sizes) {
+    for (uint32_t k = 0; k < info(r, x)->rank; k++) sizes[k] = info(r, x)->sizes[k];
+}
+
+/* Flattens, or splits a dim. */
+static hn_value make_reshape(gen *r, hn_value x, uint32_t d) {
     hn_expr sizes[HN_MAX_RANK];
-    uint32_t d = rank ? below(r, rank) : 0;
-    for (uint32_t k = 0; k < rank; k++) sizes[k] = info(r, x.v)->sizes[k];
-    switch (below(r, 8)) {
-    case 0: { /* reshape: flatten, or split a dim */
-        if (chance(r, 50) || !rank) {
-            hn_expr n = num(r, numel(r, x.v));
-            v = hn_b_reshape(r->g, x.v, &n, 1);
-            break;
-        }
-        int64_t n = size(r, x.v, d), divisor = n % 2 == 0 && n ? 2 : n % 3 == 0 && n ? 3 : 1;
-        memmove(&sizes[d + 1], &sizes[d], (rank - d) * sizeof *sizes);
-        bool front = chance(r, 50);
-        sizes[d] = num(r, front ? divisor : n / divisor);
-        sizes[d + 1] = num(r, front ? n / divisor : divisor);
-        if (rank < 6) v = hn_b_reshape(r->g, x.v, sizes, rank + 1);
-        break;
+    uint32_t rank = info(r, x)->rank;
+    if (chance(r, 50) || !rank) {
+        hn_expr n = num(r, numel(r, x));
+        return hn_b_reshape(r->g, x, &n, 1);
     }
-    case 1: case 2: {
-        uint32_t order[HN_MAX_RANK];
-        for (uint32_t k = 0; k < rank; k++) order[k] = k;
-        for (uint32_t k = rank; k-- > 1;) {
-            uint32_t o = below(r, k + 1), t = order[k];
-            order[k] = order[o];
-            order[o] = t;
-        }
-        v = hn_b_permute(r->g, x.v, order);
-        break;
+    copy_sizes(r, x, sizes);
+    int64_t n = size(r, x, d), divisor = n % 2 == 0 && n ? 2 : n % 3 == 0 && n ? 3 : 1;
+    memmove(&sizes[d + 1], &sizes[d], (rank - d) * sizeof *sizes);
+    bool front = chance(r, 50);
+    sizes[d] = num(r, front ? divisor : n / divisor);
+    sizes[d + 1] = num(r, front ? n / divisor : divisor);
+    return rank < 6 ? hn_b_reshape(r->g, x, sizes, rank + 1) : 0;
+}
+
+static hn_value make_permute(gen *r, hn_value x, uint32_t d) {
+    uint32_t order[HN_MAX_RANK], rank = info(r, x)->rank;
+    (void)d;
+    for (uint32_t k = 0; k < rank; k++) order[k] = k;
+    for (uint32_t k = rank; k-- > 1;) {
+        uint32_t o = below(r, k + 1), t = order[k];
+        order[k] = order[o];
+        order[o] = t;
     }
-    case 3:
-        if (rank >= 5) break;
-        v = hn_b_unsqueeze(r->g, x.v, below(r, rank + 1));
-        if (chance(r, 60)) {
-            rank++;
-            for (uint32_t k = 0; k < rank; k++) {
-                bool grows = size(r, v, k) == 1 && chance(r, 50);
-                int64_t n = grows ? 1 + below(r, 9) : size(r, v, k);
-                sizes[k] = num(r, hn_sym_is_value(r->sym, info(r, v)->sizes[k], 1) ? n : size(r, v, k)); /* a literal 1 only, see partner */
-            }
-            v = hn_b_expand(r->g, v, sizes, rank);
-        }
-        break;
-    case 4: case 5: {
-        if (!rank) break;
-        int64_t n = size(r, x.v, d), start = n ? below(r, (uint32_t)n) : 0, step = 1 + below(r, 3);
-        int64_t count = n ? (n - start + step - 1) / step : 0;
-        v = chance(r, 25) ? hn_b_flip(r->g, x.v, d) : hn_b_slice(r->g, x.v, d, num(r, start), num(r, count), step);
-        break;
+    return hn_b_permute(r->g, x, order);
+}
+
+/* A dim of size 1 more, and perhaps an expand. */
+static hn_value make_expand(gen *r, hn_value x, uint32_t d) {
+    hn_expr sizes[HN_MAX_RANK];
+    uint32_t rank = info(r, x)->rank;
+    (void)d;
+    if (rank >= 5) return 0;
+    hn_value v = hn_b_unsqueeze(r->g, x, below(r, rank + 1));
+    if (!chance(r, 60)) return v;
+    for (uint32_t k = 0; k <= rank; k++) {
+        bool grows = size(r, v, k) == 1 && chance(r, 50);
+        int64_t n = grows ? 1 + below(r, 9) : size(r, v, k);
+        bool is_one = hn_sym_is_value(r->sym, info(r, v)->sizes[k], 1); /* a literal 1 only, see partner */
+        sizes[k] = num(r, is_one ? n : size(r, v, k));
     }
-    case 6: {
-        if (!rank || rank >= 5 || size(r, x.v, d) < 3) break;
-        int64_t n = size(r, x.v, d), k = 1 + below(r, 3), step = 1 + below(r, 2);
-        v = hn_b_window(r->g, x.v, d, num(r, (n - k) / step + 1), num(r, k), num(r, step), num(r, 1));
-        break;
+    return hn_b_expand(r->g, v, sizes, rank + 1);
+}
+
+static hn_value make_slice(gen *r, hn_value x, uint32_t d) {
+    if (!info(r, x)->rank) return 0;
+    int64_t n = size(r, x, d), start = n ? below(r, (uint32_t)n) : 0, step = 1 + below(r, 3);
+    int64_t count = n ? (n - start + step - 1) / step : 0;
+    if (chance(r, 25)) return hn_b_flip(r->g, x, d);
+    return hn_b_slice(r->g, x, d, num(r, start), num(r, count), step);
+}
+
+static hn_value make_window(gen *r, hn_value x, uint32_t d) {
+    uint32_t rank = info(r, x)->rank;
+    if (!rank || rank >= 5 || size(r, x, d) < 3) return 0;
+    int64_t n = size(r, x, d), k = 1 + below(r, 3), step = 1 + below(r, 2);
+    return hn_b_window(r->g, x, d, num(r, (n - k) / step + 1), num(r, k), num(r, step), num(r, 1));
+}
+
+static hn_value make_pad(gen *r, hn_value x, uint32_t d) {
+    hn_expr low[HN_MAX_RANK], high[HN_MAX_RANK];
+    (void)d;
+    for (uint32_t k = 0; k < info(r, x)->rank; k++) {
+        low[k] = num(r, chance(r, 40) ? below(r, 3) : 0);
+        high[k] = num(r, chance(r, 40) ? below(r, 3) : 0);
     }
-    default: {
-        hn_expr lo[HN_MAX_RANK], hi[HN_MAX_RANK];
-        for (uint32_t k = 0; k < rank; k++) lo[k] = num(r, chance(r, 40) ? below(r, 3) : 0), hi[k] = num(r, chance(r, 40) ? below(r, 3) : 0);
-        v = hn_b_pad(r->g, x.v, is_float(r, x.v) ? hn_scalar_f(1) : hn_scalar_i(num(r, 1)), lo, hi);
-        x.maxabs = fmax(x.maxabs, 1);
-    }
-    }
-    x.v = v;
+    return hn_b_pad(r->g, x, is_float(r, x) ? hn_scalar_f(1) : hn_scalar_i(num(r, 1)), low, high);
+}
+
+static void step_view(gen *r) {
+    static make_view *const views[] = {make_reshape, make_permute, make_permute, make_expand,
+                                       make_slice,   make_slice,   make_window,  make_pad};
+    known x = pick(r);
+    uint32_t rank = info(r, x.v)->rank, d = rank ? below(r, rank) : 0;
+    make_view *make = views[below(r, 8)];
+    x.v = make(r, x.v, d);
+    if (make == make_pad) x.maxabs = fmax(x.maxabs, 1);
     add(r, x);
 }
 
