@@ -13,12 +13,12 @@ typedef struct suggestion {
 } suggestion;
 
 /* Keeps the nearest, in the order of their distance. */
-static void keep(suggestion *kept, const char *name, size_t far) {
+static void keep(suggestion *kept, const char *name, size_t distance) {
     uint32_t at = SUGGESTIONS;
-    while (at > 0 && (!kept[at - 1].name || kept[at - 1].distance > far)) at--;
+    while (at > 0 && (!kept[at - 1].name || kept[at - 1].distance > distance)) at--;
     if (at == SUGGESTIONS) return;
     memmove(&kept[at + 1], &kept[at], (SUGGESTIONS - 1 - at) * sizeof *kept);
-    kept[at] = (suggestion){name, far};
+    kept[at] = (suggestion){name, distance};
 }
 
 static void print_list(hn_strbuf *out, uint32_t count, hn_near_name name_at, const void *user) {
@@ -40,8 +40,8 @@ void hn_near_print(hn_strbuf *out, const char *wanted, uint32_t count, hn_near_n
     const size_t limit = 1 + strlen(wanted) / 4;
     for (uint32_t k = 0; k < count; k++) {
         const char *name = name_at(user, k);
-        size_t far = name && *name ? hn_edit_distance(hn_str_of(wanted), hn_str_of(name)) : SIZE_MAX;
-        if (far <= limit) keep(kept, name, far);
+        size_t distance = name && *name ? hn_edit_distance(hn_str_of(wanted), hn_str_of(name)) : SIZE_MAX;
+        if (distance <= limit) keep(kept, name, distance);
     }
     if (!kept[0].name) {
         print_list(out, count, name_at, user);
