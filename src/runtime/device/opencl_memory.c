@@ -39,7 +39,9 @@ static void *add_range(opencl_dev *d, size_t bytes, cl_mem object) {
 void *hn_opencl_alloc(hn_dev *dev, size_t bytes) {
     opencl_dev *d = (opencl_dev *)dev;
     cl_int code;
-    if (bytes > SIZE_MAX / 16) return NULL; /* numbers end before */
+    /* NVIDIA's driver makes an object of any size, and fails when it is used. */
+    if (bytes > SIZE_MAX / 16 || (d->base.facts.memory_bytes && bytes > d->base.facts.memory_bytes))
+        return NULL;
     cl_mem object = d->cl.clCreateBuffer(d->context, CL_MEM_READ_WRITE, bytes + ROOM, NULL, &code);
     if (!object) return NULL;
     pthread_rwlock_wrlock(&d->lock);
