@@ -23,6 +23,16 @@ static size_t extent_of(const hn_step_operand *o) {
     return (size_t)last * hn_scalar_type_bytes(o->type);
 }
 
+/* Wherever the memory is. */
+static hn_status hash_of(const hn_step_info *step, uint32_t k, span *out) {
+    void *copy = malloc(out->len);
+    if (!copy) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory");
+    hn_status status = hn_step_operand_read(step, k, copy, out->len);
+    if (!status) out->hash = hn_hash64(copy, out->len, 0);
+    free(copy);
+    return status;
+}
+
 static hn_status span_of(const hn_step_info *step, uint32_t k, bool reads, span *out) {
     hn_step_operand o;
     HN_TRY(hn_step_operand_get(step, k, &o));
@@ -31,14 +41,13 @@ static hn_status span_of(const hn_step_info *step, uint32_t k, bool reads, span 
         return step->kind == HN_MODULE_STEP_EXTERN
                    ? NULL
                    : HN_ERROR(HN_INTERNAL, "operand %u of step %u is absent", k, step->index);
-    if (!o.has_shape || o.device.kind != HN_DEVICE_CPU || !hn_scalar_type_bytes(o.type))
+    if (!o.has_shape || !hn_scalar_type_bytes(o.type))
         return HN_ERROR(HN_INTERNAL, "operand %u of step %u is not described", k, step->index);
     out->len = extent_of(&o);
     out->begin = o.data;
     if (reads && out->len && !o.data)
         return HN_ERROR(HN_INTERNAL, "operand %u of step %u has no memory", k, step->index);
-    if (reads && out->len && !o.is_written) out->hash = hn_hash64(out->begin, out->len, 0);
-    return NULL;
+    return reads && out->len && !o.is_written ? hash_of(step, k, out) : NULL;
 }
 
 static hn_status before(void *user, const hn_step_info *step, uint64_t *note) {
