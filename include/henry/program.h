@@ -37,7 +37,7 @@ typedef struct hn_compile_options {
     int32_t compile_threads; /* compilers at once; 0: HENRY_COMPILE_THREADS, else one per CPU */
     bool no_standby;        /* as in hn_service_options: start the programs of the compiler for each kernel */
     int32_t threads;        /* threads that the program is planned for; 0: one per CPU */
-    const char *target_cpu; /* "x86-64-v3" and the like; NULL: this machine's */
+    const char *target;     /* "x86-64-v3", or several levels of CPUs separated by commas; "opencl"; NULL: this machine's CPU */
     bool verify;            /* compare every record of the file with its checksum, even if the graph cache has the program */
     bool embed_weights;     /* put the weights into the image; otherwise it refers to the model file, or to ... */
     const char *safetensors; /* ... this file, which is written, in the safetensors format; not with embed_weights. The image finds it

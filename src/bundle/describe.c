@@ -268,6 +268,16 @@ static void text_workspaces(const hn_bundle *b, hn_strbuf *out) {
     }
 }
 
+static void text_transfers(const hn_bundle *b, hn_strbuf *out) {
+    hn_bundle_transfers t;
+    hn_bundle_transfers_get(b, &t);
+    if (!t.is_for_device) return;
+    hn_strbuf_printf(out, "operations on the host %u, copies between host and device %u", t.host_steps,
+                     t.copies);
+    if (t.bytes < 0) hn_strbuf_puts(out, " of as many bytes as the data says\n");
+    else hn_strbuf_printf(out, " of %" PRId64 " bytes\n", t.bytes);
+}
+
 void hn_bundle_describe_text(const hn_bundle *b, hn_strbuf *out) {
     hn_strbuf_printf(out, "bundle version %u by %s\nmodel '%s'\n", b->header->version,
                      hn_bundle_text(b, b->info->producer), hn_bundle_text(b, b->info->model));
@@ -278,6 +288,7 @@ void hn_bundle_describe_text(const hn_bundle *b, hn_strbuf *out) {
     text_values(b, out);
     text_symbols(b, out);
     text_workspaces(b, out);
+    text_transfers(b, out);
     text_buffers(b, out);
     for (uint32_t i = 1; i < b->kernels_count; i++) text_kernel(b, i, out);
     for (uint32_t i = 0; i < b->steps_count; i++) text_step(b, i, out);

@@ -255,6 +255,19 @@ static void json_workspaces(const hn_bundle *b, hn_strbuf *out) {
     hn_strbuf_putc(out, ']');
 }
 
+/* "bytes" is null when the data decides. */
+static void json_transfers(const hn_bundle *b, hn_strbuf *out) {
+    hn_bundle_transfers t;
+    hn_bundle_transfers_get(b, &t);
+    json_key(out, "transfers"), hn_strbuf_putc(out, '{');
+    json_number(out, "host_steps", t.host_steps);
+    json_number(out, "copies", t.copies);
+    json_key(out, "bytes");
+    if (t.bytes < 0) hn_strbuf_puts(out, "null");
+    else hn_strbuf_i64(out, t.bytes);
+    hn_strbuf_putc(out, '}');
+}
+
 static void json_files(const hn_bundle *b, hn_strbuf *out) {
     json_list(out, "objects");
     for (uint32_t i = 0; i < b->objects_count; i++) {
@@ -314,6 +327,7 @@ void hn_bundle_describe_json(const hn_bundle *b, hn_strbuf *out) {
     json_values(b, out);
     json_symbols(b, out);
     json_workspaces(b, out);
+    json_transfers(b, out);
     json_memory(b, out);
     json_counts(b, out);
     json_files(b, out);

@@ -43,6 +43,12 @@ hn_device_kind hn_bundle_target_device(uint32_t kind) {
     return devices[kind];
 }
 
+const hn_bundle_words *hn_bundle_words_of(hn_device_kind device) {
+    static const hn_bundle_words cpu = {HNB_TARGET_CPU, HNB_OBJECT_ELF};
+    static const hn_bundle_words opencl = {HNB_TARGET_OPENCL, HNB_OBJECT_OPENCL};
+    return device == HN_DEVICE_CPU ? &cpu : device == HN_DEVICE_OPENCL ? &opencl : NULL;
+}
+
 uint32_t hn_bundle_workspace(const hn_bundle *b, uint32_t device) {
     for (uint32_t k = 0; k < b->workspaces_count; k++)
         if (b->workspaces[k].device == device) return b->workspaces[k].bytes;

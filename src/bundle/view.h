@@ -77,8 +77,23 @@ const char *hn_bundle_object_kind_name(uint32_t kind); /* "elf", "cubin", "ptx",
 const char *hn_bundle_target_kind_name(uint32_t kind); /* "cpu", "cuda", "opencl" */
 /* On which kind of device code of a target runs. `kind` is in range. */
 hn_device_kind hn_bundle_target_device(uint32_t kind);
+/* A bundle's words for programs that run on a device; NULL: bundles have none. */
+typedef struct hn_bundle_words {
+    hnb_target_kind target;
+    hnb_object_kind object;
+} hn_bundle_words;
+const hn_bundle_words *hn_bundle_words_of(hn_device_kind device);
 /* The size of a device's workspace, an expression; 0: it has none. */
 uint32_t hn_bundle_workspace(const hn_bundle *b, uint32_t device);
+
+/* What a program whose kernels run on a device leaves to the host, bodies of conditionals included. */
+typedef struct hn_bundle_transfers {
+    bool is_for_device;  /* false: the host does everything, and the rest is 0 */
+    uint32_t host_steps; /* operations */
+    uint32_t copies;     /* steps that copy between host and device; inputs and outputs are no steps */
+    int64_t bytes;       /* of these copies, for the sizes that the model was exported with; -1: the data decides */
+} hn_bundle_transfers;
+void hn_bundle_transfers_get(const hn_bundle *b, hn_bundle_transfers *out);
 
 /* Whether all 32 bytes are 0: a digest that was not computed. */
 bool hn_bundle_digest_is_unknown(const uint8_t digest[32]);

@@ -40,12 +40,6 @@ void hn_kernel_code_put(const hn_kernel_code *code, hn_strbuf *out);
 typedef struct hn_target hn_target;
 typedef struct hn_language hn_language; /* codegen/walk.h */
 
-/* What comes of a unit, and lies in a bundle. */
-typedef enum hn_artefact_kind {
-    HN_ARTEFACT_SHARED_OBJECT, /* machine code that a process loads */
-    HN_ARTEFACT_OPENCL /* OpenCL C, which the device's driver compiles, and what drivers made of it before */
-} hn_artefact_kind;
-
 /* How a kernel is called, and what it gets. */
 typedef enum hn_kernel_abi {
     HN_ABI_RANGE, /* henry/abi/kernel_abi.h: a call takes a range of the iterations [0, extent) */
@@ -57,10 +51,8 @@ typedef struct hn_target_kind {
     const char *language; /* of the compile service */
     const char *const
         *flags; /* of every unit, NULL at the end; the target's own come behind them */
-    hn_artefact_kind artefact;
     hn_kernel_abi abi;
-    hn_device_kind device; /* that runs the kernels */
-    const char *lacks; /* what is missing before programs can be compiled for it, or NULL */
+    hn_device_kind device; /* that runs the kernels; bundles have its kind of objects */
     /* Translation units are closed when their kernels' text has this many bytes: a compiler run has
      * a fixed cost, and units compile side by side. It does not depend on the machine, so that a
      * model gives the same bytes everywhere. */
@@ -102,8 +94,7 @@ hn_status hn_target_print_form(const hn_target *target, const hn_form *form, hn_
 
 /* What this machine's CPUID shows. */
 hn_target hn_target_host(void);
-/* By name, or of a CPU by what base/cpu.h takes. Also one that `lacks` something. Errors:
- * invalid-argument, listing the names of those that programs can be compiled for. */
+/* By name, or of a CPU by what base/cpu.h takes. Errors: invalid-argument, listing the names. */
 hn_status hn_target_named(hn_str name, hn_target *out) HN_MUST_USE;
 /* Whose threads the scheduler has to keep busy: multiprocessors, or those that the caller has. */
 uint32_t hn_target_threads(const hn_target *target, uint32_t of_caller);

@@ -40,7 +40,6 @@ static const char *const c_flags[] = {"-O2",
 static const hn_target_kind cpu = {
     .language = "c",
     .flags = c_flags,
-    .artefact = HN_ARTEFACT_SHARED_OBJECT,
     .abi = HN_ABI_RANGE,
     .device = HN_DEVICE_CPU,
     .unit_bytes = 6 << 10, /* of 3 to 16 KiB the best for nine small models on two processors, and
@@ -60,11 +59,8 @@ static const char *const opencl_flags[] = {"-cl-std=CL1.2",
 static const hn_target_kind opencl_device = {
     .language = "opencl",
     .flags = opencl_flags,
-    .artefact = HN_ARTEFACT_OPENCL,
     .abi = HN_ABI_GROUPS,
     .device = HN_DEVICE_OPENCL,
-    .lacks = "the compile service has no language 'opencl', bundles have no objects of that kind, "
-             "and the runtime has no OpenCL devices",
     .unit_bytes = 6 << 10, /* as of C: nothing was measured */
     .gpu = &hn_gpu_facts_common,
     .limits = &hn_gpu_facts_common.limits,
@@ -105,6 +101,19 @@ static hn_target of_level(const hn_cpu_level *level) {
 
 hn_target hn_target_host(void) { return of_level(hn_cpu_level_host()); }
 
+static hn_status refuse_name(hn_str name) {
+    hn_strbuf known;
+    hn_strbuf_init(&known);
+    for (size_t k = 0; k < HN_COUNT_OF(others); k++) hn_strbuf_printf(&known, ", %s", others[k].name);
+    hn_status status = hn_strbuf_status(&known);
+    if (!status)
+        status = HN_ERROR(HN_INVALID_ARGUMENT,
+                          "unknown target '" HN_STR_FMT "'; known: " HN_CPU_LEVELS_TEXT "%s",
+                          HN_STR_ARG(name), known.ptr);
+    hn_strbuf_deinit(&known);
+    return status;
+}
+
 hn_status hn_target_named(hn_str name, hn_target *out) {
     for (size_t k = 0; k < HN_COUNT_OF(others); k++) {
         if (!hn_str_eq(name, hn_str_of(others[k].name))) continue;
@@ -112,10 +121,7 @@ hn_status hn_target_named(hn_str name, hn_target *out) {
         return NULL;
     }
     const hn_cpu_level *level = hn_cpu_level_named(name);
-    if (!level)
-        return HN_ERROR(HN_INVALID_ARGUMENT,
-                        "unknown target '" HN_STR_FMT "'; known: " HN_CPU_LEVELS_TEXT,
-                        HN_STR_ARG(name));
+    if (!level) return refuse_name(name);
     *out = of_level(level);
     return NULL;
 }

@@ -39,6 +39,7 @@ hn_status hn_driver_build(hn_driver *d, hn_strbuf *image) {
     hn_wrapper *wrapper;
     d->stats.nodes = d->graph->nodes.count - 1;
     HN_TRY(hn_lower(d->graph, &d->arena, &d->scratch, &d->program));
+    hn_program_set_device(d->program, d->levels[0].target.kind->device);
     HN_TRY(hn_program_verify(d->program));
     hn_driver_dump_program(d, "lower");
     d->stats.lower_ns = hn_driver_lap(&mark);
@@ -78,9 +79,13 @@ hn_status hn_compiled_create(const char *weights_path, hn_compiled **out) {
     return NULL;
 }
 
-/* Best first, each once. */
+/* Best first, each once. All run the kernels on one kind of device. */
 static hn_status add_level(hn_driver *d, const hn_target *target) {
     uint32_t at = 0;
+    if (d->level_count && d->levels[0].target.kind != target->kind)
+        return HN_ERROR(HN_INVALID_ARGUMENT,
+                        "cannot compile one program for '%s' and '%s': they are different kinds of device",
+                        d->levels[0].target.name, target->name);
     while (at < d->level_count && d->levels[at].target.rank > target->rank) at++;
     if (at < d->level_count && strcmp(d->levels[at].target.name, target->name) == 0) return NULL;
     if (d->level_count == HN_LEVELS_MAX) return HN_ERROR(HN_INVALID_ARGUMENT, "more than %d targets", HN_LEVELS_MAX);
@@ -90,15 +95,12 @@ static hn_status add_level(hn_driver *d, const hn_target *target) {
 }
 
 hn_status hn_driver_targets(hn_driver *d) {
-    const char *names = HN_OPT(&d->options, target_cpu) ? HN_OPT(&d->options, target_cpu) : "host";
+    const char *names = HN_OPT(&d->options, target) ? HN_OPT(&d->options, target) : "host";
     d->level_count = 0;
     while (true) {
         size_t len = strcspn(names, ",");
         hn_target target;
         HN_TRY(hn_target_named((hn_str){names, len}, &target));
-        if (target.kind->lacks)
-            return HN_ERROR(HN_UNSUPPORTED, "cannot compile programs for target '%s' yet: %s",
-                            target.name, target.kind->lacks);
         HN_TRY(add_level(d, &target));
         if (!names[len]) break;
         names += len + 1;

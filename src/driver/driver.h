@@ -21,7 +21,7 @@ struct hn_compiled {
 
 enum { HN_LEVELS_MAX = 8 };
 
-/* A feature level of CPUs with its kernels. */
+/* A target with its kernels: a feature level of CPUs, or another kind of device. */
 typedef struct hn_driver_level {
     hn_target target;
     hn_kernel_code *step_kernels; /* per schedule step: the printed kernel (text shared by equal ones); zeros for other steps */
@@ -39,7 +39,7 @@ typedef struct hn_driver {
     hn_graph *graph;
     hn_program *program;
     hn_schedule schedule;
-    hn_driver_level levels[HN_LEVELS_MAX]; /* the CPUs to compile for, the best first */
+    hn_driver_level levels[HN_LEVELS_MAX]; /* what to compile for, the best first: of one kind */
     uint32_t level_count;
     const hn_target *targets[HN_LEVELS_MAX]; /* of the levels */
     hn_service *service;
@@ -56,7 +56,7 @@ typedef struct hn_driver {
 /* compile.c: the parts of a compilation. */
 void hn_driver_init(hn_driver *d, const hn_compile_options *options, hn_service *service);
 void hn_driver_deinit(hn_driver *d); /* the service and the graph are not the driver's */
-/* The levels of `target_cpu`, "x86-64-v4,x86-64-v3"; none named: this machine's. Errors: invalid-argument. */
+/* The levels of `target`, "x86-64-v4,x86-64-v3"; none named: this machine's. Errors: invalid-argument. */
 hn_status hn_driver_targets(hn_driver *d) HN_MUST_USE;
 /* Of the compile service, in which the kernels of all these levels are written. */
 static inline const char *hn_driver_language(const hn_driver *d) { return d->levels[0].target.kind->language; }

@@ -41,7 +41,8 @@ hn_status hn_driver_wrapper(hn_driver *d, hn_wrapper **out) {
         targets[l] = (hn_wrapper_target){d->levels[l].step_kernels, d->levels[l].step_units};
     const hn_wrapper_source source = {.program = d->program, .schedule = &d->schedule,
                                       .targets = targets, .target_count = d->level_count};
-    return hn_wrapper_from_schedule(&source, &d->arena, &d->scratch, out);
+    HN_TRY(hn_wrapper_from_schedule(&source, &d->arena, &d->scratch, out));
+    return hn_wrapper_host_memory(*out);
 }
 
 hn_status hn_driver_plan(hn_wrapper *wrapper, hn_memory_plan *out) {
@@ -58,8 +59,7 @@ static hn_status make_targets(hn_driver *d, hn_strbuf *features, hn_bundle_targe
         const hn_target *target = &d->levels[l].target;
         out[l] = (hn_bundle_target){.name = hn_str_of(target->name),
                                     .features = hn_strbuf_str(&features[l]),
-                                    .artefact = target->kind->artefact,
-                                    .abi = target->kind->abi};
+                                    .device = target->kind->device};
     }
     return NULL;
 }

@@ -47,7 +47,7 @@ static const hn_option_row rows[] = {
     {ROW(model), HN_OPTION_KEYED, "model", put_model, ""},
     {ROW(no_fusion), HN_OPTION_KEYED, "no_fusion", put_no_fusion, ""},
     {ROW(threads), HN_OPTION_KEYED, "threads", put_threads, ""},
-    {ROW(target_cpu), HN_OPTION_KEYED, "target", put_target, ""},
+    {ROW(target), HN_OPTION_KEYED, "target", put_target, ""},
     {ROW(embed_weights), HN_OPTION_KEYED, "embed_weights", put_embed, ""},
     {ROW(cache_tag), HN_OPTION_KEYED, "tag", put_tag, ""},
     {ROW(inputs), HN_OPTION_GUARDED, NULL, NULL, "decisions taken by sizes are guarded"},

@@ -38,7 +38,7 @@ enum { HN_OPTION_ROWS_MAX = 64 };
 
 struct hn_options {
     const hn_compile_options *given; /* read it through HN_OPT only */
-    const hn_target *const *targets; /* that target_cpu came to, for the key; borrowed */
+    const hn_target *const *targets; /* that target came to, for the key; borrowed */
     uint32_t target_count;
     const hn_option_row *rows;       /* hn_option_rows, but in tests */
     uint32_t row_count;

@@ -261,7 +261,12 @@ static hn_status print_wrapper(hn_driver *d, hn_wrapper *wrapper, hn_str feature
 hn_status hn_driver_source(hn_driver *d) {
     hn_wrapper *wrapper;
     hn_strbuf features;
-    if (d->level_count > 1) return HN_ERROR(HN_UNSUPPORTED, "a source project is for one CPU; name one with --target-cpu");
+    const hn_target *target = &d->levels[0].target;
+    if (d->level_count > 1)
+        return HN_ERROR(HN_UNSUPPORTED, "a source project is for one CPU; name one with --target");
+    if (target->kind->device != HN_DEVICE_CPU)
+        return HN_ERROR(HN_UNSUPPORTED, "a source project is for a CPU, not for '%s'; name one with --target",
+                        target->name);
     HN_NEW(&d->arena, d->levels[0].step_units, d->schedule.steps.count); /* all in the one object */
     HN_TRY(hn_driver_wrapper(d, &wrapper));
     hn_strbuf_init(&features);

@@ -34,7 +34,7 @@ static hn_status refuse(const hn_bundle *b, uint32_t first, uint32_t count) {
         hn_strbuf_printf(&why, "%s'%s' ", k > first ? ", " : "", target_name(b, k));
         (void)runs(b, k, &why);
     }
-    hn_status status = HN_ERROR(HN_INCOMPATIBLE, "no code in the bundle is for this machine: %s; compile the model for it (--target-cpu)",
+    hn_status status = HN_ERROR(HN_INCOMPATIBLE, "no code in the bundle is for this machine: %s; compile the model for it (--target)",
                                 why.len ? why.ptr : "it has none at all");
     hn_strbuf_deinit(&why);
     return status;

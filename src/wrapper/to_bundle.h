@@ -20,8 +20,7 @@ typedef struct hn_bundle_object {
 typedef struct hn_bundle_target {
     hn_str name;
     hn_str features; /* list, each with its NUL, in gcc's names: "avx2\0fma\0"; checked at load */
-    hn_artefact_kind artefact;
-    hn_kernel_abi abi;
+    hn_device_kind device; /* that runs them */
 } hn_bundle_target;
 
 typedef struct hn_bundle_objects {

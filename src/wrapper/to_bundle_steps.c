@@ -3,24 +3,15 @@
 #include "wrapper/exprs.h"
 #include "wrapper/to_bundle_impl.h"
 
-/* A bundle's words for a target and its objects. */
-static const struct {
-    hnb_target_kind target;
-    hnb_object_kind object;
-    hn_kernel_abi abi;
-} code_kinds[] = {
-    [HN_ARTEFACT_SHARED_OBJECT] = {HNB_TARGET_CPU, HNB_OBJECT_ELF, HN_ABI_RANGE},
-    [HN_ARTEFACT_OPENCL] = {HNB_TARGET_OPENCL, HNB_OBJECT_OPENCL, HN_ABI_GROUPS},
-};
-
 static hn_status put_target(bundle_emitter *e, const hn_bundle_target *target) {
+    const hn_bundle_words *words = hn_bundle_words_of(target->device);
     uint32_t ignored;
-    const hnb_target_kind kind = code_kinds[target->artefact].target;
-    if (target->abi != code_kinds[target->artefact].abi)
-        return HN_ERROR(HN_UNSUPPORTED, "bundles have no code of the kind of '" HN_STR_FMT "'",
-                        HN_STR_ARG(target->name));
-    const uint32_t machine = kind == HNB_TARGET_CPU ? HNB_MACHINE_HERE : 0;
-    return hn_bundle_writer_target(&e->out, kind, machine, target->name, target->features, &ignored);
+    if (!words)
+        return HN_ERROR(HN_UNSUPPORTED, "bundles have no programs for %s, the device of '" HN_STR_FMT "'",
+                        hn_device_name(target->device), HN_STR_ARG(target->name));
+    const uint32_t machine = target->device == HN_DEVICE_CPU ? HNB_MACHINE_HERE : 0;
+    return hn_bundle_writer_target(&e->out, words->target, machine, target->name, target->features,
+                                   &ignored);
 }
 
 hn_status hn_emit_targets(bundle_emitter *e, const hn_bundle_objects *objects) {
@@ -40,10 +31,10 @@ hn_status hn_emit_objects(bundle_emitter *e, const hn_bundle_objects *objects) {
         if (o->target >= e->target_count)
             return HN_ERROR(HN_INTERNAL, "object %u is of target %u of %u", i, o->target,
                             e->target_count);
-        hn_artefact_kind artefact = HN_ARTEFACT_SHARED_OBJECT;
-        if (objects->target_count) artefact = objects->targets[o->target].artefact;
-        HN_TRY(hn_bundle_writer_object(&e->out, code_kinds[artefact].object, o->target, o->name,
-                                       o->bytes, o->len, o->digest.bytes, &ignored));
+        const hnb_target *target = &e->out.targets.items[o->target];
+        const hn_bundle_words *words = hn_bundle_words_of(hn_bundle_target_device(target->kind));
+        HN_TRY(hn_bundle_writer_object(&e->out, words->object, o->target, o->name, o->bytes, o->len,
+                                       o->digest.bytes, &ignored));
     }
     return NULL;
 }

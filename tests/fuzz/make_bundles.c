@@ -61,7 +61,7 @@ static bool is_for_device(const hn_wrapper *w) {
 static hn_status write_program(hn_str text, uint32_t levels, const char *path) {
     static const hn_bundle_target cpus[] = {{.name = HN_STR("x86-64-v3"), .features = {"avx2\0fma\0", 9}},
                                             {.name = HN_STR("generic"), .features = {"", 0}}};
-    static const hn_bundle_target opencl = {.name = HN_STR("opencl"), .artefact = HN_ARTEFACT_OPENCL, .abi = HN_ABI_GROUPS};
+    static const hn_bundle_target opencl = {.name = HN_STR("opencl"), .device = HN_DEVICE_OPENCL};
     static const hn_bundle_object objects[] = {{.name = HN_STR("kernels"), .bytes = "no code", .len = 7},
                                                {.name = HN_STR("kernels"), .bytes = "none here", .len = 9, .target = 1}};
     hn_arena arena;

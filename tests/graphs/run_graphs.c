@@ -40,7 +40,7 @@ static hn_status dump(hn_graph *graph, hn_service *service, const char *target) 
     hn_graph_print(graph, &text);
     puts(text.ptr ? text.ptr : "");
     hn_strbuf_deinit(&text);
-    hn_status status = hn_compile_graph(graph, service, &(hn_compile_options){.target_cpu = target, .dump_after = "codegen", .dump = print_text}, &compiled);
+    hn_status status = hn_compile_graph(graph, service, &(hn_compile_options){.target = target, .dump_after = "codegen", .dump = print_text}, &compiled);
     hn_compiled_release(compiled);
     return status;
 }
@@ -74,7 +74,7 @@ static hn_status check_seeds(const command *c, uint64_t from, uint64_t count, hn
         status = hn_random_graph_add(seed, graph, tolerance);
         if (!status) status = hn_random_inputs(seed, &arena, graph, first, inputs);
     }
-    if (!status && c->dumps) status = dump(graph, service, c->how.target_cpu);
+    if (!status && c->dumps) status = dump(graph, service, c->how.target);
     else if (!status && c->on_opencl) status = check_opencl(c, from, &arena, graph, inputs, tolerance);
     else if (!status) status = hn_check_against_interpreter(graph, service, inputs, tolerance, &c->how);
     if (graph) hn_graph_deinit(graph);
@@ -95,10 +95,10 @@ static bool parse_command(int argc, char **argv, command *out) {
         if (strcmp(argv[k], "--no-fusion") == 0) out->how.no_fusion = true;
         else if (strcmp(argv[k], "--dump") == 0) out->dumps = true;
         else if (strcmp(argv[k], "--opencl") == 0) out->on_opencl = true;
-        else if (strcmp(argv[k], "--target") == 0 && k + 1 < argc) out->how.target_cpu = argv[++k];
+        else if (strcmp(argv[k], "--target") == 0 && k + 1 < argc) out->how.target = argv[++k];
         else if (strcmp(argv[k], "--batch") != 0 || ++k == argc || !parse(argv[k], &out->batch)) return false;
     }
-    const char *target = out->how.target_cpu;
+    const char *target = out->how.target;
     snprintf(out->again, sizeof out->again, "%s%s%s%.20s", out->how.no_fusion ? " --no-fusion" : "", out->on_opencl ? " --opencl" : "", target ? " --target " : "", target ? target : "");
     return out->batch > 0 && out->batch <= HN_RANDOM_MAX_BATCH;
 }

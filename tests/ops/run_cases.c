@@ -113,7 +113,7 @@ static int parse_options(int argc, char **argv, settings *s, case_totals *part) 
         else if (strcmp(argv[k], "--opencl") == 0) s->on_opencl = true;
         else if (strcmp(argv[k], "--loops") == 0) s->loops = true;
         else if (strcmp(argv[k], "--no-fusion") == 0) s->compile.no_fusion = true;
-        else if (strcmp(argv[k], "--target") == 0 && k + 1 < argc) s->compile.target_cpu = argv[++k];
+        else if (strcmp(argv[k], "--target") == 0 && k + 1 < argc) s->compile.target = argv[++k];
         else if (strcmp(argv[k], "--dump") == 0 && k + 1 < argc) s->compile.dump_after = argv[++k], s->compile.dump = print_dump;
         else if (strcmp(argv[k], "--part") != 0 || ++k == argc || sscanf(argv[k], "%u/%u", &part->part, &part->parts) != 2) return 0;
     }

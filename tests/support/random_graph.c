@@ -524,7 +524,7 @@ hn_status hn_check_against_interpreter(hn_graph *graph, hn_service *service, con
     hn_arena arena;
     hn_arena_init(&arena);
     const hn_compile_options options = {
-        .no_fusion = how && how->no_fusion, .target_cpu = how ? how->target_cpu : NULL, .compile_threads = 1, .threads = 2};
+        .no_fusion = how && how->no_fusion, .target = how ? how->target : NULL, .compile_threads = 1, .threads = 2};
     hn_ref_tensor expected[HN_RANDOM_MAX_TENSORS];
     hn_compiled *compiled = NULL;
     hn_module *module = NULL;

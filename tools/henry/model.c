@@ -116,6 +116,12 @@ static void progress_end(progress *p) {
 
 static int32_t count_or_zero(int64_t n) { return n < 0 ? 0 : n > INT32_MAX ? INT32_MAX : (int32_t)n; }
 
+/* `henry cache` takes several, of the source of a kernel; of a model there is one. */
+static const char *target_of(const tool_options *options) {
+    if (options->target || !options->targets.count) return options->target;
+    return options->targets.items[0];
+}
+
 void tool_compile_options(const tool_options *options, hn_compile_options *out) {
     out->model = options->model_name;
     out->cache_dir = options->cache_dir;
@@ -126,7 +132,7 @@ void tool_compile_options(const tool_options *options, hn_compile_options *out) 
     out->compile_threads = count_or_zero(options->compile_threads);
     out->no_standby = options->no_standby;
     out->threads = count_or_zero(options->threads);
-    out->target_cpu = options->target_cpu;
+    out->target = target_of(options);
     out->verify = options->verify;
 }
 
@@ -175,7 +181,7 @@ static hn_status load_bundle(const tool_options *options, hn_module_options *loa
     HN_TRY(tool_trust_read(options, &keys));
     load->trusted = keys;
     load->trusted_count = options->trusts.count;
-    load->target = options->target_cpu;
+    load->target = options->target;
     hn_status status = hn_module_load_file(model->path, load, &model->module);
     free(keys);
     return status ? status : count_kernels(model);

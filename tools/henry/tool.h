@@ -25,7 +25,7 @@ typedef enum tool_kind { TOOL_MODEL = 1, TOOL_HNB = 2 } tool_kind;
 typedef struct tool_options {
     tool_list args; /* what is no option */
     tool_list inputs, expects, passes, sizes, entries, flags, targets, variables, trusts;
-    const char *output_dir, *output, *cache_dir, *cache_tag, *remote, *stats, *trace, *log, *model_name, *target_cpu, *emit, *dump_after;
+    const char *output_dir, *output, *cache_dir, *cache_tag, *remote, *stats, *trace, *log, *model_name, *target, *emit, *dump_after;
     const char *device, *weights, *weights_file, *language, *key;
     int64_t threads, repeat, compile_threads, max_bytes, index; /* -1: not given */
     double rtol, atol;                                          /* negative: by dtype */

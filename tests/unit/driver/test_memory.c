@@ -152,7 +152,7 @@ TEST(options_that_are_refused) {
         {{.inputs = &none, .input_count = 1}, "the sizes of input 0 are NULL"},
         {{.inputs = &many, .input_count = 1}, "input 0 has 17 dimensions"},
         {{.embed_weights = true, .safetensors = "w"}, "'embed_weights' and 'safetensors' are both set"},
-        {{.target_cpu = "x86-64-v9"}, "x86-64-v9"},
+        {{.target = "x86-64-v9"}, "x86-64-v9"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
         EXPECT_ERROR(hn_compile_file(model_path, &cases[k].options, &c), HN_INVALID_ARGUMENT, cases[k].message);

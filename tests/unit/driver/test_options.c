@@ -67,7 +67,7 @@ TEST(what_is_read_is_in_the_key) {
     EXPECT(!HN_OPT(&f.options, no_fusion));
     EXPECT(!HN_OPT(&f.options, model));
     EXPECT(HN_OPT(&f.options, threads) == 0);
-    EXPECT(!HN_OPT(&f.options, target_cpu));
+    EXPECT(!HN_OPT(&f.options, target));
     EXPECT(!HN_OPT(&f.options, progress));
     EXPECT(!HN_OPT(&f.options, inputs));
     EXPECT_OK(hn_options_check(&f.options, hn_strbuf_str(&f.record)));

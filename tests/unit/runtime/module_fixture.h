@@ -110,7 +110,7 @@ static void program_deinit(program *p) {
  * compiler would have made them. */
 enum { FIXTURE_IS_REMOTE = 1 };
 static const hn_bundle_target fixture_target = {
-    .name = HN_STR("opencl"), .artefact = HN_ARTEFACT_OPENCL, .abi = HN_ABI_GROUPS};
+    .name = HN_STR("opencl"), .device = HN_DEVICE_OPENCL};
 static const hn_bundle_target *const fixture_targets = &fixture_target;
 
 static hn_status fixture_place(hn_wrapper *w) {

@@ -178,7 +178,7 @@ TEST(weights_that_change_are_in_one_place) {
 }
 
 TEST(a_bundle_has_what_was_placed) {
-    static const hn_bundle_target target = {.name = HN_STR("opencl"), .artefact = HN_ARTEFACT_OPENCL, .abi = HN_ABI_GROUPS};
+    static const hn_bundle_target target = {.name = HN_STR("opencl"), .device = HN_DEVICE_OPENCL};
     static const hn_bundle_object object = {.name = HN_STR("kernels"), .bytes = "text", .len = 4};
     static const hn_bundle_target cpu = {.name = HN_STR("generic")};
     static const char *const lines[] = {"target 0 opencl opencl, 4 bytes of code\n", "workspace 128 bytes\nworkspace on opencl 64 bytes\n",
@@ -200,6 +200,10 @@ TEST(a_bundle_has_what_was_placed) {
     hn_bundle_describe_text(&b, &text);
     for (size_t k = 0; k < sizeof lines / sizeof *lines; k++)
         if (!strstr(text.ptr, lines[k])) HN_TEST_FAIL("no line '%s' in\n%s", lines[k], text.ptr);
+    hn_bundle_transfers transfers;
+    hn_bundle_transfers_get(&b, &transfers);
+    EXPECT(transfers.is_for_device && transfers.host_steps == 1 && transfers.copies == 2);
+    EXPECT_INT(transfers.bytes, 32);
     hn_strbuf_reset(&image);
     EXPECT_ERROR(hn_wrapper_to_bundle(w, &plan, &(hn_bundle_objects){&object, 1, &cpu, 1}, &(hn_to_bundle_options){0}, &image),
                  HN_INTERNAL, "a kernel runs on opencl and has code for cpu");
