@@ -116,8 +116,8 @@ void hn_context_give(hn_module *m, hn_context *c) {
     m->stats.runs++;
     m->stats.bytes_to_device += c->bytes_in;
     m->stats.bytes_from_device += c->bytes_out;
+    c->bytes_in = c->bytes_out = 0; /* in the list it is another thread's */
     pthread_mutex_unlock(&m->lock);
-    c->bytes_in = c->bytes_out = 0;
 }
 
 void hn_contexts_forget(hn_module *m) {

@@ -102,6 +102,8 @@ TEST(weights_are_copied_once) {
     for (int k = 0; k < 4; k++) pthread_join(threads[k], NULL);
     hn_module_stats_get(m, &stats);
     EXPECT_INT(stats.weights_uploaded_bytes, 16);
+    EXPECT_INT(stats.bytes_to_device, 4 * 50 * 16); /* of x: no run's bytes are lost or counted twice */
+    EXPECT_INT(stats.bytes_from_device, 4 * 50 * 16);
     float other[4] = {0, 0, 0, 1};
     hn_tensor *w = F32(other, 4);
     EXPECT_OK(hn_module_weights_replace(m, &(hn_named_tensor){"w", w}, 1, true));
