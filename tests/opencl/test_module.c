@@ -159,6 +159,7 @@ static void every_call_of_a_run_fails(cl_int driver_code, hn_code code) {
     EXPECT_OK(run(m, 1, got));
     const long calls = opencl_faults_calls();
     EXPECT(calls > 20);
+    fprintf(stderr, "note: %ld calls of a run\n", calls);
     for (long k = 1; k <= calls; k++) {
         opencl_faults_set(k, driver_code, false);
         hn_status status = run(m, 1, got);
@@ -192,6 +193,7 @@ static void every_call_fails(cl_int driver_code, bool is_lost) {
     EXPECT_OK(load_and_run(expected));
     const long calls = opencl_faults_calls();
     uint32_t errors = 0;
+    fprintf(stderr, "note: %ld calls from loading to the end of a run\n", calls);
     for (long k = 1; k <= calls; k++) {
         opencl_faults_set(k, driver_code, is_lost);
         hn_status status =

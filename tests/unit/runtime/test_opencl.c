@@ -541,6 +541,7 @@ static void every_call_fails(cl_int driver_code, hn_code code, bool is_lost) {
     EXPECT_OK(use_device(&y));
     const long calls = opencl_faults_calls();
     EXPECT(y == 7 && calls > 40);
+    fprintf(stderr, "note: %ld calls from opening a device to closing it\n", calls);
     for (long k = 1; k <= calls; k++) {
         opencl_faults_set(k, driver_code, is_lost);
         hn_status status = use_device(&y);
@@ -577,6 +578,7 @@ TEST(a_queue_outlives_failures) {
     EXPECT_OK(use_kernel(&f, &y));
     const long calls = opencl_faults_calls();
     EXPECT(y == 7 && calls > 20);
+    fprintf(stderr, "note: %ld calls of one use of a queue\n", calls);
     for (long k = 1; k <= calls; k++) {
         opencl_faults_set(k, CL_OUT_OF_RESOURCES, false);
         hn_status status = use_kernel(&f, &y);
