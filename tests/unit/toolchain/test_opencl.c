@@ -154,8 +154,9 @@ TEST(inner_texts_are_checked) {
     job.entries = HN_STR("fil\0");
     expect_error(&l, &job, HN_TOOLCHAIN, true, "no function 'fil' in what was compiled");
     job.entries = HN_STR("fill\0");
-    job.text = HN_STR("__kernel void fill() { if (1) { }\n");
-    expect_error(&l, &job, HN_TOOLCHAIN, true, "a '{' that does not close");
+    job.text = HN_STR("#define K(f) __kernel void f##l() {}\nK(fil)\n"); /* who knows? */
+    EXPECT_OK(hn_toolchain_compile(&l.toolchain, &job, &result));
+    hn_toolchain_result_deinit(&result);
     hn_strbuf_init(&title);
     hn_toolchain_identity_print(&l.toolchain, &title);
     EXPECT(strncmp(title.ptr, "OpenCL C without a driver (", 27) == 0);
