@@ -11,7 +11,9 @@
  * Threads: many threads may use one module at the same time. Two exceptions: a run that writes to inputs must not overlap with
  * another use of the same memory; and runs that change buffers take turns, unless each has a state of its own.
  * Errors: a NULL for a required parameter is refused with invalid-argument; the message names the parameter.
- * Fork: a child may use its copies of modules that no thread was running at the time of the fork; its runs use one thread. */
+ * Fork: a child may use its copies of modules that no thread was running at the time of the fork; its runs use one thread. On another
+ * device than the CPU, runs and states of such a module fail with HN_DEVICE, as does loading one for OpenCL in the child of a process
+ * that has used OpenCL: drivers have threads, which a child does not have. */
 #ifndef HENRY_MODULE_H
 #define HENRY_MODULE_H
 

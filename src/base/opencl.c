@@ -2,7 +2,9 @@
 #include "base/opencl.h"
 
 #include <dlfcn.h>
+#include <stdatomic.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 /* ---- the loader ---- */
 
@@ -35,6 +37,14 @@ hn_status hn_opencl_load(hn_opencl *out) {
 
 enum { PLATFORMS_MAX = 16 };
 
+/* The process that was the first to ask drivers, this one or one that it was forked from; 0: none. */
+static atomic_int first_pid;
+
+bool hn_opencl_is_from_parent(void) {
+    const int pid = atomic_load(&first_pid);
+    return pid && pid != (int)getpid();
+}
+
 /* Adds those of one type. A platform without such says CL_DEVICE_NOT_FOUND. */
 static void add_devices(const hn_opencl *cl, cl_platform_id platform, cl_device_type type,
                         hn_opencl_device out[HN_OPENCL_DEVICES_MAX], uint32_t *count) {
@@ -53,7 +63,9 @@ hn_status hn_opencl_devices(const hn_opencl *cl, hn_opencl_device out[HN_OPENCL_
                                            CL_DEVICE_TYPE_CPU};
     cl_platform_id platforms[PLATFORMS_MAX];
     cl_uint count = 0;
+    int nobody = 0;
     *out_count = 0;
+    atomic_compare_exchange_strong(&first_pid, &nobody, (int)getpid());
     /* Without a driver this fails, too. */
     if (cl->clGetPlatformIDs(PLATFORMS_MAX, platforms, &count) != CL_SUCCESS) count = 0;
     for (size_t t = 0; t < HN_COUNT_OF(types); t++)

@@ -76,6 +76,10 @@ enum { HN_OPENCL_DEVICES_MAX = 32 };
 hn_status hn_opencl_devices(const hn_opencl *cl, hn_opencl_device out[HN_OPENCL_DEVICES_MAX],
                             uint32_t *out_count) HN_MUST_USE;
 
+/* Whether drivers were asked for devices before this process was forked: they have threads, which are
+ * not here, and work that is given to them never ends. */
+bool hn_opencl_is_from_parent(void);
+
 /* Appends a property that is text, without what would steer a terminal. Nothing, if there is none.
  */
 void hn_opencl_device_text(const hn_opencl *cl, cl_device_id device, cl_device_info what,

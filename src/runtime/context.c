@@ -50,7 +50,7 @@ static void forget_weights(hn_context *c) {
 }
 
 static void destroy_place(hn_dev *dev, hn_context_place *place) {
-    if (place->queue) dev->ops->queue_destroy(place->queue);
+    hn_queue_destroy(place->queue);
     hn_dev_free(dev, place->workspace.memory);
     hn_dev_free(dev, place->scratch.memory);
 }

@@ -94,7 +94,7 @@ hn_status hn_kernels_init(hn_module *m, const char *wanted_target, bool has_host
 
 void hn_kernels_deinit(hn_module *m) {
     for (uint32_t k = 0; m->programs && k < m->view.objects_count; k++)
-        if (m->programs[k]) m->device->ops->unload(m->programs[k]);
+        hn_dev_unload(m->device, m->programs[k]);
     free(m->programs);
     free(m->kernels);
 }

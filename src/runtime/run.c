@@ -117,6 +117,7 @@ static hn_status check_call(const hn_module *m, const hn_run_options *options, h
         return HN_ERROR(HN_INVALID_ARGUMENT, "the model gives %u outputs, there is room for %u",
                         m->output_count, output_count);
     HN_TRY(hn_threads_check(options->threads));
+    HN_TRY(hn_dev_check(m->device));
     if (options->state && options->state->m != m)
         return HN_ERROR(HN_INVALID_ARGUMENT, "the state is of another module; make one with hn_state_create for this module");
     return check_const(m, inputs, input_count, outputs);
@@ -221,7 +222,8 @@ hn_status hn_run_begin(hn_module *m, const hn_run_options *given, hn_tensor *con
 
 hn_status hn_run_end(hn_run *run) {
     if (!run) return NULL;
-    hn_status status = complete(run->m, run->c, NULL);
+    hn_status status = hn_dev_check(run->m->device);
+    if (!status) status = complete(run->m, run->c, NULL);
     for (uint32_t k = 0; k < run->output_count && !status; k++) run->out[k] = run->outputs[k];
     give_context(run->m, run->c);
     run_free(run);

@@ -13,6 +13,7 @@
 /* ---- turns ---- */
 
 hn_status hn_state_take_turn(hn_state *state) {
+    HN_TRY(hn_dev_check(state->m->device));
     if (HN_LIKELY(pthread_mutex_lock(&state->turn) == 0)) return NULL;
     return HN_ERROR(HN_INVALID_ARGUMENT, "this thread has begun a run with the state; end it first (hn_run_end)");
 }
@@ -36,7 +37,7 @@ static hn_dev *dev_of(const hn_module *m, uint32_t storage) { return is_remote(m
 static void state_free(hn_state *state) {
     for (uint32_t k = 0; state->storages && k < state->m->view.storages_count; k++)
         hn_dev_free(dev_of(state->m, k), state->storages[k]);
-    if (state->queue) state->m->device->ops->queue_destroy(state->queue);
+    hn_queue_destroy(state->queue);
     free(state->storages);
     pthread_mutex_destroy(&state->turn);
     free(state);
@@ -45,6 +46,7 @@ static void state_free(hn_state *state) {
 static hn_status alloc_storages(hn_state *state) {
     const hn_bundle *b = &state->m->view;
     bool has_remote = false;
+    HN_TRY(hn_dev_check(state->m->device));
     state->storages = calloc(b->storages_count + 1u, sizeof *state->storages);
     if (!state->storages) return no_memory();
     for (uint32_t k = 1; k < b->storages_count; k++) {

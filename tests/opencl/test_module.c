@@ -10,6 +10,8 @@
 
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 /* The linker lets the library call the first in place of the second. */
 hn_status __wrap_hn_opencl_load(hn_opencl *out);
@@ -136,6 +138,38 @@ TEST(runs_that_are_begun_end_in_any_order) {
         hn_tensor_release(inputs[k]), hn_tensor_release(outputs[k]);
     }
     hn_module_release(cpu);
+}
+
+/* ---- fork ---- */
+
+enum { CHILD_SECONDS = 20 };
+
+/* In a child of a process that has loaded and run the module: the driver's threads are not there. */
+static int run_in_child(hn_module *m) {
+    float got[BATCH * DIGITS];
+    alarm(CHILD_SECONDS); /* instead of waiting for ever */
+    hn_status status = run(m, 1, got);
+    const bool is_right = hn_status_code(status) == HN_DEVICE && strstr(hn_status_message(status), "forked");
+    hn_status_free(status);
+    hn_module_release(m);
+    status = hn_compiled_load(programs[1], NULL, &m);
+    const bool is_refused = hn_status_code(status) == HN_DEVICE && strstr(hn_status_message(status), "forked");
+    hn_status_free(status);
+    return is_right && is_refused ? 0 : 1;
+}
+
+TEST(a_forked_child_gets_an_error) {
+    hn_module *m = load(1);
+    float expected[BATCH * DIGITS], got[BATCH * DIGITS];
+    int wait_status = -1;
+    EXPECT_OK(run(m, 1, expected));
+    const pid_t child = fork();
+    if (child == 0) _exit(run_in_child(m));
+    EXPECT(child > 0 && waitpid(child, &wait_status, 0) == child);
+    EXPECT_INT(wait_status, 0);
+    EXPECT_OK(run(m, 1, got)); /* whatever the child did */
+    EXPECT(is_near(got, expected));
+    hn_module_release(m);
 }
 
 /* ---- failures of the driver ---- */

@@ -18,7 +18,10 @@
  * to a status word of the launch's step, and `finish` looks at these words.
  *
  * Threads: functions of a device and of programs may be called by any thread at any time, those of a queue
- * by one thread at a time. */
+ * by one thread at a time.
+ *
+ * Fork: drivers have threads, which a forked child does not have. It may use a device of its parent only if the
+ * device is the host (hn_dev_check); of others it gives nothing back. */
 #ifndef HN_RUNTIME_DEVICE_DEVICE_H
 #define HN_RUNTIME_DEVICE_DEVICE_H
 
@@ -28,6 +31,7 @@
 #include "henry/module.h"
 
 #include <stdatomic.h>
+#include <sys/types.h>
 
 typedef struct hn_device_ops hn_device_ops;
 typedef struct hn_device_program hn_device_program; /* the row's own */
@@ -46,12 +50,13 @@ typedef struct hn_device_options {
     hn_allocator allocator; /* of host memory, zeros: malloc; devices of other memory do not use it */
 } hn_device_options;
 
-/* A row's own struct begins with this. `open` sets everything but `refs`. */
+/* A row's own struct begins with this. `open` sets everything but `refs` and `pid`. */
 typedef struct hn_dev {
     const hn_device_ops *ops;
     uint32_t number;
     hn_device_facts facts;
     atomic_uint refs; /* devices.c */
+    pid_t pid;        /* of the process that opened it */
 } hn_dev;
 
 typedef struct hn_queue_options {
@@ -160,6 +165,15 @@ hn_dev *hn_dev_retain(hn_dev *dev);
 void hn_dev_release(hn_dev *dev); /* NULL is allowed */
 
 static inline void *hn_dev_alloc(hn_dev *dev, size_t bytes) { return dev->ops->alloc(dev, bytes); }
-static inline void hn_dev_free(hn_dev *dev, void *memory) { dev->ops->free(dev, memory); }
+
+/* Whether this process may use the device: it has opened it, or the device is the host. */
+bool hn_dev_is_here(const hn_dev *dev);
+/* The same as a status. Errors: device. */
+hn_status hn_dev_check(const hn_dev *dev) HN_MUST_USE;
+
+/* Functions of the row, but nothing in a forked child. NULL is allowed. */
+void hn_dev_free(hn_dev *dev, void *memory);
+void hn_dev_unload(hn_dev *dev, hn_device_program *program);
+void hn_queue_destroy(hn_queue *queue);
 
 #endif

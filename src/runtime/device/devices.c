@@ -4,6 +4,8 @@
 #include "base/compiler.h"
 #include "base/device.h"
 
+#include <unistd.h>
+
 static const hn_device_ops *const rows[] = {HN_DEVICE_ROWS_OF_TESTS &hn_device_cpu, &hn_device_opencl};
 
 const hn_device_ops *hn_device_ops_of(uint32_t kind) {
@@ -36,6 +38,7 @@ void hn_device_kinds_print(hn_strbuf *out) {
 hn_status hn_dev_open(const hn_device_ops *ops, const hn_device_options *options, hn_dev **out) {
     HN_TRY(ops->open(options, out));
     atomic_init(&(*out)->refs, 1);
+    (*out)->pid = getpid();
     return NULL;
 }
 
@@ -45,6 +48,30 @@ hn_dev *hn_dev_retain(hn_dev *dev) {
 }
 
 void hn_dev_release(hn_dev *dev) {
-    if (dev && atomic_fetch_sub_explicit(&dev->refs, 1, memory_order_acq_rel) == 1)
+    if (dev && atomic_fetch_sub_explicit(&dev->refs, 1, memory_order_acq_rel) == 1 && hn_dev_is_here(dev))
         dev->ops->close(dev);
+}
+
+/* ---- fork ---- */
+
+bool hn_dev_is_here(const hn_dev *dev) { return dev->facts.is_host || dev->pid == getpid(); }
+
+hn_status hn_dev_check(const hn_dev *dev) {
+    if (hn_dev_is_here(dev)) return NULL;
+    return HN_ERROR(HN_DEVICE,
+                    "%s was opened before this process was forked, and its driver has no threads here; load the "
+                    "module after the fork, in a process whose parent has not used the driver",
+                    hn_device_name(dev->ops->kind));
+}
+
+void hn_dev_free(hn_dev *dev, void *memory) {
+    if (memory && hn_dev_is_here(dev)) dev->ops->free(dev, memory);
+}
+
+void hn_dev_unload(hn_dev *dev, hn_device_program *program) {
+    if (program && hn_dev_is_here(dev)) dev->ops->unload(program);
+}
+
+void hn_queue_destroy(hn_queue *queue) {
+    if (queue && hn_dev_is_here(queue->dev)) queue->dev->ops->queue_destroy(queue);
 }
