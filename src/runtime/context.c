@@ -163,11 +163,8 @@ hn_status hn_kept_grow(hn_dev *dev, hn_kept *kept, size_t bytes) {
     return NULL;
 }
 
-/* A program that this compiler made does not read a slot again that another buffer has taken over. Of another
- * program the steps that do so find memory. */
-hn_status hn_context_grow_slot(const hn_module *m, hn_context *c, uint32_t slot, size_t bytes) {
-    hn_kept *kept = &c->slots[slot];
-    hn_dev *dev = hn_place_dev(m, m->slot_places[slot]);
+/* In the middle of a call: a device may be at work with the memory of before. */
+static hn_status grow_in_call(hn_context *c, hn_dev *dev, hn_kept *kept, size_t bytes) {
     if (bytes <= kept->cap) return NULL;
     if (c->outgrown_count == c->outgrown_cap) {
         const uint32_t cap = 2 * c->outgrown_cap + 4;
@@ -181,11 +178,15 @@ hn_status hn_context_grow_slot(const hn_module *m, hn_context *c, uint32_t slot,
     return hn_kept_grow(dev, kept, bytes);
 }
 
+/* A program that this compiler made does not read a slot again that another buffer has taken over. Of another
+ * program the steps that do so find memory. */
+hn_status hn_context_grow_slot(const hn_module *m, hn_context *c, uint32_t slot, size_t bytes) {
+    return grow_in_call(c, hn_place_dev(m, m->slot_places[slot]), &c->slots[slot], bytes);
+}
+
 hn_status hn_context_grow_scratch(const hn_module *m, hn_context *c) {
-    for (uint32_t k = 0; k < m->place_count; k++) {
-        const size_t bytes = c->bounds[0]->scratch_bytes[k];
-        if (bytes > c->places[k].scratch.cap) HN_TRY(hn_kept_grow(hn_place_dev(m, k), &c->places[k].scratch, bytes));
-    }
+    for (uint32_t k = 0; k < m->place_count; k++)
+        HN_TRY(grow_in_call(c, hn_place_dev(m, k), &c->places[k].scratch, c->bounds[0]->scratch_bytes[k]));
     return NULL;
 }
 

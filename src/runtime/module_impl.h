@@ -189,7 +189,7 @@ typedef struct hn_context {
     void **homes;       /* per output buffer that is remote: where the host gets its content, during a call */
     hn_tensor **made;   /* per output of the module, during a call */
     hn_kept *slots;     /* per slot */
-    hn_device_memory *outgrown; /* slots of before, until the call ends: steps may have their addresses */
+    hn_device_memory *outgrown; /* slots and scratch memory of before, until the call ends: steps may have their addresses */
     uint32_t outgrown_count, outgrown_cap;
     hn_tensor *const *inputs; /* the caller's, during a call */
     hn_tensor **outputs;
@@ -358,9 +358,9 @@ hn_status hn_context_bind(hn_module *m, hn_context *c, hn_tensor *const *inputs,
 
 /* Memory of at least this size; the content is not kept. */
 hn_status hn_kept_grow(hn_dev *dev, hn_kept *kept, size_t bytes) HN_MUST_USE;
-/* Scratch memory for what the bound has worked out so far. */
+/* In a call, at whose end the memory of before goes: scratch memory for what the bound has worked out so far. */
 hn_status hn_context_grow_scratch(const hn_module *m, hn_context *c) HN_MUST_USE;
-/* The same for a slot, in the middle of a call. */
+/* The same for a slot. */
 hn_status hn_context_grow_slot(const hn_module *m, hn_context *c, uint32_t slot, size_t bytes) HN_MUST_USE;
 
 /* buffers.c */

@@ -380,9 +380,16 @@ static void write_mutation(const hn_module *m, hn_context *c, uint32_t k) {
     hn_copy_strided(to, strides, from, bo->strides, bo->sizes, o->rank, hn_bundle_dtype_bytes(o->dtype));
 }
 
-static hn_status write_mutations(hn_module *m, hn_context *c) {
+static hn_status stage_mutations(hn_module *m, hn_context *c) {
     for (uint32_t k = 0; k < m->view.outputs_count; k++) HN_TRY(stage_mutation(m, c, k));
-    if (m->place_count > 1 && m->has_state) HN_TRY(hn_steps_finish(m, c, write_remotes(m, c)));
+    return NULL;
+}
+
+static hn_status write_mutations(hn_module *m, hn_context *c) {
+    hn_status status = stage_mutations(m, c);
+    if (m->place_count > 1 && m->has_state) /* copies were begun, also if one failed */
+        status = hn_steps_finish(m, c, status ? status : write_remotes(m, c));
+    HN_TRY(status);
     /* Nothing can fail from here on. */
     for (uint32_t k = 0; k < m->view.outputs_count; k++) write_mutation(m, c, k);
     return NULL;

@@ -379,4 +379,56 @@ TEST(memory_runs_out) {
     EXPECT(bytes > 1024 && bytes < 1 << 20);
 }
 
+/* a, b = b, a; what is taken aside of one is there before the other is written */
+#define SWAP                                                                                                                 \
+    "buffer b1 : constant f32[4] source 1 buffer b2 : constant f32[4] source 2 buffer b3 : output f32[4] bytes(16) " KERNELS \
+    "call k1(b1 f32, b2 f32, out b3 f32) extent(4) output mutation \"a\" : f32[4] strides [1] in b2 "                        \
+    "output mutation \"b\" : f32[4] strides [1] in b1 output tensor \"y\" : f32[4] strides [1] in b3"
+
+TEST(mutations_that_fail_halfway) {
+    static const fixture_weight both[2] = {{"a", HN_INPUT_BUFFER, HN_DTYPE_F32, 4, weights},
+                                           {"b", HN_INPUT_BUFFER, HN_DTYPE_F32, 4, weights}};
+    uint32_t n = 0;
+    bool came_so_far;
+    do {
+        imaginary_reset();
+        hn_module *m = load_weights(SWAP, both, 2, NULL);
+        hn_tensor *out[1] = {NULL};
+        if (!m) return;
+        const uint32_t loaded = atomic_load(&imaginary.calls);
+        atomic_store(&imaginary.fail_at, loaded + ++n);
+        hn_status status = hn_module_run(m, NULL, 0, out, 1);
+        came_so_far = atomic_load(&imaginary.calls) >= loaded + n;
+        if (status) expect_device_error(status);
+        hn_tensor_release(out[0]), out[0] = NULL;
+        imaginary_reset();
+        EXPECT_OK(hn_module_run(m, NULL, 0, out, 1));
+        hn_tensor_release(out[0]);
+        hn_module_release(m);
+        expect_nothing_left();
+    } while (came_so_far && n < 100);
+    EXPECT(n > 5 && n < 100);
+}
+
+/* The host has the size; a kernel with scratch memory is at work when the next one wants more. */
+TEST(scratch_memory_that_grows_stays_until_it_is_not_used) {
+    imaginary_reset();
+    hn_module *m = load_text(
+        "symbol data u0 in [1, 4096] buffer b1 : input f32[4] source 0 buffer b2 : input i64[] source 1 "
+        "buffer b3 : temp f32[4] bytes(16) buffer b4 : output f32[4] bytes(16) " KERNELS
+        "input \"x\" : f32[4] strides [1] in b1 input \"n\" : i64[] strides [] in b2 "
+        "call k2(b1 f32, out b3 f32) params [1] extent(4) scratch(64) define(b2 i64) symbol(u0) "
+        "call k2(b3 f32, out b4 f32) params [1] extent(4) scratch(64*u0) "
+        "output tensor \"y\" : f32[4] strides [1] in b4 output scalar \"n\" : int(u0)", NULL);
+    float x[4] = {1, 2, 3, 4};
+    int64_t n = 4000;
+    hn_tensor *in[2] = {F32(x, 4), tensor_of(HN_I64, 0, NULL, NULL, &n)}, *out[2] = {NULL, NULL};
+    if (!m) return;
+    EXPECT_OK(hn_module_run(m, in, 2, out, 2));
+    EXPECT(out[0] && ((float *)hn_tensor_data(out[0]))[3] == 4);
+    hn_tensor_release(in[0]), hn_tensor_release(in[1]), hn_tensor_release(out[0]), hn_tensor_release(out[1]);
+    hn_module_release(m);
+    expect_nothing_left();
+}
+
 TEST_MAIN
