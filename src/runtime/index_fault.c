@@ -4,6 +4,8 @@
  * value was at fault; both are out of bounds, and no other index is. */
 #include "runtime/index_fault.h"
 
+#include "base/checked.h"
+
 static bool is_integer(uint32_t type) { return type == HN_I64 || type == HN_I32 || type == HN_I16 || type == HN_I8 || type == HN_U8 || type == HN_BOOL; }
 
 /* The address that the kernel was given for an operand of the step: another target may take them in another order. */
@@ -44,13 +46,30 @@ static bool search_some(const uint8_t *at, int64_t count, uint32_t type, hn_inde
     return out->is_found;
 }
 
+/* Whether a step behind `s` may have written to memory: a device tells of the fault when it has done more, and temporaries take
+ * turns in one workspace. */
+static bool is_overwritten(const hn_module *m, const hn_context *c, const hn_run_step *s, uint32_t until, const uint8_t *at, int64_t bytes) {
+    for (uint32_t k = s->index + 1; k < until; k++) {
+        const hn_run_step *later = &c->bounds[0]->steps[k];
+        for (uint32_t arg = 0; later->kind != HNB_STEP_NONE && arg < hn_step_arg_count(&m->view.steps[k]); arg++) {
+            hn_bound_buffer b;
+            if (!hn_bound_arg_get(m, c->bounds[0], k, arg, &b) || !b.is_written) continue;
+            const uint8_t *begin = hn_address(later->args[arg], -b.offset_bytes);
+            if (begin < at + bytes && at < begin + b.bytes) return true;
+        }
+    }
+    return false;
+}
+
 /* Piece by piece: the memory may be a device's. */
-static void search(const hn_module *m, const hn_context *c, const hn_run_step *s, const hnb_operand *operand, hn_index_fault *out) {
+static void search(const hn_module *m, const hn_context *c, const hn_run_step *s, const hnb_operand *operand, uint32_t until,
+                   hn_index_fault *out) {
     enum { PIECE = 512 };
     uint64_t piece[PIECE];
     const uint8_t *at = address_of(m, s, operand);
     const int64_t count = count_of(m, c->bounds[0], operand), elem = hn_bundle_dtype_bytes(operand->dtype);
-    for (int64_t k = 0; at && k < count; k += PIECE) {
+    if (!at || is_overwritten(m, c, s, until, at, count * elem)) return;
+    for (int64_t k = 0; k < count; k += PIECE) {
         const int64_t some = count - k < PIECE ? count - k : PIECE;
         hn_status status = m->device->ops->read(c->places[HN_PLACE_KERNELS].queue, piece, at + k * elem, (size_t)(some * elem));
         const bool is_read = !status;
@@ -60,7 +79,7 @@ static void search(const hn_module *m, const hn_context *c, const hn_run_step *s
     if (out->is_found) out->input = input_of(m, operand);
 }
 
-bool hn_index_fault_find(const hn_module *m, const hn_context *c, const hn_run_step *s, uint32_t at, hn_index_fault *out) {
+bool hn_index_fault_find(const hn_module *m, const hn_context *c, const hn_run_step *s, uint32_t at, uint32_t until, hn_index_fault *out) {
     const hnb_step *step = &m->view.steps[s->index];
     const uint32_t *params = &m->view.params[step->params + at];
     const hn_bound *bound = c->bounds[0];
@@ -74,7 +93,7 @@ bool hn_index_fault_find(const hn_module *m, const hn_context *c, const hn_run_s
     out->hi = extent - 1;
     if (operand >= 0 && operand < step->operand_count) {
         const hnb_operand *o = &m->view.operands[step->operands + (uint32_t)operand];
-        if (o->buffer && is_integer(o->dtype)) search(m, c, s, o, out);
+        if (o->buffer && is_integer(o->dtype)) search(m, c, s, o, until, out);
     }
     return out->is_found || step->param_count == HNB_CHECK_PARAMS;
 }

@@ -11,8 +11,9 @@ typedef struct hn_index_fault {
     const char *input; /* of the module, that has the indices; "": none has */
 } hn_index_fault;
 
-/* Makes the check at parameter `at` of a kernel's step again. False: no bad index was seen, or the check cannot be made. */
-bool hn_index_fault_find(const hn_module *m, const hn_context *c, const hn_run_step *s, uint32_t at, hn_index_fault *out);
+/* Makes the check at parameter `at` of a kernel's step again. Steps below `until` may have been done since: indices that one of
+ * them has overwritten are not looked at. False: no bad index was seen, or the check cannot be made. */
+bool hn_index_fault_find(const hn_module *m, const hn_context *c, const hn_run_step *s, uint32_t at, uint32_t until, hn_index_fault *out);
 
 /* steps.c: an element as int64. */
 int64_t hn_number_read(const void *element, uint32_t type);

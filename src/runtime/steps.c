@@ -18,12 +18,12 @@ static hn_status step_error(const hn_module *m, const hn_run_step *s, hn_status 
     return node_error(m, s, m->view.steps[s->index].origin, status);
 }
 
-/* A kernel says that an index was bad, not which: its checks are made again here, one after the other. */
-static hn_status kernel_error(const hn_module *m, const hn_context *c, const hn_run_step *s) {
+/* A kernel says that an index was bad, not which: its checks are made again here, one after the other. `until`: see index_fault.h. */
+static hn_status kernel_error(const hn_module *m, const hn_context *c, const hn_run_step *s, uint32_t until) {
     const hnb_step *step = &m->view.steps[s->index];
     for (uint32_t k = 0; k + HNB_CHECK_PARAMS <= step->param_count; k += HNB_CHECK_PARAMS) {
         hn_index_fault fault;
-        if (!hn_index_fault_find(m, c, s, k, &fault)) continue;
+        if (!hn_index_fault_find(m, c, s, k, until, &fault)) continue;
         hn_status status = fault.is_found ? HN_ERROR(HN_INVALID_ARGUMENT, "index %" PRId64 "%s%s%s is out of bounds; valid indices are %" PRId64 " to %" PRId64,
                                                      fault.value, *fault.input ? " in input '" : "", fault.input, *fault.input ? "'" : "", fault.lo, fault.hi)
                                           : HN_ERROR(HN_INVALID_ARGUMENT, "an index is out of bounds; valid indices are %" PRId64 " to %" PRId64, fault.lo, fault.hi);
@@ -94,7 +94,7 @@ static hn_status find_kernel(hn_module *m, hn_run_step *s) {
 
 static inline hn_status call_kernel(const hn_module *m, const hn_context *c, const hn_run_step *s) {
     const int rc = s->fn(s->args, s->params, 0, s->extent, c->places[HN_PLACE_KERNELS].scratch.memory);
-    return HN_LIKELY(rc == 0) ? NULL : kernel_error(m, c, s);
+    return HN_LIKELY(rc == 0) ? NULL : kernel_error(m, c, s, s->index);
 }
 
 /* What the walk does not call itself. There are never more parts than the module has threads, for which
@@ -107,17 +107,21 @@ HN_NOINLINE static hn_status launch_kernel(hn_module *m, hn_context *c, hn_run_s
     if (!s->launch->threads[0]) s->launch->scratch_stride = c->bounds[0]->scratch_stride;
     hn_status status = m->device->ops->launch(c->places[HN_PLACE_KERNELS].queue, s->launch, &fault);
     if (status) return step_error(m, s, status);
-    return HN_LIKELY(!fault.is_set) ? NULL : kernel_error(m, c, s);
+    return HN_LIKELY(!fault.is_set) ? NULL : kernel_error(m, c, s, s->index);
 }
 
-/* Waits for the device. What a kernel has found wrong comes before what followed from it: `status`. */
-hn_status hn_steps_finish(const hn_module *m, const hn_context *c, hn_status status) {
+/* Waits for the device, which has got steps below `until`. What a kernel has found wrong comes before what followed from it: `status`. */
+static hn_status finish_until(const hn_module *m, const hn_context *c, uint32_t until, hn_status status) {
     hn_device_fault fault = {.is_set = false};
     hn_status late = m->device->ops->finish(c->places[HN_PLACE_KERNELS].queue, &fault);
-    if (!late && fault.is_set) late = kernel_error(m, c, &c->bounds[0]->steps[fault.step]);
+    if (!late && fault.is_set) late = kernel_error(m, c, &c->bounds[0]->steps[fault.step], until);
     if (HN_LIKELY(!late)) return status;
     hn_status_free(status);
     return late;
+}
+
+hn_status hn_steps_finish(const hn_module *m, const hn_context *c, hn_status status) {
+    return finish_until(m, c, m->view.steps_count, status);
 }
 
 static hn_status run_copy(const hn_module *m, hn_context *c, const hn_run_step *s) {
@@ -148,7 +152,7 @@ HN_NOINLINE static hn_status run_other(hn_module *m, hn_context *c, hn_run_step 
     case HNB_STEP_ASSERT: return run_assert(m, c, s);
     case HNB_STEP_COND: return run_branch(m, c, s);
     case HNB_STEP_DEFINE: return run_define(m, c, s);
-    case HNB_STEP_WAIT: return hn_steps_finish(m, c, NULL);
+    case HNB_STEP_WAIT: return finish_until(m, c, s->index, NULL);
     default: return HN_ERROR(HN_INTERNAL, "step of kind %u", s->kind);
     }
 }
@@ -181,13 +185,14 @@ static hn_event *record(const hn_module *m, const hn_context *c) {
 /* A step with hooks around it: nothing is at work behind it. */
 static hn_status run_and_wait(hn_module *m, hn_context *c, hn_run_step *s, int64_t *out_ns) {
     const hn_device_ops *ops = m->device->ops;
+    const uint32_t until = s->index + 1 + s->body_count;
     *out_ns = 0;
     if (!m->has_profile || !ops->event_time || (s->kind != HNB_STEP_KERNEL && s->kind != HNB_STEP_COPY))
-        return hn_steps_finish(m, c, run_step(m, c, s));
+        return finish_until(m, c, until, run_step(m, c, s));
     hn_event *begin = record(m, c);
     hn_status status = run_step(m, c, s);
     hn_event *end = record(m, c);
-    status = hn_steps_finish(m, c, status);
+    status = finish_until(m, c, until, status);
     if (!status) *out_ns = time_between(ops, begin, end);
     ops->event_free(begin);
     ops->event_free(end);

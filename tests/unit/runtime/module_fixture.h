@@ -132,6 +132,9 @@ static hn_status fixture_place(hn_wrapper *w) {
 }
 #endif
 
+/* For what the text form of a wrapper does not have; NULL: nothing. */
+static void (*fixture_edit)(hn_wrapper *w);
+
 /* Parses `text` (between the braces), plans and prints the bundle. */
 static hn_status program_image(program *p, const char *text, const hn_to_bundle_options *options, hn_strbuf *out) {
     hn_memory_plan plan;
@@ -145,6 +148,7 @@ static hn_status program_image(program *p, const char *text, const hn_to_bundle_
     hn_status status = hn_wrapper_parse(&p->arena, p->sym, hn_strbuf_str(&full), &p->w);
     if (!status) {
         p->w->graph = p->graph;
+        if (fixture_edit) fixture_edit(p->w);
         status = fixture_place(p->w);
     }
     if (!status) {

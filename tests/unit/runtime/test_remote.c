@@ -431,4 +431,48 @@ TEST(scratch_memory_that_grows_stays_until_it_is_not_used) {
     expect_nothing_left();
 }
 
+/* ---- indices ---- */
+
+/* Indices in a temporary, whose memory another one takes over (b5) or none. */
+#define CHOSEN(behind)                                                                                                       \
+    "buffer b1 : input f32[4] source 0 buffer b2 : input i64[4] source 1 buffer b3 : temp i64[4] bytes(32) "                 \
+    "buffer b4 : temp f32[4] bytes(16) buffer b5 : temp f32[4] bytes(16) buffer b6 : output f32[4] bytes(16) " KERNELS       \
+    "input \"x\" : f32[4] strides [1] in b1 input \"at\" : i64[4] strides [1] in b2 copy b3 from b2 "                         \
+    "call k3(b1 f32, b3 i64, out b4 f32) params [4] extent(4) origin 1 " behind                                              \
+    "output tensor \"y\" : f32[4] strides [1] in b6"
+
+static void add_check(hn_wrapper *w) {
+    static hn_wcheck check = {.operand = 1, .origin = 1};
+    check.extent = hn_sym_int(w->sym, 4);
+    for (uint32_t k = 0; k < w->lines.count; k++)
+        if (w->lines.items[k].kind == HN_LINE_KERNEL && w->lines.items[k].param_count) {
+            w->lines.items[k].checks = &check;
+            w->lines.items[k].check_count = 1;
+        }
+}
+
+TEST(indices_out_of_bounds_that_were_overwritten) {
+    static const struct { const char *text, *error; } cases[] = {
+        {CHOSEN("call k4(b4 f32, out b6 f32) extent(4) "), "index 7 is out of bounds; valid indices are 0 to 3"},
+        {CHOSEN("call k4(b4 f32, out b5 f32) extent(4) call k4(b5 f32, out b6 f32) extent(4) "),
+         "an index is out of bounds; valid indices are 0 to 3"},
+    };
+    imaginary_reset();
+    fixture_edit = add_check;
+    for (size_t k = 0; k < HN_COUNT_OF(cases); k++) {
+        hn_module *m = load_text(cases[k].text, NULL);
+        float x[4] = {1, 2, 3, 4};
+        int64_t at[4] = {3, 2, 7, 1};
+        hn_tensor *in[2] = {F32(x, 4), tensor_of(HN_I64, 1, (int64_t[]){4}, NULL, at)}, *out[1] = {NULL};
+        if (!m) break;
+        EXPECT_ERROR(hn_module_run(m, in, 2, out, 1), HN_INVALID_ARGUMENT, cases[k].error);
+        at[2] = 0;
+        EXPECT_OK(hn_module_run(m, in, 2, out, 1));
+        hn_tensor_release(in[0]), hn_tensor_release(in[1]), hn_tensor_release(out[0]);
+        hn_module_release(m);
+    }
+    fixture_edit = NULL;
+    expect_nothing_left();
+}
+
 TEST_MAIN
