@@ -9,9 +9,9 @@
  *                                                      copy b3 from b7
  *                                                      call k2(b3 f32, out b5 f32) ... on opencl
  *
- * A buffer that no kernel uses moves to the host (b4 above, a weight). Of a weight that both use, the host has a second
- * buffer: such memory never changes, so nothing is copied. Any other buffer that an operation uses has a temporary of the
- * host beside it, from the first use until a kernel changes the buffer. Where the newest content is, is known at every
+ * A buffer that no kernel uses moves to the host (b4 above, a weight). Of a weight or an input that both use, the host has
+ * a second buffer: such memory never changes, so nothing is copied. Any other buffer that an operation uses has a
+ * temporary of the host beside it, from the first use until a kernel changes the buffer. Where the newest content is, is known at every
  * line, so that a copy is made only when the other side needs it, and once for all operands of a line there is one WAIT.
  * A line that asks for one element (ASSERT, DEFINE, COND) takes it from where it is.
  *
@@ -109,12 +109,13 @@ static hn_status put_wait(placer *p) {
     return put(p, (hn_line){.kind = HN_LINE_WAIT, .device = p->device});
 }
 
-/* A buffer of the host of the same shape. */
+/* A buffer of the host of the same shape: a temporary, or the same input or weight once more. */
 static hn_status add_host_buffer(placer *p, hn_wbuf b, hn_wbuf *out) {
     hn_wbuffer made = *buffer_at(p, b);
     made.device = HN_DEVICE_CPU;
+    if (made.kind == HN_WBUF_INPUT) return hn_wrapper_add_buffer(p->w, made, out);
     if (made.kind == HN_WBUF_CONSTANT && !p->is_mutable[b]) return hn_wrapper_add_buffer(p->w, made, out);
-    if (made.kind == HN_WBUF_CONSTANT || made.kind == HN_WBUF_INPUT) {
+    if (made.kind == HN_WBUF_CONSTANT) {
         hn_sym *sym = p->w->sym;
         const hn_expr extent = hn_strided_extent(sym, made.sizes, made.strides, made.rank);
         made.bytes = hn_sym_mul(sym, extent, hn_sym_int(sym, hn_dtype_facts(made.dtype)->size_bytes));
@@ -142,7 +143,7 @@ static hn_status bring_to_host(placer *p, hn_wbuf b, uint32_t origin, bool *out_
     if (c->host) return NULL;
     HN_TRY(add_host_buffer(p, b, &c->host));
     c->is_read = false;
-    if (buffer_at(p, c->host)->kind == HN_WBUF_CONSTANT) return NULL;
+    if (buffer_at(p, c->host)->kind != HN_WBUF_TEMP) return NULL;
     *out_waits = true;
     return put_copy(p, c->host, b, origin);
 }

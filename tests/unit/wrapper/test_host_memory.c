@@ -81,11 +81,15 @@ TEST(what_only_the_host_uses_is_there) {
     expect_lines(HOST2("b1", "b2", "b3") HOST("b3", "b5"), HOST2("b1", "b2", "b3") HOST("b3", "b5"));
 }
 
-/* One copy for two uses, one WAIT for two operands, and none for what the host has made. */
+/* One copy for two uses, one WAIT for two operands, and none for what the host has made or was given. */
+TEST(one_wait_for_a_line) {
+    expect_lines(KERNEL("b1", "b3") KERNEL("b1", "b4") HOST2("b3", "b4", "b5"),
+                 KERNEL("b1", "b3") KERNEL("b1", "b4") "copy b7 from b3 copy b8 from b4 wait opencl " HOST2("b7", "b8", "b5"));
+}
 TEST(content_that_is_there_is_not_copied) {
     expect_lines(KERNEL("b1", "b3") HOST2("b1", "b3", "b4") HOST2("b3", "b4", "b4") KERNEL("b4", "b5"),
-                 KERNEL("b1", "b3") "copy b7 from b1 copy b8 from b3 wait opencl " HOST2("b7", "b8", "b9")
-                     HOST2("b8", "b9", "b9") "copy b4 from b9 " KERNEL("b4", "b5"));
+                 KERNEL("b1", "b3") "copy b8 from b3 wait opencl " HOST2("b7", "b8", "b9") HOST2("b8", "b9", "b9")
+                     "copy b4 from b9 " KERNEL("b4", "b5"));
 }
 
 /* A kernel has changed it since. */
@@ -95,8 +99,10 @@ TEST(old_content_is_copied_again) {
                      "copy b9 from b3 wait opencl " HOST("b9", "b8") "copy b4 from b8 " KERNEL("b4", "b5"));
 }
 
-/* Of a weight that both sides use the host has its own buffer. */
-TEST(weights_are_on_both_sides) {
+/* Of a weight or an input that both sides use the host has its own buffer. */
+TEST(weights_and_inputs_are_on_both_sides) {
+    expect_lines(KERNEL("b1", "b3") HOST("b1", "b4") KERNEL("b4", "b5"),
+                 KERNEL("b1", "b3") HOST("b7", "b8") "copy b4 from b8 " KERNEL("b4", "b5"));
     expect_lines(KERNEL("b2", "b3") HOST("b2", "b4") KERNEL("b4", "b5"),
                  KERNEL("b2", "b3") HOST("b7", "b8") "copy b4 from b8 " KERNEL("b4", "b5"));
 }
@@ -122,7 +128,7 @@ TEST(results_of_the_host) {
 /* Elements are read where they are; where the host has them, there. */
 TEST(elements_are_not_copied) {
     expect_lines(FLAG "assert(b6 bool) text \"t\" " HOST("b1", "b3") KERNEL("b3", "b4") "assert(b3 bool) text \"t\" " KERNEL("b4", "b5"),
-                 FLAG "assert(b6 bool) text \"t\" copy b7 from b1 wait opencl " HOST("b7", "b8") "copy b3 from b8 " KERNEL("b3", "b4")
+                 FLAG "assert(b6 bool) text \"t\" " HOST("b7", "b8") "copy b3 from b8 " KERNEL("b3", "b4")
                      "assert(b8 bool) text \"t\" " KERNEL("b4", "b5"));
 }
 
@@ -141,7 +147,7 @@ TEST(conditionals_of_no_consequence) {
                      HOST("b1", "b4") KERNEL("b4", "b5"),
                  KERNEL("b1", "b3") FLAG "copy b7 from b3 wait opencl " HOST("b7", "b8") "cond(b6 bool) { " HOST("b7", "b8")
                      "copy b4 from b8 " KERNEL("b4", "b3") "wait opencl " HOST("b8", "b8") "copy b4 from b8 } else { copy b4 from b8 } "
-                     "copy b9 from b1 wait opencl " HOST("b9", "b8") "copy b4 from b8 " KERNEL("b4", "b5"));
+                     "wait opencl " HOST("b9", "b8") "copy b4 from b8 " KERNEL("b4", "b5"));
 }
 
 /* ---- as a bundle ---- */
@@ -181,10 +187,16 @@ TEST(a_bundle_has_what_was_placed) {
     static const hn_bundle_target target = {.name = HN_STR("opencl"), .device = HN_DEVICE_OPENCL};
     static const hn_bundle_object object = {.name = HN_STR("kernels"), .bytes = "text", .len = 4};
     static const hn_bundle_target cpu = {.name = HN_STR("generic")};
-    static const char *const lines[] = {"target 0 opencl opencl, 4 bytes of code\n", "workspace 128 bytes\nworkspace on opencl 64 bytes\n",
-                                        "step 0 copy b7 <- b1 on opencl\n", "step 1 wait opencl\n", "step 2 nms(out b8, b7) [4 1]\n",
-                                        "step 3 copy b4 <- b8 on opencl\n", "step 4 kernel k(b4, out b5) on opencl extent 1 grid 1 x 1 x 1 block 64 x 1 x 1\n",
-                                        "step 5 assert(b8) \"t\"\n", "step 6 kernel k(b1, out b3) on opencl"};
+    static const char *const lines[] = {"target 0 opencl opencl, 4 bytes of code\n",
+                                        "workspace 128 bytes\nworkspace on opencl 64 bytes\n",
+                                        "operations on the host 1, copies between host and device 2 of 32 bytes\n",
+                                        "step 0 kernel k(b1, out b3) on opencl extent 1 grid 1 x 1 x 1 block 64 x 1 x 1\n",
+                                        "step 1 copy b7 <- b3 on opencl\n",
+                                        "step 2 wait opencl\n",
+                                        "step 3 nms(out b8, b7) [4 1]\n",
+                                        "step 4 copy b4 <- b8 on opencl\n",
+                                        "step 5 kernel k(b4, out b5) on opencl",
+                                        "step 6 assert(b8) \"t\"\n"};
     hn_arena arena;
     hn_wrapper *w;
     hn_memory_plan plan;
@@ -193,7 +205,7 @@ TEST(a_bundle_has_what_was_placed) {
     hn_arena_init(&arena);
     hn_strbuf_init(&image);
     hn_strbuf_init(&text);
-    place("wrapper { " HEAD_WITH("temp f32[4] on opencl bytes(16)") HOST("b1", "b4") KERNEL("b4", "b5") "assert(b4 bool) text \"t\" " KERNEL("b1", "b3") TAIL " }", &arena, &w);
+    place("wrapper { " HEAD_WITH("temp f32[4] on opencl bytes(16)") KERNEL("b1", "b3") HOST("b3", "b4") KERNEL("b4", "b5") "assert(b4 bool) text \"t\" " TAIL " }", &arena, &w);
     EXPECT_OK(hn_wrapper_plan(w, &plan));
     EXPECT_OK(hn_wrapper_to_bundle(w, &plan, &(hn_bundle_objects){&object, 1, &target, 1}, &(hn_to_bundle_options){0}, &image));
     EXPECT_OK(hn_bundle_open(image.ptr, image.len, true, &b));
