@@ -138,6 +138,15 @@ suite_opencl() {
     fi
 }
 
+# Whole programs on an OpenCL device, by the driver's way from file to output: models, and some operator cases and random graphs.
+# The table of what models leave to the CPU stands in the log.
+suite_devices() {
+    need_opencl
+    tests/devices/run.sh
+    for k in $(seq 0 $((jobs - 1))); do echo "$build/run_cases --part $((k * 97))/$((97 * jobs)) --compiled --target opencl"; done | run_programs
+    share_graphs "$build" 20 --target opencl
+}
+
 # Seeds of graphs that once came out wrong, in long runs.
 GRAPHS_ONCE_WRONG="2447 10980 52455 53036 61917 63505 83207 150887 398162"
 
@@ -179,7 +188,7 @@ suite_tsan() {
     for name in $targets; do echo "env TSAN_OPTIONS=halt_on_error=0:exitcode=66 $dir/$name"; done | run_programs
 }
 
-suites="include build unit ir kernels fuzz ops models opencl cli error abi stress ops_compiled graphs asan tsan"
+suites="include build unit ir kernels fuzz ops models opencl devices cli error abi stress ops_compiled graphs asan tsan"
 
 # --- running them ---
 

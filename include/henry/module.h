@@ -397,9 +397,19 @@ typedef struct hn_module_stats {
     uint64_t weights_mapped_bytes, weights_copied_bytes, weights_packed_bytes;
     uint64_t inputs_copied;        /* inputs that had another layout and were copied */
     uint64_t weights_uploaded_bytes; /* copied to the device that runs the kernels, if that is not the CPU */
+    uint32_t host_steps;           /* operations that the CPU does in a program for another device */
     uint64_t bytes_to_device, bytes_from_device; /* copied for runs between the CPU's memory and that of the device */
 } hn_module_stats;
 HN_API void hn_module_stats_get(hn_module *module, hn_module_stats *out);
+
+/* The device that runs a module's kernels. The name is owned by the module. */
+typedef struct hn_module_device_info {
+    hn_device device;
+    const char *name;      /* "cpu", or what the driver calls it */
+    uint64_t memory_bytes; /* 0: unknown */
+} hn_module_device_info;
+/* Of NULL: the CPU, with the name "". */
+HN_API void hn_module_device_get(const hn_module *module, hn_module_device_info *out);
 
 /* Time spent in one step since the load, for modules loaded with `profile`. Strings are the module's. */
 typedef struct hn_module_step_profile {

@@ -189,3 +189,11 @@ void hn_module_stats_get(hn_module *m, hn_module_stats *out) {
     out->weights_packed_bytes = hn_ext_shared_bytes(weights->shared);
     hn_weights_release(weights);
 }
+
+void hn_module_device_get(const hn_module *m, hn_module_device_info *out) {
+    if (out) *out = (hn_module_device_info){.name = ""};
+    if (!m || !out) return;
+    *out = (hn_module_device_info){.device = {.kind = m->device->ops->kind, .number = m->device->number},
+                                   .name = m->device->facts.name,
+                                   .memory_bytes = m->device->facts.memory_bytes};
+}

@@ -90,6 +90,7 @@ static void count_steps(hn_module *m) {
     m->stats.steps = b->steps_count;
     for (uint32_t k = 0; k < b->steps_count; k++)
         m->stats.kernels += b->steps[k].kind == HNB_STEP_KERNEL;
+    if (m->place_count > 1) m->stats.host_steps = m->extern_count;
     for (uint32_t k = 0; k < b->objects_count; k++)
         m->stats.objects += b->objects[k].target == m->target;
 }

@@ -12,5 +12,5 @@ cat err
 if "$HENRY" run "$DATA/model.pt2" -i f64.npy -i f64.npy 2>err; then echo "no error"; fi
 cat err
 if "$HENRY" run "$DATA/model.pt2" -i "$DATA/input_0.npy" --device cuda 2>err; then echo "no error"; fi
-cat err
+sed "s|$DATA/||" err
 ls # no output folder

@@ -1,6 +1,6 @@
 /* run_pt2.c: .pt2 files, compiled, against the reference interpreter on random inputs. For files without stored outputs.
  *
- *     run_pt2 [--no-fusion] FILE.pt2...
+ *     run_pt2 [--no-fusion] [--target TARGET] FILE.pt2...
  *
  * Outputs and mutations must agree within the tolerances of whole models (rtol 1e-4, atol 1e-5: sums in other orders). */
 #include "front/importer.h"
@@ -97,13 +97,18 @@ static hn_status compare(reference *r, const hn_ref_tensor *actual) {
     return NULL;
 }
 
-static hn_status run_compiled(reference *r, const char *path, const char *model, bool no_fusion) {
+/* How models are compiled, but for their name. */
+static hn_compile_options how = {.threads = 2};
+
+static hn_status run_compiled(reference *r, const char *path, const char *model) {
     hn_compiled *compiled = NULL;
     hn_module *module = NULL;
     hn_ref_tensor actual[MAX_VALUES] = {{0}}, inputs[MAX_VALUES] = {{0}};
     for (uint32_t k = 0; k < r->input_count; k++)
         if (r->place[k] >= 0) inputs[k] = r->tensors[r->place[k]];
-    hn_status status = hn_compile_file(path, &(hn_compile_options){.model = model, .no_fusion = no_fusion, .threads = 2}, &compiled);
+    hn_compile_options options = how;
+    options.model = model;
+    hn_status status = hn_compile_file(path, &options, &compiled);
     if (!status) status = hn_compiled_load(compiled, &(hn_module_options){.threads = 2}, &module);
     if (!status) status = hn_test_module_run(&r->arena, module, inputs, r->input_count, actual, MAX_VALUES);
     if (!status) status = compare(r, actual);
@@ -112,33 +117,40 @@ static hn_status run_compiled(reference *r, const char *path, const char *model,
     return status;
 }
 
-static hn_status check_model(hn_model_file *file, const char *path, hn_str name, bool no_fusion) {
+static hn_status check_model(hn_model_file *file, const char *path, hn_str name) {
     reference *r = calloc(1, sizeof *r);
     if (!r) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory");
     hn_arena_init(&r->arena);
     const char *model = hn_arena_strndup(&r->arena, name.ptr, name.len);
     hn_status status = model ? hn_status_annotate(interpret(r, file, model), "interpreter") : HN_ERROR(HN_OUT_OF_MEMORY, "out of memory");
-    if (!status) status = run_compiled(r, path, model, no_fusion);
+    if (!status) status = run_compiled(r, path, model);
     if (r->graph) hn_graph_deinit(r->graph);
     hn_arena_deinit(&r->arena);
     free(r);
     return hn_status_annotate(status, "model '" HN_STR_FMT "'", HN_STR_ARG(name));
 }
 
-static hn_status check_file(const char *path, bool no_fusion) {
+static hn_status check_file(const char *path) {
     hn_model_file *file;
     hn_status status = NULL;
     HN_TRY(hn_model_open(path, &file));
-    for (uint32_t k = 0; k < file->model_count && !status; k++) status = check_model(file, path, file->models[k], no_fusion);
+    for (uint32_t k = 0; k < file->model_count && !status; k++) status = check_model(file, path, file->models[k]);
     hn_model_close(file);
     return status;
 }
 
 int main(int argc, char **argv) {
-    bool no_fusion = argc > 1 && strcmp(argv[1], "--no-fusion") == 0;
     int passed = 0, failed = 0;
-    for (int k = no_fusion ? 2 : 1; k < argc; k++) {
-        hn_status status = check_file(argv[k], no_fusion);
+    for (int k = 1; k < argc; k++) {
+        if (strcmp(argv[k], "--no-fusion") == 0) {
+            how.no_fusion = true;
+            continue;
+        }
+        if (strcmp(argv[k], "--target") == 0 && k + 1 < argc) {
+            how.target = argv[++k];
+            continue;
+        }
+        hn_status status = check_file(argv[k]);
         if (status) fprintf(stderr, "%s: %s\n", argv[k], hn_status_message(status));
         if (status) failed++;
         else passed++;

@@ -194,7 +194,7 @@ static int64_t percentile(const bench *b, const subject *s, int64_t percent) { r
 static hn_status json_subject(const bench *b, const subject *s, tool_json *json) {
     tool_json_open(json, NULL, '{');
     tool_json_str(json, "model", s->model.path);
-    tool_json_str(json, "device", "cpu");
+    tool_device_json(json, s->model.module);
     tool_json_int(json, "runs", b->rounds);
     tool_json_open(json, "inputs", '[');
     for (uint32_t k = 0; k < s->input_count; k++) {

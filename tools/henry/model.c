@@ -1,6 +1,7 @@
 /* model.c: from a path to a module: file kinds, compiling with a line of progress, loading. */
 #include "tool.h"
 
+#include "base/device.h"
 #include "base/file.h"
 #include "base/trace.h"
 #include "bundle/view.h"
@@ -116,8 +117,12 @@ static void progress_end(progress *p) {
 
 static int32_t count_or_zero(int64_t n) { return n < 0 ? 0 : n > INT32_MAX ? INT32_MAX : (int32_t)n; }
 
-/* `henry cache` takes several, of the source of a kernel; of a model there is one. */
+/* The device to run on says what to compile for, unless that is the CPU, of which there are levels. `henry cache` takes
+ * several targets, of the source of a kernel; of a model there is one. */
 static const char *target_of(const tool_options *options) {
+    hn_device device = {.number = 0};
+    if (options->device) hn_status_free(hn_device_parse(options->device, &device)); /* tool_device_check has told */
+    if (!options->target && device.kind != HN_DEVICE_CPU) return hn_device_kind_name(device.kind);
     if (options->target || !options->targets.count) return options->target;
     return options->targets.items[0];
 }
@@ -188,7 +193,8 @@ static hn_status load_bundle(const tool_options *options, hn_module_options *loa
 }
 
 static hn_status load(const tool_options *options, tool_model *model) {
-    hn_module_options load = {.threads = count_or_zero(options->threads), .weights_path = options->weights_file, .profile = options->profile};
+    hn_module_options load = {.threads = count_or_zero(options->threads), .weights_path = options->weights_file, .profile = options->profile,
+                              .device = options->device};
     if (model->kind == TOOL_HNB) return load_bundle(options, &load, model);
     tool_sizes sizes;
     tool_sizes_read(&options->inputs, &sizes);
@@ -218,8 +224,20 @@ void tool_model_deinit(tool_model *model) {
 }
 
 hn_status tool_device_check(const tool_options *options) {
-    if (!options->device || strcmp(options->device, "cpu") == 0) return NULL;
-    return HN_ERROR(HN_UNSUPPORTED, "cannot run on device '%s': this version has the device 'cpu' only", options->device);
+    hn_device ignored;
+    return options->device ? hn_device_parse(options->device, &ignored) : NULL;
+}
+
+void tool_device_json(tool_json *json, const hn_module *module) {
+    hn_module_device_info info;
+    hn_strbuf text;
+    hn_module_device_get(module, &info);
+    hn_strbuf_init(&text);
+    hn_strbuf_puts(&text, hn_device_kind_name(info.device.kind));
+    if (info.device.kind != HN_DEVICE_CPU) hn_strbuf_printf(&text, ":%u", info.device.number);
+    tool_json_str(json, "device", text.ptr);
+    tool_json_str(json, "device_name", info.name);
+    hn_strbuf_deinit(&text);
 }
 
 /* --- describing --- */

@@ -41,7 +41,7 @@ static const option_row rows[] = {
     {"--repeat", "-n", OPTION_COUNT, RUNS, AT(repeat), "N", "number of runs (default of bench: one second, at least 20 runs; of run: 1)", 0, 0},
     {"--size", NULL, OPTION_LIST, TOOL_USE_BENCH, AT(sizes), "NAME=N", "value of a size symbol (default: 32, within its range)", 0, 0},
     {"--profile", NULL, OPTION_FLAG, RUNS, AT(profile), NULL, "measure the time of each step", 0, 0},
-    {"--device", NULL, OPTION_TEXT, RUNS, AT(device), "DEVICE", "cpu (the default)", 0, 0},
+    {"--device", NULL, OPTION_TEXT, RUNS, AT(device), "DEVICE", "cpu, opencl, opencl:1: compile for it and run on it (default: what the bundle or --target is for)", 0, 0},
     {"--threads", "-t", OPTION_COUNT, COMPILES | TOOL_USE_CACHE, AT(threads), "N", "threads of a run (default: HENRY_THREADS, else one per CPU)", HN_THREADS_MAX, 0},
     {"--weights-file", "-w", OPTION_TEXT, RUNS | TOOL_USE_BUNDLE, AT(weights_file), "FILE", "the weights of a bundle that does not contain them", 0, TOOL_HNB},
     {"--model", "-m", OPTION_TEXT, COMPILES | TOOL_USE_INSPECT | TOOL_USE_CACHE, AT(model_name), "NAME", "which model of a .pt2 that contains several", 0, TOOL_MODEL},

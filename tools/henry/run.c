@@ -187,6 +187,10 @@ static void json_metrics(const run_state *r, tool_json *json) {
     tool_json_int(json, "weights_mapped_bytes", (int64_t)stats.weights_mapped_bytes);
     tool_json_int(json, "weights_copied_bytes", (int64_t)stats.weights_copied_bytes);
     tool_json_int(json, "weights_packed_bytes", (int64_t)stats.weights_packed_bytes);
+    tool_json_int(json, "weights_uploaded_bytes", (int64_t)stats.weights_uploaded_bytes);
+    tool_json_int(json, "host_steps", stats.host_steps);
+    tool_json_int(json, "bytes_to_device", (int64_t)stats.bytes_to_device);
+    tool_json_int(json, "bytes_from_device", (int64_t)stats.bytes_from_device);
     tool_json_close(json);
 }
 
@@ -194,7 +198,7 @@ static hn_status report_json(run_state *r) {
     tool_json json;
     tool_json_init(&json);
     tool_json_str(&json, "model", r->model.path);
-    tool_json_str(&json, "device", "cpu");
+    tool_device_json(&json, r->model.module);
     tool_json_open(&json, "outputs", '[');
     for (uint32_t k = 0; k < r->output_count; k++) json_output(r, &json, k);
     tool_json_close(&json);

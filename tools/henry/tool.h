@@ -162,8 +162,10 @@ hn_status tool_trust_read(const tool_options *options, hn_public_key **out) HN_M
 hn_status tool_bundle_verify(const tool_options *options, const char *path) HN_MUST_USE;
 /* "f32[s0, 784]" */
 void tool_value_print(const hn_module_value_info *info, hn_strbuf *out);
-/* Checks --device: everything but "cpu" is an error. */
+/* Whether --device names a device; not, whether there is one. */
 hn_status tool_device_check(const tool_options *options) HN_MUST_USE;
+/* "device": "opencl:0", "device_name": "...", of the module. */
+void tool_device_json(tool_json *json, const hn_module *module);
 const char *tool_cache_state_name(hn_cache_state state);
 /* "kernels": {...}, "cache": {...} */
 void tool_compile_stats_json(tool_json *json, const hn_compile_stats *stats);

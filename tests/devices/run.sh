@@ -1,0 +1,140 @@
+#!/usr/bin/env bash
+# Whole programs on a device that is not the CPU: OpenCL, with whatever driver there is; in CI that is PoCL.
+#     tests/devices/run.sh [DEVICE]        default: opencl
+# First the nine models, with a table of what is left to the CPU: no step, and no copy but those of inputs and outputs. Then
+# conditionals, assertions, sizes from the data, state, indices out of bounds, and bundles.
+set -u
+cd "$(dirname "$0")/../.." || exit 2
+build=$(realpath "${HENRY_TEST_BUILD:-build}")
+henry=$build/henry shared=$(realpath "${HENRY_TEST_MODELS:-../shared}") data=$PWD/tests/cli/data
+device=${1:-opencl}
+work=$(mktemp -d) || exit 2
+trap 'rm -rf "$work"' EXIT
+export HENRY_CACHE_DIR=$work/cache
+passed=0 failed=0 skipped=0
+
+good() { passed=$((passed + 1)); }
+bad() {
+    failed=$((failed + 1))
+    echo "FAILED $*"
+}
+
+# Without a driver there is nothing to test; in CI there is one.
+if ! "$henry" run examples/data/digits/model.pt2 -i examples/data/digits/input_0.npy --device "$device" -q 2>"$work/err"; then
+    cat "$work/err"
+    if [ "${CI:-}" = true ]; then echo "0 passed, 1 failed"; exit 1; fi
+    echo "skipped: no program runs on $device here"
+    echo "0 passed, 0 failed, 1 skipped"
+    exit 0
+fi
+
+# --- the nine models ---
+
+# The bytes of the elements of .npy files.
+elements() {
+    local sum=0 f
+    for f in "$@"; do sum=$((sum + $(stat -c %s "$f") - 10 - $(od -An -tu2 -j8 -N2 "$f"))); done
+    echo $sum
+}
+
+# number FILE KEY: of a JSON object, written a key for each line
+number() { sed -n "s/^ *\"$2\": \([0-9]*\),\{0,1\}\$/\1/p" "$1" | head -1; }
+
+model() {
+    local dir=$shared/models/$1 args=() f in out steps host to from
+    local inputs outputs
+    mapfile -t inputs < <(ls "$dir"/input_*.npy | sort -V)
+    mapfile -t outputs < <(ls "$dir"/output_*.npy | sort -V)
+    for f in "${inputs[@]}"; do args+=(-i "$f"); done
+    for f in "${outputs[@]}"; do args+=(-e "$f"); done
+    case $1 in *_backward) ;; *) args+=(--rtol 1e-4 --atol 1e-5) ;; esac
+    if ! "$henry" run "$dir/model.pt2" --device "$device" "${args[@]}" --quiet --stats "$work/stats" 2>"$work/err"; then
+        bad "$1: $(cat "$work/err")"
+        return
+    fi
+    in=$(elements "${inputs[@]}") out=$(elements "${outputs[@]}")
+    steps=$(number "$work/stats" steps) host=$(number "$work/stats" host_steps)
+    to=$(number "$work/stats" bytes_to_device) from=$(number "$work/stats" bytes_from_device)
+    printf '%-20s %5s %8s %10s %10s %10s %10s\n' "$1" "$steps" "$host" "$to" "$in" "$from" "$out"
+    if [ "$host" = 0 ] && [ "$to" = "$in" ] && [ "$from" = "$out" ]; then good; else bad "$1: not all of it runs on the device"; fi
+}
+
+if [ -d "$shared/models" ]; then
+    printf '%-20s %5s %8s %10s %10s %10s %10s\n' model steps 'on host' 'bytes to' inputs 'from' outputs
+    for name in mlp digits_cnn gpt2_tiny bert_tiny llama_tiny mobilenet_v3 layer_norm_backward rms_norm_backward train_step_mlp; do
+        model "$name"
+    done
+    cases=$(ls "$shared"/pt2-cases/*.pt2 | grep -v weights_odd)
+else
+    echo "skipped: no folder '$shared/models'; HENRY_TEST_MODELS names the folder that holds models/ and pt2-cases/"
+    skipped=1 cases=
+fi
+
+# --- programs against the interpreter: conditionals, states, recurrent layers and more ---
+
+# data.pt2 and number.pt2 take other numbers than random ones: below. branch_size.pt2 cannot be compiled.
+# shellcheck disable=SC2046,SC2086 # lists of files
+"$build/run_pt2" --target opencl $(ls "$data"/*.pt2 | grep -v -e /data.pt2 -e /number.pt2 -e /branch_size.pt2) $cases || failed=$((failed + 1))
+
+# --- what a program says must be the same on both ---
+
+# same NAME ARGUMENT...: `henry run` on the CPU and on the device: status, message, and outputs up to rounding.
+same() {
+    local name=$1 expected args=() f k=0
+    shift
+    rm -rf "$work/cpu"
+    "$henry" run "$@" -d "$work/cpu" -q 2>"$work/cpu.err"
+    expected=$?
+    if [ $expected = 0 ]; then
+        for f in $(ls "$work/cpu"/output_*.npy | sort -V); do
+            [ "$f" = "$work/cpu/output_$k.npy" ] || break # behind an output without elements of an array
+            args+=(-e "$f") k=$((k + 1))
+        done
+    fi
+    "$henry" run "$@" --device "$device" "${args[@]}" -d "$work/device" -q 2>"$work/device.err"
+    if [ $? = $expected ] && cmp -s "$work/cpu.err" "$work/device.err"; then good; else bad "$name: $(cat "$work/cpu.err"), on $device: $(cat "$work/device.err")"; fi
+}
+
+npy() { { printf '\x93NUMPY\x01\x00\x76\x00%-117s\n' "{'descr': '$2', 'fortran_order': False, 'shape': ($3), }"; printf "$4"; } >"$work/$1"; }
+zero='\0\0\0\0'
+npy tokens.npy '<i8' '1, 2' "\12$zero\0\0\0\3$zero\0\0\0"
+npy kinds.npy '<i4' '1, 2' "\2\0\0\0$zero"
+npy rows.npy '<i8' '4,' "$zero$zero\6\0\0\0$zero\371\377\377\377\377\377\377\377\1\0\0\0$zero"
+npy bad_tokens.npy '<i8' '1, 2' "\3$zero\0\0\0\77\102\17\0$zero"
+npy bad_rows.npy '<i8' '4,' "$zero$zero\6\0\0\0$zero\370\377\377\377\377\377\377\377\1\0\0\0$zero"
+embed=("$data/embed.pt2" -i)
+same indices "${embed[@]}" "$work/tokens.npy" -i "$work/kinds.npy" -i "$work/rows.npy"
+same "an index out of bounds" "${embed[@]}" "$work/bad_tokens.npy" -i "$work/kinds.npy" -i "$work/rows.npy"
+same "an index in a computed tensor" "${embed[@]}" "$work/tokens.npy" -i "$work/kinds.npy" -i "$work/bad_rows.npy"
+
+data_inputs=("$data/data.pt2" -i "$data/data_in0.npy" -i)
+same "sizes from the data" "${data_inputs[@]}" "$data/data_in1.npy" -i "$data/data_in2.npy"
+same "other sizes from the data" "${data_inputs[@]}" "$data/data_out6.npy" -i "$data/data_in2.npy"
+same "a size out of its range" "${data_inputs[@]}" "$data/number_in1.npy" -i "$data/data_in2.npy"
+same "a number among the inputs" "$data/number.pt2" -i "$data/number_in0.npy" -i "$data/number_in1.npy"
+
+# --- state ---
+
+"$henry" run "$data/mutate.pt2" -i "$data/mutate_x.npy" -d "$work/on_cpu" -q --repeat 3 2>&1 &&
+    "$henry" run "$data/mutate.pt2" -i "$data/mutate_x.npy" -d "$work/on_device" -q --repeat 3 --device "$device" 2>&1
+if diff -r "$work/on_cpu" "$work/on_device"; then good; else bad "inputs and buffers that a model changes"; fi
+
+# --- bundles ---
+
+digits=(-i examples/data/digits/input_0.npy -e "$data/digits_out.npy" --rtol 1e-4 --atol 1e-5 -q)
+"$henry" compile examples/data/digits/model.pt2 --target opencl -o "$work/digits.hnb" -q || bad "compile"
+if "$henry" run "$work/digits.hnb" "${digits[@]}"; then good; else bad "a bundle runs where it was compiled for"; fi
+if "$henry" run "$work/digits.hnb" "${digits[@]}" --device "$device" --repeat 3; then good; else bad "a bundle with --device"; fi
+
+# refuse PATTERN ARGUMENT...
+refuse() {
+    local pattern=$1 out
+    out=$("$henry" run "${@:2}" -q 2>&1) && bad "taken: ${*:2}"
+    case $out in *$pattern*) good ;; *) bad "expected '$pattern', got: $out" ;; esac
+}
+refuse "was compiled for opencl and does not run on cpu" "$work/digits.hnb" "${digits[@]}" --device cpu
+refuse "no device opencl:999" "$work/digits.hnb" "${digits[@]}" --device opencl:999
+refuse "'opencl:x' is no device" "$work/digits.hnb" "${digits[@]}" --device opencl:x
+
+if [ $skipped = 0 ]; then echo "$passed passed, $failed failed"; else echo "$passed passed, $failed failed, $skipped skipped"; fi
+[ $failed = 0 ]
