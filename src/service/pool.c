@@ -347,7 +347,9 @@ void hn_pool_stop(hn_core *core) {
     if (!is_running) return;
     hn_pool_wake(core);
     pthread_join(core->pool_thread, NULL);
+    hn_lock(&core->lock); /* a job that ends in a thread of this process may want to wake the pool */
     pool_free(core, core->pool);
     core->pool = NULL;
     core->is_pool_running = false;
+    hn_unlock(&core->lock);
 }
