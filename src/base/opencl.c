@@ -2,6 +2,7 @@
 #include "base/opencl.h"
 
 #include <dlfcn.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -57,20 +58,52 @@ static void add_devices(const hn_opencl *cl, cl_platform_id platform, cl_device_
         out[(*count)++] = (hn_opencl_device){platform, devices[k]};
 }
 
-hn_status hn_opencl_devices(const hn_opencl *cl, hn_opencl_device out[HN_OPENCL_DEVICES_MAX],
-                            uint32_t *out_count) {
+/* ---- the program's signal handlers ---- */
+
+typedef struct handlers {
+    struct sigaction of[NSIG];
+} handlers;
+
+static void read_handlers(handlers *out) {
+    *out = (handlers){.of[0] = {.sa_handler = SIG_DFL}};
+    for (int s = 1; s < NSIG; s++)
+        if (sigaction(s, NULL, &out->of[s])) out->of[s].sa_handler = SIG_DFL;
+}
+
+/* PoCL, as it finds its devices, puts its own and LLVM's handlers in place of the program's, for SIGINT,
+ * SIGTERM, SIGUSR1 and most others. What the program has set is put back. */
+static void put_back(const handlers *before) {
+    struct sigaction now;
+    for (int s = 1; s < NSIG; s++)
+        if (before->of[s].sa_handler != SIG_DFL && sigaction(s, NULL, &now) == 0 &&
+            now.sa_handler != before->of[s].sa_handler)
+            (void)sigaction(s, &before->of[s], NULL);
+}
+
+/* ---- the list of devices ---- */
+
+static void list_devices(const hn_opencl *cl, hn_opencl_device out[HN_OPENCL_DEVICES_MAX],
+                         uint32_t *out_count) {
     static const cl_device_type types[] = {CL_DEVICE_TYPE_GPU, CL_DEVICE_TYPE_ACCELERATOR,
                                            CL_DEVICE_TYPE_CPU};
     cl_platform_id platforms[PLATFORMS_MAX];
     cl_uint count = 0;
-    int nobody = 0;
     *out_count = 0;
-    atomic_compare_exchange_strong(&first_pid, &nobody, (int)getpid());
     /* Without a driver this fails, too. */
     if (cl->clGetPlatformIDs(PLATFORMS_MAX, platforms, &count) != CL_SUCCESS) count = 0;
     for (size_t t = 0; t < HN_COUNT_OF(types); t++)
         for (cl_uint p = 0; p < count && p < PLATFORMS_MAX; p++)
             add_devices(cl, platforms[p], types[t], out, out_count);
+}
+
+hn_status hn_opencl_devices(const hn_opencl *cl, hn_opencl_device out[HN_OPENCL_DEVICES_MAX],
+                            uint32_t *out_count) {
+    handlers before;
+    int nobody = 0;
+    const bool is_first = atomic_compare_exchange_strong(&first_pid, &nobody, (int)getpid());
+    if (is_first) read_handlers(&before);
+    list_devices(cl, out, out_count);
+    if (is_first) put_back(&before);
     if (*out_count) return NULL;
     return HN_ERROR(
         HN_NOT_FOUND,

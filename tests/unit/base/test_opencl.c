@@ -1,8 +1,10 @@
-/* test_opencl.c: errors of OpenCL as statuses, and the objects that hold its programs. Nothing here
- * needs a driver. */
+/* test_opencl.c: errors of OpenCL as statuses, the objects that hold its programs, and the program's
+ * signal handlers, which drivers must leave as they are. Nothing here needs a driver. */
 #include "base/opencl.h"
 #include "base/opencl_program.h"
 #include "unit/harness.h"
+
+#include <signal.h>
 
 TEST(errors_have_the_name_of_the_call_and_of_the_error) {
     EXPECT_OK(hn_opencl_status(CL_SUCCESS, "clFinish"));
@@ -13,6 +15,29 @@ TEST(errors_have_the_name_of_the_call_and_of_the_error) {
     EXPECT_ERROR(hn_opencl_status(CL_OUT_OF_HOST_MEMORY, "clCreateContext"), HN_OUT_OF_MEMORY,
                  "CL_OUT_OF_HOST_MEMORY");
     EXPECT_ERROR(hn_opencl_status(-9999, "clFlush"), HN_DEVICE, "an unknown error (-9999)");
+}
+
+/* ---- handlers ---- */
+
+static void handle(int number) { (void)number; }
+
+TEST(handlers_of_the_program_stay) {
+    static const int numbers[] = {SIGINT, SIGTERM, SIGUSR1, SIGFPE, SIGSEGV};
+    hn_opencl cl;
+    hn_opencl_device devices[HN_OPENCL_DEVICES_MAX];
+    uint32_t count;
+    struct sigaction now;
+    for (size_t k = 0; k < HN_COUNT_OF(numbers); k++) signal(numbers[k], handle);
+    signal(SIGHUP, SIG_IGN);
+    hn_status status = hn_opencl_load(&cl);
+    if (!status) status = hn_opencl_devices(&cl, devices, &count);
+    EXPECT(!status || hn_status_code(status) == HN_NOT_FOUND); /* without a driver */
+    hn_status_free(status);
+    for (size_t k = 0; k < HN_COUNT_OF(numbers); k++) {
+        EXPECT(sigaction(numbers[k], NULL, &now) == 0 && now.sa_handler == handle);
+        signal(numbers[k], SIG_DFL);
+    }
+    EXPECT(sigaction(SIGHUP, NULL, &now) == 0 && now.sa_handler == SIG_IGN);
 }
 
 /* ---- programs ---- */
