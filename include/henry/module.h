@@ -136,8 +136,8 @@ typedef struct hn_run hn_run;
  * Owns: the run, with references to module and inputs, until hn_run_end. Errors: as hn_module_run_with; then there is no run. */
 HN_API hn_status hn_run_begin(hn_module *module, const hn_run_options *options, hn_tensor *const *inputs, uint32_t input_count,
                               hn_tensor **outputs, uint32_t output_count, hn_run **out_run) HN_MUST_USE;
-/* Waits for a run, sets `outputs` and frees the run, also after an error. Call it in the thread that has begun the run.
- * NULL is allowed. Errors: as hn_module_run_with. */
+/* Waits for a run, sets `outputs` and frees the run, also after an error. NULL is allowed. Call it in the thread that has begun the
+ * run: for one that changes buffers another thread gets invalid-argument, and the run stays. Errors: as hn_module_run_with. */
 HN_API hn_status hn_run_end(hn_run *run) HN_MUST_USE;
 
 /* A size or stride: a number, or an expression over size symbols. */

@@ -173,6 +173,7 @@ struct hn_run {
     hn_tensor **inputs, **outputs; /* own lists; of outputs the caller's tensors, until the end */
     uint32_t input_count, output_count;
     hn_tensor **out;               /* the caller's list */
+    pthread_t thread;              /* that has begun it, and holds the turn of the state */
 };
 
 static void run_free(hn_run *run) {
@@ -187,7 +188,8 @@ static hn_status run_create(hn_module *m, hn_tensor *const *inputs, uint32_t inp
                             uint32_t output_count, hn_run **out) {
     hn_run *run = calloc(1, sizeof *run);
     if (!run) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a run");
-    *run = (hn_run){.m = hn_module_retain(m), .input_count = input_count, .output_count = output_count, .out = outputs};
+    *run = (hn_run){.m = hn_module_retain(m), .input_count = input_count, .output_count = output_count, .out = outputs,
+                     .thread = pthread_self()};
     run->inputs = calloc((size_t)input_count + 1, sizeof *run->inputs);
     run->outputs = calloc((size_t)output_count + 1, sizeof *run->outputs);
     if (!run->inputs || !run->outputs) {
@@ -222,6 +224,8 @@ hn_status hn_run_begin(hn_module *m, const hn_run_options *given, hn_tensor *con
 
 hn_status hn_run_end(hn_run *run) {
     if (!run) return NULL;
+    if (run->m->has_state && !pthread_equal(run->thread, pthread_self()))
+        return HN_ERROR(HN_INVALID_ARGUMENT, "the run changes a state and was begun in another thread; end it there");
     hn_status status = hn_dev_check(run->m->device);
     if (!status) status = complete(run->m, run->c, NULL);
     for (uint32_t k = 0; k < run->output_count && !status; k++) run->out[k] = run->outputs[k];

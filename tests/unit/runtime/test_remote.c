@@ -240,6 +240,32 @@ TEST(one_run_for_each_state) {
     expect_nothing_left();
 }
 
+static void *end_elsewhere(void *run) {
+    EXPECT_ERROR(hn_run_end(run), HN_INVALID_ARGUMENT, "was begun in another thread; end it there");
+    return NULL;
+}
+
+TEST(a_run_is_ended_where_it_was_begun) {
+    imaginary_reset();
+    hn_module *m = load_weights(COUNTER, &counter_weight, 1, NULL);
+    float x[4] = {1, 1, 1, 1};
+    hn_tensor *in[1] = {F32(x, 4)}, *out[1] = {NULL};
+    hn_run *run = NULL;
+    pthread_t thread;
+    if (!m) return;
+    EXPECT_OK(hn_run_begin(m, NULL, in, 1, out, 1, &run));
+    EXPECT(pthread_create(&thread, NULL, end_elsewhere, run) == 0);
+    pthread_join(thread, NULL);
+    EXPECT_OK(hn_run_end(run));
+    EXPECT(out[0] && ((float *)hn_tensor_data(out[0]))[0] == 10);
+    hn_tensor_release(out[0]), out[0] = NULL;
+    EXPECT_OK(hn_module_run(m, in, 1, out, 1)); /* the state is free again */
+    EXPECT(out[0] && ((float *)hn_tensor_data(out[0]))[0] == 11);
+    hn_tensor_release(in[0]), hn_tensor_release(out[0]);
+    hn_module_release(m);
+    expect_nothing_left();
+}
+
 TEST(a_run_that_is_cancelled) {
     imaginary_reset();
     hn_module *m = load_weights(COUNTER, &counter_weight, 1, NULL);
