@@ -14,7 +14,7 @@
 #include "runtime/device/devices.c"
 
 enum { ALIGN = 256, MEMORIES_MAX = 4096, ARGS_MAX = 64 };
-#define RANGE_BYTES ((size_t)1 << 36) /* addresses cost nothing */
+#define RANGE_BYTES ((size_t)1 << 32) /* addresses cost nothing */
 
 imaginary_state imaginary;
 
