@@ -1,22 +1,25 @@
 /* host_memory.c: gives the lines that run on the host memory of the host.
  *
- * Lowering puts every buffer on the device of the kernels. Operations run on the host until the device has its own:
+ * Lowering puts every buffer on the device of the kernels. Operations run on the host until the
+ * device has its own:
  *
- *   call k1(b1 f32, out b2 f32) ... on opencl          call k1(b1 f32, out b2 f32) ... on opencl
- *   extern matmul(out b3 f32, b2 f32, b4 f32) ...      copy b6 from b2
- *   call k2(b3 f32, out b5 f32) ... on opencl    ->    wait opencl
- *                                                      extern matmul(out b7 f32, b6 f32, b4 f32) ...
- *                                                      copy b3 from b7
- *                                                      call k2(b3 f32, out b5 f32) ... on opencl
+ *   call k1(b1, out b2) on opencl               call k1(b1, out b2) on opencl
+ *   extern matmul(out b3, b2, b4)               copy b6 from b2
+ *   call k2(b3, out b5) on opencl        ->     wait opencl
+ *                                               extern matmul(out b7, b6, b4)
+ *                                               copy b3 from b7
+ *                                               call k2(b3, out b5) on opencl
  *
- * A buffer that no kernel uses moves to the host (b4 above, a weight). Of a weight or an input that both use, the host has
- * a second buffer: such memory never changes, so nothing is copied. Any other buffer that an operation uses has a
- * temporary of the host beside it, from the first use until a kernel changes the buffer. Where the newest content is, is known at every
- * line, so that a copy is made only when the other side needs it, and once for all operands of a line there is one WAIT.
- * A line that asks for one element (ASSERT, DEFINE, COND) takes it from where it is.
+ * A buffer that no kernel uses moves to the host (b4 above, a weight). Of a weight or an input that
+ * both use, the host has a second buffer: such memory never changes, so nothing is copied. Any
+ * other buffer that an operation uses has a temporary of the host beside it, from the first use
+ * until a kernel changes the buffer. Where the newest content is, is known at every line, so that a
+ * copy is made only when the other side needs it, and once for all operands of a line there is one
+ * WAIT. A line that asks for one element (ASSERT, DEFINE, COND) takes it from where it is.
  *
- * Conditionals: before a body ends, what the bodies write is brought to the device if something behind needs it, so that
- * both bodies leave it in the same place. What else the bodies copy is forgotten behind them unless both know it.
+ * Conditionals: before a body ends, what the bodies write is brought to the device if something
+ * behind needs it, so that both bodies leave it in the same place. What else the bodies copy is
+ * forgotten behind them unless both know it.
  *
  * Requires: no memory lines. Establishes: what verify_devices.h checks. */
 #include "wrapper/place.h"
@@ -25,21 +28,21 @@
 
 /* Where the newest content of a buffer of the device is: on the device, in `host`, or in both. */
 typedef struct content {
-    hn_wbuf host;     /* 0: not on the host */
+    hn_wbuf host; /* 0: not on the host */
     bool on_device;
-    bool is_written;  /* by some line so far */
-    bool is_read;     /* a copy of `host` to the device may still be under way */
+    bool is_written; /* by some line so far */
+    bool is_read;    /* a copy of `host` to the device may still be under way */
 } content;
 
 typedef struct placer {
     hn_wrapper *w;
     hn_arena *scratch;
-    uint32_t count;          /* of buffers before this pass */
-    hn_device_kind device;   /* that is not the host */
-    uint32_t *last;          /* per buffer: the last line that mentions it; all lines and one more: an output does */
-    bool *is_of_kernels;     /* per buffer: some line of the device uses it */
-    bool *is_mutable;        /* per buffer: a weight that the program changes */
-    content *now;            /* per buffer */
+    uint32_t count;        /* of buffers before this pass */
+    hn_device_kind device; /* that is not the host */
+    uint32_t *last; /* per buffer: the last line that mentions it; an output is behind all lines */
+    bool *is_of_kernels; /* per buffer: some line of the device uses it */
+    bool *is_mutable;    /* per buffer: a weight that the program changes */
+    content *now;        /* per buffer */
     struct { hn_line *items; uint32_t count, cap; } out;
 } placer;
 
@@ -48,7 +51,9 @@ static bool is_on_device(const placer *p, hn_wbuf b) {
     return b && buffer_at(p, b)->device != HN_DEVICE_CPU;
 }
 
-static bool runs_on_device(hn_line_kind kind) { return kind == HN_LINE_KERNEL || kind == HN_LINE_COPY; }
+static bool runs_on_device(hn_line_kind kind) {
+    return kind == HN_LINE_KERNEL || kind == HN_LINE_COPY;
+}
 
 /* ---- who uses what ---- */
 
@@ -63,12 +68,15 @@ static void find_uses(placer *p) {
         const hn_line *line = &w->lines.items[i];
         mention(p, line, i, line->buffer);
         mention(p, line, i, line->from);
-        for (uint32_t k = 0; k < line->operand_count; k++) mention(p, line, i, line->operands[k].buffer);
+        for (uint32_t k = 0; k < line->operand_count; k++)
+            mention(p, line, i, line->operands[k].buffer);
     }
-    for (uint32_t i = 0; i < w->outputs.count; i++) p->last[w->outputs.items[i].buffer] = w->lines.count;
+    for (uint32_t i = 0; i < w->outputs.count; i++)
+        p->last[w->outputs.items[i].buffer] = w->lines.count;
 }
 
-/* All buffers in a storage that the program changes are in one place: on the device if a kernel uses any of them. */
+/* All buffers in a storage that the program changes are in one place: on the device if a kernel
+ * uses any of them. */
 static void find_mutable(placer *p, uint32_t storage) {
     bool is_of_kernels = false;
     for (hn_wbuf b = 1; b < p->count; b++) {
@@ -78,7 +86,8 @@ static void find_mutable(placer *p, uint32_t storage) {
         is_of_kernels |= p->is_of_kernels[b];
     }
     for (hn_wbuf b = 1; b < p->count; b++)
-        if (p->is_mutable[b] && buffer_at(p, b)->source == storage) p->is_of_kernels[b] = is_of_kernels;
+        if (p->is_mutable[b] && buffer_at(p, b)->source == storage)
+            p->is_of_kernels[b] = is_of_kernels;
 }
 
 static hn_status choose_places(placer *p) {
@@ -114,11 +123,13 @@ static hn_status add_host_buffer(placer *p, hn_wbuf b, hn_wbuf *out) {
     hn_wbuffer made = *buffer_at(p, b);
     made.device = HN_DEVICE_CPU;
     if (made.kind == HN_WBUF_INPUT) return hn_wrapper_add_buffer(p->w, made, out);
-    if (made.kind == HN_WBUF_CONSTANT && !p->is_mutable[b]) return hn_wrapper_add_buffer(p->w, made, out);
+    if (made.kind == HN_WBUF_CONSTANT && !p->is_mutable[b])
+        return hn_wrapper_add_buffer(p->w, made, out);
     if (made.kind == HN_WBUF_CONSTANT) {
         hn_sym *sym = p->w->sym;
         const hn_expr extent = hn_strided_extent(sym, made.sizes, made.strides, made.rank);
-        made.bytes = hn_sym_mul(sym, extent, hn_sym_int(sym, hn_dtype_facts(made.dtype)->size_bytes));
+        made.bytes =
+            hn_sym_mul(sym, extent, hn_sym_int(sym, hn_dtype_facts(made.dtype)->size_bytes));
     }
     made.kind = HN_WBUF_TEMP;
     made.source = 0;
@@ -148,7 +159,8 @@ static hn_status bring_to_host(placer *p, hn_wbuf b, uint32_t origin, bool *out_
     return put_copy(p, c->host, b, origin);
 }
 
-/* Memory for what the host writes. It may be a part of the buffer only, so that what is there already comes along. */
+/* Memory for what the host writes. It may be a part of the buffer only, so that what is there
+ * already comes along. */
 static hn_status take_for_host(placer *p, hn_wbuf b, uint32_t origin, bool *out_waits) {
     content *c = &p->now[b];
     if (!c->host && !c->is_written) HN_TRY(add_host_buffer(p, b, &c->host));
@@ -199,7 +211,7 @@ static hn_status place_host_line(placer *p, const hn_line *line) {
     return put(p, placed);
 }
 
-/* An element of a buffer is read where it is; where both have it, without waiting for the device. */
+/* An element of a buffer is read where it is; where both have it, without a wait. */
 static hn_status place_element(placer *p, const hn_line *line) {
     hn_woperand *operand;
     HN_NEW(p->w->arena, operand, 1);
@@ -230,17 +242,19 @@ static hn_status place_body(placer *p, uint32_t first, uint32_t count, uint32_t 
     const uint32_t at = p->out.count;
     HN_TRY(place_block(p, first, first + count));
     for (hn_wbuf b = 1; b < p->count; b++)
-        if (is_written[b] && is_on_device(p, b) && p->last[b] >= end) HN_TRY(bring_to_device(p, b, 0));
+        if (is_written[b] && is_on_device(p, b) && p->last[b] >= end)
+            HN_TRY(bring_to_device(p, b, 0));
     *out_count = p->out.count - at;
     return NULL;
 }
 
-/* What is known behind a conditional. A buffer that no body has written is where it was; one that a body has written is
- * on the device, or of no use any more. */
+/* What is known behind a conditional. A buffer that no body has written is where it was; one that a
+ * body has written is on the device, or of no use any more. */
 static void join(placer *p, const content *other) {
     for (hn_wbuf b = 1; b < p->count; b++) {
         content *c = &p->now[b];
-        if (c->host != other[b].host) *c = (content){.on_device = true, .is_written = c->is_written};
+        if (c->host != other[b].host)
+            *c = (content){.on_device = true, .is_written = c->is_written};
         c->on_device &= other[b].on_device;
         c->is_written |= other[b].is_written;
         c->is_read |= other[b].is_read;
@@ -323,7 +337,8 @@ static hn_device_kind device_of_program(const hn_wrapper *w) {
 
 hn_status hn_wrapper_host_memory(hn_wrapper *w) {
     hn_arena scratch;
-    placer p = {.w = w, .scratch = &scratch, .count = w->buffers.count, .device = device_of_program(w)};
+    placer p = {
+        .w = w, .scratch = &scratch, .count = w->buffers.count, .device = device_of_program(w)};
     if (p.device == HN_DEVICE_CPU) return NULL;
     hn_arena_init(&scratch);
     hn_status status = run(&p);

@@ -1,5 +1,5 @@
-/* verify_devices.c: see verify_devices.h. One walk over the lines; for each buffer of the host it keeps what copies that
- * nobody has waited for do to it. */
+/* verify_devices.c: see verify_devices.h. One walk over the lines; for each buffer of the host it
+ * keeps what copies that nobody has waited for do to it. */
 #include "wrapper/verify_devices.h"
 
 #define BAD(...) HN_ERROR(HN_INTERNAL, "wrapper: " __VA_ARGS__)
@@ -34,8 +34,8 @@ static hn_status check_operands(const checker *c, const hn_line *line, uint32_t 
     for (uint32_t k = 0; k < line->operand_count; k++) {
         const hn_wbuf buffer = line->operands[k].buffer;
         if (buffer && device_of(c, buffer) != line->device)
-            return BAD("line %u runs on %s and uses buffer %u on %s", i, name_of(line->device), buffer,
-                       name_of(device_of(c, buffer)));
+            return BAD("line %u runs on %s and uses buffer %u on %s", i, name_of(line->device),
+                       buffer, name_of(device_of(c, buffer)));
     }
     return NULL;
 }
@@ -63,11 +63,13 @@ static hn_status use(const uint8_t *state, hn_wbuf buffer, bool is_written, uint
     if (state[buffer] & IS_WRITTEN)
         return BAD("line %u uses buffer %u, and nobody has waited for the copy into it", i, buffer);
     if (is_written && state[buffer] & IS_READ)
-        return BAD("line %u changes buffer %u, and nobody has waited for the copy of it", i, buffer);
+        return BAD("line %u changes buffer %u, and nobody has waited for the copy of it", i,
+                   buffer);
     return NULL;
 }
 
-static hn_status use_operands(const checker *c, const uint8_t *state, const hn_line *line, uint32_t i) {
+static hn_status use_operands(const checker *c, const uint8_t *state, const hn_line *line,
+                              uint32_t i) {
     for (uint32_t k = 0; k < line->operand_count; k++) {
         const hn_woperand *o = &line->operands[k];
         if (o->buffer && device_of(c, o->buffer) == HN_DEVICE_CPU)
@@ -130,7 +132,8 @@ hn_status hn_wrapper_devices_verify(const hn_wrapper *w, hn_arena *arena) {
     checker c = {.w = w, .arena = arena};
     uint8_t *state;
     if (!has_device(w)) return NULL;
-    for (hn_wbuf b = 1; b < w->buffers.count; b++) HN_TRY(see_device(&c, w->buffers.items[b].device));
+    for (hn_wbuf b = 1; b < w->buffers.count; b++)
+        HN_TRY(see_device(&c, w->buffers.items[b].device));
     HN_NEW(arena, state, w->buffers.count);
     return check_block(&c, state, 0, w->lines.count);
 }
