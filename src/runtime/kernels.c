@@ -2,6 +2,8 @@
  * from the image when it is first called. An object that nothing calls is neither read nor verified. */
 #include "runtime/kernels.h"
 
+#include "base/lock.h"
+
 #include <stdlib.h>
 #include <string.h>
 
@@ -115,11 +117,13 @@ static hn_status load_object(hn_module *m, uint32_t k, const hn_module_host *hos
         code.ptr = bytes;
     }
     HN_TRY(m->device->ops->load(m->device, code.ptr, code.len, name, &m->programs[k]));
+    pthread_mutex_lock(&m->lock);
     m->stats.objects_loaded++;
+    pthread_mutex_unlock(&m->lock);
     return NULL;
 }
 
-/* With m->lock held. */
+/* With m->loading held: a driver may take seconds to build it, and who logs then may call the module. */
 static hn_status load_kernel(hn_module *m, uint32_t kernel, const hn_module_host *host, void **out) {
     const hnb_code *code = hn_bundle_code(&m->view, kernel, m->target);
     HN_TRY(load_object(m, code->object, host));
@@ -131,18 +135,18 @@ static hn_status load_kernel(hn_module *m, uint32_t kernel, const hn_module_host
 hn_status hn_kernels_get(hn_module *m, uint32_t kernel, void **out) {
     *out = __atomic_load_n(&m->kernels[kernel], __ATOMIC_ACQUIRE);
     if (*out) return NULL;
-    pthread_mutex_lock(&m->lock);
+    hn_lock(&m->loading);
     hn_status status = load_kernel(m, kernel, NULL, out);
-    pthread_mutex_unlock(&m->lock);
+    hn_unlock(&m->loading);
     return status;
 }
 
 hn_status hn_kernels_load_all(hn_module *m, const hn_module_host *host) {
     void *ignored;
     hn_status status = NULL;
-    pthread_mutex_lock(&m->lock);
+    hn_lock(&m->loading);
     for (uint32_t k = 1; k < m->view.kernels_count && !status; k++) status = load_kernel(m, k, host, &ignored);
-    pthread_mutex_unlock(&m->lock);
+    hn_unlock(&m->loading);
     return status;
 }
 

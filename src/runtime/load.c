@@ -80,6 +80,7 @@ static hn_status module_create(hn_module **out) {
     if (!m) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a module");
     atomic_init(&m->refs, 1);
     pthread_mutex_init(&m->lock, NULL);
+    pthread_mutex_init(&m->loading, NULL);
     pthread_mutex_init(&m->exchange, NULL);
     *out = m;
     return NULL;
@@ -211,6 +212,7 @@ static void module_destroy(hn_module *m) {
     hn_file_map_deinit(&m->map);
     free(m->own_bytes);
     pthread_mutex_destroy(&m->lock);
+    pthread_mutex_destroy(&m->loading);
     pthread_mutex_destroy(&m->exchange);
     free(m);
 }

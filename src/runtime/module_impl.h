@@ -220,7 +220,7 @@ struct hn_module {
     hn_dev *host;           /* of these, the one whose memory is the host's */
     hn_dev *device;         /* and the one that runs the kernels */
     uint32_t place_count;   /* 1: they are one */
-    hn_device_program **programs; /* per object; NULL: not loaded yet. With `lock` held */
+    hn_device_program **programs; /* per object; NULL: not loaded yet. With `loading` held */
     void **kernels;         /* per kernel; NULL: not loaded yet. Read and written atomically: kernels.c */
     hn_block_pool *blocks;  /* of outputs, on the host */
     hn_block_pool *device_blocks; /* of copies of weights on the device */
@@ -242,6 +242,7 @@ struct hn_module {
     uint32_t *slot_places;   /* per slot: hn_place */
     bool *output_comes_home; /* per output buffer: the host needs its content */
     bool *storage_is_remote; /* per storage: kernels of a device read it */
+    pthread_mutex_t loading; /* held while code is loaded; `lock` may be taken then */
     pthread_mutex_t lock;    /* of `idle` and the counters */
     hn_context *idle;
     hn_module_stats stats;

@@ -242,6 +242,39 @@ static void every_call_fails(cl_int driver_code, bool is_lost) {
     EXPECT(is_near(got, expected));
 }
 
+/* A callback may call the module that logs: here that a binary of its own was refused by the driver. */
+typedef struct listener {
+    hn_module *m;
+    int lines;
+} listener;
+
+static void ask_module(void *context, const hn_log_line *line) {
+    listener *l = context;
+    hn_module_stats stats;
+    if (!strstr(line->text, "is built from its text")) return;
+    hn_module_stats_get(l->m, &stats);
+    l->lines++;
+}
+
+TEST(a_log_callback_calls_the_module) {
+    listener l = {NULL, 0};
+    float got[BATCH * DIGITS];
+    EXPECT_OK(hn_log_levels_set("run:info"));
+    EXPECT_OK(hn_log_sink_set(ask_module, &l));
+    alarm(CHILD_SECONDS);
+    for (long k = 1; !l.lines && k < 100; k++) {
+        l.m = load(1);
+        opencl_faults_set(k, CL_INVALID_BINARY, false);
+        hn_status_free(run(l.m, 1, got));
+        hn_module_release(l.m);
+    }
+    alarm(0);
+    EXPECT_INT(l.lines, 1);
+    opencl_faults_set(0, 0, false);
+    EXPECT_OK(hn_log_sink_set(NULL, NULL));
+    EXPECT_OK(hn_log_levels_set(""));
+}
+
 TEST(each_call_since_loading_fails_once) { every_call_fails(CL_OUT_OF_HOST_MEMORY, false); }
 TEST(the_device_is_lost_at_each_call) { every_call_fails(CL_DEVICE_NOT_AVAILABLE, true); }
 
