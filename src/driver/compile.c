@@ -38,13 +38,13 @@ hn_status hn_driver_build(hn_driver *d, hn_strbuf *image) {
     int64_t mark = hn_now_ns();
     hn_wrapper *wrapper;
     d->stats.nodes = d->graph->nodes.count - 1;
-    HN_TRY(hn_lower(d->graph, &d->arena, &d->scratch, &d->program));
-    hn_program_set_device(d->program, d->levels[0].target.kind->device);
+    const hn_target *target = &d->levels[0].target;
+    HN_TRY(hn_lower(d->graph, target->kind->limits->operations, &d->arena, &d->scratch, &d->program));
+    hn_program_set_device(d->program, target->kind->device);
     HN_TRY(hn_program_verify(d->program));
     hn_driver_dump_program(d, "lower");
     d->stats.lower_ns = hn_driver_lap(&mark);
     d->stats.loops = count_loops(d->program);
-    const hn_target *target = &d->levels[0].target;
     hn_sched_options sched = {.threads = hn_target_threads(target, hn_options_threads(&d->options)),
                               .limits = target->kind->limits,
                               .no_fusion = HN_OPT(&d->options, no_fusion)};

@@ -112,6 +112,8 @@ typedef struct hn_extern {
     uint32_t loop_count; /* 0: the target must have the operation */
 } hn_extern;
 
+enum { HN_OPERATIONS_ALL = (1 << HN_EXTERN_KIND_COUNT) - 2 }; /* a bit for each kind; there is none of number 0 */
+
 /* BRANCH_THEN ... BRANCH_ELSE ... BRANCH_END bracket the items of a conditional; they nest. */
 typedef enum hn_item_kind {
     HN_ITEM_LOOP,

@@ -23,6 +23,7 @@ const hn_gpu_facts hn_gpu_facts_common = {
 
 const hn_cpu_facts hn_cpu_facts_common = {
     .limits = {.operations = HN_OPERATIONS_ALL,
+               .costly_epilogue_max_elems = 64,
                .split_min_elems = 131072,
                .column_strip = 2048,
                .column_min_steps = 256,

@@ -1,12 +1,13 @@
-/* call_loops.c: what a call of an operation computes, as loops of loop IR: for targets that do not
- * have the operation, and for what is to be known of the call where the scheduler fuses it.
+/* call_loops.c: what a call of an operation computes, as loops of loop IR, for targets that do not
+ * have the operation.
  *
  *   matmul(out b4, b1, b2, b3)   ->   reduce sum (m, n; k): b5 = f32(b1) * f32(b2)
  *                                     pointwise (m, n):     b4 = narrow(b5 + f32(b3))
  *
  * All is read from the operands and the parameters of the call (henry/abi/extern_abi.h), so the
  * loops and the call cannot differ in sizes or strides. Sums of 16-bit floats are f32 ones, and are
- * rounded once, at the end, as the operations do it. Calls of other kinds have no loops. */
+ * rounded once, at the end, as the operations do it. Calls of other kinds have no loops. No call has an epilogue yet: the
+ * scheduler finds those (sched/epilogue.c). */
 #include "lower/internal.h"
 
 #include <math.h>
@@ -125,18 +126,17 @@ typedef struct temp {
 } temp;
 
 static hn_status new_temp(maker *m, const hn_expr *extents, uint32_t rank, temp *out) {
-    hn_buffer buffer = {
-        .kind = HN_BUFFER_TEMP, .dtype = m->sums, .extent = hn_sym_product(m->sym, extents, rank)};
+    hn_buffer buffer = {.kind = HN_BUFFER_TEMP, .dtype = m->sums, .extent = m->l->one};
     hn_expr *sizes, *strides;
     HN_NEW(m->l->arena, sizes, rank);
     HN_NEW(m->l->arena, strides, rank);
-    hn_contiguous_strides(m->sym, extents, rank, out->strides);
+    for (uint32_t d = 0; d < rank; d++)
+        if (!hn_sym_is_value(m->sym, extents[d], 1)) sizes[buffer.rank++] = extents[d];
+    hn_contiguous_strides(m->sym, sizes, buffer.rank, strides);
+    if (buffer.rank) buffer.extent = hn_sym_mul(m->sym, sizes[0], strides[0]);
+    for (uint32_t d = 0, k = 0; d < rank; d++)
+        out->strides[d] = hn_sym_is_value(m->sym, extents[d], 1) ? m->l->zero : strides[k++];
     out->rank = rank;
-    for (uint32_t d = 0; d < rank; d++) {
-        if (hn_sym_is_value(m->sym, extents[d], 1)) continue;
-        sizes[buffer.rank] = extents[d];
-        strides[buffer.rank++] = out->strides[d];
-    }
     buffer.sizes = sizes, buffer.strides = strides;
     return hn_program_add_buffer(m->l->p, buffer, &out->buffer);
 }
@@ -151,52 +151,35 @@ static hn_sid load_temp(nest *x, const temp *t, const hn_expr *at) {
 
 /* --- behind the sum of a matrix product or a convolution --- */
 
-/* Points of the result, and where the call says what is added there. */
+/* Points of the result, where they are stored, and where the bias of each is. */
 typedef struct ending {
     const hn_expr *extents;
-    uint32_t rank;
-    uint32_t out, residual; /* strides */
-    hn_epilogue epilogue;
-    hn_expr bias_strides[HN_MAX_RANK];   /* of operand 3 */
-    hn_expr factor_strides[HN_MAX_RANK]; /* of operand 5 */
-    bool has_factor;
+    uint32_t rank, out;                /* strides */
+    hn_expr bias_strides[HN_MAX_RANK]; /* of operand 3 */
 } ending;
 
-enum { OUT = 0, BIAS = 3, RESIDUAL = 4, SCALE = 5 };
+enum { OUT = 0, BIAS = 3 };
 
-static bool has(const maker *m, uint32_t operand) {
-    return operand < m->call->operand_count && m->call->operands[operand].buffer;
-}
-
-static bool is_sum_alone(const maker *m, const ending *e) {
-    return !has(m, BIAS) && !has(m, RESIDUAL) && !e->has_factor &&
-           e->epilogue == HN_EPILOGUE_NONE &&
+static bool is_sum_alone(const maker *m) {
+    return !m->call->operands[BIAS].buffer &&
            m->l->p->buffers.items[m->call->operands[OUT].buffer].dtype == m->sums;
 }
 
-static hn_sid load_strided(nest *x, uint32_t operand, const hn_expr *at, const hn_expr *strides,
-                           uint32_t rank) {
-    const struct hn_extern_operand *o = &x->m->call->operands[operand];
-    return cast(x,
-                load(x, o->buffer, lower_index_linear(x->m->l, o->offset_elems, at, strides, rank)),
-                x->m->sums);
+static hn_sid load_bias(nest *x, const hn_expr *at, const ending *e) {
+    const struct hn_extern_operand *o = &x->m->call->operands[BIAS];
+    hn_expr index = lower_index_linear(x->m->l, o->offset_elems, at, e->bias_strides, e->rank);
+    return cast(x, load(x, o->buffer, index), x->m->sums);
 }
 
-/* out = epilogue(sum * factor + bias + residual), narrowed */
+/* out = sum + bias, narrowed */
 static hn_status end_sum(maker *m, const ending *e, const temp *sums) {
     hn_expr at[HN_MAX_RANK];
     nest x;
     begin(m, HN_LOOP_POINTWISE, HN_OP_NONE, &x);
     add_dims(&x, false, e->extents, e->rank, at);
     hn_sid value = load_temp(&x, sums, at);
-    if (e->has_factor)
-        value =
-            elem(&x, HN_OP_MUL, value, load_strided(&x, SCALE, at, e->factor_strides, e->rank), 0);
-    if (has(m, BIAS))
-        value = elem(&x, HN_OP_ADD, value, load_strided(&x, BIAS, at, e->bias_strides, e->rank), 0);
-    if (has(m, RESIDUAL))
-        value = elem(&x, HN_OP_ADD, value, load_operand(&x, RESIDUAL, at, e->residual, e->rank), 0);
-    value = lower_gen_epilogue(&x.b, e->epilogue, value);
+    if (m->call->operands[BIAS].buffer)
+        value = elem(&x, HN_OP_ADD, value, load_bias(&x, at, e), 0);
     hn_buf out = m->call->operands[OUT].buffer;
     return finish(&x, cast(&x, value, dtype_of(&x, out)), out, place(&x, OUT, at, e->out, e->rank));
 }
@@ -205,7 +188,7 @@ static hn_status end_sum(maker *m, const ending *e, const temp *sums) {
 static hn_status finish_sum(nest *x, hn_sid value, const hn_expr *at, const ending *e) {
     maker *m = x->m;
     temp sums;
-    if (is_sum_alone(m, e))
+    if (is_sum_alone(m))
         return finish(x, value, m->call->operands[OUT].buffer, place(x, OUT, at, e->out, e->rank));
     HN_TRY(new_temp(m, e->extents, e->rank, &sums));
     HN_TRY(finish(x, value, sums.buffer, temp_place(x, &sums, at)));
@@ -214,21 +197,11 @@ static hn_status finish_sum(nest *x, hn_sid value, const hn_expr *at, const endi
 
 /* --- matrix product --- */
 
-static hn_epilogue epilogue_param(const maker *m, uint32_t param) {
-    int64_t kind = 0;
-    (void)hn_sym_is_int(m->sym, m->call->params[param], &kind);
-    return (hn_epilogue)kind;
-}
-
 static hn_status matmul_loops(maker *m) {
     enum { RANK = HN_EXTERN_BATCH + 2, M = HN_EXTERN_BATCH, N };
     const hn_expr *p = m->call->params;
     hn_expr at[RANK], a[RANK], b[RANK];
-    ending e = {.extents = &p[HN_MATMUL_BATCH],
-                .rank = RANK,
-                .out = HN_MATMUL_OUT,
-                .residual = HN_MATMUL_RESIDUAL,
-                .epilogue = epilogue_param(m, HN_MATMUL_EPILOGUE)};
+    ending e = {.extents = &p[HN_MATMUL_BATCH], .rank = RANK, .out = HN_MATMUL_OUT};
     memcpy(e.bias_strides, &p[HN_MATMUL_BIAS], RANK * sizeof *p);
     nest x;
     begin(m, HN_LOOP_REDUCE, HN_OP_SUM, &x);
@@ -306,10 +279,8 @@ static hn_sid conv_product(nest *x, const hn_expr *at, const hn_expr *k) {
     for (uint32_t d = 0; d < 3; d++) in[2 + d] = input_position(x, d, at[2 + d], k[1 + d], &inside);
     if (hn_sym_is_value(m->sym, p[HN_CONV_TRANSPOSED], 1))
         w[0] = channel, w[1] = remainder_of(m, at[1], o_group);
-    hn_sid value = load_operand(x, 1, in, HN_CONV_X, 5);
-    if (has(m, SCALE) && !hn_sym_is_value(m->sym, p[HN_CONV_SCALE_OUT], 1))
-        value = elem(x, HN_OP_MUL, value, load_operand(x, SCALE, in, HN_CONV_SCALE, 2), 0);
-    value = elem(x, HN_OP_MUL, value, load_operand(x, 2, w, HN_CONV_W, 5), 0);
+    hn_sid value = elem(x, HN_OP_MUL, load_operand(x, 1, in, HN_CONV_X, 5),
+                        load_operand(x, 2, w, HN_CONV_W, 5), 0);
     return inside ? elem(x, HN_OP_WHERE, inside, value, number(x, 0)) : value;
 }
 
@@ -321,11 +292,7 @@ static hn_status conv_loops(maker *m) {
     ending e = {.extents = extents,
                 .rank = 5,
                 .out = HN_CONV_OUT,
-                .residual = HN_CONV_RESIDUAL,
-                .epilogue = epilogue_param(m, HN_CONV_EPILOGUE),
-                .bias_strides = {zero, m->l->one, zero, zero, zero},
-                .factor_strides = {zero, p[HN_CONV_SCALE + 1], zero, zero, zero},
-                .has_factor = has(m, SCALE) && hn_sym_is_value(m->sym, p[HN_CONV_SCALE_OUT], 1)};
+                .bias_strides = {zero, m->l->one, zero, zero, zero}};
     nest x;
     begin(m, HN_LOOP_REDUCE, HN_OP_SUM, &x);
     add_dims(&x, false, extents, 5, at);
@@ -538,7 +505,7 @@ hn_status lower_call_loops(lower *l, hn_extern *call) {
                .ops = ops,
                .loops = loops,
                .sums = l->p->buffers.items[call->operands[1].buffer].dtype};
-    if (!of_kind[call->kind]) return NULL;
+    if (!of_kind[call->kind] || l->operations >> call->kind & 1) return NULL;
     if (m.sums == HN_DTYPE_F16 || m.sums == HN_DTYPE_BF16) m.sums = HN_DTYPE_F32;
     HN_TRY(of_kind[call->kind](&m));
     return keep(&m, call);

@@ -26,7 +26,7 @@ static hn_status adopt_constant(lower *l, const hn_input *in) {
 
 static hn_status lower_branch(lower *outer, const hn_node_info *n, hn_graph *branch) {
     lower l = {.g = branch, .sym = outer->sym, .p = outer->p, .arena = outer->arena, .scratch = outer->scratch,
-               .zero = outer->zero, .one = outer->one, .origin = outer->origin, .is_branch = true,
+               .zero = outer->zero, .one = outer->one, .operations = outer->operations, .origin = outer->origin, .is_branch = true,
                .root = outer->root};
     const hn_arg *operands = &n->args[3];
     HN_TRY(lower_count_uses(&l));

@@ -41,15 +41,13 @@ static void put_batch(lower *l, const hn_value_info *vi, const hn_expr *source, 
     (void)l;
 }
 
-/* The strides of v's memory; `like`: the value whose shape it is seen in. */
-static void put_matmul_strides(lower *l, hn_value like, const hn_expr *strides, hn_expr *out) {
-    const hn_value_info *vi = info(l, like);
-    put_batch(l, vi, strides, 2, l->zero, out);
-    out[HN_EXTERN_BATCH] = strides[vi->rank - 2];
-    out[HN_EXTERN_BATCH + 1] = strides[vi->rank - 1];
+/* The strides of v's memory. */
+static void put_strides(lower *l, hn_value v, hn_expr *out) {
+    const hn_value_info *vi = info(l, v);
+    put_batch(l, vi, l->values[v].strides, 2, l->zero, out);
+    out[HN_EXTERN_BATCH] = l->values[v].strides[vi->rank - 2];
+    out[HN_EXTERN_BATCH + 1] = l->values[v].strides[vi->rank - 1];
 }
-
-static void put_strides(lower *l, hn_value v, hn_expr *out) { put_matmul_strides(l, v, l->values[v].strides, out); }
 
 /* Strides of a bias that broadcasts to the result's shape. */
 static void put_bias(lower *l, hn_value bias, uint32_t out_rank, hn_expr *out) {
@@ -61,58 +59,19 @@ static void put_bias(lower *l, hn_value bias, uint32_t out_rank, hn_expr *out) {
     }
 }
 
-/* The value whose memory the operation fills: behind its epilogue when it has one. */
-static hn_value result_of(lower *l, const hn_node_info *n) {
-    hn_value v = n->results[0];
-    return l->epilogues[v].result ? l->epilogues[v].result : v;
-}
-
-static hn_expr epilogue_of(lower *l, const hn_node_info *n) { return hn_sym_int(l->sym, l->epilogues[n->results[0]].kind); }
-
-/* The strides of v's memory in the shape of `like`, which is v's own or a reshape of it. Memory that has none is copied. */
-static hn_status strides_as(lower *l, hn_value v, hn_value like, const hn_expr **out) {
-    const hn_value_info *vi = info(l, v), *shape = info(l, like);
-    hn_expr *strides;
-    *out = l->values[v].strides;
-    if (vi->rank == shape->rank && hn_same_sizes(l->g, vi->sizes, shape->sizes, vi->rank)) return NULL;
-    HN_NEW(l->arena, strides, shape->rank);
-    *out = strides;
-    if (lower_strides_reshape(l, vi->sizes, l->values[v].strides, vi->rank, shape->sizes, shape->rank, strides)) return NULL;
-    HN_TRY(lower_realize_contiguous(l, v));
-    hn_contiguous_strides(l->sym, shape->sizes, shape->rank, strides);
-    return NULL;
-}
-
-/* A contraction's result as memory, and its residual: their strides in the contraction's own shape. */
-typedef struct destination {
-    hn_value out, residual; /* residual 0: none */
-    const hn_expr *out_strides, *residual_strides;
-} destination;
-
-static hn_status make_destination(lower *l, const hn_node_info *n, destination *d) {
-    *d = (destination){.out = result_of(l, n), .residual = l->epilogues[n->results[0]].residual};
-    if (d->residual) {
-        HN_TRY(lower_realize(l, d->residual));
-        HN_TRY(strides_as(l, d->residual, n->results[0], &d->residual_strides));
-    }
-    HN_TRY(lower_new_buffer(l, d->out, NULL));
-    return strides_as(l, d->out, n->results[0], &d->out_strides);
-}
-
 hn_status lower_matmul(lower *l, const hn_node_info *n) {
     hn_value a = n->args[0].as.value, b = n->args[1].as.value;
     hn_value bias = n->args[2].kind == HN_ARG_VALUE ? n->args[2].as.value : 0;
-    const hn_value_info *out = info(l, n->results[0]);
-    destination to;
+    hn_value v = n->results[0];
+    const hn_value_info *out = info(l, v);
     if (out->rank > 2 + HN_EXTERN_BATCH)
         return HN_ERROR(HN_UNSUPPORTED, "matmul of rank %u has more than %d batch dimensions", out->rank, HN_EXTERN_BATCH);
     HN_TRY(lower_realize(l, a));
     HN_TRY(lower_realize(l, b));
     if (bias) HN_TRY(lower_realize(l, bias));
-    HN_TRY(make_destination(l, n, &to));
+    HN_TRY(lower_new_buffer(l, v, NULL));
     hn_extern e = {.kind = HN_EXTERN_MATMUL, .operand_count = 5,
-                   .operands = {operand(l, to.out, true), operand(l, a, false), operand(l, b, false), operand(l, bias, false),
-                                operand(l, to.residual, false)}};
+                   .operands = {operand(l, v, true), operand(l, a, false), operand(l, b, false), operand(l, bias, false)}};
     fill(l, &e, HN_MATMUL_PARAM_COUNT);
     put_batch(l, out, out->sizes, 2, l->one, &e.params[HN_MATMUL_BATCH]);
     e.params[HN_MATMUL_M] = out->sizes[out->rank - 2];
@@ -120,10 +79,8 @@ hn_status lower_matmul(lower *l, const hn_node_info *n) {
     e.params[HN_MATMUL_K] = info(l, a)->sizes[out->rank - 1];
     put_strides(l, a, &e.params[HN_MATMUL_A]);
     put_strides(l, b, &e.params[HN_MATMUL_B]);
-    put_matmul_strides(l, n->results[0], to.out_strides, &e.params[HN_MATMUL_OUT]);
-    if (to.residual) put_matmul_strides(l, n->results[0], to.residual_strides, &e.params[HN_MATMUL_RESIDUAL]);
+    put_strides(l, v, &e.params[HN_MATMUL_OUT]);
     if (bias) put_bias(l, bias, out->rank, &e.params[HN_MATMUL_BIAS]);
-    e.params[HN_MATMUL_EPILOGUE] = epilogue_of(l, n);
     if (is_weight(l, b)) e.params[HN_MATMUL_B_CONSTANT] = l->one;
     return add_call(l, &e);
 }
@@ -162,72 +119,17 @@ static void put_spatial(lower *l, const hn_expr *source, uint32_t spatial, hn_ex
     for (uint32_t s = 0; s < 3; s++) out[s] = s + spatial < 3 ? pad : source[s + spatial - 3];
 }
 
-/* Whether every kernel position is the only one, so that each input is read once for each output channel. */
-static bool is_pointwise(lower *l, const hn_node_info *conv) {
-    const hn_value_info *wi = info(l, conv->args[1].as.value);
-    for (uint32_t d = 2; d < wi->rank; d++)
-        if (!hn_sym_is_value(l->sym, wi->sizes[d], 1)) return false;
-    return true;
-}
-
-/* Whether `s` is one number for each channel of x, or for each image and channel. */
-static bool is_channel_scale(lower *l, hn_value s, hn_value x) {
-    const hn_value_info *si = info(l, s), *xi = info(l, x);
-    if (si->rank > xi->rank || si->rank + 1 < xi->rank) return false;
-    for (uint32_t k = 0; k < si->rank; k++) {
-        uint32_t d = k + xi->rank - si->rank;
-        bool is_one = hn_sym_is_value(l->sym, si->sizes[k], 1), is_whole = hn_same_sizes(l->g, &si->sizes[k], &xi->sizes[d], 1);
-        if (d == 0 ? !is_one && !is_whole : d == 1 ? !is_whole : !is_one) return false;
-    }
-    return true;
-}
-
-/* mul(x, scale) in front of a 1 x 1 convolution (squeeze and excitation) is done while the convolution reads x. *x becomes the
- * memory that is multiplied. */
-static hn_status take_scale(lower *l, const hn_node_info *conv, hn_value *x, hn_value *scale) {
-    hn_node producer = info(l, *x)->producer;
-    const hn_node_info *mul = producer ? hn_graph_node(l->g, producer) : NULL;
-    if (!mul || mul->op != HN_OP_MUL || l->values[*x].buffer || info(l, *x)->dtype != HN_DTYPE_F32 || !is_pointwise(l, conv)) return NULL;
-    for (uint32_t side = 0; side < 2; side++) {
-        hn_value whole = mul->args[side].as.value, s = mul->args[1 - side].as.value;
-        const hn_value_info *wi = info(l, whole);
-        if (!l->values[whole].buffer || wi->dtype != HN_DTYPE_F32 || info(l, s)->dtype != HN_DTYPE_F32) continue;
-        if (wi->rank != info(l, *x)->rank || !hn_same_sizes(l->g, wi->sizes, info(l, *x)->sizes, wi->rank)) continue;
-        if (!is_channel_scale(l, s, whole)) continue;
-        *x = whole, *scale = s;
-        return lower_realize(l, s);
-    }
-    return NULL;
-}
-
-static void put_scale(lower *l, hn_value scale, uint32_t rank, hn_expr *out) {
-    const hn_value_info *si = info(l, scale);
-    const hn_expr *strides = l->values[scale].strides;
-    uint32_t channel = 1 + si->rank - rank;
-    out[0] = channel && !hn_sym_is_value(l->sym, si->sizes[0], 1) ? strides[0] : l->zero;
-    out[1] = strides[channel];
-}
-
 hn_status lower_conv(lower *l, const hn_node_info *n) {
-    hn_value x = n->args[0].as.value, w = n->args[1].as.value, scale = 0;
+    hn_value x = n->args[0].as.value, w = n->args[1].as.value, v = n->results[0];
     hn_value bias = n->args[2].kind == HN_ARG_VALUE ? n->args[2].as.value : 0;
-    const hn_value_info *xi = info(l, x), *wi = info(l, w), *out = info(l, n->results[0]);
+    const hn_value_info *xi = info(l, x), *wi = info(l, w), *out = info(l, v);
     uint32_t spatial = xi->rank - 2;
-    destination to;
-    const lower_epilogue *behind = &l->epilogues[n->results[0]];
-    if (behind->shift) bias = behind->shift;
-    if (behind->factor)
-        scale = behind->factor;
-    else
-        HN_TRY(take_scale(l, n, &x, &scale));
-    if (behind->factor) HN_TRY(lower_realize_contiguous(l, scale));
     HN_TRY(lower_realize(l, x));
     HN_TRY(lower_realize(l, w));
     if (bias) HN_TRY(lower_realize_contiguous(l, bias));
-    HN_TRY(make_destination(l, n, &to));
+    HN_TRY(lower_new_buffer(l, v, NULL));
     hn_extern e = {.kind = HN_EXTERN_CONV, .operand_count = 6,
-                   .operands = {operand(l, to.out, true), operand(l, x, false), operand(l, w, false), operand(l, bias, false),
-                                operand(l, to.residual, false), operand(l, scale, false)}};
+                   .operands = {operand(l, v, true), operand(l, x, false), operand(l, w, false), operand(l, bias, false)}};
     fill(l, &e, HN_CONV_PARAM_COUNT);
     hn_expr *p = e.params;
     p[HN_CONV_N] = xi->sizes[0];
@@ -243,13 +145,7 @@ hn_status lower_conv(lower *l, const hn_node_info *n) {
     p[HN_CONV_TRANSPOSED] = n->args[6].as.b ? l->one : l->zero;
     put_conv_strides(l->values[x].strides, spatial, &p[HN_CONV_X]);
     put_conv_strides(l->values[w].strides, spatial, &p[HN_CONV_W]);
-    put_conv_strides(to.out_strides, spatial, &p[HN_CONV_OUT]);
-    if (to.residual) put_conv_strides(to.residual_strides, spatial, &p[HN_CONV_RESIDUAL]);
-    if (behind->factor)
-        p[HN_CONV_SCALE + 1] = p[HN_CONV_SCALE_OUT] = l->one;
-    else if (scale)
-        put_scale(l, scale, xi->rank, &p[HN_CONV_SCALE]);
-    p[HN_CONV_EPILOGUE] = epilogue_of(l, n);
+    put_conv_strides(l->values[v].strides, spatial, &p[HN_CONV_OUT]);
     if (is_weight(l, w)) p[HN_CONV_W_CONSTANT] = l->one;
     return add_call(l, &e);
 }

@@ -17,15 +17,6 @@ typedef struct lower_value {
     bool costly; /* holds a transcendental or a gather */
 } lower_value;
 
-/* What the runtime applies to a contraction's result, and the value that it then is: epilogue(contraction + residual), or a
- * reshape of it. Of a convolution: epilogue(convolution * factor + shift + residual), both for each channel, in memory. */
-typedef struct lower_epilogue {
-    hn_epilogue kind;
-    hn_value result;   /* 0: none */
-    hn_value residual; /* 0: none */
-    hn_value factor, shift; /* 0: none */
-} lower_epilogue;
-
 typedef struct lower {
     hn_graph *g;
     hn_sym *sym;
@@ -34,11 +25,10 @@ typedef struct lower {
     hn_arena *scratch; /* of the pass */
     lower_value *values;
     uint32_t *uses;    /* per value: operands and outputs that read it */
-    lower_epilogue *epilogues; /* per value: of contractions */
-    bool *covered;     /* per node: part of an epilogue, not lowered by itself */
     uint32_t *output;  /* per value: 1 + index of the first graph output that is it, 0: none */
     hn_expr zero, one;
     hn_map sums;           /* of index.c: hash of (offset, indices, strides) -> the sum */
+    uint32_t operations;   /* of hn_lower */
     uint32_t origin;       /* of the node being lowered, in the outermost graph */
     hn_graph *root;        /* the outermost graph */
     bool is_branch;        /* a subgraph: every node has the origin of the conditional */
@@ -91,12 +81,7 @@ hn_status lower_window_reduce(lower *l, const hn_node_info *n, const bool *is_re
 hn_status lower_nodes(lower *l) HN_MUST_USE;
 hn_status lower_count_uses(lower *l) HN_MUST_USE;
 
-/* epilogue.c: fills epilogues and covered */
-hn_status lower_find_epilogues(lower *l) HN_MUST_USE;
-/* What the epilogue makes of `x`, which is f32. */
-hn_sid lower_gen_epilogue(lower_body *b, hn_epilogue kind, hn_sid x);
-
-/* call_loops.c: fills call->loops, when there are loops for calls of this kind */
+/* call_loops.c: fills call->loops, when the target lacks the operation and there are loops for it */
 hn_status lower_call_loops(lower *l, hn_extern *call) HN_MUST_USE;
 
 /* nodes.c, cond.c, dynamic.c and externs.c: one function per op, found in the table of lower.c */

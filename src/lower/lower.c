@@ -74,9 +74,8 @@ static hn_status lower_node(lower *l, const hn_node_info *n) {
 }
 
 hn_status lower_nodes(lower *l) {
-    HN_TRY(lower_find_epilogues(l));
     for (hn_node n = 1; n < l->g->nodes.count; n++)
-        if (!l->g->nodes.items[n].dead && !l->covered[n]) HN_TRY(lower_node(l, &l->g->nodes.items[n]));
+        if (!l->g->nodes.items[n].dead) HN_TRY(lower_node(l, &l->g->nodes.items[n]));
     return NULL;
 }
 
@@ -116,8 +115,8 @@ static hn_status add_result(lower *l, uint32_t k) {
     return NULL;
 }
 
-hn_status hn_lower(hn_graph *graph, hn_arena *arena, hn_arena *scratch, hn_program **out) {
-    lower l = {.g = graph, .root = graph, .sym = graph->sym, .arena = arena, .scratch = scratch, .zero = hn_sym_int(graph->sym, 0),
+hn_status hn_lower(hn_graph *graph, uint32_t operations, hn_arena *arena, hn_arena *scratch, hn_program **out) {
+    lower l = {.g = graph, .root = graph, .operations = operations, .sym = graph->sym, .arena = arena, .scratch = scratch, .zero = hn_sym_int(graph->sym, 0),
                .one = hn_sym_int(graph->sym, 1)};
     HN_TRY(hn_program_create(graph, arena, &l.p));
     HN_TRY(lower_count_uses(&l));

@@ -1,194 +1,93 @@
-/* calls.c: calls of operations that the target does not have become the loops that stand beside
- * them; what only such loops read is computed in them, if it is cheap.
+/* calls.c: calls of operations, before loops are grouped.
  *
- *   pointwise: b2 = cast(b1)         reduce sum: b5 = cast(b1) * b4
- *   matmul(out b5, b2, b4)      ->
+ * A call that the target has an operation for takes what that can do besides: epilogue.c, scale.c.
+ * Any other one becomes the loops that stand beside it (prologue.c), which then fuse as any do.
  *
- * It runs before loops are grouped, so that these loops fuse as any do. */
-#include "sched/internal.h"
+ * The calls come first because they take loops apart: of relu(b2) * b3, where b2 is a product, the
+ * relu goes to the call, and what is left fuses with its own readers. A call that took whole loops
+ * would refuse this one, and one that held its readers in a group would keep them from the rows
+ * behind it. */
+#include "sched/calls.h"
 
 #include <string.h>
 
-/* The items that touch a buffer. */
-typedef struct use {
-    uint32_t readers, writers;
-    hn_item writer; /* the last one */
-} use;
-
-typedef struct calls {
-    sched *s;
-    use *uses;  /* per buffer */
-    bool *dead; /* per item */
-} calls;
-
-static hn_item_info *item_of(calls *c, hn_item i) { return &c->s->p->items.items[i]; }
-
 /* --- who touches a buffer --- */
+
+static void note_read(calls *c, hn_buf b, hn_item i) {
+    use *u = &c->uses[b];
+    if (u->readers < USE_READERS_MAX) u->reader[u->readers] = i;
+    u->readers++;
+}
 
 static void note_write(calls *c, hn_buf b, hn_item i) {
     c->uses[b].writers++;
     c->uses[b].writer = i;
 }
 
+static bool loads_before(const hn_body *body, hn_sid k) {
+    for (hn_sid e = 1; e < k; e++)
+        if (body->items[e].kind == HN_SOP_LOAD && body->items[e].buffer == body->items[k].buffer)
+            return true;
+    return false;
+}
+
 static void note_loop(calls *c, const hn_loop *loop, hn_item i) {
-    for (hn_sid k = 1; k < loop->body.count; k++) {
-        const hn_sop *op = &loop->body.items[k];
-        bool seen = op->kind != HN_SOP_LOAD;
-        for (hn_sid e = 1; e < k && !seen; e++)
-            seen = loop->body.items[e].kind == HN_SOP_LOAD && loop->body.items[e].buffer == op->buffer;
-        if (!seen) c->uses[op->buffer].readers++;
-    }
-    if (loop->kind == HN_LOOP_SCATTER) c->uses[loop->store.buffer].readers++;
+    for (hn_sid k = 1; k < loop->body.count; k++)
+        if (loop->body.items[k].kind == HN_SOP_LOAD && !loads_before(&loop->body, k))
+            note_read(c, loop->body.items[k].buffer, i);
+    if (loop->kind == HN_LOOP_SCATTER) note_read(c, loop->store.buffer, i);
     note_write(c, loop->store.buffer, i);
     if (loop->indices.buffer) note_write(c, loop->indices.buffer, i);
 }
 
-static void note_item(calls *c, hn_item i) {
-    const hn_item_info *item = item_of(c, i);
-    if (item->kind == HN_ITEM_LOOP) note_loop(c, item->loop, i);
-    if (item->cond) c->uses[item->cond].readers++;
-    for (uint32_t k = 0; item->kind == HN_ITEM_EXTERN && k < item->ext->operand_count; k++) {
-        const struct hn_extern_operand *o = &item->ext->operands[k];
-        bool seen = false;
-        for (uint32_t e = 0; e < k && !seen; e++) seen = !o->written && item->ext->operands[e].buffer == o->buffer;
-        if (o->written) note_write(c, o->buffer, i);
-        else if (!seen) c->uses[o->buffer].readers++;
-    }
-}
-
-/* --- producers --- */
-
-static bool is_cheap(const sched *s, const hn_body *body) {
-    int64_t ops = 0, loads = 0;
-    for (hn_sid k = 1; k < body->count; k++) {
-        const hn_sop *op = &body->items[k];
-        if (op->kind == HN_SOP_INDIRECT || op->kind == HN_SOP_RANDOM) return false;
-        if (op->kind == HN_SOP_ELEM && hn_op_has(op->op, HN_TRAIT_KEEP)) return false;
-        loads += op->kind == HN_SOP_LOAD;
-        ops += op->kind == HN_SOP_ELEM || op->kind == HN_SOP_CAST;
-    }
-    return ops <= s->options->limits->prologue_max_ops && loads <= s->options->limits->prologue_max_loads;
-}
-
-/* What the loop reads is the same at item `at` as it is at item `from`. */
-static bool reads_last(const calls *c, const hn_loop *loop, hn_item from) {
-    for (hn_sid k = 1; k < loop->body.count; k++) {
-        const hn_sop *op = &loop->body.items[k];
-        if (op->kind == HN_SOP_LOAD && c->uses[op->buffer].writers && c->uses[op->buffer].writer > from) return false;
-    }
-    return true;
-}
-
-/* The loop that alone makes buffer `b`, which call `i` alone reads, if the call may compute it; NULL: none. */
-static hn_loop *prologue_of(calls *c, hn_buf b, hn_item i) {
-    const use *u = &c->uses[b];
-    if (!b || c->s->p->buffers.items[b].kind != HN_BUFFER_TEMP || u->readers != 1 || u->writers != 1 || u->writer >= i) return NULL;
-    const hn_item_info *item = item_of(c, u->writer);
-    bool is_loop = item->kind == HN_ITEM_LOOP && item->loop->kind == HN_LOOP_POINTWISE && item->loop->store.mode == HN_STORE_SET;
-    return is_loop && is_cheap(c->s, &item->loop->body) && reads_last(c, item->loop, u->writer) ? item->loop : NULL;
-}
-
-/* The point of `loop` that stores element `index`: one expression for each variable. False when it cannot be told. */
-static bool solve(sched *s, const hn_loop *loop, hn_expr index, hn_expr *out_at) {
-    hn_expr coeffs[HN_MAX_RANK], rest = loop->store.index;
-    for (uint32_t d = 0; d < loop->rank; d++)
-        if (!hn_sym_affine(s->sym, rest, loop->vars[d], &coeffs[d], &rest)) return false;
-    hn_expr from = hn_sym_sub(s->sym, index, rest);
-    for (uint32_t d = 0; d < loop->rank; d++) {
-        hn_expr extent = hn_sym_symbol_extent(s->sym, loop->vars[d]);
-        bool is_one = hn_sym_is_value(s->sym, extent, 1);
-        if (!is_one && hn_sym_is_value(s->sym, coeffs[d], 0)) return false;
-        out_at[d] = is_one ? hn_sym_int(s->sym, 0)
-                           : hn_sym_mod(s->sym, hn_sym_floordiv(s->sym, from, coeffs[d]), extent);
-    }
-    return hn_sym_subst(s->sym, loop->store.index, loop->vars, out_at, loop->rank) == index;
-}
-
-typedef struct rewrite {
-    sched *s;
-    const hn_loop *producer;
-    hn_buf buffer;
-    hn_body body; /* the new one */
-} rewrite;
-
-static hn_status put(rewrite *r, const hn_sop *op, const hn_sid *map, hn_sid *out) {
-    hn_sop copy = *op;
-    for (uint32_t a = 0; a < 3; a++) copy.args[a] = op->args[a] ? map[op->args[a]] : 0;
-    *out = hn_body_add(r->s->arena, &r->body, &copy);
-    return *out ? NULL : HN_ERROR(HN_OUT_OF_MEMORY, "out of memory while computing what a call reads");
-}
-
-/* The producer's value at a point, in place of a load of it. */
-static hn_status put_producer(rewrite *r, const hn_expr *at, hn_sid *out) {
-    const hn_loop *from = r->producer;
-    hn_sid *map;
-    HN_NEW(r->s->scratch, map, from->body.count);
-    for (hn_sid k = 1; k < from->body.count; k++) {
-        hn_sop op = from->body.items[k];
-        if (op.index) op.index = hn_sym_subst(r->s->sym, op.index, from->vars, at, from->rank);
-        HN_TRY(put(r, &op, map, &map[k]));
-    }
-    *out = map[from->store.value];
-    return NULL;
-}
-
-static hn_status put_body(rewrite *r, hn_loop *loop) {
-    hn_sid *map;
-    HN_NEW(r->s->scratch, map, loop->body.count);
-    for (hn_sid k = 1; k < loop->body.count; k++) {
-        const hn_sop *op = &loop->body.items[k];
-        hn_expr at[HN_MAX_RANK];
-        if (op->kind == HN_SOP_LOAD && op->buffer == r->buffer && solve(r->s, r->producer, op->index, at))
-            HN_TRY(put_producer(r, at, &map[k]));
-        else
-            HN_TRY(put(r, op, map, &map[k]));
-    }
-    loop->body = r->body;
-    loop->store.value = map[loop->store.value];
-    return NULL;
-}
-
-static bool is_solvable(sched *s, const hn_extern *call, const hn_loop *producer) {
-    for (uint32_t l = 0; l < call->loop_count; l++) {
-        const hn_body *body = &call->loops[l].body;
-        for (hn_sid k = 1; k < body->count; k++) {
-            hn_expr at[HN_MAX_RANK];
-            bool reads = body->items[k].kind == HN_SOP_LOAD && body->items[k].buffer == producer->store.buffer;
-            if (reads && !solve(s, producer, body->items[k].index, at)) return false;
-        }
-    }
-    return true;
-}
-
-static hn_status take_prologues(calls *c, hn_extern *call, hn_item i) {
+static void note_call(calls *c, const hn_extern *call, hn_item i) {
     for (uint32_t k = 0; k < call->operand_count; k++) {
-        hn_buf b = call->operands[k].buffer;
-        hn_loop *producer = call->operands[k].written ? NULL : prologue_of(c, b, i);
-        if (!producer || !is_solvable(c->s, call, producer)) continue;
-        for (uint32_t l = 0; l < call->loop_count; l++)
-            HN_TRY(put_body(&(rewrite){.s = c->s, .producer = producer, .buffer = b}, &call->loops[l]));
-        c->dead[c->uses[b].writer] = true;
-        c->uses[b] = (use){0};
+        const struct hn_extern_operand *o = &call->operands[k];
+        bool seen = false;
+        for (uint32_t e = 0; e < k && !seen; e++)
+            seen = !call->operands[e].written && call->operands[e].buffer == o->buffer;
+        if (o->written) note_write(c, o->buffer, i);
+        else if (!seen) note_read(c, o->buffer, i);
     }
-    return NULL;
+}
+
+static void note_item(calls *c, hn_item i) {
+    const hn_item_info *item = calls_item(c, i);
+    bool is_bracket = item->kind == HN_ITEM_BRANCH_THEN || item->kind == HN_ITEM_BRANCH_ELSE ||
+                      item->kind == HN_ITEM_BRANCH_END;
+    c->region[i] = is_bracket ? i : c->region[i - 1];
+    if (item->kind == HN_ITEM_LOOP) note_loop(c, item->loop, i);
+    if (item->kind == HN_ITEM_EXTERN) note_call(c, item->ext, i);
+    if (item->cond) note_read(c, item->cond, i);
+}
+
+bool calls_reads_last(const calls *c, const hn_loop *loop, hn_item from) {
+    for (hn_sid k = 1; k < loop->body.count; k++) {
+        const hn_sop *op = &loop->body.items[k];
+        if (op->kind == HN_SOP_LOAD && c->uses[op->buffer].writers &&
+            c->uses[op->buffer].writer > from)
+            return false;
+    }
+    return true;
 }
 
 /* --- the items --- */
+
+static uint32_t count_calls(const sched *s) {
+    uint32_t count = 0;
+    for (hn_item i = 1; i < s->p->items.count; i++)
+        count += s->p->items.items[i].kind == HN_ITEM_EXTERN;
+    return count;
+}
 
 static bool has_operation(const sched *s, const hn_extern *call) {
     return !call->loop_count || (s->options->limits->operations >> call->kind & 1);
 }
 
-static bool needs_loops(const sched *s) {
-    for (hn_item i = 1; i < s->p->items.count; i++) {
-        const hn_item_info *item = &s->p->items.items[i];
-        if (item->kind == HN_ITEM_EXTERN && !has_operation(s, item->ext)) return true;
-    }
-    return false;
-}
-
-static bool is_call_as_loops(const calls *c, const hn_item_info *item) {
-    return item->kind == HN_ITEM_EXTERN && !has_operation(c->s, item->ext);
+static hn_status rewrite_call(calls *c, hn_item i) {
+    if (!has_operation(c->s, calls_item(c, i)->ext)) return calls_take_prologues(c, i);
+    HN_TRY(calls_take_epilogues(c, i));
+    return calls_take_scale(c, i);
 }
 
 /* The program without what is dead, and with loops in place of calls. */
@@ -198,24 +97,31 @@ static hn_status rebuild(calls *c) {
     HN_PUSH(p->arena, &p->items, (hn_item_info){0});
     for (hn_item i = 1; i < old.items.count; i++) {
         const hn_item_info *item = &old.items.items[i];
+        bool is_call = item->kind == HN_ITEM_EXTERN;
         if (c->dead[i]) continue;
-        if (!is_call_as_loops(c, item)) HN_TRY(hn_program_add_item(p, *item));
-        for (uint32_t k = 0; is_call_as_loops(c, item) && k < item->ext->loop_count; k++)
-            HN_TRY(hn_program_add_item(p, (hn_item_info){.kind = HN_ITEM_LOOP, .origin = item->origin,
-                                                         .loop = &item->ext->loops[k]}));
+        if (is_call && !has_operation(c->s, item->ext)) {
+            for (uint32_t k = 0; k < item->ext->loop_count; k++)
+                HN_TRY(hn_program_add_item(p, (hn_item_info){.kind = HN_ITEM_LOOP,
+                                                             .origin = item->origin,
+                                                             .loop = &item->ext->loops[k]}));
+        } else {
+            if (is_call) item->ext->loop_count = 0; /* they would say what it was before */
+            HN_TRY(hn_program_add_item(p, *item));
+        }
     }
     return NULL;
 }
 
 hn_status sched_calls(sched *s) {
     calls c = {.s = s};
-    if (!needs_loops(s)) return NULL;
-    HN_NEW(s->scratch, c.uses, s->p->buffers.count);
+    const uint32_t count = count_calls(s);
+    if (!count) return NULL;
+    HN_NEW(s->scratch, c.uses,
+           s->p->buffers.count + 2 * count); /* scale.c adds at most two buffers a call */
     HN_NEW(s->scratch, c.dead, s->p->items.count);
+    HN_NEW(s->scratch, c.region, s->p->items.count);
     for (hn_item i = 1; i < s->p->items.count; i++) note_item(&c, i);
-    for (hn_item i = 1; i < s->p->items.count && !s->options->no_fusion; i++) {
-        const hn_item_info *item = item_of(&c, i);
-        if (is_call_as_loops(&c, item)) HN_TRY(take_prologues(&c, item->ext, i));
-    }
+    for (hn_item i = 1; i < s->p->items.count && !s->options->no_fusion; i++)
+        if (calls_item(&c, i)->kind == HN_ITEM_EXTERN) HN_TRY(rewrite_call(&c, i));
     return rebuild(&c);
 }

@@ -5,8 +5,7 @@
 
 hn_expr dims_numel(sched *s, const dims *d) { return hn_sym_product(s->sym, d->items, d->count); }
 
-/* a / b when b divides a for certain, else 0. */
-static hn_expr exact_quotient(sched *s, hn_expr a, hn_expr b) {
+hn_expr dims_quotient(sched *s, hn_expr a, hn_expr b) {
     if (hn_sym_is_value(s->sym, b, 0) || hn_sym_is_value(s->sym, a, 0)) return 0;
     hn_expr q = hn_sym_floordiv(s->sym, a, b);
     return q && hn_sym_mul(s->sym, q, b) == a ? q : 0;
@@ -26,11 +25,11 @@ bool dims_refine_prefix(sched *s, const dims *a, const dims *b, dims *out, dims 
         if (x == y) {
             out->items[out->count++] = x;
             x = y = one;
-        } else if ((q = exact_quotient(s, x, y))) {
+        } else if ((q = dims_quotient(s, x, y))) {
             out->items[out->count++] = y;
             x = q;
             y = one;
-        } else if ((q = exact_quotient(s, y, x))) {
+        } else if ((q = dims_quotient(s, y, x))) {
             out->items[out->count++] = x;
             y = q;
             x = one;

@@ -244,14 +244,16 @@ static hn_status try_join(sched *s, uint32_t index, hn_loop *loop, uint32_t orig
 
 /* --- the walk --- */
 
-/* One line for --explain-fusion. */
-static void explain(sched *s, uint32_t index, uint32_t origin, const char *why) {
+void sched_explain(sched *s, uint32_t first, uint32_t second, const char *why) {
     s->out->refused++;
     if (!s->options->explain) return;
-    const group *g = &s->groups.items[index];
-    uint32_t first = g->is_loop ? g->members.items[g->members.count - 1].origin : s->p->items.items[g->item].origin;
-    hn_str a = s->p->graph->origins.items[first].node, b = s->p->graph->origins.items[origin].node;
+    hn_str a = s->p->graph->origins.items[first].node, b = s->p->graph->origins.items[second].node;
     hn_strbuf_printf(s->options->explain, HN_STR_FMT " -> " HN_STR_FMT ": %s\n", HN_STR_ARG(a), HN_STR_ARG(b), why);
+}
+
+static void explain(sched *s, uint32_t index, uint32_t origin, const char *why) {
+    const group *g = &s->groups.items[index];
+    sched_explain(s, g->is_loop ? g->members.items[g->members.count - 1].origin : item_of(s, g->item)->origin, origin, why);
 }
 
 static hn_status new_group(sched *s, group g, uint32_t *out) {

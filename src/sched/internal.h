@@ -49,6 +49,8 @@ typedef struct sched {
 
 /* dims.c */
 hn_expr dims_numel(sched *s, const dims *d);
+/* a / b when b divides a for certain, else 0. */
+hn_expr dims_quotient(sched *s, hn_expr a, hn_expr b);
 /* The common refinement of two lists with equal products: every dim of a and of b is a product of consecutive dims of
  * `out`. False when there is none. */
 bool dims_refine(sched *s, const dims *a, const dims *b, dims *out);
@@ -66,6 +68,8 @@ void loop_subst(sched *s, hn_loop *loop, const hn_expr *from, const hn_expr *to,
 
 /* calls.c: before loops are grouped. */
 hn_status sched_calls(sched *s) HN_MUST_USE;
+/* A line for --explain-fusion: why the second one did not join the first. Origins: hn_graph.origins. */
+void sched_explain(sched *s, uint32_t first, uint32_t second, const char *why);
 
 /* split.c */
 /* Splits a long reduction with few results: `loop` becomes the first stage, `*out_second` (NULL: not split) the second. */

@@ -72,13 +72,12 @@ typedef struct hn_schedule {
     uint32_t refused; /* fusions that were tried and refused */
 } hn_schedule;
 
-enum { HN_OPERATIONS_ALL = (1 << HN_EXTERN_KIND_COUNT) - 2 }; /* there is none of number 0 */
-
 /* What a target has, and what its memory and threads are good for: from where on a decision pays. In elements. */
 typedef struct hn_sched_limits {
     uint32_t operations; /* bit k: it has the operation hn_extern_kind k. Calls of others that have loops beside them run as those */
     /* A loop of at most so many ops and loads is computed again in the loops of such a call. */
     int64_t prologue_max_ops, prologue_max_loads;
+    int64_t costly_epilogue_max_elems; /* of a product's result: a costly activation of more is a kernel */
     int64_t split_min_elems;  /* of a reduction, to become two kernels */
     int64_t column_strip;     /* columns that a reduction down columns takes at a time, */
     int64_t column_min_steps; /* and the rows below which a part of one is too short */

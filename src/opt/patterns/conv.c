@@ -4,7 +4,7 @@
  *   add(mul(conv(x, w, b), scale [1,O,1,1]), shift [1,O,1,1])      ->      conv(x, w * scale, b * scale + shift)
  *
  * The new weight is computed now and lies in the program, so scale must come from weights alone; the sum of all new weights is
- * bounded. Large weights stay what they are: the runtime multiplies them when it packs them (lower/epilogue.c), which costs
+ * bounded. Large weights stay what they are: the runtime multiplies them when it packs them (sched/epilogue.c), which costs
  * neither a copy in the program nor time to start. There, beyond the bound and behind other ops, scale and shift become tables,
  * so that no call computes them again.
  * Only f32 and f64: a rounded 16-bit weight would not be the same. */

@@ -1,9 +1,11 @@
-/* lowering.h: graph text, lowered, as a line that says what each item of the program is; and the compiled program against the
- * interpreter on the same text, so that a decision is pinned together with its value. */
+/* lowering.h: graph text, lowered, and with what operations of the CPU take of the loops around them, as a line that says what each item
+ * of the program is; and the compiled program against the interpreter on the same text, so that a decision is pinned together with its
+ * value. */
 #ifndef HN_TESTS_LOWERING_H
 #define HN_TESTS_LOWERING_H
 
 #include "base/compiler.h"
+#include "kernel/facts.h"
 #include "lower/lower.h"
 #include "support/random_graph.h"
 #include "unit/harness.h"
@@ -76,7 +78,10 @@ static void lowering_print_extern(lowering *t, const hn_extern *e) {
 }
 
 static const char *lowering_describe(lowering *t) {
-    EXPECT_OK(hn_lower(t->graph, &t->arena, &t->scratch, &t->program));
+    hn_schedule ignored;
+    EXPECT_OK(hn_lower(t->graph, HN_OPERATIONS_ALL, &t->arena, &t->scratch, &t->program));
+    hn_sched_options options = {.threads = 1, .limits = &hn_cpu_facts_common.limits};
+    if (t->program) EXPECT_OK(hn_schedule_program(t->program, &options, &t->arena, &t->scratch, &ignored));
     for (hn_item k = 1; t->program && k < t->program->items.count; k++) {
         const hn_item_info *item = &t->program->items.items[k];
         hn_strbuf_puts(&t->text, k > 1 ? "; " : "");

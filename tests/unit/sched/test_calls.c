@@ -21,7 +21,8 @@ static void fuse(const char *statements, uint32_t operations, bool no_fusion, hn
     hn_status status = hn_sym_create(&arena, &sym);
     if (!status) status = hn_program_parse(&arena, sym, hn_strbuf_str(&text), &program);
     if (!status) {
-        hn_sched_options options = {.threads = 2, .limits = &limits, .no_fusion = no_fusion, .fused = out};
+        hn_sched_options options = {
+            .threads = 2, .limits = &limits, .no_fusion = no_fusion, .fused = out};
         status = hn_schedule_program(program, &options, &arena, &scratch, &schedule);
     }
     EXPECT_OK(status);
@@ -41,26 +42,27 @@ static void check(const char *statements, uint32_t operations, const char *part,
 }
 
 /* b4 = matmul(b3, b2), where b3 is what `producer` makes of b1. */
-#define PRODUCT(producer, buffers, behind) \
-    "b1 : input 0 f32[6, 4]\n" \
-    "b2 : input 1 f32[4, 5]\n" \
-    "b3 : temp f32[6, 4] extent 24\n" \
-    "b4 : output f32[6, 5] extent 30\n" \
-    "b5 : output f32[6, 4] extent 24\n" buffers producer \
-    "matmul(out b4[0], b3[0], b2[0]) params [] as {\n" \
-    "  reduce sum (i0 < 6, i1 < 5; i2 < 4) {\n" \
-    "    %1 = b3[4*i0 + i2] : f32\n" \
-    "    %2 = b2[5*i2 + i1] : f32\n" \
-    "    %3 = mul(%1, %2) : f32\n" \
-    "    b4[5*i0 + i1] = %3\n" \
-    "  }\n" \
-    "}\n" behind \
-    "result 0 = b4[0] [6, 5]\n"
+#define PRODUCT(producer, buffers, behind)                                                         \
+    "b1 : input 0 f32[6, 4]\n"                                                                     \
+    "b2 : input 1 f32[4, 5]\n"                                                                     \
+    "b3 : temp f32[6, 4] extent 24\n"                                                              \
+    "b4 : output f32[6, 5] extent 30\n"                                                            \
+    "b5 : output f32[6, 4] extent 24\n" buffers producer                                           \
+    "matmul(out b4[0], b3[0], b2[0]) params [] as {\n"                                             \
+    "  reduce sum (i0 < 6, i1 < 5; i2 < 4) {\n"                                                    \
+    "    %1 = b3[4*i0 + i2] : f32\n"                                                               \
+    "    %2 = b2[5*i2 + i1] : f32\n"                                                               \
+    "    %3 = mul(%1, %2) : f32\n"                                                                 \
+    "    b4[5*i0 + i1] = %3\n"                                                                     \
+    "  }\n"                                                                                        \
+    "}\n" behind "result 0 = b4[0] [6, 5]\n"
 
-#define MAP(ops, value) "pointwise (i0 < 6, i1 < 4; ) {\n%1 = b1[4*i0 + i1] : f32\n" ops "b3[4*i0 + i1] = " value "\n}\n"
+#define MAP(ops, value)                                                                            \
+    "pointwise (i0 < 6, i1 < 4; ) {\n%1 = b1[4*i0 + i1] : f32\n" ops "b3[4*i0 + i1] = " value      \
+    "\n}\n"
 #define NEGATED MAP("%2 = neg(%1) : f32\n", "%2")
-#define MATMUL (1u << HN_EXTERN_MATMUL)
-#define STORED "b3[" /* what the producer makes has memory */
+#define MATMUL  (1u << HN_EXTERN_MATMUL)
+#define STORED  "b3[" /* what the producer makes has memory */
 
 TEST(loops_where_there_is_no_operation) {
     check(PRODUCT(NEGATED, "", ""), 0, "matmul(", false);
@@ -74,35 +76,58 @@ TEST(cheap_producers_are_computed_in_the_loops) {
     check(PRODUCT(NEGATED, "", ""), 0, STORED, false);
     check(PRODUCT(NEGATED, "", ""), 0, "%2 = neg(%1)", true);
     /* in another order of the variables */
-    check(PRODUCT("pointwise (i0 < 4, i1 < 6; ) {\n%1 = b1[i0 + 4*i1] : f32\n%2 = neg(%1) : f32\nb3[i0 + 4*i1] = %2\n}\n", "", ""), 0, STORED, false);
+    check(
+        PRODUCT(
+            "pointwise (i0 < 4, i1 < 6; ) {\n%1 = b1[i0 + 4*i1] : f32\n%2 = neg(%1) : f32\n"
+            "b3[i0 + 4*i1] = %2\n}\n",
+            "", ""),
+        0, STORED, false);
     /* and where one variable runs over both dimensions */
-    check(PRODUCT("pointwise (i0 < 24; ) {\n%1 = b1[i0] : f32\n%2 = neg(%1) : f32\nb3[i0] = %2\n}\n", "", ""), 0, STORED, false);
+    check(
+        PRODUCT("pointwise (i0 < 24; ) {\n%1 = b1[i0] : f32\n%2 = neg(%1) : f32\nb3[i0] = %2\n}\n",
+                "", ""),
+        0, STORED, false);
 }
 
 TEST(costly_producers_keep_their_memory) {
     check(PRODUCT(MAP("%2 = exp(%1) : f32\n", "%2"), "", ""), 0, STORED, true);
-    check(PRODUCT(MAP("%2 = neg(%1) : f32\n%3 = abs(%2) : f32\n%4 = neg(%3) : f32\n%5 = mul(%4, %3) : f32\n", "%5"), "", ""), 0, STORED, false);
-    check(PRODUCT(MAP("%2 = neg(%1) : f32\n%3 = abs(%2) : f32\n%4 = neg(%3) : f32\n%5 = mul(%4, %3) : f32\n%6 = add(%5, %1) : f32\n", "%6"), "", ""), 0, STORED,
-          true);
+    check(
+        PRODUCT(
+            MAP("%2 = neg(%1) : f32\n%3 = abs(%2) : f32\n%4 = neg(%3) : f32\n"
+                "%5 = mul(%4, %3) : f32\n",
+                "%5"),
+            "", ""),
+        0, STORED, false);
+    check(
+        PRODUCT(
+            MAP("%2 = neg(%1) : f32\n%3 = abs(%2) : f32\n%4 = neg(%3) : f32\n"
+                "%5 = mul(%4, %3) : f32\n%6 = add(%5, %1) : f32\n",
+                "%6"),
+            "", ""),
+        0, STORED, true);
 }
 
 TEST(what_others_read_has_memory) {
-    check(PRODUCT(NEGATED, "", "pointwise (i0 < 24; ) {\n%1 = b3[i0] : f32\nb5[i0] = %1\n}\n"), 0, STORED, true);
+    check(PRODUCT(NEGATED, "", "pointwise (i0 < 24; ) {\n%1 = b3[i0] : f32\nb5[i0] = %1\n}\n"), 0,
+          STORED, true);
 }
 
 /* The producer reads b6, and b6 is other memory by the time of the call. */
 TEST(what_changes_in_between_is_not_read_later) {
-#define REWRITTEN(between) \
-    PRODUCT("pointwise (i0 < 24; ) {\n%1 = b1[i0] : f32\nb6[i0] = %1\n}\n" \
-            "pointwise (i0 < 24; ) {\n%1 = b6[i0] : f32\nb3[i0] = %1\n}\n" between, \
+#define REWRITTEN(between)                                                                         \
+    PRODUCT("pointwise (i0 < 24; ) {\n%1 = b1[i0] : f32\nb6[i0] = %1\n}\n"                         \
+            "pointwise (i0 < 24; ) {\n%1 = b6[i0] : f32\nb3[i0] = %1\n}\n" between,                \
             "b6 : temp f32[24] extent 24\n", "")
     check(REWRITTEN(""), 0, STORED, false);
-    check(REWRITTEN("pointwise (i0 < 24; ) {\n%1 = const 1.0 : f32\nb6[i0] = %1\n}\n"), 0, STORED, true);
+    check(REWRITTEN("pointwise (i0 < 24; ) {\n%1 = const 1.0 : f32\nb6[i0] = %1\n}\n"), 0, STORED,
+          true);
 }
 
 /* A producer that stores elsewhere than the call reads is no function of what it reads. */
 TEST(points_that_cannot_be_told) {
-    check(PRODUCT("pointwise (i0 < 6, i1 < 4; ) {\n%1 = b1[4*i0 + i1] : f32\nb3[i0 + i1] = %1\n}\n", "", ""), 0, STORED, true);
+    check(PRODUCT("pointwise (i0 < 6, i1 < 4; ) {\n%1 = b1[4*i0 + i1] : f32\nb3[i0 + i1] = %1\n}\n",
+                  "", ""),
+          0, STORED, true);
 }
 
 TEST(without_fusion_loops_stay_apart) {

@@ -1,5 +1,5 @@
 /* test_scale.c: which products in front of a convolution are done while it reads its input, and which must not be. */
-#include "lowering.h"
+#include "unit/lower/lowering.h"
 
 #define X "input user %x : f32[2, 4, 3, 3] \"x\"\n"
 #define X_AND_W X "input user %w : f32[5, 4, 1, 1] \"w\"\n"

@@ -1,5 +1,5 @@
-/* test_epilogue.c: which sums and activations behind a contraction become a part of it, and which must not. */
-#include "lowering.h"
+/* test_epilogue.c: which sums and activations behind a product or a convolution become a part of it, and which must not. */
+#include "unit/lower/lowering.h"
 
 #define X_AND_W "input user %x : f32[2, 3, 4, 4] \"x\"\n input user %w : f32[5, 3, 1, 1] \"w\"\n"
 #define RESIDUAL "input user %r : f32[2, 5, 4, 4] \"r\"\n"
@@ -37,13 +37,56 @@ TEST(through_reshapes) {
     lowering_check(A_AND_B "input user %r : f32[2, 3, 5] \"r\"\n" MATMUL "%t = reshape(%m, sizes=[2, 3, 5])\n%s = add(%t, %r)\n"
                    "%z = relu(%s)\noutput user %z \"\"",
                    "matmul(out, in0, in1, -, in2) relu residual 0,0,0,0,5,1");
-    /* memory that cannot be seen as rows and columns is copied first */
+    /* memory that cannot be seen as rows and columns is added by a kernel */
     lowering_check(A_AND_B "input user %q : f32[3, 2, 5] \"q\"\n%r = permute(%q, dims=[1, 0, 2])\n" MATMUL
                    "%t = reshape(%m, sizes=[2, 3, 5])\n%s = add(%t, %r)\noutput user %s \"\"",
-                   "loop; matmul(out, in0, in1, -, temp) residual 0,0,0,0,5,1");
-    /* costly activations stay kernels there */
+                   "matmul(temp, in0, in1, -, -); loop");
     lowering_check_near(A_AND_B MATMUL "%t = reshape(%m, sizes=[2, 3, 5])\n%z = tanh(%t)\noutput user %z \"\"",
+                        "matmul(out, in0, in1, -, -) tanh", 1e-5);
+}
+
+/* A sum with a value that is walked in another order, and what stands behind the sum. */
+TEST(through_permutes) {
+    lowering_check(A_AND_B "input user %q : f32[5, 6] \"q\"\n" MATMUL "%t = permute(%m, dims=[1, 0])\n%s = add(%t, %q)\n"
+                   "%y = sum(%s, dims=[1], keepdim=false)\noutput user %y \"\"",
+                   "matmul(temp, in0, in1, -, in2) residual 0,0,0,0,1,6; loop");
+}
+
+#define LARGE "input user %a : f32[600, 4] \"a\"\n input user %b : f32[4, 500] \"b\"\n"
+
+/* A costly activation is a kernel behind a product of many results, and where that kernel stays anyway. */
+TEST(costly_activations) {
+    lowering_check_near(A_AND_B MATMUL "%z = tanh(%m)\noutput user %z \"\"", "matmul(out, in0, in1, -, -) tanh", 1e-5);
+    lowering_check_near(LARGE MATMUL "%z = tanh(%m)\noutput user %z \"\"", "matmul(temp, in0, in1, -, -); loop", 1e-5);
+    lowering_check_near(LARGE MATMUL "%z = relu(%m)\noutput user %z \"\"", "matmul(out, in0, in1, -, -) relu", 1e-5);
+    lowering_check_near(A_AND_B "input user %r : f32[6, 5] \"r\"\n" MATMUL "%g = sigmoid(%m)\n%z = mul(%g, %r)\noutput user %z \"\"",
                         "matmul(temp, in0, in1, -, -); loop", 1e-5);
+}
+
+/* What all readers do first, and nothing where one does not. */
+TEST(several_readers) {
+#define TWO(first, second) \
+    X_AND_W RESIDUAL CONV first "%m = sum(%p, dims=[2, 3], keepdim=true)\n" second "%z = sub(%q, %r)\noutput user %m \"\"\noutput user %z \"\""
+    lowering_check(TWO("%p = relu(%y)\n", "%q = relu(%y)\n"), "conv(temp, in0, in1, -, -, -) relu; loop; loop");
+    lowering_check(TWO("%p = relu(%y)\n", "%q = neg(%y)\n"), "conv(temp, in0, in1, -, -, -); loop; loop");
+    lowering_check(TWO("%s = add(%y, %r)\n%p = relu(%s)\n", "%t = add(%y, %r)\n%q = abs(%t)\n"),
+                   "conv(temp, in0, in1, -, in2, -) residual 80,16,0,4,1; loop; loop");
+    lowering_check(TWO("%p = relu(%y)\n", "%q = relu(%y)\n") "\noutput user %y \"\"", "conv(out, in0, in1, -, -, -); loop; loop");
+}
+
+/* Part of a body goes to the operation, and what is left reads what that has made. */
+TEST(parts_of_bodies) {
+    lowering_check(X_AND_W RESIDUAL CONV "%p = relu(%y)\n%z = sub(%p, %r)\noutput user %z \"\"", "conv(temp, in0, in1, -, -, -) relu; loop");
+    lowering_check(X_AND_W RESIDUAL CONV "%p = add(%y, %r)\n%m = sum(%p, dims=[2, 3], keepdim=true)\noutput user %m \"\"",
+                   "conv(temp, in0, in1, -, in2, -) residual 80,16,0,4,1; loop");
+}
+
+/* A copy into another layout: rows stay rows, or it stays a kernel. */
+TEST(copies) {
+    lowering_check(X_AND_W CONV "%t = permute(%y, dims=[1, 0, 2, 3])\noutput user %t \"\"",
+                   "conv(out, in0, in1, -, -, -)");
+    lowering_check(A_AND_B MATMUL "%t = permute(%m, dims=[1, 0])\noutput user %t \"\"",
+                   "matmul(temp, in0, in1, -, -); loop");
 }
 
 TEST(one_sum_only) {

@@ -1,5 +1,5 @@
 /* test_factor.c: which factors and summands of channels behind a convolution are done by it, and which must not be. */
-#include "lowering.h"
+#include "unit/lower/lowering.h"
 
 /* Decisions alone: the check of values knows no constants. Values: tests/unit/ops/cpu/test_conv.c. */
 static void check(const char *statements, const char *expected) {
