@@ -80,6 +80,16 @@ static void put_back(const handlers *before) {
             (void)sigaction(s, &before->of[s], NULL);
 }
 
+/* The program's signals are not for threads of drivers, which have the mask of the thread that asks first.
+ * A fault of such a thread comes to it all the same. */
+static void block_signals(sigset_t *out_before) {
+    static const int faults[] = {SIGFPE, SIGSEGV, SIGBUS, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
+    sigset_t all;
+    sigfillset(&all);
+    for (size_t k = 0; k < HN_COUNT_OF(faults); k++) sigdelset(&all, faults[k]);
+    pthread_sigmask(SIG_BLOCK, &all, out_before);
+}
+
 /* ---- the list of devices ---- */
 
 static void list_devices(const hn_opencl *cl, hn_opencl_device out[HN_OPENCL_DEVICES_MAX],
@@ -101,9 +111,10 @@ hn_status hn_opencl_devices(const hn_opencl *cl, hn_opencl_device out[HN_OPENCL_
     handlers before;
     int nobody = 0;
     const bool is_first = atomic_compare_exchange_strong(&first_pid, &nobody, (int)getpid());
-    if (is_first) read_handlers(&before);
+    sigset_t mask;
+    if (is_first) read_handlers(&before), block_signals(&mask);
     list_devices(cl, out, out_count);
-    if (is_first) put_back(&before);
+    if (is_first) put_back(&before), pthread_sigmask(SIG_SETMASK, &mask, NULL);
     if (*out_count) return NULL;
     return HN_ERROR(
         HN_NOT_FOUND,

@@ -4,6 +4,7 @@
 #include "base/opencl_program.h"
 #include "unit/harness.h"
 
+#include <dirent.h>
 #include <signal.h>
 
 TEST(errors_have_the_name_of_the_call_and_of_the_error) {
@@ -21,6 +22,25 @@ TEST(errors_have_the_name_of_the_call_and_of_the_error) {
 
 static void handle(int number) { (void)number; }
 
+/* Threads of this process that would take SIGTERM. */
+static int count_takers(void) {
+    int count = 0;
+    DIR *dir = opendir("/proc/self/task");
+    for (struct dirent *task; dir && (task = readdir(dir));) {
+        char path[300], line[200];
+        unsigned long long blocked;
+        if (task->d_name[0] == '.') continue;
+        snprintf(path, sizeof path, "/proc/self/task/%s/status", task->d_name);
+        FILE *file = fopen(path, "r");
+        while (file && fgets(line, sizeof line, file))
+            if (sscanf(line, "SigBlk: %llx", &blocked) == 1)
+                count += !(blocked >> (SIGTERM - 1) & 1);
+        if (file) fclose(file);
+    }
+    if (dir) closedir(dir);
+    return count;
+}
+
 TEST(handlers_of_the_program_stay) {
     static const int numbers[] = {SIGINT, SIGTERM, SIGUSR1, SIGFPE, SIGSEGV};
     hn_opencl cl;
@@ -33,6 +53,7 @@ TEST(handlers_of_the_program_stay) {
     if (!status) status = hn_opencl_devices(&cl, devices, &count);
     EXPECT(!status || hn_status_code(status) == HN_NOT_FOUND); /* without a driver */
     hn_status_free(status);
+    EXPECT_INT(count_takers(), 1); /* this one, and no thread of a driver */
     for (size_t k = 0; k < HN_COUNT_OF(numbers); k++) {
         EXPECT(sigaction(numbers[k], NULL, &now) == 0 && now.sa_handler == handle);
         signal(numbers[k], SIG_DFL);
