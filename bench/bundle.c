@@ -3,10 +3,12 @@
  *     bundle [--kernels N] [--objects N] [--rounds N]      1,000 kernels in as many objects as compilers that run at once
  *     bundle --open FILE                                  one start of FILE, in this process
  *
- * Makes a chain of N kernels, no two of which are equal, with the weights of each, compiles it into a bundle file, and opens
- * that in new processes. Prints one JSON object; times are medians in milliseconds: opening (hn_module_load_file, digests
- * verified), to the first launch (until the first kernel has been loaded and begins), until all have run once, and the same
- * with hn_module_options.load_all until all are loaded. The file is in the page cache, as after a first start. */
+ * Makes a chain of N kernels, no two of which are equal, with the weights of each, compiles it into
+ * a bundle file, and opens that in new processes. Prints one JSON object; times are medians in
+ * milliseconds: opening (hn_module_load_file, digests verified), to the first launch (until the
+ * first kernel has been loaded and begins), until all have run once, and the same with
+ * hn_module_options.load_all until all are loaded. The file is in the page cache, as after a first
+ * start. */
 #include "bench/median.h"
 
 #include "base/process.h"
@@ -23,13 +25,18 @@
 
 enum { WIDTH = 16, ROUNDS_MAX = 200 };
 
-/* Row sums of x * c, then x - sum * d, in turns; every c and d is another number, so every kernel another text. */
+/* Row sums of x * c, then x - sum * d, in turns; every c and d is another number, so every kernel
+ * another text. */
 static void write_graph(uint32_t kernels, hn_strbuf *out) {
     hn_strbuf_printf(out, "graph @g {\n  input user %%v0 : f32[%d, %d] \"x\"\n", WIDTH, WIDTH);
     for (uint32_t k = 0; k < kernels; k += 2) {
-        hn_strbuf_printf(out, "  %%c%u = full(value=%.9g, sizes=[], dtype=f32)\n  %%m%u = mul(%%v%u, %%c%u)\n", k, 1e-3 + 1e-6 * k, k, k, k);
+        hn_strbuf_printf(
+            out, "  %%c%u = full(value=%.9g, sizes=[], dtype=f32)\n  %%m%u = mul(%%v%u, %%c%u)\n",
+            k, 1e-3 + 1e-6 * k, k, k, k);
         hn_strbuf_printf(out, "  %%s%u = sum(%%m%u, dims=[1], keepdim=true)\n", k, k);
-        hn_strbuf_printf(out, "  %%d%u = full(value=%.9g, sizes=[], dtype=f32)\n  %%n%u = mul(%%s%u, %%d%u)\n", k, 1e-2 + 1e-5 * k, k, k, k);
+        hn_strbuf_printf(
+            out, "  %%d%u = full(value=%.9g, sizes=[], dtype=f32)\n  %%n%u = mul(%%s%u, %%d%u)\n",
+            k, 1e-2 + 1e-5 * k, k, k, k);
         hn_strbuf_printf(out, "  %%v%u = sub(%%v%u, %%n%u)\n", k + 2, k, k);
     }
     hn_strbuf_printf(out, "  output user %%v%u \"y\"\n}\n", kernels);
@@ -49,7 +56,10 @@ static hn_status make_bundle(uint32_t kernels, int32_t objects, const char *path
     if (!status) status = hn_sym_create(&arena, &sym);
     if (!status) status = hn_graph_parse(&arena, sym, (hn_str){text.ptr, text.len}, &graph);
     if (!status)
-        status = hn_compile_graph(graph, service, &(hn_compile_options){.threads = 1, .no_fusion = true, .compile_threads = objects}, &compiled);
+        status = hn_compile_graph(
+            graph, service,
+            &(hn_compile_options){.threads = 1, .no_fusion = true, .compile_threads = objects},
+            &compiled);
     if (!status) status = hn_compiled_save(compiled, path);
     hn_compiled_release(compiled);
     hn_strbuf_deinit(&text);
@@ -65,7 +75,8 @@ typedef struct times {
 
 static double ms(int64_t ns) { return (double)ns / 1e6; }
 
-/* A run with every step timed: what is not steps behind the first came before the first kernel began, or is the walk. */
+/* A run with every step timed: what is not steps behind the first came before the first kernel
+ * began, or is the walk. */
 static hn_status run_once(hn_module *module, int64_t begin, times *out) {
     const int64_t sizes[] = {WIDTH, WIDTH};
     hn_tensor *input, *output = NULL;
@@ -89,7 +100,8 @@ static hn_status run_once(hn_module *module, int64_t begin, times *out) {
 static hn_status open_once(const char *path, bool all, times *out) {
     hn_module *module;
     int64_t begin = hn_now_ns();
-    HN_TRY(hn_module_load_file(path, &(hn_module_options){.threads = 1, .profile = true, .load_all = all}, &module));
+    HN_TRY(hn_module_load_file(
+        path, &(hn_module_options){.threads = 1, .profile = true, .load_all = all}, &module));
     if (all) out->all_ms = ms(hn_now_ns() - begin);
     else out->open_ms = ms(hn_now_ns() - begin);
     hn_status status = all ? NULL : run_once(module, begin, out);
@@ -117,8 +129,11 @@ static hn_status start(const char *self, const char *option, const char *path, t
     hn_strbuf output;
     int code = -1;
     hn_strbuf_init(&output);
-    hn_status status = hn_process_run(&(hn_spawn){.argv = argv, .stdin_fd = -1, .stdout_fd = -1, .stderr_fd = -1}, 30000, &output, &code);
-    if (!status && (code || sscanf(output.ptr, "%lf %lf %lf %lf", &out->open_ms, &out->first_ms, &out->run_ms, &out->all_ms) != 4))
+    hn_status status =
+        hn_process_run(&(hn_spawn){.argv = argv, .stdin_fd = -1, .stdout_fd = -1, .stderr_fd = -1},
+                       30000, &output, &code);
+    if (!status && (code || sscanf(output.ptr, "%lf %lf %lf %lf", &out->open_ms, &out->first_ms,
+                                   &out->run_ms, &out->all_ms) != 4))
         status = HN_ERROR(HN_INTERNAL, "a start failed: %s", output.ptr ? output.ptr : "");
     hn_strbuf_deinit(&output);
     return status;
@@ -130,8 +145,10 @@ static hn_status print_facts(const char *path) {
     HN_TRY(hn_file_map_init(&map, path));
     hn_status status = hn_bundle_open(map.data, map.size_bytes, true, &b);
     if (!status)
-        printf("{\"kernels\": %u, \"steps\": %u, \"objects\": %u, \"tables_bytes\": %llu, \"code_bytes\": %llu, ", b.kernels_count - 1, b.steps_count,
-               b.objects_count, (unsigned long long)b.header->meta_bytes, (unsigned long long)b.header->code_bytes);
+        printf(
+            "{\"kernels\": %u, \"steps\": %u, \"objects\": %u, \"tables_bytes\": %llu, \"code_bytes\": %llu, ",
+            b.kernels_count - 1, b.steps_count, b.objects_count,
+            (unsigned long long)b.header->meta_bytes, (unsigned long long)b.header->code_bytes);
     hn_file_map_deinit(&map);
     return status;
 }
@@ -143,10 +160,13 @@ static hn_status measure(const char *self, const char *path, uint32_t rounds) {
         times lazy, all;
         HN_TRY(start(self, "--open", path, &lazy));
         HN_TRY(start(self, "--open-all", path, &all));
-        open_ms[k] = lazy.open_ms, first_ms[k] = lazy.first_ms, run_ms[k] = lazy.run_ms, all_ms[k] = all.all_ms;
+        open_ms[k] = lazy.open_ms, first_ms[k] = lazy.first_ms, run_ms[k] = lazy.run_ms,
+        all_ms[k] = all.all_ms;
     }
-    printf("\"rounds\": %u, \"open_ms\": %.3f, \"first_launch_ms\": %.3f, \"first_run_ms\": %.3f, \"all_loaded_ms\": %.3f}\n", rounds,
-           median(open_ms, rounds), median(first_ms, rounds), median(run_ms, rounds), median(all_ms, rounds));
+    printf(
+        "\"rounds\": %u, \"open_ms\": %.3f, \"first_launch_ms\": %.3f, \"first_run_ms\": %.3f, \"all_loaded_ms\": %.3f}\n",
+        rounds, median(open_ms, rounds), median(first_ms, rounds), median(run_ms, rounds),
+        median(all_ms, rounds));
     return NULL;
 }
 
@@ -161,7 +181,8 @@ int main(int argc, char **argv) {
         if (strcmp(argv[k], "--objects") == 0) objects = value;
         if (strcmp(argv[k], "--rounds") == 0) rounds = value;
     }
-    if (kernels < 2 || kernels % 2 || rounds < 1 || rounds > ROUNDS_MAX || objects < 0) return report_failure(HN_ERROR(HN_INVALID_ARGUMENT, "wrong numbers"));
+    if (kernels < 2 || kernels % 2 || rounds < 1 || rounds > ROUNDS_MAX || objects < 0)
+        return report_failure(HN_ERROR(HN_INVALID_ARGUMENT, "wrong numbers"));
     int fd = mkstemp(path);
     if (fd < 0) return report_failure(HN_ERROR(HN_IO, "cannot make a temporary file"));
     close(fd);

@@ -1,9 +1,11 @@
-/* ceilings.c: how fast loops written by hand get through memory in the ways that the kernels of kernels.c must.
+/* ceilings.c: how fast loops written by hand get through memory in the ways that the kernels of
+ * kernels.c must.
  *
  *     ceilings [--threads N] [--seconds S] [--small-pages] [NAME-PART]
  *
- * For each kind of kernel a list of loops, in turns with a copy loop of as many bytes. One JSON object a loop on stdout: median
- * and least microseconds, and `of_copy`, the copy's time over the loop's (the median over rounds). Two sorts of loop:
+ * For each kind of kernel a list of loops, in turns with a copy loop of as many bytes. One JSON
+ * object a loop on stdout: median and least microseconds, and `of_copy`, the copy's time over the
+ * loop's (the median over rounds). Two sorts of loop:
  * - whole: does what the kernel does; the best of these is the kernel's ceiling;
  * - part: one side of it alone (only reads, only writes, no memory): what bounds the whole ones. */
 #include "bench/hand_vectors.h"
@@ -19,8 +21,16 @@
 #include <sys/mman.h>
 #include <time.h>
 
-enum { MAX_ROUNDS = 200, ROWS = 16384, COLS = 1024, SIDE = 4096, DEPTH = 50257, HUGE_PAGE = 2 << 20 };
-enum { PITCH = 16 }; /* between rows of a block's array, beyond its width: rows a power of two apart share cache sets */
+enum {
+    MAX_ROUNDS = 200,
+    ROWS = 16384,
+    COLS = 1024,
+    SIDE = 4096,
+    DEPTH = 50257,
+    HUGE_PAGE = 2 << 20
+};
+/* between rows of a block's array, beyond its width: rows a power of two apart share cache sets */
+enum { PITCH = 16 };
 
 INLINE void fetch(const void *p) { __builtin_prefetch(p); }
 
@@ -32,22 +42,37 @@ INLINE void read_streams(const hand_args *a, int64_t begin, int64_t end, const i
     vf s[8] = {0}, t[8] = {0};
     for (int64_t j = 0; j < part; j += 2 * W)
 #pragma GCC unroll 8
-        for (int u = 0; u < streams; u++) s[u] += load(x + u * part + j), t[u] += load(x + u * part + j + W);
+        for (int u = 0; u < streams; u++)
+            s[u] += load(x + u * part + j), t[u] += load(x + u * part + j + W);
     for (int u = 1; u < streams; u++) s[0] += s[u], t[0] += t[u];
     a->out[begin] = sum_of(s[0] + t[0]);
 }
 
-static void read_1(const hand_args *a, int64_t begin, int64_t end) { read_streams(a, begin, end, 1); }
-static void read_2(const hand_args *a, int64_t begin, int64_t end) { read_streams(a, begin, end, 2); }
-static void read_4(const hand_args *a, int64_t begin, int64_t end) { read_streams(a, begin, end, 4); }
-static void read_8(const hand_args *a, int64_t begin, int64_t end) { read_streams(a, begin, end, 8); }
+static void read_1(const hand_args *a, int64_t begin, int64_t end) {
+    read_streams(a, begin, end, 1);
+}
+static void read_2(const hand_args *a, int64_t begin, int64_t end) {
+    read_streams(a, begin, end, 2);
+}
+static void read_4(const hand_args *a, int64_t begin, int64_t end) {
+    read_streams(a, begin, end, 4);
+}
+static void read_8(const hand_args *a, int64_t begin, int64_t end) {
+    read_streams(a, begin, end, 8);
+}
 
-/* --- rows in several passes: `ahead` rows on are asked for, 0: none; `near`: the same two rows again and again --- */
+/* --- rows in several passes: `ahead` rows on are asked for, 0: none; `near`: the same two rows again and again
+ * --- */
 
-INLINE const float *row_in(const hand_args *a, int64_t i, bool near) { return a->in[0] + (near ? i & 1 : i) * a->cols; }
-INLINE float *row_out(const hand_args *a, int64_t i, bool near) { return a->out + (near ? i & 1 : i) * a->cols; }
+INLINE const float *row_in(const hand_args *a, int64_t i, bool near) {
+    return a->in[0] + (near ? i & 1 : i) * a->cols;
+}
+INLINE float *row_out(const hand_args *a, int64_t i, bool near) {
+    return a->out + (near ? i & 1 : i) * a->cols;
+}
 
-INLINE void norm_rows(const hand_args *a, int64_t begin, int64_t end, const int ahead, const bool near) {
+INLINE void norm_rows(const hand_args *a, int64_t begin, int64_t end, const int ahead,
+                      const bool near) {
     int64_t n = a->cols;
     for (int64_t i = begin; i < end; i++) {
         const float *x = row_in(a, i, near), *later = x + ahead * n;
@@ -68,13 +93,15 @@ INLINE void norm_rows(const hand_args *a, int64_t begin, int64_t end, const int 
             if (ahead) fetch(later + j);
 #pragma GCC unroll 2
             for (int64_t k = j; k < j + 16; k += W)
-                store(y + k, (load(x + k) - mean) * scale * load(a->in[1] + k) + load(a->in[2] + k), !near);
+                store(y + k, (load(x + k) - mean) * scale * load(a->in[1] + k) + load(a->in[2] + k),
+                      !near);
         }
     }
     fence(true);
 }
 
-INLINE void softmax_rows(const hand_args *a, int64_t begin, int64_t end, const int ahead, const bool near) {
+INLINE void softmax_rows(const hand_args *a, int64_t begin, int64_t end, const int ahead,
+                         const bool near) {
     int64_t n = a->cols;
     float kept[COLS] __attribute__((aligned(64)));
     for (int64_t i = begin; i < end; i++) {
@@ -104,7 +131,8 @@ static void softmax_pipelined(const hand_args *a, int64_t begin, int64_t end) {
     vf scale = splat(0);
     for (int64_t i = begin; i <= end; i++) {
         const float *x = a->in[0] + (i < end ? i : end - 1) * n, *later = x + 2 * n;
-        float *y = a->out + (i > begin ? i - 1 : begin) * n, *now = kept[i & 1], *before = kept[(i + 1) & 1];
+        float *y = a->out + (i > begin ? i - 1 : begin) * n, *now = kept[i & 1],
+              *before = kept[(i + 1) & 1];
         vf m[4] = {load(x), load(x + W), load(x + 2 * W), load(x + 3 * W)}, s = {0}, t = {0};
         for (int64_t j = 4 * W; j < n; j += 4 * W)
 #pragma GCC unroll 4
@@ -114,7 +142,8 @@ static void softmax_pipelined(const hand_args *a, int64_t begin, int64_t end) {
             vf p = exponential(load(x + j) - most), q = exponential(load(x + j + W) - most);
             store(now + j, p, false), store(now + j + W, q, false);
             s += p, t += q;
-            store(y + j, load(before + j) * scale, true), store(y + j + W, load(before + j + W) * scale, true);
+            store(y + j, load(before + j) * scale, true),
+                store(y + j + W, load(before + j + W) * scale, true);
             fetch(later + j);
         }
         scale = splat(1 / sum_of(s + t));
@@ -122,14 +151,23 @@ static void softmax_pipelined(const hand_args *a, int64_t begin, int64_t end) {
     fence(true);
 }
 
-#define ROWS_LOOP(kind, k) static void kind##_##k(const hand_args *a, int64_t begin, int64_t end) { kind##_rows(a, begin, end, k, false); }
-#define NEAR_LOOP(kind) static void kind##_near(const hand_args *a, int64_t begin, int64_t end) { kind##_rows(a, begin, end, 0, true); }
+#define ROWS_LOOP(kind, k)                                                                         \
+    static void kind##_##k(const hand_args *a, int64_t begin, int64_t end) {                       \
+        kind##_rows(a, begin, end, k, false);                                                      \
+    }
+#define NEAR_LOOP(kind)                                                                            \
+    static void kind##_near(const hand_args *a, int64_t begin, int64_t end) {                      \
+        kind##_rows(a, begin, end, 0, true);                                                       \
+    }
+/* clang-format off */
 ROWS_LOOP(norm, 0) ROWS_LOOP(norm, 1) ROWS_LOOP(norm, 2) ROWS_LOOP(norm, 4) NEAR_LOOP(norm)
 ROWS_LOOP(softmax, 0) ROWS_LOOP(softmax, 1) ROWS_LOOP(softmax, 2) ROWS_LOOP(softmax, 4) NEAR_LOOP(softmax)
+    /* clang-format on */
 
-/* --- silu(a * b + c): `ahead` elements; `plain`: only the sum of the three --- */
+    /* --- silu(a * b + c): `ahead` elements; `plain`: only the sum of the three --- */
 
-INLINE void silu_loop(const hand_args *a, int64_t begin, int64_t end, const int ahead, const bool near, const bool plain) {
+    INLINE void silu_loop(const hand_args *a, int64_t begin, int64_t end, const int ahead,
+                          const bool near, const bool plain) {
     for (int64_t i = begin; i < end; i++) {
         int64_t at = (near ? 0 : i) * a->cols;
         for (int64_t j = at; j < at + a->cols; j += 16) {
@@ -144,17 +182,21 @@ INLINE void silu_loop(const hand_args *a, int64_t begin, int64_t end, const int 
     fence(true);
 }
 
-#define SILU_LOOP(name, ahead, near, plain)                                        \
-    static void name(const hand_args *a, int64_t begin, int64_t end) {             \
-        silu_loop(a, begin, end, ahead, near, plain);                              \
+#define SILU_LOOP(name, ahead, near, plain)                                                        \
+    static void name(const hand_args *a, int64_t begin, int64_t end) {                             \
+        silu_loop(a, begin, end, ahead, near, plain);                                              \
     }
+/* clang-format off */
 SILU_LOOP(silu_near, 0, true, false) SILU_LOOP(silu_plain, 512, false, true) SILU_LOOP(silu_0, 0, false, false)
 SILU_LOOP(silu_256, 256, false, false) SILU_LOOP(silu_512, 512, false, false) SILU_LOOP(silu_1024, 1024, false, false)
+    /* clang-format on */
 
-/* --- transposes: out[i][j] = x[j][i] (+ y[i][j]) by blocks; a thread's units are `block` rows of out --- */
+    /* --- transposes: out[i][j] = x[j][i] (+ y[i][j]) by blocks; a thread's units are `block` rows of out
+ * --- */
 
-/* Reads or writes alone, in pieces of `piece` floats a row of the matrix apart; units: pieces of a row. */
-INLINE void piece_reads(const hand_args *a, int64_t begin, int64_t end, const int piece) {
+    /* Reads or writes alone, in pieces of `piece` floats a row of the matrix apart; units: pieces of a
+ * row. */
+    INLINE void piece_reads(const hand_args *a, int64_t begin, int64_t end, const int piece) {
     vf s[2] = {0};
     for (int64_t i = begin; i < end; i++)
         for (int64_t j = 0; j < a->rows; j++) {
@@ -170,12 +212,15 @@ INLINE void piece_reads(const hand_args *a, int64_t begin, int64_t end, const in
 INLINE void piece_writes(const hand_args *a, int64_t begin, int64_t end, const int piece) {
     for (int64_t i = begin; i < end; i++)
         for (int64_t j = 0; j < a->rows; j++)
-            for (int l = 0; l < piece; l += W) store(a->out + j * a->cols + i * piece + l, splat(1), true);
+            for (int l = 0; l < piece; l += W)
+                store(a->out + j * a->cols + i * piece + l, splat(1), true);
     fence(true);
 }
 
-/* Lines of the next block are asked for evenly, half while this one is transposed, half while it is written. */
-INLINE void transpose_blocks(const hand_args *a, int64_t begin, int64_t end, const int block, const bool add) {
+/* Lines of the next block are asked for evenly, half while this one is transposed, half while it is
+ * written. */
+INLINE void transpose_blocks(const hand_args *a, int64_t begin, int64_t end, const int block,
+                             const bool add) {
     static _Thread_local float array[256 * (256 + PITCH)] __attribute__((aligned(64)));
     const int64_t pitch = block + PITCH;
     for (int64_t i = begin * block; i < end * block; i += block)
@@ -189,14 +234,16 @@ INLINE void transpose_blocks(const hand_args *a, int64_t begin, int64_t end, con
                     v8 square[8];
                     transpose_8x8(a->in[0] + (j + v) * a->rows + i + u, a->rows, square);
 #pragma GCC unroll 8
-                    for (int k = 0; k < 8; k++) store8(array + (u + k) * pitch + v, square[k], false);
+                    for (int k = 0; k < 8; k++)
+                        store8(array + (u + k) * pitch + v, square[k], false);
                     int64_t line = u / 4, row = v / 2 + line / (block / 16);
                     fetch(next + row * a->rows + line % (block / 16) * 16);
                     fetch(next + row * a->rows + (line + 1) % (block / 16) * 16);
                 }
             for (int64_t u = 0; u < block; u++) {
                 float *y = a->out + (i + u) * a->cols + j;
-                const float *z = add ? a->in[1] + (i + u) * a->cols + j : NULL, *later = add ? a->in[1] + (next_i + u) * a->cols + next_j : NULL;
+                const float *z = add ? a->in[1] + (i + u) * a->cols + j : NULL,
+                            *later = add ? a->in[1] + (next_i + u) * a->cols + next_j : NULL;
                 for (int64_t v = 0; v < block; v += 32) {
                     fetch(next + (block / 2 + u / 2) * a->rows + u % 2 * (block / 2) + v / 2);
                     if (add) fetch(later + v), fetch(later + v + 16);
@@ -212,34 +259,44 @@ INLINE void transpose_blocks(const hand_args *a, int64_t begin, int64_t end, con
     fence(true);
 }
 
-/* Two arrays: with each square that is transposed into one, as many elements of the block before leave the other, so that reads and
- * writes go on together. Lines are asked for `ahead` rows on: rows a power of two apart share the sets of the caches. A thread's blocks go
- * along the rows of x, or (`down`) along those of out. */
-INLINE void transpose_flow(const hand_args *a, int64_t begin, int64_t end, const int wide, const int high, const int ahead, const bool down, const bool add) {
+/* Two arrays: with each square that is transposed into one, as many elements of the block before
+ * leave the other, so that reads and writes go on together. Lines are asked for `ahead` rows on:
+ * rows a power of two apart share the sets of the caches. A thread's blocks go along the rows of x,
+ * or (`down`) along those of out. */
+INLINE void transpose_flow(const hand_args *a, int64_t begin, int64_t end, const int wide,
+                           const int high, const int ahead, const bool down, const bool add) {
     static _Thread_local float arrays[2][256 * (128 + PITCH)] __attribute__((aligned(64)));
-    const int64_t pitch = high + PITCH, across = end - begin, deep = a->cols / high, steps = across * deep;
+    const int64_t pitch = high + PITCH, across = end - begin, deep = a->cols / high,
+                  steps = across * deep;
     const float *z = NULL, *later = NULL;
     float *y = NULL;
     for (int64_t t = 0; t <= steps && steps; t++) {
         int64_t now = t < steps ? t : steps - 1, next = t + 1 < steps ? t + 1 : steps - 1;
-        int64_t i = (begin + (down ? now / deep : now % across)) * wide, j = (down ? now % deep : now / across) * high;
-        int64_t next_i = (begin + (down ? next / deep : next % across)) * wide, next_j = (down ? next % deep : next / across) * high;
-        const float *x = a->in[0] + j * a->rows + i, *after = a->in[0] + next_j * a->rows + next_i, *from = arrays[~t & 1];
+        int64_t i = (begin + (down ? now / deep : now % across)) * wide,
+                j = (down ? now % deep : now / across) * high;
+        int64_t next_i = (begin + (down ? next / deep : next % across)) * wide,
+                next_j = (down ? next % deep : next / across) * high;
+        const float *x = a->in[0] + j * a->rows + i, *after = a->in[0] + next_j * a->rows + next_i,
+                    *from = arrays[~t & 1];
         float *array = arrays[t & 1];
         if (add) later = a->in[1] + i * a->cols + j;
         for (int64_t v = 0, k = 0; v < high; v += 8) {
-            const float *fetched = v + ahead < high ? x + (v + ahead) * a->rows : after + (v + ahead - high) * a->rows;
+            const float *fetched =
+                v + ahead < high ? x + (v + ahead) * a->rows : after + (v + ahead - high) * a->rows;
             for (int64_t u = 0; u < wide; u += 8, k += 64) {
 #pragma GCC unroll 4
-                for (int64_t line = u / 2; line < u / 2 + 4; line++) fetch(fetched + line / (wide / 16) * a->rows + line % (wide / 16) * 16);
+                for (int64_t line = u / 2; line < u / 2 + 4; line++)
+                    fetch(fetched + line / (wide / 16) * a->rows + line % (wide / 16) * 16);
                 v8 square[8];
                 transpose_8x8(x + v * a->rows + u, a->rows, square);
 #pragma GCC unroll 8
                 for (int l = 0; l < 8; l++) store8(array + (u + l) * pitch + v, square[l], false);
-                int64_t row = k / high, at = k % high, row_on = row + 8 < wide ? row + 8 : row + 8 - wide;
+                int64_t row = k / high, at = k % high,
+                        row_on = row + 8 < wide ? row + 8 : row + 8 - wide;
                 for (int64_t l = at; t && l < at + 64; l += 8) {
                     v8 r = *(const v8 *)(from + row * pitch + l);
-                    if (add && l % 16 == 0) fetch((row_on > row ? z : later) + row_on * a->cols + l);
+                    if (add && l % 16 == 0)
+                        fetch((row_on > row ? z : later) + row_on * a->cols + l);
                     if (add) r += *(const v8_u *)(z + row * a->cols + l);
                     store8(y + row * a->cols + l, r, true);
                 }
@@ -250,7 +307,11 @@ INLINE void transpose_flow(const hand_args *a, int64_t begin, int64_t end, const
     fence(true);
 }
 
-#define UNIT_LOOP(name, function, ...) static void name(const hand_args *a, int64_t begin, int64_t end) { function(a, begin, end, __VA_ARGS__); }
+#define UNIT_LOOP(name, function, ...)                                                             \
+    static void name(const hand_args *a, int64_t begin, int64_t end) {                             \
+        function(a, begin, end, __VA_ARGS__);                                                      \
+    }
+/* clang-format off */
 UNIT_LOOP(reads_64, piece_reads, 64) UNIT_LOOP(reads_128, piece_reads, 128) UNIT_LOOP(reads_256, piece_reads, 256)
 UNIT_LOOP(writes_64, piece_writes, 64) UNIT_LOOP(writes_128, piece_writes, 128) UNIT_LOOP(writes_256, piece_writes, 256)
 UNIT_LOOP(transpose_64, transpose_blocks, 64, false) UNIT_LOOP(transpose_128, transpose_blocks, 128, false)
@@ -259,15 +320,18 @@ UNIT_LOOP(flow_128, transpose_flow, 128, 128, 8, false, false) UNIT_LOOP(flow_do
 UNIT_LOOP(flow_far, transpose_flow, 128, 128, 64, false, false) UNIT_LOOP(flow_256, transpose_flow, 256, 128, 16, false, false)
 UNIT_LOOP(add_flow_128, transpose_flow, 128, 128, 8, false, true) UNIT_LOOP(add_flow_256, transpose_flow, 256, 128, 16, false, true)
 UNIT_LOOP(add_64, transpose_blocks, 64, true) UNIT_LOOP(add_128, transpose_blocks, 128, true) UNIT_LOOP(add_256, transpose_blocks, 256, true)
+    /* clang-format on */
 
-/* --- rows that an index picks, and elements of a row that indices pick --- */
+    /* --- rows that an index picks, and elements of a row that indices pick --- */
 
-INLINE void embed(const hand_args *a, int64_t begin, int64_t end, const int ahead) {
+    INLINE void embed(const hand_args *a, int64_t begin, int64_t end, const int ahead) {
     for (int64_t i = begin; i < end; i++) {
-        const float *x = a->in[0] + a->index[i] * a->cols, *later = a->in[0] + a->index[i + ahead < a->rows ? i + ahead : i] * a->cols;
+        const float *x = a->in[0] + a->index[i] * a->cols,
+                    *later = a->in[0] + a->index[i + ahead < a->rows ? i + ahead : i] * a->cols;
         for (int64_t j = 0; j < a->cols; j += 16) {
             if (ahead) fetch(later + j);
-            for (int64_t k = j; k < j + 16; k += W) store(a->out + i * a->cols + k, load(x + k), true);
+            for (int64_t k = j; k < j + 16; k += W)
+                store(a->out + i * a->cols + k, load(x + k), true);
         }
     }
     fence(true);
@@ -278,7 +342,8 @@ INLINE void embed_reads(const hand_args *a, int64_t begin, int64_t end, const bo
     vf s[2] = {0};
     for (int64_t i = begin; i < end; i++) {
         int64_t on = i + 4 < a->rows ? i + 4 : i;
-        const float *x = a->in[0] + (in_order ? i : a->index[i]) * a->cols, *later = a->in[0] + (in_order ? on : a->index[on]) * a->cols;
+        const float *x = a->in[0] + (in_order ? i : a->index[i]) * a->cols,
+                    *later = a->in[0] + (in_order ? on : a->index[on]) * a->cols;
         for (int64_t j = 0; j < a->cols; j += 16) {
             fetch(later + j);
             for (int k = 0; k < 16; k += W) s[k / W & 1] += load(x + j + k);
@@ -287,26 +352,33 @@ INLINE void embed_reads(const hand_args *a, int64_t begin, int64_t end, const bo
     a->out[begin] = sum_of(s[0] + s[1]);
 }
 
+/* clang-format off */
 UNIT_LOOP(embed_reads_order, embed_reads, true) UNIT_LOOP(embed_reads_picked, embed_reads, false)
 UNIT_LOOP(embed_0, embed, 0) UNIT_LOOP(embed_1, embed, 1) UNIT_LOOP(embed_2, embed, 2) UNIT_LOOP(embed_4, embed, 4) UNIT_LOOP(embed_8, embed, 8)
+    /* clang-format on */
 
-INLINE v8 pick(const float *x, const int64_t *index, const bool at_once) {
+    INLINE v8 pick(const float *x, const int64_t *index, const bool at_once) {
 #if defined(__AVX2__)
     if (at_once) {
-        __m256i low = _mm256_loadu_si256((const __m256i *)index), high = _mm256_loadu_si256((const __m256i *)(index + 4));
+        __m256i low = _mm256_loadu_si256((const __m256i *)index),
+                high = _mm256_loadu_si256((const __m256i *)(index + 4));
         return (v8)_mm256_set_m128(_mm256_i64gather_ps(x, high, 4), _mm256_i64gather_ps(x, low, 4));
     }
 #endif
     (void)at_once;
-    return (v8){x[index[0]], x[index[1]], x[index[2]], x[index[3]], x[index[4]], x[index[5]], x[index[6]], x[index[7]]};
+    return (v8){x[index[0]], x[index[1]], x[index[2]], x[index[3]],
+                x[index[4]], x[index[5]], x[index[6]], x[index[7]]};
 }
 
-INLINE void gather_rows(const hand_args *a, int64_t begin, int64_t end, const int ahead, const bool near, const bool at_once) {
+INLINE void gather_rows(const hand_args *a, int64_t begin, int64_t end, const int ahead,
+                        const bool near, const bool at_once) {
     for (int64_t i = begin; i < end; i++) {
         const float *x = row_in(a, i, near);
         const int64_t *index = a->index + (near ? 0 : i) * a->cols;
         for (int64_t j = 0; j < a->cols; j += 16) {
-            if (ahead) fetch(x + ahead * a->cols + j), fetch(index + ahead * a->cols + j), fetch(index + ahead * a->cols + j + 8);
+            if (ahead)
+                fetch(x + ahead * a->cols + j), fetch(index + ahead * a->cols + j),
+                    fetch(index + ahead * a->cols + j + 8);
             for (int64_t k = j; k < j + 16; k += 8) {
                 uint64_t wrong = 0;
 #pragma GCC unroll 8
@@ -319,17 +391,21 @@ INLINE void gather_rows(const hand_args *a, int64_t begin, int64_t end, const in
     fence(true);
 }
 
+/* clang-format off */
 UNIT_LOOP(gather_near, gather_rows, 0, true, false) UNIT_LOOP(gather_1, gather_rows, 1, false, false)
 UNIT_LOOP(gather_2, gather_rows, 2, false, false) UNIT_LOOP(gather_at_once, gather_rows, 1, false, true)
+    /* clang-format on */
 
-/* --- the list --- */
+    /* --- the list --- */
 
-/* `unit`: rows (of a square: columns) of a unit of work. `bytes`: what the kernel must move, 4-byte elements times rows times cols. */
-typedef struct loop {
+    /* `unit`: rows (of a square: columns) of a unit of work. `bytes`: what the kernel must move, 4-byte
+ * elements times rows times cols. */
+    typedef struct loop {
     const char *kernel, *name;
     hand_fn *fn;
     int unit, words;
-    bool part, square, table; /* square: SIDE x SIDE; table: the index picks rows of a table of DEPTH rows */
+    /* square: SIDE x SIDE; table: the index picks rows of a table of DEPTH rows */
+    bool part, square, table;
 } loop;
 
 static const loop loops[] = {
@@ -358,22 +434,29 @@ static const loop loops[] = {
     {"transpose", "reads alone, pieces of 512 B", reads_128, 128, 2, .part = true, .square = true},
     {"transpose", "reads alone, pieces of 1 KiB", reads_256, 256, 2, .part = true, .square = true},
     {"transpose", "writes alone, pieces of 256 B", writes_64, 64, 2, .part = true, .square = true},
-    {"transpose", "writes alone, pieces of 512 B", writes_128, 128, 2, .part = true, .square = true},
-    {"transpose", "writes alone, pieces of 1 KiB", writes_256, 256, 2, .part = true, .square = true},
+    {"transpose", "writes alone, pieces of 512 B", writes_128, 128, 2, .part = true,
+     .square = true},
+    {"transpose", "writes alone, pieces of 1 KiB", writes_256, 256, 2, .part = true,
+     .square = true},
     {"transpose", "blocks of 64 x 64", transpose_64, 64, 2, .part = false, .square = true},
     {"transpose", "blocks of 128 x 128", transpose_128, 128, 2, .part = false, .square = true},
     {"transpose", "blocks of 256 x 256", transpose_256, 256, 2, .part = false, .square = true},
-    {"transpose", "reads and writes together, 128 x 128", flow_128, 128, 2, .part = false, .square = true},
-    {"transpose", "the same, along the rows of out", flow_down, 128, 2, .part = false, .square = true},
+    {"transpose", "reads and writes together, 128 x 128", flow_128, 128, 2, .part = false,
+     .square = true},
+    {"transpose", "the same, along the rows of out", flow_down, 128, 2, .part = false,
+     .square = true},
     {"transpose", "the same, lines 64 rows ahead", flow_far, 128, 2, .part = false, .square = true},
     {"transpose", "the same, 256 x 128", flow_256, 256, 2, .part = false, .square = true},
-    {"x.t() + y", "reads and writes together, 128 x 128", add_flow_128, 128, 3, .part = false, .square = true},
+    {"x.t() + y", "reads and writes together, 128 x 128", add_flow_128, 128, 3, .part = false,
+     .square = true},
     {"x.t() + y", "the same, 256 x 128", add_flow_256, 256, 3, .part = false, .square = true},
     {"x.t() + y", "blocks of 64 x 64", add_64, 64, 3, .part = false, .square = true},
     {"x.t() + y", "blocks of 128 x 128", add_128, 128, 3, .part = false, .square = true},
     {"x.t() + y", "blocks of 256 x 256", add_256, 256, 3, .part = false, .square = true},
-    {"embedding", "reads alone, rows in order", embed_reads_order, 1, 2, .part = true, .table = true},
-    {"embedding", "reads alone, rows at random", embed_reads_picked, 1, 2, .part = true, .table = true},
+    {"embedding", "reads alone, rows in order", embed_reads_order, 1, 2, .part = true,
+     .table = true},
+    {"embedding", "reads alone, rows at random", embed_reads_picked, 1, 2, .part = true,
+     .table = true},
     {"embedding", "no prefetches", embed_0, 1, 2, .part = false, .table = true},
     {"embedding", "1 row ahead", embed_1, 1, 2, .part = false, .table = true},
     {"embedding", "2 rows ahead", embed_2, 1, 2, .part = false, .table = true},
@@ -436,31 +519,39 @@ static double time_of(hand_fn *fn, const hand_args *a, int64_t units, int thread
     return now_us() - begin;
 }
 
-static void report(const loop *l, const run_options *o, const series *copy, series *mine, int rounds) {
+static void report(const loop *l, const run_options *o, const series *copy, series *mine,
+                   int rounds) {
     double ratios[MAX_ROUNDS], copies[MAX_ROUNDS];
-    for (int r = 0; r < rounds; r++) ratios[r] = copy->values[r] / mine->values[r], copies[r] = copy->values[r];
-    printf("{\"kernel\": \"%s\", \"loop\": \"%s\", \"sort\": \"%s\", \"threads\": %d, \"rounds\": %d, \"of_copy\": %.3f", l->kernel, l->name,
-           l->part ? "part" : "whole", o->threads, rounds, median(ratios, (size_t)rounds));
+    for (int r = 0; r < rounds; r++)
+        ratios[r] = copy->values[r] / mine->values[r], copies[r] = copy->values[r];
+    printf(
+        "{\"kernel\": \"%s\", \"loop\": \"%s\", \"sort\": \"%s\", \"threads\": %d, \"rounds\": %d, \"of_copy\": %.3f",
+        l->kernel, l->name, l->part ? "part" : "whole", o->threads, rounds,
+        median(ratios, (size_t)rounds));
     double m = median(mine->values, (size_t)rounds), c = median(copies, (size_t)rounds);
-    printf(", \"us\": [%.1f, %.1f], \"copy_us\": [%.1f, %.1f], \"copy_gb_s\": %.2f}\n", m, mine->values[0], c, copies[0],
-           4e-3 * l->words * ROWS * COLS / c);
+    printf(", \"us\": [%.1f, %.1f], \"copy_us\": [%.1f, %.1f], \"copy_gb_s\": %.2f}\n", m,
+           mine->values[0], c, copies[0], 4e-3 * l->words * ROWS * COLS / c);
 }
 
-/* Whether a whole loop left what it should; the kernels whose results are looked at are those that only move. */
+/* Whether a whole loop left what it should; the kernels whose results are looked at are those that
+ * only move. */
 static bool is_right(const loop *l, const hand_args *a) {
     for (int64_t i = 0; i < a->rows; i += 37)
         for (int64_t j = 0; j < a->cols; j += 5) {
             float got = a->out[i * a->cols + j], want = got;
-            if (l->square) want = a->in[0][j * a->rows + i] + (l->words == 3 ? a->in[1][i * a->cols + j] : 0);
+            if (l->square)
+                want = a->in[0][j * a->rows + i] + (l->words == 3 ? a->in[1][i * a->cols + j] : 0);
             else if (l->table) want = a->in[0][a->index[i] * a->cols + j];
-            else if (strcmp(l->kernel, "gather") == 0) want = a->in[0][i * a->cols + a->index[i * a->cols + j]];
+            else if (strcmp(l->kernel, "gather") == 0)
+                want = a->in[0][i * a->cols + a->index[i * a->cols + j]];
             if (!(got == want)) return false;
         }
     return true;
 }
 
 /* The loops of one kernel, in turns. */
-static int run_kernel(const loop *group, int count, hand_args a, const hand_args *copy_args, const run_options *o) {
+static int run_kernel(const loop *group, int count, hand_args a, const hand_args *copy_args,
+                      const run_options *o) {
     static series times[LOOPS], copy;
     if (group->square) a.rows = a.cols = SIDE;
     hand_args copied = *copy_args;
@@ -473,9 +564,11 @@ static int run_kernel(const loop *group, int count, hand_args a, const hand_args
     }
     double begin = now_us();
     int rounds = 0;
-    for (; rounds < MAX_ROUNDS && (rounds < 5 || now_us() - begin < o->seconds * 1e6 * count); rounds++) {
+    for (; rounds < MAX_ROUNDS && (rounds < 5 || now_us() - begin < o->seconds * 1e6 * count);
+         rounds++) {
         copy.values[rounds] = time_of(hand_copy, &copied, copied.rows, o->threads);
-        for (int k = 0; k < count; k++) times[k].values[rounds] = time_of(group[k].fn, &a, a.rows / group[k].unit, o->threads);
+        for (int k = 0; k < count; k++)
+            times[k].values[rounds] = time_of(group[k].fn, &a, a.rows / group[k].unit, o->threads);
     }
     for (int k = 0; k < count; k++) report(&group[k], o, &copy, &times[k], rounds);
     fflush(stdout);
@@ -506,22 +599,33 @@ static void fill_index(int64_t *index, int64_t count, int64_t depth) {
 int main(int argc, char **argv) {
     run_options o;
     if (!parse(argc, argv, &o)) {
-        fprintf(stderr, "usage: ceilings [--threads N] [--seconds S] [--small-pages] [NAME-PART]\n");
+        fprintf(stderr,
+                "usage: ceilings [--threads N] [--seconds S] [--small-pages] [NAME-PART]\n");
         return 2;
     }
     const int64_t count = (int64_t)ROWS * COLS, table = (int64_t)DEPTH * COLS;
-    float *x = memory((size_t)table * 4, o.small_pages), *y = memory((size_t)count * 4, o.small_pages);
-    float *z = memory((size_t)count * 4, o.small_pages), *out = memory((size_t)count * 4, o.small_pages);
-    float *from = memory((size_t)count * 8, o.small_pages), *to = memory((size_t)count * 8, o.small_pages);
+    float *x = memory((size_t)table * 4, o.small_pages),
+          *y = memory((size_t)count * 4, o.small_pages);
+    float *z = memory((size_t)count * 4, o.small_pages),
+          *out = memory((size_t)count * 4, o.small_pages);
+    float *from = memory((size_t)count * 8, o.small_pages),
+          *to = memory((size_t)count * 8, o.small_pages);
     int64_t *index = memory((size_t)count * 8, o.small_pages);
     for (int64_t k = 0; k < table; k++) x[k] = (float)(k * 7919 % 2003) / 500.0f - 2.0f;
-    hand_args a = {.in = {x, y, z}, .out = out, .index = index, .rows = ROWS, .cols = COLS, .depth = DEPTH, .streaming = true};
+    hand_args a = {.in = {x, y, z},
+                   .out = out,
+                   .index = index,
+                   .rows = ROWS,
+                   .cols = COLS,
+                   .depth = DEPTH,
+                   .streaming = true};
     hand_args copied = {.in = {from}, .out = to, .cols = COLS, .streaming = true};
     int failed = 0;
     for (int k = 0, n; k < LOOPS; k += n) {
         for (n = 1; k + n < LOOPS && strcmp(loops[k].kernel, loops[k + n].kernel) == 0;) n++;
         if (!strstr(loops[k].kernel, o.part)) continue;
-        if (loops[k].table || strcmp(loops[k].kernel, "gather") == 0) fill_index(index, count, loops[k].table ? DEPTH : COLS);
+        if (loops[k].table || strcmp(loops[k].kernel, "gather") == 0)
+            fill_index(index, count, loops[k].table ? DEPTH : COLS);
         failed |= run_kernel(&loops[k], n, a, &copied, &o);
     }
     free(x), free(y), free(z), free(out), free(from), free(to), free(index);

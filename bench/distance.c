@@ -1,9 +1,11 @@
-/* distance.c: how far two processors are from each other: nanoseconds for a cache line to go there and back.
+/* distance.c: how far two processors are from each other: nanoseconds for a cache line to go there
+ * and back.
  *
  *     distance [FIRST SECOND]
  *
- * A virtual machine's processors are moved about by its host: threads of one core (60 ns on a Zen 3), cores that share an L3 (100), or
- * not (400). Whatever two threads hand to each other through memory depends on it, so a figure without it may be off by a half. */
+ * A virtual machine's processors are moved about by its host: threads of one core (60 ns on a Zen
+ * 3), cores that share an L3 (100), or not (400). Whatever two threads hand to each other through
+ * memory depends on it, so a figure without it may be off by a half. */
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>

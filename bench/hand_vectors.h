@@ -60,7 +60,8 @@ INLINE float largest_of(vf x) {
     return s;
 }
 
-/* exp of x <= 88: 2^n times a polynomial of the rest; below -87 it gives 2^-126 or so, which is zero enough here. */
+/* exp of x <= 88: 2^n times a polynomial of the rest; below -87 it gives 2^-126 or so, which is
+ * zero enough here. */
 INLINE vf exponential(vf x) {
     const vf magic = splat(0x1.8p23f);
     x = larger(x, splat(-87.0f));

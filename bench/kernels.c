@@ -1,11 +1,13 @@
-/* kernels.c: generated kernels against the same written by hand and against a copy loop, all measured in turns in one run.
+/* kernels.c: generated kernels against the same written by hand and against a copy loop, all
+ * measured in turns in one run.
  *
  *     kernels [--threads N] [--seconds S] [--small-pages] [NAME-PART]
  *
- * One JSON object a case on stdout: times are the median and the least over rounds of one call, microseconds; a round
- * calls each contestant in bursts. `copy` moves as many bytes as the case must (reads and writes counted), once with
- * ordinary stores and once with stores that bypass the caches. `read`, for the reductions, is the best loop that only
- * reads their input: a ceiling, where a copy's bytes a second are none. The kernels' results are compared first. */
+ * One JSON object a case on stdout: times are the median and the least over rounds of one call,
+ * microseconds; a round calls each contestant in bursts. `copy` moves as many bytes as the case
+ * must (reads and writes counted), once with ordinary stores and once with stores that bypass the
+ * caches. `read`, for the reductions, is the best loop that only reads their input: a ceiling,
+ * where a copy's bytes a second are none. The kernels' results are compared first. */
 #include "bench/kernels_by_hand.h"
 #include "bench/median.h"
 
@@ -20,7 +22,13 @@
 #include <string.h>
 #include <sys/mman.h>
 
-enum { MAX_ROUNDS = 400, MAX_INPUTS = 3, SMALL_BYTES = 1 << 20, TABLE_ROWS = 50257, HUGE_PAGE = 2 << 20 };
+enum {
+    MAX_ROUNDS = 400,
+    MAX_INPUTS = 3,
+    SMALL_BYTES = 1 << 20,
+    TABLE_ROWS = 50257,
+    HUGE_PAGE = 2 << 20
+};
 
 static bool small_pages; /* pages of 4 KiB for all arrays */
 
@@ -36,32 +44,69 @@ typedef struct kernel_case {
 } kernel_case;
 
 #define GRAPH(inputs, body) "graph @g {\n" inputs body "  output user %y \"y\"\n}\n"
-#define X "  input user %x : f32[R, C] \"x\"\n"
+#define X                   "  input user %x : f32[R, C] \"x\"\n"
 
 static const kernel_case cases[] = {
-    {.name = "softmax", .hand = hand_softmax, .inputs = {SAME, NONE, NONE}, .output = SAME,
+    {.name = "softmax",
+     .hand = hand_softmax,
+     .inputs = {SAME, NONE, NONE},
+     .output = SAME,
      .text = GRAPH(X, "  %y = aten._softmax.default(%x, -1, false) : f32[R, C]\n")},
-    {.name = "layer_norm", .hand = hand_layer_norm, .inputs = {SAME, ROW, ROW}, .output = SAME,
+    {.name = "layer_norm",
+     .hand = hand_layer_norm,
+     .inputs = {SAME, ROW, ROW},
+     .output = SAME,
      .text = GRAPH(X "  input user %w : f32[C] \"w\"\n  input user %b : f32[C] \"b\"\n",
                    "  %y = aten.layer_norm.default(%x, [C], %w, %b, 1e-05, false) : f32[R, C]\n")},
-    {.name = "silu(a*b+c)", .hand = hand_silu, .inputs = {SAME, SAME, SAME}, .output = SAME,
-     .text = GRAPH(X "  input user %b : f32[R, C] \"b\"\n  input user %c : f32[R, C] \"c\"\n",
-                   "  %m = mul(%x, %b)\n  %s = add(%m, %c)\n  %y = aten.silu.default(%s) : f32[R, C]\n")},
-    {.name = "sum of rows", .hand = hand_sum_rows, .inputs = {SAME, NONE, NONE}, .output = ROW,
+    {.name = "silu(a*b+c)",
+     .hand = hand_silu,
+     .inputs = {SAME, SAME, SAME},
+     .output = SAME,
+     .text = GRAPH(
+         X "  input user %b : f32[R, C] \"b\"\n  input user %c : f32[R, C] \"c\"\n",
+         "  %m = mul(%x, %b)\n  %s = add(%m, %c)\n  %y = aten.silu.default(%s) : f32[R, C]\n")},
+    {.name = "sum of rows",
+     .hand = hand_sum_rows,
+     .inputs = {SAME, NONE, NONE},
+     .output = ROW,
      .text = GRAPH(X, "  %y = sum(%x, dims=[1], keepdim=false)\n")},
-    {.name = "sum of columns", .hand = hand_sum_columns, .by_columns = true, .inputs = {SAME, NONE, NONE}, .output = ROW,
+    {.name = "sum of columns",
+     .hand = hand_sum_columns,
+     .by_columns = true,
+     .inputs = {SAME, NONE, NONE},
+     .output = ROW,
      .text = GRAPH(X, "  %y = sum(%x, dims=[0], keepdim=false)\n")},
-    {.name = "transpose", .hand = hand_transpose, .by_strips = true, .inputs = {SAME, NONE, NONE}, .output = SAME,
+    {.name = "transpose",
+     .hand = hand_transpose,
+     .by_strips = true,
+     .inputs = {SAME, NONE, NONE},
+     .output = SAME,
      .text = GRAPH("  input user %x : f32[C, R] \"x\"\n", "  %y = permute(%x, dims=[1, 0])\n")},
-    {.name = "x.t() + y", .hand = hand_add_transposed, .by_strips = true, .inputs = {SAME, SAME, NONE}, .output = SAME,
+    {.name = "x.t() + y",
+     .hand = hand_add_transposed,
+     .by_strips = true,
+     .inputs = {SAME, SAME, NONE},
+     .output = SAME,
      .text = GRAPH("  input user %x : f32[C, R] \"x\"\n  input user %b : f32[R, C] \"b\"\n",
                    "  %t = permute(%x, dims=[1, 0])\n  %y = add(%t, %b)\n")},
-    {.name = "cat", .hand = hand_cat, .inputs = {HALF, HALF, NONE}, .output = SAME,
-     .text = GRAPH("  input user %x : f32[R, H] \"x\"\n  input user %b : f32[R, H] \"b\"\n", "  %y = cat([%x, %b], dim=1)\n")},
-    {.name = "embedding", .hand = hand_embedding, .has_index = true, .inputs = {TABLE, NONE, NONE}, .output = SAME,
+    {.name = "cat",
+     .hand = hand_cat,
+     .inputs = {HALF, HALF, NONE},
+     .output = SAME,
+     .text = GRAPH("  input user %x : f32[R, H] \"x\"\n  input user %b : f32[R, H] \"b\"\n",
+                   "  %y = cat([%x, %b], dim=1)\n")},
+    {.name = "embedding",
+     .hand = hand_embedding,
+     .has_index = true,
+     .inputs = {TABLE, NONE, NONE},
+     .output = SAME,
      .text = GRAPH("  input user %x : f32[D, C] \"x\"\n  input user %i : i64[R] \"i\"\n",
                    "  %y = aten.embedding.default(%x, %i, -1, false, false) : f32[R, C]\n")},
-    {.name = "gather", .hand = hand_gather, .has_index = true, .inputs = {SAME, NONE, NONE}, .output = SAME,
+    {.name = "gather",
+     .hand = hand_gather,
+     .has_index = true,
+     .inputs = {SAME, NONE, NONE},
+     .output = SAME,
      .text = GRAPH(X "  input user %i : i64[R, C] \"i\"\n", "  %y = gather(%x, %i, dim=1)\n")},
 };
 
@@ -97,7 +142,9 @@ static void *memory(size_t bytes) {
         fprintf(stderr, "out of memory\n");
         exit(1);
     }
-    if (align == HUGE_PAGE) (void)madvise(p, (bytes + 63 + align) / align * align, small_pages ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
+    if (align == HUGE_PAGE)
+        (void)madvise(p, (bytes + 63 + align) / align * align,
+                      small_pages ? MADV_NOHUGEPAGE : MADV_HUGEPAGE);
     memset(p, 0, bytes); /* touched: first use is not what is measured */
     return p;
 }
@@ -133,7 +180,11 @@ static int64_t count_of(const trial *t, shape_kind kind) {
 static void fill_in(const trial *t, hn_strbuf *out) {
     for (const char *p = t->kernel->text; *p; p++) {
         bool alone = (p[-1] == '[' || p[-1] == ' ') && (p[1] == ']' || p[1] == ',');
-        int64_t n = *p == 'R' ? t->rows : *p == 'C' ? t->cols : *p == 'H' ? t->cols / 2 : *p == 'D' ? t->depth : 0;
+        int64_t n = *p == 'R'   ? t->rows
+                    : *p == 'C' ? t->cols
+                    : *p == 'H' ? t->cols / 2
+                    : *p == 'D' ? t->depth
+                                : 0;
         if (p > t->kernel->text && alone && n) hn_strbuf_printf(out, "%lld", (long long)n);
         else hn_strbuf_printf(out, "%c", *p);
     }
@@ -147,20 +198,27 @@ static hn_status compile_text(hn_str text, hn_service *service, int threads, hn_
     hn_arena_init(&arena);
     hn_status status = hn_sym_create(&arena, &sym);
     if (!status) status = hn_graph_parse(&arena, sym, text, &graph);
-    if (!status) status = hn_compile_graph(graph, service, &(hn_compile_options){.threads = threads}, &compiled);
-    if (!status) status = hn_compiled_load(compiled, &(hn_module_options){.threads = threads, .profile = true}, out);
+    if (!status)
+        status =
+            hn_compile_graph(graph, service, &(hn_compile_options){.threads = threads}, &compiled);
+    if (!status)
+        status = hn_compiled_load(compiled,
+                                  &(hn_module_options){.threads = threads, .profile = true}, out);
     hn_compiled_release(compiled);
     if (graph) hn_graph_deinit(graph);
     hn_arena_deinit(&arena);
     return status;
 }
 
-static hn_status borrow_tensor(const hn_module *module, bool output, uint32_t index, void *data, hn_tensor **out) {
+static hn_status borrow_tensor(const hn_module *module, bool output, uint32_t index, void *data,
+                               hn_tensor **out) {
     hn_module_value_info info;
     int64_t sizes[HN_TENSOR_MAX_RANK];
-    HN_TRY(output ? hn_module_output_info(module, index, &info) : hn_module_input_info(module, index, &info));
+    HN_TRY(output ? hn_module_output_info(module, index, &info)
+                  : hn_module_input_info(module, index, &info));
     for (uint32_t d = 0; d < info.rank; d++) sizes[d] = info.sizes[d].value;
-    return hn_tensor_create(&(hn_tensor_desc){.type = info.type, .rank = info.rank, .sizes = sizes, .data = data}, out);
+    return hn_tensor_create(
+        &(hn_tensor_desc){.type = info.type, .rank = info.rank, .sizes = sizes, .data = data}, out);
 }
 
 static hn_status prepare(trial *t, hn_service *service) {
@@ -178,22 +236,29 @@ static hn_status prepare(trial *t, hn_service *service) {
     for (int i = 0; i < MAX_INPUTS && k->inputs[i] != NONE; i++) {
         int64_t count = count_of(t, k->inputs[i]);
         t->args.in[i] = random_floats(count);
-        t->bytes += 4 * (k->inputs[i] == TABLE ? out_count : count); /* of a table, the rows that are asked for */
-        HN_TRY(borrow_tensor(t->module, false, t->input_count, (void *)t->args.in[i], &t->inputs[t->input_count]));
+        /* of a table, the rows that are asked for */
+        t->bytes += 4 * (k->inputs[i] == TABLE ? out_count : count);
+        HN_TRY(borrow_tensor(t->module, false, t->input_count, (void *)t->args.in[i],
+                             &t->inputs[t->input_count]));
         t->input_count++;
     }
     if (k->has_index) {
         int64_t count = k->inputs[0] == TABLE ? t->rows : t->rows * t->cols;
         t->args.index = random_index(count, t->depth);
         t->bytes += 8 * count;
-        HN_TRY(borrow_tensor(t->module, false, t->input_count, (void *)t->args.index, &t->inputs[t->input_count]));
+        HN_TRY(borrow_tensor(t->module, false, t->input_count, (void *)t->args.index,
+                             &t->inputs[t->input_count]));
         t->input_count++;
     }
     t->by_hand = memory((size_t)out_count * 4);
     t->by_henry = memory((size_t)out_count * 4);
     HN_TRY(borrow_tensor(t->module, true, 0, t->by_henry, &t->output));
-    int64_t half = (t->bytes / 8 + t->cols - 1) / t->cols; /* rows of a copy that reads and writes `bytes` in all */
-    t->copy = (hand_args){.in = {random_floats(half * t->cols)}, .out = memory((size_t)(half * t->cols) * 4), .rows = half, .cols = t->cols};
+    /* rows of a copy that reads and writes `bytes` in all */
+    int64_t half = (t->bytes / 8 + t->cols - 1) / t->cols;
+    t->copy = (hand_args){.in = {random_floats(half * t->cols)},
+                          .out = memory((size_t)(half * t->cols) * 4),
+                          .rows = half,
+                          .cols = t->cols};
     t->small = t->bytes <= SMALL_BYTES;
     t->steps = hn_module_step_count(t->module);
     return NULL;
@@ -239,7 +304,8 @@ static int64_t hand_units(const trial *t) {
 }
 
 /* Microseconds of one of `burst` calls. */
-static double time_hand(trial *t, hand_fn *fn, hand_args *a, int64_t units, bool streaming, int burst) {
+static double time_hand(trial *t, hand_fn *fn, hand_args *a, int64_t units, bool streaming,
+                        int burst) {
     a->streaming = streaming;
     int64_t begin = hn_now_ns();
     for (int k = 0; k < burst; k++) call_hand(t, fn, a, units);
@@ -259,7 +325,8 @@ static int64_t profiled_ns(const trial *t) {
 
 static hn_status time_henry(trial *t, int burst, double *out_us) {
     int64_t inside = profiled_ns(t), begin = hn_now_ns();
-    for (int k = 0; k < burst; k++) HN_TRY(hn_module_run(t->module, t->inputs, t->input_count, &t->output, 1));
+    for (int k = 0; k < burst; k++)
+        HN_TRY(hn_module_run(t->module, t->inputs, t->input_count, &t->output, 1));
     int64_t all = hn_now_ns() - begin;
     *out_us = (double)(t->small ? profiled_ns(t) - inside : all) / burst / 1e3;
     return NULL;
@@ -273,8 +340,12 @@ static hn_status check(trial *t) {
         double difference = fabs((double)t->by_hand[k] - (double)t->by_henry[k]) / scale;
         if (!(difference <= worst)) worst = difference;
     }
-    /* 1e-3: sums of a thousand and more numbers near 1 in other orders; a wrong kernel is off by much more */
-    return worst < 1e-3 ? NULL : HN_ERROR(HN_INTERNAL, "'%s': the kernel differs from the one by hand by %g", t->kernel->name, worst);
+    /* 1e-3: sums of a thousand and more numbers near 1 in other orders; a wrong kernel is off by
+     * much more */
+    return worst < 1e-3
+               ? NULL
+               : HN_ERROR(HN_INTERNAL, "'%s': the kernel differs from the one by hand by %g",
+                          t->kernel->name, worst);
 }
 
 static bool only_reads(const trial *t) { return t->kernel->output == ROW; }
@@ -294,7 +365,8 @@ static hn_status measure(trial *t) {
         t->streaming.values[r] = time_hand(t, t->kernel->hand, &t->args, units, true, burst);
         t->copy_plain.values[r] = time_hand(t, hand_copy, &t->copy, t->copy.rows, false, burst);
         t->copy_streaming.values[r] = time_hand(t, hand_copy, &t->copy, t->copy.rows, true, burst);
-        if (only_reads(t)) t->read.values[r] = time_hand(t, hand_read, &read, t->rows, false, burst);
+        if (only_reads(t))
+            t->read.values[r] = time_hand(t, hand_read, &read, t->rows, false, burst);
     }
     return NULL;
 }
@@ -309,14 +381,18 @@ static void print_series(trial *t, const char *name, series *s) {
 /* The median over rounds of henry's time over the better of two. */
 static double median_ratio(const trial *t, const series *a, const series *b) {
     double ratios[MAX_ROUNDS];
-    for (int r = 0; r < t->rounds; r++) ratios[r] = t->henry.values[r] / fmin(a->values[r], b->values[r]);
+    for (int r = 0; r < t->rounds; r++)
+        ratios[r] = t->henry.values[r] / fmin(a->values[r], b->values[r]);
     return median(ratios, (size_t)t->rounds);
 }
 
 static void report(trial *t) {
-    double hand = median_ratio(t, &t->plain, &t->streaming), copy = median_ratio(t, &t->copy_plain, &t->copy_streaming);
-    printf("{\"case\": \"%s\", \"rows\": %lld, \"cols\": %lld, \"threads\": %d, \"bytes\": %lld, \"steps\": %u, \"rounds\": %d", t->kernel->name,
-           (long long)t->rows, (long long)t->cols, t->threads, (long long)t->bytes, t->steps, t->rounds);
+    double hand = median_ratio(t, &t->plain, &t->streaming),
+           copy = median_ratio(t, &t->copy_plain, &t->copy_streaming);
+    printf(
+        "{\"case\": \"%s\", \"rows\": %lld, \"cols\": %lld, \"threads\": %d, \"bytes\": %lld, \"steps\": %u, \"rounds\": %d",
+        t->kernel->name, (long long)t->rows, (long long)t->cols, t->threads, (long long)t->bytes,
+        t->steps, t->rounds);
     printf(", \"times_hand\": %.4f, \"of_copy\": %.4f", hand, 1 / copy);
     print_series(t, "henry", &t->henry);
     print_series(t, "hand", &t->plain);
@@ -336,10 +412,12 @@ typedef struct run_options {
     const char *part;
 } run_options;
 
-static hn_status run_one(const kernel_case *k, int64_t rows, int64_t cols, const run_options *o, hn_service *service) {
+static hn_status run_one(const kernel_case *k, int64_t rows, int64_t cols, const run_options *o,
+                         hn_service *service) {
     trial *t = calloc(1, sizeof *t);
     if (!t) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory");
-    *t = (trial){.kernel = k, .rows = rows, .cols = cols, .threads = o->threads, .seconds = o->seconds};
+    *t = (trial){
+        .kernel = k, .rows = rows, .cols = cols, .threads = o->threads, .seconds = o->seconds};
     hn_status status = hn_status_annotate(prepare(t, service), "'%s'", k->name);
     if (!status) status = measure(t);
     if (!status) report(t);
@@ -349,10 +427,12 @@ static hn_status run_one(const kernel_case *k, int64_t rows, int64_t cols, const
 }
 
 static hn_status run_case(const kernel_case *k, const run_options *o, hn_service *service) {
-    static const int64_t rows[][2] = {{64, 1024}, {8192, 1024}, {32768, 1024}}, squares[] = {256, 1024, 4096};
+    static const int64_t rows[][2] = {{64, 1024}, {8192, 1024}, {32768, 1024}},
+                         squares[] = {256, 1024, 4096};
     for (int s = 0; s < 3; s++) {
         if (k->by_strips) HN_TRY(run_one(k, squares[s], squares[s], o, service));
-        else if (!(s == 0 && o->threads > 1)) HN_TRY(run_one(k, rows[s][0], rows[s][1], o, service));
+        else if (!(s == 0 && o->threads > 1))
+            HN_TRY(run_one(k, rows[s][0], rows[s][1], o, service));
     }
     return NULL;
 }

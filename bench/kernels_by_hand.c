@@ -30,7 +30,8 @@ INLINE void softmax_row(const float *x, float *y, int64_t n, bool streaming) {
     for (int64_t j = 0; j < n; j += 4 * W) {
         vf p = exponential(load(x + j) - most), q = exponential(load(x + j + W) - most);
         vf r = exponential(load(x + j + 2 * W) - most), s = exponential(load(x + j + 3 * W) - most);
-        store(e + j, p, false), store(e + j + W, q, false), store(e + j + 2 * W, r, false), store(e + j + 3 * W, s, false);
+        store(e + j, p, false), store(e + j + W, q, false), store(e + j + 2 * W, r, false),
+            store(e + j + 3 * W, s, false);
         a += p + q, b += r + s;
     }
     vf scale = splat(1 / sum_of(a + b));
@@ -45,19 +46,24 @@ void hand_softmax(const hand_args *a, int64_t begin, int64_t end) {
     fence(a->streaming);
 }
 
-INLINE void layer_norm_row(const hand_args *h, const float *x, float *y, int64_t n, bool streaming) {
+INLINE void layer_norm_row(const hand_args *h, const float *x, float *y, int64_t n,
+                           bool streaming) {
     vf mean = splat(row_sum(x, n) / (float)n), a = {0}, b = {0}, c = {0}, d = {0};
     for (int64_t j = 0; j < n; j += 4 * W) {
-        vf p = load(x + j) - mean, q = load(x + j + W) - mean, r = load(x + j + 2 * W) - mean, s = load(x + j + 3 * W) - mean;
+        vf p = load(x + j) - mean, q = load(x + j + W) - mean, r = load(x + j + 2 * W) - mean,
+           s = load(x + j + 3 * W) - mean;
         a += p * p, b += q * q, c += r * r, d += s * s;
     }
     vf scale = splat(1 / __builtin_sqrtf(sum_of((a + b) + (c + d)) / (float)n + 1e-5f));
-    for (int64_t j = 0; j < n; j += W) store(y + j, (load(x + j) - mean) * scale * load(h->in[1] + j) + load(h->in[2] + j), streaming);
+    for (int64_t j = 0; j < n; j += W)
+        store(y + j, (load(x + j) - mean) * scale * load(h->in[1] + j) + load(h->in[2] + j),
+              streaming);
 }
 
 void hand_layer_norm(const hand_args *a, int64_t begin, int64_t end) {
     for (int64_t i = begin; i < end; i++) {
-        if (a->streaming) layer_norm_row(a, a->in[0] + i * a->cols, a->out + i * a->cols, a->cols, true);
+        if (a->streaming)
+            layer_norm_row(a, a->in[0] + i * a->cols, a->out + i * a->cols, a->cols, true);
         else layer_norm_row(a, a->in[0] + i * a->cols, a->out + i * a->cols, a->cols, false);
     }
     fence(a->streaming);
@@ -66,7 +72,8 @@ void hand_layer_norm(const hand_args *a, int64_t begin, int64_t end) {
 INLINE void silu_range(const hand_args *a, int64_t from, int64_t to, bool streaming) {
     for (int64_t j = from; j < to; j += 2 * W) {
         for (int k = 0; k < 2; k++) {
-            vf x = load(a->in[0] + j + k * W) * load(a->in[1] + j + k * W) + load(a->in[2] + j + k * W);
+            vf x = load(a->in[0] + j + k * W) * load(a->in[1] + j + k * W) +
+                   load(a->in[2] + j + k * W);
             store(a->out + j + k * W, x / (1.0f + exponential(-x)), streaming);
         }
     }
@@ -91,17 +98,20 @@ void hand_sum_columns(const hand_args *a, int64_t begin, int64_t end) {
         const float *x = a->in[0] + i * n;
         for (int64_t j = begin * 64; j < end * 64; j += W) {
             vf p = (load(x + j) + load(x + n + j)) + (load(x + 2 * n + j) + load(x + 3 * n + j));
-            vf q = (load(x + 4 * n + j) + load(x + 5 * n + j)) + (load(x + 6 * n + j) + load(x + 7 * n + j));
+            vf q = (load(x + 4 * n + j) + load(x + 5 * n + j)) +
+                   (load(x + 6 * n + j) + load(x + 7 * n + j));
             store(sum + j, load(sum + j) + (p + q), false);
         }
     }
     for (; i < a->rows; i++)
-        for (int64_t j = begin * 64; j < end * 64; j += W) store(sum + j, load(sum + j) + load(a->in[0] + i * n + j), false);
+        for (int64_t j = begin * 64; j < end * 64; j += W)
+            store(sum + j, load(sum + j) + load(a->in[0] + i * n + j), false);
 }
 
 /* --- transposes: out[i][j] = x[j][i]; x is [cols, rows] --- */
 
-/* 16 rows of the output, which are 16 columns of x: one cache line of each row of x, whole lines of the output. */
+/* 16 rows of the output, which are 16 columns of x: one cache line of each row of x, whole lines of
+ * the output. */
 INLINE void transpose_strip(const hand_args *a, int64_t i, bool streaming, bool add) {
     for (int64_t j = 0; j < a->cols; j += 16) {
 #pragma GCC unroll 2
@@ -113,7 +123,8 @@ INLINE void transpose_strip(const hand_args *a, int64_t i, bool streaming, bool 
             for (int k = 0; k < 8; k++) {
                 int64_t at = (i + ii + k) * a->cols + j;
                 v8 p = top[k], q = low[k];
-                if (add) p += *(const v8_u *)(a->in[1] + at), q += *(const v8_u *)(a->in[1] + at + 8);
+                if (add)
+                    p += *(const v8_u *)(a->in[1] + at), q += *(const v8_u *)(a->in[1] + at + 8);
                 store8(a->out + at, p, streaming);
                 store8(a->out + at + 8, q, streaming);
             }
@@ -153,7 +164,8 @@ INLINE void copy_floats(const float *x, float *y, int64_t n, bool streaming) {
 }
 
 void hand_copy(const hand_args *a, int64_t begin, int64_t end) {
-    copy_floats(a->in[0] + begin * a->cols, a->out + begin * a->cols, (end - begin) * a->cols, a->streaming);
+    copy_floats(a->in[0] + begin * a->cols, a->out + begin * a->cols, (end - begin) * a->cols,
+                a->streaming);
     fence(a->streaming);
 }
 
@@ -163,7 +175,8 @@ void hand_read(const hand_args *a, int64_t begin, int64_t end) {
     vf p = {0}, q = {0}, r = {0}, s = {0};
     for (int64_t j = 0; j < quarter; j += 2 * W) {
         p += load(x + j) + load(x + j + W), q += load(x + quarter + j) + load(x + quarter + j + W);
-        r += load(x + 2 * quarter + j) + load(x + 2 * quarter + j + W), s += load(x + 3 * quarter + j) + load(x + 3 * quarter + j + W);
+        r += load(x + 2 * quarter + j) + load(x + 2 * quarter + j + W),
+            s += load(x + 3 * quarter + j) + load(x + 3 * quarter + j + W);
     }
     a->out[begin] = sum_of((p + q) + (r + s)); /* so that the compiler keeps the loop */
 }
@@ -172,7 +185,8 @@ void hand_read(const hand_args *a, int64_t begin, int64_t end) {
 void hand_cat(const hand_args *a, int64_t begin, int64_t end) {
     int64_t half = a->cols / 2;
     for (int64_t i = begin; i < end; i++)
-        for (int k = 0; k < 2; k++) copy_floats(a->in[k] + i * half, a->out + i * a->cols + k * half, half, a->streaming);
+        for (int k = 0; k < 2; k++)
+            copy_floats(a->in[k] + i * half, a->out + i * a->cols + k * half, half, a->streaming);
     fence(a->streaming);
 }
 

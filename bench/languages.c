@@ -1,6 +1,6 @@
-/* languages.c: what compiling costs in each language of the compile service: the first small kernel (which may load the
- * compiler), one more in a warm worker, ten kernels in ten jobs one after the other, and the same ten in one job. Languages
- * whose compiler is missing are left out with a line.
+/* languages.c: what compiling costs in each language of the compile service: the first small kernel
+ * (which may load the compiler), one more in a warm worker, ten kernels in ten jobs one after the
+ * other, and the same ten in one job. Languages whose compiler is missing are left out with a line.
  *
  *     build/bench_languages [LANGUAGE]... */
 #include "bench/median.h"
@@ -15,18 +15,25 @@
 enum { KERNELS = 10, ROUNDS = 5 };
 
 typedef struct subject {
-    const char *language, *text, *entry, *target; /* text: with %d for the number of the kernel, twice */
+    /* text: with %d for the number of the kernel, twice */
+    const char *language, *text, *entry, *target;
 } subject;
 
 static const subject subjects[] = {
-    {"c", "void k%d(float *p, long n) { for (long i = 0; i < n; i++) p[i] = p[i] * %d + 1; }\n", "k%d", NULL},
-    {"c++", "extern \"C\" void k%d(float *p, long n) { for (long i = 0; i < n; i++) p[i] = p[i] * %d + 1; }\n", "k%d", NULL},
-    {"python", "extern \"C\" void k%d(float *p, long n) { for (long i = 0; i < n; i++) p[i] = p[i] * %d + 1; }\n", "void k%d(ptr, i64)",
-     NULL},
-    {"cuda", "extern \"C\" __global__ void k%d(float *p) { int i = blockIdx.x * 256 + threadIdx.x; p[i] = p[i] * %d + 1; }\n", "k%d",
-     "sm_90"},
-    {"nvcc", "extern \"C\" __global__ void k%d(float *p) { int i = blockIdx.x * 256 + threadIdx.x; p[i] = p[i] * %d + 1; }\n", "k%d",
-     "sm_90"},
+    {"c", "void k%d(float *p, long n) { for (long i = 0; i < n; i++) p[i] = p[i] * %d + 1; }\n",
+     "k%d", NULL},
+    {"c++",
+     "extern \"C\" void k%d(float *p, long n) { for (long i = 0; i < n; i++) p[i] = p[i] * %d + 1; }\n",
+     "k%d", NULL},
+    {"python",
+     "extern \"C\" void k%d(float *p, long n) { for (long i = 0; i < n; i++) p[i] = p[i] * %d + 1; }\n",
+     "void k%d(ptr, i64)", NULL},
+    {"cuda",
+     "extern \"C\" __global__ void k%d(float *p) { int i = blockIdx.x * 256 + threadIdx.x; p[i] = p[i] * %d + 1; }\n",
+     "k%d", "sm_90"},
+    {"nvcc",
+     "extern \"C\" __global__ void k%d(float *p) { int i = blockIdx.x * 256 + threadIdx.x; p[i] = p[i] * %d + 1; }\n",
+     "k%d", "sm_90"},
 };
 
 static void check(hn_status status) {
@@ -50,9 +57,16 @@ static hn_status submit(hn_scope *scope, const subject *s, int first, int count,
 #pragma GCC diagnostic pop
         names[k] = entries[k];
     }
-    const hn_source source = {.name = s->language, .language = s->language, .text = hn_strbuf_str(&text).ptr, .text_len = text.len,
-                              .entries = names, .entry_count = (size_t)count, .flags = flags, .flag_count = is_gpu ? 0 : 1,
-                              .target = &s->target, .target_count = is_gpu ? 1 : 0};
+    const hn_source source = {.name = s->language,
+                              .language = s->language,
+                              .text = hn_strbuf_str(&text).ptr,
+                              .text_len = text.len,
+                              .entries = names,
+                              .entry_count = (size_t)count,
+                              .flags = flags,
+                              .flag_count = is_gpu ? 0 : 1,
+                              .target = &s->target,
+                              .target_count = is_gpu ? 1 : 0};
     hn_status status = hn_compile_submit(scope, &source, out);
     hn_strbuf_deinit(&text);
     return status;
@@ -85,7 +99,8 @@ static void measure(hn_scope *scope, const subject *s) {
         joint[r] = run(scope, s, next, KERNELS);
         next += KERNELS;
     }
-    printf("%-8s %9.1f %9.1f %9.1f %9.1f\n", s->language, first, median(one, ROUNDS), median(ten, ROUNDS), median(joint, ROUNDS));
+    printf("%-8s %9.1f %9.1f %9.1f %9.1f\n", s->language, first, median(one, ROUNDS),
+           median(ten, ROUNDS), median(joint, ROUNDS));
 }
 
 int main(int argc, char **argv) {
@@ -96,7 +111,8 @@ int main(int argc, char **argv) {
         bool wanted = argc < 2;
         for (int i = 1; i < argc; i++) wanted |= strcmp(argv[i], subjects[k].language) == 0;
         if (!wanted) continue;
-        check(hn_service_create(&(hn_service_options){.threads = 2, .cache_dir = "", .remote_url = ""}, &service));
+        check(hn_service_create(
+            &(hn_service_options){.threads = 2, .cache_dir = "", .remote_url = ""}, &service));
         check(hn_scope_create(service, &scope));
         measure(scope, &subjects[k]);
         fflush(stdout);

@@ -2,12 +2,14 @@
  *
  *     bench_service [KERNELS]     0: all but 2.
  *
- * 1. From submit to result of a trivial job in a warm worker, less the time that the worker spent at its tools; and what of that is
+ * 1. From submit to result of a trivial job in a warm worker, less the time that the worker spent
+ * at its tools; and what of that is
  *    waking up: a message to a process that sleeps, works for 3 ms over 4 MB, and answers one that sleeps.
- * 2. KERNELS (200) kernels that differ, by a service with two workers, nothing in any cache, its start included; and by
+ * 2. KERNELS (200) kernels that differ, by a service with two workers, nothing in any cache, its
+ * start included; and by
  *    `make -j2`, one run of the same compiler with the same flags a kernel. In turns; what both made is loaded and called.
- * 3. A kernel of 5 KB from the disk: submit to callable function, in a service that has not seen it.
- * Prints one JSON object. */
+ * 3. A kernel of 5 KB from the disk: submit to callable function, in a service that has not seen
+ * it. Prints one JSON object. */
 #include "bench/median.h"
 #include "henry/kernel.h"
 
@@ -23,7 +25,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { TRIVIAL_ROUNDS = 100, MAKE_ROUNDS = 5, DISK_ROUNDS = 300, KERNELS_MAX = 2000, DISK_BYTES = 5000 };
+enum {
+    TRIVIAL_ROUNDS = 100,
+    MAKE_ROUNDS = 5,
+    DISK_ROUNDS = 300,
+    KERNELS_MAX = 2000,
+    DISK_BYTES = 5000
+};
 
 static const char *const flags[] = {"-O2", "-mavx2", "-fno-math-errno"};
 enum { FLAGS = sizeof flags / sizeof flags[0] };
@@ -41,30 +49,37 @@ static double ms_since(int64_t begin_ns) { return (double)(hn_now_ns() - begin_n
 
 /* Element-wise kernels as models have them: a few operations, a scale and a bound of their own. */
 static void kernel_text(int k, hn_strbuf *out) {
-    static const char *const forms[] = {"a * b + %d.5f", "(a - b) * (a + %d.25f)", "a > b ? a : b * %d.75f", "a / (1.0f + b * b) - %d.0f"};
+    static const char *const forms[] = {"a * b + %d.5f", "(a - b) * (a + %d.25f)",
+                                        "a > b ? a : b * %d.75f", "a / (1.0f + b * b) - %d.0f"};
     char value[128];
     snprintf(value, sizeof value, forms[k % 4], k); /* the forms are ours */
-    hn_strbuf_printf(out,
-                     "void kernel_%d(float *restrict p, const float *restrict q, const float *restrict r, long n) {\n"
-                     "    for (long i = 0; i < n; i++) {\n"
-                     "        float a = q[i], b = r[i], c = %s;\n"
-                     "        p[i] = c > 0 ? c : c * 0.01f;\n"
-                     "    }\n"
-                     "}\n",
-                     k, value);
+    hn_strbuf_printf(
+        out,
+        "void kernel_%d(float *restrict p, const float *restrict q, const float *restrict r, long n) {\n"
+        "    for (long i = 0; i < n; i++) {\n"
+        "        float a = q[i], b = r[i], c = %s;\n"
+        "        p[i] = c > 0 ? c : c * 0.01f;\n"
+        "    }\n"
+        "}\n",
+        k, value);
 }
 
 static hn_future *submit(hn_scope *scope, const char *name, hn_str text) {
     hn_future *future;
-    const hn_source source = {
-        .name = name, .language = "c", .text = text.ptr, .text_len = text.len, .flags = flags, .flag_count = FLAGS};
+    const hn_source source = {.name = name,
+                              .language = "c",
+                              .text = text.ptr,
+                              .text_len = text.len,
+                              .flags = flags,
+                              .flag_count = FLAGS};
     check(hn_compile_submit(scope, &source, &future));
     return future;
 }
 
 static hn_service *open_service(const char *cache_dir) {
     hn_service *service;
-    check(hn_service_create(&(hn_service_options){.threads = 2, .cache_dir = cache_dir, .remote_url = ""}, &service));
+    check(hn_service_create(
+        &(hn_service_options){.threads = 2, .cache_dir = cache_dir, .remote_url = ""}, &service));
     return service;
 }
 
@@ -103,7 +118,8 @@ static void measure_trivial(void) {
         all[k] = (double)(end - begin) / 1e3;
         above[k] = all[k] - (double)(tool_ns(service) - tool) / 1e3;
     }
-    printf("{\"trivial_above_us\": %.1f, \"trivial_us\": %.1f", median(above, TRIVIAL_ROUNDS), median(all, TRIVIAL_ROUNDS));
+    printf("{\"trivial_above_us\": %.1f, \"trivial_us\": %.1f", median(above, TRIVIAL_ROUNDS),
+           median(all, TRIVIAL_ROUNDS));
     hn_scope_destroy(scope);
     hn_service_destroy(service);
 }
@@ -138,14 +154,17 @@ static void measure_waking(void) {
     for (int k = 0; k < TRIVIAL_ROUNDS; k++) {
         echo times;
         int64_t begin = hn_now_ns();
-        if (send(ends[0], "x", 1, MSG_NOSIGNAL) != 1 || recv(ends[0], &times, sizeof times, MSG_WAITALL) != sizeof times) fail("no answer");
+        if (send(ends[0], "x", 1, MSG_NOSIGNAL) != 1 ||
+            recv(ends[0], &times, sizeof times, MSG_WAITALL) != sizeof times)
+            fail("no answer");
         int64_t end = hn_now_ns();
         there[k] = (double)(times.begin_ns - begin) / 1e3;
         back[k] = (double)(end - times.end_ns) / 1e3;
     }
     close(ends[0]);
     waitpid(pid, NULL, 0);
-    printf(", \"message_us\": %.1f, \"wake_us\": %.1f", median(there, TRIVIAL_ROUNDS), median(back, TRIVIAL_ROUNDS));
+    printf(", \"message_us\": %.1f, \"wake_us\": %.1f", median(there, TRIVIAL_ROUNDS),
+           median(back, TRIVIAL_ROUNDS));
 }
 
 /* ---- many kernels ---- */
@@ -211,7 +230,8 @@ static void write_make(const char *dir, int count) {
 static double by_make(const char *dir, int count) {
     const char *cc = getenv("HENRY_CC");
     char command[PATH_MAX * 2], path[PATH_MAX];
-    snprintf(command, sizeof command, "cd '%s' && rm -f *.so && make -s -r -j2 CC='%s'", dir, cc && cc[0] ? cc : "gcc");
+    snprintf(command, sizeof command, "cd '%s' && rm -f *.so && make -s -r -j2 CC='%s'", dir,
+             cc && cc[0] ? cc : "gcc");
     int64_t begin = hn_now_ns();
     if (system(command) != 0) fail("make failed");
     double ms = ms_since(begin);
@@ -238,8 +258,8 @@ static void measure_many(int count) {
         ratio[r] = make[r] / service[r];
     }
     check(hn_dir_remove(dir));
-    printf(", \"kernels\": %d, \"service_ms\": %.1f, \"make_ms\": %.1f, \"times\": %.2f", count, median(service, MAKE_ROUNDS),
-           median(make, MAKE_ROUNDS), median(ratio, MAKE_ROUNDS));
+    printf(", \"kernels\": %d, \"service_ms\": %.1f, \"make_ms\": %.1f, \"times\": %.2f", count,
+           median(service, MAKE_ROUNDS), median(make, MAKE_ROUNDS), median(ratio, MAKE_ROUNDS));
 }
 
 /* ---- from the disk ---- */

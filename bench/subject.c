@@ -2,7 +2,8 @@
  *
  *     subject MODEL.pt2 THREADS EXPECTED.npy INPUT.npy...
  *
- * Prints one JSON line when ready, then one line with N times in milliseconds for each line "N" that it reads. */
+ * Prints one JSON line when ready, then one line with N times in milliseconds for each line "N"
+ * that it reads. */
 #include "base/file.h"
 #include "base/npy.h"
 #include "base/trace.h"
@@ -28,11 +29,14 @@ static hn_status load(subject *s, const char *path, int threads) {
     int64_t begin = hn_now_ns();
     HN_TRY(hn_compile_file(path, &(hn_compile_options){.threads = threads}, &compiled));
     hn_compiled_stats_get(compiled, &s->stats);
-    hn_status status = hn_compiled_load(compiled, &(hn_module_options){.threads = threads}, &s->module);
+    hn_status status =
+        hn_compiled_load(compiled, &(hn_module_options){.threads = threads}, &s->module);
     hn_compiled_release(compiled);
     s->load_ms = (double)(hn_now_ns() - begin) / 1e6;
     s->output_count = status ? 0 : hn_module_output_count(s->module);
-    return s->output_count > MAX_OUTPUTS ? HN_ERROR(HN_UNSUPPORTED, "too many outputs for the benchmark") : status;
+    return s->output_count > MAX_OUTPUTS
+               ? HN_ERROR(HN_UNSUPPORTED, "too many outputs for the benchmark")
+               : status;
 }
 
 /* float32 and int64 are all that the benchmark models take and give. */
@@ -41,9 +45,15 @@ static hn_status read_tensor(const char *path, hn_tensor **out) {
     hn_npy npy;
     HN_TRY(hn_file_map_init(&map, path));
     hn_status status = hn_npy_parse(map.data, map.size_bytes, &npy);
-    hn_scalar_type type = status ? HN_NO_TYPE : strcmp(npy.descr, "<f4") == 0 ? HN_F32 : strcmp(npy.descr, "<i8") == 0 ? HN_I64 : HN_NO_TYPE;
-    if (!status && type == HN_NO_TYPE) status = HN_ERROR(HN_UNSUPPORTED, "elements of type '%s'", npy.descr);
-    if (!status) status = hn_tensor_create(&(hn_tensor_desc){.type = type, .rank = npy.rank, .sizes = npy.sizes}, out);
+    hn_scalar_type type = status                          ? HN_NO_TYPE
+                          : strcmp(npy.descr, "<f4") == 0 ? HN_F32
+                          : strcmp(npy.descr, "<i8") == 0 ? HN_I64
+                                                          : HN_NO_TYPE;
+    if (!status && type == HN_NO_TYPE)
+        status = HN_ERROR(HN_UNSUPPORTED, "elements of type '%s'", npy.descr);
+    if (!status)
+        status = hn_tensor_create(
+            &(hn_tensor_desc){.type = type, .rank = npy.rank, .sizes = npy.sizes}, out);
     if (!status) hn_npy_copy(&npy, hn_tensor_data(*out));
     hn_file_map_deinit(&map);
     return hn_status_annotate(status, "cannot read '%s'", path);
@@ -59,8 +69,10 @@ static hn_status run(subject *s, double *out_ms) {
 /* The largest difference of output 0, in units of what is allowed: 1e-5 + 1e-4 of the value. */
 static hn_status compare(subject *s, const hn_tensor *expected) {
     int64_t count = hn_tensor_numel(expected);
-    if (hn_tensor_numel(s->outputs[0]) != count || hn_tensor_type(s->outputs[0]) != HN_F32 || hn_tensor_type(expected) != HN_F32)
-        return HN_ERROR(HN_INVALID_ARGUMENT, "output 0 has another shape or type than the expected array");
+    if (hn_tensor_numel(s->outputs[0]) != count || hn_tensor_type(s->outputs[0]) != HN_F32 ||
+        hn_tensor_type(expected) != HN_F32)
+        return HN_ERROR(HN_INVALID_ARGUMENT,
+                        "output 0 has another shape or type than the expected array");
     const float *x = hn_tensor_data(s->outputs[0]), *y = hn_tensor_data(expected);
     for (int64_t k = 0; k < count; k++) {
         double part = fabs((double)x[k] - (double)y[k]) / (1e-5 + 1e-4 * fabs((double)y[k]));
@@ -98,15 +110,21 @@ static int64_t own_memory(const char *name) {
 static void print_ready(const subject *s) {
     hn_module_stats m;
     hn_module_stats_get(s->module, &m);
-    printf("{\"load_ms\": %.3f, \"first_ms\": %.3f, \"error\": %.4f", s->load_ms, s->first_ms, s->worst);
-    printf(", \"import_ms\": %.3f, \"opt_ms\": %.3f, \"lower_ms\": %.3f", (double)s->stats.import_ns / 1e6, (double)s->stats.opt_ns / 1e6,
+    printf("{\"load_ms\": %.3f, \"first_ms\": %.3f, \"error\": %.4f", s->load_ms, s->first_ms,
+           s->worst);
+    printf(", \"import_ms\": %.3f, \"opt_ms\": %.3f, \"lower_ms\": %.3f",
+           (double)s->stats.import_ns / 1e6, (double)s->stats.opt_ns / 1e6,
            (double)s->stats.lower_ns / 1e6);
-    printf(", \"sched_ms\": %.3f, \"codegen_ms\": %.3f, \"bundle_ms\": %.3f", (double)s->stats.sched_ns / 1e6, (double)s->stats.codegen_ns / 1e6,
+    printf(", \"sched_ms\": %.3f, \"codegen_ms\": %.3f, \"bundle_ms\": %.3f",
+           (double)s->stats.sched_ns / 1e6, (double)s->stats.codegen_ns / 1e6,
            (double)s->stats.bundle_ns / 1e6);
-    printf(", \"kernels\": %u, \"unique\": %u, \"extern\": %u", s->stats.kernels_generated, s->stats.kernels_unique, s->stats.kernels_extern);
-    printf(", \"workspace\": %llu, \"mapped\": %llu, \"copied\": %llu, \"packed\": %llu", (unsigned long long)m.peak_workspace_bytes,
-           (unsigned long long)m.weights_mapped_bytes, (unsigned long long)m.weights_copied_bytes, (unsigned long long)m.weights_packed_bytes);
-    printf(", \"peak\": %lld, \"peak_file\": %lld}\n", (long long)own_memory("VmHWM:"), (long long)own_memory("RssFile:"));
+    printf(", \"kernels\": %u, \"unique\": %u, \"extern\": %u", s->stats.kernels_generated,
+           s->stats.kernels_unique, s->stats.kernels_extern);
+    printf(", \"workspace\": %llu, \"mapped\": %llu, \"copied\": %llu, \"packed\": %llu",
+           (unsigned long long)m.peak_workspace_bytes, (unsigned long long)m.weights_mapped_bytes,
+           (unsigned long long)m.weights_copied_bytes, (unsigned long long)m.weights_packed_bytes);
+    printf(", \"peak\": %lld, \"peak_file\": %lld}\n", (long long)own_memory("VmHWM:"),
+           (long long)own_memory("RssFile:"));
     fflush(stdout);
 }
 

@@ -2,9 +2,10 @@
  *
  *     threads BUNDLE [BATCH [SECONDS]]
  *
- * BUNDLE: a compiled model; sizes that vary are BATCH (8). The cases take turns, SECONDS (0.2) for each, in ROUNDS rounds, and each call
- * is timed. Prints one JSON object: of each case the median, the 99th percentile and the number of calls, in microseconds, and how much longer
- * two threads take beside busy processes than one.
+ * BUNDLE: a compiled model; sizes that vary are BATCH (8). The cases take turns, SECONDS (0.2) for
+ * each, in ROUNDS rounds, and each call is timed. Prints one JSON object: of each case the median,
+ * the 99th percentile and the number of calls, in microseconds, and how much longer two threads
+ * take beside busy processes than one.
  *
  *   one         one thread
  *   two         two threads
@@ -68,15 +69,18 @@ static hn_tensor *input_of(hn_module *m, uint32_t index, int64_t batch) {
     hn_tensor *t = NULL;
     int64_t sizes[16];
     must(hn_module_input_info(m, index, &info));
-    for (uint32_t d = 0; d < info.rank; d++) sizes[d] = info.sizes[d].is_static ? info.sizes[d].value : batch;
-    must(hn_tensor_create(&(hn_tensor_desc){.type = info.type, .rank = info.rank, .sizes = sizes}, &t));
+    for (uint32_t d = 0; d < info.rank; d++)
+        sizes[d] = info.sizes[d].is_static ? info.sizes[d].value : batch;
+    must(hn_tensor_create(&(hn_tensor_desc){.type = info.type, .rank = info.rank, .sizes = sizes},
+                          &t));
     memset(hn_tensor_data(t), 0, (size_t)hn_tensor_numel(t) * hn_scalar_type_bytes(info.type));
     return t;
 }
 
 static void *call(void *context) {
     caller *c = context;
-    const uint32_t inputs = hn_module_input_count(c->module), outputs = hn_module_output_count(c->module);
+    const uint32_t inputs = hn_module_input_count(c->module),
+                   outputs = hn_module_output_count(c->module);
     hn_tensor *in[MAX_VALUES] = {0}, *out[MAX_VALUES] = {0};
     if (inputs > MAX_VALUES || outputs > MAX_VALUES) exit(1);
     for (uint32_t k = 0; k < inputs; k++) in[k] = input_of(c->module, k, c->batch);
@@ -131,7 +135,8 @@ static int compare(const void *a, const void *b) {
 static double report(const char *name, series *s) {
     qsort(s->us, s->count, sizeof *s->us, compare);
     const double median = s->us[s->count / 2];
-    printf("\"%s\": {\"us\": %.1f, \"p99\": %.1f, \"calls\": %zu}, ", name, median, s->us[s->count * 99 / 100], s->count);
+    printf("\"%s\": {\"us\": %.1f, \"p99\": %.1f, \"calls\": %zu}, ", name, median,
+           s->us[s->count * 99 / 100], s->count);
     return median;
 }
 
@@ -147,8 +152,11 @@ int main(int argc, char **argv) {
     must(hn_module_load_file(argv[1], &(hn_module_options){.threads = 2}, &two));
     must(hn_module_load_file(argv[1], &(hn_module_options){.threads = 2}, &other));
     for (int k = 0; k < CASES; k++)
-        c[k] = (caller){.module = k == ONE || k == BUSY_ONE ? one : k == CALLERS || k == CALLERS + 1 ? other : two,
-                        .batch = argc > 2 ? atoll(argv[2]) : 8, .seconds = argc > 3 ? atof(argv[3]) : 0.2};
+        c[k] = (caller){.module = k == ONE || k == BUSY_ONE          ? one
+                                  : k == CALLERS || k == CALLERS + 1 ? other
+                                                                     : two,
+                        .batch = argc > 2 ? atoll(argv[2]) : 8,
+                        .seconds = argc > 3 ? atof(argv[3]) : 0.2};
     for (int round = -1; round < ROUNDS; round++) {
         if (round == 0) /* the first one was for caches */
             for (int k = 0; k < CASES; k++) c[k].times.count = 0;
@@ -159,13 +167,15 @@ int main(int argc, char **argv) {
         call_beside_busy(&c[BUSY_ONE]);
         call_beside_busy(&c[BUSY_TWO]);
     }
-    for (size_t k = 0; k < c[CALLERS + 1].times.count; k++) push(&c[CALLERS].times, c[CALLERS + 1].times.us[k]);
+    for (size_t k = 0; k < c[CALLERS + 1].times.count; k++)
+        push(&c[CALLERS].times, c[CALLERS + 1].times.us[k]);
     printf("{");
     (void)report("one", &c[ONE].times);
     (void)report("two", &c[TWO].times);
     (void)report("moved", &c[MOVED].times);
     (void)report("callers", &c[CALLERS].times);
-    const double alone = report("busy_one", &c[BUSY_ONE].times), together = report("busy_two", &c[BUSY_TWO].times);
+    const double alone = report("busy_one", &c[BUSY_ONE].times),
+                 together = report("busy_two", &c[BUSY_TWO].times);
     printf("\"busy_ratio\": %.2f}\n", together / alone);
     for (int k = 0; k < CASES; k++) free(c[k].times.us);
     hn_module_release(one);

@@ -27,8 +27,10 @@ static hn_status run_by_name(hn_module *module, hn_tensor *image) {
     HN_TRY(hn_module_input_find(module, "input", &x));
     HN_TRY(hn_module_output_find(module, "softmax", &y));
     inputs[x] = image;
-    HN_TRY(hn_module_run(module, inputs, hn_module_input_count(module), outputs, hn_module_output_count(module)));
-    printf("first number of '%s': %g\n", "softmax", (double)*(const float *)hn_tensor_data(outputs[y]));
+    HN_TRY(hn_module_run(module, inputs, hn_module_input_count(module), outputs,
+                         hn_module_output_count(module)));
+    printf("first number of '%s': %g\n", "softmax",
+           (double)*(const float *)hn_tensor_data(outputs[y]));
     hn_tensor_release(outputs[y]);
     return NULL;
 }
@@ -64,20 +66,25 @@ static hn_status print_output_sizes(const hn_module *module, int64_t batch) {
     const hn_input_sizes input = {.rank = 4, .sizes = sizes};
     hn_output_sizes output;
     HN_TRY(hn_module_output_sizes(module, &input, 1, &output, 1));
-    printf("a batch of %" PRId64 " gives %" PRId64 " x %" PRId64 "\n", batch, output.sizes[0], output.sizes[1]);
+    printf("a batch of %" PRId64 " gives %" PRId64 " x %" PRId64 "\n", batch, output.sizes[0],
+           output.sizes[1]);
     return NULL;
 }
 
 /* ---- states ---- */
 
-static hn_status run_two_sequences(hn_module *module, hn_tensor **inputs, uint32_t input_count, hn_tensor **outputs, uint32_t output_count) {
+static hn_status run_two_sequences(hn_module *module, hn_tensor **inputs, uint32_t input_count,
+                                   hn_tensor **outputs, uint32_t output_count) {
     hn_state *first, *second;
     HN_TRY(hn_state_create(module, &first));
     hn_status status = hn_state_create(module, &second);
     if (!status) {
         hn_run_options with_first = {.state = first}, with_second = {.state = second};
-        status = hn_module_run_with(module, &with_first, inputs, input_count, outputs, output_count);
-        if (!status) status = hn_module_run_with(module, &with_second, inputs, input_count, outputs, output_count);
+        status =
+            hn_module_run_with(module, &with_first, inputs, input_count, outputs, output_count);
+        if (!status)
+            status = hn_module_run_with(module, &with_second, inputs, input_count, outputs,
+                                        output_count);
         if (!status) status = hn_state_reset(first); /* for the next sequence */
         hn_state_destroy(second);
     }
@@ -91,7 +98,8 @@ static hn_status print_weights(const hn_module *module) {
     for (uint32_t k = 0; k < hn_module_weight_count(module); k++) {
         hn_module_weight_info w;
         HN_TRY(hn_module_weight_info_get(module, k, &w));
-        printf("%s: %s, %" PRIu64 " bytes%s\n", w.name, hn_scalar_type_name(w.type), w.bytes, w.is_folded ? ", part of the program" : "");
+        printf("%s: %s, %" PRIu64 " bytes%s\n", w.name, hn_scalar_type_name(w.type), w.bytes,
+               w.is_folded ? ", part of the program" : "");
     }
     return NULL;
 }
@@ -131,12 +139,13 @@ static void on_interrupt(int number) {
     hn_cancel_set(interrupted); /* may be called in a signal handler */
 }
 
-static hn_status run_until_interrupted(hn_module *module, hn_tensor **inputs, uint32_t input_count, hn_tensor **outputs,
-                                       uint32_t output_count) {
+static hn_status run_until_interrupted(hn_module *module, hn_tensor **inputs, uint32_t input_count,
+                                       hn_tensor **outputs, uint32_t output_count) {
     HN_TRY(hn_cancel_create(&interrupted));
     void (*before)(int) = signal(SIGINT, on_interrupt);
     hn_run_options options = {.cancel = interrupted, .threads = 1};
-    hn_status status = hn_module_run_with(module, &options, inputs, input_count, outputs, output_count);
+    hn_status status =
+        hn_module_run_with(module, &options, inputs, input_count, outputs, output_count);
     (void)signal(SIGINT, before);
     hn_cancel_destroy(interrupted);
     return status;
@@ -152,15 +161,18 @@ static hn_status check_step(void *user, const hn_step_info *step, uint64_t *note
         HN_TRY(hn_step_operand_get(step, k, &o));
         if (!o.buffer || !o.is_written || !o.has_shape || o.type != HN_F32) continue;
         int64_t last = 0;
-        for (uint32_t d = 0; d < o.rank; d++) last = o.sizes[d] && last >= 0 ? last + (o.sizes[d] - 1) * o.strides[d] : -1;
-        for (int64_t e = 0; e <= last; e++)
-            if (!isfinite(((const float *)o.data)[e])) /* on the CPU; see hn_step_operand_read for others */
-                return HN_ERROR(HN_INTERNAL, "'%s' has written a number that is not finite", step->name);
+        for (uint32_t d = 0; d < o.rank; d++)
+            last = o.sizes[d] && last >= 0 ? last + (o.sizes[d] - 1) * o.strides[d] : -1;
+        for (int64_t e = 0; e <= last; e++) /* on the CPU; see hn_step_operand_read for others */
+            if (!isfinite(((const float *)o.data)[e]))
+                return HN_ERROR(HN_INTERNAL, "'%s' has written a number that is not finite",
+                                step->name);
     }
     return NULL;
 }
 
-static hn_status run_checked(hn_module *module, hn_tensor **inputs, uint32_t input_count, hn_tensor **outputs, uint32_t output_count) {
+static hn_status run_checked(hn_module *module, hn_tensor **inputs, uint32_t input_count,
+                             hn_tensor **outputs, uint32_t output_count) {
     hn_step_hook hook = {.after = check_step};
     HN_TRY(hn_module_hook_add(module, &hook));
     hn_status status = hn_module_run(module, inputs, input_count, outputs, output_count);
@@ -180,7 +192,8 @@ static void report(hn_status status) {
 /* ---- runs that are begun and ended ---- */
 
 /* Two runs at the same time, of one thread. */
-static hn_status run_both(hn_module *module, hn_tensor **first, hn_tensor **second, uint32_t input_count, hn_tensor **outputs) {
+static hn_status run_both(hn_module *module, hn_tensor **first, hn_tensor **second,
+                          uint32_t input_count, hn_tensor **outputs) {
     hn_run *a, *b;
     HN_TRY(hn_run_begin(module, NULL, first, input_count, &outputs[0], 1, &a));
     hn_status status = hn_run_begin(module, NULL, second, input_count, &outputs[1], 1, &b);
@@ -241,7 +254,8 @@ static hn_status run(const char *model, const char *bundle) {
 }
 
 int main(int argc, char **argv) {
-    hn_status status = run(argc > 1 ? argv[1] : "examples/data/digits/model.pt2", argc > 2 ? argv[2] : "api.hnb");
+    hn_status status =
+        run(argc > 1 ? argv[1] : "examples/data/digits/model.pt2", argc > 2 ? argv[2] : "api.hnb");
     if (!status) return 0;
     report(status);
     return 1;

@@ -1,4 +1,5 @@
-/* compile_service.c: the compile service on its own: ten kernels in two languages, compiled in parallel, then called.
+/* compile_service.c: the compile service on its own: ten kernels in two languages, compiled in
+ * parallel, then called.
  *
  *     cc compile_service.c $(pkg-config --cflags --libs henry) -o compile_service && ./compile_service
  *
@@ -12,7 +13,8 @@
 
 enum { KERNELS = 10, COUNT = 5 };
 
-/* Even numbers are C, odd ones C++ with its library. Kernel k adds up the k-th powers of its input. */
+/* Even numbers are C, odd ones C++ with its library. Kernel k adds up the k-th powers of its
+ * input. */
 static const char c_text[] = "double power_sum_%d(const double *x, int n) {\n"
                              "    double sum = 0;\n"
                              "    for (int i = 0; i < n; i++) {\n"
@@ -22,11 +24,12 @@ static const char c_text[] = "double power_sum_%d(const double *x, int n) {\n"
                              "    }\n"
                              "    return sum;\n"
                              "}\n";
-static const char cxx_text[] = "#include <cmath>\n"
-                               "#include <numeric>\n"
-                               "extern \"C\" double power_sum_%d(const double *x, int n) {\n"
-                               "    return std::accumulate(x, x + n, 0.0, [](double s, double v) { return s + std::pow(v, %d); });\n"
-                               "}\n";
+static const char cxx_text[] =
+    "#include <cmath>\n"
+    "#include <numeric>\n"
+    "extern \"C\" double power_sum_%d(const double *x, int n) {\n"
+    "    return std::accumulate(x, x + n, 0.0, [](double s, double v) { return s + std::pow(v, %d); });\n"
+    "}\n";
 
 static void check(hn_status status) {
     if (!status) return;

@@ -1,4 +1,5 @@
-/* digits.c: reads handwritten digits: draws the images, classifies them, and counts the correct answers.
+/* digits.c: reads handwritten digits: draws the images, classifies them, and counts the correct
+ * answers.
  *
  *     digits DIR [--all] [--ascii]      DIR holds model.pt2, input_0.npy and labels.txt
  *
@@ -33,12 +34,15 @@ static hn_status read_images(const char *dir, digits *d) {
     unsigned char start[10];
     FILE *file;
     HN_TRY(open_file(dir, "input_0.npy", &file));
-    bool good = fread(start, 1, sizeof start, file) == sizeof start && memcmp(start, "\x93NUMPY\x01\x00", 8) == 0;
+    bool good = fread(start, 1, sizeof start, file) == sizeof start &&
+                memcmp(start, "\x93NUMPY\x01\x00", 8) == 0;
     if (good) good = fseek(file, start[8] + 256 * start[9], SEEK_CUR) == 0;
     size_t floats = good ? fread(d->images, sizeof(float), MAX_IMAGES * PIXELS, file) : 0;
     fclose(file);
     d->count = (int)(floats / PIXELS);
-    return d->count && floats % PIXELS == 0 ? NULL : HN_ERROR(HN_CORRUPT, "'%s/input_0.npy' holds no images", dir);
+    return d->count && floats % PIXELS == 0
+               ? NULL
+               : HN_ERROR(HN_CORRUPT, "'%s/input_0.npy' holds no images", dir);
 }
 
 static hn_status read_labels(const char *dir, digits *d) {
@@ -47,7 +51,9 @@ static hn_status read_labels(const char *dir, digits *d) {
     int count = 0;
     while (count < d->count && fscanf(file, "%d", &d->labels[count]) == 1) count++;
     fclose(file);
-    return count == d->count ? NULL : HN_ERROR(HN_CORRUPT, "'%s/labels.txt' holds %d labels for %d images", dir, count, d->count);
+    return count == d->count ? NULL
+                             : HN_ERROR(HN_CORRUPT, "'%s/labels.txt' holds %d labels for %d images",
+                                        dir, count, d->count);
 }
 
 /* ---- the model ---- */
@@ -59,7 +65,8 @@ static hn_status load(const char *dir, hn_module **out) {
     snprintf(path, sizeof path, "%s/model.pt2", dir);
     HN_TRY(hn_compile_file(path, NULL, &compiled));
     hn_compiled_stats_get(compiled, &stats);
-    printf("%s: %u kernels, ready in %.1f ms%s\n", path, stats.kernels_generated, (double)stats.total_ns / 1e6,
+    printf("%s: %u kernels, ready in %.1f ms%s\n", path, stats.kernels_generated,
+           (double)stats.total_ns / 1e6,
            stats.graph_cache == HN_CACHE_HIT ? " from the cache" : ", compiled now");
     hn_status status = hn_compiled_load(compiled, NULL, out);
     hn_compiled_release(compiled);
@@ -70,8 +77,13 @@ static hn_status load(const char *dir, hn_module **out) {
 static hn_status classify(hn_module *module, digits *d) {
     int64_t in_sizes[] = {d->count, 1, SIDE, SIDE}, out_sizes[] = {d->count, CLASSES};
     hn_tensor *input = NULL, *output = NULL;
-    hn_status status = hn_tensor_create(&(hn_tensor_desc){.type = HN_F32, .rank = 4, .sizes = in_sizes, .data = d->images}, &input);
-    if (!status) status = hn_tensor_create(&(hn_tensor_desc){.type = HN_F32, .rank = 2, .sizes = out_sizes, .data = d->probabilities}, &output);
+    hn_status status = hn_tensor_create(
+        &(hn_tensor_desc){.type = HN_F32, .rank = 4, .sizes = in_sizes, .data = d->images}, &input);
+    if (!status)
+        status = hn_tensor_create(
+            &(hn_tensor_desc){
+                .type = HN_F32, .rank = 2, .sizes = out_sizes, .data = d->probabilities},
+            &output);
     if (!status) status = hn_module_run(module, &input, 1, &output, 1);
     hn_tensor_release(input);
     hn_tensor_release(output);
@@ -89,7 +101,9 @@ static int best_class(const digits *d, int image) {
 /* ---- pictures ---- */
 
 static void draw_row(const digits *d, int first, int count, int y, bool ascii) {
-    static const char *const blocks[] = {"  ", "░░", "▒▒", "▓▓", "██"}, *const letters[] = {"  ", "..", "++", "%%", "@@"};
+    static const char *const blocks[] = {"  ", "░░", "▒▒", "▓▓", "██"}, *const letters[] = {
+                                                                            "  ", "..", "++", "%%",
+                                                                            "@@"};
     for (int k = 0; k < count; k++) {
         for (int x = 0; x < SIDE; x++) {
             int shade = (int)(d->images[(first + k) * PIXELS + y * SIDE + x] * 4 + 0.5F);
@@ -107,7 +121,9 @@ static void draw(const digits *d, int first, int count, bool ascii) {
     for (int k = first; k < first + count; k++) {
         int best = best_class(d, k);
         char text[32];
-        snprintf(text, sizeof text, "%d  %.1f %%%s", best, 100.0 * (double)d->probabilities[k * CLASSES + best], best == d->labels[k] ? "" : "  wrong");
+        snprintf(text, sizeof text, "%d  %.1f %%%s", best,
+                 100.0 * (double)d->probabilities[k * CLASSES + best],
+                 best == d->labels[k] ? "" : "  wrong");
         printf("%-18s", text);
     }
     puts("\n");
@@ -132,7 +148,8 @@ static hn_status show(const char *dir, bool all, bool ascii) {
     hn_module_release(module);
     if (status) return status;
     puts("");
-    for (int k = 0; k < (all ? d.count : ACROSS) && k < d.count; k += ACROSS) draw(&d, k, d.count - k < ACROSS ? d.count - k : ACROSS, ascii);
+    for (int k = 0; k < (all ? d.count : ACROSS) && k < d.count; k += ACROSS)
+        draw(&d, k, d.count - k < ACROSS ? d.count - k : ACROSS, ascii);
     int right = 0;
     for (int k = 0; k < d.count; k++) right += best_class(&d, k) == d.labels[k];
     printf("%d of %d digits named rightly\n", right, d.count);

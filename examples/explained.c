@@ -2,8 +2,8 @@
  *
  *     cc explained.c $(pkg-config --cflags --libs henry) -o explained && ./explained data/digits/model.pt2
  *
- * Every function that can fail returns an hn_status. NULL means success. Anything else is an error object that the caller owns, and
- * frees or returns. HN_TRY returns it. */
+ * Every function that can fail returns an hn_status. NULL means success. Anything else is an error
+ * object that the caller owns, and frees or returns. HN_TRY returns it. */
 #include <henry/henry.h>
 
 #include <inttypes.h>
@@ -13,19 +13,21 @@
 /* ---- 1. compile, and keep the result as a file ---- */
 
 static hn_status compile(const char *model_path, const char *bundle_path) {
-    /* Zeros mean defaults, so name only what you want. With embed_weights the bundle needs no other file; without it,
-     * the bundle refers to the .pt2 and its weights are mapped from there. */
+    /* Zeros mean defaults, so name only what you want. With embed_weights the bundle needs no other
+     * file; without it, the bundle refers to the .pt2 and its weights are mapped from there. */
     hn_compile_options options = {.embed_weights = true};
     hn_compiled *compiled;
     HN_TRY(hn_compile_file(model_path, &options, &compiled));
 
     hn_compile_stats stats;
     hn_compiled_stats_get(compiled, &stats);
-    printf("compiled %u nodes into %" PRIu32 " kernels and %" PRIu32 " library calls in %.1f ms%s\n", (unsigned)stats.nodes_imported,
-           stats.kernels_generated, stats.kernels_extern, (double)stats.total_ns / 1e6,
-           stats.graph_cache == HN_CACHE_HIT ? " (from the cache)" : "");
+    printf(
+        "compiled %u nodes into %" PRIu32 " kernels and %" PRIu32 " library calls in %.1f ms%s\n",
+        (unsigned)stats.nodes_imported, stats.kernels_generated, stats.kernels_extern,
+        (double)stats.total_ns / 1e6, stats.graph_cache == HN_CACHE_HIT ? " (from the cache)" : "");
 
-    /* The file is written under a temporary name and renamed, so no reader sees an incomplete file. */
+    /* The file is written under a temporary name and renamed, so no reader sees an incomplete
+     * file. */
     hn_status status = hn_compiled_save(compiled, bundle_path);
     hn_compiled_release(compiled);
     return status;
@@ -50,8 +52,12 @@ static hn_status print_signature(const hn_module *module) {
 static hn_status run(hn_module *module, int64_t batch, float *images, float *probabilities) {
     int64_t in_sizes[] = {batch, 1, 8, 8}, out_sizes[] = {batch, 10};
     hn_tensor *input = NULL, *output = NULL;
-    hn_status status = hn_tensor_create(&(hn_tensor_desc){.type = HN_F32, .rank = 4, .sizes = in_sizes, .data = images}, &input);
-    if (!status) status = hn_tensor_create(&(hn_tensor_desc){.type = HN_F32, .rank = 2, .sizes = out_sizes, .data = probabilities}, &output);
+    hn_status status = hn_tensor_create(
+        &(hn_tensor_desc){.type = HN_F32, .rank = 4, .sizes = in_sizes, .data = images}, &input);
+    if (!status)
+        status = hn_tensor_create(
+            &(hn_tensor_desc){.type = HN_F32, .rank = 2, .sizes = out_sizes, .data = probabilities},
+            &output);
     if (!status) status = hn_module_run(module, &input, 1, &output, 1);
     hn_tensor_release(input); /* NULL is allowed, so one exit path is enough */
     hn_tensor_release(output);
@@ -68,33 +74,38 @@ static hn_status run_batches(hn_module *module) {
         int best = 0;
         for (int k = 1; k < 10; k++)
             if (probabilities[k] > probabilities[best]) best = k;
-        printf("batch of %" PRId64 ": the first image is a %d (%.1f %%)\n", batch, best, 100.0 * (double)probabilities[best]);
+        printf("batch of %" PRId64 ": the first image is a %d (%.1f %%)\n", batch, best,
+               100.0 * (double)probabilities[best]);
     }
     return NULL;
 }
 
 /* ---- 4. errors say what is wrong ---- */
 
-/* A wrong shape is found before anything runs, and the message names the input and the constraint. */
+/* A wrong shape is found before anything runs, and the message names the input and the
+ * constraint. */
 static hn_status show_error(hn_module *module) {
     static float image[64];
     int64_t sizes[] = {1, 1, 4, 16};
     hn_tensor *input, *output = NULL;
-    HN_TRY(hn_tensor_create(&(hn_tensor_desc){.type = HN_F32, .rank = 4, .sizes = sizes, .data = image}, &input));
+    HN_TRY(hn_tensor_create(
+        &(hn_tensor_desc){.type = HN_F32, .rank = 4, .sizes = sizes, .data = image}, &input));
     hn_status status = hn_module_run(module, &input, 1, &output, 1);
     hn_tensor_release(input);
     if (!status) {
         hn_tensor_release(output);
         return HN_ERROR(HN_INTERNAL, "a wrong shape was accepted");
     }
-    printf("a wrong shape gives %s: %s\n", hn_code_name(hn_status_code(status)), hn_status_message(status));
+    printf("a wrong shape gives %s: %s\n", hn_code_name(hn_status_code(status)),
+           hn_status_message(status));
     hn_status_free(status);
     return NULL;
 }
 
 static hn_status explain(const char *model_path, const char *bundle_path) {
     HN_TRY(compile(model_path, bundle_path));
-    /* From here on the compiler is not needed: a program that only runs bundles links libhenry_rt. */
+    /* From here on the compiler is not needed: a program that only runs bundles links
+     * libhenry_rt. */
     hn_module *module;
     HN_TRY(hn_module_load_file(bundle_path, NULL, &module));
     hn_status status = print_signature(module);

@@ -24,7 +24,8 @@ int main(int argc, char **argv) {
     hn_compiled_release(compiled);
 
     int64_t sizes[] = {1, 1, 8, 8};
-    check(hn_tensor_create(&(hn_tensor_desc){.type = HN_F32, .rank = 4, .sizes = sizes, .data = image}, &input));
+    check(hn_tensor_create(
+        &(hn_tensor_desc){.type = HN_F32, .rank = 4, .sizes = sizes, .data = image}, &input));
     check(hn_module_run(module, &input, 1, &output, 1));
 
     const float *probability = hn_tensor_data(output);

@@ -37,8 +37,8 @@ for file in $(grep -rlE 'getenv\([^"]' src | sort); do
     esac
 done
 # Areas of messages: those that src/ logs under, those of the table in base/log.c, and those that docs/cli.md names.
-areas=$(sed -n '/^static const char \*const areas\[\]/s/.*{\(.*\)}.*/\1/p' src/base/log.c | tr -d '",')
-used=$(grep -rhoE '\b(hn_log|hn_warn_once|hn_log_on|log_always)\("[a-z0-9]+"' src | sed 's/.*"\(.*\)"/\1/' | sort -u)
+areas=$(sed -n '/^static const char \*const areas\[\]/,/;/p' src/base/log.c | tr -d '\n",' | sed 's/.*{\(.*\)}.*/\1/')
+used=$(find src -name '*.[ch]' -exec cat {} + | tr '\n' ' ' | grep -oE '\b(hn_log|hn_warn_once|hn_log_on|log_always)\( *"[a-z0-9]+"' | sed 's/.*"\(.*\)"/\1/' | sort -u)
 for area in $areas; do
     checked=$((checked + 1))
     echo "$used" | grep -qx "$area" || { echo "no message of src/ has the area '$area' of base/log.c"; bad=$((bad + 1)); }

@@ -84,7 +84,7 @@ lower_levels() {
 
 # --- suites ---
 
-suite_include() { tests/include_direction.sh; tests/include_direction_cases.sh; tests/environment.sh; tests/op_order.sh; tools/operators.sh --check; }
+suite_include() { tests/format.sh; tests/include_direction.sh; tests/include_direction_cases.sh; tests/environment.sh; tests/op_order.sh; tools/operators.sh --check; }
 
 suite_build() {
     # -k 0: one program that does not build must not keep the others from running.

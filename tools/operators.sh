@@ -34,6 +34,7 @@ tested_types() {
 limits() {
     for file in src/opt/decompose/*.c; do
         awk '
+            /^[a-z].*\) \{ .*\}$/ { if (match($0, /[a-z0-9_]+\(/)) body[substr($0, RSTART, RLENGTH - 1)] = $0; next }
             /^[a-z].*\)[ ]*\{$/ || /^(static )?[a-z_]+ \**[a-z0-9_]+\(.*,$/ { if (match($0, /[a-z0-9_]+\(/)) name = substr($0, RSTART, RLENGTH - 1) }
             { body[name] = body[name] " " $0 }
             /^\}/ { name = "" }

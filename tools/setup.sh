@@ -1,10 +1,12 @@
 #!/bin/sh
 # Installs the Debian packages that building and testing need, as root or through sudo. Says which; does nothing
 # when all are there.
-#     tools/setup.sh [opencl]        opencl: what tests/opencl needs instead: OpenCL's loader, and PoCL, which runs it on the CPU
+#     tools/setup.sh [opencl|format]
+# opencl: what tests/opencl needs instead: OpenCL's loader, and PoCL, which runs it on the CPU; format: what `make format` needs
 set -eu
 packages="gcc g++ make cmake ninja-build pkg-config libsodium-dev libxxhash-dev libdeflate-dev libhiredis-dev opencl-c-headers redis-server"
 [ "${1:-}" = opencl ] && packages="ocl-icd-libopencl1 pocl-opencl-icd"
+[ "${1:-}" = format ] && packages="clang-format-14"
 missing=""
 for package in $packages; do
     dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing="$missing $package"

@@ -20,8 +20,9 @@ static double bench_now(clockid_t clock) {
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* Best seconds of a call within about `budget` seconds. One thread is timed by its processor time, so that a busy machine
- * hardly matters; more threads by wall time, where the best of many runs must do. */
+/* Best seconds of a call within about `budget` seconds. One thread is timed by its processor time,
+ * so that a busy machine hardly matters; more threads by wall time, where the best of many runs
+ * must do. */
 static double bench_best(void (*call)(void *), void *user, int threads, double budget) {
     clockid_t clock = threads == 1 ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC;
     double best = 1e30, start = bench_now(CLOCK_MONOTONIC);

@@ -1,23 +1,27 @@
-/* bench_gemm.c: matrix products as the runtime does them against the BLAS and oneDNN of the system: the tables of
- * docs/contractions.md.
+/* bench_gemm.c: matrix products as the runtime does them against the BLAS and oneDNN of the system:
+ * the tables of docs/contractions.md.
  *
  *   bench_gemm [--threads N] [--f64] [GROUP | M,N,K]...        groups: squares large skinny rows models; all of them without any
  *
- * GFLOP/s, best of many runs, operands in cache where they fit. "weights": b is a constant, which is packed once; "float": b
- * changes from call to call; "bf16 weights": everything is bf16, b a constant. OpenBLAS and oneDNN do sgemm. A result that is
- * wrong has no figure. One thread is timed by its processor time. --f64: products of doubles, and OpenBLAS's dgemm. */
+ * GFLOP/s, best of many runs, operands in cache where they fit. "weights": b is a constant, which
+ * is packed once; "float": b changes from call to call; "bf16 weights": everything is bf16, b a
+ * constant. OpenBLAS and oneDNN do sgemm. A result that is wrong has no figure. One thread is timed
+ * by its processor time. --f64: products of doubles, and OpenBLAS's dgemm. */
 #include "bench.h"
 #include "henry/tensor.h"
 #include "ops/cpu/ext.h"
 
 #include <dlfcn.h>
 
-typedef void cblas_sgemm_fn(int order, int ta, int tb, int m, int n, int k, float alpha, const float *a, int lda,
-                            const float *b, int ldb, float beta, float *c, int ldc);
-typedef void cblas_dgemm_fn(int order, int ta, int tb, int m, int n, int k, double alpha, const double *a, int lda,
-                            const double *b, int ldb, double beta, double *c, int ldc);
-typedef int dnnl_sgemm_fn(char ta, char tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
-                          const float *b, int64_t ldb, float beta, float *c, int64_t ldc);
+typedef void cblas_sgemm_fn(int order, int ta, int tb, int m, int n, int k, float alpha,
+                            const float *a, int lda, const float *b, int ldb, float beta, float *c,
+                            int ldc);
+typedef void cblas_dgemm_fn(int order, int ta, int tb, int m, int n, int k, double alpha,
+                            const double *a, int lda, const double *b, int ldb, double beta,
+                            double *c, int ldc);
+typedef int dnnl_sgemm_fn(char ta, char tb, int64_t m, int64_t n, int64_t k, float alpha,
+                          const float *a, int64_t lda, const float *b, int64_t ldb, float beta,
+                          float *c, int64_t ldc);
 
 typedef struct libraries {
     cblas_sgemm_fn *cblas;
@@ -29,7 +33,7 @@ typedef struct gemm_case {
     const libraries *libraries;
     int64_t m, n, k;
     float *a, *b, *out;
-    double *f64[3]; /* out, a, b */
+    double *f64[3];   /* out, a, b */
     hn_ext_call call; /* the one that is timed */
     void *scratch;
     bool failed;
@@ -41,17 +45,20 @@ typedef struct shape {
 } shape;
 
 static const shape shapes[] = {
-    {"squares", 64, 64, 64},       {"squares", 128, 128, 128},     {"squares", 256, 256, 256},    {"squares", 512, 512, 512},
-    {"squares", 1024, 1024, 1024}, {"squares", 2048, 2048, 2048},  {"large", 4096, 4096, 4096},
-    {"skinny", 4096, 64, 64},      {"skinny", 4096, 32, 512},      {"skinny", 64, 64, 4096},      {"skinny", 127, 129, 131},
-    {"rows", 1, 768, 768},         {"rows", 2, 768, 768},          {"rows", 4, 768, 768},         {"rows", 8, 768, 768},
-    {"rows", 16, 768, 768},        {"rows", 32, 768, 768},         {"rows", 1, 3072, 768},        {"rows", 2, 3072, 768},
-    {"rows", 4, 3072, 768},        {"rows", 8, 3072, 768},         {"rows", 16, 3072, 768},       {"rows", 32, 3072, 768},
-    {"rows", 1, 4096, 4096},       {"rows", 2, 4096, 4096},        {"rows", 4, 4096, 4096},       {"rows", 8, 4096, 4096},
-    {"rows", 16, 4096, 4096},      {"rows", 32, 4096, 4096},
-    {"models", 128, 768, 768},     {"models", 128, 2304, 768},     {"models", 128, 3072, 768},    {"models", 128, 768, 3072},
-    {"models", 128, 50257, 768},   {"models", 197, 768, 768},      {"models", 197, 3072, 768},    {"models", 197, 768, 3072},
-    {"models", 128, 1024, 1024},   {"models", 128, 2816, 1024},    {"models", 1024, 2816, 1024},  {"models", 1, 1000, 2048},
+    {"squares", 64, 64, 64},      {"squares", 128, 128, 128},    {"squares", 256, 256, 256},
+    {"squares", 512, 512, 512},   {"squares", 1024, 1024, 1024}, {"squares", 2048, 2048, 2048},
+    {"large", 4096, 4096, 4096},  {"skinny", 4096, 64, 64},      {"skinny", 4096, 32, 512},
+    {"skinny", 64, 64, 4096},     {"skinny", 127, 129, 131},     {"rows", 1, 768, 768},
+    {"rows", 2, 768, 768},        {"rows", 4, 768, 768},         {"rows", 8, 768, 768},
+    {"rows", 16, 768, 768},       {"rows", 32, 768, 768},        {"rows", 1, 3072, 768},
+    {"rows", 2, 3072, 768},       {"rows", 4, 3072, 768},        {"rows", 8, 3072, 768},
+    {"rows", 16, 3072, 768},      {"rows", 32, 3072, 768},       {"rows", 1, 4096, 4096},
+    {"rows", 2, 4096, 4096},      {"rows", 4, 4096, 4096},       {"rows", 8, 4096, 4096},
+    {"rows", 16, 4096, 4096},     {"rows", 32, 4096, 4096},      {"models", 128, 768, 768},
+    {"models", 128, 2304, 768},   {"models", 128, 3072, 768},    {"models", 128, 768, 3072},
+    {"models", 128, 50257, 768},  {"models", 197, 768, 768},     {"models", 197, 3072, 768},
+    {"models", 197, 768, 3072},   {"models", 128, 1024, 1024},   {"models", 128, 2816, 1024},
+    {"models", 1024, 2816, 1024}, {"models", 1, 1000, 2048},
 };
 
 static void run_ours(void *user) {
@@ -85,7 +92,8 @@ static double get(uint8_t type, const void *memory, int64_t at) {
 }
 
 /* The largest error of some elements, in units of the sum of the products' sizes. */
-static double largest_error(const gemm_case *c, uint8_t type, const void *a, const void *b, const void *out) {
+static double largest_error(const gemm_case *c, uint8_t type, const void *a, const void *b,
+                            const void *out) {
     double worst = 0;
     for (int s = 0; s < 100; s++) {
         int64_t i = s * 7919 % c->m, j = s * 104729 % c->n;
@@ -101,7 +109,8 @@ static double largest_error(const gemm_case *c, uint8_t type, const void *a, con
 }
 
 static void print_cell(const gemm_case *c, double seconds, bool is_right) {
-    if (is_right) printf(" %.1f |", 2.0 * (double)c->m * (double)c->n * (double)c->k / seconds * 1e-9);
+    if (is_right)
+        printf(" %.1f |", 2.0 * (double)c->m * (double)c->n * (double)c->k / seconds * 1e-9);
     else printf(" wrong |");
     fflush(stdout);
 }
@@ -109,19 +118,33 @@ static void print_cell(const gemm_case *c, double seconds, bool is_right) {
 /* The runtime's own, called as a step of a module calls it. */
 static void measure_ours(gemm_case *c, uint8_t type, bool is_constant, int threads, double budget) {
     const bool is_bf16 = type == HN_BF16;
-    const int64_t p[HN_MATMUL_PARAM_COUNT] = {1, 1, 1, 1, c->m, c->n, c->k, [HN_MATMUL_A + 4] = c->k, 1, [HN_MATMUL_B + 4] = c->n, 1,
-                                              [HN_MATMUL_OUT + 4] = c->n, 1, [HN_MATMUL_B_CONSTANT] = is_constant};
+    const int64_t p[HN_MATMUL_PARAM_COUNT] = {1,    1,
+                                              1,    1,
+                                              c->m, c->n,
+                                              c->k, [HN_MATMUL_A + 4] = c->k,
+                                              1,    [HN_MATMUL_B + 4] = c->n,
+                                              1,    [HN_MATMUL_OUT + 4] = c->n,
+                                              1,    [HN_MATMUL_B_CONSTANT] = is_constant};
     const int64_t counts[3] = {c->m * c->n, c->m * c->k, c->k * c->n};
     float *const floats[3] = {c->out, c->a, c->b};
     void *memory[3];
     hn_ext_shared *shared;
     for (int i = 0; i < 3; i++) {
-        memory[i] = is_bf16 ? bench_floats((size_t)(counts[i] + 1) / 2, 0) : type == HN_F64 ? (void *)c->f64[i] : floats[i];
-        for (int64_t k = 0; is_bf16 && k < counts[i]; k++) ((uint16_t *)memory[i])[k] = (uint16_t)(((const uint32_t *)floats[i])[k] >> 16);
+        memory[i] = is_bf16          ? bench_floats((size_t)(counts[i] + 1) / 2, 0)
+                    : type == HN_F64 ? (void *)c->f64[i]
+                                     : floats[i];
+        for (int64_t k = 0; is_bf16 && k < counts[i]; k++)
+            ((uint16_t *)memory[i])[k] = (uint16_t)(((const uint32_t *)floats[i])[k] >> 16);
     }
     if (hn_ext_shared_create(&shared)) exit(1);
-    c->call = (hn_ext_call){.kind = HN_EXTERN_MATMUL, .dtypes = {type, type, type}, .params = p, .param_count = HN_MATMUL_PARAM_COUNT,
-                            .threads = threads, .team = &bench_team, .is_constant = {[2] = is_constant}, .shared = shared};
+    c->call = (hn_ext_call){.kind = HN_EXTERN_MATMUL,
+                            .dtypes = {type, type, type},
+                            .params = p,
+                            .param_count = HN_MATMUL_PARAM_COUNT,
+                            .threads = threads,
+                            .team = &bench_team,
+                            .is_constant = {[2] = is_constant},
+                            .shared = shared};
     if (is_constant) c->call.operands[2] = memory[2];
     if (hn_ext_prepare(&c->call)) exit(1);
     memcpy(c->call.operands, memory, sizeof memory);
@@ -129,7 +152,11 @@ static void measure_ours(gemm_case *c, uint8_t type, bool is_constant, int threa
     c->failed = false;
     run_ours(c); /* the first use of a weight */
     double seconds = bench_best(run_ours, c, threads, budget);
-    print_cell(c, seconds, !c->failed && largest_error(c, type, memory[1], memory[2], memory[0]) < (is_bf16 ? 4e-3 : type == HN_F64 ? 1e-14 : 1e-6));
+    print_cell(c, seconds,
+               !c->failed && largest_error(c, type, memory[1], memory[2], memory[0]) <
+                                 (is_bf16          ? 4e-3
+                                  : type == HN_F64 ? 1e-14
+                                                   : 1e-6));
     hn_ext_release(&c->call);
     hn_ext_shared_destroy(shared);
     free(c->scratch);
@@ -137,8 +164,13 @@ static void measure_ours(gemm_case *c, uint8_t type, bool is_constant, int threa
 }
 
 static void measure(const libraries *l, const shape *s, int threads) {
-    gemm_case c = {.libraries = l, .m = s->m, .n = s->n, .k = s->k, .a = bench_floats((size_t)(s->m * s->k), 1),
-                   .b = bench_floats((size_t)(s->k * s->n), 2), .out = bench_floats((size_t)(s->m * s->n), 3)};
+    gemm_case c = {.libraries = l,
+                   .m = s->m,
+                   .n = s->n,
+                   .k = s->k,
+                   .a = bench_floats((size_t)(s->m * s->k), 1),
+                   .b = bench_floats((size_t)(s->k * s->n), 2),
+                   .out = bench_floats((size_t)(s->m * s->n), 3)};
     const double budget = 0.08;
     printf("| %ld x %ld x %ld | %d |", (long)s->m, (long)s->n, (long)s->k, threads);
     measure_ours(&c, HN_F32, true, threads, budget);
@@ -186,7 +218,9 @@ int main(int argc, char **argv) {
     }
     if (dnn) l.dnnl = (dnnl_sgemm_fn *)dlsym(dnn, "dnnl_sgemm");
     if (is_f64) printf("| m x n x k | threads | f64 | OpenBLAS |\n|---|---:|---:|---:|\n");
-    else printf("| m x n x k | threads | weights | float | bf16 weights | OpenBLAS | oneDNN |\n|---|---:|---:|---:|---:|---:|---:|\n");
+    else
+        printf(
+            "| m x n x k | threads | weights | float | bf16 weights | OpenBLAS | oneDNN |\n|---|---:|---:|---:|---:|---:|---:|\n");
     for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
         bool wanted = argc == first;
         for (int k = first; k < argc; k++) wanted |= strcmp(argv[k], shapes[i].group) == 0;
@@ -194,7 +228,8 @@ int main(int argc, char **argv) {
     }
     for (int i = first; i < argc; i++) {
         long m, n, k;
-        if (sscanf(argv[i], "%ld,%ld,%ld", &m, &n, &k) == 3) (is_f64 ? measure_f64 : measure)(&l, &(shape){"", m, n, k}, threads);
+        if (sscanf(argv[i], "%ld,%ld,%ld", &m, &n, &k) == 3)
+            (is_f64 ? measure_f64 : measure)(&l, &(shape){"", m, n, k}, threads);
     }
     return 0;
 }

@@ -1,5 +1,5 @@
-/* henry/cache.h: why a result was not cached, in the statistics of compilations (henry/program.h) and of the compile service
- * (henry/kernel.h). */
+/* henry/cache.h: why a result was not cached, in the statistics of compilations (henry/program.h)
+ * and of the compile service (henry/kernel.h). */
 #ifndef HENRY_CACHE_H
 #define HENRY_CACHE_H
 
@@ -12,12 +12,17 @@ extern "C" {
 /* Why a compiled program or kernel was not stored, or not looked up. New reasons are appended. */
 typedef enum hn_cache_bypass {
     HN_BYPASS_NONE,
-    HN_BYPASS_OFF,        /* "off": the caller asked for no cache */
-    HN_BYPASS_OPTIONS,    /* "options": an option was given whose results are not kept, such as dump_after or safetensors */
-    HN_BYPASS_NO_KEY,     /* "no_key": the key could not be computed, for example without a compiler */
-    HN_BYPASS_UNCOVERED,  /* "uncovered": the compiler may have read something that the key does not cover */
-    HN_BYPASS_NO_FOLDER,  /* "no_folder": the cache directory cannot be used, or is not a cache */
-    HN_BYPASS_READ_ONLY,  /* "read_only": it was looked up, but the cache directory cannot be written to */
+    HN_BYPASS_OFF, /* "off": the caller asked for no cache */
+    /* "options": an option was given whose results are not kept, such as dump_after or
+     * safetensors */
+    HN_BYPASS_OPTIONS,
+    /* "no_key": the key could not be computed, for example without a compiler */
+    HN_BYPASS_NO_KEY,
+    /* "uncovered": the compiler may have read something that the key does not cover */
+    HN_BYPASS_UNCOVERED,
+    HN_BYPASS_NO_FOLDER, /* "no_folder": the cache directory cannot be used, or is not a cache */
+    /* "read_only": it was looked up, but the cache directory cannot be written to */
+    HN_BYPASS_READ_ONLY,
     HN_BYPASS_TOO_LARGE,  /* "too_large": larger than the whole cache or than files may be */
     HN_BYPASS_DISK_FULL,  /* "disk_full" */
     HN_BYPASS_DISK_ERROR, /* "disk_error": any other error of writing */

@@ -5,8 +5,8 @@
  *     henry/bundle.h    look at bundle files, sign and verify them (both)
  *     henry/tensor.h, henry/status.h, henry/log.h, henry/version.h: what all of them share (both)
  *
- * A program that only runs bundles also includes this header, and links libhenry_rt. The compile service for kernels of your own is
- * separate: henry/kernel.h. */
+ * A program that only runs bundles also includes this header, and links libhenry_rt. The compile
+ * service for kernels of your own is separate: henry/kernel.h. */
 #ifndef HENRY_HENRY_H
 #define HENRY_HENRY_H
 

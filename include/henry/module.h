@@ -8,12 +8,15 @@
  *     hn_tensor_release(outputs[0]);
  *     hn_module_release(module);
  *
- * Threads: many threads may use one module at the same time. Two exceptions: a run that writes to inputs must not overlap with
- * another use of the same memory; and runs that change buffers take turns, unless each has a state of its own.
- * Errors: a NULL for a required parameter is refused with invalid-argument; the message names the parameter.
- * Fork: a child may use its copies of modules that no thread was running at the time of the fork; its runs use one thread. On another
- * device than the CPU, runs and states of such a module fail with HN_DEVICE, as does loading one for OpenCL in the child of a process
- * that has used OpenCL: drivers have threads, which a child does not have. */
+ * Threads: many threads may use one module at the same time. Two exceptions: a run that writes to
+ * inputs must not overlap with another use of the same memory; and runs that change buffers take
+ * turns, unless each has a state of its own.
+ * Errors: a NULL for a required parameter is refused with invalid-argument; the message names the
+ * parameter.
+ * Fork: a child may use its copies of modules that no thread was running at the time of the fork;
+ * its runs use one thread. On another device than the CPU, runs and states of such a module fail
+ * with HN_DEVICE, as does loading one for OpenCL in the child of a process that has used OpenCL:
+ * drivers have threads, which a child does not have. */
 #ifndef HENRY_MODULE_H
 #define HENRY_MODULE_H
 
@@ -31,76 +34,99 @@ extern "C" {
 
 typedef struct hn_module hn_module;
 
-/* Allocates a module's large memory: outputs, intermediates, scratch, states, inputs copied into another layout, and replaced
- * weights. Descriptions, tables and packed weights come from malloc. Both functions are called by the threads that call the module
- * or release its outputs, by several at the same time. */
+/* Allocates a module's large memory: outputs, intermediates, scratch, states, inputs copied into
+ * another layout, and replaced weights. Descriptions, tables and packed weights come from malloc.
+ * Both functions are called by the threads that call the module or release its outputs, by several
+ * at the same time. */
 typedef struct hn_allocator {
     void *context;
-    /* Units: bytes. `alignment` is a power of two, at least 64. `bytes` is at least 1. If it returns NULL, the call of the
-     * module fails with out-of-memory. */
+    /* Units: bytes. `alignment` is a power of two, at least 64. `bytes` is at least 1. If it
+     * returns NULL, the call of the module fails with out-of-memory. */
     void *(*alloc)(void *context, size_t bytes, size_t alignment);
     void (*free)(void *context, void *memory);
 } hn_allocator;
 
 /* Zeros mean defaults. */
 typedef struct hn_module_options {
-    int threads;              /* for each run, at most HN_THREADS_MAX; 0: those of `executor` or HENRY_THREADS, else OMP_NUM_THREADS,
-                                 else one per processor. Work is split into this many parts; see henry/threads.h */
-    const char *weights_path; /* where the file that the bundle refers to is now; NULL: its file name next to the bundle,
-                                 else at its recorded path */
-    bool verify_weights;      /* full digest of the weights instead of size, time and head */
-    bool skip_digest;         /* trust the bundle's bytes: no digest check (structure is always checked) */
-    bool profile;             /* time every step; see hn_module_profile */
-    bool load_all;            /* load every kernel now; otherwise a kernel is verified and loaded when a run first calls it */
-    const hn_public_key *trusted; /* if any are given, only a bundle signed by one of them is loaded, and its weights are verified too */
+    /* for each run, at most HN_THREADS_MAX; 0: those of `executor` or HENRY_THREADS, else
+     * OMP_NUM_THREADS, else one per processor. Work is split into this many parts; see
+     * henry/threads.h */
+    int threads;
+    /* where the file that the bundle refers to is now; NULL: its file name next to the bundle, else
+     * at its recorded path */
+    const char *weights_path;
+    bool verify_weights; /* full digest of the weights instead of size, time and head */
+    /* trust the bundle's bytes: no digest check (structure is always checked) */
+    bool skip_digest;
+    bool profile; /* time every step; see hn_module_profile */
+    /* load every kernel now; otherwise a kernel is verified and loaded when a run first calls it */
+    bool load_all;
+    /* if any are given, only a bundle signed by one of them is loaded, and its weights are verified
+     * too */
+    const hn_public_key *trusted;
     uint32_t trusted_count;
-    const hn_executor *executor; /* the caller's own thread pool, which executes the parts of a run; copied. NULL: the process's workers */
-    const char *device;       /* "opencl:1": which device runs the program, of the kind that it was compiled for; NULL: number 0 */
-    const char *target;       /* which code of a bundle for several CPUs ("x86-64-v3"); NULL: the best that this CPU can run */
-    const hn_allocator *allocator; /* copied; its context must outlive the module and its outputs. NULL: malloc */
+    /* the caller's own thread pool, which executes the parts of a run; copied. NULL: the process's
+     * workers */
+    const hn_executor *executor;
+    /* "opencl:1": which device runs the program, of the kind that it was compiled for; NULL: number
+     * 0 */
+    const char *device;
+    /* which code of a bundle for several CPUs ("x86-64-v3"); NULL: the best that this CPU can
+     * run */
+    const char *target;
+    /* copied; its context must outlive the module and its outputs. NULL: malloc */
+    const hn_allocator *allocator;
 } hn_module_options;
 
-/* Loads a bundle file. The file is mapped: weights are shared with other processes and never copied. It must
- * not be truncated or rewritten in place while the module lives (replacing it by rename is fine).
- * Owns: one reference. Errors: not-found, io, corrupt (does not verify), incompatible (another version, or
- * a CPU without the features that the kernels need), out-of-memory. */
-HN_API hn_status hn_module_load_file(const char *path, const hn_module_options *options, hn_module **out_module) HN_MUST_USE;
+/* Loads a bundle file. The file is mapped: weights are shared with other processes and never
+ * copied. It must not be truncated or rewritten in place while the module lives (replacing it by
+ * rename is fine).
+ * Owns: one reference. Errors: not-found, io, corrupt (does not verify), incompatible (another
+ * version, or a CPU without the features that the kernels need), out-of-memory. */
+HN_API hn_status hn_module_load_file(const char *path, const hn_module_options *options,
+                                     hn_module **out_module) HN_MUST_USE;
 
-/* The same from memory. The bytes are copied, except that weights of 64-byte aligned memory are borrowed when
- * `borrow` is true; then the memory must outlive the module. Errors: as hn_module_load_file. */
-HN_API hn_status hn_module_load_memory(const void *bytes, size_t len, bool borrow, const hn_module_options *options,
+/* The same from memory. The bytes are copied, except that weights of 64-byte aligned memory are
+ * borrowed when `borrow` is true; then the memory must outlive the module. Errors: as
+ * hn_module_load_file. */
+HN_API hn_status hn_module_load_memory(const void *bytes, size_t len, bool borrow,
+                                       const hn_module_options *options,
                                        hn_module **out_module) HN_MUST_USE;
 
 HN_API hn_module *hn_module_retain(hn_module *module); /* NULL stays NULL */
-HN_API void hn_module_release(hn_module *module); /* NULL is allowed */
+HN_API void hn_module_release(hn_module *module);      /* NULL is allowed */
 
-/* Runs the program.
- * `inputs`: one tensor for each input of hn_module_input_count, in order. For a Python scalar of the model's signature, pass
- * NULL (the recorded value) or a rank 0 tensor, which must hold the recorded value. If the scalar was exported as a symbol, a
- * value is required: for an integer a rank 0 tensor of any integer type, for a float or bool one of HN_F64 or HN_BOOL.
- * `outputs`: NULL entries are filled with new tensors (one reference each, owned by the caller). A tensor that the caller puts
- * there receives the result in its own memory; it must have the right type and sizes, and must not overlap with inputs.
- * Scalar outputs are rank 0 tensors (NULL for None and strings). If the sizes of an output depend on data, they are known
- * only during the run, and a tensor given for such an output is checked then.
- * Inputs with a layout other than the recorded one are copied first. An input that the program writes to must not be read-only
- * memory (hn_tensor_create_const), and no tensor in `outputs` may be.
- * Errors: invalid-argument (count, type, rank, sizes, ranges, guards: the message names the input, the
- * constraint and the value; failed assertions; a data-dependent number out of its range, which the message names with its
- * node; an index out of bounds in a kernel), out-of-memory, device (a driver's call failed: the message names it), internal.
- * After an error the array `outputs`, inputs and buffers are unchanged; the content of tensors that the caller put into
- * `outputs` is undefined. If a device other than the CPU fails (device) while it writes to the buffers, their content is
- * undefined: reset the state. */
-HN_API hn_status hn_module_run(hn_module *module, hn_tensor *const *inputs, uint32_t input_count, hn_tensor **outputs,
-                               uint32_t output_count) HN_MUST_USE;
+/* Runs the program. `inputs`: one tensor for each input of hn_module_input_count, in order. For a
+ * Python scalar of the model's signature, pass NULL (the recorded value) or a rank 0 tensor, which
+ * must hold the recorded value. If the scalar was exported as a symbol, a value is required: for an
+ * integer a rank 0 tensor of any integer type, for a float or bool one of HN_F64 or HN_BOOL.
+ * `outputs`: NULL entries are filled with new tensors (one reference each, owned by the caller). A
+ * tensor that the caller puts there receives the result in its own memory; it must have the right
+ * type and sizes, and must not overlap with inputs. Scalar outputs are rank 0 tensors (NULL for
+ * None and strings). If the sizes of an output depend on data, they are known only during the run,
+ * and a tensor given for such an output is checked then. Inputs with a layout other than the
+ * recorded one are copied first. An input that the program writes to must not be read-only memory
+ * (hn_tensor_create_const), and no tensor in `outputs` may be.
+ * Errors: invalid-argument (count, type, rank, sizes, ranges, guards: the message names the input,
+ * the constraint and the value; failed assertions; a data-dependent number out of its range, which
+ * the message names with its node; an index out of bounds in a kernel), out-of-memory, device (a
+ * driver's call failed: the message names it), internal. After an error the array `outputs`, inputs
+ * and buffers are unchanged; the content of tensors that the caller put into `outputs` is
+ * undefined. If a device other than the CPU fails (device) while it writes to the buffers, their
+ * content is undefined: reset the state. */
+HN_API hn_status hn_module_run(hn_module *module, hn_tensor *const *inputs, uint32_t input_count,
+                               hn_tensor **outputs, uint32_t output_count) HN_MUST_USE;
 
 /* ---- runs with options ---- */
 
 /* Asks runs to stop. One token may serve many runs, one after another or at the same time. */
 typedef struct hn_cancel hn_cancel;
 
-/* Makes a token that is not set. Owns: the caller, until hn_cancel_destroy. Errors: invalid-argument (NULL), out-of-memory. */
+/* Makes a token that is not set. Owns: the caller, until hn_cancel_destroy. Errors:
+ * invalid-argument (NULL), out-of-memory. */
 HN_API hn_status hn_cancel_create(hn_cancel **out_cancel) HN_MUST_USE;
-/* All current and later runs with this token end with HN_CANCELLED. Threads: any; a signal handler may call it. */
+/* All current and later runs with this token end with HN_CANCELLED. Threads: any; a signal handler
+ * may call it. */
 HN_API void hn_cancel_set(hn_cancel *cancel);
 /* Later runs with this token are not cancelled. Call it when no run uses the token. */
 HN_API void hn_cancel_reset(hn_cancel *cancel);
@@ -108,36 +134,47 @@ HN_API bool hn_cancel_is_set(const hn_cancel *cancel);
 /* No run may still use the token. NULL is allowed. */
 HN_API void hn_cancel_destroy(hn_cancel *cancel);
 
-/* One set of the buffers that a program changes, such as a cache of keys and values; make one for each sequence. See "state" below. */
+/* One set of the buffers that a program changes, such as a cache of keys and values; make one for
+ * each sequence. See "state" below. */
 typedef struct hn_state hn_state;
 
 /* Zeros mean defaults. */
 typedef struct hn_run_options {
-    int threads;             /* at most this many for this run, never more than the module has; 0: as many as the module has. The first
-                                run with another number costs as much as one with new sizes */
-    const hn_cancel *cancel; /* checked before each step; if it is set, the run ends with HN_CANCELLED. NULL: not cancellable */
-    hn_state *state;         /* of this module, read and changed by the run; NULL: the module's own */
+    /* at most this many for this run, never more than the module has; 0: as many as the module has.
+     * The first run with another number costs as much as one with new sizes */
+    int threads;
+    /* checked before each step; if it is set, the run ends with HN_CANCELLED. NULL: not
+     * cancellable */
+    const hn_cancel *cancel;
+    /* of this module, read and changed by the run; NULL: the module's own */
+    hn_state *state;
 } hn_run_options;
 
-/* hn_module_run with options; `options` may be NULL.
- * A cancelled run ends within one step; on another device than the CPU, when what the device was given is done. Inputs and buffers
- * are then unchanged; the content of tensors that the caller put into `outputs` is undefined. Errors: as hn_module_run; invalid-argument for options out of range; cancelled. */
-HN_API hn_status hn_module_run_with(hn_module *module, const hn_run_options *options, hn_tensor *const *inputs,
-                                    uint32_t input_count, hn_tensor **outputs, uint32_t output_count) HN_MUST_USE;
+/* hn_module_run with options; `options` may be NULL. A cancelled run ends within one step; on
+ * another device than the CPU, when what the device was given is done. Inputs and buffers are then
+ * unchanged; the content of tensors that the caller put into `outputs` is undefined. Errors: as
+ * hn_module_run; invalid-argument for options out of range; cancelled. */
+HN_API hn_status hn_module_run_with(hn_module *module, const hn_run_options *options,
+                                    hn_tensor *const *inputs, uint32_t input_count,
+                                    hn_tensor **outputs, uint32_t output_count) HN_MUST_USE;
 
 /* A run that was begun. */
 typedef struct hn_run hn_run;
 
-/* Begins a run, and gives its work to the device: hn_run_end waits for it and hands out the results. On the CPU the run is over
- * when hn_run_begin returns, as is what comes before the last size or condition that depends on data.
- * Until the end, inputs must not change, nor must memory in `outputs` be used; `outputs` itself must stay. Several runs may be
- * under way, of one thread or of many; but of runs that change the same state only one: a thread that has begun one gets
+/* Begins a run, and gives its work to the device: hn_run_end waits for it and hands out the
+ * results. On the CPU the run is over when hn_run_begin returns, as is what comes before the last
+ * size or condition that depends on data. Until the end, inputs must not change, nor must memory in
+ * `outputs` be used; `outputs` itself must stay. Several runs may be under way, of one thread or of
+ * many; but of runs that change the same state only one: a thread that has begun one gets
  * invalid-argument for the next, other threads wait.
- * Owns: the run, with references to module and inputs, until hn_run_end. Errors: as hn_module_run_with; then there is no run. */
-HN_API hn_status hn_run_begin(hn_module *module, const hn_run_options *options, hn_tensor *const *inputs, uint32_t input_count,
-                              hn_tensor **outputs, uint32_t output_count, hn_run **out_run) HN_MUST_USE;
-/* Waits for a run, sets `outputs` and frees the run, also after an error. NULL is allowed. Call it in the thread that has begun the
- * run: for one that changes buffers another thread gets invalid-argument, and the run stays. Errors: as hn_module_run_with. */
+ * Owns: the run, with references to module and inputs, until hn_run_end. Errors: as
+ * hn_module_run_with; then there is no run. */
+HN_API hn_status hn_run_begin(hn_module *module, const hn_run_options *options,
+                              hn_tensor *const *inputs, uint32_t input_count, hn_tensor **outputs,
+                              uint32_t output_count, hn_run **out_run) HN_MUST_USE;
+/* Waits for a run, sets `outputs` and frees the run, also after an error. NULL is allowed. Call it
+ * in the thread that has begun the run: for one that changes buffers another thread gets
+ * invalid-argument, and the run stays. Errors: as hn_module_run_with. */
 HN_API hn_status hn_run_end(hn_run *run) HN_MUST_USE;
 
 /* A size or stride: a number, or an expression over size symbols. */
@@ -171,13 +208,17 @@ typedef struct hn_module_value_info {
 HN_API uint32_t hn_module_input_count(const hn_module *module);
 HN_API uint32_t hn_module_output_count(const hn_module *module);
 /* Errors: invalid-argument for an index out of range. */
-HN_API hn_status hn_module_input_info(const hn_module *module, uint32_t index, hn_module_value_info *out) HN_MUST_USE;
-HN_API hn_status hn_module_output_info(const hn_module *module, uint32_t index, hn_module_value_info *out) HN_MUST_USE;
+HN_API hn_status hn_module_input_info(const hn_module *module, uint32_t index,
+                                      hn_module_value_info *out) HN_MUST_USE;
+HN_API hn_status hn_module_output_info(const hn_module *module, uint32_t index,
+                                       hn_module_value_info *out) HN_MUST_USE;
 
-/* The index of the input or output with this name. Errors: not-found, with similar names; invalid-argument if several have
- * this name: use their indices. */
-HN_API hn_status hn_module_input_find(const hn_module *module, const char *name, uint32_t *out_index) HN_MUST_USE;
-HN_API hn_status hn_module_output_find(const hn_module *module, const char *name, uint32_t *out_index) HN_MUST_USE;
+/* The index of the input or output with this name. Errors: not-found, with similar names;
+ * invalid-argument if several have this name: use their indices. */
+HN_API hn_status hn_module_input_find(const hn_module *module, const char *name,
+                                      uint32_t *out_index) HN_MUST_USE;
+HN_API hn_status hn_module_output_find(const hn_module *module, const char *name,
+                                       uint32_t *out_index) HN_MUST_USE;
 
 /* ---- sizes: which ones a program accepts, and those of its outputs, before a run ---- */
 
@@ -185,17 +226,20 @@ HN_API hn_status hn_module_output_find(const hn_module *module, const char *name
 
 /* A size that can differ between runs. Strings are owned by the module. */
 typedef struct hn_module_symbol_info {
-    const char *name;     /* "s0" */
-    int64_t min, max;     /* INT64_MIN, INT64_MAX: no bound */
+    const char *name; /* "s0" */
+    int64_t min, max; /* INT64_MIN, INT64_MAX: no bound */
     bool has_hint;
-    int64_t hint;         /* its value when the model was exported */
-    bool is_data;         /* it depends on data, so only a run knows it; `input` and `text` mean nothing then */
-    uint32_t input, dim;  /* the dimension (or HN_DIM_VALUE) of the input that determines its value */
-    const char *text;     /* that dimension as an expression: "s0" or "2*s0 + 1" */
+    int64_t hint; /* its value when the model was exported */
+    /* it depends on data, so only a run knows it; `input` and `text` mean nothing then */
+    bool is_data;
+    /* the dimension (or HN_DIM_VALUE) of the input that determines its value */
+    uint32_t input, dim;
+    const char *text; /* that dimension as an expression: "s0" or "2*s0 + 1" */
 } hn_module_symbol_info;
 HN_API uint32_t hn_module_symbol_count(const hn_module *module);
 /* Errors: invalid-argument for an index out of range. */
-HN_API hn_status hn_module_symbol_info_get(const hn_module *module, uint32_t index, hn_module_symbol_info *out) HN_MUST_USE;
+HN_API hn_status hn_module_symbol_info_get(const hn_module *module, uint32_t index,
+                                           hn_module_symbol_info *out) HN_MUST_USE;
 
 /* A relation between sizes that every run checks. Strings are owned by the module. */
 typedef struct hn_module_guard_info {
@@ -205,7 +249,8 @@ typedef struct hn_module_guard_info {
 } hn_module_guard_info;
 HN_API uint32_t hn_module_guard_count(const hn_module *module);
 /* Errors: invalid-argument for an index out of range. */
-HN_API hn_status hn_module_guard_info_get(const hn_module *module, uint32_t index, hn_module_guard_info *out) HN_MUST_USE;
+HN_API hn_status hn_module_guard_info_get(const hn_module *module, uint32_t index,
+                                          hn_module_guard_info *out) HN_MUST_USE;
 
 /* The sizes of an input of a later call. */
 typedef struct hn_input_sizes {
@@ -217,32 +262,38 @@ typedef struct hn_input_sizes {
 
 /* The sizes of an output. */
 typedef struct hn_output_sizes {
-    uint32_t rank;                      /* 0 if it is not a tensor */
-    int64_t sizes[HN_TENSOR_MAX_RANK];  /* -1: depends on data */
+    uint32_t rank;                     /* 0 if it is not a tensor */
+    int64_t sizes[HN_TENSOR_MAX_RANK]; /* -1: depends on data */
 } hn_output_sizes;
 
-/* Computes the sizes of the outputs for inputs of these sizes, without a run. One entry for each input, in order (that of a Python
- * scalar is not read unless the scalar was exported as a symbol), and one for each output.
- * Errors: as hn_module_run for the same sizes (ranks, ranges, guards); invalid-argument for wrong counts. */
-HN_API hn_status hn_module_output_sizes(const hn_module *module, const hn_input_sizes *inputs, uint32_t input_count,
-                                        hn_output_sizes *outputs, uint32_t output_count) HN_MUST_USE;
+/* Computes the sizes of the outputs for inputs of these sizes, without a run. One entry for each
+ * input, in order (that of a Python scalar is not read unless the scalar was exported as a symbol),
+ * and one for each output.
+ * Errors: as hn_module_run for the same sizes (ranks, ranges, guards); invalid-argument for wrong
+ * counts. */
+HN_API hn_status hn_module_output_sizes(const hn_module *module, const hn_input_sizes *inputs,
+                                        uint32_t input_count, hn_output_sizes *outputs,
+                                        uint32_t output_count) HN_MUST_USE;
 
 /* ---- state ---- */
 
-/* State that the program changes: user inputs that it writes to, and buffers of the model, of which the module
- * has a private copy. */
+/* State that the program changes: user inputs that it writes to, and buffers of the model, of which
+ * the module has a private copy. */
 typedef struct hn_module_mutation_info {
     const char *name;
-    int32_t input;    /* index of the user input, or -1 for a buffer */
+    int32_t input; /* index of the user input, or -1 for a buffer */
 } hn_module_mutation_info;
 HN_API uint32_t hn_module_mutation_count(const hn_module *module);
 /* Errors: invalid-argument for an index out of range. */
-HN_API hn_status hn_module_mutation_info_get(const hn_module *module, uint32_t index, hn_module_mutation_info *out) HN_MUST_USE;
-/* The module's own state, for runs without a state in their options. Borrowed; lives as long as the module. NULL for NULL. */
+HN_API hn_status hn_module_mutation_info_get(const hn_module *module, uint32_t index,
+                                             hn_module_mutation_info *out) HN_MUST_USE;
+/* The module's own state, for runs without a state in their options. Borrowed; lives as long as the
+ * module. NULL for NULL. */
 HN_API hn_state *hn_module_state(hn_module *module);
 
-/* Makes a state with the initial values of the buffers from the weights. Runs with different states can run in parallel; runs with
- * the same state take turns. A state holds a reference to its module. Owns: the caller, until hn_state_destroy. Errors: out-of-memory. */
+/* Makes a state with the initial values of the buffers from the weights. Runs with different states
+ * can run in parallel; runs with the same state take turns. A state holds a reference to its
+ * module. Owns: the caller, until hn_state_destroy. Errors: out-of-memory. */
 HN_API hn_status hn_state_create(hn_module *module, hn_state **out_state) HN_MUST_USE;
 /* Makes a state of the same module with the current content of `from`. Errors: out-of-memory. */
 HN_API hn_status hn_state_copy(hn_state *from, hn_state **out_state) HN_MUST_USE;
@@ -251,14 +302,19 @@ HN_API hn_status hn_state_reset(hn_state *state) HN_MUST_USE;
 /* No run may still use the state. NULL is allowed; for the module's own state it does nothing. */
 HN_API void hn_state_destroy(hn_state *state);
 
-/* Reads a buffer into a new tensor; writes a tensor into a buffer. Both copy, and wait for a run with this state to end. Errors:
- * not-found if the program changes no buffer of this name (the message lists similar names); unsupported if its shape depends on
- * the inputs; invalid-argument if type or sizes differ. */
-HN_API hn_status hn_state_read(hn_state *state, const char *name, hn_tensor **out_tensor) HN_MUST_USE;
-HN_API hn_status hn_state_write(hn_state *state, const char *name, const hn_tensor *tensor) HN_MUST_USE;
+/* Reads a buffer into a new tensor; writes a tensor into a buffer. Both copy, and wait for a run
+ * with this state to end. Errors: not-found if the program changes no buffer of this name (the
+ * message lists similar names); unsupported if its shape depends on the inputs; invalid-argument if
+ * type or sizes differ. */
+HN_API hn_status hn_state_read(hn_state *state, const char *name,
+                               hn_tensor **out_tensor) HN_MUST_USE;
+HN_API hn_status hn_state_write(hn_state *state, const char *name,
+                                const hn_tensor *tensor) HN_MUST_USE;
 /* The same for the module's own state. */
-HN_API hn_status hn_module_buffer_read(hn_module *module, const char *name, hn_tensor **out_tensor) HN_MUST_USE;
-HN_API hn_status hn_module_buffer_write(hn_module *module, const char *name, const hn_tensor *tensor) HN_MUST_USE;
+HN_API hn_status hn_module_buffer_read(hn_module *module, const char *name,
+                                       hn_tensor **out_tensor) HN_MUST_USE;
+HN_API hn_status hn_module_buffer_write(hn_module *module, const char *name,
+                                        const hn_tensor *tensor) HN_MUST_USE;
 
 /* ---- weights ---- */
 
@@ -275,103 +331,122 @@ typedef struct hn_module_weight_info {
     hn_scalar_type type;
     uint32_t rank;
     int64_t sizes[HN_TENSOR_MAX_RANK];
-    uint64_t bytes;  /* of its elements */
-    bool is_used;    /* the program depends on it */
-    bool is_folded;  /* the compiler folded its values into the program, so it cannot be replaced */
-    bool is_state;   /* the program changes it: these are the initial values of a state */
+    uint64_t bytes; /* of its elements */
+    bool is_used;   /* the program depends on it */
+    bool is_folded; /* the compiler folded its values into the program, so it cannot be replaced */
+    bool is_state;  /* the program changes it: these are the initial values of a state */
 } hn_module_weight_info;
 HN_API uint32_t hn_module_weight_count(const hn_module *module);
 /* Errors: invalid-argument for an index out of range. */
-HN_API hn_status hn_module_weight_info_get(const hn_module *module, uint32_t index, hn_module_weight_info *out) HN_MUST_USE;
+HN_API hn_status hn_module_weight_info_get(const hn_module *module, uint32_t index,
+                                           hn_module_weight_info *out) HN_MUST_USE;
 /* The index of the weight with this name. Errors: as hn_module_input_find. */
-HN_API hn_status hn_module_weight_find(const hn_module *module, const char *name, uint32_t *out_index) HN_MUST_USE;
+HN_API hn_status hn_module_weight_find(const hn_module *module, const char *name,
+                                       uint32_t *out_index) HN_MUST_USE;
 
 typedef struct hn_named_tensor {
     const char *name;
     hn_tensor *tensor;
 } hn_named_tensor;
 
-/* Replaces weights by name, all at once: a run uses either only old or only new values. Runs that have begun continue with
- * the old ones. Packed copies are made again when a run needs them. After an error nothing has changed.
- * If `borrow` is false, the elements are copied; any strides are allowed. If it is true, the module uses the tensors' memory and
- * keeps a reference to them until no run needs it; the memory must not change meanwhile. This requires that the weight shares
- * its memory with no other, that the tensor has the same order of elements, and that its address is a multiple of 8.
- * For buffers that the program changes (is_state), this sets the initial values: states take them when created or reset.
- * Errors: not-found, with similar names; invalid-argument (type, sizes, a name given twice, two names for the same memory with
- * different values); unsupported if the compiler folded the weight's values into the program, or if it cannot be borrowed. */
-HN_API hn_status hn_module_weights_replace(hn_module *module, const hn_named_tensor *weights, uint32_t count, bool borrow) HN_MUST_USE;
+/* Replaces weights by name, all at once: a run uses either only old or only new values. Runs that
+ * have begun continue with the old ones. Packed copies are made again when a run needs them. After
+ * an error nothing has changed. If `borrow` is false, the elements are copied; any strides are
+ * allowed. If it is true, the module uses the tensors' memory and keeps a reference to them until
+ * no run needs it; the memory must not change meanwhile. This requires that the weight shares its
+ * memory with no other, that the tensor has the same order of elements, and that its address is a
+ * multiple of 8. For buffers that the program changes (is_state), this sets the initial values:
+ * states take them when created or reset.
+ * Errors: not-found, with similar names; invalid-argument (type, sizes, a name given twice, two
+ * names for the same memory with different values); unsupported if the compiler folded the weight's
+ * values into the program, or if it cannot be borrowed. */
+HN_API hn_status hn_module_weights_replace(hn_module *module, const hn_named_tensor *weights,
+                                           uint32_t count, bool borrow) HN_MUST_USE;
 
-/* Replaces all weights that the program depends on with those of a safetensors file, by name, as hn_module_weights_replace does with
- * copies. The file may be removed afterwards. Errors: also io and corrupt; not-found if the file lacks a weight, or has one that the
- * model does not have; unsupported if the compiler folded the values of any weight into the program. */
+/* Replaces all weights that the program depends on with those of a safetensors file, by name, as
+ * hn_module_weights_replace does with copies. The file may be removed afterwards. Errors: also io
+ * and corrupt; not-found if the file lacks a weight, or has one that the model does not have;
+ * unsupported if the compiler folded the values of any weight into the program. */
 HN_API hn_status hn_module_weights_load(hn_module *module, const char *path) HN_MUST_USE;
 
 /* ---- steps, one by one ----
  *
- * A hook is called before and after every step of a run: for profilers, checks and debuggers. Without
- * hooks, runs cost nothing more. This part of the API is young: it may change more than the rest. */
+ * A hook is called before and after every step of a run: for profilers, checks and debuggers.
+ * Without hooks, runs cost nothing more. This part of the API is young: it may change more than the
+ * rest. */
 
 typedef enum hn_module_step_kind {
     HN_MODULE_STEP_KERNEL = 1, /* compiled code of the bundle */
     HN_MODULE_STEP_EXTERN = 2, /* an operation of the library, such as a matrix product */
     HN_MODULE_STEP_COPY = 3,
     HN_MODULE_STEP_ASSERT = 4,
-    HN_MODULE_STEP_COND = 5,  /* a conditional: the steps of its branch run between its `before` and `after` */
-    HN_MODULE_STEP_DEFINE = 6, /* reads a size from the data; what depends on it is known in `after` */
-    HN_MODULE_STEP_WAIT = 7    /* the CPU waits for the device */
+    /* a conditional: the steps of its branch run between its `before` and `after` */
+    HN_MODULE_STEP_COND = 5,
+    /* reads a size from the data; what depends on it is known in `after` */
+    HN_MODULE_STEP_DEFINE = 6,
+    HN_MODULE_STEP_WAIT = 7 /* the CPU waits for the device */
 } hn_module_step_kind;
 
-/* A step of a run. Strings are owned by the module, the rest is valid during the call of the hook. */
+/* A step of a run. Strings are owned by the module, the rest is valid during the call of the
+ * hook. */
 typedef struct hn_step_info {
-    uint32_t index;     /* below hn_module_step_count; steps in branches that are not taken do not run */
+    /* below hn_module_step_count; steps in branches that are not taken do not run */
+    uint32_t index;
     hn_module_step_kind kind;
     const char *name;   /* kernel name, "matmul", "copy", ... */
     const char *node;   /* node of the model; "" when there is none */
     const char *source; /* its line in the model's code; "" when it is not known */
     uint32_t operand_count;
-    bool has_failed;    /* in `after`: the step failed, or a hook that was called for it before */
-    hn_device device;   /* where the step runs */
-    void *queue;        /* the driver's queue of that device, a cl_command_queue say; all work of it is done. NULL: it has none,
-                           as the CPU */
-    int64_t device_ns;  /* in `after` of a module that is loaded with `profile`: time of the step on the device; 0: unknown,
-                           as on the CPU */
+    bool has_failed;  /* in `after`: the step failed, or a hook that was called for it before */
+    hn_device device; /* where the step runs */
+    /* the driver's queue of that device, a cl_command_queue say; all work of it is done. NULL: it
+     * has none, as the CPU */
+    void *queue;
+    /* in `after` of a module that is loaded with `profile`: time of the step on the device; 0:
+     * unknown, as on the CPU */
+    int64_t device_ns;
     const struct hn_step_run *run; /* the library's own, for hn_step_operand_get */
 } hn_step_info;
 
-/* Memory that a step reads or writes, and the tensor in it. Units: sizes and strides in elements. */
+/* Memory that a step reads or writes, and the tensor in it. Units: sizes and strides in
+ * elements. */
 typedef struct hn_step_operand {
-    uint32_t buffer;    /* its number in the program, from 1; 0: the step has no such operand, and
+    uint32_t buffer;  /* its number in the program, from 1; 0: the step has no such operand, and
                            nothing else is set */
-    const char *name;   /* of the input, weight or output; "" for an intermediate result */
-    bool is_written;    /* by the step, which otherwise only reads it */
-    bool has_shape;     /* rank, sizes and strides are known */
+    const char *name; /* of the input, weight or output; "" for an intermediate result */
+    bool is_written;  /* by the step, which otherwise only reads it */
+    bool has_shape;   /* rank, sizes and strides are known */
     hn_scalar_type type;
     hn_device device;
     uint32_t rank;
     int64_t sizes[HN_TENSOR_MAX_RANK], strides[HN_TENSOR_MAX_RANK];
-    void *data;           /* address of element 0 of the tensor, on `device`; NULL when there is nothing to read: there are
-                             no elements, or it is `after` of a HN_MODULE_STEP_COND or HN_MODULE_STEP_DEFINE */
+    /* address of element 0 of the tensor, on `device`; NULL when there is nothing to read: there
+     * are no elements, or it is `after` of a HN_MODULE_STEP_COND or HN_MODULE_STEP_DEFINE */
+    void *data;
     int64_t bytes;        /* from element 0 to one past the last; 0 when the shape is not known */
     int64_t offset_bytes; /* where the step begins in it; not 0 for parts of a tensor */
 } hn_step_operand;
 
 /* Operand `operand` of the step, in the order of the kernel's arguments; of a copy number 0 is the
- * target. In `before`, what the step writes has its content of before. Read the memory, do not write to it.
+ * target. In `before`, what the step writes has its content of before. Read the memory, do not
+ * write to it.
  * Errors: invalid-argument for an index out of range. */
 HN_API hn_status hn_step_operand_get(const hn_step_info *step, uint32_t operand,
                                      hn_step_operand *out) HN_MUST_USE;
-/* Copies `bytes` bytes from element 0 of the operand's tensor on, wherever it is, to `out`, which is the CPU's.
- * Errors: invalid-argument for an index out of range, for more bytes than the operand has, and when there is nothing to
- * read; device. */
-HN_API hn_status hn_step_operand_read(const hn_step_info *step, uint32_t operand, void *out, size_t bytes) HN_MUST_USE;
+/* Copies `bytes` bytes from element 0 of the operand's tensor on, wherever it is, to `out`, which
+ * is the CPU's.
+ * Errors: invalid-argument for an index out of range, for more bytes than the operand has, and when
+ * there is nothing to read; device. */
+HN_API hn_status hn_step_operand_read(const hn_step_info *step, uint32_t operand, void *out,
+                                      size_t bytes) HN_MUST_USE;
 
-/* What is called around steps. Either function may be NULL.
- * `note`: a number that the hook may set in `before`, 0 at first, and finds in `after` of the same step.
- * Errors: an error that the hook returns ends the run, which returns it with the step's node in front.
- * `after` is called for every step whose `before` returned NULL. If the step has failed, its own error is
- * returned and that of `after` is freed.
- * Threads: a run calls its hooks in the thread that called it; several runs call them at the same time.
- * A hook must not run the module, nor add or remove hooks. */
+/* What is called around steps. Either function may be NULL. `note`: a number that the hook may set
+ * in `before`, 0 at first, and finds in `after` of the same step.
+ * Errors: an error that the hook returns ends the run, which returns it with the step's node in
+ * front. `after` is called for every step whose `before` returned NULL. If the step has failed, its
+ * own error is returned and that of `after` is freed.
+ * Threads: a run calls its hooks in the thread that called it; several runs call them at the same
+ * time. A hook must not run the module, nor add or remove hooks. */
 typedef struct hn_step_hook {
     hn_status (*before)(void *user, const hn_step_info *step, uint64_t *note);
     hn_status (*after)(void *user, const hn_step_info *step, uint64_t *note);
@@ -380,25 +455,30 @@ typedef struct hn_step_hook {
 
 #define HN_MODULE_HOOKS_MAX 8
 
-/* Adds a hook for runs that begin from now on; `hook` is copied. Of several, `before` of the last added
- * is called first, and its `after` last. Threads: any.
- * Errors: invalid-argument when the module has this hook already, or HN_MODULE_HOOKS_MAX of them. */
+/* Adds a hook for runs that begin from now on; `hook` is copied. Of several, `before` of the last
+ * added is called first, and its `after` last. Threads: any.
+ * Errors: invalid-argument when the module has this hook already, or HN_MODULE_HOOKS_MAX of
+ * them. */
 HN_API hn_status hn_module_hook_add(hn_module *module, const hn_step_hook *hook) HN_MUST_USE;
 /* Removes the hook that equals `hook`. Runs that have begun still call it. Errors: not-found. */
 HN_API hn_status hn_module_hook_remove(hn_module *module, const hn_step_hook *hook) HN_MUST_USE;
 
 typedef struct hn_module_stats {
     uint64_t runs;
-    uint64_t shapes_bound;         /* how often sizes were new, so that the steps were resolved again */
+    /* how often sizes were new, so that the steps were resolved again */
+    uint64_t shapes_bound;
     uint32_t steps, kernels, objects; /* objects: of the target that is run */
-    uint32_t objects_loaded;       /* so far: those with a kernel that a run has called */
-    uint32_t contexts;             /* the largest number of simultaneous runs so far */
-    uint64_t peak_workspace_bytes; /* of one context: intermediates and scratch */
+    uint32_t objects_loaded;          /* so far: those with a kernel that a run has called */
+    uint32_t contexts;                /* the largest number of simultaneous runs so far */
+    uint64_t peak_workspace_bytes;    /* of one context: intermediates and scratch */
     uint64_t weights_mapped_bytes, weights_copied_bytes, weights_packed_bytes;
-    uint64_t inputs_copied;        /* inputs that had another layout and were copied */
-    uint64_t weights_uploaded_bytes; /* copied to the device that runs the kernels, if that is not the CPU */
-    uint32_t host_steps;           /* operations that the CPU does in a program for another device */
-    uint64_t bytes_to_device, bytes_from_device; /* copied for runs between the CPU's memory and that of the device */
+    uint64_t inputs_copied; /* inputs that had another layout and were copied */
+    /* copied to the device that runs the kernels, if that is not the CPU */
+    uint64_t weights_uploaded_bytes;
+    /* operations that the CPU does in a program for another device */
+    uint32_t host_steps;
+    /* copied for runs between the CPU's memory and that of the device */
+    uint64_t bytes_to_device, bytes_from_device;
 } hn_module_stats;
 HN_API void hn_module_stats_get(hn_module *module, hn_module_stats *out);
 
@@ -411,7 +491,8 @@ typedef struct hn_module_device_info {
 /* Of NULL: the CPU, with the name "". */
 HN_API void hn_module_device_get(const hn_module *module, hn_module_device_info *out);
 
-/* Time spent in one step since the load, for modules loaded with `profile`. Strings are the module's. */
+/* Time spent in one step since the load, for modules loaded with `profile`. Strings are the
+ * module's. */
 typedef struct hn_module_step_profile {
     const char *name;   /* kernel name, "matmul", "copy", ... */
     const char *origin; /* node of the model */
@@ -420,7 +501,8 @@ typedef struct hn_module_step_profile {
 } hn_module_step_profile;
 HN_API uint32_t hn_module_step_count(const hn_module *module);
 /* Errors: invalid-argument for a step out of range. */
-HN_API hn_status hn_module_profile(hn_module *module, uint32_t step, hn_module_step_profile *out) HN_MUST_USE;
+HN_API hn_status hn_module_profile(hn_module *module, uint32_t step,
+                                   hn_module_step_profile *out) HN_MUST_USE;
 
 #ifdef __cplusplus
 }

@@ -1,8 +1,8 @@
 /* henry/program.h: compile a PyTorch model into a program that a module can run (henry/module.h).
  *
- * hn_compile_file takes a .pt2 file, hn_compile_memory its bytes. Do not confuse them with hn_compile_submit of henry/kernel.h,
- * which compiles source text of single kernels. Link libhenry. A program that only runs bundles links libhenry_rt and needs no
- * function from here.
+ * hn_compile_file takes a .pt2 file, hn_compile_memory its bytes. Do not confuse them with
+ * hn_compile_submit of henry/kernel.h, which compiles source text of single kernels. Link libhenry.
+ * A program that only runs bundles links libhenry_rt and needs no function from here.
  *
  *     hn_compiled *compiled;
  *     HN_TRY(hn_compile_file("model.pt2", NULL, &compiled));
@@ -10,7 +10,8 @@
  *     HN_TRY(hn_compiled_load(compiled, NULL, &module));
  *     hn_compiled_release(compiled);          the module does not need it
  *
- * Threads: separate compilations may run at the same time; one hn_compiled is read-only once made. */
+ * Threads: separate compilations may run at the same time; one hn_compiled is read-only once
+ * made. */
 #ifndef HENRY_PROGRAM_H
 #define HENRY_PROGRAM_H
 
@@ -27,56 +28,75 @@ extern "C" {
 
 /* Zeros mean defaults. Strings are borrowed for the call. */
 typedef struct hn_compile_options {
-    const char *model;      /* which model of an archive with several; NULL: the only one, or "model" */
-    const char *cache_dir;  /* NULL: HENRY_CACHE_DIR, else the user's cache */
-    const char *remote_url; /* of a remote cache: redis:// or unix://; NULL: HENRY_REDIS_URL; "": none */
-    const char *cache_tag;  /* part of the key of the program and of its kernels. Results of one tag are not found under another, so
-                               tags separate users, and a new tag compiles everything again. NULL: HENRY_CACHE_TAG, else none */
-    bool no_cache;          /* neither read nor write any cache */
-    bool no_fusion;         /* one kernel per loop nest: slow, for debugging */
+    /* which model of an archive with several; NULL: the only one, or "model" */
+    const char *model;
+    const char *cache_dir; /* NULL: HENRY_CACHE_DIR, else the user's cache */
+    /* of a remote cache: redis:// or unix://; NULL: HENRY_REDIS_URL; "": none */
+    const char *remote_url;
+    /* part of the key of the program and of its kernels. Results of one tag are not found under
+     * another, so tags separate users, and a new tag compiles everything again. NULL:
+     * HENRY_CACHE_TAG, else none */
+    const char *cache_tag;
+    bool no_cache;           /* neither read nor write any cache */
+    bool no_fusion;          /* one kernel per loop nest: slow, for debugging */
     int32_t compile_threads; /* compilers at once; 0: HENRY_COMPILE_THREADS, else one per CPU */
-    bool no_standby;        /* as in hn_service_options: start the programs of the compiler for each kernel */
-    int32_t threads;        /* threads that the program is planned for; 0: one per CPU */
-    const char *target;     /* "x86-64-v3", or several levels of CPUs separated by commas; "opencl"; NULL: this machine's CPU */
-    bool verify;            /* compare every record of the file with its checksum, even if the graph cache has the program */
-    bool embed_weights;     /* put the weights into the image; otherwise it refers to the model file, or to ... */
-    const char *safetensors; /* ... this file, which is written, in the safetensors format; not with embed_weights. The image finds it
-                                in its own folder, by its file name. NULL: none */
-    /* Sizes that the program must accept, of all inputs in the order of hn_module_run, or of the tensors only; NULL: any. The
-     * compiler makes some decisions for the sizes of the export, and guards them. If these sizes break such a guard, Henry
-     * compiles a second variant for them and caches both. Sizes that the model itself forbids change nothing here;
-     * hn_module_run reports them. */
+    /* as in hn_service_options: start the programs of the compiler for each kernel */
+    bool no_standby;
+    int32_t threads; /* threads that the program is planned for; 0: one per CPU */
+    /* "x86-64-v3", or several levels of CPUs separated by commas; "opencl"; NULL: this machine's
+     * CPU */
+    const char *target;
+    /* compare every record of the file with its checksum, even if the graph cache has the
+     * program */
+    bool verify;
+    /* put the weights into the image; otherwise it refers to the model file, or to ... */
+    bool embed_weights;
+    /* ... this file, which is written, in the safetensors format; not with embed_weights. The image
+     * finds it in its own folder, by its file name. NULL: none */
+    const char *safetensors;
+    /* Sizes that the program must accept, of all inputs in the order of hn_module_run, or of the
+     * tensors only; NULL: any. The compiler makes some decisions for the sizes of the export, and
+     * guards them. If these sizes break such a guard, Henry compiles a second variant for them and
+     * caches both. Sizes that the model itself forbids change nothing here; hn_module_run reports
+     * them. */
     const hn_input_sizes *inputs;
     uint32_t input_count;
-    const char *dump_after; /* name of a pass, or "import", "lower", "fusion" (rejected fusions), "sched", "codegen": its
-                               result is passed to `dump` */
+    /* name of a pass, or "import", "lower", "fusion" (rejected fusions), "sched", "codegen": its
+     * result is passed to `dump` */
+    const char *dump_after;
     void (*dump)(void *context, const char *text);
     void *dump_context;
-    const char *source_dir; /* write the program as a C project into this folder; the hn_compiled is empty then and cannot be loaded.
-                               henry-manifest.txt in the folder lists what was written. A file that is not listed there, or that was edited
-                               since, is not replaced: invalid-argument, and nothing is written. `dump` gets a line for each file: "written
-                               model.c"; also "unchanged", "removed" (from an earlier export) and "kept" (the same, but edited) */
-    hn_scope_progress_fn progress; /* called while waiting for compilers, with counts of kernel files. NULL: no progress */
+    /* write the program as a C project into this folder; the hn_compiled is empty then and cannot
+     * be loaded. henry-manifest.txt in the folder lists what was written. A file that is not listed
+     * there, or that was edited since, is not replaced: invalid-argument, and nothing is written.
+     * `dump` gets a line for each file: "written model.c"; also "unchanged", "removed" (from an
+     * earlier export) and "kept" (the same, but edited) */
+    const char *source_dir;
+    /* called while waiting for compilers, with counts of kernel files. NULL: no progress */
+    hn_scope_progress_fn progress;
     void *progress_context;
 } hn_compile_options;
 
 typedef enum hn_cache_state { HN_CACHE_OFF, HN_CACHE_MISS, HN_CACHE_HIT } hn_cache_state;
 
-/* Nanoseconds of each phase and counts of what was made. After a graph cache hit the counts are those of the compilation
- * that filled the cache, and the phases that did not run are 0. */
+/* Nanoseconds of each phase and counts of what was made. After a graph cache hit the counts are
+ * those of the compilation that filled the cache, and the phases that did not run are 0. */
 typedef struct hn_compile_stats {
     int64_t import_ns, opt_ns, lower_ns, sched_ns, codegen_ns, compile_ns, bundle_ns, total_ns;
     uint32_t nodes_imported, nodes, loops;
     uint32_t kernels_generated; /* launches of generated kernels in the program */
     uint32_t kernels_unique;    /* with different text */
-    uint32_t kernels_compiled, kernels_cached; /* of the unique ones: compiled now, found in a cache */
-    uint32_t kernels_extern;    /* calls of the runtime's own operations */
+    /* of the unique ones: compiled now, found in a cache */
+    uint32_t kernels_compiled, kernels_cached;
+    uint32_t kernels_extern; /* calls of the runtime's own operations */
     uint32_t kernels_remote; /* of the cached ones: from the remote cache */
     bool graph_remote;       /* a hit of the graph cache that came from the remote cache */
     hn_cache_state graph_cache;
-    int64_t time_saved_ns; /* on a hit of the graph cache, the time that the program's compilation took; otherwise the sum of the
-                              compile times of the kernels that were found */
-    uint64_t bypasses[HN_BYPASS_COUNT]; /* how often the program or a kernel was not cached, for each reason */
+    /* on a hit of the graph cache, the time that the program's compilation took; otherwise the sum
+     * of the compile times of the kernels that were found */
+    int64_t time_saved_ns;
+    /* how often the program or a kernel was not cached, for each reason */
+    uint64_t bypasses[HN_BYPASS_COUNT];
     struct {
         bool is_on;
         uint64_t hits, misses, puts, damaged, failures, skipped; /* as in hn_service_stats */
@@ -86,24 +106,29 @@ typedef struct hn_compile_stats {
 
 typedef struct hn_compiled hn_compiled;
 
-/* Compiles a .pt2 file. Weights are compared with the checksums of the file. This is skipped if the graph cache has the program and
- * the file was verified on this machine and is unchanged, unless `verify` is set. Files with equal graphs and different weights
- * share programs. Owns: the caller releases `*out`. Errors: those of the importer (the message names file, node and
- * what to do), unsupported, toolchain, out-of-memory. A cache that cannot be used is a warning, not an error. */
-HN_API hn_status hn_compile_file(const char *path, const hn_compile_options *options, hn_compiled **out) HN_MUST_USE;
+/* Compiles a .pt2 file. Weights are compared with the checksums of the file. This is skipped if the
+ * graph cache has the program and the file was verified on this machine and is unchanged, unless
+ * `verify` is set. Files with equal graphs and different weights share programs. Owns: the caller
+ * releases `*out`. Errors: those of the importer (the message names file, node and what to do),
+ * unsupported, toolchain, out-of-memory. A cache that cannot be used is a warning, not an error. */
+HN_API hn_status hn_compile_file(const char *path, const hn_compile_options *options,
+                                 hn_compiled **out) HN_MUST_USE;
 
-/* The same for the bytes of a .pt2 file. They are read during the call only. Since the program can refer to no file, `embed_weights`
- * is taken as set, unless `safetensors` names a file for the weights. A lookup in the cache computes a digest of all
- * bytes. Errors: as hn_compile_file. */
-HN_API hn_status hn_compile_memory(const void *bytes, size_t len, const hn_compile_options *options, hn_compiled **out) HN_MUST_USE;
+/* The same for the bytes of a .pt2 file. They are read during the call only. Since the program can
+ * refer to no file, `embed_weights` is taken as set, unless `safetensors` names a file for the
+ * weights. A lookup in the cache computes a digest of all bytes. Errors: as hn_compile_file. */
+HN_API hn_status hn_compile_memory(const void *bytes, size_t len, const hn_compile_options *options,
+                                   hn_compiled **out) HN_MUST_USE;
 
-/* Loads the program into this process. `options` may be NULL. Owns: one reference; `compiled` may be released. Errors: as
- * hn_module_load_file. */
-HN_API hn_status hn_compiled_load(const hn_compiled *compiled, const hn_module_options *options, hn_module **out) HN_MUST_USE;
+/* Loads the program into this process. `options` may be NULL. Owns: one reference; `compiled` may
+ * be released. Errors: as hn_module_load_file. */
+HN_API hn_status hn_compiled_load(const hn_compiled *compiled, const hn_module_options *options,
+                                  hn_module **out) HN_MUST_USE;
 
-/* Writes the program as a bundle (.hnb) that runs without the compiler and, with embed_weights, without the model file. The
- * bundle records a digest of its weights, for hn_bundle_verify_file; this takes about a second per gigabyte. An existing file
- * is replaced. Errors: io; not-found or incompatible if the weights that it refers to are missing or changed. */
+/* Writes the program as a bundle (.hnb) that runs without the compiler and, with embed_weights,
+ * without the model file. The bundle records a digest of its weights, for hn_bundle_verify_file;
+ * this takes about a second per gigabyte. An existing file is replaced. Errors: io; not-found or
+ * incompatible if the weights that it refers to are missing or changed. */
 HN_API hn_status hn_compiled_save(const hn_compiled *compiled, const char *path) HN_MUST_USE;
 
 /* The image itself. Borrowed. For NULL: NULL and 0 bytes; the statistics are zeros. */

@@ -1,8 +1,8 @@
 /* henry/status.h: how every fallible Henry function reports.
  *
  * A `hn_status` is a pointer: NULL means ok, anything else is an owned error object that the caller
- * must handle: free it, return it, or annotate and return it. Threads: an error object belongs to one
- * thread at a time; creation is thread-safe. */
+ * must handle: free it, return it, or annotate and return it. Threads: an error object belongs to
+ * one thread at a time; creation is thread-safe. */
 #ifndef HENRY_STATUS_H
 #define HENRY_STATUS_H
 
@@ -14,8 +14,8 @@ extern "C" {
 #endif
 
 #if defined(__GNUC__)
-#define HN_API __attribute__((visibility("default")))
-#define HN_MUST_USE __attribute__((warn_unused_result))
+#define HN_API                      __attribute__((visibility("default")))
+#define HN_MUST_USE                 __attribute__((warn_unused_result))
 #define HN_PRINTF(fmt_idx, arg_idx) __attribute__((format(printf, fmt_idx, arg_idx)))
 #else
 #define HN_API

@@ -1,8 +1,8 @@
 /* henry/tensor.h: arrays that go into and come out of a module.
  *
- * A tensor describes memory: element type, sizes, strides, address. It borrows the memory, takes
- * it over together with a function that frees it, or allocates its own. Tensors are reference counted; the
- * memory is freed with the last reference.
+ * A tensor describes memory: element type, sizes, strides, address. It borrows the memory, takes it
+ * over together with a function that frees it, or allocates its own. Tensors are reference counted;
+ * the memory is freed with the last reference.
  *
  * Threads: retain and release are safe from any thread. A tensor's description never changes; its
  * elements need the same synchronization as any memory. */
@@ -17,8 +17,8 @@
 extern "C" {
 #endif
 
-/* Element types. The numbers are part of stored formats: they never change. F16 is IEEE half precision,
- * BF16 the upper half of an F32, BOOL one byte that is 0 or 1. */
+/* Element types. The numbers are part of stored formats: they never change. F16 is IEEE half
+ * precision, BF16 the upper half of an F32, BOOL one byte that is 0 or 1. */
 typedef enum hn_scalar_type {
     HN_NO_TYPE = 0,
     HN_F64 = 1,
@@ -62,7 +62,8 @@ HN_API const char *hn_scalar_type_name(hn_scalar_type type);
 typedef struct hn_tensor hn_tensor;
 
 /* What a tensor is made from.
- * Shapes: sizes[rank] (may be NULL for rank 0), strides[rank]; strides NULL means row-major contiguous.
+ * Shapes: sizes[rank] (may be NULL for rank 0), strides[rank]; strides NULL means row-major
+ * contiguous.
  * Units: sizes and strides in elements. Strides of user memory may be 0 but not negative. */
 typedef struct hn_tensor_desc {
     hn_scalar_type type;
@@ -70,25 +71,29 @@ typedef struct hn_tensor_desc {
     const int64_t *sizes;
     const int64_t *strides;
     void *data; /* address of element 0; NULL: the tensor allocates (64-byte aligned, not zeroed) */
-    /* Called with `free_user` when the last reference goes. NULL: `data` is borrowed and must outlive the tensor. */
+    /* Called with `free_user` when the last reference goes. NULL: `data` is borrowed and must
+     * outlive the tensor. */
     void (*free_data)(void *free_user);
     void *free_user;
-    /* Where `data` is. On another device than the CPU, `data` must be given; the tensor describes it, and
-     * what needs the CPU's memory refuses it. */
+    /* Where `data` is. On another device than the CPU, `data` must be given; the tensor describes
+     * it, and what needs the CPU's memory refuses it. */
     hn_device device;
 } hn_tensor_desc;
 
 /* Makes a tensor with one reference. sizes and strides are copied.
- * Errors: invalid-argument (unknown type, rank above 16, sizes missing, negative size or stride; elements, packed or
- * as laid out, of more bytes than 63 bits count; a device that cannot be),
- * unsupported (no `data` on another device than the CPU), out-of-memory. After an error the caller still owns `data`. */
+ * Errors: invalid-argument (unknown type, rank above 16, sizes missing, negative size or stride;
+ * elements, packed or as laid out, of more bytes than 63 bits count; a device that cannot be),
+ * unsupported (no `data` on another device than the CPU), out-of-memory. After an error the caller
+ * still owns `data`. */
 HN_API hn_status hn_tensor_create(const hn_tensor_desc *desc, hn_tensor **out_tensor) HN_MUST_USE;
 
 /* Makes a tensor over memory that is only read: weights in flash, a mapped file, const data.
- * `desc->data` must be NULL; `data` takes its place under the same rules, including `free_data`. A run accepts it as any other
- * input, but refuses it where the program would write: as an output, or as an input that the program changes.
+ * `desc->data` must be NULL; `data` takes its place under the same rules, including `free_data`. A
+ * run accepts it as any other input, but refuses it where the program would write: as an output, or
+ * as an input that the program changes.
  * Errors: as hn_tensor_create; invalid-argument also when `data` is NULL or `desc->data` is not. */
-HN_API hn_status hn_tensor_create_const(const hn_tensor_desc *desc, const void *data, hn_tensor **out_tensor) HN_MUST_USE;
+HN_API hn_status hn_tensor_create_const(const hn_tensor_desc *desc, const void *data,
+                                        hn_tensor **out_tensor) HN_MUST_USE;
 /* Whether the tensor was made by hn_tensor_create_const. False for NULL. */
 HN_API bool hn_tensor_is_const(const hn_tensor *tensor);
 
@@ -108,9 +113,11 @@ HN_API int64_t hn_tensor_numel(const hn_tensor *tensor);
 HN_API hn_device hn_tensor_device(const hn_tensor *tensor); /* of NULL: the CPU */
 
 /* Copies the elements in row-major order to `out` (numel elements), whatever the strides.
- * Errors: invalid-argument (NULL, unless there are no elements); unsupported if the tensor is not on the CPU. */
+ * Errors: invalid-argument (NULL, unless there are no elements); unsupported if the tensor is not
+ * on the CPU. */
 HN_API hn_status hn_tensor_copy_out(const hn_tensor *tensor, void *out);
-/* The reverse: fills the tensor from row-major elements. Errors: also invalid-argument for a tensor of read-only memory. */
+/* The reverse: fills the tensor from row-major elements. Errors: also invalid-argument for a tensor
+ * of read-only memory. */
 HN_API hn_status hn_tensor_copy_in(hn_tensor *tensor, const void *elements);
 
 #ifdef __cplusplus

@@ -1,4 +1,5 @@
-/* externs.c: calls of the contractions, convolutions and the like that came along from Henry's runtime (lib/runtime). */
+/* externs.c: calls of the contractions, convolutions and the like that came along from Henry's
+ * runtime (lib/runtime). */
 #include "support.h"
 
 #include "base/hash.h"
@@ -57,7 +58,10 @@ static int prepare(model *m, const extern_facts *f, void *const *operands, const
     if (call->impl && memcmp(*kept, params, f->params * sizeof *params) == 0) return 0;
     if (call->impl) hn_ext_release(call);
     if (!*kept) *kept = calloc(f->params, sizeof *params);
-    *call = (hn_ext_call){.kind = (hn_extern_kind)f->kind, .threads = m->threads, .team = &m->team, .shared = m->externs->shared};
+    *call = (hn_ext_call){.kind = (hn_extern_kind)f->kind,
+                          .threads = m->threads,
+                          .team = &m->team,
+                          .shared = m->externs->shared};
     if (!*kept) return fail(m, "out of memory");
     memcpy(*kept, params, f->params * sizeof *params);
     call->params = *kept;

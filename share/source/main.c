@@ -1,10 +1,12 @@
-/* main.c: an example: runs the model on .npy files or on zeros, says what came out, writes and compares arrays.
+/* main.c: an example: runs the model on .npy files or on zeros, says what came out, writes and
+ * compares arrays.
  *
  *     example [-w weights.bin] [-t THREADS] [-n REPEAT] [-i F.npy]... [-o DIR] [-e F.npy]... [--rtol X] [--atol X]
  *
  * -i in the order of the model's inputs ("-" keeps the zeros, or the number that the model was exported with), of any sizes
- * that the model takes; -e in the order of its outputs, exit status 1 when one differs. DIR receives out_K.npy, and
- * mutated_NAME.npy of every input and state that the model changes. Arrays of BF16 are read from and written as float32. */
+ * that the model takes; -e in the order of its outputs, exit status 1 when one differs. DIR
+ * receives out_K.npy, and mutated_NAME.npy of every input and state that the model changes. Arrays
+ * of BF16 are read from and written as float32. */
 #include "model.h"
 
 #include <math.h>
@@ -22,9 +24,14 @@ typedef struct options {
     double rtol, atol;
 } options;
 
-static const struct { const char *name, *descr; size_t bytes; } types[] = {
-    [MODEL_F64] = {"f64", "<f8", 8}, [MODEL_F32] = {"f32", "<f4", 4}, [MODEL_F16] = {"f16", "<f2", 2}, [MODEL_BF16] = {"bf16", "<f4", 2},
-    [MODEL_I64] = {"i64", "<i8", 8}, [MODEL_I32] = {"i32", "<i4", 4}, [MODEL_I16] = {"i16", "<i2", 2}, [MODEL_I8] = {"i8", "|i1", 1},
+static const struct {
+    const char *name, *descr;
+    size_t bytes;
+} types[] = {
+    [MODEL_F64] = {"f64", "<f8", 8}, [MODEL_F32] = {"f32", "<f4", 4},
+    [MODEL_F16] = {"f16", "<f2", 2}, [MODEL_BF16] = {"bf16", "<f4", 2},
+    [MODEL_I64] = {"i64", "<i8", 8}, [MODEL_I32] = {"i32", "<i4", 4},
+    [MODEL_I16] = {"i16", "<i2", 2}, [MODEL_I8] = {"i8", "|i1", 1},
     [MODEL_U8] = {"u8", "|u1", 1},   [MODEL_BOOL] = {"bool", "|b1", 1},
 };
 
@@ -49,7 +56,9 @@ static int64_t count_of(const model_info *info, const model_array *a) {
 
 static double half(uint16_t bits) {
     int exponent = bits >> 10 & 31, fraction = bits & 1023;
-    double value = exponent == 31 ? (fraction ? NAN : INFINITY) : exponent ? ldexp(1024 + fraction, exponent - 25) : ldexp(fraction, -24);
+    double value = exponent == 31 ? (fraction ? NAN : INFINITY)
+                   : exponent     ? ldexp(1024 + fraction, exponent - 25)
+                                  : ldexp(fraction, -24);
     return bits >> 15 ? -value : value;
 }
 
@@ -97,7 +106,8 @@ static void shape_parse(const char *path, const char *at, array *out) {
 static void npy_read(const char *path, array *out) {
     unsigned char head[10];
     FILE *file = fopen(path, "rb");
-    if (!file || fread(head, 1, 10, file) != 10 || memcmp(head, "\x93NUMPY\x01", 7) != 0) die("no .npy file of version 1", path);
+    if (!file || fread(head, 1, 10, file) != 10 || memcmp(head, "\x93NUMPY\x01", 7) != 0)
+        die("no .npy file of version 1", path);
     size_t length = (size_t)head[8] | (size_t)head[9] << 8;
     char *text = allocate(length + 1), *descr, *shape;
     if (fread(text, 1, length, file) != length) die("cut off", path);
@@ -117,15 +127,20 @@ static void npy_write(const char *path, const model_info *info, const model_arra
     char text[1024], shape[512] = "";
     FILE *file = fopen(path, "wb");
     if (!file) die("cannot write", path);
-    for (int d = 0; d < info->rank; d++) snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%lld,", (long long)a->sizes[d]);
-    int len = snprintf(text, sizeof text, "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }", types[info->type].descr, shape);
+    for (int d = 0; d < info->rank; d++)
+        snprintf(shape + strlen(shape), sizeof shape - strlen(shape), "%lld,",
+                 (long long)a->sizes[d]);
+    int len =
+        snprintf(text, sizeof text, "{'descr': '%s', 'fortran_order': False, 'shape': (%s), }",
+                 types[info->type].descr, shape);
     int padded = (len + 10 + 64) / 64 * 64 - 10;
     fprintf(file, "\x93NUMPY%c%c%c%c%-*s\n", 1, 0, padded & 255, padded >> 8, padded - 1, text);
     for (int64_t k = 0; k < count_of(info, a); k++) {
         float single = info->type == MODEL_BF16 ? (float)element(a->data, MODEL_BF16, k) : 0;
         if (info->type == MODEL_BF16) fwrite(&single, sizeof single, 1, file);
     }
-    if (info->type != MODEL_BF16) fwrite(a->data, types[info->type].bytes, (size_t)count_of(info, a), file);
+    if (info->type != MODEL_BF16)
+        fwrite(a->data, types[info->type].bytes, (size_t)count_of(info, a), file);
     if (fclose(file) != 0) die("cannot write", path);
 }
 
@@ -136,7 +151,9 @@ static void to_brain(array *a) {
     for (int64_t k = 0; k < a->count; k++) {
         uint32_t bits;
         memcpy(&bits, a->data + 4 * k, sizeof bits);
-        to[k] = (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? bits >> 16 | 64 : (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+        to[k] =
+            (uint16_t)((bits & 0x7fffffff) > 0x7f800000 ? bits >> 16 | 64
+                                                        : (bits + 0x7fff + (bits >> 16 & 1)) >> 16);
     }
     free(a->data);
     a->data = (char *)to;
@@ -145,8 +162,10 @@ static void to_brain(array *a) {
 static void input_read(const char *path, const model_info *info, model_array *out) {
     array a;
     npy_read(path, &a);
-    if (strcmp(a.descr, types[info->type].descr) != 0) die("an array of another type than the model takes", path);
-    if (a.rank != info->rank) die("an array with another number of dimensions than the model takes", path);
+    if (strcmp(a.descr, types[info->type].descr) != 0)
+        die("an array of another type than the model takes", path);
+    if (a.rank != info->rank)
+        die("an array with another number of dimensions than the model takes", path);
     if (info->type == MODEL_BF16) to_brain(&a);
     memcpy(out->sizes, a.sizes, sizeof out->sizes);
     out->data = a.data;
@@ -158,7 +177,8 @@ static void inputs_make(const options *o, model_array *inputs) {
         const char *path = k < o->input_count ? o->inputs[k] : "-";
         memcpy(inputs[k].sizes, info->sizes, sizeof inputs[k].sizes);
         if (strcmp(path, "-") != 0) input_read(path, info, &inputs[k]);
-        else if (info->kind == MODEL_TENSOR) inputs[k].data = allocate((size_t)count_of(info, &inputs[k]) * types[info->type].bytes);
+        else if (info->kind == MODEL_TENSOR)
+            inputs[k].data = allocate((size_t)count_of(info, &inputs[k]) * types[info->type].bytes);
     }
 }
 
@@ -191,16 +211,22 @@ static bool compare(const options *o, int k, const model_info *info, const model
     int64_t beyond = 0;
     npy_read(o->expects[k], &want);
     model_type type = info->type == MODEL_BF16 ? MODEL_F32 : info->type;
-    bool same = a->data && want.rank == info->rank && strcmp(want.descr, types[info->type].descr) == 0 &&
+    bool same = a->data && want.rank == info->rank &&
+                strcmp(want.descr, types[info->type].descr) == 0 &&
                 memcmp(want.sizes, a->sizes, sizeof *a->sizes * (size_t)info->rank) == 0;
     for (int64_t i = 0; same && i < want.count; i++) {
-        double x = element(a->data, info->type, i), y = element(want.data, type, i), difference = fabs(x - y);
+        double x = element(a->data, info->type, i), y = element(want.data, type, i),
+               difference = fabs(x - y);
         if (x == y || (isnan(x) && isnan(y))) continue;
         if (!(difference <= o->atol + o->rtol * fabs(y))) beyond++;
         if (!(difference <= worst)) worst = difference;
     }
-    if (!same) fprintf(stderr, "example: output %d has another type or shape than '%s'\n", k, o->expects[k]);
-    else if (beyond) fprintf(stderr, "example: output %d differs from '%s': %lld elements, by %g at most\n", k, o->expects[k], (long long)beyond, worst);
+    if (!same)
+        fprintf(stderr, "example: output %d has another type or shape than '%s'\n", k,
+                o->expects[k]);
+    else if (beyond)
+        fprintf(stderr, "example: output %d differs from '%s': %lld elements, by %g at most\n", k,
+                o->expects[k], (long long)beyond, worst);
     free(want.data);
     return same && !beyond;
 }
@@ -211,7 +237,8 @@ static bool outputs_judge(const options *o, const model_array *outputs) {
         char path[4096], what[32];
         snprintf(what, sizeof what, "output %d", k);
         summary(what, &model_outputs[k], &outputs[k]);
-        if (k < o->expect_count && strcmp(o->expects[k], "-") != 0) good = compare(o, k, &model_outputs[k], &outputs[k]) && good;
+        if (k < o->expect_count && strcmp(o->expects[k], "-") != 0)
+            good = compare(o, k, &model_outputs[k], &outputs[k]) && good;
         if (!o->folder || !outputs[k].data) continue;
         snprintf(path, sizeof path, "%s/out_%d.npy", o->folder, k);
         npy_write(path, &model_outputs[k], &outputs[k]);
@@ -219,7 +246,8 @@ static bool outputs_judge(const options *o, const model_array *outputs) {
     return good;
 }
 
-static void changed_show(const options *o, const char *kind, const model_info *info, const model_array *a) {
+static void changed_show(const options *o, const char *kind, const model_info *info,
+                         const model_array *a) {
     char path[4096], what[512];
     snprintf(what, sizeof what, "changed %s %s", kind, info->name);
     summary(what, info, a);
@@ -241,9 +269,15 @@ static void changes_show(const options *o, model *m, const model_array *inputs) 
 /* --- options --- */
 
 static void usage(FILE *to) {
-    fprintf(to, "usage: example [-w weights.bin] [-t THREADS] [-n REPEAT] [-i F.npy]... [-o DIR] [-e F.npy]... [--rtol X] [--atol X]\n");
-    for (int k = 0; k < MODEL_INPUTS; k++) fprintf(to, "  input  %s: %s%s\n", model_inputs[k].name, types[model_inputs[k].type].name, model_inputs[k].shape);
-    for (int k = 0; k < MODEL_OUTPUTS; k++) fprintf(to, "  output %s: %s%s\n", model_outputs[k].name, types[model_outputs[k].type].name, model_outputs[k].shape);
+    fprintf(
+        to,
+        "usage: example [-w weights.bin] [-t THREADS] [-n REPEAT] [-i F.npy]... [-o DIR] [-e F.npy]... [--rtol X] [--atol X]\n");
+    for (int k = 0; k < MODEL_INPUTS; k++)
+        fprintf(to, "  input  %s: %s%s\n", model_inputs[k].name, types[model_inputs[k].type].name,
+                model_inputs[k].shape);
+    for (int k = 0; k < MODEL_OUTPUTS; k++)
+        fprintf(to, "  output %s: %s%s\n", model_outputs[k].name, types[model_outputs[k].type].name,
+                model_outputs[k].shape);
 }
 
 static void options_parse(int argc, char **argv, options *o) {
@@ -258,8 +292,12 @@ static void options_parse(int argc, char **argv, options *o) {
         else if (strcmp(word, "-n") == 0) o->repeat = atoi(value);
         else if (strcmp(word, "--rtol") == 0) o->rtol = atof(value);
         else if (strcmp(word, "--atol") == 0) o->atol = atof(value);
-        else if (strcmp(word, "-i") == 0 && o->input_count < MODEL_INPUTS && o->input_count < MAX_FILES) o->inputs[o->input_count++] = value;
-        else if (strcmp(word, "-e") == 0 && o->expect_count < MODEL_OUTPUTS && o->expect_count < MAX_FILES) o->expects[o->expect_count++] = value;
+        else if (strcmp(word, "-i") == 0 && o->input_count < MODEL_INPUTS &&
+                 o->input_count < MAX_FILES)
+            o->inputs[o->input_count++] = value;
+        else if (strcmp(word, "-e") == 0 && o->expect_count < MODEL_OUTPUTS &&
+                 o->expect_count < MAX_FILES)
+            o->expects[o->expect_count++] = value;
         else usage(stderr), exit(2);
     }
 }

@@ -36,7 +36,8 @@ static size_t type_bytes(model_type type) {
 /* What runtime/copy.c and the extern operations ask of the library that they come from. */
 size_t hn_scalar_type_bytes(hn_scalar_type type) { return type_bytes((model_type)type); }
 const char *hn_scalar_type_name(hn_scalar_type type) {
-    static const char *const names[] = {"none", "f64", "f32", "f16", "bf16", "i64", "i32", "i16", "i8", "u8", "bool"};
+    static const char *const names[] = {"none", "f64", "f32", "f16", "bf16", "i64",
+                                        "i32",  "i16", "i8",  "u8",  "bool"};
     return (unsigned)type <= MODEL_BOOL ? names[type] : names[0];
 }
 
@@ -96,8 +97,8 @@ static int weights_map(model *m, const char *path) {
     close(fd);
     if (failed) return 1;
     const head *h = m->map;
-    if (memcmp(h->magic, "henry weights 1", 16) != 0 || h->id != P->weights_id || h->bytes != P->weights_bytes ||
-        (uint64_t)st.st_size != sizeof *h + P->weights_bytes)
+    if (memcmp(h->magic, "henry weights 1", 16) != 0 || h->id != P->weights_id ||
+        h->bytes != P->weights_bytes || (uint64_t)st.st_size != sizeof *h + P->weights_bytes)
         return fail(m, "'%s' is not the file that this model was written with", path);
     m->weights = (uint8_t *)m->map + sizeof *h;
     return 0;
@@ -124,18 +125,22 @@ static int model_init(model *m, const char *path, int threads) {
     m->owns = zeros(P->owns, sizeof *m->owns);
     m->results = zeros(P->outputs, sizeof *m->results);
     m->staged = zeros(P->outputs, sizeof *m->staged);
-    if (!m->numbers || !m->inputs || !m->input_bytes || !m->laid_out || !m->blocks || !m->own_blocks || !m->slots || !m->owns ||
-        !m->results || !m->staged)
+    if (!m->numbers || !m->inputs || !m->input_bytes || !m->laid_out || !m->blocks ||
+        !m->own_blocks || !m->slots || !m->owns || !m->results || !m->staged)
         return fail(m, "out of memory");
     for (uint32_t k = 0; k < P->numbers; k++) m->numbers[k] = UNDEFINED;
     for (uint32_t k = 0; P->features[k]; k++)
         if (!hn_cpu_has(hn_str_of(P->features[k])))
-            return fail(m, "this CPU lacks %s, which the kernels were written for; emit them for another --target-cpu", P->features[k]);
+            return fail(
+                m,
+                "this CPU lacks %s, which the kernels were written for; emit them for another --target-cpu",
+                P->features[k]);
     TRY(weights_map(m, path));
     return owns_copy(m);
 }
 
-int model_open(const char *weights_path, int threads, model **out, char *error, size_t error_bytes) {
+int model_open(const char *weights_path, int threads, model **out, char *error,
+               size_t error_bytes) {
     model *m = calloc(1, sizeof *m);
     *out = NULL;
     if (m && model_init(m, weights_path, threads) == 0) {
@@ -183,14 +188,17 @@ static int64_t given(const symbol *s, const model_array *inputs) {
 int solve(model *m, const symbol *s, const model_array *inputs, int64_t rest, int64_t *out) {
     const char *name = model_inputs[s->input].name;
     char place[64] = "";
-    if (s->dimension < 0 && !inputs[s->input].data) return fail(m, "input '%s' is missing: it is a number that must be given", name);
+    if (s->dimension < 0 && !inputs[s->input].data)
+        return fail(m, "input '%s' is missing: it is a number that must be given", name);
     if (s->dimension >= 0) snprintf(place, sizeof place, " dimension %d", s->dimension);
     int64_t d = given(s, inputs), value = rest ? n_add(d, n_mul(rest, -1)) : d;
-    if (value == UNDEFINED || n_mod(value, s->coeff) != 0) return fail(m, "input '%s'%s is %" PRId64 ", must be %s", name, place, d, s->text);
+    if (value == UNDEFINED || n_mod(value, s->coeff) != 0)
+        return fail(m, "input '%s'%s is %" PRId64 ", must be %s", name, place, d, s->text);
     value = n_div(value, s->coeff);
     if (value < s->low || value > s->high)
-        return fail(m, "input '%s'%s is %" PRId64 ", must be at %s %" PRId64 " (%s)", name, place, d, value < s->low ? "least" : "most",
-                    value < s->low ? s->low : s->high, s->name);
+        return fail(m, "input '%s'%s is %" PRId64 ", must be at %s %" PRId64 " (%s)", name, place,
+                    d, value < s->low ? "least" : "most", value < s->low ? s->low : s->high,
+                    s->name);
     *out = value;
     return 0;
 }
@@ -199,9 +207,11 @@ static int check_constant(model *m, uint32_t k, const void *data) {
     const model_info *info = &model_inputs[k];
     double want, got;
     if (!data) return 0;
-    if (info->kind == MODEL_TEXT || info->kind == MODEL_NONE) return fail(m, "input '%s' is no array: pass none for it", info->name);
+    if (info->kind == MODEL_TEXT || info->kind == MODEL_NONE)
+        return fail(m, "input '%s' is no array: pass none for it", info->name);
     if (info->kind == MODEL_BOOLEAN && (*(const uint8_t *)data != 0) != (P->input[k].bits != 0))
-        return fail(m, "input '%s' must be %s, as the model was exported", info->name, P->input[k].bits ? "true" : "false");
+        return fail(m, "input '%s' must be %s, as the model was exported", info->name,
+                    P->input[k].bits ? "true" : "false");
     if (info->kind != MODEL_FLOAT) return 0;
     memcpy(&want, &P->input[k].bits, sizeof want);
     memcpy(&got, data, sizeof got);
@@ -214,15 +224,17 @@ static int check_input(model *m, uint32_t k, const model_array *a) {
     if (info->kind == MODEL_INT) {
         int64_t want = value_of(m, P->input[k].value);
         if (!a->data || number_at(a->data, MODEL_I64) == want) return 0;
-        return fail(m, "input '%s' is %" PRId64 ", must be %" PRId64, info->name, number_at(a->data, MODEL_I64), want);
+        return fail(m, "input '%s' is %" PRId64 ", must be %" PRId64, info->name,
+                    number_at(a->data, MODEL_I64), want);
     }
     if (info->kind != MODEL_TENSOR) return check_constant(m, k, a->data);
     int64_t count = (int64_t)type_bytes(info->type);
     for (int d = 0; d < info->rank; d++) {
         int64_t want = value_of(m, P->input[k].sizes[d]);
         if (want == UNDEFINED || want != a->sizes[d])
-            return fail(m, "input '%s' dimension %d is %" PRId64 ", must be %" PRId64 " (its shape is %s)", info->name, d, a->sizes[d], want,
-                        info->shape);
+            return fail(
+                m, "input '%s' dimension %d is %" PRId64 ", must be %" PRId64 " (its shape is %s)",
+                info->name, d, a->sizes[d], want, info->shape);
         count = n_mul(count, want > 0 ? want : 1);
     }
     return count == UNDEFINED ? fail(m, "input '%s' is too large", info->name) : 0;
@@ -235,12 +247,16 @@ int check_inputs(model *m, const model_array *inputs) {
 
 int check_sizes(model *m, const uint32_t *numbers, uint32_t count) {
     for (uint32_t k = 0; k < count; k++)
-        if (m->numbers[numbers[k]] < 0) return fail(m, "the inputs are too large: a size cannot be computed");
+        if (m->numbers[numbers[k]] < 0)
+            return fail(m, "the inputs are too large: a size cannot be computed");
     return 0;
 }
 
 int guard(model *m, int relation, int64_t a, int64_t b, const char *text) {
-    bool holds = relation == GUARD_EQ ? a == b : relation == GUARD_NE ? a != b : relation == GUARD_LT ? a < b : a <= b;
+    bool holds = relation == GUARD_EQ   ? a == b
+                 : relation == GUARD_NE ? a != b
+                 : relation == GUARD_LT ? a < b
+                                        : a <= b;
     if (holds && a != UNDEFINED && b != UNDEFINED) return 0;
     return fail(m, "the sizes break the constraint %s: %" PRId64 " and %" PRId64, text, a, b);
 }
@@ -259,13 +275,16 @@ int64_t number_at(const void *element, model_type type) {
     }
 }
 
-int define(model *m, const symbol *s, int64_t value, int64_t *number, bool *out_known, const char *where) {
+int define(model *m, const symbol *s, int64_t value, int64_t *number, bool *out_known,
+           const char *where) {
     *out_known = *number != UNDEFINED;
     if (*out_known && *number != value)
-        return fail(m, "%s: %s is %" PRId64 " here, but was %" PRId64 " before", where, s->name, value, *number);
+        return fail(m, "%s: %s is %" PRId64 " here, but was %" PRId64 " before", where, s->name,
+                    value, *number);
     if (value < s->low || value > s->high)
-        return fail(m, "%s: %s, which depends on data, is %" PRId64 ", must be at %s %" PRId64, where, s->name, value,
-                    value < s->low ? "least" : "most", value < s->low ? s->low : s->high);
+        return fail(m, "%s: %s, which depends on data, is %" PRId64 ", must be at %s %" PRId64,
+                    where, s->name, value, value < s->low ? "least" : "most",
+                    value < s->low ? s->low : s->high);
     *number = value;
     return 0;
 }
@@ -290,7 +309,8 @@ static bool same_layout(uint32_t rank, const int64_t *sizes, const int64_t *a, c
 }
 
 /* From the first element to one past the last; UNDEFINED when that is too large. */
-static int64_t extent(uint32_t rank, const int64_t *sizes, const int64_t *strides, size_t elem_bytes) {
+static int64_t extent(uint32_t rank, const int64_t *sizes, const int64_t *strides,
+                      size_t elem_bytes) {
     int64_t last = 1;
     if (is_empty(rank, sizes)) return 0;
     for (uint32_t d = 0; d < rank; d++)
@@ -310,11 +330,13 @@ static int take_input(model *m, uint32_t k, const model_array *a) {
     m->input_bytes[k] = extent(rank, a->sizes, strides, elem);
     m->inputs[k] = a->data;
     if (!a->data && !is_empty(rank, a->sizes)) return fail(m, "input '%s' has no data", info->name);
-    if (a->data && (uintptr_t)a->data % elem == 0 && same_layout(rank, a->sizes, strides, rows)) return 0;
+    if (a->data && (uintptr_t)a->data % elem == 0 && same_layout(rank, a->sizes, strides, rows))
+        return 0;
     TRY(reserve(m, &m->laid_out[k], m->input_bytes[k]));
     m->inputs[k] = m->laid_out[k].bytes;
     if (is_empty(rank, a->sizes)) return 0;
-    if ((uintptr_t)a->data % elem) return fail(m, "input '%s' is not aligned to its elements", info->name);
+    if ((uintptr_t)a->data % elem)
+        return fail(m, "input '%s' is not aligned to its elements", info->name);
     hn_copy_strided(m->inputs[k], strides, a->data, rows, a->sizes, rank, elem);
     return 0;
 }
@@ -342,9 +364,13 @@ static bool is_direct(const model *m, uint32_t output, int64_t bytes) {
     values_of(m, o->sizes, o->rank, sizes);
     values_of(m, o->strides, o->rank, strides);
     row_major(o->rank, sizes, rows);
-    if (!same_layout(o->rank, sizes, strides, rows) || bytes < 0 || bytes > extent(o->rank, sizes, rows, elem)) return false;
+    if (!same_layout(o->rank, sizes, strides, rows) || bytes < 0 ||
+        bytes > extent(o->rank, sizes, rows, elem))
+        return false;
     for (uint32_t k = 0; k < P->inputs; k++)
-        if (overlap(data, bytes, m->given[k].data, array_bytes(&model_inputs[k], m->given[k].sizes))) return false;
+        if (overlap(data, bytes, m->given[k].data,
+                    array_bytes(&model_inputs[k], m->given[k].sizes)))
+            return false;
     return true;
 }
 
@@ -378,7 +404,8 @@ static int give_output(model *m, uint32_t k, model_array *a) {
     }
     values_of(m, o->sizes, o->rank, a->sizes);
     for (uint32_t d = 0; d < o->rank; d++)
-        if (a->sizes[d] < 0) return fail(m, "output %d depends on a number that nothing has defined", o->output);
+        if (a->sizes[d] < 0)
+            return fail(m, "output %d depends on a number that nothing has defined", o->output);
     values_of(m, o->strides, o->rank, strides);
     row_major(o->rank, a->sizes, rows);
     uint8_t *content = P->content(m, k);
@@ -391,7 +418,8 @@ static int give_output(model *m, uint32_t k, model_array *a) {
         TRY(reserve(m, &m->results[k], extent(o->rank, a->sizes, rows, elem)));
         a->data = m->results[k].bytes;
     }
-    if (a->data != content && !is_empty(o->rank, a->sizes)) hn_copy_strided(a->data, rows, content, strides, a->sizes, o->rank, elem);
+    if (a->data != content && !is_empty(o->rank, a->sizes))
+        hn_copy_strided(a->data, rows, content, strides, a->sizes, o->rank, elem);
     return 0;
 }
 
@@ -418,7 +446,8 @@ static void write_mutation(model *m, uint32_t k, const uint8_t *from, const mode
     if (is_empty(o->rank, sizes)) return;
     if (o->target_input >= 0) row_major(o->rank, sizes, target);
     else values_of(m, o->target_strides, o->rank, target);
-    uint8_t *to = o->target_input >= 0 ? inputs[o->target_input].data : m->owns[o->target_own].bytes + o->target_offset;
+    uint8_t *to = o->target_input >= 0 ? inputs[o->target_input].data
+                                       : m->owns[o->target_own].bytes + o->target_offset;
     hn_copy_strided(to, target, from, strides, sizes, o->rank, type_bytes((model_type)o->type));
 }
 
@@ -426,7 +455,8 @@ static int finish(model *m, const model_array *inputs, model_array *outputs) {
     uint8_t **from = zeros(P->outputs, sizeof *from);
     int failed = from ? 0 : fail(m, "out of memory");
     for (uint32_t k = 0; k < P->outputs && !failed; k++)
-        failed = P->output[k].output >= 0 ? give_output(m, k, &outputs[P->output[k].output]) : stage_mutation(m, k, &from[k]);
+        failed = P->output[k].output >= 0 ? give_output(m, k, &outputs[P->output[k].output])
+                                          : stage_mutation(m, k, &from[k]);
     for (uint32_t k = 0; k < P->outputs && !failed; k++)
         if (P->output[k].output < 0) write_mutation(m, k, from[k], inputs);
     free(from);
@@ -435,16 +465,23 @@ static int finish(model *m, const model_array *inputs, model_array *outputs) {
 
 /* --- states --- */
 
-/* State k with its sizes and strides; NULL after an error. `given`: sizes that it must have, or NULL. */
-static const output_facts *state_find(model *m, int k, const int64_t *given, int64_t *sizes, int64_t *strides) {
+/* State k with its sizes and strides; NULL after an error. `given`: sizes that it must have, or
+ * NULL. */
+static const output_facts *state_find(model *m, int k, const int64_t *given, int64_t *sizes,
+                                      int64_t *strides) {
     const output_facts *o = k < 0 || k >= MODEL_BUFFERS ? NULL : &P->output[P->state_output[k]];
     if (!o) return fail(m, "there is no buffer %d", k), NULL;
     values_of(m, o->sizes, o->rank, sizes);
     values_of(m, o->target_strides, o->rank, strides);
     for (uint32_t d = 0; d < o->rank; d++) {
-        if (sizes[d] < 0 || strides[d] < 0) return fail(m, "buffer '%s' has a size that is not known before a run", model_buffers[k].name), NULL;
+        if (sizes[d] < 0 || strides[d] < 0)
+            return fail(m, "buffer '%s' has a size that is not known before a run",
+                        model_buffers[k].name),
+                   NULL;
         if (given && given[d] != sizes[d])
-            return fail(m, "buffer '%s' dimension %u is %" PRId64 ", must be %" PRId64, model_buffers[k].name, d, given[d], sizes[d]), NULL;
+            return fail(m, "buffer '%s' dimension %u is %" PRId64 ", must be %" PRId64,
+                        model_buffers[k].name, d, given[d], sizes[d]),
+                   NULL;
     }
     return o;
 }
@@ -461,7 +498,8 @@ int model_buffer_read(model *m, int k, model_array *out) {
         out->data = own->bytes;
     }
     if (!is_empty(o->rank, out->sizes))
-        hn_copy_strided(out->data, rows, m->owns[o->target_own].bytes + o->target_offset, strides, out->sizes, o->rank, elem);
+        hn_copy_strided(out->data, rows, m->owns[o->target_own].bytes + o->target_offset, strides,
+                        out->sizes, o->rank, elem);
     return 0;
 }
 
@@ -472,8 +510,8 @@ int model_buffer_write(model *m, int k, const model_array *state) {
     if (is_empty(o->rank, sizes)) return 0;
     if (!state->data) return fail(m, "buffer '%s' has no data", model_buffers[k].name);
     row_major(o->rank, sizes, rows);
-    hn_copy_strided(m->owns[o->target_own].bytes + o->target_offset, strides, state->data, rows, sizes, o->rank,
-                    type_bytes((model_type)o->type));
+    hn_copy_strided(m->owns[o->target_own].bytes + o->target_offset, strides, state->data, rows,
+                    sizes, o->rank, type_bytes((model_type)o->type));
     return 0;
 }
 
@@ -524,10 +562,12 @@ static void run_chunk(void *context, int k) {
         __atomic_store_n(&j->failed, 1, __ATOMIC_RELAXED);
 }
 
-int kernel_run(model *m, kernel *run, void *const *buffers, const long long *params, uint32_t param_count, int64_t extent,
-               int64_t grain, int64_t scratch_bytes, const char *where) {
+int kernel_run(model *m, kernel *run, void *const *buffers, const long long *params,
+               uint32_t param_count, int64_t extent, int64_t grain, int64_t scratch_bytes,
+               const char *where) {
     int failed = 0;
-    if (extent < 0 || scratch_bytes < 0 || scratch_bytes > INT64_MAX / 4096) return fail(m, "%s: the inputs are too large", where);
+    if (extent < 0 || scratch_bytes < 0 || scratch_bytes > INT64_MAX / 4096)
+        return fail(m, "%s: the inputs are too large", where);
     for (uint32_t k = 0; k < param_count; k++)
         if (params[k] == UNDEFINED) return fail(m, "%s: the inputs are too large", where);
     if (extent == 0) return 0;

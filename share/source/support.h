@@ -10,7 +10,8 @@
 
 /* --- numbers: sizes, offsets and the like, worked out from the sizes of the inputs --- */
 
-/* An overflow, a division by zero, or something that is not known yet. Whatever uses it is that too. */
+/* An overflow, a division by zero, or something that is not known yet. Whatever uses it is that
+ * too. */
 #define UNDEFINED INT64_MIN
 
 static inline int64_t n_add(int64_t a, int64_t b) {
@@ -32,8 +33,12 @@ static inline int64_t n_mod(int64_t a, int64_t b) { /* the sign is the divisor's
     int64_t r = a % b;
     return r && (r < 0) != (b < 0) ? r + b : r;
 }
-static inline int64_t n_min(int64_t a, int64_t b) { return a == UNDEFINED || b == UNDEFINED ? UNDEFINED : a < b ? a : b; }
-static inline int64_t n_max(int64_t a, int64_t b) { return a == UNDEFINED || b == UNDEFINED ? UNDEFINED : a > b ? a : b; }
+static inline int64_t n_min(int64_t a, int64_t b) {
+    return a == UNDEFINED || b == UNDEFINED ? UNDEFINED : a < b ? a : b;
+}
+static inline int64_t n_max(int64_t a, int64_t b) {
+    return a == UNDEFINED || b == UNDEFINED ? UNDEFINED : a > b ? a : b;
+}
 
 /* A literal, or number `n` of the model when that is not 0. */
 typedef struct dim {
@@ -56,17 +61,19 @@ typedef struct input_facts {
 } input_facts;
 
 typedef struct output_facts {
-    int output;        /* number among the caller's outputs; -1: a mutation */
+    int output;         /* number among the caller's outputs; -1: a mutation */
     uint8_t kind, type; /* model_kind, model_type */
-    uint8_t in_place;  /* the content lies in an input or in a weight: a mutation may be about to change it */
-    uint8_t is_block;  /* it lies in memory made for outputs */
+    /* the content lies in an input or in a weight: a mutation may be about to change it */
+    uint8_t in_place;
+    uint8_t is_block; /* it lies in memory made for outputs */
     uint32_t rank;
     const dim *sizes, *strides;
     dim value;     /* of INT */
     uint64_t bits; /* of FLOAT and BOOLEAN */
-    int target_input, target_own; /* of a mutation: the input or the changing weight that it writes, else -1 */
-    int64_t target_offset;        /* bytes */
-    const dim *target_strides;    /* of target_own */
+    /* of a mutation: the input or the changing weight that it writes, else -1 */
+    int target_input, target_own;
+    int64_t target_offset;     /* bytes */
+    const dim *target_strides; /* of target_own */
 } output_facts;
 
 /* A weight that the program changes: the model has a copy of its own. */
@@ -80,10 +87,11 @@ typedef struct program {
     const input_facts *input;
     const output_facts *output; /* the outputs, then the mutations, in the order of the signature */
     const own_facts *own;
-    const int *block_output;    /* per block: the entry of `output` that lies at its start, or -1 */
-    const int *state_output;    /* per state: its entry */
+    const int *block_output; /* per block: the entry of `output` that lies at its start, or -1 */
+    const int *state_output; /* per state: its entry */
     const char *const *features; /* of the CPU, that the kernels use; NULL at the end */
-    int (*begin)(model *m, const model_array *inputs); /* numbers and memory that the inputs' sizes tell */
+    /* numbers and memory that the inputs' sizes tell */
+    int (*begin)(model *m, const model_array *inputs);
     int (*steps)(model *m);
     uint8_t *(*content)(model *m, uint32_t output); /* where an output lies after the steps */
     void (*externs_close)(model *m);                /* NULL without externs */
@@ -99,16 +107,16 @@ typedef struct memory {
 
 struct model {
     char error[600];
-    int threads;           /* into how many parts work is cut */
+    int threads; /* into how many parts work is cut */
     hn_team team;
-    uint8_t *weights;      /* content of the file, behind its head */
+    uint8_t *weights; /* content of the file, behind its head */
     void *map;
-    size_t map_bytes;      /* 0: `map` was read, not mapped */
+    size_t map_bytes; /* 0: `map` was read, not mapped */
     int64_t *numbers;
-    uint8_t **inputs;      /* per input: as the program wants it laid out */
-    int64_t *input_bytes;  /* per input: the extent of that */
-    memory *laid_out;      /* per input: a copy, when the caller's layout is another */
-    uint8_t **blocks;      /* per block: where it is in this run */
+    uint8_t **inputs;     /* per input: as the program wants it laid out */
+    int64_t *input_bytes; /* per input: the extent of that */
+    memory *laid_out;     /* per input: a copy, when the caller's layout is another */
+    uint8_t **blocks;     /* per block: where it is in this run */
     memory *own_blocks, *slots, *owns, *results, *staged; /* results and staged: per output_facts */
     const model_array *given; /* inputs of the call; NULL where they are not at hand */
     model_array *wanted;      /* outputs, likewise */
@@ -116,9 +124,9 @@ struct model {
     struct externs *externs;
 };
 
-#define TRY(call)                                                                                                                  \
-    do {                                                                                                                           \
-        if (call) return 1;                                                                                                        \
+#define TRY(call)                                                                                  \
+    do {                                                                                           \
+        if (call) return 1;                                                                        \
     } while (0)
 
 /* Sets the message; returns 1. */
@@ -128,7 +136,8 @@ int reserve(model *m, memory *memory, int64_t bytes);
 
 /* --- used by `begin` --- */
 
-/* A symbol from the dimension (or value) of its input: (dimension - rest) / coeff, exactly, within its range. */
+/* A symbol from the dimension (or value) of its input: (dimension - rest) / coeff, exactly, within
+ * its range. */
 int solve(model *m, const symbol *s, const model_array *inputs, int64_t rest, int64_t *out);
 /* All sizes of all inputs against the numbers. */
 int check_inputs(model *m, const model_array *inputs);
@@ -140,15 +149,18 @@ int guard(model *m, int relation, int64_t a, int64_t b, const char *text);
 
 /* --- used by `steps` --- */
 
-typedef int kernel(void *const *buffers, const long long *sizes, long long begin, long long end, void *scratch);
+typedef int kernel(void *const *buffers, const long long *sizes, long long begin, long long end,
+                   void *scratch);
 
 /* Splits [0, extent) over the threads when each gets `grain` iterations or more. */
-int kernel_run(model *m, kernel *run, void *const *buffers, const long long *params, uint32_t param_count, int64_t extent,
-               int64_t grain, int64_t scratch_bytes, const char *where);
+int kernel_run(model *m, kernel *run, void *const *buffers, const long long *params,
+               uint32_t param_count, int64_t extent, int64_t grain, int64_t scratch_bytes,
+               const char *where);
 /* An element as a number. */
 int64_t number_at(const void *element, model_type type);
 /* Gives a symbol that depends on data its value. `*out_known`: it had this value already. */
-int define(model *m, const symbol *s, int64_t value, int64_t *number, bool *out_known, const char *where);
+int define(model *m, const symbol *s, int64_t value, int64_t *number, bool *out_known,
+           const char *where);
 
 /* An operation of externs.c. Masks have a bit for each operand. */
 typedef struct extern_facts {

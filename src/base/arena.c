@@ -23,11 +23,11 @@
 
 #ifdef ARENA_ASAN
 #include <sanitizer/asan_interface.h>
-#define POISON(ptr, bytes) ASAN_POISON_MEMORY_REGION((ptr), (bytes))
+#define POISON(ptr, bytes)   ASAN_POISON_MEMORY_REGION((ptr), (bytes))
 #define UNPOISON(ptr, bytes) ASAN_UNPOISON_MEMORY_REGION((ptr), (bytes))
 enum { RED_ZONE_BYTES = 16 };
 #else
-#define POISON(ptr, bytes) ((void)(ptr), (void)(bytes))
+#define POISON(ptr, bytes)   ((void)(ptr), (void)(bytes))
 #define UNPOISON(ptr, bytes) ((void)(ptr), (void)(bytes))
 enum { RED_ZONE_BYTES = 0 };
 #endif
@@ -127,7 +127,8 @@ void *hn_arena_alloc(hn_arena *arena, size_t bytes) {
 hn_status hn_arena_array(hn_arena *arena, size_t count, size_t elem_bytes, void *out) {
     size_t bytes;
     if (!hn_mul_size(count, elem_bytes, &bytes))
-        return HN_ERROR(HN_OUT_OF_MEMORY, "cannot allocate %zu elements of %zu bytes: the size overflows", count,
+        return HN_ERROR(HN_OUT_OF_MEMORY,
+                        "cannot allocate %zu elements of %zu bytes: the size overflows", count,
                         elem_bytes);
     void *array = hn_arena_alloc(arena, bytes);
     if (!array) return HN_ERROR(HN_OUT_OF_MEMORY, "cannot allocate %zu bytes", bytes);
@@ -164,14 +165,16 @@ char *hn_arena_printf(hn_arena *arena, const char *fmt, ...) {
 hn_status hn_arena_grow(hn_arena *arena, void *items, uint32_t *cap, uint32_t count, uint32_t need,
                         size_t elem_bytes) {
     /* HN_PUSH asks for count + 1, which is 0 when the vector is full. */
-    if (need < count) return HN_ERROR(HN_OUT_OF_MEMORY, "cannot grow a vector beyond %u elements", count);
+    if (need < count)
+        return HN_ERROR(HN_OUT_OF_MEMORY, "cannot grow a vector beyond %u elements", count);
     if (need <= *cap) return NULL;
     uint32_t wanted = *cap > UINT32_MAX / 2 ? UINT32_MAX : *cap * 2;
     if (wanted < FIRST_VECTOR_CAP) wanted = FIRST_VECTOR_CAP;
     if (wanted < need) wanted = need;
     void *grown, *old;
     HN_TRY(hn_arena_array(arena, wanted, elem_bytes, &grown));
-    memcpy(&old, items, sizeof(old)); /* through memcpy: `items` points to a pointer of some other type */
+    /* through memcpy: `items` points to a pointer of some other type */
+    memcpy(&old, items, sizeof(old));
     if (count) memcpy(grown, old, (size_t)count * elem_bytes);
     memcpy(items, &grown, sizeof(grown));
     *cap = wanted;

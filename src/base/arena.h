@@ -26,7 +26,8 @@ void hn_arena_reset(hn_arena *arena);
 /* `bytes` zeroed bytes, aligned to 16. Zero bytes give a valid pointer. NULL without memory. */
 void *hn_arena_alloc(hn_arena *arena, size_t bytes);
 
-/* `count * elem_bytes` zeroed bytes in `*out`. Errors: out-of-memory, also when the product overflows. */
+/* `count * elem_bytes` zeroed bytes in `*out`. Errors: out-of-memory, also when the product
+ * overflows. */
 hn_status hn_arena_array(hn_arena *arena, size_t count, size_t elem_bytes, void *out) HN_MUST_USE;
 
 /* Copies `len` bytes and adds a NUL. NULL without memory. */
@@ -40,7 +41,8 @@ char *hn_arena_printf(hn_arena *arena, const char *fmt, ...) HN_PRINTF(2, 3);
 hn_status hn_arena_grow(hn_arena *arena, void *items, uint32_t *cap, uint32_t count, uint32_t need,
                         size_t elem_bytes) HN_MUST_USE;
 
-/* Allocates `count` elements for the pointer `ptr` and returns out-of-memory from the caller on failure. */
+/* Allocates `count` elements for the pointer `ptr` and returns out-of-memory from the caller on
+ * failure. */
 #define HN_NEW(arena, ptr, count)                                                                  \
     HN_TRY(hn_arena_array((arena), (size_t)(count), sizeof(*(ptr)), &(ptr)))
 

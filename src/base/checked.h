@@ -1,4 +1,5 @@
-/* checked.h: integer arithmetic that reports overflow: each function returns false and leaves *out. And addresses. */
+/* checked.h: integer arithmetic that reports overflow: each function returns false and leaves *out.
+ * And addresses. */
 #ifndef HN_BASE_CHECKED_H
 #define HN_BASE_CHECKED_H
 
@@ -32,8 +33,8 @@ static inline uint8_t *hn_address(const void *memory, int64_t offset_bytes) {
     return (uint8_t *)((uintptr_t)memory + (uint64_t)offset_bytes);
 }
 
-/* Python's // and %. `b` must not be 0. INT64_MIN // -1, which does not fit, wraps to INT64_MIN: the
- * division instruction would kill the process; where it matters, ask hn_floor_div_i64. */
+/* Python's // and %. `b` must not be 0. INT64_MIN // -1, which does not fit, wraps to INT64_MIN:
+ * the division instruction would kill the process; where it matters, ask hn_floor_div_i64. */
 static inline int64_t hn_floor_div(int64_t a, int64_t b) {
     if (b == -1) return (int64_t)(0 - (uint64_t)a);
     int64_t q = a / b;
@@ -52,6 +53,8 @@ static inline bool hn_floor_div_i64(int64_t a, int64_t b, int64_t *out) {
 }
 
 /* Rounds up to a multiple. `align` must not be 0, `value + align` must fit. */
-static inline size_t hn_align_up(size_t value, size_t align) { return (value + align - 1) / align * align; }
+static inline size_t hn_align_up(size_t value, size_t align) {
+    return (value + align - 1) / align * align;
+}
 
 #endif

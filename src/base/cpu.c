@@ -5,7 +5,9 @@
 
 /* Best first. */
 static const hn_cpu_level levels[] = {
-    {"x86-64-v4", "avx512", "-mavx2 -mfma -mf16c -mbmi2 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512", 64, "avx512"},
+    {"x86-64-v4", "avx512",
+     "-mavx2 -mfma -mf16c -mbmi2 -mavx512f -mavx512bw -mavx512dq -mavx512vl -mprefer-vector-width=512",
+     64, "avx512"},
     {"x86-64-v3", "avx2", "-mavx2 -mfma -mf16c -mbmi2", 32, "avx2"},
     {"generic", "x86-64", "", 16, "generic"},
 };
@@ -14,9 +16,10 @@ const hn_cpu_level *hn_cpu_level_host(void) {
     size_t best = HN_COUNT_OF(levels) - 1;
 #if defined(__x86_64__)
     __builtin_cpu_init();
-    bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
-    bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq") &&
-              __builtin_cpu_supports("avx512vl");
+    bool v3 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+              __builtin_cpu_supports("bmi2");
+    bool v4 = v3 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+              __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
     best = v4 ? 0 : v3 ? 1 : best;
 #endif
     return &levels[best];
@@ -24,8 +27,11 @@ const hn_cpu_level *hn_cpu_level_host(void) {
 
 const hn_cpu_level *hn_cpu_level_named(hn_str name) {
     if (hn_str_starts_with(name, HN_STR("cpu:"))) name = (hn_str){name.ptr + 4, name.len - 4};
-    if (hn_str_eq(name, HN_STR("host")) || hn_str_eq(name, HN_STR("native"))) return hn_cpu_level_host();
+    if (hn_str_eq(name, HN_STR("host")) || hn_str_eq(name, HN_STR("native")))
+        return hn_cpu_level_host();
     for (size_t k = 0; k < HN_COUNT_OF(levels); k++)
-        if (hn_str_eq(name, hn_str_of(levels[k].name)) || hn_str_eq(name, hn_str_of(levels[k].alias))) return &levels[k];
+        if (hn_str_eq(name, hn_str_of(levels[k].name)) ||
+            hn_str_eq(name, hn_str_of(levels[k].alias)))
+            return &levels[k];
     return NULL;
 }

@@ -1,4 +1,5 @@
-/* cpu.h: the levels of processors that kernels are compiled for: one table of their names, for models, bundles and kernel jobs. */
+/* cpu.h: the levels of processors that kernels are compiled for: one table of their names, for
+ * models, bundles and kernel jobs. */
 #ifndef HN_BASE_CPU_H
 #define HN_BASE_CPU_H
 
@@ -7,14 +8,15 @@
 #include <stdint.h>
 
 typedef struct hn_cpu_level {
-    const char *name;      /* of the x86-64 psABI: "x86-64-v3" */
-    const char *alias;     /* "avx2" */
-    const char *flags;     /* of gcc and clang, with blanks between: "-mavx2 -mfma" */
+    const char *name;  /* of the x86-64 psABI: "x86-64-v3" */
+    const char *alias; /* "avx2" */
+    const char *flags; /* of gcc and clang, with blanks between: "-mavx2 -mfma" */
     uint32_t vector_bytes;
-    const char *ops;       /* which of ops/cpu/kernels_*.c it runs */
+    const char *ops; /* which of ops/cpu/kernels_*.c it runs */
 } hn_cpu_level;
 
-/* The level of that name or alias, with "cpu:" in front or not; "host" and "native" are this machine's. NULL: there is none. */
+/* The level of that name or alias, with "cpu:" in front or not; "host" and "native" are this
+ * machine's. NULL: there is none. */
 const hn_cpu_level *hn_cpu_level_named(hn_str name);
 const hn_cpu_level *hn_cpu_level_host(void);
 /* The names, for messages. */

@@ -20,16 +20,19 @@ hn_device_kind hn_device_named(hn_str name) {
 static hn_status parse_error(const char *text) {
     hn_strbuf kinds;
     hn_strbuf_init(&kinds);
-    for (uint32_t k = 0; k < HN_DEVICE_KIND_COUNT; k++) hn_strbuf_printf(&kinds, "%s%s", k ? ", " : "", names[k]);
-    hn_status status = HN_ERROR(HN_INVALID_ARGUMENT, "'%s' is no device; give one of %s, or one with a number: '%s:0'", text,
-                                kinds.ptr ? kinds.ptr : "", names[0]);
+    for (uint32_t k = 0; k < HN_DEVICE_KIND_COUNT; k++)
+        hn_strbuf_printf(&kinds, "%s%s", k ? ", " : "", names[k]);
+    hn_status status = HN_ERROR(HN_INVALID_ARGUMENT,
+                                "'%s' is no device; give one of %s, or one with a number: '%s:0'",
+                                text, kinds.ptr ? kinds.ptr : "", names[0]);
     hn_strbuf_deinit(&kinds);
     return status;
 }
 
 hn_status hn_device_parse(const char *text, hn_device *out) {
     const char *colon = strchr(text, ':');
-    const hn_device_kind kind = hn_device_named((hn_str){text, colon ? (size_t)(colon - text) : strlen(text)});
+    const hn_device_kind kind =
+        hn_device_named((hn_str){text, colon ? (size_t)(colon - text) : strlen(text)});
     uint32_t number = 0;
     if (kind == HN_DEVICE_KIND_COUNT || (colon && !colon[1])) return parse_error(text);
     for (const char *c = colon ? colon + 1 : ""; *c; c++) {

@@ -1,4 +1,5 @@
-/* dirents.h: entries of a directory as getdents64(2) gives them, for code that may run in a signal handler, where readdir may not. */
+/* dirents.h: entries of a directory as getdents64(2) gives them, for code that may run in a signal
+ * handler, where readdir may not. */
 #ifndef HN_BASE_DIRENTS_H
 #define HN_BASE_DIRENTS_H
 

@@ -24,7 +24,8 @@ static hn_status map_descriptor(hn_file_map *map, int fd, const char *path) {
     static const uint8_t empty[1];
     struct stat info;
     if (fstat(fd, &info) != 0) return HN_OS_ERROR(errno, "cannot stat '%s'", path);
-    if (S_ISDIR(info.st_mode)) return HN_ERROR(HN_INVALID_ARGUMENT, "cannot open '%s': it is a folder, not a file", path);
+    if (S_ISDIR(info.st_mode))
+        return HN_ERROR(HN_INVALID_ARGUMENT, "cannot open '%s': it is a folder, not a file", path);
     if (!S_ISREG(info.st_mode))
         return HN_ERROR(HN_INVALID_ARGUMENT, "cannot open '%s': it is not a regular file", path);
     if (info.st_size == 0) {
@@ -106,7 +107,8 @@ static hn_status temp_open(const char *path, hn_strbuf *temp_path, int *out_fd) 
         const int64_t seed[] = {hn_now_ns(), getpid(), gettid(), i};
         hn_strbuf_reset(temp_path);
         hn_strbuf_append(temp_path, dir.ptr, dir.len);
-        hn_strbuf_printf(temp_path, ".henry-tmp-%016llx", (unsigned long long)hn_hash64(seed, sizeof(seed), 0));
+        hn_strbuf_printf(temp_path, ".henry-tmp-%016llx",
+                         (unsigned long long)hn_hash64(seed, sizeof(seed), 0));
         HN_TRY(hn_strbuf_status(temp_path));
         *out_fd = open(temp_path->ptr, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
         if (*out_fd >= 0) return NULL;
@@ -118,9 +120,12 @@ static hn_status temp_open(const char *path, hn_strbuf *temp_path, int *out_fd) 
 /* Writes, syncs and closes the temporary file `fd`; `path` is for messages. */
 static hn_status temp_fill(int fd, const char *path, const void *bytes, size_t len, bool sync) {
     hn_status status = write_all(fd, path, bytes, len);
-    if (!status && sync && fdatasync(fd) != 0) status = HN_OS_ERROR(errno, "cannot sync '%s'", path);
-    /* close reports what a network file system found out late; after EINTR the descriptor is gone. */
-    if (close(fd) != 0 && errno != EINTR && !status) status = HN_OS_ERROR(errno, "cannot close '%s'", path);
+    if (!status && sync && fdatasync(fd) != 0)
+        status = HN_OS_ERROR(errno, "cannot sync '%s'", path);
+    /* close reports what a network file system found out late; after EINTR the descriptor is
+     * gone. */
+    if (close(fd) != 0 && errno != EINTR && !status)
+        status = HN_OS_ERROR(errno, "cannot close '%s'", path);
     return status;
 }
 
@@ -155,10 +160,8 @@ hn_status hn_file_write_atomic(const char *path, const void *bytes, size_t len, 
         status = temp_fill(fd, path, bytes, len, sync);
         if (!status && rename(temp_path.ptr, path) != 0)
             status = HN_OS_ERROR(errno, "cannot rename a temporary file to '%s'", path);
-        if (status)
-            unlink(temp_path.ptr);
-        else if (sync)
-            status = dir_sync(path);
+        if (status) unlink(temp_path.ptr);
+        else if (sync) status = dir_sync(path);
     }
     hn_strbuf_deinit(&temp_path);
     return status;
@@ -180,7 +183,8 @@ static hn_status dir_make(const char *path, mode_t mode) {
 
 static hn_status dir_create(const char *path, mode_t mode) {
     if (is_dir(path)) return NULL;
-    if (!*path) return HN_ERROR(HN_INVALID_ARGUMENT, "cannot create a directory with an empty name");
+    if (!*path)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "cannot create a directory with an empty name");
     char *part = strdup(path);
     if (!part) return HN_ERROR(HN_OUT_OF_MEMORY, "cannot copy the path '%s'", path);
     hn_status status = NULL;
@@ -229,9 +233,11 @@ static hn_status dir_empty(int fd, const char *path, int depth) {
 static hn_status entry_remove(int parent_fd, const char *name, const char *path, int depth) {
     if (unlinkat(parent_fd, name, 0) == 0 || errno == ENOENT) return NULL;
     /* Linux says EISDIR for a directory, POSIX EPERM. */
-    if (errno != EISDIR && errno != EPERM) return HN_OS_ERROR(errno, "cannot remove '%s' in '%s'", name, path);
+    if (errno != EISDIR && errno != EPERM)
+        return HN_OS_ERROR(errno, "cannot remove '%s' in '%s'", name, path);
     if (depth > REMOVE_DEPTH_LIMIT)
-        return HN_ERROR(HN_UNSUPPORTED, "cannot remove '%s': more than %d levels deep", path, REMOVE_DEPTH_LIMIT);
+        return HN_ERROR(HN_UNSUPPORTED, "cannot remove '%s': more than %d levels deep", path,
+                        REMOVE_DEPTH_LIMIT);
     int fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     if (fd < 0) {
         if (errno == ENOENT) return NULL;
@@ -255,7 +261,8 @@ hn_status hn_dir_remove(const char *path) {
 }
 
 const char *hn_dir_temp_root(void) {
-    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,/:@%";
+    static const char safe[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,/:@%";
     const char *root = getenv("TMPDIR");
     return root && root[0] == '/' && !root[strspn(root, safe)] ? root : "/tmp";
 }
@@ -264,8 +271,10 @@ hn_status hn_dir_temp(char *out_path, size_t out_bytes) {
     const char *root = hn_dir_temp_root();
     int len = snprintf(out_path, out_bytes, "%s/henry-XXXXXX", root);
     if (len < 0 || (size_t)len >= out_bytes)
-        return HN_ERROR(HN_INVALID_ARGUMENT, "cannot make a directory in '%s': the path is too long", root);
-    if (!mkdtemp(out_path)) return HN_OS_ERROR(errno, "cannot make a directory in '%s'; check TMPDIR", root);
+        return HN_ERROR(HN_INVALID_ARGUMENT,
+                        "cannot make a directory in '%s': the path is too long", root);
+    if (!mkdtemp(out_path))
+        return HN_OS_ERROR(errno, "cannot make a directory in '%s'; check TMPDIR", root);
     return NULL;
 }
 

@@ -7,7 +7,8 @@
 #include <xxhash.h>
 
 _Static_assert(sizeof(hn_digest_state) >= sizeof(crypto_generichash_state), "the state fits");
-_Static_assert(_Alignof(hn_digest_state) >= _Alignof(crypto_generichash_state), "the state is aligned");
+_Static_assert(_Alignof(hn_digest_state) >= _Alignof(crypto_generichash_state),
+               "the state is aligned");
 _Static_assert(sizeof(((hn_digest *)0)->bytes) == crypto_generichash_BYTES, "256 bits");
 
 static pthread_once_t sodium_once = PTHREAD_ONCE_INIT;

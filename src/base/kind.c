@@ -1,7 +1,7 @@
 /* kind.c: see kind.h.
  *
- * Sources: the formats' own descriptions (safetensors README, onnx.proto, GGUF, APPNOTE.TXT of zip); torch/serialization.py for
- * the number that older files of torch.save begin with. */
+ * Sources: the formats' own descriptions (safetensors README, onnx.proto, GGUF, APPNOTE.TXT of
+ * zip); torch/serialization.py for the number that older files of torch.save begin with. */
 #include "base/kind.h"
 
 #include "base/str.h"
@@ -10,7 +10,13 @@
 
 /* ---- zip archives: the names in the directory at the end tell them apart ---- */
 
-enum { ZIP_END_BYTES = 22, ZIP64_LOCATOR_BYTES = 20, ZIP64_ENDS_BYTES = 76, ZIP_COMMENT_MAX = 65535, ZIP_DIRECTORY_MAX = 4 << 20 };
+enum {
+    ZIP_END_BYTES = 22,
+    ZIP64_LOCATOR_BYTES = 20,
+    ZIP64_ENDS_BYTES = 76,
+    ZIP_COMMENT_MAX = 65535,
+    ZIP_DIRECTORY_MAX = 4 << 20
+};
 
 static uint64_t read_le(const uint8_t *at, int bytes) {
     uint64_t value = 0;
@@ -20,29 +26,36 @@ static uint64_t read_le(const uint8_t *at, int bytes) {
 
 /* The directory of the archive, or the end of the file where it must be. */
 static hn_str zip_directory(const uint8_t *bytes, size_t len) {
-    size_t first = len > ZIP_END_BYTES + ZIP_COMMENT_MAX ? len - ZIP_END_BYTES - ZIP_COMMENT_MAX : 0;
+    size_t first =
+        len > ZIP_END_BYTES + ZIP_COMMENT_MAX ? len - ZIP_END_BYTES - ZIP_COMMENT_MAX : 0;
     for (size_t at = len >= ZIP_END_BYTES ? len - ZIP_END_BYTES : 0; at > first; at--) {
         if (memcmp(bytes + at, "PK\5\6", 4) != 0) continue;
         uint64_t size = read_le(bytes + at + 12, 4);
-        bool is_64 = at >= ZIP64_ENDS_BYTES && memcmp(bytes + at - ZIP64_LOCATOR_BYTES, "PK\6\7", 4) == 0;
+        bool is_64 =
+            at >= ZIP64_ENDS_BYTES && memcmp(bytes + at - ZIP64_LOCATOR_BYTES, "PK\6\7", 4) == 0;
         size_t end = is_64 ? at - ZIP64_ENDS_BYTES : at;
-        if (size > end) size = end < ZIP_DIRECTORY_MAX ? end : ZIP_DIRECTORY_MAX; /* also a size that only zip64 can give */
+        /* also a size that only zip64 can give */
+        if (size > end) size = end < ZIP_DIRECTORY_MAX ? end : ZIP_DIRECTORY_MAX;
         return (hn_str){(const char *)bytes + end - size, size};
     }
     return HN_STR("");
 }
 
-static bool has(hn_str text, const char *part) { return text.len && memmem(text.ptr, text.len, part, strlen(part)); }
+static bool has(hn_str text, const char *part) {
+    return text.len && memmem(text.ptr, text.len, part, strlen(part));
+}
 
 static hn_kind zip_kind(const uint8_t *bytes, size_t len) {
     hn_str names = zip_directory(bytes, len);
     if (!names.len) return HN_KIND_UNKNOWN; /* cut short: the reader of archives says so */
-    if (has(names, "archive_format") || has(names, "serialized_exported_program.json")) return HN_KIND_PT2;
+    if (has(names, "archive_format") || has(names, "serialized_exported_program.json"))
+        return HN_KIND_PT2;
     if (has(names, "/constants.pkl") || has(names, "/code/")) return HN_KIND_TORCHSCRIPT;
     return has(names, "/data.pkl") ? HN_KIND_TORCH_SAVE : HN_KIND_ZIP;
 }
 
-/* ---- ONNX has no magic number: fields of its message ModelProto, of which the graph is one ---- */
+/* ---- ONNX has no magic number: fields of its message ModelProto, of which the graph is one
+ * ---- */
 
 static bool read_varint(const uint8_t *bytes, size_t len, size_t *at, uint64_t *out) {
     *out = 0;
@@ -55,7 +68,14 @@ static bool read_varint(const uint8_t *bytes, size_t len, size_t *at, uint64_t *
 }
 
 static bool is_onnx(const uint8_t *bytes, size_t len) {
-    enum { IR_VERSION = 1 << 3, MODEL_VERSION = 5 << 3, GRAPH = 7 << 3 | 2, LENGTH = 2, IR_VERSION_MAX = 100, FIELD_MAX = 31 };
+    enum {
+        IR_VERSION = 1 << 3,
+        MODEL_VERSION = 5 << 3,
+        GRAPH = 7 << 3 | 2,
+        LENGTH = 2,
+        IR_VERSION_MAX = 100,
+        FIELD_MAX = 31
+    };
     size_t at = 0;
     uint64_t tag, value;
     if (!read_varint(bytes, len, &at, &tag) || tag != IR_VERSION) return false;
@@ -71,7 +91,9 @@ static bool is_onnx(const uint8_t *bytes, size_t len) {
 
 /* ---- all ---- */
 
-static bool is_safetensors(const uint8_t *bytes, size_t len) { return len > 9 && read_le(bytes, 8) <= len - 8 && bytes[8] == '{'; }
+static bool is_safetensors(const uint8_t *bytes, size_t len) {
+    return len > 9 && read_le(bytes, 8) <= len - 8 && bytes[8] == '{';
+}
 
 static bool starts(const uint8_t *bytes, size_t len, const char *magic, size_t magic_len) {
     return len >= magic_len && memcmp(bytes, magic, magic_len) == 0;
@@ -92,7 +114,9 @@ hn_kind hn_kind_of(const void *from, size_t len) {
         {"GGUF", 4, HN_KIND_GGUF},
         {"\x89HDF\r\n\x1a\n", 8, HN_KIND_HDF5},
         {"\x93NUMPY", 6, HN_KIND_NPY},
-        {"\x7f""ELF", 4, HN_KIND_ELF},
+        {"\x7f"
+         "ELF",
+         4, HN_KIND_ELF},
         {"\x1f\x8b", 2, HN_KIND_GZIP},
         {"version https://git-lfs", 23, HN_KIND_LFS},
     };
@@ -100,34 +124,43 @@ hn_kind hn_kind_of(const void *from, size_t len) {
     if (!len) return HN_KIND_EMPTY;
     for (size_t k = 0; k < sizeof known / sizeof *known; k++)
         if (starts(bytes, len, known[k].magic, known[k].len)) return known[k].kind;
-    if (starts(bytes, len, "PK\3\4", 4) || starts(bytes, len, "PK\5\6", 4)) return zip_kind(bytes, len);
+    if (starts(bytes, len, "PK\3\4", 4) || starts(bytes, len, "PK\5\6", 4))
+        return zip_kind(bytes, len);
     if (is_safetensors(bytes, len)) return HN_KIND_SAFETENSORS;
     return is_onnx(bytes, len) ? HN_KIND_ONNX : HN_KIND_UNKNOWN;
 }
 
-#define EXPORT_IT "export the model with torch.export.export and torch.export.save, and compile the .pt2"
+#define EXPORT_IT                                                                                  \
+    "export the model with torch.export.export and torch.export.save, and compile the .pt2"
 
-/* What each kind is called, and what to do about it where a bundle or a model is needed. NULL: it is not refused there. */
+/* What each kind is called, and what to do about it where a bundle or a model is needed. NULL: it
+ * is not refused there. */
 static const struct {
     const char *name, *for_bundle, *for_model;
 } kinds[HN_KIND_COUNT] = {
     [HN_KIND_UNKNOWN] = {"of no known kind", NULL, EXPORT_IT},
     [HN_KIND_EMPTY] = {"empty", "was it written to the end?", "was it written to the end?"},
-    [HN_KIND_BUNDLE] = {"a bundle (.hnb)", NULL, "it is compiled already: load it with hn_module_load_file, or 'henry run'"},
-    [HN_KIND_PT2] = {"a PyTorch model (.pt2)", "compile it first, with hn_compile_file or 'henry compile'", NULL},
+    [HN_KIND_BUNDLE] = {"a bundle (.hnb)", NULL,
+                        "it is compiled already: load it with hn_module_load_file, or 'henry run'"},
+    [HN_KIND_PT2] = {"a PyTorch model (.pt2)",
+                     "compile it first, with hn_compile_file or 'henry compile'", NULL},
     [HN_KIND_TORCHSCRIPT] = {"a TorchScript archive", EXPORT_IT, EXPORT_IT},
     [HN_KIND_TORCH_SAVE] = {"a file of torch.save (.pt)", EXPORT_IT, EXPORT_IT},
     [HN_KIND_PICKLE] = {"a Python pickle", EXPORT_IT, EXPORT_IT},
     [HN_KIND_ZIP] = {"a zip archive of another kind", EXPORT_IT, EXPORT_IT},
-    [HN_KIND_SAFETENSORS] = {"a safetensors file, which holds weights and no program",
-                             "load the bundle and name this file as hn_module_options.weights_path, or with --weights", EXPORT_IT},
+    [HN_KIND_SAFETENSORS] =
+        {"a safetensors file, which holds weights and no program",
+         "load the bundle and name this file as hn_module_options.weights_path, or with --weights",
+         EXPORT_IT},
     [HN_KIND_ONNX] = {"an ONNX model", EXPORT_IT, EXPORT_IT},
     [HN_KIND_GGUF] = {"a GGUF file, which holds weights and no program", EXPORT_IT, EXPORT_IT},
     [HN_KIND_HDF5] = {"an HDF5 file", EXPORT_IT, EXPORT_IT},
-    [HN_KIND_NPY] = {"a NumPy array", "arrays are inputs: 'henry run MODEL --input FILE'", "arrays are inputs: 'henry run MODEL --input FILE'"},
+    [HN_KIND_NPY] = {"a NumPy array", "arrays are inputs: 'henry run MODEL --input FILE'",
+                     "arrays are inputs: 'henry run MODEL --input FILE'"},
     [HN_KIND_ELF] = {"a program or a shared library", EXPORT_IT, EXPORT_IT},
     [HN_KIND_GZIP] = {"a gzip file", "unpack it first", "unpack it first"},
-    [HN_KIND_LFS] = {"a pointer of Git LFS", "fetch the file itself with 'git lfs pull'", "fetch the file itself with 'git lfs pull'"},
+    [HN_KIND_LFS] = {"a pointer of Git LFS", "fetch the file itself with 'git lfs pull'",
+                     "fetch the file itself with 'git lfs pull'"},
 };
 
 const char *hn_kind_name(hn_kind kind) { return kinds[kind].name; }
@@ -137,6 +170,10 @@ static hn_status refuse(hn_kind kind, const char *wanted, const char *advice) {
     return HN_ERROR(HN_INVALID_ARGUMENT, "it is %s, not %s; %s", kinds[kind].name, wanted, advice);
 }
 
-hn_status hn_kind_refuse_to_load(hn_kind kind) { return refuse(kind, kinds[HN_KIND_BUNDLE].name, kinds[kind].for_bundle); }
+hn_status hn_kind_refuse_to_load(hn_kind kind) {
+    return refuse(kind, kinds[HN_KIND_BUNDLE].name, kinds[kind].for_bundle);
+}
 
-hn_status hn_kind_refuse_to_compile(hn_kind kind, const char *wanted) { return refuse(kind, wanted, kinds[kind].for_model); }
+hn_status hn_kind_refuse_to_compile(hn_kind kind, const char *wanted) {
+    return refuse(kind, wanted, kinds[kind].for_model);
+}

@@ -1,5 +1,6 @@
-/* lock.h: the locks under which the library may log. A line that is logged under one is handed out when the thread has given
- * back its last one: the program's callback may call Henry, and must not find its locks taken. */
+/* lock.h: the locks under which the library may log. A line that is logged under one is handed out
+ * when the thread has given back its last one: the program's callback may call Henry, and must not
+ * find its locks taken. */
 #ifndef HN_BASE_LOCK_H
 #define HN_BASE_LOCK_H
 

@@ -1,8 +1,8 @@
 /* log.c: which lines are wanted.
  *
  * A setting never changes once it is published, so hn_log_on is one atomic load and a short walk. A
- * replaced setting stays linked behind its successor: a reader may still be walking it, and settings
- * are replaced a few times in the life of a process. */
+ * replaced setting stays linked behind its successor: a reader may still be walking it, and
+ * settings are replaced a few times in the life of a process. */
 #include "base/log.h"
 
 #include "base/arena.h"
@@ -19,7 +19,8 @@
 enum { LEVEL_OFF = -1, LEVEL_BAD = -2, LEVEL_DEFAULT = HN_LOG_WARN };
 
 /* Every area that src/ logs under: tests/environment.sh compares. */
-static const char *const areas[] = {"cache", "log", "pass", "pt2", "run", "service", "toolchain", "trace"};
+static const char *const areas[] = {"cache", "log",     "pass",      "pt2",
+                                    "run",   "service", "toolchain", "trace"};
 
 typedef struct area_level {
     hn_str area; /* in the setting's `spec` */
@@ -37,13 +38,15 @@ typedef struct setting {
 
 static _Atomic(setting *) current;
 
-static void vlog(const char *area, hn_log_level level, const char *fmt, va_list args) HN_PRINTF(3, 0);
+static void vlog(const char *area, hn_log_level level, const char *fmt, va_list args)
+    HN_PRINTF(3, 0);
 static void vlog(const char *area, hn_log_level level, const char *fmt, va_list args) {
     int saved = errno; /* logging between a failure and its report must not change the report */
     hn_strbuf text;
     hn_strbuf_init(&text);
     hn_strbuf_vprintf(&text, fmt, args);
-    hn_log_deliver(&(hn_log_line){level, area, text.ptr ? text.ptr : "out of memory"}); /* what fitted, when memory ran out */
+    /* what fitted, when memory ran out */
+    hn_log_deliver(&(hn_log_line){level, area, text.ptr ? text.ptr : "out of memory"});
     hn_strbuf_deinit(&text);
     errno = saved;
 }
@@ -56,7 +59,9 @@ static void log_always(const char *area, hn_log_level level, const char *fmt, ..
     va_end(args);
 }
 
-const char *hn_log_area_name(uint32_t index) { return index < HN_COUNT_OF(areas) ? areas[index] : NULL; }
+const char *hn_log_area_name(uint32_t index) {
+    return index < HN_COUNT_OF(areas) ? areas[index] : NULL;
+}
 
 /* ---- settings ---- */
 
@@ -65,8 +70,8 @@ static int level_of(hn_str text) {
         hn_str name;
         int level;
     } known[] = {
-        {{"off", 3}, LEVEL_OFF},         {{"error", 5}, HN_LOG_ERROR}, {{"warn", 4}, HN_LOG_WARN},
-        {{"warning", 7}, HN_LOG_WARN},   {{"info", 4}, HN_LOG_INFO},   {{"debug", 5}, HN_LOG_DEBUG},
+        {{"off", 3}, LEVEL_OFF},       {{"error", 5}, HN_LOG_ERROR}, {{"warn", 4}, HN_LOG_WARN},
+        {{"warning", 7}, HN_LOG_WARN}, {{"info", 4}, HN_LOG_INFO},   {{"debug", 5}, HN_LOG_DEBUG},
     };
     for (size_t i = 0; i < HN_COUNT_OF(known); i++)
         if (hn_str_eq(text, known[i].name)) return known[i].level;
@@ -98,8 +103,11 @@ static hn_str split(hn_str *rest, char sep) {
 static hn_status unknown_area(hn_str area) {
     hn_strbuf list;
     hn_strbuf_init(&list);
-    for (size_t i = 0; i < HN_COUNT_OF(areas); i++) hn_strbuf_printf(&list, "%s%s", i ? ", " : "", areas[i]);
-    hn_status status = HN_ERROR(HN_INVALID_ARGUMENT, "unknown log area '" HN_STR_FMT "'; areas are %s", HN_STR_ARG(area), list.ptr ? list.ptr : "");
+    for (size_t i = 0; i < HN_COUNT_OF(areas); i++)
+        hn_strbuf_printf(&list, "%s%s", i ? ", " : "", areas[i]);
+    hn_status status =
+        HN_ERROR(HN_INVALID_ARGUMENT, "unknown log area '" HN_STR_FMT "'; areas are %s",
+                 HN_STR_ARG(area), list.ptr ? list.ptr : "");
     hn_strbuf_deinit(&list);
     return status;
 }
@@ -111,7 +119,9 @@ static hn_status parse_item(setting *made, hn_str item) {
     hn_str rest = item, area = has_area ? trim(split(&rest, ':')) : HN_STR("");
     int level = level_of(trim(rest));
     if (level == LEVEL_BAD)
-        return HN_ERROR(HN_INVALID_ARGUMENT, "unknown log level '" HN_STR_FMT "'; write a level or area:level; levels are off, error, warn, info, debug",
+        return HN_ERROR(HN_INVALID_ARGUMENT,
+                        "unknown log level '" HN_STR_FMT
+                        "'; write a level or area:level; levels are off, error, warn, info, debug",
                         HN_STR_ARG(trim(rest)));
     if (has_area && !is_area(area)) return unknown_area(area);
     if (has_area) made->areas[made->area_count++] = (area_level){area, level};
@@ -158,7 +168,9 @@ hn_status hn_log_levels_set(const char *levels) {
     setting *made = NULL;
     const char *variable = levels ? NULL : getenv("HENRY_LOG");
     hn_status status = parse(levels ? levels : variable ? variable : "", &made);
-    if (status) return levels ? status : hn_status_annotate(status, "HENRY_LOG is '%s'", variable ? variable : "");
+    if (status)
+        return levels ? status
+                      : hn_status_annotate(status, "HENRY_LOG is '%s'", variable ? variable : "");
     publish(made);
     return NULL;
 }
@@ -170,7 +182,8 @@ void hn_log_configure(const char *levels) {
 }
 
 static pthread_once_t environment_once = PTHREAD_ONCE_INIT;
-static _Atomic(hn_status) environment_problem; /* until somebody has told it: not inside the once, where a callback might come again */
+/* until somebody has told it: not inside the once, where a callback might come again */
+static _Atomic(hn_status) environment_problem;
 
 static void read_environment(void) {
     if (atomic_load(&current)) return; /* hn_log_levels_set came first */
@@ -190,7 +203,8 @@ static const setting *setting_of_environment(void) {
 
 bool hn_log_on(const char *area, hn_log_level level) {
     const setting *now = atomic_load_explicit(&current, memory_order_acquire);
-    if (!now || atomic_load_explicit(&environment_problem, memory_order_relaxed)) now = setting_of_environment();
+    if (!now || atomic_load_explicit(&environment_problem, memory_order_relaxed))
+        now = setting_of_environment();
     if (!now || !now->is_given) return (int)level <= LEVEL_DEFAULT && hn_log_has_sink();
     hn_str name = hn_str_of(area);
     for (uint32_t i = now->area_count; i-- > 0;) /* the last mention of an area counts */

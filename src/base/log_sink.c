@@ -1,7 +1,8 @@
 /* log_sink.c: where lines go: the program's callback or standard error.
  *
- * A sink never changes once it is published, and stays linked behind its successor: a thread may have taken it up and not
- * counted itself yet. Sinks are replaced a few times in the life of a process. */
+ * A sink never changes once it is published, and stays linked behind its successor: a thread may
+ * have taken it up and not counted itself yet. Sinks are replaced a few times in the life of a
+ * process. */
 #include "base/log.h"
 
 #include "base/str.h"
@@ -16,7 +17,7 @@ typedef struct sink {
     struct sink *previous;
     hn_log_fn callback; /* NULL: none */
     void *context;
-    pid_t pid;          /* of the process that installed it: `users` counts its threads */
+    pid_t pid; /* of the process that installed it: `users` counts its threads */
     atomic_int users;
 } sink;
 
@@ -33,14 +34,17 @@ static _Thread_local unsigned held_count;
 static _Thread_local kept_line *kept_first, *kept_last;
 static _Thread_local bool is_in_callback;
 
-static const char *const level_names[HN_LOG_LEVEL_COUNT] = {
-    [HN_LOG_ERROR] = "error", [HN_LOG_WARN] = "warning", [HN_LOG_INFO] = "info", [HN_LOG_DEBUG] = "debug"};
+static const char *const level_names[HN_LOG_LEVEL_COUNT] = {[HN_LOG_ERROR] = "error",
+                                                            [HN_LOG_WARN] = "warning",
+                                                            [HN_LOG_INFO] = "info",
+                                                            [HN_LOG_DEBUG] = "debug"};
 
 const char *hn_log_level_name(hn_log_level level) {
     return (unsigned)level < HN_LOG_LEVEL_COUNT ? level_names[level] : "unknown";
 }
 
-/* One write, so that lines of several threads and processes do not mix. There is nobody to tell when it fails. */
+/* One write, so that lines of several threads and processes do not mix. There is nobody to tell
+ * when it fails. */
 static void write_all(const hn_strbuf *line) {
     size_t done = 0;
     while (done < line->len) {
@@ -55,7 +59,8 @@ void hn_log_to_stderr(void *context, const hn_log_line *line) {
     hn_strbuf text;
     (void)context;
     hn_strbuf_init(&text);
-    hn_strbuf_printf(&text, "henry: %s: %s: %s\n", line->area, hn_log_level_name(line->level), line->text);
+    hn_strbuf_printf(&text, "henry: %s: %s: %s\n", line->area, hn_log_level_name(line->level),
+                     line->text);
     write_all(&text); /* what fitted, when memory ran out */
     hn_strbuf_deinit(&text);
 }
@@ -101,7 +106,8 @@ hn_status hn_log_sink_set(hn_log_fn callback, void *context) {
     made->pid = getpid();
     made->previous = atomic_load(&current);
     while (!atomic_compare_exchange_weak(&current, &made->previous, made)) continue;
-    for (const sink *old = made->previous; old && !is_in_callback; old = old->previous) wait_for_users(old);
+    for (const sink *old = made->previous; old && !is_in_callback; old = old->previous)
+        wait_for_users(old);
     return NULL;
 }
 
@@ -130,7 +136,8 @@ void hn_log_deliver(const hn_log_line *line) {
 void hn_log_hold(void) { held_count++; }
 
 void hn_log_release(void) {
-    if (--held_count || !kept_first || is_in_callback) return; /* a callback may take locks: the loop below is under way then */
+    /* a callback may take locks: the loop below is under way then */
+    if (--held_count || !kept_first || is_in_callback) return;
     int saved = errno;
     while (kept_first) {
         kept_line *kept = kept_first;

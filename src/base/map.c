@@ -1,7 +1,7 @@
 /* map.c: open addressing with linear probing over a dense array of entries.
  *
- * Slots hold entry indices, so iteration is a walk over `entries` in insertion order and growing the
- * table moves four bytes an entry. At most half of the slots are used. */
+ * Slots hold entry indices, so iteration is a walk over `entries` in insertion order and growing
+ * the table moves four bytes an entry. At most half of the slots are used. */
 #include "base/map.h"
 
 #include "base/hash.h"
@@ -12,8 +12,10 @@ enum { FIRST_SLOT_COUNT = 16 };
 static bool is_full(uint32_t count, uint32_t slot_count) { return count >= slot_count / 2; }
 
 /* A zeroed table of twice the size in `*out_slots`. */
-static hn_status slots_double(hn_arena *arena, uint32_t slot_count, uint32_t **out_slots, uint32_t *out_count) {
-    if (slot_count > UINT32_MAX / 2) return HN_ERROR(HN_OUT_OF_MEMORY, "cannot grow a map beyond %u slots", slot_count);
+static hn_status slots_double(hn_arena *arena, uint32_t slot_count, uint32_t **out_slots,
+                              uint32_t *out_count) {
+    if (slot_count > UINT32_MAX / 2)
+        return HN_ERROR(HN_OUT_OF_MEMORY, "cannot grow a map beyond %u slots", slot_count);
     uint32_t grown = slot_count ? slot_count * 2 : FIRST_SLOT_COUNT;
     HN_TRY(hn_arena_array(arena, grown, sizeof(uint32_t), out_slots));
     *out_count = grown;
@@ -27,7 +29,8 @@ static void slots_link(uint32_t *slots, uint32_t slot_count, uint64_t hash, uint
     slots[at] = entry_idx + 1;
 }
 
-/* Ids and pointers are regular in their low bits: multiply-xorshift spreads them (murmur3's finalizer). */
+/* Ids and pointers are regular in their low bits: multiply-xorshift spreads them (murmur3's
+ * finalizer). */
 static uint64_t mix(uint64_t key) {
     key ^= key >> 33;
     key *= 0xff51afd7ed558ccdu;
@@ -51,7 +54,8 @@ uint64_t *hn_map_get(const hn_map *map, uint64_t key) {
 static hn_status map_rehash(hn_map *map) {
     uint32_t *slots, slot_count;
     HN_TRY(slots_double(map->arena, map->slot_count, &slots, &slot_count));
-    for (uint32_t i = 0; i < map->count; i++) slots_link(slots, slot_count, mix(map->entries[i].key), i);
+    for (uint32_t i = 0; i < map->count; i++)
+        slots_link(slots, slot_count, mix(map->entries[i].key), i);
     map->slots = slots;
     map->slot_count = slot_count;
     return NULL;
@@ -92,7 +96,8 @@ uint64_t *hn_strmap_get(const hn_strmap *map, hn_str key) {
 static hn_status strmap_rehash(hn_strmap *map) {
     uint32_t *slots, slot_count;
     HN_TRY(slots_double(map->arena, map->slot_count, &slots, &slot_count));
-    for (uint32_t i = 0; i < map->count; i++) slots_link(slots, slot_count, map->entries[i].hash, i);
+    for (uint32_t i = 0; i < map->count; i++)
+        slots_link(slots, slot_count, map->entries[i].hash, i);
     map->slots = slots;
     map->slot_count = slot_count;
     return NULL;

@@ -1,4 +1,5 @@
-/* map.h: hash maps that live in an arena. Keys are 64-bit numbers or byte strings, values 64-bit. */
+/* map.h: hash maps that live in an arena. Keys are 64-bit numbers or byte strings, values
+ * 64-bit. */
 #ifndef HN_BASE_MAP_H
 #define HN_BASE_MAP_H
 
@@ -13,7 +14,7 @@ typedef struct hn_map {
     hn_arena *arena;
     struct hn_map_entry {
         uint64_t key, value;
-    } *entries;          /* dense, insertion order */
+    } * entries;         /* dense, insertion order */
     uint32_t *slots;     /* entry index + 1, 0 empty; power of two */
     uint32_t count, cap; /* entries */
     uint32_t slot_count;
@@ -31,7 +32,7 @@ typedef struct hn_strmap {
     struct hn_strmap_entry {
         hn_str key;
         uint64_t hash, value;
-    } *entries;
+    } * entries;
     uint32_t *slots;
     uint32_t count, cap;
     uint32_t slot_count;

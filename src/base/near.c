@@ -35,12 +35,14 @@ static void print_list(hn_strbuf *out, uint32_t count, hn_near_name name_at, con
     if (!listed) hn_strbuf_puts(out, "there are none");
 }
 
-void hn_near_print(hn_strbuf *out, const char *wanted, uint32_t count, hn_near_name name_at, const void *user) {
+void hn_near_print(hn_strbuf *out, const char *wanted, uint32_t count, hn_near_name name_at,
+                   const void *user) {
     suggestion kept[SUGGESTIONS] = {{NULL, 0}};
     const size_t limit = 1 + strlen(wanted) / 4;
     for (uint32_t k = 0; k < count; k++) {
         const char *name = name_at(user, k);
-        size_t distance = name && *name ? hn_edit_distance(hn_str_of(wanted), hn_str_of(name)) : SIZE_MAX;
+        size_t distance =
+            name && *name ? hn_edit_distance(hn_str_of(wanted), hn_str_of(name)) : SIZE_MAX;
         if (distance <= limit) keep(kept, name, distance);
     }
     if (!kept[0].name) {
@@ -48,6 +50,10 @@ void hn_near_print(hn_strbuf *out, const char *wanted, uint32_t count, hn_near_n
         return;
     }
     for (uint32_t k = 0; k < SUGGESTIONS && kept[k].name; k++)
-        hn_strbuf_printf(out, "%s'%s'", !k ? "did you mean " : k + 1 < SUGGESTIONS && kept[k + 1].name ? ", " : " or ", kept[k].name);
+        hn_strbuf_printf(out, "%s'%s'",
+                         !k                                        ? "did you mean "
+                         : k + 1 < SUGGESTIONS && kept[k + 1].name ? ", "
+                                                                   : " or ",
+                         kept[k].name);
     hn_strbuf_putc(out, '?');
 }

@@ -1,5 +1,7 @@
-/* nearest.c: names compared by the number of edits: a letter put in, left out, exchanged, or two neighbours swapped.
- * Source: the optimal string alignment distance, as git and most compilers use it for the same purpose. */
+/* nearest.c: names compared by the number of edits: a letter put in, left out, exchanged, or two
+ * neighbours swapped.
+ * Source: the optimal string alignment distance, as git and most compilers use it for the same
+ * purpose. */
 #include "base/nearest.h"
 
 #include <stdint.h>
@@ -20,7 +22,8 @@ size_t hn_edit_distance(hn_str a, hn_str b) {
         for (size_t j = 1; j <= b.len; j++) {
             char x = lower(a.ptr[i - 1]), y = lower(b.ptr[j - 1]);
             row[j] = least(least(last[j], row[j - 1]) + 1, last[j - 1] + (x != y));
-            if (i > 1 && j > 1 && x == lower(b.ptr[j - 2]) && lower(a.ptr[i - 2]) == y) row[j] = least(row[j], before[j - 2] + 1);
+            if (i > 1 && j > 1 && x == lower(b.ptr[j - 2]) && lower(a.ptr[i - 2]) == y)
+                row[j] = least(row[j], before[j - 2] + 1);
         }
         size_t *free_row = before;
         before = last;
@@ -45,6 +48,8 @@ void hn_nearest_offer(hn_nearest *nearest, hn_str name) {
 
 const char *hn_nearest_text(const hn_nearest *nearest, char out[HN_NEAREST_TEXT_BYTES]) {
     out[0] = '\0';
-    if (nearest->found.len) snprintf(out, HN_NEAREST_TEXT_BYTES, "; did you mean '" HN_STR_FMT "'?", HN_STR_ARG(nearest->found));
+    if (nearest->found.len)
+        snprintf(out, HN_NEAREST_TEXT_BYTES, "; did you mean '" HN_STR_FMT "'?",
+                 HN_STR_ARG(nearest->found));
     return out;
 }

@@ -1,11 +1,12 @@
-/* nearest.h: the one name that somebody probably meant when they typed another one. Several names, or a list of all: near.h. */
+/* nearest.h: the one name that somebody probably meant when they typed another one. Several names,
+ * or a list of all: near.h. */
 #ifndef HN_BASE_NEAREST_H
 #define HN_BASE_NEAREST_H
 
 #include "base/str.h"
 
-/* Letters to insert, remove, replace or swap with the next one to turn one name into the other; capitals count as small letters.
- * SIZE_MAX when one is longer than 96 bytes. */
+/* Letters to insert, remove, replace or swap with the next one to turn one name into the other;
+ * capitals count as small letters. SIZE_MAX when one is longer than 96 bytes. */
 size_t hn_edit_distance(hn_str a, hn_str b);
 
 /* Offer it every name that there is. */

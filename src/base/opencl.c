@@ -38,7 +38,8 @@ hn_status hn_opencl_load(hn_opencl *out) {
 
 enum { PLATFORMS_MAX = 16 };
 
-/* The process that was the first to ask drivers, this one or one that it was forked from; 0: none. */
+/* The process that was the first to ask drivers, this one or one that it was forked from; 0:
+ * none. */
 static atomic_int first_pid;
 
 bool hn_opencl_is_from_parent(void) {
@@ -70,8 +71,8 @@ static void read_handlers(handlers *out) {
         if (sigaction(s, NULL, &out->of[s])) out->of[s].sa_handler = SIG_DFL;
 }
 
-/* PoCL, as it finds its devices, puts its own and LLVM's handlers in place of the program's, for SIGINT,
- * SIGTERM, SIGUSR1 and most others. What the program has set is put back. */
+/* PoCL, as it finds its devices, puts its own and LLVM's handlers in place of the program's, for
+ * SIGINT, SIGTERM, SIGUSR1 and most others. What the program has set is put back. */
 static void put_back(const handlers *before) {
     struct sigaction now;
     for (int s = 1; s < NSIG; s++)
@@ -80,8 +81,8 @@ static void put_back(const handlers *before) {
             (void)sigaction(s, &before->of[s], NULL);
 }
 
-/* The program's signals are not for threads of drivers, which have the mask of the thread that asks first.
- * A fault of such a thread comes to it all the same. */
+/* The program's signals are not for threads of drivers, which have the mask of the thread that asks
+ * first. A fault of such a thread comes to it all the same. */
 static void block_signals(sigset_t *out_before) {
     static const int faults[] = {SIGFPE, SIGSEGV, SIGBUS, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
     sigset_t all;

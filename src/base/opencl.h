@@ -71,14 +71,14 @@ typedef struct hn_opencl_device {
 enum { HN_OPENCL_DEVICES_MAX = 32 };
 
 /* The devices of all drivers, in the order of their numbers: GPUs and accelerators before
- * processors, in the order in which the drivers list them. At most HN_OPENCL_DEVICES_MAX. Signal handlers
- * of the program that drivers replace when they are asked first are put back, and threads that they
- * start then do not take its signals. Errors: not-found when there is none. */
+ * processors, in the order in which the drivers list them. At most HN_OPENCL_DEVICES_MAX. Signal
+ * handlers of the program that drivers replace when they are asked first are put back, and threads
+ * that they start then do not take its signals. Errors: not-found when there is none. */
 hn_status hn_opencl_devices(const hn_opencl *cl, hn_opencl_device out[HN_OPENCL_DEVICES_MAX],
                             uint32_t *out_count) HN_MUST_USE;
 
-/* Whether drivers were asked for devices before this process was forked: they have threads, which are
- * not here, and work that is given to them never ends. */
+/* Whether drivers were asked for devices before this process was forked: they have threads, which
+ * are not here, and work that is given to them never ends. */
 bool hn_opencl_is_from_parent(void);
 
 /* Appends a property that is text, without what would steer a terminal. Nothing, if there is none.

@@ -24,8 +24,9 @@ hn_status hn_os_error_make(int err, const char *file, int line, const char *fmt,
     va_end(args);
     char scratch[128];
     const char *reason = strerror_r(err, scratch, sizeof(scratch));
-    hn_status status = text.failed ? hn_status_make(code_of(err), file, line, "%s", reason)
-                                   : hn_status_make(code_of(err), file, line, "%s: %s", text.ptr, reason);
+    hn_status status = text.failed
+                           ? hn_status_make(code_of(err), file, line, "%s", reason)
+                           : hn_status_make(code_of(err), file, line, "%s: %s", text.ptr, reason);
     hn_strbuf_deinit(&text);
     return status;
 }

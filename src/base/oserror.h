@@ -8,6 +8,7 @@
  * not-found for a missing file, out-of-memory for lack of memory, otherwise io. */
 #define HN_OS_ERROR(err, ...) hn_os_error_make((err), __FILE__, __LINE__, __VA_ARGS__)
 
-hn_status hn_os_error_make(int err, const char *file, int line, const char *fmt, ...) HN_PRINTF(4, 5) HN_MUST_USE;
+hn_status hn_os_error_make(int err, const char *file, int line, const char *fmt, ...)
+    HN_PRINTF(4, 5) HN_MUST_USE;
 
 #endif

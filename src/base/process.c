@@ -22,7 +22,8 @@ enum {
     READ_BYTES = 16 << 10,
     OUTPUT_LIMIT_BYTES = 16 << 20, /* of a tool that never stops talking */
     DRAIN_READS = 64,              /* 1 MiB: more than a pipe holds */
-    POLL_STEP_MS = 10,             /* how often to look for the end where the kernel has no process descriptors */
+    /* how often to look for the end where the kernel has no process descriptors */
+    POLL_STEP_MS = 10,
 };
 
 /* Redirects 0..2. A wanted descriptor that is itself in 0..2 would be overwritten by an earlier
@@ -36,9 +37,9 @@ static int redirect(posix_spawn_file_actions_t *actions, const hn_spawn *spec, i
             if (fd < 0) return errno;
         }
         if (fd < 0)
-            rc = posix_spawn_file_actions_addopen(actions, i, "/dev/null", i == 0 ? O_RDONLY : O_WRONLY, 0);
-        else
-            rc = posix_spawn_file_actions_adddup2(actions, fd, i);
+            rc = posix_spawn_file_actions_addopen(actions, i, "/dev/null",
+                                                  i == 0 ? O_RDONLY : O_WRONLY, 0);
+        else rc = posix_spawn_file_actions_adddup2(actions, fd, i);
         if (rc) return rc;
     }
     return 0;
@@ -51,21 +52,23 @@ static int set_attributes(posix_spawnattr_t *attr, bool new_group) {
     sigfillset(&all);
     sigdelset(&all, SIGKILL);
     sigdelset(&all, SIGSTOP);
-    int flags = POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | (new_group ? POSIX_SPAWN_SETPGROUP : 0);
+    int flags =
+        POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF | (new_group ? POSIX_SPAWN_SETPGROUP : 0);
     int rc = posix_spawnattr_setsigmask(attr, &none);
     if (!rc) rc = posix_spawnattr_setsigdefault(attr, &all);
     if (!rc) rc = posix_spawnattr_setpgroup(attr, 0);
     return rc ? rc : posix_spawnattr_setflags(attr, (short)flags);
 }
 
-static int spawn_prepared(const hn_spawn *spec, posix_spawn_file_actions_t *actions, posix_spawnattr_t *attr,
-                          pid_t *out_pid) {
+static int spawn_prepared(const hn_spawn *spec, posix_spawn_file_actions_t *actions,
+                          posix_spawnattr_t *attr, pid_t *out_pid) {
     int held[3] = {-1, -1, -1};
     int rc = redirect(actions, spec, held);
     if (!rc && spec->cwd) rc = posix_spawn_file_actions_addchdir_np(actions, spec->cwd);
     if (!rc) rc = set_attributes(attr, spec->new_group);
     char *const *env = spec->env ? (char *const *)spec->env : environ;
-    if (!rc) rc = posix_spawnp(out_pid, spec->argv[0], actions, attr, (char *const *)spec->argv, env);
+    if (!rc)
+        rc = posix_spawnp(out_pid, spec->argv[0], actions, attr, (char *const *)spec->argv, env);
     for (int i = 0; i < 3; i++)
         if (held[i] >= 0) close(held[i]);
     return rc;
@@ -76,7 +79,8 @@ static hn_status spawn_error(const hn_spawn *spec, int err) {
     if (spec->cwd && (stat(spec->cwd, &info) != 0 || !S_ISDIR(info.st_mode)))
         return HN_OS_ERROR(err, "cannot run '%s' in directory '%s'", spec->argv[0], spec->cwd);
     if (err == ENOENT)
-        return HN_ERROR(HN_NOT_FOUND, "cannot run '%s': no such program; is it installed and in PATH?",
+        return HN_ERROR(HN_NOT_FOUND,
+                        "cannot run '%s': no such program; is it installed and in PATH?",
                         spec->argv[0]);
     return HN_OS_ERROR(err, "cannot run '%s'", spec->argv[0]);
 }
@@ -118,8 +122,8 @@ static void run_gather(run *r, const char *bytes, size_t len) {
     hn_strbuf_append(r->output, bytes, len < room ? len : room);
 }
 
-/* Reads what the pipe holds now, bounded so that a child that writes for ever still meets its deadline.
- * The pipe does not block. */
+/* Reads what the pipe holds now, bounded so that a child that writes for ever still meets its
+ * deadline. The pipe does not block. */
 static hn_status run_drain(run *r) {
     char bytes[READ_BYTES];
     for (int i = 0; i < DRAIN_READS && r->pipe_fd >= 0; i++) {
@@ -138,7 +142,8 @@ static hn_status run_drain(run *r) {
     return NULL;
 }
 
-/* How long to sleep in poll: to the deadline, or for ever, in steps where the kernel has no process descriptors. */
+/* How long to sleep in poll: to the deadline, or for ever, in steps where the kernel has no process
+ * descriptors. */
 static int run_sleep_ms(const run *r) {
     int64_t left = -1;
     if (r->timeout_ms > 0) {
@@ -153,11 +158,13 @@ static int run_sleep_ms(const run *r) {
 /* Until the child ends. That is the end of the run even when a grandchild keeps the pipe open. */
 static hn_status run_follow(run *r, int *out_exit) {
     for (;;) {
-        struct pollfd fds[2] = {{.fd = r->pipe_fd, .events = POLLIN}, {.fd = r->child.fd, .events = POLLIN}};
+        struct pollfd fds[2] = {{.fd = r->pipe_fd, .events = POLLIN},
+                                {.fd = r->child.fd, .events = POLLIN}};
         if (poll(fds, 2, run_sleep_ms(r)) < 0 && errno != EINTR)
             return HN_OS_ERROR(errno, "cannot wait for '%s'", r->name);
         HN_TRY(run_drain(r));
-        if (hn_process_wait_for(&r->child, 0, out_exit)) return run_drain(r); /* what it wrote between the two */
+        /* what it wrote between the two */
+        if (hn_process_wait_for(&r->child, 0, out_exit)) return run_drain(r);
         if (r->timeout_ms > 0 && hn_now_ns() >= r->deadline_ns)
             return HN_ERROR(HN_TIMEOUT, "'%s' ran longer than %lld ms and was killed", r->name,
                             (long long)r->timeout_ms);
@@ -185,14 +192,19 @@ static hn_status run_pipe(bool wanted, int ends[2]) {
     return HN_OS_ERROR(err, "cannot make a pipe non-blocking");
 }
 
-hn_status hn_process_run(const hn_spawn *spec, int64_t timeout_ms, hn_strbuf *output, int *out_exit) {
+hn_status hn_process_run(const hn_spawn *spec, int64_t timeout_ms, hn_strbuf *output,
+                         int *out_exit) {
     int ends[2];
     HN_TRY(run_pipe(output != NULL, ends));
     hn_spawn mine = *spec;
     mine.new_group |= timeout_ms > 0;
     if (output) mine.stdout_fd = mine.stderr_fd = ends[1];
-    run r = {.name = spec->argv ? spec->argv[0] : NULL, .child = {.fd = -1}, .has_group = mine.new_group,
-             .pipe_fd = ends[0], .timeout_ms = timeout_ms, .output = output};
+    run r = {.name = spec->argv ? spec->argv[0] : NULL,
+             .child = {.fd = -1},
+             .has_group = mine.new_group,
+             .pipe_fd = ends[0],
+             .timeout_ms = timeout_ms,
+             .output = output};
     if (timeout_ms > INT64_MAX / 2000000) r.timeout_ms = 0; /* centuries */
     r.deadline_ns = hn_now_ns() + r.timeout_ms * 1000000;
     hn_status status = hn_process_spawn(&mine, &r.child);
@@ -210,8 +222,10 @@ static char exe_dir[PATH_MAX];
 static void exe_find(void) {
     ssize_t len = readlink("/proc/self/exe", exe_dir, sizeof(exe_dir) - 1);
     exe_dir[len > 0 ? len : 0] = '\0';
-    const char *started_as = (const char *)getauxval(AT_EXECFN); /* where /proc is hidden; relative to a directory that may have changed */
-    if (len <= 0 && started_as && started_as[0] == '/') snprintf(exe_dir, sizeof(exe_dir), "%s", started_as);
+    /* where /proc is hidden; relative to a directory that may have changed */
+    const char *started_as = (const char *)getauxval(AT_EXECFN);
+    if (len <= 0 && started_as && started_as[0] == '/')
+        snprintf(exe_dir, sizeof(exe_dir), "%s", started_as);
     char *slash = strrchr(exe_dir, '/');
     if (slash) slash[slash == exe_dir] = '\0'; /* the root keeps its slash */
 }

@@ -1,9 +1,10 @@
 /* process_child.c: waiting for children and sending them signals.
  *
- * The program around this library may take the exit status of every child (a thread in waitpid(-1)), or have the kernel keep
- * none (SIGCHLD ignored, SA_NOCLDWAIT). Then a child can be gone before it is asked about, and its number can be another
- * process's. So a child is known by a process descriptor; ECHILD means that it has ended; and the descriptor tells the exit
- * status where the kernel can (Linux 6.15). */
+ * The program around this library may take the exit status of every child (a thread in
+ * waitpid(-1)), or have the kernel keep none (SIGCHLD ignored, SA_NOCLDWAIT). Then a child can be
+ * gone before it is asked about, and its number can be another process's. So a child is known by a
+ * process descriptor; ECHILD means that it has ended; and the descriptor tells the exit status
+ * where the kernel can (Linux 6.15). */
 #include "base/process.h"
 
 #include "base/oserror.h"
@@ -20,8 +21,9 @@
 #include <unistd.h>
 
 enum {
-    STEP_MS = 2,       /* how often to look for the end where the kernel has no process descriptors */
-    INFO_TRIES = 40,   /* for an exit status that somebody else is taking at this moment */
+    /* how often to look for the end where the kernel has no process descriptors */
+    STEP_MS = 2,
+    INFO_TRIES = 40, /* for an exit status that somebody else is taking at this moment */
     INFO_STEP_NS = 250000,
     BY_DESCRIPTOR = 3, /* P_PIDFD: Linux 5.4; older headers do not have it */
     TO_GROUP = 1 << 2, /* PIDFD_SIGNAL_PROCESS_GROUP: Linux 6.9 */
@@ -34,16 +36,18 @@ typedef struct exit_info {
     int32_t wait_status;
 } exit_info;
 _Static_assert(sizeof(exit_info) == 64, "the kernel takes this size");
-#define INFO_EXIT ((uint64_t)1 << 3)
+#define INFO_EXIT    ((uint64_t)1 << 3)
 #define INFO_REQUEST _IOWR(0xFF, 11, exit_info)
 
 static int wait_on(const hn_child *child, int options, siginfo_t *info) {
     int rc;
     *info = (siginfo_t){0};
-    do rc = child->fd >= 0 ? waitid((idtype_t)BY_DESCRIPTOR, (id_t)child->fd, info, options)
-                           : waitid(P_PID, (id_t)child->pid, info, options);
+    do
+        rc = child->fd >= 0 ? waitid((idtype_t)BY_DESCRIPTOR, (id_t)child->fd, info, options)
+                            : waitid(P_PID, (id_t)child->pid, info, options);
     while (rc != 0 && errno == EINTR);
-    if (rc != 0 && errno == EINVAL && child->fd >= 0) rc = waitid(P_PID, (id_t)child->pid, info, options);
+    if (rc != 0 && errno == EINVAL && child->fd >= 0)
+        rc = waitid(P_PID, (id_t)child->pid, info, options);
     return rc;
 }
 
@@ -61,7 +65,8 @@ bool hn_process_has_ended(const hn_child *child) {
 }
 
 void hn_child_init(hn_child *out, pid_t pid) {
-    *out = (hn_child){.pid = pid, .fd = (int)syscall(SYS_pidfd_open, pid, 0)}; /* close-on-exec by itself */
+    /* close-on-exec by itself */
+    *out = (hn_child){.pid = pid, .fd = (int)syscall(SYS_pidfd_open, pid, 0)};
     if (out->fd < 0 || has_number(out) || hn_process_has_ended(out)) return;
     close(out->fd); /* the child is gone, and this is another process */
     out->fd = -1;
@@ -86,12 +91,9 @@ static int ask_descriptor(int fd) {
 /* False: it still runs. */
 static bool reap(const hn_child *child, int *out_exit) {
     siginfo_t info;
-    if (wait_on(child, WEXITED | WNOHANG, &info) != 0)
-        *out_exit = ask_descriptor(child->fd);
-    else if (!info.si_pid)
-        return false;
-    else
-        *out_exit = info.si_code == CLD_EXITED ? info.si_status : 128 + info.si_status;
+    if (wait_on(child, WEXITED | WNOHANG, &info) != 0) *out_exit = ask_descriptor(child->fd);
+    else if (!info.si_pid) return false;
+    else *out_exit = info.si_code == CLD_EXITED ? info.si_status : 128 + info.si_status;
     return true;
 }
 
@@ -108,7 +110,9 @@ static void sleep_on(const hn_child *child, int64_t limit_ms) {
 }
 
 hn_status hn_process_wait(hn_child *child, int *out_exit) {
-    if (child->pid <= 0) return HN_ERROR(HN_INVALID_ARGUMENT, "cannot wait for a process that was not started or has been waited for");
+    if (child->pid <= 0)
+        return HN_ERROR(HN_INVALID_ARGUMENT,
+                        "cannot wait for a process that was not started or has been waited for");
     while (!reap(child, out_exit)) sleep_on(child, -1);
     forget(child);
     return NULL;
@@ -131,15 +135,19 @@ bool hn_process_wait_for(hn_child *child, int64_t limit_ms, int *out_exit) {
 
 void hn_process_signal(const hn_child *child, int number) {
     if (child->pid <= 1) return; /* 0 and 1 would mean ourselves and everybody */
-    if (child->fd >= 0 && (syscall(SYS_pidfd_send_signal, child->fd, number, NULL, 0) == 0 || errno != ENOSYS)) return;
+    if (child->fd >= 0 &&
+        (syscall(SYS_pidfd_send_signal, child->fd, number, NULL, 0) == 0 || errno != ENOSYS))
+        return;
     if (has_number(child)) kill(child->pid, number);
 }
 
-/* The kernel finds the group by the descriptor or else by the number, which is the child's as long as it runs: a process that
- * is stopped does not end by itself. */
+/* The kernel finds the group by the descriptor or else by the number, which is the child's as long
+ * as it runs: a process that is stopped does not end by itself. */
 void hn_process_signal_group(const hn_child *child, int number) {
     if (child->pid <= 1) return;
-    if (child->fd >= 0 && (syscall(SYS_pidfd_send_signal, child->fd, number, NULL, TO_GROUP) == 0 || errno == ESRCH)) return;
+    if (child->fd >= 0 &&
+        (syscall(SYS_pidfd_send_signal, child->fd, number, NULL, TO_GROUP) == 0 || errno == ESRCH))
+        return;
     hn_process_signal(child, SIGSTOP);
     if (has_number(child)) killpg(child->pid, number);
 }

@@ -1,7 +1,9 @@
-/* process_isolated.c: a child that is the first process of a PID namespace of its own: see process.h.
+/* process_isolated.c: a child that is the first process of a PID namespace of its own: see
+ * process.h.
  *
- * posix_spawn cannot ask for a namespace, so this does what it does: the child borrows the memory of the caller, which
- * sleeps until the child has become another program. The child may only make system calls and write to `birth`. */
+ * posix_spawn cannot ask for a namespace, so this does what it does: the child borrows the memory
+ * of the caller, which sleeps until the child has become another program. The child may only make
+ * system calls and write to `birth`. */
 #include "base/process.h"
 
 #include <errno.h>
@@ -41,7 +43,8 @@ typedef struct birth {
     bool is_born; /* false: the child found that it cannot be */
 } birth;
 
-/* The child's frames lie in memory that is used for other things later: nothing may be marked there. */
+/* The child's frames lie in memory that is used for other things later: nothing may be marked
+ * there. */
 #define CHILD __attribute__((no_sanitize("address", "undefined")))
 
 CHILD static bool put(const char *path, const char *text) {
@@ -53,10 +56,12 @@ CHILD static bool put(const char *path, const char *text) {
     return ok;
 }
 
-/* Default handling and an empty mask, past the C library, which would remember it on the caller's behalf. */
+/* Default handling and an empty mask, past the C library, which would remember it on the caller's
+ * behalf. */
 CHILD static bool set_signals(void) {
     const uint64_t standard[4] = {0}, none = 0;
-    for (int number = 1; number <= 64; number++) syscall(SYS_rt_sigaction, number, standard, NULL, sizeof(none));
+    for (int number = 1; number <= 64; number++)
+        syscall(SYS_rt_sigaction, number, standard, NULL, sizeof(none));
     return syscall(SYS_rt_sigprocmask, SIG_SETMASK, &none, NULL, sizeof(none)) == 0;
 }
 
@@ -64,10 +69,13 @@ CHILD static int child(void *argument) {
     birth *b = argument;
     const hn_spawn *spec = b->spec;
     struct pollfd caller = {.fd = b->caller_fd, .events = POLLIN};
-    bool ok = prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && poll(&caller, 1, 0) == 0; /* it may have died before the first */
-    if (b->has_user) ok = ok && put("/proc/self/setgroups", "deny") && put("/proc/self/uid_map", b->uid_map);
+    /* it may have died before the first */
+    bool ok = prctl(PR_SET_PDEATHSIG, SIGKILL) == 0 && poll(&caller, 1, 0) == 0;
+    if (b->has_user)
+        ok = ok && put("/proc/self/setgroups", "deny") && put("/proc/self/uid_map", b->uid_map);
     if (b->has_user) ok = ok && put("/proc/self/gid_map", b->gid_map);
-    if (b->has_numbers) ok = ok && (put(NUMBER_FILE, b->numbers[0]) || put(NUMBER_FILE, b->numbers[1]));
+    if (b->has_numbers)
+        ok = ok && (put(NUMBER_FILE, b->numbers[0]) || put(NUMBER_FILE, b->numbers[1]));
     if (b->is_counted) ok = ok && setrlimit(RLIMIT_NPROC, &b->processes) == 0;
     if (spec->new_group) ok = ok && setpgid(0, 0) == 0;
     if (spec->cwd) ok = ok && chdir(spec->cwd) == 0;
@@ -101,8 +109,8 @@ static void release(const birth *b) {
     if (b->caller_fd >= 0) close(b->caller_fd);
 }
 
-/* Process ids inside begin anywhere: two namespaces that both counted from 2 would make the same names of files out
- * of them. Where /proc is hidden they do: a directory for each job has to do. */
+/* Process ids inside begin anywhere: two namespaces that both counted from 2 would make the same
+ * names of files out of them. Where /proc is hidden they do: a directory for each job has to do. */
 static bool describe(birth *b) {
     uint32_t random;
     if (getrandom(&random, sizeof(random), GRND_NONBLOCK) != sizeof(random)) return false;
@@ -119,7 +127,8 @@ static pid_t start(birth *b, int flags, char *stack, int *out_fd) {
     sigset_t all, old;
     sigfillset(&all);
     pthread_sigmask(SIG_BLOCK, &all, &old);
-    pid_t pid = clone(child, stack + STACK_BYTES, CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD | flags, b, out_fd);
+    pid_t pid = clone(child, stack + STACK_BYTES,
+                      CLONE_VM | CLONE_VFORK | CLONE_PIDFD | SIGCHLD | flags, b, out_fd);
     int err = errno;
     if (pid > 0 && !b->is_born) {
         while (waitpid(pid, NULL, 0) < 0 && errno == EINTR) continue;
@@ -131,7 +140,8 @@ static pid_t start(birth *b, int flags, char *stack, int *out_fd) {
     return pid;
 }
 
-/* Since Linux 5.14 what RLIMIT_NPROC counts begins anew in a user namespace. Before, it would count all of the user. */
+/* Since Linux 5.14 what RLIMIT_NPROC counts begins anew in a user namespace. Before, it would count
+ * all of the user. */
 static bool can_count(void) {
     struct utsname system;
     unsigned major = 0, minor = 0;
@@ -151,17 +161,22 @@ static bool is_wanted(void) {
 
 /* A user namespace would take from root what it may do to the files of others. */
 bool hn_process_spawn_isolated(const hn_spawn *spec, hn_child *out_child) {
-    birth b = {.spec = spec, .fds = {-1, -1, -1}, .caller_fd = -1, .processes = {spec->processes, spec->processes}};
+    birth b = {.spec = spec,
+               .fds = {-1, -1, -1},
+               .caller_fd = -1,
+               .processes = {spec->processes, spec->processes}};
     pid_t pid = -1;
     int fd = -1;
     *out_child = (hn_child){.pid = 0, .fd = -1};
     if (!is_wanted() || !spec->argv || !spec->argv[0] || !describe(&b)) return false;
-    char *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
+    char *stack = mmap(NULL, STACK_BYTES, PROT_READ | PROT_WRITE,
+                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_STACK, -1, 0);
     if (stack == MAP_FAILED) return false;
     if (gather(&b)) {
         errno = 0;
         pid = start(&b, CLONE_NEWPID, stack, &fd);
-        b.has_user = pid < 0 && errno == EPERM && geteuid() != 0 && getuid() == geteuid() && getgid() == getegid();
+        b.has_user = pid < 0 && errno == EPERM && geteuid() != 0 && getuid() == geteuid() &&
+                     getgid() == getegid();
         b.is_counted = b.has_user && spec->processes && can_count();
         if (b.has_user) pid = start(&b, CLONE_NEWPID | CLONE_NEWUSER, stack, &fd);
     }

@@ -1,5 +1,5 @@
-/* process_tree.c: see process_tree.h. But for the last function, only calls that a signal handler may make, and no
- * memory but the stack. */
+/* process_tree.c: see process_tree.h. But for the last function, only calls that a signal handler
+ * may make, and no memory but the stack. */
 #include "base/process_tree.h"
 
 #include "base/dirents.h"
@@ -22,15 +22,17 @@ enum {
     TREE_MAX = 4096, /* processes of one look; more are met in the next one */
     READ_BYTES = 4096,
     CHILDREN_BYTES = 512, /* the kernel makes as many as are asked for, and not fast */
-    DEPTH_MAX = 33, /* of PID namespaces in each other */
+    DEPTH_MAX = 33,       /* of PID namespaces in each other */
 };
 
-/* A process has a number in /proc and one for kill and waitpid. They differ in a PID namespace below that of /proc. */
+/* A process has a number in /proc and one for kill and waitpid. They differ in a PID namespace
+ * below that of /proc. */
 typedef struct tree {
     pid_t shown[TREE_MAX]; /* in the order in which they were met: parents first */
     pid_t pids[TREE_MAX];
     uint32_t count, most;
-    int depth; /* of the caller's namespace below that of /proc; 0: its numbers are those of /proc */
+    /* of the caller's namespace below that of /proc; 0: its numbers are those of /proc */
+    int depth;
     const pid_t *spared;
     uint32_t spared_count;
     bool is_hunt; /* children of the caller that have ended are waited for */
@@ -73,7 +75,8 @@ static bool is_running(pid_t pid) {
     return end && end[1] == ' ' && end[2] != 'Z' && end[2] != 'X';
 }
 
-/* The numbers of a process in the namespaces from that of /proc down to its own, at most `most`; how many. */
+/* The numbers of a process in the namespaces from that of /proc down to its own, at most `most`;
+ * how many. */
 static int read_numbers(const char *status_path, pid_t *out, int most) {
     static const char label[] = "\nNSpid:";
     char bytes[READ_BYTES];
@@ -107,7 +110,8 @@ static pid_t number_of(const tree *t, pid_t shown) {
     return read_numbers(path, numbers, DEPTH_MAX) > t->depth ? numbers[t->depth] : 0;
 }
 
-/* Those that have ended and that nobody has noticed are no part of the tree: a fork bomb leaves thousands. */
+/* Those that have ended and that nobody has noticed are no part of the tree: a fork bomb leaves
+ * thousands. */
 static void meet(tree *t, pid_t shown) {
     if (shown <= 1 || t->count == t->most) return;
     pid_t pid = number_of(t, shown);
@@ -163,8 +167,8 @@ static void survey(tree *t, pid_t root) {
     for (uint32_t i = 0; i < t->count && t->count < t->most; i++) meet_children(t, t->shown[i]);
 }
 
-/* A thousand processes that do nothing but fork leave little time to anybody else: where the system allows it, which it
- * does for root, this thread goes first. Its old priority. */
+/* A thousand processes that do nothing but fork leave little time to anybody else: where the system
+ * allows it, which it does for root, this thread goes first. Its old priority. */
 static int prioritise(void) {
     int priority = getpriority(PRIO_PROCESS, 0);
     setpriority(PRIO_PROCESS, 0, -20);
@@ -182,8 +186,11 @@ struct schedule {
 
 void hn_process_tree_watcher(void) {
     enum { RESET_ON_FORK = 1, SLICE_NS = 100000 };
-    struct schedule wanted = {
-        .bytes = sizeof(wanted), .policy = SCHED_OTHER, .flags = RESET_ON_FORK, .nice = -20, .slice_ns = SLICE_NS};
+    struct schedule wanted = {.bytes = sizeof(wanted),
+                              .policy = SCHED_OTHER,
+                              .flags = RESET_ON_FORK,
+                              .nice = -20,
+                              .slice_ns = SLICE_NS};
     if (sched_getscheduler(0) != SCHED_OTHER) return; /* the host has ideas of its own */
     if (syscall(SYS_sched_setattr, 0, &wanted, 0) == 0) return;
     wanted.nice = getpriority(PRIO_PROCESS, 0);
@@ -205,19 +212,23 @@ bool hn_process_tree_is_visible(void) { return access("/proc/self/task", F_OK) =
 /* The number that the newest process has. */
 static pid_t newest_number(void) {
     int wait_status;
-    pid_t pid = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL); /* fork, without what the C library does around it */
+    /* fork, without what the C library does around it */
+    pid_t pid = (pid_t)syscall(SYS_clone, SIGCHLD, NULL, NULL, NULL, NULL);
     if (pid == 0) syscall(SYS_exit_group, 0);
     if (pid > 0) waitpid(pid, &wait_status, 0);
     return pid;
 }
 
-/* Asks the kernel of each number whether it is a child of the caller, and kills it if so. How many there were. */
-static uint32_t kill_children_in(pid_t first, pid_t last, const pid_t *spared, uint32_t spared_count) {
+/* Asks the kernel of each number whether it is a child of the caller, and kills it if so. How many
+ * there were. */
+static uint32_t kill_children_in(pid_t first, pid_t last, const pid_t *spared,
+                                 uint32_t spared_count) {
     const tree t = {.spared = spared, .spared_count = spared_count};
     uint32_t found = 0;
     for (pid_t pid = first; pid <= last && pid > 1; pid++) {
         siginfo_t info;
-        if (is_spared(&t, pid) || waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0) continue;
+        if (is_spared(&t, pid) || waitid(P_PID, (id_t)pid, &info, WEXITED | WNOHANG | WNOWAIT) != 0)
+            continue;
         found++;
         kill(pid, SIGKILL);
         waitpid(pid, NULL, WNOHANG);
@@ -225,8 +236,8 @@ static uint32_t kill_children_in(pid_t first, pid_t last, const pid_t *spared, u
     return found;
 }
 
-/* Whose parent was killed comes to the caller, and is met in the next look. Numbers are given out one after the other, and begin anew
- * after the largest one. */
+/* Whose parent was killed comes to the caller, and is met in the next look. Numbers are given out
+ * one after the other, and begin anew after the largest one. */
 static bool kill_blindly(const pid_t *spared, uint32_t spared_count, int64_t until_ns) {
     enum { NUMBER_MAX = 4 << 20 };
     for (uint32_t found = 1; found;) {
@@ -237,7 +248,8 @@ static bool kill_blindly(const pid_t *spared, uint32_t spared_count, int64_t unt
             while (waitpid(-1, NULL, WNOHANG) > 0) continue;
             found = kill(-1, 0) == 0;
         } else {
-            found = kill_children_in(own + 1, newest > own ? newest : NUMBER_MAX, spared, spared_count);
+            found =
+                kill_children_in(own + 1, newest > own ? newest : NUMBER_MAX, spared, spared_count);
             if (newest < own) found += kill_children_in(2, newest, spared, spared_count);
         }
         if (found) nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
@@ -246,7 +258,8 @@ static bool kill_blindly(const pid_t *spared, uint32_t spared_count, int64_t unt
 }
 
 /* Each look stops all that it finds before it kills them: who is stopped starts nothing more. */
-bool hn_process_tree_kill(pid_t root, const pid_t *spared, uint32_t spared_count, int32_t limit_ms) {
+bool hn_process_tree_kill(pid_t root, const pid_t *spared, uint32_t spared_count,
+                          int32_t limit_ms) {
     int saved = errno, priority = prioritise(), depth = own_depth();
     int64_t until_ns = hn_now_ns() + limit_ms * 1000000LL;
     bool is_clean = false;
@@ -257,7 +270,11 @@ bool hn_process_tree_kill(pid_t root, const pid_t *spared, uint32_t spared_count
         return is_clean;
     }
     do {
-        tree t = {.spared = spared, .spared_count = spared_count, .is_hunt = true, .depth = depth, .most = TREE_MAX};
+        tree t = {.spared = spared,
+                  .spared_count = spared_count,
+                  .is_hunt = true,
+                  .depth = depth,
+                  .most = TREE_MAX};
         uint32_t running = 0;
         survey(&t, root);
         for (uint32_t i = 0; i < t.count; i++) kill(t.pids[i], SIGSTOP);
@@ -280,7 +297,9 @@ static bool has_variable(pid_t pid, const char *variable) {
     put_text(put_number(put_text(path, "/proc/"), (uint64_t)pid), "/environ");
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) return false;
-    for (ssize_t got; len < sizeof(bytes) && (got = read(fd, bytes + len, sizeof(bytes) - len)) > 0;) len += (size_t)got;
+    for (ssize_t got;
+         len < sizeof(bytes) && (got = read(fd, bytes + len, sizeof(bytes) - len)) > 0;)
+        len += (size_t)got;
     close(fd);
     for (size_t at = 0; at + wanted <= len; at += strnlen(bytes + at, len - at) + 1)
         if (memcmp(bytes + at, variable, wanted) == 0) return true;
@@ -290,7 +309,9 @@ static bool has_variable(pid_t pid, const char *variable) {
 /* By a descriptor that was there before the look: the number may be another's after it. */
 static bool kill_if_marked(pid_t pid, const char *variable) {
     int fd = (int)syscall(SYS_pidfd_open, pid, 0);
-    bool is_killed = has_variable(pid, variable) && (fd >= 0 ? syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0) == 0 : kill(pid, SIGKILL) == 0);
+    bool is_killed = has_variable(pid, variable) &&
+                     (fd >= 0 ? syscall(SYS_pidfd_send_signal, fd, SIGKILL, NULL, 0) == 0
+                              : kill(pid, SIGKILL) == 0);
     if (fd >= 0) close(fd);
     return is_killed;
 }

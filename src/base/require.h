@@ -6,10 +6,11 @@
 #include "henry/status.h"
 
 /* Returns an error that names the function and its parameter when `pointer` is NULL. */
-#define HN_REQUIRE(pointer, name)                                                                                      \
-    do {                                                                                                               \
-        if (HN_UNLIKELY(!(pointer)))                                                                                   \
-            return HN_ERROR(HN_INVALID_ARGUMENT, "%s: '%s' is NULL; it must be given", __func__, (name));              \
+#define HN_REQUIRE(pointer, name)                                                                  \
+    do {                                                                                           \
+        if (HN_UNLIKELY(!(pointer)))                                                               \
+            return HN_ERROR(HN_INVALID_ARGUMENT, "%s: '%s' is NULL; it must be given", __func__,   \
+                            (name));                                                               \
     } while (0)
 
 #endif

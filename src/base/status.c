@@ -1,5 +1,5 @@
-/* status.c: error objects. One allocation holds the object, the file name and the message, so that an
- * error outlives the library or the worker message that made it. */
+/* status.c: error objects. One allocation holds the object, the file name and the message, so that
+ * an error outlives the library or the worker message that made it. */
 #include "henry/status.h"
 
 #include <stdarg.h>
@@ -38,14 +38,16 @@ static const char *const code_names[] = {
     [HN_CANCELLED] = "cancelled",
     [HN_INTERNAL] = "internal",
 };
-_Static_assert(sizeof(code_names) / sizeof(code_names[0]) == HN_CODE_COUNT, "one name for each code");
+_Static_assert(sizeof(code_names) / sizeof(code_names[0]) == HN_CODE_COUNT,
+               "one name for each code");
 
 static hn_status oom(void) { return (hn_status)&oom_status; }
 
 /* `fmt` and `args`, followed by `tail`, in a new object; NULL without memory. */
-static hn_status build(hn_code code, const char *file, int line, const char *tail, const char *fmt, va_list args)
-    HN_PRINTF(5, 0);
-static hn_status build(hn_code code, const char *file, int line, const char *tail, const char *fmt, va_list args) {
+static hn_status build(hn_code code, const char *file, int line, const char *tail, const char *fmt,
+                       va_list args) HN_PRINTF(5, 0);
+static hn_status build(hn_code code, const char *file, int line, const char *tail, const char *fmt,
+                       va_list args) {
     va_list measured;
     va_copy(measured, args);
     int text_len = vsnprintf(NULL, 0, fmt, measured);
@@ -56,10 +58,8 @@ static hn_status build(hn_code code, const char *file, int line, const char *tai
     hn_status status = malloc(sizeof(*status) + head_bytes + tail_bytes + file_bytes);
     if (!status) return NULL;
     char *message = status->storage, *where = message + head_bytes + tail_bytes;
-    if (text_len < 0)
-        memcpy(message, unprintable, head_bytes);
-    else
-        vsnprintf(message, head_bytes + 1, fmt, args);
+    if (text_len < 0) memcpy(message, unprintable, head_bytes);
+    else vsnprintf(message, head_bytes + 1, fmt, args);
     memcpy(message + head_bytes, tail, tail_bytes);
     memcpy(where, file, file_bytes);
     status->code = code;

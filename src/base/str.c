@@ -11,7 +11,8 @@
 enum { FIRST_BUFFER_BYTES = 64 };
 
 bool hn_str_starts_with(hn_str text, hn_str prefix) {
-    return text.len >= prefix.len && (prefix.len == 0 || memcmp(text.ptr, prefix.ptr, prefix.len) == 0);
+    return text.len >= prefix.len &&
+           (prefix.len == 0 || memcmp(text.ptr, prefix.ptr, prefix.len) == 0);
 }
 
 void hn_strbuf_init(hn_strbuf *buf) { *buf = (hn_strbuf){0}; }
@@ -135,10 +136,8 @@ void hn_strbuf_json(hn_strbuf *buf, hn_str text) {
             continue;
         }
         if (i > plain) hn_strbuf_append(buf, text.ptr + plain, i - plain);
-        if (len)
-            json_escape(buf, c);
-        else
-            hn_strbuf_append(buf, "\\ufffd", 6); /* not UTF-8, which JSON cannot carry */
+        if (len) json_escape(buf, c);
+        else hn_strbuf_append(buf, "\\ufffd", 6); /* not UTF-8, which JSON cannot carry */
         plain = ++i;
     }
     if (i > plain) hn_strbuf_append(buf, text.ptr + plain, i - plain);
@@ -146,21 +145,25 @@ void hn_strbuf_json(hn_strbuf *buf, hn_str text) {
 }
 
 /* Of the character of `len` bytes at `at`; C1 controls are two bytes of UTF-8. */
-static bool is_control(const unsigned char *at, size_t len) { return at[0] < 0x20 || at[0] == 0x7f || (len == 2 && at[0] == 0xc2 && at[1] < 0xa0); }
+static bool is_control(const unsigned char *at, size_t len) {
+    return at[0] < 0x20 || at[0] == 0x7f || (len == 2 && at[0] == 0xc2 && at[1] < 0xa0);
+}
 
 void hn_strbuf_clean(hn_strbuf *buf, hn_str text, bool one_line) {
     const unsigned char *bytes = (const unsigned char *)text.ptr;
     size_t plain = 0, i = 0; /* [plain, i) waits to be copied as it is */
     while (i < text.len) {
         size_t len = utf8_len(bytes + i, text.len - i);
-        if (len && (!is_control(bytes + i, len) || bytes[i] == '\t' || (bytes[i] == '\n' && !one_line))) {
+        if (len &&
+            (!is_control(bytes + i, len) || bytes[i] == '\t' || (bytes[i] == '\n' && !one_line))) {
             i += len;
             continue;
         }
         if (i > plain) hn_strbuf_append(buf, text.ptr + plain, i - plain);
         if (bytes[i] == '\n') hn_strbuf_puts(buf, "\\n");
         else
-            for (size_t k = 0; k < (len ? len : 1); k++) hn_strbuf_printf(buf, "\\x%02x", bytes[i + k]);
+            for (size_t k = 0; k < (len ? len : 1); k++)
+                hn_strbuf_printf(buf, "\\x%02x", bytes[i + k]);
         plain = i += len ? len : 1;
     }
     if (i > plain) hn_strbuf_append(buf, text.ptr + plain, i - plain);

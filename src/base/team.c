@@ -1,16 +1,19 @@
 /* team.c: one pool of workers for all callers of the process.
  *
- * A caller has a place in a list while it works, with one word that says which tasks of its present job are open. To claim one is one
- * compare-and-swap of that word, by the caller or by a worker, and who has claimed a task runs it. So a job never waits for a worker
- * that has not come, jobs of different callers do not wait for each other, and there is no queue to be kept.
+ * A caller has a place in a list while it works, with one word that says which tasks of its present
+ * job are open. To claim one is one compare-and-swap of that word, by the caller or by a worker,
+ * and who has claimed a task runs it. So a job never waits for a worker that has not come, jobs of
+ * different callers do not wait for each other, and there is no queue to be kept.
  *
- * Free workers look at the places. They do so for SPIN_NS after their last task, then they sleep until a caller rings. Waking
- * costs some microseconds of the caller's, so it rings when its work is long or when its calls follow each other closely.
+ * Free workers look at the places. They do so for SPIN_NS after their last task, then they sleep
+ * until a caller rings. Waking costs some microseconds of the caller's, so it rings when its work
+ * is long or when its calls follow each other closely.
  *
- * Where processors are busy a second thread does harm: the system stops it for milliseconds, with a task that the caller waits for. A
- * worker sees that in the difference between the time that passed and the time that it ran, and rests, longer each time it
- * happens again. A caller that was stopped itself does not ring for a while. Callers need processors too: with as many callers as
- * processors workers sleep. */
+ * Where processors are busy a second thread does harm: the system stops it for milliseconds, with a
+ * task that the caller waits for. A worker sees that in the difference between the time that passed
+ * and the time that it ran, and rests, longer each time it happens again. A caller that was stopped
+ * itself does not ring for a while. Callers need processors too: with as many callers as processors
+ * workers sleep. */
 #include "base/team.h"
 
 #include "base/compiler.h"
@@ -28,7 +31,7 @@
 #include <unistd.h>
 
 enum {
-    PLACES = 64,          /* callers at the same time; others work alone */
+    PLACES = 64, /* callers at the same time; others work alone */
     MASK_TASKS = 32,
     CHECK_SPINS = 32,     /* between two looks at the clock */
     SPIN_NS = 1000000,    /* a worker looks for work for so long */
@@ -44,11 +47,12 @@ enum {
     LOST_PART = 8,        /* and for such a part of the time */
     BACK_OFF_NS = 10000000,
     BACK_OFF_MAX_NS = 320000000,
-    LATELY_NS = 5000000   /* a caller that was stopped in this time rings for nobody */
+    LATELY_NS = 5000000 /* a caller that was stopped in this time rings for nobody */
 };
 
-/* The word of a place. Low half: tasks that are open, as a mask or, of more than MASK_TASKS (WIDE), the next one and their number;
- * 0: none. Then how many more workers may join. Then the number of the job. */
+/* The word of a place. Low half: tasks that are open, as a mask or, of more than MASK_TASKS (WIDE),
+ * the next one and their number; 0: none. Then how many more workers may join. Then the number of
+ * the job. */
 static const uint64_t JOIN_ONE = 1ull << 32, WIDE = 1ull << 63;
 enum { JOB_SHIFT = 48, JOB_MASK = 0x7fff, NO_JOB = 0x10000, SLEEPER = 1 << 30 };
 
@@ -92,12 +96,15 @@ static void relax(void) {
 #endif
 }
 
-/* Returns when woken, after `ns` (0: never), or when *word is not `value`; callers look again in all cases. */
+/* Returns when woken, after `ns` (0: never), or when *word is not `value`; callers look again in
+ * all cases. */
 static void futex_wait(_Atomic uint32_t *word, uint32_t value, int64_t ns) {
     const struct timespec t = {.tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000};
     (void)syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, value, ns ? &t : NULL, NULL, 0);
 }
-static void futex_wake(_Atomic uint32_t *word, int count) { (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0); }
+static void futex_wake(_Atomic uint32_t *word, int count) {
+    (void)syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
+}
 
 static int min_int(int x, int y) { return x < y ? x : y; }
 
@@ -124,7 +131,8 @@ static int pick(uint64_t word, unsigned wish, uint32_t *rest) {
     return (int)task;
 }
 
-/* Claims a task, as one who takes part in job *joined or joins the present one; -1: none is open, or enough take part. */
+/* Claims a task, as one who takes part in job *joined or joins the present one; -1: none is open,
+ * or enough take part. */
 static int claim(place *p, uint32_t *joined, unsigned wish) {
     uint64_t word = atomic_load_explicit(&p->open, memory_order_relaxed), next;
     int task;
@@ -135,7 +143,8 @@ static int claim(place *p, uint32_t *joined, unsigned wish) {
         task = pick(word, wish, &rest);
         next = (word & ~(uint64_t)UINT32_MAX) | rest;
         if (!is_in) next -= JOIN_ONE;
-    } while (!atomic_compare_exchange_weak_explicit(&p->open, &word, next, memory_order_acquire, memory_order_relaxed));
+    } while (!atomic_compare_exchange_weak_explicit(&p->open, &word, next, memory_order_acquire,
+                                                    memory_order_relaxed));
     *joined = word >> JOB_SHIFT & JOB_MASK;
     return task;
 }
@@ -144,8 +153,9 @@ static int claim(place *p, uint32_t *joined, unsigned wish) {
 
 typedef struct worker {
     int index;
-    uint32_t at;                /* the place where it helped last */
-    int64_t wall_ns, ran_ns;    /* when it was last asked how much of the time it ran, and the answer */
+    uint32_t at; /* the place where it helped last */
+    /* when it was last asked how much of the time it ran, and the answer */
+    int64_t wall_ns, ran_ns;
     int64_t rest_ns, rested_ns; /* the last rest: how long, and when it ended */
 } worker;
 
@@ -162,7 +172,8 @@ static bool help_once(worker *w) {
         if (task < 0) continue;
         for (; task >= 0; task = claim(p, &joined, (unsigned)w->index + 1)) {
             p->fn(p->context, task);
-            if (atomic_fetch_add_explicit(&p->done, 1, memory_order_release) & SLEEPER) futex_wake(&p->done, 1);
+            if (atomic_fetch_add_explicit(&p->done, 1, memory_order_release) & SLEEPER)
+                futex_wake(&p->done, 1);
         }
         w->at = at;
         return true;
@@ -172,7 +183,8 @@ static bool help_once(worker *w) {
 
 /* Whether somebody else had this thread's processor since the last question. */
 static bool was_stopped(worker *w, int64_t now) {
-    const int64_t ran = clock_ns(CLOCK_THREAD_CPUTIME_ID), passed = now - w->wall_ns, lost = passed - (ran - w->ran_ns);
+    const int64_t ran = clock_ns(CLOCK_THREAD_CPUTIME_ID), passed = now - w->wall_ns,
+                  lost = passed - (ran - w->ran_ns);
     w->wall_ns = now;
     w->ran_ns = ran;
     return lost > LOST_NS && lost > passed / LOST_PART;
@@ -184,12 +196,15 @@ static int count_callers(int64_t now) {
     const uint64_t taken = atomic_load_explicit(&pool.taken, memory_order_relaxed);
     int count = 0;
     for (uint32_t k = 0; k < used; k++)
-        count += (taken >> k & 1) || now - atomic_load_explicit(&pool.places[k].active_ns, memory_order_relaxed) < RECENT_NS;
+        count +=
+            (taken >> k & 1) ||
+            now - atomic_load_explicit(&pool.places[k].active_ns, memory_order_relaxed) < RECENT_NS;
     return count;
 }
 
 static bool is_crowded(int64_t now) {
-    return atomic_load_explicit(&pool.awake, memory_order_relaxed) > atomic_load_explicit(&pool.limit, memory_order_relaxed) - count_callers(now);
+    return atomic_load_explicit(&pool.awake, memory_order_relaxed) >
+           atomic_load_explicit(&pool.limit, memory_order_relaxed) - count_callers(now);
 }
 
 static bool must_stop(void) { return atomic_load_explicit(&pool.stop, memory_order_acquire); }
@@ -221,19 +236,22 @@ static bool has_open_task(void) {
     return false;
 }
 
-/* To the processor that is `steps` places behind the caller's among the allowed ones, by narrowing the thread's own mask for a moment. Best
- * effort. A new thread is often put on the processor of its maker, and one that wakes up on that of its waker; there both would have
- * half of it for milliseconds. */
+/* To the processor that is `steps` places behind the caller's among the allowed ones, by narrowing
+ * the thread's own mask for a moment. Best effort. A new thread is often put on the processor of
+ * its maker, and one that wakes up on that of its waker; there both would have half of it for
+ * milliseconds. */
 static void move_on(int steps) {
     cpu_set_t allowed, one;
     int cpu = atomic_load_explicit(&pool.caller_cpu, memory_order_relaxed);
     if (sched_getaffinity(0, sizeof allowed, &allowed)) return;
     const int count = CPU_COUNT(&allowed);
     if (count < 2 || cpu < 0 || cpu >= CPU_SETSIZE || steps % count == 0) return;
-    for (int left = steps % count; left > 0; left -= CPU_ISSET(cpu, &allowed) != 0) cpu = (cpu + 1) % CPU_SETSIZE;
+    for (int left = steps % count; left > 0; left -= CPU_ISSET(cpu, &allowed) != 0)
+        cpu = (cpu + 1) % CPU_SETSIZE;
     CPU_ZERO(&one);
     CPU_SET(cpu, &one);
-    if (sched_setaffinity(0, sizeof one, &one) == 0) (void)sched_setaffinity(0, sizeof allowed, &allowed);
+    if (sched_setaffinity(0, sizeof one, &one) == 0)
+        (void)sched_setaffinity(0, sizeof allowed, &allowed);
 }
 
 static void sleep_until_called(const worker *w, outcome why) {
@@ -241,14 +259,18 @@ static void sleep_until_called(const worker *w, outcome why) {
     atomic_fetch_add(&pool.sleeping, 1);
     if (!must_stop() && (why == CROWDED || !has_open_task())) futex_wait(&pool.bell, rung, 0);
     atomic_fetch_sub(&pool.sleeping, 1);
-    if (sched_getcpu() == atomic_load_explicit(&pool.caller_cpu, memory_order_relaxed)) move_on(w->index + 1);
+    if (sched_getcpu() == atomic_load_explicit(&pool.caller_cpu, memory_order_relaxed))
+        move_on(w->index + 1);
 }
 
 static void rest(worker *w) {
     const bool again = w->rest_ns && w->wall_ns - w->rested_ns < 4 * w->rest_ns;
-    w->rest_ns = !again ? BACK_OFF_NS : 2 * w->rest_ns < BACK_OFF_MAX_NS ? 2 * w->rest_ns : BACK_OFF_MAX_NS;
+    w->rest_ns = !again                             ? BACK_OFF_NS
+                 : 2 * w->rest_ns < BACK_OFF_MAX_NS ? 2 * w->rest_ns
+                                                    : BACK_OFF_MAX_NS;
     const int64_t until = w->wall_ns + w->rest_ns;
-    for (int64_t now; !must_stop() && (now = now_ns()) < until;) futex_wait(&pool.stop, 0, until - now);
+    for (int64_t now; !must_stop() && (now = now_ns()) < until;)
+        futex_wait(&pool.stop, 0, until - now);
     w->rested_ns = now_ns();
 }
 
@@ -272,7 +294,8 @@ static void *run_worker(void *index) {
 static void before_fork(void) { pthread_mutex_lock(&pool.lock); }
 static void after_fork(void) { pthread_mutex_unlock(&pool.lock); }
 
-/* The child has none of its parent's workers and callers: their places are free, and their open tasks are nobody's. */
+/* The child has none of its parent's workers and callers: their places are free, and their open
+ * tasks are nobody's. */
 static void in_child(void) {
     if (atomic_load(&pool.started)) atomic_store(&pool.alone, true);
     atomic_store(&pool.started, 0);
@@ -280,11 +303,14 @@ static void in_child(void) {
     for (int k = 0; k < PLACES; k++) atomic_store(&pool.places[k].open, 0);
     pthread_mutex_unlock(&pool.lock);
 }
-static void watch_forks(void) { (void)pthread_atfork(before_fork, after_fork, in_child); } /* without memory for it a child must not run modules */
+/* without memory for it a child must not run modules */
+static void watch_forks(void) { (void)pthread_atfork(before_fork, after_fork, in_child); }
 
 static int processors(void) {
     cpu_set_t allowed;
-    const int count = sched_getaffinity(0, sizeof allowed, &allowed) == 0 ? CPU_COUNT(&allowed) : (int)sysconf(_SC_NPROCESSORS_ONLN);
+    const int count = sched_getaffinity(0, sizeof allowed, &allowed) == 0
+                          ? CPU_COUNT(&allowed)
+                          : (int)sysconf(_SC_NPROCESSORS_ONLN);
     return count < 1 ? 1 : min_int(count, HN_THREADS_MAX);
 }
 
@@ -372,7 +398,8 @@ static place *begin(hn_team *t) {
     do {
         if (taken == UINT64_MAX) return NULL;
         at = (uint32_t)__builtin_ctzll(~taken);
-    } while (!atomic_compare_exchange_weak_explicit(&pool.taken, &taken, taken | 1ull << at, memory_order_acquire, memory_order_relaxed));
+    } while (!atomic_compare_exchange_weak_explicit(&pool.taken, &taken, taken | 1ull << at,
+                                                    memory_order_acquire, memory_order_relaxed));
     uint32_t used = atomic_load_explicit(&pool.used, memory_order_relaxed);
     while (used < at + 1 && !atomic_compare_exchange_weak(&pool.used, &used, at + 1)) continue;
     t->place = at + 1;
@@ -392,7 +419,8 @@ void hn_team_end(hn_team *t) {
     atomic_fetch_and_explicit(&pool.taken, ~(1ull << at), memory_order_release);
 }
 
-/* Whether the caller lost its processor to others lately: one of its own is better for it than a worker. */
+/* Whether the caller lost its processor to others lately: one of its own is better for it than a
+ * worker. */
 static bool was_preempted(hn_team *t, int64_t now) {
     struct rusage used;
     if (getrusage(RUSAGE_THREAD, &used)) return false;
@@ -409,8 +437,10 @@ static void call_workers(hn_team *t, int wanted) {
     t->call_ns = now + CALL_NS;
     atomic_store_explicit(&pool.caller_cpu, sched_getcpu(), memory_order_relaxed);
     if (atomic_load_explicit(&pool.started, memory_order_relaxed) < wanted) start(wanted);
-    const int free = limit_now() - count_callers(now) - atomic_load_explicit(&pool.awake, memory_order_relaxed);
-    const int count = min_int(min_int(wanted, free), atomic_load_explicit(&pool.sleeping, memory_order_relaxed));
+    const int free =
+        limit_now() - count_callers(now) - atomic_load_explicit(&pool.awake, memory_order_relaxed);
+    const int count =
+        min_int(min_int(wanted, free), atomic_load_explicit(&pool.sleeping, memory_order_relaxed));
     if (count <= 0 || now < atomic_load_explicit(&pool.quiet_ns, memory_order_relaxed)) return;
     if (was_preempted(t, now)) {
         atomic_store_explicit(&pool.quiet_ns, now + BACK_OFF_NS, memory_order_relaxed);
@@ -423,17 +453,22 @@ static void call_workers(hn_team *t, int wanted) {
 /* Until workers have finished `count` tasks. */
 static void wait_for(place *p, uint32_t count) {
     int64_t begin = 0;
-    for (unsigned spins = 1; atomic_load_explicit(&p->done, memory_order_acquire) != count; spins++) {
+    for (unsigned spins = 1; atomic_load_explicit(&p->done, memory_order_acquire) != count;
+         spins++) {
         relax();
         if (spins % CHECK_SPINS) continue;
         const int64_t now = now_ns();
         if (!begin) begin = now;
         if (now - begin > WAIT_NS) break;
-        if (now - begin > WAIT_SPIN_NS) sched_yield(); /* the worker may be waiting for this processor */
+        /* the worker may be waiting for this processor */
+        if (now - begin > WAIT_SPIN_NS) sched_yield();
     }
     uint32_t done = atomic_load_explicit(&p->done, memory_order_acquire);
     while ((done & ~(uint32_t)SLEEPER) != count) {
-        if (!(done & SLEEPER) && !atomic_compare_exchange_weak_explicit(&p->done, &done, done | SLEEPER, memory_order_acquire, memory_order_acquire)) continue;
+        if (!(done & SLEEPER) &&
+            !atomic_compare_exchange_weak_explicit(&p->done, &done, done | SLEEPER,
+                                                   memory_order_acquire, memory_order_acquire))
+            continue;
         futex_wait(&p->done, done | SLEEPER, 0);
         done = atomic_load_explicit(&p->done, memory_order_acquire);
     }
@@ -445,7 +480,8 @@ static void run_shared(hn_team *t, place *p, int tasks, int limit, hn_task_fn fn
     p->context = context;
     atomic_store_explicit(&p->done, 0, memory_order_relaxed);
     atomic_store_explicit(&p->open, open_word(job, tasks, limit - 1), memory_order_release);
-    if (atomic_load_explicit(&pool.sleeping, memory_order_relaxed) || atomic_load_explicit(&pool.started, memory_order_relaxed) < limit - 1)
+    if (atomic_load_explicit(&pool.sleeping, memory_order_relaxed) ||
+        atomic_load_explicit(&pool.started, memory_order_relaxed) < limit - 1)
         call_workers(t, limit - 1);
     fn(context, 0);
     for (int task; (task = claim(p, &job, 0)) >= 0; others--) fn(context, task);
@@ -463,7 +499,9 @@ typedef struct handout {
 static void take_tasks(void *data, int k) {
     (void)k;
     handout *h = data;
-    for (int task; (task = atomic_fetch_add_explicit(&h->next, 1, memory_order_relaxed)) < h->tasks;) h->fn(h->context, task);
+    for (int task;
+         (task = atomic_fetch_add_explicit(&h->next, 1, memory_order_relaxed)) < h->tasks;)
+        h->fn(h->context, task);
 }
 
 static void run_executor(const hn_executor *e, int tasks, int limit, hn_task_fn fn, void *context) {
@@ -481,7 +519,10 @@ void hn_team_run(hn_team *t, int tasks, hn_task_fn fn, void *context) {
         run_executor(t->executor, tasks, min_int(limit, t->executor->threads), fn, context);
         return;
     }
-    if (limit > 1) limit = atomic_load_explicit(&pool.alone, memory_order_relaxed) ? 1 : min_int(limit, limit_now());
+    if (limit > 1)
+        limit = atomic_load_explicit(&pool.alone, memory_order_relaxed)
+                    ? 1
+                    : min_int(limit, limit_now());
     place *p = limit <= 1 ? NULL : t->place ? &pool.places[t->place - 1] : begin(t);
     if (p) {
         run_shared(t, p, tasks, limit, fn, context);

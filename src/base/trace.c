@@ -21,8 +21,8 @@ typedef struct span {
     uint64_t id;  /* of one that may overlap others; 0: none */
 } span;
 
-/* The recording, guarded by `lock`; `is_on` alone is read without it. Process-wide by nature: a trace
- * shows all threads and compilations on one time line. */
+/* The recording, guarded by `lock`; `is_on` alone is read without it. Process-wide by nature: a
+ * trace shows all threads and compilations on one time line. */
 static struct {
     pthread_mutex_t lock;
     atomic_bool is_on;
@@ -81,11 +81,14 @@ void hn_trace_span(const char *category, const char *name, int64_t begin_ns, int
     if (is_on()) add((span){category, name, begin_ns, end_ns, .line = gettid()});
 }
 
-void hn_trace_span_worker(uint32_t worker, const char *category, const char *name, int64_t begin_ns, int64_t end_ns) {
-    if (is_on()) add((span){category, name, begin_ns, end_ns, .line = WORKER_LINES + (int64_t)worker});
+void hn_trace_span_worker(uint32_t worker, const char *category, const char *name, int64_t begin_ns,
+                          int64_t end_ns) {
+    if (is_on())
+        add((span){category, name, begin_ns, end_ns, .line = WORKER_LINES + (int64_t)worker});
 }
 
-void hn_trace_span_free(uint64_t id, const char *category, const char *name, int64_t begin_ns, int64_t end_ns) {
+void hn_trace_span_free(uint64_t id, const char *category, const char *name, int64_t begin_ns,
+                        int64_t end_ns) {
     if (is_on()) add((span){category, name, begin_ns, end_ns, .line = gettid(), .id = id});
 }
 
@@ -97,7 +100,8 @@ static void put_us(hn_strbuf *json, const char *key, int64_t ns) {
                      (int)(rest < 0 ? -rest : rest));
 }
 
-/* `phase`: X, a whole span on its line; b and e, the two ends of one that viewers give a line of its own. */
+/* `phase`: X, a whole span on its line; b and e, the two ends of one that viewers give a line of
+ * its own. */
 static void put_event(hn_strbuf *json, const span *s, int pid, char phase, int64_t at_ns) {
     hn_strbuf_printf(json, "{\"ph\":\"%c\",\"cat\":", phase);
     hn_strbuf_json(json, hn_str_of(s->category));
@@ -152,10 +156,12 @@ hn_status hn_trace_write(const char *path) {
     clear();
     pthread_mutex_unlock(&trace.lock);
     hn_status status = was_on ? hn_strbuf_status(&json)
-                              : HN_ERROR(HN_INVALID_ARGUMENT, "cannot write trace '%s': no trace was started", path);
+                              : HN_ERROR(HN_INVALID_ARGUMENT,
+                                         "cannot write trace '%s': no trace was started", path);
     if (!status) status = hn_file_write_atomic(path, json.ptr, json.len, false);
     if (lost_count)
-        hn_log("trace", HN_LOG_WARN, "%llu spans were lost for lack of memory", (unsigned long long)lost_count);
+        hn_log("trace", HN_LOG_WARN, "%llu spans were lost for lack of memory",
+               (unsigned long long)lost_count);
     hn_strbuf_deinit(&json);
     return status;
 }

@@ -12,11 +12,13 @@ int64_t hn_now_ns(void);
 /* Spans are recorded only between hn_trace_start and hn_trace_write. Threads: safe. */
 void hn_trace_start(void);
 void hn_trace_span(const char *category, const char *name, int64_t begin_ns, int64_t end_ns);
-/* The same for what does not happen in the calling thread. Viewers nest the spans of one line: these must not overlap otherwise.
- * `worker`: which one did it, from 1; each has a line. */
-void hn_trace_span_worker(uint32_t worker, const char *category, const char *name, int64_t begin_ns, int64_t end_ns);
+/* The same for what does not happen in the calling thread. Viewers nest the spans of one line:
+ * these must not overlap otherwise. `worker`: which one did it, from 1; each has a line. */
+void hn_trace_span_worker(uint32_t worker, const char *category, const char *name, int64_t begin_ns,
+                          int64_t end_ns);
 /* Any number of these may overlap: each has an `id` of its own, not 0. */
-void hn_trace_span_free(uint64_t id, const char *category, const char *name, int64_t begin_ns, int64_t end_ns);
+void hn_trace_span_free(uint64_t id, const char *category, const char *name, int64_t begin_ns,
+                        int64_t end_ns);
 /* Writes the JSON file and stops. */
 hn_status hn_trace_write(const char *path) HN_MUST_USE;
 

@@ -1,8 +1,8 @@
 /* check.c: every index, enum and count inside a bundle's sections, so that no reader checks again.
  *
- * A field that its record's kind does not use is checked like one that it does, so that nobody has to ask.
- * Whatever this accepts, the runtime may follow without fear; what depends on sizes known at run time only
- * (offsets inside buffers) is checked when a shape is bound. */
+ * A field that its record's kind does not use is checked like one that it does, so that nobody has
+ * to ask. Whatever this accepts, the runtime may follow without fear; what depends on sizes known
+ * at run time only (offsets inside buffers) is checked when a shape is bound. */
 #include "bundle/internal.h"
 
 #include "base/checked.h"
@@ -20,7 +20,9 @@ static bool str_ok(const hn_bundle *b, hnb_str s) {
 }
 static bool expr_ok(const hn_bundle *b, uint32_t e) { return e < b->nodes_count; } /* 0: none */
 static bool need_expr(const hn_bundle *b, uint32_t e) { return e && e < b->nodes_count; }
-static bool span_ok(uint32_t first, uint64_t count, uint32_t limit) { return first + count <= limit; }
+static bool span_ok(uint32_t first, uint64_t count, uint32_t limit) {
+    return first + count <= limit;
+}
 static bool dtype_ok(uint32_t dtype) { return dtype > 0 && dtype < HN_SCALAR_TYPE_COUNT; }
 
 static hn_status check_nodes(const hn_bundle *b) {
@@ -34,10 +36,12 @@ static hn_status check_nodes(const hn_bundle *b) {
     return NULL;
 }
 
-/* Expressions of symbol k may use symbols before k only. A symbol's nodes are few; rests are rare. */
+/* Expressions of symbol k may use symbols before k only. A symbol's nodes are few; rests are
+ * rare. */
 static bool uses_only_before(const hn_bundle *b, uint32_t node, uint32_t limit) {
-    /* Nodes up to `node` that it reaches; bundles list symbols before anything that uses later ones, so it is
-     * enough to look at all nodes up to it when they are few, else at the tree with a bound. */
+    /* Nodes up to `node` that it reaches; bundles list symbols before anything that uses later
+     * ones, so it is enough to look at all nodes up to it when they are few, else at the tree with
+     * a bound. */
     uint32_t stack[64], depth = 0, visited = 0;
     stack[depth++] = node;
     while (depth) {
@@ -60,7 +64,8 @@ static hn_status check_symbols(const hn_bundle *b) {
             continue;
         }
         if (i && b->symbols[i - 1].input == HNB_BY_STEP) return CORRUPT("order of symbol %u", i);
-        bool ok = str_ok(b, s->name) && s->coeff && s->input < b->inputs_count && expr_ok(b, s->rest);
+        bool ok =
+            str_ok(b, s->name) && s->coeff && s->input < b->inputs_count && expr_ok(b, s->rest);
         if (ok && s->dim == HNB_DIM_VALUE) {
             ok = b->inputs[s->input].kind == HNB_VALUE_INT;
         } else if (ok) {
@@ -89,8 +94,8 @@ static hn_status check_pools(const hn_bundle *b) {
         if (!need_expr(b, b->params[k])) return CORRUPT("parameter %u", k);
     for (uint32_t k = 0; k < b->operands_count; k++) {
         const hnb_operand *o = &b->operands[k];
-        if (o->buffer >= b->buffers_count || !expr_ok(b, o->offset) || o->dtype >= HN_SCALAR_TYPE_COUNT ||
-            o->written > 1)
+        if (o->buffer >= b->buffers_count || !expr_ok(b, o->offset) ||
+            o->dtype >= HN_SCALAR_TYPE_COUNT || o->written > 1)
             return CORRUPT("operand %u", k);
     }
     return NULL;
@@ -101,7 +106,8 @@ static hn_status check_inputs(const hn_bundle *b) {
         const hnb_input *in = &b->inputs[i];
         bool ok = str_ok(b, in->name) && str_ok(b, in->text) && in->kind < HNB_VALUE_KIND_COUNT &&
                   expr_ok(b, in->expr) && (in->kind == HNB_VALUE_TENSOR || in->rank == 0);
-        if (in->kind == HNB_VALUE_TENSOR) ok = ok && dtype_ok(in->dtype) && dims_ok(b, in->rank, in->dims, 2);
+        if (in->kind == HNB_VALUE_TENSOR)
+            ok = ok && dtype_ok(in->dtype) && dims_ok(b, in->rank, in->dims, 2);
         if (in->kind == HNB_VALUE_INT) ok = ok && need_expr(b, in->expr);
         if (in->kind == HNB_VALUE_BOOL) ok = ok && in->bits <= 1;
         if (!ok) return CORRUPT("input %u", i);
@@ -153,7 +159,9 @@ static bool shape_ok(const hn_bundle *b, const hnb_buffer *f) {
     return hn_mul_i64(elems, hn_bundle_dtype_bytes(f->dtype), &bytes) && bytes <= memory;
 }
 
-static bool buffer_ok(const hn_bundle *b, uint32_t buffer) { return buffer && buffer < b->buffers_count; }
+static bool buffer_ok(const hn_bundle *b, uint32_t buffer) {
+    return buffer && buffer < b->buffers_count;
+}
 
 static bool output_tensor_ok(const hn_bundle *b, const hnb_output *o) {
     bool own_target = o->is_mutation && o->target_input < 0;
@@ -174,7 +182,8 @@ static hn_status check_outputs(const hn_bundle *b) {
         bool ok = str_ok(b, o->name) && str_ok(b, o->text) && o->kind < HNB_VALUE_KIND_COUNT &&
                   o->is_mutation <= 1 && expr_ok(b, o->expr) && expr_ok(b, o->offset) &&
                   expr_ok(b, o->target_offset) && o->buffer < b->buffers_count &&
-                  o->target_storage < b->storages_count && (o->kind == HNB_VALUE_TENSOR || o->rank == 0);
+                  o->target_storage < b->storages_count &&
+                  (o->kind == HNB_VALUE_TENSOR || o->rank == 0);
         if (o->kind == HNB_VALUE_TENSOR) ok = ok && output_tensor_ok(b, o);
         else ok = ok && !o->is_mutation;
         if (o->kind == HNB_VALUE_INT) ok = ok && need_expr(b, o->expr);
@@ -187,15 +196,18 @@ static hn_status check_outputs(const hn_bundle *b) {
 static hn_status check_buffers(const hn_bundle *b) {
     for (uint32_t i = 1; i < b->buffers_count; i++) {
         const hnb_buffer *f = &b->buffers[i];
-        bool ok = str_ok(b, f->name) && f->kind > HNB_BUFFER_NONE && f->kind < HNB_BUFFER_KIND_COUNT &&
-                  dtype_ok(f->dtype) && expr_ok(b, f->bytes) && expr_ok(b, f->offset);
+        bool ok = str_ok(b, f->name) && f->kind > HNB_BUFFER_NONE &&
+                  f->kind < HNB_BUFFER_KIND_COUNT && dtype_ok(f->dtype) && expr_ok(b, f->bytes) &&
+                  expr_ok(b, f->offset);
         if (f->kind == HNB_BUFFER_INPUT)
             ok = ok && f->source < b->inputs_count && b->inputs[f->source].kind == HNB_VALUE_TENSOR;
         if (f->kind == HNB_BUFFER_CONSTANT)
             ok = ok && f->source && f->source < b->storages_count &&
                  f->byte_offset <= b->storages[f->source].bytes;
-        if (f->kind == HNB_BUFFER_TEMP) ok = ok && need_expr(b, f->bytes) && need_expr(b, f->offset);
-        if (f->kind == HNB_BUFFER_SLOT) ok = ok && need_expr(b, f->bytes) && f->source < b->buffers_count;
+        if (f->kind == HNB_BUFFER_TEMP)
+            ok = ok && need_expr(b, f->bytes) && need_expr(b, f->offset);
+        if (f->kind == HNB_BUFFER_SLOT)
+            ok = ok && need_expr(b, f->bytes) && f->source < b->buffers_count;
         if (f->kind == HNB_BUFFER_OUTPUT) ok = ok && need_expr(b, f->bytes);
         if (!ok || f->device >= HN_DEVICE_KIND_COUNT) return CORRUPT("buffer %u", i);
         if (!shape_ok(b, f)) return CORRUPT("shape of buffer %u", i);
@@ -243,15 +255,21 @@ static bool predicate_ok(const hn_bundle *b, const hnb_step *s) {
     return s->operand_count == 1 && o->dtype == HN_BOOL && !o->written;
 }
 
-/* As many operands and parameters as the kind has, those there that it needs, those marked that it writes. */
+/* As many operands and parameters as the kind has, those there that it needs, those marked that it
+ * writes. */
 static bool extern_ok(const hn_bundle *b, const hnb_step *s) {
-#define FACTS(kind, name, operands, needed, written, params) [kind] = {operands, needed, written, params},
-    static const struct { uint32_t operands, needed, written, params; } kinds[HN_EXTERN_KIND_COUNT] = {HN_EXTERN_KINDS(FACTS)};
+#define FACTS(kind, name, operands, needed, written, params)                                       \
+    [kind] = {operands, needed, written, params},
+    static const struct {
+        uint32_t operands, needed, written, params;
+    } kinds[HN_EXTERN_KIND_COUNT] = {HN_EXTERN_KINDS(FACTS)};
 #undef FACTS
     if (s->extern_kind <= HN_EXTERN_NONE || s->extern_kind >= HN_EXTERN_KIND_COUNT) return false;
     if (s->device != HN_DEVICE_CPU) return false;
     uint32_t needed = kinds[s->extern_kind].needed, written = kinds[s->extern_kind].written;
-    if (s->operand_count != kinds[s->extern_kind].operands || s->param_count != kinds[s->extern_kind].params) return false;
+    if (s->operand_count != kinds[s->extern_kind].operands ||
+        s->param_count != kinds[s->extern_kind].params)
+        return false;
     for (uint32_t k = 0; k < s->operand_count; k++) {
         const hnb_operand *o = &b->operands[s->operands + k];
         if ((k < needed && !o->buffer) || o->written != (k < written)) return false;
@@ -267,7 +285,8 @@ static bool definition_ok(const hn_bundle *b, const hnb_step *s) {
 }
 
 static bool operands_ok(const hn_bundle *b, const hnb_step *s, uint32_t first) {
-    if (!span_ok(first, s->operand_count, b->operands_count) || !span_ok(s->params, s->param_count, b->params_count))
+    if (!span_ok(first, s->operand_count, b->operands_count) ||
+        !span_ok(s->params, s->param_count, b->params_count))
         return false;
     for (uint32_t k = 0; k < s->operand_count; k++) {
         const hnb_operand *o = &b->operands[first + k];
@@ -282,7 +301,8 @@ static bool operands_ok(const hn_bundle *b, const hnb_step *s, uint32_t first) {
 }
 
 static bool launch_ok(const hn_bundle *b, const hnb_step *s, const hnb_launch *l) {
-    bool ok = operands_ok(b, s, l->operands) && span_ok(l->params, l->param_count, b->params_count) && l->grain >= 1 &&
+    bool ok = operands_ok(b, s, l->operands) &&
+              span_ok(l->params, l->param_count, b->params_count) && l->grain >= 1 &&
               expr_ok(b, l->extent) && expr_ok(b, l->scratch) && expr_ok(b, l->shared);
     for (uint32_t k = 0; ok && k < 3; k++) ok = expr_ok(b, l->grid[k]);
     return ok;
@@ -297,10 +317,13 @@ static bool groups_ok(const hnb_launch *l) {
     return threads <= HNB_MAX_GROUP_THREADS;
 }
 
-/* One launch for all targets, or one for each; the kernel takes what the step gives. The first target that a machine
- * runs is taken, so all must be for the device whose memory the step works on. */
+/* One launch for all targets, or one for each; the kernel takes what the step gives. The first
+ * target that a machine runs is taken, so all must be for the device whose memory the step works
+ * on. */
 static bool launches_ok(const hn_bundle *b, const hnb_step *s) {
-    if (!s->kernel || b->kernels[s->kernel].arg_count != s->operand_count || s->param_count % HNB_CHECK_PARAMS) return false;
+    if (!s->kernel || b->kernels[s->kernel].arg_count != s->operand_count ||
+        s->param_count % HNB_CHECK_PARAMS)
+        return false;
     if (s->launch_count != 1 && s->launch_count != b->targets_count) return false;
     if (!s->launch_count || !span_ok(s->launches, s->launch_count, b->launches_count)) return false;
     for (uint32_t k = 0; k < s->launch_count; k++) {
@@ -315,25 +338,19 @@ static bool launches_ok(const hn_bundle *b, const hnb_step *s) {
 
 static bool step_ok(const hn_bundle *b, const hnb_step *s) {
     if (!str_ok(b, s->text) || s->origin >= b->origins_count || s->kernel >= b->kernels_count ||
-        s->device >= HN_DEVICE_KIND_COUNT || s->buffer >= b->buffers_count || s->from >= b->buffers_count || !operands_ok(b, s, s->operands))
+        s->device >= HN_DEVICE_KIND_COUNT || s->buffer >= b->buffers_count ||
+        s->from >= b->buffers_count || !operands_ok(b, s, s->operands))
         return false;
     if (s->kind != HNB_STEP_KERNEL && s->launch_count) return false;
     switch (s->kind) {
-    case HNB_STEP_KERNEL:
-        return launches_ok(b, s);
-    case HNB_STEP_EXTERN:
-        return extern_ok(b, s);
-    case HNB_STEP_COPY:
-        return copy_ok(b, s);
-    case HNB_STEP_WAIT:
-        return s->device != HN_DEVICE_CPU && !s->operand_count;
+    case HNB_STEP_KERNEL: return launches_ok(b, s);
+    case HNB_STEP_EXTERN: return extern_ok(b, s);
+    case HNB_STEP_COPY: return copy_ok(b, s);
+    case HNB_STEP_WAIT: return s->device != HN_DEVICE_CPU && !s->operand_count;
     case HNB_STEP_ASSERT:
-    case HNB_STEP_COND:
-        return predicate_ok(b, s);
-    case HNB_STEP_DEFINE:
-        return definition_ok(b, s);
-    default:
-        return false;
+    case HNB_STEP_COND: return predicate_ok(b, s);
+    case HNB_STEP_DEFINE: return definition_ok(b, s);
+    default: return false;
     }
 }
 
@@ -361,9 +378,11 @@ static hn_status check_targets(const hn_bundle *b) {
         if (!str_ok(b, b->features[i])) return CORRUPT("feature %u", i);
     for (uint32_t i = 0; i < b->targets_count; i++) {
         const hnb_target *t = &b->targets[i];
-        bool ok = t->kind > HNB_TARGET_NONE && t->kind < HNB_TARGET_KIND_COUNT && str_ok(b, t->name) && t->name.len &&
+        bool ok = t->kind > HNB_TARGET_NONE && t->kind < HNB_TARGET_KIND_COUNT &&
+                  str_ok(b, t->name) && t->name.len &&
                   span_ok(t->features, t->feature_count, b->features_count);
-        if (t->kind == HNB_TARGET_CPU) ok = ok && (i == 0 || b->targets[i - 1].kind == HNB_TARGET_CPU);
+        if (t->kind == HNB_TARGET_CPU)
+            ok = ok && (i == 0 || b->targets[i - 1].kind == HNB_TARGET_CPU);
         if (!ok) return CORRUPT("target %u", i);
     }
     return NULL;
@@ -375,10 +394,12 @@ static hn_status check_objects(const hn_bundle *b) {
     for (uint32_t i = 0; i < b->objects_count; i++) {
         const hnb_object *o = &b->objects[i];
         size_t end = 0;
-        bool ok = str_ok(b, o->name) && o->kind < HNB_OBJECT_KIND_COUNT && o->where < HNB_OBJECT_WHERE_COUNT && o->target < b->targets_count;
+        bool ok = str_ok(b, o->name) && o->kind < HNB_OBJECT_KIND_COUNT &&
+                  o->where < HNB_OBJECT_WHERE_COUNT && o->target < b->targets_count;
         ok = ok && hn_bundle_object_target(o->kind) == b->targets[o->target].kind;
         if (ok && o->where == HNB_OBJECT_EMBEDDED) {
-            ok = o->offset % HNB_ALIGN == 0 && o->offset >= behind && hn_add_size(o->offset, o->len, &end) && end < b->header->code_bytes;
+            ok = o->offset % HNB_ALIGN == 0 && o->offset >= behind &&
+                 hn_add_size(o->offset, o->len, &end) && end < b->header->code_bytes;
             behind = end + 1;
         }
         if (!ok) return CORRUPT("object %u", i);
@@ -394,11 +415,14 @@ static bool code_ok(const hn_bundle *b, const hnb_code *c, uint32_t arg_count, u
 
 static hn_status check_kernels(const hn_bundle *b) {
     for (uint32_t i = 0; i < b->args_count; i++)
-        if (b->args[i].dtype >= HN_SCALAR_TYPE_COUNT || b->args[i].written > 1) return CORRUPT("argument %u", i);
+        if (b->args[i].dtype >= HN_SCALAR_TYPE_COUNT || b->args[i].written > 1)
+            return CORRUPT("argument %u", i);
     for (uint32_t i = 1; i < b->kernels_count; i++) {
         const hnb_kernel *k = &b->kernels[i];
-        bool ok = str_ok(b, k->name) && k->name.len && span_ok(k->codes, b->targets_count, b->codes_count);
-        for (uint32_t t = 0; ok && t < b->targets_count; t++) ok = code_ok(b, &b->codes[k->codes + t], k->arg_count, t);
+        bool ok = str_ok(b, k->name) && k->name.len &&
+                  span_ok(k->codes, b->targets_count, b->codes_count);
+        for (uint32_t t = 0; ok && t < b->targets_count; t++)
+            ok = code_ok(b, &b->codes[k->codes + t], k->arg_count, t);
         if (!ok) return CORRUPT("kernel %u", i);
     }
     return NULL;
@@ -413,12 +437,14 @@ static hn_status check_storages(const hn_bundle *b) {
             return CORRUPT("storage %u", i);
         if (s->where == HNB_STORAGE_BLOB) limit = b->blob_bytes;
         if (s->where == HNB_STORAGE_WEIGHTS) limit = b->header->weights_bytes;
-        if (s->where == HNB_STORAGE_FILE) limit = b->weight_files_count ? b->weight_files[0].bytes : 0;
+        if (s->where == HNB_STORAGE_FILE)
+            limit = b->weight_files_count ? b->weight_files[0].bytes : 0;
         if (!hn_add_size(s->offset, s->bytes, &end) || end > limit)
             return CORRUPT("storage %u lies outside its file", i);
     }
     for (uint32_t i = 0; i < b->weight_files_count; i++)
-        if (!str_ok(b, b->weight_files[i].path) || b->weight_files[i].form >= HNB_WEIGHT_FORM_COUNT) return CORRUPT("weight file");
+        if (!str_ok(b, b->weight_files[i].path) || b->weight_files[i].form >= HNB_WEIGHT_FORM_COUNT)
+            return CORRUPT("weight file");
     return NULL;
 }
 
@@ -437,8 +463,9 @@ static bool tensor_lies_ok(const hn_bundle *b, const hnb_tensor *t) {
 static hn_status check_tensors(const hn_bundle *b) {
     for (uint32_t i = 0; i < b->tensors_count; i++) {
         const hnb_tensor *t = &b->tensors[i];
-        bool ok = str_ok(b, t->name) && t->name.len && t->kind < HNB_TENSOR_KIND_COUNT && dtype_ok(t->dtype) &&
-                  dims_ok(b, t->rank, t->dims, 2) && t->storage < b->storages_count && t->is_folded <= 1;
+        bool ok = str_ok(b, t->name) && t->name.len && t->kind < HNB_TENSOR_KIND_COUNT &&
+                  dtype_ok(t->dtype) && dims_ok(b, t->rank, t->dims, 2) &&
+                  t->storage < b->storages_count && t->is_folded <= 1;
         if (!ok || !tensor_lies_ok(b, t)) return CORRUPT("tensor %u", i);
     }
     return NULL;
@@ -446,7 +473,8 @@ static hn_status check_tensors(const hn_bundle *b) {
 
 static hn_status check_names(const hn_bundle *b) {
     for (uint32_t i = 0; i < b->origins_count; i++)
-        if (!str_ok(b, b->origins[i].node) || !str_ok(b, b->origins[i].source)) return CORRUPT("origin %u", i);
+        if (!str_ok(b, b->origins[i].node) || !str_ok(b, b->origins[i].source))
+            return CORRUPT("origin %u", i);
     if (!str_ok(b, b->info->producer) || !str_ok(b, b->info->model)) return CORRUPT("info");
     return NULL;
 }

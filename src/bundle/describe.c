@@ -24,14 +24,16 @@ static void text_tensor(const hn_bundle *b, uint32_t dtype, uint32_t rank, uint3
     text_dims(b, dims + rank, rank, out);
 }
 
-static void text_value(const hn_bundle *b, uint32_t kind, uint32_t dtype, uint32_t rank, uint32_t dims,
-                       uint32_t expr, uint64_t bits, hnb_str text, hn_strbuf *out) {
+static void text_value(const hn_bundle *b, uint32_t kind, uint32_t dtype, uint32_t rank,
+                       uint32_t dims, uint32_t expr, uint64_t bits, hnb_str text, hn_strbuf *out) {
     switch (kind) {
     case HNB_VALUE_TENSOR: text_tensor(b, dtype, rank, dims, out); break;
     case HNB_VALUE_INT: hn_strbuf_puts(out, "int "), hn_bundle_expr_print(b, expr, out); break;
     case HNB_VALUE_FLOAT: hn_strbuf_printf(out, "float %.17g", hn_bundle_double(bits)); break;
     case HNB_VALUE_BOOL: hn_strbuf_puts(out, bits ? "bool true" : "bool false"); break;
-    case HNB_VALUE_STRING: hn_strbuf_puts(out, "string "), hn_strbuf_json(out, hn_bundle_str(b, text)); break;
+    case HNB_VALUE_STRING:
+        hn_strbuf_puts(out, "string "), hn_strbuf_json(out, hn_bundle_str(b, text));
+        break;
     default: hn_strbuf_puts(out, "none"); break;
     }
     hn_strbuf_putc(out, '\n');
@@ -108,11 +110,13 @@ static void text_buffers(const hn_bundle *b, hn_strbuf *out) {
         hn_strbuf_printf(out, " %s ", hn_bundle_buffer_kinds[f->kind]);
         text_tensor(b, f->dtype, f->rank, f->dims, out);
         if (f->device != HN_DEVICE_CPU) hn_strbuf_printf(out, " on %s", hn_device_name(f->device));
-        if (f->kind == HNB_BUFFER_INPUT || f->kind == HNB_BUFFER_CONSTANT || f->kind == HNB_BUFFER_SLOT)
+        if (f->kind == HNB_BUFFER_INPUT || f->kind == HNB_BUFFER_CONSTANT ||
+            f->kind == HNB_BUFFER_SLOT)
             hn_strbuf_printf(out, " %u", f->source);
         if (f->byte_offset) hn_strbuf_printf(out, " + %" PRIu64, f->byte_offset);
         if (f->bytes) hn_strbuf_puts(out, " bytes "), hn_bundle_expr_print(b, f->bytes, out);
-        if (f->kind == HNB_BUFFER_TEMP) hn_strbuf_puts(out, " at "), hn_bundle_expr_print(b, f->offset, out);
+        if (f->kind == HNB_BUFFER_TEMP)
+            hn_strbuf_puts(out, " at "), hn_bundle_expr_print(b, f->offset, out);
         hn_strbuf_putc(out, '\n');
     }
 }
@@ -155,7 +159,8 @@ static void text_launch(const hn_bundle *b, const hnb_launch *l, hn_strbuf *out)
     if (l->extent && !l->block[0]) hn_strbuf_printf(out, " grain %" PRId64, l->grain);
     text_expr(b, " scratch ", l->scratch, out);
     for (uint32_t k = 0; k < 3; k++) text_expr(b, k ? " x " : " grid ", l->grid[k], out);
-    if (l->block[0]) hn_strbuf_printf(out, " block %u x %u x %u", l->block[0], l->block[1], l->block[2]);
+    if (l->block[0])
+        hn_strbuf_printf(out, " block %u x %u x %u", l->block[0], l->block[1], l->block[2]);
     text_expr(b, " shared ", l->shared, out);
 }
 
@@ -175,7 +180,9 @@ static void text_step(const hn_bundle *b, uint32_t i, hn_strbuf *out) {
         break;
     case HNB_STEP_ASSERT: hn_strbuf_puts(out, "assert"); break;
     case HNB_STEP_WAIT: hn_strbuf_printf(out, "wait %s", hn_device_name(s->device)); break;
-    case HNB_STEP_DEFINE: hn_strbuf_printf(out, "define %s", hn_bundle_text(b, b->symbols[s->symbol].name)); break;
+    case HNB_STEP_DEFINE:
+        hn_strbuf_printf(out, "define %s", hn_bundle_text(b, b->symbols[s->symbol].name));
+        break;
     case HNB_STEP_COND:
         hn_strbuf_printf(out, "cond then %u otherwise %u", s->then_count, s->otherwise_count);
         break;
@@ -187,7 +194,8 @@ static void text_step(const hn_bundle *b, uint32_t i, hn_strbuf *out) {
     if (s->kind == HNB_STEP_EXTERN) text_params(b, s->params, s->param_count, out);
     if (s->launch_count == 1) text_launch(b, &b->launches[s->launches], out);
     if (s->text.len) hn_strbuf_putc(out, ' '), hn_strbuf_json(out, hn_bundle_str(b, s->text));
-    if (b->origins[s->origin].node.len) hn_strbuf_puts(out, " ; "), text_str(b, b->origins[s->origin].node, out);
+    if (b->origins[s->origin].node.len)
+        hn_strbuf_puts(out, " ; "), text_str(b, b->origins[s->origin].node, out);
     hn_strbuf_putc(out, '\n');
     for (uint32_t t = 0; s->launch_count > 1 && t < s->launch_count; t++) {
         hn_strbuf_printf(out, "  on %s", hn_bundle_text(b, b->targets[t].name));
@@ -200,10 +208,13 @@ static void text_targets(const hn_bundle *b, hn_strbuf *out) {
     for (uint32_t i = 0; i < b->targets_count; i++) {
         const hnb_target *t = &b->targets[i];
         uint64_t bytes = 0;
-        for (uint32_t k = 0; k < b->objects_count; k++) bytes += b->objects[k].target == i ? b->objects[k].len : 0;
-        hn_strbuf_printf(out, "target %u %s %s, %" PRIu64 " bytes of code", i, hn_bundle_target_kinds[t->kind], hn_bundle_text(b, t->name), bytes);
+        for (uint32_t k = 0; k < b->objects_count; k++)
+            bytes += b->objects[k].target == i ? b->objects[k].len : 0;
+        hn_strbuf_printf(out, "target %u %s %s, %" PRIu64 " bytes of code", i,
+                         hn_bundle_target_kinds[t->kind], hn_bundle_text(b, t->name), bytes);
         for (uint32_t k = 0; k < t->feature_count; k++)
-            hn_strbuf_printf(out, "%s %s", k ? "" : ", needs", hn_bundle_text(b, b->features[t->features + k]));
+            hn_strbuf_printf(out, "%s %s", k ? "" : ", needs",
+                             hn_bundle_text(b, b->features[t->features + k]));
         hn_strbuf_putc(out, '\n');
     }
 }
@@ -214,14 +225,17 @@ static void text_kernel(const hn_bundle *b, uint32_t kernel, hn_strbuf *out) {
     hn_strbuf_printf(out, "kernel %u %s(", kernel, hn_bundle_text(b, k->name));
     for (uint32_t i = 0; b->targets_count && i < k->arg_count; i++) {
         const hnb_arg *arg = &b->args[hn_bundle_code(b, kernel, 0)->args + i];
-        hn_strbuf_printf(out, "%s%s%s", i ? ", " : "", arg->written ? "out " : "", hn_bundle_dtype_name(arg->dtype));
+        hn_strbuf_printf(out, "%s%s%s", i ? ", " : "", arg->written ? "out " : "",
+                         hn_bundle_dtype_name(arg->dtype));
     }
     hn_strbuf_putc(out, ')');
     for (uint32_t t = 0; t < b->targets_count; t++) {
         const hnb_code *c = hn_bundle_code(b, kernel, t);
         if (c->object == HNB_NO_OBJECT) continue;
-        hn_strbuf_printf(out, "%s %s object %u", t ? "," : ":", hn_bundle_text(b, b->targets[t].name), c->object);
-        if (!hn_str_eq(hn_bundle_str(b, c->symbol), hn_bundle_str(b, k->name))) hn_strbuf_printf(out, " as %s", hn_bundle_text(b, c->symbol));
+        hn_strbuf_printf(out, "%s %s object %u", t ? "," : ":",
+                         hn_bundle_text(b, b->targets[t].name), c->object);
+        if (!hn_str_eq(hn_bundle_str(b, c->symbol), hn_bundle_str(b, k->name)))
+            hn_strbuf_printf(out, " as %s", hn_bundle_text(b, c->symbol));
     }
     hn_strbuf_putc(out, '\n');
 }
@@ -233,20 +247,25 @@ static void text_files(const hn_bundle *b, hn_strbuf *out) {
         hn_digest digest;
         memcpy(digest.bytes, o->digest, sizeof digest.bytes);
         hn_digest_hex(&digest, hex);
-        hn_strbuf_printf(out, "object %u '%s' %s for %s %s %" PRIu64 " bytes %.16s\n", i, hn_bundle_text(b, o->name),
-                         hn_bundle_object_kind_name(o->kind), hn_bundle_text(b, b->targets[o->target].name),
+        hn_strbuf_printf(out, "object %u '%s' %s for %s %s %" PRIu64 " bytes %.16s\n", i,
+                         hn_bundle_text(b, o->name), hn_bundle_object_kind_name(o->kind),
+                         hn_bundle_text(b, b->targets[o->target].name),
                          o->where == HNB_OBJECT_EMBEDDED ? "embedded" : "reference", o->len, hex);
     }
     for (uint32_t i = 1; i < b->storages_count; i++) {
         const hnb_storage *s = &b->storages[i];
         hn_strbuf_printf(out, "storage %u '%s' %s at %" PRIu64 ", %" PRIu64 " bytes%s\n", i,
-                         hn_bundle_text(b, s->name), hn_bundle_places[s->where], s->offset, s->bytes,
-                         s->is_mutable ? ", changed by the program" : "");
+                         hn_bundle_text(b, s->name), hn_bundle_places[s->where], s->offset,
+                         s->bytes, s->is_mutable ? ", changed by the program" : "");
     }
     for (uint32_t i = 0; i < b->weight_files_count; i++)
-        hn_strbuf_printf(out, "weights file '%s' %s %" PRIu64 " bytes, digest %s\n", hn_bundle_text(b, b->weight_files[i].path),
-                         b->weight_files[i].form == HNB_WEIGHTS_SAFETENSORS ? "safetensors" : "model", b->weight_files[i].bytes,
-                         hn_bundle_digest_is_unknown(b->weight_files[i].full_digest) ? "of its ends only" : "recorded");
+        hn_strbuf_printf(
+            out, "weights file '%s' %s %" PRIu64 " bytes, digest %s\n",
+            hn_bundle_text(b, b->weight_files[i].path),
+            b->weight_files[i].form == HNB_WEIGHTS_SAFETENSORS ? "safetensors" : "model",
+            b->weight_files[i].bytes,
+            hn_bundle_digest_is_unknown(b->weight_files[i].full_digest) ? "of its ends only"
+                                                                        : "recorded");
 }
 
 static void text_signer(const hn_bundle *b, hn_strbuf *out) {
@@ -272,8 +291,8 @@ static void text_transfers(const hn_bundle *b, hn_strbuf *out) {
     hn_bundle_transfers t;
     hn_bundle_transfers_get(b, &t);
     if (!t.is_for_device) return;
-    hn_strbuf_printf(out, "operations on the host %u, copies between host and device %u", t.host_steps,
-                     t.copies);
+    hn_strbuf_printf(out, "operations on the host %u, copies between host and device %u",
+                     t.host_steps, t.copies);
     if (t.bytes < 0) hn_strbuf_puts(out, " of as many bytes as the data says\n");
     else hn_strbuf_printf(out, " of %" PRId64 " bytes\n", t.bytes);
 }
@@ -281,7 +300,8 @@ static void text_transfers(const hn_bundle *b, hn_strbuf *out) {
 void hn_bundle_describe_text(const hn_bundle *b, hn_strbuf *out) {
     hn_strbuf_printf(out, "bundle version %u by %s\nmodel '%s'\n", b->header->version,
                      hn_bundle_text(b, b->info->producer), hn_bundle_text(b, b->info->model));
-    hn_strbuf_printf(out, "%" PRIu64 " bytes, weights %" PRIu64 " bytes embedded, %" PRIu64 " in all\n",
+    hn_strbuf_printf(out,
+                     "%" PRIu64 " bytes, weights %" PRIu64 " bytes embedded, %" PRIu64 " in all\n",
                      b->header->file_bytes, b->header->weights_bytes, hn_bundle_storage_bytes(b));
     text_signer(b, out);
     text_targets(b, out);

@@ -9,7 +9,8 @@
 static uint32_t count_steps(const hn_bundle *b, uint32_t kind, uint32_t extern_kind) {
     uint32_t count = 0;
     for (uint32_t i = 0; i < b->steps_count; i++)
-        count += b->steps[i].kind == kind && (kind != HNB_STEP_EXTERN || b->steps[i].extern_kind == extern_kind);
+        count += b->steps[i].kind == kind &&
+                 (kind != HNB_STEP_EXTERN || b->steps[i].extern_kind == extern_kind);
     return count;
 }
 
@@ -56,15 +57,16 @@ static void json_expr(const hn_bundle *b, hn_strbuf *out, uint32_t node) {
     hn_strbuf_deinit(&text);
 }
 
-static void json_dims(const hn_bundle *b, hn_strbuf *out, const char *key, uint32_t first, uint32_t count) {
+static void json_dims(const hn_bundle *b, hn_strbuf *out, const char *key, uint32_t first,
+                      uint32_t count) {
     json_key(out, key);
     hn_strbuf_putc(out, '[');
     for (uint32_t k = 0; k < count; k++) json_item(out), json_expr(b, out, b->dims[first + k]);
     hn_strbuf_putc(out, ']');
 }
 
-static void json_value(const hn_bundle *b, hn_strbuf *out, uint32_t kind, uint32_t dtype, uint32_t rank,
-                       uint32_t dims, uint32_t expr, uint64_t bits, hnb_str text) {
+static void json_value(const hn_bundle *b, hn_strbuf *out, uint32_t kind, uint32_t dtype,
+                       uint32_t rank, uint32_t dims, uint32_t expr, uint64_t bits, hnb_str text) {
     json_text(out, "kind", hn_str_of(hn_bundle_value_kinds[kind]));
     if (kind == HNB_VALUE_TENSOR) {
         json_text(out, "dtype", hn_str_of(hn_bundle_dtype_name(dtype)));
@@ -86,7 +88,9 @@ static void json_value(const hn_bundle *b, hn_strbuf *out, uint32_t kind, uint32
 }
 
 static void json_begin(hn_strbuf *out) { json_item(out), hn_strbuf_putc(out, '{'); }
-static void json_list(hn_strbuf *out, const char *key) { json_key(out, key), hn_strbuf_putc(out, '['); }
+static void json_list(hn_strbuf *out, const char *key) {
+    json_key(out, key), hn_strbuf_putc(out, '[');
+}
 
 static void json_values(const hn_bundle *b, hn_strbuf *out) {
     json_list(out, "inputs");
@@ -104,7 +108,8 @@ static void json_values(const hn_bundle *b, hn_strbuf *out) {
             if (o->is_mutation != mutations) continue;
             json_begin(out);
             json_str(b, out, "name", o->name);
-            if (mutations) json_text(out, "target", hn_str_of(o->target_input >= 0 ? "input" : "buffer"));
+            if (mutations)
+                json_text(out, "target", hn_str_of(o->target_input >= 0 ? "input" : "buffer"));
             json_value(b, out, o->kind, o->dtype, o->rank, o->dims, o->expr, o->bits, o->text);
         }
         hn_strbuf_putc(out, ']');
@@ -184,17 +189,20 @@ static void json_kernel(const hn_bundle *b, uint32_t kernel, hn_strbuf *out) {
     hn_strbuf_puts(out, "]}");
 }
 
-static void json_launch(const hn_bundle *b, const hnb_step *s, uint32_t step, uint32_t at, hn_strbuf *out) {
+static void json_launch(const hn_bundle *b, const hnb_step *s, uint32_t step, uint32_t at,
+                        hn_strbuf *out) {
     const hnb_launch *l = &b->launches[s->launches + at];
     json_begin(out);
     json_number(out, "step", step);
     json_str(b, out, "kernel", b->kernels[s->kernel].name);
     if (s->launch_count > 1) json_str(b, out, "target", b->targets[at].name);
     json_list(out, "buffers");
-    for (uint32_t k = 0; k < s->operand_count; k++) json_item(out), hn_strbuf_printf(out, "%u", b->operands[l->operands + k].buffer);
+    for (uint32_t k = 0; k < s->operand_count; k++)
+        json_item(out), hn_strbuf_printf(out, "%u", b->operands[l->operands + k].buffer);
     hn_strbuf_putc(out, ']');
     json_list(out, "params");
-    for (uint32_t k = 0; k < l->param_count; k++) json_item(out), json_expr(b, out, b->params[l->params + k]);
+    for (uint32_t k = 0; k < l->param_count; k++)
+        json_item(out), json_expr(b, out, b->params[l->params + k]);
     hn_strbuf_putc(out, ']');
     if (l->extent) json_key(out, "extent"), json_expr(b, out, l->extent);
     if (l->extent && !l->block[0]) json_key(out, "grain"), hn_strbuf_i64(out, l->grain);
@@ -216,7 +224,9 @@ static void json_counts(const hn_bundle *b, hn_strbuf *out) {
     hn_strbuf_putc(out, ']');
     json_list(out, "launches");
     for (uint32_t i = 0; i < b->steps_count; i++)
-        for (uint32_t t = 0; b->steps[i].kind == HNB_STEP_KERNEL && t < b->steps[i].launch_count; t++) json_launch(b, &b->steps[i], i, t, out);
+        for (uint32_t t = 0; b->steps[i].kind == HNB_STEP_KERNEL && t < b->steps[i].launch_count;
+             t++)
+            json_launch(b, &b->steps[i], i, t, out);
     hn_strbuf_putc(out, ']');
     json_key(out, "externs");
     hn_strbuf_putc(out, '{');
@@ -295,7 +305,9 @@ static void json_files(const hn_bundle *b, hn_strbuf *out) {
     json_number(out, "weights_bytes", hn_bundle_storage_bytes(b));
     if (!b->weight_files_count) return;
     json_str(b, out, "weights_file", b->weight_files[0].path);
-    json_text(out, "weights_form", hn_str_of(b->weight_files[0].form == HNB_WEIGHTS_SAFETENSORS ? "safetensors" : "model"));
+    json_text(
+        out, "weights_form",
+        hn_str_of(b->weight_files[0].form == HNB_WEIGHTS_SAFETENSORS ? "safetensors" : "model"));
 }
 
 static void json_tensors(const hn_bundle *b, hn_strbuf *out) {
@@ -322,7 +334,8 @@ void hn_bundle_describe_json(const hn_bundle *b, hn_strbuf *out) {
     json_str(b, out, "model", b->info->model);
     json_number(out, "file_bytes", b->header->file_bytes);
     json_digest(out, "digest", b->header->digest);
-    if (!hn_bundle_digest_is_unknown(b->header->signer)) json_digest(out, "signer", b->header->signer);
+    if (!hn_bundle_digest_is_unknown(b->header->signer))
+        json_digest(out, "signer", b->header->signer);
     json_targets(b, out);
     json_values(b, out);
     json_symbols(b, out);

@@ -17,8 +17,8 @@ static bool apply(uint32_t op, int64_t x, int64_t y, int64_t *out) {
     }
 }
 
-void hn_bundle_eval_range(const hn_bundle *b, const int64_t *symbols, uint32_t symbol_count, uint32_t first,
-                          uint32_t end, int64_t *values, uint8_t *bad) {
+void hn_bundle_eval_range(const hn_bundle *b, const int64_t *symbols, uint32_t symbol_count,
+                          uint32_t first, uint32_t end, int64_t *values, uint8_t *bad) {
     for (uint32_t i = first; i < end; i++) {
         const hnb_node *n = &b->nodes[i];
         bool ok;
@@ -37,8 +37,8 @@ void hn_bundle_eval_range(const hn_bundle *b, const int64_t *symbols, uint32_t s
     }
 }
 
-void hn_bundle_eval(const hn_bundle *b, const int64_t *symbols, uint32_t symbol_count, int64_t *out_values,
-                    uint8_t *out_bad) {
+void hn_bundle_eval(const hn_bundle *b, const int64_t *symbols, uint32_t symbol_count,
+                    int64_t *out_values, uint8_t *out_bad) {
     out_values[0] = 0;
     out_bad[0] = 1;
     hn_bundle_eval_range(b, symbols, symbol_count, 1, b->nodes_count, out_values, out_bad);

@@ -16,7 +16,8 @@ static hn_status open_file(const char *path, hn_file_map *map, hn_bundle *b) {
     return hn_status_annotate(status, "'%s'", path);
 }
 
-static hn_status check_all(const hn_bundle *b, const char *path, const char *weights_path, bool weights) {
+static hn_status check_all(const hn_bundle *b, const char *path, const char *weights_path,
+                           bool weights) {
     hn_file_map map;
     HN_TRY(hn_bundle_check_code(b));
     HN_TRY(hn_bundle_weights_check(b, weights));
@@ -26,13 +27,15 @@ static hn_status check_all(const hn_bundle *b, const char *path, const char *wei
     return NULL;
 }
 
-/* The digest does not cover the fields of the signature: none, or one that is right for the key beside it. */
+/* The digest does not cover the fields of the signature: none, or one that is right for the key
+ * beside it. */
 static hn_status check_signature(const hn_bundle *b) {
     const uint8_t *signature = b->header->signature;
     hn_public_key own;
     memcpy(own.bytes, b->header->signer, sizeof own.bytes);
     if (!hn_bundle_digest_is_unknown(own.bytes)) return hn_bundle_signature_check(b, &own, 1);
-    if (hn_bundle_digest_is_unknown(signature) && hn_bundle_digest_is_unknown(signature + 32)) return NULL;
+    if (hn_bundle_digest_is_unknown(signature) && hn_bundle_digest_is_unknown(signature + 32))
+        return NULL;
     return HN_ERROR(HN_CORRUPT, "the bundle has a signature, but not whose");
 }
 
@@ -51,9 +54,12 @@ hn_status hn_bundle_verify_file(const char *path, bool weights) {
     return verify(path, NULL, weights);
 }
 
-hn_status hn_bundle_verify_with(const char *path, const char *weights_path) { return verify(path, weights_path, true); }
+hn_status hn_bundle_verify_with(const char *path, const char *weights_path) {
+    return verify(path, weights_path, true);
+}
 
-hn_status hn_bundle_verify_signed(const char *path, const char *weights_path, const hn_public_key *trusted, uint32_t trusted_count) {
+hn_status hn_bundle_verify_signed(const char *path, const char *weights_path,
+                                  const hn_public_key *trusted, uint32_t trusted_count) {
     hn_file_map map;
     hn_bundle b;
     HN_REQUIRE(path, "path");
@@ -65,7 +71,8 @@ hn_status hn_bundle_verify_signed(const char *path, const char *weights_path, co
     return hn_status_annotate(status, "'%s'", path);
 }
 
-hn_status hn_bundle_describe_file(const char *path, hn_bundle_format format, char **out_text, size_t *out_len) {
+hn_status hn_bundle_describe_file(const char *path, hn_bundle_format format, char **out_text,
+                                  size_t *out_len) {
     hn_file_map map;
     hn_bundle b;
     hn_strbuf text;
@@ -96,7 +103,8 @@ hn_status hn_bundle_object_extract(const char *path, unsigned index, const char 
     HN_REQUIRE(out_path, "out_path");
     HN_TRY(open_file(path, &map, &b));
     hn_str bytes;
-    hn_status status = hn_status_annotate(hn_bundle_object_get(&b, index, true, &bytes), "'%s'", path);
+    hn_status status =
+        hn_status_annotate(hn_bundle_object_get(&b, index, true, &bytes), "'%s'", path);
     if (!status) status = hn_file_write_atomic(out_path, bytes.ptr, bytes.len, false);
     hn_file_map_deinit(&map);
     return status;

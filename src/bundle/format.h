@@ -1,10 +1,11 @@
 /* format.h: the bundle file (.hnb) as it lies on disk. Normative text: docs/bundle-format.md.
  *
- * Everything is little endian and naturally aligned, so the structs are read in place from a mapped file.
- * Part one ("tables"): header, section table, sections; the header's digest covers it. Part two ("code"): compiled objects;
- * the table of objects has a digest of each. Part three: embedded weights, at a multiple of 64 KiB.
- * A section is an array of one struct. References are indices; where 0 means "none", element 0 of the section
- * is a filler. Numbers of enums are part of the format: append only. A change of meaning raises HNB_VERSION. */
+ * Everything is little endian and naturally aligned, so the structs are read in place from a mapped
+ * file. Part one ("tables"): header, section table, sections; the header's digest covers it. Part
+ * two ("code"): compiled objects; the table of objects has a digest of each. Part three: embedded
+ * weights, at a multiple of 64 KiB. A section is an array of one struct. References are indices;
+ * where 0 means "none", element 0 of the section is a filler. Numbers of enums are part of the
+ * format: append only. A change of meaning raises HNB_VERSION. */
 #ifndef HN_BUNDLE_FORMAT_H
 #define HN_BUNDLE_FORMAT_H
 
@@ -14,7 +15,8 @@
 #include <assert.h>
 #include <stdint.h>
 
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "bundles are read in place: little endian only");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "bundles are read in place: little endian only");
 
 /* ELF's number of this machine's instruction set. */
 #if defined(__x86_64__)
@@ -28,18 +30,21 @@ _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "bundles are read in p
 #define HNB_MAGIC HN_KIND_BUNDLE_MAGIC
 
 enum {
-    HNB_VERSION = 6, /* 2: symbols that steps define, slots; 3: targets, launch records, code outside the tables, signatures;
-                        4: the table of tensors, hints of symbols; 5: shapes and devices of buffers;
-                        6: devices of steps, a workspace for each device, OpenCL */
+    /* 2: symbols that steps define, slots; 3: targets, launch records, code outside the tables,
+     * signatures; 4: the table of tensors, hints of symbols; 5: shapes and devices of buffers; 6:
+     * devices of steps, a workspace for each device, OpenCL */
+    HNB_VERSION = 6,
     HNB_WEIGHTS_ALIGN = 65536,
-    HNB_ALIGN = 64,           /* of sections, objects and storages */
+    HNB_ALIGN = 64, /* of sections, objects and storages */
     HNB_MAX_RANK = 16,
     HNB_MAX_COND_DEPTH = 64,
     HNB_MAX_TARGETS = 64,
     HNB_MAX_GROUP_THREADS = 65536, /* the product of hnb_launch.block */
-    HNB_HEAD_BYTES = 65536,   /* of the "ends" digest of a weights file: the first ... */
-    HNB_PATH_ROOM = 1024,     /* bytes that the path of a weights file has in HNB_STRINGS, or more: zeros follow it */
-    HNB_TAIL_BYTES = 262144,  /* ... and last bytes; the directory of a zip with its checksums lies there */
+    HNB_HEAD_BYTES = 65536,        /* of the "ends" digest of a weights file: the first ... */
+    /* bytes that the path of a weights file has in HNB_STRINGS, or more: zeros follow it */
+    HNB_PATH_ROOM = 1024,
+    /* ... and last bytes; the directory of a zip with its checksums lies there */
+    HNB_TAIL_BYTES = 262144,
 };
 
 typedef struct hnb_header {
@@ -47,8 +52,9 @@ typedef struct hnb_header {
     uint32_t version;
     uint32_t section_count; /* the section table follows the header */
     uint64_t file_bytes;
-    uint64_t meta_bytes;     /* part one; `digest` covers it, with `digest`, `signer` and `signature` as zeros */
-    uint64_t code_offset;    /* part two, HNB_ALIGNed, behind part one; both 0 when there is none */
+    /* part one; `digest` covers it, with `digest`, `signer` and `signature` as zeros */
+    uint64_t meta_bytes;
+    uint64_t code_offset; /* part two, HNB_ALIGNed, behind part one; both 0 when there is none */
     uint64_t code_bytes;
     uint64_t weights_offset; /* part three; both 0 when there is none */
     uint64_t weights_bytes;
@@ -67,7 +73,8 @@ typedef enum hnb_section_kind {
     HNB_GUARDS,      /* hnb_guard */
     HNB_INPUTS,      /* hnb_input */
     HNB_OUTPUTS,     /* hnb_output */
-    HNB_DIMS,        /* uint32: expressions: sizes and strides of inputs, outputs, buffers, tensors */
+    /* uint32: expressions: sizes and strides of inputs, outputs, buffers, tensors */
+    HNB_DIMS,
     HNB_BUFFERS,     /* hnb_buffer; [0] filler */
     HNB_STEPS,       /* hnb_step */
     HNB_OPERANDS,    /* hnb_operand */
@@ -84,8 +91,9 @@ typedef enum hnb_section_kind {
     HNB_ARGS,        /* hnb_arg: what functions take */
     HNB_LAUNCHES,    /* hnb_launch: how steps call them */
     HNB_TENSORS,     /* hnb_tensor: parameters, buffers and constants by name */
-    HNB_KEY,         /* bytes: what the program was compiled under, for people; may be empty, or missing */
-    HNB_WORKSPACES,  /* hnb_workspace: at most one for each kind of device */
+    /* bytes: what the program was compiled under, for people; may be empty, or missing */
+    HNB_KEY,
+    HNB_WORKSPACES, /* hnb_workspace: at most one for each kind of device */
     HNB_SECTION_KIND_COUNT
 } hnb_section_kind;
 
@@ -112,9 +120,9 @@ typedef struct hnb_workspace {
     uint32_t bytes;  /* expression */
 } hnb_workspace;
 
-/* Expressions are one straight-line program: a node's operands come before it, equal nodes are one, and an
- * expression is the index of its last node. Arithmetic is exact on int64; a node that overflows or divides by
- * 0 is undefined, and so is whatever uses it. */
+/* Expressions are one straight-line program: a node's operands come before it, equal nodes are one,
+ * and an expression is the index of its last node. Arithmetic is exact on int64; a node that
+ * overflows or divides by 0 is undefined, and so is whatever uses it. */
 typedef enum hnb_op {
     HNB_OP_NONE = 0,
     HNB_OP_CONST = 1,  /* b */
@@ -133,11 +141,11 @@ typedef struct hnb_node {
     int64_t b;
 } hnb_node;
 
-/* A symbol with input HNB_BY_STEP is defined by DEFINE steps; all of these come after all others. Any other
- * symbol = (d - rest) / coeff exactly, where d is dimension `dim` of input `input`, or its value when `dim` is
- * HNB_DIM_VALUE. `rest` uses earlier symbols only. */
+/* A symbol with input HNB_BY_STEP is defined by DEFINE steps; all of these come after all others.
+ * Any other symbol = (d - rest) / coeff exactly, where d is dimension `dim` of input `input`, or
+ * its value when `dim` is HNB_DIM_VALUE. `rest` uses earlier symbols only. */
 #define HNB_DIM_VALUE UINT32_MAX
-#define HNB_BY_STEP UINT32_MAX
+#define HNB_BY_STEP   UINT32_MAX
 typedef struct hnb_symbol {
     hnb_str name;
     int64_t lo, hi; /* INT64_MIN, INT64_MAX: no bound */
@@ -148,7 +156,13 @@ typedef struct hnb_symbol {
     int64_t hint; /* its value when the model was exported; INT64_MIN: unknown */
 } hnb_symbol;
 
-typedef enum hnb_relation { HNB_EQ = 0, HNB_NE = 1, HNB_LT = 2, HNB_LE = 3, HNB_RELATION_COUNT } hnb_relation;
+typedef enum hnb_relation {
+    HNB_EQ = 0,
+    HNB_NE = 1,
+    HNB_LT = 2,
+    HNB_LE = 3,
+    HNB_RELATION_COUNT
+} hnb_relation;
 typedef struct hnb_guard {
     uint32_t relation, lhs, rhs, reserved;
     hnb_str reason;
@@ -168,25 +182,25 @@ typedef struct hnb_input {
     hnb_str name;
     uint32_t kind; /* hnb_value_kind */
     uint32_t dtype, rank;
-    uint32_t dims;   /* first of `rank` sizes, then `rank` strides, in HNB_DIMS */
-    uint32_t expr;   /* of INT */
+    uint32_t dims; /* first of `rank` sizes, then `rank` strides, in HNB_DIMS */
+    uint32_t expr; /* of INT */
     uint32_t reserved;
-    uint64_t bits;   /* of FLOAT: a double; of BOOL: 0 or 1 */
-    hnb_str text;    /* of STRING */
+    uint64_t bits; /* of FLOAT: a double; of BOOL: 0 or 1 */
+    hnb_str text;  /* of STRING */
 } hnb_input;
 
 typedef struct hnb_output {
     hnb_str name;
-    uint32_t kind;   /* hnb_value_kind */
+    uint32_t kind; /* hnb_value_kind */
     uint32_t is_mutation;
     uint32_t dtype, rank;
-    uint32_t dims;   /* sizes, strides; of a mutation of a buffer also the target's strides */
+    uint32_t dims; /* sizes, strides; of a mutation of a buffer also the target's strides */
     uint32_t buffer;
-    uint32_t offset; /* expression, elements; 0: none */
+    uint32_t offset;         /* expression, elements; 0: none */
     int32_t target_input;    /* of a mutation: user input, or -1 */
     uint32_t target_storage; /* of a mutation with target_input -1 */
     uint32_t target_offset;  /* expression, elements from the start of the storage */
-    uint32_t expr;   /* of INT */
+    uint32_t expr;           /* of INT */
     uint32_t reserved;
     uint64_t bits;
     hnb_str text;
@@ -198,15 +212,17 @@ typedef enum hnb_buffer_kind {
     HNB_BUFFER_CONSTANT = 2, /* source: storage, from byte_offset */
     HNB_BUFFER_TEMP = 3,     /* workspace of its device, at `offset` */
     HNB_BUFFER_OUTPUT = 4,   /* fresh memory for the caller */
-    HNB_BUFFER_SLOT = 5,     /* slot number `source`, memory that grows when `bytes` becomes known; several buffers of
-                                one device may take turns in one slot */
+    /* slot number `source`, memory that grows when `bytes` becomes known; several buffers of one
+     * device may take turns in one slot */
+    HNB_BUFFER_SLOT = 5,
     HNB_BUFFER_KIND_COUNT
 } hnb_buffer_kind;
 
 /* Sizes of 0 or less, known when the program runs, mean no elements. */
 typedef struct hnb_buffer {
     uint32_t kind, dtype, source;
-    uint32_t bytes;       /* expression, of TEMP, OUTPUT and SLOT; of SLOT it uses a symbol that a step defines */
+    /* expression, of TEMP, OUTPUT and SLOT; of SLOT it uses a symbol that a step defines */
+    uint32_t bytes;
     uint64_t byte_offset; /* of CONSTANT */
     uint32_t offset;      /* expression, of TEMP */
     uint32_t device;      /* hn_device_kind */
@@ -222,25 +238,30 @@ typedef enum hnb_step_kind {
     HNB_STEP_EXTERN = 2,
     HNB_STEP_COPY = 3,   /* bytes of `from` into `buffer` */
     HNB_STEP_ASSERT = 4, /* operand 0: bool; text: message */
-    HNB_STEP_COND = 5,   /* operand 0: predicate; then_count steps, then otherwise_count steps follow */
-    HNB_STEP_DEFINE = 6, /* operand 0: a whole number or bool, from here on the value of `symbol`; checked against the
-                            symbol's range and, where it has a value already, against that */
-    HNB_STEP_WAIT = 7,   /* the host waits for all that `device` was given to do */
+    /* operand 0: predicate; then_count steps, then otherwise_count steps follow */
+    HNB_STEP_COND = 5,
+    /* operand 0: a whole number or bool, from here on the value of `symbol`; checked against the
+     * symbol's range and, where it has a value already, against that */
+    HNB_STEP_DEFINE = 6,
+    HNB_STEP_WAIT = 7, /* the host waits for all that `device` was given to do */
     HNB_STEP_KIND_COUNT
 } hnb_step_kind;
 
-/* An index that a kernel checks, as four expressions: number of the step's operand that has the indices (another number: they are
- * computed), extent, whether negative ones count from the end, origin. Only for messages: readers take nothing of it on trust. */
+/* An index that a kernel checks, as four expressions: number of the step's operand that has the
+ * indices (another number: they are computed), extent, whether negative ones count from the end,
+ * origin. Only for messages: readers take nothing of it on trust. */
 #define HNB_CHECK_PARAMS 4
 
-/* `device` is where a step runs: of KERNEL, EXTERN, ASSERT, COND and DEFINE all operands are in its memory; of COPY it
- * is that of the buffer that is not on the CPU, if one is not. EXTERN steps run on the CPU. */
+/* `device` is where a step runs: of KERNEL, EXTERN, ASSERT, COND and DEFINE all operands are in its
+ * memory; of COPY it is that of the buffer that is not on the CPU, if one is not. EXTERN steps run
+ * on the CPU. */
 typedef struct hnb_step {
     uint32_t kind;
     uint32_t kernel;      /* of KERNEL */
     uint32_t extern_kind; /* of EXTERN: hn_extern_kind */
     uint32_t operands, operand_count;
-    uint32_t params, param_count;    /* of EXTERN; of KERNEL its checks, HNB_CHECK_PARAMS for each */
+    /* of EXTERN; of KERNEL its checks, HNB_CHECK_PARAMS for each */
+    uint32_t params, param_count;
     uint32_t launches, launch_count; /* of KERNEL: one for all targets, or one for each */
     uint32_t buffer, from;
     uint32_t origin;
@@ -250,12 +271,15 @@ typedef struct hnb_step {
     hnb_str text;
 } hnb_step;
 
-/* How a step calls the function of one target. On a CPU the iterations [0, extent) are shared out to threads. Devices
- * with groups of threads ("blocks") run grid[0] * grid[1] * grid[2] groups of block[0] * block[1] * block[2] threads. */
+/* How a step calls the function of one target. On a CPU the iterations [0, extent) are shared out
+ * to threads. Devices with groups of threads ("blocks") run grid[0] * grid[1] * grid[2] groups of
+ * block[0] * block[1] * block[2] threads. */
 typedef struct hnb_launch {
-    uint32_t operands; /* first of the step's operand_count operands, in the order of this function's arguments */
+    /* first of the step's operand_count operands, in the order of this function's arguments */
+    uint32_t operands;
     uint32_t params, param_count; /* whole numbers behind them */
-    uint32_t extent;   /* expression: parallel iterations; of groups: what `grid` was made from, or 0 */
+    /* expression: parallel iterations; of groups: what `grid` was made from, or 0 */
+    uint32_t extent;
     int64_t grain;     /* fewest iterations worth a thread, 1 or more */
     uint32_t scratch;  /* expression, bytes for each thread, or each group; 0: none */
     uint32_t grid[3];  /* expressions: groups; 0 on CPUs */
@@ -286,7 +310,7 @@ typedef struct hnb_code {
 } hnb_code;
 
 typedef struct hnb_arg {
-    uint8_t dtype;   /* of the elements that the address points to; 0: not recorded */
+    uint8_t dtype; /* of the elements that the address points to; 0: not recorded */
     uint8_t written;
     uint16_t reserved;
 } hnb_arg;
@@ -299,8 +323,8 @@ typedef enum hnb_target_kind {
     HNB_TARGET_KIND_COUNT
 } hnb_target_kind;
 
-/* Machines that one set of objects is for. Targets of CPUs come first. Those of a program with KERNEL steps are all for
- * the device of these steps. */
+/* Machines that one set of objects is for. Targets of CPUs come first. Those of a program with
+ * KERNEL steps are all for the device of these steps. */
 typedef struct hnb_target {
     uint32_t kind;
     uint32_t machine; /* of CPU: ELF's number of the instruction set, e_machine */
@@ -325,8 +349,9 @@ typedef enum hnb_object_where {
 typedef struct hnb_object {
     uint32_t kind, where;
     uint32_t target, reserved;
-    uint64_t offset, len; /* of EMBEDDED: in part two, HNB_ALIGNed; a zero byte that `len` does not count follows */
-    uint8_t digest[32];   /* BLAKE2b-256 of the bytes */
+    /* of EMBEDDED: in part two, HNB_ALIGNed; a zero byte that `len` does not count follows */
+    uint64_t offset, len;
+    uint8_t digest[32]; /* BLAKE2b-256 of the bytes */
     hnb_str name;
 } hnb_object;
 
@@ -355,20 +380,26 @@ typedef enum hnb_tensor_kind {
 typedef struct hnb_tensor {
     hnb_str name;
     uint32_t kind, dtype, rank;
-    uint32_t dims;      /* first of `rank` sizes, then `rank` strides, in HNB_DIMS; all are constants */
+    /* first of `rank` sizes, then `rank` strides, in HNB_DIMS; all are constants */
+    uint32_t dims;
     uint32_t storage;   /* 0: the program does not read it */
     uint32_t is_folded; /* the compiler computed with its values: they are part of the program */
     int64_t offset;     /* elements from the start of the storage */
 } hnb_tensor;
 
-typedef enum hnb_weight_form { HNB_WEIGHTS_MODEL = 0, HNB_WEIGHTS_SAFETENSORS = 1, HNB_WEIGHT_FORM_COUNT } hnb_weight_form;
+typedef enum hnb_weight_form {
+    HNB_WEIGHTS_MODEL = 0,
+    HNB_WEIGHTS_SAFETENSORS = 1,
+    HNB_WEIGHT_FORM_COUNT
+} hnb_weight_form;
 typedef struct hnb_weight_file {
     uint32_t form; /* for people and tools: offsets of storages say where everything is */
     uint32_t reserved;
     hnb_str path; /* a hint, relative to the bundle's folder when it is not absolute */
     uint64_t bytes;
     int64_t mtime_ns;
-    uint8_t ends_digest[32]; /* of the first HNB_HEAD_BYTES and last HNB_TAIL_BYTES (each cut to the file) */
+    /* of the first HNB_HEAD_BYTES and last HNB_TAIL_BYTES (each cut to the file) */
+    uint8_t ends_digest[32];
     uint8_t full_digest[32]; /* zeros when not computed */
 } hnb_weight_file;
 

@@ -4,7 +4,8 @@
 
 #include "bundle/view.h"
 
-/* What each section is: its struct's size, the fewest elements, and where its pointer and count lie in the view. */
+/* What each section is: its struct's size, the fewest elements, and where its pointer and count lie
+ * in the view. */
 typedef struct hn_section_facts {
     const char *name;
     uint32_t elem_bytes;
@@ -15,7 +16,8 @@ extern const hn_section_facts hn_bundle_sections[HNB_SECTION_KIND_COUNT];
 /* names.c: words of both descriptions. */
 extern const char *const hn_bundle_value_kinds[HNB_VALUE_KIND_COUNT];
 extern const char *const hn_bundle_buffer_kinds[HNB_BUFFER_KIND_COUNT];
-extern const char *const hn_bundle_places[HNB_STORAGE_WHERE_COUNT], *const hn_bundle_target_kinds[HNB_TARGET_KIND_COUNT];
+extern const char *const hn_bundle_places[HNB_STORAGE_WHERE_COUNT],
+    *const hn_bundle_target_kinds[HNB_TARGET_KIND_COUNT];
 /* Of what kind of target an object is. `kind` is in range. */
 hnb_target_kind hn_bundle_object_target(uint32_t kind);
 double hn_bundle_double(uint64_t bits);

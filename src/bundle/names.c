@@ -4,17 +4,23 @@
 #include "henry/abi/extern_abi.h"
 #include "henry/tensor.h"
 
-static const struct { const char *name; uint32_t bytes; } dtypes[HN_SCALAR_TYPE_COUNT] = {
-    [HN_NO_TYPE] = {"none", 0}, [HN_F64] = {"f64", 8}, [HN_F32] = {"f32", 4}, [HN_F16] = {"f16", 2},
-    [HN_BF16] = {"bf16", 2},    [HN_I64] = {"i64", 8}, [HN_I32] = {"i32", 4}, [HN_I16] = {"i16", 2},
-    [HN_I8] = {"i8", 1},        [HN_U8] = {"u8", 1},   [HN_BOOL] = {"bool", 1},
+static const struct {
+    const char *name;
+    uint32_t bytes;
+} dtypes[HN_SCALAR_TYPE_COUNT] = {
+    [HN_NO_TYPE] = {"none", 0}, [HN_F64] = {"f64", 8},   [HN_F32] = {"f32", 4},
+    [HN_F16] = {"f16", 2},      [HN_BF16] = {"bf16", 2}, [HN_I64] = {"i64", 8},
+    [HN_I32] = {"i32", 4},      [HN_I16] = {"i16", 2},   [HN_I8] = {"i8", 1},
+    [HN_U8] = {"u8", 1},        [HN_BOOL] = {"bool", 1},
 };
 
 #define NAME(kind, name, operands, needed, written, params) [kind] = name,
-static const char *const externs[HN_EXTERN_KIND_COUNT] = {[HN_EXTERN_NONE] = "none", HN_EXTERN_KINDS(NAME)};
+static const char *const externs[HN_EXTERN_KIND_COUNT] = {[HN_EXTERN_NONE] = "none",
+                                                          HN_EXTERN_KINDS(NAME)};
 #undef NAME
 
-const char *const hn_bundle_value_kinds[HNB_VALUE_KIND_COUNT] = {"tensor", "int", "float", "bool", "string", "none"};
+const char *const hn_bundle_value_kinds[HNB_VALUE_KIND_COUNT] = {"tensor", "int",    "float",
+                                                                 "bool",   "string", "none"};
 const char *const hn_bundle_relations[HNB_RELATION_COUNT] = {"==", "!=", "<", "<="};
 const char *const hn_bundle_buffer_kinds[HNB_BUFFER_KIND_COUNT] = {"none", "input",  "constant",
                                                                    "temp", "output", "slot"};
@@ -39,7 +45,9 @@ hnb_target_kind hn_bundle_object_target(uint32_t kind) { return object_kinds[kin
 
 hn_device_kind hn_bundle_target_device(uint32_t kind) {
     static const hn_device_kind devices[HNB_TARGET_KIND_COUNT] = {
-        [HNB_TARGET_CUDA] = HN_DEVICE_CUDA, [HNB_TARGET_OPENCL] = HN_DEVICE_OPENCL}; /* else the CPU */
+        /* else the CPU */
+        [HNB_TARGET_CUDA] = HN_DEVICE_CUDA,
+        [HNB_TARGET_OPENCL] = HN_DEVICE_OPENCL};
     return devices[kind];
 }
 
@@ -71,6 +79,12 @@ uint64_t hn_bundle_storage_bytes(const hn_bundle *b) {
     return sum;
 }
 
-const char *hn_bundle_dtype_name(uint32_t dtype) { return dtypes[dtype < HN_SCALAR_TYPE_COUNT ? dtype : 0].name; }
-uint32_t hn_bundle_dtype_bytes(uint32_t dtype) { return dtypes[dtype < HN_SCALAR_TYPE_COUNT ? dtype : 0].bytes; }
-const char *hn_bundle_extern_name(uint32_t kind) { return externs[kind < HN_EXTERN_KIND_COUNT ? kind : 0]; }
+const char *hn_bundle_dtype_name(uint32_t dtype) {
+    return dtypes[dtype < HN_SCALAR_TYPE_COUNT ? dtype : 0].name;
+}
+uint32_t hn_bundle_dtype_bytes(uint32_t dtype) {
+    return dtypes[dtype < HN_SCALAR_TYPE_COUNT ? dtype : 0].bytes;
+}
+const char *hn_bundle_extern_name(uint32_t kind) {
+    return externs[kind < HN_EXTERN_KIND_COUNT ? kind : 0];
+}

@@ -48,10 +48,13 @@ static void place(hn_safetensor *tensors, uint32_t count, uint32_t *order) {
 static void put_entry(const hn_safetensor *t, hn_str name, hn_strbuf *out) {
     hn_strbuf_puts(out, ",");
     hn_strbuf_json(out, name);
-    hn_strbuf_printf(out, ":{\"dtype\":\"%s\",\"shape\":[", t->dtype ? hn_safetensors_types[t->dtype] : "U8");
-    for (uint32_t d = 0; t->dtype && d < t->rank; d++) hn_strbuf_printf(out, "%s%" PRId64, d ? "," : "", t->sizes[d]);
+    hn_strbuf_printf(out, ":{\"dtype\":\"%s\",\"shape\":[",
+                     t->dtype ? hn_safetensors_types[t->dtype] : "U8");
+    for (uint32_t d = 0; t->dtype && d < t->rank; d++)
+        hn_strbuf_printf(out, "%s%" PRId64, d ? "," : "", t->sizes[d]);
     if (!t->dtype) hn_strbuf_printf(out, "%" PRIu64, t->len);
-    hn_strbuf_printf(out, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", t->offset, t->offset + t->len);
+    hn_strbuf_printf(out, "],\"data_offsets\":[%" PRIu64 ",%" PRIu64 "]}", t->offset,
+                     t->offset + t->len);
 }
 
 /* The name, with a number when another tensor has it. */
@@ -99,9 +102,11 @@ static hn_status write_all(int fd, const void *bytes, uint64_t len) {
     return NULL;
 }
 
-static hn_status write_file(int fd, const hn_safetensor *tensors, const uint32_t *order, uint32_t count, const hn_strbuf *header) {
+static hn_status write_file(int fd, const hn_safetensor *tensors, const uint32_t *order,
+                            uint32_t count, const hn_strbuf *header) {
     HN_TRY(write_all(fd, header->ptr, header->len));
-    for (uint32_t k = 0; k < count; k++) HN_TRY(write_all(fd, tensors[order[k]].bytes, tensors[order[k]].len));
+    for (uint32_t k = 0; k < count; k++)
+        HN_TRY(write_all(fd, tensors[order[k]].bytes, tensors[order[k]].len));
     return fdatasync(fd) == 0 ? NULL : HN_OS_ERROR(errno, "cannot write weights");
 }
 
@@ -110,34 +115,41 @@ static hn_status look_at(const char *path, hn_safetensors_facts *out) {
     hn_file_map map;
     struct stat st;
     HN_TRY(hn_file_map_init(&map, path));
-    *out = (hn_safetensors_facts){.bytes = map.size_bytes, .ends = hn_bundle_ends_digest(map.data, map.size_bytes),
+    *out = (hn_safetensors_facts){.bytes = map.size_bytes,
+                                  .ends = hn_bundle_ends_digest(map.data, map.size_bytes),
                                   .full = hn_digest_of(map.data, map.size_bytes)};
-    if (fstat(map.fd, &st) == 0) out->mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+    if (fstat(map.fd, &st) == 0)
+        out->mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
     hn_file_map_deinit(&map);
     return NULL;
 }
 
-static hn_status save(const hn_safetensor *tensors, const uint32_t *order, uint32_t count, const hn_strbuf *header, const char *path,
-                      const char *temp, hn_safetensors_facts *out) {
+static hn_status save(const hn_safetensor *tensors, const uint32_t *order, uint32_t count,
+                      const hn_strbuf *header, const char *path, const char *temp,
+                      hn_safetensors_facts *out) {
     int fd = open(temp, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
     if (fd < 0) return HN_OS_ERROR(errno, "cannot create '%s'", temp);
     hn_status status = write_file(fd, tensors, order, count, header);
     if (close(fd) != 0 && !status) status = HN_OS_ERROR(errno, "cannot write '%s'", temp);
     if (!status) status = look_at(temp, out);
-    if (!status && rename(temp, path) != 0) status = HN_OS_ERROR(errno, "cannot rename '%s' to '%s'", temp, path);
+    if (!status && rename(temp, path) != 0)
+        status = HN_OS_ERROR(errno, "cannot rename '%s' to '%s'", temp, path);
     if (status) (void)unlink(temp);
     return status;
 }
 
-hn_status hn_safetensors_save(hn_safetensor *tensors, uint32_t count, const char *path, hn_safetensors_facts *out) {
+hn_status hn_safetensors_save(hn_safetensor *tensors, uint32_t count, const char *path,
+                              hn_safetensors_facts *out) {
     hn_strbuf header;
     size_t bytes = strlen(path) + 64;
     uint32_t *order = calloc((size_t)count + 1, sizeof *order);
     char *temp = malloc(bytes);
     hn_strbuf_init(&header);
-    hn_status status = order && temp ? NULL : HN_ERROR(HN_OUT_OF_MEMORY, "no memory to write '%s'", path);
+    hn_status status =
+        order && temp ? NULL : HN_ERROR(HN_OUT_OF_MEMORY, "no memory to write '%s'", path);
     if (!status) {
-        snprintf(temp, bytes, "%s.henry-tmp-%ld-%llx", path, (long)getpid(), (unsigned long long)hn_now_ns());
+        snprintf(temp, bytes, "%s.henry-tmp-%ld-%llx", path, (long)getpid(),
+                 (unsigned long long)hn_now_ns());
         place(tensors, count, order);
         status = make_header(tensors, count, &header);
     }

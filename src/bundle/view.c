@@ -1,5 +1,5 @@
-/* view.c: opening a bundle: header, digest, section table. What is inside the sections is check.c. Objects are compared with
- * their digests when they are taken out. */
+/* view.c: opening a bundle: header, digest, section table. What is inside the sections is check.c.
+ * Objects are compared with their digests when they are taken out. */
 #include "bundle/internal.h"
 
 #include "base/checked.h"
@@ -57,7 +57,8 @@ hn_digest hn_bundle_meta_digest(const void *bytes, size_t meta_bytes) {
 }
 
 hn_digest hn_bundle_ends_digest(const uint8_t *bytes, size_t len) {
-    size_t head = len < HNB_HEAD_BYTES ? len : HNB_HEAD_BYTES, tail = len < HNB_TAIL_BYTES ? len : HNB_TAIL_BYTES;
+    size_t head = len < HNB_HEAD_BYTES ? len : HNB_HEAD_BYTES,
+           tail = len < HNB_TAIL_BYTES ? len : HNB_TAIL_BYTES;
     hn_digest_state state;
     hn_digest_begin(&state);
     hn_digest_update(&state, bytes, head);
@@ -67,8 +68,9 @@ hn_digest hn_bundle_ends_digest(const uint8_t *bytes, size_t len) {
 
 static hn_status check_versions(const hnb_header *h) {
     if (h->version != HNB_VERSION)
-        return HN_ERROR(HN_INCOMPATIBLE, "bundle format version %u, this library reads %d; compile the model again", h->version,
-                        HNB_VERSION);
+        return HN_ERROR(HN_INCOMPATIBLE,
+                        "bundle format version %u, this library reads %d; compile the model again",
+                        h->version, HNB_VERSION);
     if (h->kernel_abi != HN_KERNEL_ABI_VERSION || h->extern_abi != HN_EXTERN_ABI_VERSION)
         return HN_ERROR(
             HN_INCOMPATIBLE,
@@ -77,7 +79,8 @@ static hn_status check_versions(const hnb_header *h) {
     return NULL;
 }
 
-/* Part [offset, offset + bytes) at a multiple of `align` behind `*end`, which moves; none: both are 0. */
+/* Part [offset, offset + bytes) at a multiple of `align` behind `*end`, which moves; none: both are
+ * 0. */
 static bool part_ok(uint64_t offset, uint64_t bytes, uint64_t align, uint64_t *end) {
     if (!bytes) return offset == 0;
     if (offset % align || offset < *end || offset - *end >= align) return false;
@@ -85,16 +88,23 @@ static bool part_ok(uint64_t offset, uint64_t bytes, uint64_t align, uint64_t *e
 }
 
 static hn_status check_parts(const hnb_header *h, size_t len) {
-    uint64_t table_bytes = (uint64_t)h->section_count * sizeof(hnb_section), end = h->meta_bytes, image;
-    bool ok = h->meta_bytes >= sizeof *h + table_bytes && part_ok(h->code_offset, h->code_bytes, HNB_ALIGN, &end);
+    uint64_t table_bytes = (uint64_t)h->section_count * sizeof(hnb_section), end = h->meta_bytes,
+             image;
+    bool ok = h->meta_bytes >= sizeof *h + table_bytes &&
+              part_ok(h->code_offset, h->code_bytes, HNB_ALIGN, &end);
     image = end;
-    ok = ok && part_ok(h->weights_offset, h->weights_bytes, HNB_WEIGHTS_ALIGN, &end) && end == h->file_bytes;
+    ok = ok && part_ok(h->weights_offset, h->weights_bytes, HNB_WEIGHTS_ALIGN, &end) &&
+         end == h->file_bytes;
     if (!ok)
-        return HN_ERROR(HN_CORRUPT, "bundle header: tables of %llu bytes, code of %llu at %llu, weights of %llu at %llu in a file of %llu",
-                        (unsigned long long)h->meta_bytes, (unsigned long long)h->code_bytes, (unsigned long long)h->code_offset,
-                        (unsigned long long)h->weights_bytes, (unsigned long long)h->weights_offset, (unsigned long long)h->file_bytes);
+        return HN_ERROR(
+            HN_CORRUPT,
+            "bundle header: tables of %llu bytes, code of %llu at %llu, weights of %llu at %llu in a file of %llu",
+            (unsigned long long)h->meta_bytes, (unsigned long long)h->code_bytes,
+            (unsigned long long)h->code_offset, (unsigned long long)h->weights_bytes,
+            (unsigned long long)h->weights_offset, (unsigned long long)h->file_bytes);
     if (len != h->file_bytes && len != image)
-        return HN_ERROR(HN_CORRUPT, "bundle has %zu bytes, its header says %llu: cut short or appended to", len,
+        return HN_ERROR(HN_CORRUPT,
+                        "bundle has %zu bytes, its header says %llu: cut short or appended to", len,
                         (unsigned long long)h->file_bytes);
     return NULL;
 }
@@ -103,16 +113,19 @@ static hn_status check_parts(const hnb_header *h, size_t len) {
 static hn_status check_header(const void *bytes, size_t len) {
     const hnb_header *h = bytes;
     HN_TRY(hn_kind_refuse_to_load(hn_kind_of(bytes, len)));
-    if (len < offsetof(hnb_header, section_count)) return HN_ERROR(HN_CORRUPT, "not a bundle: %zu bytes", len);
-    if (memcmp(h->magic, HNB_MAGIC, sizeof h->magic) != 0) return HN_ERROR(HN_CORRUPT, "not a bundle: wrong magic number");
+    if (len < offsetof(hnb_header, section_count))
+        return HN_ERROR(HN_CORRUPT, "not a bundle: %zu bytes", len);
+    if (memcmp(h->magic, HNB_MAGIC, sizeof h->magic) != 0)
+        return HN_ERROR(HN_CORRUPT, "not a bundle: wrong magic number");
     if (h->version != HNB_VERSION || len >= sizeof *h) HN_TRY(check_versions(h));
-    if (len < sizeof *h) return HN_ERROR(HN_CORRUPT, "bundle has %zu bytes, fewer than its header: cut short", len);
+    if (len < sizeof *h)
+        return HN_ERROR(HN_CORRUPT, "bundle has %zu bytes, fewer than its header: cut short", len);
     return check_parts(h, len);
 }
 
 static void set_section(hn_bundle *b, uint32_t kind, const void *at, uint64_t count) {
     switch (kind) {
-#define HN_SET(KIND, member)                                                                                   \
+#define HN_SET(KIND, member)                                                                       \
     case KIND: b->member = at, b->member##_count = (uint32_t)count; break;
         HN_SET(HNB_NODES, nodes)
         HN_SET(HNB_SYMBOLS, symbols)
@@ -153,8 +166,8 @@ static hn_status open_section(hn_bundle *b, const hnb_section *s, bool *seen) {
     if (seen[s->kind]) return HN_ERROR(HN_CORRUPT, "bundle has section '%s' twice", facts->name);
     seen[s->kind] = true;
     if (s->elem_bytes != facts->elem_bytes)
-        return HN_ERROR(HN_CORRUPT, "bundle section '%s' has elements of %u bytes, must be %u", facts->name,
-                        s->elem_bytes, facts->elem_bytes);
+        return HN_ERROR(HN_CORRUPT, "bundle section '%s' has elements of %u bytes, must be %u",
+                        facts->name, s->elem_bytes, facts->elem_bytes);
     if (s->offset % HNB_ALIGN || !hn_mul_size(s->count, s->elem_bytes, &bytes) ||
         !hn_add_size(s->offset, bytes, &end) || end > b->header->meta_bytes)
         return HN_ERROR(HN_CORRUPT, "bundle section '%s' lies outside the file", facts->name);
@@ -168,15 +181,18 @@ static hn_status open_section(hn_bundle *b, const hnb_section *s, bool *seen) {
 static hn_status open_sections(hn_bundle *b) {
     bool seen[HNB_SECTION_KIND_COUNT] = {false};
     const hnb_section *table = (const void *)(b->bytes + sizeof *b->header);
-    for (uint32_t i = 0; i < b->header->section_count; i++) HN_TRY(open_section(b, &table[i], seen));
+    for (uint32_t i = 0; i < b->header->section_count; i++)
+        HN_TRY(open_section(b, &table[i], seen));
     for (uint32_t kind = 1; kind < HNB_SECTION_KIND_COUNT; kind++)
-        if (!seen[kind] && kind != HNB_KEY) return HN_ERROR(HN_CORRUPT, "bundle lacks section '%s'", hn_bundle_sections[kind].name);
+        if (!seen[kind] && kind != HNB_KEY)
+            return HN_ERROR(HN_CORRUPT, "bundle lacks section '%s'", hn_bundle_sections[kind].name);
     return NULL;
 }
 
 hn_status hn_bundle_open(const void *bytes, size_t len, bool check_digest, hn_bundle *out) {
     *out = (hn_bundle){.bytes = bytes, .len = len, .header = bytes};
-    if ((uintptr_t)bytes % 8) return HN_ERROR(HN_INVALID_ARGUMENT, "bundle bytes are not 8-byte aligned");
+    if ((uintptr_t)bytes % 8)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "bundle bytes are not 8-byte aligned");
     HN_TRY(check_header(bytes, len));
     if (out->header->code_bytes) out->code = out->bytes + out->header->code_offset;
     if (check_digest) {
@@ -190,14 +206,18 @@ hn_status hn_bundle_open(const void *bytes, size_t len, bool check_digest, hn_bu
 
 hn_status hn_bundle_object_get(const hn_bundle *b, uint32_t object, bool verify, hn_str *out) {
     if (object >= b->objects_count)
-        return HN_ERROR(HN_INVALID_ARGUMENT, "the bundle has no object %u; it has %u", object, b->objects_count);
+        return HN_ERROR(HN_INVALID_ARGUMENT, "the bundle has no object %u; it has %u", object,
+                        b->objects_count);
     const hnb_object *o = &b->objects[object];
-    if (o->where != HNB_OBJECT_EMBEDDED) return HN_ERROR(HN_INVALID_ARGUMENT, "object %u is not in the bundle", object);
+    if (o->where != HNB_OBJECT_EMBEDDED)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "object %u is not in the bundle", object);
     *out = (hn_str){(const char *)b->code + o->offset, o->len};
     if (!verify) return NULL;
     hn_digest digest = hn_digest_of(out->ptr, out->len);
-    if (memcmp(digest.bytes, o->digest, sizeof digest.bytes) == 0 && !out->ptr[out->len]) return NULL;
-    return HN_ERROR(HN_CORRUPT, "bundle is damaged: object %u ('%s') does not match its digest", object, hn_bundle_text(b, o->name));
+    if (memcmp(digest.bytes, o->digest, sizeof digest.bytes) == 0 && !out->ptr[out->len])
+        return NULL;
+    return HN_ERROR(HN_CORRUPT, "bundle is damaged: object %u ('%s') does not match its digest",
+                    object, hn_bundle_text(b, o->name));
 }
 
 static hn_status check_zeros(const hn_bundle *b, uint64_t from, uint64_t to) {
@@ -205,7 +225,8 @@ static hn_status check_zeros(const hn_bundle *b, uint64_t from, uint64_t to) {
     for (uint64_t at = from, len; at < to; at += len) {
         len = to - at < sizeof zeros ? to - at : sizeof zeros;
         if (memcmp(b->bytes + at, zeros, len) != 0)
-            return HN_ERROR(HN_CORRUPT, "bundle is damaged: the gap behind byte %llu is not zeros", (unsigned long long)at);
+            return HN_ERROR(HN_CORRUPT, "bundle is damaged: the gap behind byte %llu is not zeros",
+                            (unsigned long long)at);
     }
     return NULL;
 }
@@ -226,5 +247,6 @@ hn_status hn_bundle_check_code(const hn_bundle *b) {
         HN_TRY(check_zeros(b, end, h->code_offset + h->code_bytes));
         end = h->code_offset + h->code_bytes;
     }
-    return b->len == h->file_bytes && h->weights_bytes ? check_zeros(b, end, h->weights_offset) : NULL;
+    return b->len == h->file_bytes && h->weights_bytes ? check_zeros(b, end, h->weights_offset)
+                                                       : NULL;
 }

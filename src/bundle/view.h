@@ -10,15 +10,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Arrays of the file, by section. Borrowed: they point into the bytes given to hn_bundle_open. After a
- * successful open every index, offset and count inside them is in range. */
+/* Arrays of the file, by section. Borrowed: they point into the bytes given to hn_bundle_open.
+ * After a successful open every index, offset and count inside them is in range. */
 typedef struct hn_bundle {
     const uint8_t *bytes;
     size_t len;
     const hnb_header *header;
     const hnb_info *info;
-#define HN_BUNDLE_ARRAY(name, type)                                                                                    \
-    const type *name;                                                                                                  \
+#define HN_BUNDLE_ARRAY(name, type)                                                                \
+    const type *name;                                                                              \
     uint32_t name##_count;
     HN_BUNDLE_ARRAY(nodes, hnb_node)
     HN_BUNDLE_ARRAY(symbols, hnb_symbol)
@@ -52,22 +52,27 @@ typedef struct hn_bundle {
     const uint8_t *code; /* part two; NULL when there is none */
 } hn_bundle;
 
-/* Verifies structure (always) and the digest of part one (when asked) and fills the view. Objects and weights are not
- * read: hn_bundle_object_get and hn_bundle_weights_check compare those. `bytes` must be 8-byte aligned; part three may be
- * missing from `bytes` when `len` is the size of the others (a cache entry without its weights).
- * Errors: corrupt, naming what is wrong; incompatible for another version of the format or of the ABIs;
- * invalid-argument for unaligned bytes. */
-hn_status hn_bundle_open(const void *bytes, size_t len, bool check_digest, hn_bundle *out) HN_MUST_USE;
+/* Verifies structure (always) and the digest of part one (when asked) and fills the view. Objects
+ * and weights are not read: hn_bundle_object_get and hn_bundle_weights_check compare those. `bytes`
+ * must be 8-byte aligned; part three may be missing from `bytes` when `len` is the size of the
+ * others (a cache entry without its weights).
+ * Errors: corrupt, naming what is wrong; incompatible for another version of the format or of the
+ * ABIs; invalid-argument for unaligned bytes. */
+hn_status hn_bundle_open(const void *bytes, size_t len, bool check_digest,
+                         hn_bundle *out) HN_MUST_USE;
 
 /* The bytes of an object, which a zero byte follows; with `verify` compared with their digest.
  * Errors: corrupt; invalid-argument for an index out of range or an object that is only named. */
-hn_status hn_bundle_object_get(const hn_bundle *b, uint32_t object, bool verify, hn_str *out) HN_MUST_USE;
-/* Everything that no reader needs before it uses it: digests of all objects, and that what lies between the parts and
- * sections is zeros. With this, the weights' digest and that of part one every byte of a file is covered. */
+hn_status hn_bundle_object_get(const hn_bundle *b, uint32_t object, bool verify,
+                               hn_str *out) HN_MUST_USE;
+/* Everything that no reader needs before it uses it: digests of all objects, and that what lies
+ * between the parts and sections is zeros. With this, the weights' digest and that of part one
+ * every byte of a file is covered. */
 hn_status hn_bundle_check_code(const hn_bundle *b) HN_MUST_USE;
 
 /* How a KERNEL step calls the function of a target, and that function. */
-static inline const hnb_launch *hn_bundle_launch(const hn_bundle *b, const hnb_step *step, uint32_t target) {
+static inline const hnb_launch *hn_bundle_launch(const hn_bundle *b, const hnb_step *step,
+                                                 uint32_t target) {
     return &b->launches[step->launches + (step->launch_count > 1 ? target : 0)];
 }
 static inline const hnb_code *hn_bundle_code(const hn_bundle *b, uint32_t kernel, uint32_t target) {
@@ -86,12 +91,15 @@ const hn_bundle_words *hn_bundle_words_of(hn_device_kind device);
 /* The size of a device's workspace, an expression; 0: it has none. */
 uint32_t hn_bundle_workspace(const hn_bundle *b, uint32_t device);
 
-/* What a program whose kernels run on a device leaves to the host, bodies of conditionals included. */
+/* What a program whose kernels run on a device leaves to the host, bodies of conditionals
+ * included. */
 typedef struct hn_bundle_transfers {
     bool is_for_device;  /* false: the host does everything, and the rest is 0 */
     uint32_t host_steps; /* operations */
-    uint32_t copies;     /* steps that copy between host and device; inputs and outputs are no steps */
-    int64_t bytes;       /* of these copies, for the sizes that the model was exported with; -1: the data decides */
+    /* steps that copy between host and device; inputs and outputs are no steps */
+    uint32_t copies;
+    /* of these copies, for the sizes that the model was exported with; -1: the data decides */
+    int64_t bytes;
 } hn_bundle_transfers;
 void hn_bundle_transfers_get(const hn_bundle *b, hn_bundle_transfers *out);
 
@@ -102,16 +110,21 @@ hn_digest hn_bundle_meta_digest(const void *bytes, size_t meta_bytes);
 /* The "ends" digest: see hnb_weight_file. */
 hn_digest hn_bundle_ends_digest(const uint8_t *bytes, size_t len);
 
-static inline const char *hn_bundle_text(const hn_bundle *b, hnb_str s) { return s.len ? b->strings + s.offset : ""; }
-static inline hn_str hn_bundle_str(const hn_bundle *b, hnb_str s) { return (hn_str){hn_bundle_text(b, s), s.len}; }
+static inline const char *hn_bundle_text(const hn_bundle *b, hnb_str s) {
+    return s.len ? b->strings + s.offset : "";
+}
+static inline hn_str hn_bundle_str(const hn_bundle *b, hnb_str s) {
+    return (hn_str){hn_bundle_text(b, s), s.len};
+}
 
-/* Evaluates every node: out_values[nodes_count]; out_bad[nodes_count] is 1 where the value is undefined (overflow,
- * division by 0, or an operand that is). `symbols` has a value for each symbol; nodes that use a symbol from
- * `symbol_count` on are bad. */
-void hn_bundle_eval(const hn_bundle *b, const int64_t *symbols, uint32_t symbol_count, int64_t *out_values, uint8_t *out_bad);
+/* Evaluates every node: out_values[nodes_count]; out_bad[nodes_count] is 1 where the value is
+ * undefined (overflow, division by 0, or an operand that is). `symbols` has a value for each
+ * symbol; nodes that use a symbol from `symbol_count` on are bad. */
+void hn_bundle_eval(const hn_bundle *b, const int64_t *symbols, uint32_t symbol_count,
+                    int64_t *out_values, uint8_t *out_bad);
 /* The same for nodes [first, end), when those before are there already. */
-void hn_bundle_eval_range(const hn_bundle *b, const int64_t *symbols, uint32_t symbol_count, uint32_t first, uint32_t end,
-                          int64_t *values, uint8_t *bad);
+void hn_bundle_eval_range(const hn_bundle *b, const int64_t *symbols, uint32_t symbol_count,
+                          uint32_t first, uint32_t end, int64_t *values, uint8_t *bad);
 
 /* "==" and the like, by hnb_relation; and whether it holds. */
 extern const char *const hn_bundle_relations[HNB_RELATION_COUNT];

@@ -46,8 +46,8 @@ hn_status hn_bundle_writer_str(hn_bundle_writer *w, hn_str text, hnb_str *out) {
     return hn_strmap_put(&w->string_map, (hn_str){key, text.len}, out->offset);
 }
 
-hn_status hn_bundle_writer_piece(hn_bundle_writer *w, struct hn_writer_pieces *area, const void *bytes,
-                                 uint64_t len, uint64_t *out_offset) {
+hn_status hn_bundle_writer_piece(hn_bundle_writer *w, struct hn_writer_pieces *area,
+                                 const void *bytes, uint64_t len, uint64_t *out_offset) {
     struct hn_writer_piece piece = {bytes, len, hn_align_up(area->end, HNB_ALIGN)};
     if (len > INT64_MAX - HNB_WEIGHTS_ALIGN - piece.offset)
         return HN_ERROR(HN_UNSUPPORTED, "bundle is too large");
@@ -57,8 +57,8 @@ hn_status hn_bundle_writer_piece(hn_bundle_writer *w, struct hn_writer_pieces *a
     return NULL;
 }
 
-hn_status hn_bundle_writer_target(hn_bundle_writer *w, hnb_target_kind kind, uint32_t machine, hn_str name, hn_str features,
-                                  uint32_t *out_target) {
+hn_status hn_bundle_writer_target(hn_bundle_writer *w, hnb_target_kind kind, uint32_t machine,
+                                  hn_str name, hn_str features, uint32_t *out_target) {
     hnb_target target = {.kind = kind, .machine = machine, .features = w->features.count};
     HN_TRY(hn_bundle_writer_str(w, name, &target.name));
     for (size_t at = 0, len; at < features.len; at += len + 1) {
@@ -73,9 +73,13 @@ hn_status hn_bundle_writer_target(hn_bundle_writer *w, hnb_target_kind kind, uin
     return NULL;
 }
 
-hn_status hn_bundle_writer_object(hn_bundle_writer *w, hnb_object_kind kind, uint32_t target, hn_str name, const void *bytes,
-                                  uint64_t len, const uint8_t *digest, uint32_t *out_object) {
-    hnb_object object = {.kind = kind, .target = target, .where = bytes ? HNB_OBJECT_EMBEDDED : HNB_OBJECT_REFERENCE, .len = len};
+hn_status hn_bundle_writer_object(hn_bundle_writer *w, hnb_object_kind kind, uint32_t target,
+                                  hn_str name, const void *bytes, uint64_t len,
+                                  const uint8_t *digest, uint32_t *out_object) {
+    hnb_object object = {.kind = kind,
+                         .target = target,
+                         .where = bytes ? HNB_OBJECT_EMBEDDED : HNB_OBJECT_REFERENCE,
+                         .len = len};
     HN_TRY(hn_bundle_writer_str(w, name, &object.name));
     if (bytes) {
         hn_digest own = hn_digest_of(bytes, len);
@@ -151,17 +155,19 @@ static void lay_out(const hn_bundle_writer *w, layout *l) {
     }
 }
 
-static void put_bytes(uint8_t *image, uint64_t *at, uint64_t offset, const void *bytes, uint64_t len) {
+static void put_bytes(uint8_t *image, uint64_t *at, uint64_t offset, const void *bytes,
+                      uint64_t len) {
     memset(image + *at, 0, offset - *at); /* padding is part of the digest */
     if (len && bytes) memcpy(image + offset, bytes, len);
     if (bytes || !len) *at = offset + len;
     else *at = offset;
 }
 
-static void put_pieces(uint8_t *image, uint64_t *at, uint64_t base, const struct hn_writer_pieces *area) {
+static void put_pieces(uint8_t *image, uint64_t *at, uint64_t base,
+                       const struct hn_writer_pieces *area) {
     for (uint32_t i = 0; i < area->count; i++)
-        put_bytes(image, at, base + area->items[i].offset, area->items[i].len ? area->items[i].bytes : "",
-                  area->items[i].len);
+        put_bytes(image, at, base + area->items[i].offset,
+                  area->items[i].len ? area->items[i].bytes : "", area->items[i].len);
 }
 
 /* Digests of part two go into the info, so they come before the meta part is written. */
@@ -182,7 +188,8 @@ static void digest_weights(hn_bundle_writer *w) {
 
 /* Where the parts in front of the weights end. */
 static uint64_t image_bytes(const layout *l) {
-    return l->header.code_bytes ? l->header.code_offset + l->header.code_bytes : l->header.meta_bytes;
+    return l->header.code_bytes ? l->header.code_offset + l->header.code_bytes
+                                : l->header.meta_bytes;
 }
 
 /* Parts one and two. */
@@ -247,7 +254,9 @@ static hn_status write_zeros(int fd, uint64_t count) {
 static hn_status write_image(hn_bundle_writer *w, layout *l, int fd) {
     uint64_t at = image_bytes(l);
     uint8_t *image = malloc(at);
-    if (!image) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a bundle of %llu bytes", (unsigned long long)at);
+    if (!image)
+        return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a bundle of %llu bytes",
+                        (unsigned long long)at);
     put_image(w, l, image);
     hn_status status = write_all(fd, image, at);
     free(image);
@@ -270,9 +279,12 @@ hn_status hn_bundle_writer_save(hn_bundle_writer *w, const char *path) {
     if (!temp) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to write '%s'", path);
     snprintf(temp, bytes, "%s.henry-tmp-XXXXXX", path);
     int fd = mkostemp(temp, 02000000 /* O_CLOEXEC */);
-    hn_status status = fd < 0 ? HN_OS_ERROR(errno, "cannot create '%s'", temp) : write_image(w, &l, fd);
-    if (fd >= 0 && close(fd) != 0 && !status) status = HN_OS_ERROR(errno, "cannot write '%s'", temp);
-    if (!status && rename(temp, path) != 0) status = HN_OS_ERROR(errno, "cannot rename '%s' to '%s'", temp, path);
+    hn_status status =
+        fd < 0 ? HN_OS_ERROR(errno, "cannot create '%s'", temp) : write_image(w, &l, fd);
+    if (fd >= 0 && close(fd) != 0 && !status)
+        status = HN_OS_ERROR(errno, "cannot write '%s'", temp);
+    if (!status && rename(temp, path) != 0)
+        status = HN_OS_ERROR(errno, "cannot rename '%s' to '%s'", temp, path);
     if (status && fd >= 0) (void)unlink(temp);
     free(temp);
     return hn_status_annotate(status, "cannot save bundle '%s'", path);

@@ -1,4 +1,5 @@
-/* writer.h: building a bundle image. Fill the arrays, then finish. Knows nothing of the compiler. */
+/* writer.h: building a bundle image. Fill the arrays, then finish. Knows nothing of the
+ * compiler. */
 #ifndef HN_BUNDLE_WRITER_H
 #define HN_BUNDLE_WRITER_H
 
@@ -36,12 +37,13 @@ typedef struct hn_bundle_writer {
     HN_WRITER_ARRAY(tensors, hnb_tensor)
     HN_WRITER_ARRAY(workspaces, hnb_workspace)
 #undef HN_WRITER_ARRAY
-    /* Pieces of the byte areas, by reference: they must live until finish. Offsets are given out in order. */
+    /* Pieces of the byte areas, by reference: they must live until finish. Offsets are given out in
+     * order. */
     struct hn_writer_pieces {
         struct hn_writer_piece {
             const void *bytes;
             uint64_t len, offset;
-        } *items;
+        } * items;
         uint32_t count, cap;
         uint64_t end; /* first free offset */
     } blob, code, weights;
@@ -50,21 +52,24 @@ typedef struct hn_bundle_writer {
     bool weights_digest; /* compute the full digest of part three */
 } hn_bundle_writer;
 
-/* Arrays whose element 0 is a filler have it after init. Owns: arrays live in `arena`; deinit frees the rest. */
+/* Arrays whose element 0 is a filler have it after init. Owns: arrays live in `arena`; deinit frees
+ * the rest. */
 hn_status hn_bundle_writer_init(hn_bundle_writer *w, hn_arena *arena) HN_MUST_USE;
 void hn_bundle_writer_deinit(hn_bundle_writer *w);
 
 /* Equal strings are stored once. */
 hn_status hn_bundle_writer_str(hn_bundle_writer *w, hn_str text, hnb_str *out) HN_MUST_USE;
 /* A target; `features` is a list, each with its NUL. */
-hn_status hn_bundle_writer_target(hn_bundle_writer *w, hnb_target_kind kind, uint32_t machine, hn_str name, hn_str features,
-                                  uint32_t *out_target) HN_MUST_USE;
-/* An object of a target that is there. `bytes` NULL: only named, by `digest`, which is computed otherwise. */
-hn_status hn_bundle_writer_object(hn_bundle_writer *w, hnb_object_kind kind, uint32_t target, hn_str name, const void *bytes,
-                                  uint64_t len, const uint8_t *digest, uint32_t *out_object) HN_MUST_USE;
+hn_status hn_bundle_writer_target(hn_bundle_writer *w, hnb_target_kind kind, uint32_t machine,
+                                  hn_str name, hn_str features, uint32_t *out_target) HN_MUST_USE;
+/* An object of a target that is there. `bytes` NULL: only named, by `digest`, which is computed
+ * otherwise. */
+hn_status hn_bundle_writer_object(hn_bundle_writer *w, hnb_object_kind kind, uint32_t target,
+                                  hn_str name, const void *bytes, uint64_t len,
+                                  const uint8_t *digest, uint32_t *out_object) HN_MUST_USE;
 /* Reserves room for bytes at the next multiple of HNB_ALIGN. */
-hn_status hn_bundle_writer_piece(hn_bundle_writer *w, struct hn_writer_pieces *area, const void *bytes, uint64_t len,
-                                 uint64_t *out_offset) HN_MUST_USE;
+hn_status hn_bundle_writer_piece(hn_bundle_writer *w, struct hn_writer_pieces *area,
+                                 const void *bytes, uint64_t len, uint64_t *out_offset) HN_MUST_USE;
 
 /* Appends the whole image (all parts) to `out`, which must be empty. */
 hn_status hn_bundle_writer_finish(hn_bundle_writer *w, hn_strbuf *out) HN_MUST_USE;

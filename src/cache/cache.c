@@ -13,7 +13,8 @@ static hn_status open_remote(const char *url, hn_remote **out_remote) {
     if (!url || !url[0]) return NULL;
     hn_status status = hn_remote_open(url, out_remote);
     if (!status || hn_status_code(status) == HN_OUT_OF_MEMORY) return status;
-    hn_warn_once("cache", "remote-url", "going on without a remote cache: %s", hn_status_message(status));
+    hn_warn_once("cache", "remote-url", "going on without a remote cache: %s",
+                 hn_status_message(status));
     hn_status_free(status);
     *out_remote = NULL;
     return NULL;
@@ -46,20 +47,22 @@ void hn_cache_abandon(hn_cache *cache) {
 /* ---- reading ---- */
 
 /* Bytes of the remote cache, verified. */
-static bool fetch(hn_cache *cache, hn_store_ns ns, const hn_digest *key, bool is_counted, hn_strbuf *bytes,
-                  hn_entry_footer *footer) {
+static bool fetch(hn_cache *cache, hn_store_ns ns, const hn_digest *key, bool is_counted,
+                  hn_strbuf *bytes, hn_entry_footer *footer) {
     hn_remote_answer answer = hn_remote_get(cache->remote, ns, key, bytes);
-    hn_status status = answer == HN_REMOTE_YES ? hn_entry_verify(bytes->ptr, bytes->len, ns, key, footer) : NULL;
+    hn_status status =
+        answer == HN_REMOTE_YES ? hn_entry_verify(bytes->ptr, bytes->len, ns, key, footer) : NULL;
     if (status) {
-        hn_log("cache", HN_LOG_WARN, "entry of remote cache '%s' not used: %s", hn_remote_name(cache->remote),
-               hn_status_message(status));
+        hn_log("cache", HN_LOG_WARN, "entry of remote cache '%s' not used: %s",
+               hn_remote_name(cache->remote), hn_status_message(status));
         if (hn_status_code(status) == HN_CORRUPT) hn_remote_reject(cache->remote, ns, key);
         hn_status_free(status);
         return false;
     }
     bool is_hit = answer == HN_REMOTE_YES && !hn_entry_is_expired(footer);
     if (is_hit || is_counted)
-        hn_remote_count_get(cache->remote, is_hit || answer == HN_REMOTE_AWAY ? answer : HN_REMOTE_NO);
+        hn_remote_count_get(cache->remote,
+                            is_hit || answer == HN_REMOTE_AWAY ? answer : HN_REMOTE_NO);
     return is_hit;
 }
 
@@ -84,20 +87,26 @@ static bool get_remote(hn_cache *cache, hn_store_ns ns, const hn_digest *key, bo
 }
 
 /* What describes this machine only stays on it. */
-static bool is_shared(const hn_cache *cache, hn_store_ns ns) { return cache->remote && ns != HN_STORE_TOOLCHAIN; }
+static bool is_shared(const hn_cache *cache, hn_store_ns ns) {
+    return cache->remote && ns != HN_STORE_TOOLCHAIN;
+}
 
-hn_cache_level hn_cache_get(hn_cache *cache, hn_store_ns ns, const hn_digest *key, hn_store_entry *out_entry) {
+hn_cache_level hn_cache_get(hn_cache *cache, hn_store_ns ns, const hn_digest *key,
+                            hn_store_entry *out_entry) {
     if (hn_store_get(cache->store, ns, key, out_entry)) return HN_LEVEL_DISK;
-    return is_shared(cache, ns) && get_remote(cache, ns, key, true, out_entry) ? HN_LEVEL_REMOTE : HN_LEVEL_NONE;
+    return is_shared(cache, ns) && get_remote(cache, ns, key, true, out_entry) ? HN_LEVEL_REMOTE
+                                                                               : HN_LEVEL_NONE;
 }
 
 hn_cache_level hn_cache_look_again(hn_cache *cache, hn_store_ns ns, const hn_digest *key,
                                    hn_store_entry *out_entry) {
     if (hn_store_peek(cache->store, ns, key, out_entry)) return HN_LEVEL_DISK;
-    return is_shared(cache, ns) && get_remote(cache, ns, key, false, out_entry) ? HN_LEVEL_REMOTE : HN_LEVEL_NONE;
+    return is_shared(cache, ns) && get_remote(cache, ns, key, false, out_entry) ? HN_LEVEL_REMOTE
+                                                                                : HN_LEVEL_NONE;
 }
 
-bool hn_cache_get_remote(hn_cache *cache, hn_store_ns ns, const hn_digest *key, hn_store_entry *out_entry) {
+bool hn_cache_get_remote(hn_cache *cache, hn_store_ns ns, const hn_digest *key,
+                         hn_store_entry *out_entry) {
     hn_strbuf bytes;
     hn_entry_footer footer;
     hn_strbuf_init(&bytes);
@@ -124,7 +133,8 @@ void hn_cache_put(hn_cache *cache, const hn_store_put_args *args) {
         (void)hn_store_put(cache->store, args);
     } else {
         (void)hn_store_put_bytes(cache->store, args->ns, args->key, bytes.ptr, bytes.len);
-        (void)hn_remote_put(cache->remote, args->ns, args->key, hn_strbuf_str(&bytes), args->lifetime_s);
+        (void)hn_remote_put(cache->remote, args->ns, args->key, hn_strbuf_str(&bytes),
+                            args->lifetime_s);
     }
     hn_strbuf_deinit(&bytes);
 }

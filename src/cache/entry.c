@@ -10,13 +10,14 @@ enum { RECORD_LIMIT_BYTES = 1 << 20 };
 
 void hn_entry_summarise(hn_str record, hn_strbuf *out) {
     hn_status status = hn_record_summarise(record, out);
-    if (status || out->len > RECORD_LIMIT_BYTES) hn_strbuf_reset(out); /* an entry without reasons */
+    /* an entry without reasons */
+    if (status || out->len > RECORD_LIMIT_BYTES) hn_strbuf_reset(out);
     hn_status_free(status);
 }
 
 /* A checksum of the checksums of the three parts; the footer's own field is not part of it. */
-static void checksum_of(const void *payload, size_t payload_len, hn_str record, const hn_entry_footer *footer,
-                        uint8_t out[16]) {
+static void checksum_of(const void *payload, size_t payload_len, hn_str record,
+                        const hn_entry_footer *footer, uint8_t out[16]) {
     hn_entry_footer rest = *footer;
     memset(rest.checksum, 0, sizeof(rest.checksum));
     const XXH128_hash_t parts[3] = {
@@ -39,7 +40,8 @@ void hn_entry_seal(const hn_store_put_args *args, hn_str summary, hn_entry_foote
         .ns = (uint32_t)args->ns,
         .flags = args->is_failure ? HN_ENTRY_FLAG_FAILURE : 0,
         .version = HN_ENTRY_VERSION,
-        .made_us = args->made_ns / 1000 < UINT32_MAX ? (uint32_t)(args->made_ns / 1000) : UINT32_MAX,
+        .made_us =
+            args->made_ns / 1000 < UINT32_MAX ? (uint32_t)(args->made_ns / 1000) : UINT32_MAX,
     };
     memcpy(out->key, args->key->bytes, sizeof(out->key));
     memcpy(out->magic, HN_ENTRY_MAGIC, sizeof(out->magic));

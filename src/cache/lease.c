@@ -1,5 +1,5 @@
-/* lease.c: see lease.h. Remote leases are renewed by a thread that starts with the first of them, so that they
- * can be short and a dead holder is replaced soon. */
+/* lease.c: see lease.h. Remote leases are renewed by a thread that starts with the first of them,
+ * so that they can be short and a dead holder is replaced soon. */
 #include "cache/lease.h"
 
 #include "base/lock.h"
@@ -124,14 +124,15 @@ static slot *next_due(hn_leases *leases) {
     return first;
 }
 
-/* With the lock held, which is given up meanwhile. A lease that was lost goes on as if it were held: the work is
- * under way, and its result will be the same as the other holder's. */
+/* With the lock held, which is given up meanwhile. A lease that was lost goes on as if it were
+ * held: the work is under way, and its result will be the same as the other holder's. */
 static void renew(hn_leases *leases, slot *s) {
     slot copy = {.ns = s->ns, .key = s->key, .token = s->token};
     s->renew_ns = hn_now_ns() + hn_remote_lease_ms(leases->remote) * 1000000 / RENEW_PART;
     hn_unlock(&leases->lock);
     if (hn_remote_renew(leases->remote, copy.ns, &copy.key, &copy.token) == HN_REMOTE_NO)
-        hn_log("cache", HN_LOG_DEBUG, "a lease in the remote cache was lost, or has just been given back");
+        hn_log("cache", HN_LOG_DEBUG,
+               "a lease in the remote cache was lost, or has just been given back");
     hn_lock(&leases->lock);
 }
 
@@ -145,7 +146,8 @@ static void *renew_main(void *argument) {
         } else if (s->renew_ns <= hn_now_ns()) {
             renew(leases, s);
         } else {
-            struct timespec until = {.tv_sec = s->renew_ns / 1000000000, .tv_nsec = s->renew_ns % 1000000000};
+            struct timespec until = {.tv_sec = s->renew_ns / 1000000000,
+                                     .tv_nsec = s->renew_ns % 1000000000};
             pthread_cond_timedwait(&leases->changed, &leases->lock, &until);
         }
     }
@@ -153,8 +155,8 @@ static void *renew_main(void *argument) {
     return NULL;
 }
 
-/* With the lock held. Without the thread a lease ends after its first life, which costs double work at most. The
- * host's signals are not for this thread. */
+/* With the lock held. Without the thread a lease ends after its first life, which costs double work
+ * at most. The host's signals are not for this thread. */
 static void start_thread(hn_leases *leases) {
     if (leases->has_thread) return;
     sigset_t all, old;
@@ -193,8 +195,8 @@ static void note_remote(hn_leases *leases, slot *s, const hn_remote_token *token
     hn_unlock(&leases->lock);
 }
 
-hn_lease_answer hn_lease_try(hn_leases *leases, hn_store_ns ns, const hn_digest *key, bool is_shared,
-                             hn_lease *out_lease) {
+hn_lease_answer hn_lease_try(hn_leases *leases, hn_store_ns ns, const hn_digest *key,
+                             bool is_shared, hn_lease *out_lease) {
     char name[HN_STORE_NAME_BYTES];
     hn_remote_token token;
     int fd;

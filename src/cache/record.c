@@ -47,7 +47,8 @@ hn_status hn_record_check(hn_str record) {
     while (hn_record_next(&record, &field)) {
     }
     if (record.len)
-        return HN_ERROR(HN_CORRUPT, "damaged record: %zu bytes at its end make no field", record.len);
+        return HN_ERROR(HN_CORRUPT, "damaged record: %zu bytes at its end make no field",
+                        record.len);
     return NULL;
 }
 
@@ -66,7 +67,8 @@ bool hn_record_find(hn_str record, const char *name, hn_str *out_value) {
 int64_t hn_record_find_i64(hn_str record, const char *name, int64_t fallback) {
     hn_str value;
     char text[24];
-    if (!hn_record_find(record, name, &value) || value.len == 0 || value.len >= sizeof(text)) return fallback;
+    if (!hn_record_find(record, name, &value) || value.len == 0 || value.len >= sizeof(text))
+        return fallback;
     memcpy(text, value.ptr, value.len);
     text[value.len] = 0;
     char *end;
@@ -90,10 +92,8 @@ hn_status hn_record_summarise(hn_str record, hn_strbuf *out) {
         size_t len = field.name.len < sizeof(name) ? field.name.len : sizeof(name) - 1;
         memcpy(name, field.name.ptr, len);
         name[len] = 0;
-        if (field.value.len > HN_RECORD_VALUE_BYTES)
-            summarise_value(out, name, field.value);
-        else
-            hn_record_add(out, name, field.value);
+        if (field.value.len > HN_RECORD_VALUE_BYTES) summarise_value(out, name, field.value);
+        else hn_record_add(out, name, field.value);
     }
     return hn_strbuf_status(out);
 }

@@ -1,9 +1,9 @@
 /* record.h: lists of (field name, value) in one canonical byte form.
  *
- * A key record names everything that a result depends on, in a fixed order; the digest of its bytes is
- * the key of the result. The same form carries jobs to workers. Layout: for each field a 16-bit name
- * length, a 32-bit value length (both little-endian), the name, the value. Records that are read may
- * come from a disk or another process, so every length is checked. */
+ * A key record names everything that a result depends on, in a fixed order; the digest of its bytes
+ * is the key of the result. The same form carries jobs to workers. Layout: for each field a 16-bit
+ * name length, a 32-bit value length (both little-endian), the name, the value. Records that are
+ * read may come from a disk or another process, so every length is checked. */
 #ifndef HN_CACHE_RECORD_H
 #define HN_CACHE_RECORD_H
 

@@ -1,8 +1,9 @@
 /* remote.c: when to ask the server, what to ask it, and what to count.
  *
- * Two gates keep a server in trouble from costing time again and again: one for everything, and one for storing,
- * since a full server still answers questions. A gate closes at a failure, for 1 s, then 2, 4 ... 60 s; then one
- * thread tries, with a shorter limit, while the others go on without. */
+ * Two gates keep a server in trouble from costing time again and again: one for everything, and one
+ * for storing, since a full server still answers questions. A gate closes at a failure, for 1 s,
+ * then 2, 4 ... 60 s; then one thread tries, with a shorter limit, while the others go on
+ * without. */
 #include "cache/remote_internal.h"
 
 #include "base/lock.h"
@@ -18,7 +19,7 @@
 enum {
     COOL_DOWN_FIRST_S = 1,
     COOL_DOWN_MAX_S = 60,
-    SLOW_PART = 10,  /* an answer is slow after this part of the time limit, */
+    SLOW_PART = 10,    /* an answer is slow after this part of the time limit, */
     SLOW_IN_A_ROW = 3, /* and that many of them are as good as none */
     KEY_BYTES = 128,
 };
@@ -114,7 +115,8 @@ typedef struct operation {
 
 static bool operation_begin(hn_remote *remote, bool is_storing, operation *out) {
     *out = (operation){.remote = remote, .is_storing = is_storing, .begin_ns = hn_now_ns()};
-    if (remote->pid != getpid()) return false; /* the lock may be held by a thread that does not exist here */
+    /* the lock may be held by a thread that does not exist here */
+    if (remote->pid != getpid()) return false;
     hn_lock(&remote->lock);
     bool ok = gate_enter(&remote->all, out->begin_ns, &out->is_trial);
     if (ok && is_storing && !gate_enter(&remote->storing, out->begin_ns, &out->is_storing_trial)) {
@@ -125,7 +127,8 @@ static bool operation_begin(hn_remote *remote, bool is_storing, operation *out) 
     hn_unlock(&remote->lock);
     const hn_remote_config *config = &remote->address.config;
     out->limit_ms = config->command_ms;
-    if (out->is_trial && config->connect_ms < config->command_ms) out->limit_ms = config->connect_ms;
+    if (out->is_trial && config->connect_ms < config->command_ms)
+        out->limit_ms = config->connect_ms;
     return ok;
 }
 
@@ -135,7 +138,8 @@ static bool is_slow(const operation *op, int64_t spent_ns, size_t moved_bytes) {
 }
 
 /* With the lock held. True when the gate closed just now. */
-static bool settle_gates(operation *op, hn_remote_result result, int64_t now_ns, size_t moved_bytes) {
+static bool settle_gates(operation *op, hn_remote_result result, int64_t now_ns,
+                         size_t moved_bytes) {
     hn_remote *remote = op->remote;
     gate *all = &remote->all, *storing = &remote->storing;
     if (op->is_trial) all->is_trying = false;
@@ -146,12 +150,14 @@ static bool settle_gates(operation *op, hn_remote_result result, int64_t now_ns,
     all->slow_count = slow ? all->slow_count + 1 : 0;
     if (all->slow_count >= SLOW_IN_A_ROW) return gate_fail(all, op->begin_ns, now_ns);
     if (op->is_trial) all->cool_down_s = 0;
-    if (op->is_storing && result == HN_RESULT_REFUSED) return gate_fail(storing, op->begin_ns, now_ns);
+    if (op->is_storing && result == HN_RESULT_REFUSED)
+        return gate_fail(storing, op->begin_ns, now_ns);
     if (op->is_storing_trial) storing->cool_down_s = 0;
     return false;
 }
 
-static void operation_end(operation *op, hn_remote_result result, const hn_strbuf *answer, bool has_connected) {
+static void operation_end(operation *op, hn_remote_result result, const hn_strbuf *answer,
+                          bool has_connected) {
     hn_remote *remote = op->remote;
     int64_t now_ns = hn_now_ns(), spent_ns = now_ns - op->begin_ns;
     hn_lock(&remote->lock);
@@ -167,18 +173,22 @@ static void operation_end(operation *op, hn_remote_result result, const hn_strbu
     if (spent_ns > stats->longest_ns) stats->longest_ns = spent_ns;
     bool is_back = op->is_trial && remote->all.cool_down_s == 0;
     hn_unlock(&remote->lock);
-    hn_str why = answer->len && result != HN_RESULT_VALUE ? hn_strbuf_str(answer) : HN_STR("its answers are slow");
+    hn_str why = answer->len && result != HN_RESULT_VALUE ? hn_strbuf_str(answer)
+                                                          : HN_STR("its answers are slow");
     if (is_news && op->is_storing && result == HN_RESULT_REFUSED)
-        hn_warn_once("cache", "remote-full", "cannot store in remote cache '%s': " HN_STR_FMT "; going on without",
+        hn_warn_once("cache", "remote-full",
+                     "cannot store in remote cache '%s': " HN_STR_FMT "; going on without",
                      remote->name, HN_STR_ARG(why));
     else if (is_news)
-        hn_warn_once("cache", "remote-away", "going on without remote cache '%s': " HN_STR_FMT, remote->name,
-                     HN_STR_ARG(why));
+        hn_warn_once("cache", "remote-away", "going on without remote cache '%s': " HN_STR_FMT,
+                     remote->name, HN_STR_ARG(why));
     if (is_back) hn_log("cache", HN_LOG_INFO, "remote cache '%s' answers again", remote->name);
 }
 
-/* Runs one command. The answer, or the reason for its absence, is appended to `answer`, which was empty. */
-static hn_remote_result run(hn_remote *remote, bool is_storing, const hn_str *words, int count, hn_strbuf *answer) {
+/* Runs one command. The answer, or the reason for its absence, is appended to `answer`, which was
+ * empty. */
+static hn_remote_result run(hn_remote *remote, bool is_storing, const hn_str *words, int count,
+                            hn_strbuf *answer) {
     operation op;
     if (!operation_begin(remote, is_storing, &op)) {
         hn_strbuf_puts(answer, "it is not tried for a while after a failure");
@@ -186,7 +196,8 @@ static hn_remote_result run(hn_remote *remote, bool is_storing, const hn_str *wo
     }
     for (int i = 0; i < count; i++) op.sent_bytes += words[i].len;
     bool has_connected;
-    hn_remote_result result = hn_redis_command(remote->redis, words, count, op.limit_ms, answer, &has_connected);
+    hn_remote_result result =
+        hn_redis_command(remote->redis, words, count, op.limit_ms, answer, &has_connected);
     operation_end(&op, result, answer, has_connected);
     return result;
 }
@@ -199,16 +210,18 @@ static void count(hn_remote *remote, uint64_t *counter) {
 
 /* ---- values ---- */
 
-/* "henry:1:kernel:<64 digits>"; leases have one more word. The number is the format of an entry, so that two
- * versions that share a server do not meet. */
-static hn_str key_text(char out[KEY_BYTES], const char *kind, hn_store_ns ns, const hn_digest *key) {
+/* "henry:1:kernel:<64 digits>"; leases have one more word. The number is the format of an entry, so
+ * that two versions that share a server do not meet. */
+static hn_str key_text(char out[KEY_BYTES], const char *kind, hn_store_ns ns,
+                       const hn_digest *key) {
     char hex[HN_DIGEST_HEX_BYTES];
     hn_digest_hex(key, hex);
     int len = snprintf(out, KEY_BYTES, "henry:1:%s%s:%s", kind, hn_store_ns_name(ns), hex);
     return (hn_str){out, (size_t)len};
 }
 
-hn_remote_answer hn_remote_get(hn_remote *remote, hn_store_ns ns, const hn_digest *key, hn_strbuf *out) {
+hn_remote_answer hn_remote_get(hn_remote *remote, hn_store_ns ns, const hn_digest *key,
+                               hn_strbuf *out) {
     char name[KEY_BYTES];
     hn_strbuf answer;
     const hn_str words[] = {HN_STR("GET"), key_text(name, "", ns, key)};
@@ -224,7 +237,8 @@ hn_remote_answer hn_remote_get(hn_remote *remote, hn_store_ns ns, const hn_diges
     hn_strbuf_deinit(&answer);
     if (result == HN_RESULT_WRONG_KIND) hn_remote_reject(remote, ns, key);
     if (result == HN_RESULT_VALUE) return HN_REMOTE_YES;
-    return result == HN_RESULT_NIL || result == HN_RESULT_WRONG_KIND ? HN_REMOTE_NO : HN_REMOTE_AWAY;
+    return result == HN_RESULT_NIL || result == HN_RESULT_WRONG_KIND ? HN_REMOTE_NO
+                                                                     : HN_REMOTE_AWAY;
 }
 
 bool hn_remote_takes(hn_remote *remote, size_t len) {
@@ -233,20 +247,23 @@ bool hn_remote_takes(hn_remote *remote, size_t len) {
     return takes;
 }
 
-hn_remote_answer hn_remote_put(hn_remote *remote, hn_store_ns ns, const hn_digest *key, hn_str value,
-                               int64_t lifetime_s) {
+hn_remote_answer hn_remote_put(hn_remote *remote, hn_store_ns ns, const hn_digest *key,
+                               hn_str value, int64_t lifetime_s) {
     const hn_remote_config *config = &remote->address.config;
     if (!hn_remote_takes(remote, value.len)) return HN_REMOTE_NO;
     char name[KEY_BYTES], seconds[24];
     int64_t ttl_s = lifetime_s > 0 ? lifetime_s : config->ttl_s;
     snprintf(seconds, sizeof(seconds), "%lld", (long long)ttl_s);
-    const hn_str words[] = {HN_STR("SET"), key_text(name, "", ns, key), value, HN_STR("EX"), hn_str_of(seconds)};
+    const hn_str words[] = {HN_STR("SET"), key_text(name, "", ns, key), value, HN_STR("EX"),
+                            hn_str_of(seconds)};
     hn_strbuf answer;
     hn_strbuf_init(&answer);
     hn_remote_result result = run(remote, true, words, ttl_s > 0 ? 5 : 3, &answer);
     hn_strbuf_deinit(&answer);
     if (result == HN_RESULT_VALUE) count(remote, &remote->stats.puts);
-    return result == HN_RESULT_VALUE ? HN_REMOTE_YES : result == HN_RESULT_REFUSED ? HN_REMOTE_NO : HN_REMOTE_AWAY;
+    return result == HN_RESULT_VALUE     ? HN_REMOTE_YES
+           : result == HN_RESULT_REFUSED ? HN_REMOTE_NO
+                                         : HN_REMOTE_AWAY;
 }
 
 void hn_remote_count_get(hn_remote *remote, hn_remote_answer answer) {
@@ -276,14 +293,16 @@ static void make_token(hn_remote_token *out) {
              (unsigned long long)numbers[1]);
 }
 
-/* Runs a script on a lease, so that nobody else's is touched between the look and the change. YES: the script returned 1. */
+/* Runs a script on a lease, so that nobody else's is touched between the look and the change. YES:
+ * the script returned 1. */
 static hn_remote_answer if_lease(hn_remote *remote, hn_store_ns ns, const hn_digest *key,
-                                const hn_remote_token *token, const char *script) {
+                                 const hn_remote_token *token, const char *script) {
     char name[KEY_BYTES], ms[24];
     hn_strbuf answer;
     snprintf(ms, sizeof(ms), "%lld", (long long)remote->address.config.lease_ms);
-    const hn_str words[] = {HN_STR("EVAL"),         hn_str_of(script), HN_STR("1"), key_text(name, "lease:", ns, key),
-                            hn_str_of(token->text), hn_str_of(ms)};
+    const hn_str words[] = {
+        HN_STR("EVAL"),         hn_str_of(script), HN_STR("1"), key_text(name, "lease:", ns, key),
+        hn_str_of(token->text), hn_str_of(ms)};
     hn_strbuf_init(&answer);
     hn_remote_result result = run(remote, false, words, 6, &answer);
     bool is_so = result == HN_RESULT_VALUE && hn_str_eq(hn_strbuf_str(&answer), HN_STR("1"));
@@ -292,23 +311,27 @@ static hn_remote_answer if_lease(hn_remote *remote, hn_store_ns ns, const hn_dig
     return result != HN_RESULT_VALUE ? HN_REMOTE_AWAY : is_so ? HN_REMOTE_YES : HN_REMOTE_NO;
 }
 
-/* A value under the name of a lease that does not expire, or is of another kind, is no lease: no holder will ever give it
- * back. It is removed, which is counted. */
+/* A value under the name of a lease that does not expire, or is of another kind, is no lease: no
+ * holder will ever give it back. It is removed, which is counted. */
 static bool remove_odd_lease(hn_remote *remote, hn_store_ns ns, const hn_digest *key) {
     static const hn_remote_token nobody = {""};
-    if (if_lease(remote, ns, key, &nobody,
-                 "if redis.call('pttl', KEYS[1]) == -1 then return redis.call('del', KEYS[1]) else return 0 end") != HN_REMOTE_YES)
+    if (if_lease(
+            remote, ns, key, &nobody,
+            "if redis.call('pttl', KEYS[1]) == -1 then return redis.call('del', KEYS[1]) else return 0 end") !=
+        HN_REMOTE_YES)
         return false;
     count(remote, &remote->stats.damaged);
     return true;
 }
 
-static hn_remote_result take_lease(hn_remote *remote, hn_store_ns ns, const hn_digest *key, const hn_remote_token *token) {
+static hn_remote_result take_lease(hn_remote *remote, hn_store_ns ns, const hn_digest *key,
+                                   const hn_remote_token *token) {
     char name[KEY_BYTES], ms[24];
     hn_strbuf answer;
     snprintf(ms, sizeof(ms), "%lld", (long long)remote->address.config.lease_ms);
-    const hn_str words[] = {HN_STR("SET"), key_text(name, "lease:", ns, key), hn_str_of(token->text), HN_STR("NX"),
-                            HN_STR("PX"),  hn_str_of(ms)};
+    const hn_str words[] = {HN_STR("SET"),          key_text(name, "lease:", ns, key),
+                            hn_str_of(token->text), HN_STR("NX"),
+                            HN_STR("PX"),           hn_str_of(ms)};
     hn_strbuf_init(&answer);
     /* It is of no use to lead for a server that stores nothing. */
     hn_remote_result result = run(remote, true, words, 6, &answer);
@@ -320,23 +343,27 @@ hn_remote_answer hn_remote_lease(hn_remote *remote, hn_store_ns ns, const hn_dig
                                  hn_remote_token *out_token) {
     make_token(out_token);
     hn_remote_result result = take_lease(remote, ns, key, out_token);
-    if (result == HN_RESULT_NIL && remove_odd_lease(remote, ns, key)) result = take_lease(remote, ns, key, out_token);
+    if (result == HN_RESULT_NIL && remove_odd_lease(remote, ns, key))
+        result = take_lease(remote, ns, key, out_token);
     if (result == HN_RESULT_VALUE) count(remote, &remote->stats.leases);
     if (result == HN_RESULT_NIL) count(remote, &remote->stats.leases_busy);
-    return result == HN_RESULT_VALUE ? HN_REMOTE_YES : result == HN_RESULT_NIL ? HN_REMOTE_NO : HN_REMOTE_AWAY;
+    return result == HN_RESULT_VALUE ? HN_REMOTE_YES
+           : result == HN_RESULT_NIL ? HN_REMOTE_NO
+                                     : HN_REMOTE_AWAY;
 }
 
 hn_remote_answer hn_remote_renew(hn_remote *remote, hn_store_ns ns, const hn_digest *key,
                                  const hn_remote_token *token) {
     return if_lease(remote, ns, key, token,
-                   "if redis.call('get', KEYS[1]) == ARGV[1] then "
-                   "return redis.call('pexpire', KEYS[1], ARGV[2]) else return 0 end");
+                    "if redis.call('get', KEYS[1]) == ARGV[1] then "
+                    "return redis.call('pexpire', KEYS[1], ARGV[2]) else return 0 end");
 }
 
-void hn_remote_release(hn_remote *remote, hn_store_ns ns, const hn_digest *key, const hn_remote_token *token) {
+void hn_remote_release(hn_remote *remote, hn_store_ns ns, const hn_digest *key,
+                       const hn_remote_token *token) {
     (void)if_lease(remote, ns, key, token,
-                  "if redis.call('get', KEYS[1]) == ARGV[1] then "
-                  "return redis.call('del', KEYS[1]) else return 0 end");
+                   "if redis.call('get', KEYS[1]) == ARGV[1] then "
+                   "return redis.call('del', KEYS[1]) else return 0 end");
 }
 
 /* ---- for people ---- */
@@ -347,8 +374,8 @@ hn_status hn_remote_ping(hn_remote *remote, int64_t *out_ns) {
     hn_strbuf answer;
     hn_strbuf_init(&answer);
     int64_t begin_ns = hn_now_ns();
-    hn_remote_result result =
-        hn_redis_command(remote->redis, words, 1, remote->address.config.command_ms, &answer, &has_connected);
+    hn_remote_result result = hn_redis_command(
+        remote->redis, words, 1, remote->address.config.command_ms, &answer, &has_connected);
     *out_ns = hn_now_ns() - begin_ns;
     hn_status status = NULL;
     if (result != HN_RESULT_VALUE || !hn_str_eq(hn_strbuf_str(&answer), HN_STR("PONG")))

@@ -1,5 +1,5 @@
-/* remote_internal.h: what remote.c (when to ask) and a kind of server (how to ask) share. Not for other
- * folders. A further kind is one file and one row of the table in remote.c. */
+/* remote_internal.h: what remote.c (when to ask) and a kind of server (how to ask) share. Not for
+ * other folders. A further kind is one file and one row of the table in remote.c. */
 #ifndef HN_CACHE_REMOTE_INTERNAL_H
 #define HN_CACHE_REMOTE_INTERNAL_H
 
@@ -27,7 +27,8 @@ void hn_remote_address_name(const hn_remote_address *address, char out[256]);
 typedef enum hn_remote_result {
     HN_RESULT_VALUE, /* bytes, a status line or a number, appended to the output */
     HN_RESULT_NIL,
-    HN_RESULT_WRONG_KIND, /* the key holds a list, a hash or the like, which no Henry wrote; the connection is good */
+    /* the key holds a list, a hash or the like, which no Henry wrote; the connection is good */
+    HN_RESULT_WRONG_KIND,
     HN_RESULT_REFUSED, /* the server's error text is in the output; the connection is good */
     HN_RESULT_LOST,    /* no answer in time, or nonsense; a message is in the output */
 } hn_remote_result;
@@ -37,10 +38,11 @@ typedef struct hn_redis hn_redis;
 hn_status hn_redis_create(const hn_remote_address *address, hn_redis **out) HN_MUST_USE;
 void hn_redis_destroy(hn_redis *redis);
 void hn_redis_abandon(hn_redis *redis);
-/* Sends one command and waits for its answer, at most `limit_ms` plus what `HN_REMOTE_BYTES_PER_MS` allows for
- * what goes over the wire; connects first when there is no idle connection (`*out_connected`). */
+/* Sends one command and waits for its answer, at most `limit_ms` plus what `HN_REMOTE_BYTES_PER_MS`
+ * allows for what goes over the wire; connects first when there is no idle connection
+ * (`*out_connected`). */
 enum { HN_REMOTE_BYTES_PER_MS = 10 << 10 };
-hn_remote_result hn_redis_command(hn_redis *redis, const hn_str *words, int count, int64_t limit_ms, hn_strbuf *out,
-                                  bool *out_connected);
+hn_remote_result hn_redis_command(hn_redis *redis, const hn_str *words, int count, int64_t limit_ms,
+                                  hn_strbuf *out, bool *out_connected);
 
 #endif

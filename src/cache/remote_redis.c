@@ -1,8 +1,9 @@
 /* remote_redis.c: commands to a Redis server and their answers, within a time limit.
  *
- * hiredis formats commands and parses answers; the sockets are our own, because a limit for the whole command
- * (not for each read), no SIGPIPE in a host program and a bound on what a hostile server may send are all beyond
- * its blocking calls. Connections are kept in slots that threads take and give back without a lock. */
+ * hiredis formats commands and parses answers; the sockets are our own, because a limit for the
+ * whole command (not for each read), no SIGPIPE in a host program and a bound on what a hostile
+ * server may send are all beyond its blocking calls. Connections are kept in slots that threads
+ * take and give back without a lock. */
 #include "cache/remote_internal.h"
 
 #include "base/oserror.h"
@@ -23,7 +24,7 @@
 #include <unistd.h>
 
 enum {
-    SLOTS = 32,              /* commands at once in one process; more are not sent */
+    SLOTS = 32, /* commands at once in one process; more are not sent */
     READ_BYTES = 64 << 10,
     ANSWER_SLACK_BYTES = 64, /* of the protocol, around the largest value */
 };
@@ -59,7 +60,8 @@ hn_status hn_redis_create(const hn_remote_address *address, hn_redis **out) {
                              &redis->address.port, &redis->address.path};
     const char *from = address->storage, *end = from + sizeof(address->storage);
     for (size_t k = 0; k < sizeof(pieces) / sizeof(pieces[0]); k++)
-        if (*pieces[k] >= from && *pieces[k] < end) *pieces[k] = redis->address.storage + (*pieces[k] - from);
+        if (*pieces[k] >= from && *pieces[k] < end)
+            *pieces[k] = redis->address.storage + (*pieces[k] - from);
     *out = redis;
     return NULL;
 }
@@ -87,9 +89,12 @@ void hn_redis_abandon(hn_redis *redis) {
 /* ---- time ---- */
 
 static int left_ms(const exchange *x) {
-    int64_t limit_ns = x->limit_ms * 1000000 + (int64_t)(x->moved_bytes / HN_REMOTE_BYTES_PER_MS) * 1000000;
+    int64_t limit_ns =
+        x->limit_ms * 1000000 + (int64_t)(x->moved_bytes / HN_REMOTE_BYTES_PER_MS) * 1000000;
     int64_t left_ns = x->begin_ns + limit_ns - hn_now_ns();
-    return left_ns <= 0 ? 0 : left_ns > 1000000000000 ? 1000000 : (int)((left_ns + 999999) / 1000000);
+    return left_ns <= 0              ? 0
+           : left_ns > 1000000000000 ? 1000000
+                                     : (int)((left_ns + 999999) / 1000000);
 }
 
 /* A message instead of an answer. */
@@ -114,7 +119,8 @@ static bool wait_for(const exchange *x, int fd, short events) {
 
 /* ---- connecting ---- */
 
-static bool connect_to(const exchange *x, const struct sockaddr *address, socklen_t len, int *out_fd) {
+static bool connect_to(const exchange *x, const struct sockaddr *address, socklen_t len,
+                       int *out_fd) {
     int fd = socket(address->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), one = 1;
     if (fd < 0) return lost(x, "cannot make a socket", errno);
     if (address->sa_family != AF_UNIX) setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
@@ -126,16 +132,15 @@ static bool connect_to(const exchange *x, const struct sockaddr *address, sockle
         if (ok && getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &size) != 0) err = errno;
     }
     if (ok && err) ok = lost(x, "cannot connect", err);
-    if (ok)
-        *out_fd = fd;
-    else
-        close(fd);
+    if (ok) *out_fd = fd;
+    else close(fd);
     return ok;
 }
 
 static bool connect_local(const exchange *x, const char *path, int *out_fd) {
     struct sockaddr_un address = {.sun_family = AF_UNIX};
-    if (strlen(path) >= sizeof(address.sun_path)) return lost(x, "the path of its socket is too long", 0);
+    if (strlen(path) >= sizeof(address.sun_path))
+        return lost(x, "the path of its socket is too long", 0);
     memcpy(address.sun_path, path, strlen(path) + 1);
     return connect_to(x, (const struct sockaddr *)&address, sizeof(address), out_fd);
 }
@@ -171,22 +176,30 @@ static bool send_all(exchange *x, const char *bytes, size_t len) {
     return true;
 }
 
-/* Only these four kinds of answer are ever asked for; lists are not, and a list can promise a million members. */
-static bool is_answer(char first) { return first == '+' || first == '-' || first == ':' || first == '$'; }
+/* Only these four kinds of answer are ever asked for; lists are not, and a list can promise a
+ * million members. */
+static bool is_answer(char first) {
+    return first == '+' || first == '-' || first == ':' || first == '$';
+}
 
-/* Whether an answer that begins with these bytes is a string longer than a read: "$LENGTH\r\n...". */
+/* Whether an answer that begins with these bytes is a string longer than a read:
+ * "$LENGTH\r\n...". */
 static bool is_large(const char *bytes, size_t len, size_t *out_head, size_t *out_value) {
     size_t at = 1, value = 0;
     if (!len || bytes[0] != '$') return false;
     for (; at < len && bytes[at] >= '0' && bytes[at] <= '9'; at++)
-        if (!hn_mul_size(value, 10, &value) || !hn_add_size(value, (size_t)(bytes[at] - '0'), &value)) return false;
-    if (at + 2 > len || bytes[at] != '\r' || bytes[at + 1] != '\n' || value < READ_BYTES) return false;
+        if (!hn_mul_size(value, 10, &value) ||
+            !hn_add_size(value, (size_t)(bytes[at] - '0'), &value))
+            return false;
+    if (at + 2 > len || bytes[at] != '\r' || bytes[at + 1] != '\n' || value < READ_BYTES)
+        return false;
     *out_head = at + 2;
     *out_value = value;
     return true;
 }
 
-/* Reads the rest of a long string into its place: the reader would copy it twice, into memory that is new each time. */
+/* Reads the rest of a long string into its place: the reader would copy it twice, into memory that
+ * is new each time. */
 static bool receive_large(exchange *x, const char *bytes, size_t len, size_t value) {
     int fd = atomic_load(&x->link->fd);
     char *to = hn_strbuf_reserve(x->out, value + 2), *end;
@@ -253,20 +266,24 @@ static bool receive_answer(exchange *x, size_t limit_bytes, redisReply **out_rep
 static hn_remote_result take_reply(const redisReply *reply, hn_strbuf *out) {
     switch (reply->type) {
     case REDIS_REPLY_STRING:
-    case REDIS_REPLY_STATUS: hn_strbuf_append(out, reply->str, (size_t)reply->len); return HN_RESULT_VALUE;
+    case REDIS_REPLY_STATUS:
+        hn_strbuf_append(out, reply->str, (size_t)reply->len);
+        return HN_RESULT_VALUE;
     case REDIS_REPLY_INTEGER: hn_strbuf_i64(out, reply->integer); return HN_RESULT_VALUE;
     case REDIS_REPLY_NIL: return HN_RESULT_NIL;
     case REDIS_REPLY_ERROR:
         hn_strbuf_reset(out);
         hn_strbuf_append(out, reply->str, (size_t)reply->len);
         /* In front, or inside the text when a script met it. */
-        return memmem(reply->str, (size_t)reply->len, "WRONGTYPE", 9) ? HN_RESULT_WRONG_KIND : HN_RESULT_REFUSED;
+        return memmem(reply->str, (size_t)reply->len, "WRONGTYPE", 9) ? HN_RESULT_WRONG_KIND
+                                                                      : HN_RESULT_REFUSED;
     default: return HN_RESULT_LOST;
     }
 }
 
 /* One command over a connection that stands. */
-static hn_remote_result exchange_command(hn_redis *redis, exchange *x, const hn_str *words, int count) {
+static hn_remote_result exchange_command(hn_redis *redis, exchange *x, const hn_str *words,
+                                         int count) {
     enum { WORDS_MAX = 8 };
     const char *pieces[WORDS_MAX];
     size_t lengths[WORDS_MAX];
@@ -292,7 +309,8 @@ static bool introduce(hn_redis *redis, exchange *x) {
     const hn_remote_address *address = &redis->address;
     char db[24];
     snprintf(db, sizeof(db), "%lld", (long long)address->config.db);
-    const hn_str auth[3] = {HN_STR("AUTH"), hn_str_of(address->user ? address->user : address->password),
+    const hn_str auth[3] = {HN_STR("AUTH"),
+                            hn_str_of(address->user ? address->user : address->password),
                             hn_str_of(address->password)};
     const hn_str select_db[2] = {HN_STR("SELECT"), hn_str_of(db)};
     hn_remote_result result = HN_RESULT_VALUE;
@@ -331,14 +349,15 @@ static bool try_take(connection *link) {
 /* One that is connected, if there is one. */
 static connection *take_slot(hn_redis *redis) {
     for (int i = 0; i < SLOTS; i++)
-        if (atomic_load(&redis->slots[i].fd) >= 0 && try_take(&redis->slots[i])) return &redis->slots[i];
+        if (atomic_load(&redis->slots[i].fd) >= 0 && try_take(&redis->slots[i]))
+            return &redis->slots[i];
     for (int i = 0; i < SLOTS; i++)
         if (try_take(&redis->slots[i])) return &redis->slots[i];
     return NULL;
 }
 
-/* A server that was restarted, or that ends idle connections, has closed its end. Nothing is due on an idle one,
- * so anything that can be read is a reason to start again. */
+/* A server that was restarted, or that ends idle connections, has closed its end. Nothing is due on
+ * an idle one, so anything that can be read is a reason to start again. */
 static bool is_usable(const connection *link) {
     int fd = atomic_load(&link->fd);
     struct pollfd poll_fd = {.fd = fd, .events = POLLIN | POLLRDHUP};
@@ -350,9 +369,10 @@ static bool is_clean(const connection *link) {
     return link->reader && link->reader->pos == link->reader->len && !link->reader->err;
 }
 
-hn_remote_result hn_redis_command(hn_redis *redis, const hn_str *words, int count, int64_t limit_ms, hn_strbuf *out,
-                                  bool *out_connected) {
-    exchange x = {.begin_ns = hn_now_ns(), .limit_ms = limit_ms, .out = out, .link = take_slot(redis)};
+hn_remote_result hn_redis_command(hn_redis *redis, const hn_str *words, int count, int64_t limit_ms,
+                                  hn_strbuf *out, bool *out_connected) {
+    exchange x = {
+        .begin_ns = hn_now_ns(), .limit_ms = limit_ms, .out = out, .link = take_slot(redis)};
     *out_connected = false;
     if (!x.link) return lost(&x, "too many commands at once", 0), HN_RESULT_LOST;
     bool is_reused = is_usable(x.link);
@@ -365,7 +385,8 @@ hn_remote_result hn_redis_command(hn_redis *redis, const hn_str *words, int coun
     if (!is_reused) {
         disconnect(x.link);
         *out_connected = true;
-        result = connect_link(redis, &x) ? exchange_command(redis, &x, words, count) : HN_RESULT_LOST;
+        result =
+            connect_link(redis, &x) ? exchange_command(redis, &x, words, count) : HN_RESULT_LOST;
     }
     if (result == HN_RESULT_LOST || !is_clean(x.link)) disconnect(x.link);
     atomic_store(&x.link->is_taken, false);

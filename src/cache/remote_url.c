@@ -20,26 +20,32 @@ static hn_status set_option(hn_remote_config *config, char *word) {
         int64_t least, most;
         bool is_size;
     } rows[] = {
-        {"connect_ms", &config->connect_ms, 1, 60000, false}, {"command_ms", &config->command_ms, 1, 60000, false},
-        {"lease_ms", &config->lease_ms, 100, 600000, false},  {"ttl_s", &config->ttl_s, 0, INT32_MAX, false},
-        {"max_bytes", &config->max_bytes, 1024, 512 << 20, true}, {"db", &config->db, 0, 1 << 20, false},
+        {"connect_ms", &config->connect_ms, 1, 60000, false},
+        {"command_ms", &config->command_ms, 1, 60000, false},
+        {"lease_ms", &config->lease_ms, 100, 600000, false},
+        {"ttl_s", &config->ttl_s, 0, INT32_MAX, false},
+        {"max_bytes", &config->max_bytes, 1024, 512 << 20, true},
+        {"db", &config->db, 0, 1 << 20, false},
     };
     char *equals = strchr(word, '=');
     if (equals) *equals++ = 0;
     for (size_t k = 0; k < HN_COUNT_OF(rows); k++) {
         if (strcmp(rows[k].name, word) != 0) continue;
         int64_t number = -1;
-        bool good = equals && (rows[k].is_size ? hn_size_parse(equals, &number) : parse_number(equals, &number));
+        bool good = equals && (rows[k].is_size ? hn_size_parse(equals, &number)
+                                               : parse_number(equals, &number));
         if (!good || number < rows[k].least || number > rows[k].most)
-            return HN_ERROR(HN_INVALID_ARGUMENT, "option '%s' of the remote cache takes %lld to %lld", word,
+            return HN_ERROR(HN_INVALID_ARGUMENT,
+                            "option '%s' of the remote cache takes %lld to %lld", word,
                             (long long)rows[k].least, (long long)rows[k].most);
         *rows[k].value = number;
         return NULL;
     }
-    return HN_ERROR(HN_INVALID_ARGUMENT,
-                    "the remote cache has no option '%s'; there are connect_ms, command_ms, lease_ms, ttl_s, "
-                    "max_bytes and db",
-                    word);
+    return HN_ERROR(
+        HN_INVALID_ARGUMENT,
+        "the remote cache has no option '%s'; there are connect_ms, command_ms, lease_ms, ttl_s, "
+        "max_bytes and db",
+        word);
 }
 
 static hn_status set_options(hn_remote_config *config, char *text) {
@@ -87,7 +93,8 @@ static hn_status take_host(hn_remote_address *out, char *rest) {
     char *end = rest + strcspn(rest, ":");
     if (*rest == '[') { /* an address with colons in it */
         char *bracket = strchr(++rest, ']');
-        if (!bracket) return HN_ERROR(HN_INVALID_ARGUMENT, "the address of the remote cache lacks a ']'");
+        if (!bracket)
+            return HN_ERROR(HN_INVALID_ARGUMENT, "the address of the remote cache lacks a ']'");
         *bracket = 0;
         end = bracket + 1;
     }
@@ -95,7 +102,8 @@ static hn_status take_host(hn_remote_address *out, char *rest) {
     if (*end == ':' && end[1]) out->port = end + 1;
     if (*end) *end = 0;
     out->host = *rest ? rest : "127.0.0.1";
-    if (out->port[strspn(out->port, "0123456789")] || atol(out->port) < 1 || atol(out->port) > 65535)
+    if (out->port[strspn(out->port, "0123456789")] || atol(out->port) < 1 ||
+        atol(out->port) > 65535)
         return HN_ERROR(HN_INVALID_ARGUMENT, "'%s' is no port of a remote cache", out->port);
     return NULL;
 }
@@ -106,7 +114,8 @@ static hn_status take_server(hn_remote_address *out, char *rest) {
     if (slash) {
         *slash = 0;
         if (strlen(slash + 1) + sizeof("db=") > sizeof(db))
-            return HN_ERROR(HN_INVALID_ARGUMENT, "the number of the remote cache's database is too long");
+            return HN_ERROR(HN_INVALID_ARGUMENT,
+                            "the number of the remote cache's database is too long");
         strcat(db, slash + 1);
         if (slash[1]) HN_TRY(set_option(&out->config, db));
     }
@@ -131,8 +140,9 @@ hn_status hn_remote_address_parse(const char *url, hn_remote_address *out) {
     }
     if (strncmp(url, tcp, strlen(tcp)) == 0) return take_server(out, out->storage + strlen(tcp));
     if (strncmp(url, local, strlen(local)) != 0)
-        return HN_ERROR(HN_INVALID_ARGUMENT,
-                        "the address of the remote cache starts neither with redis:// nor with unix://");
+        return HN_ERROR(
+            HN_INVALID_ARGUMENT,
+            "the address of the remote cache starts neither with redis:// nor with unix://");
     char *rest = out->storage + strlen(local);
     if (*rest != '/') take_credentials(out, &rest);
     out->path = rest;
@@ -142,8 +152,8 @@ hn_status hn_remote_address_parse(const char *url, hn_remote_address *out) {
 }
 
 void hn_remote_address_name(const hn_remote_address *address, char out[256]) {
-    if (address->path)
-        snprintf(out, 256, "unix://%s", address->path);
+    if (address->path) snprintf(out, 256, "unix://%s", address->path);
     else
-        snprintf(out, 256, "redis://%s:%s/%lld", address->host, address->port, (long long)address->config.db);
+        snprintf(out, 256, "redis://%s:%s/%lld", address->host, address->port,
+                 (long long)address->config.db);
 }

@@ -16,15 +16,17 @@
 #include <unistd.h>
 
 enum {
-    MAP_FROM_BYTES = 256 << 10, /* smaller entries are read: a map costs two system calls and page faults */
-    TOUCH_EVERY_S = 60,         /* how exact the order of eviction is */
-    BLOCK_BYTES = 4096,         /* what a file takes on the disk is a multiple */
-    TEMP_ATTEMPTS = 8,          /* at a file that no sweep takes away before it is locked */
+    /* smaller entries are read: a map costs two system calls and page faults */
+    MAP_FROM_BYTES = 256 << 10,
+    TOUCH_EVERY_S = 60, /* how exact the order of eviction is */
+    BLOCK_BYTES = 4096, /* what a file takes on the disk is a multiple */
+    TEMP_ATTEMPTS = 8,  /* at a file that no sweep takes away before it is locked */
 };
 #define DEFAULT_MAX_BYTES ((uint64_t)2 << 30)
 
 const char *hn_store_ns_name(hn_store_ns ns) {
-    static const char *const names[HN_STORE_NS_COUNT] = {"kernel", "graph", "toolchain", "tuning", "index"};
+    static const char *const names[HN_STORE_NS_COUNT] = {"kernel", "graph", "toolchain", "tuning",
+                                                         "index"};
     return ns < HN_STORE_NS_COUNT ? names[ns] : "";
 }
 
@@ -32,7 +34,8 @@ const char *hn_store_ns_name(hn_store_ns ns) {
 static hn_status open_dir(hn_store *store, const hn_store_options *options) {
     hn_status status = hn_store_dir_open(store, options);
     if (!status || options->is_required) return status;
-    hn_warn_once("cache", "store-open", "compiling without a cache on disk: %s", hn_status_message(status));
+    hn_warn_once("cache", "store-open", "compiling without a cache on disk: %s",
+                 hn_status_message(status));
     hn_status_free(status);
     store->dir[0] = 0;
     return NULL;
@@ -48,7 +51,8 @@ hn_status hn_store_open(const hn_store_options *options, hn_store **out_store) {
     store->is_off = options->dir && !options->dir[0];
     hn_status status = NULL;
     if (!options->dir || options->dir[0]) status = open_dir(store, options);
-    else if (options->is_required) status = HN_ERROR(HN_INVALID_ARGUMENT, "the name of the cache directory is empty");
+    else if (options->is_required)
+        status = HN_ERROR(HN_INVALID_ARGUMENT, "the name of the cache directory is empty");
     if (status) {
         free(store);
         return status;
@@ -78,7 +82,8 @@ void hn_store_entry_name(hn_store_ns ns, const hn_digest *key, char out[HN_STORE
     snprintf(out, HN_STORE_NAME_BYTES, "%s/%.2s/%s", hn_store_ns_name(ns), hex, hex + 2);
 }
 
-void hn_store_entry_path(const hn_store *store, hn_store_ns ns, const hn_digest *key, char *out_path) {
+void hn_store_entry_path(const hn_store *store, hn_store_ns ns, const hn_digest *key,
+                         char *out_path) {
     char name[HN_STORE_NAME_BYTES];
     hn_store_entry_name(ns, key, name);
     out_path[0] = 0;
@@ -93,7 +98,8 @@ void hn_store_remove(hn_store *store, hn_store_ns ns, const hn_digest *key) {
 }
 
 bool hn_store_key_parse(const char *digits, hn_digest *out_key) {
-    if (strspn(digits, "0123456789abcdef") != 2 * sizeof(out_key->bytes) || strlen(digits) != 2 * sizeof(out_key->bytes))
+    if (strspn(digits, "0123456789abcdef") != 2 * sizeof(out_key->bytes) ||
+        strlen(digits) != 2 * sizeof(out_key->bytes))
         return false;
     for (size_t i = 0; i < sizeof(out_key->bytes); i++) {
         const char pair[3] = {digits[2 * i], digits[2 * i + 1], 0};
@@ -107,7 +113,8 @@ void hn_store_random_name(char out[17]) {
     if (getrandom(&number, sizeof(number), GRND_NONBLOCK) != sizeof(number)) {
         struct timespec now;
         clock_gettime(CLOCK_MONOTONIC, &now);
-        const uint64_t seed[3] = {(uint64_t)getpid(), (uint64_t)now.tv_nsec, (uint64_t)(uintptr_t)&now};
+        const uint64_t seed[3] = {(uint64_t)getpid(), (uint64_t)now.tv_nsec,
+                                  (uint64_t)(uintptr_t)&now};
         number = hn_hash64(seed, sizeof(seed), 0);
     }
     snprintf(out, 17, "%016llx", (unsigned long long)number);
@@ -127,13 +134,16 @@ int hn_store_entry_open(const hn_store *store, const char *name, struct stat *ou
     return fd;
 }
 
-/* A hard link elsewhere could change the bytes after they were verified; a foreign file was planted. */
+/* A hard link elsewhere could change the bytes after they were verified; a foreign file was
+ * planted. */
 static hn_status check_file(const struct stat *info) {
     if (!S_ISREG(info->st_mode)) return HN_ERROR(HN_CORRUPT, "entry is not a regular file");
-    if (info->st_nlink > 1) return HN_ERROR(HN_CORRUPT, "entry has %u hard links", (unsigned)info->st_nlink);
+    if (info->st_nlink > 1)
+        return HN_ERROR(HN_CORRUPT, "entry has %u hard links", (unsigned)info->st_nlink);
     if (info->st_uid != geteuid() && info->st_uid != 0)
         return HN_ERROR(HN_CORRUPT, "entry belongs to another user (%u)", (unsigned)info->st_uid);
-    if ((uint64_t)info->st_size < sizeof(hn_entry_footer)) return HN_ERROR(HN_CORRUPT, "entry is cut short");
+    if ((uint64_t)info->st_size < sizeof(hn_entry_footer))
+        return HN_ERROR(HN_CORRUPT, "entry is cut short");
     return NULL;
 }
 
@@ -158,12 +168,14 @@ static hn_status load_file(const hn_store *store, int fd, size_t len, hn_store_e
         }
     }
     entry->storage = malloc(len);
-    if (!entry->storage) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for an entry of %zu bytes", len);
+    if (!entry->storage)
+        return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for an entry of %zu bytes", len);
     return read_all(fd, entry->storage, len);
 }
 
-hn_status hn_store_entry_read(hn_store *store, int fd, const struct stat *info, hn_store_ns ns, const hn_digest *key,
-                              hn_store_entry *out_entry, hn_entry_footer *out_footer) {
+hn_status hn_store_entry_read(hn_store *store, int fd, const struct stat *info, hn_store_ns ns,
+                              const hn_digest *key, hn_store_entry *out_entry,
+                              hn_entry_footer *out_footer) {
     *out_entry = (hn_store_entry){.fd = -1};
     HN_TRY(check_file(info));
     size_t len = (size_t)info->st_size;
@@ -182,10 +194,8 @@ hn_status hn_store_entry_read(hn_store *store, int fd, const struct stat *info, 
 }
 
 void hn_store_entry_deinit(hn_store_entry *entry) {
-    if (entry->mapped_bytes)
-        munmap(entry->storage, entry->mapped_bytes);
-    else
-        free(entry->storage);
+    if (entry->mapped_bytes) munmap(entry->storage, entry->mapped_bytes);
+    else free(entry->storage);
     if (entry->fd >= 0) close(entry->fd);
     *entry = (hn_store_entry){.fd = -1};
 }
@@ -202,7 +212,8 @@ void hn_store_quarantine(hn_store *store, const char *name) {
     atomic_fetch_add(&store->quarantined, 1);
 }
 
-/* The modification time is the store's own stamp of last use: many file systems do not keep access times. */
+/* The modification time is the store's own stamp of last use: many file systems do not keep access
+ * times. */
 static void touch(const hn_store *store, int fd, const struct stat *info) {
     if (!store->is_writable || time(NULL) - info->st_mtime < TOUCH_EVERY_S) return;
     const struct timespec times[2] = {{.tv_nsec = UTIME_OMIT}, {.tv_nsec = UTIME_NOW}};
@@ -211,7 +222,8 @@ static void touch(const hn_store *store, int fd, const struct stat *info) {
 
 static void report_bad(hn_store *store, const char *name, hn_status status) {
     if (hn_status_code(status) == HN_CORRUPT) {
-        hn_log("cache", HN_LOG_WARN, "entry '%s' moved to quarantine: %s", name, hn_status_message(status));
+        hn_log("cache", HN_LOG_WARN, "entry '%s' moved to quarantine: %s", name,
+               hn_status_message(status));
         hn_store_quarantine(store, name);
     } else {
         hn_log("cache", HN_LOG_DEBUG, "entry '%s' not used: %s", name, hn_status_message(status));
@@ -219,7 +231,8 @@ static void report_bad(hn_store *store, const char *name, hn_status status) {
     hn_status_free(status);
 }
 
-static bool get_verified(hn_store *store, hn_store_ns ns, const hn_digest *key, hn_store_entry *out_entry) {
+static bool get_verified(hn_store *store, hn_store_ns ns, const hn_digest *key,
+                         hn_store_entry *out_entry) {
     char name[HN_STORE_NAME_BYTES];
     hn_store_entry_name(ns, key, name);
     struct stat info;
@@ -244,11 +257,13 @@ static bool get_verified(hn_store *store, hn_store_ns ns, const hn_digest *key, 
     return true;
 }
 
-bool hn_store_peek(hn_store *store, hn_store_ns ns, const hn_digest *key, hn_store_entry *out_entry) {
+bool hn_store_peek(hn_store *store, hn_store_ns ns, const hn_digest *key,
+                   hn_store_entry *out_entry) {
     return store->dir_fd >= 0 && ns < HN_STORE_NS_COUNT && get_verified(store, ns, key, out_entry);
 }
 
-bool hn_store_get(hn_store *store, hn_store_ns ns, const hn_digest *key, hn_store_entry *out_entry) {
+bool hn_store_get(hn_store *store, hn_store_ns ns, const hn_digest *key,
+                  hn_store_entry *out_entry) {
     bool hit = hn_store_peek(store, ns, key, out_entry);
     atomic_fetch_add(hit ? &store->hits : &store->misses, 1);
     if (hit) atomic_fetch_add(&store->read_bytes, out_entry->len);
@@ -257,8 +272,8 @@ bool hn_store_get(hn_store *store, hn_store_ns ns, const hn_digest *key, hn_stor
 
 /* ---- publishing ---- */
 
-/* A write beyond RLIMIT_FSIZE raises SIGXFSZ, which would kill the host. It is raised for the writing thread,
- * so it is blocked here and taken away again if it came. */
+/* A write beyond RLIMIT_FSIZE raises SIGXFSZ, which would kill the host. It is raised for the
+ * writing thread, so it is blocked here and taken away again if it came. */
 static bool write_all(int fd, struct iovec *parts, int count) {
     sigset_t mask, old, pending;
     sigemptyset(&mask);
@@ -299,8 +314,9 @@ static int create_temp(const hn_store *store, char name[64]) {
     return fd;
 }
 
-/* An unfinished file is locked as long as its writer lives: that is how the sweep knows those of dead ones. It may
- * see a file before it is locked; the writer then finds it gone, or the sweep at it, and takes another. */
+/* An unfinished file is locked as long as its writer lives: that is how the sweep knows those of
+ * dead ones. It may see a file before it is locked; the writer then finds it gone, or the sweep at
+ * it, and takes another. */
 static int open_temp(const hn_store *store, char name[64]) {
     for (int i = 0; i < TEMP_ATTEMPTS; i++) {
         int fd = create_temp(store, name);
@@ -315,7 +331,8 @@ static int open_temp(const hn_store *store, char name[64]) {
     return -1;
 }
 
-/* A network file system may tell of a full disk on closing only, and the lock must last until the rename. */
+/* A network file system may tell of a full disk on closing only, and the lock must last until the
+ * rename. */
 static bool flush_by_closing(const hn_store *store, int fd) {
     if (store->is_mappable) return true;
     int copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
@@ -326,7 +343,8 @@ static bool flush_by_closing(const hn_store *store, int fd) {
 static int write_temp(const hn_store *store, struct iovec *parts, int count, char name[64]) {
     int fd = open_temp(store, name);
     if (fd < 0) return -1;
-    bool ok = write_all(fd, parts, count) && (!store->sync || fdatasync(fd) == 0) && flush_by_closing(store, fd);
+    bool ok = write_all(fd, parts, count) && (!store->sync || fdatasync(fd) == 0) &&
+              flush_by_closing(store, fd);
     if (ok) return fd;
     int err = errno;
     unlinkat(store->dir_fd, name, 0);
@@ -375,14 +393,17 @@ bool hn_store_publish_new(const hn_store *store, const char *name, const void *b
     return rc == 0;
 }
 
-/* The estimate only decides when to look: a lost update is repaired by the next scan. Adds `delta` to the number that
- * stands in the file, or puts the scan's `total` in its place, plus what was added since it was `before`. */
-static int64_t update_usage(const hn_store *store, int64_t delta, const int64_t *total, int64_t before) {
+/* The estimate only decides when to look: a lost update is repaired by the next scan. Adds `delta`
+ * to the number that stands in the file, or puts the scan's `total` in its place, plus what was
+ * added since it was `before`. */
+static int64_t update_usage(const hn_store *store, int64_t delta, const int64_t *total,
+                            int64_t before) {
     int64_t now = 0;
     int fd = openat(store->dir_fd, "usage", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) return 0;
     struct stat info;
-    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size > (off_t)sizeof(now)) { /* not the store's */
+    /* not the store's */
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || info.st_size > (off_t)sizeof(now)) {
         close(fd);
         return 0;
     }
@@ -395,16 +416,22 @@ static int64_t update_usage(const hn_store *store, int64_t delta, const int64_t 
     return now;
 }
 
-int64_t hn_store_usage_add(const hn_store *store, int64_t delta) { return update_usage(store, delta, NULL, 0); }
+int64_t hn_store_usage_add(const hn_store *store, int64_t delta) {
+    return update_usage(store, delta, NULL, 0);
+}
 
-void hn_store_usage_set(const hn_store *store, int64_t total, int64_t before) { update_usage(store, 0, &total, before); }
+void hn_store_usage_set(const hn_store *store, int64_t total, int64_t before) {
+    update_usage(store, 0, &total, before);
+}
 
 static void grown(hn_store *store, size_t len) {
-    int64_t total = hn_store_usage_add(store, (int64_t)((len + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES));
+    int64_t total =
+        hn_store_usage_add(store, (int64_t)((len + BLOCK_BYTES - 1) / BLOCK_BYTES * BLOCK_BYTES));
     if ((uint64_t)total <= store->max_bytes) return;
     uint64_t removed;
     hn_status status = hn_store_gc(store, 0, &removed);
-    if (status) hn_warn_once("cache", "store-gc", "cannot shrink the cache: %s", hn_status_message(status));
+    if (status)
+        hn_warn_once("cache", "store-gc", "cannot shrink the cache: %s", hn_status_message(status));
     hn_status_free(status);
 }
 
@@ -426,12 +453,13 @@ static bool put_failed(hn_store *store, hn_store_ns ns, int err) {
     char text[128];
     atomic_fetch_add(&store->put_failures, 1);
     if (is_result(ns)) atomic_fetch_add(&store->bypasses[bypass_of(err)], 1);
-    hn_warn_once("cache", "store-put", "cannot write to cache '%s': %s; going on without", store->dir,
-                 strerror_r(err, text, sizeof(text)));
+    hn_warn_once("cache", "store-put", "cannot write to cache '%s': %s; going on without",
+                 store->dir, strerror_r(err, text, sizeof(text)));
     return false;
 }
 
-static bool put_parts(hn_store *store, hn_store_ns ns, const hn_digest *key, struct iovec *parts, int count) {
+static bool put_parts(hn_store *store, hn_store_ns ns, const hn_digest *key, struct iovec *parts,
+                      int count) {
     if (store->dir_fd < 0 || !store->is_writable || ns >= HN_STORE_NS_COUNT) return false;
     size_t total = 0;
     for (int i = 0; i < count; i++) total += parts[i].iov_len;
@@ -453,19 +481,22 @@ bool hn_store_put(hn_store *store, const hn_store_put_args *args) {
     hn_entry_summarise(args->record, &summary);
     hn_str record = hn_strbuf_str(&summary);
     hn_entry_seal(args, record, &footer);
-    struct iovec parts[3] = {
-        {(void *)args->bytes, args->len}, {(void *)record.ptr, record.len}, {&footer, sizeof(footer)}};
+    struct iovec parts[3] = {{(void *)args->bytes, args->len},
+                             {(void *)record.ptr, record.len},
+                             {&footer, sizeof(footer)}};
     bool ok = put_parts(store, args->ns, args->key, parts, 3);
     hn_strbuf_deinit(&summary);
     return ok;
 }
 
-bool hn_store_put_bytes(hn_store *store, hn_store_ns ns, const hn_digest *key, const void *bytes, size_t len) {
+bool hn_store_put_bytes(hn_store *store, hn_store_ns ns, const hn_digest *key, const void *bytes,
+                        size_t len) {
     struct iovec parts[1] = {{(void *)bytes, len}};
     return put_parts(store, ns, key, parts, 1);
 }
 
-bool hn_store_put_failed_source(hn_store *store, const hn_digest *key, const char *suffix, const void *bytes, size_t len) {
+bool hn_store_put_failed_source(hn_store *store, const hn_digest *key, const char *suffix,
+                                const void *bytes, size_t len) {
     if (store->dir_fd < 0 || !store->is_writable) return false;
     char path[HN_STORE_NAME_BYTES], hex[HN_DIGEST_HEX_BYTES];
     hn_digest_hex(key, hex);
@@ -485,5 +516,6 @@ void hn_store_stats_get(const hn_store *store, hn_store_stats *out_stats) {
         .read_bytes = atomic_load(&store->read_bytes),
         .written_bytes = atomic_load(&store->written_bytes),
     };
-    for (int k = 0; k < HN_BYPASS_COUNT; k++) out_stats->bypasses[k] = atomic_load(&store->bypasses[k]);
+    for (int k = 0; k < HN_BYPASS_COUNT; k++)
+        out_stats->bypasses[k] = atomic_load(&store->bypasses[k]);
 }

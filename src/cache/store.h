@@ -1,16 +1,17 @@
 /* store.h: the content-addressed store on disk.
  *
- * An entry is a file found by (namespace, key digest). Its payload starts at offset 0, so that a shared
- * object in the store can be loaded as it lies; the key record and a footer (magic, version, lengths, key,
- * checksum over everything) follow. Entries are published by rename and verified on every read; one that
- * does not verify is moved to quarantine and is a miss. Nothing here can fail a compilation: a disk that is
- * full, read-only or unusable costs speed, one warning and a count, which is why get and put return bool.
+ * An entry is a file found by (namespace, key digest). Its payload starts at offset 0, so that a
+ * shared object in the store can be loaded as it lies; the key record and a footer (magic, version,
+ * lengths, key, checksum over everything) follow. Entries are published by rename and verified on
+ * every read; one that does not verify is moved to quarantine and is a miss. Nothing here can fail
+ * a compilation: a disk that is full, read-only or unusable costs speed, one warning and a count,
+ * which is why get and put return bool.
  *
- * The checksum (XXH3-128) finds damage. It proves nothing against somebody who can write to the directory;
- * the check of owner and mode on opening is for that.
+ * The checksum (XXH3-128) finds damage. It proves nothing against somebody who can write to the
+ * directory; the check of owner and mode on opening is for that.
  *
- * A directory is a cache when it has the store's marker (CACHEDIR.TAG). Files in it whose names no store gives are never
- * read, moved, counted or removed.
+ * A directory is a cache when it has the store's marker (CACHEDIR.TAG). Files in it whose names no
+ * store gives are never read, moved, counted or removed.
  *
  * Threads: every function is safe from many threads and many processes on one directory. */
 #ifndef HN_CACHE_STORE_H
@@ -30,7 +31,8 @@ typedef enum hn_store_ns {
     HN_STORE_GRAPH,
     HN_STORE_TOOLCHAIN,
     HN_STORE_TUNING, /* what was measured of several candidates: tuning records */
-    HN_STORE_INDEX,  /* the programs of a graph by what they are guarded by; model files that were verified */
+    /* the programs of a graph by what they are guarded by; model files that were verified */
+    HN_STORE_INDEX,
     HN_STORE_NS_COUNT
 } hn_store_ns;
 
@@ -38,17 +40,22 @@ typedef enum hn_store_ns {
 const char *hn_store_ns_name(hn_store_ns ns);
 
 typedef struct hn_store_options {
-    const char *dir; /* NULL: HENRY_CACHE_DIR, else $XDG_CACHE_HOME/henry, else ~/.cache/henry; "": no disk */
+    /* NULL: HENRY_CACHE_DIR, else $XDG_CACHE_HOME/henry, else ~/.cache/henry; "": no disk */
+    const char *dir;
     uint64_t max_bytes; /* 0: 2 GiB. Eviction starts above it and stops at 80 % of it. */
-    bool sync; /* fdatasync before publishing. A torn entry never verifies, so this saves work only. */
-    bool no_mapping; /* treat the directory as one on a network file system: files are read, never mapped */
-    bool is_required; /* without a directory that can be used there is an error, not a store without a disk */
+    /* fdatasync before publishing. A torn entry never verifies, so this saves work only. */
+    bool sync;
+    /* treat the directory as one on a network file system: files are read, never mapped */
+    bool no_mapping;
+    /* without a directory that can be used there is an error, not a store without a disk */
+    bool is_required;
 } hn_store_options;
 
-/* Opens the store, making its directory (0700) and the marker in it. A directory that cannot be used, that another user
- * could change, or that holds files which no store wrote and has no marker, gives a store without a disk and one warning.
- * Errors: out-of-memory; with `is_required` also not-found, io, invalid-argument, and incompatible for the cache of a newer
- * version. */
+/* Opens the store, making its directory (0700) and the marker in it. A directory that cannot be
+ * used, that another user could change, or that holds files which no store wrote and has no marker,
+ * gives a store without a disk and one warning.
+ * Errors: out-of-memory; with `is_required` also not-found, io, invalid-argument, and incompatible
+ * for the cache of a newer version. */
 hn_status hn_store_open(const hn_store_options *options, hn_store **out_store) HN_MUST_USE;
 void hn_store_close(hn_store *store); /* NULL is allowed */
 
@@ -57,8 +64,8 @@ hn_cache_bypass hn_store_bypass(const hn_store *store);
 
 /* Absolute path of the directory; "" without a disk. Borrowed. */
 const char *hn_store_dir(const hn_store *store);
-/* The folder in it for precompiled headers (toolchain/pch.h), which bounds itself: each is a folder whose name has so many
- * hexadecimal digits. hn_store_clear removes those. */
+/* The folder in it for precompiled headers (toolchain/pch.h), which bounds itself: each is a folder
+ * whose name has so many hexadecimal digits. hn_store_clear removes those. */
 #define HN_STORE_PCH "pch"
 enum { HN_STORE_PCH_DIGITS = 32 };
 
@@ -74,8 +81,9 @@ typedef struct hn_store_entry {
     int64_t created_s; /* Unix time */
     int64_t expires_s; /* the same; 0: never */
     int64_t made_ns;   /* how long it took to make; 0: unknown */
-    int fd;            /* the file that was verified, open for reading, payload at offset 0; -1: no file */
-    void *storage;     /* private: what deinit frees or unmaps */
+    /* the file that was verified, open for reading, payload at offset 0; -1: no file */
+    int fd;
+    void *storage; /* private: what deinit frees or unmaps */
     size_t mapped_bytes;
 } hn_store_entry;
 
@@ -86,8 +94,10 @@ void hn_store_entry_deinit(hn_store_entry *entry);
 void hn_store_remove(hn_store *store, hn_store_ns ns, const hn_digest *key);
 /* 64 hexadecimal digits. */
 bool hn_store_key_parse(const char *digits, hn_digest *out_key);
-/* Absolute path of an entry, whether or not it exists; "" without a disk. `out_path` has PATH_MAX bytes. */
-void hn_store_entry_path(const hn_store *store, hn_store_ns ns, const hn_digest *key, char *out_path);
+/* Absolute path of an entry, whether or not it exists; "" without a disk. `out_path` has PATH_MAX
+ * bytes. */
+void hn_store_entry_path(const hn_store *store, hn_store_ns ns, const hn_digest *key,
+                         char *out_path);
 
 typedef struct hn_store_put_args {
     hn_store_ns ns;
@@ -103,9 +113,10 @@ typedef struct hn_store_put_args {
 /* Publishes an entry, replacing one with the same key. False when the disk refused. */
 bool hn_store_put(hn_store *store, const hn_store_put_args *args);
 
-/* Writes a file beside the entries, for people: <dir>/failed/<key><suffix>. `suffix`: a point and one to three small
- * letters. False when the disk refused. */
-bool hn_store_put_failed_source(hn_store *store, const hn_digest *key, const char *suffix, const void *bytes, size_t len);
+/* Writes a file beside the entries, for people: <dir>/failed/<key><suffix>. `suffix`: a point and
+ * one to three small letters. False when the disk refused. */
+bool hn_store_put_failed_source(hn_store *store, const hn_digest *key, const char *suffix,
+                                const void *bytes, size_t len);
 
 /* Since this store was opened, in this process. */
 typedef struct hn_store_stats {
@@ -123,22 +134,24 @@ typedef struct hn_store_usage {
 } hn_store_usage;
 hn_status hn_store_usage_get(hn_store *store, hn_store_usage *out_usage) HN_MUST_USE;
 
-/* Reads and verifies every entry; bad ones go to quarantine. What cannot be read now stays where it is. */
+/* Reads and verifies every entry; bad ones go to quarantine. What cannot be read now stays where it
+ * is. */
 typedef struct hn_store_verify_report {
     uint64_t good, bad, other_version;
     uint64_t unread; /* an I/O error, or no memory */
 } hn_store_verify_report;
 hn_status hn_store_verify(hn_store *store, hn_store_verify_report *out_report) HN_MUST_USE;
 
-/* Removes least recently used entries until at most `max_bytes` are left (0: 80 % of the store's bound), and
- * leftovers of writers that died. Does nothing while another process does it. */
+/* Removes least recently used entries until at most `max_bytes` are left (0: 80 % of the store's
+ * bound), and leftovers of writers that died. Does nothing while another process does it. */
 hn_status hn_store_gc(hn_store *store, uint64_t max_bytes, uint64_t *out_removed) HN_MUST_USE;
 
 /* Removes every entry, quarantine included. Entries in use stay usable by their users. */
 hn_status hn_store_clear(hn_store *store, uint64_t *out_removed) HN_MUST_USE;
 
-/* Why is there no entry for this key record? Finds the stored record that differs in the fewest fields (the
- * newest of several) and appends a line for each difference. Errors: not-found when nothing is stored. */
+/* Why is there no entry for this key record? Finds the stored record that differs in the fewest
+ * fields (the newest of several) and appends a line for each difference. Errors: not-found when
+ * nothing is stored. */
 hn_status hn_store_why(hn_store *store, hn_store_ns ns, hn_str record, hn_strbuf *out) HN_MUST_USE;
 
 #endif

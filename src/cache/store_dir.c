@@ -1,8 +1,8 @@
 /* store_dir.c: finding, making and judging the directory of the store.
  *
- * Whoever can write to the directory can make the host load code. So the directory belongs to this user (or
- * to root, when it is read-only for us), nobody else may write to it, and nobody else may rename or replace a
- * directory on the way to it. */
+ * Whoever can write to the directory can make the host load code. So the directory belongs to this
+ * user (or to root, when it is read-only for us), nobody else may write to it, and nobody else may
+ * rename or replace a directory on the way to it. */
 #include "cache/store_internal.h"
 
 #include "base/file.h"
@@ -22,13 +22,12 @@ static hn_status default_dir(char out[PATH_MAX]) {
     /* The XDG rules say that a relative path there is to be ignored. */
     if (!dir || dir[0] != '/') {
         const char *own = getenv("HENRY_CACHE_DIR");
-        if (own && own[0])
-            dir = own, tail = "";
-        else
-            dir = getenv("HOME"), tail = "/.cache/henry";
+        if (own && own[0]) dir = own, tail = "";
+        else dir = getenv("HOME"), tail = "/.cache/henry";
     }
     if (!dir || !dir[0])
-        return HN_ERROR(HN_NOT_FOUND, "no directory for the cache: HOME is not set; set HENRY_CACHE_DIR");
+        return HN_ERROR(HN_NOT_FOUND,
+                        "no directory for the cache: HOME is not set; set HENRY_CACHE_DIR");
     if (snprintf(out, PATH_MAX, "%s%s", dir, tail) >= PATH_MAX)
         return HN_ERROR(HN_INVALID_ARGUMENT, "the path of the cache directory is too long");
     return NULL;
@@ -39,12 +38,14 @@ static hn_status check_ancestor(const char *path) {
     struct stat info;
     if (stat(path, &info) != 0) return HN_OS_ERROR(errno, "cannot inspect '%s'", path);
     if (info.st_uid != 0 && info.st_uid != geteuid())
-        return HN_ERROR(HN_INVALID_ARGUMENT, "directory '%s' above the cache belongs to another user (%u)",
-                        path, (unsigned)info.st_uid);
-    /* Group-writable directories are common where each user has a group of their own; other-writable ones are
-     * safe only when sticky, as /tmp is. */
+        return HN_ERROR(HN_INVALID_ARGUMENT,
+                        "directory '%s' above the cache belongs to another user (%u)", path,
+                        (unsigned)info.st_uid);
+    /* Group-writable directories are common where each user has a group of their own;
+     * other-writable ones are safe only when sticky, as /tmp is. */
     if ((info.st_mode & S_IWOTH) && !(info.st_mode & S_ISVTX))
-        return HN_ERROR(HN_INVALID_ARGUMENT, "directory '%s' above the cache is writable by everybody", path);
+        return HN_ERROR(HN_INVALID_ARGUMENT,
+                        "directory '%s' above the cache is writable by everybody", path);
     return NULL;
 }
 
@@ -61,12 +62,14 @@ static hn_status check_ancestors(const char *dir) {
 
 static hn_status check_own(hn_store *store) {
     struct stat info;
-    if (fstat(store->dir_fd, &info) != 0) return HN_OS_ERROR(errno, "cannot inspect '%s'", store->dir);
+    if (fstat(store->dir_fd, &info) != 0)
+        return HN_OS_ERROR(errno, "cannot inspect '%s'", store->dir);
     if (info.st_uid != geteuid() && info.st_uid != 0)
-        return HN_ERROR(HN_INVALID_ARGUMENT, "cache directory '%s' belongs to another user (%u)", store->dir,
-                        (unsigned)info.st_uid);
+        return HN_ERROR(HN_INVALID_ARGUMENT, "cache directory '%s' belongs to another user (%u)",
+                        store->dir, (unsigned)info.st_uid);
     if (info.st_mode & (S_IWGRP | S_IWOTH))
-        return HN_ERROR(HN_INVALID_ARGUMENT, "others may write to cache directory '%s'; run chmod go-w on it",
+        return HN_ERROR(HN_INVALID_ARGUMENT,
+                        "others may write to cache directory '%s'; run chmod go-w on it",
                         store->dir);
     return NULL;
 }
@@ -89,15 +92,17 @@ static bool is_network(long type) {
     return false;
 }
 
-/* Makes the directory unless it is there, and opens it: one that exists is fine even where nothing can be made. Again when
- * somebody removes it in between. */
+/* Makes the directory unless it is there, and opens it: one that exists is fine even where nothing
+ * can be made. Again when somebody removes it in between. */
 static hn_status open_dir(hn_store *store, const char *wanted) {
     for (int attempt = 1;; attempt++) {
         if (!hn_file_exists(wanted)) HN_TRY(hn_dir_create(wanted));
         bool is_resolved = realpath(wanted, store->dir) != NULL;
-        if (is_resolved) store->dir_fd = open(store->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
+        if (is_resolved)
+            store->dir_fd = open(store->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
         if (store->dir_fd >= 0) return NULL;
-        if (errno != ENOENT || attempt == OPEN_ATTEMPTS) return HN_OS_ERROR(errno, "cannot open cache directory '%s'", wanted);
+        if (errno != ENOENT || attempt == OPEN_ATTEMPTS)
+            return HN_OS_ERROR(errno, "cannot open cache directory '%s'", wanted);
     }
 }
 

@@ -1,8 +1,8 @@
 /* store_gc.c: what looks at all entries: eviction, verification, clearing, usage, reasons.
  *
- * A walk sees a moving target: other processes publish, evict and quarantine meanwhile, so a file that is
- * gone is never an error. One process evicts at a time (an advisory lock on "gc.lock"); the lock saves work
- * and nothing depends on it. */
+ * A walk sees a moving target: other processes publish, evict and quarantine meanwhile, so a file
+ * that is gone is never an error. One process evicts at a time (an advisory lock on "gc.lock"); the
+ * lock saves work and nothing depends on it. */
 #include "cache/store_internal.h"
 
 #include "base/file.h"
@@ -18,13 +18,15 @@
 #include <unistd.h>
 
 enum {
-    STALE_S = 3600, /* where locks do not tell: a writer takes milliseconds, older files belong to dead ones */
+    /* where locks do not tell: a writer takes milliseconds, older files belong to dead ones */
+    STALE_S = 3600,
     KEEP_SIDE_FILES_S = 7 * 24 * 3600, /* quarantined entries and failed sources */
 };
 
 static hn_status need_disk(const hn_store *store) {
-    return store->dir_fd >= 0 ? NULL
-                              : HN_ERROR(HN_NOT_FOUND, "there is no cache on disk; set HENRY_CACHE_DIR");
+    return store->dir_fd >= 0
+               ? NULL
+               : HN_ERROR(HN_NOT_FOUND, "there is no cache on disk; set HENRY_CACHE_DIR");
 }
 
 hn_status hn_store_usage_get(hn_store *store, hn_store_usage *out_usage) {
@@ -53,7 +55,8 @@ static bool key_of_name(const char *name, hn_digest *out_key) {
     return hn_store_key_parse(hex, out_key);
 }
 
-static void verify_file(hn_store *store, hn_store_ns ns, const char *name, hn_store_verify_report *report) {
+static void verify_file(hn_store *store, hn_store_ns ns, const char *name,
+                        hn_store_verify_report *report) {
     struct stat info;
     int fd = hn_store_entry_open(store, name, &info);
     int err = fd < 0 ? errno : 0;
@@ -113,7 +116,8 @@ static bool remove_unlocked(const hn_store *store, const char *name) {
     return removed;
 }
 
-/* Locks on a network file system need not reach other machines, so there only age tells that an owner is dead. */
+/* Locks on a network file system need not reach other machines, so there only age tells that an
+ * owner is dead. */
 static bool remove_leftover(const hn_store *store, const hn_walk_file *file, int64_t now_s) {
     bool old = is_old(file, now_s);
     if (file->area == HN_AREA_LEASE || (file->area == HN_AREA_TEMP && !old))
@@ -121,8 +125,10 @@ static bool remove_leftover(const hn_store *store, const hn_walk_file *file, int
     return old && unlinkat(store->dir_fd, file->name, 0) == 0;
 }
 
-/* Removes leftovers, then the oldest files, until `max_bytes` are left. Files of live writers stay. */
-static uint64_t evict(hn_store *store, hn_walk_list *list, uint64_t max_bytes, int64_t usage_before) {
+/* Removes leftovers, then the oldest files, until `max_bytes` are left. Files of live writers
+ * stay. */
+static uint64_t evict(hn_store *store, hn_walk_list *list, uint64_t max_bytes,
+                      int64_t usage_before) {
     uint64_t total = 0, removed = 0;
     int64_t now_s = time(NULL);
     if (list->count) qsort(list->files, list->count, sizeof(*list->files), by_age);
@@ -132,7 +138,8 @@ static uint64_t evict(hn_store *store, hn_walk_list *list, uint64_t max_bytes, i
             hn_walk_file *file = &list->files[i];
             if (!file->name[0]) continue;
             bool is_gone = pass == 0 ? remove_leftover(store, file, now_s)
-                                     : total > max_bytes && file->area != HN_AREA_TEMP && file->area != HN_AREA_LEASE &&
+                                     : total > max_bytes && file->area != HN_AREA_TEMP &&
+                                           file->area != HN_AREA_LEASE &&
                                            unlinkat(store->dir_fd, file->name, 0) == 0;
             if (!is_gone) continue;
             file->name[0] = 0;
@@ -181,8 +188,10 @@ static hn_status clear_pchs(const hn_store *store) {
     for (const struct dirent *entry; !status && (entry = readdir(list));) {
         char path[PATH_MAX + 64];
         struct stat info;
-        bool is_ours = strlen(entry->d_name) == HN_STORE_PCH_DIGITS && strspn(entry->d_name, "0123456789abcdef") == HN_STORE_PCH_DIGITS &&
-                       fstatat(fd, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(info.st_mode);
+        bool is_ours = strlen(entry->d_name) == HN_STORE_PCH_DIGITS &&
+                       strspn(entry->d_name, "0123456789abcdef") == HN_STORE_PCH_DIGITS &&
+                       fstatat(fd, entry->d_name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+                       S_ISDIR(info.st_mode);
         if (!is_ours) continue;
         snprintf(path, sizeof(path), "%s/" HN_STORE_PCH "/%.32s", store->dir, entry->d_name);
         status = hn_dir_remove(path);
@@ -214,7 +223,8 @@ static void consider(hn_store *store, const hn_walk_file *file, hn_str wanted, c
     if (fd < 0) return;
     candidate found = {.used_ns = file->used_ns, .is_set = true};
     hn_entry_footer footer;
-    hn_status status = hn_store_entry_read(store, fd, &info, (hn_store_ns)file->area, NULL, &found.entry, &footer);
+    hn_status status =
+        hn_store_entry_read(store, fd, &info, (hn_store_ns)file->area, NULL, &found.entry, &footer);
     if (status) {
         hn_status_free(status); /* the next read of that entry deals with it */
         close(fd);

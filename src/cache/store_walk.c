@@ -1,7 +1,8 @@
 /* store_walk.c: the names that a store gives, and lists of the files that have such names.
  *
- * The directory may be a folder of the user's with files of its own: whatever has another name, or is a symbolic link where
- * a folder is expected, is left alone by everything that reads, moves, counts or removes. */
+ * The directory may be a folder of the user's with files of its own: whatever has another name, or
+ * is a symbolic link where a folder is expected, is left alone by everything that reads, moves,
+ * counts or removes. */
 #include "cache/store_internal.h"
 
 #include "base/oserror.h"
@@ -22,14 +23,18 @@ enum {
 };
 
 const char *hn_store_area_name(int area) {
-    static const char *const names[HN_AREA_COUNT] = {
-        [HN_AREA_TEMP] = "tmp", [HN_AREA_QUARANTINE] = "quarantine", [HN_AREA_FAILED] = "failed", [HN_AREA_LEASE] = "lease"};
+    static const char *const names[HN_AREA_COUNT] = {[HN_AREA_TEMP] = "tmp",
+                                                     [HN_AREA_QUARANTINE] = "quarantine",
+                                                     [HN_AREA_FAILED] = "failed",
+                                                     [HN_AREA_LEASE] = "lease"};
     return area < HN_STORE_NS_COUNT ? hn_store_ns_name((hn_store_ns)area) : names[area];
 }
 
 /* ---- names ---- */
 
-static bool is_hex(const char *name, size_t digits) { return strspn(name, HEX) == digits && !name[digits]; }
+static bool is_hex(const char *name, size_t digits) {
+    return strspn(name, HEX) == digits && !name[digits];
+}
 
 /* KEY.c, .cc, .cu: what hn_store_put_failed_source writes. */
 static bool is_source_name(const char *name) {
@@ -44,12 +49,14 @@ static bool is_lease_name(const char *name) {
     for (int ns = 0; ns < HN_STORE_NS_COUNT; ns++) {
         const char *word = hn_store_ns_name((hn_store_ns)ns);
         size_t len = strlen(word);
-        if (strncmp(name, word, len) == 0 && name[len] == '-') return is_hex(name + len + 1, KEY_DIGITS);
+        if (strncmp(name, word, len) == 0 && name[len] == '-')
+            return is_hex(name + len + 1, KEY_DIGITS);
     }
     return false;
 }
 
-/* Whether a file of this name in the area is one that a store wrote. Of a namespace: a file in one of its folders. */
+/* Whether a file of this name in the area is one that a store wrote. Of a namespace: a file in one
+ * of its folders. */
 static bool is_own_name(int area, const char *name) {
     if (area < HN_STORE_NS_COUNT) return is_hex(name, ENTRY_DIGITS);
     if (area == HN_AREA_FAILED) return is_source_name(name);
@@ -68,7 +75,8 @@ static int area_of(const char *name) {
 typedef struct walk {
     const hn_store *store;
     hn_walk_list *list; /* NULL: nothing is listed */
-    char *foreign;      /* HN_STORE_NAME_BYTES: the first name that is not a store's; NULL: they are passed over */
+    /* HN_STORE_NAME_BYTES: the first name that is not a store's; NULL: they are passed over */
+    char *foreign;
 } walk;
 
 static hn_status add_file(hn_walk_list *list, const char *name, const struct stat *info, int area) {
@@ -96,11 +104,14 @@ static void note_foreign(const walk *w, const char *path, const char *name) {
     snprintf(w->foreign, HN_STORE_NAME_BYTES, "%s%s%.64s", path, *path ? "/" : "", name);
 }
 
-typedef hn_status (*visit_fn)(const walk *w, int dir_fd, const char *path, const char *name, int area);
+typedef hn_status (*visit_fn)(const walk *w, int dir_fd, const char *path, const char *name,
+                              int area);
 
-/* Calls `visit` for every name in the folder `path` below the directory. A folder that is gone is no error: other processes
- * change the directory meanwhile. One that is a symbolic link or no folder at all is not the store's. */
-static hn_status each_name(const walk *w, int parent_fd, const char *path, const char *last, int area, visit_fn visit) {
+/* Calls `visit` for every name in the folder `path` below the directory. A folder that is gone is
+ * no error: other processes change the directory meanwhile. One that is a symbolic link or no
+ * folder at all is not the store's. */
+static hn_status each_name(const walk *w, int parent_fd, const char *path, const char *last,
+                           int area, visit_fn visit) {
     int fd = openat(parent_fd, last, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0) {
         if (errno == ENOENT || errno == ENOTDIR || errno == ELOOP) return NULL;
@@ -121,8 +132,10 @@ static hn_status each_name(const walk *w, int parent_fd, const char *path, const
     return status;
 }
 
-/* A file of an area. A symbolic link of such a name is listed as itself; a folder was made by somebody else. */
-static hn_status visit_file(const walk *w, int dir_fd, const char *path, const char *name, int area) {
+/* A file of an area. A symbolic link of such a name is listed as itself; a folder was made by
+ * somebody else. */
+static hn_status visit_file(const walk *w, int dir_fd, const char *path, const char *name,
+                            int area) {
     char below[HN_STORE_NAME_BYTES];
     struct stat info;
     if (!is_own_name(area, name)) {
@@ -144,7 +157,8 @@ static bool is_folder(int dir_fd, const char *name) {
 }
 
 /* "ab" in a namespace. */
-static hn_status visit_fan(const walk *w, int dir_fd, const char *path, const char *name, int area) {
+static hn_status visit_fan(const walk *w, int dir_fd, const char *path, const char *name,
+                           int area) {
     char below[HN_STORE_NAME_BYTES];
     if (!is_hex(name, FAN_DIGITS) || !is_folder(dir_fd, name)) {
         note_foreign(w, path, name);
@@ -156,7 +170,8 @@ static hn_status visit_fan(const walk *w, int dir_fd, const char *path, const ch
 
 static hn_status walk_area(const walk *w, int area) {
     const char *name = hn_store_area_name(area);
-    return each_name(w, w->store->dir_fd, name, name, area, area < HN_STORE_NS_COUNT ? visit_fan : visit_file);
+    return each_name(w, w->store->dir_fd, name, name, area,
+                     area < HN_STORE_NS_COUNT ? visit_fan : visit_file);
 }
 
 static hn_status keep_or_free(hn_walk_list *list, hn_status status) {
@@ -188,19 +203,23 @@ static bool is_own_top_file(int dir_fd, const char *name) {
     if (fstatat(dir_fd, name, &info, AT_SYMLINK_NOFOLLOW) != 0) return true;
     if (!S_ISREG(info.st_mode)) return false;
     if (strcmp(name, "usage") == 0) return info.st_size == 0 || info.st_size == sizeof(int64_t);
-    return strcmp(name, HN_STORE_MARKER) == 0 || (strcmp(name, "gc.lock") == 0 && info.st_size == 0);
+    return strcmp(name, HN_STORE_MARKER) == 0 ||
+           (strcmp(name, "gc.lock") == 0 && info.st_size == 0);
 }
 
-static hn_status visit_top(const walk *w, int dir_fd, const char *path, const char *name, int area) {
+static hn_status visit_top(const walk *w, int dir_fd, const char *path, const char *name,
+                           int area) {
     (void)area;
     int found = area_of(name);
     if (found < HN_AREA_COUNT && is_folder(dir_fd, name)) return walk_area(w, found);
-    if (strcmp(name, "lost+found") == 0) return NULL; /* a file system's own, where the cache has one for itself */
+    /* a file system's own, where the cache has one for itself */
+    if (strcmp(name, "lost+found") == 0) return NULL;
     if (found < HN_AREA_COUNT || !is_own_top_file(dir_fd, name)) note_foreign(w, path, name);
     return NULL;
 }
 
 hn_status hn_store_find_foreign(const hn_store *store, char out_name[HN_STORE_NAME_BYTES]) {
     out_name[0] = 0;
-    return each_name(&(walk){.store = store, .foreign = out_name}, store->dir_fd, "", ".", 0, visit_top);
+    return each_name(&(walk){.store = store, .foreign = out_name}, store->dir_fd, "", ".", 0,
+                     visit_top);
 }

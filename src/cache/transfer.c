@@ -62,7 +62,8 @@ static void find_in(const hn_store *store, hn_store_ns ns, const char *digits, h
     }
     for (struct dirent *entry; (entry = readdir(dir));) {
         hn_digest key;
-        if (strncmp(entry->d_name, digits + 2, strlen(digits + 2)) != 0 || strlen(entry->d_name) != DIGITS_ALL - 2)
+        if (strncmp(entry->d_name, digits + 2, strlen(digits + 2)) != 0 ||
+            strlen(entry->d_name) != DIGITS_ALL - 2)
             continue;
         snprintf(name, sizeof(name), "%.2s%.62s", digits, entry->d_name);
         if (hn_store_key_parse(name, &key)) hn_entry_list_add(out, ns, &key);
@@ -73,16 +74,19 @@ static void find_in(const hn_store *store, hn_store_ns ns, const char *digits, h
 hn_status hn_store_find(hn_store *store, const char *digits, hn_entry_list *out) {
     size_t len = strlen(digits);
     if (len < DIGITS_MIN || len > DIGITS_ALL || strspn(digits, "0123456789abcdef") != len)
-        return HN_ERROR(HN_INVALID_ARGUMENT, "'%s' is neither a file nor the first 8 to 64 digits of a key", digits);
+        return HN_ERROR(HN_INVALID_ARGUMENT,
+                        "'%s' is neither a file nor the first 8 to 64 digits of a key", digits);
     hn_entry_list found = {0};
     for (int ns = 0; ns < HN_STORE_NS_COUNT && store->dir_fd >= 0; ns++)
         if (ns != HN_STORE_TOOLCHAIN) find_in(store, (hn_store_ns)ns, digits, &found);
     hn_status status = hn_entry_list_status(&found);
-    if (!status && !found.count) status = HN_ERROR(HN_NOT_FOUND, "no entry has a key that begins with '%s'", digits);
+    if (!status && !found.count)
+        status = HN_ERROR(HN_NOT_FOUND, "no entry has a key that begins with '%s'", digits);
     for (uint32_t i = 0; i < found.count && !status; i++) {
         hn_entry_list_add(out, found.items[i].ns, &found.items[i].key);
         if (memcmp(&found.items[i].key, &found.items[0].key, sizeof(hn_digest)) != 0)
-            status = HN_ERROR(HN_INVALID_ARGUMENT, "several keys begin with '%s'; give more digits", digits);
+            status = HN_ERROR(HN_INVALID_ARGUMENT, "several keys begin with '%s'; give more digits",
+                              digits);
     }
     hn_entry_list_deinit(&found);
     return status ? status : hn_entry_list_status(out);
@@ -90,14 +94,18 @@ hn_status hn_store_find(hn_store *store, const char *digits, hn_entry_list *out)
 
 /* ---- export ---- */
 
-static void append_u64(hn_strbuf *out, uint64_t value) { hn_strbuf_append(out, (const char *)&value, sizeof(value)); }
+static void append_u64(hn_strbuf *out, uint64_t value) {
+    hn_strbuf_append(out, (const char *)&value, sizeof(value));
+}
 
 /* The bytes of an entry as they lie in the store: the views of an entry are in one piece. */
 static hn_str whole_entry(const hn_store_entry *entry) {
-    return (hn_str){(const char *)entry->bytes, entry->len + entry->record.len + sizeof(hn_entry_footer)};
+    return (hn_str){(const char *)entry->bytes,
+                    entry->len + entry->record.len + sizeof(hn_entry_footer)};
 }
 
-static void append_entries(hn_cache *cache, const hn_entry_list *list, hn_strbuf *out, hn_transfer_report *report) {
+static void append_entries(hn_cache *cache, const hn_entry_list *list, hn_strbuf *out,
+                           hn_transfer_report *report) {
     for (uint32_t i = 0; i < list->count; i++) {
         const hn_entry_ref *ref = &list->items[i];
         hn_store_entry entry;
@@ -140,7 +148,8 @@ hn_status hn_cache_export(hn_cache *cache, const hn_entry_list *list, const char
     append_checksum(&bytes);
     out_report->bytes = bytes.len;
     hn_status status = hn_strbuf_status(&bytes);
-    if (!status && !header.entry_count) status = HN_ERROR(HN_NOT_FOUND, "nothing to export: no entry is there any more");
+    if (!status && !header.entry_count)
+        status = HN_ERROR(HN_NOT_FOUND, "nothing to export: no entry is there any more");
     if (!status) status = hn_file_write_atomic(path, bytes.ptr, bytes.len, true);
     hn_strbuf_deinit(&bytes);
     return status;
@@ -153,12 +162,14 @@ static hn_status check_file(const uint8_t *bytes, size_t len, file_header *heade
         return HN_ERROR(HN_CORRUPT, "it is no file of 'henry cache export', or was cut short");
     memcpy(header, bytes, sizeof(*header));
     if (header->version != FILE_VERSION || header->entry_version != HN_ENTRY_VERSION)
-        return HN_ERROR(HN_INCOMPATIBLE, "its format is %u.%u, this is %d.%d; export it again with this version",
+        return HN_ERROR(HN_INCOMPATIBLE,
+                        "its format is %u.%u, this is %d.%d; export it again with this version",
                         header->version, header->entry_version, FILE_VERSION, HN_ENTRY_VERSION);
     size_t body = len - CHECKSUM_BYTES;
     XXH128_canonical_t canonical;
     XXH128_canonicalFromHash(&canonical, XXH3_128bits(bytes, body));
-    if (header->bytes != body - sizeof(*header) || memcmp(canonical.digest, bytes + body, CHECKSUM_BYTES) != 0)
+    if (header->bytes != body - sizeof(*header) ||
+        memcmp(canonical.digest, bytes + body, CHECKSUM_BYTES) != 0)
         return HN_ERROR(HN_CORRUPT, "it is damaged: its checksum does not match its bytes");
     return NULL;
 }
@@ -174,27 +185,36 @@ static hn_status next_entry(hn_str *rest, hn_str *out_bytes, hn_entry_footer *fo
     *rest = (hn_str){rest->ptr + len, rest->len - (size_t)len};
     HN_TRY(hn_entry_verify(out_bytes->ptr, out_bytes->len, HN_STORE_NS_COUNT, NULL, footer));
     /* Answers about the tools of another machine would be wrong here. */
-    if (footer->ns == HN_STORE_TOOLCHAIN) return HN_ERROR(HN_CORRUPT, "an entry describes the tools of one machine");
+    if (footer->ns == HN_STORE_TOOLCHAIN)
+        return HN_ERROR(HN_CORRUPT, "an entry describes the tools of one machine");
     return NULL;
 }
 
-/* Entries of the index change, so the one that is there and the new one are both right, each of them of a part. */
-static bool merge_index(hn_store *store, const hn_digest *key, hn_str bytes, const hn_entry_footer *footer) {
+/* Entries of the index change, so the one that is there and the new one are both right, each of
+ * them of a part. */
+static bool merge_index(hn_store *store, const hn_digest *key, hn_str bytes,
+                        const hn_entry_footer *footer) {
     hn_store_entry here, there;
     hn_strbuf merged;
     if (!hn_store_peek(store, HN_STORE_INDEX, key, &here)) return false;
     hn_entry_view(bytes.ptr, footer, &there);
     hn_strbuf_init(&merged);
-    hn_status status = hn_variants_merge((hn_str){(const char *)there.bytes, there.len}, (hn_str){(const char *)here.bytes, here.len}, &merged);
-    bool is_more = !status && !merged.failed && merged.len > here.len && hn_variants_is_table((hn_str){(const char *)here.bytes, here.len});
-    if (is_more) (void)hn_store_put(store, &(hn_store_put_args){.ns = HN_STORE_INDEX, .key = key, .bytes = merged.ptr, .len = merged.len});
+    hn_status status = hn_variants_merge((hn_str){(const char *)there.bytes, there.len},
+                                         (hn_str){(const char *)here.bytes, here.len}, &merged);
+    bool is_more = !status && !merged.failed && merged.len > here.len &&
+                   hn_variants_is_table((hn_str){(const char *)here.bytes, here.len});
+    if (is_more)
+        (void)hn_store_put(
+            store, &(hn_store_put_args){
+                       .ns = HN_STORE_INDEX, .key = key, .bytes = merged.ptr, .len = merged.len});
     hn_status_free(status);
     hn_strbuf_deinit(&merged);
     hn_store_entry_deinit(&here);
     return is_more;
 }
 
-static hn_status publish_one(hn_store *store, hn_str bytes, const hn_entry_footer *footer, hn_transfer_report *report) {
+static hn_status publish_one(hn_store *store, hn_str bytes, const hn_entry_footer *footer,
+                             hn_transfer_report *report) {
     hn_digest key;
     hn_store_entry entry;
     hn_store_ns ns = (hn_store_ns)footer->ns;
@@ -208,7 +228,8 @@ static hn_status publish_one(hn_store *store, hn_str bytes, const hn_entry_foote
         return NULL;
     }
     if (hn_store_put_bytes(store, ns, &key, bytes.ptr, bytes.len)) return NULL;
-    return HN_ERROR(HN_IO, "cannot write to cache '%s'; is the disk full or read-only?", hn_store_dir(store));
+    return HN_ERROR(HN_IO, "cannot write to cache '%s'; is the disk full or read-only?",
+                    hn_store_dir(store));
 }
 
 /* Twice over the entries: all are sound before the first is published. */

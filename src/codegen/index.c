@@ -12,7 +12,8 @@ static void put_int(const hn_index_words *words, int64_t value, hn_strbuf *out) 
     if (value > INT32_MAX || value < INT32_MIN) hn_strbuf_puts(out, words->suffix);
 }
 
-static hn_status put_call(const hn_index_printer *p, const char *name, hn_expr a, hn_expr b, hn_strbuf *out) {
+static hn_status put_call(const hn_index_printer *p, const char *name, hn_expr a, hn_expr b,
+                          hn_strbuf *out) {
     hn_strbuf_printf(out, "%s(", name);
     HN_TRY(hn_index_put(p, a, out));
     hn_strbuf_puts(out, ", ");
@@ -101,7 +102,8 @@ static hn_status put_operands(const hn_index_printer *p, const operands *o, hn_s
 
 /* ---- expressions ---- */
 
-static hn_status put_choice(const hn_index_printer *p, hn_expr e, const char *name, hn_strbuf *out) {
+static hn_status put_choice(const hn_index_printer *p, hn_expr e, const char *name,
+                            hn_strbuf *out) {
     operands args = {.between = ", "};
     args.list = hn_sym_args(p->sym, e, &args.count);
     hn_strbuf_printf(out, "%s(", name);
@@ -111,7 +113,8 @@ static hn_status put_choice(const hn_index_printer *p, hn_expr e, const char *na
 }
 
 /* C's / and % truncate: they are floor only for operands that cannot be negative. */
-static hn_status put_division(const hn_index_printer *p, hn_expr e, const char *op, const char *floor_name, hn_strbuf *out) {
+static hn_status put_division(const hn_index_printer *p, hn_expr e, const char *op,
+                              const char *floor_name, hn_strbuf *out) {
     uint32_t count;
     const hn_expr *args = hn_sym_args(p->sym, e, &count);
     hn_expr a = args[0], b = args[1];

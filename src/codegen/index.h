@@ -9,8 +9,8 @@
 
 /* What such expressions are made of; they are of 64 bits. */
 typedef struct hn_index_words {
-    const char *suffix;                      /* of a number that 32 bits cannot hold: "LL" */
-    const char *floordiv, *mod, *min, *max;  /* functions; the first two as in sym.h */
+    const char *suffix;                     /* of a number that 32 bits cannot hold: "LL" */
+    const char *floordiv, *mod, *min, *max; /* functions; the first two as in sym.h */
 } hn_index_words;
 
 typedef struct hn_index_printer {

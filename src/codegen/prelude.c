@@ -1,7 +1,9 @@
 /* prelude.c: see the header. */
 #include "codegen/prelude.h"
 
-static bool is_word(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_'; }
+static bool is_word(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9') || c == '_';
+}
 
 static void put_one(int number, const hn_snippet_source *source, uint8_t *done, hn_strbuf *out) {
     hn_strbuf own;

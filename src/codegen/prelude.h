@@ -1,4 +1,5 @@
-/* prelude.h: the functions that a unit must define before its kernels: those that they call, and those that these call. */
+/* prelude.h: the functions that a unit must define before its kernels: those that they call, and
+ * those that these call. */
 #ifndef HN_CODEGEN_PRELUDE_H
 #define HN_CODEGEN_PRELUDE_H
 
@@ -10,11 +11,13 @@ typedef struct hn_snippet {
 } hn_snippet;
 
 typedef struct hn_snippet_source {
-    int (*find)(const char *name, size_t len); /* its number from 0; -1: no function of the prelude */
+    /* its number from 0; -1: no function of the prelude */
+    int (*find)(const char *name, size_t len);
     void (*expand)(int number, hn_strbuf *out);
 } hn_snippet_source;
 
-/* Appends the functions that `text` calls, each after those that it calls itself. `done`: a zero for each number. */
+/* Appends the functions that `text` calls, each after those that it calls itself. `done`: a zero
+ * for each number. */
 void hn_prelude_put(hn_str text, const hn_snippet_source *source, uint8_t *done, hn_strbuf *out);
 
 #endif

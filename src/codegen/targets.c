@@ -104,7 +104,8 @@ hn_target hn_target_host(void) { return of_level(hn_cpu_level_host()); }
 static hn_status refuse_name(hn_str name) {
     hn_strbuf known;
     hn_strbuf_init(&known);
-    for (size_t k = 0; k < HN_COUNT_OF(others); k++) hn_strbuf_printf(&known, ", %s", others[k].name);
+    for (size_t k = 0; k < HN_COUNT_OF(others); k++)
+        hn_strbuf_printf(&known, ", %s", others[k].name);
     hn_status status = hn_strbuf_status(&known);
     if (!status)
         status = HN_ERROR(HN_INVALID_ARGUMENT,

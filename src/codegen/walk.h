@@ -89,8 +89,8 @@ struct hn_language {
     const char *read, *write; /* an argument: memory that is only read, or written; $0: type of
                                  elements, $1: name, $2: number */
     const char *scratch, *status;
-    const char *begin; /* a line for each of these: goes to where it begins in its memory; $0: name; may
-                          be NULL */
+    /* a line for each of these: goes to where it begins in its memory; $0: name; may be NULL */
+    const char *begin;
     const char *size; /* an argument; $0: name, $1: number */
     bool fetches; /* arguments are not in the head but in lines of their own; scratch and status are
                      in the head */

@@ -37,7 +37,7 @@ typedef struct walk {
     struct {
         defined *items;
         uint32_t count, cap;
-    } defined; /* innermost last */
+    } defined;         /* innermost last */
     uint32_t *values;  /* per statement: the number of its value */
     uint32_t *vectors; /* per register: vectors of the widest LANES that works on it; at least 1 */
     uint32_t index_count,

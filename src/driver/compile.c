@@ -39,7 +39,8 @@ hn_status hn_driver_build(hn_driver *d, hn_strbuf *image) {
     hn_wrapper *wrapper;
     d->stats.nodes = d->graph->nodes.count - 1;
     const hn_target *target = &d->levels[0].target;
-    HN_TRY(hn_lower(d->graph, target->kind->limits->operations, &d->arena, &d->scratch, &d->program));
+    HN_TRY(
+        hn_lower(d->graph, target->kind->limits->operations, &d->arena, &d->scratch, &d->program));
     hn_program_set_device(d->program, target->kind->device);
     HN_TRY(hn_program_verify(d->program));
     hn_driver_dump_program(d, "lower");
@@ -54,7 +55,8 @@ hn_status hn_driver_build(hn_driver *d, hn_strbuf *image) {
     if (strcmp(dump_after, "fusion") == 0) sched.explain = &text;
     if (strcmp(dump_after, "sched") == 0) sched.fused = &text;
     hn_arena_reset(&d->scratch);
-    hn_status status = hn_schedule_program(d->program, &sched, &d->arena, &d->scratch, &d->schedule);
+    hn_status status =
+        hn_schedule_program(d->program, &sched, &d->arena, &d->scratch, &d->schedule);
     if (sched.explain || sched.fused) hn_driver_dump_text(d, dump_after, &text);
     if (status) return status;
     d->stats.sched_ns = hn_driver_lap(&mark);
@@ -83,12 +85,14 @@ hn_status hn_compiled_create(const char *weights_path, hn_compiled **out) {
 static hn_status add_level(hn_driver *d, const hn_target *target) {
     uint32_t at = 0;
     if (d->level_count && d->levels[0].target.kind != target->kind)
-        return HN_ERROR(HN_INVALID_ARGUMENT,
-                        "cannot compile one program for '%s' and '%s': they are different kinds of device",
-                        d->levels[0].target.name, target->name);
+        return HN_ERROR(
+            HN_INVALID_ARGUMENT,
+            "cannot compile one program for '%s' and '%s': they are different kinds of device",
+            d->levels[0].target.name, target->name);
     while (at < d->level_count && d->levels[at].target.rank > target->rank) at++;
     if (at < d->level_count && strcmp(d->levels[at].target.name, target->name) == 0) return NULL;
-    if (d->level_count == HN_LEVELS_MAX) return HN_ERROR(HN_INVALID_ARGUMENT, "more than %d targets", HN_LEVELS_MAX);
+    if (d->level_count == HN_LEVELS_MAX)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "more than %d targets", HN_LEVELS_MAX);
     memmove(&d->levels[at + 1], &d->levels[at], (d->level_count++ - at) * sizeof *d->levels);
     d->levels[at] = (hn_driver_level){.target = *target};
     return NULL;
@@ -111,7 +115,8 @@ hn_status hn_driver_targets(hn_driver *d) {
     return NULL;
 }
 
-hn_status hn_compile_graph(hn_graph *graph, hn_service *service, const hn_compile_options *options, hn_compiled **out) {
+hn_status hn_compile_graph(hn_graph *graph, hn_service *service, const hn_compile_options *options,
+                           hn_compiled **out) {
     hn_driver d;
     hn_driver_init(&d, options, service);
     d.graph = graph;
@@ -136,7 +141,8 @@ hn_status hn_compile_graph(hn_graph *graph, hn_service *service, const hn_compil
 
 /* --- the result --- */
 
-hn_status hn_compiled_load(const hn_compiled *c, const hn_module_options *options, hn_module **out) {
+hn_status hn_compiled_load(const hn_compiled *c, const hn_module_options *options,
+                           hn_module **out) {
     HN_REQUIRE(c, "compiled");
     HN_REQUIRE(out, "out");
     hn_module_options own = options ? *options : (hn_module_options){0};
@@ -144,8 +150,8 @@ hn_status hn_compiled_load(const hn_compiled *c, const hn_module_options *option
     return hn_module_load_memory(c->image.ptr, c->image.len, false, &own, out);
 }
 
-/* A file says more than a program that runs at once: the digest of the weights that it refers to. Reading all of them costs about a
- * second for each gigabyte. */
+/* A file says more than a program that runs at once: the digest of the weights that it refers to.
+ * Reading all of them costs about a second for each gigabyte. */
 static hn_status save_with_digest(const hn_compiled *c, const char *path) {
     hn_bundle b;
     hn_strbuf image;
@@ -164,7 +170,8 @@ hn_status hn_compiled_save(const hn_compiled *c, const char *path) {
     HN_REQUIRE(c, "compiled");
     HN_REQUIRE(path, "path");
     HN_TRY(hn_bundle_open(c->image.ptr, c->image.len, false, &b));
-    if (b.weight_files_count && hn_bundle_digest_is_unknown(b.weight_files[0].full_digest)) return save_with_digest(c, path);
+    if (b.weight_files_count && hn_bundle_digest_is_unknown(b.weight_files[0].full_digest))
+        return save_with_digest(c, path);
     return hn_file_write_atomic(path, c->image.ptr, c->image.len, true);
 }
 

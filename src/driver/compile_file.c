@@ -1,5 +1,5 @@
-/* compile_file.c: from a model file, or its bytes, to a program: the import, the graph cache around the compilation, and programs made
- * for the sizes of a call. */
+/* compile_file.c: from a model file, or its bytes, to a program: the import, the graph cache around
+ * the compilation, and programs made for the sizes of a call. */
 #include "base/log.h"
 #include "base/require.h"
 #include "base/trace.h"
@@ -23,7 +23,7 @@ typedef struct file_job {
     hn_graph_query query; /* of the cache of graphs */
     bool is_cached;
     hn_cache_bypass bypass; /* why the cache of graphs is not used */
-    bool is_default; /* made without regard to the sizes of the call */
+    bool is_default;        /* made without regard to the sizes of the call */
 } file_job;
 
 /* --- the key --- */
@@ -43,7 +43,9 @@ static hn_status add_model(file_job *j) {
     HN_TRY(describe_content(j));
     hn_strbuf_init(&environment);
     hn_status status = hn_service_environment(hn_driver_language(&j->driver), &environment);
-    hn_graph_key key = {.options = &j->driver.options, .environment = hn_strbuf_str(&environment), .path = j->path,
+    hn_graph_key key = {.options = &j->driver.options,
+                        .environment = hn_strbuf_str(&environment),
+                        .path = j->path,
                         .content = hn_strbuf_str(&j->content)};
     if (!status) status = hn_driver_key_record(j->file, &key, &j->record);
     hn_strbuf_deinit(&environment);
@@ -52,10 +54,12 @@ static hn_status add_model(file_job *j) {
 
 /* A machine without a compiler runs what another one, or it itself in better days, has compiled. */
 static hn_status add_compiler(file_job *j, hn_cache *cache, const hn_digest *bare) {
-    hn_status status = hn_service_toolchain_identity(j->driver.service, hn_driver_language(&j->driver), &j->compiler);
-    if (hn_status_code(status) == HN_NOT_FOUND && hn_graph_cache_compiler(cache, bare, &j->compiler)) {
-        hn_log("cache", HN_LOG_INFO, "%s; looking for a program that " HN_STR_FMT " compiled", hn_status_message(status),
-               HN_STR_ARG(hn_strbuf_str(&j->compiler)));
+    hn_status status = hn_service_toolchain_identity(j->driver.service,
+                                                     hn_driver_language(&j->driver), &j->compiler);
+    if (hn_status_code(status) == HN_NOT_FOUND &&
+        hn_graph_cache_compiler(cache, bare, &j->compiler)) {
+        hn_log("cache", HN_LOG_INFO, "%s; looking for a program that " HN_STR_FMT " compiled",
+               hn_status_message(status), HN_STR_ARG(hn_strbuf_str(&j->compiler)));
         hn_status_free(status);
         status = NULL;
     }
@@ -84,7 +88,8 @@ static hn_status make_query(file_job *j) {
     return NULL;
 }
 
-/* Without a key, say for want of a compiler, the compilation goes on and tells what it lacks. Errors: out-of-memory. */
+/* Without a key, say for want of a compiler, the compilation goes on and tells what it lacks.
+ * Errors: out-of-memory. */
 static hn_status find_key(file_job *j, bool *out_has_key) {
     hn_status status = make_query(j);
     if (!status) {
@@ -99,8 +104,8 @@ static hn_status find_key(file_job *j, bool *out_has_key) {
     return NULL;
 }
 
-/* Whether the key covers all that was read. Where it does not, nothing is stored, and under HENRY_CACHE_CHECK the compilation
- * fails. */
+/* Whether the key covers all that was read. Where it does not, nothing is stored, and under
+ * HENRY_CACHE_CHECK the compilation fails. */
 static hn_status check_key(file_job *j) {
     hn_status status = hn_options_check(&j->driver.options, hn_strbuf_str(&j->record));
     if (!status) status = hn_driver_key_check(j->file, &j->driver.options);
@@ -117,10 +122,12 @@ static hn_status check_key(file_job *j) {
 static hn_status import(file_job *j) {
     hn_driver *d = &j->driver;
     HN_TRY(hn_sym_create(&d->arena, &d->sym));
-    return j->file->importer->import(j->file, HN_OPT(&d->options, model), &d->arena, d->sym, &d->graph);
+    return j->file->importer->import(j->file, HN_OPT(&d->options, model), &d->arena, d->sym,
+                                     &d->graph);
 }
 
-/* Passes decide by the sizes that are expected: those that the model was exported with, or, with `values`, those of the call. */
+/* Passes decide by the sizes that are expected: those that the model was exported with, or, with
+ * `values`, those of the call. */
 static hn_status run_passes(file_job *j, const hn_size_values *values) {
     hn_driver *d = &j->driver;
     int64_t mark = hn_now_ns();
@@ -139,20 +146,23 @@ static hn_status import_again(file_job *j) {
     return import(j);
 }
 
-/* The passes, for sizes that what they decide must not exclude. What was decided for the sizes that the model was exported
- * with may exclude these; then everything is decided for these. Where that excludes them too, the model itself does, and
- * the program is the usual one, which says so when it runs. */
+/* The passes, for sizes that what they decide must not exclude. What was decided for the sizes that
+ * the model was exported with may exclude these; then everything is decided for these. Where that
+ * excludes them too, the model itself does, and the program is the usual one, which says so when it
+ * runs. */
 static hn_status specialise(file_job *j) {
     hn_driver *d = &j->driver;
     hn_size_values values;
     bool fit;
     const hn_input_sizes *inputs = HN_OPT(&d->options, inputs);
     if (!inputs) return run_passes(j, NULL);
-    HN_TRY(hn_sizes_bind(d->graph, inputs, HN_OPT(&d->options, input_count), &d->arena, &values, &fit));
+    HN_TRY(hn_sizes_bind(d->graph, inputs, HN_OPT(&d->options, input_count), &d->arena, &values,
+                         &fit));
     HN_TRY(run_passes(j, NULL));
     if (!fit || hn_sizes_satisfy(d->sym, &values)) return NULL;
     HN_TRY(import_again(j));
-    HN_TRY(hn_sizes_bind(d->graph, inputs, HN_OPT(&d->options, input_count), &d->arena, &values, &fit));
+    HN_TRY(hn_sizes_bind(d->graph, inputs, HN_OPT(&d->options, input_count), &d->arena, &values,
+                         &fit));
     HN_TRY(run_passes(j, &values));
     j->is_default = !hn_sizes_satisfy(d->sym, &values);
     if (!j->is_default) return NULL;
@@ -161,15 +171,18 @@ static hn_status specialise(file_job *j) {
 }
 
 /* A file of weights is not written before they have been judged. */
-static bool is_verified_first(const hn_options *options) { return HN_OPT(options, verify) || HN_OPT(options, safetensors); }
+static bool is_verified_first(const hn_options *options) {
+    return HN_OPT(options, verify) || HN_OPT(options, safetensors);
+}
 
-/* The weights are read beside the compilation and judged before anybody sees its result. What failed on damaged weights
- * failed because of them. */
+/* The weights are read beside the compilation and judged before anybody sees its result. What
+ * failed on damaged weights failed because of them. */
 static hn_status build_verified(file_job *j, hn_strbuf *image) {
     hn_driver *d = &j->driver;
     const hn_importer *importer = j->file->importer;
     uint32_t cpus = hn_driver_cpu_count();
-    if (is_verified_first(&d->options)) return hn_driver_build(d, image); /* compile_cached has read all */
+    /* compile_cached has read all */
+    if (is_verified_first(&d->options)) return hn_driver_build(d, image);
     HN_TRY(importer->verify_begin(j->file, cpus > 1 ? cpus - 1 : 1));
     hn_status built = hn_driver_build(d, image), verified = importer->verify_end(j->file);
     if (!verified) return built;
@@ -181,7 +194,8 @@ static hn_status build_verified(file_job *j, hn_strbuf *image) {
 
 /* Counters read as after the compilation that made the program. */
 static void note_hit(hn_compile_stats *s, hn_cache_level level) {
-    s->import_ns = s->opt_ns = s->lower_ns = s->sched_ns = s->codegen_ns = s->compile_ns = s->bundle_ns = 0;
+    s->import_ns = s->opt_ns = s->lower_ns = s->sched_ns = s->codegen_ns = s->compile_ns =
+        s->bundle_ns = 0;
     s->kernels_cached = s->kernels_unique;
     s->kernels_compiled = s->kernels_remote = 0;
     s->graph_cache = HN_CACHE_HIT;
@@ -191,7 +205,9 @@ static void note_hit(hn_compile_stats *s, hn_cache_level level) {
 static bool look_up(file_job *j, bool for_sizes, hn_compiled *c) {
     const hn_options *options = &j->driver.options;
     const hn_input_sizes *inputs = for_sizes ? HN_OPT(options, inputs) : NULL;
-    hn_cache_level level = j->is_cached ? hn_graph_cache_get(&j->query, inputs, HN_OPT(options, input_count), c) : HN_LEVEL_NONE;
+    hn_cache_level level =
+        j->is_cached ? hn_graph_cache_get(&j->query, inputs, HN_OPT(options, input_count), c)
+                     : HN_LEVEL_NONE;
     if (level == HN_LEVEL_NONE) {
         hn_strbuf_reset(&c->image);
         return false;
@@ -230,10 +246,14 @@ static hn_status import_and_build(file_job *j, hn_compiled *c) {
 static hn_status compile_cached(file_job *j, hn_compiled *c) {
     hn_options *options = &j->driver.options;
     HN_TRY(hn_driver_targets(&j->driver));
-    if (is_verified_first(options)) HN_TRY(j->file->importer->verify_all(j->file, hn_driver_cpu_count()));
+    if (is_verified_first(options))
+        HN_TRY(j->file->importer->verify_all(j->file, hn_driver_cpu_count()));
     bool has_key = false;
     if (!HN_OPT(options, source_dir)) HN_TRY(find_key(j, &has_key));
-    j->bypass = HN_OPT(options, no_cache) ? HN_BYPASS_OFF : hn_options_uncached(options) ? HN_BYPASS_OPTIONS : has_key ? HN_BYPASS_NONE : HN_BYPASS_NO_KEY;
+    j->bypass = HN_OPT(options, no_cache)      ? HN_BYPASS_OFF
+                : hn_options_uncached(options) ? HN_BYPASS_OPTIONS
+                : has_key                      ? HN_BYPASS_NONE
+                                               : HN_BYPASS_NO_KEY;
     j->is_cached = j->bypass == HN_BYPASS_NONE;
     return look_up(j, true, c) ? NULL : import_and_build(j, c);
 }
@@ -246,7 +266,10 @@ static void note_cache(file_job *j, hn_compile_stats *s) {
     memcpy(s->bypasses, all.bypasses, sizeof s->bypasses);
     if (s->graph_cache == HN_CACHE_HIT) return;
     s->time_saved_ns = all.time_saved_ns;
-    hn_cache_bypass reason = j->bypass ? j->bypass : all.remote.is_on ? HN_BYPASS_NONE : hn_store_bypass(hn_service_store(j->driver.service));
+    hn_cache_bypass reason = j->bypass ? j->bypass
+                             : all.remote.is_on
+                                 ? HN_BYPASS_NONE
+                                 : hn_store_bypass(hn_service_store(j->driver.service));
     if (reason) s->bypasses[reason]++;
 }
 
@@ -281,7 +304,8 @@ static hn_status open_service(hn_driver *d) {
 }
 
 /* `path` NULL: the model is `bytes`. */
-static hn_status job_open(file_job *j, const char *path, hn_str bytes, const hn_compile_options *options) {
+static hn_status job_open(file_job *j, const char *path, hn_str bytes,
+                          const hn_compile_options *options) {
     *j = (file_job){.path = path, .bytes = bytes, .is_default = true};
     hn_strbuf_init(&j->content);
     hn_strbuf_init(&j->record);
@@ -303,13 +327,16 @@ static void job_close(file_job *j) {
     hn_model_close(j->file);
 }
 
-static hn_status compile(const char *path, hn_str bytes, const hn_compile_options *options, hn_compiled **out) {
+static hn_status compile(const char *path, hn_str bytes, const hn_compile_options *options,
+                         hn_compiled **out) {
     HN_TRY(hn_options_validate(options));
     int64_t begin = hn_now_ns();
     file_job job;
     hn_compiled *c = NULL;
     hn_status status = job_open(&job, path, bytes, options);
-    if (!status) status = hn_compiled_create(options && options->safetensors ? options->safetensors : path, &c);
+    if (!status)
+        status =
+            hn_compiled_create(options && options->safetensors ? options->safetensors : path, &c);
     if (!status) status = compile_cached(&job, c);
     if (!status) note_cache(&job, &c->stats);
     if (!status) note_remote(&job.driver, &c->stats);
@@ -328,23 +355,28 @@ static bool names_file(hn_status status, const char *path) {
     static const char before[] = "cannot open '";
     const char *message = hn_status_message(status), *name = message + sizeof before - 1;
     size_t len = strlen(path);
-    return strncmp(message, before, sizeof before - 1) == 0 && strncmp(name, path, len) == 0 && name[len] == '\'';
+    return strncmp(message, before, sizeof before - 1) == 0 && strncmp(name, path, len) == 0 &&
+           name[len] == '\'';
 }
 
 hn_status hn_compile_file(const char *path, const hn_compile_options *options, hn_compiled **out) {
     HN_REQUIRE(path, "path");
     HN_REQUIRE(out, "out");
     hn_status status = compile(path, HN_STR(""), options, out);
-    return status && !names_file(status, path) ? hn_status_annotate(status, "cannot compile '%s'", path) : status;
+    return status && !names_file(status, path)
+               ? hn_status_annotate(status, "cannot compile '%s'", path)
+               : status;
 }
 
 /* There is no file to refer to, so weights go into the image or into a file of their own. */
-hn_status hn_compile_memory(const void *bytes, size_t len, const hn_compile_options *options, hn_compiled **out) {
+hn_status hn_compile_memory(const void *bytes, size_t len, const hn_compile_options *options,
+                            hn_compiled **out) {
     hn_compile_options own = options ? *options : (hn_compile_options){0};
     HN_REQUIRE(bytes, "bytes");
     HN_REQUIRE(out, "out");
     if (!own.safetensors) own.embed_weights = true;
-    return hn_status_annotate(compile(NULL, (hn_str){bytes, len}, &own, out), "cannot compile a model in memory");
+    return hn_status_annotate(compile(NULL, (hn_str){bytes, len}, &own, out),
+                              "cannot compile a model in memory");
 }
 
 /* --- questions about the cache --- */
@@ -361,16 +393,22 @@ static hn_status with_query(const char *path, const hn_compile_options *options,
     return status;
 }
 
-static hn_status say_why(const hn_graph_query *query, void *out) { return hn_graph_cache_why(query, out); }
+static hn_status say_why(const hn_graph_query *query, void *out) {
+    return hn_graph_cache_why(query, out);
+}
 
 hn_status hn_driver_why(const char *path, const hn_compile_options *options, hn_strbuf *out) {
     return with_query(path, options, out, say_why);
 }
 
-static hn_status list_entries(const hn_graph_query *query, void *out) { return hn_graph_cache_list_model(query, out); }
+static hn_status list_entries(const hn_graph_query *query, void *out) {
+    return hn_graph_cache_list_model(query, out);
+}
 
-hn_status hn_driver_list_entries(const char *path, const hn_compile_options *options, hn_entry_list *out) {
+hn_status hn_driver_list_entries(const char *path, const hn_compile_options *options,
+                                 hn_entry_list *out) {
     hn_status status = with_query(path, options, out, list_entries);
     if (hn_status_code(status) != HN_NOT_FOUND || !hn_file_exists(path)) return status;
-    return hn_status_annotate(status, "cannot export '%s', run or compile it first, with the same options", path);
+    return hn_status_annotate(
+        status, "cannot export '%s', run or compile it first, with the same options", path);
 }

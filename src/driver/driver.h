@@ -24,10 +24,14 @@ enum { HN_LEVELS_MAX = 8 };
 /* A target with its kernels: a feature level of CPUs, or another kind of device. */
 typedef struct hn_driver_level {
     hn_target target;
-    hn_kernel_code *step_kernels; /* per schedule step: the printed kernel (text shared by equal ones); zeros for other steps */
-    struct { const hn_kernel_code **items; uint32_t count, cap; } unique; /* one a distinct text */
-    uint32_t *unit_of;         /* per unique kernel */
-    uint32_t *step_units;      /* per schedule step: the unit of its kernel; 0 for other steps */
+    /* per schedule step: the printed kernel (text shared by equal ones); zeros for other steps */
+    hn_kernel_code *step_kernels;
+    struct {
+        const hn_kernel_code **items;
+        uint32_t count, cap;
+    } unique;             /* one a distinct text */
+    uint32_t *unit_of;    /* per unique kernel */
+    uint32_t *step_units; /* per schedule step: the unit of its kernel; 0 for other steps */
 } hn_driver_level;
 
 /* One compilation on its way. */
@@ -45,7 +49,11 @@ typedef struct hn_driver {
     hn_service *service;
     hn_compile_stats stats;
     hn_str key; /* what the image records of the key, or empty; borrowed */
-    struct { hn_future **items; uint32_t count, cap; } units; /* compilations in flight, of all levels */
+    /* compilations in flight, of all levels */
+    struct {
+        hn_future **items;
+        uint32_t count, cap;
+    } units;
     hn_digest *unit_keys; /* of the compilations, once they are done */
     hn_scope *scope;
     /* the model file, when weights are referred to and not embedded */
@@ -56,10 +64,13 @@ typedef struct hn_driver {
 /* compile.c: the parts of a compilation. */
 void hn_driver_init(hn_driver *d, const hn_compile_options *options, hn_service *service);
 void hn_driver_deinit(hn_driver *d); /* the service and the graph are not the driver's */
-/* The levels of `target`, "x86-64-v4,x86-64-v3"; none named: this machine's. Errors: invalid-argument. */
+/* The levels of `target`, "x86-64-v4,x86-64-v3"; none named: this machine's. Errors:
+ * invalid-argument. */
 hn_status hn_driver_targets(hn_driver *d) HN_MUST_USE;
 /* Of the compile service, in which the kernels of all these levels are written. */
-static inline const char *hn_driver_language(const hn_driver *d) { return d->levels[0].target.kind->language; }
+static inline const char *hn_driver_language(const hn_driver *d) {
+    return d->levels[0].target.kind->language;
+}
 /* From the graph that the passes left to an image. */
 hn_status hn_driver_build(hn_driver *d, hn_strbuf *image) HN_MUST_USE;
 /* The time since *mark, which moves to now. */
@@ -83,9 +94,10 @@ hn_status hn_driver_source(hn_driver *d) HN_MUST_USE;
 /* image.c: waits for the objects and makes the bundle image. */
 hn_status hn_driver_image(hn_driver *d, hn_wrapper *wrapper, hn_strbuf *out) HN_MUST_USE;
 
-/* Everything after the graph exists, for tests and fuzzers that build their own: passes to image. `graph`, its arena and
- * sym are the caller's; `service` is borrowed. */
-hn_status hn_compile_graph(hn_graph *graph, hn_service *service, const hn_compile_options *options, hn_compiled **out) HN_MUST_USE;
+/* Everything after the graph exists, for tests and fuzzers that build their own: passes to image.
+ * `graph`, its arena and sym are the caller's; `service` is borrowed. */
+hn_status hn_compile_graph(hn_graph *graph, hn_service *service, const hn_compile_options *options,
+                           hn_compiled **out) HN_MUST_USE;
 
 /* Text for --dump-after; nothing when `stage` is not the one asked for. */
 void hn_driver_dump_graph(hn_driver *d, const char *stage);

@@ -175,8 +175,7 @@ static hn_status open_guards(hn_arena *arena, hn_str bytes, guards *out) {
     uint64_t nodes = h->node_count ? h->node_count - 1 : 0;
     uint64_t len = sizeof *h + h->symbol_count * (uint64_t)sizeof *out->symbols +
                    nodes * sizeof *out->nodes + h->guard_count * (uint64_t)sizeof *out->relations;
-    if (!h->node_count || len != bytes.len)
-        return HN_ERROR(HN_CORRUPT, "guards are damaged");
+    if (!h->node_count || len != bytes.len) return HN_ERROR(HN_CORRUPT, "guards are damaged");
     HN_NEW(arena, out->symbols, h->symbol_count);
     HN_NEW(arena, out->nodes, h->node_count);
     HN_NEW(arena, out->relations, h->guard_count);

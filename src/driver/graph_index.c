@@ -1,7 +1,8 @@
 /* graph_index.c: see graph_index.h.
  *
- * The entries here are changed, unlike all others: a table grows by a variant, a list by a record. Whoever changes one
- * holds its lease; without the lease the change is made all the same, and a variant that is lost so is compiled again. */
+ * The entries here are changed, unlike all others: a table grows by a variant, a list by a record.
+ * Whoever changes one holds its lease; without the lease the change is made all the same, and a
+ * variant that is lost so is compiled again. */
 #include "driver/graph_index.h"
 
 #include "cache/record.h"
@@ -47,12 +48,14 @@ static void reads_sort(reads *r) {
 }
 
 /* What is stored: no entry counts as an empty list. */
-static hn_status reads_stored(const hn_graph_query *q, const hn_digest *base, bool *out_stored, reads *out) {
+static hn_status reads_stored(const hn_graph_query *q, const hn_digest *base, bool *out_stored,
+                              reads *out) {
     hn_store_entry entry;
     *out = (reads){NULL, 0};
     *out_stored = hn_cache_get(q->cache, HN_STORE_INDEX, base, &entry) != HN_LEVEL_NONE;
     if (!*out_stored) return NULL;
-    uint32_t count = entry.len / sizeof(uint32_t) < READS_MAX ? (uint32_t)(entry.len / sizeof(uint32_t)) : 0;
+    uint32_t count =
+        entry.len / sizeof(uint32_t) < READS_MAX ? (uint32_t)(entry.len / sizeof(uint32_t)) : 0;
     out->items = calloc(count ? count : 1, sizeof *out->items);
     if (out->items) memcpy(out->items, entry.bytes, count * sizeof *out->items);
     out->count = count;
@@ -76,19 +79,23 @@ static hn_status reads_add_new(const hn_graph_query *q, reads *r) {
 
 /* ---- places ---- */
 
-hn_digest hn_graph_compiler_key(const hn_digest *bare) { return digest_of_three("compiler", bare, HN_STR("")); }
+hn_digest hn_graph_compiler_key(const hn_digest *bare) {
+    return digest_of_three("compiler", bare, HN_STR(""));
+}
 
 static hn_digest base_of(const hn_graph_query *q) {
     hn_digest record = hn_digest_of(q->record.ptr, q->record.len);
     return digest_of_three("reads", &record, HN_STR(""));
 }
 
-/* The rest of a place, from what is read of the file. The list of reads is part of the digest of values. */
+/* The rest of a place, from what is read of the file. The list of reads is part of the digest of
+ * values. */
 static hn_status place_of(const hn_graph_query *q, const reads *r, hn_graph_place *out) {
     out->compiler = hn_graph_compiler_key(&q->bare);
     out->base = base_of(q);
     HN_TRY(q->file->importer->values_digest(q->file, r->items, r->count, &out->values));
-    out->table = digest_of_three("table", &out->base, (hn_str){(const char *)out->values.bytes, sizeof out->values.bytes});
+    out->table = digest_of_three(
+        "table", &out->base, (hn_str){(const char *)out->values.bytes, sizeof out->values.bytes});
     return NULL;
 }
 
@@ -112,40 +119,48 @@ void hn_graph_place_record(const hn_graph_query *q, const hn_graph_place *place,
     hn_record_add(out, "values", hn_str_of(hex));
 }
 
-hn_digest hn_graph_program_key(const hn_graph_place *place, hn_str guards) { return digest_of_three("program", &place->table, guards); }
+hn_digest hn_graph_program_key(const hn_graph_place *place, hn_str guards) {
+    return digest_of_three("program", &place->table, guards);
+}
 
 /* ---- looking up ---- */
 
 /* Another machine may have compiled what this one lacks. */
-static bool find_remote(const hn_graph_query *q, const hn_digest *table, hn_str ours, const hn_input_sizes *inputs, uint32_t count,
-                        hn_digest *out_key) {
+static bool find_remote(const hn_graph_query *q, const hn_digest *table, hn_str ours,
+                        const hn_input_sizes *inputs, uint32_t count, hn_digest *out_key) {
     hn_store_entry theirs;
     hn_strbuf merged;
     if (!hn_cache_get_remote(q->cache, HN_STORE_INDEX, table, &theirs)) return false;
     hn_strbuf_init(&merged);
-    hn_status status = hn_variants_merge(ours, (hn_str){(const char *)theirs.bytes, theirs.len}, &merged);
+    hn_status status =
+        hn_variants_merge(ours, (hn_str){(const char *)theirs.bytes, theirs.len}, &merged);
     bool is_found = !status && hn_graph_guards_find(hn_strbuf_str(&merged), inputs, count, out_key);
     if (is_found)
-        (void)hn_store_put(q->cache->store, &(hn_store_put_args){.ns = HN_STORE_INDEX, .key = table, .bytes = merged.ptr, .len = merged.len});
+        (void)hn_store_put(q->cache->store, &(hn_store_put_args){.ns = HN_STORE_INDEX,
+                                                                 .key = table,
+                                                                 .bytes = merged.ptr,
+                                                                 .len = merged.len});
     hn_status_free(status);
     hn_strbuf_deinit(&merged);
     hn_store_entry_deinit(&theirs);
     return is_found;
 }
 
-static bool find_in_table(const hn_graph_query *q, const hn_digest *table, const hn_input_sizes *inputs, uint32_t count,
-                          hn_digest *out_key) {
+static bool find_in_table(const hn_graph_query *q, const hn_digest *table,
+                          const hn_input_sizes *inputs, uint32_t count, hn_digest *out_key) {
     hn_store_entry entry;
     hn_cache_level level = hn_cache_get(q->cache, HN_STORE_INDEX, table, &entry);
     if (level == HN_LEVEL_NONE) return false;
     hn_str bytes = {(const char *)entry.bytes, entry.len};
     bool is_found = hn_graph_guards_find(bytes, inputs, count, out_key);
-    if (!is_found && level == HN_LEVEL_DISK) is_found = find_remote(q, table, bytes, inputs, count, out_key);
+    if (!is_found && level == HN_LEVEL_DISK)
+        is_found = find_remote(q, table, bytes, inputs, count, out_key);
     hn_store_entry_deinit(&entry);
     return is_found;
 }
 
-bool hn_graph_index_find(const hn_graph_query *q, const hn_input_sizes *inputs, uint32_t input_count, hn_digest *out_key) {
+bool hn_graph_index_find(const hn_graph_query *q, const hn_input_sizes *inputs,
+                         uint32_t input_count, hn_digest *out_key) {
     reads r = {NULL, 0};
     bool stored = true, is_found = false;
     hn_graph_place place;
@@ -165,7 +180,8 @@ hn_status hn_graph_index_each(const hn_graph_query *q, hn_variant_visitor visit,
     if (hn_cache_get(q->cache, HN_STORE_INDEX, &place.table, &entry) == HN_LEVEL_NONE)
         return HN_ERROR(HN_NOT_FOUND, "the cache does not have the program");
     size_t at = 0;
-    for (hn_variant v; hn_variants_next((hn_str){(const char *)entry.bytes, entry.len}, &at, &v);) visit(user, &v);
+    for (hn_variant v; hn_variants_next((hn_str){(const char *)entry.bytes, entry.len}, &at, &v);)
+        visit(user, &v);
     hn_store_entry_deinit(&entry);
     return NULL;
 }
@@ -176,14 +192,17 @@ hn_status hn_graph_index_each(const hn_graph_query *q, hn_variant_visitor visit,
 static hn_lease take_lease(const hn_graph_query *q, const hn_digest *key) {
     hn_lease lease = 0;
     for (int k = 0; k < LEASE_ATTEMPTS; k++) {
-        if (hn_lease_try(q->cache->leases, HN_STORE_INDEX, key, false, &lease) == HN_LEASE_MINE) return lease;
+        if (hn_lease_try(q->cache->leases, HN_STORE_INDEX, key, false, &lease) == HN_LEASE_MINE)
+            return lease;
         nanosleep(&(struct timespec){0, 1000000}, NULL);
     }
     return 0;
 }
 
-static void put_index(const hn_graph_query *q, const hn_digest *key, const void *bytes, size_t len) {
-    hn_cache_put(q->cache, &(hn_store_put_args){.ns = HN_STORE_INDEX, .key = key, .bytes = bytes, .len = len});
+static void put_index(const hn_graph_query *q, const hn_digest *key, const void *bytes,
+                      size_t len) {
+    hn_cache_put(q->cache, &(hn_store_put_args){
+                               .ns = HN_STORE_INDEX, .key = key, .bytes = bytes, .len = len});
 }
 
 /* Publishes the list when it is new or longer. */
@@ -194,13 +213,15 @@ static void put_reads(const hn_graph_query *q, const hn_digest *base) {
     hn_status status = reads_stored(q, base, &stored, &r);
     uint32_t before = r.count;
     if (!status) status = reads_add_new(q, &r);
-    if (!status && (!stored || r.count != before)) put_index(q, base, r.items, r.count * sizeof *r.items);
+    if (!status && (!stored || r.count != before))
+        put_index(q, base, r.items, r.count * sizeof *r.items);
     hn_status_free(status);
     free(r.items);
     hn_lease_release(q->cache->leases, lease);
 }
 
-void hn_graph_index_add(const hn_graph_query *q, const hn_graph_place *place, const hn_variant *variant) {
+void hn_graph_index_add(const hn_graph_query *q, const hn_graph_place *place,
+                        const hn_variant *variant) {
     hn_store_entry entry = {.fd = -1};
     hn_strbuf table;
     hn_strbuf_init(&table);
@@ -218,16 +239,22 @@ void hn_graph_index_add(const hn_graph_query *q, const hn_graph_place *place, co
 
 /* ---- files that were verified ---- */
 
-/* A file on this machine, as long as nobody changes it. Moving it changes nothing but one of the times. */
+/* A file on this machine, as long as nobody changes it. Moving it changes nothing but one of the
+ * times. */
 static bool file_key(const hn_graph_query *q, hn_digest *out) {
     struct stat st;
     hn_strbuf text;
     if (q->path && stat(q->path, &st) != 0) return false;
     hn_strbuf_init(&text);
-    if (!q->path) hn_strbuf_printf(&text, HN_STR_FMT ", model %s", HN_STR_ARG(q->content), q->model ? q->model : "");
-    else hn_strbuf_printf(&text, "file %llu:%llu %lld bytes, changed %lld.%09ld %lld.%09ld, model %s", (unsigned long long)st.st_dev,
-                     (unsigned long long)st.st_ino, (long long)st.st_size, (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec,
-                     (long long)st.st_ctim.tv_sec, st.st_ctim.tv_nsec, q->model ? q->model : "");
+    if (!q->path)
+        hn_strbuf_printf(&text, HN_STR_FMT ", model %s", HN_STR_ARG(q->content),
+                         q->model ? q->model : "");
+    else
+        hn_strbuf_printf(
+            &text, "file %llu:%llu %lld bytes, changed %lld.%09ld %lld.%09ld, model %s",
+            (unsigned long long)st.st_dev, (unsigned long long)st.st_ino, (long long)st.st_size,
+            (long long)st.st_mtim.tv_sec, st.st_mtim.tv_nsec, (long long)st.st_ctim.tv_sec,
+            st.st_ctim.tv_nsec, q->model ? q->model : "");
     *out = hn_digest_of(text.ptr, text.len);
     bool good = !text.failed;
     hn_strbuf_deinit(&text);
@@ -237,8 +264,10 @@ static bool file_key(const hn_graph_query *q, hn_digest *out) {
 void hn_graph_file_mark(const hn_graph_query *q, const hn_digest *places) {
     hn_digest key;
     if (!file_key(q, &key)) return;
-    (void)hn_store_put(q->cache->store,
-                       &(hn_store_put_args){.ns = HN_STORE_INDEX, .key = &key, .bytes = places->bytes, .len = sizeof places->bytes});
+    (void)hn_store_put(q->cache->store, &(hn_store_put_args){.ns = HN_STORE_INDEX,
+                                                             .key = &key,
+                                                             .bytes = places->bytes,
+                                                             .len = sizeof places->bytes});
 }
 
 bool hn_graph_file_verified(const hn_graph_query *q, hn_digest *out_places) {
@@ -251,7 +280,9 @@ bool hn_graph_file_verified(const hn_graph_query *q, hn_digest *out_places) {
         if (good) return true;
     }
     const hn_importer *importer = q->file->importer;
-    hn_status status = q->is_verified || !q->file->has_checksums ? NULL : importer->verify_all(q->file, q->threads);
+    hn_status status = q->is_verified || !q->file->has_checksums
+                           ? NULL
+                           : importer->verify_all(q->file, q->threads);
     if (!status) status = importer->places_digest(q->file, out_places);
     if (!status) hn_graph_file_mark(q, out_places);
     bool good = !status;

@@ -23,12 +23,14 @@ static void count_kernels(hn_driver *d, uint32_t unit, hn_hit_level hit, uint32_
 
 static hn_status collect_objects(hn_driver *d, hn_artifact **artifacts, hn_bundle_object *objects) {
     HN_NEW(&d->arena, d->unit_keys, d->units.count);
-    HN_TRY(hn_scope_wait(d->scope, HN_OPT(&d->options, progress), HN_OPT(&d->options, progress_context)));
+    HN_TRY(hn_scope_wait(d->scope, HN_OPT(&d->options, progress),
+                         HN_OPT(&d->options, progress_context)));
     for (uint32_t u = 0; u < d->units.count; u++) {
         HN_TRY(hn_future_wait(d->units.items[u], -1, &artifacts[u]));
         objects[u].bytes = hn_artifact_bytes(artifacts[u], &objects[u].len);
         objects[u].name = hn_str_of("kernels");
-        if (!hn_store_key_parse(hn_artifact_key(artifacts[u]), &d->unit_keys[u])) return HN_ERROR(HN_INTERNAL, "a kernel has no key");
+        if (!hn_store_key_parse(hn_artifact_key(artifacts[u]), &d->unit_keys[u]))
+            return HN_ERROR(HN_INTERNAL, "a kernel has no key");
         hn_hit_level level = hn_future_hit_level(d->units.items[u]);
         count_kernels(d, u, level, &objects[u].target);
     }
@@ -39,8 +41,10 @@ hn_status hn_driver_wrapper(hn_driver *d, hn_wrapper **out) {
     hn_wrapper_target targets[HN_LEVELS_MAX];
     for (uint32_t l = 0; l < d->level_count; l++)
         targets[l] = (hn_wrapper_target){d->levels[l].step_kernels, d->levels[l].step_units};
-    const hn_wrapper_source source = {.program = d->program, .schedule = &d->schedule,
-                                      .targets = targets, .target_count = d->level_count};
+    const hn_wrapper_source source = {.program = d->program,
+                                      .schedule = &d->schedule,
+                                      .targets = targets,
+                                      .target_count = d->level_count};
     HN_TRY(hn_wrapper_from_schedule(&source, &d->arena, &d->scratch, out));
     return hn_wrapper_host_memory(*out);
 }
@@ -64,7 +68,8 @@ static hn_status make_targets(hn_driver *d, hn_strbuf *features, hn_bundle_targe
     return NULL;
 }
 
-static hn_status make_image(hn_driver *d, hn_wrapper *wrapper, const hn_bundle_object *objects, hn_strbuf *out) {
+static hn_status make_image(hn_driver *d, hn_wrapper *wrapper, const hn_bundle_object *objects,
+                            hn_strbuf *out) {
     hn_memory_plan plan;
     hn_strbuf features[HN_LEVELS_MAX];
     hn_bundle_target targets[HN_LEVELS_MAX];
@@ -73,7 +78,8 @@ static hn_status make_image(hn_driver *d, hn_wrapper *wrapper, const hn_bundle_o
     hn_to_bundle_options options = {.model = d->graph->name,
                                     .key = d->key,
                                     .embed_weights = HN_OPT(&d->options, embed_weights),
-                                    .full_digest = HN_OPT(&d->options, embed_weights)}; /* of a file that is referred to: hn_compiled_save */
+                                    /* of a file that is referred to: hn_compiled_save */
+                                    .full_digest = HN_OPT(&d->options, embed_weights)};
     const char *safetensors = HN_OPT(&d->options, safetensors);
     if (safetensors && !HN_OPT(&d->options, embed_weights)) {
         const char *slash = strrchr(safetensors, '/');
@@ -83,12 +89,15 @@ static hn_status make_image(hn_driver *d, hn_wrapper *wrapper, const hn_bundle_o
         options.weights_path = hn_str_of(d->weights_path);
         options.weights_data = d->weights.data;
         options.weights_bytes = d->weights.size_bytes;
-        if (stat(d->weights_path, &st) == 0) options.weights_mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
+        if (stat(d->weights_path, &st) == 0)
+            options.weights_mtime_ns = (int64_t)st.st_mtim.tv_sec * 1000000000 + st.st_mtim.tv_nsec;
     }
     hn_status status = make_targets(d, features, targets);
     if (!status) status = hn_driver_plan(wrapper, &plan);
     if (!status)
-        status = hn_wrapper_to_bundle(wrapper, &plan, &(hn_bundle_objects){objects, d->units.count, targets, d->level_count}, &options, out);
+        status = hn_wrapper_to_bundle(
+            wrapper, &plan, &(hn_bundle_objects){objects, d->units.count, targets, d->level_count},
+            &options, out);
     for (uint32_t l = 0; l < HN_LEVELS_MAX; l++) hn_strbuf_deinit(&features[l]);
     return status;
 }

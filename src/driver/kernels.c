@@ -1,5 +1,5 @@
-/* kernels.c: prints every kernel, finds equal ones, packs the different ones into translation units and
- * hands those to the compile service. */
+/* kernels.c: prints every kernel, finds equal ones, packs the different ones into translation units
+ * and hands those to the compile service. */
 #include "driver/driver.h"
 
 #include "base/log.h"
@@ -64,7 +64,8 @@ hn_status hn_driver_print_kernels(hn_driver *d) {
 }
 
 static int by_length_then_digest(const void *a, const void *b) {
-    const hn_kernel_code *x = *(const hn_kernel_code *const *)a, *y = *(const hn_kernel_code *const *)b;
+    const hn_kernel_code *x = *(const hn_kernel_code *const *)a,
+                         *y = *(const hn_kernel_code *const *)b;
     if (x->text.len != y->text.len) return x->text.len < y->text.len ? 1 : -1;
     return memcmp(x->digest.bytes, y->digest.bytes, sizeof x->digest.bytes);
 }
@@ -78,7 +79,8 @@ static uint32_t unit_count(const hn_driver_level *level) {
 }
 
 /* Those of every unit of the target's kind, then its own. */
-static hn_status flags_of(hn_driver *d, const hn_target *target, const char ***out, size_t *out_count) {
+static hn_status flags_of(hn_driver *d, const hn_target *target, const char ***out,
+                          size_t *out_count) {
     size_t count = 0, at = 0;
     for (const char *const *flag = target->kind->flags; *flag; flag++) count++;
     for (const char *c = target->flags; *c; c++) count += *c == ' ';
@@ -86,12 +88,15 @@ static hn_status flags_of(hn_driver *d, const hn_target *target, const char ***o
     for (const char *const *flag = target->kind->flags; *flag; flag++) (*out)[at++] = *flag;
     char *words = hn_arena_strndup(&d->scratch, target->flags, strlen(target->flags));
     if (!words) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory while submitting kernels");
-    for (char *save = NULL, *word = strtok_r(words, " ", &save); word; word = strtok_r(NULL, " ", &save)) (*out)[at++] = word;
+    for (char *save = NULL, *word = strtok_r(words, " ", &save); word;
+         word = strtok_r(NULL, " ", &save))
+        (*out)[at++] = word;
     *out_count = at;
     return NULL;
 }
 
-static hn_status submit_unit(hn_driver *d, const hn_target *target, const hn_kernel_code *const *kernels, uint32_t count) {
+static hn_status submit_unit(hn_driver *d, const hn_target *target,
+                             const hn_kernel_code *const *kernels, uint32_t count) {
     hn_strbuf text;
     const char **entries, **flags;
     size_t flag_count = 0;
@@ -102,9 +107,15 @@ static hn_status submit_unit(hn_driver *d, const hn_target *target, const hn_ker
     hn_strbuf_init(&text);
     hn_status status = target->kind->unit(kernels, count, target, &text);
     if (!status)
-        status = hn_compile_submit(d->scope, &(hn_source){.name = kernels[0]->name, .language = target->kind->language, .text = text.ptr,
-                                                          .text_len = text.len, .entries = entries, .entry_count = count, .flags = flags,
-                                                          .flag_count = flag_count},
+        status = hn_compile_submit(d->scope,
+                                   &(hn_source){.name = kernels[0]->name,
+                                                .language = target->kind->language,
+                                                .text = text.ptr,
+                                                .text_len = text.len,
+                                                .entries = entries,
+                                                .entry_count = count,
+                                                .flags = flags,
+                                                .flag_count = flag_count},
                                    &future);
     hn_strbuf_deinit(&text);
     if (status) return status;
@@ -117,13 +128,15 @@ static hn_status submit_level(hn_driver *d, hn_driver_level *level) {
     size_t *load;
     const hn_kernel_code ***members;
     if (!level->unique.count) return NULL;
-    qsort(level->unique.items, level->unique.count, sizeof *level->unique.items, by_length_then_digest);
+    qsort(level->unique.items, level->unique.count, sizeof *level->unique.items,
+          by_length_then_digest);
     HN_NEW(&d->arena, level->unit_of, level->unique.count);
     HN_NEW(&d->scratch, sizes, units);
     HN_NEW(&d->scratch, load, units);
     HN_NEW(&d->scratch, members, units);
     for (uint32_t u = 0; u < units; u++) HN_NEW(&d->scratch, members[u], level->unique.count);
-    for (uint32_t k = 0; k < level->unique.count; k++) { /* longest first, each to the lightest unit */
+    /* longest first, each to the lightest unit */
+    for (uint32_t k = 0; k < level->unique.count; k++) {
         uint32_t best = 0;
         for (uint32_t u = 1; u < units; u++)
             if (load[u] < load[best]) best = u;
@@ -131,7 +144,8 @@ static hn_status submit_level(hn_driver *d, hn_driver_level *level) {
         load[best] += level->unique.items[k]->text.len;
         members[best][sizes[best]++] = level->unique.items[k];
     }
-    for (uint32_t u = 0; u < units; u++) HN_TRY(submit_unit(d, &level->target, members[u], sizes[u]));
+    for (uint32_t u = 0; u < units; u++)
+        HN_TRY(submit_unit(d, &level->target, members[u], sizes[u]));
     return NULL;
 }
 

@@ -1,8 +1,9 @@
-/* key.c: the graph cache's key: everything that decides the image, as a record of named fields (cache/record.h), so that
- * `henry cache why` can name the one that changed.
+/* key.c: the graph cache's key: everything that decides the image, as a record of named fields
+ * (cache/record.h), so that `henry cache why` can name the one that changed.
  *
- * The importer says what of the model counts (front/importer.h): the graph, and where its weights lie. Options, target, compiler
- * and Henry's own version stand beside it. What values of weights a program was made from comes in graph_cache.c. */
+ * The importer says what of the model counts (front/importer.h): the graph, and where its weights
+ * lie. Options, target, compiler and Henry's own version stand beside it. What values of weights a
+ * program was made from comes in graph_cache.c. */
 #include "driver/key.h"
 
 #include "bundle/format.h"
@@ -21,13 +22,16 @@
 /* Raised whenever the same input may give another image. */
 #define HN_DRIVER_VERSION "1"
 
-static void add_text(hn_strbuf *out, const char *name, const char *text) { hn_record_add(out, name, hn_str_of(text ? text : "")); }
+static void add_text(hn_strbuf *out, const char *name, const char *text) {
+    hn_record_add(out, name, hn_str_of(text ? text : ""));
+}
 
 /* In words for `henry cache why`, and exactly. */
 static void add_part(hn_strbuf *out, const char *name, const hn_key_part *part) {
     char hex[HN_DIGEST_HEX_BYTES], text[HN_DIGEST_HEX_BYTES + 64];
     hn_digest_hex(&part->digest, hex);
-    snprintf(text, sizeof text, "%u records, %llu bytes (%s)", part->records, (unsigned long long)part->bytes, hex);
+    snprintf(text, sizeof text, "%u records, %llu bytes (%s)", part->records,
+             (unsigned long long)part->bytes, hex);
     add_text(out, name, text);
 }
 
@@ -41,7 +45,8 @@ static hn_status add_model(hn_model_file *file, bool is_shared, hn_strbuf *out) 
 
 static void add_size_and_time(hn_strbuf *out, const char *name, const struct stat *st) {
     char text[96];
-    snprintf(text, sizeof text, "%lld bytes, changed %lld.%09ld", (long long)st->st_size, (long long)st->st_mtim.tv_sec, st->st_mtim.tv_nsec);
+    snprintf(text, sizeof text, "%lld bytes, changed %lld.%09ld", (long long)st->st_size,
+             (long long)st->st_mtim.tv_sec, st->st_mtim.tv_nsec);
     add_text(out, name, text);
 }
 
@@ -50,7 +55,8 @@ bool hn_driver_key_is_shared(const hn_model_file *file, const hn_options *option
 }
 
 hn_status hn_driver_key_check(const hn_model_file *file, const hn_options *options) {
-    if (!hn_driver_key_is_shared(file, options)) return NULL; /* the checksums of all records are in the key */
+    /* the checksums of all records are in the key */
+    if (!hn_driver_key_is_shared(file, options)) return NULL;
     return file->importer->key_check(file);
 }
 
@@ -65,8 +71,8 @@ static void add_path(const char *path, hn_strbuf *out) {
 /* Another build of Henry may make another image of the same model. */
 static void add_build(hn_strbuf *out) {
     char formats[96];
-    snprintf(formats, sizeof formats, "pipeline %s, bundle %d, kernel %d, extern %d", HN_DRIVER_VERSION, HNB_VERSION, HN_KERNEL_ABI_VERSION,
-             HN_EXTERN_ABI_VERSION);
+    snprintf(formats, sizeof formats, "pipeline %s, bundle %d, kernel %d, extern %d",
+             HN_DRIVER_VERSION, HNB_VERSION, HN_KERNEL_ABI_VERSION, HN_EXTERN_ABI_VERSION);
     add_text(out, "formats", formats);
     add_text(out, "build", hn_build_identity());
 }

@@ -14,34 +14,45 @@ uint32_t hn_driver_cpu_count(void) {
     return sched_getaffinity(0, sizeof set, &set) == 0 ? (uint32_t)CPU_COUNT(&set) : 1;
 }
 
-static uint32_t threads_of(const hn_compile_options *given) { return given->threads > 0 ? (uint32_t)given->threads : hn_driver_cpu_count(); }
+static uint32_t threads_of(const hn_compile_options *given) {
+    return given->threads > 0 ? (uint32_t)given->threads : hn_driver_cpu_count();
+}
 
 /* ---- fields of the key ---- */
 
 static void put_model(const hn_options *o, const char *field, hn_strbuf *record) {
     hn_record_add(record, field, hn_str_of(o->given->model ? o->given->model : ""));
 }
-static void put_no_fusion(const hn_options *o, const char *field, hn_strbuf *record) { hn_record_add_i64(record, field, o->given->no_fusion); }
+static void put_no_fusion(const hn_options *o, const char *field, hn_strbuf *record) {
+    hn_record_add_i64(record, field, o->given->no_fusion);
+}
 /* Machines that share a cache have different CPUs: the number counts, not the wish. */
-static void put_threads(const hn_options *o, const char *field, hn_strbuf *record) { hn_record_add_i64(record, field, threads_of(o->given)); }
+static void put_threads(const hn_options *o, const char *field, hn_strbuf *record) {
+    hn_record_add_i64(record, field, threads_of(o->given));
+}
 static void put_tag(const hn_options *o, const char *field, hn_strbuf *record) {
     hn_record_add(record, field, hn_str_of(hn_cache_tag(o->given->cache_tag)));
 }
-static void put_embed(const hn_options *o, const char *field, hn_strbuf *record) { hn_record_add_i64(record, field, o->given->embed_weights); }
+static void put_embed(const hn_options *o, const char *field, hn_strbuf *record) {
+    hn_record_add_i64(record, field, o->given->embed_weights);
+}
 /* Every feature level; what this machine has counts as if it had been named. */
 static void put_target(const hn_options *o, const char *field, hn_strbuf *record) {
     hn_strbuf text;
     hn_strbuf_init(&text);
     for (uint32_t k = 0; k < o->target_count; k++) {
         const hn_target *t = o->targets[k];
-        hn_strbuf_printf(&text, "%s%s, vectors of %u bytes, %s", k ? "; " : "", t->name, t->vector_bytes, t->flags);
+        hn_strbuf_printf(&text, "%s%s, vectors of %u bytes, %s", k ? "; " : "", t->name,
+                         t->vector_bytes, t->flags);
     }
     hn_record_add(record, field, hn_strbuf_str(&text));
     record->failed |= text.failed;
     hn_strbuf_deinit(&text);
 }
 
-#define ROW(member) .name = #member, .offset = offsetof(hn_compile_options, member), .bytes = sizeof(((hn_compile_options *)0)->member)
+#define ROW(member)                                                                                \
+    .name = #member, .offset = offsetof(hn_compile_options, member),                               \
+    .bytes = sizeof(((hn_compile_options *)0)->member)
 
 static const hn_option_row rows[] = {
     {ROW(model), HN_OPTION_KEYED, "model", put_model, ""},
@@ -52,21 +63,27 @@ static const hn_option_row rows[] = {
     {ROW(cache_tag), HN_OPTION_KEYED, "tag", put_tag, ""},
     {ROW(inputs), HN_OPTION_GUARDED, NULL, NULL, "decisions taken by sizes are guarded"},
     {ROW(input_count), HN_OPTION_GUARDED, NULL, NULL, "as inputs"},
-    {ROW(dump_after), HN_OPTION_UNCACHED, NULL, NULL, "a program from the cache has no passes to show"},
+    {ROW(dump_after), HN_OPTION_UNCACHED, NULL, NULL,
+     "a program from the cache has no passes to show"},
     {ROW(dump), HN_OPTION_UNCACHED, NULL, NULL, "as dump_after"},
     {ROW(dump_context), HN_OPTION_UNCACHED, NULL, NULL, "as dump_after"},
     {ROW(source_dir), HN_OPTION_UNCACHED, NULL, NULL, "a project is written, not a program"},
-    {ROW(safetensors), HN_OPTION_UNCACHED, NULL, NULL, "a file of weights is written beside the program"},
-    {ROW(verify), HN_OPTION_FREE, NULL, NULL, "the file is compared with its checksums first; the program is the same"},
+    {ROW(safetensors), HN_OPTION_UNCACHED, NULL, NULL,
+     "a file of weights is written beside the program"},
+    {ROW(verify), HN_OPTION_FREE, NULL, NULL,
+     "the file is compared with its checksums first; the program is the same"},
     {ROW(cache_dir), HN_OPTION_FREE, NULL, NULL, "where results are kept"},
     {ROW(remote_url), HN_OPTION_FREE, NULL, NULL, "where results are kept"},
     {ROW(no_cache), HN_OPTION_FREE, NULL, NULL, "whether results are kept"},
-    {ROW(compile_threads), HN_OPTION_FREE, NULL, NULL, "how many compilers run at once; the units are the same"},
-    {ROW(no_standby), HN_OPTION_FREE, NULL, NULL, "how compilers are started; the units are the same"},
+    {ROW(compile_threads), HN_OPTION_FREE, NULL, NULL,
+     "how many compilers run at once; the units are the same"},
+    {ROW(no_standby), HN_OPTION_FREE, NULL, NULL,
+     "how compilers are started; the units are the same"},
     {ROW(progress), HN_OPTION_FREE, NULL, NULL, "tells, and is told nothing"},
     {ROW(progress_context), HN_OPTION_FREE, NULL, NULL, "as progress"},
 };
-_Static_assert(sizeof rows / sizeof *rows <= HN_OPTION_ROWS_MAX, "hn_options.read has a bit for each row");
+_Static_assert(sizeof rows / sizeof *rows <= HN_OPTION_ROWS_MAX,
+               "hn_options.read has a bit for each row");
 
 const hn_option_row *hn_option_rows(uint32_t *out_count) {
     *out_count = HN_COUNT_OF(rows);
@@ -75,21 +92,29 @@ const hn_option_row *hn_option_rows(uint32_t *out_count) {
 
 void hn_options_init(hn_options *options, const hn_compile_options *given, hn_option_marks *marks) {
     static const hn_compile_options defaults;
-    *options = (hn_options){.given = given ? given : &defaults, .rows = rows, .row_count = HN_COUNT_OF(rows), .marks = marks};
+    *options = (hn_options){.given = given ? given : &defaults,
+                            .rows = rows,
+                            .row_count = HN_COUNT_OF(rows),
+                            .marks = marks};
 }
 
 static hn_status check_threads(const char *name, int32_t threads) {
     if (threads >= 0 && threads <= HN_THREADS_MAX) return NULL;
-    return HN_ERROR(HN_INVALID_ARGUMENT, "'%s' is %d, must be 1 to %d, or 0 for the default", name, threads, HN_THREADS_MAX);
+    return HN_ERROR(HN_INVALID_ARGUMENT, "'%s' is %d, must be 1 to %d, or 0 for the default", name,
+                    threads, HN_THREADS_MAX);
 }
 
 static hn_status check_sizes(const hn_input_sizes *in, uint32_t k) {
     if (in->rank > HN_TENSOR_MAX_RANK)
-        return HN_ERROR(HN_INVALID_ARGUMENT, "input %u has %u dimensions, at most %d are possible", k, in->rank, HN_TENSOR_MAX_RANK);
-    if (in->rank && !in->sizes) return HN_ERROR(HN_INVALID_ARGUMENT, "the sizes of input %u are NULL", k);
+        return HN_ERROR(HN_INVALID_ARGUMENT, "input %u has %u dimensions, at most %d are possible",
+                        k, in->rank, HN_TENSOR_MAX_RANK);
+    if (in->rank && !in->sizes)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "the sizes of input %u are NULL", k);
     for (uint32_t d = 0; d < in->rank; d++)
         if (in->sizes[d] < 0)
-            return HN_ERROR(HN_INVALID_ARGUMENT, "input %u dimension %u is %lld, must not be negative", k, d, (long long)in->sizes[d]);
+            return HN_ERROR(HN_INVALID_ARGUMENT,
+                            "input %u dimension %u is %lld, must not be negative", k, d,
+                            (long long)in->sizes[d]);
     return NULL;
 }
 
@@ -97,10 +122,13 @@ hn_status hn_options_validate(const hn_compile_options *o) {
     if (!o) return NULL;
     HN_TRY(check_threads("threads", o->threads));
     HN_TRY(check_threads("compile_threads", o->compile_threads));
-    if (o->input_count && !o->inputs) return HN_ERROR(HN_INVALID_ARGUMENT, "'inputs' is NULL, but 'input_count' is %u", o->input_count);
+    if (o->input_count && !o->inputs)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "'inputs' is NULL, but 'input_count' is %u",
+                        o->input_count);
     for (uint32_t k = 0; k < o->input_count; k++) HN_TRY(check_sizes(&o->inputs[k], k));
     if (o->embed_weights && o->safetensors)
-        return HN_ERROR(HN_INVALID_ARGUMENT, "'embed_weights' and 'safetensors' are both set; choose one");
+        return HN_ERROR(HN_INVALID_ARGUMENT,
+                        "'embed_weights' and 'safetensors' are both set; choose one");
     return NULL;
 }
 
@@ -137,14 +165,18 @@ void hn_options_key(const hn_options *options, hn_strbuf *record) {
 
 hn_status hn_options_check(const hn_options *options, hn_str record) {
     if (options->marks->stray)
-        return HN_ERROR(HN_INTERNAL, "the option at byte %zu of hn_compile_options was read and has no row in driver/options.c",
-                        options->marks->stray - 1);
+        return HN_ERROR(
+            HN_INTERNAL,
+            "the option at byte %zu of hn_compile_options was read and has no row in driver/options.c",
+            options->marks->stray - 1);
     for (uint32_t k = 0; k < options->row_count; k++) {
         const hn_option_row *row = &options->rows[k];
         hn_str value;
         if (!(options->marks->read >> k & 1) || row->option_class != HN_OPTION_KEYED) continue;
         if (!row->field || !hn_record_find(record, row->field, &value))
-            return HN_ERROR(HN_INTERNAL, "the option '%s' was read and is not in the key of the graph cache", row->name);
+            return HN_ERROR(HN_INTERNAL,
+                            "the option '%s' was read and is not in the key of the graph cache",
+                            row->name);
     }
     return NULL;
 }

@@ -1,9 +1,10 @@
 /* options.h: the options of a compilation, as the compiler may read them.
  *
- * The compiler reads an option through HN_OPT, which notes it. One table (options.c) says of each option how the key of the
- * graph cache covers it. At the end of a compilation that is to be cached, whatever was read and is not covered is an error
- * under HENRY_CACHE_CHECK=1, and else keeps the program out of the cache: a new option that nobody thought of cannot give a
- * wrong hit. */
+ * The compiler reads an option through HN_OPT, which notes it. One table (options.c) says of each
+ * option how the key of the graph cache covers it. At the end of a compilation that is to be
+ * cached, whatever was read and is not covered is an error under HENRY_CACHE_CHECK=1, and else
+ * keeps the program out of the cache: a new option that nobody thought of cannot give a wrong
+ * hit. */
 #ifndef HN_DRIVER_OPTIONS_H
 #define HN_DRIVER_OPTIONS_H
 
@@ -40,13 +41,14 @@ struct hn_options {
     const hn_compile_options *given; /* read it through HN_OPT only */
     const hn_target *const *targets; /* that target came to, for the key; borrowed */
     uint32_t target_count;
-    const hn_option_row *rows;       /* hn_option_rows, but in tests */
+    const hn_option_row *rows; /* hn_option_rows, but in tests */
     uint32_t row_count;
     hn_option_marks *marks; /* borrowed */
 };
 
 /* The value of an option; that it was read is noted. */
-#define HN_OPT(options, name) (hn_options_note((options), offsetof(hn_compile_options, name)), (options)->given->name)
+#define HN_OPT(options, name)                                                                      \
+    (hn_options_note((options), offsetof(hn_compile_options, name)), (options)->given->name)
 
 const hn_option_row *hn_option_rows(uint32_t *out_count);
 void hn_options_init(hn_options *options, const hn_compile_options *given, hn_option_marks *marks);

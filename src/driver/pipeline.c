@@ -16,11 +16,15 @@ typedef struct pass_row {
 } pass_row;
 
 static const pass_row passes[] = {
-    {"functionalize", hn_pass_functionalize, HN_LEGAL_ANY, "in-place ops are unknown to every later pass"},
+    {"functionalize", hn_pass_functionalize, HN_LEGAL_ANY,
+     "in-place ops are unknown to every later pass"},
     {"decompose", hn_pass_decompose, HN_LEGAL_PRIMITIVE, "the passes below know primitives only"},
-    {"cse", hn_pass_cse, HN_LEGAL_PRIMITIVE, "decompositions repeat constants, masks and views; patterns want one of each"},
-    {"fold", hn_pass_fold, HN_LEGAL_PRIMITIVE, "masks and positions of fixed shapes become constants before patterns look at them"},
-    {"patterns", hn_pass_patterns, HN_LEGAL_PRIMITIVE, "needs the simplified graph; leaves dead chains behind"},
+    {"cse", hn_pass_cse, HN_LEGAL_PRIMITIVE,
+     "decompositions repeat constants, masks and views; patterns want one of each"},
+    {"fold", hn_pass_fold, HN_LEGAL_PRIMITIVE,
+     "masks and positions of fixed shapes become constants before patterns look at them"},
+    {"patterns", hn_pass_patterns, HN_LEGAL_PRIMITIVE,
+     "needs the simplified graph; leaves dead chains behind"},
     {"dce", hn_pass_dce, HN_LEGAL_PRIMITIVE, "last, so that lowering sees live nodes only"},
 };
 
@@ -65,11 +69,14 @@ static hn_status run_checked(const pass_row *row, hn_graph *graph, hn_arena *scr
     hn_arena_reset(scratch);
     int64_t end = hn_now_ns();
     hn_trace_span("pass", row->name, begin, end);
-    hn_log("pass", HN_LOG_INFO, "%s: %lld us, %u nodes", row->name, (long long)(end - begin) / 1000, graph->nodes.count - 1);
+    hn_log("pass", HN_LOG_INFO, "%s: %lld us, %u nodes", row->name, (long long)(end - begin) / 1000,
+           graph->nodes.count - 1);
     return status;
 }
 
-const char *hn_driver_pass_name(uint32_t k) { return k < HN_COUNT_OF(passes) ? passes[k].name : NULL; }
+const char *hn_driver_pass_name(uint32_t k) {
+    return k < HN_COUNT_OF(passes) ? passes[k].name : NULL;
+}
 
 static hn_status no_pass(const char *name) {
     char near[HN_NEAREST_TEXT_BYTES];
@@ -81,7 +88,8 @@ static hn_status no_pass(const char *name) {
         hn_nearest_offer(&nearest, hn_str_of(passes[k].name));
         hn_strbuf_printf(&list, "%s%s", k ? ", " : "", passes[k].name);
     }
-    hn_status status = HN_ERROR(HN_INVALID_ARGUMENT, "there is no pass '%s'%s; there are: %s", name, hn_nearest_text(&nearest, near), hn_strbuf_str(&list).ptr);
+    hn_status status = HN_ERROR(HN_INVALID_ARGUMENT, "there is no pass '%s'%s; there are: %s", name,
+                                hn_nearest_text(&nearest, near), hn_strbuf_str(&list).ptr);
     hn_strbuf_deinit(&list);
     return status;
 }

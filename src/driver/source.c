@@ -1,4 +1,5 @@
-/* source.c: a program as a C project in a folder: model.c from the wrapper, kernels, weights, and the texts that every project has. */
+/* source.c: a program as a C project in a folder: model.c from the wrapper, kernels, weights, and
+ * the texts that every project has. */
 #include "driver/driver.h"
 
 #include "driver/project.h"
@@ -21,8 +22,11 @@ typedef struct gathering {
 static hn_status add_text(gathering *g, hn_str name, hn_str text) {
     hn_str *part;
     HN_NEW(g->files.arena, part, 1);
-    char *name_copy = hn_arena_strndup(g->files.arena, name.ptr, name.len), *copy = hn_arena_strndup(g->files.arena, text.ptr, text.len);
-    if (!copy || !name_copy) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for the text of '" HN_STR_FMT "'", HN_STR_ARG(name));
+    char *name_copy = hn_arena_strndup(g->files.arena, name.ptr, name.len),
+         *copy = hn_arena_strndup(g->files.arena, text.ptr, text.len);
+    if (!copy || !name_copy)
+        return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for the text of '" HN_STR_FMT "'",
+                        HN_STR_ARG(name));
     *part = (hn_str){copy, text.len};
     return hn_project_add(&g->files, (hn_str){name_copy, name.len}, part, 1);
 }
@@ -32,12 +36,14 @@ static hn_status add_text(gathering *g, hn_str name, hn_str text) {
 static hn_status add_kernels(gathering *g) {
     const hn_driver_level *level = &g->driver->levels[0];
     for (uint32_t first = 0; first < level->unique.count; first += KERNELS_A_FILE) {
-        uint32_t count = level->unique.count - first < KERNELS_A_FILE ? level->unique.count - first : KERNELS_A_FILE;
+        uint32_t count = level->unique.count - first < KERNELS_A_FILE ? level->unique.count - first
+                                                                      : KERNELS_A_FILE;
         char name[32];
         hn_strbuf text;
         hn_strbuf_init(&text);
         snprintf(name, sizeof name, "kernels_%u.c", g->source.kernel_files++);
-        hn_status status = level->target.kind->unit(level->unique.items + first, count, &level->target, &text);
+        hn_status status =
+            level->target.kind->unit(level->unique.items + first, count, &level->target, &text);
         if (!status) status = add_text(g, hn_str_of(name), hn_strbuf_str(&text));
         hn_strbuf_deinit(&text);
         if (status) return status;
@@ -89,11 +95,12 @@ static hn_status add_weights(gathering *g) {
 /* --- texts --- */
 
 static bool is_template(const char *path) {
-    return strcmp(path, "model.h") == 0 || strcmp(path, "Makefile") == 0 || strcmp(path, "README.md") == 0;
+    return strcmp(path, "model.h") == 0 || strcmp(path, "Makefile") == 0 ||
+           strcmp(path, "README.md") == 0;
 }
 
-/* The inner loops of the extern operations exist once for each vector width. A project has those of its target, since they take
- * most of the time of its build. */
+/* The inner loops of the extern operations exist once for each vector width. A project has those of
+ * its target, since they take most of the time of its build. */
 static bool is_for_target(const char *path, const hn_target *target) {
     static const char prefix[] = "lib/ops/cpu/kernels_";
     static const char *const widths[] = {"generic", "avx2", "avx512"};
@@ -101,13 +108,15 @@ static bool is_for_target(const char *path, const hn_target *target) {
     const char *rest = path + sizeof prefix - 1, *wanted = target->ops;
     for (size_t k = 0; k < sizeof widths / sizeof *widths; k++) {
         size_t len = strlen(widths[k]);
-        if (strncmp(rest, widths[k], len) == 0 && strcmp(rest + len, ".c") == 0) return strcmp(widths[k], wanted) == 0;
+        if (strncmp(rest, widths[k], len) == 0 && strcmp(rest + len, ".c") == 0)
+            return strcmp(widths[k], wanted) == 0;
     }
     return true;
 }
 
-/* Sources of extern operations by the beginnings of their paths. A project has those of the kinds that its program calls; in place of
- * the others HN_EXT_WITHOUT_<name> is defined (ops/cpu/ext.h). What no row names, several kinds need. */
+/* Sources of extern operations by the beginnings of their paths. A project has those of the kinds
+ * that its program calls; in place of the others HN_EXT_WITHOUT_<name> is defined (ops/cpu/ext.h).
+ * What no row names, several kinds need. */
 static const struct {
     const char *files, *name;
     hn_extern_kind kinds[2];
@@ -150,7 +159,8 @@ static bool is_wanted(const gathering *g, const hn_source_text *text) {
 static hn_status choose_parts(gathering *g) {
     const hn_wrapper *w = g->source.numbering->w;
     if (!hn_source_has_externs(w)) return NULL;
-    char *flags = hn_arena_printf(g->files.arena, "-DHN_EXT_ONLY=hn_ext_kernels_%s", g->driver->levels[0].target.ops);
+    char *flags = hn_arena_printf(g->files.arena, "-DHN_EXT_ONLY=hn_ext_kernels_%s",
+                                  g->driver->levels[0].target.ops);
     for (size_t k = 0; flags && k < PART_COUNT; k++)
         if (!calls_part(w, k))
             flags = hn_arena_printf(g->files.arena, "%s -DHN_EXT_WITHOUT_%s", flags, parts[k].name);
@@ -247,7 +257,8 @@ static hn_status write_project(hn_driver *d, const hn_wnumbering *numbering, hn_
     HN_TRY(kernel_flags(d, target, &g.source.kernel_flags));
     HN_TRY(gather(&g));
     bool is_told = HN_OPT(&d->options, dump) && !HN_OPT(&d->options, dump_after);
-    return hn_project_write(&g.files, HN_OPT(&d->options, source_dir), is_told ? report_file : NULL, d);
+    return hn_project_write(&g.files, HN_OPT(&d->options, source_dir), is_told ? report_file : NULL,
+                            d);
 }
 
 static hn_status print_wrapper(hn_driver *d, hn_wrapper *wrapper, hn_str features) {
@@ -265,7 +276,8 @@ hn_status hn_driver_source(hn_driver *d) {
     if (d->level_count > 1)
         return HN_ERROR(HN_UNSUPPORTED, "a source project is for one CPU; name one with --target");
     if (target->kind->device != HN_DEVICE_CPU)
-        return HN_ERROR(HN_UNSUPPORTED, "a source project is for a CPU, not for '%s'; name one with --target",
+        return HN_ERROR(HN_UNSUPPORTED,
+                        "a source project is for a CPU, not for '%s'; name one with --target",
                         target->name);
     HN_NEW(&d->arena, d->levels[0].step_units, d->schedule.steps.count); /* all in the one object */
     HN_TRY(hn_driver_wrapper(d, &wrapper));
@@ -274,5 +286,6 @@ hn_status hn_driver_source(hn_driver *d) {
     hn_status status = hn_strbuf_status(&features);
     if (!status) status = print_wrapper(d, wrapper, hn_strbuf_str(&features));
     hn_strbuf_deinit(&features);
-    return hn_status_annotate(status, "cannot write the project '%s'", HN_OPT(&d->options, source_dir));
+    return hn_status_annotate(status, "cannot write the project '%s'",
+                              HN_OPT(&d->options, source_dir));
 }

@@ -1,4 +1,5 @@
-/* why_bundle.c: what a bundle records of the key that its program was compiled under, and how this machine's differs. */
+/* why_bundle.c: what a bundle records of the key that its program was compiled under, and how this
+ * machine's differs. */
 #include "driver/key.h"
 
 #include "base/compiler.h"
@@ -65,7 +66,10 @@ static hn_status machine_record(hn_driver *d, hn_strbuf *out) {
     hn_strbuf_init(&environment);
     hn_status status = hn_driver_targets(d);
     if (!status) status = hn_service_environment(hn_driver_language(d), &environment);
-    if (!status) hn_driver_key_machine(&(hn_graph_key){.options = &d->options, .environment = hn_strbuf_str(&environment)}, out);
+    if (!status)
+        hn_driver_key_machine(
+            &(hn_graph_key){.options = &d->options, .environment = hn_strbuf_str(&environment)},
+            out);
     if (!status) status = add_compiler(d, out);
     hn_strbuf_deinit(&environment);
     return status ? status : hn_strbuf_status(out);
@@ -83,7 +87,8 @@ static hn_status compare(hn_driver *d, hn_str recorded, hn_strbuf *out) {
     if (!status) status = hn_strbuf_status(&summary);
     if (!status) status = hn_strbuf_status(&wanted);
     if (!status && !hn_record_diff(recorded, hn_strbuf_str(&wanted), out)) {
-        hn_strbuf_puts(out, "no field differs: this machine would compile the program under the same key\n");
+        hn_strbuf_puts(
+            out, "no field differs: this machine would compile the program under the same key\n");
         hn_record_print(recorded, out);
     }
     hn_strbuf_deinit(&wanted);
@@ -97,20 +102,24 @@ static hn_status why(hn_str recorded, const hn_compile_options *options, hn_strb
     hn_driver d;
     hn_driver_init(&d, options, NULL);
     hn_status status = hn_service_create(
-        &(hn_service_options){.cache_dir = HN_OPT(&d.options, cache_dir), .remote_url = "", .threads = 1}, &d.service);
+        &(hn_service_options){
+            .cache_dir = HN_OPT(&d.options, cache_dir), .remote_url = "", .threads = 1},
+        &d.service);
     if (!status) status = compare(&d, recorded, out);
     hn_driver_deinit(&d);
     hn_service_destroy(d.service);
     return status;
 }
 
-hn_status hn_driver_why_bundle(const char *path, const hn_compile_options *options, hn_strbuf *out) {
+hn_status hn_driver_why_bundle(const char *path, const hn_compile_options *options,
+                               hn_strbuf *out) {
     hn_file_map map;
     hn_bundle bundle;
     HN_TRY(hn_file_map_init(&map, path));
     hn_status status = hn_bundle_open(map.data, map.size_bytes, true, &bundle);
     if (!status && !bundle.key_bytes)
-        status = HN_ERROR(HN_NOT_FOUND, "it does not record what it was compiled under; compile the model again");
+        status = HN_ERROR(HN_NOT_FOUND,
+                          "it does not record what it was compiled under; compile the model again");
     if (!status) status = why((hn_str){bundle.key, (size_t)bundle.key_bytes}, options, out);
     hn_file_map_deinit(&map);
     return hn_status_annotate(status, "cannot tell the key of '%s'", path);

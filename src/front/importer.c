@@ -1,5 +1,5 @@
-/* importer.c: the table of importers, and opening a model with the right one. This is the only file outside of an importer's
- * folder that names it. */
+/* importer.c: the table of importers, and opening a model with the right one. This is the only file
+ * outside of an importer's folder that names it. */
 #include "front/importer.h"
 
 #include "base/compiler.h"
@@ -26,7 +26,9 @@ hn_status hn_importer_find(const void *bytes, size_t len, const hn_importer **ou
     hn_kind kind = hn_kind_of(bytes, len);
     for (size_t k = 0; k < HN_COUNT_OF(importers); k++) {
         *out = importers[k];
-        if (kind == importers[k]->kind || (kind == HN_KIND_UNKNOWN && importers[k]->claims(bytes, len))) return NULL;
+        if (kind == importers[k]->kind ||
+            (kind == HN_KIND_UNKNOWN && importers[k]->claims(bytes, len)))
+            return NULL;
     }
     return refuse(kind);
 }

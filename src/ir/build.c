@@ -1,15 +1,17 @@
-/* build.c: the typed builders: infer, make the result values, append the node. Each is the row of ops.def as a C
- * function; what a builder does beyond that (returning an operand unchanged, adding dimensions) stands in build.h. */
+/* build.c: the typed builders: infer, make the result values, append the node. Each is the row of
+ * ops.def as a C function; what a builder does beyond that (returning an operand unchanged, adding
+ * dimensions) stands in build.h. */
 #include "ir/build.h"
 
 #include "ir/check.h"
 
 /* --- the one way to a node --- */
 
-static hn_status emit_checked(hn_graph *g, hn_op op, const hn_arg *args, uint32_t arg_count, const hn_meta *metas,
-                              uint32_t count, hn_value results[2]) {
+static hn_status emit_checked(hn_graph *g, hn_op op, const hn_arg *args, uint32_t arg_count,
+                              const hn_meta *metas, uint32_t count, hn_value results[2]) {
     for (uint32_t k = 0; k < count; k++) {
-        results[k] = hn_graph_add_tensor(g, metas[k].dtype, metas[k].rank, metas[k].sizes, NULL, HN_STR(""));
+        results[k] =
+            hn_graph_add_tensor(g, metas[k].dtype, metas[k].rank, metas[k].sizes, NULL, HN_STR(""));
         HN_TRY(hn_graph_status(g));
     }
     hn_graph_add_node(g, op, args, arg_count, results, count);
@@ -17,7 +19,8 @@ static hn_status emit_checked(hn_graph *g, hn_op op, const hn_arg *args, uint32_
 }
 
 /* Appends the node and gives its first result; the second goes to *out_second (may be NULL). */
-static hn_value emit(hn_graph *g, hn_op op, const hn_arg *args, uint32_t arg_count, hn_value *out_second) {
+static hn_value emit(hn_graph *g, hn_op op, const hn_arg *args, uint32_t arg_count,
+                     hn_value *out_second) {
     hn_meta metas[2];
     hn_value results[2] = {0, 0};
     uint32_t count = 0;
@@ -46,7 +49,8 @@ static hn_arg int_arg(hn_graph *g, int64_t value) { return hn_arg_expr(int_expr(
 static bool in_rank(hn_graph *g, hn_value x, uint32_t dim, uint32_t extra, const char *what) {
     uint32_t rank = hn_graph_value(g, x)->rank + extra;
     if (dim < rank) return true;
-    hn_graph_fail(g, HN_ERROR(HN_INTERNAL, "dimension %u of '%s' is out of range for rank %u", dim, what, rank));
+    hn_graph_fail(g, HN_ERROR(HN_INTERNAL, "dimension %u of '%s' is out of range for rank %u", dim,
+                              what, rank));
     return false;
 }
 
@@ -57,7 +61,8 @@ hn_value hn_b_unary(hn_graph *g, hn_op op, hn_value x) {
     return emit(g, op, &(hn_arg){.kind = HN_ARG_VALUE, .as.value = x}, 1, NULL);
 }
 
-/* Nodes broadcast literal ones only: sizes of x that turn out to be 1 where they meet these become such. */
+/* Nodes broadcast literal ones only: sizes of x that turn out to be 1 where they meet these become
+ * such. */
 static hn_value stretch_ready(hn_graph *g, hn_value x, const hn_expr *sizes, uint32_t rank) {
     uint32_t own = hn_graph_value(g, x)->rank;
     for (uint32_t i = 0; x && i < own && i < rank; i++)
@@ -90,7 +95,8 @@ hn_value hn_b_where(hn_graph *g, hn_value cond, hn_value x, hn_value y) {
     stretch_operands(g, operands, 3);
     cond = operands[0], x = operands[1], y = operands[2];
     if (idle(g, cond) || !x || !y) return 0;
-    return emit(g, HN_OP_WHERE, (hn_arg[]){hn_arg_value(cond), hn_arg_value(x), hn_arg_value(y)}, 3, NULL);
+    return emit(g, HN_OP_WHERE, (hn_arg[]){hn_arg_value(cond), hn_arg_value(x), hn_arg_value(y)}, 3,
+                NULL);
 }
 
 hn_value hn_b_cast(hn_graph *g, hn_value x, hn_dtype dtype) {
@@ -106,37 +112,43 @@ hn_value hn_b_bitcast(hn_graph *g, hn_value x, hn_dtype dtype) {
 
 /* --- creation --- */
 
-/* One spelling for each number, so that equal constants are equal nodes: FLOAT for float dtypes, INT otherwise, where
- * the value allows. */
+/* One spelling for each number, so that equal constants are equal nodes: FLOAT for float dtypes,
+ * INT otherwise, where the value allows. */
 static hn_arg scalar_arg(hn_graph *g, hn_scalar s, hn_dtype dtype) {
     int64_t i;
     bool wants_float = hn_dtype_is_float(dtype);
-    if (!s.is_float && wants_float && hn_sym_is_int(g->sym, s.i, &i) && i >= -(1ll << 53) && i <= 1ll << 53)
+    if (!s.is_float && wants_float && hn_sym_is_int(g->sym, s.i, &i) && i >= -(1ll << 53) &&
+        i <= 1ll << 53)
         return hn_arg_float((double)i);
-    if (s.is_float && !wants_float && s.f >= -0x1p62 && s.f <= 0x1p62 && (double)(int64_t)s.f == s.f)
+    if (s.is_float && !wants_float && s.f >= -0x1p62 && s.f <= 0x1p62 &&
+        (double)(int64_t)s.f == s.f)
         return int_arg(g, (int64_t)s.f);
     return s.is_float ? hn_arg_float(s.f) : hn_arg_expr(s.i);
 }
 
-hn_value hn_b_full(hn_graph *g, hn_scalar value, const hn_expr *sizes, uint32_t rank, hn_dtype dtype) {
+hn_value hn_b_full(hn_graph *g, hn_scalar value, const hn_expr *sizes, uint32_t rank,
+                   hn_dtype dtype) {
     if (g->failed) return 0;
     hn_arg args[] = {scalar_arg(g, value, dtype), hn_arg_exprs(sizes, rank), hn_arg_dtype(dtype)};
     return emit(g, HN_OP_FULL, args, 3, NULL);
 }
 
-hn_value hn_b_scalar(hn_graph *g, double value, hn_dtype dtype) { return hn_b_full(g, hn_scalar_f(value), NULL, 0, dtype); }
+hn_value hn_b_scalar(hn_graph *g, double value, hn_dtype dtype) {
+    return hn_b_full(g, hn_scalar_f(value), NULL, 0, dtype);
+}
 
 hn_value hn_b_iota(hn_graph *g, hn_scalar start, hn_scalar step, hn_expr size, hn_dtype dtype) {
     if (g->failed) return 0;
-    hn_arg args[] = {scalar_arg(g, start, dtype), scalar_arg(g, step, dtype), hn_arg_expr(size), hn_arg_dtype(dtype)};
+    hn_arg args[] = {scalar_arg(g, start, dtype), scalar_arg(g, step, dtype), hn_arg_expr(size),
+                     hn_arg_dtype(dtype)};
     return emit(g, HN_OP_IOTA, args, 4, NULL);
 }
 
-hn_value hn_b_random(hn_graph *g, const char *kind, const hn_expr *sizes, uint32_t rank, hn_dtype dtype, hn_value seed,
-                     hn_expr stream) {
+hn_value hn_b_random(hn_graph *g, const char *kind, const hn_expr *sizes, uint32_t rank,
+                     hn_dtype dtype, hn_value seed, hn_expr stream) {
     if (idle(g, seed)) return 0;
-    hn_arg args[] = {hn_arg_string(hn_str_of(kind)), hn_arg_exprs(sizes, rank), hn_arg_dtype(dtype), hn_arg_value(seed),
-                     hn_arg_expr(stream)};
+    hn_arg args[] = {hn_arg_string(hn_str_of(kind)), hn_arg_exprs(sizes, rank), hn_arg_dtype(dtype),
+                     hn_arg_value(seed), hn_arg_expr(stream)};
     return emit(g, HN_OP_RANDOM, args, 5, NULL);
 }
 
@@ -167,7 +179,8 @@ hn_value hn_b_permute(hn_graph *g, hn_value x, const uint32_t *dims) {
 }
 
 hn_value hn_b_transpose(hn_graph *g, hn_value x, uint32_t dim0, uint32_t dim1) {
-    if (idle(g, x) || !in_rank(g, x, dim0, 0, "transpose") || !in_rank(g, x, dim1, 0, "transpose")) return 0;
+    if (idle(g, x) || !in_rank(g, x, dim0, 0, "transpose") || !in_rank(g, x, dim1, 0, "transpose"))
+        return 0;
     uint32_t dims[HN_MAX_RANK];
     for (uint32_t i = 0; i < HN_MAX_RANK; i++) dims[i] = i;
     dims[dim0] = dim1;
@@ -182,7 +195,8 @@ hn_value hn_b_expand(hn_graph *g, hn_value x, const hn_expr *sizes, uint32_t ran
     if (rank > info->rank && rank <= HN_MAX_RANK) {
         hn_expr padded[HN_MAX_RANK];
         uint32_t extra = rank - info->rank;
-        for (uint32_t i = 0; i < rank; i++) padded[i] = i < extra ? int_expr(g, 1) : info->sizes[i - extra];
+        for (uint32_t i = 0; i < rank; i++)
+            padded[i] = i < extra ? int_expr(g, 1) : info->sizes[i - extra];
         x = hn_b_reshape(g, x, padded, rank);
         if (idle(g, x)) return 0;
         if (has_sizes(g, x, sizes, rank)) return x;
@@ -196,14 +210,16 @@ hn_value hn_b_unsqueeze(hn_graph *g, hn_value x, uint32_t dim) {
     if (idle(g, x) || !in_rank(g, x, dim, 1, "unsqueeze")) return 0;
     const hn_value_info *info = hn_graph_value(g, x);
     hn_expr sizes[HN_MAX_RANK + 1];
-    for (uint32_t i = 0, k = 0; i <= info->rank; i++) sizes[i] = i == dim ? int_expr(g, 1) : info->sizes[k++];
+    for (uint32_t i = 0, k = 0; i <= info->rank; i++)
+        sizes[i] = i == dim ? int_expr(g, 1) : info->sizes[k++];
     return hn_b_reshape(g, x, sizes, info->rank + 1);
 }
 
 hn_value hn_b_squeeze(hn_graph *g, hn_value x, uint32_t dim) {
     if (idle(g, x) || !in_rank(g, x, dim, 0, "squeeze")) return 0;
     const hn_value_info *info = hn_graph_value(g, x);
-    hn_status status = hn_size_require(g, HN_REL_EQ, info->sizes[dim], int_expr(g, 1), "a squeezed size is 1");
+    hn_status status =
+        hn_size_require(g, HN_REL_EQ, info->sizes[dim], int_expr(g, 1), "a squeezed size is 1");
     if (status) return fail(g, status);
     hn_expr sizes[HN_MAX_RANK];
     uint32_t rank = 0;
@@ -212,10 +228,13 @@ hn_value hn_b_squeeze(hn_graph *g, hn_value x, uint32_t dim) {
     return hn_b_reshape(g, x, sizes, rank);
 }
 
-hn_value hn_b_slice(hn_graph *g, hn_value x, uint32_t dim, hn_expr start, hn_expr size, int64_t step) {
+hn_value hn_b_slice(hn_graph *g, hn_value x, uint32_t dim, hn_expr start, hn_expr size,
+                    int64_t step) {
     if (idle(g, x) || !in_rank(g, x, dim, 0, "slice")) return 0;
-    if (step == 1 && hn_sym_is_value(g->sym, start, 0) && size == hn_graph_value(g, x)->sizes[dim]) return x;
-    hn_arg args[] = {hn_arg_value(x), int_arg(g, dim), hn_arg_expr(start), hn_arg_expr(size), int_arg(g, step)};
+    if (step == 1 && hn_sym_is_value(g->sym, start, 0) && size == hn_graph_value(g, x)->sizes[dim])
+        return x;
+    hn_arg args[] = {hn_arg_value(x), int_arg(g, dim), hn_arg_expr(start), hn_arg_expr(size),
+                     int_arg(g, step)};
     return emit(g, HN_OP_SLICE, args, 5, NULL);
 }
 
@@ -230,16 +249,19 @@ hn_value hn_b_flip(hn_graph *g, hn_value x, uint32_t dim) {
     return hn_b_slice(g, x, dim, hn_sym_sub(g->sym, size, int_expr(g, 1)), size, -1);
 }
 
-hn_value hn_b_window(hn_graph *g, hn_value x, uint32_t dim, hn_expr count, hn_expr size, hn_expr step, hn_expr dilation) {
+hn_value hn_b_window(hn_graph *g, hn_value x, uint32_t dim, hn_expr count, hn_expr size,
+                     hn_expr step, hn_expr dilation) {
     if (idle(g, x)) return 0;
     hn_arg args[] = {hn_arg_value(x),   int_arg(g, dim),   hn_arg_expr(count),
                      hn_arg_expr(size), hn_arg_expr(step), hn_arg_expr(dilation)};
     return emit(g, HN_OP_WINDOW, args, 6, NULL);
 }
 
-hn_value hn_b_as_strided(hn_graph *g, hn_value x, const hn_expr *sizes, const hn_expr *strides, uint32_t rank, hn_expr offset) {
+hn_value hn_b_as_strided(hn_graph *g, hn_value x, const hn_expr *sizes, const hn_expr *strides,
+                         uint32_t rank, hn_expr offset) {
     if (idle(g, x)) return 0;
-    hn_arg args[] = {hn_arg_value(x), hn_arg_exprs(sizes, rank), hn_arg_exprs(strides, rank), hn_arg_expr(offset)};
+    hn_arg args[] = {hn_arg_value(x), hn_arg_exprs(sizes, rank), hn_arg_exprs(strides, rank),
+                     hn_arg_expr(offset)};
     return emit(g, HN_OP_AS_STRIDED, args, 4, NULL);
 }
 
@@ -252,8 +274,8 @@ hn_value hn_b_pad(hn_graph *g, hn_value x, hn_scalar value, const hn_expr *lo, c
     for (uint32_t i = 0; i < info->rank; i++)
         nothing &= hn_sym_is_value(g->sym, lo[i], 0) && hn_sym_is_value(g->sym, hi[i], 0);
     if (nothing) return x;
-    hn_arg args[] = {hn_arg_value(x), scalar_arg(g, value, info->dtype), hn_arg_exprs(lo, info->rank),
-                     hn_arg_exprs(hi, info->rank)};
+    hn_arg args[] = {hn_arg_value(x), scalar_arg(g, value, info->dtype),
+                     hn_arg_exprs(lo, info->rank), hn_arg_exprs(hi, info->rank)};
     return emit(g, HN_OP_PAD, args, 4, NULL);
 }
 
@@ -279,17 +301,21 @@ hn_value hn_b_gather(hn_graph *g, hn_value x, hn_value index, uint32_t dim) {
     x = as_rank_1(g, x);
     index = as_rank_1(g, index);
     if (idle(g, x) || !index) return 0;
-    hn_value y = emit(g, HN_OP_GATHER, (hn_arg[]){hn_arg_value(x), hn_arg_value(index), int_arg(g, dim)}, 3, NULL);
+    hn_value y = emit(g, HN_OP_GATHER,
+                      (hn_arg[]){hn_arg_value(x), hn_arg_value(index), int_arg(g, dim)}, 3, NULL);
     return scalar ? hn_b_squeeze(g, y, 0) : y;
 }
 
 hn_value hn_b_index(hn_graph *g, hn_value x, const hn_value *indices, uint32_t count, bool wrap) {
     if (idle(g, x) || any_missing(indices, count)) return 0;
-    return emit(g, HN_OP_INDEX, (hn_arg[]){hn_arg_value(x), hn_arg_values(indices, count), hn_arg_bool(wrap)}, 3, NULL);
+    return emit(g, HN_OP_INDEX,
+                (hn_arg[]){hn_arg_value(x), hn_arg_values(indices, count), hn_arg_bool(wrap)}, 3,
+                NULL);
 }
 
 /* The values of an index_put broadcast to the shape that indexing gives. */
-static hn_value expand_put_values(hn_graph *g, hn_value x, const hn_value *indices, uint32_t count, hn_value values) {
+static hn_value expand_put_values(hn_graph *g, hn_value x, const hn_value *indices, uint32_t count,
+                                  hn_value values) {
     const hn_value_info *info = hn_graph_value(g, x), *index = hn_graph_value(g, indices[0]);
     hn_expr sizes[2 * HN_MAX_RANK];
     uint32_t rank = 0;
@@ -301,13 +327,13 @@ static hn_value expand_put_values(hn_graph *g, hn_value x, const hn_value *indic
     return hn_b_expand(g, values, sizes, rank);
 }
 
-hn_value hn_b_index_put(hn_graph *g, hn_value x, const hn_value *indices, uint32_t count, hn_value values, const char *mode,
-                        bool wrap) {
+hn_value hn_b_index_put(hn_graph *g, hn_value x, const hn_value *indices, uint32_t count,
+                        hn_value values, const char *mode, bool wrap) {
     if (idle(g, x) || !values || any_missing(indices, count)) return 0;
     if (count) values = expand_put_values(g, x, indices, count, values);
     if (idle(g, values)) return 0;
-    hn_arg args[] = {hn_arg_value(x), hn_arg_values(indices, count), hn_arg_value(values), hn_arg_string(hn_str_of(mode)),
-                     hn_arg_bool(wrap)};
+    hn_arg args[] = {hn_arg_value(x), hn_arg_values(indices, count), hn_arg_value(values),
+                     hn_arg_string(hn_str_of(mode)), hn_arg_bool(wrap)};
     return emit(g, HN_OP_INDEX_PUT, args, 5, NULL);
 }
 
@@ -323,7 +349,8 @@ static hn_value shrink_source(hn_graph *g, hn_value src, hn_value index) {
     return src;
 }
 
-hn_value hn_b_scatter(hn_graph *g, hn_value x, hn_value index, hn_value src, uint32_t dim, const char *mode) {
+hn_value hn_b_scatter(hn_graph *g, hn_value x, hn_value index, hn_value src, uint32_t dim,
+                      const char *mode) {
     if (idle(g, x) || !index || !src) return 0;
     bool scalar = hn_graph_value(g, x)->rank == 0;
     x = as_rank_1(g, x);
@@ -332,27 +359,34 @@ hn_value hn_b_scatter(hn_graph *g, hn_value x, hn_value index, hn_value src, uin
     if (idle(g, x) || !index || !src) return 0;
     src = shrink_source(g, src, index);
     if (idle(g, src)) return 0;
-    hn_arg args[] = {hn_arg_value(x), hn_arg_value(index), hn_arg_value(src), int_arg(g, dim), hn_arg_string(hn_str_of(mode))};
+    hn_arg args[] = {hn_arg_value(x), hn_arg_value(index), hn_arg_value(src), int_arg(g, dim),
+                     hn_arg_string(hn_str_of(mode))};
     hn_value y = emit(g, HN_OP_SCATTER, args, 5, NULL);
     return scalar ? hn_b_squeeze(g, y, 0) : y;
 }
 
 /* --- reductions, scans, sorts --- */
 
-hn_value hn_b_reduce(hn_graph *g, hn_op op, hn_value x, const uint32_t *dims, uint32_t dim_count, bool keepdim) {
+hn_value hn_b_reduce(hn_graph *g, hn_op op, hn_value x, const uint32_t *dims, uint32_t dim_count,
+                     bool keepdim) {
     if (idle(g, x)) return 0;
     if (op == HN_OP_ANY || op == HN_OP_ALL) x = hn_b_cast(g, x, HN_DTYPE_BOOL);
     if (idle(g, x)) return 0;
     /* A scalar has no dimension to reduce, though PyTorch lets one name dimension 0 of it. */
     if (hn_graph_value(g, x)->rank == 0 && dim_count == 1 && dims[0] == 0) dim_count = 0;
-    if (dim_count > HN_MAX_RANK) return fail(g, HN_ERROR(HN_INTERNAL, "a reduction over %u dimensions", dim_count));
+    if (dim_count > HN_MAX_RANK)
+        return fail(g, HN_ERROR(HN_INTERNAL, "a reduction over %u dimensions", dim_count));
     hn_expr list[HN_MAX_RANK];
     for (uint32_t i = 0; i < dim_count; i++) list[i] = int_expr(g, dims[i]);
-    return emit(g, op, (hn_arg[]){hn_arg_value(x), hn_arg_exprs(list, dim_count), hn_arg_bool(keepdim)}, 3, NULL);
+    return emit(g, op,
+                (hn_arg[]){hn_arg_value(x), hn_arg_exprs(list, dim_count), hn_arg_bool(keepdim)}, 3,
+                NULL);
 }
 
-/* A scan or sort over `dim`; a scalar is treated as one element in a row. `args[0]` is left to be filled in. */
-static hn_value emit_along(hn_graph *g, hn_op op, hn_value x, hn_arg *args, uint32_t arg_count, hn_value *out_indices) {
+/* A scan or sort over `dim`; a scalar is treated as one element in a row. `args[0]` is left to be
+ * filled in. */
+static hn_value emit_along(hn_graph *g, hn_op op, hn_value x, hn_arg *args, uint32_t arg_count,
+                           hn_value *out_indices) {
     hn_value indices = 0, row = as_rank_1(g, x);
     if (idle(g, row)) return 0;
     args[0] = hn_arg_value(row);
@@ -371,17 +405,20 @@ hn_value hn_b_scan(hn_graph *g, hn_op op, hn_value x, uint32_t dim, hn_value *ou
     return emit_along(g, op, x, (hn_arg[]){hn_arg_none(), int_arg(g, dim)}, 2, out_indices);
 }
 
-hn_value hn_b_sort(hn_graph *g, hn_value x, uint32_t dim, bool descending, bool stable, hn_value *out_indices) {
+hn_value hn_b_sort(hn_graph *g, hn_value x, uint32_t dim, bool descending, bool stable,
+                   hn_value *out_indices) {
     if (out_indices) *out_indices = 0;
     if (idle(g, x)) return 0;
     hn_arg args[] = {hn_arg_none(), int_arg(g, dim), hn_arg_bool(descending), hn_arg_bool(stable)};
     return emit_along(g, HN_OP_SORT, x, args, 4, out_indices);
 }
 
-hn_value hn_b_topk(hn_graph *g, hn_value x, hn_expr k, uint32_t dim, bool largest, bool sorted, hn_value *out_indices) {
+hn_value hn_b_topk(hn_graph *g, hn_value x, hn_expr k, uint32_t dim, bool largest, bool sorted,
+                   hn_value *out_indices) {
     if (out_indices) *out_indices = 0;
     if (idle(g, x)) return 0;
-    hn_arg args[] = {hn_arg_none(), hn_arg_expr(k), int_arg(g, dim), hn_arg_bool(largest), hn_arg_bool(sorted)};
+    hn_arg args[] = {hn_arg_none(), hn_arg_expr(k), int_arg(g, dim), hn_arg_bool(largest),
+                     hn_arg_bool(sorted)};
     return emit_along(g, HN_OP_TOPK, x, args, 5, out_indices);
 }
 
@@ -394,15 +431,18 @@ hn_value hn_b_nms(hn_graph *g, hn_value boxes, double threshold) {
 
 hn_value hn_b_matmul(hn_graph *g, hn_value a, hn_value b, hn_value bias) {
     if (idle(g, a) || !b) return 0;
-    return emit(g, HN_OP_MATMUL, (hn_arg[]){hn_arg_value(a), hn_arg_value(b), hn_arg_value(bias)}, 3, NULL);
+    return emit(g, HN_OP_MATMUL, (hn_arg[]){hn_arg_value(a), hn_arg_value(b), hn_arg_value(bias)},
+                3, NULL);
 }
 
 hn_value hn_b_grouped_matmul(hn_graph *g, hn_value a, hn_value b, hn_value ends) {
     if (idle(g, a) || !b || !ends) return 0;
-    return emit(g, HN_OP_GROUPED_MATMUL, (hn_arg[]){hn_arg_value(a), hn_arg_value(b), hn_arg_value(ends)}, 3, NULL);
+    return emit(g, HN_OP_GROUPED_MATMUL,
+                (hn_arg[]){hn_arg_value(a), hn_arg_value(b), hn_arg_value(ends)}, 3, NULL);
 }
 
-hn_value hn_b_conv(hn_graph *g, hn_value x, hn_value w, hn_value bias, const hn_conv_params *params) {
+hn_value hn_b_conv(hn_graph *g, hn_value x, hn_value w, hn_value bias,
+                   const hn_conv_params *params) {
     if (idle(g, x) || !w) return 0;
     if (params->spatial < 1 || params->spatial > 3)
         return fail(g, HN_ERROR(HN_INTERNAL, "'conv' over %u spatial dimensions", params->spatial));
@@ -418,9 +458,10 @@ hn_value hn_b_conv(hn_graph *g, hn_value x, hn_value w, hn_value bias, const hn_
     return emit(g, HN_OP_CONV, args, 9, NULL);
 }
 
-hn_value hn_b_attention(hn_graph *g, hn_value q, hn_value k, hn_value v, hn_value mask, double scale, bool causal) {
+hn_value hn_b_attention(hn_graph *g, hn_value q, hn_value k, hn_value v, hn_value mask,
+                        double scale, bool causal) {
     if (idle(g, q) || !k || !v) return 0;
-    hn_arg args[] = {hn_arg_value(q),    hn_arg_value(k),      hn_arg_value(v),
+    hn_arg args[] = {hn_arg_value(q),    hn_arg_value(k),     hn_arg_value(v),
                      hn_arg_value(mask), hn_arg_float(scale), hn_arg_bool(causal)};
     return emit(g, HN_OP_ATTENTION, args, 6, NULL);
 }
@@ -428,7 +469,8 @@ hn_value hn_b_attention(hn_graph *g, hn_value q, hn_value k, hn_value v, hn_valu
 /* --- control and data-dependent sizes --- */
 
 /* Appends a node of which hn_infer knows nothing; `results` are values made by the caller. */
-static bool append(hn_graph *g, hn_op op, const hn_arg *args, uint32_t arg_count, const hn_value *results, uint32_t count) {
+static bool append(hn_graph *g, hn_op op, const hn_arg *args, uint32_t arg_count,
+                   const hn_value *results, uint32_t count) {
     hn_status status = hn_args_check(g, op, args, arg_count);
     if (status) return fail(g, status);
     return hn_graph_add_node(g, op, args, arg_count, results, count) != 0;
@@ -458,7 +500,8 @@ hn_value hn_b_nonzero(hn_graph *g, hn_value x, hn_expr count_symbol) {
 }
 
 hn_value hn_b_assert(hn_graph *g, hn_value cond, hn_str message) {
-    if (idle(g, cond) || !has_one_element(g, cond, "'assert' wants a condition of one element")) return 0;
+    if (idle(g, cond) || !has_one_element(g, cond, "'assert' wants a condition of one element"))
+        return 0;
     append(g, HN_OP_ASSERT, (hn_arg[]){hn_arg_value(cond), hn_arg_string(message)}, 2, NULL, 0);
     return 0;
 }
@@ -468,12 +511,13 @@ static hn_value cond_result(hn_graph *g, const hn_graph *branch, uint32_t k) {
     const hn_output *output = &branch->outputs.items[k];
     if (!output->value) return 0;
     const hn_value_info *info = hn_graph_value(branch, output->value);
-    if (info->kind != HN_VALUE_TENSOR) return hn_graph_add_scalar(g, info->kind, info->expr, HN_STR(""));
+    if (info->kind != HN_VALUE_TENSOR)
+        return hn_graph_add_scalar(g, info->kind, info->expr, HN_STR(""));
     return hn_graph_add_tensor(g, info->dtype, info->rank, info->sizes, NULL, HN_STR(""));
 }
 
-void hn_b_cond(hn_graph *g, hn_value pred, hn_graph *then_graph, hn_graph *else_graph, const hn_value *operands,
-               uint32_t count, hn_value *out, uint32_t out_count) {
+void hn_b_cond(hn_graph *g, hn_value pred, hn_graph *then_graph, hn_graph *else_graph,
+               const hn_value *operands, uint32_t count, hn_value *out, uint32_t out_count) {
     for (uint32_t k = 0; k < out_count; k++) out[k] = 0;
     if (idle(g, pred) || any_missing(operands, count)) return;
     if (!has_one_element(g, pred, "'cond' wants a condition of one element")) return;
@@ -483,14 +527,13 @@ void hn_b_cond(hn_graph *g, hn_value pred, hn_graph *then_graph, hn_graph *else_
                      hn_arg_values(operands, count)};
     hn_status status = hn_args_check(g, HN_OP_COND, args, 4);
     if (!status && then_graph->outputs.count != out_count)
-        status = HN_ERROR(HN_INTERNAL, "'cond' has %u outputs instead of %u", then_graph->outputs.count, out_count);
+        status = HN_ERROR(HN_INTERNAL, "'cond' has %u outputs instead of %u",
+                          then_graph->outputs.count, out_count);
     if (!status) {
         for (uint32_t k = 0; k < out_count; k++) out[k] = cond_result(g, then_graph, k);
         status = hn_cond_check(g, args, out, out_count);
     }
-    if (status)
-        hn_graph_fail(g, status);
-    else
-        append(g, HN_OP_COND, args, 4, out, out_count);
+    if (status) hn_graph_fail(g, status);
+    else append(g, HN_OP_COND, args, 4, out, out_count);
     for (uint32_t k = 0; k < out_count && g->failed; k++) out[k] = 0;
 }

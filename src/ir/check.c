@@ -5,15 +5,18 @@
 #include "ir/text.h"
 
 static const char *const arg_kind_names[] = {
-    [HN_ARG_NONE] = "none",   [HN_ARG_VALUE] = "value",   [HN_ARG_VALUES] = "list of values", [HN_ARG_INT] = "int",
-    [HN_ARG_INTS] = "ints",   [HN_ARG_FLOAT] = "float",   [HN_ARG_FLOATS] = "floats",         [HN_ARG_BOOL] = "bool",
-    [HN_ARG_STRING] = "string", [HN_ARG_DTYPE] = "dtype", [HN_ARG_GRAPH] = "graph",
+    [HN_ARG_NONE] = "none",     [HN_ARG_VALUE] = "value", [HN_ARG_VALUES] = "list of values",
+    [HN_ARG_INT] = "int",       [HN_ARG_INTS] = "ints",   [HN_ARG_FLOAT] = "float",
+    [HN_ARG_FLOATS] = "floats", [HN_ARG_BOOL] = "bool",   [HN_ARG_STRING] = "string",
+    [HN_ARG_DTYPE] = "dtype",   [HN_ARG_GRAPH] = "graph",
 };
 static const char *const param_kind_names[] = {
-    [HN_PARAM_TENSOR] = "tensor", [HN_PARAM_TENSORS] = "list of tensors", [HN_PARAM_INT] = "int",
-    [HN_PARAM_INTS] = "ints",     [HN_PARAM_FLOAT] = "float",             [HN_PARAM_FLOATS] = "floats",
-    [HN_PARAM_BOOL] = "bool",     [HN_PARAM_STRING] = "string",           [HN_PARAM_DTYPE] = "dtype",
-    [HN_PARAM_SCALAR] = "scalar", [HN_PARAM_GRAPH] = "graph",
+    [HN_PARAM_TENSOR] = "tensor", [HN_PARAM_TENSORS] = "list of tensors",
+    [HN_PARAM_INT] = "int",       [HN_PARAM_INTS] = "ints",
+    [HN_PARAM_FLOAT] = "float",   [HN_PARAM_FLOATS] = "floats",
+    [HN_PARAM_BOOL] = "bool",     [HN_PARAM_STRING] = "string",
+    [HN_PARAM_DTYPE] = "dtype",   [HN_PARAM_SCALAR] = "scalar",
+    [HN_PARAM_GRAPH] = "graph",
 };
 
 const char *hn_arg_kind_name(hn_arg_kind kind) {
@@ -25,7 +28,13 @@ const char *hn_param_kind_name(hn_param_kind kind) {
 
 /* --- kinds --- */
 
-enum { K_TENSOR = 1u << 16, K_SYM = 1u << 17, K_TENSORS = 1u << 18, K_SYMS = 1u << 19, K_HOLES = 1u << 20 };
+enum {
+    K_TENSOR = 1u << 16,
+    K_SYM = 1u << 17,
+    K_TENSORS = 1u << 18,
+    K_SYMS = 1u << 19,
+    K_HOLES = 1u << 20
+};
 #define K(kind) (1u << HN_ARG_##kind)
 
 /* The argument as one bit; values and lists by what they hold. */
@@ -39,20 +48,20 @@ static uint32_t arg_bits(const hn_graph *g, const hn_arg *arg) {
     for (uint32_t i = 0; i < arg->count; i++) {
         hn_value v = arg->as.values[i];
         if (v >= g->values.count) return 0;
-        if (!v)
-            bits |= K_HOLES;
-        else
-            bits |= hn_graph_value(g, v)->kind == HN_VALUE_TENSOR ? K_TENSORS : K_SYMS;
+        if (!v) bits |= K_HOLES;
+        else bits |= hn_graph_value(g, v)->kind == HN_VALUE_TENSOR ? K_TENSORS : K_SYMS;
     }
     return bits ? bits : K_TENSORS;
 }
 
 static uint32_t primitive_bits(hn_op op, const hn_param *p) {
     static const uint32_t bits[] = {
-        [HN_PARAM_TENSOR] = K_TENSOR,   [HN_PARAM_TENSORS] = K_TENSORS, [HN_PARAM_INT] = K(INT),
-        [HN_PARAM_INTS] = K(INTS),      [HN_PARAM_FLOAT] = K(FLOAT),    [HN_PARAM_FLOATS] = K(FLOATS),
-        [HN_PARAM_BOOL] = K(BOOL),      [HN_PARAM_STRING] = K(STRING),  [HN_PARAM_DTYPE] = K(DTYPE),
-        [HN_PARAM_SCALAR] = K(INT) | K(FLOAT) | K(BOOL),                [HN_PARAM_GRAPH] = K(GRAPH),
+        [HN_PARAM_TENSOR] = K_TENSOR, [HN_PARAM_TENSORS] = K_TENSORS,
+        [HN_PARAM_INT] = K(INT),      [HN_PARAM_INTS] = K(INTS),
+        [HN_PARAM_FLOAT] = K(FLOAT),  [HN_PARAM_FLOATS] = K(FLOATS),
+        [HN_PARAM_BOOL] = K(BOOL),    [HN_PARAM_STRING] = K(STRING),
+        [HN_PARAM_DTYPE] = K(DTYPE),  [HN_PARAM_SCALAR] = K(INT) | K(FLOAT) | K(BOOL),
+        [HN_PARAM_GRAPH] = K(GRAPH),
     };
     uint32_t allowed = bits[p->kind] | (p->optional ? K(NONE) : 0);
     /* Conditions and what subgraphs take may be symbolic scalars. */
@@ -76,7 +85,8 @@ static uint32_t aten_bits(const hn_param *p) {
         [HN_PARAM_SCALAR] = number,
         [HN_PARAM_GRAPH] = K(GRAPH),
     };
-    uint32_t allowed = bits[p->kind] | (p->optional ? K(NONE) : 0) | (p->optional_elems ? K_HOLES : 0);
+    uint32_t allowed =
+        bits[p->kind] | (p->optional ? K(NONE) : 0) | (p->optional_elems ? K_HOLES : 0);
     if (p->kind == HN_PARAM_TENSOR && p->mutated) allowed = K_TENSOR;
     if (p->kind == HN_PARAM_STRING || p->kind == HN_PARAM_DTYPE) allowed |= K(NONE);
     /* An empty list shows no element kind. */
@@ -87,7 +97,8 @@ static bool arg_is_whole(const hn_arg *arg) {
     switch (arg->kind) {
     case HN_ARG_INT: return arg->as.expr != 0;
     case HN_ARG_GRAPH: return arg->as.graph != NULL;
-    case HN_ARG_DTYPE: return (uint32_t)arg->as.dtype < HN_DTYPE_COUNT && arg->as.dtype != HN_DTYPE_NONE;
+    case HN_ARG_DTYPE:
+        return (uint32_t)arg->as.dtype < HN_DTYPE_COUNT && arg->as.dtype != HN_DTYPE_NONE;
     case HN_ARG_INTS:
         for (uint32_t i = 0; i < arg->count; i++)
             if (!arg->as.exprs[i]) return false;
@@ -100,22 +111,26 @@ hn_status hn_args_check(const hn_graph *g, hn_op op, const hn_arg *args, uint32_
     uint32_t count;
     const hn_param *params = hn_op_params(op, &count);
     if (count != arg_count)
-        return HN_ERROR(HN_INTERNAL, "'%s' has %u arguments instead of %u", hn_op_facts(op)->name, arg_count, count);
+        return HN_ERROR(HN_INTERNAL, "'%s' has %u arguments instead of %u", hn_op_facts(op)->name,
+                        arg_count, count);
     for (uint32_t i = 0; i < count; i++) {
         const hn_param *p = &params[i];
         uint32_t have = arg_bits(g, &args[i]);
         uint32_t allowed = hn_op_is_aten(op) ? aten_bits(p) : primitive_bits(op, p);
         if (!have || (have & ~allowed) || !arg_is_whole(&args[i]))
-            return HN_ERROR(HN_INTERNAL, "argument '" HN_STR_FMT "' of '%s' does not fit: a %s was given, a %s%s is wanted",
-                            HN_STR_ARG(p->name), hn_op_facts(op)->name, hn_arg_kind_name(args[i].kind),
-                            hn_param_kind_name(p->kind), p->optional ? " or none" : "");
+            return HN_ERROR(
+                HN_INTERNAL,
+                "argument '" HN_STR_FMT "' of '%s' does not fit: a %s was given, a %s%s is wanted",
+                HN_STR_ARG(p->name), hn_op_facts(op)->name, hn_arg_kind_name(args[i].kind),
+                hn_param_kind_name(p->kind), p->optional ? " or none" : "");
     }
     return NULL;
 }
 
 /* --- sizes --- */
 
-void hn_sizes_print(const hn_graph *g, hn_dtype dtype, const hn_expr *sizes, uint32_t rank, hn_strbuf *out) {
+void hn_sizes_print(const hn_graph *g, hn_dtype dtype, const hn_expr *sizes, uint32_t rank,
+                    hn_strbuf *out) {
     hn_strbuf_puts(out, hn_dtype_facts(dtype)->name);
     hn_strbuf_putc(out, '[');
     for (uint32_t i = 0; i < rank; i++) {
@@ -143,7 +158,9 @@ bool hn_sizes_agree(const hn_graph *g, hn_expr a, hn_expr b) {
 
 bool hn_size_stretches(const hn_graph *g, hn_expr a, hn_expr b) {
     enum { UNKNOWN = 8192 }; /* hn_sym_guard's guess, so that both see the same */
-    if (!a || !b || hn_sym_is_int(g->sym, a, NULL) || hn_sym_is_value(g->sym, b, 1) || hn_sizes_agree(g, a, b)) return false;
+    if (!a || !b || hn_sym_is_int(g->sym, a, NULL) || hn_sym_is_value(g->sym, b, 1) ||
+        hn_sizes_agree(g, a, b))
+        return false;
     hn_expr one = hn_sym_int(g->sym, 1);
     if (hn_sizes_agree(g, a, one)) return true;
     if (hn_sym_hint(g->sym, a, UNKNOWN) != 1 || hn_sym_hint(g->sym, b, UNKNOWN) == 1) return false;
@@ -170,23 +187,28 @@ bool hn_size_refuted(const hn_graph *g, hn_relation relation, hn_expr a, hn_expr
     return false;
 }
 
-static hn_status relation_error(const hn_graph *g, hn_relation relation, hn_expr a, hn_expr b, const char *what) {
-    static const char *const signs[] = {[HN_REL_EQ] = "==", [HN_REL_NE] = "!=", [HN_REL_LT] = "<", [HN_REL_LE] = "<="};
+static hn_status relation_error(const hn_graph *g, hn_relation relation, hn_expr a, hn_expr b,
+                                const char *what) {
+    static const char *const signs[] = {
+        [HN_REL_EQ] = "==", [HN_REL_NE] = "!=", [HN_REL_LT] = "<", [HN_REL_LE] = "<="};
     hn_strbuf text;
     hn_strbuf_init(&text);
     hn_text_print_expr(g->sym, a, &text);
     hn_strbuf_printf(&text, " %s ", signs[relation]);
     hn_text_print_expr(g->sym, b, &text);
-    hn_status status = HN_ERROR(HN_INTERNAL, "%s: %s does not hold", what, text.ptr ? text.ptr : "the relation");
+    hn_status status =
+        HN_ERROR(HN_INTERNAL, "%s: %s does not hold", what, text.ptr ? text.ptr : "the relation");
     hn_strbuf_deinit(&text);
     return status;
 }
 
-void hn_guard_add(const hn_graph *g, hn_relation relation, hn_expr a, hn_expr b, const char *reason) {
+void hn_guard_add(const hn_graph *g, hn_relation relation, hn_expr a, hn_expr b,
+                  const char *reason) {
     if (!has_guard(g, relation, a, b)) hn_sym_require(g->sym, relation, a, b, reason);
 }
 
-hn_status hn_size_require(const hn_graph *g, hn_relation relation, hn_expr a, hn_expr b, const char *what) {
+hn_status hn_size_require(const hn_graph *g, hn_relation relation, hn_expr a, hn_expr b,
+                          const char *what) {
     if (!a || !b) {
         HN_TRY(hn_sym_status(g->sym));
         return HN_ERROR(HN_INTERNAL, "%s: a size is invalid", what);

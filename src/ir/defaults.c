@@ -1,4 +1,5 @@
-/* defaults.c: the default values of ATen schemas ("1", "None", "[0, 1]", "1e-05", "\"none\"") as arguments. */
+/* defaults.c: the default values of ATen schemas ("1", "None", "[0, 1]", "1e-05", "\"none\"") as
+ * arguments. */
 #include "ir/graph.h"
 
 #include <errno.h>
@@ -45,7 +46,8 @@ static bool read_number(hn_str text, number *out) {
     return end != buffer && *end == 0;
 }
 
-static hn_status add_item(hn_graph *g, const hn_param *p, hn_str text, hn_expr *exprs, double *floats, uint32_t *count) {
+static hn_status add_item(hn_graph *g, const hn_param *p, hn_str text, hn_expr *exprs,
+                          double *floats, uint32_t *count) {
     number n;
     if (*count == HN_MAX_RANK || !read_number(text, &n) || (n.is_float && p->kind == HN_PARAM_INTS))
         return HN_ERROR(HN_INTERNAL, "a default is no list of numbers");
@@ -76,7 +78,9 @@ static hn_status read_list(hn_graph *g, const hn_param *p, hn_str text, hn_arg *
     void *copy = NULL;
     bool ints = p->kind == HN_PARAM_INTS;
     HN_TRY(hn_arena_array(g->arena, count, ints ? sizeof *exprs : sizeof *floats, &copy));
-    if (count) memcpy(copy, ints ? (void *)exprs : (void *)floats, count * (ints ? sizeof *exprs : sizeof *floats));
+    if (count)
+        memcpy(copy, ints ? (void *)exprs : (void *)floats,
+               count * (ints ? sizeof *exprs : sizeof *floats));
     *out = ints ? hn_arg_exprs(copy, count) : hn_arg_floats(copy, count);
     return NULL;
 }
@@ -95,7 +99,9 @@ static hn_status read_scalar(hn_graph *g, const hn_param *p, hn_str text, hn_arg
         *out = hn_arg_expr(hn_sym_int(g->sym, n.i));
         return NULL;
     case HN_PARAM_SCALAR:
-        *out = is_bool ? hn_arg_bool(n.i != 0) : n.is_float ? hn_arg_float(n.f) : hn_arg_expr(hn_sym_int(g->sym, n.i));
+        *out = is_bool      ? hn_arg_bool(n.i != 0)
+               : n.is_float ? hn_arg_float(n.f)
+                            : hn_arg_expr(hn_sym_int(g->sym, n.i));
         return NULL;
     default: return HN_ERROR(HN_INTERNAL, "a default of this kind is unknown");
     }
@@ -105,13 +111,16 @@ hn_status hn_graph_default_arg(hn_graph *graph, const hn_param *param, hn_arg *o
     hn_str text = param->default_text;
     *out = hn_arg_none();
     if (!param->has_default)
-        return HN_ERROR(HN_INTERNAL, "parameter '" HN_STR_FMT "' has no default", HN_STR_ARG(param->name));
+        return HN_ERROR(HN_INTERNAL, "parameter '" HN_STR_FMT "' has no default",
+                        HN_STR_ARG(param->name));
     if (hn_str_eq(text, HN_STR("None"))) return NULL;
     if (text.len >= 2 && text.ptr[0] == '"') {
         *out = hn_arg_string((hn_str){text.ptr + 1, text.len - 2});
         return NULL;
     }
     bool list = param->kind == HN_PARAM_INTS || param->kind == HN_PARAM_FLOATS;
-    return hn_status_annotate(list ? read_list(graph, param, text, out) : read_scalar(graph, param, text, out),
-                              "default '" HN_STR_FMT "' of parameter '" HN_STR_FMT "'", HN_STR_ARG(text), HN_STR_ARG(param->name));
+    return hn_status_annotate(list ? read_list(graph, param, text, out)
+                                   : read_scalar(graph, param, text, out),
+                              "default '" HN_STR_FMT "' of parameter '" HN_STR_FMT "'",
+                              HN_STR_ARG(text), HN_STR_ARG(param->name));
 }

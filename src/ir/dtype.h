@@ -17,7 +17,12 @@ typedef enum hn_dtype {
     HN_DTYPE_COUNT
 } hn_dtype;
 
-typedef enum hn_dtype_category { HN_CATEGORY_NONE, HN_CATEGORY_BOOL, HN_CATEGORY_INT, HN_CATEGORY_FLOAT } hn_dtype_category;
+typedef enum hn_dtype_category {
+    HN_CATEGORY_NONE,
+    HN_CATEGORY_BOOL,
+    HN_CATEGORY_INT,
+    HN_CATEGORY_FLOAT
+} hn_dtype_category;
 
 typedef struct hn_dtype_info {
     const char *name, *c_type, *npy_descr;
@@ -28,10 +33,14 @@ typedef struct hn_dtype_info {
 } hn_dtype_info;
 
 HN_CONST_FN const hn_dtype_info *hn_dtype_facts(hn_dtype dtype); /* never NULL; NONE has size 0 */
-hn_dtype hn_dtype_parse(hn_str name);                /* NONE when unknown */
-hn_dtype hn_dtype_from_pt2(int64_t code);            /* NONE when unknown */
-static inline bool hn_dtype_is_float(hn_dtype d) { return hn_dtype_facts(d)->category == HN_CATEGORY_FLOAT; }
-static inline bool hn_dtype_is_int(hn_dtype d) { return hn_dtype_facts(d)->category == HN_CATEGORY_INT; }
+hn_dtype hn_dtype_parse(hn_str name);                            /* NONE when unknown */
+hn_dtype hn_dtype_from_pt2(int64_t code);                        /* NONE when unknown */
+static inline bool hn_dtype_is_float(hn_dtype d) {
+    return hn_dtype_facts(d)->category == HN_CATEGORY_FLOAT;
+}
+static inline bool hn_dtype_is_int(hn_dtype d) {
+    return hn_dtype_facts(d)->category == HN_CATEGORY_INT;
+}
 
 /* Exact and IEEE-rounded (nearest even) conversions of the 16-bit floats. */
 float hn_f16_to_f32(uint16_t bits);

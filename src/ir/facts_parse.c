@@ -72,7 +72,8 @@ static hn_status read_symbol_facts(hn_text_facts_reader *r, hn_symbol_facts *out
 }
 
 static bool is_symbol_name(hn_str name) {
-    static const char *const words[] = {"none", "true", "false", "inf", "nan", "graph", "dtype", NULL};
+    static const char *const words[] = {"none", "true",  "false", "inf",
+                                        "nan",  "graph", "dtype", NULL};
     for (const char *const *word = words; *word; word++)
         if (hn_str_eq(name, hn_str_of(*word))) return false;
     return hn_text_is_name(name);
@@ -87,9 +88,11 @@ static hn_status read_symbol(hn_text_facts_reader *r) {
     if (!data) HN_TRY(hn_lex_expect_word(r->lex, "size"));
     HN_TRY(hn_lex_word(r->lex, "expected the name of a symbol", &name));
     if (!is_symbol_name(name)) return hn_lex_fail(r->lex, name.ptr, "not a fit name for a symbol");
-    facts.symbol = hn_sym_symbol(r->g->sym, name, data ? HN_SYMBOL_DATA : HN_SYMBOL_SIZE, HN_SYM_MIN, HN_SYM_MAX);
+    facts.symbol = hn_sym_symbol(r->g->sym, name, data ? HN_SYMBOL_DATA : HN_SYMBOL_SIZE,
+                                 HN_SYM_MIN, HN_SYM_MAX);
     HN_TRY(hn_lex_blame(r->lex, name.ptr, hn_sym_status(r->g->sym)));
-    if (hn_sym_kind(r->g->sym, facts.symbol) != HN_EXPR_SYMBOL) return hn_lex_fail(r->lex, name.ptr, "not a fit name for a symbol");
+    if (hn_sym_kind(r->g->sym, facts.symbol) != HN_EXPR_SYMBOL)
+        return hn_lex_fail(r->lex, name.ptr, "not a fit name for a symbol");
     HN_TRY(read_symbol_facts(r, &facts));
     HN_PUSH(r->g->arena, &r->pending, facts);
     if (!hn_lex_accept_word(r->lex, "hint")) return NULL;
@@ -106,7 +109,8 @@ static bool accept_relation(hn_text_facts_reader *r, hn_relation *out) {
     (void)hn_lex_here(r->lex);
     for (int i = 0; i < 4; i++) {
         size_t len = strlen(signs[i].text);
-        if ((size_t)(r->lex->end - r->lex->p) < len || memcmp(r->lex->p, signs[i].text, len) != 0) continue;
+        if ((size_t)(r->lex->end - r->lex->p) < len || memcmp(r->lex->p, signs[i].text, len) != 0)
+            continue;
         r->lex->p += len;
         *out = signs[i].relation;
         return true;
@@ -118,7 +122,8 @@ static bool accept_relation(hn_text_facts_reader *r, hn_relation *out) {
 static hn_status read_guard_side(hn_text_facts_reader *r, hn_expr *out) {
     hn_str text = hn_lex_expr_text(r->lex);
     bool bare = text.len > 0;
-    for (size_t i = 0; i < text.len; i++) bare &= hn_text_is_label_char(text.ptr[i]) || (i == 0 && text.ptr[i] == '-');
+    for (size_t i = 0; i < text.len; i++)
+        bare &= hn_text_is_label_char(text.ptr[i]) || (i == 0 && text.ptr[i] == '-');
     if (!bare) HN_TRY(hn_text_facts_apply(r));
     return hn_lex_expr(r->lex, r->g->sym, out);
 }
@@ -129,14 +134,17 @@ static hn_status read_guard(hn_text_facts_reader *r) {
     hn_relation relation;
     hn_str reason;
     HN_TRY(read_guard_side(r, &lhs));
-    if (!accept_relation(r, &relation)) return hn_lex_fail(r->lex, r->lex->p, "expected a relation");
+    if (!accept_relation(r, &relation))
+        return hn_lex_fail(r->lex, r->lex->p, "expected a relation");
     HN_TRY(read_guard_side(r, &rhs));
     HN_TRY(hn_lex_string(r->lex, &reason));
     const char *text = hn_arena_strndup(r->g->arena, reason.ptr, reason.len);
     if (!text) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for a guard");
     /* Symbols learn from guards on them alone, and a range must not become empty. */
-    bool bare = hn_sym_kind(r->g->sym, lhs) == HN_EXPR_SYMBOL || hn_sym_kind(r->g->sym, rhs) == HN_EXPR_SYMBOL;
-    if (bare && hn_size_refuted(r->g, relation, lhs, rhs)) return hn_lex_fail(r->lex, r->lex->p, "the guard never holds");
+    bool bare = hn_sym_kind(r->g->sym, lhs) == HN_EXPR_SYMBOL ||
+                hn_sym_kind(r->g->sym, rhs) == HN_EXPR_SYMBOL;
+    if (bare && hn_size_refuted(r->g, relation, lhs, rhs))
+        return hn_lex_fail(r->lex, r->lex->p, "the guard never holds");
     hn_guard_add(r->g, relation, lhs, rhs, text);
     return hn_lex_blame(r->lex, r->lex->p, hn_sym_status(r->g->sym));
 }

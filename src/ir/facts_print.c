@@ -1,4 +1,5 @@
-/* facts_print.c: what a program knows of its symbols, as `symbol` and `guard` statements. Grammar: docs/ir.md. */
+/* facts_print.c: what a program knows of its symbols, as `symbol` and `guard` statements. Grammar:
+ * docs/ir.md. */
 #include "ir/check.h"
 #include "ir/facts.h"
 #include "ir/text.h"
@@ -33,8 +34,7 @@ hn_status hn_text_facts_collect_list(hn_text_facts *c, const hn_expr *list, uint
 static void put_bound(int64_t bound, hn_strbuf *out) {
     if (bound == HN_SYM_MIN || bound == HN_SYM_MAX)
         hn_strbuf_puts(out, bound == HN_SYM_MIN ? "-inf" : "inf");
-    else
-        hn_strbuf_i64(out, bound);
+    else hn_strbuf_i64(out, bound);
 }
 
 static void begin_line(int depth, const char *word, hn_strbuf *out) {
@@ -53,13 +53,16 @@ static void put_symbol(hn_sym *sym, hn_expr symbol, hn_strbuf *out) {
     put_bound(hi, out);
     hn_strbuf_puts(out, "]");
     if (divisor > 1) hn_strbuf_printf(out, " divisor %lld", (long long)divisor);
-    int64_t hint = hn_sym_hint(sym, symbol, INT64_MIN); /* a fallback would come back within the range */
-    if (hint == hn_sym_hint(sym, symbol, INT64_MAX)) hn_strbuf_printf(out, " hint %lld", (long long)hint);
+    /* a fallback would come back within the range */
+    int64_t hint = hn_sym_hint(sym, symbol, INT64_MIN);
+    if (hint == hn_sym_hint(sym, symbol, INT64_MAX))
+        hn_strbuf_printf(out, " hint %lld", (long long)hint);
     hn_strbuf_putc(out, '\n');
 }
 
 static void put_guard(const hn_sym *sym, const hn_guard *guard, hn_strbuf *out) {
-    static const char *const signs[] = {[HN_REL_EQ] = " == ", [HN_REL_NE] = " != ", [HN_REL_LT] = " < ", [HN_REL_LE] = " <= "};
+    static const char *const signs[] = {
+        [HN_REL_EQ] = " == ", [HN_REL_NE] = " != ", [HN_REL_LT] = " < ", [HN_REL_LE] = " <= "};
     hn_text_print_expr(sym, guard->lhs, out);
     hn_strbuf_puts(out, signs[guard->relation]);
     hn_text_print_expr(sym, guard->rhs, out);
@@ -70,10 +73,12 @@ static void put_guard(const hn_sym *sym, const hn_guard *guard, hn_strbuf *out) 
 
 static bool is_bare(const hn_guard *guard, const hn_sym *sym) {
     hn_expr_kind lhs = hn_sym_kind(sym, guard->lhs), rhs = hn_sym_kind(sym, guard->rhs);
-    return (lhs == HN_EXPR_SYMBOL || lhs == HN_EXPR_CONST) && (rhs == HN_EXPR_SYMBOL || rhs == HN_EXPR_CONST);
+    return (lhs == HN_EXPR_SYMBOL || lhs == HN_EXPR_CONST) &&
+           (rhs == HN_EXPR_SYMBOL || rhs == HN_EXPR_CONST);
 }
 
-/* A guard on anything but bare symbols that has come to follow from the ranges says nothing, and a reader would drop it. */
+/* A guard on anything but bare symbols that has come to follow from the ranges says nothing, and a
+ * reader would drop it. */
 static bool is_telling(const hn_guard *guard, const hn_sym *sym, const hn_graph *g) {
     return is_bare(guard, sym) || !hn_size_proved(g, guard->relation, guard->lhs, guard->rhs);
 }
@@ -88,7 +93,9 @@ static hn_status sorted_symbols(const hn_text_facts *c, hn_expr **out) {
         uint32_t at = i;
         for (; at; at--) {
             hn_str before = hn_sym_symbol_name(c->sym, list[at - 1]);
-            if (before.len < name.len || (before.len == name.len && memcmp(before.ptr, name.ptr, name.len) < 0)) break;
+            if (before.len < name.len ||
+                (before.len == name.len && memcmp(before.ptr, name.ptr, name.len) < 0))
+                break;
             list[at] = list[at - 1];
         }
         list[at] = symbol;
@@ -114,7 +121,8 @@ hn_status hn_text_facts_print(hn_text_facts *c, const hn_graph *g, int depth, hn
     /* The reader wants guards on bare symbols first: see hn_symbol_facts. */
     for (uint32_t pass = 0; pass < 2; pass++)
         for (uint32_t i = 0; i < count; i++) {
-            if (is_bare(&guards[i], c->sym) != !pass || !is_telling(&guards[i], c->sym, g)) continue;
+            if (is_bare(&guards[i], c->sym) != !pass || !is_telling(&guards[i], c->sym, g))
+                continue;
             begin_line(depth, "guard ", out);
             put_guard(c->sym, &guards[i], out);
         }

@@ -1,4 +1,5 @@
-/* graph.c: the graph's arrays: making values and nodes, inputs and outputs, and the sweeps that passes share. */
+/* graph.c: the graph's arrays: making values and nodes, inputs and outputs, and the sweeps that
+ * passes share. */
 #include "ir/graph.h"
 
 #include "base/checked.h"
@@ -37,15 +38,14 @@ hn_status hn_graph_status(hn_graph *graph) {
 }
 
 void hn_graph_fail(hn_graph *graph, hn_status status) {
-    if (graph->failed)
-        hn_status_free(status);
-    else
-        graph->failed = status;
+    if (graph->failed) hn_status_free(status);
+    else graph->failed = status;
 }
 
 /* --- values --- */
 
-static hn_status copy_bytes(hn_arena *arena, const void *from, size_t count, size_t elem_bytes, const void *out) {
+static hn_status copy_bytes(hn_arena *arena, const void *from, size_t count, size_t elem_bytes,
+                            const void *out) {
     void *to = NULL;
     HN_TRY(hn_arena_array(arena, count, elem_bytes, &to));
     if (count) memcpy(to, from, count * elem_bytes);
@@ -95,14 +95,13 @@ hn_expr hn_strided_extent(hn_sym *sym, const hn_expr *sizes, const hn_expr *stri
 }
 
 void hn_value_strides(hn_sym *sym, const hn_value_info *info, hn_expr *out_strides) {
-    if (!info->strides)
-        hn_contiguous_strides(sym, info->sizes, info->rank, out_strides);
-    else if (info->rank)
-        memcpy(out_strides, info->strides, info->rank * sizeof *out_strides);
+    if (!info->strides) hn_contiguous_strides(sym, info->sizes, info->rank, out_strides);
+    else if (info->rank) memcpy(out_strides, info->strides, info->rank * sizeof *out_strides);
 }
 
 static hn_status push_value(hn_graph *g, const hn_value_info *info, hn_value *out) {
-    if (g->values.count == UINT32_MAX) return HN_ERROR(HN_OUT_OF_MEMORY, "too many values in a graph");
+    if (g->values.count == UINT32_MAX)
+        return HN_ERROR(HN_OUT_OF_MEMORY, "too many values in a graph");
     HN_PUSH(g->arena, &g->values, *info);
     *out = g->values.count - 1;
     return NULL;
@@ -110,7 +109,8 @@ static hn_status push_value(hn_graph *g, const hn_value_info *info, hn_value *ou
 
 static hn_status add_tensor(hn_graph *g, hn_value_info info, hn_value *out) {
     if (info.rank > HN_MAX_RANK)
-        return HN_ERROR(HN_UNSUPPORTED, "a tensor of rank %u exceeds the limit of %d", info.rank, HN_MAX_RANK);
+        return HN_ERROR(HN_UNSUPPORTED, "a tensor of rank %u exceeds the limit of %d", info.rank,
+                        HN_MAX_RANK);
     if ((uint32_t)info.dtype >= HN_DTYPE_COUNT || info.dtype == HN_DTYPE_NONE)
         return HN_ERROR(HN_INTERNAL, "a tensor needs an element type");
     HN_TRY(check_exprs(g, info.sizes, info.rank));
@@ -123,22 +123,27 @@ static hn_status add_tensor(hn_graph *g, hn_value_info info, hn_value *out) {
     return push_value(g, &info, out);
 }
 
-hn_value hn_graph_add_tensor(hn_graph *graph, hn_dtype dtype, uint32_t rank, const hn_expr *sizes, const hn_expr *strides,
-                             hn_str name) {
+hn_value hn_graph_add_tensor(hn_graph *graph, hn_dtype dtype, uint32_t rank, const hn_expr *sizes,
+                             const hn_expr *strides, hn_str name) {
     if (graph->failed) return 0;
     hn_value v = 0;
-    hn_status status = add_tensor(
-        graph,
-        (hn_value_info){
-            .kind = HN_VALUE_TENSOR, .dtype = dtype, .rank = rank, .sizes = sizes, .strides = strides, .name = name},
-        &v);
+    hn_status status = add_tensor(graph,
+                                  (hn_value_info){.kind = HN_VALUE_TENSOR,
+                                                  .dtype = dtype,
+                                                  .rank = rank,
+                                                  .sizes = sizes,
+                                                  .strides = strides,
+                                                  .name = name},
+                                  &v);
     if (status) hn_graph_fail(graph, status);
     return v;
 }
 
-static hn_status add_scalar(hn_graph *g, hn_value_kind kind, hn_expr expr, hn_str name, hn_value *out) {
-    static const hn_dtype dtypes[] = {
-        [HN_VALUE_SYM_INT] = HN_DTYPE_I64, [HN_VALUE_SYM_FLOAT] = HN_DTYPE_F64, [HN_VALUE_SYM_BOOL] = HN_DTYPE_BOOL};
+static hn_status add_scalar(hn_graph *g, hn_value_kind kind, hn_expr expr, hn_str name,
+                            hn_value *out) {
+    static const hn_dtype dtypes[] = {[HN_VALUE_SYM_INT] = HN_DTYPE_I64,
+                                      [HN_VALUE_SYM_FLOAT] = HN_DTYPE_F64,
+                                      [HN_VALUE_SYM_BOOL] = HN_DTYPE_BOOL};
     if (kind != HN_VALUE_SYM_INT && kind != HN_VALUE_SYM_FLOAT && kind != HN_VALUE_SYM_BOOL)
         return HN_ERROR(HN_INTERNAL, "a symbolic scalar is an int, a float or a bool");
     if (kind == HN_VALUE_SYM_INT) HN_TRY(check_exprs(g, &expr, 1));
@@ -160,12 +165,15 @@ hn_value hn_graph_add_scalar(hn_graph *graph, hn_value_kind kind, hn_expr expr, 
 static hn_status copy_arg(hn_graph *g, hn_arg *arg) {
     switch (arg->kind) {
     case HN_ARG_VALUES:
-        return copy_bytes(g->arena, arg->as.values, arg->count, sizeof *arg->as.values, &arg->as.values);
+        return copy_bytes(g->arena, arg->as.values, arg->count, sizeof *arg->as.values,
+                          &arg->as.values);
     case HN_ARG_INTS:
         HN_TRY(check_exprs(g, arg->as.exprs, arg->count));
-        return copy_bytes(g->arena, arg->as.exprs, arg->count, sizeof *arg->as.exprs, &arg->as.exprs);
+        return copy_bytes(g->arena, arg->as.exprs, arg->count, sizeof *arg->as.exprs,
+                          &arg->as.exprs);
     case HN_ARG_FLOATS:
-        return copy_bytes(g->arena, arg->as.floats, arg->count, sizeof *arg->as.floats, &arg->as.floats);
+        return copy_bytes(g->arena, arg->as.floats, arg->count, sizeof *arg->as.floats,
+                          &arg->as.floats);
     case HN_ARG_INT: return check_exprs(g, &arg->as.expr, 1);
     case HN_ARG_STRING: return copy_str(g->arena, &arg->as.s);
     default: return NULL;
@@ -176,11 +184,14 @@ static hn_status add_node(hn_graph *g, hn_node_info info, hn_node *out) {
     const hn_arg *args = info.args;
     HN_TRY(copy_bytes(g->arena, args, info.arg_count, sizeof *args, &info.args));
     for (uint32_t i = 0; i < info.arg_count; i++)
-        HN_TRY(hn_status_annotate(copy_arg(g, &info.args[i]), "argument %u of '%s'", i, hn_op_facts(info.op)->name));
-    HN_TRY(copy_bytes(g->arena, info.results, info.result_count, sizeof *info.results, &info.results));
+        HN_TRY(hn_status_annotate(copy_arg(g, &info.args[i]), "argument %u of '%s'", i,
+                                  hn_op_facts(info.op)->name));
+    HN_TRY(
+        copy_bytes(g->arena, info.results, info.result_count, sizeof *info.results, &info.results));
     for (uint32_t i = 0; i < info.result_count; i++)
         if (info.results[i] >= g->values.count)
-            return HN_ERROR(HN_INTERNAL, "result %u of '%s' is no value", i, hn_op_facts(info.op)->name);
+            return HN_ERROR(HN_INTERNAL, "result %u of '%s' is no value", i,
+                            hn_op_facts(info.op)->name);
     HN_PUSH(g->arena, &g->nodes, info);
     *out = g->nodes.count - 1;
     for (uint32_t i = 0; i < info.result_count; i++) {
@@ -191,14 +202,15 @@ static hn_status add_node(hn_graph *g, hn_node_info info, hn_node *out) {
     return NULL;
 }
 
-hn_node hn_graph_add_node(hn_graph *graph, hn_op op, const hn_arg *args, uint32_t arg_count, const hn_value *results,
-                          uint32_t result_count) {
+hn_node hn_graph_add_node(hn_graph *graph, hn_op op, const hn_arg *args, uint32_t arg_count,
+                          const hn_value *results, uint32_t result_count) {
     if (graph->failed) return 0;
     hn_node n = 0;
     hn_node_info info = {.op = op,
                          .arg_count = arg_count,
                          .result_count = result_count,
-                         .args = (hn_arg *)(uintptr_t)args, /* only read: add_node puts its copy here */
+                         /* only read: add_node puts its copy here */
+                         .args = (hn_arg *)(uintptr_t)args,
                          .results = results,
                          .origin = graph->current_origin};
     hn_status status = add_node(graph, info, &n);
@@ -209,8 +221,10 @@ hn_node hn_graph_add_node(hn_graph *graph, hn_op op, const hn_arg *args, uint32_
 /* --- inputs, outputs, storages, origins --- */
 
 hn_status hn_graph_add_input(hn_graph *graph, hn_input input) {
-    if (input.value >= graph->values.count) return HN_ERROR(HN_INTERNAL, "an input's value does not exist");
-    if (input.storage >= graph->storages.count) return HN_ERROR(HN_INTERNAL, "an input's storage does not exist");
+    if (input.value >= graph->values.count)
+        return HN_ERROR(HN_INTERNAL, "an input's value does not exist");
+    if (input.storage >= graph->storages.count)
+        return HN_ERROR(HN_INTERNAL, "an input's storage does not exist");
     HN_TRY(copy_str(graph->arena, &input.name));
     HN_TRY(copy_arg(graph, &input.scalar));
     HN_PUSH(graph->arena, &graph->inputs, input);
@@ -226,13 +240,15 @@ hn_status hn_graph_note_weights(hn_graph *graph) {
         hn_storage *storage = &graph->storages.items[in->storage];
         if (!storage->was_read) HN_NEW(graph->arena, storage->was_read, 1);
         HN_PUSH(graph->arena, &graph->weights,
-                ((hn_graph_weight){in->kind, in->name, in->storage, in->storage_offset_elems, v->dtype, v->rank, v->sizes, v->strides}));
+                ((hn_graph_weight){in->kind, in->name, in->storage, in->storage_offset_elems,
+                                   v->dtype, v->rank, v->sizes, v->strides}));
     }
     return NULL;
 }
 
 hn_status hn_graph_add_output(hn_graph *graph, hn_output output) {
-    if (output.value >= graph->values.count) return HN_ERROR(HN_INTERNAL, "an output's value does not exist");
+    if (output.value >= graph->values.count)
+        return HN_ERROR(HN_INTERNAL, "an output's value does not exist");
     HN_TRY(copy_str(graph->arena, &output.name));
     HN_TRY(copy_arg(graph, &output.scalar));
     HN_PUSH(graph->arena, &graph->outputs, output);
@@ -270,15 +286,18 @@ uint32_t hn_graph_add_origin(hn_graph *graph, hn_origin origin) {
     return index;
 }
 
-static hn_status check_constant_size(hn_graph *g, hn_dtype dtype, uint32_t rank, const hn_expr *sizes, size_t len) {
+static hn_status check_constant_size(hn_graph *g, hn_dtype dtype, uint32_t rank,
+                                     const hn_expr *sizes, size_t len) {
     size_t want = hn_dtype_facts(dtype)->size_bytes;
     for (uint32_t i = 0; i < rank; i++) {
         int64_t size;
         if (!hn_sym_is_int(g->sym, sizes[i], &size) || size < 0)
             return HN_ERROR(HN_INTERNAL, "size %u of a constant is not a known number", i);
-        if (!hn_mul_size(want, (size_t)size, &want)) return HN_ERROR(HN_INTERNAL, "the size of a constant overflows");
+        if (!hn_mul_size(want, (size_t)size, &want))
+            return HN_ERROR(HN_INTERNAL, "the size of a constant overflows");
     }
-    if (want != len) return HN_ERROR(HN_INTERNAL, "a constant of %zu bytes was given %zu", want, len);
+    if (want != len)
+        return HN_ERROR(HN_INTERNAL, "a constant of %zu bytes was given %zu", want, len);
     return NULL;
 }
 
@@ -287,12 +306,13 @@ static hn_status add_constant(hn_graph *g, hn_value v, const void *bytes, size_t
     if (!copy) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for a constant of %zu bytes", len);
     if (len) memcpy(copy, bytes, len);
     hn_input input = {.kind = HN_INPUT_CONSTANT, .value = v, .name = HN_STR("")};
-    HN_TRY(add_storage(g, (hn_storage){.data = copy, .size_bytes = len, .file_record = HN_STR("")}, &input.storage));
+    HN_TRY(add_storage(g, (hn_storage){.data = copy, .size_bytes = len, .file_record = HN_STR("")},
+                       &input.storage));
     return hn_graph_add_input(g, input);
 }
 
-hn_value hn_graph_add_constant(hn_graph *graph, hn_dtype dtype, uint32_t rank, const hn_expr *sizes, const void *bytes,
-                               size_t len) {
+hn_value hn_graph_add_constant(hn_graph *graph, hn_dtype dtype, uint32_t rank, const hn_expr *sizes,
+                               const void *bytes, size_t len) {
     hn_value v = hn_graph_add_tensor(graph, dtype, rank, sizes, NULL, HN_STR(""));
     if (!v) return 0;
     hn_status status = check_constant_size(graph, dtype, rank, sizes, len);
@@ -318,14 +338,16 @@ void hn_graph_replace_uses(hn_graph *graph, const hn_value *map) {
             hn_arg *arg = &node->args[i];
             if (arg->kind == HN_ARG_VALUE) arg->as.value = replaced(graph, map, arg->as.value);
             if (arg->kind != HN_ARG_VALUES) continue;
-            hn_value *list = (hn_value *)(uintptr_t)arg->as.values; /* the graph's own copy, made by add_node */
+            /* the graph's own copy, made by add_node */
+            hn_value *list = (hn_value *)(uintptr_t)arg->as.values;
             for (uint32_t k = 0; k < arg->count; k++) list[k] = replaced(graph, map, list[k]);
         }
     }
     for (uint32_t i = 0; i < graph->outputs.count; i++) {
         hn_output *output = &graph->outputs.items[i];
         output->value = replaced(graph, map, output->value);
-        if (output->scalar.kind == HN_ARG_VALUE) output->scalar.as.value = replaced(graph, map, output->scalar.as.value);
+        if (output->scalar.kind == HN_ARG_VALUE)
+            output->scalar.as.value = replaced(graph, map, output->scalar.as.value);
     }
 }
 
@@ -348,7 +370,8 @@ static void set_producer(hn_graph *g, const hn_node_info *node, hn_node producer
 static void clear_producer(hn_graph *g, hn_node dead) {
     const hn_node_info *node = &g->nodes.items[dead];
     for (uint32_t i = 0; i < node->result_count; i++)
-        if (g->values.items[node->results[i]].producer == dead) g->values.items[node->results[i]].producer = 0;
+        if (g->values.items[node->results[i]].producer == dead)
+            g->values.items[node->results[i]].producer = 0;
 }
 
 void hn_graph_compact(hn_graph *graph) {
@@ -380,9 +403,12 @@ typedef struct sorter {
 } sorter;
 
 static hn_status push_producer(sorter *s, hn_value v) {
-    if (v >= s->g->values.count) return HN_ERROR(HN_INTERNAL, "a node uses a value that does not exist");
+    if (v >= s->g->values.count)
+        return HN_ERROR(HN_INTERNAL, "a node uses a value that does not exist");
     hn_node producer = s->g->values.items[v].producer;
-    if (producer < s->first || s->state[producer - s->first] == 2 || s->g->nodes.items[producer].dead) return NULL;
+    if (producer < s->first || s->state[producer - s->first] == 2 ||
+        s->g->nodes.items[producer].dead)
+        return NULL;
     if (s->state[producer - s->first] == 1) return HN_ERROR(HN_INTERNAL, "the graph has a cycle");
     HN_PUSH(s->arena, &s->stack, producer);
     return NULL;
@@ -459,12 +485,14 @@ hn_status hn_graph_sort(hn_graph *graph) {
     return status;
 }
 
-hn_status hn_graph_sort_tail(hn_graph *graph, hn_node first, const hn_value *roots, uint32_t root_count, hn_arena *scratch) {
+hn_status hn_graph_sort_tail(hn_graph *graph, hn_node first, const hn_value *roots,
+                             uint32_t root_count, hn_arena *scratch) {
     if (first + 1 >= graph->nodes.count) return NULL;
     sorter s;
     HN_TRY(sorter_init(&s, graph, scratch, first));
     for (uint32_t n = first; n < graph->nodes.count; n++)
-        if (!hn_op_is_pure(graph->nodes.items[n].op) && s.state[n - first] != 2) HN_TRY(sort_from(&s, n));
+        if (!hn_op_is_pure(graph->nodes.items[n].op) && s.state[n - first] != 2)
+            HN_TRY(sort_from(&s, n));
     for (uint32_t k = 0; k < root_count; k++) {
         hn_node producer = roots[k] ? graph->values.items[roots[k]].producer : 0;
         if (producer >= first && s.state[producer - first] != 2) HN_TRY(sort_from(&s, producer));

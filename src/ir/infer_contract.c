@@ -6,23 +6,31 @@ static hn_status equal(const hn_infer_state *in, hn_expr a, hn_expr b, const cha
 }
 
 /* `arg` broadcasts to the sizes of the result without changing them. */
-static hn_status broadcasts_to(const hn_infer_state *in, uint32_t arg, const hn_expr *sizes, uint32_t rank, const char *what) {
+static hn_status broadcasts_to(const hn_infer_state *in, uint32_t arg, const hn_expr *sizes,
+                               uint32_t rank, const char *what) {
     const hn_value_info *x = hn_infer_arg(in, arg);
-    if (x->rank > rank) return HN_ERROR(HN_INTERNAL, "'%s': %s, but has rank %u", hn_op_facts(in->op)->name, what, x->rank);
+    if (x->rank > rank)
+        return HN_ERROR(HN_INTERNAL, "'%s': %s, but has rank %u", hn_op_facts(in->op)->name, what,
+                        x->rank);
     for (uint32_t i = 0; i < x->rank; i++)
-        if (!hn_sym_is_value(in->g->sym, x->sizes[i], 1)) HN_TRY(equal(in, x->sizes[i], sizes[rank - x->rank + i], what));
+        if (!hn_sym_is_value(in->g->sym, x->sizes[i], 1))
+            HN_TRY(equal(in, x->sizes[i], sizes[rank - x->rank + i], what));
     return NULL;
 }
 
 hn_status hn_infer_matmul(hn_infer_state *in) {
     const hn_value_info *a = hn_infer_arg(in, 0), *b = hn_infer_arg(in, 1);
     if (a->rank < 2 || a->rank != b->rank)
-        return HN_ERROR(HN_INTERNAL, "'matmul' wants operands of one rank of at least 2, not %u and %u", a->rank, b->rank);
+        return HN_ERROR(HN_INTERNAL,
+                        "'matmul' wants operands of one rank of at least 2, not %u and %u", a->rank,
+                        b->rank);
     HN_TRY(hn_infer_same_dtype(in, a->dtype, b->dtype));
     HN_TRY(hn_infer_defined(in, a->dtype));
     uint32_t rank = a->rank;
-    for (uint32_t i = 0; i + 2 < rank; i++) HN_TRY(equal(in, a->sizes[i], b->sizes[i], "batch sizes are equal"));
-    HN_TRY(equal(in, a->sizes[rank - 1], b->sizes[rank - 2], "the inner sizes of a product are equal"));
+    for (uint32_t i = 0; i + 2 < rank; i++)
+        HN_TRY(equal(in, a->sizes[i], b->sizes[i], "batch sizes are equal"));
+    HN_TRY(equal(in, a->sizes[rank - 1], b->sizes[rank - 2],
+                 "the inner sizes of a product are equal"));
     hn_infer_set(in->out, a->dtype, rank, a->sizes);
     in->out->sizes[rank - 1] = b->sizes[rank - 1];
     if (!hn_infer_has(in, 2)) return NULL;
@@ -31,9 +39,11 @@ hn_status hn_infer_matmul(hn_infer_state *in) {
 }
 
 hn_status hn_infer_grouped_matmul(hn_infer_state *in) {
-    const hn_value_info *a = hn_infer_arg(in, 0), *b = hn_infer_arg(in, 1), *ends = hn_infer_arg(in, 2);
+    const hn_value_info *a = hn_infer_arg(in, 0), *b = hn_infer_arg(in, 1),
+                        *ends = hn_infer_arg(in, 2);
     if (a->rank != 2 || b->rank != 3 || ends->rank != 1)
-        return HN_ERROR(HN_INTERNAL, "'grouped_matmul' wants ranks 2, 3 and 1, not %u, %u and %u", a->rank, b->rank, ends->rank);
+        return HN_ERROR(HN_INTERNAL, "'grouped_matmul' wants ranks 2, 3 and 1, not %u, %u and %u",
+                        a->rank, b->rank, ends->rank);
     HN_TRY(hn_infer_same_dtype(in, a->dtype, b->dtype));
     HN_TRY(hn_infer_defined(in, a->dtype));
     HN_TRY(hn_infer_same_dtype(in, HN_DTYPE_I64, ends->dtype));
@@ -67,7 +77,8 @@ static hn_status conv_size(const hn_infer_state *in, const conv_axis *a, hn_expr
     hn_sym *sym = in->g->sym;
     hn_expr one = hn_sym_int(sym, 1), extent = kernel_extent(sym, a);
     hn_expr padded = hn_sym_add(sym, a->in, hn_sym_mul(sym, hn_sym_int(sym, 2), a->padding));
-    HN_TRY(hn_infer_relation(in, HN_REL_LE, extent, padded, "the kernel fits into the padded input"));
+    HN_TRY(
+        hn_infer_relation(in, HN_REL_LE, extent, padded, "the kernel fits into the padded input"));
     *out = hn_sym_add(sym, hn_sym_floordiv(sym, hn_sym_sub(sym, padded, extent), a->stride), one);
     return NULL;
 }
@@ -76,32 +87,39 @@ static hn_status transposed_size(const hn_infer_state *in, const conv_axis *a, h
     hn_sym *sym = in->g->sym;
     hn_expr one = hn_sym_int(sym, 1), two = hn_sym_int(sym, 2);
     hn_expr spread = hn_sym_mul(sym, hn_sym_sub(sym, a->in, one), a->stride);
-    hn_expr full = hn_sym_add(sym, hn_sym_add(sym, spread, kernel_extent(sym, a)), a->output_padding);
+    hn_expr full =
+        hn_sym_add(sym, hn_sym_add(sym, spread, kernel_extent(sym, a)), a->output_padding);
     *out = hn_sym_sub(sym, full, hn_sym_mul(sym, two, a->padding));
     return hn_infer_at_least(in, *out, 0, "a size of the result is not negative");
 }
 
-static hn_status conv_channels(const hn_infer_state *in, const hn_value_info *x, const hn_value_info *w, bool transposed,
-                               hn_expr *out) {
+static hn_status conv_channels(const hn_infer_state *in, const hn_value_info *x,
+                               const hn_value_info *w, bool transposed, hn_expr *out) {
     hn_sym *sym = in->g->sym;
     int64_t groups;
     HN_TRY(hn_infer_const(in, 8, &groups));
     if (groups < 1) return HN_ERROR(HN_INTERNAL, "'conv' has %lld groups", (long long)groups);
     hn_expr count = in->args[8].as.expr, per_group = hn_sym_mul(sym, w->sizes[1], count);
     hn_expr zero = hn_sym_int(sym, 0);
-    HN_TRY(equal(in, x->sizes[1], transposed ? w->sizes[0] : per_group, "input channels and weight agree"));
-    HN_TRY(equal(in, hn_sym_mod(sym, w->sizes[0], count), zero, "channels are a multiple of the groups"));
+    HN_TRY(equal(in, x->sizes[1], transposed ? w->sizes[0] : per_group,
+                 "input channels and weight agree"));
+    HN_TRY(equal(in, hn_sym_mod(sym, w->sizes[0], count), zero,
+                 "channels are a multiple of the groups"));
     *out = transposed ? per_group : w->sizes[0];
     return NULL;
 }
 
-static hn_status check_conv(const hn_infer_state *in, const hn_value_info *x, const hn_value_info *w) {
+static hn_status check_conv(const hn_infer_state *in, const hn_value_info *x,
+                            const hn_value_info *w) {
     if (x->rank < 3 || x->rank > 5 || w->rank != x->rank)
-        return HN_ERROR(HN_INTERNAL, "'conv' wants input and weight of one rank of 3 to 5, not %u and %u", x->rank, w->rank);
+        return HN_ERROR(HN_INTERNAL,
+                        "'conv' wants input and weight of one rank of 3 to 5, not %u and %u",
+                        x->rank, w->rank);
     for (uint32_t arg = 3; arg <= 7; arg++)
         if (in->args[arg].kind == HN_ARG_INTS && in->args[arg].count != x->rank - 2)
-            return HN_ERROR(HN_INTERNAL, "'conv' has a list of %u numbers for %u spatial dimensions", in->args[arg].count,
-                            x->rank - 2);
+            return HN_ERROR(HN_INTERNAL,
+                            "'conv' has a list of %u numbers for %u spatial dimensions",
+                            in->args[arg].count, x->rank - 2);
     HN_TRY(hn_infer_defined(in, x->dtype));
     return hn_infer_same_dtype(in, x->dtype, w->dtype);
 }
@@ -125,8 +143,10 @@ hn_status hn_infer_conv(hn_infer_state *in) {
     if (!hn_infer_has(in, 2)) return NULL;
     const hn_value_info *bias = hn_infer_arg(in, 2);
     HN_TRY(hn_infer_same_dtype(in, x->dtype, bias->dtype));
-    if (bias->rank != 1) return HN_ERROR(HN_INTERNAL, "the bias of 'conv' has rank %u instead of 1", bias->rank);
-    return equal(in, bias->sizes[0], in->out->sizes[1], "the bias has an element for each output channel");
+    if (bias->rank != 1)
+        return HN_ERROR(HN_INTERNAL, "the bias of 'conv' has rank %u instead of 1", bias->rank);
+    return equal(in, bias->sizes[0], in->out->sizes[1],
+                 "the bias has an element for each output channel");
 }
 
 /* --- attention: args q k v mask scale causal --- */
@@ -142,11 +162,13 @@ static hn_status check_mask(const hn_infer_state *in, const hn_value_info *q, hn
 }
 
 hn_status hn_infer_attention(hn_infer_state *in) {
-    const hn_value_info *q = hn_infer_arg(in, 0), *k = hn_infer_arg(in, 1), *v = hn_infer_arg(in, 2);
+    const hn_value_info *q = hn_infer_arg(in, 0), *k = hn_infer_arg(in, 1),
+                        *v = hn_infer_arg(in, 2);
     uint32_t rank = q->rank;
     if (rank < 3 || k->rank != rank || v->rank != rank)
-        return HN_ERROR(HN_INTERNAL, "'attention' wants q, k and v of one rank of at least 3, not %u, %u and %u", rank, k->rank,
-                        v->rank);
+        return HN_ERROR(HN_INTERNAL,
+                        "'attention' wants q, k and v of one rank of at least 3, not %u, %u and %u",
+                        rank, k->rank, v->rank);
     HN_TRY(hn_infer_same_dtype(in, q->dtype, k->dtype));
     HN_TRY(hn_infer_same_dtype(in, q->dtype, v->dtype));
     HN_TRY(hn_infer_defined(in, q->dtype));
@@ -158,7 +180,8 @@ hn_status hn_infer_attention(hn_infer_state *in) {
     hn_expr heads = k->sizes[rank - 3];
     HN_TRY(equal(in, heads, v->sizes[rank - 3], "keys and values have as many heads"));
     HN_TRY(hn_infer_at_least(in, heads, 1, "there is a head"));
-    HN_TRY(equal(in, hn_sym_mod(sym, q->sizes[rank - 3], heads), hn_sym_int(sym, 0), "query heads are a multiple of key heads"));
+    HN_TRY(equal(in, hn_sym_mod(sym, q->sizes[rank - 3], heads), hn_sym_int(sym, 0),
+                 "query heads are a multiple of key heads"));
     HN_TRY(equal(in, k->sizes[rank - 2], v->sizes[rank - 2], "keys and values are as many"));
     HN_TRY(equal(in, q->sizes[rank - 1], k->sizes[rank - 1], "queries and keys are as long"));
     hn_infer_set(in->out, q->dtype, rank, q->sizes);

@@ -1,6 +1,6 @@
-/* interp_args.c: reads the arguments of the node being executed by the names in its row, and makes its
- * results. Wrong kinds are internal errors: the verifier finds them first, so nobody sees these, but the
- * interpreter must not read wild memory when somebody runs a graph unverified. */
+/* interp_args.c: reads the arguments of the node being executed by the names in its row, and makes
+ * its results. Wrong kinds are internal errors: the verifier finds them first, so nobody sees
+ * these, but the interpreter must not read wild memory when somebody runs a graph unverified. */
 #include "ir/interp_impl.h"
 
 #include <inttypes.h>
@@ -28,11 +28,13 @@ hn_status hn_ref_arg_tensor(hn_ref_run *run, const char *name, const hn_ref_tens
     return *out ? NULL : HN_ERROR(HN_INTERNAL, "argument '%s' is missing", name);
 }
 
-hn_status hn_ref_arg_tensors(hn_ref_run *run, const char *name, const hn_ref_tensor ***out, uint32_t *out_count) {
+hn_status hn_ref_arg_tensors(hn_ref_run *run, const char *name, const hn_ref_tensor ***out,
+                             uint32_t *out_count) {
     const hn_arg *arg = arg_find(run, name);
     if (arg->kind != HN_ARG_VALUES) return bad_arg(name, "a list of values");
     HN_NEW(run->scratch, *out, arg->count + 1);
-    for (uint32_t k = 0; k < arg->count; k++) HN_TRY(hn_ref_run_value(run, arg->as.values[k], &(*out)[k]));
+    for (uint32_t k = 0; k < arg->count; k++)
+        HN_TRY(hn_ref_run_value(run, arg->as.values[k], &(*out)[k]));
     *out_count = arg->count;
     return NULL;
 }
@@ -40,7 +42,8 @@ hn_status hn_ref_arg_tensors(hn_ref_run *run, const char *name, const hn_ref_ten
 hn_status hn_ref_arg_int(hn_ref_run *run, const char *name, int64_t *out) {
     const hn_arg *arg = arg_find(run, name);
     if (arg->kind == HN_ARG_INT)
-        return hn_status_annotate(hn_ref_eval(run->bindings, arg->as.expr, out), "argument '%s'", name);
+        return hn_status_annotate(hn_ref_eval(run->bindings, arg->as.expr, out), "argument '%s'",
+                                  name);
     if (arg->kind != HN_ARG_VALUE) return bad_arg(name, "an integer");
     const hn_ref_tensor *t;
     HN_TRY(hn_ref_run_value(run, arg->as.value, &t));
@@ -49,24 +52,30 @@ hn_status hn_ref_arg_int(hn_ref_run *run, const char *name, int64_t *out) {
     return NULL;
 }
 
-hn_status hn_ref_arg_ints(hn_ref_run *run, const char *name, int64_t out[HN_MAX_RANK], uint32_t *out_count) {
+hn_status hn_ref_arg_ints(hn_ref_run *run, const char *name, int64_t out[HN_MAX_RANK],
+                          uint32_t *out_count) {
     const hn_arg *arg = arg_find(run, name);
-    if (arg->kind != HN_ARG_INTS || arg->count > HN_MAX_RANK) return bad_arg(name, "a list of integers");
+    if (arg->kind != HN_ARG_INTS || arg->count > HN_MAX_RANK)
+        return bad_arg(name, "a list of integers");
     *out_count = arg->count;
-    return hn_status_annotate(hn_ref_eval_sizes(run->bindings, arg->count, arg->as.exprs, out), "argument '%s'", name);
+    return hn_status_annotate(hn_ref_eval_sizes(run->bindings, arg->count, arg->as.exprs, out),
+                              "argument '%s'", name);
 }
 
-hn_status hn_ref_arg_ints_n(hn_ref_run *run, const char *name, int64_t out[HN_MAX_RANK], uint32_t count) {
+hn_status hn_ref_arg_ints_n(hn_ref_run *run, const char *name, int64_t out[HN_MAX_RANK],
+                            uint32_t count) {
     uint32_t given;
     HN_TRY(hn_ref_arg_ints(run, name, out, &given));
     return given == count ? NULL
-                          : HN_ERROR(HN_INTERNAL, "argument '%s' has %u elements, must be %u", name, given, count);
+                          : HN_ERROR(HN_INTERNAL, "argument '%s' has %u elements, must be %u", name,
+                                     given, count);
 }
 
 hn_status hn_ref_arg_dim(hn_ref_run *run, const char *name, uint32_t rank, uint32_t *out) {
     int64_t dim;
     HN_TRY(hn_ref_arg_int(run, name, &dim));
-    if (dim < 0 || dim >= rank) return HN_ERROR(HN_INTERNAL, "dimension %" PRId64 " of rank %u", dim, rank);
+    if (dim < 0 || dim >= rank)
+        return HN_ERROR(HN_INTERNAL, "dimension %" PRId64 " of rank %u", dim, rank);
     *out = (uint32_t)dim;
     return NULL;
 }
@@ -94,7 +103,8 @@ hn_status hn_ref_arg_string(hn_ref_run *run, const char *name, hn_str *out) {
 
 hn_status hn_ref_arg_dtype(hn_ref_run *run, const char *name, hn_dtype *out) {
     const hn_arg *arg = arg_find(run, name);
-    if (arg->kind != HN_ARG_DTYPE || hn_dtype_facts(arg->as.dtype)->size_bytes == 0) return bad_arg(name, "a dtype");
+    if (arg->kind != HN_ARG_DTYPE || hn_dtype_facts(arg->as.dtype)->size_bytes == 0)
+        return bad_arg(name, "a dtype");
     *out = arg->as.dtype;
     return NULL;
 }
@@ -143,21 +153,25 @@ static hn_status check_recorded(const hn_ref_run *run, hn_value v, const hn_ref_
     const hn_value_info *info = hn_graph_value(run->graph, v);
     int64_t sizes[HN_MAX_RANK];
     if (info->kind != HN_VALUE_TENSOR || info->dtype != t->dtype || info->rank != t->rank)
-        return HN_ERROR(HN_INTERNAL, "the result is %s of rank %u, but the graph records %s of rank %u",
-                        hn_dtype_facts(t->dtype)->name, t->rank, hn_dtype_facts(info->dtype)->name, info->rank);
-    HN_TRY(hn_status_annotate(hn_ref_eval_sizes(run->bindings, info->rank, info->sizes, sizes), "result size"));
+        return HN_ERROR(
+            HN_INTERNAL, "the result is %s of rank %u, but the graph records %s of rank %u",
+            hn_dtype_facts(t->dtype)->name, t->rank, hn_dtype_facts(info->dtype)->name, info->rank);
+    HN_TRY(hn_status_annotate(hn_ref_eval_sizes(run->bindings, info->rank, info->sizes, sizes),
+                              "result size"));
     for (uint32_t d = 0; d < t->rank; d++)
         if (sizes[d] != t->sizes[d])
             return HN_ERROR(HN_INTERNAL,
-                            "the result has size %" PRId64 " in dimension %u, but the graph records %" PRId64,
+                            "the result has size %" PRId64
+                            " in dimension %u, but the graph records %" PRId64,
                             t->sizes[d], d, sizes[d]);
     return NULL;
 }
 
-hn_status hn_ref_result(hn_ref_run *run, uint32_t k, hn_dtype dtype, uint32_t rank, const int64_t *sizes,
-                        hn_ref_tensor **out) {
+hn_status hn_ref_result(hn_ref_run *run, uint32_t k, hn_dtype dtype, uint32_t rank,
+                        const int64_t *sizes, hn_ref_tensor **out) {
     hn_value v = result_value(run, k);
-    if (!v && k >= 2) return HN_ERROR(HN_INTERNAL, "result %u of a node with %u", k, run->node->result_count);
+    if (!v && k >= 2)
+        return HN_ERROR(HN_INTERNAL, "result %u of a node with %u", k, run->node->result_count);
     hn_ref_tensor *t = v ? &run->slots[v].tensor : &run->absent[k];
     if (v && run->slots[v].full) return HN_ERROR(HN_INTERNAL, "value %u is defined twice", v);
     HN_TRY(hn_ref_alloc(dtype, rank, sizes, t));
@@ -168,13 +182,14 @@ hn_status hn_ref_result(hn_ref_run *run, uint32_t k, hn_dtype dtype, uint32_t ra
 }
 
 hn_status hn_ref_need_int(const hn_ref_tensor *t, const char *name) {
-    return hn_dtype_is_int(t->dtype)
-               ? NULL
-               : HN_ERROR(HN_INTERNAL, "'%s' is %s, must be integers", name, hn_dtype_facts(t->dtype)->name);
+    return hn_dtype_is_int(t->dtype) ? NULL
+                                     : HN_ERROR(HN_INTERNAL, "'%s' is %s, must be integers", name,
+                                                hn_dtype_facts(t->dtype)->name);
 }
 
 hn_status hn_ref_need_dtype(const hn_ref_tensor *t, hn_dtype dtype, const char *name) {
-    return t->dtype == dtype ? NULL
-                             : HN_ERROR(HN_INTERNAL, "'%s' is %s, must be %s", name, hn_dtype_facts(t->dtype)->name,
-                                        hn_dtype_facts(dtype)->name);
+    return t->dtype == dtype
+               ? NULL
+               : HN_ERROR(HN_INTERNAL, "'%s' is %s, must be %s", name,
+                          hn_dtype_facts(t->dtype)->name, hn_dtype_facts(dtype)->name);
 }

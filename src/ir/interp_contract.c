@@ -1,5 +1,6 @@
-/* interp_contract.c: matmul, convolution and attention, as their definitions say, in double, rounded at the
- * end (also between the steps of attention nothing is rounded). Int products and sums wrap. */
+/* interp_contract.c: matmul, convolution and attention, as their definitions say, in double,
+ * rounded at the end (also between the steps of attention nothing is rounded). Int products and
+ * sums wrap. */
 #include "base/checked.h"
 #include "ir/interp_impl.h"
 
@@ -11,28 +12,29 @@ typedef struct walk {
     int64_t at, step;
 } walk;
 
-/* sum += a . b, with the branch on the category outside of the loop: all the time of contractions is here. */
+/* sum += a . b, with the branch on the category outside of the loop: all the time of contractions
+ * is here. */
 static void dot_add(walk a, walk b, int64_t count, hn_ref_elem *sum) {
     if (hn_ref_is_float(a.t)) {
-        for (int64_t p = 0; p < count; p++) sum->f += a.t->data.f[a.at + p * a.step] * b.t->data.f[b.at + p * b.step];
+        for (int64_t p = 0; p < count; p++)
+            sum->f += a.t->data.f[a.at + p * a.step] * b.t->data.f[b.at + p * b.step];
         return;
     }
     for (int64_t p = 0; p < count; p++)
-        sum->i = (int64_t)((uint64_t)sum->i +
-                           (uint64_t)a.t->data.i[a.at + p * a.step] * (uint64_t)b.t->data.i[b.at + p * b.step]);
+        sum->i = (int64_t)((uint64_t)sum->i + (uint64_t)a.t->data.i[a.at + p * a.step] *
+                                                  (uint64_t)b.t->data.i[b.at + p * b.step]);
 }
 
 static void elem_add(const hn_ref_tensor *t, int64_t at, hn_ref_elem *sum) {
-    if (hn_ref_is_float(t))
-        sum->f += t->data.f[at];
-    else
-        sum->i = (int64_t)((uint64_t)sum->i + (uint64_t)t->data.i[at]);
+    if (hn_ref_is_float(t)) sum->f += t->data.f[at];
+    else sum->i = (int64_t)((uint64_t)sum->i + (uint64_t)t->data.i[at]);
 }
 
 static hn_status same_batches(const hn_ref_tensor *a, const hn_ref_tensor *b, uint32_t count) {
     for (uint32_t d = 0; d < count; d++)
         if (a->sizes[d] != b->sizes[d])
-            return HN_ERROR(HN_INVALID_ARGUMENT, "batch sizes %" PRId64 " and %" PRId64 " of dimension %u differ",
+            return HN_ERROR(HN_INVALID_ARGUMENT,
+                            "batch sizes %" PRId64 " and %" PRId64 " of dimension %u differ",
                             a->sizes[d], b->sizes[d], d);
     return NULL;
 }
@@ -40,12 +42,13 @@ static hn_status same_batches(const hn_ref_tensor *a, const hn_ref_tensor *b, ui
 /* --- matmul --- */
 
 static hn_status matmul_check(const hn_ref_tensor *a, const hn_ref_tensor *b, int64_t *out_sizes) {
-    if (a->rank < 2 || a->rank != b->rank) return HN_ERROR(HN_INTERNAL, "ranks %u and %u", a->rank, b->rank);
+    if (a->rank < 2 || a->rank != b->rank)
+        return HN_ERROR(HN_INTERNAL, "ranks %u and %u", a->rank, b->rank);
     HN_TRY(hn_ref_need_dtype(b, a->dtype, "b"));
     HN_TRY(same_batches(a, b, a->rank - 2));
     if (a->sizes[a->rank - 1] != b->sizes[b->rank - 2])
-        return HN_ERROR(HN_INVALID_ARGUMENT, "inner sizes %" PRId64 " and %" PRId64 " differ", a->sizes[a->rank - 1],
-                        b->sizes[b->rank - 2]);
+        return HN_ERROR(HN_INVALID_ARGUMENT, "inner sizes %" PRId64 " and %" PRId64 " differ",
+                        a->sizes[a->rank - 1], b->sizes[b->rank - 2]);
     memcpy(out_sizes, a->sizes, sizeof a->sizes);
     out_sizes[a->rank - 1] = b->sizes[b->rank - 1];
     return NULL;
@@ -75,7 +78,8 @@ hn_status hn_ref_matmul(hn_ref_run *run) {
 }
 
 /* Rows [begin, end) of `a` times group g of `b`. */
-static void group_rows(const hn_ref_tensor *a, const hn_ref_tensor *b, int64_t g, int64_t begin, int64_t end, hn_ref_tensor *out) {
+static void group_rows(const hn_ref_tensor *a, const hn_ref_tensor *b, int64_t g, int64_t begin,
+                       int64_t end, hn_ref_tensor *out) {
     int64_t k = b->sizes[1], n = b->sizes[2];
     for (int64_t at = begin * n; at < end * n; at++) {
         hn_ref_elem sum = hn_ref_get(out, at); /* 0 */
@@ -92,14 +96,17 @@ hn_status hn_ref_grouped_matmul(hn_ref_run *run) {
     HN_TRY(hn_ref_arg_tensor(run, "ends", &ends));
     HN_TRY(hn_ref_need_dtype(b, a->dtype, "b"));
     HN_TRY(hn_ref_need_dtype(ends, HN_DTYPE_I64, "ends"));
-    if (a->rank != 2 || b->rank != 3 || ends->rank != 1 || a->sizes[1] != b->sizes[1] || b->sizes[0] != ends->sizes[0])
+    if (a->rank != 2 || b->rank != 3 || ends->rank != 1 || a->sizes[1] != b->sizes[1] ||
+        b->sizes[0] != ends->sizes[0])
         return HN_ERROR(HN_INVALID_ARGUMENT, "the sizes of a, b and ends do not fit each other");
     HN_TRY(hn_ref_result(run, 0, a->dtype, 2, (int64_t[]){a->sizes[0], b->sizes[2]}, &out));
     int64_t begin = 0;
     for (int64_t g = 0; g < ends->numel; begin = ends->data.i[g++]) {
         if (ends->data.i[g] < begin || ends->data.i[g] > a->sizes[0])
-            return HN_ERROR(HN_INVALID_ARGUMENT, "group %" PRId64 " ends at row %" PRId64 ", must end in [%" PRId64 ", %" PRId64 "]", g,
-                            ends->data.i[g], begin, a->sizes[0]);
+            return HN_ERROR(HN_INVALID_ARGUMENT,
+                            "group %" PRId64 " ends at row %" PRId64 ", must end in [%" PRId64
+                            ", %" PRId64 "]",
+                            g, ends->data.i[g], begin, a->sizes[0]);
         group_rows(a, b, g, begin, ends->data.i[g], out);
     }
     return NULL;
@@ -114,8 +121,8 @@ typedef struct conv {
     int64_t in[3], kernel[3], out[3], stride[3], padding[3], dilation[3], output_padding[3];
 } conv;
 
-static hn_status conv_read_dims(hn_ref_run *run, const char *name, uint32_t spatial, int64_t least, int64_t fill,
-                                int64_t out[3]) {
+static hn_status conv_read_dims(hn_ref_run *run, const char *name, uint32_t spatial, int64_t least,
+                                int64_t fill, int64_t out[3]) {
     int64_t given[HN_MAX_RANK];
     HN_TRY(hn_ref_arg_ints_n(run, name, given, spatial));
     for (uint32_t k = 0; k < 3; k++) {
@@ -128,29 +135,33 @@ static hn_status conv_read_dims(hn_ref_run *run, const char *name, uint32_t spat
 
 /* Channels: w is [O, C/groups, ..], transposed [C, O/groups, ..]. */
 static hn_status conv_check_channels(conv *c) {
-    if (c->groups < 1 || c->groups > 1 << 30) return HN_ERROR(HN_INVALID_ARGUMENT, "%" PRId64 " groups", c->groups);
+    if (c->groups < 1 || c->groups > 1 << 30)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "%" PRId64 " groups", c->groups);
     c->in_channels = c->x->sizes[1];
     c->out_channels = c->transposed ? c->w->sizes[1] * c->groups : c->w->sizes[0];
     int64_t w_in = c->transposed ? c->w->sizes[0] : c->w->sizes[1] * c->groups;
     if (w_in != c->in_channels || c->out_channels % c->groups || c->in_channels % c->groups)
         return HN_ERROR(HN_INVALID_ARGUMENT,
-                        "%" PRId64 " input channels in %" PRId64 " groups do not fit weights of [%" PRId64
-                        ", %" PRId64 ", ..]",
+                        "%" PRId64 " input channels in %" PRId64
+                        " groups do not fit weights of [%" PRId64 ", %" PRId64 ", ..]",
                         c->in_channels, c->groups, c->w->sizes[0], c->w->sizes[1]);
     if (c->bias && (c->bias->rank != 1 || c->bias->sizes[0] != c->out_channels))
-        return HN_ERROR(HN_INVALID_ARGUMENT, "'bias' must have %" PRId64 " elements", c->out_channels);
+        return HN_ERROR(HN_INVALID_ARGUMENT, "'bias' must have %" PRId64 " elements",
+                        c->out_channels);
     return NULL;
 }
 
 static hn_status conv_out_sizes(conv *c) {
     for (uint32_t k = 0; k < 3; k++) {
         int64_t span = c->dilation[k] * (c->kernel[k] - 1) + 1;
-        c->out[k] = c->transposed ? (c->in[k] - 1) * c->stride[k] - 2 * c->padding[k] + span + c->output_padding[k]
-                                  : hn_floor_div(c->in[k] + 2 * c->padding[k] - span, c->stride[k]) + 1;
+        c->out[k] =
+            c->transposed
+                ? (c->in[k] - 1) * c->stride[k] - 2 * c->padding[k] + span + c->output_padding[k]
+                : hn_floor_div(c->in[k] + 2 * c->padding[k] - span, c->stride[k]) + 1;
         if (c->out[k] < 0 || c->kernel[k] < 1)
             return HN_ERROR(HN_INVALID_ARGUMENT,
-                            "a kernel of size %" PRId64 " does not fit an input of size %" PRId64, c->kernel[k],
-                            c->in[k]);
+                            "a kernel of size %" PRId64 " does not fit an input of size %" PRId64,
+                            c->kernel[k], c->in[k]);
     }
     return NULL;
 }
@@ -192,20 +203,23 @@ static bool conv_input_at(const conv *c, uint32_t d, int64_t o, int64_t k, int64
     return *out >= 0 && *out < c->in[d];
 }
 
-/* The weights of output channel `o` at kernel position `k`, over the input channels of its group. */
+/* The weights of output channel `o` at kernel position `k`, over the input channels of its
+ * group. */
 static walk conv_weights(const conv *c, int64_t o, int64_t group, const int64_t k[3]) {
     int64_t in_per_group = c->in_channels / c->groups, out_per_group = c->out_channels / c->groups;
     int64_t volume = c->kernel[0] * c->kernel[1] * c->kernel[2],
             at = (k[0] * c->kernel[1] + k[1]) * c->kernel[2] + k[2];
     if (c->transposed)
-        return (walk){c->w, (group * in_per_group * out_per_group + o % out_per_group) * volume + at,
+        return (walk){c->w,
+                      (group * in_per_group * out_per_group + o % out_per_group) * volume + at,
                       out_per_group * volume};
     return (walk){c->w, o * in_per_group * volume + at, volume};
 }
 
 /* The input channels of a group at position `p` of batch element `n`. */
 static walk conv_inputs(const conv *c, int64_t n, int64_t group, const int64_t p[3]) {
-    int64_t volume = c->in[0] * c->in[1] * c->in[2], first = n * c->in_channels + group * (c->in_channels / c->groups);
+    int64_t volume = c->in[0] * c->in[1] * c->in[2],
+            first = n * c->in_channels + group * (c->in_channels / c->groups);
     return (walk){c->x, first * volume + (p[0] * c->in[1] + p[1]) * c->in[2] + p[2], volume};
 }
 
@@ -215,10 +229,12 @@ static hn_ref_elem conv_one(const conv *c, int64_t n, int64_t o, const int64_t a
     for (k[0] = 0; k[0] < c->kernel[0]; k[0]++)
         for (k[1] = 0; k[1] < c->kernel[1]; k[1]++)
             for (k[2] = 0; k[2] < c->kernel[2]; k[2]++) {
-                if (!conv_input_at(c, 0, at[0], k[0], &p[0]) || !conv_input_at(c, 1, at[1], k[1], &p[1]) ||
+                if (!conv_input_at(c, 0, at[0], k[0], &p[0]) ||
+                    !conv_input_at(c, 1, at[1], k[1], &p[1]) ||
                     !conv_input_at(c, 2, at[2], k[2], &p[2]))
                     continue;
-                dot_add(conv_inputs(c, n, group, p), conv_weights(c, o, group, k), c->in_channels / c->groups, &sum);
+                dot_add(conv_inputs(c, n, group, p), conv_weights(c, o, group, k),
+                        c->in_channels / c->groups, &sum);
             }
     if (c->bias) elem_add(c->bias, o, &sum);
     return sum;
@@ -229,8 +245,8 @@ hn_status hn_ref_conv(hn_ref_run *run) {
     uint32_t spatial = 0;
     hn_ref_tensor *out;
     HN_TRY(conv_read(run, &c, &spatial));
-    int64_t sizes[5] = {c.batch, c.out_channels}, loops[5] = {c.batch, c.out_channels, c.out[0], c.out[1], c.out[2]},
-            coord[5] = {0};
+    int64_t sizes[5] = {c.batch, c.out_channels},
+            loops[5] = {c.batch, c.out_channels, c.out[0], c.out[1], c.out[2]}, coord[5] = {0};
     for (uint32_t k = 0; k < spatial; k++) sizes[2 + k] = c.out[3 - spatial + k];
     HN_TRY(hn_ref_result(run, 0, c.x->dtype, 2 + spatial, sizes, &out));
     for (int64_t at = 0; at < out->numel; at++, hn_ref_next(coord, loops, 5))
@@ -259,8 +275,8 @@ static hn_status attention_check(attention *a) {
     HN_TRY(same_batches(a->q, a->v, r - 3));
     a->m = a->q->sizes[r - 2], a->d = a->q->sizes[r - 1], a->heads = a->q->sizes[r - 3];
     a->n = a->k->sizes[r - 2], a->dv = a->v->sizes[r - 1], a->kv_heads = a->k->sizes[r - 3];
-    if (a->k->sizes[r - 1] != a->d || a->v->sizes[r - 2] != a->n || a->v->sizes[r - 3] != a->kv_heads ||
-        a->kv_heads == 0 || a->heads % a->kv_heads)
+    if (a->k->sizes[r - 1] != a->d || a->v->sizes[r - 2] != a->n ||
+        a->v->sizes[r - 3] != a->kv_heads || a->kv_heads == 0 || a->heads % a->kv_heads)
         return HN_ERROR(HN_INVALID_ARGUMENT, "the sizes of q, k and v do not fit each other");
     memcpy(a->scores_shape, a->q->sizes, sizeof a->scores_shape);
     a->scores_shape[r - 1] = a->n;
@@ -269,15 +285,18 @@ static hn_status attention_check(attention *a) {
         return HN_ERROR(HN_INTERNAL, "'mask' must be bool or float");
     return hn_ref_broadcasts_to(a->mask, r, a->scores_shape)
                ? NULL
-               : HN_ERROR(HN_INVALID_ARGUMENT, "'mask' does not broadcast to [.., heads, queries, keys]");
+               : HN_ERROR(HN_INVALID_ARGUMENT,
+                          "'mask' does not broadcast to [.., heads, queries, keys]");
 }
 
 /* Score of the query at coord[0..rank-2] and key j: -inf when masked out. */
-static double attention_score(const attention *a, int64_t *coord, int64_t q_row, int64_t k_row, int64_t j) {
+static double attention_score(const attention *a, int64_t *coord, int64_t q_row, int64_t k_row,
+                              int64_t j) {
     double dot = 0;
     coord[a->rank - 1] = j;
     if (a->causal && j > coord[a->rank - 2]) return -INFINITY;
-    for (int64_t p = 0; p < a->d; p++) dot += a->q->data.f[q_row * a->d + p] * a->k->data.f[k_row * a->d + p];
+    for (int64_t p = 0; p < a->d; p++)
+        dot += a->q->data.f[q_row * a->d + p] * a->k->data.f[k_row * a->d + p];
     dot *= a->scale;
     if (!a->mask) return dot;
     hn_ref_elem mask = hn_ref_get(a->mask, hn_ref_offset_broadcast(a->mask, coord, a->rank));
@@ -285,11 +304,14 @@ static double attention_score(const attention *a, int64_t *coord, int64_t q_row,
     return dot + mask.f;
 }
 
-/* One row of the result: softmax over the scores, then the weighted sum of the values. Keys of score -inf are
- * masked out: they count for nothing, even when their value is inf or NaN. Without a key left the row is 0. */
-static void attention_row(const attention *a, const double *scores, const double *values, double *out) {
+/* One row of the result: softmax over the scores, then the weighted sum of the values. Keys of
+ * score -inf are masked out: they count for nothing, even when their value is inf or NaN. Without a
+ * key left the row is 0. */
+static void attention_row(const attention *a, const double *scores, const double *values,
+                          double *out) {
     double high = -INFINITY, sum = 0;
-    for (int64_t j = 0; j < a->n; j++) high = isnan(scores[j]) || scores[j] > high ? scores[j] : high;
+    for (int64_t j = 0; j < a->n; j++)
+        high = isnan(scores[j]) || scores[j] > high ? scores[j] : high;
     for (int64_t j = 0; j < a->n; j++) {
         if (scores[j] == -INFINITY) continue;
         double weight = exp(scores[j] - high);
@@ -321,7 +343,8 @@ hn_status hn_ref_attention(hn_ref_run *run) {
     for (int64_t row = 0; row < row_count; row++) {
         int64_t head = row / a.m % a.heads, batch = row / a.m / a.heads;
         int64_t k_head = batch * a.kv_heads + head / (a.heads / a.kv_heads);
-        for (int64_t j = 0; j < a.n; j++) scores[j] = attention_score(&a, coord, row, k_head * a.n + j, j);
+        for (int64_t j = 0; j < a.n; j++)
+            scores[j] = attention_score(&a, coord, row, k_head * a.n + j, j);
         attention_row(&a, scores, a.v->data.f + k_head * a.n * a.dv, out->data.f + row * a.dv);
         coord[a.rank - 1] = 0;
         hn_ref_next(coord, rows, a.rank);

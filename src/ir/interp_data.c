@@ -1,8 +1,8 @@
 /* interp_data.c: pad, cat and the ops that move elements by index tensors.
  *
- * Where several elements land on one position they are combined in row-major order of the index: set keeps
- * the last, add and mul combine without rounding in between (floats in double, rounded at the end; ints
- * wrap), min and max let NaN win. add on bool is or, mul is and. */
+ * Where several elements land on one position they are combined in row-major order of the index:
+ * set keeps the last, add and mul combine without rounding in between (floats in double, rounded at
+ * the end; ints wrap), min and max let NaN win. add on bool is or, mul is and. */
 #include "ir/interp_impl.h"
 
 #include <inttypes.h>
@@ -18,8 +18,8 @@ hn_status hn_ref_pad(hn_ref_run *run) {
     HN_TRY(hn_ref_arg_ints_n(run, "hi", hi, x->rank));
     for (uint32_t d = 0; d < x->rank; d++) {
         if (lo[d] < 0 || hi[d] < 0 || lo[d] > INT32_MAX || hi[d] > INT32_MAX)
-            return HN_ERROR(HN_INVALID_ARGUMENT, "padding %" PRId64 " and %" PRId64 " of dimension %u", lo[d], hi[d],
-                            d);
+            return HN_ERROR(HN_INVALID_ARGUMENT,
+                            "padding %" PRId64 " and %" PRId64 " of dimension %u", lo[d], hi[d], d);
         sizes[d] = lo[d] + x->sizes[d] + hi[d];
     }
     HN_TRY(hn_ref_result(run, 0, x->dtype, x->rank, sizes, &out));
@@ -32,7 +32,8 @@ hn_status hn_ref_pad(hn_ref_run *run) {
     return NULL;
 }
 
-static hn_status cat_sizes(const hn_ref_tensor *const *xs, uint32_t count, uint32_t dim, int64_t *sizes) {
+static hn_status cat_sizes(const hn_ref_tensor *const *xs, uint32_t count, uint32_t dim,
+                           int64_t *sizes) {
     memcpy(sizes, xs[0]->sizes, sizeof xs[0]->sizes);
     for (uint32_t k = 1; k < count; k++) {
         if (xs[k]->rank != xs[0]->rank || xs[k]->dtype != xs[0]->dtype)
@@ -40,8 +41,9 @@ static hn_status cat_sizes(const hn_ref_tensor *const *xs, uint32_t count, uint3
         for (uint32_t d = 0; d < xs[0]->rank; d++)
             if (d != dim && xs[k]->sizes[d] != xs[0]->sizes[d])
                 return HN_ERROR(HN_INVALID_ARGUMENT,
-                                "operand %u has size %" PRId64 " in dimension %u, the first has %" PRId64, k,
-                                xs[k]->sizes[d], d, xs[0]->sizes[d]);
+                                "operand %u has size %" PRId64
+                                " in dimension %u, the first has %" PRId64,
+                                k, xs[k]->sizes[d], d, xs[0]->sizes[d]);
         sizes[dim] += xs[k]->sizes[dim];
     }
     return NULL;
@@ -75,7 +77,8 @@ static hn_status index_check(int64_t *index, bool wrap, uint32_t dim, int64_t si
     int64_t i = *index;
     if (wrap && i < 0) i += size;
     if (i < 0 || i >= size)
-        return HN_ERROR(HN_INVALID_ARGUMENT, "index %" PRId64 " is out of range for dimension %u of size %" PRId64,
+        return HN_ERROR(HN_INVALID_ARGUMENT,
+                        "index %" PRId64 " is out of range for dimension %u of size %" PRId64,
                         *index, dim, size);
     *index = i;
     return NULL;
@@ -93,7 +96,9 @@ static hn_status elem_combine(hn_str mode, hn_ref_tensor *t, int64_t at, hn_ref_
     for (size_t k = 0; k < sizeof modes / sizeof modes[0]; k++) {
         if (!hn_str_eq(mode, hn_str_of(modes[k].mode))) continue;
         /* The widest dtype of the category: roundings wait for the end of the node. */
-        hn_dtype wide = hn_ref_is_float(t) ? HN_DTYPE_F64 : t->dtype == HN_DTYPE_BOOL ? HN_DTYPE_BOOL : HN_DTYPE_I64;
+        hn_dtype wide = hn_ref_is_float(t)          ? HN_DTYPE_F64
+                        : t->dtype == HN_DTYPE_BOOL ? HN_DTYPE_BOOL
+                                                    : HN_DTYPE_I64;
         hn_ref_elem args[] = {hn_ref_get(t, at), value}, combined = value;
         hn_ref_apply(modes[k].op, wide, wide, args, &combined);
         hn_ref_set(t, at, combined);
@@ -103,8 +108,8 @@ static hn_status elem_combine(hn_str mode, hn_ref_tensor *t, int64_t at, hn_ref_
 }
 
 /* Where `index` of gather and scatter points for a coordinate of its own. */
-static hn_status along_dim(const hn_ref_tensor *x, const hn_ref_tensor *index, int64_t n, const int64_t *coord,
-                           uint32_t dim, int64_t *out_at) {
+static hn_status along_dim(const hn_ref_tensor *x, const hn_ref_tensor *index, int64_t n,
+                           const int64_t *coord, uint32_t dim, int64_t *out_at) {
     int64_t at[HN_MAX_RANK];
     memcpy(at, coord, sizeof at);
     at[dim] = index->data.i[n];
@@ -114,12 +119,15 @@ static hn_status along_dim(const hn_ref_tensor *x, const hn_ref_tensor *index, i
 }
 
 /* Gather and scatter walk the coordinates of `index`, which must be coordinates of `other` too. */
-static hn_status along_check(const hn_ref_tensor *index, const hn_ref_tensor *other, int skip_dim, const char *name) {
+static hn_status along_check(const hn_ref_tensor *index, const hn_ref_tensor *other, int skip_dim,
+                             const char *name) {
     HN_TRY(hn_ref_need_int(index, "index"));
-    if (index->rank != other->rank) return HN_ERROR(HN_INTERNAL, "'index' and '%s' differ in rank", name);
+    if (index->rank != other->rank)
+        return HN_ERROR(HN_INTERNAL, "'index' and '%s' differ in rank", name);
     for (uint32_t d = 0; d < index->rank; d++)
         if ((int)d != skip_dim && index->sizes[d] > other->sizes[d] && index->numel > 0)
-            return HN_ERROR(HN_INVALID_ARGUMENT, "'index' has size %" PRId64 " in dimension %u, '%s' only %" PRId64,
+            return HN_ERROR(HN_INVALID_ARGUMENT,
+                            "'index' has size %" PRId64 " in dimension %u, '%s' only %" PRId64,
                             index->sizes[d], d, name, other->sizes[d]);
     return NULL;
 }
@@ -182,14 +190,17 @@ static hn_status indexing_read(hn_ref_run *run, indexing *ix) {
     for (uint32_t k = 0; k < ix->count; k++) {
         const hn_ref_tensor *index = ix->indices[k];
         HN_TRY(hn_ref_need_int(index, "indices"));
-        if (index->rank != first->rank || memcmp(index->sizes, first->sizes, first->rank * sizeof *first->sizes) != 0)
+        if (index->rank != first->rank ||
+            memcmp(index->sizes, first->sizes, first->rank * sizeof *first->sizes) != 0)
             return HN_ERROR(HN_INTERNAL, "indices 0 and %u differ in shape", k);
     }
     ix->index_rank = first->rank;
     ix->rank = first->rank + ix->x->rank - ix->count;
-    if (ix->rank > HN_MAX_RANK) return HN_ERROR(HN_UNSUPPORTED, "the result has more than %d dimensions", HN_MAX_RANK);
+    if (ix->rank > HN_MAX_RANK)
+        return HN_ERROR(HN_UNSUPPORTED, "the result has more than %d dimensions", HN_MAX_RANK);
     memcpy(ix->sizes, first->sizes, first->rank * sizeof *first->sizes);
-    for (uint32_t d = ix->count; d < ix->x->rank; d++) ix->sizes[first->rank + d - ix->count] = ix->x->sizes[d];
+    for (uint32_t d = ix->count; d < ix->x->rank; d++)
+        ix->sizes[first->rank + d - ix->count] = ix->x->sizes[d];
     return NULL;
 }
 
@@ -201,7 +212,8 @@ static hn_status indexing_at(const indexing *ix, const int64_t *coord, int64_t *
         at[k] = ix->indices[k]->data.i[index_at];
         HN_TRY(index_check(&at[k], ix->wrap, k, ix->x->sizes[k]));
     }
-    for (uint32_t d = ix->count; d < ix->x->rank; d++) at[d] = coord[ix->index_rank + d - ix->count];
+    for (uint32_t d = ix->count; d < ix->x->rank; d++)
+        at[d] = coord[ix->index_rank + d - ix->count];
     *out_at = hn_ref_offset(ix->x, at);
     return NULL;
 }
@@ -236,7 +248,8 @@ hn_status hn_ref_index_put(hn_ref_run *run) {
     for (int64_t n = 0; n < ix.x->numel; n++) hn_ref_move(out, n, ix.x, n);
     for (int64_t n = 0; n < count; n++, hn_ref_next(coord, ix.sizes, ix.rank)) {
         HN_TRY(indexing_at(&ix, coord, &to));
-        HN_TRY(elem_combine(mode, out, to, hn_ref_get(values, hn_ref_offset_broadcast(values, coord, ix.rank))));
+        HN_TRY(elem_combine(mode, out, to,
+                            hn_ref_get(values, hn_ref_offset_broadcast(values, coord, ix.rank))));
     }
     return NULL;
 }

@@ -1,4 +1,5 @@
-/* interp_elementwise.c: the scalar functions of the element-wise rows, and the loop that applies them.
+/* interp_elementwise.c: the scalar functions of the element-wise rows, and the loop that applies
+ * them.
  *
  * Choices where ops.def and C leave room:
  * - Ints wrap at the width of their dtype. div, floordiv, remainder and fmod by an int 0 give 0; the
@@ -84,9 +85,15 @@ static int64_t same_i(int64_t x, HN_UNUSED unsigned bits) { return x; }
 static int64_t relu_i(int64_t x, HN_UNUSED unsigned bits) { return x > 0 ? x : 0; }
 static int64_t not_i(int64_t x, unsigned bits) { return bits == 1 ? !x : ~x; }
 
-static int64_t add_i(int64_t x, int64_t y, HN_UNUSED unsigned bits) { return wrap((uint64_t)x + (uint64_t)y); }
-static int64_t sub_i(int64_t x, int64_t y, HN_UNUSED unsigned bits) { return wrap((uint64_t)x - (uint64_t)y); }
-static int64_t mul_i(int64_t x, int64_t y, HN_UNUSED unsigned bits) { return wrap((uint64_t)x * (uint64_t)y); }
+static int64_t add_i(int64_t x, int64_t y, HN_UNUSED unsigned bits) {
+    return wrap((uint64_t)x + (uint64_t)y);
+}
+static int64_t sub_i(int64_t x, int64_t y, HN_UNUSED unsigned bits) {
+    return wrap((uint64_t)x - (uint64_t)y);
+}
+static int64_t mul_i(int64_t x, int64_t y, HN_UNUSED unsigned bits) {
+    return wrap((uint64_t)x * (uint64_t)y);
+}
 static int64_t min_i(int64_t x, int64_t y, HN_UNUSED unsigned bits) { return x < y ? x : y; }
 static int64_t max_i(int64_t x, int64_t y, HN_UNUSED unsigned bits) { return x > y ? x : y; }
 static int64_t and_i(int64_t x, int64_t y, HN_UNUSED unsigned bits) { return x & y; }
@@ -94,14 +101,18 @@ static int64_t or_i(int64_t x, int64_t y, HN_UNUSED unsigned bits) { return x | 
 static int64_t xor_i(int64_t x, int64_t y, HN_UNUSED unsigned bits) { return x ^ y; }
 
 /* -1 apart: the one divisor that can overflow. */
-static int64_t div_i(int64_t x, int64_t y, unsigned bits) { return y == 0 ? 0 : y == -1 ? neg_i(x, bits) : x / y; }
+static int64_t div_i(int64_t x, int64_t y, unsigned bits) {
+    return y == 0 ? 0 : y == -1 ? neg_i(x, bits) : x / y;
+}
 static int64_t floordiv_i(int64_t x, int64_t y, unsigned bits) {
     return y == 0 ? 0 : y == -1 ? neg_i(x, bits) : hn_floor_div(x, y);
 }
 static int64_t remainder_i(int64_t x, int64_t y, HN_UNUSED unsigned bits) {
     return y == 0 || y == -1 ? 0 : hn_floor_mod(x, y);
 }
-static int64_t fmod_i(int64_t x, int64_t y, HN_UNUSED unsigned bits) { return y == 0 || y == -1 ? 0 : x % y; }
+static int64_t fmod_i(int64_t x, int64_t y, HN_UNUSED unsigned bits) {
+    return y == 0 || y == -1 ? 0 : x % y;
+}
 
 static int64_t pow_i(int64_t x, int64_t y, HN_UNUSED unsigned bits) {
     if (y < 0) return x == 1 ? 1 : x == -1 ? (y % 2 ? -1 : 1) : 0;
@@ -120,8 +131,12 @@ static int64_t gcd_i(int64_t x, int64_t y, unsigned bits) {
     return y;
 }
 
-static int64_t shl_i(int64_t x, int64_t y, unsigned bits) { return y < 0 || y >= bits ? 0 : wrap((uint64_t)x << y); }
-static int64_t shr_i(int64_t x, int64_t y, unsigned bits) { return y < 0 || y >= bits ? -(x < 0) : x >> y; }
+static int64_t shl_i(int64_t x, int64_t y, unsigned bits) {
+    return y < 0 || y >= bits ? 0 : wrap((uint64_t)x << y);
+}
+static int64_t shr_i(int64_t x, int64_t y, unsigned bits) {
+    return y < 0 || y >= bits ? -(x < 0) : x >> y;
+}
 
 static bool never_i(HN_UNUSED int64_t x) { return false; }
 static bool eq_i(int64_t x, int64_t y) { return x == y; }
@@ -138,7 +153,8 @@ typedef struct row {
     double (*unary_f)(double);
     int64_t (*unary_i)(int64_t, unsigned);
     double (*binary_f)(double, double);
-    float (*binary_single)(float, float); /* instead of binary_f below f64, where float roundings are the meaning */
+    /* instead of binary_f below f64, where float roundings are the meaning */
+    float (*binary_single)(float, float);
     int64_t (*binary_i)(int64_t, int64_t, unsigned);
     bool (*predicate_f)(double);
     bool (*predicate_i)(int64_t);
@@ -146,9 +162,12 @@ typedef struct row {
     bool (*compare_i)(int64_t, int64_t);
 } row;
 
-#define UNARY(f, i) {.unary_f = f, .unary_i = i}
-#define BINARY(f, i) {.binary_f = f, .binary_i = i}
-#define COMPARE(f, i) {.compare_f = f, .compare_i = i}
+#define UNARY(f, i)                                                                                \
+    { .unary_f = f, .unary_i = i }
+#define BINARY(f, i)                                                                               \
+    { .binary_f = f, .binary_i = i }
+#define COMPARE(f, i)                                                                              \
+    { .compare_f = f, .compare_i = i }
 
 static const row rows[HN_OP_COUNT] = {
     [HN_OP_NEG] = UNARY(neg_f, neg_i),
@@ -194,7 +213,9 @@ static const row rows[HN_OP_COUNT] = {
     [HN_OP_SUB] = BINARY(sub_f, sub_i),
     [HN_OP_MUL] = BINARY(mul_f, mul_i),
     [HN_OP_DIV] = BINARY(div_f, div_i),
-    [HN_OP_FLOORDIV] = {.binary_f = floordiv_f, .binary_single = floordiv_single, .binary_i = floordiv_i},
+    [HN_OP_FLOORDIV] = {.binary_f = floordiv_f,
+                        .binary_single = floordiv_single,
+                        .binary_i = floordiv_i},
     [HN_OP_REMAINDER] = BINARY(remainder_f, remainder_i),
     [HN_OP_FMOD] = BINARY(fmod, fmod_i),
     [HN_OP_POW] = BINARY(pow, pow_i),
@@ -223,8 +244,8 @@ static const row rows[HN_OP_COUNT] = {
 
 /* --- casts --- */
 
-/* Integers beyond 2^53 keep a sticky bit far below any narrower mantissa, so that the later rounding to
- * f32, f16 or bf16 is the only one. */
+/* Integers beyond 2^53 keep a sticky bit far below any narrower mantissa, so that the later
+ * rounding to f32, f16 or bf16 is the only one. */
 static double int_to_double(int64_t value, hn_dtype to) {
     uint64_t magnitude = value < 0 ? -(uint64_t)value : (uint64_t)value;
     if (to == HN_DTYPE_F64 || magnitude >> 53 == 0) return (double)value;
@@ -235,14 +256,16 @@ static double int_to_double(int64_t value, hn_dtype to) {
 
 static int64_t double_to_int(double value, hn_dtype to) {
     value = trunc(value);
-    if (to == HN_DTYPE_I64) return value >= -0x1p63 && value < 0x1p63 ? (int64_t)value : INT64_MIN; /* NaN fails both */
+    /* NaN fails both */
+    if (to == HN_DTYPE_I64) return value >= -0x1p63 && value < 0x1p63 ? (int64_t)value : INT64_MIN;
     return value >= INT32_MIN && value <= INT32_MAX ? (int64_t)value : INT32_MIN;
 }
 
 hn_ref_elem hn_ref_cast(hn_ref_elem e, hn_dtype from, hn_dtype to) {
     bool from_float = hn_dtype_is_float(from), to_float = hn_dtype_is_float(to);
     if (to == HN_DTYPE_BOOL) return (hn_ref_elem){.i = from_float ? e.f != 0 : e.i != 0};
-    if (to_float) return (hn_ref_elem){.f = hn_ref_round_f(to, from_float ? e.f : int_to_double(e.i, to))};
+    if (to_float)
+        return (hn_ref_elem){.f = hn_ref_round_f(to, from_float ? e.f : int_to_double(e.i, to))};
     return (hn_ref_elem){.i = hn_ref_narrow_i(to, from_float ? double_to_int(e.f, to) : e.i)};
 }
 
@@ -275,38 +298,30 @@ static double of_bits(int64_t bits, hn_dtype dtype) {
 
 static bool apply_float(hn_op op, hn_dtype dtype, const hn_ref_elem *args, hn_ref_elem *out) {
     const row *r = &rows[op];
-    if (r->predicate_f)
-        out->i = r->predicate_f(args[0].f);
-    else if (r->compare_f)
-        out->i = r->compare_f(args[0].f, args[1].f);
-    else if (r->unary_f)
-        out->f = hn_ref_round_f(dtype, r->unary_f(args[0].f));
+    if (r->predicate_f) out->i = r->predicate_f(args[0].f);
+    else if (r->compare_f) out->i = r->compare_f(args[0].f, args[1].f);
+    else if (r->unary_f) out->f = hn_ref_round_f(dtype, r->unary_f(args[0].f));
     else if (r->binary_single && dtype != HN_DTYPE_F64)
-        out->f = hn_ref_round_f(dtype, (double)r->binary_single((float)args[0].f, (float)args[1].f));
-    else if (r->binary_f)
-        out->f = hn_ref_round_f(dtype, r->binary_f(args[0].f, args[1].f));
-    else
-        return false;
+        out->f =
+            hn_ref_round_f(dtype, (double)r->binary_single((float)args[0].f, (float)args[1].f));
+    else if (r->binary_f) out->f = hn_ref_round_f(dtype, r->binary_f(args[0].f, args[1].f));
+    else return false;
     return true;
 }
 
 static bool apply_int(hn_op op, hn_dtype dtype, const hn_ref_elem *args, hn_ref_elem *out) {
     const row *r = &rows[op];
     unsigned bits = dtype == HN_DTYPE_BOOL ? 1 : hn_dtype_facts(dtype)->size_bytes * 8u;
-    if (r->predicate_i)
-        out->i = r->predicate_i(args[0].i);
-    else if (r->compare_i)
-        out->i = r->compare_i(args[0].i, args[1].i);
-    else if (r->unary_i)
-        out->i = hn_ref_narrow_i(dtype, r->unary_i(args[0].i, bits));
-    else if (r->binary_i)
-        out->i = hn_ref_narrow_i(dtype, r->binary_i(args[0].i, args[1].i, bits));
-    else
-        return false;
+    if (r->predicate_i) out->i = r->predicate_i(args[0].i);
+    else if (r->compare_i) out->i = r->compare_i(args[0].i, args[1].i);
+    else if (r->unary_i) out->i = hn_ref_narrow_i(dtype, r->unary_i(args[0].i, bits));
+    else if (r->binary_i) out->i = hn_ref_narrow_i(dtype, r->binary_i(args[0].i, args[1].i, bits));
+    else return false;
     return true;
 }
 
-bool hn_ref_apply(hn_op op, hn_dtype operand, hn_dtype result, const hn_ref_elem *args, hn_ref_elem *out) {
+bool hn_ref_apply(hn_op op, hn_dtype operand, hn_dtype result, const hn_ref_elem *args,
+                  hn_ref_elem *out) {
     if (op >= HN_OP_COUNT) return false;
     hn_op_class op_class = hn_op_facts(op)->op_class;
     if (op_class == HN_OPC_SELECT) {
@@ -322,12 +337,14 @@ bool hn_ref_apply(hn_op op, hn_dtype operand, hn_dtype result, const hn_ref_elem
         *out = hn_ref_cast(args[0], operand, result);
         return true;
     }
-    return hn_dtype_is_float(operand) ? apply_float(op, operand, args, out) : apply_int(op, operand, args, out);
+    return hn_dtype_is_float(operand) ? apply_float(op, operand, args, out)
+                                      : apply_int(op, operand, args, out);
 }
 
 /* --- whole tensors --- */
 
-hn_status hn_ref_broadcast(const hn_ref_tensor *const *xs, uint32_t count, uint32_t *out_rank, int64_t *out_sizes) {
+hn_status hn_ref_broadcast(const hn_ref_tensor *const *xs, uint32_t count, uint32_t *out_rank,
+                           int64_t *out_sizes) {
     uint32_t rank = 0;
     for (uint32_t k = 0; k < count; k++) rank = xs[k]->rank > rank ? xs[k]->rank : rank;
     for (uint32_t d = 0; d < rank; d++) out_sizes[d] = 1;
@@ -336,8 +353,8 @@ hn_status hn_ref_broadcast(const hn_ref_tensor *const *xs, uint32_t count, uint3
         for (uint32_t d = 0; d < xs[k]->rank; d++) {
             if (xs[k]->sizes[d] == 1) continue;
             if (sizes[d] != 1 && sizes[d] != xs[k]->sizes[d])
-                return HN_ERROR(HN_INTERNAL, "sizes %" PRId64 " and %" PRId64 " do not broadcast", sizes[d],
-                                xs[k]->sizes[d]);
+                return HN_ERROR(HN_INTERNAL, "sizes %" PRId64 " and %" PRId64 " do not broadcast",
+                                sizes[d], xs[k]->sizes[d]);
             sizes[d] = xs[k]->sizes[d];
         }
     }
@@ -353,8 +370,8 @@ bool hn_ref_broadcasts_to(const hn_ref_tensor *x, uint32_t rank, const int64_t *
 }
 
 /* Operands of the class, in argument order, and the dtype that they share. */
-static hn_status operands_read(hn_ref_run *run, hn_op_class op_class, const hn_ref_tensor *xs[3], uint32_t *out_count,
-                               hn_dtype *out_dtype) {
+static hn_status operands_read(hn_ref_run *run, hn_op_class op_class, const hn_ref_tensor *xs[3],
+                               uint32_t *out_count, hn_dtype *out_dtype) {
     bool select = op_class == HN_OPC_SELECT;
     uint32_t count = 0;
     if (select) HN_TRY(hn_ref_arg_tensor(run, "cond", &xs[count++]));
@@ -369,7 +386,8 @@ static hn_status operands_read(hn_ref_run *run, hn_op_class op_class, const hn_r
     return NULL;
 }
 
-static hn_status result_dtype(hn_ref_run *run, hn_op_class op_class, hn_dtype operand, hn_dtype *out) {
+static hn_status result_dtype(hn_ref_run *run, hn_op_class op_class, hn_dtype operand,
+                              hn_dtype *out) {
     *out = op_class == HN_OPC_COMPARE || op_class == HN_OPC_PREDICATE ? HN_DTYPE_BOOL : operand;
     return op_class == HN_OPC_CAST ? hn_ref_arg_dtype(run, "dtype", out) : NULL;
 }
@@ -388,7 +406,8 @@ hn_status hn_ref_run_elementwise(hn_ref_run *run) {
     HN_TRY(hn_ref_result(run, 0, result, rank, sizes, &out));
     for (int64_t n = 0; n < out->numel; n++, hn_ref_next(coord, sizes, rank)) {
         hn_ref_elem args[3] = {0}, value = {0};
-        for (uint32_t k = 0; k < count; k++) args[k] = hn_ref_get(xs[k], hn_ref_offset_broadcast(xs[k], coord, rank));
+        for (uint32_t k = 0; k < count; k++)
+            args[k] = hn_ref_get(xs[k], hn_ref_offset_broadcast(xs[k], coord, rank));
         if (!hn_ref_apply(op, operand, result, args, &value))
             return HN_ERROR(HN_UNSUPPORTED, "'%s' has no meaning for %s", hn_op_facts(op)->name,
                             hn_dtype_facts(operand)->name);

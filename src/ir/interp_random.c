@@ -1,11 +1,12 @@
 /* interp_random.c: the random rows. This text is the contract that generated kernels follow too.
  *
- * Generator: Philox 4x32 with 10 rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2, 3",
- * SC 2011). A block is 4 words of 32 bits, a function of key and counter alone:
+ * Generator: Philox 4x32 with 10 rounds (Salmon et al., "Parallel random numbers: as easy as 1, 2,
+ * 3", SC 2011). A block is 4 words of 32 bits, a function of key and counter alone:
  *   key     = (low 32 bits of seed, high 32 bits of seed)
  *   counter = (low 32 bits of b, high 32 bits of b, low 32 bits of stream, high 32 bits of stream), b = i / 4
- * Element i (row-major position in the result) owns word w = block(i / 4)[i % 4], so a result does not
- * depend on how it is split over threads or vectors. seed and stream are taken as 64-bit two's complement.
+ * Element i (row-major position in the result) owns word w = block(i / 4)[i % 4], so a result does
+ * not depend on how it is split over threads or vectors. seed and stream are taken as 64-bit two's
+ * complement.
  *
  *   bits     w as an integer: wrapped to the width of an int dtype (sign included for i32), zero-extended
  *            for i64, its lowest bit for bool
@@ -23,11 +24,12 @@ typedef struct block {
 
 static block philox(uint64_t seed, uint64_t index, uint64_t stream) {
     uint32_t key0 = (uint32_t)seed, key1 = (uint32_t)(seed >> 32);
-    block c = {{(uint32_t)index, (uint32_t)(index >> 32), (uint32_t)stream, (uint32_t)(stream >> 32)}};
+    block c = {
+        {(uint32_t)index, (uint32_t)(index >> 32), (uint32_t)stream, (uint32_t)(stream >> 32)}};
     for (int round = 0; round < 10; round++) {
         uint64_t p0 = 0xD2511F53ull * c.words[0], p1 = 0xCD9E8D57ull * c.words[2];
-        c = (block){{(uint32_t)(p1 >> 32) ^ c.words[1] ^ key0, (uint32_t)p1, (uint32_t)(p0 >> 32) ^ c.words[3] ^ key1,
-                     (uint32_t)p0}};
+        c = (block){{(uint32_t)(p1 >> 32) ^ c.words[1] ^ key0, (uint32_t)p1,
+                     (uint32_t)(p0 >> 32) ^ c.words[3] ^ key1, (uint32_t)p0}};
         key0 += 0x9E3779B9u;
         key1 += 0xBB67AE85u;
     }
@@ -35,7 +37,8 @@ static block philox(uint64_t seed, uint64_t index, uint64_t stream) {
 }
 
 static hn_ref_elem random_bits(const block *b, unsigned at, hn_dtype dtype) {
-    return (hn_ref_elem){.i = dtype == HN_DTYPE_BOOL ? b->words[at] & 1 : b->words[at]}; /* wrapped by the caller */
+    /* wrapped by the caller */
+    return (hn_ref_elem){.i = dtype == HN_DTYPE_BOOL ? b->words[at] & 1 : b->words[at]};
 }
 
 static hn_ref_elem random_uniform(const block *b, unsigned at, hn_dtype dtype) {
@@ -48,7 +51,8 @@ static hn_ref_elem random_uniform(const block *b, unsigned at, hn_dtype dtype) {
 static hn_ref_elem random_normal(const block *b, unsigned at, hn_dtype dtype) {
     (void)dtype;
     const uint32_t *pair = &b->words[at & ~1u];
-    double u = (pair[0] + 1.0) * 0x1p-32, angle = 2 * M_PI * (pair[1] * 0x1p-32), r = sqrt(-2 * log(u));
+    double u = (pair[0] + 1.0) * 0x1p-32, angle = 2 * M_PI * (pair[1] * 0x1p-32),
+           r = sqrt(-2 * log(u));
     return (hn_ref_elem){.f = at & 1 ? r * sin(angle) : r * cos(angle)};
 }
 
@@ -68,16 +72,18 @@ static hn_status kind_find(hn_str name, hn_random_kind *out) {
         *out = (hn_random_kind)k;
         return NULL;
     }
-    return HN_ERROR(HN_INTERNAL, "unknown kind of random numbers '" HN_STR_FMT "'", HN_STR_ARG(name));
+    return HN_ERROR(HN_INTERNAL, "unknown kind of random numbers '" HN_STR_FMT "'",
+                    HN_STR_ARG(name));
 }
 
 static hn_status kind_check(hn_random_kind kind, hn_dtype dtype) {
     if (kinds[kind].floats == hn_dtype_is_float(dtype)) return NULL;
-    return HN_ERROR(HN_UNSUPPORTED, "random '%s' has no meaning for %s", kinds[kind].name, hn_dtype_facts(dtype)->name);
+    return HN_ERROR(HN_UNSUPPORTED, "random '%s' has no meaning for %s", kinds[kind].name,
+                    hn_dtype_facts(dtype)->name);
 }
 
-hn_status hn_ref_random_element(hn_random_kind kind, hn_dtype dtype, int64_t seed, int64_t index, int64_t stream,
-                                hn_ref_elem *out) {
+hn_status hn_ref_random_element(hn_random_kind kind, hn_dtype dtype, int64_t seed, int64_t index,
+                                int64_t stream, hn_ref_elem *out) {
     HN_TRY(kind_check(kind, dtype));
     block b = philox((uint64_t)seed, (uint64_t)index / 4, (uint64_t)stream);
     hn_ref_elem e = kinds[kind].fn(&b, (unsigned)((uint64_t)index % 4), dtype);

@@ -1,16 +1,17 @@
 /* interp_reduce.c: reductions and scans.
  *
- * Floats accumulate in double and are rounded at the end; ints wrap. amin, amax, argmin and argmax of
- * nothing are errors. NaN wins in amin, amax, argmin, argmax, cummin and cummax, the first NaN in the arg
- * forms. In cummin and cummax the latest of equal elements gives the index, and so does each further NaN
- * (as eager PyTorch). any and all count NaN as true. */
+ * Floats accumulate in double and are rounded at the end; ints wrap. amin, amax, argmin and argmax
+ * of nothing are errors. NaN wins in amin, amax, argmin, argmax, cummin and cummax, the first NaN
+ * in the arg forms. In cummin and cummax the latest of equal elements gives the index, and so does
+ * each further NaN (as eager PyTorch). any and all count NaN as true. */
 #include "ir/interp_impl.h"
 
 #include <inttypes.h>
 
 /* --- reductions --- */
 
-/* Running state over the elements of one result. `i` or `f` by the category of x; `at` for arg forms. */
+/* Running state over the elements of one result. `i` or `f` by the category of x; `at` for arg
+ * forms. */
 typedef struct accumulator {
     hn_ref_elem value;
     int64_t at;
@@ -24,22 +25,20 @@ static bool better(const hn_ref_tensor *x, bool largest, hn_ref_elem e, hn_ref_e
     return isnan(e.f) || (largest ? e.f > best.f : e.f < best.f);
 }
 
-static bool is_true(const hn_ref_tensor *x, hn_ref_elem e) { return hn_ref_is_float(x) ? e.f != 0 : e.i != 0; }
+static bool is_true(const hn_ref_tensor *x, hn_ref_elem e) {
+    return hn_ref_is_float(x) ? e.f != 0 : e.i != 0;
+}
 
 typedef void (*reduce_step)(accumulator *a, const hn_ref_tensor *x, hn_ref_elem e);
 
 static void step_sum(accumulator *a, const hn_ref_tensor *x, hn_ref_elem e) {
-    if (hn_ref_is_float(x))
-        a->value.f += e.f;
-    else
-        a->value.i = (int64_t)((uint64_t)a->value.i + (uint64_t)e.i);
+    if (hn_ref_is_float(x)) a->value.f += e.f;
+    else a->value.i = (int64_t)((uint64_t)a->value.i + (uint64_t)e.i);
 }
 
 static void step_prod(accumulator *a, const hn_ref_tensor *x, hn_ref_elem e) {
-    if (hn_ref_is_float(x))
-        a->value.f *= e.f;
-    else
-        a->value.i = (int64_t)((uint64_t)a->value.i * (uint64_t)e.i);
+    if (hn_ref_is_float(x)) a->value.f *= e.f;
+    else a->value.i = (int64_t)((uint64_t)a->value.i * (uint64_t)e.i);
 }
 
 static void step_best(accumulator *a, const hn_ref_tensor *x, hn_ref_elem e, bool largest) {
@@ -48,10 +47,18 @@ static void step_best(accumulator *a, const hn_ref_tensor *x, hn_ref_elem e, boo
     a->at = a->seen;
 }
 
-static void step_min(accumulator *a, const hn_ref_tensor *x, hn_ref_elem e) { step_best(a, x, e, false); }
-static void step_max(accumulator *a, const hn_ref_tensor *x, hn_ref_elem e) { step_best(a, x, e, true); }
-static void step_any(accumulator *a, const hn_ref_tensor *x, hn_ref_elem e) { a->value.i |= is_true(x, e); }
-static void step_all(accumulator *a, const hn_ref_tensor *x, hn_ref_elem e) { a->value.i &= is_true(x, e); }
+static void step_min(accumulator *a, const hn_ref_tensor *x, hn_ref_elem e) {
+    step_best(a, x, e, false);
+}
+static void step_max(accumulator *a, const hn_ref_tensor *x, hn_ref_elem e) {
+    step_best(a, x, e, true);
+}
+static void step_any(accumulator *a, const hn_ref_tensor *x, hn_ref_elem e) {
+    a->value.i |= is_true(x, e);
+}
+static void step_all(accumulator *a, const hn_ref_tensor *x, hn_ref_elem e) {
+    a->value.i &= is_true(x, e);
+}
 
 typedef enum reduce_result { RESULT_VALUE, RESULT_BOOL, RESULT_POSITION } reduce_result;
 
@@ -75,16 +82,15 @@ static const reduction reductions[HN_OP_COUNT] = {
 
 static accumulator accumulator_start(const reduction *r, const hn_ref_tensor *x) {
     accumulator a = {0};
-    if (r->result != RESULT_BOOL && hn_ref_is_float(x))
-        a.value.f = r->start_at_one;
-    else
-        a.value.i = r->start_at_one;
+    if (r->result != RESULT_BOOL && hn_ref_is_float(x)) a.value.f = r->start_at_one;
+    else a.value.i = r->start_at_one;
     return a;
 }
 
-/* The coordinates of x that are reduced into one result: those dims run, the others stand. Dims run in
- * ascending order whatever the order of the list, so "flat index over dims" is row-major. */
-static accumulator reduce_one(const reduction *r, const hn_ref_tensor *x, const bool *reduced, const int64_t *kept) {
+/* The coordinates of x that are reduced into one result: those dims run, the others stand. Dims run
+ * in ascending order whatever the order of the list, so "flat index over dims" is row-major. */
+static accumulator reduce_one(const reduction *r, const hn_ref_tensor *x, const bool *reduced,
+                              const int64_t *kept) {
     accumulator a = accumulator_start(r, x);
     int64_t coord[HN_MAX_RANK], loops[HN_MAX_RANK], run[HN_MAX_RANK] = {0}, total = 1;
     for (uint32_t d = 0; d < x->rank; d++) {
@@ -99,14 +105,14 @@ static accumulator reduce_one(const reduction *r, const hn_ref_tensor *x, const 
 }
 
 /* sum and prod may record a wider dtype than x has (ints of bools, say). */
-static void reduce_store(const reduction *r, const hn_ref_tensor *x, const accumulator *a, hn_ref_tensor *out,
-                         int64_t at) {
-    if (r->result == RESULT_POSITION)
-        out->data.i[at] = a->at;
-    else if (r->result == RESULT_BOOL)
-        out->data.i[at] = a->value.i;
+static void reduce_store(const reduction *r, const hn_ref_tensor *x, const accumulator *a,
+                         hn_ref_tensor *out, int64_t at) {
+    if (r->result == RESULT_POSITION) out->data.i[at] = a->at;
+    else if (r->result == RESULT_BOOL) out->data.i[at] = a->value.i;
     else
-        hn_ref_set(out, at, hn_ref_cast(a->value, hn_ref_is_float(x) ? HN_DTYPE_F64 : HN_DTYPE_I64, out->dtype));
+        hn_ref_set(
+            out, at,
+            hn_ref_cast(a->value, hn_ref_is_float(x) ? HN_DTYPE_F64 : HN_DTYPE_I64, out->dtype));
 }
 
 typedef struct reduced_shape {
@@ -124,7 +130,8 @@ static hn_status shape_read(hn_ref_run *run, const hn_ref_tensor *x, reduced_sha
     HN_TRY(hn_ref_arg_ints(run, "dims", dims, &count));
     HN_TRY(hn_ref_arg_bool(run, "keepdim", &keepdim));
     for (uint32_t k = 0; k < count; k++) {
-        if (dims[k] < 0 || dims[k] >= x->rank || s->reduced[dims[k]]) return HN_ERROR(HN_INTERNAL, "bad dims");
+        if (dims[k] < 0 || dims[k] >= x->rank || s->reduced[dims[k]])
+            return HN_ERROR(HN_INTERNAL, "bad dims");
         s->reduced[dims[k]] = true;
     }
     for (uint32_t d = 0; d < x->rank; d++) {
@@ -142,13 +149,15 @@ hn_status hn_ref_reduce(hn_ref_run *run) {
     hn_ref_tensor *out;
     HN_TRY(hn_ref_arg_tensor(run, "x", &x));
     HN_TRY(shape_read(run, x, &s));
-    hn_dtype dtype = r->result == RESULT_BOOL ? HN_DTYPE_BOOL
-                     : r->result == RESULT_POSITION ? HN_DTYPE_I64 : hn_ref_result_dtype(run, 0, x->dtype);
+    hn_dtype dtype = r->result == RESULT_BOOL       ? HN_DTYPE_BOOL
+                     : r->result == RESULT_POSITION ? HN_DTYPE_I64
+                                                    : hn_ref_result_dtype(run, 0, x->dtype);
     HN_TRY(hn_ref_result(run, 0, dtype, s.rank, s.sizes, &out));
     for (int64_t n = 0; n < out->numel; n++, hn_ref_next(coord, s.kept, x->rank)) {
         accumulator a = reduce_one(r, x, s.reduced, coord);
         if (a.seen == 0 && r->needs_elements)
-            return HN_ERROR(HN_INVALID_ARGUMENT, "'%s' of no elements", hn_op_facts(run->node->op)->name);
+            return HN_ERROR(HN_INVALID_ARGUMENT, "'%s' of no elements",
+                            hn_op_facts(run->node->op)->name);
         reduce_store(r, x, &a, out, n);
     }
     return NULL;
@@ -173,15 +182,20 @@ static void scan_logsumexp(accumulator *a, const hn_ref_tensor *x, hn_ref_elem e
 
 /* Unlike the reductions the latest of equals wins, so "not worse" takes the place. */
 static void scan_best(accumulator *a, const hn_ref_tensor *x, hn_ref_elem e, bool largest) {
-    bool nan_already = hn_ref_is_float(x) && isnan(a->value.f), nan_now = hn_ref_is_float(x) && isnan(e.f);
+    bool nan_already = hn_ref_is_float(x) && isnan(a->value.f),
+         nan_now = hn_ref_is_float(x) && isnan(e.f);
     bool takes = a->seen == 0 || nan_now || (!nan_already && !better(x, largest, a->value, e));
     if (!takes) return;
     a->value = e;
     a->at = a->seen;
 }
 
-static void scan_max(accumulator *a, const hn_ref_tensor *x, hn_ref_elem e) { scan_best(a, x, e, true); }
-static void scan_min(accumulator *a, const hn_ref_tensor *x, hn_ref_elem e) { scan_best(a, x, e, false); }
+static void scan_max(accumulator *a, const hn_ref_tensor *x, hn_ref_elem e) {
+    scan_best(a, x, e, true);
+}
+static void scan_min(accumulator *a, const hn_ref_tensor *x, hn_ref_elem e) {
+    scan_best(a, x, e, false);
+}
 
 static const struct {
     scan_step step;
@@ -194,17 +208,17 @@ static const struct {
     [HN_OP_LOGCUMSUMEXP] = {scan_logsumexp, false, false, true},
 };
 
-static void scan_line(hn_op op, const hn_ref_tensor *x, int64_t first, int64_t count, int64_t stride,
-                      hn_ref_tensor *out, hn_ref_tensor *positions) {
+static void scan_line(hn_op op, const hn_ref_tensor *x, int64_t first, int64_t count,
+                      int64_t stride, hn_ref_tensor *out, hn_ref_tensor *positions) {
     accumulator a = {0};
-    if (hn_ref_is_float(x))
-        a.value.f = scans[op].start_at_one;
-    else
-        a.value.i = scans[op].start_at_one;
+    if (hn_ref_is_float(x)) a.value.f = scans[op].start_at_one;
+    else a.value.i = scans[op].start_at_one;
     for (; a.seen < count; a.seen++) {
         int64_t at = first + a.seen * stride;
         scans[op].step(&a, x, hn_ref_get(x, at));
-        hn_ref_set(out, at, hn_ref_cast(a.value, hn_ref_is_float(x) ? HN_DTYPE_F64 : HN_DTYPE_I64, out->dtype));
+        hn_ref_set(
+            out, at,
+            hn_ref_cast(a.value, hn_ref_is_float(x) ? HN_DTYPE_F64 : HN_DTYPE_I64, out->dtype));
         if (positions) positions->data.i[at] = a.at;
     }
 }
@@ -221,7 +235,8 @@ hn_status hn_ref_scan(hn_ref_run *run) {
         return HN_ERROR(HN_UNSUPPORTED, "'%s' has no meaning for %s", hn_op_facts(op)->name,
                         hn_dtype_facts(x->dtype)->name);
     HN_TRY(hn_ref_result(run, 0, hn_ref_result_dtype(run, 0, x->dtype), x->rank, x->sizes, &out));
-    if (scans[op].indices) HN_TRY(hn_ref_result(run, 1, HN_DTYPE_I64, x->rank, x->sizes, &positions));
+    if (scans[op].indices)
+        HN_TRY(hn_ref_result(run, 1, HN_DTYPE_I64, x->rank, x->sizes, &positions));
     memcpy(lines, x->sizes, sizeof lines);
     lines[dim] = 1;
     HN_TRY(hn_ref_numel(x->rank, lines, &line_count));

@@ -1,4 +1,5 @@
-/* interp_tensor.c: tensors of the reference interpreter: storage, rounding, memory formats, comparison. */
+/* interp_tensor.c: tensors of the reference interpreter: storage, rounding, memory formats,
+ * comparison. */
 #include "base/checked.h"
 #include "ir/interp_impl.h"
 
@@ -11,35 +12,39 @@
 hn_status hn_ref_numel(uint32_t rank, const int64_t *sizes, int64_t *out) {
     int64_t numel = 1;
     bool empty = false;
-    if (rank > HN_MAX_RANK) return HN_ERROR(HN_INVALID_ARGUMENT, "rank %u is above %d", rank, HN_MAX_RANK);
+    if (rank > HN_MAX_RANK)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "rank %u is above %d", rank, HN_MAX_RANK);
     for (uint32_t d = 0; d < rank; d++) {
         if (sizes[d] < 0)
-            return HN_ERROR(HN_INVALID_ARGUMENT, "size %" PRId64 " of dimension %u is negative", sizes[d], d);
+            return HN_ERROR(HN_INVALID_ARGUMENT, "size %" PRId64 " of dimension %u is negative",
+                            sizes[d], d);
         empty |= sizes[d] == 0;
         /* Zeros count as ones: then no product of some of the sizes overflows either. */
         if (!hn_mul_i64(numel, sizes[d] ? sizes[d] : 1, &numel) || numel > MAX_ELEMS)
-            return HN_ERROR(HN_OUT_OF_MEMORY, "a tensor of more than %" PRId64 " elements", MAX_ELEMS);
+            return HN_ERROR(HN_OUT_OF_MEMORY, "a tensor of more than %" PRId64 " elements",
+                            MAX_ELEMS);
     }
     *out = empty ? 0 : numel;
     return NULL;
 }
 
-static hn_status tensor_describe(hn_dtype dtype, uint32_t rank, const int64_t *sizes, hn_ref_tensor *out) {
+static hn_status tensor_describe(hn_dtype dtype, uint32_t rank, const int64_t *sizes,
+                                 hn_ref_tensor *out) {
     *out = (hn_ref_tensor){.dtype = dtype, .rank = rank};
-    if (hn_dtype_facts(dtype)->size_bytes == 0) return HN_ERROR(HN_INVALID_ARGUMENT, "a tensor without dtype");
+    if (hn_dtype_facts(dtype)->size_bytes == 0)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "a tensor without dtype");
     HN_TRY(hn_ref_numel(rank, sizes, &out->numel));
     for (uint32_t d = 0; d < rank; d++) out->sizes[d] = sizes[d];
     return NULL;
 }
 
 static void set_storage(hn_ref_tensor *t, void *elems) {
-    if (hn_ref_is_float(t))
-        t->data.f = elems;
-    else
-        t->data.i = elems;
+    if (hn_ref_is_float(t)) t->data.f = elems;
+    else t->data.i = elems;
 }
 
-hn_status hn_ref_tensor_init(hn_arena *arena, hn_dtype dtype, uint32_t rank, const int64_t *sizes, hn_ref_tensor *out) {
+hn_status hn_ref_tensor_init(hn_arena *arena, hn_dtype dtype, uint32_t rank, const int64_t *sizes,
+                             hn_ref_tensor *out) {
     void *elems = NULL;
     HN_TRY(tensor_describe(dtype, rank, sizes, out));
     HN_TRY(hn_arena_array(arena, (size_t)out->numel, sizeof(hn_ref_elem), &elems));
@@ -56,7 +61,8 @@ hn_status hn_ref_alloc(hn_dtype dtype, uint32_t rank, const int64_t *sizes, hn_r
 }
 
 void hn_ref_free(hn_ref_tensor *tensor) {
-    if (tensor->dtype != HN_DTYPE_NONE) free(hn_ref_is_float(tensor) ? (void *)tensor->data.f : (void *)tensor->data.i);
+    if (tensor->dtype != HN_DTYPE_NONE)
+        free(hn_ref_is_float(tensor) ? (void *)tensor->data.f : (void *)tensor->data.i);
     *tensor = (hn_ref_tensor){0};
 }
 
@@ -67,15 +73,15 @@ typedef struct elem_format {
     void (*write)(hn_ref_elem e, uint8_t *bytes);
 } elem_format;
 
-#define PLAIN_FORMAT(name, type, member)                                                                   \
-    static hn_ref_elem read_##name(const uint8_t *bytes) {                                                 \
-        type value;                                                                                        \
-        memcpy(&value, bytes, sizeof value);                                                               \
-        return (hn_ref_elem){.member = value};                                                             \
-    }                                                                                                      \
-    static void write_##name(hn_ref_elem e, uint8_t *bytes) {                                              \
-        type value = (type)e.member;                                                                       \
-        memcpy(bytes, &value, sizeof value);                                                               \
+#define PLAIN_FORMAT(name, type, member)                                                           \
+    static hn_ref_elem read_##name(const uint8_t *bytes) {                                         \
+        type value;                                                                                \
+        memcpy(&value, bytes, sizeof value);                                                       \
+        return (hn_ref_elem){.member = value};                                                     \
+    }                                                                                              \
+    static void write_##name(hn_ref_elem e, uint8_t *bytes) {                                      \
+        type value = (type)e.member;                                                               \
+        memcpy(bytes, &value, sizeof value);                                                       \
     }
 PLAIN_FORMAT(f64, double, f)
 PLAIN_FORMAT(f32, float, f)
@@ -91,7 +97,9 @@ static uint16_t bits_at(const uint8_t *bytes) {
     return bits;
 }
 
-static hn_ref_elem read_f16(const uint8_t *bytes) { return (hn_ref_elem){.f = (double)hn_f16_to_f32(bits_at(bytes))}; }
+static hn_ref_elem read_f16(const uint8_t *bytes) {
+    return (hn_ref_elem){.f = (double)hn_f16_to_f32(bits_at(bytes))};
+}
 static hn_ref_elem read_bf16(const uint8_t *bytes) {
     return (hn_ref_elem){.f = (double)hn_bf16_to_f32(bits_at(bytes))};
 }
@@ -135,7 +143,8 @@ int64_t hn_ref_narrow_i(hn_dtype dtype, int64_t value) {
 
 void hn_ref_round(hn_ref_tensor *t) {
     if (t->dtype == HN_DTYPE_NONE || t->dtype == HN_DTYPE_F64 || t->dtype == HN_DTYPE_I64) return;
-    for (int64_t n = 0; n < t->numel; n++) hn_ref_set(t, n, through_memory(t->dtype, hn_ref_get(t, n)));
+    for (int64_t n = 0; n < t->numel; n++)
+        hn_ref_set(t, n, through_memory(t->dtype, hn_ref_get(t, n)));
 }
 
 void hn_ref_read(hn_ref_tensor *t, const int64_t *strides, const uint8_t *bytes) {
@@ -165,7 +174,8 @@ void hn_ref_tensor_store(const hn_ref_tensor *tensor, void *out_bytes) {
 
 void hn_ref_sizes_print(uint32_t rank, const int64_t *sizes, hn_strbuf *out) {
     hn_strbuf_putc(out, '[');
-    for (uint32_t d = 0; d < rank; d++) hn_strbuf_printf(out, d ? ", %" PRId64 : "%" PRId64, sizes[d]);
+    for (uint32_t d = 0; d < rank; d++)
+        hn_strbuf_printf(out, d ? ", %" PRId64 : "%" PRId64, sizes[d]);
     hn_strbuf_putc(out, ']');
 }
 
@@ -195,13 +205,12 @@ static bool ints_fit(int64_t a, int64_t e, comparison *c) {
 }
 
 static void elem_print(const hn_ref_tensor *t, int64_t at, hn_strbuf *out) {
-    if (hn_ref_is_float(t))
-        hn_strbuf_printf(out, "%.9g", t->data.f[at]);
-    else
-        hn_strbuf_i64(out, t->data.i[at]);
+    if (hn_ref_is_float(t)) hn_strbuf_printf(out, "%.9g", t->data.f[at]);
+    else hn_strbuf_i64(out, t->data.i[at]);
 }
 
-static void comparison_print(const hn_ref_tensor *a, const hn_ref_tensor *e, const comparison *c, hn_strbuf *why) {
+static void comparison_print(const hn_ref_tensor *a, const hn_ref_tensor *e, const comparison *c,
+                             hn_strbuf *why) {
     if (c->first >= 0) {
         int64_t coord[HN_MAX_RANK], rest = c->first;
         for (uint32_t d = a->rank; d-- > 0; rest /= a->sizes[d]) coord[d] = rest % a->sizes[d];
@@ -211,14 +220,15 @@ static void comparison_print(const hn_ref_tensor *a, const hn_ref_tensor *e, con
         elem_print(a, c->first, why);
         hn_strbuf_puts(why, ", expected ");
         elem_print(e, c->first, why);
-        hn_strbuf_printf(why, "; %" PRId64 " of %" PRId64 " elements differ (rtol %g, atol %g); ", c->different,
-                         a->numel, c->rtol, c->atol);
+        hn_strbuf_printf(why, "; %" PRId64 " of %" PRId64 " elements differ (rtol %g, atol %g); ",
+                         c->different, a->numel, c->rtol, c->atol);
     }
     hn_strbuf_printf(why, "max absolute error %g, max relative error %g", c->max_abs, c->max_rel);
 }
 
 static bool metas_fit(const hn_ref_tensor *a, const hn_ref_tensor *e, hn_strbuf *why) {
-    bool same_sizes = a->rank == e->rank && memcmp(a->sizes, e->sizes, a->rank * sizeof *a->sizes) == 0;
+    bool same_sizes =
+        a->rank == e->rank && memcmp(a->sizes, e->sizes, a->rank * sizeof *a->sizes) == 0;
     if (a->dtype == e->dtype && same_sizes) return true;
     if (!why) return false;
     hn_strbuf_printf(why, "is %s", hn_dtype_facts(a->dtype)->name);
@@ -228,8 +238,8 @@ static bool metas_fit(const hn_ref_tensor *a, const hn_ref_tensor *e, hn_strbuf 
     return false;
 }
 
-bool hn_ref_compare(const hn_ref_tensor *actual, const hn_ref_tensor *expected, double rtol, double atol,
-                    hn_strbuf *why) {
+bool hn_ref_compare(const hn_ref_tensor *actual, const hn_ref_tensor *expected, double rtol,
+                    double atol, hn_strbuf *why) {
     comparison c = {.rtol = rtol, .atol = atol, .first = -1};
     if (!metas_fit(actual, expected, why)) return false;
     if (actual->dtype == HN_DTYPE_NONE) return true;

@@ -22,10 +22,12 @@ hn_status hn_ref_full(hn_ref_run *run) {
 static bool arg_is_float(const hn_ref_run *run, const char *name) {
     const hn_arg *arg = &run->node->args[hn_op_param_index(run->node->op, name)];
     return arg->kind == HN_ARG_FLOAT ||
-           (arg->kind == HN_ARG_VALUE && hn_graph_value(run->graph, arg->as.value)->kind == HN_VALUE_SYM_FLOAT);
+           (arg->kind == HN_ARG_VALUE &&
+            hn_graph_value(run->graph, arg->as.value)->kind == HN_VALUE_SYM_FLOAT);
 }
 
-/* Two ints count in 64-bit integers, anything else in double; then each element is cast to the dtype. */
+/* Two ints count in 64-bit integers, anything else in double; then each element is cast to the
+ * dtype. */
 hn_status hn_ref_iota(hn_ref_run *run) {
     int64_t size;
     hn_dtype dtype;
@@ -33,16 +35,15 @@ hn_status hn_ref_iota(hn_ref_run *run) {
     hn_ref_tensor *out;
     HN_TRY(hn_ref_arg_int(run, "size", &size));
     HN_TRY(hn_ref_arg_dtype(run, "dtype", &dtype));
-    hn_dtype wide = arg_is_float(run, "start") || arg_is_float(run, "step") ? HN_DTYPE_F64 : HN_DTYPE_I64;
+    hn_dtype wide =
+        arg_is_float(run, "start") || arg_is_float(run, "step") ? HN_DTYPE_F64 : HN_DTYPE_I64;
     HN_TRY(hn_ref_arg_scalar(run, "start", wide, &start));
     HN_TRY(hn_ref_arg_scalar(run, "step", wide, &step));
     HN_TRY(hn_ref_result(run, 0, dtype, 1, &size, &out));
     for (int64_t n = 0; n < size; n++) {
         hn_ref_elem e;
-        if (wide == HN_DTYPE_F64)
-            e.f = start.f + (double)n * step.f;
-        else
-            e.i = (int64_t)((uint64_t)start.i + (uint64_t)n * (uint64_t)step.i);
+        if (wide == HN_DTYPE_F64) e.f = start.f + (double)n * step.f;
+        else e.i = (int64_t)((uint64_t)start.i + (uint64_t)n * (uint64_t)step.i);
         hn_ref_set(out, n, hn_ref_cast(e, wide, dtype));
     }
     return NULL;
@@ -57,15 +58,16 @@ hn_status hn_ref_reshape(hn_ref_run *run) {
     HN_TRY(hn_ref_arg_ints(run, "sizes", sizes, &rank));
     HN_TRY(hn_ref_result(run, 0, x->dtype, rank, sizes, &out));
     if (out->numel != x->numel)
-        return HN_ERROR(HN_INVALID_ARGUMENT, "%" PRId64 " elements cannot be reshaped to %" PRId64, x->numel,
-                        out->numel);
+        return HN_ERROR(HN_INVALID_ARGUMENT, "%" PRId64 " elements cannot be reshaped to %" PRId64,
+                        x->numel, out->numel);
     for (int64_t n = 0; n < out->numel; n++) hn_ref_move(out, n, x, n);
     return NULL;
 }
 
 hn_status hn_ref_permute(hn_ref_run *run) {
     const hn_ref_tensor *x;
-    int64_t dims[HN_MAX_RANK], sizes[HN_MAX_RANK], coord[HN_MAX_RANK] = {0}, from[HN_MAX_RANK] = {0};
+    int64_t dims[HN_MAX_RANK], sizes[HN_MAX_RANK], coord[HN_MAX_RANK] = {0},
+                                                   from[HN_MAX_RANK] = {0};
     uint32_t seen = 0;
     hn_ref_tensor *out;
     HN_TRY(hn_ref_arg_tensor(run, "x", &x));
@@ -102,8 +104,8 @@ hn_status hn_ref_expand(hn_ref_run *run) {
 static bool walk_fits(int64_t start, int64_t count, int64_t step, int64_t size) {
     int64_t last;
     if (count <= 0) return count == 0;
-    return hn_mul_i64(count - 1, step, &last) && hn_add_i64(start, last, &last) && start >= 0 && start < size &&
-           last >= 0 && last < size;
+    return hn_mul_i64(count - 1, step, &last) && hn_add_i64(start, last, &last) && start >= 0 &&
+           start < size && last >= 0 && last < size;
 }
 
 hn_status hn_ref_slice(hn_ref_run *run) {
@@ -135,7 +137,8 @@ hn_status hn_ref_slice(hn_ref_run *run) {
 
 hn_status hn_ref_window(hn_ref_run *run) {
     const hn_ref_tensor *x;
-    int64_t count, size, step, dilation, reach, within, sizes[HN_MAX_RANK], coord[HN_MAX_RANK] = {0};
+    int64_t count, size, step, dilation, reach, within, sizes[HN_MAX_RANK],
+        coord[HN_MAX_RANK] = {0};
     uint32_t dim;
     hn_ref_tensor *out;
     HN_TRY(hn_ref_arg_tensor(run, "x", &x));
@@ -144,15 +147,16 @@ hn_status hn_ref_window(hn_ref_run *run) {
     HN_TRY(hn_ref_arg_int(run, "size", &size));
     HN_TRY(hn_ref_arg_int(run, "step", &step));
     HN_TRY(hn_ref_arg_int(run, "dilation", &dilation));
-    if (x->rank == HN_MAX_RANK) return HN_ERROR(HN_UNSUPPORTED, "the result has more than %d dimensions", HN_MAX_RANK);
+    if (x->rank == HN_MAX_RANK)
+        return HN_ERROR(HN_UNSUPPORTED, "the result has more than %d dimensions", HN_MAX_RANK);
     bool fits = count >= 0 && size >= 0 && step >= 0 && dilation >= 0;
     if (fits && count && size)
         fits = hn_mul_i64(count - 1, step, &reach) && hn_mul_i64(size - 1, dilation, &within) &&
                hn_add_i64(reach, within, &reach) && reach < x->sizes[dim];
     if (!fits)
         return HN_ERROR(HN_INVALID_ARGUMENT,
-                        "%" PRId64 " windows of %" PRId64 " elements (step %" PRId64 ", dilation %" PRId64
-                        ") leave dimension %u of size %" PRId64,
+                        "%" PRId64 " windows of %" PRId64 " elements (step %" PRId64
+                        ", dilation %" PRId64 ") leave dimension %u of size %" PRId64,
                         count, size, step, dilation, dim, x->sizes[dim]);
     memcpy(sizes, x->sizes, sizeof sizes);
     sizes[dim] = count;
@@ -183,8 +187,8 @@ hn_status hn_ref_as_strided(hn_ref_run *run) {
         for (uint32_t d = 0; d < rank; d++)
             fits = fits && hn_mul_i64(coord[d], strides[d], &part) && hn_add_i64(from, part, &from);
         if (!fits || from < 0 || from >= x->numel)
-            return HN_ERROR(HN_INVALID_ARGUMENT, "a strided view reads element %" PRId64 " of %" PRId64, from,
-                            x->numel);
+            return HN_ERROR(HN_INVALID_ARGUMENT,
+                            "a strided view reads element %" PRId64 " of %" PRId64, from, x->numel);
         hn_ref_move(out, n, x, from);
     }
     return NULL;

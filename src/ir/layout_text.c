@@ -37,8 +37,7 @@ hn_status hn_text_read_sizes(hn_lex *lex, hn_sym *sym, hn_expr *out, uint32_t ca
     HN_TRY(hn_lex_expect(lex, '['));
     if (hn_lex_accept(lex, ']')) return NULL;
     do {
-        if (*out_count == cap)
-            return hn_lex_fail(lex, lex->p, "too many expressions in a list");
+        if (*out_count == cap) return hn_lex_fail(lex, lex->p, "too many expressions in a list");
         HN_TRY(hn_text_read_size(lex, sym, &out[(*out_count)++]));
     } while (hn_lex_accept(lex, ','));
     return hn_lex_expect(lex, ']');

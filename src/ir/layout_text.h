@@ -1,4 +1,5 @@
-/* layout_text.h: sizes, strides and device of a buffer as text. Shared by loop IR and wrapper IR. */
+/* layout_text.h: sizes, strides and device of a buffer as text. Shared by loop IR and wrapper
+ * IR. */
 #ifndef HN_IR_LAYOUT_TEXT_H
 #define HN_IR_LAYOUT_TEXT_H
 

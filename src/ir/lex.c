@@ -9,7 +9,8 @@ hn_status hn_lex_fail(const hn_lex *lex, const char *where, const char *what) {
     const char *line_start = lex->start;
     for (const char *c = lex->start; c < where; c++)
         if (*c == '\n') line++, line_start = c + 1;
-    return HN_ERROR(HN_INVALID_ARGUMENT, "line %d, column %d: %s", line, (int)(where - line_start) + 1, what);
+    return HN_ERROR(HN_INVALID_ARGUMENT, "line %d, column %d: %s", line,
+                    (int)(where - line_start) + 1, what);
 }
 
 hn_status hn_lex_blame(const hn_lex *lex, const char *where, hn_status status) {
@@ -23,8 +24,7 @@ const char *hn_lex_here(hn_lex *lex) {
     for (; lex->p < lex->end; lex->p++) {
         if (*lex->p == '#')
             while (lex->p + 1 < lex->end && lex->p[1] != '\n') lex->p++;
-        else if (*lex->p != ' ' && *lex->p != '\t' && *lex->p != '\n' && *lex->p != '\r')
-            break;
+        else if (*lex->p != ' ' && *lex->p != '\t' && *lex->p != '\n' && *lex->p != '\r') break;
     }
     return lex->p;
 }
@@ -71,7 +71,9 @@ hn_status hn_lex_word(hn_lex *lex, const char *what, hn_str *out) {
 
 hn_str hn_lex_number(hn_lex *lex) {
     const char *begin = hn_lex_here(lex);
-    while (lex->p < lex->end && (hn_text_is_label_char(*lex->p) || *lex->p == '-' || *lex->p == '+')) lex->p++;
+    while (lex->p < lex->end &&
+           (hn_text_is_label_char(*lex->p) || *lex->p == '-' || *lex->p == '+'))
+        lex->p++;
     return (hn_str){begin, (size_t)(lex->p - begin)};
 }
 
@@ -79,7 +81,8 @@ hn_status hn_lex_i64(hn_lex *lex, int64_t *out) {
     const char *where = hn_lex_here(lex);
     bool negative = hn_lex_accept(lex, '-');
     int64_t value = 0;
-    if (lex->p >= lex->end || !hn_text_is_digit(*lex->p)) return hn_lex_fail(lex, where, "expected an integer");
+    if (lex->p >= lex->end || !hn_text_is_digit(*lex->p))
+        return hn_lex_fail(lex, where, "expected an integer");
     for (; lex->p < lex->end && hn_text_is_digit(*lex->p); lex->p++) {
         int digit = *lex->p - '0';
         if (!hn_mul_i64(value, 10, &value) || !hn_add_i64(value, negative ? -digit : digit, &value))
@@ -93,7 +96,8 @@ hn_status hn_lex_u32(hn_lex *lex, uint32_t *out) {
     const char *where = hn_lex_here(lex);
     int64_t value;
     HN_TRY(hn_lex_i64(lex, &value));
-    if (value < 0 || value >= UINT32_MAX) return hn_lex_fail(lex, where, "the number is out of range");
+    if (value < 0 || value >= UINT32_MAX)
+        return hn_lex_fail(lex, where, "the number is out of range");
     *out = (uint32_t)value;
     return NULL;
 }
@@ -124,7 +128,8 @@ hn_status hn_lex_string(hn_lex *lex, hn_str *out) {
     HN_TRY(hn_lex_expect(lex, '"'));
     const char *close = lex->p;
     while (close < lex->end && *close != '"' && *close != '\n') close += 1 + (*close == '\\');
-    if (close >= lex->end || *close != '"') return hn_lex_fail(lex, lex->p, "the string does not end on its line");
+    if (close >= lex->end || *close != '"')
+        return hn_lex_fail(lex, lex->p, "the string does not end on its line");
     char *text = NULL;
     size_t len = 0;
     HN_TRY(hn_arena_array(lex->arena, (size_t)(close - lex->p) + 1, 1, &text));
@@ -140,7 +145,8 @@ hn_status hn_lex_string(hn_lex *lex, hn_str *out) {
 
 hn_status hn_lex_hex(hn_lex *lex, size_t count, uint8_t **out) {
     hn_str word = hn_lex_peek_word(lex);
-    if (word.len / 2 != count || word.len % 2) return hn_lex_fail(lex, lex->p, "the number of bytes differs from the size");
+    if (word.len / 2 != count || word.len % 2)
+        return hn_lex_fail(lex, lex->p, "the number of bytes differs from the size");
     uint8_t *bytes = NULL;
     HN_TRY(hn_arena_array(lex->arena, count, 1, &bytes));
     for (size_t i = 0; i < count; i++, lex->p += 2) {

@@ -14,7 +14,8 @@ typedef struct hn_lex {
 
 /* invalid-argument: "line 3, column 7: <what>". */
 hn_status hn_lex_fail(const hn_lex *lex, const char *where, const char *what) HN_MUST_USE;
-/* An error of another module, told as one of the text. Owns: takes and returns `status`; NULL stays NULL. */
+/* An error of another module, told as one of the text. Owns: takes and returns `status`; NULL stays
+ * NULL. */
 hn_status hn_lex_blame(const hn_lex *lex, const char *where, hn_status status) HN_MUST_USE;
 
 /* White space and comments are skipped in front of every token. */

@@ -40,7 +40,8 @@ hn_status hn_program_add_loop(hn_program *p, const hn_loop *loop, uint32_t origi
     return add_item(p, (hn_item_info){.kind = HN_ITEM_LOOP, .origin = origin, .loop = copy}, out);
 }
 
-hn_status hn_program_add_extern(hn_program *p, const hn_extern *ext, uint32_t origin, hn_item *out) {
+hn_status hn_program_add_extern(hn_program *p, const hn_extern *ext, uint32_t origin,
+                                hn_item *out) {
     hn_extern *copy;
     HN_NEW(p->arena, copy, 1);
     *copy = *ext;
@@ -63,7 +64,8 @@ hn_sid hn_body_add(hn_arena *arena, hn_body *body, const hn_sop *sop) {
         if (sop_equal(&body->items[s], sop)) return s;
     uint32_t need = body->count ? body->count + 1 : 2;
     if (need > body->cap) {
-        hn_status status = hn_arena_grow(arena, &body->items, &body->cap, body->count, need, sizeof(hn_sop));
+        hn_status status =
+            hn_arena_grow(arena, &body->items, &body->cap, body->count, need, sizeof(hn_sop));
         if (status) {
             hn_status_free(status);
             return 0;
@@ -73,4 +75,3 @@ hn_sid hn_body_add(hn_arena *arena, hn_body *body, const hn_sop *sop) {
     body->items[body->count] = *sop;
     return body->count++;
 }
-

@@ -1,8 +1,9 @@
 /* loop.h: loop IR, what lowering makes of a graph. Normative text: docs/ir.md.
  *
- * A program is a list of buffers and a list of items in execution order. An item is a loop nest or an
- * extern call. A loop nest has parallel and reduction dimensions and a body of scalar SSA ops: loads and
- * stores address a buffer by a linear element offset over the loop variables, so views never appear.
+ * A program is a list of buffers and a list of items in execution order. An item is a loop nest or
+ * an extern call. A loop nest has parallel and reduction dimensions and a body of scalar SSA ops:
+ * loads and stores address a buffer by a linear element offset over the loop variables, so views
+ * never appear.
  *
  * Owns: everything lives in the program's arena. Ids are 1-based, 0 is invalid. */
 #ifndef HN_IR_LOOP_H
@@ -20,9 +21,9 @@ typedef uint32_t hn_sid;  /* index into a body's ops */
 typedef uint32_t hn_item; /* index into hn_program.items */
 
 typedef enum hn_buffer_kind {
-    HN_BUFFER_INPUT,    /* graph input `input` (user inputs, parameters, buffers, constants) */
+    HN_BUFFER_INPUT, /* graph input `input` (user inputs, parameters, buffers, constants) */
     HN_BUFFER_TEMP,
-    HN_BUFFER_OUTPUT    /* leaves the program: fresh memory for the caller */
+    HN_BUFFER_OUTPUT /* leaves the program: fresh memory for the caller */
 } hn_buffer_kind;
 
 /* Memory with one dtype. The logical tensor in it has `sizes` and `strides` (elements). */
@@ -32,20 +33,24 @@ typedef struct hn_buffer {
     hn_device_kind device; /* whose memory it is */
     uint32_t rank;
     const hn_expr *sizes, *strides;
-    hn_expr extent;  /* elements from the first to one past the last that the strides reach */
-    uint32_t input;  /* of INPUT: index into graph inputs */
-    hn_value value;  /* the graph value that it holds; 0: none */
+    hn_expr extent; /* elements from the first to one past the last that the strides reach */
+    uint32_t input; /* of INPUT: index into graph inputs */
+    hn_value value; /* the graph value that it holds; 0: none */
 } hn_buffer;
 
 typedef enum hn_sop_kind {
-    HN_SOP_ELEM,     /* op = an element-wise row of ops.def; args */
-    HN_SOP_CAST,     /* args[0] to dtype */
-    HN_SOP_CONST,    /* imm; dtype */
-    HN_SOP_LOAD,     /* buffer[index] */
-    HN_SOP_INDEX,    /* the value of `index` as dtype I64 */
-    HN_SOP_INDIRECT, /* binds the symbol `index` to the I64 args[0], wrapped when imm.i & 1, checked against its extent */
-    HN_SOP_RANDOM,   /* philox: args[0] the I64 seed; index: element number; imm.i: stream; op: kind, see hn_random_kind */
-    HN_SOP_RESULT    /* in kernel form only: the result of reduction number imm.i */
+    HN_SOP_ELEM,  /* op = an element-wise row of ops.def; args */
+    HN_SOP_CAST,  /* args[0] to dtype */
+    HN_SOP_CONST, /* imm; dtype */
+    HN_SOP_LOAD,  /* buffer[index] */
+    HN_SOP_INDEX, /* the value of `index` as dtype I64 */
+    /* binds the symbol `index` to the I64 args[0], wrapped when imm.i & 1, checked against its
+     * extent */
+    HN_SOP_INDIRECT,
+    /* philox: args[0] the I64 seed; index: element number; imm.i: stream; op: kind, see
+     * hn_random_kind */
+    HN_SOP_RANDOM,
+    HN_SOP_RESULT /* in kernel form only: the result of reduction number imm.i */
 } hn_sop_kind;
 
 typedef enum hn_random_kind { HN_RANDOM_UNIFORM, HN_RANDOM_NORMAL, HN_RANDOM_BITS } hn_random_kind;
@@ -70,29 +75,39 @@ typedef struct hn_body {
 
 typedef enum hn_loop_kind {
     HN_LOOP_POINTWISE,
-    HN_LOOP_REDUCE,  /* reduce_op over the reduction dims: SUM PROD AMIN AMAX ANY ALL ARGMIN ARGMAX */
-    HN_LOOP_SCAN,    /* one reduction dim, every prefix stored: CUMSUM CUMPROD CUMMAX CUMMIN LOGCUMSUMEXP */
-    HN_LOOP_SCATTER  /* stores with a mode at a data-dependent index; runs in order, on one thread */
+    /* reduce_op over the reduction dims: SUM PROD AMIN AMAX ANY ALL ARGMIN ARGMAX */
+    HN_LOOP_REDUCE,
+    /* one reduction dim, every prefix stored: CUMSUM CUMPROD CUMMAX CUMMIN LOGCUMSUMEXP */
+    HN_LOOP_SCAN,
+    /* stores with a mode at a data-dependent index; runs in order, on one thread */
+    HN_LOOP_SCATTER
 } hn_loop_kind;
 
-typedef enum hn_store_mode { HN_STORE_SET, HN_STORE_ADD, HN_STORE_MUL, HN_STORE_MIN, HN_STORE_MAX } hn_store_mode;
+typedef enum hn_store_mode {
+    HN_STORE_SET,
+    HN_STORE_ADD,
+    HN_STORE_MUL,
+    HN_STORE_MIN,
+    HN_STORE_MAX
+} hn_store_mode;
 
 /* Where a result goes. */
 typedef struct hn_loop_store {
     hn_buf buffer;
-    hn_expr index; /* POINTWISE, SCAN, SCATTER: over all variables; REDUCE: over the parallel ones */
-    hn_sid value;  /* of REDUCE and SCAN: what is combined */
+    /* POINTWISE, SCAN, SCATTER: over all variables; REDUCE: over the parallel ones */
+    hn_expr index;
+    hn_sid value; /* of REDUCE and SCAN: what is combined */
     hn_store_mode mode;
 } hn_loop_store;
 
 typedef struct hn_loop {
     hn_loop_kind kind;
-    uint32_t rank, red_rank;     /* parallel dims first, then reduction dims */
-    hn_expr vars[HN_MAX_RANK];   /* index symbols (hn_sym_index), ordinals 0.. */
+    uint32_t rank, red_rank;   /* parallel dims first, then reduction dims */
+    hn_expr vars[HN_MAX_RANK]; /* index symbols (hn_sym_index), ordinals 0.. */
     hn_body body;
-    hn_op reduce_op;             /* of REDUCE and SCAN */
+    hn_op reduce_op; /* of REDUCE and SCAN */
     hn_loop_store store;
-    hn_loop_store indices;            /* CUMMAX, CUMMIN: second result; buffer 0 otherwise */
+    hn_loop_store indices; /* CUMMAX, CUMMIN: second result; buffer 0 otherwise */
 } hn_loop;
 
 /* A call of an operation: extern_abi.h. For targets without the operation there may be loops beside
@@ -102,17 +117,18 @@ typedef struct hn_extern {
     hn_extern_kind kind;
     uint32_t operand_count;
     struct hn_extern_operand {
-        hn_buf buffer;       /* 0: absent */
+        hn_buf buffer; /* 0: absent */
         hn_expr offset_elems;
         bool written;
     } operands[6];
     uint32_t param_count;
     hn_expr params[48];
-    hn_loop *loops; /* in order */
+    hn_loop *loops;      /* in order */
     uint32_t loop_count; /* 0: the target must have the operation */
 } hn_extern;
 
-enum { HN_OPERATIONS_ALL = (1 << HN_EXTERN_KIND_COUNT) - 2 }; /* a bit for each kind; there is none of number 0 */
+/* a bit for each kind; there is none of number 0 */
+enum { HN_OPERATIONS_ALL = (1 << HN_EXTERN_KIND_COUNT) - 2 };
 
 /* BRANCH_THEN ... BRANCH_ELSE ... BRANCH_END bracket the items of a conditional; they nest. */
 typedef enum hn_item_kind {
@@ -130,8 +146,9 @@ typedef struct hn_item_info {
     uint32_t origin; /* hn_graph.origins */
     hn_loop *loop;
     hn_extern *ext;
-    hn_buf cond;     /* of ASSERT and BRANCH_THEN: a bool buffer of one element; of DEFINE: a whole number */
-    hn_expr symbol;  /* of DEFINE: a DATA symbol */
+    /* of ASSERT and BRANCH_THEN: a bool buffer of one element; of DEFINE: a whole number */
+    hn_buf cond;
+    hn_expr symbol; /* of DEFINE: a DATA symbol */
     hn_str message;
 } hn_item_info;
 
@@ -143,7 +160,8 @@ typedef struct hn_result {
     hn_expr offset;
 } hn_result;
 
-/* The node whose index an INDIRECT symbol is. Loops are fused, and then it need not be the node that the kernel is named after. */
+/* The node whose index an INDIRECT symbol is. Loops are fused, and then it need not be the node
+ * that the kernel is named after. */
 typedef struct hn_index_origin {
     hn_expr symbol;
     uint32_t origin; /* hn_graph.origins */
@@ -154,25 +172,42 @@ typedef struct hn_program {
     hn_sym *sym;
     const hn_graph *graph;
     hn_device_kind device; /* of buffers that are added and are not on another one already */
-    struct { hn_buffer *items; uint32_t count, cap; } buffers; /* [0] unused */
-    struct { hn_item_info *items; uint32_t count, cap; } items; /* [0] unused */
-    struct { hn_result *items; uint32_t count, cap; } results;
-    struct { hn_index_origin *items; uint32_t count, cap; } index_origins; /* for messages only: no part of the text form */
+    struct {
+        hn_buffer *items;
+        uint32_t count, cap;
+    } buffers; /* [0] unused */
+    struct {
+        hn_item_info *items;
+        uint32_t count, cap;
+    } items; /* [0] unused */
+    struct {
+        hn_result *items;
+        uint32_t count, cap;
+    } results;
+    /* for messages only: no part of the text form */
+    struct {
+        hn_index_origin *items;
+        uint32_t count, cap;
+    } index_origins;
 } hn_program;
 
 hn_status hn_program_create(hn_graph *graph, hn_arena *arena, hn_program **out) HN_MUST_USE;
 hn_status hn_program_add_buffer(hn_program *p, hn_buffer buffer, hn_buf *out) HN_MUST_USE;
 /* The program is for this device: all its buffers are there, those too that are added later. */
 void hn_program_set_device(hn_program *p, hn_device_kind device);
-hn_status hn_program_add_loop(hn_program *p, const hn_loop *loop, uint32_t origin, hn_item *out) HN_MUST_USE;
-hn_status hn_program_add_extern(hn_program *p, const hn_extern *ext, uint32_t origin, hn_item *out) HN_MUST_USE;
+hn_status hn_program_add_loop(hn_program *p, const hn_loop *loop, uint32_t origin,
+                              hn_item *out) HN_MUST_USE;
+hn_status hn_program_add_extern(hn_program *p, const hn_extern *ext, uint32_t origin,
+                                hn_item *out) HN_MUST_USE;
 
-hn_status hn_program_add_item(hn_program *p, hn_item_info item) HN_MUST_USE; /* ASSERT, DEFINE and the BRANCH kinds */
+/* ASSERT, DEFINE and the BRANCH kinds */
+hn_status hn_program_add_item(hn_program *p, hn_item_info item) HN_MUST_USE;
 
 /* Appends `sop`, or returns an equal one that is there already. 0 without memory. */
 hn_sid hn_body_add(hn_arena *arena, hn_body *body, const hn_sop *sop);
 
-/* Checks ids, order, symbols in scope and dtypes of every body; that each TEMP and OUTPUT is written before it is read. */
+/* Checks ids, order, symbols in scope and dtypes of every body; that each TEMP and OUTPUT is
+ * written before it is read. */
 hn_status hn_program_verify(const hn_program *p) HN_MUST_USE;
 /* The text form: docs/ir.md. Parsing what was printed gives the same text. */
 void hn_program_print(const hn_program *p, hn_strbuf *out);

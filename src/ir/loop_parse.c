@@ -1,5 +1,6 @@
-/* loop_parse.c: reads the text form of loop IR. One recursive-descent reader; each function stands for a rule of the
- * grammar in docs/ir.md. What the verifier asks is asked piece by piece, so that its errors name a line. */
+/* loop_parse.c: reads the text form of loop IR. One recursive-descent reader; each function stands
+ * for a rule of the grammar in docs/ir.md. What the verifier asks is asked piece by piece, so that
+ * its errors name a line. */
 #include "ir/facts.h"
 #include "ir/layout_text.h"
 #include "ir/loop_text.h"
@@ -19,19 +20,27 @@ typedef struct parser {
     bool checking; /* items have begun: there are no more buffers */
 } parser;
 
-static hn_status fail(parser *ps, const char *what) { return hn_lex_fail(&ps->lex, ps->lex.p, what); }
+static hn_status fail(parser *ps, const char *what) {
+    return hn_lex_fail(&ps->lex, ps->lex.p, what);
+}
 
 /* --- expressions --- */
 
 /* Outside of loops: of sizes alone. */
-static hn_status read_size(parser *ps, hn_expr *out) { return hn_text_read_size(&ps->lex, ps->sym, out); }
+static hn_status read_size(parser *ps, hn_expr *out) {
+    return hn_text_read_size(&ps->lex, ps->sym, out);
+}
 
 /* --- words --- */
 
 /* What the ops of a body may refer to; NULL: outside of bodies. */
 static hn_sop_reader sops(parser *ps, const hn_body *body) {
-    return (hn_sop_reader){.lex = &ps->lex, .sym = ps->sym, .letter = 'b', .memory_name = "buffer",
-                           .memory_count = ps->p->buffers.count, .value_count = body ? body->count : 0};
+    return (hn_sop_reader){.lex = &ps->lex,
+                           .sym = ps->sym,
+                           .letter = 'b',
+                           .memory_name = "buffer",
+                           .memory_count = ps->p->buffers.count,
+                           .value_count = body ? body->count : 0};
 }
 
 static hn_status read_buffer_name(parser *ps, hn_buf *out) {
@@ -66,10 +75,12 @@ static hn_status read_buffer(parser *ps) {
     hn_buf b;
     const char *where = hn_lex_here(&ps->lex);
     HN_TRY(hn_text_read_numbered(&ps->lex, 'b', "expected a statement", &b));
-    if (b != ps->p->buffers.count) return hn_lex_fail(&ps->lex, where, "buffers are numbered from b1 in order");
+    if (b != ps->p->buffers.count)
+        return hn_lex_fail(&ps->lex, where, "buffers are numbered from b1 in order");
     if (ps->checking) return hn_lex_fail(&ps->lex, where, "buffers come before all items");
     HN_TRY(hn_lex_expect(&ps->lex, ':'));
-    buffer.kind = (hn_buffer_kind)hn_text_accept_one_of(&ps->lex, hn_buffer_kind_names, HN_BUFFER_OUTPUT + 1);
+    buffer.kind =
+        (hn_buffer_kind)hn_text_accept_one_of(&ps->lex, hn_buffer_kind_names, HN_BUFFER_OUTPUT + 1);
     if (buffer.kind > HN_BUFFER_OUTPUT) return fail(ps, "expected 'input', 'temp' or 'output'");
     if (buffer.kind == HN_BUFFER_INPUT) HN_TRY(hn_lex_u32(&ps->lex, &buffer.input));
     HN_TRY(hn_text_read_dtype(&ps->lex, &buffer.dtype));
@@ -93,11 +104,13 @@ static hn_status read_sop(parser *ps, hn_loop *loop) {
     uint32_t number;
     HN_TRY(hn_lex_expect(&ps->lex, '%'));
     HN_TRY(hn_lex_u32(&ps->lex, &number));
-    if (number != body->count) return hn_lex_fail(&ps->lex, where, "ops are numbered from %1 in order");
+    if (number != body->count)
+        return hn_lex_fail(&ps->lex, where, "ops are numbered from %1 in order");
     HN_TRY(hn_lex_expect(&ps->lex, '='));
     HN_TRY(hn_sop_read(&r, &op));
     HN_PUSH(ps->arena, body, op);
-    return hn_lex_blame(&ps->lex, where, hn_loop_check_sop(&ps->check, ps->p->items.count, loop, number));
+    return hn_lex_blame(&ps->lex, where,
+                        hn_loop_check_sop(&ps->check, ps->p->items.count, loop, number));
 }
 
 /* --- loops --- */
@@ -164,7 +177,8 @@ static hn_status read_loop_item(parser *ps, hn_loop_kind kind) {
 /* --- other items --- */
 
 static hn_status read_operand(parser *ps, hn_extern *ext) {
-    if (ext->operand_count == sizeof ext->operands / sizeof *ext->operands) return fail(ps, "too many operands");
+    if (ext->operand_count == sizeof ext->operands / sizeof *ext->operands)
+        return fail(ps, "too many operands");
     struct hn_extern_operand *operand = &ext->operands[ext->operand_count++];
     if (hn_lex_accept_word(&ps->lex, "none")) return NULL;
     operand->written = hn_lex_accept_word(&ps->lex, "out");
@@ -173,7 +187,10 @@ static hn_status read_operand(parser *ps, hn_extern *ext) {
 
 /* as { reduce sum (...) { ... } pointwise (...) { ... } } */
 static hn_status read_loops_of_call(parser *ps, hn_extern *ext) {
-    struct { hn_loop *items; uint32_t count, cap; } loops = {0};
+    struct {
+        hn_loop *items;
+        uint32_t count, cap;
+    } loops = {0};
     hn_loop loop;
     uint32_t origin;
     if (!hn_lex_accept_word(&ps->lex, "as")) return NULL;
@@ -186,7 +203,9 @@ static hn_status read_loops_of_call(parser *ps, hn_extern *ext) {
         HN_PUSH(ps->arena, &loops, loop);
         ext->loops = loops.items;
         ext->loop_count = loops.count;
-        HN_TRY(hn_lex_blame(&ps->lex, where, hn_loop_check_of_call(&ps->check, ps->p->items.count, ext, loops.count - 1)));
+        HN_TRY(hn_lex_blame(
+            &ps->lex, where,
+            hn_loop_check_of_call(&ps->check, ps->p->items.count, ext, loops.count - 1)));
     } while (!hn_lex_accept(&ps->lex, '}'));
     return NULL;
 }
@@ -225,7 +244,8 @@ static hn_status read_control(parser *ps, hn_item_kind kind) {
         HN_TRY(read_define(ps, &item));
         HN_TRY(hn_lex_expect(&ps->lex, '='));
     }
-    if (kind != HN_ITEM_BRANCH_ELSE && kind != HN_ITEM_BRANCH_END) HN_TRY(read_buffer_name(ps, &item.cond));
+    if (kind != HN_ITEM_BRANCH_ELSE && kind != HN_ITEM_BRANCH_END)
+        HN_TRY(read_buffer_name(ps, &item.cond));
     if (kind == HN_ITEM_ASSERT) HN_TRY(hn_lex_string(&ps->lex, &item.message));
     HN_TRY(read_origin(ps, &item.origin));
     return hn_program_add_item(ps->p, item);
@@ -243,15 +263,19 @@ static hn_status read_result(parser *ps) {
 }
 
 static hn_status read_item(parser *ps, bool *out_found) {
-    static const struct { const char *word; hn_item_kind kind; } controls[] = {
-        {"assert", HN_ITEM_ASSERT}, {"then", HN_ITEM_BRANCH_THEN}, {"else", HN_ITEM_BRANCH_ELSE},
+    static const struct {
+        const char *word;
+        hn_item_kind kind;
+    } controls[] = {
+        {"assert", HN_ITEM_ASSERT},  {"then", HN_ITEM_BRANCH_THEN}, {"else", HN_ITEM_BRANCH_ELSE},
         {"end", HN_ITEM_BRANCH_END}, {"define", HN_ITEM_DEFINE},
     };
     *out_found = true;
     uint32_t kind = hn_text_accept_one_of(&ps->lex, hn_loop_kind_names, HN_LOOP_SCATTER + 1);
     if (kind <= HN_LOOP_SCATTER) return read_loop_item(ps, (hn_loop_kind)kind);
     for (size_t k = 0; k < sizeof controls / sizeof *controls; k++)
-        if (hn_lex_accept_word(&ps->lex, controls[k].word)) return read_control(ps, controls[k].kind);
+        if (hn_lex_accept_word(&ps->lex, controls[k].word))
+            return read_control(ps, controls[k].kind);
     kind = hn_text_accept_one_of(&ps->lex, hn_extern_kind_names, HN_EXTERN_KIND_COUNT);
     if (kind < HN_EXTERN_KIND_COUNT) return read_extern(ps, (hn_extern_kind)kind);
     *out_found = false;
@@ -303,7 +327,9 @@ bool hn_program_is_text(hn_str text) {
 
 hn_status hn_program_parse(hn_arena *arena, hn_sym *sym, hn_str text, hn_program **out) {
     const char *start = text.ptr ? text.ptr : "";
-    parser ps = {.lex = {.arena = arena, .start = start, .p = start, .end = start + text.len}, .arena = arena, .sym = sym};
+    parser ps = {.lex = {.arena = arena, .start = start, .p = start, .end = start + text.len},
+                 .arena = arena,
+                 .sym = sym};
     HN_TRY(hn_graph_create(arena, sym, &ps.g));
     ps.facts = (hn_text_facts_reader){.lex = &ps.lex, .g = ps.g};
     hn_status status = hn_program_create(ps.g, arena, &ps.p);

@@ -1,4 +1,5 @@
-/* loop_print.c: the text of loop IR and of bodies: --dump-after, `henry opt`, messages. It parses back, loop_parse.c.
+/* loop_print.c: the text of loop IR and of bodies: --dump-after, `henry opt`, messages. It parses
+ * back, loop_parse.c.
  * Grammar: docs/ir.md. */
 #include "ir/facts.h"
 #include "ir/layout_text.h"
@@ -7,7 +8,9 @@
 #include "ir/sop_text.h"
 #include "ir/text.h"
 
-static void put_expr(const hn_program *p, hn_expr e, hn_strbuf *out) { hn_text_print_expr(p->sym, e, out); }
+static void put_expr(const hn_program *p, hn_expr e, hn_strbuf *out) {
+    hn_text_print_expr(p->sym, e, out);
+}
 
 static void put_exprs(const hn_program *p, const hn_expr *list, uint32_t count, hn_strbuf *out) {
     hn_strbuf_putc(out, '[');
@@ -54,9 +57,11 @@ static void put_vars(const hn_program *p, const hn_expr *vars, uint32_t count, h
 }
 
 /* `indent` spaces in front of each line. */
-static void put_loop(const hn_program *p, const hn_loop *loop, uint32_t origin, int indent, hn_strbuf *out) {
+static void put_loop(const hn_program *p, const hn_loop *loop, uint32_t origin, int indent,
+                     hn_strbuf *out) {
     hn_strbuf_printf(out, "%*s%s", indent, "", hn_loop_kind_names[loop->kind]);
-    if (loop->kind == HN_LOOP_REDUCE || loop->kind == HN_LOOP_SCAN) hn_strbuf_printf(out, " %s", hn_op_facts(loop->reduce_op)->name);
+    if (loop->kind == HN_LOOP_REDUCE || loop->kind == HN_LOOP_SCAN)
+        hn_strbuf_printf(out, " %s", hn_op_facts(loop->reduce_op)->name);
     hn_strbuf_puts(out, " (");
     put_vars(p, loop->vars, loop->rank, out);
     hn_strbuf_puts(out, "; ");
@@ -64,7 +69,8 @@ static void put_loop(const hn_program *p, const hn_loop *loop, uint32_t origin, 
     hn_strbuf_putc(out, ')');
     put_origin(p, origin, out);
     hn_strbuf_puts(out, " {\n");
-    for (hn_sid s = 1; s < loop->body.count; s++) put_sop(p, indent + 2, s, &loop->body.items[s], out);
+    for (hn_sid s = 1; s < loop->body.count; s++)
+        put_sop(p, indent + 2, s, &loop->body.items[s], out);
     hn_strbuf_printf(out, "%*s", indent + 2, "");
     hn_sop_print_store(p->sym, 'b', &loop->store, out);
     hn_strbuf_putc(out, '\n');
@@ -146,13 +152,15 @@ static void put_result(const hn_program *p, const hn_result *result, hn_strbuf *
 
 static hn_status collect_loop(hn_text_facts *facts, const hn_loop *loop) {
     HN_TRY(hn_text_facts_collect_list(facts, loop->vars, loop->rank + loop->red_rank));
-    for (hn_sid s = 1; s < loop->body.count; s++) HN_TRY(hn_text_facts_collect(facts, loop->body.items[s].index));
+    for (hn_sid s = 1; s < loop->body.count; s++)
+        HN_TRY(hn_text_facts_collect(facts, loop->body.items[s].index));
     HN_TRY(hn_text_facts_collect(facts, loop->store.index));
     return hn_text_facts_collect(facts, loop->indices.index);
 }
 
 static hn_status collect_extern(hn_text_facts *facts, const hn_extern *ext) {
-    for (uint32_t k = 0; k < ext->operand_count; k++) HN_TRY(hn_text_facts_collect(facts, ext->operands[k].offset_elems));
+    for (uint32_t k = 0; k < ext->operand_count; k++)
+        HN_TRY(hn_text_facts_collect(facts, ext->operands[k].offset_elems));
     HN_TRY(hn_text_facts_collect_list(facts, ext->params, ext->param_count));
     for (uint32_t k = 0; k < ext->loop_count; k++) HN_TRY(collect_loop(facts, &ext->loops[k]));
     return NULL;

@@ -1,5 +1,5 @@
-/* loop_verify.c: what must hold of loop IR: ids known, arguments before uses, dtypes that fit, symbols in scope, buffers
- * written before they are read, conditionals that nest. */
+/* loop_verify.c: what must hold of loop IR: ids known, arguments before uses, dtypes that fit,
+ * symbols in scope, buffers written before they are read, conditionals that nest. */
 #include "ir/loop_text.h"
 #include "ir/sop.h"
 
@@ -12,7 +12,9 @@ static hn_status bad(hn_item item, const char *what, uint32_t id) {
 hn_status hn_loop_checker_init(hn_loop_checker *c, const hn_program *p) {
     *c = (hn_loop_checker){.p = p, .written = calloc(p->buffers.count + 1, 1)};
     if (!c->written) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory while verifying loop IR");
-    for (hn_buf b = 1; b < p->buffers.count; b++) c->written[b] = p->buffers.items[b].kind == HN_BUFFER_INPUT ? HN_BUFFER_WRITTEN : HN_BUFFER_UNWRITTEN;
+    for (hn_buf b = 1; b < p->buffers.count; b++)
+        c->written[b] =
+            p->buffers.items[b].kind == HN_BUFFER_INPUT ? HN_BUFFER_WRITTEN : HN_BUFFER_UNWRITTEN;
     return NULL;
 }
 
@@ -22,7 +24,9 @@ static const hn_buffer *buffer_of(const hn_loop_checker *c, hn_buf b) {
     return b && b < c->p->buffers.count ? &c->p->buffers.items[b] : NULL;
 }
 
-static bool is_written(const hn_loop_checker *c, hn_buf b) { return c->written[b] == HN_BUFFER_WRITTEN; }
+static bool is_written(const hn_loop_checker *c, hn_buf b) {
+    return c->written[b] == HN_BUFFER_WRITTEN;
+}
 
 /* --- symbols --- */
 
@@ -34,12 +38,15 @@ static bool is_var(const hn_loop *loop, hn_expr symbol, uint32_t count) {
 
 static bool is_bound(const hn_loop *loop, hn_expr symbol, hn_sid before) {
     for (hn_sid s = 1; s < before; s++)
-        if (loop->body.items[s].kind == HN_SOP_INDIRECT && loop->body.items[s].index == symbol) return true;
+        if (loop->body.items[s].kind == HN_SOP_INDIRECT && loop->body.items[s].index == symbol)
+            return true;
     return false;
 }
 
-/* Whether loop variables in `e` are among the first `vars` of the loop, and indirect symbols bound in front of op `before`. */
-static bool in_scope(const hn_loop_checker *c, const hn_loop *loop, hn_expr e, uint32_t vars, hn_sid before) {
+/* Whether loop variables in `e` are among the first `vars` of the loop, and indirect symbols bound
+ * in front of op `before`. */
+static bool in_scope(const hn_loop_checker *c, const hn_loop *loop, hn_expr e, uint32_t vars,
+                     hn_sid before) {
     enum { MOST = 64 };
     hn_expr symbols[MOST];
     uint32_t count = hn_sym_symbols(c->p->sym, e, symbols, MOST);
@@ -67,7 +74,8 @@ static hn_status check_load(const hn_loop_checker *c, hn_item item, const hn_sop
     const hn_buffer *buffer = buffer_of(c, op->buffer);
     if (!buffer) return bad(item, "unknown buffer at op", s);
     if (buffer->dtype != op->dtype) return bad(item, "load of another dtype at op", s);
-    return is_written(c, op->buffer) ? NULL : bad(item, "read before it is written: buffer", op->buffer);
+    return is_written(c, op->buffer) ? NULL
+                                     : bad(item, "read before it is written: buffer", op->buffer);
 }
 
 hn_status hn_loop_check_sop(const hn_loop_checker *c, hn_item item, const hn_loop *loop, hn_sid s) {
@@ -79,50 +87,64 @@ hn_status hn_loop_check_sop(const hn_loop_checker *c, hn_item item, const hn_loo
     if (wrong) return HN_ERROR(HN_INTERNAL, "loop IR item %u: %s at op %u", item, wrong, s);
     if (op->kind == HN_SOP_LOAD) HN_TRY(check_load(c, item, op, s));
     if (!hn_sop_has_index(op)) return NULL;
-    return in_scope(c, loop, op->index, loop->rank + loop->red_rank, s) ? NULL : bad(item, "a symbol that is not in scope at op", s);
+    return in_scope(c, loop, op->index, loop->rank + loop->red_rank, s)
+               ? NULL
+               : bad(item, "a symbol that is not in scope at op", s);
 }
 
 /* --- items --- */
 
 static hn_status write_to(hn_loop_checker *c, hn_item item, hn_buf b) {
-    if (c->written[b] == HN_BUFFER_INSIDE) return bad(item, "store to a temporary of a call: buffer", b);
+    if (c->written[b] == HN_BUFFER_INSIDE)
+        return bad(item, "store to a temporary of a call: buffer", b);
     c->written[b] = HN_BUFFER_WRITTEN;
     return NULL;
 }
 
-static hn_status check_store(hn_loop_checker *c, hn_item item, const hn_loop *loop, const hn_loop_store *store, bool any_dtype) {
+static hn_status check_store(hn_loop_checker *c, hn_item item, const hn_loop *loop,
+                             const hn_loop_store *store, bool any_dtype) {
     const hn_buffer *buffer = buffer_of(c, store->buffer);
     uint32_t vars = loop->kind == HN_LOOP_REDUCE ? loop->rank : loop->rank + loop->red_rank;
     if (!buffer) return bad(item, "store to unknown buffer", store->buffer);
-    if (!store->value || store->value >= loop->body.count) return bad(item, "store of unknown op", store->value);
+    if (!store->value || store->value >= loop->body.count)
+        return bad(item, "store of unknown op", store->value);
     if (buffer->kind == HN_BUFFER_INPUT) return bad(item, "store to input buffer", store->buffer);
-    if (!any_dtype && buffer->dtype != loop->body.items[store->value].dtype) return bad(item, "store of another dtype to buffer", store->buffer);
+    if (!any_dtype && buffer->dtype != loop->body.items[store->value].dtype)
+        return bad(item, "store of another dtype to buffer", store->buffer);
     if (!store->index || !in_scope(c, loop, store->index, vars, loop->body.count))
-        return bad(item, "no index, or a symbol that is not in scope, in the store to buffer", store->buffer);
+        return bad(item, "no index, or a symbol that is not in scope, in the store to buffer",
+                   store->buffer);
     return write_to(c, item, store->buffer);
 }
 
 static hn_status check_vars(const hn_loop_checker *c, hn_item item, const hn_loop *loop) {
     uint32_t count = loop->rank + loop->red_rank;
     for (uint32_t k = 0; k < count; k++) {
-        if (hn_sym_symbol_kind(c->p->sym, loop->vars[k]) != HN_SYMBOL_INDEX) return bad(item, "no loop variable at dimension", k);
+        if (hn_sym_symbol_kind(c->p->sym, loop->vars[k]) != HN_SYMBOL_INDEX)
+            return bad(item, "no loop variable at dimension", k);
         for (uint32_t j = 0; j < k; j++)
-            if (hn_sym_index_ordinal(c->p->sym, loop->vars[j]) == hn_sym_index_ordinal(c->p->sym, loop->vars[k]))
+            if (hn_sym_index_ordinal(c->p->sym, loop->vars[j]) ==
+                hn_sym_index_ordinal(c->p->sym, loop->vars[k]))
                 return bad(item, "two variables of one name at dimension", k);
     }
     return NULL;
 }
 
 static hn_status check_loop(hn_loop_checker *c, hn_item item, const hn_loop *loop) {
-    static const hn_op_class combines[] = {[HN_LOOP_REDUCE] = HN_OPC_REDUCE, [HN_LOOP_SCAN] = HN_OPC_SCAN, [HN_LOOP_SCATTER] = 0};
-    if (loop->rank + loop->red_rank > HN_MAX_RANK) return bad(item, "too many dimensions:", loop->rank + loop->red_rank);
+    static const hn_op_class combines[] = {
+        [HN_LOOP_REDUCE] = HN_OPC_REDUCE, [HN_LOOP_SCAN] = HN_OPC_SCAN, [HN_LOOP_SCATTER] = 0};
+    if (loop->rank + loop->red_rank > HN_MAX_RANK)
+        return bad(item, "too many dimensions:", loop->rank + loop->red_rank);
     HN_TRY(check_vars(c, item, loop));
-    if (loop->kind == HN_LOOP_SCAN && loop->red_rank > 1) return bad(item, "a scan of several dimensions:", loop->red_rank);
-    if ((loop->kind == HN_LOOP_REDUCE || loop->kind == HN_LOOP_SCAN) && hn_op_facts(loop->reduce_op)->op_class != combines[loop->kind])
+    if (loop->kind == HN_LOOP_SCAN && loop->red_rank > 1)
+        return bad(item, "a scan of several dimensions:", loop->red_rank);
+    if ((loop->kind == HN_LOOP_REDUCE || loop->kind == HN_LOOP_SCAN) &&
+        hn_op_facts(loop->reduce_op)->op_class != combines[loop->kind])
         return bad(item, "op that does not combine:", loop->reduce_op);
     bool position = hn_op_has(loop->reduce_op, HN_TRAIT_POSITION);
     bool pairs = loop->kind == HN_LOOP_SCAN && hn_op_result_count(loop->reduce_op) == 2;
-    if (loop->indices.buffer && !pairs) return bad(item, "positions of a loop that has none, to buffer", loop->indices.buffer);
+    if (loop->indices.buffer && !pairs)
+        return bad(item, "positions of a loop that has none, to buffer", loop->indices.buffer);
     HN_TRY(check_store(c, item, loop, &loop->store, loop->kind == HN_LOOP_REDUCE && position));
     return loop->indices.buffer ? check_store(c, item, loop, &loop->indices, true) : NULL;
 }
@@ -141,17 +163,21 @@ static bool is_stored_before(const hn_extern *ext, uint32_t k, hn_buf b) {
     return false;
 }
 
-hn_status hn_loop_check_of_call(hn_loop_checker *c, hn_item item, const hn_extern *ext, uint32_t k) {
+hn_status hn_loop_check_of_call(hn_loop_checker *c, hn_item item, const hn_extern *ext,
+                                uint32_t k) {
     const hn_loop *loop = &ext->loops[k];
     hn_buf to = loop->store.buffer;
     for (hn_sid s = 1; s < loop->body.count; s++) {
         const hn_sop *op = &loop->body.items[s];
-        if (op->kind == HN_SOP_LOAD && !reads_operand(ext, op->buffer) && !is_stored_before(ext, k, op->buffer))
+        if (op->kind == HN_SOP_LOAD && !reads_operand(ext, op->buffer) &&
+            !is_stored_before(ext, k, op->buffer))
             return bad(item, "a loop of a call reads what is no operand: buffer", op->buffer);
     }
     bool is_result = ext->operands[0].written && to == ext->operands[0].buffer;
-    bool is_free = buffer_of(c, to) && c->p->buffers.items[to].kind == HN_BUFFER_TEMP && c->written[to] == HN_BUFFER_UNWRITTEN;
-    if (!is_result && !is_free) return bad(item, "a loop of a call stores to what is no temporary of its own: buffer", to);
+    bool is_free = buffer_of(c, to) && c->p->buffers.items[to].kind == HN_BUFFER_TEMP &&
+                   c->written[to] == HN_BUFFER_UNWRITTEN;
+    if (!is_result && !is_free)
+        return bad(item, "a loop of a call stores to what is no temporary of its own: buffer", to);
     return check_loop(c, item, loop);
 }
 
@@ -170,7 +196,8 @@ static hn_status check_extern(hn_loop_checker *c, hn_item item, const hn_extern 
     for (uint32_t k = 0; k < ext->loop_count; k++) {
         hn_buf to = ext->loops[k].store.buffer;
         bool is_last = k + 1 == ext->loop_count, is_result = to == ext->operands[0].buffer;
-        if (is_last != is_result) return bad(item, "not the last loop alone stores the result of a call: loop", k);
+        if (is_last != is_result)
+            return bad(item, "not the last loop alone stores the result of a call: loop", k);
         if (!is_last) c->written[to] = HN_BUFFER_INSIDE;
     }
     return NULL;
@@ -198,9 +225,11 @@ hn_status hn_loop_check_item(hn_loop_checker *c, hn_item i) {
     bool bracket = item->kind == HN_ITEM_BRANCH_ELSE || item->kind == HN_ITEM_BRANCH_END;
     if (!bracket) {
         if (!buffer_of(c, item->cond)) return bad(i, "unknown buffer", item->cond);
-        if (!is_written(c, item->cond)) return bad(i, "condition read before it is written: buffer", item->cond);
+        if (!is_written(c, item->cond))
+            return bad(i, "condition read before it is written: buffer", item->cond);
     }
-    if (item->kind == HN_ITEM_DEFINE && !item->symbol) return bad(i, "a definition without a symbol at", i);
+    if (item->kind == HN_ITEM_DEFINE && !item->symbol)
+        return bad(i, "a definition without a symbol at", i);
     return bracket || item->kind == HN_ITEM_BRANCH_THEN ? check_bracket(c, i, item->kind) : NULL;
 }
 
@@ -211,7 +240,8 @@ hn_status hn_loop_check_end(const hn_loop_checker *c) {
             return HN_ERROR(HN_INTERNAL, "loop IR: buffer %u is on no known device", b);
     for (uint32_t k = 0; k < c->p->results.count; k++) {
         hn_buf b = c->p->results.items[k].buffer;
-        if (!buffer_of(c, b) || !is_written(c, b)) return HN_ERROR(HN_INTERNAL, "loop IR: result %u is never written", k);
+        if (!buffer_of(c, b) || !is_written(c, b))
+            return HN_ERROR(HN_INTERNAL, "loop IR: result %u is never written", k);
     }
     return NULL;
 }

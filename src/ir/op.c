@@ -1,5 +1,6 @@
-/* op.c: the op tables in memory. The rows of ops.def and aten.def become one array of facts; the parameter text of a row
- * is parsed when the row is first asked for, into one static pool; the names go into one hash table. */
+/* op.c: the op tables in memory. The rows of ops.def and aten.def become one array of facts; the
+ * parameter text of a row is parsed when the row is first asked for, into one static pool; the
+ * names go into one hash table. */
 #include "ir/op.h"
 
 #include "base/compiler.h"
@@ -22,35 +23,41 @@ enum {
 
 static const hn_op_info op_facts[HN_ALL_OP_COUNT] = {
     [HN_OP_NONE] = {.name = "none", .params_text = "", .returns_text = "", .doc = ""},
-#define HN_OP(op, text, class, on, results, pure, work, flags, params, meaning)                                        \
-    [HN_OP_##op] = {.name = text,                                                                                      \
-                    .op_class = HN_OPC_##class,                                                                        \
-                    .dtypes = HN_DTYPES_##on,                                                                          \
-                    .result_count = results,                                                                           \
-                    .purity = HN_PURITY_##pure,                                                                        \
-                    .cost = work,                                                                                      \
-                    .traits = flags,                                                                                   \
-                    .params_text = params,                                                                             \
-                    .returns_text = "",                                                                                \
+#define HN_OP(op, text, class, on, results, pure, work, flags, params, meaning)                    \
+    [HN_OP_##op] = {.name = text,                                                                  \
+                    .op_class = HN_OPC_##class,                                                    \
+                    .dtypes = HN_DTYPES_##on,                                                      \
+                    .result_count = results,                                                       \
+                    .purity = HN_PURITY_##pure,                                                    \
+                    .cost = work,                                                                  \
+                    .traits = flags,                                                               \
+                    .params_text = params,                                                         \
+                    .returns_text = "",                                                            \
                     .doc = meaning},
 #include "ir/ops.def"
 #undef HN_OP
-#define HN_ATEN(op, text, decompose, params, returns)                                                                  \
-    [HN_ATEN_##op] = {.name = text, .op_class = HN_OPC_ATEN, .params_text = params, .returns_text = returns, .doc = ""},
+#define HN_ATEN(op, text, decompose, params, returns)                                              \
+    [HN_ATEN_##op] = {.name = text,                                                                \
+                      .op_class = HN_OPC_ATEN,                                                     \
+                      .params_text = params,                                                       \
+                      .returns_text = returns,                                                     \
+                      .doc = ""},
 #include "ir/aten.def"
 #undef HN_ATEN
 };
 
 /* A parameter takes two characters of a primitive's row ("x ") and six of a schema ("int a,"). */
-#define OP_ROOM(text_bytes) ((text_bytes) / 2 + 1)
+#define OP_ROOM(text_bytes)   ((text_bytes) / 2 + 1)
 #define ATEN_ROOM(text_bytes) ((text_bytes) / 6 + 1)
 
 /* Room for the parameters of each row. */
 static struct {
-#define HN_OP(op, text, class, on, results, pure, work, flags, params, meaning) hn_param op_##op[OP_ROOM(sizeof(params))];
+#define HN_OP(op, text, class, on, results, pure, work, flags, params, meaning)                    \
+    hn_param op_##op[OP_ROOM(sizeof(params))];
 #include "ir/ops.def"
 #undef HN_OP
-#define HN_ATEN(name, text, decompose, params, returns) hn_param aten_##name[ATEN_ROOM(sizeof(params))];
+#define HN_ATEN(name, text, decompose, params, returns)                                            \
+    hn_param aten_##name[ATEN_ROOM(sizeof(params))];
 #include "ir/aten.def"
 #undef HN_ATEN
 } pool;
@@ -67,7 +74,8 @@ static hn_param *const first_params[HN_ALL_OP_COUNT] = {
 enum { NAME_SLOTS = 4096 };
 _Static_assert(HN_ALL_OP_COUNT * 2 < NAME_SLOTS, "the name table would fill up");
 
-/* What the text of a row says: written once, when the row is first asked for, constant afterwards. */
+/* What the text of a row says: written once, when the row is first asked for, constant
+ * afterwards. */
 typedef struct parsed_row {
     uint32_t count; /* parameters */
     int8_t result_count;
@@ -87,7 +95,8 @@ static hn_str trim(hn_str s) {
     return s;
 }
 
-/* Cuts the text before the first `stop` outside of brackets and quotes; *rest is what follows it. */
+/* Cuts the text before the first `stop` outside of brackets and quotes; *rest is what follows
+ * it. */
 static hn_str cut(hn_str text, char stop, hn_str *rest) {
     int depth = 0;
     bool quoted = false;
@@ -113,9 +122,10 @@ static hn_param_kind primitive_kind(hn_str name) {
         const char *name;
         hn_param_kind kind;
     } kinds[] = {
-        {"value", HN_PARAM_TENSOR}, {"values", HN_PARAM_TENSORS}, {"int", HN_PARAM_INT},       {"expr", HN_PARAM_INT},
-        {"ints", HN_PARAM_INTS},    {"exprs", HN_PARAM_INTS},     {"float", HN_PARAM_FLOAT},   {"bool", HN_PARAM_BOOL},
-        {"string", HN_PARAM_STRING}, {"dtype", HN_PARAM_DTYPE},   {"scalar", HN_PARAM_SCALAR}, {"graph", HN_PARAM_GRAPH},
+        {"value", HN_PARAM_TENSOR}, {"values", HN_PARAM_TENSORS}, {"int", HN_PARAM_INT},
+        {"expr", HN_PARAM_INT},     {"ints", HN_PARAM_INTS},      {"exprs", HN_PARAM_INTS},
+        {"float", HN_PARAM_FLOAT},  {"bool", HN_PARAM_BOOL},      {"string", HN_PARAM_STRING},
+        {"dtype", HN_PARAM_DTYPE},  {"scalar", HN_PARAM_SCALAR},  {"graph", HN_PARAM_GRAPH},
     };
     for (size_t i = 0; i < HN_COUNT_OF(kinds); i++)
         if (hn_str_eq(name, hn_str_of(kinds[i].name))) return kinds[i].kind;
@@ -144,12 +154,18 @@ static hn_param_kind aten_kind(hn_str type, bool list) {
         const char *name;
         hn_param_kind one, many;
     } kinds[] = {
-        {"Tensor", HN_PARAM_TENSOR, HN_PARAM_TENSORS},   {"int", HN_PARAM_INT, HN_PARAM_INTS},
-        {"SymInt", HN_PARAM_INT, HN_PARAM_INTS},         {"float", HN_PARAM_FLOAT, HN_PARAM_FLOATS},
-        {"bool", HN_PARAM_BOOL, HN_PARAM_INTS},          {"str", HN_PARAM_STRING, HN_PARAM_STRING},
-        {"Scalar", HN_PARAM_SCALAR, HN_PARAM_FLOATS},    {"ScalarType", HN_PARAM_DTYPE, HN_PARAM_DTYPE},
-        {"Layout", HN_PARAM_STRING, HN_PARAM_STRING},    {"Device", HN_PARAM_STRING, HN_PARAM_STRING},
-        {"MemoryFormat", HN_PARAM_STRING, HN_PARAM_STRING}, {"Generator", HN_PARAM_STRING, HN_PARAM_STRING},
+        {"Tensor", HN_PARAM_TENSOR, HN_PARAM_TENSORS},
+        {"int", HN_PARAM_INT, HN_PARAM_INTS},
+        {"SymInt", HN_PARAM_INT, HN_PARAM_INTS},
+        {"float", HN_PARAM_FLOAT, HN_PARAM_FLOATS},
+        {"bool", HN_PARAM_BOOL, HN_PARAM_INTS},
+        {"str", HN_PARAM_STRING, HN_PARAM_STRING},
+        {"Scalar", HN_PARAM_SCALAR, HN_PARAM_FLOATS},
+        {"ScalarType", HN_PARAM_DTYPE, HN_PARAM_DTYPE},
+        {"Layout", HN_PARAM_STRING, HN_PARAM_STRING},
+        {"Device", HN_PARAM_STRING, HN_PARAM_STRING},
+        {"MemoryFormat", HN_PARAM_STRING, HN_PARAM_STRING},
+        {"Generator", HN_PARAM_STRING, HN_PARAM_STRING},
     };
     for (size_t i = 0; i < HN_COUNT_OF(kinds); i++)
         if (hn_str_eq(type, hn_str_of(kinds[i].name))) return list ? kinds[i].many : kinds[i].one;
@@ -217,11 +233,28 @@ static int8_t aten_result_count(hn_str text) {
 /* Schemas say nothing of randomness, and not all random ops take a generator. */
 static bool aten_has_state(hn_str name) {
     static const char *const prefixes[] = {
-        "aten.rand",        "aten.bernoulli", "aten.dropout",     "aten.native_dropout.", "aten.alpha_dropout",
-        "aten.feature_dropout", "aten.normal", "aten.multinomial", "aten.uniform",       "aten.item",
-        "aten._local_scalar_dense", "aten.is_nonzero", "aten.nonzero", "aten.masked_select", "aten.unique",
-        "aten._assert",     "aten.sym_constrain", "aten.repeat_interleave.Tensor", "aten.scaled_dot_product_attention",
-        "aten._scaled_dot_product", "aten.where.default", "torchvision.nms",
+        "aten.rand",
+        "aten.bernoulli",
+        "aten.dropout",
+        "aten.native_dropout.",
+        "aten.alpha_dropout",
+        "aten.feature_dropout",
+        "aten.normal",
+        "aten.multinomial",
+        "aten.uniform",
+        "aten.item",
+        "aten._local_scalar_dense",
+        "aten.is_nonzero",
+        "aten.nonzero",
+        "aten.masked_select",
+        "aten.unique",
+        "aten._assert",
+        "aten.sym_constrain",
+        "aten.repeat_interleave.Tensor",
+        "aten.scaled_dot_product_attention",
+        "aten._scaled_dot_product",
+        "aten.where.default",
+        "torchvision.nms",
     };
     for (size_t i = 0; i < HN_COUNT_OF(prefixes); i++)
         if (hn_str_starts_with(name, hn_str_of(prefixes[i]))) return true;

@@ -1,5 +1,6 @@
-/* op.h: the op tables. Facts are rows of ops.def (primitives) and aten.def (ATen overloads). The order of the rows means
- * nothing: the numbers of hn_op tell ops apart, and no code may ask which is larger (tests/op_order.sh looks for it). */
+/* op.h: the op tables. Facts are rows of ops.def (primitives) and aten.def (ATen overloads). The
+ * order of the rows means nothing: the numbers of hn_op tell ops apart, and no code may ask which
+ * is larger (tests/op_order.sh looks for it). */
 #ifndef HN_IR_OP_H
 #define HN_IR_OP_H
 
@@ -55,24 +56,30 @@ enum {
 };
 
 typedef enum hn_op_purity {
-    HN_PURITY_EFFECT, /* fails the call, runs subgraphs or defines a symbol: neither merged nor removed */
-    HN_PURITY_SEEDED, /* may be merged and removed, but each run has a seed of its own: never computed at compile time */
-    HN_PURITY_PURE    /* may be merged, removed and computed at compile time */
+    /* fails the call, runs subgraphs or defines a symbol: neither merged nor removed */
+    HN_PURITY_EFFECT,
+    /* may be merged and removed, but each run has a seed of its own: never computed at compile
+     * time */
+    HN_PURITY_SEEDED,
+    HN_PURITY_PURE /* may be merged, removed and computed at compile time */
 } hn_op_purity;
 
 /* The words of the column "traits".
  *
- * KEEP, TABLE and RECOMPUTE speak of what an op costs, as the column "cost" does. Each answers a question of one stage, and no
- * threshold of the number gives the same answers: POW has RECOMPUTE, and RECIPROCAL has no KEEP. A change of one changes
- * kernels, so measure it. */
+ * KEEP, TABLE and RECOMPUTE speak of what an op costs, as the column "cost" does. Each answers a
+ * question of one stage, and no threshold of the number gives the same answers: POW has RECOMPUTE,
+ * and RECIPROCAL has no KEEP. A change of one changes kernels, so measure it. */
 typedef enum hn_op_trait {
     /* Lowering: no work. It does not count toward the size of an expression. */
     HN_TRAIT_FREE = 1 << 0,
-    /* Lowering: a result that several nodes read is kept in memory; each of them would take longer to compute it again. */
+    /* Lowering: a result that several nodes read is kept in memory; each of them would take longer
+     * to compute it again. */
     HN_TRAIT_KEEP = 1 << 1,
-    /* Folding: a small constant result becomes a table; reading it takes less than computing it in the kernel. */
+    /* Folding: a small constant result becomes a table; reading it takes less than computing it in
+     * the kernel. */
     HN_TRAIT_TABLE = 1 << 2,
-    /* Scheduling: a later phase of the same kernel computes a short expression again instead of keeping its result. */
+    /* Scheduling: a later phase of the same kernel computes a short expression again instead of
+     * keeping its result. */
     HN_TRAIT_RECOMPUTE = 1 << 3,
     HN_TRAIT_COMMUTES = 1 << 4, /* x and y may change places */
     HN_TRAIT_ROUNDS = 1 << 5,   /* gives whole numbers, and leaves whole numbers as they are */
@@ -80,8 +87,8 @@ typedef enum hn_op_trait {
     HN_TRAIT_POSITION = 1 << 7  /* the result is a position, i64 */
 } hn_op_trait;
 
-/* What an argument of a row may be. ATen Scalars are HN_PARAM_SCALAR, Tensor? is optional TENSOR, bool[] is INTS of
- * 0 and 1, and Layout, Device, MemoryFormat and Generator are STRING. */
+/* What an argument of a row may be. ATen Scalars are HN_PARAM_SCALAR, Tensor? is optional TENSOR,
+ * bool[] is INTS of 0 and 1, and Layout, Device, MemoryFormat and Generator are STRING. */
 typedef enum hn_param_kind {
     HN_PARAM_TENSOR,
     HN_PARAM_TENSORS,
@@ -99,13 +106,14 @@ typedef enum hn_param_kind {
 typedef struct hn_param {
     hn_str name;
     hn_param_kind kind;
-    bool optional;    /* NONE is allowed */
-    bool mutated;     /* ATen: written in place, "Tensor(a!)" */
-    bool has_default; /* ATen */
+    bool optional;       /* NONE is allowed */
+    bool mutated;        /* ATen: written in place, "Tensor(a!)" */
+    bool has_default;    /* ATen */
     hn_str default_text; /* ATen: as in the schema: "1", "None", "True", "[0, 1]", "1e-05" */
     bool optional_elems; /* ATen "Tensor?[]": members of the list may be None */
-    uint8_t list_size;   /* ATen "int[2]": a single number stands for a list of so many equal ones; 0: any length */
-    char alias;          /* ATen: the set of "Tensor(a)" and "Tensor(a!)"; 0: none */
+    /* ATen "int[2]": a single number stands for a list of so many equal ones; 0: any length */
+    uint8_t list_size;
+    char alias; /* ATen: the set of "Tensor(a)" and "Tensor(a!)"; 0: none */
 } hn_param;
 
 typedef struct hn_op_info {
@@ -117,23 +125,29 @@ typedef struct hn_op_info {
     hn_op_purity purity; /* hn_op_is_pure answers for ATen too */
     uint16_t cost;       /* of one element, in multiples of an add */
     uint16_t traits;     /* hn_op_trait */
-    const char *params_text;  /* the row's column */
-    const char *returns_text; /* ATen: as in the schema, "(Tensor values, Tensor indices)"; "" for primitives */
-    const char *doc;          /* "" for ATen */
+    const char *params_text; /* the row's column */
+    /* ATen: as in the schema, "(Tensor values, Tensor indices)"; "" for primitives */
+    const char *returns_text;
+    const char *doc; /* "" for ATen */
 } hn_op_info;
 
 HN_CONST_FN const hn_op_info *hn_op_facts(hn_op op);
-/* The parsed parameters of a row: `*out_count` of them. Parsed once, thread-safe, lives for ever. */
+/* The parsed parameters of a row: `*out_count` of them. Parsed once, thread-safe, lives for
+ * ever. */
 const hn_param *hn_op_params(hn_op op, uint32_t *out_count);
 hn_op hn_op_find(hn_str name); /* HN_OP_NONE when unknown. "aten.add.Tensor" or "add" */
 
 static inline bool hn_op_is_aten(hn_op op) { return op >= HN_ATEN_FIRST; }
-/* No effect and no state: may be removed, merged with an equal node. False for ATen ops that write in place or draw numbers,
- * for asserting ops, and for those that define a data-dependent symbol. */
+/* No effect and no state: may be removed, merged with an equal node. False for ATen ops that write
+ * in place or draw numbers, for asserting ops, and for those that define a data-dependent
+ * symbol. */
 bool hn_op_is_pure(hn_op op);
-/* How many results a node of the row has; -1 when it depends on the arguments ("Tensor[]", cond). */
+/* How many results a node of the row has; -1 when it depends on the arguments ("Tensor[]",
+ * cond). */
 int hn_op_result_count(hn_op op);
-static inline bool hn_op_has(hn_op op, hn_op_trait trait) { return hn_op_facts(op)->traits & trait; }
+static inline bool hn_op_has(hn_op op, hn_op_trait trait) {
+    return hn_op_facts(op)->traits & trait;
+}
 /* Whether the primitive is defined on the dtype. */
 static inline bool hn_op_takes(hn_op op, hn_dtype dtype) {
     return hn_op_facts(op)->dtypes >> hn_dtype_facts(dtype)->category & 1;
@@ -144,8 +158,8 @@ static inline bool hn_op_keeps_position(hn_op op) {
 }
 static inline bool hn_op_is_elementwise(hn_op op) {
     enum {
-        CLASSES = 1 << HN_OPC_UNARY | 1 << HN_OPC_BINARY | 1 << HN_OPC_COMPARE | 1 << HN_OPC_PREDICATE | 1 << HN_OPC_SELECT |
-                  1 << HN_OPC_CAST
+        CLASSES = 1 << HN_OPC_UNARY | 1 << HN_OPC_BINARY | 1 << HN_OPC_COMPARE |
+                  1 << HN_OPC_PREDICATE | 1 << HN_OPC_SELECT | 1 << HN_OPC_CAST
     };
     return CLASSES >> hn_op_facts(op)->op_class & 1;
 }

@@ -1,5 +1,5 @@
-/* parse.c: reads the text form of graphs. One recursive-descent reader; each function stands for a rule of the grammar
- * in docs/ir.md. */
+/* parse.c: reads the text form of graphs. One recursive-descent reader; each function stands for a
+ * rule of the grammar in docs/ir.md. */
 #include "ir/build.h"
 #include "ir/check.h"
 #include "ir/facts.h"
@@ -58,7 +58,9 @@ static hn_status read_scalar_type(parser *ps, hn_value_kind kind, value_type *ou
         HN_TRY(read_expr(ps, &out->expr));
         return hn_lex_expect(&ps->lex, ')');
     }
-    return kind == HN_VALUE_SYM_INT ? hn_lex_fail(&ps->lex, ps->lex.p, "a symint needs its expression") : NULL;
+    return kind == HN_VALUE_SYM_INT
+               ? hn_lex_fail(&ps->lex, ps->lex.p, "a symint needs its expression")
+               : NULL;
 }
 
 /* f32[s0, 4] strides [4, 1] name "x" | symint(s0) | symfloat | symbool */
@@ -79,19 +81,21 @@ static hn_status read_type(parser *ps, value_type *out) {
             uint32_t count;
             out->has_strides = true;
             HN_TRY(read_exprs(ps, out->strides, &count));
-            if (count != out->rank) return hn_lex_fail(&ps->lex, ps->lex.p, "sizes and strides differ in number");
+            if (count != out->rank)
+                return hn_lex_fail(&ps->lex, ps->lex.p, "sizes and strides differ in number");
         }
     }
     return hn_lex_accept_word(&ps->lex, "name") ? hn_lex_string(&ps->lex, &out->name) : NULL;
 }
 
 static hn_status define_value(parser *ps, hn_str label, const value_type *type, hn_value *out) {
-    if (hn_strmap_get(&ps->labels, label)) return hn_lex_fail(&ps->lex, label.ptr, "the value is defined twice");
+    if (hn_strmap_get(&ps->labels, label))
+        return hn_lex_fail(&ps->lex, label.ptr, "the value is defined twice");
     hn_str name = type->name.len ? type->name : hn_text_is_name(label) ? label : HN_STR("");
     if (type->kind == HN_VALUE_TENSOR)
-        *out = hn_graph_add_tensor(ps->g, type->dtype, type->rank, type->sizes, type->has_strides ? type->strides : NULL, name);
-    else
-        *out = hn_graph_add_scalar(ps->g, type->kind, type->expr, name);
+        *out = hn_graph_add_tensor(ps->g, type->dtype, type->rank, type->sizes,
+                                   type->has_strides ? type->strides : NULL, name);
+    else *out = hn_graph_add_scalar(ps->g, type->kind, type->expr, name);
     HN_TRY(hn_lex_blame(&ps->lex, label.ptr, hn_graph_status(ps->g)));
     return hn_strmap_put(&ps->labels, label, *out);
 }
@@ -124,16 +128,21 @@ static hn_status read_number_or_expr(parser *ps, hn_arg *out) {
 
 static hn_status read_graph_arg(parser *ps, hn_arg *out) {
     *out = (hn_arg){.kind = HN_ARG_GRAPH};
-    if (ps->depth >= HN_MAX_GRAPH_DEPTH) return hn_lex_fail(&ps->lex, ps->lex.p, "subgraphs are nested too deep");
+    if (ps->depth >= HN_MAX_GRAPH_DEPTH)
+        return hn_lex_fail(&ps->lex, ps->lex.p, "subgraphs are nested too deep");
     parser inner = {.lex = ps->lex, .arena = ps->arena, .sym = ps->sym, .depth = ps->depth + 1};
     HN_TRY(parse_graph(&inner, &out->as.graph));
     ps->lex.p = inner.lex.p;
     return NULL;
 }
 
-/* Gathers the elements of a list that are all of one kind into one argument; none counts as a value. */
-static hn_status pack_list(parser *ps, const char *where, const arg_list *list, hn_param_kind want, hn_arg *out) {
-    hn_arg_kind kind = want == HN_PARAM_TENSORS ? HN_ARG_VALUE : want == HN_PARAM_FLOATS ? HN_ARG_FLOAT : HN_ARG_INT;
+/* Gathers the elements of a list that are all of one kind into one argument; none counts as a
+ * value. */
+static hn_status pack_list(parser *ps, const char *where, const arg_list *list, hn_param_kind want,
+                           hn_arg *out) {
+    hn_arg_kind kind = want == HN_PARAM_TENSORS  ? HN_ARG_VALUE
+                       : want == HN_PARAM_FLOATS ? HN_ARG_FLOAT
+                                                 : HN_ARG_INT;
     if (list->count) kind = list->items[0].kind == HN_ARG_NONE ? HN_ARG_VALUE : list->items[0].kind;
     void *elements = NULL;
     HN_TRY(hn_arena_array(ps->arena, list->count, sizeof(double), &elements));
@@ -141,18 +150,15 @@ static hn_status pack_list(parser *ps, const char *where, const arg_list *list, 
         const hn_arg *item = &list->items[i];
         if (item->kind != kind && !(kind == HN_ARG_VALUE && item->kind == HN_ARG_NONE))
             return hn_lex_fail(&ps->lex, where, "the elements of a list differ in kind");
-        if (kind == HN_ARG_VALUE) ((hn_value *)elements)[i] = item->kind == HN_ARG_NONE ? 0 : item->as.value;
+        if (kind == HN_ARG_VALUE)
+            ((hn_value *)elements)[i] = item->kind == HN_ARG_NONE ? 0 : item->as.value;
         if (kind == HN_ARG_INT) ((hn_expr *)elements)[i] = item->as.expr;
         if (kind == HN_ARG_FLOAT) ((double *)elements)[i] = item->as.f;
     }
-    if (kind == HN_ARG_VALUE)
-        *out = hn_arg_values(elements, list->count);
-    else if (kind == HN_ARG_INT)
-        *out = hn_arg_exprs(elements, list->count);
-    else if (kind == HN_ARG_FLOAT)
-        *out = hn_arg_floats(elements, list->count);
-    else
-        return hn_lex_fail(&ps->lex, where, "a list holds values, integers or floats");
+    if (kind == HN_ARG_VALUE) *out = hn_arg_values(elements, list->count);
+    else if (kind == HN_ARG_INT) *out = hn_arg_exprs(elements, list->count);
+    else if (kind == HN_ARG_FLOAT) *out = hn_arg_floats(elements, list->count);
+    else return hn_lex_fail(&ps->lex, where, "a list holds values, integers or floats");
     return NULL;
 }
 
@@ -163,7 +169,8 @@ static hn_status read_list(parser *ps, hn_param_kind want, hn_arg *out) {
     if (!hn_lex_accept(&ps->lex, ']')) {
         do {
             hn_arg item;
-            if (hn_lex_peek(&ps->lex) == '[') return hn_lex_fail(&ps->lex, ps->lex.p, "lists do not nest");
+            if (hn_lex_peek(&ps->lex) == '[')
+                return hn_lex_fail(&ps->lex, ps->lex.p, "lists do not nest");
             HN_TRY(read_arg(ps, HN_PARAM_SCALAR, &item));
             HN_PUSH(ps->arena, &list, item);
         } while (hn_lex_accept(&ps->lex, ','));
@@ -176,14 +183,11 @@ static hn_status read_list(parser *ps, hn_param_kind want, hn_arg *out) {
 static bool read_keyword(parser *ps, hn_param_kind want, hn_arg *out) {
     hn_str word = hn_lex_peek_word(&ps->lex);
     hn_dtype dtype = want == HN_PARAM_DTYPE ? hn_dtype_parse(word) : HN_DTYPE_NONE;
-    if (hn_str_eq(word, HN_STR("none")))
-        *out = hn_arg_none();
+    if (hn_str_eq(word, HN_STR("none"))) *out = hn_arg_none();
     else if (hn_str_eq(word, HN_STR("true")) || hn_str_eq(word, HN_STR("false")))
         *out = hn_arg_bool(word.len == 4);
-    else if (dtype)
-        *out = hn_arg_dtype(dtype);
-    else
-        return false;
+    else if (dtype) *out = hn_arg_dtype(dtype);
+    else return false;
     ps->lex.p += word.len;
     return true;
 }
@@ -194,7 +198,8 @@ static hn_status read_dtype(parser *ps, hn_arg *out) {
     HN_TRY(hn_lex_expect(&ps->lex, '('));
     HN_TRY(hn_lex_word(&ps->lex, "expected a dtype", &word));
     *out = hn_arg_dtype(hn_dtype_parse(word));
-    if (!out->as.dtype && !hn_str_eq(word, HN_STR("none"))) return hn_lex_fail(&ps->lex, word.ptr, "unknown dtype");
+    if (!out->as.dtype && !hn_str_eq(word, HN_STR("none")))
+        return hn_lex_fail(&ps->lex, word.ptr, "unknown dtype");
     return hn_lex_expect(&ps->lex, ')');
 }
 
@@ -229,9 +234,11 @@ static hn_str accept_param_name(parser *ps) {
 /* What a parameter is when the text leaves it out. */
 static hn_status fill_default(parser *ps, const hn_param *param, hn_arg *out) {
     *out = hn_arg_none();
-    if (param->has_default) return hn_lex_blame(&ps->lex, ps->lex.p, hn_graph_default_arg(ps->g, param, out));
+    if (param->has_default)
+        return hn_lex_blame(&ps->lex, ps->lex.p, hn_graph_default_arg(ps->g, param, out));
     if (param->optional) return NULL;
-    hn_status status = HN_ERROR(HN_INVALID_ARGUMENT, "argument '" HN_STR_FMT "' is missing", HN_STR_ARG(param->name));
+    hn_status status = HN_ERROR(HN_INVALID_ARGUMENT, "argument '" HN_STR_FMT "' is missing",
+                                HN_STR_ARG(param->name));
     return hn_lex_blame(&ps->lex, ps->lex.p, status);
 }
 
@@ -246,7 +253,10 @@ static hn_status read_args(parser *ps, hn_op op, arg_list *out) {
         hn_str name = accept_param_name(ps);
         uint32_t at = out->count;
         while (name.len && at < count && !hn_str_eq(params[at].name, name)) at++;
-        if (at >= count) return hn_lex_fail(&ps->lex, where, name.len ? "no such parameter, or out of order" : "too many arguments");
+        if (at >= count)
+            return hn_lex_fail(&ps->lex, where,
+                               name.len ? "no such parameter, or out of order"
+                                        : "too many arguments");
         for (; out->count < at;) {
             HN_TRY(fill_default(ps, &params[out->count], &arg));
             HN_PUSH(ps->arena, out, arg);
@@ -280,13 +290,19 @@ static hn_status read_results(parser *ps, label_list *out) {
 }
 
 /* Results whose types the text leaves to inference. */
-static hn_status infer_results(parser *ps, hn_op op, const arg_list *args, const label_list *labels, hn_value *results) {
+static hn_status infer_results(parser *ps, hn_op op, const arg_list *args, const label_list *labels,
+                               hn_value *results) {
     hn_meta metas[2];
     uint32_t count = 0;
-    HN_TRY(hn_lex_blame(&ps->lex, ps->lex.p, hn_infer(ps->g, op, args->items, args->count, metas, &count)));
-    if (count != labels->count || (op == HN_OP_NONZERO)) return hn_lex_fail(&ps->lex, ps->lex.p, "the types of the results are missing");
+    HN_TRY(hn_lex_blame(&ps->lex, ps->lex.p,
+                        hn_infer(ps->g, op, args->items, args->count, metas, &count)));
+    if (count != labels->count || (op == HN_OP_NONZERO))
+        return hn_lex_fail(&ps->lex, ps->lex.p, "the types of the results are missing");
     for (uint32_t k = 0; k < count; k++) {
-        value_type type = {.kind = HN_VALUE_TENSOR, .dtype = metas[k].dtype, .rank = metas[k].rank, .name = HN_STR("")};
+        value_type type = {.kind = HN_VALUE_TENSOR,
+                           .dtype = metas[k].dtype,
+                           .rank = metas[k].rank,
+                           .name = HN_STR("")};
         memcpy(type.sizes, metas[k].sizes, metas[k].rank * sizeof *type.sizes);
         if (labels->items[k].len) HN_TRY(define_value(ps, labels->items[k], &type, &results[k]));
     }
@@ -298,7 +314,8 @@ static hn_status read_result_types(parser *ps, const label_list *labels, hn_valu
         value_type type;
         if (k) HN_TRY(hn_lex_expect(&ps->lex, ','));
         if (!labels->items[k].len) {
-            if (!hn_lex_accept_word(&ps->lex, "_")) return hn_lex_fail(&ps->lex, ps->lex.p, "expected '_' for an absent result");
+            if (!hn_lex_accept_word(&ps->lex, "_"))
+                return hn_lex_fail(&ps->lex, ps->lex.p, "expected '_' for an absent result");
             continue;
         }
         HN_TRY(read_type(ps, &type));
@@ -323,7 +340,8 @@ static hn_status read_node(parser *ps) {
     arg_list args = {0};
     hn_value *results = NULL;
     hn_str name;
-    if (hn_lex_peek(&ps->lex) == '%' || hn_str_eq(hn_lex_peek_word(&ps->lex), HN_STR("_"))) HN_TRY(read_results(ps, &labels));
+    if (hn_lex_peek(&ps->lex) == '%' || hn_str_eq(hn_lex_peek_word(&ps->lex), HN_STR("_")))
+        HN_TRY(read_results(ps, &labels));
     HN_TRY(hn_lex_word(&ps->lex, "expected a statement", &name));
     hn_op op = hn_op_find(name);
     if (!op) return hn_lex_fail(&ps->lex, name.ptr, "unknown op");
@@ -347,12 +365,15 @@ static hn_status read_storage(parser *ps) {
     uint32_t index;
     int64_t number;
     HN_TRY(hn_lex_u32(&ps->lex, &index));
-    if (index != ps->g->storages.count) return hn_lex_fail(&ps->lex, ps->lex.p, "storages are numbered from 1 in order");
+    if (index != ps->g->storages.count)
+        return hn_lex_fail(&ps->lex, ps->lex.p, "storages are numbered from 1 in order");
     HN_TRY(hn_lex_expect(&ps->lex, ':'));
     HN_TRY(hn_lex_i64(&ps->lex, &number));
-    if (number < 0 || !hn_lex_accept_word(&ps->lex, "bytes")) return hn_lex_fail(&ps->lex, ps->lex.p, "expected a size in bytes");
+    if (number < 0 || !hn_lex_accept_word(&ps->lex, "bytes"))
+        return hn_lex_fail(&ps->lex, ps->lex.p, "expected a size in bytes");
     storage.size_bytes = (size_t)number;
-    if (hn_lex_accept_word(&ps->lex, "record")) HN_TRY(hn_lex_string(&ps->lex, &storage.file_record));
+    if (hn_lex_accept_word(&ps->lex, "record"))
+        HN_TRY(hn_lex_string(&ps->lex, &storage.file_record));
     if (hn_lex_accept_word(&ps->lex, "offset")) {
         HN_TRY(hn_lex_i64(&ps->lex, &number));
         if (number < 0) return hn_lex_fail(&ps->lex, ps->lex.p, "an offset is not negative");
@@ -414,8 +435,7 @@ static hn_status read_output(parser *ps) {
         HN_TRY(read_named_scalar(ps, &output.name, &output.scalar));
         return hn_lex_blame(&ps->lex, ps->lex.p, hn_graph_add_output(ps->g, output));
     }
-    if (hn_lex_accept_word(&ps->lex, "mutation"))
-        output.kind = HN_OUTPUT_MUTATION;
+    if (hn_lex_accept_word(&ps->lex, "mutation")) output.kind = HN_OUTPUT_MUTATION;
     else if (!hn_lex_accept_word(&ps->lex, "user"))
         return hn_lex_fail(&ps->lex, ps->lex.p, "expected the kind of an output");
     HN_TRY(read_value(ps, &output.value));
@@ -441,10 +461,8 @@ static hn_status read_statement(parser *ps) {
 static hn_status read_graph_name(parser *ps) {
     if (!hn_lex_accept(&ps->lex, '@')) return NULL;
     hn_str name;
-    if (hn_lex_peek(&ps->lex) == '"')
-        HN_TRY(hn_lex_string(&ps->lex, &name));
-    else
-        HN_TRY(hn_lex_word(&ps->lex, "expected the name of the graph", &name));
+    if (hn_lex_peek(&ps->lex) == '"') HN_TRY(hn_lex_string(&ps->lex, &name));
+    else HN_TRY(hn_lex_word(&ps->lex, "expected the name of the graph", &name));
     const char *copy = hn_arena_strndup(ps->arena, name.ptr, name.len);
     if (!copy) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for the name of a graph");
     ps->g->name = (hn_str){copy, name.len};
@@ -470,10 +488,13 @@ static hn_status parse_graph(parser *ps, hn_graph **out) {
 
 hn_status hn_graph_parse(hn_arena *arena, hn_sym *sym, hn_str text, hn_graph **out) {
     const char *start = text.ptr ? text.ptr : "";
-    parser ps = {.lex = {.arena = arena, .start = start, .p = start, .end = start + text.len}, .arena = arena, .sym = sym};
+    parser ps = {.lex = {.arena = arena, .start = start, .p = start, .end = start + text.len},
+                 .arena = arena,
+                 .sym = sym};
     hn_graph *g = NULL;
     HN_TRY(parse_graph(&ps, &g));
-    if (hn_lex_here(&ps.lex) < ps.lex.end) return hn_lex_fail(&ps.lex, ps.lex.p, "expected the end of the text");
+    if (hn_lex_here(&ps.lex) < ps.lex.end)
+        return hn_lex_fail(&ps.lex, ps.lex.p, "expected the end of the text");
     *out = g;
     return NULL;
 }

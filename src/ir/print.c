@@ -1,5 +1,6 @@
-/* print.c: the text form of graphs. Grammar: docs/ir.md. The same graph prints the same text always: values are numbered
- * in the order of their definitions, and a value whose name is a fit and not yet taken goes by that name. */
+/* print.c: the text form of graphs. Grammar: docs/ir.md. The same graph prints the same text
+ * always: values are numbered in the order of their definitions, and a value whose name is a fit
+ * and not yet taken goes by that name. */
 #include "ir/check.h"
 #include "ir/facts.h"
 #include "ir/text.h"
@@ -7,10 +8,10 @@
 typedef struct printer {
     const hn_graph *g;
     hn_strbuf *out;
-    int depth;          /* of indentation */
+    int depth; /* of indentation */
     hn_arena *scratch;
-    uint32_t *numbers;  /* per value: its place in the order of definitions, from 0 */
-    uint8_t *marks;     /* per value */
+    uint32_t *numbers; /* per value: its place in the order of definitions, from 0 */
+    uint8_t *marks;    /* per value */
     uint32_t next;
 } printer;
 enum { DEFINED = 1, NAMED = 2 };
@@ -43,7 +44,8 @@ static hn_status number_values(printer *p) {
     hn_strmap_init(&names, p->scratch);
     HN_TRY(hn_arena_array(p->scratch, g->values.count, sizeof *p->numbers, &p->numbers));
     HN_TRY(hn_arena_array(p->scratch, g->values.count, sizeof *p->marks, &p->marks));
-    for (uint32_t i = 0; i < g->inputs.count; i++) HN_TRY(define_value(p, &names, g->inputs.items[i].value));
+    for (uint32_t i = 0; i < g->inputs.count; i++)
+        HN_TRY(define_value(p, &names, g->inputs.items[i].value));
     for (uint32_t n = 1; n < g->nodes.count; n++) {
         const hn_node_info *node = &g->nodes.items[n];
         for (uint32_t k = 0; !node->dead && k < node->result_count; k++)
@@ -54,7 +56,8 @@ static hn_status number_values(printer *p) {
 
 static void put_value(printer *p, hn_value v) {
     if (!v || v >= p->g->values.count || !(p->marks[v] & DEFINED)) {
-        hn_strbuf_printf(p->out, v ? "%%undefined.%u" : "none", v); /* the graph does not verify; show it all the same */
+        /* the graph does not verify; show it all the same */
+        hn_strbuf_printf(p->out, v ? "%%undefined.%u" : "none", v);
     } else if (p->marks[v] & NAMED) {
         hn_strbuf_putc(p->out, '%');
         hn_strbuf_append(p->out, p->g->values.items[v].name.ptr, p->g->values.items[v].name.len);
@@ -65,8 +68,9 @@ static void put_value(printer *p, hn_value v) {
 }
 
 static void put_type(printer *p, hn_value v) {
-    static const char *const scalars[] = {
-        [HN_VALUE_SYM_INT] = "symint", [HN_VALUE_SYM_FLOAT] = "symfloat", [HN_VALUE_SYM_BOOL] = "symbool"};
+    static const char *const scalars[] = {[HN_VALUE_SYM_INT] = "symint",
+                                          [HN_VALUE_SYM_FLOAT] = "symfloat",
+                                          [HN_VALUE_SYM_BOOL] = "symbool"};
     const hn_value_info *info = hn_graph_value(p->g, v);
     if (info->kind == HN_VALUE_TENSOR) {
         hn_sizes_print(p->g, info->dtype, info->sizes, info->rank, p->out);
@@ -95,12 +99,9 @@ static void put_type(printer *p, hn_value v) {
 /* --- arguments --- */
 
 static void put_element(printer *p, const hn_arg *arg, uint32_t i) {
-    if (arg->kind == HN_ARG_VALUES)
-        put_value(p, arg->as.values[i]);
-    else if (arg->kind == HN_ARG_INTS)
-        put_expr(p, arg->as.exprs[i]);
-    else
-        hn_text_print_float(arg->as.floats[i], p->out);
+    if (arg->kind == HN_ARG_VALUES) put_value(p, arg->as.values[i]);
+    else if (arg->kind == HN_ARG_INTS) put_expr(p, arg->as.exprs[i]);
+    else hn_text_print_float(arg->as.floats[i], p->out);
 }
 
 /* Bare only where nothing but a dtype is meant: u8 is also the name of a data symbol. */
@@ -152,12 +153,9 @@ static void put_call(printer *p, const hn_node_info *node) {
 static void put_results(printer *p, const hn_node_info *node, bool types) {
     for (uint32_t k = 0; k < node->result_count; k++) {
         if (k) put(p, ", ");
-        if (!node->results[k])
-            put(p, "_");
-        else if (types)
-            put_type(p, node->results[k]);
-        else
-            put_value(p, node->results[k]);
+        if (!node->results[k]) put(p, "_");
+        else if (types) put_type(p, node->results[k]);
+        else put_value(p, node->results[k]);
     }
 }
 
@@ -192,7 +190,8 @@ static void put_storage(printer *p, uint32_t index) {
         put(p, " record ");
         hn_text_print_string(storage->file_record, p->out);
     }
-    if (storage->file_offset) hn_strbuf_printf(p->out, " offset %llu", (unsigned long long)storage->file_offset);
+    if (storage->file_offset)
+        hn_strbuf_printf(p->out, " offset %llu", (unsigned long long)storage->file_offset);
     if (storage->data && storage->size_bytes && storage->size_bytes <= INLINE_BYTES) {
         put(p, " hex ");
         for (size_t i = 0; i < storage->size_bytes; i++) {
@@ -224,7 +223,8 @@ static void put_input(printer *p, const hn_input *input) {
     put(p, " : ");
     if (input->value) put_type(p, input->value);
     if (input->storage)
-        hn_strbuf_printf(p->out, " storage %u offset %lld", input->storage, (long long)input->storage_offset_elems);
+        hn_strbuf_printf(p->out, " storage %u offset %lld", input->storage,
+                         (long long)input->storage_offset_elems);
     put(p, " ");
     hn_text_print_string(input->name, p->out);
     put(p, "\n");
@@ -276,10 +276,13 @@ static hn_status collect_graph(hn_text_facts *c, const hn_graph *g) {
     }
     for (uint32_t n = 1; n < g->nodes.count; n++) {
         const hn_node_info *node = &g->nodes.items[n];
-        for (uint32_t i = 0; !node->dead && i < node->arg_count; i++) HN_TRY(collect_arg(c, &node->args[i]));
-        for (uint32_t k = 0; !node->dead && k < node->result_count; k++) HN_TRY(collect_value(c, g, node->results[k]));
+        for (uint32_t i = 0; !node->dead && i < node->arg_count; i++)
+            HN_TRY(collect_arg(c, &node->args[i]));
+        for (uint32_t k = 0; !node->dead && k < node->result_count; k++)
+            HN_TRY(collect_value(c, g, node->results[k]));
     }
-    for (uint32_t i = 0; i < g->outputs.count; i++) HN_TRY(collect_arg(c, &g->outputs.items[i].scalar));
+    for (uint32_t i = 0; i < g->outputs.count; i++)
+        HN_TRY(collect_arg(c, &g->outputs.items[i].scalar));
     return NULL;
 }
 
@@ -298,10 +301,8 @@ static hn_status put_body(printer *p) {
     put(p, "graph ");
     if (g->name.len) {
         put(p, "@");
-        if (hn_text_is_name(g->name))
-            hn_strbuf_append(p->out, g->name.ptr, g->name.len);
-        else
-            hn_text_print_string(g->name, p->out);
+        if (hn_text_is_name(g->name)) hn_strbuf_append(p->out, g->name.ptr, g->name.len);
+        else hn_text_print_string(g->name, p->out);
         put(p, " ");
     }
     put(p, "{\n");

@@ -6,8 +6,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
-/* Numbers must not follow the application's locale (a decimal comma), so they are read in the C locale and a printed
- * comma is mended. Made once, never freed. */
+/* Numbers must not follow the application's locale (a decimal comma), so they are read in the C
+ * locale and a printed comma is mended. Made once, never freed. */
 static locale_t c_locale;
 static pthread_once_t c_locale_once = PTHREAD_ONCE_INIT;
 static void make_c_locale(void) { c_locale = newlocale(LC_ALL_MASK, "C", (locale_t)0); }
@@ -45,7 +45,8 @@ bool hn_text_read_float(hn_str text, double *out) {
     const char *digits = buffer + (buffer[0] == '-' || buffer[0] == '+');
     bool word = strcmp(digits, "inf") == 0 || strcmp(digits, "nan") == 0;
     /* No hexadecimal floats, and nothing that is a plain integer. */
-    if (!word && (strspn(digits, "0123456789.e+-") != strlen(digits) || !strpbrk(digits, ".e"))) return false;
+    if (!word && (strspn(digits, "0123456789.e+-") != strlen(digits) || !strpbrk(digits, ".e")))
+        return false;
     if (!word && !hn_text_is_digit(digits[0]) && digits[0] != '.') return false;
     double value = read_double(buffer, &end);
     if (end == buffer || *end) return false;

@@ -1,5 +1,6 @@
-/* text_expr.c: expressions in the text form. hn_sym_print follows the order of a context's ids, which another context
- * that parses the text does not share; here terms and factors are sorted by their own text. */
+/* text_expr.c: expressions in the text form. hn_sym_print follows the order of a context's ids,
+ * which another context that parses the text does not share; here terms and factors are sorted by
+ * their own text. */
 #include "ir/text.h"
 
 #include <stdlib.h>
@@ -13,7 +14,8 @@ typedef struct piece {
 } piece;
 
 static bool is_atom(hn_expr_kind kind) {
-    return kind == HN_EXPR_CONST || kind == HN_EXPR_SYMBOL || kind == HN_EXPR_MIN || kind == HN_EXPR_MAX;
+    return kind == HN_EXPR_CONST || kind == HN_EXPR_SYMBOL || kind == HN_EXPR_MIN ||
+           kind == HN_EXPR_MAX;
 }
 
 static void put_operand(const hn_sym *sym, hn_expr e, hn_strbuf *out) {
@@ -34,26 +36,26 @@ static uint32_t sum_terms(const hn_sym *sym, hn_expr e) {
     return hn_sym_kind(sym, e) == HN_EXPR_ADD ? hn_sym_sum(sym, e).count : 0;
 }
 
-/* The arguments as texts; `operands` puts them in brackets where a factor needs them. NULL without memory. */
-static piece *make_pieces(const hn_sym *sym, const hn_expr *args, const int64_t *coeffs, uint32_t count, bool operands,
-                          hn_strbuf *out) {
+/* The arguments as texts; `operands` puts them in brackets where a factor needs them. NULL without
+ * memory. */
+static piece *make_pieces(const hn_sym *sym, const hn_expr *args, const int64_t *coeffs,
+                          uint32_t count, bool operands, hn_strbuf *out) {
     piece *pieces = calloc(count ? count : 1, sizeof *pieces);
     for (uint32_t i = 0; pieces && i < count; i++) {
         hn_strbuf text;
         hn_strbuf_init(&text);
-        if (operands)
-            put_operand(sym, args[i], &text);
-        else
-            hn_text_print_expr(sym, args[i], &text);
+        if (operands) put_operand(sym, args[i], &text);
+        else hn_text_print_expr(sym, args[i], &text);
         if (text.failed) out->failed = true;
-        pieces[i] = (piece){text.ptr, text.len, coeffs ? coeffs[i] : 1, sum_terms(sym, args[i]), hn_sym_kind(sym, args[i])};
+        pieces[i] = (piece){text.ptr, text.len, coeffs ? coeffs[i] : 1, sum_terms(sym, args[i]),
+                            hn_sym_kind(sym, args[i])};
     }
     if (!pieces) out->failed = true;
     return pieces;
 }
 
-/* Sums lead, the longest first: multiplied in this order none of them is small enough to be multiplied out again. Else
- * by length and bytes, so that s2 stands before s10. */
+/* Sums lead, the longest first: multiplied in this order none of them is small enough to be
+ * multiplied out again. Else by length and bytes, so that s2 stands before s10. */
 static int compare_pieces(const void *left, const void *right) {
     const piece *a = left, *b = right;
     if (a->terms != b->terms) return a->terms > b->terms ? -1 : 1;
@@ -72,18 +74,19 @@ static void put_factors(const hn_sym *sym, const hn_expr *args, uint32_t count, 
     free_pieces(pieces, count);
 }
 
-static uint64_t magnitude(int64_t value) { return value < 0 ? 0 - (uint64_t)value : (uint64_t)value; }
-
-/* " + " or " - " between, "-" in front. The magnitude of the smallest number is no number of its own. */
-static void put_sign(int64_t coeff, bool first, hn_strbuf *out) {
-    if (first)
-        hn_strbuf_puts(out, coeff < 0 ? "-" : "");
-    else
-        hn_strbuf_puts(out, coeff == INT64_MIN ? " + -" : coeff < 0 ? " - " : " + ");
+static uint64_t magnitude(int64_t value) {
+    return value < 0 ? 0 - (uint64_t)value : (uint64_t)value;
 }
 
-/* A term behind its sign. A number or a leading minus binds tighter than // and %, and must not be multiplied into a
- * product of sums, which is one that starts with a bracket. */
+/* " + " or " - " between, "-" in front. The magnitude of the smallest number is no number of its
+ * own. */
+static void put_sign(int64_t coeff, bool first, hn_strbuf *out) {
+    if (first) hn_strbuf_puts(out, coeff < 0 ? "-" : "");
+    else hn_strbuf_puts(out, coeff == INT64_MIN ? " + -" : coeff < 0 ? " - " : " + ");
+}
+
+/* A term behind its sign. A number or a leading minus binds tighter than // and %, and must not be
+ * multiplied into a product of sums, which is one that starts with a bracket. */
 static void put_term(const piece *p, bool first, hn_strbuf *out) {
     bool scaled = magnitude(p->coeff) != 1;
     bool plain = is_atom(p->kind) || (p->kind == HN_EXPR_MUL && p->len && p->text[0] != '(');
@@ -114,10 +117,12 @@ static void put_sum(const hn_sym *sym, hn_expr e, hn_strbuf *out) {
     hn_strbuf_printf(out, "%llu", (unsigned long long)magnitude(sum.constant));
 }
 
-static void put_call(const hn_sym *sym, const char *name, const hn_expr *args, uint32_t count, hn_strbuf *out) {
+static void put_call(const hn_sym *sym, const char *name, const hn_expr *args, uint32_t count,
+                     hn_strbuf *out) {
     piece *pieces = make_pieces(sym, args, NULL, count, false, out);
     if (!pieces) return;
-    for (uint32_t i = 0; i < count; i++) pieces[i].terms = 0; /* no product: sums have no precedence */
+    /* no product: sums have no precedence */
+    for (uint32_t i = 0; i < count; i++) pieces[i].terms = 0;
     qsort(pieces, count, sizeof *pieces, compare_pieces);
     hn_strbuf_puts(out, name);
     for (uint32_t i = 0; i < count; i++) {

@@ -1,5 +1,6 @@
-/* verify.c: what must hold of a graph between passes. One walk in node order with a bit for each value that says
- * whether it is defined; every primitive's results are inferred again and compared. */
+/* verify.c: what must hold of a graph between passes. One walk in node order with a bit for each
+ * value that says whether it is defined; every primitive's results are inferred again and
+ * compared. */
 #include "base/checked.h"
 #include "ir/build.h"
 #include "ir/check.h"
@@ -16,7 +17,8 @@ static hn_status verify_at(hn_graph *g, hn_legal legal, uint32_t depth);
 
 /* --- values --- */
 
-static hn_status check_list(const verifier *v, const hn_expr *list, uint32_t count, const char *what) {
+static hn_status check_list(const verifier *v, const hn_expr *list, uint32_t count,
+                            const char *what) {
     hn_sym *sym = v->g->sym;
     for (uint32_t i = 0; i < count; i++) {
         int64_t known;
@@ -30,27 +32,34 @@ static hn_status check_list(const verifier *v, const hn_expr *list, uint32_t cou
 static hn_status check_value(const verifier *v, hn_value id) {
     const hn_value_info *info = hn_graph_value(v->g, id);
     if (info->kind != HN_VALUE_TENSOR) {
-        if (info->kind == HN_VALUE_SYM_INT && !info->expr) return HN_ERROR(HN_INTERNAL, "a symbolic int has no expression");
-        return (uint32_t)info->kind <= HN_VALUE_SYM_BOOL ? NULL : HN_ERROR(HN_INTERNAL, "the kind of a value is invalid");
+        if (info->kind == HN_VALUE_SYM_INT && !info->expr)
+            return HN_ERROR(HN_INTERNAL, "a symbolic int has no expression");
+        return (uint32_t)info->kind <= HN_VALUE_SYM_BOOL
+                   ? NULL
+                   : HN_ERROR(HN_INTERNAL, "the kind of a value is invalid");
     }
     if (info->dtype == HN_DTYPE_NONE || (uint32_t)info->dtype >= HN_DTYPE_COUNT)
         return HN_ERROR(HN_INTERNAL, "a tensor has no dtype");
-    if (info->rank > HN_MAX_RANK) return HN_ERROR(HN_INTERNAL, "rank %u exceeds the limit of %d", info->rank, HN_MAX_RANK);
+    if (info->rank > HN_MAX_RANK)
+        return HN_ERROR(HN_INTERNAL, "rank %u exceeds the limit of %d", info->rank, HN_MAX_RANK);
     HN_TRY(check_list(v, info->sizes, info->rank, "size"));
     return info->strides ? check_list(v, info->strides, info->rank, "stride") : NULL;
 }
 
 static hn_status define(verifier *v, hn_value id, hn_node producer) {
-    if (!id || id >= v->g->values.count) return HN_ERROR(HN_INTERNAL, "value %u does not exist", id);
+    if (!id || id >= v->g->values.count)
+        return HN_ERROR(HN_INTERNAL, "value %u does not exist", id);
     if (v->defined[id]) return HN_ERROR(HN_INTERNAL, "value %u is defined twice", id);
     if (hn_graph_value(v->g, id)->producer != producer)
-        return HN_ERROR(HN_INTERNAL, "value %u names node %u as its producer", id, hn_graph_value(v->g, id)->producer);
+        return HN_ERROR(HN_INTERNAL, "value %u names node %u as its producer", id,
+                        hn_graph_value(v->g, id)->producer);
     v->defined[id] = 1;
     return check_value(v, id);
 }
 
 static hn_status check_use(const verifier *v, hn_value id) {
-    if (!id || id >= v->g->values.count) return HN_ERROR(HN_INTERNAL, "value %u does not exist", id);
+    if (!id || id >= v->g->values.count)
+        return HN_ERROR(HN_INTERNAL, "value %u does not exist", id);
     if (!v->defined[id]) return HN_ERROR(HN_INTERNAL, "value %u is used before it is defined", id);
     return NULL;
 }
@@ -65,11 +74,13 @@ static hn_status check_storage(const verifier *v, const hn_input *input) {
     int64_t last = input->storage_offset_elems, expected = 1, bytes;
     for (uint32_t k = info->rank; k-- > 0;) {
         int64_t size, stride = expected, reach;
-        if (!hn_sym_is_int(v->g->sym, info->sizes[k], &size)) return HN_ERROR(HN_INTERNAL, "size %u is not a constant", k);
+        if (!hn_sym_is_int(v->g->sym, info->sizes[k], &size))
+            return HN_ERROR(HN_INTERNAL, "size %u is not a constant", k);
         if (info->strides && !hn_sym_is_int(v->g->sym, info->strides[k], &stride))
             return HN_ERROR(HN_INTERNAL, "stride %u is not a constant", k);
         if (size == 0) return NULL;
-        if (!hn_mul_i64(size - 1, stride, &reach) || !hn_add_i64(last, reach, &last) || !hn_mul_i64(expected, size, &expected))
+        if (!hn_mul_i64(size - 1, stride, &reach) || !hn_add_i64(last, reach, &last) ||
+            !hn_mul_i64(expected, size, &expected))
             return HN_ERROR(HN_INTERNAL, "its extent overflows");
     }
     if (input->storage_offset_elems < 0 || !hn_add_i64(last, 1, &last) ||
@@ -89,14 +100,16 @@ static hn_status check_input(verifier *v, const hn_input *input) {
     case HN_INPUT_BUFFER:
     case HN_INPUT_CONSTANT:
         HN_TRY(define(v, input->value, 0));
-        if (hn_graph_value(v->g, input->value)->kind != HN_VALUE_TENSOR) return HN_ERROR(HN_INTERNAL, "it is no tensor");
+        if (hn_graph_value(v->g, input->value)->kind != HN_VALUE_TENSOR)
+            return HN_ERROR(HN_INTERNAL, "it is no tensor");
         return check_storage(v, input);
     }
     return HN_ERROR(HN_INTERNAL, "its kind is invalid");
 }
 
 /* Strides may differ: what is written back is the logical tensor. */
-static hn_status check_same_meta(const hn_graph *ga, const hn_value_info *a, const hn_value_info *b) {
+static hn_status check_same_meta(const hn_graph *ga, const hn_value_info *a,
+                                 const hn_value_info *b) {
     if (a->kind == b->kind && a->kind != HN_VALUE_TENSOR) return NULL;
     if (a->kind == b->kind && a->dtype == b->dtype && a->rank == b->rank) {
         bool same = true;
@@ -108,7 +121,8 @@ static hn_status check_same_meta(const hn_graph *ga, const hn_value_info *a, con
     hn_sizes_print(ga, a->dtype, a->sizes, a->rank, &text);
     hn_strbuf_puts(&text, " where ");
     hn_sizes_print(ga, b->dtype, b->sizes, b->rank, &text);
-    hn_status status = HN_ERROR(HN_INTERNAL, "%s is wanted", text.ptr ? text.ptr : "one type is found where another");
+    hn_status status = HN_ERROR(HN_INTERNAL, "%s is wanted",
+                                text.ptr ? text.ptr : "one type is found where another");
     hn_strbuf_deinit(&text);
     return status;
 }
@@ -121,11 +135,14 @@ static hn_status check_output(const verifier *v, const hn_output *output) {
     HN_TRY(check_use(v, output->value));
     if (output->kind == HN_OUTPUT_USER) return NULL;
     if (output->kind != HN_OUTPUT_MUTATION) return HN_ERROR(HN_INTERNAL, "its kind is invalid");
-    if (output->target >= v->g->inputs.count) return HN_ERROR(HN_INTERNAL, "it mutates input %u, which does not exist", output->target);
+    if (output->target >= v->g->inputs.count)
+        return HN_ERROR(HN_INTERNAL, "it mutates input %u, which does not exist", output->target);
     const hn_input *target = &v->g->inputs.items[output->target];
     if (!target->value || target->kind == HN_INPUT_CONSTANT)
-        return HN_ERROR(HN_INTERNAL, "it mutates input %u, which cannot be written", output->target);
-    return hn_status_annotate(check_same_meta(v->g, hn_graph_value(v->g, output->value), hn_graph_value(v->g, target->value)),
+        return HN_ERROR(HN_INTERNAL, "it mutates input %u, which cannot be written",
+                        output->target);
+    return hn_status_annotate(check_same_meta(v->g, hn_graph_value(v->g, output->value),
+                                              hn_graph_value(v->g, target->value)),
                               "the new content of input %u", output->target);
 }
 
@@ -136,13 +153,15 @@ static void visit_operand(void *user, hn_value id) {
     if (!v->missing && (id >= v->g->values.count || !v->defined[id])) v->missing = id;
 }
 
-static hn_status check_results(const verifier *v, const hn_node_info *node, const hn_meta *metas, uint32_t count) {
+static hn_status check_results(const verifier *v, const hn_node_info *node, const hn_meta *metas,
+                               uint32_t count) {
     if (node->result_count != count)
         return HN_ERROR(HN_INTERNAL, "it has %u results instead of %u", node->result_count, count);
     for (uint32_t k = 0; k < count; k++) {
         if (!node->results[k]) continue;
         const hn_value_info *info = hn_graph_value(v->g, node->results[k]);
-        hn_value_info want = {.dtype = metas[k].dtype, .rank = metas[k].rank, .sizes = metas[k].sizes};
+        hn_value_info want = {
+            .dtype = metas[k].dtype, .rank = metas[k].rank, .sizes = metas[k].sizes};
         hn_expr sizes[HN_MAX_RANK];
         if (node->op == HN_OP_NONZERO && info->rank == 2) { /* the count is a symbol of its own */
             sizes[0] = info->sizes[0];
@@ -154,35 +173,42 @@ static hn_status check_results(const verifier *v, const hn_node_info *node, cons
     return NULL;
 }
 
-static hn_status check_branch(const hn_graph *g, const hn_graph *branch, const hn_arg *operands, const hn_value *results,
-                              uint32_t result_count) {
+static hn_status check_branch(const hn_graph *g, const hn_graph *branch, const hn_arg *operands,
+                              const hn_value *results, uint32_t result_count) {
     if (branch->sym != g->sym) return HN_ERROR(HN_INTERNAL, "it has symbols of its own");
-    uint32_t users = branch->inputs.count; /* constants that passes have made stand behind the operands */
+    /* constants that passes have made stand behind the operands */
+    uint32_t users = branch->inputs.count;
     while (users && branch->inputs.items[users - 1].kind == HN_INPUT_CONSTANT) users--;
     if (users != operands->count || branch->outputs.count != result_count)
-        return HN_ERROR(HN_INTERNAL, "it has %u inputs and %u outputs instead of %u and %u", users, branch->outputs.count,
-                        operands->count, result_count);
+        return HN_ERROR(HN_INTERNAL, "it has %u inputs and %u outputs instead of %u and %u", users,
+                        branch->outputs.count, operands->count, result_count);
     for (uint32_t i = 0; i < operands->count; i++) {
         const hn_input *input = &branch->inputs.items[i];
-        if (input->kind != HN_INPUT_USER || !input->value) return HN_ERROR(HN_INTERNAL, "input %u is no operand", i);
-        HN_TRY(hn_status_annotate(
-            check_same_meta(g, hn_graph_value(g, operands->as.values[i]), hn_graph_value(branch, input->value)), "input %u", i));
+        if (input->kind != HN_INPUT_USER || !input->value)
+            return HN_ERROR(HN_INTERNAL, "input %u is no operand", i);
+        HN_TRY(hn_status_annotate(check_same_meta(g, hn_graph_value(g, operands->as.values[i]),
+                                                  hn_graph_value(branch, input->value)),
+                                  "input %u", i));
     }
     for (uint32_t k = 0; k < result_count; k++) {
         const hn_output *output = &branch->outputs.items[k];
-        if (output->kind == HN_OUTPUT_MUTATION) return HN_ERROR(HN_INTERNAL, "output %u is a mutation", k);
+        if (output->kind == HN_OUTPUT_MUTATION)
+            return HN_ERROR(HN_INTERNAL, "output %u is a mutation", k);
         if (!results[k]) continue; /* a constant of the signature, or unused */
         if (!output->value) return HN_ERROR(HN_INTERNAL, "output %u has no value", k);
-        HN_TRY(hn_status_annotate(
-            check_same_meta(g, hn_graph_value(branch, output->value), hn_graph_value(g, results[k])), "output %u", k));
+        HN_TRY(hn_status_annotate(check_same_meta(g, hn_graph_value(branch, output->value),
+                                                  hn_graph_value(g, results[k])),
+                                  "output %u", k));
     }
     return NULL;
 }
 
-hn_status hn_cond_check(const hn_graph *g, const hn_arg args[4], const hn_value *results, uint32_t result_count) {
+hn_status hn_cond_check(const hn_graph *g, const hn_arg args[4], const hn_value *results,
+                        uint32_t result_count) {
     for (int k = 1; k <= 2; k++)
-        HN_TRY(hn_status_annotate(check_branch(g, args[k].as.graph, &args[3], results, result_count), "the %s graph of 'cond'",
-                                  k == 1 ? "then" : "otherwise"));
+        HN_TRY(
+            hn_status_annotate(check_branch(g, args[k].as.graph, &args[3], results, result_count),
+                               "the %s graph of 'cond'", k == 1 ? "then" : "otherwise"));
     return NULL;
 }
 
@@ -202,16 +228,19 @@ static hn_status check_result_count(const hn_node_info *node) {
 
 static hn_status check_control(const verifier *v, const hn_node_info *node) {
     HN_TRY(check_single_element(v, node->args[0].as.value));
-    if (node->op == HN_OP_COND) return hn_cond_check(v->g, node->args, node->results, node->result_count);
+    if (node->op == HN_OP_COND)
+        return hn_cond_check(v->g, node->args, node->results, node->result_count);
     HN_TRY(check_result_count(node));
-    if (node->result_count && node->results[0] && hn_graph_value(v->g, node->results[0])->kind == HN_VALUE_TENSOR)
+    if (node->result_count && node->results[0] &&
+        hn_graph_value(v->g, node->results[0])->kind == HN_VALUE_TENSOR)
         return HN_ERROR(HN_INTERNAL, "its result is no symbolic scalar");
     return NULL;
 }
 
 static hn_status check_semantics(verifier *v, const hn_node_info *node) {
     if (hn_op_is_aten(node->op)) return check_result_count(node);
-    if (node->op == HN_OP_COND || node->op == HN_OP_ITEM || node->op == HN_OP_ASSERT) return check_control(v, node);
+    if (node->op == HN_OP_COND || node->op == HN_OP_ITEM || node->op == HN_OP_ASSERT)
+        return check_control(v, node);
     hn_meta metas[2];
     uint32_t count;
     HN_TRY(hn_infer(v->g, node->op, node->args, node->arg_count, metas, &count));
@@ -220,19 +249,25 @@ static hn_status check_semantics(verifier *v, const hn_node_info *node) {
 
 static hn_status check_node(verifier *v, hn_node n) {
     const hn_node_info *node = hn_graph_node(v->g, n);
-    if (hn_op_facts(node->op)->op_class == HN_OPC_NONE) return HN_ERROR(HN_INTERNAL, "op %u does not exist", (unsigned)node->op);
-    if (v->legal == HN_LEGAL_PRIMITIVE && hn_op_is_aten(node->op)) return HN_ERROR(HN_INTERNAL, "it is no primitive");
-    if (node->origin >= v->g->origins.count) return HN_ERROR(HN_INTERNAL, "its origin does not exist");
+    if (hn_op_facts(node->op)->op_class == HN_OPC_NONE)
+        return HN_ERROR(HN_INTERNAL, "op %u does not exist", (unsigned)node->op);
+    if (v->legal == HN_LEGAL_PRIMITIVE && hn_op_is_aten(node->op))
+        return HN_ERROR(HN_INTERNAL, "it is no primitive");
+    if (node->origin >= v->g->origins.count)
+        return HN_ERROR(HN_INTERNAL, "its origin does not exist");
     v->missing = 0;
     hn_node_each_value(node, visit_operand, v);
-    if (v->missing) return HN_ERROR(HN_INTERNAL, "value %u is used before it is defined", v->missing);
+    if (v->missing)
+        return HN_ERROR(HN_INTERNAL, "value %u is used before it is defined", v->missing);
     HN_TRY(hn_args_check(v->g, node->op, node->args, node->arg_count));
     for (uint32_t i = 0; i < node->arg_count; i++)
-        if (node->args[i].kind == HN_ARG_GRAPH) HN_TRY(verify_at(node->args[i].as.graph, v->legal, v->depth + 1));
+        if (node->args[i].kind == HN_ARG_GRAPH)
+            HN_TRY(verify_at(node->args[i].as.graph, v->legal, v->depth + 1));
     for (uint32_t k = 0; k < node->result_count; k++) {
         if (!node->results[k]) continue;
         HN_TRY(define(v, node->results[k], n));
-        if (hn_graph_value(v->g, node->results[k])->result_idx != k) return HN_ERROR(HN_INTERNAL, "result %u has another index", k);
+        if (hn_graph_value(v->g, node->results[k])->result_idx != k)
+            return HN_ERROR(HN_INTERNAL, "result %u has another index", k);
     }
     return check_semantics(v, node);
 }
@@ -241,25 +276,29 @@ static hn_status annotate_node(const verifier *v, hn_node n, hn_status status) {
     if (!status) return NULL;
     const hn_node_info *node = hn_graph_node(v->g, n);
     hn_origin origin = v->g->origins.items[node->origin < v->g->origins.count ? node->origin : 0];
-    return hn_status_annotate(status, "node %u '%s' from '" HN_STR_FMT "' " HN_STR_FMT, n, hn_op_facts(node->op)->name,
-                              HN_STR_ARG(origin.node), HN_STR_ARG(origin.source));
+    return hn_status_annotate(status, "node %u '%s' from '" HN_STR_FMT "' " HN_STR_FMT, n,
+                              hn_op_facts(node->op)->name, HN_STR_ARG(origin.node),
+                              HN_STR_ARG(origin.source));
 }
 
 static hn_status verify_all(verifier *v) {
     hn_graph *g = v->g;
     for (uint32_t i = 0; i < g->inputs.count; i++)
-        HN_TRY(hn_status_annotate(check_input(v, &g->inputs.items[i]), "input %u '" HN_STR_FMT "'", i,
-                                  HN_STR_ARG(g->inputs.items[i].name)));
+        HN_TRY(hn_status_annotate(check_input(v, &g->inputs.items[i]), "input %u '" HN_STR_FMT "'",
+                                  i, HN_STR_ARG(g->inputs.items[i].name)));
     for (uint32_t n = 1; n < g->nodes.count; n++)
         if (!g->nodes.items[n].dead) HN_TRY(annotate_node(v, n, check_node(v, n)));
     for (uint32_t i = 0; i < g->outputs.count; i++)
-        HN_TRY(hn_status_annotate(check_output(v, &g->outputs.items[i]), "output %u '" HN_STR_FMT "'", i,
+        HN_TRY(hn_status_annotate(check_output(v, &g->outputs.items[i]),
+                                  "output %u '" HN_STR_FMT "'", i,
                                   HN_STR_ARG(g->outputs.items[i].name)));
     return NULL;
 }
 
 static hn_status verify_at(hn_graph *g, hn_legal legal, uint32_t depth) {
-    if (depth > HN_MAX_GRAPH_DEPTH) return HN_ERROR(HN_UNSUPPORTED, "subgraphs are nested more than %d deep", HN_MAX_GRAPH_DEPTH);
+    if (depth > HN_MAX_GRAPH_DEPTH)
+        return HN_ERROR(HN_UNSUPPORTED, "subgraphs are nested more than %d deep",
+                        HN_MAX_GRAPH_DEPTH);
     HN_TRY(hn_graph_status(g));
     hn_arena scratch;
     hn_arena_init(&scratch);

@@ -13,10 +13,10 @@ enum { HN_FORM_ALIASES_MAX = 64 };
 
 /* Where a statement stands: bits. */
 typedef enum hn_form_region {
-    HN_FORM_IN_GROUP = 1,  /* of a form of groups: anywhere */
-    HN_FORM_IN_RANGE = 2,  /* of a form of ranges: outside of LANES; */
-    HN_FORM_IN_LANES = 4,  /* in LANES, outside of VECTORs; */
-    HN_FORM_IN_VECTOR = 8  /* in a VECTOR */
+    HN_FORM_IN_GROUP = 1, /* of a form of groups: anywhere */
+    HN_FORM_IN_RANGE = 2, /* of a form of ranges: outside of LANES; */
+    HN_FORM_IN_LANES = 4, /* in LANES, outside of VECTORs; */
+    HN_FORM_IN_VECTOR = 8 /* in a VECTOR */
 } hn_form_region;
 
 /* verify_rules.c. Errors: internal. */
@@ -49,8 +49,8 @@ static inline bool hn_form_kind_opens(hn_form_kind kind) {
  * own. Errors: out-of-memory. */
 hn_status hn_form_set_lane_facts(hn_form *f, hn_fid owner) HN_MUST_USE;
 
-/* hn_form_verify, which also tells the place, and lists the sizes in the form's arena. Either may be
- * NULL. */
+/* hn_form_verify, which also tells the place, and lists the sizes in the form's arena. Either may
+ * be NULL. */
 hn_status hn_form_check(const hn_form *f, hn_form_place *out_place,
                         hn_form_sizes *out_sizes) HN_MUST_USE;
 

@@ -31,7 +31,8 @@ static bool is_local(const hn_kernel *k, hn_buf b) {
 
 static double hint_of(const hn_program *p, const hn_expr *vars, uint32_t count) {
     double elems = 1;
-    for (uint32_t d = 0; d < count; d++) elems *= (double)hn_sym_hint(p->sym, hn_sym_symbol_extent(p->sym, vars[d]), 1024);
+    for (uint32_t d = 0; d < count; d++)
+        elems *= (double)hn_sym_hint(p->sym, hn_sym_symbol_extent(p->sym, vars[d]), 1024);
     return elems;
 }
 
@@ -49,9 +50,11 @@ hn_form_cost hn_kernel_work(const hn_program *program, const hn_kernel *kernel) 
         for (hn_sid s = 1; s < phase->body.count; s++) {
             const hn_sop *op = &phase->body.items[s];
             work.operations += op->kind == HN_SOP_ELEM ? elems : 0;
-            work.bytes += op->kind == HN_SOP_LOAD ? elems * bytes_of(program, kernel, op->buffer) : 0;
+            work.bytes +=
+                op->kind == HN_SOP_LOAD ? elems * bytes_of(program, kernel, op->buffer) : 0;
         }
-        for (uint32_t s = 0; s < phase->stores.count; s++) work.bytes += elems * bytes_of(program, kernel, phase->stores.items[s].buffer);
+        for (uint32_t s = 0; s < phase->stores.count; s++)
+            work.bytes += elems * bytes_of(program, kernel, phase->stores.items[s].buffer);
     }
     return work;
 }

@@ -1,13 +1,14 @@
 /* cpu_bases.c: from where in its buffers a kernel counts.
  *
- * An unrolled loop over the slices x[:, 0], x[:, 1], ... leads to kernels that differ in a literal only. So what an index adds for
- * the whole call, numbers and sizes, is left out of the text: the argument points that many elements into the buffer, and one
- * kernel does for all slices.
+ * An unrolled loop over the slices x[:, 0], x[:, 1], ... leads to kernels that differ in a literal
+ * only. So what an index adds for the whole call, numbers and sizes, is left out of the text: the
+ * argument points that many elements into the buffer, and one kernel does for all slices.
  *     b1[6400 * i0 + i1 + 3200]   ->   argument[6400 * i0 + i1], which begins at element 3200 of b1
- * Accesses of one buffer that are near each other, such as those of a window, share an argument and keep their distance as a
- * number. Those far apart have arguments of their own: the two directions of a recurrent layer come nearer with each step.
- * Nothing in a text relies on where a buffer begins: vectors are read and written at any address, and stores that bypass the caches
- * look at it when they run. */
+ * Accesses of one buffer that are near each other, such as those of a window, share an argument and
+ * keep their distance as a number. Those far apart have arguments of their own: the two directions
+ * of a recurrent layer come nearer with each step. Nothing in a text relies on where a buffer
+ * begins: vectors are read and written at any address, and stores that bypass the caches look at it
+ * when they run. */
 #include "kernel/cpu_internal.h"
 
 #include <stdlib.h>
@@ -32,7 +33,9 @@ static hn_cpu_base fixed_part(const hn_cpu_plan *pl, hn_buf b, hn_expr index) {
         sum = hn_sym_sum(pl->sym, index); /* its lists do not outlive a constructor */
         hn_expr term = sum.terms[k];
         int64_t coeff = sum.coeffs[k];
-        if (only_sizes(pl, term)) out.sizes = hn_sym_add(pl->sym, out.sizes, hn_sym_mul(pl->sym, hn_sym_int(pl->sym, coeff), term));
+        if (only_sizes(pl, term))
+            out.sizes = hn_sym_add(pl->sym, out.sizes,
+                                   hn_sym_mul(pl->sym, hn_sym_int(pl->sym, coeff), term));
     }
     return out;
 }
@@ -62,33 +65,43 @@ static int by_place(const void *x, const void *y) {
     return a->first < b->first ? -1 : a->first > b->first;
 }
 
-/* Joins those in [from, from + count), all of one buffer, that are at most `near` elements apart. Returns how many remain. */
+/* Joins those in [from, from + count), all of one buffer, that are at most `near` elements apart.
+ * Returns how many remain. */
 static uint32_t join(hn_cpu_base *items, uint32_t count, uint64_t near) {
     uint32_t at = 0;
     for (uint32_t k = 1; k < count; k++) {
-        bool joins = items[k].sizes == items[at].sizes && (uint64_t)items[k].first - (uint64_t)items[at].last <= near;
+        bool joins = items[k].sizes == items[at].sizes &&
+                     (uint64_t)items[k].first - (uint64_t)items[at].last <= near;
         if (joins) items[at].last = items[k].last;
         else items[++at] = items[k];
     }
     return at + 1;
 }
 
-/* The elements of a buffer; an input's are those that its strides reach, and 0 when it may have none at all. */
+/* The elements of a buffer; an input's are those that its strides reach, and 0 when it may have
+ * none at all. */
 static hn_expr elements_of(const hn_cpu_plan *pl, const hn_buffer *b) {
     hn_expr one = hn_sym_int(pl->sym, 1), reach = one;
     if (b->kind != HN_BUFFER_INPUT) return b->extent;
     for (uint32_t d = 0; d < b->rank; d++) {
         if (!hn_sym_prove_le(pl->sym, one, b->sizes[d])) return hn_sym_int(pl->sym, 0);
-        reach = hn_sym_add(pl->sym, reach, hn_sym_mul(pl->sym, hn_sym_sub(pl->sym, b->sizes[d], one), b->strides[d]));
+        reach =
+            hn_sym_add(pl->sym, reach,
+                       hn_sym_mul(pl->sym, hn_sym_sub(pl->sym, b->sizes[d], one), b->strides[d]));
     }
     return reach;
 }
 
-/* How far into its buffer; 0: from its beginning, also when that many elements may be more than it has. */
+/* How far into its buffer; 0: from its beginning, also when that many elements may be more than it
+ * has. */
 static hn_expr offset_of(const hn_cpu_plan *pl, const hn_cpu_base *at) {
-    hn_expr offset = hn_sym_add(pl->sym, at->sizes, hn_sym_int(pl->sym, at->first)), none = hn_sym_int(pl->sym, 0);
+    hn_expr offset = hn_sym_add(pl->sym, at->sizes, hn_sym_int(pl->sym, at->first)),
+            none = hn_sym_int(pl->sym, 0);
     if (offset == none || !hn_sym_prove_le(pl->sym, none, offset)) return 0;
-    return hn_sym_prove_le(pl->sym, offset, elements_of(pl, &pl->program->buffers.items[at->buffer])) ? offset : 0;
+    return hn_sym_prove_le(pl->sym, offset,
+                           elements_of(pl, &pl->program->buffers.items[at->buffer]))
+               ? offset
+               : 0;
 }
 
 hn_status hn_cpu_find_bases(hn_cpu_plan *pl) {
@@ -98,8 +111,10 @@ hn_status hn_cpu_find_bases(hn_cpu_plan *pl) {
     hn_cpu_base *items = pl->bases.items;
     qsort(items, pl->bases.count, sizeof *items, by_place);
     for (uint32_t from = 0, end; from < pl->bases.count; from = end) {
-        for (end = from + 1; end < pl->bases.count && items[end].buffer == items[from].buffer;) end++;
-        uint64_t near = pl->facts->near_access_bytes / (uint64_t)hn_cpu_elem_bytes(pl, items[from].buffer);
+        for (end = from + 1; end < pl->bases.count && items[end].buffer == items[from].buffer;)
+            end++;
+        uint64_t near =
+            pl->facts->near_access_bytes / (uint64_t)hn_cpu_elem_bytes(pl, items[from].buffer);
         uint32_t most = pl->facts->bases_max, count = join(&items[from], end - from, near);
         if (count > most) count = join(&items[from], count, UINT64_MAX);
         for (uint32_t k = 0; k < count; k++) {
@@ -116,7 +131,9 @@ hn_expr hn_cpu_base_of(const hn_cpu_plan *plan, hn_buf b, hn_expr access) {
     hn_cpu_base want = fixed_part(plan, b, access);
     for (uint32_t k = 0; k < plan->bases.count; k++) {
         const hn_cpu_base *at = &plan->bases.items[k];
-        if (at->buffer == b && at->sizes == want.sizes && at->first <= want.first && want.first <= at->last) return at->offset;
+        if (at->buffer == b && at->sizes == want.sizes && at->first <= want.first &&
+            want.first <= at->last)
+            return at->offset;
     }
     return 0;
 }

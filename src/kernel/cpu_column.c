@@ -1,8 +1,10 @@
-/* cpu_column.c: kernels whose lanes are rows: reductions along a dimension that is not the last in memory.
+/* cpu_column.c: kernels whose lanes are rows: reductions along a dimension that is not the last in
+ * memory.
  *
- * Narrow columns run a few vectors of rows down all phases. Wide columns are for plain sums over many rows: a strip of results is
- * kept in the first cache while memory is read in long runs, a few rows at a time, instead of running down narrow columns with a
- * jump from row to row. The rows of a step are that part of the sum apart, so that each is a stream that goes on where it ended
+ * Narrow columns run a few vectors of rows down all phases. Wide columns are for plain sums over
+ * many rows: a strip of results is kept in the first cache while memory is read in long runs, a few
+ * rows at a time, instead of running down narrow columns with a jump from row to row. The rows of a
+ * step are that part of the sum apart, so that each is a stream that goes on where it ended
  * (cpu_rows.c). Two levels of partial sums keep the error small. */
 #include "kernel/cpu_internal.h"
 
@@ -27,7 +29,8 @@ static void choose_blocks(hn_cpu_phase *ph) {
 /* ---- narrow columns ---- */
 
 static hn_expr rows_of(const hn_cpu_plan *pl) {
-    return pl->kernel->rank ? hn_cpu_extent(pl, pl->kernel->vars[pl->kernel->rank - 1]) : hn_sym_int(pl->sym, 1);
+    return pl->kernel->rank ? hn_cpu_extent(pl, pl->kernel->vars[pl->kernel->rank - 1])
+                            : hn_sym_int(pl->sym, 1);
 }
 
 static uint32_t narrow_copies(const hn_cpu_plan *pl) {
@@ -46,18 +49,23 @@ static uint32_t narrow_copies(const hn_cpu_plan *pl) {
 
 /* Whether the phase is one or two plain sums. */
 static bool is_plain_sum(const hn_kernel_phase *phase) {
-    if (phase->rank != 1 || phase->stores.count || phase->scan || !phase->reduces.count) return false;
+    if (phase->rank != 1 || phase->stores.count || phase->scan || !phase->reduces.count)
+        return false;
     if (phase->reduces.count > 2) return false;
     for (uint32_t r = 0; r < phase->reduces.count; r++) {
         const hn_kernel_reduce *reduce = &phase->reduces.items[r];
-        if (reduce->op != HN_OP_SUM || (reduce->dtype != HN_DTYPE_F32 && reduce->dtype != HN_DTYPE_F64)) return false;
+        if (reduce->op != HN_OP_SUM ||
+            (reduce->dtype != HN_DTYPE_F32 && reduce->dtype != HN_DTYPE_F64))
+            return false;
     }
     return true;
 }
 
 bool hn_cpu_can_strip(const hn_cpu_plan *pl) {
     const hn_kernel *k = pl->kernel;
-    if (k->mode != HN_VECTOR_OUTER || !k->rank || k->locals.count || !is_plain_sum(&k->phases.items[0])) return false;
+    if (k->mode != HN_VECTOR_OUTER || !k->rank || k->locals.count ||
+        !is_plain_sum(&k->phases.items[0]))
+        return false;
     for (uint32_t f = 1; f < k->phases.count; f++)
         if (k->phases.items[f].rank || k->phases.items[f].reduces.count) return false;
     return true;
@@ -72,14 +80,16 @@ bool hn_cpu_strip_pays(const hn_cpu_plan *pl) {
 
 static uint32_t strip_width(const hn_cpu_plan *pl) {
     int64_t outer = 1;
-    for (uint32_t d = 0; d + 1 < pl->kernel->rank; d++) outer *= hn_cpu_hint(pl, pl->kernel->vars[d], 1);
+    for (uint32_t d = 0; d + 1 < pl->kernel->rank; d++)
+        outer *= hn_cpu_hint(pl, pl->kernel->vars[d], 1);
     bool shared = pl->kernel->threads <= 1 || outer >= 2 * (int64_t)pl->kernel->threads;
     return shared ? (uint32_t)pl->facts->limits.column_strip : pl->facts->strip_cols_short;
 }
 
 static void set_wide(hn_cpu_plan *pl) {
     const hn_kernel_phase *first = &pl->kernel->phases.items[0];
-    int64_t steps = hn_cpu_known(pl, hn_cpu_extent(pl, first->vars[0])), step = pl->facts->strip_step;
+    int64_t steps = hn_cpu_known(pl, hn_cpu_extent(pl, first->vars[0])),
+            step = pl->facts->strip_step;
     const hn_cost_steps *vectors = &pl->facts->strip_vectors;
     bool is_one = first->reduces.count == 1;
     pl->columns.copies = is_one ? hn_count_for_cost(vectors, pl->phases[0].cost) : 1;
@@ -93,5 +103,6 @@ void hn_cpu_set_columns(hn_cpu_plan *pl) {
     if (pl->form == HN_CPU_COLUMNS_WIDE) set_wide(pl);
     else pl->columns.copies = narrow_copies(pl), pl->columns.width = pl->columns.copies * pl->lanes;
     pl->columns.is_whole = rows >= 0 && rows % (pl->columns.copies * pl->lanes) == 0;
-    for (uint32_t f = 0; f < pl->kernel->phases.count && pl->form == HN_CPU_COLUMNS_NARROW; f++) choose_blocks(&pl->phases[f]);
+    for (uint32_t f = 0; f < pl->kernel->phases.count && pl->form == HN_CPU_COLUMNS_NARROW; f++)
+        choose_blocks(&pl->phases[f]);
 }

@@ -1,7 +1,8 @@
-/* cpu_in_place.c: which arguments of a kernel may lie in the same memory: what is written over what is read.
+/* cpu_in_place.c: which arguments of a kernel may lie in the same memory: what is written over what
+ * is read.
  *
- * Argument B may be written over argument A when every element is read by the last of its readers before it is written. That
- * follows from four facts, all of which are seen in the kernel's form:
+ * Argument B may be written over argument A when every element is read by the last of its readers
+ * before it is written. That follows from four facts, all of which are seen in the kernel's form:
  *   1. B has one store, in phase f, that sets; every load of A has the very index expression of that store;
  *   2. each of these loads stands in phase f or an earlier one;
  *   3. no two points of the outer variables and of f's own give the same index: so all readers of an element belong to the
@@ -11,10 +12,11 @@
  *      iteration; the first one stores early, over its own row, and the last one reads a row again: both store, step by step, only
  *      what that step and all phases before have read. Scans, scatters, tiles and rows that end in an overlapping vector have
  *      an order of their own: here the answer is no.
- * Elements have one type, hence one size, and indices count from their buffer's first byte, wherever an argument begins
- * (cpu_bases.c): what holds for elements holds for bytes. A printer must not promise a compiler that arguments are apart. The
- * text is the same whether they are or not. Prefetches, and the indices that are read ahead and bounded to aim them, change no
- * result. A kernel whose stores bypass the caches may be in place, too: it was measured to cost nothing. */
+ * Elements have one type, hence one size, and indices count from their buffer's first byte,
+ * wherever an argument begins (cpu_bases.c): what holds for elements holds for bytes. A printer
+ * must not promise a compiler that arguments are apart. The text is the same whether they are or
+ * not. Prefetches, and the indices that are read ahead and bounded to aim them, change no result. A
+ * kernel whose stores bypass the caches may be in place, too: it was measured to cost nothing. */
 #include "kernel/cpu_internal.h"
 
 enum { MAX_SYMBOLS = 16, MAX_VARS = 2 * HN_MAX_RANK };
@@ -33,13 +35,18 @@ typedef struct stride {
     hn_expr step, extent;
 } stride;
 
-/* The strides of `index` over the variables that have more than one value. False when it is no sum of such. */
-static bool strides_of(const hn_cpu_plan *pl, const hn_kernel_phase *phase, hn_expr index, stride *out, uint32_t *out_count) {
+/* The strides of `index` over the variables that have more than one value. False when it is no sum
+ * of such. */
+static bool strides_of(const hn_cpu_plan *pl, const hn_kernel_phase *phase, hn_expr index,
+                       stride *out, uint32_t *out_count) {
     uint32_t count = 0, total = pl->kernel->rank + phase->rank;
     for (uint32_t v = 0; v < total; v++) {
-        hn_expr var = v < pl->kernel->rank ? pl->kernel->vars[v] : phase->vars[v - pl->kernel->rank], rest;
+        hn_expr var =
+                    v < pl->kernel->rank ? pl->kernel->vars[v] : phase->vars[v - pl->kernel->rank],
+                rest;
         stride s = {.extent = hn_cpu_extent(pl, var)};
-        if (!hn_sym_affine(pl->sym, index, var, &s.step, &rest) || !only_sizes(pl, s.step)) return false;
+        if (!hn_sym_affine(pl->sym, index, var, &s.step, &rest) || !only_sizes(pl, s.step))
+            return false;
         index = rest;
         if (!hn_sym_is_value(pl->sym, s.extent, 1)) out[count++] = s;
     }
@@ -47,7 +54,8 @@ static bool strides_of(const hn_cpu_plan *pl, const hn_kernel_phase *phase, hn_e
     return only_sizes(pl, index);
 }
 
-/* Whether no two points share an index: in some order each stride is at least the reach of all before it. */
+/* Whether no two points share an index: in some order each stride is at least the reach of all
+ * before it. */
 static bool is_injective(const hn_cpu_plan *pl, const hn_kernel_phase *phase, hn_expr index) {
     stride strides[MAX_VARS];
     uint32_t count;
@@ -55,8 +63,10 @@ static bool is_injective(const hn_cpu_plan *pl, const hn_kernel_phase *phase, hn
     for (hn_expr reach = hn_sym_int(pl->sym, 1); count;) {
         uint32_t next = count;
         for (uint32_t k = 0; k < count; k++) {
-            if (strides[k].step != reach && !hn_sym_prove_le(pl->sym, reach, strides[k].step)) return false;
-            if (next == count || hn_sym_prove_le(pl->sym, strides[k].step, strides[next].step)) next = k;
+            if (strides[k].step != reach && !hn_sym_prove_le(pl->sym, reach, strides[k].step))
+                return false;
+            if (next == count || hn_sym_prove_le(pl->sym, strides[k].step, strides[next].step))
+                next = k;
         }
         reach = hn_sym_mul(pl->sym, strides[next].step, strides[next].extent);
         strides[next] = strides[--count];
@@ -95,23 +105,29 @@ static bool reads_before(const hn_cpu_plan *pl, hn_buf a, uint32_t last_phase, h
 
 static bool keeps_order(const hn_cpu_plan *pl) {
     for (uint32_t f = 0; f < pl->kernel->phases.count; f++)
-        if (pl->kernel->phases.items[f].scan || pl->phases[f].loop.rest == HN_CPU_REST_OVERLAPPING) return false;
+        if (pl->kernel->phases.items[f].scan || pl->phases[f].loop.rest == HN_CPU_REST_OVERLAPPING)
+            return false;
     return !pl->kernel->serial && pl->form != HN_CPU_TILES && pl->form != HN_CPU_TILES_WIDE;
 }
 
 /* Whether store `index` in phase `f` may be made over what is read from `from`. */
-static bool may_overwrite(const hn_cpu_plan *pl, hn_buf from, hn_buf to, uint32_t f, hn_expr index) {
+static bool may_overwrite(const hn_cpu_plan *pl, hn_buf from, hn_buf to, uint32_t f,
+                          hn_expr index) {
     if (hn_cpu_writes(pl, from) || hn_cpu_dtype(pl, from) != hn_cpu_dtype(pl, to)) return false;
     return reads_before(pl, from, f, index);
 }
 
-void hn_cpu_in_place(const hn_cpu_plan *plan, const hn_buf *buffers, uint32_t count, uint64_t *out_may_alias) {
+void hn_cpu_in_place(const hn_cpu_plan *plan, const hn_buf *buffers, uint32_t count,
+                     uint64_t *out_may_alias) {
     if (!keeps_order(plan)) return;
     for (uint32_t b = 0; b < count; b++) {
         uint32_t phase = 0;
         hn_expr index = 0;
-        if (!only_store(plan, buffers[b], &phase, &index) || !is_injective(plan, &plan->kernel->phases.items[phase], index)) continue;
+        if (!only_store(plan, buffers[b], &phase, &index) ||
+            !is_injective(plan, &plan->kernel->phases.items[phase], index))
+            continue;
         for (uint32_t a = 0; a < count && a < 64; a++)
-            if (may_overwrite(plan, buffers[a], buffers[b], phase, index)) out_may_alias[b] |= (uint64_t)1 << a;
+            if (may_overwrite(plan, buffers[a], buffers[b], phase, index))
+                out_may_alias[b] |= (uint64_t)1 << a;
     }
 }

@@ -8,16 +8,23 @@
 uint32_t hn_cpu_sop_cost(const hn_sop *op);
 uint32_t hn_cpu_phase_cost(const hn_kernel_phase *phase);
 
-static inline hn_expr hn_cpu_extent(const hn_cpu_plan *pl, hn_expr var) { return hn_sym_symbol_extent(pl->sym, var); }
+static inline hn_expr hn_cpu_extent(const hn_cpu_plan *pl, hn_expr var) {
+    return hn_sym_symbol_extent(pl->sym, var);
+}
 static inline int64_t hn_cpu_hint(const hn_cpu_plan *pl, hn_expr var, int64_t fallback) {
     return hn_sym_hint(pl->sym, hn_cpu_extent(pl, var), fallback);
 }
-static inline hn_dtype hn_cpu_dtype(const hn_cpu_plan *pl, hn_buf b) { return pl->program->buffers.items[b].dtype; }
-static inline int64_t hn_cpu_elem_bytes(const hn_cpu_plan *pl, hn_buf b) { return hn_dtype_facts(hn_cpu_dtype(pl, b))->size_bytes; }
+static inline hn_dtype hn_cpu_dtype(const hn_cpu_plan *pl, hn_buf b) {
+    return pl->program->buffers.items[b].dtype;
+}
+static inline int64_t hn_cpu_elem_bytes(const hn_cpu_plan *pl, hn_buf b) {
+    return hn_dtype_facts(hn_cpu_dtype(pl, b))->size_bytes;
+}
 
 /* Whether phases have a loop over lanes as in hn_cpu_lane_loop. */
 static inline bool hn_cpu_has_lane_loop(hn_cpu_form form) {
-    return form == HN_CPU_FLAT || form == HN_CPU_ROWS || form == HN_CPU_ROWS_PIPELINED || form == HN_CPU_ROWS_SPLIT;
+    return form == HN_CPU_FLAT || form == HN_CPU_ROWS || form == HN_CPU_ROWS_PIPELINED ||
+           form == HN_CPU_ROWS_SPLIT;
 }
 
 /* cpu_phase.c */
@@ -31,14 +38,16 @@ bool hn_cpu_is_narrow_indirect(const hn_cpu_phase *ph, const hn_sop *op);
 /* Whether a NaN reaches every result even if the reduction loses it. */
 bool hn_cpu_nan_comes_back(const hn_cpu_plan *pl, const hn_kernel_reduce *r);
 
-/* cpu_rows.c, cpu_column.c, cpu_tile.c: whether a form is right for the kernel; and of one that is, whether it pays. */
+/* cpu_rows.c, cpu_column.c, cpu_tile.c: whether a form is right for the kernel; and of one that is,
+ * whether it pays. */
 bool hn_cpu_can_pipeline(const hn_cpu_plan *pl);
 bool hn_cpu_pipeline_pays(const hn_cpu_plan *pl);
 bool hn_cpu_can_split(const hn_cpu_plan *pl);
 bool hn_cpu_split_pays(const hn_cpu_plan *pl);
 bool hn_cpu_can_strip(const hn_cpu_plan *pl);
 bool hn_cpu_strip_pays(const hn_cpu_plan *pl);
-/* The outer variable to tile with the lanes when loads are strided; 0: none. The others ask about pl->tiles.var. */
+/* The outer variable to tile with the lanes when loads are strided; 0: none. The others ask about
+ * pl->tiles.var. */
 hn_expr hn_cpu_tile_variable(const hn_cpu_plan *pl);
 bool hn_cpu_tile_pays(const hn_cpu_plan *pl);
 bool hn_cpu_can_tile_wide(const hn_cpu_plan *pl);

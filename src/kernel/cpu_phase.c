@@ -1,11 +1,14 @@
-/* cpu_phase.c: what the ops of a phase are: which are needed, in which loop each stands, and how they differ from lane to lane. */
+/* cpu_phase.c: what the ops of a phase are: which are needed, in which loop each stands, and how
+ * they differ from lane to lane. */
 #include "kernel/cpu_internal.h"
 #include "kernel/lanes.h"
 
 hn_lane_kind hn_lane_of(hn_dtype dtype) {
     switch (dtype) {
     case HN_DTYPE_F64: return HN_LANE_F64;
-    case HN_DTYPE_F32: case HN_DTYPE_F16: case HN_DTYPE_BF16: return HN_LANE_F32;
+    case HN_DTYPE_F32:
+    case HN_DTYPE_F16:
+    case HN_DTYPE_BF16: return HN_LANE_F32;
     case HN_DTYPE_I64: return HN_LANE_I64;
     case HN_DTYPE_BOOL: return HN_LANE_MASK;
     default: return HN_LANE_I32;
@@ -44,12 +47,15 @@ static bool uses_varying_index(const void *context, hn_expr e) {
     const hn_cpu_phase *ph = context;
     const hn_body *body = &ph->phase->body;
     for (hn_sid s = 1; s < body->count; s++)
-        if (body->items[s].kind == HN_SOP_INDIRECT && ph->ops[s].varying && hn_sym_uses(ph->plan->sym, e, body->items[s].index)) return true;
+        if (body->items[s].kind == HN_SOP_INDIRECT && ph->ops[s].varying &&
+            hn_sym_uses(ph->plan->sym, e, body->items[s].index))
+            return true;
     return false;
 }
 
 static hn_lane_view view_of(const hn_cpu_phase *ph) {
-    return (hn_lane_view){.sym = ph->plan->sym, .lane = ph->lane, .varies = uses_varying_index, .context = ph};
+    return (hn_lane_view){
+        .sym = ph->plan->sym, .lane = ph->lane, .varies = uses_varying_index, .context = ph};
 }
 
 bool hn_cpu_uses_lane(const hn_cpu_phase *ph, hn_expr e) {
@@ -79,7 +85,9 @@ static void mark_live(hn_cpu_phase *ph, hn_sid s) {
 static void mark_index(hn_cpu_phase *ph, hn_expr e) {
     const hn_body *body = &ph->phase->body;
     for (hn_sid s = 1; e && s < body->count; s++)
-        if (body->items[s].kind == HN_SOP_INDIRECT && hn_sym_uses(ph->plan->sym, e, body->items[s].index)) mark_live(ph, s);
+        if (body->items[s].kind == HN_SOP_INDIRECT &&
+            hn_sym_uses(ph->plan->sym, e, body->items[s].index))
+            mark_live(ph, s);
 }
 
 static void mark_all_live(hn_cpu_phase *ph) {
@@ -88,9 +96,11 @@ static void mark_all_live(hn_cpu_phase *ph) {
         mark_live(ph, phase->stores.items[k].value);
         mark_index(ph, phase->stores.items[k].index);
     }
-    for (uint32_t k = 0; k < phase->reduces.count; k++) mark_live(ph, phase->reduces.items[k].value);
+    for (uint32_t k = 0; k < phase->reduces.count; k++)
+        mark_live(ph, phase->reduces.items[k].value);
     for (hn_sid s = phase->body.count; s-- > 1;)
-        if (ph->ops[s].live && phase->body.items[s].kind != HN_SOP_INDIRECT) mark_index(ph, phase->body.items[s].index);
+        if (ph->ops[s].live && phase->body.items[s].kind != HN_SOP_INDIRECT)
+            mark_index(ph, phase->body.items[s].index);
 }
 
 static uint32_t index_level(const hn_cpu_phase *ph, hn_expr e) {
@@ -100,7 +110,8 @@ static uint32_t index_level(const hn_cpu_phase *ph, hn_expr e) {
     for (uint32_t d = 0; d < ph->phase->rank; d++)
         if (hn_sym_uses(sym, e, ph->phase->vars[d])) level = d + 1;
     for (hn_sid s = 1; s < body->count; s++)
-        if (body->items[s].kind == HN_SOP_INDIRECT && ph->ops[s].level > level && hn_sym_uses(sym, e, body->items[s].index))
+        if (body->items[s].kind == HN_SOP_INDIRECT && ph->ops[s].level > level &&
+            hn_sym_uses(sym, e, body->items[s].index))
             level = ph->ops[s].level;
     return level;
 }
@@ -113,23 +124,27 @@ static void set_level(hn_cpu_phase *ph, hn_sid s) {
         if (arg->level > op->level) op->level = arg->level;
         op->varying |= arg->varying;
     }
-    if (sop->kind == HN_SOP_RESULT && ph->plan->lanes_are_rows) op->varying = true; /* a result of its own in each lane */
+    /* a result of its own in each lane */
+    if (sop->kind == HN_SOP_RESULT && ph->plan->lanes_are_rows) op->varying = true;
     if (sop->kind == HN_SOP_INDIRECT || !sop->index) return;
     uint32_t level = index_level(ph, sop->index);
     if (level > op->level) op->level = level;
     op->varying |= hn_cpu_uses_lane(ph, sop->index);
 }
 
-/* A compiler would add to a product before it is rounded, in one kernel and not in the next: the floor of a position could be
- * one number where an element is looked up and another where its weight is computed, and x * x - y * y of equal ones not 0. */
+/* A compiler would add to a product before it is rounded, in one kernel and not in the next: the
+ * floor of a position could be one number where an element is looked up and another where its
+ * weight is computed, and x * x - y * y of equal ones not 0. */
 static void mark_rounded(hn_cpu_phase *ph) {
     const hn_sop *ops = ph->phase->body.items;
     for (hn_sid s = 1; s < ph->phase->body.count; s++) {
-        if (ops[s].kind != HN_SOP_ELEM || (ops[s].op != HN_OP_ADD && ops[s].op != HN_OP_SUB)) continue;
+        if (ops[s].kind != HN_SOP_ELEM || (ops[s].op != HN_OP_ADD && ops[s].op != HN_OP_SUB))
+            continue;
         for (uint32_t a = 0; a < 2; a++) {
             hn_sid x = ops[s].args[a];
             while (ops[x].kind == HN_SOP_ELEM && ops[x].op == HN_OP_NEG) x = ops[x].args[0];
-            ph->ops[x].rounded = ops[x].kind == HN_SOP_ELEM && ops[x].op == HN_OP_MUL && hn_dtype_is_float(ops[x].dtype);
+            ph->ops[x].rounded = ops[x].kind == HN_SOP_ELEM && ops[x].op == HN_OP_MUL &&
+                                 hn_dtype_is_float(ops[x].dtype);
         }
     }
 }
@@ -137,8 +152,10 @@ static void mark_rounded(hn_cpu_phase *ph) {
 static void set_accesses(hn_cpu_phase *ph) {
     for (hn_sid s = 1; s < ph->phase->body.count; s++) {
         const hn_sop *sop = &ph->phase->body.items[s];
-        if (sop->kind == HN_SOP_LOAD || sop->kind == HN_SOP_INDEX) ph->ops[s].access = hn_cpu_access_of(ph, sop->index, &ph->ops[s].step);
-        if (sop->kind == HN_SOP_INDIRECT) ph->ops[s].narrow = ph->ops[s].varying && hn_cpu_is_narrow_indirect(ph, sop);
+        if (sop->kind == HN_SOP_LOAD || sop->kind == HN_SOP_INDEX)
+            ph->ops[s].access = hn_cpu_access_of(ph, sop->index, &ph->ops[s].step);
+        if (sop->kind == HN_SOP_INDIRECT)
+            ph->ops[s].narrow = ph->ops[s].varying && hn_cpu_is_narrow_indirect(ph, sop);
     }
     for (uint32_t k = 0; k < ph->phase->stores.count; k++) {
         hn_expr step;
@@ -170,6 +187,7 @@ hn_status hn_cpu_analyse(hn_cpu_plan *pl, uint32_t f) {
     }
     mark_rounded(ph);
     set_accesses(ph);
-    for (uint32_t k = 0; k < phase->reduces.count; k++) ph->reduces[k].loses_nan = hn_cpu_nan_comes_back(pl, &phase->reduces.items[k]);
+    for (uint32_t k = 0; k < phase->reduces.count; k++)
+        ph->reduces[k].loses_nan = hn_cpu_nan_comes_back(pl, &phase->reduces.items[k]);
     return NULL;
 }

@@ -1,4 +1,5 @@
-/* cpu_plan.c: the forms that a kernel may have on a CPU, and what one of them means for threads and local buffers. */
+/* cpu_plan.c: the forms that a kernel may have on a CPU, and what one of them means for threads and
+ * local buffers. */
 #include "kernel/cpu_internal.h"
 
 #include "base/checked.h"
@@ -8,23 +9,29 @@
 /* The fastest first. */
 static void keep(hn_cpu_plan *pl, hn_cpu_candidate c) {
     uint32_t at = pl->candidate_count++;
-    for (; at > 0 && pl->candidates[at - 1].speed < c.speed; at--) pl->candidates[at] = pl->candidates[at - 1];
+    for (; at > 0 && pl->candidates[at - 1].speed < c.speed; at--)
+        pl->candidates[at] = pl->candidates[at - 1];
     pl->candidates[at] = c;
 }
 
 /* Beside one of speed `plain`: faster by `gain` where it pays, elsewhere slower. */
-static double speed_of(double plain, double gain, bool pays) { return pays ? plain * gain : plain / gain; }
+static double speed_of(double plain, double gain, bool pays) {
+    return pays ? plain * gain : plain / gain;
+}
 
 static void list_columns(hn_cpu_plan *pl) {
     keep(pl, (hn_cpu_candidate){HN_CPU_COLUMNS_NARROW, 1});
-    if (hn_cpu_can_strip(pl)) keep(pl, (hn_cpu_candidate){HN_CPU_COLUMNS_WIDE, speed_of(1, pl->facts->strip_gain, hn_cpu_strip_pays(pl))});
+    if (hn_cpu_can_strip(pl))
+        keep(pl, (hn_cpu_candidate){HN_CPU_COLUMNS_WIDE,
+                                    speed_of(1, pl->facts->strip_gain, hn_cpu_strip_pays(pl))});
 }
 
 static void list_tiles(hn_cpu_plan *pl) {
     double speed = speed_of(1, pl->facts->tile_gain, hn_cpu_tile_pays(pl));
     keep(pl, (hn_cpu_candidate){HN_CPU_TILES, speed});
     if (!hn_cpu_can_tile_wide(pl)) return;
-    keep(pl, (hn_cpu_candidate){HN_CPU_TILES_WIDE, speed_of(speed, pl->facts->wide_tile_gain, hn_cpu_wide_tile_pays(pl))});
+    keep(pl, (hn_cpu_candidate){HN_CPU_TILES_WIDE, speed_of(speed, pl->facts->wide_tile_gain,
+                                                            hn_cpu_wide_tile_pays(pl))});
 }
 
 /* Pipelined rows keep local buffers, split streams have none, and tiles no second phase. */
@@ -34,8 +41,11 @@ static void list_rows(hn_cpu_plan *pl) {
     pl->tiles.var = hn_cpu_tile_variable(pl);
     if (pl->tiles.var) list_tiles(pl);
     else if (hn_cpu_can_pipeline(pl))
-        keep(pl, (hn_cpu_candidate){HN_CPU_ROWS_PIPELINED, speed_of(1, facts->pipelined_gain, hn_cpu_pipeline_pays(pl))});
-    else if (hn_cpu_can_split(pl)) keep(pl, (hn_cpu_candidate){HN_CPU_ROWS_SPLIT, speed_of(1, facts->split_gain, hn_cpu_split_pays(pl))});
+        keep(pl, (hn_cpu_candidate){HN_CPU_ROWS_PIPELINED,
+                                    speed_of(1, facts->pipelined_gain, hn_cpu_pipeline_pays(pl))});
+    else if (hn_cpu_can_split(pl))
+        keep(pl, (hn_cpu_candidate){HN_CPU_ROWS_SPLIT,
+                                    speed_of(1, facts->split_gain, hn_cpu_split_pays(pl))});
 }
 
 /* Each form is explained in the file that asks whether it is right. */
@@ -52,10 +62,14 @@ static void list_candidates(hn_cpu_plan *pl) {
 /* The numbers of the form, and what it means for each phase. */
 static hn_status choose_numbers(hn_cpu_plan *pl) {
     switch (pl->form) {
-    case HN_CPU_TILES: case HN_CPU_TILES_WIDE: hn_cpu_set_tiles(pl); break;
-    case HN_CPU_COLUMNS_NARROW: case HN_CPU_COLUMNS_WIDE: hn_cpu_set_columns(pl); break;
+    case HN_CPU_TILES:
+    case HN_CPU_TILES_WIDE: hn_cpu_set_tiles(pl); break;
+    case HN_CPU_COLUMNS_NARROW:
+    case HN_CPU_COLUMNS_WIDE: hn_cpu_set_columns(pl); break;
     case HN_CPU_ROWS_SPLIT: hn_cpu_set_split(pl); break;
-    case HN_CPU_FLAT: case HN_CPU_ROWS: case HN_CPU_ROWS_PIPELINED: break;
+    case HN_CPU_FLAT:
+    case HN_CPU_ROWS:
+    case HN_CPU_ROWS_PIPELINED: break;
     }
     for (uint32_t f = 0; f < pl->kernel->phases.count && hn_cpu_has_lane_loop(pl->form); f++) {
         if (!pl->phases[f].lane) continue;
@@ -70,7 +84,8 @@ static hn_status choose_numbers(hn_cpu_plan *pl) {
 
 static hn_expr rows_of(const hn_cpu_plan *pl, uint32_t count) {
     hn_expr rows = hn_sym_int(pl->sym, 1);
-    for (uint32_t d = 0; d < count; d++) rows = hn_sym_mul(pl->sym, rows, hn_cpu_extent(pl, pl->kernel->vars[d]));
+    for (uint32_t d = 0; d < count; d++)
+        rows = hn_sym_mul(pl->sym, rows, hn_cpu_extent(pl, pl->kernel->vars[d]));
     return rows;
 }
 
@@ -86,23 +101,27 @@ static int64_t work_of_row(const hn_cpu_plan *pl) {
     return work;
 }
 
-/* Blocks of a flat kernel, squares, strips of columns, or rows. `work`: of a row; becomes that of an iteration. */
+/* Blocks of a flat kernel, squares, strips of columns, or rows. `work`: of a row; becomes that of
+ * an iteration. */
 static hn_expr iterations_of(const hn_cpu_plan *pl, int64_t *work) {
     const hn_kernel *k = pl->kernel;
     switch (pl->form) {
     case HN_CPU_FLAT:
         *work = (int64_t)pl->facts->flat_block_elems * pl->phases[0].cost;
-        return hn_sym_ceildiv(pl->sym, hn_cpu_extent(pl, k->phases.items[0].vars[0]), hn_sym_int(pl->sym, pl->facts->flat_block_elems));
-    case HN_CPU_TILES: case HN_CPU_TILES_WIDE:
-        *work *= pl->tiles.block;
-        return hn_cpu_tile_count(pl, pl->tiles.block);
-    case HN_CPU_COLUMNS_NARROW: case HN_CPU_COLUMNS_WIDE: {
+        return hn_sym_ceildiv(pl->sym, hn_cpu_extent(pl, k->phases.items[0].vars[0]),
+                              hn_sym_int(pl->sym, pl->facts->flat_block_elems));
+    case HN_CPU_TILES:
+    case HN_CPU_TILES_WIDE: *work *= pl->tiles.block; return hn_cpu_tile_count(pl, pl->tiles.block);
+    case HN_CPU_COLUMNS_NARROW:
+    case HN_CPU_COLUMNS_WIDE: {
         *work *= pl->columns.width;
         hn_expr last = k->rank ? hn_cpu_extent(pl, k->vars[k->rank - 1]) : hn_sym_int(pl->sym, 1);
         hn_expr strips = hn_sym_ceildiv(pl->sym, last, hn_sym_int(pl->sym, pl->columns.width));
         return hn_sym_mul(pl->sym, rows_of(pl, k->rank ? k->rank - 1 : 0), strips);
     }
-    case HN_CPU_ROWS: case HN_CPU_ROWS_PIPELINED: case HN_CPU_ROWS_SPLIT: break;
+    case HN_CPU_ROWS:
+    case HN_CPU_ROWS_PIPELINED:
+    case HN_CPU_ROWS_SPLIT: break;
     }
     return rows_of(pl, k->rank);
 }
@@ -111,7 +130,9 @@ static void set_extent(hn_cpu_plan *pl) {
     int64_t work = work_of_row(pl);
     pl->extent = iterations_of(pl, &work);
     if (pl->kernel->serial) work = 0;
-    pl->grain = work <= 0 ? INT64_MAX : work >= pl->facts->grain_work ? 1 : pl->facts->grain_work / work;
+    pl->grain = work <= 0                       ? INT64_MAX
+                : work >= pl->facts->grain_work ? 1
+                                                : pl->facts->grain_work / work;
 }
 
 /* ---- local buffers ---- */
@@ -140,11 +161,17 @@ static hn_status analyse(hn_cpu_plan *pl) {
     return NULL;
 }
 
-hn_status hn_cpu_plan_begin(const hn_program *program, const hn_kernel *kernel, uint32_t vector_bytes, const hn_cpu_facts *facts,
-                            hn_arena *arena, hn_cpu_plan **out) {
+hn_status hn_cpu_plan_begin(const hn_program *program, const hn_kernel *kernel,
+                            uint32_t vector_bytes, const hn_cpu_facts *facts, hn_arena *arena,
+                            hn_cpu_plan **out) {
     HN_NEW(arena, *out, 1);
-    **out = (hn_cpu_plan){.program = program, .kernel = kernel, .facts = facts, .sym = program->sym, .arena = arena,
-                          .lanes = vector_bytes / 4, .lanes_are_rows = kernel->mode == HN_VECTOR_OUTER};
+    **out = (hn_cpu_plan){.program = program,
+                          .kernel = kernel,
+                          .facts = facts,
+                          .sym = program->sym,
+                          .arena = arena,
+                          .lanes = vector_bytes / 4,
+                          .lanes_are_rows = kernel->mode == HN_VECTOR_OUTER};
     return analyse(*out);
 }
 
@@ -157,8 +184,9 @@ hn_status hn_cpu_plan_complete(hn_cpu_plan *plan, hn_cpu_form form) {
     return hn_cpu_find_bases(plan);
 }
 
-hn_status hn_cpu_plan_create(const hn_program *program, const hn_kernel *kernel, uint32_t vector_bytes, const hn_cpu_facts *facts,
-                             hn_arena *arena, hn_cpu_plan **out) {
+hn_status hn_cpu_plan_create(const hn_program *program, const hn_kernel *kernel,
+                             uint32_t vector_bytes, const hn_cpu_facts *facts, hn_arena *arena,
+                             hn_cpu_plan **out) {
     HN_TRY(hn_cpu_plan_begin(program, kernel, vector_bytes, facts, arena, out));
     return hn_cpu_plan_complete(*out, (*out)->candidates[0].form);
 }

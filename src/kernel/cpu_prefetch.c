@@ -1,7 +1,8 @@
 /* cpu_prefetch.c: prefetches: what a kernel asks of memory before it needs it.
  *
- * The processor's own prefetchers follow a stream within a page of 4 KiB, and a window of instructions that is full of
- * arithmetic does not reach far ahead. So kernels whose data is not in the caches prefetch it:
+ * The processor's own prefetchers follow a stream within a page of 4 KiB, and a window of
+ * instructions that is full of arithmetic does not reach far ahead. So kernels whose data is not in
+ * the caches prefetch it:
  * - a kernel of rows in several phases prefetches, in its costliest phase, what the phases will load some KiB later;
  * - rows that an index picks (an embedding) are prefetched as soon as their index can be read; of a row that a gather reads
  *   here and there, all of the row a few rows on;
@@ -19,33 +20,43 @@ typedef struct prefetcher {
 } prefetcher;
 
 static bool is_plain(const hn_cpu_plan *pl, const hn_kernel_phase *phase) {
-    return phase->rank == 1 && !phase->scan && phase->vars[0] && pl->kernel->mode == HN_VECTOR_INNER;
+    return phase->rank == 1 && !phase->scan && phase->vars[0] &&
+           pl->kernel->mode == HN_VECTOR_INNER;
 }
 
 /* The phase in which a kernel of several prefetches its next rows. */
 static const hn_kernel_phase *busiest(const hn_cpu_plan *pl) {
-    const hn_kernel_phase *best = NULL, *last = &pl->kernel->phases.items[pl->kernel->phases.count - 1];
+    const hn_kernel_phase *best = NULL,
+                          *last = &pl->kernel->phases.items[pl->kernel->phases.count - 1];
     uint32_t most = 0;
     for (uint32_t f = 0; f < pl->kernel->phases.count; f++) {
         const hn_kernel_phase *phase = &pl->kernel->phases.items[f];
         uint32_t cost = hn_cpu_phase_cost(phase);
-        if (is_plain(pl, phase) && cost >= pl->facts->busy_cost && cost > most) best = phase, most = cost;
+        if (is_plain(pl, phase) && cost >= pl->facts->busy_cost && cost > most)
+            best = phase, most = cost;
     }
     return best ? best : is_plain(pl, last) && !last->reduces.count ? last : NULL;
 }
 
-/* The element that will bind indirect symbol `s` some rows on. False when it is not one of an array that only this row's number
- * picks. */
+/* The element that will bind indirect symbol `s` some rows on. False when it is not one of an array
+ * that only this row's number picks. */
 static bool source_of(const prefetcher *a, hn_sid s, hn_cpu_index_ahead *out) {
     const hn_body *body = &a->ph->phase->body;
     const hn_sop *op = &body->items[body->items[s].args[0]];
-    if (op->kind == HN_SOP_CAST && hn_dtype_is_int(body->items[op->args[0]].dtype)) op = &body->items[op->args[0]];
+    if (op->kind == HN_SOP_CAST && hn_dtype_is_int(body->items[op->args[0]].dtype))
+        op = &body->items[op->args[0]];
     hn_expr outer = a->pl->kernel->vars[a->pl->kernel->rank - 1], pitch, rest;
-    if (op->kind != HN_SOP_LOAD || hn_cpu_is_local(a->pl, op->buffer) || hn_cpu_writes(a->pl, op->buffer)) return false;
-    if (hn_cpu_uses_lane(a->ph, op->index) || !hn_sym_affine(a->sym, op->index, outer, &pitch, &rest)) return false;
+    if (op->kind != HN_SOP_LOAD || hn_cpu_is_local(a->pl, op->buffer) ||
+        hn_cpu_writes(a->pl, op->buffer))
+        return false;
+    if (hn_cpu_uses_lane(a->ph, op->index) ||
+        !hn_sym_affine(a->sym, op->index, outer, &pitch, &rest))
+        return false;
     if (hn_sym_is_value(a->sym, pitch, 0)) return false;
     for (hn_sid q = 1; q < body->count; q++)
-        if (body->items[q].kind == HN_SOP_INDIRECT && hn_sym_uses(a->sym, op->index, body->items[q].index)) return false;
+        if (body->items[q].kind == HN_SOP_INDIRECT &&
+            hn_sym_uses(a->sym, op->index, body->items[q].index))
+            return false;
     hn_expr last = hn_sym_sub(a->sym, hn_cpu_extent(a->pl, outer), hn_sym_int(a->sym, 1));
     hn_expr row = hn_sym_min(a->sym, hn_sym_add(a->sym, outer, hn_sym_int(a->sym, a->rows)), last);
     hn_expr index = hn_sym_add(a->sym, rest, hn_sym_mul(a->sym, pitch, row));
@@ -53,17 +64,21 @@ static bool source_of(const prefetcher *a, hn_sid s, hn_cpu_index_ahead *out) {
     return index != 0;
 }
 
-/* A gathered index as the lane's number, so that the whole row is prefetched; 0: the row is too long for the elements used. */
+/* A gathered index as the lane's number, so that the whole row is prefetched; 0: the row is too
+ * long for the elements used. */
 static hn_expr without_gather(const prefetcher *a, const hn_sop *op, hn_expr e) {
     hn_expr coeff, rest;
     int64_t wide = hn_sym_hint(a->sym, hn_sym_symbol_extent(a->sym, op->index), INT32_MAX);
     int64_t seen = hn_cpu_hint(a->pl, a->ph->lane, 0);
-    if (wide > a->pl->facts->gather_sparseness * seen || !hn_sym_affine(a->sym, e, op->index, &coeff, &rest)) return 0;
+    if (wide > a->pl->facts->gather_sparseness * seen ||
+        !hn_sym_affine(a->sym, e, op->index, &coeff, &rest))
+        return 0;
     return hn_sym_is_value(a->sym, coeff, 1) ? hn_sym_add(a->sym, rest, a->ph->lane) : 0;
 }
 
 /* What takes the place of the indirect symbols in an index; 0: it cannot be known ahead. */
-static hn_expr without_indirect(const prefetcher *a, const hn_body *body, hn_expr e, bool *out_by_index) {
+static hn_expr without_indirect(const prefetcher *a, const hn_body *body, hn_expr e,
+                                bool *out_by_index) {
     for (hn_sid q = 1; q < body->count; q++) {
         const hn_sop *op = &body->items[q];
         hn_cpu_index_ahead from;
@@ -86,11 +101,13 @@ static hn_expr wanted(const prefetcher *a, const hn_body *body, const hn_sop *op
     if (op->kind != HN_SOP_LOAD || hn_cpu_is_local(a->pl, op->buffer)) return 0;
     if (a->pl->form == HN_CPU_FLAT) {
         bool moves = hn_cpu_access_of(a->ph, e, &step) == HN_ACCESS_CONTIGUOUS;
-        return moves ? hn_sym_add(a->sym, e, hn_sym_int(a->sym, a->pl->facts->ahead_flat_elems)) : 0;
+        return moves ? hn_sym_add(a->sym, e, hn_sym_int(a->sym, a->pl->facts->ahead_flat_elems))
+                     : 0;
     }
     e = without_indirect(a, body, e, &by_index);
     if (!e || hn_cpu_access_of(a->ph, e, &step) != HN_ACCESS_CONTIGUOUS) return 0;
-    if (!hn_sym_affine(a->sym, e, a->pl->kernel->vars[a->pl->kernel->rank - 1], &pitch, &rest)) return 0;
+    if (!hn_sym_affine(a->sym, e, a->pl->kernel->vars[a->pl->kernel->rank - 1], &pitch, &rest))
+        return 0;
     if (hn_sym_is_value(a->sym, pitch, 0) && !by_index) return 0;
     return hn_sym_add(a->sym, e, hn_sym_mul(a->sym, pitch, hn_sym_int(a->sym, a->rows)));
 }
@@ -98,10 +115,13 @@ static hn_expr wanted(const prefetcher *a, const hn_body *body, const hn_sop *op
 /* Each line of memory is prefetched once. */
 static void add(const prefetcher *a, hn_cpu_prefetch request) {
     hn_cpu_phase *ph = a->ph;
-    uint32_t line = a->pl->facts->line_bytes, bytes = (uint32_t)hn_cpu_elem_bytes(a->pl, request.buffer), vector = bytes * a->pl->lanes;
+    uint32_t line = a->pl->facts->line_bytes,
+             bytes = (uint32_t)hn_cpu_elem_bytes(a->pl, request.buffer),
+             vector = bytes * a->pl->lanes;
     if (ph->prefetch_count == HN_CPU_PREFETCHES_MAX) return;
     for (uint32_t k = 0; k < ph->prefetch_count && !request.to_write; k++)
-        if (ph->prefetches[k].buffer == request.buffer && ph->prefetches[k].index == request.index) return;
+        if (ph->prefetches[k].buffer == request.buffer && ph->prefetches[k].index == request.index)
+            return;
     request.line_elems = line / bytes;
     request.lines = vector < line ? 1 : vector / line;
     request.every = vector < line ? line / vector : 1;
@@ -116,8 +136,13 @@ static void list_written(const prefetcher *a) {
         for (uint32_t k = 0; k < phase->stores.count; k++) {
             const hn_kernel_store *st = &phase->stores.items[k];
             hn_expr step;
-            if (hn_cpu_is_local(a->pl, st->buffer) || hn_cpu_access_of(a->ph, st->index, &step) != HN_ACCESS_CONTIGUOUS) continue;
-            add(a, (hn_cpu_prefetch){.buffer = st->buffer, .index = st->index, .access = st->index, .to_write = true});
+            if (hn_cpu_is_local(a->pl, st->buffer) ||
+                hn_cpu_access_of(a->ph, st->index, &step) != HN_ACCESS_CONTIGUOUS)
+                continue;
+            add(a, (hn_cpu_prefetch){.buffer = st->buffer,
+                                     .index = st->index,
+                                     .access = st->index,
+                                     .to_write = true});
         }
     }
 }
@@ -129,7 +154,10 @@ static void list_wanted(const prefetcher *a) {
         const hn_body *body = &a->pl->kernel->phases.items[f].body;
         for (hn_sid s = 1; s < body->count; s++) {
             hn_expr e = wanted(a, body, &body->items[s]);
-            if (e) add(a, (hn_cpu_prefetch){.buffer = body->items[s].buffer, .index = e, .access = body->items[s].index});
+            if (e)
+                add(a, (hn_cpu_prefetch){.buffer = body->items[s].buffer,
+                                         .index = e,
+                                         .access = body->items[s].index});
         }
     }
     if (!a->pl->nontemporal && a->pl->kernel->phases.count > 1) list_written(a);
@@ -139,21 +167,25 @@ static void list_wanted(const prefetcher *a) {
 static int64_t rows_ahead(const prefetcher *a) {
     const hn_cpu_facts *facts = a->pl->facts;
     int64_t elems = hn_cpu_hint(a->pl, a->ph->lane, 1024), row = 0;
-    for (uint32_t k = 0; k < a->ph->prefetch_count; k++) row += elems * hn_cpu_elem_bytes(a->pl, a->ph->prefetches[k].buffer);
+    for (uint32_t k = 0; k < a->ph->prefetch_count; k++)
+        row += elems * hn_cpu_elem_bytes(a->pl, a->ph->prefetches[k].buffer);
     bool picked = a->pl->kernel->phases.count == 1 && hn_cpu_has_indirect(a->ph->phase);
-    int64_t distance = !a->pl->nontemporal ? facts->ahead_cached_bytes : picked ? facts->ahead_picked_bytes : facts->ahead_memory_bytes;
+    int64_t distance = !a->pl->nontemporal ? facts->ahead_cached_bytes
+                       : picked            ? facts->ahead_picked_bytes
+                                           : facts->ahead_memory_bytes;
     int64_t rows = !row ? 1 : distance / row;
     return rows < 1 ? 1 : rows > facts->rows_ahead_max ? facts->rows_ahead_max : rows;
 }
 
-/* Whether the phase is where a kernel of rows asks. What the first cache holds needs no asking; what the others hold is worth it
- * under arithmetic only. */
+/* Whether the phase is where a kernel of rows asks. What the first cache holds needs no asking;
+ * what the others hold is worth it under arithmetic only. */
 static bool prefetches_here(const hn_cpu_phase *ph) {
     const hn_cpu_plan *pl = ph->plan;
     if (!pl->kernel->rank || !is_plain(pl, ph->phase)) return false;
     if (pl->kernel->phases.count == 1) return pl->nontemporal || hn_cpu_has_indirect(ph->phase);
     if (ph->phase != busiest(pl)) return false;
-    return pl->nontemporal || (pl->written_bytes > (double)pl->facts->first_cache_bytes && ph->cost >= pl->facts->busy_cost);
+    return pl->nontemporal || (pl->written_bytes > (double)pl->facts->first_cache_bytes &&
+                               ph->cost >= pl->facts->busy_cost);
 }
 
 /* The index of a row ahead, for each INDIRECT that is one number for the row. */
@@ -163,7 +195,8 @@ static hn_status list_indices_ahead(const prefetcher *a) {
         bool used = false;
         hn_cpu_index_ahead from = {0};
         if (body->items[s].kind != HN_SOP_INDIRECT) continue;
-        for (uint32_t k = 0; k < a->ph->prefetch_count; k++) used |= hn_sym_uses(a->sym, a->ph->prefetches[k].index, body->items[s].index);
+        for (uint32_t k = 0; k < a->ph->prefetch_count; k++)
+            used |= hn_sym_uses(a->sym, a->ph->prefetches[k].index, body->items[s].index);
         if (used && source_of(a, s, &from)) HN_PUSH(a->pl->arena, &a->ph->indices_ahead, from);
     }
     return NULL;
@@ -176,7 +209,8 @@ hn_status hn_cpu_choose_prefetches(hn_cpu_phase *ph) {
     if (pl->kernel->serial || (flat ? !pl->nontemporal : !prefetches_here(ph))) return NULL;
     list_wanted(&a);
     bool one_pass = flat || (pl->kernel->phases.count == 1 && !hn_cpu_has_indirect(ph->phase));
-    if (one_pass && ph->prefetch_count < 2) ph->prefetch_count = 0; /* a single stream is followed without */
+    /* a single stream is followed without */
+    if (one_pass && ph->prefetch_count < 2) ph->prefetch_count = 0;
     if (flat || !ph->prefetch_count) return NULL;
     a.rows = rows_ahead(&a);
     list_wanted(&a);

@@ -8,7 +8,8 @@ static const hn_sop *sop_of(const hn_cpu_phase *ph, hn_sid s) { return &ph->phas
 static bool is_op(const hn_sop *sop, hn_op op) { return sop->kind == HN_SOP_ELEM && sop->op == op; }
 
 /* The reduction whose result RESULT number `slot` is. */
-static const hn_kernel_phase *phase_of_slot(const hn_cpu_plan *pl, int64_t slot, const hn_kernel_reduce **out) {
+static const hn_kernel_phase *phase_of_slot(const hn_cpu_plan *pl, int64_t slot,
+                                            const hn_kernel_reduce **out) {
     for (uint32_t f = 0; f < pl->kernel->phases.count; f++) {
         const hn_kernel_phase *phase = &pl->kernel->phases.items[f];
         for (uint32_t k = 0; k < phase->reduces.count; k++) {
@@ -19,17 +20,21 @@ static const hn_kernel_phase *phase_of_slot(const hn_cpu_plan *pl, int64_t slot,
     return NULL;
 }
 
-/* x / s may be x * (1 / s) when s is one number for a whole loop and 1 / s cannot overflow: s is a square root, or a sum of
- * exponentials (those of f32 have no subnormal results). That is one rounding more: an error of 1.5 instead of 0.5 ulp, for
- * which a row of divisions, the slowest of the vector instructions, becomes multiplications. */
+/* x / s may be x * (1 / s) when s is one number for a whole loop and 1 / s cannot overflow: s is a
+ * square root, or a sum of exponentials (those of f32 have no subnormal results). That is one
+ * rounding more: an error of 1.5 instead of 0.5 ulp, for which a row of divisions, the slowest of
+ * the vector instructions, becomes multiplications. */
 bool hn_cpu_divides_once(const hn_cpu_phase *ph, const hn_sop *op) {
     hn_sid s = op->args[1];
-    if (!is_op(op, HN_OP_DIV) || op->dtype != HN_DTYPE_F32 || ph->ops[s].varying || ph->plan->lanes_are_rows) return false;
+    if (!is_op(op, HN_OP_DIV) || op->dtype != HN_DTYPE_F32 || ph->ops[s].varying ||
+        ph->plan->lanes_are_rows)
+        return false;
     if (ph->ops[s].level >= ph->ops[op->args[0]].level) return false;
     const hn_sop *by = sop_of(ph, s);
     if (by->kind == HN_SOP_ELEM) return by->op == HN_OP_SQRT;
     const hn_kernel_reduce *reduce = NULL;
-    const hn_kernel_phase *phase = by->kind == HN_SOP_RESULT ? phase_of_slot(ph->plan, by->imm.i, &reduce) : NULL;
+    const hn_kernel_phase *phase =
+        by->kind == HN_SOP_RESULT ? phase_of_slot(ph->plan, by->imm.i, &reduce) : NULL;
     if (!phase || reduce->op != HN_OP_SUM) return false;
     const hn_sop *summed = &phase->body.items[reduce->value];
     return is_op(summed, HN_OP_EXP) && summed->dtype == HN_DTYPE_F32;
@@ -46,14 +51,17 @@ static hn_sid gated_by_sigmoid(const hn_cpu_phase *ph, const hn_sop *op) {
 }
 
 static bool is_same_op(const hn_sop *p, const hn_sop *q) {
-    return p->kind == q->kind && p->op == q->op && p->dtype == q->dtype && p->buffer == q->buffer && p->index == q->index;
+    return p->kind == q->kind && p->op == q->op && p->dtype == q->dtype && p->buffer == q->buffer &&
+           p->index == q->index;
 }
 
 /* Whether two values are made in the same way from the same elements. */
 static bool same_value(const hn_body *a, hn_sid x, const hn_body *b, hn_sid y, uint32_t depth) {
     const hn_sop *p = &a->items[x], *q = &b->items[y];
     if (depth > 8 || !is_same_op(p, q)) return false;
-    if (p->kind != HN_SOP_ELEM && p->kind != HN_SOP_CAST && p->kind != HN_SOP_LOAD && p->kind != HN_SOP_CONST) return false;
+    if (p->kind != HN_SOP_ELEM && p->kind != HN_SOP_CAST && p->kind != HN_SOP_LOAD &&
+        p->kind != HN_SOP_CONST)
+        return false;
     if (p->kind == HN_SOP_CONST && memcmp(&p->imm, &q->imm, sizeof p->imm) != 0) return false;
     for (uint32_t k = 0; k < 3; k++) {
         if (!p->args[k] != !q->args[k]) return false;
@@ -65,19 +73,25 @@ static bool same_value(const hn_body *a, hn_sid x, const hn_body *b, hn_sid y, u
 /* exp(x - m) where m is the largest of the x. */
 static bool is_below_largest(const hn_cpu_phase *ph, const hn_sop *op) {
     const hn_sop *difference = sop_of(ph, op->args[0]);
-    if (!is_op(op, HN_OP_EXP) || op->dtype != HN_DTYPE_F32 || !is_op(difference, HN_OP_SUB)) return false;
+    if (!is_op(op, HN_OP_EXP) || op->dtype != HN_DTYPE_F32 || !is_op(difference, HN_OP_SUB))
+        return false;
     const hn_sop *largest = sop_of(ph, difference->args[1]);
     const hn_kernel_reduce *reduce = NULL;
-    const hn_kernel_phase *phase = largest->kind == HN_SOP_RESULT ? phase_of_slot(ph->plan, largest->imm.i, &reduce) : NULL;
-    return phase && reduce->op == HN_OP_AMAX && same_value(&ph->phase->body, difference->args[0], &phase->body, reduce->value, 0);
+    const hn_kernel_phase *phase =
+        largest->kind == HN_SOP_RESULT ? phase_of_slot(ph->plan, largest->imm.i, &reduce) : NULL;
+    return phase && reduce->op == HN_OP_AMAX &&
+           same_value(&ph->phase->body, difference->args[0], &phase->body, reduce->value, 0);
 }
 
-/* ---- indices in lanes of 32 bits: twice as many in a register, and no detour to those of floats ---- */
+/* ---- indices in lanes of 32 bits: twice as many in a register, and no detour to those of floats
+ * ---- */
 
 static bool uses_indirect(const hn_cpu_phase *ph, hn_expr e) {
     const hn_body *body = &ph->phase->body;
     for (hn_sid s = 1; s < body->count; s++)
-        if (body->items[s].kind == HN_SOP_INDIRECT && hn_sym_uses(ph->plan->sym, e, body->items[s].index)) return true;
+        if (body->items[s].kind == HN_SOP_INDIRECT &&
+            hn_sym_uses(ph->plan->sym, e, body->items[s].index))
+            return true;
     return false;
 }
 
@@ -86,21 +100,25 @@ static bool is_narrow(const hn_cpu_phase *ph, const hn_sop *op) {
     enum { LIMIT = 1 << 29 };
     int64_t lo, hi;
     hn_expr step;
-    if (op->kind == HN_SOP_CONST) return op->dtype == HN_DTYPE_I64 && op->imm.i > -LIMIT && op->imm.i < LIMIT;
+    if (op->kind == HN_SOP_CONST)
+        return op->dtype == HN_DTYPE_I64 && op->imm.i > -LIMIT && op->imm.i < LIMIT;
     if (op->kind != HN_SOP_INDEX || uses_indirect(ph, op->index)) return false;
     hn_sym_range(ph->plan->sym, op->index, &lo, &hi);
-    return lo > -LIMIT && hi < LIMIT && hn_cpu_access_of(ph, op->index, &step) <= HN_ACCESS_CONTIGUOUS;
+    return lo > -LIMIT && hi < LIMIT &&
+           hn_cpu_access_of(ph, op->index, &step) <= HN_ACCESS_CONTIGUOUS;
 }
 
 /* A comparison of indices, or the cast of one to floats. */
 static bool is_of_indices(const hn_cpu_phase *ph, const hn_sop *op) {
     const hn_sop *a = sop_of(ph, op->args[0]), *b = sop_of(ph, op->args[1]);
-    if (op->kind == HN_SOP_CAST) return hn_lane_of(op->dtype) == HN_LANE_F32 && a->kind == HN_SOP_INDEX && is_narrow(ph, a);
+    if (op->kind == HN_SOP_CAST)
+        return hn_lane_of(op->dtype) == HN_LANE_F32 && a->kind == HN_SOP_INDEX && is_narrow(ph, a);
     if (op->kind != HN_SOP_ELEM || hn_op_facts(op->op)->op_class != HN_OPC_COMPARE) return false;
     return is_narrow(ph, a) && is_narrow(ph, b);
 }
 
-/* Words: an index made from them is checked as them; what is too large for one is outside either way. */
+/* Words: an index made from them is checked as them; what is too large for one is outside either
+ * way. */
 bool hn_cpu_is_narrow_indirect(const hn_cpu_phase *ph, const hn_sop *op) {
     const hn_sop *cast = sop_of(ph, op->args[0]);
     int64_t lo, hi;
@@ -122,12 +140,15 @@ hn_rewrite hn_cpu_rewrite_of(const hn_cpu_phase *ph, const hn_sop *op, hn_sid *o
 static const hn_kernel_reduce *sum_of(const hn_kernel_phase *phase, hn_sid s) {
     const hn_kernel_reduce *found = NULL;
     for (uint32_t k = 0; k < phase->reduces.count; k++)
-        if (phase->reduces.items[k].op == HN_OP_SUM && phase->reduces.items[k].value == s) found = &phase->reduces.items[k];
+        if (phase->reduces.items[k].op == HN_OP_SUM && phase->reduces.items[k].value == s)
+            found = &phase->reduces.items[k];
     return found;
 }
 
-/* In phase `of`, result `largest` serves only e^(x - largest), of which all are summed. Sets *out_sum to the sum's slot if there. */
-static bool serves_softmax(const hn_kernel_phase *of, int64_t largest, const hn_kernel_phase *from, hn_sid summed, int64_t *out_sum) {
+/* In phase `of`, result `largest` serves only e^(x - largest), of which all are summed. Sets
+ * *out_sum to the sum's slot if there. */
+static bool serves_softmax(const hn_kernel_phase *of, int64_t largest, const hn_kernel_phase *from,
+                           hn_sid summed, int64_t *out_sum) {
     const hn_body *body = &of->body;
     for (hn_sid s = 1; s < body->count; s++) {
         const hn_sop *op = &body->items[s];
@@ -135,9 +156,11 @@ static bool serves_softmax(const hn_kernel_phase *of, int64_t largest, const hn_
             const hn_sop *arg = &body->items[op->args[a]], *inner = &body->items[arg->args[1]];
             if (!op->args[a]) continue;
             bool is_largest = arg->kind == HN_SOP_RESULT && arg->imm.i == largest;
-            bool is_distance = is_op(arg, HN_OP_SUB) && inner->kind == HN_SOP_RESULT && inner->imm.i == largest;
+            bool is_distance =
+                is_op(arg, HN_OP_SUB) && inner->kind == HN_SOP_RESULT && inner->imm.i == largest;
             bool subtracts = a == 1 && is_op(op, HN_OP_SUB);
-            if (is_largest && !(subtracts && same_value(body, op->args[0], &from->body, summed, 0))) return false;
+            if (is_largest && !(subtracts && same_value(body, op->args[0], &from->body, summed, 0)))
+                return false;
             if (!is_distance) continue;
             const hn_kernel_reduce *sum = is_op(op, HN_OP_EXP) ? sum_of(of, s) : NULL;
             if (!sum) return false;
@@ -151,21 +174,26 @@ static bool serves_softmax(const hn_kernel_phase *of, int64_t largest, const hn_
 static bool stores_quotients(const hn_cpu_plan *pl, const hn_kernel_phase *phase, int64_t sum) {
     for (uint32_t k = 0; k < phase->stores.count; k++) {
         if (hn_cpu_is_local(pl, phase->stores.items[k].buffer)) continue;
-        const hn_sop *op = &phase->body.items[phase->stores.items[k].value], *by = &phase->body.items[op->args[1]];
+        const hn_sop *op = &phase->body.items[phase->stores.items[k].value],
+                     *by = &phase->body.items[op->args[1]];
         if (!is_op(op, HN_OP_DIV) || by->kind != HN_SOP_RESULT || by->imm.i != sum) return false;
     }
     return true;
 }
 
-/* A NaN among the elements reaches every result even if the largest of them loses it: in e^(x - largest) / sum, the element's own
- * e^NaN makes the sum NaN. Then one instruction a vector takes the place of three. */
+/* A NaN among the elements reaches every result even if the largest of them loses it: in e^(x -
+ * largest) / sum, the element's own e^NaN makes the sum NaN. Then one instruction a vector takes
+ * the place of three. */
 bool hn_cpu_nan_comes_back(const hn_cpu_plan *pl, const hn_kernel_reduce *r) {
     const hn_kernel_reduce *found = NULL;
     const hn_kernel_phase *from = phase_of_slot(pl, r->slot, &found);
     int64_t sum = -1;
-    if (r->op != HN_OP_AMAX || r->dtype != HN_DTYPE_F32 || pl->lanes_are_rows || !from || from->scan) return false;
+    if (r->op != HN_OP_AMAX || r->dtype != HN_DTYPE_F32 || pl->lanes_are_rows || !from ||
+        from->scan)
+        return false;
     for (uint32_t f = 0; f < pl->kernel->phases.count; f++)
-        if (!serves_softmax(&pl->kernel->phases.items[f], r->slot, from, r->value, &sum)) return false;
+        if (!serves_softmax(&pl->kernel->phases.items[f], r->slot, from, r->value, &sum))
+            return false;
     for (uint32_t f = 0; f < pl->kernel->phases.count; f++)
         if (!stores_quotients(pl, &pl->kernel->phases.items[f], sum)) return false;
     return sum >= 0;

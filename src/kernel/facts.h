@@ -27,7 +27,9 @@ extern const hn_gpu_facts hn_gpu_facts_common;
  * `cost_max` is not below the cost. At most HN_CPU_UNROLL_MAX (cpu.h). */
 enum { HN_COST_STEPS = 3 };
 typedef struct hn_cost_steps {
-    struct { uint32_t cost_max, count; } rows[HN_COST_STEPS];
+    struct {
+        uint32_t cost_max, count;
+    } rows[HN_COST_STEPS];
 } hn_cost_steps;
 
 static inline uint32_t hn_count_for_cost(const hn_cost_steps *steps, uint32_t cost) {
@@ -36,8 +38,9 @@ static inline uint32_t hn_count_for_cost(const hn_cost_steps *steps, uint32_t co
     return 1;
 }
 
-/* A processor with vectors and caches: its sizes, and from where on a choice of cpu.h pays. `cost` is that of ops, in additions.
- * Source, unless another is given: bench/ceilings.c, which has a loop by hand for each choice beside the plain one. */
+/* A processor with vectors and caches: its sizes, and from where on a choice of cpu.h pays. `cost`
+ * is that of ops, in additions. Source, unless another is given: bench/ceilings.c, which has a loop
+ * by hand for each choice beside the plain one. */
 typedef struct hn_cpu_facts {
     hn_sched_limits limits;    /* of the schedule */
     uint32_t line_bytes;       /* of memory */
@@ -46,18 +49,23 @@ typedef struct hn_cpu_facts {
 
     /* Of one core: a copy's bytes, and additions of one vector of 32 bytes each cycle. */
     double bytes_per_ns, ops_per_ns;
-    /* How many times as fast as the plain form another one is where it pays: rows one by one for pipelined rows, split streams and
-     * tiles, tiles for wide ones, narrow columns for strips. Elsewhere it is expected to be as many times slower. */
+    /* How many times as fast as the plain form another one is where it pays: rows one by one for
+     * pipelined rows, split streams and tiles, tiles for wide ones, narrow columns for strips.
+     * Elsewhere it is expected to be as many times slower. */
     double pipelined_gain, split_gain, tile_gain, wide_tile_gain, strip_gain;
 
     /* Threads. */
-    int64_t grain_work;        /* elements times cost; less is not worth waking a thread (about 20 us). Source: performance.md 2.4 */
+    /* elements times cost; less is not worth waking a thread (about 20 us). Source: performance.md
+     * 2.4 */
+    int64_t grain_work;
     uint32_t flat_block_elems; /* of a parallel iteration of a flat kernel */
 
-    /* Memory. A kernel that writes more than this bypasses the caches: half of a last-level cache of 32 MiB. What is
-     * written with ordinary stores is first read, and would push everything else out. Copies of 16 MiB and up gain 1.6. */
+    /* Memory. A kernel that writes more than this bypasses the caches: half of a last-level cache
+     * of 32 MiB. What is written with ordinary stores is first read, and would push everything else
+     * out. Copies of 16 MiB and up gain 1.6. */
     int64_t nontemporal_bytes;
-    /* Arguments: accesses of one buffer at most this far apart share one; and how many a buffer gets, as they are registers. */
+    /* Arguments: accesses of one buffer at most this far apart share one; and how many a buffer
+     * gets, as they are registers. */
     uint32_t near_access_bytes;
     uint32_t bases_max;
 
@@ -71,24 +79,28 @@ typedef struct hn_cpu_facts {
      * One that only copies takes more vectors: only the loop's own work is in its way. */
     uint32_t whole_lines_cost_max;
     uint32_t copy_cost_max, copy_vectors;
-    /* A body with this many loads of single elements (bilinear sampling has four) gains nothing from a second copy of itself,
-     * and a compiler works longest on such bodies. */
+    /* A body with this many loads of single elements (bilinear sampling has four) gains nothing
+     * from a second copy of itself, and a compiler works longest on such bodies. */
     uint32_t many_gathers;
 
-    /* Prefetches: the distance for rows that are in some cache; for rows from memory, which the first cache keeps beside the
-     * row at hand; for rows that an index picks and one pass copies; and in a flat kernel. */
+    /* Prefetches: the distance for rows that are in some cache; for rows from memory, which the
+     * first cache keeps beside the row at hand; for rows that an index picks and one pass copies;
+     * and in a flat kernel. */
     int64_t ahead_cached_bytes, ahead_memory_bytes, ahead_picked_bytes;
     uint32_t ahead_flat_elems;
     int64_t rows_ahead_max;
-    /* A phase of this cost has room for prefetches; before it comes to that, the last one, which stores, has. */
+    /* A phase of this cost has room for prefetches; before it comes to that, the last one, which
+     * stores, has. */
     uint32_t busy_cost;
     /* A gathered row of up to this many times the loop's length is asked for as a whole. */
     int64_t gather_sparseness;
 
-    /* Pipelined rows: the cost of the phase before the last one. A cheaper one is no arithmetic to speak of. */
+    /* Pipelined rows: the cost of the phase before the last one. A cheaper one is no arithmetic to
+     * speak of. */
     uint32_t pipelined_cost_min;
 
-    /* Split streams: bytes read from rows, how many rows at once, and the cost of a phase that only reads. */
+    /* Split streams: bytes read from rows, how many rows at once, and the cost of a phase that only
+     * reads. */
     int64_t split_min_bytes;
     uint32_t split_streams, split_cost_max;
 
@@ -101,14 +113,16 @@ typedef struct hn_cpu_facts {
      * memory, and 1.25 for the distance between the rows of a step. */
     int64_t strip_min_cols, strip_min_rows;
     uint32_t strip_cols_short;
-    uint32_t strip_step;     /* rows at a time */
-    uint32_t strip_cost_max; /* of an element: strips are for sums that wait for memory */
+    uint32_t strip_step;         /* rows at a time */
+    uint32_t strip_cost_max;     /* of an element: strips are for sums that wait for memory */
     hn_cost_steps strip_vectors; /* of a strip with one sum; with two sums there is one vector */
 
-    /* Tiles. A wide one takes a cache's worth of memory and makes fewer parts for threads: at least so many. */
+    /* Tiles. A wide one takes a cache's worth of memory and makes fewer parts for threads: at least
+     * so many. */
     int64_t tile_min_elems; /* along each of the two variables */
     int64_t wide_tile_parts_min;
-    uint32_t tile_rows_ahead; /* prefetched: no more, because rows a power of two apart share the sets of a cache */
+    /* prefetched: no more, because rows a power of two apart share the sets of a cache */
+    uint32_t tile_rows_ahead;
 } hn_cpu_facts;
 
 extern const hn_cpu_facts hn_cpu_facts_common; /* of all levels of CPUs */

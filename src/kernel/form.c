@@ -21,7 +21,8 @@ static hn_status create(const hn_program *program, hn_arena *arena, hn_expr grid
     return NULL;
 }
 
-hn_status hn_form_create(const hn_program *program, hn_arena *arena, uint32_t threads, hn_expr grid, hn_form **out) {
+hn_status hn_form_create(const hn_program *program, hn_arena *arena, uint32_t threads, hn_expr grid,
+                         hn_form **out) {
     HN_TRY(create(program, arena, grid, out));
     hn_form *f = *out;
     f->threads = threads;
@@ -30,8 +31,8 @@ hn_status hn_form_create(const hn_program *program, hn_arena *arena, uint32_t th
     return NULL;
 }
 
-hn_status hn_form_create_range(const hn_program *program, hn_arena *arena, uint32_t lanes, hn_expr grid,
-                               hn_form **out) {
+hn_status hn_form_create_range(const hn_program *program, hn_arena *arena, uint32_t lanes,
+                               hn_expr grid, hn_form **out) {
     HN_TRY(create(program, arena, grid, out));
     hn_form *f = *out;
     f->threads = 1;
@@ -44,7 +45,9 @@ hn_status hn_form_create_range(const hn_program *program, hn_arena *arena, uint3
     return NULL;
 }
 
-hn_expr hn_form_symbol(hn_form *f, hn_expr extent) { return hn_sym_index(f->sym, f->ordinals++, extent); }
+hn_expr hn_form_symbol(hn_form *f, hn_expr extent) {
+    return hn_sym_index(f->sym, f->ordinals++, extent);
+}
 
 static hn_status push_memory(hn_form *f, hn_form_memory memory) {
     HN_PUSH(f->arena, &f->memories, memory);
@@ -66,7 +69,9 @@ hn_fmem hn_form_argument(hn_form *f, hn_buf buffer, hn_expr base, bool is_writte
     const hn_dtype dtype = f->program->buffers.items[buffer].dtype;
     hn_fmem at = 1;
     while (at < f->memories.count && !is_argument(&f->memories.items[at], buffer, base)) at++;
-    if (at == f->memories.count) at = hn_form_add_memory(f, (hn_form_memory){.buffer = buffer, .base = base, .dtype = dtype});
+    if (at == f->memories.count)
+        at =
+            hn_form_add_memory(f, (hn_form_memory){.buffer = buffer, .base = base, .dtype = dtype});
     if (!at) return 0;
     *(is_written ? &f->memories.items[at].is_written : &f->memories.items[at].is_read) = true;
     return at;
@@ -99,7 +104,8 @@ static hn_status push_stmt(hn_form *f, hn_form_stmt stmt) {
     HN_PUSH(f->arena, &f->stmts, stmt);
     hn_fid s = f->stmts.count - 1;
     link_stmt(f, s);
-    if (hn_form_kind_opens(stmt.kind)) HN_PUSH(f->arena, &f->open, (struct hn_form_block){.owner = s});
+    if (hn_form_kind_opens(stmt.kind))
+        HN_PUSH(f->arena, &f->open, (struct hn_form_block){.owner = s});
     return NULL;
 }
 
@@ -113,15 +119,20 @@ hn_fid hn_form_add(hn_form *f, hn_form_stmt stmt) {
 }
 
 void hn_form_for(hn_form *f, hn_expr var, hn_expr begin, hn_expr end, int64_t step) {
-    (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_FOR, .var = var, .begin = begin, .end = end, .step = step});
+    (void)hn_form_add(
+        f,
+        (hn_form_stmt){.kind = HN_FORM_FOR, .var = var, .begin = begin, .end = end, .step = step});
 }
 
-void hn_form_if(hn_form *f, hn_expr a, hn_expr b) { (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_IF, .begin = a, .end = b}); }
+void hn_form_if(hn_form *f, hn_expr a, hn_expr b) {
+    (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_IF, .begin = a, .end = b});
+}
 
 void hn_form_else(hn_form *f) {
     if (f->failed) return;
     struct hn_form_block *block = &f->open.items[f->open.count - 1];
-    if (!block->owner || !hn_form_kind_branches(f->stmts.items[block->owner].kind) || block->is_otherwise) {
+    if (!block->owner || !hn_form_kind_branches(f->stmts.items[block->owner].kind) ||
+        block->is_otherwise) {
         fail(f, HN_ERROR(HN_INTERNAL, "a form has an else without an if"));
         return;
     }
@@ -140,25 +151,38 @@ void hn_form_close(hn_form *f) {
     if (status) fail(f, status);
 }
 
-void hn_form_let(hn_form *f, hn_expr var, hn_expr e) { (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_LET, .var = var, .begin = e}); }
+void hn_form_let(hn_form *f, hn_expr var, hn_expr e) {
+    (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_LET, .var = var, .begin = e});
+}
 
-hn_fid hn_form_value(hn_form *f, hn_sop op) { return hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_VALUE, .op = op}); }
+hn_fid hn_form_value(hn_form *f, hn_sop op) {
+    return hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_VALUE, .op = op});
+}
 
 void hn_form_store(hn_form *f, hn_fmem memory, hn_expr index, hn_fid value, hn_store_mode mode) {
     bool combines = mode != HN_STORE_SET;
     if (combines && memory < f->memories.count) f->memories.items[memory].is_read = true;
-    (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_STORE, .memory = memory, .index = index, .value = value, .mode = mode});
+    (void)hn_form_add(
+        f,
+        (hn_form_stmt){
+            .kind = HN_FORM_STORE, .memory = memory, .index = index, .value = value, .mode = mode});
 }
 
-void hn_form_init(hn_form *f, hn_freg reg) { (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_INIT, .reg = reg}); }
+void hn_form_init(hn_form *f, hn_freg reg) {
+    (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_INIT, .reg = reg});
+}
 
 void hn_form_step(hn_form *f, hn_freg reg, hn_fid value, hn_fid position) {
-    (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_STEP, .reg = reg, .value = value, .position = position});
+    (void)hn_form_add(
+        f, (hn_form_stmt){.kind = HN_FORM_STEP, .reg = reg, .value = value, .position = position});
 }
 
 hn_fid hn_form_result(hn_form *f, hn_freg reg, bool position) {
-    return hn_form_value(f, (hn_sop){.kind = HN_SOP_RESULT, .op = position ? HN_OP_ARGMAX : 0, .imm.i = reg,
-                                     .dtype = position ? HN_DTYPE_I64 : f->registers.items[reg].dtype});
+    return hn_form_value(
+        f, (hn_sop){.kind = HN_SOP_RESULT,
+                    .op = position ? HN_OP_ARGMAX : 0,
+                    .imm.i = reg,
+                    .dtype = position ? HN_DTYPE_I64 : f->registers.items[reg].dtype});
 }
 
 void hn_form_barrier(hn_form *f) { (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_BARRIER}); }
@@ -169,24 +193,34 @@ void hn_form_across(hn_form *f, hn_freg reg) {
 }
 
 void hn_form_set(hn_form *f, hn_freg reg, hn_fid value, hn_fid position) {
-    (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_SET, .reg = reg, .value = value, .position = position});
+    (void)hn_form_add(
+        f, (hn_form_stmt){.kind = HN_FORM_SET, .reg = reg, .value = value, .position = position});
 }
 
 void hn_form_block(hn_form *f) { (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_BLOCK}); }
 
-void hn_form_lanes_in(hn_form *f, hn_expr var, hn_expr begin, hn_expr end, uint32_t unroll, hn_form_lanes lanes) {
-    (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_LANES, .var = var, .begin = begin, .end = end, .unroll = unroll,
+void hn_form_lanes_in(hn_form *f, hn_expr var, hn_expr begin, hn_expr end, uint32_t unroll,
+                      hn_form_lanes lanes) {
+    (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_LANES,
+                                        .var = var,
+                                        .begin = begin,
+                                        .end = end,
+                                        .unroll = unroll,
                                         .lanes = lanes});
 }
 
 void hn_form_vector(hn_form *f) { (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_VECTOR}); }
 
 void hn_form_prefetch(hn_form *f, hn_fmem memory, hn_expr index, bool to_write, uint32_t every) {
-    (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_PREFETCH, .memory = memory, .index = index, .to_write = to_write,
+    (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_PREFETCH,
+                                        .memory = memory,
+                                        .index = index,
+                                        .to_write = to_write,
                                         .every = every});
 }
 
-static hn_status keep_transpose(hn_form *f, hn_form_transpose transpose, const hn_form_transpose **out) {
+static hn_status keep_transpose(hn_form *f, hn_form_transpose transpose,
+                                const hn_form_transpose **out) {
     hn_form_transpose *kept;
     HN_NEW(f->arena, kept, 1);
     *kept = transpose;
@@ -194,7 +228,8 @@ static hn_status keep_transpose(hn_form *f, hn_form_transpose transpose, const h
     return NULL;
 }
 
-void hn_form_transpose_into(hn_form *f, hn_fmem memory, hn_expr index, hn_form_transpose transpose) {
+void hn_form_transpose_into(hn_form *f, hn_fmem memory, hn_expr index,
+                            hn_form_transpose transpose) {
     hn_form_stmt stmt = {.kind = HN_FORM_TRANSPOSE, .memory = memory, .index = index};
     hn_status status = keep_transpose(f, transpose, &stmt.transpose);
     if (status) fail(f, status);

@@ -226,7 +226,7 @@ typedef struct hn_form {
     } stmts;     /* [0] unused */
     hn_fid body; /* first statement */
     hn_form_cost cost;
-    uint32_t ordinals; /* index symbols of the form have ordinals below this */
+    uint32_t ordinals;   /* index symbols of the form have ordinals below this */
     hn_form_sizes sizes; /* set by hn_form_end and hn_form_parse */
     /* under construction: the block at hand, and its last statement */
     struct {

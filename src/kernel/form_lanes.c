@@ -17,7 +17,8 @@ hn_access hn_lane_access(const hn_lane_view *view, hn_expr e, hn_expr *out_strid
     hn_sym *sym = view->sym;
     hn_expr rest;
     if (!hn_lane_uses(view, e)) return HN_ACCESS_UNIFORM;
-    if (!view->lane || !hn_sym_affine(sym, e, view->lane, out_stride, &rest)) return HN_ACCESS_GATHER;
+    if (!view->lane || !hn_sym_affine(sym, e, view->lane, out_stride, &rest))
+        return HN_ACCESS_GATHER;
     if (hn_lane_uses(view, rest) || hn_lane_uses(view, *out_stride)) return HN_ACCESS_GATHER;
     return hn_sym_is_value(sym, *out_stride, 1) ? HN_ACCESS_CONTIGUOUS : HN_ACCESS_STRIDED;
 }
@@ -43,7 +44,8 @@ bool hn_lane_find_clamp(const hn_lane_view *view, hn_expr index, hn_form_clamp *
     *out = (hn_form_clamp){0};
     const hn_sum sum = hn_sym_sum(sym, index);
     for (uint32_t k = 0; k < sum.count; k++) {
-        if (!is_limited(hn_sym_kind(sym, sum.terms[k])) || !hn_lane_uses(view, sum.terms[k])) continue;
+        if (!is_limited(hn_sym_kind(sym, sum.terms[k])) || !hn_lane_uses(view, sum.terms[k]))
+            continue;
         if (out->clamp) return false;
         out->clamp = sum.terms[k];
         coeff = sum.coeffs[k];
@@ -105,7 +107,8 @@ static hn_status set_value(lanes *l, hn_fid s) {
         HN_PUSH(l->f->arena, &l->varying, stmt->op.index);
     if (stmt->op.kind != HN_SOP_LOAD && stmt->op.kind != HN_SOP_INDEX) return NULL;
     if (facts->varies) facts->access = hn_lane_access(&l->view, stmt->op.index, &facts->stride);
-    return stmt->op.kind == HN_SOP_LOAD && facts->access == HN_ACCESS_GATHER ? set_clamp(l, stmt) : NULL;
+    return stmt->op.kind == HN_SOP_LOAD && facts->access == HN_ACCESS_GATHER ? set_clamp(l, stmt)
+                                                                             : NULL;
 }
 
 static hn_status set_stmt(lanes *l, hn_fid s) {
@@ -121,7 +124,8 @@ static bool works_on_register(const hn_form_stmt *stmt) {
 }
 
 hn_status hn_form_set_lane_facts(hn_form *f, hn_fid owner) {
-    lanes l = {.f = f, .view = {.sym = f->sym, .lane = f->stmts.items[owner].var, .varies = uses_varying}};
+    lanes l = {.f = f,
+               .view = {.sym = f->sym, .lane = f->stmts.items[owner].var, .varies = uses_varying}};
     l.view.context = &l;
     HN_NEW(f->arena, l.moves, f->registers.count);
     for (hn_fid s = owner + 1; s < f->stmts.count; s++) {

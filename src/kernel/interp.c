@@ -34,7 +34,8 @@ static void bind(hn_run *r, uint32_t symbol, uint32_t thread, int64_t value) {
 
 hn_status hn_run_define(hn_run *r, hn_fid s, uint32_t thread, hn_expr symbol, int64_t value) {
     int64_t extent = r->stmts[s].extent;
-    if (extent < 0) HN_TRY(hn_run_eval(r, hn_sym_symbol_extent(r->f->sym, symbol), thread, &extent));
+    if (extent < 0)
+        HN_TRY(hn_run_eval(r, hn_sym_symbol_extent(r->f->sym, symbol), thread, &extent));
     if (value < 0 || value >= extent)
         return HN_ERROR(HN_INTERNAL, HN_STR_FMT " is %" PRId64 ", but its extent is %" PRId64,
                         HN_STR_ARG(hn_sym_symbol_name(r->f->sym, symbol)), value, extent);
@@ -43,8 +44,7 @@ hn_status hn_run_define(hn_run *r, hn_fid s, uint32_t thread, hn_expr symbol, in
 }
 
 void hn_run_bind(hn_run *r, uint32_t which, int64_t value) {
-    for (uint32_t t = 0; t < r->width; t++)
-        hn_run_numbers(r, t)[r->group_symbols[which]] = value;
+    for (uint32_t t = 0; t < r->width; t++) hn_run_numbers(r, t)[r->group_symbols[which]] = value;
 }
 
 /* --- values --- */
@@ -143,7 +143,8 @@ hn_status hn_run_step(hn_run *r, hn_fid s, uint32_t thread) {
     if (r->value_lost[stmt->reg])
         return HN_ERROR(HN_INTERNAL, "r%u has lost its value: its lanes were combined", stmt->reg);
     return hn_ref_reduction_step(info->op, info->dtype, *value_at(r, stmt->value, thread),
-                            position_of(r, stmt, thread), &hn_run_registers(r, stmt->reg)[thread]);
+                                 position_of(r, stmt, thread),
+                                 &hn_run_registers(r, stmt->reg)[thread]);
 }
 
 hn_status hn_run_set(hn_run *r, hn_fid s, uint32_t thread) {

@@ -100,8 +100,7 @@ hn_status hn_run_groups(hn_run *r) {
     int64_t grid;
     bool *all;
     if (!hn_run_eval_size(r, r->f->grid, &grid)) return hn_run_no_value(r, r->f->grid);
-    if (grid < 0 || grid >= HN_RUN_NOBODY)
-        return HN_ERROR(HN_INTERNAL, "%" PRId64 " groups", grid);
+    if (grid < 0 || grid >= HN_RUN_NOBODY) return HN_ERROR(HN_INTERNAL, "%" PRId64 " groups", grid);
     HN_NEW(r->arena, all, r->width);
     for (uint32_t t = 0; t < r->width; t++) all[t] = true;
     for (r->group = 0; r->group < grid; r->group++) {

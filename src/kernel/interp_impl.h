@@ -53,20 +53,20 @@ typedef struct hn_run {
     struct {
         hn_expr *items;
         uint32_t count, cap;
-    } symbols;                   /* index symbols, then sizes */
-    int64_t *numbers;            /* [thread][symbol] */
-    uint32_t group_symbols[2];   /* group and thread, or first and until: where they are */
-    uint32_t group;              /* or range: its number */
+    } symbols;                 /* index symbols, then sizes */
+    int64_t *numbers;          /* [thread][symbol] */
+    uint32_t group_symbols[2]; /* group and thread, or first and until: where they are */
+    uint32_t group;            /* or range: its number */
     uint64_t time;
     bool index_fault;
 
     /* forms of ranges */
-    uint32_t *vectors;           /* per register: that it has a number for, in each lane */
-    bool *value_lost;            /* per register: an ACROSS has kept the position alone */
+    uint32_t *vectors; /* per register: that it has a number for, in each lane */
+    bool *value_lost;  /* per register: an ACROSS has kept the position alone */
     bool in_vector;
-    hn_fid lanes;                /* the LANES at hand, */
-    int64_t at;                  /* the element of its first lane, */
-    uint32_t count, room;        /* how many lanes count, and how many its vectors have */
+    hn_fid lanes;         /* the LANES at hand, */
+    int64_t at;           /* the element of its first lane, */
+    uint32_t count, room; /* how many lanes count, and how many its vectors have */
 } hn_run;
 
 /* An access to an element of memory `m`. */
@@ -93,7 +93,8 @@ static inline hn_ref_reduction *hn_run_registers(const hn_run *r, int64_t reg) {
 hn_status hn_run_no_value(const hn_run *r, hn_expr e) HN_MUST_USE; /* the error */
 hn_status hn_run_eval(const hn_run *r, hn_expr e, uint32_t thread, int64_t *out) HN_MUST_USE;
 bool hn_run_eval_size(const hn_run *r, hn_expr e, int64_t *out);
-/* Binds the symbol that the statement defines: for one thread, or for all lanes outside of VECTORs. */
+/* Binds the symbol that the statement defines: for one thread, or for all lanes outside of
+ * VECTORs. */
 hn_status hn_run_define(hn_run *r, hn_fid s, uint32_t thread, hn_expr symbol,
                         int64_t value) HN_MUST_USE;
 /* Binds group_symbols[which] for all threads. */

@@ -27,10 +27,9 @@ static hn_status race_of_threads(const hn_run *r, const hn_run_access *a, uint32
 static hn_status race_of_groups(const hn_run *r, const hn_run_access *a, uint32_t other,
                                 const char *other_does) {
     const char *who = r->f->lanes ? "range" : "group";
-    return HN_ERROR(HN_INTERNAL,
-                    "a race: %s %u %s element %" PRId64 " of memory m%u, which %s %u %s", who,
-                    r->group, a->does, a->at - r->memories[a->m].first, a->m, who, other,
-                    other_does);
+    return HN_ERROR(
+        HN_INTERNAL, "a race: %s %u %s element %" PRId64 " of memory m%u, which %s %u %s", who,
+        r->group, a->does, a->at - r->memories[a->m].first, a->m, who, other, other_does);
 }
 
 static hn_status check_written(const hn_run *r, const hn_run_access *a, const hn_run_cell *c) {

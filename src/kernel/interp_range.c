@@ -75,7 +75,8 @@ static hn_status check_step(const hn_run *r, hn_expr index, uint32_t first, uint
     HN_TRY(hn_run_eval(r, index, last, &to));
     if (to - from == stride * (int64_t)(last - first)) return NULL;
     return HN_ERROR(HN_INTERNAL,
-                    "the index is %" PRId64 " in lane %u and %" PRId64 " in lane %u, which is no stride of %" PRId64,
+                    "the index is %" PRId64 " in lane %u and %" PRId64
+                    " in lane %u, which is no stride of %" PRId64,
                     from, first, to, last, stride);
 }
 
@@ -167,7 +168,8 @@ static hn_status find_padding(const hn_run *r, hn_fmem m, const hn_form_lane_fac
     HN_TRY(hn_run_eval(r, index, 0, out));
     if (*out + r->room <= r->memories[m].end) return NULL;
     return HN_ERROR(HN_INTERNAL,
-                    "range %u: whole vectors at element %" PRId64 " of memory m%u, which has %" PRId64,
+                    "range %u: whole vectors at element %" PRId64
+                    " of memory m%u, which has %" PRId64,
                     r->group, *out, m, r->memories[m].end);
 }
 
@@ -184,7 +186,8 @@ static hn_status spill(hn_run *r, const hn_form_stmt *stmt) {
     bool any;
     HN_TRY(find_padding(r, stmt->memory, &stmt->in_lanes, stmt->index, &first, &any));
     for (uint32_t t = r->count; any && t < r->room; t++) {
-        const hn_run_access a = {.does = "spills over", .m = stmt->memory, .at = first + t, .thread = t};
+        const hn_run_access a = {
+            .does = "spills over", .m = stmt->memory, .at = first + t, .thread = t};
         HN_TRY(hn_run_write(r, &a, hn_run_odd_number(r->memories[a.m].info->dtype, a.at)));
     }
     return NULL;
@@ -279,7 +282,8 @@ static hn_status run_lanes(hn_run *r, hn_fid s) {
     HN_TRY(hn_run_eval(r, stmt->end, 0, &end));
     int64_t at = begin;
     if (stmt->lanes.rest == HN_FORM_REST_MASKED_STEP)
-        return at < end ? take_step(r, s, at, end - at < step ? end - at : step, stmt->unroll) : NULL;
+        return at < end ? take_step(r, s, at, end - at < step ? end - at : step, stmt->unroll)
+                        : NULL;
     for (; stmt->lanes.whole && end - at >= step; at += step)
         HN_TRY(take_step(r, s, at, step, stmt->unroll));
     for (; stmt->lanes.single && end - at >= lanes; at += lanes)
@@ -331,7 +335,8 @@ static hn_status run_across(hn_run *r, hn_fid s) {
     const hn_form_register *info = &r->f->registers.items[reg];
     hn_ref_reduction *states = hn_run_registers(r, reg);
     for (uint32_t t = 1; t < r->vectors[reg] * r->f->lanes; t++)
-        HN_TRY(hn_ref_reduction_step(info->op, info->dtype, states[t].value, states[t].position, states));
+        HN_TRY(hn_ref_reduction_step(info->op, info->dtype, states[t].value, states[t].position,
+                                     states));
     for (uint32_t t = 1; t < r->width; t++) states[t] = states[0];
     r->value_lost[reg] = hn_op_keeps_position(info->op);
     return NULL;

@@ -1,5 +1,5 @@
-/* lanes.h: how an index moves from lane to lane: what the planner for CPUs and forms of ranges share;
- * internal to src/kernel. */
+/* lanes.h: how an index moves from lane to lane: what the planner for CPUs and forms of ranges
+ * share; internal to src/kernel. */
 #ifndef HN_KERNEL_LANES_H
 #define HN_KERNEL_LANES_H
 
@@ -9,7 +9,8 @@
 typedef struct hn_lane_view {
     hn_sym *sym;
     hn_expr lane; /* goes up by 1 from lane to lane; 0: nothing does */
-    bool (*varies)(const void *context, hn_expr e); /* whether `e` uses a checked index that differs */
+    /* whether `e` uses a checked index that differs */
+    bool (*varies)(const void *context, hn_expr e);
     const void *context;
 } hn_lane_view;
 

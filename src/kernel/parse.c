@@ -25,7 +25,7 @@ typedef struct parser {
         struct alias {
             hn_fmem m, other;
             const char *where;
-        } *items;
+        } * items;
         uint32_t count, cap;
     } aliases; /* memories that may lie where others do, which may come later */
 } parser;

@@ -17,7 +17,8 @@
 
 #include <string.h>
 
-/* Sizes of groups that are compared; and what a group of the elements layout takes for each thread. */
+/* Sizes of groups that are compared; and what a group of the elements layout takes for each
+ * thread. */
 static const uint32_t group_sizes[] = {64, 128, 256, 512, 1024};
 static const int64_t elems_a_thread[] = {1, 4};
 
@@ -42,13 +43,15 @@ typedef struct planner {
     hn_form_cost work; /* of the kernel, in whatever layout */
 
     /* the rows layout */
-    uint32_t width, rows;    /* as in `layout` */
-    hn_expr place, row;      /* index symbols: which of the row's threads this is; the row's number in the group */
-    hn_expr number;          /* index symbol: the row's number in the kernel */
-    hn_fmem *locals;         /* per local buffer of the kernel */
-    hn_freg *registers;      /* per slot */
-    hn_fid *results;         /* per slot: the combined value, or of ARGMIN and ARGMAX its position */
-    bool *unseen;            /* per buffer of the program: written since the last barrier */
+    uint32_t width, rows; /* as in `layout` */
+    /* index symbols: which of the row's threads this is; the row's number in the group */
+    hn_expr place, row;
+    hn_expr number;     /* index symbol: the row's number in the kernel */
+    hn_fmem *locals;    /* per local buffer of the kernel */
+    hn_freg *registers; /* per slot */
+    /* per slot: the combined value, or of ARGMIN and ARGMAX its position */
+    hn_fid *results;
+    bool *unseen; /* per buffer of the program: written since the last barrier */
 
     /* the phase at hand */
     const hn_kernel_phase *phase;
@@ -81,7 +84,8 @@ static void mark_live(planner *pl, hn_sid s);
 static void mark_index(planner *pl, hn_expr e) {
     const hn_body *body = &pl->phase->body;
     for (hn_sid s = 1; e && s < body->count; s++)
-        if (body->items[s].kind == HN_SOP_INDIRECT && hn_sym_uses(pl->sym, e, body->items[s].index)) mark_live(pl, s);
+        if (body->items[s].kind == HN_SOP_INDIRECT && hn_sym_uses(pl->sym, e, body->items[s].index))
+            mark_live(pl, s);
 }
 
 static void mark_live(planner *pl, hn_sid s) {
@@ -113,11 +117,13 @@ static uint32_t local_of(const planner *pl, hn_buf b) {
     return k;
 }
 
-/* Where an access of a buffer of the schedule goes: to an argument, or to this row's part of a local buffer. */
+/* Where an access of a buffer of the schedule goes: to an argument, or to this row's part of a
+ * local buffer. */
 static hn_fmem place_of(planner *pl, hn_buf b, bool is_written, hn_expr *index) {
     uint32_t k = local_of(pl, b);
     if (k == pl->k->locals.count) return hn_form_argument(pl->f, b, 0, is_written);
-    *index = hn_sym_add(pl->sym, hn_sym_mul(pl->sym, pl->row, pl->k->locals.items[k].extent_elems), *index);
+    *index = hn_sym_add(pl->sym, hn_sym_mul(pl->sym, pl->row, pl->k->locals.items[k].extent_elems),
+                        *index);
     hn_form_memory *memory = &pl->f->memories.items[pl->locals[k]];
     *(is_written ? &memory->is_written : &memory->is_read) = true;
     return pl->locals[k];
@@ -125,7 +131,9 @@ static hn_fmem place_of(planner *pl, hn_buf b, bool is_written, hn_expr *index) 
 
 /* Of a scan: so far. */
 static hn_fid emit_result(planner *pl, const hn_sop *op) {
-    hn_fid value = pl->phase->scan ? hn_form_result(pl->f, pl->registers[op->imm.i], op->op == HN_OP_ARGMAX) : pl->results[op->imm.i];
+    hn_fid value = pl->phase->scan
+                       ? hn_form_result(pl->f, pl->registers[op->imm.i], op->op == HN_OP_ARGMAX)
+                       : pl->results[op->imm.i];
     if (!value || pl->f->stmts.items[value].op.dtype == op->dtype) return value;
     return hn_form_value(pl->f, (hn_sop){.kind = HN_SOP_CAST, .dtype = op->dtype, .args = {value}});
 }
@@ -141,12 +149,14 @@ static void emit_sop(planner *pl, hn_sid s) {
 static void emit_body(planner *pl) {
     const hn_kernel_phase *phase = pl->phase;
     for (hn_sid s = 1; s < phase->body.count; s++)
-        if (pl->live[s] && !(phase->scan && phase->body.items[s].kind == HN_SOP_RESULT)) emit_sop(pl, s);
+        if (pl->live[s] && !(phase->scan && phase->body.items[s].kind == HN_SOP_RESULT))
+            emit_sop(pl, s);
     for (uint32_t k = 0; k < phase->reduces.count; k++) {
         const hn_kernel_reduce *r = &phase->reduces.items[k];
         hn_fid position = 0;
         if (hn_op_keeps_position(r->op))
-            position = hn_form_value(pl->f, (hn_sop){.kind = HN_SOP_INDEX, .dtype = HN_DTYPE_I64, .index = r->position});
+            position = hn_form_value(
+                pl->f, (hn_sop){.kind = HN_SOP_INDEX, .dtype = HN_DTYPE_I64, .index = r->position});
         hn_form_step(pl->f, pl->registers[r->slot], pl->values[r->value], position);
     }
     for (hn_sid s = 1; s < phase->body.count && phase->scan; s++)
@@ -159,7 +169,8 @@ static void emit_body(planner *pl) {
     }
 }
 
-/* Row-major coordinates of element `at` of the space of `vars`. Where an extent is 0 no element is ever asked for. */
+/* Row-major coordinates of element `at` of the space of `vars`. Where an extent is 0 no element is
+ * ever asked for. */
 static void emit_coordinates(planner *pl, hn_expr at, const hn_expr *vars, uint32_t count) {
     hn_expr rest = at;
     for (uint32_t d = count; d-- > 0;) {
@@ -173,7 +184,8 @@ static void emit_coordinates(planner *pl, hn_expr at, const hn_expr *vars, uint3
 /* ---- elements ---- */
 
 static bool is_elementwise(const planner *pl) {
-    return pl->k->phases.count == 1 && !pl->k->phases.items[0].reduces.count && !pl->k->locals.count && !pl->k->serial;
+    return pl->k->phases.count == 1 && !pl->k->phases.items[0].reduces.count &&
+           !pl->k->locals.count && !pl->k->serial;
 }
 
 /* All variables, the one that is contiguous in memory last. */
@@ -195,7 +207,8 @@ static hn_status plan_elements(planner *pl, const layout *l, hn_arena *arena) {
     HN_TRY(hn_form_create(pl->p, arena, l->width, hn_sym_ceildiv(pl->sym, elems, block), &pl->f));
     hn_expr first = hn_sym_mul(pl->sym, pl->f->group, block), at = hn_form_symbol(pl->f, elems);
     HN_TRY(begin_phase(pl, &pl->k->phases.items[0]));
-    hn_form_for(pl->f, at, hn_sym_add(pl->sym, first, pl->f->thread), hn_sym_min(pl->sym, elems, hn_sym_add(pl->sym, first, block)), l->width);
+    hn_form_for(pl->f, at, hn_sym_add(pl->sym, first, pl->f->thread),
+                hn_sym_min(pl->sym, elems, hn_sym_add(pl->sym, first, block)), l->width);
     emit_coordinates(pl, at, vars, count);
     emit_body(pl);
     hn_form_close(pl->f);
@@ -212,7 +225,8 @@ static hn_status plan_serial(planner *pl, hn_arena *arena) {
     for (uint32_t f = 0; f < pl->k->phases.count; f++) {
         const hn_kernel_phase *phase = &pl->k->phases.items[f];
         HN_TRY(begin_phase(pl, phase));
-        for (uint32_t d = 0; d < phase->rank; d++) hn_form_for(pl->f, phase->vars[d], num(pl, 0), extent_of(pl, phase->vars[d]), 1);
+        for (uint32_t d = 0; d < phase->rank; d++)
+            hn_form_for(pl->f, phase->vars[d], num(pl, 0), extent_of(pl, phase->vars[d]), 1);
         emit_body(pl);
         for (uint32_t d = 0; d < phase->rank; d++) hn_form_close(pl->f);
     }
@@ -235,13 +249,15 @@ static int64_t number_of(const planner *pl, hn_expr e) {
     return hn_sym_is_int(pl->sym, e, &value) ? value : 0; /* extents of local buffers are numbers */
 }
 
-/* Shared memory of a group: a value, and perhaps a position, for each thread and slot; and its local buffers. */
+/* Shared memory of a group: a value, and perhaps a position, for each thread and slot; and its
+ * local buffers. */
 static int64_t reduction_bytes(const planner *pl) {
     int64_t bytes = 0;
     for (uint32_t f = 0; f < pl->k->phases.count && pl->width > 1; f++)
         for (uint32_t k = 0; k < pl->k->phases.items[f].reduces.count; k++) {
             const hn_kernel_reduce *r = &pl->k->phases.items[f].reduces.items[k];
-            bytes += (size_of(r->dtype) + (hn_op_keeps_position(r->op) ? 8 : 0)) * pl->width * pl->rows;
+            bytes +=
+                (size_of(r->dtype) + (hn_op_keeps_position(r->op) ? 8 : 0)) * pl->width * pl->rows;
         }
     return bytes;
 }
@@ -249,7 +265,8 @@ static int64_t reduction_bytes(const planner *pl) {
 static int64_t local_bytes(const planner *pl) {
     int64_t bytes = 0;
     for (uint32_t k = 0; k < pl->k->locals.count; k++)
-        bytes += number_of(pl, pl->k->locals.items[k].extent_elems) * size_of(pl->p->buffers.items[pl->k->locals.items[k].buffer].dtype) * pl->rows;
+        bytes += number_of(pl, pl->k->locals.items[k].extent_elems) *
+                 size_of(pl->p->buffers.items[pl->k->locals.items[k].buffer].dtype) * pl->rows;
     return bytes;
 }
 
@@ -257,16 +274,23 @@ static hn_status begin_rows(planner *pl, const layout *l, hn_arena *arena) {
     const hn_kernel *k = pl->k;
     pl->width = l->width;
     pl->rows = l->rows;
-    hn_expr all = extents_of(pl, k->vars, k->rank), rows = num(pl, pl->rows), width = num(pl, pl->width);
-    HN_TRY(hn_form_create(pl->p, arena, pl->rows * pl->width, hn_sym_ceildiv(pl->sym, all, rows), &pl->f));
+    hn_expr all = extents_of(pl, k->vars, k->rank), rows = num(pl, pl->rows),
+            width = num(pl, pl->width);
+    HN_TRY(hn_form_create(pl->p, arena, pl->rows * pl->width, hn_sym_ceildiv(pl->sym, all, rows),
+                          &pl->f));
     bool across = k->mode == HN_VECTOR_OUTER;
     hn_expr thread = pl->f->thread;
     pl->place = hn_form_symbol(pl->f, width);
     pl->row = hn_form_symbol(pl->f, rows);
     pl->number = hn_form_symbol(pl->f, hn_sym_mul(pl->sym, pl->f->grid, rows));
-    hn_form_let(pl->f, pl->place, across ? hn_sym_floordiv(pl->sym, thread, rows) : hn_sym_mod(pl->sym, thread, width));
-    hn_form_let(pl->f, pl->row, across ? hn_sym_mod(pl->sym, thread, rows) : hn_sym_floordiv(pl->sym, thread, width));
-    hn_form_let(pl->f, pl->number, hn_sym_add(pl->sym, hn_sym_mul(pl->sym, pl->f->group, rows), pl->row));
+    hn_form_let(pl->f, pl->place,
+                across ? hn_sym_floordiv(pl->sym, thread, rows)
+                       : hn_sym_mod(pl->sym, thread, width));
+    hn_form_let(pl->f, pl->row,
+                across ? hn_sym_mod(pl->sym, thread, rows)
+                       : hn_sym_floordiv(pl->sym, thread, width));
+    hn_form_let(pl->f, pl->number,
+                hn_sym_add(pl->sym, hn_sym_mul(pl->sym, pl->f->group, rows), pl->row));
     HN_NEW(pl->scratch, pl->locals, k->locals.count + 1);
     HN_NEW(pl->scratch, pl->registers, k->slots + 1);
     HN_NEW(pl->scratch, pl->results, k->slots + 1);
@@ -274,8 +298,11 @@ static hn_status begin_rows(planner *pl, const layout *l, hn_arena *arena) {
     bool fits = reduction_bytes(pl) + local_bytes(pl) <= pl->facts->shared_bytes;
     for (uint32_t b = 0; b < k->locals.count; b++) {
         hn_expr elems = hn_sym_mul(pl->sym, k->locals.items[b].extent_elems, rows);
-        pl->locals[b] = hn_form_add_memory(pl->f, (hn_form_memory){.space = fits ? HN_SPACE_SHARED : HN_SPACE_SCRATCH, .elems = elems,
-                                                                   .dtype = pl->p->buffers.items[k->locals.items[b].buffer].dtype});
+        pl->locals[b] = hn_form_add_memory(
+            pl->f,
+            (hn_form_memory){.space = fits ? HN_SPACE_SHARED : HN_SPACE_SCRATCH,
+                             .elems = elems,
+                             .dtype = pl->p->buffers.items[k->locals.items[b].buffer].dtype});
     }
     return NULL;
 }
@@ -283,7 +310,9 @@ static hn_status begin_rows(planner *pl, const layout *l, hn_arena *arena) {
 /* Whether the phase reads what another phase has written since the last barrier. */
 static bool reads_unseen(const planner *pl) {
     for (hn_sid s = 1; s < pl->phase->body.count; s++)
-        if (pl->live[s] && pl->phase->body.items[s].kind == HN_SOP_LOAD && pl->unseen[pl->phase->body.items[s].buffer]) return true;
+        if (pl->live[s] && pl->phase->body.items[s].kind == HN_SOP_LOAD &&
+            pl->unseen[pl->phase->body.items[s].buffer])
+            return true;
     return false;
 }
 
@@ -317,23 +346,32 @@ typedef struct exchange {
 
 static void emit_put(planner *pl, hn_freg reg, const exchange *x) {
     hn_form_store(pl->f, x->values, pl->f->thread, hn_form_result(pl->f, reg, false), HN_STORE_SET);
-    if (x->positions) hn_form_store(pl->f, x->positions, pl->f->thread, hn_form_result(pl->f, reg, true), HN_STORE_SET);
+    if (x->positions)
+        hn_form_store(pl->f, x->positions, pl->f->thread, hn_form_result(pl->f, reg, true),
+                      HN_STORE_SET);
 }
 
 static hn_fid emit_get(planner *pl, hn_fmem memory, hn_expr index) {
     if (!memory) return 0;
-    return hn_form_value(pl->f, (hn_sop){.kind = HN_SOP_LOAD, .dtype = pl->f->memories.items[memory].dtype, .buffer = memory, .index = index});
+    return hn_form_value(pl->f, (hn_sop){.kind = HN_SOP_LOAD,
+                                         .dtype = pl->f->memories.items[memory].dtype,
+                                         .buffer = memory,
+                                         .index = index});
 }
 
 static hn_fmem add_exchange(planner *pl, hn_dtype dtype) {
-    return hn_form_add_memory(pl->f, (hn_form_memory){.space = HN_SPACE_SHARED, .dtype = dtype, .elems = num(pl, pl->f->threads), .is_read = true,
+    return hn_form_add_memory(pl->f, (hn_form_memory){.space = HN_SPACE_SHARED,
+                                                      .dtype = dtype,
+                                                      .elems = num(pl, pl->f->threads),
+                                                      .is_read = true,
                                                       .is_written = true});
 }
 
 /* How far thread numbers of neighbouring places of a row are apart. */
 static int64_t pitch(const planner *pl) { return pl->k->mode == HN_VECTOR_OUTER ? pl->rows : 1; }
 
-/* The threads of a row combine their registers: halves onto halves. Then all of them have the result. */
+/* The threads of a row combine their registers: halves onto halves. Then all of them have the
+ * result. */
 static void emit_combine(planner *pl, const hn_kernel_reduce *r) {
     hn_form *f = pl->f;
     hn_freg reg = pl->registers[r->slot];
@@ -342,7 +380,8 @@ static void emit_combine(planner *pl, const hn_kernel_reduce *r) {
         pl->results[r->slot] = hn_form_result(f, reg, has_position);
         return;
     }
-    exchange x = {.values = add_exchange(pl, r->dtype), .positions = has_position ? add_exchange(pl, HN_DTYPE_I64) : 0};
+    exchange x = {.values = add_exchange(pl, r->dtype),
+                  .positions = has_position ? add_exchange(pl, HN_DTYPE_I64) : 0};
     emit_put(pl, reg, &x);
     emit_barrier(pl);
     for (uint32_t half = pl->width / 2; half; half /= 2) {
@@ -353,7 +392,8 @@ static void emit_combine(planner *pl, const hn_kernel_reduce *r) {
         hn_form_close(f);
         emit_barrier(pl);
     }
-    hn_expr first = hn_sym_sub(pl->sym, f->thread, hn_sym_mul(pl->sym, pl->place, num(pl, pitch(pl))));
+    hn_expr first =
+        hn_sym_sub(pl->sym, f->thread, hn_sym_mul(pl->sym, pl->place, num(pl, pitch(pl))));
     pl->results[r->slot] = emit_get(pl, has_position ? x.positions : x.values, first);
 }
 
@@ -366,14 +406,17 @@ static hn_status emit_phase(planner *pl, const hn_kernel_phase *phase) {
         hn_form_init(pl->f, pl->registers[r->slot]);
     }
     emit_row(pl);
-    for (uint32_t k = 0; k < phase->stores.count; k++) pl->unseen[phase->stores.items[k].buffer] = true;
-    for (uint32_t k = 0; k < phase->reduces.count && !phase->scan; k++) emit_combine(pl, &phase->reduces.items[k]);
+    for (uint32_t k = 0; k < phase->stores.count; k++)
+        pl->unseen[phase->stores.items[k].buffer] = true;
+    for (uint32_t k = 0; k < phase->reduces.count && !phase->scan; k++)
+        emit_combine(pl, &phase->reduces.items[k]);
     return NULL;
 }
 
 static hn_status plan_rows(planner *pl, const layout *l, hn_arena *arena) {
     HN_TRY(begin_rows(pl, l, arena));
-    for (uint32_t f = 0; f < pl->k->phases.count; f++) HN_TRY(emit_phase(pl, &pl->k->phases.items[f]));
+    for (uint32_t f = 0; f < pl->k->phases.count; f++)
+        HN_TRY(emit_phase(pl, &pl->k->phases.items[f]));
     return NULL;
 }
 
@@ -383,7 +426,8 @@ static hn_status plan_rows(planner *pl, const layout *l, hn_arena *arena) {
 static int64_t row_elems(planner *pl) {
     int64_t longest = 1;
     for (uint32_t f = 0; f < pl->k->phases.count; f++) {
-        int64_t elems = hint(pl, extents_of(pl, pl->k->phases.items[f].vars, pl->k->phases.items[f].rank));
+        int64_t elems =
+            hint(pl, extents_of(pl, pl->k->phases.items[f].vars, pl->k->phases.items[f].rank));
         if (elems > longest) longest = elems;
     }
     return longest;
@@ -395,16 +439,22 @@ static uint32_t reduction_count(const hn_kernel *k) {
     return count;
 }
 
-/* A launch of `groups` groups of `threads` threads that read `run` elements side by side, with `levels` barriers each: memory and
- * arithmetic go on at once, slower where the processor is not full; barriers come on top. */
-static double predicted_ns(const planner *pl, double groups, uint32_t threads, int64_t run, uint32_t levels) {
+/* A launch of `groups` groups of `threads` threads that read `run` elements side by side, with
+ * `levels` barriers each: memory and arithmetic go on at once, slower where the processor is not
+ * full; barriers come on top. */
+static double predicted_ns(const planner *pl, double groups, uint32_t threads, int64_t run,
+                           uint32_t levels) {
     const hn_gpu_facts *facts = pl->facts;
-    double room = (double)facts->multiprocessors * facts->resident, busy = groups * threads < room ? groups * threads : room;
-    double share = busy / (room / 2) < 1 ? busy / (room / 2) : 1; /* half of the threads keep memory busy */
+    double room = (double)facts->multiprocessors * facts->resident,
+           busy = groups * threads < room ? groups * threads : room;
+    /* half of the threads keep memory busy */
+    double share = busy / (room / 2) < 1 ? busy / (room / 2) : 1;
     double waste = run >= SECTOR_ELEMS ? 1 : (double)SECTOR_ELEMS / (double)run;
-    double memory = pl->work.bytes * waste / (facts->bytes_per_ns * share), compute = pl->work.operations / (facts->ops_per_ns * share);
+    double memory = pl->work.bytes * waste / (facts->bytes_per_ns * share),
+           compute = pl->work.operations / (facts->ops_per_ns * share);
     double waves = groups * threads > room ? groups * threads / room : 1;
-    return facts->launch_ns + (memory > compute ? memory : compute) + levels * facts->barrier_ns * waves;
+    return facts->launch_ns + (memory > compute ? memory : compute) +
+           levels * facts->barrier_ns * waves;
 }
 
 static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
@@ -412,7 +462,8 @@ static int64_t ceil_div(int64_t a, int64_t b) { return (a + b - 1) / b; }
 /* Best first, each once. */
 static void keep_layout(layout *items, uint32_t *count, layout l) {
     for (uint32_t k = 0; k < *count; k++)
-        if (items[k].width == l.width && items[k].rows == l.rows && items[k].block == l.block) return;
+        if (items[k].width == l.width && items[k].rows == l.rows && items[k].block == l.block)
+            return;
     uint32_t at = *count;
     if (at < HN_GPU_PLANS_MAX) ++*count;
     else if (items[--at].ns <= l.ns) return;
@@ -435,7 +486,8 @@ static uint32_t list_elements(planner *pl, layout *items) {
     return kept;
 }
 
-/* Shared memory holds what the layout needs; local buffers that are too large for it even with one row go to scratch memory. */
+/* Shared memory holds what the layout needs; local buffers that are too large for it even with one
+ * row go to scratch memory. */
 static bool fits_shared(planner *pl, const layout *l) {
     pl->width = l->width;
     pl->rows = l->rows;
@@ -449,8 +501,11 @@ static uint32_t list_rows(planner *pl, layout *items) {
     bool across = k->mode == HN_VECTOR_OUTER;
     uint32_t kept = 0, widest = has_scan(k) ? 1 : power_of_two_from(elems, pl->facts->threads_max);
     for (size_t t = 0; t < HN_COUNT_OF(group_sizes); t++)
-        for (uint32_t width = 1; width <= widest && width <= group_sizes[t] && width <= pl->facts->threads_max; width *= 2) {
-            uint32_t threads = group_sizes[t] < pl->facts->threads_max ? group_sizes[t] : pl->facts->threads_max;
+        for (uint32_t width = 1;
+             width <= widest && width <= group_sizes[t] && width <= pl->facts->threads_max;
+             width *= 2) {
+            uint32_t threads =
+                group_sizes[t] < pl->facts->threads_max ? group_sizes[t] : pl->facts->threads_max;
             layout l = {.width = width, .rows = power_of_two_from(rows, threads / width)};
             while (!fits_shared(pl, &l) && l.rows > 1) l.rows /= 2;
             if (!fits_shared(pl, &l)) continue;
@@ -473,19 +528,24 @@ static hn_status plan_layout(planner *pl, const layout *l, hn_arena *arena, hn_f
     return hn_form_end(pl->f);
 }
 
-hn_status hn_form_plans_gpu(const hn_program *program, const hn_kernel *kernel, const hn_gpu_facts *facts, uint32_t most, hn_arena *arena,
+hn_status hn_form_plans_gpu(const hn_program *program, const hn_kernel *kernel,
+                            const hn_gpu_facts *facts, uint32_t most, hn_arena *arena,
                             hn_arena *scratch, hn_form **out, uint32_t *out_count) {
-    planner pl = {.p = program, .sym = program->sym, .k = kernel, .facts = facts, .scratch = scratch};
+    planner pl = {
+        .p = program, .sym = program->sym, .k = kernel, .facts = facts, .scratch = scratch};
     layout items[HN_GPU_PLANS_MAX] = {{0}};
     pl.work = hn_kernel_work(program, kernel);
-    uint32_t count = kernel->serial ? 1 : is_elementwise(&pl) ? list_elements(&pl, items) : list_rows(&pl, items);
+    uint32_t count = kernel->serial        ? 1
+                     : is_elementwise(&pl) ? list_elements(&pl, items)
+                                           : list_rows(&pl, items);
     if (kernel->serial) items[0].ns = predicted_ns(&pl, 1, 1, 1, 0);
     *out_count = count < most ? count : most;
     for (uint32_t k = 0; k < *out_count; k++) HN_TRY(plan_layout(&pl, &items[k], arena, &out[k]));
     return NULL;
 }
 
-hn_status hn_form_plan_gpu(const hn_program *program, const hn_kernel *kernel, const hn_gpu_facts *facts, hn_arena *arena, hn_arena *scratch,
+hn_status hn_form_plan_gpu(const hn_program *program, const hn_kernel *kernel,
+                           const hn_gpu_facts *facts, hn_arena *arena, hn_arena *scratch,
                            hn_form **out) {
     uint32_t count;
     HN_TRY(hn_form_plans_gpu(program, kernel, facts, 1, arena, scratch, out, &count));

@@ -8,13 +8,17 @@
 
 enum { HN_GPU_PLANS_MAX = 16 };
 
-/* The forms that are expected to be the fastest: at most `most` of them, the best first; the expectation is in form->cost.
+/* The forms that are expected to be the fastest: at most `most` of them, the best first; the
+ * expectation is in form->cost.
  * Owns: the forms live in `arena`. Errors: out-of-memory; internal when a form does not verify. */
-hn_status hn_form_plans_gpu(const hn_program *program, const hn_kernel *kernel, const hn_gpu_facts *facts, uint32_t most, hn_arena *arena,
+hn_status hn_form_plans_gpu(const hn_program *program, const hn_kernel *kernel,
+                            const hn_gpu_facts *facts, uint32_t most, hn_arena *arena,
                             hn_arena *scratch, hn_form **out, uint32_t *out_count) HN_MUST_USE;
 
-/* The best one. Owns: the form lives in `arena`. Errors: out-of-memory; internal when the form does not verify. */
-hn_status hn_form_plan_gpu(const hn_program *program, const hn_kernel *kernel, const hn_gpu_facts *facts, hn_arena *arena, hn_arena *scratch,
+/* The best one. Owns: the form lives in `arena`. Errors: out-of-memory; internal when the form does
+ * not verify. */
+hn_status hn_form_plan_gpu(const hn_program *program, const hn_kernel *kernel,
+                           const hn_gpu_facts *facts, hn_arena *arena, hn_arena *scratch,
                            hn_form **out) HN_MUST_USE;
 
 #endif

@@ -137,8 +137,8 @@ static hn_status define_symbol(checker *c, hn_expr symbol, bool varies) {
     return NULL;
 }
 
-/* The symbol of a FOR, LET or LANES. Its extent is a fact that simplification may have used; the text form
- * prints it. */
+/* The symbol of a FOR, LET or LANES. Its extent is a fact that simplification may have used; the
+ * text form prints it. */
 static hn_status define_variable(checker *c, hn_expr var, bool varies) {
     const hn_sym *sym = c->f->sym;
     if (hn_sym_symbol_kind(sym, var) != HN_SYMBOL_INDEX)
@@ -203,7 +203,8 @@ static hn_status check_aliases(const checker *c, hn_fmem m) {
     if (arguments < HN_FORM_ALIASES_MAX && memory->may_alias >> arguments)
         return BAD("it lies over an argument that does not exist");
     uint32_t own = argument_number(c->f, m);
-    return own < HN_FORM_ALIASES_MAX && memory->may_alias >> own & 1 ? BAD("it lies over itself") : NULL;
+    return own < HN_FORM_ALIASES_MAX && memory->may_alias >> own & 1 ? BAD("it lies over itself")
+                                                                     : NULL;
 }
 
 static hn_status check_memory(checker *c, hn_fmem m) {
@@ -339,7 +340,8 @@ static bool has_one_thread(const hn_form *f) {
 static hn_status check_mode(checker *c, const hn_form_stmt *stmt) {
     if ((uint32_t)stmt->mode > HN_STORE_MAX) return BAD("it has no store mode");
     if (stmt->mode == HN_STORE_SET) return NULL;
-    if (!has_one_thread(c->f)) return BAD("a store that combines in a form of more than one thread");
+    if (!has_one_thread(c->f))
+        return BAD("a store that combines in a form of more than one thread");
     if (c->lanes && c->lanes->lanes.rest == HN_FORM_REST_OVERLAPPING)
         return BAD("a store that combines in lanes that overlap");
     c->is_read[stmt->memory] = true;
@@ -348,7 +350,8 @@ static hn_status check_mode(checker *c, const hn_form_stmt *stmt) {
 
 /* Whole vectors: what is said of them needs them. */
 static hn_status check_whole_vectors(const checker *c, const hn_form_stmt *stmt) {
-    if (stmt->in_order && c->region != HN_FORM_IN_VECTOR) return BAD("a store in order outside of a vector");
+    if (stmt->in_order && c->region != HN_FORM_IN_VECTOR)
+        return BAD("a store in order outside of a vector");
     if (!stmt->streams && !stmt->is_aligned) return NULL;
     bool whole = c->region == HN_FORM_IN_VECTOR && stmt->in_lanes.access == HN_ACCESS_CONTIGUOUS;
     if (!whole || stmt->in_order || stmt->mode != HN_STORE_SET)
@@ -409,7 +412,8 @@ static hn_status check_prefetch(checker *c, const hn_form_stmt *stmt) {
     HN_TRY(check_memory_id(c, stmt->memory));
     HN_TRY(check_index(c, stmt->index));
     if (!stmt->every) return BAD("no vector asks");
-    if (stmt->every > 1 && c->region != HN_FORM_IN_VECTOR) return BAD("there is one vector that could ask");
+    if (stmt->every > 1 && c->region != HN_FORM_IN_VECTOR)
+        return BAD("there is one vector that could ask");
     return NULL;
 }
 
@@ -551,8 +555,7 @@ static hn_status check_groups(checker *c) {
     c->region = HN_FORM_IN_GROUP;
     if (!f->threads) return BAD("a group has no threads");
     HN_TRY(check_size(c, f->grid, "the number of groups"));
-    if (!is_index(f, f->group, f->grid) ||
-        !is_index(f, f->thread, hn_sym_int(f->sym, f->threads)))
+    if (!is_index(f, f->group, f->grid) || !is_index(f, f->thread, hn_sym_int(f->sym, f->threads)))
         return BAD("group or thread is no index symbol below the number of them");
     if (f->first || f->until) return BAD("groups, but the ends of a range");
     HN_TRY(define_variable(c, f->group, false));
@@ -617,6 +620,4 @@ hn_status hn_form_check(const hn_form *f, hn_form_place *out_place, hn_form_size
     return hn_status_annotate(status, "kernel form, %s%u", names[c.place.part], c.place.id);
 }
 
-hn_status hn_form_verify(const hn_form *f) {
-    return hn_form_check(f, NULL, NULL);
-}
+hn_status hn_form_verify(const hn_form *f) { return hn_form_check(f, NULL, NULL); }

@@ -1,5 +1,5 @@
-/* verify_rules.c: what must hold of a statement by itself: where its kind may stand, what may be said
- * of it, and that the steps of a LANES are some. */
+/* verify_rules.c: what must hold of a statement by itself: where its kind may stand, what may be
+ * said of it, and that the steps of a LANES are some. */
 #include "kernel/check.h"
 
 #define BAD(...) HN_ERROR(HN_INTERNAL, __VA_ARGS__)
@@ -42,8 +42,7 @@ static const char *region_name(hn_form_region r) {
 hn_status hn_form_check_place(const hn_form_stmt *stmt, hn_form_region region) {
     if ((uint32_t)stmt->kind >= HN_FORM_KIND_COUNT) return BAD("no kind of statement");
     const kind_rule *rule = &kind_rules[stmt->kind];
-    if (!(rule->where & region))
-        return BAD("a '%s' %s", rule->name, region_name(region));
+    if (!(rule->where & region)) return BAD("a '%s' %s", rule->name, region_name(region));
     if (stmt->body && !hn_form_kind_opens(stmt->kind)) return BAD("a body where there is none");
     if (stmt->otherwise && !hn_form_kind_branches(stmt->kind))
         return BAD("an else where there is none");

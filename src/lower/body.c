@@ -11,10 +11,8 @@ void lower_body_init(lower_body *b, lower *l) {
 }
 
 static hn_sid fail(lower_body *b, hn_status status) {
-    if (b->failed)
-        hn_status_free(status);
-    else
-        b->failed = status;
+    if (b->failed) hn_status_free(status);
+    else b->failed = status;
     return 0;
 }
 
@@ -26,15 +24,14 @@ hn_sid lower_gen_sop(lower_body *b, hn_sop sop) {
 
 hn_sid lower_gen_const_i(lower_body *b, int64_t value, hn_dtype dtype) {
     hn_sop sop = {.kind = HN_SOP_CONST, .dtype = dtype};
-    if (hn_dtype_is_float(dtype))
-        sop.imm.f = (double)value;
-    else
-        sop.imm.i = value;
+    if (hn_dtype_is_float(dtype)) sop.imm.f = (double)value;
+    else sop.imm.i = value;
     return lower_gen_sop(b, sop);
 }
 
 static hn_sid gen_elem(lower_body *b, hn_op op, hn_dtype dtype, hn_sid x, hn_sid y, hn_sid z) {
-    return lower_gen_sop(b, (hn_sop){.kind = HN_SOP_ELEM, .op = op, .dtype = dtype, .args = {x, y, z}});
+    return lower_gen_sop(
+        b, (hn_sop){.kind = HN_SOP_ELEM, .op = op, .dtype = dtype, .args = {x, y, z}});
 }
 
 static hn_sid gen_index(lower_body *b, hn_expr e) {
@@ -47,11 +44,13 @@ static hn_sid gen_cast(lower_body *b, hn_sid x, hn_dtype to) {
 }
 
 static hn_status note_index(lower *l, const hn_node_info *n, hn_expr symbol) {
-    HN_PUSH(l->p->arena, &l->p->index_origins, ((hn_index_origin){symbol, l->is_branch ? l->origin : n->origin}));
+    HN_PUSH(l->p->arena, &l->p->index_origins,
+            ((hn_index_origin){symbol, l->is_branch ? l->origin : n->origin}));
     return NULL;
 }
 
-hn_expr lower_gen_indirect(lower_body *b, const hn_node_info *n, hn_sid value, hn_expr limit, bool wrap) {
+hn_expr lower_gen_indirect(lower_body *b, const hn_node_info *n, hn_sid value, hn_expr limit,
+                           bool wrap) {
     if (b->failed || !value) return b->l->zero;
     value = gen_cast(b, value, HN_DTYPE_I64); /* any integers may be indices */
     if (!value) return b->l->zero;
@@ -69,28 +68,37 @@ hn_expr lower_gen_indirect(lower_body *b, const hn_node_info *n, hn_sid value, h
             return op->index;
     }
     hn_expr symbol = hn_sym_indirect(b->l->sym, limit);
-    lower_gen_sop(b, (hn_sop){.kind = HN_SOP_INDIRECT, .dtype = HN_DTYPE_I64, .args = {value}, .index = symbol,
+    lower_gen_sop(b, (hn_sop){.kind = HN_SOP_INDIRECT,
+                              .dtype = HN_DTYPE_I64,
+                              .args = {value},
+                              .index = symbol,
                               .imm.i = wrap});
     if (!b->failed) b->failed = note_index(b->l, n, symbol);
     return symbol;
 }
 
-static const hn_value_info *info(const lower_body *b, hn_value v) { return hn_graph_value(b->l->g, v); }
+static const hn_value_info *info(const lower_body *b, hn_value v) {
+    return hn_graph_value(b->l->g, v);
+}
 
-/* The scalar of operand `x` of an element-wise op whose result is indexed by idx[rank]: NumPy broadcasting. */
+/* The scalar of operand `x` of an element-wise op whose result is indexed by idx[rank]: NumPy
+ * broadcasting. */
 static hn_sid gen_operand(lower_body *b, hn_value x, const hn_expr *idx, uint32_t rank) {
     const hn_value_info *xi = info(b, x);
     hn_expr sub[HN_MAX_RANK];
     for (uint32_t d = 0; d < xi->rank; d++)
-        sub[d] = hn_sym_is_value(b->l->sym, xi->sizes[d], 1) ? b->l->zero : idx[rank - xi->rank + d];
+        sub[d] =
+            hn_sym_is_value(b->l->sym, xi->sizes[d], 1) ? b->l->zero : idx[rank - xi->rank + d];
     return lower_gen(b, x, sub);
 }
 
-static hn_sid gen_elementwise(lower_body *b, const hn_node_info *n, const hn_value_info *out, const hn_expr *idx) {
+static hn_sid gen_elementwise(lower_body *b, const hn_node_info *n, const hn_value_info *out,
+                              const hn_expr *idx) {
     hn_sid args[3] = {0};
     uint32_t count = 0;
     for (uint32_t k = 0; k < n->arg_count && count < 3; k++)
-        if (n->args[k].kind == HN_ARG_VALUE) args[count++] = gen_operand(b, n->args[k].as.value, idx, out->rank);
+        if (n->args[k].kind == HN_ARG_VALUE)
+            args[count++] = gen_operand(b, n->args[k].as.value, idx, out->rank);
     if (b->failed) return 0;
     if (n->op == HN_OP_CAST) return gen_cast(b, args[0], out->dtype);
     return gen_elem(b, n->op, out->dtype, args[0], args[1], args[2]);
@@ -120,10 +128,8 @@ static hn_sid gen_number(lower_body *b, const hn_arg *arg, hn_dtype dtype) {
         return gen_cast(b, gen_index(b, arg->as.expr), dtype);
     }
     if (dtype == HN_DTYPE_BOOL) i = arg->kind == HN_ARG_FLOAT ? f != 0 : i != 0;
-    if (is_float)
-        sop.imm.f = round_to(f, dtype);
-    else
-        sop.imm.i = i;
+    if (is_float) sop.imm.f = round_to(f, dtype);
+    else sop.imm.i = i;
     return lower_gen_sop(b, sop);
 }
 
@@ -131,21 +137,27 @@ static hn_sid gen_number(lower_body *b, const hn_arg *arg, hn_dtype dtype) {
 static hn_expr whole_of(hn_sym *sym, const hn_arg *number) {
     if (number->kind == HN_ARG_INT) return number->as.expr;
     double f = number->kind == HN_ARG_FLOAT ? number->as.f : 0.5;
-    return f >= -(1 << 20) && f <= 1 << 20 && (double)(int64_t)f == f ? hn_sym_int(sym, (int64_t)f) : 0;
+    return f >= -(1 << 20) && f <= 1 << 20 && (double)(int64_t)f == f ? hn_sym_int(sym, (int64_t)f)
+                                                                      : 0;
 }
 
 /* start + i * step, computed in f64 for floats as eager PyTorch does, in i64 for ints. */
 static hn_sid gen_iota(lower_body *b, const hn_node_info *n, hn_dtype dtype, hn_expr i) {
     hn_sym *sym = b->l->sym;
     const hn_arg *start = &n->args[0], *step = &n->args[1];
-    hn_expr first = whole_of(sym, start), by = whole_of(sym, step); /* exact in f64: the same numbers, without f64 */
-    if (first && by) return gen_cast(b, gen_index(b, hn_sym_add(sym, first, hn_sym_mul(sym, i, by))), dtype);
+    /* exact in f64: the same numbers, without f64 */
+    hn_expr first = whole_of(sym, start), by = whole_of(sym, step);
+    if (first && by)
+        return gen_cast(b, gen_index(b, hn_sym_add(sym, first, hn_sym_mul(sym, i, by))), dtype);
     hn_sid at = gen_cast(b, gen_index(b, i), HN_DTYPE_F64);
     hn_sid scaled = gen_elem(b, HN_OP_MUL, HN_DTYPE_F64, at, gen_number(b, step, HN_DTYPE_F64), 0);
-    return gen_cast(b, gen_elem(b, HN_OP_ADD, HN_DTYPE_F64, gen_number(b, start, HN_DTYPE_F64), scaled, 0), dtype);
+    return gen_cast(
+        b, gen_elem(b, HN_OP_ADD, HN_DTYPE_F64, gen_number(b, start, HN_DTYPE_F64), scaled, 0),
+        dtype);
 }
 
-static hn_sid gen_random(lower_body *b, const hn_node_info *n, const hn_value_info *out, const hn_expr *idx) {
+static hn_sid gen_random(lower_body *b, const hn_node_info *n, const hn_value_info *out,
+                         const hn_expr *idx) {
     hn_expr strides[HN_MAX_RANK];
     hn_contiguous_strides(b->l->sym, out->sizes, out->rank, strides);
     hn_str kind = n->args[0].as.s;
@@ -154,9 +166,13 @@ static hn_sid gen_random(lower_body *b, const hn_node_info *n, const hn_value_in
     hn_random_kind which = hn_str_eq(kind, HN_STR("normal")) ? HN_RANDOM_NORMAL
                            : hn_str_eq(kind, HN_STR("bits")) ? HN_RANDOM_BITS
                                                              : HN_RANDOM_UNIFORM;
-    return lower_gen_sop(b, (hn_sop){.kind = HN_SOP_RANDOM, .op = (hn_op)which, .dtype = out->dtype, .args = {seed},
-                                     .index = lower_index_linear(b->l, b->l->zero, idx, strides, out->rank),
-                                     .imm.i = stream});
+    return lower_gen_sop(
+        b, (hn_sop){.kind = HN_SOP_RANDOM,
+                    .op = (hn_op)which,
+                    .dtype = out->dtype,
+                    .args = {seed},
+                    .index = lower_index_linear(b->l, b->l->zero, idx, strides, out->rank),
+                    .imm.i = stream});
 }
 
 /* Whether both hold; 0: what always does. */
@@ -171,9 +187,11 @@ static bool is_empty(const lower_body *b, const hn_value_info *vi) {
     return false;
 }
 
-/* where(all lo <= i < hi, x[clamped], fill): the load stays inside x, the select hides it; without the select where the
- * clamped element does as well (window.c). Of nothing there is no such element: all is fill. */
-static hn_sid gen_pad(lower_body *b, const hn_node_info *n, const hn_value_info *out, const hn_expr *idx) {
+/* where(all lo <= i < hi, x[clamped], fill): the load stays inside x, the select hides it; without
+ * the select where the clamped element does as well (window.c). Of nothing there is no such
+ * element: all is fill. */
+static hn_sid gen_pad(lower_body *b, const hn_node_info *n, const hn_value_info *out,
+                      const hn_expr *idx) {
     hn_sym *sym = b->l->sym;
     hn_value x = n->args[0].as.value;
     const hn_value_info *xi = info(b, x);
@@ -183,23 +201,28 @@ static hn_sid gen_pad(lower_body *b, const hn_node_info *n, const hn_value_info 
     const bool clamps = b->clamps;
     if (is_empty(b, xi)) return gen_number(b, &n->args[1], out->dtype);
     for (uint32_t d = 0; d < xi->rank; d++) {
-        hn_expr at = hn_sym_sub(sym, idx[d], lo[d]), last = hn_sym_sub(sym, xi->sizes[d], b->l->one);
+        hn_expr at = hn_sym_sub(sym, idx[d], lo[d]),
+                last = hn_sym_sub(sym, xi->sizes[d], b->l->one);
         inner[d] = at;
         if (!hn_sym_is_value(sym, lo[d], 0)) inner[d] = hn_sym_max(sym, inner[d], b->l->zero);
         if (!hn_sym_is_value(sym, hi[d], 0)) inner[d] = hn_sym_min(sym, inner[d], last);
         if (clamps) continue;
         hn_sid ok = 0; /* along this dim: taps of a window share it */
         if (!hn_sym_is_value(sym, lo[d], 0) && !hn_sym_prove_le(sym, b->l->zero, at))
-            ok = gen_elem(b, HN_OP_GE, HN_DTYPE_BOOL, gen_index(b, at), lower_gen_const_i(b, 0, HN_DTYPE_I64), 0);
+            ok = gen_elem(b, HN_OP_GE, HN_DTYPE_BOOL, gen_index(b, at),
+                          lower_gen_const_i(b, 0, HN_DTYPE_I64), 0);
         if (!hn_sym_is_value(sym, hi[d], 0) && !hn_sym_prove_le(sym, at, last))
-            ok = gen_both(b, ok, gen_elem(b, HN_OP_LE, HN_DTYPE_BOOL, gen_index(b, at), gen_index(b, last), 0));
+            ok = gen_both(
+                b, ok,
+                gen_elem(b, HN_OP_LE, HN_DTYPE_BOOL, gen_index(b, at), gen_index(b, last), 0));
         inside = gen_both(b, inside, ok);
     }
     b->clamps = false; /* holds for this PAD, not for those below */
     hn_sid value = lower_gen(b, x, inner);
     b->clamps = clamps;
     if (!inside) return value;
-    return gen_elem(b, HN_OP_WHERE, out->dtype, inside, value, gen_number(b, &n->args[1], out->dtype));
+    return gen_elem(b, HN_OP_WHERE, out->dtype, inside, value,
+                    gen_number(b, &n->args[1], out->dtype));
 }
 
 static hn_sid gen_gather(lower_body *b, const hn_node_info *n, const hn_expr *idx) {
@@ -223,12 +246,14 @@ static hn_sid gen_index_op(lower_body *b, const hn_node_info *n, const hn_expr *
         hn_sid t = gen_cast(b, lower_gen(b, indices->as.values[k], idx), HN_DTYPE_I64);
         at[k] = lower_gen_indirect(b, n, t, xi->sizes[k], n->args[2].as.b);
     }
-    for (uint32_t d = indices->count; d < xi->rank; d++) at[d] = idx[index_rank + d - indices->count];
+    for (uint32_t d = indices->count; d < xi->rank; d++)
+        at[d] = idx[index_rank + d - indices->count];
     return lower_gen(b, x, at);
 }
 
 /* Indices of the operand of a view. */
-static hn_sid gen_view(lower_body *b, const hn_node_info *n, const hn_value_info *out, const hn_expr *idx) {
+static hn_sid gen_view(lower_body *b, const hn_node_info *n, const hn_value_info *out,
+                       const hn_expr *idx) {
     lower *l = b->l;
     hn_sym *sym = l->sym;
     hn_value x = n->args[0].as.value;
@@ -255,7 +280,8 @@ static hn_sid gen_view(lower_body *b, const hn_node_info *n, const hn_value_info
         at[dim] = hn_sym_add(sym, hn_sym_mul(sym, idx[dim], n->args[4].as.expr),
                              hn_sym_mul(sym, idx[xi->rank], n->args[5].as.expr));
     } else { /* AS_STRIDED: over x in row-major order */
-        hn_expr linear = lower_index_linear(l, n->args[3].as.expr, idx, n->args[2].as.exprs, out->rank);
+        hn_expr linear =
+            lower_index_linear(l, n->args[3].as.expr, idx, n->args[2].as.exprs, out->rank);
         hn_expr total = hn_sym_product(sym, xi->sizes, xi->rank);
         lower_index_reshape(l, &total, 1, &linear, xi->sizes, xi->rank, at);
     }
@@ -265,7 +291,9 @@ static hn_sid gen_view(lower_body *b, const hn_node_info *n, const hn_value_info
 static hn_sid gen_load(lower_body *b, hn_value v, const hn_expr *idx) {
     const lower_value *lv = &b->l->values[v];
     hn_expr at = lower_index_linear(b->l, lv->offset, idx, lv->strides, info(b, v)->rank);
-    return lower_gen_sop(b, (hn_sop){.kind = HN_SOP_LOAD, .dtype = info(b, v)->dtype, .buffer = lv->buffer, .index = at});
+    return lower_gen_sop(
+        b, (hn_sop){
+               .kind = HN_SOP_LOAD, .dtype = info(b, v)->dtype, .buffer = lv->buffer, .index = at});
 }
 
 static hn_sid gen_node(lower_body *b, hn_value v, const hn_expr *idx) {
@@ -285,11 +313,12 @@ static hn_sid gen_node(lower_body *b, hn_value v, const hn_expr *idx) {
 hn_sid lower_gen(lower_body *b, hn_value v, const hn_expr *idx) {
     if (b->failed) return 0;
     if (b->l->values[v].buffer) return gen_load(b, v, idx);
-    /* The value is hashed with its indices. As the seed it met other values of swapped indices: xxh3 adds the seed to one half
-     * of a short key and takes it from the other one. */
+    /* The value is hashed with its indices. As the seed it met other values of swapped indices:
+     * xxh3 adds the seed to one half of a short key and takes it from the other one. */
     hn_expr words[1 + HN_MAX_RANK] = {v};
     memcpy(words + 1, idx, info(b, v)->rank * sizeof *idx);
-    uint64_t key = hn_hash64(words, (1 + info(b, v)->rank) * sizeof *words, 0), *known = hn_map_get(&b->memo, key);
+    uint64_t key = hn_hash64(words, (1 + info(b, v)->rank) * sizeof *words, 0),
+             *known = hn_map_get(&b->memo, key);
     if (known) return (hn_sid)*known;
     hn_sid s = gen_node(b, v, idx);
     if (!s) return 0;

@@ -6,8 +6,8 @@
  *
  * All is read from the operands and the parameters of the call (henry/abi/extern_abi.h), so the
  * loops and the call cannot differ in sizes or strides. Sums of 16-bit floats are f32 ones, and are
- * rounded once, at the end, as the operations do it. Calls of other kinds have no loops. No call has an epilogue yet: the
- * scheduler finds those (sched/epilogue.c). */
+ * rounded once, at the end, as the operations do it. Calls of other kinds have no loops. No call
+ * has an epilogue yet: the scheduler finds those (sched/epilogue.c). */
 #include "lower/internal.h"
 
 #include <math.h>
@@ -178,8 +178,7 @@ static hn_status end_sum(maker *m, const ending *e, const temp *sums) {
     begin(m, HN_LOOP_POINTWISE, HN_OP_NONE, &x);
     add_dims(&x, false, e->extents, e->rank, at);
     hn_sid value = load_temp(&x, sums, at);
-    if (m->call->operands[BIAS].buffer)
-        value = elem(&x, HN_OP_ADD, value, load_bias(&x, at, e), 0);
+    if (m->call->operands[BIAS].buffer) value = elem(&x, HN_OP_ADD, value, load_bias(&x, at, e), 0);
     hn_buf out = m->call->operands[OUT].buffer;
     return finish(&x, cast(&x, value, dtype_of(&x, out)), out, place(&x, OUT, at, e->out, e->rank));
 }

@@ -1,5 +1,6 @@
-/* cond.c: a conditional becomes bracketed items: the branches' own items, each ending with copies of its results
- * into buffers that both share. Subgraphs have no closures: all they read comes in as operands. */
+/* cond.c: a conditional becomes bracketed items: the branches' own items, each ending with copies
+ * of its results into buffers that both share. Subgraphs have no closures: all they read comes in
+ * as operands. */
 #include "lower/internal.h"
 
 static hn_item_info bracket(lower *l, hn_item_kind kind, hn_buf cond) {
@@ -9,24 +10,40 @@ static hn_item_info bracket(lower *l, hn_item_kind kind, hn_buf cond) {
 /* A constant that a pass has made inside a branch becomes one of the program. */
 static hn_status adopt_constant(lower *l, const hn_input *in) {
     const hn_value_info *vi = hn_graph_value(l->g, in->value);
-    hn_input copy = {.kind = HN_INPUT_CONSTANT, .name = in->name, .storage_offset_elems = in->storage_offset_elems};
+    hn_input copy = {.kind = HN_INPUT_CONSTANT,
+                     .name = in->name,
+                     .storage_offset_elems = in->storage_offset_elems};
     hn_expr *strides;
     HN_NEW(l->arena, strides, vi->rank);
     hn_value_strides(l->sym, vi, strides);
     copy.storage = hn_graph_add_storage(l->root, l->g->storages.items[in->storage]);
-    copy.value = hn_graph_add_tensor(l->root, vi->dtype, vi->rank, vi->sizes, vi->strides, HN_STR(""));
+    copy.value =
+        hn_graph_add_tensor(l->root, vi->dtype, vi->rank, vi->sizes, vi->strides, HN_STR(""));
     HN_TRY(hn_graph_status(l->root));
     HN_TRY(hn_graph_add_input(l->root, copy));
     lower_value *lv = &l->values[in->value];
     *lv = (lower_value){.defined = true, .strides = strides, .offset = l->zero, .loads = 1};
-    hn_buffer buffer = {.kind = HN_BUFFER_INPUT, .dtype = vi->dtype, .rank = vi->rank, .sizes = vi->sizes,
-                        .strides = strides, .input = l->root->inputs.count - 1, .extent = l->zero};
+    hn_buffer buffer = {.kind = HN_BUFFER_INPUT,
+                        .dtype = vi->dtype,
+                        .rank = vi->rank,
+                        .sizes = vi->sizes,
+                        .strides = strides,
+                        .input = l->root->inputs.count - 1,
+                        .extent = l->zero};
     return hn_program_add_buffer(l->p, buffer, &lv->buffer);
 }
 
 static hn_status lower_branch(lower *outer, const hn_node_info *n, hn_graph *branch) {
-    lower l = {.g = branch, .sym = outer->sym, .p = outer->p, .arena = outer->arena, .scratch = outer->scratch,
-               .zero = outer->zero, .one = outer->one, .operations = outer->operations, .origin = outer->origin, .is_branch = true,
+    lower l = {.g = branch,
+               .sym = outer->sym,
+               .p = outer->p,
+               .arena = outer->arena,
+               .scratch = outer->scratch,
+               .zero = outer->zero,
+               .one = outer->one,
+               .operations = outer->operations,
+               .origin = outer->origin,
+               .is_branch = true,
                .root = outer->root};
     const hn_arg *operands = &n->args[3];
     HN_TRY(lower_count_uses(&l));
@@ -42,7 +59,8 @@ static hn_status lower_branch(lower *outer, const hn_node_info *n, hn_graph *bra
     for (uint32_t k = 0; k < n->result_count; k++) {
         if (!n->results[k]) continue;
         const lower_value *to = &outer->values[n->results[k]];
-        HN_TRY(lower_copy_loop(&l, branch->outputs.items[k].value, to->buffer, to->offset, to->strides));
+        HN_TRY(lower_copy_loop(&l, branch->outputs.items[k].value, to->buffer, to->offset,
+                               to->strides));
     }
     return NULL;
 }
@@ -51,10 +69,13 @@ hn_status lower_cond(lower *l, const hn_node_info *n) {
     hn_value pred = n->args[0].as.value;
     const hn_arg *operands = &n->args[3];
     if (hn_graph_value(l->g, pred)->kind != HN_VALUE_TENSOR)
-        return HN_ERROR(HN_UNSUPPORTED, "a conditional on a symbolic bool cannot be lowered; make the predicate a tensor");
+        return HN_ERROR(
+            HN_UNSUPPORTED,
+            "a conditional on a symbolic bool cannot be lowered; make the predicate a tensor");
     HN_TRY(lower_realize_contiguous(l, pred));
     for (uint32_t k = 0; k < operands->count; k++)
-        if (operands->as.values[k] && hn_graph_value(l->g, operands->as.values[k])->kind == HN_VALUE_TENSOR)
+        if (operands->as.values[k] &&
+            hn_graph_value(l->g, operands->as.values[k])->kind == HN_VALUE_TENSOR)
             HN_TRY(lower_realize(l, operands->as.values[k]));
     for (uint32_t k = 0; k < n->result_count; k++)
         if (n->results[k]) HN_TRY(lower_new_buffer(l, n->results[k], NULL));

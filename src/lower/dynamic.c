@@ -1,14 +1,19 @@
-/* dynamic.c: what only the data tells. A symbol is defined by an item between the loops: those before it make the
- * number, those behind it may have sizes that depend on it.
+/* dynamic.c: what only the data tells. A symbol is defined by an item between the loops: those
+ * before it make the number, those behind it may have sizes that depend on it.
  *
- * NONZERO is three items: a reduction that counts (and fuses with what makes the mask), the definition of the count,
- * and the runtime's operation that writes the coordinates into a result of exactly that size. */
+ * NONZERO is three items: a reduction that counts (and fuses with what makes the mask), the
+ * definition of the count, and the runtime's operation that writes the coordinates into a result of
+ * exactly that size. */
 #include "lower/internal.h"
 
 static hn_status define(lower *l, hn_expr symbol, hn_buf number) {
-    if (hn_sym_kind(l->sym, symbol) != HN_EXPR_SYMBOL || hn_sym_symbol_kind(l->sym, symbol) != HN_SYMBOL_DATA)
-        return HN_ERROR(HN_UNSUPPORTED, "a number that depends on data is recorded as something else than one symbol");
-    hn_item_info item = {.kind = HN_ITEM_DEFINE, .origin = l->origin, .cond = number, .symbol = symbol};
+    if (hn_sym_kind(l->sym, symbol) != HN_EXPR_SYMBOL ||
+        hn_sym_symbol_kind(l->sym, symbol) != HN_SYMBOL_DATA)
+        return HN_ERROR(
+            HN_UNSUPPORTED,
+            "a number that depends on data is recorded as something else than one symbol");
+    hn_item_info item = {
+        .kind = HN_ITEM_DEFINE, .origin = l->origin, .cond = number, .symbol = symbol};
     return hn_program_add_item(l->p, item);
 }
 
@@ -31,7 +36,8 @@ static hn_status count_loop(lower *l, hn_value x, hn_buf *out) {
     lower_body b;
     lower_body_init(&b, l);
     hn_sid truth = load(&b, x, loop.vars, HN_DTYPE_BOOL);
-    hn_sid value = lower_gen_sop(&b, (hn_sop){.kind = HN_SOP_CAST, .dtype = HN_DTYPE_I64, .args = {truth}});
+    hn_sid value =
+        lower_gen_sop(&b, (hn_sop){.kind = HN_SOP_CAST, .dtype = HN_DTYPE_I64, .args = {truth}});
     if (b.failed) return b.failed;
     loop.body = b.body;
     HN_TRY(new_scalar(l, HN_BUFFER_TEMP, HN_DTYPE_I64, out));
@@ -53,8 +59,12 @@ static hn_status mask_of(lower *l, hn_value x, hn_buf *out, hn_expr *out_offset)
     hn_expr *strides;
     HN_NEW(l->arena, strides, xi->rank);
     hn_contiguous_strides(l->sym, xi->sizes, xi->rank, strides);
-    hn_buffer buffer = {.kind = HN_BUFFER_TEMP, .dtype = HN_DTYPE_BOOL, .rank = xi->rank, .sizes = xi->sizes,
-                        .strides = strides, .extent = hn_sym_product(l->sym, xi->sizes, xi->rank)};
+    hn_buffer buffer = {.kind = HN_BUFFER_TEMP,
+                        .dtype = HN_DTYPE_BOOL,
+                        .rank = xi->rank,
+                        .sizes = xi->sizes,
+                        .strides = strides,
+                        .extent = hn_sym_product(l->sym, xi->sizes, xi->rank)};
     HN_TRY(hn_program_add_buffer(l->p, buffer, out));
     hn_loop loop = {.kind = HN_LOOP_POINTWISE, .rank = xi->rank};
     lower_loop_vars(l, &loop, xi->sizes, xi->rank);
@@ -63,8 +73,10 @@ static hn_status mask_of(lower *l, hn_value x, hn_buf *out, hn_expr *out_offset)
     hn_sid value = load(&b, x, loop.vars, HN_DTYPE_BOOL);
     if (b.failed) return b.failed;
     loop.body = b.body;
-    loop.store = (hn_loop_store){.buffer = *out, .value = value,
-                                 .index = lower_index_linear(l, l->zero, loop.vars, strides, xi->rank)};
+    loop.store =
+        (hn_loop_store){.buffer = *out,
+                        .value = value,
+                        .index = lower_index_linear(l, l->zero, loop.vars, strides, xi->rank)};
     hn_item item;
     return hn_program_add_loop(l->p, &loop, l->origin, &item);
 }
@@ -81,8 +93,10 @@ hn_status lower_nonzero(lower *l, const hn_node_info *n) {
     hn_expr row_major[2];
     hn_contiguous_strides(l->sym, hn_graph_value(l->g, v)->sizes, 2, row_major);
     HN_TRY(lower_new_buffer(l, v, row_major)); /* an output in another layout is copied */
-    hn_extern e = {.kind = HN_EXTERN_NONZERO, .operand_count = 2, .param_count = HN_NONZERO_PARAM_COUNT};
-    e.operands[0] = (struct hn_extern_operand){.buffer = l->values[v].buffer, .offset_elems = l->values[v].offset, .written = true};
+    hn_extern e = {
+        .kind = HN_EXTERN_NONZERO, .operand_count = 2, .param_count = HN_NONZERO_PARAM_COUNT};
+    e.operands[0] = (struct hn_extern_operand){
+        .buffer = l->values[v].buffer, .offset_elems = l->values[v].offset, .written = true};
     e.operands[1] = (struct hn_extern_operand){.buffer = mask, .offset_elems = offset};
     for (uint32_t d = 0; d < HN_NONZERO_RANK_MAX; d++)
         e.params[HN_NONZERO_SIZES + d] = d < xi->rank ? xi->sizes[d] : l->one;
@@ -115,6 +129,7 @@ static hn_status copy_number(lower *l, hn_value x, hn_value v) {
 hn_status lower_item(lower *l, const hn_node_info *n) {
     hn_value x = n->args[0].as.value, v = n->results[0];
     const hn_value_info *vi = hn_graph_value(l->g, v);
-    HN_TRY(copy_number(l, x, v)); /* an element of something larger, or of another dtype, becomes one of its own */
+    /* an element of something larger, or of another dtype, becomes one of its own */
+    HN_TRY(copy_number(l, x, v));
     return vi->kind == HN_VALUE_SYM_INT ? define(l, vi->expr, l->values[v].buffer) : NULL;
 }

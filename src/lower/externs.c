@@ -1,5 +1,6 @@
 /* externs.c: contractions, convolutions, attention and sort become calls of the runtime
- * (henry/abi/extern_abi.h). Operands are memory seen through strides, so transposes and slices cost nothing. */
+ * (henry/abi/extern_abi.h). Operands are memory seen through strides, so transposes and slices cost
+ * nothing. */
 #include "lower/internal.h"
 
 #include <string.h>
@@ -8,8 +9,8 @@ static const hn_value_info *info(lower *l, hn_value v) { return hn_graph_value(l
 
 static struct hn_extern_operand operand(lower *l, hn_value v, bool written) {
     if (!v) return (struct hn_extern_operand){0};
-    return (struct hn_extern_operand){.buffer = l->values[v].buffer, .offset_elems = l->values[v].offset,
-                                      .written = written};
+    return (struct hn_extern_operand){
+        .buffer = l->values[v].buffer, .offset_elems = l->values[v].offset, .written = written};
 }
 
 static void fill(lower *l, hn_extern *e, uint32_t param_count) {
@@ -31,8 +32,10 @@ static bool is_weight(lower *l, hn_value v) {
     return kind == HN_INPUT_PARAMETER || kind == HN_INPUT_BUFFER || kind == HN_INPUT_CONSTANT;
 }
 
-/* Writes HN_EXTERN_BATCH leading sizes (when sizes is not NULL) of a value whose last `keep` dims are the operation's own. */
-static void put_batch(lower *l, const hn_value_info *vi, const hn_expr *source, uint32_t keep, hn_expr pad, hn_expr *out) {
+/* Writes HN_EXTERN_BATCH leading sizes (when sizes is not NULL) of a value whose last `keep` dims
+ * are the operation's own. */
+static void put_batch(lower *l, const hn_value_info *vi, const hn_expr *source, uint32_t keep,
+                      hn_expr pad, hn_expr *out) {
     uint32_t batch = vi->rank - keep;
     for (uint32_t k = 0; k < HN_EXTERN_BATCH; k++) {
         uint32_t skip = HN_EXTERN_BATCH - batch;
@@ -54,7 +57,8 @@ static void put_bias(lower *l, hn_value bias, uint32_t out_rank, hn_expr *out) {
     const hn_value_info *bi = info(l, bias);
     for (uint32_t d = 0; d < bi->rank; d++) {
         uint32_t from_last = bi->rank - 1 - d;
-        hn_expr stride = hn_sym_is_value(l->sym, bi->sizes[d], 1) ? l->zero : l->values[bias].strides[d];
+        hn_expr stride =
+            hn_sym_is_value(l->sym, bi->sizes[d], 1) ? l->zero : l->values[bias].strides[d];
         if (from_last < out_rank) out[HN_EXTERN_BATCH + 1 - from_last] = stride;
     }
 }
@@ -65,13 +69,16 @@ hn_status lower_matmul(lower *l, const hn_node_info *n) {
     hn_value v = n->results[0];
     const hn_value_info *out = info(l, v);
     if (out->rank > 2 + HN_EXTERN_BATCH)
-        return HN_ERROR(HN_UNSUPPORTED, "matmul of rank %u has more than %d batch dimensions", out->rank, HN_EXTERN_BATCH);
+        return HN_ERROR(HN_UNSUPPORTED, "matmul of rank %u has more than %d batch dimensions",
+                        out->rank, HN_EXTERN_BATCH);
     HN_TRY(lower_realize(l, a));
     HN_TRY(lower_realize(l, b));
     if (bias) HN_TRY(lower_realize(l, bias));
     HN_TRY(lower_new_buffer(l, v, NULL));
-    hn_extern e = {.kind = HN_EXTERN_MATMUL, .operand_count = 5,
-                   .operands = {operand(l, v, true), operand(l, a, false), operand(l, b, false), operand(l, bias, false)}};
+    hn_extern e = {.kind = HN_EXTERN_MATMUL,
+                   .operand_count = 5,
+                   .operands = {operand(l, v, true), operand(l, a, false), operand(l, b, false),
+                                operand(l, bias, false)}};
     fill(l, &e, HN_MATMUL_PARAM_COUNT);
     put_batch(l, out, out->sizes, 2, l->one, &e.params[HN_MATMUL_BATCH]);
     e.params[HN_MATMUL_M] = out->sizes[out->rank - 2];
@@ -86,7 +93,8 @@ hn_status lower_matmul(lower *l, const hn_node_info *n) {
 }
 
 hn_status lower_grouped_matmul(lower *l, const hn_node_info *n) {
-    hn_value a = n->args[0].as.value, b = n->args[1].as.value, ends = n->args[2].as.value, v = n->results[0];
+    hn_value a = n->args[0].as.value, b = n->args[1].as.value, ends = n->args[2].as.value,
+             v = n->results[0];
     const hn_value_info *bi = info(l, b), *out = info(l, v);
     hn_expr row_major[2];
     HN_TRY(lower_realize(l, a));
@@ -94,8 +102,10 @@ hn_status lower_grouped_matmul(lower *l, const hn_node_info *n) {
     HN_TRY(lower_realize_contiguous(l, ends));
     hn_contiguous_strides(l->sym, out->sizes, 2, row_major);
     HN_TRY(lower_new_buffer(l, v, row_major)); /* an output in another layout is copied */
-    hn_extern e = {.kind = HN_EXTERN_GROUPED_MATMUL, .operand_count = 4,
-                   .operands = {operand(l, v, true), operand(l, a, false), operand(l, b, false), operand(l, ends, false)}};
+    hn_extern e = {.kind = HN_EXTERN_GROUPED_MATMUL,
+                   .operand_count = 4,
+                   .operands = {operand(l, v, true), operand(l, a, false), operand(l, b, false),
+                                operand(l, ends, false)}};
     fill(l, &e, HN_GROUPED_PARAM_COUNT);
     e.params[HN_GROUPED_GROUPS] = bi->sizes[0];
     e.params[HN_GROUPED_M] = out->sizes[0];
@@ -114,7 +124,8 @@ static void put_conv_strides(const hn_expr *strides, uint32_t spatial, hn_expr *
     for (uint32_t s = 0; s < spatial; s++) out[5 - spatial + s] = strides[2 + s];
 }
 
-static void put_spatial(lower *l, const hn_expr *source, uint32_t spatial, hn_expr pad, hn_expr *out) {
+static void put_spatial(lower *l, const hn_expr *source, uint32_t spatial, hn_expr pad,
+                        hn_expr *out) {
     (void)l;
     for (uint32_t s = 0; s < 3; s++) out[s] = s + spatial < 3 ? pad : source[s + spatial - 3];
 }
@@ -128,8 +139,10 @@ hn_status lower_conv(lower *l, const hn_node_info *n) {
     HN_TRY(lower_realize(l, w));
     if (bias) HN_TRY(lower_realize_contiguous(l, bias));
     HN_TRY(lower_new_buffer(l, v, NULL));
-    hn_extern e = {.kind = HN_EXTERN_CONV, .operand_count = 6,
-                   .operands = {operand(l, v, true), operand(l, x, false), operand(l, w, false), operand(l, bias, false)}};
+    hn_extern e = {.kind = HN_EXTERN_CONV,
+                   .operand_count = 6,
+                   .operands = {operand(l, v, true), operand(l, x, false), operand(l, w, false),
+                                operand(l, bias, false)}};
     fill(l, &e, HN_CONV_PARAM_COUNT);
     hn_expr *p = e.params;
     p[HN_CONV_N] = xi->sizes[0];
@@ -150,7 +163,8 @@ hn_status lower_conv(lower *l, const hn_node_info *n) {
     return add_call(l, &e);
 }
 
-/* The [batch, head, row, column] strides of a rank 3 or 4 value; sizes of 1 that must repeat get stride 0. */
+/* The [batch, head, row, column] strides of a rank 3 or 4 value; sizes of 1 that must repeat get
+ * stride 0. */
 static void put_attention(lower *l, hn_value v, bool broadcast, hn_expr *out) {
     const hn_value_info *vi = info(l, v);
     for (uint32_t k = 0; k < 4; k++) {
@@ -161,7 +175,8 @@ static void put_attention(lower *l, hn_value v, bool broadcast, hn_expr *out) {
     }
 }
 
-/* Memory order [batch, row, head, column]: what follows attention merges heads and columns, then for free. */
+/* Memory order [batch, row, head, column]: what follows attention merges heads and columns, then
+ * for free. */
 static hn_status attention_out(lower *l, hn_value v) {
     const hn_value_info *vi = info(l, v);
     if (vi->rank != 4 || l->output[v]) return lower_new_buffer(l, v, NULL);
@@ -171,7 +186,8 @@ static hn_status attention_out(lower *l, hn_value v) {
 }
 
 hn_status lower_attention(lower *l, const hn_node_info *n) {
-    hn_value q = n->args[0].as.value, k = n->args[1].as.value, v = n->args[2].as.value, out = n->results[0];
+    hn_value q = n->args[0].as.value, k = n->args[1].as.value, v = n->args[2].as.value,
+             out = n->results[0];
     hn_value mask = n->args[3].kind == HN_ARG_VALUE ? n->args[3].as.value : 0;
     const hn_value_info *qi = info(l, q), *ki = info(l, k), *vi = info(l, v);
     if (qi->rank > 4 || qi->rank < 2)
@@ -181,9 +197,10 @@ hn_status lower_attention(lower *l, const hn_node_info *n) {
     HN_TRY(lower_realize(l, v));
     if (mask) HN_TRY(lower_realize(l, mask));
     HN_TRY(attention_out(l, out));
-    hn_extern e = {.kind = HN_EXTERN_ATTENTION, .operand_count = 5,
-                   .operands = {operand(l, out, true), operand(l, q, false), operand(l, k, false), operand(l, v, false),
-                                operand(l, mask, false)}};
+    hn_extern e = {.kind = HN_EXTERN_ATTENTION,
+                   .operand_count = 5,
+                   .operands = {operand(l, out, true), operand(l, q, false), operand(l, k, false),
+                                operand(l, v, false), operand(l, mask, false)}};
     fill(l, &e, HN_ATTENTION_PARAM_COUNT);
     hn_expr *p = e.params;
     uint32_t r = qi->rank;
@@ -214,12 +231,15 @@ hn_status lower_sort(lower *l, const hn_node_info *n) {
     HN_TRY(lower_realize_contiguous(l, x));
     HN_TRY(lower_new_buffer(l, n->results[0], NULL));
     HN_TRY(lower_new_buffer(l, n->results[1], NULL));
-    hn_extern e = {.kind = topk ? HN_EXTERN_TOPK : HN_EXTERN_SORT, .operand_count = 3,
-                   .operands = {operand(l, n->results[0], true), operand(l, n->results[1], true), operand(l, x, false)}};
+    hn_extern e = {.kind = topk ? HN_EXTERN_TOPK : HN_EXTERN_SORT,
+                   .operand_count = 3,
+                   .operands = {operand(l, n->results[0], true), operand(l, n->results[1], true),
+                                operand(l, x, false)}};
     fill(l, &e, HN_SORT_PARAM_COUNT);
     e.params[HN_SORT_OUTER] = hn_sym_product(l->sym, xi->sizes, dim);
     e.params[HN_SORT_N] = xi->rank ? xi->sizes[dim] : l->one;
-    e.params[HN_SORT_INNER] = xi->rank ? hn_sym_product(l->sym, xi->sizes + dim + 1, xi->rank - dim - 1) : l->one;
+    e.params[HN_SORT_INNER] =
+        xi->rank ? hn_sym_product(l->sym, xi->sizes + dim + 1, xi->rank - dim - 1) : l->one;
     e.params[HN_SORT_K] = topk ? n->args[1].as.expr : e.params[HN_SORT_N];
     bool descending = n->args[topk ? 3 : 2].as.b;
     e.params[HN_SORT_DESCENDING] = descending ? l->one : l->zero;
@@ -231,7 +251,9 @@ hn_status lower_nms(lower *l, const hn_node_info *n) {
     hn_value boxes = n->args[0].as.value, v = n->results[0];
     HN_TRY(lower_realize_contiguous(l, boxes));
     HN_TRY(lower_new_buffer(l, v, &l->one)); /* one stride */
-    hn_extern e = {.kind = HN_EXTERN_NMS, .operand_count = 2, .operands = {operand(l, v, true), operand(l, boxes, false)}};
+    hn_extern e = {.kind = HN_EXTERN_NMS,
+                   .operand_count = 2,
+                   .operands = {operand(l, v, true), operand(l, boxes, false)}};
     fill(l, &e, HN_NMS_PARAM_COUNT);
     int64_t bits;
     memcpy(&bits, &n->args[1].as.f, sizeof bits);

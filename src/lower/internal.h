@@ -9,7 +9,7 @@
 /* How a graph value is available. */
 typedef struct lower_value {
     bool defined;
-    hn_buf buffer; /* 0: an expression, computed where it is used */
+    hn_buf buffer;          /* 0: an expression, computed where it is used */
     const hn_expr *strides; /* of memory, elements */
     hn_expr offset;
     /* size of the expression, saturating */
@@ -24,34 +24,38 @@ typedef struct lower {
     hn_arena *arena;   /* of the program */
     hn_arena *scratch; /* of the pass */
     lower_value *values;
-    uint32_t *uses;    /* per value: operands and outputs that read it */
-    uint32_t *output;  /* per value: 1 + index of the first graph output that is it, 0: none */
+    uint32_t *uses;   /* per value: operands and outputs that read it */
+    uint32_t *output; /* per value: 1 + index of the first graph output that is it, 0: none */
     hn_expr zero, one;
-    hn_map sums;           /* of index.c: hash of (offset, indices, strides) -> the sum */
-    uint32_t operations;   /* of hn_lower */
-    uint32_t origin;       /* of the node being lowered, in the outermost graph */
-    hn_graph *root;        /* the outermost graph */
-    bool is_branch;        /* a subgraph: every node has the origin of the conditional */
+    hn_map sums;         /* of index.c: hash of (offset, indices, strides) -> the sum */
+    uint32_t operations; /* of hn_lower */
+    uint32_t origin;     /* of the node being lowered, in the outermost graph */
+    hn_graph *root;      /* the outermost graph */
+    bool is_branch;      /* a subgraph: every node has the origin of the conditional */
 } lower;
 
 /* A loop body under construction. */
 typedef struct lower_body {
     lower *l;
     hn_body body;
-    hn_map memo; /* hash of (value, indices) -> sid */
-    bool clamps; /* the next PAD repeats its border instead of filling it */
+    hn_map memo;      /* hash of (value, indices) -> sid */
+    bool clamps;      /* the next PAD repeats its border instead of filling it */
     hn_status failed; /* first error; owned until the caller takes it */
 } lower_body;
 
 /* index.c: index maps of views */
-/* Indices of `in_sizes` for the element that `out_idx` names in `out_sizes`: same row-major position. */
-void lower_index_reshape(lower *l, const hn_expr *out_sizes, uint32_t out_rank, const hn_expr *out_idx,
-                         const hn_expr *in_sizes, uint32_t in_rank, hn_expr *in_idx);
+/* Indices of `in_sizes` for the element that `out_idx` names in `out_sizes`: same row-major
+ * position. */
+void lower_index_reshape(lower *l, const hn_expr *out_sizes, uint32_t out_rank,
+                         const hn_expr *out_idx, const hn_expr *in_sizes, uint32_t in_rank,
+                         hn_expr *in_idx);
 /* Strides of the reshaped view, when memory with `in_strides` can be seen so without a copy. */
-bool lower_strides_reshape(lower *l, const hn_expr *in_sizes, const hn_expr *in_strides, uint32_t in_rank,
-                           const hn_expr *out_sizes, uint32_t out_rank, hn_expr *out_strides);
+bool lower_strides_reshape(lower *l, const hn_expr *in_sizes, const hn_expr *in_strides,
+                           uint32_t in_rank, const hn_expr *out_sizes, uint32_t out_rank,
+                           hn_expr *out_strides);
 /* offset + sum(idx * stride) */
-hn_expr lower_index_linear(lower *l, hn_expr offset, const hn_expr *idx, const hn_expr *strides, uint32_t rank);
+hn_expr lower_index_linear(lower *l, hn_expr offset, const hn_expr *idx, const hn_expr *strides,
+                           uint32_t rank);
 
 /* body.c: expressions */
 void lower_body_init(lower_body *b, lower *l);
@@ -59,21 +63,26 @@ void lower_body_init(lower_body *b, lower *l);
 hn_sid lower_gen(lower_body *b, hn_value v, const hn_expr *idx);
 hn_sid lower_gen_sop(lower_body *b, hn_sop sop);
 hn_sid lower_gen_const_i(lower_body *b, int64_t value, hn_dtype dtype);
-/* An I64 scalar as an index below `limit`, for node `n`: wrapped when negative if `wrap`, checked. */
-hn_expr lower_gen_indirect(lower_body *b, const hn_node_info *n, hn_sid value, hn_expr limit, bool wrap);
+/* An I64 scalar as an index below `limit`, for node `n`: wrapped when negative if `wrap`,
+ * checked. */
+hn_expr lower_gen_indirect(lower_body *b, const hn_node_info *n, hn_sid value, hn_expr limit,
+                           bool wrap);
 
 /* realize.c: memory */
-/* A fresh buffer for `v` (row-major, or the recorded strides when `v` is a graph output); state becomes memory. */
+/* A fresh buffer for `v` (row-major, or the recorded strides when `v` is a graph output); state
+ * becomes memory. */
 hn_status lower_new_buffer(lower *l, hn_value v, const hn_expr *strides_or_null) HN_MUST_USE;
 /* Makes `v` memory, if it is not. */
 hn_status lower_realize(lower *l, hn_value v) HN_MUST_USE;
 /* Makes `v` memory that is row-major contiguous. */
 hn_status lower_realize_contiguous(lower *l, hn_value v) HN_MUST_USE;
 /* A pointwise loop over the elements of `x` that stores them to `buffer` at offset + strides. */
-hn_status lower_copy_loop(lower *l, hn_value x, hn_buf buffer, hn_expr offset, const hn_expr *strides) HN_MUST_USE;
+hn_status lower_copy_loop(lower *l, hn_value x, hn_buf buffer, hn_expr offset,
+                          const hn_expr *strides) HN_MUST_USE;
 void lower_loop_vars(lower *l, hn_loop *loop, const hn_expr *extents, uint32_t count);
 
-/* window.c: a reduction over windows of a few elements (`is_red`: per dim of the operand), and its lowering. */
+/* window.c: a reduction over windows of a few elements (`is_red`: per dim of the operand), and its
+ * lowering. */
 bool lower_is_small_window(lower *l, const hn_node_info *n, const bool *is_red);
 hn_status lower_window_reduce(lower *l, const hn_node_info *n, const bool *is_red) HN_MUST_USE;
 
@@ -81,12 +90,14 @@ hn_status lower_window_reduce(lower *l, const hn_node_info *n, const bool *is_re
 hn_status lower_nodes(lower *l) HN_MUST_USE;
 hn_status lower_count_uses(lower *l) HN_MUST_USE;
 
-/* call_loops.c: fills call->loops, when the target lacks the operation and there are loops for it */
+/* call_loops.c: fills call->loops, when the target lacks the operation and there are loops for
+ * it */
 hn_status lower_call_loops(lower *l, hn_extern *call) HN_MUST_USE;
 
 /* nodes.c, cond.c, dynamic.c and externs.c: one function per op, found in the table of lower.c */
 typedef hn_status (*lower_fn)(lower *l, const hn_node_info *n);
-hn_status lower_expression(lower *l, const hn_node_info *n) HN_MUST_USE; /* element-wise, create, pad, gather, index */
+/* element-wise, create, pad, gather, index */
+hn_status lower_expression(lower *l, const hn_node_info *n) HN_MUST_USE;
 hn_status lower_view(lower *l, const hn_node_info *n) HN_MUST_USE;
 hn_status lower_cat(lower *l, const hn_node_info *n) HN_MUST_USE;
 hn_status lower_reduce(lower *l, const hn_node_info *n) HN_MUST_USE;

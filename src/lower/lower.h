@@ -1,18 +1,20 @@
 /* lower.h: graph IR (primitives) -> loop IR.
  *
- * Requires HN_LEGAL_PRIMITIVE. A value becomes one of two things: memory seen through strides, or an
- * expression that is computed where it is used. Views of memory are strides; views of expressions are
- * index maps; nothing is copied for a view. What is realised in memory: graph outputs, results of
- * reductions, scans, scatters and extern operations, operands of the latter, and expressions that are used
- * several times or have grown large (limits in lower.c). */
+ * Requires HN_LEGAL_PRIMITIVE. A value becomes one of two things: memory seen through strides, or
+ * an expression that is computed where it is used. Views of memory are strides; views of
+ * expressions are index maps; nothing is copied for a view. What is realised in memory: graph
+ * outputs, results of reductions, scans, scatters and extern operations, operands of the latter,
+ * and expressions that are used several times or have grown large (limits in lower.c). */
 #ifndef HN_LOWER_LOWER_H
 #define HN_LOWER_LOWER_H
 
 #include "ir/loop.h"
 
-/* `operations`: those that the target has, bit k for hn_extern_kind k. Calls of others get loops beside them, if there are loops for
- * them; nobody would look at the others, which take 3 % of a compilation. Owns: `*out` lives in `arena`; `scratch` may be reset
- * afterwards. Errors: unsupported, naming the node. */
-hn_status hn_lower(hn_graph *graph, uint32_t operations, hn_arena *arena, hn_arena *scratch, hn_program **out) HN_MUST_USE;
+/* `operations`: those that the target has, bit k for hn_extern_kind k. Calls of others get loops
+ * beside them, if there are loops for them; nobody would look at the others, which take 3 % of a
+ * compilation. Owns: `*out` lives in `arena`; `scratch` may be reset afterwards. Errors:
+ * unsupported, naming the node. */
+hn_status hn_lower(hn_graph *graph, uint32_t operations, hn_arena *arena, hn_arena *scratch,
+                   hn_program **out) HN_MUST_USE;
 
 #endif

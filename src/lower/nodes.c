@@ -3,8 +3,9 @@
 
 #include <string.h>
 
-/* An expression larger than this is given memory: it would be recomputed by each consumer and makes one
- * kernel's body long. Source: reference/inductor-behaviour.md 11.1.15, with room for chains of activations. */
+/* An expression larger than this is given memory: it would be recomputed by each consumer and makes
+ * one kernel's body long. Source: reference/inductor-behaviour.md 11.1.15, with room for chains of
+ * activations. */
 enum { MAX_OPS = 48, MAX_LOADS = 10, MAX_DEPTH = 48 };
 
 typedef struct weigh {
@@ -30,7 +31,8 @@ hn_status lower_expression(lower *l, const hn_node_info *n) {
     lv->costly |= hn_op_has(n->op, HN_TRAIT_KEEP);
     bool large = lv->ops > MAX_OPS || lv->loads > MAX_LOADS || lv->depth > MAX_DEPTH;
     bool shared = l->uses[v] > 1 && lv->loads > 0 && (lv->costly || lv->ops > 1 || lv->loads > 1);
-    if (l->output[v] || large || shared || (l->uses[v] > 1 && n->op == HN_OP_RANDOM)) return lower_realize(l, v);
+    if (l->output[v] || large || shared || (l->uses[v] > 1 && n->op == HN_OP_RANDOM))
+        return lower_realize(l, v);
     return NULL;
 }
 
@@ -42,11 +44,14 @@ static bool view_strides(lower *l, const hn_node_info *n, hn_expr *strides, hn_e
     const lower_value *xv = &l->values[x];
     *offset = xv->offset;
     if (n->op == HN_OP_RESHAPE)
-        return lower_strides_reshape(l, xi->sizes, xv->strides, xi->rank, out->sizes, out->rank, strides);
+        return lower_strides_reshape(l, xi->sizes, xv->strides, xi->rank, out->sizes, out->rank,
+                                     strides);
     if (n->op == HN_OP_AS_STRIDED) {
         hn_expr whole = hn_sym_product(sym, xi->sizes, xi->rank), step;
-        if (!lower_strides_reshape(l, xi->sizes, xv->strides, xi->rank, &whole, 1, &step)) return false;
-        for (uint32_t d = 0; d < out->rank; d++) strides[d] = hn_sym_mul(sym, n->args[2].as.exprs[d], step);
+        if (!lower_strides_reshape(l, xi->sizes, xv->strides, xi->rank, &whole, 1, &step))
+            return false;
+        for (uint32_t d = 0; d < out->rank; d++)
+            strides[d] = hn_sym_mul(sym, n->args[2].as.exprs[d], step);
         *offset = hn_sym_add(sym, *offset, hn_sym_mul(sym, n->args[3].as.expr, step));
         return true;
     }
@@ -60,8 +65,9 @@ static bool view_strides(lower *l, const hn_node_info *n, hn_expr *strides, hn_e
     }
     memcpy(strides, xv->strides, xi->rank * sizeof *strides);
     if (n->op == HN_OP_EXPAND) {
-        for (uint32_t d = 0; d < out->rank; d++)
-            if (xi->sizes[d] != out->sizes[d] && hn_sym_is_value(sym, xi->sizes[d], 1)) strides[d] = l->zero; /* others are guarded equal */
+        for (uint32_t d = 0; d < out->rank; d++) /* others are guarded equal */
+            if (xi->sizes[d] != out->sizes[d] && hn_sym_is_value(sym, xi->sizes[d], 1))
+                strides[d] = l->zero;
         return true;
     }
     uint32_t dim = (uint32_t)lower_int(l, &n->args[1]);
@@ -85,7 +91,10 @@ hn_status lower_view(lower *l, const hn_node_info *n) {
         hn_expr *strides, offset;
         HN_NEW(l->arena, strides, HN_MAX_RANK);
         if (view_strides(l, n, strides, &offset)) {
-            *lv = (lower_value){.defined = true, .buffer = l->values[x].buffer, .strides = strides, .offset = offset,
+            *lv = (lower_value){.defined = true,
+                                .buffer = l->values[x].buffer,
+                                .strides = strides,
+                                .offset = offset,
                                 .loads = 1};
             return NULL;
         }
@@ -112,8 +121,10 @@ hn_status lower_cat(lower *l, const hn_node_info *n) {
     return NULL;
 }
 
-/* A loop whose parallel dims are those of x not in `is_red`, followed by those that are. Fills at[d] with the variable of dim d. */
-static void split_loop(lower *l, hn_loop *loop, const hn_value_info *xi, const bool *is_red, hn_expr *at) {
+/* A loop whose parallel dims are those of x not in `is_red`, followed by those that are. Fills
+ * at[d] with the variable of dim d. */
+static void split_loop(lower *l, hn_loop *loop, const hn_value_info *xi, const bool *is_red,
+                       hn_expr *at) {
     hn_expr extents[HN_MAX_RANK] = {0};
     uint32_t order[HN_MAX_RANK], count = 0;
     for (uint32_t d = 0; d < xi->rank; d++)
@@ -152,8 +163,10 @@ hn_status lower_reduce(lower *l, const hn_node_info *n) {
         else if (keepdim) out_idx[out_rank++] = l->zero;
     }
     const lower_value *lv = &l->values[v];
-    loop.store = (hn_loop_store){.buffer = lv->buffer, .value = value,
-                            .index = lower_index_linear(l, lv->offset, out_idx, lv->strides, out_rank)};
+    loop.store =
+        (hn_loop_store){.buffer = lv->buffer,
+                        .value = value,
+                        .index = lower_index_linear(l, lv->offset, out_idx, lv->strides, out_rank)};
     hn_item item;
     return hn_program_add_loop(l->p, &loop, l->origin, &item);
 }
@@ -172,13 +185,17 @@ hn_status lower_scan(lower *l, const hn_node_info *n) {
     if (b.failed) return b.failed;
     loop.body = b.body;
     HN_TRY(lower_new_buffer(l, v, NULL));
-    loop.store = (hn_loop_store){.buffer = l->values[v].buffer, .value = value,
-                            .index = lower_index_linear(l, l->values[v].offset, at, l->values[v].strides, xi->rank)};
+    loop.store = (hn_loop_store){
+        .buffer = l->values[v].buffer,
+        .value = value,
+        .index = lower_index_linear(l, l->values[v].offset, at, l->values[v].strides, xi->rank)};
     if (n->result_count > 1 && n->results[1]) {
         hn_value w = n->results[1];
         HN_TRY(lower_new_buffer(l, w, NULL));
-        loop.indices = (hn_loop_store){.buffer = l->values[w].buffer, .value = value,
-                                  .index = lower_index_linear(l, l->values[w].offset, at, l->values[w].strides, xi->rank)};
+        loop.indices = (hn_loop_store){.buffer = l->values[w].buffer,
+                                       .value = value,
+                                       .index = lower_index_linear(l, l->values[w].offset, at,
+                                                                   l->values[w].strides, xi->rank)};
     }
     hn_item item;
     return hn_program_add_loop(l->p, &loop, l->origin, &item);
@@ -200,7 +217,8 @@ static hn_status copy_into(lower *l, hn_value x, hn_value v) {
 }
 
 hn_status lower_scatter(lower *l, const hn_node_info *n) {
-    hn_value x = n->args[0].as.value, index = n->args[1].as.value, src = n->args[2].as.value, v = n->results[0];
+    hn_value x = n->args[0].as.value, index = n->args[1].as.value, src = n->args[2].as.value,
+             v = n->results[0];
     const hn_value_info *ii = hn_graph_value(l->g, index), *xi = hn_graph_value(l->g, x);
     uint32_t dim = (uint32_t)lower_int(l, &n->args[3]);
     HN_TRY(copy_into(l, x, v));
@@ -216,8 +234,11 @@ hn_status lower_scatter(lower *l, const hn_node_info *n) {
     if (xi->rank) at[dim] = lower_gen_indirect(&b, n, t, xi->sizes[dim], false);
     if (b.failed) return b.failed;
     loop.body = b.body;
-    loop.store = (hn_loop_store){.buffer = lv.buffer, .value = value, .mode = store_mode(n->args[4].as.s),
-                            .index = lower_index_linear(l, lv.offset, at, lv.strides, xi->rank)};
+    loop.store =
+        (hn_loop_store){.buffer = lv.buffer,
+                        .value = value,
+                        .mode = store_mode(n->args[4].as.s),
+                        .index = lower_index_linear(l, lv.offset, at, lv.strides, xi->rank)};
     hn_item item;
     return hn_program_add_loop(l->p, &loop, l->origin, &item);
 }
@@ -231,8 +252,10 @@ hn_status lower_index_put(lower *l, const hn_node_info *n) {
     HN_TRY(copy_into(l, x, v));
     lower_value lv = l->values[v];
     hn_expr extents[HN_MAX_RANK] = {0}, at[HN_MAX_RANK], vidx[HN_MAX_RANK];
-    for (uint32_t d = 0; d < index_rank; d++) extents[d] = hn_graph_value(l->g, indices->as.values[0])->sizes[d];
-    for (uint32_t d = index_rank; d < rank; d++) extents[d] = xi->sizes[indices->count + d - index_rank];
+    for (uint32_t d = 0; d < index_rank; d++)
+        extents[d] = hn_graph_value(l->g, indices->as.values[0])->sizes[d];
+    for (uint32_t d = index_rank; d < rank; d++)
+        extents[d] = xi->sizes[indices->count + d - index_rank];
     hn_loop loop = {.kind = HN_LOOP_SCATTER, .rank = rank};
     lower_loop_vars(l, &loop, extents, rank);
     lower_body b;
@@ -241,20 +264,27 @@ hn_status lower_index_put(lower *l, const hn_node_info *n) {
         hn_sid t = lower_gen(&b, indices->as.values[k], loop.vars);
         at[k] = lower_gen_indirect(&b, n, t, xi->sizes[k], n->args[4].as.b);
     }
-    for (uint32_t d = indices->count; d < xi->rank; d++) at[d] = loop.vars[index_rank + d - indices->count];
+    for (uint32_t d = indices->count; d < xi->rank; d++)
+        at[d] = loop.vars[index_rank + d - indices->count];
     for (uint32_t d = 0; d < vi->rank; d++)
-        vidx[d] = hn_sym_is_value(l->sym, vi->sizes[d], 1) ? l->zero : loop.vars[rank - vi->rank + d];
+        vidx[d] =
+            hn_sym_is_value(l->sym, vi->sizes[d], 1) ? l->zero : loop.vars[rank - vi->rank + d];
     hn_sid value = lower_gen(&b, values, vidx);
     if (b.failed) return b.failed;
     loop.body = b.body;
-    loop.store = (hn_loop_store){.buffer = lv.buffer, .value = value, .mode = store_mode(n->args[3].as.s),
-                            .index = lower_index_linear(l, lv.offset, at, lv.strides, xi->rank)};
+    loop.store =
+        (hn_loop_store){.buffer = lv.buffer,
+                        .value = value,
+                        .mode = store_mode(n->args[3].as.s),
+                        .index = lower_index_linear(l, lv.offset, at, lv.strides, xi->rank)};
     hn_item item;
     return hn_program_add_loop(l->p, &loop, l->origin, &item);
 }
 
 hn_status lower_assert(lower *l, const hn_node_info *n) {
     HN_TRY(lower_realize_contiguous(l, n->args[0].as.value));
-    return hn_program_add_item(l->p, (hn_item_info){.kind = HN_ITEM_ASSERT, .origin = l->origin, .message = n->args[1].as.s,
+    return hn_program_add_item(l->p, (hn_item_info){.kind = HN_ITEM_ASSERT,
+                                                    .origin = l->origin,
+                                                    .message = n->args[1].as.s,
                                                     .cond = l->values[n->args[0].as.value].buffer});
 }

@@ -12,10 +12,8 @@ hn_status lower_new_buffer(lower *l, hn_value v, const hn_expr *wanted) {
     if (!wanted && l->output[v]) wanted = vi->strides;
     hn_expr *strides;
     HN_NEW(l->arena, strides, vi->rank);
-    if (wanted)
-        memcpy(strides, wanted, vi->rank * sizeof *strides);
-    else
-        hn_contiguous_strides(l->sym, vi->sizes, vi->rank, strides);
+    if (wanted) memcpy(strides, wanted, vi->rank * sizeof *strides);
+    else hn_contiguous_strides(l->sym, vi->sizes, vi->rank, strides);
     hn_buffer buffer = {.kind = l->output[v] ? HN_BUFFER_OUTPUT : HN_BUFFER_TEMP,
                         .dtype = vi->dtype,
                         .rank = vi->rank,
@@ -34,7 +32,8 @@ hn_status lower_new_buffer(lower *l, hn_value v, const hn_expr *wanted) {
     return NULL;
 }
 
-hn_status lower_copy_loop(lower *l, hn_value x, hn_buf buffer, hn_expr offset, const hn_expr *strides) {
+hn_status lower_copy_loop(lower *l, hn_value x, hn_buf buffer, hn_expr offset,
+                          const hn_expr *strides) {
     const hn_value_info *vi = hn_graph_value(l->g, x);
     hn_loop loop = {.kind = HN_LOOP_POINTWISE, .rank = vi->rank};
     lower_loop_vars(l, &loop, vi->sizes, vi->rank);
@@ -43,8 +42,10 @@ hn_status lower_copy_loop(lower *l, hn_value x, hn_buf buffer, hn_expr offset, c
     hn_sid value = lower_gen(&b, x, loop.vars);
     if (b.failed) return b.failed;
     loop.body = b.body;
-    loop.store = (hn_loop_store){.buffer = buffer, .value = value,
-                            .index = lower_index_linear(l, offset, loop.vars, strides, vi->rank)};
+    loop.store =
+        (hn_loop_store){.buffer = buffer,
+                        .value = value,
+                        .index = lower_index_linear(l, offset, loop.vars, strides, vi->rank)};
     hn_item item;
     return hn_program_add_loop(l->p, &loop, l->origin, &item);
 }
@@ -67,7 +68,8 @@ static bool is_contiguous(lower *l, hn_value v) {
     hn_expr expected[HN_MAX_RANK];
     hn_contiguous_strides(l->sym, vi->sizes, vi->rank, expected);
     for (uint32_t d = 0; d < vi->rank; d++)
-        if (expected[d] != l->values[v].strides[d] && !hn_sym_is_value(l->sym, vi->sizes[d], 1)) return false;
+        if (expected[d] != l->values[v].strides[d] && !hn_sym_is_value(l->sym, vi->sizes[d], 1))
+            return false;
     return true;
 }
 
@@ -83,12 +85,17 @@ hn_status lower_realize_contiguous(lower *l, hn_value v) {
     hn_expr *strides;
     HN_NEW(l->arena, strides, vi->rank);
     hn_contiguous_strides(l->sym, vi->sizes, vi->rank, strides);
-    hn_buffer buffer = {.kind = HN_BUFFER_TEMP, .dtype = vi->dtype, .rank = vi->rank, .sizes = vi->sizes,
-                        .strides = strides, .extent = hn_sym_product(l->sym, vi->sizes, vi->rank)};
+    hn_buffer buffer = {.kind = HN_BUFFER_TEMP,
+                        .dtype = vi->dtype,
+                        .rank = vi->rank,
+                        .sizes = vi->sizes,
+                        .strides = strides,
+                        .extent = hn_sym_product(l->sym, vi->sizes, vi->rank)};
     hn_buf copy;
     HN_TRY(hn_program_add_buffer(l->p, buffer, &copy));
     HN_TRY(lower_copy_loop(l, v, copy, l->zero, strides));
-    lv->buffer = copy; /* later readers may as well use it; an output in another layout is copied at the end */
+    /* later readers may as well use it; an output in another layout is copied at the end */
+    lv->buffer = copy;
     lv->strides = strides;
     lv->offset = l->zero;
     return NULL;

@@ -2,14 +2,16 @@
  *
  *   amax(window(window(pad(x))), dims=[window dims])   ->   max of kH * kW loads, for each output
  *
- * As a reduction such a loop has a few elements a row: a vector holds outputs of many windows instead. */
+ * As a reduction such a loop has a few elements a row: a vector holds outputs of many windows
+ * instead. */
 #include "lower/internal.h"
 
 #include <math.h>
 
 enum {
-    MAX_TAPS = 32,     /* elements of a window: longer ones fill vectors by themselves */
-    MAX_TAP_OPS = 256, /* of the whole expression: longer bodies run out of registers and of the compiler's time */
+    MAX_TAPS = 32, /* elements of a window: longer ones fill vectors by themselves */
+    /* of the whole expression: longer bodies run out of registers and of the compiler's time */
+    MAX_TAP_OPS = 256,
 };
 
 /* The binary op that a reduction repeats; NONE: it has none that rounds alike. */
@@ -35,16 +37,22 @@ static bool looks_through_window(const lower *l, hn_value v, hn_value *out) {
     return found;
 }
 
-/* Whether dim `dim` of the padded value, cut to windows by `window`, has an element of the unpadded one in each of them. */
-static bool windows_meet(lower *l, const hn_node_info *pad, const hn_node_info *window, uint32_t dim) {
+/* Whether dim `dim` of the padded value, cut to windows by `window`, has an element of the unpadded
+ * one in each of them. */
+static bool windows_meet(lower *l, const hn_node_info *pad, const hn_node_info *window,
+                         uint32_t dim) {
     hn_sym *sym = l->sym;
-    hn_expr lo = pad->args[2].as.exprs[dim], size = hn_graph_value(l->g, pad->args[0].as.value)->sizes[dim];
-    hn_expr last = hn_sym_mul(sym, hn_sym_sub(sym, window->args[2].as.expr, l->one), window->args[4].as.expr);
-    return hn_sym_prove_lt(sym, lo, window->args[3].as.expr) && hn_sym_prove_lt(sym, last, hn_sym_add(sym, lo, size));
+    hn_expr lo = pad->args[2].as.exprs[dim],
+            size = hn_graph_value(l->g, pad->args[0].as.value)->sizes[dim];
+    hn_expr last =
+        hn_sym_mul(sym, hn_sym_sub(sym, window->args[2].as.expr, l->one), window->args[4].as.expr);
+    return hn_sym_prove_lt(sym, lo, window->args[3].as.expr) &&
+           hn_sym_prove_lt(sym, last, hn_sym_add(sym, lo, size));
 }
 
-/* Whether amax(window(pad(x, -inf))) may read the nearest element of x in place of each padded one: without dilation that one
- * is in the window as well, so the result is the same, and no element needs a comparison. Likewise amin with inf. */
+/* Whether amax(window(pad(x, -inf))) may read the nearest element of x in place of each padded one:
+ * without dilation that one is in the window as well, so the result is the same, and no element
+ * needs a comparison. Likewise amin with inf. */
 static bool may_clamp(lower *l, const hn_node_info *n, const bool *is_red) {
     const hn_node_info *windows[HN_MAX_RANK] = {NULL}, *node;
     hn_value v = n->args[0].as.value;
@@ -59,12 +67,16 @@ static bool may_clamp(lower *l, const hn_node_info *n, const bool *is_red) {
         if (dim >= HN_MAX_RANK || windows[dim]) return false;
         windows[dim] = node;
     }
-    if (!node || node->op != HN_OP_PAD || l->values[v].buffer || node->args[1].kind != HN_ARG_FLOAT) return false;
-    if (node->args[1].as.f != (n->op == HN_OP_AMAX ? -(double)INFINITY : (double)INFINITY)) return false;
+    if (!node || node->op != HN_OP_PAD || l->values[v].buffer || node->args[1].kind != HN_ARG_FLOAT)
+        return false;
+    if (node->args[1].as.f != (n->op == HN_OP_AMAX ? -(double)INFINITY : (double)INFINITY))
+        return false;
     const hn_value_info *padded = hn_graph_value(l->g, v);
     for (uint32_t d = 0; d < padded->rank; d++) {
-        bool plain = hn_sym_is_value(l->sym, node->args[2].as.exprs[d], 0) && hn_sym_is_value(l->sym, node->args[3].as.exprs[d], 0);
-        if (!plain && (is_red[d] || !windows[d] || !windows_meet(l, node, windows[d], d))) return false;
+        bool plain = hn_sym_is_value(l->sym, node->args[2].as.exprs[d], 0) &&
+                     hn_sym_is_value(l->sym, node->args[3].as.exprs[d], 0);
+        if (!plain && (is_red[d] || !windows[d] || !windows_meet(l, node, windows[d], d)))
+            return false;
     }
     return true;
 }
@@ -81,7 +93,8 @@ static int64_t taps_of(lower *l, const hn_value_info *xi, const bool *is_red) {
 }
 
 /* Every tap's value, combined from left to right. */
-static hn_sid combine(lower_body *b, hn_op op, hn_value x, const bool *is_red, int64_t taps, hn_expr *at) {
+static hn_sid combine(lower_body *b, hn_op op, hn_value x, const bool *is_red, int64_t taps,
+                      hn_expr *at) {
     const hn_value_info *xi = hn_graph_value(b->l->g, x);
     hn_sid sum = 0;
     for (int64_t t = 0; t < taps; t++) {
@@ -93,7 +106,11 @@ static hn_sid combine(lower_body *b, hn_op op, hn_value x, const bool *is_red, i
             at[d] = hn_sym_int(b->l->sym, rest % size);
         }
         hn_sid value = lower_gen(b, x, at);
-        sum = sum ? lower_gen_sop(b, (hn_sop){.kind = HN_SOP_ELEM, .op = op, .dtype = xi->dtype, .args = {sum, value}}) : value;
+        sum = sum ? lower_gen_sop(b, (hn_sop){.kind = HN_SOP_ELEM,
+                                              .op = op,
+                                              .dtype = xi->dtype,
+                                              .args = {sum, value}})
+                  : value;
     }
     return sum;
 }
@@ -101,16 +118,20 @@ static hn_sid combine(lower_body *b, hn_op op, hn_value x, const bool *is_red, i
 bool lower_is_small_window(lower *l, const hn_node_info *n, const bool *is_red) {
     hn_value x = n->args[0].as.value, base;
     const hn_value_info *xi = hn_graph_value(l->g, x);
-    if (step_of(n->op) == HN_OP_NONE || (xi->dtype != HN_DTYPE_F32 && xi->dtype != HN_DTYPE_F64)) return false;
+    if (step_of(n->op) == HN_OP_NONE || (xi->dtype != HN_DTYPE_F32 && xi->dtype != HN_DTYPE_F64))
+        return false;
     int64_t taps = taps_of(l, xi, is_red);
-    return taps > 1 && looks_through_window(l, x, &base) && taps * (l->values[x].ops + 1) <= MAX_TAP_OPS;
+    return taps > 1 && looks_through_window(l, x, &base) &&
+           taps * (l->values[x].ops + 1) <= MAX_TAP_OPS;
 }
 
 hn_status lower_window_reduce(lower *l, const hn_node_info *n, const bool *is_red) {
     hn_value x = n->args[0].as.value, v = n->results[0], base;
     const hn_value_info *xi = hn_graph_value(l->g, x);
     const bool keepdim = n->args[2].as.b;
-    if (looks_through_window(l, x, &base) && l->values[base].ops > 0) HN_TRY(lower_realize(l, base)); /* windows overlap */
+    /* windows overlap */
+    if (looks_through_window(l, x, &base) && l->values[base].ops > 0)
+        HN_TRY(lower_realize(l, base));
     hn_loop loop = {.kind = HN_LOOP_POINTWISE};
     hn_expr extents[HN_MAX_RANK] = {0}, at[HN_MAX_RANK], out_idx[HN_MAX_RANK];
     for (uint32_t d = 0; d < xi->rank; d++)
@@ -129,8 +150,10 @@ hn_status lower_window_reduce(lower *l, const hn_node_info *n, const bool *is_re
     loop.body = b.body;
     HN_TRY(lower_new_buffer(l, v, NULL));
     const lower_value *lv = &l->values[v];
-    loop.store = (hn_loop_store){.buffer = lv->buffer, .value = value,
-                                 .index = lower_index_linear(l, lv->offset, out_idx, lv->strides, out_rank)};
+    loop.store =
+        (hn_loop_store){.buffer = lv->buffer,
+                        .value = value,
+                        .index = lower_index_linear(l, lv->offset, out_idx, lv->strides, out_rank)};
     hn_item item;
     return hn_program_add_loop(l->p, &loop, l->origin, &item);
 }

@@ -1,8 +1,9 @@
 /* cse.c: equal pure nodes become one.
  *
- * Algorithm: one sweep with a hash table of (op, arguments after replacement). Operands are replaced as the sweep
- * goes, so chains of equal nodes collapse at once.
- * Requires: nothing. Establishes: no two live pure nodes with equal op and arguments. Preserves: order, dtypes, sizes.
+ * Algorithm: one sweep with a hash table of (op, arguments after replacement). Operands are
+ * replaced as the sweep goes, so chains of equal nodes collapse at once.
+ * Requires: nothing. Establishes: no two live pure nodes with equal op and arguments. Preserves:
+ * order, dtypes, sizes.
  *
  *   %1 = exp(%x)  %2 = exp(%x)  %3 = add(%1, %2)      ->      %1 = exp(%x)  %3 = add(%1, %1) */
 #include "opt/pass.h"
@@ -43,7 +44,8 @@ static bool same_arg(const hn_arg *a, const hn_arg *b) {
     case HN_ARG_STRING: return hn_str_eq(a->as.s, b->as.s);
     case HN_ARG_VALUE: return a->as.value == b->as.value;
     case HN_ARG_INT: return a->as.expr == b->as.expr;
-    case HN_ARG_FLOAT: return memcmp(&a->as.f, &b->as.f, sizeof a->as.f) == 0; /* NaN equals itself, -0 is not 0 */
+    /* NaN equals itself, -0 is not 0 */
+    case HN_ARG_FLOAT: return memcmp(&a->as.f, &b->as.f, sizeof a->as.f) == 0;
     case HN_ARG_BOOL: return a->as.b == b->as.b;
     case HN_ARG_DTYPE: return a->as.dtype == b->as.dtype;
     case HN_ARG_GRAPH: return a->as.graph == b->as.graph;
@@ -52,7 +54,8 @@ static bool same_arg(const hn_arg *a, const hn_arg *b) {
 }
 
 static bool same_node(const hn_node_info *a, const hn_node_info *b) {
-    if (a->op != b->op || a->arg_count != b->arg_count || a->result_count != b->result_count) return false;
+    if (a->op != b->op || a->arg_count != b->arg_count || a->result_count != b->result_count)
+        return false;
     for (uint32_t k = 0; k < a->arg_count; k++)
         if (!same_arg(&a->args[k], &b->args[k])) return false;
     return true;
@@ -81,7 +84,8 @@ static bool same_layout(const hn_graph *g, hn_value a, hn_value b) {
 }
 
 /* Merging `node` into `first` must not take a layout from an output. */
-static bool keeps_layouts(const hn_graph *g, const uint8_t *is_output, const hn_node_info *first, const hn_node_info *node) {
+static bool keeps_layouts(const hn_graph *g, const uint8_t *is_output, const hn_node_info *first,
+                          const hn_node_info *node) {
     for (uint32_t k = 0; k < node->result_count; k++) {
         hn_value a = node->results[k], b = first->results[k];
         if (a && b && is_output[a] && !same_layout(g, a, b)) return false;
@@ -89,7 +93,8 @@ static bool keeps_layouts(const hn_graph *g, const uint8_t *is_output, const hn_
     return true;
 }
 
-/* Random numbers differ by their stream argument, so two equal RANDOM nodes are the same numbers. */
+/* Random numbers differ by their stream argument, so two equal RANDOM nodes are the same
+ * numbers. */
 hn_status hn_pass_cse(hn_graph *graph, hn_pass_context *context) {
     cse c = {.g = graph};
     hn_map seen; /* hash -> node; a clash of hashes only misses a merge */
@@ -97,14 +102,16 @@ hn_status hn_pass_cse(hn_graph *graph, hn_pass_context *context) {
     HN_NEW(context->scratch, c.replaced, graph->values.count);
     uint8_t *is_output;
     HN_NEW(context->scratch, is_output, graph->values.count);
-    for (uint32_t k = 0; k < graph->outputs.count; k++) is_output[graph->outputs.items[k].value] = 1;
+    for (uint32_t k = 0; k < graph->outputs.count; k++)
+        is_output[graph->outputs.items[k].value] = 1;
     for (hn_node n = 1; n < graph->nodes.count; n++) {
         hn_node_info *node = hn_graph_node(graph, n);
         if (node->dead) continue;
         HN_TRY(replace_operands(&c, node));
         if (!hn_op_is_pure(node->op) || hn_op_is_aten(node->op)) continue;
         uint64_t hash = (uint64_t)node->op;
-        for (uint32_t k = 0; k < node->arg_count; k++) hash = hash_arg(&node->args[k], hash * 31 + k);
+        for (uint32_t k = 0; k < node->arg_count; k++)
+            hash = hash_arg(&node->args[k], hash * 31 + k);
         const uint64_t *found = hn_map_get(&seen, hash);
         if (!found) {
             HN_TRY(hn_map_put(&seen, hash, n));
@@ -113,7 +120,8 @@ hn_status hn_pass_cse(hn_graph *graph, hn_pass_context *context) {
         const hn_node_info *first = hn_graph_node(graph, (hn_node)*found);
         if (!same_node(first, node) || !keeps_layouts(graph, is_output, first, node)) continue;
         for (uint32_t k = 0; k < node->result_count; k++)
-            if (node->results[k] && first->results[k]) c.replaced[node->results[k]] = first->results[k];
+            if (node->results[k] && first->results[k])
+                c.replaced[node->results[k]] = first->results[k];
         node->dead = true;
     }
     for (uint32_t k = 0; k < graph->outputs.count; k++) {

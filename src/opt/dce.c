@@ -1,8 +1,10 @@
 /* dce.c: removes what no output needs.
  *
- * Algorithm: mark values backwards from the outputs and from ops with an effect (ASSERT), then drop unmarked
- * nodes. One sweep: nodes are in topological order. Inputs stay: a weight that nothing reads is never emitted.
- * Requires: nothing. Establishes: every node has a used result or an effect. Preserves: everything else.
+ * Algorithm: mark values backwards from the outputs and from ops with an effect (ASSERT), then drop
+ * unmarked nodes. One sweep: nodes are in topological order. Inputs stay: a weight that nothing
+ * reads is never emitted.
+ * Requires: nothing. Establishes: every node has a used result or an effect. Preserves: everything
+ * else.
  *
  *   %1 = exp(%x)   %2 = neg(%x)   output %2      ->      %2 = neg(%x)   output %2 */
 #include "opt/pass.h"
@@ -23,10 +25,8 @@ hn_status hn_pass_dce(hn_graph *graph, hn_pass_context *context) {
     for (hn_node n = graph->nodes.count; n-- > 1;) {
         hn_node_info *node = hn_graph_node(graph, n);
         if (node->dead) continue;
-        if (is_needed(node, used))
-            hn_node_each_value(node, mark, used);
-        else
-            node->dead = true;
+        if (is_needed(node, used)) hn_node_each_value(node, mark, used);
+        else node->dead = true;
     }
     hn_graph_compact(graph);
     return NULL;

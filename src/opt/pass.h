@@ -1,5 +1,5 @@
-/* pass.h: graph passes, one per file. A pass takes a graph and changes it in place; the pass manager
- * (driver) verifies after each one and times it. Scratch memory is reset after the pass. */
+/* pass.h: graph passes, one per file. A pass takes a graph and changes it in place; the pass
+ * manager (driver) verifies after each one and times it. Scratch memory is reset after the pass. */
 #ifndef HN_OPT_PASS_H
 #define HN_OPT_PASS_H
 
@@ -14,19 +14,21 @@ typedef struct hn_pass_context {
 
 typedef hn_status (*hn_pass_fn)(hn_graph *graph, hn_pass_context *context);
 
-/* In-place ops become pure ones; writes to inputs and buffers become MUTATION outputs. Requires ATen ops
- * as imported, establishes: no op with a mutated parameter. */
+/* In-place ops become pure ones; writes to inputs and buffers become MUTATION outputs. Requires
+ * ATen ops as imported, establishes: no op with a mutated parameter. */
 hn_status hn_pass_functionalize(hn_graph *graph, hn_pass_context *context) HN_MUST_USE;
-/* ATen -> primitives. Every op that cannot be rewritten is reported in one error (unsupported), each with
- * its node and source line. Establishes HN_LEGAL_PRIMITIVE; checks every rewritten value against the
- * recorded dtype and sizes. */
+/* ATen -> primitives. Every op that cannot be rewritten is reported in one error (unsupported),
+ * each with its node and source line. Establishes HN_LEGAL_PRIMITIVE; checks every rewritten value
+ * against the recorded dtype and sizes. */
 hn_status hn_pass_decompose(hn_graph *graph, hn_pass_context *context) HN_MUST_USE;
-/* Constant subgraphs of small results (<= 64 KiB) are computed; element-wise identities are removed. */
+/* Constant subgraphs of small results (<= 64 KiB) are computed; element-wise identities are
+ * removed. */
 hn_status hn_pass_fold(hn_graph *graph, hn_pass_context *context) HN_MUST_USE;
 hn_status hn_pass_cse(hn_graph *graph, hn_pass_context *context) HN_MUST_USE;
 /* Nodes and non-user inputs that no output needs. ASSERT nodes stay. */
 hn_status hn_pass_dce(hn_graph *graph, hn_pass_context *context) HN_MUST_USE;
-/* bmm-softmax-bmm chains, masks and scales included, become ATTENTION; batch norm after a convolution folds into its weights. */
+/* bmm-softmax-bmm chains, masks and scales included, become ATTENTION; batch norm after a
+ * convolution folds into its weights. */
 hn_status hn_pass_patterns(hn_graph *graph, hn_pass_context *context) HN_MUST_USE;
 
 #endif

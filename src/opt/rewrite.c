@@ -1,7 +1,8 @@
 /* rewrite.c: the walk that rewriting passes share, see rewrite.h.
  *
- * Requires: topological order. Preserves: names, origins, the strides that outputs record. An output whose new value cannot
- * take its layout (an input, or a value that an earlier output has laid out in another way) is copied. */
+ * Requires: topological order. Preserves: names, origins, the strides that outputs record. An
+ * output whose new value cannot take its layout (an input, or a value that an earlier output has
+ * laid out in another way) is copied. */
 #include "opt/rewrite.h"
 
 #include "ir/check.h"
@@ -36,16 +37,18 @@ static void find_needed(hn_rewrite *r) {
     for (hn_node n = r->old_count; n-- > 1;) {
         hn_node_info *node = &r->old_nodes[n];
         if (node->dead) continue;
-        if (is_needed(node, r->uses.items))
-            hn_node_each_value(node, count_use, r->uses.items);
-        else
-            node->dead = true;
+        if (is_needed(node, r->uses.items)) hn_node_each_value(node, count_use, r->uses.items);
+        else node->dead = true;
     }
 }
 
 hn_status hn_rewrite_begin(hn_rewrite *r, hn_graph *graph, hn_arena *scratch) {
-    *r = (hn_rewrite){.g = graph, .scratch = scratch, .old_nodes = graph->nodes.items, .old_count = graph->nodes.count,
-                      .value_count = graph->values.count, .next = 1};
+    *r = (hn_rewrite){.g = graph,
+                      .scratch = scratch,
+                      .old_nodes = graph->nodes.items,
+                      .old_count = graph->nodes.count,
+                      .value_count = graph->values.count,
+                      .next = 1};
     HN_NEW(scratch, r->map, r->value_count);
     HN_NEW(scratch, r->is_output, r->value_count);
     HN_NEW(scratch, r->uses.items, r->value_count);
@@ -58,8 +61,8 @@ hn_status hn_rewrite_begin(hn_rewrite *r, hn_graph *graph, hn_arena *scratch) {
     }
     graph->nodes.items = NULL;
     graph->nodes.count = graph->nodes.cap = 0;
-    HN_TRY(hn_arena_grow(graph->arena, &graph->nodes.items, &graph->nodes.cap, 0, r->old_count + r->old_count / 8 + 8,
-                         sizeof *graph->nodes.items));
+    HN_TRY(hn_arena_grow(graph->arena, &graph->nodes.items, &graph->nodes.cap, 0,
+                         r->old_count + r->old_count / 8 + 8, sizeof *graph->nodes.items));
     graph->nodes.items[graph->nodes.count++] = (hn_node_info){.dead = true}; /* id 0 is invalid */
     r->counted = graph->nodes.count;
     return NULL;
@@ -69,7 +72,10 @@ hn_status hn_rewrite_begin(hn_rewrite *r, hn_graph *graph, hn_arena *scratch) {
 
 typedef struct use_walk {
     hn_rewrite *r;
-    struct { hn_value *items; uint32_t count, cap; } stack;
+    struct {
+        hn_value *items;
+        uint32_t count, cap;
+    } stack;
     hn_status failed;
 } use_walk;
 
@@ -78,7 +84,8 @@ static void push_use(void *user, hn_value v) {
     hn_rewrite *r = w->r;
     if (w->failed || r->uses.items[v] == 0 || --r->uses.items[v] > 0) return;
     if (w->stack.count == w->stack.cap)
-        w->failed = hn_arena_grow(r->scratch, &w->stack.items, &w->stack.cap, w->stack.count, w->stack.count + 1, sizeof v);
+        w->failed = hn_arena_grow(r->scratch, &w->stack.items, &w->stack.cap, w->stack.count,
+                                  w->stack.count + 1, sizeof v);
     if (!w->failed) w->stack.items[w->stack.count++] = v;
 }
 
@@ -88,7 +95,8 @@ static hn_status release_operands(hn_rewrite *r, const hn_node_info *node) {
     hn_node_each_value(node, push_use, &w);
     while (!w.failed && w.stack.count) {
         hn_node producer = r->g->values.items[w.stack.items[--w.stack.count]].producer;
-        if (producer && hn_op_is_pure(r->g->nodes.items[producer].op) && r->g->nodes.items[producer].result_count == 1)
+        if (producer && hn_op_is_pure(r->g->nodes.items[producer].op) &&
+            r->g->nodes.items[producer].result_count == 1)
             hn_node_each_value(&r->g->nodes.items[producer], push_use, &w);
     }
     return w.failed;
@@ -98,8 +106,10 @@ static hn_status release_operands(hn_rewrite *r, const hn_node_info *node) {
 static hn_status count_fresh_nodes(hn_rewrite *r) {
     hn_graph *g = r->g;
     if (r->uses.count < g->values.count) {
-        HN_TRY(hn_arena_grow(r->scratch, &r->uses.items, &r->uses.cap, r->uses.count, g->values.count, sizeof *r->uses.items));
-        memset(r->uses.items + r->uses.count, 0, (g->values.count - r->uses.count) * sizeof *r->uses.items);
+        HN_TRY(hn_arena_grow(r->scratch, &r->uses.items, &r->uses.cap, r->uses.count,
+                             g->values.count, sizeof *r->uses.items));
+        memset(r->uses.items + r->uses.count, 0,
+               (g->values.count - r->uses.count) * sizeof *r->uses.items);
         r->uses.count = g->values.count;
     }
     for (; r->counted < g->nodes.count; r->counted++)
@@ -119,7 +129,8 @@ const hn_node_info *hn_rewrite_next(hn_rewrite *r) {
         hn_arg *arg = &r->node.args[k];
         if (arg->kind == HN_ARG_VALUE) arg->as.value = mapped(r, arg->as.value);
         if (arg->kind != HN_ARG_VALUES) continue;
-        hn_value *list = (hn_value *)(uintptr_t)arg->as.values; /* the graph's own copy, made by add_node */
+        /* the graph's own copy, made by add_node */
+        hn_value *list = (hn_value *)(uintptr_t)arg->as.values;
         for (uint32_t i = 0; i < arg->count; i++) list[i] = mapped(r, list[i]);
     }
     r->g->current_origin = r->node.origin;
@@ -141,7 +152,8 @@ hn_status hn_rewrite_keep(hn_rewrite *r) {
     return NULL;
 }
 
-/* A literal 1 may come where a size is equal to it, but nothing else where one stood: it broadcasts. */
+/* A literal 1 may come where a size is equal to it, but nothing else where one stood: it
+ * broadcasts. */
 static bool size_replaces(hn_graph *g, hn_expr old, hn_expr fresh) {
     if (hn_same_sizes(g, &old, &fresh, 1)) return true;
     return hn_sym_is_value(g->sym, fresh, 1) && hn_sizes_agree(g, old, fresh);
@@ -172,8 +184,10 @@ hn_status hn_rewrite_replace(hn_rewrite *r, const hn_value *results) {
         hn_value old = r->node.results[k], fresh = results[k];
         if (!old || !r->uses.items[old]) continue;
         if (!fresh || !same_meta(g, hn_graph_value(g, old), hn_graph_value(g, fresh)))
-            return HN_ERROR(HN_INTERNAL, "the value that replaces result %u of '%s' has another dtype or other sizes", k,
-                            hn_op_facts(r->node.op)->name);
+            return HN_ERROR(
+                HN_INTERNAL,
+                "the value that replaces result %u of '%s' has another dtype or other sizes", k,
+                hn_op_facts(r->node.op)->name);
         r->map[old] = fresh;
         take_name(g, old, fresh);
         r->uses.items[fresh] += r->uses.items[old];
@@ -194,7 +208,8 @@ static bool same_layout(hn_sym *sym, const hn_value_info *a, const hn_value_info
     hn_value_strides(sym, a, x);
     hn_value_strides(sym, b, y);
     for (uint32_t k = 0; k < a->rank; k++)
-        if (!hn_sym_is_value(sym, a->sizes[k], 1) && !hn_sym_prove_eq(sym, x[k], y[k])) return false;
+        if (!hn_sym_is_value(sym, a->sizes[k], 1) && !hn_sym_prove_eq(sym, x[k], y[k]))
+            return false;
     return true;
 }
 
@@ -207,7 +222,8 @@ static hn_status copy_value(hn_graph *g, hn_value v, const hn_expr *strides, hn_
     return hn_graph_status(g);
 }
 
-/* Not where inference has overruled the sizes that the program records (decompose.c): their strides mean nothing then. */
+/* Not where inference has overruled the sizes that the program records (decompose.c): their strides
+ * mean nothing then. */
 static bool layout_applies(hn_graph *g, const hn_value_info *want, const hn_value_info *got) {
     if (want->rank != got->rank) return false;
     for (uint32_t k = 0; k < want->rank; k++)
@@ -221,7 +237,8 @@ hn_status hn_rewrite_lay_out(hn_graph *g, hn_output *output, hn_value old, bool 
     hn_value_info *got = &g->values.items[v];
     if (want->kind != HN_VALUE_TENSOR) return NULL;
     if (v != old && layout_applies(g, want, got) && !same_layout(g->sym, want, got)) {
-        if (got->producer == 0 || claimed[v]) return copy_value(g, v, want->strides, &output->value);
+        if (got->producer == 0 || claimed[v])
+            return copy_value(g, v, want->strides, &output->value);
         got->strides = want->strides;
     }
     claimed[v] = true;
@@ -231,7 +248,9 @@ hn_status hn_rewrite_lay_out(hn_graph *g, hn_output *output, hn_value old, bool 
 static hn_status redirect_output(hn_rewrite *r, hn_output *output, bool *claimed) {
     hn_value old = output->value;
     output->value = mapped(r, old);
-    return output->value && output->kind == HN_OUTPUT_USER ? hn_rewrite_lay_out(r->g, output, old, claimed) : NULL;
+    return output->value && output->kind == HN_OUTPUT_USER
+               ? hn_rewrite_lay_out(r->g, output, old, claimed)
+               : NULL;
 }
 
 /* Outputs whose value stays go first: their layout is not up for change. */
@@ -246,7 +265,8 @@ static hn_status redirect_outputs(hn_rewrite *r) {
     for (uint32_t k = 0; k < g->outputs.count; k++) {
         hn_output *output = &g->outputs.items[k];
         HN_TRY(redirect_output(r, output, claimed));
-        if (output->scalar.kind == HN_ARG_VALUE) output->scalar.as.value = mapped(r, output->scalar.as.value);
+        if (output->scalar.kind == HN_ARG_VALUE)
+            output->scalar.as.value = mapped(r, output->scalar.as.value);
     }
     return NULL;
 }
@@ -261,14 +281,13 @@ static hn_status drop_dead(hn_rewrite *r) {
     HN_NEW(r->scratch, used, g->values.count);
     for (uint32_t k = 0; k < g->outputs.count; k++) {
         used[g->outputs.items[k].value] = 1;
-        if (g->outputs.items[k].scalar.kind == HN_ARG_VALUE) used[g->outputs.items[k].scalar.as.value] = 1;
+        if (g->outputs.items[k].scalar.kind == HN_ARG_VALUE)
+            used[g->outputs.items[k].scalar.as.value] = 1;
     }
     for (hn_node n = g->nodes.count; n-- > 1;) {
         hn_node_info *node = hn_graph_node(g, n);
-        if (is_needed(node, used))
-            hn_node_each_value(node, mark_used, used);
-        else
-            node->dead = true;
+        if (is_needed(node, used)) hn_node_each_value(node, mark_used, used);
+        else node->dead = true;
     }
     hn_graph_compact(g);
     return NULL;

@@ -18,8 +18,10 @@ typedef struct binder {
     hn_bound *bound;
     hn_arena *arena;
     const hn_weights *weights;
-    hn_team *team;  /* of the context */
-    hn_context *c;  /* NULL: before the first run, addresses of temporaries, inputs and outputs are patched in later */
+    hn_team *team; /* of the context */
+    /* NULL: before the first run, addresses of temporaries, inputs and outputs are patched in
+     * later */
+    hn_context *c;
     uint32_t stage; /* that is worked out */
 } binder;
 
@@ -32,19 +34,23 @@ static hn_status need(const binder *x, uint32_t node, int64_t *out) {
     hn_strbuf text;
     hn_strbuf_init(&text);
     hn_bundle_expr_print(x->b, node, &text);
-    hn_status status = HN_ERROR(HN_INVALID_ARGUMENT, "the inputs are too large: %s cannot be computed",
-                                text.ptr ? text.ptr : "a size");
+    hn_status status =
+        HN_ERROR(HN_INVALID_ARGUMENT, "the inputs are too large: %s cannot be computed",
+                 text.ptr ? text.ptr : "a size");
     hn_strbuf_deinit(&text);
     return status;
 }
 
 static hn_status need_size(const binder *x, uint32_t node, int64_t *out) {
     HN_TRY(need(x, node, out));
-    return *out < 0 ? HN_ERROR(HN_INVALID_ARGUMENT, "a size is negative for these inputs: %" PRId64, *out) : NULL;
+    return *out < 0 ? HN_ERROR(HN_INVALID_ARGUMENT, "a size is negative for these inputs: %" PRId64,
+                               *out)
+                    : NULL;
 }
 
 /* Into the list that is there from the last time. */
-static hn_status read_dims(const binder *x, uint32_t first, uint32_t count, bool sizes, int64_t **list) {
+static hn_status read_dims(const binder *x, uint32_t first, uint32_t count, bool sizes,
+                           int64_t **list) {
     if (!*list) HN_NEW(x->arena, *list, count);
     for (uint32_t d = 0; d < count; d++) {
         uint32_t node = x->b->dims[first + d];
@@ -60,7 +66,9 @@ static hn_status buffer_bytes(const binder *x, uint32_t buffer, int64_t *out) {
     const hnb_buffer *f = &x->b->buffers[buffer];
     switch (f->kind) {
     case HNB_BUFFER_INPUT: *out = x->bound->input_bytes[f->source]; return NULL;
-    case HNB_BUFFER_CONSTANT: *out = (int64_t)(x->b->storages[f->source].bytes - f->byte_offset); return NULL;
+    case HNB_BUFFER_CONSTANT:
+        *out = (int64_t)(x->b->storages[f->source].bytes - f->byte_offset);
+        return NULL;
     default: return need_size(x, f->bytes, out);
     }
 }
@@ -90,7 +98,8 @@ static hn_status bind_output(binder *x, const hnb_output *o, hn_bound_output *ou
     HN_TRY(need_size(x, o->offset, &out->offset_bytes));
     HN_TRY(buffer_bytes(x, o->buffer, &capacity));
     if (!hn_mul_i64(out->offset_bytes, elem, &out->offset_bytes) ||
-        !hn_add_i64(out->offset_bytes, out->extent_bytes, &end) || (out->extent_bytes && end > capacity))
+        !hn_add_i64(out->offset_bytes, out->extent_bytes, &end) ||
+        (out->extent_bytes && end > capacity))
         return HN_ERROR(HN_CORRUPT, "output '%s' reaches beyond its buffer", name);
     if (!o->is_mutation || o->target_input >= 0) return NULL;
     int64_t target_bytes;
@@ -119,7 +128,8 @@ static hn_status check_temp(const binder *x, uint32_t buffer, int64_t bytes) {
     int64_t offset, end;
     const hn_place place = hn_place_of(x->m, x->b->buffers[buffer].device);
     HN_TRY(need_size(x, x->b->buffers[buffer].offset, &offset));
-    if (!hn_add_i64(offset, bytes, &end) || end > (int64_t)x->bound->workspace_bytes[place] || offset % 64)
+    if (!hn_add_i64(offset, bytes, &end) || end > (int64_t)x->bound->workspace_bytes[place] ||
+        offset % 64)
         return HN_ERROR(HN_CORRUPT, "buffer %u lies outside the workspace", buffer);
     return NULL;
 }
@@ -131,15 +141,16 @@ static hn_status size_buffer(binder *x, uint32_t buffer) {
     HN_TRY(hn_bound_buffer_check(x->m, x->bound, buffer));
     if (f->kind == HNB_BUFFER_INPUT || f->kind == HNB_BUFFER_CONSTANT) return NULL;
     if (f->kind == HNB_BUFFER_TEMP) return check_temp(x, buffer, bytes);
-    if (f->kind == HNB_BUFFER_SLOT)
-        return hn_context_grow_slot(x->m, x->c, f->source, bytes ? (size_t)bytes : 1); /* of a later stage: there is a context */
+    if (f->kind == HNB_BUFFER_SLOT) /* of a later stage: there is a context */
+        return hn_context_grow_slot(x->m, x->c, f->source, bytes ? (size_t)bytes : 1);
     x->bound->block_bytes[x->m->io_of[buffer] - x->b->inputs_count] = bytes;
     return NULL;
 }
 
 static hn_status size_buffers(binder *x) {
     const hn_stage_list *list = &x->m->stages.buffers;
-    for (uint32_t k = list->of ? list->first[x->stage] : 1; k < (list->of ? list->first[x->stage + 1] : x->b->buffers_count); k++)
+    for (uint32_t k = list->of ? list->first[x->stage] : 1;
+         k < (list->of ? list->first[x->stage + 1] : x->b->buffers_count); k++)
         HN_TRY(size_buffer(x, list->of ? list->items[k] : k));
     return NULL;
 }
@@ -147,11 +158,14 @@ static hn_status size_buffers(binder *x) {
 /* ---- steps ---- */
 
 /* Where in its buffer an operand starts, in bytes, and how many lie there and behind. */
-static hn_status place_operand(const binder *x, uint32_t buffer, uint32_t offset_node, uint32_t elem_bytes, hn_ext_room *out) {
+static hn_status place_operand(const binder *x, uint32_t buffer, uint32_t offset_node,
+                               uint32_t elem_bytes, hn_ext_room *out) {
     int64_t offset, capacity;
     HN_TRY(buffer_bytes(x, buffer, &capacity));
     if (capacity) HN_TRY(need_size(x, offset_node, &offset));
-    else offset = 0; /* of no elements the first may be anywhere: reversed, it is one before the beginning */
+    else
+        offset =
+            0; /* of no elements the first may be anywhere: reversed, it is one before the beginning */
     if (!hn_mul_i64(offset, elem_bytes, &offset) || offset > capacity)
         return HN_ERROR(HN_CORRUPT, "an operand starts beyond its buffer %u", buffer);
     *out = (hn_ext_room){.before = offset, .behind = capacity - offset};
@@ -164,9 +178,11 @@ static void *address_now(const binder *x, uint32_t buffer, int64_t at) {
     const hn_place place = hn_place_of(x->m, f->device);
     switch (f->kind) {
     case HNB_BUFFER_SLOT: return hn_address(x->c->slots[f->source].memory, at);
-    case HNB_BUFFER_TEMP: return hn_address(x->c->places[place].workspace.memory, at + x->bound->values[f->offset]);
+    case HNB_BUFFER_TEMP:
+        return hn_address(x->c->places[place].workspace.memory, at + x->bound->values[f->offset]);
     case HNB_BUFFER_CONSTANT:
-        return hn_address(hn_storage_at(x->m, x->weights, x->c->state, buffer), at + (int64_t)f->byte_offset);
+        return hn_address(hn_storage_at(x->m, x->weights, x->c->state, buffer),
+                          at + (int64_t)f->byte_offset);
     default: return hn_address(x->c->io[x->m->io_of[buffer]], at);
     }
 }
@@ -174,11 +190,13 @@ static void *address_now(const binder *x, uint32_t buffer, int64_t at) {
 /* The bytes of a storage that the program does not change. */
 static uint8_t *weights_at(const binder *x, uint32_t buffer) {
     const uint32_t storage = x->b->buffers[buffer].source;
-    return hn_buffer_is_remote(x->m, buffer) ? hn_block_data(x->weights->copies[storage]) : x->weights->storages[storage];
+    return hn_buffer_is_remote(x->m, buffer) ? hn_block_data(x->weights->copies[storage])
+                                             : x->weights->storages[storage];
 }
 
 /* Writes the address of a buffer, now or by a patch. */
-static hn_status resolve(binder *x, uint32_t buffer, uint32_t offset_node, uint32_t elem_bytes, void **slot) {
+static hn_status resolve(binder *x, uint32_t buffer, uint32_t offset_node, uint32_t elem_bytes,
+                         void **slot) {
     const hnb_buffer *f = &x->b->buffers[buffer];
     hn_ext_room room;
     HN_TRY(place_operand(x, buffer, offset_node, elem_bytes, &room));
@@ -186,24 +204,30 @@ static hn_status resolve(binder *x, uint32_t buffer, uint32_t offset_node, uint3
     if (x->c) { /* so it is for a slot, which is of a later stage */
         *slot = address_now(x, buffer, offset);
     } else if (f->kind == HNB_BUFFER_CONSTANT && x->b->storages[f->source].is_mutable) {
-        HN_PUSH(x->arena, &x->bound->state_patches, ((hn_run_patch){slot, f->source, (int64_t)f->byte_offset + offset}));
+        HN_PUSH(x->arena, &x->bound->state_patches,
+                ((hn_run_patch){slot, f->source, (int64_t)f->byte_offset + offset}));
     } else if (f->kind == HNB_BUFFER_CONSTANT) {
         *slot = hn_address(weights_at(x, buffer), (int64_t)f->byte_offset + offset);
     } else if (f->kind == HNB_BUFFER_TEMP) {
         HN_PUSH(x->arena, &x->bound->temp_patches,
-                ((hn_run_patch){slot, hn_place_of(x->m, f->device), x->bound->values[f->offset] + offset}));
+                ((hn_run_patch){slot, hn_place_of(x->m, f->device),
+                                x->bound->values[f->offset] + offset}));
     } else {
-        HN_PUSH(x->arena, &x->bound->io_patches, ((hn_run_patch){slot, x->m->io_of[buffer], offset}));
+        HN_PUSH(x->arena, &x->bound->io_patches,
+                ((hn_run_patch){slot, x->m->io_of[buffer], offset}));
     }
     return NULL;
 }
 
 static hn_status too_large(const char *what, size_t bytes) {
-    return HN_ERROR(HN_INVALID_ARGUMENT, "the inputs are too large: kernels need %zu bytes of scratch for each %s", bytes, what);
+    return HN_ERROR(HN_INVALID_ARGUMENT,
+                    "the inputs are too large: kernels need %zu bytes of scratch for each %s",
+                    bytes, what);
 }
 
 /* How many groups there are in all, and the scratch memory of all of them. */
-static hn_status count_groups(binder *x, const int64_t *groups, int64_t scratch, long long *out_count) {
+static hn_status count_groups(binder *x, const int64_t *groups, int64_t scratch,
+                              long long *out_count) {
     int64_t count = groups[0], all;
     if (!hn_mul_i64(count, groups[1], &count) || !hn_mul_i64(count, groups[2], &count) ||
         !hn_mul_i64(count, scratch, &all) || (uint64_t)all > SIZE_MAX / 4)
@@ -214,7 +238,8 @@ static hn_status count_groups(binder *x, const int64_t *groups, int64_t scratch,
 }
 
 /* What the table is asked to launch; nothing if the walk calls the kernel itself. */
-static hn_status resolve_launch(binder *x, const hnb_step *step, int64_t scratch, hn_run_step *out) {
+static hn_status resolve_launch(binder *x, const hnb_step *step, int64_t scratch,
+                                hn_run_step *out) {
     const hnb_launch *l = hn_bundle_launch(x->b, step, x->m->target);
     int64_t shared, groups[3], extent = out->extent;
     if (hn_kernel_is_direct(x->m, out)) return NULL;
@@ -243,14 +268,17 @@ static hn_status resolve_kernel(binder *x, const hnb_step *step, hn_run_step *ou
     HN_TRY(need_size(x, launch->scratch, &scratch));
     out->extent = extent;
     int64_t chunks = extent / launch->grain;
-    out->chunks = chunks < 2 ? 1 : chunks < x->bound->threads ? (uint32_t)chunks : (uint32_t)x->bound->threads;
+    out->chunks = chunks < 2                   ? 1
+                  : chunks < x->bound->threads ? (uint32_t)chunks
+                                               : (uint32_t)x->bound->threads;
     long long *params = x->bound->params + launch->params;
     out->params = params;
     for (uint32_t k = 0; k < launch->param_count; k++) {
         HN_TRY(need(x, x->b->params[launch->params + k], &value));
         params[k] = value;
     }
-    if (!launch->block[0] && (size_t)scratch > x->bound->scratch_stride) x->bound->scratch_stride = (size_t)scratch;
+    if (!launch->block[0] && (size_t)scratch > x->bound->scratch_stride)
+        x->bound->scratch_stride = (size_t)scratch;
     HN_TRY(resolve_launch(x, step, scratch, out));
     hn_kernel_set(x->m, out, __atomic_load_n(&x->m->kernels[step->kernel], __ATOMIC_ACQUIRE));
     return NULL;
@@ -276,7 +304,9 @@ static hn_status resolve_extern(binder *x, const hnb_step *step, hn_run_step *ou
     bool same;
     for (uint32_t k = 0; k < step->operand_count; k++) {
         const hnb_operand *o = &b->operands[step->operands + k];
-        if (o->buffer) HN_TRY(place_operand(x, o->buffer, o->offset, hn_bundle_dtype_bytes(o->dtype), &rooms[k]));
+        if (o->buffer)
+            HN_TRY(
+                place_operand(x, o->buffer, o->offset, hn_bundle_dtype_bytes(o->dtype), &rooms[k]));
     }
     HN_TRY(read_params(x, step, params, &same));
     same = same && memcmp(call->rooms, rooms, sizeof rooms) == 0;
@@ -303,11 +333,14 @@ static hn_status resolve_extern(binder *x, const hnb_step *step, hn_run_step *ou
     return NULL;
 }
 
-/* Which function of the table copies; the queue is that of the side that is not the host, if one is not. */
+/* Which function of the table copies; the queue is that of the side that is not the host, if one is
+ * not. */
 static hn_copy_fn copy_of(const hn_module *m, uint32_t to, uint32_t from) {
     const bool to_host = !hn_buffer_is_remote(m, to), from_host = !hn_buffer_is_remote(m, from);
     if (to_host && from_host) return m->host->ops->copy;
-    return to_host ? m->device->ops->copy_out : from_host ? m->device->ops->copy_in : m->device->ops->copy;
+    return to_host     ? m->device->ops->copy_out
+           : from_host ? m->device->ops->copy_in
+                       : m->device->ops->copy;
 }
 
 static hn_status resolve_copy(binder *x, const hnb_step *step, hn_run_step *out) {
@@ -327,16 +360,22 @@ static hn_status check_element(const binder *x, const hnb_step *step) {
     const uint32_t bytes = hn_bundle_dtype_bytes(o->dtype);
     hn_ext_room room;
     HN_TRY(place_operand(x, o->buffer, o->offset, bytes, &room));
-    return room.behind < bytes ? HN_ERROR(HN_CORRUPT, "an operand of one element lies outside its buffer %u", o->buffer) : NULL;
+    return room.behind < bytes
+               ? HN_ERROR(HN_CORRUPT, "an operand of one element lies outside its buffer %u",
+                          o->buffer)
+               : NULL;
 }
 
 static hn_status resolve_operands(binder *x, const hnb_step *step, hn_run_step *out) {
-    uint32_t first = step->kind == HNB_STEP_KERNEL ? hn_bundle_launch(x->b, step, x->m->target)->operands : step->operands;
+    uint32_t first = step->kind == HNB_STEP_KERNEL
+                         ? hn_bundle_launch(x->b, step, x->m->target)->operands
+                         : step->operands;
     if (step->kind == HNB_STEP_WAIT) return NULL;
     for (uint32_t i = 0; i < step->operand_count; i++) {
         const hnb_operand *operand = &x->b->operands[first + i];
         if (operand->buffer)
-            HN_TRY(resolve(x, operand->buffer, operand->offset, hn_bundle_dtype_bytes(operand->dtype), &out->args[i]));
+            HN_TRY(resolve(x, operand->buffer, operand->offset,
+                           hn_bundle_dtype_bytes(operand->dtype), &out->args[i]));
     }
     if (step->kind == HNB_STEP_KERNEL) return resolve_kernel(x, step, out);
     return step->kind == HNB_STEP_EXTERN ? resolve_extern(x, step, out) : check_element(x, step);
@@ -345,8 +384,10 @@ static hn_status resolve_operands(binder *x, const hnb_step *step, hn_run_step *
 static hn_status resolve_step(binder *x, uint32_t k) {
     const hnb_step *step = &x->b->steps[k];
     hn_run_step *out = &x->bound->steps[k];
-    hn_status status = step->kind == HNB_STEP_COPY ? resolve_copy(x, step, out) : resolve_operands(x, step, out);
-    out->kind = status ? HNB_STEP_NONE : step->kind; /* a step that is not worked out does not run */
+    hn_status status =
+        step->kind == HNB_STEP_COPY ? resolve_copy(x, step, out) : resolve_operands(x, step, out);
+    /* a step that is not worked out does not run */
+    out->kind = status ? HNB_STEP_NONE : step->kind;
     if (!status) return NULL;
     const char *node = hn_bundle_text(x->b, x->b->origins[step->origin].node);
     return *node ? hn_status_annotate(status, "node '%s'", node) : status;
@@ -368,13 +409,13 @@ static hn_status number_steps(binder *x) {
         const hnb_step *step = &b->steps[k];
         hn_ext_call *ext = step->kind == HNB_STEP_EXTERN ? &bound->exts[bound->ext_count++] : NULL;
         const bool is_cond = step->kind == HNB_STEP_COND; /* of others these numbers mean nothing */
-        bound->steps[k] = (hn_run_step){
-            .index = k,
-            .args = args,
-            .ext = ext,
-            .place = hn_place_of(x->m, step->device),
-            .then_count = is_cond ? step->then_count : 0,
-            .body_count = is_cond ? step->then_count + step->otherwise_count : 0};
+        bound->steps[k] =
+            (hn_run_step){.index = k,
+                          .args = args,
+                          .ext = ext,
+                          .place = hn_place_of(x->m, step->device),
+                          .then_count = is_cond ? step->then_count : 0,
+                          .body_count = is_cond ? step->then_count + step->otherwise_count : 0};
         args += hn_step_arg_count(step);
     }
     return NULL;
@@ -384,8 +425,10 @@ static hn_status number_steps(binder *x) {
 static hn_status add_scratch(binder *x) {
     hn_bound *bound = x->bound;
     size_t stride = hn_align_up(bound->scratch_stride, 64), all;
-    size_t *kernels = &bound->scratch_bytes[HN_PLACE_KERNELS], *host = &bound->scratch_bytes[hn_place_of_host(x->m)];
-    if (!hn_mul_size(stride, (size_t)bound->threads, &all) || all > SIZE_MAX / 4) return too_large("thread", stride);
+    size_t *kernels = &bound->scratch_bytes[HN_PLACE_KERNELS],
+           *host = &bound->scratch_bytes[hn_place_of_host(x->m)];
+    if (!hn_mul_size(stride, (size_t)bound->threads, &all) || all > SIZE_MAX / 4)
+        return too_large("thread", stride);
     bound->scratch_stride = stride;
     *kernels = all > bound->group_scratch ? all : bound->group_scratch;
     if (bound->ext_scratch > *host) *host = bound->ext_scratch;
@@ -394,7 +437,8 @@ static hn_status add_scratch(binder *x) {
 
 static hn_status resolve_steps(binder *x) {
     const hn_stage_list *list = &x->m->stages.steps;
-    for (uint32_t k = list->of ? list->first[x->stage] : 0; k < (list->of ? list->first[x->stage + 1] : x->b->steps_count); k++)
+    for (uint32_t k = list->of ? list->first[x->stage] : 0;
+         k < (list->of ? list->first[x->stage + 1] : x->b->steps_count); k++)
         HN_TRY(resolve_step(x, list->of ? list->items[k] : k));
     return add_scratch(x);
 }
@@ -430,7 +474,12 @@ hn_status hn_bound_create(hn_module *m, hn_context *c, hn_bound **out) {
     if (!bound) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for an execution context");
     hn_arena_init(&bound->arena);
     bound->threads = c->threads;
-    binder x = {.m = m, .b = &m->view, .bound = bound, .arena = &bound->arena, .weights = c->weights, .team = &c->team};
+    binder x = {.m = m,
+                .b = &m->view,
+                .bound = bound,
+                .arena = &bound->arena,
+                .weights = c->weights,
+                .team = &c->team};
     hn_status status = fill(&x, c->key);
     if (status) hn_bound_destroy(bound);
     else *out = bound;
@@ -451,7 +500,8 @@ void hn_bound_forget(const hn_module *m, hn_bound *bound) {
         const hn_stage_list *nodes = &m->stages.nodes, *steps = &m->stages.steps;
         if (!bound->stage_done[stage]) continue;
         bound->stage_done[stage] = 0;
-        for (uint32_t k = nodes->first[stage]; k < nodes->first[stage + 1]; k++) bound->bad[nodes->items[k]] = 1;
+        for (uint32_t k = nodes->first[stage]; k < nodes->first[stage + 1]; k++)
+            bound->bad[nodes->items[k]] = 1;
         for (uint32_t k = steps->first[stage]; k < steps->first[stage + 1]; k++)
             bound->steps[steps->items[k]].kind = HNB_STEP_NONE;
     }
@@ -463,26 +513,35 @@ static hn_status check_value(const binder *x, uint32_t symbol, int64_t value) {
     int64_t before = x->bound->symbols[symbol];
     if (x->bound->stage_done[x->stage])
         return before == value ? NULL
-                               : HN_ERROR(HN_INVALID_ARGUMENT, "%s is %" PRId64 " here, but was %" PRId64 " before; both must be equal",
+                               : HN_ERROR(HN_INVALID_ARGUMENT,
+                                          "%s is %" PRId64 " here, but was %" PRId64
+                                          " before; both must be equal",
                                           name, value, before);
     if (value >= s->lo && value <= s->hi) return NULL;
     bool low = value < s->lo;
-    return HN_ERROR(HN_INVALID_ARGUMENT, "%s, which depends on data, is %" PRId64 ", must be at %s %" PRId64, name, value,
-                    low ? "least" : "most", low ? s->lo : s->hi);
+    return HN_ERROR(HN_INVALID_ARGUMENT,
+                    "%s, which depends on data, is %" PRId64 ", must be at %s %" PRId64, name,
+                    value, low ? "least" : "most", low ? s->lo : s->hi);
 }
 
 hn_status hn_bound_define(hn_module *m, hn_context *c, uint32_t symbol, int64_t value) {
     hn_bound *bound = c->bounds[0];
     const hn_stage_list *nodes = &m->stages.nodes;
-    binder x = {.m = m, .b = &m->view, .bound = bound, .arena = &bound->arena, .team = &c->team, .c = c, .weights = c->weights,
+    binder x = {.m = m,
+                .b = &m->view,
+                .bound = bound,
+                .arena = &bound->arena,
+                .team = &c->team,
+                .c = c,
+                .weights = c->weights,
                 .stage = symbol - m->stages.first_symbol + 1};
     HN_TRY(check_value(&x, symbol, value));
     if (bound->stage_done[x.stage]) return NULL;
     bound->stage_done[x.stage] = 1;
     bound->symbols[symbol] = value;
     for (uint32_t k = nodes->first[x.stage]; k < nodes->first[x.stage + 1]; k++)
-        hn_bundle_eval_range(x.b, bound->symbols, x.b->symbols_count, nodes->items[k], nodes->items[k] + 1, bound->values,
-                             bound->bad);
+        hn_bundle_eval_range(x.b, bound->symbols, x.b->symbols_count, nodes->items[k],
+                             nodes->items[k] + 1, bound->values, bound->bad);
     HN_TRY(hn_guards_check(m, bound, x.stage));
     HN_TRY(size_buffers(&x));
     HN_TRY(bind_outputs(&x));

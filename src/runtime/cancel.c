@@ -24,6 +24,8 @@ void hn_cancel_reset(hn_cancel *cancel) {
     if (cancel) atomic_store_explicit(&cancel->is_set, false, memory_order_release);
 }
 
-bool hn_cancel_is_set(const hn_cancel *cancel) { return cancel && atomic_load_explicit(&cancel->is_set, memory_order_acquire); }
+bool hn_cancel_is_set(const hn_cancel *cancel) {
+    return cancel && atomic_load_explicit(&cancel->is_set, memory_order_acquire);
+}
 
 void hn_cancel_destroy(hn_cancel *cancel) { free(cancel); }

@@ -6,7 +6,9 @@
 
 #include <stdlib.h>
 
-static hn_status no_memory(void) { return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for an execution context"); }
+static hn_status no_memory(void) {
+    return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for an execution context");
+}
 
 static hn_status create_queues(const hn_module *m, hn_context *c) {
     const hn_queue_options options = {
@@ -32,8 +34,8 @@ static hn_status context_create(const hn_module *m, hn_context **out) {
     c->slots = calloc(m->stages.slot_count + 1u, sizeof *c->slots);
     *out = c;
     c->team = (hn_team){.executor = m->executor.run ? &m->executor : NULL};
-    const bool ok = c->key && c->io && c->laid_out && c->remote && c->homes && c->blocks && c->made && c->staged &&
-                    c->slots;
+    const bool ok = c->key && c->io && c->laid_out && c->remote && c->homes && c->blocks &&
+                    c->made && c->staged && c->slots;
     hn_status status = ok ? create_queues(m, c) : no_memory();
     if (status) hn_context_destroy(m, c);
     return status;
@@ -58,7 +60,8 @@ static void destroy_place(hn_dev *dev, hn_context_place *place) {
 void hn_context_destroy(const hn_module *m, hn_context *c) {
     forget_weights(c);
     for (uint32_t k = 0; k < m->place_count; k++) destroy_place(hn_place_dev(m, k), &c->places[k]);
-    for (uint32_t k = 0; c->laid_out && k < m->view.inputs_count; k++) hn_dev_free(m->host, c->laid_out[k].memory);
+    for (uint32_t k = 0; c->laid_out && k < m->view.inputs_count; k++)
+        hn_dev_free(m->host, c->laid_out[k].memory);
     for (uint32_t k = 0; c->remote && k < m->output_buffer_count + m->upload_count; k++)
         hn_dev_free(m->device, c->remote[k].memory);
     for (uint32_t k = 0; c->slots && k < m->stages.slot_count; k++)
@@ -106,7 +109,8 @@ void hn_context_give(hn_module *m, hn_context *c) {
         hn_dev_free(old->dev, old->memory);
     }
     pthread_mutex_lock(&m->lock);
-    if (HN_UNLIKELY(c->weights != m->weights)) { /* exchanged meanwhile: the old ones are held no longer than needed */
+    /* exchanged meanwhile: the old ones are held no longer than needed */
+    if (HN_UNLIKELY(c->weights != m->weights)) {
         pthread_mutex_unlock(&m->lock);
         forget_weights(c);
         pthread_mutex_lock(&m->lock);
@@ -140,7 +144,9 @@ void hn_contexts_forget(hn_module *m) {
 static bool find_bound(const hn_module *m, hn_context *c) {
     for (uint32_t k = 0; k < HN_CONTEXT_BOUNDS && c->bounds[k]; k++) {
         hn_bound *bound = c->bounds[k];
-        if (bound->threads != c->threads || (m->key_count && memcmp(bound->key, c->key, m->key_count * sizeof *c->key) != 0)) continue;
+        if (bound->threads != c->threads ||
+            (m->key_count && memcmp(bound->key, c->key, m->key_count * sizeof *c->key) != 0))
+            continue;
         for (; k > 0; k--) c->bounds[k] = c->bounds[k - 1];
         c->bounds[0] = bound;
         return true;
@@ -157,7 +163,8 @@ static void add_bound(hn_context *c, hn_bound *bound) {
 hn_status hn_kept_grow(hn_dev *dev, hn_kept *kept, size_t bytes) {
     if (bytes <= kept->cap) return NULL;
     uint8_t *fresh = hn_dev_alloc(dev, bytes);
-    if (!fresh) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for intermediates of %zu bytes", bytes);
+    if (!fresh)
+        return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for intermediates of %zu bytes", bytes);
     hn_dev_free(dev, kept->memory);
     *kept = (hn_kept){fresh, bytes};
     return NULL;
@@ -178,15 +185,16 @@ static hn_status grow_in_call(hn_context *c, hn_dev *dev, hn_kept *kept, size_t 
     return hn_kept_grow(dev, kept, bytes);
 }
 
-/* A program that this compiler made does not read a slot again that another buffer has taken over. Of another
- * program the steps that do so find memory. */
+/* A program that this compiler made does not read a slot again that another buffer has taken over.
+ * Of another program the steps that do so find memory. */
 hn_status hn_context_grow_slot(const hn_module *m, hn_context *c, uint32_t slot, size_t bytes) {
     return grow_in_call(c, hn_place_dev(m, m->slot_places[slot]), &c->slots[slot], bytes);
 }
 
 hn_status hn_context_grow_scratch(const hn_module *m, hn_context *c) {
     for (uint32_t k = 0; k < m->place_count; k++)
-        HN_TRY(grow_in_call(c, hn_place_dev(m, k), &c->places[k].scratch, c->bounds[0]->scratch_bytes[k]));
+        HN_TRY(grow_in_call(c, hn_place_dev(m, k), &c->places[k].scratch,
+                            c->bounds[0]->scratch_bytes[k]));
     return NULL;
 }
 
@@ -199,7 +207,8 @@ static hn_status place_temporaries(const hn_module *m, hn_context *c) {
         HN_TRY(hn_kept_grow(hn_place_dev(m, k), workspace, bound->workspace_bytes[k]));
         c->workspaces_id++;
     }
-    if (bound->workspaces_id == c->workspaces_id) return NULL; /* both 0: there may be nothing but empty temporaries */
+    /* both 0: there may be nothing but empty temporaries */
+    if (bound->workspaces_id == c->workspaces_id) return NULL;
     for (uint32_t k = 0; k < bound->temp_patches.count; k++) {
         const hn_run_patch *patch = &bound->temp_patches.items[k];
         *patch->slot = hn_address(c->places[patch->io].workspace.memory, patch->offset_bytes);
@@ -211,7 +220,8 @@ static hn_status place_temporaries(const hn_module *m, hn_context *c) {
 static void count_binding(hn_module *m, const hn_context *c) {
     uint64_t bytes = 0;
     size_t blocks = 0, sum;
-    for (uint32_t k = 0; k < m->place_count; k++) bytes += c->places[k].workspace.cap + c->places[k].scratch.cap;
+    for (uint32_t k = 0; k < m->place_count; k++)
+        bytes += c->places[k].workspace.cap + c->places[k].scratch.cap;
     for (uint32_t k = 0; k < m->output_buffer_count; k++)
         blocks = hn_add_size(blocks, (size_t)c->bounds[0]->block_bytes[k], &sum) ? sum : SIZE_MAX;
     pthread_mutex_lock(&m->lock);
@@ -221,12 +231,14 @@ static void count_binding(hn_module *m, const hn_context *c) {
     hn_block_pool_limit(m->blocks, blocks);
 }
 
-hn_status hn_context_bind(hn_module *m, hn_context *c, hn_tensor *const *inputs, uint32_t input_count) {
+hn_status hn_context_bind(hn_module *m, hn_context *c, hn_tensor *const *inputs,
+                          uint32_t input_count) {
     HN_TRY(hn_inputs_check(m, inputs, input_count, c->key));
     bool is_new = !find_bound(m, c);
     if (is_new) {
         hn_bound *bound;
-        if (m->place_count > 1) HN_TRY(hn_weights_upload(m, c->weights, c->places[HN_PLACE_KERNELS].queue));
+        if (m->place_count > 1)
+            HN_TRY(hn_weights_upload(m, c->weights, c->places[HN_PLACE_KERNELS].queue));
         HN_TRY(hn_bound_create(m, c, &bound));
         add_bound(c, bound);
     }

@@ -1,6 +1,6 @@
-/* copy.c: strided copies. Dimensions of size 1 are dropped, neighbours that are one run of memory in both
- * blocks are merged, and the dimension with the smallest steps goes innermost, so that most copies end in
- * memcpy. */
+/* copy.c: strided copies. Dimensions of size 1 are dropped, neighbours that are one run of memory
+ * in both blocks are merged, and the dimension with the smallest steps goes innermost, so that most
+ * copies end in memcpy. */
 #include "runtime/copy.h"
 
 #include "henry/tensor.h"
@@ -12,12 +12,13 @@ typedef struct dim {
 } dim;
 
 /* Row loop for one element width: the compiler vectorises it when a stride is 1. */
-#define DEFINE_ROW(name, type)                                                                                 \
-    static void name(type *to, int64_t to_stride, const type *from, int64_t from_stride, int64_t n) {          \
-        if (to_stride == 1)                                                                                    \
-            for (int64_t i = 0; i < n; i++) to[i] = from[i * from_stride];                                     \
-        else                                                                                                   \
-            for (int64_t i = 0; i < n; i++) to[i * to_stride] = from[i * from_stride];                         \
+#define DEFINE_ROW(name, type)                                                                     \
+    static void name(type *to, int64_t to_stride, const type *from, int64_t from_stride,           \
+                     int64_t n) {                                                                  \
+        if (to_stride == 1)                                                                        \
+            for (int64_t i = 0; i < n; i++) to[i] = from[i * from_stride];                         \
+        else                                                                                       \
+            for (int64_t i = 0; i < n; i++) to[i * to_stride] = from[i * from_stride];             \
     }
 DEFINE_ROW(copy_row_1, uint8_t)
 DEFINE_ROW(copy_row_2, uint16_t)
@@ -41,7 +42,8 @@ static void copy_row(uint8_t *to, const uint8_t *from, const dim *d, size_t elem
         copy_row_8((uint64_t *)to, d->to, (const uint64_t *)from, d->from, d->size);
     } else {
         for (int64_t i = 0; i < d->size; i++)
-            memcpy(to + i * d->to * (int64_t)elem_bytes, from + i * d->from * (int64_t)elem_bytes, elem_bytes);
+            memcpy(to + i * d->to * (int64_t)elem_bytes, from + i * d->from * (int64_t)elem_bytes,
+                   elem_bytes);
     }
 }
 
@@ -53,8 +55,8 @@ static uint32_t simplify(dim *dims, const int64_t *to_strides, const int64_t *fr
         /* Insertion sort, outermost first: by the target's steps, then the source's. */
         dim next = {sizes[d], to_strides[d], from_strides[d]};
         uint32_t k = n++;
-        for (;
-             k > 0 && (dims[k - 1].to < next.to || (dims[k - 1].to == next.to && dims[k - 1].from < next.from));
+        for (; k > 0 && (dims[k - 1].to < next.to ||
+                         (dims[k - 1].to == next.to && dims[k - 1].from < next.from));
              k--)
             dims[k] = dims[k - 1];
         dims[k] = next;
@@ -76,8 +78,9 @@ void hn_packed_strides(const int64_t *sizes, uint32_t rank, int64_t *out_strides
     for (uint32_t d = rank; d-- > 0; step *= sizes[d]) out_strides[d] = step;
 }
 
-void hn_copy_strided(void *to, const int64_t *to_strides, const void *from, const int64_t *from_strides,
-                     const int64_t *sizes, uint32_t rank, size_t elem_bytes) {
+void hn_copy_strided(void *to, const int64_t *to_strides, const void *from,
+                     const int64_t *from_strides, const int64_t *sizes, uint32_t rank,
+                     size_t elem_bytes) {
     dim dims[HN_TENSOR_MAX_RANK];
     int64_t index[HN_TENSOR_MAX_RANK] = {0};
     for (uint32_t d = 0; d < rank; d++)

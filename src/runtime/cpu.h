@@ -6,8 +6,8 @@
 
 #include <stdbool.h>
 
-/* Whether the CPU, and the operating system for wide registers, supports a feature by gcc's name ("avx2").
- * False for names that are not known. */
+/* Whether the CPU, and the operating system for wide registers, supports a feature by gcc's name
+ * ("avx2"). False for names that are not known. */
 bool hn_cpu_has(hn_str feature);
 
 #endif

@@ -1,5 +1,5 @@
-/* hooks.c: what is called around the steps of a run: the list of a module, the calls around one step,
- * and the operands of a step for those who look at them. */
+/* hooks.c: what is called around the steps of a run: the list of a module, the calls around one
+ * step, and the operands of a step for those who look at them. */
 #include "runtime/module_impl.h"
 
 #include "base/checked.h"
@@ -67,9 +67,12 @@ void hn_hooks_take(hn_module *m, hn_context *c) {
 
 /* ---- around one step ---- */
 
-_Static_assert(HN_MODULE_STEP_KERNEL == (int)HNB_STEP_KERNEL && HN_MODULE_STEP_EXTERN == (int)HNB_STEP_EXTERN &&
-                   HN_MODULE_STEP_COPY == (int)HNB_STEP_COPY && HN_MODULE_STEP_ASSERT == (int)HNB_STEP_ASSERT &&
-                   HN_MODULE_STEP_COND == (int)HNB_STEP_COND && HN_MODULE_STEP_DEFINE == (int)HNB_STEP_DEFINE &&
+_Static_assert(HN_MODULE_STEP_KERNEL == (int)HNB_STEP_KERNEL &&
+                   HN_MODULE_STEP_EXTERN == (int)HNB_STEP_EXTERN &&
+                   HN_MODULE_STEP_COPY == (int)HNB_STEP_COPY &&
+                   HN_MODULE_STEP_ASSERT == (int)HNB_STEP_ASSERT &&
+                   HN_MODULE_STEP_COND == (int)HNB_STEP_COND &&
+                   HN_MODULE_STEP_DEFINE == (int)HNB_STEP_DEFINE &&
                    HN_MODULE_STEP_WAIT == (int)HNB_STEP_WAIT,
                "the kinds of henry/module.h are those of the format");
 
@@ -85,7 +88,8 @@ static hn_step_info describe(const hn_module *m, const hn_context *c, uint32_t i
                           .source = hn_bundle_text(&m->view, origin->source),
                           .operand_count = hn_step_arg_count(step),
                           .device = {.kind = dev->ops->kind, .number = dev->number},
-                          .queue = dev->ops->handle ? dev->ops->handle(c->places[place].queue) : NULL};
+                          .queue =
+                              dev->ops->handle ? dev->ops->handle(c->places[place].queue) : NULL};
 }
 
 hn_status hn_hooks_before(const hn_module *m, const hn_context *c, const hn_run_step *s,
@@ -107,8 +111,7 @@ hn_status hn_hooks_after(hn_step_run *run, bool has_failed) {
     run->is_after = true;
     for (uint32_t k = run->first; k < run->c->hooks.count; k++) {
         const hn_step_hook *hook = &run->c->hooks.items[k];
-        hn_status status =
-            hook->after ? hook->after(hook->user, &run->info, &run->notes[k]) : NULL;
+        hn_status status = hook->after ? hook->after(hook->user, &run->info, &run->notes[k]) : NULL;
         if (!status) continue;
         run->info.has_failed = true;
         if (first) hn_status_free(status);
@@ -129,8 +132,8 @@ static const char *name_of(const hn_module *m, uint32_t buffer) {
     return "";
 }
 
-/* No: of a step whose sizes nothing in the program has told, which cannot run; and of what is only read
- * at the beginning, because later steps may have used the memory for something else. */
+/* No: of a step whose sizes nothing in the program has told, which cannot run; and of what is only
+ * read at the beginning, because later steps may have used the memory for something else. */
 static bool can_read(const hn_step_run *run) {
     const hn_module_step_kind kind = run->info.kind;
     if (run->s->kind == HNB_STEP_NONE) return false;
@@ -140,7 +143,8 @@ static bool can_read(const hn_step_run *run) {
 /* Of a tensor of known sizes, which lies inside its memory. */
 static int64_t extent_of(const hn_bound_buffer *b) {
     int64_t bytes;
-    hn_status status = hn_extent_bytes(b->rank, b->sizes, b->strides, hn_bundle_dtype_bytes(b->dtype), &bytes);
+    hn_status status =
+        hn_extent_bytes(b->rank, b->sizes, b->strides, hn_bundle_dtype_bytes(b->dtype), &bytes);
     const bool is_known = !status;
     hn_status_free(status);
     return is_known ? bytes : 0;
@@ -156,15 +160,16 @@ hn_status hn_step_operand_get(const hn_step_info *step, uint32_t operand, hn_ste
     hn_bound_buffer b;
     *out = (hn_step_operand){.name = ""};
     if (!hn_bound_arg_get(run->m, run->c->bounds[0], step->index, operand, &b)) return NULL;
-    *out = (hn_step_operand){.buffer = b.buffer,
-                             .name = name_of(run->m, b.buffer),
-                             .is_written = b.is_written,
-                             .has_shape = b.is_known,
-                             .type = b.dtype,
-                             .device = {.kind = b.device, .number = run->m->devices[b.device]->number},
-                             .rank = b.rank,
-                             .data = hn_address(run->s->args[operand], -b.offset_bytes),
-                             .offset_bytes = b.offset_bytes};
+    *out =
+        (hn_step_operand){.buffer = b.buffer,
+                          .name = name_of(run->m, b.buffer),
+                          .is_written = b.is_written,
+                          .has_shape = b.is_known,
+                          .type = b.dtype,
+                          .device = {.kind = b.device, .number = run->m->devices[b.device]->number},
+                          .rank = b.rank,
+                          .data = hn_address(run->s->args[operand], -b.offset_bytes),
+                          .offset_bytes = b.offset_bytes};
     if (!can_read(run)) out->data = NULL;
     if (b.is_known) out->bytes = extent_of(&b);
     memcpy(out->sizes, b.sizes, sizeof out->sizes);
@@ -177,7 +182,8 @@ hn_status hn_step_operand_read(const hn_step_info *step, uint32_t operand, void 
     HN_REQUIRE(to, "out");
     HN_TRY(hn_step_operand_get(step, operand, &o));
     if (!o.data || (uint64_t)o.bytes < bytes)
-        return HN_ERROR(HN_INVALID_ARGUMENT, "operand %u of the step has %lld bytes to read, not %zu", operand,
+        return HN_ERROR(HN_INVALID_ARGUMENT,
+                        "operand %u of the step has %lld bytes to read, not %zu", operand,
                         o.data ? (long long)o.bytes : 0, bytes);
     const hn_step_run *run = step->run;
     const hn_place place = hn_place_of(run->m, o.device.kind);

@@ -1,19 +1,28 @@
-/* index_fault.c: looks through the indices of a kernel for one that is out of bounds. See index_fault.h.
+/* index_fault.c: looks through the indices of a kernel for one that is out of bounds. See
+ * index_fault.h.
  *
- * All of the buffer is looked at, also where the kernel reads a part of it. What is found there would be blamed although another
- * value was at fault; both are out of bounds, and no other index is. */
+ * All of the buffer is looked at, also where the kernel reads a part of it. What is found there
+ * would be blamed although another value was at fault; both are out of bounds, and no other index
+ * is. */
 #include "runtime/index_fault.h"
 
 #include "base/checked.h"
 
-static bool is_integer(uint32_t type) { return type == HN_I64 || type == HN_I32 || type == HN_I16 || type == HN_I8 || type == HN_U8 || type == HN_BOOL; }
+static bool is_integer(uint32_t type) {
+    return type == HN_I64 || type == HN_I32 || type == HN_I16 || type == HN_I8 || type == HN_U8 ||
+           type == HN_BOOL;
+}
 
-/* The address that the kernel was given for an operand of the step: another target may take them in another order. */
-static const uint8_t *address_of(const hn_module *m, const hn_run_step *s, const hnb_operand *operand) {
+/* The address that the kernel was given for an operand of the step: another target may take them in
+ * another order. */
+static const uint8_t *address_of(const hn_module *m, const hn_run_step *s,
+                                 const hnb_operand *operand) {
     const hnb_step *step = &m->view.steps[s->index];
-    const hnb_operand *given = &m->view.operands[hn_bundle_launch(&m->view, step, m->target)->operands];
+    const hnb_operand *given =
+        &m->view.operands[hn_bundle_launch(&m->view, step, m->target)->operands];
     for (uint32_t k = 0; k < step->operand_count; k++)
-        if (given[k].buffer == operand->buffer && given[k].offset == operand->offset) return s->args[k];
+        if (given[k].buffer == operand->buffer && given[k].offset == operand->offset)
+            return s->args[k];
     return NULL;
 }
 
@@ -34,7 +43,9 @@ static int64_t count_of(const hn_module *m, const hn_bound *bound, const hnb_ope
 
 static const char *input_of(const hn_module *m, const hnb_operand *operand) {
     const hnb_buffer *buffer = &m->view.buffers[operand->buffer];
-    return buffer->kind == HNB_BUFFER_INPUT ? hn_bundle_text(&m->view, m->view.inputs[buffer->source].name) : "";
+    return buffer->kind == HNB_BUFFER_INPUT
+               ? hn_bundle_text(&m->view, m->view.inputs[buffer->source].name)
+               : "";
 }
 
 /* Whether one of `count` numbers is out of bounds. */
@@ -46,12 +57,14 @@ static bool search_some(const uint8_t *at, int64_t count, uint32_t type, hn_inde
     return out->is_found;
 }
 
-/* Whether a step behind `s` may have written to memory: a device tells of the fault when it has done more, and temporaries take
- * turns in one workspace. */
-static bool is_overwritten(const hn_module *m, const hn_context *c, const hn_run_step *s, uint32_t until, const uint8_t *at, int64_t bytes) {
+/* Whether a step behind `s` may have written to memory: a device tells of the fault when it has
+ * done more, and temporaries take turns in one workspace. */
+static bool is_overwritten(const hn_module *m, const hn_context *c, const hn_run_step *s,
+                           uint32_t until, const uint8_t *at, int64_t bytes) {
     for (uint32_t k = s->index + 1; k < until; k++) {
         const hn_run_step *later = &c->bounds[0]->steps[k];
-        for (uint32_t arg = 0; later->kind != HNB_STEP_NONE && arg < hn_step_arg_count(&m->view.steps[k]); arg++) {
+        for (uint32_t arg = 0;
+             later->kind != HNB_STEP_NONE && arg < hn_step_arg_count(&m->view.steps[k]); arg++) {
             hn_bound_buffer b;
             if (!hn_bound_arg_get(m, c->bounds[0], k, arg, &b) || !b.is_written) continue;
             const uint8_t *begin = hn_address(later->args[arg], -b.offset_bytes);
@@ -62,16 +75,18 @@ static bool is_overwritten(const hn_module *m, const hn_context *c, const hn_run
 }
 
 /* Piece by piece: the memory may be a device's. */
-static void search(const hn_module *m, const hn_context *c, const hn_run_step *s, const hnb_operand *operand, uint32_t until,
-                   hn_index_fault *out) {
+static void search(const hn_module *m, const hn_context *c, const hn_run_step *s,
+                   const hnb_operand *operand, uint32_t until, hn_index_fault *out) {
     enum { PIECE = 512 };
     uint64_t piece[PIECE];
     const uint8_t *at = address_of(m, s, operand);
-    const int64_t count = count_of(m, c->bounds[0], operand), elem = hn_bundle_dtype_bytes(operand->dtype);
+    const int64_t count = count_of(m, c->bounds[0], operand),
+                  elem = hn_bundle_dtype_bytes(operand->dtype);
     if (!at || is_overwritten(m, c, s, until, at, count * elem)) return;
     for (int64_t k = 0; k < count; k += PIECE) {
         const int64_t some = count - k < PIECE ? count - k : PIECE;
-        hn_status status = m->device->ops->read(c->places[HN_PLACE_KERNELS].queue, piece, at + k * elem, (size_t)(some * elem));
+        hn_status status = m->device->ops->read(c->places[HN_PLACE_KERNELS].queue, piece,
+                                                at + k * elem, (size_t)(some * elem));
         const bool is_read = !status;
         hn_status_free(status);
         if (!is_read || search_some((const uint8_t *)piece, some, operand->dtype, out)) break;
@@ -79,14 +94,16 @@ static void search(const hn_module *m, const hn_context *c, const hn_run_step *s
     if (out->is_found) out->input = input_of(m, operand);
 }
 
-bool hn_index_fault_find(const hn_module *m, const hn_context *c, const hn_run_step *s, uint32_t at, uint32_t until, hn_index_fault *out) {
+bool hn_index_fault_find(const hn_module *m, const hn_context *c, const hn_run_step *s, uint32_t at,
+                         uint32_t until, hn_index_fault *out) {
     const hnb_step *step = &m->view.steps[s->index];
     const uint32_t *params = &m->view.params[step->params + at];
     const hn_bound *bound = c->bounds[0];
     int64_t operand, extent, wraps, origin;
     *out = (hn_index_fault){.input = ""};
-    if (!value_of(bound, params[0], &operand) || !value_of(bound, params[1], &extent) || !value_of(bound, params[2], &wraps) ||
-        !value_of(bound, params[3], &origin) || origin < 0 || origin >= m->view.origins_count || extent < 0)
+    if (!value_of(bound, params[0], &operand) || !value_of(bound, params[1], &extent) ||
+        !value_of(bound, params[2], &wraps) || !value_of(bound, params[3], &origin) || origin < 0 ||
+        origin >= m->view.origins_count || extent < 0)
         return false;
     out->origin = (uint32_t)origin;
     out->lo = wraps ? -extent : 0;

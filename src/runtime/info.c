@@ -12,7 +12,8 @@ typedef struct filler {
     hn_strbuf texts;
     size_t *offsets; /* dims, symbols, guards */
     uint32_t at;
-    int64_t *symbols, *hints; /* values of the symbols and of all expressions when the model was exported */
+    /* values of the symbols and of all expressions when the model was exported */
+    int64_t *symbols, *hints;
     uint8_t *bad;
 } filler;
 
@@ -36,11 +37,15 @@ static uint32_t total_dims(const hn_bundle *b) {
     return total;
 }
 
-static void fill_value(filler *f, hn_module_value_info *info, hnb_str name, uint32_t kind, uint32_t dtype,
-                       uint32_t rank, uint32_t dims) {
+static void fill_value(filler *f, hn_module_value_info *info, hnb_str name, uint32_t kind,
+                       uint32_t dtype, uint32_t rank, uint32_t dims) {
     hn_module_dim *own = &f->m->dims[f->at];
-    *info = (hn_module_value_info){.name = hn_bundle_text(&f->m->view, name), .kind = (hn_module_value_kind)kind,
-                                   .type = (hn_scalar_type)dtype, .rank = rank, .sizes = own, .strides = own + rank};
+    *info = (hn_module_value_info){.name = hn_bundle_text(&f->m->view, name),
+                                   .kind = (hn_module_value_kind)kind,
+                                   .type = (hn_scalar_type)dtype,
+                                   .rank = rank,
+                                   .sizes = own,
+                                   .strides = own + rank};
     for (uint32_t d = 0; d < 2 * rank; d++) fill_dim(f, f->m->view.dims[dims + d], &own[d]);
 }
 
@@ -48,11 +53,12 @@ static void fill_values(filler *f) {
     const hn_bundle *b = &f->m->view;
     uint32_t out = 0;
     for (uint32_t k = 0; k < b->inputs_count; k++)
-        fill_value(f, &f->m->input_infos[k], b->inputs[k].name, b->inputs[k].kind, b->inputs[k].dtype,
-                   b->inputs[k].rank, b->inputs[k].dims);
+        fill_value(f, &f->m->input_infos[k], b->inputs[k].name, b->inputs[k].kind,
+                   b->inputs[k].dtype, b->inputs[k].rank, b->inputs[k].dims);
     for (uint32_t k = 0; k < b->outputs_count; k++) {
         const hnb_output *o = &b->outputs[k];
-        if (!o->is_mutation) fill_value(f, &f->m->output_infos[out++], o->name, o->kind, o->dtype, o->rank, o->dims);
+        if (!o->is_mutation)
+            fill_value(f, &f->m->output_infos[out++], o->name, o->kind, o->dtype, o->rank, o->dims);
         else if (o->target_input >= 0) f->m->input_infos[o->target_input].is_changed = true;
     }
 }
@@ -63,7 +69,8 @@ static void fill_symbol(filler *f, const hnb_symbol *s) {
     if (s->input != HNB_BY_STEP) {
         if (s->coeff != 1) hn_strbuf_printf(&f->texts, "%lld*", (long long)s->coeff);
         hn_strbuf_puts(&f->texts, hn_bundle_text(&f->m->view, s->name));
-        if (s->rest) hn_strbuf_puts(&f->texts, " + "), hn_bundle_expr_print(&f->m->view, s->rest, &f->texts);
+        if (s->rest)
+            hn_strbuf_puts(&f->texts, " + "), hn_bundle_expr_print(&f->m->view, s->rest, &f->texts);
     }
     end_text(f);
 }
@@ -78,7 +85,8 @@ static void fill_texts(filler *f) {
     }
 }
 
-/* The values of all expressions for the inputs of the export; unknown from the first symbol on that has none. */
+/* The values of all expressions for the inputs of the export; unknown from the first symbol on that
+ * has none. */
 static void find_hints(filler *f) {
     const hn_bundle *b = &f->m->view;
     uint32_t known = 0;
@@ -95,8 +103,10 @@ static hn_status place_texts(filler *f) {
     HN_TRY(hn_strbuf_status(&f->texts));
     m->texts = f->texts.ptr; /* taken */
     for (uint32_t k = 0; k < dims; k++) m->dims[k].text = m->texts + f->offsets[k];
-    for (uint32_t k = 0; k < m->view.symbols_count; k++) m->symbol_texts[k] = m->texts + f->offsets[dims + k];
-    for (uint32_t k = 0; k < m->view.guards_count; k++) m->guard_texts[k] = m->texts + f->offsets[dims + m->view.symbols_count + k];
+    for (uint32_t k = 0; k < m->view.symbols_count; k++)
+        m->symbol_texts[k] = m->texts + f->offsets[dims + k];
+    for (uint32_t k = 0; k < m->view.guards_count; k++)
+        m->guard_texts[k] = m->texts + f->offsets[dims + m->view.symbols_count + k];
     return NULL;
 }
 
@@ -113,8 +123,8 @@ static hn_status fill_infos(filler *f) {
     m->guard_texts = calloc(b->guards_count + 1u, sizeof *m->guard_texts);
     m->input_infos = calloc(b->inputs_count + 1u, sizeof *m->input_infos);
     m->output_infos = calloc(b->outputs_count + 1u, sizeof *m->output_infos);
-    if (!f->offsets || !f->symbols || !f->hints || !f->bad || !m->dims || !m->symbol_texts || !m->guard_texts || !m->input_infos ||
-        !m->output_infos)
+    if (!f->offsets || !f->symbols || !f->hints || !f->bad || !m->dims || !m->symbol_texts ||
+        !m->guard_texts || !m->input_infos || !m->output_infos)
         return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to load a module");
     find_hints(f);
     fill_values(f);
@@ -139,13 +149,15 @@ uint32_t hn_module_input_count(const hn_module *m) { return !m ? 0 : m->view.inp
 uint32_t hn_module_output_count(const hn_module *m) { return !m ? 0 : m->output_count; }
 
 hn_status hn_out_of_range(const char *what, uint32_t index, uint32_t count) {
-    return HN_ERROR(HN_INVALID_ARGUMENT, "there is no %s %u; the module has %u", what, index, count);
+    return HN_ERROR(HN_INVALID_ARGUMENT, "there is no %s %u; the module has %u", what, index,
+                    count);
 }
 
 hn_status hn_module_input_info(const hn_module *m, uint32_t index, hn_module_value_info *out) {
     HN_REQUIRE(m, "module");
     HN_REQUIRE(out, "out");
-    if (index >= hn_module_input_count(m)) return hn_out_of_range("input", index, hn_module_input_count(m));
+    if (index >= hn_module_input_count(m))
+        return hn_out_of_range("input", index, hn_module_input_count(m));
     *out = m->input_infos[index];
     return NULL;
 }
@@ -153,7 +165,8 @@ hn_status hn_module_input_info(const hn_module *m, uint32_t index, hn_module_val
 hn_status hn_module_output_info(const hn_module *m, uint32_t index, hn_module_value_info *out) {
     HN_REQUIRE(m, "module");
     HN_REQUIRE(out, "out");
-    if (index >= hn_module_output_count(m)) return hn_out_of_range("output", index, hn_module_output_count(m));
+    if (index >= hn_module_output_count(m))
+        return hn_out_of_range("output", index, hn_module_output_count(m));
     *out = m->output_infos[index];
     return NULL;
 }
@@ -169,7 +182,8 @@ uint32_t hn_module_mutation_count(const hn_module *m) {
     return !m ? 0 : m->view.outputs_count - hn_module_output_count(m);
 }
 
-hn_status hn_module_mutation_info_get(const hn_module *m, uint32_t index, hn_module_mutation_info *out) {
+hn_status hn_module_mutation_info_get(const hn_module *m, uint32_t index,
+                                      hn_module_mutation_info *out) {
     HN_REQUIRE(m, "module");
     HN_REQUIRE(out, "out");
     const hnb_output *mutation = mutation_at(m, index);
@@ -193,7 +207,8 @@ void hn_module_stats_get(hn_module *m, hn_module_stats *out) {
 void hn_module_device_get(const hn_module *m, hn_module_device_info *out) {
     if (out) *out = (hn_module_device_info){.name = ""};
     if (!m || !out) return;
-    *out = (hn_module_device_info){.device = {.kind = m->device->ops->kind, .number = m->device->number},
-                                   .name = m->device->facts.name,
-                                   .memory_bytes = m->device->facts.memory_bytes};
+    *out = (hn_module_device_info){
+        .device = {.kind = m->device->ops->kind, .number = m->device->number},
+        .name = m->device->facts.name,
+        .memory_bytes = m->device->facts.memory_bytes};
 }

@@ -1,5 +1,5 @@
-/* inputs.c: checking what a caller gives, and solving the size symbols from it. Messages name the input, the
- * dimension, the constraint and the value. */
+/* inputs.c: checking what a caller gives, and solving the size symbols from it. Messages name the
+ * input, the dimension, the constraint and the value. */
 #include "runtime/module_impl.h"
 
 #include "base/checked.h"
@@ -23,8 +23,18 @@ static bool read_int(const hn_tensor *t, int64_t *out) {
     const void *data = hn_tensor_data(t);
     switch (hn_tensor_type(t)) {
     case HN_I64: memcpy(out, data, sizeof *out); return true;
-    case HN_I32: { int32_t v; memcpy(&v, data, sizeof v); *out = v; return true; }
-    case HN_I16: { int16_t v; memcpy(&v, data, sizeof v); *out = v; return true; }
+    case HN_I32: {
+        int32_t v;
+        memcpy(&v, data, sizeof v);
+        *out = v;
+        return true;
+    }
+    case HN_I16: {
+        int16_t v;
+        memcpy(&v, data, sizeof v);
+        *out = v;
+        return true;
+    }
     case HN_I8: *out = *(const int8_t *)data; return true;
     case HN_U8: *out = *(const uint8_t *)data; return true;
     default: return false;
@@ -46,12 +56,13 @@ static hn_status check_float(const hn_bundle *b, uint32_t k, const hn_tensor *t)
                          hn_scalar_type_name(hn_tensor_type(t)));
     }
     if (actual == expected || (isnan(actual) && isnan(expected))) return NULL;
-    return BAD_INPUT("input '%s' is %g, but the model was exported for %g", hn_input_name(b, k), actual,
-                     expected);
+    return BAD_INPUT("input '%s' is %g, but the model was exported for %g", hn_input_name(b, k),
+                     actual, expected);
 }
 
 /* A Python scalar of the signature: NULL, or the value that the model was exported with. */
-static hn_status check_scalar(const hn_bundle *b, uint32_t k, const hn_tensor *t, int64_t *out_value) {
+static hn_status check_scalar(const hn_bundle *b, uint32_t k, const hn_tensor *t,
+                              int64_t *out_value) {
     const hnb_input *in = &b->inputs[k];
     const char *name = hn_input_name(b, k);
     int64_t constant;
@@ -65,14 +76,16 @@ static hn_status check_scalar(const hn_bundle *b, uint32_t k, const hn_tensor *t
     switch (in->kind) {
     case HNB_VALUE_INT:
         if (!read_int(t, out_value))
-            return BAD_INPUT("input '%s' is an integer, got %s", name, hn_scalar_type_name(hn_tensor_type(t)));
+            return BAD_INPUT("input '%s' is an integer, got %s", name,
+                             hn_scalar_type_name(hn_tensor_type(t)));
         if (!hn_bundle_expr_const(b, in->expr, &constant) || constant == *out_value) return NULL;
-        return BAD_INPUT("input '%s' is %" PRId64 ", but the model was exported for %" PRId64, name, *out_value,
-                         constant);
+        return BAD_INPUT("input '%s' is %" PRId64 ", but the model was exported for %" PRId64, name,
+                         *out_value, constant);
     case HNB_VALUE_FLOAT: return check_float(b, k, t);
     case HNB_VALUE_BOOL:
         if (hn_tensor_type(t) != HN_BOOL)
-            return BAD_INPUT("input '%s' is a bool, got %s", name, hn_scalar_type_name(hn_tensor_type(t)));
+            return BAD_INPUT("input '%s' is a bool, got %s", name,
+                             hn_scalar_type_name(hn_tensor_type(t)));
         if ((*(const uint8_t *)hn_tensor_data(t) != 0) == (in->bits != 0)) return NULL;
         return BAD_INPUT("input '%s' is %s, but the model was exported for %s", name,
                          in->bits ? "false" : "true", in->bits ? "true" : "false");
@@ -88,9 +101,11 @@ static hn_status device_error(const hn_bundle *b, uint32_t k, const hn_tensor *t
                     hn_device_name(hn_device_ops_of_host()->kind));
 }
 
-hn_status hn_inputs_check(const hn_module *m, hn_tensor *const *inputs, uint32_t count, int64_t *out_key) {
+hn_status hn_inputs_check(const hn_module *m, hn_tensor *const *inputs, uint32_t count,
+                          int64_t *out_key) {
     const hn_bundle *b = &m->view;
-    if (count != b->inputs_count) return BAD_INPUT("the model takes %u inputs, got %u", b->inputs_count, count);
+    if (count != b->inputs_count)
+        return BAD_INPUT("the model takes %u inputs, got %u", b->inputs_count, count);
     for (uint32_t k = 0; k < count; k++) {
         const hnb_input *in = &b->inputs[k];
         const hn_tensor *t = inputs[k];
@@ -102,7 +117,8 @@ hn_status hn_inputs_check(const hn_module *m, hn_tensor *const *inputs, uint32_t
         if (!t) return BAD_INPUT("input '%s' is missing", hn_input_name(b, k));
         if ((uint32_t)hn_tensor_type(t) != in->dtype)
             return BAD_INPUT("input '%s' has type %s, must be %s", hn_input_name(b, k),
-                             hn_scalar_type_name(hn_tensor_type(t)), hn_bundle_dtype_name(in->dtype));
+                             hn_scalar_type_name(hn_tensor_type(t)),
+                             hn_bundle_dtype_name(in->dtype));
         if (hn_tensor_rank(t) != in->rank)
             return BAD_INPUT("input '%s' has %u dimensions, must have %u", hn_input_name(b, k),
                              hn_tensor_rank(t), in->rank);
@@ -116,7 +132,8 @@ hn_status hn_inputs_check(const hn_module *m, hn_tensor *const *inputs, uint32_t
 
 /* The dimension or value that a symbol is solved from. `key` was made by hn_inputs_check. */
 static int64_t source_of(const hn_bundle *b, const hnb_symbol *s, const int64_t *key) {
-    for (uint32_t k = 0; k < s->input; k++) key += b->inputs[k].kind == HNB_VALUE_TENSOR ? b->inputs[k].rank : 1;
+    for (uint32_t k = 0; k < s->input; k++)
+        key += b->inputs[k].kind == HNB_VALUE_TENSOR ? b->inputs[k].rank : 1;
     return s->dim == HNB_DIM_VALUE ? key[0] : key[s->dim];
 }
 
@@ -139,9 +156,10 @@ static hn_status range_error(const hn_bundle *b, const hnb_symbol *s, int64_t d,
     bool low = value < s->lo;
     hn_strbuf_init(&text);
     print_place(b, s, d, &text);
-    if (d != value) hn_strbuf_printf(&text, ", so %s is %" PRId64, hn_bundle_text(b, s->name), value);
-    hn_strbuf_printf(&text, ", must be at %s %" PRId64 " (%s)", low ? "least" : "most", low ? s->lo : s->hi,
-                     hn_bundle_text(b, s->name));
+    if (d != value)
+        hn_strbuf_printf(&text, ", so %s is %" PRId64, hn_bundle_text(b, s->name), value);
+    hn_strbuf_printf(&text, ", must be at %s %" PRId64 " (%s)", low ? "least" : "most",
+                     low ? s->lo : s->hi, hn_bundle_text(b, s->name));
     return text_error(&text);
 }
 
@@ -159,7 +177,8 @@ static hn_status solve_symbol(const hn_bundle *b, hn_bound *bound, uint32_t k) {
     int64_t d = source_of(b, s, bound->key), value = d;
     if (s->rest) {
         hn_bundle_eval(b, bound->symbols, k, bound->values, bound->bad);
-        if (bound->bad[s->rest] || !hn_sub_i64(d, bound->values[s->rest], &value)) return solve_error(b, s, d);
+        if (bound->bad[s->rest] || !hn_sub_i64(d, bound->values[s->rest], &value))
+            return solve_error(b, s, d);
     }
     if (s->coeff != 1) {
         int64_t quotient;
@@ -179,8 +198,8 @@ static hn_status size_error(const hn_bundle *b, const hn_bound *bound, uint32_t 
     hn_strbuf text;
     int64_t constant;
     hn_strbuf_init(&text);
-    hn_strbuf_printf(&text, "input '%s' dimension %u is %" PRId64 ", must be ", hn_input_name(b, input), d,
-                     actual);
+    hn_strbuf_printf(&text, "input '%s' dimension %u is %" PRId64 ", must be ",
+                     hn_input_name(b, input), d, actual);
     if (bound->bad[node]) hn_strbuf_puts(&text, "a size that is too large to compute");
     else hn_strbuf_i64(&text, bound->values[node]);
     if (!hn_bundle_expr_const(b, node, &constant))
@@ -198,9 +217,10 @@ static hn_status check_sizes(const hn_bundle *b, const hn_bound *bound) {
             if (bound->bad[node] || bound->values[node] != key[d])
                 return size_error(b, bound, k, d, node, key[d]);
         }
-        if (in->kind == HNB_VALUE_INT && (bound->bad[in->expr] || bound->values[in->expr] != key[0]))
-            return BAD_INPUT("input '%s' is %" PRId64 ", must be %" PRId64, hn_input_name(b, k), key[0],
-                             bound->values[in->expr]);
+        if (in->kind == HNB_VALUE_INT &&
+            (bound->bad[in->expr] || bound->values[in->expr] != key[0]))
+            return BAD_INPUT("input '%s' is %" PRId64 ", must be %" PRId64, hn_input_name(b, k),
+                             key[0], bound->values[in->expr]);
         key += in->kind == HNB_VALUE_TENSOR ? rank : 1;
     }
     return NULL;
@@ -212,11 +232,13 @@ void hn_guard_print(const hn_bundle *b, const hnb_guard *g, hn_strbuf *out) {
     hn_bundle_expr_print(b, g->rhs, out);
 }
 
-static hn_status guard_error(const hn_bundle *b, const hn_bound *bound, const hnb_guard *g, uint32_t stage) {
+static hn_status guard_error(const hn_bundle *b, const hn_bound *bound, const hnb_guard *g,
+                             uint32_t stage) {
     const char *separator = ": ";
     hn_strbuf text;
     hn_strbuf_init(&text);
-    hn_strbuf_puts(&text, stage ? "what the data says breaks the constraint " : "the sizes of the inputs break the constraint ");
+    hn_strbuf_puts(&text, stage ? "what the data says breaks the constraint "
+                                : "the sizes of the inputs break the constraint ");
     hn_guard_print(b, g, &text);
     for (uint32_t side = 0; side < 2; side++) {
         uint32_t node = side ? g->rhs : g->lhs;
@@ -238,7 +260,8 @@ hn_status hn_guards_check(const hn_module *m, const hn_bound *bound, uint32_t st
         const hnb_guard *g = &b->guards[k];
         if (hn_stage_of(&m->stages.guards, k) != stage) continue;
         bool defined = !bound->bad[g->lhs] && !bound->bad[g->rhs];
-        if (!defined || !hn_bundle_relation_holds(g->relation, bound->values[g->lhs], bound->values[g->rhs]))
+        if (!defined ||
+            !hn_bundle_relation_holds(g->relation, bound->values[g->lhs], bound->values[g->rhs]))
             return guard_error(b, bound, g, stage);
     }
     return NULL;

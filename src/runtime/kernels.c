@@ -1,5 +1,6 @@
-/* kernels.c: the compiled code of a module: which target of the bundle this machine runs, and each kernel, loaded
- * from the image when it is first called. An object that nothing calls is neither read nor verified. */
+/* kernels.c: the compiled code of a module: which target of the bundle this machine runs, and each
+ * kernel, loaded from the image when it is first called. An object that nothing calls is neither
+ * read nor verified. */
 #include "runtime/kernels.h"
 
 #include "base/lock.h"
@@ -9,7 +10,9 @@
 
 /* --- the target --- */
 
-static const char *target_name(const hn_bundle *b, uint32_t target) { return hn_bundle_text(b, b->targets[target].name); }
+static const char *target_name(const hn_bundle *b, uint32_t target) {
+    return hn_bundle_text(b, b->targets[target].name);
+}
 
 /* Whether this machine runs the code of a target; if not, `why` gets what is missing. */
 static bool runs(const hn_bundle *b, uint32_t target, hn_strbuf *why) {
@@ -36,8 +39,10 @@ static hn_status refuse(const hn_bundle *b, uint32_t first, uint32_t count) {
         hn_strbuf_printf(&why, "%s'%s' ", k > first ? ", " : "", target_name(b, k));
         (void)runs(b, k, &why);
     }
-    hn_status status = HN_ERROR(HN_INCOMPATIBLE, "no code in the bundle is for this machine: %s; compile the model for it (--target)",
-                                why.len ? why.ptr : "it has none at all");
+    hn_status status = HN_ERROR(
+        HN_INCOMPATIBLE,
+        "no code in the bundle is for this machine: %s; compile the model for it (--target)",
+        why.len ? why.ptr : "it has none at all");
     hn_strbuf_deinit(&why);
     return status;
 }
@@ -51,8 +56,10 @@ static hn_status find_named(const hn_bundle *b, const char *wanted, uint32_t *ou
         return fits(b, k) ? NULL : refuse(b, k, 1);
     }
     hn_strbuf_init(&have);
-    for (uint32_t k = 0; k < b->targets_count; k++) hn_strbuf_printf(&have, "%s%s", k ? ", " : "", target_name(b, k));
-    hn_status status = HN_ERROR(HN_INVALID_ARGUMENT, "the bundle has no code for '%s'; it has: %s", name, have.len ? have.ptr : "none");
+    for (uint32_t k = 0; k < b->targets_count; k++)
+        hn_strbuf_printf(&have, "%s%s", k ? ", " : "", target_name(b, k));
+    hn_status status = HN_ERROR(HN_INVALID_ARGUMENT, "the bundle has no code for '%s'; it has: %s",
+                                name, have.len ? have.ptr : "none");
     hn_strbuf_deinit(&have);
     return status;
 }
@@ -77,10 +84,12 @@ static hn_status check_code(const hn_module *m, uint32_t kernel, bool has_host) 
     const hn_bundle *b = &m->view;
     const hnb_code *code = hn_bundle_code(b, kernel, m->target);
     if (code->object == HNB_NO_OBJECT)
-        return HN_ERROR(HN_INCOMPATIBLE, "the bundle has no code of kernel '%s' for '%s'; compile the model again",
+        return HN_ERROR(HN_INCOMPATIBLE,
+                        "the bundle has no code of kernel '%s' for '%s'; compile the model again",
                         hn_bundle_text(b, b->kernels[kernel].name), target_name(b, m->target));
     if (b->objects[code->object].where != HNB_OBJECT_EMBEDDED && !has_host)
-        return HN_ERROR(HN_INCOMPATIBLE, "object %u is not in the bundle; compile the model again", code->object);
+        return HN_ERROR(HN_INCOMPATIBLE, "object %u is not in the bundle; compile the model again",
+                        code->object);
     return NULL;
 }
 
@@ -89,7 +98,8 @@ hn_status hn_kernels_init(hn_module *m, const char *wanted_target, bool has_host
     HN_TRY(choose_target(m, wanted_target));
     m->programs = calloc(b->objects_count + 1u, sizeof *m->programs);
     m->kernels = calloc(b->kernels_count + 1u, sizeof *m->kernels);
-    if (!m->programs || !m->kernels) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to load a module");
+    if (!m->programs || !m->kernels)
+        return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to load a module");
     for (uint32_t k = 1; k < b->kernels_count; k++) HN_TRY(check_code(m, k, has_host));
     return NULL;
 }
@@ -123,11 +133,14 @@ static hn_status load_object(hn_module *m, uint32_t k, const hn_module_host *hos
     return NULL;
 }
 
-/* With m->loading held: a driver may take seconds to build it, and who logs then may call the module. */
-static hn_status load_kernel(hn_module *m, uint32_t kernel, const hn_module_host *host, void **out) {
+/* With m->loading held: a driver may take seconds to build it, and who logs then may call the
+ * module. */
+static hn_status load_kernel(hn_module *m, uint32_t kernel, const hn_module_host *host,
+                             void **out) {
     const hnb_code *code = hn_bundle_code(&m->view, kernel, m->target);
     HN_TRY(load_object(m, code->object, host));
-    HN_TRY(m->device->ops->find(m->programs[code->object], hn_bundle_text(&m->view, code->symbol), out));
+    HN_TRY(m->device->ops->find(m->programs[code->object], hn_bundle_text(&m->view, code->symbol),
+                                out));
     __atomic_store_n(&m->kernels[kernel], *out, __ATOMIC_RELEASE);
     return NULL;
 }
@@ -145,7 +158,8 @@ hn_status hn_kernels_load_all(hn_module *m, const hn_module_host *host) {
     void *ignored;
     hn_status status = NULL;
     hn_lock(&m->loading);
-    for (uint32_t k = 1; k < m->view.kernels_count && !status; k++) status = load_kernel(m, k, host, &ignored);
+    for (uint32_t k = 1; k < m->view.kernels_count && !status; k++)
+        status = load_kernel(m, k, host, &ignored);
     hn_unlock(&m->loading);
     return status;
 }

@@ -61,7 +61,9 @@ static uint32_t count_externs(const hn_bundle *b) {
 
 hn_status hn_threads_check(int threads) {
     if (threads >= 0 && threads <= HN_THREADS_MAX) return NULL;
-    return HN_ERROR(HN_INVALID_ARGUMENT, "%d threads are not possible; give 1 to %d, or 0 for the default", threads, HN_THREADS_MAX);
+    return HN_ERROR(HN_INVALID_ARGUMENT,
+                    "%d threads are not possible; give 1 to %d, or 0 for the default", threads,
+                    HN_THREADS_MAX);
 }
 
 static int default_threads(void) {
@@ -70,7 +72,8 @@ static int default_threads(void) {
         char *end;
         long number = strtol(text, &end, 10);
         if (!*end && number >= 1 && number <= HN_THREADS_MAX) return (int)number;
-        hn_warn_once("run", "threads", "HENRY_THREADS is '%s', expected 1 to %d; ignored", text, HN_THREADS_MAX);
+        hn_warn_once("run", "threads", "HENRY_THREADS is '%s', expected 1 to %d; ignored", text,
+                     HN_THREADS_MAX);
     }
     return hn_team_default_threads();
 }
@@ -99,31 +102,42 @@ static void count_steps(hn_module *m) {
 static hn_status check_options(const hn_module_options *options) {
     HN_TRY(hn_threads_check(options->threads));
     if (options->allocator && (!options->allocator->alloc || !options->allocator->free))
-        return HN_ERROR(HN_INVALID_ARGUMENT, "the allocator has no '%s' function; give both", options->allocator->alloc ? "free" : "alloc");
-    if (options->executor && (!options->executor->run || options->executor->threads < 1 || options->executor->threads > HN_THREADS_MAX))
-        return HN_ERROR(HN_INVALID_ARGUMENT, "an executor needs a function 'run' and 1 to %d threads; it has %s and %d", HN_THREADS_MAX,
-                        options->executor->run ? "one" : "none", options->executor->threads);
+        return HN_ERROR(HN_INVALID_ARGUMENT, "the allocator has no '%s' function; give both",
+                        options->allocator->alloc ? "free" : "alloc");
+    if (options->executor && (!options->executor->run || options->executor->threads < 1 ||
+                              options->executor->threads > HN_THREADS_MAX))
+        return HN_ERROR(HN_INVALID_ARGUMENT,
+                        "an executor needs a function 'run' and 1 to %d threads; it has %s and %d",
+                        HN_THREADS_MAX, options->executor->run ? "one" : "none",
+                        options->executor->threads);
     if (options->trusted_count && !options->trusted)
-        return HN_ERROR(HN_INVALID_ARGUMENT, "'trusted' is NULL, but 'trusted_count' is %u", options->trusted_count);
+        return HN_ERROR(HN_INVALID_ARGUMENT, "'trusted' is NULL, but 'trusted_count' is %u",
+                        options->trusted_count);
     return NULL;
 }
 
-static hn_status module_init(hn_module *m, const void *bytes, size_t len, const hn_module_options *given,
-                             const char *path, const hn_module_host *host) {
+static hn_status module_init(hn_module *m, const void *bytes, size_t len,
+                             const hn_module_options *given, const char *path,
+                             const hn_module_host *host) {
     static const hn_module_options none;
     const hn_module_options *options = given ? given : &none;
     HN_TRY(check_options(options));
-    bool must_trust = options->trusted_count > 0, verify_weights = options->verify_weights || must_trust;
+    bool must_trust = options->trusted_count > 0,
+         verify_weights = options->verify_weights || must_trust;
     m->skip_digest = options->skip_digest && !must_trust;
     HN_TRY(hn_bundle_open(bytes, len, !m->skip_digest, &m->view));
-    if (must_trust) HN_TRY(hn_bundle_signature_check(&m->view, options->trusted, options->trusted_count));
+    if (must_trust)
+        HN_TRY(hn_bundle_signature_check(&m->view, options->trusted, options->trusted_count));
     HN_TRY(hn_kernels_init(m, options->target, host != NULL));
     HN_TRY(hn_places_open(m, options));
     if (options->executor) m->executor = *options->executor;
-    m->threads = options->threads > 0 ? options->threads : options->executor ? options->executor->threads : default_threads();
+    m->threads = options->threads > 0 ? options->threads
+                 : options->executor  ? options->executor->threads
+                                      : default_threads();
     if (m->threads > HN_THREADS_MAX) m->threads = HN_THREADS_MAX;
     HN_TRY(hn_bundle_weights_check(&m->view, verify_weights));
-    HN_TRY(hn_bundle_weights_open(&m->view, path, options->weights_path, verify_weights, &m->weights_file));
+    HN_TRY(hn_bundle_weights_open(&m->view, path, options->weights_path, verify_weights,
+                                  &m->weights_file));
     HN_TRY(hn_places_find_storages(m));
     HN_TRY(place_storages(m));
     if (host || options->load_all || must_trust) HN_TRY(hn_kernels_load_all(m, host));
@@ -137,15 +151,16 @@ static hn_status module_init(hn_module *m, const void *bytes, size_t len, const 
     return hn_module_info_init(m);
 }
 
-hn_status hn_module_load_memory(const void *bytes, size_t len, bool borrow, const hn_module_options *options,
-                                hn_module **out) {
+hn_status hn_module_load_memory(const void *bytes, size_t len, bool borrow,
+                                const hn_module_options *options, hn_module **out) {
     HN_REQUIRE(bytes, "bytes");
     HN_REQUIRE(out, "out_module");
     return hn_module_load_hosted(bytes, len, borrow, options, NULL, out);
 }
 
-hn_status hn_module_load_hosted(const void *bytes, size_t len, bool borrow, const hn_module_options *options,
-                                const hn_module_host *host, hn_module **out) {
+hn_status hn_module_load_hosted(const void *bytes, size_t len, bool borrow,
+                                const hn_module_options *options, const hn_module_host *host,
+                                hn_module **out) {
     hn_module *m;
     HN_TRY(module_create(&m));
     bool aligned = ((uintptr_t)bytes & 63) == 0;
@@ -159,10 +174,8 @@ hn_status hn_module_load_hosted(const void *bytes, size_t len, bool borrow, cons
         bytes = m->own_bytes;
     }
     hn_status status = module_init(m, bytes, len, options, NULL, host);
-    if (status)
-        hn_module_release(m);
-    else
-        *out = m;
+    if (status) hn_module_release(m);
+    else *out = m;
     return status;
 }
 
@@ -194,7 +207,8 @@ static void module_destroy(hn_module *m) {
     hn_state_deinit_own(m);
     hn_weights_release(m->weights);
     hn_kernels_deinit(m);
-    for (uint32_t k = 0; m->private_copies && k < m->view.storages_count; k++) hn_dev_free(m->host, m->private_copies[k]);
+    for (uint32_t k = 0; m->private_copies && k < m->view.storages_count; k++)
+        hn_dev_free(m->host, m->private_copies[k]);
     hn_block_pool_release(m->blocks);
     hn_block_pool_release(m->device_blocks);
     hn_places_close(m);

@@ -9,11 +9,13 @@
 typedef struct hn_module_host {
     void *user;
     /* The bytes must stay until the load returns. Errors: not-found; they fail the load. */
-    hn_status (*find_object)(void *user, const hn_digest *digest, const void **out_bytes, size_t *out_len);
+    hn_status (*find_object)(void *user, const hn_digest *digest, const void **out_bytes,
+                             size_t *out_len);
 } hn_module_host;
 
 /* hn_module_load_memory with a host; `host` may be NULL. */
-hn_status hn_module_load_hosted(const void *bytes, size_t len, bool borrow, const hn_module_options *options,
-                                const hn_module_host *host, hn_module **out_module) HN_MUST_USE;
+hn_status hn_module_load_hosted(const void *bytes, size_t len, bool borrow,
+                                const hn_module_options *options, const hn_module_host *host,
+                                hn_module **out_module) HN_MUST_USE;
 
 #endif

@@ -12,7 +12,8 @@ enum {
     KEEP_COUNT = 32
 };
 
-/* Block and data are separate, so that data has its own alignment and a kept block is only a pointer. */
+/* Block and data are separate, so that data has its own alignment and a kept block is only a
+ * pointer. */
 struct hn_block {
     atomic_uint refs;
     hn_dev *dev;         /* whose memory it is; one reference */
@@ -24,11 +25,14 @@ struct hn_block {
 struct hn_block_pool {
     hn_dev *dev;
     pthread_mutex_t lock;
-    size_t refs;  /* the owner, and each block that is out */
-    bool closed;  /* the owner is gone: keep nothing */
+    size_t refs; /* the owner, and each block that is out */
+    bool closed; /* the owner is gone: keep nothing */
     size_t limit, kept_bytes;
     uint32_t kept_count;
-    struct { void *data; size_t bytes; } kept[KEEP_COUNT]; /* the last given back is last */
+    struct {
+        void *data;
+        size_t bytes;
+    } kept[KEEP_COUNT]; /* the last given back is last */
 };
 
 hn_status hn_block_pool_create(hn_dev *dev, hn_block_pool **out) {
@@ -109,7 +113,9 @@ hn_block *hn_block_create(hn_block_pool *pool, size_t bytes) {
 }
 
 void *hn_block_data(hn_block *block) { return block->data; }
-void hn_block_retain(hn_block *block) { atomic_fetch_add_explicit(&block->refs, 1, memory_order_relaxed); }
+void hn_block_retain(hn_block *block) {
+    atomic_fetch_add_explicit(&block->refs, 1, memory_order_relaxed);
+}
 
 /* Whether the pool has taken the memory of the block. */
 static bool keep(hn_block_pool *pool, const hn_block *block) {

@@ -6,14 +6,16 @@
 
 #include <stddef.h>
 
-/* Memory of outputs. A block is counted: several output tensors may look into it. Large blocks that come back are kept
- * by the pool for the next call, because fresh memory costs a page fault for every 4 KiB, which is as much as many a
- * kernel takes; no more is kept than one call's outputs need. The pool outlives its owner while blocks are out.
+/* Memory of outputs. A block is counted: several output tensors may look into it. Large blocks that
+ * come back are kept by the pool for the next call, because fresh memory costs a page fault for
+ * every 4 KiB, which is as much as many a kernel takes; no more is kept than one call's outputs
+ * need. The pool outlives its owner while blocks are out.
  * Threads: all functions are safe. */
 typedef struct hn_block_pool hn_block_pool;
 typedef struct hn_block hn_block;
 
-hn_status hn_block_pool_create(hn_dev *dev, hn_block_pool **out) HN_MUST_USE; /* keeps a reference */
+/* keeps a reference */
+hn_status hn_block_pool_create(hn_dev *dev, hn_block_pool **out) HN_MUST_USE;
 void hn_block_pool_release(hn_block_pool *pool); /* frees what is kept; NULL is allowed */
 /* How much may be kept from now on. */
 void hn_block_pool_limit(hn_block_pool *pool, size_t bytes);
@@ -22,6 +24,7 @@ void hn_block_pool_limit(hn_block_pool *pool, size_t bytes);
 hn_block *hn_block_create(hn_block_pool *pool, size_t bytes);
 void *hn_block_data(hn_block *block);
 void hn_block_retain(hn_block *block);
-void hn_block_release(void *block); /* NULL is allowed; void * so that it can free a tensor's data */
+/* NULL is allowed; void * so that it can free a tensor's data */
+void hn_block_release(void *block);
 
 #endif

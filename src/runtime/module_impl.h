@@ -1,5 +1,5 @@
-/* module_impl.h: what the files of src/runtime share: the module, the execution contexts that run it, and what a
- * context has worked out for the sizes of one set of inputs ("bound").
+/* module_impl.h: what the files of src/runtime share: the module, the execution contexts that run
+ * it, and what a context has worked out for the sizes of one set of inputs ("bound").
  *
  *   hn_module   what was loaded; read-only after the load but for the list of contexts, the counters, `weights`
  *               and the hooks
@@ -8,10 +8,11 @@
  *   hn_context  memory for one run at a time: workspaces, scratch, and a few bounds, most recently used first
  *   hn_bound    every expression evaluated, every step resolved to a function, addresses and numbers
  *
- * A run with known sizes compares sizes, patches the addresses of inputs and outputs and walks the steps.
+ * A run with known sizes compares sizes, patches the addresses of inputs and outputs and walks the
+ * steps.
  *
- * A program has memory in one place, that of the host, or in two: that of the device which runs its kernels, and
- * that of the host. What the host cannot read and write is called remote. */
+ * A program has memory in one place, that of the host, or in two: that of the device which runs its
+ * kernels, and that of the host. What the host cannot read and write is called remote. */
 #ifndef HN_RUNTIME_MODULE_IMPL_H
 #define HN_RUNTIME_MODULE_IMPL_H
 
@@ -28,10 +29,11 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-enum { HN_WEIGHT_ALIGN = 8 }; /* bytes: the widest element */
+enum { HN_WEIGHT_ALIGN = 8 };   /* bytes: the widest element */
 enum { HN_CONTEXT_BOUNDS = 8 }; /* sets of sizes that a context remembers */
 
-/* Where a program has memory. In a program for the host both are one, and only the first is used. */
+/* Where a program has memory. In a program for the host both are one, and only the first is
+ * used. */
 typedef enum hn_place {
     HN_PLACE_KERNELS = 0, /* the device that runs the kernels */
     HN_PLACE_HOST = 1,
@@ -45,8 +47,8 @@ typedef struct hn_hook_list {
     hn_step_hook items[HN_MODULE_HOOKS_MAX + 2];
 } hn_hook_list;
 
-/* Items of one kind by stage (stages.c): of[item], and items[first[stage] .. first[stage + 1]). All NULL in a program
- * without stages. */
+/* Items of one kind by stage (stages.c): of[item], and items[first[stage] .. first[stage + 1]). All
+ * NULL in a program without stages. */
 typedef struct hn_stage_list {
     uint32_t *of, *first, *items;
 } hn_stage_list;
@@ -58,28 +60,33 @@ typedef struct hn_stages {
     hn_stage_list nodes, guards, buffers, outputs, steps;
 } hn_stages;
 
-static inline uint32_t hn_stage_of(const hn_stage_list *list, uint32_t item) { return list->of ? list->of[item] : 0; }
+static inline uint32_t hn_stage_of(const hn_stage_list *list, uint32_t item) {
+    return list->of ? list->of[item] : 0;
+}
 
 /* A function of the table of devices: copy_in, copy_out or copy. */
 typedef hn_status (*hn_copy_fn)(hn_queue *queue, void *to, const void *from, size_t bytes);
 
 /* One resolved step. */
 typedef struct hn_run_step {
-    uint32_t kind;   /* hnb_step_kind */
-    uint32_t index;  /* in the bundle, for messages and profiles */
-    uint32_t chunks; /* of KERNEL: parts of the range that may run at the same time; 1: on the calling thread */
+    uint32_t kind;  /* hnb_step_kind */
+    uint32_t index; /* in the bundle, for messages and profiles */
+    /* of KERNEL: parts of the range that may run at the same time; 1: on the calling thread */
+    uint32_t chunks;
     uint32_t then_count; /* of COND: steps of the first branch, which follow it ... */
     uint32_t body_count; /* ... and of both; 0 for other steps */
-    uint32_t place; /* hn_place, of COPY, ASSERT, COND and DEFINE: whose queue is asked */
-    hn_kernel_fn fn;         /* of KERNEL: what the walk calls itself; NULL: the table launches the kernel, or it
-                                is direct (kernels.h) and not loaded yet */
+    uint32_t place;      /* hn_place, of COPY, ASSERT, COND and DEFINE: whose queue is asked */
+    /* of KERNEL: what the walk calls itself; NULL: the table launches the kernel, or it is direct
+     * (kernels.h) and not loaded yet */
+    hn_kernel_fn fn;
     void **args;             /* operand addresses; COPY: [to, from]; ASSERT, COND: [predicate] */
     const long long *params; /* of KERNEL */
     long long extent;
     union {
-        hn_device_launch *launch; /* of KERNEL, unless it is direct: what the table launches, but for the scratch
-                                     memory; its kernel is NULL until the first run of the step loads it */
-        hn_copy_fn copy;          /* of COPY */
+        /* of KERNEL, unless it is direct: what the table launches, but for the scratch memory; its
+         * kernel is NULL until the first run of the step loads it */
+        hn_device_launch *launch;
+        hn_copy_fn copy; /* of COPY */
     };
     size_t bytes; /* of COPY */
     hn_ext_call *ext;
@@ -88,7 +95,8 @@ typedef struct hn_run_step {
 /* An operand address that is not fixed: *slot = base + offset. */
 typedef struct hn_run_patch {
     void **slot;
-    uint32_t io; /* base: index into the context's `io` addresses; of temporaries the place of the workspace */
+    /* base: index into the context's `io` addresses; of temporaries the place of the workspace */
+    uint32_t io;
     int64_t offset_bytes;
 } hn_run_patch;
 
@@ -97,57 +105,61 @@ typedef struct hn_patch_list {
     uint32_t count, cap;
 } hn_patch_list;
 
-/* The bytes of all weights, in one consistent set. Exchanging weights makes another; this one lives as long as a context has it. */
+/* The bytes of all weights, in one consistent set. Exchanging weights makes another; this one lives
+ * as long as a context has it. */
 typedef struct hn_weights {
     atomic_uint refs;
     uint32_t count;
-    uint8_t **storages; /* per storage: on the host; of those that the program changes: what a new state begins with */
+    /* per storage: on the host; of those that the program changes: what a new state begins with */
+    uint8_t **storages;
     hn_tensor **owners; /* per storage: keeps the bytes; NULL: the module does */
-    hn_block **copies;  /* per storage: on the device that runs the kernels, when these read it and a run has come so
-                           far. With `upload` held */
-    bool is_uploaded;   /* all of them are there. With `upload` held */
+    /* per storage: on the device that runs the kernels, when these read it and a run has come so
+     * far. With `upload` held */
+    hn_block **copies;
+    bool is_uploaded; /* all of them are there. With `upload` held */
     pthread_mutex_t upload;
     hn_ext_shared *shared; /* packed copies of these bytes */
 } hn_weights;
 
 struct hn_state {
     hn_module *m;
-    bool is_own;        /* the module's: it holds no reference */
-    uint64_t id;        /* of all states of the module; addresses alone may come back */
-    uint8_t **storages; /* per storage that the program changes: the content, where the program has it; others NULL */
-    hn_queue *queue;    /* for copies of remote storages, with `turn` held; NULL: there are none */
+    bool is_own; /* the module's: it holds no reference */
+    uint64_t id; /* of all states of the module; addresses alone may come back */
+    /* per storage that the program changes: the content, where the program has it; others NULL */
+    uint8_t **storages;
+    hn_queue *queue; /* for copies of remote storages, with `turn` held; NULL: there are none */
     pthread_mutex_t turn; /* held by a run, and by whoever reads or writes */
 };
 
 /* An output or mutation with its sizes. */
 typedef struct hn_bound_output {
     int64_t *sizes, *strides;
-    int64_t *target_strides;       /* of a mutation of a buffer */
-    int64_t offset_bytes;          /* from the start of its buffer */
-    int64_t extent_bytes;          /* from its first element to one past the last */
+    int64_t *target_strides; /* of a mutation of a buffer */
+    int64_t offset_bytes;    /* from the start of its buffer */
+    int64_t extent_bytes;    /* from its first element to one past the last */
     int64_t target_offset_bytes;
 } hn_bound_output;
 
 typedef struct hn_bound {
-    hn_arena arena;       /* of everything below */
-    int threads;          /* that steps are shared out to: of the calls that it serves */
-    int64_t *key;         /* sizes of all inputs and values of integer scalars, one after another */
+    hn_arena arena; /* of everything below */
+    int threads;    /* that steps are shared out to: of the calls that it serves */
+    int64_t *key;   /* sizes of all inputs and values of integer scalars, one after another */
     int64_t *symbols, *values;
-    uint8_t *bad;         /* per node: the value is undefined */
-    uint8_t *stage_done;  /* per stage: worked out in this call; NULL without stages */
-    int64_t **input_strides;       /* per input; NULL for scalars */
-    int64_t *input_bytes;          /* per input: extent in the recorded layout */
-    hn_bound_output *outputs;      /* per output of the bundle */
-    int64_t *block_bytes;          /* per output buffer of the module */
+    uint8_t *bad;             /* per node: the value is undefined */
+    uint8_t *stage_done;      /* per stage: worked out in this call; NULL without stages */
+    int64_t **input_strides;  /* per input; NULL for scalars */
+    int64_t *input_bytes;     /* per input: extent in the recorded layout */
+    hn_bound_output *outputs; /* per output of the bundle */
+    int64_t *block_bytes;     /* per output buffer of the module */
     hn_run_step *steps;
     hn_patch_list io_patches, temp_patches, state_patches; /* `io` of the last: a storage */
-    uint64_t workspaces_id;   /* what temp_patches were applied for; 0: nothing yet */
-    uint64_t state_id;        /* what state_patches were applied for; 0: nothing yet */
+    uint64_t workspaces_id; /* what temp_patches were applied for; 0: nothing yet */
+    uint64_t state_id;      /* what state_patches were applied for; 0: nothing yet */
     hn_ext_call *exts;
     uint32_t ext_count;
-    void **args;          /* what the steps' args point into */
-    long long *params;    /* of all kernel steps, by the bundle's index */
-    int64_t *ext_params;  /* of all extern steps */
+    void **args;         /* what the steps' args point into */
+    long long *params;   /* of all kernel steps, by the bundle's index */
+    int64_t *ext_params; /* of all extern steps */
     size_t workspace_bytes[HN_PLACE_COUNT], scratch_bytes[HN_PLACE_COUNT];
     size_t scratch_stride; /* of kernels that run ranges: from one thread's scratch to the next */
     size_t group_scratch, ext_scratch; /* the most that a launch of groups, an operation wants */
@@ -182,14 +194,17 @@ typedef struct hn_context {
     int64_t *key;                        /* of the call */
     hn_context_place places[HN_PLACE_COUNT];
     uint64_t workspaces_id; /* another one each time a workspace moves; 0: there is none yet */
-    void **io;          /* base addresses: inputs, then output buffers, then inputs on the device */
-    hn_kept *laid_out;  /* per input: for a copy in the recorded layout */
-    hn_kept *remote;    /* per output buffer, then per input on the device: what `io` points to there */
-    hn_block **blocks;  /* per output buffer, during a call */
-    void **homes;       /* per output buffer that is remote: where the host gets its content, during a call */
-    hn_tensor **made;   /* per output of the module, during a call */
-    hn_kept *slots;     /* per slot */
-    hn_device_memory *outgrown; /* slots and scratch memory of before, until the call ends: steps may have their addresses */
+    void **io;         /* base addresses: inputs, then output buffers, then inputs on the device */
+    hn_kept *laid_out; /* per input: for a copy in the recorded layout */
+    /* per output buffer, then per input on the device: what `io` points to there */
+    hn_kept *remote;
+    hn_block **blocks; /* per output buffer, during a call */
+    /* per output buffer that is remote: where the host gets its content, during a call */
+    void **homes;
+    hn_tensor **made; /* per output of the module, during a call */
+    hn_kept *slots;   /* per slot */
+    /* slots and scratch memory of before, until the call ends: steps may have their addresses */
+    hn_device_memory *outgrown;
     uint32_t outgrown_count, outgrown_cap;
     hn_tensor *const *inputs; /* the caller's, during a call */
     hn_tensor **outputs;
@@ -197,62 +212,64 @@ typedef struct hn_context {
     int threads;             /* of the call: 1 to those of the module */
     hn_weights *weights;     /* that the bounds were made for; one reference */
     hn_state *state;         /* of the call */
-    hn_device_memory *staged; /* per output of the bundle: its content, taken aside or fetched, during a call */
-    hn_team team; /* runs the tasks of a call */
-    hn_hook_list hooks; /* of the call */
+    /* per output of the bundle: its content, taken aside or fetched, during a call */
+    hn_device_memory *staged;
+    hn_team team;                 /* runs the tasks of a call */
+    hn_hook_list hooks;           /* of the call */
     uint64_t bytes_in, bytes_out; /* copied between host and device in the call */
 } hn_context;
 
 struct hn_module {
     atomic_uint refs;
     hn_bundle view;
-    void *own_bytes;        /* aligned copy of the image; NULL when borrowed or mapped */
-    hn_file_map map;        /* of the bundle file */
+    void *own_bytes; /* aligned copy of the image; NULL when borrowed or mapped */
+    hn_file_map map; /* of the bundle file */
     hn_file_map weights_file;
     uint8_t **private_copies; /* per storage: NULL unless it was misaligned */
-    hn_weights *weights;    /* the present set. With `lock` held */
+    hn_weights *weights;      /* the present set. With `lock` held */
     pthread_mutex_t exchange; /* held by whoever makes another set */
-    hn_state *state;        /* of runs that bring none */
-    uint64_t state_ids;     /* given so far. With `lock` held */
-    uint32_t target;        /* of the bundle's, whose code is run */
+    hn_state *state;          /* of runs that bring none */
+    uint64_t state_ids;       /* given so far. With `lock` held */
+    uint32_t target;          /* of the bundle's, whose code is run */
     /* Per kind of device; NULL: the program does not use it. The CPU is always there. */
     hn_dev *devices[HN_DEVICE_KIND_COUNT];
-    hn_dev *host;           /* of these, the one whose memory is the host's */
-    hn_dev *device;         /* and the one that runs the kernels */
-    uint32_t place_count;   /* 1: they are one */
+    hn_dev *host;                 /* of these, the one whose memory is the host's */
+    hn_dev *device;               /* and the one that runs the kernels */
+    uint32_t place_count;         /* 1: they are one */
     hn_device_program **programs; /* per object; NULL: not loaded yet. With `loading` held */
-    void **kernels;         /* per kernel; NULL: not loaded yet. Read and written atomically: kernels.c */
-    hn_block_pool *blocks;  /* of outputs, on the host */
+    /* per kernel; NULL: not loaded yet. Read and written atomically: kernels.c */
+    void **kernels;
+    hn_block_pool *blocks;        /* of outputs, on the host */
     hn_block_pool *device_blocks; /* of copies of weights on the device */
     hn_stages stages;
-    int threads;             /* into how many tasks the work of a step is cut */
-    hn_executor executor;    /* the caller's own; `run` is NULL without one */
+    int threads;          /* into how many tasks the work of a step is cut */
+    hn_executor executor; /* the caller's own; `run` is NULL without one */
     bool skip_digest;
-    bool has_profile;        /* queues have times */
-    bool has_state;          /* writes to its own buffers: runs take turns */
+    bool has_profile; /* queues have times */
+    bool has_state;   /* writes to its own buffers: runs take turns */
     bool changes_inputs;
-    uint32_t key_count;      /* of hn_bound.key */
-    uint32_t io_count;       /* inputs, output buffers, inputs on the device */
+    uint32_t key_count; /* of hn_bound.key */
+    uint32_t io_count;  /* inputs, output buffers, inputs on the device */
     uint32_t output_buffer_count, output_count, extern_count;
-    uint32_t *io_of;         /* per buffer: its place in `io`, of INPUT and OUTPUT buffers */
+    uint32_t *io_of;          /* per buffer: its place in `io`, of INPUT and OUTPUT buffers */
     uint32_t *output_buffers; /* per output buffer: its buffer */
-    uint32_t *output_users;  /* per output buffer: how many output tensors look into it */
-    uint32_t upload_count;   /* inputs that kernels of a device read */
-    uint32_t *uploads;       /* the inputs */
-    uint32_t *slot_places;   /* per slot: hn_place */
-    bool *output_comes_home; /* per output buffer: the host needs its content */
-    bool *storage_is_remote; /* per storage: kernels of a device read it */
-    pthread_mutex_t loading; /* held while code is loaded; `lock` may be taken then */
-    pthread_mutex_t lock;    /* of `idle` and the counters */
+    uint32_t *output_users;   /* per output buffer: how many output tensors look into it */
+    uint32_t upload_count;    /* inputs that kernels of a device read */
+    uint32_t *uploads;        /* the inputs */
+    uint32_t *slot_places;    /* per slot: hn_place */
+    bool *output_comes_home;  /* per output buffer: the host needs its content */
+    bool *storage_is_remote;  /* per storage: kernels of a device read it */
+    pthread_mutex_t loading;  /* held while code is loaded; `lock` may be taken then */
+    pthread_mutex_t lock;     /* of `idle` and the counters */
     hn_context *idle;
     hn_module_stats stats;
     hn_module_step_profile *profiles; /* per step: its name, and what profile.c counts */
-    hn_hook_list hooks;      /* of runs that begin now. With `lock` held */
-    uint32_t own_hook_count; /* the first of them are the runtime's own */
+    hn_hook_list hooks;               /* of runs that begin now. With `lock` held */
+    uint32_t own_hook_count;          /* the first of them are the runtime's own */
     hn_module_value_info *input_infos, *output_infos;
-    hn_module_dim *dims; /* of the infos */
+    hn_module_dim *dims;                      /* of the infos */
     const char **symbol_texts, **guard_texts; /* per symbol: what its dimension is; per guard */
-    char *texts;         /* of the infos */
+    char *texts;                              /* of the infos */
 };
 
 /* ---- places ---- */
@@ -281,37 +298,46 @@ hn_status hn_out_of_range(const char *what, uint32_t index, uint32_t count) HN_M
 /* tensor.c */
 enum { HN_DEVICE_TEXT_BYTES = 24 };
 bool hn_tensor_is_on_host(const hn_tensor *tensor);
-void hn_tensor_device_print(const hn_tensor *tensor, char out[HN_DEVICE_TEXT_BYTES]); /* "opencl:0" */
-/* That the host may read the tensor, and that it has this type and shape. `what`, `name`: of the weight or buffer, for the message. */
-hn_status hn_tensor_check(const char *what, const char *name, const hn_tensor *tensor, hn_scalar_type type, uint32_t rank,
-                          const int64_t *sizes) HN_MUST_USE;
+/* "opencl:0" */
+void hn_tensor_device_print(const hn_tensor *tensor, char out[HN_DEVICE_TEXT_BYTES]);
+/* That the host may read the tensor, and that it has this type and shape. `what`, `name`: of the
+ * weight or buffer, for the message. */
+hn_status hn_tensor_check(const char *what, const char *name, const hn_tensor *tensor,
+                          hn_scalar_type type, uint32_t rank, const int64_t *sizes) HN_MUST_USE;
 
-/* find.c: the one item with this name. For messages: `missing` "the model has no input", `what` "input". */
+/* find.c: the one item with this name. For messages: `missing` "the model has no input", `what`
+ * "input". */
 hn_status hn_name_find(const char *missing, const char *what, const char *name, uint32_t count,
-                       const char *(*name_at)(const void *user, uint32_t k), const void *user, uint32_t *out_index) HN_MUST_USE;
+                       const char *(*name_at)(const void *user, uint32_t k), const void *user,
+                       uint32_t *out_index) HN_MUST_USE;
 
 /* stages.c */
 hn_status hn_stages_init(hn_module *m) HN_MUST_USE;
 void hn_stages_deinit(hn_stages *stages);
 
 /* inputs.c: count, types, ranks, scalars; writes the key. */
-hn_status hn_inputs_check(const hn_module *m, hn_tensor *const *inputs, uint32_t input_count, int64_t *out_key) HN_MUST_USE;
-/* Solves symbols, evaluates all expressions of stage 0, checks sizes, ranges and guards. Fills symbols, values and bad. */
+hn_status hn_inputs_check(const hn_module *m, hn_tensor *const *inputs, uint32_t input_count,
+                          int64_t *out_key) HN_MUST_USE;
+/* Solves symbols, evaluates all expressions of stage 0, checks sizes, ranges and guards. Fills
+ * symbols, values and bad. */
 hn_status hn_inputs_bind(const hn_module *m, hn_bound *bound) HN_MUST_USE;
 void hn_guard_print(const hn_bundle *b, const hnb_guard *g, hn_strbuf *out); /* "s0 != 13" */
 hn_status hn_guards_check(const hn_module *m, const hn_bound *bound, uint32_t stage) HN_MUST_USE;
 const char *hn_input_name(const hn_bundle *b, uint32_t input);
 
 /* bound.c */
-/* For the sizes in c->key, the number of threads and the weights of the context, which it is for. */
+/* For the sizes in c->key, the number of threads and the weights of the context, which it is
+ * for. */
 hn_status hn_bound_create(hn_module *m, hn_context *c, hn_bound **out) HN_MUST_USE;
 void hn_bound_destroy(hn_bound *bound); /* NULL is allowed */
 /* Before a call: nothing of the stages behind 0 is known. */
 void hn_bound_forget(const hn_module *m, hn_bound *bound);
-/* Gives the symbol of a step its value and works out its stage. Errors: invalid-argument when the value is out of the
- * symbol's range or breaks a guard. */
+/* Gives the symbol of a step its value and works out its stage. Errors: invalid-argument when the
+ * value is out of the symbol's range or breaks a guard. */
 hn_status hn_bound_define(hn_module *m, hn_context *c, uint32_t symbol, int64_t value) HN_MUST_USE;
-static inline int64_t hn_bound_value(const hn_bound *bound, uint32_t node) { return node ? bound->values[node] : 0; }
+static inline int64_t hn_bound_value(const hn_bound *bound, uint32_t node) {
+    return node ? bound->values[node] : 0;
+}
 
 /* weights.c */
 /* A set without storages. One reference. */
@@ -322,18 +348,21 @@ hn_status hn_weights_upload(hn_module *m, hn_weights *weights, hn_queue *queue) 
 void hn_weights_release(hn_weights *weights); /* NULL is allowed */
 
 /* state.c */
-hn_status hn_state_init_own(hn_module *m) HN_MUST_USE; /* the module's own, when its weights are there */
+/* the module's own, when its weights are there */
+hn_status hn_state_init_own(hn_module *m) HN_MUST_USE;
 void hn_state_deinit_own(hn_module *m);
-/* Waits until nobody else uses the state; unlock `turn` behind it. Errors: invalid-argument when the thread has it
- * already, by a run that it has begun. */
+/* Waits until nobody else uses the state; unlock `turn` behind it. Errors: invalid-argument when
+ * the thread has it already, by a run that it has begun. */
 hn_status hn_state_take_turn(hn_state *state) HN_MUST_USE;
-/* Where a buffer of the kind CONSTANT finds its storage: in the state when the program changes it, else among the
- * weights. */
-static inline uint8_t *hn_storage_at(const hn_module *m, const hn_weights *weights, const hn_state *state, uint32_t buffer) {
+/* Where a buffer of the kind CONSTANT finds its storage: in the state when the program changes it,
+ * else among the weights. */
+static inline uint8_t *hn_storage_at(const hn_module *m, const hn_weights *weights,
+                                     const hn_state *state, uint32_t buffer) {
     const uint32_t storage = m->view.buffers[buffer].source;
     uint8_t *own = state->storages[storage];
     if (own) return own;
-    return hn_buffer_is_remote(m, buffer) ? hn_block_data(weights->copies[storage]) : weights->storages[storage];
+    return hn_buffer_is_remote(m, buffer) ? hn_block_data(weights->copies[storage])
+                                          : weights->storages[storage];
 }
 
 /* Whether an output is a mutation of a storage on the device. */
@@ -354,15 +383,19 @@ void hn_context_give(hn_module *m, hn_context *c);
 void hn_context_destroy(const hn_module *m, hn_context *c);
 /* Idle contexts give up their bounds and their set of weights. */
 void hn_contexts_forget(hn_module *m);
-/* The bound for these inputs, first in c->bounds, with workspace and scratch large enough and addresses right. */
-hn_status hn_context_bind(hn_module *m, hn_context *c, hn_tensor *const *inputs, uint32_t input_count) HN_MUST_USE;
+/* The bound for these inputs, first in c->bounds, with workspace and scratch large enough and
+ * addresses right. */
+hn_status hn_context_bind(hn_module *m, hn_context *c, hn_tensor *const *inputs,
+                          uint32_t input_count) HN_MUST_USE;
 
 /* Memory of at least this size; the content is not kept. */
 hn_status hn_kept_grow(hn_dev *dev, hn_kept *kept, size_t bytes) HN_MUST_USE;
-/* In a call, at whose end the memory of before goes: scratch memory for what the bound has worked out so far. */
+/* In a call, at whose end the memory of before goes: scratch memory for what the bound has worked
+ * out so far. */
 hn_status hn_context_grow_scratch(const hn_module *m, hn_context *c) HN_MUST_USE;
 /* The same for a slot. */
-hn_status hn_context_grow_slot(const hn_module *m, hn_context *c, uint32_t slot, size_t bytes) HN_MUST_USE;
+hn_status hn_context_grow_slot(const hn_module *m, hn_context *c, uint32_t slot,
+                               size_t bytes) HN_MUST_USE;
 
 /* buffers.c */
 
@@ -403,7 +436,8 @@ hn_status hn_bound_buffer_check(const hn_module *m, const hn_bound *bound,
 
 /* outputs.c: the life of outputs in one call. */
 hn_status hn_outputs_begin(hn_module *m, hn_context *c) HN_MUST_USE; /* fills io, blocks */
-hn_status hn_outputs_place(hn_module *m, hn_context *c, uint32_t stage) HN_MUST_USE; /* the same for a later stage */
+/* the same for a later stage */
+hn_status hn_outputs_place(hn_module *m, hn_context *c, uint32_t stage) HN_MUST_USE;
 /* Behind the last step: checks what has become known, and begins copies of what the host needs. */
 hn_status hn_outputs_fetch(hn_module *m, hn_context *c) HN_MUST_USE;
 /* When all is done: makes the outputs, and writes what the program changes. */
@@ -430,8 +464,8 @@ hn_status hn_hooks_after(hn_step_run *run, bool has_failed) HN_MUST_USE;
 /* profile.c: names of steps; with `profile` also the hooks that time them. */
 hn_status hn_profiles_init(hn_module *m, bool profile) HN_MUST_USE;
 
-/* steps.c: the walk. A device may be at work when it returns; hn_steps_finish waits for it, and must follow in any
- * case. It gives `status`, or what went wrong before that. */
+/* steps.c: the walk. A device may be at work when it returns; hn_steps_finish waits for it, and
+ * must follow in any case. It gives `status`, or what went wrong before that. */
 hn_status hn_steps_run(hn_module *m, hn_context *c) HN_MUST_USE;
 hn_status hn_steps_finish(const hn_module *m, const hn_context *c, hn_status status) HN_MUST_USE;
 

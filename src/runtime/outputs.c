@@ -1,12 +1,14 @@
-/* outputs.c: memory of outputs, and what happens after the last step: outputs become tensors, mutations are
- * written.
+/* outputs.c: memory of outputs, and what happens after the last step: outputs become tensors,
+ * mutations are written.
  *
- * An output buffer is a fresh block, or the caller's own memory when one output alone lives in it and the
- * caller gave a tensor of the same layout. Outputs that look into an input, a weight or a temporary are copied.
- * Mutations are written last; what they take from memory that another mutation writes is taken aside first.
+ * An output buffer is a fresh block, or the caller's own memory when one output alone lives in it
+ * and the caller gave a tensor of the same layout. Outputs that look into an input, a weight or a
+ * temporary are copied. Mutations are written last; what they take from memory that another
+ * mutation writes is taken aside first.
  *
- * Of a program for a device, output buffers are on the device; their content is copied to where the host
- * would have had them, and what else is to be seen on the host to memory for the time of the call. */
+ * Of a program for a device, output buffers are on the device; their content is copied to where the
+ * host would have had them, and what else is to be seen on the host to memory for the time of the
+ * call. */
 #include "runtime/module_impl.h"
 
 #include "base/checked.h"
@@ -23,8 +25,8 @@
 static hn_status device_error(uint32_t output, const hn_tensor *t) {
     char at[HN_DEVICE_TEXT_BYTES];
     hn_tensor_device_print(t, at);
-    return HN_ERROR(HN_UNSUPPORTED, "the tensor given for output %u is on %s; give one on %s", output, at,
-                    hn_device_name(hn_device_ops_of_host()->kind));
+    return HN_ERROR(HN_UNSUPPORTED, "the tensor given for output %u is on %s; give one on %s",
+                    output, at, hn_device_name(hn_device_ops_of_host()->kind));
 }
 
 static hn_status check_given(const hn_module *m, const hn_bound *bound, uint32_t output, uint32_t k,
@@ -35,12 +37,13 @@ static hn_status check_given(const hn_module *m, const hn_bound *bound, uint32_t
         return HN_ERROR(HN_INVALID_ARGUMENT, "output %u is a scalar: pass none for it", output);
     if (HN_UNLIKELY(!hn_tensor_is_on_host(t))) return device_error(output, t);
     if ((uint32_t)hn_tensor_type(t) != o->dtype)
-        return HN_ERROR(HN_INVALID_ARGUMENT, "the tensor given for output %u has type %s, the result has %s",
-                        output, hn_scalar_type_name(hn_tensor_type(t)), hn_bundle_dtype_name(o->dtype));
+        return HN_ERROR(HN_INVALID_ARGUMENT,
+                        "the tensor given for output %u has type %s, the result has %s", output,
+                        hn_scalar_type_name(hn_tensor_type(t)), hn_bundle_dtype_name(o->dtype));
     if (hn_tensor_rank(t) != o->rank)
         return HN_ERROR(HN_INVALID_ARGUMENT,
-                        "the tensor given for output %u has %u dimensions, the result has %u", output,
-                        hn_tensor_rank(t), o->rank);
+                        "the tensor given for output %u has %u dimensions, the result has %u",
+                        output, hn_tensor_rank(t), o->rank);
     for (uint32_t d = 0; d < o->rank; d++)
         if (hn_tensor_sizes(t)[d] != out->sizes[d])
             return HN_ERROR(HN_INVALID_ARGUMENT,
@@ -63,9 +66,11 @@ static bool is_direct(const hn_module *m, const hn_bound *bound, uint32_t k, con
     return true;
 }
 
-/* Where the host gets the content of output buffer `s`: kernels of the host write it there themselves. */
+/* Where the host gets the content of output buffer `s`: kernels of the host write it there
+ * themselves. */
 static void **home_of(const hn_module *m, hn_context *c, uint32_t s) {
-    return hn_buffer_is_remote(m, m->output_buffers[s]) ? &c->homes[s] : &c->io[m->view.inputs_count + s];
+    return hn_buffer_is_remote(m, m->output_buffers[s]) ? &c->homes[s]
+                                                        : &c->io[m->view.inputs_count + s];
 }
 
 /* The caller's own memory, where it can be written to directly. */
@@ -75,7 +80,8 @@ static hn_status place_given(const hn_module *m, hn_context *c, uint32_t output,
     HN_TRY(check_given(m, c->bounds[0], output, k, t));
     if (!is_direct(m, c->bounds[0], k, t)) return NULL;
     void **home = home_of(m, c, m->io_of[m->view.outputs[k].buffer] - m->view.inputs_count);
-    if (!*home) *home = hn_tensor_data(t); /* a buffer that an earlier stage has placed stays where it is */
+    /* a buffer that an earlier stage has placed stays where it is */
+    if (!*home) *home = hn_tensor_data(t);
     return NULL;
 }
 
@@ -84,7 +90,8 @@ static hn_status place_home(const hn_module *m, hn_context *c, uint32_t s) {
     int64_t bytes = c->bounds[0]->block_bytes[s];
     if (*home) return NULL;
     c->blocks[s] = hn_block_create(m->blocks, (size_t)bytes);
-    if (!c->blocks[s]) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for an output of %" PRId64 " bytes", bytes);
+    if (!c->blocks[s])
+        return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for an output of %" PRId64 " bytes", bytes);
     *home = hn_block_data(c->blocks[s]);
     return NULL;
 }
@@ -112,14 +119,15 @@ hn_status hn_outputs_place(hn_module *m, hn_context *c, uint32_t stage) {
         output++;
     }
     for (uint32_t s = 0; s < m->output_buffer_count; s++)
-        if (hn_stage_of(&m->stages.buffers, m->output_buffers[s]) == stage) HN_TRY(place_buffer(m, c, s));
+        if (hn_stage_of(&m->stages.buffers, m->output_buffers[s]) == stage)
+            HN_TRY(place_buffer(m, c, s));
     return NULL;
 }
 
 /* ---- where the content of an output is ---- */
 
-/* Whether it is in memory that the host cannot read. Of an input the host has the content itself, and of a storage
- * that nobody changes. */
+/* Whether it is in memory that the host cannot read. Of an input the host has the content itself,
+ * and of a storage that nobody changes. */
 static bool is_remote(const hn_module *m, const hnb_output *o) {
     const hnb_buffer *f = &m->view.buffers[o->buffer];
     if (m->place_count == 1 || f->kind == HNB_BUFFER_INPUT) return false;
@@ -136,10 +144,12 @@ static uint8_t *content(const hn_module *m, const hn_context *c, uint32_t k) {
     switch (f->kind) {
     case HNB_BUFFER_INPUT: return hn_address(c->io[f->source], offset);
     case HNB_BUFFER_CONSTANT:
-        return hn_address(m->view.storages[f->source].is_mutable ? c->state->storages[f->source] : c->weights->storages[f->source],
+        return hn_address(m->view.storages[f->source].is_mutable ? c->state->storages[f->source]
+                                                                 : c->weights->storages[f->source],
                           (int64_t)f->byte_offset + offset);
     case HNB_BUFFER_TEMP:
-        return hn_address(c->places[hn_place_of(m, f->device)].workspace.memory, hn_bound_value(bound, f->offset) + offset);
+        return hn_address(c->places[hn_place_of(m, f->device)].workspace.memory,
+                          hn_bound_value(bound, f->offset) + offset);
     case HNB_BUFFER_SLOT: return hn_address(c->slots[f->source].memory, offset);
     default: return hn_address(c->io[m->io_of[o->buffer]], offset);
     }
@@ -150,13 +160,14 @@ static uint8_t *home_content(const hn_module *m, hn_context *c, uint32_t k) {
     const hnb_output *o = &m->view.outputs[k];
     if (!is_remote(m, o)) return content(m, c, k);
     if (c->staged[k].memory) return c->staged[k].memory;
-    return hn_address(c->homes[m->io_of[o->buffer] - m->view.inputs_count], c->bounds[0]->outputs[k].offset_bytes);
+    return hn_address(c->homes[m->io_of[o->buffer] - m->view.inputs_count],
+                      c->bounds[0]->outputs[k].offset_bytes);
 }
 
 /* ---- behind the last step ---- */
 
-/* The new content of an input has the input's sizes: the program would write beyond the caller's memory
- * otherwise. */
+/* The new content of an input has the input's sizes: the program would write beyond the caller's
+ * memory otherwise. */
 static hn_status check_targets(const hn_module *m, const hn_context *c) {
     for (uint32_t k = 0; k < m->view.outputs_count; k++) {
         const hnb_output *o = &m->view.outputs[k];
@@ -180,10 +191,12 @@ static hn_status check_known(const hn_module *m, const hn_context *c) {
 
 static hn_status stage_memory(hn_context *c, uint32_t k, hn_dev *dev, size_t bytes) {
     c->staged[k] = (hn_device_memory){dev, hn_dev_alloc(dev, bytes)};
-    return c->staged[k].memory ? NULL : HN_ERROR(HN_OUT_OF_MEMORY, "no memory to copy %zu bytes", bytes);
+    return c->staged[k].memory ? NULL
+                               : HN_ERROR(HN_OUT_OF_MEMORY, "no memory to copy %zu bytes", bytes);
 }
 
-/* Whether the elements have the same order in both layouts, one behind the other: then they can be copied as bytes. */
+/* Whether the elements have the same order in both layouts, one behind the other: then they can be
+ * copied as bytes. */
 static bool is_one_block(const hn_bound_output *o, uint32_t rank, uint32_t elem_bytes) {
     int64_t bytes = elem_bytes;
     for (uint32_t d = 0; d < rank; d++) {
@@ -205,9 +218,13 @@ static hn_status fetch(hn_module *m, hn_context *c, uint32_t k) {
     const hnb_output *o = &m->view.outputs[k];
     const size_t bytes = (size_t)c->bounds[0]->outputs[k].extent_bytes;
     if (o->kind != HNB_VALUE_TENSOR || !is_remote(m, o) || is_device_copy(m, c, k)) return NULL;
-    if (m->view.buffers[o->buffer].kind == HNB_BUFFER_OUTPUT && c->homes[m->io_of[o->buffer] - m->view.inputs_count]) return NULL;
+    if (m->view.buffers[o->buffer].kind == HNB_BUFFER_OUTPUT &&
+        c->homes[m->io_of[o->buffer] - m->view.inputs_count])
+        return NULL;
     HN_TRY(stage_memory(c, k, m->host, bytes));
-    if (bytes) HN_TRY(m->device->ops->copy_out(c->places[HN_PLACE_KERNELS].queue, c->staged[k].memory, content(m, c, k), bytes));
+    if (bytes)
+        HN_TRY(m->device->ops->copy_out(c->places[HN_PLACE_KERNELS].queue, c->staged[k].memory,
+                                        content(m, c, k), bytes));
     c->bytes_out += bytes;
     return NULL;
 }
@@ -216,7 +233,8 @@ static hn_status fetch_buffer(hn_module *m, hn_context *c, uint32_t s) {
     const size_t bytes = (size_t)c->bounds[0]->block_bytes[s];
     if (!c->homes[s] || !bytes) return NULL;
     c->bytes_out += bytes;
-    return m->device->ops->copy_out(c->places[HN_PLACE_KERNELS].queue, c->homes[s], c->remote[s].memory, bytes);
+    return m->device->ops->copy_out(c->places[HN_PLACE_KERNELS].queue, c->homes[s],
+                                    c->remote[s].memory, bytes);
 }
 
 hn_status hn_outputs_fetch(hn_module *m, hn_context *c) {
@@ -231,9 +249,11 @@ hn_status hn_outputs_fetch(hn_module *m, hn_context *c) {
 /* ---- outputs ---- */
 
 /* A tensor in a block of its own. */
-static hn_status own_tensor(const hn_module *m, hn_tensor_desc desc, int64_t bytes, hn_tensor **out) {
+static hn_status own_tensor(const hn_module *m, hn_tensor_desc desc, int64_t bytes,
+                            hn_tensor **out) {
     hn_block *block = hn_block_create(m->blocks, (size_t)bytes);
-    if (!block) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for an output of %" PRId64 " bytes", bytes);
+    if (!block)
+        return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for an output of %" PRId64 " bytes", bytes);
     desc.data = hn_block_data(block);
     desc.free_data = hn_block_release;
     desc.free_user = block;
@@ -242,7 +262,8 @@ static hn_status own_tensor(const hn_module *m, hn_tensor_desc desc, int64_t byt
     return status;
 }
 
-static hn_status make_scalar(const hn_module *m, const hn_bound *bound, const hnb_output *o, hn_tensor **out) {
+static hn_status make_scalar(const hn_module *m, const hn_bound *bound, const hnb_output *o,
+                             hn_tensor **out) {
     int64_t value = hn_bound_value(bound, o->expr);
     uint8_t truth = o->bits != 0;
     hn_tensor_desc desc = {.rank = 0};
@@ -261,8 +282,10 @@ static hn_status make_scalar(const hn_module *m, const hn_bound *bound, const hn
 static hn_status make_tensor(const hn_module *m, hn_context *c, uint32_t k, hn_tensor **out) {
     const hnb_output *o = &m->view.outputs[k];
     const hn_bound_output *bo = &c->bounds[0]->outputs[k];
-    hn_tensor_desc desc = {
-        .type = (hn_scalar_type)o->dtype, .rank = o->rank, .sizes = bo->sizes, .strides = bo->strides};
+    hn_tensor_desc desc = {.type = (hn_scalar_type)o->dtype,
+                           .rank = o->rank,
+                           .sizes = bo->sizes,
+                           .strides = bo->strides};
     bool own = m->view.buffers[o->buffer].kind == HNB_BUFFER_OUTPUT;
     hn_block *block = own ? c->blocks[m->io_of[o->buffer] - m->view.inputs_count] : NULL;
     if (block) {
@@ -274,8 +297,8 @@ static hn_status make_tensor(const hn_module *m, hn_context *c, uint32_t k, hn_t
         return NULL;
     }
     HN_TRY(own_tensor(m, desc, bo->extent_bytes, out));
-    hn_copy_strided(hn_tensor_data(*out), bo->strides, home_content(m, c, k), bo->strides, bo->sizes, o->rank,
-                    hn_bundle_dtype_bytes(o->dtype));
+    hn_copy_strided(hn_tensor_data(*out), bo->strides, home_content(m, c, k), bo->strides,
+                    bo->sizes, o->rank, hn_bundle_dtype_bytes(o->dtype));
     return NULL;
 }
 
@@ -313,17 +336,20 @@ static hn_status stage_mutation(hn_module *m, hn_context *c, uint32_t k) {
     HN_TRY(stage_memory(c, k, stays_remote ? m->device : m->host, bytes));
     if (!bytes) return NULL;
     if (stays_remote)
-        return m->device->ops->copy(c->places[HN_PLACE_KERNELS].queue, c->staged[k].memory, content(m, c, k), bytes);
+        return m->device->ops->copy(c->places[HN_PLACE_KERNELS].queue, c->staged[k].memory,
+                                    content(m, c, k), bytes);
     memcpy(c->staged[k].memory, content(m, c, k), bytes);
     return NULL;
 }
 
 /* Where a mutation of a storage writes. */
 static uint8_t *target_of(const hn_module *m, const hn_context *c, uint32_t k) {
-    return hn_address(c->state->storages[m->view.outputs[k].target_storage], c->bounds[0]->outputs[k].target_offset_bytes);
+    return hn_address(c->state->storages[m->view.outputs[k].target_storage],
+                      c->bounds[0]->outputs[k].target_offset_bytes);
 }
 
-/* Elements that do not lie one behind the other in a storage on the device: the host puts them between the others. */
+/* Elements that do not lie one behind the other in a storage on the device: the host puts them
+ * between the others. */
 static hn_status write_strided(const hn_module *m, hn_context *c, uint32_t k, const uint8_t *from) {
     const hnb_output *o = &m->view.outputs[k];
     const hn_bound_output *bo = &c->bounds[0]->outputs[k];
@@ -331,13 +357,15 @@ static hn_status write_strided(const hn_module *m, hn_context *c, uint32_t k, co
     hn_queue *queue = c->places[HN_PLACE_KERNELS].queue;
     hn_device_fault fault;
     int64_t bytes;
-    HN_TRY(hn_extent_bytes(o->rank, bo->sizes, bo->target_strides, hn_bundle_dtype_bytes(o->dtype), &bytes));
+    HN_TRY(hn_extent_bytes(o->rank, bo->sizes, bo->target_strides, hn_bundle_dtype_bytes(o->dtype),
+                           &bytes));
     if (!bytes) return NULL;
     uint8_t *all = malloc((size_t)bytes);
     if (!all) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to copy %" PRId64 " bytes", bytes);
     hn_status status = ops->read(queue, all, target_of(m, c, k), (size_t)bytes);
     if (!status) {
-        hn_copy_strided(all, bo->target_strides, from, bo->strides, bo->sizes, o->rank, hn_bundle_dtype_bytes(o->dtype));
+        hn_copy_strided(all, bo->target_strides, from, bo->strides, bo->sizes, o->rank,
+                        hn_bundle_dtype_bytes(o->dtype));
         status = ops->copy_in(queue, target_of(m, c, k), all, (size_t)bytes);
         hn_status end = ops->finish(queue, &fault);
         if (status) hn_status_free(end);
@@ -351,9 +379,13 @@ static hn_status write_strided(const hn_module *m, hn_context *c, uint32_t k, co
 
 static hn_status write_remote(const hn_module *m, hn_context *c, uint32_t k) {
     const size_t bytes = (size_t)c->bounds[0]->outputs[k].extent_bytes;
-    if (!is_device_copy(m, c, k)) return write_strided(m, c, k, c->staged[k].memory ? c->staged[k].memory : home_content(m, c, k));
+    if (!is_device_copy(m, c, k))
+        return write_strided(m, c, k,
+                             c->staged[k].memory ? c->staged[k].memory : home_content(m, c, k));
     const uint8_t *from = c->staged[k].memory ? c->staged[k].memory : content(m, c, k);
-    return bytes ? m->device->ops->copy(c->places[HN_PLACE_KERNELS].queue, target_of(m, c, k), from, bytes) : NULL;
+    return bytes ? m->device->ops->copy(c->places[HN_PLACE_KERNELS].queue, target_of(m, c, k), from,
+                                        bytes)
+                 : NULL;
 }
 
 /* All that the device changes. If it fails here, the state that it was writing is lost. */
@@ -377,7 +409,8 @@ static void write_mutation(const hn_module *m, hn_context *c, uint32_t k) {
         to = target_of(m, c, k);
         strides = bo->target_strides;
     }
-    hn_copy_strided(to, strides, from, bo->strides, bo->sizes, o->rank, hn_bundle_dtype_bytes(o->dtype));
+    hn_copy_strided(to, strides, from, bo->strides, bo->sizes, o->rank,
+                    hn_bundle_dtype_bytes(o->dtype));
 }
 
 static hn_status stage_mutations(hn_module *m, hn_context *c) {

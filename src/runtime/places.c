@@ -1,12 +1,14 @@
-/* places.c: where the memory of a program is: which devices it uses, which of its inputs, outputs and storages are
- * remote, and where the addresses of inputs and outputs stand in a context. */
+/* places.c: where the memory of a program is: which devices it uses, which of its inputs, outputs
+ * and storages are remote, and where the addresses of inputs and outputs stand in a context. */
 #include "runtime/module_impl.h"
 
 #include "base/device.h"
 
 #include <stdlib.h>
 
-static hn_status no_memory(void) { return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to load a module"); }
+static hn_status no_memory(void) {
+    return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to load a module");
+}
 
 /* ---- devices ---- */
 
@@ -16,9 +18,9 @@ static hn_status check_kind(uint32_t kind, const char *what, uint32_t number) {
     if (hn_device_ops_of(kind)) return NULL;
     hn_strbuf_init(&kinds);
     hn_device_kinds_print(&kinds);
-    hn_status status = HN_ERROR(HN_UNSUPPORTED,
-                                "%s %u of the program is on %s; this library runs programs on %s only", what,
-                                number, hn_device_name(kind), kinds.len ? kinds.ptr : "none");
+    hn_status status = HN_ERROR(
+        HN_UNSUPPORTED, "%s %u of the program is on %s; this library runs programs on %s only",
+        what, number, hn_device_name(kind), kinds.len ? kinds.ptr : "none");
     hn_strbuf_deinit(&kinds);
     return status;
 }
@@ -29,8 +31,10 @@ static hn_status add_kind(uint32_t kind, const char *what, uint32_t number, uint
     HN_TRY(check_kind(kind, what, number));
     if (kind == host || kind == *found) return NULL;
     if (*found != host)
-        return HN_ERROR(HN_UNSUPPORTED, "%s %u of the program is on %s, others are on %s; a program runs on one device",
-                        what, number, hn_device_name(kind), hn_device_name(*found));
+        return HN_ERROR(
+            HN_UNSUPPORTED,
+            "%s %u of the program is on %s, others are on %s; a program runs on one device", what,
+            number, hn_device_name(kind), hn_device_name(*found));
     *found = kind;
     return NULL;
 }
@@ -40,8 +44,11 @@ static hn_status find_kind(const hn_bundle *b, uint32_t target, uint32_t *out) {
     *out = hn_device_ops_of_host()->kind;
     for (uint32_t k = 1; k < b->buffers_count; k++)
         HN_TRY(add_kind(b->buffers[k].device, "buffer", k, out));
-    for (uint32_t k = 0; k < b->steps_count; k++) HN_TRY(add_kind(b->steps[k].device, "step", k, out));
-    return b->kernels_count > 1 ? add_kind(hn_bundle_target_device(b->targets[target].kind), "target", target, out) : NULL;
+    for (uint32_t k = 0; k < b->steps_count; k++)
+        HN_TRY(add_kind(b->steps[k].device, "step", k, out));
+    return b->kernels_count > 1
+               ? add_kind(hn_bundle_target_device(b->targets[target].kind), "target", target, out)
+               : NULL;
 }
 
 /* The number of the device that the caller wants; 0 if they do not say. */
@@ -52,13 +59,15 @@ static hn_status read_number(const char *wanted, uint32_t kind, uint32_t *out) {
     HN_TRY(hn_device_parse(wanted, &device));
     *out = device.number;
     if ((uint32_t)device.kind == kind) return NULL;
-    return HN_ERROR(HN_INVALID_ARGUMENT, "the program was compiled for %s and does not run on %s; compile the model for it",
-                    hn_device_name(kind), wanted);
+    return HN_ERROR(
+        HN_INVALID_ARGUMENT,
+        "the program was compiled for %s and does not run on %s; compile the model for it",
+        hn_device_name(kind), wanted);
 }
 
 /* On the host 0 is the only one: what is not there is told by `open`. */
-static hn_status open_device(hn_module *m, const hn_device_ops *ops, const hn_module_options *options, uint32_t number,
-                             hn_dev **out) {
+static hn_status open_device(hn_module *m, const hn_device_ops *ops,
+                             const hn_module_options *options, uint32_t number, hn_dev **out) {
     hn_device_options how = {.number = number};
     if (options->allocator) how.allocator = *options->allocator;
     HN_TRY(hn_dev_open(ops, &how, &m->devices[ops->kind]));
@@ -74,7 +83,9 @@ hn_status hn_places_open(hn_module *m, const hn_module_options *options) {
     m->place_count = kind == (uint32_t)host->kind ? 1 : 2;
     HN_TRY(open_device(m, host, options, m->place_count == 1 ? number : 0, &m->host));
     m->device = m->host;
-    return m->place_count == 1 ? NULL : open_device(m, hn_device_ops_of(kind), options, number, &m->device);
+    return m->place_count == 1
+               ? NULL
+               : open_device(m, hn_device_ops_of(kind), options, number, &m->device);
 }
 
 void hn_places_close(hn_module *m) {
@@ -95,7 +106,8 @@ hn_status hn_places_find_storages(hn_module *m) {
         const hnb_buffer *f = &b->buffers[k];
         if (f->kind != HNB_BUFFER_CONSTANT || !b->storages[f->source].is_mutable) continue;
         if (hn_buffer_is_remote(m, k) != m->storage_is_remote[f->source])
-            return HN_ERROR(HN_CORRUPT, "storage %u, which the program changes, is on two devices", f->source);
+            return HN_ERROR(HN_CORRUPT, "storage %u, which the program changes, is on two devices",
+                            f->source);
     }
     return NULL;
 }
@@ -135,7 +147,8 @@ hn_status hn_places_number(hn_module *m) {
     m->output_buffers = calloc(b->buffers_count + 1u, sizeof *m->output_buffers);
     m->output_users = calloc(b->buffers_count + 1u, sizeof *m->output_users);
     m->output_comes_home = calloc(b->buffers_count + 1u, sizeof *m->output_comes_home);
-    if (!m->io_of || !m->uploads || !m->slot_places || !m->output_buffers || !m->output_users || !m->output_comes_home)
+    if (!m->io_of || !m->uploads || !m->slot_places || !m->output_buffers || !m->output_users ||
+        !m->output_comes_home)
         return no_memory();
     for (uint32_t k = 0; k < b->inputs_count; k++)
         m->key_count += b->inputs[k].kind == HNB_VALUE_TENSOR ? b->inputs[k].rank : 1;

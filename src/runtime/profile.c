@@ -1,5 +1,5 @@
-/* profile.c: the names of steps, and two hooks for modules loaded with `profile`: one counts the time of
- * each step, the other gives it to the trace. */
+/* profile.c: the names of steps, and two hooks for modules loaded with `profile`: one counts the
+ * time of each step, the other gives it to the trace. */
 #include "runtime/module_impl.h"
 
 #include "base/require.h"
@@ -9,9 +9,11 @@
 
 /* ---- the hooks ---- */
 
-/* Conditionals and definitions do no work of their own; waits are for work that is another step's. */
+/* Conditionals and definitions do no work of their own; waits are for work that is another
+ * step's. */
 static bool is_timed(const hn_step_info *step) {
-    return step->kind != HN_MODULE_STEP_COND && step->kind != HN_MODULE_STEP_DEFINE && step->kind != HN_MODULE_STEP_WAIT;
+    return step->kind != HN_MODULE_STEP_COND && step->kind != HN_MODULE_STEP_DEFINE &&
+           step->kind != HN_MODULE_STEP_WAIT;
 }
 
 static hn_status begin(void *user, const hn_step_info *step, uint64_t *note) {
@@ -40,7 +42,8 @@ static hn_status count(void *user, const hn_step_info *step, uint64_t *note) {
 
 static hn_status record_span(void *user, const hn_step_info *step, uint64_t *note) {
     (void)user;
-    if (is_timed(step)) hn_trace_span("run", step->name, (int64_t)*note, (int64_t)*note + time_of(step, *note));
+    if (is_timed(step))
+        hn_trace_span("run", step->name, (int64_t)*note, (int64_t)*note + time_of(step, *note));
     return NULL;
 }
 
@@ -48,10 +51,9 @@ static hn_status record_span(void *user, const hn_step_info *step, uint64_t *not
 
 static const char *name_of(const hn_bundle *b, uint32_t target, const hnb_step *step) {
     static const char *const kinds[HNB_STEP_KIND_COUNT] = {"none",   "kernel", "extern", "copy",
-                                                         "assert", "cond",   "define", "wait"};
+                                                           "assert", "cond",   "define", "wait"};
     switch (step->kind) {
-    case HNB_STEP_KERNEL:
-        return hn_bundle_text(b, hn_bundle_code(b, step->kernel, target)->symbol);
+    case HNB_STEP_KERNEL: return hn_bundle_text(b, hn_bundle_code(b, step->kernel, target)->symbol);
     case HNB_STEP_EXTERN: return hn_bundle_extern_name(step->extern_kind);
     default: return kinds[step->kind];
     }
@@ -79,8 +81,7 @@ uint32_t hn_module_step_count(const hn_module *m) { return !m ? 0 : m->view.step
 hn_status hn_module_profile(hn_module *m, uint32_t step, hn_module_step_profile *out) {
     HN_REQUIRE(m, "module");
     HN_REQUIRE(out, "out");
-    if (step >= m->view.steps_count)
-        return hn_out_of_range("step", step, m->view.steps_count);
+    if (step >= m->view.steps_count) return hn_out_of_range("step", step, m->view.steps_count);
     pthread_mutex_lock(&m->lock);
     *out = m->profiles[step];
     pthread_mutex_unlock(&m->lock);

@@ -1,4 +1,5 @@
-/* run.c: one call of a module: take a context, bind, lay out inputs, walk the steps, hand out the outputs. */
+/* run.c: one call of a module: take a context, bind, lay out inputs, walk the steps, hand out the
+ * outputs. */
 #include "runtime/module_impl.h"
 
 #include "base/require.h"
@@ -16,7 +17,8 @@ static bool layout_fits(const hn_tensor *t, const int64_t *recorded) {
 }
 
 /* Several elements would fall together: the model was exported with an expanded input. */
-static hn_status check_expanded(const hn_module *m, uint32_t k, const hn_tensor *t, const int64_t *recorded) {
+static hn_status check_expanded(const hn_module *m, uint32_t k, const hn_tensor *t,
+                                const int64_t *recorded) {
     for (uint32_t d = 0; d < hn_tensor_rank(t); d++)
         if (hn_tensor_sizes(t)[d] > 1 && recorded[d] == 0 && hn_tensor_strides(t)[d] != 0)
             return HN_ERROR(HN_INVALID_ARGUMENT,
@@ -27,11 +29,13 @@ static hn_status check_expanded(const hn_module *m, uint32_t k, const hn_tensor 
 }
 
 /* Memory of an input's size. The old content is of no use: it goes before there is new memory. */
-static hn_status grow_input(const hn_module *m, hn_dev *dev, hn_kept *kept, uint32_t k, size_t bytes) {
+static hn_status grow_input(const hn_module *m, hn_dev *dev, hn_kept *kept, uint32_t k,
+                            size_t bytes) {
     if (bytes <= kept->cap) return NULL;
     hn_dev_free(dev, kept->memory);
     *kept = (hn_kept){.memory = hn_dev_alloc(dev, bytes)};
-    if (!kept->memory) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for input '%s'", hn_input_name(&m->view, k));
+    if (!kept->memory)
+        return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for input '%s'", hn_input_name(&m->view, k));
     kept->cap = bytes;
     return NULL;
 }
@@ -40,8 +44,8 @@ static hn_status lay_out(hn_module *m, hn_context *c, uint32_t k, const hn_tenso
     const int64_t *strides = c->bounds[0]->input_strides[k];
     HN_TRY(check_expanded(m, k, t, strides));
     HN_TRY(grow_input(m, m->host, &c->laid_out[k], k, (size_t)c->bounds[0]->input_bytes[k]));
-    hn_copy_strided(c->laid_out[k].memory, strides, hn_tensor_data(t), hn_tensor_strides(t), hn_tensor_sizes(t),
-                    hn_tensor_rank(t), hn_scalar_type_bytes(hn_tensor_type(t)));
+    hn_copy_strided(c->laid_out[k].memory, strides, hn_tensor_data(t), hn_tensor_strides(t),
+                    hn_tensor_sizes(t), hn_tensor_rank(t), hn_scalar_type_bytes(hn_tensor_type(t)));
     c->io[k] = c->laid_out[k].memory;
     pthread_mutex_lock(&m->lock);
     m->stats.inputs_copied++;
@@ -49,7 +53,8 @@ static hn_status lay_out(hn_module *m, hn_context *c, uint32_t k, const hn_tenso
     return NULL;
 }
 
-/* Copies what kernels of a device read of the inputs, whose memory stays as it is until all is done. */
+/* Copies what kernels of a device read of the inputs, whose memory stays as it is until all is
+ * done. */
 static hn_status upload_inputs(hn_module *m, hn_context *c) {
     const uint32_t first = m->view.inputs_count + m->output_buffer_count;
     for (uint32_t u = 0; u < m->upload_count; u++) {
@@ -58,7 +63,9 @@ static hn_status upload_inputs(hn_module *m, hn_context *c) {
         hn_kept *kept = &c->remote[m->output_buffer_count + u];
         HN_TRY(grow_input(m, m->device, kept, k, bytes ? bytes : 1));
         c->io[first + u] = kept->memory;
-        if (bytes) HN_TRY(m->device->ops->copy_in(c->places[HN_PLACE_KERNELS].queue, kept->memory, c->io[k], bytes));
+        if (bytes)
+            HN_TRY(m->device->ops->copy_in(c->places[HN_PLACE_KERNELS].queue, kept->memory,
+                                           c->io[k], bytes));
         c->bytes_in += bytes;
     }
     return NULL;
@@ -93,45 +100,61 @@ static hn_status complete(hn_module *m, hn_context *c, hn_status submitted) {
     return hn_outputs_end(m, c);
 }
 
-/* Memory that the run would write to must not be read-only. Wrong pointers are told by the checks that come later. */
-static hn_status check_const(const hn_module *m, hn_tensor *const *inputs, uint32_t input_count, hn_tensor *const *outputs) {
+/* Memory that the run would write to must not be read-only. Wrong pointers are told by the checks
+ * that come later. */
+static hn_status check_const(const hn_module *m, hn_tensor *const *inputs, uint32_t input_count,
+                             hn_tensor *const *outputs) {
     for (uint32_t k = 0; k < m->output_count; k++)
         if (outputs[k] && hn_tensor_is_const(outputs[k]))
-            return HN_ERROR(HN_INVALID_ARGUMENT, "the tensor given for output %u is read-only memory; give writable memory or none", k);
+            return HN_ERROR(
+                HN_INVALID_ARGUMENT,
+                "the tensor given for output %u is read-only memory; give writable memory or none",
+                k);
     for (uint32_t k = 0; m->changes_inputs && k < m->view.outputs_count; k++) {
         const hnb_output *o = &m->view.outputs[k];
-        if (!o->is_mutation || o->target_input < 0 || (uint32_t)o->target_input >= input_count) continue;
+        if (!o->is_mutation || o->target_input < 0 || (uint32_t)o->target_input >= input_count)
+            continue;
         if (hn_tensor_is_const(inputs[o->target_input]))
-            return HN_ERROR(HN_INVALID_ARGUMENT, "input '%s' is read-only memory, but the program writes to it; give writable memory",
-                            hn_input_name(&m->view, (uint32_t)o->target_input));
+            return HN_ERROR(
+                HN_INVALID_ARGUMENT,
+                "input '%s' is read-only memory, but the program writes to it; give writable memory",
+                hn_input_name(&m->view, (uint32_t)o->target_input));
     }
     return NULL;
 }
 
-static hn_status check_call(const hn_module *m, const hn_run_options *options, hn_tensor *const *inputs, uint32_t input_count,
+static hn_status check_call(const hn_module *m, const hn_run_options *options,
+                            hn_tensor *const *inputs, uint32_t input_count,
                             hn_tensor *const *outputs, uint32_t output_count) {
     if (!m) return HN_ERROR(HN_INVALID_ARGUMENT, "cannot run: the module is NULL");
-    if (input_count && !inputs) return HN_ERROR(HN_INVALID_ARGUMENT, "cannot run: 'inputs' is NULL, but there are to be %u", input_count);
-    if (output_count && !outputs) return HN_ERROR(HN_INVALID_ARGUMENT, "cannot run: 'outputs' is NULL, but there are to be %u", output_count);
+    if (input_count && !inputs)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "cannot run: 'inputs' is NULL, but there are to be %u",
+                        input_count);
+    if (output_count && !outputs)
+        return HN_ERROR(HN_INVALID_ARGUMENT,
+                        "cannot run: 'outputs' is NULL, but there are to be %u", output_count);
     if (output_count != m->output_count)
         return HN_ERROR(HN_INVALID_ARGUMENT, "the model gives %u outputs, there is room for %u",
                         m->output_count, output_count);
     HN_TRY(hn_threads_check(options->threads));
     HN_TRY(hn_dev_check(m->device));
     if (options->state && options->state->m != m)
-        return HN_ERROR(HN_INVALID_ARGUMENT, "the state is of another module; make one with hn_state_create for this module");
+        return HN_ERROR(
+            HN_INVALID_ARGUMENT,
+            "the state is of another module; make one with hn_state_create for this module");
     return check_const(m, inputs, input_count, outputs);
 }
 
 static const hn_run_options no_options;
 
 /* A context that is set up for the call. */
-static hn_status take_context(hn_module *m, const hn_run_options *options, hn_tensor *const *inputs, hn_tensor **outputs,
-                              hn_context **out) {
+static hn_status take_context(hn_module *m, const hn_run_options *options, hn_tensor *const *inputs,
+                              hn_tensor **outputs, hn_context **out) {
     HN_TRY(hn_context_take(m, out));
     hn_context *c = *out;
     c->cancel = options->cancel;
-    c->threads = options->threads > 0 && options->threads < m->threads ? options->threads : m->threads;
+    c->threads =
+        options->threads > 0 && options->threads < m->threads ? options->threads : m->threads;
     c->state = options->state ? options->state : m->state;
     c->inputs = inputs;
     c->outputs = outputs;
@@ -148,8 +171,8 @@ static void give_context(hn_module *m, hn_context *c) {
     hn_context_give(m, c);
 }
 
-hn_status hn_module_run_with(hn_module *m, const hn_run_options *given, hn_tensor *const *inputs, uint32_t input_count,
-                             hn_tensor **outputs, uint32_t output_count) {
+hn_status hn_module_run_with(hn_module *m, const hn_run_options *given, hn_tensor *const *inputs,
+                             uint32_t input_count, hn_tensor **outputs, uint32_t output_count) {
     const hn_run_options *options = given ? given : &no_options;
     hn_context *c;
     HN_TRY(check_call(m, options, inputs, input_count, outputs, output_count));
@@ -159,8 +182,8 @@ hn_status hn_module_run_with(hn_module *m, const hn_run_options *given, hn_tenso
     return status;
 }
 
-hn_status hn_module_run(hn_module *m, hn_tensor *const *inputs, uint32_t input_count, hn_tensor **outputs,
-                        uint32_t output_count) {
+hn_status hn_module_run(hn_module *m, hn_tensor *const *inputs, uint32_t input_count,
+                        hn_tensor **outputs, uint32_t output_count) {
     return hn_module_run_with(m, NULL, inputs, input_count, outputs, output_count);
 }
 
@@ -172,24 +195,28 @@ struct hn_run {
     hn_context *c;
     hn_tensor **inputs, **outputs; /* own lists; of outputs the caller's tensors, until the end */
     uint32_t input_count, output_count;
-    hn_tensor **out;               /* the caller's list */
-    pthread_t thread;              /* that has begun it, and holds the turn of the state */
+    hn_tensor **out;  /* the caller's list */
+    pthread_t thread; /* that has begun it, and holds the turn of the state */
 };
 
 static void run_free(hn_run *run) {
-    for (uint32_t k = 0; run->inputs && k < run->input_count; k++) hn_tensor_release(run->inputs[k]);
+    for (uint32_t k = 0; run->inputs && k < run->input_count; k++)
+        hn_tensor_release(run->inputs[k]);
     hn_module_release(run->m);
     free(run->inputs);
     free(run->outputs);
     free(run);
 }
 
-static hn_status run_create(hn_module *m, hn_tensor *const *inputs, uint32_t input_count, hn_tensor **outputs,
-                            uint32_t output_count, hn_run **out) {
+static hn_status run_create(hn_module *m, hn_tensor *const *inputs, uint32_t input_count,
+                            hn_tensor **outputs, uint32_t output_count, hn_run **out) {
     hn_run *run = calloc(1, sizeof *run);
     if (!run) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a run");
-    *run = (hn_run){.m = hn_module_retain(m), .input_count = input_count, .output_count = output_count, .out = outputs,
-                     .thread = pthread_self()};
+    *run = (hn_run){.m = hn_module_retain(m),
+                    .input_count = input_count,
+                    .output_count = output_count,
+                    .out = outputs,
+                    .thread = pthread_self()};
     run->inputs = calloc((size_t)input_count + 1, sizeof *run->inputs);
     run->outputs = calloc((size_t)output_count + 1, sizeof *run->outputs);
     if (!run->inputs || !run->outputs) {
@@ -203,8 +230,9 @@ static hn_status run_create(hn_module *m, hn_tensor *const *inputs, uint32_t inp
     return NULL;
 }
 
-hn_status hn_run_begin(hn_module *m, const hn_run_options *given, hn_tensor *const *inputs, uint32_t input_count,
-                       hn_tensor **outputs, uint32_t output_count, hn_run **out_run) {
+hn_status hn_run_begin(hn_module *m, const hn_run_options *given, hn_tensor *const *inputs,
+                       uint32_t input_count, hn_tensor **outputs, uint32_t output_count,
+                       hn_run **out_run) {
     const hn_run_options *options = given ? given : &no_options;
     hn_run *run = NULL;
     HN_REQUIRE(out_run, "out_run");
@@ -225,7 +253,8 @@ hn_status hn_run_begin(hn_module *m, const hn_run_options *given, hn_tensor *con
 hn_status hn_run_end(hn_run *run) {
     if (!run) return NULL;
     if (run->m->has_state && !pthread_equal(run->thread, pthread_self()))
-        return HN_ERROR(HN_INVALID_ARGUMENT, "the run changes a state and was begun in another thread; end it there");
+        return HN_ERROR(HN_INVALID_ARGUMENT,
+                        "the run changes a state and was begun in another thread; end it there");
     hn_status status = hn_dev_check(run->m->device);
     if (!status) status = complete(run->m, run->c, NULL);
     for (uint32_t k = 0; k < run->output_count && !status; k++) run->out[k] = run->outputs[k];

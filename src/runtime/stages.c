@@ -1,8 +1,9 @@
 /* stages.c: what of a program waits for the data.
  *
- * Most programs know every size when they know their inputs. Others have symbols that steps define: those are
- * numbered, and everything that uses one belongs to the stage of the last that it uses. Stage 0 is known from the
- * inputs. The step that defines symbol k works out stage k: expressions, guards, memory, outputs, steps (bound.c). */
+ * Most programs know every size when they know their inputs. Others have symbols that steps define:
+ * those are numbered, and everything that uses one belongs to the stage of the last that it uses.
+ * Stage 0 is known from the inputs. The step that defines symbol k works out stage k: expressions,
+ * guards, memory, outputs, steps (bound.c). */
 #include "runtime/module_impl.h"
 
 #include <stdlib.h>
@@ -12,7 +13,9 @@ typedef struct stager {
     const hn_bundle *b;
 } stager;
 
-static hn_status no_memory(void) { return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to load a module"); }
+static hn_status no_memory(void) {
+    return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to load a module");
+}
 
 static uint32_t later(uint32_t a, uint32_t b) { return a > b ? a : b; }
 static uint32_t node_stage(const stager *x, uint32_t node) { return x->m->stages.nodes.of[node]; }
@@ -40,12 +43,15 @@ static uint32_t stage_of_buffer(const stager *x, uint32_t buffer) {
     return later(node_stage(x, f->bytes), node_stage(x, f->offset));
 }
 
-static uint32_t buffer_stage(const stager *x, uint32_t buffer) { return x->m->stages.buffers.of[buffer]; }
+static uint32_t buffer_stage(const stager *x, uint32_t buffer) {
+    return x->m->stages.buffers.of[buffer];
+}
 
 static uint32_t stage_of_output(const stager *x, uint32_t output) {
     const hnb_output *o = &x->b->outputs[output];
     bool own_target = o->is_mutation && o->target_input < 0;
-    uint32_t stage = later(node_stage(x, o->expr), later(node_stage(x, o->offset), node_stage(x, o->target_offset)));
+    uint32_t stage = later(node_stage(x, o->expr),
+                           later(node_stage(x, o->offset), node_stage(x, o->target_offset)));
     if (o->kind != HNB_VALUE_TENSOR) return stage;
     stage = later(stage, nodes_stage(x, x->b->dims + o->dims, o->rank * (own_target ? 3 : 2)));
     return later(stage, buffer_stage(x, o->buffer));
@@ -57,10 +63,12 @@ static uint32_t stage_of_step(const stager *x, uint32_t step) {
     if (s->kind == HNB_STEP_KERNEL) {
         const hnb_launch *l = hn_bundle_launch(x->b, s, x->m->target);
         operands = l->operands, params = l->params, param_count = l->param_count;
-        stage = later(node_stage(x, l->extent), later(node_stage(x, l->scratch), node_stage(x, l->shared)));
+        stage = later(node_stage(x, l->extent),
+                      later(node_stage(x, l->scratch), node_stage(x, l->shared)));
         stage = later(stage, nodes_stage(x, l->grid, 3));
     }
-    if (s->kind == HNB_STEP_COPY) return later(stage, later(buffer_stage(x, s->buffer), buffer_stage(x, s->from)));
+    if (s->kind == HNB_STEP_COPY)
+        return later(stage, later(buffer_stage(x, s->buffer), buffer_stage(x, s->from)));
     stage = later(stage, nodes_stage(x, x->b->params + params, param_count));
     for (uint32_t k = 0; k < s->operand_count; k++) {
         const hnb_operand *o = &x->b->operands[operands + k];
@@ -69,7 +77,8 @@ static uint32_t stage_of_step(const stager *x, uint32_t step) {
     return stage;
 }
 
-/* Items `first`, first + 1, ... below `count`: their stages, and for each stage the list of them in order. */
+/* Items `first`, first + 1, ... below `count`: their stages, and for each stage the list of them in
+ * order. */
 static hn_status fill_list(const stager *x, hn_stage_list *list, uint32_t first, uint32_t count,
                            uint32_t (*stage_of)(const stager *x, uint32_t item)) {
     uint32_t stages = x->m->stages.count + 1;
@@ -84,7 +93,8 @@ static hn_status fill_list(const stager *x, hn_stage_list *list, uint32_t first,
     for (uint32_t s = 0; s < stages; s++) list->first[s + 1] += list->first[s];
     uint32_t *next = calloc(stages, sizeof *next);
     if (!next) return no_memory();
-    for (uint32_t k = first; k < count; k++) list->items[list->first[list->of[k]] + next[list->of[k]]++] = k;
+    for (uint32_t k = first; k < count; k++)
+        list->items[list->first[list->of[k]] + next[list->of[k]]++] = k;
     free(next);
     return NULL;
 }
@@ -93,11 +103,15 @@ hn_status hn_stages_init(hn_module *m) {
     const hn_bundle *b = &m->view;
     hn_stages *s = &m->stages;
     stager x = {.m = m, .b = b};
-    while (s->first_symbol < b->symbols_count && b->symbols[s->first_symbol].input != HNB_BY_STEP) s->first_symbol++;
+    while (s->first_symbol < b->symbols_count && b->symbols[s->first_symbol].input != HNB_BY_STEP)
+        s->first_symbol++;
     s->count = b->symbols_count - s->first_symbol;
     for (uint32_t k = 1; k < b->buffers_count; k++)
-        if (b->buffers[k].kind == HNB_BUFFER_SLOT) s->slot_count = later(s->slot_count, b->buffers[k].source + 1);
-    if (!s->count) return s->slot_count ? HN_ERROR(HN_CORRUPT, "a slot in a program whose sizes are all known") : NULL;
+        if (b->buffers[k].kind == HNB_BUFFER_SLOT)
+            s->slot_count = later(s->slot_count, b->buffers[k].source + 1);
+    if (!s->count)
+        return s->slot_count ? HN_ERROR(HN_CORRUPT, "a slot in a program whose sizes are all known")
+                             : NULL;
     HN_TRY(fill_list(&x, &s->nodes, 1, b->nodes_count, stage_of_node));
     HN_TRY(fill_list(&x, &s->guards, 0, b->guards_count, stage_of_guard));
     HN_TRY(fill_list(&x, &s->buffers, 1, b->buffers_count, stage_of_buffer));
@@ -105,7 +119,8 @@ hn_status hn_stages_init(hn_module *m) {
     HN_TRY(fill_list(&x, &s->steps, 0, b->steps_count, stage_of_step));
     for (uint32_t k = 1; k < b->buffers_count; k++)
         if (b->buffers[k].kind == HNB_BUFFER_SLOT && !s->buffers.of[k])
-            return HN_ERROR(HN_CORRUPT, "buffer %u has a slot, but its size does not depend on data", k);
+            return HN_ERROR(HN_CORRUPT,
+                            "buffer %u has a slot, but its size does not depend on data", k);
     return NULL;
 }
 

@@ -1,4 +1,5 @@
-/* state.c: copies of the buffers that a program changes: the module's own, and as many more as there are sequences. */
+/* state.c: copies of the buffers that a program changes: the module's own, and as many more as
+ * there are sequences. */
 #include "runtime/module_impl.h"
 
 #include "base/checked.h"
@@ -15,7 +16,8 @@
 hn_status hn_state_take_turn(hn_state *state) {
     HN_TRY(hn_dev_check(state->m->device));
     if (HN_LIKELY(pthread_mutex_lock(&state->turn) == 0)) return NULL;
-    return HN_ERROR(HN_INVALID_ARGUMENT, "this thread has begun a run with the state; end it first (hn_run_end)");
+    return HN_ERROR(HN_INVALID_ARGUMENT,
+                    "this thread has begun a run with the state; end it first (hn_run_end)");
 }
 
 /* A thread that waits for itself is told so. */
@@ -31,8 +33,12 @@ static void init_turn(pthread_mutex_t *turn) {
 
 static hn_status no_memory(void) { return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a state"); }
 
-static bool is_remote(const hn_module *m, uint32_t storage) { return m->storage_is_remote[storage]; }
-static hn_dev *dev_of(const hn_module *m, uint32_t storage) { return is_remote(m, storage) ? m->device : m->host; }
+static bool is_remote(const hn_module *m, uint32_t storage) {
+    return m->storage_is_remote[storage];
+}
+static hn_dev *dev_of(const hn_module *m, uint32_t storage) {
+    return is_remote(m, storage) ? m->device : m->host;
+}
 
 static void state_free(hn_state *state) {
     for (uint32_t k = 0; state->storages && k < state->m->view.storages_count; k++)
@@ -97,7 +103,8 @@ static hn_status fill(hn_state *state, uint8_t *const *from, bool is_from_state)
         const size_t bytes = b->storages[k].bytes;
         if (!state->storages[k] || !bytes) continue;
         if (!is_remote(state->m, k)) memcpy(state->storages[k], from[k], bytes);
-        else if (is_from_state) status = ops->copy(state->queue, state->storages[k], from[k], bytes);
+        else if (is_from_state)
+            status = ops->copy(state->queue, state->storages[k], from[k], bytes);
         else status = ops->copy_in(state->queue, state->storages[k], from[k], bytes);
     }
     return finish(state, status);
@@ -192,7 +199,8 @@ static bool lies_inside(const hn_module *m, const place *p) {
         if (p->sizes[d] < 0 || p->strides[d] < 0) return false;
         empty |= p->sizes[d] == 0;
         if (p->sizes[d] > 1 && (__builtin_mul_overflow(p->sizes[d] - 1, p->strides[d], &span) ||
-                                __builtin_mul_overflow(span, elem, &span) || __builtin_add_overflow(last, span, &last)))
+                                __builtin_mul_overflow(span, elem, &span) ||
+                                __builtin_add_overflow(last, span, &last)))
             return false;
     }
     return empty || (p->offset_bytes >= 0 && !__builtin_add_overflow(last, elem, &last) &&
@@ -203,15 +211,20 @@ static hn_status find_place(const hn_module *m, const char *name, place *out) {
     const hn_bundle *b = &m->view;
     uint32_t index;
     int64_t offset = 0;
-    HN_TRY(hn_name_find("the program changes no buffer", "buffer", name, b->outputs_count, target_at, m, &index));
+    HN_TRY(hn_name_find("the program changes no buffer", "buffer", name, b->outputs_count,
+                        target_at, m, &index));
     const hnb_output *o = out->output = &b->outputs[index];
     for (uint32_t d = 0; d < o->rank; d++)
         if (!hn_bundle_expr_const(b, b->dims[o->dims + d], &out->sizes[d]) ||
             !hn_bundle_expr_const(b, b->dims[o->dims + 2 * o->rank + d], &out->strides[d]))
-            return HN_ERROR(HN_UNSUPPORTED, "buffer '%s' has a size that depends on the inputs", name);
+            return HN_ERROR(HN_UNSUPPORTED, "buffer '%s' has a size that depends on the inputs",
+                            name);
     if (o->target_offset && !hn_bundle_expr_const(b, o->target_offset, &offset))
-        return HN_ERROR(HN_UNSUPPORTED, "buffer '%s' begins at a place that depends on the inputs", name);
-    if (__builtin_mul_overflow(offset, (int64_t)hn_bundle_dtype_bytes(o->dtype), &out->offset_bytes) || !lies_inside(m, out))
+        return HN_ERROR(HN_UNSUPPORTED, "buffer '%s' begins at a place that depends on the inputs",
+                        name);
+    if (__builtin_mul_overflow(offset, (int64_t)hn_bundle_dtype_bytes(o->dtype),
+                               &out->offset_bytes) ||
+        !lies_inside(m, out))
         return HN_ERROR(HN_CORRUPT, "buffer '%s' reaches beyond its storage", name);
     return NULL;
 }
@@ -221,15 +234,18 @@ static void copy_elements(const place *p, uint8_t *at, const hn_tensor *tensor, 
     const hnb_output *o = p->output;
     const uint32_t elem = hn_bundle_dtype_bytes(o->dtype);
     const int64_t *strides = hn_tensor_strides(tensor);
-    if (to_state) hn_copy_strided(at, p->strides, hn_tensor_data(tensor), strides, p->sizes, o->rank, elem);
+    if (to_state)
+        hn_copy_strided(at, p->strides, hn_tensor_data(tensor), strides, p->sizes, o->rank, elem);
     else hn_copy_strided(hn_tensor_data(tensor), strides, at, p->strides, p->sizes, o->rank, elem);
 }
 
 /* By way of the host: between the elements there may be others, which stay. */
-static hn_status move_remote(hn_state *state, const place *p, uint8_t *at, const hn_tensor *tensor, bool to_state) {
+static hn_status move_remote(hn_state *state, const place *p, uint8_t *at, const hn_tensor *tensor,
+                             bool to_state) {
     const hn_device_ops *ops = state->m->device->ops;
     int64_t bytes;
-    HN_TRY(hn_extent_bytes(p->output->rank, p->sizes, p->strides, hn_bundle_dtype_bytes(p->output->dtype), &bytes));
+    HN_TRY(hn_extent_bytes(p->output->rank, p->sizes, p->strides,
+                           hn_bundle_dtype_bytes(p->output->dtype), &bytes));
     if (!bytes) return NULL;
     uint8_t *here = malloc((size_t)bytes);
     if (!here) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to copy %" PRId64 " bytes", bytes);
@@ -242,9 +258,11 @@ static hn_status move_remote(hn_state *state, const place *p, uint8_t *at, const
 }
 
 /* With the turn held. */
-static hn_status move_elements(hn_state *state, const place *p, const hn_tensor *tensor, bool to_state) {
+static hn_status move_elements(hn_state *state, const place *p, const hn_tensor *tensor,
+                               bool to_state) {
     uint8_t *at = hn_address(state->storages[p->output->target_storage], p->offset_bytes);
-    if (is_remote(state->m, p->output->target_storage)) return move_remote(state, p, at, tensor, to_state);
+    if (is_remote(state->m, p->output->target_storage))
+        return move_remote(state, p, at, tensor, to_state);
     copy_elements(p, at, tensor, to_state);
     return NULL;
 }
@@ -257,7 +275,9 @@ hn_status hn_state_read(hn_state *state, const char *name, hn_tensor **out_tenso
     HN_TRY(find_place(state->m, name, &p));
     const hnb_output *o = p.output;
     hn_tensor *tensor;
-    HN_TRY(hn_tensor_create(&(hn_tensor_desc){.type = (hn_scalar_type)o->dtype, .rank = o->rank, .sizes = p.sizes}, &tensor));
+    HN_TRY(hn_tensor_create(
+        &(hn_tensor_desc){.type = (hn_scalar_type)o->dtype, .rank = o->rank, .sizes = p.sizes},
+        &tensor));
     hn_status status = hn_state_take_turn(state);
     if (!status) {
         status = move_elements(state, &p, tensor, false);

@@ -7,26 +7,38 @@
 
 #include <inttypes.h>
 
-static hn_status node_error(const hn_module *m, const hn_run_step *s, uint32_t at, hn_status status) {
+static hn_status node_error(const hn_module *m, const hn_run_step *s, uint32_t at,
+                            hn_status status) {
     const hnb_origin *origin = &m->view.origins[at];
-    const char *node = hn_bundle_text(&m->view, origin->node), *source = hn_bundle_text(&m->view, origin->source);
+    const char *node = hn_bundle_text(&m->view, origin->node),
+               *source = hn_bundle_text(&m->view, origin->source);
     if (!*node && !*source) return hn_status_annotate(status, "step %u", s->index);
-    return hn_status_annotate(status, "node '%s'%s%s%s", node, *source ? " (" : "", source, *source ? ")" : "");
+    return hn_status_annotate(status, "node '%s'%s%s%s", node, *source ? " (" : "", source,
+                              *source ? ")" : "");
 }
 
 static hn_status step_error(const hn_module *m, const hn_run_step *s, hn_status status) {
     return node_error(m, s, m->view.steps[s->index].origin, status);
 }
 
-/* A kernel says that an index was bad, not which: its checks are made again here, one after the other. `until`: see index_fault.h. */
-static hn_status kernel_error(const hn_module *m, const hn_context *c, const hn_run_step *s, uint32_t until) {
+/* A kernel says that an index was bad, not which: its checks are made again here, one after the
+ * other. `until`: see index_fault.h. */
+static hn_status kernel_error(const hn_module *m, const hn_context *c, const hn_run_step *s,
+                              uint32_t until) {
     const hnb_step *step = &m->view.steps[s->index];
     for (uint32_t k = 0; k + HNB_CHECK_PARAMS <= step->param_count; k += HNB_CHECK_PARAMS) {
         hn_index_fault fault;
         if (!hn_index_fault_find(m, c, s, k, until, &fault)) continue;
-        hn_status status = fault.is_found ? HN_ERROR(HN_INVALID_ARGUMENT, "index %" PRId64 "%s%s%s is out of bounds; valid indices are %" PRId64 " to %" PRId64,
-                                                     fault.value, *fault.input ? " in input '" : "", fault.input, *fault.input ? "'" : "", fault.lo, fault.hi)
-                                          : HN_ERROR(HN_INVALID_ARGUMENT, "an index is out of bounds; valid indices are %" PRId64 " to %" PRId64, fault.lo, fault.hi);
+        hn_status status =
+            fault.is_found
+                ? HN_ERROR(HN_INVALID_ARGUMENT,
+                           "index %" PRId64 "%s%s%s is out of bounds; valid indices are %" PRId64
+                           " to %" PRId64,
+                           fault.value, *fault.input ? " in input '" : "", fault.input,
+                           *fault.input ? "'" : "", fault.lo, fault.hi)
+                : HN_ERROR(HN_INVALID_ARGUMENT,
+                           "an index is out of bounds; valid indices are %" PRId64 " to %" PRId64,
+                           fault.lo, fault.hi);
         return node_error(m, s, fault.origin, status);
     }
     return step_error(m, s, HN_ERROR(HN_INVALID_ARGUMENT, "an index is out of bounds"));
@@ -34,13 +46,15 @@ static hn_status kernel_error(const hn_module *m, const hn_context *c, const hn_
 
 static hn_status assert_error(const hn_module *m, const hn_run_step *s) {
     const char *text = hn_bundle_text(&m->view, m->view.steps[s->index].text);
-    return step_error(m, s, HN_ERROR(HN_INVALID_ARGUMENT, "assertion failed%s%s", *text ? ": " : "", text));
+    return step_error(
+        m, s, HN_ERROR(HN_INVALID_ARGUMENT, "assertion failed%s%s", *text ? ": " : "", text));
 }
 
 static hn_status run_extern(const hn_module *m, const hn_context *c, const hn_run_step *s) {
     for (uint32_t k = 0; k < HN_EXT_MAX_OPERANDS; k++)
         if (s->ext->dtypes[k]) s->ext->operands[k] = s->args[k];
-    hn_status status = hn_ext_run(s->ext, s->ext->scratch_bytes ? c->places[hn_place_of_host(m)].scratch.memory : NULL);
+    hn_status status = hn_ext_run(
+        s->ext, s->ext->scratch_bytes ? c->places[hn_place_of_host(m)].scratch.memory : NULL);
     return HN_UNLIKELY(status != NULL) ? step_error(m, s, status) : NULL;
 }
 
@@ -60,11 +74,13 @@ int64_t hn_number_read(const void *element, uint32_t type) {
 }
 
 /* What the walk asks of the data: the step's one operand, a number. */
-static hn_status read_number(const hn_module *m, const hn_context *c, const hn_run_step *s, int64_t *out) {
+static hn_status read_number(const hn_module *m, const hn_context *c, const hn_run_step *s,
+                             int64_t *out) {
     const uint32_t type = m->view.operands[m->view.steps[s->index].operands].dtype;
     uint8_t element[8] = {0};
-    hn_status status = hn_place_dev(m, s->place)->ops->read(c->places[s->place].queue, element, s->args[0],
-                                                            hn_bundle_dtype_bytes(type));
+    hn_status status = hn_place_dev(m, s->place)
+                           ->ops->read(c->places[s->place].queue, element, s->args[0],
+                                       hn_bundle_dtype_bytes(type));
     if (status) return step_error(m, s, status);
     *out = hn_number_read(element, type);
     return NULL;
@@ -93,12 +109,13 @@ static hn_status find_kernel(hn_module *m, hn_run_step *s) {
 }
 
 static inline hn_status call_kernel(const hn_module *m, const hn_context *c, const hn_run_step *s) {
-    const int rc = s->fn(s->args, s->params, 0, s->extent, c->places[HN_PLACE_KERNELS].scratch.memory);
+    const int rc =
+        s->fn(s->args, s->params, 0, s->extent, c->places[HN_PLACE_KERNELS].scratch.memory);
     return HN_LIKELY(rc == 0) ? NULL : kernel_error(m, c, s, s->index);
 }
 
-/* What the walk does not call itself. There are never more parts than the module has threads, for which
- * there is scratch memory. */
+/* What the walk does not call itself. There are never more parts than the module has threads, for
+ * which there is scratch memory. */
 HN_NOINLINE static hn_status launch_kernel(hn_module *m, hn_context *c, hn_run_step *s) {
     hn_device_fault fault;
     if (hn_kernel_is_direct(m, s) || !s->launch->kernel) HN_TRY(find_kernel(m, s));
@@ -110,8 +127,10 @@ HN_NOINLINE static hn_status launch_kernel(hn_module *m, hn_context *c, hn_run_s
     return HN_LIKELY(!fault.is_set) ? NULL : kernel_error(m, c, s, s->index);
 }
 
-/* Waits for the device, which has got steps below `until`. What a kernel has found wrong comes before what followed from it: `status`. */
-static hn_status finish_until(const hn_module *m, const hn_context *c, uint32_t until, hn_status status) {
+/* Waits for the device, which has got steps below `until`. What a kernel has found wrong comes
+ * before what followed from it: `status`. */
+static hn_status finish_until(const hn_module *m, const hn_context *c, uint32_t until,
+                              hn_status status) {
     hn_device_fault fault = {.is_set = false};
     hn_status late = m->device->ops->finish(c->places[HN_PLACE_KERNELS].queue, &fault);
     if (!late && fault.is_set) late = kernel_error(m, c, &c->bounds[0]->steps[fault.step], until);
@@ -178,7 +197,8 @@ static hn_event *record(const hn_module *m, const hn_context *c) {
     hn_event *event = NULL;
     hn_status status = m->device->ops->record(c->places[HN_PLACE_KERNELS].queue, &event);
     const bool is_there = !status;
-    hn_status_free(status); /* the run goes on without the time; who has lost the device is told by the step */
+    /* the run goes on without the time; who has lost the device is told by the step */
+    hn_status_free(status);
     return is_there ? event : NULL;
 }
 
@@ -187,7 +207,8 @@ static hn_status run_and_wait(hn_module *m, hn_context *c, hn_run_step *s, int64
     const hn_device_ops *ops = m->device->ops;
     const uint32_t until = s->index + 1 + s->body_count;
     *out_ns = 0;
-    if (!m->has_profile || !ops->event_time || (s->kind != HNB_STEP_KERNEL && s->kind != HNB_STEP_COPY))
+    if (!m->has_profile || !ops->event_time ||
+        (s->kind != HNB_STEP_KERNEL && s->kind != HNB_STEP_COPY))
         return finish_until(m, c, until, run_step(m, c, s));
     hn_event *begin = record(m, c);
     hn_status status = run_step(m, c, s);
@@ -218,7 +239,8 @@ static hn_status run_range(hn_module *m, hn_context *c, uint32_t first, uint32_t
     for (uint32_t k = first; k < end; k += 1 + steps[k].body_count) {
         hn_run_step *s = &steps[k];
         if (HN_UNLIKELY(c->cancel != NULL) && hn_cancel_is_set(c->cancel))
-            return step_error(m, s, HN_ERROR(HN_CANCELLED, "the run was cancelled before this step"));
+            return step_error(m, s,
+                              HN_ERROR(HN_CANCELLED, "the run was cancelled before this step"));
         HN_TRY(HN_UNLIKELY(is_hooked) ? run_hooked(m, c, s) : run_step(m, c, s));
     }
     return NULL;

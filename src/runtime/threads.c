@@ -3,7 +3,8 @@
 
 hn_status hn_threads_limit_set(int workers) {
     if (workers < 0 || workers >= HN_THREADS_MAX)
-        return HN_ERROR(HN_INVALID_ARGUMENT, "a process cannot have %d workers; give 0 to %d", workers, HN_THREADS_MAX - 1);
+        return HN_ERROR(HN_INVALID_ARGUMENT, "a process cannot have %d workers; give 0 to %d",
+                        workers, HN_THREADS_MAX - 1);
     hn_team_limit_set(workers);
     return NULL;
 }

@@ -1,7 +1,8 @@
 /* weights.c: the weights of a module: what there is, and exchanging them while runs go on.
  *
- * An exchange makes a new set: it shares with the old one the bytes that stay, has its own packed copies, and takes the old
- * one's place at once. A run goes on with the set that it began with; the last context that lets go of a set frees it. */
+ * An exchange makes a new set: it shares with the old one the bytes that stay, has its own packed
+ * copies, and takes the old one's place at once. A run goes on with the set that it began with; the
+ * last context that lets go of a set frees it. */
 #include "runtime/module_impl.h"
 
 #include "base/checked.h"
@@ -57,15 +58,18 @@ void hn_weights_release(hn_weights *w) {
 
 /* ---- copies on the device ---- */
 
-static hn_status upload_one(hn_module *m, hn_weights *w, uint32_t k, hn_queue *queue, uint64_t *bytes) {
+static hn_status upload_one(hn_module *m, hn_weights *w, uint32_t k, hn_queue *queue,
+                            uint64_t *bytes) {
     const hnb_storage *s = &m->view.storages[k];
     if (!m->storage_is_remote[k] || s->is_mutable || w->copies[k]) return NULL;
     w->copies[k] = hn_block_create(m->device_blocks, s->bytes ? s->bytes : 1);
     if (!w->copies[k])
-        return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for weights of %llu bytes on %s", (unsigned long long)s->bytes,
-                        m->device->facts.name);
+        return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for weights of %llu bytes on %s",
+                        (unsigned long long)s->bytes, m->device->facts.name);
     *bytes += s->bytes;
-    return s->bytes ? m->device->ops->copy_in(queue, hn_block_data(w->copies[k]), w->storages[k], s->bytes) : NULL;
+    return s->bytes ? m->device->ops->copy_in(queue, hn_block_data(w->copies[k]), w->storages[k],
+                                              s->bytes)
+                    : NULL;
 }
 
 /* Those that were not there before `had`: what they contain is not known. */
@@ -106,7 +110,8 @@ hn_status hn_weights_upload(hn_module *m, hn_weights *w, hn_queue *queue) {
     return status;
 }
 
-/* A new set has the copies of those storages that it shares with an old one: that are not touched. */
+/* A new set has the copies of those storages that it shares with an old one: that are not
+ * touched. */
 static void share_copies(hn_weights *w, hn_weights *old, const uint32_t *touched) {
     pthread_mutex_lock(&old->upload);
     for (uint32_t k = 0; k < w->count; k++) {
@@ -129,13 +134,16 @@ uint32_t hn_module_weight_count(const hn_module *m) { return m ? m->view.tensors
 /* Sizes, or strides, as numbers: they were checked when the bundle was opened. */
 static void read_dims(const hn_module *m, const hnb_tensor *t, bool strides, int64_t *out) {
     for (uint32_t d = 0; d < t->rank; d++)
-        (void)hn_bundle_expr_const(&m->view, m->view.dims[t->dims + (strides ? t->rank : 0) + d], &out[d]);
+        (void)hn_bundle_expr_const(&m->view, m->view.dims[t->dims + (strides ? t->rank : 0) + d],
+                                   &out[d]);
 }
 
-hn_status hn_module_weight_info_get(const hn_module *m, uint32_t index, hn_module_weight_info *out) {
+hn_status hn_module_weight_info_get(const hn_module *m, uint32_t index,
+                                    hn_module_weight_info *out) {
     HN_REQUIRE(m, "module");
     HN_REQUIRE(out, "out");
-    if (index >= m->view.tensors_count) return hn_out_of_range("weight", index, m->view.tensors_count);
+    if (index >= m->view.tensors_count)
+        return hn_out_of_range("weight", index, m->view.tensors_count);
     const hnb_tensor *t = &m->view.tensors[index];
     *out = (hn_module_weight_info){.name = weight_at(m, index),
                                    .kind = (hn_module_weight_kind)t->kind,
@@ -154,7 +162,8 @@ hn_status hn_module_weight_find(const hn_module *m, const char *name, uint32_t *
     HN_REQUIRE(m, "module");
     HN_REQUIRE(name, "name");
     HN_REQUIRE(out_index, "out_index");
-    return hn_name_find("the model has no weight", "weight", name, m->view.tensors_count, weight_at, m, out_index);
+    return hn_name_find("the model has no weight", "weight", name, m->view.tensors_count, weight_at,
+                        m, out_index);
 }
 
 /* ---- exchange ---- */
@@ -177,20 +186,24 @@ typedef struct exchange {
 static hn_status find_change(exchange *x, const hn_named_tensor *given, change *out) {
     uint32_t index;
     if (!given->name || !given->tensor)
-        return HN_ERROR(HN_INVALID_ARGUMENT, "the %s of a weight to replace is NULL", given->name ? "tensor" : "name");
+        return HN_ERROR(HN_INVALID_ARGUMENT, "the %s of a weight to replace is NULL",
+                        given->name ? "tensor" : "name");
     HN_TRY(hn_module_weight_find(x->m, given->name, &index));
     *out = (change){.to = &x->m->view.tensors[index], .from = given->tensor};
     for (const change *c = x->changes; c < out; c++)
-        if (c->to == out->to) return HN_ERROR(HN_INVALID_ARGUMENT, "weight '%s' is given twice", given->name);
+        if (c->to == out->to)
+            return HN_ERROR(HN_INVALID_ARGUMENT, "weight '%s' is given twice", given->name);
     if (out->to->is_folded)
-        return HN_ERROR(HN_UNSUPPORTED,
-                        "weight '%s' cannot be replaced: the compiler computed with its values, and the program has the result; "
-                        "compile the model again with the new weights",
-                        given->name);
+        return HN_ERROR(
+            HN_UNSUPPORTED,
+            "weight '%s' cannot be replaced: the compiler computed with its values, and the program has the result; "
+            "compile the model again with the new weights",
+            given->name);
     read_dims(x->m, out->to, false, out->sizes);
     read_dims(x->m, out->to, true, out->strides);
     x->touched[out->to->storage]++;
-    return hn_tensor_check("weight", given->name, given->tensor, (hn_scalar_type)out->to->dtype, out->to->rank, out->sizes);
+    return hn_tensor_check("weight", given->name, given->tensor, (hn_scalar_type)out->to->dtype,
+                           out->to->rank, out->sizes);
 }
 
 /* Whether the tensor lies in memory as the whole storage must. */
@@ -198,7 +211,9 @@ static bool is_whole(const exchange *x, const change *c) {
     const hnb_storage *s = &x->m->view.storages[c->to->storage];
     uint64_t elems = 1;
     for (uint32_t d = c->to->rank; d-- > 0;) {
-        if (c->sizes[d] > 1 && (c->strides[d] != (int64_t)elems || hn_tensor_strides(c->from)[d] != (int64_t)elems)) return false;
+        if (c->sizes[d] > 1 &&
+            (c->strides[d] != (int64_t)elems || hn_tensor_strides(c->from)[d] != (int64_t)elems))
+            return false;
         elems *= (uint64_t)c->sizes[d];
     }
     return c->to->offset == 0 && elems * hn_bundle_dtype_bytes(c->to->dtype) == s->bytes;
@@ -207,10 +222,15 @@ static bool is_whole(const exchange *x, const change *c) {
 static hn_status borrow(exchange *x, const change *c, const char *name) {
     const uint32_t storage = c->to->storage;
     if (!is_whole(x, c) || x->touched[storage] > 1)
-        return HN_ERROR(HN_UNSUPPORTED, "weight '%s' cannot be borrowed: it shares its memory in the model, or lies there in another "
-                                        "layout; have it copied", name);
+        return HN_ERROR(
+            HN_UNSUPPORTED,
+            "weight '%s' cannot be borrowed: it shares its memory in the model, or lies there in another "
+            "layout; have it copied",
+            name);
     if ((uintptr_t)hn_tensor_data(c->from) % HN_WEIGHT_ALIGN)
-        return HN_ERROR(HN_INVALID_ARGUMENT, "weight '%s' cannot be borrowed: its address is no multiple of %d", name, HN_WEIGHT_ALIGN);
+        return HN_ERROR(HN_INVALID_ARGUMENT,
+                        "weight '%s' cannot be borrowed: its address is no multiple of %d", name,
+                        HN_WEIGHT_ALIGN);
     hn_tensor_release(x->fresh->owners[storage]);
     x->fresh->owners[storage] = hn_tensor_retain((hn_tensor *)(uintptr_t)c->from);
     x->fresh->storages[storage] = hn_tensor_data(c->from);
@@ -223,9 +243,15 @@ static hn_status own_storage(exchange *x, const hn_weights *old, uint32_t storag
     hn_tensor *owner;
     if (x->fresh->storages[storage] != old->storages[storage]) return NULL;
     hn_block *block = hn_block_create(x->m->blocks, (size_t)bytes);
-    if (!block) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for weights of %" PRId64 " bytes", bytes);
-    hn_status status = hn_tensor_create(&(hn_tensor_desc){.type = HN_U8, .rank = 1, .sizes = &bytes, .data = hn_block_data(block),
-                                                          .free_data = hn_block_release, .free_user = block}, &owner);
+    if (!block)
+        return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for weights of %" PRId64 " bytes", bytes);
+    hn_status status = hn_tensor_create(&(hn_tensor_desc){.type = HN_U8,
+                                                          .rank = 1,
+                                                          .sizes = &bytes,
+                                                          .data = hn_block_data(block),
+                                                          .free_data = hn_block_release,
+                                                          .free_user = block},
+                                        &owner);
     if (status) {
         hn_block_release(block);
         return status;
@@ -238,27 +264,34 @@ static hn_status own_storage(exchange *x, const hn_weights *old, uint32_t storag
 }
 
 static uint8_t *place_of(const exchange *x, const change *c) {
-    return hn_address(x->fresh->storages[c->to->storage], c->to->offset * (int64_t)hn_bundle_dtype_bytes(c->to->dtype));
+    return hn_address(x->fresh->storages[c->to->storage],
+                      c->to->offset * (int64_t)hn_bundle_dtype_bytes(c->to->dtype));
 }
 
-/* Two weights may be one in the model: what the second wrote must be what the first one is to be. */
+/* Two weights may be one in the model: what the second wrote must be what the first one is to
+ * be. */
 static hn_status check_shared(const exchange *x, const change *c, const char *name) {
-    const size_t elem = hn_bundle_dtype_bytes(c->to->dtype), bytes = (size_t)hn_tensor_numel(c->from) * elem;
+    const size_t elem = hn_bundle_dtype_bytes(c->to->dtype),
+                 bytes = (size_t)hn_tensor_numel(c->from) * elem;
     int64_t packed[HNB_MAX_RANK];
     if (x->touched[c->to->storage] < 2 || !bytes) return NULL;
     uint8_t *both = malloc(2 * bytes);
     if (!both) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to compare weights");
     hn_packed_strides(c->sizes, c->to->rank, packed);
     hn_copy_strided(both, packed, place_of(x, c), c->strides, c->sizes, c->to->rank, elem);
-    hn_copy_strided(both + bytes, packed, hn_tensor_data(c->from), hn_tensor_strides(c->from), c->sizes, c->to->rank, elem);
+    hn_copy_strided(both + bytes, packed, hn_tensor_data(c->from), hn_tensor_strides(c->from),
+                    c->sizes, c->to->rank, elem);
     const bool same = memcmp(both, both + bytes, bytes) == 0;
     free(both);
     if (same) return NULL;
-    return HN_ERROR(HN_INVALID_ARGUMENT, "weight '%s' shares memory with another one in the model, and the two are given different values",
-                    name);
+    return HN_ERROR(
+        HN_INVALID_ARGUMENT,
+        "weight '%s' shares memory with another one in the model, and the two are given different values",
+        name);
 }
 
-static hn_status apply(exchange *x, const hn_weights *old, const hn_named_tensor *given, bool is_borrowed) {
+static hn_status apply(exchange *x, const hn_weights *old, const hn_named_tensor *given,
+                       bool is_borrowed) {
     for (uint32_t k = 0; k < x->count; k++) {
         const change *c = &x->changes[k];
         if (!c->to->storage) continue; /* the program does not read it */
@@ -267,7 +300,8 @@ static hn_status apply(exchange *x, const hn_weights *old, const hn_named_tensor
             continue;
         }
         HN_TRY(own_storage(x, old, c->to->storage));
-        hn_copy_strided(place_of(x, c), c->strides, hn_tensor_data(c->from), hn_tensor_strides(c->from), c->sizes, c->to->rank,
+        hn_copy_strided(place_of(x, c), c->strides, hn_tensor_data(c->from),
+                        hn_tensor_strides(c->from), c->sizes, c->to->rank,
                         hn_bundle_dtype_bytes(c->to->dtype));
     }
     for (uint32_t k = 0; k < x->count; k++)
@@ -279,7 +313,8 @@ static hn_status make_set(exchange *x, const hn_named_tensor *given, bool is_bor
     hn_weights *old = x->m->weights; /* nobody else exchanges */
     x->changes = calloc((size_t)x->count + 1, sizeof *x->changes);
     x->touched = calloc(x->m->view.storages_count + 1u, sizeof *x->touched);
-    if (!x->changes || !x->touched) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to exchange weights");
+    if (!x->changes || !x->touched)
+        return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to exchange weights");
     for (uint32_t k = 0; k < x->count; k++) HN_TRY(find_change(x, &given[k], &x->changes[k]));
     HN_TRY(hn_weights_create(x->m, &x->fresh));
     for (uint32_t k = 0; k < old->count; k++) {
@@ -291,7 +326,8 @@ static hn_status make_set(exchange *x, const hn_named_tensor *given, bool is_bor
     return NULL;
 }
 
-hn_status hn_module_weights_replace(hn_module *m, const hn_named_tensor *weights, uint32_t count, bool borrow_memory) {
+hn_status hn_module_weights_replace(hn_module *m, const hn_named_tensor *weights, uint32_t count,
+                                    bool borrow_memory) {
     HN_REQUIRE(m, "module");
     if (!count) return NULL;
     HN_REQUIRE(weights, "weights");

@@ -7,7 +7,8 @@
 
 #include <stdlib.h>
 
-/* Every storage that the program reads must get a new content, or old and new weights would be mixed. */
+/* Every storage that the program reads must get a new content, or old and new weights would be
+ * mixed. */
 static hn_status check_complete(const hn_module *m, const hn_safetensor *tensors, uint32_t count) {
     const hn_bundle *b = &m->view;
     const char *missing = NULL;
@@ -27,8 +28,10 @@ static hn_status check_complete(const hn_module *m, const hn_safetensor *tensors
     }
     free(given);
     if (!missing) return NULL;
-    return HN_ERROR(HN_NOT_FOUND, "the file lacks the weight '%s' (%u in all); to replace some only, use hn_module_weights_replace",
-                    missing, missing_count);
+    return HN_ERROR(
+        HN_NOT_FOUND,
+        "the file lacks the weight '%s' (%u in all); to replace some only, use hn_module_weights_replace",
+        missing, missing_count);
 }
 
 /* What the compiler has computed with would stay as it was. */
@@ -36,18 +39,21 @@ static hn_status check_folded(const hn_module *m) {
     const hn_bundle *b = &m->view;
     for (uint32_t k = 0; k < b->tensors_count; k++)
         if (b->tensors[k].is_folded)
-            return HN_ERROR(HN_UNSUPPORTED,
-                            "weight '%s' cannot be replaced: the compiler computed with its values, and the program has the result; "
-                            "compile the model again with the new weights",
-                            hn_bundle_text(b, b->tensors[k].name));
+            return HN_ERROR(
+                HN_UNSUPPORTED,
+                "weight '%s' cannot be replaced: the compiler computed with its values, and the program has the result; "
+                "compile the model again with the new weights",
+                hn_bundle_text(b, b->tensors[k].name));
     return NULL;
 }
 
-static hn_status exchange(hn_module *m, const hn_safetensor *tensors, uint32_t count, hn_named_tensor *named) {
+static hn_status exchange(hn_module *m, const hn_safetensor *tensors, uint32_t count,
+                          hn_named_tensor *named) {
     for (uint32_t k = 0; k < count; k++) {
         static const uint8_t nothing[1];
         const hn_safetensor *t = &tensors[k];
-        hn_tensor_desc desc = {.type = (hn_scalar_type)t->dtype, .rank = t->rank, .sizes = t->sizes};
+        hn_tensor_desc desc = {
+            .type = (hn_scalar_type)t->dtype, .rank = t->rank, .sizes = t->sizes};
         named[k].name = t->name.ptr;
         HN_TRY(hn_tensor_create_const(&desc, t->len ? t->bytes : nothing, &named[k].tensor));
     }
@@ -58,8 +64,10 @@ static hn_status load(hn_module *m, const hn_file_map *map, hn_arena *arena) {
     hn_safetensor *tensors;
     uint32_t count;
     if (hn_kind_of(map->data, map->size_bytes) == HN_KIND_PT2)
-        return HN_ERROR(HN_INVALID_ARGUMENT, "this is a model; write its weights with safetensors.torch.save_file(model.state_dict(), ...), "
-                                             "or compile it");
+        return HN_ERROR(
+            HN_INVALID_ARGUMENT,
+            "this is a model; write its weights with safetensors.torch.save_file(model.state_dict(), ...), "
+            "or compile it");
     HN_TRY(hn_safetensors_read(map->data, map->size_bytes, arena, &tensors, &count));
     HN_TRY(check_folded(m));
     HN_TRY(check_complete(m, tensors, count));

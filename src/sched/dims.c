@@ -57,10 +57,12 @@ dims loop_dims(sched *s, const hn_loop *loop) {
 void loop_subst(sched *s, hn_loop *loop, const hn_expr *from, const hn_expr *to, uint32_t count) {
     for (hn_sid k = 1; k < loop->body.count; k++) {
         hn_sop *op = &loop->body.items[k];
-        if (op->index && op->kind != HN_SOP_INDIRECT) op->index = hn_sym_subst(s->sym, op->index, from, to, count);
+        if (op->index && op->kind != HN_SOP_INDIRECT)
+            op->index = hn_sym_subst(s->sym, op->index, from, to, count);
     }
     loop->store.index = hn_sym_subst(s->sym, loop->store.index, from, to, count);
-    if (loop->indices.buffer) loop->indices.index = hn_sym_subst(s->sym, loop->indices.index, from, to, count);
+    if (loop->indices.buffer)
+        loop->indices.index = hn_sym_subst(s->sym, loop->indices.index, from, to, count);
 }
 
 bool loop_revar(sched *s, hn_loop *loop, const dims *to, uint32_t to_rank) {
@@ -90,14 +92,16 @@ bool loop_revar(sched *s, hn_loop *loop, const dims *to, uint32_t to_rank) {
 static bool index_merges(sched *s, hn_expr e, hn_expr a, hn_expr b) {
     hn_expr ca, cb, rest;
     if (!hn_sym_uses(s->sym, e, a) && !hn_sym_uses(s->sym, e, b)) return true;
-    if (!hn_sym_affine(s->sym, e, b, &cb, &rest) || !hn_sym_affine(s->sym, rest, a, &ca, &rest)) return false;
+    if (!hn_sym_affine(s->sym, e, b, &cb, &rest) || !hn_sym_affine(s->sym, rest, a, &ca, &rest))
+        return false;
     return ca == hn_sym_mul(s->sym, cb, hn_sym_symbol_extent(s->sym, b));
 }
 
 bool loop_merges(sched *s, const hn_loop *loop, hn_expr a, hn_expr b) {
     for (hn_sid k = 1; k < loop->body.count; k++) {
         const hn_sop *op = &loop->body.items[k];
-        if (op->index && op->kind != HN_SOP_INDIRECT && !index_merges(s, op->index, a, b)) return false;
+        if (op->index && op->kind != HN_SOP_INDIRECT && !index_merges(s, op->index, a, b))
+            return false;
     }
     return index_merges(s, loop->store.index, a, b) &&
            (!loop->indices.buffer || index_merges(s, loop->indices.index, a, b));
@@ -107,10 +111,8 @@ bool loop_merges(sched *s, const hn_loop *loop, hn_expr a, hn_expr b) {
 static void drop_dim(hn_loop *loop, uint32_t d) {
     uint32_t total = loop->rank + loop->red_rank;
     memmove(&loop->vars[d], &loop->vars[d + 1], (total - d - 1) * sizeof *loop->vars);
-    if (d < loop->rank)
-        loop->rank--;
-    else
-        loop->red_rank--;
+    if (d < loop->rank) loop->rank--;
+    else loop->red_rank--;
 }
 
 static void drop_ones(sched *s, hn_loop *loop) {
@@ -126,7 +128,8 @@ static void merge_dims(sched *s, hn_loop *loop) {
     for (uint32_t d = loop->rank + loop->red_rank; d-- > 1;) {
         hn_expr a = loop->vars[d - 1], b = loop->vars[d];
         if (d == loop->rank || !loop_merges(s, loop, a, b)) continue;
-        hn_expr extent = hn_sym_mul(s->sym, hn_sym_symbol_extent(s->sym, a), hn_sym_symbol_extent(s->sym, b));
+        hn_expr extent =
+            hn_sym_mul(s->sym, hn_sym_symbol_extent(s->sym, a), hn_sym_symbol_extent(s->sym, b));
         hn_expr merged = hn_sym_index(s->sym, d - 1, extent);
         hn_expr from[2] = {a, b}, to[2] = {hn_sym_int(s->sym, 0), merged};
         loop_subst(s, loop, from, to, 2);

@@ -311,10 +311,12 @@ static bool takes_anything(const tail *t) {
 
 /* --- taking it --- */
 
-/* Strides as parameters of the call. Where there is one element it keeps the stride of the result. */
+/* Strides as parameters of the call. Where there is one element it keeps the stride of the
+ * result. */
 static void put_strides(const reading *r, const hn_expr *strides, hn_expr *out) {
     for (uint32_t d = 0; d < r->space.count; d++)
-        out[d] = hn_sym_is_value(sym_of(r), r->space.extents[d], 1) ? r->space.strides[d] : strides[d];
+        out[d] =
+            hn_sym_is_value(sym_of(r), r->space.extents[d], 1) ? r->space.strides[d] : strides[d];
 }
 
 static void take_operand(hn_extern *call, uint32_t operand, const call_side *side) {

@@ -1,18 +1,20 @@
 /* fuse.c: which loops share a kernel.
  *
- * Loops are taken in order; each joins a group or starts one. Groups stay in execution order without any
- * search for cycles: a loop may only join a group that is not older than every group it depends on, so each
- * group reads only from itself and earlier ones. One pass, a bounded number of candidates a loop: linear.
+ * Loops are taken in order; each joins a group or starts one. Groups stay in execution order
+ * without any search for cycles: a loop may only join a group that is not older than every group it
+ * depends on, so each group reads only from itself and earlier ones. One pass, a bounded number of
+ * candidates a loop: linear.
  *
- * A loop joins when its iteration space lines up with the group's (dims.c) and every value that it takes
- * from the group is made by the same row (or, in a flat group, by the same element). */
+ * A loop joins when its iteration space lines up with the group's (dims.c) and every value that it
+ * takes from the group is made by the same row (or, in a flat group, by the same element). */
 #include "sched/internal.h"
 
 #include <string.h>
 
 static hn_item_info *item_of(sched *s, hn_item i) { return &s->p->items.items[i]; }
 
-/* Whether the last variable among `vars[0..count)` moves loads by one element, weighing each load once. */
+/* Whether the last variable among `vars[0..count)` moves loads by one element, weighing each load
+ * once. */
 static int contiguity(sched *s, const hn_loop *loop, hn_expr var) {
     int score = 0;
     for (hn_sid k = 1; k < loop->body.count; k++) {
@@ -36,17 +38,21 @@ bool is_column_reduction(sched *s, const hn_loop *loop) {
 
 static bool group_writes(const group *g, hn_buf b) {
     for (uint32_t k = 0; k < g->members.count; k++)
-        if (g->members.items[k].loop->store.buffer == b || (b && g->members.items[k].loop->indices.buffer == b)) return true;
+        if (g->members.items[k].loop->store.buffer == b ||
+            (b && g->members.items[k].loop->indices.buffer == b))
+            return true;
     return false;
 }
 
-/* base + sum(coeff * outer var) of an index: the part that depends on the row must be affine; the rest is `inner`. */
+/* base + sum(coeff * outer var) of an index: the part that depends on the row must be affine; the
+ * rest is `inner`. */
 static bool split_row(sched *s, const dims *outer, hn_expr index, hn_expr *coeffs, hn_expr *inner) {
     for (uint32_t d = 0; d < outer->count; d++) {
         hn_expr var = hn_sym_index(s->sym, d, outer->items[d]);
         if (!hn_sym_affine(s->sym, index, var, &coeffs[d], &index)) return false;
         for (uint32_t e = 0; e < outer->count; e++)
-            if (hn_sym_uses(s->sym, coeffs[d], hn_sym_index(s->sym, e, outer->items[e]))) return false;
+            if (hn_sym_uses(s->sym, coeffs[d], hn_sym_index(s->sym, e, outer->items[e])))
+                return false;
     }
     *inner = index;
     return true;
@@ -58,7 +64,9 @@ static bool rows_are_apart(sched *s, const dims *outer, const hn_expr *coeffs, h
     for (uint32_t round = 0; round < outer->count; round++) {
         uint32_t best = outer->count;
         for (uint32_t d = 0; d < outer->count; d++)
-            if (!used[d] && (best == outer->count || hn_sym_prove_lt(s->sym, coeffs[d], coeffs[best]))) best = d;
+            if (!used[d] &&
+                (best == outer->count || hn_sym_prove_lt(s->sym, coeffs[d], coeffs[best])))
+                best = d;
         used[best] = true;
         if (!hn_sym_prove_le(s->sym, span, coeffs[best])) return false;
         hn_expr steps = hn_sym_sub(s->sym, outer->items[best], hn_sym_int(s->sym, 1));
@@ -67,19 +75,22 @@ static bool rows_are_apart(sched *s, const dims *outer, const hn_expr *coeffs, h
     return true;
 }
 
-/* The largest value of an index over the inner loops, by setting each variable to its end: an expression. */
+/* The largest value of an index over the inner loops, by setting each variable to its end: an
+ * expression. */
 static bool inner_span(sched *s, hn_expr inner, hn_expr *out) {
     hn_expr symbols[32];
     uint32_t count = hn_sym_symbols(s->sym, inner, symbols, 32);
     if (count > 32) return false;
     hn_expr one = hn_sym_int(s->sym, 1), rest = inner, last = one;
     for (uint32_t k = 0; k < count; k++) {
-        if (hn_sym_symbol_kind(s->sym, symbols[k]) == HN_SYMBOL_SIZE || hn_sym_symbol_kind(s->sym, symbols[k]) == HN_SYMBOL_DATA)
+        if (hn_sym_symbol_kind(s->sym, symbols[k]) == HN_SYMBOL_SIZE ||
+            hn_sym_symbol_kind(s->sym, symbols[k]) == HN_SYMBOL_DATA)
             continue;
         hn_expr coeff, end;
         if (!hn_sym_affine(s->sym, rest, symbols[k], &coeff, &rest)) return false;
         if (!hn_sym_prove_le(s->sym, hn_sym_int(s->sym, 0), coeff)) return false;
-        end = hn_sym_mul(s->sym, coeff, hn_sym_sub(s->sym, hn_sym_symbol_extent(s->sym, symbols[k]), one));
+        end = hn_sym_mul(s->sym, coeff,
+                         hn_sym_sub(s->sym, hn_sym_symbol_extent(s->sym, symbols[k]), one));
         last = hn_sym_add(s->sym, last, end);
     }
     if (!hn_sym_prove_le(s->sym, hn_sym_int(s->sym, 0), rest)) return false;
@@ -91,20 +102,23 @@ static bool inner_span(sched *s, hn_expr inner, hn_expr *out) {
 static bool is_row_local(sched *s, const dims *outer, hn_expr index, hn_expr store_index) {
     if (index == store_index) return true;
     hn_expr ca[HN_MAX_RANK], cb[HN_MAX_RANK], a, b, span_a, span_b;
-    if (!split_row(s, outer, index, ca, &a) || !split_row(s, outer, store_index, cb, &b)) return false;
+    if (!split_row(s, outer, index, ca, &a) || !split_row(s, outer, store_index, cb, &b))
+        return false;
     if (memcmp(ca, cb, outer->count * sizeof *ca) != 0) return false;
     if (!inner_span(s, a, &span_a) || !inner_span(s, b, &span_b)) return false;
     return rows_are_apart(s, outer, ca, hn_sym_max(s->sym, span_a, span_b));
 }
 
-/* Every read of the group's results by `loop` must stay in the row; in a flat group it must be the same element. */
+/* Every read of the group's results by `loop` must stay in the row; in a flat group it must be the
+ * same element. */
 static bool reads_are_local(sched *s, const group *g, const hn_loop *loop) {
     for (hn_sid k = 1; k < loop->body.count; k++) {
         const hn_sop *op = &loop->body.items[k];
         if (op->kind != HN_SOP_LOAD) continue;
         for (uint32_t m = 0; m < g->members.count; m++) {
             const hn_loop *w = g->members.items[m].loop;
-            bool first = w->store.buffer == op->buffer, second = w->indices.buffer == op->buffer && op->buffer;
+            bool first = w->store.buffer == op->buffer,
+                 second = w->indices.buffer == op->buffer && op->buffer;
             if (!first && !second) continue;
             if (w->kind == HN_LOOP_SCAN || second) return false;
             if (g->form == GROUP_FLAT || g->form == GROUP_COLUMN) {
@@ -135,8 +149,8 @@ static hn_status copy_loop(sched *s, const hn_loop *from, hn_loop *to) {
     return NULL;
 }
 
-/* Rewrites member k (or the new loop) so that its first dims are `outer`, then `inner`. A pointwise loop counts all its dims as
- * parallel; a reduction's inner dims are its reduction dims. */
+/* Rewrites member k (or the new loop) so that its first dims are `outer`, then `inner`. A pointwise
+ * loop counts all its dims as parallel; a reduction's inner dims are its reduction dims. */
 static bool rewrite(sched *s, hn_loop *loop, const dims *outer, const dims *inner) {
     dims to = *outer;
     if (to.count + inner->count > HN_MAX_RANK) return false;
@@ -152,7 +166,8 @@ static dims sub_dims(const dims *d, uint32_t first, uint32_t count) {
 }
 
 /* The group's own dims cut as P ++ R or as P alone, for a reduction that joins a flat group. */
-static bool cut_flat(sched *s, const group *g, const dims *par, const dims *red, attempt *a, dims *member_inner, dims *new_inner) {
+static bool cut_flat(sched *s, const group *g, const dims *par, const dims *red, attempt *a,
+                     dims *member_inner, dims *new_inner) {
     dims full = *par, refined;
     if (par->count + red->count > HN_MAX_RANK) return false;
     memcpy(&full.items[full.count], red->items, red->count * sizeof *red->items);
@@ -160,7 +175,8 @@ static bool cut_flat(sched *s, const group *g, const dims *par, const dims *red,
     if (dims_refine(s, &g->outer, &full, &refined)) {
         dims rest;
         if (!dims_refine_prefix(s, &refined, par, &a->outer, &rest)) return false;
-        *member_inner = *new_inner = sub_dims(&refined, a->outer.count, refined.count - a->outer.count);
+        *member_inner = *new_inner =
+            sub_dims(&refined, a->outer.count, refined.count - a->outer.count);
         return a->outer.count + member_inner->count == refined.count;
     }
     if (!dims_refine(s, &g->outer, par, &a->outer)) return false;
@@ -170,13 +186,16 @@ static bool cut_flat(sched *s, const group *g, const dims *par, const dims *red,
 }
 
 /* Finds outer and inner dims for `loop` in `g`. Members of a row group keep their inner dims. */
-static bool line_up(sched *s, const group *g, const hn_loop *loop, attempt *a, dims *flat_inner, dims *new_inner) {
-    dims all = loop_dims(s, loop), par = sub_dims(&all, 0, loop->rank), red = sub_dims(&all, loop->rank, loop->red_rank);
+static bool line_up(sched *s, const group *g, const hn_loop *loop, attempt *a, dims *flat_inner,
+                    dims *new_inner) {
+    dims all = loop_dims(s, loop), par = sub_dims(&all, 0, loop->rank),
+         red = sub_dims(&all, loop->rank, loop->red_rank);
     bool column = is_column_reduction(s, loop);
     *flat_inner = *new_inner = (dims){0};
     a->form = g->form;
     if (loop->kind == HN_LOOP_POINTWISE) {
-        if (g->form == GROUP_ROW) return dims_refine_prefix(s, &all, &g->outer, &a->outer, new_inner);
+        if (g->form == GROUP_ROW)
+            return dims_refine_prefix(s, &all, &g->outer, &a->outer, new_inner);
         return dims_refine(s, &all, &g->outer, &a->outer);
     }
     if (loop->kind != HN_LOOP_REDUCE) return false;
@@ -189,7 +208,8 @@ static bool line_up(sched *s, const group *g, const hn_loop *loop, attempt *a, d
     return (g->form == GROUP_COLUMN) == column && dims_refine(s, &g->outer, &par, &a->outer);
 }
 
-/* Too little parallelism would be left: few long rows, where the loop alone could use every thread. */
+/* Too little parallelism would be left: few long rows, where the loop alone could use every
+ * thread. */
 static bool rows_too_few(sched *s, const attempt *a, const dims *new_inner) {
     if (a->form != GROUP_ROW || s->options->threads < 2) return false;
     int64_t rows = hn_sym_hint(s->sym, dims_numel(s, &a->outer), 1024);
@@ -198,11 +218,13 @@ static bool rows_too_few(sched *s, const attempt *a, const dims *new_inner) {
 }
 
 /* `*out_why` is NULL when the loop joined. */
-static hn_status try_join(sched *s, uint32_t index, hn_loop *loop, uint32_t origin, const char **out_why) {
+static hn_status try_join(sched *s, uint32_t index, hn_loop *loop, uint32_t origin,
+                          const char **out_why) {
     group *g = &s->groups.items[index];
-    *out_why = !g->is_loop ? "the producer is an extern operation" : g->form == GROUP_SINGLE ? "scans and scatters stay alone"
-               : g->members.count >= MAX_MEMBERS                                             ? "the kernel is full"
-                                                                                             : NULL;
+    *out_why = !g->is_loop                       ? "the producer is an extern operation"
+               : g->form == GROUP_SINGLE         ? "scans and scatters stay alone"
+               : g->members.count >= MAX_MEMBERS ? "the kernel is full"
+                                                 : NULL;
     if (*out_why) return NULL;
     *out_why = "the iteration spaces do not line up";
     attempt a = {0};
@@ -219,13 +241,15 @@ static hn_status try_join(sched *s, uint32_t index, hn_loop *loop, uint32_t orig
     for (uint32_t k = 0; k < count && !same_outer; k++) {
         member *m = &g->members.items[k];
         HN_TRY(copy_loop(s, m->loop, &a.loops[k]));
-        if (!rewrite(s, &a.loops[k], &a.outer, g->form == GROUP_FLAT ? &flat_inner : &m->inner)) return NULL;
+        if (!rewrite(s, &a.loops[k], &a.outer, g->form == GROUP_FLAT ? &flat_inner : &m->inner))
+            return NULL;
     }
     HN_TRY(copy_loop(s, loop, &a.loops[count]));
     if (!rewrite(s, &a.loops[count], &a.outer, &new_inner)) return NULL;
     group trial = {.form = a.form, .outer = a.outer};
     for (uint32_t k = 0; k < count; k++)
-        HN_PUSH(s->scratch, &trial.members, ((member){.loop = same_outer ? g->members.items[k].loop : &a.loops[k]}));
+        HN_PUSH(s->scratch, &trial.members,
+                ((member){.loop = same_outer ? g->members.items[k].loop : &a.loops[k]}));
     if (!reads_are_local(s, &trial, &a.loops[count])) {
         *out_why = "it reads what other rows make";
         return NULL;
@@ -248,12 +272,15 @@ void sched_explain(sched *s, uint32_t first, uint32_t second, const char *why) {
     s->out->refused++;
     if (!s->options->explain) return;
     hn_str a = s->p->graph->origins.items[first].node, b = s->p->graph->origins.items[second].node;
-    hn_strbuf_printf(s->options->explain, HN_STR_FMT " -> " HN_STR_FMT ": %s\n", HN_STR_ARG(a), HN_STR_ARG(b), why);
+    hn_strbuf_printf(s->options->explain, HN_STR_FMT " -> " HN_STR_FMT ": %s\n", HN_STR_ARG(a),
+                     HN_STR_ARG(b), why);
 }
 
 static void explain(sched *s, uint32_t index, uint32_t origin, const char *why) {
     const group *g = &s->groups.items[index];
-    sched_explain(s, g->is_loop ? g->members.items[g->members.count - 1].origin : item_of(s, g->item)->origin, origin, why);
+    sched_explain(
+        s, g->is_loop ? g->members.items[g->members.count - 1].origin : item_of(s, g->item)->origin,
+        origin, why);
 }
 
 static hn_status new_group(sched *s, group g, uint32_t *out) {
@@ -284,13 +311,15 @@ static void reduce_to_pointwise(sched *s, hn_loop *loop) {
     if (loop->kind != HN_LOOP_REDUCE || loop->red_rank) return;
     loop->kind = HN_LOOP_POINTWISE;
     if (hn_op_has(loop->reduce_op, HN_TRAIT_POSITION))
-        loop->store.value = hn_body_add(s->arena, &loop->body,
-                                        &(hn_sop){.kind = HN_SOP_INDEX, .dtype = HN_DTYPE_I64, .index = hn_sym_int(s->sym, 0)});
+        loop->store.value = hn_body_add(
+            s->arena, &loop->body,
+            &(hn_sop){.kind = HN_SOP_INDEX, .dtype = HN_DTYPE_I64, .index = hn_sym_int(s->sym, 0)});
 }
 
 static void note_access(sched *s, const hn_loop *loop, uint32_t index) {
     for (hn_sid k = 1; k < loop->body.count; k++)
-        if (loop->body.items[k].kind == HN_SOP_LOAD) s->reader_group[loop->body.items[k].buffer] = index + 1;
+        if (loop->body.items[k].kind == HN_SOP_LOAD)
+            s->reader_group[loop->body.items[k].buffer] = index + 1;
     if (loop->kind == HN_LOOP_SCATTER) s->reader_group[loop->store.buffer] = index + 1;
     s->writer_group[loop->store.buffer] = index + 1;
     if (loop->indices.buffer) s->writer_group[loop->indices.buffer] = index + 1;
@@ -298,7 +327,8 @@ static void note_access(sched *s, const hn_loop *loop, uint32_t index) {
 
 static hn_status place_loop(sched *s, hn_loop *loop, uint32_t origin) {
     /* Not older than what it reads, nor than who wrote or reads the buffer that it writes. */
-    uint32_t newest = s->writer_group[loop->store.buffer], shared = s->reader_group[loop->store.buffer];
+    uint32_t newest = s->writer_group[loop->store.buffer],
+             shared = s->reader_group[loop->store.buffer];
     if (shared > newest) newest = shared;
     shared = 0;
     for (hn_sid k = 1; k < loop->body.count; k++) {
@@ -309,7 +339,8 @@ static hn_status place_loop(sched *s, hn_loop *loop, uint32_t origin) {
     }
     uint32_t candidates[2] = {newest, shared > newest ? shared : 0}, index = 0;
     bool joined = false;
-    bool may_join = !s->options->no_fusion && (loop->kind == HN_LOOP_POINTWISE || loop->kind == HN_LOOP_REDUCE);
+    bool may_join =
+        !s->options->no_fusion && (loop->kind == HN_LOOP_POINTWISE || loop->kind == HN_LOOP_REDUCE);
     for (uint32_t c = 0; c < 2 && may_join && !joined; c++) {
         if (candidates[c] <= s->barrier) continue;
         index = candidates[c] - 1;
@@ -343,10 +374,8 @@ static hn_status place_other(sched *s, hn_item i) {
     }
     for (uint32_t k = 0; k < item->ext->operand_count; k++) {
         hn_buf b = item->ext->operands[k].buffer;
-        if (b && item->ext->operands[k].written)
-            s->writer_group[b] = index + 1;
-        else if (b)
-            s->reader_group[b] = index + 1;
+        if (b && item->ext->operands[k].written) s->writer_group[b] = index + 1;
+        else if (b) s->reader_group[b] = index + 1;
     }
     return NULL;
 }
@@ -360,10 +389,8 @@ hn_status sched_fuse(sched *s) {
     HN_NEW(s->scratch, s->writers, most);
     for (hn_item i = 1; i < s->p->items.count; i++) {
         hn_item_info *item = item_of(s, i);
-        if (item->kind == HN_ITEM_LOOP)
-            HN_TRY(place_loop_item(s, item->loop, item->origin));
-        else
-            HN_TRY(place_other(s, i));
+        if (item->kind == HN_ITEM_LOOP) HN_TRY(place_loop_item(s, item->loop, item->origin));
+        else HN_TRY(place_other(s, i));
     }
     return hn_sym_status(s->sym);
 }

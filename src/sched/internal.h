@@ -5,7 +5,8 @@
 #include "base/map.h"
 #include "sched/sched.h"
 
-/* Limits of one group. Source: reference/inductor-behaviour.md 11.1.5; the dims bound keeps index expressions small. */
+/* Limits of one group. Source: reference/inductor-behaviour.md 11.1.5; the dims bound keeps index
+ * expressions small. */
 enum { MAX_MEMBERS = 64, MAX_DIMS = 8 };
 
 /* A list of extents. */
@@ -14,21 +15,26 @@ typedef struct dims {
     hn_expr items[HN_MAX_RANK];
 } dims;
 
-/* A loop rewritten over the variables of its group: the group's outer dims, then its own inner ones. */
+/* A loop rewritten over the variables of its group: the group's outer dims, then its own inner
+ * ones. */
 typedef struct member {
     hn_loop *loop;
     uint32_t origin;
-    dims inner;   /* POINTWISE in a flat group: empty; REDUCE: its reduction dims */
+    dims inner; /* POINTWISE in a flat group: empty; REDUCE: its reduction dims */
     uint32_t phase;
 } member;
 
-/* flat: pointwise loops of one space, no row decided; row: outer dims and inner ones; column: rows are vector lanes. */
+/* flat: pointwise loops of one space, no row decided; row: outer dims and inner ones; column: rows
+ * are vector lanes. */
 typedef enum group_form { GROUP_FLAT, GROUP_ROW, GROUP_COLUMN, GROUP_SINGLE } group_form;
 
 typedef struct group {
     group_form form;
     dims outer;
-    struct { member *items; uint32_t count, cap; } members;
+    struct {
+        member *items;
+        uint32_t count, cap;
+    } members;
     hn_item item; /* of an extern or assert: not fusable */
     bool is_loop;
 } group;
@@ -38,12 +44,18 @@ typedef struct sched {
     hn_sym *sym;
     hn_arena *arena, *scratch;
     const hn_sched_options *options;
-    struct { group *items; uint32_t count, cap; } groups; /* in execution order: a group reads only from itself and earlier ones */
+    /* in execution order: a group reads only from itself and earlier ones */
+    struct {
+        group *items;
+        uint32_t count, cap;
+    } groups;
     uint32_t *writer_group; /* per buffer: 1 + newest group that writes it */
     uint32_t *reader_group; /* per buffer: 1 + newest group that reads it */
     uint32_t *readers;      /* per buffer: how many items read it */
-    uint32_t *writers;      /* per buffer: how many loops write it (the pieces of a cat), and extern items */
-    uint32_t barrier;       /* loops may not join groups before this one: conditionals bracket them */
+    /* per buffer: how many loops write it (the pieces of a cat), and extern items */
+    uint32_t *writers;
+    /* loops may not join groups before this one: conditionals bracket them */
+    uint32_t barrier;
     hn_schedule *out;
 } sched;
 
@@ -51,12 +63,13 @@ typedef struct sched {
 hn_expr dims_numel(sched *s, const dims *d);
 /* a / b when b divides a for certain, else 0. */
 hn_expr dims_quotient(sched *s, hn_expr a, hn_expr b);
-/* The common refinement of two lists with equal products: every dim of a and of b is a product of consecutive dims of
- * `out`. False when there is none. */
+/* The common refinement of two lists with equal products: every dim of a and of b is a product of
+ * consecutive dims of `out`. False when there is none. */
 bool dims_refine(sched *s, const dims *a, const dims *b, dims *out);
 /* As dims_refine, but `a` may be longer: `out` refines b, `rest` is what is left of a. */
 bool dims_refine_prefix(sched *s, const dims *a, const dims *b, dims *out, dims *rest);
-/* Rewrites a loop over new dims (a refinement of its own, parallel then reduction); false when they do not line up. */
+/* Rewrites a loop over new dims (a refinement of its own, parallel then reduction); false when they
+ * do not line up. */
 bool loop_revar(sched *s, hn_loop *loop, const dims *to, uint32_t to_rank);
 dims loop_dims(sched *s, const hn_loop *loop);
 /* Drops dims of one iteration and merges neighbours that every index walks as one. */
@@ -68,11 +81,13 @@ void loop_subst(sched *s, hn_loop *loop, const hn_expr *from, const hn_expr *to,
 
 /* calls.c: before loops are grouped. */
 hn_status sched_calls(sched *s) HN_MUST_USE;
-/* A line for --explain-fusion: why the second one did not join the first. Origins: hn_graph.origins. */
+/* A line for --explain-fusion: why the second one did not join the first. Origins:
+ * hn_graph.origins. */
 void sched_explain(sched *s, uint32_t first, uint32_t second, const char *why);
 
 /* split.c */
-/* Splits a long reduction with few results: `loop` becomes the first stage, `*out_second` (NULL: not split) the second. */
+/* Splits a long reduction with few results: `loop` becomes the first stage, `*out_second` (NULL:
+ * not split) the second. */
 hn_status loop_split(sched *s, hn_loop *loop, hn_loop **out_second) HN_MUST_USE;
 
 /* fuse.c */

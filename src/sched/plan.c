@@ -6,7 +6,8 @@
 /* Inner variables get ordinals from here on, so that merging outer dims never meets them. */
 enum { INNER_ORDINAL = 8 };
 
-/* A pointwise loop this small is computed again in a later phase instead of being kept in memory. */
+/* A pointwise loop this small is computed again in a later phase instead of being kept in
+ * memory. */
 enum { RECOMPUTE_MAX_OPS = 3, RECOMPUTE_MAX_LOADS = 2 };
 
 typedef struct plan {
@@ -27,7 +28,8 @@ static hn_loop *loop_of(plan *p, uint32_t m) { return p->g->members.items[m].loo
 
 /* --- variables --- */
 
-static void subst_member(plan *p, uint32_t m, const hn_expr *from, const hn_expr *to, uint32_t count) {
+static void subst_member(plan *p, uint32_t m, const hn_expr *from, const hn_expr *to,
+                         uint32_t count) {
     loop_subst(p->s, loop_of(p, m), from, to, count);
 }
 
@@ -36,13 +38,15 @@ static hn_status name_variables(plan *p) {
     uint32_t count = p->g->members.count;
     HN_NEW(p->s->scratch, p->inner, count);
     HN_NEW(p->s->scratch, p->inner_count, count);
-    for (uint32_t d = 0; d < p->g->outer.count; d++) p->outer[d] = hn_sym_index(p->s->sym, d, p->g->outer.items[d]);
+    for (uint32_t d = 0; d < p->g->outer.count; d++)
+        p->outer[d] = hn_sym_index(p->s->sym, d, p->g->outer.items[d]);
     for (uint32_t m = 0; m < count; m++) {
         hn_loop *loop = loop_of(p, m);
         uint32_t outer = p->g->outer.count, total = loop->rank + loop->red_rank;
         p->inner_count[m] = total - outer;
         for (uint32_t j = 0; j < total - outer; j++)
-            p->inner[m][j] = hn_sym_index(p->s->sym, INNER_ORDINAL + j, hn_sym_symbol_extent(p->s->sym, loop->vars[outer + j]));
+            p->inner[m][j] = hn_sym_index(p->s->sym, INNER_ORDINAL + j,
+                                          hn_sym_symbol_extent(p->s->sym, loop->vars[outer + j]));
         subst_member(p, m, &loop->vars[outer], p->inner[m], total - outer);
     }
     return NULL;
@@ -51,16 +55,19 @@ static hn_status name_variables(plan *p) {
 /* One variable for the pair a (outer), b (inner). */
 static hn_expr merged_var(plan *p, hn_expr a, hn_expr b) {
     hn_sym *sym = p->s->sym;
-    return hn_sym_index(sym, hn_sym_index_ordinal(sym, a),
-                        hn_sym_mul(sym, hn_sym_symbol_extent(sym, a), hn_sym_symbol_extent(sym, b)));
+    return hn_sym_index(
+        sym, hn_sym_index_ordinal(sym, a),
+        hn_sym_mul(sym, hn_sym_symbol_extent(sym, a), hn_sym_symbol_extent(sym, b)));
 }
 
 static void merge_outer(plan *p) {
     group *g = p->g;
-    uint32_t keep = g->form == GROUP_COLUMN || g->form == GROUP_SINGLE ? 1 : 0; /* the lanes' own dimension stays */
+    /* the lanes' own dimension stays */
+    uint32_t keep = g->form == GROUP_COLUMN || g->form == GROUP_SINGLE ? 1 : 0;
     for (uint32_t d = g->outer.count - (g->outer.count ? keep : 0); d-- > 1;) {
         bool all = true;
-        for (uint32_t m = 0; m < g->members.count && all; m++) all = loop_merges(p->s, loop_of(p, m), p->outer[d - 1], p->outer[d]);
+        for (uint32_t m = 0; m < g->members.count && all; m++)
+            all = loop_merges(p->s, loop_of(p, m), p->outer[d - 1], p->outer[d]);
         if (!all) continue;
         hn_expr from[2] = {p->outer[d - 1], p->outer[d]}, var = merged_var(p, from[0], from[1]);
         hn_expr to[2] = {hn_sym_int(p->s->sym, 0), var};
@@ -81,14 +88,17 @@ static void merge_inner_class(plan *p, uint32_t leader) {
     for (uint32_t d = p->inner_count[leader]; d-- > 1;) {
         hn_expr a = p->inner[leader][d - 1], b = p->inner[leader][d];
         bool all = true;
-        for (uint32_t m = leader; m < count && all; m++) all = !same_inner(p, leader, m) || loop_merges(p->s, loop_of(p, m), a, b);
+        for (uint32_t m = leader; m < count && all; m++)
+            all = !same_inner(p, leader, m) || loop_merges(p->s, loop_of(p, m), a, b);
         if (!all) continue;
-        hn_expr from[2] = {a, b}, var = merged_var(p, a, b), to[2] = {hn_sym_int(p->s->sym, 0), var};
+        hn_expr from[2] = {a, b}, var = merged_var(p, a, b),
+                to[2] = {hn_sym_int(p->s->sym, 0), var};
         for (uint32_t m = count; m-- > leader;) { /* the leader last: it defines the class */
             if (!same_inner(p, leader, m)) continue;
             subst_member(p, m, from, to, 2);
             p->inner[m][d - 1] = var;
-            memmove(&p->inner[m][d], &p->inner[m][d + 1], (p->inner_count[m] - d - 1) * sizeof(hn_expr));
+            memmove(&p->inner[m][d], &p->inner[m][d + 1],
+                    (p->inner_count[m] - d - 1) * sizeof(hn_expr));
             p->inner_count[m]--;
         }
     }
@@ -109,10 +119,10 @@ static bool same_element(const plan *p, uint32_t m, uint32_t w, hn_expr index) {
 }
 
 /* Calls for each (member, load of a value that an earlier member wrote, writer). */
-#define EACH_INTERNAL_READ(p, m, op, w)                                                                                \
-    for (hn_sid k_ = 1; k_ < (p)->g->members.items[m].loop->body.count; k_++)                                          \
-        if (((op) = &(p)->g->members.items[m].loop->body.items[k_])->kind == HN_SOP_LOAD)                              \
-            for (uint32_t w = 0; w < (m); w++)                                                                         \
+#define EACH_INTERNAL_READ(p, m, op, w)                                                            \
+    for (hn_sid k_ = 1; k_ < (p)->g->members.items[m].loop->body.count; k_++)                      \
+        if (((op) = &(p)->g->members.items[m].loop->body.items[k_])->kind == HN_SOP_LOAD)          \
+            for (uint32_t w = 0; w < (m); w++)                                                     \
                 if ((p)->g->members.items[w].loop->store.buffer == (op)->buffer)
 
 static void number_phases(plan *p) {
@@ -157,7 +167,8 @@ static bool is_cheap(const plan *p, uint32_t w) {
     return ops <= RECOMPUTE_MAX_OPS && loads <= RECOMPUTE_MAX_LOADS;
 }
 
-static hn_status inline_member(plan *p, uint32_t m, uint32_t phase, hn_kernel_phase *out, hn_sid *out_value);
+static hn_status inline_member(plan *p, uint32_t m, uint32_t phase, hn_kernel_phase *out,
+                               hn_sid *out_value);
 
 static hn_expr map_symbols(plan *p, hn_expr e) {
     hn_expr from[32], to[32];
@@ -172,7 +183,8 @@ static hn_expr map_symbols(plan *p, hn_expr e) {
 }
 
 /* The value that a load of an in-group result stands for. *out_sid 0: it stays a load. */
-static hn_status forward(plan *p, uint32_t m, uint32_t phase, const hn_sop *load, hn_kernel_phase *out, hn_sid *out_sid) {
+static hn_status forward(plan *p, uint32_t m, uint32_t phase, const hn_sop *load,
+                         hn_kernel_phase *out, hn_sid *out_sid) {
     *out_sid = 0;
     uint32_t w = writer_of(p, load->buffer, m);
     if (w == UINT32_MAX) return NULL;
@@ -180,19 +192,21 @@ static hn_status forward(plan *p, uint32_t m, uint32_t phase, const hn_sop *load
     if (from->loop->kind == HN_LOOP_REDUCE) {
         hn_sop result = {.kind = HN_SOP_RESULT, .dtype = load->dtype, .imm.i = p->slot[w]};
         *out_sid = hn_body_add(p->s->arena, &out->body, &result);
-        return *out_sid ? NULL : HN_ERROR(HN_OUT_OF_MEMORY, "out of memory while planning a kernel");
+        return *out_sid ? NULL
+                        : HN_ERROR(HN_OUT_OF_MEMORY, "out of memory while planning a kernel");
     }
     bool here = from->phase == phase && same_element(p, m, w, load->index);
     bool again = p->inner_count[w] == 0 || (same_element(p, m, w, load->index) && is_cheap(p, w));
-    if (here || (again && from->loop->store.index == load->index)) return inline_member(p, w, phase, out, out_sid);
+    if (here || (again && from->loop->store.index == load->index))
+        return inline_member(p, w, phase, out, out_sid);
     p->kept[w] = true;
     for (uint32_t other = 0; other < m; other++) /* a buffer written in pieces is read whole */
         if (loop_of(p, other)->store.buffer == load->buffer) p->kept[other] = true;
     return NULL;
 }
 
-static hn_status inline_sop(plan *p, uint32_t m, uint32_t phase, const hn_sop *op, const hn_sid *map, hn_kernel_phase *out,
-                            hn_sid *out_sid) {
+static hn_status inline_sop(plan *p, uint32_t m, uint32_t phase, const hn_sop *op,
+                            const hn_sid *map, hn_kernel_phase *out, hn_sid *out_sid) {
     hn_sop copy = *op;
     for (uint32_t a = 0; a < 3; a++) copy.args[a] = op->args[a] ? map[op->args[a]] : 0;
     *out_sid = 0;
@@ -201,8 +215,10 @@ static hn_status inline_sop(plan *p, uint32_t m, uint32_t phase, const hn_sop *o
     if (op->kind == HN_SOP_INDIRECT) {
         for (hn_sid k = 1; k < out->body.count; k++) {
             const hn_sop *have = &out->body.items[k];
-            if (have->kind != HN_SOP_INDIRECT || have->args[0] != copy.args[0] || have->imm.i != copy.imm.i ||
-                hn_sym_symbol_extent(p->s->sym, have->index) != hn_sym_symbol_extent(p->s->sym, copy.index))
+            if (have->kind != HN_SOP_INDIRECT || have->args[0] != copy.args[0] ||
+                have->imm.i != copy.imm.i ||
+                hn_sym_symbol_extent(p->s->sym, have->index) !=
+                    hn_sym_symbol_extent(p->s->sym, copy.index))
                 continue;
             *out_sid = k;
             return hn_map_put(&p->index_symbols, copy.index, have->index);
@@ -214,7 +230,8 @@ static hn_status inline_sop(plan *p, uint32_t m, uint32_t phase, const hn_sop *o
     return *out_sid ? NULL : HN_ERROR(HN_OUT_OF_MEMORY, "out of memory while planning a kernel");
 }
 
-static hn_status inline_member(plan *p, uint32_t m, uint32_t phase, hn_kernel_phase *out, hn_sid *out_value) {
+static hn_status inline_member(plan *p, uint32_t m, uint32_t phase, hn_kernel_phase *out,
+                               hn_sid *out_value) {
     uint64_t *known = hn_map_get(&p->inlined, m);
     if (known) {
         *out_value = (hn_sid)*known;
@@ -243,8 +260,11 @@ static hn_status add_member(plan *p, uint32_t m, uint32_t phase, hn_kernel_phase
     const hn_loop *loop = loop_of(p, m);
     HN_TRY(inline_member(p, m, phase, out, &p->own_value[m]));
     if (loop->kind != HN_LOOP_REDUCE && loop->kind != HN_LOOP_SCAN) return NULL;
-    hn_kernel_reduce reduce = {.op = loop->reduce_op, .dtype = out->body.items[p->own_value[m]].dtype,
-                               .value = p->own_value[m], .position = position_of(p, m), .slot = p->slot[m]};
+    hn_kernel_reduce reduce = {.op = loop->reduce_op,
+                               .dtype = out->body.items[p->own_value[m]].dtype,
+                               .value = p->own_value[m],
+                               .position = position_of(p, m),
+                               .slot = p->slot[m]};
     out->scan |= loop->kind == HN_LOOP_SCAN;
     HN_PUSH(p->s->arena, &out->reduces, reduce);
     return NULL;
@@ -256,7 +276,8 @@ static hn_status build_phase(plan *p, uint32_t number, uint32_t leader) {
     hn_map_init(&p->index_symbols, p->s->scratch);
     hn_map_init(&p->inlined, p->s->scratch);
     for (uint32_t m = leader; m < p->g->members.count; m++)
-        if (p->g->members.items[m].phase == number && same_inner(p, leader, m)) HN_TRY(add_member(p, m, number, &phase));
+        if (p->g->members.items[m].phase == number && same_inner(p, leader, m))
+            HN_TRY(add_member(p, m, number, &phase));
     /* The indirect symbols of scatter stores are those of the body. */
     for (uint32_t m = leader; m < p->g->members.count; m++) {
         hn_loop *loop = loop_of(p, m);
@@ -267,7 +288,8 @@ static hn_status build_phase(plan *p, uint32_t number, uint32_t leader) {
     return NULL;
 }
 
-/* Phases in order of number; within one number, one phase for each inner space. `at[m]` tells where member m went. */
+/* Phases in order of number; within one number, one phase for each inner space. `at[m]` tells where
+ * member m went. */
 static hn_status build_phases(plan *p, uint32_t *at) {
     uint32_t count = p->g->members.count, last = 0;
     for (uint32_t m = 0; m < count; m++)
@@ -280,7 +302,8 @@ static hn_status build_phases(plan *p, uint32_t *at) {
                 first = p->g->members.items[e].phase != number || !same_inner(p, e, m);
             if (!first) continue;
             for (uint32_t e = m; e < count; e++)
-                if (p->g->members.items[e].phase == number && same_inner(p, e, m)) at[e] = p->k->phases.count;
+                if (p->g->members.items[e].phase == number && same_inner(p, e, m))
+                    at[e] = p->k->phases.count;
             HN_TRY(build_phase(p, number, m));
         }
     }
@@ -304,12 +327,14 @@ static uint32_t readers_in_group(const plan *p, hn_buf b) {
 /* Whether an earlier kernel has written part of `b`: then it has to be where that one left it. */
 static bool written_outside(const plan *p, hn_buf b) {
     uint32_t count = 0;
-    for (uint32_t m = 0; m < p->g->members.count; m++) count += p->g->members.items[m].loop->store.buffer == b;
+    for (uint32_t m = 0; m < p->g->members.count; m++)
+        count += p->g->members.items[m].loop->store.buffer == b;
     return p->s->writers[b] > count;
 }
 
 static bool needed_outside(const plan *p, hn_buf b) {
-    return p->s->p->buffers.items[b].kind != HN_BUFFER_TEMP || p->s->readers[b] > readers_in_group(p, b);
+    return p->s->p->buffers.items[b].kind != HN_BUFFER_TEMP ||
+           p->s->readers[b] > readers_in_group(p, b);
 }
 
 /* The part of an index that does not depend on the row. */
@@ -322,7 +347,8 @@ static bool row_part(plan *p, hn_expr index, hn_expr *out) {
     return true;
 }
 
-/* Whether every access of `b` in the kernel can be made relative to its row, and how long a row then is. */
+/* Whether every access of `b` in the kernel can be made relative to its row, and how long a row
+ * then is. */
 static bool local_extent(plan *p, hn_buf b, hn_expr *out_extent) {
     int64_t longest = 0;
     for (uint32_t m = 0; m < p->g->members.count; m++) {
@@ -330,7 +356,8 @@ static bool local_extent(plan *p, hn_buf b, hn_expr *out_extent) {
         for (hn_sid k = 0; k < loop->body.count; k++) { /* k = 0 stands for the store */
             const hn_sop *op = &loop->body.items[k];
             hn_expr at = k ? op->index : loop->store.index;
-            if (k ? (op->kind != HN_SOP_LOAD || op->buffer != b) : loop->store.buffer != b) continue;
+            if (k ? (op->kind != HN_SOP_LOAD || op->buffer != b) : loop->store.buffer != b)
+                continue;
             int64_t lo, hi;
             if (!row_part(p, at, &at)) return false;
             hn_sym_range(p->s->sym, at, &lo, &hi);
@@ -347,7 +374,8 @@ static void make_local(plan *p, hn_buf b) {
         hn_kernel_phase *phase = &p->k->phases.items[f];
         for (hn_sid k = 1; k < phase->body.count; k++) {
             hn_sop *op = &phase->body.items[k];
-            if (op->kind == HN_SOP_LOAD && op->buffer == b) (void)row_part(p, op->index, &op->index);
+            if (op->kind == HN_SOP_LOAD && op->buffer == b)
+                (void)row_part(p, op->index, &op->index);
         }
         for (uint32_t k = 0; k < phase->stores.count; k++)
             if (phase->stores.items[k].buffer == b)
@@ -355,21 +383,27 @@ static void make_local(plan *p, hn_buf b) {
     }
 }
 
-static hn_status add_store(plan *p, hn_kernel_phase *phase, const hn_loop_store *store, hn_sid value) {
-    hn_kernel_store out = {.buffer = store->buffer, .index = store->index, .value = value, .mode = store->mode};
+static hn_status add_store(plan *p, hn_kernel_phase *phase, const hn_loop_store *store,
+                           hn_sid value) {
+    hn_kernel_store out = {
+        .buffer = store->buffer, .index = store->index, .value = value, .mode = store->mode};
     HN_PUSH(p->s->arena, &phase->stores, out);
     return NULL;
 }
 
-/* The phase of rank 0 that stores the results of the reductions of phase `after`: directly behind it. */
+/* The phase of rank 0 that stores the results of the reductions of phase `after`: directly behind
+ * it. */
 static hn_status store_results(plan *p, const uint32_t *at) {
     uint32_t count = p->k->phases.count;
     for (uint32_t f = count; f-- > 0;) {
         hn_kernel_phase tail = {0};
         for (uint32_t m = 0; m < p->g->members.count; m++) {
             const hn_loop *loop = loop_of(p, m);
-            if (at[m] != f || loop->kind != HN_LOOP_REDUCE || !needed_outside(p, loop->store.buffer)) continue;
-            hn_sop result = {.kind = HN_SOP_RESULT, .dtype = p->s->p->buffers.items[loop->store.buffer].dtype,
+            if (at[m] != f || loop->kind != HN_LOOP_REDUCE ||
+                !needed_outside(p, loop->store.buffer))
+                continue;
+            hn_sop result = {.kind = HN_SOP_RESULT,
+                             .dtype = p->s->p->buffers.items[loop->store.buffer].dtype,
                              .imm.i = p->slot[m]};
             hn_sid value = hn_body_add(p->s->arena, &tail.body, &result);
             if (!value) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory while planning a kernel");
@@ -388,16 +422,23 @@ static hn_status add_stores(plan *p, const uint32_t *at) {
     for (uint32_t m = 0; m < p->g->members.count; m++) {
         const hn_loop *loop = loop_of(p, m);
         hn_buf b = loop->store.buffer;
-        if (loop->kind == HN_LOOP_REDUCE || (!p->kept[m] && !needed_outside(p, b) && loop->kind == HN_LOOP_POINTWISE)) continue;
+        if (loop->kind == HN_LOOP_REDUCE ||
+            (!p->kept[m] && !needed_outside(p, b) && loop->kind == HN_LOOP_POINTWISE))
+            continue;
         hn_kernel_phase *phase = &p->k->phases.items[at[m]];
         hn_sid value = p->own_value[m];
         if (loop->kind == HN_LOOP_SCAN) {
             hn_dtype dtype = p->s->p->buffers.items[b].dtype;
-            value = hn_body_add(p->s->arena, &phase->body,
-                                &(hn_sop){.kind = HN_SOP_RESULT, .dtype = dtype, .imm.i = p->slot[m]});
-            hn_sop second = {.kind = HN_SOP_RESULT, .op = HN_OP_ARGMAX, .dtype = HN_DTYPE_I64, .imm.i = p->slot[m]};
+            value =
+                hn_body_add(p->s->arena, &phase->body,
+                            &(hn_sop){.kind = HN_SOP_RESULT, .dtype = dtype, .imm.i = p->slot[m]});
+            hn_sop second = {.kind = HN_SOP_RESULT,
+                             .op = HN_OP_ARGMAX,
+                             .dtype = HN_DTYPE_I64,
+                             .imm.i = p->slot[m]};
             if (loop->indices.buffer)
-                HN_TRY(add_store(p, phase, &loop->indices, hn_body_add(p->s->arena, &phase->body, &second)));
+                HN_TRY(add_store(p, phase, &loop->indices,
+                                 hn_body_add(p->s->arena, &phase->body, &second)));
         }
         HN_TRY(add_store(p, phase, &loop->store, value));
     }
@@ -408,7 +449,9 @@ static hn_status choose_locals(plan *p) {
     for (uint32_t m = 0; m < p->g->members.count; m++) {
         hn_buf b = loop_of(p, m)->store.buffer;
         hn_expr extent;
-        if (!p->kept[m] || needed_outside(p, b) || written_outside(p, b) || writer_of(p, b, m) != UINT32_MAX || !local_extent(p, b, &extent)) continue;
+        if (!p->kept[m] || needed_outside(p, b) || written_outside(p, b) ||
+            writer_of(p, b, m) != UINT32_MAX || !local_extent(p, b, &extent))
+            continue;
         make_local(p, b);
         HN_PUSH(p->s->arena, &p->k->locals, ((hn_local){.buffer = b, .extent_elems = extent}));
     }
@@ -457,7 +500,9 @@ static void shape(plan *p) {
     if (g->form == GROUP_COLUMN || (g->form == GROUP_SINGLE && !scatter))
         p->k->mode = HN_VECTOR_OUTER;
     else
-        p->k->mode = g->form == GROUP_FLAT && g->outer.count == 0 && p->inner_count[0] == 1 ? HN_VECTOR_FLAT : HN_VECTOR_INNER;
+        p->k->mode = g->form == GROUP_FLAT && g->outer.count == 0 && p->inner_count[0] == 1
+                         ? HN_VECTOR_FLAT
+                         : HN_VECTOR_INNER;
 }
 
 hn_status sched_plan(sched *s, group *g, hn_step *out) {

@@ -9,7 +9,8 @@ static void count_loop(sched *s, const hn_loop *loop) {
         if (op->kind != HN_SOP_LOAD) continue;
         bool seen = false;
         for (hn_sid e = 1; e < k && !seen; e++)
-            seen = loop->body.items[e].kind == HN_SOP_LOAD && loop->body.items[e].buffer == op->buffer;
+            seen =
+                loop->body.items[e].kind == HN_SOP_LOAD && loop->body.items[e].buffer == op->buffer;
         if (!seen) s->readers[op->buffer]++;
     }
     s->writers[loop->store.buffer]++;
@@ -32,18 +33,23 @@ static void count_uses(sched *s) {
 
 static hn_status plan_group(sched *s, group *g) {
     hn_step step = {.item = g->item};
-    if (g->is_loop)
-        HN_TRY(sched_plan(s, g, &step));
+    if (g->is_loop) HN_TRY(sched_plan(s, g, &step));
     else
-        step.kind = s->p->items.items[g->item].kind == HN_ITEM_EXTERN ? HN_STEP_EXTERN : HN_STEP_OTHER;
+        step.kind =
+            s->p->items.items[g->item].kind == HN_ITEM_EXTERN ? HN_STEP_EXTERN : HN_STEP_OTHER;
     HN_PUSH(s->arena, &s->out->steps, step);
     return NULL;
 }
 
-hn_status hn_schedule_program(hn_program *program, const hn_sched_options *options, hn_arena *arena, hn_arena *scratch,
-                              hn_schedule *out) {
+hn_status hn_schedule_program(hn_program *program, const hn_sched_options *options, hn_arena *arena,
+                              hn_arena *scratch, hn_schedule *out) {
     *out = (hn_schedule){0};
-    sched s = {.p = program, .sym = program->sym, .arena = arena, .scratch = scratch, .options = options, .out = out};
+    sched s = {.p = program,
+               .sym = program->sym,
+               .arena = arena,
+               .scratch = scratch,
+               .options = options,
+               .out = out};
     HN_TRY(sched_calls(&s));
     HN_TRY(sched_fuse(&s));
     if (options->fused) hn_program_print(program, options->fused);

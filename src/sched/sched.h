@@ -1,10 +1,10 @@
 /* sched.h: loop IR -> kernels. Which loops share a kernel, in which form.
  *
- * A kernel runs rows: the outer dimensions are its parallel range. Within a row it runs phases one after
- * the other; a phase is a loop nest over its inner dimensions (none: once per row) with one body of scalar
- * ops, stores and reductions. Softmax is three phases of one kernel, a chain of activations one phase.
- * What a phase needs of an earlier one is a reduction's result, a row of a local buffer, or computed again
- * when that is cheaper.
+ * A kernel runs rows: the outer dimensions are its parallel range. Within a row it runs phases one
+ * after the other; a phase is a loop nest over its inner dimensions (none: once per row) with one
+ * body of scalar ops, stores and reductions. Softmax is three phases of one kernel, a chain of
+ * activations one phase. What a phase needs of an earlier one is a reduction's result, a row of a
+ * local buffer, or computed again when that is cheaper.
  *
  * Owns: everything lives in the arena given to hn_schedule. */
 #ifndef HN_SCHED_SCHED_H
@@ -20,26 +20,34 @@ typedef struct hn_kernel_store {
 } hn_kernel_store;
 
 typedef struct hn_kernel_reduce {
-    hn_op op;        /* a REDUCE or SCAN row */
-    hn_dtype dtype;  /* of the values combined */
+    hn_op op;       /* a REDUCE or SCAN row */
+    hn_dtype dtype; /* of the values combined */
     hn_sid value;
     hn_expr position; /* ARGMIN, ARGMAX, CUMMIN, CUMMAX: the I64 index to report */
-    uint32_t slot;   /* HN_SOP_RESULT's number */
+    uint32_t slot;    /* HN_SOP_RESULT's number */
 } hn_kernel_reduce;
 
 typedef struct hn_kernel_phase {
     uint32_t rank;
     hn_expr vars[HN_MAX_RANK]; /* inner loops, outermost first */
     hn_body body;
-    struct { hn_kernel_store *items; uint32_t count, cap; } stores;
-    struct { hn_kernel_reduce *items; uint32_t count, cap; } reduces;
-    bool scan; /* reduces[0] is a scan: its running value is HN_SOP_RESULT(slot) within this phase */
+    struct {
+        hn_kernel_store *items;
+        uint32_t count, cap;
+    } stores;
+    struct {
+        hn_kernel_reduce *items;
+        uint32_t count, cap;
+    } reduces;
+    /* reduces[0] is a scan: its running value is HN_SOP_RESULT(slot) within this phase */
+    bool scan;
 } hn_kernel_phase;
 
 typedef enum hn_vector_mode {
     HN_VECTOR_INNER, /* lanes run along the last inner dimension of each phase */
-    HN_VECTOR_FLAT,  /* one phase, one inner dimension, no rows: the inner dimension is the parallel range */
-    HN_VECTOR_OUTER  /* lanes run along the last outer dimension */
+    /* one phase, one inner dimension, no rows: the inner dimension is the parallel range */
+    HN_VECTOR_FLAT,
+    HN_VECTOR_OUTER /* lanes run along the last outer dimension */
 } hn_vector_mode;
 
 typedef struct hn_local {
@@ -48,16 +56,22 @@ typedef struct hn_local {
 } hn_local;
 
 typedef struct hn_kernel {
-    uint32_t rank;             /* outer dimensions */
+    uint32_t rank; /* outer dimensions */
     hn_expr vars[HN_MAX_RANK];
     hn_vector_mode mode;
-    bool serial;               /* may not be split (scatter) */
-    struct { hn_kernel_phase *items; uint32_t count, cap; } phases;
-    struct { hn_local *items; uint32_t count, cap; } locals;
-    uint32_t threads;          /* that it is planned for */
-    uint32_t slots;            /* reductions in all phases */
-    uint32_t origin;           /* of the last loop in it */
-    uint32_t loop_count;       /* how many loops were fused */
+    bool serial; /* may not be split (scatter) */
+    struct {
+        hn_kernel_phase *items;
+        uint32_t count, cap;
+    } phases;
+    struct {
+        hn_local *items;
+        uint32_t count, cap;
+    } locals;
+    uint32_t threads;    /* that it is planned for */
+    uint32_t slots;      /* reductions in all phases */
+    uint32_t origin;     /* of the last loop in it */
+    uint32_t loop_count; /* how many loops were fused */
 } hn_kernel;
 
 typedef enum hn_step_kind { HN_STEP_KERNEL, HN_STEP_EXTERN, HN_STEP_OTHER } hn_step_kind;
@@ -68,33 +82,42 @@ typedef struct hn_step {
 } hn_step;
 
 typedef struct hn_schedule {
-    struct { hn_step *items; uint32_t count, cap; } steps;
+    struct {
+        hn_step *items;
+        uint32_t count, cap;
+    } steps;
     uint32_t refused; /* fusions that were tried and refused */
 } hn_schedule;
 
-/* What a target has, and what its memory and threads are good for: from where on a decision pays. In elements. */
+/* What a target has, and what its memory and threads are good for: from where on a decision pays.
+ * In elements. */
 typedef struct hn_sched_limits {
-    uint32_t operations; /* bit k: it has the operation hn_extern_kind k. Calls of others that have loops beside them run as those */
+    /* bit k: it has the operation hn_extern_kind k. Calls of others that have loops beside them run
+     * as those */
+    uint32_t operations;
     /* A loop of at most so many ops and loads is computed again in the loops of such a call. */
     int64_t prologue_max_ops, prologue_max_loads;
-    int64_t costly_epilogue_max_elems; /* of a product's result: a costly activation of more is a kernel */
+    /* of a product's result: a costly activation of more is a kernel */
+    int64_t costly_epilogue_max_elems;
     int64_t split_min_elems;  /* of a reduction, to become two kernels */
     int64_t column_strip;     /* columns that a reduction down columns takes at a time, */
     int64_t column_min_steps; /* and the rows below which a part of one is too short */
     int64_t long_row_elems;   /* fewer such rows than threads are not fused into a row kernel */
-    int64_t local_max_elems;  /* a longer row stays in its global buffer: a copy would leave the cache anyway */
+    /* a longer row stays in its global buffer: a copy would leave the cache anyway */
+    int64_t local_max_elems;
 } hn_sched_limits;
 
 /* What to plan for. */
 typedef struct hn_sched_options {
     uint32_t threads;
     const hn_sched_limits *limits;
-    bool no_fusion; /* one kernel a loop: the slow twin of fusion, for tests */
+    bool no_fusion;     /* one kernel a loop: the slow twin of fusion, for tests */
     hn_strbuf *explain; /* when not NULL: a line per refused fusion */
-    hn_strbuf *fused;   /* when not NULL: the program's text after fusion; planning takes the loops apart */
+    /* when not NULL: the program's text after fusion; planning takes the loops apart */
+    hn_strbuf *fused;
 } hn_sched_options;
 
-hn_status hn_schedule_program(hn_program *program, const hn_sched_options *options, hn_arena *arena, hn_arena *scratch,
-                              hn_schedule *out) HN_MUST_USE;
+hn_status hn_schedule_program(hn_program *program, const hn_sched_options *options, hn_arena *arena,
+                              hn_arena *scratch, hn_schedule *out) HN_MUST_USE;
 
 #endif

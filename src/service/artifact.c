@@ -18,7 +18,8 @@ struct hn_artifact {
     size_t len;
     hn_strbuf buffer;     /* what `bytes` lies in: this, */
     hn_store_entry entry; /* or this */
-    /* Where the bytes lie on the disk, and how to know that it is still that file. Empty for fresh code. */
+    /* Where the bytes lie on the disk, and how to know that it is still that file. Empty for fresh
+     * code. */
     char path[PATH_MAX];
     ino_t inode;
     dev_t device;
@@ -35,7 +36,9 @@ static hn_artifact *artifact_create(const hn_digest *key, const hn_toolchain_row
     return artifact;
 }
 
-static hn_str bytes_of(const hn_artifact *artifact) { return (hn_str){artifact->bytes, artifact->len}; }
+static hn_str bytes_of(const hn_artifact *artifact) {
+    return (hn_str){artifact->bytes, artifact->len};
+}
 
 /* Looks at the bytes once, so that nothing later can fail for them. */
 static void look_at_bytes(hn_artifact *artifact) {
@@ -46,7 +49,8 @@ static void look_at_bytes(hn_artifact *artifact) {
     hn_status_free(status);
 }
 
-hn_artifact *hn_artifact_from_bytes(const hn_digest *key, const hn_toolchain_row *row, hn_strbuf *bytes) {
+hn_artifact *hn_artifact_from_bytes(const hn_digest *key, const hn_toolchain_row *row,
+                                    hn_strbuf *bytes) {
     hn_artifact *artifact = artifact_create(key, row);
     if (!artifact) return NULL;
     artifact->buffer = *bytes;
@@ -57,8 +61,9 @@ hn_artifact *hn_artifact_from_bytes(const hn_digest *key, const hn_toolchain_row
     return artifact;
 }
 
-hn_artifact *hn_artifact_from_entry(const hn_store *store, const hn_digest *key, const hn_toolchain_row *row,
-                                    const hn_digest *entry_key, hn_store_entry *entry) {
+hn_artifact *hn_artifact_from_entry(const hn_store *store, const hn_digest *key,
+                                    const hn_toolchain_row *row, const hn_digest *entry_key,
+                                    hn_store_entry *entry) {
     hn_artifact *artifact = artifact_create(key, row);
     if (!artifact) return NULL;
     struct stat info;
@@ -97,14 +102,16 @@ const void *hn_artifact_bytes(const hn_artifact *artifact, size_t *out_len) {
 
 const char *hn_artifact_key(const hn_artifact *artifact) { return artifact->key; }
 
-/* Loads the file in the store, if it is still the one that was verified: no copy, the same pages for every
- * process, and a path that debuggers and profilers understand. */
-static bool load_from_store(const hn_artifact *artifact, const char *name, hn_library **out_library) {
+/* Loads the file in the store, if it is still the one that was verified: no copy, the same pages
+ * for every process, and a path that debuggers and profilers understand. */
+static bool load_from_store(const hn_artifact *artifact, const char *name,
+                            hn_library **out_library) {
     struct stat info;
     if (!artifact->path[0]) return false;
     int fd = open(artifact->path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0) return false;
-    bool ok = fstat(fd, &info) == 0 && info.st_ino == artifact->inode && info.st_dev == artifact->device;
+    bool ok =
+        fstat(fd, &info) == 0 && info.st_ino == artifact->inode && info.st_dev == artifact->device;
     hn_status status = ok ? hn_library_load_fd(fd, name, out_library) : NULL;
     close(fd);
     if (!status) return ok;
@@ -132,26 +139,33 @@ static void list_images(const hn_artifact *artifact, hn_strbuf *out) {
 
 hn_status hn_artifact_image(const hn_artifact *artifact, uint32_t idx, hn_image *out_image) {
     uint32_t count = hn_artifact_image_count(artifact);
-    if (idx >= count) return HN_ERROR(HN_NOT_FOUND, "no image %u: kernel '%.12s' has %u", idx, artifact->key, count);
+    if (idx >= count)
+        return HN_ERROR(HN_NOT_FOUND, "no image %u: kernel '%.12s' has %u", idx, artifact->key,
+                        count);
     hn_images_get(bytes_of(artifact), idx, out_image);
     return NULL;
 }
 
-hn_status hn_artifact_image_find(const hn_artifact *artifact, const char *arch, hn_image *out_image) {
+hn_status hn_artifact_image_find(const hn_artifact *artifact, const char *arch,
+                                 hn_image *out_image) {
     if (artifact->is_images && hn_images_find(bytes_of(artifact), arch, out_image)) return NULL;
     hn_strbuf there;
     hn_strbuf_init(&there);
     list_images(artifact, &there);
-    hn_status status = HN_ERROR(HN_NOT_FOUND, "kernel '%.12s' has no code for '%s'; it has: " HN_STR_FMT, artifact->key, arch,
-                                HN_STR_ARG(hn_strbuf_str(&there)));
+    hn_status status =
+        HN_ERROR(HN_NOT_FOUND, "kernel '%.12s' has no code for '%s'; it has: " HN_STR_FMT,
+                 artifact->key, arch, HN_STR_ARG(hn_strbuf_str(&there)));
     hn_strbuf_deinit(&there);
     return status;
 }
 
-hn_status hn_artifact_image_symbol(const hn_artifact *artifact, const char *entry, const char **out_symbol) {
+hn_status hn_artifact_image_symbol(const hn_artifact *artifact, const char *entry,
+                                   const char **out_symbol) {
     *out_symbol = artifact->is_images ? hn_images_symbol(bytes_of(artifact), entry) : NULL;
     if (*out_symbol) return NULL;
-    return HN_ERROR(HN_NOT_FOUND, "'%s' is no entry of kernel '%.12s'; name it in the job's entries", entry, artifact->key);
+    return HN_ERROR(HN_NOT_FOUND,
+                    "'%s' is no entry of kernel '%.12s'; name it in the job's entries", entry,
+                    artifact->key);
 }
 
 /* ---- loading ---- */
@@ -160,11 +174,12 @@ static hn_status refuse_images(const hn_artifact *artifact) {
     hn_strbuf there;
     hn_strbuf_init(&there);
     list_images(artifact, &there);
-    hn_status status = HN_ERROR(HN_UNSUPPORTED,
-                                "cannot load kernel '%.12s' into this process: it is device code (" HN_STR_FMT
-                                "); take the device's image with hn_artifact_image_find and give it to the GPU's driver, for "
-                                "example cuModuleLoadData",
-                                artifact->key, HN_STR_ARG(hn_strbuf_str(&there)));
+    hn_status status = HN_ERROR(
+        HN_UNSUPPORTED,
+        "cannot load kernel '%.12s' into this process: it is device code (" HN_STR_FMT
+        "); take the device's image with hn_artifact_image_find and give it to the GPU's driver, for "
+        "example cuModuleLoadData",
+        artifact->key, HN_STR_ARG(hn_strbuf_str(&there)));
     hn_strbuf_deinit(&there);
     return status;
 }
@@ -173,8 +188,8 @@ hn_status hn_artifact_load(const hn_artifact *artifact, hn_library **out_library
     char name[16];
     if (hn_images_are(bytes_of(artifact))) return refuse_images(artifact);
     if (artifact->row->load_advice)
-        return HN_ERROR(HN_UNSUPPORTED, "cannot load kernel '%.12s' into this process: %s", artifact->key,
-                        artifact->row->load_advice);
+        return HN_ERROR(HN_UNSUPPORTED, "cannot load kernel '%.12s' into this process: %s",
+                        artifact->key, artifact->row->load_advice);
     snprintf(name, sizeof(name), "%.12s", artifact->key);
     if (load_from_store(artifact, name, out_library)) return NULL;
     return hn_library_load(artifact->bytes, artifact->len, name, out_library);

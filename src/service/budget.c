@@ -1,11 +1,12 @@
 /* budget.c: how many cores all processes of a user compile on at once.
  *
- * A build that starts many programs, each with a service of its own, would have processes times cores compilers. The
- * bytes of one file of the user on this machine stand for the cores of this process's affinity mask; who compiles holds a
- * lock on one. The locks belong to the open file (OFD locks), so the system gives them back when a process dies. The file
- * has nothing to do with the cache: programs with caches of their own, or with none, run on the same cores. A service
- * may always run one job without a lock, so that nobody waits for ever; what it runs besides needs one. Where there is no
- * such file, or a file system without locks, nobody counts. */
+ * A build that starts many programs, each with a service of its own, would have processes times
+ * cores compilers. The bytes of one file of the user on this machine stand for the cores of this
+ * process's affinity mask; who compiles holds a lock on one. The locks belong to the open file (OFD
+ * locks), so the system gives them back when a process dies. The file has nothing to do with the
+ * cache: programs with caches of their own, or with none, run on the same cores. A service may
+ * always run one job without a lock, so that nobody waits for ever; what it runs besides needs one.
+ * Where there is no such file, or a file system without locks, nobody counts. */
 #include "service/core.h"
 
 #include "base/lock.h"
@@ -27,8 +28,8 @@ static bool is_own_dir(const char *path) {
     return lstat(path, &info) == 0 && S_ISDIR(info.st_mode) && info.st_uid == geteuid();
 }
 
-/* Not below HOME, which several machines may share. A directory of another user, which sudo leaves in the environment, is not
- * for files of this one. */
+/* Not below HOME, which several machines may share. A directory of another user, which sudo leaves
+ * in the environment, is not for files of this one. */
 static int name_file(char path[PATH_MAX]) {
     const char *given = getenv("HENRY_CORES_FILE"), *runtime = getenv("XDG_RUNTIME_DIR");
     if (given && given[0]) return snprintf(path, PATH_MAX, "%s", given);
@@ -66,7 +67,8 @@ static int set_lock(int fd, int byte, short type) {
     return fcntl(fd, F_OFD_SETLK, &range) == 0 ? 0 : errno;
 }
 
-/* Locks of one open file never stand in each other's way: the service remembers itself which ones it has. */
+/* Locks of one open file never stand in each other's way: the service remembers itself which ones
+ * it has. */
 int hn_budget_take(hn_core *core) {
     int fd = file_of(core), count = core_count();
     if (fd < 0 || count < 1 || count > HN_BUDGET_CORES) return HN_BUDGET_FREE;

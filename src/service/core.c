@@ -161,7 +161,8 @@ void hn_core_note_end(hn_core *core) {
 bool hn_core_is_at_rest(const hn_core *core) {
     for (int i = 0; i < HN_WORKERS_MAX; i++)
         if (core->worker_pids[i]) return false;
-    return !core->running && !core->running_inline && !core->storing && (core->is_inline || !core->queue.count);
+    return !core->running && !core->running_inline && !core->storing &&
+           (core->is_inline || !core->queue.count);
 }
 
 void hn_core_return(hn_core *core, hn_job *job, bool at_front) {
@@ -186,8 +187,10 @@ void hn_core_start(hn_core *core, hn_job *job) {
     job->refs++;
     job->started_ns = hn_now_ns();
     core->stats.dequeued++;
-    if (job->due_ns || job->retries) return; /* its wait in our own queue was counted when it left it first */
-    hn_trace_span_free((uint64_t)(uintptr_t)job, "queued", job->name, job->submitted_ns, job->started_ns);
+    /* its wait in our own queue was counted when it left it first */
+    if (job->due_ns || job->retries) return;
+    hn_trace_span_free((uint64_t)(uintptr_t)job, "queued", job->name, job->submitted_ns,
+                       job->started_ns);
     core->waits[core->wait_count++ % HN_WAIT_SAMPLES] = job->started_ns - job->submitted_ns;
     int64_t wait_ns = job->started_ns - job->submitted_ns;
     if (wait_ns > core->stats.wait_longest_ns) core->stats.wait_longest_ns = wait_ns;
@@ -198,17 +201,20 @@ void hn_core_note_duration(hn_core *core, const hn_job *job, int64_t ns) {
     if (idx >= HN_SERVICE_LANGUAGES || idx >= HN_TOOLCHAIN_ROWS) return;
     core->stats.service_time[idx].count++;
     core->stats.service_time[idx].total_ns += ns;
-    if (ns > core->stats.service_time[idx].longest_ns) core->stats.service_time[idx].longest_ns = ns;
+    if (ns > core->stats.service_time[idx].longest_ns)
+        core->stats.service_time[idx].longest_ns = ns;
     core->record_bytes[idx] += (int64_t)job->key_record.len;
 }
 
-/* The size of its record times the time for a byte of its language so far: a byte of C++ takes several times what a byte of C
- * takes. The longest one starts first, since everybody would wait for it if it started last. */
+/* The size of its record times the time for a byte of its language so far: a byte of C++ takes
+ * several times what a byte of C takes. The longest one starts first, since everybody would wait
+ * for it if it started last. */
 static double expected_ns(const hn_core *core, const hn_job *job) {
     uint32_t idx = hn_toolchain_row_index(job->row);
     double ns_per_byte = FIRST_NS_PER_BYTE;
     if (idx < HN_SERVICE_LANGUAGES && idx < HN_TOOLCHAIN_ROWS && core->record_bytes[idx])
-        ns_per_byte = (double)core->stats.service_time[idx].total_ns / (double)core->record_bytes[idx];
+        ns_per_byte =
+            (double)core->stats.service_time[idx].total_ns / (double)core->record_bytes[idx];
     return ns_per_byte * (double)job->key_record.len;
 }
 
@@ -235,13 +241,15 @@ static void set_failure(hn_job *job, const hn_job_outcome *outcome) {
     if (!job->message) job->code = HN_OUT_OF_MEMORY;
 }
 
-/* Whether the result may be used again: what was read is known, and a failure is certain to repeat. */
+/* Whether the result may be used again: what was read is known, and a failure is certain to
+ * repeat. */
 static bool is_lasting(const hn_job *job) {
     if (job->code != HN_OK) return job->is_sure_to_fail && job->reads == HN_READS_NOTHING;
     return job->reads == HN_READS_NOTHING || (job->reads == HN_READS_HEADERS && job->headers.len);
 }
 
-/* Counts results that are not kept for a reason known beforehand. The store counts what the disk refuses. */
+/* Counts results that are not kept for a reason known beforehand. The store counts what the disk
+ * refuses. */
 static void count_bypass(hn_core *core, const hn_job *job) {
     if (job->code != HN_OK) return;
     hn_cache_bypass disk = hn_store_bypass(core->service->store);
@@ -280,18 +288,16 @@ static void settle(hn_core *core, hn_job *job, hn_job_outcome *outcome) {
         *(outcome->code == HN_OK ? &core->stats.compiled : &core->stats.failed) += 1;
     }
     /* Other results go to those who wait, and are then forgotten. */
-    if (job->is_in_table && is_lasting(job))
-        hn_core_keep_done(core, job);
-    else
-        hn_core_forget(core, job);
+    if (job->is_in_table && is_lasting(job)) hn_core_keep_done(core, job);
+    else hn_core_forget(core, job);
     pthread_cond_broadcast(&core->changed);
 }
 
 bool hn_core_settle(hn_core *core, hn_job *job, hn_job_outcome *outcome) {
     if (job->worker)
-        hn_trace_span_worker((uint32_t)job->worker, "compile", job->name, job->started_ns, hn_now_ns());
-    else
-        hn_trace_span("compile", job->name, job->started_ns, hn_now_ns());
+        hn_trace_span_worker((uint32_t)job->worker, "compile", job->name, job->started_ns,
+                             hn_now_ns());
+    else hn_trace_span("compile", job->name, job->started_ns, hn_now_ns());
     hn_lock(&core->lock);
     settle(core, job, outcome);
     bool is_left = is_to_be_published(core, job);
@@ -337,32 +343,37 @@ static void store_failure(hn_core *core, const hn_job *job) {
     hn_strbuf_deinit(&payload);
 }
 
-/* The list of headers is stored last, so that whoever finds it finds the result. It describes files of this
- * machine, so such a result stays on the machine. */
+/* The list of headers is stored last, so that whoever finds it finds the result. It describes files
+ * of this machine, so such a result stays on the machine. */
 static void store_result(hn_core *core, const hn_job *job) {
     size_t len;
     hn_store *store = core->service->store;
     const void *bytes = hn_artifact_bytes(job->artifact, &len);
     hn_str headers = hn_strbuf_str(&job->headers);
-    hn_digest key = headers.len ? hn_headers_key(&job->key, headers) : job->key, list_key = hn_headers_list_key(&job->key);
-    const hn_store_put_args result = {
-        .ns = HN_STORE_KERNEL, .key = &key, .bytes = bytes, .len = len, .record = hn_strbuf_str(&job->key_record), .made_ns = job->made_ns};
+    hn_digest key = headers.len ? hn_headers_key(&job->key, headers) : job->key,
+              list_key = hn_headers_list_key(&job->key);
+    const hn_store_put_args result = {.ns = HN_STORE_KERNEL,
+                                      .key = &key,
+                                      .bytes = bytes,
+                                      .len = len,
+                                      .record = hn_strbuf_str(&job->key_record),
+                                      .made_ns = job->made_ns};
     if (!headers.len) {
         hn_cache_put(&core->cache, &result);
         return;
     }
     if (!hn_store_put(store, &result)) return;
-    hn_store_put(store, &(hn_store_put_args){
-                            .ns = HN_STORE_TOOLCHAIN, .key = &list_key, .bytes = headers.ptr, .len = headers.len});
+    hn_store_put(store, &(hn_store_put_args){.ns = HN_STORE_TOOLCHAIN,
+                                             .key = &list_key,
+                                             .bytes = headers.ptr,
+                                             .len = headers.len});
 }
 
 /* A job that is done does not change, so this needs no lock. */
 static void publish(hn_core *core, hn_job *job) {
     int64_t begin_ns = hn_now_ns();
-    if (job->code == HN_OK && is_lasting(job))
-        store_result(core, job);
-    else if (job->code != HN_OK && job->code != HN_CANCELLED)
-        store_failure(core, job);
+    if (job->code == HN_OK && is_lasting(job)) store_result(core, job);
+    else if (job->code != HN_OK && job->code != HN_CANCELLED) store_failure(core, job);
     hn_trace_span("publish", job->name, begin_ns, hn_now_ns());
     hn_core_release_lease(core, job); /* now that others can find the result */
 }
@@ -383,7 +394,8 @@ void hn_core_publish(hn_core *core) {
     hn_unlock(&core->lock);
 }
 
-void hn_core_request(hn_core *core, const hn_job *job, const char *scratch_dir, int worker, hn_strbuf *out) {
+void hn_core_request(hn_core *core, const hn_job *job, const char *scratch_dir, int worker,
+                     hn_strbuf *out) {
     char path[PATH_MAX + 128], pch[PATH_MAX + 16] = "";
     bool is_here = worker < 0;
     const hn_service *service = core->service;
@@ -394,16 +406,21 @@ void hn_core_request(hn_core *core, const hn_job *job, const char *scratch_dir, 
         .source_path = hn_str_of(path),
         .scratch_dir = hn_str_of(scratch_dir),
         .pch_dir = hn_str_of(pch),
-        .timeout_ms = is_here ? service->job_timeout_ms : 0, /* the pool kills a late worker itself */
+        /* the pool kills a late worker itself */
+        .timeout_ms = is_here ? service->job_timeout_ms : 0,
         .memory_bytes = service->job_memory_bytes,
-        .cpu_seconds = service->job_timeout_ms > 0 ? (uint64_t)service->job_timeout_ms / 1000 + 2 : 0,
+        .cpu_seconds =
+            service->job_timeout_ms > 0 ? (uint64_t)service->job_timeout_ms / 1000 + 2 : 0,
         .processes = is_here ? 0 : service->job_processes,
         .own_group = is_here,
         .no_standby = service->no_standby,
-        .log_pid = service->worker_log_fd < 0 ? 0 : is_here ? getpid() : core->worker_pids[worker],
+        .log_pid = service->worker_log_fd < 0 ? 0
+                   : is_here                  ? getpid()
+                                              : core->worker_pids[worker],
     };
     const hn_toolchain *toolchain = &core->toolchains[hn_toolchain_row_index(job->row)];
-    hn_job_request_write(hn_strbuf_str(&job->key_record), hn_strbuf_str(&toolchain->record), &limits, out);
+    hn_job_request_write(hn_strbuf_str(&job->key_record), hn_strbuf_str(&toolchain->record),
+                         &limits, out);
 }
 
 /* ---- the core itself ---- */
@@ -500,7 +517,8 @@ static void remote_stats(const hn_core *core, hn_service_stats *out) {
     out->remote.longest_ns = r.longest_ns;
 }
 
-/* P50 is element n/2 of the sorted waits, P95 element 95n/100 once there are 20: as Inductor counts them. */
+/* P50 is element n/2 of the sorted waits, P95 element 95n/100 once there are 20: as Inductor counts
+ * them. */
 void hn_core_stats(hn_core *core, hn_service_stats *out) {
     int64_t *waits = malloc(sizeof(core->waits));
     hn_lock(&core->lock);

@@ -1,8 +1,10 @@
-/* exit_report.c: what is left to do for a service when its program ends without ending it: telling the statistics, if
- * somebody listens, and writing the compile times, if they are asked for. A handler at the program's exit does it, or when the
- * library is unloaded. It is set once, and what it knows of a service outlives that: other threads may still end theirs.
+/* exit_report.c: what is left to do for a service when its program ends without ending it: telling
+ * the statistics, if somebody listens, and writing the compile times, if they are asked for. A
+ * handler at the program's exit does it, or when the library is unloaded. It is set once, and what
+ * it knows of a service outlives that: other threads may still end theirs.
  *
- * An exit must not hang: a lock that does not come free soon is held by somebody who will not go on. */
+ * An exit must not hang: a lock that does not come free soon is held by somebody who will not go
+ * on. */
 #include "service/core.h"
 
 #include "base/lock.h"
@@ -22,7 +24,8 @@ struct hn_exit_report {
     hn_service *service; /* NULL: it has ended */
 };
 
-/* As many as there were services at one time. A list without a lock, since a fork may happen at any time. */
+/* As many as there were services at one time. A list without a lock, since a fork may happen at any
+ * time. */
 static _Atomic(hn_exit_report *) reports;
 static pthread_once_t handler_once = PTHREAD_ONCE_INIT;
 
@@ -51,7 +54,8 @@ static bool lock_soon(pthread_mutex_t *lock) {
     return hn_lock_until(lock, &until);
 }
 
-/* A child that was forked has its own service or none: the locks of the copy may be held for ever. */
+/* A child that was forked has its own service or none: the locks of the copy may be held for
+ * ever. */
 static void finish(hn_service *service) {
     hn_core *core = service ? atomic_load(&service->core) : NULL;
     if (!core || core->pid != getpid() || !lock_soon(&core->lock)) return;
@@ -63,14 +67,16 @@ static void finish(hn_service *service) {
 static void at_exit(void *argument) {
     (void)argument;
     for (hn_exit_report *report = atomic_load(&reports); report; report = report->next) {
-        if (!atomic_load(&report->is_taken) || !hn_trylock(&report->lock)) continue; /* it is ending this moment */
+        /* it is ending this moment */
+        if (!atomic_load(&report->is_taken) || !hn_trylock(&report->lock)) continue;
         finish(report->service);
         hn_unlock(&report->lock);
     }
 }
 
 static void set_handler(void) {
-    if (__cxa_atexit(at_exit, NULL, &__dso_handle) != 0) hn_log("service", HN_LOG_DEBUG, "no memory for a handler at the exit");
+    if (__cxa_atexit(at_exit, NULL, &__dso_handle) != 0)
+        hn_log("service", HN_LOG_DEBUG, "no memory for a handler at the exit");
 }
 
 static hn_exit_report *take_report(void) {
@@ -84,7 +90,8 @@ static hn_exit_report *take_report(void) {
     }
     atomic_init(&report->is_taken, true);
     report->next = atomic_load(&reports);
-    while (!atomic_compare_exchange_weak(&reports, &report->next, report)) {}
+    while (!atomic_compare_exchange_weak(&reports, &report->next, report)) {
+    }
     return report;
 }
 

@@ -1,5 +1,5 @@
-/* failure.c: what is said of a job whose worker did not come back with an outcome: what the tool had said until then,
- * where the source is, and how to compile it alone. */
+/* failure.c: what is said of a job whose worker did not come back with an outcome: what the tool
+ * had said until then, where the source is, and how to compile it alone. */
 #include "service/core.h"
 
 #include "cache/record.h"
@@ -27,7 +27,8 @@ static void add_command(const hn_job *job, const char *path, hn_strbuf *line) {
 
 /* The end of what the tool said: that is where it stopped. Lines are joined. */
 static void add_output(hn_str output, hn_strbuf *line) {
-    while (output.len && (output.ptr[output.len - 1] == '\n' || output.ptr[output.len - 1] == ' ')) output.len--;
+    while (output.len && (output.ptr[output.len - 1] == '\n' || output.ptr[output.len - 1] == ' '))
+        output.len--;
     if (!output.len) {
         hn_strbuf_puts(line, "; its compiler had said nothing");
         return;
@@ -37,7 +38,8 @@ static void add_output(hn_str output, hn_strbuf *line) {
         hn_strbuf_puts(line, "...");
         output = (hn_str){output.ptr + (output.len - OUTPUT_BYTES), OUTPUT_BYTES};
     }
-    for (size_t i = 0; i < output.len; i++) hn_strbuf_putc(line, (unsigned char)output.ptr[i] < ' ' ? ' ' : output.ptr[i]);
+    for (size_t i = 0; i < output.len; i++)
+        hn_strbuf_putc(line, (unsigned char)output.ptr[i] < ' ' ? ' ' : output.ptr[i]);
 }
 
 hn_status hn_job_failure(const hn_core *core, const hn_job *job, hn_str output, hn_status status) {
@@ -54,7 +56,8 @@ hn_status hn_job_failure(const hn_core *core, const hn_job *job, hn_str output, 
         hn_strbuf_puts(&line, "; its source is not kept without a cache directory");
     }
     if (!line.failed) {
-        hn_status whole = HN_ERROR(hn_status_code(status), HN_STR_FMT, HN_STR_ARG(hn_strbuf_str(&line)));
+        hn_status whole =
+            HN_ERROR(hn_status_code(status), HN_STR_FMT, HN_STR_ARG(hn_strbuf_str(&line)));
         hn_status_free(status);
         status = whole;
     }

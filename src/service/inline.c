@@ -1,12 +1,13 @@
-/* inline.c: a job in this process: with one thread, without workers, and until the first worker is ready.
+/* inline.c: a job in this process: with one thread, without workers, and until the first worker is
+ * ready.
  *
- * The job has a thread of its own, so that a wait for it keeps to its limit, reports progress and notices a
- * cancellation as if a worker had the job. If no thread can be started it runs in the one that waits. If
- * every future of the job is cancelled its compiler is killed; what compiles in this process (NVRTC)
- * continues to its end.
+ * The job has a thread of its own, so that a wait for it keeps to its limit, reports progress and
+ * notices a cancellation as if a worker had the job. If no thread can be started it runs in the one
+ * that waits. If every future of the job is cancelled its compiler is killed; what compiles in this
+ * process (NVRTC) continues to its end.
  *
- * If this process is killed its compilers end with it, and all that they started: each is the first process
- * of a namespace, or below a guard (tool_guard.c). */
+ * If this process is killed its compilers end with it, and all that they started: each is the first
+ * process of a namespace, or below a guard (tool_guard.c). */
 #include "service/core.h"
 
 #include "base/lock.h"
@@ -59,7 +60,8 @@ static void end(hn_core *core, hn_job *job, int fd, hn_code code) {
     job->cancel_fd = 0;
     core->stats.timed_out += code == HN_TIMEOUT;
     core->running_inline--;
-    if (core->queue.count && core->is_pool_running) hn_pool_wake(core); /* a worker may have waited for the core */
+    /* a worker may have waited for the core */
+    if (core->queue.count && core->is_pool_running) hn_pool_wake(core);
     hn_unlock(&core->lock);
     if (fd) close(fd);
 }
@@ -73,14 +75,13 @@ static void run_here(hn_core *core, hn_job *job) {
     hn_job_outcome_init(&outcome);
     hn_scratch_name(scratch); /* by which it is found should this process be killed */
     hn_core_request(core, job, scratch, -1, &request);
-    const hn_job_context context = {.cancel_fd = begin(core, job), .guard = core->guard.path ? &core->guard : NULL,
-                                .log_fd = core->service->worker_log_fd};
+    const hn_job_context context = {.cancel_fd = begin(core, job),
+                                    .guard = core->guard.path ? &core->guard : NULL,
+                                    .log_fd = core->service->worker_log_fd};
     int token = hn_budget_take(core); /* or none: one job goes on in any case */
     hn_status status = hn_strbuf_status(&request);
-    if (status)
-        hn_job_outcome_fail(&outcome, status);
-    else
-        hn_job_request_run(hn_strbuf_str(&request), &context, &outcome);
+    if (status) hn_job_outcome_fail(&outcome, status);
+    else hn_job_request_run(hn_strbuf_str(&request), &context, &outcome);
     hn_budget_give(core, token);
     end(core, job, context.cancel_fd, outcome.code);
     if (hn_core_settle(core, job, &outcome)) hn_core_publish(core);
@@ -103,7 +104,8 @@ static void run_or_park(hn_core *core, hn_job *job) {
     if (is_mine) run_here(core, job);
     hn_lock(&core->lock);
     core->running_inline -= !is_mine;
-    /* A job that was parked here, before the first worker was ready, is the pool's to look at again. */
+    /* A job that was parked here, before the first worker was ready, is the pool's to look at
+     * again. */
     if (!is_mine && core->is_pool_running) hn_pool_wake(core);
     hn_unlock(&core->lock);
 }
@@ -161,6 +163,7 @@ void hn_core_run_inline(hn_core *core, hn_job *job) {
 
 void hn_core_end_inline(hn_core *core) {
     hn_lock(&core->lock);
-    for (join_done(core); core->inline_runs; join_done(core)) pthread_cond_wait(&core->changed, &core->lock);
+    for (join_done(core); core->inline_runs; join_done(core))
+        pthread_cond_wait(&core->changed, &core->lock);
     hn_unlock(&core->lock);
 }

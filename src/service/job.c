@@ -7,13 +7,15 @@
 #include <limits.h>
 #include <stdlib.h>
 
-static hn_status add_list(hn_strbuf *out, const char *name, const char *const *items, size_t count) {
+static hn_status add_list(hn_strbuf *out, const char *name, const char *const *items,
+                          size_t count) {
     hn_strbuf list;
     hn_strbuf_init(&list);
     for (size_t i = 0; i < count; i++) {
         if (!items[i]) {
             hn_strbuf_deinit(&list);
-            return HN_ERROR(HN_INVALID_ARGUMENT, "cannot submit a job: item %zu of its %s is NULL", i, name);
+            return HN_ERROR(HN_INVALID_ARGUMENT, "cannot submit a job: item %zu of its %s is NULL",
+                            i, name);
         }
         hn_list_add(&list, items[i]);
     }
@@ -42,25 +44,31 @@ static hn_status add_environment(const hn_toolchain_row *row, hn_strbuf *out) {
     return status;
 }
 
-/* A job may set what changes a result and can neither run a program, nor name a file that nobody knows of, nor change the language
- * of the messages, by which failures are told apart. */
+/* A job may set what changes a result and can neither run a program, nor name a file that nobody
+ * knows of, nor change the language of the messages, by which failures are told apart. */
 static hn_status check_variable(const hn_source *source, const char *item) {
     static const char *const allowed[] = {"SOURCE_DATE_EPOCH=", "LD_RUN_PATH=", NULL};
     for (int i = 0; item && allowed[i]; i++)
         if (strncmp(item, allowed[i], strlen(allowed[i])) == 0) return NULL;
-    return HN_ERROR(HN_INVALID_ARGUMENT, "cannot submit '%s' with environment '%s': a job may set only SOURCE_DATE_EPOCH=VALUE and LD_RUN_PATH=VALUE; "
-                    "directories of headers and libraries are flags (-I, -L)", source->name, item ? item : "(null)");
+    return HN_ERROR(
+        HN_INVALID_ARGUMENT,
+        "cannot submit '%s' with environment '%s': a job may set only SOURCE_DATE_EPOCH=VALUE and LD_RUN_PATH=VALUE; "
+        "directories of headers and libraries are flags (-I, -L)",
+        source->name, item ? item : "(null)");
 }
 
 /* In the order of the names: who gives the same variables means the same. */
-static int by_text(const void *a, const void *b) { return strcmp(*(const char *const *)a, *(const char *const *)b); }
+static int by_text(const void *a, const void *b) {
+    return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
 
 static hn_status add_own_environment(const hn_source *source, hn_strbuf *out) {
     const char *items[HN_JOB_VARIABLES];
     if (!source->env_count) return NULL; /* no field at all: keys are what they were */
     if (source->env_count > HN_JOB_VARIABLES)
-        return HN_ERROR(HN_INVALID_ARGUMENT, "cannot submit '%s' with %zu environment variables, at most %d", source->name,
-                        source->env_count, HN_JOB_VARIABLES);
+        return HN_ERROR(HN_INVALID_ARGUMENT,
+                        "cannot submit '%s' with %zu environment variables, at most %d",
+                        source->name, source->env_count, HN_JOB_VARIABLES);
     for (size_t i = 0; i < source->env_count; i++) {
         HN_TRY(check_variable(source, source->env[i]));
         items[i] = source->env[i];
@@ -72,7 +80,9 @@ static hn_status add_own_environment(const hn_source *source, hn_strbuf *out) {
 static hn_status add_target(const hn_source *source, const hn_toolchain_row *row, hn_strbuf *out) {
     hn_strbuf list;
     for (size_t i = 0; i < source->target_count; i++)
-        if (!source->target[i]) return HN_ERROR(HN_INVALID_ARGUMENT, "cannot submit a job: item %zu of its target is NULL", i);
+        if (!source->target[i])
+            return HN_ERROR(HN_INVALID_ARGUMENT,
+                            "cannot submit a job: item %zu of its target is NULL", i);
     hn_strbuf_init(&list);
     hn_status status = hn_target_canonical(row, source->target, source->target_count, &list);
     hn_record_add(out, "target", hn_strbuf_str(&list));
@@ -80,7 +90,8 @@ static hn_status add_target(const hn_source *source, const hn_toolchain_row *row
     return status;
 }
 
-hn_status hn_job_key_record(const hn_source *source, const hn_toolchain *toolchain, hn_strbuf *out) {
+hn_status hn_job_key_record(const hn_source *source, const hn_toolchain *toolchain,
+                            hn_strbuf *out) {
     hn_strbuf identity;
     hn_strbuf_init(&identity);
     hn_toolchain_identity_print(toolchain, &identity);
@@ -142,7 +153,8 @@ void hn_job_outcome_fail(hn_job_outcome *outcome, hn_status status) {
     hn_status_free(status);
 }
 
-static hn_status compile_request(hn_str key_record, hn_str toolchain_record, const hn_toolchain_job *job, hn_job_outcome *out) {
+static hn_status compile_request(hn_str key_record, hn_str toolchain_record,
+                                 const hn_toolchain_job *job, hn_job_outcome *out) {
     hn_str language;
     const hn_toolchain_row *row;
     hn_toolchain toolchain;
@@ -168,8 +180,9 @@ static hn_status check_request(hn_str request, hn_str *key_record, hn_str *toolc
     HN_TRY(hn_record_check(*key_record));
     HN_TRY(hn_record_check(*toolchain_record));
     if (hn_record_find_i64(*key_record, "job_revision", 0) == HN_JOB_REVISION) return NULL;
-    return HN_ERROR(HN_TOOLCHAIN, "the worker program that was found is of another version of Henry; "
-                                  "set HENRY_WORKER to that of this one");
+    return HN_ERROR(HN_TOOLCHAIN,
+                    "the worker program that was found is of another version of Henry; "
+                    "set HENRY_WORKER to that of this one");
 }
 
 /* A path of the request; NULL where it is empty. */
@@ -269,13 +282,14 @@ void hn_frame_write(hn_strbuf *out, hn_frame_kind kind, uint64_t job, hn_str pay
     hn_strbuf_append(out, payload.ptr, payload.len);
 }
 
-hn_status hn_frame_read(hn_str in, bool *out_whole, hn_frame_header *out_header, hn_str *out_payload,
-                        size_t *out_used) {
+hn_status hn_frame_read(hn_str in, bool *out_whole, hn_frame_header *out_header,
+                        hn_str *out_payload, size_t *out_used) {
     *out_whole = false;
     if (in.len < sizeof(*out_header)) return NULL;
     memcpy(out_header, in.ptr, sizeof(*out_header));
     if (out_header->magic != HN_FRAME_MAGIC || out_header->len > HN_FRAME_LIMIT_BYTES)
-        return HN_ERROR(HN_CORRUPT, "bytes between a compile worker and its pool that are no message");
+        return HN_ERROR(HN_CORRUPT,
+                        "bytes between a compile worker and its pool that are no message");
     size_t used = sizeof(*out_header) + (size_t)out_header->len;
     if (in.len < used) return NULL;
     *out_whole = true;

@@ -1,11 +1,13 @@
-/* lease_wait.c: which process compiles a job that several want, and how the others wait for its result.
+/* lease_wait.c: which process compiles a job that several want, and how the others wait for its
+ * result.
  *
- * Right before a job is compiled, its lease is tried (cache/lease.h). A process that gets it looks once
- * more for a result, since the last holder may have published one, and then compiles. Otherwise the job
- * is parked: it goes back to the queue with a time for the next look (after 1 ms, then twice that, at
- * most 50 ms). A parked job holds neither a worker nor a lease, so two processes that each wait for a job
- * of the other both continue. A parked job that has waited as long as a job may take is compiled without
- * a lease: the holder may be stopped, or on a machine that cannot be reached. */
+ * Right before a job is compiled, its lease is tried (cache/lease.h). A process that gets it looks
+ * once more for a result, since the last holder may have published one, and then compiles.
+ * Otherwise the job is parked: it goes back to the queue with a time for the next look (after 1 ms,
+ * then twice that, at most 50 ms). A parked job holds neither a worker nor a lease, so two
+ * processes that each wait for a job of the other both continue. A parked job that has waited as
+ * long as a job may take is compiled without a lease: the holder may be stopped, or on a machine
+ * that cannot be reached. */
 #include "service/core.h"
 
 #include "base/lock.h"
@@ -20,7 +22,8 @@ enum {
     PATIENCE_MS = 300 * 1000, /* when jobs have no time limit */
 };
 
-/* Ends a started job as `made` was, which another process made. Takes the caller's references to both. */
+/* Ends a started job as `made` was, which another process made. Takes the caller's references to
+ * both. */
 static void finish_as(hn_core *core, hn_job *job, hn_job *made) {
     hn_lock(&core->lock);
     hn_artifact *artifact = job->artifact; /* NULL, as is the message: nothing was compiled */
@@ -78,22 +81,20 @@ hn_claim_answer hn_core_claim(hn_core *core, hn_job *job, bool may_compile) {
         return HN_CLAIM_COMPILE; /* the result is not kept: nobody could share it */
     bool is_late = job->due_ns && hn_now_ns() >= job->give_up_ns;
     hn_lease_answer answer = HN_LEASE_THEIRS;
-    if (may_compile && is_late)
-        answer = HN_LEASE_MINE;
+    if (may_compile && is_late) answer = HN_LEASE_MINE;
     else if (may_compile)
         answer = hn_lease_try(core->cache.leases, HN_STORE_KERNEL, &job->key,
                               job->reads == HN_READS_NOTHING, &job->lease);
-    /* Who waits looks whether the result is there; who has just got the lease does so for the last time. */
+    /* Who waits looks whether the result is there; who has just got the lease does so for the last
+     * time. */
     hn_job *made = hn_core_look_up(core, &job->key, job->reads, true, job->row, job->name);
     if (made) {
         finish_as(core, job, made);
         return HN_CLAIM_FOUND;
     }
     hn_lock(&core->lock);
-    if (answer == HN_LEASE_MINE)
-        job->due_ns = 0;
-    else
-        park(core, job);
+    if (answer == HN_LEASE_MINE) job->due_ns = 0;
+    else park(core, job);
     hn_unlock(&core->lock);
     return answer == HN_LEASE_MINE ? HN_CLAIM_COMPILE : HN_CLAIM_PARKED;
 }

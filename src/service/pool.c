@@ -1,9 +1,9 @@
 /* pool.c: the thread that manages the worker processes, and which worker gets which job, and when.
  *
- * The thread starts workers when there are jobs for them, kills workers that take too long, and replaces
- * workers that end. It also sends them their jobs and reads the results, so no other thread touches a
- * worker. The kernel sends a worker its signal when the *thread* that started it ends: a worker that a
- * thread of the host had started would end with that thread. */
+ * The thread starts workers when there are jobs for them, kills workers that take too long, and
+ * replaces workers that end. It also sends them their jobs and reads the results, so no other
+ * thread touches a worker. The kernel sends a worker its signal when the *thread* that started it
+ * ends: a worker that a thread of the host had started would end with that thread. */
 #include "service/workers.h"
 
 #include "base/lock.h"
@@ -21,14 +21,17 @@
 #include <unistd.h>
 
 enum {
-    ASSIGN_LIMIT_MS = 5, /* for giving out jobs, which may ask a server, before the workers are read again */
-    CORE_POLL_MS = 20,   /* how often to look for a free core */
+    /* for giving out jobs, which may ask a server, before the workers are read again */
+    ASSIGN_LIMIT_MS = 5,
+    CORE_POLL_MS = 20,    /* how often to look for a free core */
     SCRATCH_AGE_S = 3600, /* in addition to the time limit of a job */
     EVENTS = 64,          /* read at once */
     OVERSLEPT_MS = 1000,  /* a thread that wakes that late was stopped */
 };
 
-static bool is_idle(const hn_worker *w) { return w->child.pid && w->is_ready && !w->needs_replacement && !w->must_end && !w->job; }
+static bool is_idle(const hn_worker *w) {
+    return w->child.pid && w->is_ready && !w->needs_replacement && !w->must_end && !w->job;
+}
 
 /* A slot whose worker waits for a job; -1: none. */
 static int find_idle(const hn_pool *p) {
@@ -49,16 +52,15 @@ static int busy_count(const hn_pool *p) {
     return busy;
 }
 
-/* Out of processes, memory or descriptors: the pool continues with the workers that it has, or gives up
- * without any. Takes `status`. */
+/* Out of processes, memory or descriptors: the pool continues with the workers that it has, or
+ * gives up without any. Takes `status`. */
 static void cannot_start(hn_pool *p, hn_status status) {
     int live = live_count(p);
     p->limit = live;
     if (live)
         hn_warn_once("service", "fewer-workers", "compiling with %d workers: %s", live,
                      hn_status_message(status));
-    else
-        hn_pool_give_up(p, hn_status_message(status));
+    else hn_pool_give_up(p, hn_status_message(status));
     hn_status_free(status);
 }
 
@@ -73,7 +75,8 @@ static void start_workers(hn_pool *p) {
     int busy = busy_count(p);
     if (wanted && waiting + busy > wanted) wanted = waiting + busy;
     if (wanted > p->limit) wanted = p->limit;
-    for (int i = 0, live = live_count(p); !is_stopping && !p->has_given_up && live < wanted; live++) {
+    for (int i = 0, live = live_count(p); !is_stopping && !p->has_given_up && live < wanted;
+         live++) {
         while (i < p->count && p->workers[i].child.pid) i++;
         hn_status status = hn_worker_start(p, i);
         if (!status) continue;
@@ -89,7 +92,8 @@ static void assign_one(hn_pool *p, int idx, int token, hn_job *job) {
         w->out.failed = false;
         hn_strbuf_reset(&w->out);
         hn_budget_give(p->core, token);
-        hn_pool_fail_job(p, job, HN_ERROR(HN_OUT_OF_MEMORY, "no memory to send a job to a compile worker"));
+        hn_pool_fail_job(p, job,
+                         HN_ERROR(HN_OUT_OF_MEMORY, "no memory to send a job to a compile worker"));
     } else {
         hn_worker_flush(p, w);
     }
@@ -102,7 +106,8 @@ static bool has_waiting(const hn_core *core) {
     return job != NULL;
 }
 
-/* A core for one more job. The first job of a service needs none: one that runs in this process is the first, too. */
+/* A core for one more job. The first job of a service needs none: one that runs in this process is
+ * the first, too. */
 static bool take_core(hn_pool *p, int *out_token) {
     *out_token = hn_budget_take(p->core);
     if (*out_token != HN_BUDGET_NONE) return true;
@@ -112,8 +117,8 @@ static bool take_core(hn_pool *p, int *out_token) {
     return !p->waits_for_core;
 }
 
-/* Gives waiting jobs to idle workers. Without a free worker or core only parked jobs are looked at: their results may have come
- * from elsewhere. */
+/* Gives waiting jobs to idle workers. Without a free worker or core only parked jobs are looked at:
+ * their results may have come from elsewhere. */
 static void assign(hn_pool *p) {
     hn_core *core = p->core;
     int64_t until_ns = hn_now_ns() + ASSIGN_LIMIT_MS * 1000000LL;
@@ -130,13 +135,14 @@ static void assign(hn_pool *p) {
         hn_unlock(&core->lock);
         if (job && hn_core_claim(core, job, idx >= 0) == HN_CLAIM_COMPILE)
             assign_one(p, idx, token, job);
-        else
-            hn_budget_give(core, token);
+        else hn_budget_give(core, token);
         if (!job) return;
     }
 }
 
-static int64_t earlier(int64_t a_ns, int64_t b_ns) { return !a_ns || (b_ns && b_ns < a_ns) ? b_ns : a_ns; }
+static int64_t earlier(int64_t a_ns, int64_t b_ns) {
+    return !a_ns || (b_ns && b_ns < a_ns) ? b_ns : a_ns;
+}
 
 /* When the next look at the queue is due; 0: not before something happens. */
 static int64_t next_look_ns(const hn_pool *p) {
@@ -150,18 +156,20 @@ static int64_t next_look_ns(const hn_pool *p) {
     if (is_urgent) return 1;
     if (p->has_given_up) return 0;
     if (!is_waiting || !has_idle) return due_ns;
-    return p->waits_for_core ? earlier(due_ns, hn_now_ns() + CORE_POLL_MS * 1000000LL) : 1; /* 1: assign ran out of time */
+    /* 1: assign ran out of time */
+    return p->waits_for_core ? earlier(due_ns, hn_now_ns() + CORE_POLL_MS * 1000000LL) : 1;
 }
 
 /* When an idle worker is to end; 0: never. */
 static int64_t idle_end_ns(const hn_pool *p, const hn_worker *w) {
     int64_t idle_ms = p->core->service->idle_ms;
     if (p->is_quiescing) idle_ms = 0;
-    return w->child.pid && w->is_ready && !w->job && idle_ms >= 0 ? w->idle_ns + idle_ms * 1000000 : 0;
+    return w->child.pid && w->is_ready && !w->job && idle_ms >= 0 ? w->idle_ns + idle_ms * 1000000
+                                                                  : 0;
 }
 
-/* When the pool's thread has to wake without an event. Nothing wakes the thread of a service without jobs
- * and workers. */
+/* When the pool's thread has to wake without an event. Nothing wakes the thread of a service
+ * without jobs and workers. */
 static int64_t next_wake_ns(const hn_pool *p) {
     int64_t first = next_look_ns(p);
     for (int i = 0; i < p->count; i++) {
@@ -189,7 +197,8 @@ static bool is_unwanted(const hn_pool *p, const hn_worker *w) {
     return is_unwanted;
 }
 
-/* A result that was sent in time counts, even if this program was stopped and has not read it yet. */
+/* A result that was sent in time counts, even if this program was stopped and has not read it
+ * yet. */
 static bool is_late(hn_pool *p, hn_worker *w, int64_t now_ns) {
     if (!w->deadline_ns || now_ns < w->deadline_ns) return false;
     hn_worker_read(p, w);
@@ -238,7 +247,8 @@ static void remove_old_scratch(hn_pool *p) {
     hn_scratch_sweep(SCRATCH_AGE_S + p->core->service->job_timeout_ms / 1000);
 }
 
-/* The time during which the program was stopped does not count: workers may have been stopped with it. */
+/* The time during which the program was stopped does not count: workers may have been stopped with
+ * it. */
 static void extend_deadlines(hn_pool *p, int64_t late_ns) {
     for (int i = 0; i < p->count && late_ns > OVERSLEPT_MS * 1000000LL; i++)
         if (p->workers[i].deadline_ns) p->workers[i].deadline_ns += late_ns;
@@ -335,7 +345,8 @@ hn_status hn_pool_start(hn_core *core) {
 
 void hn_pool_wake(const hn_core *core) {
     const uint64_t one = 1;
-    if (core->pool_fds[HN_POOL_WAKE] >= 0 && write(core->pool_fds[HN_POOL_WAKE], &one, sizeof(one)) < 0 && errno != EAGAIN)
+    if (core->pool_fds[HN_POOL_WAKE] >= 0 &&
+        write(core->pool_fds[HN_POOL_WAKE], &one, sizeof(one)) < 0 && errno != EAGAIN)
         hn_log("service", HN_LOG_DEBUG, "cannot wake the compile service");
 }
 
@@ -347,7 +358,8 @@ void hn_pool_stop(hn_core *core) {
     if (!is_running) return;
     hn_pool_wake(core);
     pthread_join(core->pool_thread, NULL);
-    hn_lock(&core->lock); /* a job that ends in a thread of this process may want to wake the pool */
+    /* a job that ends in a thread of this process may want to wake the pool */
+    hn_lock(&core->lock);
     pool_free(core, core->pool);
     core->pool = NULL;
     core->is_pool_running = false;

@@ -1,5 +1,6 @@
-/* report.c: what a service tells of single jobs: of those that take long while they run, and how long each has taken afterwards.
- * Neither may disturb a result: the former goes to the log, without the lock; the latter to the statistics and, on request, to a file. */
+/* report.c: what a service tells of single jobs: of those that take long while they run, and how
+ * long each has taken afterwards. Neither may disturb a result: the former goes to the log, without
+ * the lock; the latter to the statistics and, on request, to a file. */
 #include "service/core.h"
 
 #include "base/file.h"
@@ -20,14 +21,17 @@ void hn_core_expect_slow(hn_core *core, hn_job *job) {
 }
 
 static void describe(const hn_core *core, const hn_job *job, int64_t now_ns, hn_strbuf *out) {
-    hn_strbuf_printf(out, "kernel '%s' was asked for %.1f s ago: ", job->name, (double)(now_ns - job->submitted_ns) / 1e9);
+    hn_strbuf_printf(out, "kernel '%s' was asked for %.1f s ago: ", job->name,
+                     (double)(now_ns - job->submitted_ns) / 1e9);
     if (job->state == HN_JOB_QUEUED)
         hn_strbuf_puts(out, job->due_ns ? "another process compiles it" : "queued");
     else if (job->worker)
-        hn_strbuf_printf(out, "compiling in worker %d for %.1f s", (int)core->worker_pids[job->worker - 1],
+        hn_strbuf_printf(out, "compiling in worker %d for %.1f s",
+                         (int)core->worker_pids[job->worker - 1],
                          (double)(now_ns - job->started_ns) / 1e9);
     else
-        hn_strbuf_printf(out, "compiling in this process for %.1f s", (double)(now_ns - job->started_ns) / 1e9);
+        hn_strbuf_printf(out, "compiling in this process for %.1f s",
+                         (double)(now_ns - job->started_ns) / 1e9);
     hn_strbuf_append(out, "", 1);
 }
 
@@ -41,7 +45,8 @@ static void collect_slow(hn_core *core, int64_t now_ns, hn_strbuf *out) {
                 describe(core, job, now_ns, out);
                 job->report_ns = now_ns + core->service->slow_job_ns;
             }
-            if (!core->slow_due_ns || job->report_ns < core->slow_due_ns) core->slow_due_ns = job->report_ns;
+            if (!core->slow_due_ns || job->report_ns < core->slow_due_ns)
+                core->slow_due_ns = job->report_ns;
         }
     }
 }
@@ -53,7 +58,8 @@ void hn_core_report_slow(hn_core *core) {
     int64_t now_ns = hn_now_ns();
     if (core->slow_due_ns && core->slow_due_ns <= now_ns) collect_slow(core, now_ns, &lines);
     hn_unlock(&core->lock);
-    for (size_t at = 0; !lines.failed && at < lines.len; at += strlen(lines.ptr + at) + 1) hn_log("service", HN_LOG_WARN, "%s", lines.ptr + at);
+    for (size_t at = 0; !lines.failed && at < lines.len; at += strlen(lines.ptr + at) + 1)
+        hn_log("service", HN_LOG_WARN, "%s", lines.ptr + at);
     hn_strbuf_deinit(&lines);
 }
 
@@ -87,7 +93,9 @@ void hn_core_note_time(hn_core *core, const hn_job *job, int64_t ns) {
         core->time_cap = cap;
     }
     char *name = strdup(job->name);
-    if (name) core->times[core->time_count++] = (hn_job_time){.name = name, .language = job->row->language, .key = job->key, .ns = ns};
+    if (name)
+        core->times[core->time_count++] =
+            (hn_job_time){.name = name, .language = job->row->language, .key = job->key, .ns = ns};
 }
 
 void hn_core_forget_times(hn_core *core) {
@@ -129,7 +137,9 @@ void hn_core_write_times(hn_core *core) {
     hn_unlock(&core->lock);
     hn_status status = hn_strbuf_status(&text);
     if (!status) status = hn_file_write_atomic(path, text.ptr, text.len, false);
-    if (status) hn_warn_once("service", "compile-times", "compile times are lost: %s", hn_status_message(status));
+    if (status)
+        hn_warn_once("service", "compile-times", "compile times are lost: %s",
+                     hn_status_message(status));
     hn_status_free(status);
     hn_strbuf_deinit(&text);
 }

@@ -121,16 +121,20 @@ static hn_status check_source(const hn_source *source) {
 }
 
 /* With `again`, when the result of another process is awaited, a miss is not counted. */
-static hn_cache_level get_entry(hn_core *core, hn_store_ns ns, const hn_digest *key, bool again, hn_store_entry *out) {
-    return again ? hn_cache_look_again(&core->cache, ns, key, out) : hn_cache_get(&core->cache, ns, key, out);
+static hn_cache_level get_entry(hn_core *core, hn_store_ns ns, const hn_digest *key, bool again,
+                                hn_store_entry *out) {
+    return again ? hn_cache_look_again(&core->cache, ns, key, out)
+                 : hn_cache_get(&core->cache, ns, key, out);
 }
 
-/* The headers that the job read when it was last compiled, if they are still the same, appended to `out`; and the key
- * of the result that goes with them. */
-static bool find_headers(hn_core *core, const hn_digest *key, bool again, hn_strbuf *out, hn_digest *out_key) {
+/* The headers that the job read when it was last compiled, if they are still the same, appended to
+ * `out`; and the key of the result that goes with them. */
+static bool find_headers(hn_core *core, const hn_digest *key, bool again, hn_strbuf *out,
+                         hn_digest *out_key) {
     hn_store_entry entry;
     hn_digest list_key = hn_headers_list_key(key);
-    if (get_entry(core, HN_STORE_TOOLCHAIN, &list_key, again, &entry) == HN_LEVEL_NONE) return false;
+    if (get_entry(core, HN_STORE_TOOLCHAIN, &list_key, again, &entry) == HN_LEVEL_NONE)
+        return false;
     hn_str headers = {(const char *)entry.bytes, entry.len};
     bool ok = hn_headers_unchanged(headers);
     if (ok) hn_strbuf_append(out, headers.ptr, headers.len);
@@ -139,8 +143,8 @@ static bool find_headers(hn_core *core, const hn_digest *key, bool again, hn_str
     return ok && !out->failed;
 }
 
-static hn_job *job_from_entry(hn_core *core, const hn_digest *key, const hn_digest *entry_key, bool again,
-                              const hn_toolchain_row *row, const char *name) {
+static hn_job *job_from_entry(hn_core *core, const hn_digest *key, const hn_digest *entry_key,
+                              bool again, const hn_toolchain_row *row, const char *name) {
     hn_store_entry entry;
     hn_cache_level level = get_entry(core, HN_STORE_KERNEL, entry_key, again, &entry);
     if (level == HN_LEVEL_NONE) return NULL;
@@ -150,7 +154,8 @@ static hn_job *job_from_entry(hn_core *core, const hn_digest *key, const hn_dige
     if (ok && entry.is_failure) {
         hn_job_outcome outcome;
         hn_job_outcome_init(&outcome);
-        hn_status status = hn_job_outcome_read((hn_str){(const char *)entry.bytes, entry.len}, &outcome);
+        hn_status status =
+            hn_job_outcome_read((hn_str){(const char *)entry.bytes, entry.len}, &outcome);
         ok = !status && outcome.code != HN_OK;
         hn_status_free(status);
         job->code = outcome.code;
@@ -178,8 +183,9 @@ hn_job *hn_core_look_up(hn_core *core, const hn_digest *key, hn_toolchain_reads 
     hn_strbuf headers;
     hn_digest entry_key = *key;
     hn_strbuf_init(&headers);
-    bool found = reads == HN_READS_NOTHING ||
-                 (reads == HN_READS_HEADERS && find_headers(core, key, again, &headers, &entry_key));
+    bool found =
+        reads == HN_READS_NOTHING ||
+        (reads == HN_READS_HEADERS && find_headers(core, key, again, &headers, &entry_key));
     hn_job *job = found ? job_from_entry(core, key, &entry_key, again, row, name) : NULL;
     if (job) {
         job->reads = reads;
@@ -215,8 +221,9 @@ void hn_core_need_workers(hn_core *core, int32_t count) {
     core->is_inline = true;
 }
 
-/* With the lock held, which is given up meanwhile: whether a finished job would have the same result now:
- * its headers are unchanged, and a failure has not expired. Drops it if not. The caller has a reference. */
+/* With the lock held, which is given up meanwhile: whether a finished job would have the same
+ * result now: its headers are unchanged, and a failure has not expired. Drops it if not. The caller
+ * has a reference. */
 static bool is_current(hn_core *core, hn_job *job) {
     if (job->expires_s && job->expires_s <= time(NULL)) {
         hn_core_drop_done(core, job);
@@ -248,8 +255,8 @@ static bool try_join(hn_scope *scope, const hn_digest *key, const char *name, hn
     return job != NULL;
 }
 
-/* With the lock held: gives the scope a future of `job`, which is new, unless another thread was faster.
- * Takes over the caller's reference. */
+/* With the lock held: gives the scope a future of `job`, which is new, unless another thread was
+ * faster. Takes over the caller's reference. */
 static hn_status add_job(hn_scope *scope, hn_job *job, const char *name, hn_future **out) {
     hn_core *core = scope->core;
     hn_job *other = hn_core_find(core, &job->key);
@@ -271,15 +278,16 @@ static hn_status add_job(hn_scope *scope, hn_job *job, const char *name, hn_futu
     return status;
 }
 
-static hn_status submit_record(hn_scope *scope, const hn_source *source, const hn_toolchain *toolchain,
-                               hn_strbuf *record, hn_future **out) {
+static hn_status submit_record(hn_scope *scope, const hn_source *source,
+                               const hn_toolchain *toolchain, hn_strbuf *record, hn_future **out) {
     hn_core *core = scope->core;
     hn_status status = NULL;
     hn_digest key = hn_digest_of(record->ptr, record->len);
     if (try_join(scope, &key, source->name, out, &status)) return status;
     hn_str flags;
     hn_record_find(hn_strbuf_str(record), "flags", &flags);
-    hn_toolchain_reads reads = toolchain->row->reads((hn_str){source->text, source->text_len}, flags);
+    hn_toolchain_reads reads =
+        toolchain->row->reads((hn_str){source->text, source->text_len}, flags);
     hn_job *job = hn_core_look_up(core, &key, reads, false, toolchain->row, source->name);
     if (!job) {
         job = hn_job_create(&key, toolchain->row, source->name);
@@ -294,8 +302,8 @@ static hn_status submit_record(hn_scope *scope, const hn_source *source, const h
     return status;
 }
 
-hn_status hn_core_build_record(hn_core *core, const hn_source *source, const hn_toolchain **out_toolchain,
-                               hn_strbuf *out) {
+hn_status hn_core_build_record(hn_core *core, const hn_source *source,
+                               const hn_toolchain **out_toolchain, hn_strbuf *out) {
     const hn_toolchain_row *row;
     HN_TRY(check_source(source));
     HN_TRY(hn_toolchain_row_find(hn_str_of(source->language), &row));
@@ -329,37 +337,42 @@ static bool is_settled(const hn_future *future) {
 /* With the lock held. The outcome of a settled future as a status of its own. */
 static hn_status outcome_of(const hn_future *future) {
     const hn_job *job = future->job;
-    if (future->is_cancelled) return HN_ERROR(HN_CANCELLED, "kernel '%s' was cancelled", future->name);
+    if (future->is_cancelled)
+        return HN_ERROR(HN_CANCELLED, "kernel '%s' was cancelled", future->name);
     if (job->code == HN_OK) return NULL;
     return hn_core_failure(job, future->name);
 }
 
-/* With the lock held: whether the job may start in this process now. Until the first worker is ready, it
- * may if the caller waits without a limit. */
+/* With the lock held: whether the job may start in this process now. Until the first worker is
+ * ready, it may if the caller waits without a limit. */
 static bool is_ready_inline(const hn_future *future, bool has_limit) {
     const hn_job *job = future->job;
     const hn_core *core = future->scope->core;
-    return (core->is_inline || (!core->workers_ready && !has_limit)) && !future->is_cancelled && job->state == HN_JOB_QUEUED &&
-           (!job->due_ns || job->due_ns <= hn_now_ns());
+    return (core->is_inline || (!core->workers_ready && !has_limit)) && !future->is_cancelled &&
+           job->state == HN_JOB_QUEUED && (!job->due_ns || job->due_ns <= hn_now_ns());
 }
 
-/* With the lock held, which may be given up meanwhile. True when the job was started in this process. */
+/* With the lock held, which may be given up meanwhile. True when the job was started in this
+ * process. */
 static bool run_if_inline(hn_future *future, bool has_limit) {
     if (!is_ready_inline(future, has_limit)) return false;
     hn_core_run_inline(future->scope->core, future->job);
     return true;
 }
 
-/* With the lock held: when this thread should look at the parked job again. 0: others do, or it is not parked. */
+/* With the lock held: when this thread should look at the parked job again. 0: others do, or it is
+ * not parked. */
 static int64_t due_inline_ns(const hn_future *future) {
     const hn_job *job = future->job;
     return future->scope->core->is_inline && job->state == HN_JOB_QUEUED ? job->due_ns : 0;
 }
 
-static int64_t earlier(int64_t a_ns, int64_t b_ns) { return !a_ns || (b_ns && b_ns < a_ns) ? b_ns : a_ns; }
+static int64_t earlier(int64_t a_ns, int64_t b_ns) {
+    return !a_ns || (b_ns && b_ns < a_ns) ? b_ns : a_ns;
+}
 
-/* With the lock held, which is given up meanwhile: until something changes for the future. `until_ns` 0: no limit. False when
- * that time is over. */
+/* With the lock held, which is given up meanwhile: until something changes for the future.
+ * `until_ns` 0: no limit. False when that time is over. */
 static bool wait_change(const hn_future *future, int64_t until_ns) {
     hn_core *core = future->scope->core;
     if (!until_ns) return pthread_cond_wait(&core->changed, &core->lock) == 0;
@@ -367,15 +380,16 @@ static bool wait_change(const hn_future *future, int64_t until_ns) {
     return pthread_cond_timedwait(&core->changed, &core->lock, &until) != ETIMEDOUT;
 }
 
-/* With the lock held, which is given up meanwhile. A job that was compiled in this process is on the disk
- * when a wait without a limit returns: a program may end without ending its service. */
+/* With the lock held, which is given up meanwhile. A job that was compiled in this process is on
+ * the disk when a wait without a limit returns: a program may end without ending its service. */
 static void wait_published(const hn_future *future) {
     hn_core *core = future->scope->core;
-    while (core->is_inline && !future->is_cancelled && future->job->key_record.len) pthread_cond_wait(&core->changed, &core->lock);
+    while (core->is_inline && !future->is_cancelled && future->job->key_record.len)
+        pthread_cond_wait(&core->changed, &core->lock);
 }
 
-/* Whether the time is over. A thread that wakes much too late was stopped together with the threads that
- * would have reported the result: these get some more time. */
+/* Whether the time is over. A thread that wakes much too late was stopped together with the threads
+ * that would have reported the result: these get some more time. */
 static bool has_timed_out(int64_t *until_ns, bool *had_grace) {
     int64_t now_ns = hn_now_ns();
     if (!*until_ns || now_ns < *until_ns) return false;
@@ -385,8 +399,8 @@ static bool has_timed_out(int64_t *until_ns, bool *had_grace) {
     return false;
 }
 
-/* With the lock held, which may be given up meanwhile: without workers, waiting threads report the jobs
- * that take long. Returns when that is due next; 0: not by this thread. */
+/* With the lock held, which may be given up meanwhile: without workers, waiting threads report the
+ * jobs that take long. Returns when that is due next; 0: not by this thread. */
 static int64_t report_slow(hn_core *core) {
     if (!core->is_inline || !core->slow_due_ns) return 0;
     if (hn_now_ns() >= core->slow_due_ns) {
@@ -400,15 +414,18 @@ static int64_t report_slow(hn_core *core) {
 hn_status hn_future_wait(hn_future *future, int64_t timeout_ms, hn_artifact **out_artifact) {
     hn_core *core = future->scope->core;
     if (is_from_before_fork(core)) return fork_error();
-    int64_t until_ns =
-        timeout_ms >= 0 && timeout_ms < INT64_MAX / 2000000 ? hn_now_ns() + timeout_ms * 1000000 : 0;
+    int64_t until_ns = timeout_ms >= 0 && timeout_ms < INT64_MAX / 2000000
+                           ? hn_now_ns() + timeout_ms * 1000000
+                           : 0;
     bool had_grace = timeout_ms == 0;
     hn_status status = NULL;
     hn_lock(&core->lock);
     while (!status && !is_settled(future)) {
         if (timeout_ms && run_if_inline(future, until_ns != 0)) continue;
         int64_t slow_ns = report_slow(core);
-        if (is_settled(future) || wait_change(future, earlier(earlier(until_ns, due_inline_ns(future)), slow_ns))) continue;
+        if (is_settled(future) ||
+            wait_change(future, earlier(earlier(until_ns, due_inline_ns(future)), slow_ns)))
+            continue;
         if (!is_settled(future) && has_timed_out(&until_ns, &had_grace))
             status = HN_ERROR(HN_TIMEOUT, "kernel '%s' is still being compiled", future->name);
     }
@@ -449,23 +466,31 @@ hn_hit_level hn_future_hit_level(const hn_future *future) {
 const char *hn_scope_progress_line(const hn_scope_progress *p, char *out, size_t bytes) {
     char failed[32] = "", elsewhere[64] = "";
     if (p->failed) snprintf(failed, sizeof(failed), ", %u failed", p->failed);
-    if (p->elsewhere) snprintf(elsewhere, sizeof(elsewhere), ", %u waiting for another process", p->elsewhere);
-    snprintf(out, bytes, "%u/%u, %u hits, %u workers%s%s%s%.60s", p->done, p->total, p->hits, p->workers, failed, elsewhere,
-             p->waiting_for ? ", kernel " : "", p->waiting_for ? p->waiting_for : "");
+    if (p->elsewhere)
+        snprintf(elsewhere, sizeof(elsewhere), ", %u waiting for another process", p->elsewhere);
+    snprintf(out, bytes, "%u/%u, %u hits, %u workers%s%s%s%.60s", p->done, p->total, p->hits,
+             p->workers, failed, elsewhere, p->waiting_for ? ", kernel " : "",
+             p->waiting_for ? p->waiting_for : "");
     return out;
 }
 
-/* How many jobs of a scope run in this process at once. While workers start it is one: the others are for the workers. */
-static uint32_t inline_limit(const hn_core *core) { return core->is_inline ? (uint32_t)core->service->threads : 1; }
+/* How many jobs of a scope run in this process at once. While workers start it is one: the others
+ * are for the workers. */
+static uint32_t inline_limit(const hn_core *core) {
+    return core->is_inline ? (uint32_t)core->service->threads : 1;
+}
 
-/* With the lock held. Counts, and returns the first future that is not settled. `*out_ready`: one whose job should start in
- * this process now, or NULL. `*out_due_ns`: when there will be one that was parked. */
-static hn_future *count_progress(const hn_scope *scope, bool has_limit, hn_scope_progress *progress, hn_future **out_ready, int64_t *out_due_ns) {
+/* With the lock held. Counts, and returns the first future that is not settled. `*out_ready`: one
+ * whose job should start in this process now, or NULL. `*out_due_ns`: when there will be one that
+ * was parked. */
+static hn_future *count_progress(const hn_scope *scope, bool has_limit, hn_scope_progress *progress,
+                                 hn_future **out_ready, int64_t *out_due_ns) {
     hn_future *first = NULL, *ready = NULL;
     uint32_t running = 0;
     *out_due_ns = 0;
     progress->total = scope->count;
-    progress->done = progress->failed = progress->elsewhere = progress->hits = progress->workers = 0;
+    progress->done = progress->failed = progress->elsewhere = progress->hits = progress->workers =
+        0;
     for (int i = 0; i < HN_WORKERS_MAX; i++) progress->workers += scope->core->worker_pids[i] != 0;
     for (uint32_t i = 0; i < scope->count; i++) {
         hn_future *future = scope->futures[i];
@@ -492,14 +517,15 @@ static hn_status scope_outcome(const hn_scope *scope, uint32_t failed) {
         hn_status status = outcome_of(scope->futures[i]);
         if (!status) continue;
         if (failed == 1) return status;
-        return hn_status_annotate(status, "%u of %u kernels failed, the first one", failed, scope->count);
+        return hn_status_annotate(status, "%u of %u kernels failed, the first one", failed,
+                                  scope->count);
     }
     return NULL;
 }
 
 /* Tells about progress without the lock. False: the caller wants to stop. */
 static bool report_progress(hn_core *core, hn_scope_progress_fn report, void *context,
-                 const hn_scope_progress *progress) {
+                            const hn_scope_progress *progress) {
     if (!report) return true;
     hn_unlock(&core->lock);
     bool go_on = report(context, progress);
@@ -527,7 +553,8 @@ hn_status hn_scope_wait(hn_scope *scope, hn_scope_progress_fn progress, void *co
         if (is_settled(next) || (ready && run_if_inline(ready, progress != NULL))) continue;
         due_ns = earlier(due_ns, report_slow(core));
         if (is_settled(next)) continue;
-        wait_change(next, earlier(due_ns, progress ? hn_now_ns() + PROGRESS_EVERY_MS * 1000000LL : 0));
+        wait_change(next,
+                    earlier(due_ns, progress ? hn_now_ns() + PROGRESS_EVERY_MS * 1000000LL : 0));
     }
     for (uint32_t i = 0; i < scope->count; i++) wait_published(scope->futures[i]);
     hn_status status = scope_outcome(scope, now.failed);

@@ -1,5 +1,6 @@
-/* scratch.c: see scratch.h. The pool that gave a worker its directory removes it; when the whole program is killed the worker
- * does; when both are, the next program of the user finds it by its name. */
+/* scratch.c: see scratch.h. The pool that gave a worker its directory removes it; when the whole
+ * program is killed the worker does; when both are, the next program of the user finds it by its
+ * name. */
 #include "service/scratch.h"
 
 #include "base/dirents.h"
@@ -26,14 +27,16 @@ enum {
     ENTRIES_BYTES = 2048, /* of a directory at once, on the stack of a signal handler */
     DEPTH_MAX = 16,
     AGAIN_NS = 500000,
-    SWEEP_LOOKS = 20000, /* a sweep is done while the first worker comes up: it must not take longer */
+    /* a sweep is done while the first worker comes up: it must not take longer */
+    SWEEP_LOOKS = 20000,
     SWEEP_MOST = 64,
 };
 
 void hn_scratch_name(char out[PATH_MAX]) {
     uint64_t number = (uint64_t)hn_now_ns();
     if (getrandom(&number, sizeof(number), GRND_NONBLOCK) < 0) number ^= (uint64_t)getpid() << 32;
-    int len = snprintf(out, PATH_MAX, "%s/" PREFIX "%016llx", hn_dir_temp_root(), (unsigned long long)number);
+    int len = snprintf(out, PATH_MAX, "%s/" PREFIX "%016llx", hn_dir_temp_root(),
+                       (unsigned long long)number);
     if (len >= PATH_MAX) out[0] = 0;
 }
 
@@ -72,8 +75,9 @@ static bool is_name(const char *name) {
 /* Of this user, whom alone it was made for, and old. */
 static bool is_left(int dir_fd, const char *name, int64_t before_s) {
     struct stat info;
-    return is_name(name) && fstatat(dir_fd, name, &info, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(info.st_mode) &&
-           info.st_uid == geteuid() && (info.st_mode & 077) == 0 && info.st_mtime < before_s;
+    return is_name(name) && fstatat(dir_fd, name, &info, AT_SYMLINK_NOFOLLOW) == 0 &&
+           S_ISDIR(info.st_mode) && info.st_uid == geteuid() && (info.st_mode & 077) == 0 &&
+           info.st_mtime < before_s;
 }
 
 void hn_scratch_sweep(int64_t age_s) {
@@ -82,9 +86,12 @@ void hn_scratch_sweep(int64_t age_s) {
     DIR *dir = opendir(hn_dir_temp_root());
     if (!dir) return;
     int64_t before_s = (int64_t)time(NULL) - age_s;
-    for (const struct dirent *entry; removed < SWEEP_MOST && looks++ < SWEEP_LOOKS && (entry = readdir(dir));) {
+    for (const struct dirent *entry;
+         removed < SWEEP_MOST && looks++ < SWEEP_LOOKS && (entry = readdir(dir));) {
         if (!is_left(dirfd(dir), entry->d_name, before_s)) continue;
-        if (snprintf(path, sizeof(path), "%s/%s", hn_dir_temp_root(), entry->d_name) >= (int)sizeof(path)) continue;
+        if (snprintf(path, sizeof(path), "%s/%s", hn_dir_temp_root(), entry->d_name) >=
+            (int)sizeof(path))
+            continue;
         hn_status status = hn_dir_remove(path);
         if (status) hn_log("service", HN_LOG_DEBUG, "%s", hn_status_message(status));
         removed += !status;

@@ -1,4 +1,5 @@
-/* service.c: making, choosing and ending a compile service; its core in this process; statistics as text. */
+/* service.c: making, choosing and ending a compile service; its core in this process; statistics as
+ * text. */
 #include "service/service.h"
 
 #include "base/lock.h"
@@ -38,7 +39,8 @@ enum {
 static int32_t affinity_count(void) {
     /* More CPUs than a cpu_set_t holds make the call fail: then there are enough. */
     cpu_set_t set;
-    if (sched_getaffinity(0, sizeof(set), &set) != 0) return errno == EINVAL ? DEFAULT_THREADS_MAX : 1;
+    if (sched_getaffinity(0, sizeof(set), &set) != 0)
+        return errno == EINVAL ? DEFAULT_THREADS_MAX : 1;
     return CPU_COUNT(&set);
 }
 
@@ -48,7 +50,8 @@ static int32_t choose_threads(int32_t wanted) {
         char *end;
         long number = strtol(text, &end, 10);
         if (!*end && number >= 1 && number <= HN_WORKERS_MAX) return (int32_t)number;
-        hn_warn_once("service", "threads", "HENRY_COMPILE_THREADS is '%s', expected 1 to %d; ignored", text,
+        hn_warn_once("service", "threads",
+                     "HENRY_COMPILE_THREADS is '%s', expected 1 to %d; ignored", text,
                      HN_WORKERS_MAX);
     }
     if (wanted > 0) return wanted < HN_WORKERS_MAX ? wanted : HN_WORKERS_MAX;
@@ -69,19 +72,23 @@ static bool try_worker(const char *dir, const char *tail, char out[PATH_MAX]) {
     return !worker_obstacle(out);
 }
 
-/* The directory of the library that this code was loaded from: a host program may lie anywhere. "" in a program that was linked
- * statically: the loader knows such a file by whatever argv[0] says. */
+/* The directory of the library that this code was loaded from: a host program may lie anywhere. ""
+ * in a program that was linked statically: the loader knows such a file by whatever argv[0]
+ * says. */
 static void library_dir(char out[PATH_MAX]) {
     Dl_info info;
     struct link_map *map = NULL;
     out[0] = 0;
-    if (!dladdr1((void *)(uintptr_t)library_dir, &info, (void **)&map, RTLD_DL_LINKMAP) || !map || !strchr(map->l_name, '/')) return;
+    if (!dladdr1((void *)(uintptr_t)library_dir, &info, (void **)&map, RTLD_DL_LINKMAP) || !map ||
+        !strchr(map->l_name, '/'))
+        return;
     if (!realpath(map->l_name, out)) out[0] = 0;
     char *slash = strrchr(out, '/');
     if (slash) *slash = 0;
 }
 
-/* The worker of the installation whose `henry` is the first in PATH. Relative members depend on the current directory. */
+/* The worker of the installation whose `henry` is the first in PATH. Relative members depend on the
+ * current directory. */
 static bool find_beside_henry(char out[PATH_MAX]) {
     char dir[PATH_MAX], program[PATH_MAX];
     const char *path = getenv("PATH");
@@ -90,21 +97,25 @@ static bool find_beside_henry(char out[PATH_MAX]) {
         if (path[0] == '/' && len < sizeof(dir)) {
             snprintf(dir, sizeof(dir), "%.*s", (int)len, path);
             if (try_worker(dir, "henry", program))
-                return try_worker(dir, HN_WORKER_FROM_BIN "/henry-worker", out) || try_worker(dir, "henry-worker", out);
+                return try_worker(dir, HN_WORKER_FROM_BIN "/henry-worker", out) ||
+                       try_worker(dir, "henry-worker", out);
         }
         path += len + (path[len] == ':');
     }
     return false;
 }
 
-/* Beside the program or the library, as after a build, or where an installation has it as seen from them, so that it can be moved;
- * for programs that were linked statically and lie elsewhere, with the `henry` in PATH. */
+/* Beside the program or the library, as after a build, or where an installation has it as seen from
+ * them, so that it can be moved; for programs that were linked statically and lie elsewhere, with
+ * the `henry` in PATH. */
 static bool look_for_worker(char found[PATH_MAX]) {
     char dir[PATH_MAX];
     const char *exe_dir = hn_process_exe_dir();
     library_dir(dir);
-    return try_worker(exe_dir, "henry-worker", found) || try_worker(exe_dir, HN_WORKER_FROM_BIN "/henry-worker", found) ||
-           try_worker(dir, "henry-worker", found) || try_worker(dir, HN_WORKER_FROM_LIB "/henry-worker", found) || find_beside_henry(found);
+    return try_worker(exe_dir, "henry-worker", found) ||
+           try_worker(exe_dir, HN_WORKER_FROM_BIN "/henry-worker", found) ||
+           try_worker(dir, "henry-worker", found) ||
+           try_worker(dir, HN_WORKER_FROM_LIB "/henry-worker", found) || find_beside_henry(found);
 }
 
 static bool find_worker(char out[PATH_MAX]) {
@@ -117,20 +128,21 @@ static void choose_worker(const char *wanted, int32_t threads, char out[PATH_MAX
     out[0] = 0;
     if (given && (wanted || given[0])) {
         if (!given[0]) return;
-        if (snprintf(out, PATH_MAX, "%s", given) >= PATH_MAX)
-            obstacle = strerror(ENAMETOOLONG);
-        else if (!(obstacle = worker_obstacle(out)))
-            return;
-        hn_warn_once("service", "worker-path", "compiling without worker processes: cannot run '%s': %s", given, obstacle);
+        if (snprintf(out, PATH_MAX, "%s", given) >= PATH_MAX) obstacle = strerror(ENAMETOOLONG);
+        else if (!(obstacle = worker_obstacle(out))) return;
+        hn_warn_once("service", "worker-path",
+                     "compiling without worker processes: cannot run '%s': %s", given, obstacle);
     } else {
         if (find_worker(out)) {
             hn_log("service", HN_LOG_INFO, "compile workers are '%s'", out);
             return;
         }
         if (threads > 1)
-            hn_warn_once("service", "worker-missing",
-                         "compiling without worker processes, one kernel after the other: found no henry-worker beside the program or the library, in "
-                         "'" HN_WORKER_FROM_LIB "' from there, or with the henry in PATH; set HENRY_WORKER to its path");
+            hn_warn_once(
+                "service", "worker-missing",
+                "compiling without worker processes, one kernel after the other: found no henry-worker beside the program or the library, in "
+                "'" HN_WORKER_FROM_LIB
+                "' from there, or with the henry in PATH; set HENRY_WORKER to its path");
     }
     out[0] = 0;
 }
@@ -142,7 +154,9 @@ static int64_t choose_slow_ns(int64_t wanted_ms) {
     char *end;
     long seconds = strtol(text, &end, 10);
     if (!*end && seconds >= 0 && seconds <= LONGEST_MS / 1000) return seconds * 1000000000LL;
-    hn_warn_once("service", "slow-jobs", "HENRY_SLOW_JOBS is '%s', expected seconds from 0 to %d; ignored", text, LONGEST_MS / 1000);
+    hn_warn_once("service", "slow-jobs",
+                 "HENRY_SLOW_JOBS is '%s', expected seconds from 0 to %d; ignored", text,
+                 LONGEST_MS / 1000);
     return DEFAULT_SLOW_MS * 1000000LL;
 }
 
@@ -161,7 +175,9 @@ static int open_worker_log(const char *path) {
     if (!path) return -1;
     int low = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
     int fd = low >= 0 ? fcntl(low, F_DUPFD_CLOEXEC, 3) : -1;
-    if (fd < 0) hn_warn_once("service", "worker-log", "what workers print is lost: cannot open '%s': %s", path, strerror(errno));
+    if (fd < 0)
+        hn_warn_once("service", "worker-log", "what workers print is lost: cannot open '%s': %s",
+                     path, strerror(errno));
     if (low >= 0) close(low);
     return fd;
 }
@@ -212,7 +228,8 @@ hn_status hn_service_create(const hn_service_options *options, hn_service **out_
     choose_worker(o.worker_path, service->threads, service->worker_path);
     set_limits(service, &o);
     service->no_standby = o.no_standby || is_standby_off();
-    service->worker_log_fd = open_worker_log(choose_path(o.worker_log_path, getenv("HENRY_WORKER_LOG")));
+    service->worker_log_fd =
+        open_worker_log(choose_path(o.worker_log_path, getenv("HENRY_WORKER_LOG")));
     hn_core *core = NULL;
     const hn_store_options store = {.dir = o.cache_dir, .max_bytes = o.cache_max_bytes};
     hn_status status = hn_store_open(&store, &service->store);
@@ -224,7 +241,8 @@ hn_status hn_service_create(const hn_service_options *options, hn_service **out_
     }
     atomic_init(&service->core, core);
     hn_exit_report_begin(service);
-    if (o.warm) hn_status_free(hn_service_warm(service)); /* of this process, hence without errors */
+    /* of this process, hence without errors */
+    if (o.warm) hn_status_free(hn_service_warm(service));
     *out_service = service;
     return NULL;
 }
@@ -239,15 +257,19 @@ hn_status hn_service_warm(hn_service *service) {
 }
 
 static bool wait_until(hn_core *core, int64_t until_ns) {
-    const struct timespec until = {.tv_sec = until_ns / 1000000000, .tv_nsec = until_ns % 1000000000};
+    const struct timespec until = {.tv_sec = until_ns / 1000000000,
+                                   .tv_nsec = until_ns % 1000000000};
     if (!until_ns) return pthread_cond_wait(&core->changed, &core->lock) == 0;
-    return pthread_cond_timedwait(&core->changed, &core->lock, &until) == 0 || hn_now_ns() < until_ns;
+    return pthread_cond_timedwait(&core->changed, &core->lock, &until) == 0 ||
+           hn_now_ns() < until_ns;
 }
 
 hn_status hn_service_quiesce(hn_service *service, int64_t timeout_ms) {
     hn_core *core;
     HN_TRY(hn_core_current(service, &core));
-    int64_t until_ns = timeout_ms >= 0 && timeout_ms < INT64_MAX / 2000000 ? hn_now_ns() + timeout_ms * 1000000 : 0;
+    int64_t until_ns = timeout_ms >= 0 && timeout_ms < INT64_MAX / 2000000
+                           ? hn_now_ns() + timeout_ms * 1000000
+                           : 0;
     bool in_time = true;
     hn_lock(&core->lock);
     core->quiescing++;
@@ -258,7 +280,11 @@ hn_status hn_service_quiesce(hn_service *service, int64_t timeout_ms) {
     uint32_t busy = core->running + core->queue.count;
     hn_unlock(&core->lock);
     hn_core_write_times(core);
-    return is_at_rest ? NULL : HN_ERROR(HN_TIMEOUT, "the compile service is not at rest after %lld ms: %u jobs are left", (long long)timeout_ms, busy);
+    return is_at_rest
+               ? NULL
+               : HN_ERROR(HN_TIMEOUT,
+                          "the compile service is not at rest after %lld ms: %u jobs are left",
+                          (long long)timeout_ms, busy);
 }
 
 void hn_service_clear(hn_service *service) {
@@ -269,8 +295,9 @@ void hn_service_clear(hn_service *service) {
     hn_unlock(&core->lock);
 }
 
-/* In a forked child the copy of the parent's core is in an unknown state (its lock may be held by a thread
- * that does not exist here): it is left alone but for its descriptors, and a fresh core takes its place. */
+/* In a forked child the copy of the parent's core is in an unknown state (its lock may be held by a
+ * thread that does not exist here): it is left alone but for its descriptors, and a fresh core
+ * takes its place. */
 static hn_status fresh_core(hn_service *service, hn_core *old, hn_core **out_core) {
     hn_core *core;
     HN_TRY(hn_core_create(service, &core));
@@ -360,10 +387,8 @@ uint32_t hn_service_worker_pids(hn_service *service, pid_t *out_pids, uint32_t c
 void hn_service_stats_get(hn_service *service, hn_service_stats *out_stats) {
     hn_core *core;
     hn_status status = hn_core_current(service, &core);
-    if (status)
-        *out_stats = (hn_service_stats){.pools = 0};
-    else
-        hn_core_stats(core, out_stats);
+    if (status) *out_stats = (hn_service_stats){.pools = 0};
+    else hn_core_stats(core, out_stats);
     hn_status_free(status);
 }
 
@@ -372,40 +397,52 @@ static void print_remote(const hn_service_stats *s, hn_strbuf *out) {
         out,
         "; remote cache: %llu hits, %llu misses, %llu stored, %llu damaged, %llu refused, %llu failures, %llu not "
         "tried, %.2f ms, %.2f ms at most",
-        (unsigned long long)s->remote.hits, (unsigned long long)s->remote.misses, (unsigned long long)s->remote.puts,
-        (unsigned long long)s->remote.damaged, (unsigned long long)s->remote.refused,
-        (unsigned long long)s->remote.failures, (unsigned long long)s->remote.skipped,
-        (double)s->remote.total_ns / 1e6, (double)s->remote.longest_ns / 1e6);
+        (unsigned long long)s->remote.hits, (unsigned long long)s->remote.misses,
+        (unsigned long long)s->remote.puts, (unsigned long long)s->remote.damaged,
+        (unsigned long long)s->remote.refused, (unsigned long long)s->remote.failures,
+        (unsigned long long)s->remote.skipped, (double)s->remote.total_ns / 1e6,
+        (double)s->remote.longest_ns / 1e6);
 }
 
 void hn_service_stats_print(const hn_service_stats *s, hn_strbuf *out) {
     hn_strbuf_printf(
         out,
         "%llu pools, %llu jobs asked for: %llu compiled, %llu from memory, %llu from disk, %llu from remote, %llu joined, ",
-        (unsigned long long)s->pools, (unsigned long long)s->submitted, (unsigned long long)s->compiled,
-        (unsigned long long)s->hits[HN_HIT_MEMORY], (unsigned long long)s->hits[HN_HIT_DISK],
-        (unsigned long long)s->hits[HN_HIT_REMOTE], (unsigned long long)s->hits[HN_HIT_INFLIGHT]);
+        (unsigned long long)s->pools, (unsigned long long)s->submitted,
+        (unsigned long long)s->compiled, (unsigned long long)s->hits[HN_HIT_MEMORY],
+        (unsigned long long)s->hits[HN_HIT_DISK], (unsigned long long)s->hits[HN_HIT_REMOTE],
+        (unsigned long long)s->hits[HN_HIT_INFLIGHT]);
     hn_strbuf_printf(
-        out, "%llu failed, %llu crashed, %llu timed out, %llu abandoned; %llu enqueued, %llu dequeued, %llu cancelled, ",
-        (unsigned long long)s->failed, (unsigned long long)s->crashed, (unsigned long long)s->timed_out, (unsigned long long)s->abandoned,
-        (unsigned long long)s->enqueued, (unsigned long long)s->dequeued, (unsigned long long)s->cancelled);
-    hn_strbuf_printf(out, "depth at most %llu; waited at most %.2f ms, P50 %.2f ms", (unsigned long long)s->depth_max,
-                     (double)s->wait_longest_ns / 1e6, (double)s->wait_p50_ns / 1e6);
-    if (s->wait_p95_ns) hn_strbuf_printf(out, ", P95 %.2f ms", (double)s->wait_p95_ns / 1e6); /* unknown below 20 jobs */
+        out,
+        "%llu failed, %llu crashed, %llu timed out, %llu abandoned; %llu enqueued, %llu dequeued, %llu cancelled, ",
+        (unsigned long long)s->failed, (unsigned long long)s->crashed,
+        (unsigned long long)s->timed_out, (unsigned long long)s->abandoned,
+        (unsigned long long)s->enqueued, (unsigned long long)s->dequeued,
+        (unsigned long long)s->cancelled);
+    hn_strbuf_printf(out, "depth at most %llu; waited at most %.2f ms, P50 %.2f ms",
+                     (unsigned long long)s->depth_max, (double)s->wait_longest_ns / 1e6,
+                     (double)s->wait_p50_ns / 1e6);
+    /* unknown below 20 jobs */
+    if (s->wait_p95_ns) hn_strbuf_printf(out, ", P95 %.2f ms", (double)s->wait_p95_ns / 1e6);
     for (uint32_t i = 0; i < s->language_count; i++)
         if (s->service_time[i].count)
-            hn_strbuf_printf(out, "; language '%s': %llu jobs, %.2f ms on average, %.2f ms at most",
-                             s->service_time[i].language, (unsigned long long)s->service_time[i].count,
-                             (double)s->service_time[i].total_ns / 1e6 / (double)s->service_time[i].count,
-                             (double)s->service_time[i].longest_ns / 1e6);
+            hn_strbuf_printf(
+                out, "; language '%s': %llu jobs, %.2f ms on average, %.2f ms at most",
+                s->service_time[i].language, (unsigned long long)s->service_time[i].count,
+                (double)s->service_time[i].total_ns / 1e6 / (double)s->service_time[i].count,
+                (double)s->service_time[i].longest_ns / 1e6);
     for (uint32_t i = 0; i < s->slowest_count && i < 3; i++)
-        hn_strbuf_printf(out, "%s'%s' %.2f ms", i ? ", " : "; longest: ", s->slowest[i].kernel, (double)s->slowest[i].ns / 1e6);
-    if (s->time_saved_ns) hn_strbuf_printf(out, "; %.2f ms of compiling saved", (double)s->time_saved_ns / 1e6);
+        hn_strbuf_printf(out, "%s'%s' %.2f ms", i ? ", " : "; longest: ", s->slowest[i].kernel,
+                         (double)s->slowest[i].ns / 1e6);
+    if (s->time_saved_ns)
+        hn_strbuf_printf(out, "; %.2f ms of compiling saved", (double)s->time_saved_ns / 1e6);
     for (int k = 0; k < HN_BYPASS_COUNT; k++)
         if (s->bypasses[k])
-            hn_strbuf_printf(out, "; %llu not kept: %s", (unsigned long long)s->bypasses[k], hn_cache_bypass_name((hn_cache_bypass)k));
+            hn_strbuf_printf(out, "; %llu not kept: %s", (unsigned long long)s->bypasses[k],
+                             hn_cache_bypass_name((hn_cache_bypass)k));
     if (s->waited_elsewhere)
-        hn_strbuf_printf(out, "; %llu waited for another process", (unsigned long long)s->waited_elsewhere);
+        hn_strbuf_printf(out, "; %llu waited for another process",
+                         (unsigned long long)s->waited_elsewhere);
     if (s->remote.is_on) print_remote(s, out);
 }
 

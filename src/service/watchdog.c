@@ -34,8 +34,8 @@ struct hn_watchdog {
     int64_t begin_ns; /* of the job: tells one from the next */
 };
 
-/* How long to wait for the next count: twice as long as before, but a millisecond when they are many already. A fork bomb
- * is easy to end while it is small. */
+/* How long to wait for the next count: twice as long as before, but a millisecond when they are
+ * many already. A fork bomb is easy to end while it is small. */
 static int32_t next_step_ms(int32_t last_ms, uint32_t count, uint32_t limit) {
     if (count > limit / 4) return 1;
     return last_ms * 2 < LONGEST_MS ? last_ms * 2 : LONGEST_MS;
@@ -46,15 +46,18 @@ static void set_timer(const hn_watchdog *w, int32_t ms) {
     timerfd_settime(w->timer_fd, 0, &due, NULL);
 }
 
-/* With the lock held, so that the worker sends nothing else meanwhile, such as the result of a tool that was
- * killed here. In a namespace one call signals all processes but this one, so that none can start another;
- * then this one ends, and the namespace with it. Without a namespace this process must stay until the pool,
- * which stops the whole group with one call, has found all below it. */
+/* With the lock held, so that the worker sends nothing else meanwhile, such as the result of a tool
+ * that was killed here. In a namespace one call signals all processes but this one, so that none
+ * can start another; then this one ends, and the namespace with it. Without a namespace this
+ * process must stay until the pool, which stops the whole group with one call, has found all below
+ * it. */
 static void end_job_processes(const hn_watchdog *w) {
     const hn_frame_header message = {.magic = HN_FRAME_MAGIC, .kind = HN_FRAME_TOO_MANY_PROCESSES};
     bool is_isolated = getpid() == 1;
     if (is_isolated) kill(-1, SIGKILL);
-    if (send(w->socket_fd, &message, sizeof(message), MSG_NOSIGNAL | MSG_DONTWAIT) < 0) kill(getpid(), SIGTERM); /* the pool is gone */
+    /* the pool is gone */
+    if (send(w->socket_fd, &message, sizeof(message), MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+        kill(getpid(), SIGTERM);
     if (is_isolated) _exit(0);
     for (;;) pause();
 }
@@ -86,7 +89,8 @@ static void *watchdog_main(void *argument) {
     int32_t step_ms = FIRST_MS;
     hn_process_tree_watcher();
     for (;;)
-        if (read(w->timer_fd, &number, sizeof(number)) == sizeof(number)) count_processes(w, &last_ns, &step_ms);
+        if (read(w->timer_fd, &number, sizeof(number)) == sizeof(number))
+            count_processes(w, &last_ns, &step_ms);
     return NULL;
 }
 
@@ -97,7 +101,8 @@ static bool start_thread(hn_watchdog *w) {
     if (pthread_attr_init(&attr)) return false;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old);
-    bool ok = !pthread_attr_setstacksize(&attr, STACK_BYTES) && !pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED) &&
+    bool ok = !pthread_attr_setstacksize(&attr, STACK_BYTES) &&
+              !pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED) &&
               !pthread_create(&thread, &attr, watchdog_main, w);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attr);

@@ -1,5 +1,5 @@
-/* workers.c: one worker process: starting and ending it, what becomes of its job when it ends, and the
- * messages to and from it. Who gets which job, and when, is decided in pool.c. */
+/* workers.c: one worker process: starting and ending it, what becomes of its job when it ends, and
+ * the messages to and from it. Who gets which job, and when, is decided in pool.c. */
 #include "service/workers.h"
 
 #include "base/file.h"
@@ -24,11 +24,12 @@
 enum {
     READ_BYTES = 16 << 10,
     STOP_LIMIT_MS = 300, /* to kill all, and to wait for them */
-    FAILED_STARTS_MAX = 3, /* workers that end before their first message, until the pool gives up */
+    /* workers that end before their first message, until the pool gives up */
+    FAILED_STARTS_MAX = 3,
     HELLO_LIMIT_MS = 5000,
     KILL_LIMIT_MS = 300, /* for what a worker leaves behind */
     REAP_LIMIT_MS = 1000,
-    THREADS_SPARE = 64,  /* a limit of the kernel's counts threads too */
+    THREADS_SPARE = 64, /* a limit of the kernel's counts threads too */
 };
 
 static void note_worker(hn_core *core, int idx, pid_t pid, int fd) {
@@ -81,10 +82,17 @@ static hn_status spawn_worker(const hn_service *service, int child_fd, hn_worker
     char parent[24];
     snprintf(parent, sizeof(parent), "%d", (int)getpid());
     const char *const argv[] = {service->worker_path, "--worker", parent, NULL};
-    int stderr_fd = service->worker_log_fd >= 0 ? service->worker_log_fd : fcntl(2, F_GETFD) >= 0 ? 2 : -1; /* a daemon may have closed it */
-    const hn_spawn spawn = {
-        .argv = argv, .stdin_fd = child_fd, .stdout_fd = w->messages_fd, .stderr_fd = stderr_fd, .new_group = true,
-        .processes = 4 * service->job_processes + THREADS_SPARE}; /* the watchdog finds out first */
+    /* a daemon may have closed it */
+    int stderr_fd = service->worker_log_fd >= 0 ? service->worker_log_fd
+                    : fcntl(2, F_GETFD) >= 0    ? 2
+                                                : -1;
+    const hn_spawn spawn = {.argv = argv,
+                            .stdin_fd = child_fd,
+                            .stdout_fd = w->messages_fd,
+                            .stderr_fd = stderr_fd,
+                            .new_group = true,
+                            .processes = 4 * service->job_processes +
+                                         THREADS_SPARE}; /* the watchdog finds out first */
     w->is_isolated = hn_process_spawn_isolated(&spawn, &w->child);
     return w->is_isolated ? NULL : hn_process_spawn(&spawn, &w->child);
 }
@@ -103,7 +111,8 @@ hn_status hn_worker_start(hn_pool *p, int idx) {
         return HN_OS_ERROR(errno, "cannot make a socket for a compile worker");
     /* A worker that stops reading must not stop the pool. */
     hn_status status = NULL;
-    if (fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0) status = HN_OS_ERROR(errno, "cannot set up a socket");
+    if (fcntl(ends[0], F_SETFL, O_NONBLOCK) != 0)
+        status = HN_OS_ERROR(errno, "cannot set up a socket");
     w->messages_fd = -1;
     w->fd = ends[0];
     if (!status) status = hn_tool_memory_file("henry-messages", &w->messages_fd);
@@ -117,7 +126,8 @@ hn_status hn_worker_start(hn_pool *p, int idx) {
         w->child.pid = 0;
         return status;
     }
-    w->is_ready = w->needs_replacement = w->must_end = w->has_unread_job = w->has_too_many_processes = false;
+    w->is_ready = w->needs_replacement = w->must_end = w->has_unread_job =
+        w->has_too_many_processes = false;
     w->deadline_ns = hn_now_ns() + HELLO_LIMIT_MS * 1000000LL;
     w->idle_ns = hn_now_ns();
     if (idx == p->count) p->count++;
@@ -134,10 +144,10 @@ static void ask_for_worker(hn_pool *p) {
     hn_unlock(&core->lock);
 }
 
-/* In a namespace it is enough to kill the worker. Otherwise the processes of its job are killed first, while
- * they can be found below the worker. Before that the whole group is stopped with one call: a process with
- * a pending signal starts no other, which freezes a fork bomb. What is left of a worker that has ended is
- * found by the directory in its environment. */
+/* In a namespace it is enough to kill the worker. Otherwise the processes of its job are killed
+ * first, while they can be found below the worker. Before that the whole group is stopped with one
+ * call: a process with a pending signal starts no other, which freezes a fork bomb. What is left of
+ * a worker that has ended is found by the directory in its environment. */
 static void kill_worker(const hn_worker *w, int32_t limit_ms) {
     char variable[PATH_MAX + 16];
     if (w->is_isolated) {
@@ -145,8 +155,10 @@ static void kill_worker(const hn_worker *w, int32_t limit_ms) {
         return;
     }
     if (w->job && !hn_process_tree_is_visible()) {
-        hn_process_signal(&w->child, SIGTERM); /* it knows how to find its children all the same, and then ends */
-        for (int64_t until_ns = hn_now_ns() + limit_ms * 1000000LL; !hn_process_has_ended(&w->child) && hn_now_ns() < until_ns;)
+        /* it knows how to find its children all the same, and then ends */
+        hn_process_signal(&w->child, SIGTERM);
+        for (int64_t until_ns = hn_now_ns() + limit_ms * 1000000LL;
+             !hn_process_has_ended(&w->child) && hn_now_ns() < until_ns;)
             nanosleep(&(struct timespec){.tv_nsec = 500000}, NULL);
     } else if (w->job && !hn_process_has_ended(&w->child)) {
         hn_process_signal_group(&w->child, SIGSTOP);
@@ -158,21 +170,20 @@ static void kill_worker(const hn_worker *w, int32_t limit_ms) {
     hn_process_kill_marked(variable);
 }
 
-/* Takes the exit status of a killed worker. A process that hangs in the kernel, say in a file system that
- * does not answer, cannot be killed, nor does its namespace end before it: the pool does not wait for
- * that. */
+/* Takes the exit status of a killed worker. A process that hangs in the kernel, say in a file
+ * system that does not answer, cannot be killed, nor does its namespace end before it: the pool
+ * does not wait for that. */
 static void reap_worker(hn_pool *p, hn_child child, int *out_exit) {
     if (hn_process_wait_for(&child, REAP_LIMIT_MS, out_exit)) return;
-    if (p->lingering_count < HN_LINGERING_MAX)
-        p->lingering[p->lingering_count++] = child;
-    else if (child.fd >= 0)
-        close(child.fd);
+    if (p->lingering_count < HN_LINGERING_MAX) p->lingering[p->lingering_count++] = child;
+    else if (child.fd >= 0) close(child.fd);
 }
 
 void hn_pool_reap(hn_pool *p) {
     int exit_status, kept = 0;
     for (int i = 0; i < p->lingering_count; i++)
-        if (!hn_process_wait_for(&p->lingering[i], 0, &exit_status)) p->lingering[kept++] = p->lingering[i];
+        if (!hn_process_wait_for(&p->lingering[i], 0, &exit_status))
+            p->lingering[kept++] = p->lingering[i];
     p->lingering_count = kept;
 }
 
@@ -232,19 +243,17 @@ void hn_pool_give_up(hn_pool *p, const char *why) {
 }
 
 static void describe_exit(int exit_status, char out[64]) {
-    if (exit_status == HN_EXIT_UNKNOWN)
-        snprintf(out, 64, "ended");
-    else if (exit_status > 128)
-        snprintf(out, 64, "was killed by signal %d", exit_status - 128);
-    else
-        snprintf(out, 64, "ended with exit status %d", exit_status);
+    if (exit_status == HN_EXIT_UNKNOWN) snprintf(out, 64, "ended");
+    else if (exit_status > 128) snprintf(out, 64, "was killed by signal %d", exit_status - 128);
+    else snprintf(out, 64, "ended with exit status %d", exit_status);
 }
 
 /* A worker ended before its first message. */
 static void note_failed_start(hn_pool *p, const char *how) {
     char why[PATH_MAX + 128];
     if (++p->failed_starts < FAILED_STARTS_MAX) return;
-    snprintf(why, sizeof(why), "'%s' %s before it said anything", p->core->service->worker_path, how);
+    snprintf(why, sizeof(why), "'%s' %s before it said anything", p->core->service->worker_path,
+             how);
     hn_pool_give_up(p, why);
 }
 
@@ -255,15 +264,18 @@ static void fail_too_many_processes(hn_pool *p, hn_job *job, hn_strbuf *text) {
     p->core->stats.overgrown++;
     hn_unlock(&p->core->lock);
     fail_with_messages(p, job, text,
-                       HN_ERROR(HN_TOOLCHAIN, "the compiler started more than %u processes and was killed",
+                       HN_ERROR(HN_TOOLCHAIN,
+                                "the compiler started more than %u processes and was killed",
                                 p->core->service->job_processes));
 }
 
-/* Queues a job again whose worker ended before it had read it, as one does that was killed while it was
- * idle. False: that has happened too often. */
+/* Queues a job again whose worker ended before it had read it, as one does that was killed while it
+ * was idle. False: that has happened too often. */
 static bool requeue(hn_pool *p, hn_job *job) {
-    if (job->retries >= p->limit + FAILED_STARTS_MAX) return false; /* each worker may have been killed once */
-    hn_log("service", HN_LOG_INFO, "kernel '%s': its worker ended before it read the job; another one gets it", job->name);
+    /* each worker may have been killed once */
+    if (job->retries >= p->limit + FAILED_STARTS_MAX) return false;
+    hn_log("service", HN_LOG_INFO,
+           "kernel '%s': its worker ended before it read the job; another one gets it", job->name);
     hn_core_release_lease(p->core, job);
     hn_lock(&p->core->lock);
     job->retries++;
@@ -278,7 +290,8 @@ void hn_worker_died(hn_pool *p, int idx) {
     hn_worker *w = &p->workers[idx];
     hn_job *job = w->job;
     pid_t pid = w->child.pid;
-    bool is_ready = w->is_ready, has_unread_job = w->has_unread_job, has_too_many_processes = w->has_too_many_processes;
+    bool is_ready = w->is_ready, has_unread_job = w->has_unread_job,
+         has_too_many_processes = w->has_too_many_processes;
     char how[64];
     hn_strbuf text = messages_of(w);
     int exit_status = hn_worker_end(p, idx);
@@ -288,14 +301,16 @@ void hn_worker_died(hn_pool *p, int idx) {
     }
     describe_exit(exit_status, how);
     if (!is_ready) note_failed_start(p, how);
-    if (!job || (has_unread_job && requeue(p, job))) { /* an idle one: the next job starts another */
+    /* an idle one: the next job starts another */
+    if (!job || (has_unread_job && requeue(p, job))) {
         hn_strbuf_deinit(&text);
         return;
     }
     hn_lock(&p->core->lock);
     p->core->stats.crashed++;
     hn_unlock(&p->core->lock);
-    fail_with_messages(p, job, &text, HN_ERROR(HN_TOOLCHAIN, "the compile worker (process %d) %s", (int)pid, how));
+    fail_with_messages(p, job, &text,
+                       HN_ERROR(HN_TOOLCHAIN, "the compile worker (process %d) %s", (int)pid, how));
 }
 
 void hn_worker_timed_out(hn_pool *p, int idx) {
@@ -323,7 +338,8 @@ void hn_worker_abandon(hn_pool *p, int idx) {
 
 /* ---- talking to workers ---- */
 
-/* False when the worker is gone: then it has not read the job, since there is more of it to send. */
+/* False when the worker is gone: then it has not read the job, since there is more of it to
+ * send. */
 static bool send_some(hn_worker *w) {
     while (w->out_at < w->out.len) {
         ssize_t done = send(w->fd, w->out.ptr + w->out_at, w->out.len - w->out_at, MSG_NOSIGNAL);
@@ -375,8 +391,8 @@ static void take_outcome(hn_pool *p, hn_worker *w, hn_str payload) {
     hn_job_outcome_deinit(&outcome);
 }
 
-/* Handles the whole frames that have come. False when the worker must end: it has sent nonsense, or its
- * job has too many processes. */
+/* Handles the whole frames that have come. False when the worker must end: it has sent nonsense, or
+ * its job has too many processes. */
 static bool take_frames(hn_pool *p, hn_worker *w) {
     for (;;) {
         bool whole;
@@ -412,7 +428,8 @@ static bool read_some(hn_pool *p, hn_worker *w) {
         ssize_t got = recv(w->fd, bytes, sizeof(bytes), 0);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0 && errno == EAGAIN) return true;
-        if (got < 0 && errno == ECONNRESET) w->has_unread_job = true; /* Linux: the other end closed with bytes unread */
+        /* Linux: the other end closed with bytes unread */
+        if (got < 0 && errno == ECONNRESET) w->has_unread_job = true;
         if (got <= 0) return false;
         hn_strbuf_append(&w->in, bytes, (size_t)got);
         if (w->in.failed || !take_frames(p, w)) return false;
@@ -429,7 +446,8 @@ void hn_pool_end_workers(hn_pool *p) {
     int64_t limit_ns = hn_now_ns() + STOP_LIMIT_MS * 1000000LL;
     for (int i = 0; i < p->count; i++) {
         int64_t left_ms = (limit_ns - hn_now_ns()) / 1000000;
-        if (p->workers[i].child.pid) kill_worker(&p->workers[i], left_ms > 0 ? (int32_t)left_ms : 0);
+        if (p->workers[i].child.pid)
+            kill_worker(&p->workers[i], left_ms > 0 ? (int32_t)left_ms : 0);
     }
     limit_ns = hn_now_ns() + STOP_LIMIT_MS * 1000000LL;
     for (int i = 0, ignored; i < p->count; i++) {
@@ -441,7 +459,9 @@ void hn_pool_end_workers(hn_pool *p) {
             note_worker(p->core, i, 0, -1);
             if (w->is_ready) note_ready(p->core, -1);
             int64_t left_ns = limit_ns - hn_now_ns();
-            if (!hn_process_wait_for(&w->child, left_ns > 0 ? left_ns / 1000000 : 0, &ignored) && w->child.fd >= 0) close(w->child.fd);
+            if (!hn_process_wait_for(&w->child, left_ns > 0 ? left_ns / 1000000 : 0, &ignored) &&
+                w->child.fd >= 0)
+                close(w->child.fd);
             remove_scratch(w);
         }
         if (job) hn_budget_give(p->core, w->token);

@@ -1,7 +1,7 @@
 /* workers.h: the worker processes of a pool. Only for pool.c and workers.c.
  *
- * All functions here are called by the pool's thread, without the core's lock. That thread starts the
- * workers because the kernel sends a worker its signal when the thread that started it ends. */
+ * All functions here are called by the pool's thread, without the core's lock. That thread starts
+ * the workers because the kernel sends a worker its signal when the thread that started it ends. */
 #ifndef HN_SERVICE_WORKERS_H
 #define HN_SERVICE_WORKERS_H
 
@@ -49,17 +49,18 @@ enum { HN_POOL_WAKE_EVENT = HN_WORKERS_MAX };
 
 /* Starts a worker in the empty slot `idx`, at most p->count. */
 hn_status hn_worker_start(hn_pool *p, int idx) HN_MUST_USE;
-/* Kills the worker and its compilers; returns its exit status. If it has a job, that is the caller's. */
+/* Kills the worker and its compilers; returns its exit status. If it has a job, that is the
+ * caller's. */
 int hn_worker_end(hn_pool *p, int idx);
-/* A worker that must end; one that has exceeded its time, for its job or for its first message. The job
- * fails, unless the worker had not read it: then another one gets it. */
+/* A worker that must end; one that has exceeded its time, for its job or for its first message. The
+ * job fails, unless the worker had not read it: then another one gets it. */
 void hn_worker_died(hn_pool *p, int idx);
 void hn_worker_timed_out(hn_pool *p, int idx);
 /* Nobody wants the job any more: both end. */
 void hn_worker_abandon(hn_pool *p, int idx);
 
-/* Gives an idle worker a job, which hn_worker_flush sends. False without memory: the job is still the
- * caller's. */
+/* Gives an idle worker a job, which hn_worker_flush sends. False without memory: the job is still
+ * the caller's. */
 bool hn_worker_send_job(hn_pool *p, hn_worker *w, hn_job *job);
 /* Send what the socket takes; read what has come. Either may set `must_end`. */
 void hn_worker_flush(hn_pool *p, hn_worker *w);

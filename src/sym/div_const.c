@@ -38,7 +38,8 @@ static void split(hn_sym *sym, hn_sum a, int64_t c, bool only_r, parts *out) {
         bool exact = term_exact(sym, a.terms[k], rest, c);
         if (exact && !only_r && !is_bare(a)) {
             int64_t g = hn_gcd(rest, c);
-            hn_sum_add(sym, &out->q, hn_sym_floordiv(sym, a.terms[k], hn_sym_int(sym, c / g)), rest / g);
+            hn_sum_add(sym, &out->q, hn_sym_floordiv(sym, a.terms[k], hn_sym_int(sym, c / g)),
+                       rest / g);
         } else if (!exact || !only_r) {
             hn_sum_push(sym, &out->r, a.terms[k], rest);
         }
@@ -55,7 +56,8 @@ static hn_range buf_range(const hn_sym *sym, const hn_sum_buf *buf) {
 
 /* r // c is one number over the whole range. */
 static bool quotient_known(hn_range r, int64_t c, int64_t *out) {
-    if (!hn_range_finite(r) || r.lo > r.hi || hn_floor_div(r.lo, c) != hn_floor_div(r.hi, c)) return false;
+    if (!hn_range_finite(r) || r.lo > r.hi || hn_floor_div(r.lo, c) != hn_floor_div(r.hi, c))
+        return false;
     *out = hn_floor_div(r.lo, c);
     return true;
 }
@@ -66,13 +68,15 @@ static int64_t coeffs_gcd(const hn_sum_buf *r, int64_t c) {
 }
 
 /* r = g*x + y with y // g = *out_yq constant. False when y's quotient is not known. */
-static bool group(hn_sym *sym, const hn_sum_buf *r, int64_t g, hn_sum_buf *x, hn_sum_buf *y, int64_t *out_yq) {
+static bool group(hn_sym *sym, const hn_sum_buf *r, int64_t g, hn_sum_buf *x, hn_sum_buf *y,
+                  int64_t *out_yq) {
     hn_sum_init(x);
     hn_sum_init(y);
     y->constant = r->constant;
     for (uint32_t k = 0; k < r->count; k++) {
         bool divisible = r->coeffs[k] % g == 0;
-        hn_sum_push(sym, divisible ? x : y, r->terms[k], divisible ? r->coeffs[k] / g : r->coeffs[k]);
+        hn_sum_push(sym, divisible ? x : y, r->terms[k],
+                    divisible ? r->coeffs[k] / g : r->coeffs[k]);
     }
     return !x->failed && !y->failed && quotient_known(buf_range(sym, y), g, out_yq);
 }
@@ -118,7 +122,8 @@ static hn_expr div_nested(hn_sym *sym, const hn_sum_buf *r, int64_t c) {
 
 /* (x % (c*d)) // c -> (x//c) % d */
 static hn_expr div_of_mod(hn_sym *sym, const hn_sum_buf *r, int64_t c) {
-    if (r->count != 1 || r->coeffs[0] != 1 || r->constant != 0 || hn_sym_kind(sym, r->terms[0]) != HN_EXPR_MOD)
+    if (r->count != 1 || r->coeffs[0] != 1 || r->constant != 0 ||
+        hn_sym_kind(sym, r->terms[0]) != HN_EXPR_MOD)
         return 0;
     hn_expr x = hn_sym_at(sym, r->terms[0])->args[0], y = hn_sym_at(sym, r->terms[0])->args[1];
     int64_t yc;
@@ -171,7 +176,8 @@ static hn_expr mod_of_mods(hn_sym *sym, const hn_sum_buf *r, int64_t c) {
     for (uint32_t k = 0; k < r->count; k++) {
         hn_expr term = r->terms[k];
         int64_t y, product;
-        if (hn_sym_kind(sym, term) == HN_EXPR_MOD && hn_sym_is_int(sym, hn_sym_at(sym, term)->args[1], &y) &&
+        if (hn_sym_kind(sym, term) == HN_EXPR_MOD &&
+            hn_sym_is_int(sym, hn_sym_at(sym, term)->args[1], &y) &&
             hn_mul_i64(y, r->coeffs[k], &product) && product % c == 0) {
             term = hn_sym_at(sym, term)->args[0];
             changed = true;
@@ -182,7 +188,8 @@ static hn_expr mod_of_mods(hn_sym *sym, const hn_sum_buf *r, int64_t c) {
 }
 
 /* g*((x + yq) % d) + (y - g*yq) */
-static hn_expr mod_of_group(hn_sym *sym, hn_sum_buf *x, hn_sum_buf *y, int64_t g, int64_t yq, int64_t d) {
+static hn_expr mod_of_group(hn_sym *sym, hn_sum_buf *x, hn_sum_buf *y, int64_t g, int64_t yq,
+                            int64_t d) {
     hn_sum_const(x, yq, 1);
     hn_sum_const(y, g, -yq);
     hn_sum_add(sym, y, hn_sym_mod(sym, hn_sum_finish(sym, x), hn_sym_int(sym, d)), g);

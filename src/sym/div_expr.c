@@ -14,13 +14,15 @@ static bool at_least_zero(const hn_sym *sym, hn_expr e) { return e && hn_sym_at(
 
 /* 0 <= r < b */
 static bool within(hn_sym *sym, hn_expr r, hn_expr b) {
-    return r && b && hn_sym_at(sym, r)->hi >= 0 && hn_sym_nonneg(sym, r) && hn_sym_prove_lt(sym, r, b);
+    return r && b && hn_sym_at(sym, r)->hi >= 0 && hn_sym_nonneg(sym, r) &&
+           hn_sym_prove_lt(sym, r, b);
 }
 
 /* --- a = b*q + r --- */
 
 /* By the single term of b: q takes every term of a that has its factors and its coefficient. */
-static void split_by_term(hn_sym *sym, hn_sum a, int64_t b_coeff, hn_expr b_term, hn_sum_buf *q, hn_sum_buf *r) {
+static void split_by_term(hn_sym *sym, hn_sum a, int64_t b_coeff, hn_expr b_term, hn_sum_buf *q,
+                          hn_sum_buf *r) {
     hn_sum_init(q);
     hn_sum_init(r);
     r->constant = a.constant;
@@ -28,10 +30,8 @@ static void split_by_term(hn_sym *sym, hn_sum a, int64_t b_coeff, hn_expr b_term
         bool overflows = a.coeffs[k] == INT64_MIN && b_coeff == -1;
         bool divides = !overflows && a.coeffs[k] % b_coeff == 0;
         hn_expr quotient = divides ? hn_term_div(sym, a.terms[k], b_term) : 0;
-        if (quotient)
-            hn_sum_add(sym, q, quotient, a.coeffs[k] / b_coeff);
-        else
-            hn_sum_push(sym, r, a.terms[k], a.coeffs[k]);
+        if (quotient) hn_sum_add(sym, q, quotient, a.coeffs[k] / b_coeff);
+        else hn_sum_push(sym, r, a.terms[k], a.coeffs[k]);
     }
 }
 
@@ -49,7 +49,8 @@ static uint32_t leading_term(const hn_sym *sym, hn_sum b) {
     return best;
 }
 
-/* By a sum, like a polynomial. Only a remainder of 0 or one within the divisor is worth the change. */
+/* By a sum, like a polynomial. Only a remainder of 0 or one within the divisor is worth the
+ * change. */
 static bool split_by_sum(hn_sym *sym, hn_expr a, hn_expr b, hn_expr *out_q, hn_expr *out_r) {
     enum { STEPS_MAX = 8 };
     hn_sum b_sum = hn_sym_sum(sym, b);
@@ -85,7 +86,10 @@ static bool split(hn_sym *sym, hn_expr a, hn_expr b, hn_expr *out_q, hn_expr *ou
 static hn_expr divide_exactly(hn_sym *sym, hn_expr a, hn_expr b) {
     hn_expr q, r;
     if (hn_sym_is_value(sym, b, 1)) return a;
-    return a && b && !hn_sym_is_const(sym, b) && split(sym, a, b, &q, &r) && hn_sym_is_value(sym, r, 0) ? q : 0;
+    return a && b && !hn_sym_is_const(sym, b) && split(sym, a, b, &q, &r) &&
+                   hn_sym_is_value(sym, r, 0)
+               ? q
+               : 0;
 }
 
 /* --- common factors --- */
@@ -95,7 +99,8 @@ typedef struct grouping {
     hn_expr g, x, y, d;
 } grouping;
 
-static bool group(hn_sym *sym, hn_sum a, hn_expr b, int64_t g_coeff, hn_expr g_term, grouping *out) {
+static bool group(hn_sym *sym, hn_sum a, hn_expr b, int64_t g_coeff, hn_expr g_term,
+                  grouping *out) {
     hn_sum_buf x, y;
     split_by_term(sym, a, g_coeff, g_term, &x, &y);
     out->g = hn_sym_scale(sym, g_term, g_coeff);
@@ -103,10 +108,12 @@ static bool group(hn_sym *sym, hn_sum a, hn_expr b, int64_t g_coeff, hn_expr g_t
     out->y = hn_sum_finish(sym, &y);
     int64_t b_coeff;
     hn_expr b_term;
-    if (!hn_sym_is_monomial(sym, b, &b_coeff, &b_term) || !out->g || !out->x || !out->y) return false;
+    if (!hn_sym_is_monomial(sym, b, &b_coeff, &b_term) || !out->g || !out->x || !out->y)
+        return false;
     out->d = hn_sym_scale(sym, hn_term_div(sym, b_term, g_term), b_coeff / g_coeff);
     if (!out->d) return false;
-    return hn_sym_is_value(sym, out->y, 0) || (at_least_zero(sym, out->d) && within(sym, out->y, out->g));
+    return hn_sym_is_value(sym, out->y, 0) ||
+           (at_least_zero(sym, out->d) && within(sym, out->y, out->g));
 }
 
 /* Tries what each term of a shares with b. */
@@ -152,7 +159,8 @@ static bool is_negated(const hn_sym *sym, hn_expr b) {
 /* -b <= a < 0; a divisor that is not negative is at least 1. */
 static bool just_below_zero(hn_sym *sym, hn_expr a, hn_expr b) {
     if (hn_sym_at(sym, a)->hi >= 0) return false;
-    return (hn_sym_at(sym, a)->lo == -1 && at_least_zero(sym, b)) || hn_sym_nonneg(sym, hn_sym_add(sym, a, b));
+    return (hn_sym_at(sym, a)->lo == -1 && at_least_zero(sym, b)) ||
+           hn_sym_nonneg(sym, hn_sym_add(sym, a, b));
 }
 
 hn_expr hn_div_expr(hn_sym *sym, hn_expr a, hn_expr b) {
@@ -193,7 +201,8 @@ hn_expr hn_mod_expr(hn_sym *sym, hn_expr a, hn_expr b) {
     hn_expr q, r;
     grouping s;
     if (a == b) return hn_sym_int(sym, 0);
-    if (is_negated(sym, b)) return hn_sym_neg(sym, hn_sym_mod(sym, hn_sym_neg(sym, a), hn_sym_neg(sym, b)));
+    if (is_negated(sym, b))
+        return hn_sym_neg(sym, hn_sym_mod(sym, hn_sym_neg(sym, a), hn_sym_neg(sym, b)));
     if (split(sym, a, b, &q, &r)) return hn_sym_mod(sym, r, b);
     if (within(sym, a, b)) return a;
     if (just_below_zero(sym, a, b)) return hn_sym_add(sym, a, b);
@@ -232,7 +241,8 @@ static hn_expr simplify(hn_sym *sym, bool is_mod, hn_expr a, hn_expr b) {
     if (c == INT64_MIN) return 0;
     hn_expr flipped = hn_sym_neg(sym, a), positive = hn_sym_int(sym, -c);
     if (!flipped) return 0;
-    return is_mod ? hn_sym_neg(sym, hn_sym_mod(sym, flipped, positive)) : hn_sym_floordiv(sym, flipped, positive);
+    return is_mod ? hn_sym_neg(sym, hn_sym_mod(sym, flipped, positive))
+                  : hn_sym_floordiv(sym, flipped, positive);
 }
 
 static hn_expr divide(hn_sym *sym, bool is_mod, hn_expr a, hn_expr b) {

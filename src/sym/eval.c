@@ -1,5 +1,5 @@
-/* eval.c: walks over an expression: exact evaluation, symbols, substitution. The limits of internal.h
- * bound every walk, also where sub-expressions are shared. */
+/* eval.c: walks over an expression: exact evaluation, symbols, substitution. The limits of
+ * internal.h bound every walk, also where sub-expressions are shared. */
 #include "sym/internal.h"
 
 typedef struct binding {
@@ -29,10 +29,12 @@ static bool eval_sum(const hn_sym *sym, const hn_sym_node *node, const binding *
     return true;
 }
 
-static bool eval_product(const hn_sym *sym, const hn_sym_node *node, const binding *at, int64_t *out) {
+static bool eval_product(const hn_sym *sym, const hn_sym_node *node, const binding *at,
+                         int64_t *out) {
     int64_t value = 1, factor;
     for (uint32_t k = 0; k < node->count; k++)
-        if (!eval(sym, node->args[k], at, &factor) || !hn_mul_i64(value, factor, &value)) return false;
+        if (!eval(sym, node->args[k], at, &factor) || !hn_mul_i64(value, factor, &value))
+            return false;
     *out = value;
     return true;
 }
@@ -61,8 +63,8 @@ static bool eval(const hn_sym *sym, hn_expr e, const binding *at, int64_t *out) 
     return true;
 }
 
-bool hn_sym_eval(const hn_sym *sym, hn_expr e, const hn_expr *symbols, const int64_t *values, uint32_t count,
-                 int64_t *out) {
+bool hn_sym_eval(const hn_sym *sym, hn_expr e, const hn_expr *symbols, const int64_t *values,
+                 uint32_t count, int64_t *out) {
     return eval(sym, e, &(binding){symbols, values, count}, out);
 }
 
@@ -99,7 +101,8 @@ static void collect(const hn_sym *sym, hn_expr e, collector *c) {
 static bool marks_begin(const hn_sym *sym) {
     hn_sym_marks *marks = sym->marks;
     if (marks->cap < sym->symbol_count) {
-        uint32_t *fresh = hn_arena_alloc(sym->arena, 2 * (size_t)sym->symbol_count * sizeof(*fresh));
+        uint32_t *fresh =
+            hn_arena_alloc(sym->arena, 2 * (size_t)sym->symbol_count * sizeof(*fresh));
         if (!fresh) return false;
         *marks = (hn_sym_marks){.cap = 2 * sym->symbol_count, .of_symbol = fresh};
     }
@@ -131,7 +134,8 @@ static hn_expr subst_sum(hn_sym *sym, hn_expr e, const substitution *s) {
     hn_sum_buf buf;
     hn_sum_init(&buf);
     buf.constant = sum.constant;
-    for (uint32_t k = 0; k < sum.count; k++) hn_sum_add(sym, &buf, subst(sym, sum.terms[k], s), sum.coeffs[k]);
+    for (uint32_t k = 0; k < sum.count; k++)
+        hn_sum_add(sym, &buf, subst(sym, sum.terms[k], s), sum.coeffs[k]);
     return hn_sum_finish(sym, &buf);
 }
 
@@ -165,7 +169,8 @@ static hn_expr subst(hn_sym *sym, hn_expr e, const substitution *s) {
     }
 }
 
-hn_expr hn_sym_subst(hn_sym *sym, hn_expr e, const hn_expr *from, const hn_expr *to, uint32_t count) {
+hn_expr hn_sym_subst(hn_sym *sym, hn_expr e, const hn_expr *from, const hn_expr *to,
+                     uint32_t count) {
     if (!e || sym->failed) return 0;
     substitution s = {from, to, count, 0};
     for (uint32_t k = 0; k < count; k++) s.mask |= hn_sym_at(sym, from[k])->mask;

@@ -1,7 +1,8 @@
 /* facts.c: the range and the divisor of every node, and narrowing them.
  *
- * A bound INT64_MIN of `lo` and INT64_MAX of `hi` means "none". Arithmetic saturates towards the safe
- * side: a lower bound too large for 64 bits becomes INT64_MAX, which is still a lower bound. */
+ * A bound INT64_MIN of `lo` and INT64_MAX of `hi` means "none". Arithmetic saturates towards the
+ * safe side: a lower bound too large for 64 bits becomes INT64_MAX, which is still a lower
+ * bound. */
 #include "sym/internal.h"
 
 int64_t hn_gcd(int64_t a, int64_t b) {
@@ -60,7 +61,9 @@ hn_range hn_range_add(hn_range a, hn_range b) {
 }
 
 static hn_range range_neg(hn_range r) {
-    return (hn_range){r.hi == HN_SYM_MAX ? HN_SYM_MIN : r.hi == HN_SYM_MIN ? HN_SYM_MAX : -r.hi,
+    return (hn_range){r.hi == HN_SYM_MAX   ? HN_SYM_MIN
+                      : r.hi == HN_SYM_MIN ? HN_SYM_MAX
+                                           : -r.hi,
                       r.lo == HN_SYM_MIN ? HN_SYM_MAX : -r.lo};
 }
 
@@ -81,14 +84,10 @@ hn_range hn_range_scaled(const hn_sym *sym, hn_expr e, int64_t coeff) {
 static hn_range range_floordiv_positive(hn_range a, hn_range b) {
     bool b_open = b.hi == HN_SYM_MAX;
     hn_range q;
-    if (a.lo >= 0)
-        q.lo = b_open ? 0 : a.lo / b.hi;
-    else
-        q.lo = a.lo == HN_SYM_MIN ? HN_SYM_MIN : hn_floor_div(a.lo, b.lo);
-    if (a.hi >= 0)
-        q.hi = a.hi == HN_SYM_MAX ? HN_SYM_MAX : a.hi / b.lo;
-    else
-        q.hi = b_open ? -1 : hn_floor_div(a.hi, b.hi);
+    if (a.lo >= 0) q.lo = b_open ? 0 : a.lo / b.hi;
+    else q.lo = a.lo == HN_SYM_MIN ? HN_SYM_MIN : hn_floor_div(a.lo, b.lo);
+    if (a.hi >= 0) q.hi = a.hi == HN_SYM_MAX ? HN_SYM_MAX : a.hi / b.lo;
+    else q.hi = b_open ? -1 : hn_floor_div(a.hi, b.hi);
     /* INT64_MAX // 1 as a finite value reads as "no bound", which is right as well. */
     return q;
 }
@@ -102,9 +101,11 @@ static const hn_range range_all = {HN_SYM_MIN, HN_SYM_MAX};
 /* Splits the divisor's range at 0, where the quotient has no value. */
 static hn_range range_floordiv(hn_range a, hn_range b) {
     bool has_positive = b.hi >= 1, has_negative = b.lo <= -1;
-    hn_range positive = {b.lo < 1 ? 1 : b.lo, b.hi}, negative = range_neg((hn_range){b.lo, b.hi > -1 ? -1 : b.hi});
+    hn_range positive = {b.lo < 1 ? 1 : b.lo, b.hi},
+             negative = range_neg((hn_range){b.lo, b.hi > -1 ? -1 : b.hi});
     if (has_positive && has_negative)
-        return range_hull(range_floordiv_positive(a, positive), range_floordiv_positive(range_neg(a), negative));
+        return range_hull(range_floordiv_positive(a, positive),
+                          range_floordiv_positive(range_neg(a), negative));
     if (has_positive) return range_floordiv_positive(a, positive);
     if (has_negative) return range_floordiv_positive(range_neg(a), negative);
     return range_all;
@@ -144,7 +145,8 @@ static int64_t sum_divisor(const hn_sym *sym, const hn_sym_node *node) {
     return d;
 }
 
-static void product_facts(const hn_sym *sym, const hn_sym_node *node, hn_range *out_range, int64_t *out_divisor) {
+static void product_facts(const hn_sym *sym, const hn_sym_node *node, hn_range *out_range,
+                          int64_t *out_divisor) {
     hn_range r = range_of(sym, node->args[0]);
     int64_t d = divisor_of(sym, node->args[0]);
     for (uint32_t k = 1; k < node->count; k++) {
@@ -162,7 +164,8 @@ static int64_t floordiv_divisor(const hn_sym *sym, hn_expr a, hn_expr b) {
     return d / (c < 0 ? -c : c);
 }
 
-static void binary_facts(const hn_sym *sym, const hn_sym_node *node, hn_range *out_range, int64_t *out_divisor) {
+static void binary_facts(const hn_sym *sym, const hn_sym_node *node, hn_range *out_range,
+                         int64_t *out_divisor) {
     hn_expr a = node->args[0], b = node->args[1];
     hn_range ra = range_of(sym, a), rb = range_of(sym, b);
     int64_t common = hn_gcd(divisor_of(sym, a), divisor_of(sym, b));
@@ -176,7 +179,9 @@ static void binary_facts(const hn_sym *sym, const hn_sym_node *node, hn_range *o
     case HN_EXPR_MIN:
         *out_range = (hn_range){ra.lo < rb.lo ? ra.lo : rb.lo, ra.hi < rb.hi ? ra.hi : rb.hi};
         break;
-    default: *out_range = (hn_range){ra.lo > rb.lo ? ra.lo : rb.lo, ra.hi > rb.hi ? ra.hi : rb.hi}; break;
+    default:
+        *out_range = (hn_range){ra.lo > rb.lo ? ra.lo : rb.lo, ra.hi > rb.hi ? ra.hi : rb.hi};
+        break;
     }
 }
 
@@ -225,16 +230,19 @@ static void range_fail(hn_sym *sym, hn_expr e, int64_t lo, int64_t hi) {
     hn_strbuf text;
     hn_strbuf_init(&text);
     hn_sym_print(sym, e, &text);
-    hn_sym_fail(sym, HN_INVALID_ARGUMENT, "cannot restrict '%.80s' to %lld..%lld: it is in %lld..%lld",
-                text.ptr ? text.ptr : "", (long long)lo, (long long)hi, (long long)hn_sym_at(sym, e)->lo,
-                (long long)hn_sym_at(sym, e)->hi);
+    hn_sym_fail(sym, HN_INVALID_ARGUMENT,
+                "cannot restrict '%.80s' to %lld..%lld: it is in %lld..%lld",
+                text.ptr ? text.ptr : "", (long long)lo, (long long)hi,
+                (long long)hn_sym_at(sym, e)->lo, (long long)hn_sym_at(sym, e)->hi);
     hn_strbuf_deinit(&text);
 }
 
-/* The bound of the only term of `node` (positive coefficient) that follows from a bound of the sum. */
+/* The bound of the only term of `node` (positive coefficient) that follows from a bound of the
+ * sum. */
 static int64_t bound_solve(int64_t limit, const hn_sym_node *node, bool is_upper) {
     int64_t none = is_upper ? HN_SYM_MAX : HN_SYM_MIN, rest;
-    if (limit == none || !hn_sub_i64(limit, node->constant, &rest) || rest == INT64_MIN) return none;
+    if (limit == none || !hn_sub_i64(limit, node->constant, &rest) || rest == INT64_MIN)
+        return none;
     int64_t c = node->coeffs[0];
     return is_upper ? hn_floor_div(rest, c) : -hn_floor_div(-rest, c);
 }
@@ -253,7 +261,8 @@ void hn_sym_assume_range(hn_sym *sym, hn_expr e, int64_t lo, int64_t hi) {
     node->hi = hi;
     sym->epoch++;
     if (node->kind == HN_EXPR_ADD && node->count == 1 && node->coeffs[0] > 0)
-        hn_sym_assume_range(sym, node->args[0], bound_solve(lo, node, false), bound_solve(hi, node, true));
+        hn_sym_assume_range(sym, node->args[0], bound_solve(lo, node, false),
+                            bound_solve(hi, node, true));
 }
 
 void hn_sym_assume_divisor(hn_sym *sym, hn_expr e, int64_t divisor) {

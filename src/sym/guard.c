@@ -42,7 +42,8 @@ static int64_t division_hint(hn_expr_kind kind, int64_t a, int64_t b, int64_t fa
 static int64_t sum_hint(const hn_sym *sym, const hn_sym_node *node, int64_t fallback) {
     int64_t value = node->constant;
     for (uint32_t k = 0; k < node->count; k++)
-        value = add_saturating(value, mul_saturating(node->coeffs[k], hn_sym_hint(sym, node->args[k], fallback)));
+        value = add_saturating(
+            value, mul_saturating(node->coeffs[k], hn_sym_hint(sym, node->args[k], fallback)));
     return value;
 }
 
@@ -64,7 +65,8 @@ int64_t hn_sym_hint(const hn_sym *sym, hn_expr e, int64_t fallback) {
     case HN_EXPR_MUL: return product_hint(sym, node, fallback);
     default: break;
     }
-    int64_t a = hn_sym_hint(sym, node->args[0], fallback), b = hn_sym_hint(sym, node->args[1], fallback);
+    int64_t a = hn_sym_hint(sym, node->args[0], fallback),
+            b = hn_sym_hint(sym, node->args[1], fallback);
     if (kind == HN_EXPR_MIN) return a < b ? a : b;
     if (kind == HN_EXPR_MAX) return a > b ? a : b;
     return division_hint(kind, a, b, fallback);
@@ -110,8 +112,8 @@ static hn_status guard_record(hn_sym *sym, hn_guard guard) {
     guard.reason = hn_arena_strndup(sym->arena, reason, strlen(reason));
     if (!guard.reason) return HN_ERROR(HN_OUT_OF_MEMORY, "cannot record a guard");
     if (sym->guard_count == sym->guard_cap)
-        HN_TRY(hn_arena_grow(sym->arena, &sym->guards, &sym->guard_cap, sym->guard_count, sym->guard_count + 1,
-                             sizeof(*sym->guards)));
+        HN_TRY(hn_arena_grow(sym->arena, &sym->guards, &sym->guard_cap, sym->guard_count,
+                             sym->guard_count + 1, sizeof(*sym->guards)));
     HN_TRY(hn_map_put(&sym->guard_keys, key, sym->guard_count));
     sym->guards[sym->guard_count++] = guard;
     return NULL;
@@ -125,11 +127,12 @@ static void learn_value(hn_sym *sym, hn_guard guard) {
     if (sum.constant == INT64_MIN || sum.constant % coeff != 0) return;
     int64_t value = -sum.constant / coeff;
     const hn_sym_node *node = hn_sym_at(sym, sum.terms[0]);
-    if (value >= node->lo && value <= node->hi) hn_sym_assume_range(sym, sum.terms[0], value, value);
+    if (value >= node->lo && value <= node->hi)
+        hn_sym_assume_range(sym, sum.terms[0], value, value);
 }
 
-/* A recorded relation between a symbol and a constant is a fact from here on. Only facts about the bare
- * symbol are drawn: the guard's own expressions keep what they were built from. */
+/* A recorded relation between a symbol and a constant is a fact from here on. Only facts about the
+ * bare symbol are drawn: the guard's own expressions keep what they were built from. */
 static void guard_learn(hn_sym *sym, hn_guard guard) {
     if (guard.relation == HN_REL_EQ) {
         learn_value(sym, guard);
@@ -138,7 +141,8 @@ static void guard_learn(hn_sym *sym, hn_guard guard) {
     bool left = hn_sym_kind(sym, guard.lhs) == HN_EXPR_SYMBOL;
     hn_expr symbol = left ? guard.lhs : guard.rhs;
     int64_t value;
-    if (hn_sym_kind(sym, symbol) != HN_EXPR_SYMBOL || !hn_sym_is_int(sym, left ? guard.rhs : guard.lhs, &value))
+    if (hn_sym_kind(sym, symbol) != HN_EXPR_SYMBOL ||
+        !hn_sym_is_int(sym, left ? guard.rhs : guard.lhs, &value))
         return;
     int64_t lo = HN_SYM_MIN, hi = HN_SYM_MAX;
     int64_t strict = guard.relation == HN_REL_LT;
@@ -152,13 +156,12 @@ static void guard_learn(hn_sym *sym, hn_guard guard) {
 
 static void guard_add(hn_sym *sym, hn_guard guard) {
     hn_status status = guard_record(sym, guard);
-    if (status)
-        hn_sym_fail_status(sym, status);
-    else
-        guard_learn(sym, guard);
+    if (status) hn_sym_fail_status(sym, status);
+    else guard_learn(sym, guard);
 }
 
-void hn_sym_require(hn_sym *sym, hn_relation relation, hn_expr lhs, hn_expr rhs, const char *reason) {
+void hn_sym_require(hn_sym *sym, hn_relation relation, hn_expr lhs, hn_expr rhs,
+                    const char *reason) {
     if (!lhs || !rhs || sym->failed || prove(sym, relation, lhs, rhs)) return;
     guard_add(sym, (hn_guard){relation, lhs, rhs, reason});
 }
@@ -181,7 +184,8 @@ bool hn_sym_guard(hn_sym *sym, hn_relation relation, hn_expr lhs, hn_expr rhs, c
     /* What was decided before stays decided, whatever the hints say by now. */
     if (hn_map_get(&sym->guard_keys, guard_key(guard))) return true;
     if (hn_map_get(&sym->guard_keys, guard_key(opposite))) return false;
-    bool result = hn_relation_holds(relation, hn_sym_hint(sym, lhs, FALLBACK_HINT), hn_sym_hint(sym, rhs, FALLBACK_HINT));
+    bool result = hn_relation_holds(relation, hn_sym_hint(sym, lhs, FALLBACK_HINT),
+                                    hn_sym_hint(sym, rhs, FALLBACK_HINT));
     guard_add(sym, result ? guard : opposite);
     return result;
 }
@@ -191,19 +195,24 @@ static bool is_multiple(hn_sum a, hn_sum b) {
     if (a.count != b.count || !b.count) return false;
     for (uint32_t i = 0; i < a.count; i++) {
         int64_t x, y;
-        if (a.terms[i] != b.terms[i] || !hn_mul_i64(a.coeffs[i], b.coeffs[0], &x) || !hn_mul_i64(b.coeffs[i], a.coeffs[0], &y) || x != y)
+        if (a.terms[i] != b.terms[i] || !hn_mul_i64(a.coeffs[i], b.coeffs[0], &x) ||
+            !hn_mul_i64(b.coeffs[i], a.coeffs[0], &y) || x != y)
             return false;
     }
     int64_t x, y;
-    return hn_mul_i64(a.constant, b.coeffs[0], &x) && hn_mul_i64(b.constant, a.coeffs[0], &y) && x == y;
+    return hn_mul_i64(a.constant, b.coeffs[0], &x) && hn_mul_i64(b.constant, a.coeffs[0], &y) &&
+           x == y;
 }
 
 bool hn_sym_guarded_eq(hn_sym *sym, hn_expr a, hn_expr b) {
     if (!a || !b || sym->failed) return false;
-    if (hn_map_get(&sym->guard_keys, guard_key((hn_guard){.relation = HN_REL_EQ, .lhs = a, .rhs = b}))) return true;
+    if (hn_map_get(&sym->guard_keys,
+                   guard_key((hn_guard){.relation = HN_REL_EQ, .lhs = a, .rhs = b})))
+        return true;
     for (uint32_t i = 0; i < sym->guard_count; i++) {
         if (sym->guards[i].relation != HN_REL_EQ) continue;
-        hn_expr d = hn_sym_sub(sym, a, b), zero = hn_sym_sub(sym, sym->guards[i].lhs, sym->guards[i].rhs);
+        hn_expr d = hn_sym_sub(sym, a, b),
+                zero = hn_sym_sub(sym, sym->guards[i].lhs, sym->guards[i].rhs);
         if (d && zero && is_multiple(hn_sym_sum(sym, d), hn_sym_sum(sym, zero))) return true;
     }
     return false;

@@ -1,10 +1,12 @@
 /* internal.h: the context behind sym.h, shared by the files of this folder.
  *
- * Nodes lie in one dense array and are found through an open-addressing table. Their argument lists are
- * in the arena and never move, so a view of a node (hn_sym_sum) outlives later constructor calls here.
+ * Nodes lie in one dense array and are found through an open-addressing table. Their argument lists
+ * are in the arena and never move, so a view of a node (hn_sym_sum) outlives later constructor
+ * calls here.
  *
- * Trial mode (`sym->trial` > 0) is for rewrites that may fail: an overflow or a limit gives 0 without
- * latching, and the caller falls back to the plain node. Running out of memory always latches. */
+ * Trial mode (`sym->trial` > 0) is for rewrites that may fail: an overflow or a limit gives 0
+ * without latching, and the caller falls back to the plain node. Running out of memory always
+ * latches. */
 #ifndef HN_SYM_INTERNAL_H
 #define HN_SYM_INTERNAL_H
 
@@ -12,13 +14,14 @@
 #include "base/compiler.h"
 #include "sym/sym.h"
 
-/* Limits that keep every walk over an expression cheap and its recursion shallow, whatever the input. */
+/* Limits that keep every walk over an expression cheap and its recursion shallow, whatever the
+ * input. */
 enum {
-    HN_SYM_DEPTH_MAX = 256,      /* nesting */
-    HN_SYM_SIZE_MAX = 1 << 16,   /* nodes when written out as a tree */
-    HN_SYM_TERMS_MAX = 4096,     /* of one sum */
-    HN_SYM_FACTORS_MAX = 64,     /* of one product */
-    HN_SYM_DISTRIBUTE_MAX = 64,  /* terms that multiplying two sums out may give */
+    HN_SYM_DEPTH_MAX = 256,     /* nesting */
+    HN_SYM_SIZE_MAX = 1 << 16,  /* nodes when written out as a tree */
+    HN_SYM_TERMS_MAX = 4096,    /* of one sum */
+    HN_SYM_FACTORS_MAX = 64,    /* of one product */
+    HN_SYM_DISTRIBUTE_MAX = 64, /* terms that multiplying two sums out may give */
 };
 
 enum {
@@ -33,14 +36,15 @@ typedef struct hn_sym_node {
     uint16_t depth;
     uint32_t count; /* of args */
     hn_expr self;
-    int64_t constant;      /* CONST: the value; ADD: the constant part; SYMBOL: index into symbols */
+    /* CONST: the value; ADD: the constant part; SYMBOL: index into symbols */
+    int64_t constant;
     const hn_expr *args;   /* ADD: the terms, ascending; MUL: the factors, ascending */
     const int64_t *coeffs; /* ADD only */
     int64_t lo, hi, divisor;
-    uint64_t mask;  /* bit (symbol index % 64) of each symbol inside */
-    uint32_t size;  /* nodes of the tree */
+    uint64_t mask;   /* bit (symbol index % 64) of each symbol inside */
+    uint32_t size;   /* nodes of the tree */
     uint64_t digest; /* of the expression as written: the same whatever was interned before it */
-    uint32_t epoch; /* of the facts */
+    uint32_t epoch;  /* of the facts */
 } hn_sym_node;
 
 typedef struct hn_sym_symbol_info {
@@ -75,7 +79,8 @@ typedef struct hn_sym_memo {
 
 enum { HN_SMALL_MIN = -16, HN_SMALL_MAX = 128 };
 
-/* Scratch of hn_sym_symbols: which symbols this walk has met. Behind a pointer: the walk is const. */
+/* Scratch of hn_sym_symbols: which symbols this walk has met. Behind a pointer: the walk is
+ * const. */
 typedef struct hn_sym_marks {
     uint32_t stamp, cap;
     uint32_t *of_symbol;
@@ -85,22 +90,23 @@ struct hn_sym {
     hn_arena *arena;
     hn_sym_node *nodes; /* [0] is the invalid one */
     uint32_t node_count, node_cap;
-    uint64_t *slots; /* hash << 32 | node id, 0 empty: a miss does not touch the node */
+    uint64_t *slots;     /* hash << 32 | node id, 0 empty: a miss does not touch the node */
     uint32_t slot_count; /* power of two */
     hn_sym_symbol_info *symbols;
     uint32_t symbol_count, symbol_cap;
-    hn_strmap names;   /* name -> expression */
-    hn_map indices;    /* ordinal, extent -> index symbol */
-    hn_map latest;     /* ordinal -> the index symbol asked for last: what "i0" means to the parser */
+    hn_strmap names; /* name -> expression */
+    hn_map indices;  /* ordinal, extent -> index symbol */
+    /* ordinal -> the index symbol asked for last: what "i0" means to the parser */
+    hn_map latest;
     uint32_t indirect_count;
     hn_expr small[HN_SMALL_MAX - HN_SMALL_MIN + 1];
     hn_sym_memo *memo;
     hn_sym_marks *marks;
     uint32_t epoch; /* raised when facts narrow */
     uint32_t trial;
-    uint32_t proof_depth, fuel;   /* see prove.c */
-    uint32_t recombine_depth;     /* see sum.c */
-    uint32_t cuts;                /* how often a limit of a proof or of nesting was hit */
+    uint32_t proof_depth, fuel; /* see prove.c */
+    uint32_t recombine_depth;   /* see sum.c */
+    uint32_t cuts;              /* how often a limit of a proof or of nesting was hit */
     hn_guard *guards;
     uint32_t guard_count, guard_cap;
     hn_map guard_keys;
@@ -113,7 +119,9 @@ struct hn_sym {
 };
 
 static inline const hn_sym_node *hn_sym_at(const hn_sym *sym, hn_expr e) { return &sym->nodes[e]; }
-static inline bool hn_sym_is_const(const hn_sym *sym, hn_expr e) { return sym->nodes[e].kind == HN_EXPR_CONST; }
+static inline bool hn_sym_is_const(const hn_sym *sym, hn_expr e) {
+    return sym->nodes[e].kind == HN_EXPR_CONST;
+}
 static inline int64_t hn_sym_const(const hn_sym *sym, hn_expr e) { return sym->nodes[e].constant; }
 
 /* --- sym.c --- */
@@ -125,20 +133,23 @@ hn_expr hn_sym_fail_at(hn_sym *sym, hn_code code, const char *file, int line, co
 hn_expr hn_sym_fail_status(hn_sym *sym, hn_status status);
 
 /* The node with exactly this content; no simplification. */
-hn_expr hn_sym_intern(hn_sym *sym, hn_expr_kind kind, int64_t constant, const hn_expr *args, const int64_t *coeffs,
-                      uint32_t count);
+hn_expr hn_sym_intern(hn_sym *sym, hn_expr_kind kind, int64_t constant, const hn_expr *args,
+                      const int64_t *coeffs, uint32_t count);
 hn_expr hn_sym_intern2(hn_sym *sym, hn_expr_kind kind, hn_expr a, hn_expr b);
 
-/* Results of earlier calls; a lookup gives 0 when unknown. A result is not kept when `cuts` (sym->cuts from
- * before it was computed) has changed: a limit was hit, and elsewhere it might come out simpler. */
+/* Results of earlier calls; a lookup gives 0 when unknown. A result is not kept when `cuts`
+ * (sym->cuts from before it was computed) has changed: a limit was hit, and elsewhere it might come
+ * out simpler. */
 uint32_t hn_sym_memo_get(const hn_sym *sym, hn_memo_op op, hn_expr a, hn_expr b);
-void hn_sym_memo_put(hn_sym *sym, hn_memo_op op, hn_expr a, hn_expr b, uint32_t result, uint32_t cuts);
+void hn_sym_memo_put(hn_sym *sym, hn_memo_op op, hn_expr a, hn_expr b, uint32_t result,
+                     uint32_t cuts);
 
 /* --- facts.c --- */
 /* Fills range, divisor and epoch of `node` from its arguments. */
 void hn_sym_facts_compute(const hn_sym *sym, hn_sym_node *node);
 int64_t hn_gcd(int64_t a, int64_t b);
-/* The range of coeff * e, and of the sum of two ranges; INT64_MIN and INT64_MAX are the infinities. */
+/* The range of coeff * e, and of the sum of two ranges; INT64_MIN and INT64_MAX are the
+ * infinities. */
 typedef struct hn_range {
     int64_t lo, hi;
 } hn_range;
@@ -162,11 +173,14 @@ typedef struct hn_sum_buf {
 } hn_sum_buf;
 
 void hn_sum_init(hn_sum_buf *buf);
-void hn_sum_const(hn_sum_buf *buf, int64_t value, int64_t scale);               /* += scale * value */
-void hn_sum_push(hn_sym *sym, hn_sum_buf *buf, hn_expr term, int64_t coeff);    /* += coeff * term */
+/* += scale * value */
+void hn_sum_const(hn_sum_buf *buf, int64_t value, int64_t scale);
+/* += coeff * term */
+void hn_sum_push(hn_sym *sym, hn_sum_buf *buf, hn_expr term, int64_t coeff);
 void hn_sum_add(hn_sym *sym, hn_sum_buf *buf, hn_expr e,
                 int64_t scale); /* += scale * any expression; 0 fails */
-hn_expr hn_sum_finish(hn_sym *sym, hn_sum_buf *buf);                            /* 0 when it failed */
+/* 0 when it failed */
+hn_expr hn_sum_finish(hn_sym *sym, hn_sum_buf *buf);
 hn_expr hn_sym_scale(hn_sym *sym, hn_expr e, int64_t factor);
 
 /* `e` is coeff * term, both written; a constant and a sum are not. */

@@ -1,6 +1,6 @@
-/* mul.c: products. Sums are multiplied out while that stays small, so a product has symbols, divisions,
- * minima and maxima for factors, ascending by id, and its constant is the coefficient in a sum. Where
- * multiplying out would be too big the sums stay as factors (HN_NODE_HAS_SUM). */
+/* mul.c: products. Sums are multiplied out while that stays small, so a product has symbols,
+ * divisions, minima and maxima for factors, ascending by id, and its constant is the coefficient in
+ * a sum. Where multiplying out would be too big the sums stay as factors (HN_NODE_HAS_SUM). */
 #include "sym/internal.h"
 
 const hn_expr *hn_term_factors(const hn_sym *sym, hn_expr term, uint32_t *out_count) {
@@ -32,13 +32,12 @@ hn_expr hn_term_mul(hn_sym *sym, hn_expr a, hn_expr b) {
 hn_expr hn_term_div(hn_sym *sym, hn_expr term, hn_expr part) {
     if (!term || !part) return 0;
     uint32_t count, part_count, j = 0, n = 0;
-    const hn_expr *factors = hn_term_factors(sym, term, &count), *pf = hn_term_factors(sym, part, &part_count);
+    const hn_expr *factors = hn_term_factors(sym, term, &count),
+                  *pf = hn_term_factors(sym, part, &part_count);
     hn_expr kept[HN_SYM_FACTORS_MAX];
     for (uint32_t i = 0; i < count; i++) {
-        if (j < part_count && factors[i] == pf[j])
-            j++;
-        else
-            kept[n++] = factors[i];
+        if (j < part_count && factors[i] == pf[j]) j++;
+        else kept[n++] = factors[i];
     }
     return j == part_count ? product_of(sym, kept, n) : 0;
 }
@@ -88,7 +87,8 @@ static hn_expr mul_sums(hn_sym *sym, hn_sum a, hn_sum b) {
         for (uint32_t j = 0; j < b.count; j++) {
             int64_t product;
             if (!hn_mul_i64(a.coeffs[i], b.coeffs[j], &product)) buf.failed = true;
-            hn_sum_add(sym, &buf, hn_term_mul(sym, a.terms[i], b.terms[j]), buf.failed ? 0 : product);
+            hn_sum_add(sym, &buf, hn_term_mul(sym, a.terms[i], b.terms[j]),
+                       buf.failed ? 0 : product);
         }
     for (uint32_t i = 0; i < a.count; i++) {
         int64_t product;

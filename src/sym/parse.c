@@ -28,7 +28,8 @@ static hn_status fail(const parser *p, const char *what) {
 }
 
 static void skip_space(parser *p) {
-    while (p->at < p->text.len && strchr(" \t\r\n", p->text.ptr[p->at]) && p->text.ptr[p->at]) p->at++;
+    while (p->at < p->text.len && strchr(" \t\r\n", p->text.ptr[p->at]) && p->text.ptr[p->at])
+        p->at++;
 }
 
 static bool accept(parser *p, const char *token) {
@@ -50,7 +51,9 @@ static bool accept_times(parser *p) {
 }
 
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
-static bool is_name(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || is_digit(c); }
+static bool is_name(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || is_digit(c);
+}
 
 static hn_status check(const parser *p, hn_expr e) {
     if (e) return NULL;
@@ -64,11 +67,13 @@ static hn_status parse_number(parser *p, uint64_t *out) {
     size_t begin = p->at;
     for (; p->at < p->text.len && is_digit(p->text.ptr[p->at]); p->at++) {
         uint64_t digit = (uint64_t)(p->text.ptr[p->at] - '0');
-        if (value > (((uint64_t)1 << 63) - digit) / 10) return fail(p, "the number does not fit in 64 bits");
+        if (value > (((uint64_t)1 << 63) - digit) / 10)
+            return fail(p, "the number does not fit in 64 bits");
         value = value * 10 + digit;
     }
     if (p->at == begin) return fail(p, "expected a number");
-    if (p->at < p->text.len && is_name(p->text.ptr[p->at])) return fail(p, "a number ends in a letter");
+    if (p->at < p->text.len && is_name(p->text.ptr[p->at]))
+        return fail(p, "a number ends in a letter");
     *out = value;
     return NULL;
 }
@@ -90,8 +95,10 @@ static hn_expr name_find(parser *p, hn_str name) {
     uint64_t *known = hn_strmap_get(&p->sym->names, name);
     if (!known && numbered(name, 'i', &number)) known = hn_map_get(&p->sym->latest, number);
     if (known) return (hn_expr)*known;
-    if (numbered(name, 's', &number)) return hn_sym_symbol(p->sym, name, HN_SYMBOL_SIZE, HN_SYM_MIN, HN_SYM_MAX);
-    if (numbered(name, 'u', &number)) return hn_sym_symbol(p->sym, name, HN_SYMBOL_DATA, HN_SYM_MIN, HN_SYM_MAX);
+    if (numbered(name, 's', &number))
+        return hn_sym_symbol(p->sym, name, HN_SYMBOL_SIZE, HN_SYM_MIN, HN_SYM_MAX);
+    if (numbered(name, 'u', &number))
+        return hn_sym_symbol(p->sym, name, HN_SYMBOL_DATA, HN_SYM_MIN, HN_SYM_MAX);
     return 0;
 }
 
@@ -202,12 +209,9 @@ static hn_status parse_product(parser *p, hn_expr *out) {
     HN_TRY(parse_unary(p, out));
     for (;;) {
         combine_fn fn = NULL;
-        if (accept_times(p))
-            fn = hn_sym_mul;
-        else if (accept(p, "//"))
-            fn = hn_sym_floordiv;
-        else if (accept(p, "%"))
-            fn = hn_sym_mod;
+        if (accept_times(p)) fn = hn_sym_mul;
+        else if (accept(p, "//")) fn = hn_sym_floordiv;
+        else if (accept(p, "%")) fn = hn_sym_mod;
         if (!fn) return NULL;
         hn_expr right;
         HN_TRY(parse_unary(p, &right));

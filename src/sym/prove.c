@@ -1,14 +1,14 @@
 /* prove.c: what follows from ranges, divisors and the bounds of loop variables; minima and maxima.
  *
- * Everything comes down to d >= 0 for one expression d. Beyond its plain range, d is weakened step by
- * step to something that is nowhere larger, until a range decides:
+ * Everything comes down to d >= 0 for one expression d. Beyond its plain range, d is weakened step
+ * by step to something that is nowhere larger, until a range decides:
  *   - a loop variable i with a coefficient of known sign becomes 0 or extent - 1. d is affine in this
  *     occurrence of i for any fixed values of the rest, so this is a bound wherever i has a value at all;
  *   - x % y becomes 0 or y - 1, and x // y gets the bounds of its x;
  *   - c*(x//c) becomes x or x - (c-1), after scaling d;
  *   - other atoms become their constant bounds; a minimum or maximum is split into its cases.
- * The first two commit, the others are tried in turn. `fuel` bounds the steps of one proof and of all that it
- * calls. */
+ * The first two commit, the others are tried in turn. `fuel` bounds the steps of one proof and of
+ * all that it calls. */
 #include "sym/internal.h"
 
 enum { FUEL = 96, NESTING_MAX = 3, ATOMS_MAX = 24 };
@@ -24,10 +24,8 @@ static bool extract(hn_sym *sym, hn_expr d, hn_expr atom, hn_expr *out_coeff, hn
     rest.constant = sum.constant;
     for (uint32_t k = 0; k < sum.count; k++) {
         hn_expr others = hn_term_div(sym, sum.terms[k], atom);
-        if (others)
-            hn_sum_add(sym, &coeff, others, sum.coeffs[k]);
-        else
-            hn_sum_push(sym, &rest, sum.terms[k], sum.coeffs[k]);
+        if (others) hn_sum_add(sym, &coeff, others, sum.coeffs[k]);
+        else hn_sum_push(sym, &rest, sum.terms[k], sum.coeffs[k]);
     }
     *out_coeff = hn_sum_finish(sym, &coeff);
     *out_rest = hn_sum_finish(sym, &rest);
@@ -82,7 +80,8 @@ static hn_expr atom_bound(hn_sym *sym, hn_expr atom, bool is_upper) {
     hn_expr_kind kind = (hn_expr_kind)node->kind;
     hn_expr x = node->args[0], y = node->args[1];
     if (hn_sym_at(sym, y)->lo < 0) return 0;
-    if (kind == HN_EXPR_MOD) return is_upper ? hn_sym_add(sym, y, hn_sym_int(sym, -1)) : hn_sym_int(sym, 0);
+    if (kind == HN_EXPR_MOD)
+        return is_upper ? hn_sym_add(sym, y, hn_sym_int(sym, -1)) : hn_sym_int(sym, 0);
     hn_expr bound = bound_of(sym, x, is_upper);
     return bound && bound != x ? hn_sym_floordiv(sym, bound, y) : 0;
 }
@@ -96,10 +95,12 @@ static bool relax_variable(hn_sym *sym, hn_expr *d) {
     sym->fuel--;
     hn_expr atoms[ATOMS_MAX];
     uint32_t count = atoms_of(sym, *d, atoms);
-    for (uint32_t k = count; k-- > 0;) { /* the latest first: inner loops, and what is made of sizes */
+    /* the latest first: inner loops, and what is made of sizes */
+    for (uint32_t k = count; k-- > 0;) {
         hn_expr coeff, rest;
         hn_expr_kind kind = hn_sym_kind(sym, atoms[k]);
-        bool bounded = kind == HN_EXPR_MOD || kind == HN_EXPR_FLOORDIV || hn_sym_symbol_extent(sym, atoms[k]);
+        bool bounded =
+            kind == HN_EXPR_MOD || kind == HN_EXPR_FLOORDIV || hn_sym_symbol_extent(sym, atoms[k]);
         if (!bounded || !extract(sym, *d, atoms[k], &coeff, &rest)) continue;
         int sign = sign_of(sym, coeff);
         hn_expr bound = sign ? atom_bound(sym, atoms[k], sign < 0) : 0;
@@ -123,7 +124,8 @@ static bool try_cases(hn_sym *sym, hn_expr atom, hn_expr coeff, hn_expr rest) {
     return search(sym, recompose(sym, coeff, b, rest));
 }
 
-/* y*d >= 0 with y*(x//y) weakened to x or x - (y-1); d is an integer, so y*d + y-1 >= 0 is enough. */
+/* y*d >= 0 with y*(x//y) weakened to x or x - (y-1); d is an integer, so y*d + y-1 >= 0 is
+ * enough. */
 static bool try_scaled(hn_sym *sym, hn_expr atom, hn_expr coeff, hn_expr rest) {
     hn_expr x = hn_sym_at(sym, atom)->args[0], y = hn_sym_at(sym, atom)->args[1];
     int sign = sign_of(sym, coeff);
@@ -134,12 +136,14 @@ static bool try_scaled(hn_sym *sym, hn_expr atom, hn_expr coeff, hn_expr rest) {
     return search(sym, hn_sym_add(sym, scaled, slack));
 }
 
-/* The atom at its constant bound. With a constant coefficient the range of d has said it already. */
+/* The atom at its constant bound. With a constant coefficient the range of d has said it
+ * already. */
 static bool try_constant(hn_sym *sym, hn_expr atom, hn_expr coeff, hn_expr rest) {
     int sign = sign_of(sym, coeff);
     const hn_sym_node *node = hn_sym_at(sym, atom);
     int64_t bound = sign > 0 ? node->lo : node->hi;
-    if (!sign || hn_sym_is_const(sym, coeff) || bound == HN_SYM_MIN || bound == HN_SYM_MAX) return false;
+    if (!sign || hn_sym_is_const(sym, coeff) || bound == HN_SYM_MIN || bound == HN_SYM_MAX)
+        return false;
     return search(sym, recompose(sym, coeff, hn_sym_int(sym, bound), rest));
 }
 
@@ -228,7 +232,8 @@ static bool residue_not_zero(const hn_sym *sym, hn_expr d) {
     int64_t g = 0;
     for (uint32_t k = 0; k < sum.count; k++) {
         int64_t part;
-        if (!hn_mul_i64(sum.coeffs[k], hn_sym_divisor(sym, sum.terms[k]), &part)) part = sum.coeffs[k];
+        if (!hn_mul_i64(sum.coeffs[k], hn_sym_divisor(sym, sum.terms[k]), &part))
+            part = sum.coeffs[k];
         g = hn_gcd(g, part);
     }
     return g != 0 && sum.constant % g != 0;
@@ -247,8 +252,8 @@ bool hn_sym_prove_ne(hn_sym *sym, hn_expr a, hn_expr b) {
 
 enum { LEAVES_MAX = 12 };
 
-/* The order of operands: small expressions first, symbols by name. It does not depend on ids, so a text that is read in
- * another context prints the same. */
+/* The order of operands: small expressions first, symbols by name. It does not depend on ids, so a
+ * text that is read in another context prints the same. */
 static bool leaf_before(const hn_sym *sym, hn_expr a, hn_expr b) {
     const hn_sym_node *na = hn_sym_at(sym, a), *nb = hn_sym_at(sym, b);
     if (na->size != nb->size) return na->size < nb->size;
@@ -304,7 +309,8 @@ static hn_expr extremum(hn_sym *sym, bool is_min, hn_expr a, hn_expr b) {
     hn_expr e = hn_sym_memo_get(sym, op, first, second), leaves[LEAVES_MAX];
     if (e) return e;
     uint32_t count = 0, cuts = sym->cuts;
-    if (!leaves_add(sym, kind, first, leaves, &count) || !leaves_add(sym, kind, second, leaves, &count))
+    if (!leaves_add(sym, kind, first, leaves, &count) ||
+        !leaves_add(sym, kind, second, leaves, &count))
         return hn_sym_intern2(sym, kind, first, second);
     count = leaves_prune(sym, is_min, leaves, count);
     e = leaves[0];

@@ -1,6 +1,7 @@
 /* sum.c: sums, the canonical form that everything else is built on.
  *
- * A sum is a constant and terms with coefficients, ascending by id. Finishing one also undoes divisions:
+ * A sum is a constant and terms with coefficients, ascending by id. Finishing one also undoes
+ * divisions:
  *   c*(e//c) + e%c            -> e
  *   c*((e//c)%d) + e%c        -> e%(c*d)       for c, d >= 0
  *   c*(e//c)                  -> e             where c is known to divide e
@@ -63,7 +64,8 @@ void hn_sum_add(hn_sym *sym, hn_sum_buf *buf, hn_expr e, int64_t scale) {
     hn_sum sum = hn_sym_sum(sym, e);
     hn_sum_const(buf, sum.constant, scale);
     if (!scale || !room(sym, buf, sum.count)) return;
-    if (buf->count > 0 && sum.count > 0 && buf->terms[buf->count - 1] >= sum.terms[0]) buf->sorted = false;
+    if (buf->count > 0 && sum.count > 0 && buf->terms[buf->count - 1] >= sum.terms[0])
+        buf->sorted = false;
     for (uint32_t k = 0; k < sum.count; k++) {
         buf->terms[buf->count + k] = sum.terms[k];
         if (!hn_mul_i64(sum.coeffs[k], scale, &buf->coeffs[buf->count + k])) buf->failed = true;
@@ -109,7 +111,8 @@ static void normalize(hn_sum_buf *buf) {
 
 /* --- undoing divisions --- */
 
-/* The place of `term` in a normalized buffer with exactly this coefficient; -1 when it is not there. */
+/* The place of `term` in a normalized buffer with exactly this coefficient; -1 when it is not
+ * there. */
 static int32_t find(const hn_sum_buf *buf, hn_expr term, int64_t coeff) {
     for (uint32_t k = 0; k < buf->count; k++)
         if (buf->terms[k] == term) return buf->coeffs[k] == coeff ? (int32_t)k : -1;
@@ -125,7 +128,8 @@ static bool replace(hn_sym *sym, hn_sum_buf *buf, uint32_t i, int32_t j, hn_expr
         if (k != i && (int32_t)k != j) hn_sum_push(sym, &next, buf->terms[k], buf->coeffs[k]);
     hn_sum_add(sym, &next, e, scale);
     normalize(&next);
-    if (next.failed || !room(sym, buf, next.count > buf->count ? next.count - buf->count : 0)) return false;
+    if (next.failed || !room(sym, buf, next.count > buf->count ? next.count - buf->count : 0))
+        return false;
     memcpy(buf->terms, next.terms, next.count * sizeof(*next.terms));
     memcpy(buf->coeffs, next.coeffs, next.count * sizeof(*next.coeffs));
     buf->constant = next.constant;
@@ -147,14 +151,16 @@ static bool undo_exact(hn_sym *sym, hn_sum_buf *buf, uint32_t i, hn_expr factor)
 static int32_t find_partner(const hn_sym *sym, const hn_sum_buf *buf, uint32_t i, hn_expr product) {
     int64_t c, want;
     hn_expr term;
-    if (!product || !hn_sym_is_monomial(sym, product, &c, &term) || !hn_mul_i64(c, buf->coeffs[i], &want))
+    if (!product || !hn_sym_is_monomial(sym, product, &c, &term) ||
+        !hn_mul_i64(c, buf->coeffs[i], &want))
         return -1;
     int32_t j = find(buf, term, want);
     return j == (int32_t)i ? -1 : j;
 }
 
 /* c*((e//c)%d) + e%c -> e%(c*d): `low` is e%c in term i, `q` is e//c. */
-static bool undo_mod_mod(hn_sym *sym, hn_sum_buf *buf, uint32_t i, hn_expr low, hn_expr q, hn_expr others) {
+static bool undo_mod_mod(hn_sym *sym, hn_sum_buf *buf, uint32_t i, hn_expr low, hn_expr q,
+                         hn_expr others) {
     hn_expr e = hn_sym_at(sym, low)->args[0], c = hn_sym_at(sym, low)->args[1];
     if (hn_sym_at(sym, c)->lo < 0) return false;
     hn_expr scale = hn_sym_mul(sym, others, c);
@@ -164,9 +170,12 @@ static bool undo_mod_mod(hn_sym *sym, hn_sum_buf *buf, uint32_t i, hn_expr low, 
         const hn_expr *factors = hn_term_factors(sym, buf->terms[t], &count);
         for (uint32_t f = 0; f < count; f++) {
             const hn_sym_node *high = hn_sym_at(sym, factors[f]);
-            if (high->kind != HN_EXPR_MOD || high->args[0] != q || hn_sym_at(sym, high->args[1])->lo < 0) continue;
+            if (high->kind != HN_EXPR_MOD || high->args[0] != q ||
+                hn_sym_at(sym, high->args[1])->lo < 0)
+                continue;
             hn_expr d = high->args[1];
-            if (find_partner(sym, buf, i, hn_sym_mul(sym, scale, factors[f])) != (int32_t)t) continue;
+            if (find_partner(sym, buf, i, hn_sym_mul(sym, scale, factors[f])) != (int32_t)t)
+                continue;
             hn_expr joined = hn_sym_mul(sym, others, hn_sym_mod(sym, e, hn_sym_mul(sym, c, d)));
             return replace(sym, buf, i, (int32_t)t, joined, buf->coeffs[i]);
         }
@@ -201,7 +210,8 @@ static bool undo_once(hn_sym *sym, hn_sum_buf *buf) {
     uint32_t flagged = 0;
     for (uint32_t i = 0; i < buf->count; i++) flagged += hn_sym_at(sym, buf->terms[i])->flags != 0;
     for (uint32_t i = 0; i < buf->count; i++)
-        if (hn_sym_at(sym, buf->terms[i])->flags && undo_term(sym, buf, i, flagged > 1)) return true;
+        if (hn_sym_at(sym, buf->terms[i])->flags && undo_term(sym, buf, i, flagged > 1))
+            return true;
     return false;
 }
 
@@ -211,7 +221,8 @@ static bool wants_undo(const hn_sym *sym, const hn_sum_buf *buf) {
     return (flags & (HN_NODE_HAS_DIV | HN_NODE_HAS_MOD)) != 0;
 }
 
-/* Every step takes a division away, so this ends; the limits are for nesting and for hostile lengths. */
+/* Every step takes a division away, so this ends; the limits are for nesting and for hostile
+ * lengths. */
 static void undo_divisions(hn_sym *sym, hn_sum_buf *buf) {
     enum { STEPS_MAX = 64, NESTING_MAX = 3, LENGTH_MAX = 256 };
     if (buf->count > LENGTH_MAX) return;
@@ -232,7 +243,8 @@ hn_expr hn_sum_finish(hn_sym *sym, hn_sum_buf *buf) {
     normalize(buf);
     if (!buf->failed && wants_undo(sym, buf)) undo_divisions(sym, buf);
     if (buf->failed)
-        return sym->failed ? 0 : hn_sym_fail(sym, HN_UNSUPPORTED, "a symbolic sum overflows 64 bits");
+        return sym->failed ? 0
+                           : hn_sym_fail(sym, HN_UNSUPPORTED, "a symbolic sum overflows 64 bits");
     if (buf->count == 0) return hn_sym_int(sym, buf->constant);
     if (buf->count == 1 && buf->coeffs[0] == 1 && buf->constant == 0) return buf->terms[0];
     return hn_sym_intern(sym, HN_EXPR_ADD, buf->constant, buf->terms, buf->coeffs, buf->count);
@@ -263,7 +275,8 @@ static void merge(hn_sym *sym, hn_sum_buf *buf, hn_sum a, hn_sum b, int64_t scal
         bool from_b = i == a.count || (j < b.count && b.terms[j] <= a.terms[i]);
         int64_t coeff = from_a ? a.coeffs[i] : 0, other = 0;
         hn_expr term = from_a ? a.terms[i] : b.terms[j];
-        if (from_b && (!hn_mul_i64(b.coeffs[j], scale, &other) || !hn_add_i64(coeff, other, &coeff)))
+        if (from_b &&
+            (!hn_mul_i64(b.coeffs[j], scale, &other) || !hn_add_i64(coeff, other, &coeff)))
             buf->failed = true;
         i += from_a;
         j += from_b;

@@ -9,7 +9,8 @@ enum { FIRST_NODES = 256, FIRST_SLOTS = 1024 };
 
 /* --- errors --- */
 
-hn_expr hn_sym_fail_at(hn_sym *sym, hn_code code, const char *file, int line, const char *fmt, ...) {
+hn_expr hn_sym_fail_at(hn_sym *sym, hn_code code, const char *file, int line, const char *fmt,
+                       ...) {
     char *text = sym->trial ? sym->trial_text : sym->error_text;
     if (!sym->trial && sym->failed) return 0;
     va_list args;
@@ -45,8 +46,8 @@ static uint64_t mix(uint64_t h, uint64_t value) {
     return h ^ (h >> 32);
 }
 
-static uint32_t content_hash(hn_expr_kind kind, int64_t constant, const hn_expr *args, const int64_t *coeffs,
-                             uint32_t count) {
+static uint32_t content_hash(hn_expr_kind kind, int64_t constant, const hn_expr *args,
+                             const int64_t *coeffs, uint32_t count) {
     uint64_t h = mix((uint64_t)kind + 1, (uint64_t)constant);
     for (uint32_t k = 0; k < count; k++) {
         h = mix(h, args[k]);
@@ -56,8 +57,8 @@ static uint32_t content_hash(hn_expr_kind kind, int64_t constant, const hn_expr 
     return (uint32_t)(h ^ (h >> 29));
 }
 
-static bool content_equal(const hn_sym_node *node, hn_expr_kind kind, int64_t constant, const hn_expr *args,
-                          const int64_t *coeffs, uint32_t count) {
+static bool content_equal(const hn_sym_node *node, hn_expr_kind kind, int64_t constant,
+                          const hn_expr *args, const int64_t *coeffs, uint32_t count) {
     return node->kind == kind && node->constant == constant && node->count == count &&
            (count == 0 || memcmp(node->args, args, count * sizeof(*args)) == 0) &&
            (!coeffs || count == 0 || memcmp(node->coeffs, coeffs, count * sizeof(*coeffs)) == 0);
@@ -71,7 +72,8 @@ static uint32_t slot_find(const hn_sym *sym, uint32_t hash, hn_expr_kind kind, i
         uint64_t entry = sym->slots[slot];
         if (!entry) return slot;
         if ((uint32_t)(entry >> 32) != hash) continue;
-        if (content_equal(hn_sym_at(sym, (hn_expr)entry), kind, constant, args, coeffs, count)) return slot;
+        if (content_equal(hn_sym_at(sym, (hn_expr)entry), kind, constant, args, coeffs, count))
+            return slot;
     }
 }
 
@@ -91,15 +93,17 @@ static hn_status slots_grow(hn_sym *sym) {
 }
 
 static hn_status node_room(hn_sym *sym) {
-    if (sym->node_count >= 1u << 30) return HN_ERROR(HN_UNSUPPORTED, "too many symbolic expressions");
+    if (sym->node_count >= 1u << 30)
+        return HN_ERROR(HN_UNSUPPORTED, "too many symbolic expressions");
     if (sym->node_count == sym->node_cap)
-        HN_TRY(hn_arena_grow(sym->arena, &sym->nodes, &sym->node_cap, sym->node_count, sym->node_count + 1,
-                             sizeof(*sym->nodes)));
+        HN_TRY(hn_arena_grow(sym->arena, &sym->nodes, &sym->node_cap, sym->node_count,
+                             sym->node_count + 1, sizeof(*sym->nodes)));
     if (sym->node_count >= sym->slot_count / 2) HN_TRY(slots_grow(sym));
     return NULL;
 }
 
-static uint8_t term_flags(const hn_sym *sym, hn_expr_kind kind, const hn_expr *args, uint32_t count) {
+static uint8_t term_flags(const hn_sym *sym, hn_expr_kind kind, const hn_expr *args,
+                          uint32_t count) {
     uint8_t flags = 0;
     if (kind == HN_EXPR_FLOORDIV) return HN_NODE_HAS_DIV;
     if (kind == HN_EXPR_MOD) return HN_NODE_HAS_MOD;
@@ -113,10 +117,12 @@ static uint8_t term_flags(const hn_sym *sym, hn_expr_kind kind, const hn_expr *a
 }
 
 /* Coefficients first, terms behind them: one block. */
-static hn_status args_copy(hn_sym *sym, hn_sym_node *node, const hn_expr *args, const int64_t *coeffs) {
+static hn_status args_copy(hn_sym *sym, hn_sym_node *node, const hn_expr *args,
+                           const int64_t *coeffs) {
     size_t coeff_bytes = coeffs ? node->count * sizeof(*coeffs) : 0;
     unsigned char *block = hn_arena_alloc(sym->arena, coeff_bytes + node->count * sizeof(*args));
-    if (!block) return HN_ERROR(HN_OUT_OF_MEMORY, "cannot keep an expression of %u terms", node->count);
+    if (!block)
+        return HN_ERROR(HN_OUT_OF_MEMORY, "cannot keep an expression of %u terms", node->count);
     if (coeffs) memcpy(block, coeffs, coeff_bytes);
     memcpy(block + coeff_bytes, args, node->count * sizeof(*args));
     node->coeffs = coeffs ? (const int64_t *)(const void *)block : NULL;
@@ -140,7 +146,8 @@ static bool node_measure(const hn_sym *sym, hn_sym_node *node, const hn_expr *ar
 }
 
 /* The order of arguments, which is that of their ids, does not count for commutative operations. */
-static uint64_t node_digest(const hn_sym *sym, const hn_sym_node *node, const hn_expr *args, const int64_t *coeffs) {
+static uint64_t node_digest(const hn_sym *sym, const hn_sym_node *node, const hn_expr *args,
+                            const int64_t *coeffs) {
     if (node->kind == HN_EXPR_SYMBOL) {
         hn_str name = sym->symbols[node->constant].name;
         return mix(node->kind, hn_hash64(name.ptr, name.len, 0));
@@ -159,8 +166,8 @@ static hn_expr node_refresh(hn_sym *sym, hn_expr id) {
     return id;
 }
 
-hn_expr hn_sym_intern(hn_sym *sym, hn_expr_kind kind, int64_t constant, const hn_expr *args, const int64_t *coeffs,
-                      uint32_t count) {
+hn_expr hn_sym_intern(hn_sym *sym, hn_expr_kind kind, int64_t constant, const hn_expr *args,
+                      const int64_t *coeffs, uint32_t count) {
     if (sym->failed) return 0;
     uint32_t hash = content_hash(kind, constant, args, coeffs, count);
     uint32_t slot = slot_find(sym, hash, kind, constant, args, coeffs, count);
@@ -169,8 +176,8 @@ hn_expr hn_sym_intern(hn_sym *sym, hn_expr_kind kind, int64_t constant, const hn
     hn_sym_node node = {.kind = (uint8_t)kind, .count = count, .constant = constant};
     if (!node_measure(sym, &node, args))
         return hn_sym_fail(sym, HN_UNSUPPORTED,
-                           "cannot build a symbolic expression this large (%u terms, %u nodes)", count,
-                           node.size);
+                           "cannot build a symbolic expression this large (%u terms, %u nodes)",
+                           count, node.size);
     if (count > 0) {
         hn_status status = args_copy(sym, &node, args, coeffs);
         if (status) return hn_sym_fail_status(sym, status);
@@ -187,7 +194,8 @@ hn_expr hn_sym_intern(hn_sym *sym, hn_expr_kind kind, int64_t constant, const hn
     hn_sym_facts_compute(sym, &node);
     if (kind == HN_EXPR_SYMBOL) node.mask = UINT64_C(1) << (constant & 63);
     sym->nodes[sym->node_count++] = node;
-    if (slot_count != sym->slot_count) slot = slot_find(sym, hash, kind, constant, args, coeffs, count);
+    if (slot_count != sym->slot_count)
+        slot = slot_find(sym, hash, kind, constant, args, coeffs, count);
     sym->slots[slot] = (uint64_t)hash << 32 | node.self;
     return node.self;
 }
@@ -209,7 +217,8 @@ uint32_t hn_sym_memo_get(const hn_sym *sym, hn_memo_op op, hn_expr a, hn_expr b)
     return memo->tag == tag && memo->a == a && memo->b == b ? memo->result : 0;
 }
 
-void hn_sym_memo_put(hn_sym *sym, hn_memo_op op, hn_expr a, hn_expr b, uint32_t result, uint32_t cuts) {
+void hn_sym_memo_put(hn_sym *sym, hn_memo_op op, hn_expr a, hn_expr b, uint32_t result,
+                     uint32_t cuts) {
     if (!result || sym->cuts != cuts) return;
     uint32_t tag = (uint32_t)op + HN_MEMO_OP_COUNT * sym->epoch;
     *memo_slot(sym, tag, a, b) = (hn_sym_memo){.a = a, .b = b, .tag = tag, .result = result};
@@ -238,7 +247,8 @@ hn_status hn_sym_create(hn_arena *arena, hn_sym **out) {
 
 hn_expr hn_sym_int(hn_sym *sym, int64_t value) {
     bool is_small = value >= HN_SMALL_MIN && value <= HN_SMALL_MAX;
-    if (is_small && !sym->failed && sym->small[value - HN_SMALL_MIN]) return sym->small[value - HN_SMALL_MIN];
+    if (is_small && !sym->failed && sym->small[value - HN_SMALL_MIN])
+        return sym->small[value - HN_SMALL_MIN];
     hn_expr e = hn_sym_intern(sym, HN_EXPR_CONST, value, NULL, NULL, 0);
     if (is_small) sym->small[value - HN_SMALL_MIN] = e;
     return e;
@@ -246,7 +256,9 @@ hn_expr hn_sym_int(hn_sym *sym, int64_t value) {
 
 /* --- symbols --- */
 
-static bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; }
+static bool is_letter(char c) {
+    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
 static bool is_digit(char c) { return c >= '0' && c <= '9'; }
 
 static bool name_is_identifier(hn_str name) {
@@ -262,7 +274,8 @@ static bool name_is_reserved(hn_str name, hn_symbol_kind kind) {
     for (size_t k = 0; k < HN_COUNT_OF(functions); k++)
         if (hn_str_eq(name, hn_str_of(functions[k]))) return true;
     bool loop_letter = name.ptr[0] == 'i' || name.ptr[0] == 't';
-    if (!loop_letter || name.len < 2 || kind == HN_SYMBOL_INDEX || kind == HN_SYMBOL_INDIRECT) return false;
+    if (!loop_letter || name.len < 2 || kind == HN_SYMBOL_INDEX || kind == HN_SYMBOL_INDIRECT)
+        return false;
     for (size_t k = 1; k < name.len; k++)
         if (!is_digit(name.ptr[k])) return false;
     return true;
@@ -271,8 +284,9 @@ static bool name_is_reserved(hn_str name, hn_symbol_kind kind) {
 static hn_expr symbol_make(hn_sym *sym, const hn_sym_symbol_info *info, int64_t lo, int64_t hi) {
     if (sym->failed) return 0;
     if (sym->symbol_count == sym->symbol_cap) {
-        hn_status status = hn_arena_grow(sym->arena, &sym->symbols, &sym->symbol_cap, sym->symbol_count,
-                                         sym->symbol_count + 1, sizeof(*sym->symbols));
+        hn_status status =
+            hn_arena_grow(sym->arena, &sym->symbols, &sym->symbol_cap, sym->symbol_count,
+                          sym->symbol_count + 1, sizeof(*sym->symbols));
         if (status) return hn_sym_fail_status(sym, status);
     }
     sym->symbols[sym->symbol_count] = *info;
@@ -283,11 +297,13 @@ static hn_expr symbol_make(hn_sym *sym, const hn_sym_symbol_info *info, int64_t 
     return e;
 }
 
-static hn_expr symbol_make_named(hn_sym *sym, const hn_sym_symbol_info *info, int64_t lo, int64_t hi) {
+static hn_expr symbol_make_named(hn_sym *sym, const hn_sym_symbol_info *info, int64_t lo,
+                                 int64_t hi) {
     hn_sym_symbol_info copy = *info;
     copy.name.ptr = hn_arena_strndup(sym->arena, info->name.ptr, info->name.len);
     if (!copy.name.ptr)
-        return hn_sym_fail_status(sym, HN_ERROR(HN_OUT_OF_MEMORY, "cannot keep the name of a symbol"));
+        return hn_sym_fail_status(sym,
+                                  HN_ERROR(HN_OUT_OF_MEMORY, "cannot keep the name of a symbol"));
     hn_expr e = symbol_make(sym, &copy, lo, hi);
     if (!e) return 0;
     hn_status status = hn_strmap_put(&sym->names, copy.name, e);
@@ -299,16 +315,19 @@ hn_expr hn_sym_symbol(hn_sym *sym, hn_str name, hn_symbol_kind kind, int64_t lo,
     if (!name_is_identifier(name) || name_is_reserved(name, kind))
         return hn_sym_fail(sym, HN_INVALID_ARGUMENT, "cannot name a symbol '%.*s': %s",
                            (int)(name.len < 64 ? name.len : 64), name.ptr ? name.ptr : "",
-                           name_is_identifier(name) ? "the name is reserved" : "it is not an identifier");
+                           name_is_identifier(name) ? "the name is reserved"
+                                                    : "it is not an identifier");
     uint64_t *known = hn_strmap_get(&sym->names, name);
     if (known) return (hn_expr)*known;
     if (lo > hi)
         return hn_sym_fail(sym, HN_INVALID_ARGUMENT, "symbol '%.*s' has the empty range %lld..%lld",
-                           (int)(name.len < 64 ? name.len : 64), name.ptr, (long long)lo, (long long)hi);
+                           (int)(name.len < 64 ? name.len : 64), name.ptr, (long long)lo,
+                           (long long)hi);
     return symbol_make_named(sym, &(hn_sym_symbol_info){.name = name, .kind = kind}, lo, hi);
 }
 
-/* The last value of a variable below `extent`. Where the extent may be 0 the variable has no value then. */
+/* The last value of a variable below `extent`. Where the extent may be 0 the variable has no value
+ * then. */
 static int64_t last_index(const hn_sym *sym, hn_expr extent) {
     int64_t hi = hn_sym_at(sym, extent)->hi;
     if (hi == HN_SYM_MAX) return HN_SYM_MAX;
@@ -319,7 +338,8 @@ static int64_t last_index(const hn_sym *sym, hn_expr extent) {
 static hn_expr index_make(hn_sym *sym, uint32_t ordinal, hn_expr extent) {
     char *text = hn_arena_printf(sym->arena, "i%u", ordinal);
     if (!text)
-        return hn_sym_fail_status(sym, HN_ERROR(HN_OUT_OF_MEMORY, "cannot keep the name of a loop variable"));
+        return hn_sym_fail_status(
+            sym, HN_ERROR(HN_OUT_OF_MEMORY, "cannot keep the name of a loop variable"));
     hn_sym_symbol_info info = {
         .name = hn_str_of(text), .kind = HN_SYMBOL_INDEX, .ordinal = ordinal, .extent = extent};
     return symbol_make(sym, &info, 0, last_index(sym, extent));
@@ -350,9 +370,9 @@ hn_expr hn_sym_indirect(hn_sym *sym, hn_expr extent) {
     do {
         name = (hn_str){text, (size_t)snprintf(text, sizeof(text), "t%u", sym->indirect_count++)};
     } while (hn_strmap_get(&sym->names, name));
-    return symbol_make_named(sym,
-                             &(hn_sym_symbol_info){.name = name, .kind = HN_SYMBOL_INDIRECT, .extent = extent},
-                             0, last_index(sym, extent));
+    return symbol_make_named(
+        sym, &(hn_sym_symbol_info){.name = name, .kind = HN_SYMBOL_INDIRECT, .extent = extent}, 0,
+        last_index(sym, extent));
 }
 
 hn_expr hn_sym_indirect_named(hn_sym *sym, uint32_t number, hn_expr extent) {
@@ -361,14 +381,16 @@ hn_expr hn_sym_indirect_named(hn_sym *sym, uint32_t number, hn_expr extent) {
     hn_str name = {text, (size_t)snprintf(text, sizeof(text), "t%u", number)};
     uint64_t *known = hn_strmap_get(&sym->names, name);
     if (known) return hn_sym_symbol_extent(sym, (hn_expr)*known) == extent ? (hn_expr)*known : 0;
-    return symbol_make_named(sym,
-                             &(hn_sym_symbol_info){.name = name, .kind = HN_SYMBOL_INDIRECT, .extent = extent},
-                             0, last_index(sym, extent));
+    return symbol_make_named(
+        sym, &(hn_sym_symbol_info){.name = name, .kind = HN_SYMBOL_INDIRECT, .extent = extent}, 0,
+        last_index(sym, extent));
 }
 
 /* --- looking at expressions --- */
 
-hn_expr_kind hn_sym_kind(const hn_sym *sym, hn_expr e) { return (hn_expr_kind)hn_sym_at(sym, e)->kind; }
+hn_expr_kind hn_sym_kind(const hn_sym *sym, hn_expr e) {
+    return (hn_expr_kind)hn_sym_at(sym, e)->kind;
+}
 
 bool hn_sym_is_int(const hn_sym *sym, hn_expr e, int64_t *out_value) {
     if (!hn_sym_is_const(sym, e)) return false;
@@ -382,12 +404,19 @@ bool hn_sym_is_value(const hn_sym *sym, hn_expr e, int64_t value) {
 
 static const hn_sym_symbol_info *symbol_info(const hn_sym *sym, hn_expr symbol) {
     static const hn_sym_symbol_info none = {.kind = HN_SYMBOL_SIZE};
-    return hn_sym_kind(sym, symbol) == HN_EXPR_SYMBOL ? &sym->symbols[hn_sym_const(sym, symbol)] : &none;
+    return hn_sym_kind(sym, symbol) == HN_EXPR_SYMBOL ? &sym->symbols[hn_sym_const(sym, symbol)]
+                                                      : &none;
 }
 
-hn_symbol_kind hn_sym_symbol_kind(const hn_sym *sym, hn_expr symbol) { return symbol_info(sym, symbol)->kind; }
-hn_expr hn_sym_symbol_extent(const hn_sym *sym, hn_expr symbol) { return symbol_info(sym, symbol)->extent; }
-uint32_t hn_sym_index_ordinal(const hn_sym *sym, hn_expr symbol) { return symbol_info(sym, symbol)->ordinal; }
+hn_symbol_kind hn_sym_symbol_kind(const hn_sym *sym, hn_expr symbol) {
+    return symbol_info(sym, symbol)->kind;
+}
+hn_expr hn_sym_symbol_extent(const hn_sym *sym, hn_expr symbol) {
+    return symbol_info(sym, symbol)->extent;
+}
+uint32_t hn_sym_index_ordinal(const hn_sym *sym, hn_expr symbol) {
+    return symbol_info(sym, symbol)->ordinal;
+}
 
 hn_str hn_sym_symbol_name(const hn_sym *sym, hn_expr symbol) {
     const hn_sym_symbol_info *info = symbol_info(sym, symbol);

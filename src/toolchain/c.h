@@ -17,8 +17,8 @@ typedef struct hn_c_dialect {
     const char *title;        /* "C compiler" */
     const char *variable;     /* names the compiler: "HENRY_CC" */
     const char *const *usual; /* else the first of these in PATH; NULL-terminated */
-    /* Linked against nothing, so ld can be called directly. C++ needs its runtime and the driver, which knows
-     * it. */
+    /* Linked against nothing, so ld can be called directly. C++ needs its runtime and the driver,
+     * which knows it. */
     bool is_bare;
 } hn_c_dialect;
 
@@ -48,7 +48,8 @@ hn_toolchain_reads hn_job_reads(hn_str text, hn_str flags, hn_flag_user user);
 hn_toolchain_reads hn_c_reads(hn_str text, hn_str flags);
 /* Whether a text without headers may have assembler in it, as far as its letters tell. */
 bool hn_text_may_assemble(hn_str text, hn_str flags);
-/* Whether the assembler may read files for this assembly: by a directive, or by a macro that puts one together. */
+/* Whether the assembler may read files for this assembly: by a directive, or by a macro that puts
+ * one together. */
 bool hn_assembly_may_read(hn_str assembly);
 
 #endif

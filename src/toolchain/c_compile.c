@@ -1,20 +1,20 @@
 /* c_compile.c: one C or C++ source text to one shared object.
  *
- * C is compiled directly: the parts of the compiler are called one after the other, each reading from and
- * writing to a file in memory: cc1, as, ld for gcc; clang, ld for clang. That saves the driver, collect2,
- * the linker plugin and all temporary files. Measured on two cores of an AMD EPYC server, gcc 12.2, median
- * ms of wall and processor time: empty unit 26 and 25 through the driver, 19 and 18 directly; the sum over
- * parts is what counts when every core compiles. Wrapper scripts, and flags that only the driver
- * understands, need the driver, called as a person would, in a temporary directory. If a direct
- * compilation fails the driver compiles again, and its outcome and its messages count. A test compares the
- * bytes of the two.
+ * C is compiled directly: the parts of the compiler are called one after the other, each reading
+ * from and writing to a file in memory: cc1, as, ld for gcc; clang, ld for clang. That saves the
+ * driver, collect2, the linker plugin and all temporary files. Measured on two cores of an AMD EPYC
+ * server, gcc 12.2, median ms of wall and processor time: empty unit 26 and 25 through the driver,
+ * 19 and 18 directly; the sum over parts is what counts when every core compiles. Wrapper scripts,
+ * and flags that only the driver understands, need the driver, called as a person would, in a
+ * temporary directory. If a direct compilation fails the driver compiles again, and its outcome and
+ * its messages count. A test compares the bytes of the two.
  *
- * Flags: the job's own, then those below, which no job may change: they fix what distributions patch into
- * their compilers and what loading from memory needs. Undefined symbols (memset, memcpy) resolve in the
- * host.
+ * Flags: the job's own, then those below, which no job may change: they fix what distributions
+ * patch into their compilers and what loading from memory needs. Undefined symbols (memset, memcpy)
+ * resolve in the host.
  *
- * C++ always goes through the driver: objects with destructors, exceptions and the library need start files
- * and libraries whose places only the driver knows.
+ * C++ always goes through the driver: objects with destructors, exceptions and the library need
+ * start files and libraries whose places only the driver knows.
  */
 #include "toolchain/c.h"
 
@@ -67,18 +67,21 @@ static hn_status add_target_item(const char *item, hn_strbuf *storage) {
     hn_list_add(storage, item);
     HN_TRY(hn_strbuf_status(storage));
     if (hn_flag_kind_of(storage->ptr + start, HN_FLAGS_CC) == HN_FLAG_PURE) return NULL;
-    return HN_ERROR(HN_INVALID_ARGUMENT,
-                    "cannot compile for target item '%s': it is no known feature of a processor such as 'avx2' and no option such as "
-                    "'arch=x86-64-v3'; 'native' is not allowed, since it means this machine",
-                    item);
+    return HN_ERROR(
+        HN_INVALID_ARGUMENT,
+        "cannot compile for target item '%s': it is no known feature of a processor such as 'avx2' and no option such as "
+        "'arch=x86-64-v3'; 'native' is not allowed, since it means this machine",
+        item);
 }
 
 /* The flags of a job as arguments. `storage` keeps those that are made here. */
 static hn_status read_flags(const hn_toolchain_job *job, hn_strbuf *storage, hn_tool_args *out,
                             hn_flag_kind *out_worst) {
     const char *item;
-    for (hn_str rest = job->target; hn_list_next(&rest, &item);) HN_TRY(add_target_item(item, storage));
-    for (hn_str rest = hn_strbuf_str(storage); hn_list_next(&rest, &item);) hn_tool_args_add(out, item);
+    for (hn_str rest = job->target; hn_list_next(&rest, &item);)
+        HN_TRY(add_target_item(item, storage));
+    for (hn_str rest = hn_strbuf_str(storage); hn_list_next(&rest, &item);)
+        hn_tool_args_add(out, item);
     HN_TRY(hn_flags_read(job->flags, HN_FLAGS_CC, out, out_worst));
     hn_tool_args_add_all(out, fixed_flags);
     return NULL;
@@ -122,17 +125,21 @@ static bool run_standing_by(c_run *run, const c_stage *stage, const hn_tool_run 
     if (!run->job->standby || tool->stdin_fd < 0 || run->deadline_ns) return false;
     for (int i = 0; i < 2; i++) {
         if (i && !stage->standby_input[i]) break;
-        if (hn_standby_run(run->job->standby, tool, stage->standby_input[i], &run->failure.errors, &run->failure.exit)) return true;
+        if (hn_standby_run(run->job->standby, tool, stage->standby_input[i], &run->failure.errors,
+                           &run->failure.exit))
+            return true;
     }
     return false;
 }
 
-/* One part of a direct compilation: from the file `in` to a new file in memory. `standby_in_fd`: the same for a tool that
- * stands by; -1: that cannot be used. */
-static hn_status run_stage(c_run *run, const c_stage *stage, int in_fd, int standby_in_fd, int *out_fd) {
+/* One part of a direct compilation: from the file `in` to a new file in memory. `standby_in_fd`:
+ * the same for a tool that stands by; -1: that cannot be used. */
+static hn_status run_stage(c_run *run, const c_stage *stage, int in_fd, int standby_in_fd,
+                           int *out_fd) {
     *out_fd = -1;
     HN_TRY(hn_tool_memory_file(stage->output_name, out_fd));
-    if (lseek(in_fd, 0, SEEK_SET) != 0) return HN_ERROR(HN_INTERNAL, "cannot rewind a file in memory");
+    if (lseek(in_fd, 0, SEEK_SET) != 0)
+        return HN_ERROR(HN_INTERNAL, "cannot rewind a file in memory");
     hn_tool_run tool = {
         .args = &stage->standby_args,
         .env = run->env,
@@ -160,11 +167,12 @@ static hn_status run_stage(c_run *run, const c_stage *stage, int in_fd, int stan
 
 /* ---- gcc's cc1, standing by ----
  *
- * Its standard input, which the text would otherwise be, ends with a line that includes the text; there
- * cc1 waits. Before that line stands a function in gcc's RTL notation, the only kind of function that gcc
- * compiles as soon as it has read it. So gcc builds its tables of registers and costs while it stands by,
- * which saves 3 ms for each text; the function's code is thrown away. A cc1 that does not know the
- * notation reports an error and does not stand by; then the line alone is tried. */
+ * Its standard input, which the text would otherwise be, ends with a line that includes the text;
+ * there cc1 waits. Before that line stands a function in gcc's RTL notation, the only kind of
+ * function that gcc compiles as soon as it has read it. So gcc builds its tables of registers and
+ * costs while it stands by, which saves 3 ms for each text; the function's code is thrown away. A
+ * cc1 that does not know the notation reports an error and does not stand by; then the line alone
+ * is tried. */
 #define INCLUDE_LINE "#include \"" HN_STANDBY_INPUT "\"\n"
 static const char rtl_input[] =
     "__attribute__((unused)) static void __RTL (startwith (\"final\")) henry_standby_first (void) {\n"
@@ -173,13 +181,14 @@ static const char rtl_input[] =
     " (edge-to exit (flags \"FALLTHRU\")))))\n"
     "}\n" INCLUDE_LINE;
 
-/* Whether the text means the same when it is included and its lines are counted as those of standard input. Debug
- * information would tell. */
+/* Whether the text means the same when it is included and its lines are counted as those of
+ * standard input. Debug information would tell. */
 static bool can_be_included(const c_run *run) {
     static const char level[] = "__INCLUDE_LEVEL__";
     for (int i = 0; i < run->flags.count; i++)
         if (strncmp(run->flags.items[i], "-g", 2) == 0) return false;
-    return run->job->text.len && !memmem(run->job->text.ptr, run->job->text.len, level, sizeof(level) - 1);
+    return run->job->text.len &&
+           !memmem(run->job->text.ptr, run->job->text.len, level, sizeof(level) - 1);
 }
 
 /* Whether gcc leaves nothing of a function that nobody uses. */
@@ -188,7 +197,8 @@ static bool can_have_rtl_function(const c_run *run) {
     for (int i = 0; i < run->flags.count; i++) {
         const char *flag = run->flags.items[i];
         if (strncmp(flag, "-O", 2) == 0) optimizes = strcmp(flag, "-O0") != 0;
-        if (strncmp(flag, "-fkeep", 6) == 0 || strncmp(flag, "-fno-toplevel", 13) == 0) return false;
+        if (strncmp(flag, "-fkeep", 6) == 0 || strncmp(flag, "-fno-toplevel", 13) == 0)
+            return false;
     }
     return optimizes;
 }
@@ -220,18 +230,21 @@ static void compiler_stage(const c_run *run, c_stage *out) {
     out->output_name = "henry-compiled";
 }
 
-static void file_stage(const char *program, const char *const *flags, const char *input, const char *name, c_stage *out) {
+static void file_stage(const char *program, const char *const *flags, const char *input,
+                       const char *name, c_stage *out) {
     hn_tool_args_add(&out->args, program);
     hn_tool_args_add_all(&out->args, flags);
     out->standby_args = out->args;
     hn_tool_args_add_all(&out->args, (const char *const[]){"-o", "/proc/self/fd/1", input, NULL});
-    hn_tool_args_add_all(&out->standby_args, (const char *const[]){"-o", HN_STANDBY_OUTPUT, HN_STANDBY_INPUT, NULL});
+    hn_tool_args_add_all(&out->standby_args,
+                         (const char *const[]){"-o", HN_STANDBY_OUTPUT, HN_STANDBY_INPUT, NULL});
     out->output_name = name;
 }
 
 static hn_status run_compiler(c_run *run, int source_fd, int *out_fd) {
     c_stage stage = {.standby_input = {INCLUDE_LINE}};
-    if (can_have_rtl_function(run)) stage.standby_input[0] = rtl_input, stage.standby_input[1] = INCLUDE_LINE;
+    if (can_have_rtl_function(run))
+        stage.standby_input[0] = rtl_input, stage.standby_input[1] = INCLUDE_LINE;
     int included_fd = included_source(run);
     compiler_stage(run, &stage);
     hn_status status = run_stage(run, &stage, source_fd, included_fd, out_fd);
@@ -251,8 +264,8 @@ static bool assembly_may_read(int fd) {
     return may;
 }
 
-/* Calls the parts. `run->failure.exit` tells whether a tool failed; with `run->may_read_files` the rest was
- * not called. */
+/* Calls the parts. `run->failure.exit` tells whether a tool failed; with `run->may_read_files` the
+ * rest was not called. */
 static hn_status compile_direct(c_run *run, hn_toolchain_result *out) {
     static const char *const no_flags[] = {NULL};
     const hn_tool_failure *failure = &run->failure;
@@ -261,7 +274,8 @@ static hn_status compile_direct(c_run *run, hn_toolchain_result *out) {
     if (!status) status = hn_tool_write_all(fds[0], run->job->text.ptr, run->job->text.len);
     int object = run->tools.is_clang ? 1 : 2;
     if (!status) status = run_compiler(run, fds[0], &fds[1]);
-    if (!status && !failure->exit && !run->tools.is_clang) run->may_read_files = assembly_may_read(fds[1]);
+    if (!status && !failure->exit && !run->tools.is_clang)
+        run->may_read_files = assembly_may_read(fds[1]);
     if (!status && !failure->exit && !run->tools.is_clang && !run->may_read_files) {
         c_stage stage = {.output_name = NULL};
         file_stage(run->tools.as, no_flags, "--", "henry-object", &stage);
@@ -272,24 +286,27 @@ static hn_status compile_direct(c_run *run, hn_toolchain_result *out) {
         file_stage(run->tools.ld, link_flags, "/proc/self/fd/0", "henry-library", &stage);
         status = run_stage(run, &stage, fds[object], fds[object], &fds[3]);
     }
-    if (!status && !failure->exit && !run->may_read_files) status = hn_tool_read_all(fds[3], &out->bytes);
+    if (!status && !failure->exit && !run->may_read_files)
+        status = hn_tool_read_all(fds[3], &out->bytes);
     for (int i = 0; i < 4; i++)
         if (fds[i] >= 0) close(fds[i]);
     return status;
 }
 
-static void driver_args(const c_run *run, const char *output, const char *source, hn_tool_args *out) {
+static void driver_args(const c_run *run, const char *output, const char *source,
+                        hn_tool_args *out) {
     const char *language = run->dialect->language;
     *out = (hn_tool_args){.count = 0};
     hn_tool_args_add(out, run->tools.cc);
     if (run->dialect->is_bare) {
         hn_tool_args_add_all(out, run->flags.items);
         hn_tool_args_add_all(out, driver_link_flags);
-        hn_tool_args_add_all(out, (const char *const[]){"-o", output, "-x", language, source, NULL});
+        hn_tool_args_add_all(out,
+                             (const char *const[]){"-o", output, "-x", language, source, NULL});
     } else { /* a library that stands before the source is not "needed" yet */
         hn_tool_args_add_all(out, cxx_link_flags);
-        hn_tool_args_add_all(out,
-                             (const char *const[]){"-o", output, "-x", language, source, "-x", "none", NULL});
+        hn_tool_args_add_all(
+            out, (const char *const[]){"-o", output, "-x", language, source, "-x", "none", NULL});
         hn_tool_args_add_all(out, run->flags.items);
     }
 }
@@ -299,14 +316,16 @@ static void driver_args(const c_run *run, const char *output, const char *source
 #define HEADERS_RULE   "kernel.d"
 #define ASSEMBLER_RULE "kernel.s.d"
 
-/* gcc's assembler tells what it read. clang has one of its own, which does not: another one takes its place where a text may
- * have assembler in it. */
+/* gcc's assembler tells what it read. clang has one of its own, which does not: another one takes
+ * its place where a text may have assembler in it. */
 static bool is_assembler_asked(const c_run *run) {
-    return !run->tools.is_clang || run->reads == HN_READS_HEADERS || hn_text_may_assemble(run->job->text, run->job->flags);
+    return !run->tools.is_clang || run->reads == HN_READS_HEADERS ||
+           hn_text_may_assemble(run->job->text, run->job->flags);
 }
 
 static void add_list_flags(const c_run *run, bool asks_assembler, hn_tool_args *args) {
-    if (run->reads == HN_READS_HEADERS) hn_tool_args_add_all(args, (const char *const[]){"-MD", "-MF", HEADERS_RULE, NULL});
+    if (run->reads == HN_READS_HEADERS)
+        hn_tool_args_add_all(args, (const char *const[]){"-MD", "-MF", HEADERS_RULE, NULL});
     if (asks_assembler && run->tools.is_clang) hn_tool_args_add(args, "-fno-integrated-as");
     if (asks_assembler) hn_tool_args_add(args, "-Wa,--MD," ASSEMBLER_RULE);
 }
@@ -322,9 +341,12 @@ static hn_status note_files(const c_run *run, const hn_driver *driver, hn_toolch
     hn_strbuf_init(&dirs);
     hn_flags_dirs(run->job->flags, HN_FLAGS_CC, &dirs);
     hn_status status = hn_strbuf_status(&dirs);
-    if (!status) status = hn_driver_headers(driver, names, hn_strbuf_str(&dirs), &is_empty, &out->headers);
+    if (!status)
+        status = hn_driver_headers(driver, names, hn_strbuf_str(&dirs), &is_empty, &out->headers);
     hn_strbuf_deinit(&dirs);
-    if (!is_told) out->is_unlisted = run->reads == HN_READS_HEADERS || hn_text_may_assemble(run->job->text, run->job->flags);
+    if (!is_told)
+        out->is_unlisted =
+            run->reads == HN_READS_HEADERS || hn_text_may_assemble(run->job->text, run->job->flags);
     if (run->reads == HN_READS_NOTHING) {
         out->is_unlisted |= !is_empty;
         hn_strbuf_reset(&out->headers);
@@ -332,12 +354,15 @@ static hn_status note_files(const c_run *run, const hn_driver *driver, hn_toolch
     return status;
 }
 
-/* `pch`: the precompiled header of the lines that the text, as written, begins without; NULL: none. */
-static hn_status run_driver(c_run *run, hn_driver *driver, bool asks_assembler, const char *pch, hn_toolchain_result *out) {
+/* `pch`: the precompiled header of the lines that the text, as written, begins without; NULL:
+ * none. */
+static hn_status run_driver(c_run *run, hn_driver *driver, bool asks_assembler, const char *pch,
+                            hn_toolchain_result *out) {
     hn_tool_args args;
     driver_args(run, "kernel.so", run->dialect->source, &args);
     if (run->reads != HN_READS_FILES) add_list_flags(run, asks_assembler, &args);
-    if (pch) hn_tool_args_add_all(&args, (const char *const[]){"-fpch-deps", "-include", pch, NULL});
+    if (pch)
+        hn_tool_args_add_all(&args, (const char *const[]){"-fpch-deps", "-include", pch, NULL});
     HN_TRY(hn_driver_run(driver, &args));
     if (driver->failure.exit) return NULL;
     HN_TRY(hn_driver_read_output(driver, "kernel.so", &out->bytes));
@@ -348,9 +373,11 @@ static hn_status run_driver(c_run *run, hn_driver *driver, bool asks_assembler, 
 
 /* Debug information tells where a header is included, and -include would come before the lines. */
 static bool can_precompile(const c_run *run) {
-    bool can = run->job->pch_dir && !run->dialect->is_bare && !run->tools.is_clang && run->tools.cc1[0] && run->reads == HN_READS_HEADERS;
+    bool can = run->job->pch_dir && !run->dialect->is_bare && !run->tools.is_clang &&
+               run->tools.cc1[0] && run->reads == HN_READS_HEADERS;
     for (int i = 0; can && i < run->flags.count; i++)
-        can = strncmp(run->flags.items[i], "-g", 2) != 0 && strncmp(run->flags.items[i], "-include", 8) != 0;
+        can = strncmp(run->flags.items[i], "-g", 2) != 0 &&
+              strncmp(run->flags.items[i], "-include", 8) != 0;
     return can && !memmem(run->job->text.ptr, run->job->text.len, "__INCLUDE_LEVEL__", 17);
 }
 
@@ -383,7 +410,8 @@ static bool make_pch(const c_run *run, const hn_pch *pch, hn_driver *driver) {
     hn_flags_dirs(run->job->flags, HN_FLAGS_CC, &dirs);
     hn_tool_args_add(&args, run->tools.cc);
     hn_tool_args_add_all(&args, run->flags.items);
-    bool ok = !dirs.failed && (hn_pch_is_ready(pch) || hn_pch_make(pch, driver, &args, hn_strbuf_str(&dirs)));
+    bool ok = !dirs.failed &&
+              (hn_pch_is_ready(pch) || hn_pch_make(pch, driver, &args, hn_strbuf_str(&dirs)));
     hn_strbuf_deinit(&dirs);
     close(lock);
     return ok;
@@ -402,7 +430,8 @@ static hn_status write_rest(const c_run *run, const hn_driver *driver, size_t le
     return status;
 }
 
-/* False: the text is to be compiled as a whole. What fails here fails there again, with the messages that people know. */
+/* False: the text is to be compiled as a whole. What fails here fails there again, with the
+ * messages that people know. */
 static bool run_with_pch(c_run *run, hn_driver *driver, hn_toolchain_result *out) {
     char header[PATH_MAX];
     hn_pch pch;
@@ -410,7 +439,8 @@ static bool run_with_pch(c_run *run, hn_driver *driver, hn_toolchain_result *out
     size_t len = can_precompile(run) ? hn_pch_length(run->job->text) : 0;
     if (!len) return false;
     hn_status status = pch_subject(run, &subject);
-    bool ok = !status && hn_pch_init(&pch, run->job->pch_dir, (hn_str){run->job->text.ptr, len}, &subject) &&
+    bool ok = !status &&
+              hn_pch_init(&pch, run->job->pch_dir, (hn_str){run->job->text.ptr, len}, &subject) &&
               (hn_pch_is_ready(&pch) || make_pch(run, &pch, driver)) && hn_pch_header(&pch, header);
     if (ok) status = write_rest(run, driver, len);
     if (ok && !status) status = run_driver(run, driver, true, header, out);
@@ -452,15 +482,16 @@ static hn_status compile_prepared(c_run *run, bool is_direct, hn_toolchain_resul
     if (is_direct) {
         HN_TRY(compile_direct(run, out));
         if (!run->may_read_files && (!run->failure.exit || run->failure.exit > 128)) return NULL;
-        /* The driver has the last word: its messages are the ones that people know, and where calling the
-         * parts is what failed, it succeeds. */
+        /* The driver has the last word: its messages are the ones that people know, and where
+         * calling the parts is what failed, it succeeds. */
         hn_strbuf_reset(&run->failure.errors);
         hn_strbuf_reset(&out->bytes);
     }
     HN_TRY(compile_driver(run, out));
     if (is_direct && !run->may_read_files && !run->failure.exit)
         hn_warn_once("toolchain", "c-direct",
-                     "the parts of '%s' cannot be called directly; using the slower driver", run->tools.cc);
+                     "the parts of '%s' cannot be called directly; using the slower driver",
+                     run->tools.cc);
     return NULL;
 }
 
@@ -470,7 +501,8 @@ static hn_status describe_failure(const c_run *run) {
     hn_strbuf_init(&line);
     driver_args(run, "/dev/null", run->job->source_path ? run->job->source_path : "SOURCE", &args);
     hn_tool_args_print(&args, &line);
-    hn_log("toolchain", HN_LOG_INFO, "%s", run->failure.errors.ptr ? run->failure.errors.ptr : "no message");
+    hn_log("toolchain", HN_LOG_INFO, "%s",
+           run->failure.errors.ptr ? run->failure.errors.ptr : "no message");
     hn_status status = hn_tool_failure_status(&run->failure, hn_strbuf_str(&line));
     hn_strbuf_deinit(&line);
     return status;
@@ -490,13 +522,15 @@ hn_status hn_c_compile(const hn_c_dialect *dialect, const hn_toolchain *toolchai
     if (!status) status = read_flags(job, &run.flag_text, &run.flags, &worst);
     if (run.tools.is_clang) drop_flags_of_gcc(&run.flags);
     if (!status) {
-        bool is_direct = run.tools.is_direct && worst == HN_FLAG_PURE && run.reads == HN_READS_NOTHING &&
+        bool is_direct = run.tools.is_direct && worst == HN_FLAG_PURE &&
+                         run.reads == HN_READS_NOTHING &&
                          !(run.tools.is_clang && hn_text_may_assemble(job->text, job->flags));
         status = compile_prepared(&run, is_direct, out);
     }
     if (!status && run.failure.exit) {
         out->is_deterministic = hn_tool_failure_is_deterministic(&run.failure);
-        out->is_unlisted = hn_text_may_assemble(job->text, job->flags); /* a file that was not found, say */
+        /* a file that was not found, say */
+        out->is_unlisted = hn_text_may_assemble(job->text, job->flags);
         status = describe_failure(&run);
     }
     hn_strbuf_deinit(&run.flag_text);

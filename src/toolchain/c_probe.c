@@ -1,8 +1,9 @@
 /* c_probe.c: finding a C or C++ compiler and learning what it is made of.
  *
- * Asking the compiler takes four processes, some 10 ms together. The answers are kept in the store under the
- * file's path, size, time and inode, so a warm start asks nothing; the programs that the driver calls are
- * checked by size and time as well, because a package manager can replace one of them alone. */
+ * Asking the compiler takes four processes, some 10 ms together. The answers are kept in the store
+ * under the file's path, size, time and inode, so a warm start asks nothing; the programs that the
+ * driver calls are checked by size and time as well, because a package manager can replace one of
+ * them alone. */
 #include "toolchain/c.h"
 
 #include "base/log.h"
@@ -29,7 +30,8 @@ static hn_status find_compiler(const hn_c_dialect *dialect, char out[PATH_MAX]) 
     }
     for (const char *const *name = dialect->usual; *name; name++)
         if (hn_program_find(*name, out)) return NULL;
-    return HN_ERROR(HN_NOT_FOUND, "cannot find a %s: neither %s nor %s is in PATH; install one or set %s",
+    return HN_ERROR(HN_NOT_FOUND,
+                    "cannot find a %s: neither %s nor %s is in PATH; install one or set %s",
                     dialect->title, dialect->usual[0], dialect->usual[1], dialect->variable);
 }
 
@@ -91,8 +93,8 @@ static hn_status query_finish(query *q) {
     return status;
 }
 
-/* Runs the queries at once; a wrapper script is only asked for its version, since it may take anything else
- * for a compilation. The answers are to be deinited also after an error. */
+/* Runs the queries at once; a wrapper script is only asked for its version, since it may take
+ * anything else for a compilation. The answers are to be deinited also after an error. */
 static hn_status ask(const char *cc, const char *part, query queries[QUERY_COUNT]) {
     char part_option[64];
     const char *const options[QUERY_COUNT] = {"--version", part_option, "-print-prog-name=as",
@@ -101,17 +103,13 @@ static hn_status ask(const char *cc, const char *part, query queries[QUERY_COUNT
     hn_status status = NULL;
     int count = is_elf(cc) ? QUERY_COUNT : 1;
     for (int i = 0; i < QUERY_COUNT; i++) {
-        if (status || i >= count)
-            queries[i] = (query){.is_started = false, .exit = 127};
-        else
-            status = query_start(&queries[i], cc, options[i]);
+        if (status || i >= count) queries[i] = (query){.is_started = false, .exit = 127};
+        else status = query_start(&queries[i], cc, options[i]);
     }
     for (int i = 0; i < QUERY_COUNT; i++) {
         hn_status ended = query_finish(&queries[i]);
-        if (status)
-            hn_status_free(ended);
-        else
-            status = ended;
+        if (status) hn_status_free(ended);
+        else status = ended;
     }
     return status;
 }
@@ -126,7 +124,8 @@ typedef struct suspect {
 static hn_status describe(const suspect *s, query queries[QUERY_COUNT], hn_strbuf *out) {
     const hn_strbuf *version = &queries[0].answer;
     if (queries[0].exit != 0 || version->len == 0)
-        return HN_ERROR(HN_TOOLCHAIN, "cannot use the %s '%s': '--version' ended with %d and %zu bytes",
+        return HN_ERROR(HN_TOOLCHAIN,
+                        "cannot use the %s '%s': '--version' ended with %d and %zu bytes",
                         s->dialect->title, s->cc, queries[0].exit, version->len);
     const char *family = strstr(version->ptr, "clang")                      ? "clang"
                          : strstr(version->ptr, "Free Software Foundation") ? "gcc"
@@ -136,7 +135,8 @@ static hn_status describe(const suspect *s, query queries[QUERY_COUNT], hn_strbu
     for (int i = 0; i < 3; i++) {
         char path[PATH_MAX] = "", stamp[HN_STAMP_BYTES], name[16];
         const query *q = &queries[i + 1];
-        if (q->exit != 0 || q->answer.len == 0 || !hn_program_find(q->answer.ptr, path)) path[0] = 0;
+        if (q->exit != 0 || q->answer.len == 0 || !hn_program_find(q->answer.ptr, path))
+            path[0] = 0;
         hn_file_stamp(path, stamp);
         hn_record_add_string(out, part_names[i], path);
         snprintf(name, sizeof(name), "%s.stamp", part_names[i]);
@@ -172,8 +172,8 @@ static bool parts_unchanged(hn_str findings) {
 
 /* ---- putting it together ---- */
 
-/* What the identity rests on, besides the findings. The inode is not part of it: copies of one system image
- * on two machines are the same toolchain. */
+/* What the identity rests on, besides the findings. The inode is not part of it: copies of one
+ * system image on two machines are the same toolchain. */
 static hn_status describe_subject(const suspect *s, hn_strbuf *out, int64_t *out_inode) {
     char stamp[HN_STAMP_BYTES];
     struct stat info;
@@ -199,13 +199,16 @@ static void add_title(hn_str family, hn_str version, hn_strbuf *out) {
     char title[64];
     size_t at = 0, len = 0;
     int depth = 0;
-    for (char before = ' '; at < version.len && version.ptr[at] != '\n'; before = version.ptr[at++]) {
+    for (char before = ' '; at < version.len && version.ptr[at] != '\n';
+         before = version.ptr[at++]) {
         char c = version.ptr[at];
         depth += (c == '(') - (c == ')');
         if (!depth && before == ' ' && c >= '0' && c <= '9') break;
     }
-    while (at + len < version.len && len < 32 && memchr("0123456789.", version.ptr[at + len], 11)) len++;
-    snprintf(title, sizeof(title), HN_STR_FMT "%s%.*s", HN_STR_ARG(family), len ? " " : "", (int)len, version.ptr + at);
+    while (at + len < version.len && len < 32 && memchr("0123456789.", version.ptr[at + len], 11))
+        len++;
+    snprintf(title, sizeof(title), HN_STR_FMT "%s%.*s", HN_STR_ARG(family), len ? " " : "",
+             (int)len, version.ptr + at);
     hn_record_add_string(out, "title", title);
 }
 
@@ -243,7 +246,8 @@ hn_status hn_c_probe(const hn_c_dialect *dialect, hn_store *store, hn_toolchain 
     if (!status) status = hn_findings_learn(store, &question, &findings);
     if (!status) {
         write_record(&s, hn_strbuf_str(&findings), &out->record);
-        out->identity = hn_digest_of_two((hn_str){subject.ptr, subject_len}, hn_strbuf_str(&findings));
+        out->identity =
+            hn_digest_of_two((hn_str){subject.ptr, subject_len}, hn_strbuf_str(&findings));
     }
     hn_strbuf_deinit(&subject);
     hn_strbuf_deinit(&findings);

@@ -1,12 +1,13 @@
 /* cuda_row.c: the language "cuda": CUDA C++ by NVRTC, to cubins and PTX for named architectures.
  *
- * The compiler is a library, so it runs in the process that has the job: a worker, which keeps it loaded, is
- * limited in memory while it compiles, and is replaced when it dies, is late or has grown. Without workers it
- * runs in the host, where nothing protects from it but, with a newer NVRTC, the time limit.
+ * The compiler is a library, so it runs in the process that has the job: a worker, which keeps it
+ * loaded, is limited in memory while it compiles, and is replaced when it dies, is late or has
+ * grown. Without workers it runs in the host, where nothing protects from it but, with a newer
+ * NVRTC, the time limit.
  *
- * Each architecture is a compilation of its own. It is tried with -minimal, where NVRTC knows that: 24 ms
- * against 30 ms for a small kernel (NVRTC 13.0, one architecture, warm); a text that needs what -minimal
- * leaves out compiles without. */
+ * Each architecture is a compilation of its own. It is tried with -minimal, where NVRTC knows that:
+ * 24 ms against 30 ms for a small kernel (NVRTC 13.0, one architecture, warm); a text that needs
+ * what -minimal leaves out compiles without. */
 #include "toolchain/c.h"
 #include "toolchain/images.h"
 #include "toolchain/nvrtc.h"
@@ -58,7 +59,8 @@ static hn_status set_options(cuda_run *run, hn_str ours, const char *left_out) {
 
 /* NVRTC names no files. */
 static hn_toolchain_reads cuda_reads(hn_str text, hn_str flags) {
-    return hn_job_reads(text, flags, HN_FLAGS_NVRTC) == HN_READS_NOTHING ? HN_READS_NOTHING : HN_READS_FILES;
+    return hn_job_reads(text, flags, HN_FLAGS_NVRTC) == HN_READS_NOTHING ? HN_READS_NOTHING
+                                                                         : HN_READS_FILES;
 }
 
 /* ---- one compilation ---- */
@@ -71,7 +73,8 @@ static int is_late(void *payload, void *reserved) {
 
 static hn_status nvrtc_status(const cuda_run *run, int result, const char *what) {
     hn_code code = result == HN_NVRTC_OUT_OF_MEMORY ? HN_OUT_OF_MEMORY : HN_TOOLCHAIN;
-    return HN_ERROR(code, "NVRTC %s cannot %s: %s", run->version, what, run->nvrtc.error_string(result));
+    return HN_ERROR(code, "NVRTC %s cannot %s: %s", run->version, what,
+                    run->nvrtc.error_string(result));
 }
 
 static void read_log(const cuda_run *run, hn_nvrtc_program program, hn_strbuf *out) {
@@ -80,11 +83,14 @@ static void read_log(const cuda_run *run, hn_nvrtc_program program, hn_strbuf *o
     char *log = malloc(len + 1);
     if (!log || run->nvrtc.get_log(program, log) != HN_NVRTC_OK) len = 0;
     if (log) log[len] = 0;
-    if (len) hn_strbuf_clean(out, (hn_str){log, strnlen(log, len < LOG_LIMIT_BYTES ? len : LOG_LIMIT_BYTES)}, false);
+    if (len)
+        hn_strbuf_clean(
+            out, (hn_str){log, strnlen(log, len < LOG_LIMIT_BYTES ? len : LOG_LIMIT_BYTES)}, false);
     free(log);
 }
 
-/* The entry that an error about name expressions is about; NULL when the errors are the text's own. */
+/* The entry that an error about name expressions is about; NULL when the errors are the text's
+ * own. */
 static const char *missing_entry(const cuda_run *run, hn_str log) {
     const char *item;
     for (hn_str rest = run->job->entries; hn_list_next(&rest, &item);) {
@@ -109,15 +115,16 @@ static hn_status describe_failure(cuda_run *run, int result, hn_str log) {
     hn_strbuf_init(&lines);
     hn_first_errors(log, &lines);
     hn_log("toolchain", HN_LOG_INFO, HN_STR_FMT, HN_STR_ARG(log));
-    hn_status status = HN_ERROR(HN_TOOLCHAIN, "NVRTC %s for %s: " HN_STR_FMT, run->version, run->options[0],
-                                HN_STR_ARG(hn_strbuf_str(&lines)));
+    hn_status status = HN_ERROR(HN_TOOLCHAIN, "NVRTC %s for %s: " HN_STR_FMT, run->version,
+                                run->options[0], HN_STR_ARG(hn_strbuf_str(&lines)));
     hn_strbuf_deinit(&lines);
     return status;
 }
 
 static hn_status take_image(cuda_run *run, hn_nvrtc_program program, bool is_ptx, hn_strbuf *out) {
     size_t len = 0;
-    int result = is_ptx ? run->nvrtc.get_ptx_size(program, &len) : run->nvrtc.get_cubin_size(program, &len);
+    int result =
+        is_ptx ? run->nvrtc.get_ptx_size(program, &len) : run->nvrtc.get_cubin_size(program, &len);
     char *place = result == HN_NVRTC_OK ? hn_strbuf_reserve(out, len) : NULL;
     if (result == HN_NVRTC_OK && !place) return hn_strbuf_status(out);
     if (result == HN_NVRTC_OK)
@@ -149,7 +156,8 @@ static hn_status compile_program(cuda_run *run, hn_nvrtc_program program, const 
     for (hn_str rest = run->job->entries; result == HN_NVRTC_OK && hn_list_next(&rest, &item);)
         result = run->nvrtc.add_name_expression(program, item);
     if (result != HN_NVRTC_OK) return nvrtc_status(run, result, "take an entry");
-    if (run->deadline_ns && run->nvrtc.set_flow_callback) run->nvrtc.set_flow_callback(program, is_late, run);
+    if (run->deadline_ns && run->nvrtc.set_flow_callback)
+        run->nvrtc.set_flow_callback(program, is_late, run);
     result = run->nvrtc.compile_program(program, run->option_count, run->options);
     if (result != HN_NVRTC_OK) {
         hn_strbuf log;
@@ -183,7 +191,8 @@ static hn_status compile_all(cuda_run *run, hn_str ours) {
     hn_status status = compile_archs(run);
     const char *item;
     bool has_minimal = false;
-    for (hn_str rest = ours; hn_list_next(&rest, &item);) has_minimal |= strcmp(item, "-minimal") == 0;
+    for (hn_str rest = ours; hn_list_next(&rest, &item);)
+        has_minimal |= strcmp(item, "-minimal") == 0;
     if (!status || !has_minimal || !run->out->is_deterministic) return status;
     /* What -minimal leaves out may be what it failed for: without it comes the last word. */
     hn_status_free(status);
@@ -207,8 +216,8 @@ static hn_status write_images(const cuda_run *run) {
 
 /* ---- the process ---- */
 
-/* Address space of this process, while it exists for compiling alone. The tools of other rows get the same
- * limit. */
+/* Address space of this process, while it exists for compiling alone. The tools of other rows get
+ * the same limit. */
 static bool limit_begin(const hn_toolchain_job *job, struct rlimit *saved) {
 #if defined(__SANITIZE_ADDRESS__)
     (void)job, (void)saved; /* it reserves terabytes itself */
@@ -227,7 +236,8 @@ static hn_status compile_loaded(cuda_run *run, hn_str record) {
     hn_record_find(record, "options", &options);
     run->text = strndup(run->job->text.ptr, run->job->text.len);
     if (!run->text)
-        return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a source of %zu bytes", run->job->text.len);
+        return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a source of %zu bytes",
+                        run->job->text.len);
     bool is_limited = limit_begin(run->job, &saved);
     hn_status status = compile_all(run, options);
     if (is_limited) setrlimit(RLIMIT_AS, &saved);
@@ -249,11 +259,14 @@ static hn_status cuda_compile(const hn_toolchain *toolchain, const hn_toolchain_
     hn_record_find(record, "archs", &archs);
     hn_flag_kind worst;
     hn_status status = hn_flags_read(job->flags, HN_FLAGS_NVRTC, NULL, &worst);
-    if (!status && (!path || !run->version)) status = HN_ERROR(HN_CORRUPT, "the description of NVRTC lacks a path");
-    if (!status) status = hn_gpu_target_read(job->target, archs, "NVRTC", run->version, &run->target);
+    if (!status && (!path || !run->version))
+        status = HN_ERROR(HN_CORRUPT, "the description of NVRTC lacks a path");
+    if (!status)
+        status = hn_gpu_target_read(job->target, archs, "NVRTC", run->version, &run->target);
     if (!status && run->target.is_host)
-        status = HN_ERROR(HN_INVALID_ARGUMENT,
-                          "NVRTC makes no code for the host; use language 'nvcc' for target 'host'");
+        status =
+            HN_ERROR(HN_INVALID_ARGUMENT,
+                     "NVRTC makes no code for the host; use language 'nvcc' for target 'host'");
     if (!status) status = hn_nvrtc_open(path, &run->nvrtc);
     if (!status) status = compile_loaded(run, record);
     hn_nvrtc_close(&run->nvrtc);

@@ -1,4 +1,5 @@
-/* cxx_row.c: the language "c++": shared objects by g++ or clang++. An entry is a function with C linkage. */
+/* cxx_row.c: the language "c++": shared objects by g++ or clang++. An entry is a function with C
+ * linkage. */
 #include "toolchain/c.h"
 #include "toolchain/symbols.h"
 

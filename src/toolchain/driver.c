@@ -35,8 +35,8 @@ static void add_unless_set(hn_str job_env, const char *name, const char *value, 
     if (value && !is_set_by(job_env, name)) add_variable(list, name, value);
 }
 
-/* PATH finds the tools, whose identity is in the key already; HOME and TMPDIR are for wrappers. None of the
- * three can change what the tools produce. A fixed date makes __DATE__ reproducible. */
+/* PATH finds the tools, whose identity is in the key already; HOME and TMPDIR are for wrappers.
+ * None of the three can change what the tools produce. A fixed date makes __DATE__ reproducible. */
 void hn_driver_environment(hn_str job_env, const char *temp_dir, hn_strbuf *storage,
                            const char *out_items[HN_DRIVER_ENV_ITEMS + 1]) {
     add_unless_set(job_env, "LC_ALL", "C", storage);
@@ -90,9 +90,11 @@ hn_status hn_tool_failure_status(const hn_tool_failure *failure, hn_str command)
     hn_strbuf_init(&lines);
     hn_first_errors(hn_strbuf_str(&failure->errors), &lines);
     bool is_signal = failure->exit > 128 && failure->exit <= 128 + 64;
-    hn_status status = HN_ERROR(HN_TOOLCHAIN, "'%s' %s %d: " HN_STR_FMT "%s" HN_STR_FMT, failure->tool, is_signal ? "was killed by signal" : "ended with exit status",
-                                is_signal ? failure->exit - 128 : failure->exit, HN_STR_ARG(hn_strbuf_str(&lines)),
-                                command.len ? HN_JOB_AGAIN : "", HN_STR_ARG(command));
+    hn_status status =
+        HN_ERROR(HN_TOOLCHAIN, "'%s' %s %d: " HN_STR_FMT "%s" HN_STR_FMT, failure->tool,
+                 is_signal ? "was killed by signal" : "ended with exit status",
+                 is_signal ? failure->exit - 128 : failure->exit, HN_STR_ARG(hn_strbuf_str(&lines)),
+                 command.len ? HN_JOB_AGAIN : "", HN_STR_ARG(command));
     hn_strbuf_deinit(&lines);
     return status;
 }
@@ -116,7 +118,8 @@ static void add_options(hn_str list, const char *option, hn_strbuf *line) {
 void hn_job_command_print(const hn_job_command *command, hn_strbuf *out) {
     const hn_toolchain_row *row;
     hn_tool_args start = {.count = 0};
-    hn_tool_args_add_all(&start, (const char *const[]){"henry", "kernel", "compile", command->path ? command->path : "SOURCE",
+    hn_tool_args_add_all(&start, (const char *const[]){"henry", "kernel", "compile",
+                                                       command->path ? command->path : "SOURCE",
                                                        "--language", command->language, NULL});
     hn_tool_args_print(&start, out);
     add_options(command->entries, "--entry", out);
@@ -124,7 +127,8 @@ void hn_job_command_print(const hn_job_command *command, hn_strbuf *out) {
     add_options(command->flags, "--flag", out);
     /* The command line adds a flag of its own when none says how to optimise. */
     hn_status unknown = hn_toolchain_row_find(hn_str_of(command->language), &row);
-    if (!unknown && row->default_flag && !hn_flags_have_level(command->flags)) hn_strbuf_puts(out, " --flag=-O0");
+    if (!unknown && row->default_flag && !hn_flags_have_level(command->flags))
+        hn_strbuf_puts(out, " --flag=-O0");
     hn_status_free(unknown);
     add_options(command->env, "--env", out);
     hn_strbuf_puts(out, " -o /dev/null");
@@ -177,8 +181,10 @@ hn_status hn_driver_read_output(const hn_driver *driver, const char *name, hn_st
     char path[PATH_MAX];
     snprintf(path, sizeof(path), "%s/%s", driver->dir, name);
     if (access(path, F_OK) != 0 && errno == ENOENT)
-        return HN_ERROR(HN_TOOLCHAIN, "'%s' ended with success and wrote no output: it is no compiler, or a flag asks for something else",
-                        driver->failure.tool);
+        return HN_ERROR(
+            HN_TOOLCHAIN,
+            "'%s' ended with success and wrote no output: it is no compiler, or a flag asks for something else",
+            driver->failure.tool);
     return hn_file_read(path, out);
 }
 
@@ -213,14 +219,16 @@ static bool is_in(const char *path, const char *dir) {
     return len && strncmp(path, dir, len) == 0 && path[len] == '/';
 }
 
-/* The files of the list that are neither in the directory itself, where a compiler keeps its assembly, nor precompiled headers. */
+/* The files of the list that are neither in the directory itself, where a compiler keeps its
+ * assembly, nor precompiled headers. */
 static void drop_own_files(const hn_driver *driver, hn_str paths, hn_strbuf *out) {
     const char *item;
     while (hn_list_next(&paths, &item))
         if (!is_in(item, driver->dir) && !is_in(item, driver->job->pch_dir)) hn_list_add(out, item);
 }
 
-hn_status hn_driver_headers(const hn_driver *driver, const char *const *names, hn_str dirs, bool *out_is_empty, hn_strbuf *out) {
+hn_status hn_driver_headers(const hn_driver *driver, const char *const *names, hn_str dirs,
+                            bool *out_is_empty, hn_strbuf *out) {
     hn_strbuf all, paths, rule;
     hn_status status = NULL;
     hn_strbuf_init(&all);

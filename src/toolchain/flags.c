@@ -1,9 +1,9 @@
 /* flags.c: the table of flags. See flags.h.
  *
- * A row has a name and a form. The name is the whole flag (form NONE) or what stands before its value. To allow another
- * flag, first find out whether it can read or write files, run a program or depend on the machine, in gcc, clang, nvcc and
- * NVRTC as far as they know it; then add its row, or its name to one of the two lists of names. Tests have hostile
- * spellings of each kind. */
+ * A row has a name and a form. The name is the whole flag (form NONE) or what stands before its
+ * value. To allow another flag, first find out whether it can read or write files, run a program or
+ * depend on the machine, in gcc, clang, nvcc and NVRTC as far as they know it; then add its row, or
+ * its name to one of the two lists of names. Tests have hostile spellings of each kind. */
 #include "toolchain/flags.h"
 
 #include "base/compiler.h"
@@ -26,14 +26,25 @@ typedef enum value_form {
     PARAM,   /* NAME=NUMBER */
     F_NAME,  /* one of f_names, after "no-" or not */
     M_NAME,  /* one of m_names, after "no-" or not */
-    CC_FLAGS, PTXAS_FLAGS, CUDAFE_FLAGS, /* flags for another program, with commas between them */
+    CC_FLAGS,
+    PTXAS_FLAGS,
+    CUDAFE_FLAGS, /* flags for another program, with commas between them */
 } value_form;
 
-enum { CC = HN_FLAGS_CC, NVCC = HN_FLAGS_NVCC, NVRTC = HN_FLAGS_NVRTC, CUDA = NVCC | NVRTC, PTXAS = HN_FLAGS_PTXAS, CUDAFE = HN_FLAGS_CUDAFE, OPENCL = HN_FLAGS_OPENCL };
+enum {
+    CC = HN_FLAGS_CC,
+    NVCC = HN_FLAGS_NVCC,
+    NVRTC = HN_FLAGS_NVRTC,
+    CUDA = NVCC | NVRTC,
+    PTXAS = HN_FLAGS_PTXAS,
+    CUDAFE = HN_FLAGS_CUDAFE,
+    OPENCL = HN_FLAGS_OPENCL
+};
 
-/* Options of the kind -fNAME and -fno-NAME that change the code or the messages and nothing else. Not here: what writes files
- * (dump-*, profile-*, test-coverage, stack-usage, save-*, callgraph-info, time-trace), reads them (profile-use, modules, pch-*,
- * preprocessed) or tells where the compilation took place (working-directory, record-gcc-switches). */
+/* Options of the kind -fNAME and -fno-NAME that change the code or the messages and nothing else.
+ * Not here: what writes files (dump-*, profile-*, test-coverage, stack-usage, save-*,
+ * callgraph-info, time-trace), reads them (profile-use, modules, pch-*, preprocessed) or tells
+ * where the compilation took place (working-directory, record-gcc-switches). */
 static const char f_names[] =
     " PIC PIE pic pie plt access-control aggressive-loop-optimizations align-functions align-jumps align-labels align-loops aligned-new"
     " allocation-dce allow-store-data-races analyzer approx-func asm assumptions associative-math asynchronous-unwind-tables"
@@ -89,8 +100,8 @@ static const char f_names[] =
     " variable-expansion-in-unroller vect-cost-model vectorize verbose-asm version-loops-for-strides visibility-inlines-hidden"
     " visibility-ms-compat vpt weak web whole-program wrapv wrapv-pointer zero-initialized-in-bss zvector ";
 
-/* Options of the kind -mNAME and -mno-NAME: features of processors and choices of code, as gcc 14 and clang 18 have them for
- * x86-64, and a few for 64-bit ARM. */
+/* Options of the kind -mNAME and -mno-NAME: features of processors and choices of code, as gcc 14
+ * and clang 18 have them for x86-64, and a few for 64-bit ARM. */
 static const char m_names[] =
     " 128bit-long-double 3dnow 3dnowa 64 80387 8bit-idiv abm accumulate-outgoing-args adx aes align-double align-stringops amx-avx512"
     " amx-bf16 amx-complex amx-fp16 amx-fp8 amx-int8 amx-movrs amx-tf32 amx-tile amx-transpose apxf avx avx10.1 avx10.1-256"
@@ -121,306 +132,308 @@ typedef struct flag_row {
 #define HEADERS HN_FLAG_HEADERS
 #define FILES   HN_FLAG_FILES
 
-/* Of two rows that match, the one with the longer name counts. In rows of CUDA "--" stands for "-" too. */
+/* Of two rows that match, the one with the longer name counts. In rows of CUDA "--" stands for "-"
+ * too. */
 static const flag_row rows[] = {
     /* name                     form     users                kind */
-    {"-O",                      WORD,    CC | NVCC | PTXAS,   PURE},
-    {"-O",                      NONE,    CC,                  PURE},
-    {"-D",                      MACRO,   CC | CUDA | OPENCL,  PURE},
-    {"-U",                      NAME,    CC | CUDA,           PURE},
-    {"-I",                      PATH,    CC | NVCC,           HEADERS},
-    {"-isystem",                PATH,    CC | NVCC,           HEADERS},
-    {"-iquote",                 PATH,    CC,                  HEADERS},
-    {"-idirafter",              PATH,    CC,                  HEADERS},
-    {"-include",                FILE_,   CC | NVCC,           HEADERS},
-    {"-std=",                   WORD,    CC | CUDA,           PURE},
-    {"-W",                      WARNING, CC,                  PURE},
-    {"-w",                      NONE,    CC | CUDA | PTXAS | OPENCL, PURE},
-    {"-ansi",                   NONE,    CC,                  PURE},
-    {"-pedantic",               NONE,    CC,                  PURE},
-    {"-pedantic-errors",        NONE,    CC,                  PURE},
-    {"-trigraphs",              NONE,    CC,                  PURE},
-    {"-undef",                  NONE,    CC,                  PURE},
-    {"-nostdinc",               NONE,    CC,                  DRIVER},
-    {"-nostdinc++",             NONE,    CC,                  DRIVER},
-    {"-pipe",                   NONE,    CC,                  DRIVER},
-    {"-pthread",                NONE,    CC,                  DRIVER},
-    {"-stdlib=",                WORD,    CC,                  DRIVER},
-    {"-Qunused-arguments",      NONE,    CC,                  DRIVER},
-    {"--param=",                PARAM,   CC,                  DRIVER},
-    {"--sysroot=",              PATH,    CC,                  FILES},
-    {"-static-libgcc",          NONE,    CC,                  FILES},
-    {"-static-libstdc++",       NONE,    CC,                  FILES},
+    {"-O", WORD, CC | NVCC | PTXAS, PURE},
+    {"-O", NONE, CC, PURE},
+    {"-D", MACRO, CC | CUDA | OPENCL, PURE},
+    {"-U", NAME, CC | CUDA, PURE},
+    {"-I", PATH, CC | NVCC, HEADERS},
+    {"-isystem", PATH, CC | NVCC, HEADERS},
+    {"-iquote", PATH, CC, HEADERS},
+    {"-idirafter", PATH, CC, HEADERS},
+    {"-include", FILE_, CC | NVCC, HEADERS},
+    {"-std=", WORD, CC | CUDA, PURE},
+    {"-W", WARNING, CC, PURE},
+    {"-w", NONE, CC | CUDA | PTXAS | OPENCL, PURE},
+    {"-ansi", NONE, CC, PURE},
+    {"-pedantic", NONE, CC, PURE},
+    {"-pedantic-errors", NONE, CC, PURE},
+    {"-trigraphs", NONE, CC, PURE},
+    {"-undef", NONE, CC, PURE},
+    {"-nostdinc", NONE, CC, DRIVER},
+    {"-nostdinc++", NONE, CC, DRIVER},
+    {"-pipe", NONE, CC, DRIVER},
+    {"-pthread", NONE, CC, DRIVER},
+    {"-stdlib=", WORD, CC, DRIVER},
+    {"-Qunused-arguments", NONE, CC, DRIVER},
+    {"--param=", PARAM, CC, DRIVER},
+    {"--sysroot=", PATH, CC, FILES},
+    {"-static-libgcc", NONE, CC, FILES},
+    {"-static-libstdc++", NONE, CC, FILES},
 
-    {"-g",                      NONE,    CC | NVCC,           PURE},
-    {"-g",                      NUMBER,  CC,                  PURE},
-    {"-ggdb",                   NONE,    CC,                  PURE},
-    {"-ggdb",                   NUMBER,  CC,                  PURE},
-    {"-gdwarf",                 NONE,    CC,                  PURE},
-    {"-gdwarf-",                NUMBER,  CC,                  PURE},
-    {"-gcolumn-info",           NONE,    CC,                  PURE},
-    {"-gno-column-info",        NONE,    CC,                  PURE},
-    {"-gstrict-dwarf",          NONE,    CC,                  PURE},
-    {"-gno-record-gcc-switches", NONE,   CC,                  PURE},
-    {"-gline-tables-only",      NONE,    CC,                  PURE},
-    {"-gz",                     NONE,    CC,                  DRIVER},
+    {"-g", NONE, CC | NVCC, PURE},
+    {"-g", NUMBER, CC, PURE},
+    {"-ggdb", NONE, CC, PURE},
+    {"-ggdb", NUMBER, CC, PURE},
+    {"-gdwarf", NONE, CC, PURE},
+    {"-gdwarf-", NUMBER, CC, PURE},
+    {"-gcolumn-info", NONE, CC, PURE},
+    {"-gno-column-info", NONE, CC, PURE},
+    {"-gstrict-dwarf", NONE, CC, PURE},
+    {"-gno-record-gcc-switches", NONE, CC, PURE},
+    {"-gline-tables-only", NONE, CC, PURE},
+    {"-gz", NONE, CC, DRIVER},
 
-    {"-f",                      F_NAME,  CC,                  PURE},
-    {"-fabi-version=",          NUMBER,  CC,                  PURE},
-    {"-fabi-compat-version=",   NUMBER,  CC,                  PURE},
-    {"-falign-functions=",      WORDS,   CC,                  PURE},
-    {"-falign-jumps=",          WORDS,   CC,                  PURE},
-    {"-falign-labels=",         WORDS,   CC,                  PURE},
-    {"-falign-loops=",          WORDS,   CC,                  PURE},
-    {"-faligned-new=",          NUMBER,  CC,                  PURE},
-    {"-fbracket-depth=",        NUMBER,  CC,                  PURE},
-    {"-fcall-saved-",           WORD,    CC,                  PURE},
-    {"-fcall-used-",            WORD,    CC,                  PURE},
-    {"-fcf-protection=",        WORD,    CC,                  PURE},
-    {"-fconcepts-diagnostics-depth=", NUMBER, CC,             PURE},
-    {"-fconstexpr-cache-depth=", NUMBER, CC,                  PURE},
-    {"-fconstexpr-depth=",      NUMBER,  CC,                  PURE},
-    {"-fconstexpr-loop-limit=", NUMBER,  CC,                  PURE},
-    {"-fconstexpr-ops-limit=",  NUMBER,  CC,                  PURE},
-    {"-fconstexpr-steps=",      NUMBER,  CC,                  PURE},
-    {"-fdebug-prefix-map=",     TEXT,    CC,                  PURE},
-    {"-fdenormal-fp-math=",     WORDS,   CC,                  PURE},
-    {"-fdiagnostics-color=",    WORD,    CC,                  PURE},
-    {"-fdiagnostics-column-unit=", WORD, CC,                  PURE},
-    {"-fdiagnostics-escape-format=", WORD, CC,                PURE},
-    {"-fdiagnostics-path-format=", WORD, CC,                  PURE},
-    {"-fdiagnostics-show-location=", WORD, CC,                PURE},
-    {"-fdiagnostics-urls=",     WORD,    CC,                  PURE},
-    {"-fexcess-precision=",     WORD,    CC,                  PURE},
-    {"-ffile-prefix-map=",      TEXT,    CC,                  PURE},
-    {"-ffixed-",                WORD,    CC,                  PURE},
-    {"-ffp-contract=",          WORD,    CC,                  PURE},
-    {"-ffp-eval-method=",       WORD,    CC,                  PURE},
-    {"-ffp-exception-behavior=", WORD,   CC,                  PURE},
-    {"-ffp-model=",             WORD,    CC,                  PURE},
-    {"-finline-limit=",         NUMBER,  CC,                  PURE},
-    {"-fira-algorithm=",        WORD,    CC,                  PURE},
-    {"-fira-region=",           WORD,    CC,                  PURE},
-    {"-flifetime-dse=",         NUMBER,  CC,                  PURE},
-    {"-flive-patching=",        WORD,    CC,                  PURE},
-    {"-flto",                   NONE,    CC,                  FILES},
-    {"-flto=",                  WORD,    CC,                  FILES},
-    {"-fno-lto",                NONE,    CC,                  DRIVER},
-    {"-fmacro-prefix-map=",     TEXT,    CC,                  PURE},
-    {"-fmax-errors=",           NUMBER,  CC,                  PURE},
-    {"-ferror-limit=",          NUMBER,  CC,                  PURE},
-    {"-fmessage-length=",       NUMBER,  CC,                  PURE},
-    {"-fopenmp",                NONE,    CC,                  DRIVER},
-    {"-fopenmp=",               WORD,    CC,                  DRIVER},
-    {"-fopt-info",              NONE,    CC,                  FILES},
-    {"-fopt-info-",             WORD,    CC,                  FILES},
-    {"-fpack-struct=",          NUMBER,  CC,                  PURE},
-    {"-fpatchable-function-entry=", WORDS, CC,                PURE},
-    {"-fpermitted-flt-eval-methods=", WORD, CC,               PURE},
-    {"-frandom-seed=",          WORD,    CC | CUDA,           PURE},
-    {"-freorder-blocks-algorithm=", WORD, CC,                 PURE},
-    {"-fsanitize=",             WORDS,   CC,                  FILES},
-    {"-fno-sanitize=",          WORDS,   CC,                  FILES},
-    {"-fsanitize-recover=",     WORDS,   CC,                  FILES},
-    {"-fno-sanitize-recover=",  WORDS,   CC,                  FILES},
-    {"-fsanitize-trap=",        WORDS,   CC,                  FILES},
-    {"-fsched-stalled-insns=",  NUMBER,  CC,                  PURE},
-    {"-fsched-stalled-insns-dep=", NUMBER, CC,                PURE},
-    {"-fsimd-cost-model=",      WORD,    CC,                  PURE},
-    {"-fstack-check=",          WORD,    CC,                  PURE},
-    {"-fstack-reuse=",          WORD,    CC,                  PURE},
-    {"-fstrict-flex-arrays=",   NUMBER,  CC,                  PURE},
-    {"-fstrong-eval-order=",    WORD,    CC,                  PURE},
-    {"-ftabstop=",              NUMBER,  CC,                  PURE},
-    {"-ftemplate-backtrace-limit=", NUMBER, CC | NVCC,        PURE},
-    {"-ftemplate-depth=",       NUMBER,  CC | NVCC,           PURE},
-    {"-ftls-model=",            WORD,    CC,                  PURE},
-    {"-ftrack-macro-expansion=", NUMBER, CC,                  PURE},
-    {"-ftree-parallelize-loops=", NUMBER, CC,                 DRIVER},
-    {"-ftrivial-auto-var-init=", WORD,   CC,                  PURE},
-    {"-fuse-ld=bfd",            NONE,    CC,                  FILES},
-    {"-fuse-ld=gold",           NONE,    CC,                  FILES},
-    {"-fuse-ld=lld",            NONE,    CC,                  FILES},
-    {"-fuse-ld=mold",           NONE,    CC,                  FILES},
-    {"-fveclib=",               WORD,    CC,                  DRIVER},
-    {"-fvect-cost-model=",      WORD,    CC,                  PURE},
-    {"-fvisibility=",           WORD,    CC,                  PURE},
-    {"-fzero-call-used-regs=",  WORD,    CC,                  PURE},
+    {"-f", F_NAME, CC, PURE},
+    {"-fabi-version=", NUMBER, CC, PURE},
+    {"-fabi-compat-version=", NUMBER, CC, PURE},
+    {"-falign-functions=", WORDS, CC, PURE},
+    {"-falign-jumps=", WORDS, CC, PURE},
+    {"-falign-labels=", WORDS, CC, PURE},
+    {"-falign-loops=", WORDS, CC, PURE},
+    {"-faligned-new=", NUMBER, CC, PURE},
+    {"-fbracket-depth=", NUMBER, CC, PURE},
+    {"-fcall-saved-", WORD, CC, PURE},
+    {"-fcall-used-", WORD, CC, PURE},
+    {"-fcf-protection=", WORD, CC, PURE},
+    {"-fconcepts-diagnostics-depth=", NUMBER, CC, PURE},
+    {"-fconstexpr-cache-depth=", NUMBER, CC, PURE},
+    {"-fconstexpr-depth=", NUMBER, CC, PURE},
+    {"-fconstexpr-loop-limit=", NUMBER, CC, PURE},
+    {"-fconstexpr-ops-limit=", NUMBER, CC, PURE},
+    {"-fconstexpr-steps=", NUMBER, CC, PURE},
+    {"-fdebug-prefix-map=", TEXT, CC, PURE},
+    {"-fdenormal-fp-math=", WORDS, CC, PURE},
+    {"-fdiagnostics-color=", WORD, CC, PURE},
+    {"-fdiagnostics-column-unit=", WORD, CC, PURE},
+    {"-fdiagnostics-escape-format=", WORD, CC, PURE},
+    {"-fdiagnostics-path-format=", WORD, CC, PURE},
+    {"-fdiagnostics-show-location=", WORD, CC, PURE},
+    {"-fdiagnostics-urls=", WORD, CC, PURE},
+    {"-fexcess-precision=", WORD, CC, PURE},
+    {"-ffile-prefix-map=", TEXT, CC, PURE},
+    {"-ffixed-", WORD, CC, PURE},
+    {"-ffp-contract=", WORD, CC, PURE},
+    {"-ffp-eval-method=", WORD, CC, PURE},
+    {"-ffp-exception-behavior=", WORD, CC, PURE},
+    {"-ffp-model=", WORD, CC, PURE},
+    {"-finline-limit=", NUMBER, CC, PURE},
+    {"-fira-algorithm=", WORD, CC, PURE},
+    {"-fira-region=", WORD, CC, PURE},
+    {"-flifetime-dse=", NUMBER, CC, PURE},
+    {"-flive-patching=", WORD, CC, PURE},
+    {"-flto", NONE, CC, FILES},
+    {"-flto=", WORD, CC, FILES},
+    {"-fno-lto", NONE, CC, DRIVER},
+    {"-fmacro-prefix-map=", TEXT, CC, PURE},
+    {"-fmax-errors=", NUMBER, CC, PURE},
+    {"-ferror-limit=", NUMBER, CC, PURE},
+    {"-fmessage-length=", NUMBER, CC, PURE},
+    {"-fopenmp", NONE, CC, DRIVER},
+    {"-fopenmp=", WORD, CC, DRIVER},
+    {"-fopt-info", NONE, CC, FILES},
+    {"-fopt-info-", WORD, CC, FILES},
+    {"-fpack-struct=", NUMBER, CC, PURE},
+    {"-fpatchable-function-entry=", WORDS, CC, PURE},
+    {"-fpermitted-flt-eval-methods=", WORD, CC, PURE},
+    {"-frandom-seed=", WORD, CC | CUDA, PURE},
+    {"-freorder-blocks-algorithm=", WORD, CC, PURE},
+    {"-fsanitize=", WORDS, CC, FILES},
+    {"-fno-sanitize=", WORDS, CC, FILES},
+    {"-fsanitize-recover=", WORDS, CC, FILES},
+    {"-fno-sanitize-recover=", WORDS, CC, FILES},
+    {"-fsanitize-trap=", WORDS, CC, FILES},
+    {"-fsched-stalled-insns=", NUMBER, CC, PURE},
+    {"-fsched-stalled-insns-dep=", NUMBER, CC, PURE},
+    {"-fsimd-cost-model=", WORD, CC, PURE},
+    {"-fstack-check=", WORD, CC, PURE},
+    {"-fstack-reuse=", WORD, CC, PURE},
+    {"-fstrict-flex-arrays=", NUMBER, CC, PURE},
+    {"-fstrong-eval-order=", WORD, CC, PURE},
+    {"-ftabstop=", NUMBER, CC, PURE},
+    {"-ftemplate-backtrace-limit=", NUMBER, CC | NVCC, PURE},
+    {"-ftemplate-depth=", NUMBER, CC | NVCC, PURE},
+    {"-ftls-model=", WORD, CC, PURE},
+    {"-ftrack-macro-expansion=", NUMBER, CC, PURE},
+    {"-ftree-parallelize-loops=", NUMBER, CC, DRIVER},
+    {"-ftrivial-auto-var-init=", WORD, CC, PURE},
+    {"-fuse-ld=bfd", NONE, CC, FILES},
+    {"-fuse-ld=gold", NONE, CC, FILES},
+    {"-fuse-ld=lld", NONE, CC, FILES},
+    {"-fuse-ld=mold", NONE, CC, FILES},
+    {"-fveclib=", WORD, CC, DRIVER},
+    {"-fvect-cost-model=", WORD, CC, PURE},
+    {"-fvisibility=", WORD, CC, PURE},
+    {"-fzero-call-used-regs=", WORD, CC, PURE},
 
-    {"-m",                      M_NAME,  CC,                  PURE},
-    {"-mabi=",                  WORD,    CC,                  PURE},
-    {"-malign-data=",           WORD,    CC,                  PURE},
-    {"-march=",                 WORD,    CC,                  PURE},
-    {"-masm=",                  WORD,    CC,                  PURE},
-    {"-mbranch-cost=",          NUMBER,  CC,                  PURE},
-    {"-mbranch-protection=",    WORD,    CC,                  PURE},
-    {"-mcmodel=",               WORD,    CC,                  PURE},
-    {"-mcpu=",                  WORD,    CC,                  PURE},
-    {"-mfpmath=",               WORDS,   CC,                  PURE},
-    {"-mfunction-return=",      WORD,    CC,                  PURE},
-    {"-mharden-sls=",           WORD,    CC,                  PURE},
-    {"-mincoming-stack-boundary=", NUMBER, CC,                PURE},
-    {"-mindirect-branch=",      WORD,    CC,                  PURE},
-    {"-mlarge-data-threshold=", NUMBER,  CC,                  PURE},
-    {"-mmemcpy-strategy=",      WORDS,   CC,                  PURE},
-    {"-mmemset-strategy=",      WORDS,   CC,                  PURE},
-    {"-mmove-max=",             NUMBER,  CC,                  PURE},
-    {"-mstore-max=",            NUMBER,  CC,                  PURE},
-    {"-mprefer-vector-width=",  WORD,    CC,                  PURE},
-    {"-mpreferred-stack-boundary=", NUMBER, CC,               PURE},
-    {"-mrecip=",                WORDS,   CC,                  PURE},
-    {"-mregparm=",              NUMBER,  CC,                  PURE},
-    {"-mstack-alignment=",      NUMBER,  CC,                  PURE},
-    {"-mstringop-strategy=",    WORD,    CC,                  PURE},
-    {"-msve-vector-bits=",      WORD,    CC,                  PURE},
-    {"-mtls-dialect=",          WORD,    CC,                  PURE},
-    {"-mtune=",                 WORD,    CC,                  PURE},
-    {"-mtune-ctrl=",            WORDS,   CC,                  PURE},
-    {"-mveclibabi=",            WORD,    CC,                  PURE},
+    {"-m", M_NAME, CC, PURE},
+    {"-mabi=", WORD, CC, PURE},
+    {"-malign-data=", WORD, CC, PURE},
+    {"-march=", WORD, CC, PURE},
+    {"-masm=", WORD, CC, PURE},
+    {"-mbranch-cost=", NUMBER, CC, PURE},
+    {"-mbranch-protection=", WORD, CC, PURE},
+    {"-mcmodel=", WORD, CC, PURE},
+    {"-mcpu=", WORD, CC, PURE},
+    {"-mfpmath=", WORDS, CC, PURE},
+    {"-mfunction-return=", WORD, CC, PURE},
+    {"-mharden-sls=", WORD, CC, PURE},
+    {"-mincoming-stack-boundary=", NUMBER, CC, PURE},
+    {"-mindirect-branch=", WORD, CC, PURE},
+    {"-mlarge-data-threshold=", NUMBER, CC, PURE},
+    {"-mmemcpy-strategy=", WORDS, CC, PURE},
+    {"-mmemset-strategy=", WORDS, CC, PURE},
+    {"-mmove-max=", NUMBER, CC, PURE},
+    {"-mstore-max=", NUMBER, CC, PURE},
+    {"-mprefer-vector-width=", WORD, CC, PURE},
+    {"-mpreferred-stack-boundary=", NUMBER, CC, PURE},
+    {"-mrecip=", WORDS, CC, PURE},
+    {"-mregparm=", NUMBER, CC, PURE},
+    {"-mstack-alignment=", NUMBER, CC, PURE},
+    {"-mstringop-strategy=", WORD, CC, PURE},
+    {"-msve-vector-bits=", WORD, CC, PURE},
+    {"-mtls-dialect=", WORD, CC, PURE},
+    {"-mtune=", WORD, CC, PURE},
+    {"-mtune-ctrl=", WORDS, CC, PURE},
+    {"-mveclibabi=", WORD, CC, PURE},
 
-    /* Libraries of the compiler and of the system, all shared; of others nobody would notice that they change. */
-    {"-lm",                     NONE,    CC | NVCC,           DRIVER},
-    {"-lc",                     NONE,    CC | NVCC,           DRIVER},
-    {"-ldl",                    NONE,    CC | NVCC,           DRIVER},
-    {"-lrt",                    NONE,    CC | NVCC,           DRIVER},
-    {"-lgomp",                  NONE,    CC | NVCC,           DRIVER},
-    {"-latomic",                NONE,    CC | NVCC,           DRIVER},
-    {"-lstdc++",                NONE,    CC | NVCC,           DRIVER},
-    {"-lpthread",               NONE,    CC | NVCC,           DRIVER},
-    {"-l",                      WORD,    CC | NVCC,           FILES},
-    {"-L",                      PATH,    CC | NVCC,           FILES},
-    {"-Wl,-z,",                 WORD,    CC,                  DRIVER},
-    {"-Wl,-O",                  NUMBER,  CC,                  DRIVER},
-    {"-Wl,-soname,",            WORD,    CC,                  DRIVER},
-    {"-Wl,-rpath,",             PATH,    CC,                  DRIVER},
-    {"-Wl,--as-needed",         NONE,    CC,                  DRIVER},
-    {"-Wl,--no-as-needed",      NONE,    CC,                  DRIVER},
-    {"-Wl,--no-undefined",      NONE,    CC,                  DRIVER},
-    {"-Wl,--gc-sections",       NONE,    CC,                  DRIVER},
-    {"-Wl,--export-dynamic",    NONE,    CC,                  DRIVER},
-    {"-Wl,--exclude-libs,ALL",  NONE,    CC,                  DRIVER},
-    {"-Wl,-Bsymbolic",          NONE,    CC,                  DRIVER},
-    {"-Wl,-Bsymbolic-functions", NONE,   CC,                  DRIVER},
-    {"-Wa,--noexecstack",       NONE,    CC,                  DRIVER},
+    /* Libraries of the compiler and of the system, all shared; of others nobody would notice that
+     * they change. */
+    {"-lm", NONE, CC | NVCC, DRIVER},
+    {"-lc", NONE, CC | NVCC, DRIVER},
+    {"-ldl", NONE, CC | NVCC, DRIVER},
+    {"-lrt", NONE, CC | NVCC, DRIVER},
+    {"-lgomp", NONE, CC | NVCC, DRIVER},
+    {"-latomic", NONE, CC | NVCC, DRIVER},
+    {"-lstdc++", NONE, CC | NVCC, DRIVER},
+    {"-lpthread", NONE, CC | NVCC, DRIVER},
+    {"-l", WORD, CC | NVCC, FILES},
+    {"-L", PATH, CC | NVCC, FILES},
+    {"-Wl,-z,", WORD, CC, DRIVER},
+    {"-Wl,-O", NUMBER, CC, DRIVER},
+    {"-Wl,-soname,", WORD, CC, DRIVER},
+    {"-Wl,-rpath,", PATH, CC, DRIVER},
+    {"-Wl,--as-needed", NONE, CC, DRIVER},
+    {"-Wl,--no-as-needed", NONE, CC, DRIVER},
+    {"-Wl,--no-undefined", NONE, CC, DRIVER},
+    {"-Wl,--gc-sections", NONE, CC, DRIVER},
+    {"-Wl,--export-dynamic", NONE, CC, DRIVER},
+    {"-Wl,--exclude-libs,ALL", NONE, CC, DRIVER},
+    {"-Wl,-Bsymbolic", NONE, CC, DRIVER},
+    {"-Wl,-Bsymbolic-functions", NONE, CC, DRIVER},
+    {"-Wa,--noexecstack", NONE, CC, DRIVER},
 
     /* CUDA */
-    {"-I",                      PATH,    NVRTC,               FILES},
-    {"-include-path=",          PATH,    NVRTC,               FILES},
-    {"-include-path=",          PATH,    NVCC,                HEADERS},
-    {"-system-include=",        PATH,    NVCC,                HEADERS},
-    {"-pre-include=",           FILE_,   NVRTC,               FILES},
-    {"-pre-include=",           FILE_,   NVCC,                HEADERS},
-    {"-define-macro=",          MACRO,   CUDA,                PURE},
-    {"-undefine-macro=",        NAME,    CUDA,                PURE},
-    {"-library-path=",          PATH,    NVCC,                FILES},
-    {"-library=",               WORD,    NVCC,                FILES},
-    {"-optimize=",              NUMBER,  NVCC,                PURE},
-    {"-dopt=",                  WORD,    CUDA,                PURE},
-    {"-Ofast-compile=",         WORD,    CUDA,                PURE},
-    {"-Ofc=",                   WORD,    CUDA,                PURE},
-    {"-debug",                  NONE,    NVCC,                PURE},
-    {"-G",                      NONE,    CUDA,                PURE},
-    {"-device-debug",           NONE,    CUDA,                PURE},
-    {"-lineinfo",               NONE,    CUDA,                PURE},
-    {"-generate-line-info",     NONE,    CUDA,                PURE},
-    {"-src-in-ptx",             NONE,    NVCC,                PURE},
-    {"-source-in-ptx",          NONE,    NVCC,                PURE},
-    {"-maxrregcount=",          NUMBER,  CUDA | PTXAS,        PURE},
-    {"-use_fast_math",          NONE,    CUDA,                PURE},
-    {"-ftz=",                   BOOL,    CUDA,                PURE},
-    {"-prec-div=",              BOOL,    CUDA,                PURE},
-    {"-prec-sqrt=",             BOOL,    CUDA,                PURE},
-    {"-fmad=",                  BOOL,    CUDA | PTXAS,        PURE},
-    {"-extra-device-vectorization", NONE, CUDA,               PURE},
-    {"-restrict",               NONE,    CUDA,                PURE},
-    {"-rdc=",                   BOOL,    CUDA,                PURE},
-    {"-relocatable-device-code=", BOOL,  CUDA,                PURE},
-    {"-ewp",                    NONE,    CUDA,                PURE},
-    {"-extensible-whole-program", NONE,  CUDA,                PURE},
-    {"-expt-relaxed-constexpr", NONE,    NVCC,                PURE},
-    {"-extended-lambda",        NONE,    NVCC,                PURE},
-    {"-expt-extended-lambda",   NONE,    NVCC,                PURE},
-    {"-no-exceptions",          NONE,    NVCC,                PURE},
-    {"-noeh",                   NONE,    NVCC,                PURE},
-    {"-default-stream=",        WORD,    NVCC,                PURE},
-    {"-default-device",         NONE,    NVRTC,               PURE},
-    {"-device-as-default-execution-space", NONE, NVRTC,       PURE},
-    {"-device-int128",          NONE,    NVRTC,               PURE},
-    {"-device-float128",        NONE,    NVRTC,               PURE},
-    {"-builtin-move-forward=",  BOOL,    NVRTC,               PURE},
-    {"-builtin-initializer-list=", BOOL, NVRTC,               PURE},
-    {"-modify-stack-limit=",    BOOL,    NVRTC,               PURE},
-    {"-minimal",                NONE,    NVRTC,               PURE},
-    {"-no-source-include",      NONE,    NVRTC,               PURE},
-    {"-version-ident=",         BOOL,    NVRTC,               PURE},
-    {"-split-compile=",         NUMBER,  CUDA,                PURE},
-    {"-device-stack-protector=", BOOL,   CUDA,                PURE},
-    {"-jump-table-density=",    NUMBER,  CUDA,                PURE},
-    {"-static-global-template-stub=", BOOL, NVCC,             PURE},
-    {"-no-align-double",        NONE,    NVCC,                PURE},
-    {"-no-compress",            NONE,    NVCC,                PURE},
-    {"-compress-mode=",         WORD,    NVCC,                PURE},
-    {"-cudart=",                WORD,    NVCC,                DRIVER},
-    {"-cudadevrt=",             WORD,    NVCC,                DRIVER},
-    {"-allow-unsupported-compiler", NONE, NVCC,               DRIVER},
-    {"-m64",                    NONE,    NVCC,                PURE},
-    {"-disable-warnings",       NONE,    CUDA,                PURE},
-    {"-Wreorder",               NONE,    NVCC,                PURE},
-    {"-Wdefault-stream-launch", NONE,    NVCC,                PURE},
-    {"-Wmissing-launch-bounds", NONE,    NVCC,                PURE},
-    {"-Wext-lambda-captures-this", NONE, NVCC,                PURE},
-    {"-Wno-deprecated-declarations", NONE, NVCC,              PURE},
-    {"-Wno-deprecated-gpu-targets", NONE, NVCC,               PURE},
-    {"-Werror=",                WORDS,   NVCC,                PURE},
-    {"-err-no",                 NONE,    CUDA,                PURE},
-    {"-display-error-number",   NONE,    CUDA,                PURE},
-    {"-no-display-error-number", NONE,   CUDA,                PURE},
-    {"-diag-error=",            WORDS,   CUDA,                PURE},
-    {"-diag-suppress=",         WORDS,   CUDA,                PURE},
-    {"-diag-warn=",             WORDS,   CUDA,                PURE},
-    {"-brief-diagnostics=",     BOOL,    CUDA,                PURE},
-    {"-opt-info=",              WORD,    CUDA,                PURE},
-    {"-optimization-info=",     WORD,    CUDA,                PURE},
-    {"-res-usage",              NONE,    NVCC,                PURE},
-    {"-resource-usage",         NONE,    NVCC,                PURE},
-    {"-Xcompiler=",             CC_FLAGS, NVCC,               DRIVER},
-    {"-compiler-options=",      CC_FLAGS, NVCC,               DRIVER},
-    {"-Xptxas=",                PTXAS_FLAGS, CUDA,            PURE},
-    {"-ptxas-options=",         PTXAS_FLAGS, CUDA,            PURE},
-    {"-Xcudafe=",               CUDAFE_FLAGS, NVCC,           PURE},
-    {"-cudafe-options=",        CUDAFE_FLAGS, NVCC,           PURE},
+    {"-I", PATH, NVRTC, FILES},
+    {"-include-path=", PATH, NVRTC, FILES},
+    {"-include-path=", PATH, NVCC, HEADERS},
+    {"-system-include=", PATH, NVCC, HEADERS},
+    {"-pre-include=", FILE_, NVRTC, FILES},
+    {"-pre-include=", FILE_, NVCC, HEADERS},
+    {"-define-macro=", MACRO, CUDA, PURE},
+    {"-undefine-macro=", NAME, CUDA, PURE},
+    {"-library-path=", PATH, NVCC, FILES},
+    {"-library=", WORD, NVCC, FILES},
+    {"-optimize=", NUMBER, NVCC, PURE},
+    {"-dopt=", WORD, CUDA, PURE},
+    {"-Ofast-compile=", WORD, CUDA, PURE},
+    {"-Ofc=", WORD, CUDA, PURE},
+    {"-debug", NONE, NVCC, PURE},
+    {"-G", NONE, CUDA, PURE},
+    {"-device-debug", NONE, CUDA, PURE},
+    {"-lineinfo", NONE, CUDA, PURE},
+    {"-generate-line-info", NONE, CUDA, PURE},
+    {"-src-in-ptx", NONE, NVCC, PURE},
+    {"-source-in-ptx", NONE, NVCC, PURE},
+    {"-maxrregcount=", NUMBER, CUDA | PTXAS, PURE},
+    {"-use_fast_math", NONE, CUDA, PURE},
+    {"-ftz=", BOOL, CUDA, PURE},
+    {"-prec-div=", BOOL, CUDA, PURE},
+    {"-prec-sqrt=", BOOL, CUDA, PURE},
+    {"-fmad=", BOOL, CUDA | PTXAS, PURE},
+    {"-extra-device-vectorization", NONE, CUDA, PURE},
+    {"-restrict", NONE, CUDA, PURE},
+    {"-rdc=", BOOL, CUDA, PURE},
+    {"-relocatable-device-code=", BOOL, CUDA, PURE},
+    {"-ewp", NONE, CUDA, PURE},
+    {"-extensible-whole-program", NONE, CUDA, PURE},
+    {"-expt-relaxed-constexpr", NONE, NVCC, PURE},
+    {"-extended-lambda", NONE, NVCC, PURE},
+    {"-expt-extended-lambda", NONE, NVCC, PURE},
+    {"-no-exceptions", NONE, NVCC, PURE},
+    {"-noeh", NONE, NVCC, PURE},
+    {"-default-stream=", WORD, NVCC, PURE},
+    {"-default-device", NONE, NVRTC, PURE},
+    {"-device-as-default-execution-space", NONE, NVRTC, PURE},
+    {"-device-int128", NONE, NVRTC, PURE},
+    {"-device-float128", NONE, NVRTC, PURE},
+    {"-builtin-move-forward=", BOOL, NVRTC, PURE},
+    {"-builtin-initializer-list=", BOOL, NVRTC, PURE},
+    {"-modify-stack-limit=", BOOL, NVRTC, PURE},
+    {"-minimal", NONE, NVRTC, PURE},
+    {"-no-source-include", NONE, NVRTC, PURE},
+    {"-version-ident=", BOOL, NVRTC, PURE},
+    {"-split-compile=", NUMBER, CUDA, PURE},
+    {"-device-stack-protector=", BOOL, CUDA, PURE},
+    {"-jump-table-density=", NUMBER, CUDA, PURE},
+    {"-static-global-template-stub=", BOOL, NVCC, PURE},
+    {"-no-align-double", NONE, NVCC, PURE},
+    {"-no-compress", NONE, NVCC, PURE},
+    {"-compress-mode=", WORD, NVCC, PURE},
+    {"-cudart=", WORD, NVCC, DRIVER},
+    {"-cudadevrt=", WORD, NVCC, DRIVER},
+    {"-allow-unsupported-compiler", NONE, NVCC, DRIVER},
+    {"-m64", NONE, NVCC, PURE},
+    {"-disable-warnings", NONE, CUDA, PURE},
+    {"-Wreorder", NONE, NVCC, PURE},
+    {"-Wdefault-stream-launch", NONE, NVCC, PURE},
+    {"-Wmissing-launch-bounds", NONE, NVCC, PURE},
+    {"-Wext-lambda-captures-this", NONE, NVCC, PURE},
+    {"-Wno-deprecated-declarations", NONE, NVCC, PURE},
+    {"-Wno-deprecated-gpu-targets", NONE, NVCC, PURE},
+    {"-Werror=", WORDS, NVCC, PURE},
+    {"-err-no", NONE, CUDA, PURE},
+    {"-display-error-number", NONE, CUDA, PURE},
+    {"-no-display-error-number", NONE, CUDA, PURE},
+    {"-diag-error=", WORDS, CUDA, PURE},
+    {"-diag-suppress=", WORDS, CUDA, PURE},
+    {"-diag-warn=", WORDS, CUDA, PURE},
+    {"-brief-diagnostics=", BOOL, CUDA, PURE},
+    {"-opt-info=", WORD, CUDA, PURE},
+    {"-optimization-info=", WORD, CUDA, PURE},
+    {"-res-usage", NONE, NVCC, PURE},
+    {"-resource-usage", NONE, NVCC, PURE},
+    {"-Xcompiler=", CC_FLAGS, NVCC, DRIVER},
+    {"-compiler-options=", CC_FLAGS, NVCC, DRIVER},
+    {"-Xptxas=", PTXAS_FLAGS, CUDA, PURE},
+    {"-ptxas-options=", PTXAS_FLAGS, CUDA, PURE},
+    {"-Xcudafe=", CUDAFE_FLAGS, NVCC, PURE},
+    {"-cudafe-options=", CUDAFE_FLAGS, NVCC, PURE},
 
-    {"-v",                      NONE,    PTXAS,               PURE},
-    {"-verbose",                NONE,    PTXAS,               PURE},
-    {"-opt-level=",             NUMBER,  PTXAS,               PURE},
-    {"-allow-expensive-optimizations=", BOOL, PTXAS,          PURE},
-    {"-dlcm=",                  WORD,    PTXAS,               PURE},
-    {"-dscm=",                  WORD,    PTXAS,               PURE},
-    {"-def-load-cache=",        WORD,    PTXAS,               PURE},
-    {"-def-store-cache=",       WORD,    PTXAS,               PURE},
-    {"-warn-spills",            NONE,    PTXAS,               PURE},
-    {"-warn-on-spills",         NONE,    PTXAS,               PURE},
-    {"-warn-lmem-usage",        NONE,    PTXAS,               PURE},
-    {"-warn-on-local-memory-usage", NONE, PTXAS,              PURE},
-    {"-suppress-stack-size-warning", NONE, PTXAS,             PURE},
+    {"-v", NONE, PTXAS, PURE},
+    {"-verbose", NONE, PTXAS, PURE},
+    {"-opt-level=", NUMBER, PTXAS, PURE},
+    {"-allow-expensive-optimizations=", BOOL, PTXAS, PURE},
+    {"-dlcm=", WORD, PTXAS, PURE},
+    {"-dscm=", WORD, PTXAS, PURE},
+    {"-def-load-cache=", WORD, PTXAS, PURE},
+    {"-def-store-cache=", WORD, PTXAS, PURE},
+    {"-warn-spills", NONE, PTXAS, PURE},
+    {"-warn-on-spills", NONE, PTXAS, PURE},
+    {"-warn-lmem-usage", NONE, PTXAS, PURE},
+    {"-warn-on-local-memory-usage", NONE, PTXAS, PURE},
+    {"-suppress-stack-size-warning", NONE, PTXAS, PURE},
     /* OpenCL 1.2; -I is not here: a binary would depend on files that nobody names. */
-    {"-cl-std=",                WORD,    OPENCL,              PURE},
-    {"-cl-single-precision-constant", NONE, OPENCL,           PURE},
-    {"-cl-denorms-are-zero",    NONE,    OPENCL,              PURE},
-    {"-cl-fp32-correctly-rounded-divide-sqrt", NONE, OPENCL,  PURE},
-    {"-cl-opt-disable",         NONE,    OPENCL,              PURE},
-    {"-cl-mad-enable",          NONE,    OPENCL,              PURE},
-    {"-cl-no-signed-zeros",     NONE,    OPENCL,              PURE},
-    {"-cl-unsafe-math-optimizations", NONE, OPENCL,           PURE},
-    {"-cl-finite-math-only",    NONE,    OPENCL,              PURE},
-    {"-cl-fast-relaxed-math",   NONE,    OPENCL,              PURE},
-    {"-Werror",                 NONE,    OPENCL,              PURE},
+    {"-cl-std=", WORD, OPENCL, PURE},
+    {"-cl-single-precision-constant", NONE, OPENCL, PURE},
+    {"-cl-denorms-are-zero", NONE, OPENCL, PURE},
+    {"-cl-fp32-correctly-rounded-divide-sqrt", NONE, OPENCL, PURE},
+    {"-cl-opt-disable", NONE, OPENCL, PURE},
+    {"-cl-mad-enable", NONE, OPENCL, PURE},
+    {"-cl-no-signed-zeros", NONE, OPENCL, PURE},
+    {"-cl-unsafe-math-optimizations", NONE, OPENCL, PURE},
+    {"-cl-finite-math-only", NONE, OPENCL, PURE},
+    {"-cl-fast-relaxed-math", NONE, OPENCL, PURE},
+    {"-Werror", NONE, OPENCL, PURE},
 
-    {"-diag_error=",            WORDS,   CUDAFE,              PURE},
-    {"-diag_warning=",          WORDS,   CUDAFE,              PURE},
-    {"-diag_suppress=",         WORDS,   CUDAFE,              PURE},
-    {"-diag_remark=",           WORDS,   CUDAFE,              PURE},
-    {"-display_error_number",   NONE,    CUDAFE,              PURE},
+    {"-diag_error=", WORDS, CUDAFE, PURE},
+    {"-diag_warning=", WORDS, CUDAFE, PURE},
+    {"-diag_suppress=", WORDS, CUDAFE, PURE},
+    {"-diag_remark=", WORDS, CUDAFE, PURE},
+    {"-display_error_number", NONE, CUDAFE, PURE},
 };
 
 /* ---- values ---- */
@@ -428,7 +441,9 @@ static const flag_row rows[] = {
 #define LETTERS "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
 #define DIGITS  "0123456789"
 
-static bool has_only(const char *text, const char *allowed) { return text[strspn(text, allowed)] == 0; }
+static bool has_only(const char *text, const char *allowed) {
+    return text[strspn(text, allowed)] == 0;
+}
 
 static bool is_alnum(char c) { return c && strchr(LETTERS DIGITS, c); }
 
@@ -439,7 +454,8 @@ static bool is_listed(const char *names, const char *name) {
     return false;
 }
 
-/* Names of processors and features have no sign of a list; "armv8-a+native" means this machine too. */
+/* Names of processors and features have no sign of a list; "armv8-a+native" means this machine
+ * too. */
 static bool is_word(const char *value) {
     return is_alnum(value[0]) && has_only(value, LETTERS DIGITS "._+-") && !strstr(value, "native");
 }
@@ -456,7 +472,8 @@ static bool is_param(const char *value) {
 }
 
 static bool is_name_of(const char *names, const char *value) {
-    return is_listed(names, value) || (strncmp(value, "no-", 3) == 0 && is_listed(names, value + 3));
+    return is_listed(names, value) ||
+           (strncmp(value, "no-", 3) == 0 && is_listed(names, value + 3));
 }
 
 /* nvcc takes "-I/x" and "-I=/x", and a list with commas. */
@@ -485,7 +502,8 @@ static bool is_value_of(value_form form, const char *value, hn_flag_user user) {
     case NONE: return !*value;
     case NUMBER: return *value && has_only(value, DIGITS);
     case WORD: return is_word(value);
-    case WORDS: return *value && has_only(value, LETTERS DIGITS "._+-,:=!") && !strstr(value, "native");
+    case WORDS:
+        return *value && has_only(value, LETTERS DIGITS "._+-,:=!") && !strstr(value, "native");
     case BOOL: return strcmp(value, "true") == 0 || strcmp(value, "false") == 0;
     case MACRO: return is_macro(value);
     case NAME: return *value && !strchr(DIGITS, value[0]) && has_only(value, LETTERS DIGITS "_");
@@ -508,12 +526,14 @@ static bool is_value_of(value_form form, const char *value, hn_flag_user user) {
 /* What stands behind the name of a row; NULL: another flag. */
 static const char *value_of(const flag_row *row, const char *flag, hn_flag_user user) {
     if (!(row->users & (unsigned)user)) return NULL;
-    if (user != HN_FLAGS_CC && strncmp(flag, "--", 2) == 0 && strncmp(row->name, "--", 2) != 0) flag++;
+    if (user != HN_FLAGS_CC && strncmp(flag, "--", 2) == 0 && strncmp(row->name, "--", 2) != 0)
+        flag++;
     size_t len = strlen(row->name);
     return strncmp(flag, row->name, len) == 0 ? flag + len : NULL;
 }
 
-/* The row of a flag; NULL: none takes it. `out_named`: the longest row with a name that it begins with, if any. */
+/* The row of a flag; NULL: none takes it. `out_named`: the longest row with a name that it begins
+ * with, if any. */
 static const flag_row *find_row(const char *flag, hn_flag_user user, const flag_row **out_named) {
     const flag_row *best = NULL;
     size_t best_len = 0, named_len = 0;
@@ -523,7 +543,8 @@ static const flag_row *find_row(const char *flag, hn_flag_user user, const flag_
         const char *value = value_of(&rows[i], flag, user);
         if (!value) continue;
         if (len > named_len) *out_named = &rows[i], named_len = len;
-        if (len > best_len && is_value_of(rows[i].form, value, user)) best = &rows[i], best_len = len;
+        if (len > best_len && is_value_of(rows[i].form, value, user))
+            best = &rows[i], best_len = len;
     }
     return best;
 }
@@ -534,11 +555,14 @@ static bool has_control(const char *text) {
     return false;
 }
 
-bool hn_is_shell_safe(const char *text) { return text[0] != '~' && has_only(text, LETTERS DIGITS "_-+=.,/:@%"); }
+bool hn_is_shell_safe(const char *text) {
+    return text[0] != '~' && has_only(text, LETTERS DIGITS "_-+=.,/:@%");
+}
 
 hn_flag_kind hn_flag_kind_of(const char *flag, hn_flag_user user) {
     const flag_row *named, *row = find_row(flag, user, &named);
-    if (!row || has_control(flag) || (user == HN_FLAGS_NVCC && !hn_is_shell_safe(flag))) return HN_FLAG_REFUSED;
+    if (!row || has_control(flag) || (user == HN_FLAGS_NVCC && !hn_is_shell_safe(flag)))
+        return HN_FLAG_REFUSED;
     const char *value = value_of(row, flag, user);
     if (row->form == CC_FLAGS) return worst_of(value, HN_FLAGS_CC, (hn_flag_kind)row->kind);
     if (row->form == PTXAS_FLAGS) return worst_of(value, HN_FLAGS_PTXAS, (hn_flag_kind)row->kind);
@@ -549,7 +573,8 @@ hn_flag_kind hn_flag_kind_of(const char *flag, hn_flag_user user) {
 bool hn_flags_have_level(hn_str flags) {
     const char *item;
     while (hn_list_next(&flags, &item))
-        if (strncmp(item, "-O", 2) == 0 || strncmp(item + strspn(item, "-"), "optimize", 8) == 0) return true;
+        if (strncmp(item, "-O", 2) == 0 || strncmp(item + strspn(item, "-"), "optimize", 8) == 0)
+            return true;
     return false;
 }
 
@@ -577,7 +602,8 @@ static const char *allowed_for(hn_flag_user user) {
                "options of the code; architectures go into the target";
     if (user == HN_FLAGS_NVRTC)
         return "-D -U -I -std= -G, -lineinfo, --use_fast_math, --maxrregcount= and other options of the code; architectures go into the target";
-    if (user == HN_FLAGS_OPENCL) return "-D -w -Werror -cl-std= and the other -cl- options of OpenCL 1.2";
+    if (user == HN_FLAGS_OPENCL)
+        return "-D -w -Werror -cl-std= and the other -cl- options of OpenCL 1.2";
     return "-O -g -D -U -I -isystem -include -std= -W -l -L, and -f and -m options that change nothing but the code";
 }
 
@@ -585,7 +611,10 @@ static hn_status refuse_control(const char *flag) {
     hn_strbuf shown;
     hn_strbuf_init(&shown);
     hn_strbuf_clean(&shown, hn_str_of(flag), true);
-    hn_status status = HN_ERROR(HN_INVALID_ARGUMENT, "cannot compile with flag '" HN_STR_FMT "': it has a control character", HN_STR_ARG(hn_strbuf_str(&shown)));
+    hn_status status =
+        HN_ERROR(HN_INVALID_ARGUMENT,
+                 "cannot compile with flag '" HN_STR_FMT "': it has a control character",
+                 HN_STR_ARG(hn_strbuf_str(&shown)));
     hn_strbuf_deinit(&shown);
     return status;
 }
@@ -596,17 +625,31 @@ static hn_status refuse(const char *flag, hn_flag_user user) {
     const char *advice = named ? advice_of((value_form)named->form) : NULL;
     if (has_control(flag)) return refuse_control(flag);
     if (strstr(flag, "native"))
-        return HN_ERROR(HN_INVALID_ARGUMENT, "%s '%s': 'native' means this machine, and results are shared; name the processor", failure, flag);
+        return HN_ERROR(
+            HN_INVALID_ARGUMENT,
+            "%s '%s': 'native' means this machine, and results are shared; name the processor",
+            failure, flag);
     if (user == HN_FLAGS_NVCC && row && !hn_is_shell_safe(flag))
-        return HN_ERROR(HN_INVALID_ARGUMENT, "%s '%s': nvcc gives its flags to a shell, so only letters, digits and '_-+=.,/:@%%' are allowed", failure, flag);
+        return HN_ERROR(
+            HN_INVALID_ARGUMENT,
+            "%s '%s': nvcc gives its flags to a shell, so only letters, digits and '_-+=.,/:@%%' are allowed",
+            failure, flag);
     if (named && (named->form == PATH || named->form == FILE_))
-        return HN_ERROR(HN_INVALID_ARGUMENT, "%s '%s': write '%s' and an absolute path as one flag; a job has no current directory", failure, flag, named->name);
+        return HN_ERROR(
+            HN_INVALID_ARGUMENT,
+            "%s '%s': write '%s' and an absolute path as one flag; a job has no current directory",
+            failure, flag, named->name);
     if (advice && strchr(named->name, '='))
-        return HN_ERROR(HN_INVALID_ARGUMENT, "%s '%s': what follows '%s' must be %s", failure, flag, named->name, advice);
-    return HN_ERROR(HN_INVALID_ARGUMENT, "%s '%s': it is not in the list of allowed flags: %s (docs/compile-service.md, \"Flags\")", failure, flag, allowed_for(user));
+        return HN_ERROR(HN_INVALID_ARGUMENT, "%s '%s': what follows '%s' must be %s", failure, flag,
+                        named->name, advice);
+    return HN_ERROR(
+        HN_INVALID_ARGUMENT,
+        "%s '%s': it is not in the list of allowed flags: %s (docs/compile-service.md, \"Flags\")",
+        failure, flag, allowed_for(user));
 }
 
-hn_status hn_flags_read(hn_str flags, hn_flag_user user, hn_tool_args *out, hn_flag_kind *out_worst) {
+hn_status hn_flags_read(hn_str flags, hn_flag_user user, hn_tool_args *out,
+                        hn_flag_kind *out_worst) {
     const char *item;
     *out_worst = HN_FLAG_PURE;
     while (hn_list_next(&flags, &item)) {
@@ -622,6 +665,7 @@ void hn_flags_dirs(hn_str flags, hn_flag_user user, hn_strbuf *dirs) {
     const char *item;
     while (hn_list_next(&flags, &item)) {
         const flag_row *named, *row = find_row(item, user, &named);
-        if (row && row->form == PATH && row->kind == HN_FLAG_HEADERS) hn_list_add(dirs, path_of(value_of(row, item, user), user));
+        if (row && row->form == PATH && row->kind == HN_FLAG_HEADERS)
+            hn_list_add(dirs, path_of(value_of(row, item, user), user));
     }
 }

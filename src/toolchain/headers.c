@@ -1,6 +1,6 @@
-/* headers.c: see headers.h. The list is a record: "revision", then for each file "file", "stamp", "digest";
- * "dir" for each directory of the search path that flags gave; "other" for files that were there, would be
- * found by the name of one of the files, and were not read. */
+/* headers.c: see headers.h. The list is a record: "revision", then for each file "file", "stamp",
+ * "digest"; "dir" for each directory of the search path that flags gave; "other" for files that
+ * were there, would be found by the name of one of the files, and were not read. */
 #include "toolchain/headers.h"
 
 #include "base/file.h"
@@ -31,8 +31,8 @@ void hn_headers_parse_rule(hn_str rule, hn_strbuf *paths) {
     for (at++; at < end;) {
         char path[PATH_MAX];
         size_t len = 0;
-        while (at < end &&
-               (*at == ' ' || *at == '\n' || *at == '\t' || (*at == '\\' && at + 1 < end && at[1] == '\n')))
+        while (at < end && (*at == ' ' || *at == '\n' || *at == '\t' ||
+                            (*at == '\\' && at + 1 < end && at[1] == '\n')))
             at++;
         while (at < end && *at != ' ' && *at != '\n' && *at != '\t') {
             if (*at == '\\' && at + 1 < end && at[1] == '\n') break;
@@ -49,8 +49,9 @@ void hn_headers_parse_rule(hn_str rule, hn_strbuf *paths) {
 
 static void stamp_print(const struct stat *info, char out[STAMP_BYTES]) {
     snprintf(out, STAMP_BYTES, "%lld:%lld.%09ld:%lld.%09ld:%llu", (long long)info->st_size,
-             (long long)info->st_mtim.tv_sec, info->st_mtim.tv_nsec, (long long)info->st_ctim.tv_sec,
-             info->st_ctim.tv_nsec, (unsigned long long)info->st_ino);
+             (long long)info->st_mtim.tv_sec, info->st_mtim.tv_nsec,
+             (long long)info->st_ctim.tv_sec, info->st_ctim.tv_nsec,
+             (unsigned long long)info->st_ino);
 }
 
 static int64_t ns_of(struct timespec time) {
@@ -74,8 +75,9 @@ static bool file_digest(const char *path, char out[HN_DIGEST_HEX_BYTES]) {
 
 typedef bool (*candidate_fn)(void *context, const char *path);
 
-/* Calls `each` with every existing path that is a directory of `dirs` (or /usr/local/include, which compilers
- * search early) and a tail of `file`, other than `file` itself. False as soon as `each` says so. */
+/* Calls `each` with every existing path that is a directory of `dirs` (or /usr/local/include, which
+ * compilers search early) and a tail of `file`, other than `file` itself. False as soon as `each`
+ * says so. */
 static bool each_candidate(const char *file, hn_str dirs, candidate_fn each, void *context) {
     const char *dir = "/usr/local/include";
     do {
@@ -105,7 +107,8 @@ static bool is_known(void *context, const char *path) {
     hn_str rest = *(const hn_str *)context;
     hn_record_field field;
     while (hn_record_next(&rest, &field)) {
-        bool names = hn_str_eq(field.name, HN_STR("file")) || hn_str_eq(field.name, HN_STR("other"));
+        bool names =
+            hn_str_eq(field.name, HN_STR("file")) || hn_str_eq(field.name, HN_STR("other"));
         if (names && hn_str_eq(field.value, hn_str_of(path))) return true;
     }
     return false;
@@ -118,7 +121,8 @@ static bool note_file(const char *path, int64_t begin_ns, hn_strbuf *out) {
     struct stat info;
     char stamp[STAMP_BYTES], digest[HN_DIGEST_HEX_BYTES];
     if (stat(path, &info) != 0 || !file_digest(path, digest)) return false;
-    if (ns_of(info.st_mtim) > begin_ns - NEW_NS || ns_of(info.st_ctim) > begin_ns - NEW_NS) return false;
+    if (ns_of(info.st_mtim) > begin_ns - NEW_NS || ns_of(info.st_ctim) > begin_ns - NEW_NS)
+        return false;
     stamp_print(&info, stamp);
     hn_record_add(out, "file", hn_str_of(path));
     hn_record_add(out, "stamp", hn_str_of(stamp));
@@ -131,7 +135,8 @@ hn_status hn_headers_note(hn_str paths, hn_str dirs, int64_t begin_ns, hn_strbuf
     note n = {out, paths};
     bool is_sure = true;
     hn_record_add_i64(out, "revision", REVISION);
-    for (hn_str rest = dirs; hn_list_next(&rest, &item);) hn_record_add(out, "dir", hn_str_of(item));
+    for (hn_str rest = dirs; hn_list_next(&rest, &item);)
+        hn_record_add(out, "dir", hn_str_of(item));
     for (hn_str rest = paths; is_sure && hn_list_next(&rest, &item);)
         is_sure = note_file(item, begin_ns, out);
     for (hn_str rest = paths; is_sure && hn_list_next(&rest, &item);)
@@ -167,13 +172,11 @@ bool hn_headers_unchanged(hn_str headers) {
     hn_strbuf_init(&dirs);
     bool same = hn_record_find_i64(headers, "revision", 0) == REVISION;
     for (hn_str rest = headers; same && hn_record_next(&rest, &field);) {
-        if (!copy_path(field.value, path))
-            same = false;
-        else if (hn_str_eq(field.name, HN_STR("dir")))
-            hn_list_add(&dirs, path);
+        if (!copy_path(field.value, path)) same = false;
+        else if (hn_str_eq(field.name, HN_STR("dir"))) hn_list_add(&dirs, path);
         else if (hn_str_eq(field.name, HN_STR("file")))
-            same =
-                file_unchanged(path, &rest) && each_candidate(path, hn_strbuf_str(&dirs), is_known, &headers);
+            same = file_unchanged(path, &rest) &&
+                   each_candidate(path, hn_strbuf_str(&dirs), is_known, &headers);
     }
     hn_strbuf_deinit(&dirs);
     return same;
@@ -185,7 +188,8 @@ hn_digest hn_headers_key(const hn_digest *job, hn_str headers) {
     hn_digest_begin(&state);
     hn_digest_update(&state, job->bytes, sizeof(job->bytes));
     while (hn_record_next(&headers, &field)) {
-        if (!hn_str_eq(field.name, HN_STR("file")) && !hn_str_eq(field.name, HN_STR("digest"))) continue;
+        if (!hn_str_eq(field.name, HN_STR("file")) && !hn_str_eq(field.name, HN_STR("digest")))
+            continue;
         hn_digest_update(&state, field.value.ptr, field.value.len);
         hn_digest_update(&state, "", 1);
     }

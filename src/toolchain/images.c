@@ -1,4 +1,5 @@
-/* images.c: see images.h. The format is src/bundle's: one table of objects for what is cached and what is shipped. */
+/* images.c: see images.h. The format is src/bundle's: one table of objects for what is cached and
+ * what is shipped. */
 #include "toolchain/images.h"
 
 #include "bundle/view.h"
@@ -7,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const hnb_object_kind object_kinds[] = {[HN_IMAGE_CUBIN] = HNB_OBJECT_CUBIN, [HN_IMAGE_PTX] = HNB_OBJECT_PTX};
+static const hnb_object_kind object_kinds[] = {
+    [HN_IMAGE_CUBIN] = HNB_OBJECT_CUBIN, [HN_IMAGE_PTX] = HNB_OBJECT_PTX};
 
 /* ---- writing ---- */
 
@@ -15,8 +17,10 @@ static hn_status put_images(hn_bundle_writer *w, const hn_images_source *source)
     for (uint32_t i = 0; i < source->image_count; i++) {
         const hn_image *image = &source->images[i];
         uint32_t target, object;
-        HN_TRY(hn_bundle_writer_target(w, HNB_TARGET_CUDA, 0, hn_str_of(image->arch), HN_STR(""), &target));
-        HN_TRY(hn_bundle_writer_object(w, object_kinds[image->kind], target, HN_STR(""), image->bytes ? image->bytes : "", image->len, NULL,
+        HN_TRY(hn_bundle_writer_target(w, HNB_TARGET_CUDA, 0, hn_str_of(image->arch), HN_STR(""),
+                                       &target));
+        HN_TRY(hn_bundle_writer_object(w, object_kinds[image->kind], target, HN_STR(""),
+                                       image->bytes ? image->bytes : "", image->len, NULL,
                                        &object));
     }
     return NULL;
@@ -41,7 +45,8 @@ static hn_status put_entries(hn_bundle_writer *w, const hn_images_source *source
 
 hn_status hn_images_write(const hn_images_source *source, hn_strbuf *out) {
     if (source->image_count > HN_IMAGES_MAX)
-        return HN_ERROR(HN_INVALID_ARGUMENT, "%u architectures in one job, at most %d", source->image_count, HN_IMAGES_MAX);
+        return HN_ERROR(HN_INVALID_ARGUMENT, "%u architectures in one job, at most %d",
+                        source->image_count, HN_IMAGES_MAX);
     hn_arena arena;
     hn_bundle_writer w;
     hn_strbuf image;
@@ -60,14 +65,17 @@ hn_status hn_images_write(const hn_images_source *source, hn_strbuf *out) {
 
 /* ---- reading ---- */
 
-bool hn_images_are(hn_str bytes) { return bytes.len >= sizeof(hnb_header) && memcmp(bytes.ptr, HNB_MAGIC, 8) == 0; }
+bool hn_images_are(hn_str bytes) {
+    return bytes.len >= sizeof(hnb_header) && memcmp(bytes.ptr, HNB_MAGIC, 8) == 0;
+}
 
 hn_status hn_images_check(hn_str bytes) {
     hn_bundle b;
     hn_status status = hn_bundle_open(bytes.ptr, bytes.len, true, &b);
     if (!status) status = hn_bundle_check_code(&b);
     for (uint32_t i = 0; !status && i < b.objects_count; i++)
-        if (b.objects[i].kind == HNB_OBJECT_ELF || b.objects[i].where != HNB_OBJECT_EMBEDDED) status = HN_ERROR(HN_CORRUPT, "object %u is no device code", i);
+        if (b.objects[i].kind == HNB_OBJECT_ELF || b.objects[i].where != HNB_OBJECT_EMBEDDED)
+            status = HN_ERROR(HN_CORRUPT, "object %u is no device code", i);
     if (hn_status_code(status) == HN_INVALID_ARGUMENT) { /* no bundle at all */
         hn_status_free(status);
         return HN_ERROR(HN_CORRUPT, "%zu bytes that are no images of device code", bytes.len);
@@ -105,7 +113,8 @@ const char *hn_images_symbol(hn_str bytes, const char *entry) {
     hn_bundle b;
     if (!view_of(bytes, &b) || !b.targets_count) return NULL;
     for (uint32_t k = 1; k < b.kernels_count; k++)
-        if (strcmp(hn_bundle_text(&b, b.kernels[k].name), entry) == 0) return hn_bundle_text(&b, hn_bundle_code(&b, k, 0)->symbol);
+        if (strcmp(hn_bundle_text(&b, b.kernels[k].name), entry) == 0)
+            return hn_bundle_text(&b, hn_bundle_code(&b, k, 0)->symbol);
     return NULL;
 }
 
@@ -134,8 +143,8 @@ static int fitness(const char *arch, int number) {
     if (suffix == 'a' && own != number) return -1;
     if (suffix == 'f' && !is_same_major) return -1;
     if (!is_ptx && !is_same_major) return -1;
-    /* Code made for the machine before code that the driver has yet to translate; then the nearest; then the
-     * most special. */
+    /* Code made for the machine before code that the driver has yet to translate; then the nearest;
+     * then the most special. */
     return (is_ptx ? 0 : 1 << 20) + own * 4 + (suffix == 'a' ? 2 : suffix == 'f');
 }
 

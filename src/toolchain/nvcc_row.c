@@ -1,9 +1,10 @@
-/* nvcc_row.c: the language "nvcc": CUDA C++ by nvcc, for texts that need the toolkit's headers, device
- * linking, or a host shared object with its device code inside.
+/* nvcc_row.c: the language "nvcc": CUDA C++ by nvcc, for texts that need the toolkit's headers,
+ * device linking, or a host shared object with its device code inside.
  *
- * The target is a list of architectures; with "host" among them the result is one shared object, loaded like
- * C, that carries code for all of them, else images as those of "cuda". With flag -rdc=true cubins are linked
- * on their own. Entries are functions with C linkage: kernels in images, host functions in a shared object.
+ * The target is a list of architectures; with "host" among them the result is one shared object,
+ * loaded like C, that carries code for all of them, else images as those of "cuda". With flag
+ * -rdc=true cubins are linked on their own. Entries are functions with C linkage: kernels in
+ * images, host functions in a shared object.
  */
 #include "toolchain/c.h"
 #include "toolchain/images.h"
@@ -23,7 +24,8 @@ enum { NVCC_REVISION = 2, OPTION_BYTES = 64 };
 /* ---- finding it ---- */
 
 static bool find_below(const char *home, char out[PATH_MAX]) {
-    if (!home || home[0] != '/' || snprintf(out, PATH_MAX, "%s/bin/nvcc", home) >= PATH_MAX) return false;
+    if (!home || home[0] != '/' || snprintf(out, PATH_MAX, "%s/bin/nvcc", home) >= PATH_MAX)
+        return false;
     return hn_is_program(out);
 }
 
@@ -31,7 +33,8 @@ static hn_status find_nvcc(char out[PATH_MAX]) {
     const char *wanted = getenv("HENRY_NVCC");
     if (wanted && wanted[0]) {
         if (hn_program_find(wanted, out)) return NULL;
-        return HN_ERROR(HN_TOOLCHAIN, "cannot find the compiler '%s' that HENRY_NVCC names", wanted);
+        return HN_ERROR(HN_TOOLCHAIN, "cannot find the compiler '%s' that HENRY_NVCC names",
+                        wanted);
     }
     if (hn_program_find("nvcc", out) || find_below(getenv("CUDA_HOME"), out) ||
         find_below(getenv("CUDA_PATH"), out) || find_below("/usr/local/cuda", out))
@@ -72,10 +75,11 @@ static hn_status ask(const void *context, hn_strbuf *out) {
     hn_log("toolchain", HN_LOG_INFO, "asking nvcc '%s' what it is", nvcc);
     hn_status status = hn_program_ask(nvcc, "--version", &text, &exit_status);
     if (!status && (exit_status != 0 || !text.ptr || !strstr(text.ptr, "Cuda compiler")))
-        status = HN_ERROR(HN_TOOLCHAIN, "cannot use nvcc '%s': '--version' ended with %d and %zu bytes", nvcc,
-                          exit_status, text.len);
-    if (!status)
-        status = hn_program_ask(nvcc, "--list-gpu-arch", &archs, &list_exit); /* older ones do not know it */
+        status =
+            HN_ERROR(HN_TOOLCHAIN, "cannot use nvcc '%s': '--version' ended with %d and %zu bytes",
+                     nvcc, exit_status, text.len);
+    if (!status) /* older ones do not know it */
+        status = hn_program_ask(nvcc, "--list-gpu-arch", &archs, &list_exit);
     if (!status && list_exit == 0) list_archs(archs.ptr, &list);
     find_version(text.ptr, "release ", version);
     hn_record_add_string(out, "version", version);
@@ -109,7 +113,8 @@ static hn_status describe_subject(const char *nvcc, const hn_digest *host, hn_st
     return hn_strbuf_status(out);
 }
 
-static hn_status learn(hn_store *store, const char *nvcc, const hn_toolchain *host, hn_toolchain *out) {
+static hn_status learn(hn_store *store, const char *nvcc, const hn_toolchain *host,
+                       hn_toolchain *out) {
     hn_strbuf subject, findings;
     hn_strbuf_init(&subject);
     hn_strbuf_init(&findings);
@@ -121,10 +126,13 @@ static hn_status learn(hn_store *store, const char *nvcc, const hn_toolchain *ho
         const char *version = hn_record_string(hn_strbuf_str(&findings), "version");
         const char *host_title = hn_record_string(hn_strbuf_str(&host->record), "title");
         char title[128];
-        snprintf(title, sizeof(title), "nvcc %s with %s", version ? version : "", host_title ? host_title : "");
-        hn_record_add_string(&out->record, "title", title); /* stands before that of the host compiler */
+        snprintf(title, sizeof(title), "nvcc %s with %s", version ? version : "",
+                 host_title ? host_title : "");
+        /* stands before that of the host compiler */
+        hn_record_add_string(&out->record, "title", title);
         hn_record_add_string(&out->record, "nvcc", nvcc);
-        hn_strbuf_append(&out->record, host->record.ptr, host->record.len); /* "cc" is the host compiler */
+        /* "cc" is the host compiler */
+        hn_strbuf_append(&out->record, host->record.ptr, host->record.len);
         hn_strbuf_append(&out->record, findings.ptr, findings.len);
     }
     hn_strbuf_deinit(&subject);
@@ -148,11 +156,13 @@ static hn_status nvcc_probe(hn_store *store, hn_toolchain *out) {
 
 /* nvcc reads its own headers for every text. */
 static hn_toolchain_reads nvcc_reads(hn_str text, hn_str flags) {
-    return hn_job_reads(text, flags, HN_FLAGS_NVCC) == HN_READS_FILES ? HN_READS_FILES : HN_READS_HEADERS;
+    return hn_job_reads(text, flags, HN_FLAGS_NVCC) == HN_READS_FILES ? HN_READS_FILES
+                                                                      : HN_READS_HEADERS;
 }
 
 static bool is_relocatable(hn_str flags) {
-    static const char *const words[] = {"-rdc=true", "--rdc=true", "-relocatable-device-code=true", "--relocatable-device-code=true", NULL};
+    static const char *const words[] = {"-rdc=true", "--rdc=true", "-relocatable-device-code=true",
+                                        "--relocatable-device-code=true", NULL};
     const char *item;
     while (hn_list_next(&flags, &item))
         for (int i = 0; words[i]; i++)
@@ -163,8 +173,10 @@ static bool is_relocatable(hn_str flags) {
 /* nvcc starts its steps through a shell, which would obey what stands in a path. */
 static hn_status check_path(const char *path, const char *what, const char *variable) {
     if (hn_is_shell_safe(path)) return NULL;
-    return HN_ERROR(HN_INVALID_ARGUMENT, "cannot compile with nvcc and %s '%s': nvcc gives the path to a shell, so only letters, digits and '_-+=.,/:@%%' are allowed; set %s",
-                    what, path, variable);
+    return HN_ERROR(
+        HN_INVALID_ARGUMENT,
+        "cannot compile with nvcc and %s '%s': nvcc gives the path to a shell, so only letters, digits and '_-+=.,/:@%%' are allowed; set %s",
+        what, path, variable);
 }
 
 /* ---- one compilation ---- */
@@ -181,8 +193,8 @@ typedef struct nvcc_run {
     hn_tool_args command; /* the last one, for the message */
 } nvcc_run;
 
-/* The host's assembler tells what it read: in two steps, since linking calls it too. A file has the options for it, since
- * nvcc takes their commas for its own. */
+/* The host's assembler tells what it read: in two steps, since linking calls it too. A file has the
+ * options for it, since nvcc takes their commas for its own. */
 #define HOST_OPTIONS "host.opts"
 #define HOST_RULE    "host.d"
 
@@ -191,7 +203,8 @@ static void begin_command(nvcc_run *run) {
     const char *item;
     run->command = (hn_tool_args){.count = 0};
     hn_tool_args_add_all(&run->command, (const char *const[]){run->nvcc, "-ccbin", run->cxx, NULL});
-    for (hn_str rest = run->job->flags; hn_list_next(&rest, &item);) hn_tool_args_add(&run->command, item);
+    for (hn_str rest = run->job->flags; hn_list_next(&rest, &item);)
+        hn_tool_args_add(&run->command, item);
 }
 
 /* The command as a person repeats it: on the kept source, and without writing anything. */
@@ -206,15 +219,19 @@ static void repeat_command(const nvcc_run *run, hn_tool_args *out) {
             hn_tool_args_add_all(out, (const char *const[]){"-o", "/dev/null", NULL});
             i++;
         } else if (strcmp(item, "-Xcompiler=@" HOST_OPTIONS) != 0) {
-            hn_tool_args_add(out, strcmp(item, "kernel.cu") == 0 && run->job->source_path ? run->job->source_path : item);
+            hn_tool_args_add(out, strcmp(item, "kernel.cu") == 0 && run->job->source_path
+                                      ? run->job->source_path
+                                      : item);
         }
     }
 }
 
-/* Whether nvcc can be called again with no output: it reads PTX once more, and what is linked is gone. */
+/* Whether nvcc can be called again with no output: it reads PTX once more, and what is linked is
+ * gone. */
 static bool is_repeatable(const hn_tool_args *command) {
     for (int i = 0; i < command->count; i++)
-        if (strcmp(command->items[i], "-ptx") == 0 || strcmp(command->items[i], "kernel.o") == 0) return false;
+        if (strcmp(command->items[i], "-ptx") == 0 || strcmp(command->items[i], "kernel.o") == 0)
+            return false;
     return true;
 }
 
@@ -240,19 +257,20 @@ static hn_status compile_arch(nvcc_run *run, uint32_t idx, bool is_linked) {
     snprintf(option, OPTION_BYTES, "-arch=%s", arch->name);
     snprintf(rule, sizeof(rule), "%u.d", idx);
     begin_command(run);
-    hn_tool_args_add_all(&run->command,
-                         (const char *const[]){option,
-                                               is_linked      ? "-dc"
-                                               : arch->is_ptx ? "-ptx"
-                                                              : "-cubin",
-                                               "-MD", "-MF", rule, "-o", is_linked ? "kernel.o" : "image",
-                                               "kernel.cu", NULL});
+    hn_tool_args_add_all(&run->command, (const char *const[]){option,
+                                                              is_linked      ? "-dc"
+                                                              : arch->is_ptx ? "-ptx"
+                                                                             : "-cubin",
+                                                              "-MD", "-MF", rule, "-o",
+                                                              is_linked ? "kernel.o" : "image",
+                                                              "kernel.cu", NULL});
     HN_TRY(run_command(run));
     if (is_linked) {
         run->command = (hn_tool_args){.count = 0};
         hn_tool_args_add_all(&run->command,
-                             (const char *const[]){run->nvcc, "-ccbin", run->cxx, option, "-dlink", "-cubin",
-                                                   "kernel.o", "-lcudadevrt", "-o", "image", NULL});
+                             (const char *const[]){run->nvcc, "-ccbin", run->cxx, option, "-dlink",
+                                                   "-cubin", "kernel.o", "-lcudadevrt", "-o",
+                                                   "image", NULL});
         HN_TRY(run_command(run));
     }
     return hn_driver_read_output(&run->driver, "image", &run->images[idx]);
@@ -268,10 +286,8 @@ static bool ptx_has(hn_str ptx, const char *name) {
 static hn_status check_entry(const nvcc_run *run, uint32_t idx, const char *name) {
     bool found, is_mangled = false;
     hn_str image = hn_strbuf_str(&run->images[idx]);
-    if (run->target.archs[idx].is_ptx)
-        found = ptx_has(image, name);
-    else
-        HN_TRY(hn_symbols_find(image, name, &found, &is_mangled));
+    if (run->target.archs[idx].is_ptx) found = ptx_has(image, name);
+    else HN_TRY(hn_symbols_find(image, name, &found, &is_mangled));
     if (found) return NULL;
     run->out->is_deterministic = true;
     return hn_symbols_missing(name, is_mangled, "extern \"C\"");
@@ -294,8 +310,9 @@ static hn_status write_images(nvcc_run *run) {
         hn_list_add(&names, item), hn_list_add(&names, item);
     if (!status) status = hn_strbuf_status(&names);
     if (!status)
-        status = hn_images_write(&(hn_images_source){images, run->target.count, hn_strbuf_str(&names)},
-                                 &run->out->bytes);
+        status =
+            hn_images_write(&(hn_images_source){images, run->target.count, hn_strbuf_str(&names)},
+                            &run->out->bytes);
     hn_strbuf_deinit(&names);
     return status;
 }
@@ -314,7 +331,9 @@ static hn_status note_headers(nvcc_run *run) {
     if (run->target.is_host) names[count] = HOST_RULE;
     hn_flags_dirs(run->job->flags, HN_FLAGS_NVCC, &dirs);
     hn_status status = hn_strbuf_status(&dirs);
-    if (!status) status = hn_driver_headers(&run->driver, names, hn_strbuf_str(&dirs), &is_empty, &run->out->headers);
+    if (!status)
+        status = hn_driver_headers(&run->driver, names, hn_strbuf_str(&dirs), &is_empty,
+                                   &run->out->headers);
     hn_strbuf_deinit(&dirs);
     return status;
 }
@@ -329,22 +348,27 @@ static hn_status compile_images(nvcc_run *run) {
 static void add_host_archs(nvcc_run *run) {
     for (uint32_t i = 0; i < run->target.count; i++) {
         const char *name = run->target.archs[i].name, *number = strchr(name, '_') + 1;
-        snprintf(run->options[i], sizeof(run->options[i]), "-gencode=arch=compute_%s,code=%s", number, name);
+        snprintf(run->options[i], sizeof(run->options[i]), "-gencode=arch=compute_%s,code=%s",
+                 number, name);
         hn_tool_args_add(&run->command, run->options[i]);
     }
 }
 
 static hn_status compile_host(nvcc_run *run) {
-    hn_str options = run->is_host_clang ? HN_STR("-fno-integrated-as -Wa,--MD," HOST_RULE "\n") : HN_STR("-Wa,--MD," HOST_RULE "\n");
+    hn_str options = run->is_host_clang ? HN_STR("-fno-integrated-as -Wa,--MD," HOST_RULE "\n")
+                                        : HN_STR("-Wa,--MD," HOST_RULE "\n");
     HN_TRY(hn_driver_write(&run->driver, HOST_OPTIONS, options));
     begin_command(run);
     add_host_archs(run);
-    hn_tool_args_add_all(&run->command, (const char *const[]){is_relocatable(run->job->flags) ? "-dc" : "-c", "-Xcompiler=-fPIC", "-Xcompiler=@" HOST_OPTIONS, "-MD",
-                                                              "-MF", "0.d", "-o", "kernel.o", "kernel.cu", NULL});
+    hn_tool_args_add_all(
+        &run->command, (const char *const[]){is_relocatable(run->job->flags) ? "-dc" : "-c",
+                                             "-Xcompiler=-fPIC", "-Xcompiler=@" HOST_OPTIONS, "-MD",
+                                             "-MF", "0.d", "-o", "kernel.o", "kernel.cu", NULL});
     HN_TRY(run_command(run));
     begin_command(run);
     add_host_archs(run);
-    hn_tool_args_add_all(&run->command, (const char *const[]){"-shared", "-Xcompiler=-fPIC", "-o", "kernel.so", "kernel.o", NULL});
+    hn_tool_args_add_all(&run->command, (const char *const[]){"-shared", "-Xcompiler=-fPIC", "-o",
+                                                              "kernel.so", "kernel.o", NULL});
     HN_TRY(run_command(run));
     HN_TRY(hn_driver_read_output(&run->driver, "kernel.so", &run->out->bytes));
     return hn_symbols_check(run->out, run->job->entries, "extern \"C\"");
@@ -353,7 +377,8 @@ static hn_status compile_host(nvcc_run *run) {
 static hn_status compile_in(nvcc_run *run) {
     HN_TRY(hn_driver_write(&run->driver, "kernel.cu", run->job->text));
     HN_TRY(run->target.is_host ? compile_host(run) : compile_images(run));
-    return nvcc_reads(run->job->text, run->job->flags) == HN_READS_HEADERS ? note_headers(run) : NULL;
+    return nvcc_reads(run->job->text, run->job->flags) == HN_READS_HEADERS ? note_headers(run)
+                                                                           : NULL;
 }
 
 static hn_status prepare(nvcc_run *run, hn_str record) {

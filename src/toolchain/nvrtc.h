@@ -7,15 +7,20 @@
 typedef struct hn_nvrtc_program_s *hn_nvrtc_program;
 
 /* Results of the library; it has more. */
-enum { HN_NVRTC_OK = 0, HN_NVRTC_OUT_OF_MEMORY = 1, HN_NVRTC_INVALID_OPTION = 5, HN_NVRTC_COMPILATION = 6 };
+enum {
+    HN_NVRTC_OK = 0,
+    HN_NVRTC_OUT_OF_MEMORY = 1,
+    HN_NVRTC_INVALID_OPTION = 5,
+    HN_NVRTC_COMPILATION = 6
+};
 
 /* Its functions, under the names of its own header without the prefix. */
 typedef struct hn_nvrtc {
     void *handle;
     int (*version)(int *major, int *minor);
     const char *(*error_string)(int result);
-    int (*create_program)(hn_nvrtc_program *out, const char *text, const char *name, int header_count,
-                          const char *const *headers, const char *const *names);
+    int (*create_program)(hn_nvrtc_program *out, const char *text, const char *name,
+                          int header_count, const char *const *headers, const char *const *names);
     int (*destroy_program)(hn_nvrtc_program *program);
     int (*compile_program)(hn_nvrtc_program program, int option_count, const char *const *options);
     int (*add_name_expression)(hn_nvrtc_program program, const char *expression);
@@ -29,18 +34,19 @@ typedef struct hn_nvrtc {
     /* May be NULL in older ones. */
     int (*get_arch_count)(int *out);
     int (*get_archs)(int *out);
-    int (*set_flow_callback)(hn_nvrtc_program program, int (*callback)(void *payload, void *reserved),
-                             void *payload);
+    int (*set_flow_callback)(hn_nvrtc_program program,
+                             int (*callback)(void *payload, void *reserved), void *payload);
 } hn_nvrtc;
 
-/* Loads the library. It stays in the process also when it is closed: loading it is what the first job waits
- * for, and some of its memory is never given back. Errors: toolchain with the loader's text. */
+/* Loads the library. It stays in the process also when it is closed: loading it is what the first
+ * job waits for, and some of its memory is never given back. Errors: toolchain with the loader's
+ * text. */
 hn_status hn_nvrtc_open(const char *path, hn_nvrtc *out) HN_MUST_USE;
 void hn_nvrtc_close(hn_nvrtc *nvrtc);
 
-/* Finds the library and what it can do. The record has "path", "version" ("13.2"), "archs" (a list of
- * numbers), "options" (a list of those of ours that it knows). Errors: toolchain, telling where it was looked
- * for. */
+/* Finds the library and what it can do. The record has "path", "version" ("13.2"), "archs" (a list
+ * of numbers), "options" (a list of those of ours that it knows). Errors: toolchain, telling where
+ * it was looked for. */
 hn_status hn_nvrtc_probe(hn_store *store, hn_toolchain *out) HN_MUST_USE;
 
 #endif

@@ -1,6 +1,6 @@
-/* nvrtc_probe.c: finding NVRTC, with a CUDA toolkit or alone, and learning its version, its architectures and
- * which of the options that we would like it knows. The answers are remembered under the file's identity: a
- * warm start does not load the library, which has 100 MB. */
+/* nvrtc_probe.c: finding NVRTC, with a CUDA toolkit or alone, and learning its version, its
+ * architectures and which of the options that we would like it knows. The answers are remembered
+ * under the file's identity: a warm start does not load the library, which has 100 MB. */
 #include "toolchain/driver.h"
 #include "toolchain/nvrtc.h"
 
@@ -48,8 +48,9 @@ hn_status hn_nvrtc_open(const char *path, hn_nvrtc *out) {
         memcpy(symbols[i].place, &address, sizeof(address));
         if (address || symbols[i].is_optional) continue;
         hn_nvrtc_close(out);
-        return HN_ERROR(HN_TOOLCHAIN, "'%s' has no function '%s': NVRTC of CUDA 11.2 or newer is needed",
-                        path, symbols[i].name);
+        return HN_ERROR(HN_TOOLCHAIN,
+                        "'%s' has no function '%s': NVRTC of CUDA 11.2 or newer is needed", path,
+                        symbols[i].name);
     }
     return NULL;
 }
@@ -61,8 +62,8 @@ void hn_nvrtc_close(hn_nvrtc *nvrtc) {
 
 /* ---- looking for it ---- */
 
-static const char *const sonames[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2", "libnvrtc.so",
-                                      NULL};
+static const char *const sonames[] = {"libnvrtc.so.13", "libnvrtc.so.12", "libnvrtc.so.11.2",
+                                      "libnvrtc.so", NULL};
 
 /* The newest library in `dir` plus `tail`. */
 static bool find_in(const char *dir, size_t dir_len, const char *tail, char out[PATH_MAX]) {
@@ -106,9 +107,14 @@ static hn_status find_library(char out[PATH_MAX]) {
     const char *wanted = getenv("HENRY_NVRTC");
     if (wanted && wanted[0]) {
         if (wanted[0] != '/' || snprintf(out, PATH_MAX, "%s", wanted) >= PATH_MAX)
-            return HN_ERROR(HN_TOOLCHAIN, "cannot use the NVRTC library '%s' that HENRY_NVRTC names: it must be an absolute path", wanted);
+            return HN_ERROR(
+                HN_TOOLCHAIN,
+                "cannot use the NVRTC library '%s' that HENRY_NVRTC names: it must be an absolute path",
+                wanted);
         if (access(out, R_OK) == 0) return NULL;
-        return HN_ERROR(HN_TOOLCHAIN, "cannot read the NVRTC library '%s' that HENRY_NVRTC names: %s", wanted, strerror(errno));
+        return HN_ERROR(HN_TOOLCHAIN,
+                        "cannot read the NVRTC library '%s' that HENRY_NVRTC names: %s", wanted,
+                        strerror(errno));
     }
     if (find_in_list(getenv("LD_LIBRARY_PATH"), out) || find_in_toolkit(getenv("CUDA_HOME"), out) ||
         find_in_toolkit(getenv("CUDA_PATH"), out) || find_in_toolkit("/usr/local/cuda", out) ||
@@ -125,7 +131,8 @@ static hn_status find_library(char out[PATH_MAX]) {
 
 static void list_archs(const hn_nvrtc *nvrtc, hn_strbuf *out) {
     int count = 0, archs[ARCHS_MAX] = {0};
-    if (!nvrtc->get_arch_count || !nvrtc->get_archs || nvrtc->get_arch_count(&count) != HN_NVRTC_OK) return;
+    if (!nvrtc->get_arch_count || !nvrtc->get_archs || nvrtc->get_arch_count(&count) != HN_NVRTC_OK)
+        return;
     if (count > ARCHS_MAX || nvrtc->get_archs(archs) != HN_NVRTC_OK) return;
     for (int i = 0; i < count; i++) {
         hn_strbuf_i64(out, archs[i]);
@@ -143,7 +150,8 @@ static bool knows_option(const hn_nvrtc *nvrtc, const char *option) {
 }
 
 /* -minimal leaves out what kernels seldom need, and most of the time with it; the library's own cache on disk
- * would be a second one behind ours; and a quoted #include must not find files of the current directory. */
+ * would be a second one behind ours; and a quoted #include must not find files of the current
+ * directory. */
 static void list_options(const hn_nvrtc *nvrtc, hn_strbuf *out) {
     static const char *const wished[] = {"-minimal", "--no-cache", "--no-source-include", NULL};
     for (int i = 0; wished[i]; i++)
@@ -170,7 +178,8 @@ static hn_status ask(const void *context, hn_strbuf *out) {
     hn_status status = hn_strbuf_status(&archs);
     if (!status) status = hn_strbuf_status(&options);
     if (!status && result != HN_NVRTC_OK)
-        status = HN_ERROR(HN_TOOLCHAIN, "cannot use NVRTC '%s': %s", path, nvrtc.error_string(result));
+        status =
+            HN_ERROR(HN_TOOLCHAIN, "cannot use NVRTC '%s': %s", path, nvrtc.error_string(result));
     hn_strbuf_deinit(&archs);
     hn_strbuf_deinit(&options);
     hn_nvrtc_close(&nvrtc);
@@ -188,7 +197,8 @@ static hn_status describe_subject(const char *real, hn_strbuf *out) {
     hn_record_add(out, "path", hn_str_of(real));
     hn_record_add(out, "stamp", hn_str_of(stamp));
     const char *slash = strrchr(real, '/');
-    snprintf(pattern, sizeof(pattern), "%.*s/libnvrtc-builtins.so*", slash ? (int)(slash - real) : 0, real);
+    snprintf(pattern, sizeof(pattern), "%.*s/libnvrtc-builtins.so*",
+             slash ? (int)(slash - real) : 0, real);
     if (glob(pattern, 0, NULL, &files) == 0) {
         for (size_t i = 0; i < files.gl_pathc; i++) {
             hn_file_stamp(files.gl_pathv[i], stamp);

@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 enum {
-    KEPT_MOST = 4,  /* of some 60 MB each */
+    KEPT_MOST = 4,   /* of some 60 MB each */
     NAMES_MOST = 64, /* of folders, most of which only tell that the lines were seen */
     UNFIT_S = 3600,
 };
@@ -36,12 +36,18 @@ static const char *line_end(const char *at, const char *end) {
 static bool has_directive(hn_str line, const char *word) {
     size_t len = strlen(word), at = 1;
     while (at < line.len && (line.ptr[at] == ' ' || line.ptr[at] == '\t')) at++;
-    return line.len - at > len && memcmp(line.ptr + at, word, len) == 0 && strchr(" \t<\"", line.ptr[at + len]) && line.ptr[at + len];
+    return line.len - at > len && memcmp(line.ptr + at, word, len) == 0 &&
+           strchr(" \t<\"", line.ptr[at + len]) && line.ptr[at + len];
 }
 
-/* A line that goes on in the next one, or begins a comment that does, ends the lines: nothing has to be understood about it. */
+/* A line that goes on in the next one, or begins a comment that does, ends the lines: nothing has
+ * to be understood about it. */
 static bool is_whole(hn_str line) {
-    return !memchr(line.ptr, '\\', line.len) && !memmem(line.ptr, line.len, "/*", 2) && !memmem(line.ptr, line.len, "?" "?", 2);
+    return !memchr(line.ptr, '\\', line.len) && !memmem(line.ptr, line.len, "/*", 2) &&
+           !memmem(line.ptr, line.len,
+                   "?"
+                   "?",
+                   2);
 }
 
 size_t hn_pch_length(hn_str text) {
@@ -50,12 +56,17 @@ size_t hn_pch_length(hn_str text) {
     while (at < end) {
         const char *next = line_end(at, end);
         const char *start = at;
-        while (start < next && (*start == ' ' || *start == '\t' || *start == '\r' || *start == '\n')) start++;
+        while (start < next &&
+               (*start == ' ' || *start == '\t' || *start == '\r' || *start == '\n'))
+            start++;
         hn_str line = {start, (size_t)(next - start)};
         if (line.len && !is_whole(line)) break;
-        bool is_directive = line.len && line.ptr[0] == '#', is_include = is_directive && has_directive(line, "include");
+        bool is_directive = line.len && line.ptr[0] == '#',
+             is_include = is_directive && has_directive(line, "include");
         bool is_comment = line.len > 1 && line.ptr[0] == '/' && line.ptr[1] == '/';
-        if (line.len && !is_comment && !is_include && !(is_directive && has_directive(line, "define"))) break;
+        if (line.len && !is_comment && !is_include &&
+            !(is_directive && has_directive(line, "define")))
+            break;
         at = next;
         if (is_include) length = (size_t)(at - text.ptr);
     }
@@ -70,16 +81,20 @@ static bool path_in(const hn_pch *pch, const char *name, char out[PATH_MAX]) {
 
 bool hn_pch_init(hn_pch *pch, const char *root, hn_str lines, const hn_digest *subject) {
     char hex[HN_DIGEST_HEX_BYTES];
-    hn_digest key = hn_digest_of_two((hn_str){(const char *)subject->bytes, sizeof(subject->bytes)}, lines);
+    hn_digest key =
+        hn_digest_of_two((hn_str){(const char *)subject->bytes, sizeof(subject->bytes)}, lines);
     hn_digest_hex(&key, hex);
     *pch = (hn_pch){.root = root, .lines = lines};
     int len = snprintf(pch->dir, sizeof(pch->dir), "%s/%.32s", root, hex);
     return root[0] == '/' && len < (int)sizeof(pch->dir);
 }
 
-bool hn_pch_header(const hn_pch *pch, char out[PATH_MAX]) { return path_in(pch, HN_PCH_HEADER, out); }
+bool hn_pch_header(const hn_pch *pch, char out[PATH_MAX]) {
+    return path_in(pch, HN_PCH_HEADER, out);
+}
 
-/* The record has two parts, each with its length in front: the headers that were read, and the files of the folder. */
+/* The record has two parts, each with its length in front: the headers that were read, and the
+ * files of the folder. */
 static bool next_part(hn_str *rest, hn_str *out) {
     uint64_t len;
     if (rest->len < sizeof(len)) return false;
@@ -101,9 +116,12 @@ bool hn_pch_is_ready(const hn_pch *pch) {
     hn_strbuf record;
     hn_str headers, files;
     hn_strbuf_init(&record);
-    hn_status status = path_in(pch, RECORD, path) && access(path, F_OK) == 0 ? hn_file_read(path, &record) : HN_ERROR(HN_NOT_FOUND, "no record");
+    hn_status status = path_in(pch, RECORD, path) && access(path, F_OK) == 0
+                           ? hn_file_read(path, &record)
+                           : HN_ERROR(HN_NOT_FOUND, "no record");
     hn_str rest = hn_strbuf_str(&record);
-    bool ready = !status && next_part(&rest, &headers) && next_part(&rest, &files) && hn_headers_unchanged(headers) && hn_headers_unchanged(files);
+    bool ready = !status && next_part(&rest, &headers) && next_part(&rest, &files) &&
+                 hn_headers_unchanged(headers) && hn_headers_unchanged(files);
     if (ready) utimensat(AT_FDCWD, path, NULL, 0); /* used now */
     hn_status_free(status);
     hn_strbuf_deinit(&record);
@@ -113,7 +131,8 @@ bool hn_pch_is_ready(const hn_pch *pch) {
 static bool is_unfit(const hn_pch *pch) {
     char path[PATH_MAX];
     struct stat info;
-    return path_in(pch, UNFIT, path) && stat(path, &info) == 0 && info.st_mtime + UNFIT_S > time(NULL);
+    return path_in(pch, UNFIT, path) && stat(path, &info) == 0 &&
+           info.st_mtime + UNFIT_S > time(NULL);
 }
 
 bool hn_pch_is_wanted(const hn_pch *pch, int *out_lock) {
@@ -121,7 +140,9 @@ bool hn_pch_is_wanted(const hn_pch *pch, int *out_lock) {
     *out_lock = -1;
     struct stat info;
     mkdir(pch->root, 0700);
-    if (lstat(pch->root, &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != geteuid() || (info.st_mode & 022)) return false;
+    if (lstat(pch->root, &info) != 0 || !S_ISDIR(info.st_mode) || info.st_uid != geteuid() ||
+        (info.st_mode & 022))
+        return false;
     bool is_first = mkdir(pch->dir, 0700) == 0;
     if (is_first || is_unfit(pch) || !path_in(pch, LOCK, path)) return false;
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -136,7 +157,8 @@ bool hn_pch_is_wanted(const hn_pch *pch, int *out_lock) {
 
 /* ---- making it ---- */
 
-/* What a header would find to be different: it is included by another one, and the compilation has another name. */
+/* What a header would find to be different: it is included by another one, and the compilation has
+ * another name. */
 static bool is_fit(hn_str paths) {
     static const char *const questions[] = {"__INCLUDE_LEVEL__", "__BASE_FILE__", "__COUNTER__"};
     const char *item;
@@ -171,7 +193,8 @@ static hn_status read_rule(const hn_pch *pch, const hn_driver *driver, hn_strbuf
     return status ? status : hn_strbuf_status(out);
 }
 
-static hn_status write_record(const hn_pch *pch, const hn_driver *driver, hn_str paths, hn_str dirs) {
+static hn_status write_record(const hn_pch *pch, const hn_driver *driver, hn_str paths,
+                              hn_str dirs) {
     char path[PATH_MAX];
     hn_strbuf headers, files, own, record;
     hn_strbuf_init(&headers);
@@ -184,7 +207,8 @@ static hn_status write_record(const hn_pch *pch, const hn_driver *driver, hn_str
     hn_list_add(&own, path);
     hn_status status = hn_headers_note(paths, dirs, driver->begin_ns, &headers);
     if (!status) status = hn_headers_note(hn_strbuf_str(&own), HN_STR(""), INT64_MAX, &files);
-    if (!status && (!headers.len || !files.len)) status = HN_ERROR(HN_IO, "a header has changed just now");
+    if (!status && (!headers.len || !files.len))
+        status = HN_ERROR(HN_IO, "a header has changed just now");
     add_part(&record, hn_strbuf_str(&headers));
     add_part(&record, hn_strbuf_str(&files));
     path_in(pch, RECORD, path);
@@ -214,15 +238,20 @@ static void prune(const char *root) {
     size_t count = 0, made = 0;
     DIR *list = opendir(root);
     if (!list) return;
-    for (const struct dirent *entry; count < sizeof(folders) / sizeof(*folders) && (entry = readdir(list));) {
+    for (const struct dirent *entry;
+         count < sizeof(folders) / sizeof(*folders) && (entry = readdir(list));) {
         char path[PATH_MAX + 64];
         struct stat info;
-        if (strlen(entry->d_name) != HN_STORE_PCH_DIGITS || strspn(entry->d_name, "0123456789abcdef") != HN_STORE_PCH_DIGITS) continue;
+        if (strlen(entry->d_name) != HN_STORE_PCH_DIGITS ||
+            strspn(entry->d_name, "0123456789abcdef") != HN_STORE_PCH_DIGITS)
+            continue;
         folder *f = &folders[count];
         snprintf(f->name, sizeof(f->name), "%.32s", entry->d_name);
         snprintf(path, sizeof(path), "%s/%.32s/" RECORD, root, f->name);
         f->is_made = stat(path, &info) == 0;
-        if (!f->is_made && (snprintf(path, sizeof(path), "%s/%.32s", root, f->name), stat(path, &info) != 0)) continue;
+        if (!f->is_made &&
+            (snprintf(path, sizeof(path), "%s/%.32s", root, f->name), stat(path, &info) != 0))
+            continue;
         f->used_s = info.st_mtime;
         count++;
     }
@@ -237,7 +266,8 @@ static void prune(const char *root) {
     }
 }
 
-static hn_status make(const hn_pch *pch, hn_driver *driver, const hn_tool_args *given, hn_str dirs) {
+static hn_status make(const hn_pch *pch, hn_driver *driver, const hn_tool_args *given,
+                      hn_str dirs) {
     char header[PATH_MAX], image[PATH_MAX], fresh[PATH_MAX], record[PATH_MAX];
     hn_tool_args args = *given;
     hn_strbuf paths;
@@ -247,12 +277,16 @@ static hn_status make(const hn_pch *pch, hn_driver *driver, const hn_tool_args *
     path_in(pch, "fresh.gch", fresh);
     unlink(record);
     HN_TRY(hn_file_write_atomic(header, pch->lines.ptr, pch->lines.len, false));
-    hn_tool_args_add_all(&args, (const char *const[]){"-MD", "-MF", "pch.d", "-o", fresh, "-x", "c++-header", header, NULL});
+    hn_tool_args_add_all(&args, (const char *const[]){"-MD", "-MF", "pch.d", "-o", fresh, "-x",
+                                                      "c++-header", header, NULL});
     HN_TRY(hn_driver_run(driver, &args));
-    if (driver->failure.exit) return HN_ERROR(HN_TOOLCHAIN, "the compiler ended with exit status %d", driver->failure.exit);
+    if (driver->failure.exit)
+        return HN_ERROR(HN_TOOLCHAIN, "the compiler ended with exit status %d",
+                        driver->failure.exit);
     hn_strbuf_init(&paths);
     hn_status status = read_rule(pch, driver, &paths);
-    if (!status && !is_fit(hn_strbuf_str(&paths))) status = HN_ERROR(HN_UNSUPPORTED, "a header asks where it is included");
+    if (!status && !is_fit(hn_strbuf_str(&paths)))
+        status = HN_ERROR(HN_UNSUPPORTED, "a header asks where it is included");
     if (!status && rename(fresh, image) != 0) status = HN_ERROR(HN_IO, "cannot rename '%s'", fresh);
     if (!status) status = write_record(pch, driver, hn_strbuf_str(&paths), dirs);
     hn_strbuf_deinit(&paths);

@@ -1,4 +1,5 @@
-/* programs.c: finding the programs of a toolchain, and remembering what they answered. See driver.h. */
+/* programs.c: finding the programs of a toolchain, and remembering what they answered. See
+ * driver.h. */
 #include "toolchain/driver.h"
 
 #include "base/log.h"
@@ -42,8 +43,8 @@ void hn_file_stamp(const char *path, char out[HN_STAMP_BYTES]) {
     struct stat info;
     out[0] = 0;
     if (!path[0] || stat(path, &info) != 0) return;
-    snprintf(out, HN_STAMP_BYTES, "%lld:%lld.%09ld", (long long)info.st_size, (long long)info.st_mtim.tv_sec,
-             info.st_mtim.tv_nsec);
+    snprintf(out, HN_STAMP_BYTES, "%lld:%lld.%09ld", (long long)info.st_size,
+             (long long)info.st_mtim.tv_sec, info.st_mtim.tv_nsec);
 }
 
 hn_status hn_program_ask(const char *program, const char *option, hn_strbuf *out, int *out_exit) {
@@ -67,7 +68,8 @@ hn_status hn_program_ask(const char *program, const char *option, hn_strbuf *out
     hn_status status = hn_tool_start(&run, &process);
     if (!status) status = hn_tool_finish(&process, NULL, out_exit);
     if (!status) status = hn_tool_read_all(fd, out);
-    if (!status && *out_exit == HN_EXIT_UNKNOWN && out->len) *out_exit = 0; /* who answers has not failed */
+    /* who answers has not failed */
+    if (!status && *out_exit == HN_EXIT_UNKNOWN && out->len) *out_exit = 0;
     close(fd);
     hn_strbuf_deinit(&env_text);
     while (!status && out->len && out->ptr[out->len - 1] == '\n') out->ptr[--out->len] = 0;
@@ -96,7 +98,8 @@ hn_status hn_findings_learn(hn_store *store, const hn_findings *query, hn_strbuf
 
 const char *hn_record_string(hn_str record, const char *name) {
     hn_str value;
-    if (!hn_record_find(record, name, &value) || value.len == 0 || value.ptr[value.len - 1]) return NULL;
+    if (!hn_record_find(record, name, &value) || value.len == 0 || value.ptr[value.len - 1])
+        return NULL;
     return value.ptr;
 }
 

@@ -5,9 +5,9 @@
 #include "base/str.h"
 #include "henry/status.h"
 
-/* Appends the C++ text of the module to the user's text in `out`. `signatures`: a list of "[nogil] RESULT
- * NAME(TYPE,
- * ...)". `has_headers`: the text includes headers, so it may throw standard exceptions.
+/* Appends the C++ text of the module to the user's text in `out`. `signatures`: a list of "[nogil]
+ * RESULT NAME(TYPE, ...)". `has_headers`: the text includes headers, so it may throw standard
+ * exceptions.
  * Errors: invalid-argument, telling what is wrong with a signature. */
 hn_status hn_python_binding(const char *module, hn_str signatures, bool has_headers,
                             hn_strbuf *out) HN_MUST_USE;

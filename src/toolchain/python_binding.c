@@ -1,14 +1,15 @@
 /* python_binding.c: C++ text of a Python module whose functions call those of the user.
  *
- * The text stands behind the user's, so the user's lines keep their numbers; an error in entry K is reported
- * as "entries:K". It includes no header of Python's: the functions and structures below are the part of the
- * stable ABI that is needed, as version 3.9 has it. Their names carry a prefix and the real name as an
- * assembler label, so that a text which includes Python.h for itself does not collide.
+ * The text stands behind the user's, so the user's lines keep their numbers; an error in entry K is
+ * reported as "entries:K". It includes no header of Python's: the functions and structures below
+ * are the part of the stable ABI that is needed, as version 3.9 has it. Their names carry a prefix
+ * and the real name as an assembler label, so that a text which includes Python.h for itself does
+ * not collide.
  *
- * METH_FASTCALL joined the stable ABI with Python 3.10; 3.7 to 3.9 call such functions in the same way, but
- * do not promise it to extensions built with the limited API. Source: the interpreter's methodobject.h and
- * its list of the stable ABI. Builds of Python without the GIL have an ABI of their own and refuse the
- * module. */
+ * METH_FASTCALL joined the stable ABI with Python 3.10; 3.7 to 3.9 call such functions in the same
+ * way, but do not promise it to extensions built with the limited API. Source: the interpreter's
+ * methodobject.h and its list of the stable ABI. Builds of Python without the GIL have an ABI of
+ * their own and refuse the module. */
 #include "toolchain/python.h"
 
 #include "base/compiler.h"
@@ -125,7 +126,8 @@ static const char runtime[] =
     "    double wide;\n"
     "    if (!take(o, wide, p)) return false;\n"
     "    out = float(wide);\n"
-    "    bool fits = wide - wide != 0 || float(wide) - float(wide) == 0;\n" /* not finite, or still finite */
+    /* not finite, or still finite */
+    "    bool fits = wide - wide != 0 || float(wide) - float(wide) == 0;\n"
     "    return fits || misfit(o, p);\n"
     "}\n"
     "[[maybe_unused]] static bool take(object *o, bool &out, const place &) {\n"
@@ -215,11 +217,12 @@ static const type_row *find_type(const char *name) {
 }
 
 static hn_status bad_type(const char *text, const char *word) {
-    return HN_ERROR(HN_INVALID_ARGUMENT,
-                    "entry '%s': '%s' is no type; there are ptr, bool, i8, u8, i16, u16, i32, u32, i64, u64, "
-                    "f32, f64 and, for "
-                    "results, void",
-                    text, word);
+    return HN_ERROR(
+        HN_INVALID_ARGUMENT,
+        "entry '%s': '%s' is no type; there are ptr, bool, i8, u8, i16, u16, i32, u32, i64, u64, "
+        "f32, f64 and, for "
+        "results, void",
+        text, word);
 }
 
 static hn_status parse_arguments(const char **at, signature *out) {
@@ -228,7 +231,8 @@ static hn_status parse_arguments(const char **at, signature *out) {
     for (;;) {
         const char *begin = *at;
         if (!take_word(at, word))
-            return HN_ERROR(HN_INVALID_ARGUMENT, "entry '%s': expected a type at '%s'", out->text, begin);
+            return HN_ERROR(HN_INVALID_ARGUMENT, "entry '%s': expected a type at '%s'", out->text,
+                            begin);
         const type_row *type = find_type(word);
         if (!type || type->kind == 0) return bad_type(out->text, word);
         if (out->count == ARGUMENTS_MAX)
@@ -267,30 +271,34 @@ static hn_status parse_signature(const char *text, signature *out) {
 /* Everything about entry `idx` on one line, which is its number. */
 static void write_call(const signature *s, int idx, hn_strbuf *out) {
     bool is_void = s->result->kind == 0;
-    hn_strbuf_printf(out, "#line %d \"entries\"\nstatic_assert(henry_binding::signature<%d", idx + 1,
-                     s->result->kind);
+    hn_strbuf_printf(out, "#line %d \"entries\"\nstatic_assert(henry_binding::signature<%d",
+                     idx + 1, s->result->kind);
     for (int i = 0; i < s->count; i++) hn_strbuf_printf(out, ", %d", s->arguments[i]->kind);
-    hn_strbuf_printf(out, ">::fits(&::%s), \"entry '%s' is not the type of the function\"); ", s->name,
-                     s->text);
+    hn_strbuf_printf(out, ">::fits(&::%s), \"entry '%s' is not the type of the function\"); ",
+                     s->name, s->text);
     hn_strbuf_printf(
-        out, "namespace henry_binding { static object *call_%d(object *, object *const *%s, long count) { ",
+        out,
+        "namespace henry_binding { static object *call_%d(object *, object *const *%s, long count) { ",
         idx, s->count ? "args" : "");
-    hn_strbuf_printf(out, "if (count != %d) return wrong_count(\"%s\", %d, count); ", s->count, s->name,
-                     s->count);
+    hn_strbuf_printf(out, "if (count != %d) return wrong_count(\"%s\", %d, count); ", s->count,
+                     s->name, s->count);
     for (int i = 0; i < s->count; i++)
-        hn_strbuf_printf(out, "%s a%d; if (!take(args[%d], a%d, place{\"%s\", %d, \"%s\"})) return nullptr; ",
-                         s->arguments[i]->text, i, i, i, s->name, i + 1, s->arguments[i]->name);
+        hn_strbuf_printf(
+            out, "%s a%d; if (!take(args[%d], a%d, place{\"%s\", %d, \"%s\"})) return nullptr; ",
+            s->arguments[i]->text, i, i, i, s->name, i + 1, s->arguments[i]->name);
     if (!is_void) hn_strbuf_printf(out, "decltype(::%s(", s->name);
     for (int i = 0; !is_void && i < s->count; i++) hn_strbuf_printf(out, "%sa%d", i ? ", " : "", i);
     if (!is_void) hn_strbuf_puts(out, ")) result; ");
     hn_strbuf_printf(out, "HENRY_TRY %s%s::%s(", s->is_nogil ? "unlocked guard; " : "",
                      is_void ? "" : "result = ", s->name);
     for (int i = 0; i < s->count; i++) hn_strbuf_printf(out, "%sa%d", i ? ", " : "", i);
-    hn_strbuf_printf(out, "); HENRY_END(\"%s\") return give(%s); } }\n", s->name, is_void ? "" : "result");
+    hn_strbuf_printf(out, "); HENRY_END(\"%s\") return give(%s); } }\n", s->name,
+                     is_void ? "" : "result");
 }
 
 static void write_module(const char *module, const hn_strbuf *methods, hn_strbuf *out) {
-    hn_strbuf_puts(out, "#line 1 \"binding\"\nnamespace henry_binding {\nstatic method methods[] = {\n");
+    hn_strbuf_puts(out,
+                   "#line 1 \"binding\"\nnamespace henry_binding {\nstatic method methods[] = {\n");
     hn_strbuf_append(out, methods->ptr ? methods->ptr : "", methods->len);
     hn_strbuf_printf(
         out,
@@ -302,7 +310,8 @@ static void write_module(const char *module, const hn_strbuf *methods, hn_strbuf
         module, module);
 }
 
-hn_status hn_python_binding(const char *module, hn_str signatures, bool has_headers, hn_strbuf *out) {
+hn_status hn_python_binding(const char *module, hn_str signatures, bool has_headers,
+                            hn_strbuf *out) {
     const char *text;
     hn_strbuf methods;
     hn_status status = NULL;
@@ -316,7 +325,8 @@ hn_status hn_python_binding(const char *module, hn_str signatures, bool has_head
         status = parse_signature(text, &s);
         if (status) break;
         write_call(&s, count, out);
-        hn_strbuf_printf(&methods, "    {\"%s\", (void *)call_%d, 0x80, \"%s\"},\n", s.name, count, text);
+        hn_strbuf_printf(&methods, "    {\"%s\", (void *)call_%d, 0x80, \"%s\"},\n", s.name, count,
+                         text);
     }
     if (!status && count == 0)
         status = HN_ERROR(HN_INVALID_ARGUMENT,

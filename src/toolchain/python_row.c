@@ -1,11 +1,12 @@
 /* python_row.c: the language "python": a CPython extension from C++ source.
  *
- * Each entry is a signature, "void scale(ptr, i64, f32)", of a function that the source defines, with C
- * linkage or not. python_binding.c makes the module from them. Target "module=NAME" names the module (default
- * "kernel"); the artefact is to be written to NAME.abi3.so. Everything else, flags, headers and CPU features,
- * is as for "c++".
+ * Each entry is a signature, "void scale(ptr, i64, f32)", of a function that the source defines,
+ * with C linkage or not. python_binding.c makes the module from them. Target "module=NAME" names
+ * the module (default "kernel"); the artefact is to be written to NAME.abi3.so. Everything else,
+ * flags, headers and CPU features, is as for "c++".
  *
- * Nothing of Python is needed to compile: the binding declares the part of the stable ABI that it calls. */
+ * Nothing of Python is needed to compile: the binding declares the part of the stable ABI that it
+ * calls. */
 #include "toolchain/c.h"
 #include "toolchain/python.h"
 #include "toolchain/symbols.h"
@@ -20,7 +21,9 @@ static const char *const suffixes[] = {".cc", NULL};
 static hn_status probe(hn_store *store, hn_toolchain *out) {
     HN_TRY(hn_c_probe(&hn_c_dialect_cxx, store, out));
     const char revision[] = {'p', 'y', 't', 'h', 'o', 'n', PYTHON_REVISION};
-    out->identity = hn_digest_of_two((hn_str){(const char *)out->identity.bytes, sizeof(out->identity.bytes)}, (hn_str){revision, sizeof(revision)});
+    out->identity =
+        hn_digest_of_two((hn_str){(const char *)out->identity.bytes, sizeof(out->identity.bytes)},
+                         (hn_str){revision, sizeof(revision)});
     return NULL;
 }
 
@@ -42,13 +45,14 @@ static hn_status read_target(hn_str target, const char **out_module, hn_strbuf *
         }
         *out_module = item + 7;
         if (!is_identifier(*out_module) || strlen(*out_module) > 200)
-            return HN_ERROR(HN_INVALID_ARGUMENT, "'%s' cannot be the name of a Python module", *out_module);
+            return HN_ERROR(HN_INVALID_ARGUMENT, "'%s' cannot be the name of a Python module",
+                            *out_module);
     }
     return hn_strbuf_status(out_rest);
 }
 
-static hn_status compile_bound(const hn_toolchain *toolchain, const hn_toolchain_job *job, const char *module,
-                               hn_str target, hn_toolchain_result *out) {
+static hn_status compile_bound(const hn_toolchain *toolchain, const hn_toolchain_job *job,
+                               const char *module, hn_str target, hn_toolchain_result *out) {
     hn_strbuf text, init;
     hn_strbuf_init(&text);
     hn_strbuf_init(&init);
@@ -87,5 +91,6 @@ const hn_toolchain_row hn_toolchain_row_python = {
     .reads = hn_c_reads,
     .is_for_cpu = true,
     .default_flag = "-O2",
-    .load_advice = "it is a Python extension; write its bytes to MODULE.abi3.so and import it in Python",
+    .load_advice =
+        "it is a Python extension; write its bytes to MODULE.abi3.so and import it in Python",
 };

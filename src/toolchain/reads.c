@@ -1,10 +1,11 @@
 /* reads.c: what the text and the flags of a job let a C or C++ compiler read.
  *
- * Headers are named by the compiler afterwards, and files that assembler reads by the assembler; c_compile.c looks through the
- * assembly of what was said here to read nothing. What nobody names is what a text only asks for (__has_include) and what
+ * Headers are named by the compiler afterwards, and files that assembler reads by the assembler;
+ * c_compile.c looks through the assembly of what was said here to read nothing. What nobody names
+ * is what a text only asks for (__has_include) and what
  * #embed reads. Both have to stand in the text as such, or in parts: split by a continued line, a trigraph or digraph, or
- * put together by "##". So the text is looked through as it is and without its continued lines, and where it has "##" for
- * the part that such a word would have to begin with. */
+ * put together by "##". So the text is looked through as it is and without its continued lines, and
+ * where it has "##" for the part that such a word would have to begin with. */
 #include "toolchain/c.h"
 
 #include "toolchain/flags.h"
@@ -25,11 +26,13 @@ static hn_toolchain_reads directive_reads(const char *at, const char *end) {
     if (hn_str_starts_with(rest, HN_STR("include")) || hn_str_starts_with(rest, HN_STR("import")))
         return HN_READS_HEADERS;
     while (at < end && *at >= 'a' && *at <= 'z') at++;
-    bool is_hidden = at < end && (*at == '\\' || (at == rest.ptr && *at == '/')); /* spliced line, comment */
+    /* spliced line, comment */
+    bool is_hidden = at < end && (*at == '\\' || (at == rest.ptr && *at == '/'));
     return is_hidden ? HN_READS_FILES : HN_READS_NOTHING;
 }
 
-/* As memmem, by a byte of the word that texts seldom have: all of a text is looked through several times for each job. */
+/* As memmem, by a byte of the word that texts seldom have: all of a text is looked through several
+ * times for each job. */
 static bool has_word(hn_str text, const char *word, size_t rare) {
     const size_t len = strlen(word);
     if (text.len < len) return false;
@@ -39,9 +42,12 @@ static bool has_word(hn_str text, const char *word, size_t rare) {
     return false;
 }
 
-static bool is_name_char(char c) { return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9'); }
+static bool is_name_char(char c) {
+    return c == '_' || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || (c >= '0' && c <= '9');
+}
 
-/* Whether a name of the text is what "__has_include" begins with: "_", "__", "__h", "__ha" or "__has". */
+/* Whether a name of the text is what "__has_include" begins with: "_", "__", "__h", "__ha" or
+ * "__has". */
 static bool has_part_of_question(hn_str text) {
     static const char whole[] = "__has";
     const char *end = text.ptr + text.len, *at = text.ptr;
@@ -65,8 +71,16 @@ static void look(hn_str text, findings *out) {
         const char *word;
         size_t rare;
         hn_toolchain_reads reads;
-    } odd[] = {{"%:", 0, HN_READS_FILES},    {"?" "?=", 0, HN_READS_FILES},      {"?" "?/", 0, HN_READS_FILES},
-               {"__has_", 2, HN_READS_FILES}, {"incbin", 3, HN_READS_HEADERS}, {".include", 0, HN_READS_HEADERS}};
+    } odd[] = {{"%:", 0, HN_READS_FILES},
+               {"?"
+                "?=",
+                0, HN_READS_FILES},
+               {"?"
+                "?/",
+                0, HN_READS_FILES},
+               {"__has_", 2, HN_READS_FILES},
+               {"incbin", 3, HN_READS_HEADERS},
+               {".include", 0, HN_READS_HEADERS}};
     if (!text.len) return;
     const char *end = text.ptr + text.len;
     for (const char *at = text.ptr; (at = memchr(at, '#', (size_t)(end - at)));) {
@@ -75,7 +89,8 @@ static void look(hn_str text, findings *out) {
         out->has_paste |= at < end && *at == '#';
     }
     for (size_t i = 0; i < sizeof(odd) / sizeof(odd[0]); i++)
-        if (odd[i].reads > out->worst && has_word(text, odd[i].word, odd[i].rare)) out->worst = odd[i].reads;
+        if (odd[i].reads > out->worst && has_word(text, odd[i].word, odd[i].rare))
+            out->worst = odd[i].reads;
 }
 
 /* The end of the continuation of a line whose backslash is at `at`; NULL: it is none. */
@@ -122,13 +137,16 @@ hn_toolchain_reads hn_job_reads(hn_str text, hn_str flags, hn_flag_user user) {
     for (hn_str rest = flags; hn_list_next(&rest, &item);) {
         hn_flag_kind kind = hn_flag_kind_of(item, user);
         if (kind >= HN_FLAG_FILES) return HN_READS_FILES;
-        if (kind == HN_FLAG_HEADERS && found.worst < HN_READS_HEADERS) found.worst = HN_READS_HEADERS;
+        if (kind == HN_FLAG_HEADERS && found.worst < HN_READS_HEADERS)
+            found.worst = HN_READS_HEADERS;
         if (strchr(item, '=')) look(hn_str_of(item), &found); /* the text of a macro */
     }
     return found.has_paste && can_ask_in_parts(text, flags) ? HN_READS_FILES : found.worst;
 }
 
-hn_toolchain_reads hn_c_reads(hn_str text, hn_str flags) { return hn_job_reads(text, flags, HN_FLAGS_CC); }
+hn_toolchain_reads hn_c_reads(hn_str text, hn_str flags) {
+    return hn_job_reads(text, flags, HN_FLAGS_CC);
+}
 
 bool hn_text_may_assemble(hn_str text, hn_str flags) {
     const char *item;
@@ -140,7 +158,8 @@ bool hn_text_may_assemble(hn_str text, hn_str flags) {
 bool hn_assembly_may_read(hn_str assembly) {
     static const char *const words[] = {"incbin", "include", "macro", "irp"};
     const char *end = assembly.ptr + assembly.len;
-    for (const char *at = assembly.ptr; at < end && (at = memchr(at, '.', (size_t)(end - at))); at++)
+    for (const char *at = assembly.ptr; at < end && (at = memchr(at, '.', (size_t)(end - at)));
+         at++)
         for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++) {
             size_t len = strlen(words[i]);
             if ((size_t)(end - at) > len && strncasecmp(at + 1, words[i], len) == 0) return true;

@@ -1,5 +1,5 @@
-/* standby_wire.h: what a worker and a tool that stands by say to each other, see standby.h. Also included by
- * tools/worker/standby.c, which stands alone. */
+/* standby_wire.h: what a worker and a tool that stands by say to each other, see standby.h. Also
+ * included by tools/worker/standby.c, which stands alone. */
 #ifndef HN_TOOLCHAIN_STANDBY_WIRE_H
 #define HN_TOOLCHAIN_STANDBY_WIRE_H
 

@@ -1,4 +1,5 @@
-/* symbols.c: see symbols.h. A compiler made the file, but nothing is believed: every offset is checked. */
+/* symbols.c: see symbols.h. A compiler made the file, but nothing is believed: every offset is
+ * checked. */
 #include "toolchain/symbols.h"
 
 #include <elf.h>
@@ -46,7 +47,8 @@ hn_status hn_symbols_find(hn_str object, const char *name, bool *out_found, bool
     *out_found = false;
     if (object.len < sizeof(header) || memcmp(object.ptr, ELFMAG, SELFMAG) != 0 ||
         object.ptr[EI_CLASS] != ELFCLASS64)
-        return HN_ERROR(HN_TOOLCHAIN, "the compiler wrote %zu bytes that are no 64-bit ELF file", object.len);
+        return HN_ERROR(HN_TOOLCHAIN, "the compiler wrote %zu bytes that are no 64-bit ELF file",
+                        object.len);
     memcpy(&header, object.ptr, sizeof(header));
     for (uint64_t i = 0; i < header.e_shnum && !*out_found; i++) {
         if (!section_at(object, &header, i, &table)) break;
@@ -60,9 +62,10 @@ hn_status hn_symbols_find(hn_str object, const char *name, bool *out_found, bool
 
 hn_status hn_symbols_missing(const char *name, bool is_mangled, const char *linkage) {
     if (is_mangled)
-        return HN_ERROR(HN_TOOLCHAIN, "no function '%s' with C linkage; declare it %s", name, linkage);
-    return HN_ERROR(HN_TOOLCHAIN, "no function '%s' in what was compiled; it was asked for as an entry",
-                    name);
+        return HN_ERROR(HN_TOOLCHAIN, "no function '%s' with C linkage; declare it %s", name,
+                        linkage);
+    return HN_ERROR(HN_TOOLCHAIN,
+                    "no function '%s' in what was compiled; it was asked for as an entry", name);
 }
 
 hn_status hn_symbols_check(hn_toolchain_result *result, hn_str entries, const char *linkage) {

@@ -11,7 +11,8 @@
 
 static void print_known(hn_str known, hn_strbuf *out) {
     const char *item;
-    while (hn_list_next(&known, &item)) hn_strbuf_printf(out, "%ssm_%s", out->len ? ", " : "", item);
+    while (hn_list_next(&known, &item))
+        hn_strbuf_printf(out, "%ssm_%s", out->len ? ", " : "", item);
     if (!out->len) hn_strbuf_puts(out, "those of its release");
 }
 
@@ -29,13 +30,16 @@ static hn_status refuse(hn_str known, const char *compiler, const char *version,
     print_known(known, &text);
     hn_str list = hn_strbuf_str(&text);
     hn_status status =
-        item ? HN_ERROR(HN_INVALID_ARGUMENT, "%s %s does not know architecture '%s'; it knows " HN_STR_FMT,
-                        compiler, version, item, HN_STR_ARG(list))
-             : HN_ERROR(HN_INVALID_ARGUMENT,
-                        "cannot compile for no architecture: add 'sm_NN' (a cubin) or 'compute_NN' (PTX) to "
-                        "the target; %s %s "
-                        "knows " HN_STR_FMT,
-                        compiler, version, HN_STR_ARG(list));
+        item
+            ? HN_ERROR(HN_INVALID_ARGUMENT,
+                       "%s %s does not know architecture '%s'; it knows " HN_STR_FMT, compiler,
+                       version, item, HN_STR_ARG(list))
+            : HN_ERROR(
+                  HN_INVALID_ARGUMENT,
+                  "cannot compile for no architecture: add 'sm_NN' (a cubin) or 'compute_NN' (PTX) to "
+                  "the target; %s %s "
+                  "knows " HN_STR_FMT,
+                  compiler, version, HN_STR_ARG(list));
     hn_strbuf_deinit(&text);
     return status;
 }
@@ -53,12 +57,14 @@ hn_status hn_gpu_target_read(hn_str target, hn_str known, const char *compiler, 
             continue;
         }
         if (!hn_arch_parse(item, &arch.is_ptx, &number, &suffix))
-            return HN_ERROR(HN_INVALID_ARGUMENT,
-                            "'%s' is no GPU architecture: expected 'sm_90' (a cubin) or 'compute_90' (PTX)",
-                            item);
+            return HN_ERROR(
+                HN_INVALID_ARGUMENT,
+                "'%s' is no GPU architecture: expected 'sm_90' (a cubin) or 'compute_90' (PTX)",
+                item);
         if (!is_known(known, number)) return refuse(known, compiler, version, item);
         if (out->count == HN_IMAGES_MAX)
-            return HN_ERROR(HN_INVALID_ARGUMENT, "more than %d architectures in one job", HN_IMAGES_MAX);
+            return HN_ERROR(HN_INVALID_ARGUMENT, "more than %d architectures in one job",
+                            HN_IMAGES_MAX);
         out->archs[out->count++] = arch;
     }
     return out->count ? NULL : refuse(known, compiler, version, NULL);
@@ -66,12 +72,14 @@ hn_status hn_gpu_target_read(hn_str target, hn_str known, const char *compiler, 
 
 /* ---- the one form of a target ---- */
 
-/* A name that gcc and clang take as a feature is one: "avx2" adds no other feature, as it would if it meant a level. */
+/* A name that gcc and clang take as a feature is one: "avx2" adds no other feature, as it would if
+ * it meant a level. */
 static const hn_cpu_level *level_of(const char *item) {
     char flag[64];
     bool is_long = snprintf(flag, sizeof(flag), "-m%s", item) >= (int)sizeof(flag);
     if (is_long || hn_flag_kind_of(flag, HN_FLAGS_CC) == HN_FLAG_PURE) return NULL;
-    if (strcmp(item, "host") == 0 || strcmp(item, "native") == 0) return NULL; /* a job means the same on every machine */
+    /* a job means the same on every machine */
+    if (strcmp(item, "host") == 0 || strcmp(item, "native") == 0) return NULL;
     return hn_cpu_level_named(hn_str_of(item));
 }
 
@@ -108,7 +116,8 @@ static hn_status add_sorted(hn_str members, hn_strbuf *out) {
     return hn_strbuf_status(out);
 }
 
-hn_status hn_target_canonical(const hn_toolchain_row *row, const char *const *items, size_t count, hn_strbuf *out) {
+hn_status hn_target_canonical(const hn_toolchain_row *row, const char *const *items, size_t count,
+                              hn_strbuf *out) {
     const char *prefix = row->is_for_cpu ? "cpu:" : "cuda:";
     size_t prefix_len = strlen(prefix);
     hn_strbuf members;

@@ -15,8 +15,9 @@ typedef struct hn_gpu_target {
     bool is_host; /* the member "host" */
 } hn_gpu_target;
 
-/* `known`: a list of numbers ("75", "90"), or empty when nobody can tell. `compiler` and `version` are for
- * messages. Errors: invalid-argument for no architecture at all and for one that the compiler does not know.
+/* `known`: a list of numbers ("75", "90"), or empty when nobody can tell. `compiler` and `version`
+ * are for messages. Errors: invalid-argument for no architecture at all and for one that the
+ * compiler does not know.
  */
 hn_status hn_gpu_target_read(hn_str target, hn_str known, const char *compiler, const char *version,
                              hn_gpu_target *out) HN_MUST_USE;

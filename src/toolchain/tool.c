@@ -1,5 +1,5 @@
-/* tool.c: see tool.h. Files in memory stand in for temporary files and pipes: nothing to clean up, nothing to
- * drain while a tool runs, and a tool that dies leaves nothing behind. */
+/* tool.c: see tool.h. Files in memory stand in for temporary files and pipes: nothing to clean up,
+ * nothing to drain while a tool runs, and a tool that dies leaves nothing behind. */
 #include "toolchain/tool.h"
 
 #include "base/oserror.h"
@@ -17,9 +17,9 @@
 #include <unistd.h>
 
 enum {
-    POLL_STEP_MS = 5,               /* where the kernel has no process descriptors */
-    GUARD_LIMIT_MS = 2000,          /* for one that says nothing */
-    GUARD_END_MS = 1000,            /* for what it does before it ends */
+    POLL_STEP_MS = 5,              /* where the kernel has no process descriptors */
+    GUARD_LIMIT_MS = 2000,         /* for one that says nothing */
+    GUARD_END_MS = 1000,           /* for what it does before it ends */
     ERRORS_PART_BYTES = 128 << 10, /* kept of the beginning, and of the end */
     TRIM_BYTES = 4 << 20,
 };
@@ -38,7 +38,8 @@ void hn_tool_args_add_all(hn_tool_args *args, const char *const *items) {
 }
 
 static bool is_plain(const char *text) {
-    static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,/:@%";
+    static const char safe[] =
+        "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-+=.,/:@%";
     return text[0] && text[strspn(text, safe)] == 0;
 }
 
@@ -52,10 +53,8 @@ void hn_tool_args_print(const hn_tool_args *args, hn_strbuf *out) {
         }
         hn_strbuf_putc(out, '\'');
         for (; *item; item++) {
-            if (*item == '\'')
-                hn_strbuf_puts(out, "'\\''");
-            else
-                hn_strbuf_putc(out, *item);
+            if (*item == '\'') hn_strbuf_puts(out, "'\\''");
+            else hn_strbuf_putc(out, *item);
         }
         hn_strbuf_putc(out, '\'');
     }
@@ -104,14 +103,17 @@ static hn_status read_range(int fd, off_t at, size_t limit, hn_strbuf *out) {
 void hn_tool_messages_trim(int fd) {
     struct stat info;
     if (fstat(fd, &info) != 0 || info.st_size < TRIM_BYTES) return;
-    fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, ERRORS_PART_BYTES, info.st_size - 2 * ERRORS_PART_BYTES);
+    fallocate(fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, ERRORS_PART_BYTES,
+              info.st_size - 2 * ERRORS_PART_BYTES);
 }
 
 static hn_status read_messages(int fd, hn_strbuf *out) {
     struct stat info;
-    if (fstat(fd, &info) != 0 || info.st_size <= 2 * ERRORS_PART_BYTES) return read_range(fd, 0, 2 * ERRORS_PART_BYTES, out);
+    if (fstat(fd, &info) != 0 || info.st_size <= 2 * ERRORS_PART_BYTES)
+        return read_range(fd, 0, 2 * ERRORS_PART_BYTES, out);
     HN_TRY(read_range(fd, 0, ERRORS_PART_BYTES, out));
-    hn_strbuf_printf(out, "\n[%lld bytes left out]\n", (long long)info.st_size - 2 * ERRORS_PART_BYTES);
+    hn_strbuf_printf(out, "\n[%lld bytes left out]\n",
+                     (long long)info.st_size - 2 * ERRORS_PART_BYTES);
     return read_range(fd, info.st_size - ERRORS_PART_BYTES, ERRORS_PART_BYTES, out);
 }
 
@@ -141,7 +143,8 @@ void hn_tool_log_messages(hn_tool_log log, const char *name, int fd) {
     for (size_t at = 0, len; !status && at < said.len; at += len + 1) {
         const char *end = memchr(said.ptr + at, '\n', said.len - at);
         len = end ? (size_t)(end - (said.ptr + at)) : said.len - at;
-        hn_strbuf_printf(&lines, "%s.%03ld [%d] %s: ", when, now.tv_nsec / 1000000, log.pid, base ? base + 1 : name);
+        hn_strbuf_printf(&lines, "%s.%03ld [%d] %s: ", when, now.tv_nsec / 1000000, log.pid,
+                         base ? base + 1 : name);
         hn_strbuf_append(&lines, said.ptr + at, len);
         hn_strbuf_putc(&lines, '\n');
     }
@@ -153,10 +156,12 @@ void hn_tool_log_messages(hn_tool_log log, const char *name, int fd) {
 
 hn_status hn_tool_read_all(int fd, hn_strbuf *out) { return read_range(fd, 0, SIZE_MAX, out); }
 
-/* Set from outside: it needs no helper between spawn and exec, and the tool has run for microseconds only. */
+/* Set from outside: it needs no helper between spawn and exec, and the tool has run for
+ * microseconds only. */
 static void limit(pid_t pid, const hn_tool_run *run) {
     const struct rlimit output = {HN_TOOL_OUTPUT_LIMIT_BYTES, HN_TOOL_OUTPUT_LIMIT_BYTES};
-    const struct rlimit memory = {run->memory_bytes, run->memory_bytes}, cpu = {run->cpu_seconds, run->cpu_seconds};
+    const struct rlimit memory = {run->memory_bytes, run->memory_bytes},
+                        cpu = {run->cpu_seconds, run->cpu_seconds};
     prlimit(pid, RLIMIT_FSIZE, &output, NULL);
     if (run->memory_bytes) prlimit(pid, RLIMIT_AS, &memory, NULL);
     if (run->cpu_seconds) prlimit(pid, RLIMIT_CPU, &cpu, NULL);
@@ -178,13 +183,15 @@ static bool is_guard(hn_tool_guard *guard, const char *parent) {
         hn_strbuf text;
         hn_strbuf_init(&text);
         hn_status_free(hn_process_run(&ask, GUARD_LIMIT_MS, &text, &exit_status));
-        atomic_store(&guard->answer, hn_str_eq(hn_strbuf_str(&text), HN_STR(HN_TOOL_GUARD_IS_ONE)) ? 1 : -1);
+        atomic_store(&guard->answer,
+                     hn_str_eq(hn_strbuf_str(&text), HN_STR(HN_TOOL_GUARD_IS_ONE)) ? 1 : -1);
         hn_strbuf_deinit(&text);
     }
     return atomic_load(&guard->answer) > 0;
 }
 
-/* A guard lives under the limits of its tool. With a sanitizer in it, it takes more address space than any limit leaves. */
+/* A guard lives under the limits of its tool. With a sanitizer in it, it takes more address space
+ * than any limit leaves. */
 static bool has_room_for_guard(const hn_tool_run *run) {
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
     return !run->memory_bytes;
@@ -194,15 +201,18 @@ static bool has_room_for_guard(const hn_tool_run *run) {
 #endif
 }
 
-/* Below a guard. False, with nothing started: there is no guard, or the tool cannot be run, which is reported
- * better without one. */
-static bool start_guarded(const hn_tool_run *run, const hn_spawn *spawn, bool reports, hn_child *out_child) {
+/* Below a guard. False, with nothing started: there is no guard, or the tool cannot be run, which
+ * is reported better without one. */
+static bool start_guarded(const hn_tool_run *run, const hn_spawn *spawn, bool reports,
+                          hn_child *out_child) {
     char parent[24];
     snprintf(parent, sizeof(parent), "%d", (int)getpid());
     if (!strchr(run->args->items[0], '/') || access(run->args->items[0], X_OK) != 0) return false;
     if (!run->guard || !has_room_for_guard(run) || !is_guard(run->guard, parent)) return false;
-    const char *argv[HN_TOOL_ARGS + 5] = {run->guard->path, "--worker", parent, HN_TOOL_GUARD_REPORTS};
-    memcpy(argv + (reports ? 4 : 3), run->args->items, (size_t)(run->args->count + 1) * sizeof(*argv));
+    const char *argv[HN_TOOL_ARGS + 5] = {run->guard->path, "--worker", parent,
+                                          HN_TOOL_GUARD_REPORTS};
+    memcpy(argv + (reports ? 4 : 3), run->args->items,
+           (size_t)(run->args->count + 1) * sizeof(*argv));
     hn_spawn guarded = *spawn;
     guarded.argv = argv;
     if (reports && hn_process_spawn_isolated(&guarded, out_child)) return true;
@@ -212,11 +222,12 @@ static bool start_guarded(const hn_tool_run *run, const hn_spawn *spawn, bool re
     return ok;
 }
 
-/* A tool that is not below a worker must not outlive this process: as the first process of a namespace it ends, with all that
- * it started, when this thread does, which waits for it. */
+/* A tool that is not below a worker must not outlive this process: as the first process of a
+ * namespace it ends, with all that it started, when this thread does, which waits for it. */
 static hn_status start_tied(const hn_tool_run *run, const hn_spawn *spawn, hn_tool_process *out) {
     if (run->own_group) {
-        out->is_reported = run->guard && atomic_load(&run->guard->reports) && start_guarded(run, spawn, true, &out->child);
+        out->is_reported = run->guard && atomic_load(&run->guard->reports) &&
+                           start_guarded(run, spawn, true, &out->child);
         if (out->is_reported || hn_process_spawn_isolated(spawn, &out->child)) return NULL;
         out->is_guarded = start_guarded(run, spawn, false, &out->child);
         if (out->is_guarded) return NULL;
@@ -255,7 +266,8 @@ hn_status hn_tool_start(const hn_tool_run *run, hn_tool_process *out) {
 /* -1: no limit. */
 static int left_ms(const hn_tool_process *process) {
     if (!process->deadline_ns && process->child.fd >= 0) return -1;
-    int64_t left = process->deadline_ns ? (process->deadline_ns - hn_now_ns() + 999999) / 1000000 : POLL_STEP_MS;
+    int64_t left = process->deadline_ns ? (process->deadline_ns - hn_now_ns() + 999999) / 1000000
+                                        : POLL_STEP_MS;
     if (left < 0) left = 0;
     if (process->child.fd < 0 && left > POLL_STEP_MS) left = POLL_STEP_MS;
     return left > 1000000 ? 1000000 : (int)left;
@@ -264,8 +276,10 @@ static int left_ms(const hn_tool_process *process) {
 /* Sleeps until the process ends, its time is over, or nobody wants it any more. */
 static hn_code wait_end(const hn_tool_process *process) {
     while (process->deadline_ns || process->cancel_fd) {
-        struct pollfd items[2] = {{.fd = process->child.fd, .events = POLLIN}, /* negative ones are passed over */
-                                  {.fd = process->cancel_fd ? process->cancel_fd : -1, .events = POLLIN}};
+        /* negative ones are passed over */
+        struct pollfd items[2] = {
+            {.fd = process->child.fd, .events = POLLIN},
+            {.fd = process->cancel_fd ? process->cancel_fd : -1, .events = POLLIN}};
         int ready = poll(items, 2, left_ms(process));
         if (ready > 0 && items[0].revents) return HN_OK;
         if (hn_process_has_ended(&process->child)) return HN_OK;
@@ -282,7 +296,9 @@ static void take_report(int fd, int *out_exit) {
     *out_exit = HN_EXIT_UNKNOWN;
     if (fstat(fd, &info) != 0 || info.st_size < (off_t)sizeof(report)) return;
     off_t at = info.st_size - (off_t)sizeof(report);
-    if (pread(fd, &report, sizeof(report), at) != sizeof(report) || memcmp(report.mark, HN_TOOL_REPORT_MARK, sizeof(report.mark)) != 0) return;
+    if (pread(fd, &report, sizeof(report), at) != sizeof(report) ||
+        memcmp(report.mark, HN_TOOL_REPORT_MARK, sizeof(report.mark)) != 0)
+        return;
     if (ftruncate(fd, at) == 0) *out_exit = report.exit_status;
 }
 
@@ -291,7 +307,8 @@ static void kill_tool(const hn_tool_process *process) {
     int64_t until_ns = hn_now_ns() + GUARD_END_MS * 1000000LL;
     if (process->is_guarded) hn_process_signal(&process->child, SIGTERM);
     while (process->is_guarded && !hn_process_has_ended(&process->child) && hn_now_ns() < until_ns)
-        poll(&(struct pollfd){.fd = process->child.fd, .events = POLLIN}, process->child.fd >= 0, POLL_STEP_MS);
+        poll(&(struct pollfd){.fd = process->child.fd, .events = POLLIN}, process->child.fd >= 0,
+             POLL_STEP_MS);
     if (process->own_group) hn_process_signal_group(&process->child, SIGKILL);
     hn_process_signal(&process->child, SIGKILL);
 }
@@ -303,8 +320,10 @@ hn_status hn_tool_finish(hn_tool_process *process, hn_strbuf *errors, int *out_e
     if (!status && end == HN_OK && process->is_reported) take_report(process->stderr_fd, out_exit);
     if (end != HN_OK) {
         hn_status_free(status);
-        status = end == HN_TIMEOUT ? HN_ERROR(HN_TIMEOUT, "'%s' ran too long and was killed", process->name)
-                                   : HN_ERROR(HN_CANCELLED, "'%s' was killed: nobody waits for it", process->name);
+        status =
+            end == HN_TIMEOUT
+                ? HN_ERROR(HN_TIMEOUT, "'%s' ran too long and was killed", process->name)
+                : HN_ERROR(HN_CANCELLED, "'%s' was killed: nobody waits for it", process->name);
     }
     hn_tool_log_messages(process->log, process->name, process->stderr_fd);
     if (!status && errors) status = hn_tool_read_errors(process->stderr_fd, errors);
@@ -320,7 +339,8 @@ static hn_status run_once(const hn_tool_run *run, hn_strbuf *errors, int *out_ex
 
 static void rewind_file(int fd, off_t at, bool is_output) {
     if (fd < 0 || at < 0) return;
-    if ((is_output && ftruncate(fd, at) != 0) || lseek(fd, at, SEEK_SET) < 0) return; /* no file: a tool that minds fails */
+    /* no file: a tool that minds fails */
+    if ((is_output && ftruncate(fd, at) != 0) || lseek(fd, at, SEEK_SET) < 0) return;
 }
 
 hn_status hn_tool_run_wait(const hn_tool_run *run, hn_strbuf *errors, int *out_exit) {
@@ -328,15 +348,17 @@ hn_status hn_tool_run_wait(const hn_tool_run *run, hn_strbuf *errors, int *out_e
     off_t out_at = run->stdout_fd >= 0 ? lseek(run->stdout_fd, 0, SEEK_CUR) : -1;
     size_t errors_len = errors ? errors->len : 0;
     HN_TRY(run_once(run, errors, out_exit));
-    if (*out_exit == HN_EXIT_UNKNOWN && run->guard && !atomic_exchange(&run->guard->reports, true)) {
+    if (*out_exit == HN_EXIT_UNKNOWN && run->guard &&
+        !atomic_exchange(&run->guard->reports, true)) {
         if (errors) errors->len = errors_len;
         rewind_file(run->stdin_fd, in_at, false);
         rewind_file(run->stdout_fd, out_at, true);
         HN_TRY(run_once(run, errors, out_exit));
     }
     if (*out_exit != HN_EXIT_UNKNOWN) return NULL;
-    return HN_ERROR(HN_TOOLCHAIN,
-                    "cannot learn whether '%s' succeeded: this program takes or ignores the exit status of its children "
-                    "(SIGCHLD), and this Linux does not keep it; let henry-worker be found (HENRY_WORKER)",
-                    run->args->items[0]);
+    return HN_ERROR(
+        HN_TOOLCHAIN,
+        "cannot learn whether '%s' succeeded: this program takes or ignores the exit status of its children "
+        "(SIGCHLD), and this Linux does not keep it; let henry-worker be found (HENRY_WORKER)",
+        run->args->items[0]);
 }

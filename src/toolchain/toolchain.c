@@ -62,27 +62,27 @@ void hn_toolchain_identity_print(const hn_toolchain *toolchain, hn_strbuf *out) 
     hn_digest_hex(&toolchain->identity, hex);
     if (hn_record_find(hn_strbuf_str(&toolchain->record), "title", &title) && title.len > 1)
         hn_strbuf_printf(out, "%.*s (%s)", (int)title.len - 1, title.ptr, hex);
-    else
-        hn_strbuf_puts(out, hex);
+    else hn_strbuf_puts(out, hex);
 }
 
-void hn_toolchain_deinit(hn_toolchain *toolchain) {
-    hn_strbuf_deinit(&toolchain->record);
-}
+void hn_toolchain_deinit(hn_toolchain *toolchain) { hn_strbuf_deinit(&toolchain->record); }
 
-/* Each failure to compile says how to see it again: with the tool's own command, which its row knows, or with the job's, added
- * here. Takes `status`. */
-static hn_status add_command(const hn_toolchain *toolchain, const hn_toolchain_job *job, hn_status status) {
+/* Each failure to compile says how to see it again: with the tool's own command, which its row
+ * knows, or with the job's, added here. Takes `status`. */
+static hn_status add_command(const hn_toolchain *toolchain, const hn_toolchain_job *job,
+                             hn_status status) {
     hn_code code = hn_status_code(status);
     if (code != HN_TOOLCHAIN && code != HN_TIMEOUT && code != HN_OUT_OF_MEMORY) return status;
     if (strstr(hn_status_message(status), HN_JOB_AGAIN)) return status;
     hn_strbuf command;
     hn_strbuf_init(&command);
-    hn_job_command_print(
-        &(hn_job_command){toolchain->row->language, job->source_path, job->entries, job->target, job->flags, job->env}, &command);
+    hn_job_command_print(&(hn_job_command){toolchain->row->language, job->source_path, job->entries,
+                                           job->target, job->flags, job->env},
+                         &command);
     hn_status whole = NULL;
     if (!command.failed)
-        whole = HN_ERROR(code, "%s" HN_JOB_AGAIN HN_STR_FMT, hn_status_message(status), HN_STR_ARG(hn_strbuf_str(&command)));
+        whole = HN_ERROR(code, "%s" HN_JOB_AGAIN HN_STR_FMT, hn_status_message(status),
+                         HN_STR_ARG(hn_strbuf_str(&command)));
     hn_strbuf_deinit(&command);
     if (!whole) return status;
     hn_status_free(status);

@@ -16,7 +16,10 @@ typedef struct emitter {
     hn_wbuf *buffers;     /* per loop IR buffer */
     uint32_t *user_input; /* per graph input: its number among the wrapper's inputs */
     hn_strmap kernels;    /* digests for all targets -> kernel of the wrapper */
-    struct { uint32_t *items; uint32_t count, cap; } branches; /* open conditionals: their lines */
+    struct {
+        uint32_t *items;
+        uint32_t count, cap;
+    } branches; /* open conditionals: their lines */
 } emitter;
 
 static const hn_value_info *value_of(emitter *e, hn_value v) { return hn_graph_value(e->graph, v); }
@@ -128,7 +131,9 @@ static hn_status order_of(const hn_kernel_code *first, const hn_kernel_code *own
         return HN_ERROR(HN_INTERNAL, "a kernel has other arguments for another target");
     for (uint32_t k = 0; k < own->buffer_count; k++) {
         uint32_t at = 0;
-        while (at < first->buffer_count && (first->buffers[at] != own->buffers[k] || first->offsets[at] != own->offsets[k])) at++;
+        while (at < first->buffer_count &&
+               (first->buffers[at] != own->buffers[k] || first->offsets[at] != own->offsets[k]))
+            at++;
         if (at == first->buffer_count || first->written[at] != own->written[k])
             return HN_ERROR(HN_INTERNAL, "a kernel has other arguments for another target");
         order[k] = at;
@@ -163,9 +168,12 @@ static hn_status add_launches(emitter *e, uint32_t step, hn_woperand *operands, 
         HN_NEW(e->w->arena, order, own->buffer_count);
         HN_TRY(order_of(kernel_code(e, 0, step), own, order));
         restrict_over(own, order, operands);
-        launches[t - 1] = (hn_wlaunch){.order = order, .param_count = own->size_count,
-                                       .params = own->sizes, .extent = own->extent,
-                                       .grain = own->grain, .threads = own->threads,
+        launches[t - 1] = (hn_wlaunch){.order = order,
+                                       .param_count = own->size_count,
+                                       .params = own->sizes,
+                                       .extent = own->extent,
+                                       .grain = own->grain,
+                                       .threads = own->threads,
                                        .scratch_bytes = own->scratch_bytes};
     }
     if (e->source->target_count > 1) line->others = launches;
@@ -188,14 +196,20 @@ static uint32_t origin_of_index(const emitter *e, hn_expr symbol) {
     return 0;
 }
 
-static hn_status add_checks(emitter *e, const hn_kernel *k, const hn_kernel_code *kernel, hn_line *line) {
-    struct { hn_wcheck *items; uint32_t count, cap; } checks = {0};
+static hn_status add_checks(emitter *e, const hn_kernel *k, const hn_kernel_code *kernel,
+                            hn_line *line) {
+    struct {
+        hn_wcheck *items;
+        uint32_t count, cap;
+    } checks = {0};
     for (uint32_t i = 0; i < k->phases.count; i++) {
         const hn_body *body = &k->phases.items[i].body;
         for (hn_sid s = 1; s < body->count; s++) {
             const hn_sop *op = &body->items[s];
             if (op->kind != HN_SOP_INDIRECT) continue;
-            hn_wcheck check = {operand_of_index(kernel, body, s), hn_sym_symbol_extent(e->sym, op->index), op->imm.i & 1, origin_of_index(e, op->index)};
+            hn_wcheck check = {operand_of_index(kernel, body, s),
+                               hn_sym_symbol_extent(e->sym, op->index), op->imm.i & 1,
+                               origin_of_index(e, op->index)};
             HN_PUSH(e->w->arena, &checks, check);
         }
     }
@@ -243,31 +257,48 @@ static hn_status add_extern_call(emitter *e, const hn_item_info *item) {
         operands[k].offset_elems = ext->operands[k].offset_elems;
         operands[k].written = ext->operands[k].written;
     }
-    hn_line line = {.kind = HN_LINE_EXTERN, .origin = item->origin, .extern_kind = ext->kind, .operands = operands,
-                    .operand_count = ext->operand_count, .params = ext->params, .param_count = ext->param_count};
+    hn_line line = {.kind = HN_LINE_EXTERN,
+                    .origin = item->origin,
+                    .extern_kind = ext->kind,
+                    .operands = operands,
+                    .operand_count = ext->operand_count,
+                    .params = ext->params,
+                    .param_count = ext->param_count};
     return hn_wrapper_add_line(e->w, line);
 }
 
 static hn_status add_assert(emitter *e, const hn_item_info *item) {
     hn_woperand operand = {.dtype = HN_DTYPE_BOOL};
     HN_TRY(buffer_of(e, item->cond, &operand.buffer));
-    hn_line line = {.kind = HN_LINE_ASSERT, .origin = item->origin, .operands = &operand, .operand_count = 1, .text = item->message};
+    hn_line line = {.kind = HN_LINE_ASSERT,
+                    .origin = item->origin,
+                    .operands = &operand,
+                    .operand_count = 1,
+                    .text = item->message};
     return hn_wrapper_add_line(e->w, line);
 }
 
 static hn_status add_definition(emitter *e, const hn_item_info *item) {
     hn_woperand operand = {.dtype = e->program->buffers.items[item->cond].dtype};
     HN_TRY(buffer_of(e, item->cond, &operand.buffer));
-    hn_line line = {.kind = HN_LINE_DEFINE, .origin = item->origin, .operands = &operand, .operand_count = 1, .symbol = item->symbol};
+    hn_line line = {.kind = HN_LINE_DEFINE,
+                    .origin = item->origin,
+                    .operands = &operand,
+                    .operand_count = 1,
+                    .symbol = item->symbol};
     return hn_wrapper_add_line(e->w, line);
 }
 
-/* The lines between this bracket of a conditional and the next one of the same level are counted when they are there. */
+/* The lines between this bracket of a conditional and the next one of the same level are counted
+ * when they are there. */
 static hn_status open_branch(emitter *e, const hn_item_info *item) {
     hn_woperand operand = {.dtype = HN_DTYPE_BOOL};
     HN_TRY(buffer_of(e, item->cond, &operand.buffer));
     HN_PUSH(e->scratch, &e->branches, e->w->lines.count);
-    return hn_wrapper_add_line(e->w, (hn_line){.kind = HN_LINE_COND, .origin = item->origin, .operands = &operand, .operand_count = 1});
+    return hn_wrapper_add_line(e->w, (hn_line){.kind = HN_LINE_COND,
+                                               .origin = item->origin,
+                                               .operands = &operand,
+                                               .operand_count = 1});
 }
 
 static hn_status add_other(emitter *e, const hn_item_info *item) {
@@ -304,7 +335,8 @@ static hn_status add_output(emitter *e, uint32_t index) {
     hn_woutput made = {.name = out->name, .target_input = -1};
     if (!result) {
         if (out->value && !value_of(e, out->value)->expr)
-            return HN_ERROR(HN_UNSUPPORTED, "output %u is a number that nothing in the program computes", index);
+            return HN_ERROR(HN_UNSUPPORTED,
+                            "output %u is a number that nothing in the program computes", index);
         made.kind = HN_WOUTPUT_SCALAR;
         made.scalar = out->scalar;
         if (out->value) made.scalar = hn_arg_expr(value_of(e, out->value)->expr);
@@ -339,8 +371,11 @@ static hn_status build(emitter *e) {
 
 hn_status hn_wrapper_from_schedule(const hn_wrapper_source *source, hn_arena *arena,
                                    hn_arena *scratch, hn_wrapper **out) {
-    emitter e = {.source = source, .program = source->program, .graph = source->program->graph,
-                 .sym = source->program->sym, .scratch = scratch};
+    emitter e = {.source = source,
+                 .program = source->program,
+                 .graph = source->program->graph,
+                 .sym = source->program->sym,
+                 .scratch = scratch};
     HN_TRY(hn_wrapper_create(arena, e.sym, e.graph, &e.w));
     e.w->target_count = source->target_count;
     HN_NEW(scratch, e.buffers, e.program->buffers.count);

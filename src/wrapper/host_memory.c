@@ -43,7 +43,10 @@ typedef struct placer {
     bool *is_of_kernels; /* per buffer: some line of the device uses it */
     bool *is_mutable;    /* per buffer: a weight that the program changes */
     content *now;        /* per buffer */
-    struct { hn_line *items; uint32_t count, cap; } out;
+    struct {
+        hn_line *items;
+        uint32_t count, cap;
+    } out;
 } placer;
 
 static hn_wbuffer *buffer_at(const placer *p, hn_wbuf b) { return &p->w->buffers.items[b]; }

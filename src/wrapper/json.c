@@ -1,5 +1,6 @@
-/* json.c: wrapper IR as one JSON object, for tools. Expressions are numbers, or strings when they hold symbols;
- * lines of a conditional's bodies are nested lists. Not read back: the text form is. */
+/* json.c: wrapper IR as one JSON object, for tools. Expressions are numbers, or strings when they
+ * hold symbols; lines of a conditional's bodies are nested lists. Not read back: the text form
+ * is. */
 #include "wrapper/names.h"
 
 #include "ir/text.h"
@@ -25,8 +26,12 @@ static void open(printer *p, char bracket) {
     hn_strbuf_putc(p->out, bracket);
 }
 static void close(printer *p, char bracket) { hn_strbuf_putc(p->out, bracket); }
-static void text(printer *p, const char *name, hn_str value) { key(p, name), hn_strbuf_json(p->out, value); }
-static void number(printer *p, const char *name, int64_t value) { key(p, name), hn_strbuf_i64(p->out, value); }
+static void text(printer *p, const char *name, hn_str value) {
+    key(p, name), hn_strbuf_json(p->out, value);
+}
+static void number(printer *p, const char *name, int64_t value) {
+    key(p, name), hn_strbuf_i64(p->out, value);
+}
 static void truth(printer *p, const char *name, bool value) {
     key(p, name), hn_strbuf_puts(p->out, value ? "true" : "false");
 }
@@ -60,7 +65,10 @@ static void scalar(printer *p, const hn_arg *arg) {
     case HN_ARG_INT: expr(p, arg->as.expr); break;
     case HN_ARG_FLOAT:
         if (isfinite(arg->as.f)) hn_text_print_float(arg->as.f, p->out);
-        else hn_strbuf_puts(p->out, isnan(arg->as.f) ? "\"nan\"" : arg->as.f > 0 ? "\"inf\"" : "\"-inf\"");
+        else
+            hn_strbuf_puts(p->out, isnan(arg->as.f) ? "\"nan\""
+                                   : arg->as.f > 0  ? "\"inf\""
+                                                    : "\"-inf\"");
         break;
     case HN_ARG_BOOL: hn_strbuf_puts(p->out, arg->as.b ? "true" : "false"); break;
     case HN_ARG_STRING: hn_strbuf_json(p->out, arg->as.s); break;
@@ -68,8 +76,8 @@ static void scalar(printer *p, const hn_arg *arg) {
     }
 }
 
-static void tensor(printer *p, hn_dtype dtype, uint32_t rank, const hn_expr *sizes, const hn_expr *strides,
-                   hn_wbuf buffer) {
+static void tensor(printer *p, hn_dtype dtype, uint32_t rank, const hn_expr *sizes,
+                   const hn_expr *strides, hn_wbuf buffer) {
     text(p, "dtype", hn_str_of(hn_dtype_facts(dtype)->name));
     exprs(p, "sizes", sizes, rank);
     exprs(p, "strides", strides, rank);
@@ -77,8 +85,9 @@ static void tensor(printer *p, hn_dtype dtype, uint32_t rank, const hn_expr *siz
 }
 
 static void inputs_and_outputs(printer *p) {
-    static const char *const kinds[] = {
-        [HN_WOUTPUT_TENSOR] = "tensor", [HN_WOUTPUT_MUTATION] = "mutation", [HN_WOUTPUT_SCALAR] = "scalar"};
+    static const char *const kinds[] = {[HN_WOUTPUT_TENSOR] = "tensor",
+                                        [HN_WOUTPUT_MUTATION] = "mutation",
+                                        [HN_WOUTPUT_SCALAR] = "scalar"};
     key(p, "inputs"), open(p, '[');
     for (uint32_t i = 0; i < p->w->inputs.count; i++) {
         const hn_winput *in = &p->w->inputs.items[i];
@@ -117,7 +126,8 @@ static void tables(printer *p) {
         exprs(p, "strides", b->strides, b->rank);
         text(p, "device", hn_str_of(hn_device_name(b->device)));
         if (b->kind == HN_WBUF_INPUT || b->kind == HN_WBUF_CONSTANT) number(p, "source", b->source);
-        if (b->byte_offset) key(p, "byte_offset"), hn_strbuf_printf(p->out, "%" PRIu64, b->byte_offset);
+        if (b->byte_offset)
+            key(p, "byte_offset"), hn_strbuf_printf(p->out, "%" PRIu64, b->byte_offset);
         optional(p, "bytes", b->bytes);
         if (b->name.len) text(p, "name", b->name);
         close(p, '}');
@@ -167,8 +177,10 @@ static void line_fields(printer *p, const hn_line *line) {
         text(p, "device", hn_str_of(hn_device_name(hn_line_device(p->w, line))));
     if (line->buffer) number(p, "buffer", line->buffer);
     if (line->from) number(p, "from", line->from);
-    if (line->kind == HN_LINE_KERNEL) number(p, "kernel", line->kernel), number(p, "grain", line->grain);
-    if (line->kind == HN_LINE_EXTERN) text(p, "operation", hn_str_of(hn_wextern_names[line->extern_kind]));
+    if (line->kind == HN_LINE_KERNEL)
+        number(p, "kernel", line->kernel), number(p, "grain", line->grain);
+    if (line->kind == HN_LINE_EXTERN)
+        text(p, "operation", hn_str_of(hn_wextern_names[line->extern_kind]));
     if (line->operand_count) operands(p, line);
     if (line->param_count) exprs(p, "params", line->params, line->param_count);
     optional(p, "extent", line->extent);
@@ -189,7 +201,8 @@ static void lines(printer *p, const char *name, uint32_t first, uint32_t end, ui
         open(p, '{');
         line_fields(p, line);
         if (line->kind == HN_LINE_COND && depth < MAX_DEPTH) {
-            uint64_t middle = (uint64_t)i + 1 + line->then_count, after = middle + line->otherwise_count;
+            uint64_t middle = (uint64_t)i + 1 + line->then_count,
+                     after = middle + line->otherwise_count;
             if (middle > end) middle = end;
             if (after > end) after = end;
             lines(p, "then", i + 1, (uint32_t)middle, depth + 1);

@@ -3,8 +3,8 @@
 
 enum { MAX_COND_DEPTH = 64 };
 
-static hn_status find_blocks(const hn_wrapper *w, hn_arena *arena, hn_wlives *l, uint32_t first, uint32_t end,
-                             uint32_t block) {
+static hn_status find_blocks(const hn_wrapper *w, hn_arena *arena, hn_wlives *l, uint32_t first,
+                             uint32_t end, uint32_t block) {
     if (l->blocks.items[block].depth > MAX_COND_DEPTH)
         return HN_ERROR(HN_UNSUPPORTED, "conditionals nested more than %d deep", MAX_COND_DEPTH);
     for (uint32_t i = first; i < end; i = l->line_end[i] + 1) {
@@ -14,7 +14,8 @@ static hn_status find_blocks(const hn_wrapper *w, hn_arena *arena, hn_wlives *l,
         if (line->kind != HN_LINE_COND) continue;
         uint64_t body_end = (uint64_t)i + 1 + line->then_count + line->otherwise_count;
         if (body_end > end)
-            return HN_ERROR(HN_INTERNAL, "line %u: the bodies of a conditional reach beyond their block", i);
+            return HN_ERROR(HN_INTERNAL,
+                            "line %u: the bodies of a conditional reach beyond their block", i);
         l->line_end[i] = (uint32_t)body_end - 1;
         hn_wblock inner = {.line = i, .parent = block, .depth = l->blocks.items[block].depth + 1};
         uint32_t then_block = l->blocks.count, middle = i + 1 + line->then_count;
@@ -62,8 +63,9 @@ static void mention_to_end(const hn_wrapper *w, hn_wlives *l, hn_wbuf buffer) {
 
 /* ---- copies that a device makes ---- */
 
-/* For each line of the program the first WAIT line behind it that runs whenever the line does: in its block, or in one
- * around it, behind the conditional. UINT32_MAX: there is none. Lines are gone through from the last to the first. */
+/* For each line of the program the first WAIT line behind it that runs whenever the line does: in
+ * its block, or in one around it, behind the conditional. UINT32_MAX: there is none. Lines are gone
+ * through from the last to the first. */
 typedef struct waits {
     const hn_wlives *lives;
     uint32_t (*next)[HN_DEVICE_KIND_COUNT]; /* per block: behind the line at hand */
@@ -72,7 +74,8 @@ typedef struct waits {
 
 static void find_behind(waits *x, uint32_t block) {
     uint32_t chain[MAX_COND_DEPTH + 2], depth = 0;
-    for (uint32_t b = block; !x->is_known[b]; b = x->lives->blocks.items[b].parent) chain[depth++] = b;
+    for (uint32_t b = block; !x->is_known[b]; b = x->lives->blocks.items[b].parent)
+        chain[depth++] = b;
     while (depth) {
         const uint32_t b = chain[--depth], parent = x->lives->blocks.items[b].parent;
         memcpy(x->next[b], x->next[parent], sizeof x->next[b]);
@@ -119,9 +122,11 @@ hn_status hn_wrapper_lives(const hn_wrapper *w, hn_arena *arena, hn_wlives *out)
             mention(out, line->buffer, i);
             mention(out, line->from, i);
         }
-        for (uint32_t k = 0; k < line->operand_count; k++) mention(out, line->operands[k].buffer, i);
+        for (uint32_t k = 0; k < line->operand_count; k++)
+            mention(out, line->operands[k].buffer, i);
     }
     HN_TRY(mention_waits(w, arena, out));
-    for (uint32_t i = 0; i < w->outputs.count; i++) mention_to_end(w, out, w->outputs.items[i].buffer);
+    for (uint32_t i = 0; i < w->outputs.count; i++)
+        mention_to_end(w, out, w->outputs.items[i].buffer);
     return NULL;
 }

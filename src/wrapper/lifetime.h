@@ -1,8 +1,8 @@
 /* lifetime.h: from where to where each buffer of a wrapper is alive. Internal to src/wrapper.
  *
- * Conditionals make the lines a tree of blocks: a body is a block inside the line that opens it. A buffer lives in
- * the innermost block that contains all its mentions, from the first to the last line of that block that mentions
- * it, itself or in a body below. */
+ * Conditionals make the lines a tree of blocks: a body is a block inside the line that opens it. A
+ * buffer lives in the innermost block that contains all its mentions, from the first to the last
+ * line of that block that mentions it, itself or in a body below. */
 #ifndef HN_WRAPPER_LIFETIME_H
 #define HN_WRAPPER_LIFETIME_H
 
@@ -18,19 +18,23 @@ typedef struct hn_wlife {
     bool used;
     uint32_t block;
     uint32_t first, last; /* lines of `block` */
-    uint32_t end;         /* the last line below `last`: itself, or the end of a conditional's bodies */
+    /* the last line below `last`: itself, or the end of a conditional's bodies */
+    uint32_t end;
 } hn_wlife;
 
 typedef struct hn_wlives {
     uint32_t *line_block; /* per line */
     uint32_t *line_end;   /* per line: the last line of its bodies, itself for others */
-    struct { hn_wblock *items; uint32_t count, cap; } blocks; /* [0] the program */
-    hn_wlife *buffers;    /* per buffer */
+    struct {
+        hn_wblock *items;
+        uint32_t count, cap;
+    } blocks;          /* [0] the program */
+    hn_wlife *buffers; /* per buffer */
 } hn_wlives;
 
-/* Memory lines do not count as mentions, but for REUSE. Buffers of outputs live to the end of the program. The memory of
- * the host that a copy to or from a device uses counts as mentioned in the WAIT line after which the copy is surely done; at
- * the end of the program when there is none.
+/* Memory lines do not count as mentions, but for REUSE. Buffers of outputs live to the end of the
+ * program. The memory of the host that a copy to or from a device uses counts as mentioned in the
+ * WAIT line after which the copy is surely done; at the end of the program when there is none.
  * Errors: internal when bodies of conditionals do not nest. */
 hn_status hn_wrapper_lives(const hn_wrapper *w, hn_arena *arena, hn_wlives *out) HN_MUST_USE;
 

@@ -9,7 +9,8 @@ const char *const hn_wbuf_kind_names[4] = {[HN_WBUF_INPUT] = "input",
                                            [HN_WBUF_TEMP] = "temp",
                                            [HN_WBUF_OUTPUT] = "output"};
 #define NAME(kind, name, operands, needed, written, params) [kind] = name,
-const char *const hn_wextern_names[HN_EXTERN_KIND_COUNT] = {[HN_EXTERN_NONE] = "none", HN_EXTERN_KINDS(NAME)};
+const char *const hn_wextern_names[HN_EXTERN_KIND_COUNT] = {[HN_EXTERN_NONE] = "none",
+                                                            HN_EXTERN_KINDS(NAME)};
 #undef NAME
 const char *const hn_wrelation_names[4] = {
     [HN_REL_EQ] = "==", [HN_REL_NE] = "!=", [HN_REL_LT] = "<", [HN_REL_LE] = "<="};
@@ -50,7 +51,8 @@ static bool name_less(hn_str a, hn_str b) {
     return memcmp(a.ptr, b.ptr, a.len) < 0;
 }
 
-hn_status hn_wrapper_symbols(const hn_wrapper *w, hn_arena *arena, hn_expr **out, uint32_t *out_count) {
+hn_status hn_wrapper_symbols(const hn_wrapper *w, hn_arena *arena, hn_expr **out,
+                             uint32_t *out_count) {
     collector c = {.sym = w->sym, .arena = arena};
     hn_map_init(&c.seen, arena);
     hn_map_init(&c.symbols, arena);
@@ -60,8 +62,8 @@ hn_status hn_wrapper_symbols(const hn_wrapper *w, hn_arena *arena, hn_expr **out
     for (uint32_t i = 0; i < c.symbols.count; i++) {
         hn_expr symbol = (hn_expr)c.symbols.entries[i].key;
         uint32_t at = i;
-        for (;
-             at > 0 && name_less(hn_sym_symbol_name(w->sym, symbol), hn_sym_symbol_name(w->sym, list[at - 1]));
+        for (; at > 0 && name_less(hn_sym_symbol_name(w->sym, symbol),
+                                   hn_sym_symbol_name(w->sym, list[at - 1]));
              at--)
             list[at] = list[at - 1];
         list[at] = symbol;

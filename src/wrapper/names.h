@@ -1,14 +1,16 @@
-/* names.h: words of the text and JSON forms, shared by printers and parser. Internal to src/wrapper. */
+/* names.h: words of the text and JSON forms, shared by printers and parser. Internal to
+ * src/wrapper. */
 #ifndef HN_WRAPPER_NAMES_H
 #define HN_WRAPPER_NAMES_H
 
 #include "wrapper/wrapper.h"
 
-extern const char *const hn_wbuf_kind_names[4];                      /* by hn_wbuf_kind */
-extern const char *const hn_wextern_names[HN_EXTERN_KIND_COUNT];     /* by hn_extern_kind */
-extern const char *const hn_wrelation_names[4];                      /* by hn_relation */
+extern const char *const hn_wbuf_kind_names[4];                  /* by hn_wbuf_kind */
+extern const char *const hn_wextern_names[HN_EXTERN_KIND_COUNT]; /* by hn_extern_kind */
+extern const char *const hn_wrelation_names[4];                  /* by hn_relation */
 
 /* Distinct size and data symbols in the wrapper and its guards, in order of name. In `arena`. */
-hn_status hn_wrapper_symbols(const hn_wrapper *w, hn_arena *arena, hn_expr **out, uint32_t *out_count) HN_MUST_USE;
+hn_status hn_wrapper_symbols(const hn_wrapper *w, hn_arena *arena, hn_expr **out,
+                             uint32_t *out_count) HN_MUST_USE;
 
 #endif

@@ -16,7 +16,10 @@ typedef struct hn_wnumbering {
     hn_wvalue *inputs, *outputs; /* of the wrapper's, in order */
     hn_nodes nodes;              /* all expressions; symbols are numbered as in `symbols` */
     hn_map known;                /* hn_expr -> node */
-    struct { hn_guard *items; uint32_t count, cap; } guards; /* that concern the program */
+    struct {
+        hn_guard *items;
+        uint32_t count, cap;
+    } guards; /* that concern the program */
 } hn_wnumbering;
 
 /* For a planned wrapper. Owns: lists live in `arena`; the wrapper and the plan are borrowed.

@@ -1,13 +1,15 @@
-/* pack.c: dynamic storage allocation with known lifetimes. The problem is NP-hard; several greedy orders are
- * tried, the best result stays, and the first one that meets the lower bound ends the search:
+/* pack.c: dynamic storage allocation with known lifetimes. The problem is NP-hard; several greedy
+ * orders are tried, the best result stays, and the first one that meets the lower bound ends the
+ * search:
  *
  *   in the order of time    a sweep with a list of gaps, smallest gap that fits: cheap, often at the bound
- * already by size, by area, by lifetime, largest first: each item goes into the smallest gap among the items
- * placed before
+ * already by size, by area, by lifetime, largest first: each item goes into the smallest gap among
+ * the items placed before
  *
- * The second kind looks at all pairs that overlap in time, so it is left out when there are too many of them.
- * The sweep looks at each gap for each item; programs have few gaps at a time. Source: greedy by size as in
- * Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net Inference", 2020. */
+ * The second kind looks at all pairs that overlap in time, so it is left out when there are too
+ * many of them. The sweep looks at each gap for each item; programs have few gaps at a time.
+ * Source: greedy by size as in Pisarchyk and Lee, "Efficient Memory Management for Deep Neural Net
+ * Inference", 2020. */
 #include "wrapper/pack.h"
 
 #include "base/checked.h"
@@ -15,8 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Overlapping pairs looked at: some ten for each item is what programs have; beyond 32 it would not be near
- * linear. */
+/* Overlapping pairs looked at: some ten for each item is what programs have; beyond 32 it would not
+ * be near linear. */
 enum { PAIRS_PER_ITEM = 32, PAIRS_ALWAYS = 100000, INSERTION_SORT_MAX = 24 };
 
 typedef struct span {
@@ -106,10 +108,8 @@ static uint32_t first_gap_from(const gaps *g, int64_t offset) {
     uint32_t lo = 0, hi = g->count;
     while (lo < hi) {
         uint32_t middle = lo + (hi - lo) / 2;
-        if (g->items[middle].begin < offset)
-            lo = middle + 1;
-        else
-            hi = middle;
+        if (g->items[middle].begin < offset) lo = middle + 1;
+        else hi = middle;
     }
     return lo;
 }
@@ -140,7 +140,8 @@ static int64_t take_gap(gaps *g, int64_t size) {
     uint32_t best = g->count;
     for (uint32_t k = 0; k < g->count; k++) {
         int64_t room = g->items[k].end - g->items[k].begin;
-        if (room >= size && (best == g->count || room < g->items[best].end - g->items[best].begin)) best = k;
+        if (room >= size && (best == g->count || room < g->items[best].end - g->items[best].begin))
+            best = k;
         if (best == k && room == size) break;
     }
     int64_t offset = g->top;
@@ -198,13 +199,16 @@ static hn_status find_edges(packer *p, uint64_t pairs) {
             active_count = kept;
             active[active_count++] = id;
         }
-        /* After this edge_begin[i + 1] is where item i begins; filling moves it to where it ends. */
-        for (uint32_t i = 2; !fill && i < p->count + 2; i++) p->edge_begin[i] += p->edge_begin[i - 1];
+        /* After this edge_begin[i + 1] is where item i begins; filling moves it to where it
+         * ends. */
+        for (uint32_t i = 2; !fill && i < p->count + 2; i++)
+            p->edge_begin[i] += p->edge_begin[i - 1];
     }
     return NULL;
 }
 
-/* The smallest gap between the spans (sorted, may overlap) that holds `size`, or the end of the last one. */
+/* The smallest gap between the spans (sorted, may overlap) that holds `size`, or the end of the
+ * last one. */
 static int64_t best_gap(const span *spans, uint32_t count, int64_t size) {
     int64_t cursor = 0, best = -1, best_room = INT64_MAX;
     for (uint32_t k = 0; k < count; k++) {
@@ -227,11 +231,13 @@ static int64_t place_in_order(packer *p, const rank *order, int64_t limit) {
         for (uint32_t k = p->edge_begin[id]; k < p->edge_begin[id + 1]; k++) {
             uint32_t other = p->edges[k];
             if (p->offsets[other] >= 0 && p->items[other].size)
-                p->spans[count++] = (span){p->offsets[other], p->offsets[other] + p->items[other].size};
+                p->spans[count++] =
+                    (span){p->offsets[other], p->offsets[other] + p->items[other].size};
         }
         sort_spans(p->spans, count);
         p->offsets[id] = p->items[id].size ? best_gap(p->spans, count, p->items[id].size) : 0;
-        if (p->offsets[id] + p->items[id].size > extent) extent = p->offsets[id] + p->items[id].size;
+        if (p->offsets[id] + p->items[id].size > extent)
+            extent = p->offsets[id] + p->items[id].size;
     }
     return extent;
 }
@@ -241,13 +247,10 @@ typedef enum key_kind { KEY_SIZE, KEY_AREA, KEY_LIFETIME, KEY_COUNT } key_kind;
 static double key_of(const hn_pack_item *item, key_kind kind) {
     double size = (double)item->size, life = (double)(item->last - item->first) + 1;
     switch (kind) {
-    case KEY_AREA:
-        return -size * life;
-    case KEY_LIFETIME:
-        return -life;
+    case KEY_AREA: return -size * life;
+    case KEY_LIFETIME: return -life;
     case KEY_SIZE:
-    case KEY_COUNT:
-        break;
+    case KEY_COUNT: break;
     }
     return -size;
 }
@@ -281,7 +284,8 @@ hn_status hn_pack(hn_arena *scratch, hn_pack_item *items, uint32_t count, hn_pac
     if (!count) return NULL;
     for (uint32_t i = 0; i < count; i++)
         if (items[i].size < 0 || !hn_add_i64(total, items[i].size, &total))
-            return HN_ERROR(HN_UNSUPPORTED, "temporary buffers of more bytes than a 64-bit number counts");
+            return HN_ERROR(HN_UNSUPPORTED,
+                            "temporary buffers of more bytes than a 64-bit number counts");
     HN_TRY(sort_by_time(&p));
     HN_NEW(scratch, p.offsets, count);
     HN_NEW(scratch, p.spans, (size_t)count + 1);

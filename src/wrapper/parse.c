@@ -33,7 +33,8 @@ typedef struct expr_list {
     uint32_t count, cap;
 } expr_list;
 
-/* What a symbol statement says, applied after the guards: with it they would look proved and be lost. */
+/* What a symbol statement says, applied after the guards: with it they would look proved and be
+ * lost. */
 typedef struct symbol_facts {
     hn_expr symbol;
     int64_t lo, hi, divisor;
@@ -45,10 +46,15 @@ typedef struct parser {
     hn_sym *sym;
     hn_wrapper *w;
     uint32_t depth;
-    struct { symbol_facts *items; uint32_t count, cap; } facts;
+    struct {
+        symbol_facts *items;
+        uint32_t count, cap;
+    } facts;
 } parser;
 
-static hn_status fail(parser *ps, const char *what) { return hn_lex_fail(&ps->lex, ps->lex.p, what); }
+static hn_status fail(parser *ps, const char *what) {
+    return hn_lex_fail(&ps->lex, ps->lex.p, what);
+}
 static hn_status read_expr(parser *ps, hn_expr *out) { return hn_lex_expr(&ps->lex, ps->sym, out); }
 static bool accept_word(parser *ps, const char *word) { return hn_lex_accept_word(&ps->lex, word); }
 
@@ -80,14 +86,16 @@ static hn_status read_label(parser *ps, char letter, uint32_t *out) {
     hn_str word;
     uint64_t value = 0;
     HN_TRY(hn_lex_word(&ps->lex, "expected a label", &word));
-    bool ok = word.len > 1 && word.len < 11 && word.ptr[0] == letter && (word.ptr[1] != '0' || word.len == 2);
+    bool ok = word.len > 1 && word.len < 11 && word.ptr[0] == letter &&
+              (word.ptr[1] != '0' || word.len == 2);
     for (size_t i = 1; ok && i < word.len; i++) {
         ok = hn_text_is_digit(word.ptr[i]);
         value = value * 10 + (uint64_t)(word.ptr[i] - '0');
     }
     if (!ok || value > UINT32_MAX)
         return hn_lex_fail(&ps->lex, word.ptr,
-                           letter == 'b' ? "expected a buffer such as b1" : "expected a kernel such as k1");
+                           letter == 'b' ? "expected a buffer such as b1"
+                                         : "expected a kernel such as k1");
     *out = (uint32_t)value;
     return NULL;
 }
@@ -127,8 +135,10 @@ static hn_status read_symbol(parser *ps) {
     bool data = accept_word(ps, "data");
     if (!data) HN_TRY(hn_lex_expect_word(&ps->lex, "size"));
     HN_TRY(hn_lex_word(&ps->lex, "expected the name of a symbol", &name));
-    if (!hn_text_is_name(name)) return hn_lex_fail(&ps->lex, name.ptr, "not a fit name for a symbol");
-    facts.symbol = hn_sym_symbol(ps->sym, name, data ? HN_SYMBOL_DATA : HN_SYMBOL_SIZE, HN_SYM_MIN, HN_SYM_MAX);
+    if (!hn_text_is_name(name))
+        return hn_lex_fail(&ps->lex, name.ptr, "not a fit name for a symbol");
+    facts.symbol = hn_sym_symbol(ps->sym, name, data ? HN_SYMBOL_DATA : HN_SYMBOL_SIZE, HN_SYM_MIN,
+                                 HN_SYM_MAX);
     HN_TRY(hn_lex_blame(&ps->lex, name.ptr, hn_sym_status(ps->sym)));
     if (hn_sym_kind(ps->sym, facts.symbol) != HN_EXPR_SYMBOL)
         return hn_lex_fail(&ps->lex, name.ptr, "not a fit name for a symbol");
@@ -149,7 +159,8 @@ static hn_status read_symbol(parser *ps) {
 }
 
 static bool accept_relation(parser *ps, hn_relation *out) {
-    static const hn_relation order[] = {HN_REL_EQ, HN_REL_NE, HN_REL_LE, HN_REL_LT}; /* <= before < */
+    /* <= before < */
+    static const hn_relation order[] = {HN_REL_EQ, HN_REL_NE, HN_REL_LE, HN_REL_LT};
     (void)hn_lex_here(&ps->lex);
     for (uint32_t i = 0; i < 4; i++) {
         size_t len = strlen(hn_wrelation_names[order[i]]);
@@ -182,7 +193,8 @@ static hn_status apply_facts(parser *ps) {
         const symbol_facts *f = &ps->facts.items[i];
         int64_t lo, hi;
         hn_sym_range(ps->sym, f->symbol, &lo, &hi);
-        if (f->lo > hi || f->hi < lo) return fail(ps, "the range of a symbol contradicts its guards");
+        if (f->lo > hi || f->hi < lo)
+            return fail(ps, "the range of a symbol contradicts its guards");
         hn_sym_assume_range(ps->sym, f->symbol, f->lo, f->hi);
         if (f->divisor > 1) hn_sym_assume_divisor(ps->sym, f->symbol, f->divisor);
     }
@@ -283,8 +295,9 @@ static hn_status read_input(parser *ps) {
 }
 
 static hn_status read_output(parser *ps) {
-    static const char *const kinds[] = {
-        [HN_WOUTPUT_TENSOR] = "tensor", [HN_WOUTPUT_MUTATION] = "mutation", [HN_WOUTPUT_SCALAR] = "scalar"};
+    static const char *const kinds[] = {[HN_WOUTPUT_TENSOR] = "tensor",
+                                        [HN_WOUTPUT_MUTATION] = "mutation",
+                                        [HN_WOUTPUT_SCALAR] = "scalar"};
     uint32_t kind, target;
     bool found;
     hn_woutput o = {.target_input = -1};
@@ -324,7 +337,10 @@ static hn_status read_over(parser *ps, uint64_t *out) {
 }
 
 static hn_status read_operands(parser *ps, hn_line *line) {
-    struct { hn_woperand *items; uint32_t count, cap; } list = {0};
+    struct {
+        hn_woperand *items;
+        uint32_t count, cap;
+    } list = {0};
     HN_TRY(hn_lex_expect(&ps->lex, '('));
     while (!hn_lex_accept(&ps->lex, ')')) {
         hn_woperand o = {0};
@@ -397,7 +413,8 @@ static hn_status read_head(parser *ps, hn_line *line, bool *out_found) {
         return read_call(ps, line);
     } else if (accept_word(ps, "extern")) {
         line->kind = HN_LINE_EXTERN;
-        HN_TRY(read_choice(ps, hn_wextern_names, HN_EXTERN_KIND_COUNT, "expected an extern operation", &kind));
+        HN_TRY(read_choice(ps, hn_wextern_names, HN_EXTERN_KIND_COUNT,
+                           "expected an extern operation", &kind));
         line->extern_kind = (hn_extern_kind)kind;
         return read_call(ps, line);
     } else if (accept_word(ps, "assert")) {
@@ -464,9 +481,10 @@ static hn_status read_wrapper(parser *ps) {
 }
 
 hn_status hn_wrapper_parse(hn_arena *arena, hn_sym *sym, hn_str text, hn_wrapper **out) {
-    parser ps = {.lex = {.arena = arena, .start = text.ptr, .p = text.ptr, .end = text.ptr + text.len},
-                 .arena = arena,
-                 .sym = sym};
+    parser ps = {
+        .lex = {.arena = arena, .start = text.ptr, .p = text.ptr, .end = text.ptr + text.len},
+        .arena = arena,
+        .sym = sym};
     HN_TRY(hn_wrapper_create(arena, sym, NULL, &ps.w));
     HN_TRY(read_wrapper(&ps));
     *out = ps.w;

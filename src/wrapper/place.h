@@ -13,8 +13,8 @@ typedef struct hn_wplace {
     uint64_t byte_offset; /* of CONSTANT */
     uint32_t rank;        /* of the tensor in it */
     const hn_expr *sizes, *strides;
-    hn_expr bytes;        /* of TEMP, SLOT and OUTPUT */
-    hn_expr offset;       /* of TEMP: bytes, in the workspace */
+    hn_expr bytes;  /* of TEMP, SLOT and OUTPUT */
+    hn_expr offset; /* of TEMP: bytes, in the workspace */
 } hn_wplace;
 
 /* Bytes of weights that the program reads or changes. */
@@ -34,11 +34,15 @@ typedef struct hn_wtarget {
 typedef struct hn_wplaces {
     hn_wplace *buffers;  /* per buffer */
     hn_wtarget *targets; /* per output */
-    struct { hn_wstorage *items; uint32_t count, cap; } storages; /* [0] unused; in order of use */
+    struct {
+        hn_wstorage *items;
+        uint32_t count, cap;
+    } storages;             /* [0] unused; in order of use */
     hn_map storage_numbers; /* storage of the graph -> number */
 } hn_wplaces;
 
-/* The storage of the graph that an output changes; 0: it changes none, or none that the graph knows. */
+/* The storage of the graph that an output changes; 0: it changes none, or none that the graph
+ * knows. */
 uint32_t hn_woutput_storage(const hn_wrapper *w, const hn_woutput *o);
 
 /* A temporary that no line mentions has no bytes, and no elements. Owns: lists live in `arena`.

@@ -1,10 +1,11 @@
-/* plan.c: the memory planner: places every temporary in the workspace of its device and writes the memory lines. Each
- * workspace is planned by itself.
+/* plan.c: the memory planner: places every temporary in the workspace of its device and writes the
+ * memory lines. Each workspace is planned by itself.
  *
- * Sizes are constants, multiples of one symbolic term ("4096*s0"), or something else. The first two are packed
- * exactly: all constants in one region, all multiples of one term in a region of their own whose unit is that
- * term, so that one packing holds for every value of the symbol. The others share slots: a slot is as large as
- * the maximum of its buffers, as an expression, hence safe for all sizes too.
+ * Sizes are constants, multiples of one symbolic term ("4096*s0"), or something else. The first two
+ * are packed exactly: all constants in one region, all multiples of one term in a region of their
+ * own whose unit is that term, so that one packing holds for every value of the symbol. The others
+ * share slots: a slot is as large as the maximum of its buffers, as an expression, hence safe for
+ * all sizes too.
  *
  * The packing itself is pack.c. */
 #include "wrapper/lifetime.h"
@@ -31,7 +32,10 @@ typedef struct item {
 typedef struct region {
     hn_device_kind device;
     hn_expr term; /* 0: plain bytes */
-    struct { item *items; uint32_t count, cap; } list;
+    struct {
+        item *items;
+        uint32_t count, cap;
+    } list;
     int64_t peak;
 } region;
 
@@ -39,7 +43,10 @@ typedef struct slot {
     hn_device_kind device;
     hn_expr bytes;
     uint32_t end; /* of the last buffer in it */
-    struct { item *items; uint32_t count, cap; } list;
+    struct {
+        item *items;
+        uint32_t count, cap;
+    } list;
 } slot;
 
 typedef struct planner {
@@ -50,9 +57,18 @@ typedef struct planner {
     hn_wbuf *root; /* buffers that share memory by REUSE have one root */
     hn_wlife *root_life;
     hn_expr *root_bytes;
-    struct { region *items; uint32_t count, cap; } regions; /* the first of a device: plain bytes */
-    struct { slot *items; uint32_t count, cap; } slots;
-    struct { item *items; uint32_t count, cap; } odd; /* for slots */
+    struct {
+        region *items;
+        uint32_t count, cap;
+    } regions; /* the first of a device: plain bytes */
+    struct {
+        slot *items;
+        uint32_t count, cap;
+    } slots;
+    struct {
+        item *items;
+        uint32_t count, cap;
+    } odd; /* for slots */
     hn_memory_plan *plan;
 } planner;
 
@@ -63,7 +79,8 @@ static hn_status demote_outputs(planner *p) {
     bool *returned;
     HN_NEW(p->arena, returned, p->w->buffers.count);
     for (uint32_t i = 0; i < p->w->outputs.count; i++)
-        if (p->w->outputs.items[i].kind == HN_WOUTPUT_TENSOR) returned[p->w->outputs.items[i].buffer] = true;
+        if (p->w->outputs.items[i].kind == HN_WOUTPUT_TENSOR)
+            returned[p->w->outputs.items[i].buffer] = true;
     for (uint32_t b = 1; b < p->w->buffers.count; b++)
         if (p->w->buffers.items[b].kind == HN_WBUF_OUTPUT && !returned[b])
             p->w->buffers.items[b].kind = HN_WBUF_TEMP;
@@ -75,8 +92,12 @@ static hn_wbuf find_root(planner *p, hn_wbuf b) {
     return b;
 }
 
-static hn_device_kind device_of(const planner *p, hn_wbuf b) { return p->w->buffers.items[b].device; }
-static bool is_temp(const planner *p, hn_wbuf b) { return b && p->w->buffers.items[b].kind == HN_WBUF_TEMP; }
+static hn_device_kind device_of(const planner *p, hn_wbuf b) {
+    return p->w->buffers.items[b].device;
+}
+static bool is_temp(const planner *p, hn_wbuf b) {
+    return b && p->w->buffers.items[b].kind == HN_WBUF_TEMP;
+}
 
 static hn_status join_reused(planner *p) {
     for (uint32_t i = 0; i < p->w->lines.count; i++) {
@@ -89,7 +110,8 @@ static hn_status join_reused(planner *p) {
     return NULL;
 }
 
-/* Lives of different blocks are joined by going out to the whole program: reuse across blocks is rare. */
+/* Lives of different blocks are joined by going out to the whole program: reuse across blocks is
+ * rare. */
 static void join_life(hn_wlife *into, const hn_wlife *life, const planner *p) {
     if (!life->used) return;
     if (!into->used) {
@@ -97,7 +119,8 @@ static void join_life(hn_wlife *into, const hn_wlife *life, const planner *p) {
         return;
     }
     if (into->block != life->block)
-        *into = (hn_wlife){.used = true, .first = 0, .last = p->w->lines.count, .end = p->w->lines.count};
+        *into = (hn_wlife){
+            .used = true, .first = 0, .last = p->w->lines.count, .end = p->w->lines.count};
     if (life->first < into->first) into->first = life->first;
     if (life->last > into->last) into->last = life->last;
     if (life->end > into->end) into->end = life->end;
@@ -115,7 +138,8 @@ static hn_status gather_roots(planner *p) {
         hn_expr bytes = hn_wrapper_placed_bytes(p->w, b);
         if (!bytes) continue; /* a slot */
         join_life(&p->root_life[root], &p->lives.buffers[b], p);
-        p->root_bytes[root] = p->root_bytes[root] ? hn_sym_max(p->sym, p->root_bytes[root], bytes) : bytes;
+        p->root_bytes[root] =
+            p->root_bytes[root] ? hn_sym_max(p->sym, p->root_bytes[root], bytes) : bytes;
     }
     return NULL;
 }
@@ -218,7 +242,8 @@ static hn_status fill_slots(planner *p) {
 
 static hn_expr aligned(hn_sym *sym, hn_expr bytes) {
     if (hn_sym_divisor(sym, bytes) % ALIGN == 0) return bytes;
-    return hn_sym_mul(sym, hn_sym_ceildiv(sym, bytes, hn_sym_int(sym, ALIGN)), hn_sym_int(sym, ALIGN));
+    return hn_sym_mul(sym, hn_sym_ceildiv(sym, bytes, hn_sym_int(sym, ALIGN)),
+                      hn_sym_int(sym, ALIGN));
 }
 
 static hn_expr scaled(hn_sym *sym, int64_t units, hn_expr term) {
@@ -240,7 +265,8 @@ static hn_status lay_out_regions(planner *p) {
 }
 
 static hn_status lay_out(planner *p) {
-    for (uint32_t d = 0; d < HN_DEVICE_KIND_COUNT; d++) p->plan->workspaces[d] = hn_sym_int(p->sym, 0);
+    for (uint32_t d = 0; d < HN_DEVICE_KIND_COUNT; d++)
+        p->plan->workspaces[d] = hn_sym_int(p->sym, 0);
     HN_TRY(lay_out_regions(p));
     HN_TRY(fill_slots(p));
     for (uint32_t s = 0; s < p->slots.count; s++) {
@@ -262,7 +288,8 @@ static hn_status bound(planner *p) {
     for (uint32_t b = 1; b < p->w->buffers.count; b++) {
         const hn_wlife *life = &p->root_life[b];
         int64_t bytes;
-        if (!p->root_bytes[b] || !life->used || !round_up(hn_sym_hint(p->sym, p->root_bytes[b], 0), &bytes))
+        if (!p->root_bytes[b] || !life->used ||
+            !round_up(hn_sym_hint(p->sym, p->root_bytes[b], 0), &bytes))
             continue;
         delta[life->first] += bytes;
         delta[life->end + 1] -= bytes;
@@ -279,9 +306,13 @@ static hn_status bound(planner *p) {
 
 typedef struct rewriter {
     planner *p;
-    uint32_t *alloc_next, *alloc_head; /* per line: buffers that begin there; lists through per-buffer links */
-    uint32_t *free_next, *free_head;   /* per line: buffers that end there */
-    struct { hn_line *items; uint32_t count, cap; } out;
+    /* per line: buffers that begin there; lists through per-buffer links */
+    uint32_t *alloc_next, *alloc_head;
+    uint32_t *free_next, *free_head; /* per line: buffers that end there */
+    struct {
+        hn_line *items;
+        uint32_t count, cap;
+    } out;
 } rewriter;
 
 static hn_status write_list(rewriter *r, const uint32_t *next, hn_wbuf buffer, hn_line_kind kind) {
@@ -290,7 +321,9 @@ static hn_status write_list(rewriter *r, const uint32_t *next, hn_wbuf buffer, h
     return NULL;
 }
 
-static bool is_memory_line(hn_line_kind kind) { return kind == HN_LINE_ALLOCATE || kind == HN_LINE_FREE; }
+static bool is_memory_line(hn_line_kind kind) {
+    return kind == HN_LINE_ALLOCATE || kind == HN_LINE_FREE;
+}
 
 /* Recursion is bounded by the depth that hn_wrapper_lives accepts. */
 static hn_status write_block(rewriter *r, uint32_t first, uint32_t end) {
@@ -354,7 +387,8 @@ static hn_status run(planner *p) {
     HN_TRY(hn_wrapper_lives(p->w, p->arena, &p->lives));
     HN_TRY(gather_roots(p));
     region *plain;
-    for (uint32_t d = 0; d < HN_DEVICE_KIND_COUNT; d++) HN_TRY(region_of(p, (hn_device_kind)d, 0, &plain));
+    for (uint32_t d = 0; d < HN_DEVICE_KIND_COUNT; d++)
+        HN_TRY(region_of(p, (hn_device_kind)d, 0, &plain));
     for (uint32_t b = 1; b < p->w->buffers.count; b++)
         if (is_temp(p, b) && find_root(p, b) == b && p->root_life[b].used) HN_TRY(classify(p, b));
     HN_TRY(hn_wrapper_slots(p->w, &p->lives, p->arena, p->plan));

@@ -1,4 +1,5 @@
-/* print.c: the text form of wrapper IR. parse.c reads it; the grammar stands above its functions. */
+/* print.c: the text form of wrapper IR. parse.c reads it; the grammar stands above its
+ * functions. */
 #include "wrapper/names.h"
 
 #include "ir/layout_text.h"
@@ -44,7 +45,8 @@ static void put_name(printer *p, hn_str name) {
 
 static void put_symbol(printer *p, hn_expr symbol) {
     hn_sym *sym = p->w->sym;
-    int64_t lo, hi, divisor = hn_sym_divisor(sym, symbol), hint = hn_sym_hint(sym, symbol, INT64_MIN);
+    int64_t lo, hi, divisor = hn_sym_divisor(sym, symbol),
+                    hint = hn_sym_hint(sym, symbol, INT64_MIN);
     hn_sym_range(sym, symbol, &lo, &hi);
     put(p, hn_sym_symbol_kind(sym, symbol) == HN_SYMBOL_DATA ? "  symbol data " : "  symbol size ");
     put_expr(p, symbol);
@@ -95,7 +97,8 @@ static void put_kernel(printer *p, uint32_t i) {
     put(p, "\n");
 }
 
-static void put_tensor(printer *p, hn_dtype dtype, uint32_t rank, const hn_expr *sizes, const hn_expr *strides) {
+static void put_tensor(printer *p, hn_dtype dtype, uint32_t rank, const hn_expr *sizes,
+                       const hn_expr *strides) {
     put(p, hn_dtype_facts(dtype)->name);
     put_exprs(p, sizes, rank);
     put(p, " strides ");
@@ -124,8 +127,9 @@ static void put_input(printer *p, uint32_t i) {
 }
 
 static void put_output(printer *p, uint32_t i) {
-    static const char *const kinds[] = {
-        [HN_WOUTPUT_TENSOR] = "tensor", [HN_WOUTPUT_MUTATION] = "mutation", [HN_WOUTPUT_SCALAR] = "scalar"};
+    static const char *const kinds[] = {[HN_WOUTPUT_TENSOR] = "tensor",
+                                        [HN_WOUTPUT_MUTATION] = "mutation",
+                                        [HN_WOUTPUT_SCALAR] = "scalar"};
     const hn_woutput *o = &p->w->outputs.items[i];
     hn_strbuf_printf(p->out, "  output %s ", kinds[o->kind]);
     put_string(p, o->name);
@@ -173,7 +177,10 @@ static void put_call(printer *p, const hn_line *line) {
     if (line->kind == HN_LINE_KERNEL) hn_strbuf_printf(p->out, "call k%u", line->kernel);
     else if (line->kind == HN_LINE_EXTERN)
         hn_strbuf_printf(p->out, "extern %s", hn_wextern_names[line->extern_kind]);
-    else put(p, line->kind == HN_LINE_ASSERT ? "assert" : line->kind == HN_LINE_DEFINE ? "define" : "cond");
+    else
+        put(p, line->kind == HN_LINE_ASSERT   ? "assert"
+               : line->kind == HN_LINE_DEFINE ? "define"
+                                              : "cond");
     put_operands(p, line);
     if (line->param_count) put(p, " params "), put_exprs(p, line->params, line->param_count);
     if (line->extent) put_field(p, "extent", line->extent);
@@ -188,9 +195,13 @@ static void put_head(printer *p, const hn_line *line) {
     switch (line->kind) {
     case HN_LINE_COMMENT: put(p, "comment"); break;
     case HN_LINE_ALLOCATE: hn_strbuf_printf(p->out, "allocate b%u", line->buffer); break;
-    case HN_LINE_REUSE: hn_strbuf_printf(p->out, "reuse b%u from b%u", line->buffer, line->from); break;
+    case HN_LINE_REUSE:
+        hn_strbuf_printf(p->out, "reuse b%u from b%u", line->buffer, line->from);
+        break;
     case HN_LINE_FREE: hn_strbuf_printf(p->out, "free b%u", line->buffer); break;
-    case HN_LINE_COPY: hn_strbuf_printf(p->out, "copy b%u from b%u", line->buffer, line->from); break;
+    case HN_LINE_COPY:
+        hn_strbuf_printf(p->out, "copy b%u from b%u", line->buffer, line->from);
+        break;
     case HN_LINE_WAIT: hn_strbuf_printf(p->out, "wait %s", hn_device_name(line->device)); break;
     case HN_LINE_KERNEL:
     case HN_LINE_EXTERN:
@@ -211,7 +222,8 @@ static void put_lines(printer *p, uint32_t first, uint32_t end, uint32_t depth) 
         for (uint32_t d = 0; d < depth; d++) put(p, "  ");
         put_head(p, line);
         if (line->kind == HN_LINE_COND && depth < MAX_DEPTH) {
-            uint64_t middle = (uint64_t)i + 1 + line->then_count, last = middle + line->otherwise_count;
+            uint64_t middle = (uint64_t)i + 1 + line->then_count,
+                     last = middle + line->otherwise_count;
             if (middle > end) middle = end;
             if (last > end) last = end;
             put(p, " {\n");

@@ -1,16 +1,18 @@
 /* reuse.c: writes the REUSE lines, and says which of them are right.
  *
- * A kernel that is the last to read temporary b2 and the first to write temporary b3 may write b3 where b2 is, when the
- * kernel's form allows it (hn_woperand.over, proved in kernel/cpu_in_place.c):
+ * A kernel that is the last to read temporary b2 and the first to write temporary b3 may write b3
+ * where b2 is, when the kernel's form allows it (hn_woperand.over, proved in
+ * kernel/cpu_in_place.c):
  *
  *   call k1(b1 f32, out b2 f32) ...                    call k1(b1 f32, out b2 f32) ...
  *   call k2(out b3 f32 over [1], b2 f32) ...    ->     reuse b3 from b2
  *                                                      call k2(out b3 f32 over [1], b2 f32) ...
  *
- * Without it both would be alive in that line. One pass over the lines in order, each memory is taken at most once.
+ * Without it both would be alive in that line. One pass over the lines in order, each memory is
+ * taken at most once.
  *
- * Requires: no memory lines yet. Establishes: what is_right checks, for every line written. The planner gives the buffers of
- * such a chain one place and one life. */
+ * Requires: no memory lines yet. Establishes: what is_right checks, for every line written. The
+ * planner gives the buffers of such a chain one place and one life. */
 #include "wrapper/reuse.h"
 
 #include "wrapper/slots.h"
@@ -25,12 +27,18 @@ typedef struct reuser {
     hn_arena *scratch;
     hn_wlives lives;
     bool *taken; /* per buffer */
-    struct { pair *items; uint32_t count, cap; } pairs; /* in the order of lines */
+    struct {
+        pair *items;
+        uint32_t count, cap;
+    } pairs; /* in the order of lines */
 } reuser;
 
-static bool is_temp(const hn_wrapper *w, hn_wbuf b) { return w->buffers.items[b].kind == HN_WBUF_TEMP; }
+static bool is_temp(const hn_wrapper *w, hn_wbuf b) {
+    return w->buffers.items[b].kind == HN_WBUF_TEMP;
+}
 
-/* Whether the kernel call writes `to`, reads `from`, and says of each such operand that the one may be over the other. */
+/* Whether the kernel call writes `to`, reads `from`, and says of each such operand that the one may
+ * be over the other. */
 static bool allows(const hn_line *line, hn_wbuf to, hn_wbuf from) {
     bool any = false;
     if (line->kind != HN_LINE_KERNEL) return false;
@@ -50,18 +58,23 @@ static bool allows(const hn_line *line, hn_wbuf to, hn_wbuf from) {
     return any;
 }
 
-/* What speaks against `to` taking the memory of `from` at line `at`; NULL: nothing. `user`: the line that writes `to` and may
- * read `from`; `at` itself while there is no REUSE line yet. */
-static const char *objection(const hn_wrapper *w, const hn_wlives *lives, uint32_t at, uint32_t user, hn_wbuf to, hn_wbuf from) {
+/* What speaks against `to` taking the memory of `from` at line `at`; NULL: nothing. `user`: the
+ * line that writes `to` and may read `from`; `at` itself while there is no REUSE line yet. */
+static const char *objection(const hn_wrapper *w, const hn_wlives *lives, uint32_t at,
+                             uint32_t user, hn_wbuf to, hn_wbuf from) {
     const hn_wlife *a = &lives->buffers[from], *b = &lives->buffers[to];
     hn_expr have = w->buffers.items[from].bytes, need = w->buffers.items[to].bytes;
-    if (to == from || !is_temp(w, to) || !is_temp(w, from)) return "only temporaries take each other's memory";
+    if (to == from || !is_temp(w, to) || !is_temp(w, from))
+        return "only temporaries take each other's memory";
     if (!a->used || !b->used || a->block != lives->line_block[at] || b->block != a->block)
         return "both must live among the lines where the memory is handed over";
-    if (a->first >= at || b->first < at) return "the one must be there before, the other only from here on";
-    if (w->buffers.items[to].device != w->buffers.items[from].device) return "they are on different devices";
+    if (a->first >= at || b->first < at)
+        return "the one must be there before, the other only from here on";
+    if (w->buffers.items[to].device != w->buffers.items[from].device)
+        return "they are on different devices";
     if (a->last > user) return "the memory is still needed";
-    if (hn_wrapper_is_data(w->sym, have) || hn_wrapper_is_data(w->sym, need)) return "a size depends on data";
+    if (hn_wrapper_is_data(w->sym, have) || hn_wrapper_is_data(w->sym, need))
+        return "a size depends on data";
     if (have != need && !hn_sym_prove_le(w->sym, need, have)) return "the memory may be too small";
     if (a->last == user && a->last != at && !allows(&w->lines.items[user], to, from))
         return "the next line reads the memory, and does not say that it may be written over";
@@ -72,7 +85,8 @@ static const char *objection(const hn_wrapper *w, const hn_wlives *lives, uint32
 
 static bool fits(const reuser *r, uint32_t at, hn_wbuf to, hn_wbuf from) {
     const hn_wrapper *w = r->w;
-    if (!from || from >= w->buffers.count || r->taken[from] || r->lives.buffers[from].last != at) return false;
+    if (!from || from >= w->buffers.count || r->taken[from] || r->lives.buffers[from].last != at)
+        return false;
     /* A smaller one would hold on to the larger one's memory. */
     if (w->buffers.items[from].bytes != w->buffers.items[to].bytes) return false;
     return allows(&w->lines.items[at], to, from) && !objection(w, &r->lives, at, at, to, from);
@@ -83,7 +97,8 @@ static hn_status find_in_line(reuser *r, uint32_t at) {
     for (uint32_t k = 0; k < line->operand_count; k++) {
         const hn_woperand *o = &line->operands[k];
         for (uint32_t from = 0; from < line->operand_count && from < 64; from++) {
-            if (!(o->over >> from & 1) || !fits(r, at, o->buffer, line->operands[from].buffer)) continue;
+            if (!(o->over >> from & 1) || !fits(r, at, o->buffer, line->operands[from].buffer))
+                continue;
             r->taken[line->operands[from].buffer] = true;
             HN_PUSH(r->scratch, &r->pairs, ((pair){at, o->buffer, line->operands[from].buffer}));
             break;
@@ -96,7 +111,8 @@ static hn_status find_in_line(reuser *r, uint32_t at) {
 static hn_status write_lines(reuser *r) {
     hn_wrapper *w = r->w;
     hn_line *lines;
-    uint32_t *before, at = 0, count = w->lines.count; /* before[i]: how many come in front of line i */
+    /* before[i]: how many come in front of line i */
+    uint32_t *before, at = 0, count = w->lines.count;
     HN_NEW(r->scratch, before, (size_t)count + 1);
     HN_NEW(w->arena, lines, (size_t)count + r->pairs.count);
     for (uint32_t i = 0, p = 0; i <= count; i++) {
@@ -111,7 +127,9 @@ static hn_status write_lines(reuser *r) {
             line.otherwise_count += before[end] - before[middle];
         }
         for (; p < r->pairs.count && r->pairs.items[p].line == i; p++)
-            lines[at++] = (hn_line){.kind = HN_LINE_REUSE, .buffer = r->pairs.items[p].to, .from = r->pairs.items[p].from};
+            lines[at++] = (hn_line){.kind = HN_LINE_REUSE,
+                                    .buffer = r->pairs.items[p].to,
+                                    .from = r->pairs.items[p].from};
         lines[at++] = line;
     }
     w->lines.items = lines;
@@ -139,10 +157,12 @@ hn_status hn_wrapper_reuse(hn_wrapper *w) {
 /* ---- the check ---- */
 
 static bool is_memory_line(hn_line_kind kind) {
-    return kind == HN_LINE_COMMENT || kind == HN_LINE_ALLOCATE || kind == HN_LINE_FREE || kind == HN_LINE_REUSE;
+    return kind == HN_LINE_COMMENT || kind == HN_LINE_ALLOCATE || kind == HN_LINE_FREE ||
+           kind == HN_LINE_REUSE;
 }
 
-/* The line that a REUSE line speaks of: the next one of its block that does something; `at` when there is none. */
+/* The line that a REUSE line speaks of: the next one of its block that does something; `at` when
+ * there is none. */
 static uint32_t user_of(const hn_wrapper *w, const hn_wlives *lives, uint32_t at) {
     uint32_t i = at + 1;
     while (i < w->lines.count && is_memory_line(w->lines.items[i].kind)) i++;
@@ -162,8 +182,9 @@ hn_status hn_wrapper_reuse_verify(const hn_wrapper *w, hn_arena *arena) {
         const char *why = objection(w, &lives, i, user_of(w, &lives, i), line->buffer, line->from);
         if (!why && taken[line->from]) why = "another one has taken it";
         if (why)
-            return HN_ERROR(HN_INTERNAL, "wrapper: line %u: buffer %u cannot have the memory of buffer %u: %s", i, line->buffer,
-                            line->from, why);
+            return HN_ERROR(HN_INTERNAL,
+                            "wrapper: line %u: buffer %u cannot have the memory of buffer %u: %s",
+                            i, line->buffer, line->from, why);
         taken[line->from] = true;
     }
     return NULL;

@@ -37,12 +37,15 @@ hn_expr hn_wrapper_placed_bytes(const hn_wrapper *w, hn_wbuf buffer) {
     return hi >= 0 && hi <= BOUND_BYTES_MAX ? hn_sym_int(w->sym, hi) : 0;
 }
 
-/* The line that defines the last of the symbols in the buffer's size; its first mention when none does. */
+/* The line that defines the last of the symbols in the buffer's size; its first mention when none
+ * does. */
 static uint32_t known_from(const hn_wrapper *w, hn_wbuf buffer, uint32_t first_mention) {
     uint32_t at = UINT32_MAX;
     for (uint32_t i = 0; i < first_mention; i++) {
         const hn_line *line = &w->lines.items[i];
-        if (line->kind == HN_LINE_DEFINE && hn_sym_uses(w->sym, w->buffers.items[buffer].bytes, line->symbol)) at = i;
+        if (line->kind == HN_LINE_DEFINE &&
+            hn_sym_uses(w->sym, w->buffers.items[buffer].bytes, line->symbol))
+            at = i;
     }
     return at == UINT32_MAX ? first_mention : at;
 }
@@ -53,13 +56,22 @@ static int by_first(const void *a, const void *b) {
     return x->buffer < y->buffer ? -1 : x->buffer > y->buffer;
 }
 
-hn_status hn_wrapper_slots(const hn_wrapper *w, const hn_wlives *lives, hn_arena *scratch, hn_memory_plan *plan) {
-    struct { late *items; uint32_t count, cap; } list = {0};
-    struct { slot *items; uint32_t count, cap; } slots = {0};
+hn_status hn_wrapper_slots(const hn_wrapper *w, const hn_wlives *lives, hn_arena *scratch,
+                           hn_memory_plan *plan) {
+    struct {
+        late *items;
+        uint32_t count, cap;
+    } list = {0};
+    struct {
+        slot *items;
+        uint32_t count, cap;
+    } slots = {0};
     HN_NEW(w->arena, plan->slots, w->buffers.count);
     for (uint32_t b = 1; b < w->buffers.count; b++) {
         const hn_wlife *life = &lives->buffers[b];
-        if (w->buffers.items[b].kind != HN_WBUF_TEMP || !life->used || hn_wrapper_placed_bytes(w, b)) continue;
+        if (w->buffers.items[b].kind != HN_WBUF_TEMP || !life->used ||
+            hn_wrapper_placed_bytes(w, b))
+            continue;
         late item = {.buffer = b, .first = known_from(w, b, life->first), .end = life->end};
         HN_PUSH(scratch, &list, item);
     }

@@ -1,4 +1,5 @@
-/* source_impl.h: what the files that print C share: texts, numbers, addresses. Internal to src/wrapper. */
+/* source_impl.h: what the files that print C share: texts, numbers, addresses. Internal to
+ * src/wrapper. */
 #ifndef HN_WRAPPER_SOURCE_IMPL_H
 #define HN_WRAPPER_SOURCE_IMPL_H
 
@@ -11,13 +12,14 @@ typedef struct source_printer {
     const hnb_node *nodes;
     hn_strbuf *out;
     uint32_t node_count, first_late; /* the first symbol that a step defines */
-    uint32_t *stages;    /* per node: 1 + the last symbol that a step defines in it, counted from first_late; 0: none */
-    uint32_t *owns;      /* per storage: 1 + its number among those that the program changes */
-    uint32_t *blocks;    /* per buffer: its number among the output buffers */
+    /* per node: 1 + the last symbol that a step defines in it, counted from first_late; 0: none */
+    uint32_t *stages;
+    uint32_t *owns;   /* per storage: 1 + its number among those that the program changes */
+    uint32_t *blocks; /* per buffer: its number among the output buffers */
     uint32_t own_count, block_count, slot_count, extern_count;
-    uint8_t *is_size;    /* per node: must be known and not negative */
+    uint8_t *is_size;         /* per node: must be known and not negative */
     uint32_t *symbol_numbers; /* per symbol: its place among the numbers */
-    uint32_t depth;      /* of the block being printed */
+    uint32_t depth;           /* of the block being printed */
     uint32_t next_extern;
 } source_printer;
 

@@ -1,4 +1,5 @@
-/* source_steps.c: the walk over the steps as C: calls of kernels and of operations, with addresses and numbers in place. */
+/* source_steps.c: the walk over the steps as C: calls of kernels and of operations, with addresses
+ * and numbers in place. */
 #include "wrapper/source_impl.h"
 
 #include "henry/abi/extern_abi.h"
@@ -223,7 +224,10 @@ hn_status hn_source_steps(source_printer *p) {
     for (uint32_t at = 0, next; at < p->w->lines.count; at = next) {
         const uint32_t steps = hn_wrapper_count_steps(p->w, at, (next = behind(p, at)) - at);
         if (!steps) continue;
-        if (!in_function) PUTS("static int steps_%u(model *m) {\n    int64_t *const n = m->numbers;\n    (void)n;\n", functions++);
+        if (!in_function)
+            PUTS(
+                "static int steps_%u(model *m) {\n    int64_t *const n = m->numbers;\n    (void)n;\n",
+                functions++);
         p->depth = 1;
         HN_TRY(put_line(p, at));
         in_function += steps;

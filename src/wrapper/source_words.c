@@ -1,4 +1,5 @@
-/* source_words.c: the files of share/source, with what differs from project to project filled in. */
+/* source_words.c: the files of share/source, with what differs from project to project filled
+ * in. */
 #include "wrapper/source_impl.h"
 
 #include "henry/tensor.h"
@@ -51,14 +52,19 @@ static hn_status put_word(const hn_to_source *s, hn_str word, bool in_comment, h
     else if (hn_str_eq(word, HN_STR("OUTPUTS"))) hn_strbuf_printf(out, "%u", count_outputs(w));
     else if (hn_str_eq(word, HN_STR("STATES"))) hn_strbuf_printf(out, "%u", count_states(w));
     else if (hn_str_eq(word, HN_STR("TARGET"))) hn_strbuf_append(out, s->target.ptr, s->target.len);
-    else if (hn_str_eq(word, HN_STR("KERNEL_FLAGS"))) hn_strbuf_append(out, s->kernel_flags.ptr, s->kernel_flags.len);
+    else if (hn_str_eq(word, HN_STR("KERNEL_FLAGS")))
+        hn_strbuf_append(out, s->kernel_flags.ptr, s->kernel_flags.len);
     else if (hn_str_eq(word, HN_STR("EXTERNS")))
         hn_strbuf_puts(out, hn_source_has_externs(w) ? "externs.c" : "");
-    else if (hn_str_eq(word, HN_STR("EXTERN_FLAGS"))) hn_strbuf_append(out, s->extern_flags.ptr, s->extern_flags.len);
-    else if (hn_str_eq(word, HN_STR("LIBRARY"))) hn_strbuf_append(out, s->runtime_files.ptr, s->runtime_files.len);
-    else if (hn_str_eq(word, HN_STR("WEIGHTS_BYTES"))) hn_strbuf_printf(out, "%" PRIu64, s->weights_bytes);
+    else if (hn_str_eq(word, HN_STR("EXTERN_FLAGS")))
+        hn_strbuf_append(out, s->extern_flags.ptr, s->extern_flags.len);
+    else if (hn_str_eq(word, HN_STR("LIBRARY")))
+        hn_strbuf_append(out, s->runtime_files.ptr, s->runtime_files.len);
+    else if (hn_str_eq(word, HN_STR("WEIGHTS_BYTES")))
+        hn_strbuf_printf(out, "%" PRIu64, s->weights_bytes);
     else if (hn_str_eq(word, HN_STR("KERNELS")))
-        for (uint32_t k = 0; k < s->kernel_files; k++) hn_strbuf_printf(out, "%skernels_%u.c", k ? " " : "", k);
+        for (uint32_t k = 0; k < s->kernel_files; k++)
+            hn_strbuf_printf(out, "%skernels_%u.c", k ? " " : "", k);
     else return HN_ERROR(HN_INTERNAL, "no word '" HN_STR_FMT "'", HN_STR_ARG(word));
     return NULL;
 }
@@ -79,7 +85,8 @@ hn_status hn_source_fill(const hn_to_source *source, hn_str text, hn_strbuf *out
         }
         HN_TRY(put_word(source, (hn_str){at + 1, len}, in_comment, out));
         at += len + 2;
-        if (len == 9 && at < end && *at == '\n' && memcmp(at - 10, "SIGNATURE", 9) == 0) at++; /* it ends its own line */
+        /* it ends its own line */
+        if (len == 9 && at < end && *at == '\n' && memcmp(at - 10, "SIGNATURE", 9) == 0) at++;
     }
     return hn_strbuf_status(out);
 }

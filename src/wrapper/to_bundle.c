@@ -1,5 +1,5 @@
-/* to_bundle.c: wrapper IR to the bundle's arrays. One function a section; kernels and steps are to_bundle_steps.c, the layout
- * itself is src/bundle. */
+/* to_bundle.c: wrapper IR to the bundle's arrays. One function a section; kernels and steps are
+ * to_bundle_steps.c, the layout itself is src/bundle. */
 #include "wrapper/to_bundle_impl.h"
 
 #include "base/checked.h"
@@ -11,8 +11,8 @@ _Static_assert((int)HN_DTYPE_F64 == (int)HN_F64 && (int)HN_DTYPE_BF16 == (int)HN
                    (int)HN_DTYPE_I64 == (int)HN_I64 && (int)HN_DTYPE_BOOL == (int)HN_BOOL &&
                    (int)HN_DTYPE_COUNT == (int)HN_SCALAR_TYPE_COUNT,
                "dtype numbers are part of the format");
-_Static_assert((int)HN_REL_EQ == (int)HNB_EQ && (int)HN_REL_NE == (int)HNB_NE && (int)HN_REL_LT == (int)HNB_LT &&
-                   (int)HN_REL_LE == (int)HNB_LE,
+_Static_assert((int)HN_REL_EQ == (int)HNB_EQ && (int)HN_REL_NE == (int)HNB_NE &&
+                   (int)HN_REL_LT == (int)HNB_LT && (int)HN_REL_LE == (int)HNB_LE,
                "relation numbers are part of the format");
 
 hn_status hn_emit_str(bundle_emitter *e, hn_str text, hnb_str *out) {
@@ -72,7 +72,8 @@ static hn_status put_solved(bundle_emitter *e, const hn_wsymbol *solved) {
         s.dim = solved->dim == HN_WDIM_VALUE ? HNB_DIM_VALUE : solved->dim;
         s.coeff = solved->coeff;
         const int64_t hint = hn_sym_hint(e->sym, solved->symbol, INT64_MIN);
-        if (hint == hn_sym_hint(e->sym, solved->symbol, INT64_MAX)) s.hint = hint; /* no fallback: known */
+        /* no fallback: known */
+        if (hint == hn_sym_hint(e->sym, solved->symbol, INT64_MAX)) s.hint = hint;
         if (!hn_sym_is_value(e->sym, solved->rest, 0))
             HN_TRY(hn_emit_expr(e, solved->rest, &s.rest));
     }
@@ -157,14 +158,15 @@ static hn_status put_storage(bundle_emitter *e, uint32_t k) {
     if (is_beside && s->data) {
         record.where = HNB_STORAGE_FILE; /* put_safetensors says where in it */
         HN_PUSH(e->out.arena, &e->beside, k);
-    } else if (in_file && !is_beside && !e->options->embed_weights && e->options->weights_path.len) {
+    } else if (in_file && !is_beside && !e->options->embed_weights &&
+               e->options->weights_path.len) {
         record.where = HNB_STORAGE_FILE;
         record.offset = s->file_offset;
     } else {
         HN_TRY(hn_wnumbering_need_bytes(&e->numbering, k));
         record.where = in_file ? HNB_STORAGE_WEIGHTS : HNB_STORAGE_BLOB;
-        HN_TRY(hn_bundle_writer_piece(&e->out, in_file ? &e->out.weights : &e->out.blob, s->data, s->size_bytes,
-                                      &record.offset));
+        HN_TRY(hn_bundle_writer_piece(&e->out, in_file ? &e->out.weights : &e->out.blob, s->data,
+                                      s->size_bytes, &record.offset));
     }
     HN_PUSH(e->out.arena, &e->out.storages, record);
     return NULL;
@@ -218,13 +220,16 @@ static hn_status describe_storage(bundle_emitter *e, uint32_t storage, hn_safete
     const hn_graph *g = e->w->graph;
     for (uint32_t i = 0; i < g->inputs.count; i++) {
         const hn_input *in = &g->inputs.items[i];
-        if (in->storage != storage || in->kind == HN_INPUT_USER || in->kind == HN_INPUT_SCALAR || in->storage_offset_elems) continue;
+        if (in->storage != storage || in->kind == HN_INPUT_USER || in->kind == HN_INPUT_SCALAR ||
+            in->storage_offset_elems)
+            continue;
         const hn_value_info *v = hn_graph_value(g, in->value);
         int64_t *sizes, step = 1;
         bool whole = true;
         HN_NEW(e->out.arena, sizes, (size_t)v->rank + 1);
         for (uint32_t d = v->rank; d-- > 0 && whole;) {
-            whole = hn_sym_is_int(e->sym, v->sizes[d], &sizes[d]) && (!v->strides || hn_sym_is_value(e->sym, v->strides[d], step));
+            whole = hn_sym_is_int(e->sym, v->sizes[d], &sizes[d]) &&
+                    (!v->strides || hn_sym_is_value(e->sym, v->strides[d], step));
             step *= whole ? sizes[d] : 1;
         }
         if (!whole || (uint64_t)step * hn_dtype_facts(v->dtype)->size_bytes != out->len) continue;
@@ -265,7 +270,8 @@ static hn_status put_weight_file(bundle_emitter *e) {
         used |= e->out.storages.items[i].where == HNB_STORAGE_FILE;
     if (!used) return NULL;
     if (!o->weights_data)
-        return HN_ERROR(HN_INTERNAL, "the bytes of '" HN_STR_FMT "' are needed", HN_STR_ARG(o->weights_path));
+        return HN_ERROR(HN_INTERNAL, "the bytes of '" HN_STR_FMT "' are needed",
+                        HN_STR_ARG(o->weights_path));
     hnb_weight_file record = {.bytes = o->weights_bytes, .mtime_ns = o->weights_mtime_ns};
     hn_digest ends = hn_bundle_ends_digest(o->weights_data, o->weights_bytes);
     memcpy(record.ends_digest, ends.bytes, sizeof ends.bytes);
@@ -284,7 +290,8 @@ static uint32_t storage_number(const bundle_emitter *e, uint32_t storage) {
     return number ? (uint32_t)*number : 0;
 }
 
-/* Which storage of the program holds the bytes at an address; 0: several do, one from a branch, say. */
+/* Which storage of the program holds the bytes at an address; 0: several do, one from a branch,
+ * say. */
 static hn_status storages_by_bytes(const bundle_emitter *e, hn_map *out) {
     const hn_graph *g = e->w->graph;
     hn_map_init(out, e->out.arena);
@@ -298,7 +305,8 @@ static hn_status storages_by_bytes(const bundle_emitter *e, hn_map *out) {
 
 /* Every weight of the model, those too that the program has no use for or has computed with. */
 static hn_status put_tensors(bundle_emitter *e) {
-    static const uint8_t kinds[] = {[HN_INPUT_PARAMETER] = HNB_TENSOR_PARAMETER, [HN_INPUT_BUFFER] = HNB_TENSOR_BUFFER,
+    static const uint8_t kinds[] = {[HN_INPUT_PARAMETER] = HNB_TENSOR_PARAMETER,
+                                    [HN_INPUT_BUFFER] = HNB_TENSOR_BUFFER,
                                     [HN_INPUT_CONSTANT] = HNB_TENSOR_CONSTANT};
     const hn_graph *g = e->w->graph;
     hn_map holders;
@@ -317,8 +325,10 @@ static hn_status put_tensors(bundle_emitter *e) {
         if (is_fixed) HN_TRY(put_shape(e, w->rank, dims, dims + w->rank, &record.dims));
         if (!is_fixed || !hn_bundle_dtype_bytes(w->dtype)) continue;
         /* A copy under another number would keep the old values. */
-        const uint64_t *holder = hn_map_get(&holders, (uintptr_t)g->storages.items[w->storage].data);
-        record.is_folded = *g->storages.items[w->storage].was_read || (holder && *holder != w->storage);
+        const uint64_t *holder =
+            hn_map_get(&holders, (uintptr_t)g->storages.items[w->storage].data);
+        record.is_folded =
+            *g->storages.items[w->storage].was_read || (holder && *holder != w->storage);
         HN_TRY(hn_emit_str(e, w->name, &record.name));
         HN_PUSH(e->out.arena, &e->out.tensors, record);
     }
@@ -352,8 +362,9 @@ static hn_status emit(bundle_emitter *e, const hn_bundle_objects *objects) {
     return put_weight_file(e);
 }
 
-static hn_status run_emitter(const hn_wrapper *w, const hn_memory_plan *plan, const hn_bundle_objects *objects,
-                             const hn_to_bundle_options *options, hn_strbuf *out_image, const char *path) {
+static hn_status run_emitter(const hn_wrapper *w, const hn_memory_plan *plan,
+                             const hn_bundle_objects *objects, const hn_to_bundle_options *options,
+                             hn_strbuf *out_image, const char *path) {
     hn_arena arena;
     hn_arena_init(&arena);
     bundle_emitter e = {.w = w, .plan = plan, .options = options, .sym = w->sym};
@@ -361,19 +372,21 @@ static hn_status run_emitter(const hn_wrapper *w, const hn_memory_plan *plan, co
     e.out.weights_digest = options->full_digest;
     if (!status) status = emit(&e, objects);
     if (!status)
-        status = out_image ? hn_bundle_writer_finish(&e.out, out_image) : hn_bundle_writer_save(&e.out, path);
+        status = out_image ? hn_bundle_writer_finish(&e.out, out_image)
+                           : hn_bundle_writer_save(&e.out, path);
     hn_bundle_writer_deinit(&e.out);
     hn_arena_deinit(&arena);
     return hn_status_annotate(status, "cannot make a bundle");
 }
 
-hn_status hn_wrapper_to_bundle(const hn_wrapper *w, const hn_memory_plan *plan, const hn_bundle_objects *objects,
+hn_status hn_wrapper_to_bundle(const hn_wrapper *w, const hn_memory_plan *plan,
+                               const hn_bundle_objects *objects,
                                const hn_to_bundle_options *options, hn_strbuf *out_image) {
     return run_emitter(w, plan, objects, options, out_image, NULL);
 }
 
 hn_status hn_wrapper_save_bundle(const hn_wrapper *w, const hn_memory_plan *plan,
-                                 const hn_bundle_objects *objects, const hn_to_bundle_options *options,
-                                 const char *path) {
+                                 const hn_bundle_objects *objects,
+                                 const hn_to_bundle_options *options, const char *path) {
     return run_emitter(w, plan, objects, options, NULL, path);
 }

@@ -15,7 +15,10 @@ typedef struct bundle_emitter {
     uint32_t target_count;
     hn_wnumbering numbering;
     hn_strmap shapes; /* sizes and strides that are stored already -> the first of them in dims */
-    struct { uint32_t *items; uint32_t count, cap; } beside; /* storages for a safetensors file */
+    struct {
+        uint32_t *items;
+        uint32_t count, cap;
+    } beside; /* storages for a safetensors file */
 } bundle_emitter;
 
 /* to_bundle.c. An optional expression that is absent is node 0. */

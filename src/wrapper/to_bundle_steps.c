@@ -7,7 +7,8 @@ static hn_status put_target(bundle_emitter *e, const hn_bundle_target *target) {
     const hn_bundle_words *words = hn_bundle_words_of(target->device);
     uint32_t ignored;
     if (!words)
-        return HN_ERROR(HN_UNSUPPORTED, "bundles have no programs for %s, the device of '" HN_STR_FMT "'",
+        return HN_ERROR(HN_UNSUPPORTED,
+                        "bundles have no programs for %s, the device of '" HN_STR_FMT "'",
                         hn_device_name(target->device), HN_STR_ARG(target->name));
     const uint32_t machine = target->device == HN_DEVICE_CPU ? HNB_MACHINE_HERE : 0;
     return hn_bundle_writer_target(&e->out, words->target, machine, target->name, target->features,
@@ -40,17 +41,22 @@ hn_status hn_emit_objects(bundle_emitter *e, const hn_bundle_objects *objects) {
 }
 
 /* Argument k of the function for target `t` is this operand of the line. */
-static uint32_t operand_at(const hn_line *line, uint32_t t, uint32_t k) { return t ? line->others[t - 1].order[k] : k; }
+static uint32_t operand_at(const hn_line *line, uint32_t t, uint32_t k) {
+    return t ? line->others[t - 1].order[k] : k;
+}
 
-static hn_status put_code(bundle_emitter *e, const hn_wkernel_info *k, const hn_line *line, uint32_t t, uint32_t object_count) {
+static hn_status put_code(bundle_emitter *e, const hn_wkernel_info *k, const hn_line *line,
+                          uint32_t t, uint32_t object_count) {
     const hn_wkernel_info *own = t ? &k->others[t - 1] : k;
     hnb_code code = {.object = own->object, .args = e->out.args.count};
     if (own->object >= object_count)
-        return HN_ERROR(HN_INTERNAL, "kernel '" HN_STR_FMT "' is in object %u of %u", HN_STR_ARG(own->name), own->object, object_count);
+        return HN_ERROR(HN_INTERNAL, "kernel '" HN_STR_FMT "' is in object %u of %u",
+                        HN_STR_ARG(own->name), own->object, object_count);
     HN_TRY(hn_emit_str(e, own->name, &code.symbol));
     for (uint32_t i = 0; line && i < line->operand_count; i++) {
         const hn_woperand *o = &line->operands[operand_at(line, t, i)];
-        HN_PUSH(e->out.arena, &e->out.args, ((hnb_arg){.dtype = (uint8_t)o->dtype, .written = o->written}));
+        HN_PUSH(e->out.arena, &e->out.args,
+                ((hnb_arg){.dtype = (uint8_t)o->dtype, .written = o->written}));
     }
     HN_PUSH(e->out.arena, &e->out.codes, code);
     return NULL;
@@ -65,17 +71,22 @@ hn_status hn_emit_kernels(bundle_emitter *e, uint32_t object_count) {
         if (line->kind != HN_LINE_KERNEL) continue;
         if (!callers[line->kernel]) callers[line->kernel] = line;
         if (callers[line->kernel]->operand_count != line->operand_count)
-            return HN_ERROR(HN_INTERNAL, "kernel '" HN_STR_FMT "' is called with %u operands and with %u",
-                            HN_STR_ARG(e->w->kernels.items[line->kernel].name), callers[line->kernel]->operand_count, line->operand_count);
+            return HN_ERROR(HN_INTERNAL,
+                            "kernel '" HN_STR_FMT "' is called with %u operands and with %u",
+                            HN_STR_ARG(e->w->kernels.items[line->kernel].name),
+                            callers[line->kernel]->operand_count, line->operand_count);
     }
     for (uint32_t i = 1; i < e->w->kernels.count; i++) {
         const hn_wkernel_info *k = &e->w->kernels.items[i];
-        hnb_kernel record = {.codes = e->out.codes.count, .arg_count = callers[i] ? callers[i]->operand_count : 0};
+        hnb_kernel record = {.codes = e->out.codes.count,
+                             .arg_count = callers[i] ? callers[i]->operand_count : 0};
         if (!k->name.len) return HN_ERROR(HN_INTERNAL, "kernel %u has no name", i);
         HN_TRY(hn_emit_str(e, k->name, &record.name));
         HN_PUSH(e->out.arena, &e->out.kernels, record);
-        if (e->target_count > 1 && !k->others) return HN_ERROR(HN_INTERNAL, "kernel %u has one target of %u", i, e->target_count);
-        for (uint32_t t = 0; t < e->target_count; t++) HN_TRY(put_code(e, k, callers[i], t, object_count));
+        if (e->target_count > 1 && !k->others)
+            return HN_ERROR(HN_INTERNAL, "kernel %u has one target of %u", i, e->target_count);
+        for (uint32_t t = 0; t < e->target_count; t++)
+            HN_TRY(put_code(e, k, callers[i], t, object_count));
     }
     return NULL;
 }
@@ -87,7 +98,8 @@ static hn_status put_operand(bundle_emitter *e, const hn_woperand *o) {
     return NULL;
 }
 
-static hn_status put_params(bundle_emitter *e, const hn_expr *params, uint32_t count, uint32_t *out_first) {
+static hn_status put_params(bundle_emitter *e, const hn_expr *params, uint32_t count,
+                            uint32_t *out_first) {
     *out_first = e->out.params.count;
     for (uint32_t k = 0; k < count; k++) {
         uint32_t node;
@@ -105,7 +117,8 @@ static bool is_in_order(const uint32_t *order, uint32_t count) {
 
 static bool same_params(const hn_line *line, const hn_wlaunch *l) {
     return l->param_count == line->param_count &&
-           (!l->param_count || memcmp(l->params, line->params, l->param_count * sizeof *l->params) == 0);
+           (!l->param_count ||
+            memcmp(l->params, line->params, l->param_count * sizeof *l->params) == 0);
 }
 
 /* Groups of threads are in one dimension. */
@@ -123,17 +136,20 @@ static hn_status put_groups(bundle_emitter *e, uint32_t threads, hnb_launch *l) 
 }
 
 /* The launch of target `t`; lists that are those of the first target are not written again. */
-static hn_status put_launch(bundle_emitter *e, const hn_line *line, const hnb_step *s, const hnb_launch *first, uint32_t t) {
+static hn_status put_launch(bundle_emitter *e, const hn_line *line, const hnb_step *s,
+                            const hnb_launch *first, uint32_t t) {
     const hn_wlaunch *own = t ? &line->others[t - 1] : NULL;
     hnb_launch l = {.operands = s->operands,
                     .grain = hn_line_grain(own ? own->grain : line->grain),
                     .params = first ? first->params : 0};
     if (own && !is_in_order(own->order, line->operand_count)) {
         l.operands = e->out.operands.count;
-        for (uint32_t k = 0; k < line->operand_count; k++) HN_TRY(put_operand(e, &line->operands[own->order[k]]));
+        for (uint32_t k = 0; k < line->operand_count; k++)
+            HN_TRY(put_operand(e, &line->operands[own->order[k]]));
     }
     l.param_count = own ? own->param_count : line->param_count;
-    if (!own || !same_params(line, own)) HN_TRY(put_params(e, own ? own->params : line->params, l.param_count, &l.params));
+    if (!own || !same_params(line, own))
+        HN_TRY(put_params(e, own ? own->params : line->params, l.param_count, &l.params));
     HN_TRY(hn_emit_expr(e, own ? own->extent : line->extent, &l.extent));
     HN_TRY(hn_emit_optional(e, own ? own->scratch_bytes : line->scratch_bytes, &l.scratch));
     HN_TRY(put_groups(e, own ? own->threads : line->threads, &l));
@@ -158,7 +174,8 @@ static hn_status put_launches(bundle_emitter *e, const hn_line *line, hnb_step *
     HN_TRY(check_targets(e, line));
     s->launches = e->out.launches.count;
     s->launch_count = e->target_count > 1 ? e->target_count : 1;
-    if (s->launch_count > 1 && !line->others) return HN_ERROR(HN_INTERNAL, "a call of a kernel has one target of %u", e->target_count);
+    if (s->launch_count > 1 && !line->others)
+        return HN_ERROR(HN_INTERNAL, "a call of a kernel has one target of %u", e->target_count);
     for (uint32_t t = 0; t < s->launch_count; t++) {
         hnb_launch first = t ? e->out.launches.items[s->launches] : (hnb_launch){0};
         HN_TRY(put_launch(e, line, s, t ? &first : NULL, t));

@@ -1,6 +1,6 @@
-/* to_source.c: model.c of an emitted project: tables of inputs and outputs, the numbers that follow from sizes, memory; the
- * walk over the steps is source_steps.c. Everything a caller's mistake could break is checked by share/source/support.c, which
- * reads the tables. */
+/* to_source.c: model.c of an emitted project: tables of inputs and outputs, the numbers that follow
+ * from sizes, memory; the walk over the steps is source_steps.c. Everything a caller's mistake
+ * could break is checked by share/source/support.c, which reads the tables. */
 #include "wrapper/source_impl.h"
 
 #include "henry/tensor.h"
@@ -26,7 +26,8 @@ void hn_source_string(hn_strbuf *out, hn_str text) {
 void hn_source_comment(hn_strbuf *out, hn_str text) {
     for (size_t k = 0; k < text.len; k++) {
         char c = text.ptr[k];
-        bool beside_star = (k && text.ptr[k - 1] == '*') || (k + 1 < text.len && text.ptr[k + 1] == '*');
+        bool beside_star =
+            (k && text.ptr[k - 1] == '*') || (k + 1 < text.len && text.ptr[k + 1] == '*');
         if (c == '/' && beside_star) c = '|';
         hn_strbuf_putc(out, (unsigned char)c < 32 ? ' ' : c);
     }
@@ -53,7 +54,8 @@ void hn_source_where(source_printer *p, uint32_t origin) {
 
 void hn_source_int(hn_strbuf *out, int64_t value) {
     if (value == INT64_MIN) hn_strbuf_puts(out, "UNDEFINED");
-    else if (value > INT32_MAX || value < -INT32_MAX) hn_strbuf_printf(out, "INT64_C(%" PRId64 ")", value);
+    else if (value > INT32_MAX || value < -INT32_MAX)
+        hn_strbuf_printf(out, "INT64_C(%" PRId64 ")", value);
     else hn_strbuf_printf(out, "%" PRId64, value);
 }
 
@@ -79,7 +81,8 @@ static void put_dim(source_printer *p, hn_expr e) {
     const uint32_t node = node_of(p, e);
     int64_t value = 0;
     bool literal = !node || hn_nodes_const(p->nodes, node, &value);
-    if (literal) hn_strbuf_puts(p->out, "{0, "), hn_source_int(p->out, value), hn_strbuf_putc(p->out, '}');
+    if (literal)
+        hn_strbuf_puts(p->out, "{0, "), hn_source_int(p->out, value), hn_strbuf_putc(p->out, '}');
     else PUTS("{%u, 0}", node);
 }
 
@@ -240,7 +243,8 @@ static void put_info(source_printer *p, const hn_wvalue *v, bool is_input, bool 
     hn_strbuf_deinit(&shape);
 }
 
-static const char no_info[] = "    {NULL, MODEL_NONE, MODEL_BOOL, 0, 0, \"\", {0}}, /* the end */\n};\n\n";
+static const char no_info[] =
+    "    {NULL, MODEL_NONE, MODEL_BOOL, 0, 0, \"\", {0}}, /* the end */\n};\n\n";
 
 static bool is_input_changed(const hn_wrapper *w, uint32_t input) {
     for (uint32_t k = 0; k < w->outputs.count; k++)
@@ -338,7 +342,8 @@ static void put_outputs(source_printer *p) {
     hn_strbuf_puts(p->out, "{0, 0}};\n\n");
 }
 
-/* The result that lies in a block of output memory alone: it may be computed in the caller's memory. */
+/* The result that lies in a block of output memory alone: it may be computed in the caller's
+ * memory. */
 static int block_output(const hn_wrapper *w, hn_wbuf buffer) {
     int found = -1;
     for (uint32_t k = 0; k < w->outputs.count; k++) {
@@ -425,8 +430,9 @@ static void put_solve(source_printer *p, uint32_t k) {
 
 /* The numbers of a stage, in the order in which they depend on each other. */
 static void put_numbers(source_printer *p, uint32_t stage) {
-    static const char *const functions[HNB_OP_COUNT] = {[HNB_OP_ADD] = "n_add",     [HNB_OP_MUL] = "n_mul", [HNB_OP_FLOORDIV] = "n_div",
-                                                        [HNB_OP_MOD] = "n_mod",     [HNB_OP_MIN] = "n_min", [HNB_OP_MAX] = "n_max"};
+    static const char *const functions[HNB_OP_COUNT] = {
+        [HNB_OP_ADD] = "n_add", [HNB_OP_MUL] = "n_mul", [HNB_OP_FLOORDIV] = "n_div",
+        [HNB_OP_MOD] = "n_mod", [HNB_OP_MIN] = "n_min", [HNB_OP_MAX] = "n_max"};
     for (uint32_t k = 1; k < p->node_count; k++) {
         const hnb_node *n = &p->nodes[k];
         if (p->stages[k] != stage || n->op == HNB_OP_CONST) continue;
@@ -474,7 +480,11 @@ static void put_size_checks(source_printer *p, uint32_t stage) {
     for (uint32_t k = 1; k < p->node_count; k++) {
         if (!p->is_size[k] || p->stages[k] != stage) continue;
         if (!count) hn_strbuf_puts(p->out, "    static const uint32_t sizes[] = {");
-        PUTS("%s%u", !count ? "" : count % 20 ? ", " : ",\n                                     ", k);
+        PUTS("%s%u",
+             !count       ? ""
+             : count % 20 ? ", "
+                          : ",\n                                     ",
+             k);
         count++;
     }
     if (count) PUTS("};\n    TRY(check_sizes(m, sizes, %u));\n", count);
@@ -493,8 +503,10 @@ static void put_memory(source_printer *p, uint32_t stage) {
 }
 
 static void put_begin(source_printer *p) {
-    hn_strbuf_puts(p->out, "/* What the sizes of the inputs tell. */\n"
-                           "static int begin(model *m, const model_array *in) {\n    int64_t *const n = m->numbers;\n    (void)n;\n");
+    hn_strbuf_puts(
+        p->out,
+        "/* What the sizes of the inputs tell. */\n"
+        "static int begin(model *m, const model_array *in) {\n    int64_t *const n = m->numbers;\n    (void)n;\n");
     put_numbers(p, 0);
     for (uint32_t k = 0; k < p->first_late; k++)
         if (p->symbol_numbers[k] >= p->node_count) put_solve(p, k);
@@ -514,9 +526,13 @@ static void put_defines(source_printer *p) {
         uint32_t stage = k - p->first_late + 1;
         hn_strbuf_puts(p->out, "/* ");
         hn_source_comment(p->out, symbol_name(p, &p->numbering->symbols.items[k]));
-        PUTS(", which depends on data */\nstatic int define_%u(model *m, int64_t value, const char *where) {\n", stage - 1);
-        PUTS("    int64_t *const n = m->numbers;\n    bool known;\n    TRY(define(m, &symbols[%u], value, &n[%u], &known, where));\n"
-             "    if (known) return 0;\n", k, p->symbol_numbers[k]);
+        PUTS(
+            ", which depends on data */\nstatic int define_%u(model *m, int64_t value, const char *where) {\n",
+            stage - 1);
+        PUTS(
+            "    int64_t *const n = m->numbers;\n    bool known;\n    TRY(define(m, &symbols[%u], value, &n[%u], &known, where));\n"
+            "    if (known) return 0;\n",
+            k, p->symbol_numbers[k]);
         put_numbers(p, stage);
         put_guards(p, stage);
         put_size_checks(p, stage);
@@ -528,9 +544,11 @@ static void put_defines(source_printer *p) {
 /* --- the rest --- */
 
 static void put_content(source_printer *p) {
-    hn_strbuf_puts(p->out, "/* Where an output lies after the last step. */\n"
-                           "static uint8_t *content(model *m, uint32_t output) {\n    const int64_t *const n = m->numbers;\n    (void)n;\n"
-                           "    switch (output) {\n");
+    hn_strbuf_puts(
+        p->out,
+        "/* Where an output lies after the last step. */\n"
+        "static uint8_t *content(model *m, uint32_t output) {\n    const int64_t *const n = m->numbers;\n    (void)n;\n"
+        "    switch (output) {\n");
     for (uint32_t k = 0; k < p->w->outputs.count; k++) {
         const hn_woutput *o = &p->w->outputs.items[k];
         if (o->kind == HN_WOUTPUT_SCALAR) continue;
@@ -551,19 +569,23 @@ static void put_program(source_printer *p) {
         hn_strbuf_puts(p->out, ", ");
     }
     hn_strbuf_puts(p->out, "NULL};\n\nconst program model_program = {\n");
-    PUTS("    .weights_bytes = UINT64_C(%" PRIu64 "), .weights_id = UINT64_C(%" PRIu64 "),\n", p->source->weights_bytes, p->source->weights_id);
+    PUTS("    .weights_bytes = UINT64_C(%" PRIu64 "), .weights_id = UINT64_C(%" PRIu64 "),\n",
+         p->source->weights_bytes, p->source->weights_id);
     PUTS("    .inputs = %u, .outputs = %u, .numbers = %u, .blocks = %u, .slots = %u, .owns = %u, "
          ".externs = %u,\n",
          p->w->inputs.count, p->w->outputs.count, p->node_count + p->numbering->symbols.count,
          p->block_count, p->slot_count, p->own_count, p->extern_count);
     PUTS("    .input = inputs, .output = outputs, .own = owns, .features = features,\n"
          "    .block_output = block_outputs, .state_output = state_outputs,\n"
-         "    .begin = begin, .steps = steps, .content = content, .externs_close = %s,\n};\n", p->extern_count ? "externs_close" : "NULL");
+         "    .begin = begin, .steps = steps, .content = content, .externs_close = %s,\n};\n",
+         p->extern_count ? "externs_close" : "NULL");
 }
 
 static hn_status print(source_printer *p) {
-    hn_strbuf_puts(p->out, "/* model.c: the program, written by henry. Numbers n[] are sizes and offsets; what each is stands beside it. */\n"
-                           "#include \"support.h\"\n\n#include <string.h>\n\n");
+    hn_strbuf_puts(
+        p->out,
+        "/* model.c: the program, written by henry. Numbers n[] are sizes and offsets; what each is stands beside it. */\n"
+        "#include \"support.h\"\n\n#include <string.h>\n\n");
     put_kernels(p);
     put_infos(p);
     put_inputs(p);
@@ -594,7 +616,8 @@ bool hn_source_has_externs(const hn_wrapper *w) {
 static hn_status check_devices(const hn_wrapper *w) {
     for (hn_wbuf b = 1; b < w->buffers.count; b++)
         if (w->buffers.items[b].device != HN_DEVICE_CPU)
-            return HN_ERROR(HN_UNSUPPORTED, "there is no C source of programs for %s; compile it for a CPU",
+            return HN_ERROR(HN_UNSUPPORTED,
+                            "there is no C source of programs for %s; compile it for a CPU",
                             hn_device_name(w->buffers.items[b].device));
     return NULL;
 }

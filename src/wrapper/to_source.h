@@ -25,7 +25,8 @@ bool hn_source_has_externs(const hn_wrapper *w);
 bool hn_source_calls(const hn_wrapper *w, hn_extern_kind kind);
 /* model.c */
 hn_status hn_wrapper_to_source(const hn_to_source *source, hn_strbuf *out) HN_MUST_USE;
-/* A file of share/source with its words, @NAME@ and the like, filled in. Errors: internal for an unknown word. */
+/* A file of share/source with its words, @NAME@ and the like, filled in. Errors: internal for an
+ * unknown word. */
 hn_status hn_source_fill(const hn_to_source *source, hn_str text, hn_strbuf *out) HN_MUST_USE;
 
 #endif

@@ -1,5 +1,5 @@
-/* verify.c: checks wrapper IR: every buffer known, every use after a definition, no use after free, operands and
- * counts right; and of a plan that no two live buffers share bytes. */
+/* verify.c: checks wrapper IR: every buffer known, every use after a definition, no use after free,
+ * operands and counts right; and of a plan that no two live buffers share bytes. */
 #include "wrapper/lifetime.h"
 
 #include "base/checked.h"
@@ -11,14 +11,16 @@
 
 #define BAD(...) HN_ERROR(HN_INTERNAL, "wrapper: " __VA_ARGS__)
 
-/* GIVEN: the memory went to another buffer; that only the next line still reads it is checked in reuse.c. */
+/* GIVEN: the memory went to another buffer; that only the next line still reads it is checked in
+ * reuse.c. */
 typedef enum buffer_state { UNSEEN, ALLOCATED, DEFINED, FREED, GIVEN } buffer_state;
 
 typedef struct verifier {
     const hn_wrapper *w;
     hn_arena *arena;
     bool has_memory_lines;
-    hn_map data; /* DATA symbols that some line defines -> where their state stands, behind the buffers' */
+    /* DATA symbols that some line defines -> where their state stands, behind the buffers' */
+    hn_map data;
 } verifier;
 
 /* Whether every DATA symbol of `e` has its value. */
@@ -32,14 +34,16 @@ static hn_status check_expr(const verifier *v, const uint8_t *state, hn_expr e, 
         if (hn_sym_symbol_kind(sym, symbols[k]) != HN_SYMBOL_DATA) continue;
         const uint64_t *at = hn_map_get(&v->data, symbols[k]);
         if (!at || state[*at] != DEFINED)
-            return HN_ERROR(HN_UNSUPPORTED, "size '" HN_STR_FMT "' depends on data and is used %s (line %u)",
-                            HN_STR_ARG(hn_sym_symbol_name(sym, symbols[k])),
-                            at ? "before it is known" : "but nothing in the program defines it", line);
+            return HN_ERROR(
+                HN_UNSUPPORTED, "size '" HN_STR_FMT "' depends on data and is used %s (line %u)",
+                HN_STR_ARG(hn_sym_symbol_name(sym, symbols[k])),
+                at ? "before it is known" : "but nothing in the program defines it", line);
     }
     return NULL;
 }
 
-static hn_status check_exprs(const verifier *v, const uint8_t *state, const hn_expr *list, uint32_t count, uint32_t line) {
+static hn_status check_exprs(const verifier *v, const uint8_t *state, const hn_expr *list,
+                             uint32_t count, uint32_t line) {
     for (uint32_t k = 0; list && k < count; k++) HN_TRY(check_expr(v, state, list[k], line));
     return NULL;
 }
@@ -107,7 +111,8 @@ static hn_status check_buffer_table(const hn_wrapper *w) {
 }
 
 static hn_status check_known(const hn_wrapper *w, hn_wbuf buffer, uint32_t line) {
-    if (!buffer || buffer >= w->buffers.count) return BAD("line %u: unknown buffer %u", line, buffer);
+    if (!buffer || buffer >= w->buffers.count)
+        return BAD("line %u: unknown buffer %u", line, buffer);
     return NULL;
 }
 
@@ -134,17 +139,22 @@ static hn_status check_define(verifier *v, uint8_t *state, hn_wbuf buffer, uint3
     return check_exprs(v, state, b->strides, b->rank, line);
 }
 
-/* As many operands and parameters as the kind has, those there that it needs, those marked that it writes. */
+/* As many operands and parameters as the kind has, those there that it needs, those marked that it
+ * writes. */
 static hn_status check_extern(const hn_line *line, uint32_t i) {
-#define FACTS(kind, name, operands, needed, written, params) [kind] = {name, operands, needed, written, params},
-    static const struct { const char *name; uint32_t operands, needed, written, params; } kinds[HN_EXTERN_KIND_COUNT] = {HN_EXTERN_KINDS(FACTS)};
+#define FACTS(kind, name, operands, needed, written, params)                                       \
+    [kind] = {name, operands, needed, written, params},
+    static const struct {
+        const char *name;
+        uint32_t operands, needed, written, params;
+    } kinds[HN_EXTERN_KIND_COUNT] = {HN_EXTERN_KINDS(FACTS)};
 #undef FACTS
     if (line->extern_kind <= HN_EXTERN_NONE || line->extern_kind >= HN_EXTERN_KIND_COUNT)
         return BAD("line %u: unknown extern operation %d", i, (int)line->extern_kind);
     uint32_t operands = kinds[line->extern_kind].operands, params = kinds[line->extern_kind].params;
     if (line->operand_count != operands || line->param_count != params)
-        return BAD("line %u: extern call with %u operands and %u parameters, must be %u and %u", i, line->operand_count,
-                   line->param_count, operands, params);
+        return BAD("line %u: extern call with %u operands and %u parameters, must be %u and %u", i,
+                   line->operand_count, line->param_count, operands, params);
     for (uint32_t k = 0; k < operands; k++) {
         if (k < kinds[line->extern_kind].needed && !line->operands[k].buffer)
             return BAD("line %u: %s needs operand %u", i, kinds[line->extern_kind].name, k);
@@ -157,7 +167,8 @@ static hn_status check_extern(const hn_line *line, uint32_t i) {
 
 /* An element that the program itself reads to decide what it does. */
 static hn_status check_element(const hn_line *line, uint32_t i) {
-    if (line->operand_count != 1) return BAD("line %u: one operand wanted, has %u", i, line->operand_count);
+    if (line->operand_count != 1)
+        return BAD("line %u: one operand wanted, has %u", i, line->operand_count);
     const hn_woperand *o = &line->operands[0];
     if (o->written) return BAD("line %u: its operand is read, not written", i);
     if (line->kind == HN_LINE_DEFINE) {
@@ -176,8 +187,9 @@ static hn_status check_operand_shape(const hn_wrapper *w, const hn_line *line, u
         if (!line->extent) return BAD("line %u: kernel call without extent", i);
     }
     if (line->kind == HN_LINE_EXTERN) HN_TRY(check_extern(line, i));
-    if (line->kind == HN_LINE_DEFINE && (!line->symbol || hn_sym_kind(w->sym, line->symbol) != HN_EXPR_SYMBOL ||
-                                         hn_sym_symbol_kind(w->sym, line->symbol) != HN_SYMBOL_DATA))
+    if (line->kind == HN_LINE_DEFINE &&
+        (!line->symbol || hn_sym_kind(w->sym, line->symbol) != HN_EXPR_SYMBOL ||
+         hn_sym_symbol_kind(w->sym, line->symbol) != HN_SYMBOL_DATA))
         return BAD("line %u: defines no data-dependent symbol", i);
     if (line->kind == HN_LINE_ASSERT || line->kind == HN_LINE_COND || line->kind == HN_LINE_DEFINE)
         HN_TRY(check_element(line, i));
@@ -190,13 +202,15 @@ static hn_status check_over(const hn_line *line, uint32_t i, uint32_t k) {
     const hn_woperand *o = &line->operands[k];
     for (uint32_t r = 0; r < 64; r++) {
         if (!(o->over >> r & 1)) continue;
-        if (line->kind != HN_LINE_KERNEL || !o->written || r >= line->operand_count || line->operands[r].written || line->operands[r].dtype != o->dtype)
+        if (line->kind != HN_LINE_KERNEL || !o->written || r >= line->operand_count ||
+            line->operands[r].written || line->operands[r].dtype != o->dtype)
             return BAD("line %u: operand %u cannot be over operand %u", i, k, r);
     }
     return NULL;
 }
 
-/* Reads first, then writes: a line's operands may be updated in place only when they were defined before. */
+/* Reads first, then writes: a line's operands may be updated in place only when they were defined
+ * before. */
 static hn_status check_operands(verifier *v, uint8_t *state, const hn_line *line, uint32_t i) {
     HN_TRY(check_operand_shape(v->w, line, i));
     for (uint32_t k = 0; k < line->operand_count; k++) {
@@ -220,7 +234,8 @@ static hn_status check_operands(verifier *v, uint8_t *state, const hn_line *line
 static hn_status check_memory_line(verifier *v, uint8_t *state, const hn_line *line, uint32_t i) {
     HN_TRY(check_known(v->w, line->buffer, i));
     if (line->kind == HN_LINE_ALLOCATE) {
-        if (state[line->buffer] != UNSEEN) return BAD("line %u: buffer %u is allocated twice", i, line->buffer);
+        if (state[line->buffer] != UNSEEN)
+            return BAD("line %u: buffer %u is allocated twice", i, line->buffer);
         state[line->buffer] = ALLOCATED;
     } else if (line->kind == HN_LINE_FREE) {
         if (state[line->buffer] != ALLOCATED && state[line->buffer] != DEFINED)
@@ -228,14 +243,16 @@ static hn_status check_memory_line(verifier *v, uint8_t *state, const hn_line *l
         state[line->buffer] = FREED;
     } else {
         HN_TRY(check_use(v, state, line->from, i));
-        if (state[line->buffer] != UNSEEN) return BAD("line %u: buffer %u already has memory", i, line->buffer);
+        if (state[line->buffer] != UNSEEN)
+            return BAD("line %u: buffer %u already has memory", i, line->buffer);
         state[line->from] = GIVEN;
         state[line->buffer] = ALLOCATED;
     }
     return NULL;
 }
 
-static hn_status check_block(verifier *v, uint8_t *state, uint32_t first, uint32_t end, uint32_t depth);
+static hn_status check_block(verifier *v, uint8_t *state, uint32_t first, uint32_t end,
+                             uint32_t depth);
 
 static hn_status check_symbol(verifier *v, uint8_t *state, const hn_line *line, uint32_t i) {
     HN_TRY(check_operands(v, state, line, i));
@@ -243,10 +260,10 @@ static hn_status check_symbol(verifier *v, uint8_t *state, const hn_line *line, 
     return NULL;
 }
 
-/* After a conditional a buffer is in the lesser state of both bodies: defined only when both define it. What a body
- * has defined of symbols ends with it. */
-static hn_status check_cond(verifier *v, uint8_t *state, const hn_line *line, uint32_t i, uint32_t end,
-                            uint32_t depth) {
+/* After a conditional a buffer is in the lesser state of both bodies: defined only when both define
+ * it. What a body has defined of symbols ends with it. */
+static hn_status check_cond(verifier *v, uint8_t *state, const hn_line *line, uint32_t i,
+                            uint32_t end, uint32_t depth) {
     uint32_t count = v->w->buffers.count, middle = i + 1 + line->then_count;
     uint32_t all = count + v->data.count;
     uint8_t *other, *before;
@@ -267,7 +284,8 @@ static hn_status check_cond(verifier *v, uint8_t *state, const hn_line *line, ui
     return NULL;
 }
 
-static hn_status check_block(verifier *v, uint8_t *state, uint32_t first, uint32_t end, uint32_t depth) {
+static hn_status check_block(verifier *v, uint8_t *state, uint32_t first, uint32_t end,
+                             uint32_t depth) {
     for (uint32_t i = first; i < end; i++) {
         const hn_line *line = &v->w->lines.items[i];
         switch (line->kind) {
@@ -297,9 +315,12 @@ static hn_status check_block(verifier *v, uint8_t *state, uint32_t first, uint32
 
 /* A mutation of an input keeps its dtype and rank. */
 static hn_status check_target(const hn_wrapper *w, const hn_woutput *o, uint32_t i) {
-    const hn_winput *in = (uint32_t)o->target_input < w->inputs.count ? &w->inputs.items[o->target_input] : NULL;
-    if (!in || in->is_scalar) return BAD("output %u changes input %d, which is no tensor input", i, o->target_input);
-    if (in->dtype != o->dtype || in->rank != o->rank) return BAD("output %u changes dtype or rank of input %d", i, o->target_input);
+    const hn_winput *in =
+        (uint32_t)o->target_input < w->inputs.count ? &w->inputs.items[o->target_input] : NULL;
+    if (!in || in->is_scalar)
+        return BAD("output %u changes input %d, which is no tensor input", i, o->target_input);
+    if (in->dtype != o->dtype || in->rank != o->rank)
+        return BAD("output %u changes dtype or rank of input %d", i, o->target_input);
     return NULL;
 }
 
@@ -308,7 +329,8 @@ static hn_status check_outputs(verifier *v, const uint8_t *state) {
     for (uint32_t i = 0; i < w->outputs.count; i++) {
         const hn_woutput *o = &w->outputs.items[i];
         if (o->kind == HN_WOUTPUT_SCALAR) {
-            if (o->scalar.kind == HN_ARG_INT) HN_TRY(check_expr(v, state, o->scalar.as.expr, w->lines.count));
+            if (o->scalar.kind == HN_ARG_INT)
+                HN_TRY(check_expr(v, state, o->scalar.as.expr, w->lines.count));
             continue;
         }
         HN_TRY(check_exprs(v, state, o->sizes, o->rank, w->lines.count));
@@ -317,7 +339,8 @@ static hn_status check_outputs(verifier *v, const uint8_t *state) {
         if (o->rank > HN_MAX_RANK) return BAD("output %u has rank %u", i, o->rank);
         if (!o->buffer || o->buffer >= w->buffers.count || state[o->buffer] != DEFINED)
             return BAD("output %u is in buffer %u, which is %s", i, o->buffer,
-                       o->buffer < w->buffers.count && state[o->buffer] >= FREED ? "freed" : "never written");
+                       o->buffer < w->buffers.count && state[o->buffer] >= FREED ? "freed"
+                                                                                 : "never written");
         if (o->kind == HN_WOUTPUT_MUTATION && o->target_input >= 0) HN_TRY(check_target(w, o, i));
     }
     return NULL;
@@ -335,7 +358,8 @@ static hn_status run(verifier *v) {
     }
     HN_NEW(v->arena, state, w->buffers.count + v->data.count);
     for (uint32_t b = 1; b < w->buffers.count; b++)
-        if (w->buffers.items[b].kind == HN_WBUF_INPUT || w->buffers.items[b].kind == HN_WBUF_CONSTANT)
+        if (w->buffers.items[b].kind == HN_WBUF_INPUT ||
+            w->buffers.items[b].kind == HN_WBUF_CONSTANT)
             state[b] = DEFINED;
     for (uint32_t i = 0; i < w->lines.count; i++)
         v->has_memory_lines |= w->lines.items[i].kind == HN_LINE_ALLOCATE;
@@ -364,8 +388,8 @@ typedef struct placed {
 
 /* All values for one assignment of the symbols. */
 static hn_status place_all(const hn_wrapper *w, const hn_memory_plan *plan, const hn_wlives *lives,
-                           const hn_expr *symbols, const int64_t *values, uint32_t count, hn_arena *arena,
-                           placed **out, uint32_t *out_count) {
+                           const hn_expr *symbols, const int64_t *values, uint32_t count,
+                           hn_arena *arena, placed **out, uint32_t *out_count) {
     int64_t workspaces[HN_DEVICE_KIND_COUNT], bytes;
     placed *items;
     HN_NEW(arena, items, w->buffers.count);
@@ -413,14 +437,16 @@ static hn_status check_apart(const hn_wrapper *w, const placed *items, uint32_t 
                 b->life->first > a->life->end || !on_one_device(w, a->buffer, b->buffer))
                 continue;
             if (a->at != b->at || !joined_by_reuse(w, a->buffer, b->buffer))
-                return BAD("buffers %u and %u are alive together and share bytes", a->buffer, b->buffer);
+                return BAD("buffers %u and %u are alive together and share bytes", a->buffer,
+                           b->buffer);
         }
     }
     return NULL;
 }
 
 static hn_status check_at(const hn_wrapper *w, const hn_memory_plan *plan, const hn_wlives *lives,
-                          const hn_expr *symbols, const int64_t *values, uint32_t count, hn_arena *arena) {
+                          const hn_expr *symbols, const int64_t *values, uint32_t count,
+                          hn_arena *arena) {
     placed *items = NULL;
     uint32_t item_count = 0;
     HN_TRY(place_all(w, plan, lives, symbols, values, count, arena, &items, &item_count));
@@ -438,7 +464,8 @@ static hn_status check_plan(const hn_wrapper *w, const hn_memory_plan *plan, hn_
     HN_TRY(hn_wrapper_reuse_verify(w, arena)); /* what is joined below may be */
     HN_TRY(hn_wrapper_symbols(w, arena, &symbols, &count));
     HN_NEW(arena, values, count);
-    /* The hints, then small and large values that the ranges allow: a plan must hold for every size. */
+    /* The hints, then small and large values that the ranges allow: a plan must hold for every
+     * size. */
     for (uint32_t trial = 0; trial < (count ? PLAN_TRIALS : 1); trial++) {
         static const int64_t samples[PLAN_TRIALS] = {0, 1, 3, 1000};
         for (uint32_t k = 0; k < count; k++) {

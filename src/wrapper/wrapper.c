@@ -23,7 +23,8 @@ hn_status hn_wrapper_add_kernel(hn_wrapper *w, hn_wkernel_info kernel, hn_wkerne
     return NULL;
 }
 
-static hn_status copy_list(hn_arena *arena, const void *items, uint32_t count, size_t elem_bytes, void *out) {
+static hn_status copy_list(hn_arena *arena, const void *items, uint32_t count, size_t elem_bytes,
+                           void *out) {
     void *copy;
     HN_TRY(hn_arena_array(arena, count, elem_bytes, &copy));
     if (count) memcpy(copy, items, count * elem_bytes);
@@ -32,7 +33,8 @@ static hn_status copy_list(hn_arena *arena, const void *items, uint32_t count, s
 }
 
 hn_status hn_wrapper_add_line(hn_wrapper *w, hn_line line) {
-    HN_TRY(copy_list(w->arena, line.operands, line.operand_count, sizeof *line.operands, &line.operands));
+    HN_TRY(copy_list(w->arena, line.operands, line.operand_count, sizeof *line.operands,
+                     &line.operands));
     HN_TRY(copy_list(w->arena, line.params, line.param_count, sizeof *line.params, &line.params));
     HN_PUSH(w->arena, &w->lines, line);
     return NULL;

@@ -1,6 +1,7 @@
-/* wrapper.h: wrapper IR, the only product of lowering. Typed lines over buffers, symbols and kernels;
- * no raw strings. The compiler fills a hn_wrapper with buffers and call lines in execution order; the
- * memory planner adds the memory lines; printers turn it into a bundle program, text, JSON or C.
+/* wrapper.h: wrapper IR, the only product of lowering. Typed lines over buffers, symbols and
+ * kernels; no raw strings. The compiler fills a hn_wrapper with buffers and call lines in execution
+ * order; the memory planner adds the memory lines; printers turn it into a bundle program, text,
+ * JSON or C.
  *
  * Owns: everything lives in the arena given to hn_wrapper_create. */
 #ifndef HN_WRAPPER_WRAPPER_H
@@ -39,14 +40,15 @@ typedef struct hn_wbuffer {
 
 /* A generated kernel: one function of one compiled object. */
 typedef struct hn_wkernel_info {
-    hn_str name;   /* symbol in the object */
+    hn_str name;     /* symbol in the object */
     uint32_t object; /* which compiled object: index given by the driver */
-    /* The function for each target but the first, for which the fields above stand; NULL when there is only that. Printers for
-     * people leave them out. */
+    /* The function for each target but the first, for which the fields above stand; NULL when there
+     * is only that. Printers for people leave them out. */
     const struct hn_wkernel_info *others;
 } hn_wkernel_info;
 
-/* How a KERNEL line calls the function of another target than the first. The arguments are those of the line. */
+/* How a KERNEL line calls the function of another target than the first. The arguments are those of
+ * the line. */
 typedef struct hn_wlaunch {
     const uint32_t *order; /* argument k of the function is operand order[k] of the line */
     uint32_t param_count;
@@ -60,55 +62,64 @@ typedef struct hn_wlaunch {
 typedef enum hn_line_kind {
     HN_LINE_COMMENT,
     HN_LINE_ALLOCATE, /* buffer */
-    HN_LINE_REUSE,    /* buffer takes the memory of `from`, which the line that follows may read for the last time */
-    HN_LINE_FREE,     /* buffer */
-    HN_LINE_KERNEL,   /* kernel call */
-    HN_LINE_EXTERN,   /* extern call */
-    HN_LINE_COPY,     /* bytes of `from` into buffer; between the memories of a device and the host, too */
-    HN_LINE_WAIT,     /* the host waits until `device` has done all lines before */
-    HN_LINE_ASSERT,   /* operand 0 is a bool tensor of one element; message */
-    HN_LINE_DEFINE,   /* operand 0 is a tensor of one whole number or bool: the value of `symbol` from here on */
-    HN_LINE_COND      /* operand 0 is the predicate; bodies then/otherwise are line ranges; see body fields */
+    /* buffer takes the memory of `from`, which the line that follows may read for the last time */
+    HN_LINE_REUSE,
+    HN_LINE_FREE,   /* buffer */
+    HN_LINE_KERNEL, /* kernel call */
+    HN_LINE_EXTERN, /* extern call */
+    /* bytes of `from` into buffer; between the memories of a device and the host, too */
+    HN_LINE_COPY,
+    HN_LINE_WAIT,   /* the host waits until `device` has done all lines before */
+    HN_LINE_ASSERT, /* operand 0 is a bool tensor of one element; message */
+    /* operand 0 is a tensor of one whole number or bool: the value of `symbol` from here on */
+    HN_LINE_DEFINE,
+    /* operand 0 is the predicate; bodies then/otherwise are line ranges; see body fields */
+    HN_LINE_COND
 } hn_line_kind;
 
 typedef struct hn_woperand {
-    hn_wbuf buffer;          /* 0: absent */
+    hn_wbuf buffer; /* 0: absent */
     hn_dtype dtype;
-    hn_expr offset_elems;    /* 0 (invalid id) means no offset */
+    hn_expr offset_elems; /* 0 (invalid id) means no offset */
     bool written;
-    uint64_t over;           /* of a KERNEL's written operand, bit k: each byte is written after the last read of the same
-                                byte of operand k, by any thread, so both may have the same memory */
+    /* of a KERNEL's written operand, bit k: each byte is written after the last read of the same
+     * byte of operand k, by any thread, so both may have the same memory */
+    uint64_t over;
 } hn_woperand;
 
 /* An index that a kernel reads from memory and checks. */
 typedef struct hn_wcheck {
-    uint32_t operand; /* of the line: where the indices are; UINT32_MAX: they are computed in the kernel */
-    hn_expr extent;   /* valid are 0 to extent - 1, */
-    bool wraps;       /* and with this -extent to -1 as well */
-    uint32_t origin;  /* the node whose index it is */
+    /* of the line: where the indices are; UINT32_MAX: they are computed in the kernel */
+    uint32_t operand;
+    hn_expr extent;  /* valid are 0 to extent - 1, */
+    bool wraps;      /* and with this -extent to -1 as well */
+    uint32_t origin; /* the node whose index it is */
 } hn_wcheck;
 
 typedef struct hn_line {
     hn_line_kind kind;
     hn_device_kind device; /* KERNEL, EXTERN: where it runs; WAIT. Of others see hn_line_device */
     hn_wbuf buffer, from;
-    hn_str text;                 /* COMMENT, ASSERT message, or a label for traces */
-    uint32_t origin;             /* hn_graph.origins index of the graph */
+    hn_str text;     /* COMMENT, ASSERT message, or a label for traces */
+    uint32_t origin; /* hn_graph.origins index of the graph */
     /* KERNEL and EXTERN */
     hn_wkernel kernel;
     hn_extern_kind extern_kind;
     uint32_t operand_count;
     const hn_woperand *operands;
-    uint32_t param_count;        /* KERNEL: size values passed; EXTERN: parameters of extern_abi.h */
+    /* KERNEL: size values passed; EXTERN: parameters of extern_abi.h */
+    uint32_t param_count;
     const hn_expr *params;
-    hn_expr extent;              /* KERNEL: parallel iterations, or groups of threads */
-    int64_t grain;               /* KERNEL: fewest iterations worth a thread of their own; 0: never split */
-    uint32_t threads;            /* KERNEL: of a group; 0 on the CPU */
-    hn_expr scratch_bytes;       /* KERNEL: per thread, or per group; 0 id: none */
-    const hn_wlaunch *others;    /* KERNEL: for each target but the first; NULL when there is only that */
-    uint32_t check_count;        /* KERNEL: for messages only, no part of the text form */
+    hn_expr extent; /* KERNEL: parallel iterations, or groups of threads */
+    /* KERNEL: fewest iterations worth a thread of their own; 0: never split */
+    int64_t grain;
+    uint32_t threads;      /* KERNEL: of a group; 0 on the CPU */
+    hn_expr scratch_bytes; /* KERNEL: per thread, or per group; 0 id: none */
+    /* KERNEL: for each target but the first; NULL when there is only that */
+    const hn_wlaunch *others;
+    uint32_t check_count; /* KERNEL: for messages only, no part of the text form */
     const hn_wcheck *checks;
-    hn_expr symbol;              /* DEFINE: a DATA symbol */
+    hn_expr symbol; /* DEFINE: a DATA symbol */
     /* COND: the lines of the two bodies follow this line directly */
     uint32_t then_count, otherwise_count;
 } hn_line;
@@ -124,12 +135,17 @@ typedef struct hn_winput {
     hn_wbuf buffer;
 } hn_winput;
 
-typedef enum hn_woutput_kind { HN_WOUTPUT_TENSOR, HN_WOUTPUT_MUTATION, HN_WOUTPUT_SCALAR } hn_woutput_kind;
+typedef enum hn_woutput_kind {
+    HN_WOUTPUT_TENSOR,
+    HN_WOUTPUT_MUTATION,
+    HN_WOUTPUT_SCALAR
+} hn_woutput_kind;
 
 typedef struct hn_woutput {
     hn_woutput_kind kind;
-    hn_str name;      /* of MUTATION: the target's name */
-    hn_wbuf buffer;   /* may be an INPUT, CONSTANT or shared OUTPUT buffer: then it is copied for the caller */
+    hn_str name; /* of MUTATION: the target's name */
+    /* may be an INPUT, CONSTANT or shared OUTPUT buffer: then it is copied for the caller */
+    hn_wbuf buffer;
     hn_dtype dtype;
     uint32_t rank;
     const hn_expr *sizes, *strides;
@@ -143,14 +159,30 @@ typedef struct hn_wrapper {
     hn_sym *sym;
     const hn_graph *graph; /* for storages, origins; borrowed */
     uint32_t target_count; /* for each a function of every kernel: one more than `others` has */
-    struct { hn_wbuffer *items; uint32_t count, cap; } buffers; /* [0] unused */
-    struct { hn_wkernel_info *items; uint32_t count, cap; } kernels; /* [0] unused */
-    struct { hn_line *items; uint32_t count, cap; } lines;
-    struct { hn_winput *items; uint32_t count, cap; } inputs;
-    struct { hn_woutput *items; uint32_t count, cap; } outputs;
+    struct {
+        hn_wbuffer *items;
+        uint32_t count, cap;
+    } buffers; /* [0] unused */
+    struct {
+        hn_wkernel_info *items;
+        uint32_t count, cap;
+    } kernels; /* [0] unused */
+    struct {
+        hn_line *items;
+        uint32_t count, cap;
+    } lines;
+    struct {
+        hn_winput *items;
+        uint32_t count, cap;
+    } inputs;
+    struct {
+        hn_woutput *items;
+        uint32_t count, cap;
+    } outputs;
 } hn_wrapper;
 
-hn_status hn_wrapper_create(hn_arena *arena, hn_sym *sym, const hn_graph *graph, hn_wrapper **out) HN_MUST_USE;
+hn_status hn_wrapper_create(hn_arena *arena, hn_sym *sym, const hn_graph *graph,
+                            hn_wrapper **out) HN_MUST_USE;
 hn_status hn_wrapper_add_buffer(hn_wrapper *w, hn_wbuffer buffer, hn_wbuf *out) HN_MUST_USE;
 hn_status hn_wrapper_add_kernel(hn_wrapper *w, hn_wkernel_info kernel, hn_wkernel *out) HN_MUST_USE;
 /* Lists inside `line` are copied. */
@@ -158,8 +190,8 @@ hn_status hn_wrapper_add_line(hn_wrapper *w, hn_line line) HN_MUST_USE;
 
 /* The grain of a kernel's line in a printed program: 0 stands for a call that is never split. */
 static inline int64_t hn_line_grain(int64_t grain) { return grain > 0 ? grain : INT64_MAX; }
-/* Where a line that is a step runs: of ASSERT, DEFINE and COND it is the device that has the operand, of COPY that of the
- * two that is not the host. */
+/* Where a line that is a step runs: of ASSERT, DEFINE and COND it is the device that has the
+ * operand, of COPY that of the two that is not the host. */
 hn_device_kind hn_line_device(const hn_wrapper *w, const hn_line *line);
 /* Whether a line does something when the program runs. Of memory lines the plan has said it all. */
 bool hn_line_is_step(hn_line_kind kind);
@@ -174,31 +206,38 @@ uint32_t hn_wrapper_origin(const hn_wrapper *w, uint32_t origin);
  * see verify_devices.h. */
 hn_status hn_wrapper_verify(const hn_wrapper *w) HN_MUST_USE;
 
-/* Gives lines that run on the host memory of the host, and writes the COPY and WAIT lines for it: see host_memory.c. Right
- * behind the lowering, whose buffers are all on the device of the kernels. */
+/* Gives lines that run on the host memory of the host, and writes the COPY and WAIT lines for it:
+ * see host_memory.c. Right behind the lowering, whose buffers are all on the device of the
+ * kernels. */
 hn_status hn_wrapper_host_memory(hn_wrapper *w) HN_MUST_USE;
 
-/* Writes the REUSE lines: a kernel's result takes the memory of a temporary of the same size that the kernel is the last to
- * read, where `over` allows it. Before the plan. See reuse.c. */
+/* Writes the REUSE lines: a kernel's result takes the memory of a temporary of the same size that
+ * the kernel is the last to read, where `over` allows it. Before the plan. See reuse.c. */
 hn_status hn_wrapper_reuse(hn_wrapper *w) HN_MUST_USE;
 
-/* The memory plan: each TEMP buffer's place in the workspace of its device. Exact lifetimes from first to last line that
- * mentions it; best fit by offset; sizes symbolic in general, planned at the hints and emitted so that any sizes
- * are safe (equal-size-expression buffers share slots; others are separate when not provably ordered).
- * Temporaries whose size depends on a DATA symbol are reserved at their upper bound when that is small; the others get
- * slots, memory of their own that grows when the size becomes known. */
+/* The memory plan: each TEMP buffer's place in the workspace of its device. Exact lifetimes from
+ * first to last line that mentions it; best fit by offset; sizes symbolic in general, planned at
+ * the hints and emitted so that any sizes are safe (equal-size-expression buffers share slots;
+ * others are separate when not provably ordered). Temporaries whose size depends on a DATA symbol
+ * are reserved at their upper bound when that is small; the others get slots, memory of their own
+ * that grows when the size becomes known. */
 typedef struct hn_memory_plan {
-    hn_expr *offsets;      /* per buffer: byte offset in the workspace; 0 id for other kinds; 64-byte aligned */
-    uint32_t *slots;       /* per buffer: 1 + the slot of a temporary whose size only the data tells; 0: none */
+    /* per buffer: byte offset in the workspace; 0 id for other kinds; 64-byte aligned */
+    hn_expr *offsets;
+    /* per buffer: 1 + the slot of a temporary whose size only the data tells; 0: none */
+    uint32_t *slots;
     uint32_t slot_count;
     hn_expr workspaces[HN_DEVICE_KIND_COUNT]; /* bytes */
-    hn_expr live_bound_bytes; /* lower bound: the largest sum of bytes live at one line (at hints for symbolic), of all devices */
+    /* lower bound: the largest sum of bytes live at one line (at hints for symbolic), of all
+     * devices */
+    hn_expr live_bound_bytes;
 } hn_memory_plan;
 /* Also writes the ALLOCATE and FREE lines (REUSE lines that are there already are kept: both
  * buffers share memory), and makes OUTPUT buffers that only feed mutations temporaries. */
 hn_status hn_wrapper_plan(hn_wrapper *w, hn_memory_plan *out) HN_MUST_USE;
-/* No two temporaries that are alive together share bytes, all lie in the workspace, at the hints and at some other
- * values of the symbols. Quadratic in the number of temporaries: for tests and debugging. */
+/* No two temporaries that are alive together share bytes, all lie in the workspace, at the hints
+ * and at some other values of the symbols. Quadratic in the number of temporaries: for tests and
+ * debugging. */
 hn_status hn_wrapper_plan_verify(const hn_wrapper *w, const hn_memory_plan *plan) HN_MUST_USE;
 
 void hn_wrapper_print(const hn_wrapper *w, hn_strbuf *out); /* text form */

@@ -1,9 +1,9 @@
-/* layout.c: structs that programs fill grow at the end: what stood where must stay there. Numbers of machines
- * with pointers of 8 bytes. */
+/* layout.c: structs that programs fill grow at the end: what stood where must stay there. Numbers
+ * of machines with pointers of 8 bytes. */
 #include <henry/henry.h>
 #include <stddef.h>
 
-#define AT(type, member, offset) \
+#define AT(type, member, offset)                                                                   \
     _Static_assert(offsetof(type, member) == (offset), #member " of " #type " has moved")
 
 #if UINTPTR_MAX == UINT64_MAX

@@ -1,5 +1,6 @@
-/* run_bundle.c: what a program that only runs bundles looks like to the compiler and the linker: public headers, libhenry_rt,
- * nothing else. Runs a bundle of one f32 input on ones and prints the outputs' bytes as hexadecimal sums.
+/* run_bundle.c: what a program that only runs bundles looks like to the compiler and the linker:
+ * public headers, libhenry_rt, nothing else. Runs a bundle of one f32 input on ones and prints the
+ * outputs' bytes as hexadecimal sums.
  *
  *     run_bundle BUNDLE SIZE... */
 #include <henry/henry.h>
@@ -12,7 +13,8 @@ static hn_status run(const char *path, const int64_t *sizes, uint32_t rank) {
     hn_module *module;
     hn_tensor *input, *output = NULL;
     HN_TRY(hn_module_load_file(path, NULL, &module));
-    hn_status status = hn_tensor_create(&(hn_tensor_desc){.type = HN_F32, .rank = rank, .sizes = sizes}, &input);
+    hn_status status =
+        hn_tensor_create(&(hn_tensor_desc){.type = HN_F32, .rank = rank, .sizes = sizes}, &input);
     if (!status) {
         float *at = hn_tensor_data(input);
         for (int64_t k = 0; k < hn_tensor_numel(input); k++) at[k] = (float)(k % 7) / 8;

@@ -25,7 +25,7 @@ typedef struct record {
     char name[128];
     char *bytes; /* owned */
     size_t len;
-    uint32_t lie; /* size to claim; 0: the right one */
+    uint32_t lie;       /* size to claim; 0: the right one */
     uint32_t spoil_crc; /* bits to change in the checksum */
     bool packed, flip;
 } record;
@@ -77,7 +77,8 @@ static void load(editor *e, const char *path) {
 static record *find(editor *e, const char *name) {
     for (uint32_t k = 0; k < e->count; k++) {
         size_t have = strlen(e->records[k].name), want = strlen(name);
-        if (have >= want && strcmp(e->records[k].name + have - want, name) == 0) return &e->records[k];
+        if (have >= want && strcmp(e->records[k].name + have - want, name) == 0)
+            return &e->records[k];
     }
     die("no record", name);
     return NULL;
@@ -129,7 +130,8 @@ static void save(const editor *e, const char *path) {
     }
     zip_writer_end(&z);
     FILE *file = fopen(path, "wb");
-    if (!file || fwrite(z.bytes, 1, z.len, file) != z.len || fclose(file) != 0) die("cannot write", path);
+    if (!file || fwrite(z.bytes, 1, z.len, file) != z.len || fclose(file) != 0)
+        die("cannot write", path);
     zip_writer_free(&z);
 }
 
@@ -143,11 +145,13 @@ static int act(editor *e, int argc, char **argv) {
     if (strcmp(verb, "no_checksums") == 0) return e->no_checksums = true, 1;
     record *r = argc > 1 ? find(e, argv[1]) : NULL;
     if (!r) die("what record, for", verb);
-    if (strncmp(verb, "replace", 7) == 0 && argc > 3) return replace_some(r, argv[2], argv[3], verb[7] != 0), 4;
+    if (strncmp(verb, "replace", 7) == 0 && argc > 3)
+        return replace_some(r, argv[2], argv[3], verb[7] != 0), 4;
     if (strcmp(verb, "flip") == 0) return r->flip = true, 2;
     if (strcmp(verb, "checksum") == 0) return r->spoil_crc = 1, 2;
     if (strcmp(verb, "nest") == 0 && argc > 2) return fill(r, '[', strtoul(argv[2], NULL, 10)), 3;
-    if (strcmp(verb, "rename") == 0 && argc > 2) return snprintf(r->name, sizeof r->name, "%s", argv[2]), 3;
+    if (strcmp(verb, "rename") == 0 && argc > 2)
+        return snprintf(r->name, sizeof r->name, "%s", argv[2]), 3;
     if (strcmp(verb, "duplicate") == 0 && e->count < MAX_RECORDS) {
         e->records[e->count] = *r;
         e->records[e->count++].bytes = copy_bytes(r->bytes, r->len);

@@ -1,5 +1,6 @@
-/* fuzz_bundle.c: any bytes as a bundle: opened without the digest check, described, evaluated, its objects and its signature
- * verified, and, when it holds no machine code and needs little memory, loaded and run. */
+/* fuzz_bundle.c: any bytes as a bundle: opened without the digest check, described, evaluated, its
+ * objects and its signature verified, and, when it holds no machine code and needs little memory,
+ * loaded and run. */
 #include "bundle/sign.h"
 #include "bundle/weights.h"
 #include "henry/abi/extern_abi.h"
@@ -45,7 +46,8 @@ static int is_quick(const hn_bundle *b, const sample *s, const hnb_step *step) {
         int64_t value = s->values[b->params[step->params + k]];
         int is_double = (step->extern_kind == HN_EXTERN_ATTENTION && k == HN_ATTENTION_SCALE) ||
                         (step->extern_kind == HN_EXTERN_NMS && k == HN_NMS_THRESHOLD);
-        if (!is_double && (value > 1 || value < -1)) work *= value > 0 ? (double)value : -(double)value;
+        if (!is_double && (value > 1 || value < -1))
+            work *= value > 0 ? (double)value : -(double)value;
     }
     return work < MAX_WORK;
 }
@@ -57,7 +59,9 @@ static int are_small(const hn_bundle *b, const sample *s, uint32_t first, uint32
 }
 
 static int can_run(const hn_bundle *b, const sample *s) {
-    if (b->objects_count || b->weight_files_count || !is_small(s, hn_bundle_workspace(b, HN_DEVICE_CPU), MAX_BYTES)) return 0;
+    if (b->objects_count || b->weight_files_count ||
+        !is_small(s, hn_bundle_workspace(b, HN_DEVICE_CPU), MAX_BYTES))
+        return 0;
     for (uint32_t k = 0; k < b->steps_count; k++) { /* kernels trust their sizes */
         if (b->steps[k].kind == HNB_STEP_KERNEL) return 0;
         if (b->steps[k].kind == HNB_STEP_EXTERN && !is_quick(b, s, &b->steps[k])) return 0;
@@ -83,7 +87,8 @@ static void fill(const hn_tensor *t) {
     uint8_t *bytes = hn_tensor_data(t);
     const int is_float = type <= HN_BF16;
     if (count) memset(bytes, is_float, count * elem);
-    for (size_t k = 0; !is_float && k < count; k++) bytes[k * elem] = (uint8_t)(type == HN_BOOL ? k % 2 : k % 4);
+    for (size_t k = 0; !is_float && k < count; k++)
+        bytes[k * elem] = (uint8_t)(type == HN_BOOL ? k % 2 : k % 4);
 }
 
 static hn_tensor *make_input(const hn_bundle *b, const sample *s, const hnb_input *in) {
@@ -92,7 +97,8 @@ static hn_tensor *make_input(const hn_bundle *b, const sample *s, const hnb_inpu
     if (in->kind != HNB_VALUE_TENSOR) return NULL;
     for (uint32_t d = 0; d < in->rank; d++) sizes[d] = s->values[b->dims[in->dims + d]] % 16;
     hn_status_free(hn_tensor_create(
-        &(hn_tensor_desc){.type = (hn_scalar_type)in->dtype, .rank = in->rank, .sizes = sizes}, &t));
+        &(hn_tensor_desc){.type = (hn_scalar_type)in->dtype, .rank = in->rank, .sizes = sizes},
+        &t));
     if (t) fill(t);
     return t;
 }
@@ -100,15 +106,16 @@ static hn_tensor *make_input(const hn_bundle *b, const sample *s, const hnb_inpu
 static void run(const void *bytes, size_t size, const hn_bundle *b, const sample *s) {
     hn_tensor *inputs[64] = {NULL}, *outputs[64] = {NULL};
     hn_module *m;
-    hn_status status =
-        hn_module_load_memory(bytes, size, false, &(hn_module_options){.threads = 1, .skip_digest = true}, &m);
+    hn_status status = hn_module_load_memory(
+        bytes, size, false, &(hn_module_options){.threads = 1, .skip_digest = true}, &m);
     if (status) {
         hn_status_free(status);
         return;
     }
     for (uint32_t k = 0; k < b->inputs_count; k++) inputs[k] = make_input(b, s, &b->inputs[k]);
     for (int round = 0; round < 2; round++) {
-        hn_status_free(hn_module_run(m, inputs, b->inputs_count, outputs, hn_module_output_count(m)));
+        hn_status_free(
+            hn_module_run(m, inputs, b->inputs_count, outputs, hn_module_output_count(m)));
         for (uint32_t k = 0; k < 64; k++) hn_tensor_release(outputs[k]), outputs[k] = NULL;
     }
     for (uint32_t k = 0; k < 64; k++) hn_tensor_release(inputs[k]);
@@ -120,7 +127,8 @@ static void verify(const hn_bundle *b) {
     hn_public_key key;
     hn_str code;
     memcpy(key.bytes, b->header->signer, sizeof key.bytes);
-    for (uint32_t k = 0; k < b->objects_count; k++) hn_status_free(hn_bundle_object_get(b, k, true, &code));
+    for (uint32_t k = 0; k < b->objects_count; k++)
+        hn_status_free(hn_bundle_object_get(b, k, true, &code));
     hn_status_free(hn_bundle_check_code(b));
     hn_status_free(hn_bundle_weights_check(b, true));
     hn_status_free(hn_bundle_signature_check(b, &key, 1));
@@ -133,7 +141,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     void *bytes = malloc(size ? size : 1); /* aligned, and of the exact size */
     if (!bytes) return 0;
     if (size) memcpy(bytes, data, size);
-    if (size >= sizeof(hnb_header)) { /* other numbers are refused before anything is read: they would be executions for nothing */
+    /* other numbers are refused before anything is read: they would be executions for nothing */
+    if (size >= sizeof(hnb_header)) {
         hnb_header *header = bytes;
         header->version = HNB_VERSION;
         header->kernel_abi = HN_KERNEL_ABI_VERSION;

@@ -1,5 +1,5 @@
-/* fuzz_ir_text.c: the text form of graphs. Any bytes give a graph or an error; a graph that parses can be verified and
- * sorted, and the text of the text's graph is that text. */
+/* fuzz_ir_text.c: the text form of graphs. Any bytes give a graph or an error; a graph that parses
+ * can be verified and sorted, and the text of the text's graph is that text. */
 #include "ir/graph.h"
 #include "impossible.h"
 
@@ -29,8 +29,8 @@ static void release(parsed *p) {
     hn_arena_deinit(&p->arena);
 }
 
-/* A text that was read and printed twice stays as it is. The first time it may change: a guard may stand behind what it
- * simplifies. */
+/* A text that was read and printed twice stays as it is. The first time it may change: a guard may
+ * stand behind what it simplifies. */
 static void check_settled(const hn_strbuf *twice) {
     parsed third;
     hn_strbuf thrice;
@@ -43,7 +43,8 @@ static void check_settled(const hn_strbuf *twice) {
         return;
     }
     if (!is_read || !hn_str_eq(hn_strbuf_str(twice), hn_strbuf_str(&thrice))) {
-        fprintf(stderr, "printed twice:\n%sand again:\n%s", twice->ptr, thrice.ptr ? thrice.ptr : "");
+        fprintf(stderr, "printed twice:\n%sand again:\n%s", twice->ptr,
+                thrice.ptr ? thrice.ptr : "");
         abort();
     }
     hn_strbuf_deinit(&thrice);

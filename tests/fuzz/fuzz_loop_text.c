@@ -1,5 +1,5 @@
-/* fuzz_loop_text.c: the text form of loop IR. Any bytes give a program that verifies, or an error; what is printed of it
- * parses, verifies and prints the same. */
+/* fuzz_loop_text.c: the text form of loop IR. Any bytes give a program that verifies, or an error;
+ * what is printed of it parses, verifies and prints the same. */
 #include "ir/loop.h"
 #include "impossible.h"
 
@@ -33,14 +33,17 @@ static outcome print(hn_str text, hn_strbuf *out) {
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     hn_strbuf texts[3];
     for (int k = 0; k < 3; k++) hn_strbuf_init(&texts[k]);
-    /* Only texts that are printed must be stable: in the input, guards may stand behind what they simplify. */
+    /* Only texts that are printed must be stable: in the input, guards may stand behind what they
+     * simplify. */
     if (print((hn_str){(const char *)data, size}, &texts[0]) == PRINTED) {
         outcome again = print(hn_strbuf_str(&texts[0]), &texts[1]);
         if (again == PRINTED) again = print(hn_strbuf_str(&texts[1]), &texts[2]);
-        bool settled = again == PRINTED && hn_str_eq(hn_strbuf_str(&texts[1]), hn_strbuf_str(&texts[2]));
+        bool settled =
+            again == PRINTED && hn_str_eq(hn_strbuf_str(&texts[1]), hn_strbuf_str(&texts[2]));
         if (!settled && again != IMPOSSIBLE) {
-            fprintf(stderr, "printed:\n%sprinted again:\n%sand again:\n%s", texts[0].ptr ? texts[0].ptr : "",
-                    texts[1].ptr ? texts[1].ptr : "", texts[2].ptr ? texts[2].ptr : "");
+            fprintf(stderr, "printed:\n%sprinted again:\n%sand again:\n%s",
+                    texts[0].ptr ? texts[0].ptr : "", texts[1].ptr ? texts[1].ptr : "",
+                    texts[2].ptr ? texts[2].ptr : "");
             abort();
         }
     }

@@ -1,4 +1,5 @@
-/* fuzz_npy.c: any bytes as an .npy file. What is accepted is copied out: both must stay within memory. */
+/* fuzz_npy.c: any bytes as an .npy file. What is accepted is copied out: both must stay within
+ * memory. */
 #include "base/npy.h"
 
 #include <stdlib.h>

@@ -1,6 +1,7 @@
-/* fuzz_pt2.c: the whole importer, and what follows it at once. An input that begins with '{' is the JSON
- * of a program, with the table of its weights behind a line "---": it is wrapped into an archive with
- * right checksums, so that the fuzzer need not find those. Other inputs are archives as they are. */
+/* fuzz_pt2.c: the whole importer, and what follows it at once. An input that begins with '{' is the
+ * JSON of a program, with the table of its weights behind a line "---": it is wrapped into an
+ * archive with right checksums, so that the fuzzer need not find those. Other inputs are archives
+ * as they are. */
 #include "front/importer.h"
 #include "base/log.h"
 #include "opt/pass.h"
@@ -40,12 +41,14 @@ static void wrap(zip_writer *w, const uint8_t *data, size_t size) {
     zip_writer_add(w, "m/models/model.json", data, len, false);
     zip_writer_add(w, "m/archive_format", "pt2", 3, false);
     zip_writer_add(w, "m/data/weights/weight_0", weights, sizeof weights, false);
-    if (line) zip_writer_add(w, "m/data/weights/model_weights_config.json", line + 5, size - len - 5, false);
+    if (line)
+        zip_writer_add(w, "m/data/weights/model_weights_config.json", line + 5, size - len - 5,
+                       false);
     zip_writer_end(w);
 }
 
-/* Ignored guards are no news here. Once: a setting stays allocated, and libFuzzer looks for leaks, for 40 ms, after each
- * of the first thousand runs that allocate more than they free. */
+/* Ignored guards are no news here. Once: a setting stays allocated, and libFuzzer looks for leaks,
+ * for 40 ms, after each of the first thousand runs that allocate more than they free. */
 static void be_quiet(void) {
     static bool is_quiet;
     if (!is_quiet) hn_log_configure("error");

@@ -1,4 +1,5 @@
-/* fuzz_safetensors.c: any bytes as a safetensors file. What is accepted lies inside the file and has names that end. */
+/* fuzz_safetensors.c: any bytes as a safetensors file. What is accepted lies inside the file and
+ * has names that end. */
 #include "bundle/safetensors.h"
 
 #include <stdlib.h>
@@ -8,7 +9,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
 static void check(const hn_safetensor *t, const uint8_t *file, size_t size) {
     const uint8_t *bytes = t->bytes;
-    if (bytes < file || (size_t)(bytes - file) > size || t->len > size - (size_t)(bytes - file)) abort();
+    if (bytes < file || (size_t)(bytes - file) > size || t->len > size - (size_t)(bytes - file))
+        abort();
     if (strlen(t->name.ptr) != t->name.len || t->rank > HN_TENSOR_MAX_RANK) abort();
 }
 

@@ -1,8 +1,8 @@
-/* fuzz_sym_parse.c: any text either fails to parse or gives an expression that prints, parses back, and
- * has the value that its range, its divisor and substitution say.
+/* fuzz_sym_parse.c: any text either fails to parse or gives an expression that prints, parses back,
+ * and has the value that its range, its divisor and substitution say.
  *
- * Where a limit of the simplifier was hit the text may come back in another form, so ids are compared
- * only for short inputs. */
+ * Where a limit of the simplifier was hit the text may come back in another form, so ids are
+ * compared only for short inputs. */
 #include "sym/sym.h"
 
 #include <stdlib.h>

@@ -1,5 +1,5 @@
-/* fuzz_wrapper_text.c: any text as wrapper IR: what parses prints, parses again and prints the same; what
- * verifies is planned, verifies again, and goes into a bundle that opens. */
+/* fuzz_wrapper_text.c: any text as wrapper IR: what parses prints, parses again and prints the
+ * same; what verifies is planned, verifies again, and goes into a bundle that opens. */
 #include "bundle/view.h"
 #include "wrapper/to_bundle.h"
 
@@ -20,8 +20,8 @@ static hn_status parse(hn_arena *arena, hn_str text, hn_wrapper **out) {
     return hn_wrapper_parse(arena, sym, text, out);
 }
 
-/* Text that was printed reads back. What was typed may need one round to settle: guards that follow from others
- * go. */
+/* Text that was printed reads back. What was typed may need one round to settle: guards that follow
+ * from others go. */
 static void check_round_trip(hn_arena *arena, const hn_wrapper *w) {
     hn_strbuf first, second;
     hn_wrapper *again, *third;
@@ -54,8 +54,8 @@ static void check_bundle(hn_wrapper *w) {
     if (!status) {
         status = hn_wrapper_verify(w);
         check(!status, "a planned program does not verify");
-        status =
-            hn_wrapper_to_bundle(w, &plan, &(hn_bundle_objects){.items = &item, .count = 1}, &(hn_to_bundle_options){0}, &image);
+        status = hn_wrapper_to_bundle(w, &plan, &(hn_bundle_objects){.items = &item, .count = 1},
+                                      &(hn_to_bundle_options){0}, &image);
         if (!status) {
             status = hn_bundle_open(image.ptr, image.len, true, &b);
             check(!status, "a bundle does not open");

@@ -13,8 +13,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
         uint64_t offset;
         hn_zip_entry *entry = &zip.entries.items[k];
         if (entry->size_bytes > 1 << 20) continue; /* keeps a round short */
-        hn_status read = hn_zip_read(&zip, entry, k % 2 ? HN_ZIP_TRUST : HN_ZIP_CHECK_CRC, &bytes, &offset);
-        for (size_t i = 0, sum = 0; !read && i < bytes.len; i++) { /* a sanitizer looks at every byte */
+        hn_status read =
+            hn_zip_read(&zip, entry, k % 2 ? HN_ZIP_TRUST : HN_ZIP_CHECK_CRC, &bytes, &offset);
+        /* a sanitizer looks at every byte */
+        for (size_t i = 0, sum = 0; !read && i < bytes.len; i++) {
             sum += (uint8_t)bytes.ptr[i];
             if (sum == SIZE_MAX) break;
         }

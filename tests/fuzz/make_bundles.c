@@ -2,8 +2,9 @@
  *
  *     make_bundles tests/fuzz/corpus
  *
- * Every text of corpus/wrapper_text as a bundle, once for one target and, if that is a CPU, once for two with launches of their own;
- * one with code for GPUs; one that is signed. The objects in them are no machine code. */
+ * Every text of corpus/wrapper_text as a bundle, once for one target and, if that is a CPU, once
+ * for two with launches of their own; one with code for GPUs; one that is signed. The objects in
+ * them are no machine code. */
 #include "base/file.h"
 #include "bundle/sign.h"
 #include "toolchain/images.h"
@@ -32,24 +33,32 @@ static hn_status add_level(hn_arena *arena, hn_wrapper *w) {
         HN_NEW(arena, launch, 1);
         HN_NEW(arena, order, (size_t)line->operand_count + 1);
         for (uint32_t i = 0; i < line->operand_count; i++) order[i] = line->operand_count - 1 - i;
-        *launch = (hn_wlaunch){.order = order, .param_count = line->param_count, .params = line->params, .extent = line->extent,
-                               .grain = line->grain + 7, .scratch_bytes = line->scratch_bytes};
+        *launch = (hn_wlaunch){.order = order,
+                               .param_count = line->param_count,
+                               .params = line->params,
+                               .extent = line->extent,
+                               .grain = line->grain + 7,
+                               .scratch_bytes = line->scratch_bytes};
         line->others = launch;
     }
     return NULL;
 }
 
-/* The texts speak of one constant of a few floats, the buffer "w". Its bytes are the compiler's own: weights are at a multiple of
- * 64 KiB, which is long for a corpus. */
+/* The texts speak of one constant of a few floats, the buffer "w". Its bytes are the compiler's
+ * own: weights are at a multiple of 64 KiB, which is long for a corpus. */
 static hn_status add_constant(hn_arena *arena, hn_sym *sym, hn_wrapper *w) {
     static const float weight[8] = {1, 2, 3, 4, 5, 6, 7, 8};
     hn_graph *graph;
     hn_expr size = hn_sym_int(sym, 8);
     HN_TRY(hn_graph_create(arena, sym, &graph));
-    uint32_t storage = hn_graph_add_storage(graph, (hn_storage){.data = (const uint8_t *)weight, .size_bytes = sizeof weight});
+    uint32_t storage = hn_graph_add_storage(
+        graph, (hn_storage){.data = (const uint8_t *)weight, .size_bytes = sizeof weight});
     hn_value value = hn_graph_add_tensor(graph, HN_DTYPE_F32, 1, &size, NULL, HN_STR("w"));
     w->graph = graph;
-    return hn_graph_add_input(graph, (hn_input){.kind = HN_INPUT_BUFFER, .value = value, .name = HN_STR("w"), .storage = storage});
+    return hn_graph_add_input(graph, (hn_input){.kind = HN_INPUT_BUFFER,
+                                                .value = value,
+                                                .name = HN_STR("w"),
+                                                .storage = storage});
 }
 
 static bool is_for_device(const hn_wrapper *w) {
@@ -59,11 +68,13 @@ static bool is_for_device(const hn_wrapper *w) {
 }
 
 static hn_status write_program(hn_str text, uint32_t levels, const char *path) {
-    static const hn_bundle_target cpus[] = {{.name = HN_STR("x86-64-v3"), .features = {"avx2\0fma\0", 9}},
-                                            {.name = HN_STR("generic"), .features = {"", 0}}};
+    static const hn_bundle_target cpus[] = {
+        {.name = HN_STR("x86-64-v3"), .features = {"avx2\0fma\0", 9}},
+        {.name = HN_STR("generic"), .features = {"", 0}}};
     static const hn_bundle_target opencl = {.name = HN_STR("opencl"), .device = HN_DEVICE_OPENCL};
-    static const hn_bundle_object objects[] = {{.name = HN_STR("kernels"), .bytes = "no code", .len = 7},
-                                               {.name = HN_STR("kernels"), .bytes = "none here", .len = 9, .target = 1}};
+    static const hn_bundle_object objects[] = {
+        {.name = HN_STR("kernels"), .bytes = "no code", .len = 7},
+        {.name = HN_STR("kernels"), .bytes = "none here", .len = 9, .target = 1}};
     hn_arena arena;
     hn_sym *sym;
     hn_wrapper *w;
@@ -84,7 +95,8 @@ static hn_status write_program(hn_str text, uint32_t levels, const char *path) {
     if (!status && levels > 1) status = add_level(&arena, w);
     uint32_t kernels = status ? 0 : w->kernels.count - 1;
     const hn_bundle_target *targets = !status && is_for_device(w) ? &opencl : cpus;
-    hn_bundle_objects code = {objects, kernels ? levels : 0, targets, kernels ? levels : 0}; /* what has no code is run, too */
+    /* what has no code is run, too */
+    hn_bundle_objects code = {objects, kernels ? levels : 0, targets, kernels ? levels : 0};
     if (!status) status = hn_wrapper_to_bundle(w, &plan, &code, &(hn_to_bundle_options){0}, &image);
     if (!status) status = hn_file_write_atomic(path, image.ptr, image.len, false);
     hn_strbuf_deinit(&image);
@@ -104,9 +116,11 @@ static hn_status write_programs(const char *corpus) {
         snprintf(path, sizeof path, "%s/wrapper_text/%s", corpus, e->d_name);
         status = hn_file_read(path, &text);
         for (uint32_t levels = 1; !status && levels <= 2; levels++) {
-            snprintf(path, sizeof path, "%s/bundle/%.*s%s.hnb", corpus, (int)strcspn(e->d_name, "."), e->d_name, levels > 1 ? "_levels" : "");
+            snprintf(path, sizeof path, "%s/bundle/%.*s%s.hnb", corpus,
+                     (int)strcspn(e->d_name, "."), e->d_name, levels > 1 ? "_levels" : "");
             hn_status failed = write_program(hn_strbuf_str(&text), levels, path);
-            if (failed) printf("left out %s: %s\n", e->d_name, hn_status_message(failed)); /* a text that is an error on purpose */
+            /* a text that is an error on purpose */
+            if (failed) printf("left out %s: %s\n", e->d_name, hn_status_message(failed));
             hn_status_free(failed);
         }
         hn_strbuf_deinit(&text);
@@ -116,12 +130,14 @@ static hn_status write_programs(const char *corpus) {
 }
 
 static hn_status write_devices(const char *corpus) {
-    static const hn_image images[] = {{"sm_90", HN_IMAGE_CUBIN, "ninety", 6}, {"compute_80", HN_IMAGE_PTX, "ptx", 3}};
+    static const hn_image images[] = {{"sm_90", HN_IMAGE_CUBIN, "ninety", 6},
+                                      {"compute_80", HN_IMAGE_PTX, "ptx", 3}};
     char path[PATH_MAX];
     hn_strbuf out;
     hn_strbuf_init(&out);
     snprintf(path, sizeof path, "%s/bundle/devices.hnb", corpus);
-    hn_status status = hn_images_write(&(hn_images_source){images, 2, HN_STR("f\0f\0g<int>\0_Z1gIiEvv\0")}, &out);
+    hn_status status =
+        hn_images_write(&(hn_images_source){images, 2, HN_STR("f\0f\0g<int>\0_Z1gIiEvv\0")}, &out);
     if (!status) status = hn_file_write_atomic(path, out.ptr, out.len, false);
     hn_strbuf_deinit(&out);
     return status;
@@ -147,7 +163,8 @@ static hn_status write_signed(const char *corpus) {
 }
 
 int main(int argc, char **argv) {
-    hn_status status = argc == 2 ? NULL : HN_ERROR(HN_INVALID_ARGUMENT, "usage: make_bundles tests/fuzz/corpus");
+    hn_status status =
+        argc == 2 ? NULL : HN_ERROR(HN_INVALID_ARGUMENT, "usage: make_bundles tests/fuzz/corpus");
     if (!status) status = write_programs(argv[1]);
     if (!status) status = write_devices(argv[1]);
     if (!status) status = write_signed(argv[1]);

@@ -75,12 +75,13 @@ static hn_status check_graph(const command *c, uint64_t seed, hn_arena *arena, h
                              const double *tolerance, uint32_t *out_kernels) {
     hn_ref_tensor inputs[HN_RANDOM_MAX_TENSORS];
     chooser by = {c, seed, seed};
-    hn_forms_check how = {.plan = choose,
-                          .context = &by,
-                           .facts = c->cpu ? NULL : &hn_test_gpu,
-                           .schedule = {.threads = c->cpu ? 2 : hn_test_gpu.multiprocessors,
-                                        .limits = seed % 2 ? &hn_test_gpu.limits : &hn_cpu_facts_common.limits,
-                                       .no_fusion = seed % 8 == 7}};
+    hn_forms_check how = {
+        .plan = choose,
+        .context = &by,
+        .facts = c->cpu ? NULL : &hn_test_gpu,
+        .schedule = {.threads = c->cpu ? 2 : hn_test_gpu.multiprocessors,
+                     .limits = seed % 2 ? &hn_test_gpu.limits : &hn_cpu_facts_common.limits,
+                     .no_fusion = seed % 8 == 7}};
     HN_TRY(hn_random_inputs(seed, arena, graph, 0, inputs));
     if (c->dumps) print_graph(graph);
     return hn_check_forms(graph, inputs, tolerance, &how, out_kernels);

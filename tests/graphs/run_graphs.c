@@ -3,11 +3,14 @@
  *     run_graphs FROM COUNT [--no-fusion | --dump] [--target CPU] [--opencl] [--batch N]
  *
  * --target compiles for another level than this machine's. --opencl runs kernels on an OpenCL device: of the plans for a kernel one is taken by
- * the seed, and every other time schedules are those of a processor with small limits. --batch compiles N graphs (at most 16) as one program, which shares the
- * fixed cost of a compiler run among them; when one differs all of them are run again alone. For long runs: a process a CPU, OMP_NUM_THREADS=1 and --batch 16; HENRY_CC may
- * name a script that calls the compiler with a lower -O behind its arguments.
+ * the seed, and every other time schedules are those of a processor with small limits. --batch
+ * compiles N graphs (at most 16) as one program, which shares the fixed cost of a compiler run
+ * among them; when one differs all of them are run again alone. For long runs: a process a CPU,
+ * OMP_NUM_THREADS=1 and --batch 16; HENRY_CC may name a script that calls the compiler with a lower
+ * -O behind its arguments.
  *
- * Prints how to run a failing seed again; --dump prints graph and kernels instead of running. Exit 0 when all agree. */
+ * Prints how to run a failing seed again; --dump prints graph and kernels instead of running. Exit
+ * 0 when all agree. */
 #include "tests/support/random_graph.h"
 
 #include "driver/driver.h"
@@ -40,13 +43,16 @@ static hn_status dump(hn_graph *graph, hn_service *service, const char *target) 
     hn_graph_print(graph, &text);
     puts(text.ptr ? text.ptr : "");
     hn_strbuf_deinit(&text);
-    hn_status status = hn_compile_graph(graph, service, &(hn_compile_options){.target = target, .dump_after = "codegen", .dump = print_text}, &compiled);
+    hn_status status = hn_compile_graph(
+        graph, service,
+        &(hn_compile_options){.target = target, .dump_after = "codegen", .dump = print_text},
+        &compiled);
     hn_compiled_release(compiled);
     return status;
 }
 
-static hn_status check_opencl(const command *c, uint64_t seed, hn_arena *arena, hn_graph *graph, const hn_ref_tensor *inputs,
-                              const double *tolerance) {
+static hn_status check_opencl(const command *c, uint64_t seed, hn_arena *arena, hn_graph *graph,
+                              const hn_ref_tensor *inputs, const double *tolerance) {
     const graph_how how = {.any_plan = true,
                            .choice = seed,
                            .facts = seed % 2 ? &hn_test_gpu : NULL,
@@ -75,8 +81,10 @@ static hn_status check_seeds(const command *c, uint64_t from, uint64_t count, hn
         if (!status) status = hn_random_inputs(seed, &arena, graph, first, inputs);
     }
     if (!status && c->dumps) status = dump(graph, service, c->how.target);
-    else if (!status && c->on_opencl) status = check_opencl(c, from, &arena, graph, inputs, tolerance);
-    else if (!status) status = hn_check_against_interpreter(graph, service, inputs, tolerance, &c->how);
+    else if (!status && c->on_opencl)
+        status = check_opencl(c, from, &arena, graph, inputs, tolerance);
+    else if (!status)
+        status = hn_check_against_interpreter(graph, service, inputs, tolerance, &c->how);
     if (graph) hn_graph_deinit(graph);
     hn_arena_deinit(&arena);
     return status;
@@ -96,22 +104,25 @@ static bool parse_command(int argc, char **argv, command *out) {
         else if (strcmp(argv[k], "--dump") == 0) out->dumps = true;
         else if (strcmp(argv[k], "--opencl") == 0) out->on_opencl = true;
         else if (strcmp(argv[k], "--target") == 0 && k + 1 < argc) out->how.target = argv[++k];
-        else if (strcmp(argv[k], "--batch") != 0 || ++k == argc || !parse(argv[k], &out->batch)) return false;
+        else if (strcmp(argv[k], "--batch") != 0 || ++k == argc || !parse(argv[k], &out->batch))
+            return false;
     }
     const char *target = out->how.target;
-    snprintf(out->again, sizeof out->again, "%s%s%s%.20s", out->how.no_fusion ? " --no-fusion" : "", out->on_opencl ? " --opencl" : "", target ? " --target " : "", target ? target : "");
+    snprintf(out->again, sizeof out->again, "%s%s%s%.20s", out->how.no_fusion ? " --no-fusion" : "",
+             out->on_opencl ? " --opencl" : "", target ? " --target " : "", target ? target : "");
     return out->batch > 0 && out->batch <= HN_RANDOM_MAX_BATCH;
 }
 
 /* How many of them fail. */
-static uint64_t run_one_by_one(const command *c, uint64_t from, uint64_t count, hn_service *service) {
+static uint64_t run_one_by_one(const command *c, uint64_t from, uint64_t count,
+                               hn_service *service) {
     uint64_t failed = 0;
     for (uint64_t seed = from; seed < from + count; seed++) {
         hn_status outcome = check_seeds(c, seed, 1, service);
         if (!outcome) continue;
         failed++;
-        fprintf(stderr, "seed %llu: %s\n  again: %s %llu 1%s\n", (unsigned long long)seed, hn_status_message(outcome), c->program,
-                (unsigned long long)seed, c->again);
+        fprintf(stderr, "seed %llu: %s\n  again: %s %llu 1%s\n", (unsigned long long)seed,
+                hn_status_message(outcome), c->program, (unsigned long long)seed, c->again);
         hn_status_free(outcome);
     }
     return failed;
@@ -124,8 +135,9 @@ static uint64_t run_batch(const command *c, uint64_t from, uint64_t count, hn_se
     uint64_t failed = run_one_by_one(c, from, count, service);
     if (!failed) {
         failed = count; /* it is the company that makes them fail */
-        fprintf(stderr, "seeds %llu to %llu together: %s\n  again: %s %llu %llu --batch %llu%s\n", (unsigned long long)from,
-                (unsigned long long)(from + count - 1), hn_status_message(outcome), c->program, (unsigned long long)from,
+        fprintf(stderr, "seeds %llu to %llu together: %s\n  again: %s %llu %llu --batch %llu%s\n",
+                (unsigned long long)from, (unsigned long long)(from + count - 1),
+                hn_status_message(outcome), c->program, (unsigned long long)from,
                 (unsigned long long)count, (unsigned long long)count, c->again);
     }
     hn_status_free(outcome);
@@ -135,14 +147,18 @@ static uint64_t run_batch(const command *c, uint64_t from, uint64_t count, hn_se
 int main(int argc, char **argv) {
     command c;
     if (!parse_command(argc, argv, &c)) {
-        fprintf(stderr, "usage: %s FROM COUNT [--no-fusion | --dump] [--target CPU] [--opencl] [--batch N]\n", argv[0]);
+        fprintf(
+            stderr,
+            "usage: %s FROM COUNT [--no-fusion | --dump] [--target CPU] [--opencl] [--batch N]\n",
+            argv[0]);
         return 2;
     }
     int code = c.on_opencl ? opencl_host_open_or_skip(&c.host) : -1;
     if (code >= 0) return code;
     hn_service *service = NULL;
     /* Inline: the caller runs several of these at once, one a CPU. */
-    hn_status status = hn_service_create(&(hn_service_options){.threads = 1, .cache_dir = ""}, &service);
+    hn_status status =
+        hn_service_create(&(hn_service_options){.threads = 1, .cache_dir = ""}, &service);
     if (status) {
         fprintf(stderr, "run_graphs: %s\n", hn_status_message(status));
         hn_status_free(status);
@@ -150,9 +166,11 @@ int main(int argc, char **argv) {
     }
     uint64_t failed = 0;
     for (uint64_t done = 0; done < c.count; done += c.batch)
-        failed += run_batch(&c, c.from + done, c.count - done < c.batch ? c.count - done : c.batch, service);
+        failed += run_batch(&c, c.from + done, c.count - done < c.batch ? c.count - done : c.batch,
+                            service);
     hn_service_destroy(service);
     opencl_host_close(c.host);
-    printf("%llu passed, %llu failed\n", (unsigned long long)(c.count - failed), (unsigned long long)failed);
+    printf("%llu passed, %llu failed\n", (unsigned long long)(c.count - failed),
+           (unsigned long long)failed);
     return failed != 0;
 }

@@ -1,6 +1,7 @@
-/* run_loop_text.c: loop IR as text: what lowering makes and what fusion makes of it is printed, read and printed again,
- * and the two texts must be one; the program that was read must verify and schedule as the first one did. So are the kernel
- * forms that are planned of it for an imaginary GPU.
+/* run_loop_text.c: loop IR as text: what lowering makes and what fusion makes of it is printed,
+ * read and printed again, and the two texts must be one; the program that was read must verify and
+ * schedule as the first one did. So are the kernel forms that are planned of it for an imaginary
+ * GPU.
  *
  *     run_loop_text FROM COUNT            random graphs
  *     run_loop_text MODEL.pt2...
@@ -25,12 +26,14 @@ static hn_status differs(const char *stage, hn_str first, hn_str second) {
     while (at < first.len && at < second.len && first.ptr[at] == second.ptr[at])
         if (first.ptr[at++] == '\n') line++, begin = at;
     return HN_ERROR(HN_INTERNAL, "%s: line %d is '%.*s', read and printed '%.*s'", stage, line,
-                    (int)strcspn(first.ptr + begin, "\n"), first.ptr + begin, (int)strcspn(second.ptr + begin, "\n"), second.ptr + begin);
+                    (int)strcspn(first.ptr + begin, "\n"), first.ptr + begin,
+                    (int)strcspn(second.ptr + begin, "\n"), second.ptr + begin);
 }
 
 static hn_status schedule(hn_program *p, hn_arena *arena, hn_strbuf *out_fused, hn_schedule *out) {
     hn_arena scratch;
-    hn_sched_options options = {.threads = 2, .limits = hn_target_host().kind->limits, .fused = out_fused};
+    hn_sched_options options = {
+        .threads = 2, .limits = hn_target_host().kind->limits, .fused = out_fused};
     *out = (hn_schedule){0};
     hn_arena_init(&scratch);
     hn_status status = hn_schedule_program(p, &options, arena, &scratch, out);
@@ -38,7 +41,8 @@ static hn_status schedule(hn_program *p, hn_arena *arena, hn_strbuf *out_fused, 
     return status;
 }
 
-/* The program has symbols already when the form is read, as when somebody edits one form of many. */
+/* The program has symbols already when the form is read, as when somebody edits one form of
+ * many. */
 static hn_status check_form(const hn_program *p, const hn_form *f, hn_arena *arena) {
     hn_strbuf first, again;
     hn_form *read = NULL;
@@ -67,7 +71,8 @@ static hn_status check_forms(const hn_program *p, const hn_schedule *schedule, h
         uint32_t count = 0;
         const hn_step *step = &schedule->steps.items[k];
         if (step->kind != HN_STEP_KERNEL) continue;
-        status = hn_form_plans_gpu(p, step->kernel, &hn_test_gpu, MOST, arena, &scratch, forms, &count);
+        status =
+            hn_form_plans_gpu(p, step->kernel, &hn_test_gpu, MOST, arena, &scratch, forms, &count);
         for (uint32_t j = 0; j < count && !status; j++) status = check_form(p, forms[j], arena);
     }
     hn_arena_deinit(&scratch);
@@ -75,7 +80,8 @@ static hn_status check_forms(const hn_program *p, const hn_schedule *schedule, h
 }
 
 /* The text of `text`'s program, before fusion and after it. */
-static hn_status read_and_print(const char *stage, hn_str text, hn_strbuf *out, hn_strbuf *out_fused) {
+static hn_status read_and_print(const char *stage, hn_str text, hn_strbuf *out,
+                                hn_strbuf *out_fused) {
     hn_arena arena;
     hn_sym *sym;
     hn_program *p = NULL;
@@ -89,7 +95,9 @@ static hn_status read_and_print(const char *stage, hn_str text, hn_strbuf *out, 
     return status ? hn_status_annotate(status, "%s", stage) : NULL;
 }
 
-static bool same(const hn_strbuf *a, const hn_strbuf *b) { return hn_str_eq(hn_strbuf_str(a), hn_strbuf_str(b)); }
+static bool same(const hn_strbuf *a, const hn_strbuf *b) {
+    return hn_str_eq(hn_strbuf_str(a), hn_strbuf_str(b));
+}
 
 static hn_status check_program(hn_program *p, hn_arena *arena) {
     hn_schedule planned;
@@ -98,11 +106,14 @@ static hn_status check_program(hn_program *p, hn_arena *arena) {
     for (int k = 0; k < 5; k++) hn_strbuf_init(all[k]);
     hn_program_print(p, &first);
     hn_status status = read_and_print("lowered", hn_strbuf_str(&first), &again, &read_fused);
-    if (!status && !same(&first, &again)) status = differs("lowered", hn_strbuf_str(&first), hn_strbuf_str(&again));
+    if (!status && !same(&first, &again))
+        status = differs("lowered", hn_strbuf_str(&first), hn_strbuf_str(&again));
     if (!status) status = schedule(p, arena, &fused, &planned);
     if (!status) status = read_and_print("fused", hn_strbuf_str(&fused), &fused_again, NULL);
-    if (!status && !same(&fused, &fused_again)) status = differs("fused", hn_strbuf_str(&fused), hn_strbuf_str(&fused_again));
-    if (!status && !same(&fused, &read_fused)) status = differs("fused from text", hn_strbuf_str(&fused), hn_strbuf_str(&read_fused));
+    if (!status && !same(&fused, &fused_again))
+        status = differs("fused", hn_strbuf_str(&fused), hn_strbuf_str(&fused_again));
+    if (!status && !same(&fused, &read_fused))
+        status = differs("fused from text", hn_strbuf_str(&fused), hn_strbuf_str(&read_fused));
     if (!status) status = check_forms(p, &planned, arena);
     if (status && getenv("LOOP_TEXT")) fputs(first.ptr ? first.ptr : "", stderr);
     for (int k = 0; k < 5; k++) hn_strbuf_deinit(all[k]);
@@ -114,7 +125,8 @@ static hn_status check_graph(hn_graph *g, hn_arena *arena) {
     hn_program *p;
     hn_arena_init(&scratch);
     hn_status status = NULL;
-    for (uint32_t k = 0; !status && hn_driver_pass_name(k); k++) status = hn_driver_pass_run(g, hn_driver_pass_name(k), &scratch);
+    for (uint32_t k = 0; !status && hn_driver_pass_name(k); k++)
+        status = hn_driver_pass_run(g, hn_driver_pass_name(k), &scratch);
     if (!status) status = hn_lower(g, 0, arena, &scratch, &p);
     if (!status) status = hn_program_verify(p);
     hn_arena_deinit(&scratch);
@@ -160,7 +172,8 @@ int main(int argc, char **argv) {
     }
     if (argc == 3 && argv[1][strspn(argv[1], "0123456789")] == 0) {
         uint64_t from = strtoull(argv[1], NULL, 10), count = strtoull(argv[2], NULL, 10);
-        for (uint64_t seed = from; seed < from + count; seed++) *(check(NULL, seed) ? &passed : &failed) += 1;
+        for (uint64_t seed = from; seed < from + count; seed++)
+            *(check(NULL, seed) ? &passed : &failed) += 1;
     } else {
         for (int k = 1; k < argc; k++) *(check(argv[k], 0) ? &passed : &failed) += 1;
     }

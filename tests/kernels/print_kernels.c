@@ -15,7 +15,11 @@ static hn_status print_graph(hn_graph *graph, const char *target) {
     hn_service *service = NULL;
     hn_compiled *compiled = NULL;
     HN_TRY(hn_service_create(&(hn_service_options){.cache_dir = ""}, &service));
-    hn_compile_options options = {.threads = 2, .target = target, .dump_after = "codegen", .dump = print_text, .dump_context = stdout};
+    hn_compile_options options = {.threads = 2,
+                                  .target = target,
+                                  .dump_after = "codegen",
+                                  .dump = print_text,
+                                  .dump_context = stdout};
     hn_status status = hn_compile_graph(graph, service, &options, &compiled);
     hn_compiled_release(compiled);
     hn_service_destroy(service);

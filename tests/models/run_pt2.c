@@ -1,8 +1,10 @@
-/* run_pt2.c: .pt2 files, compiled, against the reference interpreter on random inputs. For files without stored outputs.
+/* run_pt2.c: .pt2 files, compiled, against the reference interpreter on random inputs. For files
+ * without stored outputs.
  *
  *     run_pt2 [--no-fusion] [--target TARGET] FILE.pt2...
  *
- * Outputs and mutations must agree within the tolerances of whole models (rtol 1e-4, atol 1e-5: sums in other orders). */
+ * Outputs and mutations must agree within the tolerances of whole models (rtol 1e-4, atol 1e-5:
+ * sums in other orders). */
 #include "front/importer.h"
 #include "henry/program.h"
 #include "opt/pass.h"
@@ -32,7 +34,8 @@ static uint64_t next_random(uint64_t *state) {
 
 /* The next input of the module; the interpreter sees tensors only. */
 static hn_status add_place(reference *r, bool is_tensor, hn_ref_tensor **out) {
-    if (r->input_count == MAX_VALUES) return HN_ERROR(HN_UNSUPPORTED, "too many inputs for the test");
+    if (r->input_count == MAX_VALUES)
+        return HN_ERROR(HN_UNSUPPORTED, "too many inputs for the test");
     if (is_tensor) *out = &r->tensors[r->tensor_count];
     r->place[r->input_count++] = is_tensor ? (int)r->tensor_count++ : -1;
     return NULL;
@@ -46,14 +49,19 @@ static hn_status make_inputs(reference *r) {
         if (in->kind != HN_INPUT_USER) continue;
         const hn_value_info *info = hn_graph_value(r->graph, in->value);
         int64_t sizes[HN_MAX_RANK];
-        if (info->kind != HN_VALUE_TENSOR) return HN_ERROR(HN_UNSUPPORTED, "input '" HN_STR_FMT "' is a symbolic number", HN_STR_ARG(in->name));
-        for (uint32_t d = 0; d < info->rank; d++) sizes[d] = hn_sym_hint(r->graph->sym, info->sizes[d], 4);
+        if (info->kind != HN_VALUE_TENSOR)
+            return HN_ERROR(HN_UNSUPPORTED, "input '" HN_STR_FMT "' is a symbolic number",
+                            HN_STR_ARG(in->name));
+        for (uint32_t d = 0; d < info->rank; d++)
+            sizes[d] = hn_sym_hint(r->graph->sym, info->sizes[d], 4);
         hn_ref_tensor *t = NULL;
         HN_TRY(add_place(r, true, &t));
         HN_TRY(hn_ref_tensor_init(&r->arena, info->dtype, info->rank, sizes, t));
         for (int64_t e = 0; e < t->numel; e++) {
             uint64_t bits = next_random(&state);
-            if (hn_dtype_is_float(t->dtype)) t->data.f[e] = (double)(int64_t)(bits % 4097) / 2048 - 1; /* exact in f32 */
+            /* exact in f32 */
+            if (hn_dtype_is_float(t->dtype))
+                t->data.f[e] = (double)(int64_t)(bits % 4097) / 2048 - 1;
             else t->data.i[e] = (int64_t)(bits % 2);
         }
     }
@@ -69,7 +77,8 @@ static hn_status interpret(reference *r, hn_model_file *file, const char *model)
     context = (hn_pass_context){.scratch = &r->arena};
     HN_TRY(hn_pass_functionalize(r->graph, &context));
     HN_TRY(hn_pass_decompose(r->graph, &context));
-    if (r->graph->outputs.count > MAX_VALUES) return HN_ERROR(HN_UNSUPPORTED, "too many outputs for the test");
+    if (r->graph->outputs.count > MAX_VALUES)
+        return HN_ERROR(HN_UNSUPPORTED, "too many outputs for the test");
     return hn_interpret(&r->arena, r->graph, r->tensors, r->tensor_count, r->outputs);
 }
 
@@ -78,7 +87,8 @@ static uint32_t order_outputs(const reference *r, hn_ref_tensor *out) {
     uint32_t count = 0;
     for (int mutations = 0; mutations < 2; mutations++)
         for (uint32_t k = 0; k < r->graph->outputs.count; k++)
-            if ((r->graph->outputs.items[k].kind == HN_OUTPUT_MUTATION) == (mutations == 1)) out[count++] = r->outputs[k];
+            if ((r->graph->outputs.items[k].kind == HN_OUTPUT_MUTATION) == (mutations == 1))
+                out[count++] = r->outputs[k];
     return count;
 }
 
@@ -90,7 +100,8 @@ static hn_status compare(reference *r, const hn_ref_tensor *actual) {
         hn_strbuf why;
         hn_strbuf_init(&why);
         bool same = hn_ref_compare(&actual[k], &expected[k], model_rtol, model_atol, &why);
-        hn_status status = same ? NULL : HN_ERROR(HN_INTERNAL, "output %u: %s", k, why.ptr ? why.ptr : "");
+        hn_status status =
+            same ? NULL : HN_ERROR(HN_INTERNAL, "output %u: %s", k, why.ptr ? why.ptr : "");
         hn_strbuf_deinit(&why);
         HN_TRY(status);
     }
@@ -110,7 +121,8 @@ static hn_status run_compiled(reference *r, const char *path, const char *model)
     options.model = model;
     hn_status status = hn_compile_file(path, &options, &compiled);
     if (!status) status = hn_compiled_load(compiled, &(hn_module_options){.threads = 2}, &module);
-    if (!status) status = hn_test_module_run(&r->arena, module, inputs, r->input_count, actual, MAX_VALUES);
+    if (!status)
+        status = hn_test_module_run(&r->arena, module, inputs, r->input_count, actual, MAX_VALUES);
     if (!status) status = compare(r, actual);
     hn_module_release(module);
     hn_compiled_release(compiled);
@@ -122,7 +134,8 @@ static hn_status check_model(hn_model_file *file, const char *path, hn_str name)
     if (!r) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory");
     hn_arena_init(&r->arena);
     const char *model = hn_arena_strndup(&r->arena, name.ptr, name.len);
-    hn_status status = model ? hn_status_annotate(interpret(r, file, model), "interpreter") : HN_ERROR(HN_OUT_OF_MEMORY, "out of memory");
+    hn_status status = model ? hn_status_annotate(interpret(r, file, model), "interpreter")
+                             : HN_ERROR(HN_OUT_OF_MEMORY, "out of memory");
     if (!status) status = run_compiled(r, path, model);
     if (r->graph) hn_graph_deinit(r->graph);
     hn_arena_deinit(&r->arena);
@@ -134,7 +147,8 @@ static hn_status check_file(const char *path) {
     hn_model_file *file;
     hn_status status = NULL;
     HN_TRY(hn_model_open(path, &file));
-    for (uint32_t k = 0; k < file->model_count && !status; k++) status = check_model(file, path, file->models[k]);
+    for (uint32_t k = 0; k < file->model_count && !status; k++)
+        status = check_model(file, path, file->models[k]);
     hn_model_close(file);
     return status;
 }

@@ -35,12 +35,19 @@ static inline void fixture_deinit(fixture *x) {
 static inline hn_expr num(fixture *x, int64_t value) { return hn_sym_int(x->sym, value); }
 
 /* A vector over `bytes`, which may be NULL: zeros. */
-static inline hn_buf add_vector(fixture *x, hn_buffer_kind kind, hn_dtype dtype, hn_expr elems, int64_t count, void *bytes) {
+static inline hn_buf add_vector(fixture *x, hn_buffer_kind kind, hn_dtype dtype, hn_expr elems,
+                                int64_t count, void *bytes) {
     hn_buf b = 0;
     hn_expr *sizes = hn_arena_alloc(&x->arena, 2 * sizeof *sizes);
     sizes[0] = elems, sizes[1] = num(x, 1);
-    EXPECT_OK(hn_program_add_buffer(x->program, (hn_buffer){.kind = kind, .dtype = dtype, .rank = 1, .sizes = sizes, .strides = sizes + 1,
-                                                            .extent = elems}, &b));
+    EXPECT_OK(hn_program_add_buffer(x->program,
+                                    (hn_buffer){.kind = kind,
+                                                .dtype = dtype,
+                                                .rank = 1,
+                                                .sizes = sizes,
+                                                .strides = sizes + 1,
+                                                .extent = elems},
+                                    &b));
     size_t size = (size_t)count * hn_dtype_facts(dtype)->size_bytes;
     x->memory[b] = (kernel_memory){bytes ? bytes : hn_arena_alloc(&x->arena, size), size};
     return b;
@@ -56,11 +63,15 @@ static inline hn_buf add_output(fixture *x, hn_dtype dtype, int64_t count) {
 
 /* Of values: shorter than writing the statement. */
 static inline hn_fid load(hn_form *f, hn_fmem m, hn_expr index) {
-    return hn_form_value(f, (hn_sop){.kind = HN_SOP_LOAD, .dtype = f->memories.items[m].dtype, .buffer = m, .index = index});
+    return hn_form_value(f, (hn_sop){.kind = HN_SOP_LOAD,
+                                     .dtype = f->memories.items[m].dtype,
+                                     .buffer = m,
+                                     .index = index});
 }
 
 static inline hn_fid elem(hn_form *f, hn_op op, hn_dtype dtype, hn_fid a, hn_fid b, hn_fid c) {
-    return hn_form_value(f, (hn_sop){.kind = HN_SOP_ELEM, .op = op, .dtype = dtype, .args = {a, b, c}});
+    return hn_form_value(
+        f, (hn_sop){.kind = HN_SOP_ELEM, .op = op, .dtype = dtype, .args = {a, b, c}});
 }
 
 static inline hn_fid cast(hn_form *f, hn_dtype dtype, hn_fid a) {
@@ -73,14 +84,18 @@ static inline hn_fid index_value(hn_form *f, hn_expr e) {
 
 /* Opens the loop of one element for each thread over [0, count); returns the element's number. */
 static inline hn_expr open_elements(hn_form *f, hn_expr count) {
-    hn_expr at = hn_form_symbol(f, count), first = hn_sym_mul(f->sym, f->group, hn_sym_int(f->sym, f->threads));
+    hn_expr at = hn_form_symbol(f, count),
+            first = hn_sym_mul(f->sym, f->group, hn_sym_int(f->sym, f->threads));
     hn_expr threads = hn_sym_int(f->sym, f->threads);
-    hn_form_for(f, at, hn_sym_add(f->sym, first, f->thread), hn_sym_min(f->sym, count, hn_sym_add(f->sym, first, threads)), f->threads);
+    hn_form_for(f, at, hn_sym_add(f->sym, first, f->thread),
+                hn_sym_min(f->sym, count, hn_sym_add(f->sym, first, threads)), f->threads);
     return at;
 }
 
-static inline hn_status begin_elements(fixture *x, uint32_t threads, hn_expr count, hn_form **out, hn_expr *out_at) {
-    HN_TRY(hn_form_create(x->program, &x->arena, threads, hn_sym_ceildiv(x->sym, count, hn_sym_int(x->sym, threads)), out));
+static inline hn_status begin_elements(fixture *x, uint32_t threads, hn_expr count, hn_form **out,
+                                       hn_expr *out_at) {
+    HN_TRY(hn_form_create(x->program, &x->arena, threads,
+                          hn_sym_ceildiv(x->sym, count, hn_sym_int(x->sym, threads)), out));
     *out_at = open_elements(*out, count);
     return NULL;
 }

@@ -32,7 +32,8 @@ static bool reduces(const hn_kernel *k) {
 /* Whether threads of a group meet. */
 static bool adds_together(const hn_form *f) {
     bool shares = false, waits = false;
-    for (hn_fmem m = 1; m < f->memories.count; m++) shares |= f->memories.items[m].space == HN_SPACE_SHARED;
+    for (hn_fmem m = 1; m < f->memories.count; m++)
+        shares |= f->memories.items[m].space == HN_SPACE_SHARED;
     for (hn_fid s = 1; s < f->stmts.count; s++) waits |= f->stmts.items[s].kind == HN_FORM_BARRIER;
     return shares && waits && f->threads > 1;
 }
@@ -40,7 +41,8 @@ static bool adds_together(const hn_form *f) {
 static hn_status plan(runner *r, const hn_kernel *kernel, hn_form **out) {
     hn_form *plans[HN_GPU_PLANS_MAX];
     uint32_t count = 0, most = r->how.any_plan ? HN_GPU_PLANS_MAX : 1;
-    HN_TRY(hn_form_plans_gpu(r->p, kernel, r->kind.gpu, most, r->arena, &r->scratch, plans, &count));
+    HN_TRY(
+        hn_form_plans_gpu(r->p, kernel, r->kind.gpu, most, r->arena, &r->scratch, plans, &count));
     if (!count) return HN_ERROR(HN_INTERNAL, "the planner offers nothing");
     *out = plans[r->how.any_plan ? r->how.choice++ % count : 0];
     hn_arena_reset(&r->scratch);
@@ -120,8 +122,8 @@ static hn_status unpack(hn_arena *arena, const kernel_memory *memory, hn_ref_buf
 }
 
 /* One kernel on buffers of elements. An index that is outside is the error of kernel_run. */
-static hn_status run_code(opencl_program *program, const hn_kernel_code *code, const hn_program *p, const hn_ref_sizes *sizes,
-                          hn_ref_buffer *buffers, hn_arena *scratch) {
+static hn_status run_code(opencl_program *program, const hn_kernel_code *code, const hn_program *p,
+                          const hn_ref_sizes *sizes, hn_ref_buffer *buffers, hn_arena *scratch) {
     kernel_memory *memories;
     HN_NEW(scratch, memories, p->buffers.count);
     for (uint32_t k = 0; k < code->buffer_count; k++) {
@@ -129,9 +131,11 @@ static hn_status run_code(opencl_program *program, const hn_kernel_code *code, c
         if (!buffers[b].items) return HN_ERROR(HN_INTERNAL, "buffer b%u has no memory", b);
         if (!memories[b].bytes) HN_TRY(pack(scratch, &buffers[b], &memories[b]));
     }
-    HN_TRY(kernel_run(program, code, &(kernel_env){p, memories, sizes->symbols, sizes->values, sizes->count}));
+    HN_TRY(kernel_run(program, code,
+                      &(kernel_env){p, memories, sizes->symbols, sizes->values, sizes->count}));
     for (uint32_t k = 0; k < code->buffer_count; k++)
-        if (code->written[k]) HN_TRY(unpack(scratch, &memories[code->buffers[k]], &buffers[code->buffers[k]]));
+        if (code->written[k])
+            HN_TRY(unpack(scratch, &memories[code->buffers[k]], &buffers[code->buffers[k]]));
     return NULL;
 }
 
@@ -154,7 +158,8 @@ static hn_status choose_target(runner *r) {
     return NULL;
 }
 
-static hn_status run_all(runner *r, hn_graph *graph, const hn_ref_tensor *inputs, uint32_t input_count, hn_ref_tensor *out_outputs) {
+static hn_status run_all(runner *r, hn_graph *graph, const hn_ref_tensor *inputs,
+                         uint32_t input_count, hn_ref_tensor *out_outputs) {
     HN_TRY(choose_target(r));
     HN_TRY(compile(r, graph));
     HN_TRY(hn_program_run_begin(r->arena, r->p, graph, inputs, input_count, &r->run));
@@ -162,8 +167,9 @@ static hn_status run_all(runner *r, hn_graph *graph, const hn_ref_tensor *inputs
     return hn_program_run_outputs(&r->run, out_outputs);
 }
 
-hn_status graph_run(opencl_host *host, hn_arena *arena, hn_graph *graph, const graph_how *how, const hn_ref_tensor *inputs, uint32_t input_count,
-                    hn_ref_tensor *out_outputs, graph_counts *counts) {
+hn_status graph_run(opencl_host *host, hn_arena *arena, hn_graph *graph, const graph_how *how,
+                    const hn_ref_tensor *inputs, uint32_t input_count, hn_ref_tensor *out_outputs,
+                    graph_counts *counts) {
     runner r = {.host = host, .arena = arena, .how = *how};
     if (counts) r.counts = *counts;
     hn_arena_init(&r.scratch);

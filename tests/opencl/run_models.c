@@ -2,9 +2,10 @@
  *
  *     opencl_run_models FOLDER...        each with model.pt2, input_K.npy and output_K.npy
  *
- * A folder is one test. It also fails when kernels reduce and in none of them threads of a group add up together, or when a step is left
- * to the host. Tolerances are those of tests/models/run.sh: whole models sum in other orders than PyTorch, so rtol 1e-4, atol 1e-5;
- * models of one operator each (NAME_backward) are held to what torch.testing.assert_close asks of float32. */
+ * A folder is one test. It also fails when kernels reduce and in none of them threads of a group
+ * add up together, or when a step is left to the host. Tolerances are those of tests/models/run.sh:
+ * whole models sum in other orders than PyTorch, so rtol 1e-4, atol 1e-5; models of one operator
+ * each (NAME_backward) are held to what torch.testing.assert_close asks of float32. */
 #include "opencl/graph_run.h"
 
 #include "base/file.h"
@@ -33,7 +34,8 @@ static hn_status parse_array(hn_arena *arena, hn_str bytes, hn_ref_tensor *out) 
 }
 
 /* FOLDER/KIND_K.npy for K from 0, until there is none. */
-static hn_status read_arrays(hn_arena *arena, const char *folder, const char *kind, hn_ref_tensor *out, uint32_t *out_count) {
+static hn_status read_arrays(hn_arena *arena, const char *folder, const char *kind,
+                             hn_ref_tensor *out, uint32_t *out_count) {
     hn_status status = NULL;
     for (*out_count = 0; *out_count < MAX_TENSORS && !status; ++*out_count) {
         char path[512];
@@ -42,14 +44,17 @@ static hn_status read_arrays(hn_arena *arena, const char *folder, const char *ki
         if (!hn_file_exists(path)) break;
         hn_strbuf_init(&bytes);
         status = hn_file_read(path, &bytes);
-        if (!status) status = hn_status_annotate(parse_array(arena, hn_strbuf_str(&bytes), &out[*out_count]), "'%s'", path);
+        if (!status)
+            status = hn_status_annotate(parse_array(arena, hn_strbuf_str(&bytes), &out[*out_count]),
+                                        "'%s'", path);
         hn_strbuf_deinit(&bytes);
     }
     return status;
 }
 
 /* The outputs of the user's in order. */
-static hn_status compare(const hn_graph *graph, const hn_ref_tensor *actual, const hn_ref_tensor *expected, uint32_t count, const char *folder) {
+static hn_status compare(const hn_graph *graph, const hn_ref_tensor *actual,
+                         const hn_ref_tensor *expected, uint32_t count, const char *folder) {
     bool exact = strstr(folder, "_backward") != NULL;
     const hn_dtype_info *f32 = hn_dtype_facts(HN_DTYPE_F32);
     uint32_t at = 0;
@@ -57,16 +62,20 @@ static hn_status compare(const hn_graph *graph, const hn_ref_tensor *actual, con
         hn_strbuf why;
         if (graph->outputs.items[k].kind == HN_OUTPUT_MUTATION) continue;
         hn_strbuf_init(&why);
-        bool same = hn_ref_compare(&actual[k], &expected[at], exact ? f32->rtol : 1e-4, exact ? f32->atol : 1e-5, &why);
-        hn_status status = same ? NULL : HN_ERROR(HN_INTERNAL, "output %u: %s", at, why.ptr ? why.ptr : "");
+        bool same = hn_ref_compare(&actual[k], &expected[at], exact ? f32->rtol : 1e-4,
+                                   exact ? f32->atol : 1e-5, &why);
+        hn_status status =
+            same ? NULL : HN_ERROR(HN_INTERNAL, "output %u: %s", at, why.ptr ? why.ptr : "");
         hn_strbuf_deinit(&why);
         HN_TRY(status);
         at++;
     }
-    return at == count ? NULL : HN_ERROR(HN_INTERNAL, "the model has %u outputs, expected %u", at, count);
+    return at == count ? NULL
+                       : HN_ERROR(HN_INTERNAL, "the model has %u outputs, expected %u", at, count);
 }
 
-static hn_status run_file(hn_arena *arena, hn_model_file *file, const char *folder, graph_counts *counts) {
+static hn_status run_file(hn_arena *arena, hn_model_file *file, const char *folder,
+                          graph_counts *counts) {
     hn_ref_tensor *inputs, *expected, *actual;
     uint32_t input_count, expected_count;
     hn_sym *sym;
@@ -78,11 +87,16 @@ static hn_status run_file(hn_arena *arena, hn_model_file *file, const char *fold
     HN_TRY(hn_sym_create(arena, &sym));
     HN_TRY(file->importer->import(file, NULL, arena, sym, &graph));
     hn_status status = hn_arena_array(arena, graph->outputs.count + 1, sizeof *actual, &actual);
-    if (!status) status = graph_run(host, arena, graph, &(graph_how){0}, inputs, input_count, actual, counts);
+    if (!status)
+        status =
+            graph_run(host, arena, graph, &(graph_how){0}, inputs, input_count, actual, counts);
     if (!status) status = compare(graph, actual, expected, expected_count, folder);
     if (!status && counts->reductions && !counts->together)
-        status = HN_ERROR(HN_INTERNAL, "%u kernels reduce, and each row is added up by one thread", counts->reductions);
-    if (!status && counts->calls) status = HN_ERROR(HN_INTERNAL, "%u steps are calls of operations, on the host", counts->calls);
+        status = HN_ERROR(HN_INTERNAL, "%u kernels reduce, and each row is added up by one thread",
+                          counts->reductions);
+    if (!status && counts->calls)
+        status =
+            HN_ERROR(HN_INTERNAL, "%u steps are calls of operations, on the host", counts->calls);
     hn_graph_deinit(graph);
     return status;
 }
@@ -107,8 +121,9 @@ int main(int argc, char **argv) {
         graph_counts counts = {0};
         hn_status status = run_folder(argv[k], &counts);
         if (status) printf("FAILED %s: %s\n", argv[k], hn_status_message(status));
-        else printf("%s: %u kernels, %u different; %u reduce, threads together in %u\n", argv[k], counts.kernels, counts.different, counts.reductions,
-                    counts.together);
+        else
+            printf("%s: %u kernels, %u different; %u reduce, threads together in %u\n", argv[k],
+                   counts.kernels, counts.different, counts.reductions, counts.together);
         failed += status != NULL;
         hn_status_free(status);
     }

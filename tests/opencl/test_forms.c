@@ -1,5 +1,6 @@
-/* test_forms.c: forms written by hand on OpenCL: copies of every dtype, shared memory and barriers, registers that keep positions, scratch
- * memory, checked indices, stores that combine, random numbers, sizes that are not known. Each against a plain loop. */
+/* test_forms.c: forms written by hand on OpenCL: copies of every dtype, shared memory and barriers,
+ * registers that keep positions, scratch memory, checked indices, stores that combine, random
+ * numbers, sizes that are not known. Each against a plain loop. */
 #include "opencl/fixture.h"
 
 #include "ir/interp.h"
@@ -11,7 +12,8 @@ enum { THREADS = 64 };
 static void expect_floats(const float *got, const float *want, int64_t count, double tolerance) {
     for (int64_t k = 0; k < count; k++)
         if (!(fabs((double)got[k] - (double)want[k]) <= tolerance)) {
-            HN_TEST_FAIL("element %lld is %g, expected %g", (long long)k, (double)got[k], (double)want[k]);
+            HN_TEST_FAIL("element %lld is %g, expected %g", (long long)k, (double)got[k],
+                         (double)want[k]);
             return;
         }
 }
@@ -28,7 +30,8 @@ static hn_status copy_all(fixture *x, hn_buf in, hn_buf out, int64_t count) {
     return run_form(x, f);
 }
 
-/* All words of 16 bits, cut or repeated to the width. A bool may hold 0 and 1 only; of NaN what counts is that it stays one. */
+/* All words of 16 bits, cut or repeated to the width. A bool may hold 0 and 1 only; of NaN what
+ * counts is that it stays one. */
 TEST(a_copy_keeps_every_bit) {
     enum { COUNT = 65536 };
     for (uint32_t d = 1; d < HN_DTYPE_COUNT; d++) {
@@ -39,7 +42,8 @@ TEST(a_copy_keeps_every_bit) {
         hn_buf in = add_input(&x, dtype, COUNT, NULL), out = add_output(&x, dtype, COUNT);
         uint8_t *from = x.memory[in].bytes, *to = x.memory[out].bytes;
         for (uint32_t k = 0; k < COUNT; k++)
-            for (size_t b = 0; b < size; b++) from[k * size + b] = dtype == HN_DTYPE_BOOL ? k & 1 : (uint8_t)(k >> 8 * (b & 1));
+            for (size_t b = 0; b < size; b++)
+                from[k * size + b] = dtype == HN_DTYPE_BOOL ? k & 1 : (uint8_t)(k >> 8 * (b & 1));
         EXPECT_OK(copy_all(&x, in, out, COUNT));
         uint32_t wrong = 0;
         for (uint32_t k = 0; k < COUNT; k++) {
@@ -49,7 +53,9 @@ TEST(a_copy_keeps_every_bit) {
             EXPECT_OK(hn_ref_tensor_load(&x.arena, dtype, 0, NULL, NULL, to + k * size, &b));
             wrong += !(hn_dtype_is_float(dtype) && isnan(a.data.f[0]) && isnan(b.data.f[0]));
         }
-        if (wrong) HN_TEST_FAIL("%u elements of %s are not what they were", wrong, hn_dtype_facts(dtype)->name);
+        if (wrong)
+            HN_TEST_FAIL("%u elements of %s are not what they were", wrong,
+                         hn_dtype_facts(dtype)->name);
         fixture_deinit(&x);
     }
 }
@@ -57,17 +63,22 @@ TEST(a_copy_keeps_every_bit) {
 /* ---- groups ---- */
 
 static hn_fmem add_shared(hn_form *f, hn_dtype dtype, int64_t elems) {
-    return hn_form_add_memory(f, (hn_form_memory){.space = HN_SPACE_SHARED, .dtype = dtype, .elems = hn_sym_int(f->sym, elems), .is_read = true,
+    return hn_form_add_memory(f, (hn_form_memory){.space = HN_SPACE_SHARED,
+                                                  .dtype = dtype,
+                                                  .elems = hn_sym_int(f->sym, elems),
+                                                  .is_read = true,
                                                   .is_written = true});
 }
 
-/* The threads of a group combine a register over their group's row of `columns`, in a tree over shared memory. `values` and `places` receive
- * each row's result; either may be 0. */
-static hn_status reduce_rows(fixture *x, hn_op op, hn_dtype dtype, hn_buf in, hn_buf values, hn_buf places, hn_expr rows, hn_expr columns) {
+/* The threads of a group combine a register over their group's row of `columns`, in a tree over
+ * shared memory. `values` and `places` receive each row's result; either may be 0. */
+static hn_status reduce_rows(fixture *x, hn_op op, hn_dtype dtype, hn_buf in, hn_buf values,
+                             hn_buf places, hn_expr rows, hn_expr columns) {
     hn_form *f;
     HN_TRY(hn_form_create(x->program, &x->arena, THREADS, rows, &f));
     bool keeps = hn_op_keeps_position(op);
-    hn_fmem from = hn_form_argument(f, in, 0, false), shared = add_shared(f, dtype, THREADS), shared_places = keeps ? add_shared(f, HN_DTYPE_I64, THREADS) : 0;
+    hn_fmem from = hn_form_argument(f, in, 0, false), shared = add_shared(f, dtype, THREADS),
+            shared_places = keeps ? add_shared(f, HN_DTYPE_I64, THREADS) : 0;
     hn_freg reg = hn_form_add_register(f, op, dtype);
     hn_expr column = hn_form_symbol(f, columns);
     hn_form_init(f, reg);
@@ -76,20 +87,26 @@ static hn_status reduce_rows(fixture *x, hn_op op, hn_dtype dtype, hn_buf in, hn
     hn_form_step(f, reg, value, keeps ? index_value(f, column) : 0);
     hn_form_close(f);
     hn_form_store(f, shared, f->thread, hn_form_result(f, reg, false), HN_STORE_SET);
-    if (keeps) hn_form_store(f, shared_places, f->thread, hn_form_result(f, reg, true), HN_STORE_SET);
+    if (keeps)
+        hn_form_store(f, shared_places, f->thread, hn_form_result(f, reg, true), HN_STORE_SET);
     hn_form_barrier(f);
     for (int64_t half = THREADS / 2; half; half /= 2) {
         hn_expr other = hn_sym_add(x->sym, f->thread, num(x, half));
         hn_form_if(f, f->thread, num(x, half));
         hn_form_step(f, reg, load(f, shared, other), keeps ? load(f, shared_places, other) : 0);
         hn_form_store(f, shared, f->thread, hn_form_result(f, reg, false), HN_STORE_SET);
-        if (keeps) hn_form_store(f, shared_places, f->thread, hn_form_result(f, reg, true), HN_STORE_SET);
+        if (keeps)
+            hn_form_store(f, shared_places, f->thread, hn_form_result(f, reg, true), HN_STORE_SET);
         hn_form_close(f);
         hn_form_barrier(f);
     }
     hn_form_if(f, f->thread, num(x, 1));
-    if (values) hn_form_store(f, hn_form_argument(f, values, 0, true), f->group, load(f, shared, num(x, 0)), HN_STORE_SET);
-    if (places) hn_form_store(f, hn_form_argument(f, places, 0, true), f->group, load(f, shared_places, num(x, 0)), HN_STORE_SET);
+    if (values)
+        hn_form_store(f, hn_form_argument(f, values, 0, true), f->group, load(f, shared, num(x, 0)),
+                      HN_STORE_SET);
+    if (places)
+        hn_form_store(f, hn_form_argument(f, places, 0, true), f->group,
+                      load(f, shared_places, num(x, 0)), HN_STORE_SET);
     hn_form_close(f);
     HN_TRY(hn_form_end(f));
     return run_form(x, f);
@@ -104,22 +121,26 @@ TEST(threads_add_a_row) {
         in[k] = (float)(k * 7919 % 257) - 128; /* sums are exact */
         want[k / COLUMNS] += in[k];
     }
-    hn_buf from = add_input(&x, HN_DTYPE_F32, ROWS * COLUMNS, in), to = add_output(&x, HN_DTYPE_F32, ROWS);
-    EXPECT_OK(reduce_rows(&x, HN_OP_SUM, HN_DTYPE_F32, from, to, 0, num(&x, ROWS), num(&x, COLUMNS)));
+    hn_buf from = add_input(&x, HN_DTYPE_F32, ROWS * COLUMNS, in),
+           to = add_output(&x, HN_DTYPE_F32, ROWS);
+    EXPECT_OK(
+        reduce_rows(&x, HN_OP_SUM, HN_DTYPE_F32, from, to, 0, num(&x, ROWS), num(&x, COLUMNS)));
     expect_floats(x.memory[to].bytes, want, ROWS, 0);
     fixture_deinit(&x);
 }
 
 enum { FEW_ROWS = 4, FEW_COLUMNS = 5, FEW = FEW_ROWS * FEW_COLUMNS };
-static const int64_t few_bits[FEW] = {0, 0, 0, 0, 0,  1, 1, 1, 1, 1,  0, 0, 1, 1, 0,  1, 1, 0, 0, 1};
+static const int64_t few_bits[FEW] = {0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 0, 0, 1, 1, 0, 1, 1, 0, 0, 1};
 static const int64_t few_least[FEW_ROWS] = {0, 0, 0, 2}, few_most[FEW_ROWS] = {0, 0, 2, 0};
 
 /* Elements are two numbers; of signed dtypes both are below 0. */
 static hn_status find_in_few(fixture *x, hn_op op, hn_dtype dtype) {
-    const int64_t sizes[] = {FEW}, rows[] = {FEW_ROWS}, *want = op == HN_OP_ARGMAX ? few_most : few_least;
+    const int64_t sizes[] = {FEW}, rows[] = {FEW_ROWS},
+                  *want = op == HN_OP_ARGMAX ? few_most : few_least;
     const int64_t less = dtype == HN_DTYPE_BOOL || dtype == HN_DTYPE_U8 ? 0 : 100;
     hn_ref_tensor t, got;
-    hn_buf from = add_input(x, dtype, FEW, NULL), values = add_output(x, dtype, FEW_ROWS), places = add_output(x, HN_DTYPE_I64, FEW_ROWS);
+    hn_buf from = add_input(x, dtype, FEW, NULL), values = add_output(x, dtype, FEW_ROWS),
+           places = add_output(x, HN_DTYPE_I64, FEW_ROWS);
     HN_TRY(hn_ref_tensor_init(&x->arena, dtype, 1, sizes, &t));
     for (int k = 0; k < FEW; k++) {
         if (hn_dtype_is_float(dtype)) t.data.f[k] = (double)(few_bits[k] - less);
@@ -130,14 +151,17 @@ static hn_status find_in_few(fixture *x, hn_op op, hn_dtype dtype) {
     HN_TRY(hn_ref_tensor_load(&x->arena, dtype, 1, rows, NULL, x->memory[values].bytes, &got));
     for (int r = 0; r < FEW_ROWS; r++) {
         EXPECT_INT(((int64_t *)x->memory[places].bytes)[r], want[r]);
-        EXPECT_INT(hn_dtype_is_float(dtype) ? (int64_t)got.data.f[r] : got.data.i[r], few_bits[r * FEW_COLUMNS + want[r]] - less);
+        EXPECT_INT(hn_dtype_is_float(dtype) ? (int64_t)got.data.f[r] : got.data.i[r],
+                   few_bits[r * FEW_COLUMNS + want[r]] - less);
     }
     return NULL;
 }
 
-/* What a thread without elements brings must change nothing, also after it went through shared memory of a narrow dtype. */
+/* What a thread without elements brings must change nothing, also after it went through shared
+ * memory of a narrow dtype. */
 TEST(threads_find_the_largest_of_few) {
-    static const hn_dtype dtypes[] = {HN_DTYPE_BOOL, HN_DTYPE_I8, HN_DTYPE_U8, HN_DTYPE_I16, HN_DTYPE_F16, HN_DTYPE_I64};
+    static const hn_dtype dtypes[] = {HN_DTYPE_BOOL, HN_DTYPE_I8,  HN_DTYPE_U8,
+                                      HN_DTYPE_I16,  HN_DTYPE_F16, HN_DTYPE_I64};
     for (size_t d = 0; d < sizeof dtypes / sizeof *dtypes; d++)
         for (int largest = 0; largest < 2; largest++) {
             fixture x;
@@ -154,8 +178,10 @@ TEST(nan_is_the_largest_and_the_first_one_wins) {
     EXPECT_OK(fixture_init(&x));
     for (int k = 0; k < COLUMNS; k++) in[k] = (float)(k % 17);
     in[150] = NAN, in[73] = NAN, in[20] = INFINITY;
-    hn_buf from = add_input(&x, HN_DTYPE_F32, COLUMNS, in), place = add_output(&x, HN_DTYPE_I64, 1), value = add_output(&x, HN_DTYPE_F32, 1);
-    EXPECT_OK(reduce_rows(&x, HN_OP_ARGMAX, HN_DTYPE_F32, from, value, place, num(&x, 1), num(&x, COLUMNS)));
+    hn_buf from = add_input(&x, HN_DTYPE_F32, COLUMNS, in), place = add_output(&x, HN_DTYPE_I64, 1),
+           value = add_output(&x, HN_DTYPE_F32, 1);
+    EXPECT_OK(reduce_rows(&x, HN_OP_ARGMAX, HN_DTYPE_F32, from, value, place, num(&x, 1),
+                          num(&x, COLUMNS)));
     EXPECT_INT(*(int64_t *)x.memory[place].bytes, 73);
     EXPECT(isnan(*(float *)x.memory[value].bytes));
     fixture_deinit(&x);
@@ -164,7 +190,8 @@ TEST(nan_is_the_largest_and_the_first_one_wins) {
 /* ---- one thread: scans, stores that combine ---- */
 
 /* Every register of a scan, step by step: values and positions against loops of the host. */
-static hn_status scan(fixture *x, hn_op op, hn_dtype dtype, hn_buf in, hn_buf values, hn_buf places, int64_t count) {
+static hn_status scan(fixture *x, hn_op op, hn_dtype dtype, hn_buf in, hn_buf values, hn_buf places,
+                      int64_t count) {
     hn_form *f;
     HN_TRY(hn_form_create(x->program, &x->arena, 1, num(x, 1), &f));
     hn_freg reg = hn_form_add_register(f, op, dtype);
@@ -173,8 +200,11 @@ static hn_status scan(fixture *x, hn_op op, hn_dtype dtype, hn_buf in, hn_buf va
     hn_form_for(f, at, num(x, 0), num(x, count), 1);
     hn_fid value = load(f, hn_form_argument(f, in, 0, false), at);
     hn_form_step(f, reg, value, hn_op_keeps_position(op) ? index_value(f, at) : 0);
-    hn_form_store(f, hn_form_argument(f, values, 0, true), at, hn_form_result(f, reg, false), HN_STORE_SET);
-    if (places) hn_form_store(f, hn_form_argument(f, places, 0, true), at, hn_form_result(f, reg, true), HN_STORE_SET);
+    hn_form_store(f, hn_form_argument(f, values, 0, true), at, hn_form_result(f, reg, false),
+                  HN_STORE_SET);
+    if (places)
+        hn_form_store(f, hn_form_argument(f, places, 0, true), at, hn_form_result(f, reg, true),
+                      HN_STORE_SET);
     hn_form_close(f);
     HN_TRY(hn_form_end(f));
     return run_form(x, f);
@@ -198,7 +228,9 @@ TEST(scans) {
         fixture x;
         EXPECT_OK(fixture_init(&x));
         bool keeps = hn_op_keeps_position(rows[r].op);
-        hn_buf from = add_input(&x, HN_DTYPE_F32, COUNT, in), values = add_output(&x, HN_DTYPE_F32, COUNT), places = add_output(&x, HN_DTYPE_I64, COUNT);
+        hn_buf from = add_input(&x, HN_DTYPE_F32, COUNT, in),
+               values = add_output(&x, HN_DTYPE_F32, COUNT),
+               places = add_output(&x, HN_DTYPE_I64, COUNT);
         EXPECT_OK(scan(&x, rows[r].op, HN_DTYPE_F32, from, values, keeps ? places : 0, COUNT));
         for (int k = 0; k < COUNT; k++) {
             float got = ((float *)x.memory[values].bytes)[k], want = rows[r].values[k];
@@ -241,13 +273,19 @@ TEST(stores_that_combine) {
 /* ---- indices ---- */
 
 /* to[k] = from[index[k]], negative ones from the end when `wraps`. */
-static hn_status gather(fixture *x, hn_buf from, int64_t extent, hn_buf index, hn_buf to, int64_t count, bool wraps) {
+static hn_status gather(fixture *x, hn_buf from, int64_t extent, hn_buf index, hn_buf to,
+                        int64_t count, bool wraps) {
     hn_form *f;
     hn_expr at, t = hn_sym_indirect(x->sym, num(x, extent));
     HN_TRY(begin_elements(x, THREADS, num(x, count), &f, &at));
     hn_fid i = load(f, hn_form_argument(f, index, 0, false), at);
-    hn_form_value(f, (hn_sop){.kind = HN_SOP_INDIRECT, .dtype = HN_DTYPE_I64, .args = {i}, .index = t, .imm.i = wraps});
-    hn_form_store(f, hn_form_argument(f, to, 0, true), at, load(f, hn_form_argument(f, from, 0, false), t), HN_STORE_SET);
+    hn_form_value(f, (hn_sop){.kind = HN_SOP_INDIRECT,
+                              .dtype = HN_DTYPE_I64,
+                              .args = {i},
+                              .index = t,
+                              .imm.i = wraps});
+    hn_form_store(f, hn_form_argument(f, to, 0, true), at,
+                  load(f, hn_form_argument(f, from, 0, false), t), HN_STORE_SET);
     HN_TRY(end_elements(f));
     return run_form(x, f);
 }
@@ -259,13 +297,16 @@ TEST(indices_are_checked) {
     fixture x;
     EXPECT_OK(fixture_init(&x));
     hn_buf from = add_input(&x, HN_DTYPE_F32, 4, table), to = add_output(&x, HN_DTYPE_F32, 4);
-    hn_buf a = add_input(&x, HN_DTYPE_I64, 4, good), b = add_input(&x, HN_DTYPE_I64, 4, negative), c = add_input(&x, HN_DTYPE_I64, 4, bad);
+    hn_buf a = add_input(&x, HN_DTYPE_I64, 4, good), b = add_input(&x, HN_DTYPE_I64, 4, negative),
+           c = add_input(&x, HN_DTYPE_I64, 4, bad);
     EXPECT_OK(gather(&x, from, 4, a, to, 4, false));
     expect_floats(x.memory[to].bytes, picked, 4, 0);
     EXPECT_OK(gather(&x, from, 4, b, to, 4, true));
     expect_floats(x.memory[to].bytes, wrapped, 4, 0);
-    EXPECT_ERROR(gather(&x, from, 4, b, to, 4, false), HN_INVALID_ARGUMENT, "an index is out of bounds");
-    EXPECT_ERROR(gather(&x, from, 4, c, to, 4, true), HN_INVALID_ARGUMENT, "an index is out of bounds");
+    EXPECT_ERROR(gather(&x, from, 4, b, to, 4, false), HN_INVALID_ARGUMENT,
+                 "an index is out of bounds");
+    EXPECT_ERROR(gather(&x, from, 4, c, to, 4, true), HN_INVALID_ARGUMENT,
+                 "an index is out of bounds");
     EXPECT(((float *)x.memory[to].bytes)[1] == 10); /* in place of what is outside */
     fixture_deinit(&x);
 }
@@ -279,10 +320,13 @@ TEST(index_arithmetic) {
     EXPECT_OK(fixture_init(&x));
     hn_buf to = add_output(&x, HN_DTYPE_I64, 4 * COUNT);
     EXPECT_OK(begin_elements(&x, THREADS, num(&x, COUNT), &f, &at));
-    hn_expr k = hn_sym_sub(x.sym, at, num(&x, 20)), parts[] = {hn_sym_floordiv(x.sym, k, num(&x, 7)), hn_sym_mod(x.sym, k, num(&x, 7)),
-                                                             hn_sym_min(x.sym, k, num(&x, -3)), hn_sym_max(x.sym, k, num(&x, 5))};
+    hn_expr k = hn_sym_sub(x.sym, at, num(&x, 20)),
+            parts[] = {hn_sym_floordiv(x.sym, k, num(&x, 7)), hn_sym_mod(x.sym, k, num(&x, 7)),
+                       hn_sym_min(x.sym, k, num(&x, -3)), hn_sym_max(x.sym, k, num(&x, 5))};
     for (int p = 0; p < 4; p++)
-        hn_form_store(f, hn_form_argument(f, to, 0, true), hn_sym_add(x.sym, at, num(&x, p * COUNT)), index_value(f, parts[p]), HN_STORE_SET);
+        hn_form_store(f, hn_form_argument(f, to, 0, true),
+                      hn_sym_add(x.sym, at, num(&x, p * COUNT)), index_value(f, parts[p]),
+                      HN_STORE_SET);
     EXPECT_OK(end_elements(f));
     EXPECT_OK(run_form(&x, f));
     const int64_t *got = x.memory[to].bytes;
@@ -298,14 +342,21 @@ TEST(index_arithmetic) {
 
 /* ---- sizes and scratch memory ---- */
 
-/* Each group reverses its row of `s0` elements by way of scratch memory, which depends on that size. */
-static hn_status reverse_rows(fixture *x, hn_buf in, hn_buf out, hn_expr rows, hn_expr columns, const kernel_env *env) {
+/* Each group reverses its row of `s0` elements by way of scratch memory, which depends on that
+ * size. */
+static hn_status reverse_rows(fixture *x, hn_buf in, hn_buf out, hn_expr rows, hn_expr columns,
+                              const kernel_env *env) {
     hn_form *f;
     HN_TRY(hn_form_create(x->program, &x->arena, THREADS, rows, &f));
-    hn_form_memory scratch = {.space = HN_SPACE_SCRATCH, .dtype = HN_DTYPE_F16, .elems = columns, .is_read = true, .is_written = true};
+    hn_form_memory scratch = {.space = HN_SPACE_SCRATCH,
+                              .dtype = HN_DTYPE_F16,
+                              .elems = columns,
+                              .is_read = true,
+                              .is_written = true};
     hn_fmem first = hn_form_add_memory(f, scratch), second = hn_form_add_memory(f, scratch);
     hn_fmem from = hn_form_argument(f, in, 0, false), to = hn_form_argument(f, out, 0, true);
-    hn_expr begin = hn_sym_mul(x->sym, f->group, columns), last = hn_sym_sub(x->sym, columns, num(x, 1));
+    hn_expr begin = hn_sym_mul(x->sym, f->group, columns),
+            last = hn_sym_sub(x->sym, columns, num(x, 1));
     hn_expr a = hn_form_symbol(f, columns), b = hn_form_symbol(f, columns);
     hn_form_for(f, a, f->thread, columns, THREADS);
     hn_fid value = load(f, from, hn_sym_add(x->sym, begin, a));
@@ -315,7 +366,8 @@ static hn_status reverse_rows(fixture *x, hn_buf in, hn_buf out, hn_expr rows, h
     hn_form_barrier(f);
     hn_form_for(f, b, f->thread, columns, THREADS);
     hn_expr mirrored = hn_sym_sub(x->sym, last, b);
-    hn_fid sum = elem(f, HN_OP_ADD, HN_DTYPE_F16, load(f, first, mirrored), load(f, second, mirrored), 0);
+    hn_fid sum =
+        elem(f, HN_OP_ADD, HN_DTYPE_F16, load(f, first, mirrored), load(f, second, mirrored), 0);
     hn_form_store(f, to, hn_sym_add(x->sym, begin, b), sum, HN_STORE_SET);
     hn_form_close(f);
     HN_TRY(hn_form_end(f));
@@ -326,14 +378,17 @@ TEST(scratch_memory_of_a_group) {
     enum { ROWS = 5, COLUMNS = 101 };
     fixture x;
     EXPECT_OK(fixture_init(&x));
-    hn_expr rows = hn_sym_symbol(x.sym, HN_STR("s0"), HN_SYMBOL_SIZE, 1, 1000), columns = hn_sym_symbol(x.sym, HN_STR("s1"), HN_SYMBOL_SIZE, 1, 1000);
+    hn_expr rows = hn_sym_symbol(x.sym, HN_STR("s0"), HN_SYMBOL_SIZE, 1, 1000),
+            columns = hn_sym_symbol(x.sym, HN_STR("s1"), HN_SYMBOL_SIZE, 1, 1000);
     hn_expr all = hn_sym_mul(x.sym, rows, columns);
     hn_buf in = add_vector(&x, HN_BUFFER_INPUT, HN_DTYPE_F16, all, ROWS * COLUMNS, NULL);
     hn_buf out = add_vector(&x, HN_BUFFER_OUTPUT, HN_DTYPE_F16, all, ROWS * COLUMNS, NULL);
-    for (int k = 0; k < ROWS * COLUMNS; k++) ((uint16_t *)x.memory[in].bytes)[k] = hn_f32_to_f16((float)k);
+    for (int k = 0; k < ROWS * COLUMNS; k++)
+        ((uint16_t *)x.memory[in].bytes)[k] = hn_f32_to_f16((float)k);
     const hn_expr symbols[] = {rows, columns};
     const int64_t values[] = {ROWS, COLUMNS};
-    EXPECT_OK(reverse_rows(&x, in, out, rows, columns, &(kernel_env){x.program, x.memory, symbols, values, 2}));
+    EXPECT_OK(reverse_rows(&x, in, out, rows, columns,
+                           &(kernel_env){x.program, x.memory, symbols, values, 2}));
     for (int k = 0; k < ROWS * COLUMNS; k++) {
         int row = k / COLUMNS, mirrored = row * COLUMNS + COLUMNS - 1 - k % COLUMNS;
         EXPECT_INT(((uint16_t *)x.memory[out].bytes)[k], hn_f32_to_f16((float)(3 * mirrored)));
@@ -358,14 +413,17 @@ TEST(no_groups) {
 /* ---- random numbers ---- */
 
 /* Those of the generator's contract (ir/interp_random.c), which a graph of one node gives. */
-static hn_status reference_numbers(fixture *x, const char *kind, const char *dtype, int64_t count, hn_ref_tensor *out) {
+static hn_status reference_numbers(fixture *x, const char *kind, const char *dtype, int64_t count,
+                                   hn_ref_tensor *out) {
     hn_strbuf text;
     hn_graph *graph = NULL;
     hn_ref_tensor seed;
     const int64_t none[] = {0};
     hn_strbuf_init(&text);
-    hn_strbuf_printf(&text, "graph @g {\n  input user %%s : i64[] \"s\"\n  %%y = random(kind=\"%s\", sizes=[%lld], dtype=%s, seed=%%s, stream=5)\n  output user %%y \"y\"\n}\n", kind,
-                     (long long)count, dtype);
+    hn_strbuf_printf(
+        &text,
+        "graph @g {\n  input user %%s : i64[] \"s\"\n  %%y = random(kind=\"%s\", sizes=[%lld], dtype=%s, seed=%%s, stream=5)\n  output user %%y \"y\"\n}\n",
+        kind, (long long)count, dtype);
     hn_status status = hn_graph_parse(&x->arena, x->sym, hn_strbuf_str(&text), &graph);
     if (!status) status = hn_ref_tensor_init(&x->arena, HN_DTYPE_I64, 0, none, &seed);
     if (!status) seed.data.i[0] = 0x123456789abcdefLL;
@@ -375,14 +433,20 @@ static hn_status reference_numbers(fixture *x, const char *kind, const char *dty
     return status;
 }
 
-static hn_status opencl_numbers(fixture *x, hn_random_kind kind, hn_dtype dtype, int64_t count, hn_ref_tensor *got) {
+static hn_status opencl_numbers(fixture *x, hn_random_kind kind, hn_dtype dtype, int64_t count,
+                                hn_ref_tensor *got) {
     static int64_t seed = 0x123456789abcdefLL;
     hn_form *f;
     hn_expr at;
     hn_buf from = add_input(x, HN_DTYPE_I64, 1, &seed), to = add_output(x, dtype, count);
     HN_TRY(begin_elements(x, THREADS, num(x, count), &f, &at));
     hn_fid s = load(f, hn_form_argument(f, from, 0, false), num(x, 0));
-    hn_fid value = hn_form_value(f, (hn_sop){.kind = HN_SOP_RANDOM, .op = (hn_op)kind, .dtype = dtype, .args = {s}, .index = at, .imm.i = 5});
+    hn_fid value = hn_form_value(f, (hn_sop){.kind = HN_SOP_RANDOM,
+                                             .op = (hn_op)kind,
+                                             .dtype = dtype,
+                                             .args = {s},
+                                             .index = at,
+                                             .imm.i = 5});
     hn_form_store(f, hn_form_argument(f, to, 0, true), at, value, HN_STORE_SET);
     HN_TRY(end_elements(f));
     HN_TRY(run_form(x, f));
@@ -395,11 +459,18 @@ TEST(random_numbers) {
         hn_random_kind kind;
         const char *name;
         hn_dtype dtype;
-        double tolerance; /* normal ones come of OpenCL's log, sin and cos in f64, and are rounded once */
+        /* normal ones come of OpenCL's log, sin and cos in f64, and are rounded once */
+        double tolerance;
     } rows[] = {
-        {HN_RANDOM_UNIFORM, "uniform", HN_DTYPE_F32, 0}, {HN_RANDOM_UNIFORM, "uniform", HN_DTYPE_F64, 0}, {HN_RANDOM_UNIFORM, "uniform", HN_DTYPE_F16, 0},
-        {HN_RANDOM_UNIFORM, "uniform", HN_DTYPE_BF16, 0}, {HN_RANDOM_NORMAL, "normal", HN_DTYPE_F64, 1e-14}, {HN_RANDOM_NORMAL, "normal", HN_DTYPE_F32, 5e-7},
-        {HN_RANDOM_BITS, "bits", HN_DTYPE_I64, 0}, {HN_RANDOM_BITS, "bits", HN_DTYPE_I32, 0}, {HN_RANDOM_BITS, "bits", HN_DTYPE_I8, 0},
+        {HN_RANDOM_UNIFORM, "uniform", HN_DTYPE_F32, 0},
+        {HN_RANDOM_UNIFORM, "uniform", HN_DTYPE_F64, 0},
+        {HN_RANDOM_UNIFORM, "uniform", HN_DTYPE_F16, 0},
+        {HN_RANDOM_UNIFORM, "uniform", HN_DTYPE_BF16, 0},
+        {HN_RANDOM_NORMAL, "normal", HN_DTYPE_F64, 1e-14},
+        {HN_RANDOM_NORMAL, "normal", HN_DTYPE_F32, 5e-7},
+        {HN_RANDOM_BITS, "bits", HN_DTYPE_I64, 0},
+        {HN_RANDOM_BITS, "bits", HN_DTYPE_I32, 0},
+        {HN_RANDOM_BITS, "bits", HN_DTYPE_I8, 0},
         {HN_RANDOM_BITS, "bits", HN_DTYPE_U8, 0},
     };
     for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
@@ -408,10 +479,12 @@ TEST(random_numbers) {
         hn_strbuf why;
         hn_strbuf_init(&why);
         EXPECT_OK(fixture_init(&x));
-        EXPECT_OK(reference_numbers(&x, rows[r].name, hn_dtype_facts(rows[r].dtype)->name, COUNT, &want));
+        EXPECT_OK(
+            reference_numbers(&x, rows[r].name, hn_dtype_facts(rows[r].dtype)->name, COUNT, &want));
         EXPECT_OK(opencl_numbers(&x, rows[r].kind, rows[r].dtype, COUNT, &got));
         if (!hn_ref_compare(&got, &want, 0, rows[r].tolerance, &why))
-            HN_TEST_FAIL("%s of %s: %s", rows[r].name, hn_dtype_facts(rows[r].dtype)->name, why.ptr);
+            HN_TEST_FAIL("%s of %s: %s", rows[r].name, hn_dtype_facts(rows[r].dtype)->name,
+                         why.ptr);
         hn_strbuf_deinit(&why);
         fixture_deinit(&x);
     }

@@ -144,16 +144,19 @@ TEST(runs_that_are_begun_end_in_any_order) {
 
 enum { CHILD_SECONDS = 20 };
 
-/* In a child of a process that has loaded and run the module: the driver's threads are not there. */
+/* In a child of a process that has loaded and run the module: the driver's threads are not
+ * there. */
 static int run_in_child(hn_module *m) {
     float got[BATCH * DIGITS];
     alarm(CHILD_SECONDS); /* instead of waiting for ever */
     hn_status status = run(m, 1, got);
-    const bool is_right = hn_status_code(status) == HN_DEVICE && strstr(hn_status_message(status), "forked");
+    const bool is_right =
+        hn_status_code(status) == HN_DEVICE && strstr(hn_status_message(status), "forked");
     hn_status_free(status);
     hn_module_release(m);
     status = hn_compiled_load(programs[1], NULL, &m);
-    const bool is_refused = hn_status_code(status) == HN_DEVICE && strstr(hn_status_message(status), "forked");
+    const bool is_refused =
+        hn_status_code(status) == HN_DEVICE && strstr(hn_status_message(status), "forked");
     hn_status_free(status);
     return is_right && is_refused ? 0 : 1;
 }
@@ -242,7 +245,8 @@ static void every_call_fails(cl_int driver_code, bool is_lost) {
     EXPECT(is_near(got, expected));
 }
 
-/* A callback may call the module that logs: here that a binary of its own was refused by the driver. */
+/* A callback may call the module that logs: here that a binary of its own was refused by the
+ * driver. */
 typedef struct listener {
     hn_module *m;
     int lines;

@@ -1,6 +1,6 @@
-/* cases.h: reads the files of tests/ops/cases (tools/make_op_cases.py has the format), makes a graph of the one ATen node
- * of a case, decomposes it, has an executor run the primitives and compares with what PyTorch answered. Everything
- * is static: a test program includes this once. */
+/* cases.h: reads the files of tests/ops/cases (tools/make_op_cases.py has the format), makes a
+ * graph of the one ATen node of a case, decomposes it, has an executor run the primitives and
+ * compares with what PyTorch answered. Everything is static: a test program includes this once. */
 #ifndef HN_TESTS_OPS_CASES_H
 #define HN_TESTS_OPS_CASES_H
 
@@ -18,7 +18,8 @@
 typedef struct case_tensor {
     hn_ref_tensor ref;
     bool has_strides, has_values;
-    uint32_t data_dims; /* bits: dimensions whose size only the data tells; the case's one symbol u0 */
+    /* bits: dimensions whose size only the data tells; the case's one symbol u0 */
+    uint32_t data_dims;
     int64_t strides[HN_MAX_RANK];
 } case_tensor;
 
@@ -27,16 +28,18 @@ typedef struct op_case {
     hn_str op_name;
     case_tensor inputs[CASE_MAX_TENSORS], outputs[CASE_MAX_TENSORS];
     uint32_t input_count, output_count;
-    hn_json args; /* a mark at the argument array: read when the graph exists */
+    hn_json args;      /* a mark at the argument array: read when the graph exists */
     double rtol, atol; /* negative: the dtype's */
 } op_case;
 
 /* Runs a graph of primitives as hn_interpret does, which is one of them. */
-typedef hn_status (*case_executor)(void *user, hn_arena *arena, hn_graph *graph, const hn_ref_tensor *inputs,
-                                   uint32_t input_count, hn_ref_tensor *out_outputs);
+typedef hn_status (*case_executor)(void *user, hn_arena *arena, hn_graph *graph,
+                                   const hn_ref_tensor *inputs, uint32_t input_count,
+                                   hn_ref_tensor *out_outputs);
 
-HN_UNUSED static hn_status case_interpret(void *user, hn_arena *arena, hn_graph *graph, const hn_ref_tensor *inputs,
-                                uint32_t input_count, hn_ref_tensor *out_outputs) {
+HN_UNUSED static hn_status case_interpret(void *user, hn_arena *arena, hn_graph *graph,
+                                          const hn_ref_tensor *inputs, uint32_t input_count,
+                                          hn_ref_tensor *out_outputs) {
     (void)user;
     return hn_interpret(arena, graph, inputs, input_count, out_outputs);
 }
@@ -73,7 +76,8 @@ static hn_status case_read_values(hn_json *json, hn_ref_tensor *t) {
         double f = 0;
         if (hn_dtype_is_float(t->dtype)) {
             HN_TRY(hn_json_float(json, &f));
-            t->data.f[k] = case_round(t->dtype, f); /* the text has the fewest digits that round right */
+            /* the text has the fewest digits that round right */
+            t->data.f[k] = case_round(t->dtype, f);
         } else {
             HN_TRY(hn_json_int(json, &t->data.i[k]));
         }
@@ -100,8 +104,8 @@ static void case_fill_ramp(hn_ref_tensor *t, int64_t seed) {
         t->data.f[k] = case_round(t->dtype, -4 + 0.375 * (double)((7 * k + seed) % 23));
 }
 
-/* {"d": dtype, "s": sizes?, "st": strides?, "u": data-dependent dimensions?, "v": values? or "r": ramp seed}, in this
- * order; no sizes: a vector */
+/* {"d": dtype, "s": sizes?, "st": strides?, "u": data-dependent dimensions?, "v": values? or "r":
+ * ramp seed}, in this order; no sizes: a vector */
 static hn_status case_read_tensor(hn_json *json, hn_arena *arena, case_tensor *out) {
     hn_dtype dtype = HN_DTYPE_NONE;
     hn_str key, text;
@@ -128,7 +132,8 @@ static hn_status case_read_tensor(hn_json *json, hn_arena *arena, case_tensor *o
         } else if (hn_str_eq(key, HN_STR("r"))) {
             int64_t seed;
             HN_TRY(hn_json_int(json, &seed));
-            if (seed < 0 || seed > 22) return HN_ERROR(HN_INVALID_ARGUMENT, "a ramp's seed is not 0 to 22");
+            if (seed < 0 || seed > 22)
+                return HN_ERROR(HN_INVALID_ARGUMENT, "a ramp's seed is not 0 to 22");
             case_fill_ramp(&out->ref, seed);
         } else {
             int64_t count;
@@ -141,30 +146,36 @@ static hn_status case_read_tensor(hn_json *json, hn_arena *arena, case_tensor *o
     return hn_json_status(json);
 }
 
-static hn_status case_read_tensors(hn_json *json, hn_arena *arena, case_tensor *out, uint32_t *out_count) {
+static hn_status case_read_tensors(hn_json *json, hn_arena *arena, case_tensor *out,
+                                   uint32_t *out_count) {
     *out_count = 0;
     HN_TRY(hn_json_array(json));
     while (hn_json_item(json)) {
-        if (*out_count == CASE_MAX_TENSORS) return HN_ERROR(HN_INVALID_ARGUMENT, "too many tensors");
+        if (*out_count == CASE_MAX_TENSORS)
+            return HN_ERROR(HN_INVALID_ARGUMENT, "too many tensors");
         HN_TRY(case_read_tensor(json, arena, &out[(*out_count)++]));
     }
     return hn_json_status(json);
 }
 
 static hn_status case_read_field(hn_json *json, hn_arena *arena, hn_str key, op_case *out) {
-    if (hn_str_eq(key, HN_STR("in"))) return case_read_tensors(json, arena, out->inputs, &out->input_count);
-    if (hn_str_eq(key, HN_STR("out"))) return case_read_tensors(json, arena, out->outputs, &out->output_count);
+    if (hn_str_eq(key, HN_STR("in")))
+        return case_read_tensors(json, arena, out->inputs, &out->input_count);
+    if (hn_str_eq(key, HN_STR("out")))
+        return case_read_tensors(json, arena, out->outputs, &out->output_count);
     if (hn_str_eq(key, HN_STR("rtol"))) return hn_json_float(json, &out->rtol);
     if (hn_str_eq(key, HN_STR("atol"))) return hn_json_float(json, &out->atol);
     if (hn_str_eq(key, HN_STR("args"))) {
         out->args = *json;
         return hn_json_skip(json);
     }
-    if (!hn_str_eq(key, HN_STR("op"))) return HN_ERROR(HN_INVALID_ARGUMENT, "unknown key '" HN_STR_FMT "'", HN_STR_ARG(key));
+    if (!hn_str_eq(key, HN_STR("op")))
+        return HN_ERROR(HN_INVALID_ARGUMENT, "unknown key '" HN_STR_FMT "'", HN_STR_ARG(key));
     HN_TRY(hn_json_string(json, &out->op_name));
     out->op = hn_op_find(out->op_name);
     if (out->op) return NULL;
-    return HN_ERROR(HN_INVALID_ARGUMENT, "unknown operator '" HN_STR_FMT "'", HN_STR_ARG(out->op_name));
+    return HN_ERROR(HN_INVALID_ARGUMENT, "unknown operator '" HN_STR_FMT "'",
+                    HN_STR_ARG(out->op_name));
 }
 
 static hn_status case_read(hn_arena *arena, hn_str line, op_case *out) {
@@ -183,10 +194,12 @@ static hn_value case_add_tensor(hn_graph *g, const case_tensor *t, hn_str name) 
     hn_expr sizes[HN_MAX_RANK], strides[HN_MAX_RANK];
     for (uint32_t k = 0; k < t->ref.rank; k++) {
         sizes[k] = hn_sym_int(g->sym, t->ref.sizes[k]);
-        if (t->data_dims >> k & 1) sizes[k] = hn_sym_symbol(g->sym, HN_STR("u0"), HN_SYMBOL_DATA, 0, HN_SYM_MAX);
+        if (t->data_dims >> k & 1)
+            sizes[k] = hn_sym_symbol(g->sym, HN_STR("u0"), HN_SYMBOL_DATA, 0, HN_SYM_MAX);
         strides[k] = hn_sym_int(g->sym, t->strides[k]);
     }
-    return hn_graph_add_tensor(g, t->ref.dtype, t->ref.rank, sizes, t->has_strides ? strides : NULL, name);
+    return hn_graph_add_tensor(g, t->ref.dtype, t->ref.rank, sizes, t->has_strides ? strides : NULL,
+                               name);
 }
 
 typedef struct case_builder {
@@ -197,7 +210,8 @@ typedef struct case_builder {
 } case_builder;
 
 static hn_status case_input(const case_builder *b, int64_t k, hn_value *out) {
-    if (k < 0 || k >= b->input_count) return HN_ERROR(HN_INVALID_ARGUMENT, "no input %lld", (long long)k);
+    if (k < 0 || k >= b->input_count)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "no input %lld", (long long)k);
     *out = b->inputs[k];
     return NULL;
 }
@@ -234,13 +248,15 @@ static hn_status case_object_arg(const case_builder *b, hn_json *json, hn_arg *o
     return hn_json_status(json);
 }
 
-static hn_status case_list_arg(const case_builder *b, const hn_param *param, hn_json *json, hn_arg *out) {
+static hn_status case_list_arg(const case_builder *b, const hn_param *param, hn_json *json,
+                               hn_arg *out) {
     if (param->kind == HN_PARAM_FLOATS) {
         double *floats;
         uint32_t count = 0;
         HN_NEW(b->arena, floats, HN_MAX_RANK);
         HN_TRY(hn_json_array(json));
-        while (hn_json_item(json) && count < HN_MAX_RANK) HN_TRY(hn_json_float(json, &floats[count++]));
+        while (hn_json_item(json) && count < HN_MAX_RANK)
+            HN_TRY(hn_json_float(json, &floats[count++]));
         *out = hn_arg_floats(floats, count);
         return hn_json_status(json);
     }
@@ -254,10 +270,12 @@ static hn_status case_list_arg(const case_builder *b, const hn_param *param, hn_
     return NULL;
 }
 
-static hn_status case_number_arg(const case_builder *b, const hn_param *param, hn_json *json, hn_arg *out) {
+static hn_status case_number_arg(const case_builder *b, const hn_param *param, hn_json *json,
+                                 hn_arg *out) {
     hn_json mark = *json;
     int64_t i;
-    hn_status not_int = param->kind == HN_PARAM_FLOAT ? HN_ERROR(HN_INVALID_ARGUMENT, "a float") : hn_json_int(json, &i);
+    hn_status not_int = param->kind == HN_PARAM_FLOAT ? HN_ERROR(HN_INVALID_ARGUMENT, "a float")
+                                                      : hn_json_int(json, &i);
     if (not_int) {
         hn_status_free(not_int);
         *json = mark;
@@ -274,25 +292,18 @@ static hn_status case_number_arg(const case_builder *b, const hn_param *param, h
     return NULL;
 }
 
-static hn_status case_arg(const case_builder *b, const hn_param *param, hn_json *json, hn_arg *out) {
+static hn_status case_arg(const case_builder *b, const hn_param *param, hn_json *json,
+                          hn_arg *out) {
     *out = hn_arg_none();
     switch (hn_json_peek(json)) {
-    case HN_JSON_OBJECT:
-        return case_object_arg(b, json, out);
-    case HN_JSON_ARRAY:
-        return case_list_arg(b, param, json, out);
-    case HN_JSON_STRING:
-        out->kind = HN_ARG_STRING;
-        return hn_json_string(json, &out->as.s);
-    case HN_JSON_BOOL:
-        out->kind = HN_ARG_BOOL;
-        return hn_json_bool(json, &out->as.b);
-    case HN_JSON_NUMBER:
-        return case_number_arg(b, param, json, out);
+    case HN_JSON_OBJECT: return case_object_arg(b, json, out);
+    case HN_JSON_ARRAY: return case_list_arg(b, param, json, out);
+    case HN_JSON_STRING: out->kind = HN_ARG_STRING; return hn_json_string(json, &out->as.s);
+    case HN_JSON_BOOL: out->kind = HN_ARG_BOOL; return hn_json_bool(json, &out->as.b);
+    case HN_JSON_NUMBER: return case_number_arg(b, param, json, out);
     case HN_JSON_NULL:
     case HN_JSON_END:
-    default:
-        return hn_json_skip(json);
+    default: return hn_json_skip(json);
     }
 }
 
@@ -301,13 +312,16 @@ static hn_status case_args(const case_builder *b, op_case *c, hn_arg *args, uint
     const hn_param *params = hn_op_params(c->op, &param_count);
     HN_TRY(hn_json_array(&c->args));
     while (hn_json_item(&c->args)) {
-        if (count == param_count) return HN_ERROR(HN_INVALID_ARGUMENT, "more arguments than the schema has");
+        if (count == param_count)
+            return HN_ERROR(HN_INVALID_ARGUMENT, "more arguments than the schema has");
         HN_TRY(case_arg(b, &params[count], &c->args, &args[count]));
         count++;
     }
     HN_TRY(hn_json_status(&c->args));
     *out_count = count;
-    return count == param_count ? NULL : HN_ERROR(HN_INVALID_ARGUMENT, "fewer arguments than the schema has");
+    return count == param_count
+               ? NULL
+               : HN_ERROR(HN_INVALID_ARGUMENT, "fewer arguments than the schema has");
 }
 
 static hn_status case_graph(hn_arena *arena, op_case *c, hn_graph **out) {
@@ -318,14 +332,16 @@ static hn_status case_graph(hn_arena *arena, op_case *c, hn_graph **out) {
     for (uint32_t k = 0; k < c->input_count; k++) {
         hn_str name = hn_str_of(hn_arena_printf(arena, "x%u", k));
         b.inputs[k] = case_add_tensor(b.g, &c->inputs[k], name);
-        HN_TRY(hn_graph_add_input(b.g, (hn_input){.kind = HN_INPUT_USER, .value = b.inputs[k], .name = name}));
+        HN_TRY(hn_graph_add_input(
+            b.g, (hn_input){.kind = HN_INPUT_USER, .value = b.inputs[k], .name = name}));
     }
     hn_arg args[24];
     hn_value results[CASE_MAX_TENSORS];
     uint32_t arg_count = 0;
     HN_TRY(case_args(&b, c, args, &arg_count));
     for (uint32_t k = 0; k < c->output_count; k++)
-        results[k] = case_add_tensor(b.g, &c->outputs[k], hn_str_of(hn_arena_printf(arena, "y%u", k)));
+        results[k] =
+            case_add_tensor(b.g, &c->outputs[k], hn_str_of(hn_arena_printf(arena, "y%u", k)));
     b.g->current_origin = hn_graph_add_origin(b.g, (hn_origin){.node = HN_STR("case")});
     hn_graph_add_node(b.g, c->op, args, arg_count, results, c->output_count);
     for (uint32_t k = 0; k < c->output_count; k++)
@@ -342,7 +358,8 @@ static hn_status case_decompose(hn_arena *arena, hn_graph *g) {
 }
 
 static bool case_same_sizes(const hn_ref_tensor *a, const hn_ref_tensor *b) {
-    return a->dtype == b->dtype && a->rank == b->rank && memcmp(a->sizes, b->sizes, a->rank * sizeof *a->sizes) == 0;
+    return a->dtype == b->dtype && a->rank == b->rank &&
+           memcmp(a->sizes, b->sizes, a->rank * sizeof *a->sizes) == 0;
 }
 
 static hn_status case_check(const op_case *c, const hn_ref_tensor *actual) {
@@ -351,10 +368,13 @@ static hn_status case_check(const op_case *c, const hn_ref_tensor *actual) {
         const hn_dtype_info *facts = hn_dtype_facts(want->ref.dtype);
         hn_strbuf why;
         hn_strbuf_init(&why);
-        bool ok = want->has_values ? hn_ref_compare(&actual[k], &want->ref, c->rtol < 0 ? facts->rtol : c->rtol,
-                                                    c->atol < 0 ? facts->atol : c->atol, &why)
-                                   : case_same_sizes(&actual[k], &want->ref);
-        hn_status status = ok ? NULL : HN_ERROR(HN_INTERNAL, "result %u: " HN_STR_FMT, k, HN_STR_ARG(hn_strbuf_str(&why)));
+        bool ok = want->has_values
+                      ? hn_ref_compare(&actual[k], &want->ref, c->rtol < 0 ? facts->rtol : c->rtol,
+                                       c->atol < 0 ? facts->atol : c->atol, &why)
+                      : case_same_sizes(&actual[k], &want->ref);
+        hn_status status = ok ? NULL
+                              : HN_ERROR(HN_INTERNAL, "result %u: " HN_STR_FMT, k,
+                                         HN_STR_ARG(hn_strbuf_str(&why)));
         hn_strbuf_deinit(&why);
         if (status) return status;
     }
@@ -362,7 +382,8 @@ static hn_status case_check(const op_case *c, const hn_ref_tensor *actual) {
 }
 
 /* Runs the case of one line. `out_text` (may be NULL) receives the graph of primitives. */
-static hn_status case_run(hn_arena *arena, hn_str line, case_executor execute, void *user, hn_strbuf *out_text) {
+static hn_status case_run(hn_arena *arena, hn_str line, case_executor execute, void *user,
+                          hn_strbuf *out_text) {
     op_case *c;
     hn_graph *g = NULL;
     HN_NEW(arena, c, 1);
@@ -384,8 +405,10 @@ typedef struct case_totals {
     uint32_t part, parts;
 } case_totals;
 
-/* Runs the lines of a file, or the one line `only` (1-based; 0: all). Failures go to stderr as "file:line: message". */
-static hn_status case_run_file(const char *path, uint32_t only, case_executor execute, void *user, bool print, case_totals *io) {
+/* Runs the lines of a file, or the one line `only` (1-based; 0: all). Failures go to stderr as
+ * "file:line: message". */
+static hn_status case_run_file(const char *path, uint32_t only, case_executor execute, void *user,
+                               bool print, case_totals *io) {
     hn_strbuf text;
     hn_strbuf_init(&text);
     hn_status status = hn_file_read(path, &text);
@@ -401,7 +424,9 @@ static hn_status case_run_file(const char *path, uint32_t only, case_executor ex
         hn_strbuf graph;
         hn_strbuf_init(&graph);
         hn_status outcome = case_run(&arena, line, execute, user, print ? &graph : NULL);
-        if (print) fprintf(stderr, HN_STR_FMT "\n" HN_STR_FMT "\n", HN_STR_ARG(line), HN_STR_ARG(hn_strbuf_str(&graph)));
+        if (print)
+            fprintf(stderr, HN_STR_FMT "\n" HN_STR_FMT "\n", HN_STR_ARG(line),
+                    HN_STR_ARG(hn_strbuf_str(&graph)));
         if (outcome) fprintf(stderr, "%s:%u: %s\n", path, number, hn_status_message(outcome));
         if (!outcome) io->passed++;
         else if (hn_status_code(outcome) == HN_UNSUPPORTED) io->unsupported++;
@@ -416,9 +441,12 @@ static hn_status case_run_file(const char *path, uint32_t only, case_executor ex
 }
 
 /* Every file of tests/ops/cases, in the order of the directory. */
-HN_UNUSED static hn_status case_run_folder(const char *folder, case_executor execute, void *user, case_totals *io) {
+HN_UNUSED static hn_status case_run_folder(const char *folder, case_executor execute, void *user,
+                                           case_totals *io) {
     DIR *dir = opendir(folder);
-    if (!dir) return HN_ERROR(HN_NOT_FOUND, "cannot open '%s'; run from the root of the repository", folder);
+    if (!dir)
+        return HN_ERROR(HN_NOT_FOUND, "cannot open '%s'; run from the root of the repository",
+                        folder);
     hn_status status = NULL;
     for (struct dirent *entry = readdir(dir); entry && !status; entry = readdir(dir)) {
         char path[512];

@@ -2,10 +2,13 @@
  *
  *     run_cases [-v] [--compiled] [--opencl] [--loops] [--no-fusion] [--target CPU] [--dump STAGE] [--part K/N] [FILE[:LINE]]...
  *
- * Default: every file of tests/ops/cases. -v prints the primitives, --target compiles for another level than this machine's, --dump
- * prints what a stage made (codegen: the kernels). --opencl: without OpenCL nothing runs, and with CI=true that is a failure. --part runs every Nth case of a file from the Kth, so that several processes
- * share the work. --loops: what has loops beside its calls of operations is lowered and run by interpreters, the calls as operations and
- * as loops; other cases are run by the reference interpreter. Exit 0 when all pass; an unsupported operator counts as a failure. */
+ * Default: every file of tests/ops/cases. -v prints the primitives, --target compiles for another
+ * level than this machine's, --dump prints what a stage made (codegen: the kernels). --opencl:
+ * without OpenCL nothing runs, and with CI=true that is a failure. --part runs every Nth case of a
+ * file from the Kth, so that several processes share the work. --loops: what has loops beside its
+ * calls of operations is lowered and run by interpreters, the calls as operations and as loops;
+ * other cases are run by the reference interpreter. Exit 0 when all pass; an unsupported operator
+ * counts as a failure. */
 #include "ops/cases.h"
 
 #include "driver/driver.h"
@@ -23,33 +26,42 @@ typedef struct settings {
 } settings;
 
 /* A graph of primitives, compiled, loaded, run. */
-static hn_status case_compile(void *user, hn_arena *arena, hn_graph *graph, const hn_ref_tensor *inputs, uint32_t input_count,
+static hn_status case_compile(void *user, hn_arena *arena, hn_graph *graph,
+                              const hn_ref_tensor *inputs, uint32_t input_count,
                               hn_ref_tensor *out_outputs) {
     settings *s = user;
     hn_compiled *compiled = NULL;
     hn_module *module = NULL;
     hn_status status = hn_compile_graph(graph, s->service, &s->compile, &compiled);
-    if (!status) status = hn_compiled_load(compiled, &(hn_module_options){.threads = s->compile.threads}, &module);
-    if (!status) status = hn_test_module_run(arena, module, inputs, input_count, out_outputs, CASE_MAX_TENSORS);
+    if (!status)
+        status = hn_compiled_load(compiled, &(hn_module_options){.threads = s->compile.threads},
+                                  &module);
+    if (!status)
+        status =
+            hn_test_module_run(arena, module, inputs, input_count, out_outputs, CASE_MAX_TENSORS);
     hn_module_release(module);
     hn_compiled_release(compiled);
     return status;
 }
 
-static hn_status case_opencl(void *user, hn_arena *arena, hn_graph *graph, const hn_ref_tensor *inputs, uint32_t input_count,
+static hn_status case_opencl(void *user, hn_arena *arena, hn_graph *graph,
+                             const hn_ref_tensor *inputs, uint32_t input_count,
                              hn_ref_tensor *out_outputs) {
     settings *s = user;
-    return graph_run(s->host, arena, graph, &(graph_how){.no_fusion = s->compile.no_fusion}, inputs, input_count, out_outputs, NULL);
+    return graph_run(s->host, arena, graph, &(graph_how){.no_fusion = s->compile.no_fusion}, inputs,
+                     input_count, out_outputs, NULL);
 }
 
 static bool has_loops(const hn_program *p) {
     for (hn_item i = 1; i < p->items.count; i++)
-        if (p->items.items[i].kind == HN_ITEM_EXTERN && p->items.items[i].ext->loop_count) return true;
+        if (p->items.items[i].kind == HN_ITEM_EXTERN && p->items.items[i].ext->loop_count)
+            return true;
     return false;
 }
 
 /* Calls as operations and as loops, against each other; the loops are what the case is about. */
-static hn_status run_both(hn_arena *arena, const hn_program *p, hn_graph *graph, const hn_ref_tensor *inputs, uint32_t input_count,
+static hn_status run_both(hn_arena *arena, const hn_program *p, hn_graph *graph,
+                          const hn_ref_tensor *inputs, uint32_t input_count,
                           hn_ref_tensor *out_outputs) {
     hn_ref_tensor called[CASE_MAX_TENSORS];
     HN_TRY(hn_program_run_all(arena, p, graph, inputs, input_count, HN_RUN_OPERATIONS, called));
@@ -60,15 +72,18 @@ static hn_status run_both(hn_arena *arena, const hn_program *p, hn_graph *graph,
         if (called[k].dtype == HN_DTYPE_NONE) continue;
         hn_strbuf_init(&why);
         bool same = hn_ref_compare(&out_outputs[k], &called[k], facts->rtol, facts->atol, &why);
-        hn_status status = same ? NULL : HN_ERROR(HN_INTERNAL, "loops and operation differ: result %u: " HN_STR_FMT, k,
-                                                  HN_STR_ARG(hn_strbuf_str(&why)));
+        hn_status status =
+            same ? NULL
+                 : HN_ERROR(HN_INTERNAL, "loops and operation differ: result %u: " HN_STR_FMT, k,
+                            HN_STR_ARG(hn_strbuf_str(&why)));
         hn_strbuf_deinit(&why);
         HN_TRY(status);
     }
     return NULL;
 }
 
-static hn_status case_loops(void *user, hn_arena *arena, hn_graph *graph, const hn_ref_tensor *inputs, uint32_t input_count,
+static hn_status case_loops(void *user, hn_arena *arena, hn_graph *graph,
+                            const hn_ref_tensor *inputs, uint32_t input_count,
                             hn_ref_tensor *out_outputs) {
     settings *s = user;
     hn_arena scratch;
@@ -80,7 +95,8 @@ static hn_status case_loops(void *user, hn_arena *arena, hn_graph *graph, const 
     if (!status && calls) status = run_both(arena, p, graph, inputs, input_count, out_outputs);
     s->both += calls;
     hn_arena_deinit(&scratch);
-    return status || calls ? status : case_interpret(user, arena, graph, inputs, input_count, out_outputs);
+    return status || calls ? status
+                           : case_interpret(user, arena, graph, inputs, input_count, out_outputs);
 }
 
 static case_executor executor_of(const settings *s) {
@@ -114,19 +130,25 @@ static int parse_options(int argc, char **argv, settings *s, case_totals *part) 
         else if (strcmp(argv[k], "--loops") == 0) s->loops = true;
         else if (strcmp(argv[k], "--no-fusion") == 0) s->compile.no_fusion = true;
         else if (strcmp(argv[k], "--target") == 0 && k + 1 < argc) s->compile.target = argv[++k];
-        else if (strcmp(argv[k], "--dump") == 0 && k + 1 < argc) s->compile.dump_after = argv[++k], s->compile.dump = print_dump;
-        else if (strcmp(argv[k], "--part") != 0 || ++k == argc || sscanf(argv[k], "%u/%u", &part->part, &part->parts) != 2) return 0;
+        else if (strcmp(argv[k], "--dump") == 0 && k + 1 < argc)
+            s->compile.dump_after = argv[++k], s->compile.dump = print_dump;
+        else if (strcmp(argv[k], "--part") != 0 || ++k == argc ||
+                 sscanf(argv[k], "%u/%u", &part->part, &part->parts) != 2)
+            return 0;
     }
     return !part->parts || part->part < part->parts ? k : 0;
 }
 
 int main(int argc, char **argv) {
     case_totals totals = {0};
-    /* Several threads, so that ranges are split; inline, since the caller runs one process a CPU. */
+    /* Several threads, so that ranges are split; inline, since the caller runs one process a
+     * CPU. */
     settings s = {.compile = {.compile_threads = 1, .threads = 2}};
     int first = parse_options(argc, argv, &s, &totals);
     if (!first) {
-        fprintf(stderr, "usage: run_cases [-v] [--compiled] [--opencl] [--loops] [--no-fusion] [--target CPU] [--dump STAGE] [--part K/N] [FILE[:LINE]]...\n");
+        fprintf(
+            stderr,
+            "usage: run_cases [-v] [--compiled] [--opencl] [--loops] [--no-fusion] [--target CPU] [--dump STAGE] [--part K/N] [FILE[:LINE]]...\n");
         return 2;
     }
     if (s.on_opencl) {
@@ -134,14 +156,18 @@ int main(int argc, char **argv) {
         if (code >= 0) return code;
     }
     hn_status status = NULL;
-    if (s.compiled) status = hn_service_create(&(hn_service_options){.threads = 1, .cache_dir = ""}, &s.service);
-    if (first == argc && !status) status = case_run_folder("tests/ops/cases", executor_of(&s), &s, &totals);
+    if (s.compiled)
+        status =
+            hn_service_create(&(hn_service_options){.threads = 1, .cache_dir = ""}, &s.service);
+    if (first == argc && !status)
+        status = case_run_folder("tests/ops/cases", executor_of(&s), &s, &totals);
     for (int k = first; k < argc && !status; k++) status = run_argument(argv[k], &s, &totals);
     hn_service_destroy(s.service);
     opencl_host_close(s.host);
     if (status) fprintf(stderr, "run_cases: %s\n", hn_status_message(status));
     if (s.loops) fprintf(stderr, "%u cases both ways\n", s.both);
-    printf("%u passed, %u failed, %u unsupported\n", totals.passed, totals.failed, totals.unsupported);
+    printf("%u passed, %u failed, %u unsupported\n", totals.passed, totals.failed,
+           totals.unsupported);
     int code = status || totals.failed || totals.unsupported;
     hn_status_free(status);
     return code;

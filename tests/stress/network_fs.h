@@ -1,7 +1,9 @@
-/* network_fs.h: runs a child for which a directory lies on a network file system: what such systems lack fails below it.
+/* network_fs.h: runs a child for which a directory lies on a network file system: what such systems
+ * lack fails below it.
  *
- * A filter (seccomp) hands some system calls of the child, and of all that it starts, to this process, which looks where the
- * descriptor leads, and refuses them or lets them go on. It needs no rights, and the dynamic loader does not get by. */
+ * A filter (seccomp) hands some system calls of the child, and of all that it starts, to this
+ * process, which looks where the descriptor leads, and refuses them or lets them go on. It needs no
+ * rights, and the dynamic loader does not get by. */
 #ifndef HN_TESTS_NETWORK_FS_H
 #define HN_TESTS_NETWORK_FS_H
 
@@ -47,13 +49,14 @@ typedef struct netfs {
 
 /* ---- the child ---- */
 
-#define NETFS_LOAD(member) BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, member))
+#define NETFS_LOAD(member)              BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, member))
 #define NETFS_JUMP(how, value, yes, no) BPF_JUMP(BPF_JMP | (how) | BPF_K, (value), (yes), (no))
-#define NETFS_RETURN(what) BPF_STMT(BPF_RET | BPF_K, (what))
-#define NETFS_ASK(number) NETFS_JUMP(BPF_JEQ, (number), 0, 1), NETFS_RETURN(SECCOMP_RET_USER_NOTIF)
+#define NETFS_RETURN(what)              BPF_STMT(BPF_RET | BPF_K, (what))
+#define NETFS_ASK(number)               NETFS_JUMP(BPF_JEQ, (number), 0, 1), NETFS_RETURN(SECCOMP_RET_USER_NOTIF)
 /* Asks about the call when an argument has one of the bits, or has none of them. */
-#define NETFS_ASK_BITS(number, arg, bits, has)                                                                       \
-    NETFS_JUMP(BPF_JEQ, (number), 0, 4), NETFS_LOAD(args[arg]), NETFS_JUMP(BPF_JSET, (bits), (has) ? 0 : 1, (has) ? 1 : 0), \
+#define NETFS_ASK_BITS(number, arg, bits, has)                                                     \
+    NETFS_JUMP(BPF_JEQ, (number), 0, 4), NETFS_LOAD(args[arg]),                                    \
+        NETFS_JUMP(BPF_JSET, (bits), (has) ? 0 : 1, (has) ? 1 : 0),                                \
         NETFS_RETURN(SECCOMP_RET_USER_NOTIF), NETFS_RETURN(SECCOMP_RET_ALLOW)
 
 /* A descriptor to answer at; -1 where the system has no such thing. */
@@ -73,7 +76,8 @@ static inline int netfs_filter(void) {
     };
     const struct sock_fprog program = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
     if (!NETFS_ARCH || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0) return -1;
-    return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER, &program);
+    return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_NEW_LISTENER,
+                        &program);
 }
 
 /* ---- descriptors between the two ---- */
@@ -86,8 +90,12 @@ typedef union netfs_control {
 static inline bool netfs_send(int socket_fd, int fd) {
     netfs_control control = {.bytes = {0}};
     struct iovec part = {"x", 1};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
-    control.head = (struct cmsghdr){.cmsg_len = CMSG_LEN(sizeof(fd)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = sizeof(control)};
+    control.head = (struct cmsghdr){
+        .cmsg_len = CMSG_LEN(sizeof(fd)), .cmsg_level = SOL_SOCKET, .cmsg_type = SCM_RIGHTS};
     memcpy(CMSG_DATA(&control.head), &fd, sizeof(fd));
     return sendmsg(socket_fd, &message, 0) == 1;
 }
@@ -97,28 +105,33 @@ static inline int netfs_receive(int socket_fd) {
     char byte;
     int fd = -1;
     struct iovec part = {&byte, 1};
-    struct msghdr message = {.msg_iov = &part, .msg_iovlen = 1, .msg_control = &control, .msg_controllen = sizeof(control)};
-    if (recvmsg(socket_fd, &message, MSG_CMSG_CLOEXEC) != 1 || message.msg_controllen < CMSG_LEN(sizeof(fd))) return -1;
+    struct msghdr message = {.msg_iov = &part,
+                             .msg_iovlen = 1,
+                             .msg_control = &control,
+                             .msg_controllen = sizeof(control)};
+    if (recvmsg(socket_fd, &message, MSG_CMSG_CLOEXEC) != 1 ||
+        message.msg_controllen < CMSG_LEN(sizeof(fd)))
+        return -1;
     memcpy(&fd, CMSG_DATA(&control.head), sizeof(fd));
     return fd;
 }
 
 /* ---- answers ---- */
 
-/* Whether a path, or what a descriptor of the asking process leads to, is below the directory. `fd`: AT_FDCWD too. */
+/* Whether a path, or what a descriptor of the asking process leads to, is below the directory.
+ * `fd`: AT_FDCWD too. */
 static inline bool netfs_is_below(const netfs *n, pid_t pid, int fd, uint64_t text_at) {
     char link[64], path[PATH_MAX] = "";
     size_t len = strlen(n->dir);
     if (text_at) { /* at most what is left of the page: it may be the last one */
-        struct iovec here = {path, sizeof(path) - 1}, there = {(void *)(uintptr_t)text_at, 4096 - text_at % 4096};
+        struct iovec here = {path, sizeof(path) - 1},
+                     there = {(void *)(uintptr_t)text_at, 4096 - text_at % 4096};
         if (there.iov_len > here.iov_len) there.iov_len = here.iov_len;
         if (process_vm_readv(pid, &here, 1, &there, 1, 0) < 0) return false;
     }
     if (path[0] != '/') {
-        if (fd == AT_FDCWD)
-            snprintf(link, sizeof(link), "/proc/%d/cwd", (int)pid);
-        else
-            snprintf(link, sizeof(link), "/proc/%d/fd/%d", (int)pid, fd);
+        if (fd == AT_FDCWD) snprintf(link, sizeof(link), "/proc/%d/cwd", (int)pid);
+        else snprintf(link, sizeof(link), "/proc/%d/fd/%d", (int)pid, fd);
         ssize_t got = readlink(link, path, sizeof(path) - 1);
         path[got > 0 ? got : 0] = 0;
     }
@@ -133,7 +146,8 @@ static inline int netfs_tell_kind(const struct seccomp_notif *asked) {
     snprintf(link, sizeof(link), "/proc/%d/fd/%d", (int)pid, (int)asked->data.args[0]);
     if (statfs(link, &fs) != 0) return errno;
     fs.f_type = NETFS_NFS;
-    struct iovec here = {&fs, sizeof(fs)}, there = {(void *)(uintptr_t)asked->data.args[1], sizeof(fs)};
+    struct iovec here = {&fs, sizeof(fs)},
+                 there = {(void *)(uintptr_t)asked->data.args[1], sizeof(fs)};
     return process_vm_writev(pid, &here, 1, &there, 1, 0) == (ssize_t)sizeof(fs) ? 0 : EFAULT;
 }
 
@@ -143,11 +157,13 @@ static inline void netfs_refuse(struct seccomp_notif_resp *answer, int error, lo
     ++*count;
 }
 
-static inline void netfs_answer(netfs *n, const struct seccomp_notif *asked, struct seccomp_notif_resp *answer) {
+static inline void netfs_answer(netfs *n, const struct seccomp_notif *asked,
+                                struct seccomp_notif_resp *answer) {
     const uint64_t *args = (const uint64_t *)asked->data.args;
     pid_t pid = (pid_t)asked->pid;
     int first = (int)args[0];
-    *answer = (struct seccomp_notif_resp){.id = asked->id, .flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE};
+    *answer =
+        (struct seccomp_notif_resp){.id = asked->id, .flags = SECCOMP_USER_NOTIF_FLAG_CONTINUE};
     switch (asked->data.nr) {
     case SYS_mmap:
         if (netfs_is_below(n, pid, (int)args[4], 0)) netfs_refuse(answer, ENODEV, &n->maps);
@@ -191,7 +207,8 @@ static inline void netfs_serve(netfs *n, int listener, pid_t child) {
         if (item.revents & POLLIN) {
             memset(&in, 0, sizeof(in));
             memset(&out, 0, sizeof(out));
-            if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &in) != 0) continue; /* it was killed meanwhile */
+            /* it was killed meanwhile */
+            if (ioctl(listener, SECCOMP_IOCTL_NOTIF_RECV, &in) != 0) continue;
             netfs_answer(n, &in.asked, &out.answer);
             ioctl(listener, SECCOMP_IOCTL_NOTIF_SEND, &out);
         } else if (item.revents & POLLHUP) {

@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* *out_right says whether it gave the right number, when the status is NULL. Owns: the caller frees the status. */
+/* *out_right says whether it gave the right number, when the status is NULL. Owns: the caller frees the
+ * status. */
 static hn_status one_kernel(hn_scope *scope, const char *name, int number, bool *out_right) {
     char text[128];
     hn_future *future;
@@ -16,7 +17,12 @@ static hn_status one_kernel(hn_scope *scope, const char *name, int number, bool 
     int (*f)(int) = NULL;
     const char *entries[] = {"f"};
     snprintf(text, sizeof(text), "int f(int x); int f(int x) { return x * 3 + %d; }\n", number);
-    const hn_source source = {.name = name, .language = "c", .text = text, .text_len = strlen(text), .entries = entries, .entry_count = 1};
+    const hn_source source = {.name = name,
+                              .language = "c",
+                              .text = text,
+                              .text_len = strlen(text),
+                              .entries = entries,
+                              .entry_count = 1};
     hn_status status = hn_compile_submit(scope, &source, &future);
     if (!status) status = hn_future_wait(future, -1, &artifact);
     if (!status) status = hn_artifact_load(artifact, &library);

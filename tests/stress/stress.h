@@ -54,9 +54,7 @@ static inline void stress_sleep_us(int64_t us) {
 }
 
 /* Begins what the next row tells of. */
-static inline void stress_begin(void) {
-    stress.begin_ns = hn_now_ns();
-}
+static inline void stress_begin(void) { stress.begin_ns = hn_now_ns(); }
 
 static inline void stress_row(const char *what, const char *asked, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -48,13 +48,11 @@ static const fault fault_table[] = {
 enum { FAULT_COUNT = sizeof(fault_table) / sizeof(fault_table[0]), FAULT_MARK = 0x5eed };
 
 /* In the child: the window begins, or ends. */
-static inline void fault_mark(void) {
-    syscall(FAULT_MARK);
-}
+static inline void fault_mark(void) { syscall(FAULT_MARK); }
 
 typedef struct fault_run {
     fault what;
-    long at;           /* which call of the window, from 0 */
+    long at; /* which call of the window, from 0 */
     /* results */
     long calls; /* in the window */
     int status; /* as waitpid gives it */
@@ -74,10 +72,11 @@ static bool fault_moves_bytes(long n) {
            n == SYS_writev;
 }
 
-/* Calls that have no errors: a number in place of an error would be a user or a process that is not there. */
+/* Calls that have no errors: a number in place of an error would be a user or a process that is not
+ * there. */
 static bool fault_never_fails(long n) {
-    return n == SYS_brk || n == SYS_getuid || n == SYS_geteuid || n == SYS_getgid || n == SYS_getegid || n == SYS_getpid ||
-           n == SYS_getppid || n == SYS_gettid;
+    return n == SYS_brk || n == SYS_getuid || n == SYS_geteuid || n == SYS_getgid ||
+           n == SYS_getegid || n == SYS_getpid || n == SYS_getppid || n == SYS_gettid;
 }
 
 /* Turns the call into one that moves half as much. False when there is nothing to halve. */
@@ -109,13 +108,12 @@ static void fault_enter(fault_run *run, fault_thread *t, struct user_regs_struct
     run->was_harmed = true;
     t->is_harmed = true;
     switch (run->what.kind) {
-    case FAULT_KILL_BEFORE:
-        kill(t->tid, SIGKILL);
-        break;
+    case FAULT_KILL_BEFORE: kill(t->tid, SIGKILL); break;
     case FAULT_ERROR:
     case FAULT_ERROR_FROM:
         if (regs->orig_rax == SYS_close) break; /* Linux closes the descriptor whatever it says */
-        if (fault_never_fails((long)regs->orig_rax) || (regs->orig_rax == SYS_futex && run->what.error != EINTR)) {
+        if (fault_never_fails((long)regs->orig_rax) ||
+            (regs->orig_rax == SYS_futex && run->what.error != EINTR)) {
             /* they never answer so */
             t->is_harmed = false;
             run->was_harmed = was_harmed; /* by an earlier call */
@@ -124,11 +122,8 @@ static void fault_enter(fault_run *run, fault_thread *t, struct user_regs_struct
         regs->orig_rax = (unsigned long long)-1;
         ptrace(PTRACE_SETREGS, t->tid, NULL, regs);
         break;
-    case FAULT_SHORT:
-        run->was_harmed = t->is_harmed = fault_shorten(t->tid, regs);
-        break;
-    default:
-        break;
+    case FAULT_SHORT: run->was_harmed = t->is_harmed = fault_shorten(t->tid, regs); break;
+    default: break;
     }
 }
 

@@ -57,18 +57,14 @@ hn_status __wrap_hn_arena_array(hn_arena *arena, size_t count, size_t elem_bytes
 hn_status __wrap_hn_arena_grow(hn_arena *arena, void *items, uint32_t *cap, uint32_t used,
                                uint32_t need, size_t elem_bytes);
 
-void *__wrap_malloc(size_t bytes) {
-    return fails_now() ? NULL : __real_malloc(bytes);
-}
+void *__wrap_malloc(size_t bytes) { return fails_now() ? NULL : __real_malloc(bytes); }
 void *__wrap_calloc(size_t count, size_t bytes) {
     return fails_now() ? NULL : __real_calloc(count, bytes);
 }
 void *__wrap_realloc(void *old, size_t bytes) {
     return fails_now() ? NULL : __real_realloc(old, bytes);
 }
-char *__wrap_strdup(const char *text) {
-    return fails_now() ? NULL : __real_strdup(text);
-}
+char *__wrap_strdup(const char *text) { return fails_now() ? NULL : __real_strdup(text); }
 char *__wrap_strndup(const char *text, size_t len) {
     return fails_now() ? NULL : __real_strndup(text, len);
 }
@@ -101,8 +97,9 @@ static hn_status print_and_schedule(hn_program *p, hn_arena *arena, hn_arena *sc
     hn_program_print(p, &text);
     hn_status status = hn_strbuf_status(&text);
     if (!status)
-        status =
-            hn_schedule_program(p, &(hn_sched_options){.threads = 1, .limits = hn_target_host().kind->limits}, arena, scratch, &schedule);
+        status = hn_schedule_program(
+            p, &(hn_sched_options){.threads = 1, .limits = hn_target_host().kind->limits}, arena,
+            scratch, &schedule);
     hn_strbuf_deinit(&text);
     return status;
 }
@@ -155,9 +152,7 @@ static void fail_each(const char *path) {
     fprintf(stderr, "%s: %ld requests, each refused\n", path, n);
 }
 
-TEST(example) {
-    fail_each("examples/data/digits/model.pt2");
-}
+TEST(example) { fail_each("examples/data/digits/model.pt2"); }
 
 /* False without the models. */
 static bool model_path(const char *name, char path[PATH_MAX]) {
@@ -304,10 +299,8 @@ TEST(gpt2_tiny) {
             continue;
         }
         HN_TEST_FAIL("request %ld refused: wait status %#x", (long)all->current[i], (unsigned)how);
-        if (WIFSIGNALED(how) && ++all->crashes < CRASHES_MAX)
-            pids[i] = start(i, step);
-        else
-            live--;
+        if (WIFSIGNALED(how) && ++all->crashes < CRASHES_MAX) pids[i] = start(i, step);
+        else live--;
     }
     EXPECT_INT(all->wrong, 0);
     EXPECT(all->refused > 100 / step);
@@ -319,6 +312,4 @@ TEST(gpt2_tiny) {
     munmap(all, sizeof(*all));
 }
 
-int main(int argc, char **argv) {
-    return stress_main(argc, argv);
-}
+int main(int argc, char **argv) { return stress_main(argc, argv); }

@@ -75,12 +75,14 @@ static const hnb_section *find_section(const hn_strbuf *image, uint32_t kind) {
     return NULL;
 }
 
-static bool same_bytes(const hn_strbuf *a, uint64_t a_at, const hn_strbuf *b, uint64_t b_at, uint64_t len) {
-    return a_at + len <= a->len && b_at + len <= b->len && memcmp(a->ptr + a_at, b->ptr + b_at, len) == 0;
+static bool same_bytes(const hn_strbuf *a, uint64_t a_at, const hn_strbuf *b, uint64_t b_at,
+                       uint64_t len) {
+    return a_at + len <= a->len && b_at + len <= b->len &&
+           memcmp(a->ptr + a_at, b->ptr + b_at, len) == 0;
 }
 
-/* The same program: the images may differ in what they record of the cache key, for people, which is missing when a call
- * fails with which the key is made. Both are images that open. */
+/* The same program: the images may differ in what they record of the cache key, for people, which
+ * is missing when a call fails with which the key is made. Both are images that open. */
 static bool same_program(const hn_strbuf *a, const hn_strbuf *b) {
     const hnb_header *x = (const void *)a->ptr, *y = (const void *)b->ptr;
     if (x->code_bytes != y->code_bytes || x->weights_bytes != y->weights_bytes) return false;
@@ -89,7 +91,9 @@ static bool same_program(const hn_strbuf *a, const hn_strbuf *b) {
     for (uint32_t kind = 1; kind < HNB_SECTION_KIND_COUNT; kind++) {
         const hnb_section *s = find_section(a, kind), *t = find_section(b, kind);
         if (kind == HNB_KEY) continue;
-        if (!s || !t || s->count != t->count || !same_bytes(a, s->offset, b, t->offset, s->count * s->elem_bytes)) return false;
+        if (!s || !t || s->count != t->count ||
+            !same_bytes(a, s->offset, b, t->offset, s->count * s->elem_bytes))
+            return false;
     }
     return true;
 }
@@ -117,7 +121,8 @@ static long count_strays(bool may_be_unfinished) {
         const char *name = entry->d_name;
         char path[PATH_MAX + 256];
         bool is_known = name[0] == '.' && (!name[1] || (name[1] == '.' && !name[2]));
-        is_known |= !strcmp(name, "model.pt2") || !strcmp(name, "cache") || !strcmp(name, "out.hnb");
+        is_known |=
+            !strcmp(name, "model.pt2") || !strcmp(name, "cache") || !strcmp(name, "out.hnb");
         if (is_known) continue;
         snprintf(path, sizeof(path), "%s/%s", dir, name);
         hn_status_free(hn_dir_remove(path));
@@ -142,13 +147,12 @@ static void check_after(const scene *s, const fault_run *run, tally *sum) {
     bool refused = WIFEXITED(run->status) && WEXITSTATUS(run->status) == 1;
     EXPECT(!run->is_late);
     EXPECT(is_kill ? killed : done || refused);
-    if (done)
-        EXPECT(bundle_is(&reference));
-    else
-        EXPECT(bundle_is(&reference) || (s->has_old ? bundle_is(&old) : !hn_file_exists(bundle)));
+    if (done) EXPECT(bundle_is(&reference));
+    else EXPECT(bundle_is(&reference) || (s->has_old ? bundle_is(&old) : !hn_file_exists(bundle)));
     /* Removing may be what is refused. */
-    EXPECT_INT(count_strays(is_kill || run->what.kind == FAULT_ERROR_FROM || run->number == SYS_unlink ||
-                            run->number == SYS_unlinkat || run->number == SYS_rmdir),
+    EXPECT_INT(count_strays(is_kill || run->what.kind == FAULT_ERROR_FROM ||
+                            run->number == SYS_unlink || run->number == SYS_unlinkat ||
+                            run->number == SYS_rmdir),
                0);
     sum->done += done;
     sum->refused += refused;
@@ -198,7 +202,8 @@ TEST(every_call_of_a_compilation) {
     const char *only = getenv("HN_STRESS_SCENE"), *call = getenv("HN_STRESS_CALL");
     char text[512] = "";
     if (!fault_can_trace()) {
-        stress_row("every system call of a compilation", "all pass", "skipped: no process may be traced here");
+        stress_row("every system call of a compilation", "all pass",
+                   "skipped: no process may be traced here");
         return;
     }
     hn_log_configure("off");
@@ -207,19 +212,23 @@ TEST(every_call_of_a_compilation) {
     for (int i = 0; i < SCENE_COUNT; i++) {
         const scene *s = &scenes[i];
         if (only && strcmp(only, s->name) != 0) continue;
-        long calls = run_once(s, &(fault){FAULT_NONE, 0, ""}, 0, &sum), step = stress.is_quick ? s->quick_step : s->step;
+        long calls = run_once(s, &(fault){FAULT_NONE, 0, ""}, 0, &sum),
+             step = stress.is_quick ? s->quick_step : s->step;
         sum.calls += calls;
-        snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s %ld", i ? ", " : "", s->name, calls);
+        snprintf(text + strlen(text), sizeof(text) - strlen(text), "%s%s %ld", i ? ", " : "",
+                 s->name, calls);
         for (int f = 0; f < FAULT_COUNT; f++)
-            for (long at = call ? atol(call) : f % step; at < (call ? atol(call) + 1 : calls); at += step)
+            for (long at = call ? atol(call) : f % step; at < (call ? atol(call) + 1 : calls);
+                 at += step)
                 run_once(s, &fault_table[f], at, &sum);
     }
     EXPECT(only || (sum.done > 5 && sum.refused > 5));
-    stress_row("system calls of a compilation x {kill, ENOSPC, EIO, EINTR, short write}",
-               "the right bundle or a clean error, nothing half-written, the cache sound",
-               "%ld calls of %d compilations x %d faults, sampled: %ld runs, %d failed; %ld made the bundle "
-               "all the same, %ld clean errors",
-               sum.calls, SCENE_COUNT, FAULT_COUNT, sum.runs, hn_test_failures, sum.done, sum.refused);
+    stress_row(
+        "system calls of a compilation x {kill, ENOSPC, EIO, EINTR, short write}",
+        "the right bundle or a clean error, nothing half-written, the cache sound",
+        "%ld calls of %d compilations x %d faults, sampled: %ld runs, %d failed; %ld made the bundle "
+        "all the same, %ld clean errors",
+        sum.calls, SCENE_COUNT, FAULT_COUNT, sum.runs, hn_test_failures, sum.done, sum.refused);
     fprintf(stderr, "system calls of: %s\n", text);
     hn_log_configure(NULL);
     unsetenv("TMPDIR");
@@ -228,6 +237,4 @@ TEST(every_call_of_a_compilation) {
     hn_strbuf_deinit(&old);
 }
 
-int main(int argc, char **argv) {
-    return stress_main(argc, argv);
-}
+int main(int argc, char **argv) { return stress_main(argc, argv); }

@@ -32,24 +32,12 @@ static bool damage(uint8_t *bytes, size_t *len, hn_str whole, uint64_t *random) 
         size_t at = *len ? (size_t)stress_below(random, *len) : 0, left = *len - at;
         size_t run = left ? 1 + (size_t)stress_below(random, left < 64 ? left : 64) : 0;
         switch (*len ? stress_below(random, 8) : 7) {
-        case 0:
-            bytes[at] ^= (uint8_t)(1u << stress_below(random, 8));
-            break;
-        case 1:
-            bytes[at] = (uint8_t)stress_next(random);
-            break;
-        case 2:
-            memset(bytes + at, 0, run);
-            break;
-        case 3:
-            memset(bytes + at, 0xff, run);
-            break;
-        case 4:
-            memmove(bytes + at, bytes + stress_below(random, *len - run + 1), run);
-            break;
-        case 5:
-            *len = at;
-            break;
+        case 0: bytes[at] ^= (uint8_t)(1u << stress_below(random, 8)); break;
+        case 1: bytes[at] = (uint8_t)stress_next(random); break;
+        case 2: memset(bytes + at, 0, run); break;
+        case 3: memset(bytes + at, 0xff, run); break;
+        case 4: memmove(bytes + at, bytes + stress_below(random, *len - run + 1), run); break;
+        case 5: *len = at; break;
         case 6:
             memset(bytes + at, 0, left);
             break; /* a page that was never written, or the rest of the file */
@@ -321,10 +309,8 @@ static int damage_file(const char *path, const struct stat *info, int type, stru
     if (fd < 0) return 0;
     bool ok = pread(fd, &byte, 1, (off_t)at) == 1;
     byte ^= (uint8_t)(1 + stress_below(&walk_random, 255));
-    if (stress_below(&walk_random, 4) == 0)
-        ok = ok && ftruncate(fd, (off_t)at) == 0;
-    else
-        ok = ok && pwrite(fd, &byte, 1, (off_t)at) == 1;
+    if (stress_below(&walk_random, 4) == 0) ok = ok && ftruncate(fd, (off_t)at) == 0;
+    else ok = ok && pwrite(fd, &byte, 1, (off_t)at) == 1;
     walk_damaged += ok;
     close(fd);
     return 0;
@@ -358,6 +344,4 @@ TEST(compiling_with_a_damaged_cache) {
     EXPECT_OK(hn_dir_remove(dir));
 }
 
-int main(int argc, char **argv) {
-    return stress_main(argc, argv);
-}
+int main(int argc, char **argv) { return stress_main(argc, argv); }

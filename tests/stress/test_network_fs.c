@@ -1,7 +1,8 @@
-/* test_network_fs.c: a cache on a network file system: no file can be mapped, none locked, no links, no files without a name.
- * Kernels are compiled, found, loaded and called, a large entry is read back, a program is compiled, found whole, and run: in
- * this process and with workers. Once the system says what kind of file system it is: then nobody tries to map a file of the
- * cache, which could end in SIGBUS. Once it does not: then a refusal is met by reading. */
+/* test_network_fs.c: a cache on a network file system: no file can be mapped, none locked, no
+ * links, no files without a name. Kernels are compiled, found, loaded and called, a large entry is
+ * read back, a program is compiled, found whole, and run: in this process and with workers. Once
+ * the system says what kind of file system it is: then nobody tries to map a file of the cache,
+ * which could end in SIGBUS. Once it does not: then a refusal is met by reading. */
 #include "henry/module.h"
 #include "henry/program.h"
 #include "henry/tensor.h"
@@ -31,13 +32,15 @@ static int kernels(int threads, int first, uint64_t expected_hits) {
     hn_service *service = NULL;
     hn_scope *scope = NULL;
     hn_service_stats stats;
-    const hn_service_options options = {.threads = threads, .worker_path = "/proc/self/exe", .cache_dir = cache, .remote_url = ""};
+    const hn_service_options options = {
+        .threads = threads, .worker_path = "/proc/self/exe", .cache_dir = cache, .remote_url = ""};
     hn_status status = hn_service_create(&options, &service);
     if (!status) status = hn_scope_create(service, &scope);
     for (int i = 0; !status && i < KERNELS; i++) {
         bool right = false;
         status = one_kernel(scope, "kernel", first + i, &right);
-        if (!status && !right) status = hn_status_make(HN_INTERNAL, __FILE__, __LINE__, "wrong result");
+        if (!status && !right)
+            status = hn_status_make(HN_INTERNAL, __FILE__, __LINE__, "wrong result");
     }
     if (status) return fail("kernels", status);
     hn_service_stats_get(service, &stats);
@@ -57,10 +60,13 @@ static int large_entry(void) {
     stress_fill(bytes, sizeof(bytes), 7);
     hn_status status = hn_store_open(&(hn_store_options){.dir = cache}, &store);
     if (status) return fail("the store", status);
-    if (!hn_store_put(store, &(hn_store_put_args){.ns = HN_STORE_KERNEL, .key = &key, .bytes = bytes, .len = sizeof(bytes)}))
+    if (!hn_store_put(
+            store, &(hn_store_put_args){
+                       .ns = HN_STORE_KERNEL, .key = &key, .bytes = bytes, .len = sizeof(bytes)}))
         return fail("storing", NULL);
     if (!hn_store_get(store, HN_STORE_KERNEL, &key, &entry)) return fail("finding", NULL);
-    if (entry.len != sizeof(bytes) || memcmp(entry.bytes, bytes, sizeof(bytes)) != 0) return fail("reading", NULL);
+    if (entry.len != sizeof(bytes) || memcmp(entry.bytes, bytes, sizeof(bytes)) != 0)
+        return fail("reading", NULL);
     hn_store_entry_deinit(&entry);
     status = hn_store_verify(store, &report);
     if (status || report.bad || !report.good) return fail("verifying", status);
@@ -78,7 +84,8 @@ static hn_status run_module(hn_module *module, float *out) {
     const int64_t sizes[] = {1, 1, 8, 8};
     hn_tensor *input = NULL, *output = NULL;
     for (int k = 0; k < 8; k++) image[8 * k + 4] = 1;
-    HN_TRY(hn_tensor_create(&(hn_tensor_desc){.type = HN_F32, .rank = 4, .sizes = sizes, .data = image}, &input));
+    HN_TRY(hn_tensor_create(
+        &(hn_tensor_desc){.type = HN_F32, .rank = 4, .sizes = sizes, .data = image}, &input));
     hn_status status = hn_module_run(module, &input, 1, &output, 1);
     if (!status) hn_tensor_copy_out(output, out);
     hn_tensor_release(input);
@@ -86,10 +93,12 @@ static hn_status run_module(hn_module *module, float *out) {
     return status;
 }
 
-static hn_status compile_and_run(const char *cache_dir, int threads, float *out, hn_compile_stats *out_stats) {
+static hn_status compile_and_run(const char *cache_dir, int threads, float *out,
+                                 hn_compile_stats *out_stats) {
     hn_compiled *compiled = NULL;
     hn_module *module = NULL;
-    const hn_compile_options options = {.cache_dir = cache_dir, .remote_url = "", .compile_threads = threads, .threads = 1};
+    const hn_compile_options options = {
+        .cache_dir = cache_dir, .remote_url = "", .compile_threads = threads, .threads = 1};
     HN_TRY(hn_compile_file(MODEL, &options, &compiled));
     hn_compiled_stats_get(compiled, out_stats);
     hn_status status = hn_compiled_load(compiled, NULL, &module);
@@ -114,9 +123,12 @@ static int all_of_it(void) {
     if (status) return fail("the program without such a cache", status);
     for (int threads = 1; threads <= 2; threads++) {
         if (kernels(threads, 10 * threads, 0) || kernels(threads, 10 * threads, KERNELS)) return 1;
-        if (program(threads, threads == 1 ? HN_CACHE_MISS : HN_CACHE_HIT) || program(threads, HN_CACHE_HIT)) return 1;
+        if (program(threads, threads == 1 ? HN_CACHE_MISS : HN_CACHE_HIT) ||
+            program(threads, HN_CACHE_HIT))
+            return 1;
     }
-    return large_entry() || stress_count_files(cache, "tmp") || stress_count_files(cache, "quarantine");
+    return large_entry() || stress_count_files(cache, "tmp") ||
+           stress_count_files(cache, "quarantine");
 }
 
 /* False: skipped. */
@@ -139,19 +151,20 @@ TEST(a_cache_that_cannot_be_mapped) {
     netfs told = {.is_told = true}, untold = {.is_told = false};
     stress_begin();
     if (!run_scene(&told) || !run_scene(&untold)) {
-        stress_row("a cache on a network file system", "right results, no map", "skipped: no filters of system calls here");
+        stress_row("a cache on a network file system", "right results, no map",
+                   "skipped: no filters of system calls here");
         return;
     }
     EXPECT(told.asked > 0 && untold.asked > 0);
     EXPECT(told.locks > 0 && untold.locks > 0);
     EXPECT_INT(told.maps, 0);
     EXPECT(untold.maps > KERNELS); /* else nothing was refused, and nothing shown */
-    EXPECT_INT(told.others, 1); /* the marker of a new cache, which is renamed then */
+    EXPECT_INT(told.others, 1);    /* the marker of a new cache, which is renamed then */
     EXPECT_INT(untold.others, 1);
     stress_row("a cache on a network file system (no maps, locks or links)",
                "right results, hits; where the system tells the kind, no map is tried",
-               "%d failed; told: %ld maps tried, %ld locks; not told: %ld maps, %ld locks", hn_test_failures, told.maps, told.locks,
-               untold.maps, untold.locks);
+               "%d failed; told: %ld maps tried, %ld locks; not told: %ld maps, %ld locks",
+               hn_test_failures, told.maps, told.locks, untold.maps, untold.locks);
 }
 
 int main(int argc, char **argv) {

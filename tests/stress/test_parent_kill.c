@@ -71,7 +71,8 @@ static void compile_for_ever(uint64_t seed, way how, int ready_fd) {
                                                                .worker_path = "/proc/self/exe",
                                                                .cache_dir = cache,
                                                                .remote_url = "",
-                                                               .job_memory_bytes = UINT64_MAX, /* for guards with a sanitizer */
+                                                               /* for guards with a sanitizer */
+                                                               .job_memory_bytes = UINT64_MAX,
                                                                .warm = compiler != NULL},
                                          &service);
     if (!status && compiler && how.threads > 1) wait_for_workers(service);
@@ -125,7 +126,8 @@ static int by_time(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-/* One program begins, is killed at a random moment, and all that it started is awaited: how long that took. */
+/* One program begins, is killed at a random moment, and all that it started is awaited: how long
+ * that took. */
 static int64_t kill_one(way how, uint64_t *random, long *reaped, long *ended) {
     uint64_t seed = stress_next(random);
     int ready[2];
@@ -172,7 +174,7 @@ static void kill_many(const char *what, const char *asked, long rounds, bool is_
     EXPECT_INT(late, 0);
     EXPECT_INT(ended, 0);
     if (!is_inline) EXPECT_INT(count_scratch(), 0); /* the program itself cannot */
-    EXPECT(reaped > rounds / 2); /* else nobody had descendants */
+    EXPECT(reaped > rounds / 2);                    /* else nobody had descendants */
     stress_row(what, asked,
                "%ld times, %ld descendants, all gone after %.1f ms (median), %.1f (95 %%), %.1f "
                "(longest); %ld later than 1 s",

@@ -28,9 +28,7 @@ struct scene {
 static char dir[PATH_MAX - 64], file[PATH_MAX - 32];
 static hn_store *store; /* of the process that acts */
 
-static hn_digest key_of(int n) {
-    return hn_digest_of(&n, sizeof(n));
-}
+static hn_digest key_of(int n) { return hn_digest_of(&n, sizeof(n)); }
 
 static hn_store *open_store(const scene *s) {
     hn_store *out = NULL;
@@ -291,7 +289,8 @@ TEST(every_call_of_the_store) {
     char text[1024] = "";
     stress_begin();
     if (!fault_can_trace()) {
-        stress_row("every system call of a publish", "all pass", "skipped: no process may be traced here");
+        stress_row("every system call of a publish", "all pass",
+                   "skipped: no process may be traced here");
         return;
     }
     hn_log_configure("error");
@@ -320,6 +319,4 @@ TEST(every_call_of_the_store) {
     remove(file);
 }
 
-int main(int argc, char **argv) {
-    return stress_main(argc, argv);
-}
+int main(int argc, char **argv) { return stress_main(argc, argv); }

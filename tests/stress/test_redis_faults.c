@@ -58,9 +58,9 @@ static void *happen(void *context) {
 static void prepare(trouble what) {
     if (what == TROUBLE_FULL) EXPECT(tell("CONFIG SET maxmemory 1"));
     if (what == TROUBLE_DAMAGED)
-        EXPECT(
-            tell(FOR_ALL_KEYS("if redis.call('type',k).ok=='string' then "
-                              "redis.call('setrange',k,math.floor(redis.call('strlen',k)/2),'damage') end")));
+        EXPECT(tell(FOR_ALL_KEYS(
+            "if redis.call('type',k).ok=='string' then "
+            "redis.call('setrange',k,math.floor(redis.call('strlen',k)/2),'damage') end")));
 }
 
 static void mend(void) {
@@ -121,8 +121,7 @@ static void run_once(trouble what, const result *reference, double base_ms, uint
     if (r.ms - base_ms > sum->worst_ms) sum->worst_ms = r.ms - base_ms;
     sum->late += r.ms - base_ms > BOUND_MS + SLACK_MS;
     free(r.image);
-    if (what != TROUBLE_RESTARTED)
-        mend();
+    if (what != TROUBLE_RESTARTED) mend();
     else {
         redis_kill(&server);
         EXPECT(redis_start(&server, NULL));
@@ -175,6 +174,4 @@ TEST(a_server_in_trouble) {
     redis_end(&server);
 }
 
-int main(int argc, char **argv) {
-    return stress_main(argc, argv);
-}
+int main(int argc, char **argv) { return stress_main(argc, argv); }

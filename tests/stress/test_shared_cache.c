@@ -36,9 +36,7 @@ typedef struct counts {
 static counts *all;
 static char dir[PATH_MAX - 64];
 
-static size_t size_of(uint64_t k) {
-    return k % 60 == 0 ? BIG_BYTES : 200 + k * 150;
-}
+static size_t size_of(uint64_t k) { return k % 60 == 0 ? BIG_BYTES : 200 + k * 150; }
 
 static bool look(hn_cache *cache, uint64_t k, const hn_digest *key, bool again) {
     static uint8_t expected[BIG_BYTES];
@@ -196,6 +194,4 @@ TEST(many_processes_on_a_small_cache) {
     EXPECT_OK(hn_dir_remove(dir));
 }
 
-int main(int argc, char **argv) {
-    return stress_main(argc, argv);
-}
+int main(int argc, char **argv) { return stress_main(argc, argv); }

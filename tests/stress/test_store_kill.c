@@ -31,13 +31,9 @@ typedef struct kill_test {
 } kill_test;
 
 /* Sizes follow from the key, contents from key and version. */
-static size_t size_of(uint64_t key) {
-    return key % 16 == 0 ? BIG_BYTES : 100 + key * 499;
-}
+static size_t size_of(uint64_t key) { return key % 16 == 0 ? BIG_BYTES : 100 + key * 499; }
 
-static hn_digest digest_of(uint64_t key) {
-    return hn_digest_of(&key, sizeof(key));
-}
+static hn_digest digest_of(uint64_t key) { return hn_digest_of(&key, sizeof(key)); }
 
 static void write_for_ever(hn_store *store, uint64_t seed) {
     static uint8_t bytes[BIG_BYTES];
@@ -134,6 +130,4 @@ TEST(killed_writers_leave_nothing_wrong) {
     EXPECT_OK(hn_dir_remove(t.dir));
 }
 
-int main(int argc, char **argv) {
-    return stress_main(argc, argv);
-}
+int main(int argc, char **argv) { return stress_main(argc, argv); }

@@ -56,7 +56,8 @@ typedef struct fault {
     int signal;         /* that its worker gets when the job runs; 0: none */
     bool has_limit;     /* found by the time limit of the job */
     bool needs_sweep;   /* where there are no namespaces, which is tried too */
-    bool is_dangerous;  /* to the machine: only in namespaces, or when asked for by HN_STRESS_SCENE */
+    /* to the machine: only in namespaces, or when asked for by HN_STRESS_SCENE */
+    bool is_dangerous;
 } fault;
 
 static const fault faults[] = {

@@ -1,7 +1,7 @@
 /* test_worker_kill.c: workers are killed, stopped and replaced at random while jobs run. Every job
  * ends, well or with an error that names it; nothing hangs; afterwards the service still works. 0.3
- * s a round. And workers are killed while they have nothing to do, right before jobs come: no job is
- * lost. 50 ms a round. */
+ * s a round. And workers are killed while they have nothing to do, right before jobs come: no job
+ * is lost. 50 ms a round. */
 #include "henry/kernel.h"
 #include "service/service.h"
 #include "service/worker.h"
@@ -101,7 +101,8 @@ static void kill_idle(hn_service *service) {
 TEST(no_job_is_lost_with_a_worker_that_was_killed_before) {
     hn_service *service = NULL;
     EXPECT_OK(hn_service_create(
-        &(hn_service_options){.threads = 2, .worker_path = "/proc/self/exe", .cache_dir = ""}, &service));
+        &(hn_service_options){.threads = 2, .worker_path = "/proc/self/exe", .cache_dir = ""},
+        &service));
     int number = 0, lost = 0;
     long rounds = stress_rounds(500, 10);
     stress_begin();
@@ -120,8 +121,8 @@ TEST(no_job_is_lost_with_a_worker_that_was_killed_before) {
         hn_scope_destroy(scope);
     }
     EXPECT_INT(lost, 0);
-    stress_row("all workers killed while idle, and jobs at once", "no job lost", "%ld rounds, %d jobs, %d lost", rounds,
-               number, lost);
+    stress_row("all workers killed while idle, and jobs at once", "no job lost",
+               "%ld rounds, %d jobs, %d lost", rounds, number, lost);
     hn_service_destroy(service);
 }
 

@@ -1,4 +1,5 @@
-/* cache_stack.h: a cache with a disk of its own and a shared server, for tests of the remote cache. */
+/* cache_stack.h: a cache with a disk of its own and a shared server, for tests of the remote
+ * cache. */
 #ifndef HN_TESTS_CACHE_STACK_H
 #define HN_TESTS_CACHE_STACK_H
 
@@ -42,11 +43,14 @@ static hn_digest key_of(int n) { return hn_digest_of(&n, sizeof(n)); }
 
 static void put(stack *s, int n, const char *bytes, size_t len) {
     hn_digest key = key_of(n);
-    hn_cache_put(&s->cache, &(hn_store_put_args){.ns = HN_STORE_KERNEL, .key = &key, .bytes = bytes, .len = len,
-                                                 .record = HN_STR("")});
+    hn_cache_put(
+        &s->cache,
+        &(hn_store_put_args){
+            .ns = HN_STORE_KERNEL, .key = &key, .bytes = bytes, .len = len, .record = HN_STR("")});
 }
 
-/* The level at which entry `n` with these bytes was found; none when it was not, and -1 with other bytes. */
+/* The level at which entry `n` with these bytes was found; none when it was not, and -1 with other
+ * bytes. */
 static int find(stack *s, int n, const char *bytes, size_t len) {
     hn_digest key = key_of(n);
     hn_store_entry entry;
@@ -63,7 +67,9 @@ static hn_remote_stats stats_of(const stack *s) {
     return stats;
 }
 
-__attribute__((unused)) static int64_t ms_since(int64_t begin_ns) { return (hn_now_ns() - begin_ns) / 1000000; }
+__attribute__((unused)) static int64_t ms_since(int64_t begin_ns) {
+    return (hn_now_ns() - begin_ns) / 1000000;
+}
 
 __attribute__((unused)) static void url_with(char out[PATH_MAX + 128], const char *options) {
     snprintf(out, PATH_MAX + 128, "%s?%s", server.url, options);
@@ -74,7 +80,9 @@ static int stack_main(int argc, char **argv) {
     unsetenv("HENRY_REDIS_URL");
     has_redis = redis_exists();
     if (!has_redis)
-        fprintf(stderr, "redis-server is not installed: only a part of the tests runs (tools/setup.sh installs it)\n");
+        fprintf(
+            stderr,
+            "redis-server is not installed: only a part of the tests runs (tools/setup.sh installs it)\n");
     return hn_test_main(argc, argv);
 }
 

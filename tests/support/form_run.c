@@ -43,7 +43,8 @@ static bool changes_inputs(const hn_form *f) {
     return false;
 }
 
-/* Whether what the second run wrote is what is there. Other steps may have written other elements. */
+/* Whether what the second run wrote is what is there. Other steps may have written other
+ * elements. */
 static bool is_same(const hn_ref_buffer *again, const hn_ref_buffer *real) {
     for (int64_t k = 0; k < again->elems; k++) {
         if (!again->is_set[k]) continue;
@@ -132,7 +133,8 @@ static hn_status check(runner *r, hn_arena *arena, hn_graph *graph, const hn_ref
     uint32_t input_count = graph->inputs.count; /* folding adds constants to them */
     hn_program *p;
     HN_TRY(hn_program_of_graph(graph, arena, &p));
-    hn_status status = hn_program_run_all(arena, p, graph, inputs, input_count, HN_RUN_OPERATIONS, expected);
+    hn_status status =
+        hn_program_run_all(arena, p, graph, inputs, input_count, HN_RUN_OPERATIONS, expected);
     if (status) return hn_status_annotate(status, "interpreter of loops");
     HN_TRY(hn_lower(graph, 0, arena, &r->scratch, &p));
     hn_arena_reset(&r->scratch);

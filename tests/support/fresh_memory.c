@@ -1,5 +1,6 @@
-/* fresh_memory.c: memory of modules (runtime/memory.c) begins as NaN, and as bools that are neither 0 nor 1, in programs that compare
- * results: what is read before anybody wrote it differs then, always and not by chance. */
+/* fresh_memory.c: memory of modules (runtime/memory.c) begins as NaN, and as bools that are neither
+ * 0 nor 1, in programs that compare results: what is read before anybody wrote it differs then,
+ * always and not by chance. */
 #include <errno.h>
 #include <stdint.h>
 #include <stdlib.h>

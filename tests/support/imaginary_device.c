@@ -63,7 +63,8 @@ static uint8_t *bytes_at(const void *address, size_t size) {
     pthread_mutex_lock(&heap.lock);
     for (uint32_t k = 0; k < heap.count && !found; k++) {
         const memory *m = &heap.items[k];
-        if (at >= m->address && at + size <= m->address + m->size) found = m->bytes + (at - m->address);
+        if (at >= m->address && at + size <= m->address + m->size)
+            found = m->bytes + (at - m->address);
     }
     pthread_mutex_unlock(&heap.lock);
     if (!found) {
@@ -76,10 +77,14 @@ static uint8_t *bytes_at(const void *address, size_t size) {
 /* With the lock held. */
 static memory *new_memory(size_t size) {
     if (!heap.range)
-        heap.range = mmap(NULL, RANGE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (heap.range == MAP_FAILED || heap.count == MEMORIES_MAX || size > RANGE_BYTES - heap.used - ALIGN) return NULL;
+        heap.range =
+            mmap(NULL, RANGE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (heap.range == MAP_FAILED || heap.count == MEMORIES_MAX ||
+        size > RANGE_BYTES - heap.used - ALIGN)
+        return NULL;
     memory *m = &heap.items[heap.count];
-    *m = (memory){.address = heap.range + heap.used, .bytes = aligned_alloc(ALIGN, size), .size = size};
+    *m = (memory){
+        .address = heap.range + heap.used, .bytes = aligned_alloc(ALIGN, size), .size = size};
     if (!m->bytes) return NULL;
     heap.used += size + ALIGN; /* never given out again: old addresses stay wrong */
     heap.count++;
@@ -114,7 +119,9 @@ static void imaginary_free(hn_dev *dev, void *address) {
 
 /* ---- the device and its code ---- */
 
-static const char *imaginary_target(const char *wanted) { return strcmp(wanted, "imaginary") == 0 ? "imaginary" : NULL; }
+static const char *imaginary_target(const char *wanted) {
+    return strcmp(wanted, "imaginary") == 0 ? "imaginary" : NULL;
+}
 
 static bool imaginary_runs(const hn_bundle *b, const hnb_target *t, hn_strbuf *why) {
     (void)b, (void)t, (void)why;
@@ -123,7 +130,8 @@ static bool imaginary_runs(const hn_bundle *b, const hnb_target *t, hn_strbuf *w
 
 static hn_status imaginary_open(const hn_device_options *options, hn_dev **out) {
     if (fails()) return failure("open");
-    if (options->number > 1) return HN_ERROR(HN_NOT_FOUND, "there is no device opencl:%u", options->number);
+    if (options->number > 1)
+        return HN_ERROR(HN_NOT_FOUND, "there is no device opencl:%u", options->number);
     hn_dev *dev = calloc(1, sizeof *dev);
     if (!dev) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a device");
     dev->ops = &imaginary_device;
@@ -139,7 +147,8 @@ static void imaginary_close(hn_dev *dev) {
     free(dev);
 }
 
-static hn_status imaginary_load(hn_dev *dev, const void *code, size_t len, const char *name, hn_device_program **out) {
+static hn_status imaginary_load(hn_dev *dev, const void *code, size_t len, const char *name,
+                                hn_device_program **out) {
     hn_library *library;
     (void)dev;
     if (fails()) return HN_ERROR(HN_TOOLCHAIN, "the imaginary device cannot load '%s'", name);
@@ -188,7 +197,8 @@ struct hn_event {
     int64_t ns;
 };
 
-static hn_status imaginary_queue_create(hn_dev *dev, const hn_queue_options *options, hn_queue **out) {
+static hn_status imaginary_queue_create(hn_dev *dev, const hn_queue_options *options,
+                                        hn_queue **out) {
     if (fails()) return failure("queue_create");
     imaginary_queue *q = calloc(1, sizeof *q);
     if (!q) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a queue");
@@ -218,7 +228,8 @@ static void run_launch(imaginary_queue *q, const work *w) {
     const hn_device_launch *l = &w->launch;
     for (uint32_t k = 0; k < l->arg_count; k++) args[k] = bytes_at(w->args[k], 0);
     memcpy(&fn, &l->kernel, sizeof fn);
-    const int rc = fn(args, w->params, 0, l->extent, l->scratch ? bytes_at(l->scratch, l->scratch_stride) : NULL);
+    const int rc = fn(args, w->params, 0, l->extent,
+                      l->scratch ? bytes_at(l->scratch, l->scratch_stride) : NULL);
     q->clock_ns += 1000;
     if (rc && !q->fault.is_set) q->fault = (hn_device_fault){.is_set = true, .step = l->step};
 }
@@ -256,12 +267,14 @@ static hn_status give(hn_queue *queue, work w) {
 
 static hn_status imaginary_copy_in(hn_queue *queue, void *to, const void *from, size_t bytes) {
     if (fails()) return failure("copy_in");
-    return bytes ? give(queue, (work){.kind = COPY_IN, .to = to, .from = from, .bytes = bytes}) : NULL;
+    return bytes ? give(queue, (work){.kind = COPY_IN, .to = to, .from = from, .bytes = bytes})
+                 : NULL;
 }
 
 static hn_status imaginary_copy_out(hn_queue *queue, void *to, const void *from, size_t bytes) {
     if (fails()) return failure("copy_out");
-    return bytes ? give(queue, (work){.kind = COPY_OUT, .to = to, .from = from, .bytes = bytes}) : NULL;
+    return bytes ? give(queue, (work){.kind = COPY_OUT, .to = to, .from = from, .bytes = bytes})
+                 : NULL;
 }
 
 static hn_status imaginary_copy(hn_queue *queue, void *to, const void *from, size_t bytes) {
@@ -276,12 +289,14 @@ static hn_status imaginary_read(hn_queue *queue, void *to, const void *from, siz
     return NULL;
 }
 
-static hn_status imaginary_launch(hn_queue *queue, const hn_device_launch *l, hn_device_fault *out) {
+static hn_status imaginary_launch(hn_queue *queue, const hn_device_launch *l,
+                                  hn_device_fault *out) {
     imaginary_queue *q = (imaginary_queue *)queue;
     work w = {.kind = LAUNCH, .launch = *l};
     *out = (hn_device_fault){.is_set = false};
     if (fails()) return failure("launch");
-    if (l->step >= q->step_count || l->arg_count > ARGS_MAX || l->param_count > ARGS_MAX || !l->threads[0])
+    if (l->step >= q->step_count || l->arg_count > ARGS_MAX || l->param_count > ARGS_MAX ||
+        !l->threads[0])
         return HN_ERROR(HN_INTERNAL, "a launch that cannot be");
     memcpy(w.args, l->args, l->arg_count * sizeof *l->args);
     memcpy(w.params, l->params, l->param_count * sizeof *l->params);

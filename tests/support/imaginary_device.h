@@ -1,10 +1,10 @@
-/* imaginary_device.h: a device for tests of the runtime, as a row of its table. It runs kernels of the fixture's shared
- * objects on the CPU, but nothing of it is the host's: its addresses lie in a range that faults when it is touched. Work
- * is done when the host waits for it, not before, so that a wait that is missing shows. Any call of the table can be made
- * to fail.
+/* imaginary_device.h: a device for tests of the runtime, as a row of its table. It runs kernels of
+ * the fixture's shared objects on the CPU, but nothing of it is the host's: its addresses lie in a
+ * range that faults when it is touched. Work is done when the host waits for it, not before, so
+ * that a wait that is missing shows. Any call of the table can be made to fail.
  *
- * A program of tests gets the row by being linked with imaginary_device.c, which has the table of devices again. There it
- * takes the place of OpenCL.
+ * A program of tests gets the row by being linked with imaginary_device.c, which has the table of
+ * devices again. There it takes the place of OpenCL.
  *
  * Threads: as runtime/device/device.h asks. The numbers below are of the whole process. */
 #ifndef HN_TESTS_IMAGINARY_DEVICE_H

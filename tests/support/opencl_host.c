@@ -106,12 +106,16 @@ static hn_status build(opencl_program *p, const char *text, size_t len, const ch
     if (!p->handle) return hn_opencl_status(error, "clCreateProgramWithSource");
     hn_strbuf_init(&log);
     error = hn_opencl_build(cl, p->handle, p->host->device, hn_str_of(options), &log);
-    hn_status status = error == CL_SUCCESS ? NULL : HN_ERROR(HN_TOOLCHAIN, "OpenCL: the text does not build: %s: %s", hn_opencl_error_name(error), log.ptr ? log.ptr : "");
+    hn_status status = error == CL_SUCCESS
+                           ? NULL
+                           : HN_ERROR(HN_TOOLCHAIN, "OpenCL: the text does not build: %s: %s",
+                                      hn_opencl_error_name(error), log.ptr ? log.ptr : "");
     hn_strbuf_deinit(&log);
     return status;
 }
 
-hn_status opencl_program_build(opencl_host *host, const char *text, size_t len, const char *options, opencl_program **out) {
+hn_status opencl_program_build(opencl_host *host, const char *text, size_t len, const char *options,
+                               opencl_program **out) {
     opencl_program *p = calloc(1, sizeof *p);
     if (!p) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory");
     p->host = host;
@@ -139,17 +143,23 @@ typedef struct call {
 } call;
 
 static hn_status set_argument(call *c, size_t size, const void *value) {
-    return hn_opencl_status(c->cl->clSetKernelArg(c->kernel, c->argument_count++, size, value), "clSetKernelArg");
+    return hn_opencl_status(c->cl->clSetKernelArg(c->kernel, c->argument_count++, size, value),
+                            "clSetKernelArg");
 }
 
-/* At least a page, whatever the size: OpenCL has no objects of no bytes, and a failed check of an index reads element 0. */
+/* At least a page, whatever the size: OpenCL has no objects of no bytes, and a failed check of an
+ * index reads element 0. */
 static hn_status add_memory(call *c, const void *bytes, size_t size) {
     const cl_long begin = BEGIN_BYTES;
     cl_int error;
-    cl_mem object = c->cl->clCreateBuffer(c->host->context, CL_MEM_READ_WRITE, BEGIN_BYTES + (size < LEAST_BYTES ? LEAST_BYTES : size), NULL, &error);
+    cl_mem object = c->cl->clCreateBuffer(c->host->context, CL_MEM_READ_WRITE,
+                                          BEGIN_BYTES + (size < LEAST_BYTES ? LEAST_BYTES : size),
+                                          NULL, &error);
     if (!object) return hn_opencl_status(error, "clCreateBuffer");
     c->objects[c->object_count++] = object;
-    if (size && bytes) error = c->cl->clEnqueueWriteBuffer(c->host->queue, object, CL_TRUE, BEGIN_BYTES, size, bytes, 0, NULL, NULL);
+    if (size && bytes)
+        error = c->cl->clEnqueueWriteBuffer(c->host->queue, object, CL_TRUE, BEGIN_BYTES, size,
+                                            bytes, 0, NULL, NULL);
     HN_TRY(hn_opencl_status(error, "clEnqueueWriteBuffer"));
     HN_TRY(set_argument(c, sizeof object, &object));
     return set_argument(c, sizeof begin, &begin);
@@ -157,40 +167,48 @@ static hn_status add_memory(call *c, const void *bytes, size_t size) {
 
 static hn_status read_back(call *c, uint32_t object, void *bytes, size_t size) {
     if (!size) return NULL;
-    return hn_opencl_status(c->cl->clEnqueueReadBuffer(c->host->queue, c->objects[object], CL_TRUE, BEGIN_BYTES, size, bytes, 0, NULL, NULL),
+    return hn_opencl_status(c->cl->clEnqueueReadBuffer(c->host->queue, c->objects[object], CL_TRUE,
+                                                       BEGIN_BYTES, size, bytes, 0, NULL, NULL),
                             "clEnqueueReadBuffer");
 }
 
 static hn_status set_arguments(call *c, const opencl_launch *launch) {
     int32_t zero = 0;
-    for (uint32_t k = 0; k < launch->memory_count; k++) HN_TRY(add_memory(c, launch->memories[k].bytes, launch->memories[k].size));
+    for (uint32_t k = 0; k < launch->memory_count; k++)
+        HN_TRY(add_memory(c, launch->memories[k].bytes, launch->memories[k].size));
     if (launch->scratch_bytes) HN_TRY(add_memory(c, NULL, launch->scratch_bytes));
     HN_TRY(add_memory(c, &zero, sizeof zero));
-    for (uint32_t k = 0; k < launch->size_count; k++) HN_TRY(set_argument(c, sizeof launch->sizes[k], &launch->sizes[k]));
+    for (uint32_t k = 0; k < launch->size_count; k++)
+        HN_TRY(set_argument(c, sizeof launch->sizes[k], &launch->sizes[k]));
     return NULL;
 }
 
-static hn_status run(call *c, opencl_program *program, const opencl_launch *launch, int *out_failed) {
+static hn_status run(call *c, opencl_program *program, const opencl_launch *launch,
+                     int *out_failed) {
     cl_int error;
     int failed;
     size_t global = launch->groups * launch->threads;
     c->kernel = c->cl->clCreateKernel(program->handle, launch->kernel, &error);
     if (!c->kernel) return hn_opencl_status(error, "clCreateKernel");
     HN_TRY(set_arguments(c, launch));
-    error = c->cl->clEnqueueNDRangeKernel(c->host->queue, c->kernel, 1, NULL, &global, &launch->threads, 0, NULL, NULL);
+    error = c->cl->clEnqueueNDRangeKernel(c->host->queue, c->kernel, 1, NULL, &global,
+                                          &launch->threads, 0, NULL, NULL);
     HN_TRY(hn_opencl_status(error, "clEnqueueNDRangeKernel"));
     HN_TRY(hn_opencl_status(c->cl->clFinish(c->host->queue), "clFinish"));
     for (uint32_t k = 0; k < launch->memory_count; k++)
-        if (launch->memories[k].is_written) HN_TRY(read_back(c, k, launch->memories[k].bytes, launch->memories[k].size));
+        if (launch->memories[k].is_written)
+            HN_TRY(read_back(c, k, launch->memories[k].bytes, launch->memories[k].size));
     HN_TRY(read_back(c, c->object_count - 1, &failed, sizeof failed));
     *out_failed = failed;
     return NULL;
 }
 
-hn_status opencl_program_run(opencl_program *program, const opencl_launch *launch, int *out_failed) {
+hn_status opencl_program_run(opencl_program *program, const opencl_launch *launch,
+                             int *out_failed) {
     *out_failed = 0;
     if (!launch->groups) return NULL;
-    if (launch->memory_count > MAX_MEMORIES) return HN_ERROR(HN_UNSUPPORTED, "more than %d memories", MAX_MEMORIES);
+    if (launch->memory_count > MAX_MEMORIES)
+        return HN_ERROR(HN_UNSUPPORTED, "more than %d memories", MAX_MEMORIES);
     call c = {.cl = &program->host->cl, .host = program->host};
     hn_status status = run(&c, program, launch, out_failed);
     for (uint32_t k = 0; k < c.object_count; k++) c.cl->clReleaseMemObject(c.objects[k]);

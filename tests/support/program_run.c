@@ -198,7 +198,8 @@ static hn_status run_call(hn_program_run *r, const hn_extern *ext) {
     const hn_ref_sizes sizes = hn_program_run_sizes(r);
     if (r->calls == HN_RUN_OPERATIONS || !ext->loop_count) return run_extern(r, ext);
     for (uint32_t k = 0; k < ext->loop_count; k++)
-        HN_TRY(hn_status_annotate(hn_loop_run(r->p, &ext->loops[k], &sizes, r->buffers), "loop %u", k));
+        HN_TRY(hn_status_annotate(hn_loop_run(r->p, &ext->loops[k], &sizes, r->buffers), "loop %u",
+                                  k));
     return NULL;
 }
 

@@ -1,4 +1,5 @@
-/* random_gen.h: the state of the generator of random graphs, shared by random_graph.c and random_steps.c. */
+/* random_gen.h: the state of the generator of random graphs, shared by random_graph.c and
+ * random_steps.c. */
 #ifndef HN_TESTS_RANDOM_GEN_H
 #define HN_TESTS_RANDOM_GEN_H
 
@@ -12,9 +13,10 @@ enum { MAX_VALUES = 64, MAX_NUMEL = 20000 };
 /* What the generator knows of a value. */
 typedef struct known {
     hn_value v;
-    bool exact;     /* every element is a small multiple of 1/8 (or an integer): no rounding happened */
-    double maxabs;  /* bound on finite elements */
-    double error;   /* relative error that a correct kernel may have */
+    /* every element is a small multiple of 1/8 (or an integer): no rounding happened */
+    bool exact;
+    double maxabs; /* bound on finite elements */
+    double error;  /* relative error that a correct kernel may have */
     bool may_nan;
 } known;
 
@@ -54,7 +56,10 @@ static inline void add(gen *r, known k) {
     if (k.v && numel(r, k.v) <= MAX_NUMEL && r->count < MAX_VALUES) r->values[r->count++] = k;
 }
 
-static inline known pick(gen *r) { return r->values[chance(r, 60) ? r->count - 1 - below(r, r->count < 6 ? r->count : 6) : below(r, r->count)]; }
+static inline known pick(gen *r) {
+    return r->values[chance(r, 60) ? r->count - 1 - below(r, r->count < 6 ? r->count : 6)
+                                   : below(r, r->count)];
+}
 
 static inline int64_t pick_size(gen *r) {
     static const int64_t sizes[] = {1, 1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17, 31, 32, 33, 64, 65, 0};
@@ -62,10 +67,16 @@ static inline int64_t pick_size(gen *r) {
 }
 
 static inline double unit_error(hn_dtype d) {
-    return d == HN_DTYPE_F64 ? 1e-14 : d == HN_DTYPE_F32 ? 3e-7 : d == HN_DTYPE_F16 ? 1e-3 : d == HN_DTYPE_BF16 ? 8e-3 : 0;
+    return d == HN_DTYPE_F64    ? 1e-14
+           : d == HN_DTYPE_F32  ? 3e-7
+           : d == HN_DTYPE_F16  ? 1e-3
+           : d == HN_DTYPE_BF16 ? 8e-3
+                                : 0;
 }
 
-static inline hn_value constant(gen *r, double value, hn_value like) { return hn_b_scalar(r->g, value, info(r, like)->dtype); }
+static inline hn_value constant(gen *r, double value, hn_value like) {
+    return hn_b_scalar(r->g, value, info(r, like)->dtype);
+}
 
 /* random_graph.c */
 /* x cast so that arithmetic on it is well behaved; v is 0 when it cannot be. */
@@ -75,7 +86,8 @@ hn_value hn_gen_indices(gen *r, hn_value like, int64_t n);
 
 /* random_steps.c: one more node or a few, of the rarer kinds */
 void hn_gen_step_rarer(gen *r);
-/* Makes a value that has an input's shape and dtype the new content of that input; *out_input is its place. 0: there is none. */
+/* Makes a value that has an input's shape and dtype the new content of that input; *out_input is
+ * its place. 0: there is none. */
 hn_value hn_gen_mutation(gen *r, uint32_t *out_input, known *out_value);
 
 #endif

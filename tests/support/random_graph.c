@@ -8,19 +8,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A size that is only known when the program is called. Equal ones are one symbol half of the time. */
+/* A size that is only known when the program is called. Equal ones are one symbol half of the
+ * time. */
 static hn_expr symbol(gen *r, int64_t n) {
     uint32_t number = r->first_input * 100 + (chance(r, 50) ? (uint32_t)n : 70 + below(r, 30));
-    hn_expr e = hn_sym_symbol(r->sym, hn_str_of(hn_arena_printf(r->arena, "s%u", number)), HN_SYMBOL_SIZE, 2, 4096);
+    hn_expr e = hn_sym_symbol(r->sym, hn_str_of(hn_arena_printf(r->arena, "s%u", number)),
+                              HN_SYMBOL_SIZE, 2, 4096);
     int64_t hint = hn_sym_hint(r->sym, e, -1);
-    if (hint != -1 && hint != n && hn_sym_hint(r->sym, e, 4000) == hint) return num(r, n); /* taken, for another size */
+    /* taken, for another size */
+    if (hint != -1 && hint != n && hn_sym_hint(r->sym, e, 4000) == hint) return num(r, n);
     hn_sym_set_hint(r->sym, e, n);
     return e;
 }
 
 static void add_input(gen *r) {
-    static const hn_dtype dtypes[] = {HN_DTYPE_F32, HN_DTYPE_F32, HN_DTYPE_F32, HN_DTYPE_F32, HN_DTYPE_F64, HN_DTYPE_F16, HN_DTYPE_BF16,
-                                      HN_DTYPE_I64, HN_DTYPE_I64, HN_DTYPE_I32, HN_DTYPE_I16, HN_DTYPE_I8, HN_DTYPE_U8, HN_DTYPE_BOOL};
+    static const hn_dtype dtypes[] = {HN_DTYPE_F32, HN_DTYPE_F32, HN_DTYPE_F32,  HN_DTYPE_F32,
+                                      HN_DTYPE_F64, HN_DTYPE_F16, HN_DTYPE_BF16, HN_DTYPE_I64,
+                                      HN_DTYPE_I64, HN_DTYPE_I32, HN_DTYPE_I16,  HN_DTYPE_I8,
+                                      HN_DTYPE_U8,  HN_DTYPE_BOOL};
     hn_expr sizes[5];
     uint32_t rank = below(r, 5);
     int64_t total = 1;
@@ -31,8 +36,11 @@ static void add_input(gen *r) {
         sizes[d] = r->symbolic && n > 1 && chance(r, 60) ? symbol(r, n) : num(r, n);
     }
     hn_dtype dtype = dtypes[below(r, sizeof dtypes / sizeof *dtypes)];
-    hn_value v = hn_graph_add_tensor(r->g, dtype, rank, sizes, NULL, hn_str_of(hn_arena_printf(r->arena, "x%u", r->g->inputs.count)));
-    hn_status s = hn_graph_add_input(r->g, (hn_input){.kind = HN_INPUT_USER, .value = v, .name = info(r, v)->name});
+    hn_value v =
+        hn_graph_add_tensor(r->g, dtype, rank, sizes, NULL,
+                            hn_str_of(hn_arena_printf(r->arena, "x%u", r->g->inputs.count)));
+    hn_status s = hn_graph_add_input(
+        r->g, (hn_input){.kind = HN_INPUT_USER, .value = v, .name = info(r, v)->name});
     if (s) hn_graph_fail(r->g, s);
     add(r, (known){.v = v, .exact = true, .maxabs = dtype == HN_DTYPE_BOOL ? 1 : 4});
 }
@@ -43,7 +51,8 @@ known hn_gen_as_dtype(gen *r, known x, hn_dtype dtype) {
     if (from == dtype) return x;
     bool to_float = hn_dtype_is_float(dtype), from_float = hn_dtype_is_float(from);
     if (from_float && !to_float && (!x.exact || x.may_nan || x.maxabs > 100)) return (known){0};
-    if (dtype == HN_DTYPE_U8 && from != HN_DTYPE_BOOL) { /* negative to unsigned is undefined from floats */
+    /* negative to unsigned is undefined from floats */
+    if (dtype == HN_DTYPE_U8 && from != HN_DTYPE_BOOL) {
         if (from_float) return (known){0};
     }
     known out = x;
@@ -56,7 +65,8 @@ known hn_gen_as_dtype(gen *r, known x, hn_dtype dtype) {
 }
 
 static known cast_for_float(gen *r, known x) {
-    return is_float(r, x.v) ? x : hn_gen_as_dtype(r, x, chance(r, 80) ? HN_DTYPE_F32 : HN_DTYPE_F64);
+    return is_float(r, x.v) ? x
+                            : hn_gen_as_dtype(r, x, chance(r, 80) ? HN_DTYPE_F32 : HN_DTYPE_F64);
 }
 
 static known unary_safe(gen *r, hn_op op, known x, double maxabs, double amplify) {
@@ -70,9 +80,15 @@ static void step_unary(gen *r) {
     if (!x.v || x.maxabs > 1e4) return;
     double m = x.maxabs;
     switch (below(r, 15)) {
-    case 0: add(r, (known){hn_b_unary(r->g, HN_OP_NEG, x.v), x.exact, m, x.error, x.may_nan}); return;
-    case 1: add(r, (known){hn_b_unary(r->g, HN_OP_ABS, x.v), x.exact, m, x.error, x.may_nan}); return;
-    case 2: add(r, (known){hn_b_unary(r->g, HN_OP_RELU, x.v), x.exact, m, x.error, x.may_nan}); return;
+    case 0:
+        add(r, (known){hn_b_unary(r->g, HN_OP_NEG, x.v), x.exact, m, x.error, x.may_nan});
+        return;
+    case 1:
+        add(r, (known){hn_b_unary(r->g, HN_OP_ABS, x.v), x.exact, m, x.error, x.may_nan});
+        return;
+    case 2:
+        add(r, (known){hn_b_unary(r->g, HN_OP_RELU, x.v), x.exact, m, x.error, x.may_nan});
+        return;
     case 3: add(r, unary_safe(r, HN_OP_TANH, x, 1, 2)); return;
     case 4: add(r, unary_safe(r, HN_OP_SIGMOID, x, 1, 2 + m)); return;
     case 5: add(r, unary_safe(r, HN_OP_ERF, x, 1, 2)); return;
@@ -80,18 +96,23 @@ static void step_unary(gen *r) {
         if (m <= 6) add(r, unary_safe(r, HN_OP_EXP, x, exp(m), 1 + m));
         return;
     case 7:
-        if (m <= 100 && (x.exact || x.error * m < 1e-2)) add(r, unary_safe(r, chance(r, 50) ? HN_OP_SIN : HN_OP_COS, x, 1, 1 + m * 20));
+        if (m <= 100 && (x.exact || x.error * m < 1e-2))
+            add(r, unary_safe(r, chance(r, 50) ? HN_OP_SIN : HN_OP_COS, x, 1, 1 + m * 20));
         return;
     case 8: {
-        known y = {hn_b_binary(r->g, HN_OP_ADD, hn_b_unary(r->g, HN_OP_ABS, x.v), constant(r, 0.5, x.v)), false, m + 0.5,
-                   x.error * (1 + 2 * m) + unit_error(info(r, x.v)->dtype), x.may_nan};
-        static const hn_op ops[] = {HN_OP_SQRT, HN_OP_LOG, HN_OP_RSQRT, HN_OP_RECIPROCAL, HN_OP_LOG1P};
+        known y = {
+            hn_b_binary(r->g, HN_OP_ADD, hn_b_unary(r->g, HN_OP_ABS, x.v), constant(r, 0.5, x.v)),
+            false, m + 0.5, x.error * (1 + 2 * m) + unit_error(info(r, x.v)->dtype), x.may_nan};
+        static const hn_op ops[] = {HN_OP_SQRT, HN_OP_LOG, HN_OP_RSQRT, HN_OP_RECIPROCAL,
+                                    HN_OP_LOG1P};
         add(r, unary_safe(r, ops[below(r, 5)], y, m + 2, 3));
         return;
     }
-    case 9: case 10: {
+    case 9:
+    case 10: {
         static const hn_op ops[] = {HN_OP_FLOOR, HN_OP_CEIL, HN_OP_TRUNC, HN_OP_ROUND, HN_OP_SIGN};
-        if (x.exact) add(r, (known){hn_b_unary(r->g, ops[below(r, 5)], x.v), true, m + 1, 0, x.may_nan});
+        if (x.exact)
+            add(r, (known){hn_b_unary(r->g, ops[below(r, 5)], x.v), true, m + 1, 0, x.may_nan});
         return;
     }
     case 11: add(r, (known){hn_b_unary(r->g, HN_OP_ISNAN, x.v), true, 1, 0, false}); return;
@@ -113,7 +134,8 @@ static known partner(gen *r, known x) {
         for (uint32_t d = 0; d < ry && d < rx; d++) {
             hn_expr a = info(r, x.v)->sizes[rx - 1 - d], b = info(r, y.v)->sizes[ry - 1 - d];
             bool same = size(r, x.v, rx - 1 - d) == size(r, y.v, ry - 1 - d);
-            fits &= same || hn_sym_is_value(r->sym, a, 1) || hn_sym_is_value(r->sym, b, 1); /* n - 1 that happens to be 1 does not repeat */
+            /* n - 1 that happens to be 1 does not repeat */
+            fits &= same || hn_sym_is_value(r->sym, a, 1) || hn_sym_is_value(r->sym, b, 1);
         }
         if (fits) return y;
     }
@@ -126,30 +148,50 @@ static known partner(gen *r, known x) {
 static void step_binary(gen *r) {
     known x = pick(r), y = partner(r, x);
     hn_dtype dtype = info(r, x.v)->dtype;
-    bool f = hn_dtype_is_float(dtype), b = dtype == HN_DTYPE_BOOL, nan = x.may_nan || y.may_nan, exact = x.exact && y.exact;
-    double m = fmax(x.maxabs, y.maxabs), unit = exact ? 0 : unit_error(dtype), e = fmax(x.error, y.error);
+    bool f = hn_dtype_is_float(dtype), b = dtype == HN_DTYPE_BOOL, nan = x.may_nan || y.may_nan,
+         exact = x.exact && y.exact;
+    double m = fmax(x.maxabs, y.maxabs), unit = exact ? 0 : unit_error(dtype),
+           e = fmax(x.error, y.error);
     /* 16-bit floats hold few bits: their sums and products are exact only while tiny */
     bool keeps = !f || m <= (dtype == HN_DTYPE_BF16 ? 1 : dtype == HN_DTYPE_F16 ? 4 : 256);
     if (f && !keeps) unit = unit_error(dtype);
     switch (below(r, 11)) {
-    case 0: case 1: add(r, (known){hn_b_binary(r->g, HN_OP_ADD, x.v, y.v), exact && keeps, x.maxabs + y.maxabs, (e * 3 + unit) * 2, nan}); return;
+    case 0:
+    case 1:
+        add(r, (known){hn_b_binary(r->g, HN_OP_ADD, x.v, y.v), exact && keeps, x.maxabs + y.maxabs,
+                       (e * 3 + unit) * 2, nan});
+        return;
     case 2:
-        if (!b) add(r, (known){hn_b_binary(r->g, HN_OP_SUB, x.v, y.v), exact && keeps, x.maxabs + y.maxabs, (e * 3 + unit) * 2, nan});
+        if (!b)
+            add(r, (known){hn_b_binary(r->g, HN_OP_SUB, x.v, y.v), exact && keeps,
+                           x.maxabs + y.maxabs, (e * 3 + unit) * 2, nan});
         return;
-    case 3: case 4:
+    case 3:
+    case 4:
         if (f && m > 64) return;
-        add(r, (known){hn_b_binary(r->g, HN_OP_MUL, x.v, y.v), exact && keeps && m <= 8 && !(f && dtype != HN_DTYPE_F32 && dtype != HN_DTYPE_F64), f ? x.maxabs * y.maxabs : m, x.error + y.error + fmax(unit, f ? unit_error(dtype) : 0), nan});
+        add(r, (known){hn_b_binary(r->g, HN_OP_MUL, x.v, y.v),
+                       exact && keeps && m <= 8 &&
+                           !(f && dtype != HN_DTYPE_F32 && dtype != HN_DTYPE_F64),
+                       f ? x.maxabs * y.maxabs : m,
+                       x.error + y.error + fmax(unit, f ? unit_error(dtype) : 0), nan});
         return;
-    case 5: case 6: add(r, (known){hn_b_binary(r->g, chance(r, 50) ? HN_OP_MIN : HN_OP_MAX, x.v, y.v), exact, m, e, nan}); return;
+    case 5:
+    case 6:
+        add(r, (known){hn_b_binary(r->g, chance(r, 50) ? HN_OP_MIN : HN_OP_MAX, x.v, y.v), exact, m,
+                       e, nan});
+        return;
     case 7: {
         static const hn_op ops[] = {HN_OP_EQ, HN_OP_NE, HN_OP_LT, HN_OP_LE, HN_OP_GT, HN_OP_GE};
-        if (exact) add(r, (known){hn_b_binary(r->g, ops[below(r, 6)], x.v, y.v), true, 1, 0, false});
+        if (exact)
+            add(r, (known){hn_b_binary(r->g, ops[below(r, 6)], x.v, y.v), true, 1, 0, false});
         return;
     }
     case 8:
         if (f && m < 1e3) {
-            hn_value d = hn_b_binary(r->g, HN_OP_ADD, hn_b_unary(r->g, HN_OP_ABS, y.v), constant(r, 1, y.v));
-            add(r, (known){hn_b_binary(r->g, HN_OP_DIV, x.v, d), false, x.maxabs, (x.error + y.error * (1 + y.maxabs)) * 2 + 4 * unit_error(dtype), nan});
+            hn_value d =
+                hn_b_binary(r->g, HN_OP_ADD, hn_b_unary(r->g, HN_OP_ABS, y.v), constant(r, 1, y.v));
+            add(r, (known){hn_b_binary(r->g, HN_OP_DIV, x.v, d), false, x.maxabs,
+                           (x.error + y.error * (1 + y.maxabs)) * 2 + 4 * unit_error(dtype), nan});
         } else if (!f && !b) {
             static const hn_op ops[] = {HN_OP_DIV, HN_OP_FLOORDIV, HN_OP_REMAINDER, HN_OP_FMOD};
             add(r, (known){hn_b_binary(r->g, ops[below(r, 4)], x.v, y.v), true, 256, 0, false});
@@ -161,8 +203,11 @@ static void step_binary(gen *r) {
             add(r, (known){hn_b_binary(r->g, ops[below(r, 3)], x.v, y.v), true, m * 2, 0, false});
         } else if (exact && m <= 64 && !nan) {
             static const hn_op ops[] = {HN_OP_FLOORDIV, HN_OP_REMAINDER, HN_OP_FMOD};
-            add(r, (known){hn_b_binary(r->g, ops[below(r, 3)], x.v, hn_b_binary(r->g, HN_OP_ADD, y.v, constant(r, 0.5, y.v))), false, m * 32, 1e-2, true});
-            r->count -= r->count > 1; /* jumps: computed, but nobody may build on it; kept only as a live output below */
+            add(r, (known){hn_b_binary(r->g, ops[below(r, 3)], x.v,
+                                       hn_b_binary(r->g, HN_OP_ADD, y.v, constant(r, 0.5, y.v))),
+                           false, m * 32, 1e-2, true});
+            /* jumps: computed, but nobody may build on it; kept only as a live output below */
+            r->count -= r->count > 1;
         }
         return;
     default: {
@@ -222,7 +267,8 @@ static hn_value make_expand(gen *r, hn_value x, uint32_t d) {
     for (uint32_t k = 0; k <= rank; k++) {
         bool grows = size(r, v, k) == 1 && chance(r, 50);
         int64_t n = grows ? 1 + below(r, 9) : size(r, v, k);
-        bool is_one = hn_sym_is_value(r->sym, info(r, v)->sizes[k], 1); /* a literal 1 only, see partner */
+        /* a literal 1 only, see partner */
+        bool is_one = hn_sym_is_value(r->sym, info(r, v)->sizes[k], 1);
         sizes[k] = num(r, is_one ? n : size(r, v, k));
     }
     return hn_b_expand(r->g, v, sizes, rank + 1);
@@ -272,7 +318,9 @@ hn_value hn_gen_indices(gen *r, hn_value like, int64_t n) {
     if (!base || like) {
         hn_value shape = like ? like : k.v;
         int64_t total = numel(r, shape);
-        base = hn_b_iota(r->g, hn_scalar_i(num(r, (int64_t)below(r, 50))), hn_scalar_i(num(r, 1 + (int64_t)below(r, 7))), num(r, total), HN_DTYPE_I64);
+        base =
+            hn_b_iota(r->g, hn_scalar_i(num(r, (int64_t)below(r, 50))),
+                      hn_scalar_i(num(r, 1 + (int64_t)below(r, 7))), num(r, total), HN_DTYPE_I64);
         base = hn_b_reshape(r->g, base, info(r, shape)->sizes, info(r, shape)->rank);
     }
     return hn_b_binary(r->g, HN_OP_REMAINDER, base, hn_b_scalar(r->g, (double)n, HN_DTYPE_I64));
@@ -284,13 +332,17 @@ static void step_move(gen *r) {
     if (!rank) return;
     int64_t n = size(r, x.v, d);
     switch (below(r, 5)) {
-    case 0: case 1: {
+    case 0:
+    case 1: {
         hn_value parts[3] = {x.v, hn_b_flip(r->g, x.v, d), x.v};
         known y = partner(r, x);
         if (info(r, y.v)->rank == rank) {
             bool fits = true;
-            for (uint32_t k = 0; k < rank; k++) fits &= k == d || size(r, x.v, k) == size(r, y.v, k);
-            if (fits) parts[1] = y.v, x.maxabs = fmax(x.maxabs, y.maxabs), x.exact &= y.exact, x.may_nan |= y.may_nan, x.error = fmax(x.error, y.error);
+            for (uint32_t k = 0; k < rank; k++)
+                fits &= k == d || size(r, x.v, k) == size(r, y.v, k);
+            if (fits)
+                parts[1] = y.v, x.maxabs = fmax(x.maxabs, y.maxabs), x.exact &= y.exact,
+                x.may_nan |= y.may_nan, x.error = fmax(x.error, y.error);
         }
         x.v = hn_b_cat(r->g, parts, 1 + below(r, 3), d);
         break;
@@ -302,16 +354,21 @@ static void step_move(gen *r) {
     case 3: {
         if (!size(r, x.v, 0)) return;
         hn_value at = hn_gen_indices(r, 0, size(r, x.v, 0));
-        if (info(r, at)->rank + rank - 1 > 6 || numel(r, at) * numel(r, x.v) / size(r, x.v, 0) > MAX_NUMEL) return;
+        if (info(r, at)->rank + rank - 1 > 6 ||
+            numel(r, at) * numel(r, x.v) / size(r, x.v, 0) > MAX_NUMEL)
+            return;
         x.v = hn_b_index(r->g, x.v, &at, 1, chance(r, 50));
         break;
     }
-    default: { /* distinct indices unless the mode adds: the winner of a clash is the last, here as there */
+    /* distinct indices unless the mode adds: the winner of a clash is the last, here as there */
+    default: {
         if (!n || info(r, x.v)->dtype == HN_DTYPE_BOOL) return;
         bool adds = chance(r, 50);
         hn_value at = hn_gen_indices(r, x.v, n);
         x.v = hn_b_scatter(r->g, x.v, at, x.v, d, adds ? "add" : "set");
-        if (adds) x.maxabs *= (double)n + 1, x.exact &= x.maxabs < 100, x.error = x.error * 4 + (x.exact ? 0 : unit_error(info(r, x.v)->dtype) * 4);
+        if (adds)
+            x.maxabs *= (double)n + 1, x.exact &= x.maxabs < 100,
+                x.error = x.error * 4 + (x.exact ? 0 : unit_error(info(r, x.v)->dtype) * 4);
     }
     }
     add(r, x);
@@ -326,25 +383,35 @@ static void step_reduce(gen *r) {
     bool keep = chance(r, 40), f = is_float(r, x.v), is_bool = info(r, x.v)->dtype == HN_DTYPE_BOOL;
     hn_dtype dtype = info(r, x.v)->dtype;
     switch (below(r, 6)) {
-    case 0: case 1: {
+    case 0:
+    case 1: {
         if (dtype == HN_DTYPE_F16 || dtype == HN_DTYPE_BF16 || (!f && dtype != HN_DTYPE_I64)) {
             x = hn_gen_as_dtype(r, x, f ? HN_DTYPE_F32 : HN_DTYPE_I64);
             if (!x.v) return;
         }
         double m = x.maxabs * (double)(n > 0 ? n : 1);
-        add(r, (known){hn_b_reduce(r->g, HN_OP_SUM, x.v, dims, count, keep), x.exact && m < 1e4, m, f ? x.error * 4 + unit_error(HN_DTYPE_F32) * 8 : 0, x.may_nan});
+        add(r, (known){hn_b_reduce(r->g, HN_OP_SUM, x.v, dims, count, keep), x.exact && m < 1e4, m,
+                       f ? x.error * 4 + unit_error(HN_DTYPE_F32) * 8 : 0, x.may_nan});
         return;
     }
-    case 2: case 3:
+    case 2:
+    case 3:
         if (!n) return;
-        add(r, (known){hn_b_reduce(r->g, chance(r, 50) ? HN_OP_AMAX : HN_OP_AMIN, x.v, dims, count, keep), x.exact, x.maxabs, x.error, x.may_nan});
+        add(r, (known){hn_b_reduce(r->g, chance(r, 50) ? HN_OP_AMAX : HN_OP_AMIN, x.v, dims, count,
+                                   keep),
+                       x.exact, x.maxabs, x.error, x.may_nan});
         return;
     case 4:
-        if (is_bool) add(r, (known){hn_b_reduce(r->g, chance(r, 50) ? HN_OP_ANY : HN_OP_ALL, x.v, dims, count, keep), true, 1, 0, false});
+        if (is_bool)
+            add(r, (known){hn_b_reduce(r->g, chance(r, 50) ? HN_OP_ANY : HN_OP_ALL, x.v, dims,
+                                       count, keep),
+                           true, 1, 0, false});
         return;
     default:
         if (!n || !x.exact || is_bool) return;
-        add(r, (known){hn_b_reduce(r->g, chance(r, 50) ? HN_OP_ARGMAX : HN_OP_ARGMIN, x.v, dims, count, keep), true, 1e6, 0, false});
+        add(r, (known){hn_b_reduce(r->g, chance(r, 50) ? HN_OP_ARGMAX : HN_OP_ARGMIN, x.v, dims,
+                                   count, keep),
+                       true, 1e6, 0, false});
     }
 }
 
@@ -354,20 +421,33 @@ static void step_normalise(gen *r) {
     if (!x.v) return;
     uint32_t rank = info(r, x.v)->rank, d = rank ? rank - 1 : 0;
     hn_dtype dtype = info(r, x.v)->dtype;
-    if (!rank || !size(r, x.v, d) || (dtype != HN_DTYPE_F32 && dtype != HN_DTYPE_F64) || x.maxabs > 1e3) return;
+    if (!rank || !size(r, x.v, d) || (dtype != HN_DTYPE_F32 && dtype != HN_DTYPE_F64) ||
+        x.maxabs > 1e3)
+        return;
     if (chance(r, 20)) d = below(r, rank);
     if (!size(r, x.v, d)) return;
     if (chance(r, 50)) {
-        hn_value e = hn_b_unary(r->g, HN_OP_EXP, hn_b_binary(r->g, HN_OP_SUB, x.v, hn_b_reduce(r->g, HN_OP_AMAX, x.v, &d, 1, true)));
-        add(r, (known){hn_b_binary(r->g, HN_OP_DIV, e, hn_b_reduce(r->g, HN_OP_SUM, e, &d, 1, true)), false, 1,
-                       (x.error + unit_error(dtype)) * (4 + 4 * x.maxabs) + 8 * unit_error(dtype), x.may_nan});
+        hn_value e = hn_b_unary(
+            r->g, HN_OP_EXP,
+            hn_b_binary(r->g, HN_OP_SUB, x.v, hn_b_reduce(r->g, HN_OP_AMAX, x.v, &d, 1, true)));
+        add(r,
+            (known){hn_b_binary(r->g, HN_OP_DIV, e, hn_b_reduce(r->g, HN_OP_SUM, e, &d, 1, true)),
+                    false, 1,
+                    (x.error + unit_error(dtype)) * (4 + 4 * x.maxabs) + 8 * unit_error(dtype),
+                    x.may_nan});
         return;
     }
     hn_value n = constant(r, (double)size(r, x.v, d), x.v);
-    hn_value c = hn_b_binary(r->g, HN_OP_SUB, x.v, hn_b_binary(r->g, HN_OP_DIV, hn_b_reduce(r->g, HN_OP_SUM, x.v, &d, 1, true), n));
-    hn_value var = hn_b_binary(r->g, HN_OP_DIV, hn_b_reduce(r->g, HN_OP_SUM, hn_b_binary(r->g, HN_OP_MUL, c, c), &d, 1, true), n);
-    hn_value rstd = hn_b_unary(r->g, HN_OP_RSQRT, hn_b_binary(r->g, HN_OP_ADD, var, constant(r, 0.5, x.v)));
-    add(r, (known){hn_b_binary(r->g, HN_OP_MUL, c, rstd), false, x.maxabs * 2, (x.error + unit_error(dtype)) * (8 + 8 * x.maxabs), x.may_nan});
+    hn_value c = hn_b_binary(
+        r->g, HN_OP_SUB, x.v,
+        hn_b_binary(r->g, HN_OP_DIV, hn_b_reduce(r->g, HN_OP_SUM, x.v, &d, 1, true), n));
+    hn_value var = hn_b_binary(
+        r->g, HN_OP_DIV,
+        hn_b_reduce(r->g, HN_OP_SUM, hn_b_binary(r->g, HN_OP_MUL, c, c), &d, 1, true), n);
+    hn_value rstd =
+        hn_b_unary(r->g, HN_OP_RSQRT, hn_b_binary(r->g, HN_OP_ADD, var, constant(r, 0.5, x.v)));
+    add(r, (known){hn_b_binary(r->g, HN_OP_MUL, c, rstd), false, x.maxabs * 2,
+                   (x.error + unit_error(dtype)) * (8 + 8 * x.maxabs), x.may_nan});
 }
 
 static void step_rare(gen *r) {
@@ -380,7 +460,9 @@ static void step_rare(gen *r) {
     double m = x.maxabs * (double)(size(r, x.v, d) + 1);
     switch (below(r, 4)) {
     case 0:
-        if (arithmetic) add(r, (known){hn_b_scan(r->g, HN_OP_CUMSUM, x.v, d, NULL), x.exact && m < 1e3, m, x.error * 4 + unit_error(dtype) * 32, x.may_nan});
+        if (arithmetic)
+            add(r, (known){hn_b_scan(r->g, HN_OP_CUMSUM, x.v, d, NULL), x.exact && m < 1e3, m,
+                           x.error * 4 + unit_error(dtype) * 32, x.may_nan});
         return;
     case 1: {
         hn_value at = 0;
@@ -394,20 +476,25 @@ static void step_rare(gen *r) {
         if (dtype != HN_DTYPE_F32 || rank < 2 || rank > 3 || x.maxabs > 64) return;
         int64_t k = size(r, x.v, rank - 1);
         hn_value b = hn_b_transpose(r->g, x.v, rank - 1, rank - 2);
-        add(r, (known){hn_b_matmul(r->g, x.v, b, 0), false, x.maxabs * x.maxabs * (double)(k + 1), x.error * 4 + 1e-5, x.may_nan});
+        add(r, (known){hn_b_matmul(r->g, x.v, b, 0), false, x.maxabs * x.maxabs * (double)(k + 1),
+                       x.error * 4 + 1e-5, x.may_nan});
         return;
     }
     default:
         if (!x.exact || !arithmetic || !size(r, x.v, d)) return;
-        hn_value at = 0, v = hn_b_scan(r->g, chance(r, 50) ? HN_OP_CUMMAX : HN_OP_CUMMIN, x.v, d, &at);
+        hn_value at = 0,
+                 v = hn_b_scan(r->g, chance(r, 50) ? HN_OP_CUMMAX : HN_OP_CUMMIN, x.v, d, &at);
         add(r, (known){v, true, x.maxabs, 0, x.may_nan});
         add(r, (known){at, true, 1e6, 0, false});
     }
 }
 
 static void step(gen *r) {
-    static void (*const steps[])(gen *) = {hn_gen_step_rarer, hn_gen_step_rarer, hn_gen_step_rarer, step_unary, step_unary, step_unary, step_binary, step_binary, step_binary, step_binary, step_view,
-                                           step_view, step_view, step_move, step_reduce, step_reduce, step_normalise, step_rare};
+    static void (*const steps[])(gen *) = {
+        hn_gen_step_rarer, hn_gen_step_rarer, hn_gen_step_rarer, step_unary,  step_unary,
+        step_unary,        step_binary,       step_binary,       step_binary, step_binary,
+        step_view,         step_view,         step_view,         step_move,   step_reduce,
+        step_reduce,       step_normalise,    step_rare};
     steps[below(r, sizeof steps / sizeof *steps)](r);
 }
 
@@ -417,7 +504,8 @@ static hn_status add_outputs(gen *r, double *out_tolerance) {
         known *x = &r->values[r->count - 1 - k];
         if (r->count - 1 - k < first && k) break;
         out_tolerance[r->g->outputs.count] = x->error * fmax(1, x->maxabs) * 4;
-        HN_TRY(hn_graph_add_output(r->g, (hn_output){.kind = HN_OUTPUT_USER, .value = x->v, .name = HN_STR("y")}));
+        HN_TRY(hn_graph_add_output(
+            r->g, (hn_output){.kind = HN_OUTPUT_USER, .value = x->v, .name = HN_STR("y")}));
     }
     return NULL;
 }
@@ -428,13 +516,20 @@ static hn_status add_mutation(gen *r, double *out_tolerance) {
     hn_value v = chance(r, 15) ? hn_gen_mutation(r, &input, &x) : 0;
     if (!v) return NULL;
     out_tolerance[r->g->outputs.count] = x.error * fmax(1, x.maxabs) * 4;
-    return hn_graph_add_output(r->g, (hn_output){.kind = HN_OUTPUT_MUTATION, .value = v, .target = input, .name = r->g->inputs.items[input].name});
+    return hn_graph_add_output(r->g, (hn_output){.kind = HN_OUTPUT_MUTATION,
+                                                 .value = v,
+                                                 .target = input,
+                                                 .name = r->g->inputs.items[input].name});
 }
 
 hn_status hn_random_graph_add(uint64_t seed, hn_graph *g, double *out_tolerance) {
     gen *r;
     HN_NEW(g->arena, r, 1);
-    *r = (gen){.state = seed * 0x2545F4914F6CDD1Dull + 1, .arena = g->arena, .sym = g->sym, .g = g, .first_input = g->inputs.count};
+    *r = (gen){.state = seed * 0x2545F4914F6CDD1Dull + 1,
+               .arena = g->arena,
+               .sym = g->sym,
+               .g = g,
+               .first_input = g->inputs.count};
     r->symbolic = chance(r, 25);
     uint32_t inputs = 1 + below(r, 3), steps = 3 + below(r, 20);
     for (uint32_t k = 0; k < inputs; k++) add_input(r);
@@ -444,12 +539,14 @@ hn_status hn_random_graph_add(uint64_t seed, hn_graph *g, double *out_tolerance)
     return hn_graph_status(g);
 }
 
-hn_status hn_random_graph(uint64_t seed, hn_arena *arena, hn_sym *sym, hn_graph **out, double *out_tolerance) {
+hn_status hn_random_graph(uint64_t seed, hn_arena *arena, hn_sym *sym, hn_graph **out,
+                          double *out_tolerance) {
     HN_TRY(hn_graph_create(arena, sym, out));
     return hn_random_graph_add(seed, *out, out_tolerance);
 }
 
-hn_status hn_random_inputs(uint64_t seed, hn_arena *arena, hn_graph *graph, uint32_t first, hn_ref_tensor *out) {
+hn_status hn_random_inputs(uint64_t seed, hn_arena *arena, hn_graph *graph, uint32_t first,
+                           hn_ref_tensor *out) {
     uint64_t state = seed ^ 0xABCDEF;
     for (uint32_t k = first; k < graph->inputs.count; k++) {
         const hn_value_info *vi = hn_graph_value(graph, graph->inputs.items[k].value);
@@ -460,7 +557,10 @@ hn_status hn_random_inputs(uint64_t seed, hn_arena *arena, hn_graph *graph, uint
         for (int64_t i = 0; i < out[k].numel; i++) {
             int64_t n = (int64_t)(next(&state) % 33) - 16;
             if (f) out[k].data.f[i] = (double)n / 4;
-            else out[k].data.i[i] = vi->dtype == HN_DTYPE_BOOL ? n > 0 : vi->dtype == HN_DTYPE_U8 ? (n < 0 ? -n : n) / 4 : n / 4;
+            else
+                out[k].data.i[i] = vi->dtype == HN_DTYPE_BOOL ? n > 0
+                                   : vi->dtype == HN_DTYPE_U8 ? (n < 0 ? -n : n) / 4
+                                                              : n / 4;
         }
     }
     return NULL;
@@ -470,48 +570,60 @@ hn_status hn_random_inputs(uint64_t seed, hn_arena *arena, hn_graph *graph, uint
 
 static hn_status make_tensor(hn_arena *arena, const hn_ref_tensor *from, hn_tensor **out) {
     void *bytes;
-    HN_TRY(hn_arena_array(arena, (size_t)from->numel + 1, hn_dtype_facts(from->dtype)->size_bytes, &bytes));
+    HN_TRY(hn_arena_array(arena, (size_t)from->numel + 1, hn_dtype_facts(from->dtype)->size_bytes,
+                          &bytes));
     hn_ref_tensor_store(from, bytes);
-    HN_TRY(hn_tensor_create(&(hn_tensor_desc){.type = (hn_scalar_type)from->dtype, .rank = from->rank, .sizes = from->sizes}, out));
+    HN_TRY(hn_tensor_create(&(hn_tensor_desc){.type = (hn_scalar_type)from->dtype,
+                                              .rank = from->rank,
+                                              .sizes = from->sizes},
+                            out));
     hn_tensor_copy_in(*out, bytes);
     return NULL;
 }
 
-static hn_status compare(hn_arena *arena, const hn_tensor *actual, const hn_ref_tensor *expected, double tolerance, uint32_t k) {
+static hn_status compare(hn_arena *arena, const hn_tensor *actual, const hn_ref_tensor *expected,
+                         double tolerance, uint32_t k) {
     void *bytes;
     hn_ref_tensor got;
-    HN_TRY(hn_arena_array(arena, (size_t)hn_tensor_numel(actual) + 1, hn_scalar_type_bytes(hn_tensor_type(actual)), &bytes));
+    HN_TRY(hn_arena_array(arena, (size_t)hn_tensor_numel(actual) + 1,
+                          hn_scalar_type_bytes(hn_tensor_type(actual)), &bytes));
     hn_tensor_copy_out(actual, bytes);
-    HN_TRY(hn_ref_tensor_load(arena, (hn_dtype)hn_tensor_type(actual), hn_tensor_rank(actual), hn_tensor_sizes(actual), NULL, bytes, &got));
+    HN_TRY(hn_ref_tensor_load(arena, (hn_dtype)hn_tensor_type(actual), hn_tensor_rank(actual),
+                              hn_tensor_sizes(actual), NULL, bytes, &got));
     hn_strbuf why;
     hn_strbuf_init(&why);
     hn_status status = NULL;
     if (!hn_ref_compare(&got, expected, tolerance, tolerance, &why))
-        status = HN_ERROR(HN_INTERNAL, "output %u differs from the interpreter: %s", k, why.ptr ? why.ptr : "");
+        status = HN_ERROR(HN_INTERNAL, "output %u differs from the interpreter: %s", k,
+                          why.ptr ? why.ptr : "");
     hn_strbuf_deinit(&why);
     return status;
 }
 
 /* What the module wrote into an input. */
-static hn_status compare_mutation(hn_arena *arena, const hn_module *module, hn_tensor *const *in, uint32_t k, const hn_ref_tensor *expected,
-                                  double tolerance, uint32_t output) {
+static hn_status compare_mutation(hn_arena *arena, const hn_module *module, hn_tensor *const *in,
+                                  uint32_t k, const hn_ref_tensor *expected, double tolerance,
+                                  uint32_t output) {
     hn_module_mutation_info info;
     HN_TRY(hn_module_mutation_info_get(module, k, &info));
     if (info.input < 0) return HN_ERROR(HN_INTERNAL, "mutation %u is of no input", k);
     return compare(arena, in[info.input], expected, tolerance, output);
 }
 
-static hn_status run(hn_arena *arena, hn_module *module, const hn_graph *g, const hn_ref_tensor *inputs, uint32_t input_count,
+static hn_status run(hn_arena *arena, hn_module *module, const hn_graph *g,
+                     const hn_ref_tensor *inputs, uint32_t input_count,
                      const hn_ref_tensor *expected, const double *tolerance) {
     hn_tensor *in[HN_RANDOM_MAX_TENSORS] = {NULL}, *out[HN_RANDOM_MAX_TENSORS] = {NULL};
     uint32_t user = 0, mutation = 0, users = hn_module_output_count(module);
     hn_status status = NULL;
-    for (uint32_t k = 0; k < input_count && !status; k++) status = make_tensor(arena, &inputs[k], &in[k]);
+    for (uint32_t k = 0; k < input_count && !status; k++)
+        status = make_tensor(arena, &inputs[k], &in[k]);
     if (!status) status = hn_module_run(module, in, input_count, out, users);
     for (uint32_t k = 0; k < g->outputs.count && !status; k++)
-        status = g->outputs.items[k].kind == HN_OUTPUT_MUTATION
-                     ? compare_mutation(arena, module, in, mutation++, &expected[k], tolerance[k], k)
-                     : compare(arena, out[user++], &expected[k], tolerance[k], k);
+        status =
+            g->outputs.items[k].kind == HN_OUTPUT_MUTATION
+                ? compare_mutation(arena, module, in, mutation++, &expected[k], tolerance[k], k)
+                : compare(arena, out[user++], &expected[k], tolerance[k], k);
     for (uint32_t k = 0; k < HN_RANDOM_MAX_TENSORS; k++) {
         hn_tensor_release(in[k]);
         hn_tensor_release(out[k]);
@@ -519,12 +631,15 @@ static hn_status run(hn_arena *arena, hn_module *module, const hn_graph *g, cons
     return status;
 }
 
-hn_status hn_check_against_interpreter(hn_graph *graph, hn_service *service, const hn_ref_tensor *inputs, const double *tolerance,
+hn_status hn_check_against_interpreter(hn_graph *graph, hn_service *service,
+                                       const hn_ref_tensor *inputs, const double *tolerance,
                                        const hn_compile_options *how) {
     hn_arena arena;
     hn_arena_init(&arena);
-    const hn_compile_options options = {
-        .no_fusion = how && how->no_fusion, .target = how ? how->target : NULL, .compile_threads = 1, .threads = 2};
+    const hn_compile_options options = {.no_fusion = how && how->no_fusion,
+                                        .target = how ? how->target : NULL,
+                                        .compile_threads = 1,
+                                        .threads = 2};
     hn_ref_tensor expected[HN_RANDOM_MAX_TENSORS];
     hn_compiled *compiled = NULL;
     hn_module *module = NULL;

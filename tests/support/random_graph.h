@@ -1,4 +1,5 @@
-/* random_graph.h: random graphs of primitives, and a check of the compiled program against the reference interpreter. */
+/* random_graph.h: random graphs of primitives, and a check of the compiled program against the
+ * reference interpreter. */
 #ifndef HN_TESTS_RANDOM_GRAPH_H
 #define HN_TESTS_RANDOM_GRAPH_H
 
@@ -11,20 +12,23 @@
 /* Of a graph that holds as many random ones as it may. */
 enum { HN_RANDOM_MAX_BATCH = 16, HN_RANDOM_MAX_TENSORS = 5 * HN_RANDOM_MAX_BATCH };
 
-/* The graph of a seed: the same one on every machine. Inputs are user inputs; sizes are 0, 1, small, prime, around powers of
- * two, and in one graph of four symbols. Values stay moderate, and ops with jumps (floor, comparisons, sort...) only see
- * exactly representable operands, so that a difference beyond `out_tolerance` (relative, per output) is a fault and not
- * rounding. */
-hn_status hn_random_graph(uint64_t seed, hn_arena *arena, hn_sym *sym, hn_graph **out, double *out_tolerance) HN_MUST_USE;
+/* The graph of a seed: the same one on every machine. Inputs are user inputs; sizes are 0, 1,
+ * small, prime, around powers of two, and in one graph of four symbols. Values stay moderate, and
+ * ops with jumps (floor, comparisons, sort...) only see exactly representable operands, so that a
+ * difference beyond `out_tolerance` (relative, per output) is a fault and not rounding. */
+hn_status hn_random_graph(uint64_t seed, hn_arena *arena, hn_sym *sym, hn_graph **out,
+                          double *out_tolerance) HN_MUST_USE;
 /* The same nodes beside what the graph holds already. `out_tolerance` is of all its outputs. */
 hn_status hn_random_graph_add(uint64_t seed, hn_graph *g, double *out_tolerance) HN_MUST_USE;
 
 /* Inputs for the graph's user inputs from `first` on: out[first...]. */
-hn_status hn_random_inputs(uint64_t seed, hn_arena *arena, hn_graph *graph, uint32_t first, hn_ref_tensor *out) HN_MUST_USE;
+hn_status hn_random_inputs(uint64_t seed, hn_arena *arena, hn_graph *graph, uint32_t first,
+                           hn_ref_tensor *out) HN_MUST_USE;
 
-/* Compiles the graph, runs it, interprets it, compares. A mismatch is an internal error that tells where. Of `how`, fusion and
- * the target count; NULL: as usual. */
-hn_status hn_check_against_interpreter(hn_graph *graph, hn_service *service, const hn_ref_tensor *inputs, const double *tolerance,
+/* Compiles the graph, runs it, interprets it, compares. A mismatch is an internal error that tells
+ * where. Of `how`, fusion and the target count; NULL: as usual. */
+hn_status hn_check_against_interpreter(hn_graph *graph, hn_service *service,
+                                       const hn_ref_tensor *inputs, const double *tolerance,
                                        const hn_compile_options *how) HN_MUST_USE;
 
 #endif

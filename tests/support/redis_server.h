@@ -1,4 +1,5 @@
-/* redis_server.h: a real redis-server for a test: on a socket in a folder of its own, ended with the test. */
+/* redis_server.h: a real redis-server for a test: on a socket in a folder of its own, ended with
+ * the test. */
 #ifndef HN_TESTS_REDIS_SERVER_H
 #define HN_TESTS_REDIS_SERVER_H
 
@@ -38,7 +39,8 @@ static bool redis_answers(const redis_server *server) {
     return ok;
 }
 
-/* Starts the server of `server` (again). `options`: at most four words. It dies with the thread that started it. */
+/* Starts the server of `server` (again). `options`: at most four words. It dies with the thread
+ * that started it. */
 static bool redis_start(redis_server *server, const char *const options[4]) {
     if (!server->dir[0]) {
         hn_status status = hn_dir_temp(server->dir, sizeof(server->dir));
@@ -49,8 +51,9 @@ static bool redis_start(redis_server *server, const char *const options[4]) {
         snprintf(server->socket, sizeof(server->socket), "%s/socket", server->dir);
         snprintf(server->url, sizeof(server->url), "unix://%s", server->socket);
     }
-    const char *argv[20] = {"redis-server", "--port", "0",    "--unixsocket", server->socket, "--save", "",
-                            "--appendonly", "no",     "--dir", server->dir,   "--daemonize",  "no"};
+    const char *argv[20] = {
+        "redis-server", "--port", "0",     "--unixsocket", server->socket, "--save", "",
+        "--appendonly", "no",     "--dir", server->dir,    "--daemonize",  "no"};
     for (int i = 0; options && i < 4 && options[i]; i++) argv[13 + i] = options[i];
     server->pid = fork();
     if (server->pid == 0) {

@@ -61,7 +61,8 @@ static hn_status before(void *user, const hn_step_info *step, uint64_t *note) {
     return status;
 }
 
-/* Whether the step may have written there: in memory that has no further use a step may put its result. */
+/* Whether the step may have written there: in memory that has no further use a step may put its
+ * result. */
 static bool is_shared(const span *spans, uint32_t count, const span *of) {
     for (uint32_t k = 0; k < count; k++)
         if (spans[k].is_written && spans[k].begin < of->begin + of->len &&

@@ -1,5 +1,6 @@
 /* harness.h: the unit test harness. A test program defines tests with TEST and ends with TEST_MAIN.
- * It runs all of them, or those whose name contains argv[1], and closes with "N passed, N failed". */
+ * It runs all of them, or those whose name contains argv[1], and closes with "N passed, N
+ * failed". */
 #ifndef HN_TESTS_HARNESS_H
 #define HN_TESTS_HARNESS_H
 
@@ -47,12 +48,14 @@ static int hn_test_failures;
 #define EXPECT_STR(actual, expected)                                                               \
     do {                                                                                           \
         const char *a_ = (actual), *e_ = (expected);                                               \
-        if (!a_ || strcmp(a_, e_) != 0) HN_TEST_FAIL("%s is\n\"%s\", expected\n\"%s\"", #actual, a_ ? a_ : "(null)", e_); \
+        if (!a_ || strcmp(a_, e_) != 0)                                                            \
+            HN_TEST_FAIL("%s is\n\"%s\", expected\n\"%s\"", #actual, a_ ? a_ : "(null)", e_);      \
     } while (0)
 #define EXPECT_NEAR(actual, expected, tolerance)                                                   \
     do {                                                                                           \
         double a_ = (actual), e_ = (expected);                                                     \
-        if (!(fabs(a_ - e_) <= (tolerance))) HN_TEST_FAIL("%s is %.17g, expected %.17g", #actual, a_, e_); \
+        if (!(fabs(a_ - e_) <= (tolerance)))                                                       \
+            HN_TEST_FAIL("%s is %.17g, expected %.17g", #actual, a_, e_);                          \
     } while (0)
 #define EXPECT_OK(expr)                                                                            \
     do {                                                                                           \
@@ -65,8 +68,9 @@ static int hn_test_failures;
     do {                                                                                           \
         hn_status s_ = (expr);                                                                     \
         if (hn_status_code(s_) != (want_code) || !strstr(hn_status_message(s_), (text)))           \
-            HN_TEST_FAIL("%s: got %s: \"%s\", expected %s with \"%s\"", #expr, hn_code_name(hn_status_code(s_)), \
-                         hn_status_message(s_), hn_code_name(want_code), (text));                  \
+            HN_TEST_FAIL("%s: got %s: \"%s\", expected %s with \"%s\"", #expr,                     \
+                         hn_code_name(hn_status_code(s_)), hn_status_message(s_),                  \
+                         hn_code_name(want_code), (text));                                         \
         hn_status_free(s_);                                                                        \
     } while (0)
 
@@ -76,10 +80,8 @@ static int hn_test_main(int argc, char **argv) {
         if (argc > 1 && !strstr(t->name, argv[1])) continue;
         int before = hn_test_failures;
         t->run();
-        if (hn_test_failures == before)
-            passed++;
-        else
-            failed++, fprintf(stderr, "FAILED %s (re-run: %s %s)\n", t->name, argv[0], t->name);
+        if (hn_test_failures == before) passed++;
+        else failed++, fprintf(stderr, "FAILED %s (re-run: %s %s)\n", t->name, argv[0], t->name);
     }
     printf("%d passed, %d failed\n", passed, failed);
     return failed != 0;

@@ -1,5 +1,6 @@
-/* bench.c: `henry bench`: time runs of one or several models. The models take turns run by run, so that a machine that
- * changes its speed meanwhile treats them alike; medians, since the slow tail belongs to the machine. */
+/* bench.c: `henry bench`: time runs of one or several models. The models take turns run by run, so
+ * that a machine that changes its speed meanwhile treats them alike; medians, since the slow tail
+ * belongs to the machine. */
 #include "tool.h"
 
 #include "base/file.h"
@@ -41,13 +42,15 @@ static uint64_t next_random(uint64_t *state) { /* splitmix64: any seed is a good
 }
 
 /* Integers are 0 or 1: valid as an index into anything that has two elements. */
-static hn_status random_tensor(hn_arena *arena, hn_scalar_type type, uint32_t rank, const int64_t *sizes, uint64_t *state, hn_tensor **out) {
+static hn_status random_tensor(hn_arena *arena, hn_scalar_type type, uint32_t rank,
+                               const int64_t *sizes, uint64_t *state, hn_tensor **out) {
     hn_ref_tensor t;
     void *bytes;
     HN_TRY(hn_ref_tensor_init(arena, (hn_dtype)type, rank, sizes, &t));
     for (int64_t k = 0; k < t.numel; k++) {
         uint64_t bits = next_random(state);
-        if (hn_dtype_is_float(t.dtype)) t.data.f[k] = (double)(int64_t)(bits >> 11) / (double)(INT64_C(1) << 52) - 1;
+        if (hn_dtype_is_float(t.dtype))
+            t.data.f[k] = (double)(int64_t)(bits >> 11) / (double)(INT64_C(1) << 52) - 1;
         else t.data.i[k] = (int64_t)(bits >> 63);
     }
     HN_TRY(hn_arena_array(arena, (size_t)t.numel + 1, hn_scalar_type_bytes(type), &bytes));
@@ -63,7 +66,9 @@ static bool parse_sizes(bench *b) {
         const char *word = b->options->sizes.items[k], *equals = strchr(word, '=');
         char *end = NULL;
         if (equals) b->size_values[k] = strtoll(equals + 1, &end, 10);
-        if (!equals || !equals[1] || *end) return tool_usage("bench", "--size needs NAME=N with a whole number N, not '%s'", word), false;
+        if (!equals || !equals[1] || *end)
+            return tool_usage("bench", "--size needs NAME=N with a whole number N, not '%s'", word),
+                   false;
         b->size_name_lens[k] = (size_t)(equals - word);
     }
     return true;
@@ -72,13 +77,19 @@ static bool parse_sizes(bench *b) {
 static hn_status check_sizes_used(const bench *b) {
     for (uint32_t k = 0; k < b->options->sizes.count; k++)
         if (!b->size_used[k] && !b->options->inputs.count)
-            return HN_ERROR(HN_NOT_FOUND, "no size symbol has the name of '--size %s'; 'henry inspect' shows them", b->options->sizes.items[k]);
+            return HN_ERROR(
+                HN_NOT_FOUND,
+                "no size symbol has the name of '--size %s'; 'henry inspect' shows them",
+                b->options->sizes.items[k]);
     return NULL;
 }
 
-static hn_status symbol_value(bench *b, const hn_bundle *bundle, const hnb_symbol *symbol, int64_t *out) {
+static hn_status symbol_value(bench *b, const hn_bundle *bundle, const hnb_symbol *symbol,
+                              int64_t *out) {
     hn_str name = hn_bundle_str(bundle, symbol->name);
-    *out = DEFAULT_SIZE < symbol->lo ? symbol->lo : DEFAULT_SIZE > symbol->hi ? symbol->hi : DEFAULT_SIZE;
+    *out = DEFAULT_SIZE < symbol->lo   ? symbol->lo
+           : DEFAULT_SIZE > symbol->hi ? symbol->hi
+                                       : DEFAULT_SIZE;
     for (uint32_t k = 0; k < b->options->sizes.count; k++) {
         if (!hn_str_eq(name, (hn_str){b->options->sizes.items[k], b->size_name_lens[k]})) continue;
         b->size_used[k] = true;
@@ -88,20 +99,24 @@ static hn_status symbol_value(bench *b, const hn_bundle *bundle, const hnb_symbo
     hn_strbuf range;
     hn_strbuf_init(&range);
     hn_bundle_range_print(symbol->lo, symbol->hi, &range);
-    hn_status status = HN_ERROR(HN_INVALID_ARGUMENT, "'" HN_STR_FMT "' cannot be %lld: its range is %s", HN_STR_ARG(name), (long long)*out,
-                                hn_strbuf_str(&range).ptr);
+    hn_status status =
+        HN_ERROR(HN_INVALID_ARGUMENT, "'" HN_STR_FMT "' cannot be %lld: its range is %s",
+                 HN_STR_ARG(name), (long long)*out, hn_strbuf_str(&range).ptr);
     hn_strbuf_deinit(&range);
     return status;
 }
 
 /* No array has this many elements: says which size it is, and of what it is made. */
-static hn_status no_shape(const hn_bundle *b, const hnb_input *in, uint32_t dim, bool is_known, int64_t value) {
+static hn_status no_shape(const hn_bundle *b, const hnb_input *in, uint32_t dim, bool is_known,
+                          int64_t value) {
     hn_strbuf text;
     hn_strbuf_init(&text);
     hn_bundle_expr_print(b, b->dims[in->dims + dim], &text);
     if (is_known) hn_strbuf_printf(&text, " = %lld", (long long)value);
-    hn_status status = HN_ERROR(HN_INVALID_ARGUMENT, "these sizes do not fit input '%s': its dimension %u would be %s; give others with --size",
-                                hn_bundle_text(b, in->name), dim, hn_strbuf_str(&text).ptr);
+    hn_status status = HN_ERROR(
+        HN_INVALID_ARGUMENT,
+        "these sizes do not fit input '%s': its dimension %u would be %s; give others with --size",
+        hn_bundle_text(b, in->name), dim, hn_strbuf_str(&text).ptr);
     hn_strbuf_deinit(&text);
     return status;
 }
@@ -113,7 +128,8 @@ static hn_status random_inputs_of(bench *all, const hn_bundle *b, hn_arena *aren
     HN_NEW(arena, symbols, b->symbols_count + 1);
     HN_NEW(arena, values, b->nodes_count + 1);
     HN_NEW(arena, bad, b->nodes_count + 1);
-    for (uint32_t k = 0; k < b->symbols_count; k++) HN_TRY(symbol_value(all, b, &b->symbols[k], &symbols[k]));
+    for (uint32_t k = 0; k < b->symbols_count; k++)
+        HN_TRY(symbol_value(all, b, &b->symbols[k], &symbols[k]));
     hn_bundle_eval(b, symbols, b->symbols_count, values, bad);
     for (uint32_t k = 0; k < b->inputs_count && k < s->input_count; k++) {
         const hnb_input *in = &b->inputs[k];
@@ -124,7 +140,8 @@ static hn_status random_inputs_of(bench *all, const hn_bundle *b, hn_arena *aren
             if (bad[node] || values[node] < 0) return no_shape(b, in, d, !bad[node], values[node]);
             sizes[d] = values[node];
         }
-        HN_TRY(random_tensor(arena, (hn_scalar_type)in->dtype, in->rank, sizes, &state, &s->inputs[k]));
+        HN_TRY(random_tensor(arena, (hn_scalar_type)in->dtype, in->rank, sizes, &state,
+                             &s->inputs[k]));
     }
     return NULL;
 }
@@ -154,8 +171,10 @@ static hn_status random_inputs(bench *all, subject *s) {
 
 static hn_status run_once(subject *s, int64_t *out_ns) {
     int64_t begin = hn_now_ns();
-    hn_status status = hn_module_run(s->model.module, s->inputs, s->input_count, s->outputs, s->output_count);
-    *out_ns = hn_now_ns() - begin; /* outputs are written again in place: a run does not pay for fresh pages */
+    hn_status status =
+        hn_module_run(s->model.module, s->inputs, s->input_count, s->outputs, s->output_count);
+    /* outputs are written again in place: a run does not pay for fresh pages */
+    *out_ns = hn_now_ns() - begin;
     return status;
 }
 
@@ -166,7 +185,9 @@ static hn_status prepare(bench *b, subject *s) {
     s->outputs = calloc(s->output_count + 1, sizeof(hn_tensor *));
     s->times = calloc((size_t)b->rounds_max, sizeof *s->times);
     if (!s->inputs || !s->outputs || !s->times) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory");
-    HN_TRY(b->options->inputs.count ? tool_inputs_read(s->model.module, &b->options->inputs, s->inputs) : random_inputs(b, s));
+    HN_TRY(b->options->inputs.count
+               ? tool_inputs_read(s->model.module, &b->options->inputs, s->inputs)
+               : random_inputs(b, s));
     HN_TRY(run_once(s, &s->first_ns));
     int64_t ignored;
     for (int k = 0; k < WARMUP_RUNS; k++) HN_TRY(run_once(s, &ignored));
@@ -176,8 +197,10 @@ static hn_status prepare(bench *b, subject *s) {
 static hn_status measure(bench *b) {
     int64_t begin = hn_now_ns(), enough = ROUND_TIME_NS * b->count;
     for (b->rounds = 0; b->rounds < b->rounds_max; b->rounds++) {
-        if (b->options->repeat < 1 && b->rounds >= MIN_ROUNDS && hn_now_ns() - begin > enough) break;
-        for (uint32_t k = 0; k < b->count; k++) HN_TRY(run_once(&b->subjects[k], &b->subjects[k].times[b->rounds]));
+        if (b->options->repeat < 1 && b->rounds >= MIN_ROUNDS && hn_now_ns() - begin > enough)
+            break;
+        for (uint32_t k = 0; k < b->count; k++)
+            HN_TRY(run_once(&b->subjects[k], &b->subjects[k].times[b->rounds]));
     }
     return NULL;
 }
@@ -189,7 +212,9 @@ static int by_value(const void *a, const void *b) {
 
 /* --- report --- */
 
-static int64_t percentile(const bench *b, const subject *s, int64_t percent) { return s->times[(b->rounds - 1) * percent / 100]; }
+static int64_t percentile(const bench *b, const subject *s, int64_t percent) {
+    return s->times[(b->rounds - 1) * percent / 100];
+}
 
 static hn_status json_subject(const bench *b, const subject *s, tool_json *json) {
     tool_json_open(json, NULL, '{');
@@ -227,7 +252,8 @@ static hn_status report_json(const bench *b) {
     tool_json_init(&json);
     tool_json_open(&json, "models", '[');
     hn_status status = NULL;
-    for (uint32_t k = 0; k < b->count && !status; k++) status = json_subject(b, &b->subjects[k], &json);
+    for (uint32_t k = 0; k < b->count && !status; k++)
+        status = json_subject(b, &b->subjects[k], &json);
     if (!status) status = tool_json_finish(&json, b->options->json, b->options->stats);
     tool_json_deinit(&json);
     return status;
@@ -238,7 +264,8 @@ static hn_status text_steps(const subject *s, hn_strbuf *text) {
     for (uint32_t k = 0; k < hn_module_step_count(s->model.module); k++) {
         hn_module_step_profile step;
         HN_TRY(hn_module_profile(s->model.module, k, &step));
-        hn_strbuf_printf(text, "%10.1f %10.1f  %s (%s)\n", step.calls ? (double)step.total_ns / (double)step.calls / 1e3 : 0,
+        hn_strbuf_printf(text, "%10.1f %10.1f  %s (%s)\n",
+                         step.calls ? (double)step.total_ns / (double)step.calls / 1e3 : 0,
                          (double)step.min_ns / 1e3, step.name, step.origin);
     }
     return NULL;
@@ -248,13 +275,17 @@ static hn_status report_text(const bench *b) {
     hn_strbuf text;
     hn_status status = NULL;
     hn_strbuf_init(&text);
-    hn_strbuf_printf(&text, "%10s %10s %10s %10s %7s  model\n", "median ms", "min ms", "p95 ms", "first ms", "runs");
+    hn_strbuf_printf(&text, "%10s %10s %10s %10s %7s  model\n", "median ms", "min ms", "p95 ms",
+                     "first ms", "runs");
     for (uint32_t k = 0; k < b->count; k++) {
         const subject *s = &b->subjects[k];
-        hn_strbuf_printf(&text, "%10.3f %10.3f %10.3f %10.3f %7lld  %s\n", (double)percentile(b, s, 50) / 1e6, (double)percentile(b, s, 0) / 1e6,
-                         (double)percentile(b, s, 95) / 1e6, (double)s->first_ns / 1e6, (long long)b->rounds, s->model.path);
+        hn_strbuf_printf(&text, "%10.3f %10.3f %10.3f %10.3f %7lld  %s\n",
+                         (double)percentile(b, s, 50) / 1e6, (double)percentile(b, s, 0) / 1e6,
+                         (double)percentile(b, s, 95) / 1e6, (double)s->first_ns / 1e6,
+                         (long long)b->rounds, s->model.path);
     }
-    for (uint32_t k = 0; k < b->count && b->options->profile && !status; k++) status = text_steps(&b->subjects[k], &text);
+    for (uint32_t k = 0; k < b->count && b->options->profile && !status; k++)
+        status = text_steps(&b->subjects[k], &text);
     if (!status) status = tool_print(&text);
     hn_strbuf_deinit(&text);
     return status;
@@ -282,16 +313,20 @@ static int check_options(const tool_options *o) {
         if (status) return tool_report(status);
         kinds |= kind;
     }
-    if (tool_options_check_with("bench", o, "--size", !o->inputs.count, "together with --input, which gives the sizes")) return TOOL_USAGE;
+    if (tool_options_check_with("bench", o, "--size", !o->inputs.count,
+                                "together with --input, which gives the sizes"))
+        return TOOL_USAGE;
     return tool_options_check_kind("bench", o, o->args.items[0], kinds);
 }
 
 int tool_cmd_bench(const tool_options *options) {
     int refused = check_options(options);
     if (refused) return refused;
-    bench b = {.options = options, .rounds_max = options->repeat > 0 ? options->repeat : MAX_ROUNDS};
+    bench b = {.options = options,
+               .rounds_max = options->repeat > 0 ? options->repeat : MAX_ROUNDS};
     if (b.rounds_max > 100 * MAX_ROUNDS)
-        return tool_usage("bench", "--repeat needs a whole number from 1 to %d here, not '%lld'", 100 * MAX_ROUNDS, (long long)b.rounds_max);
+        return tool_usage("bench", "--repeat needs a whole number from 1 to %d here, not '%lld'",
+                          100 * MAX_ROUNDS, (long long)b.rounds_max);
     if (!parse_sizes(&b)) return TOOL_USAGE;
     hn_status status = tool_device_check(options);
     b.subjects = calloc(options->args.count, sizeof *b.subjects);
@@ -299,11 +334,14 @@ int tool_cmd_bench(const tool_options *options) {
     for (uint32_t k = 0; k < options->args.count && !status; k++) {
         b.count++;
         status = tool_model_load(options, options->args.items[k], &b.subjects[k].model);
-        if (!status) status = hn_status_annotate(prepare(&b, &b.subjects[k]), "'%s'", options->args.items[k]);
+        if (!status)
+            status =
+                hn_status_annotate(prepare(&b, &b.subjects[k]), "'%s'", options->args.items[k]);
     }
     if (!status) status = check_sizes_used(&b);
     if (!status) status = measure(&b);
-    for (uint32_t k = 0; k < b.count && !status; k++) qsort(b.subjects[k].times, (size_t)b.rounds, sizeof(int64_t), by_value);
+    for (uint32_t k = 0; k < b.count && !status; k++)
+        qsort(b.subjects[k].times, (size_t)b.rounds, sizeof(int64_t), by_value);
     if (!status && (options->json || options->stats)) status = report_json(&b);
     if (!status && !options->json) status = report_text(&b);
     deinit(&b);

@@ -10,12 +10,16 @@
 
 static hn_status keygen(const tool_options *o) {
     char secret[PATH_MAX], public[PATH_MAX];
-    if (snprintf(secret, sizeof secret, "%s.key", o->output) >= PATH_MAX || snprintf(public, sizeof public, "%s.pub", o->output) >= PATH_MAX)
+    if (snprintf(secret, sizeof secret, "%s.key", o->output) >= PATH_MAX ||
+        snprintf(public, sizeof public, "%s.pub", o->output) >= PATH_MAX)
         return HN_ERROR(HN_INVALID_ARGUMENT, "the name is too long");
     HN_TRY(hn_bundle_keys_create(secret, public));
     hn_strbuf text;
     hn_strbuf_init(&text);
-    hn_strbuf_printf(&text, "%s: the secret key, which signs; keep it to yourself\n%s: the public key, which verifies; give it to those who run your bundles\n", secret, public);
+    hn_strbuf_printf(
+        &text,
+        "%s: the secret key, which signs; keep it to yourself\n%s: the public key, which verifies; give it to those who run your bundles\n",
+        secret, public);
     hn_status status = tool_print(&text);
     hn_strbuf_deinit(&text);
     return status;
@@ -73,7 +77,8 @@ static hn_status verify(const tool_options *o) {
     hn_strbuf_init(&text);
     hn_strbuf_printf(&text, "%s: every byte verifies; ", path);
     if (*file) hn_strbuf_printf(&text, "signed with the key in %s\n", file);
-    else if (*hex) hn_strbuf_printf(&text, "signed with key %s, which --trust PUB can check\n", hex);
+    else if (*hex)
+        hn_strbuf_printf(&text, "signed with key %s, which --trust PUB can check\n", hex);
     else hn_strbuf_puts(&text, "not signed\n");
     return print_line(&text);
 }
@@ -86,24 +91,32 @@ static hn_status sign(const tool_options *o) {
     HN_TRY(hn_bundle_sign_file(path, o->key, o->weights_file));
     HN_TRY(signer_of(path, &signer, hex));
     hn_strbuf_init(&text);
-    hn_strbuf_printf(&text, "%s: every byte verified, the digest of the weights recorded, signed with key %s\n", path, hex);
+    hn_strbuf_printf(
+        &text, "%s: every byte verified, the digest of the weights recorded, signed with key %s\n",
+        path, hex);
     return print_line(&text);
 }
 
 int tool_cmd_bundle(const tool_options *o) {
     static const char *const actions[] = {"keygen", "sign", "verify", NULL};
-    static const char *const allowed[] = {" --output ", " --key --weights-file ", " --trust --weights-file "};
+    static const char *const allowed[] = {" --output ", " --key --weights-file ",
+                                          " --trust --weights-file "};
     const char *action = o->args.items[0];
     bool has_file = o->args.count == 2;
     char near[100];
     uint32_t which = 0;
     while (actions[which] && strcmp(actions[which], action) != 0) which++;
-    if (!actions[which]) return tool_usage("bundle", "unknown action '%s'%s; there are: keygen, sign, verify", action, tool_suggest(action, actions, near));
+    if (!actions[which])
+        return tool_usage("bundle", "unknown action '%s'%s; there are: keygen, sign, verify",
+                          action, tool_suggest(action, actions, near));
     if (tool_options_check_action("bundle", o, action, allowed[which])) return TOOL_USAGE;
     if (which == 0) {
-        if (has_file || !o->output || strcmp(o->output, "-") == 0) return tool_usage("bundle", "give the name of the keys with -o NAME");
+        if (has_file || !o->output || strcmp(o->output, "-") == 0)
+            return tool_usage("bundle", "give the name of the keys with -o NAME");
         return tool_report(keygen(o));
     }
-    if (!has_file || (which == 1 && !o->key)) return tool_usage("bundle", "expected: henry bundle %s BUNDLE%s", action, which == 1 ? " --key KEY" : "");
+    if (!has_file || (which == 1 && !o->key))
+        return tool_usage("bundle", "expected: henry bundle %s BUNDLE%s", action,
+                          which == 1 ? " --key KEY" : "");
     return tool_report(which == 1 ? sign(o) : verify(o));
 }

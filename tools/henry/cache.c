@@ -1,4 +1,5 @@
-/* cache.c: `henry cache`: what is stored, whether it is sound, making room, and why something was not found. */
+/* cache.c: `henry cache`: what is stored, whether it is sound, making room, and why something was
+ * not found. */
 #include "source.h"
 
 #include "base/compiler.h"
@@ -11,9 +12,11 @@
 #include <stdio.h>
 #include <string.h>
 
-static hn_status print_counts(const tool_options *o, hn_store *store, const char *verb, uint64_t n) {
+static hn_status print_counts(const tool_options *o, hn_store *store, const char *verb,
+                              uint64_t n) {
     if (!o->json) {
-        printf("%s: %s %llu entr%s\n", hn_store_dir(store), verb, (unsigned long long)n, n == 1 ? "y" : "ies");
+        printf("%s: %s %llu entr%s\n", hn_store_dir(store), verb, (unsigned long long)n,
+               n == 1 ? "y" : "ies");
         return fflush(stdout) == 0 ? NULL : HN_ERROR(HN_IO, "cannot write to standard output");
     }
     tool_json json;
@@ -28,10 +31,12 @@ static hn_status print_counts(const tool_options *o, hn_store *store, const char
 static void stats_text(const hn_store *store, const hn_store_usage *u, hn_strbuf *text) {
     hn_strbuf_printf(text, "%s\n", hn_store_dir(store));
     for (uint32_t k = 0; k < HN_STORE_NS_COUNT; k++)
-        hn_strbuf_printf(text, "  %-11s %8llu entries %12llu bytes\n", hn_store_ns_name((hn_store_ns)k), (unsigned long long)u->entries[k],
+        hn_strbuf_printf(text, "  %-11s %8llu entries %12llu bytes\n",
+                         hn_store_ns_name((hn_store_ns)k), (unsigned long long)u->entries[k],
                          (unsigned long long)u->bytes[k]);
-    hn_strbuf_printf(text, "  %-11s %8llu entries\n  %-11s %29llu bytes of at most %llu\n", "quarantined", (unsigned long long)u->quarantined,
-                     "total", (unsigned long long)u->total_bytes, (unsigned long long)u->max_bytes);
+    hn_strbuf_printf(text, "  %-11s %8llu entries\n  %-11s %29llu bytes of at most %llu\n",
+                     "quarantined", (unsigned long long)u->quarantined, "total",
+                     (unsigned long long)u->total_bytes, (unsigned long long)u->max_bytes);
 }
 
 static void stats_json(const hn_store *store, const hn_store_usage *u, tool_json *json) {
@@ -51,10 +56,10 @@ static void stats_json(const hn_store *store, const hn_store_usage *u, tool_json
 static void remote_stats(hn_remote *remote, hn_strbuf *text, tool_json *json) {
     int64_t ping_ns;
     hn_status status = hn_remote_ping(remote, &ping_ns);
-    if (status)
-        hn_strbuf_printf(text, "  %-11s %s\n", "remote", hn_status_message(status));
+    if (status) hn_strbuf_printf(text, "  %-11s %s\n", "remote", hn_status_message(status));
     else
-        hn_strbuf_printf(text, "  %-11s %s answers within %lld us\n", "remote", hn_remote_name(remote), (long long)(ping_ns / 1000 + 1));
+        hn_strbuf_printf(text, "  %-11s %s answers within %lld us\n", "remote",
+                         hn_remote_name(remote), (long long)(ping_ns / 1000 + 1));
     tool_json_open(json, "remote", '{');
     tool_json_str(json, "url", hn_remote_name(remote));
     tool_json_bool(json, "usable", !status);
@@ -97,19 +102,28 @@ static hn_status cache_verify(const tool_options *o, hn_cache *cache) {
         tool_json_deinit(&json);
         HN_TRY(status);
     } else {
-        printf("%s: %llu good, %llu bad, %llu of another version\n", hn_store_dir(store), (unsigned long long)r.good, (unsigned long long)r.bad,
+        printf("%s: %llu good, %llu bad, %llu of another version\n", hn_store_dir(store),
+               (unsigned long long)r.good, (unsigned long long)r.bad,
                (unsigned long long)r.other_version);
         if (fflush(stdout) != 0) return HN_ERROR(HN_IO, "cannot write to standard output");
     }
-    if (r.bad) return HN_ERROR(HN_CORRUPT, "%llu entries did not verify and are in quarantine; they will be made again", (unsigned long long)r.bad);
-    if (r.unread) return HN_ERROR(HN_IO, "%llu entries could not be read; they were left alone", (unsigned long long)r.unread);
+    if (r.bad)
+        return HN_ERROR(
+            HN_CORRUPT,
+            "%llu entries did not verify and are in quarantine; they will be made again",
+            (unsigned long long)r.bad);
+    if (r.unread)
+        return HN_ERROR(HN_IO, "%llu entries could not be read; they were left alone",
+                        (unsigned long long)r.unread);
     return NULL;
 }
 
 static hn_status cache_gc(const tool_options *o, hn_cache *cache) {
     hn_store *store = cache->store;
     uint64_t removed;
-    HN_TRY(o->max_bytes == 0 ? hn_store_clear(store, &removed) : hn_store_gc(store, o->max_bytes > 0 ? (uint64_t)o->max_bytes : 0, &removed));
+    HN_TRY(o->max_bytes == 0
+               ? hn_store_clear(store, &removed)
+               : hn_store_gc(store, o->max_bytes > 0 ? (uint64_t)o->max_bytes : 0, &removed));
     return print_counts(o, store, "removed", removed);
 }
 
@@ -144,14 +158,18 @@ static hn_status why_source(const tool_options *o, hn_service *service, hn_strbu
     hn_strbuf_init(&record);
     hn_status status = tool_source_read(o, o->args.items[1], &source);
     if (!status) status = hn_service_key_record(service, &source.source, &record);
-    if (!status) status = hn_store_why(hn_service_store(service), HN_STORE_KERNEL, hn_strbuf_str(&record), out);
+    if (!status)
+        status =
+            hn_store_why(hn_service_store(service), HN_STORE_KERNEL, hn_strbuf_str(&record), out);
     hn_strbuf_deinit(&record);
     tool_source_deinit(&source);
     return status;
 }
 
 /* Of a model or a bundle. */
-static hn_status why_program(const tool_options *o, hn_status (*why)(const char *, const hn_compile_options *, hn_strbuf *)) {
+static hn_status why_program(const tool_options *o,
+                             hn_status (*why)(const char *, const hn_compile_options *,
+                                              hn_strbuf *)) {
     hn_strbuf out;
     hn_strbuf_init(&out);
     hn_compile_options options = {0};
@@ -189,9 +207,9 @@ static hn_status cache_why(const tool_options *o) {
     return status;
 }
 
-#define PLACE " --cache-dir --remote "
+#define PLACE   " --cache-dir --remote "
 #define PROGRAM "--threads --target --target-cpu --model --no-fusion --cache-tag "
-#define SOURCE "--language --entry --target --flag --env "
+#define SOURCE  "--language --entry --target --flag --env "
 
 static const struct {
     const char *name;
@@ -207,7 +225,8 @@ static const struct {
     {"import", tool_cache_import, 1, 1, PLACE},
 };
 
-static hn_status run_action(const tool_options *o, hn_status (*run)(const tool_options *options, hn_cache *cache)) {
+static hn_status run_action(const tool_options *o,
+                            hn_status (*run)(const tool_options *options, hn_cache *cache)) {
     hn_store *store = NULL;
     hn_cache cache = {0};
     HN_TRY(hn_store_open(&(hn_store_options){.dir = o->cache_dir, .is_required = true}, &store));
@@ -227,18 +246,28 @@ static int refuse_action(const char *name) {
 
 int tool_cmd_cache(const tool_options *o) {
     const char *name = o->args.items[0];
-    if (strcmp(name, "why") == 0 && tool_options_check_action("cache", o, name, PLACE PROGRAM SOURCE)) return TOOL_USAGE;
-    if (strcmp(name, "why") == 0) return o->args.count == 2 ? tool_report(cache_why(o)) : tool_usage("cache", "why needs a FILE");
+    if (strcmp(name, "why") == 0 &&
+        tool_options_check_action("cache", o, name, PLACE PROGRAM SOURCE))
+        return TOOL_USAGE;
+    if (strcmp(name, "why") == 0)
+        return o->args.count == 2 ? tool_report(cache_why(o))
+                                  : tool_usage("cache", "why needs a FILE");
     for (size_t k = 0; k < HN_COUNT_OF(actions); k++) {
         uint32_t files = o->args.count - 1;
         if (strcmp(actions[k].name, name) != 0) continue;
         if (tool_options_check_action("cache", o, name, actions[k].allowed)) return TOOL_USAGE;
         if (files > actions[k].files_max)
-            return tool_usage("cache", actions[k].files_max ? "%s takes one file" : "%s takes no file", name);
+            return tool_usage(
+                "cache", actions[k].files_max ? "%s takes one file" : "%s takes no file", name);
         if (files < actions[k].files_min)
-            return tool_usage("cache", actions[k].files_max > 1 ? "%s needs a MODEL or a KEY" : "%s needs a FILE", name);
-        if (actions[k].run == tool_cache_export && !o->output) return tool_usage("cache", "give the file for the entries with -o FILE");
-        if (o->output && strcmp(o->output, "-") == 0) return tool_usage("cache", "entries cannot go to standard output; name a file with -o FILE");
+            return tool_usage(
+                "cache", actions[k].files_max > 1 ? "%s needs a MODEL or a KEY" : "%s needs a FILE",
+                name);
+        if (actions[k].run == tool_cache_export && !o->output)
+            return tool_usage("cache", "give the file for the entries with -o FILE");
+        if (o->output && strcmp(o->output, "-") == 0)
+            return tool_usage("cache",
+                              "entries cannot go to standard output; name a file with -o FILE");
         return tool_report(run_action(o, actions[k].run));
     }
     return refuse_action(name);

@@ -20,7 +20,13 @@ static void dump_append(void *context, const char *text) {
     hn_strbuf_puts(&d->text, text);
 }
 
-typedef enum product { PRODUCT_BUNDLE, PRODUCT_DUMP, PRODUCT_TEXT, PRODUCT_JSON, PRODUCT_SOURCE } product;
+typedef enum product {
+    PRODUCT_BUNDLE,
+    PRODUCT_DUMP,
+    PRODUCT_TEXT,
+    PRODUCT_JSON,
+    PRODUCT_SOURCE
+} product;
 
 /* What the options ask for, or -1 after a message. */
 /* --dump-after takes stages and passes. */
@@ -31,12 +37,14 @@ static int check_stage(const char *stage) {
     uint32_t count = 0;
     hn_strbuf list;
     for (; count < HN_COUNT_OF(stages); count++) names[count] = stages[count];
-    for (uint32_t k = 0; hn_driver_pass_name(k) && count + 1 < HN_COUNT_OF(names); k++) names[count++] = hn_driver_pass_name(k);
+    for (uint32_t k = 0; hn_driver_pass_name(k) && count + 1 < HN_COUNT_OF(names); k++)
+        names[count++] = hn_driver_pass_name(k);
     for (uint32_t k = 0; k < count; k++)
         if (strcmp(names[k], stage) == 0) return TOOL_OK;
     hn_strbuf_init(&list);
     for (uint32_t k = 0; k < count; k++) hn_strbuf_printf(&list, "%s%s", k ? ", " : "", names[k]);
-    int code = tool_usage("compile", "no stage is called '%s'%s; there are: %s", stage, tool_suggest(stage, names, near), hn_strbuf_str(&list).ptr);
+    int code = tool_usage("compile", "no stage is called '%s'%s; there are: %s", stage,
+                          tool_suggest(stage, names, near), hn_strbuf_str(&list).ptr);
     hn_strbuf_deinit(&list);
     return code;
 }
@@ -44,18 +52,27 @@ static int check_stage(const char *stage) {
 static int refuse_form(const char *form) {
     static const char *const forms[] = {"c", "source", "text", "json", NULL};
     char near[100];
-    return tool_usage("compile", "--emit needs c, source, text or json, not '%s'%s", form, tool_suggest(form, forms, near));
+    return tool_usage("compile", "--emit needs c, source, text or json, not '%s'%s", form,
+                      tool_suggest(form, forms, near));
 }
 
 static int choose_product(const tool_options *o) {
     int asked = (o->emit != NULL) + (o->dump_after != NULL) + o->explain_fusion;
-    if (asked > 1) return tool_usage("compile", "only one of --emit, --dump-after and --explain-fusion at a time"), -1;
-    if (asked && (o->json || o->stats)) return tool_usage("compile", "%s is for bundles only", o->json ? "--json" : "--stats"), -1;
+    if (asked > 1)
+        return tool_usage("compile",
+                          "only one of --emit, --dump-after and --explain-fusion at a time"),
+               -1;
+    if (asked && (o->json || o->stats))
+        return tool_usage("compile", "%s is for bundles only", o->json ? "--json" : "--stats"), -1;
     if (o->dump_after && check_stage(o->dump_after)) return -1;
     if (o->dump_after || o->explain_fusion) return PRODUCT_DUMP;
     if (!o->emit) {
-        if (!o->output) return tool_usage("compile", "give the name of the bundle with -o OUT.hnb"), -1;
-        if (strcmp(o->output, "-") == 0) return tool_usage("compile", "a bundle cannot go to standard output; name a file with -o OUT.hnb"), -1;
+        if (!o->output)
+            return tool_usage("compile", "give the name of the bundle with -o OUT.hnb"), -1;
+        if (strcmp(o->output, "-") == 0)
+            return tool_usage("compile",
+                              "a bundle cannot go to standard output; name a file with -o OUT.hnb"),
+                   -1;
         return PRODUCT_BUNDLE;
     }
     if (strcmp(o->emit, "c") == 0) return PRODUCT_DUMP;
@@ -63,11 +80,16 @@ static int choose_product(const tool_options *o) {
     if (strcmp(o->emit, "json") == 0) return PRODUCT_JSON;
     if (strcmp(o->emit, "source") != 0) return refuse_form(o->emit), -1;
     if (!o->output) return tool_usage("compile", "give the folder of the project with -o DIR"), -1;
-    if (strcmp(o->output, "-") == 0) return tool_usage("compile", "a project cannot go to standard output; name a folder with -o DIR"), -1;
+    if (strcmp(o->output, "-") == 0)
+        return tool_usage("compile",
+                          "a project cannot go to standard output; name a folder with -o DIR"),
+               -1;
     return PRODUCT_SOURCE;
 }
 
-static const char *stage_of(const tool_options *o) { return o->explain_fusion ? "fusion" : o->emit ? "codegen" : o->dump_after; }
+static const char *stage_of(const tool_options *o) {
+    return o->explain_fusion ? "fusion" : o->emit ? "codegen" : o->dump_after;
+}
 
 /* To -o, or to stdout. */
 static hn_status deliver(const tool_options *o, const hn_strbuf *text) {
@@ -76,7 +98,8 @@ static hn_status deliver(const tool_options *o, const hn_strbuf *text) {
 
 static hn_status deliver_dump(const tool_options *o, const dump *d) {
     if (!d->called && !o->emit && !o->explain_fusion)
-        return HN_ERROR(HN_NOT_FOUND, "the compilation did not reach the stage '%s'", o->dump_after);
+        return HN_ERROR(HN_NOT_FOUND, "the compilation did not reach the stage '%s'",
+                        o->dump_after);
     return deliver(o, &d->text);
 }
 
@@ -91,13 +114,15 @@ static hn_status report_project(const tool_options *o, const dump *d) {
         if (!is_same) hn_strbuf_append(&text, at, strcspn(at, "\n") + 1);
         *(is_same ? &same : &changed) += 1;
     }
-    hn_strbuf_printf(&text, "%s: %u file%s changed, %u unchanged\n", o->output, changed, changed == 1 ? "" : "s", same);
+    hn_strbuf_printf(&text, "%s: %u file%s changed, %u unchanged\n", o->output, changed,
+                     changed == 1 ? "" : "s", same);
     hn_status status = o->quiet ? NULL : tool_print(&text);
     hn_strbuf_deinit(&text);
     return status;
 }
 
-static hn_status deliver_description(const tool_options *o, const hn_compiled *compiled, product form) {
+static hn_status deliver_description(const tool_options *o, const hn_compiled *compiled,
+                                     product form) {
     hn_bundle bundle;
     hn_strbuf text;
     size_t len;
@@ -135,10 +160,15 @@ static hn_status report_json(const tool_options *o, const hn_compile_stats *stat
 static hn_status report_text(const tool_options *o, const hn_compile_stats *stats, size_t bytes) {
     hn_strbuf text;
     hn_strbuf_init(&text);
-    hn_strbuf_printf(&text, "%s: %zu bytes, %u kernel%s (%u different: %u compiled, %u from the cache), %u extern call%s, %.1f ms", o->output,
-                     bytes, stats->kernels_generated, stats->kernels_generated == 1 ? "" : "s", stats->kernels_unique, stats->kernels_compiled,
-                     stats->kernels_cached, stats->kernels_extern, stats->kernels_extern == 1 ? "" : "s", (double)stats->total_ns / 1e6);
-    if (stats->time_saved_ns) hn_strbuf_printf(&text, ", %.1f ms saved by the cache", (double)stats->time_saved_ns / 1e6);
+    hn_strbuf_printf(
+        &text,
+        "%s: %zu bytes, %u kernel%s (%u different: %u compiled, %u from the cache), %u extern call%s, %.1f ms",
+        o->output, bytes, stats->kernels_generated, stats->kernels_generated == 1 ? "" : "s",
+        stats->kernels_unique, stats->kernels_compiled, stats->kernels_cached,
+        stats->kernels_extern, stats->kernels_extern == 1 ? "" : "s",
+        (double)stats->total_ns / 1e6);
+    if (stats->time_saved_ns)
+        hn_strbuf_printf(&text, ", %.1f ms saved by the cache", (double)stats->time_saved_ns / 1e6);
     hn_strbuf_putc(&text, '\n');
     hn_status status = tool_print(&text);
     hn_strbuf_deinit(&text);
@@ -166,13 +196,17 @@ static char *safetensors_path(const char *bundle) {
 }
 
 /* Where the weights go. 0, or the exit status after a message. */
-static int choose_weights(const tool_options *o, int form, hn_compile_options *extra, char **out_path) {
+static int choose_weights(const tool_options *o, int form, hn_compile_options *extra,
+                          char **out_path) {
     const char *where = o->weights_beside ? "pt2" : o->weights ? o->weights : "inside";
-    if (o->weights_beside && o->weights && strcmp(o->weights, "pt2") != 0) return tool_usage("compile", "--weights-beside is --weights pt2");
-    if ((o->key || o->weights) && form != PRODUCT_BUNDLE) return tool_usage("compile", "--sign and --weights are for bundles only");
+    if (o->weights_beside && o->weights && strcmp(o->weights, "pt2") != 0)
+        return tool_usage("compile", "--weights-beside is --weights pt2");
+    if ((o->key || o->weights) && form != PRODUCT_BUNDLE)
+        return tool_usage("compile", "--sign and --weights are for bundles only");
     extra->embed_weights = strcmp(where, "inside") == 0;
     if (extra->embed_weights || strcmp(where, "pt2") == 0) return 0;
-    if (strcmp(where, "safetensors") != 0) return tool_usage("compile", "--weights needs inside, pt2 or safetensors, not '%s'", where);
+    if (strcmp(where, "safetensors") != 0)
+        return tool_usage("compile", "--weights needs inside, pt2 or safetensors, not '%s'", where);
     extra->safetensors = *out_path = safetensors_path(o->output);
     return *out_path ? 0 : tool_report(HN_ERROR(HN_OUT_OF_MEMORY, "out of memory"));
 }
@@ -196,12 +230,16 @@ int tool_cmd_compile(const tool_options *o) {
     if (form == PRODUCT_SOURCE) extra.source_dir = o->output;
     hn_compiled *compiled = NULL;
     hn_status status = tool_kind_of(path, &kind);
-    if (!status && kind == TOOL_HNB) status = HN_ERROR(HN_INVALID_ARGUMENT, "cannot compile '%s': it is a bundle, which is compiled already; run it", path);
+    if (!status && kind == TOOL_HNB)
+        status = HN_ERROR(HN_INVALID_ARGUMENT,
+                          "cannot compile '%s': it is a bundle, which is compiled already; run it",
+                          path);
     if (!status) status = tool_compile(o, path, extra, &compiled);
     if (!status && form == PRODUCT_BUNDLE) status = deliver_bundle(o, compiled);
     if (!status && form == PRODUCT_DUMP) status = deliver_dump(o, &d);
     if (!status && form == PRODUCT_SOURCE) status = report_project(o, &d);
-    if (!status && (form == PRODUCT_TEXT || form == PRODUCT_JSON)) status = deliver_description(o, compiled, (product)form);
+    if (!status && (form == PRODUCT_TEXT || form == PRODUCT_JSON))
+        status = deliver_description(o, compiled, (product)form);
     hn_compiled_release(compiled);
     hn_strbuf_deinit(&d.text);
     free(weights);

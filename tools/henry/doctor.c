@@ -1,6 +1,6 @@
-/* doctor.c: `henry doctor`: everything that Henry needs from this machine, checked by using it where that is possible,
- * with what to do about what is missing. A failed check is something without which models do not compile; a warning
- * costs speed only. */
+/* doctor.c: `henry doctor`: everything that Henry needs from this machine, checked by using it
+ * where that is possible, with what to do about what is missing. A failed check is something
+ * without which models do not compile; a warning costs speed only. */
 #include "source.h"
 
 #include "base/compiler.h"
@@ -23,7 +23,8 @@
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
-typedef enum verdict { GOOD, WARNING, FAILED, ABSENT } verdict; /* ABSENT: something that only some need */
+/* ABSENT: something that only some need */
+typedef enum verdict { GOOD, WARNING, FAILED, ABSENT } verdict;
 
 typedef struct doctor {
     const tool_options *options;
@@ -33,7 +34,8 @@ typedef struct doctor {
 } doctor;
 
 /* One finding. `fix` is "" when there is nothing to do. */
-static void found(doctor *d, verdict v, const char *what, const char *fix, const char *fmt, ...) HN_PRINTF(5, 6);
+static void found(doctor *d, verdict v, const char *what, const char *fix, const char *fmt, ...)
+    HN_PRINTF(5, 6);
 static void found(doctor *d, verdict v, const char *what, const char *fix, const char *fmt, ...) {
     static const char *const marks[] = {"ok", "warn", "FAIL", "-"};
     char detail[1024];
@@ -48,7 +50,11 @@ static void found(doctor *d, verdict v, const char *what, const char *fix, const
     if (*fix) hn_strbuf_printf(&d->text, "                 fix: %s\n", fix);
     tool_json_open(&d->json, NULL, '{');
     tool_json_str(&d->json, "check", what);
-    tool_json_str(&d->json, "result", v == GOOD ? "ok" : v == WARNING ? "warning" : v == FAILED ? "failed" : "absent");
+    tool_json_str(&d->json, "result",
+                  v == GOOD      ? "ok"
+                  : v == WARNING ? "warning"
+                  : v == FAILED  ? "failed"
+                                 : "absent");
     tool_json_str(&d->json, "detail", detail);
     if (*fix) tool_json_str(&d->json, "fix", fix);
     tool_json_close(&d->json);
@@ -62,8 +68,11 @@ static void compiler_version(const char *cc, char *out, size_t out_bytes) {
     hn_strbuf answer;
     int exit_status = 1;
     hn_strbuf_init(&answer);
-    hn_status status = hn_process_run(&(hn_spawn){.argv = argv, .stdin_fd = -1, .stdout_fd = -1, .stderr_fd = -1}, 10000, &answer, &exit_status);
-    snprintf(out, out_bytes, "%s", !status && exit_status == 0 && answer.ptr ? answer.ptr : "unknown version");
+    hn_status status =
+        hn_process_run(&(hn_spawn){.argv = argv, .stdin_fd = -1, .stdout_fd = -1, .stderr_fd = -1},
+                       10000, &answer, &exit_status);
+    snprintf(out, out_bytes, "%s",
+             !status && exit_status == 0 && answer.ptr ? answer.ptr : "unknown version");
     out[strcspn(out, "\n")] = 0;
     hn_status_free(status);
     hn_strbuf_deinit(&answer);
@@ -86,7 +95,9 @@ static bool check_compiler(doctor *d) {
     char version[200];
     hn_status status = probe("c", &tool);
     if (status) {
-        found(d, FAILED, "compiler", "install gcc or clang ('apt-get install gcc'), or set HENRY_CC to one", "%s", hn_status_message(status));
+        found(d, FAILED, "compiler",
+              "install gcc or clang ('apt-get install gcc'), or set HENRY_CC to one", "%s",
+              hn_status_message(status));
         hn_status_free(status);
         return false;
     }
@@ -100,12 +111,15 @@ static bool check_compiler(doctor *d) {
 /* --- the other languages of the compile service --- */
 
 typedef struct language_check {
-    const char *language, *path, *fix; /* path: name in the record; fix: "" when the message says it */
+    /* path: name in the record; fix: "" when the message says it */
+    const char *language, *path, *fix;
 } language_check;
 
 static const language_check language_checks[] = {
-    {"c++", "cc", "install g++ or clang++ ('apt-get install g++'), or set HENRY_CXX to one; kernels in C++ need it"},
-    {"python", "cc", "install g++ or clang++ ('apt-get install g++'), or set HENRY_CXX to one; Python extensions need it"},
+    {"c++", "cc",
+     "install g++ or clang++ ('apt-get install g++'), or set HENRY_CXX to one; kernels in C++ need it"},
+    {"python", "cc",
+     "install g++ or clang++ ('apt-get install g++'), or set HENRY_CXX to one; Python extensions need it"},
     {"cuda", "path", ""},
     {"nvcc", "nvcc", ""},
 };
@@ -137,16 +151,20 @@ static void check_opencl(doctor *d) {
     bool has_driver = false;
     hn_status status = probe("opencl", &tool);
     if (!status) hn_record_find(hn_strbuf_str(&tool.record), "drivers", &drivers);
-    for (; hn_list_next(&drivers, &driver); has_driver = true) found(d, GOOD, "opencl", "", "%s", driver);
+    for (; hn_list_next(&drivers, &driver); has_driver = true)
+        found(d, GOOD, "opencl", "", "%s", driver);
     if (!has_driver)
-        found(d, ABSENT, "opencl", "install a driver and the loader (Debian: ocl-icd-libopencl1); pocl-opencl-icd is a driver for the CPU",
-              "%s", status ? hn_status_message(status) : "no OpenCL device");
+        found(
+            d, ABSENT, "opencl",
+            "install a driver and the loader (Debian: ocl-icd-libopencl1); pocl-opencl-icd is a driver for the CPU",
+            "%s", status ? hn_status_message(status) : "no OpenCL device");
     if (!status) hn_toolchain_deinit(&tool);
     hn_status_free(status);
 }
 
 static void check_languages(doctor *d) {
-    for (size_t k = 0; k < HN_COUNT_OF(language_checks); k++) check_language(d, &language_checks[k]);
+    for (size_t k = 0; k < HN_COUNT_OF(language_checks); k++)
+        check_language(d, &language_checks[k]);
     check_opencl(d);
 }
 
@@ -171,8 +189,14 @@ static hn_status compile_answer(hn_scope *scope, int *out) {
     const char *entries[] = {"henry_doctor"};
     hn_future *future;
     hn_artifact *artifact;
-    HN_TRY(hn_compile_submit(scope, &(hn_source){.name = "doctor", .language = "c", .text = text, .text_len = sizeof text - 1,
-                                                 .entries = entries, .entry_count = 1}, &future));
+    HN_TRY(hn_compile_submit(scope,
+                             &(hn_source){.name = "doctor",
+                                          .language = "c",
+                                          .text = text,
+                                          .text_len = sizeof text - 1,
+                                          .entries = entries,
+                                          .entry_count = 1},
+                             &future));
     HN_TRY(hn_future_wait(future, -1, &artifact));
     hn_status status = call_answer(artifact, out);
     hn_artifact_release(artifact);
@@ -194,8 +218,10 @@ static void report_worker(doctor *d, hn_service *service) {
         program_of(pid, program);
         found(d, GOOD, "worker", "", "%s", program);
     } else {
-        found(d, WARNING, "worker", "keep henry-worker beside the program or in ../libexec/henry, or set HENRY_WORKER to its path",
-              "no worker process: kernels compile one after the other inside the program");
+        found(
+            d, WARNING, "worker",
+            "keep henry-worker beside the program or in ../libexec/henry, or set HENRY_WORKER to its path",
+            "no worker process: kernels compile one after the other inside the program");
     }
 }
 
@@ -210,9 +236,14 @@ static void check_service(doctor *d) {
     hn_status status = hn_service_create(&options, &service);
     if (!status) status = hn_scope_create(service, &scope);
     if (!status) status = compile_answer(scope, &answer);
-    if (!status && answer != 42) status = HN_ERROR(HN_INTERNAL, "the kernel answered %d, expected 42", answer);
-    if (status) found(d, FAILED, "kernels", "see the message; HENRY_LOG=debug shows every step", "%s", hn_status_message(status));
-    else found(d, GOOD, "kernels", "", "compiled, loaded and called one in %.0f ms", (double)(hn_now_ns() - begin) / 1e6);
+    if (!status && answer != 42)
+        status = HN_ERROR(HN_INTERNAL, "the kernel answered %d, expected 42", answer);
+    if (status)
+        found(d, FAILED, "kernels", "see the message; HENRY_LOG=debug shows every step", "%s",
+              hn_status_message(status));
+    else
+        found(d, GOOD, "kernels", "", "compiled, loaded and called one in %.0f ms",
+              (double)(hn_now_ns() - begin) / 1e6);
     if (service && !status) report_worker(d, service);
     hn_status_free(status);
     hn_scope_destroy(scope);
@@ -229,14 +260,19 @@ static int cpu_count(void) {
 static void check_cpu(doctor *d) {
     const hn_target target = hn_target_host();
     if (target.vector_bytes <= 16)
-        found(d, WARNING, "cpu", "run where the CPU has AVX2", "%s: vectors of %u bytes only, kernels will be slow", target.name, target.vector_bytes);
-    else found(d, GOOD, "cpu", "", "%s, vectors of %u bytes (%s)", target.name, target.vector_bytes, target.flags);
+        found(d, WARNING, "cpu", "run where the CPU has AVX2",
+              "%s: vectors of %u bytes only, kernels will be slow", target.name,
+              target.vector_bytes);
+    else
+        found(d, GOOD, "cpu", "", "%s, vectors of %u bytes (%s)", target.name, target.vector_bytes,
+              target.flags);
 }
 
 static void check_threads(doctor *d) {
     int usable = cpu_count(), threads = hn_team_default_threads();
     if (threads > usable)
-        found(d, WARNING, "threads", "unset OMP_NUM_THREADS, or give the process more CPUs", "OMP_NUM_THREADS asks for %d threads on %d CPUs", threads, usable);
+        found(d, WARNING, "threads", "unset OMP_NUM_THREADS, or give the process more CPUs",
+              "OMP_NUM_THREADS asks for %d threads on %d CPUs", threads, usable);
     else found(d, GOOD, "threads", "", "a run uses %d of %d CPUs", threads, usable);
 }
 
@@ -244,21 +280,27 @@ static void check_disk(doctor *d, const char *dir) {
     struct statvfs info;
     if (statvfs(dir, &info) != 0) return;
     double free_gb = (double)info.f_bavail * (double)info.f_frsize / 1e9;
-    if (free_gb < 1) found(d, WARNING, "disk", "free some space, 'henry cache gc', or set HENRY_CACHE_DIR", "%.2f GB free at %s", free_gb, dir);
+    if (free_gb < 1)
+        found(d, WARNING, "disk", "free some space, 'henry cache gc', or set HENRY_CACHE_DIR",
+              "%.2f GB free at %s", free_gb, dir);
     else found(d, GOOD, "disk", "", "%.1f GB free at %s", free_gb, dir);
 }
 
 static void check_cache(doctor *d) {
     hn_store *store = NULL;
     hn_store_usage usage;
-    hn_status status = hn_store_open(&(hn_store_options){.dir = d->options->cache_dir, .is_required = true}, &store);
+    hn_status status = hn_store_open(
+        &(hn_store_options){.dir = d->options->cache_dir, .is_required = true}, &store);
     const char *dir = store ? hn_store_dir(store) : "";
     if (!status) status = hn_store_usage_get(store, &usage);
     if (status || access(dir, W_OK) != 0) {
-        found(d, WARNING, "cache", "set HENRY_CACHE_DIR to a directory of yours that nobody else may write to",
-              "%s: every start compiles everything again", status ? hn_status_message(status) : "cannot write to the directory");
+        found(d, WARNING, "cache",
+              "set HENRY_CACHE_DIR to a directory of yours that nobody else may write to",
+              "%s: every start compiles everything again",
+              status ? hn_status_message(status) : "cannot write to the directory");
     } else {
-        found(d, GOOD, "cache", "", "%s holds %.1f MB of at most %.0f MB", dir, (double)usage.total_bytes / 1e6, (double)usage.max_bytes / 1e6);
+        found(d, GOOD, "cache", "", "%s holds %.1f MB of at most %.0f MB", dir,
+              (double)usage.total_bytes / 1e6, (double)usage.max_bytes / 1e6);
         check_disk(d, dir);
     }
     hn_status_free(status);
@@ -267,7 +309,8 @@ static void check_cache(doctor *d) {
 
 /* Only when one is asked for. */
 static void check_remote(doctor *d) {
-    static const char fix[] = "start the server, or see docs/cache.md for the address; without it every machine compiles for itself";
+    static const char fix[] =
+        "start the server, or see docs/cache.md for the address; without it every machine compiles for itself";
     const char *url = d->options->remote ? d->options->remote : getenv("HENRY_REDIS_URL");
     hn_remote *remote = NULL;
     int64_t ping_ns = 0;
@@ -275,7 +318,9 @@ static void check_remote(doctor *d) {
     hn_status status = hn_remote_open(url, &remote);
     if (!status) status = hn_remote_ping(remote, &ping_ns);
     if (status) found(d, WARNING, "remote", fix, "%s", hn_status_message(status));
-    else found(d, GOOD, "remote", "", "%s answers within %lld us", hn_remote_name(remote), (long long)(ping_ns / 1000 + 1));
+    else
+        found(d, GOOD, "remote", "", "%s answers within %lld us", hn_remote_name(remote),
+              (long long)(ping_ns / 1000 + 1));
     hn_status_free(status);
     hn_remote_close(remote);
 }
@@ -284,11 +329,13 @@ static void check_temp(doctor *d) {
     char dir[PATH_MAX];
     hn_status status = hn_dir_temp(dir, sizeof dir);
     if (status) {
-        found(d, WARNING, "temp", "set TMPDIR to a directory that you may write to", "%s", hn_status_message(status));
+        found(d, WARNING, "temp", "set TMPDIR to a directory that you may write to", "%s",
+              hn_status_message(status));
         hn_status_free(status);
         return;
     }
-    found(d, GOOD, "temp", "", "%s can be written to", getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
+    found(d, GOOD, "temp", "", "%s can be written to",
+          getenv("TMPDIR") ? getenv("TMPDIR") : "/tmp");
     hn_status_free(hn_dir_remove(dir));
 }
 
@@ -297,20 +344,25 @@ static void check_limit(doctor *d, int which, const char *name, rlim_t enough, c
     if (getrlimit((__rlimit_resource_t)which, &limit) != 0) return;
     if (limit.rlim_cur == RLIM_INFINITY) found(d, GOOD, "limits", "", "%s: none", name);
     else if (limit.rlim_cur < enough)
-        found(d, WARNING, "limits", fix, "%s: %llu, less than %llu", name, (unsigned long long)limit.rlim_cur, (unsigned long long)enough);
+        found(d, WARNING, "limits", fix, "%s: %llu, less than %llu", name,
+              (unsigned long long)limit.rlim_cur, (unsigned long long)enough);
     else found(d, GOOD, "limits", "", "%s: %llu", name, (unsigned long long)limit.rlim_cur);
 }
 
 static void check_memory(doctor *d) {
     struct sysinfo info;
     if (sysinfo(&info) != 0) return;
-    double free_gb = ((double)info.freeram + (double)info.bufferram) * info.mem_unit / 1e9, all_gb = (double)info.totalram * info.mem_unit / 1e9;
-    if (all_gb < 1) found(d, WARNING, "memory", "compile elsewhere and run the bundle here", "%.2f GB in all; a compiler takes up to 0.3 GB", all_gb);
+    double free_gb = ((double)info.freeram + (double)info.bufferram) * info.mem_unit / 1e9,
+           all_gb = (double)info.totalram * info.mem_unit / 1e9;
+    if (all_gb < 1)
+        found(d, WARNING, "memory", "compile elsewhere and run the bundle here",
+              "%.2f GB in all; a compiler takes up to 0.3 GB", all_gb);
     else found(d, GOOD, "memory", "", "%.1f GB, of which %.1f unused", all_gb, free_gb);
 }
 
 static hn_status report(doctor *d) {
-    hn_strbuf_printf(&d->text, "%s: %u failed, %u warning%s\n", d->failed ? "Henry cannot compile models here" : "Henry is ready", d->failed,
+    hn_strbuf_printf(&d->text, "%s: %u failed, %u warning%s\n",
+                     d->failed ? "Henry cannot compile models here" : "Henry is ready", d->failed,
                      d->warned, d->warned == 1 ? "" : "s");
     tool_json_close(&d->json);
     tool_json_int(&d->json, "failed", d->failed);

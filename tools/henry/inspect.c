@@ -1,4 +1,5 @@
-/* inspect.c: `henry inspect`: what is in a model file (models, signature, weights, operators) or in a bundle. */
+/* inspect.c: `henry inspect`: what is in a model file (models, signature, weights, operators) or in
+ * a bundle. */
 #include "tool.h"
 
 #include "base/map.h"
@@ -27,7 +28,10 @@ typedef struct summary {
     uint64_t weight_bytes; /* storages, so tied weights count once */
     uint32_t parameters, buffers, constants;
     hn_arena *arena;
-    struct { symbol_place *items; uint32_t count, cap; } symbols;
+    struct {
+        symbol_place *items;
+        uint32_t count, cap;
+    } symbols;
 } summary;
 
 static int by_count(const void *a, const void *b) {
@@ -52,8 +56,10 @@ static hn_status count_ops(summary *s) {
     hn_strmap index;
     hn_strmap_init(&index, s->arena);
     HN_NEW(s->arena, s->ops, (size_t)g->nodes.count + s->survey.target_count + 1);
-    for (uint32_t k = 0; s->survey.missing_count && k < s->survey.target_count; k++) HN_TRY(count_op(s, &index, s->survey.targets[k].ptr));
-    for (uint32_t n = 1; !s->survey.missing_count && n < g->nodes.count; n++) HN_TRY(count_op(s, &index, hn_op_facts(g->nodes.items[n].op)->name));
+    for (uint32_t k = 0; s->survey.missing_count && k < s->survey.target_count; k++)
+        HN_TRY(count_op(s, &index, s->survey.targets[k].ptr));
+    for (uint32_t n = 1; !s->survey.missing_count && n < g->nodes.count; n++)
+        HN_TRY(count_op(s, &index, hn_op_facts(g->nodes.items[n].op)->name));
     qsort(s->ops, s->op_kinds, sizeof *s->ops, by_count);
     return NULL;
 }
@@ -65,7 +71,8 @@ static hn_status add_symbol(summary *s, hn_expr symbol, int32_t input, int32_t d
     return NULL;
 }
 
-/* The symbols in an expression. One that stands alone can be read there; the others are sized by another input, or by data. */
+/* The symbols in an expression. One that stands alone can be read there; the others are sized by
+ * another input, or by data. */
 static hn_status add_symbols_of(summary *s, hn_expr e, int32_t input, int32_t dim, bool alone) {
     hn_expr found[16];
     uint32_t count = hn_sym_symbols(s->graph->sym, e, found, 16);
@@ -76,11 +83,13 @@ static hn_status add_symbols_of(summary *s, hn_expr e, int32_t input, int32_t di
 
 static hn_status add_symbols(summary *s, const hn_value_info *info, int32_t input, bool alone) {
     if (info->kind == HN_VALUE_SYM_INT) return add_symbols_of(s, info->expr, input, -1, alone);
-    for (uint32_t d = 0; info->kind == HN_VALUE_TENSOR && d < info->rank; d++) HN_TRY(add_symbols_of(s, info->sizes[d], input, (int32_t)d, alone));
+    for (uint32_t d = 0; info->kind == HN_VALUE_TENSOR && d < info->rank; d++)
+        HN_TRY(add_symbols_of(s, info->sizes[d], input, (int32_t)d, alone));
     return NULL;
 }
 
-/* Each input of the caller's in order, then everything else, which shows the symbols that depend on data. */
+/* Each input of the caller's in order, then everything else, which shows the symbols that depend on
+ * data. */
 static hn_status find_symbols(summary *s) {
     const hn_graph *g = s->graph;
     for (int pass = 0; pass < 2; pass++) {
@@ -92,14 +101,17 @@ static hn_status find_symbols(summary *s) {
             input++;
         }
     }
-    for (uint32_t v = 1; v < g->values.count; v++) HN_TRY(add_symbols(s, hn_graph_value(g, v), -1, false));
+    for (uint32_t v = 1; v < g->values.count; v++)
+        HN_TRY(add_symbols(s, hn_graph_value(g, v), -1, false));
     return NULL;
 }
 
-static hn_status summarise(const hn_graph *g, const hn_import_survey *survey, hn_arena *arena, summary *out) {
+static hn_status summarise(const hn_graph *g, const hn_import_survey *survey, hn_arena *arena,
+                           summary *out) {
     *out = (summary){.graph = g, .survey = *survey, .arena = arena};
     HN_TRY(count_ops(out));
-    for (uint32_t k = 1; k < g->storages.count; k++) out->weight_bytes += g->storages.items[k].size_bytes;
+    for (uint32_t k = 1; k < g->storages.count; k++)
+        out->weight_bytes += g->storages.items[k].size_bytes;
     for (uint32_t k = 0; k < g->inputs.count; k++) {
         out->parameters += g->inputs.items[k].kind == HN_INPUT_PARAMETER;
         out->buffers += g->inputs.items[k].kind == HN_INPUT_BUFFER;
@@ -112,7 +124,9 @@ static hn_status summarise(const hn_graph *g, const hn_import_survey *survey, hn
 static void print_value(const hn_graph *g, hn_value v, hn_strbuf *out) {
     const hn_value_info *info = hn_graph_value(g, v);
     if (info->kind != HN_VALUE_TENSOR) {
-        hn_strbuf_puts(out, info->kind == HN_VALUE_SYM_INT ? "int" : info->kind == HN_VALUE_SYM_FLOAT ? "float" : "bool");
+        hn_strbuf_puts(out, info->kind == HN_VALUE_SYM_INT     ? "int"
+                            : info->kind == HN_VALUE_SYM_FLOAT ? "float"
+                                                               : "bool");
         return;
     }
     hn_strbuf_puts(out, hn_dtype_facts(info->dtype)->name);
@@ -124,11 +138,14 @@ static void print_value(const hn_graph *g, hn_value v, hn_strbuf *out) {
     hn_strbuf_putc(out, ']');
 }
 
-static bool is_of_caller(const hn_input *in) { return in->kind == HN_INPUT_USER || in->kind == HN_INPUT_SCALAR; }
+static bool is_of_caller(const hn_input *in) {
+    return in->kind == HN_INPUT_USER || in->kind == HN_INPUT_SCALAR;
+}
 
 /* --- as text --- */
 
-static void text_value(const hn_graph *g, const char *what, hn_str name, hn_value value, hn_strbuf *out) {
+static void text_value(const hn_graph *g, const char *what, hn_str name, hn_value value,
+                       hn_strbuf *out) {
     hn_strbuf_printf(out, "  %-9s " HN_STR_FMT "  ", what, HN_STR_ARG(name));
     if (value) print_value(g, value, out);
     else hn_strbuf_puts(out, "constant");
@@ -137,11 +154,13 @@ static void text_value(const hn_graph *g, const char *what, hn_str name, hn_valu
 
 static void text_values(const hn_graph *g, hn_strbuf *out) {
     for (uint32_t k = 0; k < g->inputs.count; k++)
-        if (is_of_caller(&g->inputs.items[k])) text_value(g, "input", g->inputs.items[k].name, g->inputs.items[k].value, out);
+        if (is_of_caller(&g->inputs.items[k]))
+            text_value(g, "input", g->inputs.items[k].name, g->inputs.items[k].value, out);
     for (uint32_t k = 0; k < g->outputs.count; k++) {
         const hn_output *o = &g->outputs.items[k];
         bool is_mutation = o->kind == HN_OUTPUT_MUTATION;
-        text_value(g, is_mutation ? "changes" : "output", is_mutation ? g->inputs.items[o->target].name : o->name, o->value, out);
+        text_value(g, is_mutation ? "changes" : "output",
+                   is_mutation ? g->inputs.items[o->target].name : o->name, o->value, out);
     }
 }
 
@@ -184,12 +203,16 @@ static const char *plural(uint32_t count) { return count == 1 ? "" : "s"; }
 
 static void text_missing(const hn_import_survey *survey, hn_strbuf *out) {
     if (!survey->missing_count) return;
-    hn_strbuf_printf(out, "  cannot be compiled: %u operator%s not supported (outputs and changes are not shown)\n", survey->missing_count,
-                     survey->missing_count == 1 ? " is" : "s are");
+    hn_strbuf_printf(
+        out,
+        "  cannot be compiled: %u operator%s not supported (outputs and changes are not shown)\n",
+        survey->missing_count, survey->missing_count == 1 ? " is" : "s are");
     for (uint32_t k = 0; k < survey->missing_count; k++) {
         const hn_import_missing *m = &survey->missing[k];
-        hn_strbuf_printf(out, "  %9u " HN_STR_FMT " (node '" HN_STR_FMT "'%s" HN_STR_FMT ")%s" HN_STR_FMT "\n", m->count, HN_STR_ARG(m->target),
-                         HN_STR_ARG(m->node), m->source.len ? ", " : "", HN_STR_ARG(m->source), m->reason.len ? ": " : "", HN_STR_ARG(m->reason));
+        hn_strbuf_printf(
+            out, "  %9u " HN_STR_FMT " (node '" HN_STR_FMT "'%s" HN_STR_FMT ")%s" HN_STR_FMT "\n",
+            m->count, HN_STR_ARG(m->target), HN_STR_ARG(m->node), m->source.len ? ", " : "",
+            HN_STR_ARG(m->source), m->reason.len ? ": " : "", HN_STR_ARG(m->reason));
     }
 }
 
@@ -198,10 +221,13 @@ static void print_text(const char *path, hn_str model, const summary *s, hn_strb
     text_values(s->graph, out);
     text_symbols(s, out);
     text_guards(s->graph, out);
-    hn_strbuf_printf(out, "  weights   %llu bytes: %u parameter%s, %u buffer%s, %u constant%s\n", (unsigned long long)s->weight_bytes, s->parameters,
-                     plural(s->parameters), s->buffers, plural(s->buffers), s->constants, plural(s->constants));
-    hn_strbuf_printf(out, "  operators %u, of %u kind%s\n", s->op_total, s->op_kinds, plural(s->op_kinds));
-    for (uint32_t k = 0; k < s->op_kinds; k++) hn_strbuf_printf(out, "  %9u %s\n", s->ops[k].count, s->ops[k].name);
+    hn_strbuf_printf(out, "  weights   %llu bytes: %u parameter%s, %u buffer%s, %u constant%s\n",
+                     (unsigned long long)s->weight_bytes, s->parameters, plural(s->parameters),
+                     s->buffers, plural(s->buffers), s->constants, plural(s->constants));
+    hn_strbuf_printf(out, "  operators %u, of %u kind%s\n", s->op_total, s->op_kinds,
+                     plural(s->op_kinds));
+    for (uint32_t k = 0; k < s->op_kinds; k++)
+        hn_strbuf_printf(out, "  %9u %s\n", s->ops[k].count, s->ops[k].name);
     text_missing(&s->survey, out);
 }
 
@@ -221,8 +247,12 @@ static void json_expr(const hn_graph *g, const char *key, hn_expr e, tool_json *
     hn_strbuf_deinit(&text);
 }
 
-static void json_value(const hn_graph *g, hn_str name, const char *target, hn_value value, tool_json *json) {
-    static const char *const kinds[] = {[HN_VALUE_TENSOR] = "tensor", [HN_VALUE_SYM_INT] = "int", [HN_VALUE_SYM_FLOAT] = "float", [HN_VALUE_SYM_BOOL] = "bool"};
+static void json_value(const hn_graph *g, hn_str name, const char *target, hn_value value,
+                       tool_json *json) {
+    static const char *const kinds[] = {[HN_VALUE_TENSOR] = "tensor",
+                                        [HN_VALUE_SYM_INT] = "int",
+                                        [HN_VALUE_SYM_FLOAT] = "float",
+                                        [HN_VALUE_SYM_BOOL] = "bool"};
     const hn_value_info *info = value ? hn_graph_value(g, value) : NULL;
     tool_json_open(json, NULL, '{');
     tool_json_text(json, "name", name);
@@ -243,7 +273,11 @@ static void json_outputs(const hn_graph *g, bool mutations, tool_json *json) {
         const hn_output *o = &g->outputs.items[k];
         if ((o->kind == HN_OUTPUT_MUTATION) != mutations) continue;
         const hn_input *in = mutations ? &g->inputs.items[o->target] : NULL;
-        json_value(g, in ? in->name : o->name, !in ? NULL : is_of_caller(in) ? "input" : "buffer", o->value, json);
+        json_value(g, in ? in->name : o->name,
+                   !in                ? NULL
+                   : is_of_caller(in) ? "input"
+                                      : "buffer",
+                   o->value, json);
     }
     tool_json_close(json);
 }
@@ -305,7 +339,8 @@ static void print_json(hn_str model, const summary *s, tool_json *json) {
     tool_json_text(json, "model", model);
     tool_json_open(json, "inputs", '[');
     for (uint32_t k = 0; k < g->inputs.count; k++)
-        if (is_of_caller(&g->inputs.items[k])) json_value(g, g->inputs.items[k].name, NULL, g->inputs.items[k].value, json);
+        if (is_of_caller(&g->inputs.items[k]))
+            json_value(g, g->inputs.items[k].name, NULL, g->inputs.items[k].value, json);
     tool_json_close(json);
     json_outputs(g, false, json);
     json_outputs(g, true, json);
@@ -328,7 +363,8 @@ static hn_status find_mutations(hn_graph *graph) {
     return status;
 }
 
-static hn_status inspect_model(const tool_options *o, hn_model_file *file, hn_str model, hn_strbuf *text, tool_json *json) {
+static hn_status inspect_model(const tool_options *o, hn_model_file *file, hn_str model,
+                               hn_strbuf *text, tool_json *json) {
     hn_arena arena;
     hn_sym *sym;
     hn_graph *graph = NULL;
@@ -336,7 +372,8 @@ static hn_status inspect_model(const tool_options *o, hn_model_file *file, hn_st
     summary s;
     hn_arena_init(&arena);
     char *name = hn_arena_strndup(&arena, model.ptr, model.len);
-    hn_status status = name ? hn_sym_create(&arena, &sym) : HN_ERROR(HN_OUT_OF_MEMORY, "out of memory");
+    hn_status status =
+        name ? hn_sym_create(&arena, &sym) : HN_ERROR(HN_OUT_OF_MEMORY, "out of memory");
     if (!status) status = file->importer->look(file, name, &arena, sym, &graph, &survey);
     if (!status) status = summarise(graph, &survey, &arena, &s);
     if (!status && !survey.missing_count) status = find_mutations(graph);
@@ -358,14 +395,17 @@ static hn_status inspect_file(const tool_options *o) {
     tool_json_str(&json, "file", o->args.items[0]);
     tool_json_str(&json, "format", file->importer->name);
     tool_json_open(&json, "models", '[');
-    if (o->verify) status = hn_status_annotate(file->importer->verify_all(file, 4), "'%s'", o->args.items[0]);
+    if (o->verify)
+        status = hn_status_annotate(file->importer->verify_all(file, 4), "'%s'", o->args.items[0]);
     bool found = !o->model_name;
     for (uint32_t k = 0; k < file->model_count && !status; k++) {
         if (o->model_name && !hn_str_eq(file->models[k], hn_str_of(o->model_name))) continue;
         found = true;
         status = inspect_model(o, file, file->models[k], &text, &json);
     }
-    if (!status && !found) status = HN_ERROR(HN_NOT_FOUND, "'%s' holds no model called '%s'", o->args.items[0], o->model_name);
+    if (!status && !found)
+        status = HN_ERROR(HN_NOT_FOUND, "'%s' holds no model called '%s'", o->args.items[0],
+                          o->model_name);
     if (!status && o->json) status = tool_json_end(&json);
     if (!status) status = tool_deliver(o, o->json ? &json.text : &text);
     tool_json_deinit(&json);
@@ -377,9 +417,11 @@ static hn_status inspect_file(const tool_options *o) {
 static hn_status inspect_bundle(const tool_options *o) {
     char *text;
     size_t len;
-    if (o->index >= 0) return hn_bundle_object_extract(o->args.items[0], (unsigned)o->index, o->output);
+    if (o->index >= 0)
+        return hn_bundle_object_extract(o->args.items[0], (unsigned)o->index, o->output);
     if (o->trusts.count || o->verify) HN_TRY(tool_bundle_verify(o, o->args.items[0]));
-    HN_TRY(hn_bundle_describe_file(o->args.items[0], o->json ? HN_BUNDLE_JSON : HN_BUNDLE_TEXT, &text, &len));
+    HN_TRY(hn_bundle_describe_file(o->args.items[0], o->json ? HN_BUNDLE_JSON : HN_BUNDLE_TEXT,
+                                   &text, &len));
     hn_strbuf all;
     hn_strbuf_init(&all);
     hn_str body = {text, len && text[len - 1] == '\n' ? len - 1 : len};
@@ -402,7 +444,9 @@ int tool_cmd_inspect(const tool_options *o) {
     hn_status status = tool_kind_of(path, &kind);
     if (status) return tool_report(status);
     if (tool_options_check_kind("inspect", o, path, kind)) return TOOL_USAGE;
-    if (o->index >= 0 && (!o->output || strcmp(o->output, "-") == 0)) return tool_usage("inspect", "give the file for the object with -o FILE");
-    if (o->index >= 0 && o->json) return tool_usage("inspect", "--json has no effect together with --object");
+    if (o->index >= 0 && (!o->output || strcmp(o->output, "-") == 0))
+        return tool_usage("inspect", "give the file for the object with -o FILE");
+    if (o->index >= 0 && o->json)
+        return tool_usage("inspect", "--json has no effect together with --object");
     return tool_report(kind == TOOL_MODEL ? inspect_file(o) : inspect_bundle(o));
 }

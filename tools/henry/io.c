@@ -14,14 +14,18 @@ static const char *file_descr(hn_scalar_type type) {
     return *descr ? descr : "<f4";
 }
 
-static bool is_converted(hn_scalar_type type) { return *hn_dtype_facts((hn_dtype)type)->npy_descr == '\0'; }
+static bool is_converted(hn_scalar_type type) {
+    return *hn_dtype_facts((hn_dtype)type)->npy_descr == '\0';
+}
 
 static void *allocate(size_t count, size_t elem_bytes) { return calloc(count + 1, elem_bytes); }
 
 /* "float32" for "<f4": how NumPy's users say it. */
 static const char *numpy_name(const char *descr) {
-    static const char *const names[][2] = {{"<f8", "float64"}, {"<f4", "float32"}, {"<f2", "float16"}, {"<i8", "int64"}, {"<i4", "int32"},
-                                           {"<i2", "int16"},   {"|i1", "int8"},    {"|u1", "uint8"},   {"|b1", "bool"}};
+    static const char *const names[][2] = {
+        {"<f8", "float64"}, {"<f4", "float32"}, {"<f2", "float16"},
+        {"<i8", "int64"},   {"<i4", "int32"},   {"<i2", "int16"},
+        {"|i1", "int8"},    {"|u1", "uint8"},   {"|b1", "bool"}};
     for (size_t k = 0; k < sizeof names / sizeof *names; k++)
         if (strcmp(names[k][0], descr) == 0) return names[k][1];
     return descr;
@@ -30,7 +34,8 @@ static const char *numpy_name(const char *descr) {
 /* --- reading --- */
 
 /* Where the elements of a new tensor lie: as recorded, when that is known. */
-static bool recorded_strides(const hn_module_value_info *info, const hn_npy *npy, int64_t strides[HN_TENSOR_MAX_RANK]) {
+static bool recorded_strides(const hn_module_value_info *info, const hn_npy *npy,
+                             int64_t strides[HN_TENSOR_MAX_RANK]) {
     if (info->rank != npy->rank || info->rank > HN_TENSOR_MAX_RANK) return false;
     for (uint32_t d = 0; d < info->rank; d++) {
         if (!info->strides[d].is_static || info->strides[d].value < 0) return false;
@@ -40,18 +45,24 @@ static bool recorded_strides(const hn_module_value_info *info, const hn_npy *npy
     return true;
 }
 
-/* Where the model was exported with an expanded input, elements share a place, so they must be equal in the file. */
+/* Where the model was exported with an expanded input, elements share a place, so they must be
+ * equal in the file. */
 static hn_status check_expanded(const hn_tensor *tensor, const void *elements) {
     size_t bytes = (size_t)hn_tensor_numel(tensor) * hn_scalar_type_bytes(hn_tensor_type(tensor));
     bool shares = false;
-    for (uint32_t d = 0; d < hn_tensor_rank(tensor); d++) shares |= hn_tensor_strides(tensor)[d] == 0 && hn_tensor_sizes(tensor)[d] > 1;
+    for (uint32_t d = 0; d < hn_tensor_rank(tensor); d++)
+        shares |= hn_tensor_strides(tensor)[d] == 0 && hn_tensor_sizes(tensor)[d] > 1;
     if (!shares) return NULL;
     void *back = allocate(bytes, 1);
     if (!back) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for %zu bytes", bytes);
     hn_tensor_copy_out(tensor, back);
     bool same = memcmp(back, elements, bytes) == 0;
     free(back);
-    return same ? NULL : HN_ERROR(HN_INVALID_ARGUMENT, "differs along a dimension that the model was exported with as an expanded one");
+    return same
+               ? NULL
+               : HN_ERROR(
+                     HN_INVALID_ARGUMENT,
+                     "differs along a dimension that the model was exported with as an expanded one");
 }
 
 static hn_status fill(const hn_npy *npy, hn_scalar_type type, hn_tensor *tensor) {
@@ -59,7 +70,8 @@ static hn_status fill(const hn_npy *npy, hn_scalar_type type, hn_tensor *tensor)
     if (!elements) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for %zu elements", npy->numel);
     hn_npy_copy(npy, elements);
     if (is_converted(type)) {
-        uint16_t *narrow = (uint16_t *)(void *)elements; /* each is written after its source was read */
+        /* each is written after its source was read */
+        uint16_t *narrow = (uint16_t *)(void *)elements;
         for (size_t k = 0; k < npy->numel; k++) {
             float value;
             memcpy(&value, elements + k * sizeof value, sizeof value);
@@ -75,9 +87,14 @@ static hn_status fill(const hn_npy *npy, hn_scalar_type type, hn_tensor *tensor)
 static hn_status tensor_of(const hn_npy *npy, const hn_module_value_info *info, hn_tensor **out) {
     int64_t strides[HN_TENSOR_MAX_RANK];
     if (strcmp(npy->descr, file_descr(info->type)) != 0)
-        return HN_ERROR(HN_INVALID_ARGUMENT, "has elements of type %s, input '%s' takes %s; convert with array.astype(\"%s\")",
-                        numpy_name(npy->descr), info->name, hn_scalar_type_name(info->type), numpy_name(file_descr(info->type)));
-    if (npy->rank > HN_TENSOR_MAX_RANK) return HN_ERROR(HN_INVALID_ARGUMENT, "has %u dimensions; at most %d fit", npy->rank, HN_TENSOR_MAX_RANK);
+        return HN_ERROR(
+            HN_INVALID_ARGUMENT,
+            "has elements of type %s, input '%s' takes %s; convert with array.astype(\"%s\")",
+            numpy_name(npy->descr), info->name, hn_scalar_type_name(info->type),
+            numpy_name(file_descr(info->type)));
+    if (npy->rank > HN_TENSOR_MAX_RANK)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "has %u dimensions; at most %d fit", npy->rank,
+                        HN_TENSOR_MAX_RANK);
     hn_tensor_desc desc = {.type = info->type, .rank = npy->rank, .sizes = npy->sizes};
     if (recorded_strides(info, npy, strides)) desc.strides = strides;
     HN_TRY(hn_tensor_create(&desc, out));
@@ -90,8 +107,11 @@ hn_status tool_input_read(const char *path, const hn_module_value_info *info, hn
     hn_file_map map;
     hn_npy npy;
     hn_module_value_info scalar = *info;
-    if (info->kind != HN_VALUE_KIND_TENSOR) { /* a Python number travels as an array without dimensions */
-        scalar.type = info->kind == HN_VALUE_KIND_INT ? HN_I64 : info->kind == HN_VALUE_KIND_FLOAT ? HN_F64 : HN_BOOL;
+    /* a Python number travels as an array without dimensions */
+    if (info->kind != HN_VALUE_KIND_TENSOR) {
+        scalar.type = info->kind == HN_VALUE_KIND_INT     ? HN_I64
+                      : info->kind == HN_VALUE_KIND_FLOAT ? HN_F64
+                                                          : HN_BOOL;
         scalar.rank = 0;
     }
     HN_TRY(hn_file_map_init(&map, path));
@@ -162,8 +182,10 @@ static hn_status wrong_count(const hn_module *module, uint32_t given, uint32_t w
         }
         hn_status_free(status);
     }
-    hn_status status = HN_ERROR(HN_INVALID_ARGUMENT, "%u input%s given, the model takes %u%s%s; name an .npy file for each with --input", given,
-                                given == 1 ? "" : "s", wanted, text.len ? ": " : "", text.ptr ? text.ptr : "");
+    hn_status status = HN_ERROR(
+        HN_INVALID_ARGUMENT,
+        "%u input%s given, the model takes %u%s%s; name an .npy file for each with --input", given,
+        given == 1 ? "" : "s", wanted, text.len ? ": " : "", text.ptr ? text.ptr : "");
     hn_strbuf_deinit(&text);
     return status;
 }
@@ -177,7 +199,8 @@ hn_status tool_inputs_read(const hn_module *module, const tool_list *files, hn_t
         hn_module_value_info info;
         HN_TRY(hn_module_input_info(module, k, &info));
         if (info.kind == HN_VALUE_KIND_STRING || info.kind == HN_VALUE_KIND_NONE) continue;
-        if (all || info.kind == HN_VALUE_KIND_TENSOR) HN_TRY(tool_input_read(files->items[used++], &info, &out[k]));
+        if (all || info.kind == HN_VALUE_KIND_TENSOR)
+            HN_TRY(tool_input_read(files->items[used++], &info, &out[k]));
     }
     return NULL;
 }
@@ -191,18 +214,21 @@ void tool_tensors_release(hn_tensor **tensors, uint32_t count) {
 hn_status tool_tensor_write(const hn_tensor *tensor, const char *path) {
     hn_scalar_type type = hn_tensor_type(tensor);
     size_t numel = (size_t)hn_tensor_numel(tensor);
-    uint8_t *elements = allocate(numel, is_converted(type) ? sizeof(float) : hn_scalar_type_bytes(type));
+    uint8_t *elements =
+        allocate(numel, is_converted(type) ? sizeof(float) : hn_scalar_type_bytes(type));
     if (!elements) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for %zu elements", numel);
     hn_tensor_copy_out(tensor, elements);
     if (is_converted(type)) {
-        for (size_t k = numel; k-- > 0;) { /* backwards: the wide elements overlap the narrow ones */
+        /* backwards: the wide elements overlap the narrow ones */
+        for (size_t k = numel; k-- > 0;) {
             uint16_t narrow;
             memcpy(&narrow, elements + k * sizeof narrow, sizeof narrow);
             float value = hn_bf16_to_f32(narrow);
             memcpy(elements + k * sizeof value, &value, sizeof value);
         }
     }
-    hn_status status = hn_npy_write(path, file_descr(type), hn_tensor_rank(tensor), hn_tensor_sizes(tensor), elements);
+    hn_status status = hn_npy_write(path, file_descr(type), hn_tensor_rank(tensor),
+                                    hn_tensor_sizes(tensor), elements);
     free(elements);
     return status;
 }
@@ -211,19 +237,24 @@ hn_status tool_tensor_write(const hn_tensor *tensor, const char *path) {
 
 static hn_status load_tensor(hn_arena *arena, const hn_tensor *tensor, hn_ref_tensor *out) {
     void *bytes;
-    HN_TRY(hn_arena_array(arena, (size_t)hn_tensor_numel(tensor) + 1, hn_scalar_type_bytes(hn_tensor_type(tensor)), &bytes));
+    HN_TRY(hn_arena_array(arena, (size_t)hn_tensor_numel(tensor) + 1,
+                          hn_scalar_type_bytes(hn_tensor_type(tensor)), &bytes));
     hn_tensor_copy_out(tensor, bytes);
-    return hn_ref_tensor_load(arena, (hn_dtype)hn_tensor_type(tensor), hn_tensor_rank(tensor), hn_tensor_sizes(tensor), NULL, bytes, out);
+    return hn_ref_tensor_load(arena, (hn_dtype)hn_tensor_type(tensor), hn_tensor_rank(tensor),
+                              hn_tensor_sizes(tensor), NULL, bytes, out);
 }
 
-static hn_status load_file(hn_arena *arena, const char *path, hn_scalar_type type, hn_ref_tensor *out) {
+static hn_status load_file(hn_arena *arena, const char *path, hn_scalar_type type,
+                           hn_ref_tensor *out) {
     hn_file_map map;
     hn_npy npy;
     HN_TRY(hn_file_map_init(&map, path));
     hn_status status = hn_npy_parse(map.data, map.size_bytes, &npy);
     if (!status && strcmp(npy.descr, file_descr(type)) != 0)
-        status = HN_ERROR(HN_INVALID_ARGUMENT, "has elements of type %s, the output is %s", numpy_name(npy.descr), hn_scalar_type_name(type));
-    if (!status && npy.rank > HN_MAX_RANK) status = HN_ERROR(HN_INVALID_ARGUMENT, "has %u dimensions", npy.rank);
+        status = HN_ERROR(HN_INVALID_ARGUMENT, "has elements of type %s, the output is %s",
+                          numpy_name(npy.descr), hn_scalar_type_name(type));
+    if (!status && npy.rank > HN_MAX_RANK)
+        status = HN_ERROR(HN_INVALID_ARGUMENT, "has %u dimensions", npy.rank);
     void *bytes = NULL;
     if (!status) status = hn_arena_array(arena, npy.numel + 1, npy.elem_bytes, &bytes);
     if (!status) {
@@ -246,7 +277,8 @@ static void compare_element(tool_difference *d, double got, double want, int64_t
     bool fits = abs <= (isfinite(want) ? d->atol + d->rtol * fabs(want) : 0);
     if (!fits && d->count++ == 0) d->first = at, d->got = got, d->want = want;
     if (abs > d->abs) d->abs = abs;
-    if (abs > 0 && want != 0 && !isnan(want) && abs / fabs(want) > d->rel) d->rel = abs / fabs(want);
+    if (abs > 0 && want != 0 && !isnan(want) && abs / fabs(want) > d->rel)
+        d->rel = abs / fabs(want);
 }
 
 static void compare_all(const hn_ref_tensor *got, const hn_ref_tensor *want, tool_difference *d) {
@@ -254,7 +286,8 @@ static void compare_all(const hn_ref_tensor *got, const hn_ref_tensor *want, too
     for (int64_t k = 0; k < got->numel; k++) {
         if (floats) {
             compare_element(d, got->data.f[k], want->data.f[k], k);
-        } else if (got->data.i[k] != want->data.i[k]) { /* 64-bit integers differ also where doubles cannot tell */
+        } else if (got->data.i[k] != want->data.i[k]) {
+            /* 64-bit integers differ also where doubles cannot tell */
             double g = (double)got->data.i[k], w = (double)want->data.i[k];
             compare_element(d, g == w ? nextafter(w, INFINITY) : g, w, k);
         }
@@ -262,20 +295,24 @@ static void compare_all(const hn_ref_tensor *got, const hn_ref_tensor *want, too
     d->same = d->count == 0;
 }
 
-hn_status tool_tensor_compare(const hn_tensor *tensor, const char *path, double rtol, double atol, tool_difference *out) {
+hn_status tool_tensor_compare(const hn_tensor *tensor, const char *path, double rtol, double atol,
+                              tool_difference *out) {
     const hn_dtype_info *facts = hn_dtype_facts((hn_dtype)hn_tensor_type(tensor));
     hn_arena arena;
     hn_ref_tensor got, want;
-    *out = (tool_difference){.rtol = rtol < 0 ? facts->rtol : rtol, .atol = atol < 0 ? facts->atol : atol};
+    *out = (tool_difference){.rtol = rtol < 0 ? facts->rtol : rtol,
+                             .atol = atol < 0 ? facts->atol : atol};
     hn_arena_init(&arena);
     hn_status status = load_tensor(&arena, tensor, &got);
     if (!status) status = load_file(&arena, path, hn_tensor_type(tensor), &want);
     if (!status && !same_shape(&got, &want)) {
         hn_strbuf shape;
         hn_strbuf_init(&shape);
-        for (uint32_t k = 0; k < want.rank; k++) hn_strbuf_printf(&shape, "%s%lld", k ? ", " : "", (long long)want.sizes[k]);
+        for (uint32_t k = 0; k < want.rank; k++)
+            hn_strbuf_printf(&shape, "%s%lld", k ? ", " : "", (long long)want.sizes[k]);
         hn_strbuf_puts(&shape, "], the output [");
-        for (uint32_t k = 0; k < got.rank; k++) hn_strbuf_printf(&shape, "%s%lld", k ? ", " : "", (long long)got.sizes[k]);
+        for (uint32_t k = 0; k < got.rank; k++)
+            hn_strbuf_printf(&shape, "%s%lld", k ? ", " : "", (long long)got.sizes[k]);
         status = HN_ERROR(HN_INVALID_ARGUMENT, "has the shape [%s]", shape.ptr ? shape.ptr : "");
         hn_strbuf_deinit(&shape);
     }
@@ -305,7 +342,9 @@ static void print_floats(const hn_ref_tensor *t, hn_strbuf *out) {
         hi = fmax(hi, t->data.f[k]);
         sum += t->data.f[k];
     }
-    if (odd < t->numel) hn_strbuf_printf(out, "  min %.6g  max %.6g  mean %.6g", lo, hi, sum / (double)(t->numel - odd));
+    if (odd < t->numel)
+        hn_strbuf_printf(out, "  min %.6g  max %.6g  mean %.6g", lo, hi,
+                         sum / (double)(t->numel - odd));
     if (odd) hn_strbuf_printf(out, "  NaN or infinite %lld", (long long)odd);
 }
 

@@ -36,26 +36,38 @@ static bool is_dir(const char *path) {
 }
 
 /* "DIR/NAME" + ending, or "-o" itself. `ending`: ".so", ".sm_90.cubin". */
-static hn_status output_path(const batch *b, const unit *u, const char *ending, char out[PATH_MAX]) {
-    const char *given = b->options->output, *slash = strrchr(u->path, '/'), *name = slash ? slash + 1 : u->path;
+static hn_status output_path(const batch *b, const unit *u, const char *ending,
+                             char out[PATH_MAX]) {
+    const char *given = b->options->output, *slash = strrchr(u->path, '/'),
+               *name = slash ? slash + 1 : u->path;
     const char *dot = strrchr(name, '.');
     int stem = dot && dot != name ? (int)(dot - name) : (int)strlen(name), len;
     if (given && !b->is_output_dir) len = snprintf(out, PATH_MAX, "%s", given);
-    else if (given) len = snprintf(out, PATH_MAX, "%s%s%.*s%s", given, given[strlen(given) - 1] == '/' ? "" : "/", stem, name, ending);
-    else len = snprintf(out, PATH_MAX, "%.*s%.*s%s", (int)(name - u->path), u->path, stem, name, ending);
-    return len < PATH_MAX ? NULL : HN_ERROR(HN_INVALID_ARGUMENT, "too long a path for what '%s' becomes", u->path);
+    else if (given)
+        len = snprintf(out, PATH_MAX, "%s%s%.*s%s", given,
+                       given[strlen(given) - 1] == '/' ? "" : "/", stem, name, ending);
+    else
+        len = snprintf(out, PATH_MAX, "%.*s%.*s%s", (int)(name - u->path), u->path, stem, name,
+                       ending);
+    return len < PATH_MAX
+               ? NULL
+               : HN_ERROR(HN_INVALID_ARGUMENT, "too long a path for what '%s' becomes", u->path);
 }
 
 /* The name that a Python module's file must have. */
 static void module_ending(const unit *u, char out[PATH_MAX]) {
     const hn_source *s = &u->source.source;
     for (size_t k = 0; k < s->target_count; k++)
-        if (strncmp(s->target[k], "module=", 7) == 0) snprintf(out, PATH_MAX, "%s.abi3.so", s->target[k] + 7);
+        if (strncmp(s->target[k], "module=", 7) == 0)
+            snprintf(out, PATH_MAX, "%s.abi3.so", s->target[k] + 7);
 }
 
 static const char *level_name(const hn_future *future) {
-    static const char *const names[] = {[HN_HIT_NONE] = "compiled", [HN_HIT_INFLIGHT] = "inflight", [HN_HIT_MEMORY] = "memory",
-                                        [HN_HIT_DISK] = "disk", [HN_HIT_REMOTE] = "remote"};
+    static const char *const names[] = {[HN_HIT_NONE] = "compiled",
+                                        [HN_HIT_INFLIGHT] = "inflight",
+                                        [HN_HIT_MEMORY] = "memory",
+                                        [HN_HIT_DISK] = "disk",
+                                        [HN_HIT_REMOTE] = "remote"};
     hn_hit_level level = hn_future_hit_level(future);
     return level < sizeof names / sizeof names[0] && names[level] ? names[level] : "found";
 }
@@ -80,8 +92,11 @@ static bool is_written(const batch *b, const char *path) {
     return false;
 }
 
-static hn_status write_one(batch *b, const unit *u, const char *path, const void *bytes, size_t len) {
-    if (is_written(b, path)) return HN_ERROR(HN_INVALID_ARGUMENT, "cannot write '%s' for '%s': another file became it", path, u->path);
+static hn_status write_one(batch *b, const unit *u, const char *path, const void *bytes,
+                           size_t len) {
+    if (is_written(b, path))
+        return HN_ERROR(HN_INVALID_ARGUMENT, "cannot write '%s' for '%s': another file became it",
+                        path, u->path);
     hn_list_add(&b->written, path);
     HN_TRY(hn_strbuf_status(&b->written));
     if (strcmp(path, "/dev/null") != 0) HN_TRY(hn_file_write_atomic(path, bytes, len, false));
@@ -99,19 +114,23 @@ static hn_status write_one(batch *b, const unit *u, const char *path, const void
     char time[32] = "";
     if (b->count == 1) snprintf(time, sizeof time, "%.1f ms, ", (double)b->spent_ns / 1e6);
     const char *level = optimisation(&u->source.source);
-    printf("%s: %zu bytes, %s%s%s, %skey %s\n", path, len, level ? level : "", level ? ", " : "", level_name(u->future), time, hn_artifact_key(u->artifact));
+    printf("%s: %zu bytes, %s%s%s, %skey %s\n", path, len, level ? level : "", level ? ", " : "",
+           level_name(u->future), time, hn_artifact_key(u->artifact));
     return fflush(stdout) == 0 ? NULL : HN_ERROR(HN_IO, "cannot write to standard output");
 }
 
 static hn_status write_images(batch *b, const unit *u) {
     uint32_t count = hn_artifact_image_count(u->artifact);
     if (count > 1 && b->options->output && !b->is_output_dir)
-        return HN_ERROR(HN_INVALID_ARGUMENT, "cannot write %u images of '%s' to one file; give a directory with -o", count, u->path);
+        return HN_ERROR(HN_INVALID_ARGUMENT,
+                        "cannot write %u images of '%s' to one file; give a directory with -o",
+                        count, u->path);
     for (uint32_t k = 0; k < count; k++) {
         hn_image image;
         char ending[64], path[PATH_MAX];
         HN_TRY(hn_artifact_image(u->artifact, k, &image));
-        snprintf(ending, sizeof ending, ".%s.%s", image.arch, image.kind == HN_IMAGE_PTX ? "ptx" : "cubin");
+        snprintf(ending, sizeof ending, ".%s.%s", image.arch,
+                 image.kind == HN_IMAGE_PTX ? "ptx" : "cubin");
         HN_TRY(output_path(b, u, ending, path));
         HN_TRY(write_one(b, u, path, image.bytes, image.len));
     }
@@ -130,7 +149,8 @@ static hn_status write_unit(batch *b, const unit *u) {
         char *slash = strrchr(path, '/'), name[PATH_MAX] = "";
         module_ending(u, name);
         size_t at = slash ? (size_t)(slash + 1 - path) : 0;
-        if (at + strlen(name) >= PATH_MAX) return HN_ERROR(HN_INVALID_ARGUMENT, "too long a path for module '%s'", name);
+        if (at + strlen(name) >= PATH_MAX)
+            return HN_ERROR(HN_INVALID_ARGUMENT, "too long a path for module '%s'", name);
         memcpy(path + at, name, strlen(name) + 1);
     }
     return write_one(b, u, path, bytes, len);
@@ -164,7 +184,8 @@ static void compile_all(batch *b, hn_scope *scope) {
     }
     wait_for_all(scope);
     for (uint32_t k = 0; k < b->count; k++)
-        if (!b->units[k].status) b->units[k].status = hn_future_wait(b->units[k].future, -1, &b->units[k].artifact);
+        if (!b->units[k].status)
+            b->units[k].status = hn_future_wait(b->units[k].future, -1, &b->units[k].artifact);
     b->spent_ns = hn_now_ns() - begin;
 }
 
@@ -191,7 +212,9 @@ static void report(hn_status status) {
 /* Writes what compiled and tells about the rest. How many failed. */
 static uint32_t write_all(batch *b) {
     uint32_t failed = 0;
-    b->is_list = b->options->json && (b->count > 1 || (b->units[0].artifact && hn_artifact_image_count(b->units[0].artifact) > 1));
+    b->is_list = b->options->json &&
+                 (b->count > 1 ||
+                  (b->units[0].artifact && hn_artifact_image_count(b->units[0].artifact) > 1));
     if (b->is_list) tool_json_open(&b->json, "files", '[');
     for (uint32_t k = 0; k < b->count; k++) {
         unit *u = &b->units[k];
@@ -203,7 +226,9 @@ static uint32_t write_all(batch *b) {
     }
     if (b->is_list) tool_json_close(&b->json);
     if (b->options->json) tool_json_ms(&b->json, "compile_ms", b->spent_ns);
-    else if (b->count > 1) printf("%u of %u files compiled in %.1f ms\n", b->count - failed, b->count, (double)b->spent_ns / 1e6);
+    else if (b->count > 1)
+        printf("%u of %u files compiled in %.1f ms\n", b->count - failed, b->count,
+               (double)b->spent_ns / 1e6);
     return failed;
 }
 
@@ -233,12 +258,19 @@ int tool_cmd_kernel(const tool_options *o) {
     static const char *const actions[] = {"compile", NULL};
     char near[100];
     if (strcmp(o->args.items[0], "compile") != 0)
-        return tool_usage("kernel", "unknown action '%s'%s", o->args.items[0], tool_suggest(o->args.items[0], actions, near));
-    if (o->output && strcmp(o->output, "-") == 0) return tool_usage("kernel", "a kernel cannot go to standard output; name a file with -o OUT");
+        return tool_usage("kernel", "unknown action '%s'%s", o->args.items[0],
+                          tool_suggest(o->args.items[0], actions, near));
+    if (o->output && strcmp(o->output, "-") == 0)
+        return tool_usage("kernel",
+                          "a kernel cannot go to standard output; name a file with -o OUT");
     batch b = {.options = o, .count = o->args.count - 1};
-    b.is_output_dir = o->output && (is_dir(o->output) || (*o->output && o->output[strlen(o->output) - 1] == '/'));
+    b.is_output_dir =
+        o->output && (is_dir(o->output) || (*o->output && o->output[strlen(o->output) - 1] == '/'));
     if (b.count > 1 && o->output && !b.is_output_dir)
-        return tool_usage("kernel", "with several files -o names a directory that exists, or ends in '/'; '%s' does not", o->output);
+        return tool_usage(
+            "kernel",
+            "with several files -o names a directory that exists, or ends in '/'; '%s' does not",
+            o->output);
     if (b.is_output_dir && !is_dir(o->output)) {
         hn_status status = hn_dir_create_public(o->output);
         if (status) return tool_report(status);

@@ -1,4 +1,5 @@
-/* main.c: `henry`: the table of commands, help, and the frame around a command: log, trace, exit status. */
+/* main.c: `henry`: the table of commands, help, and the frame around a command: log, trace, exit
+ * status. */
 #include "tool.h"
 
 #include "base/compiler.h"
@@ -15,18 +16,24 @@
 #include <unistd.h>
 
 static const tool_command commands[] = {
-    {"run", TOOL_USE_RUN, 1, 1, "MODEL [--input F.npy]... [options]", "run a model on arrays in .npy files",
+    {"run", TOOL_USE_RUN, 1, 1, "MODEL [--input F.npy]... [options]",
+     "run a model on arrays in .npy files",
      "MODEL is a .pt2, which is compiled first unless the cache has it, or a .hnb. Give the inputs in the order of the model's\n"
      "signature. The exit status is 1 when an --expect array differs.\n",
      tool_cmd_run},
-    {"compile", TOOL_USE_COMPILE, 1, 1, "MODEL.pt2 -o OUT.hnb [options]", "compile a model into a bundle that runs without a compiler",
+    {"compile", TOOL_USE_COMPILE, 1, 1, "MODEL.pt2 -o OUT.hnb [options]",
+     "compile a model into a bundle that runs without a compiler",
      "The bundle contains the weights unless --weights says otherwise.\n", tool_cmd_compile},
-    {"inspect", TOOL_USE_INSPECT, 1, 1, "MODEL|BUNDLE [options]", "show what is in a .pt2 or a .hnb", "", tool_cmd_inspect},
-    {"bench", TOOL_USE_BENCH, 1, 16, "MODEL... [options]", "measure the time of runs; several models take turns",
-     "Without --input the inputs are random: floats in [-1, 1), integers 0 or 1, sizes from the model's signature.\n", tool_cmd_bench},
-    {"opt", TOOL_USE_OPT, 1, 1, "-p PASS [-p PASS]... IN.hnir", "run passes on a graph or on loops in text form and print the result",
-     "", tool_cmd_opt},
-    {"cache", TOOL_USE_CACHE, 1, 64, "stats|verify|gc|clear|why|export|import [FILE]...", "look into the cache of compiled code, clean it, copy from it",
+    {"inspect", TOOL_USE_INSPECT, 1, 1, "MODEL|BUNDLE [options]",
+     "show what is in a .pt2 or a .hnb", "", tool_cmd_inspect},
+    {"bench", TOOL_USE_BENCH, 1, 16, "MODEL... [options]",
+     "measure the time of runs; several models take turns",
+     "Without --input the inputs are random: floats in [-1, 1), integers 0 or 1, sizes from the model's signature.\n",
+     tool_cmd_bench},
+    {"opt", TOOL_USE_OPT, 1, 1, "-p PASS [-p PASS]... IN.hnir",
+     "run passes on a graph or on loops in text form and print the result", "", tool_cmd_opt},
+    {"cache", TOOL_USE_CACHE, 1, 64, "stats|verify|gc|clear|why|export|import [FILE]...",
+     "look into the cache of compiled code, clean it, copy from it",
      "stats    what is stored, by kind\n"
      "verify   read and check every entry; bad ones go to quarantine\n"
      "gc       remove the least recently used entries until --max-bytes are left (default: 80 % of the limit)\n"
@@ -37,25 +44,31 @@ static const tool_command commands[] = {
      "         or the first 8 or more digits of a key\n"
      "import FILE  verify such a file and add its entries to this cache\n",
      tool_cmd_cache},
-    {"kernel", TOOL_USE_KERNEL, 2, TOOL_LIST_MAX, "compile FILE... [-o OUT] [options]", "compile kernels from source through the compile service",
+    {"kernel", TOOL_USE_KERNEL, 2, TOOL_LIST_MAX, "compile FILE... [-o OUT] [options]",
+     "compile kernels from source through the compile service",
      "The suffix decides the language: .c, .cc .cpp .cxx (c++), .cu (cuda), .cl (opencl); --language python and --language\n"
      "nvcc also take .cc and .cu. The result goes beside the source, to -o DIR, or to -o FILE: NAME.so, NAME.abi3.so for a Python\n"
      "module, NAME.sm_90.cubin and NAME.compute_90.ptx for CUDA, NAME.clo for OpenCL. The options apply to every FILE.\n",
      tool_cmd_kernel},
-    {"bundle", TOOL_USE_BUNDLE, 1, 2, "keygen -o NAME | sign BUNDLE --key KEY | verify BUNDLE [--trust PUB]...", "make keys, sign and verify bundles",
+    {"bundle", TOOL_USE_BUNDLE, 1, 2,
+     "keygen -o NAME | sign BUNDLE --key KEY | verify BUNDLE [--trust PUB]...",
+     "make keys, sign and verify bundles",
      "keygen   make NAME.key, which signs and which only you may read, and NAME.pub, which verifies\n"
      "sign     verify a bundle, record the digest of its weights, and sign it\n"
      "verify   compare every byte of a bundle and of its weights with the digests; with --trust also check who signed it\n",
      tool_cmd_bundle},
-    {"doctor", TOOL_USE_DOCTOR, 0, 0, "[options]", "check compiler, worker, CPU, cache, disk and limits, and say how to fix them",
-     "", tool_cmd_doctor},
+    {"doctor", TOOL_USE_DOCTOR, 0, 0, "[options]",
+     "check compiler, worker, CPU, cache, disk and limits, and say how to fix them", "",
+     tool_cmd_doctor},
     {"version", TOOL_USE_VERSION, 0, 0, "", "print the version", "", tool_cmd_version},
 };
 
 static const tool_variable variables[] = {
-    {"HENRY_CACHE_DIR", "the folder of the cache; the default is $XDG_CACHE_HOME/henry, else ~/.cache/henry"},
+    {"HENRY_CACHE_DIR",
+     "the folder of the cache; the default is $XDG_CACHE_HOME/henry, else ~/.cache/henry"},
     {"HENRY_CACHE_TAG", "a word in every key of the cache, which keeps results apart"},
-    {"HENRY_CACHE_CHECK", "1: a compilation fails if it read something that the key of the cache does not cover"},
+    {"HENRY_CACHE_CHECK",
+     "1: a compilation fails if it read something that the key of the cache does not cover"},
     {"HENRY_REDIS_URL", "a cache that machines share, redis:// or unix://"},
     {"HENRY_COMPILE_THREADS", "number of compilers at a time; the default is one per CPU"},
     {"HENRY_THREADS", "threads of a run"},
@@ -66,21 +79,26 @@ static const tool_variable variables[] = {
     {"HENRY_NVCC", "the CUDA compiler"},
     {"HENRY_WORKER", "the worker program"},
     {"HENRY_WORKER_LOG", "a file to which everything that workers and compilers print is appended"},
-    {"HENRY_SLOW_JOBS", "seconds after which a running compilation is reported; the default is 60, and 0 means never"},
+    {"HENRY_SLOW_JOBS",
+     "seconds after which a running compilation is reported; the default is 60, and 0 means never"},
     {"HENRY_COMPILE_TIMES", "a JSON file for how long each kernel took to compile"},
-    {"HENRY_STANDBY", "off: the compiler's programs are started for each kernel, as with --no-standby"},
+    {"HENRY_STANDBY",
+     "off: the compiler's programs are started for each kernel, as with --no-standby"},
     {"HENRY_NAMESPACES", "off: workers run without PID namespaces"},
-    {"HENRY_CORES_FILE", "the file through which all programs of a user share the cores that they compile on"},
+    {"HENRY_CORES_FILE",
+     "the file through which all programs of a user share the cores that they compile on"},
 };
 
-/* How much of a message is shown. A hostile file may have names of megabytes; the end of a message tells how to go on. */
+/* How much of a message is shown. A hostile file may have names of megabytes; the end of a message
+ * tells how to go on. */
 enum { SHOWN_HEAD = 6000, SHOWN_TAIL = 2000 };
 
 int tool_report(hn_status status) {
     if (!status) return TOOL_OK;
     hn_str message = hn_str_of(hn_status_message(status));
     bool is_whole = message.len <= SHOWN_HEAD + SHOWN_TAIL;
-    size_t head = is_whole ? message.len : hn_str_cut(message, SHOWN_HEAD), tail = is_whole ? message.len : hn_str_cut(message, message.len - SHOWN_TAIL);
+    size_t head = is_whole ? message.len : hn_str_cut(message, SHOWN_HEAD),
+           tail = is_whole ? message.len : hn_str_cut(message, message.len - SHOWN_TAIL);
     hn_strbuf line;
     hn_strbuf_init(&line);
     hn_strbuf_clean(&line, (hn_str){message.ptr, head}, true);
@@ -111,7 +129,8 @@ int tool_usage(const char *command, const char *fmt, ...) {
 
 hn_status tool_print(const hn_strbuf *text) {
     HN_TRY(hn_strbuf_status(text));
-    if (text->len && fwrite(text->ptr, 1, text->len, stdout) != text->len) return HN_ERROR(HN_IO, "cannot write to standard output");
+    if (text->len && fwrite(text->ptr, 1, text->len, stdout) != text->len)
+        return HN_ERROR(HN_IO, "cannot write to standard output");
     return fflush(stdout) == 0 ? NULL : HN_ERROR(HN_IO, "cannot write to standard output");
 }
 
@@ -142,7 +161,8 @@ static int print_help(const tool_command *command) {
     return code;
 }
 
-const char *tool_suggest(const char *word, const char *const *names, char out[HN_NEAREST_TEXT_BYTES]) {
+const char *tool_suggest(const char *word, const char *const *names,
+                         char out[HN_NEAREST_TEXT_BYTES]) {
     hn_nearest nearest;
     hn_nearest_begin(&nearest, hn_str_of(word));
     for (; *names; names++) hn_nearest_offer(&nearest, hn_str_of(*names));
@@ -153,7 +173,8 @@ static int refuse_command(const char *name) {
     const char *names[HN_COUNT_OF(commands) + 1] = {NULL};
     char text[HN_NEAREST_TEXT_BYTES];
     for (size_t k = 0; k < HN_COUNT_OF(commands); k++) names[k] = commands[k].name;
-    fprintf(stderr, "henry: unknown command '%s'%s; see 'henry --help'\n", name, tool_suggest(name, names, text));
+    fprintf(stderr, "henry: unknown command '%s'%s; see 'henry --help'\n", name,
+            tool_suggest(name, names, text));
     return TOOL_USAGE;
 }
 
@@ -169,14 +190,16 @@ static int set_log(const tool_command *command, const char *levels) {
     if (status) return tool_report(status);
     status = hn_log_levels_set(levels);
     if (!status) return TOOL_OK;
-    int code = tool_usage(command->name, "%s%s", levels ? "--log: " : "", hn_status_message(status));
+    int code =
+        tool_usage(command->name, "%s%s", levels ? "--log: " : "", hn_status_message(status));
     hn_status_free(status);
     return code;
 }
 
 static int run_command(const tool_command *command, const tool_options *options) {
     if (options->args.count < command->args_min || options->args.count > command->args_max)
-        return tool_usage(command->name, "expected: henry %s%s%s", command->name, *command->synopsis ? " " : "", command->synopsis);
+        return tool_usage(command->name, "expected: henry %s%s%s", command->name,
+                          *command->synopsis ? " " : "", command->synopsis);
     int code = set_log(command, options->log);
     if (code != TOOL_OK) return code;
     if (options->trace) hn_trace_start();
@@ -197,7 +220,8 @@ static int help_command(const char *about) {
 }
 
 int main(int argc, char **argv) {
-    signal(SIGXFSZ, SIG_IGN); /* a file beyond the user's limit is an error of the write, with a message */
+    /* a file beyond the user's limit is an error of the write, with a message */
+    signal(SIGXFSZ, SIG_IGN);
     const char *name = argc > 1 ? argv[1] : "";
     if (!*name) {
         hn_strbuf text;
@@ -207,12 +231,14 @@ int main(int argc, char **argv) {
         hn_strbuf_deinit(&text);
         return TOOL_USAGE;
     }
-    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0) return help_command(argc > 2 ? argv[2] : NULL);
+    if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || strcmp(name, "help") == 0)
+        return help_command(argc > 2 ? argv[2] : NULL);
     const tool_command *command = find_command(strcmp(name, "--version") == 0 ? "version" : name);
     if (!command) return refuse_command(name);
     tool_options options;
     int code = TOOL_USAGE;
-    if (tool_options_parse(command, argc, argv, 2, &options)) code = options.help ? print_help(command) : run_command(command, &options);
+    if (tool_options_parse(command, argc, argv, 2, &options))
+        code = options.help ? print_help(command) : run_command(command, &options);
     tool_options_deinit(&options);
     return code;
 }

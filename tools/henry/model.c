@@ -18,8 +18,9 @@ static hn_status not_a_model(const char *path) {
     hn_importer_kinds(&kinds);
     hn_status status = hn_strbuf_status(&kinds);
     if (!status)
-        status = HN_ERROR(HN_INVALID_ARGUMENT, "'%s' is neither %s nor %s; export one with torch.export.save", path, kinds.ptr,
-                          hn_kind_name(HN_KIND_BUNDLE));
+        status = HN_ERROR(HN_INVALID_ARGUMENT,
+                          "'%s' is neither %s nor %s; export one with torch.export.save", path,
+                          kinds.ptr, hn_kind_name(HN_KIND_BUNDLE));
     hn_strbuf_deinit(&kinds);
     return status;
 }
@@ -30,7 +31,8 @@ static hn_status refuse(const char *path, hn_kind kind, const hn_file_map *map) 
     if (kind == HN_KIND_BUNDLE) return NULL;
     if (kind == HN_KIND_EMPTY) return HN_ERROR(HN_INVALID_ARGUMENT, "'%s' is empty", path);
     hn_status status = hn_importer_find(map->data, map->size_bytes, &importer);
-    if (!status || kind != HN_KIND_UNKNOWN) return hn_status_annotate(status, "cannot read '%s'", path);
+    if (!status || kind != HN_KIND_UNKNOWN)
+        return hn_status_annotate(status, "cannot read '%s'", path);
     hn_status_free(status);
     return not_a_model(path);
 }
@@ -61,7 +63,8 @@ enum { FIRST_MS = 300, NEXT_MS = 100 };
 
 static void print_line(const progress *p, int64_t begin) {
     double seconds = (double)(hn_now_ns() - begin) / 1e9;
-    fprintf(stderr, "\rcompiling %s: %s%s%.1f s\033[K", p->path, p->compilers, p->compilers[0] ? ", " : "", seconds);
+    fprintf(stderr, "\rcompiling %s: %s%s%.1f s\033[K", p->path, p->compilers,
+            p->compilers[0] ? ", " : "", seconds);
     fflush(stderr);
 }
 
@@ -115,13 +118,16 @@ static void progress_end(progress *p) {
 
 /* --- compiling and loading --- */
 
-static int32_t count_or_zero(int64_t n) { return n < 0 ? 0 : n > INT32_MAX ? INT32_MAX : (int32_t)n; }
+static int32_t count_or_zero(int64_t n) {
+    return n < 0 ? 0 : n > INT32_MAX ? INT32_MAX : (int32_t)n;
+}
 
-/* The device to run on says what to compile for, unless that is the CPU, of which there are levels. `henry cache` takes
- * several targets, of the source of a kernel; of a model there is one. */
+/* The device to run on says what to compile for, unless that is the CPU, of which there are levels.
+ * `henry cache` takes several targets, of the source of a kernel; of a model there is one. */
 static const char *target_of(const tool_options *options) {
     hn_device device = {.number = 0};
-    if (options->device) hn_status_free(hn_device_parse(options->device, &device)); /* tool_device_check has told */
+    /* tool_device_check has told */
+    if (options->device) hn_status_free(hn_device_parse(options->device, &device));
     if (!options->target && device.kind != HN_DEVICE_CPU) return hn_device_kind_name(device.kind);
     if (options->target || !options->targets.count) return options->target;
     return options->targets.items[0];
@@ -141,7 +147,8 @@ void tool_compile_options(const tool_options *options, hn_compile_options *out) 
     out->verify = options->verify;
 }
 
-hn_status tool_compile(const tool_options *options, const char *path, hn_compile_options extra, hn_compiled **out) {
+hn_status tool_compile(const tool_options *options, const char *path, hn_compile_options extra,
+                       hn_compiled **out) {
     progress line;
     tool_compile_options(options, &extra);
     progress_begin(&line, options, path);
@@ -157,7 +164,8 @@ hn_status tool_compile(const tool_options *options, const char *path, hn_compile
 hn_status tool_trust_read(const tool_options *options, hn_public_key **out) {
     hn_public_key *keys = calloc(options->trusts.count + 1u, sizeof *keys);
     hn_status status = keys ? NULL : HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for keys");
-    for (uint32_t k = 0; !status && k < options->trusts.count; k++) status = hn_public_key_read(options->trusts.items[k], &keys[k]);
+    for (uint32_t k = 0; !status && k < options->trusts.count; k++)
+        status = hn_public_key_read(options->trusts.items[k], &keys[k]);
     *out = keys;
     if (!status) return NULL;
     free(keys);
@@ -175,12 +183,14 @@ static hn_status count_kernels(tool_model *model) {
         model->stats.kernels_generated += b.steps[k].kind == HNB_STEP_KERNEL;
         model->stats.kernels_extern += b.steps[k].kind == HNB_STEP_EXTERN;
     }
-    if (!status && b.kernels_count) model->stats.kernels_unique = b.kernels_count - 1; /* the first is a filler */
+    /* the first is a filler */
+    if (!status && b.kernels_count) model->stats.kernels_unique = b.kernels_count - 1;
     hn_file_map_deinit(&map);
     return hn_status_annotate(status, "'%s'", model->path);
 }
 
-static hn_status load_bundle(const tool_options *options, hn_module_options *load, tool_model *model) {
+static hn_status load_bundle(const tool_options *options, hn_module_options *load,
+                             tool_model *model) {
     hn_public_key *keys;
     if (options->verify) HN_TRY(tool_bundle_verify(options, model->path));
     HN_TRY(tool_trust_read(options, &keys));
@@ -193,12 +203,15 @@ static hn_status load_bundle(const tool_options *options, hn_module_options *loa
 }
 
 static hn_status load(const tool_options *options, tool_model *model) {
-    hn_module_options load = {.threads = count_or_zero(options->threads), .weights_path = options->weights_file, .profile = options->profile,
+    hn_module_options load = {.threads = count_or_zero(options->threads),
+                              .weights_path = options->weights_file,
+                              .profile = options->profile,
                               .device = options->device};
     if (model->kind == TOOL_HNB) return load_bundle(options, &load, model);
     tool_sizes sizes;
     tool_sizes_read(&options->inputs, &sizes);
-    hn_compile_options extra = {.inputs = sizes.count ? sizes.items : NULL, .input_count = sizes.count};
+    hn_compile_options extra = {.inputs = sizes.count ? sizes.items : NULL,
+                                .input_count = sizes.count};
     hn_status status = tool_compile(options, model->path, extra, &model->compiled);
     tool_sizes_deinit(&sizes);
     HN_TRY(status);
@@ -312,11 +325,14 @@ void tool_compile_stats_json(tool_json *json, const hn_compile_stats *stats) {
     tool_json_close(json);
     tool_json_open(json, "cache", '{');
     tool_json_str(json, "graph", tool_cache_state_name(stats->graph_cache));
-    if (stats->graph_cache == HN_CACHE_HIT) tool_json_str(json, "level", stats->graph_remote ? "remote" : "disk");
+    if (stats->graph_cache == HN_CACHE_HIT)
+        tool_json_str(json, "level", stats->graph_remote ? "remote" : "disk");
     tool_json_ms(json, "time_saved_ms", stats->time_saved_ns);
     tool_json_open(json, "bypasses", '{');
     for (int k = 0; k < HN_BYPASS_COUNT; k++)
-        if (stats->bypasses[k]) tool_json_int(json, hn_cache_bypass_name((hn_cache_bypass)k), (int64_t)stats->bypasses[k]);
+        if (stats->bypasses[k])
+            tool_json_int(json, hn_cache_bypass_name((hn_cache_bypass)k),
+                          (int64_t)stats->bypasses[k]);
     tool_json_close(json);
     if (stats->remote.is_on) remote_json(json, stats);
     tool_json_close(json);

@@ -1,4 +1,5 @@
-/* options.c: the table of options: name, which commands take it, where it goes. Parser, help and man page are made from it. */
+/* options.c: the table of options: name, which commands take it, where it goes. Parser, help and
+ * man page are made from it. */
 #include "tool.h"
 
 #include "base/compiler.h"
@@ -9,7 +10,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-typedef enum option_kind { OPTION_FLAG, OPTION_TEXT, OPTION_INT, OPTION_SIZE, OPTION_COUNT, OPTION_NUMBER, OPTION_LIST } option_kind;
+typedef enum option_kind {
+    OPTION_FLAG,
+    OPTION_TEXT,
+    OPTION_INT,
+    OPTION_SIZE,
+    OPTION_COUNT,
+    OPTION_NUMBER,
+    OPTION_LIST
+} option_kind;
 
 typedef struct option_row {
     const char *name, *other_name; /* "--output", "-o" */
@@ -17,67 +26,118 @@ typedef struct option_row {
     unsigned uses; /* of tool_use */
     size_t offset; /* in tool_options */
     const char *value, *help;
-    int64_t most;   /* of a COUNT; 0: any number */
-    unsigned only;  /* the kind of model (tool_kind) that it means something for; 0: both */
+    int64_t most;  /* of a COUNT; 0: any number */
+    unsigned only; /* the kind of model (tool_kind) that it means something for; 0: both */
 } option_row;
 
 #define AT(field) offsetof(tool_options, field)
-#define RUNS (TOOL_USE_RUN | TOOL_USE_BENCH)
-#define COMPILES (TOOL_USE_RUN | TOOL_USE_BENCH | TOOL_USE_COMPILE)
-#define STORES (COMPILES | TOOL_USE_CACHE | TOOL_USE_KERNEL | TOOL_USE_DOCTOR)
-#define PRINTS_JSON (COMPILES | TOOL_USE_INSPECT | TOOL_USE_CACHE | TOOL_USE_DOCTOR | TOOL_USE_VERSION | TOOL_USE_KERNEL)
+#define RUNS      (TOOL_USE_RUN | TOOL_USE_BENCH)
+#define COMPILES  (TOOL_USE_RUN | TOOL_USE_BENCH | TOOL_USE_COMPILE)
+#define STORES    (COMPILES | TOOL_USE_CACHE | TOOL_USE_KERNEL | TOOL_USE_DOCTOR)
+#define PRINTS_JSON                                                                                \
+    (COMPILES | TOOL_USE_INSPECT | TOOL_USE_CACHE | TOOL_USE_DOCTOR | TOOL_USE_VERSION |           \
+     TOOL_USE_KERNEL)
 #define SOURCES (TOOL_USE_KERNEL | TOOL_USE_CACHE)
-#define TRUSTS (TOOL_USE_RUN | TOOL_USE_BENCH | TOOL_USE_INSPECT | TOOL_USE_BUNDLE)
-#define ALL 0xffffu
+#define TRUSTS  (TOOL_USE_RUN | TOOL_USE_BENCH | TOOL_USE_INSPECT | TOOL_USE_BUNDLE)
+#define ALL     0xffffu
 enum { MOST_COMPILERS = 256 /* as of HENRY_COMPILE_THREADS */ };
 
 static const option_row rows[] = {
-    {"--input", "-i", OPTION_LIST, RUNS, AT(inputs), "F.npy", "an input array; repeat it in the order of the signature", 0, 0},
-    {"--output-dir", "-d", OPTION_TEXT, TOOL_USE_RUN, AT(output_dir), "DIR", "write output_K.npy and mutated_NAME.npy there", 0, 0},
-    {"--expect", "-e", OPTION_LIST, TOOL_USE_RUN, AT(expects), "F.npy", "compare with this array; repeat it in the order of the outputs", 0, 0},
-    {"--rtol", NULL, OPTION_NUMBER, TOOL_USE_RUN, AT(rtol), "X", "relative tolerance of --expect (default: by type, 1.3e-6 for f32)", 0, 0},
-    {"--atol", NULL, OPTION_NUMBER, TOOL_USE_RUN, AT(atol), "X", "absolute tolerance of --expect (default: by type, 1e-5 for f32)", 0, 0},
-    {"--output", "-o", OPTION_TEXT, TOOL_USE_COMPILE | TOOL_USE_KERNEL | TOOL_USE_OPT | TOOL_USE_INSPECT | TOOL_USE_CACHE | TOOL_USE_BUNDLE, AT(output), "FILE", "where to write; '-' is standard output, for text and JSON", 0, 0},
-    {"--repeat", "-n", OPTION_COUNT, RUNS, AT(repeat), "N", "number of runs (default of bench: one second, at least 20 runs; of run: 1)", 0, 0},
-    {"--size", NULL, OPTION_LIST, TOOL_USE_BENCH, AT(sizes), "NAME=N", "value of a size symbol (default: 32, within its range)", 0, 0},
-    {"--profile", NULL, OPTION_FLAG, RUNS, AT(profile), NULL, "measure the time of each step", 0, 0},
-    {"--device", NULL, OPTION_TEXT, RUNS, AT(device), "DEVICE", "cpu, opencl, opencl:1: compile for it and run on it (default: what the bundle or --target is for)", 0, 0},
-    {"--threads", "-t", OPTION_COUNT, COMPILES | TOOL_USE_CACHE, AT(threads), "N", "threads of a run (default: HENRY_THREADS, else one per CPU)", HN_THREADS_MAX, 0},
-    {"--weights-file", "-w", OPTION_TEXT, RUNS | TOOL_USE_BUNDLE, AT(weights_file), "FILE", "the weights of a bundle that does not contain them", 0, TOOL_HNB},
-    {"--model", "-m", OPTION_TEXT, COMPILES | TOOL_USE_INSPECT | TOOL_USE_CACHE, AT(model_name), "NAME", "which model of a .pt2 that contains several", 0, TOOL_MODEL},
+    {"--input", "-i", OPTION_LIST, RUNS, AT(inputs), "F.npy",
+     "an input array; repeat it in the order of the signature", 0, 0},
+    {"--output-dir", "-d", OPTION_TEXT, TOOL_USE_RUN, AT(output_dir), "DIR",
+     "write output_K.npy and mutated_NAME.npy there", 0, 0},
+    {"--expect", "-e", OPTION_LIST, TOOL_USE_RUN, AT(expects), "F.npy",
+     "compare with this array; repeat it in the order of the outputs", 0, 0},
+    {"--rtol", NULL, OPTION_NUMBER, TOOL_USE_RUN, AT(rtol), "X",
+     "relative tolerance of --expect (default: by type, 1.3e-6 for f32)", 0, 0},
+    {"--atol", NULL, OPTION_NUMBER, TOOL_USE_RUN, AT(atol), "X",
+     "absolute tolerance of --expect (default: by type, 1e-5 for f32)", 0, 0},
+    {"--output", "-o", OPTION_TEXT,
+     TOOL_USE_COMPILE | TOOL_USE_KERNEL | TOOL_USE_OPT | TOOL_USE_INSPECT | TOOL_USE_CACHE |
+         TOOL_USE_BUNDLE,
+     AT(output), "FILE", "where to write; '-' is standard output, for text and JSON", 0, 0},
+    {"--repeat", "-n", OPTION_COUNT, RUNS, AT(repeat), "N",
+     "number of runs (default of bench: one second, at least 20 runs; of run: 1)", 0, 0},
+    {"--size", NULL, OPTION_LIST, TOOL_USE_BENCH, AT(sizes), "NAME=N",
+     "value of a size symbol (default: 32, within its range)", 0, 0},
+    {"--profile", NULL, OPTION_FLAG, RUNS, AT(profile), NULL, "measure the time of each step", 0,
+     0},
+    {"--device", NULL, OPTION_TEXT, RUNS, AT(device), "DEVICE",
+     "cpu, opencl, opencl:1: compile for it and run on it (default: what the bundle or --target is for)",
+     0, 0},
+    {"--threads", "-t", OPTION_COUNT, COMPILES | TOOL_USE_CACHE, AT(threads), "N",
+     "threads of a run (default: HENRY_THREADS, else one per CPU)", HN_THREADS_MAX, 0},
+    {"--weights-file", "-w", OPTION_TEXT, RUNS | TOOL_USE_BUNDLE, AT(weights_file), "FILE",
+     "the weights of a bundle that does not contain them", 0, TOOL_HNB},
+    {"--model", "-m", OPTION_TEXT, COMPILES | TOOL_USE_INSPECT | TOOL_USE_CACHE, AT(model_name),
+     "NAME", "which model of a .pt2 that contains several", 0, TOOL_MODEL},
     {"--target", "--target-cpu", OPTION_TEXT, COMPILES, AT(target), "TARGET",
-     "generic, x86-64-v3 or x86-64-v4, or several of these separated by commas; or opencl (default: host, the CPU of this machine)", 0, 0},
-    {"--target-cpu", NULL, OPTION_TEXT, TOOL_USE_CACHE, AT(target), "TARGET", "of a model, the same as --target", 0, 0},
-    {"--verify", NULL, OPTION_FLAG, COMPILES | TOOL_USE_INSPECT, AT(verify), NULL, "first compare every byte of the file with its checksums", 0, 0},
-    {"--weights", NULL, OPTION_TEXT, TOOL_USE_COMPILE, AT(weights), "WHERE", "where the weights go: inside (the default), pt2 (they stay in MODEL), or safetensors (a file beside the bundle)", 0, 0},
-    {"--sign", NULL, OPTION_TEXT, TOOL_USE_COMPILE, AT(key), "KEY", "sign the bundle with this secret key", 0, 0},
-    {"--key", NULL, OPTION_TEXT, TOOL_USE_BUNDLE, AT(key), "KEY", "the secret key to sign with", 0, 0},
-    {"--trust", NULL, OPTION_LIST, TRUSTS, AT(trusts), "PUB", "accept only bundles signed with this key; may be repeated", 0, TOOL_HNB},
-    {"--weights-beside", NULL, OPTION_FLAG, TOOL_USE_COMPILE, AT(weights_beside), NULL, "the same as --weights pt2", 0, 0},
-    {"--emit", NULL, OPTION_TEXT, TOOL_USE_COMPILE, AT(emit), "FORM", "instead of a bundle: c (kernels), text, json, or source (a C project in the folder -o)", 0, 0},
-    {"--dump-after", NULL, OPTION_TEXT, TOOL_USE_COMPILE, AT(dump_after), "STAGE", "print the program as it is after a pass or stage", 0, 0},
-    {"--explain-fusion", NULL, OPTION_FLAG, TOOL_USE_COMPILE, AT(explain_fusion), NULL, "print why loops were not fused", 0, 0},
-    {"--no-fusion", NULL, OPTION_FLAG, COMPILES | TOOL_USE_CACHE, AT(no_fusion), NULL, "one kernel per loop: slow, for finding errors", 0, TOOL_MODEL},
-    {"--pass", "-p", OPTION_LIST, TOOL_USE_OPT, AT(passes), "PASS", "a pass to run; may be repeated", 0, 0},
-    {"--object", NULL, OPTION_INT, TOOL_USE_INSPECT, AT(index), "N", "write compiled object N of a bundle to -o, for a disassembler", 0, TOOL_HNB},
-    {"--language", NULL, OPTION_TEXT, SOURCES, AT(language), "LANG", "language of FILE (default: from its suffix)", 0, 0},
-    {"--entry", NULL, OPTION_LIST, SOURCES, AT(entries), "NAME", "a function that the result must have; may be repeated", 0, 0},
-    {"--target", NULL, OPTION_LIST, SOURCES, AT(targets), "WHAT", "x86-64-v3, host, avx2, sm_90, compute_90, module=NAME; may be repeated", 0, 0},
-    {"--flag", NULL, OPTION_LIST, SOURCES, AT(flags), "FLAG", "a flag for the compiler, as in --flag=-O3; may be repeated", 0, 0},
-    {"--env", NULL, OPTION_LIST, SOURCES, AT(variables), "NAME=VALUE", "a variable for the compiler, part of the key; may be repeated", 0, 0},
-    {"--compile-threads", "-j", OPTION_COUNT, COMPILES | TOOL_USE_KERNEL | TOOL_USE_DOCTOR, AT(compile_threads), "N",
-     "number of compilers at a time (default: HENRY_COMPILE_THREADS, else one per CPU)", MOST_COMPILERS, TOOL_MODEL},
-    {"--no-standby", NULL, OPTION_FLAG, COMPILES | TOOL_USE_KERNEL | TOOL_USE_DOCTOR, AT(no_standby), NULL, "start the compiler's programs for each kernel", 0, TOOL_MODEL},
-    {"--cache-dir", NULL, OPTION_TEXT, STORES, AT(cache_dir), "DIR", "folder of the cache (default: HENRY_CACHE_DIR, else ~/.cache/henry)", 0, TOOL_MODEL},
-    {"--cache-tag", NULL, OPTION_TEXT, COMPILES | SOURCES, AT(cache_tag), "TAG", "a word in every key, which keeps results apart (default: HENRY_CACHE_TAG)", 0, TOOL_MODEL},
-    {"--remote", NULL, OPTION_TEXT, STORES, AT(remote), "URL", "a cache that machines share: redis:// or unix:// (default: HENRY_REDIS_URL)", 0, TOOL_MODEL},
-    {"--no-cache", NULL, OPTION_FLAG, COMPILES | TOOL_USE_KERNEL, AT(no_cache), NULL, "neither read nor write the cache", 0, 0},
-    {"--max-bytes", "--max-size", OPTION_SIZE, TOOL_USE_CACHE, AT(max_bytes), "SIZE", "what gc leaves: bytes, or a number with K, M or G", 0, 0},
+     "generic, x86-64-v3 or x86-64-v4, or several of these separated by commas; or opencl (default: host, the CPU of this machine)",
+     0, 0},
+    {"--target-cpu", NULL, OPTION_TEXT, TOOL_USE_CACHE, AT(target), "TARGET",
+     "of a model, the same as --target", 0, 0},
+    {"--verify", NULL, OPTION_FLAG, COMPILES | TOOL_USE_INSPECT, AT(verify), NULL,
+     "first compare every byte of the file with its checksums", 0, 0},
+    {"--weights", NULL, OPTION_TEXT, TOOL_USE_COMPILE, AT(weights), "WHERE",
+     "where the weights go: inside (the default), pt2 (they stay in MODEL), or safetensors (a file beside the bundle)",
+     0, 0},
+    {"--sign", NULL, OPTION_TEXT, TOOL_USE_COMPILE, AT(key), "KEY",
+     "sign the bundle with this secret key", 0, 0},
+    {"--key", NULL, OPTION_TEXT, TOOL_USE_BUNDLE, AT(key), "KEY", "the secret key to sign with", 0,
+     0},
+    {"--trust", NULL, OPTION_LIST, TRUSTS, AT(trusts), "PUB",
+     "accept only bundles signed with this key; may be repeated", 0, TOOL_HNB},
+    {"--weights-beside", NULL, OPTION_FLAG, TOOL_USE_COMPILE, AT(weights_beside), NULL,
+     "the same as --weights pt2", 0, 0},
+    {"--emit", NULL, OPTION_TEXT, TOOL_USE_COMPILE, AT(emit), "FORM",
+     "instead of a bundle: c (kernels), text, json, or source (a C project in the folder -o)", 0,
+     0},
+    {"--dump-after", NULL, OPTION_TEXT, TOOL_USE_COMPILE, AT(dump_after), "STAGE",
+     "print the program as it is after a pass or stage", 0, 0},
+    {"--explain-fusion", NULL, OPTION_FLAG, TOOL_USE_COMPILE, AT(explain_fusion), NULL,
+     "print why loops were not fused", 0, 0},
+    {"--no-fusion", NULL, OPTION_FLAG, COMPILES | TOOL_USE_CACHE, AT(no_fusion), NULL,
+     "one kernel per loop: slow, for finding errors", 0, TOOL_MODEL},
+    {"--pass", "-p", OPTION_LIST, TOOL_USE_OPT, AT(passes), "PASS",
+     "a pass to run; may be repeated", 0, 0},
+    {"--object", NULL, OPTION_INT, TOOL_USE_INSPECT, AT(index), "N",
+     "write compiled object N of a bundle to -o, for a disassembler", 0, TOOL_HNB},
+    {"--language", NULL, OPTION_TEXT, SOURCES, AT(language), "LANG",
+     "language of FILE (default: from its suffix)", 0, 0},
+    {"--entry", NULL, OPTION_LIST, SOURCES, AT(entries), "NAME",
+     "a function that the result must have; may be repeated", 0, 0},
+    {"--target", NULL, OPTION_LIST, SOURCES, AT(targets), "WHAT",
+     "x86-64-v3, host, avx2, sm_90, compute_90, module=NAME; may be repeated", 0, 0},
+    {"--flag", NULL, OPTION_LIST, SOURCES, AT(flags), "FLAG",
+     "a flag for the compiler, as in --flag=-O3; may be repeated", 0, 0},
+    {"--env", NULL, OPTION_LIST, SOURCES, AT(variables), "NAME=VALUE",
+     "a variable for the compiler, part of the key; may be repeated", 0, 0},
+    {"--compile-threads", "-j", OPTION_COUNT, COMPILES | TOOL_USE_KERNEL | TOOL_USE_DOCTOR,
+     AT(compile_threads), "N",
+     "number of compilers at a time (default: HENRY_COMPILE_THREADS, else one per CPU)",
+     MOST_COMPILERS, TOOL_MODEL},
+    {"--no-standby", NULL, OPTION_FLAG, COMPILES | TOOL_USE_KERNEL | TOOL_USE_DOCTOR,
+     AT(no_standby), NULL, "start the compiler's programs for each kernel", 0, TOOL_MODEL},
+    {"--cache-dir", NULL, OPTION_TEXT, STORES, AT(cache_dir), "DIR",
+     "folder of the cache (default: HENRY_CACHE_DIR, else ~/.cache/henry)", 0, TOOL_MODEL},
+    {"--cache-tag", NULL, OPTION_TEXT, COMPILES | SOURCES, AT(cache_tag), "TAG",
+     "a word in every key, which keeps results apart (default: HENRY_CACHE_TAG)", 0, TOOL_MODEL},
+    {"--remote", NULL, OPTION_TEXT, STORES, AT(remote), "URL",
+     "a cache that machines share: redis:// or unix:// (default: HENRY_REDIS_URL)", 0, TOOL_MODEL},
+    {"--no-cache", NULL, OPTION_FLAG, COMPILES | TOOL_USE_KERNEL, AT(no_cache), NULL,
+     "neither read nor write the cache", 0, 0},
+    {"--max-bytes", "--max-size", OPTION_SIZE, TOOL_USE_CACHE, AT(max_bytes), "SIZE",
+     "what gc leaves: bytes, or a number with K, M or G", 0, 0},
     {"--json", NULL, OPTION_FLAG, PRINTS_JSON, AT(json), NULL, "print one JSON object", 0, 0},
-    {"--quiet", "-q", OPTION_FLAG, TOOL_USE_RUN | TOOL_USE_COMPILE, AT(quiet), NULL, "print nothing but errors", 0, 0},
-    {"--stats", NULL, OPTION_TEXT, COMPILES, AT(stats), "F.json", "write the JSON object to a file", 0, 0},
-    {"--trace", NULL, OPTION_TEXT, COMPILES | TOOL_USE_OPT | TOOL_USE_KERNEL, AT(trace), "F.json", "write a timeline (Chrome trace format)", 0, 0},
-    {"--log", NULL, OPTION_TEXT, ALL, AT(log), "SPEC", "log messages, as in HENRY_LOG: \"info\" or \"cache:debug,pass:info\"", 0, 0},
+    {"--quiet", "-q", OPTION_FLAG, TOOL_USE_RUN | TOOL_USE_COMPILE, AT(quiet), NULL,
+     "print nothing but errors", 0, 0},
+    {"--stats", NULL, OPTION_TEXT, COMPILES, AT(stats), "F.json", "write the JSON object to a file",
+     0, 0},
+    {"--trace", NULL, OPTION_TEXT, COMPILES | TOOL_USE_OPT | TOOL_USE_KERNEL, AT(trace), "F.json",
+     "write a timeline (Chrome trace format)", 0, 0},
+    {"--log", NULL, OPTION_TEXT, ALL, AT(log), "SPEC",
+     "log messages, as in HENRY_LOG: \"info\" or \"cache:debug,pass:info\"", 0, 0},
     {"--help", "-h", OPTION_FLAG, ALL, AT(help), NULL, "print this text", 0, 0},
 };
 _Static_assert(sizeof rows / sizeof *rows <= 64, "tool_options.given has a bit for each row");
@@ -95,7 +155,9 @@ static const option_row *find(const tool_command *command, const char *name, siz
     for (size_t k = 0; k < HN_COUNT_OF(rows); k++) {
         if (!(rows[k].uses & command->use)) continue;
         if (strlen(rows[k].name) == len && memcmp(rows[k].name, name, len) == 0) return &rows[k];
-        if (rows[k].other_name && strlen(rows[k].other_name) == len && memcmp(rows[k].other_name, name, len) == 0) return &rows[k];
+        if (rows[k].other_name && strlen(rows[k].other_name) == len &&
+            memcmp(rows[k].other_name, name, len) == 0)
+            return &rows[k];
     }
     return NULL;
 }
@@ -114,7 +176,8 @@ static bool parse_number(const char *text, double *out) {
     return *text && !*end && *out >= 0;
 }
 
-static bool list_add(const tool_command *command, tool_list *list, uint32_t most, const char *word) {
+static bool list_add(const tool_command *command, tool_list *list, uint32_t most,
+                     const char *word) {
     if (list->count == most) {
         tool_usage(command->name, "more than %u of one kind of argument", most);
         return false;
@@ -140,13 +203,21 @@ static uint32_t list_limit(const option_row *row) {
 
 /* "--threads needs a whole number from 1 to 1024, not '0'". */
 static void refuse_value(const tool_command *command, const option_row *row, const char *value) {
-    if (row->kind == OPTION_SIZE) tool_usage(command->name, "%s needs a size, such as 500M or 2G, not '%s'", row->name, value);
-    else if (row->kind == OPTION_NUMBER) tool_usage(command->name, "%s needs a number of at least 0, not '%s'", row->name, value);
-    else if (row->most) tool_usage(command->name, "%s needs a whole number from 1 to %lld, not '%s'", row->name, (long long)row->most, value);
-    else tool_usage(command->name, "%s needs a whole number of at least %d, not '%s'", row->name, row->kind == OPTION_COUNT, value);
+    if (row->kind == OPTION_SIZE)
+        tool_usage(command->name, "%s needs a size, such as 500M or 2G, not '%s'", row->name,
+                   value);
+    else if (row->kind == OPTION_NUMBER)
+        tool_usage(command->name, "%s needs a number of at least 0, not '%s'", row->name, value);
+    else if (row->most)
+        tool_usage(command->name, "%s needs a whole number from 1 to %lld, not '%s'", row->name,
+                   (long long)row->most, value);
+    else
+        tool_usage(command->name, "%s needs a whole number of at least %d, not '%s'", row->name,
+                   row->kind == OPTION_COUNT, value);
 }
 
-static bool store(const tool_command *command, const option_row *row, const char *value, tool_options *out) {
+static bool store(const tool_command *command, const option_row *row, const char *value,
+                  tool_options *out) {
     void *place = (char *)out + row->offset;
     bool good = true;
     uint64_t bit = (uint64_t)1 << (row - rows);
@@ -159,7 +230,9 @@ static bool store(const tool_command *command, const option_row *row, const char
     if (row->kind == OPTION_TEXT) *(const char **)place = value;
     if (row->kind == OPTION_INT) good = parse_int(value, place);
     if (row->kind == OPTION_SIZE) good = hn_size_parse(value, place);
-    if (row->kind == OPTION_COUNT) good = parse_int(value, place) && *(int64_t *)place > 0 && (!row->most || *(int64_t *)place <= row->most);
+    if (row->kind == OPTION_COUNT)
+        good = parse_int(value, place) && *(int64_t *)place > 0 &&
+               (!row->most || *(int64_t *)place <= row->most);
     if (row->kind == OPTION_NUMBER) good = parse_number(value, place);
     if (row->kind == OPTION_LIST) return list_add(command, place, list_limit(row), value);
     if (!good) refuse_value(command, row, value);
@@ -171,7 +244,9 @@ static void refuse_option(const tool_command *command, const char *word, size_t 
     char text[HN_NEAREST_TEXT_BYTES];
     hn_nearest nearest;
     for (size_t k = 0; k < HN_COUNT_OF(old_names); k++) {
-        if (!(old_names[k].uses & command->use) || !hn_str_eq(hn_str_of(old_names[k].name), (hn_str){word, len})) continue;
+        if (!(old_names[k].uses & command->use) ||
+            !hn_str_eq(hn_str_of(old_names[k].name), (hn_str){word, len}))
+            continue;
         tool_usage(command->name, "'%s' is now called '%s'", old_names[k].name, old_names[k].now);
         return;
     }
@@ -181,8 +256,10 @@ static void refuse_option(const tool_command *command, const char *word, size_t 
     tool_usage(command->name, "unknown option '%s'%s", word, hn_nearest_text(&nearest, text));
 }
 
-/* One option and, unless it is a flag, its value: behind '=', behind a short name ("-j4"), or the next word. */
-static bool parse_option(const tool_command *command, int argc, char **argv, int *at, tool_options *out) {
+/* One option and, unless it is a flag, its value: behind '=', behind a short name ("-j4"), or the
+ * next word. */
+static bool parse_option(const tool_command *command, int argc, char **argv, int *at,
+                         tool_options *out) {
     const char *word = argv[*at], *equals = strchr(word, '=');
     const option_row *row = find(command, word, equals ? (size_t)(equals - word) : strlen(word));
     if (!row && word[1] != '-') {
@@ -209,8 +286,15 @@ static bool parse_option(const tool_command *command, int argc, char **argv, int
     return store(command, row, value, out);
 }
 
-bool tool_options_parse(const tool_command *command, int argc, char **argv, int first, tool_options *out) {
-    *out = (tool_options){.threads = -1, .repeat = -1, .compile_threads = -1, .max_bytes = -1, .index = -1, .rtol = -1, .atol = -1};
+bool tool_options_parse(const tool_command *command, int argc, char **argv, int first,
+                        tool_options *out) {
+    *out = (tool_options){.threads = -1,
+                          .repeat = -1,
+                          .compile_threads = -1,
+                          .max_bytes = -1,
+                          .index = -1,
+                          .rtol = -1,
+                          .atol = -1};
     bool only_args = false;
     for (int k = first; k < argc; k++) {
         if (!only_args && strcmp(argv[k], "--") == 0) {
@@ -224,29 +308,40 @@ bool tool_options_parse(const tool_command *command, int argc, char **argv, int 
     return true;
 }
 
-static bool is_given(const tool_options *options, const option_row *row) { return options->given >> (row - rows) & 1; }
+static bool is_given(const tool_options *options, const option_row *row) {
+    return options->given >> (row - rows) & 1;
+}
 
-int tool_options_check_kind(const char *command, const tool_options *options, const char *path, unsigned kinds) {
+int tool_options_check_kind(const char *command, const tool_options *options, const char *path,
+                            unsigned kinds) {
     for (size_t k = 0; k < HN_COUNT_OF(rows); k++) {
         if (!is_given(options, &rows[k]) || !rows[k].only || rows[k].only & kinds) continue;
-        if (rows[k].only == TOOL_MODEL) return tool_usage(command, "%s has no effect: '%s' is a bundle, which is compiled already", rows[k].name, path);
-        return tool_usage(command, "%s has no effect: '%s' is a model, not a bundle", rows[k].name, path);
+        if (rows[k].only == TOOL_MODEL)
+            return tool_usage(command,
+                              "%s has no effect: '%s' is a bundle, which is compiled already",
+                              rows[k].name, path);
+        return tool_usage(command, "%s has no effect: '%s' is a model, not a bundle", rows[k].name,
+                          path);
     }
     return TOOL_OK;
 }
 
-int tool_options_check_action(const char *command, const tool_options *options, const char *action, const char *allowed) {
+int tool_options_check_action(const char *command, const tool_options *options, const char *action,
+                              const char *allowed) {
     static const char always[] = " --log --help --json ";
     for (size_t k = 0; k < HN_COUNT_OF(rows); k++) {
         char word[48];
         if (!is_given(options, &rows[k])) continue;
         snprintf(word, sizeof word, " %s ", rows[k].name);
-        if (!strstr(always, word) && !strstr(allowed, word)) return tool_usage(command, "%s has no effect with 'henry %s %s'", rows[k].name, command, action);
+        if (!strstr(always, word) && !strstr(allowed, word))
+            return tool_usage(command, "%s has no effect with 'henry %s %s'", rows[k].name, command,
+                              action);
     }
     return TOOL_OK;
 }
 
-int tool_options_check_with(const char *command, const tool_options *options, const char *name, bool has_effect, const char *needs) {
+int tool_options_check_with(const char *command, const tool_options *options, const char *name,
+                            bool has_effect, const char *needs) {
     for (size_t k = 0; k < HN_COUNT_OF(rows); k++)
         if (!has_effect && is_given(options, &rows[k]) && strcmp(rows[k].name, name) == 0)
             return tool_usage(command, "%s has no effect %s", name, needs);

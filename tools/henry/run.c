@@ -13,7 +13,8 @@ typedef struct run_state {
     tool_model model;
     hn_tensor **inputs, **outputs;
     uint32_t input_count, output_count;
-    int64_t begin_ns, first_ns, run_ns; /* run_ns: the median of all runs but the first, or the only one */
+    /* run_ns: the median of all runs but the first, or the only one */
+    int64_t begin_ns, first_ns, run_ns;
     tool_difference *differences; /* one for each --expect */
     uint32_t differing;
 } run_state;
@@ -26,10 +27,12 @@ static hn_status prepare(run_state *r) {
     r->inputs = calloc(r->input_count + 1, sizeof(hn_tensor *));
     r->outputs = calloc(r->output_count + 1, sizeof(hn_tensor *));
     r->differences = calloc(r->options->expects.count + 1, sizeof *r->differences);
-    if (!r->inputs || !r->outputs || !r->differences) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory");
+    if (!r->inputs || !r->outputs || !r->differences)
+        return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory");
     if (r->options->expects.count > r->output_count)
-        return HN_ERROR(HN_INVALID_ARGUMENT, "--expect is given %u times, and the model has %u output%s", r->options->expects.count, r->output_count,
-                        r->output_count == 1 ? "" : "s");
+        return HN_ERROR(
+            HN_INVALID_ARGUMENT, "--expect is given %u times, and the model has %u output%s",
+            r->options->expects.count, r->output_count, r->output_count == 1 ? "" : "s");
     return tool_inputs_read(r->model.module, &r->options->inputs, r->inputs);
 }
 
@@ -42,7 +45,8 @@ static hn_status run_once(run_state *r, int64_t *out_ns) {
     tool_tensors_release(r->outputs, r->output_count);
     for (uint32_t k = 0; k < r->output_count; k++) r->outputs[k] = NULL;
     int64_t begin = hn_now_ns();
-    hn_status status = hn_module_run(r->model.module, r->inputs, r->input_count, r->outputs, r->output_count);
+    hn_status status =
+        hn_module_run(r->model.module, r->inputs, r->input_count, r->outputs, r->output_count);
     *out_ns = hn_now_ns() - begin;
     return status;
 }
@@ -53,7 +57,8 @@ static hn_status run_all(run_state *r) {
     r->run_ns = r->first_ns;
     if (repeat == 1) return NULL;
     int64_t *times = calloc((size_t)repeat - 1, sizeof *times);
-    if (!times) return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for %lld timings", (long long)repeat);
+    if (!times)
+        return HN_ERROR(HN_OUT_OF_MEMORY, "out of memory for %lld timings", (long long)repeat);
     hn_status status = NULL;
     for (int64_t k = 0; k + 1 < repeat && !status; k++) status = run_once(r, &times[k]);
     qsort(times, (size_t)repeat - 1, sizeof *times, by_value);
@@ -71,7 +76,8 @@ static void output_path(const run_state *r, uint32_t k, char out[PATH_MAX]) {
 static void mutated_path(const run_state *r, const char *name, char out[PATH_MAX]) {
     int len = snprintf(out, PATH_MAX, "%s/mutated_", r->options->output_dir);
     for (; *name && len + 8 < PATH_MAX; name++) {
-        bool plain = (*name >= '0' && *name <= '9') || (*name >= 'a' && *name <= 'z') || (*name >= 'A' && *name <= 'Z') || strchr("._-", *name);
+        bool plain = (*name >= '0' && *name <= '9') || (*name >= 'a' && *name <= 'z') ||
+                     (*name >= 'A' && *name <= 'Z') || strchr("._-", *name);
         out[len++] = plain ? *name : '_';
     }
     snprintf(out + len, (size_t)(PATH_MAX - len), ".npy");
@@ -98,7 +104,8 @@ static hn_status write_outputs(run_state *r) {
         output_path(r, k, path);
         if (r->outputs[k]) HN_TRY(tool_tensor_write(r->outputs[k], path));
     }
-    for (uint32_t k = 0; k < hn_module_mutation_count(r->model.module); k++) HN_TRY(write_mutation(r, k));
+    for (uint32_t k = 0; k < hn_module_mutation_count(r->model.module); k++)
+        HN_TRY(write_mutation(r, k));
     return NULL;
 }
 
@@ -107,8 +114,12 @@ static hn_status write_outputs(run_state *r) {
 static hn_status compare(run_state *r) {
     const tool_options *o = r->options;
     for (uint32_t k = 0; k < o->expects.count; k++) {
-        if (!r->outputs[k]) return HN_ERROR(HN_INVALID_ARGUMENT, "output %u is no array and cannot be compared with '%s'", k, o->expects.items[k]);
-        hn_status status = tool_tensor_compare(r->outputs[k], o->expects.items[k], o->rtol, o->atol, &r->differences[k]);
+        if (!r->outputs[k])
+            return HN_ERROR(HN_INVALID_ARGUMENT,
+                            "output %u is no array and cannot be compared with '%s'", k,
+                            o->expects.items[k]);
+        hn_status status = tool_tensor_compare(r->outputs[k], o->expects.items[k], o->rtol, o->atol,
+                                               &r->differences[k]);
         if (status) return hn_status_annotate(status, "output %u", k);
         r->differing += !r->differences[k].same;
     }
@@ -119,11 +130,13 @@ static hn_status difference_status(const run_state *r) {
     for (uint32_t k = 0; k < r->options->expects.count; k++) {
         const tool_difference *d = &r->differences[k];
         if (d->same) continue;
-        return HN_ERROR(HN_INVALID_ARGUMENT,
-                        "output %u differs from '%s': %lld of %lld elements beyond rtol %g, atol %g; largest absolute difference %g, relative "
-                        "%g; element %lld is %.9g, expected %.9g",
-                        k, r->options->expects.items[k], (long long)d->count, (long long)hn_tensor_numel(r->outputs[k]), d->rtol, d->atol,
-                        d->abs, d->rel, (long long)d->first, d->got, d->want);
+        return HN_ERROR(
+            HN_INVALID_ARGUMENT,
+            "output %u differs from '%s': %lld of %lld elements beyond rtol %g, atol %g; largest absolute difference %g, relative "
+            "%g; element %lld is %.9g, expected %.9g",
+            k, r->options->expects.items[k], (long long)d->count,
+            (long long)hn_tensor_numel(r->outputs[k]), d->rtol, d->atol, d->abs, d->rel,
+            (long long)d->first, d->got, d->want);
     }
     return NULL;
 }
@@ -138,7 +151,8 @@ static void json_output(run_state *r, tool_json *json, uint32_t k) {
     if (!status) tool_json_str(json, "name", info.name);
     hn_status_free(status);
     if (r->outputs[k]) {
-        tool_json_ints(json, "shape", hn_tensor_sizes(r->outputs[k]), hn_tensor_rank(r->outputs[k]));
+        tool_json_ints(json, "shape", hn_tensor_sizes(r->outputs[k]),
+                       hn_tensor_rank(r->outputs[k]));
         tool_json_str(json, "dtype", hn_scalar_type_name(hn_tensor_type(r->outputs[k])));
     }
     if (r->options->output_dir) output_path(r, k, path);
@@ -218,8 +232,9 @@ static hn_status text_steps(run_state *r, hn_strbuf *text) {
     for (uint32_t k = 0; k < hn_module_step_count(r->model.module); k++) {
         hn_module_step_profile step;
         HN_TRY(hn_module_profile(r->model.module, k, &step));
-        hn_strbuf_printf(text, "%10.3f %10.3f %7llu  %s (%s)\n", (double)step.total_ns / 1e6, (double)step.min_ns / 1e6,
-                         (unsigned long long)step.calls, step.name, step.origin);
+        hn_strbuf_printf(text, "%10.3f %10.3f %7llu  %s (%s)\n", (double)step.total_ns / 1e6,
+                         (double)step.min_ns / 1e6, (unsigned long long)step.calls, step.name,
+                         step.origin);
     }
     return NULL;
 }
@@ -232,16 +247,19 @@ static hn_status report_text(run_state *r) {
         if (r->outputs[k]) tool_tensor_summary(r->outputs[k], &text);
         else hn_strbuf_puts(&text, "none");
         if (k < r->options->expects.count)
-            hn_strbuf_printf(&text, "\n          %s %s  largest difference %.3g absolute, %.3g relative",
-                             r->differences[k].same ? "equals" : "DIFFERS FROM", r->options->expects.items[k], r->differences[k].abs,
-                             r->differences[k].rel);
+            hn_strbuf_printf(
+                &text, "\n          %s %s  largest difference %.3g absolute, %.3g relative",
+                r->differences[k].same ? "equals" : "DIFFERS FROM", r->options->expects.items[k],
+                r->differences[k].abs, r->differences[k].rel);
         hn_strbuf_putc(&text, '\n');
     }
     int64_t runs = r->options->repeat;
     if (runs == 1) hn_strbuf_printf(&text, "time  %.3f ms\n", (double)r->run_ns / 1e6);
     if (runs > 1)
-        hn_strbuf_printf(&text, "time  %.3f ms, median of %lld run%s after the first, which took %.3f ms\n", (double)r->run_ns / 1e6,
-                         (long long)(runs - 1), runs == 2 ? "" : "s", (double)r->first_ns / 1e6);
+        hn_strbuf_printf(
+            &text, "time  %.3f ms, median of %lld run%s after the first, which took %.3f ms\n",
+            (double)r->run_ns / 1e6, (long long)(runs - 1), runs == 2 ? "" : "s",
+            (double)r->first_ns / 1e6);
     hn_status status = text_steps(r, &text);
     if (!status) status = tool_print(&text);
     hn_strbuf_deinit(&text);
@@ -261,8 +279,10 @@ static void deinit(run_state *r) {
 static int check_options(const tool_options *o) {
     tool_kind kind;
     bool has_expect = o->expects.count > 0;
-    if (tool_options_check_with("run", o, "--rtol", has_expect, "without --expect")) return TOOL_USAGE;
-    if (tool_options_check_with("run", o, "--atol", has_expect, "without --expect")) return TOOL_USAGE;
+    if (tool_options_check_with("run", o, "--rtol", has_expect, "without --expect"))
+        return TOOL_USAGE;
+    if (tool_options_check_with("run", o, "--atol", has_expect, "without --expect"))
+        return TOOL_USAGE;
     hn_status status = tool_kind_of(o->args.items[0], &kind);
     return status ? tool_report(status) : tool_options_check_kind("run", o, o->args.items[0], kind);
 }

@@ -1,4 +1,5 @@
-/* source.c: reading a kernel's source file: its language, and what the command line adds. See source.h. */
+/* source.c: reading a kernel's source file: its language, and what the command line adds. See
+ * source.h. */
 #include "source.h"
 
 #include "base/compiler.h"
@@ -29,7 +30,8 @@ static const char *language_of(const char *path) {
 
 /* Whether there is an #include "...", as it is usually written. */
 static bool has_quoted_include(hn_str text) {
-    for (const char *at = text.ptr; (at = memmem(at, (size_t)(text.ptr + text.len - at), "include", 7));) {
+    for (const char *at = text.ptr;
+         (at = memmem(at, (size_t)(text.ptr + text.len - at), "include", 7));) {
         at += 7;
         while (at < text.ptr + text.len && (*at == ' ' || *at == '\t')) at++;
         if (at < text.ptr + text.len && *at == '"') return true;
@@ -50,14 +52,17 @@ static hn_status directory_of(const char *path, char out[PATH_MAX]) {
     return NULL;
 }
 
-/* The flag that the language adds when none says how to optimise; NULL: there is one, or it needs none. */
+/* The flag that the language adds when none says how to optimise; NULL: there is one, or it needs
+ * none. */
 static const char *default_flag(const hn_toolchain_row *row, const tool_list *flags) {
     for (uint32_t k = 0; k < flags->count; k++)
-        if (hn_flags_have_level((hn_str){flags->items[k], strlen(flags->items[k]) + 1})) return NULL;
+        if (hn_flags_have_level((hn_str){flags->items[k], strlen(flags->items[k]) + 1}))
+            return NULL;
     return row->default_flag;
 }
 
-static size_t add_flags(const hn_toolchain_row *row, const tool_list *given, const char *own, const char **out) {
+static size_t add_flags(const hn_toolchain_row *row, const tool_list *given, const char *own,
+                        const char **out) {
     const char *level = default_flag(row, given);
     size_t count = 0;
     if (level) out[count++] = level;
@@ -72,7 +77,8 @@ static const char *target_item(const hn_toolchain_row *row, const char *item) {
     return is_here ? hn_cpu_level_host()->name : item;
 }
 
-static size_t add_targets(const hn_toolchain_row *row, const tool_list *given, const char *own, const char **out) {
+static size_t add_targets(const hn_toolchain_row *row, const tool_list *given, const char *own,
+                          const char **out) {
     size_t count = 0;
     for (uint32_t k = 0; k < given->count; k++) out[count++] = target_item(row, given->items[k]);
     if (own) out[count++] = own;
@@ -86,8 +92,10 @@ static bool names_module(const tool_list *targets) {
 }
 
 /* "-iquote/dir" and "module=name" into `own`; which of the two there are. */
-static hn_status add_own(const tool_options *o, const char *path, tool_source *out, bool *has_flag, bool *has_module) {
-    const char *language = out->source.language, *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+static hn_status add_own(const tool_options *o, const char *path, tool_source *out, bool *has_flag,
+                         bool *has_module) {
+    const char *language = out->source.language, *slash = strrchr(path, '/'),
+               *name = slash ? slash + 1 : path;
     *has_flag = has_quoted_include(hn_strbuf_str(&out->text));
     *has_module = strcmp(language, "python") == 0 && !names_module(&o->targets);
     if (*has_flag) {
@@ -103,11 +111,14 @@ static hn_status add_own(const tool_options *o, const char *path, tool_source *o
 
 hn_status tool_source_read(const tool_options *o, const char *path, tool_source *out) {
     bool has_flag, has_module;
-    *out = (tool_source){.source = {.name = path, .language = o->language ? o->language : language_of(path)}};
+    *out = (tool_source){
+        .source = {.name = path, .language = o->language ? o->language : language_of(path)}};
     hn_strbuf_init(&out->text);
     hn_strbuf_init(&out->own);
     hn_source *s = &out->source;
-    if (!s->language) return HN_ERROR(HN_INVALID_ARGUMENT, "cannot tell the language of '%s' by its suffix; give --language", path);
+    if (!s->language)
+        return HN_ERROR(HN_INVALID_ARGUMENT,
+                        "cannot tell the language of '%s' by its suffix; give --language", path);
     const hn_toolchain_row *row;
     HN_TRY(hn_toolchain_row_find(hn_str_of(s->language), &row));
     HN_TRY(hn_file_read(path, &out->text));
@@ -122,7 +133,11 @@ hn_status tool_source_read(const tool_options *o, const char *path, tool_source 
     s->env = o->variables.items;
     s->env_count = o->variables.count;
     s->target = out->targets;
-    s->target_count = add_targets(row, &o->targets, !has_module ? NULL : has_flag ? own + strlen(own) + 1 : own, out->targets);
+    s->target_count = add_targets(row, &o->targets,
+                                  !has_module ? NULL
+                                  : has_flag  ? own + strlen(own) + 1
+                                              : own,
+                                  out->targets);
     return NULL;
 }
 
@@ -132,7 +147,9 @@ void tool_source_deinit(tool_source *source) {
 }
 
 hn_service_options tool_service_options(const tool_options *o) {
-    return (hn_service_options){.threads = o->compile_threads > 0 && o->compile_threads < INT32_MAX ? (int32_t)o->compile_threads : 0,
+    return (hn_service_options){.threads = o->compile_threads > 0 && o->compile_threads < INT32_MAX
+                                               ? (int32_t)o->compile_threads
+                                               : 0,
                                 .no_standby = o->no_standby,
                                 .cache_dir = o->no_cache ? "" : o->cache_dir,
                                 .cache_tag = o->cache_tag,

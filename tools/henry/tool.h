@@ -1,5 +1,6 @@
-/* tool.h: what the commands of `henry` share. Data goes to stdout, everything else to stderr; exit status 0 ok, 1 failed,
- * 2 wrong usage. A command is one file, one row of the table in main.c and, for options of its own, rows in options.c. */
+/* tool.h: what the commands of `henry` share. Data goes to stdout, everything else to stderr; exit
+ * status 0 ok, 1 failed, 2 wrong usage. A command is one file, one row of the table in main.c and,
+ * for options of its own, rows in options.c. */
 #ifndef HENRY_TOOL_H
 #define HENRY_TOOL_H
 
@@ -25,12 +26,15 @@ typedef enum tool_kind { TOOL_MODEL = 1, TOOL_HNB = 2 } tool_kind;
 typedef struct tool_options {
     tool_list args; /* what is no option */
     tool_list inputs, expects, passes, sizes, entries, flags, targets, variables, trusts;
-    const char *output_dir, *output, *cache_dir, *cache_tag, *remote, *stats, *trace, *log, *model_name, *target, *emit, *dump_after;
+    const char *output_dir, *output, *cache_dir, *cache_tag, *remote, *stats, *trace, *log,
+        *model_name, *target, *emit, *dump_after;
     const char *device, *weights, *weights_file, *language, *key;
     int64_t threads, repeat, compile_threads, max_bytes, index; /* -1: not given */
     double rtol, atol;                                          /* negative: by dtype */
-    uint64_t given; /* a bit for each option of the table in options.c that is on the command line */
-    bool help, json, no_cache, no_fusion, no_standby, explain_fusion, profile, weights_beside, verify, quiet;
+    /* a bit for each option of the table in options.c that is on the command line */
+    uint64_t given;
+    bool help, json, no_cache, no_fusion, no_standby, explain_fusion, profile, weights_beside,
+        verify, quiet;
 } tool_options;
 
 typedef enum tool_use {
@@ -59,14 +63,19 @@ typedef struct tool_command {
 /* --- options.c --- */
 
 /* Parses argv from `first` on. False after a line on stderr that says what is wrong. */
-bool tool_options_parse(const tool_command *command, int argc, char **argv, int first, tool_options *out);
+bool tool_options_parse(const tool_command *command, int argc, char **argv, int first,
+                        tool_options *out);
 void tool_options_deinit(tool_options *options);
-/* Options that would have no effect are refused; each function gives TOOL_OK, or TOOL_USAGE after a message.
- * _kind: for models of these kinds (bits), of which `path` is one. _action: all but those in `allowed`, " --output --key ".
- * _with: the option `name`, unless `has_effect`; `needs` ends the sentence: "without --expect". */
-int tool_options_check_kind(const char *command, const tool_options *options, const char *path, unsigned kinds);
-int tool_options_check_action(const char *command, const tool_options *options, const char *action, const char *allowed);
-int tool_options_check_with(const char *command, const tool_options *options, const char *name, bool has_effect, const char *needs);
+/* Options that would have no effect are refused; each function gives TOOL_OK, or TOOL_USAGE after a
+ * message. _kind: for models of these kinds (bits), of which `path` is one. _action: all but those
+ * in `allowed`, " --output --key ". _with: the option `name`, unless `has_effect`; `needs` ends the
+ * sentence: "without --expect". */
+int tool_options_check_kind(const char *command, const tool_options *options, const char *path,
+                            unsigned kinds);
+int tool_options_check_action(const char *command, const tool_options *options, const char *action,
+                              const char *allowed);
+int tool_options_check_with(const char *command, const tool_options *options, const char *name,
+                            bool has_effect, const char *needs);
 /* The options that `command` takes, a line each. */
 void tool_options_print(const tool_command *command, hn_strbuf *out);
 
@@ -96,9 +105,11 @@ void tool_man_text(const char *text, hn_strbuf *out);
 
 /* --- main.c --- */
 
-/* Prints "henry: <message>", control characters as escapes, and frees the status. TOOL_OK for NULL, else TOOL_FAILED. */
+/* Prints "henry: <message>", control characters as escapes, and frees the status. TOOL_OK for NULL,
+ * else TOOL_FAILED. */
 int tool_report(hn_status status);
-bool tool_is_terminal(void); /* whether standard error is one that a line of progress can be drawn on */
+/* whether standard error is one that a line of progress can be drawn on */
+bool tool_is_terminal(void);
 /* Prints "henry: <command>: <text>; see 'henry <command> --help'". Returns TOOL_USAGE. */
 int tool_usage(const char *command, const char *fmt, ...) HN_PRINTF(2, 3);
 /* "; did you mean 'run'?" for an unknown `word`, or "". `names` ends with NULL. */
@@ -125,14 +136,16 @@ void tool_json_open(tool_json *json, const char *key, char bracket);
 void tool_json_close(tool_json *json);
 void tool_json_str(tool_json *json, const char *key, const char *value); /* NULL: null */
 void tool_json_text(tool_json *json, const char *key, hn_str value);
-void tool_json_ints(tool_json *json, const char *key, const int64_t *values, uint32_t count); /* on one line */
+/* on one line */
+void tool_json_ints(tool_json *json, const char *key, const int64_t *values, uint32_t count);
 void tool_json_int(tool_json *json, const char *key, int64_t value);
 void tool_json_num(tool_json *json, const char *key, double value); /* not finite: as a string */
 void tool_json_bool(tool_json *json, const char *key, bool value);
 void tool_json_ms(tool_json *json, const char *key, int64_t ns);
 /* Closes all that is open: `text` is the object. */
 hn_status tool_json_end(tool_json *json) HN_MUST_USE;
-/* Prints the finished text to stdout when `print`, and writes it to `path` when that is not NULL. */
+/* Prints the finished text to stdout when `print`, and writes it to `path` when that is not
+ * NULL. */
 hn_status tool_json_finish(tool_json *json, bool print, const char *path) HN_MUST_USE;
 
 /* --- model.c --- */
@@ -150,15 +163,19 @@ typedef struct tool_model {
     int64_t load_ns;
 } tool_model;
 
-hn_status tool_model_load(const tool_options *options, const char *path, tool_model *out) HN_MUST_USE;
+hn_status tool_model_load(const tool_options *options, const char *path,
+                          tool_model *out) HN_MUST_USE;
 void tool_model_deinit(tool_model *model);
-/* hn_compile_file with the options of the command line; a line of progress when stderr is a terminal. */
+/* hn_compile_file with the options of the command line; a line of progress when stderr is a
+ * terminal. */
 /* Sets what the command line says; the other members stay. */
 void tool_compile_options(const tool_options *options, hn_compile_options *out);
-hn_status tool_compile(const tool_options *options, const char *path, hn_compile_options extra, hn_compiled **out) HN_MUST_USE;
+hn_status tool_compile(const tool_options *options, const char *path, hn_compile_options extra,
+                       hn_compiled **out) HN_MUST_USE;
 /* The keys that --trust names. Owns: the caller frees `*out`; NULL without any. */
 hn_status tool_trust_read(const tool_options *options, hn_public_key **out) HN_MUST_USE;
-/* Verifies a bundle in full, with the keys of --trust, if there are any, and the weights of --weights-file. */
+/* Verifies a bundle in full, with the keys of --trust, if there are any, and the weights of
+ * --weights-file. */
 hn_status tool_bundle_verify(const tool_options *options, const char *path) HN_MUST_USE;
 /* "f32[s0, 784]" */
 void tool_value_print(const hn_module_value_info *info, hn_strbuf *out);
@@ -176,15 +193,18 @@ hn_status tool_steps_json(tool_json *json, hn_module *module) HN_MUST_USE;
 
 /* --- io.c --- */
 
-/* Reads an .npy for an input: laid out as the program recorded, float32 converted to types that .npy lacks.
+/* Reads an .npy for an input: laid out as the program recorded, float32 converted to types that
+ * .npy lacks.
  * Errors: those of reading; invalid-argument for another type or rank. */
-hn_status tool_input_read(const char *path, const hn_module_value_info *info, hn_tensor **out) HN_MUST_USE;
-/* The tensors for a run: `files` in order, for tensor inputs only or for all; NULL for the rest. `out` has
- * hn_module_input_count entries. Errors: also a wrong count, naming what is wanted. */
-hn_status tool_inputs_read(const hn_module *module, const tool_list *files, hn_tensor **out) HN_MUST_USE;
+hn_status tool_input_read(const char *path, const hn_module_value_info *info,
+                          hn_tensor **out) HN_MUST_USE;
+/* The tensors for a run: `files` in order, for tensor inputs only or for all; NULL for the rest.
+ * `out` has hn_module_input_count entries. Errors: also a wrong count, naming what is wanted. */
+hn_status tool_inputs_read(const hn_module *module, const tool_list *files,
+                           hn_tensor **out) HN_MUST_USE;
 /* The sizes of the arrays that --input names, for hn_compile_options.inputs. */
 typedef struct tool_sizes {
-    hn_input_sizes *items; /* owned */
+    hn_input_sizes *items;               /* owned */
     int64_t (*dims)[HN_TENSOR_MAX_RANK]; /* owned */
     uint32_t count; /* 0: none are named, or one cannot be read, which is told when it is */
 } tool_sizes;
@@ -196,15 +216,16 @@ hn_status tool_tensor_write(const hn_tensor *tensor, const char *path) HN_MUST_U
 
 typedef struct tool_difference {
     bool same;
-    double abs, rel; /* the largest; of infinities and NaNs that differ: infinity */
-    int64_t count;   /* elements beyond the tolerance */
-    int64_t first;   /* row-major position of the first of these */
-    double got, want; /* there */
+    double abs, rel;   /* the largest; of infinities and NaNs that differ: infinity */
+    int64_t count;     /* elements beyond the tolerance */
+    int64_t first;     /* row-major position of the first of these */
+    double got, want;  /* there */
     double rtol, atol; /* that were used */
 } tool_difference;
-/* Compares with the array in `path`: |got - want| <= atol + rtol * |want|, NaN equals NaN. Errors: those of
- * reading; invalid-argument when type or shape differ. */
-hn_status tool_tensor_compare(const hn_tensor *tensor, const char *path, double rtol, double atol, tool_difference *out) HN_MUST_USE;
+/* Compares with the array in `path`: |got - want| <= atol + rtol * |want|, NaN equals NaN. Errors:
+ * those of reading; invalid-argument when type or shape differ. */
+hn_status tool_tensor_compare(const hn_tensor *tensor, const char *path, double rtol, double atol,
+                              tool_difference *out) HN_MUST_USE;
 /* "f32[2, 3] min -1 max 2 mean 0.5: -1 0 2 ..." */
 void tool_tensor_summary(const hn_tensor *tensor, hn_strbuf *out);
 /* "[2, 3]" */

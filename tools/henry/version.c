@@ -14,8 +14,11 @@ int tool_cmd_version(const tool_options *o) {
     tool_json json;
     hn_strbuf_init(&text);
     tool_json_init(&json);
-    hn_strbuf_printf(&text, "henry %s\nbundle format %" PRId32 ", kernel ABI %d, extern ABI %d\nbuild %s\ncpu %s\n", hn_version_string(),
-                     hn_version_bundle_format(), HN_KERNEL_ABI_VERSION, HN_EXTERN_ABI_VERSION, hn_build_identity(), target.name);
+    hn_strbuf_printf(&text,
+                     "henry %s\nbundle format %" PRId32
+                     ", kernel ABI %d, extern ABI %d\nbuild %s\ncpu %s\n",
+                     hn_version_string(), hn_version_bundle_format(), HN_KERNEL_ABI_VERSION,
+                     HN_EXTERN_ABI_VERSION, hn_build_identity(), target.name);
     tool_json_str(&json, "version", hn_version_string());
     tool_json_int(&json, "bundle_format", hn_version_bundle_format());
     tool_json_int(&json, "kernel_abi", HN_KERNEL_ABI_VERSION);

@@ -76,8 +76,8 @@ static bool limit(int resource, uint64_t value) {
     return setrlimit((__rlimit_resource_t)resource, &now) == 0;
 }
 
-/* An open file and its position are shared with the tool and the jobs before: standard input may have
- * been read to its end. */
+/* An open file and its position are shared with the tool and the jobs before: standard input may
+ * have been read to its end. */
 static void restore_offsets(void) {
     for (int fd = 0; fd < FILES_MAX; fd++)
         if (offsets[fd] >= 0) lseek(fd, offsets[fd], SEEK_SET);

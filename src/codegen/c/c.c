@@ -53,6 +53,7 @@ static const hn_class_texts across[HN_OP_COUNT] = {
     "ll $0 = $1[0]; { const ll e = $2; " wrap                                                      \
     "if ($0 < 0 || $0 >= e) { if (e <= 0) return 1; err = 1; $0 = 0; } }"
 
+/* clang-format off */
 static const hn_vector_words vectors = {
     .splat = {{"sp_f($0)", "sp_d($0)", "sp_i($0)", "sp_l($0)", "sp_i($0)"}},
     .true_number = "-1",
@@ -115,7 +116,9 @@ static const hn_vector_words vectors = {
     .transpose = "block_@($0 + $1, $2, $3, $4",
     .is_aligned = "((unsigned long long)$0 & (4 * VF - 1)) == 0",
 };
+/* clang-format on */
 
+/* clang-format off */
 const hn_language hn_c_language = {
     .name = "C",
     .vectors = &vectors,
@@ -193,6 +196,7 @@ const hn_language hn_c_language = {
                 [HN_DTYPE_BF16] = "(vf)($0 << 16)"},
     .ops = ops,
 };
+/* clang-format on */
 
 hn_status hn_c_unit(const hn_kernel_code *const *kernels, uint32_t count, const hn_target *target,
                     hn_strbuf *out) {

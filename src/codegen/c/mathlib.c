@@ -1,4 +1,5 @@
-/* mathlib.c: the head of a translation unit: types, macros, and those snippets that its kernels call. */
+/* mathlib.c: the head of a translation unit: types, macros, and those snippets that its kernels
+ * call. */
 #include "codegen/c/mathlib.h"
 
 #include "base/compiler.h"
@@ -12,7 +13,9 @@
 static const char *vector_type(hn_dtype d) {
     switch (d) {
     case HN_DTYPE_F64: return "vd";
-    case HN_DTYPE_F32: case HN_DTYPE_F16: case HN_DTYPE_BF16: return "vf";
+    case HN_DTYPE_F32:
+    case HN_DTYPE_F16:
+    case HN_DTYPE_BF16: return "vf";
     case HN_DTYPE_I64: return "vl";
     default: return "vi";
     }
@@ -25,7 +28,10 @@ static uint32_t id_count(void) { return c_snippet_count + c_pattern_count * HN_D
 enum { SLOTS = 1024, MAX_NAME = 32 };
 static struct {
     pthread_once_t once;
-    struct { char name[MAX_NAME]; int32_t id; } slots[SLOTS]; /* an empty name: free */
+    struct {
+        char name[MAX_NAME];
+        int32_t id;
+    } slots[SLOTS]; /* an empty name: free */
 } table = {.once = PTHREAD_ONCE_INIT};
 
 static uint32_t slot_of(const char *name, size_t len) {
@@ -40,7 +46,8 @@ static void enter(const char *first, const char *second, uint32_t id) {
     assert(len > 0 && len < MAX_NAME);
     uint32_t at = slot_of(name, (size_t)len);
     while (table.slots[at].name[0]) {
-        if (strcmp(table.slots[at].name, name) == 0) return; /* a plain snippet goes before a pattern */
+        /* a plain snippet goes before a pattern */
+        if (strcmp(table.slots[at].name, name) == 0) return;
         at = (at + 1) % SLOTS;
     }
     memcpy(table.slots[at].name, name, sizeof name);
@@ -52,12 +59,15 @@ static void fill_table(void) {
     for (uint32_t k = 0; k < c_snippet_count; k++) enter(c_snippets[k].name, "", k);
     for (uint32_t k = 0; k < c_pattern_count; k++)
         for (uint32_t d = 1; d < HN_DTYPE_COUNT; d++)
-            enter(c_patterns[k].name, hn_dtype_facts((hn_dtype)d)->name, c_snippet_count + k * HN_DTYPE_COUNT + d);
+            enter(c_patterns[k].name, hn_dtype_facts((hn_dtype)d)->name,
+                  c_snippet_count + k * HN_DTYPE_COUNT + d);
 }
 
 static int find(const char *name, size_t len) {
-    for (uint32_t at = slot_of(name, len); len < MAX_NAME && table.slots[at].name[0]; at = (at + 1) % SLOTS)
-        if (memcmp(table.slots[at].name, name, len) == 0 && !table.slots[at].name[len]) return table.slots[at].id;
+    for (uint32_t at = slot_of(name, len); len < MAX_NAME && table.slots[at].name[0];
+         at = (at + 1) % SLOTS)
+        if (memcmp(table.slots[at].name, name, len) == 0 && !table.slots[at].name[len])
+            return table.slots[at].id;
     return -1;
 }
 
@@ -74,14 +84,17 @@ static void expand(int id, hn_strbuf *out) {
             continue;
         }
         c++;
-        hn_strbuf_puts(out, *c == 'T' ? (d == HN_DTYPE_I64 ? "ll" : info->c_type) : *c == 'V' ? vector_type(d) : info->name);
+        hn_strbuf_puts(out, *c == 'T'   ? (d == HN_DTYPE_I64 ? "ll" : info->c_type)
+                            : *c == 'V' ? vector_type(d)
+                                        : info->name);
     }
 }
 
 static const hn_snippet_source snippets = {find, expand};
 
-/* Loops over lanes, and what depends on the vectors' width: single instructions, where the compiler has names for them, and how a vector is
- * folded in halves (TREE: `b` is `a` with its halves, quarters... exchanged). */
+/* Loops over lanes, and what depends on the vectors' width: single instructions, where the compiler
+ * has names for them, and how a vector is folded in halves (TREE: `b` is `a` with its halves,
+ * quarters... exchanged). */
 static const char widths[] =
     "#define LANES _Pragma(\"GCC unroll 16\") for (int k = 0; k < VF; k++)\n"
     "#define OUTSIDE(x, e) __builtin_expect((unsigned long long)(x) >= (unsigned long long)(e), 0)\n"
@@ -112,21 +125,36 @@ static const char widths[] =
 
 void hn_c_prelude(hn_str text, uint32_t lanes, hn_strbuf *out) {
     hn_strbuf_printf(out, "#define VF %u\ntypedef long long ll;\n", lanes);
-    static const struct { const char *name, *type; uint32_t bytes; } vectors[] = {
-        {"vf", "float", 4}, {"vd", "double", 8}, {"vi", "int", 4}, {"vl", "ll", 8},
+    static const struct {
+        const char *name, *type;
+        uint32_t bytes;
+    } vectors[] = {
+        {"vf", "float", 4},
+        {"vd", "double", 8},
+        {"vi", "int", 4},
+        {"vl", "ll", 8},
     };
     for (size_t k = 0; k < HN_COUNT_OF(vectors); k++) {
         uint32_t bytes = vectors[k].bytes * lanes;
-        hn_strbuf_printf(out, "typedef %s %s __attribute__((vector_size(%u)));\n", vectors[k].type, vectors[k].name, bytes);
-        hn_strbuf_printf(out, "typedef %s %su __attribute__((vector_size(%u), aligned(%u), may_alias));\n", vectors[k].type,
-                         vectors[k].name, bytes, vectors[k].bytes);
+        hn_strbuf_printf(out, "typedef %s %s __attribute__((vector_size(%u)));\n", vectors[k].type,
+                         vectors[k].name, bytes);
+        hn_strbuf_printf(
+            out, "typedef %s %su __attribute__((vector_size(%u), aligned(%u), may_alias));\n",
+            vectors[k].type, vectors[k].name, bytes, vectors[k].bytes);
     }
-    static const struct { const char *name, *type; uint32_t bytes; } narrow[] = {
-        {"vsu", "short", 2}, {"vwu", "unsigned short", 2}, {"vcu", "signed char", 1}, {"vbu", "unsigned char", 1},
+    static const struct {
+        const char *name, *type;
+        uint32_t bytes;
+    } narrow[] = {
+        {"vsu", "short", 2},
+        {"vwu", "unsigned short", 2},
+        {"vcu", "signed char", 1},
+        {"vbu", "unsigned char", 1},
     };
     for (size_t k = 0; k < HN_COUNT_OF(narrow); k++)
-        hn_strbuf_printf(out, "typedef %s %s __attribute__((vector_size(%u), aligned(%u), may_alias));\n", narrow[k].type,
-                         narrow[k].name, narrow[k].bytes * lanes, narrow[k].bytes);
+        hn_strbuf_printf(
+            out, "typedef %s %s __attribute__((vector_size(%u), aligned(%u), may_alias));\n",
+            narrow[k].type, narrow[k].name, narrow[k].bytes * lanes, narrow[k].bytes);
     hn_strbuf_puts(out, "#define RL(c) ");
     for (uint32_t k = 0; k < lanes; k++) hn_strbuf_puts(out, k ? ",c" : "c");
     hn_strbuf_puts(out, "\n#define IOTA_I ((vi){");

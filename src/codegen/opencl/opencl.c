@@ -10,6 +10,7 @@ static const hn_class_texts ops[HN_OP_COUNT] = {
 #undef CL_OP
 };
 
+/* clang-format off */
 const hn_language hn_opencl_language = {
     .name = "OpenCL C",
     .head = "__kernel __attribute__((reqd_work_group_size($0, 1, 1)))\nvoid KERNEL(",
@@ -64,12 +65,14 @@ const hn_language hn_opencl_language = {
     },
     .ops = ops,
 };
+/* clang-format on */
 
-/* A product that something is added to is rounded first, as on every target. f64 is an extension: named where it is used only, for
- * devices that lack it. */
+/* A product that something is added to is rounded first, as on every target. f64 is an extension:
+ * named where it is used only, for devices that lack it. */
 static void put_pragmas(hn_str text, hn_strbuf *out) {
     hn_strbuf_puts(out, "#pragma OPENCL FP_CONTRACT OFF\n");
-    if (strstr(text.ptr, "double")) hn_strbuf_puts(out, "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n");
+    if (strstr(text.ptr, "double"))
+        hn_strbuf_puts(out, "#pragma OPENCL EXTENSION cl_khr_fp64 : enable\n");
 }
 
 hn_status hn_opencl_unit(const hn_kernel_code *const *kernels, uint32_t count,

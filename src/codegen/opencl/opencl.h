@@ -1,4 +1,5 @@
-/* opencl.h: kernels as OpenCL C 1.2, from forms for processors that run groups of threads. README.md has the calling convention. */
+/* opencl.h: kernels as OpenCL C 1.2, from forms for processors that run groups of threads.
+ * README.md has the calling convention. */
 #ifndef HN_CODEGEN_OPENCL_OPENCL_H
 #define HN_CODEGEN_OPENCL_OPENCL_H
 

@@ -1,13 +1,22 @@
-/* args.c: one argument of a node. The file says what the exporter had (U Argument); the op's row says
- * what the parameter wants. Where PyTorch converts silently (an int for a float, one number for a list
- * of equal ones), so does arg_coerce. */
+/* args.c: one argument of a node. The file says what the exporter had (U Argument); the op's row
+ * says what the parameter wants. Where PyTorch converts silently (an int for a float, one number
+ * for a list of equal ones), so does arg_coerce. */
 #include "front/pt2/import.h"
 
 #include "base/compiler.h"
 
-typedef struct exprs { hn_expr *items; uint32_t count, cap; } exprs;
-typedef struct floats { double *items; uint32_t count, cap; } floats;
-typedef struct values { hn_value *items; uint32_t count, cap; } values;
+typedef struct exprs {
+    hn_expr *items;
+    uint32_t count, cap;
+} exprs;
+typedef struct floats {
+    double *items;
+    uint32_t count, cap;
+} floats;
+typedef struct values {
+    hn_value *items;
+    uint32_t count, cap;
+} values;
 
 typedef hn_status (*arg_reader)(hn_pt2_scope *scope, hn_json *json, hn_arg *out);
 
@@ -38,7 +47,8 @@ static hn_status one_value(hn_pt2_scope *scope, hn_json *json, value_reader read
     return NULL;
 }
 
-static hn_status list_of_values(hn_pt2_scope *scope, hn_json *json, value_reader read, hn_arg *out) {
+static hn_status list_of_values(hn_pt2_scope *scope, hn_json *json, value_reader read,
+                                hn_arg *out) {
     values list = {0};
     HN_TRY(hn_json_array(json));
     while (hn_json_item(json)) {
@@ -85,11 +95,13 @@ static hn_status sym_int_read(hn_pt2_scope *scope, hn_json *json, hn_expr *out) 
         HN_TRY(hn_pt2_use(scope, name, &entry));
         *out = entry->expr;
         if (!*out)
-            return HN_ERROR(HN_INVALID_ARGUMENT, "value '" HN_STR_FMT "' is no integer", HN_STR_ARG(name));
+            return HN_ERROR(HN_INVALID_ARGUMENT, "value '" HN_STR_FMT "' is no integer",
+                            HN_STR_ARG(name));
     } else if (hn_str_eq(key, HN_STR("as_int"))) {
         HN_TRY(int_expr_read(scope, json, out));
     } else {
-        return HN_ERROR(HN_UNSUPPORTED, "symbolic integer of kind '" HN_STR_FMT "'", HN_STR_ARG(key));
+        return HN_ERROR(HN_UNSUPPORTED, "symbolic integer of kind '" HN_STR_FMT "'",
+                        HN_STR_ARG(key));
     }
     return hn_pt2_union_end(json);
 }
@@ -175,7 +187,8 @@ static hn_status as_bools(hn_pt2_scope *scope, hn_json *json, hn_arg *out) {
 }
 
 /* U SymBoolArgument and U SymFloatArgument: a name, or a constant read by `constant`. */
-static hn_status name_or_constant(hn_pt2_scope *scope, hn_json *json, arg_reader constant, hn_arg *out) {
+static hn_status name_or_constant(hn_pt2_scope *scope, hn_json *json, arg_reader constant,
+                                  hn_arg *out) {
     hn_str key, name;
     HN_TRY(hn_pt2_union_begin(json, &key));
     if (hn_str_eq(key, HN_STR("as_name"))) {
@@ -192,7 +205,8 @@ static hn_status name_or_constant(hn_pt2_scope *scope, hn_json *json, arg_reader
 static hn_status as_sym_bool(hn_pt2_scope *scope, hn_json *json, hn_arg *out) {
     return name_or_constant(scope, json, as_bool, out);
 }
-/* A float that is a size becomes the size: where it matters, the recorded dtypes tell them apart. */
+/* A float that is a size becomes the size: where it matters, the recorded dtypes tell them
+ * apart. */
 static hn_status as_sym_float(hn_pt2_scope *scope, hn_json *json, hn_arg *out) {
     hn_pt2_place peek = *json;
     hn_str key, name;
@@ -202,7 +216,8 @@ static hn_status as_sym_float(hn_pt2_scope *scope, hn_json *json, hn_arg *out) {
         hn_pt2_name *entry = NULL;
         HN_TRY(hn_json_string(&peek, &name));
         HN_TRY(hn_pt2_use(scope, name, &entry));
-        if (entry->kind == HN_PT2_SYM_FLOAT && !entry->value) HN_TRY(hn_pt2_sym_float_read(scope, entry, &size));
+        if (entry->kind == HN_PT2_SYM_FLOAT && !entry->value)
+            HN_TRY(hn_pt2_sym_float_read(scope, entry, &size));
     }
     if (!size) return name_or_constant(scope, json, as_float, out);
     *out = hn_arg_expr(size);
@@ -247,7 +262,8 @@ static hn_status as_scalar_type(hn_pt2_scope *scope, hn_json *json, hn_arg *out)
     if (code == 0) return NULL;
     hn_dtype dtype = hn_dtype_from_pt2(code);
     if (dtype == HN_DTYPE_NONE)
-        return HN_ERROR(HN_UNSUPPORTED, "dtype %s (%lld)", hn_pt2_dtype_name(code), (long long)code);
+        return HN_ERROR(HN_UNSUPPORTED, "dtype %s (%lld)", hn_pt2_dtype_name(code),
+                        (long long)code);
     *out = hn_arg_dtype(dtype);
     return NULL;
 }
@@ -256,14 +272,15 @@ static hn_status enum_read(hn_json *json, const char *const *names, size_t count
                            hn_arg *out) {
     int64_t code = 0;
     HN_TRY(hn_json_int(json, &code));
-    if (code < 0 || (size_t)code >= count) return HN_ERROR(HN_UNSUPPORTED, "%s %lld", what, (long long)code);
+    if (code < 0 || (size_t)code >= count)
+        return HN_ERROR(HN_UNSUPPORTED, "%s %lld", what, (long long)code);
     *out = names[code] ? hn_arg_string(hn_str_of(names[code])) : hn_arg_none();
     return NULL;
 }
 
 static hn_status as_memory_format(hn_pt2_scope *scope, hn_json *json, hn_arg *out) {
-    static const char *const names[] = {NULL, "contiguous_format", "channels_last", "channels_last_3d",
-                                        "preserve_format"};
+    static const char *const names[] = {NULL, "contiguous_format", "channels_last",
+                                        "channels_last_3d", "preserve_format"};
     (void)scope;
     return enum_read(json, names, HN_COUNT_OF(names), "memory format", out);
 }
@@ -282,13 +299,14 @@ static hn_status as_device(hn_pt2_scope *scope, hn_json *json, hn_arg *out) {
     HN_TRY(hn_json_object(json));
     for (hn_str key; hn_json_key(json, &key);) {
         if (hn_str_eq(key, HN_STR("type"))) HN_TRY(hn_json_string(json, &type));
-        else if (hn_str_eq(key, HN_STR("index")) && !hn_json_null(json)) HN_TRY(hn_json_int(json, &index));
+        else if (hn_str_eq(key, HN_STR("index")) && !hn_json_null(json))
+            HN_TRY(hn_json_int(json, &index));
         else if (!hn_str_eq(key, HN_STR("index"))) HN_TRY(hn_json_skip(json));
     }
     HN_TRY(hn_json_status(json));
     if (index >= 0) {
-        char *text =
-            hn_arena_printf(scope->im->scratch, HN_STR_FMT ":%lld", HN_STR_ARG(type), (long long)index);
+        char *text = hn_arena_printf(scope->im->scratch, HN_STR_FMT ":%lld", HN_STR_ARG(type),
+                                     (long long)index);
         if (!text) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for an argument");
         type = hn_str_of(text);
     }
@@ -300,7 +318,10 @@ static hn_arg_kind list_kind(const hn_param *param) {
     return param && param->kind == HN_PARAM_FLOATS ? HN_ARG_FLOATS : HN_ARG_INTS;
 }
 
-static const struct { const char *key; arg_reader read; } readers[] = {
+static const struct {
+    const char *key;
+    arg_reader read;
+} readers[] = {
     {"as_tensor", as_tensor},
     {"as_int", as_int},
     {"as_ints", as_ints},
@@ -334,7 +355,8 @@ static arg_reader reader_find(hn_str key) {
 
 static bool int_value(hn_pt2_importer *im, const hn_arg *arg, int64_t *out) {
     if (arg->kind == HN_ARG_BOOL) *out = arg->as.b;
-    return arg->kind == HN_ARG_BOOL || (arg->kind == HN_ARG_INT && hn_sym_is_int(im->sym, arg->as.expr, out));
+    return arg->kind == HN_ARG_BOOL ||
+           (arg->kind == HN_ARG_INT && hn_sym_is_int(im->sym, arg->as.expr, out));
 }
 
 /* One number where the row says int[2]: so many equal ones. */
@@ -398,7 +420,8 @@ hn_status hn_pt2_arg_read(hn_pt2_scope *scope, hn_json *json, const hn_param *pa
     hn_str key;
     HN_TRY(hn_pt2_union_begin(json, &key));
     arg_reader read = reader_find(key);
-    if (!read) return HN_ERROR(HN_UNSUPPORTED, "argument of kind '" HN_STR_FMT "'", HN_STR_ARG(key));
+    if (!read)
+        return HN_ERROR(HN_UNSUPPORTED, "argument of kind '" HN_STR_FMT "'", HN_STR_ARG(key));
     HN_TRY(read(scope, json, out));
     HN_TRY(hn_pt2_union_end(json));
     return param ? arg_coerce(scope->im, param, out) : NULL;

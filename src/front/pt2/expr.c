@@ -67,7 +67,8 @@ static bool take_word(parser *p, const char *word) {
 
 static bool integer(parser *p, int64_t *out) {
     skip_space(p);
-    if (p->at == p->end || !isdigit((unsigned char)*p->at)) return malformed(p, "expected an integer");
+    if (p->at == p->end || !isdigit((unsigned char)*p->at))
+        return malformed(p, "expected an integer");
     int64_t value = 0;
     for (; p->at < p->end && isdigit((unsigned char)*p->at); p->at++)
         if (!hn_mul_i64(value, 10, &value) || !hn_add_i64(value, *p->at - '0', &value))
@@ -80,7 +81,8 @@ static bool integer(parser *p, int64_t *out) {
 
 static bool quoted(parser *p, hn_str *out) {
     skip_space(p);
-    if (p->at == p->end || (*p->at != '\'' && *p->at != '"')) return malformed(p, "expected a quoted name");
+    if (p->at == p->end || (*p->at != '\'' && *p->at != '"'))
+        return malformed(p, "expected a quoted name");
     const char *begin = p->at + 1, *close = memchr(begin, *p->at, (size_t)(p->end - begin));
     if (!close) return malformed(p, "name without a closing quote");
     *out = (hn_str){begin, (size_t)(close - begin)};
@@ -93,12 +95,16 @@ static bool arguments(parser *p, hn_str name, const hn_pt2_function *f, hn_pt2_t
                       uint32_t *out_count) {
     uint32_t count = 0;
     while (!take(p, ")")) {
-        if (count && !take(p, ",")) return malformed(p, "expected a comma or a closing parenthesis");
-        if (count == f->max_args) return fail(p, HN_INVALID_ARGUMENT, "too many arguments for", name);
+        if (count && !take(p, ","))
+            return malformed(p, "expected a comma or a closing parenthesis");
+        if (count == f->max_args)
+            return fail(p, HN_INVALID_ARGUMENT, "too many arguments for", name);
         if (!condition(p, &args[count])) return false;
         if (args[count++].is_condition != f->of_conditions)
-            return fail(p, HN_INVALID_ARGUMENT, "a number where a condition belongs, or the reverse, in", name);
-        if (args[count - 1].is_near && !f->takes_near) return fail(p, HN_UNSUPPORTED, "a float as an argument of", name);
+            return fail(p, HN_INVALID_ARGUMENT,
+                        "a number where a condition belongs, or the reverse, in", name);
+        if (args[count - 1].is_near && !f->takes_near)
+            return fail(p, HN_UNSUPPORTED, "a float as an argument of", name);
     }
     if (count < f->min_args) return fail(p, HN_INVALID_ARGUMENT, "too few arguments for", name);
     *out_count = count;
@@ -136,7 +142,8 @@ static bool float_call(parser *p, hn_pt2_term *out) {
     hn_str text;
     int64_t bits = 53;
     if (!quoted(p, &text)) return false;
-    if (take(p, ",") && !(take(p, "precision") && take(p, "=") && integer(p, &bits))) return malformed(p, "expected a precision");
+    if (take(p, ",") && !(take(p, "precision") && take(p, "=") && integer(p, &bits)))
+        return malformed(p, "expected a precision");
     if (!take(p, ")")) return malformed(p, "expected a closing parenthesis");
     if (bits != 53) return fail(p, HN_UNSUPPORTED, "a float that is no double,", text);
     return hn_pt2_term_float(&p->calc, text, out);
@@ -149,7 +156,8 @@ static bool call(parser *p, hn_str name, hn_pt2_term *out) {
     if (!f) return fail(p, HN_UNSUPPORTED, "function", name);
     hn_pt2_term small[4], *args = small;
     uint32_t count = 0;
-    if (f->max_args > 4 && !(args = hn_arena_alloc(p->calc.env->scratch, HN_PT2_MAX_ARGS * sizeof *args)))
+    if (f->max_args > 4 &&
+        !(args = hn_arena_alloc(p->calc.env->scratch, HN_PT2_MAX_ARGS * sizeof *args)))
         return fail(p, HN_OUT_OF_MEMORY, "no memory", HN_STR(""));
     return arguments(p, name, f, args, &count) && f->apply(&p->calc, args, count, out);
 }
@@ -202,9 +210,11 @@ static bool input(parser *p, hn_pt2_term *out) {
         if (!take(p, "[") || !integer(p, &dim) || !take(p, "]"))
             return malformed(p, "expected a dimension in brackets");
     }
-    hn_expr value = p->calc.env->input(p->calc.env->user, (hn_str){name.text, name.len}, stride, dim);
+    hn_expr value =
+        p->calc.env->input(p->calc.env->user, (hn_str){name.text, name.len}, stride, dim);
     if (!value)
-        return fail(p, HN_UNSUPPORTED, "reference to an input that is no tensor of this graph", HN_STR(""));
+        return fail(p, HN_UNSUPPORTED, "reference to an input that is no tensor of this graph",
+                    HN_STR(""));
     *out = hn_pt2_term_of(&p->calc, value);
     return true;
 }
@@ -305,9 +315,12 @@ static bool sum(parser *p, hn_pt2_term *out) {
 
 /* The relation after a sum, if any; ">" and ">=" are "<" and "<=" with their sides swapped. */
 static bool relation_take(parser *p, hn_relation *out, bool *out_swapped) {
-    static const struct { const char *token; hn_relation relation; bool swapped; } relations[] = {
-        {"==", HN_REL_EQ, false}, {"!=", HN_REL_NE, false}, {"<=", HN_REL_LE, false},
-        {">=", HN_REL_LE, true},  {"<", HN_REL_LT, false},  {">", HN_REL_LT, true}};
+    static const struct {
+        const char *token;
+        hn_relation relation;
+        bool swapped;
+    } relations[] = {{"==", HN_REL_EQ, false}, {"!=", HN_REL_NE, false}, {"<=", HN_REL_LE, false},
+                     {">=", HN_REL_LE, true},  {"<", HN_REL_LT, false},  {">", HN_REL_LT, true}};
     for (size_t k = 0; k < HN_COUNT_OF(relations); k++) {
         if (!take(p, relations[k].token)) continue;
         *out = relations[k].relation;
@@ -329,8 +342,8 @@ static bool comparison(parser *p, hn_pt2_term *out) {
             return true;
         }
         if (!sum(p, &right) || !want_number(p, &left) || !want_number(p, &right)) return false;
-        bool ok =
-            hn_pt2_term_relate(&p->calc, relation, swapped ? &right : &left, swapped ? &left : &right, &link);
+        bool ok = hn_pt2_term_relate(&p->calc, relation, swapped ? &right : &left,
+                                     swapped ? &left : &right, &link);
         if (!ok || !hn_pt2_term_and(&p->calc, &so_far, &link, &both)) return false;
         so_far = both;
         left = right;
@@ -341,7 +354,8 @@ static bool negation(parser *p, hn_pt2_term *out) {
     hn_pt2_term inner;
     if (!take_word(p, "not")) return comparison(p, out);
     if (++p->depth > MAX_DEPTH) return malformed(p, "nested too deep");
-    bool ok = negation(p, &inner) && want_condition(p, &inner) && hn_pt2_term_not(&p->calc, &inner, out);
+    bool ok =
+        negation(p, &inner) && want_condition(p, &inner) && hn_pt2_term_not(&p->calc, &inner, out);
     p->depth--;
     return ok;
 }
@@ -350,7 +364,8 @@ static bool conjuncts(parser *p, hn_pt2_term *out) {
     if (!negation(p, out)) return false;
     while (take_word(p, "and") || take(p, "&")) {
         hn_pt2_term left = *out, right;
-        if (!want_condition(p, &left) || !negation(p, &right) || !want_condition(p, &right)) return false;
+        if (!want_condition(p, &left) || !negation(p, &right) || !want_condition(p, &right))
+            return false;
         if (!hn_pt2_term_and(&p->calc, &left, &right, out)) return false;
     }
     return true;
@@ -360,7 +375,8 @@ static bool condition(parser *p, hn_pt2_term *out) {
     if (!conjuncts(p, out)) return false;
     while (take_word(p, "or") || take(p, "|")) {
         hn_pt2_term left = *out, right;
-        if (!want_condition(p, &left) || !conjuncts(p, &right) || !want_condition(p, &right)) return false;
+        if (!want_condition(p, &left) || !conjuncts(p, &right) || !want_condition(p, &right))
+            return false;
         if (!hn_pt2_term_or(&p->calc, &left, &right, out)) return false;
     }
     return true;
@@ -369,8 +385,10 @@ static bool condition(parser *p, hn_pt2_term *out) {
 /* --- entry points --- */
 
 static hn_status parse_all(const hn_pt2_expr_env *env, hn_str text, bool want, hn_pt2_term *out) {
-    parser p = {
-        .calc = {.env = env, .sym = env->sym}, .begin = text.ptr, .at = text.ptr, .end = text.ptr + text.len};
+    parser p = {.calc = {.env = env, .sym = env->sym},
+                .begin = text.ptr,
+                .at = text.ptr,
+                .end = text.ptr + text.len};
     bool ok = condition(&p, out) && (want ? want_condition(&p, out) : want_number(&p, out));
     skip_space(&p);
     if (ok && p.at != p.end) malformed(&p, "text after the expression");
@@ -380,7 +398,8 @@ static hn_status parse_all(const hn_pt2_expr_env *env, hn_str text, bool want, h
     hn_status_free(latched);
     const char *quote = p.calc.subject.len ? "'" : "";
     if (text.len > 200) text.len = 200;
-    return HN_ERROR(p.calc.code, "cannot read expression '" HN_STR_FMT "' at %zu: %s %s" HN_STR_FMT "%s",
+    return HN_ERROR(p.calc.code,
+                    "cannot read expression '" HN_STR_FMT "' at %zu: %s %s" HN_STR_FMT "%s",
                     HN_STR_ARG(text), (size_t)(p.at - p.begin), p.calc.problem, quote,
                     HN_STR_ARG(p.calc.subject), quote);
 }
@@ -395,13 +414,14 @@ hn_status hn_pt2_expr_parse(const hn_pt2_expr_env *env, hn_str text, hn_expr *ou
 hn_status hn_pt2_whole_parse(const hn_pt2_expr_env *env, hn_str text, hn_expr *out) {
     hn_pt2_term value;
     HN_TRY(parse_all(env, text, false, &value));
-    if (!hn_sym_is_value(env->sym, value.den, 1)) return HN_ERROR(HN_UNSUPPORTED, "'" HN_STR_FMT "' is a fraction", HN_STR_ARG(text));
+    if (!hn_sym_is_value(env->sym, value.den, 1))
+        return HN_ERROR(HN_UNSUPPORTED, "'" HN_STR_FMT "' is a fraction", HN_STR_ARG(text));
     *out = value.num;
     return hn_sym_status(env->sym);
 }
 
-hn_status hn_pt2_condition_parse(const hn_pt2_expr_env *env, hn_str text, const hn_pt2_relation **out,
-                                 uint32_t *out_count) {
+hn_status hn_pt2_condition_parse(const hn_pt2_expr_env *env, hn_str text,
+                                 const hn_pt2_relation **out, uint32_t *out_count) {
     hn_pt2_term value;
     HN_TRY(parse_all(env, text, true, &value));
     *out = value.relations;

@@ -22,7 +22,9 @@ hn_pt2_term hn_pt2_term_of(hn_pt2_calc *p, hn_expr value) {
 hn_pt2_term hn_pt2_term_int(hn_pt2_calc *p, int64_t value) {
     return hn_pt2_term_of(p, hn_sym_int(p->sym, value));
 }
-static bool is_whole(const hn_pt2_calc *p, const hn_pt2_term *t) { return hn_sym_is_value(p->sym, t->den, 1); }
+static bool is_whole(const hn_pt2_calc *p, const hn_pt2_term *t) {
+    return hn_sym_is_value(p->sym, t->den, 1);
+}
 
 static int64_t gcd(int64_t a, int64_t b) {
     uint64_t x = a < 0 ? -(uint64_t)a : (uint64_t)a, y = b < 0 ? -(uint64_t)b : (uint64_t)b;
@@ -38,13 +40,15 @@ static int64_t gcd(int64_t a, int64_t b) {
 static hn_pt2_term reduced(hn_pt2_calc *p, hn_expr num, hn_expr den) {
     int64_t below = 0, above = 0;
     if (hn_sym_is_int(p->sym, den, &below) && below != 0 && below != 1) {
-        int64_t common =
-            hn_sym_is_int(p->sym, num, &above) ? gcd(above, below) : gcd(hn_sym_divisor(p->sym, num), below);
+        int64_t common = hn_sym_is_int(p->sym, num, &above)
+                             ? gcd(above, below)
+                             : gcd(hn_sym_divisor(p->sym, num), below);
         if (common < 1) common = 1;
         if (below < 0) common = -common;
         if (common != 1) {
             num = hn_sym_floordiv(p->sym, num, hn_sym_int(p->sym, common));
-            den = hn_sym_floordiv(p->sym, den, hn_sym_int(p->sym, common)); /* exact; the least number over -1 latches an overflow */
+            /* exact; the least number over -1 latches an overflow */
+            den = hn_sym_floordiv(p->sym, den, hn_sym_int(p->sym, common));
         }
     }
     return (hn_pt2_term){.num = num, .den = den};
@@ -52,7 +56,8 @@ static hn_pt2_term reduced(hn_pt2_calc *p, hn_expr num, hn_expr den) {
 
 hn_pt2_term hn_pt2_term_add(hn_pt2_calc *p, const hn_pt2_term *a, const hn_pt2_term *b) {
     if (a->den == b->den) return reduced(p, hn_sym_add(p->sym, a->num, b->num), a->den);
-    hn_expr num = hn_sym_add(p->sym, hn_sym_mul(p->sym, a->num, b->den), hn_sym_mul(p->sym, b->num, a->den));
+    hn_expr num =
+        hn_sym_add(p->sym, hn_sym_mul(p->sym, a->num, b->den), hn_sym_mul(p->sym, b->num, a->den));
     return reduced(p, num, hn_sym_mul(p->sym, a->den, b->den));
 }
 
@@ -64,7 +69,8 @@ hn_pt2_term hn_pt2_term_multiply(hn_pt2_calc *p, const hn_pt2_term *a, const hn_
     return reduced(p, hn_sym_mul(p->sym, a->num, b->num), hn_sym_mul(p->sym, a->den, b->den));
 }
 
-bool hn_pt2_term_divide(hn_pt2_calc *p, const hn_pt2_term *a, const hn_pt2_term *b, hn_pt2_term *out) {
+bool hn_pt2_term_divide(hn_pt2_calc *p, const hn_pt2_term *a, const hn_pt2_term *b,
+                        hn_pt2_term *out) {
     if (hn_sym_is_value(p->sym, b->num, 0))
         return hn_pt2_calc_fail(p, HN_INVALID_ARGUMENT, "division by zero", HN_STR(""));
     *out = reduced(p, hn_sym_mul(p->sym, a->num, b->den), hn_sym_mul(p->sym, a->den, b->num));
@@ -72,7 +78,8 @@ bool hn_pt2_term_divide(hn_pt2_calc *p, const hn_pt2_term *a, const hn_pt2_term 
 }
 
 /* floor(a / b); floor(n/d) is n // d whatever the signs. */
-bool hn_pt2_term_floordiv(hn_pt2_calc *p, const hn_pt2_term *a, const hn_pt2_term *b, hn_pt2_term *out) {
+bool hn_pt2_term_floordiv(hn_pt2_calc *p, const hn_pt2_term *a, const hn_pt2_term *b,
+                          hn_pt2_term *out) {
     hn_pt2_term quotient;
     if (!hn_pt2_term_divide(p, a, b, &quotient)) return false;
     *out = hn_pt2_term_of(p, hn_sym_floordiv(p->sym, quotient.num, quotient.den));
@@ -88,13 +95,15 @@ bool hn_pt2_term_mod(hn_pt2_calc *p, const hn_pt2_term *a, const hn_pt2_term *b,
     return true;
 }
 
-bool hn_pt2_term_power(hn_pt2_calc *p, const hn_pt2_term *base, const hn_pt2_term *exponent, hn_pt2_term *out) {
+bool hn_pt2_term_power(hn_pt2_calc *p, const hn_pt2_term *base, const hn_pt2_term *exponent,
+                       hn_pt2_term *out) {
     int64_t times = 0;
-    if (!is_whole(p, exponent) || !hn_sym_is_int(p->sym, exponent->num, &times) || times < -MAX_POWER ||
-        times > MAX_POWER)
+    if (!is_whole(p, exponent) || !hn_sym_is_int(p->sym, exponent->num, &times) ||
+        times < -MAX_POWER || times > MAX_POWER)
         return hn_pt2_calc_fail(p, HN_UNSUPPORTED, "exponent is not a small integer", HN_STR(""));
     *out = hn_pt2_term_int(p, 1);
-    for (int64_t k = 0; k < (times < 0 ? -times : times); k++) *out = hn_pt2_term_multiply(p, out, base);
+    for (int64_t k = 0; k < (times < 0 ? -times : times); k++)
+        *out = hn_pt2_term_multiply(p, out, base);
     hn_pt2_term one = hn_pt2_term_int(p, 1), product = *out;
     return times >= 0 || hn_pt2_term_divide(p, &one, &product, out);
 }
@@ -107,8 +116,9 @@ static bool fraction_of(double x, int64_t *out_num, int64_t *out_den) {
     double rest = x;
     for (int k = 0; k < 64 && fabs(rest) < 0x1p40; k++) {
         int64_t whole = (int64_t)floor(rest), next_num, next_den;
-        if (!hn_mul_i64(whole, num, &next_num) || !hn_add_i64(next_num, last_num, &next_num) || !hn_mul_i64(whole, den, &next_den) ||
-            !hn_add_i64(next_den, last_den, &next_den) || next_num > MAX_FRACTION || next_den > MAX_FRACTION)
+        if (!hn_mul_i64(whole, num, &next_num) || !hn_add_i64(next_num, last_num, &next_num) ||
+            !hn_mul_i64(whole, den, &next_den) || !hn_add_i64(next_den, last_den, &next_den) ||
+            next_num > MAX_FRACTION || next_den > MAX_FRACTION)
             return false;
         last_num = num, last_den = den, num = next_num, den = next_den;
         if ((double)num / (double)den == x) {
@@ -120,9 +130,10 @@ static bool fraction_of(double x, int64_t *out_num, int64_t *out_den) {
     return false;
 }
 
-/* A float x next to p/q, times a size n and rounded, has the floor of n*p/q: far from integers that is clear, and where n*p/q is one,
- * a product from above stays above, and one from below rounds up to it when it is nearer than half of the smallest distance of
- * floats. Powers of two as q are exact. */
+/* A float x next to p/q, times a size n and rounded, has the floor of n*p/q: far from integers that
+ * is clear, and where n*p/q is one, a product from above stays above, and one from below rounds up
+ * to it when it is nearer than half of the smallest distance of floats. Powers of two as q are
+ * exact. */
 bool hn_pt2_term_float(hn_pt2_calc *p, hn_str text, hn_pt2_term *out) {
     double x = 0;
     int64_t num = 0, den = 0;
@@ -130,7 +141,8 @@ bool hn_pt2_term_float(hn_pt2_calc *p, hn_str text, hn_pt2_term *out) {
         return hn_pt2_calc_fail(p, HN_UNSUPPORTED, "a float that is no small fraction,", text);
     double beyond = fma(x, (double)den, -(double)num); /* exact: (x - num/den) * den */
     if (beyond < 0 && -beyond > (double)num * 0x1p-54)
-        return hn_pt2_calc_fail(p, HN_UNSUPPORTED, "a float whose multiples round below integers,", text);
+        return hn_pt2_calc_fail(p, HN_UNSUPPORTED, "a float whose multiples round below integers,",
+                                text);
     *out = reduced(p, hn_sym_int(p->sym, num), hn_sym_int(p->sym, den));
     out->is_near = (den & (den - 1)) != 0;
     return true;
@@ -146,22 +158,25 @@ bool hn_pt2_term_and(hn_pt2_calc *p, const hn_pt2_term *a, const hn_pt2_term *b,
         hn_status_free(status);
         return hn_pt2_calc_fail(p, HN_OUT_OF_MEMORY, "no memory", HN_STR(""));
     }
-    for (uint32_t k = 0; k < count; k++) both[k] = k < a->count ? a->relations[k] : b->relations[k - a->count];
+    for (uint32_t k = 0; k < count; k++)
+        both[k] = k < a->count ? a->relations[k] : b->relations[k - a->count];
     *out = (hn_pt2_term){.is_condition = true, .relations = both, .count = count};
     return true;
 }
 
-bool hn_pt2_term_relate(hn_pt2_calc *p, hn_relation relation, const hn_pt2_term *a, const hn_pt2_term *b,
-                        hn_pt2_term *out) {
+bool hn_pt2_term_relate(hn_pt2_calc *p, hn_relation relation, const hn_pt2_term *a,
+                        const hn_pt2_term *b, hn_pt2_term *out) {
     hn_pt2_relation *one = hn_arena_alloc(p->env->scratch, sizeof *one);
     if (!one) return hn_pt2_calc_fail(p, HN_OUT_OF_MEMORY, "no memory", HN_STR(""));
     bool whole = is_whole(p, a) && is_whole(p, b);
     int64_t below = 0;
     if (!whole && relation != HN_REL_EQ && relation != HN_REL_NE)
-        for (int k = 0; k < 2; k++) /* a denominator of unknown sign could turn the relation around */
+        /* a denominator of unknown sign could turn the relation around */
+        for (int k = 0; k < 2; k++)
             if (!hn_sym_is_int(p->sym, k ? b->den : a->den, &below) || below < 1)
                 return hn_pt2_calc_fail(p, HN_UNSUPPORTED, "comparison of fractions", HN_STR(""));
-    *one = (hn_pt2_relation){relation, hn_sym_mul(p->sym, a->num, b->den), hn_sym_mul(p->sym, b->num, a->den)};
+    *one = (hn_pt2_relation){relation, hn_sym_mul(p->sym, a->num, b->den),
+                             hn_sym_mul(p->sym, b->num, a->den)};
     *out = (hn_pt2_term){.is_condition = true, .relations = one, .count = 1};
     return true;
 }
@@ -175,7 +190,8 @@ bool hn_pt2_term_bool(hn_pt2_calc *p, bool value, hn_pt2_term *out) {
 
 static bool is_false(const hn_pt2_calc *p, const hn_pt2_term *t) {
     return t->count == 1 && t->relations->relation == HN_REL_EQ &&
-           hn_sym_is_value(p->sym, t->relations->lhs, 0) && hn_sym_is_value(p->sym, t->relations->rhs, 1);
+           hn_sym_is_value(p->sym, t->relations->lhs, 0) &&
+           hn_sym_is_value(p->sym, t->relations->rhs, 1);
 }
 
 bool hn_pt2_term_or(hn_pt2_calc *p, const hn_pt2_term *a, const hn_pt2_term *b, hn_pt2_term *out) {
@@ -188,15 +204,20 @@ bool hn_pt2_term_or(hn_pt2_calc *p, const hn_pt2_term *a, const hn_pt2_term *b, 
 
 bool hn_pt2_term_not(hn_pt2_calc *p, const hn_pt2_term *a, hn_pt2_term *out) {
     if (a->count == 0 || is_false(p, a)) return hn_pt2_term_bool(p, a->count != 0, out);
-    if (a->count > 1) return hn_pt2_calc_fail(p, HN_UNSUPPORTED, "negation of a conjunction", HN_STR(""));
+    if (a->count > 1)
+        return hn_pt2_calc_fail(p, HN_UNSUPPORTED, "negation of a conjunction", HN_STR(""));
     hn_pt2_relation *one = hn_arena_alloc(p->env->scratch, sizeof *one);
     if (!one) return hn_pt2_calc_fail(p, HN_OUT_OF_MEMORY, "no memory", HN_STR(""));
     *one = *a->relations;
     switch (one->relation) {
     case HN_REL_EQ: one->relation = HN_REL_NE; break;
     case HN_REL_NE: one->relation = HN_REL_EQ; break;
-    case HN_REL_LT: *one = (hn_pt2_relation){HN_REL_LE, a->relations->rhs, a->relations->lhs}; break;
-    case HN_REL_LE: *one = (hn_pt2_relation){HN_REL_LT, a->relations->rhs, a->relations->lhs}; break;
+    case HN_REL_LT:
+        *one = (hn_pt2_relation){HN_REL_LE, a->relations->rhs, a->relations->lhs};
+        break;
+    case HN_REL_LE:
+        *one = (hn_pt2_relation){HN_REL_LT, a->relations->rhs, a->relations->lhs};
+        break;
     }
     *out = (hn_pt2_term){.is_condition = true, .relations = one, .count = 1};
     return true;
@@ -218,7 +239,8 @@ static bool fn_mul(hn_pt2_calc *p, const hn_pt2_term *a, uint32_t n, hn_pt2_term
     *out = a[0];
     bool is_near = a[0].is_near;
     for (uint32_t k = 1; k < n; k++) {
-        if ((is_near || a[k].is_near) && (n != 2 || a[1].is_near == a[0].is_near || !is_whole(p, &a[is_near])))
+        if ((is_near || a[k].is_near) &&
+            (n != 2 || a[1].is_near == a[0].is_near || !is_whole(p, &a[is_near])))
             return hn_pt2_calc_fail(p, HN_UNSUPPORTED, "product of floats", HN_STR(""));
         is_near |= a[k].is_near;
         *out = hn_pt2_term_multiply(p, out, &a[k]);
@@ -239,7 +261,8 @@ static bool fn_floor(hn_pt2_calc *p, const hn_pt2_term *a, uint32_t n, hn_pt2_te
     hn_pt2_term one = hn_pt2_term_int(p, 1);
     return (void)n, hn_pt2_term_floordiv(p, &a[0], &one, out);
 }
-static bool fn_ceil(hn_pt2_calc *p, const hn_pt2_term *a, uint32_t n, hn_pt2_term *out) { /* -floor(-x) */
+/* -floor(-x) */
+static bool fn_ceil(hn_pt2_calc *p, const hn_pt2_term *a, uint32_t n, hn_pt2_term *out) {
     (void)n;
     hn_pt2_term below = hn_pt2_term_negate(p, a), one = hn_pt2_term_int(p, 1), floored;
     if (!hn_pt2_term_floordiv(p, &below, &one, &floored)) return false;
@@ -253,23 +276,28 @@ static bool fn_ceildiv(hn_pt2_calc *p, const hn_pt2_term *a, uint32_t n, hn_pt2_
 }
 static bool fn_trunc(hn_pt2_calc *p, const hn_pt2_term *a, uint32_t n, hn_pt2_term *out) {
     hn_expr zero = hn_sym_int(p->sym, 0);
-    if (!is_whole(p, a) && !(hn_sym_prove_le(p->sym, zero, a->num) && hn_sym_prove_lt(p->sym, zero, a->den)))
-        return hn_pt2_calc_fail(p, HN_UNSUPPORTED, "truncation of a fraction of unknown sign", HN_STR(""));
+    if (!is_whole(p, a) &&
+        !(hn_sym_prove_le(p->sym, zero, a->num) && hn_sym_prove_lt(p->sym, zero, a->den)))
+        return hn_pt2_calc_fail(p, HN_UNSUPPORTED, "truncation of a fraction of unknown sign",
+                                HN_STR(""));
     return fn_floor(p, a, n, out);
 }
 static bool fn_mod(hn_pt2_calc *p, const hn_pt2_term *a, uint32_t n, hn_pt2_term *out) {
     return (void)n, hn_pt2_term_mod(p, &a[0], &a[1], out);
 }
-static bool fn_modular_indexing(hn_pt2_calc *p, const hn_pt2_term *a, uint32_t n, hn_pt2_term *out) {
+static bool fn_modular_indexing(hn_pt2_calc *p, const hn_pt2_term *a, uint32_t n,
+                                hn_pt2_term *out) {
     hn_pt2_term quotient;
     (void)n;
-    return hn_pt2_term_floordiv(p, &a[0], &a[1], &quotient) && hn_pt2_term_mod(p, &quotient, &a[2], out);
+    return hn_pt2_term_floordiv(p, &a[0], &a[1], &quotient) &&
+           hn_pt2_term_mod(p, &quotient, &a[2], out);
 }
 static bool extreme(hn_pt2_calc *p, const hn_pt2_term *a, uint32_t n, bool max, hn_pt2_term *out) {
     *out = a[0];
     for (uint32_t k = 0; k < n; k++) {
         if (!is_whole(p, &a[k]))
-            return hn_pt2_calc_fail(p, HN_UNSUPPORTED, "minimum or maximum of fractions", HN_STR(""));
+            return hn_pt2_calc_fail(p, HN_UNSUPPORTED, "minimum or maximum of fractions",
+                                    HN_STR(""));
         if (k) out->num = (max ? hn_sym_max : hn_sym_min)(p->sym, out->num, a[k].num);
     }
     return true;

@@ -1,4 +1,5 @@
-/* expr_terms.h: the values that an expression of a .pt2 file is computed with. Internal to front/pt2.
+/* expr_terms.h: the values that an expression of a .pt2 file is computed with. Internal to
+ * front/pt2.
  *
  * Functions return false after noting a failure in the calculation; the first one stays. */
 #ifndef HN_FRONT_PT2_EXPR_TERMS_H
@@ -11,7 +12,8 @@ enum { HN_PT2_MAX_ARGS = 64 };
 /* A number num/den in lowest terms, or a condition: the conjunction of `count` relations. */
 typedef struct hn_pt2_term {
     bool is_condition;
-    bool is_near; /* a float next to num/den, or the product of one and an integer: floored, they are equal */
+    /* a float next to num/den, or the product of one and an integer: floored, they are equal */
+    bool is_near;
     hn_expr num, den;
     const hn_pt2_relation *relations;
     uint32_t count;
@@ -35,19 +37,23 @@ bool hn_pt2_term_float(hn_pt2_calc *p, hn_str text, hn_pt2_term *out);
 hn_pt2_term hn_pt2_term_add(hn_pt2_calc *p, const hn_pt2_term *a, const hn_pt2_term *b);
 hn_pt2_term hn_pt2_term_negate(hn_pt2_calc *p, const hn_pt2_term *a);
 hn_pt2_term hn_pt2_term_multiply(hn_pt2_calc *p, const hn_pt2_term *a, const hn_pt2_term *b);
-bool hn_pt2_term_divide(hn_pt2_calc *p, const hn_pt2_term *a, const hn_pt2_term *b, hn_pt2_term *out);
-bool hn_pt2_term_floordiv(hn_pt2_calc *p, const hn_pt2_term *a, const hn_pt2_term *b, hn_pt2_term *out);
-bool hn_pt2_term_mod(hn_pt2_calc *p, const hn_pt2_term *a, const hn_pt2_term *b, hn_pt2_term *out);
-bool hn_pt2_term_power(hn_pt2_calc *p, const hn_pt2_term *base, const hn_pt2_term *exponent, hn_pt2_term *out);
-bool hn_pt2_term_relate(hn_pt2_calc *p, hn_relation relation, const hn_pt2_term *a, const hn_pt2_term *b,
+bool hn_pt2_term_divide(hn_pt2_calc *p, const hn_pt2_term *a, const hn_pt2_term *b,
                         hn_pt2_term *out);
+bool hn_pt2_term_floordiv(hn_pt2_calc *p, const hn_pt2_term *a, const hn_pt2_term *b,
+                          hn_pt2_term *out);
+bool hn_pt2_term_mod(hn_pt2_calc *p, const hn_pt2_term *a, const hn_pt2_term *b, hn_pt2_term *out);
+bool hn_pt2_term_power(hn_pt2_calc *p, const hn_pt2_term *base, const hn_pt2_term *exponent,
+                       hn_pt2_term *out);
+bool hn_pt2_term_relate(hn_pt2_calc *p, hn_relation relation, const hn_pt2_term *a,
+                        const hn_pt2_term *b, hn_pt2_term *out);
 bool hn_pt2_term_bool(hn_pt2_calc *p, bool value, hn_pt2_term *out);
 bool hn_pt2_term_and(hn_pt2_calc *p, const hn_pt2_term *a, const hn_pt2_term *b, hn_pt2_term *out);
 /* Only where one side is constant: relations have no "or". */
 bool hn_pt2_term_or(hn_pt2_calc *p, const hn_pt2_term *a, const hn_pt2_term *b, hn_pt2_term *out);
 bool hn_pt2_term_not(hn_pt2_calc *p, const hn_pt2_term *a, hn_pt2_term *out);
 
-typedef bool (*hn_pt2_apply)(hn_pt2_calc *p, const hn_pt2_term *args, uint32_t count, hn_pt2_term *out);
+typedef bool (*hn_pt2_apply)(hn_pt2_calc *p, const hn_pt2_term *args, uint32_t count,
+                             hn_pt2_term *out);
 
 /* A function that may be called by name: "Add", "FloorDiv", "Equality"... */
 typedef struct hn_pt2_function {

@@ -22,7 +22,7 @@ typedef hn_json hn_pt2_place;
 /* A node as it stands in the file. */
 typedef struct hn_pt2_node_text {
     hn_str target, name;
-    hn_str trace;                /* stack trace as it is escaped in the JSON */
+    hn_str trace;                 /* stack trace as it is escaped in the JSON */
     const char *inputs, *outputs; /* read them with hn_pt2_node_json */
 } hn_pt2_node_text;
 
@@ -30,7 +30,10 @@ typedef struct hn_pt2_graph_text {
     hn_pt2_place inputs, outputs, tensor_values, sym_int_values, sym_bool_values, sym_float_values,
         custom_obj_values;
     hn_pt2_place node; /* a reader as deep as a node's fields */
-    struct { hn_pt2_node_text *items; uint32_t count, cap; } nodes;
+    struct {
+        hn_pt2_node_text *items;
+        uint32_t count, cap;
+    } nodes;
 } hn_pt2_graph_text;
 
 /* A reader at `at`, the inputs or outputs of one of the graph's nodes. */
@@ -92,17 +95,26 @@ typedef struct hn_pt2_importer {
     hn_sym *sym;
     hn_pt2_program program;
     hn_pt2_expr_env env;
-    struct { hn_pt2_range *items; uint32_t count, cap; } ranges;
+    struct {
+        hn_pt2_range *items;
+        uint32_t count, cap;
+    } ranges;
     hn_strmap range_index, expr_cache;
-    struct { hn_pt2_payload *items; uint32_t count, cap; } payloads;
+    struct {
+        hn_pt2_payload *items;
+        uint32_t count, cap;
+    } payloads;
     hn_strmap weights, constants; /* name -> index into payloads */
     hn_map storages;              /* record -> storage id */
     hn_arg **defaults;            /* by op, then by parameter; NULL until needed */
-    struct { hn_pt2_missing_op *items; uint32_t count, cap; } missing;
+    struct {
+        hn_pt2_missing_op *items;
+        uint32_t count, cap;
+    } missing;
     hn_strmap missing_index;
     hn_import_survey *survey; /* of hn_pt2_look; NULL for an import */
-    bool used_lost; /* a value that a missing node would have made was asked for */
-    uint32_t depth; /* of nested graphs */
+    bool used_lost;           /* a value that a missing node would have made was asked for */
+    uint32_t depth;           /* of nested graphs */
 } hn_pt2_importer;
 
 /* --- symbols.c --- */
@@ -110,7 +122,8 @@ typedef struct hn_pt2_importer {
 hn_status hn_pt2_symbols_init(hn_pt2_importer *im) HN_MUST_USE;
 /* An integer expression; the same text is parsed once. */
 hn_status hn_pt2_expr_of(hn_pt2_importer *im, hn_str text, hn_expr *out) HN_MUST_USE;
-/* U SymInt: {"as_int": 3} or {"as_expr": {"expr_str": ..., "hint": ...}}. Sets hints of plain symbols. */
+/* U SymInt: {"as_int": 3} or {"as_expr": {"expr_str": ..., "hint": ...}}. Sets hints of plain
+ * symbols. */
 hn_status hn_pt2_sym_int_read(hn_pt2_importer *im, hn_json *json, hn_expr *out) HN_MUST_USE;
 /* Ranges of derived sizes and guards_code; needs the inputs to exist. */
 hn_status hn_pt2_guards_read(hn_pt2_importer *im, hn_graph *graph) HN_MUST_USE;
@@ -157,7 +170,10 @@ typedef struct hn_pt2_scope {
     hn_pt2_importer *im;
     hn_graph *graph;
     hn_pt2_graph_text text;
-    struct { hn_pt2_name *items; uint32_t count, cap; } names;
+    struct {
+        hn_pt2_name *items;
+        uint32_t count, cap;
+    } names;
     hn_strmap index;
 } hn_pt2_scope;
 
@@ -165,34 +181,43 @@ hn_status hn_pt2_scope_init(hn_pt2_scope *scope, hn_pt2_importer *im, hn_graph *
                             const hn_pt2_graph_text *text) HN_MUST_USE;
 /* The entry `name`; NULL when the graph has none. */
 hn_pt2_name *hn_pt2_name_find(hn_pt2_scope *scope, hn_str name);
-/* Makes the value of a tensor or symbolic name: a node's result or an input. Errors: when it is defined
- * already. */
-hn_status hn_pt2_define(hn_pt2_scope *scope, hn_str name, hn_pt2_name_kind kind, hn_pt2_name **out) HN_MUST_USE;
+/* Makes the value of a tensor or symbolic name: a node's result or an input. Errors: when it is
+ * defined already. */
+hn_status hn_pt2_define(hn_pt2_scope *scope, hn_str name, hn_pt2_name_kind kind,
+                        hn_pt2_name **out) HN_MUST_USE;
 /* Lets `name` stand for a value that exists (inlined graphs). */
 hn_status hn_pt2_bind(hn_pt2_scope *scope, hn_str name, hn_value value, hn_expr expr) HN_MUST_USE;
 /* The entry of a defined name. Errors: undefined, or not usable. */
 hn_status hn_pt2_use(hn_pt2_scope *scope, hn_str name, hn_pt2_name **out) HN_MUST_USE;
 /* The value of a defined name; symbolic ones get one now. */
 hn_status hn_pt2_use_value(hn_pt2_scope *scope, hn_str name, hn_value *out) HN_MUST_USE;
-/* The integer that a symbolic float is equal to (a size as a float); 0 when it is no expression of that kind. */
-hn_status hn_pt2_sym_float_read(hn_pt2_scope *scope, const hn_pt2_name *name, hn_expr *out) HN_MUST_USE;
+/* The integer that a symbolic float is equal to (a size as a float); 0 when it is no expression of
+ * that kind. */
+hn_status hn_pt2_sym_float_read(hn_pt2_scope *scope, const hn_pt2_name *name,
+                                hn_expr *out) HN_MUST_USE;
 /* The relations of a symbolic bool. */
-hn_status hn_pt2_sym_bool_read(hn_pt2_scope *scope, const hn_pt2_name *name, const hn_pt2_relation **out,
-                               uint32_t *out_count) HN_MUST_USE;
+hn_status hn_pt2_sym_bool_read(hn_pt2_scope *scope, const hn_pt2_name *name,
+                               const hn_pt2_relation **out, uint32_t *out_count) HN_MUST_USE;
 /* A rank-0 bool tensor that says whether all relations hold. */
 hn_value hn_pt2_relations_build(hn_graph *graph, const hn_pt2_relation *relations, uint32_t count);
 
 /* --- args.c --- */
 
-/* U Argument as the parameter wants it; `param` NULL: as it comes. Lists live in the scratch arena. */
-hn_status hn_pt2_arg_read(hn_pt2_scope *scope, hn_json *json, const hn_param *param, hn_arg *out) HN_MUST_USE;
+/* U Argument as the parameter wants it; `param` NULL: as it comes. Lists live in the scratch
+ * arena. */
+hn_status hn_pt2_arg_read(hn_pt2_scope *scope, hn_json *json, const hn_param *param,
+                          hn_arg *out) HN_MUST_USE;
 /* The defaults of all parameters of `op`, NONE for those without. Owns: the importer. */
-hn_status hn_pt2_defaults(hn_pt2_importer *im, hn_graph *graph, hn_op op, const hn_arg **out) HN_MUST_USE;
+hn_status hn_pt2_defaults(hn_pt2_importer *im, hn_graph *graph, hn_op op,
+                          const hn_arg **out) HN_MUST_USE;
 
 /* --- nodes.c --- */
 
 /* The results that a node defines, 0 for absent ones. */
-typedef struct hn_pt2_results { hn_value *items; uint32_t count, cap; } hn_pt2_results;
+typedef struct hn_pt2_results {
+    hn_value *items;
+    uint32_t count, cap;
+} hn_pt2_results;
 
 /* With `want_values` symbolic results get values, as results of a graph node must. */
 hn_status hn_pt2_results_read(hn_pt2_scope *scope, const hn_pt2_node_text *node, bool want_values,
@@ -225,14 +250,17 @@ hn_status hn_pt2_sym_float_build(hn_pt2_scope *scope, const hn_pt2_node_text *no
 hn_status hn_pt2_while_read(hn_pt2_scope *scope, const hn_pt2_node_text *node) HN_MUST_USE;
 hn_status hn_pt2_map_read(hn_pt2_scope *scope, const hn_pt2_node_text *node) HN_MUST_USE;
 hn_status hn_pt2_scan_read(hn_pt2_scope *scope, const hn_pt2_node_text *node) HN_MUST_USE;
-hn_status hn_pt2_associative_scan_read(hn_pt2_scope *scope, const hn_pt2_node_text *node) HN_MUST_USE;
+hn_status hn_pt2_associative_scan_read(hn_pt2_scope *scope,
+                                       const hn_pt2_node_text *node) HN_MUST_USE;
 
 /* --- payload.c, legacy.c --- */
 
 hn_status hn_pt2_payloads_read(hn_pt2_importer *im) HN_MUST_USE;
-hn_status hn_pt2_legacy_read(hn_pt2_importer *im, hn_zip_entry *archive, hn_strmap *table) HN_MUST_USE;
+hn_status hn_pt2_legacy_read(hn_pt2_importer *im, hn_zip_entry *archive,
+                             hn_strmap *table) HN_MUST_USE;
 /* Records a tensor in `table`; checks that its view lies inside the record. */
-hn_status hn_pt2_payload_add(hn_pt2_importer *im, hn_strmap *table, hn_pt2_payload payload) HN_MUST_USE;
+hn_status hn_pt2_payload_add(hn_pt2_importer *im, hn_strmap *table,
+                             hn_pt2_payload payload) HN_MUST_USE;
 /* The storage of the payload's record in `graph`, made when first asked for. */
 hn_status hn_pt2_storage_of(hn_pt2_importer *im, hn_graph *graph, const hn_pt2_payload *payload,
                             uint32_t *out) HN_MUST_USE;

@@ -8,11 +8,13 @@
 #include <stdlib.h>
 
 void hn_json_init(hn_json *json, hn_arena *arena, hn_str text) {
-    *json = (hn_json){.begin = text.ptr, .at = text.ptr, .end = text.ptr + text.len, .arena = arena};
+    *json =
+        (hn_json){.begin = text.ptr, .at = text.ptr, .end = text.ptr + text.len, .arena = arena};
 }
 
 hn_status hn_json_error(const hn_json *json, const char *problem) {
-    return HN_ERROR(HN_CORRUPT, "bad JSON at byte %zu: %s", (size_t)(json->at - json->begin), problem);
+    return HN_ERROR(HN_CORRUPT, "bad JSON at byte %zu: %s", (size_t)(json->at - json->begin),
+                    problem);
 }
 
 hn_status hn_json_status(const hn_json *json) {
@@ -41,9 +43,19 @@ hn_json_kind hn_json_peek(hn_json *json) {
     case 't':
     case 'f': return HN_JSON_BOOL;
     case 'n': return HN_JSON_NULL;
-    case '-': case 'N': case 'I':
-    case '0': case '1': case '2': case '3': case '4': case '5': case '6': case '7': case '8': case '9':
-        return HN_JSON_NUMBER;
+    case '-':
+    case 'N':
+    case 'I':
+    case '0':
+    case '1':
+    case '2':
+    case '3':
+    case '4':
+    case '5':
+    case '6':
+    case '7':
+    case '8':
+    case '9': return HN_JSON_NUMBER;
     default: return HN_JSON_END;
     }
 }
@@ -88,8 +100,12 @@ static bool member(hn_json *json, char close) {
     return true;
 }
 
-hn_status hn_json_object(hn_json *json) { return container(json, HN_JSON_OBJECT, "expected an object"); }
-hn_status hn_json_array(hn_json *json) { return container(json, HN_JSON_ARRAY, "expected an array"); }
+hn_status hn_json_object(hn_json *json) {
+    return container(json, HN_JSON_OBJECT, "expected an object");
+}
+hn_status hn_json_array(hn_json *json) {
+    return container(json, HN_JSON_ARRAY, "expected an array");
+}
 bool hn_json_item(hn_json *json) { return member(json, ']'); }
 
 static bool string_read(hn_json *json, hn_str *out);
@@ -244,7 +260,8 @@ hn_status hn_json_int(hn_json *json, int64_t *out) {
     if (p == json->end || *p < '0' || *p > '9') return fail(json, "expected an integer");
     int64_t value = 0; /* counted downwards: -INT64_MIN does not fit */
     for (; p < json->end && *p >= '0' && *p <= '9'; p++)
-        if (__builtin_mul_overflow(value, 10, &value) || __builtin_sub_overflow(value, *p - '0', &value))
+        if (__builtin_mul_overflow(value, 10, &value) ||
+            __builtin_sub_overflow(value, *p - '0', &value))
             return fail(json, "integer does not fit 64 bits");
     if (p < json->end && (*p == '.' || *p == 'e' || *p == 'E'))
         return fail(json, "expected an integer, not a fraction");
@@ -256,11 +273,13 @@ hn_status hn_json_int(hn_json *json, int64_t *out) {
     return NULL;
 }
 
-/* Up to 15 digits and a power of ten up to 22 are exact in double, so one operation rounds correctly.
+/* Up to 15 digits and a power of ten up to 22 are exact in double, so one operation rounds
+ * correctly.
  * Source: Clinger, How to read floating point numbers accurately, 1990. */
 static bool double_fast(const char *p, const char *end, double *out) {
-    static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,  1e8,  1e9,  1e10, 1e11,
-                                    1e12, 1e13, 1e14, 1e15, 1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
+    static const double powers[] = {1e0,  1e1,  1e2,  1e3,  1e4,  1e5,  1e6,  1e7,
+                                    1e8,  1e9,  1e10, 1e11, 1e12, 1e13, 1e14, 1e15,
+                                    1e16, 1e17, 1e18, 1e19, 1e20, 1e21, 1e22};
     bool negative = p < end && *p == '-', point = false, exp_negative = false;
     int digits = 0, exponent = 0, written = 0;
     uint64_t mantissa = 0;
@@ -283,7 +302,8 @@ static bool double_fast(const char *p, const char *end, double *out) {
         p += p < end && (*p == '-' || *p == '+');
         if (p == end) return false;
         int power = 0;
-        for (; p < end && *p >= '0' && *p <= '9' && power < 1000; p++) power = power * 10 + (*p - '0');
+        for (; p < end && *p >= '0' && *p <= '9' && power < 1000; p++)
+            power = power * 10 + (*p - '0');
         exponent += exp_negative ? -power : power;
     }
     if (p != end || exponent < -22 || exponent > 22) return false;
@@ -295,9 +315,12 @@ static bool double_fast(const char *p, const char *end, double *out) {
 
 bool hn_text_to_double(hn_str text, double *out) {
     if (double_fast(text.ptr, text.ptr + text.len, out)) return true;
-    static const struct { hn_str name; double value; } words[] = {
-        {HN_STR("NaN"), NAN},          {HN_STR("nan"), NAN},   {HN_STR("Infinity"), INFINITY},
-        {HN_STR("-Infinity"), -INFINITY}, {HN_STR("inf"), INFINITY}, {HN_STR("-inf"), -INFINITY}};
+    static const struct {
+        hn_str name;
+        double value;
+    } words[] = {{HN_STR("NaN"), NAN},           {HN_STR("nan"), NAN},
+                 {HN_STR("Infinity"), INFINITY}, {HN_STR("-Infinity"), -INFINITY},
+                 {HN_STR("inf"), INFINITY},      {HN_STR("-inf"), -INFINITY}};
     for (size_t k = 0; k < HN_COUNT_OF(words); k++) {
         if (!hn_str_eq(text, words[k].name)) continue;
         *out = words[k].value;
@@ -346,7 +369,9 @@ hn_status hn_json_bool(hn_json *json, bool *out) {
     return fail(json, "expected true or false");
 }
 
-bool hn_json_null(hn_json *json) { return hn_json_peek(json) == HN_JSON_NULL && literal(json, "null", 4); }
+bool hn_json_null(hn_json *json) {
+    return hn_json_peek(json) == HN_JSON_NULL && literal(json, "null", 4);
+}
 
 /* --- skipping --- */
 

@@ -11,7 +11,8 @@
  *     HN_TRY(hn_json_status(json));
  *
  * hn_json_key and hn_json_item end their loop at the closing bracket and on errors alike; the error
- * stays in the reader and every later call returns it, so one hn_json_status after the loop is enough. */
+ * stays in the reader and every later call returns it, so one hn_json_status after the loop is
+ * enough. */
 #ifndef HN_FRONT_PT2_JSON_H
 #define HN_FRONT_PT2_JSON_H
 
@@ -36,10 +37,10 @@ typedef enum hn_json_kind {
 
 typedef struct hn_json {
     const char *begin, *at, *end;
-    hn_arena *arena;       /* decoded strings */
-    const char *problem;   /* static text of the first error, NULL while fine */
+    hn_arena *arena;     /* decoded strings */
+    const char *problem; /* static text of the first error, NULL while fine */
     uint32_t depth;
-    bool fresh;            /* just after an opening bracket: no comma expected */
+    bool fresh; /* just after an opening bracket: no comma expected */
 } hn_json;
 
 void hn_json_init(hn_json *json, hn_arena *arena, hn_str text);
@@ -58,7 +59,8 @@ bool hn_json_item(hn_json *json);
 
 /* The string, in place when it has no escapes, else decoded into the arena. */
 hn_status hn_json_string(hn_json *json, hn_str *out) HN_MUST_USE;
-/* The string as it is written, escapes and all: for looking into it without paying for the decoding. */
+/* The string as it is written, escapes and all: for looking into it without paying for the
+ * decoding. */
 hn_status hn_json_raw_string(hn_json *json, hn_str *out) HN_MUST_USE;
 /* A 64-bit integer, exact; a fraction or an exponent is an error. */
 hn_status hn_json_int(hn_json *json, int64_t *out) HN_MUST_USE;
@@ -72,7 +74,8 @@ hn_status hn_json_skip(hn_json *json) HN_MUST_USE;
 /* Nothing but white space may be left. */
 hn_status hn_json_finish(hn_json *json) HN_MUST_USE;
 
-/* Decimal text to double, correctly rounded and independent of the locale. False when it is no number. */
+/* Decimal text to double, correctly rounded and independent of the locale. False when it is no
+ * number. */
 bool hn_text_to_double(hn_str text, double *out);
 
 #endif

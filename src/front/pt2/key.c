@@ -1,13 +1,15 @@
 /* key.c: what a program depends on of an archive: its part of the graph cache's key (driver/key.h).
  *
- * The graph counts by the bytes of its JSON and by where its weights lie, so a warm start reads neither the graph nor the
- * weights, and files that differ in their weights alone share programs. */
+ * The graph counts by the bytes of its JSON and by where its weights lie, so a warm start reads
+ * neither the graph nor the weights, and files that differ in their weights alone share
+ * programs. */
 #include "front/pt2/archive.h"
 
 enum {
-    SMALL_BYTES = 64,          /* versions, byte order: by value */
-    VALUE_BYTES = 64 << 10,    /* constants up to here are compared byte for byte */
-    SAMPLES = 16, SAMPLE_BYTES = 64
+    SMALL_BYTES = 64,       /* versions, byte order: by value */
+    VALUE_BYTES = 64 << 10, /* constants up to here are compared byte for byte */
+    SAMPLES = 16,
+    SAMPLE_BYTES = 64
 };
 
 static bool ends_with(hn_str name, const char *end) {
@@ -15,18 +17,24 @@ static bool ends_with(hn_str name, const char *end) {
     return name.len >= len && memcmp(name.ptr + name.len - len, end, len) == 0;
 }
 
-static bool has(hn_str name, const char *part) { return memmem(name.ptr, name.len, part, strlen(part)) != NULL; }
+static bool has(hn_str name, const char *part) {
+    return memmem(name.ptr, name.len, part, strlen(part)) != NULL;
+}
 
-/* How a record counts. The example inputs and the number that tells copies of a file apart say nothing of the program. */
+/* How a record counts. The example inputs and the number that tells copies of a file apart say
+ * nothing of the program. */
 typedef enum record_class { BY_VALUE, BY_PLACE, BY_NAME } record_class;
 
 static record_class class_of(const hn_zip_entry *entry) {
     if (ends_with(entry->name, ".json")) return BY_VALUE;
     if (has(entry->name, "data/weights/") || has(entry->name, "data/constants/")) return BY_PLACE;
-    return entry->size_bytes <= SMALL_BYTES && !ends_with(entry->name, "serialization_id") ? BY_VALUE : BY_NAME;
+    return entry->size_bytes <= SMALL_BYTES && !ends_with(entry->name, "serialization_id")
+               ? BY_VALUE
+               : BY_NAME;
 }
 
-/* Not without checksums, which tell values apart, and not the generations before 2.9, which keep archives of weights inside. */
+/* Not without checksums, which tell values apart, and not the generations before 2.9, which keep
+ * archives of weights inside. */
 bool hn_pt2_may_share(const hn_pt2 *file) {
     if (file->generation == HN_PT2_FLAT || !file->zip.has_checksums) return false;
     for (uint32_t k = 0; k < file->zip.entries.count; k++) { /* 2.8 keeps one there */
@@ -57,9 +65,12 @@ static hn_status put_record(hn_pt2 *file, hn_zip_entry *entry, hn_digest_state *
     return NULL;
 }
 
-/* In `graph` what is read; in `weights` the places of the rest, with their checksums unless other files may share the key. */
-static hn_status put_entry(hn_pt2 *file, hn_zip_entry *entry, bool is_shared, hn_key_part *part, hn_digest_state *state) {
-    uint64_t place[5] = {entry->header_offset, entry->packed_bytes, entry->size_bytes, entry->method, entry->crc};
+/* In `graph` what is read; in `weights` the places of the rest, with their checksums unless other
+ * files may share the key. */
+static hn_status put_entry(hn_pt2 *file, hn_zip_entry *entry, bool is_shared, hn_key_part *part,
+                           hn_digest_state *state) {
+    uint64_t place[5] = {entry->header_offset, entry->packed_bytes, entry->size_bytes,
+                         entry->method, entry->crc};
     record_class how = class_of(entry);
     part->records++;
     if (how != BY_NAME || !is_shared) part->bytes += entry->size_bytes;
@@ -79,7 +90,8 @@ hn_status hn_pt2_key_parts(hn_model_file *base, bool is_shared, hn_model_key *ou
     for (uint32_t k = 0; k < file->zip.entries.count; k++) {
         hn_zip_entry *entry = &file->zip.entries.items[k];
         bool is_graph = class_of(entry) == BY_VALUE;
-        HN_TRY(put_entry(file, entry, is_shared, is_graph ? &out->graph : &out->weights, is_graph ? &graph : &weights));
+        HN_TRY(put_entry(file, entry, is_shared, is_graph ? &out->graph : &out->weights,
+                         is_graph ? &graph : &weights));
     }
     out->graph.digest = hn_digest_end(&graph);
     out->weights.digest = hn_digest_end(&weights);
@@ -91,7 +103,9 @@ hn_status hn_pt2_key_check(const hn_model_file *base) {
     for (uint32_t k = 0; k < file->zip.entries.count; k++) {
         const hn_zip_entry *entry = &file->zip.entries.items[k];
         if (entry->was_read && class_of(entry) != BY_VALUE)
-            return HN_ERROR(HN_INTERNAL, "the record '" HN_STR_FMT "' was read and its bytes are not in the key of the graph cache",
+            return HN_ERROR(HN_INTERNAL,
+                            "the record '" HN_STR_FMT
+                            "' was read and its bytes are not in the key of the graph cache",
                             HN_STR_ARG(entry->name));
     }
     return NULL;
@@ -99,9 +113,11 @@ hn_status hn_pt2_key_check(const hn_model_file *base) {
 
 /* ---- values and places ---- */
 
-/* A record of an archive within the archive has no number; programs of such a file are never shared. */
+/* A record of an archive within the archive has no number; programs of such a file are never
+ * shared. */
 static bool is_computed_with(const hn_pt2 *file, const hn_pt2_unread *record) {
-    return record->zip == &file->zip && (record->is_in_program || (record->was_read && *record->was_read));
+    return record->zip == &file->zip &&
+           (record->is_in_program || (record->was_read && *record->was_read));
 }
 
 hn_status hn_pt2_reads(hn_model_file *base, const uint32_t **out_records, uint32_t *out_count) {
@@ -116,7 +132,8 @@ hn_status hn_pt2_reads(hn_model_file *base, const uint32_t **out_records, uint32
     return NULL;
 }
 
-/* A large record that differs in a few values has another checksum; samples guard against the one in 2^32. */
+/* A large record that differs in a few values has another checksum; samples guard against the one
+ * in 2^32. */
 static void put_values(hn_str bytes, uint32_t crc, hn_digest_state *state) {
     if (bytes.len <= VALUE_BYTES) {
         put(state, bytes.ptr, bytes.len);
@@ -127,13 +144,15 @@ static void put_values(hn_str bytes, uint32_t crc, hn_digest_state *state) {
     for (size_t k = 0; k < SAMPLES; k++) put(state, bytes.ptr + k * step, SAMPLE_BYTES);
 }
 
-hn_status hn_pt2_values_digest(hn_model_file *base, const uint32_t *records, uint32_t count, hn_digest *out) {
+hn_status hn_pt2_values_digest(hn_model_file *base, const uint32_t *records, uint32_t count,
+                               hn_digest *out) {
     hn_pt2 *file = hn_pt2_of(base);
     hn_digest_state state;
     hn_digest_begin(&state);
     for (uint32_t k = 0; k < count; k++) {
         hn_str bytes;
-        if (records[k] >= file->zip.entries.count) return HN_ERROR(HN_CORRUPT, "a list of records names number %u", records[k]);
+        if (records[k] >= file->zip.entries.count)
+            return HN_ERROR(HN_CORRUPT, "a list of records names number %u", records[k]);
         hn_zip_entry *entry = &file->zip.entries.items[records[k]];
         HN_TRY(hn_zip_read(&file->zip, entry, HN_ZIP_TRUST, &bytes, NULL));
         put_name(file, entry, &state);

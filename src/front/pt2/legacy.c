@@ -8,7 +8,8 @@ static hn_zip_entry *pickle_find(hn_zip *zip, hn_str *out_root) {
     static const hn_str suffix = HN_STR("data.pkl");
     for (uint32_t k = 0; k < zip->entries.count; k++) {
         hn_str name = zip->entries.items[k].name;
-        if (name.len < suffix.len || memcmp(name.ptr + name.len - suffix.len, suffix.ptr, suffix.len) != 0)
+        if (name.len < suffix.len ||
+            memcmp(name.ptr + name.len - suffix.len, suffix.ptr, suffix.len) != 0)
             continue;
         *out_root = (hn_str){name.ptr, name.len - suffix.len};
         return &zip->entries.items[k];
@@ -18,8 +19,8 @@ static hn_zip_entry *pickle_find(hn_zip *zip, hn_str *out_root) {
 
 static hn_zip_entry *record_find(hn_pt2_importer *im, hn_zip *zip, hn_str root, const char *folder,
                                  hn_str key) {
-    char *name =
-        hn_arena_printf(im->scratch, HN_STR_FMT "%s" HN_STR_FMT, HN_STR_ARG(root), folder, HN_STR_ARG(key));
+    char *name = hn_arena_printf(im->scratch, HN_STR_FMT "%s" HN_STR_FMT, HN_STR_ARG(root), folder,
+                                 HN_STR_ARG(key));
     return name ? hn_zip_find(zip, (hn_str){name, root.len + strlen(folder) + key.len}) : NULL;
 }
 
@@ -29,7 +30,8 @@ static hn_status byte_order_check(hn_pt2_importer *im, hn_zip *zip, hn_str root)
     if (!entry) return NULL;
     HN_TRY(hn_zip_read(zip, entry, HN_ZIP_CHECK_CRC, &text, NULL));
     if (hn_str_starts_with(text, HN_STR("little"))) return NULL;
-    return HN_ERROR(HN_UNSUPPORTED, "byte order of the weights is '" HN_STR_FMT "'; henry reads little",
+    return HN_ERROR(HN_UNSUPPORTED,
+                    "byte order of the weights is '" HN_STR_FMT "'; henry reads little",
                     HN_STR_ARG(text));
 }
 
@@ -44,8 +46,8 @@ static hn_status tensor_add(hn_pt2_importer *im, hn_strmap *table, hn_zip *zip, 
                               .zip = zip,
                               .zip_offset = zip_offset};
     if (!t->dtype)
-        payload.problem =
-            hn_arena_printf(im->scratch, "has dtype %s, which henry does not support", t->dtype_name);
+        payload.problem = hn_arena_printf(im->scratch, "has dtype %s, which henry does not support",
+                                          t->dtype_name);
     if (t->rank > HN_MAX_RANK) payload.problem = "has more than 16 dimensions";
     payload.record = record_find(im, zip, root, "data/", t->storage);
     if (!payload.record)
@@ -55,7 +57,8 @@ static hn_status tensor_add(hn_pt2_importer *im, hn_strmap *table, hn_zip *zip, 
     return hn_pt2_payload_add(im, table, payload);
 }
 
-static hn_status archive_read(hn_pt2_importer *im, hn_str bytes, uint64_t offset, hn_strmap *table) {
+static hn_status archive_read(hn_pt2_importer *im, hn_str bytes, uint64_t offset,
+                              hn_strmap *table) {
     hn_zip *zip = NULL;
     hn_str root, text;
     hn_pickle_tensors tensors = {0};

@@ -1,6 +1,6 @@
-/* nodes.c: the nodes of one graph. A node whose target is a row of the op table becomes a graph node
- * with its arguments in the order of the row; the others go to special.c or into the list of what is
- * missing. */
+/* nodes.c: the nodes of one graph. A node whose target is a row of the op table becomes a graph
+ * node with its arguments in the order of the row; the others go to special.c or into the list of
+ * what is missing. */
 #include "front/pt2/import.h"
 
 #include "ir/check.h"
@@ -9,8 +9,8 @@ enum { MAX_PARAMS = 64 };
 
 /* --- results --- */
 
-static hn_status result_define(hn_pt2_scope *scope, hn_str name, hn_pt2_name_kind kind, bool want_value,
-                               hn_pt2_results *out) {
+static hn_status result_define(hn_pt2_scope *scope, hn_str name, hn_pt2_name_kind kind,
+                               bool want_value, hn_pt2_results *out) {
     hn_pt2_name *entry = NULL;
     hn_value value = 0;
     HN_TRY(hn_pt2_define(scope, name, kind, &entry));
@@ -19,7 +19,8 @@ static hn_status result_define(hn_pt2_scope *scope, hn_str name, hn_pt2_name_kin
     return NULL;
 }
 
-static hn_status tensor_results(hn_pt2_scope *scope, hn_json *json, bool list, hn_pt2_results *out) {
+static hn_status tensor_results(hn_pt2_scope *scope, hn_json *json, bool list,
+                                hn_pt2_results *out) {
     hn_str name;
     if (!list) {
         HN_TRY(hn_pt2_name_read(json, &name));
@@ -34,8 +35,8 @@ static hn_status tensor_results(hn_pt2_scope *scope, hn_json *json, bool list, h
 }
 
 /* {"as_name": N}, or a constant, which defines nothing. */
-static hn_status symbolic_result(hn_pt2_scope *scope, hn_json *json, hn_pt2_name_kind kind, bool want_value,
-                                 hn_pt2_results *out) {
+static hn_status symbolic_result(hn_pt2_scope *scope, hn_json *json, hn_pt2_name_kind kind,
+                                 bool want_value, hn_pt2_results *out) {
     hn_str key, name;
     HN_TRY(hn_pt2_union_begin(json, &key));
     if (hn_str_eq(key, HN_STR("as_name"))) {
@@ -48,7 +49,8 @@ static hn_status symbolic_result(hn_pt2_scope *scope, hn_json *json, hn_pt2_name
     return hn_pt2_union_end(json);
 }
 
-static hn_status result_read(hn_pt2_scope *scope, hn_json *json, bool want_value, hn_pt2_results *out);
+static hn_status result_read(hn_pt2_scope *scope, hn_json *json, bool want_value,
+                             hn_pt2_results *out);
 
 static hn_status optional_results(hn_pt2_scope *scope, hn_json *json, hn_pt2_results *out) {
     HN_TRY(hn_json_array(json));
@@ -56,7 +58,8 @@ static hn_status optional_results(hn_pt2_scope *scope, hn_json *json, hn_pt2_res
     return hn_json_status(json);
 }
 
-static hn_status result_read(hn_pt2_scope *scope, hn_json *json, bool want_value, hn_pt2_results *out) {
+static hn_status result_read(hn_pt2_scope *scope, hn_json *json, bool want_value,
+                             hn_pt2_results *out) {
     hn_str key;
     HN_TRY(hn_pt2_union_begin(json, &key));
     if (hn_str_eq(key, HN_STR("as_tensor"))) {
@@ -126,7 +129,8 @@ static bool is_none(const hn_pt2_place *arg) {
     return !status && hn_str_eq(key, HN_STR("as_none"));
 }
 
-static hn_status args_read(hn_pt2_scope *scope, const hn_pt2_node_text *node, hn_op op, hn_arg *args) {
+static hn_status args_read(hn_pt2_scope *scope, const hn_pt2_node_text *node, hn_op op,
+                           hn_arg *args) {
     uint32_t count = 0, position = 0;
     const hn_param *params = hn_op_params(op, &count);
     const hn_arg *defaults = NULL;
@@ -192,7 +196,8 @@ static hn_status aten_read(hn_pt2_scope *scope, const hn_pt2_node_text *node, hn
 
 /* Rows of the op table that are read in another way. */
 static bool may_be_special(hn_str name) {
-    return hn_str_starts_with(name, HN_STR("aten.sym_")) || hn_str_starts_with(name, HN_STR("aten._assert_"));
+    return hn_str_starts_with(name, HN_STR("aten.sym_")) ||
+           hn_str_starts_with(name, HN_STR("aten._assert_"));
 }
 
 /* One entry for each target and reason. */
@@ -205,7 +210,8 @@ static hn_status missing_add(hn_pt2_importer *im, const hn_pt2_node_text *node, 
         im->missing.items[*index].count++;
         return NULL;
     }
-    hn_pt2_missing_op op = {.target = node->target, .reason = reason, .first.node = node->name, .count = 1};
+    hn_pt2_missing_op op = {
+        .target = node->target, .reason = reason, .first.node = node->name, .count = 1};
     HN_TRY(hn_pt2_source_find(im, node->trace, &op.first.source));
     HN_TRY(hn_strmap_put(&im->missing_index, hn_str_of(key), im->missing.count));
     HN_PUSH(im->scratch, &im->missing, op);
@@ -218,7 +224,8 @@ static hn_status results_lose(hn_pt2_scope *scope, const hn_pt2_node_text *node)
     HN_TRY(hn_pt2_results_read(scope, node, false, &ignored));
     hn_json json = hn_pt2_node_json(&scope->text, node->outputs);
     HN_TRY(hn_json_array(&json));
-    while (hn_json_item(&json)) { /* lists of results lose nothing: their uses are reported once more */
+    /* lists of results lose nothing: their uses are reported once more */
+    while (hn_json_item(&json)) {
         hn_str key, name;
         HN_TRY(hn_pt2_union_begin(&json, &key));
         if (hn_str_eq(key, HN_STR("as_tensor"))) {
@@ -238,8 +245,10 @@ static hn_status missing_note(hn_pt2_scope *scope, const hn_pt2_node_text *node)
     return results_lose(scope, node);
 }
 
-/* What henry cannot do with this node goes into the list; an error in the file itself ends the import. */
-static hn_status failure_note(hn_pt2_scope *scope, const hn_pt2_node_text *node, hn_status failure) {
+/* What henry cannot do with this node goes into the list; an error in the file itself ends the
+ * import. */
+static hn_status failure_note(hn_pt2_scope *scope, const hn_pt2_node_text *node,
+                              hn_status failure) {
     hn_pt2_importer *im = scope->im;
     if (hn_status_code(failure) != HN_UNSUPPORTED) return failure;
     hn_status status = results_lose(scope, node);
@@ -260,7 +269,8 @@ static hn_status node_dispatch(hn_pt2_scope *scope, const hn_pt2_node_text *node
     static const hn_str ops = HN_STR("torch.ops.");
     if (hn_str_starts_with(node->target, ops)) {
         hn_str name = {node->target.ptr + ops.len, node->target.len - ops.len};
-        hn_pt2_node_reader special = may_be_special(name) ? hn_pt2_special_find(node->target) : NULL;
+        hn_pt2_node_reader special =
+            may_be_special(name) ? hn_pt2_special_find(node->target) : NULL;
         if (special) return special(scope, node);
         hn_op op = hn_op_find(name);
         if (hn_op_is_aten(op)) return aten_read(scope, node, op);
@@ -289,7 +299,8 @@ hn_status hn_pt2_nodes_read(hn_pt2_scope *scope) {
 
 hn_str hn_pt2_short_target(hn_str target) {
     static const hn_str ops = HN_STR("torch.ops.");
-    return hn_str_starts_with(target, ops) ? (hn_str){target.ptr + ops.len, target.len - ops.len} : target;
+    return hn_str_starts_with(target, ops) ? (hn_str){target.ptr + ops.len, target.len - ops.len}
+                                           : target;
 }
 
 hn_status hn_pt2_missing_status(const hn_pt2_importer *im) {
@@ -301,7 +312,8 @@ hn_status hn_pt2_missing_status(const hn_pt2_importer *im) {
         hn_str target = hn_pt2_short_target(op->target);
         hn_strbuf_printf(&text, "%s'" HN_STR_FMT "' (node '" HN_STR_FMT "'", k ? "; " : "",
                          HN_STR_ARG(target), HN_STR_ARG(op->first.node));
-        if (op->first.source.len) hn_strbuf_printf(&text, ", " HN_STR_FMT, HN_STR_ARG(op->first.source));
+        if (op->first.source.len)
+            hn_strbuf_printf(&text, ", " HN_STR_FMT, HN_STR_ARG(op->first.source));
         hn_strbuf_puts(&text, ")");
         if (op->count > 1) hn_strbuf_printf(&text, " and %u more", op->count - 1);
         if (op->reason.len) hn_strbuf_printf(&text, ": " HN_STR_FMT, HN_STR_ARG(op->reason));

@@ -22,7 +22,10 @@ typedef enum kind {
 
 typedef struct object object;
 typedef struct dict {
-    struct { hn_str key; const object *value; } *items;
+    struct {
+        hn_str key;
+        const object *value;
+    } * items;
     uint32_t count, cap;
 } dict;
 
@@ -39,10 +42,19 @@ struct object {
     union {
         int64_t i;
         hn_str text;
-        struct { const object *items; uint32_t count; } tuple;
+        struct {
+            const object *items;
+            uint32_t count;
+        } tuple;
         dict *dict; /* shared: the memo hands out the same one */
-        struct { global_role role; const type *type; } global;
-        struct { hn_str key; const type *type; } storage;
+        struct {
+            global_role role;
+            const type *type;
+        } global;
+        struct {
+            hn_str key;
+            const type *type;
+        } storage;
         const hn_pickle_tensor *tensor;
     } as;
 };
@@ -50,8 +62,14 @@ struct object {
 typedef struct machine {
     hn_arena *arena;
     const uint8_t *begin, *at, *end;
-    struct { object *items; uint32_t count, cap; } stack;
-    struct { object *items; uint32_t count, cap; } memo_items;
+    struct {
+        object *items;
+        uint32_t count, cap;
+    } stack;
+    struct {
+        object *items;
+        uint32_t count, cap;
+    } memo_items;
     hn_map memo; /* number -> index into memo_items */
 } machine;
 
@@ -79,7 +97,10 @@ static const type types[] = {
     {"torch", "uint32", "uint32", HN_DTYPE_NONE},
     {"torch", "uint64", "uint64", HN_DTYPE_NONE},
 };
-static const struct { const char *module, *name; global_role role; } functions[] = {
+static const struct {
+    const char *module, *name;
+    global_role role;
+} functions[] = {
     {"torch._utils", "_rebuild_tensor_v2", G_TENSOR2},
     {"torch._utils", "_rebuild_tensor_v3", G_TENSOR3},
     {"torch._utils", "_rebuild_parameter", G_PARAMETER},
@@ -122,8 +143,12 @@ static hn_status push(machine *m, object value) {
     return NULL;
 }
 static hn_status push_kind(machine *m, kind k) { return push(m, (object){.kind = k}); }
-static hn_status push_int(machine *m, int64_t value) { return push(m, (object){.kind = K_INT, .as.i = value}); }
-static hn_status push_bool(machine *m, bool value) { return push(m, (object){.kind = K_BOOL, .as.i = value}); }
+static hn_status push_int(machine *m, int64_t value) {
+    return push(m, (object){.kind = K_INT, .as.i = value});
+}
+static hn_status push_bool(machine *m, bool value) {
+    return push(m, (object){.kind = K_BOOL, .as.i = value});
+}
 
 static hn_status pop(machine *m, object *out) {
     if (!m->stack.count || m->stack.items[m->stack.count - 1].kind == K_MARK)
@@ -192,11 +217,13 @@ static hn_status dict_push(machine *m) {
 static hn_status dict_set(machine *m, dict *to, const object *key, const object *value) {
     object *copy = NULL;
     if (key->kind == K_MARK || value->kind == K_MARK) return damaged(m, "mark inside a dict");
-    if (key->kind != K_TEXT) return HN_ERROR(HN_UNSUPPORTED, "state dict with keys that are no strings");
+    if (key->kind != K_TEXT)
+        return HN_ERROR(HN_UNSUPPORTED, "state dict with keys that are no strings");
     HN_NEW(m->arena, copy, 1);
     *copy = *value;
     if (to->count == to->cap)
-        HN_TRY(hn_arena_grow(m->arena, &to->items, &to->cap, to->count, to->count + 1, sizeof *to->items));
+        HN_TRY(hn_arena_grow(m->arena, &to->items, &to->cap, to->count, to->count + 1,
+                             sizeof *to->items));
     to->items[to->count].key = key->as.text;
     to->items[to->count++].value = copy;
     return NULL;
@@ -232,13 +259,16 @@ static hn_status global_push(machine *m) {
     HN_TRY(take_line(m, &module));
     HN_TRY(take_line(m, &name));
     for (size_t k = 0; k < HN_COUNT_OF(functions); k++)
-        if (hn_str_eq(module, hn_str_of(functions[k].module)) && hn_str_eq(name, hn_str_of(functions[k].name)))
+        if (hn_str_eq(module, hn_str_of(functions[k].module)) &&
+            hn_str_eq(name, hn_str_of(functions[k].name)))
             return push(m, (object){.kind = K_GLOBAL, .as.global.role = functions[k].role});
     for (size_t k = 0; k < HN_COUNT_OF(types); k++)
-        if (hn_str_eq(module, hn_str_of(types[k].module)) && hn_str_eq(name, hn_str_of(types[k].name)))
+        if (hn_str_eq(module, hn_str_of(types[k].module)) &&
+            hn_str_eq(name, hn_str_of(types[k].name)))
             return push(m, (object){.kind = K_GLOBAL, .as.global = {G_TYPE, &types[k]}});
     return HN_ERROR(HN_UNSUPPORTED,
-                    "weights are pickled with '" HN_STR_FMT "." HN_STR_FMT "', which is no plain tensor",
+                    "weights are pickled with '" HN_STR_FMT "." HN_STR_FMT
+                    "', which is no plain tensor",
                     HN_STR_ARG(module), HN_STR_ARG(name));
 }
 
@@ -251,14 +281,16 @@ static hn_status storage_push(machine *m) {
     if (items[0].kind != K_TEXT || !hn_str_eq(items[0].as.text, HN_STR("storage")) ||
         items[1].kind != K_GLOBAL || items[1].as.global.role != G_TYPE || items[2].kind != K_TEXT)
         return damaged(m, "malformed storage");
-    return push(m, (object){.kind = K_STORAGE, .as.storage = {items[2].as.text, items[1].as.global.type}});
+    return push(
+        m, (object){.kind = K_STORAGE, .as.storage = {items[2].as.text, items[1].as.global.type}});
 }
 
 static hn_status ints_copy(machine *m, const object *tuple, const int64_t **out) {
     int64_t *ints = NULL;
     HN_NEW(m->arena, ints, tuple->as.tuple.count);
     for (uint32_t k = 0; k < tuple->as.tuple.count; k++) {
-        if (tuple->as.tuple.items[k].kind != K_INT) return damaged(m, "a size or stride is no integer");
+        if (tuple->as.tuple.items[k].kind != K_INT)
+            return damaged(m, "a size or stride is no integer");
         ints[k] = tuple->as.tuple.items[k].as.i;
     }
     *out = ints;
@@ -275,7 +307,8 @@ static hn_status tensor_push(machine *m, const object *args, uint32_t count, boo
     const type *of = args[0].as.storage.type;
     if (with_dtype) {
         const object *last = &args[count - 1];
-        if (last->kind != K_GLOBAL || last->as.global.role != G_TYPE) return damaged(m, "malformed tensor");
+        if (last->kind != K_GLOBAL || last->as.global.role != G_TYPE)
+            return damaged(m, "malformed tensor");
         of = last->as.global.type;
     }
     HN_NEW(m->arena, tensor, 1);
@@ -300,7 +333,8 @@ static hn_status reduce(machine *m) {
     case G_TENSOR2: return tensor_push(m, items, count, false);
     case G_TENSOR3: return tensor_push(m, items, count, true);
     case G_PARAMETER:
-        return count && items[0].kind == K_TENSOR ? push(m, items[0]) : damaged(m, "malformed parameter");
+        return count && items[0].kind == K_TENSOR ? push(m, items[0])
+                                                  : damaged(m, "malformed parameter");
     case G_DICT: return count == 0 ? dict_push(m) : damaged(m, "dict made from a list");
     case G_TYPE: break;
     }
@@ -333,7 +367,9 @@ static hn_status number_then(machine *m, size_t bytes, hn_status (*then)(machine
     return then(m, number);
 }
 static hn_status push_unsigned(machine *m, uint64_t number) { return push_int(m, (int64_t)number); }
-static hn_status push_signed32(machine *m, uint64_t number) { return push_int(m, (int32_t)(uint32_t)number); }
+static hn_status push_signed32(machine *m, uint64_t number) {
+    return push_int(m, (int32_t)(uint32_t)number);
+}
 static hn_status check_protocol(machine *m, uint64_t number) {
     return number <= 2 ? NULL
                        : HN_ERROR(HN_UNSUPPORTED, "pickle protocol %llu at byte %zu",

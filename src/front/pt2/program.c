@@ -1,5 +1,5 @@
-/* program.c: one pass over the JSON of a program that notes where its parts are. The parts must be read
- * in another order than they are written: nodes need the tensor metas that follow them. */
+/* program.c: one pass over the JSON of a program that notes where its parts are. The parts must be
+ * read in another order than they are written: nodes need the tensor metas that follow them. */
 #include "front/pt2/import.h"
 
 #include "base/compiler.h"
@@ -100,7 +100,8 @@ static hn_status graph_module_read(hn_json *json, hn_pt2_program *out) {
             HN_TRY(hn_pt2_graph_text_read(json, &out->graph));
             found = true;
         } else if (hn_str_eq(key, HN_STR("signature"))) {
-            const field fields[] = {{"input_specs", &out->input_specs}, {"output_specs", &out->output_specs}};
+            const field fields[] = {{"input_specs", &out->input_specs},
+                                    {"output_specs", &out->output_specs}};
             HN_TRY(fields_note(json, fields, HN_COUNT_OF(fields)));
         } else {
             HN_TRY(hn_json_skip(json));
@@ -144,8 +145,10 @@ hn_status hn_pt2_program_read(hn_json *json, hn_pt2_program *out) {
             HN_INCOMPATIBLE,
             "schema version is %lld.%lld; henry reads 8.*; export the model again with a current PyTorch",
             (long long)out->major, (long long)out->minor);
-    if (out->minor > KNOWN_MINOR) /* compatible by the format's own rule: what is new fails only where it is used */
-        hn_log("pt2", HN_LOG_INFO, "schema version 8.%lld is newer than the known 8.%d", (long long)out->minor, KNOWN_MINOR);
+    /* compatible by the format's own rule: what is new fails only where it is used */
+    if (out->minor > KNOWN_MINOR)
+        hn_log("pt2", HN_LOG_INFO, "schema version 8.%lld is newer than the known 8.%d",
+               (long long)out->minor, KNOWN_MINOR);
     return NULL;
 }
 

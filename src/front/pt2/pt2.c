@@ -1,10 +1,12 @@
-/* pt2.c: the importer's row, and opening an archive: which generation, which root folder, which models. */
+/* pt2.c: the importer's row, and opening an archive: which generation, which root folder, which
+ * models. */
 #include "front/pt2/archive.h"
 
 #include <stdlib.h>
 
 static hn_str arena_join(hn_arena *arena, hn_str a, const char *b, hn_str c, const char *d) {
-    char *text = hn_arena_printf(arena, HN_STR_FMT "%s" HN_STR_FMT "%s", HN_STR_ARG(a), b, HN_STR_ARG(c), d);
+    char *text =
+        hn_arena_printf(arena, HN_STR_FMT "%s" HN_STR_FMT "%s", HN_STR_ARG(a), b, HN_STR_ARG(c), d);
     return text ? (hn_str){text, a.len + strlen(b) + c.len + strlen(d)} : HN_STR("");
 }
 
@@ -80,7 +82,8 @@ static hn_status rooted_open(hn_pt2 *file) {
                         HN_STR_ARG(version));
     HN_TRY(text_read(file, "byteorder", &order));
     if (order.len && !hn_str_eq(order, HN_STR("little")))
-        return HN_ERROR(HN_UNSUPPORTED, "byte order of the weights is '" HN_STR_FMT "'; henry reads little",
+        return HN_ERROR(HN_UNSUPPORTED,
+                        "byte order of the weights is '" HN_STR_FMT "'; henry reads little",
                         HN_STR_ARG(order));
     HN_TRY(models_list(file));
     file->generation = HN_PT2_RAW;
@@ -95,7 +98,8 @@ static hn_status root_find(hn_pt2 *file, bool *out_found) {
     const char *slash = memchr(first.ptr, '/', first.len);
     for (int attempt = 0; attempt < 2 && !*out_found; attempt++) {
         hn_str format;
-        file->root = attempt == 0 && slash ? (hn_str){first.ptr, (size_t)(slash - first.ptr) + 1} : HN_STR("");
+        file->root = attempt == 0 && slash ? (hn_str){first.ptr, (size_t)(slash - first.ptr) + 1}
+                                           : HN_STR("");
         HN_TRY(text_read(file, "archive_format", &format));
         *out_found = hn_str_eq(format, HN_STR("pt2"));
     }
@@ -110,14 +114,17 @@ static hn_status archive_open(hn_pt2 *file, const void *bytes, size_t len) {
         return flat_open(file);
     HN_TRY(root_find(file, &rooted));
     if (rooted) return rooted_open(file);
-    return HN_ERROR(HN_INVALID_ARGUMENT,
-                    "zip archive is not a .pt2: it has no archive_format record; write one with torch.export.save");
+    return HN_ERROR(
+        HN_INVALID_ARGUMENT,
+        "zip archive is not a .pt2: it has no archive_format record; write one with torch.export.save");
 }
 
 /* ---- the row ---- */
 
 /* Of bytes of no known kind: an archive without its end. */
-static bool claims(const void *bytes, size_t len) { return len >= 2 && memcmp(bytes, "PK", 2) == 0; }
+static bool claims(const void *bytes, size_t len) {
+    return len >= 2 && memcmp(bytes, "PK", 2) == 0;
+}
 
 static void file_close(hn_model_file *base) {
     hn_pt2 *file = hn_pt2_of(base);

@@ -1,6 +1,6 @@
 /* pt2.h: reads the .pt2 files of torch.export into graph IR with ATen nodes. Facts on the format:
- * src/front/pt2/README.md. All generations are read: raw payloads (PyTorch 2.9 and later), pickled ones (2.8) and
- * the flat archives before that. */
+ * src/front/pt2/README.md. All generations are read: raw payloads (PyTorch 2.9 and later), pickled
+ * ones (2.8) and the flat archives before that. */
 #ifndef HN_FRONT_PT2_PT2_H
 #define HN_FRONT_PT2_PT2_H
 

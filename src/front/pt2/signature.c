@@ -7,11 +7,11 @@
 
 /* The fields of an input or output spec, of whatever kind. */
 typedef struct spec {
-    hn_str kind;       /* "parameter", "user_output", ... */
-    hn_pt2_place arg;  /* U Argument, or {"name": ...} */
+    hn_str kind;        /* "parameter", "user_output", ... */
+    hn_pt2_place arg;   /* U Argument, or {"name": ...} */
     hn_pt2_place value; /* of constant_input */
-    hn_str target;     /* parameter_name, buffer_name, ... */
-    hn_str name;       /* of constant_input */
+    hn_str target;      /* parameter_name, buffer_name, ... */
+    hn_str name;        /* of constant_input */
 } spec;
 
 /* {"buffer": {"arg": {...}, "buffer_name": "n.mean", "persistent": true}} */
@@ -36,16 +36,20 @@ static hn_status spec_read(hn_json *json, spec *out) {
 }
 
 static hn_status arg_missing(const spec *s) {
-    return s->arg.at ? NULL : HN_ERROR(HN_CORRUPT, "'" HN_STR_FMT "' without an argument", HN_STR_ARG(s->kind));
+    return s->arg.at
+               ? NULL
+               : HN_ERROR(HN_CORRUPT, "'" HN_STR_FMT "' without an argument", HN_STR_ARG(s->kind));
 }
 
 /* --- inputs from the file's weights --- */
 
-static const hn_pt2_payload *payload_find(const hn_pt2_importer *im, hn_input_kind kind, hn_str name) {
+static const hn_pt2_payload *payload_find(const hn_pt2_importer *im, hn_input_kind kind,
+                                          hn_str name) {
     const hn_strmap *first = kind == HN_INPUT_CONSTANT ? &im->constants : &im->weights;
     const hn_strmap *second = kind == HN_INPUT_CONSTANT ? &im->weights : &im->constants;
     const uint64_t *index = hn_strmap_get(first, name);
-    if (!index) index = hn_strmap_get(second, name); /* non-persistent buffers are among the constants */
+    /* non-persistent buffers are among the constants */
+    if (!index) index = hn_strmap_get(second, name);
     return index ? &im->payloads.items[*index] : NULL;
 }
 
@@ -63,13 +67,15 @@ static hn_status payload_match(hn_graph *graph, hn_value value, const hn_pt2_pay
     int64_t stride = 1;
     for (uint32_t k = info->rank; k-- > 0;) {
         if (payload->sizes[k] != 1 && payload->strides[k] != stride) contiguous = false;
-        stride *= payload->sizes[k] > 1 ? payload->sizes[k] : 1; /* no overflow: the graph's meta was checked */
+        /* no overflow: the graph's meta was checked */
+        stride *= payload->sizes[k] > 1 ? payload->sizes[k] : 1;
     }
     info->strides = NULL;
     if (contiguous) return NULL;
     hn_expr *strides = NULL;
     HN_TRY(hn_arena_array(graph->arena, info->rank, sizeof *strides, &strides));
-    for (uint32_t k = 0; k < info->rank; k++) strides[k] = hn_sym_int(graph->sym, payload->strides[k]);
+    for (uint32_t k = 0; k < info->rank; k++)
+        strides[k] = hn_sym_int(graph->sym, payload->strides[k]);
     info->strides = strides;
     return NULL;
 }
@@ -84,12 +90,15 @@ static hn_status weight_input(hn_pt2_scope *scope, const spec *s, hn_input_kind 
     HN_TRY(hn_pt2_define(scope, name, HN_PT2_TENSOR, &entry));
     const hn_pt2_payload *payload = payload_find(im, kind, s->target);
     if (payload && payload->problem && !entry->problem) entry->problem = payload->problem;
-    if (entry->problem) { /* an error only where it is used: files carry tensors that nothing reads */
-        hn_log("pt2", HN_LOG_INFO, "left out '" HN_STR_FMT "': it %s", HN_STR_ARG(s->target), entry->problem);
+    /* an error only where it is used: files carry tensors that nothing reads */
+    if (entry->problem) {
+        hn_log("pt2", HN_LOG_INFO, "left out '" HN_STR_FMT "': it %s", HN_STR_ARG(s->target),
+               entry->problem);
         return NULL;
     }
     if (!payload)
-        return HN_ERROR(HN_CORRUPT, "weights of '" HN_STR_FMT "' are not in the file", HN_STR_ARG(s->target));
+        return HN_ERROR(HN_CORRUPT, "weights of '" HN_STR_FMT "' are not in the file",
+                        HN_STR_ARG(s->target));
     HN_TRY(payload_match(scope->graph, entry->value, payload));
     hn_input input = {.kind = kind,
                       .value = entry->value,
@@ -123,8 +132,12 @@ static hn_status symbolic_name(hn_json *json, hn_str *out, bool *out_found) {
     return *out_found ? hn_json_string(json, out) : hn_json_skip(json);
 }
 
-static const struct { const char *key; hn_pt2_name_kind kind; } symbolic_kinds[] = {
-    {"as_sym_int", HN_PT2_SYM_INT}, {"as_sym_bool", HN_PT2_SYM_BOOL}, {"as_sym_float", HN_PT2_SYM_FLOAT}};
+static const struct {
+    const char *key;
+    hn_pt2_name_kind kind;
+} symbolic_kinds[] = {{"as_sym_int", HN_PT2_SYM_INT},
+                      {"as_sym_bool", HN_PT2_SYM_BOOL},
+                      {"as_sym_float", HN_PT2_SYM_FLOAT}};
 
 static hn_status user_input(hn_pt2_scope *scope, const spec *s) {
     hn_str key, name;
@@ -148,12 +161,14 @@ static hn_status input_add(hn_pt2_scope *scope, const spec *s) {
     if (hn_str_eq(s->kind, HN_STR("user_input"))) return user_input(scope, s);
     if (hn_str_eq(s->kind, HN_STR("parameter"))) return weight_input(scope, s, HN_INPUT_PARAMETER);
     if (hn_str_eq(s->kind, HN_STR("buffer"))) return weight_input(scope, s, HN_INPUT_BUFFER);
-    if (hn_str_eq(s->kind, HN_STR("tensor_constant"))) return weight_input(scope, s, HN_INPUT_CONSTANT);
+    if (hn_str_eq(s->kind, HN_STR("tensor_constant")))
+        return weight_input(scope, s, HN_INPUT_CONSTANT);
     if (hn_str_eq(s->kind, HN_STR("constant_input"))) {
         if (!s->value.at) return HN_ERROR(HN_CORRUPT, "constant input without a value");
         return scalar_input(scope, s->value, s->name);
     }
-    return HN_ERROR(HN_UNSUPPORTED, "inputs of kind '" HN_STR_FMT "' are Python objects", HN_STR_ARG(s->kind));
+    return HN_ERROR(HN_UNSUPPORTED, "inputs of kind '" HN_STR_FMT "' are Python objects",
+                    HN_STR_ARG(s->kind));
 }
 
 /* Walks the specs beside the graph's own list: both must have the same length. */
@@ -165,7 +180,8 @@ static hn_status specs_walk(hn_pt2_scope *scope, hn_json specs, hn_json list, co
     while (hn_json_item(&specs)) {
         spec s;
         HN_TRY(spec_read(&specs, &s));
-        if (!hn_json_item(&list)) return HN_ERROR(HN_CORRUPT, "signature has more %ss than the graph", what);
+        if (!hn_json_item(&list))
+            return HN_ERROR(HN_CORRUPT, "signature has more %ss than the graph", what);
         HN_TRY(hn_json_skip(&list));
         HN_TRY(hn_status_annotate(add(scope, &s), "%s %u", what, k++));
     }
@@ -175,7 +191,8 @@ static hn_status specs_walk(hn_pt2_scope *scope, hn_json specs, hn_json list, co
 }
 
 hn_status hn_pt2_inputs_read(hn_pt2_scope *scope) {
-    return specs_walk(scope, scope->im->program.input_specs, scope->text.inputs, "input", input_add);
+    return specs_walk(scope, scope->im->program.input_specs, scope->text.inputs, "input",
+                      input_add);
 }
 
 /* --- outputs --- */
@@ -183,7 +200,8 @@ hn_status hn_pt2_inputs_read(hn_pt2_scope *scope) {
 static hn_status scalar_output(hn_pt2_scope *scope, hn_pt2_place place) {
     hn_output output = {.kind = HN_OUTPUT_SCALAR, .name = HN_STR("")};
     HN_TRY(hn_pt2_arg_read(scope, &place, NULL, &output.scalar));
-    if (output.scalar.kind == HN_ARG_VALUES) return HN_ERROR(HN_UNSUPPORTED, "output that is a list");
+    if (output.scalar.kind == HN_ARG_VALUES)
+        return HN_ERROR(HN_UNSUPPORTED, "output that is a list");
     return hn_graph_add_output(scope->graph, output);
 }
 
@@ -193,7 +211,8 @@ static hn_status tensor_output(hn_pt2_scope *scope, hn_str name) {
     return hn_graph_add_output(scope->graph, output);
 }
 
-/* A Python float or bool: what an operator made, or, for a condition on sizes, a tensor that is computed from it. */
+/* A Python float or bool: what an operator made, or, for a condition on sizes, a tensor that is
+ * computed from it. */
 static hn_status symbolic_output(hn_pt2_scope *scope, hn_str name) {
     hn_output output = {.kind = HN_OUTPUT_USER, .name = name};
     const hn_pt2_relation *relations = NULL;
@@ -238,25 +257,32 @@ static hn_status mutation_output(hn_pt2_scope *scope, const spec *s, hn_input_ki
     HN_TRY(hn_pt2_use_value(scope, name, &output.value));
     while (output.target < graph->inputs.count) {
         const hn_input *input = &graph->inputs.items[output.target];
-        if (input->kind == kind && hn_str_eq(input->name, s->target)) return hn_graph_add_output(graph, output);
+        if (input->kind == kind && hn_str_eq(input->name, s->target))
+            return hn_graph_add_output(graph, output);
         output.target++;
     }
-    return HN_ERROR(HN_INVALID_ARGUMENT, "'" HN_STR_FMT "', which the program writes, is none of its inputs",
+    return HN_ERROR(HN_INVALID_ARGUMENT,
+                    "'" HN_STR_FMT "', which the program writes, is none of its inputs",
                     HN_STR_ARG(s->target));
 }
 
 static hn_status output_add(hn_pt2_scope *scope, const spec *s) {
     HN_TRY(arg_missing(s));
     if (hn_str_eq(s->kind, HN_STR("user_output"))) return user_output(scope, s);
-    if (hn_str_eq(s->kind, HN_STR("buffer_mutation"))) return mutation_output(scope, s, HN_INPUT_BUFFER);
-    if (hn_str_eq(s->kind, HN_STR("parameter_mutation"))) return mutation_output(scope, s, HN_INPUT_PARAMETER);
-    if (hn_str_eq(s->kind, HN_STR("user_input_mutation"))) return mutation_output(scope, s, HN_INPUT_USER);
-    if (hn_str_eq(s->kind, HN_STR("loss_output")) || hn_str_eq(s->kind, HN_STR("gradient_to_parameter")) ||
+    if (hn_str_eq(s->kind, HN_STR("buffer_mutation")))
+        return mutation_output(scope, s, HN_INPUT_BUFFER);
+    if (hn_str_eq(s->kind, HN_STR("parameter_mutation")))
+        return mutation_output(scope, s, HN_INPUT_PARAMETER);
+    if (hn_str_eq(s->kind, HN_STR("user_input_mutation")))
+        return mutation_output(scope, s, HN_INPUT_USER);
+    if (hn_str_eq(s->kind, HN_STR("loss_output")) ||
+        hn_str_eq(s->kind, HN_STR("gradient_to_parameter")) ||
         hn_str_eq(s->kind, HN_STR("gradient_to_user_input")))
         return named_output(scope, s);
     return HN_ERROR(HN_UNSUPPORTED, "outputs of kind '" HN_STR_FMT "'", HN_STR_ARG(s->kind));
 }
 
 hn_status hn_pt2_outputs_read(hn_pt2_scope *scope) {
-    return specs_walk(scope, scope->im->program.output_specs, scope->text.outputs, "output", output_add);
+    return specs_walk(scope, scope->im->program.output_specs, scope->text.outputs, "output",
+                      output_add);
 }

@@ -1,17 +1,18 @@
-/* source.c: the line of the user's model that a node comes from. The trace is looked at as it stands in
- * the JSON, escapes and all, and from its end: most nodes need only the last frames. */
+/* source.c: the line of the user's model that a node comes from. The trace is looked at as it
+ * stands in the JSON, escapes and all, and from its end: most nodes need only the last frames. */
 #include "front/pt2/import.h"
 
 #include "base/compiler.h"
 
-/* One frame as the trace is escaped in JSON: `File \"/a/model.py\", line 12, in forward`. `p` is behind
- * the first quote. False for frames of PyTorch itself and of generated code. */
+/* One frame as the trace is escaped in JSON: `File \"/a/model.py\", line 12, in forward`. `p` is
+ * behind the first quote. False for frames of PyTorch itself and of generated code. */
 static bool frame_read(const char *p, const char *end, hn_str *out_file, hn_str *out_line) {
     static const char *const internal[] = {"-packages/torch/", "<"};
     static const char behind[] = "\\\", line ";
     const size_t behind_len = sizeof behind - 1;
     const char *close = memchr(p, '\\', (size_t)(end - p)); /* the backslash of the closing \" */
-    if (!close || (size_t)(end - close) < behind_len || memcmp(close, behind, behind_len) != 0) return false;
+    if (!close || (size_t)(end - close) < behind_len || memcmp(close, behind, behind_len) != 0)
+        return false;
     hn_str file = {p, (size_t)(close - p)};
     for (size_t k = 0; k < HN_COUNT_OF(internal); k++)
         if (memmem(file.ptr, file.len, internal[k], strlen(internal[k]))) return false;

@@ -1,13 +1,14 @@
-/* special.c: nodes that are no rows of the op table. Arithmetic on sizes becomes nothing, because its
- * result is recorded as an expression; assertions on sizes become guards; nodes that hold graphs are in
- * hop.c. */
+/* special.c: nodes that are no rows of the op table. Arithmetic on sizes becomes nothing, because
+ * its result is recorded as an expression; assertions on sizes become guards; nodes that hold
+ * graphs are in hop.c. */
 #include "front/pt2/import.h"
 
 #include "base/compiler.h"
 #include "base/log.h"
 #include "ir/build.h"
 
-/* The result of arithmetic on sizes is an expression or a condition in the graph's tables, or a float. */
+/* The result of arithmetic on sizes is an expression or a condition in the graph's tables, or a
+ * float. */
 static hn_status symbolic_read(hn_pt2_scope *scope, const hn_pt2_node_text *node) {
     hn_pt2_results ignored = {0};
     HN_TRY(hn_pt2_results_read(scope, node, false, &ignored));
@@ -38,8 +39,8 @@ static bool is_proved(hn_sym *sym, const hn_pt2_relation *r) {
 }
 
 /* A relation of sizes is a guard; one of data-dependent numbers is checked where it stands. */
-static hn_status relation_require(hn_pt2_scope *scope, const hn_pt2_node_text *node, const hn_pt2_relation *r,
-                                  hn_str message) {
+static hn_status relation_require(hn_pt2_scope *scope, const hn_pt2_node_text *node,
+                                  const hn_pt2_relation *r, hn_str message) {
     hn_graph *g = scope->graph;
     if (is_proved(g->sym, r)) return NULL;
     if (is_bound_at_entry(g->sym, r->lhs) && is_bound_at_entry(g->sym, r->rhs)) {
@@ -75,7 +76,8 @@ static hn_status assert_scalar_read(hn_pt2_scope *scope, const hn_pt2_node_text 
     uint32_t count = 0;
     HN_TRY(hn_pt2_use(scope, condition, &entry));
     if (entry->kind != HN_PT2_SYM_BOOL)
-        return HN_ERROR(HN_INVALID_ARGUMENT, "'" HN_STR_FMT "' is no condition", HN_STR_ARG(condition));
+        return HN_ERROR(HN_INVALID_ARGUMENT, "'" HN_STR_FMT "' is no condition",
+                        HN_STR_ARG(condition));
     hn_status status = hn_pt2_sym_bool_read(scope, entry, &relations, &count);
     if (hn_status_code(status) == HN_UNSUPPORTED) {
         hn_log("pt2", HN_LOG_INFO, "dropped assertion '" HN_STR_FMT "': %s", HN_STR_ARG(message),
@@ -84,21 +86,26 @@ static hn_status assert_scalar_read(hn_pt2_scope *scope, const hn_pt2_node_text 
         return NULL;
     }
     HN_TRY(status);
-    for (uint32_t k = 0; k < count; k++) HN_TRY(relation_require(scope, node, &relations[k], message));
+    for (uint32_t k = 0; k < count; k++)
+        HN_TRY(relation_require(scope, node, &relations[k], message));
     return NULL;
 }
 
 /* --- the table --- */
 
 /* Targets that end with "*" match by prefix; the first match counts. */
-static const struct { const char *target; hn_pt2_node_reader read; } special[] = {
+static const struct {
+    const char *target;
+    hn_pt2_node_reader read;
+} special[] = {
     {"_operator.*", symbolic_read},
     {"math.*", symbolic_read},
     {"torch.sym_*", symbolic_read},
     {"torch._sym_*", symbolic_read},
     {"torch.ops.aten.sym_constrain_range*", nothing_read}, /* already in range_constraints */
     {"torch.ops.aten.sym_*", symbolic_read},
-    {"torch.ops.aten._assert_tensor_metadata.default", nothing_read}, /* metas are checked by every pass */
+    /* metas are checked by every pass */
+    {"torch.ops.aten._assert_tensor_metadata.default", nothing_read},
     {"torch.ops.aten._assert_scalar.default", assert_scalar_read},
     {"torch.ops.higher_order.wrap_with_set_grad_enabled", hn_pt2_set_grad_read},
     {"torch.ops.higher_order.wrap_with_autocast", hn_pt2_autocast_read},

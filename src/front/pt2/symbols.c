@@ -10,7 +10,8 @@ static const hn_pt2_range *range_find(const hn_pt2_importer *im, hn_str name) {
     return index ? &im->ranges.items[*index] : NULL;
 }
 
-/* Names are a kind letter and a number: "s77" a size, "u0" data-dependent, "zf3" and "zuf3" floats. */
+/* Names are a kind letter and a number: "s77" a size, "u0" data-dependent, "zf3" and "zuf3"
+ * floats. */
 static hn_expr symbol_make(void *user, hn_str name, int64_t lo) {
     hn_pt2_importer *im = user;
     const hn_pt2_range *range = range_find(im, name);
@@ -19,8 +20,9 @@ static hn_expr symbol_make(void *user, hn_str name, int64_t lo) {
     hn_symbol_kind kind = name.ptr[0] == 'u' ? HN_SYMBOL_DATA : HN_SYMBOL_SIZE;
     int64_t hi = HN_SYM_MAX;
     if (range) {
-        /* PyTorch traces sizes as if they were 2 or more, writes that down as a range (and as "positive"), and takes 0 and 1 in a
-         * call all the same. Only a larger minimum was asked for. */
+        /* PyTorch traces sizes as if they were 2 or more, writes that down as a range (and as
+         * "positive"), and takes 0 and 1 in a call all the same. Only a larger minimum was asked
+         * for. */
         bool as_traced = kind == HN_SYMBOL_SIZE && range->lo >= 0 && range->lo <= 2;
         lo = as_traced ? 0 : range->lo > lo ? range->lo : lo;
         hi = range->hi;
@@ -49,7 +51,8 @@ static hn_status ranges_read(hn_pt2_importer *im) {
         hn_pt2_range range = {.name = key, .lo = HN_SYM_MIN, .hi = HN_SYM_MAX};
         HN_TRY(range_read(&json, &range));
         if (range.lo > range.hi)
-            return HN_ERROR(HN_INVALID_ARGUMENT, "range of '" HN_STR_FMT "' is empty", HN_STR_ARG(key));
+            return HN_ERROR(HN_INVALID_ARGUMENT, "range of '" HN_STR_FMT "' is empty",
+                            HN_STR_ARG(key));
         HN_TRY(hn_strmap_put(&im->range_index, key, im->ranges.count));
         HN_PUSH(im->scratch, &im->ranges, range);
     }
@@ -70,7 +73,8 @@ static hn_expr guard_symbol(void *user, hn_str name, int64_t lo) {
 hn_status hn_pt2_symbols_init(hn_pt2_importer *im) {
     hn_strmap_init(&im->range_index, im->scratch);
     hn_strmap_init(&im->expr_cache, im->scratch);
-    im->env = (hn_pt2_expr_env){.sym = im->sym, .scratch = im->scratch, .user = im, .symbol = symbol_make};
+    im->env = (hn_pt2_expr_env){
+        .sym = im->sym, .scratch = im->scratch, .user = im, .symbol = symbol_make};
     return ranges_read(im);
 }
 
@@ -114,7 +118,8 @@ static hn_status sym_expr_read(hn_pt2_importer *im, hn_json *json, hn_expr *out)
     HN_TRY(hn_json_status(json));
     if (!text.ptr) return hn_json_error(json, "expected an \"expr_str\"");
     HN_TRY(hn_pt2_expr_of(im, text, out));
-    if (has_hint && hn_sym_kind(im->sym, *out) == HN_EXPR_SYMBOL) hn_sym_set_hint(im->sym, *out, hint);
+    if (has_hint && hn_sym_kind(im->sym, *out) == HN_EXPR_SYMBOL)
+        hn_sym_set_hint(im->sym, *out, hint);
     return NULL;
 }
 
@@ -129,7 +134,8 @@ hn_status hn_pt2_sym_int_read(hn_pt2_importer *im, hn_json *json, hn_expr *out) 
     } else if (hn_str_eq(key, HN_STR("as_expr"))) {
         HN_TRY(sym_expr_read(im, json, out));
     } else {
-        return HN_ERROR(HN_UNSUPPORTED, "symbolic integer of kind '" HN_STR_FMT "'", HN_STR_ARG(key));
+        return HN_ERROR(HN_UNSUPPORTED, "symbolic integer of kind '" HN_STR_FMT "'",
+                        HN_STR_ARG(key));
     }
     return hn_pt2_union_end(json);
 }
@@ -152,8 +158,8 @@ static hn_expr input_find(void *user, hn_str path, bool stride, int64_t dim) {
     return 0;
 }
 
-/* Guards that speak of things henry does not know (attributes, floats, disjunctions) are let go: the
- * sizes that they protect are checked against the recorded metas anyway. */
+/* Guards that speak of things henry does not know (attributes, floats, disjunctions) are let go:
+ * the sizes that they protect are checked against the recorded metas anyway. */
 static hn_status guard_read(const hn_pt2_expr_env *env, hn_graph *graph, hn_str text) {
     const hn_pt2_relation *relations = NULL;
     uint32_t count = 0;
@@ -168,7 +174,8 @@ static hn_status guard_read(const hn_pt2_expr_env *env, hn_graph *graph, hn_str 
     const char *reason = hn_arena_strndup(graph->arena, text.ptr, text.len);
     if (!reason) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a guard");
     for (uint32_t k = 0; k < count; k++)
-        hn_sym_require(graph->sym, relations[k].relation, relations[k].lhs, relations[k].rhs, reason);
+        hn_sym_require(graph->sym, relations[k].relation, relations[k].lhs, relations[k].rhs,
+                       reason);
     return NULL;
 }
 
@@ -184,7 +191,8 @@ static hn_status derived_range_read(hn_pt2_importer *im, const hn_pt2_range *ran
         return NULL;
     }
     if (hn_sym_kind(im->sym, expr) == HN_EXPR_SYMBOL) return NULL;
-    const char *reason = hn_arena_printf(im->arena, "range of " HN_STR_FMT, HN_STR_ARG(range->name));
+    const char *reason =
+        hn_arena_printf(im->arena, "range of " HN_STR_FMT, HN_STR_ARG(range->name));
     if (!reason) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a guard");
     if (range->lo != HN_SYM_MIN)
         hn_sym_require(im->sym, HN_REL_LE, hn_sym_int(im->sym, range->lo), expr, reason);
@@ -194,12 +202,16 @@ static hn_status derived_range_read(hn_pt2_importer *im, const hn_pt2_range *ran
 }
 
 hn_status hn_pt2_guards_read(hn_pt2_importer *im, hn_graph *graph) {
-    for (uint32_t k = 0; k < im->ranges.count; k++) HN_TRY(derived_range_read(im, &im->ranges.items[k]));
+    for (uint32_t k = 0; k < im->ranges.count; k++)
+        HN_TRY(derived_range_read(im, &im->ranges.items[k]));
     hn_json json = im->program.guards_code;
     if (!json.at || hn_json_null(&json)) return hn_sym_status(im->sym);
     guard_env user = {im, graph};
-    hn_pt2_expr_env env = {
-        .sym = im->sym, .scratch = im->scratch, .user = &user, .symbol = guard_symbol, .input = input_find};
+    hn_pt2_expr_env env = {.sym = im->sym,
+                           .scratch = im->scratch,
+                           .user = &user,
+                           .symbol = guard_symbol,
+                           .input = input_find};
     HN_TRY(hn_json_array(&json));
     while (hn_json_item(&json)) {
         hn_str text;

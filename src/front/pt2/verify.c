@@ -1,7 +1,9 @@
-/* verify.c: the checksums of what imports hand on unread, on threads beside the rest of a compilation.
+/* verify.c: the checksums of what imports hand on unread, on threads beside the rest of a
+ * compilation.
  *
- * Threads take record by record, the longest first; the caller of verify_end takes what is left. Pages are given
- * back as they are read: they stay in the system's cache, but the process does not seem to hold all weights. */
+ * Threads take record by record, the longest first; the caller of verify_end takes what is left.
+ * Pages are given back as they are read: they stay in the system's cache, but the process does not
+ * seem to hold all weights. */
 #include "front/pt2/archive.h"
 
 #include <pthread.h>
@@ -34,7 +36,8 @@ static void give_back(const hn_pt2 *file, const uint8_t *begin, const uint8_t *e
     if (!map->data || begin < map->data || end > map->data + map->size_bytes) return;
     uintptr_t first = ((uintptr_t)begin + PAGE_BYTES - 1) & ~(uintptr_t)(PAGE_BYTES - 1),
               last = (uintptr_t)end & ~(uintptr_t)(PAGE_BYTES - 1);
-    if (first < last) (void)madvise((void *)first, last - first, MADV_DONTNEED); /* at worst they stay */
+    /* at worst they stay */
+    if (first < last) (void)madvise((void *)first, last - first, MADV_DONTNEED);
 }
 
 static hn_status record_check(const hn_pt2 *file, const hn_pt2_unread *record) {
@@ -70,7 +73,8 @@ static void *thread_main(void *context) {
 
 static int longest_first(const void *a, const void *b) {
     const hn_pt2_unread *x = a, *y = b;
-    if (x->entry->size_bytes != y->entry->size_bytes) return x->entry->size_bytes < y->entry->size_bytes ? 1 : -1;
+    if (x->entry->size_bytes != y->entry->size_bytes)
+        return x->entry->size_bytes < y->entry->size_bytes ? 1 : -1;
     return (x->bytes > y->bytes) - (x->bytes < y->bytes);
 }
 
@@ -121,13 +125,15 @@ hn_status hn_pt2_verify_end(hn_model_file *base) {
 hn_status hn_pt2_verify_all(hn_model_file *base, uint32_t threads) {
     hn_pt2 *file = hn_pt2_of(base);
     if (!file->zip.has_checksums)
-        return HN_ERROR(HN_INVALID_ARGUMENT, "the archive was written without checksums: there is nothing to verify");
+        return HN_ERROR(HN_INVALID_ARGUMENT,
+                        "the archive was written without checksums: there is nothing to verify");
     file->unread.count = 0;
     for (uint32_t k = 0; k < file->zip.entries.count; k++) {
         hn_zip_entry *entry = &file->zip.entries.items[k];
         hn_str bytes;
         HN_TRY(hn_zip_read(&file->zip, entry, HN_ZIP_TRUST, &bytes, NULL));
-        HN_PUSH(&file->arena, &file->unread, ((hn_pt2_unread){&file->zip, entry, (const uint8_t *)bytes.ptr, NULL, false}));
+        HN_PUSH(&file->arena, &file->unread,
+                ((hn_pt2_unread){&file->zip, entry, (const uint8_t *)bytes.ptr, NULL, false}));
     }
     HN_TRY(hn_pt2_verify_begin(base, threads));
     return hn_pt2_verify_end(base);

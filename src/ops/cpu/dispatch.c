@@ -1,9 +1,10 @@
 /* dispatch.c: checks a bound extern call and hands it to the implementation of its kind.
  *
- * Parameters come from a stored program and from the sizes of a caller's tensors: nothing here is trusted. What the
- * checks promise to every implementation: sizes are not negative, the number of elements of each operand and the
- * distance in bytes between any two of its elements fit 63 bits, all of them lie in the memory of the operand, operands that
- * the kind needs are there, their dtypes fit each other, and constants have addresses. Strides may have any sign, or be 0. */
+ * Parameters come from a stored program and from the sizes of a caller's tensors: nothing here is
+ * trusted. What the checks promise to every implementation: sizes are not negative, the number of
+ * elements of each operand and the distance in bytes between any two of its elements fit 63 bits,
+ * all of them lie in the memory of the operand, operands that the kind needs are there, their
+ * dtypes fit each other, and constants have addresses. Strides may have any sign, or be 0. */
 #include "ops/cpu/ext.h"
 
 #include "base/checked.h"
@@ -26,14 +27,20 @@ static hn_status check_nonzero(const hn_ext_call *call);
 static hn_status check_grouped(const hn_ext_call *call);
 static hn_status check_nms(const hn_ext_call *call);
 
-#define FACTS(kind, name, operands, needed, written, params) [kind] = {name, operands, needed, written, params},
+#define FACTS(kind, name, operands, needed, written, params)                                       \
+    [kind] = {name, operands, needed, written, params},
 static const kind_facts kinds[HN_EXTERN_KIND_COUNT] = {HN_EXTERN_KINDS(FACTS)};
 #undef FACTS
 
 static hn_status (*const checks[HN_EXTERN_KIND_COUNT])(const hn_ext_call *call) = {
-    [HN_EXTERN_MATMUL] = check_matmul,           [HN_EXTERN_CONV] = check_conv, [HN_EXTERN_ATTENTION] = check_attention,
-    [HN_EXTERN_SORT] = check_sort,               [HN_EXTERN_TOPK] = check_sort, [HN_EXTERN_NONZERO] = check_nonzero,
-    [HN_EXTERN_GROUPED_MATMUL] = check_grouped, [HN_EXTERN_NMS] = check_nms,
+    [HN_EXTERN_MATMUL] = check_matmul,
+    [HN_EXTERN_CONV] = check_conv,
+    [HN_EXTERN_ATTENTION] = check_attention,
+    [HN_EXTERN_SORT] = check_sort,
+    [HN_EXTERN_TOPK] = check_sort,
+    [HN_EXTERN_NONZERO] = check_nonzero,
+    [HN_EXTERN_GROUPED_MATMUL] = check_grouped,
+    [HN_EXTERN_NMS] = check_nms,
 };
 
 /* NULL for an unknown kind. */
@@ -54,10 +61,12 @@ uint32_t hn_ext_param_count(hn_extern_kind kind) {
 
 /* ---- parts of checks ---- */
 
-static hn_status check_range(const hn_ext_call *call, uint32_t first, uint32_t count, int64_t low, int64_t high) {
+static hn_status check_range(const hn_ext_call *call, uint32_t first, uint32_t count, int64_t low,
+                             int64_t high) {
     for (uint32_t p = first; p < first + count; p++)
         if (call->params[p] < low || call->params[p] > high)
-            return HN_ERROR(HN_INVALID_ARGUMENT, "parameter %u is %" PRId64 ", must be in [%" PRId64 ", %" PRId64 "]", p,
+            return HN_ERROR(HN_INVALID_ARGUMENT,
+                            "parameter %u is %" PRId64 ", must be in [%" PRId64 ", %" PRId64 "]", p,
                             call->params[p], low, high);
     return NULL;
 }
@@ -78,17 +87,21 @@ static bool is_empty(const extent *e) {
     return false;
 }
 
-/* Number of elements and distance between the outermost ones, both as bytes, fit 63 bits. An empty dimension counts as 1:
- * offsets along the other ones are computed all the same. `out`: where the outermost bytes lie, from the operand's address. */
+/* Number of elements and distance between the outermost ones, both as bytes, fit 63 bits. An empty
+ * dimension counts as 1: offsets along the other ones are computed all the same. `out`: where the
+ * outermost bytes lie, from the operand's address. */
 static bool fits_memory(const extent *e, int64_t elem_bytes, hn_ext_room *out) {
     int64_t numel = elem_bytes, low = 0, high = 0, step;
     for (uint32_t d = 0; d < e->rank; d++) {
         int64_t size = e->sizes[d] ? e->sizes[d] : 1;
-        if (!hn_mul_i64(numel, size, &numel) || !hn_mul_i64(size - 1, e->strides[d], &step)) return false;
+        if (!hn_mul_i64(numel, size, &numel) || !hn_mul_i64(size - 1, e->strides[d], &step))
+            return false;
         if (!(step < 0 ? hn_add_i64(low, step, &low) : hn_add_i64(high, step, &high))) return false;
     }
     int64_t span;
-    if (!hn_sub_i64(high, low, &span) || !hn_add_i64(span, 1, &span) || !hn_mul_i64(span, elem_bytes, &span)) return false;
+    if (!hn_sub_i64(high, low, &span) || !hn_add_i64(span, 1, &span) ||
+        !hn_mul_i64(span, elem_bytes, &span))
+        return false;
     *out = (hn_ext_room){.before = -low * elem_bytes, .behind = (high + 1) * elem_bytes};
     return true;
 }
@@ -98,7 +111,8 @@ static hn_status check_extent(const hn_ext_call *call, uint32_t operand, extent 
     if (type == HN_NO_TYPE) return NULL;
     hn_ext_room need;
     if (!fits_memory(&e, (int64_t)hn_scalar_type_bytes(type), &need))
-        return HN_ERROR(HN_INVALID_ARGUMENT, "operand %u is too large: its bytes exceed 63 bits", operand);
+        return HN_ERROR(HN_INVALID_ARGUMENT, "operand %u is too large: its bytes exceed 63 bits",
+                        operand);
     const hn_ext_room *room = call->knows_rooms ? &call->rooms[operand] : &need;
     if (!is_empty(&e) && (need.before > room->before || need.behind > room->behind))
         return HN_ERROR(HN_CORRUPT, "operand %u reaches beyond its buffer", operand);
@@ -110,7 +124,8 @@ static hn_status check_extent(const hn_ext_call *call, uint32_t operand, extent 
 static bool is_float(uint8_t dtype) { return dtype >= HN_F64 && dtype <= HN_BF16; }
 
 static hn_status check_same_dtype(const hn_ext_call *call, uint32_t operand) {
-    if (call->dtypes[operand] == call->dtypes[0] || call->dtypes[operand] == HN_NO_TYPE) return NULL;
+    if (call->dtypes[operand] == call->dtypes[0] || call->dtypes[operand] == HN_NO_TYPE)
+        return NULL;
     return HN_ERROR(HN_INVALID_ARGUMENT, "operand %u is %s, but operand 0 is %s", operand,
                     hn_scalar_type_name((hn_scalar_type)call->dtypes[operand]),
                     hn_scalar_type_name((hn_scalar_type)call->dtypes[0]));
@@ -135,8 +150,8 @@ static hn_status check_operands(const hn_ext_call *call, const kind_facts *facts
 static hn_status check_epilogue(const hn_ext_call *call, uint32_t param) {
     HN_TRY(check_range(call, param, 1, HN_EPILOGUE_NONE, HN_EPILOGUE_HARDSIGMOID));
     if (call->params[param] > HN_EPILOGUE_RELU && !is_float(call->dtypes[0]))
-        return HN_ERROR(HN_INVALID_ARGUMENT, "epilogue %" PRId64 " needs floats, operand 0 is %s", call->params[param],
-                        hn_scalar_type_name((hn_scalar_type)call->dtypes[0]));
+        return HN_ERROR(HN_INVALID_ARGUMENT, "epilogue %" PRId64 " needs floats, operand 0 is %s",
+                        call->params[param], hn_scalar_type_name((hn_scalar_type)call->dtypes[0]));
     return NULL;
 }
 
@@ -162,39 +177,47 @@ static hn_status check_matmul(const hn_ext_call *call) {
     HN_TRY(check_extent(call, 1, matmul_extent(p, p[HN_MATMUL_M], p[HN_MATMUL_K], HN_MATMUL_A)));
     HN_TRY(check_extent(call, 2, matmul_extent(p, p[HN_MATMUL_K], p[HN_MATMUL_N], HN_MATMUL_B)));
     HN_TRY(check_extent(call, 3, matmul_extent(p, p[HN_MATMUL_M], p[HN_MATMUL_N], HN_MATMUL_BIAS)));
-    return check_extent(call, 4, matmul_extent(p, p[HN_MATMUL_M], p[HN_MATMUL_N], HN_MATMUL_RESIDUAL));
+    return check_extent(call, 4,
+                        matmul_extent(p, p[HN_MATMUL_M], p[HN_MATMUL_N], HN_MATMUL_RESIDUAL));
 }
 
 /* ---- convolution ---- */
 
-static extent conv_extent(const int64_t *p, int64_t first, int64_t second, uint32_t spatial, uint32_t strides) {
+static extent conv_extent(const int64_t *p, int64_t first, int64_t second, uint32_t spatial,
+                          uint32_t strides) {
     extent e = {.rank = 5, .sizes = {first, second, p[spatial], p[spatial + 1], p[spatial + 2]}};
     for (uint32_t d = 0; d < 5; d++) e.strides[d] = p[strides + d];
     return e;
 }
 
-/* Positions of spatial dimension `d` that implementations compute stay in 63 bits, and, unless transposed, every window
- * lies in the padded input. */
+/* Positions of spatial dimension `d` that implementations compute stay in 63 bits, and, unless
+ * transposed, every window lies in the padded input. */
 static hn_status check_conv_dim(const int64_t *p, uint32_t d) {
-    const int64_t stride = p[HN_CONV_STRIDE + d], padding = p[HN_CONV_PADDING + d], out = p[HN_CONV_OUTSIZE + d];
+    const int64_t stride = p[HN_CONV_STRIDE + d], padding = p[HN_CONV_PADDING + d],
+                  out = p[HN_CONV_OUTSIZE + d];
     int64_t span, padded, reach;
-    bool fits = hn_mul_i64(p[HN_CONV_DILATION + d], p[HN_CONV_KERNEL + d] - 1, &span) && hn_add_i64(span, 1, &span) &&
-                hn_mul_i64(padding, 2, &padded) && hn_add_i64(padded, p[HN_CONV_IN + d], &padded) &&
+    bool fits = hn_mul_i64(p[HN_CONV_DILATION + d], p[HN_CONV_KERNEL + d] - 1, &span) &&
+                hn_add_i64(span, 1, &span) && hn_mul_i64(padding, 2, &padded) &&
+                hn_add_i64(padded, p[HN_CONV_IN + d], &padded) &&
                 hn_mul_i64(p[HN_CONV_TRANSPOSED] ? p[HN_CONV_IN + d] : out, stride, &reach) &&
                 hn_add_i64(reach, span, &reach) && hn_add_i64(reach, padding, &reach) &&
                 hn_add_i64(reach, out, &reach) && hn_add_i64(reach, padded, &reach);
-    if (!fits) return HN_ERROR(HN_INVALID_ARGUMENT, "positions of spatial dimension %u exceed 63 bits", d);
+    if (!fits)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "positions of spatial dimension %u exceed 63 bits", d);
     if (p[HN_CONV_TRANSPOSED] || out == 0 || (out - 1) * stride <= padded - span) return NULL;
     return HN_ERROR(HN_INVALID_ARGUMENT,
-                    "output size %" PRId64 " of spatial dimension %u is too large for an input of %" PRId64, out, d,
-                    p[HN_CONV_IN + d]);
+                    "output size %" PRId64
+                    " of spatial dimension %u is too large for an input of %" PRId64,
+                    out, d, p[HN_CONV_IN + d]);
 }
 
 static hn_status check_conv_channels(const int64_t *p) {
     int64_t groups = p[HN_CONV_GROUPS];
     if (p[HN_CONV_C] % groups == 0 && p[HN_CONV_O] % groups == 0) return NULL;
-    return HN_ERROR(HN_INVALID_ARGUMENT, "%" PRId64 " input and %" PRId64 " output channels do not split into %" PRId64
-                    " groups", p[HN_CONV_C], p[HN_CONV_O], groups);
+    return HN_ERROR(HN_INVALID_ARGUMENT,
+                    "%" PRId64 " input and %" PRId64 " output channels do not split into %" PRId64
+                    " groups",
+                    p[HN_CONV_C], p[HN_CONV_O], groups);
 }
 
 static hn_status check_conv(const hn_ext_call *call) {
@@ -218,17 +241,25 @@ static hn_status check_conv(const hn_ext_call *call) {
     const bool transposed = p[HN_CONV_TRANSPOSED];
     HN_TRY(check_extent(call, 0, conv_extent(p, p[HN_CONV_N], o, HN_CONV_OUTSIZE, HN_CONV_OUT)));
     HN_TRY(check_extent(call, 1, conv_extent(p, p[HN_CONV_N], c, HN_CONV_IN, HN_CONV_X)));
-    HN_TRY(check_extent(call, 2, conv_extent(p, transposed ? c : o, (transposed ? o : c) / groups, HN_CONV_KERNEL,
-                                             HN_CONV_W)));
+    HN_TRY(check_extent(call, 2,
+                        conv_extent(p, transposed ? c : o, (transposed ? o : c) / groups,
+                                    HN_CONV_KERNEL, HN_CONV_W)));
     HN_TRY(check_extent(call, 3, (extent){.rank = 1, .sizes = {o}, .strides = {1}}));
-    HN_TRY(check_extent(call, 4, conv_extent(p, p[HN_CONV_N], o, HN_CONV_OUTSIZE, HN_CONV_RESIDUAL)));
-    if (p[HN_CONV_SCALE_OUT]) return check_extent(call, 5, (extent){.rank = 1, .sizes = {o}, .strides = {p[HN_CONV_SCALE + 1]}});
-    return check_extent(call, 5, (extent){.rank = 2, .sizes = {p[HN_CONV_N], c}, .strides = {p[HN_CONV_SCALE], p[HN_CONV_SCALE + 1]}});
+    HN_TRY(
+        check_extent(call, 4, conv_extent(p, p[HN_CONV_N], o, HN_CONV_OUTSIZE, HN_CONV_RESIDUAL)));
+    if (p[HN_CONV_SCALE_OUT])
+        return check_extent(call, 5,
+                            (extent){.rank = 1, .sizes = {o}, .strides = {p[HN_CONV_SCALE + 1]}});
+    return check_extent(call, 5,
+                        (extent){.rank = 2,
+                                 .sizes = {p[HN_CONV_N], c},
+                                 .strides = {p[HN_CONV_SCALE], p[HN_CONV_SCALE + 1]}});
 }
 
 /* ---- attention ---- */
 
-static extent attention_extent(const int64_t *p, int64_t heads, int64_t rows, int64_t columns, uint32_t strides) {
+static extent attention_extent(const int64_t *p, int64_t heads, int64_t rows, int64_t columns,
+                               uint32_t strides) {
     extent e = {.rank = 4, .sizes = {p[HN_ATTENTION_BATCH], heads, rows, columns}};
     for (uint32_t d = 0; d < 4; d++) e.strides[d] = p[strides + d];
     return e;
@@ -249,12 +280,14 @@ static hn_status check_attention_dtypes(const hn_ext_call *call) {
 static hn_status check_attention(const hn_ext_call *call) {
     const int64_t *p = call->params;
     const int64_t heads = p[HN_ATTENTION_BATCH + 1], kv_heads = p[HN_ATTENTION_KV_HEADS];
-    const int64_t m = p[HN_ATTENTION_M], n = p[HN_ATTENTION_N], d = p[HN_ATTENTION_D], dv = p[HN_ATTENTION_DV];
+    const int64_t m = p[HN_ATTENTION_M], n = p[HN_ATTENTION_N], d = p[HN_ATTENTION_D],
+                  dv = p[HN_ATTENTION_DV];
     HN_TRY(check_sizes(call, HN_ATTENTION_BATCH, 7));
     HN_TRY(check_range(call, HN_ATTENTION_CAUSAL, 1, 0, 1));
     HN_TRY(check_attention_dtypes(call));
     if (heads && (kv_heads == 0 || heads % kv_heads))
-        return HN_ERROR(HN_INVALID_ARGUMENT, "%" PRId64 " heads are no multiple of %" PRId64 " key heads", heads,
+        return HN_ERROR(HN_INVALID_ARGUMENT,
+                        "%" PRId64 " heads are no multiple of %" PRId64 " key heads", heads,
                         kv_heads);
     HN_TRY(check_extent(call, 0, attention_extent(p, heads, m, dv, HN_ATTENTION_OUT)));
     HN_TRY(check_extent(call, 1, attention_extent(p, heads, m, d, HN_ATTENTION_Q)));
@@ -265,16 +298,19 @@ static hn_status check_attention(const hn_ext_call *call) {
 
 /* ---- sort and top-k ---- */
 
-/* A contiguous array. Where the product exceeds 63 bits, the number of elements does, too, which the check refuses. */
+/* A contiguous array. Where the product exceeds 63 bits, the number of elements does, too, which
+ * the check refuses. */
 static extent sort_extent(const int64_t *p, int64_t length) {
     const int64_t inner = p[HN_SORT_INNER], row = (int64_t)((uint64_t)length * (uint64_t)inner);
-    return (extent){.rank = 3, .sizes = {p[HN_SORT_OUTER], length, inner}, .strides = {row, inner, 1}};
+    return (extent){
+        .rank = 3, .sizes = {p[HN_SORT_OUTER], length, inner}, .strides = {row, inner, 1}};
 }
 
 static hn_status check_sort(const hn_ext_call *call) {
     const int64_t *p = call->params;
     HN_TRY(check_sizes(call, HN_SORT_OUTER, 3));
-    HN_TRY(check_range(call, HN_SORT_K, 1, call->kind == HN_EXTERN_SORT ? p[HN_SORT_N] : 0, p[HN_SORT_N]));
+    HN_TRY(check_range(call, HN_SORT_K, 1, call->kind == HN_EXTERN_SORT ? p[HN_SORT_N] : 0,
+                       p[HN_SORT_N]));
     HN_TRY(check_range(call, HN_SORT_DESCENDING, 2, 0, 1));
     HN_TRY(check_same_dtype(call, 2));
     if (call->dtypes[1] != HN_I64)
@@ -295,27 +331,40 @@ static hn_status check_nonzero(const hn_ext_call *call) {
     HN_TRY(check_sizes(call, HN_NONZERO_SIZES, HN_NONZERO_RANK_MAX));
     for (uint32_t d = 0; d < HN_NONZERO_RANK_MAX; d++)
         if (!hn_mul_i64(numel, p[HN_NONZERO_SIZES + d], &numel))
-            return HN_ERROR(HN_INVALID_ARGUMENT, "operand 1 is too large: its bytes exceed 63 bits");
+            return HN_ERROR(HN_INVALID_ARGUMENT,
+                            "operand 1 is too large: its bytes exceed 63 bits");
     if (call->dtypes[0] != HN_I64 || call->dtypes[1] != HN_BOOL)
-        return HN_ERROR(HN_INVALID_ARGUMENT, "positions are %s and the mask %s, must be i64 and bool",
+        return HN_ERROR(HN_INVALID_ARGUMENT,
+                        "positions are %s and the mask %s, must be i64 and bool",
                         hn_scalar_type_name((hn_scalar_type)call->dtypes[0]),
                         hn_scalar_type_name((hn_scalar_type)call->dtypes[1]));
-    HN_TRY(check_extent(call, 0, (extent){.rank = 2, .sizes = {p[HN_NONZERO_COUNT], p[HN_NONZERO_RANK]}, .strides = {p[HN_NONZERO_RANK], 1}}));
+    HN_TRY(check_extent(call, 0,
+                        (extent){.rank = 2,
+                                 .sizes = {p[HN_NONZERO_COUNT], p[HN_NONZERO_RANK]},
+                                 .strides = {p[HN_NONZERO_RANK], 1}}));
     return check_extent(call, 1, (extent){.rank = 1, .sizes = {numel}, .strides = {1}});
 }
 
 /* ---- grouped matmul, nms ---- */
 
 static hn_status check_grouped(const hn_ext_call *call) {
-    const int64_t *p = call->params, groups = p[HN_GROUPED_GROUPS], m = p[HN_GROUPED_M], n = p[HN_GROUPED_N], k = p[HN_GROUPED_K];
+    const int64_t *p = call->params, groups = p[HN_GROUPED_GROUPS], m = p[HN_GROUPED_M],
+                  n = p[HN_GROUPED_N], k = p[HN_GROUPED_K];
     HN_TRY(check_sizes(call, HN_GROUPED_GROUPS, 4));
     HN_TRY(check_range(call, HN_GROUPED_B_CONSTANT, 1, 0, 1));
     for (uint32_t i = 1; i < 3; i++) HN_TRY(check_same_dtype(call, i));
     if (call->dtypes[3] != HN_I64)
-        return HN_ERROR(HN_INVALID_ARGUMENT, "the ends are %s, must be i64", hn_scalar_type_name((hn_scalar_type)call->dtypes[3]));
+        return HN_ERROR(HN_INVALID_ARGUMENT, "the ends are %s, must be i64",
+                        hn_scalar_type_name((hn_scalar_type)call->dtypes[3]));
     HN_TRY(check_extent(call, 0, (extent){.rank = 2, .sizes = {m, n}, .strides = {n, 1}}));
-    HN_TRY(check_extent(call, 1, (extent){.rank = 2, .sizes = {m, k}, .strides = {p[HN_GROUPED_A], p[HN_GROUPED_A + 1]}}));
-    HN_TRY(check_extent(call, 2, (extent){.rank = 3, .sizes = {groups, k, n}, .strides = {p[HN_GROUPED_B], p[HN_GROUPED_B + 1], p[HN_GROUPED_B + 2]}}));
+    HN_TRY(check_extent(
+        call, 1,
+        (extent){.rank = 2, .sizes = {m, k}, .strides = {p[HN_GROUPED_A], p[HN_GROUPED_A + 1]}}));
+    HN_TRY(check_extent(
+        call, 2,
+        (extent){.rank = 3,
+                 .sizes = {groups, k, n},
+                 .strides = {p[HN_GROUPED_B], p[HN_GROUPED_B + 1], p[HN_GROUPED_B + 2]}}));
     return check_extent(call, 3, (extent){.rank = 1, .sizes = {groups}, .strides = {1}});
 }
 
@@ -323,8 +372,10 @@ static hn_status check_nms(const hn_ext_call *call) {
     const int64_t n = call->params[HN_NMS_N];
     HN_TRY(check_sizes(call, HN_NMS_N, 1));
     if (call->dtypes[0] != HN_BOOL || (call->dtypes[1] != HN_F32 && call->dtypes[1] != HN_F64))
-        return HN_ERROR(HN_INVALID_ARGUMENT, "what is kept is %s and the boxes %s, must be bool and f32 or f64",
-                        hn_scalar_type_name((hn_scalar_type)call->dtypes[0]), hn_scalar_type_name((hn_scalar_type)call->dtypes[1]));
+        return HN_ERROR(HN_INVALID_ARGUMENT,
+                        "what is kept is %s and the boxes %s, must be bool and f32 or f64",
+                        hn_scalar_type_name((hn_scalar_type)call->dtypes[0]),
+                        hn_scalar_type_name((hn_scalar_type)call->dtypes[1]));
     HN_TRY(check_extent(call, 0, (extent){.rank = 1, .sizes = {n}, .strides = {1}}));
     return check_extent(call, 1, (extent){.rank = 2, .sizes = {n, 4}, .strides = {4, 1}});
 }
@@ -333,9 +384,10 @@ static hn_status check_nms(const hn_ext_call *call) {
 
 static hn_status check_call(const hn_ext_call *call, const kind_facts *facts) {
     if (call->param_count != facts->param_count || !call->params)
-        return HN_ERROR(HN_INVALID_ARGUMENT, "%u parameters given, must be %u", call->params ? call->param_count : 0,
-                        facts->param_count);
-    if (call->threads < 1) return HN_ERROR(HN_INVALID_ARGUMENT, "%d threads, must be 1 or more", call->threads);
+        return HN_ERROR(HN_INVALID_ARGUMENT, "%u parameters given, must be %u",
+                        call->params ? call->param_count : 0, facts->param_count);
+    if (call->threads < 1)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "%d threads, must be 1 or more", call->threads);
     HN_TRY(check_operands(call, facts));
     return checks[call->kind](call);
 }
@@ -352,7 +404,8 @@ static hn_status prepare_with(hn_ext_call *call, const hn_ext_impl *impl) {
 hn_status hn_ext_prepare(hn_ext_call *call) {
     const kind_facts *facts = facts_of(call->kind);
     call->impl = NULL;
-    if (!facts) return HN_ERROR(HN_INVALID_ARGUMENT, "unknown extern operation %d", (int)call->kind);
+    if (!facts)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "unknown extern operation %d", (int)call->kind);
     hn_status status = check_call(call, facts);
     if (!status) {
         const hn_ext_impl *row = hn_ext_impls[call->kind];

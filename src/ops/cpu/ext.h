@@ -1,4 +1,5 @@
-/* ext.h: the operations that the runtime does itself: contractions, convolutions, attention, sort, top-k.
+/* ext.h: the operations that the runtime does itself: contractions, convolutions, attention, sort,
+ * top-k.
  *
  * What a call means is henry/abi/extern_abi.h: its operands, and its parameters by position. An
  * implementation is one row of table.c: three functions for one kind. Its life:
@@ -7,14 +8,15 @@
  *   run       once for each call of the module
  *   release   when the bound shape is dropped
  *
- * Whatever does not depend on the shape (packed weights, engines) goes into hn_ext_shared: one object for each
- * module, shared by its contexts and shapes.
+ * Whatever does not depend on the shape (packed weights, engines) goes into hn_ext_shared: one
+ * object for each module, shared by its contexts and shapes.
  *
  * A run may still make such an object, once: weights are packed at their second use.
  *
- * Threads: calls of different contexts run at the same time in different threads, also for the same constant
- * operands. A single hn_ext_call is used by one thread at a time. Work is cut into call->threads tasks or is one, and call->team
- * runs them (base/team.h): they may run one after another on the calling thread. */
+ * Threads: calls of different contexts run at the same time in different threads, also for the same
+ * constant operands. A single hn_ext_call is used by one thread at a time. Work is cut into
+ * call->threads tasks or is one, and call->team runs them (base/team.h): they may run one after
+ * another on the calling thread. */
 #ifndef HN_OPS_CPU_EXT_H
 #define HN_OPS_CPU_EXT_H
 
@@ -42,8 +44,8 @@ typedef struct hn_ext_call {
     hn_extern_kind kind;
     uint8_t dtypes[HN_EXT_MAX_OPERANDS];   /* hn_scalar_type of henry/tensor.h; 0: operand absent */
     bool is_constant[HN_EXT_MAX_OPERANDS]; /* never changes while the module lives: may be packed */
-    /* Operand addresses with offsets applied. In prepare: set for constants, NULL for all others. In run: all set.
-     * Aligned to the element size at least. */
+    /* Operand addresses with offsets applied. In prepare: set for constants, NULL for all others.
+     * In run: all set. Aligned to the element size at least. */
     void *operands[HN_EXT_MAX_OPERANDS];
     const int64_t *params; /* of extern_abi.h, as many as the kind has; valid until release */
     uint32_t param_count;
@@ -59,10 +61,11 @@ typedef struct hn_ext_call {
 
 struct hn_ext_impl {
     const char *name; /* for traces and inspection: "reference", "gemm" */
-    /* Errors: unsupported means "not this case": the runtime tries the reference. Others fail the module's run. */
+    /* Errors: unsupported means "not this case": the runtime tries the reference. Others fail the
+     * module's run. */
     hn_status (*prepare)(hn_ext_call *call);
-    /* `scratch` is call->scratch_bytes bytes, 64-byte aligned, undefined content, NULL when 0. Allocates nothing, but
-     * where only the run knows the sizes (gemm/grouped.c). */
+    /* `scratch` is call->scratch_bytes bytes, 64-byte aligned, undefined content, NULL when 0.
+     * Allocates nothing, but where only the run knows the sizes (gemm/grouped.c). */
     hn_status (*run)(const hn_ext_call *call, void *scratch);
     /* Frees `state`; called exactly once after a prepare that returned NULL. May be NULL. */
     void (*release)(hn_ext_call *call);
@@ -70,20 +73,26 @@ struct hn_ext_impl {
 
 /* table.c: a row for each kind; [HN_EXTERN_NONE] is NULL. */
 extern const hn_ext_impl *const hn_ext_impls[HN_EXTERN_KIND_COUNT];
-/* reference.c: plain loops for every kind and dtype; the reference of the tests, and the last resort.
+/* reference.c: plain loops for every kind and dtype; the reference of the tests, and the last
+ * resort.
  *
- * A source project has the files of the operations that its program calls. For others HN_EXT_WITHOUT_<OPERATION> is defined, and
- * the headers let the reference stand for what those files define. */
+ * A source project has the files of the operations that its program calls. For others
+ * HN_EXT_WITHOUT_<OPERATION> is defined, and the headers let the reference stand for what those
+ * files define. */
 extern const hn_ext_impl hn_ext_reference;
 
-/* Number of operands and parameters of a kind (0 for an unknown one). A bound call always has exactly these. */
+/* Number of operands and parameters of a kind (0 for an unknown one). A bound call always has
+ * exactly these. */
 uint32_t hn_ext_operand_count(hn_extern_kind kind);
 uint32_t hn_ext_param_count(hn_extern_kind kind);
 
-/* Checks the call's parameters (sizes not negative, operands there and inside their rooms, dtypes known), then prepares it with the row of
- * its kind, or with the reference when that says unsupported. */
+/* Checks the call's parameters (sizes not negative, operands there and inside their rooms, dtypes
+ * known), then prepares it with the row of its kind, or with the reference when that says
+ * unsupported. */
 hn_status hn_ext_prepare(hn_ext_call *call) HN_MUST_USE;
-static inline hn_status hn_ext_run(const hn_ext_call *call, void *scratch) { return call->impl->run(call, scratch); }
+static inline hn_status hn_ext_run(const hn_ext_call *call, void *scratch) {
+    return call->impl->run(call, scratch);
+}
 void hn_ext_release(hn_ext_call *call);
 
 /* ---- what all calls of a module share (shared.c) ---- */
@@ -98,21 +107,26 @@ typedef struct hn_ext_entry {
     size_t bytes;                    /* memory held, for the module's statistics */
 } hn_ext_entry;
 
-/* The entry with this key, made by `make` when it is not there yet. The key must hold all that the content
- * depends on: what kind of entry it is, the address of the constant, sizes, dtype, blocking. Equal keys are made once;
- * threads that want the same one wait for it. The value lives until the module is released. */
+/* The entry with this key, made by `make` when it is not there yet. The key must hold all that the
+ * content depends on: what kind of entry it is, the address of the constant, sizes, dtype,
+ * blocking. Equal keys are made once; threads that want the same one wait for it. The value lives
+ * until the module is released. */
 hn_status hn_ext_shared_get(hn_ext_shared *shared, const void *key, size_t key_bytes,
-                            hn_status (*make)(void *user, hn_ext_entry *out), void *user, void **out_value) HN_MUST_USE;
+                            hn_status (*make)(void *user, hn_ext_entry *out), void *user,
+                            void **out_value) HN_MUST_USE;
 size_t hn_ext_shared_bytes(hn_ext_shared *shared);
 
-/* Names a mapped file that holds constants (at most two; before the first prepare), which outlives `shared`. An empty
- * map is none. */
+/* Names a mapped file that holds constants (at most two; before the first prepare), which outlives
+ * `shared`. An empty map is none. */
 void hn_ext_shared_add_file(hn_ext_shared *shared, const hn_file_map *map);
-/* Bytes of a constant that are wanted once: read from the named file into `buffer` (returned), which takes no pages into
- * the process, or `bytes` itself when they are in no such file or the file cannot be read. Threads: any. */
-const void *hn_ext_shared_read(const hn_ext_shared *shared, const void *bytes, size_t len, void *buffer);
-/* This constant is hardly read from now on: its pages leave the process when a named file holds them, and come back from
- * the file when they are read after all. Constants in other memory stay. */
+/* Bytes of a constant that are wanted once: read from the named file into `buffer` (returned),
+ * which takes no pages into the process, or `bytes` itself when they are in no such file or the
+ * file cannot be read. Threads: any. */
+const void *hn_ext_shared_read(const hn_ext_shared *shared, const void *bytes, size_t len,
+                               void *buffer);
+/* This constant is hardly read from now on: its pages leave the process when a named file holds
+ * them, and come back from the file when they are read after all. Constants in other memory
+ * stay. */
 void hn_ext_shared_drop(const hn_ext_shared *shared, const void *bytes, size_t len);
 
 #endif

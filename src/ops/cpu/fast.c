@@ -51,16 +51,21 @@ static void release(hn_ext_call *call) {
 }
 
 static hn_status matmul_prepare(hn_ext_call *call) {
-    return choose(call, (const hn_ext_impl *const[]){&hn_ext_matmul_skinny, &hn_ext_matmul_f32, &hn_ext_half, &hn_ext_matmul_f64,
-                                                         &hn_ext_matmul_plain, NULL});
+    return choose(call, (const hn_ext_impl *const[]){&hn_ext_matmul_skinny, &hn_ext_matmul_f32,
+                                                     &hn_ext_half, &hn_ext_matmul_f64,
+                                                     &hn_ext_matmul_plain, NULL});
 }
 static hn_status conv_prepare(hn_ext_call *call) {
     return choose(call, (const hn_ext_impl *const[]){&hn_ext_conv_f32, &hn_ext_half, NULL});
 }
 static hn_status attention_prepare(hn_ext_call *call) {
-    return choose(call, (const hn_ext_impl *const[]){&hn_ext_attention_decode, &hn_ext_attention_f32, &hn_ext_half, NULL});
+    return choose(call, (const hn_ext_impl *const[]){&hn_ext_attention_decode,
+                                                     &hn_ext_attention_f32, &hn_ext_half, NULL});
 }
 
-const hn_ext_impl hn_ext_matmul = {.name = "gemm", .prepare = matmul_prepare, .run = run, .release = release};
-const hn_ext_impl hn_ext_convolution = {.name = "conv", .prepare = conv_prepare, .run = run, .release = release};
-const hn_ext_impl hn_ext_attention = {.name = "attention", .prepare = attention_prepare, .run = run, .release = release};
+const hn_ext_impl hn_ext_matmul = {
+    .name = "gemm", .prepare = matmul_prepare, .run = run, .release = release};
+const hn_ext_impl hn_ext_convolution = {
+    .name = "conv", .prepare = conv_prepare, .run = run, .release = release};
+const hn_ext_impl hn_ext_attention = {
+    .name = "attention", .prepare = attention_prepare, .run = run, .release = release};

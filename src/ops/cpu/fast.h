@@ -4,7 +4,8 @@
 
 #include "ops/cpu/ext.h"
 
-/* f16 and bf16 operands are converted, and the f32 implementation of the kind does the work: rounded once, at the end. */
+/* f16 and bf16 operands are converted, and the f32 implementation of the kind does the work:
+ * rounded once, at the end. */
 extern const hn_ext_impl hn_ext_half;
 
 #endif

@@ -1,7 +1,8 @@
 /* kernels.h: the inner loops of the contractions, once for each instruction set.
  *
- * kernels_body.h is the one source; ext_kernels_{generic,avx2,avx512}.c compile it with the vectors of their
- * instruction set. The processor is asked once which table to use. All memory is float; strides are in elements. */
+ * kernels_body.h is the one source; ext_kernels_{generic,avx2,avx512}.c compile it with the vectors
+ * of their instruction set. The processor is asked once which table to use. All memory is float;
+ * strides are in elements. */
 #ifndef HN_OPS_CPU_KERNELS_H
 #define HN_OPS_CPU_KERNELS_H
 
@@ -13,9 +14,10 @@
 
 enum { HN_EXT_MAX_TILE = 14 * 32 }; /* floats of the largest register tile */
 
-/* One register tile: c[rows, cols] = epilogue(c? + sum_k a[rows, k] * b[k, cols] + bias + residual).
- * rows <= tile_rows, cols <= tile_cols of the table. b has tile_cols readable columns in every row (half of them are
- * enough when cols <= tile_cols / 2); columns from `cols` on have no effect. */
+/* One register tile: c[rows, cols] = epilogue(c? + sum_k a[rows, k] * b[k, cols] + bias +
+ * residual). rows <= tile_rows, cols <= tile_cols of the table. b has tile_cols readable columns in
+ * every row (half of them are enough when cols <= tile_cols / 2); columns from `cols` on have no
+ * effect. */
 typedef struct hn_ext_tile {
     int64_t k;
     const float *a;
@@ -31,22 +33,24 @@ typedef struct hn_ext_tile {
     int rows, cols;
     hn_epilogue epilogue;
     bool accumulate; /* start from c instead of 0 */
-    const float *prefetch; /* memory that a later tile reads, brought near meanwhile: k times a step */
+    /* memory that a later tile reads, brought near meanwhile: k times a step */
+    const float *prefetch;
     int64_t prefetch_step;
 } hn_ext_tile;
 
-/* `tiles` register tiles of `rows` rows and tile_cols columns one under the other, `panels` such columns of tiles side by side:
- * c[rows, tile_cols] = epilogue(c? + bias + sum_k a[k, rows] * b[k, tile_cols] + residual). a is packed: tile_rows floats for each k. */
+/* `tiles` register tiles of `rows` rows and tile_cols columns one under the other, `panels` such
+ * columns of tiles side by side: c[rows, tile_cols] = epilogue(c? + bias + sum_k a[k, rows] * b[k,
+ * tile_cols] + residual). a is packed: tile_rows floats for each k. */
 typedef struct hn_ext_column {
     int64_t k, tiles, panels;
     int rows;
     hn_epilogue epilogue;
-    bool accumulate;      /* start from c instead of 0 */
+    bool accumulate; /* start from c instead of 0 */
     const float *a;
-    int64_t a_tile;       /* floats from tile to tile */
-    const float *b;       /* panels are tile_cols floats apart */
+    int64_t a_tile; /* floats from tile to tile */
+    const float *b; /* panels are tile_cols floats apart */
     int64_t b_k;
-    const int64_t *taps;  /* NULL, or where the rows of b are, from b on: b_k does not count */
+    const int64_t *taps; /* NULL, or where the rows of b are, from b on: b_k does not count */
     float *c;
     int64_t c_row;
     const float *bias;     /* [rows of all tiles]; NULL: none */
@@ -54,8 +58,9 @@ typedef struct hn_ext_column {
     int64_t residual_row;
 } hn_ext_column;
 
-/* Lays out columns in panels: out[panel][k][width] = in[k * in_k + col * in_col], panels out_panel floats apart.
- * With width tile_cols the last panel is filled up with zeros. With a scale, in is multiplied by scale[k * scale_k] first. */
+/* Lays out columns in panels: out[panel][k][width] = in[k * in_k + col * in_col], panels out_panel
+ * floats apart. With width tile_cols the last panel is filled up with zeros. With a scale, in is
+ * multiplied by scale[k * scale_k] first. */
 typedef struct hn_ext_pack {
     const float *in;
     int64_t in_k, in_col;
@@ -73,9 +78,10 @@ typedef struct hn_ext_gather_run {
     int64_t count;
 } hn_ext_gather_run;
 
-/* Panels of inputs for a convolution as a matrix product. Row k is channel k / tap_count and tap k % tap_count:
- * out[k * tile_cols + run.to + i] = in[channel * in_channel + taps[tap] + run.from + i * step]. Other lanes are
- * unspecified, and so are the tile_cols floats after the last row of each panel. */
+/* Panels of inputs for a convolution as a matrix product. Row k is channel k / tap_count and tap k
+ * % tap_count: out[k * tile_cols + run.to + i] = in[channel * in_channel + taps[tap] + run.from + i
+ * * step]. Other lanes are unspecified, and so are the tile_cols floats after the last row of each
+ * panel. */
 typedef struct hn_ext_gather {
     const float *in, *in_end; /* what lies before in_end may be read */
     int64_t in_channel;
@@ -86,8 +92,9 @@ typedef struct hn_ext_gather {
     float *out;
 } hn_ext_gather;
 
-/* One channel of a depthwise convolution: out[y][x] = epilogue(bias + sum_t weights[t] * in[y * in_row + x * step + taps[t]]).
- * 4 * step * HN_EXT_MAX_LANES floats of `in` after the last one used must be readable. */
+/* One channel of a depthwise convolution: out[y][x] = epilogue(bias + sum_t weights[t] * in[y *
+ * in_row + x * step + taps[t]]). 4 * step * HN_EXT_MAX_LANES floats of `in` after the last one used
+ * must be readable. */
 typedef struct hn_ext_plane {
     const float *in;
     int64_t in_row, step;
@@ -103,20 +110,22 @@ typedef struct hn_ext_plane {
 enum { HN_EXT_MAX_LANES = 16, HN_EXT_WINOGRAD_LANES = 8 };
 
 /* Channels of a depthwise convolution of 3 x 3 or 5 x 5, stride 1 or 2, straight from the input:
- * out[y][x] = epilogue(bias + sum weights[i][j] * in[y * stride + i - top][x * stride + j - left]), where rows outside of
- * [0, in_rows) count as zeros, and columns where the block's mask is 0 do. Blocks of columns are as wide as a vector
- * (lanes of the table); block b begins at min(b * lanes, cols - lanes), or at 0.
- * In each row, `left` floats before the first and stride * lanes + 6 from the last block's first input on must be readable. */
+ * out[y][x] = epilogue(bias + sum weights[i][j] * in[y * stride + i - top][x * stride + j - left]),
+ * where rows outside of [0, in_rows) count as zeros, and columns where the block's mask is 0 do.
+ * Blocks of columns are as wide as a vector (lanes of the table); block b begins at min(b * lanes,
+ * cols - lanes), or at 0. In each row, `left` floats before the first and stride * lanes + 6 from
+ * the last block's first input on must be readable. */
 typedef struct hn_ext_strip {
     int kernel, stride;
     int64_t planes, in_plane, out_plane; /* how many channels, and floats from one to the next */
     const float *in;
     int64_t in_row, in_rows, top, left;
-    const float *zeros;   /* a row of them, with what must be readable around it */
-    const int32_t *masks; /* [blocks][kernel][lanes]: -1 or 0; lane l is of column hn_ext_strip_lane */
-    int64_t plain[2];     /* blocks from the first up to the second have only -1 */
-    /* NULL, or two planes, zeros at first, that inputs are copied to with their border; for narrow images, whose blocks would all
-     * need masks. See hn_ext_strip_pad. */
+    const float *zeros; /* a row of them, with what must be readable around it */
+    /* [blocks][kernel][lanes]: -1 or 0; lane l is of column hn_ext_strip_lane */
+    const int32_t *masks;
+    int64_t plain[2]; /* blocks from the first up to the second have only -1 */
+    /* NULL, or two planes, zeros at first, that inputs are copied to with their border; for narrow
+     * images, whose blocks would all need masks. See hn_ext_strip_pad. */
     float *padded;
     int64_t in_cols, padded_row, padded_rows, padded_plane, half;
     const float *weights; /* [planes][kernel][kernel] */
@@ -126,10 +135,11 @@ typedef struct hn_ext_strip {
     hn_epilogue epilogue;
 } hn_ext_strip;
 
-/* Fills in the sizes of padded planes: of two planes, 2 * padded_plane floats. Rows of `in` are then read up to the next multiple
- * of stride * lanes. */
+/* Fills in the sizes of padded planes: of two planes, 2 * padded_plane floats. Rows of `in` are
+ * then read up to the next multiple of stride * lanes. */
 static inline void hn_ext_strip_pad(hn_ext_strip *s, int64_t lanes) {
-    const int64_t step = s->stride * lanes, copied = (s->in_cols + step - 1) / step * step, rows = (s->rows - 1) * s->stride + s->kernel;
+    const int64_t step = s->stride * lanes, copied = (s->in_cols + step - 1) / step * step,
+                  rows = (s->rows - 1) * s->stride + s->kernel;
     int64_t row = s->left + copied, need = (s->cols - 1) * s->stride + s->kernel;
     if (row < need) row = need;
     s->half = (row + 1) / 2 + 1;
@@ -138,16 +148,18 @@ static inline void hn_ext_strip_pad(hn_ext_strip *s, int64_t lanes) {
     s->padded_plane = ((rows + 1) * s->padded_row + step + 31) / 16 * 16;
 }
 
-/* Which column of its block lane l of a strip holds: vectors of every second float are quickest in this order. */
+/* Which column of its block lane l of a strip holds: vectors of every second float are quickest in
+ * this order. */
 static inline int64_t hn_ext_strip_lane(int64_t lanes, int64_t stride, int64_t l) {
     if (stride == 1) return l;
     return l % 4 < 2 ? l / 4 * 2 + l % 4 : lanes / 2 + l / 4 * 2 + l % 4 - 2;
 }
 
 /* Winograd's F(m x m, 3 x 3), m = 2 or 4, with points n = m + 2 along each dimension.
- * Input: tiles [0, count) of a row of tiles; tile t starts at in + t * m. out[point * out_point + t], n * n points; what
- * comes after the last tile up to `room` is unspecified. count <= room.
- * HN_EXT_WINOGRAD_LANES * m + 8 floats of each of the n rows must be readable. count <= HN_EXT_WINOGRAD_LANES. */
+ * Input: tiles [0, count) of a row of tiles; tile t starts at in + t * m. out[point * out_point +
+ * t], n * n points; what comes after the last tile up to `room` is unspecified. count <= room.
+ * HN_EXT_WINOGRAD_LANES * m + 8 floats of each of the n rows must be readable. count <=
+ * HN_EXT_WINOGRAD_LANES. */
 typedef struct hn_ext_winograd_in {
     int m;
     const float *in;
@@ -168,19 +180,20 @@ typedef struct hn_ext_winograd_out {
     float *out;
 } hn_ext_winograd_out;
 
-/* Scores of tile_cols queries, [keys][tile_cols], become weights in place: exp(score + mask - max). max and sum go on from
- * what they are (-inf and 0 at first); rescale is what sums of earlier weights must be multiplied with. A score whose mask
- * is -inf is -inf, even when it is NaN. */
+/* Scores of tile_cols queries, [keys][tile_cols], become weights in place: exp(score + mask - max).
+ * max and sum go on from what they are (-inf and 0 at first); rescale is what sums of earlier
+ * weights must be multiplied with. A score whose mask is -inf is -inf, even when it is NaN. */
 typedef struct hn_ext_softmax {
     float *scores;
     int64_t keys;
-    const float *mask;     /* [keys][tile_cols], or NULL */
-    const float *key_mask; /* [keys], or NULL */
+    const float *mask;          /* [keys][tile_cols], or NULL */
+    const float *key_mask;      /* [keys], or NULL */
     float *max, *sum, *rescale; /* tile_cols each */
 } hn_ext_softmax;
 
-/* A skinny product: a few rows a[rows] times a matrix that is read once, in place. dots: out[r][j] = sum_i a[r][i] * b[j][i], j < cols,
- * i < k. combine: out[r][j] += sum_i a[r][i] * b[i][j]. Rows are contiguous, and *_row elements apart. */
+/* A skinny product: a few rows a[rows] times a matrix that is read once, in place. dots: out[r][j]
+ * = sum_i a[r][i] * b[j][i], j < cols, i < k. combine: out[r][j] += sum_i a[r][i] * b[i][j]. Rows
+ * are contiguous, and *_row elements apart. */
 typedef struct hn_ext_skinny {
     int64_t rows, cols, k;
     const float *a;
@@ -196,7 +209,8 @@ typedef struct hn_ext_kernels {
     const char *name;
     int tile_rows, tile_cols, lanes;
     void (*tile)(const hn_ext_tile *t);
-    /* sums[tile_rows][tile_cols / 2] += a[k][tile_rows] * b[k][tile_cols / 2]; rows of sums are sums_row apart. */
+    /* sums[tile_rows][tile_cols / 2] += a[k][tile_rows] * b[k][tile_cols / 2]; rows of sums are
+     * sums_row apart. */
     void (*tile_f64)(int64_t k, const double *a, const double *b, double *sums, int64_t sums_row);
     void (*column)(const hn_ext_column *t);
     void (*pack)(const hn_ext_pack *p);
@@ -208,13 +222,16 @@ typedef struct hn_ext_kernels {
     void (*winograd_in)(const hn_ext_winograd_in *w);
     void (*winograd_out)(const hn_ext_winograd_out *w);
     void (*softmax)(const hn_ext_softmax *s);
-    /* x[rows][tile_cols], column by column times factor[col], to out[col * out_row + row] for col < cols. */
-    void (*transpose)(const float *x, int64_t rows, int64_t cols, const float *factor, float *out, int64_t out_row);
+    /* x[rows][tile_cols], column by column times factor[col], to out[col * out_row + row] for col <
+     * cols. */
+    void (*transpose)(const float *x, int64_t rows, int64_t cols, const float *factor, float *out,
+                      int64_t out_row);
     /* x[rows][tile_cols], column by column times factor[col], in place. */
     void (*scale)(float *x, int64_t rows, const float *factor);
     void (*dots)(const hn_ext_skinny *f);
     void (*combine)(const hn_ext_skinny *f);
-    /* x becomes e^(x - its maximum), or 0 where x is -inf; returns the sum. A NaN is no maximum, but the sum is NaN then. */
+    /* x becomes e^(x - its maximum), or 0 where x is -inf; returns the sum. A NaN is no maximum,
+     * but the sum is NaN then. */
     float (*weights)(float *x, int64_t count, float *out_max);
     void (*epilogue)(hn_epilogue epilogue, float *x, int64_t count); /* in place */
     /* bf16 or f16; to the nearest, ties to even. */

@@ -9,13 +9,13 @@
 #pragma GCC push_options
 #pragma GCC target("avx2,fma")
 #endif
-#define HN_LANES 8
+#define HN_LANES     8
 #define HN_TILE_ROWS 6
 #ifdef __x86_64__
 #define HN_TILE_AVX2 /* gemm/tile_avx2.h fits */
 #endif
 #define HN_KERNELS_TABLE hn_ext_kernels_avx2
-#define HN_KERNELS_NAME "avx2"
+#define HN_KERNELS_NAME  "avx2"
 #include "ops/cpu/kernels_body.h"
 
 #ifdef __clang__

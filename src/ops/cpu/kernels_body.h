@@ -1,7 +1,8 @@
 /* kernels_body.h: the kernels of kernels.h, for one instruction set.
  *
- * Before: HN_LANES, HN_TILE_ROWS (rows of the register tile; it is two vectors wide), HN_KERNELS_TABLE and
- * HN_KERNELS_NAME. The tile fills the registers: rows x 2 accumulators, 2 vectors of b, 1 broadcast of a. */
+ * Before: HN_LANES, HN_TILE_ROWS (rows of the register tile; it is two vectors wide),
+ * HN_KERNELS_TABLE and HN_KERNELS_NAME. The tile fills the registers: rows x 2 accumulators, 2
+ * vectors of b, 1 broadcast of a. */
 #include "ops/cpu/kernels.h"
 #include "ops/cpu/vec_body.h"
 
@@ -41,8 +42,10 @@ HN_INLINE void store_some(float *out, const vec8 *v, const int64_t count) {
     _Pragma("GCC unroll 3") for (int64_t i = 4; i < count; i++) out[i] = high[i - 4];
 }
 
-/* `cols` columns from `in` on to a panel, when k is contiguous: 8 x 8 blocks. Returns how many k it did. */
-HN_INLINE int64_t pack_transposed(const hn_ext_pack *p, const float *in, float *out, const int64_t cols) {
+/* `cols` columns from `in` on to a panel, when k is contiguous: 8 x 8 blocks. Returns how many k it
+ * did. */
+HN_INLINE int64_t pack_transposed(const hn_ext_pack *p, const float *in, float *out,
+                                  const int64_t cols) {
     const int64_t width = p->width;
     int64_t k = 0;
     for (; k + 8 <= p->k; k += 8) {
@@ -52,11 +55,14 @@ HN_INLINE int64_t pack_transposed(const hn_ext_pack *p, const float *in, float *
             if (j < cols) r[j] = *(const vec8_unaligned *)(in + j * p->in_col + k);
         }
         transpose_8x8(r);
-        if (cols == 8 || (width < 8 && k + 8 < p->k)) { /* what spills into the next row is overwritten by it */
-            _Pragma("GCC unroll 8") for (int64_t i = 0; i < 8; i++) *(vec8_unaligned *)(out + (k + i) * width) = r[i];
+        /* what spills into the next row is overwritten by it */
+        if (cols == 8 || (width < 8 && k + 8 < p->k)) {
+            _Pragma("GCC unroll 8") for (int64_t i = 0; i < 8; i++) *
+                (vec8_unaligned *)(out + (k + i) * width) = r[i];
             continue;
         }
-        _Pragma("GCC unroll 8") for (int64_t i = 0; i < 8; i++) store_some(out + (k + i) * width, &r[i], cols);
+        _Pragma("GCC unroll 8") for (int64_t i = 0; i < 8; i++)
+            store_some(out + (k + i) * width, &r[i], cols);
     }
     return k;
 }
@@ -82,8 +88,10 @@ static void pack_columns(const hn_ext_pack *p, const float *in, float *out, int6
         for (int64_t j = 0; j < cols; j++) out[k * p->width + j] = in[k * p->in_k + j * p->in_col];
 }
 
-/* Whole panels of contiguous columns, `panels` of them side by side: long reads, as rows are often pages apart. */
-HN_INLINE void pack_rows(const hn_ext_pack *p, const float *in, float *out, const int panels, const bool scaled) {
+/* Whole panels of contiguous columns, `panels` of them side by side: long reads, as rows are often
+ * pages apart. */
+HN_INLINE void pack_rows(const hn_ext_pack *p, const float *in, float *out, const int panels,
+                         const bool scaled) {
     for (int64_t k = 0; k < p->k; k++) {
         const vec scale = vec_splat(scaled ? p->scale[k * p->scale_k] : 1);
         _Pragma("GCC unroll 4") for (int i = 0; i < panels; i++) {
@@ -97,11 +105,13 @@ HN_INLINE void pack_rows(const hn_ext_pack *p, const float *in, float *out, cons
 }
 
 static void pack_panel(const hn_ext_pack *p, const float *in, float *out, int64_t cols) {
-    for (int64_t j = 0; j < cols; j += 8) pack_columns(p, in + j * p->in_col, out + j, cols - j < 8 ? cols - j : 8);
+    for (int64_t j = 0; j < cols; j += 8)
+        pack_columns(p, in + j * p->in_col, out + j, cols - j < 8 ? cols - j : 8);
     if (p->scale)
         for (int64_t k = 0; k < p->k; k++)
             for (int64_t j = 0; j < cols; j++) out[k * p->width + j] *= p->scale[k * p->scale_k];
-    if (p->width != TILE_COLS) return; /* a tile reads no more rows than it has, but whole vectors of columns */
+    /* a tile reads no more rows than it has, but whole vectors of columns */
+    if (p->width != TILE_COLS) return;
     for (int64_t j = cols; j < TILE_COLS; j++)
         for (int64_t k = 0; k < p->k; k++) out[k * TILE_COLS + j] = 0;
 }
@@ -111,16 +121,12 @@ static void pack(const hn_ext_pack *p) {
     float *out = p->out;
     if (p->in_col == 1 && p->width == TILE_COLS) {
         for (; j + 4 * TILE_COLS <= p->cols; j += 4 * TILE_COLS, out += 4 * p->out_panel) {
-            if (p->scale)
-                pack_rows(p, p->in + j, out, 4, true);
-            else
-                pack_rows(p, p->in + j, out, 4, false);
+            if (p->scale) pack_rows(p, p->in + j, out, 4, true);
+            else pack_rows(p, p->in + j, out, 4, false);
         }
         for (; j + TILE_COLS <= p->cols; j += TILE_COLS, out += p->out_panel) {
-            if (p->scale)
-                pack_rows(p, p->in + j, out, 1, true);
-            else
-                pack_rows(p, p->in + j, out, 1, false);
+            if (p->scale) pack_rows(p, p->in + j, out, 1, true);
+            else pack_rows(p, p->in + j, out, 1, false);
         }
     }
     for (; j < p->cols; j += p->width, out += p->out_panel)
@@ -130,20 +136,23 @@ static void pack(const hn_ext_pack *p) {
 /* The sum of the lanes. */
 HN_INLINE float vec_total(vec v) {
 #if HN_LANES == 16
-    const vec8 half = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) + __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
+    const vec8 half = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) +
+                      __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
 #elif HN_LANES == 8
     const vec8 half = v;
 #endif
 #if HN_LANES == 4
     const vec4 x = v;
 #else
-    const vec4 x = __builtin_shufflevector(half, half, 0, 1, 2, 3) + __builtin_shufflevector(half, half, 4, 5, 6, 7);
+    const vec4 x = __builtin_shufflevector(half, half, 0, 1, 2, 3) +
+                   __builtin_shufflevector(half, half, 4, 5, 6, 7);
 #endif
     const vec4 y = x + __builtin_shufflevector(x, x, 2, 3, 0, 1);
     return y[0] + y[1];
 }
 
-/* Operations that a project does without (ext.h) leave their loops out: they are most of the time to compile this. */
+/* Operations that a project does without (ext.h) leave their loops out: they are most of the time
+ * to compile this. */
 #if !defined(HN_EXT_WITHOUT_CONV) || !defined(HN_EXT_WITHOUT_ATTENTION)
 #include "ops/cpu/gemm/column_body.h"
 #endif

@@ -1,8 +1,9 @@
-/* reference.c: the extern operations as plain loops, for every dtype: what the fast implementations are measured
- * against, and the last resort where they decline.
+/* reference.c: the extern operations as plain loops, for every dtype: what the fast implementations
+ * are measured against, and the last resort where they decline.
  *
- * Floats of every width are summed in double and rounded once, at the end; integers wrap; a bool result is "not 0".
- * One thread. hn_ext_prepare has checked the call: no size is negative, no offset overflows. */
+ * Floats of every width are summed in double and rounded once, at the end; integers wrap; a bool
+ * result is "not 0". One thread. hn_ext_prepare has checked the call: no size is negative, no
+ * offset overflows. */
 #include "ops/cpu/ext.h"
 
 #include "base/checked.h"
@@ -28,8 +29,8 @@ static float f32_of_bits(uint32_t bits) {
 
 static double bf16_value(uint16_t bits) { return (double)f32_of_bits((uint32_t)bits << 16); }
 
-/* The exponent moves to its place in a float and is then off by 127 - 15, which a product repairs also for subnormals;
- * infinity and NaN have no such exponent. */
+/* The exponent moves to its place in a float and is then off by 127 - 15, which a product repairs
+ * also for subnormals; infinity and NaN have no such exponent. */
 static double f16_value(uint16_t bits) {
     uint32_t magnitude = (uint32_t)(bits & 0x7fff) << 13;
     double value = magnitude < 0x0f800000 ? (double)f32_of_bits(magnitude) * 0x1p112
@@ -40,13 +41,15 @@ static double f16_value(uint16_t bits) {
 /* A 16-bit float with this many mantissa bits, nearest even, rounded once. */
 static uint16_t bits16_of(double value, int mantissa_bits) {
     const int bias = (1 << (14 - mantissa_bits)) - 1;
-    const uint16_t infinity = (uint16_t)(0x7fff >> mantissa_bits << mantissa_bits), sign = signbit(value) ? 0x8000 : 0;
+    const uint16_t infinity = (uint16_t)(0x7fff >> mantissa_bits << mantissa_bits),
+                   sign = signbit(value) ? 0x8000 : 0;
     if (isnan(value)) return (uint16_t)(sign | infinity | 1u << (mantissa_bits - 1));
     if (value == 0) return sign;
     if (isinf(value)) return sign | infinity;
     int exponent;
     frexp(value, &exponent);
-    exponent = exponent - 1 < 1 - bias ? 1 - bias : exponent - 1; /* subnormals share the least one */
+    /* subnormals share the least one */
+    exponent = exponent - 1 < 1 - bias ? 1 - bias : exponent - 1;
     int units = (int)nearbyint(ldexp(fabs(value), mantissa_bits - exponent));
     /* The leading 1 of `units`, and a carry out of the rounding, add to the exponent field. */
     int bits = ((exponent + bias - 1) << mantissa_bits) + units;
@@ -92,11 +95,12 @@ typedef struct walk {
 typedef void (*dot_fn)(number *sum, walk a, walk b, int64_t count);
 
 /* sum += a . b: one function for each dtype, so that the loop does not branch on it. */
-#define DOT(NAME, TYPE, FIELD, VALUE)                                                                                  \
-    static void NAME(number *sum, walk a, walk b, int64_t count) {                                                     \
-        if (count == 0) return;                                                                                        \
-        const TYPE *x = (const TYPE *)a.base + a.at, *y = (const TYPE *)b.base + b.at;                                 \
-        for (int64_t k = 0; k < count; k++) sum->FIELD += VALUE(x[k * a.step]) * VALUE(y[k * b.step]);                 \
+#define DOT(NAME, TYPE, FIELD, VALUE)                                                              \
+    static void NAME(number *sum, walk a, walk b, int64_t count) {                                 \
+        if (count == 0) return;                                                                    \
+        const TYPE *x = (const TYPE *)a.base + a.at, *y = (const TYPE *)b.base + b.at;             \
+        for (int64_t k = 0; k < count; k++)                                                        \
+            sum->FIELD += VALUE(x[k * a.step]) * VALUE(y[k * b.step]);                             \
     }
 DOT(dot_f64, double, f, (double))
 DOT(dot_f32, float, f, (double))
@@ -110,11 +114,13 @@ DOT(dot_u8, uint8_t, u, (uint64_t))
 #undef DOT
 
 static const dot_fn dots[HN_SCALAR_TYPE_COUNT] = {
-    [HN_F64] = dot_f64, [HN_F32] = dot_f32, [HN_F16] = dot_f16, [HN_BF16] = dot_bf16, [HN_I64] = dot_i64,
-    [HN_I32] = dot_i32, [HN_I16] = dot_i16, [HN_I8] = dot_i8,   [HN_U8] = dot_u8,     [HN_BOOL] = dot_u8,
+    [HN_F64] = dot_f64, [HN_F32] = dot_f32, [HN_F16] = dot_f16, [HN_BF16] = dot_bf16,
+    [HN_I64] = dot_i64, [HN_I32] = dot_i32, [HN_I16] = dot_i16, [HN_I8] = dot_i8,
+    [HN_U8] = dot_u8,   [HN_BOOL] = dot_u8,
 };
 
-/* Without elements there is nothing to do, however many empty rounds the other sizes would ask for. */
+/* Without elements there is nothing to do, however many empty rounds the other sizes would ask
+ * for. */
 static bool any_zero(const int64_t *sizes, int count) {
     for (int d = 0; d < count; d++)
         if (sizes[d] == 0) return true;
@@ -131,7 +137,8 @@ static double apply_epilogue(hn_epilogue epilogue, double x) {
     switch (epilogue) {
     case HN_EPILOGUE_RELU: return x > 0 || isnan(x) ? x : 0;
     case HN_EPILOGUE_GELU_ERF: return 0.5 * x * (1 + erf(x * 0.70710678118654752440));
-    case HN_EPILOGUE_GELU_TANH: return 0.5 * x * (1 + tanh(sqrt_2_over_pi * (x + 0.044715 * x * x * x)));
+    case HN_EPILOGUE_GELU_TANH:
+        return 0.5 * x * (1 + tanh(sqrt_2_over_pi * (x + 0.044715 * x * x * x)));
     case HN_EPILOGUE_SILU: return x / (1 + exp(-x));
     case HN_EPILOGUE_HARDSWISH: return x * clamp_0_6(x + 3) / 6;
     case HN_EPILOGUE_SIGMOID: return 1 / (1 + exp(-x));
@@ -142,22 +149,22 @@ static double apply_epilogue(hn_epilogue epilogue, double x) {
 }
 
 static void add(uint8_t dtype, number *sum, number x) {
-    if (is_float(dtype))
-        sum->f += x.f;
-    else
-        sum->u += x.u;
+    if (is_float(dtype)) sum->f += x.f;
+    else sum->u += x.u;
 }
 
 /* Operands 3 and 4 of contractions, when they are there. */
 enum { OPERAND_BIAS = 3, OPERAND_RESIDUAL = 4 };
 
 /* out[at] = epilogue(sum + bias + residual). */
-static void finish(const hn_ext_call *call, int64_t at, number sum, int64_t bias_at, int64_t residual_at,
-                   hn_epilogue epilogue) {
+static void finish(const hn_ext_call *call, int64_t at, number sum, int64_t bias_at,
+                   int64_t residual_at, hn_epilogue epilogue) {
     const uint8_t dtype = call->dtypes[0];
     void *out = call->operands[0];
-    if (call->dtypes[OPERAND_BIAS]) add(dtype, &sum, load(dtype, call->operands[OPERAND_BIAS], bias_at));
-    if (call->dtypes[OPERAND_RESIDUAL]) add(dtype, &sum, load(dtype, call->operands[OPERAND_RESIDUAL], residual_at));
+    if (call->dtypes[OPERAND_BIAS])
+        add(dtype, &sum, load(dtype, call->operands[OPERAND_BIAS], bias_at));
+    if (call->dtypes[OPERAND_RESIDUAL])
+        add(dtype, &sum, load(dtype, call->operands[OPERAND_RESIDUAL], residual_at));
     if (is_float(dtype)) {
         sum.f = apply_epilogue(epilogue, sum.f);
         store(dtype, out, at, sum);
@@ -165,7 +172,8 @@ static void finish(const hn_ext_call *call, int64_t at, number sum, int64_t bias
     }
     store(dtype, out, at, sum);
     /* Which sums are negative shows only in the result's own width. */
-    if (epilogue == HN_EPILOGUE_RELU && (int64_t)load(dtype, out, at).u < 0) store(dtype, out, at, (number){.u = 0});
+    if (epilogue == HN_EPILOGUE_RELU && (int64_t)load(dtype, out, at).u < 0)
+        store(dtype, out, at, (number){.u = 0});
 }
 
 /* ---- matmul ---- */
@@ -180,15 +188,17 @@ static int64_t batch_offset(const int64_t *strides, const int64_t coord[HN_EXTER
 
 static void matmul_item(const hn_ext_call *call, const int64_t coord[HN_EXTERN_BATCH]) {
     const int64_t *p = call->params;
-    const int64_t *as = p + HN_MATMUL_A, *bs = p + HN_MATMUL_B, *os = p + HN_MATMUL_OUT, *cs = p + HN_MATMUL_BIAS,
-                  *rs = p + HN_MATMUL_RESIDUAL;
-    const int64_t a = batch_offset(as, coord), b = batch_offset(bs, coord), out = batch_offset(os, coord),
-                  bias = batch_offset(cs, coord), residual = batch_offset(rs, coord);
+    const int64_t *as = p + HN_MATMUL_A, *bs = p + HN_MATMUL_B, *os = p + HN_MATMUL_OUT,
+                  *cs = p + HN_MATMUL_BIAS, *rs = p + HN_MATMUL_RESIDUAL;
+    const int64_t a = batch_offset(as, coord), b = batch_offset(bs, coord),
+                  out = batch_offset(os, coord), bias = batch_offset(cs, coord),
+                  residual = batch_offset(rs, coord);
     for (int64_t m = 0; m < p[HN_MATMUL_M]; m++)
         for (int64_t n = 0; n < p[HN_MATMUL_N]; n++) {
             number sum = {.u = 0}; /* also 0.0 */
             dots[call->dtypes[0]](&sum, (walk){call->operands[1], a + m * as[ROW], as[COL]},
-                                  (walk){call->operands[2], b + n * bs[COL], bs[ROW]}, p[HN_MATMUL_K]);
+                                  (walk){call->operands[2], b + n * bs[COL], bs[ROW]},
+                                  p[HN_MATMUL_K]);
             finish(call, out + m * os[ROW] + n * os[COL], sum, bias + m * cs[ROW] + n * cs[COL],
                    residual + m * rs[ROW] + n * rs[COL], (hn_epilogue)p[HN_MATMUL_EPILOGUE]);
         }
@@ -197,7 +207,9 @@ static void matmul_item(const hn_ext_call *call, const int64_t coord[HN_EXTERN_B
 static void run_matmul(const hn_ext_call *call) {
     const int64_t *sizes = call->params + HN_MATMUL_BATCH;
     int64_t c[HN_EXTERN_BATCH];
-    if (any_zero(sizes, HN_EXTERN_BATCH) || call->params[HN_MATMUL_M] == 0 || call->params[HN_MATMUL_N] == 0) return;
+    if (any_zero(sizes, HN_EXTERN_BATCH) || call->params[HN_MATMUL_M] == 0 ||
+        call->params[HN_MATMUL_N] == 0)
+        return;
     for (c[0] = 0; c[0] < sizes[0]; c[0]++)
         for (c[1] = 0; c[1] < sizes[1]; c[1]++)
             for (c[2] = 0; c[2] < sizes[2]; c[2]++)
@@ -206,9 +218,11 @@ static void run_matmul(const hn_ext_call *call) {
 
 /* ---- convolution ---- */
 
-/* Which input position kernel position `k` pairs with output position `o` in spatial dimension d; false: none. */
+/* Which input position kernel position `k` pairs with output position `o` in spatial dimension d;
+ * false: none. */
 static bool conv_input_at(const int64_t *p, int d, int64_t o, int64_t k, int64_t *out) {
-    const int64_t stride = p[HN_CONV_STRIDE + d], shift = k * p[HN_CONV_DILATION + d] - p[HN_CONV_PADDING + d];
+    const int64_t stride = p[HN_CONV_STRIDE + d],
+                  shift = k * p[HN_CONV_DILATION + d] - p[HN_CONV_PADDING + d];
     if (p[HN_CONV_TRANSPOSED]) {
         int64_t spread = o - shift; /* input position * stride */
         *out = spread / stride;
@@ -218,9 +232,11 @@ static bool conv_input_at(const int64_t *p, int d, int64_t o, int64_t k, int64_t
     return *out >= 0 && *out < p[HN_CONV_IN + d];
 }
 
-/* The weights between output channel `o` and the input channels of its group, at kernel position k. */
+/* The weights between output channel `o` and the input channels of its group, at kernel position
+ * k. */
 static walk conv_weights(const hn_ext_call *call, int64_t o, const int64_t k[3]) {
-    const int64_t *p = call->params, *s = p + HN_CONV_W, groups = p[HN_CONV_GROUPS], o_per_group = p[HN_CONV_O] / groups;
+    const int64_t *p = call->params, *s = p + HN_CONV_W, groups = p[HN_CONV_GROUPS],
+                  o_per_group = p[HN_CONV_O] / groups;
     int64_t at = k[0] * s[2] + k[1] * s[3] + k[2] * s[4];
     if (!p[HN_CONV_TRANSPOSED]) return (walk){call->operands[2], at + o * s[0], s[1]};
     at += o / o_per_group * (p[HN_CONV_C] / groups) * s[0] + o % o_per_group * s[1];
@@ -231,12 +247,15 @@ static walk conv_weights(const hn_ext_call *call, int64_t o, const int64_t k[3])
 static walk conv_inputs(const hn_ext_call *call, int64_t n, int64_t o, const int64_t x[3]) {
     const int64_t *p = call->params, *s = p + HN_CONV_X, groups = p[HN_CONV_GROUPS];
     int64_t first = o / (p[HN_CONV_O] / groups) * (p[HN_CONV_C] / groups);
-    return (walk){call->operands[1], n * s[0] + first * s[1] + x[0] * s[2] + x[1] * s[3] + x[2] * s[4], s[1]};
+    return (walk){call->operands[1],
+                  n * s[0] + first * s[1] + x[0] * s[2] + x[1] * s[3] + x[2] * s[4], s[1]};
 }
 
 /* sum += (inputs * scale) . weights over the channels of a group. */
-static void conv_dot(const hn_ext_call *call, number *sum, int64_t n, int64_t o, walk inputs, walk weights) {
-    const int64_t *p = call->params, *s = p + HN_CONV_SCALE, count = p[HN_CONV_C] / p[HN_CONV_GROUPS];
+static void conv_dot(const hn_ext_call *call, number *sum, int64_t n, int64_t o, walk inputs,
+                     walk weights) {
+    const int64_t *p = call->params, *s = p + HN_CONV_SCALE,
+                  count = p[HN_CONV_C] / p[HN_CONV_GROUPS];
     const uint8_t dtype = call->dtypes[0];
     const int64_t first = o / (p[HN_CONV_O] / p[HN_CONV_GROUPS]) * count;
     if (!call->dtypes[5] || p[HN_CONV_SCALE_OUT]) {
@@ -244,12 +263,11 @@ static void conv_dot(const hn_ext_call *call, number *sum, int64_t n, int64_t o,
         return;
     }
     for (int64_t c = 0; c < count; c++, inputs.at += inputs.step, weights.at += weights.step) {
-        number product = {.u = 0}, scale = load(dtype, call->operands[5], n * s[0] + (first + c) * s[1]);
+        number product = {.u = 0},
+               scale = load(dtype, call->operands[5], n * s[0] + (first + c) * s[1]);
         dots[dtype](&product, inputs, weights, 1);
-        if (is_float(dtype))
-            product.f *= scale.f;
-        else
-            product.u *= scale.u;
+        if (is_float(dtype)) product.f *= scale.f;
+        else product.u *= scale.u;
         add(dtype, sum, product);
     }
 }
@@ -263,10 +281,8 @@ static void scale_output(const hn_ext_call *call, number *sum, int64_t o) {
     const uint8_t dtype = call->dtypes[0];
     if (!call->dtypes[5] || !call->params[HN_CONV_SCALE_OUT]) return;
     number scale = load(dtype, call->operands[5], o * call->params[HN_CONV_SCALE + 1]);
-    if (is_float(dtype))
-        sum->f *= scale.f;
-    else
-        sum->u *= scale.u;
+    if (is_float(dtype)) sum->f *= scale.f;
+    else sum->u *= scale.u;
 }
 
 static void conv_one(const hn_ext_call *call, int64_t n, int64_t o, const int64_t at[3]) {
@@ -279,12 +295,13 @@ static void conv_one(const hn_ext_call *call, int64_t n, int64_t o, const int64_
             if (!conv_input_at(p, 1, at[1], k[1], &x[1])) continue;
             for (k[2] = 0; k[2] < kernel[2]; k[2]++)
                 if (conv_input_at(p, 2, at[2], k[2], &x[2]))
-                    conv_dot(call, &sum, n, o, conv_inputs(call, n, o, x), conv_weights(call, o, k));
+                    conv_dot(call, &sum, n, o, conv_inputs(call, n, o, x),
+                             conv_weights(call, o, k));
         }
     }
     scale_output(call, &sum, o);
-    finish(call, conv_at(p + HN_CONV_OUT, n, o, at), sum, o, conv_at(p + HN_CONV_RESIDUAL, n, o, at),
-           (hn_epilogue)p[HN_CONV_EPILOGUE]);
+    finish(call, conv_at(p + HN_CONV_OUT, n, o, at), sum, o,
+           conv_at(p + HN_CONV_RESIDUAL, n, o, at), (hn_epilogue)p[HN_CONV_EPILOGUE]);
 }
 
 static void run_conv(const hn_ext_call *call) {
@@ -306,7 +323,8 @@ typedef struct query {
     int64_t row;
 } query;
 
-/* The score of key j, -inf when it is masked out: then q and k do not matter, whatever they hold. */
+/* The score of key j, -inf when it is masked out: then q and k do not matter, whatever they
+ * hold. */
 static double attention_score(const hn_ext_call *call, const query *q, int64_t j, double scale) {
     const int64_t *p = call->params;
     const uint8_t mask_dtype = call->dtypes[4];
@@ -314,22 +332,22 @@ static double attention_score(const hn_ext_call *call, const query *q, int64_t j
     if (p[HN_ATTENTION_CAUSAL] && j > q->row) return -INFINITY;
     if (mask_dtype) {
         number mask = load(mask_dtype, call->operands[4], q->mask + j * p[HN_ATTENTION_MASK + 3]);
-        if (is_float(mask_dtype))
-            added = mask.f;
-        else if (!mask.u)
-            return -INFINITY;
+        if (is_float(mask_dtype)) added = mask.f;
+        else if (!mask.u) return -INFINITY;
         if (added == -INFINITY) return -INFINITY;
     }
     number sum = {.u = 0};
-    dots[call->dtypes[0]](&sum, (walk){call->operands[1], q->q, p[HN_ATTENTION_Q + 3]},
-                          (walk){call->operands[2], q->k + j * p[HN_ATTENTION_K + 2], p[HN_ATTENTION_K + 3]},
-                          p[HN_ATTENTION_D]);
+    dots[call->dtypes[0]](
+        &sum, (walk){call->operands[1], q->q, p[HN_ATTENTION_Q + 3]},
+        (walk){call->operands[2], q->k + j * p[HN_ATTENTION_K + 2], p[HN_ATTENTION_K + 3]},
+        p[HN_ATTENTION_D]);
     return sum.f * scale + added;
 }
 
-/* scratch: n scores, dv sums. Keys of score -inf count for nothing, even where their value is infinite or NaN; without
- * a key left the row is 0. */
-static void attention_row(const hn_ext_call *call, const query *q, double scale, double *scores, double *row) {
+/* scratch: n scores, dv sums. Keys of score -inf count for nothing, even where their value is
+ * infinite or NaN; without a key left the row is 0. */
+static void attention_row(const hn_ext_call *call, const query *q, double scale, double *scores,
+                          double *row) {
     const int64_t *p = call->params, n = p[HN_ATTENTION_N], dv = p[HN_ATTENTION_DV];
     double high = -INFINITY, sum = 0;
     for (int64_t j = 0; j < n; j++) {
@@ -343,7 +361,8 @@ static void attention_row(const hn_ext_call *call, const query *q, double scale,
         sum += weight;
         for (int64_t c = 0; c < dv; c++)
             row[c] += weight * load(call->dtypes[0], call->operands[3],
-                                    q->v + j * p[HN_ATTENTION_V + 2] + c * p[HN_ATTENTION_V + 3]).f;
+                                    q->v + j * p[HN_ATTENTION_V + 2] + c * p[HN_ATTENTION_V + 3])
+                                   .f;
     }
     for (int64_t c = 0; c < dv; c++)
         store(call->dtypes[0], call->operands[0], q->out + c * p[HN_ATTENTION_OUT + 3],
@@ -364,9 +383,12 @@ static void run_attention(const hn_ext_call *call, void *scratch) {
         for (int64_t h = 0; h < heads; h++)
             for (int64_t m = 0; m < p[HN_ATTENTION_M]; m++) {
                 int64_t kv = h / (heads / p[HN_ATTENTION_KV_HEADS]);
-                query q = {.q = offset3(p + HN_ATTENTION_Q, b, h, m), .k = offset3(p + HN_ATTENTION_K, b, kv, 0),
-                           .v = offset3(p + HN_ATTENTION_V, b, kv, 0), .out = offset3(p + HN_ATTENTION_OUT, b, h, m),
-                           .mask = offset3(p + HN_ATTENTION_MASK, b, h, m), .row = m};
+                query q = {.q = offset3(p + HN_ATTENTION_Q, b, h, m),
+                           .k = offset3(p + HN_ATTENTION_K, b, kv, 0),
+                           .v = offset3(p + HN_ATTENTION_V, b, kv, 0),
+                           .out = offset3(p + HN_ATTENTION_OUT, b, h, m),
+                           .mask = offset3(p + HN_ATTENTION_MASK, b, h, m),
+                           .row = m};
                 attention_row(call, &q, scale, scores, row);
             }
 }
@@ -386,7 +408,8 @@ static bool less(uint8_t dtype, number a, number b) {
 
 /* Whether element q must stand before element p, which came first. */
 static bool goes_before(const line *l, int64_t q, int64_t p) {
-    return l->descending ? less(l->dtype, l->keys[p], l->keys[q]) : less(l->dtype, l->keys[q], l->keys[p]);
+    return l->descending ? less(l->dtype, l->keys[p], l->keys[q])
+                         : less(l->dtype, l->keys[q], l->keys[p]);
 }
 
 /* Stable merge sort of order[0..count); `spare` is as long. The depth is the logarithm of count. */
@@ -397,15 +420,18 @@ static void sort_order(const line *l, int64_t *order, int64_t *spare, int64_t co
     sort_order(l, order + half, spare, count - half);
     int64_t left = 0, right = half;
     for (int64_t n = 0; n < count; n++) {
-        bool take_right = left == half || (right < count && goes_before(l, order[right], order[left]));
+        bool take_right =
+            left == half || (right < count && goes_before(l, order[right], order[left]));
         spare[n] = take_right ? order[right++] : order[left++];
     }
     memcpy(order, spare, (size_t)count * sizeof *order);
 }
 
-/* scratch: keys, order, spare: n each. Values are moved as bytes, so that -0 and NaN stay what they are. */
+/* scratch: keys, order, spare: n each. Values are moved as bytes, so that -0 and NaN stay what they
+ * are. */
 static void run_sort(const hn_ext_call *call, void *scratch) {
-    const int64_t *p = call->params, n = p[HN_SORT_N], keep = p[HN_SORT_K], inner = p[HN_SORT_INNER];
+    const int64_t *p = call->params, n = p[HN_SORT_N], keep = p[HN_SORT_K],
+                  inner = p[HN_SORT_INNER];
     const size_t bytes = hn_scalar_type_bytes((hn_scalar_type)call->dtypes[2]);
     if (keep == 0 || inner == 0) return;
     number *keys = scratch;

@@ -1,8 +1,9 @@
 /* shared.c: what the extern calls of a module share: packed weights and the like, found by key.
  *
- * A maker runs without the lock, so that different entries are made at the same time and a maker may ask for other
- * entries. Until it is done the entry stands in the table as "being made", and who wants it waits. A maker that fails
- * takes its entry out again; each of those that waited then tries for itself. */
+ * A maker runs without the lock, so that different entries are made at the same time and a maker
+ * may ask for other entries. Until it is done the entry stands in the table as "being made", and
+ * who wants it waits. A maker that fails takes its entry out again; each of those that waited then
+ * tries for itself. */
 #include "ops/cpu/ext.h"
 
 #include "base/hash.h"
@@ -32,7 +33,10 @@ struct hn_ext_shared {
     slot *buckets[BUCKET_COUNT];
     slot *newest; /* of the ready ones */
     size_t bytes;
-    struct { uintptr_t begin, end; int fd; } files[FILE_COUNT];
+    struct {
+        uintptr_t begin, end;
+        int fd;
+    } files[FILE_COUNT];
     uint32_t file_count;
 };
 
@@ -64,11 +68,15 @@ void hn_ext_shared_destroy(hn_ext_shared *shared) {
     free(shared);
 }
 
-static slot **bucket_of(hn_ext_shared *shared, uint64_t hash) { return &shared->buckets[hash % BUCKET_COUNT]; }
+static slot **bucket_of(hn_ext_shared *shared, uint64_t hash) {
+    return &shared->buckets[hash % BUCKET_COUNT];
+}
 
 static slot *find(hn_ext_shared *shared, uint64_t hash, const void *key, size_t key_bytes) {
     slot *s = *bucket_of(shared, hash);
-    while (s && (s->hash != hash || s->key_bytes != key_bytes || memcmp(s->key, key, key_bytes) != 0)) s = s->next;
+    while (s &&
+           (s->hash != hash || s->key_bytes != key_bytes || memcmp(s->key, key, key_bytes) != 0))
+        s = s->next;
     return s;
 }
 
@@ -89,7 +97,8 @@ static void take_out(hn_ext_shared *shared, slot *gone) {
 }
 
 /* Called with the lock held, which it gives up while `make` runs. */
-static hn_status make_entry(hn_ext_shared *shared, slot *s, hn_status (*make)(void *user, hn_ext_entry *out), void *user,
+static hn_status make_entry(hn_ext_shared *shared, slot *s,
+                            hn_status (*make)(void *user, hn_ext_entry *out), void *user,
                             void **out_value) {
     hn_ext_entry made = {0};
     pthread_mutex_unlock(&shared->lock);
@@ -110,19 +119,21 @@ static hn_status make_entry(hn_ext_shared *shared, slot *s, hn_status (*make)(vo
 }
 
 hn_status hn_ext_shared_get(hn_ext_shared *shared, const void *key, size_t key_bytes,
-                            hn_status (*make)(void *user, hn_ext_entry *out), void *user, void **out_value) {
+                            hn_status (*make)(void *user, hn_ext_entry *out), void *user,
+                            void **out_value) {
     const uint64_t hash = hn_hash64(key, key_bytes, 0);
     hn_status status = NULL;
     *out_value = NULL;
     pthread_mutex_lock(&shared->lock);
     slot *s = find(shared, hash, key, key_bytes);
-    for (; s && !s->ready; s = find(shared, hash, key, key_bytes)) pthread_cond_wait(&shared->changed, &shared->lock);
-    if (s)
-        *out_value = s->entry.value;
+    for (; s && !s->ready; s = find(shared, hash, key, key_bytes))
+        pthread_cond_wait(&shared->changed, &shared->lock);
+    if (s) *out_value = s->entry.value;
     else if ((s = add(shared, hash, key, key_bytes)))
         status = make_entry(shared, s, make, user, out_value);
     else
-        status = HN_ERROR(HN_OUT_OF_MEMORY, "cannot remember an entry with a key of %zu bytes", key_bytes);
+        status = HN_ERROR(HN_OUT_OF_MEMORY, "cannot remember an entry with a key of %zu bytes",
+                          key_bytes);
     pthread_mutex_unlock(&shared->lock);
     return status;
 }
@@ -151,7 +162,8 @@ static bool read_at(int fd, uint8_t *out, size_t len, size_t offset) {
     return true;
 }
 
-const void *hn_ext_shared_read(const hn_ext_shared *shared, const void *bytes, size_t len, void *buffer) {
+const void *hn_ext_shared_read(const hn_ext_shared *shared, const void *bytes, size_t len,
+                               void *buffer) {
     const uintptr_t begin = (uintptr_t)bytes;
     for (uint32_t i = 0; i < shared->file_count; i++) {
         const uintptr_t first = shared->files[i].begin, end = shared->files[i].end;
@@ -162,7 +174,8 @@ const void *hn_ext_shared_read(const hn_ext_shared *shared, const void *bytes, s
 }
 
 void hn_ext_shared_drop(const hn_ext_shared *shared, const void *bytes, size_t len) {
-    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)bytes, end = begin + len;
+    const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), begin = (uintptr_t)bytes,
+                    end = begin + len;
     for (uint32_t i = 0; i < shared->file_count; i++) {
         if (begin < shared->files[i].begin || end > shared->files[i].end) continue;
         const uintptr_t first = (begin + page - 1) / page * page, last = end / page * page;

@@ -1,5 +1,5 @@
-/* table.c: which implementation does each extern operation. What one of them calls unsupported goes to the
- * reference (dispatch.c). */
+/* table.c: which implementation does each extern operation. What one of them calls unsupported goes
+ * to the reference (dispatch.c). */
 #include "ops/cpu/ext.h"
 #include "ops/cpu/attention/attention.h"
 #include "ops/cpu/conv/conv.h"

@@ -1,8 +1,9 @@
-/* vec_body.h: float vectors and the functions of the epilogues, for the instruction set of the including file.
+/* vec_body.h: float vectors and the functions of the epilogues, for the instruction set of the
+ * including file.
  *
- * Before: HN_LANES (floats in a vector). GNU vectors only, so one source serves every instruction set. The
- * polynomials are minimax fits made for this file; errors are of the function computed in float against the exact
- * one: exp 1 ulp, tanh and erf 4 ulp. NaN goes through everything. */
+ * Before: HN_LANES (floats in a vector). GNU vectors only, so one source serves every instruction
+ * set. The polynomials are minimax fits made for this file; errors are of the function computed in
+ * float against the exact one: exp 1 ulp, tanh and erf 4 ulp. NaN goes through everything. */
 #include <stdint.h>
 #include <string.h>
 
@@ -27,17 +28,25 @@ HN_INLINE vec vec_splat(float x) {
 #endif
 }
 
-HN_INLINE vec vec_select(ivec mask, vec yes, vec no) { return (vec)((mask & (ivec)yes) | (~mask & (ivec)no)); }
-/* x, and `low` (`high`) where x is less (more); NaN stays NaN. The instruction gives its second operand then, which compilers
- * may not assume of a comparison. */
+HN_INLINE vec vec_select(ivec mask, vec yes, vec no) {
+    return (vec)((mask & (ivec)yes) | (~mask & (ivec)no));
+}
+/* x, and `low` (`high`) where x is less (more); NaN stays NaN. The instruction gives its second
+ * operand then, which compilers may not assume of a comparison. */
 #if HN_LANES == 8
 HN_INLINE vec vec_at_least(vec x, float low) { return __builtin_ia32_maxps256(vec_splat(low), x); }
 HN_INLINE vec vec_at_most(vec x, float high) { return __builtin_ia32_minps256(vec_splat(high), x); }
 #else
-HN_INLINE vec vec_at_least(vec x, float low) { return vec_select(x < vec_splat(low), vec_splat(low), x); }
-HN_INLINE vec vec_at_most(vec x, float high) { return vec_select(x > vec_splat(high), vec_splat(high), x); }
+HN_INLINE vec vec_at_least(vec x, float low) {
+    return vec_select(x < vec_splat(low), vec_splat(low), x);
+}
+HN_INLINE vec vec_at_most(vec x, float high) {
+    return vec_select(x > vec_splat(high), vec_splat(high), x);
+}
 #endif
-HN_INLINE vec vec_clamp(vec x, float low, float high) { return vec_at_most(vec_at_least(x, low), high); }
+HN_INLINE vec vec_clamp(vec x, float low, float high) {
+    return vec_at_most(vec_at_least(x, low), high);
+}
 HN_INLINE vec vec_abs(vec x) { return (vec)((ivec)x & 0x7fffffff); }
 HN_INLINE vec vec_max(vec a, vec b) { return vec_select(a > b, a, b); }
 
@@ -47,7 +56,8 @@ HN_INLINE float vec_sum(vec v) {
     return sum;
 }
 
-/* e^x = the result times 2^n; *out_shifted holds n in its low bits. Adding the magic number rounds to an integer. */
+/* e^x = the result times 2^n; *out_shifted holds n in its low bits. Adding the magic number rounds
+ * to an integer. */
 HN_INLINE vec exp_mantissa(vec x, vec *out_shifted) {
     const vec magic = vec_splat(0x1.8p23f);
     vec shifted = x * 1.44269504088896341f + magic;
@@ -64,7 +74,8 @@ HN_INLINE vec exp_mantissa(vec x, vec *out_shifted) {
 
 HN_INLINE vec vec_exp(vec x) {
     vec shifted, p = exp_mantissa(vec_clamp(x, -104.0f, 89.0f), &shifted);
-    ivec k = (ivec)shifted - (ivec)vec_splat(0x1.8p23f), half = k >> 1; /* in two steps: 2^k alone can leave the range */
+    /* in two steps: 2^k alone can leave the range */
+    ivec k = (ivec)shifted - (ivec)vec_splat(0x1.8p23f), half = k >> 1;
     return p * (vec)((half + 127) << 23) * (vec)((k - half + 127) << 23);
 }
 
@@ -116,7 +127,8 @@ HN_INLINE vec vec_hardswish(vec x) { return x * vec_hardsigmoid(x); }
     return;
 
 /* Out of line: the polynomials exist once, not in each tile. */
-static __attribute__((noinline)) void epilogue_rows(hn_epilogue epilogue, float *x, int64_t rows, int64_t stride, int64_t count) {
+static __attribute__((noinline)) void epilogue_rows(hn_epilogue epilogue, float *x, int64_t rows,
+                                                    int64_t stride, int64_t count) {
     switch (epilogue) {
     case HN_EPILOGUE_NONE: return;
     case HN_EPILOGUE_RELU: EPILOGUE_ROWS(vec_relu)
@@ -130,4 +142,6 @@ static __attribute__((noinline)) void epilogue_rows(hn_epilogue epilogue, float 
     }
 }
 
-static void epilogue_apply(hn_epilogue epilogue, float *x, int64_t count) { epilogue_rows(epilogue, x, 1, 0, count); }
+static void epilogue_apply(hn_epilogue epilogue, float *x, int64_t count) {
+    epilogue_rows(epilogue, x, 1, 0, count);
+}

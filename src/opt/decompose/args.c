@@ -22,12 +22,13 @@ static int param_name_len(const hn_dec *d, uint32_t arg) {
 }
 
 static void bad_arg(hn_dec *d, uint32_t arg, const char *wanted) {
-    hn_graph_fail(d->g, HN_ERROR(HN_INVALID_ARGUMENT, "argument '%.*s' is not %s", param_name_len(d, arg), param_name(d, arg),
-                                 wanted));
+    hn_graph_fail(d->g, HN_ERROR(HN_INVALID_ARGUMENT, "argument '%.*s' is not %s",
+                                 param_name_len(d, arg), param_name(d, arg), wanted));
 }
 
 static void symbolic_arg(hn_dec *d, uint32_t arg) {
-    char *why = hn_arena_printf(d->scratch, "argument '%.*s' must be a constant", param_name_len(d, arg), param_name(d, arg));
+    char *why = hn_arena_printf(d->scratch, "argument '%.*s' must be a constant",
+                                param_name_len(d, arg), param_name(d, arg));
     hn_dec_unsupported(d, why ? why : "an argument must be a constant");
 }
 
@@ -45,27 +46,28 @@ const hn_value_info *hn_dec_info(const hn_dec *d, hn_value v) { return hn_graph_
 /* A number as a rank-0 tensor of the dtype that PyTorch gives to it. */
 static hn_value wrapped_number(hn_dec *d, uint32_t arg) {
     hn_arg_kind kind = arg_at(d, arg)->kind;
-    return hn_dec_number(d, arg, kind == HN_ARG_FLOAT ? HN_DTYPE_F32 : kind == HN_ARG_BOOL ? HN_DTYPE_BOOL : HN_DTYPE_I64);
+    return hn_dec_number(d, arg,
+                         kind == HN_ARG_FLOAT  ? HN_DTYPE_F32
+                         : kind == HN_ARG_BOOL ? HN_DTYPE_BOOL
+                                               : HN_DTYPE_I64);
 }
 
 hn_value hn_dec_tensor(hn_dec *d, uint32_t arg) {
     const hn_arg *a = arg_at(d, arg);
     switch (a->kind) {
-    case HN_ARG_NONE:
-        return 0;
+    case HN_ARG_NONE: return 0;
     case HN_ARG_INT:
     case HN_ARG_FLOAT:
-    case HN_ARG_BOOL:
-        return wrapped_number(d, arg);
+    case HN_ARG_BOOL: return wrapped_number(d, arg);
     case HN_ARG_VALUE: {
         const hn_value_info *info = hn_dec_info(d, a->as.value);
         if (info->kind == HN_VALUE_TENSOR) return a->as.value;
-        hn_dtype dtype = info->kind == HN_VALUE_SYM_INT ? HN_DTYPE_I64 : info->kind == HN_VALUE_SYM_BOOL ? HN_DTYPE_BOOL : HN_DTYPE_F32;
+        hn_dtype dtype = info->kind == HN_VALUE_SYM_INT    ? HN_DTYPE_I64
+                         : info->kind == HN_VALUE_SYM_BOOL ? HN_DTYPE_BOOL
+                                                           : HN_DTYPE_F32;
         return hn_dec_number(d, arg, dtype);
     }
-    default:
-        bad_arg(d, arg, "a tensor");
-        return 0;
+    default: bad_arg(d, arg, "a tensor"); return 0;
     }
 }
 
@@ -79,7 +81,8 @@ uint32_t hn_dec_tensors(hn_dec *d, uint32_t arg, const hn_value **out) {
     }
     if (a->kind != HN_ARG_VALUES) {
         /* an empty list carries no element kind */
-        if (a->count != 0 || (a->kind != HN_ARG_INTS && a->kind != HN_ARG_FLOATS)) bad_arg(d, arg, "a list of tensors");
+        if (a->count != 0 || (a->kind != HN_ARG_INTS && a->kind != HN_ARG_FLOATS))
+            bad_arg(d, arg, "a list of tensors");
         return 0;
     }
     *out = a->as.values;
@@ -91,7 +94,8 @@ hn_expr hn_dec_expr(hn_dec *d, uint32_t arg) {
     if (a->kind == HN_ARG_INT) return a->as.expr;
     if (a->kind == HN_ARG_BOOL) return hn_dec_i(d, a->as.b);
     if (a->kind == HN_ARG_INTS && a->count == 1) return a->as.exprs[0];
-    if (a->kind == HN_ARG_VALUE && hn_dec_info(d, a->as.value)->kind == HN_VALUE_SYM_INT) return hn_dec_info(d, a->as.value)->expr;
+    if (a->kind == HN_ARG_VALUE && hn_dec_info(d, a->as.value)->kind == HN_VALUE_SYM_INT)
+        return hn_dec_info(d, a->as.value)->expr;
     bad_arg(d, arg, "an integer");
     return 0;
 }
@@ -181,9 +185,12 @@ hn_str hn_dec_string(hn_dec *d, uint32_t arg) {
 
 /* c10::ScalarType numbers, as default arguments of schemas write them ("dtype=4"). */
 static hn_dtype dtype_of_schema_code(int64_t code) {
-    static const struct { uint8_t code, dtype; } rows[] = {
-        {0, HN_DTYPE_U8}, {1, HN_DTYPE_I8}, {2, HN_DTYPE_I16}, {3, HN_DTYPE_I32}, {4, HN_DTYPE_I64},
-        {5, HN_DTYPE_F16}, {6, HN_DTYPE_F32}, {7, HN_DTYPE_F64}, {11, HN_DTYPE_BOOL}, {15, HN_DTYPE_BF16},
+    static const struct {
+        uint8_t code, dtype;
+    } rows[] = {
+        {0, HN_DTYPE_U8},    {1, HN_DTYPE_I8},    {2, HN_DTYPE_I16}, {3, HN_DTYPE_I32},
+        {4, HN_DTYPE_I64},   {5, HN_DTYPE_F16},   {6, HN_DTYPE_F32}, {7, HN_DTYPE_F64},
+        {11, HN_DTYPE_BOOL}, {15, HN_DTYPE_BF16},
     };
     for (size_t k = 0; k < HN_COUNT_OF(rows); k++)
         if (rows[k].code == code) return (hn_dtype)rows[k].dtype;
@@ -215,14 +222,18 @@ static uint32_t wrap_dim(hn_dec *d, uint32_t arg, int64_t dim, uint32_t rank) {
     int64_t limit = rank ? rank : 1; /* a rank-0 tensor accepts 0 and -1 */
     int64_t wrapped = dim < 0 ? dim + limit : dim;
     if (wrapped >= 0 && wrapped < limit) return (uint32_t)wrapped;
-    hn_graph_fail(d->g, HN_ERROR(HN_INVALID_ARGUMENT, "dimension %lld in '%.*s' is out of range for rank %u", (long long)dim,
-                                 param_name_len(d, arg), param_name(d, arg), rank));
+    hn_graph_fail(d->g, HN_ERROR(HN_INVALID_ARGUMENT,
+                                 "dimension %lld in '%.*s' is out of range for rank %u",
+                                 (long long)dim, param_name_len(d, arg), param_name(d, arg), rank));
     return 0;
 }
 
-uint32_t hn_dec_dim(hn_dec *d, uint32_t arg, uint32_t rank) { return wrap_dim(d, arg, hn_dec_int(d, arg), rank); }
+uint32_t hn_dec_dim(hn_dec *d, uint32_t arg, uint32_t rank) {
+    return wrap_dim(d, arg, hn_dec_int(d, arg), rank);
+}
 
-uint32_t hn_dec_dims(hn_dec *d, uint32_t arg, uint32_t rank, bool all_when_empty, uint32_t out[HN_MAX_RANK]) {
+uint32_t hn_dec_dims(hn_dec *d, uint32_t arg, uint32_t rank, bool all_when_empty,
+                     uint32_t out[HN_MAX_RANK]) {
     hn_expr dims[HN_MAX_RANK];
     uint32_t listed = hn_dec_exprs(d, arg, dims), count = 0;
     bool used[HN_MAX_RANK + 1] = {false};
@@ -263,7 +274,8 @@ hn_dtype hn_dec_promote_types(hn_dtype a, hn_dtype b) {
     const hn_dtype_info *x = hn_dtype_facts(a), *y = hn_dtype_facts(b);
     if (x->category != y->category) return x->category > y->category ? a : b;
     /* neither of f16 and bf16 holds the other; nor of u8 and i8 */
-    if (x->size_bytes == y->size_bytes) return x->category == HN_CATEGORY_FLOAT ? HN_DTYPE_F32 : HN_DTYPE_I16;
+    if (x->size_bytes == y->size_bytes)
+        return x->category == HN_CATEGORY_FLOAT ? HN_DTYPE_F32 : HN_DTYPE_I16;
     return x->size_bytes > y->size_bytes ? a : b;
 }
 
@@ -274,7 +286,8 @@ static hn_dtype combine_priorities(hn_dtype higher, hn_dtype lower) {
     return hn_dtype_facts(lower)->category > hn_dtype_facts(higher)->category ? lower : higher;
 }
 
-hn_dtype hn_dec_promote(hn_dec *d, const hn_value *tensors, uint32_t count, const hn_scalar *scalars, uint32_t scalar_count,
+hn_dtype hn_dec_promote(hn_dec *d, const hn_value *tensors, uint32_t count,
+                        const hn_scalar *scalars, uint32_t scalar_count,
                         const bool *scalar_is_bool) {
     hn_dtype dims = HN_DTYPE_NONE, zero_dim = HN_DTYPE_NONE, wrapped = HN_DTYPE_NONE;
     for (uint32_t k = 0; k < count; k++) {
@@ -285,7 +298,9 @@ hn_dtype hn_dec_promote(hn_dec *d, const hn_value *tensors, uint32_t count, cons
     }
     for (uint32_t k = 0; k < scalar_count; k++) {
         bool is_bool = scalar_is_bool && scalar_is_bool[k];
-        hn_dtype dtype = scalars[k].is_float ? HN_DTYPE_F32 : is_bool ? HN_DTYPE_BOOL : HN_DTYPE_I64;
+        hn_dtype dtype = scalars[k].is_float ? HN_DTYPE_F32
+                         : is_bool           ? HN_DTYPE_BOOL
+                                             : HN_DTYPE_I64;
         wrapped = hn_dec_promote_types(wrapped, dtype);
     }
     return combine_priorities(dims, combine_priorities(zero_dim, wrapped));
@@ -293,9 +308,13 @@ hn_dtype hn_dec_promote(hn_dec *d, const hn_value *tensors, uint32_t count, cons
 
 /* --- scalars --- */
 
-hn_value hn_dec_scalar_value(hn_dec *d, hn_scalar s, hn_dtype dtype) { return hn_b_full(d->g, s, NULL, 0, dtype); }
+hn_value hn_dec_scalar_value(hn_dec *d, hn_scalar s, hn_dtype dtype) {
+    return hn_b_full(d->g, s, NULL, 0, dtype);
+}
 
-hn_value hn_dec_const(hn_dec *d, double value, hn_dtype dtype) { return hn_b_scalar(d->g, value, dtype); }
+hn_value hn_dec_const(hn_dec *d, double value, hn_dtype dtype) {
+    return hn_b_scalar(d->g, value, dtype);
+}
 
 static bool is_input(const hn_graph *g, hn_value v) {
     for (uint32_t k = 0; k < g->inputs.count; k++)
@@ -306,7 +325,8 @@ static bool is_input(const hn_graph *g, hn_value v) {
 /* The tensor that a symbolic float or bool was read from: the operand of its ITEM. */
 static hn_value item_source(hn_dec *d, hn_value scalar) {
     const hn_value_info *info = hn_dec_info(d, scalar);
-    if (!info->producer && info->kind != HN_VALUE_SYM_INT && is_input(d->g, scalar)) return scalar; /* one element */
+    /* one element */
+    if (!info->producer && info->kind != HN_VALUE_SYM_INT && is_input(d->g, scalar)) return scalar;
     const hn_node_info *node = info->producer ? hn_graph_node(d->g, info->producer) : NULL;
     if (!node || node->op != HN_OP_ITEM || node->args[0].kind != HN_ARG_VALUE) return 0;
     return node->args[0].as.value;

@@ -1,7 +1,7 @@
 /* backward.c: gradients of activations and of views.
  *
- * Names: g is the gradient of the output, x the input and y the output of the forward op. 16-bit floats
- * are computed in f32 and rounded once. */
+ * Names: g is the gradient of the output, x the input and y the output of the forward op. 16-bit
+ * floats are computed in f32 and rounded once. */
 #include "opt/decompose/math.h"
 
 #include <math.h>
@@ -22,7 +22,8 @@ static hn_value where_c(hn_dec *d, hn_value x, hn_op op, double c, hn_value yes,
 /* g * (cdf(x) + x * pdf(x)) */
 static hn_value gelu_exact(hn_dec *d, gradient s) {
     hn_value cdf = m_mul_c(d, m_add_c(d, m_un(d, HN_OP_ERF, m_mul_c(d, s.x, M_SQRT1_2)), 1), 0.5);
-    hn_value pdf = m_mul_c(d, m_exp(d, m_mul_c(d, m_square(d, s.x), -0.5)), M_2_SQRTPI * M_SQRT1_2 * 0.5);
+    hn_value pdf =
+        m_mul_c(d, m_exp(d, m_mul_c(d, m_square(d, s.x), -0.5)), M_2_SQRTPI * M_SQRT1_2 * 0.5);
     return m_mul(d, s.g, m_add(d, cdf, m_mul(d, s.x, pdf)));
 }
 
@@ -41,7 +42,8 @@ static hn_value gelu_tanh(hn_dec *d, gradient s) {
 void hn_dec_gelu_backward(hn_dec *d) {
     hn_str mode = hn_dec_string(d, 2);
     bool is_tanh = hn_str_eq(mode, HN_STR("tanh"));
-    if (!m_require(d, is_tanh || hn_str_eq(mode, HN_STR("none")), "gelu approximates by 'none' or 'tanh'"))
+    if (!m_require(d, is_tanh || hn_str_eq(mode, HN_STR("none")),
+                   "gelu approximates by 'none' or 'tanh'"))
         return;
     gradient s = read_gradient(d);
     m_result(d, 0, is_tanh ? gelu_tanh(d, s) : gelu_exact(d, s));
@@ -82,11 +84,13 @@ void hn_dec_mish_backward(hn_dec *d) {
     m_result(d, 0, m_mul(d, s.g, m_add(d, t, slope)));
 }
 
-/* aten.softshrink_backward, hardshrink_backward(grad_output, self, lambda): g outside of [-lambda, lambda] */
+/* aten.softshrink_backward, hardshrink_backward(grad_output, self, lambda): g outside of [-lambda,
+ * lambda] */
 void hn_dec_shrink_backward(hn_dec *d) {
     gradient s = read_gradient(d);
     double lambda = hn_dec_float(d, 2);
-    hn_value inside = m_and(d, m_bin_c(d, HN_OP_GE, s.x, -lambda), m_bin_c(d, HN_OP_LE, s.x, lambda));
+    hn_value inside =
+        m_and(d, m_bin_c(d, HN_OP_GE, s.x, -lambda), m_bin_c(d, HN_OP_LE, s.x, lambda));
     m_result(d, 0, m_where(d, inside, m_c(d, s.g, 0), s.g));
 }
 
@@ -108,12 +112,13 @@ void hn_dec_hardsigmoid_backward(hn_dec *d) {
 /* aten.hardtanh_backward(grad_output, self, min, max): g strictly between them */
 void hn_dec_hardtanh_backward(hn_dec *d) {
     gradient s = read_gradient(d);
-    hn_value outside =
-        m_or(d, m_bin_c(d, HN_OP_LE, s.x, hn_dec_float(d, 2)), m_bin_c(d, HN_OP_GE, s.x, hn_dec_float(d, 3)));
+    hn_value outside = m_or(d, m_bin_c(d, HN_OP_LE, s.x, hn_dec_float(d, 2)),
+                            m_bin_c(d, HN_OP_GE, s.x, hn_dec_float(d, 3)));
     m_result(d, 0, m_where(d, outside, m_c(d, s.g, 0), s.g));
 }
 
-/* aten.leaky_relu_backward(grad_output, self, slope, self_is_result): input and result have one sign */
+/* aten.leaky_relu_backward(grad_output, self, slope, self_is_result): input and result have one
+ * sign */
 void hn_dec_leaky_relu_backward(hn_dec *d) {
     gradient s = read_gradient(d);
     m_result(d, 0, where_c(d, s.x, HN_OP_GT, 0, s.g, m_mul_c(d, s.g, hn_dec_float(d, 2))));
@@ -123,14 +128,15 @@ void hn_dec_leaky_relu_backward(hn_dec *d) {
 void hn_dec_elu_backward(hn_dec *d) {
     hn_value g = m_opmath(d, hn_dec_tensor(d, 0)), x = m_opmath(d, hn_dec_tensor(d, 5));
     double alpha = hn_dec_float(d, 1), scale = hn_dec_float(d, 2), input_scale = hn_dec_float(d, 3);
-    hn_value slope = hn_dec_bool(d, 4) ? m_add_c(d, x, alpha * scale)
-                                       : m_mul_c(d, m_exp(d, m_mul_c(d, x, input_scale)), alpha * scale);
+    hn_value slope = hn_dec_bool(d, 4)
+                         ? m_add_c(d, x, alpha * scale)
+                         : m_mul_c(d, m_exp(d, m_mul_c(d, x, input_scale)), alpha * scale);
     hn_value low = m_mul(d, m_mul_c(d, g, input_scale), slope);
     m_result(d, 0, where_c(d, x, HN_OP_LE, 0, low, m_mul_c(d, g, scale)));
 }
 
-/* aten.softplus_backward(grad_output, self, beta, threshold): g * z / (z + 1) with z = exp(beta x), g beyond
- * the threshold */
+/* aten.softplus_backward(grad_output, self, beta, threshold): g * z / (z + 1) with z = exp(beta x),
+ * g beyond the threshold */
 void hn_dec_softplus_backward(hn_dec *d) {
     gradient s = read_gradient(d);
     hn_value scaled = m_mul_c(d, s.x, hn_dec_float(d, 2)), z = m_exp(d, scaled);
@@ -145,8 +151,8 @@ void hn_dec_log_sigmoid_backward(hn_dec *d) {
     m_result(d, 0, m_mul(d, s.g, where_c(d, s.x, HN_OP_LT, 0, m_c_sub(d, 1, part), part)));
 }
 
-/* aten.logit_backward(grad_output, self, eps): g / (x (1 - x)) inside [eps, 1 - eps]; outside 0, or NaN
- * without eps. A negative eps is none. */
+/* aten.logit_backward(grad_output, self, eps): g / (x (1 - x)) inside [eps, 1 - eps]; outside 0, or
+ * NaN without eps. A negative eps is none. */
 void hn_dec_logit_backward(hn_dec *d) {
     gradient s = read_gradient(d);
     bool has_eps = hn_dec_has(d, 2) && hn_dec_float(d, 2) >= 0;
@@ -170,12 +176,14 @@ void hn_dec_glu_backward(hn_dec *d) {
     gradient s = read_gradient(d);
     uint32_t dim = hn_dec_dim(d, 2, m_rank(d, s.x));
     hn_expr half = hn_sym_floordiv(d->g->sym, m_size(d, s.x, dim), e_int(d, 2));
-    hn_value a = m_slice(d, s.x, dim, e_int(d, 0), half), gate = m_sigmoid(d, m_slice(d, s.x, dim, half, half));
+    hn_value a = m_slice(d, s.x, dim, e_int(d, 0), half),
+             gate = m_sigmoid(d, m_slice(d, s.x, dim, half, half));
     hn_value da = m_mul(d, s.g, gate), db = m_mul(d, m_mul(d, da, m_c_sub(d, 1, gate)), a);
     m_result(d, 0, hn_b_cat(d->g, (hn_value[]){da, db}, 2, dim));
 }
 
-/* aten._prelu_kernel_backward(grad_output, self, weight) -> gradients of self and, not yet summed, of weight */
+/* aten._prelu_kernel_backward(grad_output, self, weight) -> gradients of self and, not yet summed,
+ * of weight */
 void hn_dec__prelu_kernel_backward(hn_dec *d) {
     gradient s = read_gradient(d);
     hn_value is_positive = m_bin_c(d, HN_OP_GT, s.x, 0), zero = m_c(d, s.x, 0);
@@ -211,7 +219,8 @@ void hn_dec_select_backward(hn_dec *d) {
     m_result(d, 0, m_spread(d, row, dim, index, e_int(d, 1), 1, size));
 }
 
-/* aten.embedding_dense_backward(grad_output, indices, num_weights, padding_idx, scale_grad_by_freq) */
+/* aten.embedding_dense_backward(grad_output, indices, num_weights, padding_idx,
+ * scale_grad_by_freq) */
 void hn_dec_embedding_backward(hn_dec *d) {
     hn_value g = hn_dec_tensor(d, 0), index = m_index64(d, hn_dec_tensor(d, 1));
     uint32_t rank = m_rank(d, g);
@@ -225,9 +234,10 @@ void hn_dec_embedding_backward(hn_dec *d) {
     if (hn_dec_bool(d, 4)) {
         hn_value ones = hn_dec_const(d, 1, math);
         m_shape_t s = m_shape(d, index);
-        hn_value freq =
-            hn_b_index_put(d->g, m_zeros(d, &counts, math), &index, 1, m_expand(d, ones, &s), "add", false);
-        rows = m_div(d, rows, hn_b_unsqueeze(d->g, hn_b_index(d->g, freq, &index, 1, false), rank - 1));
+        hn_value freq = hn_b_index_put(d->g, m_zeros(d, &counts, math), &index, 1,
+                                       m_expand(d, ones, &s), "add", false);
+        rows = m_div(d, rows,
+                     hn_b_unsqueeze(d->g, hn_b_index(d->g, freq, &index, 1, false), rank - 1));
     }
     hn_value skipped = m_bin(d, HN_OP_EQ, index, m_size_as(d, hn_dec_expr(d, 3), HN_DTYPE_I64));
     rows = m_where(d, hn_b_unsqueeze(d->g, skipped, rank - 1), m_c(d, rows, 0), rows);

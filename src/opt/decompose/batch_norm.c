@@ -1,9 +1,9 @@
 /* batch_norm.c: batch norm and instance norm, evaluation and training.
  *
  * Evaluation is x * alpha + beta with alpha = w * rsqrt(var + eps) and beta = b - mean * alpha per
- * channel: both are constants when the parameters are, and a convolution before it can take them up.
- * Training normalises by the batch's own statistics and gives the new running ones; writing those back
- * is the business of functionalisation. */
+ * channel: both are constants when the parameters are, and a convolution before it can take them
+ * up. Training normalises by the batch's own statistics and gives the new running ones; writing
+ * those back is the business of functionalisation. */
 #include "opt/decompose/math.h"
 
 typedef struct batch_norm {
@@ -32,7 +32,8 @@ static hn_value channel(hn_dec *d, const batch_norm *n, hn_value v) {
 
 static void evaluate(hn_dec *d, batch_norm *n) {
     hn_dtype dtype = m_dtype(d, n->x);
-    if (!m_require(d, n->running_mean && n->running_var, "batch norm in evaluation needs running statistics"))
+    if (!m_require(d, n->running_mean && n->running_var,
+                   "batch norm in evaluation needs running statistics"))
         return;
     hn_value mean = m_cast(d, n->running_mean, dtype), var = m_cast(d, n->running_var, dtype);
     hn_value alpha = m_un(d, HN_OP_RSQRT, m_add_c(d, var, n->eps));
@@ -74,9 +75,11 @@ static void running_results(hn_dec *d, const batch_norm *n, bool training, uint3
     }
     hn_dtype dtype = m_dtype(d, n->var);
     hn_expr total = m_count(d, n->x, n->dims, n->count);
-    hn_value ratio = m_div(d, m_size_as(d, total, dtype), m_size_as(d, e_addc(d, total, -1), dtype));
+    hn_value ratio =
+        m_div(d, m_size_as(d, total, dtype), m_size_as(d, e_addc(d, total, -1), dtype));
     if (m_wants(d, k)) m_result(d, k, moved_average(d, n, n->running_mean, n->mean));
-    if (m_wants(d, k + 1)) m_result(d, k + 1, moved_average(d, n, n->running_var, m_mul(d, n->var, ratio)));
+    if (m_wants(d, k + 1))
+        m_result(d, k + 1, moved_average(d, n, n->running_var, m_mul(d, n->var, ratio)));
 }
 
 /* Saved statistics as results 1 and 2: in evaluation PyTorch leaves them empty. */
@@ -90,17 +93,15 @@ static void saved_results(hn_dec *d, const batch_norm *n) {
 }
 
 static void normalise(hn_dec *d, batch_norm *n, bool training) {
-    if (training)
-        train(d, n);
-    else
-        evaluate(d, n);
+    if (training) train(d, n);
+    else evaluate(d, n);
     m_result(d, 0, n->y);
     if (d->node->result_count > 1) saved_results(d, n);
 }
 
 /* aten.batch_norm, native_batch_norm, cudnn_batch_norm, _native_batch_norm_legit(_functional)
- * (input, weight, bias, running_mean, running_var, training, momentum, eps) -> y, mean, rstd, and by op:
- * a reserve of bytes, or new running statistics */
+ * (input, weight, bias, running_mean, running_var, training, momentum, eps) -> y, mean, rstd, and
+ * by op: a reserve of bytes, or new running statistics */
 static void batch_norm_of(hn_dec *d, bool *out_training, batch_norm *n) {
     if (!read_batch_norm(d, n)) return;
     n->momentum = hn_dec_float(d, 6);
@@ -130,7 +131,8 @@ void hn_dec_batch_norm_functional(hn_dec *d) {
     if (!d->unsupported) running_results(d, &n, training, 3);
 }
 
-/* aten._batch_norm_with_update_functional(input, weight, bias, running_mean, running_var, momentum, eps)
+/* aten._batch_norm_with_update_functional(input, weight, bias, running_mean, running_var, momentum,
+ * eps)
  * -> y, mean, rstd, reserve, new running statistics; always training */
 void hn_dec_batch_norm_with_update(hn_dec *d) {
     batch_norm n;
@@ -142,7 +144,8 @@ void hn_dec_batch_norm_with_update(hn_dec *d) {
     running_results(d, &n, true, 4);
 }
 
-/* aten._native_batch_norm_legit_no_training(input, weight, bias, running_mean, running_var, momentum, eps) */
+/* aten._native_batch_norm_legit_no_training(input, weight, bias, running_mean, running_var,
+ * momentum, eps) */
 void hn_dec_batch_norm_no_training(hn_dec *d) {
     batch_norm n;
     if (!read_batch_norm(d, &n)) return;
@@ -153,7 +156,8 @@ void hn_dec_batch_norm_no_training(hn_dec *d) {
 /* aten._native_batch_norm_legit.no_stats(input, weight, bias, training, momentum, eps) */
 void hn_dec_batch_norm_no_stats(hn_dec *d) {
     hn_value x = m_opmath(d, hn_dec_tensor(d, 0));
-    batch_norm n = {.x = x, .w = hn_dec_tensor(d, 1), .b = hn_dec_tensor(d, 2), .eps = hn_dec_float(d, 5)};
+    batch_norm n = {
+        .x = x, .w = hn_dec_tensor(d, 1), .b = hn_dec_tensor(d, 2), .eps = hn_dec_float(d, 5)};
     uint32_t rank = m_rank(d, x);
     for (uint32_t k = 0; k < rank; k++)
         if (k != 1) n.dims[n.count++] = k;
@@ -171,10 +175,13 @@ void hn_dec_batch_norm_backward(hn_dec *d) {
     for (uint32_t k = 0; k < rank; k++)
         if (k != 1) n.dims[n.count++] = k;
     hn_value mean = hn_dec_tensor(d, training ? 5 : 3), spread = hn_dec_tensor(d, training ? 6 : 4);
-    if (!m_require(d, rank >= 2 && mean && spread, "the gradient of batch norm needs its statistics")) return;
+    if (!m_require(d, rank >= 2 && mean && spread,
+                   "the gradient of batch norm needs its statistics"))
+        return;
     hn_value rstd = m_cast(d, spread, m_dtype(d, n.x));
     if (!training) rstd = m_un(d, HN_OP_RSQRT, m_add_c(d, rstd, n.eps));
-    hn_value scale = channel(d, &n, rstd), xhat = m_mul(d, m_sub(d, n.x, channel(d, &n, mean)), scale);
+    hn_value scale = channel(d, &n, rstd),
+             xhat = m_mul(d, m_sub(d, n.x, channel(d, &n, mean)), scale);
     if (m_wants(d, 0)) {
         hn_value g = grad;
         if (training) {
@@ -185,12 +192,13 @@ void hn_dec_batch_norm_backward(hn_dec *d) {
         if (w) scale = m_mul(d, scale, channel(d, &n, w));
         m_result(d, 0, m_mul(d, g, scale));
     }
-    if (m_wants(d, 1)) m_result(d, 1, m_reduce(d, HN_OP_SUM, m_mul(d, grad, xhat), n.dims, n.count, false));
+    if (m_wants(d, 1))
+        m_result(d, 1, m_reduce(d, HN_OP_SUM, m_mul(d, grad, xhat), n.dims, n.count, false));
     if (m_wants(d, 2)) m_result(d, 2, m_reduce(d, HN_OP_SUM, grad, n.dims, n.count, false));
 }
 
-/* aten.instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum, eps):
- * each sample and channel has its own statistics */
+/* aten.instance_norm(input, weight, bias, running_mean, running_var, use_input_stats, momentum,
+ * eps): each sample and channel has its own statistics */
 void hn_dec_instance_norm(hn_dec *d) {
     batch_norm n;
     if (!read_batch_norm(d, &n)) return;

@@ -20,7 +20,8 @@ static bool is_one(const hn_dec *d, uint32_t arg) {
 /* x OP alpha * y, alpha at position 2; `swap`: y OP alpha * x */
 static void scaled_sum(hn_dec *d, hn_op op, bool swap) {
     bool plain = is_one(d, 2);
-    hn_operands o = hn_dec_first_operands(d, 2, plain ? HN_OPERANDS_WIDE_NUMBERS : HN_OPERANDS_COMPOSITE);
+    hn_operands o =
+        hn_dec_first_operands(d, 2, plain ? HN_OPERANDS_WIDE_NUMBERS : HN_OPERANDS_COMPOSITE);
     hn_value x = o.v[swap ? 1 : 0], y = o.v[swap ? 0 : 1];
     if (!plain) y = m_mul(d, y, hn_dec_number(d, 2, o.compute));
     hn_dec_finish(d, 0, m_bin(d, op, x, y), &o);
@@ -44,19 +45,23 @@ void hn_dec_addcdiv(hn_dec *d) { scaled_product(d, HN_OP_DIV); }
 void hn_dec_lerp(hn_dec *d) {
     hn_operands o = hn_dec_first_operands(d, 2, HN_OPERANDS_COMPOSITE);
     hn_value span = m_sub(d, o.v[1], o.v[0]);
-    hn_value w = hn_dec_is_number(d, 2) ? hn_dec_number(d, 2, o.compute) : m_cast(d, hn_dec_tensor(d, 2), o.compute);
+    hn_value w = hn_dec_is_number(d, 2) ? hn_dec_number(d, 2, o.compute)
+                                        : m_cast(d, hn_dec_tensor(d, 2), o.compute);
     hn_value near_self = m_add(d, o.v[0], m_mul(d, w, span));
     hn_value near_end = m_sub(d, o.v[1], m_mul(d, span, m_c_sub(d, 1, w)));
     double known = 0;
     if (hn_dec_known_number(d, 2, &known))
         hn_dec_finish(d, 0, fabs(known) < 0.5 ? near_self : near_end, &o);
     else
-        hn_dec_finish(d, 0, m_where(d, m_bin_c(d, HN_OP_LT, m_abs(d, w), 0.5), near_self, near_end), &o);
+        hn_dec_finish(d, 0, m_where(d, m_bin_c(d, HN_OP_LT, m_abs(d, w), 0.5), near_self, near_end),
+                      &o);
 }
 
 /* --- quotients --- */
 
-static void true_div(hn_dec *d) { binary(d, HN_OP_DIV, HN_OPERANDS_TO_FLOAT | HN_OPERANDS_WIDE_NUMBERS); }
+static void true_div(hn_dec *d) {
+    binary(d, HN_OP_DIV, HN_OPERANDS_TO_FLOAT | HN_OPERANDS_WIDE_NUMBERS);
+}
 
 static void trunc_div(hn_dec *d) {
     hn_operands o = hn_dec_first_operands(d, 2, HN_OPERANDS_COMPOSITE);
@@ -86,7 +91,8 @@ void hn_dec_minimum(hn_dec *d) { binary(d, HN_OP_MIN, HN_OPERANDS_PLAIN); }
 /* Ints have no NaN to ignore. */
 static void nan_ignoring(hn_dec *d, hn_op float_op, hn_op int_op) {
     hn_operands o = hn_dec_first_operands(d, 2, HN_OPERANDS_PLAIN);
-    hn_dec_finish(d, 0, m_bin(d, hn_dtype_is_float(o.compute) ? float_op : int_op, o.v[0], o.v[1]), &o);
+    hn_dec_finish(d, 0, m_bin(d, hn_dtype_is_float(o.compute) ? float_op : int_op, o.v[0], o.v[1]),
+                  &o);
 }
 void hn_dec_fmax(hn_dec *d) { nan_ignoring(d, HN_OP_FMAX, HN_OP_MAX); }
 void hn_dec_fmin(hn_dec *d) { nan_ignoring(d, HN_OP_FMIN, HN_OP_MIN); }
@@ -158,7 +164,8 @@ static void power_of_number(hn_dec *d, const hn_operands *o, double exponent) {
 static hn_value int_power(hn_dec *d, hn_value x, hn_value y) {
     hn_value power = m_bin(d, HN_OP_POW, x, m_max_c(d, y, 0));
     hn_value odd = m_bin_c(d, HN_OP_AND, y, 1), sign = m_c_sub(d, 1, m_mul_c(d, odd, 2));
-    hn_value unit = m_where(d, m_bin_c(d, HN_OP_EQ, x, -1), sign, m_cast(d, m_bin_c(d, HN_OP_EQ, x, 1), m_dtype(d, x)));
+    hn_value unit = m_where(d, m_bin_c(d, HN_OP_EQ, x, -1), sign,
+                            m_cast(d, m_bin_c(d, HN_OP_EQ, x, 1), m_dtype(d, x)));
     return m_where(d, m_bin_c(d, HN_OP_LT, y, 0), unit, power);
 }
 
@@ -187,8 +194,10 @@ void hn_dec_pow(hn_dec *d) {
 
 void hn_dec_float_power(hn_dec *d) {
     hn_operands o = hn_dec_first_operands(d, 2, HN_OPERANDS_PLAIN);
-    o.v[0] = hn_dec_is_number(d, 0) ? hn_dec_number(d, 0, HN_DTYPE_F64) : m_cast(d, o.v[0], HN_DTYPE_F64);
-    o.v[1] = hn_dec_is_number(d, 1) ? hn_dec_number(d, 1, HN_DTYPE_F64) : m_cast(d, o.v[1], HN_DTYPE_F64);
+    o.v[0] = hn_dec_is_number(d, 0) ? hn_dec_number(d, 0, HN_DTYPE_F64)
+                                    : m_cast(d, o.v[0], HN_DTYPE_F64);
+    o.v[1] = hn_dec_is_number(d, 1) ? hn_dec_number(d, 1, HN_DTYPE_F64)
+                                    : m_cast(d, o.v[1], HN_DTYPE_F64);
     o.common = o.compute = HN_DTYPE_F64;
     power(d, &o);
 }

@@ -33,7 +33,8 @@ void hn_dec_isclose(hn_dec *d) {
         if (!is_float) x = m_cast(d, x, HN_DTYPE_F32), y = m_cast(d, y, HN_DTYPE_F32);
         hn_dtype dtype = is_float ? o.common : HN_DTYPE_F32;
         hn_value error = rounded(d, m_abs(d, m_sub(d, x, y)), dtype);
-        hn_value share = rounded(d, m_abs(d, m_mul_c(d, y, rtol)), dtype), least = rounded(d, m_c(d, y, atol), dtype);
+        hn_value share = rounded(d, m_abs(d, m_mul_c(d, y, rtol)), dtype),
+                 least = rounded(d, m_c(d, y, atol), dtype);
         hn_value allowed = rounded(d, m_add(d, share, least), dtype);
         hn_value finite = m_bin_c(d, HN_OP_LT, error, INFINITY);
         close = m_or(d, close, m_and(d, finite, m_bin(d, HN_OP_LE, error, allowed)));
@@ -43,9 +44,13 @@ void hn_dec_isclose(hn_dec *d) {
 
 /* --- logic --- */
 
-static hn_value as_bool(hn_dec *d, uint32_t arg) { return m_cast(d, hn_dec_tensor(d, arg), HN_DTYPE_BOOL); }
+static hn_value as_bool(hn_dec *d, uint32_t arg) {
+    return m_cast(d, hn_dec_tensor(d, arg), HN_DTYPE_BOOL);
+}
 
-static void logical(hn_dec *d, hn_op op) { hn_dec_result(d, 0, m_bin(d, op, as_bool(d, 0), as_bool(d, 1))); }
+static void logical(hn_dec *d, hn_op op) {
+    hn_dec_result(d, 0, m_bin(d, op, as_bool(d, 0), as_bool(d, 1)));
+}
 void hn_dec_logical_and(hn_dec *d) { logical(d, HN_OP_AND); }
 void hn_dec_logical_or(hn_dec *d) { logical(d, HN_OP_OR); }
 void hn_dec_logical_xor(hn_dec *d) { logical(d, HN_OP_XOR); }

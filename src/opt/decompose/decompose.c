@@ -1,12 +1,13 @@
 /* decompose.c: the pass that rewrites ATen ops into primitives.
  *
- * Algorithm: the node list is set aside and built anew. Each old node in order has its operands mapped
- * to their new values; a primitive is appended as it is, an ATen node is handed to the function of its
- * row (decompose.h), whose builders append to the new list. Each result is then checked against the
- * dtype and sizes that the importer recorded, so a wrong rewrite stops here and not in a kernel.
+ * Algorithm: the node list is set aside and built anew. Each old node in order has its operands
+ * mapped to their new values; a primitive is appended as it is, an ATen node is handed to the
+ * function of its row (decompose.h), whose builders append to the new list. Each result is then
+ * checked against the dtype and sizes that the importer recorded, so a wrong rewrite stops here and
+ * not in a kernel.
  *
- * Requires: functional ATen ops with metas. Establishes: HN_LEGAL_PRIMITIVE. Preserves: names, origins,
- * the recorded strides of outputs.
+ * Requires: functional ATen ops with metas. Establishes: HN_LEGAL_PRIMITIVE. Preserves: names,
+ * origins, the recorded strides of outputs.
  *
  *   %y = aten.add.Tensor(%x, 1, alpha=1)   ->   %1 = full(1, [], f32);  %y = add(%x, %1)
  *
@@ -45,7 +46,10 @@ typedef struct missing_op {
 typedef struct decompose_pass {
     hn_pass_context *context;
     uint32_t streams;
-    struct { missing_op *items; uint32_t count, cap; } missing;
+    struct {
+        missing_op *items;
+        uint32_t count, cap;
+    } missing;
 } decompose_pass;
 
 /* One graph being rewritten. */
@@ -73,7 +77,8 @@ static hn_status report_missing(rewrite *r, const hn_node_info *node, const char
         m->count++;
         return NULL;
     }
-    missing_op entry = {.op = node->op, .why = why, .first = r->g->origins.items[node->origin], .count = 1};
+    missing_op entry = {
+        .op = node->op, .why = why, .first = r->g->origins.items[node->origin], .count = 1};
     HN_PUSH(pass->context->scratch, &pass->missing, entry);
     return NULL;
 }
@@ -81,7 +86,8 @@ static hn_status report_missing(rewrite *r, const hn_node_info *node, const char
 static void print_place(hn_strbuf *out, hn_origin origin) {
     if (origin.node.len) hn_strbuf_printf(out, " (node '" HN_STR_FMT "'", HN_STR_ARG(origin.node));
     if (origin.source.len)
-        hn_strbuf_printf(out, "%s" HN_STR_FMT, origin.node.len ? ", " : " (", HN_STR_ARG(origin.source));
+        hn_strbuf_printf(out, "%s" HN_STR_FMT, origin.node.len ? ", " : " (",
+                         HN_STR_ARG(origin.source));
     if (origin.node.len || origin.source.len) hn_strbuf_putc(out, ')');
 }
 
@@ -96,8 +102,9 @@ static hn_status missing_status(const decompose_pass *pass) {
         if (m->count > 1) hn_strbuf_printf(&text, " and %u more", m->count - 1);
         if (m->why) hn_strbuf_printf(&text, ": %s", m->why);
     }
-    hn_status status = HN_ERROR(HN_UNSUPPORTED, "cannot decompose %u operator%s: %s", pass->missing.count,
-                                pass->missing.count > 1 ? "s" : "", hn_strbuf_str(&text).ptr);
+    hn_status status =
+        HN_ERROR(HN_UNSUPPORTED, "cannot decompose %u operator%s: %s", pass->missing.count,
+                 pass->missing.count > 1 ? "s" : "", hn_strbuf_str(&text).ptr);
     hn_strbuf_deinit(&text);
     return status;
 }
@@ -108,7 +115,8 @@ static hn_status at_node(hn_status status, const hn_graph *g, const hn_node_info
     hn_strbuf place;
     hn_strbuf_init(&place);
     print_place(&place, g->origins.items[node->origin]);
-    status = hn_status_annotate(status, "cannot decompose '%s'%s", hn_op_facts(node->op)->name, hn_strbuf_str(&place).ptr);
+    status = hn_status_annotate(status, "cannot decompose '%s'%s", hn_op_facts(node->op)->name,
+                                hn_strbuf_str(&place).ptr);
     hn_strbuf_deinit(&place);
     return status;
 }
@@ -134,20 +142,25 @@ static hn_status map_value(rewrite *r, hn_value old, hn_value *out, bool *io_los
     if (r->lost[old]) *io_lost = true;
     if (*out || r->lost[old]) return NULL;
     hn_str name = r->g->values.items[old].name;
-    return HN_ERROR(HN_INTERNAL, "operand '" HN_STR_FMT "' has no value: its decomposition leaves that result out or "
-                    "it is used before its definition", HN_STR_ARG(name));
+    return HN_ERROR(HN_INTERNAL,
+                    "operand '" HN_STR_FMT
+                    "' has no value: its decomposition leaves that result out or "
+                    "it is used before its definition",
+                    HN_STR_ARG(name));
 }
 
 static hn_status rewrite_graph(decompose_pass *pass, hn_graph *g, uint32_t depth);
 
-static hn_status map_arg(rewrite *r, uint32_t depth, const hn_arg *old, hn_arg *out, bool *io_lost) {
+static hn_status map_arg(rewrite *r, uint32_t depth, const hn_arg *old, hn_arg *out,
+                         bool *io_lost) {
     *out = *old;
     if (old->kind == HN_ARG_VALUE) return map_value(r, old->as.value, &out->as.value, io_lost);
     if (old->kind == HN_ARG_GRAPH) return rewrite_graph(r->pass, old->as.graph, depth + 1);
     if (old->kind != HN_ARG_VALUES) return NULL;
     hn_value *values;
     HN_NEW(r->pass->context->scratch, values, old->count);
-    for (uint32_t k = 0; k < old->count; k++) HN_TRY(map_value(r, old->as.values[k], &values[k], io_lost));
+    for (uint32_t k = 0; k < old->count; k++)
+        HN_TRY(map_value(r, old->as.values[k], &values[k], io_lost));
     out->as.values = values;
     return NULL;
 }
@@ -163,21 +176,25 @@ static void print_meta(hn_strbuf *out, const hn_graph *g, const hn_value_info *i
     hn_strbuf_putc(out, ']');
 }
 
-static hn_status meta_mismatch(const hn_graph *g, const hn_value_info *want, const hn_value_info *got, uint32_t result_idx) {
+static hn_status meta_mismatch(const hn_graph *g, const hn_value_info *want,
+                               const hn_value_info *got, uint32_t result_idx) {
     hn_strbuf text;
     hn_strbuf_init(&text);
     hn_strbuf_printf(&text, "result %u is ", result_idx);
     print_meta(&text, g, got);
     hn_strbuf_puts(&text, " but the program records ");
     print_meta(&text, g, want);
-    hn_strbuf_puts(&text, "; if the model runs in PyTorch, export it again with run_decompositions(), which records other nodes");
+    hn_strbuf_puts(
+        &text,
+        "; if the model runs in PyTorch, export it again with run_decompositions(), which records other nodes");
     hn_status status = HN_ERROR(HN_UNSUPPORTED, "%s", hn_strbuf_str(&text).ptr);
     hn_strbuf_deinit(&text);
     return status;
 }
 
-/* PyTorch computes some records with other code than results: versions up to 2.11 give the states of nn.LSTM a dimension more
- * in the raw dialect. Inference wins where nobody reads the result, and where both have as many elements. */
+/* PyTorch computes some records with other code than results: versions up to 2.11 give the states
+ * of nn.LSTM a dimension more in the raw dialect. Inference wins where nobody reads the result, and
+ * where both have as many elements. */
 static bool record_may_err(rewrite *r, hn_value old, hn_value fresh) {
     hn_graph *g = r->g;
     if (hn_graph_value(g, old)->dtype != hn_graph_value(g, fresh)->dtype) return false;
@@ -189,19 +206,24 @@ static hn_status check_result(rewrite *r, uint32_t result_idx, hn_value old, hn_
     const hn_value_info *want = hn_graph_value(g, old), *got = hn_graph_value(g, fresh);
     if (want->kind != got->kind)
         return HN_ERROR(HN_INTERNAL, "result %u is a %s but the program records a %s", result_idx,
-                        got->kind == HN_VALUE_TENSOR ? "tensor" : "scalar", want->kind == HN_VALUE_TENSOR ? "tensor" : "scalar");
+                        got->kind == HN_VALUE_TENSOR ? "tensor" : "scalar",
+                        want->kind == HN_VALUE_TENSOR ? "tensor" : "scalar");
     if (want->kind != HN_VALUE_TENSOR) return NULL;
     bool differs = want->dtype != got->dtype || want->rank != got->rank;
-    for (uint32_t k = 0; k < want->rank && !differs; k++) differs = hn_sym_prove_ne(g->sym, want->sizes[k], got->sizes[k]);
-    if (differs) return record_may_err(r, old, fresh) ? NULL : meta_mismatch(g, want, got, result_idx);
+    for (uint32_t k = 0; k < want->rank && !differs; k++)
+        differs = hn_sym_prove_ne(g->sym, want->sizes[k], got->sizes[k]);
+    if (differs)
+        return record_may_err(r, old, fresh) ? NULL : meta_mismatch(g, want, got, result_idx);
     for (uint32_t k = 0; k < want->rank; k++) {
         if (hn_sym_prove_eq(g->sym, want->sizes[k], got->sizes[k])) continue;
-        hn_sym_require(g->sym, HN_REL_EQ, got->sizes[k], want->sizes[k], "a size differs from the one recorded at export");
+        hn_sym_require(g->sym, HN_REL_EQ, got->sizes[k], want->sizes[k],
+                       "a size differs from the one recorded at export");
     }
     return NULL;
 }
 
-/* The new value takes the old one's name unless it has one (an input, or a value that serves two results). */
+/* The new value takes the old one's name unless it has one (an input, or a value that serves two
+ * results). */
 static void take_name(hn_graph *g, hn_value old, hn_value fresh) {
     hn_value_info *from = &g->values.items[old], *to = &g->values.items[fresh];
     if (old == fresh || to->producer == 0 || to->name.len) return;
@@ -212,7 +234,8 @@ static void take_name(hn_graph *g, hn_value old, hn_value fresh) {
 static hn_status take_result(rewrite *r, uint32_t result_idx, hn_value old, hn_value fresh) {
     hn_graph *g = r->g;
     /* A symbolic integer is its expression: no node need compute it. */
-    if (!fresh && g->values.items[old].kind == HN_VALUE_SYM_INT && g->values.items[old].expr) fresh = old;
+    if (!fresh && g->values.items[old].kind == HN_VALUE_SYM_INT && g->values.items[old].expr)
+        fresh = old;
     if (fresh && fresh != old) {
         HN_TRY(check_result(r, result_idx, old, fresh));
         take_name(g, old, fresh);
@@ -246,7 +269,11 @@ static hn_status rewrite_aten(rewrite *r, const hn_node_info *old, hn_arg *args)
     hn_dec_fn fn = hn_dec_find(old->op);
     hn_node_info node = *old;
     node.args = args;
-    hn_dec d = {.g = r->g, .node = &node, .aten = old, .scratch = r->pass->context->scratch, .rewrite = r,
+    hn_dec d = {.g = r->g,
+                .node = &node,
+                .aten = old,
+                .scratch = r->pass->context->scratch,
+                .rewrite = r,
                 .streams = &r->pass->streams};
     HN_NEW(d.scratch, d.results, node.result_count);
     hn_node first = r->g->nodes.count;
@@ -260,7 +287,8 @@ static hn_status rewrite_aten(rewrite *r, const hn_node_info *old, hn_arg *args)
     HN_TRY(latched);
     for (uint32_t k = 0; k < node.result_count; k++)
         if (old->results[k]) HN_TRY(take_result(r, k, old->results[k], d.results[k]));
-    /* Builder calls nest, and C leaves the order of arguments to the compiler: without this the text would too. */
+    /* Builder calls nest, and C leaves the order of arguments to the compiler: without this the
+     * text would too. */
     return hn_graph_sort_tail(r->g, first, d.results, node.result_count, d.scratch);
 }
 
@@ -268,7 +296,8 @@ static hn_status rewrite_node(rewrite *r, const hn_node_info *node, uint32_t dep
     hn_arg *args;
     HN_NEW(r->pass->context->scratch, args, node->arg_count);
     bool lost = false;
-    for (uint32_t k = 0; k < node->arg_count; k++) HN_TRY(map_arg(r, depth, &node->args[k], &args[k], &lost));
+    for (uint32_t k = 0; k < node->arg_count; k++)
+        HN_TRY(map_arg(r, depth, &node->args[k], &args[k], &lost));
     bool no_function = hn_op_is_aten(node->op) && !hn_dec_find(node->op);
     if (lost || no_function) lose_results(r, node);
     if (no_function) return report_missing(r, node, NULL);
@@ -291,8 +320,10 @@ static hn_status rewrite_outputs(rewrite *r) {
         if (status) return hn_status_annotate(status, "output %u", k);
         if (!old || lost) continue;
         const hn_value_info *info = hn_graph_value(g, output->value);
-        if (output->kind == HN_OUTPUT_USER && info->kind == HN_VALUE_SYM_INT && info->expr && !info->producer) {
-            *output = (hn_output){.kind = HN_OUTPUT_SCALAR, .scalar = hn_arg_expr(info->expr), .name = output->name};
+        if (output->kind == HN_OUTPUT_USER && info->kind == HN_VALUE_SYM_INT && info->expr &&
+            !info->producer) {
+            *output = (hn_output){
+                .kind = HN_OUTPUT_SCALAR, .scalar = hn_arg_expr(info->expr), .name = output->name};
             continue;
         }
         if (output->kind == HN_OUTPUT_USER) HN_TRY(hn_rewrite_lay_out(g, output, old, claimed));
@@ -327,7 +358,8 @@ static hn_status rewrite_begin(rewrite *r) {
 }
 
 static hn_status rewrite_graph(decompose_pass *pass, hn_graph *g, uint32_t depth) {
-    if (depth > MAX_GRAPH_DEPTH) return HN_ERROR(HN_UNSUPPORTED, "subgraphs nest deeper than %d", MAX_GRAPH_DEPTH);
+    if (depth > MAX_GRAPH_DEPTH)
+        return HN_ERROR(HN_UNSUPPORTED, "subgraphs nest deeper than %d", MAX_GRAPH_DEPTH);
     rewrite r = {.pass = pass, .g = g};
     HN_TRY(rewrite_begin(&r));
     hn_node_info *old_nodes = g->nodes.items;

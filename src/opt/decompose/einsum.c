@@ -1,11 +1,11 @@
 /* einsum.c: aten.einsum -> PERMUTE, RESHAPE, MUL, SUM and MATMUL.
  *
- * Operands are contracted from left to right. Two operands meet as [batch, left, sum] x [batch, sum,
- * right], where a label is `batch` when both have it and it is needed later, `sum` when both have it
- * and it is not. Labels that only one has and nobody needs are summed before.
+ * Operands are contracted from left to right. Two operands meet as [batch, left, sum] x [batch,
+ * sum, right], where a label is `batch` when both have it and it is needed later, `sum` when both
+ * have it and it is not. Labels that only one has and nobody needs are summed before.
  *
- * The labels of an operand that an ellipsis covers get numbers of their own, counted from the right,
- * so that ellipses of different lengths broadcast. */
+ * The labels of an operand that an ellipsis covers get numbers of their own, counted from the
+ * right, so that ellipses of different lengths broadcast. */
 #include "opt/decompose/math.h"
 
 /* 0..25: A-Z, 26..51: a-z, 52 + k: the ellipsis dim that is k from the right */
@@ -32,10 +32,8 @@ static bool set_has(label_set s, uint32_t label) {
     return ((label < 64 ? s.lo >> label : s.hi >> (label - 64)) & 1) != 0;
 }
 static void set_add(label_set *s, uint32_t label) {
-    if (label < 64)
-        s->lo |= 1ull << label;
-    else
-        s->hi |= 1ull << (label - 64);
+    if (label < 64) s->lo |= 1ull << label;
+    else s->hi |= 1ull << (label - 64);
 }
 static label_set labels_of(const term *t) {
     label_set s = NO_LABELS;
@@ -56,7 +54,8 @@ static bool parse_spec(hn_str *text, spec *out) {
         char c = text->ptr[0];
         size_t used = 1;
         if (c == '.') {
-            if (text->len < 3 || text->ptr[1] != '.' || text->ptr[2] != '.' || out->ellipsis_at != UINT32_MAX)
+            if (text->len < 3 || text->ptr[1] != '.' || text->ptr[2] != '.' ||
+                out->ellipsis_at != UINT32_MAX)
                 return false;
             out->ellipsis_at = out->count;
             used = 3;
@@ -78,7 +77,8 @@ static bool bind_spec(const spec *s, uint32_t rank, term *out) {
     out->rank = 0;
     for (uint32_t k = 0; k <= s->count; k++) {
         if (k == s->ellipsis_at)
-            for (uint32_t j = hidden; j > 0; j--) out->labels[out->rank++] = (uint8_t)(LABEL_ELLIPSIS + j - 1);
+            for (uint32_t j = hidden; j > 0; j--)
+                out->labels[out->rank++] = (uint8_t)(LABEL_ELLIPSIS + j - 1);
         if (k < s->count) out->labels[out->rank++] = s->labels[k];
     }
     return true;
@@ -116,14 +116,17 @@ static void sum_others(hn_dec *d, term *t, label_set keep) {
     for (uint32_t k = 0; k < t->rank; k++)
         if (!set_has(keep, t->labels[k])) dims[count++] = k;
     if (count == 0) return;
-    t->x = m_cast(d, m_reduce(d, HN_OP_SUM, m_opmath(d, t->x), dims, count, false), m_dtype(d, t->x));
+    t->x =
+        m_cast(d, m_reduce(d, HN_OP_SUM, m_opmath(d, t->x), dims, count, false), m_dtype(d, t->x));
     for (uint32_t k = count; k > 0; k--) drop_dim(t, dims[k - 1]);
 }
 
-/* A dim of 1 that meets another size broadcasts: without it the label belongs to the other side alone. */
+/* A dim of 1 that meets another size broadcasts: without it the label belongs to the other side
+ * alone. */
 static void drop_broadcast_ones(hn_dec *d, term *t, const term *other) {
     for (uint32_t k = t->rank; k > 0; k--) {
-        if (!e_is(d, m_size(d, t->x, k - 1), 1) || !set_has(labels_of(other), t->labels[k - 1])) continue;
+        if (!e_is(d, m_size(d, t->x, k - 1), 1) || !set_has(labels_of(other), t->labels[k - 1]))
+            continue;
         t->x = hn_b_squeeze(d->g, t->x, k - 1);
         drop_dim(t, k - 1);
     }
@@ -155,7 +158,9 @@ static pairing pair_labels(const term *a, const term *b, label_set needed) {
     label_set in_a = labels_of(a), in_b = labels_of(b);
     for (uint32_t k = 0; k < a->rank; k++) {
         uint8_t label = a->labels[k];
-        label_list *to = !set_has(in_b, label) ? &p.left : set_has(needed, label) ? &p.batch : &p.sum;
+        label_list *to = !set_has(in_b, label)    ? &p.left
+                         : set_has(needed, label) ? &p.batch
+                                                  : &p.sum;
         to->items[to->count++] = label;
     }
     for (uint32_t k = 0; k < b->rank; k++)
@@ -168,7 +173,8 @@ static hn_value multiply(hn_dec *d, const term *a, const term *b, const pairing 
     label_list order_a = p->batch, order_b = p->batch;
     list_append(&order_a, &p->left);
     list_append(&order_b, &p->right);
-    hn_value x = arrange(d, a, order_a.items, order_a.count), y = arrange(d, b, order_b.items, order_b.count);
+    hn_value x = arrange(d, a, order_a.items, order_a.count),
+             y = arrange(d, b, order_b.items, order_b.count);
     for (uint32_t k = 0; k < p->right.count; k++) x = hn_b_unsqueeze(d->g, x, order_a.count + k);
     for (uint32_t k = 0; k < p->left.count; k++) y = hn_b_unsqueeze(d->g, y, p->batch.count);
     return m_mul(d, x, y);
@@ -178,21 +184,25 @@ static hn_expr merged_size(hn_dec *d, const m_shape_t *s, uint32_t first, uint32
     return e_product(d, s->sizes + first, count);
 }
 
-/* [batch, left, sum] x [batch, sum, right] with each group merged; out: [batch.., left.., right..] */
+/* [batch, left, sum] x [batch, sum, right] with each group merged; out: [batch.., left..,
+ * right..] */
 static hn_value contract(hn_dec *d, const term *a, const term *b, const pairing *p) {
     label_list order_a = p->batch, order_b = p->batch;
     list_append(&order_a, &p->left);
     list_append(&order_a, &p->sum);
     list_append(&order_b, &p->sum);
     list_append(&order_b, &p->right);
-    hn_value x = arrange(d, a, order_a.items, order_a.count), y = arrange(d, b, order_b.items, order_b.count);
+    hn_value x = arrange(d, a, order_a.items, order_a.count),
+             y = arrange(d, b, order_b.items, order_b.count);
     if (!x || !y) return 0;
-    m_shape_t sx = m_shape(d, x), sy = m_shape(d, y), out = {.rank = p->batch.count + p->left.count};
+    m_shape_t sx = m_shape(d, x), sy = m_shape(d, y),
+              out = {.rank = p->batch.count + p->left.count};
     for (uint32_t k = 0; k < out.rank; k++) out.sizes[k] = sx.sizes[k];
     for (uint32_t k = 0; k < p->right.count; k++)
         out.sizes[out.rank++] = sy.sizes[p->batch.count + p->sum.count + k];
     uint32_t nb = p->batch.count, skip = nb == 0 ? 1 : 0;
-    hn_expr batch = merged_size(d, &sx, 0, nb), inner = merged_size(d, &sx, nb + p->left.count, p->sum.count);
+    hn_expr batch = merged_size(d, &sx, 0, nb),
+            inner = merged_size(d, &sx, nb + p->left.count, p->sum.count);
     hn_expr rows = merged_size(d, &sx, nb, p->left.count),
             cols = merged_size(d, &sy, nb + p->sum.count, p->right.count);
     x = m_reshape(d, x, (hn_expr[]){batch, rows, inner} + skip, 3 - skip);
@@ -200,9 +210,12 @@ static hn_value contract(hn_dec *d, const term *a, const term *b, const pairing 
     return m_reshape(d, hn_b_matmul(d->g, x, y, 0), out.sizes, out.rank);
 }
 
-static label_set set_union(label_set a, label_set b) { return (label_set){a.lo | b.lo, a.hi | b.hi}; }
+static label_set set_union(label_set a, label_set b) {
+    return (label_set){a.lo | b.lo, a.hi | b.hi};
+}
 
-/* The product of two operands, summed over what `needed` (later operands and the output) does not name. */
+/* The product of two operands, summed over what `needed` (later operands and the output) does not
+ * name. */
 static bool combine(hn_dec *d, term *a, term *b, label_set needed) {
     drop_broadcast_ones(d, b, a);
     drop_broadcast_ones(d, a, b);
@@ -210,7 +223,8 @@ static bool combine(hn_dec *d, term *a, term *b, label_set needed) {
     sum_others(d, b, set_union(needed, labels_of(a)));
     pairing p = pair_labels(a, b, needed);
     uint32_t rank = p.batch.count + p.left.count + p.right.count;
-    if (!m_require(d, rank <= HN_MAX_RANK, "an einsum needs an intermediate result of more than 16 dimensions"))
+    if (!m_require(d, rank <= HN_MAX_RANK,
+                   "an einsum needs an intermediate result of more than 16 dimensions"))
         return false;
     hn_value x = p.sum.count ? contract(d, a, b, &p) : multiply(d, a, b, &p);
     label_list order = p.batch;
@@ -221,7 +235,8 @@ static bool combine(hn_dec *d, term *a, term *b, label_set needed) {
     return true;
 }
 
-/* The output of an equation without "->": ellipsis dims, then labels that appear once, alphabetically. */
+/* The output of an equation without "->": ellipsis dims, then labels that appear once,
+ * alphabetically. */
 static void implicit_output(const uint32_t appearances[LABEL_COUNT], term *out) {
     out->rank = 0;
     for (uint32_t k = LABEL_COUNT; k > LABEL_ELLIPSIS && out->rank < HN_MAX_RANK; k--)
@@ -259,13 +274,15 @@ static bool split_arrow(hn_str *inputs, hn_str *output) {
 enum { MAX_OPERANDS = 64 };
 
 /* Reads the equation into one term per operand and the labels of the result. */
-static bool parse_equation(hn_dec *d, term *terms, uint32_t count, const hn_value *operands, term *output) {
+static bool parse_equation(hn_dec *d, term *terms, uint32_t count, const hn_value *operands,
+                           term *output) {
     hn_str inputs = hn_dec_string(d, 0), result = {0};
     bool is_explicit = split_arrow(&inputs, &result);
     uint32_t appearances[LABEL_COUNT] = {0};
     for (uint32_t k = 0; k < count; k++) {
         spec s;
-        if (!parse_spec(&inputs, &s) || !bind_spec(&s, m_rank(d, operands[k]), &terms[k])) return false;
+        if (!parse_spec(&inputs, &s) || !bind_spec(&s, m_rank(d, operands[k]), &terms[k]))
+            return false;
         terms[k].x = operands[k];
         for (uint32_t j = 0; j < terms[k].rank; j++) appearances[terms[k].labels[j]]++;
         if ((k + 1 < count) != (inputs.len > 0)) return false;

@@ -1,9 +1,9 @@
 /* grid.c: sampling an image at given points (spatial transformers), and the grid of points of
  * an affine map.
  *
- * Shapes: image [N, C, H, W], grid [N, oH, oW, 2] of (x, y) in -1..1, result [N, C, oH, oW]; or one dim more each: [N, C, D, H, W],
- * [N, oD, oH, oW, 3] of (x, y, z). Points are compared as floats before they become indices, so that no cast is out of range and NaN
- * is outside. */
+ * Shapes: image [N, C, H, W], grid [N, oH, oW, 2] of (x, y) in -1..1, result [N, C, oH, oW]; or one
+ * dim more each: [N, C, D, H, W], [N, oD, oH, oW, 3] of (x, y, z). Points are compared as floats
+ * before they become indices, so that no cast is out of range and NaN is outside. */
 #include "opt/decompose/math.h"
 
 enum { MAX_AXES = 3 };
@@ -21,7 +21,8 @@ typedef struct sampler {
     bool align_corners;
 } sampler;
 
-/* -1..1 to pixels: the ends are the centres of the corner pixels (aligned), or their outer edges. */
+/* -1..1 to pixels: the ends are the centres of the corner pixels (aligned), or their outer
+ * edges. */
 static hn_value to_pixels(hn_dec *d, const sampler *s, uint32_t axis, hn_value at) {
     hn_value size = s->size[axis], shifted = m_add_c(d, at, 1);
     if (s->align_corners) return m_mul(d, m_div_c(d, shifted, 2), m_sub_c(d, size, 1));
@@ -40,8 +41,8 @@ static hn_value reflect(hn_dec *d, const sampler *s, uint32_t axis, hn_value at)
     return m_where(d, m_bin_c(d, HN_OP_EQ, span, 0), m_c(d, folded, 0), folded);
 }
 
-/* PyTorch's clamps take NaN, which reflection makes of infinities too, as the first pixel in two dimensions and as the
- * last in three. */
+/* PyTorch's clamps take NaN, which reflection makes of infinities too, as the first pixel in two
+ * dimensions and as the last in three. */
 static hn_value into_image(hn_dec *d, const sampler *s, uint32_t axis, hn_value at) {
     hn_value last = m_sub_c(d, s->size[axis], 1);
     if (s->outside == OUTSIDE_ZERO) return at;
@@ -53,18 +54,22 @@ static hn_value into_image(hn_dec *d, const sampler *s, uint32_t axis, hn_value 
 static hn_value is_inside(hn_dec *d, const sampler *s, const hn_value at[]) {
     hn_value all = 0;
     for (uint32_t k = 0; k < s->axes; k++) {
-        hn_value ok = m_and(d, m_bin_c(d, HN_OP_GE, at[k], 0), m_bin(d, HN_OP_LT, at[k], s->size[k]));
+        hn_value ok =
+            m_and(d, m_bin_c(d, HN_OP_GE, at[k], 0), m_bin(d, HN_OP_LT, at[k], s->size[k]));
         all = all ? m_and(d, all, ok) : ok;
     }
     return all;
 }
 
-/* The pixels at whole positions (floats, [N, (oD), oH, oW], x first), 0 outside: [N, C, (oD), oH, oW] */
+/* The pixels at whole positions (floats, [N, (oD), oH, oW], x first), 0 outside: [N, C, (oD), oH,
+ * oW] */
 static hn_value pixels_at(hn_dec *d, const sampler *s, const hn_value at[]) {
-    hn_value inside = is_inside(d, s, at), zero = m_c(d, at[0], 0), index[1 + MAX_AXES] = {s->batch};
+    hn_value inside = is_inside(d, s, at), zero = m_c(d, at[0], 0),
+             index[1 + MAX_AXES] = {s->batch};
     for (uint32_t k = 0; k < s->axes; k++)
         index[s->axes - k] = m_cast(d, m_where(d, inside, at[k], zero), HN_DTYPE_I64);
-    hn_value taken = m_cast(d, hn_b_index(d->g, s->image, index, 1 + s->axes, false), s->dtype); /* N (oD) oH oW C */
+    /* N (oD) oH oW C */
+    hn_value taken = m_cast(d, hn_b_index(d->g, s->image, index, 1 + s->axes, false), s->dtype);
     taken = taken ? m_move_dim(d, taken, s->axes + 1, 1) : 0;
     return m_where(d, hn_b_unsqueeze(d->g, inside, 1), taken, m_c(d, taken, 0));
 }
@@ -89,8 +94,10 @@ static hn_value sample_linear(hn_dec *d, const sampler *s, const hn_value at[]) 
             if (k) weight = m_mul(d, weight, weights[corner >> k & 1][k]);
         }
         hn_value part = weighted(d, pixels_at(d, s, position), weight);
-        if (s->axes == 3) /* PyTorch leaves out what is outside, here also where the weight is NaN */
-            part = m_where(d, hn_b_unsqueeze(d->g, is_inside(d, s, position), 1), part, m_c(d, part, 0));
+        /* PyTorch leaves out what is outside, here also where the weight is NaN */
+        if (s->axes == 3)
+            part = m_where(d, hn_b_unsqueeze(d->g, is_inside(d, s, position), 1), part,
+                           m_c(d, part, 0));
         sum = corner ? m_add(d, sum, part) : part;
     }
     return sum;
@@ -120,21 +127,29 @@ static bool read_sampler(hn_dec *d, hn_value image, hn_value grid, sampler *out)
     int64_t coordinates = axes; /* of a point, as far as that is known */
     if (fits) hn_sym_is_int(d->g->sym, m_size(d, grid, rank - 1), &coordinates);
     fits = fits && coordinates == axes;
-    if (!m_require(d, fits, "sampling by a grid wants [N, C, H, W] and [N, oH, oW, 2], or a dimension more")) return false;
+    if (!m_require(d, fits,
+                   "sampling by a grid wants [N, C, H, W] and [N, oH, oW, 2], or a dimension more"))
+        return false;
     if (!m_require(d, border >= 0 && border < OUTSIDE_COUNT,
                    "grid sampling pads by 0 (zeros), 1 (border) or 2 (reflection)"))
         return false;
     hn_dtype dtype = hn_dec_opmath(m_dtype(d, image));
-    *out = (sampler){.axes = axes, .dtype = dtype, .outside = (outside)border, .align_corners = hn_dec_bool(d, 4)};
-    for (uint32_t k = 0; k < axes; k++) out->size[k] = m_size_as(d, m_size(d, image, rank - 1 - k), dtype);
+    *out = (sampler){.axes = axes,
+                     .dtype = dtype,
+                     .outside = (outside)border,
+                     .align_corners = hn_dec_bool(d, 4)};
+    for (uint32_t k = 0; k < axes; k++)
+        out->size[k] = m_size_as(d, m_size(d, image, rank - 1 - k), dtype);
     out->image = m_move_dim(d, image, 1, rank - 1);
     m_shape_t points = m_shape(d, grid);
     points.rank--;
-    out->batch = m_expand(d, m_along(d, m_iota(d, points.sizes[0], HN_DTYPE_I64), 0, points.rank), &points);
+    out->batch =
+        m_expand(d, m_along(d, m_iota(d, points.sizes[0], HN_DTYPE_I64), 0, points.rank), &points);
     return true;
 }
 
-/* aten.grid_sampler, grid_sampler_2d, grid_sampler_3d (input, grid, interpolation_mode, padding_mode, align_corners) */
+/* aten.grid_sampler, grid_sampler_2d, grid_sampler_3d (input, grid, interpolation_mode,
+ * padding_mode, align_corners) */
 void hn_dec_grid_sampler(hn_dec *d) {
     hn_value image = hn_dec_tensor(d, 0), grid = hn_dec_tensor(d, 1), at[MAX_AXES] = {0};
     int64_t mode = hn_dec_int(d, 2);
@@ -143,31 +158,35 @@ void hn_dec_grid_sampler(hn_dec *d) {
                    "grid sampling is 0 (bilinear), 1 (nearest) or 2 (bicubic)"))
         return;
     if (!read_sampler(d, image, grid, &s)) return;
-    if (!m_require(d, mode != SAMPLE_CUBIC || s.axes == 2, "bicubic grid sampling has two dimensions")) return;
+    if (!m_require(d, mode != SAMPLE_CUBIC || s.axes == 2,
+                   "bicubic grid sampling has two dimensions"))
+        return;
     for (uint32_t k = 0; k < s.axes; k++) {
         hn_value points = m_cast(d, hn_b_select(d->g, grid, s.axes + 1, e_int(d, k)), s.dtype);
         at[k] = to_pixels(d, &s, k, points);
-        if (mode != SAMPLE_CUBIC) at[k] = into_image(d, &s, k, at[k]); /* cubic folds each tap instead */
+        /* cubic folds each tap instead */
+        if (mode != SAMPLE_CUBIC) at[k] = into_image(d, &s, k, at[k]);
         if (mode == SAMPLE_NEAREST) at[k] = m_un(d, HN_OP_ROUND, at[k]);
     }
     if (mode == SAMPLE_NEAREST) m_result(d, 0, pixels_at(d, &s, at));
     else m_result(d, 0, mode == SAMPLE_LINEAR ? sample_linear(d, &s, at) : sample_cubic(d, &s, at));
 }
 
-/* n points from -1 to 1, symmetric to the last bit; not aligned: the centres of n equal cells. A single
- * point lies at 0. */
+/* n points from -1 to 1, symmetric to the last bit; not aligned: the centres of n equal cells. A
+ * single point lies at 0. */
 static hn_value axis_points(hn_dec *d, hn_expr n, bool align_corners, hn_dtype dtype) {
     hn_value i = m_iota(d, n, dtype), last = m_size_as(d, e_addc(d, n, -1), dtype);
     if (e_is(d, n, 1)) return m_mul_c(d, i, 0);
     hn_value step = m_div(d, m_c(d, last, 2), last);
-    hn_value lower = m_sub_c(d, m_mul(d, i, step), 1), upper = m_c_sub(d, 1, m_mul(d, m_sub(d, last, i), step));
+    hn_value lower = m_sub_c(d, m_mul(d, i, step), 1),
+             upper = m_c_sub(d, 1, m_mul(d, m_sub(d, last, i), step));
     hn_value half = m_size_as(d, hn_sym_floordiv(d->g->sym, n, e_int(d, 2)), dtype);
     hn_value points = m_where(d, m_bin(d, HN_OP_LT, i, half), lower, upper);
     return align_corners ? points : m_div(d, m_mul(d, points, last), m_size_as(d, n, dtype));
 }
 
-/* aten.affine_grid_generator(theta, size, align_corners): theta [N, 2, 3] with size [N, C, H, W], or [N, 3, 4]
- * with [N, C, D, H, W] -> [N, H, W, 2] (x, y) or [N, D, H, W, 3] (x, y, z) */
+/* aten.affine_grid_generator(theta, size, align_corners): theta [N, 2, 3] with size [N, C, H, W],
+ * or [N, 3, 4] with [N, C, D, H, W] -> [N, H, W, 2] (x, y) or [N, D, H, W, 3] (x, y, z) */
 void hn_dec_affine_grid(hn_dec *d) {
     hn_value theta = hn_dec_tensor(d, 0);
     hn_expr size[HN_MAX_RANK];
@@ -179,7 +198,7 @@ void hn_dec_affine_grid(hn_dec *d) {
     bool align_corners = hn_dec_bool(d, 2);
     theta = m_cast(d, theta, math);
     hn_value sum = 0;
-    for (uint32_t k = 0; k <= spatial; k++) { /* columns x, y, (z), 1 */
+    for (uint32_t k = 0; k <= spatial; k++) {                       /* columns x, y, (z), 1 */
         hn_value column = hn_b_select(d->g, theta, 2, e_int(d, k)); /* [N, spatial] */
         hn_expr sizes[HN_MAX_RANK];
         for (uint32_t j = 0; j < rank; j++) sizes[j] = e_int(d, 1);
@@ -187,9 +206,9 @@ void hn_dec_affine_grid(hn_dec *d) {
         sizes[rank - 1] = m_size(d, theta, 1);
         column = m_reshape(d, column, sizes, rank);
         if (k < spatial) /* x runs along the last spatial dim */
-            column =
-                m_mul(d, column,
-                      m_along(d, axis_points(d, size[rank - 1 - k], align_corners, math), rank - 2 - k, rank));
+            column = m_mul(d, column,
+                           m_along(d, axis_points(d, size[rank - 1 - k], align_corners, math),
+                                   rank - 2 - k, rank));
         sum = k ? m_add(d, sum, column) : column;
     }
     m_shape_t out = m_meta_shape(d, 0);

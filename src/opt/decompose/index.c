@@ -1,16 +1,18 @@
 /* index.c: reading by index, and rearrangements that are index arithmetic.
  *
- * INDEX replaces the first k dims of its operand, so indexed dims are moved to the front and the dims of
- * the index tensors back to where PyTorch puts them. */
+ * INDEX replaces the first k dims of its operand, so indexed dims are moved to the front and the
+ * dims of the index tensors back to where PyTorch puts them. */
 #include "opt/decompose/math.h"
 
 /* --- gather family --- */
 
 /* aten.gather(self, dim, index): no wrap */
 void hn_dec_gather(hn_dec *d) {
-    hn_value x = m_at_least_1d(d, hn_dec_tensor(d, 0)), index = m_at_least_1d(d, hn_dec_tensor(d, 2));
+    hn_value x = m_at_least_1d(d, hn_dec_tensor(d, 0)),
+             index = m_at_least_1d(d, hn_dec_tensor(d, 2));
     uint32_t dim = hn_dec_dim(d, 1, m_rank(d, x));
-    if (!m_require(d, m_rank(d, x) == m_rank(d, index), "gather wants an index of the rank of its input"))
+    if (!m_require(d, m_rank(d, x) == m_rank(d, index),
+                   "gather wants an index of the rank of its input"))
         return;
     m_result(d, 0, m_like_meta(d, hn_b_gather(d->g, x, m_index64(d, index), dim), 0));
 }
@@ -26,7 +28,8 @@ void hn_dec_index_select(hn_dec *d) {
     hn_value x = m_at_least_1d(d, hn_dec_tensor(d, 0)),
              index = m_index64(d, m_at_least_1d(d, hn_dec_tensor(d, 2)));
     uint32_t dim = hn_dec_dim(d, 1, m_rank(d, x));
-    if (!m_require(d, m_rank(d, index) == 1, "index_select wants an index of one dimension")) return;
+    if (!m_require(d, m_rank(d, index) == 1, "index_select wants an index of one dimension"))
+        return;
     m_result(d, 0, m_like_meta(d, m_take_dim(d, x, dim, index), 0));
 }
 
@@ -41,8 +44,8 @@ void hn_dec_take(hn_dec *d) {
     m_result(d, 0, hn_b_index(d->g, x, &index, 1, true));
 }
 
-/* aten.take_along_dim(self, indices, dim): the other dims broadcast and positions wrap both ways; without dim both are
- * flattened and positions must fit */
+/* aten.take_along_dim(self, indices, dim): the other dims broadcast and positions wrap both ways;
+ * without dim both are flattened and positions must fit */
 void hn_dec_take_along_dim(hn_dec *d) {
     hn_value x = hn_dec_tensor(d, 0), index = m_index64(d, hn_dec_tensor(d, 1));
     if (!hn_dec_has(d, 2)) {
@@ -66,12 +69,12 @@ void hn_dec_take_along_dim(hn_dec *d) {
 /* --- index.Tensor and index_put --- */
 
 typedef struct advanced {
-    uint32_t rank;                  /* of the indexed tensor */
-    uint32_t count;                 /* index tensors */
-    hn_value indices[HN_MAX_RANK];  /* i64, all of shape `shape` */
-    uint32_t order[HN_MAX_RANK];    /* dims of x: the indexed ones, then the rest */
-    m_shape_t shape;                /* broadcast shape of the index tensors */
-    uint32_t at;                    /* where its dims stand in the result */
+    uint32_t rank;                 /* of the indexed tensor */
+    uint32_t count;                /* index tensors */
+    hn_value indices[HN_MAX_RANK]; /* i64, all of shape `shape` */
+    uint32_t order[HN_MAX_RANK];   /* dims of x: the indexed ones, then the rest */
+    m_shape_t shape;               /* broadcast shape of the index tensors */
+    uint32_t at;                   /* where its dims stand in the result */
 } advanced;
 
 /* The index list with one entry for each dim of x that it names; 0: a full slice. */
@@ -84,9 +87,10 @@ static bool is_mask(const hn_dec *d, hn_value index) {
     return m_dtype(d, index) == HN_DTYPE_BOOL || m_dtype(d, index) == HN_DTYPE_U8;
 }
 
-/* The number of elements that a mask of the list chooses: what `result`, of the shape that reading x gives, records where the index
- * dims stand; 0 when it has not that rank. */
-static hn_expr chosen_count(hn_dec *d, hn_value x, const m_shape_t *result, const hn_value *list, uint32_t listed) {
+/* The number of elements that a mask of the list chooses: what `result`, of the shape that reading
+ * x gives, records where the index dims stand; 0 when it has not that rank. */
+static hn_expr chosen_count(hn_dec *d, hn_value x, const m_shape_t *result, const hn_value *list,
+                            uint32_t listed) {
     uint32_t dim = 0, first = 0, next = 0, rank = 1, covered = 0;
     bool adjacent = true, found = false;
     for (uint32_t k = 0; k < listed; k++) {
@@ -103,19 +107,21 @@ static hn_expr chosen_count(hn_dec *d, hn_value x, const m_shape_t *result, cons
         dim += covers;
     }
     uint32_t at = (adjacent ? first : 0) + rank - 1;
-    return result->rank + covered == m_rank(d, x) + rank && at < result->rank ? result->sizes[at] : 0;
+    return result->rank + covered == m_rank(d, x) + rank && at < result->rank ? result->sizes[at]
+                                                                              : 0;
 }
 
-/* A mask stands for the positions of its true elements, one index for each of its dims. Their number is a symbol of the recorded
- * result when reading, of the values when writing. Several masks choose equally many: each defines the symbol again, which is
- * checked. */
+/* A mask stands for the positions of its true elements, one index for each of its dims. Their
+ * number is a symbol of the recorded result when reading, of the values when writing. Several masks
+ * choose equally many: each defines the symbol again, which is checked. */
 static bool append_mask(hn_dec *d, hn_value mask, hn_expr count, index_list *out) {
     const hn_sym *sym = d->g->sym;
     uint32_t rank = m_rank(d, mask);
-    bool counted =
-        count && hn_sym_kind(sym, count) == HN_EXPR_SYMBOL && hn_sym_symbol_kind(sym, count) == HN_SYMBOL_DATA;
+    bool counted = count && hn_sym_kind(sym, count) == HN_EXPR_SYMBOL &&
+                   hn_sym_symbol_kind(sym, count) == HN_SYMBOL_DATA;
     if (!m_require(d,
-                   counted && m_dtype(d, mask) == HN_DTYPE_BOOL && rank > 0 && rank <= HN_MAX_RANK - out->count,
+                   counted && m_dtype(d, mask) == HN_DTYPE_BOOL && rank > 0 &&
+                       rank <= HN_MAX_RANK - out->count,
                    "indexing with a mask gives sizes that depend on data"))
         return false;
     hn_value at = hn_b_nonzero(d->g, mask, count);
@@ -124,12 +130,14 @@ static bool append_mask(hn_dec *d, hn_value mask, hn_expr count, index_list *out
     return true;
 }
 
-static bool read_list(hn_dec *d, uint32_t arg, hn_value x, const m_shape_t *result, index_list *out) {
+static bool read_list(hn_dec *d, uint32_t arg, hn_value x, const m_shape_t *result,
+                      index_list *out) {
     const hn_value *list = NULL;
     uint32_t listed = hn_dec_tensors(d, arg, &list);
     *out = (index_list){0};
     for (uint32_t k = 0; k < listed; k++) {
-        if (!m_require(d, out->count < HN_MAX_RANK, "there are more indices than dimensions")) return false;
+        if (!m_require(d, out->count < HN_MAX_RANK, "there are more indices than dimensions"))
+            return false;
         if (!list[k] || !is_mask(d, list[k])) {
             out->items[out->count++] = m_index64(d, list[k]);
             continue;
@@ -139,20 +147,21 @@ static bool read_list(hn_dec *d, uint32_t arg, hn_value x, const m_shape_t *resu
     return true;
 }
 
-/* Broadcasts the index tensors and tells where their dims go: in place of the indexed dims when those
- * are neighbours, else first. `result`: the shape of what is read or written. */
+/* Broadcasts the index tensors and tells where their dims go: in place of the indexed dims when
+ * those are neighbours, else first. `result`: the shape of what is read or written. */
 static bool read_advanced(hn_dec *d, uint32_t arg, m_shape_t result, hn_value x, advanced *out) {
     index_list list;
     uint32_t next = 0;
     bool adjacent = true;
     *out = (advanced){.rank = m_rank(d, x)};
     if (!read_list(d, arg, x, &result, &list)) return false;
-    if (!m_require(d, list.count <= out->rank, "there are more indices than dimensions")) return false;
+    if (!m_require(d, list.count <= out->rank, "there are more indices than dimensions"))
+        return false;
     for (uint32_t k = 0; k < list.count; k++) {
         if (!list.items[k]) continue;
         m_shape_t s = m_shape(d, list.items[k]), both;
-        hn_status status =
-            hn_broadcast(d->g, out->shape.sizes, out->shape.rank, s.sizes, s.rank, both.sizes, &both.rank);
+        hn_status status = hn_broadcast(d->g, out->shape.sizes, out->shape.rank, s.sizes, s.rank,
+                                        both.sizes, &both.rank);
         if (status) {
             hn_graph_fail(d->g, status);
             return false;
@@ -168,12 +177,14 @@ static bool read_advanced(hn_dec *d, uint32_t arg, m_shape_t result, hn_value x,
     uint32_t filled = out->count;
     for (uint32_t k = 0; k < out->rank; k++)
         if (k >= list.count || !list.items[k]) out->order[filled++] = k;
-    for (uint32_t k = 0; k < out->count; k++) out->indices[k] = m_expand(d, out->indices[k], &out->shape);
+    for (uint32_t k = 0; k < out->count; k++)
+        out->indices[k] = m_expand(d, out->indices[k], &out->shape);
     return m_require(d, out->rank - out->count + out->shape.rank <= HN_MAX_RANK,
                      "the rank of the result is above 16");
 }
 
-/* Order of the result's dims in terms of [index dims, rest]; `inverse` gives the other direction. */
+/* Order of the result's dims in terms of [index dims, rest]; `inverse` gives the other
+ * direction. */
 static void result_order(const advanced *a, bool inverse, uint32_t out[HN_MAX_RANK]) {
     uint32_t rank = a->rank - a->count + a->shape.rank, at = 0;
     uint32_t order[HN_MAX_RANK];
@@ -181,10 +192,8 @@ static void result_order(const advanced *a, bool inverse, uint32_t out[HN_MAX_RA
     for (uint32_t k = 0; k < a->shape.rank; k++) order[at++] = k;
     for (uint32_t k = a->shape.rank + a->at; k < rank; k++) order[at++] = k;
     for (uint32_t k = 0; k < rank; k++) {
-        if (inverse)
-            out[order[k]] = k;
-        else
-            out[k] = order[k];
+        if (inverse) out[order[k]] = k;
+        else out[k] = order[k];
     }
 }
 
@@ -203,7 +212,8 @@ void hn_dec_index(hn_dec *d) {
     if (read_advanced(d, 1, m_meta_shape(d, 0), x, &a)) m_result(d, 0, index_tensor(d, x, &a));
 }
 
-/* aten._unsafe_masked_index(self, mask, indices, fill): indices where the mask is false may be anything */
+/* aten._unsafe_masked_index(self, mask, indices, fill): indices where the mask is false may be
+ * anything */
 void hn_dec_masked_index(hn_dec *d) {
     hn_value x = hn_dec_tensor(d, 0), mask = hn_dec_tensor(d, 1);
     advanced a;
@@ -217,7 +227,8 @@ void hn_dec_masked_index(hn_dec *d) {
     m_result(d, 0, m_where(d, mask, taken, hn_dec_number(d, 3, m_dtype(d, x))));
 }
 
-/* x[mask] = v with the same values wherever the mask is true is a choice between two tensors: no size depends on data. */
+/* x[mask] = v with the same values wherever the mask is true is a choice between two tensors: no
+ * size depends on data. */
 static bool put_masked(hn_dec *d, hn_value x) {
     const hn_value *list = NULL;
     uint32_t listed = hn_dec_tensors(d, 1, &list);
@@ -225,11 +236,13 @@ static bool put_masked(hn_dec *d, hn_value x) {
     if (!mask || m_dtype(d, mask) != HN_DTYPE_BOOL || m_rank(d, mask) > m_rank(d, x)) return false;
     hn_expr one = e_int(d, 1), sizes[HN_MAX_RANK];
     m_shape_t v = m_shape(d, value);
-    uint32_t rest = m_rank(d, x) - m_rank(d, mask), ahead = v.rank > rest ? v.rank - rest : 0; /* the dims that the mask chooses among */
+    /* the dims that the mask chooses among */
+    uint32_t rest = m_rank(d, x) - m_rank(d, mask), ahead = v.rank > rest ? v.rank - rest : 0;
     for (uint32_t k = 0; k < ahead; k++)
         if (!e_is(d, v.sizes[k], 1)) return false;
     if (ahead) value = m_reshape(d, value, v.sizes + ahead, v.rank - ahead);
-    for (uint32_t k = 0; k < m_rank(d, x); k++) sizes[k] = k < m_rank(d, mask) ? m_size(d, mask, k) : one;
+    for (uint32_t k = 0; k < m_rank(d, x); k++)
+        sizes[k] = k < m_rank(d, mask) ? m_size(d, mask, k) : one;
     mask = m_reshape(d, mask, sizes, m_rank(d, x));
     value = m_cast(d, value, m_dtype(d, x));
     if (hn_dec_bool(d, 3)) value = m_add(d, x, value);
@@ -258,7 +271,8 @@ void hn_dec_index_put(hn_dec *d) {
         m_result(d, 0, accumulate ? m_add(d, front, values) : values);
         return;
     }
-    hn_value r = hn_b_index_put(d->g, front, a.indices, a.count, values, accumulate ? "add" : "set", true);
+    hn_value r =
+        hn_b_index_put(d->g, front, a.indices, a.count, values, accumulate ? "add" : "set", true);
     for (uint32_t k = 0; k < s.rank; k++) back[a.order[k]] = k;
     m_result(d, 0, r ? hn_b_permute(d->g, r, back) : 0);
 }
@@ -277,13 +291,15 @@ static bool read_along(hn_dec *d, bool has_source, hn_dtype dtype, along *out) {
     *out = (along){.x = m_move_dim(d, x, dim, 0),
                    .index = m_index64(d, m_at_least_1d(d, hn_dec_tensor(d, 2))),
                    .dim = dim};
-    if (!m_require(d, m_rank(d, out->index) == 1, "the index must have one dimension")) return false;
+    if (!m_require(d, m_rank(d, out->index) == 1, "the index must have one dimension"))
+        return false;
     m_shape_t s = m_shape(d, out->x);
     if (s.rank) s.sizes[0] = m_size(d, out->index, 0);
     hn_value source = m_cast(d, hn_dec_tensor(d, 3), dtype);
     if (has_source) {
         source = m_at_least_1d(d, source);
-        if (!m_require(d, m_rank(d, source) == s.rank, "the source must have the rank of the input"))
+        if (!m_require(d, m_rank(d, source) == s.rank,
+                       "the source must have the rank of the input"))
             return false;
         source = m_move_dim(d, source, dim, 0);
     }
@@ -347,8 +363,9 @@ void hn_dec_roll(hn_dec *d) {
     if (!m_require(d, shift_count == dim_count, "roll wants one shift for each dim")) return;
     for (uint32_t k = 0; k < dim_count; k++) {
         int64_t dim = 0;
-        if (!m_require(d, e_const(d, dims[k], &dim) && dim >= -(int64_t)s.rank && dim < (int64_t)s.rank,
-                       "a dimension is out of range"))
+        if (!m_require(
+                d, e_const(d, dims[k], &dim) && dim >= -(int64_t)s.rank && dim < (int64_t)s.rank,
+                "a dimension is out of range"))
             return;
         x = roll_dim(d, x, (uint32_t)(dim < 0 ? dim + s.rank : dim), shifts[k]);
     }

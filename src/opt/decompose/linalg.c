@@ -72,9 +72,7 @@ static void named_norm(hn_dec *d, hn_value x) {
         frobenius(d, x, dims, count);
 }
 /* aten.linalg_matrix_norm.str_ord, aten.linalg_norm.ord_str (self, ord, dim, keepdim, *, dtype) */
-void hn_dec_linalg_named_norm(hn_dec *d) {
-    named_norm(d, widened(d, 0));
-}
+void hn_dec_linalg_named_norm(hn_dec *d) { named_norm(d, widened(d, 0)); }
 
 /* aten.linalg_norm(self, ord, dim, keepdim, *, dtype): of matrices when ord is given with two dims,
  * else of vectors */

@@ -1,7 +1,7 @@
 /* loss.c: losses and their gradients.
  *
- * The `reduction` of a loss is 0 none, 1 mean, 2 sum. Losses of 16-bit floats are computed in f32 and
- * rounded once. */
+ * The `reduction` of a loss is 0 none, 1 mean, 2 sum. Losses of 16-bit floats are computed in f32
+ * and rounded once. */
 #include "opt/decompose/math.h"
 
 #include <math.h>
@@ -19,9 +19,10 @@ typedef struct nll {
     hn_value weights; /* of each target, opmath; 0 for ignored ones */
 } nll;
 
-static bool read_nll(hn_dec *d, uint32_t x_arg, uint32_t weight_arg, uint32_t ignore_arg, nll *out) {
-    *out =
-        (nll){.x = m_opmath(d, hn_dec_tensor(d, x_arg)), .target = m_index64(d, hn_dec_tensor(d, x_arg + 1))};
+static bool read_nll(hn_dec *d, uint32_t x_arg, uint32_t weight_arg, uint32_t ignore_arg,
+                     nll *out) {
+    *out = (nll){.x = m_opmath(d, hn_dec_tensor(d, x_arg)),
+                 .target = m_index64(d, hn_dec_tensor(d, x_arg + 1))};
     uint32_t rank = m_rank(d, out->x);
     if (!m_require(d, rank >= 1 && m_rank(d, out->target) + 1 == rank,
                    "the ranks of a loss and its target do not fit"))
@@ -50,14 +51,16 @@ static hn_value nll_each(hn_dec *d, const nll *n) {
     return m_where(d, n->valid, loss, m_c(d, loss, 0));
 }
 
-static hn_value nll_reduce(hn_dec *d, const nll *n, hn_value each, int64_t reduction, hn_value *out_total) {
+static hn_value nll_reduce(hn_dec *d, const nll *n, hn_value each, int64_t reduction,
+                           hn_value *out_total) {
     *out_total = m_reduce_all(d, HN_OP_SUM, n->weights);
     if (reduction == REDUCE_NONE) return each;
     hn_value sum = m_reduce_all(d, HN_OP_SUM, each);
     return reduction == REDUCE_MEAN ? m_div(d, sum, *out_total) : sum;
 }
 
-/* aten.nll_loss(_nd), nll_loss_forward, nll_loss2d_forward (self, target, weight, reduction, ignore_index)
+/* aten.nll_loss(_nd), nll_loss_forward, nll_loss2d_forward (self, target, weight, reduction,
+ * ignore_index)
  * -> loss, total weight (0 without a reduction) */
 void hn_dec_nll_loss(hn_dec *d) {
     nll n;
@@ -66,7 +69,8 @@ void hn_dec_nll_loss(hn_dec *d) {
     hn_value total = 0;
     m_result(d, 0, nll_reduce(d, &n, nll_each(d, &n), reduction, &total));
     if (!m_wants(d, 1)) return;
-    bool one = reduction == REDUCE_NONE && m_rank(d, n.x) > 1; /* a batch that is not reduced has none */
+    /* a batch that is not reduced has none */
+    bool one = reduction == REDUCE_NONE && m_rank(d, n.x) > 1;
     m_result(d, 1, one ? hn_dec_const(d, 0, m_dtype(d, n.x)) : total);
 }
 
@@ -77,10 +81,13 @@ void hn_dec_nll_loss_backward(hn_dec *d) {
     if (!read_nll(d, 1, 3, 5, &n)) return;
     hn_value grad = m_opmath(d, hn_dec_tensor(d, 0));
     hn_dtype math = m_dtype(d, n.x);
-    if (hn_dec_int(d, 4) == REDUCE_MEAN) grad = m_div(d, grad, m_cast(d, hn_dec_tensor(d, 6), math));
+    if (hn_dec_int(d, 4) == REDUCE_MEAN)
+        grad = m_div(d, grad, m_cast(d, hn_dec_tensor(d, 6), math));
     hn_value each = m_neg(d, m_mul(d, n.weights, grad));
-    hn_value classes = m_along(d, m_iota(d, m_size(d, n.x, n.axis), HN_DTYPE_I64), n.axis, m_rank(d, n.x));
-    hn_value hit = m_and(d, m_bin(d, HN_OP_EQ, n.index, classes), hn_b_unsqueeze(d->g, n.valid, n.axis));
+    hn_value classes =
+        m_along(d, m_iota(d, m_size(d, n.x, n.axis), HN_DTYPE_I64), n.axis, m_rank(d, n.x));
+    hn_value hit =
+        m_and(d, m_bin(d, HN_OP_EQ, n.index, classes), hn_b_unsqueeze(d->g, n.valid, n.axis));
     hn_value placed = hn_b_unsqueeze(d->g, each, n.axis);
     m_result(d, 0, m_where(d, hit, placed, m_c(d, placed, 0)));
 }
@@ -88,23 +95,27 @@ void hn_dec_nll_loss_backward(hn_dec *d) {
 /* --- cross entropy --- */
 
 /* Targets that are class probabilities: -sum(log_p * weight * t) over classes. */
-static void soft_cross_entropy(hn_dec *d, hn_value log_p, uint32_t axis, hn_value weight, double smoothing) {
+static void soft_cross_entropy(hn_dec *d, hn_value log_p, uint32_t axis, hn_value weight,
+                               double smoothing) {
     int64_t reduction = hn_dec_int(d, 3);
     hn_dtype math = m_dtype(d, log_p);
     hn_value target = m_cast(d, hn_dec_tensor(d, 1), math);
     uint32_t rank = m_rank(d, log_p);
-    if (!m_require(d, m_rank(d, target) == rank, "class probabilities must have the shape of the input"))
+    if (!m_require(d, m_rank(d, target) == rank,
+                   "class probabilities must have the shape of the input"))
         return;
     if (smoothing != 0) {
         hn_value classes = m_size_as(d, m_size(d, log_p, axis), math);
-        target = m_add(d, m_mul_c(d, target, 1 - smoothing), m_div(d, m_c(d, target, smoothing), classes));
+        target = m_add(d, m_mul_c(d, target, 1 - smoothing),
+                       m_div(d, m_c(d, target, smoothing), classes));
     }
     hn_value terms = m_mul(d, log_p, target);
     if (weight) terms = m_mul(d, terms, m_along(d, weight, axis, rank));
     hn_value each = m_neg(d, m_reduce1(d, HN_OP_SUM, terms, axis, false));
     hn_value r = each;
     if (reduction != REDUCE_NONE) r = m_reduce_all(d, HN_OP_SUM, each);
-    if (reduction == REDUCE_MEAN && rank > 1) { /* the mean is over samples and positions, not classes */
+    /* the mean is over samples and positions, not classes */
+    if (reduction == REDUCE_MEAN && rank > 1) {
         r = m_div(d, r, m_size_as(d, hn_numel(d->g, each), math));
     }
     m_result(d, 0, r);
@@ -183,7 +194,8 @@ void hn_dec_l1_loss(hn_dec *d) {
     loss_result(d, m_abs(d, m_sub(d, p.x, p.y)), hn_dec_int(d, 2));
 }
 
-/* aten.smooth_l1_loss(self, target, reduction, beta): z^2 / (2 beta) below beta, z - beta/2 above */
+/* aten.smooth_l1_loss(self, target, reduction, beta): z^2 / (2 beta) below beta, z - beta/2
+ * above */
 void hn_dec_smooth_l1_loss(hn_dec *d) {
     pair p = read_pair(d, 0);
     double beta = hn_dec_float(d, 3);
@@ -195,32 +207,41 @@ void hn_dec_smooth_l1_loss(hn_dec *d) {
     loss_result(d, each, hn_dec_int(d, 2));
 }
 
-/* aten.huber_loss(self, target, reduction, delta): z^2 / 2 up to delta, delta * (z - delta/2) above */
+/* aten.huber_loss(self, target, reduction, delta): z^2 / 2 up to delta, delta * (z - delta/2)
+ * above */
 void hn_dec_huber_loss(hn_dec *d) {
     pair p = read_pair(d, 0);
     double delta = hn_dec_float(d, 3);
     hn_value z = m_abs(d, m_sub(d, p.x, p.y));
-    hn_value inner = m_mul(d, m_mul_c(d, z, 0.5), z), outer = m_mul_c(d, m_sub_c(d, z, 0.5 * delta), delta);
+    hn_value inner = m_mul(d, m_mul_c(d, z, 0.5), z),
+             outer = m_mul_c(d, m_sub_c(d, z, 0.5 * delta), delta);
     loss_result(d, m_where(d, m_bin_c(d, HN_OP_LE, z, delta), inner, outer), hn_dec_int(d, 2));
 }
 
 /* The gradient of a loss's output, divided among its elements where it is a mean. */
 static hn_value shared_gradient(hn_dec *d, const pair *p, int64_t reduction) {
     hn_value grad = m_cast(d, hn_dec_tensor(d, 0), m_dtype(d, p->x));
-    return reduction == REDUCE_MEAN ? m_div(d, grad, m_size_as(d, hn_numel(d->g, p->x), m_dtype(d, grad))) : grad;
+    return reduction == REDUCE_MEAN
+               ? m_div(d, grad, m_size_as(d, hn_numel(d->g, p->x), m_dtype(d, grad)))
+               : grad;
 }
 
 /* +-g * top where x and y are `limit` or more apart, in between g * (x - y) * top / limit. */
 static void clipped_backward(hn_dec *d, double limit, double top) {
     pair p = read_pair(d, 1);
-    hn_value g = shared_gradient(d, &p, hn_dec_int(d, 3)), z = m_sub(d, p.x, p.y), upper = m_mul_c(d, g, top);
-    hn_value high = m_where(d, m_bin_c(d, HN_OP_GE, z, limit), upper, m_mul(d, m_mul_c(d, g, top / limit), z));
+    hn_value g = shared_gradient(d, &p, hn_dec_int(d, 3)), z = m_sub(d, p.x, p.y),
+             upper = m_mul_c(d, g, top);
+    hn_value high =
+        m_where(d, m_bin_c(d, HN_OP_GE, z, limit), upper, m_mul(d, m_mul_c(d, g, top / limit), z));
     m_result(d, 0, m_where(d, m_bin_c(d, HN_OP_LE, z, -limit), m_neg(d, upper), high));
 }
 
-/* aten.smooth_l1_loss_backward(grad_output, self, target, reduction, beta), huber_loss_backward(.., delta) */
+/* aten.smooth_l1_loss_backward(grad_output, self, target, reduction, beta), huber_loss_backward(..,
+ * delta) */
 void hn_dec_smooth_l1_loss_backward(hn_dec *d) { clipped_backward(d, hn_dec_float(d, 4), 1); }
-void hn_dec_huber_loss_backward(hn_dec *d) { clipped_backward(d, hn_dec_float(d, 4), hn_dec_float(d, 4)); }
+void hn_dec_huber_loss_backward(hn_dec *d) {
+    clipped_backward(d, hn_dec_float(d, 4), hn_dec_float(d, 4));
+}
 
 /* aten.binary_cross_entropy(self, target, weight, reduction); logarithms are cut at -100 */
 void hn_dec_bce(hn_dec *d) {
@@ -232,7 +253,8 @@ void hn_dec_bce(hn_dec *d) {
     loss_result(d, each, hn_dec_int(d, 3));
 }
 
-/* aten.binary_cross_entropy_backward(grad_output, self, target, weight, reduction): g (x - y) / max(x (1 - x), 1e-12) */
+/* aten.binary_cross_entropy_backward(grad_output, self, target, weight, reduction): g (x - y) /
+ * max(x (1 - x), 1e-12) */
 void hn_dec_bce_backward(hn_dec *d) {
     pair p = read_pair(d, 1);
     hn_value g = shared_gradient(d, &p, hn_dec_int(d, 4));

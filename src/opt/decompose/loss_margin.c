@@ -23,9 +23,7 @@ static void loss_result(hn_dec *d, hn_value each, uint32_t reduction_arg) {
     m_result(d, 0, m_loss_reduce(d, each, hn_dec_int(d, reduction_arg)));
 }
 
-static hn_value is_not(hn_dec *d, hn_value x, double c) {
-    return m_bin_c(d, HN_OP_NE, x, c);
-}
+static hn_value is_not(hn_dec *d, hn_value x, double c) { return m_bin_c(d, HN_OP_NE, x, c); }
 
 /* x where cond, 0 elsewhere */
 static hn_value only_where(hn_dec *d, hn_value cond, hn_value x) {
@@ -55,13 +53,15 @@ void hn_dec_margin_ranking_loss(hn_dec *d) {
 void hn_dec_hinge_embedding_loss(hn_dec *d) {
     hn_value x = m_opmath(d, hn_dec_tensor(d, 0)), y = m_opmath(d, hn_dec_tensor(d, 1));
     hn_value hinge = m_max_c(d, m_c_sub(d, hn_dec_float(d, 2), x), 0);
-    hn_value each = m_add(d, only_where(d, is_not(d, y, 1), hinge), only_where(d, is_not(d, y, -1), x));
+    hn_value each =
+        m_add(d, only_where(d, is_not(d, y, 1), hinge), only_where(d, is_not(d, y, -1), x));
     loss_result(d, each, 3);
 }
 
 /* Sums of integers are i64, as PyTorch's are; products before them wrap. */
 static hn_value sum_along(hn_dec *d, hn_value x, uint32_t dim) {
-    return m_reduce1(d, HN_OP_SUM, hn_dtype_is_float(m_dtype(d, x)) ? x : m_index64(d, x), dim, false);
+    return m_reduce1(d, HN_OP_SUM, hn_dtype_is_float(m_dtype(d, x)) ? x : m_index64(d, x), dim,
+                     false);
 }
 
 /* aten.cosine_embedding_loss(input1, input2, target, margin, reduction): 1 - cos where y is 1,
@@ -125,10 +125,8 @@ void hn_dec_poisson_nll_loss(hn_dec *d) {
     hn_value v[MAX_TENSORS], each;
     read_tensors(d, 2, v);
     hn_value x = as_float(d, v[0]), y = as_float(d, v[1]);
-    if (hn_dec_bool(d, 2))
-        each = m_sub(d, m_exp(d, x), as_float(d, m_mul(d, v[1], v[0])));
-    else
-        each = m_sub(d, x, m_mul(d, y, m_log(d, m_add_c(d, x, hn_dec_float(d, 4)))));
+    if (hn_dec_bool(d, 2)) each = m_sub(d, m_exp(d, x), as_float(d, m_mul(d, v[1], v[0])));
+    else each = m_sub(d, x, m_mul(d, y, m_log(d, m_add_c(d, x, hn_dec_float(d, 4)))));
     if (hn_dec_bool(d, 3)) { /* Stirling's approximation of log y!, for y above 1 */
         hn_value tail = m_mul_c(d, m_log(d, m_mul_c(d, y, 2 * M_PI)), 0.5);
         hn_value stirling = m_add(d, m_sub(d, m_mul(d, y, m_log(d, y)), y), tail);

@@ -9,7 +9,9 @@ static m_shape_t shape_of(const hn_value_info *info) {
     return s;
 }
 
-m_shape_t m_shape(const hn_dec *d, hn_value v) { return shape_of(v ? hn_graph_value(d->g, v) : NULL); }
+m_shape_t m_shape(const hn_dec *d, hn_value v) {
+    return shape_of(v ? hn_graph_value(d->g, v) : NULL);
+}
 m_shape_t m_meta_shape(const hn_dec *d, uint32_t result) {
     return m_wants(d, result) ? shape_of(hn_dec_meta(d, result)) : (m_shape_t){.rank = 0};
 }
@@ -41,8 +43,7 @@ static hn_expr clamp_position(hn_dec *d, hn_expr position, hn_expr size) {
     hn_sym *sym = d->g->sym;
     hn_expr zero = e_int(d, 0);
     if (e_is(d, position, INT64_MAX)) return size; /* how "to the end" is written */
-    if (hn_sym_prove_lt(sym, position, zero))
-        position = e_add(d, position, size);
+    if (hn_sym_prove_lt(sym, position, zero)) position = e_add(d, position, size);
     else if (!hn_sym_prove_le(sym, zero, position) &&
              hn_sym_guard(sym, HN_REL_LT, position, zero, "a slice position is negative"))
         position = e_add(d, position, size);
@@ -51,8 +52,8 @@ static hn_expr clamp_position(hn_dec *d, hn_expr position, hn_expr size) {
     return position;
 }
 
-void e_slice_bounds(hn_dec *d, hn_expr size, hn_expr start, hn_expr end, int64_t step, hn_expr *out_start,
-                    hn_expr *out_count) {
+void e_slice_bounds(hn_dec *d, hn_expr size, hn_expr start, hn_expr end, int64_t step,
+                    hn_expr *out_start, hn_expr *out_count) {
     hn_sym *sym = d->g->sym;
     *out_start = start ? clamp_position(d, start, size) : e_int(d, 0);
     hn_expr stop = end ? clamp_position(d, end, size) : size;
@@ -114,7 +115,8 @@ hn_value m_merge(hn_dec *d, hn_value x, uint32_t first, uint32_t count) {
 hn_value m_split(hn_dec *d, hn_value x, uint32_t dim, const hn_expr *sizes, uint32_t count) {
     m_shape_t s = m_shape(d, x);
     if (!x || dim >= s.rank) return 0;
-    if (!m_require(d, s.rank + count - 1 <= HN_MAX_RANK, "the rank of an intermediate result is above 16"))
+    if (!m_require(d, s.rank + count - 1 <= HN_MAX_RANK,
+                   "the rank of an intermediate result is above 16"))
         return 0;
     m_shape_t out = {.rank = s.rank + count - 1};
     for (uint32_t k = 0; k < dim; k++) out.sizes[k] = s.sizes[k];
@@ -214,11 +216,13 @@ hn_value m_log_sigmoid(hn_dec *d, hn_value x) {
 hn_value m_take_dim(hn_dec *d, hn_value x, uint32_t dim, hn_value index) {
     if (!x || !index) return 0;
     uint32_t rank = m_rank(d, x), index_rank = m_rank(d, index);
-    if (!m_require(d, rank + index_rank - 1 <= HN_MAX_RANK, "the rank of an intermediate result is above 16"))
+    if (!m_require(d, rank + index_rank - 1 <= HN_MAX_RANK,
+                   "the rank of an intermediate result is above 16"))
         return 0;
     hn_value front = m_move_dim(d, x, dim, 0);
     hn_value taken = hn_b_index(d->g, front, &index, 1, false);
-    uint32_t dims[HN_MAX_RANK], out = 0; /* [index.., rest..] -> [rest before dim, index.., rest after] */
+    /* [index.., rest..] -> [rest before dim, index.., rest after] */
+    uint32_t dims[HN_MAX_RANK], out = 0;
     for (uint32_t k = 0; k < dim; k++) dims[out++] = index_rank + k;
     for (uint32_t k = 0; k < index_rank; k++) dims[out++] = k;
     for (uint32_t k = dim + 1; k < rank; k++) dims[out++] = index_rank + k - 1;
@@ -248,7 +252,8 @@ hn_value m_count_before(hn_dec *d, hn_value boundaries, hn_value values, bool ri
     hn_value pair[2] = {boundaries, values};
     hn_dtype dtype = hn_dec_promote(d, pair, 2, NULL, 0, NULL);
     uint32_t rank = m_rank(d, values), boundary_rank = m_rank(d, boundaries);
-    hn_value v = hn_b_unsqueeze(d->g, m_cast(d, values, dtype), rank), b = m_cast(d, boundaries, dtype);
+    hn_value v = hn_b_unsqueeze(d->g, m_cast(d, values, dtype), rank),
+             b = m_cast(d, boundaries, dtype);
     if (boundary_rank > 1) b = hn_b_unsqueeze(d->g, b, boundary_rank - 1);
     hn_value before = m_un(d, HN_OP_NOT, m_bin(d, right ? HN_OP_GT : HN_OP_GE, b, v));
     return m_reduce1(d, HN_OP_SUM, m_cast(d, before, HN_DTYPE_I64), rank, false);

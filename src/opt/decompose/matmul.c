@@ -1,7 +1,8 @@
 /* matmul.c: products of matrices and vectors -> MATMUL.
  *
- * MATMUL wants equal batch sizes and at least two dims. Leading dims of the left side are folded into
- * rows whenever the right side has no batch, so that [B, T, C] x [C, N] is one large 2-D product. */
+ * MATMUL wants equal batch sizes and at least two dims. Leading dims of the left side are folded
+ * into rows whenever the right side has no batch, so that [B, T, C] x [C, N] is one large 2-D
+ * product. */
 #include "opt/decompose/math.h"
 
 static bool scalar_is(const hn_dec *d, hn_scalar s, int64_t v) {
@@ -45,7 +46,8 @@ void hn_dec_mm(hn_dec *d) {
 
 /* aten._int_mm(self, mat2): i8 matrices, exact in i32 */
 void hn_dec_int_mm(hn_dec *d) {
-    hn_value a = m_cast(d, hn_dec_tensor(d, 0), HN_DTYPE_I32), b = m_cast(d, hn_dec_tensor(d, 1), HN_DTYPE_I32);
+    hn_value a = m_cast(d, hn_dec_tensor(d, 0), HN_DTYPE_I32),
+             b = m_cast(d, hn_dec_tensor(d, 1), HN_DTYPE_I32);
     if (!m_require(d, m_rank(d, a) == 2 && m_rank(d, b) == 2, "_int_mm wants two matrices")) return;
     m_result(d, 0, hn_b_matmul(d->g, a, b, 0));
 }
@@ -53,7 +55,8 @@ void hn_dec_int_mm(hn_dec *d) {
 /* aten.bmm(self, mat2) */
 void hn_dec_bmm(hn_dec *d) {
     hn_value a = hn_dec_tensor(d, 0), b = hn_dec_tensor(d, 1);
-    if (!m_require(d, m_rank(d, a) == 3 && m_rank(d, b) == 3, "bmm wants two batches of matrices")) return;
+    if (!m_require(d, m_rank(d, a) == 3 && m_rank(d, b) == 3, "bmm wants two batches of matrices"))
+        return;
     m_result(d, 0, hn_b_matmul(d->g, a, b, 0));
 }
 
@@ -76,15 +79,18 @@ void hn_dec_addmv(hn_dec *d) {
                    "addmv wants a matrix and a vector"))
         return;
     if (m_rank(d, self) == 1) self = hn_b_unsqueeze(d->g, self, 1);
-    hn_value r =
-        scaled_product(d, self, a, hn_b_unsqueeze(d->g, v, 1), hn_dec_scalar(d, 3), hn_dec_scalar(d, 4));
+    hn_value r = scaled_product(d, self, a, hn_b_unsqueeze(d->g, v, 1), hn_dec_scalar(d, 3),
+                                hn_dec_scalar(d, 4));
     m_result(d, 0, hn_b_squeeze(d->g, r, 1));
 }
 
-/* aten.addbmm: the sum over the batch is part of the contraction: [b,n,k] x [b,k,p] = [n, b*k] x [b*k, p] */
+/* aten.addbmm: the sum over the batch is part of the contraction: [b,n,k] x [b,k,p] = [n, b*k] x
+ * [b*k, p] */
 void hn_dec_addbmm(hn_dec *d) {
     hn_value self = hn_dec_tensor(d, 0), a = hn_dec_tensor(d, 1), b = hn_dec_tensor(d, 2);
-    if (!m_require(d, m_rank(d, a) == 3 && m_rank(d, b) == 3, "addbmm wants two batches of matrices")) return;
+    if (!m_require(d, m_rank(d, a) == 3 && m_rank(d, b) == 3,
+                   "addbmm wants two batches of matrices"))
+        return;
     a = m_merge(d, m_move_dim(d, a, 0, 1), 1, 2);
     b = m_merge(d, b, 0, 2);
     hn_value r = scaled_product(d, self, a, b, hn_dec_scalar(d, 3), hn_dec_scalar(d, 4));
@@ -95,7 +101,8 @@ void hn_dec_addbmm(hn_dec *d) {
 /* aten.mv(self, vec) */
 void hn_dec_mv(hn_dec *d) {
     hn_value a = hn_dec_tensor(d, 0), v = hn_dec_tensor(d, 1);
-    if (!m_require(d, m_rank(d, a) == 2 && m_rank(d, v) == 1, "mv wants a matrix and a vector")) return;
+    if (!m_require(d, m_rank(d, a) == 2 && m_rank(d, v) == 1, "mv wants a matrix and a vector"))
+        return;
     m_result(d, 0, hn_b_squeeze(d->g, hn_b_matmul(d->g, a, hn_b_unsqueeze(d->g, v, 1), 0), 1));
 }
 
@@ -162,7 +169,8 @@ static hn_value matmul(hn_dec *d, hn_value a, hn_value b) {
 /* aten.matmul(self, other) */
 void hn_dec_matmul(hn_dec *d) {
     hn_value a = hn_dec_tensor(d, 0), b = hn_dec_tensor(d, 1);
-    if (!m_require(d, m_rank(d, a) > 0 && m_rank(d, b) > 0, "matmul wants tensors of at least one dimension"))
+    if (!m_require(d, m_rank(d, a) > 0 && m_rank(d, b) > 0,
+                   "matmul wants tensors of at least one dimension"))
         return;
     m_result(d, 0, matmul(d, a, b));
 }
@@ -190,7 +198,8 @@ void hn_dec_linear(hn_dec *d) {
 /* a[rows.., k] and b[cols.., k] over their last dims: [rows.., cols..] */
 static hn_value contract_last(hn_dec *d, hn_value a, hn_value b) {
     m_shape_t out = m_shape(d, a), sb = m_shape(d, b);
-    if (!a || !b || !m_require(d, out.rank + sb.rank - 2 <= HN_MAX_RANK, "the rank of the result is above 16"))
+    if (!a || !b ||
+        !m_require(d, out.rank + sb.rank - 2 <= HN_MAX_RANK, "the rank of the result is above 16"))
         return 0;
     hn_value r = hn_b_matmul(d->g, as_rows(d, a), transposed(d, as_rows(d, b)), 0);
     out.rank--;
@@ -220,12 +229,14 @@ static hn_value contracted_last(hn_dec *d, hn_value x, const uint32_t *dims, uin
 }
 
 /* Reads a list of dims in order (hn_dec_dims would sort it). */
-static bool read_dims(hn_dec *d, uint32_t arg, uint32_t rank, uint32_t out[HN_MAX_RANK], uint32_t *out_count) {
+static bool read_dims(hn_dec *d, uint32_t arg, uint32_t rank, uint32_t out[HN_MAX_RANK],
+                      uint32_t *out_count) {
     hn_expr exprs[HN_MAX_RANK];
     *out_count = hn_dec_exprs(d, arg, exprs);
     for (uint32_t k = 0; k < *out_count; k++) {
         int64_t dim = 0;
-        if (!m_require(d, e_const(d, exprs[k], &dim) && dim >= -(int64_t)rank && dim < (int64_t)rank,
+        if (!m_require(d,
+                       e_const(d, exprs[k], &dim) && dim >= -(int64_t)rank && dim < (int64_t)rank,
                        "a dimension is out of range"))
             return false;
         out[k] = (uint32_t)(dim < 0 ? dim + rank : dim);
@@ -233,8 +244,8 @@ static bool read_dims(hn_dec *d, uint32_t arg, uint32_t rank, uint32_t out[HN_MA
     return true;
 }
 
-/* aten.tensordot(self, other, dims_self, dims_other): a contracted dim of 1 broadcasts, so the other side is
- * summed */
+/* aten.tensordot(self, other, dims_self, dims_other): a contracted dim of 1 broadcasts, so the
+ * other side is summed */
 void hn_dec_tensordot(hn_dec *d) {
     hn_value a = hn_dec_tensor(d, 0), b = hn_dec_tensor(d, 1);
     uint32_t da[HN_MAX_RANK], db[HN_MAX_RANK], na = 0, nb = 0;
@@ -269,8 +280,8 @@ void hn_dec_kron(hn_dec *d) {
     m_result(d, 0, m_reshape(d, m_mul(d, left, right), out.sizes, out.rank));
 }
 
-/* aten.bilinear(input1[.., i], input2[.., j], weight[o, i, j], bias?): the sum over i is a product of
- * matrices, the sum over j a reduction. */
+/* aten.bilinear(input1[.., i], input2[.., j], weight[o, i, j], bias?): the sum over i is a product
+ * of matrices, the sum over j a reduction. */
 void hn_dec_bilinear(hn_dec *d) {
     hn_value x1 = hn_dec_tensor(d, 0), x2 = hn_dec_tensor(d, 1), w = hn_dec_tensor(d, 2),
              bias = hn_dec_tensor(d, 3);
@@ -279,29 +290,33 @@ void hn_dec_bilinear(hn_dec *d) {
         return;
     m_shape_t sw = m_shape(d, w), out = m_meta_shape(d, 0);
     hn_value w2 = m_merge(d, m_move_dim(d, w, 1, 0), 1, 2); /* [i, o*j] */
-    hn_value t =
-        m_split(d, hn_b_matmul(d->g, as_rows(d, x1), w2, 0), 1, (hn_expr[]){sw.sizes[0], sw.sizes[2]}, 2);
-    hn_value weighted = m_mul(d, m_opmath(d, t), m_opmath(d, hn_b_unsqueeze(d->g, as_rows(d, x2), 1)));
+    hn_value t = m_split(d, hn_b_matmul(d->g, as_rows(d, x1), w2, 0), 1,
+                         (hn_expr[]){sw.sizes[0], sw.sizes[2]}, 2);
+    hn_value weighted =
+        m_mul(d, m_opmath(d, t), m_opmath(d, hn_b_unsqueeze(d->g, as_rows(d, x2), 1)));
     hn_value r = m_reduce1(d, HN_OP_SUM, weighted, 2, false);
     if (bias) r = m_add(d, r, m_opmath(d, bias));
     m_result(d, 0, m_reshape(d, r, out.sizes, out.rank));
 }
 
-/* The operand `arg` in opmath, with a dimension of 1 at each place in the list of argument `places`, in ascending order. */
+/* The operand `arg` in opmath, with a dimension of 1 at each place in the list of argument
+ * `places`, in ascending order. */
 static hn_value spread_out(hn_dec *d, uint32_t arg, uint32_t places) {
     hn_value x = m_opmath(d, hn_dec_tensor(d, arg));
     hn_expr list[HN_MAX_RANK];
     uint32_t count = hn_dec_exprs(d, places, list);
     for (uint32_t k = 0; k < count; k++) {
         int64_t at = 0;
-        bool fits = e_const(d, list[k], &at) && at >= 0 && at <= m_rank(d, x) && m_rank(d, x) < HN_MAX_RANK;
+        bool fits =
+            e_const(d, list[k], &at) && at >= 0 && at <= m_rank(d, x) && m_rank(d, x) < HN_MAX_RANK;
         if (!m_require(d, fits, "a place of a new dimension is out of range")) return 0;
         x = hn_b_unsqueeze(d->g, x, (uint32_t)at);
     }
     return x;
 }
 
-/* aten._trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim): what run_decompositions() makes of bilinear */
+/* aten._trilinear(i1, i2, i3, expand1, expand2, expand3, sumdim): what run_decompositions() makes
+ * of bilinear */
 void hn_dec_trilinear(hn_dec *d) {
     hn_value x = m_mul(d, m_mul(d, spread_out(d, 0, 3), spread_out(d, 1, 4)), spread_out(d, 2, 5));
     uint32_t dims[HN_MAX_RANK], count = hn_dec_dims(d, 6, m_rank(d, x), false, dims);
@@ -324,7 +339,8 @@ void hn_dec_cosine_similarity(hn_dec *d) {
     uint32_t dim = hn_dec_dim(d, 2, rank);
     double eps = hn_dec_float(d, 3);
     m_shape_t sa = m_shape(d, a), sb = m_shape(d, b), out;
-    hn_status status = hn_broadcast(d->g, sa.sizes, sa.rank, sb.sizes, sb.rank, out.sizes, &out.rank);
+    hn_status status =
+        hn_broadcast(d->g, sa.sizes, sa.rank, sb.sizes, sb.rank, out.sizes, &out.rank);
     if (status) {
         hn_graph_fail(d->g, status);
         return;
@@ -347,7 +363,8 @@ static hn_value cross(hn_dec *d, hn_value a, hn_value b, uint32_t dim) {
 }
 
 static bool is_three(hn_dec *d, hn_expr size) {
-    return size && hn_sym_guard(d->g->sym, HN_REL_EQ, size, e_int(d, 3), "cross takes a dimension of size 3");
+    return size && hn_sym_guard(d->g->sym, HN_REL_EQ, size, e_int(d, 3),
+                                "cross takes a dimension of size 3");
 }
 
 static void cross_result(hn_dec *d, hn_value a, hn_value b, uint32_t dim) {
@@ -370,32 +387,37 @@ void hn_dec_cross(hn_dec *d) {
     hn_value a = hn_dec_tensor(d, 0), b = hn_dec_tensor(d, 1);
     m_shape_t out = m_meta_shape(d, 0);
     uint32_t dim = 0;
-    if (hn_dec_has(d, 2))
-        dim = hn_dec_dim(d, 2, out.rank);
+    if (hn_dec_has(d, 2)) dim = hn_dec_dim(d, 2, out.rank);
     else
         while (dim + 1 < out.rank && !is_three(d, out.sizes[dim])) dim++;
     cross_result(d, a, b, dim);
 }
 
-/* transformers.grouped_mm_fallback(input, weight, offs): the experts of a mixture, rows sorted by expert */
+/* transformers.grouped_mm_fallback(input, weight, offs): the experts of a mixture, rows sorted by
+ * expert */
 void hn_dec_grouped_mm_fallback(hn_dec *d) {
-    hn_value a = hn_dec_tensor(d, 0), b = hn_dec_tensor(d, 1), ends = m_index64(d, hn_dec_tensor(d, 2));
-    if (m_require(d, m_rank(d, a) == 2 && m_rank(d, b) == 3, "a grouped product wants a matrix of rows and one matrix for each group"))
+    hn_value a = hn_dec_tensor(d, 0), b = hn_dec_tensor(d, 1),
+             ends = m_index64(d, hn_dec_tensor(d, 2));
+    if (m_require(d, m_rank(d, a) == 2 && m_rank(d, b) == 3,
+                  "a grouped product wants a matrix of rows and one matrix for each group"))
         m_result(d, 0, hn_b_grouped_matmul(d->g, a, b, ends));
 }
 
-/* aten._grouped_mm(self, mat2, offs?, bias?, out_dtype?): groups of rows of self, of columns of mat2 or, without offs, a batch */
+/* aten._grouped_mm(self, mat2, offs?, bias?, out_dtype?): groups of rows of self, of columns of
+ * mat2 or, without offs, a batch */
 void hn_dec_grouped_mm(hn_dec *d) {
     hn_value a = hn_dec_tensor(d, 0), b = hn_dec_tensor(d, 1);
     const uint32_t left = m_rank(d, a), right = m_rank(d, b);
     const bool grouped = hn_dec_has(d, 2);
     if (!m_require(d, !hn_dec_has(d, 3), "a grouped product with a bias")) return;
-    if (!m_require(d, grouped ? left + right == 5 : left == 3 && right == 3, "this form of grouped product")) return;
+    if (!m_require(d, grouped ? left + right == 5 : left == 3 && right == 3,
+                   "this form of grouped product"))
+        return;
     hn_value ends = grouped ? m_index64(d, hn_dec_tensor(d, 2)) : 0;
-    if (!grouped)
-        m_result(d, 0, hn_b_matmul(d->g, a, b, 0));
-    else if (left == 2)
-        m_result(d, 0, hn_b_grouped_matmul(d->g, a, b, ends));
+    if (!grouped) m_result(d, 0, hn_b_matmul(d->g, a, b, 0));
+    else if (left == 2) m_result(d, 0, hn_b_grouped_matmul(d->g, a, b, ends));
     else
-        m_result(d, 0, transposed(d, hn_b_grouped_matmul(d->g, transposed(d, b), transposed(d, a), ends)));
+        m_result(
+            d, 0,
+            transposed(d, hn_b_grouped_matmul(d->g, transposed(d, b), transposed(d, a), ends)));
 }

@@ -13,10 +13,12 @@ typedef struct moments {
 } moments;
 
 /* Statistics of x (opmath) over dims. */
-static moments moments_over(hn_dec *d, hn_value x, const uint32_t *dims, uint32_t count, double eps) {
+static moments moments_over(hn_dec *d, hn_value x, const uint32_t *dims, uint32_t count,
+                            double eps) {
     moments m = {.mean = m_mean(d, x, dims, count, true)};
     m.centered = m_sub(d, x, m.mean);
-    m.rstd = m_un(d, HN_OP_RSQRT, m_add_c(d, m_mean(d, m_square(d, m.centered), dims, count, true), eps));
+    m.rstd = m_un(d, HN_OP_RSQRT,
+                  m_add_c(d, m_mean(d, m_square(d, m.centered), dims, count, true), eps));
     return m;
 }
 
@@ -31,7 +33,8 @@ static hn_value affine(hn_dec *d, hn_value y, hn_value w, hn_value b) {
 static uint32_t normalized_dims(hn_dec *d, uint32_t arg, hn_value x, uint32_t dims[HN_MAX_RANK]) {
     hn_expr shape[HN_MAX_RANK];
     uint32_t count = hn_dec_exprs(d, arg, shape), rank = m_rank(d, x);
-    if (!m_require(d, count > 0 && count <= rank, "the normalized shape does not fit the input")) return 0;
+    if (!m_require(d, count > 0 && count <= rank, "the normalized shape does not fit the input"))
+        return 0;
     for (uint32_t k = 0; k < count; k++) dims[k] = rank - count + k;
     return count;
 }
@@ -48,7 +51,8 @@ static void layer_norm(hn_dec *d, double eps) {
     if (m_wants(d, 2)) m_result(d, 2, m.rstd);
 }
 
-/* aten.layer_norm, aten.native_layer_norm (input, normalized_shape, weight, bias, eps) -> y, mean, rstd */
+/* aten.layer_norm, aten.native_layer_norm (input, normalized_shape, weight, bias, eps) -> y, mean,
+ * rstd */
 void hn_dec_layer_norm(hn_dec *d) { layer_norm(d, hn_dec_float(d, 4)); }
 
 /* The dims that `inner` leaves, when inner is the last `count` of `rank`. */
@@ -62,13 +66,15 @@ static hn_value sum_or_same(hn_dec *d, hn_value x, const uint32_t *dims, uint32_
 }
 
 /* rstd * (g - mean(g) - xhat * mean(g * xhat)) over dims */
-static hn_value norm_input_gradient(hn_dec *d, hn_value g, hn_value xhat, hn_value rstd, const uint32_t *dims,
-                                    uint32_t count) {
-    hn_value mean = m_mean(d, g, dims, count, true), corr = m_mean(d, m_mul(d, g, xhat), dims, count, true);
+static hn_value norm_input_gradient(hn_dec *d, hn_value g, hn_value xhat, hn_value rstd,
+                                    const uint32_t *dims, uint32_t count) {
+    hn_value mean = m_mean(d, g, dims, count, true),
+             corr = m_mean(d, m_mul(d, g, xhat), dims, count, true);
     return m_mul(d, rstd, m_sub(d, m_sub(d, g, mean), m_mul(d, xhat, corr)));
 }
 
-/* aten.native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, weight, bias, output_mask)
+/* aten.native_layer_norm_backward(grad_out, input, normalized_shape, mean, rstd, weight, bias,
+ * output_mask)
  * -> grad of input, weight, bias */
 void hn_dec_layer_norm_backward(hn_dec *d) {
     hn_value grad = m_opmath(d, hn_dec_tensor(d, 0)), x = m_opmath(d, hn_dec_tensor(d, 1));
@@ -78,7 +84,8 @@ void hn_dec_layer_norm_backward(hn_dec *d) {
     if (count == 0) return;
     uint32_t outer_count = outer_dims(m_rank(d, x), count, outer);
     hn_value xhat = m_mul(d, m_sub(d, x, mean), rstd);
-    if (m_wants(d, 0)) m_result(d, 0, norm_input_gradient(d, affine(d, grad, w, 0), xhat, rstd, dims, count));
+    if (m_wants(d, 0))
+        m_result(d, 0, norm_input_gradient(d, affine(d, grad, w, 0), xhat, rstd, dims, count));
     if (m_wants(d, 1)) m_result(d, 1, sum_or_same(d, m_mul(d, grad, xhat), outer, outer_count));
     if (m_wants(d, 2)) m_result(d, 2, sum_or_same(d, grad, outer, outer_count));
 }
@@ -116,11 +123,16 @@ static uint32_t dims_from(uint32_t first, uint32_t rank, uint32_t out[HN_MAX_RAN
 }
 
 /* A parameter [C] that broadcasts over [N, C, ..]; 0 stays. */
-static hn_value per_channel(hn_dec *d, hn_value v, uint32_t rank) { return v ? m_along(d, v, 1, rank) : 0; }
+static hn_value per_channel(hn_dec *d, hn_value v, uint32_t rank) {
+    return v ? m_along(d, v, 1, rank) : 0;
+}
 
-static void group_norm(hn_dec *d, hn_value input, hn_value w, hn_value b, int64_t groups, double eps) {
+static void group_norm(hn_dec *d, hn_value input, hn_value w, hn_value b, int64_t groups,
+                       double eps) {
     m_shape_t s = m_shape(d, input);
-    if (!m_require(d, s.rank >= 2 && groups > 0, "group norm wants [N, C, ..] and at least one group")) return;
+    if (!m_require(d, s.rank >= 2 && groups > 0,
+                   "group norm wants [N, C, ..] and at least one group"))
+        return;
     hn_value x = as_groups(d, m_opmath(d, input), groups);
     uint32_t dims[HN_MAX_RANK], count = dims_from(2, s.rank + 1, dims);
     moments m = moments_over(d, x, dims, count, eps);
@@ -151,7 +163,8 @@ static hn_value sum_to_channels(hn_dec *d, hn_value x) {
     return m_reduce(d, HN_OP_SUM, x, dims, count, false);
 }
 
-/* aten.native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, group, output_mask)
+/* aten.native_group_norm_backward(grad_out, input, mean, rstd, weight, N, C, HxW, group,
+ * output_mask)
  * -> grad of input, weight, bias */
 void hn_dec_native_group_norm_backward(hn_dec *d) {
     hn_value grad = m_opmath(d, hn_dec_tensor(d, 0)), input = m_opmath(d, hn_dec_tensor(d, 1)),
@@ -159,7 +172,9 @@ void hn_dec_native_group_norm_backward(hn_dec *d) {
     hn_value mean = m_opmath(d, hn_dec_tensor(d, 2)), rstd = m_opmath(d, hn_dec_tensor(d, 3));
     int64_t groups = hn_dec_int(d, 8);
     m_shape_t s = m_shape(d, input);
-    if (!m_require(d, s.rank >= 2 && groups > 0, "group norm wants [N, C, ..] and at least one group")) return;
+    if (!m_require(d, s.rank >= 2 && groups > 0,
+                   "group norm wants [N, C, ..] and at least one group"))
+        return;
     m_shape_t kept = {.rank = s.rank + 1, .sizes = {s.sizes[0], e_int(d, groups)}};
     for (uint32_t k = 2; k < kept.rank; k++) kept.sizes[k] = e_int(d, 1);
     uint32_t dims[HN_MAX_RANK], count = dims_from(2, kept.rank, dims);
@@ -168,8 +183,10 @@ void hn_dec_native_group_norm_backward(hn_dec *d) {
     hn_value xhat = m_mul(d, m_sub(d, as_groups(d, input, groups), mean), rstd);
     if (m_wants(d, 0)) {
         hn_value g = as_groups(d, affine(d, grad, per_channel(d, w, s.rank), 0), groups);
-        m_result(d, 0, m_reshape(d, norm_input_gradient(d, g, xhat, rstd, dims, count), s.sizes, s.rank));
+        m_result(d, 0,
+                 m_reshape(d, norm_input_gradient(d, g, xhat, rstd, dims, count), s.sizes, s.rank));
     }
-    if (m_wants(d, 1)) m_result(d, 1, sum_to_channels(d, m_mul(d, grad, m_reshape(d, xhat, s.sizes, s.rank))));
+    if (m_wants(d, 1))
+        m_result(d, 1, sum_to_channels(d, m_mul(d, grad, m_reshape(d, xhat, s.sizes, s.rank))));
     if (m_wants(d, 2)) m_result(d, 2, sum_to_channels(d, grad));
 }

@@ -3,25 +3,22 @@
 
 /* What promotion and casting need to know of one argument. */
 typedef struct operand {
-    hn_value tensor;   /* 0: a number or None */
+    hn_value tensor; /* 0: a number or None */
     bool number;
-    hn_scalar scalar;  /* of a number; its is_float also stands for a symbolic float */
+    hn_scalar scalar; /* of a number; its is_float also stands for a symbolic float */
     bool is_bool;
-    bool known;        /* a constant */
-    double value;      /* when known */
+    bool known;   /* a constant */
+    double value; /* when known */
 } operand;
 
 static operand read_symbol(hn_dec *d, const hn_value_info *info, hn_value v) {
     switch (info->kind) {
-    case HN_VALUE_SYM_INT:
-        return (operand){.number = true, .scalar = hn_scalar_i(info->expr)};
-    case HN_VALUE_SYM_FLOAT:
-        return (operand){.number = true, .scalar = hn_scalar_f(0)};
+    case HN_VALUE_SYM_INT: return (operand){.number = true, .scalar = hn_scalar_i(info->expr)};
+    case HN_VALUE_SYM_FLOAT: return (operand){.number = true, .scalar = hn_scalar_f(0)};
     case HN_VALUE_SYM_BOOL:
         return (operand){.number = true, .scalar = hn_scalar_i(hn_dec_i(d, 0)), .is_bool = true};
     case HN_VALUE_TENSOR:
-    default:
-        return (operand){.tensor = v};
+    default: return (operand){.tensor = v};
     }
 }
 
@@ -31,8 +28,10 @@ static operand read_operand(hn_dec *d, uint32_t arg) {
     if (a->kind == HN_ARG_NONE) return (operand){0};
     if (a->kind == HN_ARG_VALUE) return read_symbol(d, hn_dec_info(d, a->as.value), a->as.value);
     if (a->kind == HN_ARG_FLOAT)
-        return (operand){.number = true, .scalar = hn_scalar_f(a->as.f), .known = true, .value = a->as.f};
-    operand o = {.number = true, .scalar = hn_dec_scalar(d, arg), .is_bool = a->kind == HN_ARG_BOOL};
+        return (operand){
+            .number = true, .scalar = hn_scalar_f(a->as.f), .known = true, .value = a->as.f};
+    operand o = {
+        .number = true, .scalar = hn_dec_scalar(d, arg), .is_bool = a->kind == HN_ARG_BOOL};
     int64_t value = 0;
     o.known = hn_sym_is_int(d->g->sym, o.scalar.i, &value);
     o.value = (double)value;
@@ -51,7 +50,8 @@ bool hn_dec_known_number(const hn_dec *d, uint32_t arg, double *out) {
     int64_t value = 0;
     if (a->kind == HN_ARG_FLOAT) *out = a->as.f;
     else if (a->kind == HN_ARG_BOOL) *out = a->as.b;
-    else if (a->kind == HN_ARG_INT && hn_sym_is_int(d->g->sym, a->as.expr, &value)) *out = (double)value;
+    else if (a->kind == HN_ARG_INT && hn_sym_is_int(d->g->sym, a->as.expr, &value))
+        *out = (double)value;
     else return false;
     return true;
 }
@@ -93,7 +93,8 @@ hn_operands hn_dec_operands(hn_dec *d, const uint32_t *args, uint32_t count, uns
     out.compute = out.common;
     hn_dtype wide = hn_dec_opmath(out.common);
     if (flags & HN_OPERANDS_COMPOSITE) out.compute = wide;
-    if ((flags & HN_OPERANDS_WIDE_NUMBERS) && wide != out.common && has_wide_operand(d, o, count, out.common))
+    if ((flags & HN_OPERANDS_WIDE_NUMBERS) && wide != out.common &&
+        has_wide_operand(d, o, count, out.common))
         out.compute = wide;
     for (uint32_t k = 0; k < count; k++) {
         if (o[k].tensor) out.v[k] = hn_b_cast(d->g, o[k].tensor, out.compute);

@@ -7,10 +7,12 @@
 
 typedef enum hn_operand_flags {
     HN_OPERANDS_PLAIN = 0,
-    HN_OPERANDS_TO_FLOAT = 1,  /* ints and bools become the default float (sin, div) */
-    HN_OPERANDS_COMPOSITE = 2, /* several primitives follow: 16-bit floats are computed in f32, rounded once */
-    /* One primitive follows, and a number that a 16-bit float cannot hold stays in f32: bf16 x * 1.1 is
-     * multiplied by 1.1f, not bf16(1.1). Eager PyTorch does so on CUDA, and on CPU except in sums. */
+    HN_OPERANDS_TO_FLOAT = 1, /* ints and bools become the default float (sin, div) */
+    /* several primitives follow: 16-bit floats are computed in f32, rounded once */
+    HN_OPERANDS_COMPOSITE = 2,
+    /* One primitive follows, and a number that a 16-bit float cannot hold stays in f32: bf16 x *
+     * 1.1 is multiplied by 1.1f, not bf16(1.1). Eager PyTorch does so on CUDA, and on CPU except in
+     * sums. */
     HN_OPERANDS_WIDE_NUMBERS = 4
 } hn_operand_flags;
 

@@ -1,13 +1,13 @@
 /* pad.c: borders, and the patches of im2col and col2im.
  *
- * Padding amounts come in pairs from the last dim backwards. Constant borders are PAD (negative amounts
- * cut); reflected, replicated and circular ones read by computed positions. */
+ * Padding amounts come in pairs from the last dim backwards. Constant borders are PAD (negative
+ * amounts cut); reflected, replicated and circular ones read by computed positions. */
 #include "opt/decompose/math.h"
 
 typedef enum border { BORDER_CONSTANT, BORDER_REFLECT, BORDER_REPLICATE, BORDER_CIRCULAR } border;
 
 typedef struct amounts {
-    uint32_t count; /* padded dims: rank - count .. rank - 1 */
+    uint32_t count;                           /* padded dims: rank - count .. rank - 1 */
     hn_expr lo[HN_MAX_RANK], hi[HN_MAX_RANK]; /* lo[0] is of the last dim */
 } amounts;
 
@@ -67,7 +67,8 @@ static hn_scalar border_value(hn_dec *d, uint32_t arg, hn_dtype dtype) {
     if (dtype == HN_DTYPE_BOOL && s.is_float) return hn_scalar_i(e_int(d, s.f != 0));
     if (!hn_dtype_is_float(dtype) && s.is_float) return hn_scalar_i(e_trunc(d, s.f));
     int64_t value = 0;
-    if (hn_dtype_is_float(dtype) && !s.is_float && e_const(d, s.i, &value)) return hn_scalar_f((double)value);
+    if (hn_dtype_is_float(dtype) && !s.is_float && e_const(d, s.i, &value))
+        return hn_scalar_f((double)value);
     return s;
 }
 
@@ -75,7 +76,8 @@ static hn_scalar border_value(hn_dec *d, uint32_t arg, hn_dtype dtype) {
 void hn_dec_constant_pad(hn_dec *d) {
     hn_value x = hn_dec_tensor(d, 0);
     amounts a;
-    if (read_amounts(d, x, &a)) m_result(d, 0, pad_constant(d, x, &a, border_value(d, 2, m_dtype(d, x))));
+    if (read_amounts(d, x, &a))
+        m_result(d, 0, pad_constant(d, x, &a, border_value(d, 2, m_dtype(d, x))));
 }
 
 /* Positions 0 .. lo + size + hi - 1 of a padded dim as positions of the unpadded one. */
@@ -86,10 +88,8 @@ static hn_value border_positions(hn_dec *d, border kind, hn_expr size, hn_expr l
     switch (kind) {
     case BORDER_REFLECT: /* last - |last - |i|| */
         return m_sub(d, last, m_abs(d, m_sub(d, last, m_abs(d, at))));
-    case BORDER_REPLICATE:
-        return m_max_c(d, m_bin(d, HN_OP_MIN, at, last), 0);
-    default:
-        return m_bin(d, HN_OP_REMAINDER, at, m_size_as(d, size, HN_DTYPE_I64));
+    case BORDER_REPLICATE: return m_max_c(d, m_bin(d, HN_OP_MIN, at, last), 0);
+    default: return m_bin(d, HN_OP_REMAINDER, at, m_size_as(d, size, HN_DTYPE_I64));
     }
 }
 
@@ -133,7 +133,8 @@ void hn_dec_pad(hn_dec *d) {
     hn_value x = hn_dec_tensor(d, 0);
     amounts a;
     if (hn_str_eq(mode, HN_STR("constant"))) {
-        if (read_amounts(d, x, &a)) m_result(d, 0, pad_constant(d, x, &a, border_value(d, 3, m_dtype(d, x))));
+        if (read_amounts(d, x, &a))
+            m_result(d, 0, pad_constant(d, x, &a, border_value(d, 3, m_dtype(d, x))));
     } else if (hn_str_eq(mode, HN_STR("reflect"))) {
         pad_by_position(d, BORDER_REFLECT);
     } else if (hn_str_eq(mode, HN_STR("replicate"))) {
@@ -157,7 +158,8 @@ static bool read_two(hn_dec *d, uint32_t arg, int64_t least, int64_t out[2]) {
     hn_expr list[HN_MAX_RANK];
     uint32_t count = hn_dec_exprs(d, arg, list);
     for (uint32_t k = 0; k < 2; k++) {
-        bool ok = count == 2 && e_const(d, list[k], &out[k]) && out[k] >= least && out[k] <= INT16_MAX;
+        bool ok =
+            count == 2 && e_const(d, list[k], &out[k]) && out[k] >= least && out[k] <= INT16_MAX;
         if (!m_require(d, ok, "a parameter of im2col or col2im is out of range")) return false;
     }
     return true;
@@ -169,7 +171,8 @@ static bool read_patches(hn_dec *d, uint32_t first, patches *p) {
         !read_two(d, first + 2, 0, p->padding) || !read_two(d, first + 3, 1, p->stride))
         return false;
     for (uint32_t k = 0; k < 2; k++) {
-        hn_expr room = e_addc(d, p->size[k], 2 * p->padding[k] - p->dilation[k] * (p->kernel[k] - 1) - 1);
+        hn_expr room =
+            e_addc(d, p->size[k], 2 * p->padding[k] - p->dilation[k] * (p->kernel[k] - 1) - 1);
         p->count[k] = e_addc(d, hn_sym_floordiv(d->g->sym, room, e_int(d, p->stride[k])), 1);
     }
     return true;
@@ -179,7 +182,9 @@ static bool read_patches(hn_dec *d, uint32_t first, patches *p) {
 void hn_dec_im2col(hn_dec *d) {
     hn_value x = hn_dec_tensor(d, 0);
     patches p = {.is_batched = m_rank(d, x) == 4};
-    if (!m_require(d, p.is_batched || m_rank(d, x) == 3, "im2col wants an image or a batch of them")) return;
+    if (!m_require(d, p.is_batched || m_rank(d, x) == 3,
+                   "im2col wants an image or a batch of them"))
+        return;
     if (!p.is_batched) x = hn_b_unsqueeze(d->g, x, 0);
     for (uint32_t k = 0; k < 2; k++) p.size[k] = m_size(d, x, 2 + k);
     if (!read_patches(d, 1, &p)) return;
@@ -199,9 +204,10 @@ void hn_dec_im2col(hn_dec *d) {
 /* Positions of window elements along image dim k in the padded image: [kernel, count] */
 static hn_value patch_positions(hn_dec *d, const patches *p, uint32_t k) {
     hn_scalar zero = hn_scalar_i(e_int(d, 0));
-    hn_value in_window =
-        hn_b_iota(d->g, zero, hn_scalar_i(e_int(d, p->dilation[k])), e_int(d, p->kernel[k]), HN_DTYPE_I64);
-    hn_value starts = hn_b_iota(d->g, zero, hn_scalar_i(e_int(d, p->stride[k])), p->count[k], HN_DTYPE_I64);
+    hn_value in_window = hn_b_iota(d->g, zero, hn_scalar_i(e_int(d, p->dilation[k])),
+                                   e_int(d, p->kernel[k]), HN_DTYPE_I64);
+    hn_value starts =
+        hn_b_iota(d->g, zero, hn_scalar_i(e_int(d, p->stride[k])), p->count[k], HN_DTYPE_I64);
     return m_add(d, hn_b_unsqueeze(d->g, in_window, 1), starts);
 }
 
@@ -219,12 +225,14 @@ static hn_value sum_patches(hn_dec *d, hn_value x, const patches *p, const hn_ex
     hn_expr kernel = e_int(d, p->kernel[0] * p->kernel[1]);
     hn_expr channels = hn_sym_floordiv(d->g->sym, m_size(d, x, 1), kernel);
     hn_value at = flat_positions(d, p, padded[1]);
-    hn_value values = m_cast(d, m_split(d, x, 1, (hn_expr[]){channels, kernel}, 2), math); /* N C kHkW L */
+    /* N C kHkW L */
+    hn_value values = m_cast(d, m_split(d, x, 1, (hn_expr[]){channels, kernel}, 2), math);
     m_shape_t flat = {.rank = 3, .sizes = {m_size(d, x, 0), channels, 0}},
               index = m_shape(d, m_merge(d, values, 2, 2));
     flat.sizes[2] = e_mul(d, padded[0], padded[1]);
     hn_value where = m_expand(d, m_merge(d, at, 0, 4), &index);
-    hn_value r = hn_b_scatter(d->g, m_zeros(d, &flat, math), where, m_merge(d, values, 2, 2), 2, "add");
+    hn_value r =
+        hn_b_scatter(d->g, m_zeros(d, &flat, math), where, m_merge(d, values, 2, 2), 2, "add");
     return m_split(d, r, 2, padded, 2);
 }
 
@@ -238,7 +246,8 @@ void hn_dec_col2im(hn_dec *d) {
     if (!p.is_batched) x = hn_b_unsqueeze(d->g, x, 0);
     for (uint32_t k = 0; k < 2; k++) p.size[k] = size[k];
     if (!read_patches(d, 2, &p)) return;
-    hn_expr padded[2] = {e_addc(d, size[0], 2 * p.padding[0]), e_addc(d, size[1], 2 * p.padding[1])};
+    hn_expr padded[2] = {e_addc(d, size[0], 2 * p.padding[0]),
+                         e_addc(d, size[1], 2 * p.padding[1])};
     hn_value r = sum_patches(d, x, &p, padded);
     for (uint32_t k = 0; k < 2; k++)
         if (p.padding[k]) r = m_slice(d, r, 2 + k, e_int(d, p.padding[k]), size[k]);

@@ -17,18 +17,20 @@ typedef struct pool {
 /* --- reading --- */
 
 /* One number per pooled dim: a list of one stands for all, an empty one gives `fallback`. */
-static bool read_list(hn_dec *d, uint32_t arg, uint32_t spatial, const int64_t *fallback, int64_t least,
-                      int64_t out[3]) {
+static bool read_list(hn_dec *d, uint32_t arg, uint32_t spatial, const int64_t *fallback,
+                      int64_t least, int64_t out[3]) {
     hn_expr list[HN_MAX_RANK];
     uint32_t count = hn_dec_exprs(d, arg, list);
     bool fits = count == 1 || count == spatial || (count == 0 && fallback);
-    if (!m_require(d, fits, "a pooling parameter has another length than the pooled dimensions")) return false;
+    if (!m_require(d, fits, "a pooling parameter has another length than the pooled dimensions"))
+        return false;
     for (uint32_t k = 0; k < spatial; k++) {
         if (count == 0) {
             out[k] = fallback[k];
             continue;
         }
-        bool ok = e_const(d, list[count == 1 ? 0 : k], &out[k]) && out[k] >= least && out[k] <= INT32_MAX;
+        bool ok =
+            e_const(d, list[count == 1 ? 0 : k], &out[k]) && out[k] >= least && out[k] <= INT32_MAX;
         if (!m_require(d, ok, "a pooling parameter is out of range")) return false;
     }
     return true;
@@ -38,7 +40,8 @@ static bool read_list(hn_dec *d, uint32_t arg, uint32_t spatial, const int64_t *
 static hn_expr window_count(hn_dec *d, const pool *p, uint32_t k) {
     hn_sym *sym = d->g->sym;
     hn_expr stride = e_int(d, p->stride[k]);
-    hn_expr room = e_addc(d, p->size[k], 2 * p->padding[k] - p->dilation[k] * (p->kernel[k] - 1) - 1);
+    hn_expr room =
+        e_addc(d, p->size[k], 2 * p->padding[k] - p->dilation[k] * (p->kernel[k] - 1) - 1);
     if (!p->ceil_mode) return e_addc(d, hn_sym_floordiv(sym, room, stride), 1);
     hn_expr starts = hn_sym_floordiv(sym, e_addc(d, p->size[k], p->padding[k] - 1), stride);
     return e_addc(d, hn_sym_min(sym, hn_sym_ceildiv(sym, room, stride), starts), 1);
@@ -51,7 +54,8 @@ typedef struct pool_args {
 static bool read_pool(hn_dec *d, hn_value x, uint32_t spatial, pool_args args, pool *out) {
     uint32_t rank = m_rank(d, x);
     *out = (pool){.spatial = spatial, .base = rank - spatial, .dilation = {1, 1, 1}};
-    if (!m_require(d, rank == spatial + 1 || rank == spatial + 2, "the rank of a pooled input does not fit"))
+    if (!m_require(d, rank == spatial + 1 || rank == spatial + 2,
+                   "the rank of a pooled input does not fit"))
         return false;
     if (!read_list(d, args.kernel, spatial, NULL, 1, out->kernel) ||
         !read_list(d, args.stride, spatial, out->kernel, 1, out->stride) ||
@@ -92,8 +96,8 @@ static hn_value padded(hn_dec *d, hn_value x, const pool *p, hn_scalar value) {
 static hn_value windows(hn_dec *d, hn_value x, const pool *p, hn_scalar border) {
     x = padded(d, x, p, border);
     for (uint32_t k = 0; k < p->spatial; k++)
-        x = hn_b_window(d->g, x, p->base + k, p->count[k], e_int(d, p->kernel[k]), e_int(d, p->stride[k]),
-                        e_int(d, p->dilation[k]));
+        x = hn_b_window(d->g, x, p->base + k, p->count[k], e_int(d, p->kernel[k]),
+                        e_int(d, p->stride[k]), e_int(d, p->dilation[k]));
     return x;
 }
 
@@ -103,15 +107,18 @@ static hn_value reduce_windows(hn_dec *d, hn_op op, hn_value windowed, const poo
     return m_reduce(d, op, windowed, dims, p->spatial, false);
 }
 
-/* Along pooled dim k, shaped to broadcast over the output: where each window begins in the unpadded input. */
+/* Along pooled dim k, shaped to broadcast over the output: where each window begins in the unpadded
+ * input. */
 static hn_value window_starts(hn_dec *d, const pool *p, uint32_t k, uint32_t rank) {
-    hn_scalar start = hn_scalar_i(e_int(d, -p->padding[k])), step = hn_scalar_i(e_int(d, p->stride[k]));
+    hn_scalar start = hn_scalar_i(e_int(d, -p->padding[k])),
+              step = hn_scalar_i(e_int(d, p->stride[k]));
     return m_along(d, hn_b_iota(d->g, start, step, p->count[k], HN_DTYPE_I64), p->base + k, rank);
 }
 
 /* --- max --- */
 
-/* The coordinate that element `offset` of each window has in the unpadded input. A window of nothing but
+/* The coordinate that element `offset` of each window has in the unpadded input. A window of
+ * nothing but
  * -inf reports its first element, which can lie in the border: then the first inside is meant. */
 static hn_value coordinate(hn_dec *d, const pool *p, uint32_t k, hn_value offset) {
     if (p->dilation[k] != 1) offset = m_mul_c(d, offset, (double)p->dilation[k]);
@@ -155,29 +162,33 @@ static void max_pool(hn_dec *d, uint32_t spatial) {
     if (m_wants(d, 1)) m_result(d, 1, plane_index(d, &p, m_pooled_position(d, windowed, spatial)));
 }
 
-/* aten.max_pool1d/2d/3d, max_pool2d/3d_with_indices (self, kernel, stride, padding, dilation, ceil_mode) */
+/* aten.max_pool1d/2d/3d, max_pool2d/3d_with_indices (self, kernel, stride, padding, dilation,
+ * ceil_mode) */
 void hn_dec_max_pool1d(hn_dec *d) { max_pool(d, 1); }
 void hn_dec_max_pool2d(hn_dec *d) { max_pool(d, 2); }
 void hn_dec_max_pool3d(hn_dec *d) { max_pool(d, 3); }
 
 /* Each gradient goes to the element that won; `index` counts within the last `spatial` dims. */
 static void max_pool_backward(hn_dec *d, uint32_t spatial, uint32_t index_arg) {
-    hn_value grad = hn_dec_tensor(d, 0), x = hn_dec_tensor(d, 1), index = hn_dec_tensor(d, index_arg);
+    hn_value grad = hn_dec_tensor(d, 0), x = hn_dec_tensor(d, 1),
+             index = hn_dec_tensor(d, index_arg);
     m_shape_t sx = m_shape(d, x), flat = sx;
-    if (!m_require(d, sx.rank >= spatial && m_rank(d, grad) == sx.rank && m_rank(d, index) == sx.rank,
+    if (!m_require(d,
+                   sx.rank >= spatial && m_rank(d, grad) == sx.rank && m_rank(d, index) == sx.rank,
                    "the ranks of a pooling gradient do not fit"))
         return;
     uint32_t base = sx.rank - spatial;
     flat.rank = base + 1;
     flat.sizes[base] = e_product(d, sx.sizes + base, spatial);
     hn_dtype math = hn_dec_opmath(m_dtype(d, grad));
-    hn_value values = m_merge(d, m_cast(d, grad, math), base, spatial), zeros = m_zeros(d, &flat, math);
+    hn_value values = m_merge(d, m_cast(d, grad, math), base, spatial),
+             zeros = m_zeros(d, &flat, math);
     hn_value r = hn_b_scatter(d->g, zeros, m_merge(d, index, base, spatial), values, base, "add");
     m_result(d, 0, m_reshape(d, r, sx.sizes, sx.rank));
 }
 
-/* aten.max_pool2d_with_indices_backward(grad_output, self, kernel, stride, padding, dilation, ceil_mode, indices),
- * aten.adaptive_max_pool2d_backward(grad_output, self, indices) */
+/* aten.max_pool2d_with_indices_backward(grad_output, self, kernel, stride, padding, dilation,
+ * ceil_mode, indices), aten.adaptive_max_pool2d_backward(grad_output, self, indices) */
 void hn_dec_max_pool2d_backward(hn_dec *d) { max_pool_backward(d, 2, 7); }
 void hn_dec_max_pool3d_backward(hn_dec *d) { max_pool_backward(d, 3, 7); }
 void hn_dec_adaptive_max_pool2d_backward(hn_dec *d) { max_pool_backward(d, 2, 2); }
@@ -193,7 +204,8 @@ static void unpool(hn_dec *d, uint32_t spatial) {
     flat.rank = rank - spatial + 1;
     flat.sizes[flat.rank - 1] = e_product(d, out.sizes + rank - spatial, spatial);
     hn_value values = m_merge(d, x, rank - spatial, spatial);
-    hn_value at = m_merge(d, index, rank - spatial, spatial), zeros = m_zeros(d, &flat, m_dtype(d, x));
+    hn_value at = m_merge(d, index, rank - spatial, spatial),
+             zeros = m_zeros(d, &flat, m_dtype(d, x));
     hn_value r = hn_b_scatter(d->g, zeros, at, values, flat.rank - 1, "set");
     m_result(d, 0, m_reshape(d, r, out.sizes, out.rank));
 }
@@ -204,8 +216,8 @@ void hn_dec_max_unpool3d(hn_dec *d) { unpool(d, 3); }
 
 /* --- average --- */
 
-/* How many elements the windows along dim k count: all where the border counts (but not what ceil mode
- * adds beyond it), else those inside. i64, along that dim. */
+/* How many elements the windows along dim k count: all where the border counts (but not what ceil
+ * mode adds beyond it), else those inside. i64, along that dim. */
 static hn_value counted(hn_dec *d, const pool *p, uint32_t k, bool include_pad) {
     hn_value size = m_size_as(d, p->size[k], HN_DTYPE_I64);
     hn_value start = window_starts(d, p, k, p->base + p->spatial);
@@ -215,10 +227,11 @@ static hn_value counted(hn_dec *d, const pool *p, uint32_t k, bool include_pad) 
 }
 
 /* The divisor of each window: a rank-0 constant where all are the same. */
-static hn_value pool_divisor(hn_dec *d, const pool *p, bool include_pad, int64_t override, hn_dtype dtype) {
+static hn_value pool_divisor(hn_dec *d, const pool *p, bool include_pad, int64_t override,
+                             hn_dtype dtype) {
     double all = 1;
     for (uint32_t k = 0; k < p->spatial; k++) all *= (double)p->kernel[k];
-    if (override) return hn_dec_const(d, (double)override, dtype);
+    if (override) return hn_dec_const(d, (double) override, dtype);
     hn_value product = 0;
     for (uint32_t k = 0; k < p->spatial; k++) {
         if (!p->ceil_mode && (include_pad || p->padding[k] == 0)) continue;
@@ -244,11 +257,13 @@ static void avg_pool(hn_dec *d, uint32_t spatial, uint32_t override_arg) {
     if (!read_pool(d, x, spatial, args, &p)) return;
     hn_dtype math = hn_dec_opmath(m_dtype(d, x));
     hn_value divisor = pool_divisor(d, &p, hn_dec_bool(d, 5), read_override(d, override_arg), math);
-    hn_value sum = reduce_windows(d, HN_OP_SUM, windows(d, m_cast(d, x, math), &p, m_zero_scalar(d, math)), &p);
+    hn_value sum = reduce_windows(d, HN_OP_SUM,
+                                  windows(d, m_cast(d, x, math), &p, m_zero_scalar(d, math)), &p);
     m_result(d, 0, m_div(d, sum, divisor));
 }
 
-/* aten.avg_pool1d/2d/3d(self, kernel, stride, padding, ceil_mode, count_include_pad, divisor_override) */
+/* aten.avg_pool1d/2d/3d(self, kernel, stride, padding, ceil_mode, count_include_pad,
+ * divisor_override) */
 void hn_dec_avg_pool1d(hn_dec *d) { avg_pool(d, 1, 0); }
 void hn_dec_avg_pool2d(hn_dec *d) { avg_pool(d, 2, 6); }
 void hn_dec_avg_pool3d(hn_dec *d) { avg_pool(d, 3, 6); }
@@ -262,9 +277,9 @@ static hn_value spread(hn_dec *d, hn_value x, uint32_t dim, int64_t step) {
     return m_merge(d, cells, dim, 2);
 }
 
-/* The transpose of "sum over windows" along one dim: input position h gets every output whose window
- * covers it. On outputs spread by the stride that is again a window sum, of `kernel` cells that end at
- * h + padding. */
+/* The transpose of "sum over windows" along one dim: input position h gets every output whose
+ * window covers it. On outputs spread by the stride that is again a window sum, of `kernel` cells
+ * that end at h + padding. */
 static hn_value cover_sum(hn_dec *d, hn_value y, const pool *p, uint32_t k) {
     uint32_t dim = p->base + k;
     y = spread(d, y, dim, p->stride[k]);
@@ -277,14 +292,16 @@ static hn_value cover_sum(hn_dec *d, hn_value y, const pool *p, uint32_t k) {
     return m_reduce1(d, HN_OP_SUM, y, m_rank(d, y) ? m_rank(d, y) - 1 : 0, false);
 }
 
-/* aten.avg_pool2d_backward(grad_output, self, kernel, stride, padding, ceil_mode, count_include_pad,
- * divisor_override) */
+/* aten.avg_pool2d_backward(grad_output, self, kernel, stride, padding, ceil_mode,
+ * count_include_pad, divisor_override) */
 void hn_dec_avg_pool2d_backward(hn_dec *d) {
     hn_value grad = hn_dec_tensor(d, 0), x = hn_dec_tensor(d, 1);
     pool p;
     const pool_args args = {.kernel = 2, .stride = 3, .padding = 4, .ceil_mode = 5};
     if (!read_pool(d, x, 2, args, &p)) return;
-    if (!m_require(d, m_rank(d, grad) == m_rank(d, x), "the ranks of a pooling gradient do not fit")) return;
+    if (!m_require(d, m_rank(d, grad) == m_rank(d, x),
+                   "the ranks of a pooling gradient do not fit"))
+        return;
     hn_dtype math = hn_dec_opmath(m_dtype(d, grad));
     hn_value divisor = pool_divisor(d, &p, hn_dec_bool(d, 6), read_override(d, 7), math);
     hn_value r = m_div(d, m_cast(d, grad, math), divisor);

@@ -76,9 +76,5 @@ static void quantile(hn_dec *d, bool ignore_nan) {
 }
 
 /* aten.quantile, nanquantile (self, q, dim, keepdim, *, interpolation) and their .scalar */
-void hn_dec_quantile(hn_dec *d) {
-    quantile(d, false);
-}
-void hn_dec_nanquantile(hn_dec *d) {
-    quantile(d, true);
-}
+void hn_dec_quantile(hn_dec *d) { quantile(d, false); }
+void hn_dec_nanquantile(hn_dec *d) { quantile(d, true); }

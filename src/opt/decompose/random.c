@@ -1,9 +1,10 @@
 /* random.c: random numbers -> RANDOM, and what is made of them.
  *
- * Numbers are Philox's, not those of PyTorch's generator: equal in distribution, not bit by bit. Every op
- * draws from a stream of its own under one seed, which is a constant of the graph. Streams are numbered in the order of
- * the program, through both branches of a conditional: which branch is taken changes no numbers behind it, other than
- * with a generator whose position moves with every draw. */
+ * Numbers are Philox's, not those of PyTorch's generator: equal in distribution, not bit by bit.
+ * Every op draws from a stream of its own under one seed, which is a constant of the graph. Streams
+ * are numbered in the order of the program, through both branches of a conditional: which branch is
+ * taken changes no numbers behind it, other than with a generator whose position moves with every
+ * draw. */
 #include "opt/decompose/math.h"
 
 #include <math.h>
@@ -22,7 +23,8 @@ static source next_source(hn_dec *d) {
         const hn_node_info *node = hn_graph_node(d->g, n);
         if (node->op != HN_OP_RANDOM) continue;
         used++;
-        if (param >= 0 && node->args[param].kind == HN_ARG_VALUE) s.seed = node->args[param].as.value;
+        if (param >= 0 && node->args[param].kind == HN_ARG_VALUE)
+            s.seed = node->args[param].as.value;
     }
     if (!s.seed) {
         const int64_t seed = 0;
@@ -65,14 +67,17 @@ void hn_dec_normal(hn_dec *d) {
 }
 
 static hn_value tensor_or_number(hn_dec *d, uint32_t arg, hn_dtype dtype) {
-    return hn_dec_arg_meta(d, arg) ? m_cast(d, hn_dec_tensor(d, arg), dtype) : hn_dec_number(d, arg, dtype);
+    return hn_dec_arg_meta(d, arg) ? m_cast(d, hn_dec_tensor(d, arg), dtype)
+                                   : hn_dec_number(d, arg, dtype);
 }
 
-/* aten.normal.Tensor_Tensor, Tensor_float, float_Tensor (mean, std), float_float (mean, std, size): numbers or tensors that broadcast */
+/* aten.normal.Tensor_Tensor, Tensor_float, float_Tensor (mean, std), float_float (mean, std, size):
+ * numbers or tensors that broadcast */
 void hn_dec_normal_of(hn_dec *d) {
     hn_value r = draw_result(d, "normal");
     hn_dtype math = m_dtype(d, r);
-    m_result(d, 0, m_add(d, m_mul(d, r, tensor_or_number(d, 1, math)), tensor_or_number(d, 0, math)));
+    m_result(d, 0,
+             m_add(d, m_mul(d, r, tensor_or_number(d, 1, math)), tensor_or_number(d, 0, math)));
 }
 
 /* aten.exponential(self, lambd): -log(1 - u) / lambd */
@@ -86,7 +91,8 @@ static void random_ints(hn_dec *d, hn_expr low, hn_expr high) {
     m_shape_t s = m_meta_shape(d, 0);
     hn_value range = m_size_as(d, e_sub(d, high, low), HN_DTYPE_I64);
     hn_value bits = m_bin_c(d, HN_OP_SHR, draw(d, "bits", &s, HN_DTYPE_I64), 1);
-    m_result(d, 0, m_add(d, m_bin(d, HN_OP_REMAINDER, bits, range), m_size_as(d, low, HN_DTYPE_I64)));
+    m_result(d, 0,
+             m_add(d, m_bin(d, HN_OP_REMAINDER, bits, range), m_size_as(d, low, HN_DTYPE_I64)));
 }
 
 /* aten.randint(high, size) */
@@ -146,16 +152,18 @@ void hn_dec_native_dropout_backward(hn_dec *d) {
     m_result(d, 0, m_mul_c(d, m_mul(d, g, mask), hn_dec_float(d, 2)));
 }
 
-/* aten.multinomial(self, num_samples, replacement): without replacement, the largest p / e with e exponential;
- * with it, where uniform numbers fall among the running sums */
+/* aten.multinomial(self, num_samples, replacement): without replacement, the largest p / e with e
+ * exponential; with it, where uniform numbers fall among the running sums */
 void hn_dec_multinomial(hn_dec *d) {
     hn_value p = m_opmath(d, hn_dec_tensor(d, 0)), indices = 0;
     uint32_t rank = m_rank(d, p);
     if (!m_require(d, rank == 1 || rank == 2, "multinomial wants one or two dimensions")) return;
     if (!hn_dec_bool(d, 2)) {
         m_shape_t s = m_shape(d, p);
-        hn_value exponential = m_neg(d, m_un(d, HN_OP_LOG1P, m_neg(d, draw(d, "uniform", &s, m_dtype(d, p)))));
-        hn_b_topk(d->g, m_div(d, p, exponential), hn_dec_expr(d, 1), rank - 1, true, true, &indices);
+        hn_value exponential =
+            m_neg(d, m_un(d, HN_OP_LOG1P, m_neg(d, draw(d, "uniform", &s, m_dtype(d, p)))));
+        hn_b_topk(d->g, m_div(d, p, exponential), hn_dec_expr(d, 1), rank - 1, true, true,
+                  &indices);
         m_result(d, 0, indices);
         return;
     }
@@ -177,7 +185,9 @@ void hn_dec_bernoulli_tensor(hn_dec *d) {
 /* aten.cauchy(self, median, sigma) */
 void hn_dec_cauchy(hn_dec *d) {
     hn_value angle = m_mul_c(d, m_sub_c(d, draw_result(d, "uniform"), 0.5), M_PI);
-    m_result(d, 0, m_add_c(d, m_mul_c(d, m_un(d, HN_OP_TAN, angle), hn_dec_float(d, 2)), hn_dec_float(d, 1)));
+    m_result(
+        d, 0,
+        m_add_c(d, m_mul_c(d, m_un(d, HN_OP_TAN, angle), hn_dec_float(d, 2)), hn_dec_float(d, 1)));
 }
 
 /* aten.log_normal(self, mean, std) */

@@ -1,5 +1,6 @@
 /* reduce.c: reductions. 16-bit floats accumulate in f32; sums of ints are i64; `dim` None or []
- * means all dimensions. Variances take two passes: the mean, then the mean of squared deviations. */
+ * means all dimensions. Variances take two passes: the mean, then the mean of squared
+ * deviations. */
 #include "opt/decompose/math.h"
 
 #include <math.h>
@@ -47,11 +48,13 @@ static void reduce_to_result(hn_dec *d, hn_op op, hn_value x, uint32_t dim_arg, 
 static bool has_dim(const hn_dec *d) { return d->node->arg_count > 2; }
 
 void hn_dec_sum(hn_dec *d) {
-    reduce_to_result(d, HN_OP_SUM, hn_dec_tensor(d, 0), has_dim(d) ? 1 : NO_ARG, has_dim(d) ? 2 : NO_ARG);
+    reduce_to_result(d, HN_OP_SUM, hn_dec_tensor(d, 0), has_dim(d) ? 1 : NO_ARG,
+                     has_dim(d) ? 2 : NO_ARG);
 }
 
 void hn_dec_prod(hn_dec *d) {
-    reduce_to_result(d, HN_OP_PROD, hn_dec_tensor(d, 0), has_dim(d) ? 1 : NO_ARG, has_dim(d) ? 2 : NO_ARG);
+    reduce_to_result(d, HN_OP_PROD, hn_dec_tensor(d, 0), has_dim(d) ? 1 : NO_ARG,
+                     has_dim(d) ? 2 : NO_ARG);
 }
 
 void hn_dec_nansum(hn_dec *d) {
@@ -65,7 +68,8 @@ void hn_dec_nanmean(hn_dec *d) {
     hn_value x = hn_dec_tensor(d, 0), lost = m_un(d, HN_OP_ISNAN, x);
     reduction r = read_reduction(d, x, 1, 2);
     hn_value kept = widen(d, m_where(d, lost, m_c(d, x, 0), x), m_meta_dtype(d, 0));
-    hn_value count = reduce(d, HN_OP_SUM, m_cast(d, m_un(d, HN_OP_NOT, lost), m_dtype(d, kept)), &r);
+    hn_value count =
+        reduce(d, HN_OP_SUM, m_cast(d, m_un(d, HN_OP_NOT, lost), m_dtype(d, kept)), &r);
     m_result(d, 0, m_div(d, reduce(d, HN_OP_SUM, kept, &r), count));
 }
 
@@ -94,7 +98,8 @@ void hn_dec_trace(hn_dec *d) {
 /* .default has no dim; .dims with [] reduces nothing, unlike None. The result of u8 is u8. */
 static void reduce_truth(hn_dec *d, hn_op op) {
     hn_value x = m_cast(d, hn_dec_tensor(d, 0), HN_DTYPE_BOOL);
-    reduction r = read_reduction(d, x, d->node->arg_count > 1 ? 1 : NO_ARG, d->node->arg_count > 1 ? 2 : NO_ARG);
+    reduction r = read_reduction(d, x, d->node->arg_count > 1 ? 1 : NO_ARG,
+                                 d->node->arg_count > 1 ? 2 : NO_ARG);
     const hn_arg *dim = d->node->arg_count > 1 ? &d->node->args[1] : NULL;
     if (dim && dim->kind != HN_ARG_NONE && dim->kind != HN_ARG_INT && dim->count == 0) r.count = 0;
     m_result(d, 0, reduce(d, op, x, &r));
@@ -162,14 +167,17 @@ typedef struct moments {
 /* max(0, N - correction): 0 gives NaN or infinity, as in PyTorch. */
 static hn_value degrees_of_freedom(hn_dec *d, hn_value x, const reduction *r, double correction) {
     int64_t n = 0;
-    if (e_const(d, m_count(d, x, r->dims, r->count), &n)) return m_c(d, x, fmax(0, (double)n - correction));
+    if (e_const(d, m_count(d, x, r->dims, r->count), &n))
+        return m_c(d, x, fmax(0, (double)n - correction));
     return m_max_c(d, m_sub_c(d, element_count(d, x, r), correction), 0);
 }
 
 static moments take_moments(hn_dec *d, hn_value x, const reduction *r, double correction) {
     hn_value mean = m_div(d, reduce_kept(d, HN_OP_SUM, x, r), element_count(d, x, r));
     hn_value squares = m_square(d, m_sub(d, x, mean));
-    moments m = {.var = m_div(d, reduce(d, HN_OP_SUM, squares, r), degrees_of_freedom(d, x, r, correction)), .mean = mean};
+    moments m = {
+        .var = m_div(d, reduce(d, HN_OP_SUM, squares, r), degrees_of_freedom(d, x, r, correction)),
+        .mean = mean};
     if (!r->keepdim && r->count) {
         m_shape_t shape = m_shape(d, m.var);
         m.mean = m_reshape(d, mean, shape.sizes, shape.rank);
@@ -211,20 +219,23 @@ hn_value m_pooled_position(hn_dec *d, hn_value x, uint32_t count) {
     }
     hn_value first = m_reduce(d, HN_OP_ARGMAX, x, dims, count, false);
     if (!x || !hn_dtype_is_float(m_dtype(d, x))) return first;
-    hn_value at = m_reshape(d, m_iota(d, e_product(d, tail.sizes, count), HN_DTYPE_I64), tail.sizes, count);
+    hn_value at =
+        m_reshape(d, m_iota(d, e_product(d, tail.sizes, count), HN_DTYPE_I64), tail.sizes, count);
     hn_value nan_at = m_where(d, m_un(d, HN_OP_ISNAN, x), at, hn_dec_const(d, -1, HN_DTYPE_I64));
     return m_bin(d, HN_OP_MAX, first, m_reduce(d, HN_OP_AMAX, nan_at, dims, count, false));
 }
 
 /* --- norms --- */
 
-hn_value m_vector_norm(hn_dec *d, hn_value x, double p, const uint32_t *dims, uint32_t count, bool keepdim) {
+hn_value m_vector_norm(hn_dec *d, hn_value x, double p, const uint32_t *dims, uint32_t count,
+                       bool keepdim) {
     reduction r = {.count = count, .keepdim = keepdim};
     for (uint32_t k = 0; k < count; k++) r.dims[k] = dims[k];
     hn_value size = m_abs(d, x);
     if (p == INFINITY) return reduce(d, HN_OP_AMAX, size, &r);
     if (p == -INFINITY) return reduce(d, HN_OP_AMIN, size, &r);
-    if (p == 0) return reduce(d, HN_OP_SUM, m_cast(d, m_bin_c(d, HN_OP_NE, x, 0), m_dtype(d, x)), &r);
+    if (p == 0)
+        return reduce(d, HN_OP_SUM, m_cast(d, m_bin_c(d, HN_OP_NE, x, 0), m_dtype(d, x)), &r);
     if (p == 1) return reduce(d, HN_OP_SUM, size, &r);
     if (p == 2) return m_un(d, HN_OP_SQRT, reduce(d, HN_OP_SUM, m_square(d, x), &r));
     hn_value sum = reduce(d, HN_OP_SUM, m_bin_c(d, HN_OP_POW, size, p), &r);
@@ -232,7 +243,8 @@ hn_value m_vector_norm(hn_dec *d, hn_value x, double p, const uint32_t *dims, ui
 }
 
 /* p = None is 2. An infinite norm of nothing is an error in PyTorch, so export refuses it. */
-static void norm_result(hn_dec *d, hn_value x, uint32_t p_arg, uint32_t dim_arg, uint32_t keep_arg) {
+static void norm_result(hn_dec *d, hn_value x, uint32_t p_arg, uint32_t dim_arg,
+                        uint32_t keep_arg) {
     x = widen(d, x, m_meta_dtype(d, 0));
     reduction r = read_reduction(d, x, dim_arg, keep_arg);
     double p = hn_dec_has(d, p_arg) ? hn_dec_float(d, p_arg) : 2;
@@ -242,7 +254,8 @@ static void norm_result(hn_dec *d, hn_value x, uint32_t p_arg, uint32_t dim_arg,
 void hn_dec_linalg_vector_norm(hn_dec *d) { norm_result(d, hn_dec_tensor(d, 0), 1, 2, 3); }
 
 void hn_dec_norm(hn_dec *d) {
-    bool with_dim = d->node->arg_count > 3; /* (self, p), (self, p, dtype) or (self, p, dim, keepdim[, dtype]) */
+    /* (self, p), (self, p, dtype) or (self, p, dim, keepdim[, dtype]) */
+    bool with_dim = d->node->arg_count > 3;
     norm_result(d, hn_dec_tensor(d, 0), 1, with_dim ? 2 : NO_ARG, with_dim ? 3 : NO_ARG);
 }
 

@@ -197,18 +197,10 @@ static void recurrent(hn_dec *d, cell_kind kind) {
 /* aten.lstm.input, gru.input, rnn_tanh.input, rnn_relu.input
  * (input, hx, params, has_biases, num_layers, dropout, train, bidirectional, batch_first) -> states
  * of the last layer, last state h (and c) of all layers */
-void hn_dec_lstm(hn_dec *d) {
-    recurrent(d, CELL_LSTM);
-}
-void hn_dec_gru(hn_dec *d) {
-    recurrent(d, CELL_GRU);
-}
-void hn_dec_rnn_tanh(hn_dec *d) {
-    recurrent(d, CELL_TANH);
-}
-void hn_dec_rnn_relu(hn_dec *d) {
-    recurrent(d, CELL_RELU);
-}
+void hn_dec_lstm(hn_dec *d) { recurrent(d, CELL_LSTM); }
+void hn_dec_gru(hn_dec *d) { recurrent(d, CELL_GRU); }
+void hn_dec_rnn_tanh(hn_dec *d) { recurrent(d, CELL_TANH); }
+void hn_dec_rnn_relu(hn_dec *d) { recurrent(d, CELL_RELU); }
 
 /* --- cells --- */
 
@@ -227,15 +219,7 @@ static void single_cell(hn_dec *d, cell_kind kind) {
 }
 
 /* aten.lstm_cell, gru_cell, rnn_tanh_cell, rnn_relu_cell (input, hx, w_ih, w_hh, b_ih, b_hh) */
-void hn_dec_lstm_cell(hn_dec *d) {
-    single_cell(d, CELL_LSTM);
-}
-void hn_dec_gru_cell(hn_dec *d) {
-    single_cell(d, CELL_GRU);
-}
-void hn_dec_rnn_tanh_cell(hn_dec *d) {
-    single_cell(d, CELL_TANH);
-}
-void hn_dec_rnn_relu_cell(hn_dec *d) {
-    single_cell(d, CELL_RELU);
-}
+void hn_dec_lstm_cell(hn_dec *d) { single_cell(d, CELL_LSTM); }
+void hn_dec_gru_cell(hn_dec *d) { single_cell(d, CELL_GRU); }
+void hn_dec_rnn_tanh_cell(hn_dec *d) { single_cell(d, CELL_TANH); }
+void hn_dec_rnn_relu_cell(hn_dec *d) { single_cell(d, CELL_RELU); }

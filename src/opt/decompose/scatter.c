@@ -1,7 +1,7 @@
 /* scatter.c: copies of a tensor with some elements replaced or combined.
  *
- * Where the place of the new elements is an affine pattern (slice, select, diagonal) the result is a
- * choice by position, which fuses; only true index tensors become SCATTER. */
+ * Where the place of the new elements is an affine pattern (slice, select, diagonal) the result is
+ * a choice by position, which fuses; only true index tensors become SCATTER. */
 #include "opt/decompose/math.h"
 
 #include <math.h>
@@ -13,7 +13,8 @@ typedef struct scatter {
     uint32_t dim;
 } scatter;
 
-/* (self, dim, index, src or number); a rank-0 tensor counts as one of [1]. `dtype` is what is computed in. */
+/* (self, dim, index, src or number); a rank-0 tensor counts as one of [1]. `dtype` is what is
+ * computed in. */
 static bool read_scatter(hn_dec *d, bool src_is_number, hn_dtype dtype, scatter *out) {
     *out = (scatter){.x = m_at_least_1d(d, m_cast(d, hn_dec_tensor(d, 0), dtype)),
                      .index = m_index64(d, m_at_least_1d(d, hn_dec_tensor(d, 2)))};
@@ -24,7 +25,8 @@ static bool read_scatter(hn_dec *d, bool src_is_number, hn_dtype dtype, scatter 
         out->src = m_expand(d, hn_dec_number(d, 3, dtype), &s);
     } else {
         out->src = m_at_least_1d(d, m_cast(d, hn_dec_tensor(d, 3), dtype));
-        if (!m_require(d, m_rank(d, out->src) == s.rank, "scatter wants a source of the rank of its index"))
+        if (!m_require(d, m_rank(d, out->src) == s.rank,
+                       "scatter wants a source of the rank of its index"))
             return false;
         for (uint32_t k = 0; k < s.rank; k++)
             if (!e_eq(d, m_size(d, out->src, k), s.sizes[k]))
@@ -50,7 +52,8 @@ void hn_dec_scatter_add(hn_dec *d) { scatter_as(d, false, "add"); }
 static void scatter_by_name(hn_dec *d, bool src_is_number) {
     hn_str name = hn_dec_string(d, 4);
     bool is_add = hn_str_eq(name, HN_STR("add"));
-    if (m_require(d, is_add || hn_str_eq(name, HN_STR("multiply")), "scatter reduces by 'add' or 'multiply'"))
+    if (m_require(d, is_add || hn_str_eq(name, HN_STR("multiply")),
+                  "scatter reduces by 'add' or 'multiply'"))
         scatter_as(d, src_is_number, is_add ? "add" : "mul");
 }
 /* aten.scatter.reduce(self, dim, index, src, *, reduce) */
@@ -105,7 +108,8 @@ static void reduce_into(hn_dec *d, const scatter *s, reduce_kind kind, bool incl
     hn_value start = s->x;
     if (!include_self) {
         m_shape_t si = m_shape(d, s->index);
-        start = hn_b_scatter(d->g, s->x, s->index, m_expand(d, identity_of(d, kind, math), &si), s->dim, "set");
+        start = hn_b_scatter(d->g, s->x, s->index, m_expand(d, identity_of(d, kind, math), &si),
+                             s->dim, "set");
     }
     hn_value r = hn_b_scatter(d->g, start, s->index, s->src, s->dim, modes[kind]);
     if (kind == REDUCE_MEAN) {
@@ -115,8 +119,8 @@ static void reduce_into(hn_dec *d, const scatter *s, reduce_kind kind, bool incl
     m_result(d, 0, m_like_meta(d, r, 0));
 }
 
-/* aten.scatter_reduce.two(self, dim, index, src, reduce, *, include_self): without self, elements that
- * something lands on start from the identity; the others stay */
+/* aten.scatter_reduce.two(self, dim, index, src, reduce, *, include_self): without self, elements
+ * that something lands on start from the identity; the others stay */
 void hn_dec_scatter_reduce_two(hn_dec *d) {
     hn_dtype math = hn_dec_opmath(m_dtype(d, hn_dec_tensor(d, 0)));
     reduce_kind kind;
@@ -127,17 +131,23 @@ void hn_dec_scatter_reduce_two(hn_dec *d) {
     if (read_scatter(d, false, math, &s)) reduce_into(d, &s, kind, hn_dec_bool(d, 5));
 }
 
-/* aten.index_reduce(self, dim, index, source, reduce, *, include_self): the same with one index for each slice along dim */
+/* aten.index_reduce(self, dim, index, source, reduce, *, include_self): the same with one index for
+ * each slice along dim */
 void hn_dec_index_reduce(hn_dec *d) {
     hn_dtype math = hn_dec_opmath(m_dtype(d, hn_dec_tensor(d, 0)));
     reduce_kind kind;
-    scatter s = {.x = m_at_least_1d(d, m_cast(d, hn_dec_tensor(d, 0), math)), .src = m_at_least_1d(d, m_cast(d, hn_dec_tensor(d, 3), math))};
+    scatter s = {.x = m_at_least_1d(d, m_cast(d, hn_dec_tensor(d, 0), math)),
+                 .src = m_at_least_1d(d, m_cast(d, hn_dec_tensor(d, 3), math))};
     m_shape_t shape = m_shape(d, s.src);
     s.dim = hn_dec_dim(d, 1, m_rank(d, s.x));
-    if (!m_require(d, read_kind(hn_dec_string(d, 4), &kind) && kind != REDUCE_SUM && shape.rank == m_rank(d, s.x),
+    if (!m_require(d,
+                   read_kind(hn_dec_string(d, 4), &kind) && kind != REDUCE_SUM &&
+                       shape.rank == m_rank(d, s.x),
                    "index_reduce reduces a source of the input's rank by prod, mean, amax or amin"))
         return;
-    s.index = m_expand(d, m_along(d, m_index64(d, m_at_least_1d(d, hn_dec_tensor(d, 2))), s.dim, shape.rank), &shape);
+    s.index = m_expand(
+        d, m_along(d, m_index64(d, m_at_least_1d(d, hn_dec_tensor(d, 2))), s.dim, shape.rank),
+        &shape);
     reduce_into(d, &s, kind, hn_dec_bool(d, 5));
 }
 
@@ -158,8 +168,8 @@ void hn_dec_slice_scatter(hn_dec *d) {
                    "slice_scatter wants at least one dimension and a positive step"))
         return;
     hn_expr start = 0, count = 0, size = sx.sizes[dim];
-    e_slice_bounds(d, size, hn_dec_has(d, 3) ? hn_dec_expr(d, 3) : 0, hn_dec_has(d, 4) ? hn_dec_expr(d, 4) : 0,
-                   step, &start, &count);
+    e_slice_bounds(d, size, hn_dec_has(d, 3) ? hn_dec_expr(d, 3) : 0,
+                   hn_dec_has(d, 4) ? hn_dec_expr(d, 4) : 0, step, &start, &count);
     cut.sizes[dim] = count;
     src = m_expand(d, src, &cut);
     if (e_eq(d, count, size)) {
@@ -169,7 +179,8 @@ void hn_dec_slice_scatter(hn_dec *d) {
     hn_value at = m_sub(d, positions(d, x, dim), m_size_as(d, start, HN_DTYPE_I64));
     hn_value end = m_size_as(d, e_mulc(d, count, step), HN_DTYPE_I64);
     hn_value hit = m_and(d, m_bin_c(d, HN_OP_GE, at, 0), m_bin(d, HN_OP_LT, at, end));
-    if (step > 1) hit = m_and(d, hit, m_bin_c(d, HN_OP_EQ, m_bin_c(d, HN_OP_REMAINDER, at, (double)step), 0));
+    if (step > 1)
+        hit = m_and(d, hit, m_bin_c(d, HN_OP_EQ, m_bin_c(d, HN_OP_REMAINDER, at, (double)step), 0));
     m_result(d, 0, m_where(d, hit, m_spread(d, src, dim, start, count, step, size), x));
 }
 
@@ -187,20 +198,24 @@ void hn_dec_select_scatter(hn_dec *d) {
     m_result(d, 0, m_where(d, hit, hn_b_unsqueeze(d->g, src, dim), x));
 }
 
-/* aten.diagonal_scatter(self, src, offset, dim1, dim2): the last dim of src runs along the diagonal. It is
- * laid along dim1 (dim2 below the main diagonal, where dim1 does not start at 0) and kept where both meet. */
+/* aten.diagonal_scatter(self, src, offset, dim1, dim2): the last dim of src runs along the
+ * diagonal. It is laid along dim1 (dim2 below the main diagonal, where dim1 does not start at 0)
+ * and kept where both meet. */
 void hn_dec_diagonal_scatter(hn_dec *d) {
     hn_value x = hn_dec_tensor(d, 0), src = m_cast(d, hn_dec_tensor(d, 1), m_dtype(d, x));
     uint32_t rank = m_rank(d, x), dim1 = hn_dec_dim(d, 3, rank), dim2 = hn_dec_dim(d, 4, rank);
     int64_t offset = hn_dec_int(d, 2);
-    bool fits =
-        rank >= 2 && dim1 != dim2 && m_rank(d, src) + 1 == rank && offset > -INT32_MAX && offset < INT32_MAX;
-    if (!m_require(d, fits, "diagonal_scatter wants two different dimensions and a source of one less")) return;
+    bool fits = rank >= 2 && dim1 != dim2 && m_rank(d, src) + 1 == rank && offset > -INT32_MAX &&
+                offset < INT32_MAX;
+    if (!m_require(d, fits,
+                   "diagonal_scatter wants two different dimensions and a source of one less"))
+        return;
     uint32_t along = offset >= 0 ? dim1 : dim2, other = offset >= 0 ? dim2 : dim1;
     /* src is [rest.., n]: give it a place for `other` and move n to `along` */
     hn_value laid = hn_b_unsqueeze(d->g, src, rank - 1); /* rest.., n, 1 */
     uint32_t dims[HN_MAX_RANK], at = 0;
-    for (uint32_t k = 0; k < rank; k++) dims[k] = k == along ? rank - 2 : k == other ? rank - 1 : at++;
+    for (uint32_t k = 0; k < rank; k++)
+        dims[k] = k == along ? rank - 2 : k == other ? rank - 1 : at++;
     laid = hn_b_permute(d->g, laid, dims);
     hn_expr missing = e_sub(d, m_size(d, x, along), m_size(d, src, rank - 2));
     laid = m_pad_dim(d, laid, along, e_int(d, 0), missing, m_zero_scalar(d, m_dtype(d, x)));
@@ -218,20 +233,24 @@ static bool is_contiguous(hn_dec *d, uint32_t arg) {
     return e_row_major(d, info->sizes, info->strides, info->rank);
 }
 
-/* aten.as_strided_scatter(self, src, size, stride, storage_offset): position of src[i, j..] in self's memory
- * is offset + i * stride0 + j * stride1.. */
+/* aten.as_strided_scatter(self, src, size, stride, storage_offset): position of src[i, j..] in
+ * self's memory is offset + i * stride0 + j * stride1.. */
 void hn_dec_as_strided_scatter(hn_dec *d) {
     hn_value x = hn_dec_tensor(d, 0), src = m_cast(d, hn_dec_tensor(d, 1), m_dtype(d, x));
     hn_expr strides[HN_MAX_RANK];
     m_shape_t sx = m_shape(d, x), s;
     s.rank = hn_dec_exprs(d, 2, s.sizes);
     uint32_t stride_count = hn_dec_exprs(d, 3, strides);
-    if (!m_require(d, stride_count == s.rank, "as_strided_scatter wants one stride for each size")) return;
-    if (!m_require(d, is_contiguous(d, 0), "as_strided_scatter into a tensor that is not contiguous")) return;
+    if (!m_require(d, stride_count == s.rank, "as_strided_scatter wants one stride for each size"))
+        return;
+    if (!m_require(d, is_contiguous(d, 0),
+                   "as_strided_scatter into a tensor that is not contiguous"))
+        return;
     hn_value at = m_size_as(d, hn_dec_has(d, 4) ? hn_dec_expr(d, 4) : e_int(d, 0), HN_DTYPE_I64);
     for (uint32_t k = 0; k < s.rank; k++) {
         hn_scalar start = hn_scalar_i(e_int(d, 0)), step = hn_scalar_i(strides[k]);
-        at = m_add(d, at, m_along(d, hn_b_iota(d->g, start, step, s.sizes[k], HN_DTYPE_I64), k, s.rank));
+        at = m_add(d, at,
+                   m_along(d, hn_b_iota(d->g, start, step, s.sizes[k], HN_DTYPE_I64), k, s.rank));
     }
     hn_expr numel = hn_numel(d->g, x);
     hn_value flat = m_reshape(d, x, &numel, 1);
@@ -239,15 +258,16 @@ void hn_dec_as_strided_scatter(hn_dec *d) {
     m_result(d, 0, m_reshape(d, r, sx.sizes, sx.rank));
 }
 
-/* aten.masked_scatter(self, mask, source): the n-th true position takes the n-th element of source */
+/* aten.masked_scatter(self, mask, source): the n-th true position takes the n-th element of
+ * source */
 void hn_dec_masked_scatter(hn_dec *d) {
     hn_value x = hn_dec_tensor(d, 0), mask = hn_dec_tensor(d, 1),
              src = m_cast(d, hn_dec_tensor(d, 2), m_dtype(d, x));
     m_shape_t s = m_meta_shape(d, 0);
     hn_expr numel = e_product(d, s.sizes, s.rank), src_numel = src ? hn_numel(d->g, src) : 0;
     mask = m_expand(d, m_cast(d, mask, HN_DTYPE_BOOL), &s);
-    if (!src ||
-        !m_require(d, !e_is(d, src_numel, 0) || e_is(d, numel, 0), "masked_scatter from an empty source"))
+    if (!src || !m_require(d, !e_is(d, src_numel, 0) || e_is(d, numel, 0),
+                           "masked_scatter from an empty source"))
         return;
     if (e_is(d, numel, 0)) {
         m_result(d, 0, m_expand(d, x, &s));

@@ -41,9 +41,7 @@ static void raised_cosine(hn_dec *d, double alpha, double beta) {
 
 /* aten.hann_window, hamming_window, blackman_window, bartlett_window (window_length[, periodic[,
  * alpha[, beta]]]) */
-void hn_dec_hann_window(hn_dec *d) {
-    raised_cosine(d, 0.5, 0.5);
-}
+void hn_dec_hann_window(hn_dec *d) { raised_cosine(d, 0.5, 0.5); }
 void hn_dec_hamming_window(hn_dec *d) {
     uint32_t given = d->node->arg_count - 4; /* dtype, layout, device and pin_memory come after */
     raised_cosine(d, given > 2 ? hn_dec_float(d, 2) : 0.54, given > 3 ? hn_dec_float(d, 3) : 0.46);
@@ -86,9 +84,7 @@ static hn_dtype spacing_dtype(hn_dec *d) {
 }
 
 /* aten.linspace.Tensor_Tensor, .Tensor_Scalar, .Scalar_Tensor (start, end, steps) */
-void hn_dec_linspace_tensor(hn_dec *d) {
-    m_result(d, 0, spaced(d, spacing_dtype(d)));
-}
+void hn_dec_linspace_tensor(hn_dec *d) { m_result(d, 0, spaced(d, spacing_dtype(d))); }
 
 /* aten.logspace(start, end, steps, base) */
 void hn_dec_logspace(hn_dec *d) {
@@ -149,20 +145,24 @@ static hn_value samples(hn_dec *d, hn_value x, uint32_t dim, int64_t first, hn_e
 }
 
 /* sum of w[k] * y[first + k] over the taps whose weight is not 0, where the weights are numbers. */
-static hn_value fixed_taps(hn_dec *d, hn_value y, uint32_t dim, int64_t first, hn_expr count, const double w[3]) {
+static hn_value fixed_taps(hn_dec *d, hn_value y, uint32_t dim, int64_t first, hn_expr count,
+                           const double w[3]) {
     hn_value sum = 0;
     for (int k = 0; k < 3; k++) {
         if (w[k] == 0) continue;
         hn_value term = m_mul_c(d, samples(d, y, dim, first + k, count), fabs(w[k]));
-        sum = !sum ? (w[k] < 0 ? m_neg(d, term) : term) : m_bin(d, w[k] < 0 ? HN_OP_SUB : HN_OP_ADD, sum, term);
+        sum = !sum ? (w[k] < 0 ? m_neg(d, term) : term)
+                   : m_bin(d, w[k] < 0 ? HN_OP_SUB : HN_OP_ADD, sum, term);
     }
     return sum;
 }
 
-/* Samples that are all h apart: central differences; at both ends a one-sided formula of the order asked for. */
+/* Samples that are all h apart: central differences; at both ends a one-sided formula of the order
+ * asked for. */
 static hn_value even_gradient(hn_dec *d, hn_value y, uint32_t dim, double h, int64_t order) {
     static const double central[3] = {-0.5, 0, 0.5};
-    static const double ends[2][2][3] = {{{-1, 1, 0}, {0, -1, 1}}, {{-1.5, 2, -0.5}, {0.5, -2, 1.5}}};
+    static const double ends[2][2][3] = {{{-1, 1, 0}, {0, -1, 1}},
+                                         {{-1.5, 2, -0.5}, {0.5, -2, 1.5}}};
     hn_expr one = e_int(d, 1), inner = e_addc(d, m_size(d, y, dim), -2);
     hn_value parts[3] = {
         fixed_taps(d, y, dim, 0, one, ends[order - 1][0]),
@@ -172,19 +172,23 @@ static hn_value even_gradient(hn_dec *d, hn_value y, uint32_t dim, double h, int
     return m_div_c(d, hn_b_cat(d->g, parts, 3, dim), h);
 }
 
-/* Second-order weights at tap `at` of three samples, the first two `a` apart and the last two `b`. */
+/* Second-order weights at tap `at` of three samples, the first two `a` apart and the last two
+ * `b`. */
 static void uneven_weights(hn_dec *d, int at, hn_value a, hn_value b, hn_value w[3]) {
-    hn_value sum = m_add(d, a, b), first = m_mul(d, a, sum), middle = m_mul(d, a, b), last = m_mul(d, b, sum);
+    hn_value sum = m_add(d, a, b), first = m_mul(d, a, sum), middle = m_mul(d, a, b),
+             last = m_mul(d, b, sum);
     if (at == 0) w[0] = m_neg(d, m_add(d, a, sum)), w[1] = sum, w[2] = m_neg(d, a);
     if (at == 1) w[0] = m_neg(d, b), w[1] = m_sub(d, b, a), w[2] = a;
     if (at == 2) w[0] = b, w[1] = m_neg(d, sum), w[2] = m_add(d, b, sum);
     w[0] = m_div(d, w[0], first), w[1] = m_div(d, w[1], middle), w[2] = m_div(d, w[2], last);
 }
 
-static hn_value uneven_taps(hn_dec *d, hn_value y, uint32_t dim, int64_t first, hn_expr count, const hn_value w[3]) {
+static hn_value uneven_taps(hn_dec *d, hn_value y, uint32_t dim, int64_t first, hn_expr count,
+                            const hn_value w[3]) {
     hn_value sum = 0;
     for (int k = 0; k < 3; k++) {
-        hn_value term = m_mul(d, samples(d, y, dim, first + k, count), m_along(d, w[k], dim, m_rank(d, y)));
+        hn_value term =
+            m_mul(d, samples(d, y, dim, first + k, count), m_along(d, w[k], dim, m_rank(d, y)));
         sum = sum ? m_add(d, sum, term) : term;
     }
     return sum;
@@ -198,36 +202,45 @@ static hn_value uneven_gradient(hn_dec *d, hn_value y, uint32_t dim, hn_value x,
         hn_expr count = at == 1 ? inner : one;
         int64_t first = at == 2 ? -3 : 0, step_at = at == 2 ? -2 : 0;
         if (at != 1 && order == 1) {
-            hn_value rise = m_sub(d, samples(d, y, dim, at ? -1 : 1, one), samples(d, y, dim, at ? -2 : 0, one));
-            parts[at] = m_div(d, rise, m_along(d, samples(d, step, 0, at ? -1 : 0, one), dim, m_rank(d, y)));
+            hn_value rise = m_sub(d, samples(d, y, dim, at ? -1 : 1, one),
+                                  samples(d, y, dim, at ? -2 : 0, one));
+            parts[at] = m_div(d, rise,
+                              m_along(d, samples(d, step, 0, at ? -1 : 0, one), dim, m_rank(d, y)));
             continue;
         }
-        uneven_weights(d, at, samples(d, step, 0, step_at, count), samples(d, step, 0, step_at + 1, count), w);
+        uneven_weights(d, at, samples(d, step, 0, step_at, count),
+                       samples(d, step, 0, step_at + 1, count), w);
         parts[at] = uneven_taps(d, y, dim, first, count, w);
     }
     return hn_b_cat(d->g, parts, 3, dim);
 }
 
-/* The dimension of result k: `dim` of the overloads where it is one number or None, else element k of it. */
+/* The dimension of result k: `dim` of the overloads where it is one number or None, else element k
+ * of it. */
 static uint32_t gradient_dim(hn_dec *d, uint32_t arg, uint32_t k, uint32_t rank) {
     hn_expr dims[HN_MAX_RANK];
     int64_t dim = k;
     uint32_t count = hn_dec_has(d, arg) ? hn_dec_exprs(d, arg, dims) : 0;
     if (k < count && !m_require(d, e_const(d, dims[k], &dim), "a symbolic dimension")) return 0;
     if (dim < 0) dim += rank;
-    return m_require(d, dim >= 0 && dim < rank, "a dimension that the tensor does not have") ? (uint32_t)dim : 0;
+    return m_require(d, dim >= 0 && dim < rank, "a dimension that the tensor does not have")
+               ? (uint32_t)dim
+               : 0;
 }
 
-/* aten.gradient(self, *, spacing, dim, edge_order): `spacing` is a number, numbers, or positions; `without`: is left out */
+/* aten.gradient(self, *, spacing, dim, edge_order): `spacing` is a number, numbers, or positions;
+ * `without`: is left out */
 static void gradient(hn_dec *d, bool without, bool positions) {
     uint32_t dim_arg = without ? 1 : 2;
     int64_t order = hn_dec_int(d, dim_arg + 1);
     hn_value y = m_cast(d, hn_dec_tensor(d, 0), hn_dec_opmath(m_meta_dtype(d, 0)));
     const hn_value *x = NULL;
     const double *list = NULL;
-    bool one = !without && !positions && d->node->args[1].kind != HN_ARG_FLOATS && d->node->args[1].kind != HN_ARG_INTS;
+    bool one = !without && !positions && d->node->args[1].kind != HN_ARG_FLOATS &&
+               d->node->args[1].kind != HN_ARG_INTS;
     uint32_t rank = m_rank(d, y), given = 0;
-    if (!m_require(d, order == 1 || order == 2, "the edges of a gradient are of order 1 or 2")) return;
+    if (!m_require(d, order == 1 || order == 2, "the edges of a gradient are of order 1 or 2"))
+        return;
     if (positions) given = hn_dec_tensors(d, 1, &x);
     if (!one && !without && !positions) given = hn_dec_floats(d, 1, &list);
     double h = one && hn_dec_has(d, 1) ? hn_dec_float(d, 1) : 1;
@@ -236,11 +249,12 @@ static void gradient(hn_dec *d, bool without, bool positions) {
         if (!m_require(d, one || without || k < given, "fewer distances than dimensions")) return;
         uint32_t dim = gradient_dim(d, dim_arg, k, rank);
         int64_t size;
-        if (!m_require(d, !e_const(d, m_size(d, y, dim), &size) || size > order, "too few samples for a gradient")) return;
+        if (!m_require(d, !e_const(d, m_size(d, y, dim), &size) || size > order,
+                       "too few samples for a gradient"))
+            return;
         if (positions)
             m_result(d, k, uneven_gradient(d, y, dim, m_cast(d, x[k], m_dtype(d, y)), order));
-        else
-            m_result(d, k, even_gradient(d, y, dim, list ? list[k] : h, order));
+        else m_result(d, k, even_gradient(d, y, dim, list ? list[k] : h, order));
     }
 }
 void hn_dec_gradient(hn_dec *d) { gradient(d, false, false); }

@@ -24,9 +24,13 @@ static void softmax_result(hn_dec *d, hn_dtype dtype, softmax_fn fn) {
 }
 
 /* aten.softmax.int(self, dim, dtype) */
-void hn_dec_softmax_int(hn_dec *d) { softmax_result(d, hn_dec_dtype(d, 2, HN_DTYPE_NONE), m_softmax); }
+void hn_dec_softmax_int(hn_dec *d) {
+    softmax_result(d, hn_dec_dtype(d, 2, HN_DTYPE_NONE), m_softmax);
+}
 /* aten.log_softmax.int(self, dim, dtype) */
-void hn_dec_log_softmax_int(hn_dec *d) { softmax_result(d, hn_dec_dtype(d, 2, HN_DTYPE_NONE), m_log_softmax); }
+void hn_dec_log_softmax_int(hn_dec *d) {
+    softmax_result(d, hn_dec_dtype(d, 2, HN_DTYPE_NONE), m_log_softmax);
+}
 /* aten._softmax(self, dim, half_to_float): the recorded result tells whether it stays f32 */
 void hn_dec_softmax(hn_dec *d) { softmax_result(d, HN_DTYPE_NONE, m_softmax); }
 /* aten._log_softmax(self, dim, half_to_float) */
@@ -41,7 +45,9 @@ static hn_value safe_softmax(hn_dec *d, hn_value x, uint32_t dim) {
 }
 
 /* aten._safe_softmax(self, dim, dtype) */
-void hn_dec_safe_softmax(hn_dec *d) { softmax_result(d, hn_dec_dtype(d, 2, HN_DTYPE_NONE), safe_softmax); }
+void hn_dec_safe_softmax(hn_dec *d) {
+    softmax_result(d, hn_dec_dtype(d, 2, HN_DTYPE_NONE), safe_softmax);
+}
 
 typedef struct softmax_gradient {
     hn_value grad, output;
@@ -55,7 +61,8 @@ static softmax_gradient read_gradient(hn_dec *d) {
     return s;
 }
 
-/* aten._softmax_backward_data(grad_output, output, dim, input_dtype): gy - y * sum(gy) with gy = g * y */
+/* aten._softmax_backward_data(grad_output, output, dim, input_dtype): gy - y * sum(gy) with gy = g
+ * * y */
 void hn_dec_softmax_backward(hn_dec *d) {
     softmax_gradient s = read_gradient(d);
     hn_value gy = m_mul(d, s.grad, s.output);

@@ -3,7 +3,8 @@
 
 /* --- sort --- */
 
-static void sort_results(hn_dec *d, uint32_t dim_arg, uint32_t descending_arg, bool stable, bool only_indices) {
+static void sort_results(hn_dec *d, uint32_t dim_arg, uint32_t descending_arg, bool stable,
+                         bool only_indices) {
     hn_value x = m_at_least_1d(d, hn_dec_tensor(d, 0)), indices = 0;
     uint32_t dim = hn_dec_dim(d, dim_arg, m_rank(d, x));
     hn_value values = hn_b_sort(d->g, x, dim, hn_dec_bool(d, descending_arg), stable, &indices);
@@ -14,7 +15,9 @@ static void sort_results(hn_dec *d, uint32_t dim_arg, uint32_t descending_arg, b
 /* aten.sort(self, dim, descending) */
 void hn_dec_sort(hn_dec *d) { sort_results(d, 1, 2, false, false); }
 /* aten.sort.stable(self, *, stable, dim, descending) */
-void hn_dec_sort_stable(hn_dec *d) { sort_results(d, 2, 3, hn_dec_has(d, 1) && hn_dec_bool(d, 1), false); }
+void hn_dec_sort_stable(hn_dec *d) {
+    sort_results(d, 2, 3, hn_dec_has(d, 1) && hn_dec_bool(d, 1), false);
+}
 /* aten.argsort(self, dim, descending) */
 void hn_dec_argsort(hn_dec *d) { sort_results(d, 1, 2, false, true); }
 /* aten.argsort.stable(self, *, stable, dim, descending) */
@@ -82,15 +85,16 @@ static hn_value nan_count(hn_dec *d, hn_value x, uint32_t dim) {
 /* The lower middle; with a NaN in the row, the first NaN (they are sorted last). */
 static hn_value median_position(hn_dec *d, hn_value x, uint32_t dim) {
     hn_expr size = m_size(d, x, dim);
-    hn_value middle = position_like(d, x, dim, hn_sym_floordiv(d->g->sym, e_addc(d, size, -1), e_int(d, 2)));
+    hn_value middle =
+        position_like(d, x, dim, hn_sym_floordiv(d->g->sym, e_addc(d, size, -1), e_int(d, 2)));
     if (!hn_dtype_is_float(m_dtype(d, x))) return middle;
     hn_value nans = nan_count(d, x, dim), first = m_sub(d, m_size_as(d, size, HN_DTYPE_I64), nans);
     return m_where(d, m_bin_c(d, HN_OP_GT, nans, 0), first, middle);
 }
 
-/* Which of `size` equal elements libstdc++'s nth_element leaves in front, which PyTorch reports of a row of NaNs: each
- * round swaps the front with the middle, turns the rest around and goes on with its first half. 0 for a symbolic size,
- * which is a NaN of the row too. */
+/* Which of `size` equal elements libstdc++'s nth_element leaves in front, which PyTorch reports of
+ * a row of NaNs: each round swaps the front with the middle, turns the rest around and goes on with
+ * its first half. 0 for a symbolic size, which is a NaN of the row too. */
 static int64_t front_of_equals(hn_dec *d, hn_expr size) {
     int64_t n = 0, lengths[64], front = 0;
     uint32_t rounds = 0;
@@ -137,8 +141,9 @@ void hn_dec_median(hn_dec *d) { pick_of_all(d, median_position); }
 void hn_dec_nanmedian_dim(hn_dec *d) { pick_along(d, nanmedian_position); }
 void hn_dec_nanmedian(hn_dec *d) { pick_of_all(d, nanmedian_position); }
 
-/* aten.mode(self, dim, keepdim): the smallest of the most frequent values. In sorted order the first
- * position with the highest count begins its run; the index reported is that of the run's end. */
+/* aten.mode(self, dim, keepdim): the smallest of the most frequent values. In sorted order the
+ * first position with the highest count begins its run; the index reported is that of the run's
+ * end. */
 void hn_dec_mode(hn_dec *d) {
     hn_value x = m_at_least_1d(d, hn_dec_tensor(d, 0));
     uint32_t rank = m_rank(d, x), dim = hn_dec_dim(d, 1, rank);
@@ -165,10 +170,12 @@ void hn_dec_bucketize(hn_dec *d) {
 
 /* aten.searchsorted.Tensor(sorted_sequence, self, *, out_int32, right, side, sorter) */
 void hn_dec_searchsorted(hn_dec *d) {
-    hn_value boundaries = hn_dec_tensor(d, 0), x = hn_dec_tensor(d, 1), sorter = hn_dec_tensor(d, 5);
+    hn_value boundaries = hn_dec_tensor(d, 0), x = hn_dec_tensor(d, 1),
+             sorter = hn_dec_tensor(d, 5);
     uint32_t rank = m_rank(d, boundaries);
     bool fits = rank >= 1 && (rank == 1 || rank == m_rank(d, x)) && m_rank(d, x) < HN_MAX_RANK;
-    if (!m_require(d, fits, "searchsorted wants one sequence, or one for each row of values")) return;
+    if (!m_require(d, fits, "searchsorted wants one sequence, or one for each row of values"))
+        return;
     bool right = hn_dec_bool(d, 3) || hn_str_eq(hn_dec_string(d, 4), HN_STR("right"));
     if (sorter) boundaries = hn_b_gather(d->g, boundaries, m_index64(d, sorter), rank - 1);
     m_result(d, 0, m_count_before(d, boundaries, x, right));
@@ -187,7 +194,9 @@ static void scan_sum(hn_dec *d, hn_op op) { scan(d, op, hn_dec_opmath(m_meta_dty
 void hn_dec_cumsum(hn_dec *d) { scan_sum(d, HN_OP_CUMSUM); }
 void hn_dec_cumprod(hn_dec *d) { scan_sum(d, HN_OP_CUMPROD); }
 /* aten.logcumsumexp(self, dim) */
-void hn_dec_logcumsumexp(hn_dec *d) { scan(d, HN_OP_LOGCUMSUMEXP, hn_dec_opmath(m_meta_dtype(d, 0))); }
+void hn_dec_logcumsumexp(hn_dec *d) {
+    scan(d, HN_OP_LOGCUMSUMEXP, hn_dec_opmath(m_meta_dtype(d, 0)));
+}
 
 static void scan_extreme(hn_dec *d, hn_op op) {
     hn_value x = m_at_least_1d(d, hn_dec_tensor(d, 0)), indices = 0;
@@ -236,7 +245,8 @@ typedef struct bins {
     hn_value low, high; /* rank 0 */
 } bins;
 
-/* Bounds as given, or the data's when both are equal, or one to each side when those are equal too. */
+/* Bounds as given, or the data's when both are equal, or one to each side when those are equal
+ * too. */
 static bins histogram_bounds(hn_dec *d, hn_value x, double low, double high) {
     hn_dtype dtype = m_dtype(d, x);
     bins b = {hn_dec_const(d, low, dtype), hn_dec_const(d, high, dtype)};
@@ -248,21 +258,26 @@ static bins histogram_bounds(hn_dec *d, hn_value x, double low, double high) {
                   m_where(d, same, m_add_c(d, b.high, 1), b.high)};
 }
 
-/* aten.histc(self, bins, min, max): elements outside the bounds (and NaN) count nowhere, the upper bound
- * counts in the last bin */
+/* aten.histc(self, bins, min, max): elements outside the bounds (and NaN) count nowhere, the upper
+ * bound counts in the last bin */
 void hn_dec_histc(hn_dec *d) {
     hn_value x = hn_dec_tensor(d, 0);
-    hn_dtype dtype = m_dtype(d, x), math = hn_dtype_is_float(dtype) ? hn_dec_opmath(dtype) : HN_DTYPE_F32;
+    hn_dtype dtype = m_dtype(d, x),
+             math = hn_dtype_is_float(dtype) ? hn_dec_opmath(dtype) : HN_DTYPE_F32;
     int64_t count = hn_dec_int(d, 1);
-    if (!x || !m_require(d, count > 0 && count < INT32_MAX, "histc wants a positive number of bins")) return;
+    if (!x ||
+        !m_require(d, count > 0 && count < INT32_MAX, "histc wants a positive number of bins"))
+        return;
     hn_expr numel = hn_numel(d->g, x);
     x = m_cast(d, m_reshape(d, x, &numel, 1), math);
     bins b = histogram_bounds(d, x, hn_dec_float(d, 2), hn_dec_float(d, 3));
-    hn_value scaled = m_div(d, m_mul_c(d, m_sub(d, x, b.low), (double)count), m_sub(d, b.high, b.low));
+    hn_value scaled =
+        m_div(d, m_mul_c(d, m_sub(d, x, b.low), (double)count), m_sub(d, b.high, b.low));
     hn_value inside = m_and(d, m_bin(d, HN_OP_GE, x, b.low), m_bin(d, HN_OP_LE, x, b.high));
     /* the cast of what lies outside is undefined, so it is replaced before */
     hn_value bin = m_cast(d, m_where(d, inside, scaled, m_c(d, scaled, 0)), HN_DTYPE_I64);
     bin = m_min_c(d, bin, (double)(count - 1));
     m_shape_t s = {.rank = 1, .sizes = {e_int(d, count)}};
-    m_result(d, 0, hn_b_scatter(d->g, m_zeros(d, &s, math), bin, m_cast(d, inside, math), 0, "add"));
+    m_result(d, 0,
+             hn_b_scatter(d->g, m_zeros(d, &s, math), bin, m_cast(d, inside, math), 0, "add"));
 }

@@ -90,8 +90,8 @@ static void scaled(hn_dec *d, double factor) {
 void hn_dec_deg2rad(hn_dec *d) { scaled(d, M_PI / 180); }
 void hn_dec_rad2deg(hn_dec *d) { scaled(d, 180 / M_PI); }
 
-/* log(x / (1 - x)), x clamped to [eps, 1 - eps] when eps is given; below eps it is eps even where 1 - eps is less. A
- * negative eps is none. */
+/* log(x / (1 - x)), x clamped to [eps, 1 - eps] when eps is given; below eps it is eps even where 1
+ * - eps is less. A negative eps is none. */
 void hn_dec_logit(hn_dec *d) {
     hn_operands x = hn_dec_first_operands(d, 1, HN_OPERANDS_TO_FLOAT | HN_OPERANDS_COMPOSITE);
     hn_value p = x.v[0];
@@ -120,7 +120,8 @@ void hn_dec_entr(hn_dec *d) {
 /* sin(pi x) / (pi x), 1 at 0 */
 void hn_dec_sinc(hn_dec *d) {
     hn_operands x = hn_dec_first_operands(d, 1, HN_OPERANDS_TO_FLOAT | HN_OPERANDS_COMPOSITE);
-    hn_value scaled_x = m_mul_c(d, x.v[0], M_PI), wave = m_div(d, m_un(d, HN_OP_SIN, scaled_x), scaled_x);
+    hn_value scaled_x = m_mul_c(d, x.v[0], M_PI),
+             wave = m_div(d, m_un(d, HN_OP_SIN, scaled_x), scaled_x);
     hn_dec_finish(d, 0, m_where(d, m_bin_c(d, HN_OP_EQ, x.v[0], 0), m_c(d, wave, 1), wave), &x);
 }
 
@@ -135,7 +136,8 @@ void hn_dec_round_decimals(hn_dec *d) {
     }
     double ten = pow(10, fabs((double)decimals));
     hn_op scale = decimals > 0 ? HN_OP_MUL : HN_OP_DIV, back = decimals > 0 ? HN_OP_DIV : HN_OP_MUL;
-    hn_dec_finish(d, 0, m_bin_c(d, back, m_un(d, HN_OP_ROUND, m_bin_c(d, scale, x.v[0], ten)), ten), &x);
+    hn_dec_finish(d, 0, m_bin_c(d, back, m_un(d, HN_OP_ROUND, m_bin_c(d, scale, x.v[0], ten)), ten),
+                  &x);
 }
 
 /* aten.mvlgamma(self, p): the logarithm of the multivariate gamma function */
@@ -165,7 +167,8 @@ void hn_dec_isinf(hn_dec *d) { float_predicate(d, HN_OP_ISINF, 0); }
 static void equals_inf(hn_dec *d, double inf) {
     hn_value x = hn_dec_tensor(d, 0);
     bool is_float = hn_dtype_is_float(m_dtype(d, x));
-    hn_dec_result(d, 0, is_float ? m_bin_c(d, HN_OP_EQ, x, inf) : full_like(d, x, 0, HN_DTYPE_BOOL));
+    hn_dec_result(d, 0,
+                  is_float ? m_bin_c(d, HN_OP_EQ, x, inf) : full_like(d, x, 0, HN_DTYPE_BOOL));
 }
 void hn_dec_isposinf(hn_dec *d) { equals_inf(d, INFINITY); }
 void hn_dec_isneginf(hn_dec *d) { equals_inf(d, -INFINITY); }
@@ -194,15 +197,11 @@ void hn_dec_signbit(hn_dec *d) {
 
 static double greatest_finite(hn_dtype dtype) {
     switch (dtype) {
-    case HN_DTYPE_F64:
-        return DBL_MAX;
-    case HN_DTYPE_F16:
-        return 65504;
-    case HN_DTYPE_BF16:
-        return 0x1.fep+127;
+    case HN_DTYPE_F64: return DBL_MAX;
+    case HN_DTYPE_F16: return 65504;
+    case HN_DTYPE_BF16: return 0x1.fep+127;
     case HN_DTYPE_F32:
-    default:
-        return (double)FLT_MAX;
+    default: return (double)FLT_MAX;
     }
 }
 
@@ -215,7 +214,8 @@ void hn_dec_nan_to_num(hn_dec *d) {
     }
     double limit = greatest_finite(dtype);
     double nan = hn_dec_has(d, 1) ? hn_dec_float(d, 1) : 0;
-    double posinf = hn_dec_has(d, 2) ? hn_dec_float(d, 2) : limit, neginf = hn_dec_has(d, 3) ? hn_dec_float(d, 3) : -limit;
+    double posinf = hn_dec_has(d, 2) ? hn_dec_float(d, 2) : limit,
+           neginf = hn_dec_has(d, 3) ? hn_dec_float(d, 3) : -limit;
     hn_value y = m_where(d, m_bin_c(d, HN_OP_EQ, x, INFINITY), m_c(d, x, posinf), x);
     y = m_where(d, m_bin_c(d, HN_OP_EQ, x, -INFINITY), m_c(d, x, neginf), y);
     hn_dec_result(d, 0, m_where(d, m_un(d, HN_OP_ISNAN, x), m_c(d, x, nan), y));

@@ -1,9 +1,10 @@
-/* upsample.c: resizing of images. Each output position has 1 (nearest), 2 (linear) or 4
- * (cubic) taps along each resized dim; the taps of all dims are read by one INDEX each and weighted, so
+/* upsample.c: resizing of images. Each output position has 1 (nearest), 2 (linear) or 4 (cubic)
+ * taps along each resized dim; the taps of all dims are read by one INDEX each and weighted, so
  * that the whole is one element-wise kernel.
  *
- * Rules of PyTorch that one can get wrong: the source position is computed in f32 (f64 for f64 images),
- * a given scale factor is used as it is and not the ratio of the sizes, and nearest floors i * scale.
+ * Rules of PyTorch that one can get wrong: the source position is computed in f32 (f64 for f64
+ * images), a given scale factor is used as it is and not the ratio of the sizes, and nearest floors
+ * i * scale.
  * Shapes: [N, C, size..] -> [N, C, out..]. */
 #include "opt/decompose/math.h"
 
@@ -42,9 +43,11 @@ static bool read_factors(hn_dec *d, bool is_vec, uint32_t arg, resize *r) {
     return true;
 }
 
-static bool read_resize(hn_dec *d, hn_value x, uint32_t spatial, bool is_vec, bool has_align, resize *out) {
+static bool read_resize(hn_dec *d, hn_value x, uint32_t spatial, bool is_vec, bool has_align,
+                        resize *out) {
     m_shape_t s = m_shape(d, x), to = m_meta_shape(d, 0);
-    *out = (resize){.spatial = spatial, .math = m_dtype(d, x) == HN_DTYPE_F64 ? HN_DTYPE_F64 : HN_DTYPE_F32};
+    *out = (resize){.spatial = spatial,
+                    .math = m_dtype(d, x) == HN_DTYPE_F64 ? HN_DTYPE_F64 : HN_DTYPE_F32};
     if (!m_require(d, s.rank == spatial + 2 && to.rank == s.rank, "resizing wants [N, C, size..]"))
         return false;
     for (uint32_t k = 0; k < spatial; k++) {
@@ -66,8 +69,9 @@ static hn_value step_of(hn_dec *d, const resize *r, uint32_t k, hn_dtype dtype) 
     if (!e_const(d, a, &in) || !e_const(d, b, &out))
         return m_div(d, m_size_as(d, a, dtype), m_size_as(d, b, dtype));
     if (out == 0) return hn_dec_const(d, 0, dtype); /* nothing is read */
-    return hn_dec_const(d, dtype == HN_DTYPE_F64 ? (double)in / (double)out : (double)((float)in / (float)out),
-                        dtype);
+    return hn_dec_const(
+        d, dtype == HN_DTYPE_F64 ? (double)in / (double)out : (double)((float)in / (float)out),
+        dtype);
 }
 
 /* Of positions as indices: words where they do, which are cheaper to compute and to compile. */
@@ -88,7 +92,8 @@ static hn_value clamp_index(hn_dec *d, const resize *r, uint32_t k, hn_value ind
 static hn_value nearest_index(hn_dec *d, const resize *r, uint32_t k) {
     hn_value i = m_iota(d, r->out[k], HN_DTYPE_F32);
     if (r->is_exact) i = m_add_c(d, i, 0.5);
-    hn_value at = m_cast(d, m_floor(d, m_mul(d, i, step_of(d, r, k, HN_DTYPE_F32))), index_dtype(d, r, k));
+    hn_value at =
+        m_cast(d, m_floor(d, m_mul(d, i, step_of(d, r, k, HN_DTYPE_F32))), index_dtype(d, r, k));
     return m_bin(d, HN_OP_MIN, at, last_index(d, r, k));
 }
 
@@ -101,8 +106,10 @@ static hn_value source_position(hn_dec *d, const resize *r, uint32_t k, bool is_
 }
 
 /* The tap below a position, and the position's distance from it in [0, 1]. */
-static hn_value lower_tap(hn_dec *d, const resize *r, uint32_t k, hn_value at, hn_value *out_distance) {
-    hn_value low = m_bin(d, HN_OP_MIN, m_cast(d, m_floor(d, at), index_dtype(d, r, k)), last_index(d, r, k));
+static hn_value lower_tap(hn_dec *d, const resize *r, uint32_t k, hn_value at,
+                          hn_value *out_distance) {
+    hn_value low =
+        m_bin(d, HN_OP_MIN, m_cast(d, m_floor(d, at), index_dtype(d, r, k)), last_index(d, r, k));
     *out_distance = m_min_c(d, m_max_c(d, m_sub(d, at, m_cast(d, low, r->math)), 0), 1);
     return low;
 }
@@ -119,7 +126,8 @@ static taps cubic_taps(hn_dec *d, const resize *r, uint32_t k) {
     taps t = {.count = 4};
     hn_value distance = 0, low = lower_tap(d, r, k, source_position(d, r, k, true), &distance);
     m_cubic_weights(d, distance, t.weight);
-    for (uint32_t j = 0; j < 4; j++) t.index[j] = clamp_index(d, r, k, m_add_c(d, low, (double)j - 1));
+    for (uint32_t j = 0; j < 4; j++)
+        t.index[j] = clamp_index(d, r, k, m_add_c(d, low, (double)j - 1));
     return t;
 }
 
@@ -131,7 +139,8 @@ static hn_value read_at(hn_dec *d, hn_value x, uint32_t spatial, const hn_value 
     m_shape_t s = {.rank = spatial};
     uint32_t front[MAX_SPATIAL + 2], back[MAX_SPATIAL + 2];
     for (uint32_t k = 0; k < spatial; k++) s.sizes[k] = m_size(d, index[k], 0);
-    for (uint32_t k = 0; k < spatial; k++) full[k] = m_expand(d, m_along(d, index[k], k, spatial), &s);
+    for (uint32_t k = 0; k < spatial; k++)
+        full[k] = m_expand(d, m_along(d, index[k], k, spatial), &s);
     for (uint32_t k = 0; k < spatial + 2; k++) {
         front[k] = (k + 2) % (spatial + 2);
         back[k] = (k + spatial) % (spatial + 2);
@@ -148,8 +157,8 @@ static hn_value weigh(hn_dec *d, hn_value x, const resize *r, const taps *t, uin
     hn_value sum = 0;
     for (uint32_t j = 0; j < t[k].count; j++) {
         chosen[k] = t[k].index[j];
-        hn_value part =
-            m_mul(d, weigh(d, x, r, t, k + 1, chosen), m_along(d, t[k].weight[j], 2 + k, r->spatial + 2));
+        hn_value part = m_mul(d, weigh(d, x, r, t, k + 1, chosen),
+                              m_along(d, t[k].weight[j], 2 + k, r->spatial + 2));
         sum = j ? m_add(d, sum, part) : part;
     }
     return sum;
@@ -167,8 +176,8 @@ static void interpolate(hn_dec *d, uint32_t spatial, bool is_vec, taps_fn fn) {
     m_result(d, 0, weigh(d, x, &r, t, 0, chosen));
 }
 
-/* aten.upsample_linear1d, upsample_bilinear2d, upsample_trilinear3d, upsample_bicubic2d (self, output_size,
- * align_corners, scales) */
+/* aten.upsample_linear1d, upsample_bilinear2d, upsample_trilinear3d, upsample_bicubic2d (self,
+ * output_size, align_corners, scales) */
 void hn_dec_upsample_linear1d(hn_dec *d) { interpolate(d, 1, false, linear_taps); }
 void hn_dec_upsample_linear1d_vec(hn_dec *d) { interpolate(d, 1, true, linear_taps); }
 void hn_dec_upsample_bilinear2d(hn_dec *d) { interpolate(d, 2, false, linear_taps); }
@@ -184,15 +193,17 @@ void hn_dec_upsample_bicubic2d_vec(hn_dec *d) { interpolate(d, 2, true, cubic_ta
 static hn_value smoothing(hn_dec *d, hn_value t, bool is_cubic) {
     hn_value x = m_abs(d, t);
     if (!is_cubic) return m_max_c(d, m_c_sub(d, 1, x), 0);
-    hn_value near_part = m_add_c(d, m_mul(d, m_mul(d, m_sub_c(d, m_mul_c(d, x, 1.5), 2.5), x), x), 1);
+    hn_value near_part =
+        m_add_c(d, m_mul(d, m_mul(d, m_sub_c(d, m_mul_c(d, x, 1.5), 2.5), x), x), 1);
     hn_value far_part = m_add_c(d, m_mul(d, m_sub_c(d, x, 5), x), 8);
     far_part = m_mul_c(d, m_sub_c(d, m_mul(d, far_part, x), 4), -0.5);
     far_part = m_where(d, m_bin_c(d, HN_OP_LT, x, 2), far_part, m_c(d, x, 0));
     return m_where(d, m_bin_c(d, HN_OP_LT, x, 1), near_part, far_part);
 }
 
-/* Weights of all input positions for all output positions along dim k: [in, out]. The filter is stretched by
- * the step when that is above 1, and cut to whole positions as eager PyTorch cuts it. */
+/* Weights of all input positions for all output positions along dim k: [in, out]. The filter is
+ * stretched by the step when that is above 1, and cut to whole positions as eager PyTorch cuts
+ * it. */
 static hn_value smoothing_weights(hn_dec *d, const resize *r, uint32_t k, bool is_cubic) {
     hn_value step = step_of(d, r, k, r->math), stretch = m_max_c(d, step, 1);
     hn_value reach = is_cubic ? m_mul_c(d, stretch, 2) : stretch;
@@ -213,7 +224,8 @@ static void smoothed(hn_dec *d, bool is_vec, bool is_cubic) {
     if (!read_resize(d, x, 2, is_vec, true, &r)) return;
     if (!m_require(d, hn_dtype_is_float(m_dtype(d, x)), "interpolation of integers")) return;
     x = m_cast(d, x, r.math);
-    for (uint32_t k = 2; k-- > 0;) { /* [N, C, H, W] -> [N, C, W, H] each time: the resized dim comes last */
+    /* [N, C, H, W] -> [N, C, W, H] each time: the resized dim comes last */
+    for (uint32_t k = 2; k-- > 0;) {
         m_shape_t s = m_shape(d, x);
         hn_value rows = m_reshape(d, x, (hn_expr[]){e_product(d, s.sizes, 3), s.sizes[3]}, 2);
         rows = hn_b_matmul(d->g, rows, smoothing_weights(d, &r, k, is_cubic), 0);
@@ -225,7 +237,8 @@ static void smoothed(hn_dec *d, bool is_vec, bool is_cubic) {
     m_result(d, 0, x);
 }
 
-/* aten._upsample_bilinear2d_aa, _upsample_bicubic2d_aa (self, output_size, align_corners, scales) */
+/* aten._upsample_bilinear2d_aa, _upsample_bicubic2d_aa (self, output_size, align_corners,
+ * scales) */
 void hn_dec_upsample_bilinear2d_aa(hn_dec *d) { smoothed(d, false, false); }
 void hn_dec_upsample_bilinear2d_aa_vec(hn_dec *d) { smoothed(d, true, false); }
 void hn_dec_upsample_bicubic2d_aa(hn_dec *d) { smoothed(d, false, true); }
@@ -234,14 +247,15 @@ void hn_dec_upsample_bicubic2d_aa_vec(hn_dec *d) { smoothed(d, true, true); }
 /* --- nearest --- */
 
 /* How often each element is repeated along dim k when all are repeated equally often; 0 otherwise.
- * f32 rounding can move a position below its multiple, so known sizes are tried out; with symbolic ones
- * a power of two is exact. */
+ * f32 rounding can move a position below its multiple, so known sizes are tried out; with symbolic
+ * ones a power of two is exact. */
 static int64_t whole_factor(hn_dec *d, const resize *r, uint32_t k) {
     enum { MAX_TRIED = 1 << 16 };
     int64_t in = 0, out = 0;
     if (!e_const(d, r->in[k], &in) || !e_const(d, r->out[k], &out)) {
         for (int64_t f = 1; f <= 64; f *= 2)
-            if (e_eq(d, r->out[k], e_mulc(d, r->in[k], f)) && (r->factor[k] == 0 || r->factor[k] == (double)f))
+            if (e_eq(d, r->out[k], e_mulc(d, r->in[k], f)) &&
+                (r->factor[k] == 0 || r->factor[k] == (double)f))
                 return f;
         return 0;
     }
@@ -303,11 +317,14 @@ void hn_dec_upsample_nearest_exact3d_vec(hn_dec *d) { nearest(d, 3, true, true);
 /* Adds each gradient to the element it was read from. grad [N, C, oH, oW] -> [N, C, H, W] */
 static hn_value add_where_read(hn_dec *d, hn_value grad, const resize *r, const m_shape_t *to) {
     m_shape_t plane = {.rank = 2, .sizes = {r->out[0], r->out[1]}};
-    m_shape_t front = {.rank = 4, .sizes = {to->sizes[2], to->sizes[3], to->sizes[0], to->sizes[1]}};
+    m_shape_t front = {.rank = 4,
+                       .sizes = {to->sizes[2], to->sizes[3], to->sizes[0], to->sizes[1]}};
     hn_value index[2];
-    for (uint32_t k = 0; k < 2; k++) index[k] = m_expand(d, m_along(d, nearest_index(d, r, k), k, 2), &plane);
+    for (uint32_t k = 0; k < 2; k++)
+        index[k] = m_expand(d, m_along(d, nearest_index(d, r, k), k, 2), &plane);
     hn_value values = hn_b_permute(d->g, grad, (uint32_t[]){2, 3, 0, 1});
-    hn_value sum = hn_b_index_put(d->g, m_zeros(d, &front, m_dtype(d, grad)), index, 2, values, "add", false);
+    hn_value sum =
+        hn_b_index_put(d->g, m_zeros(d, &front, m_dtype(d, grad)), index, 2, values, "add", false);
     return hn_b_permute(d->g, sum, (uint32_t[]){2, 3, 0, 1});
 }
 
@@ -316,8 +333,11 @@ void hn_dec_upsample_nearest2d_backward(hn_dec *d) {
     hn_value grad = m_opmath(d, hn_dec_tensor(d, 0));
     m_shape_t from = m_shape(d, grad), to;
     to.rank = hn_dec_exprs(d, 2, to.sizes);
-    if (!m_require(d, from.rank == 4 && to.rank == 4, "the gradient of resizing wants [N, C, H, W]")) return;
-    resize r = {.spatial = 2, .in = {to.sizes[2], to.sizes[3]}, .out = {from.sizes[2], from.sizes[3]}};
+    if (!m_require(d, from.rank == 4 && to.rank == 4,
+                   "the gradient of resizing wants [N, C, H, W]"))
+        return;
+    resize r = {
+        .spatial = 2, .in = {to.sizes[2], to.sizes[3]}, .out = {from.sizes[2], from.sizes[3]}};
     int64_t factor[MAX_SPATIAL];
     if (!read_factors(d, false, 3, &r)) return;
     if (!whole_factors(d, &r, factor)) {
@@ -333,20 +353,27 @@ void hn_dec_upsample_nearest2d_backward(hn_dec *d) {
 static hn_value tap_weights(hn_dec *d, const resize *r, uint32_t k, const taps *t) {
     hn_value at = m_along(d, m_iota(d, r->in[k], m_dtype(d, t->index[0])), 1, 2), sum = 0;
     for (uint32_t j = 0; j < t->count; j++) {
-        hn_value weight = m_along(d, t->weight[j], 0, 2), here = m_bin(d, HN_OP_EQ, m_along(d, t->index[j], 0, 2), at);
+        hn_value weight = m_along(d, t->weight[j], 0, 2),
+                 here = m_bin(d, HN_OP_EQ, m_along(d, t->index[j], 0, 2), at);
         hn_value part = m_where(d, here, weight, m_c(d, weight, 0));
         sum = j ? m_add(d, sum, part) : part;
     }
     return sum;
 }
 
-/* Resizing is a product with a matrix along each dim; its gradient is the product with the transposed ones. */
+/* Resizing is a product with a matrix along each dim; its gradient is the product with the
+ * transposed ones. */
 static void interpolate_backward(hn_dec *d, taps_fn fn) {
     hn_value grad = m_opmath(d, hn_dec_tensor(d, 0));
     m_shape_t from = m_shape(d, grad), to;
     to.rank = hn_dec_exprs(d, 2, to.sizes);
-    if (!m_require(d, from.rank == 4 && to.rank == 4, "the gradient of resizing wants [N, C, H, W]")) return;
-    resize r = {.spatial = 2, .in = {to.sizes[2], to.sizes[3]}, .out = {from.sizes[2], from.sizes[3]}, .math = m_dtype(d, grad)};
+    if (!m_require(d, from.rank == 4 && to.rank == 4,
+                   "the gradient of resizing wants [N, C, H, W]"))
+        return;
+    resize r = {.spatial = 2,
+                .in = {to.sizes[2], to.sizes[3]},
+                .out = {from.sizes[2], from.sizes[3]},
+                .math = m_dtype(d, grad)};
     r.align_corners = hn_dec_bool(d, 3);
     if (!read_factors(d, false, 4, &r)) return;
     for (uint32_t k = 2; k-- > 0;) { /* [N, C, oH, oW] -> [N, C, W, oH] -> [N, C, H, W] */
@@ -362,7 +389,7 @@ static void interpolate_backward(hn_dec *d, taps_fn fn) {
     m_result(d, 0, grad);
 }
 
-/* aten.upsample_bilinear2d_backward, upsample_bicubic2d_backward (grad_output, output_size, input_size, align_corners, scales_h,
- * scales_w) */
+/* aten.upsample_bilinear2d_backward, upsample_bicubic2d_backward (grad_output, output_size,
+ * input_size, align_corners, scales_h, scales_w) */
 void hn_dec_upsample_bilinear2d_backward(hn_dec *d) { interpolate_backward(d, linear_taps); }
 void hn_dec_upsample_bicubic2d_backward(hn_dec *d) { interpolate_backward(d, cubic_taps); }

@@ -1,5 +1,6 @@
 /* view.c: shapes and views. Where PyTorch resolves -1s and defaults, the recorded sizes of the
- * result are the answer. A view is an index map here: no strides are involved, except as_strided's. */
+ * result are the answer. A view is an index map here: no strides are involved, except
+ * as_strided's. */
 #include "opt/decompose/math.h"
 
 /* --- same elements, new sizes: view, reshape, flatten, squeeze, unsqueeze... --- */
@@ -19,7 +20,9 @@ void hn_dec_expand(hn_dec *d) {
 /* An element of a list of dims, wrapped. */
 static uint32_t listed_dim(hn_dec *d, hn_expr e, uint32_t rank) {
     int64_t dim = 0;
-    if (!m_require(d, e_const(d, e, &dim) && dim >= -(int64_t)rank && dim < (int64_t)rank, "a dimension is out of range")) return 0;
+    if (!m_require(d, e_const(d, e, &dim) && dim >= -(int64_t)rank && dim < (int64_t)rank,
+                   "a dimension is out of range"))
+        return 0;
     return (uint32_t)(dim < 0 ? dim + rank : dim);
 }
 
@@ -64,7 +67,9 @@ void hn_dec_movedim(hn_dec *d) {
     hn_value x = hn_dec_tensor(d, 0);
     hn_expr from[HN_MAX_RANK], to[HN_MAX_RANK];
     uint32_t rank = m_rank(d, x), count = hn_dec_exprs(d, 1, from);
-    if (!m_require(d, count == hn_dec_exprs(d, 2, to) && count <= rank, "source and destination differ in length")) return;
+    if (!m_require(d, count == hn_dec_exprs(d, 2, to) && count <= rank,
+                   "source and destination differ in length"))
+        return;
     if (rank == 0) {
         hn_dec_result(d, 0, x);
         return;
@@ -87,8 +92,8 @@ void hn_dec_movedim(hn_dec *d) {
 
 /* --- parts --- */
 
-/* A negative index counts from the end. Of a symbolic one whose sign is unknown, the remainder by the
- * size is right for both signs. */
+/* A negative index counts from the end. Of a symbolic one whose sign is unknown, the remainder by
+ * the size is right for both signs. */
 static hn_expr wrap_index(hn_dec *d, hn_expr index, hn_expr size) {
     hn_sym *sym = d->g->sym;
     if (!m_require(d, !e_is(d, size, 0), "it selects from an empty dimension")) return 0;
@@ -100,7 +105,8 @@ static hn_expr wrap_index(hn_dec *d, hn_expr index, hn_expr size) {
 void hn_dec_select(hn_dec *d) {
     hn_value x = hn_dec_tensor(d, 0);
     uint32_t dim = hn_dec_dim(d, 1, m_rank(d, x));
-    hn_dec_result(d, 0, hn_b_select(d->g, x, dim, wrap_index(d, hn_dec_expr(d, 2), m_size(d, x, dim))));
+    hn_dec_result(d, 0,
+                  hn_b_select(d->g, x, dim, wrap_index(d, hn_dec_expr(d, 2), m_size(d, x, dim))));
 }
 
 /* "to the end", as exporters write it */
@@ -112,7 +118,8 @@ static bool is_end(hn_dec *d, uint32_t arg) {
 void hn_dec_slice(hn_dec *d) {
     hn_value x = hn_dec_tensor(d, 0);
     uint32_t dim = hn_dec_dim(d, 1, m_rank(d, x));
-    hn_expr start = hn_dec_has(d, 2) ? hn_dec_expr(d, 2) : 0, end = is_end(d, 3) ? 0 : hn_dec_expr(d, 3), count = 0;
+    hn_expr start = hn_dec_has(d, 2) ? hn_dec_expr(d, 2) : 0,
+            end = is_end(d, 3) ? 0 : hn_dec_expr(d, 3), count = 0;
     int64_t step = hn_dec_has(d, 4) ? hn_dec_int(d, 4) : 1;
     if (!m_require(d, step > 0, "step is not positive")) return;
     e_slice_bounds(d, m_size(d, x, dim), start, end, step, &start, &count);
@@ -125,7 +132,8 @@ void hn_dec_narrow(hn_dec *d) {
     hn_expr start = hn_dec_expr(d, 2), size = m_size(d, x, dim);
     /* start may equal size, which a remainder would turn into 0: then nothing is read */
     bool at_end = hn_sym_prove_eq(d->g->sym, start, size);
-    hn_dec_result(d, 0, m_slice(d, x, dim, at_end ? start : wrap_index(d, start, size), hn_dec_expr(d, 3)));
+    hn_dec_result(
+        d, 0, m_slice(d, x, dim, at_end ? start : wrap_index(d, start, size), hn_dec_expr(d, 3)));
 }
 
 /* split, chunk, tensor_split in all their overloads: consecutive parts with the recorded sizes. The
@@ -135,7 +143,9 @@ void hn_dec_split(hn_dec *d) {
     uint32_t dim = hn_dec_dim(d, 2, m_rank(d, x));
     hn_expr start = hn_dec_i(d, 0);
     for (uint32_t k = 0; k < d->node->result_count; k++) {
-        if (!m_require(d, m_wants(d, k) && hn_dec_meta(d, k)->rank > dim, "a part has no recorded size")) return;
+        if (!m_require(d, m_wants(d, k) && hn_dec_meta(d, k)->rank > dim,
+                       "a part has no recorded size"))
+            return;
         hn_expr size = hn_dec_meta(d, k)->sizes[dim];
         hn_dec_result(d, k, m_slice(d, x, dim, start, size));
         start = e_add(d, start, size);
@@ -154,13 +164,16 @@ void hn_dec_unfold(hn_dec *d) {
     hn_value x = m_at_least_1d(d, hn_dec_tensor(d, 0));
     uint32_t dim = hn_dec_dim(d, 1, m_rank(d, x));
     hn_expr size = hn_dec_expr(d, 2), step = hn_dec_expr(d, 3);
-    if (!m_require(d, hn_sym_prove_lt(d->g->sym, e_int(d, 0), step), "step may not be positive")) return;
+    if (!m_require(d, hn_sym_prove_lt(d->g->sym, e_int(d, 0), step), "step may not be positive"))
+        return;
     hn_expr span = e_sub(d, m_size(d, x, dim), size);
     hn_expr count = e_addc(d, hn_sym_floordiv(d->g->sym, span, step), 1);
     m_shape_t shape = m_meta_shape(d, 0);
     hn_value windows = hn_b_window(d->g, x, dim, count, size, step, hn_dec_i(d, 1));
     /* a scalar unfolds to [size] */
-    hn_dec_result(d, 0, shape.rank < m_rank(d, windows) ? m_reshape(d, windows, shape.sizes, shape.rank) : windows);
+    hn_dec_result(d, 0,
+                  shape.rank < m_rank(d, windows) ? m_reshape(d, windows, shape.sizes, shape.rank)
+                                                  : windows);
 }
 
 /* --- diagonals --- */
@@ -168,7 +181,9 @@ void hn_dec_unfold(hn_dec *d) {
 /* The number of the diagonal, small enough to be negated and multiplied. */
 static int64_t diagonal_offset(hn_dec *d, uint32_t arg) {
     int64_t offset = hn_dec_int(d, arg);
-    return m_require(d, offset > -INT32_MAX && offset < INT32_MAX, "the offset is out of range") ? offset : 0;
+    return m_require(d, offset > -INT32_MAX && offset < INT32_MAX, "the offset is out of range")
+               ? offset
+               : 0;
 }
 
 /* Moves dims a and b to the end, a before b. */
@@ -182,14 +197,17 @@ static hn_value dims_to_end(hn_dec *d, hn_value x, uint32_t a, uint32_t b) {
 }
 
 /* Every (cols + 1)th element of the flattened matrices, from the first one on the diagonal. */
-static hn_value take_diagonal(hn_dec *d, hn_value x, int64_t offset, uint32_t dim1, uint32_t dim2, hn_expr length) {
+static hn_value take_diagonal(hn_dec *d, hn_value x, int64_t offset, uint32_t dim1, uint32_t dim2,
+                              hn_expr length) {
     x = dims_to_end(d, x, dim1, dim2);
     if (!x) return 0;
     uint32_t rank = m_rank(d, x);
-    hn_expr cols = m_size(d, x, rank - 1), start = offset >= 0 ? e_int(d, offset) : e_mulc(d, cols, -offset);
+    hn_expr cols = m_size(d, x, rank - 1),
+            start = offset >= 0 ? e_int(d, offset) : e_mulc(d, cols, -offset);
     int64_t known = 0;
     if (e_is(d, length, 0)) start = e_int(d, 0);
-    if (e_const(d, cols, &known)) return hn_b_slice(d->g, m_merge(d, x, rank - 2, 2), rank - 2, start, length, known + 1);
+    if (e_const(d, cols, &known))
+        return hn_b_slice(d->g, m_merge(d, x, rank - 2, 2), rank - 2, start, length, known + 1);
     /* a symbolic step is a stride; the matrices before it are rows * cols apart */
     m_shape_t shape = m_shape(d, x);
     hn_expr sizes[HN_MAX_RANK], strides[HN_MAX_RANK], step = e_mul(d, shape.sizes[rank - 2], cols);
@@ -207,16 +225,22 @@ void hn_dec_diagonal(hn_dec *d) {
     hn_value x = hn_dec_tensor(d, 0);
     m_shape_t shape = m_meta_shape(d, 0);
     uint32_t rank = m_rank(d, x), dim1 = hn_dec_dim(d, 2, rank), dim2 = hn_dec_dim(d, 3, rank);
-    if (!m_require(d, rank >= 2 && shape.rank == rank - 1 && dim1 != dim2, "the diagonal needs two dimensions")) return;
-    hn_dec_result(d, 0, take_diagonal(d, x, diagonal_offset(d, 1), dim1, dim2, shape.sizes[rank - 2]));
+    if (!m_require(d, rank >= 2 && shape.rank == rank - 1 && dim1 != dim2,
+                   "the diagonal needs two dimensions"))
+        return;
+    hn_dec_result(d, 0,
+                  take_diagonal(d, x, diagonal_offset(d, 1), dim1, dim2, shape.sizes[rank - 2]));
 }
 
-/* Matrices with x's last dim on a diagonal: x padded to their size, kept where column - row = offset. */
+/* Matrices with x's last dim on a diagonal: x padded to their size, kept where column - row =
+ * offset. */
 static hn_value put_diagonal(hn_dec *d, hn_value x, int64_t offset) {
     uint32_t rank = m_rank(d, x);
-    x = m_pad_dim(d, x, rank - 1, e_int(d, 0), e_int(d, offset < 0 ? -offset : offset), hn_scalar_i(e_int(d, 0)));
+    x = m_pad_dim(d, x, rank - 1, e_int(d, 0), e_int(d, offset < 0 ? -offset : offset),
+                  hn_scalar_i(e_int(d, 0)));
     hn_expr n = m_size(d, x, rank - 1);
-    hn_value rows = m_along(d, m_iota(d, n, HN_DTYPE_I64), 0, 2), cols = m_along(d, m_iota(d, n, HN_DTYPE_I64), 1, 2);
+    hn_value rows = m_along(d, m_iota(d, n, HN_DTYPE_I64), 0, 2),
+             cols = m_along(d, m_iota(d, n, HN_DTYPE_I64), 1, 2);
     hn_value on = m_bin_c(d, HN_OP_EQ, m_sub(d, cols, rows), (double)offset);
     x = hn_b_unsqueeze(d->g, x, offset >= 0 ? rank : rank - 1);
     return m_where(d, on, x, m_c(d, x, 0));
@@ -225,9 +249,11 @@ static hn_value put_diagonal(hn_dec *d, hn_value x, int64_t offset) {
 void hn_dec_diag_embed(hn_dec *d) {
     hn_value x = hn_dec_tensor(d, 0);
     uint32_t rank = m_rank(d, x) + 1, dims[HN_MAX_RANK], next = 0;
-    if (!m_require(d, rank >= 2 && rank <= HN_MAX_RANK, "the rank of the result is not 2 to 16")) return;
+    if (!m_require(d, rank >= 2 && rank <= HN_MAX_RANK, "the rank of the result is not 2 to 16"))
+        return;
     uint32_t dim1 = hn_dec_dim(d, 2, rank), dim2 = hn_dec_dim(d, 3, rank);
-    for (uint32_t k = 0; k < rank; k++) dims[k] = k == dim1 ? rank - 2 : k == dim2 ? rank - 1 : next++;
+    for (uint32_t k = 0; k < rank; k++)
+        dims[k] = k == dim1 ? rank - 2 : k == dim2 ? rank - 1 : next++;
     hn_dec_result(d, 0, hn_b_permute(d->g, put_diagonal(d, x, diagonal_offset(d, 1)), dims));
 }
 
@@ -235,8 +261,7 @@ void hn_dec_diag_embed(hn_dec *d) {
 void hn_dec_diag(hn_dec *d) {
     hn_value x = hn_dec_tensor(d, 0);
     int64_t offset = diagonal_offset(d, 1);
-    if (m_rank(d, x) == 1)
-        hn_dec_result(d, 0, put_diagonal(d, x, offset));
+    if (m_rank(d, x) == 1) hn_dec_result(d, 0, put_diagonal(d, x, offset));
     else if (m_require(d, m_rank(d, x) == 2, "the operand is neither a vector nor a matrix"))
         hn_dec_result(d, 0, take_diagonal(d, x, offset, 0, 1, m_meta_shape(d, 0).sizes[0]));
 }
@@ -253,7 +278,9 @@ static void split_along(hn_dec *d, uint32_t dim) {
     hn_value x = hn_dec_tensor(d, 0);
     hn_expr start = hn_dec_i(d, 0);
     for (uint32_t k = 0; k < d->node->result_count; k++) {
-        if (!m_require(d, m_wants(d, k) && hn_dec_meta(d, k)->rank > dim, "a part has no recorded size")) return;
+        if (!m_require(d, m_wants(d, k) && hn_dec_meta(d, k)->rank > dim,
+                       "a part has no recorded size"))
+            return;
         hn_expr size = hn_dec_meta(d, k)->sizes[dim];
         hn_dec_result(d, k, m_slice(d, x, dim, start, size));
         start = e_add(d, start, size);
@@ -265,18 +292,24 @@ static void split_before(hn_dec *d, uint32_t dim) {
     hn_value x = hn_dec_tensor(d, 0);
     hn_expr at[HN_MAX_RANK];
     uint32_t count = hn_dec_exprs(d, 1, at);
-    if (!m_require(d, d->node->result_count <= count + 1, "a split has another number of parts than positions")) return;
+    if (!m_require(d, d->node->result_count <= count + 1,
+                   "a split has another number of parts than positions"))
+        return;
     for (uint32_t k = 0; k < d->node->result_count; k++) {
         hn_expr start = 0, size = 0;
-        e_slice_bounds(d, m_size(d, x, dim), k ? at[k - 1] : 0, k < count ? at[k] : 0, 1, &start, &size);
+        e_slice_bounds(d, m_size(d, x, dim), k ? at[k - 1] : 0, k < count ? at[k] : 0, 1, &start,
+                       &size);
         if (m_wants(d, k)) hn_dec_result(d, k, m_slice(d, x, dim, start, size));
     }
 }
 
 static uint32_t column_dim(hn_dec *d) { return m_rank(d, hn_dec_tensor(d, 0)) > 1 ? 1 : 0; }
 
-/* aten.tensor_split.indices(self, indices, dim), hsplit, vsplit, dsplit (self, sections or indices) */
-void hn_dec_split_indices(hn_dec *d) { split_before(d, hn_dec_dim(d, 2, m_rank(d, hn_dec_tensor(d, 0)))); }
+/* aten.tensor_split.indices(self, indices, dim), hsplit, vsplit, dsplit (self, sections or
+ * indices) */
+void hn_dec_split_indices(hn_dec *d) {
+    split_before(d, hn_dec_dim(d, 2, m_rank(d, hn_dec_tensor(d, 0))));
+}
 void hn_dec_hsplit(hn_dec *d) { split_along(d, column_dim(d)); }
 void hn_dec_vsplit(hn_dec *d) { split_along(d, 0); }
 void hn_dec_dsplit(hn_dec *d) { split_along(d, 2); }

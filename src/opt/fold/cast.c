@@ -1,7 +1,8 @@
 /* cast.c: chains of casts, and casts that change nothing.
  *
- * cast(cast(x, a), b) = cast(x, b) when a holds every value of x's dtype exactly, and for integers also when both steps
- * only drop high bits. An identity cast that an output reads is a copy in its own memory: it stays. */
+ * cast(cast(x, a), b) = cast(x, b) when a holds every value of x's dtype exactly, and for integers
+ * also when both steps only drop high bits. An identity cast that an output reads is a copy in its
+ * own memory: it stays. */
 #include "opt/fold/fold.h"
 
 /* Binary digits that a float dtype, or an integer one, holds exactly. */
@@ -17,7 +18,8 @@ static int digits(hn_dtype dtype) {
     }
 }
 
-/* Whether every value of `from` is one of `to`. f16 and bf16 differ in range, so only equal or wider floats hold floats. */
+/* Whether every value of `from` is one of `to`. f16 and bf16 differ in range, so only equal or
+ * wider floats hold floats. */
 static bool holds(hn_dtype to, hn_dtype from) {
     if (to == from) return true;
     bool to_float = hn_dtype_is_float(to), from_float = hn_dtype_is_float(from);
@@ -28,11 +30,12 @@ static bool holds(hn_dtype to, hn_dtype from) {
     return digits(to) >= digits(from);
 }
 
-/* Whether going through `mid` changes nothing. An integer that came through a float converts to another integer as that
- * float does, which is the same only when the result holds it. */
+/* Whether going through `mid` changes nothing. An integer that came through a float converts to
+ * another integer as that float does, which is the same only when the result holds it. */
 static bool is_detour(hn_dtype from, hn_dtype mid, hn_dtype to) {
     bool all_ints = hn_dtype_is_int(from) && hn_dtype_is_int(mid) && hn_dtype_is_int(to);
-    if (all_ints && hn_dtype_facts(to)->size_bytes <= hn_dtype_facts(mid)->size_bytes) return true; /* modulo 2^bits */
+    /* modulo 2^bits */
+    if (all_ints && hn_dtype_facts(to)->size_bytes <= hn_dtype_facts(mid)->size_bytes) return true;
     if (!holds(mid, from)) return false;
     bool int_by_float = !hn_dtype_is_float(from) && hn_dtype_is_float(mid) && hn_dtype_is_int(to);
     return !int_by_float || holds(to, from);

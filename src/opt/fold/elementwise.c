@@ -1,7 +1,9 @@
-/* elementwise.c: identities of point-wise ops. Only those that hold for every value: x + 0.0 is not among them, because
- * it turns -0.0 into 0.0; x + (-0.0) and x - 0.0 are. What a NaN carries besides being one is not kept.
+/* elementwise.c: identities of point-wise ops. Only those that hold for every value: x + 0.0 is not
+ * among them, because it turns -0.0 into 0.0; x + (-0.0) and x - 0.0 are. What a NaN carries
+ * besides being one is not kept.
  *
- *   %1 = full(1.0)  %2 = mul(%x, %1)      ->      %x            %1 = not(%b)  %2 = not(%1)      ->      %b */
+ *   %1 = full(1.0)  %2 = mul(%x, %1)      ->      %x            %1 = not(%b)  %2 = not(%1)      ->     
+ * %b */
 #include "opt/fold/fold.h"
 
 #include "base/compiler.h"
@@ -63,7 +65,9 @@ static const identity identities[] = {
     {HN_OP_NE, SIDE_EITHER, ON_BOOL, NUMBER_ONE, GIVES_NOT_OTHER},
 };
 
-static unsigned category(hn_dtype dtype) { return hn_dtype_is_float(dtype) ? ON_FLOAT : hn_dtype_is_int(dtype) ? ON_INT : ON_BOOL; }
+static unsigned category(hn_dtype dtype) {
+    return hn_dtype_is_float(dtype) ? ON_FLOAT : hn_dtype_is_int(dtype) ? ON_INT : ON_BOOL;
+}
 
 static int64_t int_limit(hn_dtype dtype, bool highest) {
     if (dtype == HN_DTYPE_BOOL) return highest;
@@ -80,7 +84,8 @@ static bool is_number(hn_dtype dtype, hn_ref_elem e, number n) {
     case NUMBER_PLUS_ZERO: return is_float && e.f == 0 && !signbit(e.f);
     case NUMBER_MINUS_ZERO: return is_float && e.f == 0 && signbit(e.f);
     case NUMBER_ONE: return is_float ? e.f == 1 : e.i == 1;
-    case NUMBER_ALL_ONES: return !is_float && e.i == (dtype == HN_DTYPE_BOOL ? 1 : dtype == HN_DTYPE_U8 ? 255 : -1);
+    case NUMBER_ALL_ONES:
+        return !is_float && e.i == (dtype == HN_DTYPE_BOOL ? 1 : dtype == HN_DTYPE_U8 ? 255 : -1);
     case NUMBER_LOWEST: return is_float ? e.f == -INFINITY : e.i == int_limit(dtype, false);
     case NUMBER_HIGHEST: return is_float ? e.f == INFINITY : e.i == int_limit(dtype, true);
     }
@@ -95,11 +100,13 @@ static hn_value as_result(hn_fold *f, const hn_node_info *n, hn_value x) {
 
 static hn_value filled(hn_fold *f, const hn_node_info *n, int64_t value) {
     const hn_value_info *to = hn_fold_result(f, n);
-    hn_ref_elem e = hn_dtype_is_float(to->dtype) ? (hn_ref_elem){.f = (double)value} : (hn_ref_elem){.i = value};
+    hn_ref_elem e = hn_dtype_is_float(to->dtype) ? (hn_ref_elem){.f = (double)value}
+                                                 : (hn_ref_elem){.i = value};
     return hn_full_like(f->g, e, to);
 }
 
-static hn_value apply_identity(hn_fold *f, const hn_node_info *n, outcome gives, hn_value constant, hn_value other) {
+static hn_value apply_identity(hn_fold *f, const hn_node_info *n, outcome gives, hn_value constant,
+                               hn_value other) {
     switch (gives) {
     case GIVES_OTHER: return as_result(f, n, other);
     case GIVES_NUMBER: return as_result(f, n, constant);
@@ -153,10 +160,12 @@ static hn_value fold_affine_compare(hn_fold *f, const hn_node_info *n) {
     const hn_value_info *to = hn_fold_result(f, n);
     hn_affine d;
     hn_expr lo, hi, zero = hn_sym_int(sym, 0);
-    if (!hn_affine_difference(&f->facts, n->args[0].as.value, n->args[1].as.value, to->rank, &d)) return 0;
+    if (!hn_affine_difference(&f->facts, n->args[0].as.value, n->args[1].as.value, to->rank, &d))
+        return 0;
     if (!hn_affine_bounds(sym, &d, to->sizes, to->rank, &lo, &hi)) return 0;
     bool below = hn_sym_prove_lt(sym, hi, zero), above = hn_sym_prove_lt(sym, zero, lo);
-    bool not_above = below || hn_sym_prove_le(sym, hi, zero), not_below = above || hn_sym_prove_le(sym, zero, lo);
+    bool not_above = below || hn_sym_prove_le(sym, hi, zero),
+         not_below = above || hn_sym_prove_le(sym, zero, lo);
     bool equal = not_above && not_below, differ = below || above;
     bool yes = false, no = false;
     switch (n->op) {
@@ -180,7 +189,8 @@ static const hn_node_info *maker(const hn_fold *f, hn_value v) {
 
 /* not(a < b) is a >= b but for NaN. */
 static hn_op opposite(hn_op compare, bool is_float) {
-    static const hn_op pairs[][2] = {{HN_OP_EQ, HN_OP_NE}, {HN_OP_LT, HN_OP_GE}, {HN_OP_LE, HN_OP_GT}};
+    static const hn_op pairs[][2] = {
+        {HN_OP_EQ, HN_OP_NE}, {HN_OP_LT, HN_OP_GE}, {HN_OP_LE, HN_OP_GT}};
     for (size_t k = 0; k < HN_COUNT_OF(pairs) && (k == 0 || !is_float); k++)
         for (size_t i = 0; i < 2; i++)
             if (pairs[k][i] == compare) return pairs[k][1 - i];
@@ -199,7 +209,8 @@ static hn_value fold_unary(hn_fold *f, const hn_node_info *n) {
     hn_value x = n->args[0].as.value;
     hn_dtype dtype = hn_graph_value(f->g, x)->dtype;
     if (hn_op_has(n->op, HN_TRAIT_ROUNDS) && !hn_dtype_is_float(dtype)) return x;
-    if ((n->op == HN_OP_ISNAN || n->op == HN_OP_ISINF) && !hn_dtype_is_float(dtype)) return filled(f, n, 0);
+    if ((n->op == HN_OP_ISNAN || n->op == HN_OP_ISINF) && !hn_dtype_is_float(dtype))
+        return filled(f, n, 0);
     const hn_node_info *inner = maker(f, x);
     if (!inner) return 0;
     if (hn_op_has(n->op, HN_TRAIT_ROUNDS) && hn_op_has(inner->op, HN_TRAIT_ROUNDS)) return x;
@@ -207,7 +218,8 @@ static hn_value fold_unary(hn_fold *f, const hn_node_info *n) {
     case HN_OP_NOT: return fold_not(f, inner);
     case HN_OP_NEG: return inner->op == HN_OP_NEG ? inner->args[0].as.value : 0;
     case HN_OP_ABS:
-        if (inner->op == HN_OP_NEG && dtype != HN_DTYPE_U8) return hn_b_unary(f->g, HN_OP_ABS, inner->args[0].as.value);
+        if (inner->op == HN_OP_NEG && dtype != HN_DTYPE_U8)
+            return hn_b_unary(f->g, HN_OP_ABS, inner->args[0].as.value);
         return inner->op == HN_OP_ABS ? x : 0;
     case HN_OP_RELU:
     case HN_OP_SIGN: return inner->op == n->op ? x : 0;
@@ -226,10 +238,11 @@ static hn_value fold_where(hn_fold *f, const hn_node_info *n) {
     if (hn_uniform(f->g, x, &a) && hn_uniform(f->g, y, &b)) {
         /* compared as bits: 0.0 and -0.0 differ, a NaN equals itself */
         if (a.i == b.i) return hn_full_like(f->g, a, hn_fold_result(f, n));
-        if (dtype == HN_DTYPE_BOOL) return as_result(f, n, a.i ? cond : hn_b_unary(f->g, HN_OP_NOT, cond));
+        if (dtype == HN_DTYPE_BOOL)
+            return as_result(f, n, a.i ? cond : hn_b_unary(f->g, HN_OP_NOT, cond));
     }
     const hn_node_info *not = hn_made_by(f->g, cond, HN_OP_NOT);
-    return not ? hn_b_where(f->g, not->args[0].as.value, y, x) : 0;
+    return not ? hn_b_where(f->g, not ->args[0].as.value, y, x) : 0;
 }
 
 /* --- all operands are numbers --- */
@@ -239,7 +252,8 @@ static hn_value fold_numbers(hn_fold *f, const hn_node_info *n) {
     uint32_t count = 0;
     for (uint32_t k = 0; k < n->arg_count; k++) {
         if (n->args[k].kind != HN_ARG_VALUE) continue;
-        if (count == HN_COUNT_OF(args) || !hn_uniform(f->g, n->args[k].as.value, &args[count++])) return 0;
+        if (count == HN_COUNT_OF(args) || !hn_uniform(f->g, n->args[k].as.value, &args[count++]))
+            return 0;
     }
     if (!count) return 0;
     const hn_value_info *to = hn_fold_result(f, n);
@@ -255,6 +269,7 @@ hn_value hn_fold_elementwise(hn_fold *f, const hn_node_info *n) {
     if (class == HN_OPC_SELECT) return fold_where(f, n);
     if (class == HN_OPC_UNARY || class == HN_OPC_PREDICATE) return fold_unary(f, n);
     if ((found = fold_with_number(f, n, 1)) || (found = fold_with_number(f, n, 0))) return found;
-    if (n->args[0].as.value == n->args[1].as.value && (found = fold_equal_operands(f, n))) return found;
+    if (n->args[0].as.value == n->args[1].as.value && (found = fold_equal_operands(f, n)))
+        return found;
     return class == HN_OPC_COMPARE ? fold_affine_compare(f, n) : 0;
 }

@@ -1,15 +1,18 @@
 /* fold.c: constant folding.
  *
- * Algorithm: one walk in order. Each node is tried by the rules of its class, which look at what its operands have become:
- * identities (elementwise.c, cast.c), views (view.c), integer tensors known as sums over coordinates and
- * lookups at such indices (index.c), operands that are one number throughout (data.c). What is left and computed
- * from small constants is evaluated (const.c), but only where a table beats computing: numbers, iota and arithmetic on
- * them are computed within kernels for nothing, so those stay as they are.
+ * Algorithm: one walk in order. Each node is tried by the rules of its class, which look at what
+ * its operands have become: identities (elementwise.c, cast.c), views (view.c), integer tensors
+ * known as sums over coordinates and lookups at such indices (index.c), operands that are one
+ * number throughout (data.c). What is left and computed from small constants is evaluated
+ * (const.c), but only where a table beats computing: numbers, iota and arithmetic on them are
+ * computed within kernels for nothing, so those stay as they are.
  *
- * Requires: primitives. Establishes: no FULL or IOTA hides behind views or arithmetic; small constant results are inputs.
+ * Requires: primitives. Establishes: no FULL or IOTA hides behind views or arithmetic; small
+ * constant results are inputs.
  * Preserves: order, dtypes, sizes; values but for the payload of NaNs.
  *
- *   %1 = iota(0, 1, 8)  %2 = full(1)  %3 = add(%1, %2)  %4 = index(%w, [%3])      ->      %4 = slice(%w, 0, 1, 8) */
+ *   %1 = iota(0, 1, 8)  %2 = full(1)  %3 = add(%1, %2)  %4 = index(%w, [%3])      ->      %4 = slice(%w, 0, 1,
+ * 8) */
 #include "opt/fold/fold.h"
 
 #include "base/log.h"
@@ -18,7 +21,8 @@
 
 enum {
     MAX_DEPTH = 100, /* of subgraphs, each is a C frame */
-    MAX_CHEAP_OPS = 8 /* a longer chain of arithmetic costs more than reading its result, which is in a cache */
+    /* a longer chain of arithmetic costs more than reading its result, which is in a cache */
+    MAX_CHEAP_OPS = 8
 };
 
 /* --- constants of the program --- */
@@ -27,7 +31,8 @@ static bool is_read(const hn_fold *f, hn_value v) { return hn_rewrite_uses(&f->r
 
 static void mark(void *user, hn_value v) { ((uint8_t *)user)[v] = 1; }
 
-/* The seed of random numbers stays an input, whatever it is. What goes into a subgraph may be one. */
+/* The seed of random numbers stays an input, whatever it is. What goes into a subgraph may be
+ * one. */
 static void protect_seeds(const hn_rewrite *r, uint8_t *is_seed) {
     int seed = hn_op_param_index(HN_OP_RANDOM, "seed");
     for (hn_node n = 1; n < r->old_count && seed >= 0; n++) {
@@ -48,7 +53,8 @@ static hn_status replace_constants(hn_fold *f) {
     for (uint32_t k = 0; k < count && !f->is_nested; k++) {
         hn_value v = g->inputs.items[k].value, found = 0;
         if (g->inputs.items[k].kind != HN_INPUT_CONSTANT || !is_read(f, v) || is_seed[v]) continue;
-        if (hn_facts_constness(&f->facts, v) != HN_CONST_NUMBER || f->rewrite.is_output[v]) continue;
+        if (hn_facts_constness(&f->facts, v) != HN_CONST_NUMBER || f->rewrite.is_output[v])
+            continue;
         hn_ref_tensor t;
         bool done;
         HN_TRY(hn_const_eval_value(&f->eval, v, HN_CONST_NUMBER, &t, &done));
@@ -85,7 +91,8 @@ static bool wants_table(const hn_fold *f, const hn_node_info *n) {
     default: break;
     }
     hn_node_each_value(n, visit_table, &w);
-    return w.has_table || hn_op_has(n->op, HN_TRAIT_TABLE) || hn_facts_node_ops(&f->facts, n) > MAX_CHEAP_OPS;
+    return w.has_table || hn_op_has(n->op, HN_TRAIT_TABLE) ||
+           hn_facts_node_ops(&f->facts, n) > MAX_CHEAP_OPS;
 }
 
 static bool results_are_small(const hn_fold *f, const hn_node_info *n) {
@@ -95,7 +102,9 @@ static bool results_are_small(const hn_fold *f, const hn_node_info *n) {
         int64_t bytes = hn_dtype_facts(info->dtype)->size_bytes;
         for (uint32_t d = 0; d < info->rank; d++) {
             int64_t size;
-            if (!hn_sym_is_int(f->g->sym, info->sizes[d], &size) || size > (int64_t)HN_FOLD_TABLE_BYTES) return false;
+            if (!hn_sym_is_int(f->g->sym, info->sizes[d], &size) ||
+                size > (int64_t)HN_FOLD_TABLE_BYTES)
+                return false;
             bytes *= size;
             if (bytes > (int64_t)HN_FOLD_TABLE_BYTES) return false;
         }
@@ -103,7 +112,8 @@ static bool results_are_small(const hn_fold *f, const hn_node_info *n) {
     return true;
 }
 
-static hn_status evaluate_node(hn_fold *f, const hn_node_info *n, hn_value results[2], bool *out_done) {
+static hn_status evaluate_node(hn_fold *f, const hn_node_info *n, hn_value results[2],
+                               bool *out_done) {
     hn_ref_tensor tensors[2];
     if (!wants_table(f, n) || !results_are_small(f, n)) return NULL;
     HN_TRY(hn_const_eval_node(&f->eval, n, HN_CONST_NUMBER, tensors, out_done));
@@ -145,18 +155,21 @@ static hn_status fold_node(hn_fold *f, const hn_node_info *n, uint32_t depth) {
     hn_value results[2] = {0, 0};
     bool done = false;
     for (uint32_t k = 0; k < n->arg_count; k++)
-        if (n->args[k].kind == HN_ARG_GRAPH) HN_TRY(fold_graph(n->args[k].as.graph, f->context, depth + 1));
+        if (n->args[k].kind == HN_ARG_GRAPH)
+            HN_TRY(fold_graph(n->args[k].as.graph, f->context, depth + 1));
     if (hn_op_is_aten(n->op)) return hn_rewrite_keep(&f->rewrite);
     results[0] = fold_by_class(f, n);
     if (!results[0]) results[0] = hn_fold_affine(f, n);
-    if (!results[0] && hn_facts_node_constness(&f->facts, n) == HN_CONST_NUMBER) HN_TRY(evaluate_node(f, n, results, &done));
+    if (!results[0] && hn_facts_node_constness(&f->facts, n) == HN_CONST_NUMBER)
+        HN_TRY(evaluate_node(f, n, results, &done));
     done |= results[0] != 0 && n->result_count == 1;
     HN_TRY(done ? hn_rewrite_replace(&f->rewrite, results) : hn_rewrite_keep(&f->rewrite));
     return hn_facts_update(&f->facts);
 }
 
 static hn_status fold_graph(hn_graph *g, hn_pass_context *context, uint32_t depth) {
-    if (depth > MAX_DEPTH) return HN_ERROR(HN_UNSUPPORTED, "subgraphs nest deeper than %d", MAX_DEPTH);
+    if (depth > MAX_DEPTH)
+        return HN_ERROR(HN_UNSUPPORTED, "subgraphs nest deeper than %d", MAX_DEPTH);
     hn_fold *f; /* not on the stack: subgraphs nest */
     uint32_t before = g->nodes.count;
     HN_NEW(context->scratch, f, 1);
@@ -167,8 +180,11 @@ static hn_status fold_graph(hn_graph *g, hn_pass_context *context, uint32_t dept
     HN_TRY(replace_constants(f));
     for (const hn_node_info *n; (n = hn_rewrite_next(&f->rewrite));) HN_TRY(fold_node(f, n, depth));
     HN_TRY(hn_rewrite_end(&f->rewrite));
-    if (!depth) hn_log("pass", HN_LOG_INFO, "fold: %u of %u nodes left", g->nodes.count - 1, before - 1);
+    if (!depth)
+        hn_log("pass", HN_LOG_INFO, "fold: %u of %u nodes left", g->nodes.count - 1, before - 1);
     return hn_sym_status(g->sym);
 }
 
-hn_status hn_pass_fold(hn_graph *graph, hn_pass_context *context) { return fold_graph(graph, context, 0); }
+hn_status hn_pass_fold(hn_graph *graph, hn_pass_context *context) {
+    return fold_graph(graph, context, 0);
+}

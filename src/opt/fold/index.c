@@ -1,5 +1,6 @@
-/* index.c: integer tensors known as sums over coordinates become FULL or IOTA, and a lookup at such indices becomes a
- * view: index(table, iota) is a slice of rows, index(mask, [batch, column]) the mask itself.
+/* index.c: integer tensors known as sums over coordinates become FULL or IOTA, and a lookup at such
+ * indices becomes a view: index(table, iota) is a slice of rows, index(mask, [batch, column]) the
+ * mask itself.
  *
  * A lookup checks its indices at run time, so it only goes when they are provably in range. */
 #include "opt/fold/fold.h"
@@ -20,7 +21,9 @@ static hn_value place_affine(hn_graph *g, const hn_affine *a, int dim, const hn_
 
 hn_value hn_fold_affine(hn_fold *f, const hn_node_info *n) {
     hn_affine a;
-    if (n->op == HN_OP_FULL || n->op == HN_OP_IOTA || n->op == HN_OP_RESHAPE || n->op == HN_OP_EXPAND) return 0;
+    if (n->op == HN_OP_FULL || n->op == HN_OP_IOTA || n->op == HN_OP_RESHAPE ||
+        n->op == HN_OP_EXPAND)
+        return 0;
     if (!hn_facts_node_affine(&f->facts, n, &a)) return 0;
     const hn_value_info *to = hn_fold_result(f, n);
     int dim = hn_affine_dim(&a, to->rank);
@@ -29,14 +32,16 @@ hn_value hn_fold_affine(hn_fold *f, const hn_node_info *n) {
 
 /* --- lookups --- */
 
-/* How one dim of the table is read: from `start` in steps along dim `along` of the index; -1: at one place. */
+/* How one dim of the table is read: from `start` in steps along dim `along` of the index; -1: at
+ * one place. */
 typedef struct reach {
     hn_expr start, count;
     int64_t step;
     int along;
 } reach;
 
-/* False unless the index is affine in at most one dim and provably within a dim of `limit` elements. */
+/* False unless the index is affine in at most one dim and provably within a dim of `limit`
+ * elements. */
 static bool find_reach(hn_fold *f, hn_value index, hn_expr limit, bool wrap, reach *out) {
     const hn_affine *a = hn_facts_affine(&f->facts, index);
     const hn_value_info *info = hn_graph_value(f->g, index);
@@ -55,13 +60,15 @@ static bool find_reach(hn_fold *f, hn_value index, hn_expr limit, bool wrap, rea
     return lo && hi && hn_sym_prove_le(sym, zero, lo) && hn_sym_prove_lt(sym, hi, limit);
 }
 
-/* index(x, [i0, i1..]) with k indices of the shape [s..]: x is sliced in its first k dims, those are brought into the order
- * of the index's dims, dims of 1 are put in between, and what the index repeats is expanded. */
-static hn_value index_view(hn_graph *g, hn_value x, const reach *reaches, uint32_t count, const hn_value_info *index,
-                           const hn_value_info *to) {
+/* index(x, [i0, i1..]) with k indices of the shape [s..]: x is sliced in its first k dims, those
+ * are brought into the order of the index's dims, dims of 1 are put in between, and what the index
+ * repeats is expanded. */
+static hn_value index_view(hn_graph *g, hn_value x, const reach *reaches, uint32_t count,
+                           const hn_value_info *index, const hn_value_info *to) {
     uint32_t order[HN_MAX_RANK], at = 0, rank = hn_graph_value(g, x)->rank;
     hn_expr shape[HN_MAX_RANK];
-    for (uint32_t k = 0; k < count; k++) x = hn_v_slice(g, x, k, reaches[k].start, reaches[k].count, reaches[k].step);
+    for (uint32_t k = 0; k < count; k++)
+        x = hn_v_slice(g, x, k, reaches[k].start, reaches[k].count, reaches[k].step);
     for (uint32_t k = 0; k < count; k++)
         if (reaches[k].along < 0) order[at++] = k;
     for (uint32_t d = 0; d < index->rank; d++) {
@@ -86,7 +93,8 @@ hn_value hn_fold_index(hn_fold *f, const hn_node_info *n) {
     if (!indices->count || indices->count > table->rank) return 0;
     const hn_value_info *index = hn_graph_value(f->g, indices->as.values[0]);
     for (uint32_t k = 0; k < indices->count; k++) {
-        if (!find_reach(f, indices->as.values[k], table->sizes[k], n->args[2].as.b, &reaches[k])) return 0;
+        if (!find_reach(f, indices->as.values[k], table->sizes[k], n->args[2].as.b, &reaches[k]))
+            return 0;
         for (uint32_t j = 0; j < k; j++) /* a diagonal is no slice */
             if (reaches[k].along >= 0 && reaches[j].along == reaches[k].along) return 0;
     }
@@ -104,7 +112,9 @@ hn_value hn_fold_gather(hn_fold *f, const hn_node_info *n) {
     int64_t dim;
     reach r;
     if (!hn_sym_is_int(f->g->sym, n->args[2].as.expr, &dim) || dim < 0 || dim >= to->rank) return 0;
-    if (!find_reach(f, index, hn_graph_value(f->g, x)->sizes[dim], false, &r) || (r.along >= 0 && r.along != dim)) return 0;
+    if (!find_reach(f, index, hn_graph_value(f->g, x)->sizes[dim], false, &r) ||
+        (r.along >= 0 && r.along != dim))
+        return 0;
     x = hn_v_slice(f->g, x, (uint32_t)dim, r.start, r.count, r.step);
     for (uint32_t k = 0; k < to->rank; k++)
         if (k != dim) x = hn_v_slice(f->g, x, k, zero, to->sizes[k], 1);

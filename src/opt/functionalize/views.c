@@ -1,23 +1,25 @@
 /* views.c: the table of view ops: when a result shares memory, and how a write through it
  * changes what it views.
  *
- * A view that keeps the elements (view, squeeze, permute...) is inverted; one that picks some of them
- * (slice, select, diagonal...) is scattered back into a copy of the base. */
+ * A view that keeps the elements (view, squeeze, permute...) is inverted; one that picks some of
+ * them (slice, select, diagonal...) is scattered back into a copy of the base. */
 #include "opt/functionalize/functionalize.h"
 
 #include "base/compiler.h"
 
 /* --- small tools --- */
 
-hn_value hn_emit_like(hn_graph *g, hn_op op, const hn_arg *args, uint32_t count, hn_value_info like) {
-    hn_value v = hn_graph_add_tensor(g, like.dtype, like.rank, like.sizes, like.strides, HN_STR(""));
+hn_value hn_emit_like(hn_graph *g, hn_op op, const hn_arg *args, uint32_t count,
+                      hn_value_info like) {
+    hn_value v =
+        hn_graph_add_tensor(g, like.dtype, like.rank, like.sizes, like.strides, HN_STR(""));
     hn_graph_add_node(g, op, args, count, &v, 1);
     return g->failed ? 0 : v;
 }
 
 static hn_value cannot(const hn_view_write *w, const char *why) {
-    hn_graph_fail(
-        w->g, HN_ERROR(HN_UNSUPPORTED, "cannot write through '%s': %s", hn_op_facts(w->view->op)->name, why));
+    hn_graph_fail(w->g, HN_ERROR(HN_UNSUPPORTED, "cannot write through '%s': %s",
+                                 hn_op_facts(w->view->op)->name, why));
     return 0;
 }
 
@@ -40,7 +42,8 @@ static bool same_layout(const hn_graph *g, const hn_value_info *a, const hn_valu
     hn_value_strides(g->sym, a, x);
     hn_value_strides(g->sym, b, y);
     for (uint32_t k = 0; k < a->rank; k++)
-        if (!hn_sym_is_value(g->sym, a->sizes[k], 1) && !hn_sym_prove_eq(g->sym, x[k], y[k])) return false;
+        if (!hn_sym_is_value(g->sym, a->sizes[k], 1) && !hn_sym_prove_eq(g->sym, x[k], y[k]))
+            return false;
     return true;
 }
 
@@ -64,7 +67,8 @@ static hn_alias alias_same(const hn_graph *g, const hn_node_info *node) {
 
 /* aten.contiguous: the tensor itself when it has the layout already. */
 static hn_alias alias_contiguous(const hn_graph *g, const hn_node_info *node) {
-    return same_layout(g, operand_info(g, node), result_info(g, node)) ? HN_ALIAS_SAME : HN_ALIAS_NONE;
+    return same_layout(g, operand_info(g, node), result_info(g, node)) ? HN_ALIAS_SAME
+                                                                       : HN_ALIAS_NONE;
 }
 
 /* aten.to.*, type_as: the tensor itself when nothing changes and no copy is asked for. */
@@ -83,7 +87,8 @@ static hn_alias alias_dropout(const hn_graph *g, const hn_node_info *node) {
 }
 
 /* Known sizes and strides of a tensor; false when some are symbolic. */
-static bool known_layout(const hn_graph *g, const hn_value_info *info, int64_t *sizes, int64_t *strides) {
+static bool known_layout(const hn_graph *g, const hn_value_info *info, int64_t *sizes,
+                         int64_t *strides) {
     hn_expr exprs[HN_MAX_RANK];
     hn_value_strides(g->sym, info, exprs);
     for (uint32_t k = 0; k < info->rank; k++)
@@ -93,10 +98,10 @@ static bool known_layout(const hn_graph *g, const hn_value_info *info, int64_t *
     return true;
 }
 
-/* Whether the strides can be kept under the new sizes: every run of dimensions that is dense in memory
- * must be made up of whole new dimensions. */
-static bool reshape_keeps(uint32_t rank, const int64_t *sizes, const int64_t *strides, uint32_t new_rank,
-                          const int64_t *new_sizes) {
+/* Whether the strides can be kept under the new sizes: every run of dimensions that is dense in
+ * memory must be made up of whole new dimensions. */
+static bool reshape_keeps(uint32_t rank, const int64_t *sizes, const int64_t *strides,
+                          uint32_t new_rank, const int64_t *new_sizes) {
     int64_t run = 1, taken = 1, step = rank ? strides[rank - 1] : 1;
     uint32_t next = new_rank;
     for (uint32_t k = 0; k < rank; k++)
@@ -115,18 +120,21 @@ static bool reshape_keeps(uint32_t rank, const int64_t *sizes, const int64_t *st
 /* aten.reshape, flatten, ravel: a view when the strides allow one, else a copy. */
 static hn_alias alias_reshape(const hn_graph *g, const hn_node_info *node) {
     const hn_value_info *from = operand_info(g, node), *to = result_info(g, node);
-    int64_t sizes[HN_MAX_RANK], strides[HN_MAX_RANK], new_sizes[HN_MAX_RANK], new_strides[HN_MAX_RANK];
+    int64_t sizes[HN_MAX_RANK], strides[HN_MAX_RANK], new_sizes[HN_MAX_RANK],
+        new_strides[HN_MAX_RANK];
     if (!from->strides || same_sizes(g, from, to)) return HN_ALIAS_VIEW;
     if (!known_layout(g, from, sizes, strides) || !known_layout(g, to, new_sizes, new_strides))
         return HN_ALIAS_UNCLEAR;
-    return reshape_keeps(from->rank, sizes, strides, to->rank, new_sizes) ? HN_ALIAS_VIEW : HN_ALIAS_NONE;
+    return reshape_keeps(from->rank, sizes, strides, to->rank, new_sizes) ? HN_ALIAS_VIEW
+                                                                          : HN_ALIAS_NONE;
 }
 
 /* --- views of all elements: the inverse view of the new content --- */
 
 static hn_value scatter_reshape(const hn_view_write *w) {
     if (same_sizes(w->g, &w->base_info, &w->view_info)) return w->source;
-    const hn_arg args[] = {hn_arg_value(w->source), hn_arg_exprs(w->base_info.sizes, w->base_info.rank)};
+    const hn_arg args[] = {hn_arg_value(w->source),
+                           hn_arg_exprs(w->base_info.sizes, w->base_info.rank)};
     return hn_emit_like(w->g, HN_ATEN_reshape_default, args, 2, w->base_info);
 }
 
@@ -208,8 +216,8 @@ static hn_value scatter_movedim(const hn_view_write *w) {
     int64_t from[HN_MAX_RANK], to[HN_MAX_RANK], dims[HN_MAX_RANK];
     uint32_t count = 0, to_count = 0, rank = w->base_info.rank;
     bool moved[HN_MAX_RANK] = {false};
-    if (!dims_read(w, &w->view->args[1], from, &count) || !dims_read(w, &w->view->args[2], to, &to_count) ||
-        count != to_count)
+    if (!dims_read(w, &w->view->args[1], from, &count) ||
+        !dims_read(w, &w->view->args[2], to, &to_count) || count != to_count)
         return cannot(w, "its dimensions are not known");
     for (uint32_t k = 0; k < rank; k++) dims[k] = -1;
     for (uint32_t k = 0; k < count; k++) {
@@ -235,8 +243,12 @@ static hn_value scatter_by(const hn_view_write *w, hn_op op) {
     return hn_emit_like(w->g, op, args, count, w->base_info);
 }
 
-static hn_value scatter_select(const hn_view_write *w) { return scatter_by(w, HN_ATEN_select_scatter_default); }
-static hn_value scatter_slice(const hn_view_write *w) { return scatter_by(w, HN_ATEN_slice_scatter_default); }
+static hn_value scatter_select(const hn_view_write *w) {
+    return scatter_by(w, HN_ATEN_select_scatter_default);
+}
+static hn_value scatter_slice(const hn_view_write *w) {
+    return scatter_by(w, HN_ATEN_slice_scatter_default);
+}
 static hn_value scatter_diagonal(const hn_view_write *w) {
     return scatter_by(w, HN_ATEN_diagonal_scatter_default);
 }
@@ -270,8 +282,8 @@ static hn_value scatter_narrow(const hn_view_write *w) {
 }
 
 /* The dimension of a split and where its piece `result_idx` begins. */
-static bool piece_find(const hn_graph *g, const hn_node_info *view, uint32_t result_idx, uint32_t rank,
-                       int64_t *out_dim, hn_expr *out_start) {
+static bool piece_find(const hn_graph *g, const hn_node_info *view, uint32_t result_idx,
+                       uint32_t rank, int64_t *out_dim, hn_expr *out_start) {
     const hn_arg *dim = arg_named(view, "dim");
     if (!dim || !constant(g, dim, out_dim)) return false;
     *out_dim = wrap(*out_dim, rank);
@@ -279,7 +291,8 @@ static bool piece_find(const hn_graph *g, const hn_node_info *view, uint32_t res
     *out_start = hn_sym_int(g->sym, 0);
     for (uint32_t k = 0; k < result_idx; k++) {
         if (!view->results[k]) return false;
-        *out_start = hn_sym_add(g->sym, *out_start, hn_graph_value(g, view->results[k])->sizes[*out_dim]);
+        *out_start =
+            hn_sym_add(g->sym, *out_start, hn_graph_value(g, view->results[k])->sizes[*out_dim]);
     }
     return true;
 }
@@ -379,13 +392,15 @@ const hn_view_rule *hn_view_rule_find(hn_op op) {
     for (size_t k = 0; k < HN_COUNT_OF(rules); k++)
         if (rules[k].op == op) return &rules[k];
     const hn_param *params = hn_op_params(op, &count);
-    return count && params[hn_view_operand(op)].alias && !params[hn_view_operand(op)].mutated ? &other : NULL;
+    return count && params[hn_view_operand(op)].alias && !params[hn_view_operand(op)].mutated
+               ? &other
+               : NULL;
 }
 
 /* --- views again --- */
 
-static hn_value piece_again(hn_graph *g, const hn_node_info *view, uint32_t result_idx, hn_value base,
-                            const hn_value_info *like) {
+static hn_value piece_again(hn_graph *g, const hn_node_info *view, uint32_t result_idx,
+                            hn_value base, const hn_value_info *like) {
     int64_t dim = 0;
     hn_expr start = 0;
     if (view->op == HN_ATEN_unbind_int) {
@@ -394,24 +409,26 @@ static hn_value piece_again(hn_graph *g, const hn_node_info *view, uint32_t resu
         return hn_emit_like(g, HN_ATEN_select_int, args, 3, *like);
     }
     if (!piece_find(g, view, result_idx, hn_graph_value(g, base)->rank, &dim, &start)) {
-        hn_graph_fail(g,
-                      HN_ERROR(HN_UNSUPPORTED, "cannot repeat '%s' after a write: its pieces are not known",
-                               hn_op_facts(view->op)->name));
+        hn_graph_fail(g, HN_ERROR(HN_UNSUPPORTED,
+                                  "cannot repeat '%s' after a write: its pieces are not known",
+                                  hn_op_facts(view->op)->name));
         return 0;
     }
-    const hn_arg args[] = {hn_arg_value(base), hn_arg_expr(hn_sym_int(g->sym, dim)), hn_arg_expr(start),
+    const hn_arg args[] = {hn_arg_value(base), hn_arg_expr(hn_sym_int(g->sym, dim)),
+                           hn_arg_expr(start),
                            hn_arg_expr(hn_sym_add(g->sym, start, like->sizes[dim])),
                            hn_arg_expr(hn_sym_int(g->sym, 1))};
     return hn_emit_like(g, HN_ATEN_slice_Tensor, args, 5, *like);
 }
 
-hn_value hn_view_regenerate(hn_graph *g, const hn_node_info *view, uint32_t result_idx, hn_value base) {
+hn_value hn_view_regenerate(hn_graph *g, const hn_node_info *view, uint32_t result_idx,
+                            hn_value base) {
     hn_arg args[16];
     hn_value_info like = *hn_graph_value(g, view->results[result_idx]);
     if (hn_op_result_count(view->op) < 0) return piece_again(g, view, result_idx, base, &like);
     if (view->arg_count > HN_COUNT_OF(args)) {
-        hn_graph_fail(g,
-                      HN_ERROR(HN_INTERNAL, "view '%s' has too many arguments", hn_op_facts(view->op)->name));
+        hn_graph_fail(g, HN_ERROR(HN_INTERNAL, "view '%s' has too many arguments",
+                                  hn_op_facts(view->op)->name));
         return 0;
     }
     for (uint32_t k = 0; k < view->arg_count; k++) args[k] = view->args[k];

@@ -4,13 +4,15 @@
  *   p = exp(s - amax(s)) / sum(exp(s - amax(s)))           where(any key is left, p, 0): "safe" softmax
  *   matmul(p, v)                                           ->      attention(q, k, v, mask, scale, causal)
  *
- * Found from the last product backwards. Scales may stand on q, on k (as the square root on both) or on the scores, in front
- * of the masks. q, k and v are wanted as [B, H, *, *]: every regrouping of the batch on the way is looked at for a form of
- * rank 4. Keys and values that were repeated for their queries ([B, Hkv, 1..] expanded to H heads) are taken unrepeated.
- * Every value on the way has no other reader, or it would be computed twice.
+ * Found from the last product backwards. Scales may stand on q, on k (as the square root on both)
+ * or on the scores, in front of the masks. q, k and v are wanted as [B, H, *, *]: every regrouping
+ * of the batch on the way is looked at for a form of rank 4. Keys and values that were repeated for
+ * their queries ([B, Hkv, 1..] expanded to H heads) are taken unrepeated. Every value on the way
+ * has no other reader, or it would be computed twice.
  *
- * In a row without a key ATTENTION gives 0. A safe softmax does, too; the plain one gives NaN, which is put back unless
- * there is provably a key. A masked key whose value is inf or NaN counts for nothing, where 0 * inf would be NaN. */
+ * In a row without a key ATTENTION gives 0. A safe softmax does, too; the plain one gives NaN,
+ * which is put back unless there is provably a key. A masked key whose value is inf or NaN counts
+ * for nothing, where 0 * inf would be NaN. */
 #include "opt/patterns/pattern.h"
 
 #include <math.h>
@@ -24,7 +26,8 @@ typedef struct match {
     double scale;
     hn_masks masks;
     bool safe;
-    hn_value levels[MAX_LEVELS]; /* values whose sizes are a grouping of the batch, and m, n or m, dv */
+    /* values whose sizes are a grouping of the batch, and m, n or m, dv */
+    hn_value levels[MAX_LEVELS];
     uint32_t level_count;
 } match;
 
@@ -40,7 +43,8 @@ hn_value hn_by_number(const hn_patterns *p, hn_value v, hn_op op, double *out_nu
     const hn_node_info *n = hn_made_by(p->g, v, op);
     for (uint32_t k = 0; n && k < 1u + hn_op_has(op, HN_TRAIT_COMMUTES); k++) {
         hn_value x = n->args[k].as.value;
-        if (hn_uniform_number(p->g, n->args[1 - k].as.value, out_number) && hn_info(p, x)->rank == hn_info(p, v)->rank &&
+        if (hn_uniform_number(p->g, n->args[1 - k].as.value, out_number) &&
+            hn_info(p, x)->rank == hn_info(p, v)->rank &&
             hn_same_tail(p, x, v, hn_info(p, v)->rank))
             return x;
     }
@@ -48,13 +52,15 @@ hn_value hn_by_number(const hn_patterns *p, hn_value v, hn_op op, double *out_nu
 }
 
 static bool is_float_cast(const hn_patterns *p, const hn_node_info *cast) {
-    return hn_dtype_is_float(hn_info(p, cast->args[0].as.value)->dtype) && hn_dtype_is_float(cast->args[1].as.dtype);
+    return hn_dtype_is_float(hn_info(p, cast->args[0].as.value)->dtype) &&
+           hn_dtype_is_float(cast->args[1].as.dtype);
 }
 
 /* A reduction over the last dim that keeps it, of `x`. */
 static bool reduces_last(const hn_patterns *p, hn_value v, hn_op op, hn_value x) {
     const hn_node_info *n = hn_made_by(p->g, v, op);
-    if (!n || !n->args[2].as.b || n->args[1].count != 1 || (x && n->args[0].as.value != x)) return false;
+    if (!n || !n->args[2].as.b || n->args[1].count != 1 || (x && n->args[0].as.value != x))
+        return false;
     return hn_size_is(p->g, n->args[1].as.exprs[0], hn_info(p, n->args[0].as.value)->rank - 1);
 }
 
@@ -73,10 +79,8 @@ static hn_value skip_views(match *m, hn_value v) {
     const hn_patterns *p = m->p;
     for (uint32_t k = 0; k < MAX_VIEWS; k++) {
         const hn_node_info *n = hn_made_by(p->g, v, HN_OP_RESHAPE);
-        if (n && is_regrouping(p, n, v))
-            note_level(m, v);
-        else if (!(n = hn_made_by(p->g, v, HN_OP_CAST)) || !is_float_cast(p, n))
-            break;
+        if (n && is_regrouping(p, n, v)) note_level(m, v);
+        else if (!(n = hn_made_by(p->g, v, HN_OP_CAST)) || !is_float_cast(p, n)) break;
         if (!hn_read_once(p, v)) return 0;
         v = n->args[0].as.value;
     }
@@ -96,9 +100,10 @@ static hn_value against_minus_inf(const hn_patterns *p, hn_value cond, hn_op op)
     return 0;
 }
 
-/* What is asked in `cond`: whether a row of some scores has a key left (1) or has none (-1); 0: neither. `*out_scores` is the
- * scores or, with `*out_is_max`, their maximum. */
-static int row_question(const hn_patterns *p, hn_value cond, hn_value *out_scores, bool *out_is_max) {
+/* What is asked in `cond`: whether a row of some scores has a key left (1) or has none (-1); 0:
+ * neither. `*out_scores` is the scores or, with `*out_is_max`, their maximum. */
+static int row_question(const hn_patterns *p, hn_value cond, hn_value *out_scores,
+                        bool *out_is_max) {
     const hn_node_info *n;
     int sign = 1;
     for (; (n = hn_made_by(p->g, cond, HN_OP_NOT)); cond = n->args[0].as.value) sign = -sign;
@@ -115,7 +120,8 @@ static int row_question(const hn_patterns *p, hn_value cond, hn_value *out_score
     return *out_scores ? (any ? sign : -sign) : 0;
 }
 
-/* where(row has a key, softmax, 0), in its spellings. Gives the softmax and what the question was about. */
+/* where(row has a key, softmax, 0), in its spellings. Gives the softmax and what the question was
+ * about. */
 static hn_value skip_safety(match *m, hn_value v, hn_value *out_asked, bool *out_is_max) {
     const hn_patterns *p = m->p;
     const hn_node_info *n = hn_made_by(p->g, v, HN_OP_WHERE);
@@ -124,7 +130,8 @@ static hn_value skip_safety(match *m, hn_value v, hn_value *out_asked, bool *out
     if (!n) return v;
     int sign = row_question(p, n->args[0].as.value, out_asked, out_is_max);
     hn_value alive = n->args[sign > 0 ? 1 : 2].as.value, dead = n->args[sign > 0 ? 2 : 1].as.value;
-    if (!sign || !hn_uniform_number(p->g, dead, &zero) || zero != 0 || !hn_read_once(p, v)) return 0;
+    if (!sign || !hn_uniform_number(p->g, dead, &zero) || zero != 0 || !hn_read_once(p, v))
+        return 0;
     m->safe = true;
     return alive;
 }
@@ -139,7 +146,9 @@ static hn_value scores_of(match *m, hn_value v) {
     if (!div) return 0;
     hn_value e = div->args[0].as.value, sum = div->args[1].as.value;
     const hn_node_info *exp = hn_made_by(p->g, e, HN_OP_EXP);
-    if (!exp || !reduces_last(p, sum, HN_OP_SUM, e) || hn_rewrite_uses(&p->rewrite, e) != 2 || !hn_read_once(p, sum)) return 0;
+    if (!exp || !reduces_last(p, sum, HN_OP_SUM, e) || hn_rewrite_uses(&p->rewrite, e) != 2 ||
+        !hn_read_once(p, sum))
+        return 0;
     hn_value shifted = exp->args[0].as.value;
     const hn_node_info *sub = hn_made_by(p->g, shifted, HN_OP_SUB);
     if (!sub || !hn_read_once(p, shifted)) return 0;
@@ -154,8 +163,8 @@ static hn_value scores_of(match *m, hn_value v) {
 
 /* --- scores --- */
 
-/* Whether a product lies behind `v`, with only scales, masks, casts and views between. `fuel` bounds the search: of a sum
- * both sides are tried. */
+/* Whether a product lies behind `v`, with only scales, masks, casts and views between. `fuel`
+ * bounds the search: of a sum both sides are tried. */
 static bool leads_to_product(const hn_patterns *p, hn_value v, uint32_t *fuel) {
     while (*fuel > 0) {
         hn_node producer = hn_info(p, v)->producer;
@@ -165,25 +174,23 @@ static bool leads_to_product(const hn_patterns *p, hn_value v, uint32_t *fuel) {
         hn_value x;
         --*fuel;
         if (n->op == HN_OP_MATMUL) return true;
-        if ((x = hn_by_number(p, v, HN_OP_MUL, &number)) || (x = hn_by_number(p, v, HN_OP_DIV, &number)))
+        if ((x = hn_by_number(p, v, HN_OP_MUL, &number)) ||
+            (x = hn_by_number(p, v, HN_OP_DIV, &number)))
             v = x;
-        else if (n->op == HN_OP_RESHAPE || n->op == HN_OP_CAST)
-            v = n->args[0].as.value;
+        else if (n->op == HN_OP_RESHAPE || n->op == HN_OP_CAST) v = n->args[0].as.value;
         else if (n->op == HN_OP_WHERE)
             v = n->args[hn_uniform_number(p->g, n->args[1].as.value, &number) ? 2 : 1].as.value;
-        else if (n->op != HN_OP_ADD)
-            return false;
-        else if (leads_to_product(p, n->args[0].as.value, fuel))
-            return true;
-        else
-            v = n->args[1].as.value;
+        else if (n->op != HN_OP_ADD) return false;
+        else if (leads_to_product(p, n->args[0].as.value, fuel)) return true;
+        else v = n->args[1].as.value;
     }
     return false;
 }
 
 static bool add_mask(match *m, hn_value value, bool negated, double fill) {
     if (m->masks.count == HN_MAX_MASKS) return false;
-    m->masks.terms[m->masks.count++] = (struct hn_mask_term){.value = value, .is_negated = negated, .fill = fill};
+    m->masks.terms[m->masks.count++] =
+        (struct hn_mask_term){.value = value, .is_negated = negated, .fill = fill};
     return true;
 }
 
@@ -235,7 +242,8 @@ static bool find_product(match *m, hn_value s) {
             m->q = n->args[0].as.value;
             m->k_t = n->args[1].as.value;
             note_level(m, s);
-            return n->args[2].kind == HN_ARG_NONE || (m->scale == 1 && add_mask(m, n->args[2].as.value, false, 0));
+            return n->args[2].kind == HN_ARG_NONE ||
+                   (m->scale == 1 && add_mask(m, n->args[2].as.value, false, 0));
         }
         s = skip_step(m, s);
         if (!s || !hn_read_once(p, s)) return false;
@@ -255,13 +263,15 @@ static hn_value without_scale(match *m, hn_value v, uint32_t depth) {
         m->scale *= number;
         return x;
     }
-    const hn_node_info *reshape = hn_made_by(g, v, HN_OP_RESHAPE), *permute = hn_made_by(g, v, HN_OP_PERMUTE);
+    const hn_node_info *reshape = hn_made_by(g, v, HN_OP_RESHAPE),
+                       *permute = hn_made_by(g, v, HN_OP_PERMUTE);
     const hn_node_info *view = reshape ? reshape : permute;
     uint32_t dims[HN_MAX_RANK];
     if (!view || !depth || (permute && !hn_permute_dims(g, permute, dims))) return v;
     x = without_scale(m, view->args[0].as.value, depth - 1);
     if (x == view->args[0].as.value) return v;
-    return reshape ? hn_v_reshape(g, x, hn_graph_value(g, v)->sizes, hn_graph_value(g, v)->rank) : hn_v_permute(g, x, dims);
+    return reshape ? hn_v_reshape(g, x, hn_graph_value(g, v)->sizes, hn_graph_value(g, v)->rank)
+                   : hn_v_permute(g, x, dims);
 }
 
 /* The grouping of the batch to build in: [B, H, m, n] if there is one. */
@@ -300,29 +310,37 @@ static hn_value swap_last(match *m, hn_value v) {
 /* k from k^T. Whichever comes first, the views that made k^T cancel. */
 static hn_value keys(match *m, const hn_expr *batch, uint32_t batch_rank) {
     hn_value k_t = without_scale(m, m->k_t, MAX_VIEWS);
-    if (hn_made_by(m->p->g, k_t, HN_OP_PERMUTE)) return regroup(m, swap_last(m, k_t), batch, batch_rank);
+    if (hn_made_by(m->p->g, k_t, HN_OP_PERMUTE))
+        return regroup(m, swap_last(m, k_t), batch, batch_rank);
     return swap_last(m, regroup(m, k_t, batch, batch_rank));
 }
 
 /* --- grouped queries --- */
 
-/* x [B, Hkv, n, d] behind reshape(expand(x as [B, Hkv, 1, n, d] to [B, Hkv, G, n, d])), or behind expand([B, 1, n, d]). */
+/* x [B, Hkv, n, d] behind reshape(expand(x as [B, Hkv, 1, n, d] to [B, Hkv, G, n, d])), or behind
+ * expand([B, 1, n, d]). */
 static hn_value unrepeated(const hn_patterns *p, hn_value v) {
     hn_graph *g = p->g;
     const hn_value_info *info = hn_info(p, v);
-    const hn_node_info *expand = hn_made_by(g, v, HN_OP_EXPAND), *reshape = hn_made_by(g, v, HN_OP_RESHAPE);
+    const hn_node_info *expand = hn_made_by(g, v, HN_OP_EXPAND),
+                       *reshape = hn_made_by(g, v, HN_OP_RESHAPE);
     if (info->rank != 4) return 0;
     if (expand) {
         hn_value x = expand->args[0].as.value;
         const hn_value_info *from = hn_info(p, x);
-        bool only_heads = hn_size_is(g, from->sizes[1], 1) && hn_same_sizes(g, from->sizes, info->sizes, 1);
+        bool only_heads =
+            hn_size_is(g, from->sizes[1], 1) && hn_same_sizes(g, from->sizes, info->sizes, 1);
         return only_heads && hn_same_tail(p, x, v, 2) ? x : 0;
     }
     if (!reshape || !(expand = hn_made_by(g, reshape->args[0].as.value, HN_OP_EXPAND))) return 0;
     hn_value wide = reshape->args[0].as.value, x = expand->args[0].as.value;
     const hn_value_info *to = hn_info(p, wide), *from = hn_info(p, x);
-    if (to->rank != 5 || !hn_same_sizes(g, to->sizes, info->sizes, 1) || !hn_same_tail(p, wide, v, 2)) return 0;
-    if (!hn_size_is(g, from->sizes[2], 1) || !hn_same_sizes(g, from->sizes, to->sizes, 2) || !hn_same_tail(p, x, wide, 2)) return 0;
+    if (to->rank != 5 || !hn_same_sizes(g, to->sizes, info->sizes, 1) ||
+        !hn_same_tail(p, wide, v, 2))
+        return 0;
+    if (!hn_size_is(g, from->sizes[2], 1) || !hn_same_sizes(g, from->sizes, to->sizes, 2) ||
+        !hn_same_tail(p, x, wide, 2))
+        return 0;
     hn_expr sizes[4] = {from->sizes[0], from->sizes[1], from->sizes[3], from->sizes[4]};
     return hn_v_reshape(g, x, sizes, 4);
 }
@@ -334,7 +352,8 @@ static bool share_heads(const hn_patterns *p, hn_value *k, hn_value *v) {
     if (!hn_same_sizes(p->g, hn_info(p, few_k)->sizes, hn_info(p, few_v)->sizes, 2)) return false;
     int64_t heads, few;
     bool known = hn_sym_is_int(p->g->sym, hn_info(p, *k)->sizes[1], &heads) &&
-                 hn_sym_is_int(p->g->sym, hn_info(p, few_k)->sizes[1], &few) && few > 0 && heads % few == 0;
+                 hn_sym_is_int(p->g->sym, hn_info(p, few_k)->sizes[1], &few) && few > 0 &&
+                 heads % few == 0;
     if (!known && !hn_size_is(p->g, hn_info(p, few_k)->sizes[1], 1)) return false;
     *k = few_k;
     *v = few_v;
@@ -343,8 +362,8 @@ static bool share_heads(const hn_patterns *p, hn_value *k, hn_value *v) {
 
 /* --- the node --- */
 
-/* Square roots on both sides, rounded to the dtype, multiply to nearly 1/sqrt(d): then that is what is meant, and equal
- * attentions stay equal. */
+/* Square roots on both sides, rounded to the dtype, multiply to nearly 1/sqrt(d): then that is what
+ * is meant, and equal attentions stay equal. */
 static double exact_scale(const hn_patterns *p, double scale, hn_value q) {
     int64_t d;
     double slack = hn_dtype_facts(hn_info(p, q)->dtype)->size_bytes == 2 ? 0x1p-7 : 1e-6;
@@ -376,7 +395,9 @@ static hn_status build(match *m, const hn_node_info *root, hn_value *out) {
     HN_TRY(hn_graph_status(g));
     if (!isfinite(m->scale) || m->scale == 0) return NULL;
     share_heads(p, &k, &v);
-    hn_value y = with_dead_rows(g, hn_b_attention(g, q, k, v, plan.mask, exact_scale(p, m->scale, q), plan.causal), plan.alive);
+    hn_value y = with_dead_rows(
+        g, hn_b_attention(g, q, k, v, plan.mask, exact_scale(p, m->scale, q), plan.causal),
+        plan.alive);
     const hn_value_info *to = hn_info(p, root->results[0]);
     *out = y ? hn_v_reshape(g, y, to->sizes, to->rank) : 0;
     return hn_graph_status(g);
@@ -400,8 +421,8 @@ hn_status hn_pattern_attention(hn_patterns *p, const hn_node_info *root, hn_valu
 
 /* --- attention as imported --- */
 
-/* Masks and repeated heads of a node that is ATTENTION already. A mask is rebuilt only when that helps: when it is causal in
- * whole or part, or a bool written as floats. */
+/* Masks and repeated heads of a node that is ATTENTION already. A mask is rebuilt only when that
+ * helps: when it is causal in whole or part, or a bool written as floats. */
 hn_status hn_pattern_attention_mask(hn_patterns *p, const hn_node_info *n, hn_value *out) {
     hn_value q = n->args[0].as.value, k = n->args[1].as.value, v = n->args[2].as.value;
     hn_value mask = n->args[3].kind == HN_ARG_VALUE ? n->args[3].as.value : 0;
@@ -417,7 +438,8 @@ hn_status hn_pattern_attention_mask(hn_patterns *p, const hn_node_info *n, hn_va
         if (!done) plan = (hn_mask_plan){.mask = mask};
         plan.causal |= n->args[5].as.b;
     }
-    bool smaller = !plan.mask || plan.causal != n->args[5].as.b || hn_made_by(p->g, mask, HN_OP_EXPAND) ||
+    bool smaller = !plan.mask || plan.causal != n->args[5].as.b ||
+                   hn_made_by(p->g, mask, HN_OP_EXPAND) ||
                    hn_info(p, plan.mask)->dtype != hn_info(p, mask)->dtype;
     if (!mask || !smaller) plan = (hn_mask_plan){.mask = mask, .causal = n->args[5].as.b};
     bool fewer = share_heads(p, &k, &v);

@@ -1,11 +1,14 @@
-/* mask.c: attention masks: which are causal, which are float masks that encode a bool, and how several become one.
+/* mask.c: attention masks: which are causal, which are float masks that encode a bool, and how
+ * several become one.
  *
- * A term either keeps scores by a bool and puts `fill` in place of the others, or adds a float. A fill of -inf is what
- * ATTENTION does with a bool mask. A finite fill (finfo.min) differs in one case: a row without any key left is an average
- * over all keys then, and 0 in ATTENTION. So it is only taken for a causal mask, where the first key is always left; else
- * it stays a float that is added. Summands that hold 0 and such a fill are the same thing written differently.
+ * A term either keeps scores by a bool and puts `fill` in place of the others, or adds a float. A
+ * fill of -inf is what ATTENTION does with a bool mask. A finite fill (finfo.min) differs in one
+ * case: a row without any key left is an average over all keys then, and 0 in ATTENTION. So it is
+ * only taken for a causal mask, where the first key is always left; else it stays a float that is
+ * added. Summands that hold 0 and such a fill are the same thing written differently.
  *
- * Causal is keep = (j <= i): a comparison whose sides differ by exactly i - j (opt/fold/facts.c), or a table that says so. */
+ * Causal is keep = (j <= i): a comparison whose sides differ by exactly i - j (opt/fold/facts.c),
+ * or a table that says so. */
 #include "opt/patterns/pattern.h"
 
 #include <math.h>
@@ -13,10 +16,13 @@
 
 /* Fills from here down count as "never": the least score must be far above. */
 #define MASKED_OUT (-1e9)
-/* A score disappears when it is added to such a number, in f32: then putting the fill or adding it is the same. */
+/* A score disappears when it is added to such a number, in f32: then putting the fill or adding it
+ * is the same. */
 #define ABSORBS (-1e30)
 
-static bool is_fill(double x, hn_dtype dtype) { return x <= MASKED_OUT || (dtype == HN_DTYPE_F16 && x == -65504); }
+static bool is_fill(double x, hn_dtype dtype) {
+    return x <= MASKED_OUT || (dtype == HN_DTYPE_F16 && x == -65504);
+}
 
 static hn_value strip_expand(const hn_patterns *p, hn_value v) {
     for (const hn_node_info *n; (n = hn_made_by(p->g, v, HN_OP_EXPAND));) v = n->args[0].as.value;
@@ -27,7 +33,9 @@ static hn_value strip_expand(const hn_patterns *p, hn_value v) {
 
 /* Whether d <= 0 is the same as j <= i, the last two coordinates. */
 static bool is_lower_triangle(const hn_patterns *p, const hn_affine *d, uint32_t rank) {
-    if (rank < 2 || d->coeff[rank - 1] != 1 || d->coeff[rank - 2] != -1 || !hn_size_is(p->g, d->base, 0)) return false;
+    if (rank < 2 || d->coeff[rank - 1] != 1 || d->coeff[rank - 2] != -1 ||
+        !hn_size_is(p->g, d->base, 0))
+        return false;
     for (uint32_t k = 0; k + 2 < rank; k++)
         if (d->coeff[k]) return false;
     return true;
@@ -40,11 +48,17 @@ static bool is_causal_compare(const hn_patterns *p, hn_value v, bool negated) {
     hn_op op = n->op;
     hn_affine d;
     if (op != HN_OP_LE && op != HN_OP_LT && op != HN_OP_GE && op != HN_OP_GT) return false;
-    if (negated) op = op == HN_OP_LE ? HN_OP_GT : op == HN_OP_LT ? HN_OP_GE : op == HN_OP_GE ? HN_OP_LT : HN_OP_LE;
+    if (negated)
+        op = op == HN_OP_LE   ? HN_OP_GT
+             : op == HN_OP_LT ? HN_OP_GE
+             : op == HN_OP_GE ? HN_OP_LT
+                              : HN_OP_LE;
     bool swap = op == HN_OP_GE || op == HN_OP_GT; /* x >= y is y - x <= 0 */
     uint32_t rank = hn_info(p, v)->rank;
-    if (!hn_affine_difference(&p->facts, n->args[swap].as.value, n->args[!swap].as.value, rank, &d)) return false;
-    if (op == HN_OP_LT || op == HN_OP_GT) d.base = hn_sym_add(p->g->sym, d.base, hn_sym_int(p->g->sym, 1));
+    if (!hn_affine_difference(&p->facts, n->args[swap].as.value, n->args[!swap].as.value, rank, &d))
+        return false;
+    if (op == HN_OP_LT || op == HN_OP_GT)
+        d.base = hn_sym_add(p->g->sym, d.base, hn_sym_int(p->g->sym, 1));
     return is_lower_triangle(p, &d, rank);
 }
 
@@ -122,7 +136,8 @@ static hn_status is_finite(hn_patterns *p, hn_value v, uint32_t depth, bool *out
 static hn_status is_finite_cast(hn_patterns *p, const hn_node_info *n, uint32_t depth, bool *out) {
     hn_value x = n->args[0].as.value;
     hn_dtype from = hn_info(p, x)->dtype, to = hn_info(p, n->results[0])->dtype;
-    uint32_t from_bytes = hn_dtype_facts(from)->size_bytes, to_bytes = hn_dtype_facts(to)->size_bytes;
+    uint32_t from_bytes = hn_dtype_facts(from)->size_bytes,
+             to_bytes = hn_dtype_facts(to)->size_bytes;
     if (hn_dtype_is_float(from)) return to_bytes > from_bytes ? is_finite(p, x, depth, out) : NULL;
     *out = from == HN_DTYPE_BOOL || to_bytes >= 4;
     return NULL;
@@ -155,15 +170,20 @@ typedef struct plan {
     hn_patterns *p;
     const hn_expr *sizes;
     uint32_t rank;
-    struct { hn_value items[4 * HN_MAX_MASKS]; uint32_t count; } keeps, sums; /* bools with a fill of -inf; floats */
-    bool causal;      /* with a fill of -inf */
-    bool soft_causal; /* with a finite one */
-    hn_value soft_value;  /* the term that soft_causal stands for, as a summand */
-    bool may_be_dead; /* a row may be without keys, as far as is known */
+    /* bools with a fill of -inf; floats */
+    struct {
+        hn_value items[4 * HN_MAX_MASKS];
+        uint32_t count;
+    } keeps, sums;
+    bool causal;         /* with a fill of -inf */
+    bool soft_causal;    /* with a finite one */
+    hn_value soft_value; /* the term that soft_causal stands for, as a summand */
+    bool may_be_dead;    /* a row may be without keys, as far as is known */
     bool failed;
 } plan;
 
-/* Masks keep their sizes where they broadcast to the scores; other batch dims are split or merged like the scores'. */
+/* Masks keep their sizes where they broadcast to the scores; other batch dims are split or merged
+ * like the scores'. */
 static hn_value fit(plan *a, hn_value v) {
     hn_graph *g = a->p->g;
     const hn_value_info *info = hn_graph_value(g, v);
@@ -180,7 +200,8 @@ static hn_value fit(plan *a, hn_value v) {
     /* all batches are there, in another grouping */
     memcpy(shape, a->sizes, (a->rank - 2) * sizeof *shape);
     memcpy(shape + a->rank - 2, info->sizes + rank - 2, 2 * sizeof *shape);
-    hn_expr have = hn_sym_product(g->sym, info->sizes, rank - 2), want = hn_sym_product(g->sym, a->sizes, a->rank - 2);
+    hn_expr have = hn_sym_product(g->sym, info->sizes, rank - 2),
+            want = hn_sym_product(g->sym, a->sizes, a->rank - 2);
     return have == want ? hn_v_reshape(g, v, shape, a->rank) : 0;
 }
 
@@ -190,13 +211,13 @@ static void push(plan *a, bool is_sum, hn_value v) {
         a->failed = true;
         return;
     }
-    if (is_sum)
-        a->sums.items[a->sums.count++] = fitted;
-    else
-        a->keeps.items[a->keeps.count++] = fitted;
+    if (is_sum) a->sums.items[a->sums.count++] = fitted;
+    else a->keeps.items[a->keeps.count++] = fitted;
 }
 
-static hn_value negate(plan *a, hn_value v, bool negated) { return negated ? hn_b_unary(a->p->g, HN_OP_NOT, v) : v; }
+static hn_value negate(plan *a, hn_value v, bool negated) {
+    return negated ? hn_b_unary(a->p->g, HN_OP_NOT, v) : v;
+}
 
 static hn_status is_causal(hn_patterns *p, hn_value v, bool negated, bool *out) {
     table_facts table;
@@ -207,16 +228,17 @@ static hn_status is_causal(hn_patterns *p, hn_value v, bool negated, bool *out) 
     return NULL;
 }
 
-/* A bool with a fill of -inf. Conjunctions fall apart, so that the causal part of "causal and not padding" is found. */
+/* A bool with a fill of -inf. Conjunctions fall apart, so that the causal part of "causal and not
+ * padding" is found. */
 static hn_status sort_keep(plan *a, hn_value v, bool negated, uint32_t depth) {
     hn_ref_elem e;
     bool causal = false;
     v = strip_expand(a->p, v);
     const hn_node_info *not = hn_made_by(a->p->g, v, HN_OP_NOT);
-    if (not && depth) return sort_keep(a, not->args[0].as.value, !negated, depth - 1);
+    if (not &&depth) return sort_keep(a, not ->args[0].as.value, !negated, depth - 1);
     if (hn_uniform(a->p->g, v, &e) && (e.i != 0) != negated) return NULL;
     const hn_node_info *and = hn_made_by(a->p->g, v, negated ? HN_OP_OR : HN_OP_AND);
-    if (and && depth) {
+    if (and&&depth) {
         HN_TRY(sort_keep(a, and->args[0].as.value, negated, depth - 1));
         return sort_keep(a, and->args[1].as.value, negated, depth - 1);
     }
@@ -237,8 +259,10 @@ static hn_value written_out(plan *a, hn_value keep, bool negated, double fill) {
     return negated ? hn_b_where(g, keep, other, zero) : hn_b_where(g, keep, zero, other);
 }
 
-/* A bool with a finite fill. `summand` is the same thing as a float; 0: it has to be written out. */
-static hn_status sort_soft_keep(plan *a, hn_value keep, bool negated, double fill, hn_dtype dtype, hn_value summand) {
+/* A bool with a finite fill. `summand` is the same thing as a float; 0: it has to be written
+ * out. */
+static hn_status sort_soft_keep(plan *a, hn_value keep, bool negated, double fill, hn_dtype dtype,
+                                hn_value summand) {
     bool causal = false;
     keep = strip_expand(a->p, keep);
     HN_TRY(is_causal(a->p, keep, negated, &causal));
@@ -261,7 +285,8 @@ static hn_status sort_sum(plan *a, hn_value v) {
     v = strip_expand(p, v);
     const hn_node_info *where = hn_made_by(p->g, v, HN_OP_WHERE);
     double x, y;
-    if (where && hn_uniform_number(p->g, where->args[1].as.value, &x) && hn_uniform_number(p->g, where->args[2].as.value, &y)) {
+    if (where && hn_uniform_number(p->g, where->args[1].as.value, &x) &&
+        hn_uniform_number(p->g, where->args[2].as.value, &y)) {
         bool negated = y == 0;
         double fill = negated ? x : y, kept = negated ? y : x;
         if (kept == 0 && is_fill(fill, dtype)) {
@@ -312,15 +337,19 @@ static hn_value join(hn_graph *g, hn_op op, const hn_value *values, uint32_t cou
 static hn_value causal_bool(plan *a) {
     hn_graph *g = a->p->g;
     hn_scalar zero = hn_scalar_i(hn_sym_int(g->sym, 0)), one = hn_scalar_i(hn_sym_int(g->sym, 1));
-    hn_value row = hn_b_unsqueeze(g, hn_b_iota(g, zero, one, a->sizes[a->rank - 2], HN_DTYPE_I64), 1);
-    return hn_b_binary(g, HN_OP_LE, hn_b_iota(g, zero, one, a->sizes[a->rank - 1], HN_DTYPE_I64), row);
+    hn_value row =
+        hn_b_unsqueeze(g, hn_b_iota(g, zero, one, a->sizes[a->rank - 2], HN_DTYPE_I64), 1);
+    return hn_b_binary(g, HN_OP_LE, hn_b_iota(g, zero, one, a->sizes[a->rank - 1], HN_DTYPE_I64),
+                       row);
 }
 
 /* [.., m or 1, 1]: whether a key is left in the row. */
 static hn_value alive_rows(plan *a, hn_value keep, hn_value sum) {
     hn_graph *g = a->p->g;
     hn_value lives = 0;
-    if (sum) lives = hn_b_binary(g, HN_OP_NE, sum, hn_b_scalar(g, -INFINITY, hn_graph_value(g, sum)->dtype));
+    if (sum)
+        lives =
+            hn_b_binary(g, HN_OP_NE, sum, hn_b_scalar(g, -INFINITY, hn_graph_value(g, sum)->dtype));
     if (keep) lives = lives ? hn_b_binary(g, HN_OP_AND, lives, keep) : keep;
     if (a->causal && lives) lives = hn_b_binary(g, HN_OP_AND, lives, causal_bool(a));
     if (!lives) return 0;
@@ -332,25 +361,27 @@ static hn_value alive_rows(plan *a, hn_value keep, hn_value sum) {
 static hn_status finish(plan *a, bool ask_alive, hn_mask_plan *out) {
     hn_graph *g = a->p->g;
     if (a->soft_causal) { /* -inf is as good only when nothing else masks */
-        if (a->sums.count || a->keeps.count || a->causal)
-            push(a, true, a->soft_value);
-        else
-            a->causal = true;
+        if (a->sums.count || a->keeps.count || a->causal) push(a, true, a->soft_value);
+        else a->causal = true;
     }
     if (a->failed) return NULL;
-    hn_value keep = join(g, HN_OP_AND, a->keeps.items, a->keeps.count), sum = join(g, HN_OP_ADD, a->sums.items, a->sums.count);
+    hn_value keep = join(g, HN_OP_AND, a->keeps.items, a->keeps.count),
+             sum = join(g, HN_OP_ADD, a->sums.items, a->sums.count);
     out->causal = a->causal;
     if (ask_alive && a->may_be_dead) out->alive = alive_rows(a, keep, sum);
     out->mask = keep ? keep : sum;
-    if (keep && sum) out->mask = hn_b_where(g, keep, sum, hn_b_scalar(g, -INFINITY, hn_graph_value(g, sum)->dtype));
+    if (keep && sum)
+        out->mask =
+            hn_b_where(g, keep, sum, hn_b_scalar(g, -INFINITY, hn_graph_value(g, sum)->dtype));
     return hn_graph_status(g);
 }
 
-hn_status hn_masks_plan(hn_patterns *p, const hn_masks *masks, const hn_expr *sizes, uint32_t rank, bool ask_alive,
-                        hn_mask_plan *out, bool *out_done) {
+hn_status hn_masks_plan(hn_patterns *p, const hn_masks *masks, const hn_expr *sizes, uint32_t rank,
+                        bool ask_alive, hn_mask_plan *out, bool *out_done) {
     plan a = {.p = p, .sizes = sizes, .rank = rank};
     *out = (hn_mask_plan){0};
-    for (uint32_t k = 0; k < masks->count && !a.failed; k++) HN_TRY(sort_term(&a, &masks->terms[k]));
+    for (uint32_t k = 0; k < masks->count && !a.failed; k++)
+        HN_TRY(sort_term(&a, &masks->terms[k]));
     if (!a.failed) HN_TRY(finish(&a, ask_alive, out));
     *out_done = !a.failed;
     return NULL;

@@ -1,9 +1,11 @@
-/* matmul.c: products whose batch is regrouped or repeated for nothing, products that are no contraction, and biases.
+/* matmul.c: products whose batch is regrouped or repeated for nothing, products that are no
+ * contraction, and biases.
  *
  *   matmul(reshape(a [B,H,m,k] permuted), reshape(b))   -> reshape(matmul(a, b as [B,H,k,n]))        no copy of a
  *   matmul(a [B,m,k], expand(b [1,k,n]))                -> reshape(matmul(a as [B*m,k], b as [k,n])) one large product
  *   matmul(a [..,m,1], b [..,1,n])                      -> mul(a, b)                                 fuses with its neighbours
- *   add(matmul(a, b), bias [n])                         -> matmul(a, b, bias)                        also behind a reshape */
+ *   add(matmul(a, b), bias [n])                         -> matmul(a, b, bias)                        also behind a
+ * reshape */
 #include "opt/patterns/pattern.h"
 
 #include <string.h>
@@ -14,11 +16,13 @@ enum { MAX_BATCH_RANK = 6 }; /* of a product, as lowering takes it: four batch d
 
 /* Memory that is no row-major block, so that merging its dims copies. */
 static bool is_strided(const hn_patterns *p, hn_value v) {
-    return hn_made_by(p->g, v, HN_OP_PERMUTE) || hn_made_by(p->g, v, HN_OP_EXPAND) || hn_made_by(p->g, v, HN_OP_SLICE) ||
-           hn_made_by(p->g, v, HN_OP_WINDOW) || hn_made_by(p->g, v, HN_OP_AS_STRIDED);
+    return hn_made_by(p->g, v, HN_OP_PERMUTE) || hn_made_by(p->g, v, HN_OP_EXPAND) ||
+           hn_made_by(p->g, v, HN_OP_SLICE) || hn_made_by(p->g, v, HN_OP_WINDOW) ||
+           hn_made_by(p->g, v, HN_OP_AS_STRIDED);
 }
 
-/* The value with more batch dims behind an operand that merges them; 0: it merges none, or for nothing. */
+/* The value with more batch dims behind an operand that merges them; 0: it merges none, or for
+ * nothing. */
 static hn_value before_merge(const hn_patterns *p, hn_value v) {
     const hn_node_info *reshape = hn_made_by(p->g, v, HN_OP_RESHAPE);
     if (!reshape) return 0;
@@ -61,7 +65,8 @@ static bool is_row(const hn_patterns *p, hn_value v) {
 /* One right side for every batch: the batch becomes rows. */
 static hn_value fold_batch(hn_patterns *p, const hn_node_info *n) {
     hn_graph *g = p->g;
-    hn_value a = n->args[0].as.value, bias = n->args[2].kind == HN_ARG_VALUE ? n->args[2].as.value : 0;
+    hn_value a = n->args[0].as.value,
+             bias = n->args[2].kind == HN_ARG_VALUE ? n->args[2].as.value : 0;
     const hn_node_info *expand = hn_made_by(g, n->args[1].as.value, HN_OP_EXPAND);
     const hn_value_info *to = hn_info(p, n->results[0]), *ai = hn_info(p, a);
     if (!expand || is_strided(p, a) || (bias && !is_row(p, bias))) return 0;
@@ -82,7 +87,8 @@ static hn_value fold_batch(hn_patterns *p, const hn_node_info *n) {
 
 static hn_value outer_product(hn_patterns *p, const hn_node_info *n) {
     hn_value a = n->args[0].as.value, b = n->args[1].as.value;
-    if (!hn_size_is(p->g, hn_last_size(p, a, 0), 1) || !hn_size_is(p->g, hn_last_size(p, b, 1), 1)) return 0;
+    if (!hn_size_is(p->g, hn_last_size(p, a, 0), 1) || !hn_size_is(p->g, hn_last_size(p, b, 1), 1))
+        return 0;
     hn_value y = hn_b_binary(p->g, HN_OP_MUL, a, b);
     if (n->args[2].kind == HN_ARG_VALUE) y = hn_b_binary(p->g, HN_OP_ADD, y, n->args[2].as.value);
     p->fired[HN_PATTERN_MATMUL_OUTER]++;
@@ -97,7 +103,8 @@ hn_value hn_pattern_matmul(hn_patterns *p, const hn_node_info *n) {
 
 /* --- biases --- */
 
-/* An input of the graph seen through views, or small and known: it is in memory when the product runs. */
+/* An input of the graph seen through views, or small and known: it is in memory when the product
+ * runs. */
 bool hn_in_memory(const hn_patterns *p, hn_value v) {
     double number;
     if (hn_uniform_number(p->g, v, &number)) return false;
@@ -122,7 +129,8 @@ static const hn_node_info *biased_product(const hn_patterns *p, hn_value x) {
 static hn_value matmul_bias(hn_patterns *p, const hn_node_info *add, uint32_t side) {
     hn_graph *g = p->g;
     hn_value x = add->args[side].as.value, bias = add->args[1 - side].as.value;
-    const hn_value_info *to = hn_info(p, add->results[0]), *xi = hn_info(p, x), *bi = hn_info(p, bias);
+    const hn_value_info *to = hn_info(p, add->results[0]), *xi = hn_info(p, x),
+                        *bi = hn_info(p, bias);
     const hn_node_info *n = biased_product(p, x);
     if (!n || !hn_in_memory(p, bias) || !is_row(p, bias) || bi->rank > to->rank) return 0;
     if (!hn_same_sizes(g, &bi->sizes[bi->rank - 1], &xi->sizes[xi->rank - 1], 1)) return 0;

@@ -13,14 +13,14 @@
     X(MATMUL_OUTER, "matmul_outer")     /* a product over one element is point-wise */             \
     X(MATMUL_BIAS, "matmul_bias")                                                                  \
     X(CONV_BIAS, "conv_bias")                                                                      \
-    X(CONV_SCALE, "conv_scale")         /* a factor for each channel goes into the weight */       \
-    X(WEIGHT_TABLE, "weight_table"  )   /* what is computed from weights becomes a table */
+    X(CONV_SCALE, "conv_scale")     /* a factor for each channel goes into the weight */           \
+    X(WEIGHT_TABLE, "weight_table") /* what is computed from weights becomes a table */
 
 typedef enum hn_pattern {
 #define X(name, text) HN_PATTERN_##name,
     HN_PATTERNS(X)
 #undef X
-    HN_PATTERN_COUNT
+        HN_PATTERN_COUNT
 } hn_pattern;
 
 typedef struct hn_patterns {
@@ -37,11 +37,16 @@ typedef struct hn_patterns {
 } hn_patterns;
 
 /* Each gives what stands for the first result of the node; 0: it does not match. */
-hn_status hn_pattern_attention(hn_patterns *p, const hn_node_info *matmul, hn_value *out) HN_MUST_USE;   /* attention.c */
-hn_status hn_pattern_attention_mask(hn_patterns *p, const hn_node_info *attention, hn_value *out) HN_MUST_USE;
-hn_value hn_pattern_matmul(hn_patterns *p, const hn_node_info *matmul);                                /* matmul.c */
+/* attention.c */
+hn_status hn_pattern_attention(hn_patterns *p, const hn_node_info *matmul,
+                               hn_value *out) HN_MUST_USE;
+hn_status hn_pattern_attention_mask(hn_patterns *p, const hn_node_info *attention,
+                                    hn_value *out) HN_MUST_USE;
+/* matmul.c */
+hn_value hn_pattern_matmul(hn_patterns *p, const hn_node_info *matmul);
 hn_value hn_pattern_add(hn_patterns *p, const hn_node_info *add);
-hn_status hn_pattern_channels(hn_patterns *p, const hn_node_info *node, hn_value *out) HN_MUST_USE;      /* conv.c */
+/* conv.c */
+hn_status hn_pattern_channels(hn_patterns *p, const hn_node_info *node, hn_value *out) HN_MUST_USE;
 
 /* --- masks (mask.c) --- */
 
@@ -50,29 +55,36 @@ enum { HN_MAX_MASKS = 8 };
 /* The masks that scores pass through on their way to a softmax. */
 typedef struct hn_masks {
     struct hn_mask_term {
-        hn_value value;  /* bool: true keeps the score (false, when negated); float: is added to it */
+        /* bool: true keeps the score (false, when negated); float: is added to it */
+        hn_value value;
         bool is_negated;
-        double fill;     /* bool: what stands in place of a score that is not kept */
+        double fill; /* bool: what stands in place of a score that is not kept */
     } terms[HN_MAX_MASKS];
     uint32_t count;
 } hn_masks;
 
 typedef struct hn_mask_plan {
     bool causal;
-    hn_value mask;  /* for ATTENTION; 0: none */
-    hn_value alive; /* bool, [.., m or 1, 1]: rows with a key left. 0: all of them, or nobody asks */
+    hn_value mask; /* for ATTENTION; 0: none */
+    /* bool, [.., m or 1, 1]: rows with a key left. 0: all of them, or nobody asks */
+    hn_value alive;
 } hn_mask_plan;
 
-/* Brings the masks of scores of the sizes [batch.., m, n] into the form that ATTENTION takes. `ask_alive`: rows without a key
- * are NaN in the program and 0 in ATTENTION. False when that cannot be said by ATTENTION. */
-hn_status hn_masks_plan(hn_patterns *p, const hn_masks *masks, const hn_expr *sizes, uint32_t rank, bool ask_alive,
-                        hn_mask_plan *out, bool *out_done) HN_MUST_USE;
+/* Brings the masks of scores of the sizes [batch.., m, n] into the form that ATTENTION takes.
+ * `ask_alive`: rows without a key are NaN in the program and 0 in ATTENTION. False when that cannot
+ * be said by ATTENTION. */
+hn_status hn_masks_plan(hn_patterns *p, const hn_masks *masks, const hn_expr *sizes, uint32_t rank,
+                        bool ask_alive, hn_mask_plan *out, bool *out_done) HN_MUST_USE;
 
 /* --- looking --- */
 
 /* Whether the only reader of `v` is the one the pattern came from. */
-static inline bool hn_read_once(const hn_patterns *p, hn_value v) { return hn_rewrite_uses(&p->rewrite, v) == 1; }
-static inline const hn_value_info *hn_info(const hn_patterns *p, hn_value v) { return hn_graph_value(p->g, v); }
+static inline bool hn_read_once(const hn_patterns *p, hn_value v) {
+    return hn_rewrite_uses(&p->rewrite, v) == 1;
+}
+static inline const hn_value_info *hn_info(const hn_patterns *p, hn_value v) {
+    return hn_graph_value(p->g, v);
+}
 static inline hn_expr hn_last_size(const hn_patterns *p, hn_value v, uint32_t from_end) {
     const hn_value_info *info = hn_graph_value(p->g, v);
     return info->sizes[info->rank - 1 - from_end];

@@ -1,11 +1,12 @@
 /* patterns.c: several ops that are one: attention, biases, convolution and batch norm.
  *
- * Algorithm: one walk in order; each pattern is found from its last node backwards through what has been built already, so
- * a pattern sees what earlier ones made. Which pattern belongs to which op stands in `rules`. Views simplify on the way,
- * and the equal masks that several attentions have made become one at the end.
+ * Algorithm: one walk in order; each pattern is found from its last node backwards through what has
+ * been built already, so a pattern sees what earlier ones made. Which pattern belongs to which op
+ * stands in `rules`. Views simplify on the way, and the equal masks that several attentions have
+ * made become one at the end.
  *
- * Requires: primitives, constants folded. Establishes: nothing that later passes rely on. Preserves: order, dtypes, sizes;
- * values up to rounding.
+ * Requires: primitives, constants folded. Establishes: nothing that later passes rely on.
+ * Preserves: order, dtypes, sizes; values up to rounding.
  *
  * Examples stand at the top of attention.c, matmul.c and conv.c. */
 #include "opt/patterns/pattern.h"
@@ -32,9 +33,14 @@ static const struct {
     hn_op op;
     rule_fn match;
 } rules[] = {
-    {HN_OP_MATMUL, hn_pattern_attention}, {HN_OP_MATMUL, match_matmul},     {HN_OP_ATTENTION, hn_pattern_attention_mask},
-    {HN_OP_ADD, match_add},               {HN_OP_ADD, hn_pattern_channels}, {HN_OP_SUB, hn_pattern_channels},
-    {HN_OP_MUL, hn_pattern_channels},     {HN_OP_DIV, hn_pattern_channels},
+    {HN_OP_MATMUL, hn_pattern_attention},
+    {HN_OP_MATMUL, match_matmul},
+    {HN_OP_ATTENTION, hn_pattern_attention_mask},
+    {HN_OP_ADD, match_add},
+    {HN_OP_ADD, hn_pattern_channels},
+    {HN_OP_SUB, hn_pattern_channels},
+    {HN_OP_MUL, hn_pattern_channels},
+    {HN_OP_DIV, hn_pattern_channels},
 };
 
 static hn_status match_node(hn_patterns *p, const hn_node_info *n, hn_value *out) {
@@ -62,9 +68,13 @@ static hn_status match_subgraphs(hn_patterns *p, const hn_node_info *n, uint32_t
 static hn_status match_graph(hn_patterns *outer, hn_graph *g, uint32_t depth) {
     hn_patterns *p; /* not on the stack: subgraphs nest */
     hn_arena *scratch = outer->context->scratch;
-    if (depth > MAX_DEPTH) return HN_ERROR(HN_UNSUPPORTED, "subgraphs nest deeper than %d", MAX_DEPTH);
+    if (depth > MAX_DEPTH)
+        return HN_ERROR(HN_UNSUPPORTED, "subgraphs nest deeper than %d", MAX_DEPTH);
     HN_NEW(scratch, p, 1);
-    *p = (hn_patterns){.g = g, .context = outer->context, .is_nested = depth > 0, .weight_bytes = outer->weight_bytes};
+    *p = (hn_patterns){.g = g,
+                       .context = outer->context,
+                       .is_nested = depth > 0,
+                       .weight_bytes = outer->weight_bytes};
     hn_map_init(&p->masks, scratch);
     hn_map_init(&p->tables, scratch);
     HN_TRY(hn_rewrite_begin(&p->rewrite, g, scratch));
@@ -94,7 +104,8 @@ static void report(const hn_patterns *p) {
     if (!hn_log_on("pass", HN_LOG_INFO)) return;
     hn_strbuf_init(&text);
     for (uint32_t k = 0; k < HN_PATTERN_COUNT; k++)
-        if (p->fired[k]) hn_strbuf_printf(&text, "%s%s %u", text.len ? ", " : "", names[k], p->fired[k]);
+        if (p->fired[k])
+            hn_strbuf_printf(&text, "%s%s %u", text.len ? ", " : "", names[k], p->fired[k]);
     hn_log("pass", HN_LOG_INFO, "patterns: %s", text.len ? hn_strbuf_str(&text).ptr : "none");
     hn_strbuf_deinit(&text);
 }

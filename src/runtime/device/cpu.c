@@ -1,6 +1,6 @@
-/* cpu.c: the CPU's row. Its memory is the host's, its kernels are functions of shared objects, and work is
- * done when a function returns: so copies are memmove, reading a scalar is a load, events are nothing, and a
- * kernel that found something wrong says so by its return value. */
+/* cpu.c: the CPU's row. Its memory is the host's, its kernels are functions of shared objects, and
+ * work is done when a function returns: so copies are memmove, reading a scalar is a load, events
+ * are nothing, and a kernel that found something wrong says so by its return value. */
 #include "runtime/device/rows.h"
 
 #include "base/compiler.h"
@@ -13,11 +13,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum {
-    ALIGN = 64,
-    HUGE_PAGE = 2 << 20,
-    HUGE_FROM = 4 << 20
-};
+enum { ALIGN = 64, HUGE_PAGE = 2 << 20, HUGE_FROM = 4 << 20 };
 
 typedef struct cpu_device {
     hn_dev base;
@@ -74,7 +70,8 @@ static hn_status cpu_open(const hn_device_options *options, hn_dev **out) {
 
 static void cpu_close(hn_dev *dev) { free(dev); }
 
-/* From 4 MiB on aligned for huge pages and, without an allocator of the caller's, asking for them. */
+/* From 4 MiB on aligned for huge pages and, without an allocator of the caller's, asking for
+ * them. */
 static void *cpu_alloc(hn_dev *dev, size_t bytes) {
     const hn_allocator *a = &((cpu_device *)dev)->allocator;
     void *memory;
@@ -82,7 +79,8 @@ static void *cpu_alloc(hn_dev *dev, size_t bytes) {
     size_t align = bytes >= HUGE_FROM ? HUGE_PAGE : ALIGN;
     if (a->alloc) return a->alloc(a->context, bytes ? bytes : 1, align);
     if (posix_memalign(&memory, align, bytes ? bytes : 1) != 0) return NULL;
-    if (bytes >= HUGE_FROM) (void)madvise(memory, bytes, MADV_HUGEPAGE); /* an advice: may be refused */
+    /* an advice: may be refused */
+    if (bytes >= HUGE_FROM) (void)madvise(memory, bytes, MADV_HUGEPAGE);
     return memory;
 }
 

@@ -1,27 +1,29 @@
-/* device.h: what the runtime asks of a device, as one table of functions. A kind of device is a row:
- * cpu.c is the first. What is outside of this folder knows devices through this table only.
+/* device.h: what the runtime asks of a device, as one table of functions. A kind of device is a
+ * row: cpu.c is the first. What is outside of this folder knows devices through this table only.
  *
  *   hn_dev             an open device; counted, because outputs may outlive the module that opened it
  *   hn_queue           work in order, for one run at a time; a context has one
  *   hn_device_program  loaded code; kernels are found in it by name
  *   hn_event           a point in the work of a queue
  *
- * Addresses. Memory of a device is an address, and an address plus an offset inside of the memory is one,
- * too. The host reads and writes through it only if `facts.is_host`. A device whose memory has handles
- * instead reserves a range of addresses for each allocation, and finds the handle by the address.
+ * Addresses. Memory of a device is an address, and an address plus an offset inside of the memory
+ * is one, too. The host reads and writes through it only if `facts.is_host`. A device whose memory
+ * has handles instead reserves a range of addresses for each allocation, and finds the handle by
+ * the address.
  *
- * Order. Work of one queue happens in the order in which it was given, and may go on when a function has
- * returned; `read` and `finish` wait for it. Before `finish` the host keeps the memory that copies read.
+ * Order. Work of one queue happens in the order in which it was given, and may go on when a
+ * function has returned; `read` and `finish` wait for it. Before `finish` the host keeps the memory
+ * that copies read.
  *
- * Errors. A status is a fault of the device or driver (device, out-of-memory). What a kernel finds wrong,
- * an index out of bounds, is a hn_device_fault: `launch` tells it at once if it can; other devices write it
- * to a status word of the launch's step, and `finish` looks at these words.
+ * Errors. A status is a fault of the device or driver (device, out-of-memory). What a kernel finds
+ * wrong, an index out of bounds, is a hn_device_fault: `launch` tells it at once if it can; other
+ * devices write it to a status word of the launch's step, and `finish` looks at these words.
  *
- * Threads: functions of a device and of programs may be called by any thread at any time, those of a queue
- * by one thread at a time.
+ * Threads: functions of a device and of programs may be called by any thread at any time, those of
+ * a queue by one thread at a time.
  *
- * Fork: drivers have threads, which a forked child does not have. It may use a device of its parent only if the
- * device is the host (hn_dev_check); of others it gives nothing back. */
+ * Fork: drivers have threads, which a forked child does not have. It may use a device of its parent
+ * only if the device is the host (hn_dev_check); of others it gives nothing back. */
 #ifndef HN_RUNTIME_DEVICE_DEVICE_H
 #define HN_RUNTIME_DEVICE_DEVICE_H
 
@@ -41,13 +43,15 @@ typedef struct hn_device_facts {
     char name[64];         /* "cpu", or what the driver calls it */
     uint64_t memory_bytes; /* 0: unknown */
     size_t align;          /* bytes, a power of two: of allocations */
-    bool is_host;          /* its memory is the host's: addresses may be read and written, once the work
-                              that uses them is done */
+    /* its memory is the host's: addresses may be read and written, once the work that uses them is
+     * done */
+    bool is_host;
 } hn_device_facts;
 
 typedef struct hn_device_options {
-    uint32_t number;        /* which device of the kind */
-    hn_allocator allocator; /* of host memory, zeros: malloc; devices of other memory do not use it */
+    uint32_t number; /* which device of the kind */
+    /* of host memory, zeros: malloc; devices of other memory do not use it */
+    hn_allocator allocator;
 } hn_device_options;
 
 /* A row's own struct begins with this. `open` sets everything but `refs` and `pid`. */
@@ -61,8 +65,9 @@ typedef struct hn_dev {
 
 typedef struct hn_queue_options {
     uint32_t step_count; /* steps are below this: status words */
-    hn_team *team;       /* the threads of the run, for a device that is the host; outlives the queue */
-    bool profile;        /* events of the queue have times */
+    /* the threads of the run, for a device that is the host; outlives the queue */
+    hn_team *team;
+    bool profile; /* events of the queue have times */
 } hn_queue_options;
 
 /* A row's own struct begins with this. */
@@ -77,19 +82,19 @@ typedef struct hn_device_fault {
 
 /* One call of a kernel. Addresses and numbers are read before `launch` returns. */
 typedef struct hn_device_launch {
-    void *kernel;            /* from `find` */
-    uint32_t step;           /* for faults */
-    void *const *args;       /* addresses on this device */
+    void *kernel;      /* from `find` */
+    uint32_t step;     /* for faults */
+    void *const *args; /* addresses on this device */
     uint32_t arg_count;
     const long long *params; /* whole numbers behind them */
     uint32_t param_count;
-    long long extent;        /* iterations, 1 or more; of groups: what their number was made from */
-    uint32_t parts;          /* of ranges: how many may run at the same time, 1 or more */
-    int64_t groups[3];       /* of devices with groups of threads; 0 for others */
-    uint32_t threads[3];     /* of a group */
-    int64_t shared_bytes;    /* of a group */
-    void *scratch;           /* memory of this device ... */
-    size_t scratch_stride;   /* ... and bytes from one part, or group, to the next */
+    long long extent;      /* iterations, 1 or more; of groups: what their number was made from */
+    uint32_t parts;        /* of ranges: how many may run at the same time, 1 or more */
+    int64_t groups[3];     /* of devices with groups of threads; 0 for others */
+    uint32_t threads[3];   /* of a group */
+    int64_t shared_bytes;  /* of a group */
+    void *scratch;         /* memory of this device ... */
+    size_t scratch_stride; /* ... and bytes from one part, or group, to the next */
 } hn_device_launch;
 
 struct hn_device_ops {
@@ -98,8 +103,8 @@ struct hn_device_ops {
 
     /* The name that a bundle gives to the target that users call so; NULL: none of this kind. */
     const char *(*target_named)(const char *wanted);
-    /* Whether this machine runs the code of a target of the row's kind. If not, `why` gets what is missing:
-     * "needs 'avx512f', which this CPU lacks". */
+    /* Whether this machine runs the code of a target of the row's kind. If not, `why` gets what is
+     * missing: "needs 'avx512f', which this CPU lacks". */
     bool (*runs)(const hn_bundle *b, const hnb_target *target, hn_strbuf *why);
 
     /* Errors: not-found without such a device; device; out-of-memory. */
@@ -110,14 +115,15 @@ struct hn_device_ops {
     void *(*alloc)(hn_dev *dev, size_t bytes);
     void (*free)(hn_dev *dev, void *memory); /* no queue uses it any more; NULL is allowed */
 
-    /* From the bytes of an object, which stay until `unload`. `name` is for messages. Errors: toolchain. */
+    /* From the bytes of an object, which stay until `unload`. `name` is for messages. Errors:
+     * toolchain. */
     hn_status (*load)(hn_dev *dev, const void *code, size_t len, const char *name,
                       hn_device_program **out);
     void (*unload)(hn_device_program *program); /* NULL is allowed */
     /* A kernel, which lives as long as its program. Errors: not-found. */
     hn_status (*find)(hn_device_program *program, const char *symbol, void **out_kernel);
-    /* The function of a kernel that the host may call itself, in place of a launch of one part. NULL: this
-     * device has no such kernels. */
+    /* The function of a kernel that the host may call itself, in place of a launch of one part.
+     * NULL: this device has no such kernels. */
     hn_kernel_fn (*direct)(void *kernel);
 
     hn_status (*queue_create)(hn_dev *dev, const hn_queue_options *options, hn_queue **out);
@@ -132,18 +138,20 @@ struct hn_device_ops {
 
     hn_status (*launch)(hn_queue *queue, const hn_device_launch *launch, hn_device_fault *out);
 
-    /* The point behind all work so far. Another queue of the same device waits for it, without the host. */
+    /* The point behind all work so far. Another queue of the same device waits for it, without the
+     * host. */
     hn_status (*record)(hn_queue *queue, hn_event **out);
     hn_status (*wait)(hn_queue *queue, hn_event *event);
     void (*event_free)(hn_event *event); /* NULL is allowed */
-    /* When the device came to this point, in ns from some point of its own. The queue has times and was finished.
-     * NULL: the device has no clock but the host's. */
+    /* When the device came to this point, in ns from some point of its own. The queue has times and
+     * was finished. NULL: the device has no clock but the host's. */
     hn_status (*event_time)(hn_event *event, int64_t *out_ns);
-    /* What the driver calls the queue: for hooks that give it work of their own. NULL: there is no such thing. */
+    /* What the driver calls the queue: for hooks that give it work of their own. NULL: there is no
+     * such thing. */
     void *(*handle)(hn_queue *queue);
 
-    /* Waits until all is done, and tells the first fault since the last `finish`, of launches that did not
-     * tell it themselves. After an error the queue has no work, either. */
+    /* Waits until all is done, and tells the first fault since the last `finish`, of launches that
+     * did not tell it themselves. After an error the queue has no work, either. */
     hn_status (*finish)(hn_queue *queue, hn_device_fault *out);
 };
 
@@ -154,13 +162,15 @@ const hn_device_ops *hn_device_ops_of(uint32_t kind);
 const hn_device_ops *hn_device_ops_of_target(uint32_t target_kind);
 /* The row of the host itself, which every library has. */
 const hn_device_ops *hn_device_ops_of_host(void);
-/* The name that bundles give to the target that users call so; `wanted` itself when no row knows it. */
+/* The name that bundles give to the target that users call so; `wanted` itself when no row knows
+ * it. */
 const char *hn_device_target_named(const char *wanted);
 /* "cpu": the kinds that have a row, for messages. */
 void hn_device_kinds_print(hn_strbuf *out);
 
 /* One reference. Errors: as `open`. */
-hn_status hn_dev_open(const hn_device_ops *ops, const hn_device_options *options, hn_dev **out) HN_MUST_USE;
+hn_status hn_dev_open(const hn_device_ops *ops, const hn_device_options *options,
+                      hn_dev **out) HN_MUST_USE;
 hn_dev *hn_dev_retain(hn_dev *dev);
 void hn_dev_release(hn_dev *dev); /* NULL is allowed */
 

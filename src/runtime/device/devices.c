@@ -6,7 +6,8 @@
 
 #include <unistd.h>
 
-static const hn_device_ops *const rows[] = {HN_DEVICE_ROWS_OF_TESTS &hn_device_cpu, &hn_device_opencl};
+static const hn_device_ops *const rows[] = {HN_DEVICE_ROWS_OF_TESTS & hn_device_cpu,
+                                            &hn_device_opencl};
 
 const hn_device_ops *hn_device_ops_of(uint32_t kind) {
     for (size_t k = 0; k < HN_COUNT_OF(rows); k++)
@@ -48,7 +49,8 @@ hn_dev *hn_dev_retain(hn_dev *dev) {
 }
 
 void hn_dev_release(hn_dev *dev) {
-    if (dev && atomic_fetch_sub_explicit(&dev->refs, 1, memory_order_acq_rel) == 1 && hn_dev_is_here(dev))
+    if (dev && atomic_fetch_sub_explicit(&dev->refs, 1, memory_order_acq_rel) == 1 &&
+        hn_dev_is_here(dev))
         dev->ops->close(dev);
 }
 
@@ -58,10 +60,11 @@ bool hn_dev_is_here(const hn_dev *dev) { return dev->facts.is_host || dev->pid =
 
 hn_status hn_dev_check(const hn_dev *dev) {
     if (hn_dev_is_here(dev)) return NULL;
-    return HN_ERROR(HN_DEVICE,
-                    "%s was opened before this process was forked, and its driver has no threads here; load the "
-                    "module after the fork, in a process whose parent has not used the driver",
-                    hn_device_name(dev->ops->kind));
+    return HN_ERROR(
+        HN_DEVICE,
+        "%s was opened before this process was forked, and its driver has no threads here; load the "
+        "module after the fork, in a process whose parent has not used the driver",
+        hn_device_name(dev->ops->kind));
 }
 
 void hn_dev_free(hn_dev *dev, void *memory) {

@@ -115,8 +115,9 @@ hn_status hn_opencl_dev_open(const hn_opencl *cl, const hn_device_options *optio
 static hn_status opencl_open(const hn_device_options *options, hn_dev **out) {
     hn_opencl cl;
     if (hn_opencl_is_from_parent())
-        return HN_ERROR(HN_DEVICE, "OpenCL was used before this process was forked, and its drivers have no "
-                                   "threads here; use it in the children only, or start them by exec");
+        return HN_ERROR(HN_DEVICE,
+                        "OpenCL was used before this process was forked, and its drivers have no "
+                        "threads here; use it in the children only, or start them by exec");
     HN_TRY(hn_opencl_load(&cl));
     return hn_opencl_dev_open(&cl, options, out);
 }

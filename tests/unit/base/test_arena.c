@@ -161,10 +161,12 @@ TEST(grow_meets_need_and_reports_the_limit) {
     EXPECT_OK(hn_arena_grow(&arena, &vec.items, &vec.cap, 100, 100, sizeof(int)));
     EXPECT(vec.items == kept);
     uint32_t full = UINT32_MAX;
-    EXPECT_ERROR(hn_arena_grow(&arena, &vec.items, &full, full, full + 1, sizeof(int)), HN_OUT_OF_MEMORY, "vector");
+    EXPECT_ERROR(hn_arena_grow(&arena, &vec.items, &full, full, full + 1, sizeof(int)),
+                 HN_OUT_OF_MEMORY, "vector");
     EXPECT(vec.items == kept && full == UINT32_MAX);
     uint32_t cap = 100;
-    EXPECT_ERROR(hn_arena_grow(&arena, &vec.items, &cap, 100, 101, SIZE_MAX / 16), HN_OUT_OF_MEMORY, "overflows");
+    EXPECT_ERROR(hn_arena_grow(&arena, &vec.items, &cap, 100, 101, SIZE_MAX / 16), HN_OUT_OF_MEMORY,
+                 "overflows");
     EXPECT(vec.items == kept && cap == 100);
     hn_arena_deinit(&arena);
 }

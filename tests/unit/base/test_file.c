@@ -107,7 +107,8 @@ TEST(what_cannot_be_mapped_or_read) {
     EXPECT_ERROR(hn_file_map_init(&map, at("f/below")), HN_NOT_FOUND, "Not a directory");
     EXPECT_ERROR(hn_file_map_init(&map, root), HN_INVALID_ARGUMENT, "it is a folder, not a file");
     EXPECT_INT(mkfifo(at("fifo"), 0600), 0);
-    EXPECT_ERROR(hn_file_map_init(&map, at("fifo")), HN_INVALID_ARGUMENT, "not a regular file"); /* and does not wait */
+    /* and does not wait */
+    EXPECT_ERROR(hn_file_map_init(&map, at("fifo")), HN_INVALID_ARGUMENT, "not a regular file");
     EXPECT_ERROR(hn_file_read(at("none"), &text), HN_NOT_FOUND, "/none'");
     hn_strbuf_puts(&text, "kept");
     EXPECT_ERROR(hn_file_read(root, &text), HN_IO, "Is a directory");
@@ -119,7 +120,8 @@ TEST(what_cannot_be_mapped_or_read) {
 TEST(failed_writes_leave_nothing) {
     enter();
     EXPECT_OK(hn_dir_create(at("dir/sub")));
-    EXPECT_ERROR(hn_file_write_atomic(at("dir"), "x", 1, false), HN_INVALID_ARGUMENT, "not a regular file");
+    EXPECT_ERROR(hn_file_write_atomic(at("dir"), "x", 1, false), HN_INVALID_ARGUMENT,
+                 "not a regular file");
     EXPECT_ERROR(hn_file_write_atomic(at("none/f"), "x", 1, false), HN_NOT_FOUND, "none/f'");
     EXPECT_ERROR(hn_file_write_atomic("", "x", 1, false), HN_INVALID_ARGUMENT, "empty name");
     char name[300] = {0}; /* the temporary file is made, the rename fails */
@@ -130,7 +132,8 @@ TEST(failed_writes_leave_nothing) {
 }
 
 TEST(devices_are_not_replaced) {
-    EXPECT_ERROR(hn_file_write_atomic("/dev/null", "x", 1, false), HN_INVALID_ARGUMENT, "not a regular file");
+    EXPECT_ERROR(hn_file_write_atomic("/dev/null", "x", 1, false), HN_INVALID_ARGUMENT,
+                 "not a regular file");
     struct stat info;
     EXPECT(stat("/dev/null", &info) == 0 && S_ISCHR(info.st_mode));
 }

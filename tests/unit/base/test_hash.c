@@ -12,8 +12,10 @@ static void expect_hex(hn_digest digest, const char *expected) {
 
 /* The values of `b2sum -l 256`. A change would orphan every cache and bundle. */
 TEST(digests_are_blake2b_256) {
-    expect_hex(hn_digest_of(NULL, 0), "0e5751c026e543b2e8ab2eb06099daa1d1e5df47778f7787faab45cdf12fe3a8");
-    expect_hex(hn_digest_of("abc", 3), "bddd813c634239723171ef3fee98579b94964e3bb1cb3e427262c8c068d52319");
+    expect_hex(hn_digest_of(NULL, 0),
+               "0e5751c026e543b2e8ab2eb06099daa1d1e5df47778f7787faab45cdf12fe3a8");
+    expect_hex(hn_digest_of("abc", 3),
+               "bddd813c634239723171ef3fee98579b94964e3bb1cb3e427262c8c068d52319");
 }
 
 TEST(streaming_equals_one_shot) {
@@ -25,7 +27,8 @@ TEST(streaming_equals_one_shot) {
         hn_digest_begin(&state);
         hn_digest_update(&state, NULL, 0);
         for (size_t at = 0; at < sizeof(bytes); at += step)
-            hn_digest_update(&state, bytes + at, step < sizeof(bytes) - at ? step : sizeof(bytes) - at);
+            hn_digest_update(&state, bytes + at,
+                             step < sizeof(bytes) - at ? step : sizeof(bytes) - at);
         hn_digest parts = hn_digest_end(&state);
         EXPECT(memcmp(&parts, &whole, sizeof(whole)) == 0);
     }

@@ -1,4 +1,5 @@
-/* test_log.c: the levels, the form of lines, once-only warnings, callbacks, lines under locks, several threads. */
+/* test_log.c: the levels, the form of lines, once-only warnings, callbacks, lines under locks,
+ * several threads. */
 #include "unit/harness.h"
 
 #include "base/file.h"
@@ -50,7 +51,8 @@ typedef struct heard {
 static void hear(void *context, const hn_log_line *line) {
     heard *h = context;
     h->count++;
-    h->len += (size_t)snprintf(h->text + h->len, sizeof h->text - h->len, "%s %s %s\n", line->area, hn_log_level_name(line->level), line->text);
+    h->len += (size_t)snprintf(h->text + h->len, sizeof h->text - h->len, "%s %s %s\n", line->area,
+                               hn_log_level_name(line->level), line->text);
 }
 
 TEST(silence_is_the_default_of_the_library) {
@@ -87,7 +89,9 @@ TEST(a_callback_gets_warnings) {
     hn_log("run", HN_LOG_ERROR, "nobody");
     capture_end(&text);
     EXPECT_INT(text.len, 0);
-    EXPECT_STR(h.text, "cache warning slow 1\ncache warning a warning that nobody heard before\nrun debug a\n");
+    EXPECT_STR(
+        h.text,
+        "cache warning slow 1\ncache warning a warning that nobody heard before\nrun debug a\n");
     hn_strbuf_deinit(&text);
 }
 
@@ -210,14 +214,17 @@ TEST(lines_have_area_and_level) {
     hn_log("pass", HN_LOG_INFO, "not wanted");
     hn_log("pass", HN_LOG_ERROR, "bad");
     capture_end(&text);
-    EXPECT_STR(text.ptr, "henry: cache: debug: hit 3 of k\nhenry: cache: warning: slow\nhenry: pass: error: bad\n");
+    EXPECT_STR(
+        text.ptr,
+        "henry: cache: debug: hit 3 of k\nhenry: cache: warning: slow\nhenry: pass: error: bad\n");
     hn_strbuf_deinit(&text);
     hn_log_configure(NULL);
 }
 
 TEST(unknown_names_are_refused) {
     static const char *const wrong[][2] = {
-        {"cache:loud", "unknown log level 'loud'; write a level or area:level; levels are off, error, warn, info, debug"},
+        {"cache:loud",
+         "unknown log level 'loud'; write a level or area:level; levels are off, error, warn, info, debug"},
         {"pass:info,verbose", "unknown log level 'verbose'"},
         {"cahce:debug", "unknown log area 'cahce'; areas are cache, "},
         {":info", "unknown log area ''"},
@@ -281,18 +288,18 @@ TEST(lines_of_threads_do_not_mix) {
     hn_strbuf text;
     hn_log_configure("run:warn");
     capture_begin();
-    for (int i = 0; i < THREADS; i++) EXPECT_INT(pthread_create(&threads[i], NULL, log_lines, NULL), 0);
+    for (int i = 0; i < THREADS; i++)
+        EXPECT_INT(pthread_create(&threads[i], NULL, log_lines, NULL), 0);
     for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
     capture_end(&text);
     int lines = 0, once = 0;
     for (char *line = text.ptr, *end; line && (end = strchr(line, '\n')); line = end + 1) {
         *end = '\0';
-        if (strcmp(line, "henry: t: warning: once") == 0)
-            once++;
-        else if (end - line == 19 + 600 && strncmp(line, "henry: t: warning: 0000", 23) == 0 && end[-1] == '7')
+        if (strcmp(line, "henry: t: warning: once") == 0) once++;
+        else if (end - line == 19 + 600 && strncmp(line, "henry: t: warning: 0000", 23) == 0 &&
+                 end[-1] == '7')
             lines++;
-        else
-            HN_TEST_FAIL("mixed line: %s", line);
+        else HN_TEST_FAIL("mixed line: %s", line);
     }
     EXPECT_INT(lines, THREADS * LINES);
     EXPECT_INT(once, 1);

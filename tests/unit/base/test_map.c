@@ -109,7 +109,8 @@ TEST(many_strings_in_insertion_order) {
     hn_strmap map;
     hn_strmap_init(&map, &arena);
     for (int i = 0; i < COUNT; i++)
-        EXPECT_OK(hn_strmap_put(&map, hn_str_of(hn_arena_printf(&arena, "layer.%d.weight", i)), (uint64_t)i));
+        EXPECT_OK(hn_strmap_put(&map, hn_str_of(hn_arena_printf(&arena, "layer.%d.weight", i)),
+                                (uint64_t)i));
     EXPECT_INT(map.count, COUNT);
     for (int i = 0; i < COUNT; i++) {
         char name[64];

@@ -16,14 +16,16 @@ TEST(near_names_first) {
     static const char *const names[] = {"input_ids", "attention_mask", "token_type_ids", NULL, ""};
     expect("input_id", names, 5, "did you mean 'input_ids'?");
     expect("imput_ids", names, 5, "did you mean 'input_ids'?");
-    expect("attention_maks", names, 5, "did you mean 'attention_mask'?"); /* two letters changed places: one step */
+    /* two letters changed places: one step */
+    expect("attention_maks", names, 5, "did you mean 'attention_mask'?");
     expect("hidden", names, 5, "there are: 'input_ids', 'attention_mask', 'token_type_ids'");
     expect("x", names, 0, "there are none");
     expect("", names + 3, 2, "there are none");
 }
 
 TEST(the_nearest_three) {
-    static const char *const names[] = {"fc3.weight", "fc1.bias", "fc1.weight", "fc2.weight", "fc12.weight"};
+    static const char *const names[] = {"fc3.weight", "fc1.bias", "fc1.weight", "fc2.weight",
+                                        "fc12.weight"};
     expect("fc1.weigth", names, 5, "did you mean 'fc1.weight', 'fc3.weight' or 'fc2.weight'?");
 }
 

@@ -3,13 +3,15 @@
 
 #include "base/nearest.h"
 
-static const char *const names[] = {"compile", "run", "cache", "bench", "inspect", "--threads", "--repeat", "-o"};
+static const char *const names[] = {"compile", "run",       "cache",    "bench",
+                                    "inspect", "--threads", "--repeat", "-o"};
 
 static const char *suggest(const char *word) {
     static char text[HN_NEAREST_TEXT_BYTES];
     hn_nearest nearest;
     hn_nearest_begin(&nearest, hn_str_of(word));
-    for (size_t k = 0; k < sizeof names / sizeof *names; k++) hn_nearest_offer(&nearest, hn_str_of(names[k]));
+    for (size_t k = 0; k < sizeof names / sizeof *names; k++)
+        hn_nearest_offer(&nearest, hn_str_of(names[k]));
     return hn_nearest_text(&nearest, text);
 }
 

@@ -33,21 +33,23 @@ static hn_status parse_exact(const hn_strbuf *file, size_t len, hn_npy *out, voi
     return hn_npy_parse(*out_bytes, len, out);
 }
 
-#define EXPECT_REFUSED(major, header, data_bytes, code, text)                                             \
-    do {                                                                                                  \
-        hn_strbuf file_ = file_of((major), (header), "0123456789012345678901234567890123456789", (data_bytes)); \
-        hn_npy npy_;                                                                                      \
-        void *bytes_;                                                                                     \
-        EXPECT_ERROR(parse_exact(&file_, file_.len, &npy_, &bytes_), (code), (text));                     \
-        free(bytes_);                                                                                     \
-        hn_strbuf_deinit(&file_);                                                                         \
+#define EXPECT_REFUSED(major, header, data_bytes, code, text)                                      \
+    do {                                                                                           \
+        hn_strbuf file_ =                                                                          \
+            file_of((major), (header), "0123456789012345678901234567890123456789", (data_bytes));  \
+        hn_npy npy_;                                                                               \
+        void *bytes_;                                                                              \
+        EXPECT_ERROR(parse_exact(&file_, file_.len, &npy_, &bytes_), (code), (text));              \
+        free(bytes_);                                                                              \
+        hn_strbuf_deinit(&file_);                                                                  \
     } while (0)
 
 TEST(reads_row_major) {
     const float data[] = {1, 2, 3, 4, 5, 6};
     for (int major = 1; major <= 3; major++) {
         hn_strbuf file =
-            file_of(major, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", data, sizeof data);
+            file_of(major, "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }", data,
+                    sizeof data);
         hn_npy npy;
         void *bytes;
         float copy[6] = {0};
@@ -67,7 +69,8 @@ TEST(reads_row_major) {
 
 TEST(reads_fortran_order) {
     const int16_t data[] = {1, 4, 2, 5, 3, 6}, want[] = {1, 2, 3, 4, 5, 6};
-    hn_strbuf file = file_of(1, "{'descr': '<i2', 'fortran_order': True, 'shape': (2, 3), }", data, sizeof data);
+    hn_strbuf file =
+        file_of(1, "{'descr': '<i2', 'fortran_order': True, 'shape': (2, 3), }", data, sizeof data);
     hn_npy npy;
     void *bytes;
     int16_t copy[6] = {0};
@@ -103,8 +106,8 @@ TEST(reads_scalars_and_empty_arrays) {
     hn_strbuf_deinit(&file);
 }
 
-/* Other spellings that are in use: any order of keys, no trailing commas, double quotes, Python 2's 3L,
- * '=' for the native byte order, byte orders on one-byte elements. */
+/* Other spellings that are in use: any order of keys, no trailing commas, double quotes, Python 2's
+ * 3L, '=' for the native byte order, byte orders on one-byte elements. */
 TEST(reads_other_spellings) {
     static const struct {
         const char *header, *descr;
@@ -115,10 +118,12 @@ TEST(reads_other_spellings) {
         {"{'descr': '<u1', 'fortran_order': False, 'shape': (3,)}", "|u1", 3},
         {"{'descr': '>i1', 'fortran_order': False, 'shape': (3,)}", "|i1", 3},
         {"{'descr': '|b1', 'fortran_order': False, 'shape': (1, 1, 1, 3)}", "|b1", 3},
-        {"  {  'descr'  :  '<f2'  ,  'fortran_order'  :  True  ,  'shape'  :  (  2  ,  2  ,  )  ,  }  ", "<f2", 8},
+        {"  {  'descr'  :  '<f2'  ,  'fortran_order'  :  True  ,  'shape'  :  (  2  ,  2  ,  )  ,  }  ",
+         "<f2", 8},
     };
     for (size_t k = 0; k < HN_COUNT_OF(spellings); k++) {
-        hn_strbuf file = file_of(1, spellings[k].header, "................", spellings[k].data_bytes);
+        hn_strbuf file =
+            file_of(1, spellings[k].header, "................", spellings[k].data_bytes);
         hn_npy npy;
         void *bytes;
         EXPECT_OK(parse_exact(&file, file.len, &npy, &bytes));
@@ -129,17 +134,18 @@ TEST(reads_other_spellings) {
 }
 
 TEST(refuses_other_element_types) {
-    EXPECT_REFUSED(1, "{'descr': '>f4', 'fortran_order': False, 'shape': (2,), }", 8, HN_UNSUPPORTED,
-                   "save with astype('<f4')");
+    EXPECT_REFUSED(1, "{'descr': '>f4', 'fortran_order': False, 'shape': (2,), }", 8,
+                   HN_UNSUPPORTED, "save with astype('<f4')");
     static const char *const others[] = {"<c8", "<u2", "<u4",     "<u8",  "|O", "|S5",
                                          "<U3", "|V2", "<M8[ns]", "<f16", "|f4"};
     for (size_t k = 0; k < HN_COUNT_OF(others); k++) {
         char header[128];
-        snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': (2,), }", others[k]);
+        snprintf(header, sizeof header, "{'descr': '%s', 'fortran_order': False, 'shape': (2,), }",
+                 others[k]);
         EXPECT_REFUSED(1, header, 8, HN_UNSUPPORTED, others[k]);
     }
-    EXPECT_REFUSED(1, "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }", 8, HN_UNSUPPORTED,
-                   "structured");
+    EXPECT_REFUSED(1, "{'descr': [('a', '<f4')], 'fortran_order': False, 'shape': (2,), }", 8,
+                   HN_UNSUPPORTED, "structured");
 }
 
 TEST(refuses_bad_headers) {
@@ -166,18 +172,23 @@ TEST(refuses_bad_headers) {
         "{'descr': '<f4', 'fortran_order': False, 'shape': (2,)} x",
         "{'descr': '<f4', 'fortran_order': False, 'shape': (2 3)}",
     };
-    for (size_t k = 0; k < HN_COUNT_OF(bad); k++) EXPECT_REFUSED(1, bad[k], 8, HN_CORRUPT, "bad .npy header");
+    for (size_t k = 0; k < HN_COUNT_OF(bad); k++)
+        EXPECT_REFUSED(1, bad[k], 8, HN_CORRUPT, "bad .npy header");
 }
 
 TEST(refuses_sizes_that_lie) {
-    EXPECT_REFUSED(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }", 8, HN_CORRUPT, "holds 8 bytes");
-    EXPECT_REFUSED(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }", 8, HN_CORRUPT, "asks for 4");
-    EXPECT_REFUSED(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }", 8, HN_CORRUPT,
-                   "overflows");
-    EXPECT_REFUSED(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807,), }", 8, HN_CORRUPT,
-                   "overflows");
-    EXPECT_REFUSED(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (0, 4294967296, 4294967296), }", 0,
-                   HN_CORRUPT, "overflows");
+    EXPECT_REFUSED(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (3,), }", 8, HN_CORRUPT,
+                   "holds 8 bytes");
+    EXPECT_REFUSED(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (1,), }", 8, HN_CORRUPT,
+                   "asks for 4");
+    EXPECT_REFUSED(1,
+                   "{'descr': '<f4', 'fortran_order': False, 'shape': (4294967296, 4294967296), }",
+                   8, HN_CORRUPT, "overflows");
+    EXPECT_REFUSED(1, "{'descr': '<f4', 'fortran_order': False, 'shape': (9223372036854775807,), }",
+                   8, HN_CORRUPT, "overflows");
+    EXPECT_REFUSED(
+        1, "{'descr': '<f4', 'fortran_order': False, 'shape': (0, 4294967296, 4294967296), }", 0,
+        HN_CORRUPT, "overflows");
     EXPECT_REFUSED(1,
                    "{'descr': '<f4', 'fortran_order': False, 'shape': "
                    "(1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1), }",
@@ -188,16 +199,21 @@ TEST(refuses_other_files) {
     hn_npy npy;
     EXPECT_ERROR(hn_npy_parse("", 0, &npy), HN_CORRUPT, "not an .npy file");
     EXPECT_ERROR(hn_npy_parse("PK\x03\x04 a zip file..", 20, &npy), HN_CORRUPT, "not an .npy file");
-    EXPECT_ERROR(hn_npy_parse("\x93NUMPY\x04\x00\x00\x00\x00\x00", 12, &npy), HN_UNSUPPORTED, "version 4.0");
-    EXPECT_ERROR(hn_npy_parse("\x93NUMPY\x01\x01\x00\x00\x00\x00", 12, &npy), HN_UNSUPPORTED, "version 1.1");
-    EXPECT_ERROR(hn_npy_parse("\x93NUMPY\x02\x00\xff\xff\xff\xff", 12, &npy), HN_UNSUPPORTED, "4294967295 bytes");
-    EXPECT_ERROR(hn_npy_parse("\x93NUMPY\x02\x00\x10\x00\x00", 11, &npy), HN_CORRUPT, "ends within its header");
+    EXPECT_ERROR(hn_npy_parse("\x93NUMPY\x04\x00\x00\x00\x00\x00", 12, &npy), HN_UNSUPPORTED,
+                 "version 4.0");
+    EXPECT_ERROR(hn_npy_parse("\x93NUMPY\x01\x01\x00\x00\x00\x00", 12, &npy), HN_UNSUPPORTED,
+                 "version 1.1");
+    EXPECT_ERROR(hn_npy_parse("\x93NUMPY\x02\x00\xff\xff\xff\xff", 12, &npy), HN_UNSUPPORTED,
+                 "4294967295 bytes");
+    EXPECT_ERROR(hn_npy_parse("\x93NUMPY\x02\x00\x10\x00\x00", 11, &npy), HN_CORRUPT,
+                 "ends within its header");
 }
 
 /* Every shorter file is refused, and none is read beyond its end. */
 TEST(refuses_files_cut_short) {
     const float data[] = {1, 2};
-    hn_strbuf file = file_of(2, "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", data, sizeof data);
+    hn_strbuf file =
+        file_of(2, "{'descr': '<f4', 'fortran_order': False, 'shape': (2,), }", data, sizeof data);
     for (size_t len = 0; len < file.len; len++) {
         hn_npy npy;
         void *bytes;
@@ -222,8 +238,8 @@ TEST(writes_what_numpy_writes) {
     EXPECT_INT(file.len, 128 + 24);
     EXPECT(file.len > 10 && memcmp(file.ptr, "\x93NUMPY\x01\x00\x76\x00", 10) == 0);
     const char *text = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 3), }";
-    EXPECT(file.len > 128 && memcmp(file.ptr + 10, text, strlen(text)) == 0 && file.ptr[127] == '\n' &&
-           file.ptr[126] == ' ');
+    EXPECT(file.len > 128 && memcmp(file.ptr + 10, text, strlen(text)) == 0 &&
+           file.ptr[127] == '\n' && file.ptr[126] == ' ');
     hn_strbuf_deinit(&file);
     EXPECT_OK(hn_dir_remove(dir));
 }
@@ -233,7 +249,8 @@ TEST(reads_what_it_wrote) {
         uint32_t rank;
         int64_t sizes[3];
     } shapes[] = {{0, {0}}, {1, {5}}, {1, {0}}, {3, {2, 1, 3}}};
-    static const char *const descrs[] = {"<f8", "<f4", "<f2", "<i8", "<i4", "<i2", "|i1", "|u1", "|b1"};
+    static const char *const descrs[] = {"<f8", "<f4", "<f2", "<i8", "<i4",
+                                         "<i2", "|i1", "|u1", "|b1"};
     uint8_t data[64];
     char dir[PATH_MAX], path[PATH_MAX + 8];
     for (size_t k = 0; k < sizeof data; k++) data[k] = (uint8_t)k;
@@ -260,10 +277,14 @@ TEST(reads_what_it_wrote) {
 
 TEST(refuses_to_write_nonsense) {
     int64_t huge[] = {INT64_MAX, 2}, negative[] = {-1}, many[33] = {0};
-    EXPECT_ERROR(hn_npy_write("/nowhere/a.npy", "<c8", 0, NULL, NULL), HN_INVALID_ARGUMENT, "'<c8'");
-    EXPECT_ERROR(hn_npy_write("/nowhere/a.npy", "<f4", 2, huge, NULL), HN_INVALID_ARGUMENT, "overflows");
-    EXPECT_ERROR(hn_npy_write("/nowhere/a.npy", "<f4", 1, negative, NULL), HN_INVALID_ARGUMENT, "negative");
-    EXPECT_ERROR(hn_npy_write("/nowhere/a.npy", "<f4", 33, many, NULL), HN_INVALID_ARGUMENT, "rank 33");
+    EXPECT_ERROR(hn_npy_write("/nowhere/a.npy", "<c8", 0, NULL, NULL), HN_INVALID_ARGUMENT,
+                 "'<c8'");
+    EXPECT_ERROR(hn_npy_write("/nowhere/a.npy", "<f4", 2, huge, NULL), HN_INVALID_ARGUMENT,
+                 "overflows");
+    EXPECT_ERROR(hn_npy_write("/nowhere/a.npy", "<f4", 1, negative, NULL), HN_INVALID_ARGUMENT,
+                 "negative");
+    EXPECT_ERROR(hn_npy_write("/nowhere/a.npy", "<f4", 33, many, NULL), HN_INVALID_ARGUMENT,
+                 "rank 33");
     hn_status status = hn_npy_write("/nowhere/a.npy", "<f4", 0, NULL, "1234");
     EXPECT(status != NULL && strstr(hn_status_message(status), "/nowhere/a.npy"));
     hn_status_free(status);

@@ -3,7 +3,8 @@
 #include "unit/harness.h"
 
 #if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) ||                         \
+    __has_feature(memory_sanitizer)
 #define HAS_OWN_MALLOC 1
 #endif
 #endif
@@ -46,11 +47,15 @@ static bool fails_now(void) {
 /* Visible, so that libc's own calls come here too. */
 #define VISIBLE __attribute__((visibility("default")))
 VISIBLE void *malloc(size_t bytes) { return fails_now() ? NULL : __libc_malloc(bytes); }
-VISIBLE void *calloc(size_t count, size_t bytes) { return fails_now() ? NULL : __libc_calloc(count, bytes); }
-VISIBLE void *realloc(void *old, size_t bytes) { return fails_now() ? NULL : __libc_realloc(old, bytes); }
+VISIBLE void *calloc(size_t count, size_t bytes) {
+    return fails_now() ? NULL : __libc_calloc(count, bytes);
+}
+VISIBLE void *realloc(void *old, size_t bytes) {
+    return fails_now() ? NULL : __libc_realloc(old, bytes);
+}
 
-/* Calls `run` with the Nth allocation failing, N from 0, until it needs no more than N. It must give
- * out-of-memory, or NULL where it can do without. */
+/* Calls `run` with the Nth allocation failing, N from 0, until it needs no more than N. It must
+ * give out-of-memory, or NULL where it can do without. */
 static void fail_each(hn_status (*run)(void)) {
     for (long n = 0; n < 100; n++) {
         allocs_left = n;
@@ -102,7 +107,8 @@ static hn_status use_map(void) {
     hn_status status = NULL;
     for (size_t len = 0; len < sizeof(keys) && !status; len++) {
         status = hn_strmap_put(&map, (hn_str){keys, len}, len);
-        if (!status && !hn_strmap_get(&map, (hn_str){keys, len})) status = HN_ERROR(HN_INTERNAL, "lost a key");
+        if (!status && !hn_strmap_get(&map, (hn_str){keys, len}))
+            status = HN_ERROR(HN_INTERNAL, "lost a key");
     }
     hn_arena_deinit(&arena);
     return status;
@@ -181,7 +187,8 @@ TEST(traces) {
 
 static hn_status use_log(void) {
     hn_log_configure("off,cache:off");
-    if (!has_failed && hn_log_on("cache", HN_LOG_ERROR)) return HN_ERROR(HN_INTERNAL, "the setting is lost");
+    if (!has_failed && hn_log_on("cache", HN_LOG_ERROR))
+        return HN_ERROR(HN_INTERNAL, "the setting is lost");
     return NULL;
 }
 

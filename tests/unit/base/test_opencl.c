@@ -1,5 +1,5 @@
-/* test_opencl.c: errors of OpenCL as statuses, the objects that hold its programs, and the program's
- * signal handlers, which drivers must leave as they are. Nothing here needs a driver. */
+/* test_opencl.c: errors of OpenCL as statuses, the objects that hold its programs, and the
+ * program's signal handlers, which drivers must leave as they are. Nothing here needs a driver. */
 #include "base/opencl.h"
 #include "base/opencl_program.h"
 #include "unit/harness.h"

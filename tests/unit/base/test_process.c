@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #define SHELL(script) ((const char *const[]){"/bin/sh", "-c", (script), NULL})
-#define QUIET .stdin_fd = -1, .stdout_fd = -1, .stderr_fd = -1
+#define QUIET         .stdin_fd = -1, .stdout_fd = -1, .stderr_fd = -1
 
 /* Runs a script to its end; its output must be `expected`. */
 static void expect_run(const char *script, int expected_exit, const char *expected) {
@@ -51,7 +51,8 @@ TEST(output_larger_than_a_pipe) {
     hn_strbuf output;
     hn_strbuf_init(&output);
     int code = -1;
-    const hn_spawn spec = {.argv = SHELL("head -c 1000000 /dev/zero | tr '\\0' x; echo end"), QUIET};
+    const hn_spawn spec = {.argv = SHELL("head -c 1000000 /dev/zero | tr '\\0' x; echo end"),
+                           QUIET};
     EXPECT_OK(hn_process_run(&spec, 20000, &output, &code));
     EXPECT_INT(output.len, 1000004);
     EXPECT_STR(output.ptr + output.len - 5, "xend\n");
@@ -62,7 +63,8 @@ TEST(endless_output_is_cut_and_meets_its_deadline) {
     hn_strbuf output;
     hn_strbuf_init(&output);
     int code = -1;
-    EXPECT_OK(hn_process_run(&(hn_spawn){.argv = SHELL("head -c 20000000 /dev/zero"), QUIET}, 20000, &output, &code));
+    EXPECT_OK(hn_process_run(&(hn_spawn){.argv = SHELL("head -c 20000000 /dev/zero"), QUIET}, 20000,
+                             &output, &code));
     EXPECT(output.len > 16 << 20 && output.len < 17 << 20);
     EXPECT(strstr(output.ptr + (16 << 20), "output cut") != NULL);
     hn_strbuf_reset(&output);
@@ -79,11 +81,15 @@ TEST(a_missing_program_is_not_found) {
     const char *const none[] = {NULL}, *const empty[] = {"", NULL};
     EXPECT_ERROR(hn_process_run(&(hn_spawn){.argv = bare, QUIET}, 0, NULL, &code), HN_NOT_FOUND,
                  "'henry-no-such-tool'");
-    EXPECT_ERROR(hn_process_spawn(&(hn_spawn){.argv = path, QUIET}, &child), HN_NOT_FOUND, "'/nowhere/cc'");
-    EXPECT_ERROR(hn_process_spawn(&(hn_spawn){.argv = none, QUIET}, &child), HN_INVALID_ARGUMENT, "name");
-    EXPECT_ERROR(hn_process_spawn(&(hn_spawn){.argv = empty, QUIET}, &child), HN_INVALID_ARGUMENT, "name");
+    EXPECT_ERROR(hn_process_spawn(&(hn_spawn){.argv = path, QUIET}, &child), HN_NOT_FOUND,
+                 "'/nowhere/cc'");
+    EXPECT_ERROR(hn_process_spawn(&(hn_spawn){.argv = none, QUIET}, &child), HN_INVALID_ARGUMENT,
+                 "name");
+    EXPECT_ERROR(hn_process_spawn(&(hn_spawn){.argv = empty, QUIET}, &child), HN_INVALID_ARGUMENT,
+                 "name");
     const char *const directory[] = {"/", NULL};
-    EXPECT_ERROR(hn_process_spawn(&(hn_spawn){.argv = directory, QUIET}, &child), HN_IO, "Permission denied");
+    EXPECT_ERROR(hn_process_spawn(&(hn_spawn){.argv = directory, QUIET}, &child), HN_IO,
+                 "Permission denied");
     const hn_spawn lost = {.argv = SHELL("exit 0"), .cwd = "/nowhere", QUIET};
     EXPECT_ERROR(hn_process_spawn(&lost, &child), HN_NOT_FOUND, "in directory '/nowhere'");
     EXPECT(!has_children());
@@ -97,9 +103,11 @@ TEST(the_time_limit_kills_grandchildren_too) {
     hn_strbuf_init(&output);
     hn_strbuf_init(&pid_text);
     int code = -1;
-    const hn_spawn spec = {.argv = SHELL("sleep 100 & echo $! > pid; echo before; wait"), .cwd = path, QUIET};
+    const hn_spawn spec = {
+        .argv = SHELL("sleep 100 & echo $! > pid; echo before; wait"), .cwd = path, QUIET};
     int64_t begin_ns = hn_now_ns();
-    EXPECT_ERROR(hn_process_run(&spec, 300, &output, &code), HN_TIMEOUT, "'/bin/sh' ran longer than 300 ms");
+    EXPECT_ERROR(hn_process_run(&spec, 300, &output, &code), HN_TIMEOUT,
+                 "'/bin/sh' ran longer than 300 ms");
     int64_t took_ms = (hn_now_ns() - begin_ns) / 1000000;
     EXPECT(took_ms >= 300 && took_ms < 20000);
     EXPECT_STR(output.ptr, "before\n");
@@ -147,7 +155,8 @@ TEST(no_output_wanted) {
     int code = -1;
     EXPECT_OK(hn_process_run(&(hn_spawn){.argv = SHELL("exit 3"), QUIET}, 0, NULL, &code));
     EXPECT_INT(code, 3);
-    EXPECT_ERROR(hn_process_run(&(hn_spawn){.argv = SHELL("sleep 100"), QUIET}, 50, NULL, &code), HN_TIMEOUT, "50 ms");
+    EXPECT_ERROR(hn_process_run(&(hn_spawn){.argv = SHELL("sleep 100"), QUIET}, 50, NULL, &code),
+                 HN_TIMEOUT, "50 ms");
     EXPECT(!has_children());
 }
 
@@ -156,7 +165,8 @@ TEST(environment_and_directory) {
     hn_strbuf_init(&output);
     int code = -1;
     const char *const env[] = {"GREETING=hi", NULL};
-    const hn_spawn spec = {.argv = SHELL("echo $GREETING $HOME; pwd"), .env = env, .cwd = "/", QUIET};
+    const hn_spawn spec = {
+        .argv = SHELL("echo $GREETING $HOME; pwd"), .env = env, .cwd = "/", QUIET};
     EXPECT_OK(hn_process_run(&spec, 20000, &output, &code));
     EXPECT_STR(output.ptr, "hi\n/\n");
     hn_strbuf_deinit(&output);
@@ -173,14 +183,17 @@ TEST(minus_one_is_dev_null) {
 }
 
 TEST(swapped_descriptors) {
-    /* stdout and stderr of the child are the parent's 2 and 1: each would overwrite the other's source. */
+    /* stdout and stderr of the child are the parent's 2 and 1: each would overwrite the other's
+     * source. */
     int out[2], err[2], saved[2] = {dup(1), dup(2)}, code = -1;
     EXPECT(pipe2(out, O_CLOEXEC | O_NONBLOCK) == 0 && pipe2(err, O_CLOEXEC | O_NONBLOCK) == 0);
     fflush(stdout);
     dup2(out[1], 1);
     dup2(err[1], 2);
-    const hn_spawn spec = {
-        .argv = SHELL("echo to-out; echo to-err >&2"), .stdin_fd = -1, .stdout_fd = 2, .stderr_fd = 1};
+    const hn_spawn spec = {.argv = SHELL("echo to-out; echo to-err >&2"),
+                           .stdin_fd = -1,
+                           .stdout_fd = 2,
+                           .stderr_fd = 1};
     hn_child child;
     hn_status status = hn_process_spawn(&spec, &child);
     if (!status) status = hn_process_wait(&child, &code);
@@ -213,7 +226,8 @@ TEST(the_child_gets_a_clean_slate) {
 TEST(groups_are_killed) {
     hn_child child, nobody = {.pid = 0, .fd = -1}, everybody = {.pid = -1, .fd = -1};
     int code = -1;
-    EXPECT_OK(hn_process_spawn(&(hn_spawn){.argv = SHELL("sleep 100; echo x"), QUIET, .new_group = true}, &child));
+    EXPECT_OK(hn_process_spawn(
+        &(hn_spawn){.argv = SHELL("sleep 100; echo x"), QUIET, .new_group = true}, &child));
     EXPECT_INT(getpgid(child.pid), child.pid);
     hn_process_signal_group(&nobody, SIGKILL); /* does nothing, least of all to this process */
     hn_process_signal_group(&everybody, SIGKILL);
@@ -225,12 +239,14 @@ TEST(groups_are_killed) {
     EXPECT_ERROR(hn_process_wait(&child, &code), HN_INVALID_ARGUMENT, "has been waited for");
 }
 
-/* A host that waits for every child: who comes later learns that the child has ended, and no signal goes to its number. */
+/* A host that waits for every child: who comes later learns that the child has ended, and no signal
+ * goes to its number. */
 TEST(a_child_that_somebody_else_has_waited_for) {
     for (int with_descriptor = 1; with_descriptor >= 0; with_descriptor--) {
         hn_child child;
         int code = -7, wait_status;
-        EXPECT_OK(hn_process_spawn(&(hn_spawn){.argv = SHELL("exit 5"), QUIET, .new_group = true}, &child));
+        EXPECT_OK(hn_process_spawn(&(hn_spawn){.argv = SHELL("exit 5"), QUIET, .new_group = true},
+                                   &child));
         pid_t pid = child.pid;
         if (!with_descriptor) close(child.fd), child.fd = -1;
         EXPECT(waitpid(pid, &wait_status, 0) == pid);
@@ -250,11 +266,17 @@ static bool run_isolated(const char *script, const char *cwd, char out[256], int
     int ends[2];
     hn_child child;
     EXPECT(pipe2(ends, O_CLOEXEC) == 0);
-    bool is_there = hn_process_spawn_isolated(
-        &(hn_spawn){.argv = SHELL(script), .cwd = cwd, .stdin_fd = -1, .stdout_fd = ends[1], .stderr_fd = -1, .new_group = true}, &child);
+    bool is_there = hn_process_spawn_isolated(&(hn_spawn){.argv = SHELL(script),
+                                                          .cwd = cwd,
+                                                          .stdin_fd = -1,
+                                                          .stdout_fd = ends[1],
+                                                          .stderr_fd = -1,
+                                                          .new_group = true},
+                                              &child);
     close(ends[1]);
     size_t len = 0;
-    for (ssize_t got; is_there && len < 255 && (got = read(ends[0], out + len, 255 - len)) > 0;) len += (size_t)got;
+    for (ssize_t got; is_there && len < 255 && (got = read(ends[0], out + len, 255 - len)) > 0;)
+        len += (size_t)got;
     out[len] = 0;
     close(ends[0]);
     if (is_there) EXPECT_OK(hn_process_wait(&child, code));
@@ -264,7 +286,8 @@ static bool run_isolated(const char *script, const char *cwd, char out[256], int
 TEST(the_first_process_of_a_namespace) {
     char out[256], numbers[2][256];
     int code = -1, before = open_count();
-    if (!run_isolated("exit 3", NULL, out, &code)) return; /* not permitted here: the next test is for that */
+    /* not permitted here: the next test is for that */
+    if (!run_isolated("exit 3", NULL, out, &code)) return;
     EXPECT_INT(code, 3);
     EXPECT(run_isolated("echo $$ $PPID; pwd", "/tmp", out, &code));
     EXPECT_STR(out, "1 0\n/tmp\n");
@@ -284,7 +307,10 @@ TEST(nothing_outlives_the_first_process_of_a_namespace) {
     hn_child child;
     char byte;
     EXPECT(pipe2(in, O_CLOEXEC) == 0 && pipe2(out, O_CLOEXEC) == 0);
-    if (hn_process_spawn_isolated(&(hn_spawn){.argv = SHELL(script), .stdin_fd = in[0], .stdout_fd = out[1], .stderr_fd = -1}, &child)) {
+    if (hn_process_spawn_isolated(
+            &(hn_spawn){
+                .argv = SHELL(script), .stdin_fd = in[0], .stdout_fd = out[1], .stderr_fd = -1},
+            &child)) {
         close(out[1]);
         out[1] = -1;
         EXPECT(read(out[0], &byte, 1) == 1);
@@ -300,7 +326,8 @@ TEST(nothing_outlives_the_first_process_of_a_namespace) {
 }
 
 static void *spawn_and_end(void *argument) {
-    if (!hn_process_spawn_isolated(&(hn_spawn){.argv = SHELL("sleep 1000"), QUIET}, argument)) return NULL;
+    if (!hn_process_spawn_isolated(&(hn_spawn){.argv = SHELL("sleep 1000"), QUIET}, argument))
+        return NULL;
     return argument;
 }
 
@@ -322,8 +349,10 @@ TEST(without_namespaces_nothing_is_started) {
     setenv("HENRY_NAMESPACES", "off", 1);
     EXPECT(!hn_process_spawn_isolated(&(hn_spawn){.argv = SHELL("exit 0"), QUIET}, &child));
     unsetenv("HENRY_NAMESPACES");
-    EXPECT(!hn_process_spawn_isolated(&(hn_spawn){.argv = (const char *[]){"/no/such/program", NULL}, QUIET}, &child));
-    EXPECT(!hn_process_spawn_isolated(&(hn_spawn){.argv = SHELL("exit 0"), .cwd = "/no/such/directory", QUIET}, &child));
+    EXPECT(!hn_process_spawn_isolated(
+        &(hn_spawn){.argv = (const char *[]){"/no/such/program", NULL}, QUIET}, &child));
+    EXPECT(!hn_process_spawn_isolated(
+        &(hn_spawn){.argv = SHELL("exit 0"), .cwd = "/no/such/directory", QUIET}, &child));
     EXPECT_INT(child.pid, 0);
     EXPECT(!has_children());
     EXPECT_INT(open_count(), before);

@@ -73,13 +73,15 @@ TEST(long_messages_are_kept_whole) {
 
 TEST(an_error_never_reads_as_ok) {
     const int codes[] = {HN_OK, -1, HN_CODE_COUNT, 1000};
-    for (size_t i = 0; i < 4; i++) EXPECT_ERROR(fail_with((hn_code)codes[i]), HN_INTERNAL, "bad crc");
+    for (size_t i = 0; i < 4; i++)
+        EXPECT_ERROR(fail_with((hn_code)codes[i]), HN_INTERNAL, "bad crc");
 }
 
 TEST(codes_have_distinct_names) {
     for (int i = 0; i < HN_CODE_COUNT; i++) {
         EXPECT(hn_code_name((hn_code)i)[0] != '\0');
-        for (int j = 0; j < i; j++) EXPECT(strcmp(hn_code_name((hn_code)i), hn_code_name((hn_code)j)) != 0);
+        for (int j = 0; j < i; j++)
+            EXPECT(strcmp(hn_code_name((hn_code)i), hn_code_name((hn_code)j)) != 0);
     }
     EXPECT_STR(hn_code_name(HN_INVALID_ARGUMENT), "invalid-argument");
     EXPECT_STR(hn_code_name(HN_INTERNAL), "internal");

@@ -26,10 +26,21 @@ TEST(strings_compare) {
 }
 
 TEST(sizes_have_units) {
-    static const struct { const char *text; int64_t bytes; } good[] = {
-        {"0", 0}, {"4096", 4096}, {"1K", 1024}, {"500M", 500ll << 20}, {"2g", 2ll << 30}, {"3GiB", 3ll << 30}, {"1kib", 1024}, {"1T", 1ll << 40},
-        {"9223372036854775807", INT64_MAX}};
-    static const char *const bad[] = {"", " 1", "-1", "+1", "M", "1 M", "1MB", "1X", "1Ki", "1.5G", "0x10", "9223372036854775808", "8388608T"};
+    static const struct {
+        const char *text;
+        int64_t bytes;
+    } good[] = {{"0", 0},
+                {"4096", 4096},
+                {"1K", 1024},
+                {"500M", 500ll << 20},
+                {"2g", 2ll << 30},
+                {"3GiB", 3ll << 30},
+                {"1kib", 1024},
+                {"1T", 1ll << 40},
+                {"9223372036854775807", INT64_MAX}};
+    static const char *const bad[] = {"",        " 1", "-1",  "+1",   "M",    "1 M",
+                                      "1MB",     "1X", "1Ki", "1.5G", "0x10", "9223372036854775808",
+                                      "8388608T"};
     int64_t bytes;
     for (size_t k = 0; k < sizeof good / sizeof *good; k++) {
         EXPECT(hn_size_parse(good[k].text, &bytes));
@@ -105,8 +116,8 @@ TEST(a_failed_buffer_latches) {
 }
 
 TEST(integers_match_printf) {
-    const int64_t values[] = {0,     1,       -1,      9,         10,        -10,          99, 100,
-                              12345, INT_MAX, INT_MIN, INT64_MAX, INT64_MIN, INT64_MIN + 1};
+    const int64_t values[] = {0,   1,     -1,      9,       10,        -10,       99,
+                              100, 12345, INT_MAX, INT_MIN, INT64_MAX, INT64_MIN, INT64_MIN + 1};
     for (size_t i = 0; i < sizeof(values) / sizeof(values[0]); i++) {
         char expected[32];
         snprintf(expected, sizeof(expected), "%lld", (long long)values[i]);
@@ -131,8 +142,8 @@ TEST(json_keeps_utf8_and_replaces_the_rest) {
     expect_json("\xf0\x9f\x98\x80", 4, "\"\xf0\x9f\x98\x80\"");
     expect_json("x\xff y", 4, "\"x\\ufffd y\"");
     expect_json("\x80", 1, "\"\\ufffd\"");
-    expect_json("\xc3", 1, "\"\\ufffd\"");                      /* cut off */
-    expect_json("\xc0\xaf", 2, "\"\\ufffd\\ufffd\"");           /* over-long */
+    expect_json("\xc3", 1, "\"\\ufffd\"");                       /* cut off */
+    expect_json("\xc0\xaf", 2, "\"\\ufffd\\ufffd\"");            /* over-long */
     expect_json("\xe0\x80\x80", 3, "\"\\ufffd\\ufffd\\ufffd\""); /* over-long */
     expect_json("\xed\xa0\x80", 3, "\"\\ufffd\\ufffd\\ufffd\""); /* surrogate */
     expect_json("\xf4\x90\x80\x80", 4, "\"\\ufffd\\ufffd\\ufffd\\ufffd\"");
@@ -153,14 +164,19 @@ TEST(text_from_outside_is_cleaned) {
     expect_clean("a\tb\nc", true, "a\tb\\nc");
     expect_clean("\033[31mred\r\a\x7f", false, "\\x1b[31mred\\x0d\\x07\\x7f");
     expect_clean("x\xff y \xc3", false, "x\\xff y \\xc3");
-    expect_clean("\xc2\x9b" "2J \xc2\xa0", false, "\\xc2\\x9b2J \xc2\xa0"); /* a control character of two bytes */
+    /* a control character of two bytes */
+    expect_clean("\xc2\x9b"
+                 "2J \xc2\xa0",
+                 false, "\\xc2\\x9b2J \xc2\xa0");
     expect_clean("\xe0\x80\x80", false, "\\xe0\\x80\\x80");
 }
 
 TEST(text_is_cut_between_characters) {
-    hn_str text = HN_STR("ab\xe2\x82\xac" "c");
+    hn_str text = HN_STR("ab\xe2\x82\xac"
+                         "c");
     static const size_t cut[] = {0, 1, 2, 2, 2, 5, 6, 6};
-    for (size_t most = 0; most < sizeof(cut) / sizeof(*cut); most++) EXPECT_INT(hn_str_cut(text, most), cut[most]);
+    for (size_t most = 0; most < sizeof(cut) / sizeof(*cut); most++)
+        EXPECT_INT(hn_str_cut(text, most), cut[most]);
 }
 
 TEST_MAIN

@@ -32,7 +32,9 @@ typedef struct counts {
 static void count_task(void *context, int task) {
     counts *c = context;
     const int at_once = atomic_fetch_add(&c->at_once, 1) + 1;
-    for (int most = atomic_load(&c->most); at_once > most && !atomic_compare_exchange_weak(&c->most, &most, at_once);) continue;
+    for (int most = atomic_load(&c->most);
+         at_once > most && !atomic_compare_exchange_weak(&c->most, &most, at_once);)
+        continue;
     atomic_fetch_add(&c->times[task], 1);
     if (!pthread_equal(c->caller, pthread_self())) atomic_fetch_add(&c->elsewhere, 1);
     if (c->pause_ns) nanosleep(&(struct timespec){.tv_nsec = c->pause_ns}, NULL);
@@ -116,7 +118,8 @@ TEST(limits_are_checked) {
     EXPECT(hn_threads_limit_get() == 2);
 }
 
-/* Workers above a new limit are gone when the call returns; stopped ones start again when there is work. */
+/* Workers above a new limit are gone when the call returns; stopped ones start again when there is
+ * work. */
 TEST(workers_end_and_start) {
     EXPECT_OK(hn_threads_limit_set(WORKERS));
     hn_team team = {0};
@@ -172,7 +175,8 @@ static void *call_often(void *own) {
 static void run_callers(int count) {
     pthread_t threads[CROWD];
     atomic_store(&wrong, 0);
-    for (int k = 0; k < count; k++) EXPECT(pthread_create(&threads[k], NULL, call_often, (void *)(intptr_t)k) == 0);
+    for (int k = 0; k < count; k++)
+        EXPECT(pthread_create(&threads[k], NULL, call_often, (void *)(intptr_t)k) == 0);
     for (int k = 0; k < count; k++) EXPECT(pthread_join(threads[k], NULL) == 0);
     EXPECT(atomic_load(&wrong) == 0);
 }
@@ -217,9 +221,12 @@ static void check_thread(void *context, int task) {
     const cpu_set_t *mine = context;
     (void)task;
     nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-    if (sched_getaffinity(0, sizeof own, &own) || !CPU_EQUAL(&own, mine)) atomic_fetch_add(&wrong, 1);
+    if (sched_getaffinity(0, sizeof own, &own) || !CPU_EQUAL(&own, mine))
+        atomic_fetch_add(&wrong, 1);
     if (getpid() == gettid()) return;
-    if (pthread_sigmask(SIG_SETMASK, NULL, &blocked) || !sigismember(&blocked, SIGTERM) || !sigismember(&blocked, SIGCHLD)) atomic_fetch_add(&wrong, 1);
+    if (pthread_sigmask(SIG_SETMASK, NULL, &blocked) || !sigismember(&blocked, SIGTERM) ||
+        !sigismember(&blocked, SIGCHLD))
+        atomic_fetch_add(&wrong, 1);
 }
 
 TEST(workers_block_signals_and_may_run_where_the_caller_may) {
@@ -228,7 +235,8 @@ TEST(workers_block_signals_and_may_run_where_the_caller_may) {
     sigemptyset(&before), sigemptyset(&after); /* the system fills in a part of them */
     hn_team team = {0};
     counts c;
-    EXPECT(sched_getaffinity(0, sizeof mine, &mine) == 0 && pthread_sigmask(SIG_SETMASK, NULL, &before) == 0);
+    EXPECT(sched_getaffinity(0, sizeof mine, &mine) == 0 &&
+           pthread_sigmask(SIG_SETMASK, NULL, &before) == 0);
     hn_threads_stop();
     EXPECT(is_helped(&team, 4, &c));
     EXPECT(pthread_sigmask(SIG_SETMASK, NULL, &after) == 0);
@@ -239,7 +247,8 @@ TEST(workers_block_signals_and_may_run_where_the_caller_may) {
     EXPECT(atomic_load(&wrong) == 0);
 }
 
-/* A child has none of its parent's workers, and must not wait for them; without any in the parent it starts its own. */
+/* A child has none of its parent's workers, and must not wait for them; without any in the parent
+ * it starts its own. */
 static int run_in_child(void) {
     const pid_t child = fork();
     if (child == 0) {
@@ -317,7 +326,8 @@ typedef struct piece_job {
 
 static void take_pieces(void *context, int rank) {
     piece_job *j = context;
-    for (int64_t k; (k = hn_ext_share_next(j->shares, rank, 4)) >= 0;) __atomic_fetch_add(&j->times[k], 1, __ATOMIC_RELAXED);
+    for (int64_t k; (k = hn_ext_share_next(j->shares, rank, 4)) >= 0;)
+        __atomic_fetch_add(&j->times[k], 1, __ATOMIC_RELAXED);
 }
 
 TEST(pieces_go_once) {

@@ -48,8 +48,9 @@ TEST(spans_are_written_in_microseconds) {
     EXPECT_OK(hn_trace_write(path));
     hn_trace_span("pass", "after the end", 1, 2);
     read_trace(path, &text);
-    EXPECT(strstr(text.ptr,
-                  "{\"ph\":\"X\",\"cat\":\"pass\",\"name\":\"fold \\\"x\\\"\",\"ts\":1234.567,\"dur\":1.033,\"pid\":"));
+    EXPECT(strstr(
+        text.ptr,
+        "{\"ph\":\"X\",\"cat\":\"pass\",\"name\":\"fold \\\"x\\\"\",\"ts\":1234.567,\"dur\":1.033,\"pid\":"));
     EXPECT(strstr(text.ptr, "\"name\":\"cc\",\"ts\":2000.000,\"dur\":0.000,"));
     EXPECT_INT(count_of(text.ptr, "\"ph\""), 2);
     EXPECT_INT(count_of(text.ptr, "},\n{"), 1);
@@ -68,8 +69,12 @@ TEST(spans_of_workers_have_lines_and_free_ones_ids) {
     EXPECT(strstr(text.ptr, "\"name\":\"a\",\"ts\":1.000,\"dur\":2.000,\"pid\":"));
     EXPECT_INT(count_of(text.ptr, "\"tid\":4194306"), 2); /* the span, and the name of its line */
     EXPECT(strstr(text.ptr, "\"tid\":4194306,\"args\":{\"name\":\"worker 2\"}}"));
-    EXPECT(strstr(text.ptr, "{\"ph\":\"b\",\"cat\":\"queued\",\"name\":\"b\",\"ts\":1.000,\"id\":\"ab\",\"pid\":"));
-    EXPECT(strstr(text.ptr, "{\"ph\":\"e\",\"cat\":\"queued\",\"name\":\"b\",\"ts\":2.000,\"id\":\"ab\",\"pid\":"));
+    EXPECT(strstr(
+        text.ptr,
+        "{\"ph\":\"b\",\"cat\":\"queued\",\"name\":\"b\",\"ts\":1.000,\"id\":\"ab\",\"pid\":"));
+    EXPECT(strstr(
+        text.ptr,
+        "{\"ph\":\"e\",\"cat\":\"queued\",\"name\":\"b\",\"ts\":2.000,\"id\":\"ab\",\"pid\":"));
     EXPECT_INT(count_of(text.ptr, "},\n{"), 4); /* a; b twice; two names of lines */
     hn_strbuf_deinit(&text);
     EXPECT_OK(hn_dir_remove(dir));
@@ -108,7 +113,8 @@ TEST(all_threads_record) {
     hn_strbuf text;
     pthread_t threads[THREADS];
     hn_trace_start();
-    for (int i = 0; i < THREADS; i++) EXPECT_INT(pthread_create(&threads[i], NULL, record_spans, NULL), 0);
+    for (int i = 0; i < THREADS; i++)
+        EXPECT_INT(pthread_create(&threads[i], NULL, record_spans, NULL), 0);
     for (int i = 0; i < THREADS; i++) pthread_join(threads[i], NULL);
     EXPECT_OK(hn_trace_write(path));
     read_trace(path, &text);

@@ -1,4 +1,5 @@
-/* test_bundle.c: images that the writer makes open; damaged and foreign ones are refused with a reason. */
+/* test_bundle.c: images that the writer makes open; damaged and foreign ones are refused with a
+ * reason. */
 #include "base/file.h"
 #include "base/hash.h"
 #include "bundle/view.h"
@@ -23,12 +24,14 @@ typedef struct code_cases {
     uint32_t count;
 } code_cases;
 
-static const code_cases levels = {{{HNB_TARGET_CPU, HNB_OBJECT_ELF, HN_DEVICE_CPU, "x86-64-v3", "v3 code"},
-                                   {HNB_TARGET_CPU, HNB_OBJECT_ELF, HN_DEVICE_CPU, "generic", "generic"}},
-                                  2};
-static const code_cases cuda = {{{HNB_TARGET_CUDA, HNB_OBJECT_CUBIN, HN_DEVICE_CUDA, "sm_90", "cubin90"},
-                                 {HNB_TARGET_CUDA, HNB_OBJECT_PTX, HN_DEVICE_CUDA, "compute_80", "ptx80"}},
-                                2};
+static const code_cases levels = {
+    {{HNB_TARGET_CPU, HNB_OBJECT_ELF, HN_DEVICE_CPU, "x86-64-v3", "v3 code"},
+     {HNB_TARGET_CPU, HNB_OBJECT_ELF, HN_DEVICE_CPU, "generic", "generic"}},
+    2};
+static const code_cases cuda = {
+    {{HNB_TARGET_CUDA, HNB_OBJECT_CUBIN, HN_DEVICE_CUDA, "sm_90", "cubin90"},
+     {HNB_TARGET_CUDA, HNB_OBJECT_PTX, HN_DEVICE_CUDA, "compute_80", "ptx80"}},
+    2};
 static const code_cases opencl = {
     {{HNB_TARGET_OPENCL, HNB_OBJECT_OPENCL, HN_DEVICE_OPENCL, "opencl", "source"}}, 1};
 
@@ -55,11 +58,11 @@ static void add_code(hn_bundle_writer *w, const code_cases *cases) {
     w->args.items = args, w->args.count = w->args.cap = 2;
 }
 
-#define SET(member) \
+#define SET(member)                                                                                \
     w.member.items = member, w.member.count = w.member.cap = sizeof member / sizeof member[0]
 
-/* y = copy of x with 2*s0 + w elements; one weight, one kernel, one guard. On a device the kernel writes to a
- * temporary, and the host gets a copy of that. */
+/* y = copy of x with 2*s0 + w elements; one weight, one kernel, one guard. On a device the kernel
+ * writes to a temporary, and the host gets a copy of that. */
 static void make_image_of(const code_cases *cases, hn_strbuf *out) {
     static const float weight[4] = {1, 2, 3, 4};
     const hn_device_kind device = cases->items[0].device;
@@ -98,10 +101,13 @@ static void make_image_of(const code_cases *cases, hn_strbuf *out) {
     inputs[0] = (hnb_input){.name = name, .dtype = 2, .rank = 1};
     outputs[0] = (hnb_output){.name = name, .dtype = 2, .rank = 1, .buffer = 2, .target_input = -1};
     buffers[1] = (hnb_buffer){.kind = HNB_BUFFER_INPUT, .dtype = 2, .rank = 1, .device = device};
-    buffers[2] = (hnb_buffer){.kind = HNB_BUFFER_OUTPUT, .dtype = 2, .bytes = size, .rank = 1, .dims = 2};
+    buffers[2] =
+        (hnb_buffer){.kind = HNB_BUFFER_OUTPUT, .dtype = 2, .bytes = size, .rank = 1, .dims = 2};
     for (uint32_t k = 3; k < 5; k++)
-        buffers[k] = (hnb_buffer){.kind = HNB_BUFFER_SLOT, .dtype = 2, .bytes = size, .device = device};
-    steps[0] = (hnb_step){.kind = HNB_STEP_COPY, .buffer = 2, .from = is_cpu ? 1 : 3, .device = device};
+        buffers[k] =
+            (hnb_buffer){.kind = HNB_BUFFER_SLOT, .dtype = 2, .bytes = size, .device = device};
+    steps[0] =
+        (hnb_step){.kind = HNB_STEP_COPY, .buffer = 2, .from = is_cpu ? 1 : 3, .device = device};
     operands[0] = (hnb_operand){.buffer = 1, .dtype = 2};
     operands[1] = (hnb_operand){.buffer = is_cpu ? 2 : 3, .dtype = 2, .written = 1};
     steps[1] = (hnb_step){.kind = HNB_STEP_KERNEL,
@@ -117,8 +123,10 @@ static void make_image_of(const code_cases *cases, hn_strbuf *out) {
             launches[t].grid[d] = d ? one : size, launches[t].block[d] = d ? 1 : 128;
         launches[t].shared = is_cpu ? 0 : two;
     }
-    storages[1] = (hnb_storage){.where = HNB_STORAGE_WEIGHTS, .bytes = sizeof weight, .offset = offset};
-    tensors[0] = (hnb_tensor){.name = name, .dtype = 2, .rank = 1, .dims = 2, .storage = 1, .offset = 2};
+    storages[1] =
+        (hnb_storage){.where = HNB_STORAGE_WEIGHTS, .bytes = sizeof weight, .offset = offset};
+    tensors[0] =
+        (hnb_tensor){.name = name, .dtype = 2, .rank = 1, .dims = 2, .storage = 1, .offset = 2};
     workspaces[0] = (hnb_workspace){.device = HN_DEVICE_CPU, .bytes = size};
     workspaces[1] = (hnb_workspace){.device = HN_DEVICE_OPENCL, .bytes = two};
     add_code(&w, cases);
@@ -150,7 +158,9 @@ TEST(a_key_may_be_missing) {
         header->section_count--;
         seal(&image);
         if (missing == 1) EXPECT_OK(hn_bundle_open(image.ptr, image.len, true, &b));
-        else EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_CORRUPT, "lacks section 'blob'");
+        else
+            EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_CORRUPT,
+                         "lacks section 'blob'");
         EXPECT_INT(b.key_bytes, 0);
     }
     hn_strbuf_deinit(&image);
@@ -179,19 +189,27 @@ TEST(opens_and_evaluates) {
     hn_strbuf_reset(&text);
     hn_bundle_describe_text(&b, &text);
     static const char *const lines[] = {
-        "guard s0 != 2 (x)", "buffer b1 input f32[2*s0] strides [1] 0\n", "buffer b2 output f32[2] strides [1] bytes 2*s0\n", "step 0 copy b2 <- b1", "target 0 cpu x86-64-v3, 7 bytes of code, needs avx2 fma",
-        "kernel 1 double(f32, out f32): x86-64-v3 object 0, generic object 1", "step 1 kernel double(b1, out b2)\n",
-        "  on generic extent 2*s0 grain 32\n", "workspace 2*s0 bytes\nworkspace on opencl 2 bytes\n"};
+        "guard s0 != 2 (x)",
+        "buffer b1 input f32[2*s0] strides [1] 0\n",
+        "buffer b2 output f32[2] strides [1] bytes 2*s0\n",
+        "step 0 copy b2 <- b1",
+        "target 0 cpu x86-64-v3, 7 bytes of code, needs avx2 fma",
+        "kernel 1 double(f32, out f32): x86-64-v3 object 0, generic object 1",
+        "step 1 kernel double(b1, out b2)\n",
+        "  on generic extent 2*s0 grain 32\n",
+        "workspace 2*s0 bytes\nworkspace on opencl 2 bytes\n"};
     for (size_t k = 0; k < sizeof lines / sizeof *lines; k++)
         if (!strstr(text.ptr, lines[k])) HN_TEST_FAIL("no line '%s' in\n%s", lines[k], text.ptr);
     hn_strbuf_reset(&text);
     hn_bundle_describe_json(&b, &text);
-    static const char *const parts[] = {"\"shape\":[\"2*s0\"]",
-                                        "\"memory\":[{\"buffer\":1,\"kind\":\"input\",\"device\":\"cpu\",\"dtype\":\"f32\",\"shape\":[\"2*s0\"],\"strides\":[1]},"
-                                        "{\"buffer\":2,\"kind\":\"output\",\"device\":\"cpu\",\"dtype\":\"f32\",\"shape\":[2],\"strides\":[1],\"bytes\":\"2*s0\"},",
-                                        "\"workspaces\":[{\"device\":\"cpu\",\"bytes\":\"2*s0\"},{\"device\":\"opencl\",\"bytes\":2}]",
-                                        "\"needs\":[\"avx2\",\"fma\"]", "{\"target\":\"generic\",\"object\":1,\"symbol\":\"double\"}",
-                                        "\"kernel\":\"double\",\"target\":\"generic\",\"buffers\":[1,2],\"params\":[],\"extent\":\"2*s0\",\"grain\":32"};
+    static const char *const parts[] = {
+        "\"shape\":[\"2*s0\"]",
+        "\"memory\":[{\"buffer\":1,\"kind\":\"input\",\"device\":\"cpu\",\"dtype\":\"f32\",\"shape\":[\"2*s0\"],\"strides\":[1]},"
+        "{\"buffer\":2,\"kind\":\"output\",\"device\":\"cpu\",\"dtype\":\"f32\",\"shape\":[2],\"strides\":[1],\"bytes\":\"2*s0\"},",
+        "\"workspaces\":[{\"device\":\"cpu\",\"bytes\":\"2*s0\"},{\"device\":\"opencl\",\"bytes\":2}]",
+        "\"needs\":[\"avx2\",\"fma\"]",
+        "{\"target\":\"generic\",\"object\":1,\"symbol\":\"double\"}",
+        "\"kernel\":\"double\",\"target\":\"generic\",\"buffers\":[1,2],\"params\":[],\"extent\":\"2*s0\",\"grain\":32"};
     for (size_t k = 0; k < sizeof parts / sizeof *parts; k++)
         if (!strstr(text.ptr, parts[k])) HN_TEST_FAIL("no '%s' in\n%s", parts[k], text.ptr);
     hn_strbuf_deinit(&text);
@@ -200,7 +218,10 @@ TEST(opens_and_evaluates) {
 
 /* Both descriptions of programs for devices with groups of threads. */
 TEST(programs_for_devices_are_described) {
-    static const struct { const code_cases *code; const char *lines[6], *parts[4]; } cases[] = {
+    static const struct {
+        const code_cases *code;
+        const char *lines[6], *parts[4];
+    } cases[] = {
         {&cuda,
          {"target 1 cuda compute_80, 5 bytes of code\n", "sm_90 object 0, compute_80 object 1\n",
           "step 0 copy b2 <- b3 on cuda\n", "step 1 kernel double(b1, out b3) on cuda\n",
@@ -253,7 +274,8 @@ static hn_status verify_all(const void *bytes, size_t len) {
     return hn_bundle_weights_check(&b, true);
 }
 
-/* Every byte counts: those of part one by its digest, of code and weights by theirs, of the gaps because they are zeros. */
+/* Every byte counts: those of part one by its digest, of code and weights by theirs, of the gaps
+ * because they are zeros. */
 TEST(every_damaged_byte_is_found) {
     hn_strbuf image;
     hn_bundle b;
@@ -275,7 +297,8 @@ TEST(every_damaged_byte_is_found) {
     for (size_t len = 0; len <= image.len + 8; len++) {
         if (len == image.len) continue;
         hn_status status = verify_all(copy, len);
-        EXPECT_INT(hn_status_code(status), len ? HN_CORRUPT : HN_INVALID_ARGUMENT); /* an empty file is of no kind */
+        /* an empty file is of no kind */
+        EXPECT_INT(hn_status_code(status), len ? HN_CORRUPT : HN_INVALID_ARGUMENT);
         hn_status_free(status);
     }
     free(copy);
@@ -292,19 +315,23 @@ TEST(other_versions_are_refused) {
     hnb_header *h = (hnb_header *)(void *)image.ptr;
     h->version = 77;
     seal(&image);
-    EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_INCOMPATIBLE, "format version 77, this library reads 6");
+    EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_INCOMPATIBLE,
+                 "format version 77, this library reads 6");
     h->version = 5;
     seal(&image);
-    EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_INCOMPATIBLE, "format version 5, this library reads 6; compile the model again");
+    EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_INCOMPATIBLE,
+                 "format version 5, this library reads 6; compile the model again");
     h->version = 2;
-    EXPECT_ERROR(hn_bundle_open(image.ptr, 88, true, &b), HN_INCOMPATIBLE, "format version 2, this library reads 6; compile the model again");
+    EXPECT_ERROR(hn_bundle_open(image.ptr, 88, true, &b), HN_INCOMPATIBLE,
+                 "format version 2, this library reads 6; compile the model again");
 
     h->version = HNB_VERSION, h->kernel_abi = 9;
     seal(&image);
     EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_INCOMPATIBLE, "kernel ABI 9");
     h->magic[0] = 'x';
     EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_CORRUPT, "magic");
-    EXPECT_ERROR(hn_bundle_open(image.ptr + 4, image.len - 4, true, &b), HN_INVALID_ARGUMENT, "aligned");
+    EXPECT_ERROR(hn_bundle_open(image.ptr + 4, image.len - 4, true, &b), HN_INVALID_ARGUMENT,
+                 "aligned");
     hn_strbuf_deinit(&image);
 }
 
@@ -346,10 +373,12 @@ TEST(hostile_fields_are_refused) {
         {"tensor 0", HNB_TENSORS, 0, offsetof(hnb_tensor, dtype), 0},
         {"tensor 0", HNB_TENSORS, 0, offsetof(hnb_tensor, rank), 17},
         {"tensor 0", HNB_TENSORS, 0, offsetof(hnb_tensor, dims), 3},
-        {"tensor 0", HNB_TENSORS, 0, offsetof(hnb_tensor, dims), 0}, /* a size that is no constant */
+        /* a size that is no constant */
+        {"tensor 0", HNB_TENSORS, 0, offsetof(hnb_tensor, dims), 0},
         {"tensor 0", HNB_TENSORS, 0, offsetof(hnb_tensor, storage), 2},
         {"tensor 0", HNB_TENSORS, 0, offsetof(hnb_tensor, is_folded), 2},
-        {"tensor 0", HNB_TENSORS, 0, offsetof(hnb_tensor, offset), 3}, /* beyond the end of the storage */
+        /* beyond the end of the storage */
+        {"tensor 0", HNB_TENSORS, 0, offsetof(hnb_tensor, offset), 3},
         {"tensor 0", HNB_TENSORS, 0, offsetof(hnb_tensor, offset) + 4, UINT32_MAX},
         {"input 0", HNB_INPUTS, 0, offsetof(hnb_input, rank), 17},
         {"input 0", HNB_INPUTS, 0, offsetof(hnb_input, dims), 3},
@@ -360,7 +389,8 @@ TEST(hostile_fields_are_refused) {
         {"buffer 1", HNB_BUFFERS, 1, offsetof(hnb_buffer, source), 1},
         {"buffer 2", HNB_BUFFERS, 2, offsetof(hnb_buffer, bytes), 0},
         {"buffer 2", HNB_BUFFERS, 2, offsetof(hnb_buffer, device), HN_DEVICE_KIND_COUNT},
-        {"shape of buffer 1", HNB_BUFFERS, 1, offsetof(hnb_buffer, rank), 0}, /* its input has rank 1 and f32 */
+        /* its input has rank 1 and f32 */
+        {"shape of buffer 1", HNB_BUFFERS, 1, offsetof(hnb_buffer, rank), 0},
         {"shape of buffer 1", HNB_BUFFERS, 1, offsetof(hnb_buffer, dtype), HN_F64},
         {"shape of buffer 2", HNB_BUFFERS, 2, offsetof(hnb_buffer, rank), HNB_MAX_RANK + 1},
         {"shape of buffer 2", HNB_BUFFERS, 2, offsetof(hnb_buffer, rank), UINT32_MAX},
@@ -380,7 +410,8 @@ TEST(hostile_fields_are_refused) {
         {"step 0", HNB_STEPS, 0, offsetof(hnb_step, kind), HNB_STEP_WAIT}, /* for the CPU */
         {"step 1", HNB_LAUNCHES, 0, offsetof(hnb_launch, param_count), 1},
         {"target 1", HNB_TARGETS, 1, offsetof(hnb_target, kind), HNB_TARGET_KIND_COUNT},
-        {"target 1", HNB_TARGETS, 0, offsetof(hnb_target, kind), HNB_TARGET_CUDA}, /* CPUs come first */
+        /* CPUs come first */
+        {"target 1", HNB_TARGETS, 0, offsetof(hnb_target, kind), HNB_TARGET_CUDA},
         {"target 0", HNB_TARGETS, 0, offsetof(hnb_target, feature_count), 3},
         {"object 0", HNB_OBJECTS, 0, offsetof(hnb_object, kind), HNB_OBJECT_CUBIN},
         {"object 1", HNB_OBJECTS, 1, offsetof(hnb_object, offset), 0},
@@ -400,7 +431,8 @@ TEST(hostile_fields_are_refused) {
         {"workspace 0", HNB_WORKSPACES, 0, offsetof(hnb_workspace, bytes), 6},
         {"workspace 0", HNB_WORKSPACES, 0, offsetof(hnb_workspace, bytes), 0},
         {"workspace 1", HNB_WORKSPACES, 1, offsetof(hnb_workspace, device), HN_DEVICE_KIND_COUNT},
-        {"workspace 1", HNB_WORKSPACES, 1, offsetof(hnb_workspace, device), HN_DEVICE_CPU}, /* twice */
+        /* twice */
+        {"workspace 1", HNB_WORKSPACES, 1, offsetof(hnb_workspace, device), HN_DEVICE_CPU},
         {"slot of buffer 4", HNB_BUFFERS, 4, offsetof(hnb_buffer, device), HN_DEVICE_OPENCL},
     };
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) refuse(&levels, &cases[c]);
@@ -410,11 +442,13 @@ TEST(hostile_fields_are_refused) {
 TEST(hostile_fields_of_devices_are_refused) {
     static const hostile_field cases[] = {
         {"step 0", HNB_STEPS, 0, offsetof(hnb_step, device), HN_DEVICE_CPU},
-        {"step 0", HNB_BUFFERS, 2, offsetof(hnb_buffer, device), HN_DEVICE_CUDA}, /* to another device */
+        /* to another device */
+        {"step 0", HNB_BUFFERS, 2, offsetof(hnb_buffer, device), HN_DEVICE_CUDA},
         {"step 1", HNB_STEPS, 1, offsetof(hnb_step, device), HN_DEVICE_CPU},
         {"step 1", HNB_STEPS, 1, offsetof(hnb_step, device), HN_DEVICE_KIND_COUNT},
-        {"step 1", HNB_BUFFERS, 1, offsetof(hnb_buffer, device), HN_DEVICE_CPU}, /* a kernel and host memory */
-        {"step 1", HNB_OPERANDS, 1, 0, 2},                                       /* likewise */
+        /* a kernel and host memory */
+        {"step 1", HNB_BUFFERS, 1, offsetof(hnb_buffer, device), HN_DEVICE_CPU},
+        {"step 1", HNB_OPERANDS, 1, 0, 2}, /* likewise */
         {"step 1", HNB_LAUNCHES, 0, offsetof(hnb_launch, grid), 6},
         {"step 1", HNB_LAUNCHES, 0, offsetof(hnb_launch, grid) + 4, 0},
         {"step 1", HNB_LAUNCHES, 0, offsetof(hnb_launch, block) + 8, 0},
@@ -429,13 +463,18 @@ TEST(hostile_fields_of_devices_are_refused) {
     };
     for (size_t c = 0; c < sizeof cases / sizeof cases[0]; c++) refuse(&opencl, &cases[c]);
     /* A program runs on one kind of device. */
-    refuse(&cuda, &(hostile_field){"object 1", HNB_TARGETS, 1, offsetof(hnb_target, kind), HNB_TARGET_OPENCL});
+    refuse(&cuda, &(hostile_field){"object 1", HNB_TARGETS, 1, offsetof(hnb_target, kind),
+                                   HNB_TARGET_OPENCL});
 }
 
-/* A call of `nms`, which needs two operands and writes the first: as it should be, and with one thing wrong. */
+/* A call of `nms`, which needs two operands and writes the first: as it should be, and with one
+ * thing wrong. */
 TEST(an_extern_call_has_what_its_kind_needs) {
-    static const struct { uint32_t out, boxes, written, operands, params; bool is_right; } cases[] = {
-        {2, 1, 1, 2, 2, true}, {2, 0, 1, 2, 2, false}, {0, 1, 0, 2, 2, false}, {2, 1, 0, 2, 2, false}, {2, 1, 1, 1, 2, false}, {2, 1, 1, 2, 1, false}};
+    static const struct {
+        uint32_t out, boxes, written, operands, params;
+        bool is_right;
+    } cases[] = {{2, 1, 1, 2, 2, true},  {2, 0, 1, 2, 2, false}, {0, 1, 0, 2, 2, false},
+                 {2, 1, 0, 2, 2, false}, {2, 1, 1, 1, 2, false}, {2, 1, 1, 2, 1, false}};
     for (uint32_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         hn_arena arena;
         hn_bundle_writer w;
@@ -445,10 +484,17 @@ TEST(an_extern_call_has_what_its_kind_needs) {
         hn_strbuf_init(&image);
         EXPECT_OK(hn_bundle_writer_init(&w, &arena));
         hnb_input inputs[1] = {{.dtype = HN_F32}};
-        hnb_buffer buffers[3] = {{0}, {.kind = HNB_BUFFER_INPUT, .dtype = HN_F32}, {.kind = HNB_BUFFER_OUTPUT, .dtype = HN_BOOL}};
-        hnb_operand operands[2] = {{.buffer = cases[c].out, .dtype = HN_BOOL, .written = (uint8_t)cases[c].written}, {.buffer = cases[c].boxes, .dtype = HN_F32}};
+        hnb_buffer buffers[3] = {{0},
+                                 {.kind = HNB_BUFFER_INPUT, .dtype = HN_F32},
+                                 {.kind = HNB_BUFFER_OUTPUT, .dtype = HN_BOOL}};
+        hnb_operand operands[2] = {
+            {.buffer = cases[c].out, .dtype = HN_BOOL, .written = (uint8_t)cases[c].written},
+            {.buffer = cases[c].boxes, .dtype = HN_F32}};
         uint32_t params[2] = {0, 0};
-        hnb_step steps[1] = {{.kind = HNB_STEP_EXTERN, .extern_kind = HN_EXTERN_NMS, .operand_count = cases[c].operands, .param_count = cases[c].params}};
+        hnb_step steps[1] = {{.kind = HNB_STEP_EXTERN,
+                              .extern_kind = HN_EXTERN_NMS,
+                              .operand_count = cases[c].operands,
+                              .param_count = cases[c].params}};
         EXPECT_OK(hn_nodes_add(&w.nodes, HNB_OP_CONST, 0, 8, &buffers[2].bytes));
         params[0] = params[1] = buffers[2].bytes;
         SET(inputs), SET(buffers), SET(operands), SET(params), SET(steps);
@@ -461,12 +507,17 @@ TEST(an_extern_call_has_what_its_kind_needs) {
     }
 }
 
-/* Numbers that cannot be a tensor in the memory of its buffer; with sizes that only a call knows: test_buffers.c. */
+/* Numbers that cannot be a tensor in the memory of its buffer; with sizes that only a call knows:
+ * test_buffers.c. */
 TEST(a_tensor_lies_inside_its_buffer) {
-    static const struct { int64_t sizes[2], strides[2], bytes; bool is_right; } cases[] = {
-        {{2, 3}, {3, 1}, 24, true},  {{2, 3}, {3, 1}, 23, false}, {{2, 3}, {1, 2}, 24, true}, {{2, 3}, {4, 1}, 24, false}, {{2, 0}, {9, 9}, 0, true},
-        {{2, 3}, {0, 1}, 12, true},  {{-1, 3}, {3, 1}, 24, false}, {{2, 3}, {-3, 1}, 24, false}, {{INT64_MAX, 3}, {3, 1}, 24, false},
-        {{INT64_MAX, 1}, {1, 1}, INT64_MAX, false}};
+    static const struct {
+        int64_t sizes[2], strides[2], bytes;
+        bool is_right;
+    } cases[] = {{{2, 3}, {3, 1}, 24, true},          {{2, 3}, {3, 1}, 23, false},
+                 {{2, 3}, {1, 2}, 24, true},          {{2, 3}, {4, 1}, 24, false},
+                 {{2, 0}, {9, 9}, 0, true},           {{2, 3}, {0, 1}, 12, true},
+                 {{-1, 3}, {3, 1}, 24, false},        {{2, 3}, {-3, 1}, 24, false},
+                 {{INT64_MAX, 3}, {3, 1}, 24, false}, {{INT64_MAX, 1}, {1, 1}, INT64_MAX, false}};
     for (uint32_t c = 0; c < sizeof cases / sizeof *cases; c++) {
         hn_arena arena;
         hn_bundle_writer w;
@@ -485,7 +536,9 @@ TEST(a_tensor_lies_inside_its_buffer) {
         SET(dims), SET(buffers);
         EXPECT_OK(hn_bundle_writer_finish(&w, &image));
         if (cases[c].is_right) EXPECT_OK(hn_bundle_open(image.ptr, image.len, true, &b));
-        else EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_CORRUPT, "shape of buffer 1");
+        else
+            EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_CORRUPT,
+                         "shape of buffer 1");
         hn_strbuf_deinit(&image);
         hn_bundle_writer_deinit(&w);
         hn_arena_deinit(&arena);
@@ -504,13 +557,16 @@ TEST(a_definition_only_reads) {
         EXPECT_OK(hn_bundle_writer_init(&w, &arena));
         hnb_symbol symbols[1] = {{.lo = 0, .hi = 8, .input = HNB_BY_STEP}};
         hnb_input inputs[1] = {{.dtype = HN_I64}};
-        hnb_buffer buffers[3] = {{0}, {.kind = HNB_BUFFER_INPUT, .dtype = HN_I64}, {.kind = HNB_BUFFER_OUTPUT, .dtype = HN_I64}};
+        hnb_buffer buffers[3] = {{0},
+                                 {.kind = HNB_BUFFER_INPUT, .dtype = HN_I64},
+                                 {.kind = HNB_BUFFER_OUTPUT, .dtype = HN_I64}};
         hnb_operand operands[1] = {{.buffer = 2, .dtype = HN_I64, .written = (uint8_t)written}};
         hnb_step steps[1] = {{.kind = HNB_STEP_DEFINE, .operand_count = 1}};
         EXPECT_OK(hn_nodes_add(&w.nodes, HNB_OP_CONST, 0, 8, &buffers[2].bytes));
         SET(symbols), SET(inputs), SET(buffers), SET(operands), SET(steps);
         EXPECT_OK(hn_bundle_writer_finish(&w, &image));
-        if (written) EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_CORRUPT, "step 0");
+        if (written)
+            EXPECT_ERROR(hn_bundle_open(image.ptr, image.len, true, &b), HN_CORRUPT, "step 0");
         else EXPECT_OK(hn_bundle_open(image.ptr, image.len, true, &b));
         hn_strbuf_deinit(&image);
         hn_bundle_writer_deinit(&w);
@@ -518,7 +574,8 @@ TEST(a_definition_only_reads) {
     }
 }
 
-/* Behind an object stands a zero: readers of PTX look for it. Here its digest fits and the zero is missing. */
+/* Behind an object stands a zero: readers of PTX look for it. Here its digest fits and the zero is
+ * missing. */
 TEST(an_object_ends_with_a_zero) {
     hn_strbuf image;
     hn_bundle b;
@@ -531,7 +588,8 @@ TEST(an_object_ends_with_a_zero) {
     hn_strbuf_deinit(&image);
 }
 
-/* No more lies between the parts than alignment asks for: whole pages there would be bytes that nothing covers. */
+/* No more lies between the parts than alignment asks for: whole pages there would be bytes that
+ * nothing covers. */
 TEST(parts_lie_close_together) {
     hn_strbuf image;
     hn_bundle b;
@@ -542,7 +600,8 @@ TEST(parts_lie_close_together) {
     const hnb_header *old = (const hnb_header *)(const void *)image.ptr;
     memcpy(copy, image.ptr, old->weights_offset);
     memset(copy + old->weights_offset, 'x', HNB_WEIGHTS_ALIGN);
-    memcpy(copy + old->weights_offset + HNB_WEIGHTS_ALIGN, image.ptr + old->weights_offset, old->weights_bytes);
+    memcpy(copy + old->weights_offset + HNB_WEIGHTS_ALIGN, image.ptr + old->weights_offset,
+           old->weights_bytes);
     h->weights_offset += HNB_WEIGHTS_ALIGN;
     h->file_bytes += HNB_WEIGHTS_ALIGN;
     hn_digest digest = hn_bundle_meta_digest(copy, h->meta_bytes);

@@ -13,7 +13,8 @@
 static const float weight[4] = {1, 2, 3, 4};
 
 typedef struct files {
-    char dir[PATH_MAX], bundle[PATH_MAX + 16], beside[PATH_MAX + 16], secret[PATH_MAX + 16], public[PATH_MAX + 16];
+    char dir[PATH_MAX], bundle[PATH_MAX + 16], beside[PATH_MAX + 16], secret[PATH_MAX + 16],
+        public[PATH_MAX + 16];
     hn_public_key key;
 } files;
 
@@ -25,10 +26,14 @@ static void write_bundle(const files *f, bool inside) {
     uint64_t offset = 0;
     hn_arena_init(&arena);
     EXPECT_OK(hn_bundle_writer_init(&w, &arena));
-    EXPECT_OK(hn_bundle_writer_target(&w, HNB_TARGET_CPU, HNB_MACHINE_HERE, HN_STR("generic"), HN_STR(""), &target));
-    EXPECT_OK(hn_bundle_writer_object(&w, HNB_OBJECT_ELF, target, HN_STR("kernels"), "no code", 7, NULL, &object));
+    EXPECT_OK(hn_bundle_writer_target(&w, HNB_TARGET_CPU, HNB_MACHINE_HERE, HN_STR("generic"),
+                                      HN_STR(""), &target));
+    EXPECT_OK(hn_bundle_writer_object(&w, HNB_OBJECT_ELF, target, HN_STR("kernels"), "no code", 7,
+                                      NULL, &object));
     if (inside) EXPECT_OK(hn_bundle_writer_piece(&w, &w.weights, weight, sizeof weight, &offset));
-    hnb_storage storage = {.where = inside ? HNB_STORAGE_WEIGHTS : HNB_STORAGE_FILE, .bytes = sizeof weight, .offset = offset};
+    hnb_storage storage = {.where = inside ? HNB_STORAGE_WEIGHTS : HNB_STORAGE_FILE,
+                           .bytes = sizeof weight,
+                           .offset = offset};
     hnb_storage storages[2] = {{0}, storage};
     w.storages.items = storages, w.storages.count = w.storages.cap = 2;
     hnb_weight_file file = {.bytes = sizeof weight};
@@ -60,19 +65,23 @@ TEST(what_is_signed_verifies) {
     EXPECT(stat(f.secret, &st) == 0 && (st.st_mode & 0777) == 0600);
     for (int inside = 0; inside < 2; inside++) {
         write_bundle(&f, inside);
-        EXPECT_ERROR(hn_bundle_verify_signed(f.bundle, NULL, &f.key, 1), HN_INCOMPATIBLE, "is not signed");
+        EXPECT_ERROR(hn_bundle_verify_signed(f.bundle, NULL, &f.key, 1), HN_INCOMPATIBLE,
+                     "is not signed");
         EXPECT_OK(hn_bundle_sign_file(f.bundle, f.secret, NULL));
         EXPECT_OK(hn_bundle_verify_signed(f.bundle, NULL, &f.key, 1));
         EXPECT_OK(hn_bundle_verify_file(f.bundle, true));
         keys[0] = other, keys[1] = f.key;
         EXPECT_OK(hn_bundle_verify_signed(f.bundle, NULL, keys, 2));
-        EXPECT_ERROR(hn_bundle_verify_signed(f.bundle, NULL, &other, 1), HN_INCOMPATIBLE, "not among the trusted ones");
-        EXPECT_ERROR(hn_bundle_verify_signed(f.bundle, NULL, NULL, 0), HN_INCOMPATIBLE, "not among the trusted ones");
+        EXPECT_ERROR(hn_bundle_verify_signed(f.bundle, NULL, &other, 1), HN_INCOMPATIBLE,
+                     "not among the trusted ones");
+        EXPECT_ERROR(hn_bundle_verify_signed(f.bundle, NULL, NULL, 0), HN_INCOMPATIBLE,
+                     "not among the trusted ones");
     }
     EXPECT_OK(hn_dir_remove(f.dir));
 }
 
-/* Whatever byte of a signed file is changed, also with a digest of part one that fits again: it does not verify. */
+/* Whatever byte of a signed file is changed, also with a digest of part one that fits again: it
+ * does not verify. */
 TEST(what_was_changed_does_not) {
     files f;
     hn_strbuf image;
@@ -82,7 +91,8 @@ TEST(what_was_changed_does_not) {
     hn_strbuf_init(&image);
     EXPECT_OK(hn_file_read(f.bundle, &image));
     hnb_header *h = (hnb_header *)(void *)image.ptr;
-    for (size_t at = 0; at < h->weights_offset + h->weights_bytes; at += at < h->code_offset + h->code_bytes ? 1 : 61) {
+    for (size_t at = 0; at < h->weights_offset + h->weights_bytes;
+         at += at < h->code_offset + h->code_bytes ? 1 : 61) {
         for (int sealed = 0; sealed < 2; sealed++) {
             hnb_header before = *h;
             image.ptr[at] ^= 0x20;
@@ -95,7 +105,8 @@ TEST(what_was_changed_does_not) {
             if (!status) status = hn_bundle_signature_check(&b, &f.key, 1);
             if (!status) status = hn_bundle_check_code(&b);
             if (!status) status = hn_bundle_weights_check(&b, true);
-            if (!status && !(sealed && at >= offsetof(hnb_header, digest) && at < offsetof(hnb_header, signer)))
+            if (!status && !(sealed && at >= offsetof(hnb_header, digest) &&
+                             at < offsetof(hnb_header, signer)))
                 HN_TEST_FAIL("a changed byte at %zu was accepted", at);
             hn_status_free(status);
             if (at >= sizeof *h) image.ptr[at] ^= 0x20;
@@ -113,8 +124,10 @@ TEST(changed_weights_beside_are_refused) {
     write_bundle(&f, false);
     EXPECT_OK(hn_bundle_sign_file(f.bundle, f.secret, f.beside));
     EXPECT_OK(hn_file_write_atomic(f.beside, changed, sizeof changed, false));
-    EXPECT_ERROR(hn_bundle_verify_signed(f.bundle, NULL, &f.key, 1), HN_INCOMPATIBLE, "its content differs");
-    EXPECT_ERROR(hn_bundle_sign_file(f.bundle, f.secret, NULL), HN_INCOMPATIBLE, "its content differs");
+    EXPECT_ERROR(hn_bundle_verify_signed(f.bundle, NULL, &f.key, 1), HN_INCOMPATIBLE,
+                 "its content differs");
+    EXPECT_ERROR(hn_bundle_sign_file(f.bundle, f.secret, NULL), HN_INCOMPATIBLE,
+                 "its content differs");
     EXPECT_OK(hn_dir_remove(f.dir));
 }
 
@@ -124,11 +137,14 @@ TEST(keys_that_are_none) {
     begin(&f);
     write_bundle(&f, true);
     EXPECT_ERROR(hn_bundle_keys_create(f.secret, f.public), HN_IO, "cannot create the key file");
-    EXPECT_ERROR(hn_public_key_read(f.secret, &key), HN_INVALID_ARGUMENT, "is no file with a public key");
+    EXPECT_ERROR(hn_public_key_read(f.secret, &key), HN_INVALID_ARGUMENT,
+                 "is no file with a public key");
     EXPECT_ERROR(hn_public_key_read(f.bundle, &key), HN_INVALID_ARGUMENT, "public key");
-    EXPECT_ERROR(hn_bundle_sign_file(f.bundle, f.public, NULL), HN_INVALID_ARGUMENT, "others may read the secret key");
+    EXPECT_ERROR(hn_bundle_sign_file(f.bundle, f.public, NULL), HN_INVALID_ARGUMENT,
+                 "others may read the secret key");
     EXPECT(chmod(f.public, 0600) == 0);
-    EXPECT_ERROR(hn_bundle_sign_file(f.bundle, f.public, NULL), HN_INVALID_ARGUMENT, "is no file with a secret key");
+    EXPECT_ERROR(hn_bundle_sign_file(f.bundle, f.public, NULL), HN_INVALID_ARGUMENT,
+                 "is no file with a secret key");
     EXPECT_OK(hn_file_write_atomic(f.public, "henry public key 1\nzz\n", 22, false));
     EXPECT_ERROR(hn_public_key_read(f.public, &key), HN_INVALID_ARGUMENT, "public key");
     EXPECT_OK(hn_dir_remove(f.dir));

@@ -1,4 +1,5 @@
-/* test_remote.c: the remote cache with a real server: addresses, values, damage, leases, threads and forks. */
+/* test_remote.c: the remote cache with a real server: addresses, values, damage, leases, threads
+ * and forks. */
 #include "cache/entry.h"
 #include "cache/remote_internal.h"
 
@@ -8,7 +9,8 @@
 
 /* ---- addresses ---- */
 
-static void expect_address(const char *url, const char *name, const char *user, const char *password) {
+static void expect_address(const char *url, const char *name, const char *user,
+                           const char *password) {
     hn_remote_address address;
     char got[256];
     EXPECT_OK(hn_remote_address_parse(url, &address));
@@ -28,9 +30,12 @@ TEST(addresses) {
     expect_address("redis://[::1]:5?db=2", "redis://::1:5/2", "-", "-");
     expect_address("unix:///a/b@c", "unix:///a/b@c", "-", "-");
     expect_address("unix://:pw@/a/b?db=1", "unix:///a/b", "-", "pw");
-    static const char *const bad[] = {"http://secret@x",       "",           "redis://secret@h:port", "redis://secret@h:0",
-                                      "redis://secret@h/x",    "unix://x",   "redis://secret@[::1",   "redis://h?ttl_s=",
-                                      "redis://secret@h?ttl_s=-1", "redis://h?nix=1", "redis://h?lease_ms=1x"};
+    static const char *const bad[] = {"http://secret@x",           "",
+                                      "redis://secret@h:port",     "redis://secret@h:0",
+                                      "redis://secret@h/x",        "unix://x",
+                                      "redis://secret@[::1",       "redis://h?ttl_s=",
+                                      "redis://secret@h?ttl_s=-1", "redis://h?nix=1",
+                                      "redis://h?lease_ms=1x"};
     for (size_t k = 0; k < sizeof(bad) / sizeof(bad[0]); k++) {
         hn_remote *remote = NULL;
         hn_status status = hn_remote_open(bad[k], &remote);
@@ -77,7 +82,10 @@ TEST(kinds_of_entries_are_apart) {
     put(&a, 1, "kernel", 6);
     EXPECT(!hn_cache_get_remote(&b.cache, HN_STORE_GRAPH, &key, &entry));
     EXPECT_INT(stats_of(&b).damaged, 0);
-    hn_cache_put(&a.cache, &(hn_store_put_args){.ns = HN_STORE_GRAPH, .key = &key, .bytes = "graph", .len = 5, .record = HN_STR("")});
+    hn_cache_put(
+        &a.cache,
+        &(hn_store_put_args){
+            .ns = HN_STORE_GRAPH, .key = &key, .bytes = "graph", .len = 5, .record = HN_STR("")});
     EXPECT_INT(find(&b, 1, "kernel", 6), HN_LEVEL_REMOTE);
     bool got = hn_cache_get_remote(&c.cache, HN_STORE_GRAPH, &key, &entry);
     EXPECT(got && entry.len == 5 && memcmp(entry.bytes, "graph", 5) == 0);
@@ -144,7 +152,8 @@ TEST(toolchain_answers_stay_on_their_machine) {
     hn_store_entry entry;
     stack_open(&a, server.url);
     stack_open(&b, server.url);
-    hn_cache_put(&a.cache, &(hn_store_put_args){.ns = HN_STORE_TOOLCHAIN, .key = &key, .bytes = "x", .len = 1});
+    hn_cache_put(&a.cache, &(hn_store_put_args){
+                               .ns = HN_STORE_TOOLCHAIN, .key = &key, .bytes = "x", .len = 1});
     EXPECT_INT(hn_cache_get(&b.cache, HN_STORE_TOOLCHAIN, &key, &entry), HN_LEVEL_NONE);
     EXPECT_INT(stats_of(&a).puts, 0);
     stack_close(&a);
@@ -174,7 +183,8 @@ TEST(tuning_records_travel) {
     redis_end(&server);
 }
 
-/* Every byte of a value changed, and every cut: a miss each time, deleted on the server, and replaceable. */
+/* Every byte of a value changed, and every cut: a miss each time, deleted on the server, and
+ * replaceable. */
 TEST(any_damage_is_a_miss_and_deleted) {
     if (!begin(NULL)) return;
     stack a, b;
@@ -194,7 +204,8 @@ TEST(any_damage_is_a_miss_and_deleted) {
         bool is_cut = i >= value.len;
         hn_strbuf_append(&bad, value.ptr, is_cut ? i - value.len : value.len);
         if (!is_cut) bad.ptr[i] = (char)(bad.ptr[i] ^ (1 << i % 8));
-        EXPECT_INT(hn_remote_put(a.cache.remote, HN_STORE_KERNEL, &key, hn_strbuf_str(&bad), 0), HN_REMOTE_YES);
+        EXPECT_INT(hn_remote_put(a.cache.remote, HN_STORE_KERNEL, &key, hn_strbuf_str(&bad), 0),
+                   HN_REMOTE_YES);
         wrong += find(&b, 1, "abcdefgh", 8) != HN_LEVEL_NONE;
         hn_strbuf_reset(&rest);
         hn_remote_answer left = hn_remote_get(b.cache.remote, HN_STORE_KERNEL, &key, &rest);
@@ -211,9 +222,11 @@ TEST(any_damage_is_a_miss_and_deleted) {
     /* An entry under the key of another, and of another kind. */
     hn_digest other = key_of(2);
     hn_store_entry entry;
-    EXPECT_INT(hn_remote_put(a.cache.remote, HN_STORE_KERNEL, &other, hn_strbuf_str(&value), 0), HN_REMOTE_YES);
+    EXPECT_INT(hn_remote_put(a.cache.remote, HN_STORE_KERNEL, &other, hn_strbuf_str(&value), 0),
+               HN_REMOTE_YES);
     EXPECT_INT(hn_cache_get(&b.cache, HN_STORE_KERNEL, &other, &entry), HN_LEVEL_NONE);
-    EXPECT_INT(hn_remote_put(a.cache.remote, HN_STORE_GRAPH, &key, hn_strbuf_str(&value), 0), HN_REMOTE_YES);
+    EXPECT_INT(hn_remote_put(a.cache.remote, HN_STORE_GRAPH, &key, hn_strbuf_str(&value), 0),
+               HN_REMOTE_YES);
     EXPECT_INT(hn_cache_get(&b.cache, HN_STORE_GRAPH, &key, &entry), HN_LEVEL_NONE);
     hn_strbuf_deinit(&value);
     hn_strbuf_deinit(&rest);
@@ -232,12 +245,14 @@ static void command(const char *a, const char *b, const char *c, const char *d) 
     hn_strbuf_init(&answer);
     EXPECT_OK(hn_remote_address_parse(server.url, &address));
     EXPECT_OK(hn_redis_create(&address, &redis));
-    EXPECT_INT(hn_redis_command(redis, words, *d ? 4 : 3, 1000, &answer, &has_connected), HN_RESULT_VALUE);
+    EXPECT_INT(hn_redis_command(redis, words, *d ? 4 : 3, 1000, &answer, &has_connected),
+               HN_RESULT_VALUE);
     hn_redis_destroy(redis);
     hn_strbuf_deinit(&answer);
 }
 
-/* Another program wrote a list under the key of an entry: it is replaced, and the rest of the cache goes on. */
+/* Another program wrote a list under the key of an entry: it is replaced, and the rest of the cache
+ * goes on. */
 TEST(a_key_of_another_kind_is_replaced) {
     if (!begin(NULL)) return;
     stack a, b;
@@ -274,8 +289,10 @@ TEST(a_lease_of_another_kind_is_replaced) {
         hn_digest_hex(&key, hex);
         snprintf(name, sizeof(name), "henry:1:lease:kernel:%s", hex);
         command(n == 1 ? "RPUSH" : "SET", name, "x", "");
-        EXPECT_INT(hn_lease_try(a.cache.leases, HN_STORE_KERNEL, &key, true, &lease), HN_LEASE_MINE);
-        EXPECT_INT(hn_lease_try(b.cache.leases, HN_STORE_KERNEL, &key, true, &theirs), HN_LEASE_THEIRS);
+        EXPECT_INT(hn_lease_try(a.cache.leases, HN_STORE_KERNEL, &key, true, &lease),
+                   HN_LEASE_MINE);
+        EXPECT_INT(hn_lease_try(b.cache.leases, HN_STORE_KERNEL, &key, true, &theirs),
+                   HN_LEASE_THEIRS);
         /* Its holder loses it to another program, and goes on. */
         command("DEL", name, name, "");
         command("RPUSH", name, "x", "");
@@ -371,7 +388,7 @@ TEST(a_remote_lease_has_one_holder) {
     EXPECT_INT(hn_lease_try(a.cache.leases, HN_STORE_KERNEL, &key, true, &mine), HN_LEASE_MINE);
     EXPECT_INT(hn_lease_try(b.cache.leases, HN_STORE_KERNEL, &key, true, &theirs), HN_LEASE_THEIRS);
     EXPECT_INT(hn_leases_held(b.cache.leases), 0); /* the lock of the file was given back */
-    pause_ms(900); /* it is renewed meanwhile */
+    pause_ms(900);                                 /* it is renewed meanwhile */
     EXPECT_INT(hn_lease_try(b.cache.leases, HN_STORE_KERNEL, &key, true, &theirs), HN_LEASE_THEIRS);
     hn_lease_release(a.cache.leases, mine);
     EXPECT_INT(hn_lease_try(b.cache.leases, HN_STORE_KERNEL, &key, true, &theirs), HN_LEASE_MINE);
@@ -395,7 +412,8 @@ TEST(a_lease_of_a_dead_holder_expires) {
     hn_lease lease;
     url_with(url, "lease_ms=200");
     stack_open(&a, url);
-    EXPECT_INT(hn_remote_lease(a.cache.remote, HN_STORE_KERNEL, &key, &token), HN_REMOTE_YES); /* never renewed */
+    /* never renewed */
+    EXPECT_INT(hn_remote_lease(a.cache.remote, HN_STORE_KERNEL, &key, &token), HN_REMOTE_YES);
     EXPECT_INT(hn_lease_try(a.cache.leases, HN_STORE_KERNEL, &key, true, &lease), HN_LEASE_THEIRS);
     pause_ms(250);
     EXPECT_INT(hn_lease_try(a.cache.leases, HN_STORE_KERNEL, &key, true, &lease), HN_LEASE_MINE);
@@ -421,7 +439,8 @@ static void *thread_main(void *argument) {
         hn_digest key = key_of(n);
         hn_lease lease;
         int len = snprintf(text, sizeof(text), "value %d", n);
-        job->wrong += hn_lease_try(job->s->cache.leases, HN_STORE_KERNEL, &key, true, &lease) != HN_LEASE_MINE;
+        job->wrong += hn_lease_try(job->s->cache.leases, HN_STORE_KERNEL, &key, true, &lease) !=
+                      HN_LEASE_MINE;
         put(job->s, n, text, (size_t)len);
         hn_lease_release(job->s->cache.leases, lease);
         job->wrong += find(job->s, n, text, (size_t)len) != HN_LEVEL_DISK;
@@ -455,7 +474,8 @@ TEST(many_threads_share_one_remote) {
     redis_end(&server);
 }
 
-/* In a child the inherited remote does nothing: two processes on one connection would read each other's answers. */
+/* In a child the inherited remote does nothing: two processes on one connection would read each
+ * other's answers. */
 TEST(a_child_does_not_touch_the_connections) {
     if (!begin(NULL)) return;
     stack a;
@@ -472,7 +492,8 @@ TEST(a_child_does_not_touch_the_connections) {
         hn_cache fresh;
         hn_store_entry entry;
         hn_status status = hn_cache_init(a.store, server.url, &fresh);
-        ok = ok && !status && hn_remote_get(fresh.remote, HN_STORE_KERNEL, &key, &value) == HN_REMOTE_YES;
+        ok = ok && !status &&
+             hn_remote_get(fresh.remote, HN_STORE_KERNEL, &key, &value) == HN_REMOTE_YES;
         ok = ok && hn_cache_get(&fresh, HN_STORE_KERNEL, &key, &entry) == HN_LEVEL_DISK;
         _exit(ok ? 0 : 1);
     }

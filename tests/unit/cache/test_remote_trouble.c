@@ -1,5 +1,5 @@
-/* test_remote_trouble.c: servers that are dead, hung, slow, full or talk nonsense: always the right bytes or a miss,
- * within a bounded time. */
+/* test_remote_trouble.c: servers that are dead, hung, slow, full or talk nonsense: always the right
+ * bytes or a miss, within a bounded time. */
 #include "support/cache_stack.h"
 
 #include <arpa/inet.h>
@@ -11,7 +11,8 @@
 
 /* A full server: what is there is still found, what is refused is not sent again at once. */
 TEST(a_full_server_still_answers) {
-    static const char *const options[4] = {"--maxmemory", "3mb", "--maxmemory-policy", "noeviction"};
+    static const char *const options[4] = {"--maxmemory", "3mb", "--maxmemory-policy",
+                                           "noeviction"};
     if (!begin(options)) return;
     stack a, b;
     size_t len = 1 << 20;
@@ -118,10 +119,10 @@ typedef struct fake_server {
     int listen_fd;
     const char *answer; /* to whatever is asked */
     size_t answer_len;
-    int delay_ms;       /* before an answer */
-    int dribble_ms;     /* between the bytes of an answer */
-    bool goes_on;       /* sends the last byte again and again */
-    bool hangs_up;      /* after the answer */
+    int delay_ms;   /* before an answer */
+    int dribble_ms; /* between the bytes of an answer */
+    bool goes_on;   /* sends the last byte again and again */
+    bool hangs_up;  /* after the answer */
     atomic_bool is_over;
     pthread_t thread;
     char url[128];
@@ -138,7 +139,8 @@ static void fake_talk(fake_server *fake, int fd) {
         pause_ms(fake->delay_ms);
         bool ok = true;
         if (!fake->dribble_ms) ok = send(fd, fake->answer, fake->answer_len, MSG_NOSIGNAL) > 0;
-        for (size_t i = 0; fake->dribble_ms && ok && i < fake->answer_len && !atomic_load(&fake->is_over); i++) {
+        for (size_t i = 0;
+             fake->dribble_ms && ok && i < fake->answer_len && !atomic_load(&fake->is_over); i++) {
             ok = send_byte(fd, fake->answer[i]);
             pause_ms(fake->dribble_ms);
         }
@@ -167,7 +169,8 @@ static void fake_start(fake_server *fake) {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t len = sizeof(address);
     fake->listen_fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    EXPECT(bind(fake->listen_fd, (struct sockaddr *)&address, len) == 0 && listen(fake->listen_fd, 16) == 0);
+    EXPECT(bind(fake->listen_fd, (struct sockaddr *)&address, len) == 0 &&
+           listen(fake->listen_fd, 16) == 0);
     EXPECT(getsockname(fake->listen_fd, (struct sockaddr *)&address, &len) == 0);
     snprintf(fake->url, sizeof(fake->url), "redis://127.0.0.1:%d?command_ms=100&max_bytes=100000",
              ntohs(address.sin_port));
@@ -201,10 +204,27 @@ static void check_fake(fake_server fake, int64_t limit_ms) {
 }
 
 TEST(nonsense_is_a_miss) {
-    static const char *const answers[] = {
-        "HTTP/1.1 400 Bad Request\r\n\r\n", "*1000000000\r\n", "*-1\r\n", "$999999999999999999\r\n", "$-5\r\nabc\r\n",
-        "$abc\r\n", ":abc\r\n", "-ERR go away\r\n", "-LOADING\r\n", "+OK\r\n", "+\r\n", "\r\n", "$3\r\nabc\r\n",
-        "$3\r\nabcdef\r\n", "$0\r\n\r\n", ":1\r\n", "$3\r\nab", "_\r\n", "%1\r\n", "+PONG\r\n+PONG\r\n", "$5\r\nab\r\n"};
+    static const char *const answers[] = {"HTTP/1.1 400 Bad Request\r\n\r\n",
+                                          "*1000000000\r\n",
+                                          "*-1\r\n",
+                                          "$999999999999999999\r\n",
+                                          "$-5\r\nabc\r\n",
+                                          "$abc\r\n",
+                                          ":abc\r\n",
+                                          "-ERR go away\r\n",
+                                          "-LOADING\r\n",
+                                          "+OK\r\n",
+                                          "+\r\n",
+                                          "\r\n",
+                                          "$3\r\nabc\r\n",
+                                          "$3\r\nabcdef\r\n",
+                                          "$0\r\n\r\n",
+                                          ":1\r\n",
+                                          "$3\r\nab",
+                                          "_\r\n",
+                                          "%1\r\n",
+                                          "+PONG\r\n+PONG\r\n",
+                                          "$5\r\nab\r\n"};
     hn_log_configure("off");
     for (size_t k = 0; k < sizeof(answers) / sizeof(answers[0]); k++)
         for (int hangs_up = 0; hangs_up < 2; hangs_up++)
@@ -222,7 +242,10 @@ TEST(an_endless_answer_is_cut_off) {
 /* Bytes that come one by one never reset the limit. */
 TEST(a_dribbling_answer_is_cut_off) {
     hn_log_configure("off");
-    check_fake((fake_server){.answer = "$1000\r\naaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa", .dribble_ms = 20}, 700);
+    check_fake(
+        (fake_server){.answer = "$1000\r\naaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+                      .dribble_ms = 20},
+        700);
     hn_log_configure(NULL);
 }
 

@@ -1,4 +1,5 @@
-/* test_store.c: the store: publish and read, damage, trust, full disks, eviction, reasons, many processes. */
+/* test_store.c: the store: publish and read, damage, trust, full disks, eviction, reasons, many
+ * processes. */
 #include "cache/record.h"
 #include "cache/store.h"
 
@@ -40,8 +41,9 @@ static hn_digest key_of(int n) { return hn_digest_of(&n, sizeof(n)); }
 static bool put(hn_store *store, int n, const void *bytes, size_t len) {
     hn_digest key = key_of(n);
     return hn_store_put(
-        store, &(hn_store_put_args){
-                   .ns = HN_STORE_KERNEL, .key = &key, .bytes = bytes, .len = len, .record = HN_STR("")});
+        store,
+        &(hn_store_put_args){
+            .ns = HN_STORE_KERNEL, .key = &key, .bytes = bytes, .len = len, .record = HN_STR("")});
 }
 
 /* Whether entry `n` is there and holds exactly these bytes. */
@@ -124,8 +126,11 @@ TEST(any_damage_is_a_miss) {
     hn_strbuf_init(&record);
     hn_record_add(&record, "flags", HN_STR("-O2"));
     hn_digest key = key_of(1);
-    const hn_store_put_args args = {
-        .ns = HN_STORE_KERNEL, .key = &key, .bytes = "payload", .len = 7, .record = hn_strbuf_str(&record)};
+    const hn_store_put_args args = {.ns = HN_STORE_KERNEL,
+                                    .key = &key,
+                                    .bytes = "payload",
+                                    .len = 7,
+                                    .record = hn_strbuf_str(&record)};
     EXPECT(hn_store_put(store, &args));
     char path[PATH_MAX];
     path_of(1, path);
@@ -183,7 +188,8 @@ static void put_astray(hn_store *store, int n, char graph[PATH_MAX]) {
     EXPECT(rename(kernel, graph) == 0);
 }
 
-/* An entry says what it is for: a kernel's bytes in the place of a program with the same key are none. */
+/* An entry says what it is for: a kernel's bytes in the place of a program with the same key are
+ * none. */
 TEST(an_entry_in_a_wrong_namespace_is_a_miss) {
     hn_store *store = open_fresh();
     char graph[PATH_MAX] = "";
@@ -229,12 +235,18 @@ TEST(verify_finds_what_lies_in_a_wrong_namespace) {
 }
 
 TEST(an_entry_tells_how_long_it_took_to_make) {
-    static const struct { int64_t given_ns, kept_ns; } cases[] = {{0, 0}, {999, 0}, {1500000, 1500000}, {INT64_MAX, UINT32_MAX * 1000ll}};
+    static const struct {
+        int64_t given_ns, kept_ns;
+    } cases[] = {{0, 0}, {999, 0}, {1500000, 1500000}, {INT64_MAX, UINT32_MAX * 1000ll}};
     hn_store *store = open_fresh();
     for (int i = 0; i < (int)(sizeof(cases) / sizeof(cases[0])); i++) {
         hn_digest key = key_of(i);
         hn_store_entry entry;
-        EXPECT(hn_store_put(store, &(hn_store_put_args){.ns = HN_STORE_KERNEL, .key = &key, .bytes = "x", .len = 1, .made_ns = cases[i].given_ns}));
+        EXPECT(hn_store_put(store, &(hn_store_put_args){.ns = HN_STORE_KERNEL,
+                                                        .key = &key,
+                                                        .bytes = "x",
+                                                        .len = 1,
+                                                        .made_ns = cases[i].given_ns}));
         EXPECT(hn_store_get(store, HN_STORE_KERNEL, &key, &entry));
         EXPECT_INT(entry.made_ns, cases[i].kept_ns);
         hn_store_entry_deinit(&entry);
@@ -288,7 +300,8 @@ TEST(verify_finds_the_bad_one) {
 static void age(int n, int seconds) {
     char path[PATH_MAX];
     path_of(n, path);
-    const struct timespec times[2] = {{.tv_sec = time(NULL) - seconds}, {.tv_sec = time(NULL) - seconds}};
+    const struct timespec times[2] = {{.tv_sec = time(NULL) - seconds},
+                                      {.tv_sec = time(NULL) - seconds}};
     EXPECT(utimensat(AT_FDCWD, path, times, 0) == 0);
 }
 
@@ -384,7 +397,8 @@ TEST(why_names_the_field) {
     static const char *const texts[] = {"aaa", "bbb"};
     hn_strbuf record, out;
     hn_strbuf_init(&record), hn_strbuf_init(&out);
-    EXPECT_ERROR(hn_store_why(store, HN_STORE_KERNEL, HN_STR(""), &out), HN_NOT_FOUND, "nothing is stored");
+    EXPECT_ERROR(hn_store_why(store, HN_STORE_KERNEL, HN_STR(""), &out), HN_NOT_FOUND,
+                 "nothing is stored");
     for (int i = 0; i < 2; i++) {
         hn_strbuf_reset(&record);
         hn_record_add(&record, "flags", hn_str_of(flags[i]));
@@ -459,7 +473,8 @@ TEST(a_full_disk_is_no_error) {
     hn_store *store = open_fresh();
     static char bytes[100000];
     EXPECT(put(store, 1, "x", 1));
-    /* A file size limit fails in the middle of a write, as a full disk does, and raises SIGXFSZ besides. */
+    /* A file size limit fails in the middle of a write, as a full disk does, and raises SIGXFSZ
+     * besides. */
     struct rlimit old, small;
     getrlimit(RLIMIT_FSIZE, &old);
     small = (struct rlimit){.rlim_cur = 50000, .rlim_max = old.rlim_max};
@@ -491,7 +506,8 @@ static void contend(int seed) {
         hn_store_entry entry;
         memset(bytes, n, sizeof(bytes));
         if (hn_store_get(store, HN_STORE_KERNEL, &key, &entry)) {
-            if (entry.len != sizeof(bytes) || memcmp(entry.bytes, bytes, sizeof(bytes)) != 0) _exit(3);
+            if (entry.len != sizeof(bytes) || memcmp(entry.bytes, bytes, sizeof(bytes)) != 0)
+                _exit(3);
             hn_store_entry_deinit(&entry);
         } else {
             put(store, n, bytes, sizeof(bytes));

@@ -1,4 +1,5 @@
-/* test_store_marker.c: which folders a store takes over, and that files of others in them are left alone. */
+/* test_store_marker.c: which folders a store takes over, and that files of others in them are left
+ * alone. */
 #include "cache/record.h"
 #include "cache/store.h"
 
@@ -32,7 +33,8 @@ static bool has(const char *name, const char *text) {
     hn_strbuf bytes;
     hn_strbuf_init(&bytes);
     hn_status status = hn_file_read(below(name), &bytes);
-    bool same = !status && bytes.len == strlen(text) && memcmp(hn_strbuf_str(&bytes).ptr, text, bytes.len) == 0;
+    bool same = !status && bytes.len == strlen(text) &&
+                memcmp(hn_strbuf_str(&bytes).ptr, text, bytes.len) == 0;
     hn_status_free(status);
     hn_strbuf_deinit(&bytes);
     return same;
@@ -62,7 +64,9 @@ static void expect_opened(void) {
 
 static void put_one(hn_store *store, hn_store_ns ns) {
     hn_digest key = hn_digest_of("one", 3);
-    EXPECT(hn_store_put(store, &(hn_store_put_args){.ns = ns, .key = &key, .bytes = "x", .len = 1, .record = HN_STR("")}));
+    EXPECT(hn_store_put(
+        store,
+        &(hn_store_put_args){.ns = ns, .key = &key, .bytes = "x", .len = 1, .record = HN_STR("")}));
 }
 
 static void begin(void) { EXPECT_OK(hn_dir_temp(root, sizeof(root))); }
@@ -74,7 +78,8 @@ TEST(an_empty_folder_gets_the_marker) {
     hn_strbuf text;
     hn_strbuf_init(&text);
     EXPECT_OK(hn_file_read(below("CACHEDIR.TAG"), &text));
-    EXPECT(hn_str_starts_with(hn_strbuf_str(&text), HN_STR("Signature: 8a477f597d28d172789f06886806bc55\n")));
+    EXPECT(hn_str_starts_with(hn_strbuf_str(&text),
+                              HN_STR("Signature: 8a477f597d28d172789f06886806bc55\n")));
     EXPECT(strstr(hn_strbuf_str(&text).ptr, "\n# henry cache layout: 1\n"));
     hn_strbuf_deinit(&text);
     expect_opened();
@@ -82,8 +87,9 @@ TEST(an_empty_folder_gets_the_marker) {
 }
 
 TEST(a_folder_with_files_of_others_is_refused) {
-    static const char *const names[] = {"notes", ".git", "kernel/foo.c", "graph/ab/foo", "tmp/x", "failed/main.c", "lease/kernel-1",
-                                        "quarantine/photo.jpg", "kernel/ab/cd/ef", "usage"};
+    static const char *const names[] = {
+        "notes",         ".git",           "kernel/foo.c",         "graph/ab/foo",    "tmp/x",
+        "failed/main.c", "lease/kernel-1", "quarantine/photo.jpg", "kernel/ab/cd/ef", "usage"};
     for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++) {
         char folder[64];
         begin();
@@ -107,7 +113,8 @@ TEST(links_instead_of_folders_are_refused) {
         if (has_marker) expect_opened();
         EXPECT_OK(hn_dir_temp(elsewhere, sizeof(elsewhere)));
         EXPECT(symlink(elsewhere, below("kernel")) == 0);
-        expect_refused(HN_INVALID_ARGUMENT, has_marker ? "/kernel' is not a folder" : "it holds 'kernel'");
+        expect_refused(HN_INVALID_ARGUMENT,
+                       has_marker ? "/kernel' is not a folder" : "it holds 'kernel'");
         EXPECT_OK(hn_dir_remove(elsewhere));
         end();
     }
@@ -155,19 +162,31 @@ TEST(a_read_only_cache_from_before_is_used) {
 
 TEST(markers_of_others_and_of_newer_versions) {
     begin();
-    make_file("CACHEDIR.TAG", "Signature: 8a477f597d28d172789f06886806bc55\n# of another program\n");
+    make_file("CACHEDIR.TAG",
+              "Signature: 8a477f597d28d172789f06886806bc55\n# of another program\n");
     expect_refused(HN_INVALID_ARGUMENT, "it holds 'CACHEDIR.TAG'");
-    make_file("CACHEDIR.TAG", "Signature: 8a477f597d28d172789f06886806bc55\n# henry cache layout: 2\n");
+    make_file("CACHEDIR.TAG",
+              "Signature: 8a477f597d28d172789f06886806bc55\n# henry cache layout: 2\n");
     expect_refused(HN_INCOMPATIBLE, "newer version of henry");
-    make_file("CACHEDIR.TAG", "Signature: 8a477f597d28d172789f06886806bc55\n# henry cache layout: 1\n");
+    make_file("CACHEDIR.TAG",
+              "Signature: 8a477f597d28d172789f06886806bc55\n# henry cache layout: 1\n");
     expect_opened();
     end();
 }
 
-/* Files that a user keeps inside a cache: with its marker it is one, and these are none of its business. */
+/* Files that a user keeps inside a cache: with its marker it is one, and these are none of its
+ * business. */
 TEST(files_of_others_inside_a_cache_stay) {
-    static const char *const names[] = {"mine.txt", "kernel/foo.c", "kernel/ab/foo.c", "kernel/abc/0123", "graph/notes", "tmp/old", "failed/main.c",
-                                        "lease/notes", "quarantine/photo.jpg", ".henry-tmp-0123456789abcdef"};
+    static const char *const names[] = {"mine.txt",
+                                        "kernel/foo.c",
+                                        "kernel/ab/foo.c",
+                                        "kernel/abc/0123",
+                                        "graph/notes",
+                                        "tmp/old",
+                                        "failed/main.c",
+                                        "lease/notes",
+                                        "quarantine/photo.jpg",
+                                        ".henry-tmp-0123456789abcdef"};
     const struct timespec old[2] = {{.tv_sec = 1000}, {.tv_sec = 1000}};
     hn_store *store = NULL;
     hn_store_verify_report report;
@@ -176,7 +195,8 @@ TEST(files_of_others_inside_a_cache_stay) {
     begin();
     EXPECT_OK(open_root(&store));
     put_one(store, HN_STORE_KERNEL);
-    static const char *const folders[] = {"kernel/ab", "kernel/abc", "graph", "tmp", "failed", "lease", "quarantine"};
+    static const char *const folders[] = {"kernel/ab", "kernel/abc", "graph",     "tmp",
+                                          "failed",    "lease",      "quarantine"};
     for (size_t k = 0; k < sizeof(folders) / sizeof(folders[0]); k++) make_folder(folders[k]);
     for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++) {
         make_file(names[k], names[k]);
@@ -242,7 +262,10 @@ TEST(many_processes_make_one_cache) {
             hn_store *store = NULL;
             hn_digest key = hn_digest_of(&i, sizeof(i));
             hn_status status = open_root(&store);
-            bool ok = !status && hn_store_put(store, &(hn_store_put_args){.ns = HN_STORE_KERNEL, .key = &key, .bytes = "x", .len = 1});
+            bool ok = !status &&
+                      hn_store_put(store,
+                                   &(hn_store_put_args){
+                                       .ns = HN_STORE_KERNEL, .key = &key, .bytes = "x", .len = 1});
             if (status) fprintf(stderr, "%s\n", hn_status_message(status));
             _exit(ok ? 0 : 1);
         }
@@ -252,7 +275,8 @@ TEST(many_processes_make_one_cache) {
             EXPECT_INT(status, 0);
         }
         EXPECT(hn_file_exists(below("CACHEDIR.TAG")));
-        EXPECT(unlink(below("CACHEDIR.TAG")) == 0); /* next round: a cache from before, adopted by all at once */
+        /* next round: a cache from before, adopted by all at once */
+        EXPECT(unlink(below("CACHEDIR.TAG")) == 0);
     }
     end();
 }

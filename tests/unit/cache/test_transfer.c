@@ -1,4 +1,5 @@
-/* test_transfer.c: entries as one file, to another cache and back; damage of that file; locks on files. */
+/* test_transfer.c: entries as one file, to another cache and back; damage of that file; locks on
+ * files. */
 #include "cache/entry.h"
 #include "cache/store_internal.h"
 #include "cache/transfer.h"
@@ -46,7 +47,8 @@ static hn_digest key_of(int n) { return hn_digest_of(&n, sizeof(n)); }
 
 static void put(hn_cache *cache, hn_store_ns ns, int n, const char *text) {
     hn_digest key = key_of(n);
-    hn_cache_put(cache, &(hn_store_put_args){.ns = ns, .key = &key, .bytes = text, .len = strlen(text)});
+    hn_cache_put(cache,
+                 &(hn_store_put_args){.ns = ns, .key = &key, .bytes = text, .len = strlen(text)});
 }
 
 static bool holds(hn_cache *cache, hn_store_ns ns, int n, const char *text) {
@@ -131,7 +133,8 @@ TEST(a_damaged_file_imports_nothing) {
     hn_store_usage usage;
     EXPECT_OK(hn_store_usage_get(to.store, &usage));
     EXPECT_INT(usage.entries[HN_STORE_KERNEL] + usage.entries[HN_STORE_GRAPH], 0);
-    EXPECT_ERROR(hn_store_import(to.store, "/nix/nothing", &report), HN_NOT_FOUND, "cannot import '/nix/nothing'");
+    EXPECT_ERROR(hn_store_import(to.store, "/nix/nothing", &report), HN_NOT_FOUND,
+                 "cannot import '/nix/nothing'");
     hn_strbuf_deinit(&good);
     cache_close(&from);
     cache_close(&to);
@@ -168,13 +171,15 @@ TEST(entries_are_found_by_their_first_digits) {
         char digits[65];
         snprintf(digits, sizeof(digits), "%.*s", (int)len, hex);
         if (len < 8)
-            EXPECT_ERROR(hn_store_find(cache.store, digits, &list), HN_INVALID_ARGUMENT, "first 8 to 64");
-        else
-            EXPECT_OK(hn_store_find(cache.store, digits, &list));
+            EXPECT_ERROR(hn_store_find(cache.store, digits, &list), HN_INVALID_ARGUMENT,
+                         "first 8 to 64");
+        else EXPECT_OK(hn_store_find(cache.store, digits, &list));
     }
     EXPECT_INT(list.count, 1);
-    EXPECT_ERROR(hn_store_find(cache.store, "../../../etc", &list), HN_INVALID_ARGUMENT, "neither a file");
-    EXPECT_ERROR(hn_store_find(cache.store, "00000000", &list), HN_NOT_FOUND, "begins with '00000000'");
+    EXPECT_ERROR(hn_store_find(cache.store, "../../../etc", &list), HN_INVALID_ARGUMENT,
+                 "neither a file");
+    EXPECT_ERROR(hn_store_find(cache.store, "00000000", &list), HN_NOT_FOUND,
+                 "begins with '00000000'");
     hn_entry_list_deinit(&list);
     cache_close(&cache);
     root_end();
@@ -192,7 +197,8 @@ TEST(files_are_read_where_they_may_not_be_mapped) {
     char *big = calloc(1, len);
     hn_digest key = key_of(1);
     hn_store_entry entry;
-    EXPECT(hn_store_put(store, &(hn_store_put_args){.ns = HN_STORE_KERNEL, .key = &key, .bytes = big, .len = len}));
+    EXPECT(hn_store_put(
+        store, &(hn_store_put_args){.ns = HN_STORE_KERNEL, .key = &key, .bytes = big, .len = len}));
     EXPECT(hn_store_get(store, HN_STORE_KERNEL, &key, &entry) && entry.len == len);
     EXPECT_INT(entry.mapped_bytes, 0);
     /* What was read stays right when the file is cut under it. */
@@ -216,7 +222,8 @@ TEST(a_lease_has_one_holder) {
     EXPECT(mine != 0);
     EXPECT_INT(hn_lease_try(b.leases, HN_STORE_KERNEL, &key, true, &theirs), HN_LEASE_THEIRS);
     EXPECT_INT(hn_lease_try(a.leases, HN_STORE_KERNEL, &key, true, &theirs), HN_LEASE_THEIRS);
-    EXPECT_INT(hn_lease_try(b.leases, HN_STORE_GRAPH, &key, true, &theirs), HN_LEASE_MINE); /* another kind */
+    /* another kind */
+    EXPECT_INT(hn_lease_try(b.leases, HN_STORE_GRAPH, &key, true, &theirs), HN_LEASE_MINE);
     hn_lease_release(b.leases, theirs);
     EXPECT_INT(hn_lease_try(b.leases, HN_STORE_KERNEL, &other, true, &theirs), HN_LEASE_MINE);
     hn_lease_release(b.leases, theirs);
@@ -243,7 +250,8 @@ static hn_cache *leader;
 static hn_lease led;
 static void leader_ends(void) { hn_lease_release(leader->leases, led); }
 
-/* The next one has opened the file of a leader who unlinks it this moment: a lock on that file excludes nobody. */
+/* The next one has opened the file of a leader who unlinks it this moment: a lock on that file
+ * excludes nobody. */
 TEST(the_lock_of_a_file_that_is_gone_leads_nobody) {
     hn_cache a = cache_open("from"), b = cache_open("from"), c = cache_open("from");
     hn_digest key = key_of(1);
@@ -263,7 +271,8 @@ TEST(the_lock_of_a_file_that_is_gone_leads_nobody) {
     root_end();
 }
 
-/* The files of leases that were given back are gone; those of dead processes go with the next eviction. */
+/* The files of leases that were given back are gone; those of dead processes go with the next
+ * eviction. */
 TEST(locks_leave_nothing_behind) {
     hn_cache a = cache_open("from");
     hn_digest key = key_of(1), dead = key_of(2);

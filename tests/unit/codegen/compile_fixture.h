@@ -16,7 +16,9 @@ static hn_status compile_text(hn_str text, const char *cpu, int threads, hn_modu
     hn_status status = hn_service_create(&(hn_service_options){.cache_dir = ""}, &service);
     if (!status) status = hn_sym_create(&arena, &sym);
     if (!status) status = hn_graph_parse(&arena, sym, text, &graph);
-    if (!status) status = hn_compile_graph(graph, service, &(hn_compile_options){.threads = threads, .target = cpu}, &compiled);
+    if (!status)
+        status = hn_compile_graph(
+            graph, service, &(hn_compile_options){.threads = threads, .target = cpu}, &compiled);
     if (!status) status = hn_compiled_load(compiled, &(hn_module_options){.threads = threads}, out);
     hn_compiled_release(compiled);
     if (graph) hn_graph_deinit(graph);

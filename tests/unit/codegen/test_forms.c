@@ -1,5 +1,5 @@
-/* test_forms.c: forms of kernels that only large shapes take, at sizes that divide by nothing: strips of column sums, blocks of
- * transposes, non-temporal stores. Each against a plain loop. */
+/* test_forms.c: forms of kernels that only large shapes take, at sizes that divide by nothing:
+ * strips of column sums, blocks of transposes, non-temporal stores. Each against a plain loop. */
 #include "compile_fixture.h"
 #include "unit/harness.h"
 
@@ -9,12 +9,17 @@
 static const char *level; /* of CPU; NULL: this machine's */
 
 /* y = graph(x); x is a matrix. */
-static hn_status run_graph(const char *text, float *x, const int64_t *x_sizes, float *y, uint32_t y_rank, const int64_t *y_sizes) {
+static hn_status run_graph(const char *text, float *x, const int64_t *x_sizes, float *y,
+                           uint32_t y_rank, const int64_t *y_sizes) {
     hn_module *module = NULL;
     hn_tensor *in = NULL, *out = NULL;
     hn_status status = compile_text(hn_str_of(text), level, 2, &module);
-    if (!status) status = hn_tensor_create(&(hn_tensor_desc){.type = HN_F32, .rank = 2, .sizes = x_sizes, .data = x}, &in);
-    if (!status) status = hn_tensor_create(&(hn_tensor_desc){.type = HN_F32, .rank = y_rank, .sizes = y_sizes, .data = y}, &out);
+    if (!status)
+        status = hn_tensor_create(
+            &(hn_tensor_desc){.type = HN_F32, .rank = 2, .sizes = x_sizes, .data = x}, &in);
+    if (!status)
+        status = hn_tensor_create(
+            &(hn_tensor_desc){.type = HN_F32, .rank = y_rank, .sizes = y_sizes, .data = y}, &out);
     if (!status) status = hn_module_run(module, &in, 1, &out, 1);
     hn_tensor_release(in);
     hn_tensor_release(out);
@@ -35,8 +40,10 @@ static float *numbers(int64_t count) {
 static void check_columns(int64_t rows, int64_t cols) {
     char text[256];
     float *x = numbers(rows * cols), *y = numbers(cols);
-    snprintf(text, sizeof text, "graph @g {\n  input user %%x : f32[%lld, %lld] \"x\"\n  %%y = sum(%%x, dims=[0], keepdim=false)\n  output user %%y \"y\"\n}\n",
-             (long long)rows, (long long)cols);
+    snprintf(
+        text, sizeof text,
+        "graph @g {\n  input user %%x : f32[%lld, %lld] \"x\"\n  %%y = sum(%%x, dims=[0], keepdim=false)\n  output user %%y \"y\"\n}\n",
+        (long long)rows, (long long)cols);
     EXPECT_OK(run_graph(text, x, (int64_t[]){rows, cols}, y, 1, (int64_t[]){cols}));
     double worst = 0;
     for (int64_t j = 0; j < cols; j++) {
@@ -44,7 +51,8 @@ static void check_columns(int64_t rows, int64_t cols) {
         for (int64_t i = 0; i < rows; i++) sum += x[i * cols + j];
         worst = fmax(worst, fabs(sum - y[j]));
     }
-    EXPECT_NEAR(worst, 0, 1e-6 * (double)rows); /* blocks of 32 and their sums: a few ulp of the largest partial sum */
+    /* blocks of 32 and their sums: a few ulp of the largest partial sum */
+    EXPECT_NEAR(worst, 0, 1e-6 * (double)rows);
     free(x);
     free(y);
 }
@@ -53,7 +61,7 @@ TEST(sums_of_columns_in_strips) {
     check_columns(300, 197);  /* neither rows nor columns come out even */
     check_columns(256, 2200); /* more than one strip */
     check_columns(131, 128);
-    check_columns(50, 1029);  /* the four streams end at different rows */
+    check_columns(50, 1029); /* the four streams end at different rows */
     check_columns(48, 130);
     check_columns(8192, 1024); /* in two stages */
 }
@@ -62,17 +70,22 @@ TEST(sums_of_columns_in_strips) {
 static void check_rows(const char *op, bool largest, double divisor, int64_t rows, int64_t cols) {
     char text[256];
     float *x = numbers(rows * cols), *y = numbers(rows);
-    snprintf(text, sizeof text, "graph @g {\n  input user %%x : f32[%lld, %lld] \"x\"\n  %%y = %s(%%x, dims=[1], keepdim=false)\n  output user %%y \"y\"\n}\n",
-             (long long)rows, (long long)cols, op);
-    for (int64_t i = 0; i < rows; i++) x[i * cols + i % cols] = (float)(3 + i % 5); /* each row has a result of its own */
+    snprintf(
+        text, sizeof text,
+        "graph @g {\n  input user %%x : f32[%lld, %lld] \"x\"\n  %%y = %s(%%x, dims=[1], keepdim=false)\n  output user %%y \"y\"\n}\n",
+        (long long)rows, (long long)cols, op);
+    /* each row has a result of its own */
+    for (int64_t i = 0; i < rows; i++) x[i * cols + i % cols] = (float)(3 + i % 5);
     EXPECT_OK(run_graph(text, x, (int64_t[]){rows, cols}, y, 1, (int64_t[]){rows}));
     double worst = 0;
     for (int64_t i = 0; i < rows; i++) {
         double all = 0;
-        for (int64_t j = 0; j < cols; j++) all = largest ? fmax(all, x[i * cols + j]) : all + x[i * cols + j];
+        for (int64_t j = 0; j < cols; j++)
+            all = largest ? fmax(all, x[i * cols + j]) : all + x[i * cols + j];
         worst = fmax(worst, fabs(all / divisor - y[i]));
     }
-    EXPECT_NEAR(worst, 0, largest ? 0 : 1e-6 * (double)cols / divisor); /* of a sum, a few ulp of the largest partial sum */
+    /* of a sum, a few ulp of the largest partial sum */
+    EXPECT_NEAR(worst, 0, largest ? 0 : 1e-6 * (double)cols / divisor);
     free(x);
     free(y);
 }
@@ -88,8 +101,10 @@ TEST(rows_in_quarters) {
 static void check_transpose(int64_t rows, int64_t cols, int64_t skew) {
     char text[256];
     float *x = numbers(rows * cols), *y = numbers(rows * cols + 16);
-    snprintf(text, sizeof text, "graph @g {\n  input user %%x : f32[%lld, %lld] \"x\"\n  %%y = permute(%%x, dims=[1, 0])\n  output user %%y \"y\"\n}\n",
-             (long long)rows, (long long)cols);
+    snprintf(
+        text, sizeof text,
+        "graph @g {\n  input user %%x : f32[%lld, %lld] \"x\"\n  %%y = permute(%%x, dims=[1, 0])\n  output user %%y \"y\"\n}\n",
+        (long long)rows, (long long)cols);
     EXPECT_OK(run_graph(text, x, (int64_t[]){rows, cols}, y + skew, 2, (int64_t[]){cols, rows}));
     int64_t wrong = 0;
     for (int64_t i = 0; i < rows; i++)
@@ -103,8 +118,10 @@ static void check_transpose(int64_t rows, int64_t cols, int64_t skew) {
 static void check_sum_with_transposed(int64_t n) {
     char text[256];
     float *x = numbers(n * n), *y = numbers(n * n);
-    snprintf(text, sizeof text, "graph @g {\n  input user %%x : f32[%lld, %lld] \"x\"\n  %%t = permute(%%x, dims=[1, 0])\n  %%y = add(%%t, %%x)\n  output user %%y \"y\"\n}\n",
-             (long long)n, (long long)n);
+    snprintf(
+        text, sizeof text,
+        "graph @g {\n  input user %%x : f32[%lld, %lld] \"x\"\n  %%t = permute(%%x, dims=[1, 0])\n  %%y = add(%%t, %%x)\n  output user %%y \"y\"\n}\n",
+        (long long)n, (long long)n);
     EXPECT_OK(run_graph(text, x, (int64_t[]){n, n}, y, 2, (int64_t[]){n, n}));
     int64_t wrong = 0;
     for (int64_t i = 0; i < n; i++)
@@ -119,15 +136,18 @@ static void check_transposes(int64_t count, int64_t rows, int64_t cols) {
     char text[512];
     float *x = numbers(count * rows * cols), *y = numbers(count * rows * cols);
     long long b = count, r = rows, c = cols;
-    snprintf(text, sizeof text,
-             "graph @g {\n  input user %%x : f32[%lld, %lld] \"x\"\n  %%v = reshape(%%x, sizes=[%lld, %lld, %lld])\n"
-             "  %%y = permute(%%v, dims=[0, 2, 1])\n  output user %%y \"y\"\n}\n",
-             b * r, c, b, r, c);
-    EXPECT_OK(run_graph(text, x, (int64_t[]){count * rows, cols}, y, 3, (int64_t[]){count, cols, rows}));
+    snprintf(
+        text, sizeof text,
+        "graph @g {\n  input user %%x : f32[%lld, %lld] \"x\"\n  %%v = reshape(%%x, sizes=[%lld, %lld, %lld])\n"
+        "  %%y = permute(%%v, dims=[0, 2, 1])\n  output user %%y \"y\"\n}\n",
+        b * r, c, b, r, c);
+    EXPECT_OK(
+        run_graph(text, x, (int64_t[]){count * rows, cols}, y, 3, (int64_t[]){count, cols, rows}));
     int64_t wrong = 0;
     for (int64_t m = 0; m < count; m++)
         for (int64_t i = 0; i < rows; i++)
-            for (int64_t j = 0; j < cols; j++) wrong += y[(m * cols + j) * rows + i] != x[(m * rows + i) * cols + j];
+            for (int64_t j = 0; j < cols; j++)
+                wrong += y[(m * cols + j) * rows + i] != x[(m * rows + i) * cols + j];
     EXPECT_INT(wrong, 0);
     free(x);
     free(y);
@@ -157,8 +177,10 @@ TEST(transposes_in_blocks_of_short_vectors) {
 static void check_softmax(int64_t rows, int64_t cols, int64_t skew) {
     char text[256];
     float *x = numbers(rows * cols), *block = numbers(rows * cols + skew), *y = block + skew;
-    snprintf(text, sizeof text, "graph @g {\n  input user %%x : f32[%lld, %lld] \"x\"\n  %%y = aten._softmax.default(%%x, -1, false) : f32[%lld, %lld]\n  output user %%y \"y\"\n}\n",
-             (long long)rows, (long long)cols, (long long)rows, (long long)cols);
+    snprintf(
+        text, sizeof text,
+        "graph @g {\n  input user %%x : f32[%lld, %lld] \"x\"\n  %%y = aten._softmax.default(%%x, -1, false) : f32[%lld, %lld]\n  output user %%y \"y\"\n}\n",
+        (long long)rows, (long long)cols, (long long)rows, (long long)cols);
     for (int64_t j = 0; j < cols; j++) x[j] = j ? -INFINITY : 3; /* a masked row */
     x[cols + 1] = NAN;
     EXPECT_OK(run_graph(text, x, (int64_t[]){rows, cols}, y, 2, (int64_t[]){rows, cols}));
@@ -174,7 +196,9 @@ static void check_softmax(int64_t rows, int64_t cols, int64_t skew) {
             worst = fmax(worst, fabs(y[i * cols + j] - want) / want);
         }
     }
-    EXPECT_NEAR(worst, 0, 1e-6); /* 1 ulp each of exp, sum, reciprocal and product, 6e-8 apiece, and the rounded difference in exp */
+    /* 1 ulp each of exp, sum, reciprocal and product, 6e-8 apiece, and the rounded difference in
+     * exp */
+    EXPECT_NEAR(worst, 0, 1e-6);
     free(x);
     free(block);
 }
@@ -192,7 +216,10 @@ static void check_limit(const char *op, double (*want)(double)) {
     char text[256];
     float *x = numbers(COUNT), *y = numbers(COUNT);
     const float edges[] = {INFINITY, -INFINITY, 1e30f, 9.4f, -9.4f, 4.08f, -4.08f, 0.0f};
-    snprintf(text, sizeof text, "graph @g {\n  input user %%x : f32[100, 1000] \"x\"\n  %%y = %s(%%x)\n  output user %%y \"y\"\n}\n", op);
+    snprintf(
+        text, sizeof text,
+        "graph @g {\n  input user %%x : f32[100, 1000] \"x\"\n  %%y = %s(%%x)\n  output user %%y \"y\"\n}\n",
+        op);
     for (int64_t k = 0; k < COUNT; k++) x[k] *= 6; /* -12 to 12 */
     for (size_t k = 0; k < sizeof edges / sizeof *edges; k++) x[k] = edges[k];
     x[COUNT - 1] = NAN;
@@ -220,14 +247,16 @@ TEST(tanh_and_erf_end_at_one) {
 
 static void check_windows(int64_t h, int64_t w, int64_t kernel, int64_t stride, int64_t padding) {
     char text[512];
-    const int64_t oh = (h + 2 * padding - kernel) / stride + 1, ow = (w + 2 * padding - kernel) / stride + 1;
+    const int64_t oh = (h + 2 * padding - kernel) / stride + 1,
+                  ow = (w + 2 * padding - kernel) / stride + 1;
     float *x = numbers(h * w), *y = numbers(oh * ow);
-    snprintf(text, sizeof text,
-             "graph @g {\n  input user %%x : f32[%lld, %lld] \"x\"\n  %%v = reshape(%%x, sizes=[1, %lld, %lld])\n"
-             "  %%y = aten.max_pool2d.default(%%v, kernel_size=[%lld], stride=[%lld], padding=[%lld]) : f32[1, %lld, %lld]\n"
-             "  output user %%y \"y\"\n}\n",
-             (long long)h, (long long)w, (long long)h, (long long)w, (long long)kernel, (long long)stride, (long long)padding, (long long)oh,
-             (long long)ow);
+    snprintf(
+        text, sizeof text,
+        "graph @g {\n  input user %%x : f32[%lld, %lld] \"x\"\n  %%v = reshape(%%x, sizes=[1, %lld, %lld])\n"
+        "  %%y = aten.max_pool2d.default(%%v, kernel_size=[%lld], stride=[%lld], padding=[%lld]) : f32[1, %lld, %lld]\n"
+        "  output user %%y \"y\"\n}\n",
+        (long long)h, (long long)w, (long long)h, (long long)w, (long long)kernel,
+        (long long)stride, (long long)padding, (long long)oh, (long long)ow);
     EXPECT_OK(run_graph(text, x, (int64_t[]){h, w}, y, 3, (int64_t[]){1, oh, ow}));
     int64_t wrong = 0;
     for (int64_t at = 0; at < oh * ow; at++) {

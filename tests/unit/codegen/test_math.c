@@ -1,8 +1,10 @@
-/* test_math.c: the math functions of generated kernels against double precision, for each level of CPU that this machine can run.
+/* test_math.c: the math functions of generated kernels against double precision, for each level of
+ * CPU that this machine can run.
  *
- * Inputs are floats of every exponent and sign: one of HENRY_SWEEP_STRIDE bit patterns (an odd number; 1 is all of them), then the edge
- * values. HENRY_SWEEP_PART=K/N takes the K-th of N equal parts of them, K from 0. The bounds are those of the table in
- * docs/ARCHITECTURE.md; the largest errors that were seen are printed. */
+ * Inputs are floats of every exponent and sign: one of HENRY_SWEEP_STRIDE bit patterns (an odd
+ * number; 1 is all of them), then the edge values. HENRY_SWEEP_PART=K/N takes the K-th of N equal
+ * parts of them, K from 0. The bounds are those of the table in docs/ARCHITECTURE.md; the largest
+ * errors that were seen are printed. */
 #include "codegen/codegen.h"
 #include "compile_fixture.h"
 #include "unit/harness.h"
@@ -22,8 +24,9 @@ static double gelu_tanh(double x) {
 }
 static double softplus(double x) { return x > 20 ? x : log1p(exp(x)); }
 
-/* `ulp`: the bound. Results whose exact value is below `flushed` may be off by that much: 0 in place of the smallest. `of_input`: the error
- * counts in ulps of max(|x|, |f(x)|): a sum that ends in a product with x. `least`: and of at least this, beside a sine's zeros. */
+/* `ulp`: the bound. Results whose exact value is below `flushed` may be off by that much: 0 in
+ * place of the smallest. `of_input`: the error counts in ulps of max(|x|, |f(x)|): a sum that ends
+ * in a product with x. `least`: and of at least this, beside a sine's zeros. */
 typedef struct math_row {
     const char *name, *text;
     double (*exact)(double);
@@ -42,7 +45,8 @@ static const math_row rows[] = {
     {"sigmoid", "sigmoid(%x)", sigmoid, .ulp = 3, .flushed = 0x1p-125},
     {"silu", "aten.silu.default(%x) : f32[65536]", silu, .ulp = 3, .flushed = 0x1p-121},
     {"gelu", "aten.gelu.default(%x) : f32[65536]", gelu, .ulp = 4, .of_input = true},
-    {"gelu, by tanh", "aten.gelu.default(%x, approximate=\"tanh\") : f32[65536]", gelu_tanh, .ulp = 4, .of_input = true},
+    {"gelu, by tanh", "aten.gelu.default(%x, approximate=\"tanh\") : f32[65536]", gelu_tanh,
+     .ulp = 4, .of_input = true},
     {"softplus", "aten.softplus.default(%x) : f32[65536]", softplus, .ulp = 2, .flushed = 0x1p-24},
 };
 enum { ROWS = sizeof rows / sizeof *rows };
@@ -69,7 +73,8 @@ static double ulp_at(double y) {
     return y;
 }
 
-/* In ulps; infinity for a wrong NaN or zero. An infinite result counts as 2^128, and is what more than that should be. */
+/* In ulps; infinity for a wrong NaN or zero. An infinite result counts as 2^128, and is what more
+ * than that should be. */
 static double error_of(const math_row *r, double want, float x, float got) {
     if (isnan(want)) return isnan(got) ? 0 : INFINITY;
     if (isinf(want)) return got == want ? 0 : INFINITY;
@@ -119,7 +124,8 @@ static hn_status begin_sweep(sweep *s) {
     return NULL;
 }
 
-/* The exact value is what costs time: once for all levels. A result that is it, rounded, needs no look once something is worse. */
+/* The exact value is what costs time: once for all levels. A result that is it, rounded, needs no
+ * look once something is worse. */
 static void compare(sweep *s, int k) {
     for (int i = 0; i < COUNT; i++) {
         double want = rows[k].exact((double)s->x[i]);
@@ -134,7 +140,8 @@ static void compare(sweep *s, int k) {
 }
 
 static hn_status look(sweep *s) {
-    for (int n = 0; n < s->level_count; n++) HN_TRY(hn_module_run(s->levels[n].module, &s->in, 1, s->levels[n].out, ROWS));
+    for (int n = 0; n < s->level_count; n++)
+        HN_TRY(hn_module_run(s->levels[n].module, &s->in, 1, s->levels[n].out, ROWS));
     for (int k = 0; k < ROWS; k++) compare(s, k);
     return NULL;
 }
@@ -150,10 +157,13 @@ static void end_sweep(sweep *s) {
 }
 
 static hn_status run_sweep(sweep *s) {
-    static const float edges[] = {0, -0.0f, INFINITY, -INFINITY, NAN, FLT_MIN, -FLT_MIN, 0x1p-149f, -0x1p-149f, FLT_MAX, -FLT_MAX, 1, -1,
-                                  88.72283f, 88.72284f, 89.5f, -87.3f, -87.33655f, -87.4f, -88.8f, 9.4f, 4.08f, 8192, 8193};
+    static const float edges[] = {0,        -0.0f,     INFINITY,   -INFINITY, NAN,      FLT_MIN,
+                                  -FLT_MIN, 0x1p-149f, -0x1p-149f, FLT_MAX,   -FLT_MAX, 1,
+                                  -1,       88.72283f, 88.72284f,  89.5f,     -87.3f,   -87.33655f,
+                                  -87.4f,   -88.8f,    9.4f,       4.08f,     8192,     8193};
     for (uint64_t at = s->begin; at < s->end;) {
-        for (int i = 0; i < COUNT; i++, at += s->stride) memcpy(&s->x[i], &(uint32_t){(uint32_t)at}, sizeof *s->x);
+        for (int i = 0; i < COUNT; i++, at += s->stride)
+            memcpy(&s->x[i], &(uint32_t){(uint32_t)at}, sizeof *s->x);
         HN_TRY(look(s));
     }
     for (int i = 0; i < COUNT; i++) s->x[i] = edges[i % (int)(sizeof edges / sizeof *edges)];
@@ -165,22 +175,26 @@ static void choose(sweep *s) {
     const char *stride = getenv("HENRY_SWEEP_STRIDE"), *part = getenv("HENRY_SWEEP_PART");
     unsigned long long number = 0, count = 1;
     s->stride = stride ? (uint32_t)strtoul(stride, NULL, 10) | 1 : STRIDE;
-    EXPECT(!part || (sscanf(part, "%llu/%llu", &number, &count) == 2 && number < count && count <= COUNT));
+    EXPECT(!part ||
+           (sscanf(part, "%llu/%llu", &number, &count) == 2 && number < count && count <= COUNT));
     s->begin = (number << 32) / count;
     s->end = ((number + 1) << 32) / count;
 }
 
 static void report(const level *l) {
     for (int k = 0; k < ROWS; k++) {
-        printf("%-9s %-13s %6.3f ulp, bound %g, at %a\n", l->cpu, rows[k].name, l->worst[k], rows[k].ulp, (double)l->where[k]);
+        printf("%-9s %-13s %6.3f ulp, bound %g, at %a\n", l->cpu, rows[k].name, l->worst[k],
+               rows[k].ulp, (double)l->where[k]);
         if (!(l->worst[k] <= rows[k].ulp))
-            HN_TEST_FAIL("%s: %s is off by %.3f ulp at %a, bound %g", l->cpu, rows[k].name, l->worst[k], (double)l->where[k], rows[k].ulp);
+            HN_TEST_FAIL("%s: %s is off by %.3f ulp at %a, bound %g", l->cpu, rows[k].name,
+                         l->worst[k], (double)l->where[k], rows[k].ulp);
     }
 }
 
 TEST(errors_of_every_level) {
     const hn_target host = hn_target_host();
-    sweep s = {.levels = {{.cpu = "generic"}, {.cpu = host.name}, {.cpu = "x86-64-v3"}}, .level_count = host.vector_bytes > 32 ? 3 : 2};
+    sweep s = {.levels = {{.cpu = "generic"}, {.cpu = host.name}, {.cpu = "x86-64-v3"}},
+               .level_count = host.vector_bytes > 32 ? 3 : 2};
     choose(&s);
     hn_status status = begin_sweep(&s);
     if (!status) status = run_sweep(&s);

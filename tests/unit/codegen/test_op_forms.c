@@ -1,5 +1,5 @@
-/* How languages write ops (ops.def of their folders) against the facts of ir/ops.def: a text for each dtype that a row claims,
- * and for no other. */
+/* How languages write ops (ops.def of their folders) against the facts of ir/ops.def: a text for
+ * each dtype that a row claims, and for no other. */
 #include "ir/op.h"
 #include "unit/harness.h"
 
@@ -20,10 +20,12 @@ static const text_row opencl_rows[] = {
 #undef CL_OP
 };
 
-static void expect_text(const text_row *row, const char *text, unsigned category, const char *what) {
+static void expect_text(const text_row *row, const char *text, unsigned category,
+                        const char *what) {
     bool claimed = hn_op_facts(row->op)->dtypes & category;
     if (claimed != (text != NULL))
-        HN_TEST_FAIL("'%s' %s text for %s", hn_op_facts(row->op)->name, claimed ? "has no" : "is not defined there, but has a", what);
+        HN_TEST_FAIL("'%s' %s text for %s", hn_op_facts(row->op)->name,
+                     claimed ? "has no" : "is not defined there, but has a", what);
 }
 
 static void expect_texts(const text_row *rows, size_t count) {
@@ -38,11 +40,14 @@ static void expect_texts(const text_row *rows, size_t count) {
     for (hn_op op = HN_OP_NONE + 1; op < HN_OP_COUNT; op++) {
         /* Casts need two dtypes: printers have tables of their own for them. */
         bool wanted = hn_op_is_elementwise(op) && hn_op_facts(op)->op_class != HN_OPC_CAST;
-        if (wanted ? rows_of[op] != 1 : rows_of[op] > 1) HN_TEST_FAIL("'%s' has %d rows", hn_op_facts(op)->name, rows_of[op]);
+        if (wanted ? rows_of[op] != 1 : rows_of[op] > 1)
+            HN_TEST_FAIL("'%s' has %d rows", hn_op_facts(op)->name, rows_of[op]);
     }
 }
 
 TEST(c_has_each_dtype_of_a_row) { expect_texts(c_rows, sizeof c_rows / sizeof *c_rows); }
-TEST(opencl_has_each_dtype_of_a_row) { expect_texts(opencl_rows, sizeof opencl_rows / sizeof *opencl_rows); }
+TEST(opencl_has_each_dtype_of_a_row) {
+    expect_texts(opencl_rows, sizeof opencl_rows / sizeof *opencl_rows);
+}
 
 TEST_MAIN

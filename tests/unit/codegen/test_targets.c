@@ -1,4 +1,5 @@
-/* test_targets.c: the table of targets: what its rows say fits together, and OpenCL is one of them. */
+/* test_targets.c: the table of targets: what its rows say fits together, and OpenCL is one of
+ * them. */
 #include "codegen/codegen.h"
 #include "kernel/plan_gpu.h"
 #include "unit/harness.h"
@@ -21,7 +22,8 @@ TEST(facts_and_calls_fit) {
         EXPECT((kind->cpu != NULL) != (kind->gpu != NULL));
         EXPECT(kind->limits == (kind->cpu ? &kind->cpu->limits : &kind->gpu->limits));
         EXPECT((kind->abi == HN_ABI_GROUPS) == (kind->gpu != NULL));
-        EXPECT(kind->language && kind->flags && kind->unit_bytes && kind->plan && kind->words && kind->unit);
+        EXPECT(kind->language && kind->flags && kind->unit_bytes && kind->plan && kind->words &&
+               kind->unit);
     }
 }
 
@@ -63,7 +65,8 @@ typedef struct printed {
 static void print_by(const hn_target *target, printed *out) {
     hn_sym *sym;
     hn_schedule schedule = {0};
-    const hn_sched_options options = {.threads = hn_target_threads(target, 2), .limits = target->kind->limits};
+    const hn_sched_options options = {.threads = hn_target_threads(target, 2),
+                                      .limits = target->kind->limits};
     *out = (printed){0};
     hn_arena_init(&out->arena);
     hn_arena_init(&out->scratch);
@@ -72,7 +75,8 @@ static void print_by(const hn_target *target, printed *out) {
     EXPECT_OK(hn_schedule_program(out->program, &options, &out->arena, &out->scratch, &schedule));
     EXPECT_INT(schedule.steps.count, 1);
     out->kernel = schedule.steps.items[0].kernel;
-    EXPECT_OK(hn_target_print(target, out->program, out->kernel, &out->arena, &out->scratch, &out->code));
+    EXPECT_OK(
+        hn_target_print(target, out->program, out->kernel, &out->arena, &out->scratch, &out->code));
 }
 
 static void drop(printed *p) {
@@ -87,7 +91,8 @@ TEST(a_kernel_of_each_row) {
         printed p;
         print_by(&target, &p);
         EXPECT((p.code.threads > 0) == (target.kind->abi == HN_ABI_GROUPS));
-        if (target.kind->gpu) EXPECT(p.code.threads > 1 && p.code.threads <= target.kind->gpu->threads_max);
+        if (target.kind->gpu)
+            EXPECT(p.code.threads > 1 && p.code.threads <= target.kind->gpu->threads_max);
         EXPECT_INT(p.code.buffer_count, 2);
         drop(&p);
     }

@@ -1,4 +1,5 @@
-/* test_memory.c: models that are compiled from memory: the same programs, with their weights inside, and kept in the cache by content. */
+/* test_memory.c: models that are compiled from memory: the same programs, with their weights
+ * inside, and kept in the cache by content. */
 #include "unit/harness.h"
 
 #include "base/file.h"
@@ -37,15 +38,18 @@ static void run(hn_compiled *compiled, float out[20]) {
     for (int k = 0; k < 128; k++) images[k] = (float)(k % 13) / 16;
     EXPECT_OK(hn_compiled_load(compiled, NULL, &module));
     hn_compiled_release(compiled);
-    EXPECT_OK(hn_tensor_create(&(hn_tensor_desc){.type = HN_F32, .rank = 4, .sizes = in_sizes, .data = images}, &input));
-    EXPECT_OK(hn_tensor_create(&(hn_tensor_desc){.type = HN_F32, .rank = 2, .sizes = out_sizes, .data = out}, &output));
+    EXPECT_OK(hn_tensor_create(
+        &(hn_tensor_desc){.type = HN_F32, .rank = 4, .sizes = in_sizes, .data = images}, &input));
+    EXPECT_OK(hn_tensor_create(
+        &(hn_tensor_desc){.type = HN_F32, .rank = 2, .sizes = out_sizes, .data = out}, &output));
     EXPECT_OK(hn_module_run(module, &input, 1, &output, 1));
     hn_tensor_release(input);
     hn_tensor_release(output);
     hn_module_release(module);
 }
 
-/* Compiles from a copy at `shift` bytes behind an aligned address; the copy is gone when this returns. */
+/* Compiles from a copy at `shift` bytes behind an aligned address; the copy is gone when this
+ * returns. */
 static hn_status compile_copy(const fixture *f, size_t shift, hn_compiled **out) {
     size_t len = f->file.len;
     char *copy = aligned_alloc(64, (len + shift + 64) / 64 * 64);
@@ -68,7 +72,8 @@ TEST(a_model_in_memory_computes_what_its_file_does) {
     for (size_t shift = 0; shift < 2; shift++) {
         EXPECT_OK(compile_copy(&f, shift, &compiled));
         hn_compiled_stats_get(compiled, &stats);
-        EXPECT_INT(stats.graph_cache, shift ? HN_CACHE_HIT : HN_CACHE_MISS); /* another program: it has its weights inside */
+        /* another program: it has its weights inside */
+        EXPECT_INT(stats.graph_cache, shift ? HN_CACHE_HIT : HN_CACHE_MISS);
         run(compiled, from_memory);
         EXPECT(memcmp(from_file, from_memory, sizeof from_file) == 0);
     }
@@ -109,7 +114,8 @@ TEST(weights_in_a_file_of_their_own) {
     teardown(&f);
 }
 
-/* The last record before the directory is small; a weight lies somewhere in the middle of the file. */
+/* The last record before the directory is small; a weight lies somewhere in the middle of the
+ * file. */
 TEST(changed_bytes_are_another_model) {
     fixture f;
     hn_compiled *compiled;
@@ -142,20 +148,27 @@ TEST(a_source_project_takes_the_weights_along) {
 TEST(options_that_are_refused) {
     hn_compiled *c = NULL;
     const int64_t sizes[1] = {-2};
-    const hn_input_sizes negative = {.rank = 1, .sizes = sizes}, none = {.rank = 1}, many = {.rank = 17, .sizes = sizes};
-    const struct { hn_compile_options options; const char *message; } cases[] = {
+    const hn_input_sizes negative = {.rank = 1, .sizes = sizes}, none = {.rank = 1},
+                         many = {.rank = 17, .sizes = sizes};
+    const struct {
+        hn_compile_options options;
+        const char *message;
+    } cases[] = {
         {{.threads = -1}, "'threads' is -1, must be 1 to 1024, or 0 for the default"},
         {{.threads = 100000}, "'threads' is 100000"},
         {{.compile_threads = -5}, "'compile_threads' is -5"},
         {{.input_count = 2}, "'inputs' is NULL, but 'input_count' is 2"},
-        {{.inputs = &negative, .input_count = 1}, "input 0 dimension 0 is -2, must not be negative"},
+        {{.inputs = &negative, .input_count = 1},
+         "input 0 dimension 0 is -2, must not be negative"},
         {{.inputs = &none, .input_count = 1}, "the sizes of input 0 are NULL"},
         {{.inputs = &many, .input_count = 1}, "input 0 has 17 dimensions"},
-        {{.embed_weights = true, .safetensors = "w"}, "'embed_weights' and 'safetensors' are both set"},
+        {{.embed_weights = true, .safetensors = "w"},
+         "'embed_weights' and 'safetensors' are both set"},
         {{.target = "x86-64-v9"}, "x86-64-v9"},
     };
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++)
-        EXPECT_ERROR(hn_compile_file(model_path, &cases[k].options, &c), HN_INVALID_ARGUMENT, cases[k].message);
+        EXPECT_ERROR(hn_compile_file(model_path, &cases[k].options, &c), HN_INVALID_ARGUMENT,
+                     cases[k].message);
     EXPECT_ERROR(hn_compile_file(NULL, NULL, &c), HN_INVALID_ARGUMENT, "'path' is NULL");
     EXPECT_ERROR(hn_compile_file(model_path, NULL, NULL), HN_INVALID_ARGUMENT, "'out' is NULL");
     EXPECT_ERROR(hn_compiled_load(NULL, NULL, NULL), HN_INVALID_ARGUMENT, "'compiled' is NULL");
@@ -171,8 +184,10 @@ TEST(options_that_are_refused) {
     EXPECT_ERROR(hn_bundle_keys_create(NULL, "x"), HN_INVALID_ARGUMENT, "'secret_path' is NULL");
     EXPECT_ERROR(hn_bundle_sign_file(NULL, "x", NULL), HN_INVALID_ARGUMENT, "'path' is NULL");
     EXPECT_ERROR(hn_bundle_verify_file(NULL, false), HN_INVALID_ARGUMENT, "'path' is NULL");
-    EXPECT_ERROR(hn_bundle_verify_signed(NULL, NULL, &key, 1), HN_INVALID_ARGUMENT, "'path' is NULL");
-    EXPECT_ERROR(hn_bundle_verify_signed(model_path, NULL, NULL, 1), HN_INVALID_ARGUMENT, "'trusted' is NULL");
+    EXPECT_ERROR(hn_bundle_verify_signed(NULL, NULL, &key, 1), HN_INVALID_ARGUMENT,
+                 "'path' is NULL");
+    EXPECT_ERROR(hn_bundle_verify_signed(model_path, NULL, NULL, 1), HN_INVALID_ARGUMENT,
+                 "'trusted' is NULL");
 }
 
 TEST_MAIN

@@ -11,7 +11,8 @@ static int by_offset(const void *a, const void *b) {
     return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-/* The rows, in the order of the struct, leave out nothing but padding: a new member without a row fails here. */
+/* The rows, in the order of the struct, leave out nothing but padding: a new member without a row
+ * fails here. */
 TEST(every_member_has_a_row) {
     uint32_t count;
     const hn_option_row *rows = hn_option_rows(&count);
@@ -21,8 +22,11 @@ TEST(every_member_has_a_row) {
     qsort(sorted, count, sizeof *sorted, by_offset);
     for (uint32_t k = 0; k < count; k++) {
         EXPECT(sorted[k].offset >= end);
-        size_t padding = sorted[k].offset % sizeof(void *) == 0 ? sizeof(void *) - 1 : sorted[k].bytes - 1;
-        if (sorted[k].offset - end > padding) HN_TEST_FAIL("the %zu bytes before '%s' have no row in driver/options.c", sorted[k].offset - end, sorted[k].name);
+        size_t padding =
+            sorted[k].offset % sizeof(void *) == 0 ? sizeof(void *) - 1 : sorted[k].bytes - 1;
+        if (sorted[k].offset - end > padding)
+            HN_TEST_FAIL("the %zu bytes before '%s' have no row in driver/options.c",
+                         sorted[k].offset - end, sorted[k].name);
         end = sorted[k].offset + sorted[k].bytes;
     }
     EXPECT(sizeof(hn_compile_options) - end < sizeof(void *));
@@ -74,12 +78,15 @@ TEST(what_is_read_is_in_the_key) {
     hn_strbuf_deinit(&f.record);
 }
 
-/* A row that somebody forgot to put into the key: the check is silent until the option is read, and then names it. */
+/* A row that somebody forgot to put into the key: the check is silent until the option is read, and
+ * then names it. */
 TEST(an_option_that_is_not_keyed_is_found) {
     static const hn_option_row rows[] = {
-        {"model", offsetof(hn_compile_options, model), sizeof(char *), HN_OPTION_KEYED, "model", NULL, ""},
+        {"model", offsetof(hn_compile_options, model), sizeof(char *), HN_OPTION_KEYED, "model",
+         NULL, ""},
         {"no_fusion", offsetof(hn_compile_options, no_fusion), 1, HN_OPTION_KEYED, NULL, NULL, ""},
-        {"progress", offsetof(hn_compile_options, progress), sizeof(void *), HN_OPTION_FREE, NULL, NULL, "tells"},
+        {"progress", offsetof(hn_compile_options, progress), sizeof(void *), HN_OPTION_FREE, NULL,
+         NULL, "tells"},
     };
     fixture f;
     begin(&f);
@@ -89,10 +96,12 @@ TEST(an_option_that_is_not_keyed_is_found) {
     EXPECT(!HN_OPT(&f.options, progress));
     EXPECT_OK(hn_options_check(&f.options, hn_strbuf_str(&f.record)));
     EXPECT(!HN_OPT(&f.options, no_fusion));
-    EXPECT_ERROR(hn_options_check(&f.options, hn_strbuf_str(&f.record)), HN_INTERNAL, "'no_fusion' was read and is not in the key");
+    EXPECT_ERROR(hn_options_check(&f.options, hn_strbuf_str(&f.record)), HN_INTERNAL,
+                 "'no_fusion' was read and is not in the key");
     f.marks = (hn_option_marks){0};
     EXPECT(!HN_OPT(&f.options, model));
-    EXPECT_ERROR(hn_options_check(&f.options, hn_strbuf_str(&f.record)), HN_INTERNAL, "'model' was read");
+    EXPECT_ERROR(hn_options_check(&f.options, hn_strbuf_str(&f.record)), HN_INTERNAL,
+                 "'model' was read");
     hn_record_add(&f.record, "model", HN_STR(""));
     EXPECT_OK(hn_options_check(&f.options, hn_strbuf_str(&f.record)));
     hn_strbuf_deinit(&f.record);
@@ -101,14 +110,16 @@ TEST(an_option_that_is_not_keyed_is_found) {
 /* A new member that is read and has no row at all. */
 TEST(an_option_without_a_row_is_found) {
     static const hn_option_row rows[] = {
-        {"progress", offsetof(hn_compile_options, progress), sizeof(void *), HN_OPTION_FREE, NULL, NULL, "tells"},
+        {"progress", offsetof(hn_compile_options, progress), sizeof(void *), HN_OPTION_FREE, NULL,
+         NULL, "tells"},
     };
     fixture f;
     begin(&f);
     f.options.rows = rows;
     f.options.row_count = 1;
     EXPECT(!HN_OPT(&f.options, source_dir));
-    EXPECT_ERROR(hn_options_check(&f.options, HN_STR("")), HN_INTERNAL, "has no row in driver/options.c");
+    EXPECT_ERROR(hn_options_check(&f.options, HN_STR("")), HN_INTERNAL,
+                 "has no row in driver/options.c");
     hn_strbuf_deinit(&f.record);
 }
 
@@ -119,13 +130,14 @@ TEST(values_change_the_key) {
     key(&f);
     hn_strbuf before = f.record;
     hn_strbuf_init(&f.record);
-#define CHANGES(member, value, yes)                                                                            \
-    do {                                                                                                       \
-        hn_compile_options old = f.given;                                                                      \
-        f.given.member = (value);                                                                              \
-        key(&f);                                                                                               \
-        if (hn_str_eq(hn_strbuf_str(&f.record), hn_strbuf_str(&before)) == (yes)) HN_TEST_FAIL("key and " #member); \
-        f.given = old;                                                                                         \
+#define CHANGES(member, value, yes)                                                                \
+    do {                                                                                           \
+        hn_compile_options old = f.given;                                                          \
+        f.given.member = (value);                                                                  \
+        key(&f);                                                                                   \
+        if (hn_str_eq(hn_strbuf_str(&f.record), hn_strbuf_str(&before)) == (yes))                  \
+            HN_TEST_FAIL("key and " #member);                                                      \
+        f.given = old;                                                                             \
     } while (0)
     CHANGES(model, "other", true);
     CHANGES(no_fusion, true, true);

@@ -26,7 +26,8 @@ static HN_UNUSED hn_status import_zip(fixture *f, const char *model) {
     return hn_graph_verify(f->graph, HN_LEGAL_ANY);
 }
 
-static HN_UNUSED hn_status import_parts(fixture *f, const program_parts *parts, const char *weights) {
+static HN_UNUSED hn_status import_parts(fixture *f, const program_parts *parts,
+                                        const char *weights) {
     char *json = program_text(parts);
     *f = (fixture){0};
     program_archive(&f->zip, json, weights);
@@ -57,7 +58,8 @@ static HN_UNUSED void expect_graph(const program_parts *parts, const char *expec
     done(&f);
 }
 
-static HN_UNUSED void expect_refused(const program_parts *parts, hn_code code, const char *message) {
+static HN_UNUSED void expect_refused(const program_parts *parts, hn_code code,
+                                     const char *message) {
     fixture f;
     EXPECT_ERROR(import_parts(&f, parts, NULL), code, message);
     done(&f);
@@ -65,9 +67,12 @@ static HN_UNUSED void expect_refused(const program_parts *parts, hn_code code, c
 
 /* One input x, one node that makes y, one output y; both f32[2, 3]. */
 static HN_UNUSED program_parts one_node(const char *node) {
-    return (program_parts){.inputs = TENSOR("x"), .outputs = TENSOR("y"), .nodes = node, .metas = F23("x")
-            ", " F23("y"),
-                           .input_specs = USER_INPUT(TENSOR("x")), .output_specs = USER_OUTPUT(TENSOR("y"))};
+    return (program_parts){.inputs = TENSOR("x"),
+                           .outputs = TENSOR("y"),
+                           .nodes = node,
+                           .metas = F23("x") ", " F23("y"),
+                           .input_specs = USER_INPUT(TENSOR("x")),
+                           .output_specs = USER_OUTPUT(TENSOR("y"))};
 }
 
 #endif

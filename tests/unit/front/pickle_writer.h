@@ -37,13 +37,15 @@ static inline void storage(stream *s, const char *module, const char *class_name
     OPS(s, "K\x30tQ");
 }
 
-/* key: _rebuild_tensor_v2(storage 7, offset, (rows, cols), (row_step, col_step), False, OrderedDict()) */
+/* key: _rebuild_tensor_v2(storage 7, offset, (rows, cols), (row_step, col_step), False,
+ * OrderedDict()) */
 static inline void entry_of(stream *s, const char *key, const char numbers[5]) {
     text(s, key);
     global(s, "torch._utils", "_rebuild_tensor_v2");
     OPS(s, "(");
     storage(s, "torch", "FloatStorage", "7");
-    char ops[] = {'K', numbers[0], 'K', numbers[1], 'K', numbers[2], '\x86', 'K', numbers[3], 'K', numbers[4], '\x86', '\x89'};
+    char ops[] = {'K', numbers[0], 'K', numbers[1], 'K',    numbers[2], '\x86',
+                  'K', numbers[3], 'K', numbers[4], '\x86', '\x89'};
     raw(s, ops, sizeof ops);
     global(s, "collections", "OrderedDict");
     OPS(s, ")RtR");

@@ -14,8 +14,8 @@ typedef struct fixture {
 static hn_expr make_symbol(void *user, hn_str name, int64_t lo) {
     fixture *f = user;
     if (name.len < 2 || !strchr("su", name.ptr[0])) return 0;
-    return hn_sym_symbol(f->sym, name, name.ptr[0] == 'u' ? HN_SYMBOL_DATA : HN_SYMBOL_SIZE, lo < 0 ? 0 : lo,
-                         4096);
+    return hn_sym_symbol(f->sym, name, name.ptr[0] == 'u' ? HN_SYMBOL_DATA : HN_SYMBOL_SIZE,
+                         lo < 0 ? 0 : lo, 4096);
 }
 /* Size k of every input is the symbol s<k>; its stride s1<k>; an integer input is s9. */
 static hn_expr find_input(void *user, hn_str path, bool stride, int64_t dim) {
@@ -95,7 +95,8 @@ static void expect_unsupported_expr(const char *text, const char *part) {
 /* trunc(c * s) as doubles compute it, against the fraction that the reader took. */
 static void expect_floor_of_product(const char *text, double c, int64_t num, int64_t den) {
     char srepr[128], expected[64];
-    snprintf(srepr, sizeof srepr, "TruncToInt(Mul(Float('%s', precision=53), ToFloat(" S ")))", text);
+    snprintf(srepr, sizeof srepr, "TruncToInt(Mul(Float('%s', precision=53), ToFloat(" S ")))",
+             text);
     snprintf(expected, sizeof expected, "%lld*s0//%lld", (long long)num, (long long)den);
     expect_expr(srepr, expected);
     int64_t s = 0;
@@ -110,11 +111,19 @@ TEST(floats) {
     expect_floor_of_product("1.3", 1.3, 13, 10);
     expect_floor_of_product("0.33333333333333331", 1.0 / 3, 1, 3);
     expect_expr("TruncToInt(Mul(Float('2.0', precision=53), ToFloat(" S ")))", "2*s0");
-    expect_unsupported_expr("TruncToInt(Mul(Float('0.69999999999999996', precision=53), ToFloat(" S ")))", "round below"); /* 0.7 * 90 < 63 */
-    expect_unsupported_expr("TruncToInt(Mul(Float('0.56999999999999995', precision=53), ToFloat(" S ")))", "round below");
-    expect_unsupported_expr("TruncToInt(Mul(Float('0.1', precision=53), Float('0.1', precision=53)))", "product of floats");
+    /* 0.7 * 90 < 63 */
+    expect_unsupported_expr("TruncToInt(Mul(Float('0.69999999999999996', precision=53), ToFloat(" S
+                            ")))",
+                            "round below");
+    expect_unsupported_expr("TruncToInt(Mul(Float('0.56999999999999995', precision=53), ToFloat(" S
+                            ")))",
+                            "round below");
+    expect_unsupported_expr(
+        "TruncToInt(Mul(Float('0.1', precision=53), Float('0.1', precision=53)))",
+        "product of floats");
     expect_unsupported_expr("Add(Float('0.1', precision=53), " S ")", "float as an argument");
-    expect_unsupported_expr("Mul(Float('0.1', precision=53), " S ")", "float where an integer belongs");
+    expect_unsupported_expr("Mul(Float('0.1', precision=53), " S ")",
+                            "float where an integer belongs");
     expect_unsupported_expr("Float('3.1415926535897931', precision=53)", "no small fraction");
 }
 
@@ -174,7 +183,11 @@ TEST(conditions) {
 }
 
 TEST(errors) {
-    static const struct { const char *text; hn_code code; const char *message; } cases[] = {
+    static const struct {
+        const char *text;
+        hn_code code;
+        const char *message;
+    } cases[] = {
         {"", HN_INVALID_ARGUMENT, "ends too early"},
         {"s0 +", HN_INVALID_ARGUMENT, "ends too early"},
         {"s0 s1", HN_INVALID_ARGUMENT, "text after the expression"},
@@ -200,7 +213,8 @@ TEST(errors) {
         fixture f;
         hn_expr e;
         begin(&f);
-        EXPECT_ERROR(hn_pt2_expr_parse(&f.env, hn_str_of(cases[k].text), &e), cases[k].code, cases[k].message);
+        EXPECT_ERROR(hn_pt2_expr_parse(&f.env, hn_str_of(cases[k].text), &e), cases[k].code,
+                     cases[k].message);
         end(&f);
     }
 }
@@ -215,7 +229,8 @@ TEST(depth_is_limited) {
         memset(text, starts[k], LEVELS);
         text[LEVELS] = 0;
         begin(&f);
-        EXPECT_ERROR(hn_pt2_expr_parse(&f.env, hn_str_of(text), &e), HN_INVALID_ARGUMENT, "nested too deep");
+        EXPECT_ERROR(hn_pt2_expr_parse(&f.env, hn_str_of(text), &e), HN_INVALID_ARGUMENT,
+                     "nested too deep");
         end(&f);
     }
     free(text);

@@ -1,4 +1,5 @@
-/* test_importer.c: a model is opened with the importer of its kind; what none of them takes is refused with what can be read. */
+/* test_importer.c: a model is opened with the importer of its kind; what none of them takes is
+ * refused with what can be read. */
 #include "unit/harness.h"
 
 #include "base/compiler.h"
@@ -27,22 +28,29 @@ TEST(other_bytes_are_refused) {
         hn_code code;
         const char *message;
     } cases[] = {
-        {"text", 4, HN_INVALID_ARGUMENT, "it is of no known kind, not a PyTorch model (.pt2); export the model with torch.export"},
-        {"", 0, HN_INVALID_ARGUMENT, "it is empty, not a PyTorch model (.pt2); was it written to the end?"},
-        {"\x08\x0a:\0", 4, HN_INVALID_ARGUMENT, "it is an ONNX model, not a PyTorch model (.pt2); export the model with torch.export"},
-        {HN_KIND_BUNDLE_MAGIC, 8, HN_INVALID_ARGUMENT, "it is a bundle (.hnb), not a PyTorch model (.pt2); it is compiled already"},
-        {"PK\3\4 and no end", 15, HN_CORRUPT, "not a zip archive"}, /* may have been a .pt2: its importer speaks */
+        {"text", 4, HN_INVALID_ARGUMENT,
+         "it is of no known kind, not a PyTorch model (.pt2); export the model with torch.export"},
+        {"", 0, HN_INVALID_ARGUMENT,
+         "it is empty, not a PyTorch model (.pt2); was it written to the end?"},
+        {"\x08\x0a:\0", 4, HN_INVALID_ARGUMENT,
+         "it is an ONNX model, not a PyTorch model (.pt2); export the model with torch.export"},
+        {HN_KIND_BUNDLE_MAGIC, 8, HN_INVALID_ARGUMENT,
+         "it is a bundle (.hnb), not a PyTorch model (.pt2); it is compiled already"},
+        /* may have been a .pt2: its importer speaks */
+        {"PK\3\4 and no end", 15, HN_CORRUPT, "not a zip archive"},
     };
     for (size_t k = 0; k < HN_COUNT_OF(cases); k++) {
         hn_model_file *file = NULL;
-        EXPECT_ERROR(hn_model_open_memory(cases[k].bytes, cases[k].len, &file), cases[k].code, cases[k].message);
+        EXPECT_ERROR(hn_model_open_memory(cases[k].bytes, cases[k].len, &file), cases[k].code,
+                     cases[k].message);
     }
 }
 
 TEST(errors_name_the_file) {
     hn_model_file *file = NULL;
     EXPECT_ERROR(hn_model_open("/nowhere/m.pt2", &file), HN_NOT_FOUND, "'/nowhere/m.pt2'");
-    EXPECT_ERROR(hn_model_open("Makefile", &file), HN_INVALID_ARGUMENT, "cannot open 'Makefile': it is of no known kind");
+    EXPECT_ERROR(hn_model_open("Makefile", &file), HN_INVALID_ARGUMENT,
+                 "cannot open 'Makefile': it is of no known kind");
 }
 
 /* ---- keys ---- */
@@ -56,8 +64,9 @@ typedef struct archive {
 } archive;
 
 static void archive_open(archive *a, const char *root, int changed, const char *other) {
-    static const char *const names[RECORDS] = {"models/model.json", "data/sample_inputs/model.pt", ".data/serialization_id",
-                                               "data/weights/weight_0", "data/weights/weight_1", "data/weights/weight_2"};
+    static const char *const names[RECORDS] = {
+        "models/model.json",     "data/sample_inputs/model.pt", ".data/serialization_id",
+        "data/weights/weight_0", "data/weights/weight_1",       "data/weights/weight_2"};
     static char large[2][100000];
     char name[100];
     *a = (archive){0};
@@ -67,8 +76,11 @@ static void archive_open(archive *a, const char *root, int changed, const char *
         bool is_changed = k == changed;
         snprintf(name, sizeof name, "%s/%s", root, names[k]);
         large[1][0] = 1;
-        if (k == LARGE || k == SAMPLES) zip_writer_add(&a->zip, name, large[is_changed], sizeof large[0], false);
-        else zip_writer_add(&a->zip, name, is_changed ? other : "1234", strlen(is_changed ? other : "1234"), false);
+        if (k == LARGE || k == SAMPLES)
+            zip_writer_add(&a->zip, name, large[is_changed], sizeof large[0], false);
+        else
+            zip_writer_add(&a->zip, name, is_changed ? other : "1234",
+                           strlen(is_changed ? other : "1234"), false);
     }
     zip_writer_end(&a->zip);
     EXPECT_OK(hn_model_open_memory(a->zip.bytes, a->zip.len, &a->file));
@@ -87,7 +99,8 @@ static hn_model_key key_of(archive *a, bool is_shared) {
 
 static hn_digest values_of(archive *a) {
     hn_digest digest = {{0}};
-    EXPECT_OK(a->file->importer->values_digest(a->file, (const uint32_t[]){VALUE + 1, LARGE + 1}, 2, &digest));
+    EXPECT_OK(a->file->importer->values_digest(a->file, (const uint32_t[]){VALUE + 1, LARGE + 1}, 2,
+                                               &digest));
     return digest;
 }
 
@@ -104,7 +117,8 @@ TEST(each_record_counts_where_it_matters) {
     static const struct {
         int changed;
         const char *other;
-        bool graph, weights, own_weights, values, places; /* `own_weights`: of a key that is not shared */
+        /* `own_weights`: of a key that is not shared */
+        bool graph, weights, own_weights, values, places;
     } cases[] = {
         {-1, "", false, false, false, false, false},
         {TABLE, "1235", true, false, false, false, false},
@@ -114,16 +128,21 @@ TEST(each_record_counts_where_it_matters) {
         {LARGE, "", false, false, true, true, false},
         {OTHER, "1235", false, false, true, false, false}, /* nothing was computed with it */
         {OTHER, "12345", false, true, true, false, false}, /* another size */
-        {VALUE, "a value so much longer that the next record moves, to the next place that is aligned", false, true, true, true, true},
+        {VALUE,
+         "a value so much longer that the next record moves, to the next place that is aligned",
+         false, true, true, true, true},
     };
     archive first;
     archive_open(&first, "m", -1, "");
     for (size_t k = 0; k < HN_COUNT_OF(cases); k++) {
         archive a;
         archive_open(&a, "m", cases[k].changed, cases[k].other);
-        EXPECT(same(key_of(&first, true).graph.digest, key_of(&a, true).graph.digest) != cases[k].graph);
-        EXPECT(same(key_of(&first, true).weights.digest, key_of(&a, true).weights.digest) != cases[k].weights);
-        EXPECT(same(key_of(&first, false).weights.digest, key_of(&a, false).weights.digest) != cases[k].own_weights);
+        EXPECT(same(key_of(&first, true).graph.digest, key_of(&a, true).graph.digest) !=
+               cases[k].graph);
+        EXPECT(same(key_of(&first, true).weights.digest, key_of(&a, true).weights.digest) !=
+               cases[k].weights);
+        EXPECT(same(key_of(&first, false).weights.digest, key_of(&a, false).weights.digest) !=
+               cases[k].own_weights);
         EXPECT(same(values_of(&first), values_of(&a)) != cases[k].values);
         EXPECT(same(places_of(&first), places_of(&a)) != cases[k].places);
         archive_close(&a);
@@ -147,7 +166,8 @@ TEST(records_that_are_not_there) {
     archive a;
     hn_digest digest;
     archive_open(&a, "m", -1, "");
-    EXPECT_ERROR(a.file->importer->values_digest(a.file, (const uint32_t[]){99}, 1, &digest), HN_CORRUPT, "number 99");
+    EXPECT_ERROR(a.file->importer->values_digest(a.file, (const uint32_t[]){99}, 1, &digest),
+                 HN_CORRUPT, "number 99");
     archive_close(&a);
 }
 

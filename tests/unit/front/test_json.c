@@ -32,7 +32,8 @@ TEST(strings) {
 }
 
 TEST(bad_strings) {
-    static const char *const texts[] = {"\"", "\"abc", "\"\\\"", "\"\\q\"", "\"\\u12\"", "\"\\u12g4\"", "abc"};
+    static const char *const texts[] = {"\"",        "\"abc",       "\"\\\"", "\"\\q\"",
+                                        "\"\\u12\"", "\"\\u12g4\"", "abc"};
     for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
         hn_json json = reader(texts[k]);
         hn_str s;
@@ -86,7 +87,8 @@ TEST(floats) {
     expect_float("\"NaN\"", NAN);
     expect_float("NaN", NAN);
     expect_float("-Infinity", -INFINITY);
-    static const char *const bad[] = {"\"1.0\"", "\"x\"", "1..2", "1e", "0x10", "-", "Infinite", "{}", ""};
+    static const char *const bad[] = {"\"1.0\"", "\"x\"",    "1..2", "1e", "0x10",
+                                      "-",       "Infinite", "{}",   ""};
     for (size_t k = 0; k < sizeof bad / sizeof *bad; k++) {
         hn_json json = reader(bad[k]);
         double value;
@@ -116,7 +118,9 @@ static hn_status sum(hn_json *json, int64_t *out) {
 }
 
 TEST(containers) {
-    static const struct { const char *text; int64_t sum;
+    static const struct {
+        const char *text;
+        int64_t sum;
     } good[] = {{"[]", 0},
                 {"{}", 0},
                 {"[1, 2 ,3]", 6},
@@ -135,9 +139,10 @@ TEST(containers) {
 }
 
 TEST(bad_containers) {
-    static const char *const texts[] = {"[1 2]", "[1,]x", "[,1]",    "{\"a\" 1}", "{\"a\":1 \"b\":2}",
-                                        "{1:2}", "[",     "{\"a\":", "{\"a\"",    "[1}",
-                                        "tru",   "[nul]", "*"};
+    static const char *const texts[] = {
+        "[1 2]", "[1,]x", "[,1]",    "{\"a\" 1}", "{\"a\":1 \"b\":2}",
+        "{1:2}", "[",     "{\"a\":", "{\"a\"",    "[1}",
+        "tru",   "[nul]", "*"};
     for (size_t k = 0; k < sizeof texts / sizeof *texts; k++) {
         hn_json json = reader(texts[k]);
         int64_t total = 0;

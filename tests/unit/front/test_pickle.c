@@ -34,7 +34,8 @@ TEST(a_state_dict) {
     OPS(&s, "u.");
     EXPECT_OK(read_stream(&arena, &s, &got));
     EXPECT_INT(got.count, 2); /* the note is no tensor */
-    EXPECT(hn_str_eq(got.items[1].name, HN_STR("tied")) && hn_str_eq(got.items[1].storage, HN_STR("7")));
+    EXPECT(hn_str_eq(got.items[1].name, HN_STR("tied")) &&
+           hn_str_eq(got.items[1].storage, HN_STR("7")));
     EXPECT_INT(got.items[0].dtype, HN_DTYPE_F32);
     EXPECT_INT(got.items[0].offset_elems, 16);
     EXPECT_INT(got.items[0].rank, 2);
@@ -81,7 +82,9 @@ TEST(foreign_names_and_opcodes) {
 }
 
 TEST(broken_streams) {
-    static const struct { const char *bytes; size_t len;
+    static const struct {
+        const char *bytes;
+        size_t len;
     } streams[] = {
 #define BYTES(literal) {literal, sizeof(literal) - 1}
         BYTES(""),
@@ -118,7 +121,8 @@ TEST(broken_streams) {
         hn_pickle_tensors tensors;
         raw(&s, streams[k].bytes, streams[k].len);
         hn_status status = read_stream(&arena, &s, &tensors);
-        if (hn_status_code(status) != HN_CORRUPT) HN_TEST_FAIL("stream %zu: %s", k, hn_status_message(status));
+        if (hn_status_code(status) != HN_CORRUPT)
+            HN_TEST_FAIL("stream %zu: %s", k, hn_status_message(status));
         hn_status_free(status);
         hn_arena_deinit(&arena);
     }

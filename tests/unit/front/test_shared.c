@@ -1,5 +1,5 @@
-/* Real files: every model of ../shared/models in both dialects, and the odd ones of ../shared/pt2-cases.
- * Skipped, with a line that says so, where that folder is missing. */
+/* Real files: every model of ../shared/models in both dialects, and the odd ones of
+ * ../shared/pt2-cases. Skipped, with a line that says so, where that folder is missing. */
 #include "unit/harness.h"
 
 #include "front/importer.h"
@@ -33,9 +33,12 @@ static bool missing(const char *path) {
     return true;
 }
 
-/* Counts as PyTorch's own reader gives them: nodes without assertions and size queries, inputs without
- * those of dtypes that henry lacks. */
-static const struct { const char *path, *model; uint32_t nodes, inputs, outputs, storages; } files[] = {
+/* Counts as PyTorch's own reader gives them: nodes without assertions and size queries, inputs
+ * without those of dtypes that henry lacks. */
+static const struct {
+    const char *path, *model;
+    uint32_t nodes, inputs, outputs, storages;
+} files[] = {
     {"models/bert_tiny/core.pt2", NULL, 182, 43, 1, 41},
     {"models/bert_tiny/model.pt2", NULL, 85, 43, 1, 41},
     {"models/digits_cnn/core.pt2", NULL, 14, 19, 1, 18},
@@ -86,9 +89,11 @@ TEST(all_files) {
     }
 }
 
-/* The text form of an imported graph parses back to the same text; the second has an inlined graph. */
+/* The text form of an imported graph parses back to the same text; the second has an inlined
+ * graph. */
 TEST(text_round_trip) {
-    static const char *const paths[] = {"../shared/models/gpt2_tiny/model.pt2", "../shared/models/llama_tiny/model.pt2"};
+    static const char *const paths[] = {"../shared/models/gpt2_tiny/model.pt2",
+                                        "../shared/models/llama_tiny/model.pt2"};
     for (size_t k = 0; k < 2; k++) {
         imported m;
         if (missing(paths[k])) continue;
@@ -108,15 +113,16 @@ TEST(text_round_trip) {
     }
 }
 
-/* A pickled archive: tied, transposed and sliced weights share one storage, and its place in the file is
- * right. */
+/* A pickled archive: tied, transposed and sliced weights share one storage, and its place in the
+ * file is right. */
 TEST(legacy_weights) {
     static const char path[] = "../shared/pt2-cases/legacy_like.pt2";
     imported m;
     if (missing(path)) return;
     EXPECT_OK(import_file(&m, path, NULL));
     const hn_graph *g = m.graph;
-    const hn_input *w = &g->inputs.items[0], *t = &g->inputs.items[1], *v = &g->inputs.items[3], *h = NULL;
+    const hn_input *w = &g->inputs.items[0], *t = &g->inputs.items[1], *v = &g->inputs.items[3],
+                   *h = NULL;
     EXPECT_INT(w->storage, t->storage);
     EXPECT_INT(w->storage, v->storage);
     EXPECT_INT(v->storage_offset_elems, 16);
@@ -129,7 +135,8 @@ TEST(legacy_weights) {
         const hn_storage *s = &g->storages.items[k];
         char bytes[256];
         FILE *file = fopen(path, "rb");
-        EXPECT(s->size_bytes <= sizeof bytes && (s->size_bytes == 0 || ((uintptr_t)s->data & 15) == 0));
+        EXPECT(s->size_bytes <= sizeof bytes &&
+               (s->size_bytes == 0 || ((uintptr_t)s->data & 15) == 0));
         EXPECT(file && fseek(file, (long)s->file_offset, SEEK_SET) == 0 &&
                fread(bytes, 1, s->size_bytes, file) == s->size_bytes);
         EXPECT(memcmp(bytes, s->data, s->size_bytes) == 0);

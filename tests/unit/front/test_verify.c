@@ -46,8 +46,10 @@ static hn_status all_verify(const bytes *b, uint32_t threads) {
     return status;
 }
 
-/* Where the bytes of record `k` lie, how many they are, and whether a model's compilation depends on them. */
-static size_t record_place(const bytes *b, uint32_t k, size_t *out_len, bool *out_used, uint32_t *out_count) {
+/* Where the bytes of record `k` lie, how many they are, and whether a model's compilation depends
+ * on them. */
+static size_t record_place(const bytes *b, uint32_t k, size_t *out_len, bool *out_used,
+                           uint32_t *out_count) {
     hn_model_file *file = NULL;
     hn_str text = {0};
     uint64_t offset = 0;
@@ -85,7 +87,8 @@ TEST(a_changed_byte_in_any_record_is_found) {
             b.ptr[place] ^= 0x04;
             hn_status all = all_verify(&b, 2), part = used_verify(&b, 2);
             EXPECT(all != NULL);
-            EXPECT((part != NULL) == used || len < 4); /* small texts are trimmed, or not looked at */
+            /* small texts are trimmed, or not looked at */
+            EXPECT((part != NULL) == used || len < 4);
             found += part != NULL;
             hn_status_free(all);
             hn_status_free(part);

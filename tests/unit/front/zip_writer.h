@@ -53,8 +53,8 @@ static inline void zip_writer_local(zip_writer *z, const zip_writer_entry *e, si
 }
 
 /* Adds a record, stored on a 64-byte boundary or deflated. */
-static inline zip_writer_entry *zip_writer_add(zip_writer *z, const char *name, const void *data, size_t len,
-                                               bool deflate_it) {
+static inline zip_writer_entry *zip_writer_add(zip_writer *z, const char *name, const void *data,
+                                               size_t len, bool deflate_it) {
     zip_writer_entry *e = &z->entries[z->count++];
     size_t data_at = z->len + 30 + strlen(name);
     *e = (zip_writer_entry){.method = deflate_it ? 8 : 0,

@@ -1,8 +1,8 @@
 /* interp_cases.h: graphs of a few nodes with numbers beside them, for the tests of the interpreter.
  *
- * A test adds inputs with their values, builds nodes, asks for outputs and compares. Values are written
- * as doubles for every dtype. ROW_TEST names the row of ops.def that a test is for; each test program
- * walks the rows of its classes (test_program_of) and fails for a row without one. */
+ * A test adds inputs with their values, builds nodes, asks for outputs and compares. Values are
+ * written as doubles for every dtype. ROW_TEST names the row of ops.def that a test is for; each
+ * test program walks the rows of its classes (test_program_of) and fails for a row without one. */
 #ifndef HN_TESTS_INTERP_CASES_H
 #define HN_TESTS_INTERP_CASES_H
 
@@ -18,9 +18,9 @@ typedef struct shape {
 } shape;
 
 /* S(2, 3), SCALAR; V(1, 2, 3) is a list of doubles and its length */
-#define S(...) ((shape){sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), {__VA_ARGS__}})
-#define SCALAR ((shape){0, {0}})
-#define V(...) (const double[]){__VA_ARGS__}, sizeof((const double[]){__VA_ARGS__}) / sizeof(double)
+#define S(...)    ((shape){sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), {__VA_ARGS__}})
+#define SCALAR    ((shape){0, {0}})
+#define V(...)    (const double[]){__VA_ARGS__}, sizeof((const double[]){__VA_ARGS__}) / sizeof(double)
 #define NO_VALUES (const double[]){0}, 0
 
 enum { MAX_CASE_VALUES = 16 };
@@ -54,29 +54,32 @@ static inline const hn_expr *exprs(fixture *f, shape s) {
     return list;
 }
 
-static inline hn_ref_tensor tensor_of(fixture *f, hn_dtype dtype, shape s, const double *values, size_t count) {
+static inline hn_ref_tensor tensor_of(fixture *f, hn_dtype dtype, shape s, const double *values,
+                                      size_t count) {
     hn_ref_tensor t;
     EXPECT_OK(hn_ref_tensor_init(&f->arena, dtype, s.rank, s.sizes, &t));
     EXPECT_INT(t.numel, (int64_t)count);
     for (int64_t n = 0; n < t.numel && n < (int64_t)count; n++) {
-        if (hn_dtype_is_float(dtype))
-            t.data.f[n] = values[n];
-        else
-            t.data.i[n] = (int64_t)values[n];
+        if (hn_dtype_is_float(dtype)) t.data.f[n] = values[n];
+        else t.data.i[n] = (int64_t)values[n];
     }
     return t;
 }
 
-/* A USER input whose recorded sizes are `sizes` (NULL: those of `s` as constants), and its value. */
-static inline hn_value input_sym(fixture *f, const char *name, hn_dtype dtype, shape s, const hn_expr *sizes,
-                                 const double *values, size_t count) {
-    hn_value v = hn_graph_add_tensor(f->g, dtype, s.rank, sizes ? sizes : exprs(f, s), NULL, hn_str_of(name));
-    EXPECT_OK(hn_graph_add_input(f->g, (hn_input){.kind = HN_INPUT_USER, .value = v, .name = hn_str_of(name)}));
+/* A USER input whose recorded sizes are `sizes` (NULL: those of `s` as constants), and its
+ * value. */
+static inline hn_value input_sym(fixture *f, const char *name, hn_dtype dtype, shape s,
+                                 const hn_expr *sizes, const double *values, size_t count) {
+    hn_value v = hn_graph_add_tensor(f->g, dtype, s.rank, sizes ? sizes : exprs(f, s), NULL,
+                                     hn_str_of(name));
+    EXPECT_OK(hn_graph_add_input(
+        f->g, (hn_input){.kind = HN_INPUT_USER, .value = v, .name = hn_str_of(name)}));
     f->inputs[f->input_count++] = tensor_of(f, dtype, s, values, count);
     return v;
 }
 
-static inline hn_value input(fixture *f, hn_dtype dtype, shape s, const double *values, size_t count) {
+static inline hn_value input(fixture *f, hn_dtype dtype, shape s, const double *values,
+                             size_t count) {
     return input_sym(f, "x", dtype, s, NULL, values, count);
 }
 
@@ -93,8 +96,8 @@ static inline hn_status run(fixture *f) {
     return hn_interpret(&f->arena, f->g, f->inputs, f->input_count, f->outputs);
 }
 
-static inline void expect_near(fixture *f, uint32_t k, hn_dtype dtype, shape s, const double *values, size_t count,
-                               double atol) {
+static inline void expect_near(fixture *f, uint32_t k, hn_dtype dtype, shape s,
+                               const double *values, size_t count, double atol) {
     hn_ref_tensor want = tensor_of(f, dtype, s, values, count);
     hn_strbuf why;
     hn_strbuf_init(&why);
@@ -103,12 +106,14 @@ static inline void expect_near(fixture *f, uint32_t k, hn_dtype dtype, shape s, 
     hn_strbuf_deinit(&why);
 }
 
-static inline void expect(fixture *f, uint32_t k, hn_dtype dtype, shape s, const double *values, size_t count) {
+static inline void expect(fixture *f, uint32_t k, hn_dtype dtype, shape s, const double *values,
+                          size_t count) {
     expect_near(f, k, dtype, s, values, count, 0);
 }
 
 /* Runs, then one output, exactly. */
-static inline void run_expect(fixture *f, hn_value v, hn_dtype dtype, shape s, const double *values, size_t count) {
+static inline void run_expect(fixture *f, hn_value v, hn_dtype dtype, shape s, const double *values,
+                              size_t count) {
     int before = hn_test_failures;
     output(f, v);
     EXPECT_OK(run(f));
@@ -119,8 +124,8 @@ static inline void run_expect(fixture *f, hn_value v, hn_dtype dtype, shape s, c
 
 static bool row_tested[HN_OP_COUNT];
 
-#define ROW_TEST(row, name)                                                                            \
-    __attribute__((constructor)) static void name##_covers(void) { row_tested[row] = true; }           \
+#define ROW_TEST(row, name)                                                                        \
+    __attribute__((constructor)) static void name##_covers(void) { row_tested[row] = true; }       \
     TEST(name)
 
 typedef enum test_program {
@@ -155,8 +160,10 @@ static inline test_program test_program_of(hn_op_class op_class) {
 static inline void expect_every_row_tested(test_program program) {
     for (hn_op op = 1; op < HN_OP_COUNT; op++) {
         test_program owner = test_program_of(hn_op_facts(op)->op_class);
-        if (owner == PROGRAM_NONE) HN_TEST_FAIL("no test program has the class of row '%s'", hn_op_facts(op)->name);
-        if (owner == program && !row_tested[op]) HN_TEST_FAIL("row '%s' has no test", hn_op_facts(op)->name);
+        if (owner == PROGRAM_NONE)
+            HN_TEST_FAIL("no test program has the class of row '%s'", hn_op_facts(op)->name);
+        if (owner == program && !row_tested[op])
+            HN_TEST_FAIL("row '%s' has no test", hn_op_facts(op)->name);
     }
 }
 

@@ -1,4 +1,5 @@
-/* ir_fixture.h: what tests of the IR share: an arena, symbols and a graph; short ways to make values. */
+/* ir_fixture.h: what tests of the IR share: an arena, symbols and a graph; short ways to make
+ * values. */
 #ifndef HN_TESTS_IR_FIXTURE_H
 #define HN_TESTS_IR_FIXTURE_H
 
@@ -15,7 +16,8 @@ static inline void fixture_init(fixture *f) {
     hn_arena_init(&f->arena);
     EXPECT_OK(hn_sym_create(&f->arena, &f->sym));
     EXPECT_OK(hn_graph_create(&f->arena, f->sym, &f->g));
-    hn_sym_symbol(f->sym, HN_STR("s0"), HN_SYMBOL_SIZE, 2, HN_SYM_MAX); /* as PyTorch exports sizes */
+    /* as PyTorch exports sizes */
+    hn_sym_symbol(f->sym, HN_STR("s0"), HN_SYMBOL_SIZE, 2, HN_SYM_MAX);
     hn_sym_symbol(f->sym, HN_STR("s1"), HN_SYMBOL_SIZE, 2, HN_SYM_MAX);
 }
 static inline void fixture_deinit(fixture *f) {
@@ -44,11 +46,13 @@ static inline hn_value fixture_input(fixture *f, hn_dtype dtype, const char *siz
     hn_expr list[HN_MAX_RANK];
     uint32_t rank = fixture_exprs(f, sizes, list);
     hn_value v = hn_graph_add_tensor(f->g, dtype, rank, list, NULL, HN_STR(""));
-    EXPECT_OK(hn_graph_add_input(f->g, (hn_input){.kind = HN_INPUT_USER, .value = v, .name = HN_STR("")}));
+    EXPECT_OK(hn_graph_add_input(
+        f->g, (hn_input){.kind = HN_INPUT_USER, .value = v, .name = HN_STR("")}));
     return v;
 }
 static inline void fixture_output(fixture *f, hn_value v) {
-    EXPECT_OK(hn_graph_add_output(f->g, (hn_output){.kind = HN_OUTPUT_USER, .value = v, .name = HN_STR("")}));
+    EXPECT_OK(hn_graph_add_output(
+        f->g, (hn_output){.kind = HN_OUTPUT_USER, .value = v, .name = HN_STR("")}));
 }
 
 /* "f32[2, s0]"; valid until the next call. */
@@ -71,17 +75,17 @@ static inline const char *fixture_type(fixture *f, hn_value v) {
 }
 
 /* The value has this type, and the graph is fine so far. */
-#define EXPECT_TYPE(f, v, type)                                                                                        \
-    do {                                                                                                               \
-        hn_value v_ = (v);                                                                                             \
-        EXPECT_OK(hn_graph_status((f)->g));                                                                            \
-        EXPECT_STR(fixture_type((f), v_), (type));                                                                     \
+#define EXPECT_TYPE(f, v, type)                                                                    \
+    do {                                                                                           \
+        hn_value v_ = (v);                                                                         \
+        EXPECT_OK(hn_graph_status((f)->g));                                                        \
+        EXPECT_STR(fixture_type((f), v_), (type));                                                 \
     } while (0)
 /* The builder gave nothing and latched an internal error with this text, which is taken. */
-#define EXPECT_REFUSED(f, v, text)                                                                                     \
-    do {                                                                                                               \
-        EXPECT_INT((v), 0);                                                                                            \
-        EXPECT_ERROR(hn_graph_status((f)->g), HN_INTERNAL, (text));                                                    \
+#define EXPECT_REFUSED(f, v, text)                                                                 \
+    do {                                                                                           \
+        EXPECT_INT((v), 0);                                                                        \
+        EXPECT_ERROR(hn_graph_status((f)->g), HN_INTERNAL, (text));                                \
     } while (0)
 
 #endif

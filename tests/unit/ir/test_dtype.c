@@ -19,21 +19,21 @@ static double double_of(uint64_t bits) {
 /* What 16 bits mean, by the definition of the format. */
 static double decode(uint16_t bits, int mantissa_bits) {
     int exponent_bits = 15 - mantissa_bits, bias = (1 << (exponent_bits - 1)) - 1;
-    int exponent = bits >> mantissa_bits & ((1 << exponent_bits) - 1), fraction = bits & ((1 << mantissa_bits) - 1);
+    int exponent = bits >> mantissa_bits & ((1 << exponent_bits) - 1),
+        fraction = bits & ((1 << mantissa_bits) - 1);
     double value;
-    if (exponent == (1 << exponent_bits) - 1)
-        value = fraction ? NAN : INFINITY;
+    if (exponent == (1 << exponent_bits) - 1) value = fraction ? NAN : INFINITY;
     else if (exponent)
         value = ldexp((1 << mantissa_bits) + fraction, exponent - bias - mantissa_bits);
-    else
-        value = ldexp(fraction, 1 - bias - mantissa_bits);
+    else value = ldexp(fraction, 1 - bias - mantissa_bits);
     return bits & 0x8000 ? -value : value;
 }
 
-/* The nearest of all non-negative values, ties to the even pattern. The value one step beyond the largest finite one
- * stands for infinity, as IEEE 754 says. */
+/* The nearest of all non-negative values, ties to the even pattern. The value one step beyond the
+ * largest finite one stands for infinity, as IEEE 754 says. */
 static uint16_t nearest(double value, int mantissa_bits) {
-    uint16_t sign = signbit(value) ? 0x8000 : 0, infinity = (uint16_t)(0x7fff >> mantissa_bits << mantissa_bits);
+    uint16_t sign = signbit(value) ? 0x8000 : 0,
+             infinity = (uint16_t)(0x7fff >> mantissa_bits << mantissa_bits);
     double magnitude = fabs(value);
     double beyond = 2 * decode((uint16_t)(infinity - (1 << mantissa_bits)), mantissa_bits);
     uint16_t low = 0, high = infinity; /* decode(low) <= magnitude < decode(high) */
@@ -61,8 +61,10 @@ TEST(widening_is_exact_for_all_patterns) {
     for (uint32_t i = 0; i < 65536; i++) {
         double f16 = decode((uint16_t)i, 10), bf16 = decode((uint16_t)i, 7);
         float a = hn_f16_to_f32((uint16_t)i), b = hn_bf16_to_f32((uint16_t)i);
-        if (isnan(f16) ? !isnan(a) : (double)a != f16 || !signbit(a) != !signbit(f16)) HN_TEST_FAIL("f16 %04x gives %a", i, (double)a);
-        if (isnan(bf16) ? !isnan(b) : (double)b != bf16 || !signbit(b) != !signbit(bf16)) HN_TEST_FAIL("bf16 %04x gives %a", i, (double)b);
+        if (isnan(f16) ? !isnan(a) : (double)a != f16 || !signbit(a) != !signbit(f16))
+            HN_TEST_FAIL("f16 %04x gives %a", i, (double)a);
+        if (isnan(bf16) ? !isnan(b) : (double)b != bf16 || !signbit(b) != !signbit(bf16))
+            HN_TEST_FAIL("bf16 %04x gives %a", i, (double)b);
     }
 }
 
@@ -80,18 +82,23 @@ TEST(narrowing_inverts_widening) {
 static void check_double(double value) {
     if (isnan(value)) return;
     uint16_t f16 = hn_f64_to_f16(value), bf16 = hn_f64_to_bf16(value);
-    if (f16 != nearest(value, 10)) HN_TEST_FAIL("f16 of %a is %04x, expected %04x", value, f16, nearest(value, 10));
-    if (bf16 != nearest(value, 7)) HN_TEST_FAIL("bf16 of %a is %04x, expected %04x", value, bf16, nearest(value, 7));
+    if (f16 != nearest(value, 10))
+        HN_TEST_FAIL("f16 of %a is %04x, expected %04x", value, f16, nearest(value, 10));
+    if (bf16 != nearest(value, 7))
+        HN_TEST_FAIL("bf16 of %a is %04x, expected %04x", value, bf16, nearest(value, 7));
     float narrow = (float)value;
-    if (hn_f32_to_f16(narrow) != nearest((double)narrow, 10)) HN_TEST_FAIL("f16 of float %a", (double)narrow);
-    if (hn_f32_to_bf16(narrow) != nearest((double)narrow, 7)) HN_TEST_FAIL("bf16 of float %a", (double)narrow);
+    if (hn_f32_to_f16(narrow) != nearest((double)narrow, 10))
+        HN_TEST_FAIL("f16 of float %a", (double)narrow);
+    if (hn_f32_to_bf16(narrow) != nearest((double)narrow, 7))
+        HN_TEST_FAIL("bf16 of float %a", (double)narrow);
 }
 
 TEST(rounds_to_nearest_even) {
     for (int i = 0; i < 100000; i++) {
         uint64_t bits = next_random();
         check_double(double_of(bits)); /* any exponent */
-        uint64_t near16 = (bits & 0x800fffffffffffffull) | (uint64_t)(1023 - 30 + (int)(bits >> 52 & 63)) << 52;
+        uint64_t near16 =
+            (bits & 0x800fffffffffffffull) | (uint64_t)(1023 - 30 + (int)(bits >> 52 & 63)) << 52;
         check_double(double_of(near16)); /* about the range of f16 */
     }
 }
@@ -99,7 +106,8 @@ TEST(rounds_to_nearest_even) {
 TEST(rounds_ties_and_their_neighbours) {
     for (uint32_t i = 0; i < 0x7f80; i++)
         for (int mantissa_bits = 7; mantissa_bits <= 10; mantissa_bits += 3) {
-            double a = decode((uint16_t)i, mantissa_bits), b = decode((uint16_t)(i + 1), mantissa_bits);
+            double a = decode((uint16_t)i, mantissa_bits),
+                   b = decode((uint16_t)(i + 1), mantissa_bits);
             if (isnan(a) || isinf(a) || isinf(b) || isnan(b)) continue;
             double middle = (a + b) / 2;
             check_double(middle);

@@ -32,7 +32,8 @@ TEST(strides_are_there_when_left_out) {
     hn_value laid = hn_graph_add_tensor(f.g, HN_DTYPE_F32, 3, sizes, recorded, HN_STR(""));
     hn_value number = hn_graph_add_tensor(f.g, HN_DTYPE_F32, 0, NULL, NULL, HN_STR(""));
     hn_value_strides(f.sym, hn_graph_value(f.g, plain), strides);
-    EXPECT(strides[0] == fixture_expr(&f, "s0*4") && hn_sym_is_value(f.sym, strides[1], 4) && hn_sym_is_value(f.sym, strides[2], 1));
+    EXPECT(strides[0] == fixture_expr(&f, "s0*4") && hn_sym_is_value(f.sym, strides[1], 4) &&
+           hn_sym_is_value(f.sym, strides[2], 1));
     hn_value_strides(f.sym, hn_graph_value(f.g, laid), strides);
     EXPECT(memcmp(strides, recorded, sizeof strides) == 0);
     hn_value_strides(f.sym, hn_graph_value(f.g, number), strides);
@@ -46,8 +47,8 @@ TEST(node_arguments_are_copied) {
     hn_value list[2] = {fixture_input(&f, HN_DTYPE_F32, "2"), fixture_input(&f, HN_DTYPE_F32, "2")};
     hn_expr sizes[1] = {hn_sym_int(f.sym, 2)};
     char message[] = "text";
-    hn_arg args[] = {hn_arg_values(list, 2), hn_arg_exprs(sizes, 1), hn_arg_string(hn_str_of(message)),
-                     hn_arg_floats((double[]){1.5}, 1)};
+    hn_arg args[] = {hn_arg_values(list, 2), hn_arg_exprs(sizes, 1),
+                     hn_arg_string(hn_str_of(message)), hn_arg_floats((double[]){1.5}, 1)};
     hn_node n = hn_graph_add_node(f.g, HN_OP_CAT, args, 4, NULL, 0);
     list[0] = sizes[0] = 0;
     message[0] = '?';
@@ -84,8 +85,10 @@ TEST(tensors_are_checked) {
     hn_expr sizes[HN_MAX_RANK + 1] = {0};
     EXPECT_INT(hn_graph_add_tensor(f.g, HN_DTYPE_F32, HN_MAX_RANK + 1, sizes, NULL, HN_STR("")), 0);
     EXPECT_ERROR(hn_graph_status(f.g), HN_UNSUPPORTED, "rank 17");
-    EXPECT_REFUSED(&f, hn_graph_add_tensor(f.g, HN_DTYPE_F32, 1, sizes, NULL, HN_STR("")), "invalid");
-    EXPECT_REFUSED(&f, hn_graph_add_tensor(f.g, HN_DTYPE_NONE, 0, NULL, NULL, HN_STR("")), "element type");
+    EXPECT_REFUSED(&f, hn_graph_add_tensor(f.g, HN_DTYPE_F32, 1, sizes, NULL, HN_STR("")),
+                   "invalid");
+    EXPECT_REFUSED(&f, hn_graph_add_tensor(f.g, HN_DTYPE_NONE, 0, NULL, NULL, HN_STR("")),
+                   "element type");
     EXPECT_REFUSED(&f, hn_graph_add_scalar(f.g, HN_VALUE_SYM_INT, 0, HN_STR("")), "invalid");
     fixture_deinit(&f);
 }
@@ -105,7 +108,8 @@ TEST(constants_carry_their_bytes) {
     memcpy(&first, f.g->storages.items[input->storage].data, 4);
     EXPECT_NEAR(first, 1, 0);
     EXPECT_OK(hn_graph_verify(f.g, HN_LEGAL_ANY));
-    EXPECT_REFUSED(&f, hn_graph_add_constant(f.g, HN_DTYPE_F32, 1, &two, bytes, 4), "8 bytes was given 4");
+    EXPECT_REFUSED(&f, hn_graph_add_constant(f.g, HN_DTYPE_F32, 1, &two, bytes, 4),
+                   "8 bytes was given 4");
     fixture_deinit(&f);
 }
 
@@ -124,7 +128,8 @@ TEST(replace_uses_and_compact) {
     fixture f;
     fixture_init(&f);
     hn_value x = fixture_input(&f, HN_DTYPE_F32, "2");
-    hn_value a = hn_b_unary(f.g, HN_OP_NEG, x), b = hn_b_unary(f.g, HN_OP_ABS, a), c = hn_b_binary(f.g, HN_OP_ADD, b, a);
+    hn_value a = hn_b_unary(f.g, HN_OP_NEG, x), b = hn_b_unary(f.g, HN_OP_ABS, a),
+             c = hn_b_binary(f.g, HN_OP_ADD, b, a);
     hn_value cat = hn_b_cat(f.g, (hn_value[]){a, b, c}, 3, 0);
     fixture_output(&f, cat);
     fixture_output(&f, b);
@@ -150,20 +155,24 @@ TEST(sort_moves_nodes_behind_their_operands) {
     fixture f;
     fixture_init(&f);
     hn_value x = fixture_input(&f, HN_DTYPE_F32, "2");
-    hn_value a = hn_b_unary(f.g, HN_OP_NEG, x), b = hn_b_unary(f.g, HN_OP_ABS, a), c = hn_b_unary(f.g, HN_OP_SIGN, x);
+    hn_value a = hn_b_unary(f.g, HN_OP_NEG, x), b = hn_b_unary(f.g, HN_OP_ABS, a),
+             c = hn_b_unary(f.g, HN_OP_SIGN, x);
     fixture_output(&f, b);
     fixture_output(&f, c);
-    hn_value late = hn_b_unary(f.g, HN_OP_EXP, hn_b_unary(f.g, HN_OP_SQRT, x)); /* a pass replaces a by late */
+    /* a pass replaces a by late */
+    hn_value late = hn_b_unary(f.g, HN_OP_EXP, hn_b_unary(f.g, HN_OP_SQRT, x));
     hn_value map[16] = {0};
     map[a] = late;
     hn_graph_replace_uses(f.g, map);
     hn_graph_node(f.g, hn_graph_value(f.g, a)->producer)->dead = true;
-    EXPECT_ERROR(hn_graph_verify(f.g, HN_LEGAL_PRIMITIVE), HN_INTERNAL, "used before it is defined");
+    EXPECT_ERROR(hn_graph_verify(f.g, HN_LEGAL_PRIMITIVE), HN_INTERNAL,
+                 "used before it is defined");
     EXPECT_OK(hn_graph_sort(f.g));
     EXPECT_OK(hn_graph_verify(f.g, HN_LEGAL_PRIMITIVE));
     static const hn_op want[] = {HN_OP_SQRT, HN_OP_EXP, HN_OP_ABS, HN_OP_SIGN};
     EXPECT_INT(f.g->nodes.count, 5);
-    for (uint32_t n = 1; n < f.g->nodes.count; n++) EXPECT_INT(hn_graph_node(f.g, n)->op, want[n - 1]);
+    for (uint32_t n = 1; n < f.g->nodes.count; n++)
+        EXPECT_INT(hn_graph_node(f.g, n)->op, want[n - 1]);
     hn_graph_node(f.g, 1)->args[0] = hn_arg_value(late);
     EXPECT_ERROR(hn_graph_sort(f.g), HN_INTERNAL, "cycle");
     fixture_deinit(&f);
@@ -193,7 +202,8 @@ TEST(the_order_of_a_tail_is_not_that_of_its_making) {
         fixture_init(&f);
         build_tail(&f, orders[k]);
         EXPECT_INT(f.g->nodes.count, 6);
-        for (uint32_t n = 1; n < f.g->nodes.count; n++) EXPECT_INT(hn_graph_node(f.g, n)->op, want[n - 1]);
+        for (uint32_t n = 1; n < f.g->nodes.count; n++)
+            EXPECT_INT(hn_graph_node(f.g, n)->op, want[n - 1]);
         fixture_deinit(&f);
     }
 }
@@ -208,7 +218,8 @@ typedef struct broken {
 static void broken_init(broken *b) {
     fixture_init(&b->f);
     b->x = fixture_input(&b->f, HN_DTYPE_F32, "2,s0");
-    b->f.g->current_origin = hn_graph_add_origin(b->f.g, (hn_origin){HN_STR("add_7"), HN_STR("model.py:3")});
+    b->f.g->current_origin =
+        hn_graph_add_origin(b->f.g, (hn_origin){HN_STR("add_7"), HN_STR("model.py:3")});
     b->y = hn_b_unary(b->f.g, HN_OP_NEG, b->x);
     b->z = hn_b_binary(b->f.g, HN_OP_ADD, b->x, b->y);
     fixture_output(&b->f, b->z);
@@ -306,7 +317,8 @@ TEST(verifier_sees_broken_outputs) {
 TEST(verifier_sees_shared_input_values) {
     broken b;
     broken_init(&b);
-    EXPECT_OK(hn_graph_add_input(b.f.g, (hn_input){.kind = HN_INPUT_USER, .value = b.x, .name = HN_STR("again")}));
+    EXPECT_OK(hn_graph_add_input(
+        b.f.g, (hn_input){.kind = HN_INPUT_USER, .value = b.x, .name = HN_STR("again")}));
     broken_expect(&b, "input 1 'again': value 1 is defined twice");
 }
 TEST(verifier_takes_a_latched_error) {
@@ -319,7 +331,8 @@ TEST(verifier_wants_primitives_when_told) {
     broken b;
     broken_init(&b);
     hn_arg args[] = {hn_arg_value(b.x), hn_arg_value(b.y), hn_arg_expr(hn_sym_int(b.f.sym, 1))};
-    hn_value r = hn_graph_add_tensor(b.f.g, HN_DTYPE_F32, 2, hn_graph_value(b.f.g, b.x)->sizes, NULL, HN_STR(""));
+    hn_value r = hn_graph_add_tensor(b.f.g, HN_DTYPE_F32, 2, hn_graph_value(b.f.g, b.x)->sizes,
+                                     NULL, HN_STR(""));
     hn_graph_add_node(b.f.g, HN_ATEN_add_Tensor, args, 3, &r, 1);
     EXPECT_OK(hn_graph_verify(b.f.g, HN_LEGAL_ANY));
     broken_expect(&b, "'aten.add.Tensor' from 'add_7' model.py:3: it is no primitive");
@@ -332,7 +345,8 @@ TEST(verifier_checks_mutations) {
     EXPECT_OK(hn_graph_add_output(b.f.g, output));
     EXPECT_OK(hn_graph_verify(b.f.g, HN_LEGAL_PRIMITIVE));
     b.f.g->outputs.items[1].target = 1;
-    EXPECT_ERROR(hn_graph_verify(b.f.g, HN_LEGAL_PRIMITIVE), HN_INTERNAL, "mutates input 1, which does not exist");
+    EXPECT_ERROR(hn_graph_verify(b.f.g, HN_LEGAL_PRIMITIVE), HN_INTERNAL,
+                 "mutates input 1, which does not exist");
     b.f.g->outputs.items[1].target = 0;
     b.f.g->outputs.items[1].value = hn_b_cast(b.f.g, b.z, HN_DTYPE_F64);
     broken_expect(&b, "the new content of input 0: f64[2, s0] where f32[2, s0] is wanted");
@@ -341,14 +355,20 @@ TEST(verifier_checks_mutations) {
 TEST(verifier_checks_storages) {
     fixture f;
     fixture_init(&f);
-    hn_expr sizes[2] = {hn_sym_int(f.sym, 3), hn_sym_int(f.sym, 4)}, strides[2] = {hn_sym_int(f.sym, 1), hn_sym_int(f.sym, 3)};
+    hn_expr sizes[2] = {hn_sym_int(f.sym, 3), hn_sym_int(f.sym, 4)},
+            strides[2] = {hn_sym_int(f.sym, 1), hn_sym_int(f.sym, 3)};
     hn_value w = hn_graph_add_tensor(f.g, HN_DTYPE_F32, 2, sizes, strides, HN_STR("w"));
-    uint32_t storage = hn_graph_add_storage(f.g, (hn_storage){.size_bytes = 64, .file_record = HN_STR("w")});
-    EXPECT_OK(hn_graph_add_input(f.g, (hn_input){.kind = HN_INPUT_PARAMETER, .value = w, .storage = storage,
-                                                 .storage_offset_elems = 4, .name = HN_STR("w")}));
+    uint32_t storage =
+        hn_graph_add_storage(f.g, (hn_storage){.size_bytes = 64, .file_record = HN_STR("w")});
+    EXPECT_OK(hn_graph_add_input(f.g, (hn_input){.kind = HN_INPUT_PARAMETER,
+                                                 .value = w,
+                                                 .storage = storage,
+                                                 .storage_offset_elems = 4,
+                                                 .name = HN_STR("w")}));
     EXPECT_OK(hn_graph_verify(f.g, HN_LEGAL_ANY));
     f.g->inputs.items[0].storage_offset_elems = 5;
-    EXPECT_ERROR(hn_graph_verify(f.g, HN_LEGAL_ANY), HN_INTERNAL, "input 0 'w': it reaches beyond its storage of 64 bytes");
+    EXPECT_ERROR(hn_graph_verify(f.g, HN_LEGAL_ANY), HN_INTERNAL,
+                 "input 0 'w': it reaches beyond its storage of 64 bytes");
     f.g->inputs.items[0].storage_offset_elems = -1;
     EXPECT_ERROR(hn_graph_verify(f.g, HN_LEGAL_ANY), HN_INTERNAL, "beyond");
     f.g->inputs.items[0].storage_offset_elems = INT64_MAX;
@@ -373,17 +393,20 @@ static hn_graph *branch(fixture *f, hn_op op, hn_dtype dtype) {
 TEST(cond_matches_its_branches) {
     fixture f;
     fixture_init(&f);
-    hn_value p = fixture_input(&f, HN_DTYPE_BOOL, ""), x = fixture_input(&f, HN_DTYPE_F32, "2"), out[1];
+    hn_value p = fixture_input(&f, HN_DTYPE_BOOL, ""), x = fixture_input(&f, HN_DTYPE_F32, "2"),
+             out[1];
     hn_graph *yes = branch(&f, HN_OP_NEG, HN_DTYPE_F32), *no = branch(&f, HN_OP_ABS, HN_DTYPE_F32);
     hn_b_cond(f.g, p, yes, no, &x, 1, out, 1);
     EXPECT_TYPE(&f, out[0], "f32[2]");
     fixture_output(&f, out[0]);
     EXPECT_OK(hn_graph_verify(f.g, HN_LEGAL_PRIMITIVE));
     yes->values.items[2].dtype = HN_DTYPE_F64; /* the verifier goes into subgraphs */
-    EXPECT_ERROR(hn_graph_verify(f.g, HN_LEGAL_PRIMITIVE), HN_INTERNAL, "node 1 'cond' from '' : node 1 'neg'");
+    EXPECT_ERROR(hn_graph_verify(f.g, HN_LEGAL_PRIMITIVE), HN_INTERNAL,
+                 "node 1 'cond' from '' : node 1 'neg'");
     yes->values.items[2].dtype = HN_DTYPE_F32;
     hn_b_cond(f.g, p, yes, branch(&f, HN_OP_ABS, HN_DTYPE_F64), &x, 1, out, 1);
-    EXPECT_REFUSED(&f, out[0], "the otherwise graph of 'cond': input 0: f32[2] where f64[2] is wanted");
+    EXPECT_REFUSED(&f, out[0],
+                   "the otherwise graph of 'cond': input 0: f32[2] where f64[2] is wanted");
     hn_b_cond(f.g, p, yes, no, &x, 0, out, 1);
     EXPECT_REFUSED(&f, out[0], "1 inputs and 1 outputs instead of 0 and 1");
     hn_b_cond(f.g, x, yes, no, &x, 1, out, 1);
@@ -403,7 +426,8 @@ TEST(deep_nesting_is_refused) {
         inner = f.g;
         if (depth == 100) EXPECT_OK(hn_graph_verify(f.g, HN_LEGAL_PRIMITIVE));
     }
-    EXPECT_ERROR(hn_graph_verify(f.g, HN_LEGAL_PRIMITIVE), HN_UNSUPPORTED, "nested more than 100 deep");
+    EXPECT_ERROR(hn_graph_verify(f.g, HN_LEGAL_PRIMITIVE), HN_UNSUPPORTED,
+                 "nested more than 100 deep");
     fixture_deinit(&f);
 }
 
@@ -423,9 +447,10 @@ TEST(ten_thousand_nodes_in_milliseconds) {
     EXPECT_OK(hn_graph_sort(f.g));
     EXPECT_OK(hn_graph_verify(f.g, HN_LEGAL_PRIMITIVE));
     if (getenv("HENRY_TEST_TIMES"))
-        printf("build %.2f ms, verify %.2f ms, %zu bytes\n", (double)(built - begin) / 1e6, (double)(verified - built) / 1e6,
-               f.arena.total_bytes);
-    /* A quadratic step would take 100 million visits, seconds under sanitizers; a loaded machine stays below this. */
+        printf("build %.2f ms, verify %.2f ms, %zu bytes\n", (double)(built - begin) / 1e6,
+               (double)(verified - built) / 1e6, f.arena.total_bytes);
+    /* A quadratic step would take 100 million visits, seconds under sanitizers; a loaded machine
+     * stays below this. */
     EXPECT(verified - begin < 2000000000);
     fixture_deinit(&f);
 }

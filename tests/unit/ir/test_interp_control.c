@@ -1,13 +1,13 @@
-/* Data-dependent rows and branches; and what surrounds the rows: binding of size symbols, guards, constants,
- * messages, nothing leaked on failure (the sanitizers watch). */
+/* Data-dependent rows and branches; and what surrounds the rows: binding of size symbols, guards,
+ * constants, messages, nothing leaked on failure (the sanitizers watch). */
 #include "unit/ir/interp_cases.h"
 
-#define F64 HN_DTYPE_F64
-#define F32 HN_DTYPE_F32
+#define F64  HN_DTYPE_F64
+#define F32  HN_DTYPE_F32
 #define BF16 HN_DTYPE_BF16
-#define I64 HN_DTYPE_I64
-#define I32 HN_DTYPE_I32
-#define U8 HN_DTYPE_U8
+#define I64  HN_DTYPE_I64
+#define I32  HN_DTYPE_I32
+#define U8   HN_DTYPE_U8
 #define BOOL HN_DTYPE_BOOL
 
 static hn_expr size_symbol(fixture *f, const char *name, int64_t lo, int64_t hi) {
@@ -23,14 +23,15 @@ static hn_expr data_symbol(fixture *f, const char *name, int64_t lo, int64_t hi)
 ROW_TEST(HN_OP_NONZERO, nonzero_lists_coordinates) {
     fixture f;
     begin(&f);
-    hn_expr u0 = data_symbol(&f, "u0", 0, 6), u1 = data_symbol(&f, "u1", 0, 1), u2 = data_symbol(&f, "u2", 0, 2);
+    hn_expr u0 = data_symbol(&f, "u0", 0, 6), u1 = data_symbol(&f, "u1", 0, 1),
+            u2 = data_symbol(&f, "u2", 0, 2);
     hn_value x = input(&f, F32, S(2, 3), V(0, 1, NAN, -0.0, 0, -5));
     hn_value where = hn_b_nonzero(f.g, x, u0);
     output(&f, where);
     output(&f, hn_b_nonzero(f.g, input(&f, BOOL, SCALAR, V(1)), u1));
     output(&f, hn_b_nonzero(f.g, input(&f, I64, S(2), V(0, 0)), u2));
-    output(&f,
-           hn_b_iota(f.g, hn_scalar_i(num(&f, 0)), hn_scalar_i(num(&f, 1)), hn_sym_add(f.sym, u0, num(&f, 1)), I64));
+    output(&f, hn_b_iota(f.g, hn_scalar_i(num(&f, 0)), hn_scalar_i(num(&f, 1)),
+                         hn_sym_add(f.sym, u0, num(&f, 1)), I64));
     EXPECT_OK(run(&f));
     expect(&f, 0, I64, S(3, 2), V(0, 1, 0, 2, 1, 2));
     expect(&f, 1, I64, S(1, 0), NO_VALUES);
@@ -43,7 +44,8 @@ TEST(nonzero_count_has_a_range) {
     fixture f;
     begin(&f);
     output(&f, hn_b_nonzero(f.g, input(&f, I64, S(3), V(1, 1, 1)), data_symbol(&f, "u0", 0, 2)));
-    EXPECT_ERROR(run(&f), HN_INVALID_ARGUMENT, "the count of non-zero elements is 3, must be in [0, 2] ('u0')");
+    EXPECT_ERROR(run(&f), HN_INVALID_ARGUMENT,
+                 "the count of non-zero elements is 3, must be in [0, 2] ('u0')");
     end(&f);
 }
 
@@ -81,10 +83,8 @@ TEST(guards_on_data_wait_for_the_data) {
         hn_expr u0 = data_symbol(&f, "u0", 0, 10);
         hn_sym_require(f.sym, HN_REL_EQ, hn_sym_mod(f.sym, u0, num(&f, 2)), num(&f, 0), "pairs");
         hn_b_item(f.g, input(&f, I64, SCALAR, V(value)), HN_VALUE_SYM_INT, u0);
-        if (value == 4)
-            EXPECT_OK(run(&f));
-        else
-            EXPECT_ERROR(run(&f), HN_INVALID_ARGUMENT, "1 and 0 (pairs)");
+        if (value == 4) EXPECT_OK(run(&f));
+        else EXPECT_ERROR(run(&f), HN_INVALID_ARGUMENT, "1 and 0 (pairs)");
         end(&f);
     }
 }
@@ -96,8 +96,10 @@ static void branches(fixture *f, shape s, const hn_expr *sizes, hn_graph *out[2]
     for (int k = 0; k < 2; k++) {
         EXPECT_OK(hn_graph_create(&f->arena, f->sym, &out[k]));
         hn_value x = hn_graph_add_tensor(out[k], F32, s.rank, sizes, NULL, HN_STR("x"));
-        EXPECT_OK(hn_graph_add_input(out[k], (hn_input){.kind = HN_INPUT_USER, .value = x, .name = HN_STR("x")}));
-        hn_value y = k == 0 ? hn_b_binary(out[k], HN_OP_ADD, x, x) : hn_b_unary(out[k], HN_OP_NEG, x);
+        EXPECT_OK(hn_graph_add_input(
+            out[k], (hn_input){.kind = HN_INPUT_USER, .value = x, .name = HN_STR("x")}));
+        hn_value y =
+            k == 0 ? hn_b_binary(out[k], HN_OP_ADD, x, x) : hn_b_unary(out[k], HN_OP_NEG, x);
         EXPECT_OK(hn_graph_add_output(out[k], (hn_output){.kind = HN_OUTPUT_USER, .value = y}));
     }
 }
@@ -110,14 +112,13 @@ ROW_TEST(HN_OP_COND, cond_runs_one_branch) {
         hn_graph *graphs[2];
         hn_value result;
         branches(&f, S(3), sizes, graphs);
-        hn_value flag = input(&f, BOOL, SCALAR, V(pred)), x = input_sym(&f, "x", F32, S(3), sizes, V(1, 2, 3));
+        hn_value flag = input(&f, BOOL, SCALAR, V(pred)),
+                 x = input_sym(&f, "x", F32, S(3), sizes, V(1, 2, 3));
         hn_b_cond(f.g, flag, graphs[0], graphs[1], &x, 1, &result, 1);
         output(&f, result);
         EXPECT_OK(run(&f));
-        if (pred)
-            expect(&f, 0, F32, S(3), V(2, 4, 6));
-        else
-            expect(&f, 0, F32, S(3), V(-1, -2, -3));
+        if (pred) expect(&f, 0, F32, S(3), V(2, 4, 6));
+        else expect(&f, 0, F32, S(3), V(-1, -2, -3));
         end(&f);
     }
 }
@@ -131,7 +132,9 @@ TEST(cond_result_of_unknown_size) {
     hn_value flag = input(&f, BOOL, SCALAR, V(1)), x = input(&f, F32, S(3), V(1, 2, 3));
     hn_expr u0 = data_symbol(&f, "u0", 0, 9);
     hn_value y = hn_graph_add_tensor(f.g, F32, 1, &u0, NULL, HN_STR("y"));
-    hn_arg args[] = {hn_arg_value(flag), {.kind = HN_ARG_GRAPH, .as.graph = graphs[0]}, {.kind = HN_ARG_GRAPH, .as.graph = graphs[1]},
+    hn_arg args[] = {hn_arg_value(flag),
+                     {.kind = HN_ARG_GRAPH, .as.graph = graphs[0]},
+                     {.kind = HN_ARG_GRAPH, .as.graph = graphs[1]},
                      hn_arg_values(&x, 1)};
     hn_graph_add_node(f.g, HN_OP_COND, args, 4, &y, 1);
     output(&f, y);
@@ -148,7 +151,8 @@ TEST(errors_in_a_branch_name_it) {
     hn_graph *graphs[2];
     hn_value result;
     branches(&f, S(1), exprs(&f, S(1)), graphs);
-    hn_b_assert(graphs[1], hn_b_full(graphs[1], hn_scalar_i(num(&f, 0)), NULL, 0, BOOL), HN_STR("never here"));
+    hn_b_assert(graphs[1], hn_b_full(graphs[1], hn_scalar_i(num(&f, 0)), NULL, 0, BOOL),
+                HN_STR("never here"));
     hn_value flag = input(&f, BOOL, SCALAR, V(0)), x = input(&f, F32, S(1), V(1));
     hn_b_cond(f.g, flag, graphs[0], graphs[1], &x, 1, &result, 1);
     output(&f, result);
@@ -162,10 +166,10 @@ ROW_TEST(HN_OP_ASSERT, assert_fails_with_its_message) {
         fixture f;
         begin(&f);
         hn_value x = input(&f, BOOL, S(1), V(k));
-        f.g->current_origin = hn_graph_add_origin(f.g, (hn_origin){HN_STR("_assert_async"), HN_STR("model.py:7")});
+        f.g->current_origin =
+            hn_graph_add_origin(f.g, (hn_origin){HN_STR("_assert_async"), HN_STR("model.py:7")});
         hn_b_assert(f.g, x, HN_STR("lengths must be sorted"));
-        if (k)
-            EXPECT_OK(run(&f));
+        if (k) EXPECT_OK(run(&f));
         else
             EXPECT_ERROR(
                 run(&f), HN_INVALID_ARGUMENT,
@@ -182,7 +186,8 @@ TEST(sizes_are_bound_from_inputs) {
     hn_expr s0 = size_symbol(&f, "s0", 1, 100), s1 = size_symbol(&f, "s1", 1, 100);
     hn_expr x_sizes[] = {hn_sym_add(f.sym, s0, s1)}, y_sizes[] = {s0, num(&f, 2)};
     hn_value x =
-        input_sym(&f, "x", F32, S(5), x_sizes, V(1, 2, 3, 4, 5)); /* derived, and stands before the plain one */
+        /* derived, and stands before the plain one */
+        input_sym(&f, "x", F32, S(5), x_sizes, V(1, 2, 3, 4, 5));
     hn_value y = input_sym(&f, "y", F32, S(3, 2), y_sizes, V(1, 2, 3, 4, 5, 6));
     output(&f, hn_b_slice(f.g, x, 0, s0, s1, 1)); /* s1 = 5 - 3, solved */
     output(&f, hn_b_reduce(f.g, HN_OP_SUM, y, (uint32_t[]){0, 1}, 2, false));
@@ -219,7 +224,8 @@ TEST(wrong_sizes_are_explained) {
     begin(&f);
     derived[0] = size_symbol(&f, "s77", 1, 64);
     derived[0] = hn_sym_add(f.sym, hn_sym_mul(f.sym, num(&f, 2), derived[0]), num(&f, 1));
-    expect_input_error(&f, derived, S(6), "input 'x' dimension 0 is 6, must be 1 plus a multiple of 2 (of 's77')");
+    expect_input_error(&f, derived, S(6),
+                       "input 'x' dimension 0 is 6, must be 1 plus a multiple of 2 (of 's77')");
     begin(&f);
     hn_expr same[] = {size_symbol(&f, "s0", 1, 64), 0};
     same[1] = same[0];
@@ -229,7 +235,8 @@ TEST(wrong_sizes_are_explained) {
 TEST(guards_are_checked) {
     fixture f;
     begin(&f);
-    hn_expr s0 = size_symbol(&f, "s0", 1, 64), s1 = size_symbol(&f, "s1", 1, 64), sizes[] = {s0, s1};
+    hn_expr s0 = size_symbol(&f, "s0", 1, 64), s1 = size_symbol(&f, "s1", 1, 64),
+            sizes[] = {s0, s1};
     hn_sym_require(f.sym, HN_REL_LE, s0, s1, "the kernel fits");
     expect_input_error(&f, sizes, S(4, 3), "4 and 3 (the kernel fits)");
 }
@@ -254,7 +261,8 @@ TEST(inputs_of_another_kind) {
                  "input 'x' has dtype f64, must be f32");
     EXPECT_ERROR(hn_interpret(&f.arena, f.g, &grid, 1, f.outputs), HN_INVALID_ARGUMENT,
                  "input 'x' has rank 2, must be 1");
-    EXPECT_ERROR(hn_interpret(&f.arena, f.g, NULL, 0, f.outputs), HN_INVALID_ARGUMENT, "0 inputs given, must be 1");
+    EXPECT_ERROR(hn_interpret(&f.arena, f.g, NULL, 0, f.outputs), HN_INVALID_ARGUMENT,
+                 "0 inputs given, must be 1");
     EXPECT_OK(hn_interpret(&f.arena, f.g, &right, 1, f.outputs));
     end(&f);
 }
@@ -264,7 +272,8 @@ TEST(symbolic_inputs) {
     begin(&f);
     hn_expr s0 = size_symbol(&f, "s0", 0, 9);
     hn_value n = hn_graph_add_scalar(f.g, HN_VALUE_SYM_INT, s0, HN_STR("n"));
-    EXPECT_OK(hn_graph_add_input(f.g, (hn_input){.kind = HN_INPUT_USER, .value = n, .name = HN_STR("n")}));
+    EXPECT_OK(hn_graph_add_input(
+        f.g, (hn_input){.kind = HN_INPUT_USER, .value = n, .name = HN_STR("n")}));
     f.inputs[f.input_count++] = tensor_of(&f, I64, SCALAR, V(3));
     output(&f, hn_b_full(f.g, hn_scalar_i(hn_sym_add(f.sym, s0, num(&f, 1))), &s0, 1, I32));
     EXPECT_OK(run(&f));
@@ -276,8 +285,8 @@ TEST(symbolic_inputs) {
 
 /* --- constants --- */
 
-static hn_value stored(fixture *f, hn_dtype dtype, shape s, const hn_expr *strides, const void *bytes, size_t len,
-                       int64_t offset) {
+static hn_value stored(fixture *f, hn_dtype dtype, shape s, const hn_expr *strides,
+                       const void *bytes, size_t len, int64_t offset) {
     uint32_t storage = hn_graph_add_storage(f->g, (hn_storage){.data = bytes, .size_bytes = len});
     hn_value v = hn_graph_add_tensor(f->g, dtype, s.rank, exprs(f, s), strides, HN_STR("w"));
     EXPECT_OK(hn_graph_add_input(f->g, (hn_input){.kind = HN_INPUT_PARAMETER,
@@ -294,7 +303,8 @@ TEST(constants_come_from_storages) {
     static const uint8_t flags[] = {0, 7};
     fixture f;
     begin(&f);
-    output(&f, stored(&f, F32, S(2, 3), exprs(&f, S(1, 2)), floats, sizeof floats, 1)); /* transposed, from element 1 */
+    /* transposed, from element 1 */
+    output(&f, stored(&f, F32, S(2, 3), exprs(&f, S(1, 2)), floats, sizeof floats, 1));
     output(&f, stored(&f, BF16, S(2), NULL, halves, sizeof halves, 0));
     output(&f, stored(&f, BOOL, S(2), NULL, flags, sizeof flags, 0));
     output(&f, stored(&f, F32, S(2, 2), exprs(&f, S(0, 1)), floats, 8, 0));
@@ -321,7 +331,8 @@ TEST(constants_that_cannot_be_read) {
     end(&f);
     begin(&f);
     output(&f, stored(&f, F32, S(3), NULL, floats, sizeof floats, 1));
-    EXPECT_ERROR(hn_interpret(&f.arena, f.g, NULL, 0, f.outputs), HN_INVALID_ARGUMENT, "reach beyond the 12 bytes");
+    EXPECT_ERROR(hn_interpret(&f.arena, f.g, NULL, 0, f.outputs), HN_INVALID_ARGUMENT,
+                 "reach beyond the 12 bytes");
     end(&f);
 }
 
@@ -331,8 +342,10 @@ TEST(mutations_scalars_and_repeated_outputs) {
     fixture f;
     begin(&f);
     hn_value x = input(&f, F32, S(1), V(1)), y = hn_b_unary(f.g, HN_OP_NEG, x);
-    EXPECT_OK(hn_graph_add_output(f.g, (hn_output){.kind = HN_OUTPUT_MUTATION, .value = y, .target = 0}));
-    EXPECT_OK(hn_graph_add_output(f.g, (hn_output){.kind = HN_OUTPUT_SCALAR, .scalar = hn_arg_bool(true)}));
+    EXPECT_OK(
+        hn_graph_add_output(f.g, (hn_output){.kind = HN_OUTPUT_MUTATION, .value = y, .target = 0}));
+    EXPECT_OK(hn_graph_add_output(
+        f.g, (hn_output){.kind = HN_OUTPUT_SCALAR, .scalar = hn_arg_bool(true)}));
     EXPECT_OK(hn_graph_add_output(f.g, (hn_output){.kind = HN_OUTPUT_USER, .value = y}));
     EXPECT_OK(hn_graph_add_output(f.g, (hn_output){.kind = HN_OUTPUT_USER, .value = x}));
     EXPECT_OK(run(&f));
@@ -368,12 +381,14 @@ TEST(dead_nodes_are_skipped) {
 TEST(only_primitives_run) {
     fixture f;
     begin(&f);
-    hn_value x = input(&f, F32, S(1), V(1)), y = hn_graph_add_tensor(f.g, F32, 1, exprs(&f, S(1)), NULL, HN_STR("y"));
+    hn_value x = input(&f, F32, S(1), V(1)),
+             y = hn_graph_add_tensor(f.g, F32, 1, exprs(&f, S(1)), NULL, HN_STR("y"));
     hn_op relu = hn_op_find(HN_STR("aten.relu.default"));
     EXPECT(relu != HN_OP_NONE);
     hn_graph_add_node(f.g, relu, (hn_arg[]){hn_arg_value(x)}, 1, &y, 1);
     output(&f, y);
-    EXPECT_ERROR(hn_interpret(&f.arena, f.g, f.inputs, 1, f.outputs), HN_UNSUPPORTED, "decompose the graph first");
+    EXPECT_ERROR(hn_interpret(&f.arena, f.g, f.inputs, 1, f.outputs), HN_UNSUPPORTED,
+                 "decompose the graph first");
     end(&f);
 }
 

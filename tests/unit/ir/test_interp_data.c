@@ -1,14 +1,14 @@
 /* Rows that create, view and move elements. */
 #include "unit/ir/interp_cases.h"
 
-#define F64 HN_DTYPE_F64
-#define F32 HN_DTYPE_F32
-#define F16 HN_DTYPE_F16
+#define F64  HN_DTYPE_F64
+#define F32  HN_DTYPE_F32
+#define F16  HN_DTYPE_F16
 #define BF16 HN_DTYPE_BF16
-#define I64 HN_DTYPE_I64
-#define I32 HN_DTYPE_I32
-#define I8 HN_DTYPE_I8
-#define U8 HN_DTYPE_U8
+#define I64  HN_DTYPE_I64
+#define I32  HN_DTYPE_I32
+#define I8   HN_DTYPE_I8
+#define U8   HN_DTYPE_U8
 #define BOOL HN_DTYPE_BOOL
 
 /* --- creation --- */
@@ -38,7 +38,8 @@ ROW_TEST(HN_OP_IOTA, iota_counts) {
     output(&f, hn_b_iota(f.g, hn_scalar_i(num(&f, 5)), hn_scalar_i(num(&f, -2)), num(&f, 4), I64));
     output(&f, hn_b_iota(f.g, hn_scalar_i(num(&f, 250)), hn_scalar_i(num(&f, 3)), num(&f, 3), U8));
     output(&f, hn_b_iota(f.g, hn_scalar_f(0.5), hn_scalar_f(0.25), num(&f, 3), F32));
-    output(&f, hn_b_iota(f.g, hn_scalar_f(0.5), hn_scalar_f(0.75), num(&f, 4), I64)); /* 0.5 1.25 2 2.75 */
+    /* 0.5 1.25 2 2.75 */
+    output(&f, hn_b_iota(f.g, hn_scalar_f(0.5), hn_scalar_f(0.75), num(&f, 4), I64));
     output(&f, hn_b_iota(f.g, hn_scalar_i(num(&f, 0)), hn_scalar_i(num(&f, 1)), num(&f, 0), F32));
     output(&f, hn_b_iota(f.g, hn_scalar_f(0), hn_scalar_f(0.1), num(&f, 4),
                          F64)); /* start + i * step, not a running sum */
@@ -52,12 +53,13 @@ ROW_TEST(HN_OP_IOTA, iota_counts) {
     end(&f);
 }
 
-static hn_value random_of(fixture *f, const char *kind, shape s, hn_dtype dtype, hn_value seed, int64_t stream) {
+static hn_value random_of(fixture *f, const char *kind, shape s, hn_dtype dtype, hn_value seed,
+                          int64_t stream) {
     return hn_b_random(f->g, kind, exprs(f, s), s.rank, dtype, seed, num(f, stream));
 }
 
-/* Block (key 0, counter 0) is one of the known answers that the authors of Philox publish; the other words come
- * from an independent implementation that gives all their known answers. */
+/* Block (key 0, counter 0) is one of the known answers that the authors of Philox publish; the
+ * other words come from an independent implementation that gives all their known answers. */
 ROW_TEST(HN_OP_RANDOM, random_bits_are_philox) {
     fixture f;
     begin(&f);
@@ -71,9 +73,11 @@ ROW_TEST(HN_OP_RANDOM, random_bits_are_philox) {
     EXPECT_OK(run(&f));
     expect(&f, 0, I64, S(4), V(0x6627e8d5, 0xe169c58d, 0xbc57ac4c, 0x9b00dbd8));
     expect(&f, 1, I64, S(2, 4),
-           V(2072206047, 1756863668, 2065836197, 3747278620, 2557553593, 3331768798, 1480969198, 1957083671));
+           V(2072206047, 1756863668, 2065836197, 3747278620, 2557553593, 3331768798, 1480969198,
+             1957083671));
     for (int k = 0; k < 4; k++)
-        EXPECT_INT(f.outputs[2].data.i[4 + k], ((const int64_t[]){3472821154, 2540829355, 3890109345, 1237941688})[k]);
+        EXPECT_INT(f.outputs[2].data.i[4 + k],
+                   ((const int64_t[]){3472821154, 2540829355, 3890109345, 1237941688})[k]);
     expect(&f, 3, I32, S(2), V(2072206047, 1756863668));
     expect(&f, 4, U8, S(2), V(2072206047 & 255, 1756863668 & 255));
     end(&f);
@@ -104,14 +108,15 @@ TEST(random_normal_is_box_muller) {
     /* 1e-14: sine and cosine of angles up to 2 pi, computed elsewhere */
     expect_near(&f, 0, F64, S(8),
                 V(-1.015514880484064, 0.6529853616446621, 0.8418711746441608, -0.8689480084299073,
-                  0.16394659467448397, -1.004941315475045, -1.4030352245971982, 0.40123131135632284),
+                  0.16394659467448397, -1.004941315475045, -1.4030352245971982,
+                  0.40123131135632284),
                 1e-14);
     double mean = 0, square = 0;
     for (int k = 0; k < 4096; k++) {
         mean += f.outputs[1].data.f[k] / 4096;
         square += f.outputs[1].data.f[k] * f.outputs[1].data.f[k] / 4096;
     }
-    EXPECT_NEAR(mean, 0, 0.06);   /* four standard errors */
+    EXPECT_NEAR(mean, 0, 0.06); /* four standard errors */
     EXPECT_NEAR(square, 1, 0.09);
     end(&f);
 }
@@ -135,7 +140,8 @@ ROW_TEST(HN_OP_PERMUTE, permute_takes_dims_from) {
     begin(&f);
     hn_value x = input(&f, I8, S(2, 1, 3), V(1, 2, 3, 4, 5, 6));
     /* out dim 0 is x dim 2, out dim 1 is x dim 0, out dim 2 is x dim 1 */
-    run_expect(&f, hn_b_permute(f.g, x, (const uint32_t[]){2, 0, 1}), I8, S(3, 2, 1), V(1, 4, 2, 5, 3, 6));
+    run_expect(&f, hn_b_permute(f.g, x, (const uint32_t[]){2, 0, 1}), I8, S(3, 2, 1),
+               V(1, 4, 2, 5, 3, 6));
     end(&f);
 }
 
@@ -144,7 +150,8 @@ ROW_TEST(HN_OP_EXPAND, expand_repeats) {
     begin(&f);
     hn_value x = input(&f, F32, S(2, 1), V(1, 2));
     output(&f, hn_b_expand(f.g, x, exprs(&f, S(2, 3)), 2));
-    output(&f, hn_b_expand(f.g, x, exprs(&f, S(2, 2, 2)), 3)); /* a leading dim too: reshape, then expand */
+    /* a leading dim too: reshape, then expand */
+    output(&f, hn_b_expand(f.g, x, exprs(&f, S(2, 2, 2)), 3));
     output(&f, hn_b_expand(f.g, x, exprs(&f, S(2, 0)), 2));
     EXPECT_OK(run(&f));
     expect(&f, 0, F32, S(2, 3), V(1, 1, 1, 2, 2, 2));
@@ -178,7 +185,8 @@ ROW_TEST(HN_OP_WINDOW, window_overlaps_and_dilates) {
     hn_value y = input(&f, F32, S(3, 2), V(1, 2, 3, 4, 5, 6));
     output(&f, hn_b_window(f.g, x, 0, num(&f, 3), num(&f, 2), num(&f, 1), num(&f, 3)));
     output(&f, hn_b_window(f.g, x, 0, num(&f, 2), num(&f, 3), num(&f, 3), num(&f, 1)));
-    output(&f, hn_b_window(f.g, y, 0, num(&f, 2), num(&f, 2), num(&f, 1), num(&f, 1))); /* the window is the last dim */
+    /* the window is the last dim */
+    output(&f, hn_b_window(f.g, y, 0, num(&f, 2), num(&f, 2), num(&f, 1), num(&f, 1)));
     EXPECT_OK(run(&f));
     expect(&f, 0, F32, S(3, 2), V(0, 3, 1, 4, 2, 5));
     expect(&f, 1, F32, S(2, 3), V(0, 1, 2, 3, 4, 5));
@@ -205,8 +213,8 @@ ROW_TEST(HN_OP_PAD, pad_borders) {
     begin(&f);
     hn_value x = input(&f, I8, S(1, 2), V(1, 2));
     output(&f, hn_b_pad(f.g, x, hn_scalar_f(9), exprs(&f, S(1, 0)), exprs(&f, S(0, 2))));
-    output(&f,
-           hn_b_pad(f.g, input(&f, F32, S(0), NO_VALUES), hn_scalar_f(-INFINITY), exprs(&f, S(1)), exprs(&f, S(1))));
+    output(&f, hn_b_pad(f.g, input(&f, F32, S(0), NO_VALUES), hn_scalar_f(-INFINITY),
+                        exprs(&f, S(1)), exprs(&f, S(1))));
     EXPECT_OK(run(&f));
     expect(&f, 0, I8, S(2, 4), V(9, 9, 9, 9, 1, 2, 9, 9));
     expect(&f, 1, F32, S(2), V(-INFINITY, -INFINITY));
@@ -242,13 +250,16 @@ static void expect_index_error(hn_value (*build)(fixture *f, hn_value x), const 
     fixture f;
     begin(&f);
     hn_value x = input(&f, F32, S(2, 3), V(1, 2, 3, 4, 5, 6));
-    f.g->current_origin = hn_graph_add_origin(f.g, (hn_origin){HN_STR("lookup_7"), HN_STR("model.py:12")});
+    f.g->current_origin =
+        hn_graph_add_origin(f.g, (hn_origin){HN_STR("lookup_7"), HN_STR("model.py:12")});
     output(&f, build(&f, x));
     EXPECT_ERROR(run(&f), HN_INVALID_ARGUMENT, text);
     end(&f);
 }
 
-static hn_value gather_beyond(fixture *f, hn_value x) { return hn_b_gather(f->g, x, input(f, I64, S(1, 1), V(3)), 1); }
+static hn_value gather_beyond(fixture *f, hn_value x) {
+    return hn_b_gather(f->g, x, input(f, I64, S(1, 1), V(3)), 1);
+}
 static hn_value gather_negative(fixture *f, hn_value x) {
     return hn_b_gather(f->g, x, input(f, I64, S(1, 1), V(-1)), 1);
 }
@@ -262,7 +273,8 @@ static hn_value index_no_wrap(fixture *f, hn_value x) {
     return hn_b_index(f->g, x, (hn_value[]){input(f, I64, S(1), V(-1))}, 1, false);
 }
 static hn_value scatter_beyond(fixture *f, hn_value x) {
-    return hn_b_scatter(f->g, x, input(f, I64, S(1, 1), V(2)), input(f, F32, S(1, 1), V(0)), 0, "set");
+    return hn_b_scatter(f->g, x, input(f, I64, S(1, 1), V(2)), input(f, F32, S(1, 1), V(0)), 0,
+                        "set");
 }
 static hn_value put_beyond(fixture *f, hn_value x) {
     hn_value at[] = {input(f, I64, S(1), V(0)), input(f, I64, S(1), V(-4))};
@@ -270,11 +282,13 @@ static hn_value put_beyond(fixture *f, hn_value x) {
 }
 
 TEST(indices_out_of_range_are_errors) {
-    expect_index_error(gather_beyond,
-                       "'gather' from 'lookup_7' at model.py:12: index 3 is out of range for dimension 1 of size 3");
+    expect_index_error(
+        gather_beyond,
+        "'gather' from 'lookup_7' at model.py:12: index 3 is out of range for dimension 1 of size 3");
     expect_index_error(gather_negative, "index -1 is out of range for dimension 1 of size 3");
-    expect_index_error(index_beyond,
-                       "'index' from 'lookup_7' at model.py:12: index 2 is out of range for dimension 0 of size 2");
+    expect_index_error(
+        index_beyond,
+        "'index' from 'lookup_7' at model.py:12: index 2 is out of range for dimension 0 of size 2");
     expect_index_error(index_below, "index -3 is out of range for dimension 0 of size 2");
     expect_index_error(index_no_wrap, "index -1 is out of range for dimension 0 of size 2");
     expect_index_error(scatter_beyond, "index 2 is out of range for dimension 0 of size 2");
@@ -311,7 +325,8 @@ ROW_TEST(HN_OP_INDEX_PUT, index_put_sets_and_combines) {
     output(&f, hn_b_index_put(f.g, x, &at, 1, values, "mul", true));
     output(&f, hn_b_index_put(f.g, x, &at, 1, values, "min", true));
     output(&f, hn_b_index_put(f.g, x, &at, 1, values, "max", true));
-    output(&f, hn_b_index_put(f.g, grid, &row, 1, put, "add", false)); /* values broadcast over the rows */
+    /* values broadcast over the rows */
+    output(&f, hn_b_index_put(f.g, grid, &row, 1, put, "add", false));
     EXPECT_OK(run(&f));
     expect(&f, 0, F32, S(3), V(30, 2, NAN));
     expect(&f, 1, F32, S(3), V(41, 2, NAN));
@@ -335,15 +350,16 @@ TEST(index_put_adds_before_rounding) {
 ROW_TEST(HN_OP_SCATTER, scatter_sets_and_combines) {
     fixture f;
     begin(&f);
-    hn_value x = input(&f, F32, S(3, 2), V(1, 2, 3, 4, 5, 6)), index = input(&f, I64, S(2, 2), V(2, 0, 2, 1));
+    hn_value x = input(&f, F32, S(3, 2), V(1, 2, 3, 4, 5, 6)),
+             index = input(&f, I64, S(2, 2), V(2, 0, 2, 1));
     hn_value src = input(&f, F32, S(2, 2), V(10, 20, 30, 40));
     static const char *const modes[] = {"set", "add", "mul", "min", "max"};
     for (int k = 0; k < 5; k++) output(&f, hn_b_scatter(f.g, x, index, src, 0, modes[k]));
     hn_value flags = input(&f, BOOL, S(2), V(1, 0)), at = input(&f, I64, S(2), V(1, 1)),
              more = input(&f, BOOL, S(2), V(1, 1));
     output(&f, hn_b_scatter(f.g, flags, at, more, 0, "add"));
-    output(&f,
-           hn_b_scatter(f.g, x, input(&f, I64, S(1, 1), V(1)), input(&f, F32, S(2, 2), V(-1, -2, -3, -4)), 1, "set"));
+    output(&f, hn_b_scatter(f.g, x, input(&f, I64, S(1, 1), V(1)),
+                            input(&f, F32, S(2, 2), V(-1, -2, -3, -4)), 1, "set"));
     EXPECT_OK(run(&f));
     expect(&f, 0, F32, S(3, 2), V(1, 20, 3, 40, 30, 6)); /* the last one stays */
     expect(&f, 1, F32, S(3, 2), V(1, 22, 3, 44, 45, 6));

@@ -78,67 +78,69 @@ static void expect_fails(const char *text, const char *message) {
 }
 
 TEST(documented_example) {
-    expect_canonical("graph @mlp {\n"
-                     "  symbol size s77 in [2, 32] hint 8\n"
-                     "  guard s77 <= 32 \"sizes that meet in a broadcast are equal\"\n"
-                     "  storage 1 : 2560 bytes record \"data/weights/weight_0\"\n"
-                     "  input user %x : f32[s77, 64] strides [64, 1] \"x\"\n"
-                     "  input parameter %w : f32[10, 64] storage 1 offset 0 \"linear.weight\"\n"
-                     "  %2 = permute(%w, dims=[1, 0]) : f32[64, 10]\n"
-                     "  %linear = matmul(%x, %2, bias=none) : f32[s77, 10] at \"linear_1\" \"model.py:12\"\n"
-                     "  output user %linear \"y\"\n"
-                     "}\n");
+    expect_canonical(
+        "graph @mlp {\n"
+        "  symbol size s77 in [2, 32] hint 8\n"
+        "  guard s77 <= 32 \"sizes that meet in a broadcast are equal\"\n"
+        "  storage 1 : 2560 bytes record \"data/weights/weight_0\"\n"
+        "  input user %x : f32[s77, 64] strides [64, 1] \"x\"\n"
+        "  input parameter %w : f32[10, 64] storage 1 offset 0 \"linear.weight\"\n"
+        "  %2 = permute(%w, dims=[1, 0]) : f32[64, 10]\n"
+        "  %linear = matmul(%x, %2, bias=none) : f32[s77, 10] at \"linear_1\" \"model.py:12\"\n"
+        "  output user %linear \"y\"\n"
+        "}\n");
 }
 
 TEST(every_statement) {
-    expect_canonical("graph @\"odd \\\"name\\\"\\n\" {\n"
-                     "  symbol size s0 in [2, inf] divisor 8 hint 16\n"
-                     "  symbol size s1 in [-inf, 100]\n"
-                     "  symbol data u0 in [0, 12]\n"
-                     "  symbol data u8 in [0, inf]\n"
-                     "  guard s0 != s1 \"a\"\n"
-                     "  guard s0//3 < s1 \"b\"\n"
-                     "  storage 1 : 8 bytes hex 0000803f00ff0040\n"
-                     "  storage 2 : 1048576 bytes record \"w\" offset 64\n"
-                     "  storage 3 : 0 bytes\n"
-                     "  input user %0 : bool[] \"\"\n"
-                     "  input user %n : symint(s0 + s1) \"n\"\n"
-                     "  input user %2 : symfloat name \"n\" \"f\"\n"
-                     "  input user %3 : symbool \"q\"\n"
-                     "  input constant %4 : f32[2] storage 1 offset 0 \"c\"\n"
-                     "  input buffer %b : f32[2, 1] strides [0, 1] storage 1 offset 1 \"b\"\n"
-                     "  input scalar \"k\" = 3\n"
-                     "  input scalar \"mode\" = \"a\\x00b\\t\"\n"
-                     "  input scalar \"nothing\" = none\n"
-                     "  %6, %7 = sort(%b, dim=1, descending=true, stable=false) : f32[2, 1], i64[2, 1]\n"
-                     "  _, %8 = cummax(%b, dim=0) : _, i64[2, 1]\n"
-                     "  %9 = aten.add.Tensor(%b, %6, alpha=1) : f32[2, 1] strides [1, 1] name \"two words\"\n"
-                     "  %10 = aten.index.Tensor(%9, [none, %8]) : f32[2, 2, 1]\n"
-                     "  %11 = aten.upsample_nearest3d.vec(%9, output_size=none, scale_factors=[0.5, 1.0, 2.5]) : f32[]\n"
-                     "  %12 = full(value=-inf, sizes=[2, s0], dtype=bf16) : bf16[2, s0] at \"full\" \"\"\n"
-                     "  %13 = iota(start=0, step=s1 - 2*s0, size=s0, dtype=i64) : i64[s0]\n"
-                     "  %14 = nonzero(%b) : i64[u0, 2]\n"
-                     "  %15 = item(%0) : symbool\n"
-                     "  %16 = aten.view.default(%b, [%n]) : f32[s0 + s1]\n"
-                     "  assert(%15, message=\"it \\\\ holds\")\n"
-                     "  %17 = cond(%0, then=graph @yes {\n"
-                     "    input user %x : f32[2] \"\"\n"
-                     "    %1 = neg(%x) : f32[2]\n"
-                     "    output user %1 \"\"\n"
-                     "  }, otherwise=graph {\n"
-                     "    input user %0 : f32[2] \"\"\n"
-                     "    output user %0 \"\"\n"
-                     "  }, [%4]) : f32[2]\n"
-                     "  output user %17 \"y\"\n"
-                     "  output mutation %9 of 5 \"b\"\n"
-                     "  output scalar \"z\" = %n\n"
-                     "  output scalar \"e\" = 2*s0 + 1\n"
-                     "  output scalar \"t\" = true\n"
-                     "  output scalar \"p\" = 0.1\n"
-                     "  output scalar \"l\" = [1, s0]\n"
-                     "  output scalar \"u8\" = u8\n"
-                     "  output scalar \"d\" = dtype(u8)\n"
-                     "}\n");
+    expect_canonical(
+        "graph @\"odd \\\"name\\\"\\n\" {\n"
+        "  symbol size s0 in [2, inf] divisor 8 hint 16\n"
+        "  symbol size s1 in [-inf, 100]\n"
+        "  symbol data u0 in [0, 12]\n"
+        "  symbol data u8 in [0, inf]\n"
+        "  guard s0 != s1 \"a\"\n"
+        "  guard s0//3 < s1 \"b\"\n"
+        "  storage 1 : 8 bytes hex 0000803f00ff0040\n"
+        "  storage 2 : 1048576 bytes record \"w\" offset 64\n"
+        "  storage 3 : 0 bytes\n"
+        "  input user %0 : bool[] \"\"\n"
+        "  input user %n : symint(s0 + s1) \"n\"\n"
+        "  input user %2 : symfloat name \"n\" \"f\"\n"
+        "  input user %3 : symbool \"q\"\n"
+        "  input constant %4 : f32[2] storage 1 offset 0 \"c\"\n"
+        "  input buffer %b : f32[2, 1] strides [0, 1] storage 1 offset 1 \"b\"\n"
+        "  input scalar \"k\" = 3\n"
+        "  input scalar \"mode\" = \"a\\x00b\\t\"\n"
+        "  input scalar \"nothing\" = none\n"
+        "  %6, %7 = sort(%b, dim=1, descending=true, stable=false) : f32[2, 1], i64[2, 1]\n"
+        "  _, %8 = cummax(%b, dim=0) : _, i64[2, 1]\n"
+        "  %9 = aten.add.Tensor(%b, %6, alpha=1) : f32[2, 1] strides [1, 1] name \"two words\"\n"
+        "  %10 = aten.index.Tensor(%9, [none, %8]) : f32[2, 2, 1]\n"
+        "  %11 = aten.upsample_nearest3d.vec(%9, output_size=none, scale_factors=[0.5, 1.0, 2.5]) : f32[]\n"
+        "  %12 = full(value=-inf, sizes=[2, s0], dtype=bf16) : bf16[2, s0] at \"full\" \"\"\n"
+        "  %13 = iota(start=0, step=s1 - 2*s0, size=s0, dtype=i64) : i64[s0]\n"
+        "  %14 = nonzero(%b) : i64[u0, 2]\n"
+        "  %15 = item(%0) : symbool\n"
+        "  %16 = aten.view.default(%b, [%n]) : f32[s0 + s1]\n"
+        "  assert(%15, message=\"it \\\\ holds\")\n"
+        "  %17 = cond(%0, then=graph @yes {\n"
+        "    input user %x : f32[2] \"\"\n"
+        "    %1 = neg(%x) : f32[2]\n"
+        "    output user %1 \"\"\n"
+        "  }, otherwise=graph {\n"
+        "    input user %0 : f32[2] \"\"\n"
+        "    output user %0 \"\"\n"
+        "  }, [%4]) : f32[2]\n"
+        "  output user %17 \"y\"\n"
+        "  output mutation %9 of 5 \"b\"\n"
+        "  output scalar \"z\" = %n\n"
+        "  output scalar \"e\" = 2*s0 + 1\n"
+        "  output scalar \"t\" = true\n"
+        "  output scalar \"p\" = 0.1\n"
+        "  output scalar \"l\" = [1, s0]\n"
+        "  output scalar \"u8\" = u8\n"
+        "  output scalar \"d\" = dtype(u8)\n"
+        "}\n");
 }
 
 TEST(floats_survive) {
@@ -168,8 +170,13 @@ TEST(expressions_print_alike_in_every_context) {
     fixture_input(&f, HN_DTYPE_F32, "-(s3//2) - s3%5 - 2*(s10*s2) + 7,(s2 + s3)//(s3 - s2*2),-s9");
     char *text = round_trip(f.g, false);
     EXPECT(strstr(text, "f32[s9//2 - 3*s2 + s2*s10 + 4]") != NULL);
-    EXPECT(strstr(text, "f32[-(s3%5) - s3//2 - 2*s2*s10 + 7, (s2 + s3)//(s3 - 2*s2), -s9]") != NULL);
-    EXPECT(strstr(text, "symbol size s2 in [-inf, inf]\n  symbol size s3 in [-inf, inf]\n  symbol size s9 ") != NULL);
+    EXPECT(strstr(text, "f32[-(s3%5) - s3//2 - 2*s2*s10 + 7, (s2 + s3)//(s3 - 2*s2), -s9]") !=
+           NULL);
+    EXPECT(
+        strstr(
+            text,
+            "symbol size s2 in [-inf, inf]\n  symbol size s3 in [-inf, inf]\n  symbol size s9 ") !=
+        NULL);
     free(text);
     fixture_output(&f, x);
     fixture_deinit(&f);
@@ -197,7 +204,8 @@ TEST(names_become_labels_once) {
     static const char *const names[] = {"x", "x", "7", "a b", "x.y", "_", "inf"};
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         hn_value v = hn_graph_add_tensor(f.g, HN_DTYPE_F32, 1, &two, NULL, hn_str_of(names[i]));
-        EXPECT_OK(hn_graph_add_input(f.g, (hn_input){.kind = HN_INPUT_USER, .value = v, .name = HN_STR("")}));
+        EXPECT_OK(hn_graph_add_input(
+            f.g, (hn_input){.kind = HN_INPUT_USER, .value = v, .name = HN_STR("")}));
     }
     char *text = round_trip(f.g, true);
     EXPECT_STR(text, "graph {\n"
@@ -245,22 +253,23 @@ TEST(dead_nodes_are_not_printed) {
 }
 
 TEST(short_forms) {
-    expect_prints("graph{symbol size s0 in[2,9]input user %x:f32[s0,3]\"\" # a comment with a \" quote\n"
-                  "%y=permute(%x,[1,0])%v, %i = topk(%y,1,0,true,true)"
-                  "%m = matmul(%x, %y) %a = aten.add.Tensor(self=%x, other=%x) : f32[s0,3]\n"
-                  "%p = aten.avg_pool2d.default(%x, [2, 2], ceil_mode=true) : f32[s0, 3]\n"
-                  "output user %m\"\"}#",
-                  "graph {\n"
-                  "  symbol size s0 in [2, 9]\n"
-                  "  input user %x : f32[s0, 3] \"\"\n"
-                  "  %y = permute(%x, dims=[1, 0]) : f32[3, s0]\n"
-                  "  %v, %i = topk(%y, k=1, dim=0, largest=true, sorted=true) : f32[1, s0], i64[1, s0]\n"
-                  "  %m = matmul(%x, %y, bias=none) : f32[s0, s0]\n"
-                  "  %a = aten.add.Tensor(%x, %x, alpha=1) : f32[s0, 3]\n"
-                  "  %p = aten.avg_pool2d.default(%x, kernel_size=[2, 2], stride=[], padding=[0, 0], ceil_mode=true, "
-                  "count_include_pad=true, divisor_override=none) : f32[s0, 3]\n"
-                  "  output user %m \"\"\n"
-                  "}\n");
+    expect_prints(
+        "graph{symbol size s0 in[2,9]input user %x:f32[s0,3]\"\" # a comment with a \" quote\n"
+        "%y=permute(%x,[1,0])%v, %i = topk(%y,1,0,true,true)"
+        "%m = matmul(%x, %y) %a = aten.add.Tensor(self=%x, other=%x) : f32[s0,3]\n"
+        "%p = aten.avg_pool2d.default(%x, [2, 2], ceil_mode=true) : f32[s0, 3]\n"
+        "output user %m\"\"}#",
+        "graph {\n"
+        "  symbol size s0 in [2, 9]\n"
+        "  input user %x : f32[s0, 3] \"\"\n"
+        "  %y = permute(%x, dims=[1, 0]) : f32[3, s0]\n"
+        "  %v, %i = topk(%y, k=1, dim=0, largest=true, sorted=true) : f32[1, s0], i64[1, s0]\n"
+        "  %m = matmul(%x, %y, bias=none) : f32[s0, s0]\n"
+        "  %a = aten.add.Tensor(%x, %x, alpha=1) : f32[s0, 3]\n"
+        "  %p = aten.avg_pool2d.default(%x, kernel_size=[2, 2], stride=[], padding=[0, 0], ceil_mode=true, "
+        "count_include_pad=true, divisor_override=none) : f32[s0, 3]\n"
+        "  output user %m \"\"\n"
+        "}\n");
 }
 
 TEST(every_op_prints_and_parses) {
@@ -300,7 +309,8 @@ TEST(every_op_prints_and_parses) {
 }
 
 TEST(locale_does_not_matter) {
-    if (!setlocale(LC_NUMERIC, "de_DE.UTF-8")) return; /* not on this machine: the C locale was tested above */
+    /* not on this machine: the C locale was tested above */
+    if (!setlocale(LC_NUMERIC, "de_DE.UTF-8")) return;
     expect_canonical("graph {\n  %0 = full(value=0.5, sizes=[], dtype=f64) : f64[]\n}\n");
     setlocale(LC_NUMERIC, "C");
 }
@@ -310,15 +320,19 @@ TEST(locale_does_not_matter) {
 TEST(errors_have_places) {
     expect_fails("", "line 1, column 1: expected 'graph'");
     expect_fails("graph {", "line 1, column 8: expected '}'");
-    expect_fails("graph {\n  input user %x : f32[2] \"\"\n  %y = foo(%x)\n}", "line 3, column 8: unknown op");
+    expect_fails("graph {\n  input user %x : f32[2] \"\"\n  %y = foo(%x)\n}",
+                 "line 3, column 8: unknown op");
     expect_fails("graph {\n%y = neg(%x)\n}", "line 2, column 11: the value is not defined");
-    expect_fails("graph {\n input user %x : f32[2] \"\"\n input user %x : f32[2] \"\"}", "line 3, column 14: the value is defined twice");
+    expect_fails("graph {\n input user %x : f32[2] \"\"\n input user %x : f32[2] \"\"}",
+                 "line 3, column 14: the value is defined twice");
     expect_fails("graph {} x", "line 1, column 10: expected the end of the text");
     expect_fails("graph { input user %x : q8[2] \"\" }", "column 25: unknown type");
     expect_fails("graph { input user %x : f32[2 \"\" }", "expected ']'");
     expect_fails("graph { input user %x : f32[+] \"\" }", "line 1, column 29: ");
-    expect_fails("graph { input user %x : f32[] strides [1] \"\" }", "sizes and strides differ in number");
-    expect_fails("graph { input user %x : f32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] \"\" }", "too many sizes");
+    expect_fails("graph { input user %x : f32[] strides [1] \"\" }",
+                 "sizes and strides differ in number");
+    expect_fails("graph { input user %x : f32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] \"\" }",
+                 "too many sizes");
     expect_fails("graph { input user %x : symint \"\" }", "a symint needs its expression");
     expect_fails("graph { input thing %x : f32[] \"\" }", "expected the kind of an input");
     expect_fails("graph { input user %x : f32[] }", "expected '\"'");
@@ -326,11 +340,13 @@ TEST(errors_have_places) {
     expect_fails("graph { input user %x : f32[] \"\\q\" }", "unknown escape");
     expect_fails("graph { input user %x : f32[] \"\\x4\" }", "unknown escape");
     expect_fails("graph { storage 2 : 8 bytes }", "storages are numbered from 1");
-    expect_fails("graph { storage 1 : 2 bytes hex 00 }", "the number of bytes differs from the size");
+    expect_fails("graph { storage 1 : 2 bytes hex 00 }",
+                 "the number of bytes differs from the size");
     expect_fails("graph { storage 1 : 2 bytes hex 000g }", "expected a hexadecimal digit");
     expect_fails("graph { storage 1 : -2 bytes }", "expected a size in bytes");
     expect_fails("graph { storage 1 : 99999999999999999999 bytes }", "the integer exceeds 64 bits");
-    expect_fails("graph { input constant %x : f32[] storage 7 offset 0 \"\" }", "storage does not exist");
+    expect_fails("graph { input constant %x : f32[] storage 7 offset 0 \"\" }",
+                 "storage does not exist");
     expect_fails("graph { symbol size inf in [0, 1] }", "not a fit name for a symbol");
     expect_fails("graph { symbol size s0 in [3, 1] }", "the range is empty");
     expect_fails("graph { guard s0 > 3 \"\" }", "line 1, column ");
@@ -364,14 +380,15 @@ TEST(nesting_is_limited) {
     for (int depth = 100; depth <= 101; depth++) {
         hn_strbuf text;
         hn_strbuf_init(&text);
-        for (int i = 0; i < depth; i++) hn_strbuf_puts(&text, "graph { %p = full(true, [], bool) cond(%p, ");
+        for (int i = 0; i < depth; i++)
+            hn_strbuf_puts(&text, "graph { %p = full(true, [], bool) cond(%p, ");
         hn_strbuf_puts(&text, "graph {}");
         for (int i = 0; i < depth; i++) hn_strbuf_puts(&text, ", graph {}, []) }");
         text_test t;
-        if (depth <= 100)
-            EXPECT_OK(parse(&t, hn_strbuf_str(&text)));
+        if (depth <= 100) EXPECT_OK(parse(&t, hn_strbuf_str(&text)));
         else
-            EXPECT_ERROR(parse(&t, hn_strbuf_str(&text)), HN_INVALID_ARGUMENT, "subgraphs are nested too deep");
+            EXPECT_ERROR(parse(&t, hn_strbuf_str(&text)), HN_INVALID_ARGUMENT,
+                         "subgraphs are nested too deep");
         if (t.g) {
             EXPECT_OK(hn_graph_verify(t.g, HN_LEGAL_PRIMITIVE));
             free(round_trip(t.g, true));
@@ -383,11 +400,12 @@ TEST(nesting_is_limited) {
 
 /* Every prefix of a text, and every text with one byte changed, gives a graph or an error. */
 TEST(damaged_texts_give_errors) {
-    static const char text[] = "graph @g {\n  symbol size s0 in [2, 64] hint 8\n  guard s0 != 7 \"r\"\n"
-                               "  storage 1 : 4 bytes hex 0000803f\n  input constant %c : f32[1] storage 1 offset 0 \"c\"\n"
-                               "  input user %x : f32[s0, 4] strides [4, 1] \"x\"\n"
-                               "  %2 = slice(%x, dim=0, start=s0 - 1, size=1, step=1) : f32[1, 4] at \"n\" \"f\"\n"
-                               "  %3 = cat([%2, %2], dim=0) : f32[2, 4]\n  output user %3 \"\"\n}\n";
+    static const char text[] =
+        "graph @g {\n  symbol size s0 in [2, 64] hint 8\n  guard s0 != 7 \"r\"\n"
+        "  storage 1 : 4 bytes hex 0000803f\n  input constant %c : f32[1] storage 1 offset 0 \"c\"\n"
+        "  input user %x : f32[s0, 4] strides [4, 1] \"x\"\n"
+        "  %2 = slice(%x, dim=0, start=s0 - 1, size=1, step=1) : f32[1, 4] at \"n\" \"f\"\n"
+        "  %3 = cat([%2, %2], dim=0) : f32[2, 4]\n  output user %3 \"\"\n}\n";
     char copy[sizeof text];
     for (size_t len = 0; len + 1 < sizeof text; len++) {
         text_test t;
@@ -437,8 +455,8 @@ TEST(document_lists_the_rows) {
     EXPECT(text != NULL); /* tests run in the root of the repository */
     for (uint32_t op = 1; text && op < HN_OP_COUNT; op++) {
         const hn_op_info *facts = hn_op_facts((hn_op)op);
-        size_t len = (size_t)snprintf(line, sizeof line, "\n| `%s` | `%s` | %s | ", facts->name, facts->params_text,
-                                      word_of(facts->dtypes));
+        size_t len = (size_t)snprintf(line, sizeof line, "\n| `%s` | `%s` | %s | ", facts->name,
+                                      facts->params_text, word_of(facts->dtypes));
         for (const char *c = facts->doc; *c && len + 6 < sizeof line; c++) {
             if (*c == '|') line[len++] = '\\';
             line[len++] = *c;

@@ -1,5 +1,6 @@
-/* test_cpu_plan.c: what is decided about kernels for a CPU with vectors of 32 bytes: the form, and for each phase the loop over
- * lanes. The graphs are those of tests/kernels, whose generated text shows the same decisions. */
+/* test_cpu_plan.c: what is decided about kernels for a CPU with vectors of 32 bytes: the form, and
+ * for each phase the loop over lanes. The graphs are those of tests/kernels, whose generated text
+ * shows the same decisions. */
 #include "base/file.h"
 #include "driver/driver.h"
 #include "kernel/cpu.h"
@@ -7,10 +8,14 @@
 #include "unit/harness.h"
 
 static const char *form_name(hn_cpu_form form) {
-    static const char *const names[] = {
-        [HN_CPU_FLAT] = "flat", [HN_CPU_ROWS] = "rows", [HN_CPU_ROWS_PIPELINED] = "pipelined", [HN_CPU_ROWS_SPLIT] = "split",
-        [HN_CPU_COLUMNS_NARROW] = "narrow columns", [HN_CPU_COLUMNS_WIDE] = "wide columns", [HN_CPU_TILES] = "tiles",
-        [HN_CPU_TILES_WIDE] = "wide tiles"};
+    static const char *const names[] = {[HN_CPU_FLAT] = "flat",
+                                        [HN_CPU_ROWS] = "rows",
+                                        [HN_CPU_ROWS_PIPELINED] = "pipelined",
+                                        [HN_CPU_ROWS_SPLIT] = "split",
+                                        [HN_CPU_COLUMNS_NARROW] = "narrow columns",
+                                        [HN_CPU_COLUMNS_WIDE] = "wide columns",
+                                        [HN_CPU_TILES] = "tiles",
+                                        [HN_CPU_TILES_WIDE] = "wide tiles"};
     return names[form];
 }
 
@@ -29,28 +34,36 @@ static void describe_phase(const hn_cpu_phase *ph, hn_strbuf *out) {
 static bool has_nontemporal_stores(const hn_cpu_plan *plan) {
     bool found = false;
     for (uint32_t f = 0; f < plan->kernel->phases.count; f++)
-        for (uint32_t k = 0; k < plan->kernel->phases.items[f].stores.count; k++) found |= plan->phases[f].stores[k].nontemporal;
+        for (uint32_t k = 0; k < plan->kernel->phases.items[f].stores.count; k++)
+            found |= plan->phases[f].stores[k].nontemporal;
     return found;
 }
 
 static void describe_plan(const hn_cpu_plan *plan, hn_strbuf *out) {
     hn_strbuf_printf(out, "%s%s", out->len ? "; " : "", form_name(plan->form));
-    if (plan->tiles.var) hn_strbuf_printf(out, " of %u%s", plan->tiles.block, plan->tiles.prefetches ? " prefetched" : "");
-    if (plan->columns.copies) hn_strbuf_printf(out, " of %u, %u rows", plan->columns.copies, plan->columns.width);
-    if (plan->split.streams) hn_strbuf_printf(out, " in %u, %u sums each", plan->split.streams, plan->split.accumulators);
+    if (plan->tiles.var)
+        hn_strbuf_printf(out, " of %u%s", plan->tiles.block,
+                         plan->tiles.prefetches ? " prefetched" : "");
+    if (plan->columns.copies)
+        hn_strbuf_printf(out, " of %u, %u rows", plan->columns.copies, plan->columns.width);
+    if (plan->split.streams)
+        hn_strbuf_printf(out, " in %u, %u sums each", plan->split.streams,
+                         plan->split.accumulators);
     if (has_nontemporal_stores(plan)) hn_strbuf_puts(out, " non-temporal");
     for (uint32_t f = 0; f < plan->kernel->phases.count; f++) describe_phase(&plan->phases[f], out);
 }
 
 /* The plans of all kernels of a program, in the text of describe_plan(). */
-static hn_status plan_program(hn_program *program, const hn_cpu_facts *facts, hn_arena *arena, hn_arena *scratch, hn_strbuf *out) {
+static hn_status plan_program(hn_program *program, const hn_cpu_facts *facts, hn_arena *arena,
+                              hn_arena *scratch, hn_strbuf *out) {
     hn_schedule schedule = {0};
     const hn_sched_options options = {.threads = 2, .limits = &facts->limits};
     HN_TRY(hn_schedule_program(program, &options, arena, scratch, &schedule));
     for (uint32_t k = 0; k < schedule.steps.count; k++) {
         hn_cpu_plan *plan;
         if (schedule.steps.items[k].kind != HN_STEP_KERNEL) continue;
-        HN_TRY(hn_cpu_plan_create(program, schedule.steps.items[k].kernel, 32, facts, arena, &plan));
+        HN_TRY(
+            hn_cpu_plan_create(program, schedule.steps.items[k].kernel, 32, facts, arena, &plan));
         describe_plan(plan, out);
     }
     return NULL;
@@ -58,7 +71,8 @@ static hn_status plan_program(hn_program *program, const hn_cpu_facts *facts, hn
 
 static hn_status plan_graph(hn_graph *graph, hn_arena *arena, hn_arena *scratch, hn_strbuf *out) {
     hn_program *program;
-    for (uint32_t k = 0; hn_driver_pass_name(k); k++) HN_TRY(hn_driver_pass_run(graph, hn_driver_pass_name(k), scratch));
+    for (uint32_t k = 0; hn_driver_pass_name(k); k++)
+        HN_TRY(hn_driver_pass_run(graph, hn_driver_pass_name(k), scratch));
     HN_TRY(hn_lower(graph, 0, arena, scratch, &program));
     return plan_program(program, &hn_cpu_facts_common, arena, scratch, out);
 }
@@ -92,7 +106,8 @@ TEST(elements) {
     check("index_select_long", "flat non-temporal [2x whole 2 prefetched]");
     check("gelu_bias", "rows [2x masked]");
     check("cat", "rows [1x whole]");
-    check("cat_pieces", "narrow columns of 1, 8 rows [] [] []; rows [1x masked] [] [1x masked] [1x masked]");
+    check("cat_pieces",
+          "narrow columns of 1, 8 rows [] [] []; rows [1x masked] [] [1x masked] [1x masked]");
     check("gather", "rows [2x whole 2 prefetched]");
     check("gather_long", "rows non-temporal [2x whole 2 prefetched]");
     check("gathers", "rows [1x whole 5 prefetched]");
@@ -112,7 +127,8 @@ TEST(rows) {
 
 TEST(columns) {
     check("sum_columns", "wide columns of 2, 512 rows [] []");
-    check("sum_columns_long", "wide columns of 2, 2048 rows [] []; wide columns of 2, 512 rows [] []");
+    check("sum_columns_long",
+          "wide columns of 2, 2048 rows [] []; wide columns of 2, 512 rows [] []");
 }
 
 TEST(tiles) {
@@ -141,27 +157,32 @@ static void check_program(const char *body, const hn_cpu_facts *facts, const cha
     hn_arena_deinit(&arena);
 }
 
-/* Sizes that are known when the kernel runs: a loop may have no iteration, and its rest any number of elements. */
+/* Sizes that are known when the kernel runs: a loop may have no iteration, and its rest any number
+ * of elements. */
 TEST(unknown_sizes) {
-    check_program("symbol size s0 in [0, 64] hint 8\n symbol size s1 in [0, 64] hint 8\n"
-                  "b1 : input 0 f32[s0, s1]\n b2 : input 1 f32[s0]\n b3 : output f32[s0, s1] extent s0*s1\n"
-                  "pointwise (i0 < s0, i1 < s1;) { %1 = b1[s1*i0 + i1] : f32 %2 = b2[i0] : f32 %3 = add(%1, %2) : f32 b3[s1*i0 + i1] = %3 }",
-                  &hn_cpu_facts_common, "rows [1x masked guarded]");
+    check_program(
+        "symbol size s0 in [0, 64] hint 8\n symbol size s1 in [0, 64] hint 8\n"
+        "b1 : input 0 f32[s0, s1]\n b2 : input 1 f32[s0]\n b3 : output f32[s0, s1] extent s0*s1\n"
+        "pointwise (i0 < s0, i1 < s1;) { %1 = b1[s1*i0 + i1] : f32 %2 = b2[i0] : f32 %3 = add(%1, %2) : f32 b3[s1*i0 + i1] = %3 }",
+        &hn_cpu_facts_common, "rows [1x masked guarded]");
 }
 
 #define COLUMNS(rows, columns)                                                                     \
-    "b1 : input 0 f32[" #rows ", " #columns "]\n b2 : output f32[" #columns "] extent " #columns "\n" \
-    "reduce sum (i0 < " #columns "; i1 < " #rows ") { %1 = b1[" #columns "*i1 + i0] : f32 b2[i0] = %1 }"
+    "b1 : input 0 f32[" #rows ", " #columns "]\n b2 : output f32[" #columns "] extent " #columns   \
+    "\n"                                                                                           \
+    "reduce sum (i0 < " #columns "; i1 < " #rows ") { %1 = b1[" #columns                           \
+    "*i1 + i0] : f32 b2[i0] = %1 }"
 
 /* Few columns, or few rows, are no strips. */
 TEST(strips) {
-    check_program(COLUMNS(256, 100), &hn_cpu_facts_common, "narrow columns of 8, 64 rows [sums in blocks] []");
+    check_program(COLUMNS(256, 100), &hn_cpu_facts_common,
+                  "narrow columns of 8, 64 rows [sums in blocks] []");
     check_program(COLUMNS(40, 256), &hn_cpu_facts_common, "narrow columns of 8, 64 rows [] []");
     check_program(COLUMNS(256, 256), &hn_cpu_facts_common, "wide columns of 2, 512 rows [] []");
 }
 
 #define COPY                                                                                       \
-    "b1 : input 0 f32[4096]\n b2 : output f32[4096] extent 4096\n"                                \
+    "b1 : input 0 f32[4096]\n b2 : output f32[4096] extent 4096\n"                                 \
     "pointwise (i0 < 4096;) { %1 = b1[i0] : f32 %2 = neg(%1) : f32 b2[i0] = %2 }"
 
 /* What is a lot of memory is a fact of the processor. */
@@ -187,7 +208,7 @@ TEST(cost_steps) {
 
 #define MATRICES                                                                                   \
     "b1 : input 0 f32[8, 256, 256]\n b2 : output f32[8, 256] extent 2048\n"                        \
-    "reduce sum (i0 < 8, i1 < 256; i2 < 256) {\n"                                                 \
+    "reduce sum (i0 < 8, i1 < 256; i2 < 256) {\n"                                                  \
     "%1 = b1[65536*i0 + i1 + 256*i2] : f32 b2[256*i0 + i1] = %1 }"
 
 /* The schedule counts strips, and the planner makes them: from one number. */

@@ -88,12 +88,9 @@ static const char row_sums[] = "@"
 
 /* 21 columns in vectors of 4: all kinds of steps. */
 TEST(steps_reach_each_element_once) {
-    static const char *const ways[] = {"unroll 2 whole single masked",
-                                       "unroll 2 whole masked",
-                                       "single masked",
-                                       "masked",
-                                       "unroll 6 whole masked_step",
-                                       "unroll 8 masked_step"};
+    static const char *const ways[] = {
+        "unroll 2 whole single masked", "unroll 2 whole masked", "single masked", "masked",
+        "unroll 6 whole masked_step",   "unroll 8 masked_step"};
     for (size_t k = 0; k < HN_COUNT_OF(ways); k++) {
         char text[2048];
         setting t;
@@ -253,7 +250,8 @@ TEST(padding_holds_anything) {
     setting t;
     snprintf(text, sizeof text, padded, "8", 4);
     begin_run(&t, text);
-    for (int64_t row = 0; row < ROWS; row++) EXPECT(result(&t, 2, row) == (double)(row * COLUMNS + 4));
+    for (int64_t row = 0; row < ROWS; row++)
+        EXPECT(result(&t, 2, row) == (double)(row * COLUMNS + 4));
     end(&t);
     snprintf(text, sizeof text, padded, "8", 7);
     begin_run(&t, text);
@@ -427,12 +425,13 @@ TEST(vectors_follow_each_other) {
 }
 
 TEST(ranges_must_not_see_each_other) {
-    expect_fault("@"
-                 "  m1 : argument b2 f32 write\n"
-                 "  %1 = const 1.0 : f32\n"
-                 "  m1[0] = %1\n"
-                 "}\n",
-                 "statement 2, range 1: a race: range 1 writes element 0 of memory m1, which range 0 writes");
+    expect_fault(
+        "@"
+        "  m1 : argument b2 f32 write\n"
+        "  %1 = const 1.0 : f32\n"
+        "  m1[0] = %1\n"
+        "}\n",
+        "statement 2, range 1: a race: range 1 writes element 0 of memory m1, which range 0 writes");
     expect_fault("@"
                  "  m1 : scratch f32[1] read write\n"
                  "  %1 = const 1.0 : f32\n"

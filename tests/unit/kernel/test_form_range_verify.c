@@ -152,7 +152,8 @@ TEST(wrong_attributes_are_refused) {
         {"m1 : argument b2 f32 lanes i66 in [0, s0) masked { vector { "
          "prefetch m1[0] every 0 } } }",
          "no vector asks"},
-        {"m1 : argument b2 f32 read prefetch m1[0] }", "it is marked as read, but nothing reads it"},
+        {"m1 : argument b2 f32 read prefetch m1[0] }",
+         "it is marked as read, but nothing reads it"},
     };
     static const refusal alone[] = {
         {"m1 : argument b2 f32 read write lanes i66 in [0, s0) overlapping { vector { "
@@ -177,7 +178,8 @@ TEST(wrong_transposes_are_refused) {
          "m2 is transposed into itself"},
         {"transpose m2[0] pitch 8 = m4[0] stride s1, rows 8, columns 8 }",
          "the memory is not declared"},
-        {"transpose m2[0] pitch 8 = m1[0] stride s1 rows 8, columns 8 }", "cannot parse expression"},
+        {"transpose m2[0] pitch 8 = m1[0] stride s1 rows 8, columns 8 }",
+         "cannot parse expression"},
         {"for i66 in [0, 8) { } transpose m2[0] pitch 8 = m1[0] stride s1, rows i66, columns 8 }",
          "the number of rows uses i66, which is not defined here"},
     };
@@ -256,17 +258,12 @@ static void expect_facts(const char *text, const expected_facts *list, size_t co
 
 TEST(indices_move_over_lanes) {
     static const expected_facts list[] = {
-        {3, false, HN_ACCESS_UNIFORM, NULL, false},
-        {4, true, HN_ACCESS_CONTIGUOUS, "1", false},
-        {5, true, HN_ACCESS_STRIDED, "s1", false},
-        {6, true, HN_ACCESS_STRIDED, "-1", false},
-        {7, true, HN_ACCESS_GATHER, NULL, false},
-        {8, true, HN_ACCESS_GATHER, NULL, true},
+        {3, false, HN_ACCESS_UNIFORM, NULL, false},    {4, true, HN_ACCESS_CONTIGUOUS, "1", false},
+        {5, true, HN_ACCESS_STRIDED, "s1", false},     {6, true, HN_ACCESS_STRIDED, "-1", false},
+        {7, true, HN_ACCESS_GATHER, NULL, false},      {8, true, HN_ACCESS_GATHER, NULL, true},
         {9, true, HN_ACCESS_GATHER, NULL, false}, /* two clamps */
-        {10, true, HN_ACCESS_CONTIGUOUS, "1", false},
-        {11, true, HN_ACCESS_UNIFORM, NULL, false},
-        {12, false, HN_ACCESS_CONTIGUOUS, "1", false},
-        {13, false, HN_ACCESS_STRIDED, "2", false},
+        {10, true, HN_ACCESS_CONTIGUOUS, "1", false},  {11, true, HN_ACCESS_UNIFORM, NULL, false},
+        {12, false, HN_ACCESS_CONTIGUOUS, "1", false}, {13, false, HN_ACCESS_STRIDED, "2", false},
     };
     EXPECT_FACTS("m1 : argument b1 f32 read\n"
                  "m2 : argument b5 f32 write\n"
@@ -291,8 +288,8 @@ TEST(indices_move_over_lanes) {
 
 TEST(checked_indices_vary_with_what_they_are) {
     static const expected_facts list[] = {
-        {5, true, HN_ACCESS_UNIFORM, NULL, false}, {6, true, HN_ACCESS_GATHER, NULL, false},
-        {7, true, HN_ACCESS_GATHER, NULL, false},  {8, false, HN_ACCESS_UNIFORM, NULL, false},
+        {5, true, HN_ACCESS_UNIFORM, NULL, false},   {6, true, HN_ACCESS_GATHER, NULL, false},
+        {7, true, HN_ACCESS_GATHER, NULL, false},    {8, false, HN_ACCESS_UNIFORM, NULL, false},
         {9, true, HN_ACCESS_CONTIGUOUS, "1", false}, {10, false, HN_ACCESS_GATHER, NULL, false},
     };
     EXPECT_FACTS("m1 : argument b4 i64 read\n"

@@ -96,19 +96,20 @@ TEST(an_empty_form_comes_back) { expect_same("form (group i64 < 1; thread i65 < 
 
 /* What says nothing is left out; text that only looks different is the same form. */
 TEST(printing_is_canonical) {
-    expect_printed("form(group i64<1;thread i65<4){ # nothing\n"
-                   " m1:argument b1 f32 read m2:argument b5[0] f32 write\n"
-                   " for i66 in[0,s1)step 1 unroll 1 extent s1{if i66<3{%3=m1[i66]:f32 m2[i66]=%3}else{}}}",
-                   "form (group i64 < 1; thread i65 < 4) {\n"
-                   "  m1 : argument b1 f32 read\n"
-                   "  m2 : argument b5[0] f32 write\n"
-                   "  for i66 in [0, s1) {\n"
-                   "    if i66 < 3 {\n"
-                   "      %3 = m1[i66] : f32\n"
-                   "      m2[i66] = %3\n"
-                   "    }\n"
-                   "  }\n"
-                   "}\n");
+    expect_printed(
+        "form(group i64<1;thread i65<4){ # nothing\n"
+        " m1:argument b1 f32 read m2:argument b5[0] f32 write\n"
+        " for i66 in[0,s1)step 1 unroll 1 extent s1{if i66<3{%3=m1[i66]:f32 m2[i66]=%3}else{}}}",
+        "form (group i64 < 1; thread i65 < 4) {\n"
+        "  m1 : argument b1 f32 read\n"
+        "  m2 : argument b5[0] f32 write\n"
+        "  for i66 in [0, s1) {\n"
+        "    if i66 < 3 {\n"
+        "      %3 = m1[i66] : f32\n"
+        "      m2[i66] = %3\n"
+        "    }\n"
+        "  }\n"
+        "}\n");
 }
 
 /* Forms may be built in another order than they are read: the text counts from its beginning. */
@@ -210,14 +211,14 @@ TEST(wrong_declarations_are_refused) {
     EXPECT_REFUSED("form (group i64 < s0; thread i65 < 64) {\n", list);
 }
 
-#define DECLARED                               \
-    "form (group i64 < s0; thread i65 < 64) {\n" \
-    " m1 : argument b1 f32 read\n"             \
-    " m2 : shared f32[64] write\n"             \
-    " m3 : shared i64[64]\n"                   \
-    " r1 : sum f32\n"                          \
-    " r2 : argmin f32\n"                       \
-    " %1 = m1[i65] : f32\n"                    \
+#define DECLARED                                                                                   \
+    "form (group i64 < s0; thread i65 < 64) {\n"                                                   \
+    " m1 : argument b1 f32 read\n"                                                                 \
+    " m2 : shared f32[64] write\n"                                                                 \
+    " m3 : shared i64[64]\n"                                                                       \
+    " r1 : sum f32\n"                                                                              \
+    " r2 : argmin f32\n"                                                                           \
+    " %1 = m1[i65] : f32\n"                                                                        \
     " m2[i65] = %1\n"
 
 TEST(wrong_statements_are_refused) {
@@ -315,23 +316,24 @@ TEST(groups_may_not_combine_in_memory) {
 
 /* --- barriers --- */
 
-#define BARRIER(text)                            \
-    "form (group i64 < s0; thread i65 < 64) {\n" \
-    " m1 : argument b4 i64 read\n"               \
+#define BARRIER(text)                                                                              \
+    "form (group i64 < s0; thread i65 < 64) {\n"                                                   \
+    " m1 : argument b4 i64 read\n"                                                                 \
     " %1 = m1[i64] : i64\n" text "\n}\n"
 
 TEST(barriers_stand_where_all_threads_arrive) {
     EXPECT_OK(parse(BARRIER("barrier")));
     EXPECT_OK(parse(BARRIER("for i66 in [i64, s1) step 64 { barrier }")));
     EXPECT_OK(parse(BARRIER("if i64 < s0 - 1 { barrier } else { barrier }")));
-    EXPECT_OK(parse(BARRIER("let i66 < s0 = i64\n for i67 in [0, i66 + 1) { if i67 < i66 { barrier } }")));
+    EXPECT_OK(parse(
+        BARRIER("let i66 < s0 = i64\n for i67 in [0, i66 + 1) { if i67 < i66 { barrier } }")));
     EXPECT_OK(parse(BARRIER("for i66 in [i65, s1) { } barrier")));
     EXPECT_OK(parse(BARRIER("if i65 < 3 { } else { } barrier")));
 }
 
 TEST(barriers_that_not_all_threads_reach_are_refused) {
-#define WITHIN(number, inner) \
-    "kernel form, statement " #inner ": a barrier within statement " #number \
+#define WITHIN(number, inner)                                                                      \
+    "kernel form, statement " #inner ": a barrier within statement " #number                       \
     ", whose limits differ between threads"
     static const wrong_text list[] = {
         {BARRIER("if i65 < 3 { barrier }"), WITHIN(2, 3)},
@@ -340,7 +342,8 @@ TEST(barriers_that_not_all_threads_reach_are_refused) {
         {BARRIER("for i66 in [i65, 64) { barrier }"), WITHIN(2, 3)},
         {BARRIER("for i66 in [0, i65) { barrier }"), WITHIN(2, 3)},
         {BARRIER("if i65 < 3 { for i66 in [0, 4) { barrier } }"), WITHIN(2, 4)},
-        {BARRIER("for i66 in [0, i65) { } for i66 in [i65, 64) { if i64 < 1 { } if i64 < 2 { barrier } }"),
+        {BARRIER(
+             "for i66 in [0, i65) { } for i66 in [i65, 64) { if i64 < 1 { } if i64 < 2 { barrier } }"),
          WITHIN(3, 6)},
         {BARRIER("let i66 < 64 = i65\n if i66 < 3 { barrier }"), WITHIN(3, 4)},
         {BARRIER("let i66 < 64 = i65\n let i67 < 64 = 63 - i66\n for i68 in [0, i67) { barrier }"),

@@ -18,10 +18,10 @@ static hn_fid add(hn_form *f, hn_fid a, hn_fid b) {
 static void add_parts(hn_form *f, hn_fmem in, hn_fmem parts, hn_expr columns) {
     hn_freg sum = hn_form_add_register(f, HN_OP_SUM, HN_DTYPE_F32);
     hn_expr column = hn_form_symbol(f, columns);
-    hn_form_init(f, sum);                                                            /* 1 */
-    hn_form_for(f, column, f->thread, columns, THREADS);                             /* 2 */
+    hn_form_init(f, sum);                                /* 1 */
+    hn_form_for(f, column, f->thread, columns, THREADS); /* 2 */
     hn_expr at = hn_sym_add(f->sym, hn_sym_mul(f->sym, f->group, columns), column);
-    hn_form_step(f, sum, load(f, in, at), 0);                                        /* 3, 4 */
+    hn_form_step(f, sum, load(f, in, at), 0); /* 3, 4 */
     hn_form_close(f);
     hn_form_store(f, parts, f->thread, hn_form_result(f, sum, false), HN_STORE_SET); /* 5, 6 */
     hn_form_barrier(f);                                                              /* 7 */
@@ -29,12 +29,12 @@ static void add_parts(hn_form *f, hn_fmem in, hn_fmem parts, hn_expr columns) {
 
 /* The threads below `half` add the parts of those above. */
 static void add_halves(hn_form *f, hn_fmem parts, hn_expr half) {
-    hn_form_if(f, f->thread, half);                                            /* 8 */
-    hn_fid a = load(f, parts, f->thread);                                      /* 9 */
-    hn_fid b = load(f, parts, hn_sym_add(f->sym, f->thread, half));            /* 10 */
-    hn_form_store(f, parts, f->thread, add(f, a, b), HN_STORE_SET);            /* 11, 12 */
+    hn_form_if(f, f->thread, half);                                 /* 8 */
+    hn_fid a = load(f, parts, f->thread);                           /* 9 */
+    hn_fid b = load(f, parts, hn_sym_add(f->sym, f->thread, half)); /* 10 */
+    hn_form_store(f, parts, f->thread, add(f, a, b), HN_STORE_SET); /* 11, 12 */
     hn_form_close(f);
-    hn_form_barrier(f);                                                        /* 13 */
+    hn_form_barrier(f); /* 13 */
 }
 
 /* The sum of each row, by a group of threads for each row. */
@@ -43,8 +43,11 @@ static hn_status build_row_sum(fixture *x, hn_form **out) {
     hn_sym *sym = x->sym;
     HN_TRY(hn_form_create(x->program, &x->arena, THREADS, x->rows, &f));
     hn_fmem in = hn_form_argument(f, 1, 0, false), result = hn_form_argument(f, 2, 0, true);
-    hn_form_memory shared = {.space = HN_SPACE_SHARED, .dtype = HN_DTYPE_F32, .is_read = true,
-                             .is_written = true, .elems = hn_sym_int(sym, THREADS)};
+    hn_form_memory shared = {.space = HN_SPACE_SHARED,
+                             .dtype = HN_DTYPE_F32,
+                             .is_read = true,
+                             .is_written = true,
+                             .elems = hn_sym_int(sym, THREADS)};
     hn_fmem parts = hn_form_add_memory(f, shared);
     add_parts(f, in, parts, x->columns);
     for (int64_t half = THREADS / 2; half; half /= 2) add_halves(f, parts, hn_sym_int(sym, half));
@@ -70,7 +73,8 @@ TEST(a_store_that_combines_reads_its_memory) {
     hn_expr one = hn_sym_int(x.sym, 1);
     EXPECT_OK(hn_form_create(x.program, &x.arena, 1, one, &f));
     hn_fmem result = hn_form_argument(f, 2, 0, true);
-    hn_form_store(f, result, f->group, load(f, hn_form_argument(f, 1, 0, false), f->group), HN_STORE_ADD);
+    hn_form_store(f, result, f->group, load(f, hn_form_argument(f, 1, 0, false), f->group),
+                  HN_STORE_ADD);
     EXPECT_OK(hn_form_end(f));
     EXPECT(f->memories.items[result].is_read);
     f->memories.items[result].is_read = false;
@@ -187,16 +191,20 @@ static const breakage breakages[] = {
     {"kernel form, memory m1: it writes b1, an input of the program", writes_input},
     {"kernel form, memory m1: its base uses i65, but may use sizes only", base_of_threads},
     {"kernel form, memory m3: the number of its elements is missing", no_elems},
-    {"kernel form, memory m3: the number of its elements uses i64, but may use sizes only", elems_of_group},
+    {"kernel form, memory m3: the number of its elements uses i64, but may use sizes only",
+     elems_of_group},
     {"kernel form, memory m1: it is read, but not marked as read", not_marked_read},
     {"kernel form, memory m3: it is written, but not marked as written", not_marked_written},
     {"kernel form, memory m2: it is marked as read, but nothing reads it", marked_read},
     {"kernel form, memory m2: it is marked as written, but nothing writes it", never_written},
     {"kernel form, register r1: its op does not combine values", no_register_op},
     {"kernel form, register r1: it has no dtype", no_register_dtype},
-    {"kernel form, statement 4: behind it or in it is statement 1000, which does not exist", unknown_next},
-    {"kernel form, statement 2: behind it or in it is statement 1000, which does not exist", unknown_behind_block},
-    {"kernel form, statement 2: behind it or in it is statement 1000, which does not exist", unknown_body},
+    {"kernel form, statement 4: behind it or in it is statement 1000, which does not exist",
+     unknown_next},
+    {"kernel form, statement 2: behind it or in it is statement 1000, which does not exist",
+     unknown_behind_block},
+    {"kernel form, statement 2: behind it or in it is statement 1000, which does not exist",
+     unknown_body},
     {"kernel form, statement 1: it stands in two places", cycle},
     {"kernel form, statement 2: it stands in two places", own_body},
     {"kernel form, statement 9: it stands in two places", shared_body},
@@ -208,12 +216,14 @@ static const breakage breakages[] = {
     {"kernel form, statement 2: what it defines is no index symbol", no_var},
     {"kernel form, statement 2: what it defines is no index symbol", var_of_size},
     {"kernel form, statement 2: i64 is defined already", var_of_group},
-    {"kernel form, statement 2: the number of i66 is not below that of the form's index symbols", var_number},
+    {"kernel form, statement 2: the number of i66 is not below that of the form's index symbols",
+     var_number},
     {"kernel form, statement 2: the end is missing", no_end},
     {"kernel form, statement 6: its value %3 is not defined here", value_outside_of_its_block},
     {"kernel form, statement 4: its value: statement 2 computes no value", no_value},
     {"kernel form, statement 4: its value is missing", step_without_value},
-    {"kernel form, statement 6: the index uses i66, which is not defined here", symbol_outside_of_its_block},
+    {"kernel form, statement 6: the index uses i66, which is not defined here",
+     symbol_outside_of_its_block},
     {"kernel form, statement 6: the index is missing", store_without_index},
     {"kernel form, statement 3: no index", load_without_index},
     {"kernel form, statement 11: no scalar op", no_op_kind},
@@ -228,15 +238,18 @@ static const breakage breakages[] = {
     {"kernel form, statement 4: there is no register r2", unknown_register},
     {"kernel form, statement 1: there is no register r0", init_of_nothing},
     {"kernel form, statement 5: there is no register r-1", result_of_nothing},
-    {"kernel form, statement 5: it is neither the value nor the position of a register", result_of_what},
+    {"kernel form, statement 5: it is neither the value nor the position of a register",
+     result_of_what},
     {"kernel form, statement 5: r1 keeps no position", result_position},
     {"kernel form, statement 5: r1 has another dtype", result_dtype},
     {"kernel form, statement 4: r1 is not initialised here", not_initialised},
     {"kernel form, statement 4: a position, but r1 keeps none", position_of_sum},
     {"kernel form, statement 4: no position, but r1 keeps one", no_position},
     {"kernel form, statement 4: a position that is no i64", position_dtype},
-    {"kernel form, statement 7: a barrier within statement 2, whose limits differ between threads", barrier_in_loop},
-    {"kernel form, statement 13: a barrier within statement 8, whose limits differ between threads", barrier_in_else},
+    {"kernel form, statement 7: a barrier within statement 2, whose limits differ between threads",
+     barrier_in_loop},
+    {"kernel form, statement 13: a barrier within statement 8, whose limits differ between threads",
+     barrier_in_else},
 };
 
 TEST(what_is_broken_is_named) {

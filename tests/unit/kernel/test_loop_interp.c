@@ -292,8 +292,8 @@ TEST(starts_change_nothing) {
                 EXPECT_NEAR(is_float ? state.value.f : (double)state.value.i, (double)v, 0);
             }
     hn_ref_reduction log_sum = hn_ref_reduction_begin(HN_OP_LOGCUMSUMEXP, HN_DTYPE_F64);
-    EXPECT_OK(
-        hn_ref_reduction_step(HN_OP_LOGCUMSUMEXP, HN_DTYPE_F64, (hn_ref_elem){.f = 2}, 0, &log_sum));
+    EXPECT_OK(hn_ref_reduction_step(HN_OP_LOGCUMSUMEXP, HN_DTYPE_F64, (hn_ref_elem){.f = 2}, 0,
+                                    &log_sum));
     EXPECT_NEAR(log_sum.value.f, 2, 1e-15);
     hn_ref_reduction any = hn_ref_reduction_begin(HN_OP_ANY, HN_DTYPE_F32);
     EXPECT_ERROR(hn_ref_reduction_step(HN_OP_ANY, HN_DTYPE_F32, (hn_ref_elem){.f = 1}, 0, &any),

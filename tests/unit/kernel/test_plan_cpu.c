@@ -1,5 +1,6 @@
-/* test_plan_cpu.c: forms of ranges that the planner makes of kernels, for vectors of 32 bytes. Those of well-known kernels as text,
- * of others what matters. The graphs are those of tests/kernels. */
+/* test_plan_cpu.c: forms of ranges that the planner makes of kernels, for vectors of 32 bytes.
+ * Those of well-known kernels as text, of others what matters. The graphs are those of
+ * tests/kernels. */
 #include "base/compiler.h"
 #include "base/file.h"
 #include "driver/driver.h"
@@ -34,11 +35,13 @@ static void end(fixture *fx) {
     hn_arena_deinit(&fx->arena);
 }
 
-static hn_status plan_last(fixture *fx, uint32_t vector_bytes, const hn_cpu_facts *facts, uint32_t most) {
+static hn_status plan_last(fixture *fx, uint32_t vector_bytes, const hn_cpu_facts *facts,
+                           uint32_t most) {
     hn_sched_options options = {.threads = 2, .limits = &facts->limits};
     HN_TRY(hn_schedule_program(fx->program, &options, &fx->arena, &fx->scratch, &fx->schedule));
     const hn_kernel *kernel = fx->schedule.steps.items[fx->schedule.steps.count - 1].kernel;
-    return hn_form_plans_cpu(fx->program, kernel, vector_bytes, facts, most, &fx->arena, &fx->scratch, fx->forms, &fx->count);
+    return hn_form_plans_cpu(fx->program, kernel, vector_bytes, facts, most, &fx->arena,
+                             &fx->scratch, fx->forms, &fx->count);
 }
 
 /* The program of graph tests/kernels/<name>.hnir. */
@@ -49,7 +52,8 @@ static hn_status load_graph(fixture *fx, const char *name) {
     HN_TRY(hn_file_read(path, &fx->text));
     HN_TRY(hn_sym_create(&fx->arena, &sym));
     HN_TRY(hn_graph_parse(&fx->arena, sym, hn_strbuf_str(&fx->text), &fx->graph));
-    for (uint32_t k = 0; hn_driver_pass_name(k); k++) HN_TRY(hn_driver_pass_run(fx->graph, hn_driver_pass_name(k), &fx->scratch));
+    for (uint32_t k = 0; hn_driver_pass_name(k); k++)
+        HN_TRY(hn_driver_pass_run(fx->graph, hn_driver_pass_name(k), &fx->scratch));
     return hn_lower(fx->graph, HN_OPERATIONS_ALL, &fx->arena, &fx->scratch, &fx->program);
 }
 
@@ -179,7 +183,8 @@ TEST(softmax) {
                            "}\n");
 }
 
-/* A row that an index picks: the next one's index is read ahead, without an error if it is outside. */
+/* A row that an index picks: the next one's index is read ahead, without an error if it is
+ * outside. */
 TEST(index_ahead) {
     check_graph("embedding", "form (range i64 to i65 of 64; lanes 8; grain 5) {\n"
                              "  m1 : argument b2 i64 read\n"
@@ -202,28 +207,30 @@ TEST(index_ahead) {
                              "}\n");
 }
 
-/* Where a loop may have no iteration, what is hoisted out of it must not run. An argument begins where all its accesses do. */
+/* Where a loop may have no iteration, what is hoisted out of it must not run. An argument begins
+ * where all its accesses do. */
 TEST(guard_and_base) {
-    check_loops("symbol size s0 in [0, 64] hint 8\n b1 : input 0 f32[64, s0]\n b2 : input 1 f32[64, 8]\n b3 : output f32[64, s0] extent 64*s0\n"
-                "pointwise (i0 < 64, i1 < s0;) { %1 = b1[s0*i0 + i1] : f32 %2 = b2[8*i0 + 3] : f32 %3 = add(%1, %2) : f32 b3[s0*i0 + i1] = %3 }",
-                "form (range i64 to i65 of 64; lanes 8; grain 1250) {\n"
-                "  m1 : argument b2[3] f32 read\n"
-                "  m2 : argument b1 f32 read\n"
-                "  m3 : argument b3 f32 write\n"
-                "  for i66 in [i64, i65) extent 64 {\n"
-                "    let i0 < 64 = i66\n"
-                "    if 0 < s0 {\n"
-                "      %4 = m1[8*i0] : f32\n"
-                "      lanes i1 in [0, s0) single masked {\n"
-                "        vector {\n"
-                "          %7 = m2[i1 + i0*s0] : f32\n"
-                "          %8 = add(%7, %4) : f32\n"
-                "          m3[i1 + i0*s0] = %8\n"
-                "        }\n"
-                "      }\n"
-                "    }\n"
-                "  }\n"
-                "}\n");
+    check_loops(
+        "symbol size s0 in [0, 64] hint 8\n b1 : input 0 f32[64, s0]\n b2 : input 1 f32[64, 8]\n b3 : output f32[64, s0] extent 64*s0\n"
+        "pointwise (i0 < 64, i1 < s0;) { %1 = b1[s0*i0 + i1] : f32 %2 = b2[8*i0 + 3] : f32 %3 = add(%1, %2) : f32 b3[s0*i0 + i1] = %3 }",
+        "form (range i64 to i65 of 64; lanes 8; grain 1250) {\n"
+        "  m1 : argument b2[3] f32 read\n"
+        "  m2 : argument b1 f32 read\n"
+        "  m3 : argument b3 f32 write\n"
+        "  for i66 in [i64, i65) extent 64 {\n"
+        "    let i0 < 64 = i66\n"
+        "    if 0 < s0 {\n"
+        "      %4 = m1[8*i0] : f32\n"
+        "      lanes i1 in [0, s0) single masked {\n"
+        "        vector {\n"
+        "          %7 = m2[i1 + i0*s0] : f32\n"
+        "          %8 = add(%7, %4) : f32\n"
+        "          m3[i1 + i0*s0] = %8\n"
+        "        }\n"
+        "      }\n"
+        "    }\n"
+        "  }\n"
+        "}\n");
 }
 
 /* Lanes are columns. The sums of a block have a register of their own. */
@@ -283,31 +290,33 @@ TEST(scan) {
 
 /* A scatter is one iteration, in order. */
 TEST(scatter) {
-    check_loops("b1 : input 0 i64[100]\n b2 : input 1 f32[100]\n b3 : output f32[10] extent 10\n"
-                "pointwise (i0 < 10;) { %1 = const 0.0 : f32 b3[i0] = %1 }\n"
-                "scatter (i0 < 100;) { %1 = b1[i0] : i64 %2 = t0 := check(%1 < 10) : i64 %3 = b2[i0] : f32 b3[t0] += %3 }",
-                "form (range i64 to i65 of 1; lanes 8; grain 9223372036854775807) {\n"
-                "  m1 : argument b1 i64 read\n"
-                "  m2 : argument b2 f32 read\n"
-                "  m3 : argument b3 f32 read write\n"
-                "  for i66 in [0, 1) {\n"
-                "    lanes i0 in [0, 100) single masked {\n"
-                "      vector {\n"
-                "        %4 = m1[i0] : i64\n"
-                "        %5 = t0 := check(%4 < 10) : i64\n"
-                "        %6 = m2[i0] : f32\n"
-                "        m3[t0] += %6 in_order\n"
-                "      }\n"
-                "    }\n"
-                "  }\n"
-                "}\n");
+    check_loops(
+        "b1 : input 0 i64[100]\n b2 : input 1 f32[100]\n b3 : output f32[10] extent 10\n"
+        "pointwise (i0 < 10;) { %1 = const 0.0 : f32 b3[i0] = %1 }\n"
+        "scatter (i0 < 100;) { %1 = b1[i0] : i64 %2 = t0 := check(%1 < 10) : i64 %3 = b2[i0] : f32 b3[t0] += %3 }",
+        "form (range i64 to i65 of 1; lanes 8; grain 9223372036854775807) {\n"
+        "  m1 : argument b1 i64 read\n"
+        "  m2 : argument b2 f32 read\n"
+        "  m3 : argument b3 f32 read write\n"
+        "  for i66 in [0, 1) {\n"
+        "    lanes i0 in [0, 100) single masked {\n"
+        "      vector {\n"
+        "        %4 = m1[i0] : i64\n"
+        "        %5 = t0 := check(%4 < 10) : i64\n"
+        "        %6 = m2[i0] : f32\n"
+        "        m3[t0] += %6 in_order\n"
+        "      }\n"
+        "    }\n"
+        "  }\n"
+        "}\n");
 }
 
 /* ---- the choice ---- */
 
 /* What the forms of ranges have that no other has; "": nothing. */
 static const char *mark_of(const hn_form *f, hn_strbuf *text) {
-    static const char *const marks[] = {"if aligned", "block {", "masked_step", "shared", "scratch"};
+    static const char *const marks[] = {"if aligned", "block {", "masked_step", "shared",
+                                        "scratch"};
     hn_strbuf_reset(text);
     hn_form_print(f, text);
     for (uint32_t k = 0; k < HN_COUNT_OF(marks); k++)
@@ -365,7 +374,8 @@ TEST(cost) {
     EXPECT_OK(plan_last(&fx, 32, &hn_cpu_facts_common, 1));
     EXPECT_INT(fx.count, 1);
     if (fx.count) {
-        EXPECT_INT(fx.forms[0]->cost.bytes, 64 * 1024 * 4 * 3); /* read twice, written; the local buffer does not count */
+        /* read twice, written; the local buffer does not count */
+        EXPECT_INT(fx.forms[0]->cost.bytes, 64 * 1024 * 4 * 3);
         EXPECT_INT(fx.forms[0]->cost.operations, 64 * 1024 * 3);
     }
     end(&fx);
@@ -373,7 +383,9 @@ TEST(cost) {
 
 /* Whatever the length of vectors, every form verifies. */
 TEST(lengths) {
-    static const char *const names[] = {"softmax", "softmax_long", "sum_rows_long", "sum_columns", "add_transposed_long", "gather", "cat_pieces"};
+    static const char *const names[] = {"softmax",     "softmax_long",        "sum_rows_long",
+                                        "sum_columns", "add_transposed_long", "gather",
+                                        "cat_pieces"};
     for (uint32_t bytes = 16; bytes <= 64; bytes *= 2)
         for (uint32_t k = 0; k < HN_COUNT_OF(names); k++) {
             fixture fx;

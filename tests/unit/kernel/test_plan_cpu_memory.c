@@ -80,7 +80,7 @@ static void check(planner *by, hn_cpu_form form, const char *statements) {
 
 #define TRANSPOSE_OF(shape, dtype)                                                                 \
     "input user %x : " dtype "[" shape "] \"x\"\n%y = permute(%x, dims=[1, 0])\noutput user %y "   \
-                                       "\"\""
+    "\"\""
 
 /* --- tiles --- */
 

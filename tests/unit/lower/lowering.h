@@ -1,6 +1,6 @@
-/* lowering.h: graph text, lowered, and with what operations of the CPU take of the loops around them, as a line that says what each item
- * of the program is; and the compiled program against the interpreter on the same text, so that a decision is pinned together with its
- * value. */
+/* lowering.h: graph text, lowered, and with what operations of the CPU take of the loops around
+ * them, as a line that says what each item of the program is; and the compiled program against the
+ * interpreter on the same text, so that a decision is pinned together with its value. */
 #ifndef HN_TESTS_LOWERING_H
 #define HN_TESTS_LOWERING_H
 
@@ -48,7 +48,8 @@ static void lowering_print_operand(lowering *t, hn_buf b) {
     else hn_strbuf_puts(&t->text, buffer->kind == HN_BUFFER_OUTPUT ? "out" : "temp");
 }
 
-static void lowering_print_strides(lowering *t, const char *what, const hn_expr *strides, uint32_t count) {
+static void lowering_print_strides(lowering *t, const char *what, const hn_expr *strides,
+                                   uint32_t count) {
     hn_strbuf_printf(&t->text, " %s ", what);
     for (uint32_t k = 0; k < count; k++) {
         hn_strbuf_puts(&t->text, k ? "," : "");
@@ -58,22 +59,31 @@ static void lowering_print_strides(lowering *t, const char *what, const hn_expr 
 
 /* "conv(out, in0, in1, -, in2, -) relu residual 36,9,0,3,1" */
 static void lowering_print_extern(lowering *t, const hn_extern *e) {
-    static const char *const epilogues[] = {"", " relu", " gelu_erf", " gelu_tanh", " silu", " hardswish", " sigmoid", " tanh", " hardsigmoid"};
+    static const char *const epilogues[] = {"",           " relu", " gelu_erf",
+                                            " gelu_tanh", " silu", " hardswish",
+                                            " sigmoid",   " tanh", " hardsigmoid"};
     bool is_conv = e->kind == HN_EXTERN_CONV;
     int64_t epilogue = 0;
-    hn_strbuf_puts(&t->text, is_conv ? "conv(" : e->kind == HN_EXTERN_MATMUL ? "matmul(" : "other(");
+    hn_strbuf_puts(&t->text, is_conv                       ? "conv("
+                             : e->kind == HN_EXTERN_MATMUL ? "matmul("
+                                                           : "other(");
     for (uint32_t k = 0; k < e->operand_count; k++) {
         hn_strbuf_puts(&t->text, k ? ", " : "");
         lowering_print_operand(t, e->operands[k].buffer);
     }
     hn_strbuf_putc(&t->text, ')');
     if (!is_conv && e->kind != HN_EXTERN_MATMUL) return;
-    EXPECT(hn_sym_is_int(t->program->sym, e->params[is_conv ? HN_CONV_EPILOGUE : HN_MATMUL_EPILOGUE], &epilogue));
-    if (epilogue >= 0 && epilogue < (int64_t)HN_COUNT_OF(epilogues)) hn_strbuf_puts(&t->text, epilogues[epilogue]);
-    if (e->operands[4].buffer && is_conv) lowering_print_strides(t, "residual", &e->params[HN_CONV_RESIDUAL], 5);
-    if (e->operands[4].buffer && !is_conv) lowering_print_strides(t, "residual", &e->params[HN_MATMUL_RESIDUAL], 6);
+    EXPECT(hn_sym_is_int(t->program->sym,
+                         e->params[is_conv ? HN_CONV_EPILOGUE : HN_MATMUL_EPILOGUE], &epilogue));
+    if (epilogue >= 0 && epilogue < (int64_t)HN_COUNT_OF(epilogues))
+        hn_strbuf_puts(&t->text, epilogues[epilogue]);
+    if (e->operands[4].buffer && is_conv)
+        lowering_print_strides(t, "residual", &e->params[HN_CONV_RESIDUAL], 5);
+    if (e->operands[4].buffer && !is_conv)
+        lowering_print_strides(t, "residual", &e->params[HN_MATMUL_RESIDUAL], 6);
     if (!is_conv || !e->operands[5].buffer) return;
-    if (hn_sym_is_value(t->program->sym, e->params[HN_CONV_SCALE_OUT], 1)) hn_strbuf_puts(&t->text, " factors");
+    if (hn_sym_is_value(t->program->sym, e->params[HN_CONV_SCALE_OUT], 1))
+        hn_strbuf_puts(&t->text, " factors");
     lowering_print_strides(t, "scale", &e->params[HN_CONV_SCALE], 2);
 }
 
@@ -81,7 +91,8 @@ static const char *lowering_describe(lowering *t) {
     hn_schedule ignored;
     EXPECT_OK(hn_lower(t->graph, HN_OPERATIONS_ALL, &t->arena, &t->scratch, &t->program));
     hn_sched_options options = {.threads = 1, .limits = &hn_cpu_facts_common.limits};
-    if (t->program) EXPECT_OK(hn_schedule_program(t->program, &options, &t->arena, &t->scratch, &ignored));
+    if (t->program)
+        EXPECT_OK(hn_schedule_program(t->program, &options, &t->arena, &t->scratch, &ignored));
     for (hn_item k = 1; t->program && k < t->program->items.count; k++) {
         const hn_item_info *item = &t->program->items.items[k];
         hn_strbuf_puts(&t->text, k > 1 ? "; " : "");
@@ -91,8 +102,8 @@ static const char *lowering_describe(lowering *t) {
     return hn_strbuf_str(&t->text).ptr;
 }
 
-/* Inputs are quarters of at most 4, so the few products and sums here are exact in any order: no tolerance. `tolerance` is for
- * activations that are not. */
+/* Inputs are quarters of at most 4, so the few products and sums here are exact in any order: no
+ * tolerance. `tolerance` is for activations that are not. */
 static void lowering_check_values(const char *statements, double tolerance) {
     lowering t;
     hn_service *service = NULL;
@@ -101,7 +112,8 @@ static void lowering_check_values(const char *statements, double tolerance) {
     for (size_t k = 0; k < HN_COUNT_OF(each); k++) each[k] = tolerance;
     if (lowering_parse(&t, statements)) {
         EXPECT_OK(hn_random_inputs(5, &t.arena, t.graph, 0, inputs));
-        EXPECT_OK(hn_service_create(&(hn_service_options){.threads = 1, .cache_dir = ""}, &service));
+        EXPECT_OK(
+            hn_service_create(&(hn_service_options){.threads = 1, .cache_dir = ""}, &service));
         if (service) EXPECT_OK(hn_check_against_interpreter(t.graph, service, inputs, each, NULL));
         hn_service_destroy(service);
     }
@@ -115,9 +127,12 @@ static void lowering_check_near(const char *statements, const char *expected, do
     lowering_check_values(statements, tolerance);
 }
 
-HN_UNUSED static void lowering_check(const char *statements, const char *expected) { lowering_check_near(statements, expected, 0); }
+HN_UNUSED static void lowering_check(const char *statements, const char *expected) {
+    lowering_check_near(statements, expected, 0);
+}
 
 /* The part of a convolution's text that is the same everywhere. */
-#define CONV_PLAIN "stride=[1, 1], padding=[0, 0], dilation=[1, 1], transposed=false, output_padding=[0, 0], groups=1)\n"
+#define CONV_PLAIN                                                                                 \
+    "stride=[1, 1], padding=[0, 0], dilation=[1, 1], transposed=false, output_padding=[0, 0], groups=1)\n"
 
 #endif

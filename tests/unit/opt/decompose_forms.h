@@ -1,5 +1,6 @@
-/* decompose_forms.h: which primitives an operator becomes. The order of independent nodes depends on the order
- * in which a C compiler evaluates arguments, so the ops are compared as a sorted list. */
+/* decompose_forms.h: which primitives an operator becomes. The order of independent nodes depends
+ * on the order in which a C compiler evaluates arguments, so the ops are compared as a sorted
+ * list. */
 #ifndef HN_TESTS_DECOMPOSE_FORMS_H
 #define HN_TESTS_DECOMPOSE_FORMS_H
 

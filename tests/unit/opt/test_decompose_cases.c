@@ -14,17 +14,28 @@ TEST(all_operator_cases_match_pytorch) {
 TEST(a_wrong_value_fails) {
     hn_arena arena;
     hn_arena_init(&arena);
-    EXPECT_OK(case_run(&arena, HN_STR("{\"op\":\"aten.neg.default\",\"in\":[{\"d\":\"f32\",\"v\":[1,NaN]}],\"args\":[{\"t\":0}],"
-                                      "\"out\":[{\"d\":\"f32\",\"v\":[-1,NaN]}]}"),
-                       case_interpret, NULL, NULL));
-    EXPECT_ERROR(case_run(&arena, HN_STR("{\"op\":\"aten.neg.default\",\"in\":[{\"d\":\"f32\",\"v\":[1]}],\"args\":[{\"t\":0}],"
-                                         "\"out\":[{\"d\":\"f32\",\"v\":[-1.001]}]}"),
-                          case_interpret, NULL, NULL),
-                 HN_INTERNAL, "-1.001");
-    EXPECT_ERROR(case_run(&arena, HN_STR("{\"op\":\"aten.neg.default\",\"in\":[{\"d\":\"f32\",\"v\":[1]}],\"args\":[{\"t\":0}],"
-                                         "\"out\":[{\"d\":\"f64\",\"v\":[-1]}]}"),
-                          case_interpret, NULL, NULL),
-                 HN_UNSUPPORTED, "aten.neg.default");
+    EXPECT_OK(case_run(
+        &arena,
+        HN_STR(
+            "{\"op\":\"aten.neg.default\",\"in\":[{\"d\":\"f32\",\"v\":[1,NaN]}],\"args\":[{\"t\":0}],"
+            "\"out\":[{\"d\":\"f32\",\"v\":[-1,NaN]}]}"),
+        case_interpret, NULL, NULL));
+    EXPECT_ERROR(
+        case_run(
+            &arena,
+            HN_STR(
+                "{\"op\":\"aten.neg.default\",\"in\":[{\"d\":\"f32\",\"v\":[1]}],\"args\":[{\"t\":0}],"
+                "\"out\":[{\"d\":\"f32\",\"v\":[-1.001]}]}"),
+            case_interpret, NULL, NULL),
+        HN_INTERNAL, "-1.001");
+    EXPECT_ERROR(
+        case_run(
+            &arena,
+            HN_STR(
+                "{\"op\":\"aten.neg.default\",\"in\":[{\"d\":\"f32\",\"v\":[1]}],\"args\":[{\"t\":0}],"
+                "\"out\":[{\"d\":\"f64\",\"v\":[-1]}]}"),
+            case_interpret, NULL, NULL),
+        HN_UNSUPPORTED, "aten.neg.default");
     hn_arena_deinit(&arena);
 }
 

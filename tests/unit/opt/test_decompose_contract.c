@@ -5,30 +5,37 @@
 #define Y "output user %y \"\"\n"
 
 TEST(a_batch_of_rows_is_folded_into_one_product) {
-    EXPECT_OPS(S "input user %x : f32[s0, 3, 4] \"x\"\ninput user %w : f32[5, 4] \"w\"\ninput user %b : f32[5] \"b\"\n"
-                 "%y = aten.linear.default(%x, %w, %b) : f32[s0, 3, 5]\n" Y,
-               "matmul permute reshape reshape");
+    EXPECT_OPS(
+        S
+        "input user %x : f32[s0, 3, 4] \"x\"\ninput user %w : f32[5, 4] \"w\"\ninput user %b : f32[5] \"b\"\n"
+        "%y = aten.linear.default(%x, %w, %b) : f32[s0, 3, 5]\n" Y,
+        "matmul permute reshape reshape");
     EXPECT_OPS(S "input user %x : f32[s0, 3, 4] \"x\"\ninput user %w : f32[4, 5] \"w\"\n"
                  "%y = aten.matmul.default(%x, %w) : f32[s0, 3, 5]\n" Y,
                "matmul reshape reshape");
-    EXPECT_OPS("input user %x : f32[3, 4] \"x\"\ninput user %w : f32[4, 5] \"w\"\n%y = aten.matmul.default(%x, %w) : f32[3, 5]\n" Y,
-               "matmul");
+    EXPECT_OPS(
+        "input user %x : f32[3, 4] \"x\"\ninput user %w : f32[4, 5] \"w\"\n%y = aten.matmul.default(%x, %w) : f32[3, 5]\n" Y,
+        "matmul");
 }
 
 TEST(a_bias_rides_on_the_product) {
-    EXPECT_OPS("input user %c : f32[5] \"c\"\ninput user %x : f32[3, 4] \"x\"\ninput user %w : f32[4, 5] \"w\"\n"
-               "%y = aten.addmm.default(%c, %x, %w) : f32[3, 5]\n" Y,
-               "matmul");
-    EXPECT_OPS("input user %c : f32[5] \"c\"\ninput user %x : f32[3, 4] \"x\"\ninput user %w : f32[4, 5] \"w\"\n"
-               "%y = aten.addmm.default(%c, %x, %w, beta=0) : f32[3, 5]\n" Y,
-               "matmul");
-    EXPECT_OPS("input user %c : f32[5] \"c\"\ninput user %x : f32[3, 4] \"x\"\ninput user %w : f32[4, 5] \"w\"\n"
-               "%y = aten.addmm.default(%c, %x, %w, alpha=2) : f32[3, 5]\n" Y,
-               "add matmul mul");
+    EXPECT_OPS(
+        "input user %c : f32[5] \"c\"\ninput user %x : f32[3, 4] \"x\"\ninput user %w : f32[4, 5] \"w\"\n"
+        "%y = aten.addmm.default(%c, %x, %w) : f32[3, 5]\n" Y,
+        "matmul");
+    EXPECT_OPS(
+        "input user %c : f32[5] \"c\"\ninput user %x : f32[3, 4] \"x\"\ninput user %w : f32[4, 5] \"w\"\n"
+        "%y = aten.addmm.default(%c, %x, %w, beta=0) : f32[3, 5]\n" Y,
+        "matmul");
+    EXPECT_OPS(
+        "input user %c : f32[5] \"c\"\ninput user %x : f32[3, 4] \"x\"\ninput user %w : f32[4, 5] \"w\"\n"
+        "%y = aten.addmm.default(%c, %x, %w, alpha=2) : f32[3, 5]\n" Y,
+        "add matmul mul");
 }
 
 TEST(vectors_reduce) {
-    EXPECT_OPS("input user %x : bf16[4] \"x\"\n%y = aten.dot.default(%x, %x) : bf16[]\n" Y, "cast cast cast mul sum");
+    EXPECT_OPS("input user %x : bf16[4] \"x\"\n%y = aten.dot.default(%x, %x) : bf16[]\n" Y,
+               "cast cast cast mul sum");
 }
 
 TEST(einsum_becomes_one_product) {
@@ -41,37 +48,54 @@ TEST(einsum_becomes_one_product) {
 }
 
 TEST(einsum_refuses_what_does_not_fit) {
-    EXPECT_REFUSES("input user %a : f32[2] \"a\"\n%y = aten.einsum.default(\"ij->i\", [%a]) : f32[2]\n" Y, HN_UNSUPPORTED, "does not fit its operands");
-    EXPECT_REFUSES("input user %a : f32[2] \"a\"\n%y = aten.einsum.default(\"i->j\", [%a]) : f32[2]\n" Y, HN_UNSUPPORTED, "does not fit its operands");
-    EXPECT_REFUSES("input user %a : f32[2] \"a\"\n%y = aten.einsum.default(\"i,i\", [%a]) : f32[]\n" Y, HN_UNSUPPORTED, "does not fit its operands");
+    EXPECT_REFUSES(
+        "input user %a : f32[2] \"a\"\n%y = aten.einsum.default(\"ij->i\", [%a]) : f32[2]\n" Y,
+        HN_UNSUPPORTED, "does not fit its operands");
+    EXPECT_REFUSES(
+        "input user %a : f32[2] \"a\"\n%y = aten.einsum.default(\"i->j\", [%a]) : f32[2]\n" Y,
+        HN_UNSUPPORTED, "does not fit its operands");
+    EXPECT_REFUSES(
+        "input user %a : f32[2] \"a\"\n%y = aten.einsum.default(\"i,i\", [%a]) : f32[]\n" Y,
+        HN_UNSUPPORTED, "does not fit its operands");
 }
 
 #define ATTENTION                                                                                  \
     S "input user %q : f32[2, 4, s0, 8] \"q\"\ninput user %k : f32[2, 2, s0, 8] \"k\"\ninput user %v : f32[2, 2, s0, 8] \"v\"\n"
 
 TEST(attention_stays_whole) {
-    EXPECT_DECOMPOSES(ATTENTION "%y = aten.scaled_dot_product_attention.default(%q, %k, %v, is_causal=true, enable_gqa=true) : f32[2, 4, s0, 8]\n" Y,
-                      ATTENTION "%y = attention(%q, %k, %v, mask=none, scale=0.35355339059327373, causal=true) : f32[2, 4, s0, 8]\n" Y);
-    EXPECT_REFUSES(ATTENTION "%y = aten.scaled_dot_product_attention.default(%q, %k, %v, dropout_p=0.5, enable_gqa=true) : f32[2, 4, s0, 8]\n" Y,
-                   HN_UNSUPPORTED, "dropout");
+    EXPECT_DECOMPOSES(
+        ATTENTION
+        "%y = aten.scaled_dot_product_attention.default(%q, %k, %v, is_causal=true, enable_gqa=true) : f32[2, 4, s0, 8]\n" Y,
+        ATTENTION
+        "%y = attention(%q, %k, %v, mask=none, scale=0.35355339059327373, causal=true) : f32[2, 4, s0, 8]\n" Y);
+    EXPECT_REFUSES(
+        ATTENTION
+        "%y = aten.scaled_dot_product_attention.default(%q, %k, %v, dropout_p=0.5, enable_gqa=true) : f32[2, 4, s0, 8]\n" Y,
+        HN_UNSUPPORTED, "dropout");
 }
 
 #define CONV "input user %x : f32[2, 4, 9, 9] \"x\"\ninput user %w : f32[6, 4, 3, 3] \"w\"\n"
 
 TEST(padding_same_pads_only_the_odd_element_apart) {
-    EXPECT_OPS(CONV "%y = aten.conv2d.padding(%x, %w, none, [1, 1], \"same\") : f32[2, 6, 9, 9]\n" Y, "conv");
+    EXPECT_OPS(CONV
+               "%y = aten.conv2d.padding(%x, %w, none, [1, 1], \"same\") : f32[2, 6, 9, 9]\n" Y,
+               "conv");
     EXPECT_OPS("input user %x : f32[2, 4, 9] \"x\"\ninput user %w : f32[6, 4, 2] \"w\"\n"
                "%y = aten.conv1d.padding(%x, %w, none, [1], \"same\") : f32[2, 6, 9]\n" Y,
                "conv pad");
 }
 
 TEST(gradients_not_asked_for_are_not_built) {
-    EXPECT_OPS(CONV "input user %g : f32[2, 6, 7, 7] \"g\"\n"
-                    "_, _, %y = aten.convolution_backward.default(%g, %x, %w, [6], [1, 1], [0, 0], [1, 1], false, [0, 0], 1, [0, 0, 1]) : _, _, f32[6]\n" Y,
-               "sum");
-    EXPECT_OPS(CONV "input user %g : f32[2, 6, 7, 7] \"g\"\n"
-                    "%y, _, _ = aten.convolution_backward.default(%g, %x, %w, [6], [1, 1], [0, 0], [1, 1], false, [0, 0], 1, [1, 0, 0]) : f32[2, 4, 9, 9], _, _\n" Y,
-               "conv");
+    EXPECT_OPS(
+        CONV
+        "input user %g : f32[2, 6, 7, 7] \"g\"\n"
+        "_, _, %y = aten.convolution_backward.default(%g, %x, %w, [6], [1, 1], [0, 0], [1, 1], false, [0, 0], 1, [0, 0, 1]) : _, _, f32[6]\n" Y,
+        "sum");
+    EXPECT_OPS(
+        CONV
+        "input user %g : f32[2, 6, 7, 7] \"g\"\n"
+        "%y, _, _ = aten.convolution_backward.default(%g, %x, %w, [6], [1, 1], [0, 0], [1, 1], false, [0, 0], 1, [1, 0, 0]) : f32[2, 4, 9, 9], _, _\n" Y,
+        "conv");
 }
 
 TEST_MAIN

@@ -1,13 +1,20 @@
-/* Operator nodes that contradict themselves: the stored cases with one operand of another rank, or one number
- * out of all bounds. A decomposition may refuse them in any words, or even find a meaning, but must not
- * crash, overflow or hang. Nothing is executed. */
+/* Operator nodes that contradict themselves: the stored cases with one operand of another rank, or
+ * one number out of all bounds. A decomposition may refuse them in any words, or even find a
+ * meaning, but must not crash, overflow or hang. Nothing is executed. */
 #include "ops/cases.h"
 #include "unit/harness.h"
 
-static const char *const FAMILIES[] = {"matmul",   "conv",  "pool",    "norm", "softmax",  "loss",
-                                       "backward", "index", "scatter", "sort", "upsample", "random"};
+static const char *const FAMILIES[] = {"matmul",  "conv", "pool",     "norm",
+                                       "softmax", "loss", "backward", "index",
+                                       "scatter", "sort", "upsample", "random"};
 
-typedef enum damage { DAMAGE_NO_DIMS, DAMAGE_FEWER_DIMS, DAMAGE_MORE_DIMS, DAMAGE_NUMBER, DAMAGE_COUNT } damage;
+typedef enum damage {
+    DAMAGE_NO_DIMS,
+    DAMAGE_FEWER_DIMS,
+    DAMAGE_MORE_DIMS,
+    DAMAGE_NUMBER,
+    DAMAGE_COUNT
+} damage;
 
 static const int64_t NUMBERS[] = {-1, 0, 3, INT32_MAX, INT64_MAX, INT64_MIN};
 
@@ -32,7 +39,8 @@ static void damage_number(hn_graph *g, hn_arg *arg, int64_t number) {
     hn_status_free(status);
 }
 
-/* Decomposes the case of a line with damage `kind` to operand or argument `at`; false when there is no such. */
+/* Decomposes the case of a line with damage `kind` to operand or argument `at`; false when there is
+ * no such. */
 static bool run_damaged(hn_arena *arena, hn_str line, damage kind, uint32_t at, int64_t number) {
     op_case *c = hn_arena_alloc(arena, sizeof *c);
     hn_graph *g = NULL;
@@ -57,7 +65,8 @@ static uint32_t damage_line(hn_arena *arena, hn_str line) {
     for (damage kind = 0; kind < DAMAGE_NUMBER; kind++)
         for (uint32_t at = 0; run_damaged(arena, line, kind, at, 0); at++) count++;
     for (size_t k = 0; k < sizeof NUMBERS / sizeof *NUMBERS; k++)
-        for (uint32_t at = 0; run_damaged(arena, line, DAMAGE_NUMBER, at, NUMBERS[k]); at++) count++;
+        for (uint32_t at = 0; run_damaged(arena, line, DAMAGE_NUMBER, at, NUMBERS[k]); at++)
+            count++;
     return count;
 }
 
@@ -90,7 +99,8 @@ static uint32_t damage_family(const char *family) {
 
 TEST(no_damage_crashes) {
     uint32_t count = 0;
-    for (size_t k = 0; k < sizeof FAMILIES / sizeof *FAMILIES; k++) count += damage_family(FAMILIES[k]);
+    for (size_t k = 0; k < sizeof FAMILIES / sizeof *FAMILIES; k++)
+        count += damage_family(FAMILIES[k]);
     EXPECT(count > 2000);
 }
 

@@ -1,4 +1,5 @@
-/* The pass itself: names, places, reports, checks against the recorded metas, layouts of outputs, subgraphs. */
+/* The pass itself: names, places, reports, checks against the recorded metas, layouts of outputs,
+ * subgraphs. */
 #include "unit/opt/opt_fixture.h"
 
 TEST(names_and_order_stay) {
@@ -26,8 +27,9 @@ TEST(primitives_stay) {
 
 TEST(nodes_keep_their_places) {
     opt_fixture f;
-    opt_begin(&f, "graph { input user %x : f32[2] \"x\"\n"
-                  "%y = aten.silu.default(%x) : f32[2] at \"act\" \"model.py:3\"\noutput user %y \"\" }");
+    opt_begin(
+        &f, "graph { input user %x : f32[2] \"x\"\n"
+            "%y = aten.silu.default(%x) : f32[2] at \"act\" \"model.py:3\"\noutput user %y \"\" }");
     EXPECT_OK(opt_decompose(&f));
     for (uint32_t n = 1; n < f.g->nodes.count; n++) {
         hn_origin origin = f.g->origins.items[f.g->nodes.items[n].origin];
@@ -39,25 +41,29 @@ TEST(nodes_keep_their_places) {
 }
 
 TEST(what_cannot_be_rewritten_is_listed_once_an_operator) {
-    EXPECT_REFUSES("input user %x : f32[2] \"x\"\n"
-                   "%a = aten.random_.default(%x) : f32[2] at \"m1\" \"a.py:1\"\n"
-                   "%b = aten.random_.default(%x) : f32[2] at \"m2\" \"a.py:2\"\n"
-                   "%c = aten.polar.default(%x, %x) : f32[2] at \"p\" \"\"\n"
-                   "%d = aten.neg.default(%c) : f32[2]\n"
-                   "output user %d \"\"\noutput user %a \"\"\noutput user %b \"\"\n",
-                   HN_UNSUPPORTED,
-                   "cannot decompose 2 operators: 'aten.random_.default' (node 'm1', a.py:1) and 1 more; "
-                   "'aten.polar.default' (node 'p')");
-    EXPECT_REFUSES("input user %x : i64[2] \"x\"\n"
-                   "%y = aten.one_hot.default(%x) : i64[2, 3] at \"hot\" \"b.py:9\"\noutput user %y \"\"\n",
-                   HN_UNSUPPORTED, "'aten.one_hot.default' (node 'hot', b.py:9): num_classes is not given");
+    EXPECT_REFUSES(
+        "input user %x : f32[2] \"x\"\n"
+        "%a = aten.random_.default(%x) : f32[2] at \"m1\" \"a.py:1\"\n"
+        "%b = aten.random_.default(%x) : f32[2] at \"m2\" \"a.py:2\"\n"
+        "%c = aten.polar.default(%x, %x) : f32[2] at \"p\" \"\"\n"
+        "%d = aten.neg.default(%c) : f32[2]\n"
+        "output user %d \"\"\noutput user %a \"\"\noutput user %b \"\"\n",
+        HN_UNSUPPORTED,
+        "cannot decompose 2 operators: 'aten.random_.default' (node 'm1', a.py:1) and 1 more; "
+        "'aten.polar.default' (node 'p')");
+    EXPECT_REFUSES(
+        "input user %x : i64[2] \"x\"\n"
+        "%y = aten.one_hot.default(%x) : i64[2, 3] at \"hot\" \"b.py:9\"\noutput user %y \"\"\n",
+        HN_UNSUPPORTED, "'aten.one_hot.default' (node 'hot', b.py:9): num_classes is not given");
 }
 
 TEST(results_must_be_what_the_program_records) {
-    EXPECT_REFUSES("input user %x : f32[2, 3] \"x\"\n"
-                   "%y = aten.sum.dim_IntList(%x, [1]) : f32[3] at \"total\" \"m.py:7\"\noutput user %y \"\"\n",
-                   HN_UNSUPPORTED, "'aten.sum.dim_IntList' (node 'total', m.py:7): result 0 is f32[2] but the program records f32[3]; "
-                   "if the model runs in PyTorch, export it again with run_decompositions()");
+    EXPECT_REFUSES(
+        "input user %x : f32[2, 3] \"x\"\n"
+        "%y = aten.sum.dim_IntList(%x, [1]) : f32[3] at \"total\" \"m.py:7\"\noutput user %y \"\"\n",
+        HN_UNSUPPORTED,
+        "'aten.sum.dim_IntList' (node 'total', m.py:7): result 0 is f32[2] but the program records f32[3]; "
+        "if the model runs in PyTorch, export it again with run_decompositions()");
     EXPECT_REFUSES("input user %x : f32[2] \"x\"\n"
                    "%y = aten.add.Tensor(%x, %x) : f64[2]\noutput user %y \"\"\n",
                    HN_UNSUPPORTED, "f32[2] but the program records f64[2]");
@@ -79,9 +85,10 @@ TEST(a_record_of_an_unused_result_is_not_asked) {
                       "input user %x : f32[2, 3] \"x\"\n"
                       "%y = amax(%x, dims=[1], keepdim=false) : f32[2]\n"
                       "%i = argmax(%x, dims=[1], keepdim=false) : i64[2]\noutput user %y \"\"\n");
-    EXPECT_REFUSES("input user %x : f32[2, 3] \"x\"\n"
-                   "%y, %i = aten.max.dim(%x, 1) : f32[2], i64[7]\noutput user %y \"\"\noutput user %i \"\"\n",
-                   HN_UNSUPPORTED, "result 1 is i64[2] but the program records i64[7]");
+    EXPECT_REFUSES(
+        "input user %x : f32[2, 3] \"x\"\n"
+        "%y, %i = aten.max.dim(%x, 1) : f32[2], i64[7]\noutput user %y \"\"\noutput user %i \"\"\n",
+        HN_UNSUPPORTED, "result 1 is i64[2] but the program records i64[7]");
 }
 
 TEST(bad_arguments_name_themselves) {
@@ -96,17 +103,19 @@ TEST(bad_arguments_name_themselves) {
 /* --- outputs --- */
 
 TEST(an_output_has_the_recorded_strides) {
-    EXPECT_DECOMPOSES("input user %x : f32[2, 3] \"x\"\n"
-                      "%y = aten.t.default(%x) : f32[3, 2] strides [1, 3]\noutput user %y \"\"\n",
-                      "input user %x : f32[2, 3] \"x\"\n"
-                      "%y = permute(%x, dims=[1, 0]) : f32[3, 2] strides [1, 3]\noutput user %y \"\"\n");
+    EXPECT_DECOMPOSES(
+        "input user %x : f32[2, 3] \"x\"\n"
+        "%y = aten.t.default(%x) : f32[3, 2] strides [1, 3]\noutput user %y \"\"\n",
+        "input user %x : f32[2, 3] \"x\"\n"
+        "%y = permute(%x, dims=[1, 0]) : f32[3, 2] strides [1, 3]\noutput user %y \"\"\n");
 }
 
 TEST(an_input_that_is_returned_needs_nothing) {
-    EXPECT_DECOMPOSES("input user %x : f32[2, 3] strides [1, 2] \"x\"\n"
-                      "%y = aten.detach.default(%x) : f32[2, 3] strides [1, 2]\noutput user %y \"\"\n",
-                      "input user %x : f32[2, 3] strides [1, 2] \"x\"\n"
-                      "output user %x \"\"\n");
+    EXPECT_DECOMPOSES(
+        "input user %x : f32[2, 3] strides [1, 2] \"x\"\n"
+        "%y = aten.detach.default(%x) : f32[2, 3] strides [1, 2]\noutput user %y \"\"\n",
+        "input user %x : f32[2, 3] strides [1, 2] \"x\"\n"
+        "output user %x \"\"\n");
 }
 
 TEST(an_input_in_another_layout_is_copied) {
@@ -117,15 +126,16 @@ TEST(an_input_in_another_layout_is_copied) {
 }
 
 TEST(one_value_in_two_layouts_is_copied) {
-    EXPECT_DECOMPOSES("input user %x : f32[2, 3] \"x\"\n"
-                      "%a = aten.exp.default(%x) : f32[2, 3]\n"
-                      "%b = aten.clone.default(%a, memory_format=\"channels_last\") : f32[2, 3] strides [1, 2]\n"
-                      "output user %a \"\"\noutput user %b \"\"\noutput user %b \"\"\n",
-                      "input user %x : f32[2, 3] \"x\"\n"
-                      "%a = exp(%x) : f32[2, 3]\n"
-                      "%2 = cast(%a, dtype=f32) : f32[2, 3] strides [1, 2]\n"
-                      "%3 = cast(%a, dtype=f32) : f32[2, 3] strides [1, 2]\n"
-                      "output user %a \"\"\noutput user %2 \"\"\noutput user %3 \"\"\n");
+    EXPECT_DECOMPOSES(
+        "input user %x : f32[2, 3] \"x\"\n"
+        "%a = aten.exp.default(%x) : f32[2, 3]\n"
+        "%b = aten.clone.default(%a, memory_format=\"channels_last\") : f32[2, 3] strides [1, 2]\n"
+        "output user %a \"\"\noutput user %b \"\"\noutput user %b \"\"\n",
+        "input user %x : f32[2, 3] \"x\"\n"
+        "%a = exp(%x) : f32[2, 3]\n"
+        "%2 = cast(%a, dtype=f32) : f32[2, 3] strides [1, 2]\n"
+        "%3 = cast(%a, dtype=f32) : f32[2, 3] strides [1, 2]\n"
+        "output user %a \"\"\noutput user %2 \"\"\noutput user %3 \"\"\n");
 }
 
 TEST(strides_of_size_1_dims_mean_nothing) {
@@ -135,9 +145,10 @@ TEST(strides_of_size_1_dims_mean_nothing) {
 }
 
 TEST(a_size_that_is_returned_is_a_scalar) {
-    EXPECT_DECOMPOSES("symbol size s0 in [2, 64]\ninput user %x : f32[s0] \"x\"\n"
-                      "%n = aten.sym_size.int(%x, 0) : symint(s0)\noutput user %n \"n\"\n",
-                      "symbol size s0 in [2, 64]\ninput user %x : f32[s0] \"x\"\noutput scalar \"n\" = s0\n");
+    EXPECT_DECOMPOSES(
+        "symbol size s0 in [2, 64]\ninput user %x : f32[s0] \"x\"\n"
+        "%n = aten.sym_size.int(%x, 0) : symint(s0)\noutput user %n \"n\"\n",
+        "symbol size s0 in [2, 64]\ninput user %x : f32[s0] \"x\"\noutput scalar \"n\" = s0\n");
 }
 
 /* --- control and data --- */
@@ -163,17 +174,18 @@ TEST(subgraphs_are_rewritten) {
 }
 
 TEST(numbers_read_from_tensors) {
-    EXPECT_DECOMPOSES("symbol data u0 in [0, 9]\ninput user %x : i64[1] \"x\"\ninput user %w : f32[4] \"w\"\n"
-                      "%n = aten.item.default(%x) : symint(u0)\n"
-                      "%f = aten.full.default([u0], %n, dtype=f32) : f32[u0]\n"
-                      "output user %f \"\"\n",
-                      "symbol data u0 in [0, 9]\ninput user %x : i64[1] \"x\"\ninput user %w : f32[4] \"w\"\n"
-                      "%n = item(%x) : symint(u0)\n"
-                      "%3 = reshape(%x, sizes=[]) : i64[]\n"
-                      "%4 = cast(%3, dtype=f32) : f32[]\n"
-                      "%5 = reshape(%4, sizes=[1]) : f32[1]\n"
-                      "%f = expand(%5, sizes=[u0]) : f32[u0]\n"
-                      "output user %f \"\"\n");
+    EXPECT_DECOMPOSES(
+        "symbol data u0 in [0, 9]\ninput user %x : i64[1] \"x\"\ninput user %w : f32[4] \"w\"\n"
+        "%n = aten.item.default(%x) : symint(u0)\n"
+        "%f = aten.full.default([u0], %n, dtype=f32) : f32[u0]\n"
+        "output user %f \"\"\n",
+        "symbol data u0 in [0, 9]\ninput user %x : i64[1] \"x\"\ninput user %w : f32[4] \"w\"\n"
+        "%n = item(%x) : symint(u0)\n"
+        "%3 = reshape(%x, sizes=[]) : i64[]\n"
+        "%4 = cast(%3, dtype=f32) : f32[]\n"
+        "%5 = reshape(%4, sizes=[1]) : f32[1]\n"
+        "%f = expand(%5, sizes=[u0]) : f32[u0]\n"
+        "output user %f \"\"\n");
     EXPECT_DECOMPOSES("input user %x : f64[1] \"x\"\ninput user %w : bf16[4] \"w\"\n"
                       "%n = aten.item.default(%x) : symfloat\n"
                       "%y = aten.mul.Tensor(%w, %n) : bf16[4]\noutput user %y \"\"\n",
@@ -187,17 +199,18 @@ TEST(numbers_read_from_tensors) {
 }
 
 TEST(data_dependent_sizes) {
-    EXPECT_DECOMPOSES("symbol data u0 in [0, 6]\ninput user %x : f32[2, 3] \"x\"\ninput user %m : bool[3] \"m\"\n"
-                      "%y = aten.masked_select.default(%x, %m) : f32[u0]\noutput user %y \"\"\n",
-                      "symbol data u0 in [0, 6]\ninput user %x : f32[2, 3] \"x\"\ninput user %m : bool[3] \"m\"\n"
-                      "%2 = reshape(%m, sizes=[1, 3]) : bool[1, 3]\n"
-                      "%3 = expand(%2, sizes=[2, 3]) : bool[2, 3]\n"
-                      "%4 = nonzero(%3) : i64[u0, 2]\n"
-                      "%5 = slice(%4, dim=1, start=0, size=1, step=1) : i64[u0, 1]\n"
-                      "%6 = reshape(%5, sizes=[u0]) : i64[u0]\n"
-                      "%7 = slice(%4, dim=1, start=1, size=1, step=1) : i64[u0, 1]\n"
-                      "%8 = reshape(%7, sizes=[u0]) : i64[u0]\n"
-                      "%y = index(%x, [%6, %8], wrap=false) : f32[u0]\noutput user %y \"\"\n");
+    EXPECT_DECOMPOSES(
+        "symbol data u0 in [0, 6]\ninput user %x : f32[2, 3] \"x\"\ninput user %m : bool[3] \"m\"\n"
+        "%y = aten.masked_select.default(%x, %m) : f32[u0]\noutput user %y \"\"\n",
+        "symbol data u0 in [0, 6]\ninput user %x : f32[2, 3] \"x\"\ninput user %m : bool[3] \"m\"\n"
+        "%2 = reshape(%m, sizes=[1, 3]) : bool[1, 3]\n"
+        "%3 = expand(%2, sizes=[2, 3]) : bool[2, 3]\n"
+        "%4 = nonzero(%3) : i64[u0, 2]\n"
+        "%5 = slice(%4, dim=1, start=0, size=1, step=1) : i64[u0, 1]\n"
+        "%6 = reshape(%5, sizes=[u0]) : i64[u0]\n"
+        "%7 = slice(%4, dim=1, start=1, size=1, step=1) : i64[u0, 1]\n"
+        "%8 = reshape(%7, sizes=[u0]) : i64[u0]\n"
+        "%y = index(%x, [%6, %8], wrap=false) : f32[u0]\noutput user %y \"\"\n");
 }
 
 TEST(assertions_become_nodes) {

@@ -1,6 +1,7 @@
-/* The stored operator cases once more with symbolic sizes: every input dim of 2 or more becomes a symbol, one
- * for each distinct size, so that decompositions cannot lean on known numbers. The answers must stay the
- * same; what an operator cannot do without known sizes it must refuse in words. */
+/* The stored operator cases once more with symbolic sizes: every input dim of 2 or more becomes a
+ * symbol, one for each distinct size, so that decompositions cannot lean on known numbers. The
+ * answers must stay the same; what an operator cannot do without known sizes it must refuse in
+ * words. */
 #include "ops/cases.h"
 #include "unit/harness.h"
 
@@ -28,7 +29,8 @@ static bool is_input_size(const op_case *c, int64_t size) {
     return false;
 }
 
-/* Results have the symbols where an input has the size, as PyTorch would have recorded most of them. */
+/* Results have the symbols where an input has the size, as PyTorch would have recorded most of
+ * them. */
 static hn_value add_tensor(hn_graph *g, const op_case *c, const case_tensor *t, hn_str name) {
     hn_expr sizes[HN_MAX_RANK];
     for (uint32_t k = 0; k < t->ref.rank; k++)
@@ -45,13 +47,15 @@ static hn_status build(hn_arena *arena, op_case *c, hn_graph **out) {
     for (uint32_t k = 0; k < c->input_count; k++) {
         hn_str name = hn_str_of(hn_arena_printf(arena, "x%u", k));
         b.inputs[k] = add_tensor(b.g, c, &c->inputs[k], name);
-        HN_TRY(hn_graph_add_input(b.g, (hn_input){.kind = HN_INPUT_USER, .value = b.inputs[k], .name = name}));
+        HN_TRY(hn_graph_add_input(
+            b.g, (hn_input){.kind = HN_INPUT_USER, .value = b.inputs[k], .name = name}));
     }
     hn_arg args[24];
     hn_value results[CASE_MAX_TENSORS];
     uint32_t arg_count = 0;
     HN_TRY(case_args(&b, c, args, &arg_count));
-    for (uint32_t k = 0; k < c->output_count; k++) results[k] = add_tensor(b.g, c, &c->outputs[k], HN_STR("y"));
+    for (uint32_t k = 0; k < c->output_count; k++)
+        results[k] = add_tensor(b.g, c, &c->outputs[k], HN_STR("y"));
     hn_graph_add_node(b.g, c->op, args, arg_count, results, c->output_count);
     for (uint32_t k = 0; k < c->output_count; k++)
         HN_TRY(hn_graph_add_output(b.g, (hn_output){.kind = HN_OUTPUT_USER, .value = results[k]}));
@@ -83,7 +87,8 @@ static void note(replay *r, const char *family, uint32_t number, hn_status statu
         r->refused++;
     } else {
         r->failed++;
-        hn_strbuf_printf(&r->failures, "%s.txt:%u: %s\n", family, number, hn_status_message(status));
+        hn_strbuf_printf(&r->failures, "%s.txt:%u: %s\n", family, number,
+                         hn_status_message(status));
     }
     hn_status_free(status);
 }
@@ -107,7 +112,8 @@ static void replay_family(const char *family, uint32_t expect_refused) {
         hn_arena_reset(&arena);
     }
     if (r.failed)
-        HN_TEST_FAIL("%u cases of '%s' fail with symbolic sizes:\n%s", r.failed, family, r.failures.ptr);
+        HN_TEST_FAIL("%u cases of '%s' fail with symbolic sizes:\n%s", r.failed, family,
+                     r.failures.ptr);
     EXPECT_INT(r.refused, expect_refused);
     EXPECT(r.passed > 0);
     hn_strbuf_deinit(&r.failures);
@@ -116,16 +122,17 @@ static void replay_family(const char *family, uint32_t expect_refused) {
 }
 
 TEST(matmul_replays) { replay_family("matmul", 0); }
-TEST(conv_replays) { replay_family("conv", 10); }       /* "same" needs the kernel's size */
+TEST(conv_replays) { replay_family("conv", 10); } /* "same" needs the kernel's size */
 TEST(pool_replays) { replay_family("pool", 0); }
 TEST(norm_replays) { replay_family("norm", 0); }
-TEST(softmax_replays) { replay_family("softmax", 23); } /* the default scale of attention needs the head size */
+/* the default scale of attention needs the head size */
+TEST(softmax_replays) { replay_family("softmax", 23); }
 TEST(loss_replays) { replay_family("loss", 0); }
 TEST(backward_replays) { replay_family("backward", 0); }
 TEST(index_replays) { replay_family("index", 0); }
 TEST(scatter_replays) { replay_family("scatter", 0); }
 TEST(sort_replays) { replay_family("sort", 0); }
 TEST(upsample_replays) { replay_family("upsample", 0); }
-TEST(random_replays) { replay_family("random", 4); }      /* likewise */
+TEST(random_replays) { replay_family("random", 4); } /* likewise */
 
 TEST_MAIN

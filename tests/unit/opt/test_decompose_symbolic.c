@@ -5,8 +5,10 @@
 #define Y "output user %y \"\"\n"
 
 TEST(reshape_takes_recorded_sizes) {
-    EXPECT_DECOMPOSES(X "%y = aten.view.default(%x, [-1]) : f32[4*s0]\n" Y, X "%y = reshape(%x, sizes=[4*s0]) : f32[4*s0]\n" Y);
-    EXPECT_DECOMPOSES(X "%y = aten.flatten.using_ints(%x) : f32[4*s0]\n" Y, X "%y = reshape(%x, sizes=[4*s0]) : f32[4*s0]\n" Y);
+    EXPECT_DECOMPOSES(X "%y = aten.view.default(%x, [-1]) : f32[4*s0]\n" Y,
+                      X "%y = reshape(%x, sizes=[4*s0]) : f32[4*s0]\n" Y);
+    EXPECT_DECOMPOSES(X "%y = aten.flatten.using_ints(%x) : f32[4*s0]\n" Y,
+                      X "%y = reshape(%x, sizes=[4*s0]) : f32[4*s0]\n" Y);
 }
 
 TEST(slices_clamp_only_where_they_must) {
@@ -16,13 +18,15 @@ TEST(slices_clamp_only_where_they_must) {
                       X "%y = slice(%x, dim=0, start=s0 - 1, size=1, step=1) : f32[1, 4]\n" Y);
     EXPECT_DECOMPOSES(X "%y = aten.slice.Tensor(%x, 0, 0, s0) : f32[s0, 4]\n" Y,
                       X "output user %x \"\"\n");
-    EXPECT_DECOMPOSES(X "%y = aten.slice.Tensor(%x, 0, 0, 9223372036854775807, 2) : f32[(s0 + 1)//2, 4]\n" Y,
-                      X "%y = slice(%x, dim=0, start=0, size=(s0 + 1)//2, step=2) : f32[(s0 + 1)//2, 4]\n" Y);
+    EXPECT_DECOMPOSES(
+        X "%y = aten.slice.Tensor(%x, 0, 0, 9223372036854775807, 2) : f32[(s0 + 1)//2, 4]\n" Y,
+        X "%y = slice(%x, dim=0, start=0, size=(s0 + 1)//2, step=2) : f32[(s0 + 1)//2, 4]\n" Y);
 }
 
 TEST(select_counts_from_the_end) {
-    EXPECT_DECOMPOSES(X "%y = aten.select.int(%x, 0, -1) : f32[4]\n" Y,
-                      X "%1 = slice(%x, dim=0, start=s0 - 1, size=1, step=1) : f32[1, 4]\n%y = reshape(%1, sizes=[4]) : f32[4]\n" Y);
+    EXPECT_DECOMPOSES(
+        X "%y = aten.select.int(%x, 0, -1) : f32[4]\n" Y, X
+        "%1 = slice(%x, dim=0, start=s0 - 1, size=1, step=1) : f32[1, 4]\n%y = reshape(%1, sizes=[4]) : f32[4]\n" Y);
 }
 
 TEST(split_and_cat) {
@@ -41,9 +45,11 @@ TEST(mean_divides_by_a_symbolic_count) {
 }
 
 TEST(arange_and_sizes_as_numbers) {
-    EXPECT_DECOMPOSES(X "%y = aten.arange.default(s0) : i64[s0]\n" Y, X "%y = iota(start=0, step=1, size=s0, dtype=i64) : i64[s0]\n" Y);
-    EXPECT_DECOMPOSES(X "%y = aten.mul.Tensor(%x, s0) : f32[s0, 4]\n" Y,
-                      X "%1 = full(value=s0, sizes=[], dtype=f32) : f32[]\n%y = mul(%x, %1) : f32[s0, 4]\n" Y);
+    EXPECT_DECOMPOSES(X "%y = aten.arange.default(s0) : i64[s0]\n" Y,
+                      X "%y = iota(start=0, step=1, size=s0, dtype=i64) : i64[s0]\n" Y);
+    EXPECT_DECOMPOSES(
+        X "%y = aten.mul.Tensor(%x, s0) : f32[s0, 4]\n" Y,
+        X "%1 = full(value=s0, sizes=[], dtype=f32) : f32[]\n%y = mul(%x, %1) : f32[s0, 4]\n" Y);
 }
 
 TEST(broadcasts_of_unlike_symbols_leave_a_guard) {
@@ -58,15 +64,17 @@ TEST(broadcasts_of_unlike_symbols_leave_a_guard) {
 
 TEST(a_slice_that_leaves_one_element_broadcasts) {
 #define HEAD "symbol size s0 in [0, inf] hint 8\n"
-    EXPECT_DECOMPOSES(HEAD "input user %x : f32[s0] \"x\"\ninput user %z : f32[1] \"z\"\n"
-                      "%1 = aten.slice.Tensor(%z, 0, Max(0, 1 - s0)) : f32[1 - Max(0, 1 - s0)]\n"
-                      "%y = aten.add.Tensor(%x, %1) : f32[s0]\n" Y,
-                      HEAD "guard -Max(0, -s0 + 1) + 1 == 1 \"a size that is broadcast is 1\"\n"
-                      "guard 1 <= -Max(0, -s0 + 1) + 1 \"a slice ends within its dimension\"\n"
-                      "input user %x : f32[s0] \"x\"\ninput user %z : f32[1] \"z\"\n"
-                      "%2 = slice(%z, dim=0, start=Max(0, -s0 + 1), size=-Max(0, -s0 + 1) + 1, step=1) : f32[-Max(0, -s0 + 1) + 1]\n"
-                      "%3 = slice(%2, dim=0, start=0, size=1, step=1) : f32[1]\n"
-                      "%y = add(%x, %3) : f32[s0]\n" Y);
+    EXPECT_DECOMPOSES(
+        HEAD "input user %x : f32[s0] \"x\"\ninput user %z : f32[1] \"z\"\n"
+             "%1 = aten.slice.Tensor(%z, 0, Max(0, 1 - s0)) : f32[1 - Max(0, 1 - s0)]\n"
+             "%y = aten.add.Tensor(%x, %1) : f32[s0]\n" Y,
+        HEAD
+        "guard -Max(0, -s0 + 1) + 1 == 1 \"a size that is broadcast is 1\"\n"
+        "guard 1 <= -Max(0, -s0 + 1) + 1 \"a slice ends within its dimension\"\n"
+        "input user %x : f32[s0] \"x\"\ninput user %z : f32[1] \"z\"\n"
+        "%2 = slice(%z, dim=0, start=Max(0, -s0 + 1), size=-Max(0, -s0 + 1) + 1, step=1) : f32[-Max(0, -s0 + 1) + 1]\n"
+        "%3 = slice(%2, dim=0, start=0, size=1, step=1) : f32[1]\n"
+        "%y = add(%x, %3) : f32[s0]\n" Y);
 #undef HEAD
 }
 

@@ -103,9 +103,11 @@ TEST(views_of_a_local_tensor) {
 
 /* One write through each kind of view; the base is returned, so that the scatter shows. */
 TEST(inverses_of_views) {
-    static const struct { const char *view, *scatter;
+    static const struct {
+        const char *view, *scatter;
     } cases[] = {
-        {"aten.view.default(%c, size=[6]) : f32[6]", "aten.reshape.default(%w, shape=[2, 3]) : f32[2, 3]"},
+        {"aten.view.default(%c, size=[6]) : f32[6]",
+         "aten.reshape.default(%w, shape=[2, 3]) : f32[2, 3]"},
         {"aten.unsqueeze.default(%c, dim=0) : f32[1, 2, 3]",
          "aten.reshape.default(%w, shape=[2, 3]) : f32[2, 3]"},
         {"aten.transpose.int(%c, dim0=-1, dim1=0) : f32[3, 2] strides [1, 3]",
@@ -126,90 +128,96 @@ TEST(inverses_of_views) {
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         char before[1024], after[1024];
         const char *type = strstr(cases[k].view, " : ") + 3;
-        snprintf(before, sizeof before,
-                 "graph @g {\n  input user %%x : f32[2, 3] \"x\"\n  %%c = aten.neg.default(%%x) : f32[2, "
-                 "3]\n  %%v = %s\n"
-                 "  %%w = aten.exp_.default(%%v) : %s\n  output user %%c \"c\"\n}\n",
-                 cases[k].view, type);
-        snprintf(after, sizeof after,
-                 "graph @g {\n  input user %%x : f32[2, 3] \"x\"\n  %%c = aten.neg.default(%%x) : f32[2, "
-                 "3]\n  %%v = %s\n"
-                 "  %%w = aten.exp.default(%%v) : %s\n  %%4 = %s\n  output user %%4 \"c\"\n}\n",
-                 cases[k].view, type, cases[k].scatter);
+        snprintf(
+            before, sizeof before,
+            "graph @g {\n  input user %%x : f32[2, 3] \"x\"\n  %%c = aten.neg.default(%%x) : f32[2, "
+            "3]\n  %%v = %s\n"
+            "  %%w = aten.exp_.default(%%v) : %s\n  output user %%c \"c\"\n}\n",
+            cases[k].view, type);
+        snprintf(
+            after, sizeof after,
+            "graph @g {\n  input user %%x : f32[2, 3] \"x\"\n  %%c = aten.neg.default(%%x) : f32[2, "
+            "3]\n  %%v = %s\n"
+            "  %%w = aten.exp.default(%%v) : %s\n  %%4 = %s\n  output user %%4 \"c\"\n}\n",
+            cases[k].view, type, cases[k].scatter);
         expect_pass(before, after);
     }
 }
 
 TEST(pieces_of_a_split) {
-    expect_pass("graph @g {\n"
-                "  input user %x : f32[2, 5] \"x\"\n"
-                "  %a, %b = aten.split.Tensor(%x, split_size=3, dim=1) : f32[2, 3] strides [5, 1], f32[2, 2] "
-                "strides [5, 1]\n"
-                "  %w = aten.exp_.default(%b) : f32[2, 2] strides [5, 1]\n"
-                "  %s = aten.neg.default(%a) : f32[2, 3]\n"
-                "  output user %s \"s\"\n"
-                "}\n",
-                "graph @g {\n"
-                "  input user %x : f32[2, 5] \"x\"\n"
-                "  %a, %b = aten.split.Tensor(%x, split_size=3, dim=1) : f32[2, 3] strides [5, 1], f32[2, 2] "
-                "strides [5, 1]\n"
-                "  %w = aten.exp.default(%b) : f32[2, 2] strides [5, 1]\n"
-                "  %4 = aten.slice_scatter.default(%x, %w, dim=1, start=3, end=5, step=1) : f32[2, 5]\n"
-                "  %5 = aten.slice.Tensor(%4, dim=1, start=0, end=3, step=1) : f32[2, 3] strides [5, 1]\n"
-                "  %s = aten.neg.default(%5) : f32[2, 3]\n"
-                "  output mutation %4 of 0 \"x\"\n"
-                "  output user %s \"s\"\n"
-                "}\n");
+    expect_pass(
+        "graph @g {\n"
+        "  input user %x : f32[2, 5] \"x\"\n"
+        "  %a, %b = aten.split.Tensor(%x, split_size=3, dim=1) : f32[2, 3] strides [5, 1], f32[2, 2] "
+        "strides [5, 1]\n"
+        "  %w = aten.exp_.default(%b) : f32[2, 2] strides [5, 1]\n"
+        "  %s = aten.neg.default(%a) : f32[2, 3]\n"
+        "  output user %s \"s\"\n"
+        "}\n",
+        "graph @g {\n"
+        "  input user %x : f32[2, 5] \"x\"\n"
+        "  %a, %b = aten.split.Tensor(%x, split_size=3, dim=1) : f32[2, 3] strides [5, 1], f32[2, 2] "
+        "strides [5, 1]\n"
+        "  %w = aten.exp.default(%b) : f32[2, 2] strides [5, 1]\n"
+        "  %4 = aten.slice_scatter.default(%x, %w, dim=1, start=3, end=5, step=1) : f32[2, 5]\n"
+        "  %5 = aten.slice.Tensor(%4, dim=1, start=0, end=3, step=1) : f32[2, 3] strides [5, 1]\n"
+        "  %s = aten.neg.default(%5) : f32[2, 3]\n"
+        "  output mutation %4 of 0 \"x\"\n"
+        "  output user %s \"s\"\n"
+        "}\n");
 }
 
-/* contiguous and to share memory only when they change nothing; detach_ and unsqueeze_ write nothing. */
+/* contiguous and to share memory only when they change nothing; detach_ and unsqueeze_ write
+ * nothing. */
 TEST(what_is_an_alias) {
-    expect_pass("graph @g {\n"
-                "  input user %x : f32[2, 3] \"x\"\n"
-                "  %t = aten.t.default(%x) : f32[3, 2] strides [1, 3]\n"
-                "  %k = aten.contiguous.default(%t, memory_format=\"contiguous_format\") : f32[3, 2]\n"
-                "  %d = aten.to.dtype(%x, dtype=f64, non_blocking=false, copy=false, memory_format=none) : "
-                "f64[2, 3]\n"
-                "  %a = aten.exp_.default(%k) : f32[3, 2]\n"
-                "  %b = aten.exp_.default(%d) : f64[2, 3]\n"
-                "  %e = aten.detach_.default(%x) : f32[2, 3]\n"
-                "  %u = aten.unsqueeze_.default(%e, dim=0) : f32[1, 2, 3]\n"
-                "  output user %a \"a\"\n"
-                "  output user %b \"b\"\n"
-                "  output user %u \"u\"\n"
-                "}\n",
-                "graph @g {\n"
-                "  input user %x : f32[2, 3] \"x\"\n"
-                "  %t = aten.t.default(%x) : f32[3, 2] strides [1, 3]\n"
-                "  %k = aten.contiguous.default(%t, memory_format=\"contiguous_format\") : f32[3, 2]\n"
-                "  %d = aten.to.dtype(%x, dtype=f64, non_blocking=false, copy=false, memory_format=none) : "
-                "f64[2, 3]\n"
-                "  %a = aten.exp.default(%k) : f32[3, 2]\n"
-                "  %b = aten.exp.default(%d) : f64[2, 3]\n"
-                "  %e = aten.detach.default(%x) : f32[2, 3]\n"
-                "  %u = aten.unsqueeze.default(%e, dim=0) : f32[1, 2, 3]\n"
-                "  output user %a \"a\"\n"
-                "  output user %b \"b\"\n"
-                "  output user %u \"u\"\n"
-                "}\n");
-    expect_pass("graph @g {\n"
-                "  input user %x : f32[2, 3] \"x\"\n"
-                "  %k = aten.contiguous.default(%x, memory_format=\"contiguous_format\") : f32[2, 3]\n"
-                "  %d = aten.dropout.default(%k, p=0.5, train=false) : f32[2, 3]\n"
-                "  %r = aten.reshape.default(%d, shape=[6]) : f32[6]\n"
-                "  %a = aten.exp_.default(%r) : f32[6]\n"
-                "  output user %a \"a\"\n"
-                "}\n",
-                "graph @g {\n"
-                "  input user %x : f32[2, 3] \"x\"\n"
-                "  %k = aten.contiguous.default(%x, memory_format=\"contiguous_format\") : f32[2, 3]\n"
-                "  %d = aten.dropout.default(%k, p=0.5, train=false) : f32[2, 3]\n"
-                "  %r = aten.reshape.default(%d, shape=[6]) : f32[6]\n"
-                "  %a = aten.exp.default(%r) : f32[6]\n"
-                "  %5 = aten.reshape.default(%a, shape=[2, 3]) : f32[2, 3]\n"
-                "  output mutation %5 of 0 \"x\"\n"
-                "  output user %a \"a\"\n"
-                "}\n");
+    expect_pass(
+        "graph @g {\n"
+        "  input user %x : f32[2, 3] \"x\"\n"
+        "  %t = aten.t.default(%x) : f32[3, 2] strides [1, 3]\n"
+        "  %k = aten.contiguous.default(%t, memory_format=\"contiguous_format\") : f32[3, 2]\n"
+        "  %d = aten.to.dtype(%x, dtype=f64, non_blocking=false, copy=false, memory_format=none) : "
+        "f64[2, 3]\n"
+        "  %a = aten.exp_.default(%k) : f32[3, 2]\n"
+        "  %b = aten.exp_.default(%d) : f64[2, 3]\n"
+        "  %e = aten.detach_.default(%x) : f32[2, 3]\n"
+        "  %u = aten.unsqueeze_.default(%e, dim=0) : f32[1, 2, 3]\n"
+        "  output user %a \"a\"\n"
+        "  output user %b \"b\"\n"
+        "  output user %u \"u\"\n"
+        "}\n",
+        "graph @g {\n"
+        "  input user %x : f32[2, 3] \"x\"\n"
+        "  %t = aten.t.default(%x) : f32[3, 2] strides [1, 3]\n"
+        "  %k = aten.contiguous.default(%t, memory_format=\"contiguous_format\") : f32[3, 2]\n"
+        "  %d = aten.to.dtype(%x, dtype=f64, non_blocking=false, copy=false, memory_format=none) : "
+        "f64[2, 3]\n"
+        "  %a = aten.exp.default(%k) : f32[3, 2]\n"
+        "  %b = aten.exp.default(%d) : f64[2, 3]\n"
+        "  %e = aten.detach.default(%x) : f32[2, 3]\n"
+        "  %u = aten.unsqueeze.default(%e, dim=0) : f32[1, 2, 3]\n"
+        "  output user %a \"a\"\n"
+        "  output user %b \"b\"\n"
+        "  output user %u \"u\"\n"
+        "}\n");
+    expect_pass(
+        "graph @g {\n"
+        "  input user %x : f32[2, 3] \"x\"\n"
+        "  %k = aten.contiguous.default(%x, memory_format=\"contiguous_format\") : f32[2, 3]\n"
+        "  %d = aten.dropout.default(%k, p=0.5, train=false) : f32[2, 3]\n"
+        "  %r = aten.reshape.default(%d, shape=[6]) : f32[6]\n"
+        "  %a = aten.exp_.default(%r) : f32[6]\n"
+        "  output user %a \"a\"\n"
+        "}\n",
+        "graph @g {\n"
+        "  input user %x : f32[2, 3] \"x\"\n"
+        "  %k = aten.contiguous.default(%x, memory_format=\"contiguous_format\") : f32[2, 3]\n"
+        "  %d = aten.dropout.default(%k, p=0.5, train=false) : f32[2, 3]\n"
+        "  %r = aten.reshape.default(%d, shape=[6]) : f32[6]\n"
+        "  %a = aten.exp.default(%r) : f32[6]\n"
+        "  %5 = aten.reshape.default(%a, shape=[2, 3]) : f32[2, 3]\n"
+        "  output mutation %5 of 0 \"x\"\n"
+        "  output user %a \"a\"\n"
+        "}\n");
     /* a reshape that strides cannot express is a copy: what is written to it stays there */
     expect_pass("graph @g {\n"
                 "  input user %x : f32[2, 3] \"x\"\n"
@@ -252,42 +260,44 @@ TEST(dtypes_are_cast_back) {
 }
 
 TEST(counterparts_with_other_names) {
-    expect_pass("graph @g {\n"
-                "  input user %x : i64[4] \"x\"\n"
-                "  input user %y : i64[4] \"y\"\n"
-                "  input user %f : f32[4] \"f\"\n"
-                "  %o = aten.empty_like.default(%x, dtype=none, layout=none, device=none, pin_memory=none, "
-                "memory_format=none) : i64[4]\n"
-                "  %a = aten.__iand__.Tensor(%x, %y) : i64[4]\n"
-                "  %m = aten.maximum.out(%a, %y, %o) : i64[4]\n"
-                "  %r = aten.bernoulli_.float(%f, p=0.25, generator=none) : f32[4]\n"
-                "  output user %o \"o\"\n"
-                "}\n",
-                "graph @g {\n"
-                "  input user %x : i64[4] \"x\"\n"
-                "  input user %y : i64[4] \"y\"\n"
-                "  input user %f : f32[4] \"f\"\n"
-                "  %o = aten.empty_like.default(%x, dtype=none, layout=none, device=none, pin_memory=none, "
-                "memory_format=none) : i64[4]\n"
-                "  %a = aten.__and__.Tensor(%x, %y) : i64[4]\n"
-                "  %m = aten.maximum.default(%a, %y) : i64[4]\n"
-                "  %r = aten.bernoulli.p(%f, p=0.25, generator=none) : f32[4]\n"
-                "  output mutation %a of 0 \"x\"\n"
-                "  output mutation %r of 2 \"f\"\n"
-                "  output user %m \"o\"\n"
-                "}\n");
+    expect_pass(
+        "graph @g {\n"
+        "  input user %x : i64[4] \"x\"\n"
+        "  input user %y : i64[4] \"y\"\n"
+        "  input user %f : f32[4] \"f\"\n"
+        "  %o = aten.empty_like.default(%x, dtype=none, layout=none, device=none, pin_memory=none, "
+        "memory_format=none) : i64[4]\n"
+        "  %a = aten.__iand__.Tensor(%x, %y) : i64[4]\n"
+        "  %m = aten.maximum.out(%a, %y, %o) : i64[4]\n"
+        "  %r = aten.bernoulli_.float(%f, p=0.25, generator=none) : f32[4]\n"
+        "  output user %o \"o\"\n"
+        "}\n",
+        "graph @g {\n"
+        "  input user %x : i64[4] \"x\"\n"
+        "  input user %y : i64[4] \"y\"\n"
+        "  input user %f : f32[4] \"f\"\n"
+        "  %o = aten.empty_like.default(%x, dtype=none, layout=none, device=none, pin_memory=none, "
+        "memory_format=none) : i64[4]\n"
+        "  %a = aten.__and__.Tensor(%x, %y) : i64[4]\n"
+        "  %m = aten.maximum.default(%a, %y) : i64[4]\n"
+        "  %r = aten.bernoulli.p(%f, p=0.25, generator=none) : f32[4]\n"
+        "  output mutation %a of 0 \"x\"\n"
+        "  output mutation %r of 2 \"f\"\n"
+        "  output user %m \"o\"\n"
+        "}\n");
 }
 
 TEST(batch_norm_updates_its_statistics) {
-    static const char before[] = "graph @g {\n"
-                                 "  input user %%x : f32[2, 3, 4] \"x\"\n"
-                                 "  input user %%m : f32[3] \"m\"\n"
-                                 "  input user %%v : f32[3] \"v\"\n"
-                                 "  %%y = aten.batch_norm.default(%%x, weight=none, bias=none, %%m, %%v, "
-                                 "training=%s, momentum=0.1, eps=0.001, "
-                                 "cudnn_enabled=false) : f32[2, 3, 4]\n"
-                                 "  output user %%y \"y\"\n"
-                                 "}\n";
+    static const char before[] =
+        "graph @g {\n"
+        "  input user %%x : f32[2, 3, 4] \"x\"\n"
+        "  input user %%m : f32[3] \"m\"\n"
+        "  input user %%v : f32[3] \"v\"\n"
+        "  %%y = aten.batch_norm.default(%%x, weight=none, bias=none, %%m, %%v, "
+        "training=%s, momentum=0.1, eps=0.001, "
+        "cudnn_enabled=false) : f32[2, 3, 4]\n"
+        "  output user %%y \"y\"\n"
+        "}\n";
     char text[1024];
     snprintf(text, sizeof text, before, "true");
     expect_pass(text, "graph @g {\n"
@@ -347,29 +357,32 @@ TEST(branches) {
 }
 
 TEST(refusals) {
-    expect_refused("graph @g {\n"
-                   "  input user %x : f32[1, 4] \"x\"\n"
-                   "  %e = aten.expand.default(%x, size=[3, 4], implicit=false) : f32[3, 4] strides [0, 1]\n"
-                   "  %a = aten.exp_.default(%e) : f32[3, 4] strides [0, 1]\n"
-                   "  output user %a \"a\"\n"
-                   "}\n",
-                   HN_UNSUPPORTED,
-                   "cannot write through 'aten.expand.default': several of its elements share memory");
-    expect_refused("graph @g {\n"
-                   "  input user %x : f32[8] \"x\"\n"
-                   "  %e = aten.unfold.default(%x, dimension=0, size=4, step=2) : f32[3, 4] strides [2, 1]\n"
-                   "  %a = aten.exp_.default(%e) : f32[3, 4] strides [2, 1]\n"
-                   "  output user %a \"a\"\n"
-                   "}\n",
-                   HN_UNSUPPORTED, "cannot write through 'aten.unfold.default'");
-    expect_refused("graph @g {\n"
-                   "  input user %x : i64[8] \"x\"\n"
-                   "  %a = aten.random_.default(%x, generator=none) : i64[8] at \"r\" \"net.py:7\"\n"
-                   "  output user %a \"a\"\n"
-                   "}\n",
-                   HN_UNSUPPORTED,
-                   "cannot functionalize 'aten.random_.default' (node 'r', net.py:7): 'aten.random_.default' "
-                   "has no pure counterpart");
+    expect_refused(
+        "graph @g {\n"
+        "  input user %x : f32[1, 4] \"x\"\n"
+        "  %e = aten.expand.default(%x, size=[3, 4], implicit=false) : f32[3, 4] strides [0, 1]\n"
+        "  %a = aten.exp_.default(%e) : f32[3, 4] strides [0, 1]\n"
+        "  output user %a \"a\"\n"
+        "}\n",
+        HN_UNSUPPORTED,
+        "cannot write through 'aten.expand.default': several of its elements share memory");
+    expect_refused(
+        "graph @g {\n"
+        "  input user %x : f32[8] \"x\"\n"
+        "  %e = aten.unfold.default(%x, dimension=0, size=4, step=2) : f32[3, 4] strides [2, 1]\n"
+        "  %a = aten.exp_.default(%e) : f32[3, 4] strides [2, 1]\n"
+        "  output user %a \"a\"\n"
+        "}\n",
+        HN_UNSUPPORTED, "cannot write through 'aten.unfold.default'");
+    expect_refused(
+        "graph @g {\n"
+        "  input user %x : i64[8] \"x\"\n"
+        "  %a = aten.random_.default(%x, generator=none) : i64[8] at \"r\" \"net.py:7\"\n"
+        "  output user %a \"a\"\n"
+        "}\n",
+        HN_UNSUPPORTED,
+        "cannot functionalize 'aten.random_.default' (node 'r', net.py:7): 'aten.random_.default' "
+        "has no pure counterpart");
     /* whether the reshape copies depends on a size that is not known */
     expect_refused("graph @g {\n"
                    "  symbol size s0 in [1, 64]\n"

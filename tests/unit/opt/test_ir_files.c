@@ -1,4 +1,5 @@
-/* Every tests/ir/<name>.hnir that runs fold or patterns: the passes give the expected text, and the graph says the same before and after.
+/* Every tests/ir/<name>.hnir that runs fold or patterns: the passes give the expected text, and the
+ * graph says the same before and after.
  *
  *   # RUN: -p fold -p patterns       the passes, as `henry opt` takes them
  *   # TOLERANCE: 1e-5 1e-6 reason    rtol and atol; without it outputs must be the same to the bit
@@ -41,12 +42,14 @@ static void read_line(ir_file *f, const char *line, const char *name) {
         read_passes(f, line + 6, name);
     }
     if (strncmp(line, "# ERROR:", 8) == 0) f->fails = true;
-    if (strncmp(line, "# TOLERANCE:", 12) == 0) EXPECT_INT(sscanf(line + 12, "%lf %lf", &f->options.rtol, &f->options.atol), 2);
+    if (strncmp(line, "# TOLERANCE:", 12) == 0)
+        EXPECT_INT(sscanf(line + 12, "%lf %lf", &f->options.rtol, &f->options.atol), 2);
     if (strncmp(line, "# INPUTS:", 9) == 0) {
         f->options.finite = strstr(line, "finite") != NULL;
         f->options.small_indices = strstr(line, "small") != NULL;
     }
-    if (strncmp(line, "# |", 3) == 0) hn_strbuf_printf(&f->want, "%s\n", line + (line[3] == ' ' ? 4 : 3));
+    if (strncmp(line, "# |", 3) == 0)
+        hn_strbuf_printf(&f->want, "%s\n", line + (line[3] == ' ' ? 4 : 3));
 }
 
 static void read_file(ir_file *f, const char *path) {
@@ -79,7 +82,8 @@ static void run_file(const ir_file *f, const char *path) {
     bool parsed = eq_parse(&before, f->text.ptr);
     if (eq_parse(&after, f->text.ptr) && parsed) {
         hn_status status = NULL;
-        for (uint32_t k = 0; k < f->pass_count && !status; k++) status = eq_run_pass(&after, f->passes[k]->run, false);
+        for (uint32_t k = 0; k < f->pass_count && !status; k++)
+            status = eq_run_pass(&after, f->passes[k]->run, false);
         if (status) {
             HN_TEST_FAIL("%s: %s", path, hn_status_message(status));
         } else {
@@ -95,7 +99,8 @@ static void run_file(const ir_file *f, const char *path) {
 /* Files of other passes are the command line's business alone. */
 static bool is_ours(const ir_file *f) {
     for (uint32_t k = 0; k < f->pass_count; k++)
-        if (f->passes[k]->run == hn_pass_fold || f->passes[k]->run == hn_pass_patterns) return f->runs && !f->fails;
+        if (f->passes[k]->run == hn_pass_fold || f->passes[k]->run == hn_pass_patterns)
+            return f->runs && !f->fails;
     return false;
 }
 

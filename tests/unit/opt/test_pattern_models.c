@@ -1,5 +1,6 @@
-/* Whole models through the passes, in both dialects of torch.export, interpreted, against the outputs stored beside them; and
- * which patterns must have been found. The folder that holds models/ is named by HENRY_TEST_MODELS, as for tests/models/run.sh. */
+/* Whole models through the passes, in both dialects of torch.export, interpreted, against the
+ * outputs stored beside them; and which patterns must have been found. The folder that holds
+ * models/ is named by HENRY_TEST_MODELS, as for tests/models/run.sh. */
 #include "unit/opt/equivalence.h"
 
 #include "base/file.h"
@@ -37,7 +38,8 @@ static hn_dtype dtype_of(const char *descr) {
 }
 
 /* False when there is no such file. */
-static bool load(hn_arena *arena, const char *folder, const char *what, uint32_t k, hn_ref_tensor *out) {
+static bool load(hn_arena *arena, const char *folder, const char *what, uint32_t k,
+                 hn_ref_tensor *out) {
     char path[512];
     hn_file_map map;
     hn_npy npy;
@@ -45,26 +47,32 @@ static bool load(hn_arena *arena, const char *folder, const char *what, uint32_t
     if (!hn_file_exists(path)) return false;
     EXPECT_OK(hn_file_map_init(&map, path));
     EXPECT_OK(hn_npy_parse(map.data, map.size_bytes, &npy));
-    EXPECT_OK(hn_ref_tensor_load(arena, dtype_of(npy.descr), npy.rank, npy.sizes, npy.strides, npy.data, out));
+    EXPECT_OK(hn_ref_tensor_load(arena, dtype_of(npy.descr), npy.rank, npy.sizes, npy.strides,
+                                 npy.data, out));
     hn_file_map_deinit(&map);
     return true;
 }
 
-/* Sums are taken in another order than PyTorch's: rtol 1e-4, and as much of the largest element, since small ones are
- * differences of large ones. */
+/* Sums are taken in another order than PyTorch's: rtol 1e-4, and as much of the largest element,
+ * since small ones are differences of large ones. */
 static void expect_outputs(eq_graph *e, const char *folder, const char *what) {
     hn_ref_tensor inputs[EQ_MAX_INPUTS], outputs[EQ_MAX_OUTPUTS], want;
     uint32_t count = 0, user = 0;
-    while (count < EQ_MAX_INPUTS && load(&e->arena, folder, "input", count, &inputs[count])) count++;
+    while (count < EQ_MAX_INPUTS && load(&e->arena, folder, "input", count, &inputs[count]))
+        count++;
     hn_status status = hn_interpret(&e->arena, e->g, inputs, count, outputs);
     if (status) HN_TEST_FAIL("%s: %s", what, hn_status_message(status));
     for (uint32_t k = 0; !status && k < e->g->outputs.count; k++) {
-        if (e->g->outputs.items[k].kind != HN_OUTPUT_USER || !load(&e->arena, folder, "output", user++, &want)) continue;
+        if (e->g->outputs.items[k].kind != HN_OUTPUT_USER ||
+            !load(&e->arena, folder, "output", user++, &want))
+            continue;
         double largest = 0;
         hn_strbuf why;
         hn_strbuf_init(&why);
-        for (int64_t i = 0; hn_dtype_is_float(want.dtype) && i < want.numel; i++) largest = fmax(largest, fabs(want.data.f[i]));
-        if (!hn_ref_compare(&outputs[k], &want, 1e-4, 1e-5 * largest, &why)) HN_TEST_FAIL("%s, output %u: %s", what, k, why.ptr);
+        for (int64_t i = 0; hn_dtype_is_float(want.dtype) && i < want.numel; i++)
+            largest = fmax(largest, fabs(want.data.f[i]));
+        if (!hn_ref_compare(&outputs[k], &want, 1e-4, 1e-5 * largest, &why))
+            HN_TEST_FAIL("%s, output %u: %s", what, k, why.ptr);
         hn_strbuf_deinit(&why);
     }
     EXPECT(status || user > 0);
@@ -76,10 +84,14 @@ static void expect_found(const hn_graph *g, const model *m, const char *what) {
     for (hn_node n = 1; n < g->nodes.count; n++)
         causal += g->nodes.items[n].op == HN_OP_ATTENTION && g->nodes.items[n].args[5].as.b;
     if (eq_count(g, HN_OP_ATTENTION) != m->attentions || causal != (m->causal ? m->attentions : 0))
-        HN_TEST_FAIL("%s: %u attentions, %u of them causal", what, eq_count(g, HN_OP_ATTENTION), causal);
-    if (eq_count(g, HN_OP_MATMUL) != m->matmuls) HN_TEST_FAIL("%s: %u products", what, eq_count(g, HN_OP_MATMUL));
-    if (eq_count(g, HN_OP_CONV) != m->convs) HN_TEST_FAIL("%s: %u convolutions", what, eq_count(g, HN_OP_CONV));
-    if (m->convs && eq_count(g, HN_OP_RSQRT)) HN_TEST_FAIL("%s: %u batch norms are left", what, eq_count(g, HN_OP_RSQRT));
+        HN_TEST_FAIL("%s: %u attentions, %u of them causal", what, eq_count(g, HN_OP_ATTENTION),
+                     causal);
+    if (eq_count(g, HN_OP_MATMUL) != m->matmuls)
+        HN_TEST_FAIL("%s: %u products", what, eq_count(g, HN_OP_MATMUL));
+    if (eq_count(g, HN_OP_CONV) != m->convs)
+        HN_TEST_FAIL("%s: %u convolutions", what, eq_count(g, HN_OP_CONV));
+    if (m->convs && eq_count(g, HN_OP_RSQRT))
+        HN_TEST_FAIL("%s: %u batch norms are left", what, eq_count(g, HN_OP_RSQRT));
 }
 
 static void run_model(const model *m, const char *file) {
@@ -93,7 +105,8 @@ static void run_model(const model *m, const char *file) {
     if (!status) status = model_file->importer->import(model_file, NULL, &e.arena, e.sym, &e.g);
     hn_pass_context context = {.scratch = &e.scratch};
     if (!status) status = hn_pass_functionalize(e.g, &context);
-    for (size_t k = 1; k < HN_COUNT_OF(eq_passes) && !status; k++) status = eq_run_pass(&e, eq_passes[k].run, false);
+    for (size_t k = 1; k < HN_COUNT_OF(eq_passes) && !status; k++)
+        status = eq_run_pass(&e, eq_passes[k].run, false);
     if (status) HN_TEST_FAIL("%s: %s", path, hn_status_message(status));
     if (!status) {
         expect_found(e.g, m, path);
@@ -108,7 +121,8 @@ TEST(models_keep_their_outputs) {
     char path[300];
     snprintf(path, sizeof path, "%s/models/mlp/model.pt2", models_folder());
     if (!hn_file_exists(path)) {
-        fprintf(stderr, "skipped: no '%s'; HENRY_TEST_MODELS names the folder that holds models/\n", path);
+        fprintf(stderr, "skipped: no '%s'; HENRY_TEST_MODELS names the folder that holds models/\n",
+                path);
         return;
     }
     for (size_t k = 0; k < HN_COUNT_OF(models); k++) {

@@ -1,5 +1,5 @@
-/* module_fixture.h: programs for tests of the runtime: a wrapper from text, kernels compiled by the system's
- * C compiler, together as a bundle image. */
+/* module_fixture.h: programs for tests of the runtime: a wrapper from text, kernels compiled by the
+ * system's C compiler, together as a bundle image. */
 #ifndef HN_TESTS_MODULE_FIXTURE_H
 #define HN_TESTS_MODULE_FIXTURE_H
 
@@ -21,7 +21,8 @@ static const char *const kernel_source =
     "    for (long long i = begin; i < end; i++) z[i] = x[i] + y[i];\n"
     "    return 0;\n"
     "}\n"
-    /* out[row] = sum of x[row, 0..s[0]); each thread marks its scratch and checks that nobody else writes to it */
+    /* out[row] = sum of x[row, 0..s[0]); each thread marks its scratch and checks that nobody else
+     * writes to it */
     "int row_sum(void *const *b, const long long *s, long long begin, long long end, void *scratch) {\n"
     "    const float *x = b[0]; float *z = b[1]; volatile long long *mine = scratch;\n"
     "    for (long long i = begin; i < end; i++) {\n"
@@ -73,8 +74,11 @@ static hn_strbuf *kernel_object(void) {
     snprintf(source, sizeof source, "%s/k.c", dir);
     snprintf(out, sizeof out, "%s/k.so", dir);
     EXPECT_OK(hn_file_write_atomic(source, kernel_source, strlen(kernel_source), false));
-    const char *argv[] = {"cc", "-O1", "-w", "-fPIC", "-shared", "-nostdlib", "-o", out, source, NULL};
-    EXPECT_OK(hn_process_run(&(hn_spawn){.argv = argv, .stdin_fd = -1, .stdout_fd = -1, .stderr_fd = -1}, 60000, &output, &exit_code));
+    const char *argv[] = {"cc",        "-O1", "-w", "-fPIC", "-shared",
+                          "-nostdlib", "-o",  out,  source,  NULL};
+    EXPECT_OK(
+        hn_process_run(&(hn_spawn){.argv = argv, .stdin_fd = -1, .stdout_fd = -1, .stderr_fd = -1},
+                       60000, &output, &exit_code));
     if (exit_code) HN_TEST_FAIL("cc: %s", output.ptr ? output.ptr : "");
     EXPECT_OK(hn_file_read(out, &object));
     EXPECT_OK(hn_dir_remove(dir));
@@ -82,8 +86,8 @@ static hn_strbuf *kernel_object(void) {
     return &object;
 }
 
-#define KERNELS                                                                                                        \
-    "kernel k1 : object 0 name \"add\" kernel k2 : object 0 name \"row_sum\" kernel k3 : object 0 name \"gather\" "     \
+#define KERNELS                                                                                                                                          \
+    "kernel k1 : object 0 name \"add\" kernel k2 : object 0 name \"row_sum\" kernel k3 : object 0 name \"gather\" "                                      \
     "kernel k4 : object 0 name \"scale2\" kernel k5 : object 0 name \"exps\" kernel k6 : object 0 name \"nothing\" kernel k7 : object 0 name \"count\" " \
     "kernel k8 : object 0 name \"callback\" "
 
@@ -106,11 +110,11 @@ static void program_deinit(program *p) {
 }
 
 #ifdef HN_FIXTURE_REMOTE
-/* The same tests with a device that is not the host (tests/support/imaginary_device.h): programs are for it, as a
- * compiler would have made them. */
+/* The same tests with a device that is not the host (tests/support/imaginary_device.h): programs
+ * are for it, as a compiler would have made them. */
 enum { FIXTURE_IS_REMOTE = 1 };
-static const hn_bundle_target fixture_target = {
-    .name = HN_STR("opencl"), .device = HN_DEVICE_OPENCL};
+static const hn_bundle_target fixture_target = {.name = HN_STR("opencl"),
+                                                .device = HN_DEVICE_OPENCL};
 static const hn_bundle_target *const fixture_targets = &fixture_target;
 
 static hn_status fixture_place(hn_wrapper *w) {
@@ -136,11 +140,14 @@ static hn_status fixture_place(hn_wrapper *w) {
 static void (*fixture_edit)(hn_wrapper *w);
 
 /* Parses `text` (between the braces), plans and prints the bundle. */
-static hn_status program_image(program *p, const char *text, const hn_to_bundle_options *options, hn_strbuf *out) {
+static hn_status program_image(program *p, const char *text, const hn_to_bundle_options *options,
+                               hn_strbuf *out) {
     hn_memory_plan plan;
     hn_strbuf full;
     const hn_strbuf *object = kernel_object();
-    hn_bundle_object item = {.name = HN_STR("kernels"), .bytes = object->ptr, .len = object->len,
+    hn_bundle_object item = {.name = HN_STR("kernels"),
+                             .bytes = object->ptr,
+                             .len = object->len,
                              .digest = hn_digest_of(object->ptr, object->len)};
     hn_strbuf_init(&full);
     hn_strbuf_init(out);
@@ -159,7 +166,13 @@ static hn_status program_image(program *p, const char *text, const hn_to_bundle_
     if (!status) status = hn_wrapper_verify(p->w);
     if (!status) status = hn_wrapper_plan_verify(p->w, &plan);
     static const hn_to_bundle_options none;
-    if (!status) status = hn_wrapper_to_bundle(p->w, &plan, &(hn_bundle_objects){.items = &item, .count = 1, .targets = fixture_targets, .target_count = FIXTURE_IS_REMOTE}, options ? options : &none, out);
+    if (!status)
+        status = hn_wrapper_to_bundle(p->w, &plan,
+                                      &(hn_bundle_objects){.items = &item,
+                                                           .count = 1,
+                                                           .targets = fixture_targets,
+                                                           .target_count = FIXTURE_IS_REMOTE},
+                                      options ? options : &none, out);
     hn_strbuf_deinit(&full);
     return status;
 }
@@ -176,21 +189,30 @@ typedef struct fixture_weight {
 static void program_add_weight(program *p, const fixture_weight *w) {
     hn_expr size = hn_sym_int(p->sym, w->count);
     hn_value value = hn_graph_add_tensor(p->graph, w->dtype, 1, &size, NULL, hn_str_of(w->name));
-    hn_storage storage = {.data = w->bytes, .size_bytes = (size_t)w->count * hn_dtype_facts(w->dtype)->size_bytes,
+    hn_storage storage = {.data = w->bytes,
+                          .size_bytes = (size_t)w->count * hn_dtype_facts(w->dtype)->size_bytes,
                           .file_record = hn_str_of(w->name)};
-    EXPECT_OK(hn_graph_add_input(p->graph, (hn_input){.kind = w->kind, .value = value, .name = hn_str_of(w->name),
-                                                      .storage = hn_graph_add_storage(p->graph, storage)}));
+    EXPECT_OK(hn_graph_add_input(p->graph,
+                                 (hn_input){.kind = w->kind,
+                                            .value = value,
+                                            .name = hn_str_of(w->name),
+                                            .storage = hn_graph_add_storage(p->graph, storage)}));
 }
 
-/* A module from text and weights, which are its constants from 1 on; NULL after a failure, which is reported. */
-static hn_module *load_weights(const char *text, const fixture_weight *weights, uint32_t count, const hn_module_options *options) {
+/* A module from text and weights, which are its constants from 1 on; NULL after a failure, which is
+ * reported. */
+static hn_module *load_weights(const char *text, const fixture_weight *weights, uint32_t count,
+                               const hn_module_options *options) {
     program p;
     hn_strbuf image;
     hn_module *module = NULL;
     program_init(&p);
     for (uint32_t k = 0; k < count; k++) program_add_weight(&p, &weights[k]);
     hn_status status = program_image(&p, text, NULL, &image);
-    if (!status) status = hn_module_load_memory(image.ptr, image.len, false, options ? options : &(hn_module_options){.threads = 2}, &module);
+    if (!status)
+        status =
+            hn_module_load_memory(image.ptr, image.len, false,
+                                  options ? options : &(hn_module_options){.threads = 2}, &module);
     EXPECT_OK(status);
     hn_strbuf_deinit(&image);
     program_deinit(&p);
@@ -201,11 +223,17 @@ HN_UNUSED static hn_module *load_text(const char *text, const hn_module_options 
     return load_weights(text, NULL, 0, options);
 }
 
-HN_UNUSED static hn_tensor *tensor_of(hn_scalar_type type, uint32_t rank, const int64_t *sizes, const int64_t *strides, void *data) {
+HN_UNUSED static hn_tensor *tensor_of(hn_scalar_type type, uint32_t rank, const int64_t *sizes,
+                                      const int64_t *strides, void *data) {
     hn_tensor *t = NULL;
-    EXPECT_OK(hn_tensor_create(&(hn_tensor_desc){.type = type, .rank = rank, .sizes = sizes, .strides = strides, .data = data}, &t));
+    EXPECT_OK(hn_tensor_create(
+        &(hn_tensor_desc){
+            .type = type, .rank = rank, .sizes = sizes, .strides = strides, .data = data},
+        &t));
     return t;
 }
-#define F32(data, ...) tensor_of(HN_F32, sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t), (int64_t[]){__VA_ARGS__}, NULL, data)
+#define F32(data, ...)                                                                             \
+    tensor_of(HN_F32, sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t),                          \
+              (int64_t[]){__VA_ARGS__}, NULL, data)
 
 #endif

@@ -25,11 +25,12 @@ static void count_free(void *context, void *memory) {
 }
 
 /* y = 2 * (x + w), n = 5, v = x is an input handed out; w = x */
-static const char text[] = "symbol size s0 in [1, none] buffer b1 : input f32[s0] source 0 buffer b2 : constant f32[4] source 1 buffer b3 : temp f32[s0] bytes(4*s0) "
-                           "buffer b4 : output f32[s0] bytes(4*s0) " KERNELS "input \"x\" : f32[s0] strides [1] in b1 "
-                           "call k1(b1 f32, b2 f32, out b3 f32) extent(4) call k4(b3 f32, out b4 f32) extent(s0) "
-                           "output mutation \"w\" : f32[4] strides [1] in b3 "
-                           "output tensor \"y\" : f32[s0] strides [1] in b4 output scalar \"n\" : int(5) output tensor \"v\" : f32[s0] strides [1] in b1";
+static const char text[] =
+    "symbol size s0 in [1, none] buffer b1 : input f32[s0] source 0 buffer b2 : constant f32[4] source 1 buffer b3 : temp f32[s0] bytes(4*s0) "
+    "buffer b4 : output f32[s0] bytes(4*s0) " KERNELS "input \"x\" : f32[s0] strides [1] in b1 "
+    "call k1(b1 f32, b2 f32, out b3 f32) extent(4) call k4(b3 f32, out b4 f32) extent(s0) "
+    "output mutation \"w\" : f32[4] strides [1] in b3 "
+    "output tensor \"y\" : f32[s0] strides [1] in b4 output scalar \"n\" : int(5) output tensor \"v\" : f32[s0] strides [1] in b1";
 static const float w[4] = {1, 2, 3, 4};
 
 static hn_status load(counter *c, hn_module **out) {
@@ -39,7 +40,9 @@ static hn_status load(counter *c, hn_module **out) {
     program_init(&p);
     program_add_weight(&p, &(fixture_weight){"w", HN_INPUT_BUFFER, HN_DTYPE_F32, 4, w});
     EXPECT_OK(program_image(&p, text, NULL, &image));
-    hn_status status = hn_module_load_memory(image.ptr, image.len, false, &(hn_module_options){.threads = 1, .allocator = &allocator}, out);
+    hn_status status =
+        hn_module_load_memory(image.ptr, image.len, false,
+                              &(hn_module_options){.threads = 1, .allocator = &allocator}, out);
     hn_strbuf_deinit(&image);
     program_deinit(&p);
     return status;
@@ -79,7 +82,8 @@ TEST(everything_comes_back) {
     hn_state_destroy(s);
     hn_module_release(m); /* the outputs live on */
     EXPECT_INT(atomic_load(&c.alive), 3);
-    EXPECT(*(float *)hn_tensor_data(out[0]) == 2 * (1 + 0) || *(float *)hn_tensor_data(out[0]) == 0);
+    EXPECT(*(float *)hn_tensor_data(out[0]) == 2 * (1 + 0) ||
+           *(float *)hn_tensor_data(out[0]) == 0);
     release3(out);
     EXPECT_INT(atomic_load(&c.alive), 0);
 }
@@ -105,9 +109,11 @@ TEST(no_memory_is_an_error) {
 TEST(half_an_allocator) {
     hn_module *m = NULL;
     hn_allocator half = {.alloc = count_alloc};
-    EXPECT_ERROR(hn_module_load_memory("", 0, false, &(hn_module_options){.allocator = &half}, &m), HN_INVALID_ARGUMENT, "the allocator has no 'free'");
+    EXPECT_ERROR(hn_module_load_memory("", 0, false, &(hn_module_options){.allocator = &half}, &m),
+                 HN_INVALID_ARGUMENT, "the allocator has no 'free'");
     half = (hn_allocator){.free = count_free};
-    EXPECT_ERROR(hn_module_load_memory("", 0, false, &(hn_module_options){.allocator = &half}, &m), HN_INVALID_ARGUMENT, "the allocator has no 'alloc'");
+    EXPECT_ERROR(hn_module_load_memory("", 0, false, &(hn_module_options){.allocator = &half}, &m),
+                 HN_INVALID_ARGUMENT, "the allocator has no 'alloc'");
 }
 
 TEST_MAIN

@@ -35,7 +35,7 @@ TEST(operands_of_symbolic_sizes) {
         "symbol size s0 in [0, none] buffer b1 : input f32[s0, 4] source 0 name \"x\" "
         "buffer b2 : temp f32[s0, 4] strides [1, s0] bytes(16*s0) buffer b3 : output f32[4*s0] "
         "bytes(16*s0) " KERNELS "input \"x\" : f32[s0, 4] strides [4, 1] in b1 call k4(b1 f32, out "
-                                "b2 f32) extent(4*s0) copy b3 from b2 "
+        "b2 f32) extent(4*s0) copy b3 from b2 "
         "output tensor \"y\" : f32[s0, 4] strides [4, 1] in b3",
         NULL);
     float x[20] = {0};
@@ -134,41 +134,46 @@ static void *entry_of(hn_strbuf *image, uint32_t kind, uint32_t index) {
     const hnb_header *header = (const hnb_header *)(const void *)image->ptr;
     const hnb_section *table = (const hnb_section *)(const void *)(image->ptr + sizeof *header);
     for (uint32_t i = 0; i < header->section_count; i++)
-        if (table[i].kind == kind) return image->ptr + table[i].offset + index * table[i].elem_bytes;
+        if (table[i].kind == kind)
+            return image->ptr + table[i].offset + index * table[i].elem_bytes;
     return NULL;
 }
 
-/* Two buffers in one slot that are used at the same time, which no compiler makes: the second makes the
- * slot grow, and the first is read afterwards. Its memory must still be there. */
+/* Two buffers in one slot that are used at the same time, which no compiler makes: the second makes
+ * the slot grow, and the first is read afterwards. Its memory must still be there. */
 TEST(slots_that_grow_under_a_buffer) {
     program p;
     hn_strbuf image;
     hn_module *m = NULL;
     program_init(&p);
-    EXPECT_OK(program_image(&p,
-                            "symbol data u0 in [0, none] symbol data u1 in [0, none] "
-                            "buffer b1 : input f32[8] source 0 buffer b2 : input i64[] source 1 buffer b3 : input i64[] source 2 "
-                            "buffer b4 : temp f32[u0] bytes(4*u0) buffer b5 : temp f32[u1] bytes(4*u1) "
-                            "buffer b6 : output f32[u0] bytes(4*u0) " KERNELS
-                            "input \"x\" : f32[8] strides [1] in b1 input \"n\" : i64[] strides [] in b2 input \"k\" : i64[] strides [] in b3 "
-                            "define(b2 i64) symbol(u0) call k4(b1 f32, out b4 f32) extent(u0) "
-                            "define(b3 i64) symbol(u1) call k6(b1 f32, out b5 f32) extent(1) "
-                            "call k6(b5 f32, out b6 f32) extent(1) copy b6 from b4 "
-                            "output tensor \"y\" : f32[u0] strides [1] in b6",
-                            NULL, &image));
+    EXPECT_OK(program_image(
+        &p,
+        "symbol data u0 in [0, none] symbol data u1 in [0, none] "
+        "buffer b1 : input f32[8] source 0 buffer b2 : input i64[] source 1 buffer b3 : input i64[] source 2 "
+        "buffer b4 : temp f32[u0] bytes(4*u0) buffer b5 : temp f32[u1] bytes(4*u1) "
+        "buffer b6 : output f32[u0] bytes(4*u0) " KERNELS
+        "input \"x\" : f32[8] strides [1] in b1 input \"n\" : i64[] strides [] in b2 input \"k\" : i64[] strides [] in b3 "
+        "define(b2 i64) symbol(u0) call k4(b1 f32, out b4 f32) extent(u0) "
+        "define(b3 i64) symbol(u1) call k6(b1 f32, out b5 f32) extent(1) "
+        "call k6(b5 f32, out b6 f32) extent(1) copy b6 from b4 "
+        "output tensor \"y\" : f32[u0] strides [1] in b6",
+        NULL, &image));
     for (uint32_t k = 4; k <= 5; k++) {
         hnb_buffer *b = entry_of(&image, HNB_BUFFERS, k);
         EXPECT_INT(b->kind, HNB_BUFFER_SLOT);
         b->source = 0;
     }
-    EXPECT_OK(hn_module_load_memory(image.ptr, image.len, false, &(hn_module_options){.threads = 1, .skip_digest = true}, &m));
+    EXPECT_OK(hn_module_load_memory(image.ptr, image.len, false,
+                                    &(hn_module_options){.threads = 1, .skip_digest = true}, &m));
     float x[8] = {1, 2, 3, 4, 5, 6, 7, 8};
     int64_t n = 8, k = 1000;
-    hn_tensor *in[3] = {F32(x, 8), tensor_of(HN_I64, 0, NULL, NULL, &n), tensor_of(HN_I64, 0, NULL, NULL, &k)};
+    hn_tensor *in[3] = {F32(x, 8), tensor_of(HN_I64, 0, NULL, NULL, &n),
+                        tensor_of(HN_I64, 0, NULL, NULL, &k)};
     for (k = 1000; m && k < 1000000; k *= 30) {
         hn_tensor *out[1] = {NULL};
         EXPECT_OK(hn_module_run(m, in, 3, out, 1));
-        for (int i = 0; out[0] && i < 8; i++) EXPECT(((float *)hn_tensor_data(out[0]))[i] == 2 * x[i]);
+        for (int i = 0; out[0] && i < 8; i++)
+            EXPECT(((float *)hn_tensor_data(out[0]))[i] == 2 * x[i]);
         hn_tensor_release(out[0]);
     }
     for (int i = 0; i < 3; i++) hn_tensor_release(in[i]);
@@ -185,12 +190,13 @@ TEST(branches_of_other_steps) {
     float x[2] = {1, 2};
     hn_tensor *in[1] = {F32(x, 2)}, *out[1] = {NULL};
     program_init(&p);
-    EXPECT_OK(program_image(&p,
-                            "buffer b1 : input f32[2] source 0 buffer b2 : output f32[2] bytes(8) " KERNELS
-                            "input \"x\" : f32[2] strides [1] in b1 copy b2 from b1 "
-                            "call k4(b1 f32, out b2 f32) extent(2) "
-                            "output tensor \"y\" : f32[2] strides [1] in b2",
-                            NULL, &image));
+    EXPECT_OK(program_image(
+        &p,
+        "buffer b1 : input f32[2] source 0 buffer b2 : output f32[2] bytes(8) " KERNELS
+        "input \"x\" : f32[2] strides [1] in b1 copy b2 from b1 "
+        "call k4(b1 f32, out b2 f32) extent(2) "
+        "output tensor \"y\" : f32[2] strides [1] in b2",
+        NULL, &image));
     hnb_step *copy = entry_of(&image, HNB_STEPS, 0);
     copy->then_count = 1;
     copy->otherwise_count = UINT32_MAX - 1;
@@ -216,10 +222,11 @@ TEST(other_devices_are_refused) {
                       "output tensor \"y\" : f32[2] strides [1] in b1",
                       NULL, &image));
     ((hnb_buffer *)entry_of(&image, HNB_BUFFERS, 1))->device = HN_DEVICE_CUDA;
-    EXPECT_ERROR(hn_module_load_memory(image.ptr, image.len, false,
-                                       &(hn_module_options){.skip_digest = true}, &m),
-                 HN_UNSUPPORTED,
-                 "buffer 1 of the program is on cuda; this library runs programs on cpu, opencl only");
+    EXPECT_ERROR(
+        hn_module_load_memory(image.ptr, image.len, false,
+                              &(hn_module_options){.skip_digest = true}, &m),
+        HN_UNSUPPORTED,
+        "buffer 1 of the program is on cuda; this library runs programs on cpu, opencl only");
     EXPECT_ERROR(hn_module_load_memory(image.ptr, image.len, false, NULL, &m), HN_CORRUPT,
                  "digest");
     hn_strbuf_deinit(&image);

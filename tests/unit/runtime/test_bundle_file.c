@@ -1,4 +1,5 @@
-/* test_bundle_file.c: bundle files with their weights inside or in another file, moved, damaged and replaced. */
+/* test_bundle_file.c: bundle files with their weights inside or in another file, moved, damaged and
+ * replaced. */
 #include "unit/runtime/module_fixture.h"
 
 #include "bundle/view.h"
@@ -34,22 +35,37 @@ static void setup(files *f, bool embed) {
     EXPECT_OK(hn_file_map_init(&map, f->weights));
     program_init(&p);
     hn_expr four = hn_sym_int(p.sym, 4);
-    uint32_t storage = hn_graph_add_storage(p.graph, (hn_storage){.data = map.data + 128, .size_bytes = 16, .file_record = HN_STR("w"), .file_offset = 128});
+    uint32_t storage = hn_graph_add_storage(p.graph, (hn_storage){.data = map.data + 128,
+                                                                  .size_bytes = 16,
+                                                                  .file_record = HN_STR("w"),
+                                                                  .file_offset = 128});
     hn_value v = hn_graph_add_tensor(p.graph, HN_DTYPE_F32, 1, &four, NULL, HN_STR("w"));
-    EXPECT_OK(hn_graph_add_input(p.graph, (hn_input){.kind = HN_INPUT_PARAMETER, .value = v, .name = HN_STR("w"), .storage = storage}));
+    EXPECT_OK(hn_graph_add_input(p.graph, (hn_input){.kind = HN_INPUT_PARAMETER,
+                                                     .value = v,
+                                                     .name = HN_STR("w"),
+                                                     .storage = storage}));
     (void)hn_graph_add_constant(p.graph, HN_DTYPE_F32, 1, &four, made, sizeof made);
-    hn_to_bundle_options options = {.embed_weights = embed, .weights_path = hn_str_of("model.pt2"), .weights_data = map.data,
-                                    .weights_bytes = map.size_bytes, .full_digest = true, .cpu_features = {"sse2\0", 5}};
+    hn_to_bundle_options options = {.embed_weights = embed,
+                                    .weights_path = hn_str_of("model.pt2"),
+                                    .weights_data = map.data,
+                                    .weights_bytes = map.size_bytes,
+                                    .full_digest = true,
+                                    .cpu_features = {"sse2\0", 5}};
     hn_strbuf image;
     EXPECT_OK(program_image(&p, program_text, &options, &image));
     EXPECT_OK(hn_wrapper_plan(p.w, &plan));
     const hn_strbuf *object = kernel_object();
-    hn_bundle_object item = {.bytes = object->ptr, .len = object->len, .name = HN_STR("kernels"), .digest = hn_digest_of(object->ptr, object->len)};
-    EXPECT_OK(hn_wrapper_save_bundle(p.w, &plan, &(hn_bundle_objects){.items = &item, .count = 1}, &options, f->bundle));
+    hn_bundle_object item = {.bytes = object->ptr,
+                             .len = object->len,
+                             .name = HN_STR("kernels"),
+                             .digest = hn_digest_of(object->ptr, object->len)};
+    EXPECT_OK(hn_wrapper_save_bundle(p.w, &plan, &(hn_bundle_objects){.items = &item, .count = 1},
+                                     &options, f->bundle));
     hn_strbuf saved;
     hn_strbuf_init(&saved);
     EXPECT_OK(hn_file_read(f->bundle, &saved));
-    EXPECT(saved.len == image.len && memcmp(saved.ptr, image.ptr, saved.len) == 0); /* both ways give the same bytes */
+    /* both ways give the same bytes */
+    EXPECT(saved.len == image.len && memcmp(saved.ptr, image.ptr, saved.len) == 0);
     hn_strbuf_deinit(&saved);
     hn_strbuf_deinit(&image);
     program_deinit(&p);
@@ -61,7 +77,8 @@ static void check_run(hn_module *m) {
     float x[4] = {1, 2, 3, 4};
     hn_tensor *in[1] = {F32(x, 4)}, *out[1] = {NULL};
     if (m) EXPECT_OK(hn_module_run(m, in, 1, out, 1));
-    EXPECT(out[0] && ((float *)hn_tensor_data(out[0]))[0] == 1011 && ((float *)hn_tensor_data(out[0]))[3] == 1044);
+    EXPECT(out[0] && ((float *)hn_tensor_data(out[0]))[0] == 1011 &&
+           ((float *)hn_tensor_data(out[0]))[3] == 1044);
     hn_tensor_release(in[0]), hn_tensor_release(out[0]);
 }
 
@@ -93,7 +110,8 @@ TEST(embedded_weights) {
     fclose(file);
     EXPECT_OK(hn_bundle_verify_file(f.bundle, false));
     EXPECT_ERROR(hn_bundle_verify_file(f.bundle, true), HN_CORRUPT, "weights are damaged");
-    EXPECT_ERROR(load(&f, &(hn_module_options){.verify_weights = true}), HN_CORRUPT, "weights are damaged");
+    EXPECT_ERROR(load(&f, &(hn_module_options){.verify_weights = true}), HN_CORRUPT,
+                 "weights are damaged");
     teardown(&f);
 }
 
@@ -107,14 +125,17 @@ TEST(referred_weights) {
     EXPECT_INT(rename(f.weights, moved), 0);
     EXPECT_ERROR(load(&f, NULL), HN_NOT_FOUND, "weights file 'model.pt2' is not there");
     EXPECT_OK(load(&f, &(hn_module_options){.weights_path = moved}));
-    /* another size; another content; another content in the middle, which only a full digest finds (here the ends are all) */
+    /* another size; another content; another content in the middle, which only a full digest finds
+     * (here the ends are all) */
     EXPECT_INT(truncate(moved, 500), 0);
-    EXPECT_ERROR(load(&f, &(hn_module_options){.weights_path = moved}), HN_INCOMPATIBLE, "has 500 bytes, expected 512");
+    EXPECT_ERROR(load(&f, &(hn_module_options){.weights_path = moved}), HN_INCOMPATIBLE,
+                 "has 500 bytes, expected 512");
     EXPECT_INT(truncate(moved, 512), 0);
     FILE *file = fopen(moved, "r+b");
     fputc(1, file);
     fclose(file);
-    EXPECT_ERROR(load(&f, &(hn_module_options){.weights_path = moved}), HN_INCOMPATIBLE, "its content differs");
+    EXPECT_ERROR(load(&f, &(hn_module_options){.weights_path = moved}), HN_INCOMPATIBLE,
+                 "its content differs");
     teardown(&f);
 }
 
@@ -136,13 +157,16 @@ TEST(files_that_are_no_bundles) {
     hn_strbuf_init(&bytes);
     EXPECT_OK(hn_bundle_object_extract(f.bundle, 0, out));
     EXPECT_OK(hn_file_read(out, &bytes));
-    EXPECT(bytes.len == kernel_object()->len && memcmp(bytes.ptr, kernel_object()->ptr, bytes.len) == 0);
-    EXPECT_ERROR(hn_bundle_object_extract(f.bundle, 1, out), HN_INVALID_ARGUMENT, "no object 1; it has 1");
+    EXPECT(bytes.len == kernel_object()->len &&
+           memcmp(bytes.ptr, kernel_object()->ptr, bytes.len) == 0);
+    EXPECT_ERROR(hn_bundle_object_extract(f.bundle, 1, out), HN_INVALID_ARGUMENT,
+                 "no object 1; it has 1");
     hn_strbuf_deinit(&bytes);
     teardown(&f);
 }
 
-static hn_status find_kernels(void *user, const hn_digest *digest, const void **out_bytes, size_t *out_len) {
+static hn_status find_kernels(void *user, const hn_digest *digest, const void **out_bytes,
+                              size_t *out_len) {
     const hn_strbuf *object = kernel_object();
     hn_digest own = hn_digest_of(object->ptr, object->len);
     ++*(int *)user;
@@ -160,16 +184,21 @@ TEST(objects_of_a_host) {
     int asked = 0;
     hn_module_host host = {&asked, find_kernels};
     program_init(&p);
-    EXPECT_OK(program_image(&p, "buffer b1 : input f32[4] source 0 buffer b2 : output f32[4] bytes(16) " KERNELS
-                                "input \"x\" : f32[4] strides [1] in b1 call k4(b1 f32, out b2 f32) extent(4) "
-                                "output tensor \"y\" : f32[4] strides [1] in b2", NULL, &image));
+    EXPECT_OK(program_image(
+        &p,
+        "buffer b1 : input f32[4] source 0 buffer b2 : output f32[4] bytes(16) " KERNELS
+        "input \"x\" : f32[4] strides [1] in b1 call k4(b1 f32, out b2 f32) extent(4) "
+        "output tensor \"y\" : f32[4] strides [1] in b2",
+        NULL, &image));
     const hn_strbuf *object = kernel_object();
     hn_bundle_object item = {.digest = hn_digest_of(object->ptr, object->len)};
     hn_strbuf_init(&second);
     EXPECT_OK(hn_wrapper_plan(p.w, &plan));
-    EXPECT_OK(hn_wrapper_to_bundle(p.w, &plan, &(hn_bundle_objects){.items = &item, .count = 1}, &(hn_to_bundle_options){0}, &second));
+    EXPECT_OK(hn_wrapper_to_bundle(p.w, &plan, &(hn_bundle_objects){.items = &item, .count = 1},
+                                   &(hn_to_bundle_options){0}, &second));
     EXPECT(second.len + object->len <= image.len);
-    EXPECT_ERROR(hn_module_load_memory(second.ptr, second.len, false, NULL, &m), HN_INCOMPATIBLE, "object 0 is not in the bundle");
+    EXPECT_ERROR(hn_module_load_memory(second.ptr, second.len, false, NULL, &m), HN_INCOMPATIBLE,
+                 "object 0 is not in the bundle");
     EXPECT_OK(hn_module_load_hosted(second.ptr, second.len, false, NULL, &host, &m));
     EXPECT_INT(asked, 1);
     float x[4] = {1, 2, 3, 4};
@@ -189,12 +218,19 @@ TEST(cpu_without_the_features) {
     hn_module *m;
     hn_to_bundle_options options = {.cpu_features = {"sse2\0avx9000\0", 13}};
     program_init(&p);
-    EXPECT_OK(program_image(&p, "buffer b1 : input f32[4] source 0 " KERNELS
-                                "input \"x\" : f32[4] strides [1] in b1 output tensor \"y\" : f32[4] strides [1] in b1", &options, &image));
-    EXPECT_ERROR(hn_module_load_memory(image.ptr, image.len, false, NULL, &m), HN_INCOMPATIBLE, "'cpu' needs 'avx9000', which this CPU lacks");
-    EXPECT_ERROR(hn_module_load_memory(image.ptr, image.len, false, &(hn_module_options){.target = "cpu"}, &m), HN_INCOMPATIBLE, "needs 'avx9000'");
-    EXPECT_ERROR(hn_module_load_memory(image.ptr, image.len, false, &(hn_module_options){.target = "x86-64-v9"}, &m), HN_INVALID_ARGUMENT,
-                 "no code for 'x86-64-v9'; it has: cpu");
+    EXPECT_OK(program_image(
+        &p,
+        "buffer b1 : input f32[4] source 0 " KERNELS
+        "input \"x\" : f32[4] strides [1] in b1 output tensor \"y\" : f32[4] strides [1] in b1",
+        &options, &image));
+    EXPECT_ERROR(hn_module_load_memory(image.ptr, image.len, false, NULL, &m), HN_INCOMPATIBLE,
+                 "'cpu' needs 'avx9000', which this CPU lacks");
+    EXPECT_ERROR(hn_module_load_memory(image.ptr, image.len, false,
+                                       &(hn_module_options){.target = "cpu"}, &m),
+                 HN_INCOMPATIBLE, "needs 'avx9000'");
+    EXPECT_ERROR(hn_module_load_memory(image.ptr, image.len, false,
+                                       &(hn_module_options){.target = "x86-64-v9"}, &m),
+                 HN_INVALID_ARGUMENT, "no code for 'x86-64-v9'; it has: cpu");
     hn_strbuf_deinit(&image);
     program_deinit(&p);
 }
@@ -204,15 +240,17 @@ TEST(cpu_without_the_features) {
     "input \"x\" : f32[4] strides [1] in b1 call k4(b1 f32, out b2 f32) extent(4) "                \
     "output tensor \"y\" : f32[4] strides [1] in b2"
 
-/* The same kernels for two targets; on the second the one step has another grain, and its arguments another order (of which
- * this kernel knows nothing: nothing but the launch record decides what it gets). */
+/* The same kernels for two targets; on the second the one step has another grain, and its arguments
+ * another order (of which this kernel knows nothing: nothing but the launch record decides what it
+ * gets). */
 static void two_targets(program *p, const char *missing, hn_strbuf *out) {
     const hn_strbuf *object = kernel_object();
     const hn_bundle_target targets[] = {
         {.name = HN_STR("better"), .features = {missing, strlen(missing) + 1}},
         {.name = HN_STR("plain")}};
-    hn_bundle_object items[] = {{.name = HN_STR("one"), .bytes = object->ptr, .len = object->len},
-                                {.name = HN_STR("two"), .bytes = object->ptr, .len = object->len, .target = 1}};
+    hn_bundle_object items[] = {
+        {.name = HN_STR("one"), .bytes = object->ptr, .len = object->len},
+        {.name = HN_STR("two"), .bytes = object->ptr, .len = object->len, .target = 1}};
     static const uint32_t order[] = {0, 1};
     hn_memory_plan plan;
     hn_strbuf first;
@@ -233,9 +271,12 @@ static void two_targets(program *p, const char *missing, hn_strbuf *out) {
     }
     hn_strbuf_init(out);
     EXPECT_OK(hn_wrapper_plan(p->w, &plan));
-    EXPECT_OK(hn_wrapper_to_bundle(p->w, &plan, &(hn_bundle_objects){items, 2, targets, 2}, &(hn_to_bundle_options){0}, out));
-    for (uint32_t k = 1; k < p->w->kernels.count; k++) free((void *)(uintptr_t)p->w->kernels.items[k].others);
-    for (uint32_t k = 0; k < p->w->lines.count; k++) free((void *)(uintptr_t)p->w->lines.items[k].others);
+    EXPECT_OK(hn_wrapper_to_bundle(p->w, &plan, &(hn_bundle_objects){items, 2, targets, 2},
+                                   &(hn_to_bundle_options){0}, out));
+    for (uint32_t k = 1; k < p->w->kernels.count; k++)
+        free((void *)(uintptr_t)p->w->kernels.items[k].others);
+    for (uint32_t k = 0; k < p->w->lines.count; k++)
+        free((void *)(uintptr_t)p->w->lines.items[k].others);
 }
 
 /* What a bundle has no record for is refused, and not written as something else. */
@@ -258,7 +299,8 @@ TEST(devices_that_bundles_do_not_know) {
     program_deinit(&p);
 }
 
-static hn_status load_and_run(const hn_strbuf *image, const hn_module_options *options, hn_module_stats *before, hn_module_stats *after) {
+static hn_status load_and_run(const hn_strbuf *image, const hn_module_options *options,
+                              hn_module_stats *before, hn_module_stats *after) {
     hn_module *m;
     float x[4] = {1, 2, 3, 4};
     HN_TRY(hn_module_load_memory(image->ptr, image->len, false, options, &m));
@@ -288,7 +330,8 @@ TEST(the_best_target_is_run_and_loaded_when_it_is_called) {
         EXPECT_OK(load_and_run(&image, &(hn_module_options){.load_all = true}, &before, &after));
         EXPECT(before.objects_loaded == 1);
         EXPECT_OK(load_and_run(&image, &(hn_module_options){.target = "plain"}, &before, &after));
-        hn_status status = load_and_run(&image, &(hn_module_options){.target = "better"}, &before, &after);
+        hn_status status =
+            load_and_run(&image, &(hn_module_options){.target = "better"}, &before, &after);
         EXPECT_INT(hn_status_code(status), fits ? HN_OK : HN_INCOMPATIBLE);
         hn_status_free(status);
         /* A damaged object is found when it is wanted, and hurts nobody else. */
@@ -296,8 +339,11 @@ TEST(the_best_target_is_run_and_loaded_when_it_is_called) {
         code[b.objects[0].offset + 200] ^= 1;
         EXPECT_OK(load_and_run(&image, &(hn_module_options){.target = "plain"}, &before, &after));
         code[b.objects[1].offset + 200] ^= 1;
-        EXPECT_ERROR(load_and_run(&image, &(hn_module_options){.target = "plain"}, &before, &after), HN_CORRUPT, "object 1 ('two') does not match its digest");
-        EXPECT_ERROR(load_and_run(&image, &(hn_module_options){.target = "plain", .load_all = true}, &before, &after), HN_CORRUPT, "object 1");
+        EXPECT_ERROR(load_and_run(&image, &(hn_module_options){.target = "plain"}, &before, &after),
+                     HN_CORRUPT, "object 1 ('two') does not match its digest");
+        EXPECT_ERROR(load_and_run(&image, &(hn_module_options){.target = "plain", .load_all = true},
+                                  &before, &after),
+                     HN_CORRUPT, "object 1");
         hn_strbuf_deinit(&image);
     }
     program_deinit(&p);
@@ -307,15 +353,23 @@ TEST(programs_that_cannot_be_bundled) {
     program p;
     hn_strbuf image;
     program_init(&p);
-    EXPECT_ERROR(program_image(&p, "symbol size s0 in [1, 9] buffer b1 : input f32[4] source 0 input \"x\" : f32[4] strides [1] in b1 "
-                                   "output tensor \"y\" : f32[s0] strides [1] in b1", NULL, &image),
-                 HN_UNSUPPORTED, "size 's0' is not determined by the shape of any input");
+    EXPECT_ERROR(
+        program_image(
+            &p,
+            "symbol size s0 in [1, 9] buffer b1 : input f32[4] source 0 input \"x\" : f32[4] strides [1] in b1 "
+            "output tensor \"y\" : f32[s0] strides [1] in b1",
+            NULL, &image),
+        HN_UNSUPPORTED, "size 's0' is not determined by the shape of any input");
     hn_strbuf_deinit(&image);
     program_deinit(&p);
     program_init(&p);
-    EXPECT_ERROR(program_image(&p, "symbol data u0 in [1, 9] buffer b1 : input f32[4] source 0 input \"x\" : f32[4] strides [1] in b1 "
-                                   "output tensor \"y\" : f32[u0] strides [1] in b1", NULL, &image),
-                 HN_UNSUPPORTED, "size 'u0' depends on data");
+    EXPECT_ERROR(
+        program_image(
+            &p,
+            "symbol data u0 in [1, 9] buffer b1 : input f32[4] source 0 input \"x\" : f32[4] strides [1] in b1 "
+            "output tensor \"y\" : f32[u0] strides [1] in b1",
+            NULL, &image),
+        HN_UNSUPPORTED, "size 'u0' depends on data");
     hn_strbuf_deinit(&image);
     program_deinit(&p);
 }

@@ -1,5 +1,5 @@
-/* test_device.c: the table of devices, which every row must serve in the same way; and who refuses memory
- * and code of other devices. */
+/* test_device.c: the table of devices, which every row must serve in the same way; and who refuses
+ * memory and code of other devices. */
 #include "unit/runtime/module_fixture.h"
 
 #include "support/driver_leaks.h"
@@ -13,14 +13,16 @@ enum { COUNT = 1000 };
 static void check_memory(hn_dev *dev, hn_queue *q) {
     int32_t numbers[COUNT], back[COUNT] = {0}, one = 0;
     const hn_device_ops *ops = dev->ops;
-    uint8_t *a = hn_dev_alloc(dev, sizeof numbers), *b = hn_dev_alloc(dev, sizeof numbers), *none = hn_dev_alloc(dev, 0);
+    uint8_t *a = hn_dev_alloc(dev, sizeof numbers), *b = hn_dev_alloc(dev, sizeof numbers),
+            *none = hn_dev_alloc(dev, 0);
     EXPECT(a && b && none && a != b);
     EXPECT_INT((uintptr_t)a % dev->facts.align, 0);
     EXPECT(!hn_dev_alloc(dev, SIZE_MAX - 100));
     for (int k = 0; k < COUNT; k++) numbers[k] = 7 * k;
     EXPECT_OK(ops->copy_in(q, a, numbers, sizeof numbers));
     EXPECT_OK(ops->copy(q, b, a, sizeof numbers));
-    EXPECT_OK(ops->read(q, &one, b + 11 * sizeof one, sizeof one)); /* inside of the memory, and behind the copies */
+    /* inside of the memory, and behind the copies */
+    EXPECT_OK(ops->read(q, &one, b + 11 * sizeof one, sizeof one));
     EXPECT_INT(one, 77);
     EXPECT_OK(ops->copy_out(q, back, b, sizeof numbers));
     hn_device_fault fault;
@@ -91,8 +93,9 @@ static hn_dev *open_cpu(void) {
 
 TEST(there_is_one_cpu) {
     hn_dev *dev = NULL;
-    EXPECT_ERROR(hn_dev_open(hn_device_ops_of(HN_DEVICE_CPU), &(hn_device_options){.number = 1}, &dev), HN_NOT_FOUND,
-                 "there is no device cpu:1");
+    EXPECT_ERROR(
+        hn_dev_open(hn_device_ops_of(HN_DEVICE_CPU), &(hn_device_options){.number = 1}, &dev),
+        HN_NOT_FOUND, "there is no device cpu:1");
     EXPECT(hn_device_ops_of_host() == hn_device_ops_of(HN_DEVICE_CPU));
     EXPECT_STR(hn_device_target_named("avx2"), "x86-64-v3");
     EXPECT_STR(hn_device_target_named("sm_90"), "sm_90");
@@ -110,13 +113,20 @@ TEST(launches_on_the_cpu) {
     const hn_device_ops *ops = dev->ops;
     EXPECT_OK(ops->queue_create(dev, &(hn_queue_options){.step_count = 3, .team = &team}, &q));
     EXPECT_OK(ops->load(dev, object->ptr, object->len, "kernels", &code));
-    EXPECT_ERROR(ops->load(dev, "no object", 9, "kernels", (hn_device_program **)&none), HN_TOOLCHAIN, "kernels");
+    EXPECT_ERROR(ops->load(dev, "no object", 9, "kernels", (hn_device_program **)&none),
+                 HN_TOOLCHAIN, "kernels");
     if (code) EXPECT_OK(ops->find(code, "gather", &gather));
     if (code) EXPECT_ERROR(ops->find(code, "gathers", &none), HN_NOT_FOUND, "gathers");
     float x[4] = {1, 2, 3, 4}, y[8];
     long long at[8] = {3, 2, 1, 0, 0, 1, 2, 3}, params[1] = {4};
     void *args[3] = {x, at, y};
-    hn_device_launch launch = {.kernel = gather, .step = 2, .args = args, .arg_count = 3, .params = params, .param_count = 1, .extent = 8};
+    hn_device_launch launch = {.kernel = gather,
+                               .step = 2,
+                               .args = args,
+                               .arg_count = 3,
+                               .params = params,
+                               .param_count = 1,
+                               .extent = 8};
     for (uint32_t parts = 1; gather && parts <= 8; parts++) {
         hn_device_fault fault;
         launch.parts = parts;
@@ -139,25 +149,35 @@ TEST(launches_on_the_cpu) {
 
 static hn_tensor *elsewhere(const int64_t *sizes, float *data) {
     hn_tensor *t = NULL;
-    EXPECT_OK(hn_tensor_create(&(hn_tensor_desc){.type = HN_F32, .rank = 1, .sizes = sizes, .data = data,
-                                                 .device = {.kind = HN_DEVICE_OPENCL, .number = 1}}, &t));
+    EXPECT_OK(hn_tensor_create(&(hn_tensor_desc){.type = HN_F32,
+                                                 .rank = 1,
+                                                 .sizes = sizes,
+                                                 .data = data,
+                                                 .device = {.kind = HN_DEVICE_OPENCL, .number = 1}},
+                               &t));
     return t;
 }
 
 TEST(runs_want_memory_of_the_cpu) {
     float w[2] = {0}, x[2] = {0};
     const int64_t sizes[1] = {2};
-    const fixture_weight weights[] = {{.name = "w", .kind = HN_INPUT_PARAMETER, .dtype = HN_DTYPE_F32, .count = 2, .bytes = w}};
-    hn_module *m = load_weights("buffer b1 : input f32[2] source 0 buffer b2 : constant f32[2] source 1 buffer b3 : output f32[2] bytes(8) " KERNELS
-                                "input \"x\" : f32[2] strides [1] in b1 call k1(b1 f32, b2 f32, out b3 f32) extent(2) "
-                                "output tensor \"y\" : f32[2] strides [1] in b3", weights, 1, NULL);
+    const fixture_weight weights[] = {
+        {.name = "w", .kind = HN_INPUT_PARAMETER, .dtype = HN_DTYPE_F32, .count = 2, .bytes = w}};
+    hn_module *m = load_weights(
+        "buffer b1 : input f32[2] source 0 buffer b2 : constant f32[2] source 1 buffer b3 : output f32[2] bytes(8) " KERNELS
+        "input \"x\" : f32[2] strides [1] in b1 call k1(b1 f32, b2 f32, out b3 f32) extent(2) "
+        "output tensor \"y\" : f32[2] strides [1] in b3",
+        weights, 1, NULL);
     hn_tensor *here[1] = {F32(x, 2)}, *there[1] = {elsewhere(sizes, x)}, *out[1] = {NULL};
     if (!m) return;
-    EXPECT_ERROR(hn_module_run(m, there, 1, out, 1), HN_UNSUPPORTED, "input 'x' is on opencl:1; give it on cpu");
+    EXPECT_ERROR(hn_module_run(m, there, 1, out, 1), HN_UNSUPPORTED,
+                 "input 'x' is on opencl:1; give it on cpu");
     EXPECT(!out[0]);
-    EXPECT_ERROR(hn_module_run(m, here, 1, there, 1), HN_UNSUPPORTED, "the tensor given for output 0 is on opencl:1; give one on cpu");
+    EXPECT_ERROR(hn_module_run(m, here, 1, there, 1), HN_UNSUPPORTED,
+                 "the tensor given for output 0 is on opencl:1; give one on cpu");
     for (int borrow = 0; borrow < 2; borrow++)
-        EXPECT_ERROR(hn_module_weights_replace(m, &(hn_named_tensor){"w", there[0]}, 1, borrow), HN_UNSUPPORTED,
+        EXPECT_ERROR(hn_module_weights_replace(m, &(hn_named_tensor){"w", there[0]}, 1, borrow),
+                     HN_UNSUPPORTED,
                      "weight 'w' cannot take a tensor on opencl:1; give one on cpu");
     EXPECT_OK(hn_module_run(m, here, 1, out, 1));
     EXPECT_INT(hn_tensor_device(out[0]).kind, HN_DEVICE_CPU);
@@ -170,26 +190,32 @@ static void *entry_of(hn_strbuf *image, uint32_t kind, uint32_t index) {
     const hnb_header *header = (const hnb_header *)(const void *)image->ptr;
     const hnb_section *table = (const hnb_section *)(const void *)(image->ptr + sizeof *header);
     for (uint32_t i = 0; i < header->section_count; i++)
-        if (table[i].kind == kind) return image->ptr + table[i].offset + index * table[i].elem_bytes;
+        if (table[i].kind == kind)
+            return image->ptr + table[i].offset + index * table[i].elem_bytes;
     return NULL;
 }
 
-/* Code of a kind of device that no row runs. Nothing calls it: a program that does has memory there, and that is
- * refused before. */
+/* Code of a kind of device that no row runs. Nothing calls it: a program that does has memory
+ * there, and that is refused before. */
 TEST(targets_without_a_row) {
     program p;
     hn_strbuf image;
     hn_module *m = NULL;
     program_init(&p);
-    EXPECT_OK(program_image(&p, "buffer b1 : input f32[2] source 0 buffer b2 : output f32[2] bytes(8) " KERNELS
-                                "input \"x\" : f32[2] strides [1] in b1 call k4(b1 f32, out b2 f32) extent(2) "
-                                "output tensor \"y\" : f32[2] strides [1] in b2", NULL, &image));
+    EXPECT_OK(program_image(
+        &p,
+        "buffer b1 : input f32[2] source 0 buffer b2 : output f32[2] bytes(8) " KERNELS
+        "input \"x\" : f32[2] strides [1] in b1 call k4(b1 f32, out b2 f32) extent(2) "
+        "output tensor \"y\" : f32[2] strides [1] in b2",
+        NULL, &image));
     ((hnb_target *)entry_of(&image, HNB_TARGETS, 0))->kind = HNB_TARGET_CUDA;
     ((hnb_object *)entry_of(&image, HNB_OBJECTS, 0))->kind = HNB_OBJECT_CUBIN;
-    *(hnb_step *)entry_of(&image, HNB_STEPS, 0) = (hnb_step){.kind = HNB_STEP_COPY, .buffer = 2, .from = 1};
+    *(hnb_step *)entry_of(&image, HNB_STEPS, 0) =
+        (hnb_step){.kind = HNB_STEP_COPY, .buffer = 2, .from = 1};
     const hn_module_options options = {.skip_digest = true};
-    EXPECT_ERROR(hn_module_load_memory(image.ptr, image.len, false, &options, &m), HN_INCOMPATIBLE,
-                 "is for cuda, which this library does not run programs on; compile the model for it");
+    EXPECT_ERROR(
+        hn_module_load_memory(image.ptr, image.len, false, &options, &m), HN_INCOMPATIBLE,
+        "is for cuda, which this library does not run programs on; compile the model for it");
     hn_strbuf_deinit(&image);
     program_deinit(&p);
 }

@@ -1,4 +1,5 @@
-/* test_hooks.c: what hooks are told of each step, in which order they are called, and how they end a run. */
+/* test_hooks.c: what hooks are told of each step, in which order they are called, and how they end
+ * a run. */
 #include "unit/runtime/module_fixture.h"
 
 #include "base/trace.h"
@@ -111,7 +112,8 @@ typedef struct look {
 static float number_at(const hn_step_info *step, uint32_t operand, size_t index) {
     float all[8] = {0};
     EXPECT_OK(hn_step_operand_read(step, operand, all, (index + 1) * sizeof *all));
-    EXPECT_ERROR(hn_step_operand_read(step, operand, all, 33), HN_INVALID_ARGUMENT, "has 32 bytes to read, not 33");
+    EXPECT_ERROR(hn_step_operand_read(step, operand, all, 33), HN_INVALID_ARGUMENT,
+                 "has 32 bytes to read, not 33");
     return all[index];
 }
 
@@ -154,16 +156,19 @@ TEST(memory_of_operands) {
 }
 
 TEST(parts_of_tensors) {
-    hn_module *m = load_text("buffer b1 : input f32[2, 4] source 0 name \"x\" buffer b2 : output f32[4] bytes(16) " KERNELS
-                             "input \"x\" : f32[2, 4] strides [4, 1] in b1 call k4(b1 f32 at(4), out b2 f32) extent(4) "
-                             "output tensor \"y\" : f32[4] strides [1] in b2", NULL);
+    hn_module *m = load_text(
+        "buffer b1 : input f32[2, 4] source 0 name \"x\" buffer b2 : output f32[4] bytes(16) " KERNELS
+        "input \"x\" : f32[2, 4] strides [4, 1] in b1 call k4(b1 f32 at(4), out b2 f32) extent(4) "
+        "output tensor \"y\" : f32[4] strides [1] in b2",
+        NULL);
     float x[8] = {0};
     hn_tensor *in[1] = {F32(x, 2, 4)};
     notes n = {.only_order = false};
     if (!m) return;
     add_notes(m, &n);
     look l = {.input = x};
-    EXPECT_OK(hn_module_hook_add(m, &(hn_step_hook){look_before, NULL, &l})); /* the tensor's first element */
+    /* the tensor's first element */
+    EXPECT_OK(hn_module_hook_add(m, &(hn_step_hook){look_before, NULL, &l}));
     run_once(m, in, 1);
     expect_notes(&n, "<0 scale2 x:f32[2,4]+16 out y:f32[4]\n"
                      ">0 scale2 x:f32[2,4]+16 out y:f32[4]\n");
@@ -192,11 +197,13 @@ TEST(operands_that_are_absent) {
 }
 
 TEST(conditionals) {
-    hn_module *m = load_text("buffer b1 : input f32[2] source 0 name \"x\" buffer b2 : input bool[] source 1 name \"p\" "
-                             "buffer b3 : output f32[2] bytes(8) " KERNELS
-                             "input \"x\" : f32[2] strides [1] in b1 input \"p\" : bool[] strides [] in b2 "
-                             "cond(b2 bool) { call k4(b1 f32, out b3 f32) extent(2) } else { copy b3 from b1 cond(b2 bool) { } else { assert(b2 bool) } } "
-                             "call k6(b1 f32, out b3 f32) extent(1) output tensor \"y\" : f32[2] strides [1] in b3", NULL);
+    hn_module *m = load_text(
+        "buffer b1 : input f32[2] source 0 name \"x\" buffer b2 : input bool[] source 1 name \"p\" "
+        "buffer b3 : output f32[2] bytes(8) " KERNELS
+        "input \"x\" : f32[2] strides [1] in b1 input \"p\" : bool[] strides [] in b2 "
+        "cond(b2 bool) { call k4(b1 f32, out b3 f32) extent(2) } else { copy b3 from b1 cond(b2 bool) { } else { assert(b2 bool) } } "
+        "call k6(b1 f32, out b3 f32) extent(1) output tensor \"y\" : f32[2] strides [1] in b3",
+        NULL);
     float x[2] = {0};
     uint8_t p = 1;
     hn_tensor *in[2] = {F32(x, 2), tensor_of(HN_BOOL, 0, NULL, NULL, &p)}, *out[1] = {NULL};
@@ -207,7 +214,9 @@ TEST(conditionals) {
     expect_notes(&n, "<0 cond\n<1 scale2\n>1 scale2\n>0 cond\n<5 nothing\n>5 nothing\n");
     p = 0; /* a failure is seen by all that is around it */
     EXPECT_ERROR(hn_module_run(m, in, 2, out, 1), HN_INVALID_ARGUMENT, "assertion failed");
-    expect_notes(&n, "<0 cond\n<2 copy\n>2 copy\n<3 cond\n<4 assert\n>4 assert failed\n>3 cond failed\n>0 cond failed\n");
+    expect_notes(
+        &n,
+        "<0 cond\n<2 copy\n>2 copy\n<3 cond\n<4 assert\n>4 assert failed\n>3 cond failed\n>0 cond failed\n");
     hn_tensor_release(in[0]), hn_tensor_release(in[1]);
     hn_module_release(m);
 }
@@ -231,15 +240,15 @@ static hn_status define_after(void *user, const hn_step_info *step, uint64_t *no
 }
 
 TEST(sizes_from_the_data) {
-    hn_module *m =
-        load_text("symbol data u0 in [0, none] buffer b1 : input f32[8] source 0 name \"x\" "
-                  "buffer b2 : input i64[] source 1 name \"n\" buffer b3 : temp f32[u0, 2] bytes(8*u0) "
-                  "buffer b4 : output f32[u0, 2] bytes(8*u0) " KERNELS
-                  "input \"x\" : f32[8] strides [1] in b1 input \"n\" : i64[] strides [] in b2 "
-                  "define(b2 i64) symbol(u0) call k4(b1 f32, out b3 f32) extent(2*u0) "
-                  "call k4(b3 f32, out b4 f32) extent(2*u0) "
-                  "output tensor \"y\" : f32[u0, 2] strides [2, 1] in b4",
-                  NULL);
+    hn_module *m = load_text(
+        "symbol data u0 in [0, none] buffer b1 : input f32[8] source 0 name \"x\" "
+        "buffer b2 : input i64[] source 1 name \"n\" buffer b3 : temp f32[u0, 2] bytes(8*u0) "
+        "buffer b4 : output f32[u0, 2] bytes(8*u0) " KERNELS
+        "input \"x\" : f32[8] strides [1] in b1 input \"n\" : i64[] strides [] in b2 "
+        "define(b2 i64) symbol(u0) call k4(b1 f32, out b3 f32) extent(2*u0) "
+        "call k4(b3 f32, out b4 f32) extent(2*u0) "
+        "output tensor \"y\" : f32[u0, 2] strides [2, 1] in b4",
+        NULL);
     float x[8] = {0};
     int64_t n = 3, seen = 0;
     hn_tensor *in[2] = {F32(x, 8), tensor_of(HN_I64, 0, NULL, NULL, &n)};
@@ -249,14 +258,16 @@ TEST(sizes_from_the_data) {
     EXPECT_OK(hn_module_hook_add(m, &(hn_step_hook){define_before, define_after, &seen}));
     run_once(m, in, 2);
     EXPECT_INT(seen, 3);
-    expect_notes(&told, "<0 define n:i64[]\n>0 define n:i64[]\n"
-                        "<1 scale2 x:f32[8] out -:f32[3,2]\n>1 scale2 x:f32[8] out -:f32[3,2]\n"
-                        "<2 scale2 -:f32[3,2] out y:f32[3,2]\n>2 scale2 -:f32[3,2] out y:f32[3,2]\n");
+    expect_notes(&told,
+                 "<0 define n:i64[]\n>0 define n:i64[]\n"
+                 "<1 scale2 x:f32[8] out -:f32[3,2]\n>1 scale2 x:f32[8] out -:f32[3,2]\n"
+                 "<2 scale2 -:f32[3,2] out y:f32[3,2]\n>2 scale2 -:f32[3,2] out y:f32[3,2]\n");
     n = 0;
     run_once(m, in, 2);
-    expect_notes(&told, "<0 define n:i64[]\n>0 define n:i64[]\n"
-                        "<1 scale2 x:f32[8] out -:f32[0,2]\n>1 scale2 x:f32[8] out -:f32[0,2]\n"
-                        "<2 scale2 -:f32[0,2] out y:f32[0,2]\n>2 scale2 -:f32[0,2] out y:f32[0,2]\n");
+    expect_notes(&told,
+                 "<0 define n:i64[]\n>0 define n:i64[]\n"
+                 "<1 scale2 x:f32[8] out -:f32[0,2]\n>1 scale2 x:f32[8] out -:f32[0,2]\n"
+                 "<2 scale2 -:f32[0,2] out y:f32[0,2]\n>2 scale2 -:f32[0,2] out y:f32[0,2]\n");
     hn_tensor_release(in[0]), hn_tensor_release(in[1]);
     hn_module_release(m);
 }
@@ -295,14 +306,17 @@ typedef struct letters {
 } letters;
 
 static void letters_init(letters *l) {
-    l->m = load_text("buffer b1 : input f32[4] source 0 buffer b2 : output f32[4] bytes(16) " KERNELS
-                     "input \"x\" : f32[4] strides [1] in b1 call k4(b1 f32, out b2 f32) extent(4) origin 1 "
-                     "output tensor \"y\" : f32[4] strides [1] in b2", NULL);
+    l->m = load_text(
+        "buffer b1 : input f32[4] source 0 buffer b2 : output f32[4] bytes(16) " KERNELS
+        "input \"x\" : f32[4] strides [1] in b1 call k4(b1 f32, out b2 f32) extent(4) origin 1 "
+        "output tensor \"y\" : f32[4] strides [1] in b2",
+        NULL);
     hn_strbuf_init(&l->text);
     l->in[0] = F32(l->x, 4);
     for (int k = 0; k < 3; k++) {
         l->items[k] = (letter){.text = &l->text, .name = (char)('a' + k)};
-        EXPECT_OK(hn_module_hook_add(l->m, &(hn_step_hook){letter_before, letter_after, &l->items[k]}));
+        EXPECT_OK(
+            hn_module_hook_add(l->m, &(hn_step_hook){letter_before, letter_after, &l->items[k]}));
     }
 }
 static void letters_deinit(letters *l) {
@@ -329,7 +343,9 @@ TEST(order_of_hooks) {
     letters l = {.x = {1}};
     letters_init(&l);
     if (l.m) expect_letters(&l, "<c<b<a>a>b>c", "");
-    if (l.m) EXPECT_OK(hn_module_hook_remove(l.m, &(hn_step_hook){letter_before, letter_after, &l.items[1]}));
+    if (l.m)
+        EXPECT_OK(
+            hn_module_hook_remove(l.m, &(hn_step_hook){letter_before, letter_after, &l.items[1]}));
     if (l.m) expect_letters(&l, "<c<a>a>c", "");
     letters_deinit(&l);
 }
@@ -353,8 +369,10 @@ TEST(errors_of_hooks) {
 
 /* What went wrong in the step is more telling than what a hook says of it. */
 TEST(the_errors_of_steps_come_first) {
-    hn_module *m = load_text("buffer b1 : input bool[] source 0 " KERNELS
-                             "input \"p\" : bool[] strides [] in b1 assert(b1 bool) output scalar \"y\" : int(1)", NULL);
+    hn_module *m = load_text(
+        "buffer b1 : input bool[] source 0 " KERNELS
+        "input \"p\" : bool[] strides [] in b1 assert(b1 bool) output scalar \"y\" : int(1)",
+        NULL);
     uint8_t p = 0;
     hn_strbuf text;
     hn_strbuf_init(&text);
@@ -375,15 +393,20 @@ TEST(lists_of_hooks) {
     if (!m) return;
     for (int k = 0; k < HN_MODULE_HOOKS_MAX; k++)
         EXPECT_OK(hn_module_hook_add(m, &(hn_step_hook){note_before, note_after, &n[k]}));
-    EXPECT_ERROR(hn_module_hook_add(m, &(hn_step_hook){note_before, note_after, &n[HN_MODULE_HOOKS_MAX]}),
-                 HN_INVALID_ARGUMENT, "the module has 8 hooks already; remove one first");
-    EXPECT_ERROR(hn_module_hook_add(m, &(hn_step_hook){note_before, note_after, &n[3]}), HN_INVALID_ARGUMENT,
-                 "the module has this hook already");
-    EXPECT_ERROR(hn_module_hook_remove(m, &(hn_step_hook){note_before, NULL, &n[3]}), HN_NOT_FOUND, "no such hook");
+    EXPECT_ERROR(
+        hn_module_hook_add(m, &(hn_step_hook){note_before, note_after, &n[HN_MODULE_HOOKS_MAX]}),
+        HN_INVALID_ARGUMENT, "the module has 8 hooks already; remove one first");
+    EXPECT_ERROR(hn_module_hook_add(m, &(hn_step_hook){note_before, note_after, &n[3]}),
+                 HN_INVALID_ARGUMENT, "the module has this hook already");
+    EXPECT_ERROR(hn_module_hook_remove(m, &(hn_step_hook){note_before, NULL, &n[3]}), HN_NOT_FOUND,
+                 "no such hook");
     for (int k = HN_MODULE_HOOKS_MAX; k-- > 0;)
-        EXPECT_OK(hn_module_hook_remove(m, &(hn_step_hook){note_before, note_after, &n[(k + 3) % HN_MODULE_HOOKS_MAX]}));
-    EXPECT_ERROR(hn_module_hook_remove(m, &(hn_step_hook){note_before, note_after, &n[0]}), HN_NOT_FOUND, "no such hook");
-    EXPECT_ERROR(hn_module_hook_add(NULL, &(hn_step_hook){0}), HN_INVALID_ARGUMENT, "'module' is NULL");
+        EXPECT_OK(hn_module_hook_remove(
+            m, &(hn_step_hook){note_before, note_after, &n[(k + 3) % HN_MODULE_HOOKS_MAX]}));
+    EXPECT_ERROR(hn_module_hook_remove(m, &(hn_step_hook){note_before, note_after, &n[0]}),
+                 HN_NOT_FOUND, "no such hook");
+    EXPECT_ERROR(hn_module_hook_add(NULL, &(hn_step_hook){0}), HN_INVALID_ARGUMENT,
+                 "'module' is NULL");
     EXPECT_ERROR(hn_module_hook_add(m, NULL), HN_INVALID_ARGUMENT, "'hook' is NULL");
     EXPECT_OK(hn_module_hook_add(m, &(hn_step_hook){0})); /* either function may be missing */
     float x[4] = {0};
@@ -410,7 +433,8 @@ TEST(hooks_may_cancel) {
     if (!m) return;
     add_notes(m, &n);
     EXPECT_OK(hn_module_hook_add(m, &(hn_step_hook){set_cancel, NULL, token}));
-    EXPECT_ERROR(hn_module_run_with(m, &(hn_run_options){.cancel = token}, in, 1, out, 1), HN_CANCELLED, "before this step");
+    EXPECT_ERROR(hn_module_run_with(m, &(hn_run_options){.cancel = token}, in, 1, out, 1),
+                 HN_CANCELLED, "before this step");
     expect_notes(&n, "<0 scale2 @node_one model.py:12\n>0 scale2 @node_one model.py:12\n");
     hn_tensor_release(in[0]);
     hn_module_release(m);
@@ -470,7 +494,8 @@ TEST(many_threads) {
     if (!c.m) return;
     EXPECT_OK(hn_module_hook_add(c.m, &(hn_step_hook){count_before, count_after, &c}));
     EXPECT_INT(pthread_create(&changer, NULL, change_often, &c), 0);
-    for (int k = 0; k < CALLERS; k++) EXPECT_INT(pthread_create(&threads[k], NULL, call_often, &c), 0);
+    for (int k = 0; k < CALLERS; k++)
+        EXPECT_INT(pthread_create(&threads[k], NULL, call_often, &c), 0);
     for (int k = 0; k < CALLERS; k++) EXPECT_INT(pthread_join(threads[k], NULL), 0);
     atomic_store(&c.stop, 1);
     EXPECT_INT(pthread_join(changer, NULL), 0);
@@ -491,10 +516,12 @@ static hn_status sleep_before(void *user, const hn_step_info *step, uint64_t *no
 
 /* Steps are timed without the hooks around them; conditionals and definitions are not timed. */
 TEST(profile_and_trace) {
-    hn_module *m = load_text("buffer b1 : input f32[2] source 0 buffer b2 : input bool[] source 1 buffer b3 : output f32[2] bytes(8) " KERNELS
-                             "input \"x\" : f32[2] strides [1] in b1 input \"p\" : bool[] strides [] in b2 "
-                             "cond(b2 bool) { call k4(b1 f32, out b3 f32) extent(2) origin 1 } else { copy b3 from b1 } "
-                             "output tensor \"y\" : f32[2] strides [1] in b3", &(hn_module_options){.threads = 1, .profile = true});
+    hn_module *m = load_text(
+        "buffer b1 : input f32[2] source 0 buffer b2 : input bool[] source 1 buffer b3 : output f32[2] bytes(8) " KERNELS
+        "input \"x\" : f32[2] strides [1] in b1 input \"p\" : bool[] strides [] in b2 "
+        "cond(b2 bool) { call k4(b1 f32, out b3 f32) extent(2) origin 1 } else { copy b3 from b1 } "
+        "output tensor \"y\" : f32[2] strides [1] in b3",
+        &(hn_module_options){.threads = 1, .profile = true});
     float x[2] = {0};
     uint8_t p = 1;
     hn_tensor *in[2] = {F32(x, 2), tensor_of(HN_BOOL, 0, NULL, NULL, &p)};
@@ -512,7 +539,8 @@ TEST(profile_and_trace) {
     EXPECT_OK(hn_file_read(path, &trace));
     const char *span = trace.ptr ? strstr(trace.ptr, "\"scale2\"") : NULL;
     EXPECT(span && !strstr(span + 1, "\"scale2\"")); /* once */
-    EXPECT(trace.ptr && strstr(trace.ptr, "\"run\"") && !strstr(trace.ptr, "\"cond\"") && !strstr(trace.ptr, "\"copy\""));
+    EXPECT(trace.ptr && strstr(trace.ptr, "\"run\"") && !strstr(trace.ptr, "\"cond\"") &&
+           !strstr(trace.ptr, "\"copy\""));
     EXPECT_OK(hn_module_profile(m, 1, &profile));
     EXPECT_STR(profile.name, "scale2");
     EXPECT_STR(profile.origin, "node_one");

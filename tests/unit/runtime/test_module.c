@@ -1,4 +1,5 @@
-/* test_module.c: bundles loaded and run: sizes, layouts, checks, constants, mutations, conditionals, threads. */
+/* test_module.c: bundles loaded and run: sizes, layouts, checks, constants, mutations,
+ * conditionals, threads. */
 #include "unit/runtime/module_fixture.h"
 
 #include <pthread.h>
@@ -67,13 +68,20 @@ TEST(refuses_what_does_not_fit) {
     hn_module *m = load_text(add_twice, NULL);
     float x[300] = {0};
     hn_tensor *none[1] = {NULL};
-    EXPECT_ERROR(call2(m, F32(x, 3, 5), F32(x, 3, 4)), HN_INVALID_ARGUMENT, "input 'x' dimension 1 is 5, must be 4");
-    EXPECT_ERROR(call2(m, F32(x, 3, 4), F32(x, 2, 4)), HN_INVALID_ARGUMENT, "input 'y' dimension 0 is 2, must be 3 = s0");
-    EXPECT_ERROR(call2(m, F32(x, 65, 4), F32(x, 65, 4)), HN_INVALID_ARGUMENT, "input 'x' dimension 0 is 65, must be at most 64 (s0)");
-    EXPECT_ERROR(call2(m, F32(x, 0, 4), F32(x, 0, 4)), HN_INVALID_ARGUMENT, "must be at least 1 (s0)");
-    EXPECT_ERROR(call2(m, F32(x, 13, 4), F32(x, 13, 4)), HN_INVALID_ARGUMENT, "break the constraint s0 != 13: s0 is 13 (unlucky)");
-    EXPECT_ERROR(call2(m, F32(x, 12), F32(x, 3, 4)), HN_INVALID_ARGUMENT, "input 'x' has 1 dimensions, must have 2");
-    EXPECT_ERROR(call2(m, tensor_of(HN_I32, 2, (int64_t[]){3, 4}, NULL, x), F32(x, 3, 4)), HN_INVALID_ARGUMENT, "input 'x' has type i32, must be f32");
+    EXPECT_ERROR(call2(m, F32(x, 3, 5), F32(x, 3, 4)), HN_INVALID_ARGUMENT,
+                 "input 'x' dimension 1 is 5, must be 4");
+    EXPECT_ERROR(call2(m, F32(x, 3, 4), F32(x, 2, 4)), HN_INVALID_ARGUMENT,
+                 "input 'y' dimension 0 is 2, must be 3 = s0");
+    EXPECT_ERROR(call2(m, F32(x, 65, 4), F32(x, 65, 4)), HN_INVALID_ARGUMENT,
+                 "input 'x' dimension 0 is 65, must be at most 64 (s0)");
+    EXPECT_ERROR(call2(m, F32(x, 0, 4), F32(x, 0, 4)), HN_INVALID_ARGUMENT,
+                 "must be at least 1 (s0)");
+    EXPECT_ERROR(call2(m, F32(x, 13, 4), F32(x, 13, 4)), HN_INVALID_ARGUMENT,
+                 "break the constraint s0 != 13: s0 is 13 (unlucky)");
+    EXPECT_ERROR(call2(m, F32(x, 12), F32(x, 3, 4)), HN_INVALID_ARGUMENT,
+                 "input 'x' has 1 dimensions, must have 2");
+    EXPECT_ERROR(call2(m, tensor_of(HN_I32, 2, (int64_t[]){3, 4}, NULL, x), F32(x, 3, 4)),
+                 HN_INVALID_ARGUMENT, "input 'x' has type i32, must be f32");
     EXPECT_ERROR(call2(m, NULL, F32(x, 3, 4)), HN_INVALID_ARGUMENT, "input 'x' is missing");
     EXPECT_ERROR(hn_module_run(m, none, 1, none, 1), HN_INVALID_ARGUMENT, "takes 2 inputs, got 1");
     EXPECT_ERROR(hn_module_run(m, none, 1, none, 0), HN_INVALID_ARGUMENT, "gives 1 outputs");
@@ -89,7 +97,9 @@ TEST(lays_out_inputs) {
     /* unaligned memory as well */
     char raw[sizeof y + 1];
     memcpy(raw + 1, y, sizeof y);
-    hn_tensor *in[2] = {tensor_of(HN_F32, 2, (int64_t[]){3, 4}, (int64_t[]){1, 3}, x), F32(raw + 1, 3, 4)}, *out[1] = {NULL};
+    hn_tensor *in[2] = {tensor_of(HN_F32, 2, (int64_t[]){3, 4}, (int64_t[]){1, 3}, x),
+                        F32(raw + 1, 3, 4)},
+              *out[1] = {NULL};
     EXPECT_OK(hn_module_run(m, in, 2, out, 1));
     const float *z = hn_tensor_data(out[0]);
     for (int i = 0; i < 3; i++)
@@ -111,13 +121,16 @@ TEST(writes_into_given_outputs) {
     hn_tensor_release(kept);
     out[0] = kept = tensor_of(HN_F32, 2, (int64_t[]){2, 4}, (int64_t[]){8, 2}, strided);
     EXPECT_OK(hn_module_run(m, in, 2, out, 1));
-    EXPECT(strided[0] == 1 && strided[1] == 0 && strided[2] == 2 && strided[8] == 5 && strided[14] == 8);
+    EXPECT(strided[0] == 1 && strided[1] == 0 && strided[2] == 2 && strided[8] == 5 &&
+           strided[14] == 8);
     hn_tensor_release(kept);
     out[0] = kept = F32(direct, 4, 2);
-    EXPECT_ERROR(hn_module_run(m, in, 2, out, 1), HN_INVALID_ARGUMENT, "given for output 0 has size 4 in dimension 0, the result has 2");
+    EXPECT_ERROR(hn_module_run(m, in, 2, out, 1), HN_INVALID_ARGUMENT,
+                 "given for output 0 has size 4 in dimension 0, the result has 2");
     hn_tensor_release(kept);
     out[0] = kept = tensor_of(HN_F64, 2, (int64_t[]){2, 4}, NULL, NULL);
-    EXPECT_ERROR(hn_module_run(m, in, 2, out, 1), HN_INVALID_ARGUMENT, "has type f64, the result has f32");
+    EXPECT_ERROR(hn_module_run(m, in, 2, out, 1), HN_INVALID_ARGUMENT,
+                 "has type f64, the result has f32");
     hn_tensor_release(kept);
     hn_tensor_release(in[0]), hn_tensor_release(in[1]);
     hn_module_release(m);
@@ -135,13 +148,15 @@ TEST(index_out_of_bounds) {
         hn_module *m = load_text(bounds_check, &(hn_module_options){.threads = threads});
         float x[10] = {0, 1, 2, 3, 4, 5, 6, 7, 8, 9};
         int64_t at[8] = {9, 8, 7, 6, 5, 4, 3, 2};
-        hn_tensor *in[2] = {F32(x, 10), tensor_of(HN_I64, 1, (int64_t[]){8}, NULL, at)}, *out[1] = {NULL};
+        hn_tensor *in[2] = {F32(x, 10), tensor_of(HN_I64, 1, (int64_t[]){8}, NULL, at)},
+                  *out[1] = {NULL};
         EXPECT_OK(hn_module_run(m, in, 2, out, 1));
         EXPECT(out[0] && ((float *)hn_tensor_data(out[0]))[7] == 2);
         hn_tensor_release(out[0]);
         out[0] = NULL;
         at[6] = 10;
-        EXPECT_ERROR(hn_module_run(m, in, 2, out, 1), HN_INVALID_ARGUMENT, "node 'node_one' (model.py:12): an index is out of bounds");
+        EXPECT_ERROR(hn_module_run(m, in, 2, out, 1), HN_INVALID_ARGUMENT,
+                     "node 'node_one' (model.py:12): an index is out of bounds");
         EXPECT(!out[0]);
         hn_tensor_release(in[1]);
         in[1] = tensor_of(HN_I64, 1, (int64_t[]){0}, NULL, at); /* nothing to do */
@@ -153,17 +168,19 @@ TEST(index_out_of_bounds) {
 }
 
 TEST(parallel_kernels_have_own_scratch) {
-    hn_module *m = load_text("buffer b1 : input f32[1000, 50] strides [50, 1] source 0 buffer b2 : output f32[1000] bytes(4000) " KERNELS
-                             "input \"x\" : f32[1000, 50] strides [50, 1] in b1 "
-                             "call k2(b1 f32, out b2 f32) params [50] extent(1000) grain 10 scratch(8) "
-                             "output tensor \"z\" : f32[1000] strides [1] in b2",
-                             &(hn_module_options){.threads = 7});
+    hn_module *m = load_text(
+        "buffer b1 : input f32[1000, 50] strides [50, 1] source 0 buffer b2 : output f32[1000] bytes(4000) " KERNELS
+        "input \"x\" : f32[1000, 50] strides [50, 1] in b1 "
+        "call k2(b1 f32, out b2 f32) params [50] extent(1000) grain 10 scratch(8) "
+        "output tensor \"z\" : f32[1000] strides [1] in b2",
+        &(hn_module_options){.threads = 7});
     float *x = malloc(50000 * sizeof *x);
     for (int i = 0; i < 50000; i++) x[i] = (float)(i / 50);
     for (int round = 0; round < 50; round++) {
         hn_tensor *in[1] = {F32(x, 1000, 50)}, *out[1] = {NULL};
         EXPECT_OK(hn_module_run(m, in, 1, out, 1));
-        for (int i = 0; out[0] && i < 1000; i++) EXPECT_NEAR(((float *)hn_tensor_data(out[0]))[i], 50.0 * i, 0);
+        for (int i = 0; out[0] && i < 1000; i++)
+            EXPECT_NEAR(((float *)hn_tensor_data(out[0]))[i], 50.0 * i, 0);
         hn_tensor_release(in[0]), hn_tensor_release(out[0]);
     }
     free(x);
@@ -172,22 +189,27 @@ TEST(parallel_kernels_have_own_scratch) {
 
 /* ---- constants and state ---- */
 
-static hn_module *load_with_weight(const char *text, const float *weight, size_t count, hn_input_kind kind) {
-    return load_weights(text, &(fixture_weight){"w", kind, HN_DTYPE_F32, (int64_t)count, weight}, 1, NULL);
+static hn_module *load_with_weight(const char *text, const float *weight, size_t count,
+                                   hn_input_kind kind) {
+    return load_weights(text, &(fixture_weight){"w", kind, HN_DTYPE_F32, (int64_t)count, weight}, 1,
+                        NULL);
 }
 
 TEST(mutations) {
-    /* x becomes x + w, w becomes x (as it was), the output is w (as it was): everything reads old content. */
+    /* x becomes x + w, w becomes x (as it was), the output is w (as it was): everything reads old
+     * content. */
     const float weight[4] = {10, 20, 30, 40};
-    hn_module *m = load_with_weight("buffer b1 : input f32[4] source 0 buffer b2 : constant f32[4] source 1 buffer b3 : output f32[4] bytes(16) " KERNELS
-                                    "input \"x\" : f32[4] strides [1] in b1 "
-                                    "call k1(b1 f32, b2 f32, out b3 f32) extent(4) "
-                                    "output mutation \"w\" : f32[4] strides [1] in b1 "
-                                    "output mutation \"x\" target 0 : f32[4] strides [1] in b3 "
-                                    "output tensor \"old\" : f32[4] strides [1] in b2",
-                                    weight, 4, HN_INPUT_BUFFER);
+    hn_module *m = load_with_weight(
+        "buffer b1 : input f32[4] source 0 buffer b2 : constant f32[4] source 1 buffer b3 : output f32[4] bytes(16) " KERNELS
+        "input \"x\" : f32[4] strides [1] in b1 "
+        "call k1(b1 f32, b2 f32, out b3 f32) extent(4) "
+        "output mutation \"w\" : f32[4] strides [1] in b1 "
+        "output mutation \"x\" target 0 : f32[4] strides [1] in b3 "
+        "output tensor \"old\" : f32[4] strides [1] in b2",
+        weight, 4, HN_INPUT_BUFFER);
     float memory[8] = {1, 0, 2, 0, 3, 0, 4, 0};
-    hn_tensor *in[1] = {tensor_of(HN_F32, 1, (int64_t[]){4}, (int64_t[]){2}, memory)}, *out[1] = {NULL}, *w = NULL;
+    hn_tensor *in[1] = {tensor_of(HN_F32, 1, (int64_t[]){4}, (int64_t[]){2}, memory)},
+              *out[1] = {NULL}, *w = NULL;
     EXPECT_OK(hn_module_run(m, in, 1, out, 1));
     EXPECT(((float *)hn_tensor_data(out[0]))[3] == 40);
     EXPECT(memory[0] == 11 && memory[2] == 22 && memory[6] == 44 && memory[1] == 0);
@@ -210,14 +232,19 @@ TEST(mutations) {
     hn_module_release(m);
 }
 
-/* x takes the content of w and w that of x: whichever is written first, the other one reads what was there. */
+/* x takes the content of w and w that of x: whichever is written first, the other one reads what
+ * was there. */
 TEST(mutations_that_swap) {
     for (int x_first = 0; x_first < 2; x_first++) {
         const float weight[4] = {10, 20, 30, 40};
-        static const char *const text[2] = {"output mutation \"w\" : f32[4] strides [1] in b1 output mutation \"x\" target 0 : f32[4] strides [1] in b2 ",
-                                            "output mutation \"x\" target 0 : f32[4] strides [1] in b2 output mutation \"w\" : f32[4] strides [1] in b1 "};
+        static const char *const text[2] = {
+            "output mutation \"w\" : f32[4] strides [1] in b1 output mutation \"x\" target 0 : f32[4] strides [1] in b2 ",
+            "output mutation \"x\" target 0 : f32[4] strides [1] in b2 output mutation \"w\" : f32[4] strides [1] in b1 "};
         char all[512];
-        snprintf(all, sizeof all, "buffer b1 : input f32[4] source 0 buffer b2 : constant f32[4] source 1 " KERNELS "input \"x\" : f32[4] strides [1] in b1 %s", text[x_first]);
+        snprintf(all, sizeof all,
+                 "buffer b1 : input f32[4] source 0 buffer b2 : constant f32[4] source 1 " KERNELS
+                 "input \"x\" : f32[4] strides [1] in b1 %s",
+                 text[x_first]);
         hn_module *m = load_with_weight(all, weight, 4, HN_INPUT_BUFFER);
         float memory[4] = {1, 2, 3, 4};
         hn_tensor *in[1] = {F32(memory, 4)}, *w = NULL;
@@ -232,13 +259,14 @@ TEST(mutations_that_swap) {
 
 TEST(outputs_share_a_buffer) {
     /* Two outputs look into one buffer, one into the input, one is a scalar. */
-    hn_module *m = load_text("symbol size s0 in [1, 100] buffer b1 : input f32[2*s0] source 0 buffer b2 : output f32[2*s0] bytes(8*s0) " KERNELS
-                             "input \"x\" : f32[2*s0] strides [1] in b1 input \"n\" : int(3) input \"mode\" : string \"mean\" "
-                             "call k4(b1 f32, out b2 f32) extent(2*s0) "
-                             "output tensor \"a\" : f32[2*s0] strides [1] in b2 output tensor \"b\" : f32[s0] strides [1] in b2 offset(s0) "
-                             "output tensor \"c\" : f32[s0] strides [2] in b1 output scalar \"n\" : int(s0*s0) output scalar \"h\" : float(0.5) "
-                             "output scalar \"z\" : none",
-                             NULL);
+    hn_module *m = load_text(
+        "symbol size s0 in [1, 100] buffer b1 : input f32[2*s0] source 0 buffer b2 : output f32[2*s0] bytes(8*s0) " KERNELS
+        "input \"x\" : f32[2*s0] strides [1] in b1 input \"n\" : int(3) input \"mode\" : string \"mean\" "
+        "call k4(b1 f32, out b2 f32) extent(2*s0) "
+        "output tensor \"a\" : f32[2*s0] strides [1] in b2 output tensor \"b\" : f32[s0] strides [1] in b2 offset(s0) "
+        "output tensor \"c\" : f32[s0] strides [2] in b1 output scalar \"n\" : int(s0*s0) output scalar \"h\" : float(0.5) "
+        "output scalar \"z\" : none",
+        NULL);
     float x[6] = {1, 2, 3, 4, 5, 6};
     hn_tensor *in[3] = {F32(x, 6), NULL, NULL}, *out[6] = {NULL};
     EXPECT_OK(hn_module_run(m, in, 3, out, 6));
@@ -255,18 +283,22 @@ TEST(outputs_share_a_buffer) {
 }
 
 TEST(scalars_and_affine_sizes) {
-    hn_module *m = load_text("symbol size s0 in [0, none] symbol size s1 in [0, none] buffer b1 : input f32[2*s0 + 1] source 0 buffer b2 : output f32[s0] bytes(4*s0) " KERNELS
-                             "input \"x\" : f32[2*s0 + 1] strides [1] in b1 input \"n\" : int(3) input \"alpha\" : float(0.5) input \"flag\" : true "
-                             "input \"k\" : int(s1) "
-                             "call k4(b1 f32, out b2 f32) extent(s0) "
-                             "output tensor \"a\" : f32[s0] strides [1] in b2 output scalar \"k\" : int(s1 + 1)",
-                             NULL);
+    hn_module *m = load_text(
+        "symbol size s0 in [0, none] symbol size s1 in [0, none] buffer b1 : input f32[2*s0 + 1] source 0 buffer b2 : output f32[s0] bytes(4*s0) " KERNELS
+        "input \"x\" : f32[2*s0 + 1] strides [1] in b1 input \"n\" : int(3) input \"alpha\" : float(0.5) input \"flag\" : true "
+        "input \"k\" : int(s1) "
+        "call k4(b1 f32, out b2 f32) extent(s0) "
+        "output tensor \"a\" : f32[s0] strides [1] in b2 output scalar \"k\" : int(s1 + 1)",
+        NULL);
     float x[7] = {1, 2, 3, 4, 5, 6, 7};
     int64_t three = 3, k = 41;
     double half = 0.5;
     uint8_t yes = 1;
-    hn_tensor *in[5] = {F32(x, 7), tensor_of(HN_I64, 0, NULL, NULL, &three), tensor_of(HN_F64, 0, NULL, NULL, &half),
-                        tensor_of(HN_BOOL, 0, NULL, NULL, &yes), tensor_of(HN_I64, 0, NULL, NULL, &k)}, *out[2] = {NULL};
+    hn_tensor *in[5] = {F32(x, 7), tensor_of(HN_I64, 0, NULL, NULL, &three),
+                        tensor_of(HN_F64, 0, NULL, NULL, &half),
+                        tensor_of(HN_BOOL, 0, NULL, NULL, &yes),
+                        tensor_of(HN_I64, 0, NULL, NULL, &k)},
+              *out[2] = {NULL};
     EXPECT_OK(hn_module_run(m, in, 5, out, 2));
     EXPECT_INT(hn_tensor_sizes(out[0])[0], 3);
     EXPECT_INT(*(int64_t *)hn_tensor_data(out[1]), 42);
@@ -278,15 +310,19 @@ TEST(scalars_and_affine_sizes) {
     hn_tensor_release(out[0]), hn_tensor_release(out[1]);
     out[0] = out[1] = NULL;
     three = 4;
-    EXPECT_ERROR(hn_module_run(m, in, 5, out, 2), HN_INVALID_ARGUMENT, "input 'n' is 4, but the model was exported for 3");
+    EXPECT_ERROR(hn_module_run(m, in, 5, out, 2), HN_INVALID_ARGUMENT,
+                 "input 'n' is 4, but the model was exported for 3");
     three = 3, half = 0.25;
-    EXPECT_ERROR(hn_module_run(m, in, 5, out, 2), HN_INVALID_ARGUMENT, "input 'alpha' is 0.25, but the model was exported for 0.5");
+    EXPECT_ERROR(hn_module_run(m, in, 5, out, 2), HN_INVALID_ARGUMENT,
+                 "input 'alpha' is 0.25, but the model was exported for 0.5");
     half = 0.5, yes = 0;
-    EXPECT_ERROR(hn_module_run(m, in, 5, out, 2), HN_INVALID_ARGUMENT, "input 'flag' is false, but the model was exported for true");
+    EXPECT_ERROR(hn_module_run(m, in, 5, out, 2), HN_INVALID_ARGUMENT,
+                 "input 'flag' is false, but the model was exported for true");
     yes = 1;
     hn_tensor_release(in[0]);
     in[0] = F32(x, 6);
-    EXPECT_ERROR(hn_module_run(m, in, 5, out, 2), HN_INVALID_ARGUMENT, "input 'x' dimension 0 is 6, must be 2*s0 + 1");
+    EXPECT_ERROR(hn_module_run(m, in, 5, out, 2), HN_INVALID_ARGUMENT,
+                 "input 'x' dimension 0 is 6, must be 2*s0 + 1");
     hn_tensor_release(in[4]);
     in[4] = NULL;
     EXPECT_ERROR(hn_module_run(m, in, 5, out, 2), HN_INVALID_ARGUMENT, "input 'k' is missing");
@@ -296,14 +332,25 @@ TEST(scalars_and_affine_sizes) {
 
 /* A symbol's number comes in any integer type, with its sign. */
 TEST(whole_numbers_of_all_types) {
-    hn_module *m = load_text("symbol size s0 in [-100, 100] input \"k\" : int(s0) output scalar \"k\" : int(s0)", NULL);
-    const struct { hn_scalar_type type; uint64_t bits; int64_t value; } cases[] = {
-        {HN_I64, (uint64_t)-7, -7}, {HN_I32, 0xfffffff9u, -7}, {HN_I16, 0xfff9u, -7}, {HN_I8, 0xf9u, -7}, {HN_I8, 0x7bu, 123}, {HN_U8, 0xf9u, 249}, {HN_U8, 99, 99}};
+    hn_module *m = load_text(
+        "symbol size s0 in [-100, 100] input \"k\" : int(s0) output scalar \"k\" : int(s0)", NULL);
+    const struct {
+        hn_scalar_type type;
+        uint64_t bits;
+        int64_t value;
+    } cases[] = {{HN_I64, (uint64_t)-7, -7},
+                 {HN_I32, 0xfffffff9u, -7},
+                 {HN_I16, 0xfff9u, -7},
+                 {HN_I8, 0xf9u, -7},
+                 {HN_I8, 0x7bu, 123},
+                 {HN_U8, 0xf9u, 249},
+                 {HN_U8, 99, 99}};
     for (size_t k = 0; m && k < sizeof cases / sizeof *cases; k++) {
         uint64_t bits = cases[k].bits;
         hn_tensor *in[1] = {tensor_of(cases[k].type, 0, NULL, NULL, &bits)}, *out[1] = {NULL};
         if (cases[k].value > 100) {
-            EXPECT_ERROR(hn_module_run(m, in, 1, out, 1), HN_INVALID_ARGUMENT, "must be at most 100 (s0)");
+            EXPECT_ERROR(hn_module_run(m, in, 1, out, 1), HN_INVALID_ARGUMENT,
+                         "must be at most 100 (s0)");
         } else {
             EXPECT_OK(hn_module_run(m, in, 1, out, 1));
             if (out[0]) EXPECT_INT(*(int64_t *)hn_tensor_data(out[0]), cases[k].value);
@@ -312,24 +359,33 @@ TEST(whole_numbers_of_all_types) {
     }
     float half = 0.5f;
     hn_tensor *in[1] = {tensor_of(HN_F32, 0, NULL, NULL, &half)}, *out[1] = {NULL};
-    EXPECT_ERROR(hn_module_run(m, in, 1, out, 1), HN_INVALID_ARGUMENT, "input 'k' is an integer, got f32");
+    EXPECT_ERROR(hn_module_run(m, in, 1, out, 1), HN_INVALID_ARGUMENT,
+                 "input 'k' is an integer, got f32");
     hn_tensor_release(in[0]);
     hn_module_release(m);
 }
 
 /* Each relation, at its border; s1 is 9. */
 TEST(guards_at_their_border) {
-    static const struct { const char *guard; int64_t holds, breaks; } cases[] = {
-        {"s0 < s1", 8, 9}, {"s0 <= s1", 9, 10}, {"s1 < s0", 10, 9}, {"s1 <= s0", 9, 8}, {"s0 == s1", 9, 8}, {"s0 != s1", 8, 9}};
+    static const struct {
+        const char *guard;
+        int64_t holds, breaks;
+    } cases[] = {{"s0 < s1", 8, 9},  {"s0 <= s1", 9, 10}, {"s1 < s0", 10, 9},
+                 {"s1 <= s0", 9, 8}, {"s0 == s1", 9, 8},  {"s0 != s1", 8, 9}};
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
         char text[256], message[64];
-        snprintf(text, sizeof text, "symbol size s0 in [0, 64] symbol size s1 in [0, 64] guard %s \"why\" input \"k\" : int(s0) input \"n\" : int(s1) "
-                                    "output scalar \"k\" : int(s0)", cases[k].guard);
+        snprintf(
+            text, sizeof text,
+            "symbol size s0 in [0, 64] symbol size s1 in [0, 64] guard %s \"why\" input \"k\" : int(s0) input \"n\" : int(s1) "
+            "output scalar \"k\" : int(s0)",
+            cases[k].guard);
         snprintf(message, sizeof message, "break the constraint %s: ", cases[k].guard);
         hn_module *m = load_text(text, NULL);
         for (int breaks = 0; m && breaks < 2; breaks++) {
             int64_t value = breaks ? cases[k].breaks : cases[k].holds, nine = 9;
-            hn_tensor *in[2] = {tensor_of(HN_I64, 0, NULL, NULL, &value), tensor_of(HN_I64, 0, NULL, NULL, &nine)}, *out[1] = {NULL};
+            hn_tensor *in[2] = {tensor_of(HN_I64, 0, NULL, NULL, &value),
+                                tensor_of(HN_I64, 0, NULL, NULL, &nine)},
+                      *out[1] = {NULL};
             if (breaks) EXPECT_ERROR(hn_module_run(m, in, 2, out, 1), HN_INVALID_ARGUMENT, message);
             else EXPECT_OK(hn_module_run(m, in, 2, out, 1));
             hn_tensor_release(in[0]), hn_tensor_release(in[1]), hn_tensor_release(out[0]);
@@ -338,24 +394,40 @@ TEST(guards_at_their_border) {
     }
 }
 
-/* Programs that no compiler of ours makes: what they would touch is beyond their memory for some sizes. */
+/* Programs that no compiler of ours makes: what they would touch is beyond their memory for some
+ * sizes. */
 TEST(programs_that_reach_too_far) {
-#define REACH "symbol size s0 in [1, 64] hint 4 buffer b1 : input f32[s0] source 0 buffer b2 : output f32[4] bytes(16) " KERNELS "input \"x\" : f32[s0] strides [1] in b1 "
-    static const struct { const char *text, *message; } cases[] = {
-        {REACH "call k4(b1 f32, out b2 f32 at(s0)) extent(1) output tensor \"a\" : f32[1] strides [1] in b2", "an operand starts beyond its buffer 2"},
-        {REACH "call k4(b1 f32, out b2 f32) extent(1) output tensor \"a\" : f32[s0] strides [1] in b2", "output 'a' reaches beyond its buffer"},
-        {REACH "call k4(b1 f32, out b2 f32) extent(1) output tensor \"a\" : f32[1] strides [1] in b2 offset(s0)", "output 'a' reaches beyond its buffer"},
-        {REACH "call k4(b1 f32, out b2 f32) extent(1) output mutation \"x\" target 0 : f32[4] strides [1] in b2", "the program changes the size of input 'x'"},
-        /* what the walk itself reads, and what an operation reads: buffers of no bytes, and their ends */
+#define REACH                                                                                                          \
+    "symbol size s0 in [1, 64] hint 4 buffer b1 : input f32[s0] source 0 buffer b2 : output f32[4] bytes(16) " KERNELS \
+    "input \"x\" : f32[s0] strides [1] in b1 "
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {REACH
+         "call k4(b1 f32, out b2 f32 at(s0)) extent(1) output tensor \"a\" : f32[1] strides [1] in b2",
+         "an operand starts beyond its buffer 2"},
+        {REACH
+         "call k4(b1 f32, out b2 f32) extent(1) output tensor \"a\" : f32[s0] strides [1] in b2",
+         "output 'a' reaches beyond its buffer"},
+        {REACH
+         "call k4(b1 f32, out b2 f32) extent(1) output tensor \"a\" : f32[1] strides [1] in b2 offset(s0)",
+         "output 'a' reaches beyond its buffer"},
+        {REACH
+         "call k4(b1 f32, out b2 f32) extent(1) output mutation \"x\" target 0 : f32[4] strides [1] in b2",
+         "the program changes the size of input 'x'"},
+        /* what the walk itself reads, and what an operation reads: buffers of no bytes, and their
+         * ends */
         {"symbol size s0 in [1, 64] hint 4 buffer b1 : input f32[s0] source 0 buffer b2 : output f32[4] bytes(16) buffer b3 : temp bool[0] bytes(0) " KERNELS
          "input \"x\" : f32[s0] strides [1] in b1 call k4(b1 f32, out b3 bool) extent(1) cond(b3 bool) { } else { }",
          "an operand of one element lies outside its buffer 3"},
         {REACH "assert(b1 bool at(4*s0))", "an operand of one element lies outside its buffer 1"},
-        {REACH "extern matmul(out b2 f32, b1 f32, b1 f32 at(s0 - 3), none, none) params [1, 1, 1, 1, 2, 2, 2, "
-               "0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] ",
+        {REACH
+         "extern matmul(out b2 f32, b1 f32, b1 f32 at(s0 - 3), none, none) params [1, 1, 1, 1, 2, 2, 2, "
+         "0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] ",
          "operand 2 reaches beyond its buffer"},
-        {REACH "extern matmul(out b2 f32, b1 f32, b1 f32 at(1), none, none) params [1, 1, 1, 1, 2, 2, 2, "
-               "0, 0, 0, 0, 2, 1, 0, 0, 0, 0, -2, 1, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] ",
+        {REACH
+         "extern matmul(out b2 f32, b1 f32, b1 f32 at(1), none, none) params [1, 1, 1, 1, 2, 2, 2, "
+         "0, 0, 0, 0, 2, 1, 0, 0, 0, 0, -2, 1, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0] ",
          "operand 2 reaches beyond its buffer"}};
     float x[8] = {0};
     for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
@@ -367,7 +439,9 @@ TEST(programs_that_reach_too_far) {
         if (!status) status = hn_module_load_memory(image.ptr, image.len, false, NULL, &m);
         EXPECT_OK(status);
         hn_tensor *in[1] = {F32(x, 8)}, *out[1] = {NULL};
-        if (m) EXPECT_ERROR(hn_module_run(m, in, 1, out, hn_module_output_count(m)), HN_CORRUPT, cases[k].message);
+        if (m)
+            EXPECT_ERROR(hn_module_run(m, in, 1, out, hn_module_output_count(m)), HN_CORRUPT,
+                         cases[k].message);
         hn_tensor_release(in[0]);
         hn_module_release(m);
         hn_strbuf_deinit(&image);
@@ -376,39 +450,48 @@ TEST(programs_that_reach_too_far) {
 }
 
 TEST(expanded_inputs) {
-    hn_module *m = load_text("buffer b1 : input f32[4, 4] strides [0, 1] source 0 buffer b2 : output f32[4] bytes(16) " KERNELS
-                             "input \"x\" : f32[4, 4] strides [0, 1] in b1 call k4(b1 f32, out b2 f32) extent(4) "
-                             "output tensor \"a\" : f32[4] strides [1] in b2", NULL);
+    hn_module *m = load_text(
+        "buffer b1 : input f32[4, 4] strides [0, 1] source 0 buffer b2 : output f32[4] bytes(16) " KERNELS
+        "input \"x\" : f32[4, 4] strides [0, 1] in b1 call k4(b1 f32, out b2 f32) extent(4) "
+        "output tensor \"a\" : f32[4] strides [1] in b2",
+        NULL);
     float x[16] = {1, 2, 3, 4};
-    hn_tensor *in[1] = {tensor_of(HN_F32, 2, (int64_t[]){4, 4}, (int64_t[]){0, 1}, x)}, *out[1] = {NULL};
+    hn_tensor *in[1] = {tensor_of(HN_F32, 2, (int64_t[]){4, 4}, (int64_t[]){0, 1}, x)},
+              *out[1] = {NULL};
     EXPECT_OK(hn_module_run(m, in, 1, out, 1));
     EXPECT(((float *)hn_tensor_data(out[0]))[3] == 8);
     hn_tensor_release(in[0]), hn_tensor_release(out[0]);
     in[0] = F32(x, 4, 4), out[0] = NULL;
-    EXPECT_ERROR(hn_module_run(m, in, 1, out, 1), HN_INVALID_ARGUMENT, "input 'x' dimension 0 has stride 4, must be 0");
+    EXPECT_ERROR(hn_module_run(m, in, 1, out, 1), HN_INVALID_ARGUMENT,
+                 "input 'x' dimension 0 has stride 4, must be 0");
     hn_tensor_release(in[0]);
     hn_module_release(m);
 }
 
 TEST(conditionals_and_assertions) {
-    hn_module *m = load_text("buffer b1 : input f32[4] source 0 buffer b2 : input bool[] source 1 buffer b3 : input bool[] source 2 "
-                             "buffer b4 : temp f32[4] bytes(16) buffer b5 : output f32[4] bytes(16) " KERNELS
-                             "input \"x\" : f32[4] strides [1] in b1 input \"p\" : bool[] strides [] in b2 input \"ok\" : bool[] strides [] in b3 "
-                             "assert(b3 bool) origin 1 text \"x must be positive\" "
-                             "cond(b2 bool) { call k4(b1 f32, out b4 f32) extent(4) "
-                             "  cond(b3 bool) { call k4(b4 f32, out b5 f32) extent(4) } else { copy b5 from b1 } } "
-                             "else { copy b5 from b1 } "
-                             "output tensor \"a\" : f32[4] strides [1] in b5", NULL);
+    hn_module *m = load_text(
+        "buffer b1 : input f32[4] source 0 buffer b2 : input bool[] source 1 buffer b3 : input bool[] source 2 "
+        "buffer b4 : temp f32[4] bytes(16) buffer b5 : output f32[4] bytes(16) " KERNELS
+        "input \"x\" : f32[4] strides [1] in b1 input \"p\" : bool[] strides [] in b2 input \"ok\" : bool[] strides [] in b3 "
+        "assert(b3 bool) origin 1 text \"x must be positive\" "
+        "cond(b2 bool) { call k4(b1 f32, out b4 f32) extent(4) "
+        "  cond(b3 bool) { call k4(b4 f32, out b5 f32) extent(4) } else { copy b5 from b1 } } "
+        "else { copy b5 from b1 } "
+        "output tensor \"a\" : f32[4] strides [1] in b5",
+        NULL);
     float x[4] = {1, 2, 3, 4};
     uint8_t p = 1, ok = 1;
-    hn_tensor *in[3] = {F32(x, 4), tensor_of(HN_BOOL, 0, NULL, NULL, &p), tensor_of(HN_BOOL, 0, NULL, NULL, &ok)}, *out[1] = {NULL};
+    hn_tensor *in[3] = {F32(x, 4), tensor_of(HN_BOOL, 0, NULL, NULL, &p),
+                        tensor_of(HN_BOOL, 0, NULL, NULL, &ok)},
+              *out[1] = {NULL};
     EXPECT_OK(hn_module_run(m, in, 3, out, 1));
     EXPECT(((float *)hn_tensor_data(out[0]))[3] == 16);
     hn_tensor_release(out[0]), out[0] = NULL, p = 0;
     EXPECT_OK(hn_module_run(m, in, 3, out, 1));
     EXPECT(((float *)hn_tensor_data(out[0]))[3] == 4);
     hn_tensor_release(out[0]), out[0] = NULL, ok = 0;
-    EXPECT_ERROR(hn_module_run(m, in, 3, out, 1), HN_INVALID_ARGUMENT, "node 'node_one' (model.py:12): assertion failed: x must be positive");
+    EXPECT_ERROR(hn_module_run(m, in, 3, out, 1), HN_INVALID_ARGUMENT,
+                 "node 'node_one' (model.py:12): assertion failed: x must be positive");
     for (int i = 0; i < 3; i++) hn_tensor_release(in[i]);
     hn_module_release(m);
 }
@@ -422,14 +505,16 @@ TEST(externs_and_libm) {
         "input \"x\" : f32[s0, 3] strides [3, 1] in b1 call k5(b1 f32, out b3 f32) extent(3*s0) "
         "extern matmul(out b4 f32, b3 f32, b2 f32, none, none) params [1, 1, 1, 1, s0, 2, 3, 0, 0, 0, 0, 3, 1, 0, 0, 0, 0, 2, 1, "
         "0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0] "
-        "output tensor \"z\" : f32[s0, 2] strides [2, 1] in b4", weight, 6, HN_INPUT_PARAMETER);
+        "output tensor \"z\" : f32[s0, 2] strides [2, 1] in b4",
+        weight, 6, HN_INPUT_PARAMETER);
     float x[6] = {0, 1, 2, 2, 1, 0};
     for (int64_t n = 1; n <= 2; n++) {
         hn_tensor *in[1] = {F32(x, n, 3)}, *out[1] = {NULL};
         EXPECT_OK(hn_module_run(m, in, 1, out, 1));
         const float *z = out[0] ? hn_tensor_data(out[0]) : NULL;
         for (int64_t i = 0; z && i < n; i++) {
-            double a = exp((double)x[3 * i]), b = exp((double)x[3 * i + 1]), c = exp((double)x[3 * i + 2]);
+            double a = exp((double)x[3 * i]), b = exp((double)x[3 * i + 1]),
+                   c = exp((double)x[3 * i + 2]);
             EXPECT_NEAR(z[2 * i], a + 2 * c, 1e-5); /* a few f32 roundings of values near 15 */
             EXPECT_NEAR(z[2 * i + 1], b + 3 * c, 1e-5);
         }
@@ -441,9 +526,11 @@ TEST(externs_and_libm) {
 /* ---- memory of outputs ---- */
 
 TEST(large_outputs_are_used_again) {
-    hn_module *m = load_text("symbol size s0 in [1, none] buffer b1 : input f32[s0] source 0 buffer b2 : output f32[s0] bytes(4*s0) " KERNELS
-                             "input \"x\" : f32[s0] strides [1] in b1 call k4(b1 f32, out b2 f32) extent(s0) "
-                             "output tensor \"z\" : f32[s0] strides [1] in b2", NULL);
+    hn_module *m = load_text(
+        "symbol size s0 in [1, none] buffer b1 : input f32[s0] source 0 buffer b2 : output f32[s0] bytes(4*s0) " KERNELS
+        "input \"x\" : f32[s0] strides [1] in b1 call k4(b1 f32, out b2 f32) extent(s0) "
+        "output tensor \"z\" : f32[s0] strides [1] in b2",
+        NULL);
     int64_t n = 1 << 20;
     float *x = calloc((size_t)n, sizeof *x);
     hn_tensor *in[1] = {F32(x, n)}, *first[1] = {NULL}, *second[1] = {NULL}, *third[1] = {NULL};
@@ -455,7 +542,8 @@ TEST(large_outputs_are_used_again) {
     EXPECT_OK(hn_module_run(m, in, 1, third, 1));
     EXPECT(hn_tensor_data(third[0]) == data);
     hn_tensor_release(in[0]);
-    in[0] = F32(x, n / 2); /* too small for a block of twice the size, which is given back to the system */
+    /* too small for a block of twice the size, which is given back to the system */
+    in[0] = F32(x, n / 2);
     hn_tensor_release(third[0]), third[0] = NULL;
     EXPECT_OK(hn_module_run(m, in, 1, third, 1));
     hn_module_release(m);

@@ -1,6 +1,7 @@
-/* test_remote.c: programs for a device whose memory is not the host's: what is copied when, runs that are begun and
- * ended, and what happens when the device fails. That programs compute the same there is shown by the other tests of the
- * runtime, which are built a second time for this device. */
+/* test_remote.c: programs for a device whose memory is not the host's: what is copied when, runs
+ * that are begun and ended, and what happens when the device fails. That programs compute the same
+ * there is shown by the other tests of the runtime, which are built a second time for this
+ * device. */
 #define HN_FIXTURE_REMOTE
 #include "unit/runtime/module_fixture.h"
 
@@ -18,8 +19,8 @@ static void expect_nothing_left(void) {
 
 /* ---- what is copied ---- */
 
-#define SCALED                                                                                                         \
-    "buffer b1 : input f32[4] source 0 buffer b2 : temp f32[4] bytes(16) buffer b3 : output f32[4] bytes(16) " KERNELS \
+#define SCALED                                                                                                            \
+    "buffer b1 : input f32[4] source 0 buffer b2 : temp f32[4] bytes(16) buffer b3 : output f32[4] bytes(16) " KERNELS    \
     "input \"x\" : f32[4] strides [1] in b1 call k4(b1 f32, out b2 f32) extent(4) call k4(b2 f32, out b3 f32) extent(4) " \
     "output tensor \"y\" : f32[4] strides [1] in b3"
 
@@ -36,7 +37,8 @@ TEST(inputs_and_outputs_are_copied_and_nothing_else) {
     EXPECT_INT(stats.bytes_to_device, 3 * 16);
     EXPECT_INT(stats.bytes_from_device, 3 * 16);
     EXPECT_INT(atomic_load(&imaginary.launches), 6);
-    EXPECT_INT(atomic_load(&imaginary.finishes), 3 + 1); /* one for each run, and one behind the upload of weights */
+    /* one for each run, and one behind the upload of weights */
+    EXPECT_INT(atomic_load(&imaginary.finishes), 3 + 1);
     hn_tensor_release(in[0]), hn_tensor_release(out[0]);
     hn_module_release(m);
     expect_nothing_left();
@@ -51,7 +53,8 @@ TEST(operations_of_the_host) {
         "input \"x\" : f32[2, 2] strides [2, 1] in b1 call k4(b1 f32, out b2 f32) extent(4) "
         "extern matmul(out b3 f32, b2 f32, b2 f32, none, none) params [1, 1, 1, 1, 2, 2, 2, 0, 0, "
         "0, 0, 2, 1, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0] "
-        "call k4(b3 f32, out b4 f32) extent(4) output tensor \"y\" : f32[2, 2] strides [2, 1] in b4", NULL);
+        "call k4(b3 f32, out b4 f32) extent(4) output tensor \"y\" : f32[2, 2] strides [2, 1] in b4",
+        NULL);
     float x[4] = {1, 2, 3, 4};
     hn_tensor *in[1] = {F32(x, 2, 2)}, *out[1] = {NULL};
     hn_module_stats stats;
@@ -71,9 +74,9 @@ TEST(operations_of_the_host) {
 }
 
 /* y = x + w, for w of 4 numbers */
-#define WEIGHTED                                                                                                             \
-    "buffer b1 : input f32[4] source 0 buffer b2 : constant f32[4] source 1 buffer b3 : output f32[4] bytes(16) " KERNELS    \
-    "input \"x\" : f32[4] strides [1] in b1 call k1(b1 f32, b2 f32, out b3 f32) extent(4) "                                  \
+#define WEIGHTED                                                                                                          \
+    "buffer b1 : input f32[4] source 0 buffer b2 : constant f32[4] source 1 buffer b3 : output f32[4] bytes(16) " KERNELS \
+    "input \"x\" : f32[4] strides [1] in b1 call k1(b1 f32, b2 f32, out b3 f32) extent(4) "                               \
     "output tensor \"y\" : f32[4] strides [1] in b3"
 static const float weights[4] = {10, 20, 30, 40};
 
@@ -92,17 +95,20 @@ static void *run_weighted_often(void *m) {
 
 TEST(weights_are_copied_once) {
     imaginary_reset();
-    hn_module *m = load_weights(WEIGHTED, &(fixture_weight){"w", HN_INPUT_PARAMETER, HN_DTYPE_F32, 4, weights}, 1, NULL);
+    hn_module *m = load_weights(
+        WEIGHTED, &(fixture_weight){"w", HN_INPUT_PARAMETER, HN_DTYPE_F32, 4, weights}, 1, NULL);
     pthread_t threads[4];
     hn_module_stats stats;
     if (!m) return;
     hn_module_stats_get(m, &stats);
     EXPECT_INT(stats.weights_uploaded_bytes, 0); /* not before the first run */
-    for (int k = 0; k < 4; k++) EXPECT(pthread_create(&threads[k], NULL, run_weighted_often, m) == 0);
+    for (int k = 0; k < 4; k++)
+        EXPECT(pthread_create(&threads[k], NULL, run_weighted_often, m) == 0);
     for (int k = 0; k < 4; k++) pthread_join(threads[k], NULL);
     hn_module_stats_get(m, &stats);
     EXPECT_INT(stats.weights_uploaded_bytes, 16);
-    EXPECT_INT(stats.bytes_to_device, 4 * 50 * 16); /* of x: no run's bytes are lost or counted twice */
+    /* of x: no run's bytes are lost or counted twice */
+    EXPECT_INT(stats.bytes_to_device, 4 * 50 * 16);
     EXPECT_INT(stats.bytes_from_device, 4 * 50 * 16);
     float other[4] = {0, 0, 0, 1};
     hn_tensor *w = F32(other, 4);
@@ -121,12 +127,17 @@ TEST(weights_are_copied_once) {
 /* ---- which device ---- */
 
 TEST(the_device_by_name_and_number) {
-    static const struct { const char *device, *error; } cases[] = {
-        {"opencl", NULL}, {"opencl:0", NULL}, {"opencl:1", NULL},
+    static const struct {
+        const char *device, *error;
+    } cases[] = {
+        {"opencl", NULL},
+        {"opencl:0", NULL},
+        {"opencl:1", NULL},
         {"opencl:2", "there is no device opencl:2"},
         {"cpu", "the program was compiled for opencl and does not run on cpu"},
         {"gpu", "'gpu' is no device; give one of cpu, cuda, opencl"},
-        {"opencl:", "'opencl:' is no device"}, {"opencl:1x", "'opencl:1x' is no device"},
+        {"opencl:", "'opencl:' is no device"},
+        {"opencl:1x", "'opencl:1x' is no device"},
         {"opencl:99999999999999999999", "is no device"},
     };
     imaginary_reset();
@@ -136,7 +147,8 @@ TEST(the_device_by_name_and_number) {
         hn_module *m = NULL;
         program_init(&p);
         EXPECT_OK(program_image(&p, SCALED, NULL, &image));
-        hn_status status = hn_module_load_memory(image.ptr, image.len, false, &(hn_module_options){.device = cases[k].device}, &m);
+        hn_status status = hn_module_load_memory(
+            image.ptr, image.len, false, &(hn_module_options){.device = cases[k].device}, &m);
         if (cases[k].error) EXPECT(status && strstr(hn_status_message(status), cases[k].error));
         else EXPECT(!status);
         hn_status_free(status);
@@ -167,7 +179,8 @@ static hn_status see(void *user, const hn_step_info *step, uint64_t *note) {
 TEST(hooks_see_queue_and_time) {
     imaginary_reset();
     for (int profile = 0; profile < 2; profile++) {
-        hn_module *m = load_text(SCALED, &(hn_module_options){.device = "opencl:1", .profile = profile});
+        hn_module *m =
+            load_text(SCALED, &(hn_module_options){.device = "opencl:1", .profile = profile});
         float x[4] = {1, 2, 3, 4};
         hn_tensor *in[1] = {F32(x, 4)}, *out[1] = {NULL};
         seen s = {NULL, -1};
@@ -210,10 +223,10 @@ TEST(a_run_that_is_begun) {
 }
 
 /* y = w; w = w + x */
-#define COUNTER                                                                                                              \
-    "buffer b1 : input f32[4] source 0 buffer b2 : constant f32[4] source 1 buffer b3 : output f32[4] bytes(16) "            \
-    "buffer b4 : output f32[4] bytes(16) " KERNELS "input \"x\" : f32[4] strides [1] in b1 "                                 \
-    "call k1(b1 f32, b2 f32, out b3 f32) extent(4) call k1(b3 f32, b2 f32, out b4 f32) extent(4) "                           \
+#define COUNTER                                                                                                   \
+    "buffer b1 : input f32[4] source 0 buffer b2 : constant f32[4] source 1 buffer b3 : output f32[4] bytes(16) " \
+    "buffer b4 : output f32[4] bytes(16) " KERNELS "input \"x\" : f32[4] strides [1] in b1 "                      \
+    "call k1(b1 f32, b2 f32, out b3 f32) extent(4) call k1(b3 f32, b2 f32, out b4 f32) extent(4) "                \
     "output mutation \"w\" : f32[4] strides [1] in b3 output tensor \"y\" : f32[4] strides [1] in b2"
 static const fixture_weight counter_weight = {"w", HN_INPUT_BUFFER, HN_DTYPE_F32, 4, weights};
 
@@ -227,7 +240,8 @@ TEST(one_run_for_each_state) {
     if (!m) return;
     EXPECT_OK(hn_state_create(m, &other));
     EXPECT_OK(hn_run_begin(m, NULL, in, 1, out, 1, &first));
-    EXPECT_ERROR(hn_run_begin(m, NULL, in, 1, more, 1, &second), HN_INVALID_ARGUMENT, "this thread has begun a run with the state");
+    EXPECT_ERROR(hn_run_begin(m, NULL, in, 1, more, 1, &second), HN_INVALID_ARGUMENT,
+                 "this thread has begun a run with the state");
     EXPECT_ERROR(hn_state_reset(hn_module_state(m)), HN_INVALID_ARGUMENT, "end it first");
     EXPECT_OK(hn_run_begin(m, &(hn_run_options){.state = other}, in, 1, more, 1, &second));
     EXPECT_OK(hn_run_end(first));
@@ -235,7 +249,8 @@ TEST(one_run_for_each_state) {
     EXPECT_OK(hn_state_read(other, "w", &w));
     EXPECT(w && ((float *)hn_tensor_data(w))[0] == 11);
     hn_state_destroy(other);
-    hn_tensor_release(in[0]), hn_tensor_release(out[0]), hn_tensor_release(more[0]), hn_tensor_release(w);
+    hn_tensor_release(in[0]), hn_tensor_release(out[0]), hn_tensor_release(more[0]),
+        hn_tensor_release(w);
     hn_module_release(m);
     expect_nothing_left();
 }
@@ -278,7 +293,8 @@ TEST(a_run_that_is_cancelled) {
     EXPECT_OK(hn_run_begin(m, &(hn_run_options){.cancel = token}, in, 1, out, 1, &run));
     hn_cancel_set(token);
     EXPECT_ERROR(hn_run_end(run), HN_CANCELLED, "the run was cancelled");
-    EXPECT_ERROR(hn_run_begin(m, &(hn_run_options){.cancel = token}, in, 1, out, 1, &run), HN_CANCELLED, "the run was cancelled");
+    EXPECT_ERROR(hn_run_begin(m, &(hn_run_options){.cancel = token}, in, 1, out, 1, &run),
+                 HN_CANCELLED, "the run was cancelled");
     EXPECT_OK(hn_module_buffer_read(m, "w", &w));
     EXPECT(w && ((float *)hn_tensor_data(w))[0] == 10 && !out[0]);
     hn_cancel_destroy(token);
@@ -289,25 +305,26 @@ TEST(a_run_that_is_cancelled) {
 
 /* ---- a device that fails ---- */
 
-/* Of everything something: sizes from the data, a conditional, an assertion, an operation of the host, a state, weights,
- * a temporary and a slot. n is the number of true elements of p. */
-#define EVERYTHING                                                                                                           \
-    "symbol data u0 in [0, 8] buffer b1 : input f32[2, 2] source 0 buffer b2 : input bool[4] source 1 "                      \
-    "buffer b3 : constant f32[4] source 1 buffer b4 : constant f32[4] source 2 buffer b5 : temp f32[2, 2] bytes(16) "        \
-    "buffer b6 : temp f32[2, 2] bytes(16) buffer b7 : temp i64[] bytes(8) buffer b8 : output f32[u0] bytes(4*u0) "           \
-    "buffer b9 : output f32[4] bytes(16) buffer b10 : temp f32[4] bytes(16) " KERNELS                                        \
-    "input \"x\" : f32[2, 2] strides [2, 1] in b1 input \"p\" : bool[4] strides [1] in b2 "                                  \
+/* Of everything something: sizes from the data, a conditional, an assertion, an operation of the
+ * host, a state, weights, a temporary and a slot. n is the number of true elements of p. */
+#define EVERYTHING                                                                                                            \
+    "symbol data u0 in [0, 8] buffer b1 : input f32[2, 2] source 0 buffer b2 : input bool[4] source 1 "                       \
+    "buffer b3 : constant f32[4] source 1 buffer b4 : constant f32[4] source 2 buffer b5 : temp f32[2, 2] bytes(16) "         \
+    "buffer b6 : temp f32[2, 2] bytes(16) buffer b7 : temp i64[] bytes(8) buffer b8 : output f32[u0] bytes(4*u0) "            \
+    "buffer b9 : output f32[4] bytes(16) buffer b10 : temp f32[4] bytes(16) " KERNELS                                         \
+    "input \"x\" : f32[2, 2] strides [2, 1] in b1 input \"p\" : bool[4] strides [1] in b2 "                                   \
     "call k7(b2 bool, out b7 i64) params [4] extent(1) assert(b2 bool) text \"the first is true\" define(b7 i64) symbol(u0) " \
-    "call k4(b1 f32, out b5 f32) extent(4) "                                                                                 \
-    "extern matmul(out b6 f32, b5 f32, b1 f32, none, none) params [1, 1, 1, 1, 2, 2, 2, 0, 0, "                              \
-    "0, 0, 2, 1, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0] "                             \
-    "cond(b2 bool) { call k1(b6 f32, b3 f32, out b10 f32) extent(4) } else { copy b10 from b6 } "                            \
-    "call k4(b10 f32, out b8 f32) extent(u0) call k1(b4 f32, b10 f32, out b9 f32) extent(4) "                                \
+    "call k4(b1 f32, out b5 f32) extent(4) "                                                                                  \
+    "extern matmul(out b6 f32, b5 f32, b1 f32, none, none) params [1, 1, 1, 1, 2, 2, 2, 0, 0, "                               \
+    "0, 0, 2, 1, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0] "                              \
+    "cond(b2 bool) { call k1(b6 f32, b3 f32, out b10 f32) extent(4) } else { copy b10 from b6 } "                             \
+    "call k4(b10 f32, out b8 f32) extent(u0) call k1(b4 f32, b10 f32, out b9 f32) extent(4) "                                 \
     "output tensor \"y\" : f32[u0] strides [1] in b8 output mutation \"s\" : f32[4] strides [1] in b9 "
 
 static const float zeros[4];
-static const fixture_weight everything_weights[2] = {{"w", HN_INPUT_PARAMETER, HN_DTYPE_F32, 4, weights},
-                                                     {"s", HN_INPUT_BUFFER, HN_DTYPE_F32, 4, zeros}};
+static const fixture_weight everything_weights[2] = {
+    {"w", HN_INPUT_PARAMETER, HN_DTYPE_F32, 4, weights},
+    {"s", HN_INPUT_BUFFER, HN_DTYPE_F32, 4, zeros}};
 
 static hn_status load_everything(hn_module **out) {
     static hn_strbuf image;
@@ -318,14 +335,16 @@ static hn_status load_everything(hn_module **out) {
         EXPECT_OK(program_image(&p, EVERYTHING, NULL, &image));
         program_deinit(&p);
     }
-    return hn_module_load_memory(image.ptr, image.len, false, &(hn_module_options){.profile = true}, out);
+    return hn_module_load_memory(image.ptr, image.len, false, &(hn_module_options){.profile = true},
+                                 out);
 }
 
 /* One run, y of which must be right when it says so. */
 static hn_status run_everything(hn_module *m) {
     float x[4] = {1, 2, 3, 4};
     uint8_t p[4] = {1, 0, 1, 1};
-    hn_tensor *in[2] = {F32(x, 2, 2), tensor_of(HN_BOOL, 1, (int64_t[]){4}, NULL, p)}, *out[1] = {NULL};
+    hn_tensor *in[2] = {F32(x, 2, 2), tensor_of(HN_BOOL, 1, (int64_t[]){4}, NULL, p)},
+              *out[1] = {NULL};
     hn_status status = hn_module_run(m, in, 2, out, 1);
     EXPECT((out[0] != NULL) == !status);
     if (out[0]) {
@@ -352,8 +371,8 @@ static void expect_device_error(hn_status status) {
     hn_status_free(status);
 }
 
-/* Loads and runs twice; then, when the device is well again, once more. Whether it came to the call that is to fail; a
- * time that the profile does not get is no failure of the run. */
+/* Loads and runs twice; then, when the device is well again, once more. Whether it came to the call
+ * that is to fail; a time that the profile does not get is no failure of the run. */
 static bool try_everything(uint32_t *out_good) {
     hn_module *m = NULL;
     uint32_t good = 0;
@@ -368,7 +387,8 @@ static bool try_everything(uint32_t *out_good) {
     const bool came_so_far = atomic_load(&imaginary.calls) >= atomic_load(&imaginary.fail_at);
     imaginary_reset();
     if (is_loaded) EXPECT_OK(run_everything(m));
-    if (is_loaded) EXPECT(state_of(m) == 24 * (float)(good + 1)); /* as many runs as were well have changed it */
+    /* as many runs as were well have changed it */
+    if (is_loaded) EXPECT(state_of(m) == 24 * (float)(good + 1));
     hn_module_release(m);
     expect_nothing_left();
     *out_good = good;
@@ -445,14 +465,16 @@ TEST(scratch_memory_that_grows_stays_until_it_is_not_used) {
         "input \"x\" : f32[4] strides [1] in b1 input \"n\" : i64[] strides [] in b2 "
         "call k2(b1 f32, out b3 f32) params [1] extent(4) scratch(64) define(b2 i64) symbol(u0) "
         "call k2(b3 f32, out b4 f32) params [1] extent(4) scratch(64*u0) "
-        "output tensor \"y\" : f32[4] strides [1] in b4 output scalar \"n\" : int(u0)", NULL);
+        "output tensor \"y\" : f32[4] strides [1] in b4 output scalar \"n\" : int(u0)",
+        NULL);
     float x[4] = {1, 2, 3, 4};
     int64_t n = 4000;
     hn_tensor *in[2] = {F32(x, 4), tensor_of(HN_I64, 0, NULL, NULL, &n)}, *out[2] = {NULL, NULL};
     if (!m) return;
     EXPECT_OK(hn_module_run(m, in, 2, out, 2));
     EXPECT(out[0] && ((float *)hn_tensor_data(out[0]))[3] == 4);
-    hn_tensor_release(in[0]), hn_tensor_release(in[1]), hn_tensor_release(out[0]), hn_tensor_release(out[1]);
+    hn_tensor_release(in[0]), hn_tensor_release(in[1]), hn_tensor_release(out[0]),
+        hn_tensor_release(out[1]);
     hn_module_release(m);
     expect_nothing_left();
 }
@@ -460,11 +482,11 @@ TEST(scratch_memory_that_grows_stays_until_it_is_not_used) {
 /* ---- indices ---- */
 
 /* Indices in a temporary, whose memory another one takes over (b5) or none. */
-#define CHOSEN(behind)                                                                                                       \
-    "buffer b1 : input f32[4] source 0 buffer b2 : input i64[4] source 1 buffer b3 : temp i64[4] bytes(32) "                 \
-    "buffer b4 : temp f32[4] bytes(16) buffer b5 : temp f32[4] bytes(16) buffer b6 : output f32[4] bytes(16) " KERNELS       \
-    "input \"x\" : f32[4] strides [1] in b1 input \"at\" : i64[4] strides [1] in b2 copy b3 from b2 "                         \
-    "call k3(b1 f32, b3 i64, out b4 f32) params [4] extent(4) origin 1 " behind                                              \
+#define CHOSEN(behind)                                                                                                 \
+    "buffer b1 : input f32[4] source 0 buffer b2 : input i64[4] source 1 buffer b3 : temp i64[4] bytes(32) "           \
+    "buffer b4 : temp f32[4] bytes(16) buffer b5 : temp f32[4] bytes(16) buffer b6 : output f32[4] bytes(16) " KERNELS \
+    "input \"x\" : f32[4] strides [1] in b1 input \"at\" : i64[4] strides [1] in b2 copy b3 from b2 "                  \
+    "call k3(b1 f32, b3 i64, out b4 f32) params [4] extent(4) origin 1 " behind                                        \
     "output tensor \"y\" : f32[4] strides [1] in b6"
 
 static void add_check(hn_wrapper *w) {
@@ -478,8 +500,11 @@ static void add_check(hn_wrapper *w) {
 }
 
 TEST(indices_out_of_bounds_that_were_overwritten) {
-    static const struct { const char *text, *error; } cases[] = {
-        {CHOSEN("call k4(b4 f32, out b6 f32) extent(4) "), "index 7 is out of bounds; valid indices are 0 to 3"},
+    static const struct {
+        const char *text, *error;
+    } cases[] = {
+        {CHOSEN("call k4(b4 f32, out b6 f32) extent(4) "),
+         "index 7 is out of bounds; valid indices are 0 to 3"},
         {CHOSEN("call k4(b4 f32, out b5 f32) extent(4) call k4(b5 f32, out b6 f32) extent(4) "),
          "an index is out of bounds; valid indices are 0 to 3"},
     };
@@ -489,7 +514,8 @@ TEST(indices_out_of_bounds_that_were_overwritten) {
         hn_module *m = load_text(cases[k].text, NULL);
         float x[4] = {1, 2, 3, 4};
         int64_t at[4] = {3, 2, 7, 1};
-        hn_tensor *in[2] = {F32(x, 4), tensor_of(HN_I64, 1, (int64_t[]){4}, NULL, at)}, *out[1] = {NULL};
+        hn_tensor *in[2] = {F32(x, 4), tensor_of(HN_I64, 1, (int64_t[]){4}, NULL, at)},
+                  *out[1] = {NULL};
         if (!m) break;
         EXPECT_ERROR(hn_module_run(m, in, 2, out, 1), HN_INVALID_ARGUMENT, cases[k].error);
         at[2] = 0;

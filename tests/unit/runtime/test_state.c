@@ -4,15 +4,17 @@
 #include <pthread.h>
 
 /* y = w; w = w + x */
-static const char counter[] = "buffer b1 : input f32[4] source 0 buffer b2 : constant f32[4] source 1 buffer b3 : output f32[4] bytes(16) "
-                              "buffer b4 : output f32[4] bytes(16) " KERNELS "input \"x\" : f32[4] strides [1] in b1 "
-                              "call k1(b1 f32, b2 f32, out b3 f32) extent(4) call k1(b3 f32, b2 f32, out b4 f32) extent(4) "
-                              "output mutation \"w\" : f32[4] strides [1] in b3 output tensor \"y\" : f32[4] strides [1] in b2";
+static const char counter[] =
+    "buffer b1 : input f32[4] source 0 buffer b2 : constant f32[4] source 1 buffer b3 : output f32[4] bytes(16) "
+    "buffer b4 : output f32[4] bytes(16) " KERNELS "input \"x\" : f32[4] strides [1] in b1 "
+    "call k1(b1 f32, b2 f32, out b3 f32) extent(4) call k1(b3 f32, b2 f32, out b4 f32) extent(4) "
+    "output mutation \"w\" : f32[4] strides [1] in b3 output tensor \"y\" : f32[4] strides [1] in b2";
 
 static const float initial[4] = {10, 20, 30, 40};
 
 static hn_module *load_counter(void) {
-    return load_weights(counter, &(fixture_weight){"w", HN_INPUT_BUFFER, HN_DTYPE_F32, 4, initial}, 1, &(hn_module_options){.threads = 1});
+    return load_weights(counter, &(fixture_weight){"w", HN_INPUT_BUFFER, HN_DTYPE_F32, 4, initial},
+                        1, &(hn_module_options){.threads = 1});
 }
 
 /* Adds `by` to the state; the first number of the output, which is the state as it was. */
@@ -62,7 +64,8 @@ TEST(states_side_by_side) {
 
 TEST(a_new_state_where_an_old_one_was) {
     hn_module *m = load_counter();
-    for (int k = 0; k < 20; k++) { /* addresses come back: a run must not take the content for that of the last state */
+    /* addresses come back: a run must not take the content for that of the last state */
+    for (int k = 0; k < 20; k++) {
         hn_state *s = NULL;
         EXPECT_OK(hn_state_create(m, &s));
         EXPECT_NEAR(step(m, s, (float)k), 10, 0);
@@ -87,15 +90,19 @@ TEST(buffers_by_name) {
     EXPECT_NEAR(step(m, NULL, 1), 10, 0);
     EXPECT_OK(hn_module_buffer_write(m, "w", t));
     EXPECT_NEAR(step(m, NULL, 1), 1, 0);
-    EXPECT_ERROR(hn_state_write(s, "v", t), HN_NOT_FOUND, "the program changes no buffer 'v'; did you mean 'w'?");
+    EXPECT_ERROR(hn_state_write(s, "v", t), HN_NOT_FOUND,
+                 "the program changes no buffer 'v'; did you mean 'w'?");
     hn_tensor *wrong = F32(strided, 3);
-    EXPECT_ERROR(hn_state_write(s, "w", wrong), HN_INVALID_ARGUMENT, "buffer 'w' has size 4 in dimension 0, the tensor has 3");
+    EXPECT_ERROR(hn_state_write(s, "w", wrong), HN_INVALID_ARGUMENT,
+                 "buffer 'w' has size 4 in dimension 0, the tensor has 3");
     hn_tensor_release(wrong);
     wrong = F32(strided, 2, 2);
-    EXPECT_ERROR(hn_state_write(s, "w", wrong), HN_INVALID_ARGUMENT, "buffer 'w' has 1 dimensions, the tensor has 2");
+    EXPECT_ERROR(hn_state_write(s, "w", wrong), HN_INVALID_ARGUMENT,
+                 "buffer 'w' has 1 dimensions, the tensor has 2");
     hn_tensor_release(wrong);
     wrong = tensor_of(HN_I32, 1, (int64_t[]){4}, NULL, strided);
-    EXPECT_ERROR(hn_state_write(s, "w", wrong), HN_INVALID_ARGUMENT, "buffer 'w' has type f32, the tensor has i32");
+    EXPECT_ERROR(hn_state_write(s, "w", wrong), HN_INVALID_ARGUMENT,
+                 "buffer 'w' has type f32, the tensor has i32");
     hn_tensor_release(wrong), hn_tensor_release(t);
     hn_state_destroy(s);
     hn_module_release(m);
@@ -108,8 +115,10 @@ TEST(wrong_states) {
     float x[4] = {0};
     EXPECT_OK(hn_state_create(other, &s));
     hn_tensor *in[1] = {F32(x, 4)};
-    EXPECT_ERROR(hn_module_run_with(m, &(hn_run_options){.state = s}, in, 1, out, 1), HN_INVALID_ARGUMENT, "the state is of another module");
-    EXPECT_ERROR(hn_state_create(NULL, &s), HN_INVALID_ARGUMENT, "hn_state_create: 'module' is NULL");
+    EXPECT_ERROR(hn_module_run_with(m, &(hn_run_options){.state = s}, in, 1, out, 1),
+                 HN_INVALID_ARGUMENT, "the state is of another module");
+    EXPECT_ERROR(hn_state_create(NULL, &s), HN_INVALID_ARGUMENT,
+                 "hn_state_create: 'module' is NULL");
     EXPECT_ERROR(hn_state_create(m, NULL), HN_INVALID_ARGUMENT, "'out_state' is NULL");
     EXPECT_ERROR(hn_state_copy(NULL, &s), HN_INVALID_ARGUMENT, "'from' is NULL");
     EXPECT_ERROR(hn_state_copy(s, NULL), HN_INVALID_ARGUMENT, "'out_state' is NULL");

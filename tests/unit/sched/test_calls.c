@@ -76,12 +76,10 @@ TEST(cheap_producers_are_computed_in_the_loops) {
     check(PRODUCT(NEGATED, "", ""), 0, STORED, false);
     check(PRODUCT(NEGATED, "", ""), 0, "%2 = neg(%1)", true);
     /* in another order of the variables */
-    check(
-        PRODUCT(
-            "pointwise (i0 < 4, i1 < 6; ) {\n%1 = b1[i0 + 4*i1] : f32\n%2 = neg(%1) : f32\n"
-            "b3[i0 + 4*i1] = %2\n}\n",
-            "", ""),
-        0, STORED, false);
+    check(PRODUCT("pointwise (i0 < 4, i1 < 6; ) {\n%1 = b1[i0 + 4*i1] : f32\n%2 = neg(%1) : f32\n"
+                  "b3[i0 + 4*i1] = %2\n}\n",
+                  "", ""),
+          0, STORED, false);
     /* and where one variable runs over both dimensions */
     check(
         PRODUCT("pointwise (i0 < 24; ) {\n%1 = b1[i0] : f32\n%2 = neg(%1) : f32\nb3[i0] = %2\n}\n",
@@ -91,20 +89,16 @@ TEST(cheap_producers_are_computed_in_the_loops) {
 
 TEST(costly_producers_keep_their_memory) {
     check(PRODUCT(MAP("%2 = exp(%1) : f32\n", "%2"), "", ""), 0, STORED, true);
-    check(
-        PRODUCT(
-            MAP("%2 = neg(%1) : f32\n%3 = abs(%2) : f32\n%4 = neg(%3) : f32\n"
-                "%5 = mul(%4, %3) : f32\n",
-                "%5"),
-            "", ""),
-        0, STORED, false);
-    check(
-        PRODUCT(
-            MAP("%2 = neg(%1) : f32\n%3 = abs(%2) : f32\n%4 = neg(%3) : f32\n"
-                "%5 = mul(%4, %3) : f32\n%6 = add(%5, %1) : f32\n",
-                "%6"),
-            "", ""),
-        0, STORED, true);
+    check(PRODUCT(MAP("%2 = neg(%1) : f32\n%3 = abs(%2) : f32\n%4 = neg(%3) : f32\n"
+                      "%5 = mul(%4, %3) : f32\n",
+                      "%5"),
+                  "", ""),
+          0, STORED, false);
+    check(PRODUCT(MAP("%2 = neg(%1) : f32\n%3 = abs(%2) : f32\n%4 = neg(%3) : f32\n"
+                      "%5 = mul(%4, %3) : f32\n%6 = add(%5, %1) : f32\n",
+                      "%6"),
+                  "", ""),
+          0, STORED, true);
 }
 
 TEST(what_others_read_has_memory) {

@@ -1,83 +1,107 @@
-/* test_epilogue.c: which sums and activations behind a product or a convolution become a part of it, and which must not. */
+/* test_epilogue.c: which sums and activations behind a product or a convolution become a part of
+ * it, and which must not. */
 #include "unit/lower/lowering.h"
 
-#define X_AND_W "input user %x : f32[2, 3, 4, 4] \"x\"\n input user %w : f32[5, 3, 1, 1] \"w\"\n"
+#define X_AND_W  "input user %x : f32[2, 3, 4, 4] \"x\"\n input user %w : f32[5, 3, 1, 1] \"w\"\n"
 #define RESIDUAL "input user %r : f32[2, 5, 4, 4] \"r\"\n"
-#define CONV "%y = conv(%x, %w, none, " CONV_PLAIN
-#define PLAIN "conv(out, in0, in1, -, -, -)"
-#define INSIDE "conv(out, in0, in1, -, in2, -)"
-#define BEFORE "conv(temp, in0, in1, -, -, -); loop"
+#define CONV     "%y = conv(%x, %w, none, " CONV_PLAIN
+#define PLAIN    "conv(out, in0, in1, -, -, -)"
+#define INSIDE   "conv(out, in0, in1, -, in2, -)"
+#define BEFORE   "conv(temp, in0, in1, -, -, -); loop"
 
 #define A_AND_B "input user %a : f32[6, 4] \"a\"\n input user %b : f32[4, 5] \"b\"\n"
-#define MATMUL "%m = matmul(%a, %b, bias=none)\n"
+#define MATMUL  "%m = matmul(%a, %b, bias=none)\n"
 
 TEST(sum_then_activation) {
-    lowering_check(X_AND_W RESIDUAL CONV "%s = add(%y, %r)\n%z = relu(%s)\noutput user %z \"\"", INSIDE " relu residual 80,16,0,4,1");
-    lowering_check(X_AND_W RESIDUAL CONV "%s = add(%r, %y)\n%z = relu(%s)\noutput user %z \"\"", INSIDE " relu residual 80,16,0,4,1");
-    lowering_check(X_AND_W RESIDUAL CONV "%s = add(%y, %r)\noutput user %s \"\"", INSIDE " residual 80,16,0,4,1");
+    lowering_check(X_AND_W RESIDUAL CONV "%s = add(%y, %r)\n%z = relu(%s)\noutput user %z \"\"",
+                   INSIDE " relu residual 80,16,0,4,1");
+    lowering_check(X_AND_W RESIDUAL CONV "%s = add(%r, %y)\n%z = relu(%s)\noutput user %z \"\"",
+                   INSIDE " relu residual 80,16,0,4,1");
+    lowering_check(X_AND_W RESIDUAL CONV "%s = add(%y, %r)\noutput user %s \"\"",
+                   INSIDE " residual 80,16,0,4,1");
     lowering_check(X_AND_W CONV "%z = relu(%y)\noutput user %z \"\"", PLAIN " relu");
 }
 
 TEST(largest_activation) {
-    /* one in front of the other: sigmoid alone would leave the product to a kernel. Its exponential is the runtime's own. */
-    lowering_check_near(X_AND_W CONV "%g = sigmoid(%y)\n%z = mul(%y, %g)\noutput user %z \"\"", PLAIN " silu", 1e-5);
-    lowering_check_near(X_AND_W RESIDUAL CONV "%s = add(%y, %r)\n%g = sigmoid(%s)\n%z = mul(%g, %s)\noutput user %z \"\"",
+    /* one in front of the other: sigmoid alone would leave the product to a kernel. Its exponential
+     * is the runtime's own. */
+    lowering_check_near(X_AND_W CONV "%g = sigmoid(%y)\n%z = mul(%y, %g)\noutput user %z \"\"",
+                        PLAIN " silu", 1e-5);
+    lowering_check_near(X_AND_W RESIDUAL CONV
+                        "%s = add(%y, %r)\n%g = sigmoid(%s)\n%z = mul(%g, %s)\noutput user %z \"\"",
                         INSIDE " silu residual 80,16,0,4,1", 1e-5);
 }
 
 TEST(sum_behind_matmul) {
-    lowering_check(A_AND_B "input user %r : f32[6, 5] \"r\"\n" MATMUL "%s = add(%m, %r)\noutput user %s \"\"",
+    lowering_check(A_AND_B "input user %r : f32[6, 5] \"r\"\n" MATMUL
+                           "%s = add(%m, %r)\noutput user %s \"\"",
                    "matmul(out, in0, in1, -, in2) residual 0,0,0,0,5,1");
     /* a residual in another order of memory */
-    lowering_check(A_AND_B "input user %q : f32[5, 6] \"q\"\n%r = permute(%q, dims=[1, 0])\n" MATMUL "%s = add(%m, %r)\noutput user %s \"\"",
+    lowering_check(A_AND_B "input user %q : f32[5, 6] \"q\"\n%r = permute(%q, dims=[1, 0])\n" MATMUL
+                           "%s = add(%m, %r)\noutput user %s \"\"",
                    "matmul(out, in0, in1, -, in2) residual 0,0,0,0,1,6");
 }
 
 TEST(through_reshapes) {
-    lowering_check(A_AND_B "input user %r : f32[2, 3, 5] \"r\"\n" MATMUL "%t = reshape(%m, sizes=[2, 3, 5])\n%s = add(%t, %r)\n"
-                   "%z = relu(%s)\noutput user %z \"\"",
+    lowering_check(A_AND_B "input user %r : f32[2, 3, 5] \"r\"\n" MATMUL
+                           "%t = reshape(%m, sizes=[2, 3, 5])\n%s = add(%t, %r)\n"
+                           "%z = relu(%s)\noutput user %z \"\"",
                    "matmul(out, in0, in1, -, in2) relu residual 0,0,0,0,5,1");
     /* memory that cannot be seen as rows and columns is added by a kernel */
-    lowering_check(A_AND_B "input user %q : f32[3, 2, 5] \"q\"\n%r = permute(%q, dims=[1, 0, 2])\n" MATMUL
+    lowering_check(A_AND_B
+                   "input user %q : f32[3, 2, 5] \"q\"\n%r = permute(%q, dims=[1, 0, 2])\n" MATMUL
                    "%t = reshape(%m, sizes=[2, 3, 5])\n%s = add(%t, %r)\noutput user %s \"\"",
                    "matmul(temp, in0, in1, -, -); loop");
-    lowering_check_near(A_AND_B MATMUL "%t = reshape(%m, sizes=[2, 3, 5])\n%z = tanh(%t)\noutput user %z \"\"",
+    lowering_check_near(A_AND_B MATMUL
+                        "%t = reshape(%m, sizes=[2, 3, 5])\n%z = tanh(%t)\noutput user %z \"\"",
                         "matmul(out, in0, in1, -, -) tanh", 1e-5);
 }
 
 /* A sum with a value that is walked in another order, and what stands behind the sum. */
 TEST(through_permutes) {
-    lowering_check(A_AND_B "input user %q : f32[5, 6] \"q\"\n" MATMUL "%t = permute(%m, dims=[1, 0])\n%s = add(%t, %q)\n"
-                   "%y = sum(%s, dims=[1], keepdim=false)\noutput user %y \"\"",
+    lowering_check(A_AND_B "input user %q : f32[5, 6] \"q\"\n" MATMUL
+                           "%t = permute(%m, dims=[1, 0])\n%s = add(%t, %q)\n"
+                           "%y = sum(%s, dims=[1], keepdim=false)\noutput user %y \"\"",
                    "matmul(temp, in0, in1, -, in2) residual 0,0,0,0,1,6; loop");
 }
 
 #define LARGE "input user %a : f32[600, 4] \"a\"\n input user %b : f32[4, 500] \"b\"\n"
 
-/* A costly activation is a kernel behind a product of many results, and where that kernel stays anyway. */
+/* A costly activation is a kernel behind a product of many results, and where that kernel stays
+ * anyway. */
 TEST(costly_activations) {
-    lowering_check_near(A_AND_B MATMUL "%z = tanh(%m)\noutput user %z \"\"", "matmul(out, in0, in1, -, -) tanh", 1e-5);
-    lowering_check_near(LARGE MATMUL "%z = tanh(%m)\noutput user %z \"\"", "matmul(temp, in0, in1, -, -); loop", 1e-5);
-    lowering_check_near(LARGE MATMUL "%z = relu(%m)\noutput user %z \"\"", "matmul(out, in0, in1, -, -) relu", 1e-5);
-    lowering_check_near(A_AND_B "input user %r : f32[6, 5] \"r\"\n" MATMUL "%g = sigmoid(%m)\n%z = mul(%g, %r)\noutput user %z \"\"",
+    lowering_check_near(A_AND_B MATMUL "%z = tanh(%m)\noutput user %z \"\"",
+                        "matmul(out, in0, in1, -, -) tanh", 1e-5);
+    lowering_check_near(LARGE MATMUL "%z = tanh(%m)\noutput user %z \"\"",
+                        "matmul(temp, in0, in1, -, -); loop", 1e-5);
+    lowering_check_near(LARGE MATMUL "%z = relu(%m)\noutput user %z \"\"",
+                        "matmul(out, in0, in1, -, -) relu", 1e-5);
+    lowering_check_near(A_AND_B "input user %r : f32[6, 5] \"r\"\n" MATMUL
+                                "%g = sigmoid(%m)\n%z = mul(%g, %r)\noutput user %z \"\"",
                         "matmul(temp, in0, in1, -, -); loop", 1e-5);
 }
 
 /* What all readers do first, and nothing where one does not. */
 TEST(several_readers) {
-#define TWO(first, second) \
-    X_AND_W RESIDUAL CONV first "%m = sum(%p, dims=[2, 3], keepdim=true)\n" second "%z = sub(%q, %r)\noutput user %m \"\"\noutput user %z \"\""
-    lowering_check(TWO("%p = relu(%y)\n", "%q = relu(%y)\n"), "conv(temp, in0, in1, -, -, -) relu; loop; loop");
-    lowering_check(TWO("%p = relu(%y)\n", "%q = neg(%y)\n"), "conv(temp, in0, in1, -, -, -); loop; loop");
+#define TWO(first, second)                                                                         \
+    X_AND_W RESIDUAL CONV first "%m = sum(%p, dims=[2, 3], keepdim=true)\n" second                 \
+                                "%z = sub(%q, %r)\noutput user %m \"\"\noutput user %z \"\""
+    lowering_check(TWO("%p = relu(%y)\n", "%q = relu(%y)\n"),
+                   "conv(temp, in0, in1, -, -, -) relu; loop; loop");
+    lowering_check(TWO("%p = relu(%y)\n", "%q = neg(%y)\n"),
+                   "conv(temp, in0, in1, -, -, -); loop; loop");
     lowering_check(TWO("%s = add(%y, %r)\n%p = relu(%s)\n", "%t = add(%y, %r)\n%q = abs(%t)\n"),
                    "conv(temp, in0, in1, -, in2, -) residual 80,16,0,4,1; loop; loop");
-    lowering_check(TWO("%p = relu(%y)\n", "%q = relu(%y)\n") "\noutput user %y \"\"", "conv(out, in0, in1, -, -, -); loop; loop");
+    lowering_check(TWO("%p = relu(%y)\n", "%q = relu(%y)\n") "\noutput user %y \"\"",
+                   "conv(out, in0, in1, -, -, -); loop; loop");
 }
 
 /* Part of a body goes to the operation, and what is left reads what that has made. */
 TEST(parts_of_bodies) {
-    lowering_check(X_AND_W RESIDUAL CONV "%p = relu(%y)\n%z = sub(%p, %r)\noutput user %z \"\"", "conv(temp, in0, in1, -, -, -) relu; loop");
-    lowering_check(X_AND_W RESIDUAL CONV "%p = add(%y, %r)\n%m = sum(%p, dims=[2, 3], keepdim=true)\noutput user %m \"\"",
+    lowering_check(X_AND_W RESIDUAL CONV "%p = relu(%y)\n%z = sub(%p, %r)\noutput user %z \"\"",
+                   "conv(temp, in0, in1, -, -, -) relu; loop");
+    lowering_check(X_AND_W RESIDUAL CONV
+                   "%p = add(%y, %r)\n%m = sum(%p, dims=[2, 3], keepdim=true)\noutput user %m \"\"",
                    "conv(temp, in0, in1, -, in2, -) residual 80,16,0,4,1; loop");
 }
 
@@ -90,54 +114,69 @@ TEST(copies) {
 }
 
 TEST(one_sum_only) {
-    lowering_check(A_AND_B "input user %r : f32[6, 5] \"r\"\n input user %q : f32[6, 5] \"q\"\n" MATMUL
+    lowering_check(A_AND_B
+                   "input user %r : f32[6, 5] \"r\"\n input user %q : f32[6, 5] \"q\"\n" MATMUL
                    "%s = add(%m, %r)\n%z = add(%s, %q)\noutput user %z \"\"",
                    "matmul(temp, in0, in1, -, in2) residual 0,0,0,0,5,1; loop");
     lowering_check(X_AND_W CONV "%s = add(%y, %y)\noutput user %s \"\"", BEFORE);
 }
 
 TEST(residual_that_is_computed) {
-#define SCAN "%r = cumsum(%q, dim=1)\n"
+#define SCAN    "%r = cumsum(%q, dim=1)\n"
 #define SCANNED "input user %q : f32[2, 5, 4, 4] \"q\"\n"
     lowering_check(X_AND_W SCANNED SCAN CONV "%s = add(%y, %r)\noutput user %s \"\"",
                    "loop; conv(out, in0, in1, -, temp, -) residual 80,16,0,4,1");
     /* later: it is not there yet */
-    lowering_check(X_AND_W SCANNED CONV SCAN "%s = add(%y, %r)\noutput user %s \"\"", "conv(temp, in0, in1, -, -, -); loop; loop");
+    lowering_check(X_AND_W SCANNED CONV SCAN "%s = add(%y, %r)\noutput user %s \"\"",
+                   "conv(temp, in0, in1, -, -, -); loop; loop");
     /* for this sum alone: the sum's kernel computes it */
-    lowering_check(X_AND_W SCANNED "%r = neg(%q)\n" CONV "%s = add(%y, %r)\noutput user %s \"\"", BEFORE);
+    lowering_check(X_AND_W SCANNED "%r = neg(%q)\n" CONV "%s = add(%y, %r)\noutput user %s \"\"",
+                   BEFORE);
     /* of two convolutions the later one takes the earlier one */
-    lowering_check(X_AND_W "input user %v : f32[5, 3, 1, 1] \"v\"\n" CONV "%r = conv(%x, %v, none, " CONV_PLAIN
-                   "%s = add(%y, %r)\noutput user %s \"\"",
-                   "conv(temp, in0, in1, -, -, -); conv(out, in0, in2, -, temp, -) residual 80,16,0,4,1");
+    lowering_check(
+        X_AND_W "input user %v : f32[5, 3, 1, 1] \"v\"\n" CONV "%r = conv(%x, %v, none, " CONV_PLAIN
+                "%s = add(%y, %r)\noutput user %s \"\"",
+        "conv(temp, in0, in1, -, -, -); conv(out, in0, in2, -, temp, -) residual 80,16,0,4,1");
 }
 
 TEST(other_readers) {
-    lowering_check(X_AND_W RESIDUAL CONV "%s = add(%y, %r)\n%n = neg(%y)\noutput user %s \"\"\noutput user %n \"\"",
+    lowering_check(X_AND_W RESIDUAL CONV
+                   "%s = add(%y, %r)\n%n = neg(%y)\noutput user %s \"\"\noutput user %n \"\"",
                    "conv(temp, in0, in1, -, -, -); loop; loop");
     /* the contraction, or the sum, is a result itself */
-    lowering_check(X_AND_W RESIDUAL CONV "%s = add(%y, %r)\noutput user %y \"\"\noutput user %s \"\"",
+    lowering_check(X_AND_W RESIDUAL CONV
+                   "%s = add(%y, %r)\noutput user %y \"\"\noutput user %s \"\"",
                    "conv(out, in0, in1, -, -, -); loop");
-    lowering_check(X_AND_W RESIDUAL CONV "%s = add(%y, %r)\n%z = relu(%s)\noutput user %s \"\"\noutput user %z \"\"",
+    lowering_check(X_AND_W RESIDUAL CONV
+                   "%s = add(%y, %r)\n%z = relu(%s)\noutput user %s \"\"\noutput user %z \"\"",
                    INSIDE " residual 80,16,0,4,1; loop");
 }
 
 TEST(other_sizes) {
-    lowering_check(X_AND_W "input user %r : f32[1, 5, 4, 4] \"r\"\n" CONV "%s = add(%y, %r)\noutput user %s \"\"", BEFORE);
-    lowering_check(X_AND_W "input user %r : f32[4, 4] \"r\"\n" CONV "%s = add(%y, %r)\noutput user %s \"\"", BEFORE);
+    lowering_check(X_AND_W "input user %r : f32[1, 5, 4, 4] \"r\"\n" CONV
+                           "%s = add(%y, %r)\noutput user %s \"\"",
+                   BEFORE);
+    lowering_check(X_AND_W "input user %r : f32[4, 4] \"r\"\n" CONV
+                           "%s = add(%y, %r)\noutput user %s \"\"",
+                   BEFORE);
     /* the contraction is what repeats */
-    lowering_check(A_AND_B "input user %r : f32[2, 6, 5] \"r\"\n" MATMUL "%s = add(%m, %r)\noutput user %s \"\"",
+    lowering_check(A_AND_B "input user %r : f32[2, 6, 5] \"r\"\n" MATMUL
+                           "%s = add(%m, %r)\noutput user %s \"\"",
                    "matmul(temp, in0, in1, -, -); loop");
 }
 
 TEST(other_types) {
-    lowering_check("input user %a : f16[6, 4] \"a\"\n input user %b : f16[4, 5] \"b\"\n input user %r : f16[6, 5] \"r\"\n" MATMUL
-                   "%s = add(%m, %r)\n%z = relu(%s)\noutput user %z \"\"",
-                   "matmul(temp, in0, in1, -, -); loop");
-    lowering_check("input user %a : f64[6, 4] \"a\"\n input user %b : f64[4, 5] \"b\"\n input user %r : f64[6, 5] \"r\"\n" MATMUL
-                   "%s = add(%m, %r)\noutput user %s \"\"",
-                   "matmul(temp, in0, in1, -, -); loop");
+    lowering_check(
+        "input user %a : f16[6, 4] \"a\"\n input user %b : f16[4, 5] \"b\"\n input user %r : f16[6, 5] \"r\"\n" MATMUL
+        "%s = add(%m, %r)\n%z = relu(%s)\noutput user %z \"\"",
+        "matmul(temp, in0, in1, -, -); loop");
+    lowering_check(
+        "input user %a : f64[6, 4] \"a\"\n input user %b : f64[4, 5] \"b\"\n input user %r : f64[6, 5] \"r\"\n" MATMUL
+        "%s = add(%m, %r)\noutput user %s \"\"",
+        "matmul(temp, in0, in1, -, -); loop");
     /* a 16-bit residual is converted by the kernel of the sum */
-    lowering_check(A_AND_B "input user %h : f16[6, 5] \"h\"\n%r = cast(%h, dtype=f32)\n" MATMUL "%s = add(%m, %r)\noutput user %s \"\"",
+    lowering_check(A_AND_B "input user %h : f16[6, 5] \"h\"\n%r = cast(%h, dtype=f32)\n" MATMUL
+                           "%s = add(%m, %r)\noutput user %s \"\"",
                    "matmul(temp, in0, in1, -, -); loop");
 }
 

@@ -1,4 +1,5 @@
-/* service_fixture.h: services and scopes of the tests, whose workers are the test program itself. */
+/* service_fixture.h: services and scopes of the tests, whose workers are the test program
+ * itself. */
 #ifndef HN_TEST_SERVICE_FIXTURE_H
 #define HN_TEST_SERVICE_FIXTURE_H
 
@@ -8,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Unless the options say otherwise: two workers, nothing kept on disk or elsewhere, and all cores are its own, whoever else compiles on
- * this machine. Owns: the caller destroys it. */
+/* Unless the options say otherwise: two workers, nothing kept on disk or elsewhere, and all cores
+ * are its own, whoever else compiles on this machine. Owns: the caller destroys it. */
 static inline hn_service *service_open(hn_service_options options) {
     hn_service *service = NULL;
     setenv("HENRY_CORES_FILE", "/dev/null", 0);
@@ -31,7 +32,12 @@ static inline hn_scope *scope_open(hn_service *service) {
 static inline hn_future *submit_c(hn_scope *scope, const char *text) {
     static const char *const flags[] = {"-O2"};
     hn_future *future = NULL;
-    const hn_source source = {.name = "k", .language = "c", .text = text, .text_len = strlen(text), .flags = flags, .flag_count = 1};
+    const hn_source source = {.name = "k",
+                              .language = "c",
+                              .text = text,
+                              .text_len = strlen(text),
+                              .flags = flags,
+                              .flag_count = 1};
     EXPECT_OK(hn_compile_submit(scope, &source, &future));
     return future;
 }

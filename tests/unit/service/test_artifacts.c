@@ -1,5 +1,6 @@
-/* test_artifacts.c: what comes out of each language through a service, in a worker and inline: loading it, or
- * what to do instead. A language whose compiler is missing is left out with a line. */
+/* test_artifacts.c: what comes out of each language through a service, in a worker and inline:
+ * loading it, or what to do instead. A language whose compiler is missing is left out with a
+ * line. */
 #include "henry/kernel.h"
 
 #include "support/driver_leaks.h"
@@ -18,7 +19,8 @@ typedef struct fixture {
     hn_scope *scope;
 } fixture;
 
-/* Sanitizers map terabytes of shadow: a worker with a limit of address space, as NVRTC gets one, cannot start there. */
+/* Sanitizers map terabytes of shadow: a worker with a limit of address space, as NVRTC gets one,
+ * cannot start there. */
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 enum { HAS_SHADOW = 1 };
 #else
@@ -28,10 +30,12 @@ enum { HAS_SHADOW = 0 };
 static void fixture_begin(fixture *f, int32_t threads) {
     *f = (fixture){.service = NULL};
     EXPECT_OK(hn_dir_temp(f->dir, sizeof(f->dir)));
-    EXPECT_OK(hn_service_create(
-        &(hn_service_options){.threads = threads, .cache_dir = f->dir, .remote_url = "",
-                              .job_memory_bytes = HAS_SHADOW ? UINT64_MAX : 0},
-        &f->service));
+    EXPECT_OK(
+        hn_service_create(&(hn_service_options){.threads = threads,
+                                                .cache_dir = f->dir,
+                                                .remote_url = "",
+                                                .job_memory_bytes = HAS_SHADOW ? UINT64_MAX : 0},
+                          &f->service));
     EXPECT_OK(hn_scope_create(f->service, &f->scope));
 }
 
@@ -68,7 +72,8 @@ static void check_images(hn_artifact *artifact) {
     const char *symbol = "";
     EXPECT_INT(hn_artifact_image_count(artifact), 2);
     EXPECT_OK(hn_artifact_image(artifact, 1, &image));
-    EXPECT_STR(image.arch, "sm_90"); /* targets are in the order of their names, whatever the caller's */
+    /* targets are in the order of their names, whatever the caller's */
+    EXPECT_STR(image.arch, "sm_90");
     EXPECT_ERROR(hn_artifact_image(artifact, 2, &image), HN_NOT_FOUND, "no image 2");
     EXPECT_OK(hn_artifact_image_find(artifact, "sm_90", &image));
     EXPECT(image.kind == HN_IMAGE_CUBIN && image.len > 0);
@@ -78,7 +83,8 @@ static void check_images(hn_artifact *artifact) {
                  "no code for 'sm_75'; it has: compute_80, sm_90");
     EXPECT_OK(hn_artifact_image_symbol(artifact, "fill", &symbol));
     EXPECT_STR(symbol, "fill");
-    EXPECT_ERROR(hn_artifact_image_symbol(artifact, "other", &symbol), HN_NOT_FOUND, "'other' is no entry");
+    EXPECT_ERROR(hn_artifact_image_symbol(artifact, "other", &symbol), HN_NOT_FOUND,
+                 "'other' is no entry");
     EXPECT_ERROR(
         hn_artifact_load(artifact, &library), HN_UNSUPPORTED,
         "it is device code (compute_80, sm_90); take the device's image with hn_artifact_image_find");
@@ -86,8 +92,10 @@ static void check_images(hn_artifact *artifact) {
 
 static void device_code(const char *language, int32_t threads) {
     static const char *const target[] = {"sm_90", "compute_80"};
-    static const char text[] = "extern \"C\" __global__ void fill(float *p) { p[threadIdx.x] = 1; }\n";
-    static const char bad[] = "\nextern \"C\" __global__ void fill(float *p) { p[threadIdx.x] = what; }\n";
+    static const char text[] =
+        "extern \"C\" __global__ void fill(float *p) { p[threadIdx.x] = 1; }\n";
+    static const char bad[] =
+        "\nextern \"C\" __global__ void fill(float *p) { p[threadIdx.x] = what; }\n";
     fixture f;
     fixture_begin(&f, threads);
     hn_future *future = submit(&f, language, text, "fill", target, 2);
@@ -109,19 +117,15 @@ static void device_code(const char *language, int32_t threads) {
     fixture_end(&f);
 }
 
-TEST(device_code_by_nvrtc_in_a_worker) {
-    device_code("cuda", 2);
-}
-TEST(device_code_by_nvrtc_inline) {
-    device_code("cuda", 1);
-}
-TEST(device_code_by_nvcc) {
-    device_code("nvcc", 2);
-}
+TEST(device_code_by_nvrtc_in_a_worker) { device_code("cuda", 2); }
+TEST(device_code_by_nvrtc_inline) { device_code("cuda", 1); }
+TEST(device_code_by_nvcc) { device_code("nvcc", 2); }
 
-/* With drivers or without: an artefact is not loaded into the process, and an error has the name of the entry. */
+/* With drivers or without: an artefact is not loaded into the process, and an error has the name of
+ * the entry. */
 static void opencl_object(int32_t threads) {
-    static const char text[] = "__kernel void fill(__global float *p) { p[get_global_id(0)] = 1; }\n";
+    static const char text[] =
+        "__kernel void fill(__global float *p) { p[get_global_id(0)] = 1; }\n";
     fixture f;
     hn_library *library;
     hn_artifact *artifact = NULL;
@@ -134,12 +138,14 @@ static void opencl_object(int32_t threads) {
         const char *bytes = hn_artifact_bytes(artifact, &len);
         EXPECT_OK(hn_opencl_program_parse((hn_str){bytes, len}, &program));
         EXPECT_STR(program.source.ptr, text);
-        EXPECT_ERROR(hn_artifact_load(artifact, &library), HN_UNSUPPORTED, "it is an object for OpenCL; a device of the runtime loads it");
+        EXPECT_ERROR(hn_artifact_load(artifact, &library), HN_UNSUPPORTED,
+                     "it is an object for OpenCL; a device of the runtime loads it");
     }
     hn_artifact_release(artifact);
     hn_log_configure("error");
     future = submit(&f, "opencl", text, "file", NULL, 0);
-    EXPECT_ERROR(hn_future_wait(future, -1, NULL), HN_TOOLCHAIN, "no function 'file' in what was compiled");
+    EXPECT_ERROR(hn_future_wait(future, -1, NULL), HN_TOOLCHAIN,
+                 "no function 'file' in what was compiled");
     hn_log_configure(NULL);
     hn_service_stats stats;
     hn_service_stats_get(f.service, &stats);
@@ -147,12 +153,8 @@ static void opencl_object(int32_t threads) {
     fixture_end(&f);
 }
 
-TEST(opencl_in_a_worker) {
-    opencl_object(2);
-}
-TEST(opencl_inline) {
-    opencl_object(1);
-}
+TEST(opencl_in_a_worker) { opencl_object(2); }
+TEST(opencl_inline) { opencl_object(1); }
 
 TEST(a_python_extension_is_not_loaded) {
     fixture f;
@@ -168,7 +170,8 @@ TEST(a_python_extension_is_not_loaded) {
                 hn_artifact_load(artifact, &library), HN_UNSUPPORTED,
                 "it is a Python extension; write its bytes to MODULE.abi3.so and import it in Python");
             EXPECT_INT(hn_artifact_image_count(artifact), 0);
-            EXPECT_ERROR(hn_artifact_image_find(artifact, "sm_90", &image), HN_NOT_FOUND, "it has: none");
+            EXPECT_ERROR(hn_artifact_image_find(artifact, "sm_90", &image), HN_NOT_FOUND,
+                         "it has: none");
         }
         hn_artifact_release(artifact);
     }
@@ -194,10 +197,11 @@ TEST(cxx_runs_from_a_worker_and_from_the_disk) {
         hn_library_close(library);
         hn_artifact_release(artifact);
         if (round) break;
-        hn_scope_destroy(f.scope); /* a new service has nothing in memory; this waits until all is stored */
+        /* a new service has nothing in memory; this waits until all is stored */
+        hn_scope_destroy(f.scope);
         hn_service_destroy(f.service);
-        EXPECT_OK(hn_service_create(&(hn_service_options){.threads = 2, .cache_dir = f.dir, .remote_url = ""},
-                                    &f.service));
+        EXPECT_OK(hn_service_create(
+            &(hn_service_options){.threads = 2, .cache_dir = f.dir, .remote_url = ""}, &f.service));
         EXPECT_OK(hn_scope_create(f.service, &f.scope));
     }
     fixture_end(&f);

@@ -1,8 +1,9 @@
-/* test_cluster.c: several processes and machines that want the same kernels: compiled once, shared, and taken over when
- * a process dies. Machines are cache directories of their own that share one Redis.
+/* test_cluster.c: several processes and machines that want the same kernels: compiled once, shared,
+ * and taken over when a process dies. Machines are cache directories of their own that share one
+ * Redis.
  *
- * The test program is its own worker. The compiler is a script that notes each kernel that it compiles, so that
- * double work can be counted. */
+ * The test program is its own worker. The compiler is a script that notes each kernel that it
+ * compiles, so that double work can be counted. */
 #include "henry/kernel.h"
 #include "service/service.h"
 #include "service/worker.h"
@@ -25,15 +26,16 @@ static void root_begin(void) {
     FILE *file = fopen(cc, "w");
     EXPECT(file != NULL);
     if (!file) return;
-    fprintf(file,
-            "#!/bin/sh\n"
-            "case $1 in --version) exec gcc --version;; esac\n"
-            "name=$(sed -n 's/.*COUNT \\([a-z0-9]*\\).*/\\1/p' kernel.c 2>/dev/null)\n"
-            "if [ -n \"$name\" ]; then echo \"$name $PPID\" >>%s/notes; fi\n"
-            "if grep -q SLOW kernel.c 2>/dev/null; then sleep 0.4; fi\n"
-            "if grep -q HANG kernel.c 2>/dev/null && [ ! -e %s/hung ]; then : >%s/hung; sleep 30; fi\n"
-            "exec gcc \"$@\"\n",
-            root, root, root);
+    fprintf(
+        file,
+        "#!/bin/sh\n"
+        "case $1 in --version) exec gcc --version;; esac\n"
+        "name=$(sed -n 's/.*COUNT \\([a-z0-9]*\\).*/\\1/p' kernel.c 2>/dev/null)\n"
+        "if [ -n \"$name\" ]; then echo \"$name $PPID\" >>%s/notes; fi\n"
+        "if grep -q SLOW kernel.c 2>/dev/null; then sleep 0.4; fi\n"
+        "if grep -q HANG kernel.c 2>/dev/null && [ ! -e %s/hung ]; then : >%s/hung; sleep 30; fi\n"
+        "exec gcc \"$@\"\n",
+        root, root, root);
     fclose(file);
     EXPECT(chmod(cc, 0700) == 0);
     setenv("HENRY_CC", cc, 1);
@@ -87,9 +89,11 @@ static hn_service *service_open(const member *m) {
 static hn_future *submit(hn_scope *scope, const char *word, const char *name) {
     char text[256];
     hn_future *future = NULL;
-    int len = snprintf(text, sizeof(text), "int %s(int x) { return 2 * x; } /* %s COUNT %s */\n", name, word, name);
-    EXPECT_OK(hn_compile_submit(scope, &(hn_source){.name = name, .language = "c", .text = text, .text_len = (size_t)len},
-                                &future));
+    int len = snprintf(text, sizeof(text), "int %s(int x) { return 2 * x; } /* %s COUNT %s */\n",
+                       name, word, name);
+    EXPECT_OK(hn_compile_submit(
+        scope, &(hn_source){.name = name, .language = "c", .text = text, .text_len = (size_t)len},
+        &future));
     return future;
 }
 
@@ -99,7 +103,8 @@ static hn_service_stats stats_of(hn_service *service) {
     return stats;
 }
 
-/* Compiles `count` kernels k0, k1 ... in a process of its own; it exits with 0 when all are right. */
+/* Compiles `count` kernels k0, k1 ... in a process of its own; it exits with 0 when all are
+ * right. */
 static pid_t member_start(const member *m, const char *word, const char *prefix, int count) {
     pid_t pid = fork();
     if (pid) return pid;
@@ -207,7 +212,8 @@ TEST(a_killed_leader_is_replaced) {
 /* A leader that lives but does not move, as after SIGSTOP: followers lose patience and compile. */
 TEST(a_stopped_leader_is_overtaken) {
     root_begin();
-    const member leader = {.threads = 1, .job_timeout_ms = 60000}, follower = {.threads = 2, .job_timeout_ms = 1500};
+    const member leader = {.threads = 1, .job_timeout_ms = 60000},
+                 follower = {.threads = 2, .job_timeout_ms = 1500};
     pid_t first = member_start(&leader, "HANG", "k", 1);
     for (int i = 0; i < 500 && !exists("hung"); i++) pause_ms(10);
     kill(first, SIGSTOP);
@@ -300,7 +306,10 @@ TEST(a_failure_is_shared) {
         static const char text[] = "int bad(int x) { return missing; } /* COUNT bad0 */\n";
         EXPECT_OK(hn_scope_create(service, &scope));
         EXPECT_OK(hn_compile_submit(
-            scope, &(hn_source){.name = "bad", .language = "c", .text = text, .text_len = sizeof(text) - 1}, &future));
+            scope,
+            &(hn_source){
+                .name = "bad", .language = "c", .text = text, .text_len = sizeof(text) - 1},
+            &future));
         EXPECT_ERROR(hn_future_wait(future, -1, NULL), HN_TOOLCHAIN, "missing");
         EXPECT_INT(stats_of(service).failure_hits, (uint64_t)round);
         hn_scope_destroy(scope);
@@ -328,9 +337,12 @@ static void end(void) {
 
 TEST(machines_compile_once) {
     if (!begin()) return;
-    const member members[6] = {{.machine = 0, .threads = 2, .remote = server.url}, {.machine = 1, .threads = 1, .remote = server.url},
-                               {.machine = 2, .threads = 2, .remote = server.url}, {.machine = 0, .threads = 1, .remote = server.url},
-                               {.machine = -1, .threads = 2, .remote = server.url}, {.machine = -1, .threads = 1, .remote = server.url}};
+    const member members[6] = {{.machine = 0, .threads = 2, .remote = server.url},
+                               {.machine = 1, .threads = 1, .remote = server.url},
+                               {.machine = 2, .threads = 2, .remote = server.url},
+                               {.machine = 0, .threads = 1, .remote = server.url},
+                               {.machine = -1, .threads = 2, .remote = server.url},
+                               {.machine = -1, .threads = 1, .remote = server.url}};
     check_once(members, 6, "", 8);
     /* A machine that comes later compiles nothing. */
     const member late = {.machine = 3, .remote = server.url};
@@ -350,7 +362,8 @@ TEST(a_killed_leader_on_another_machine_is_replaced) {
 
 TEST(a_remote_hit_says_so) {
     if (!begin()) return;
-    const member first = {.machine = 0, .remote = server.url}, second = {.machine = 1, .remote = server.url};
+    const member first = {.machine = 0, .remote = server.url},
+                 second = {.machine = 1, .remote = server.url};
     EXPECT_INT(member_end(member_start(&first, "", "k", 1)), 0);
     for (int round = 0; round < 2; round++) {
         hn_service *service = service_open(&second);
@@ -392,8 +405,8 @@ TEST(the_loss_of_the_server_costs_time_only) {
     }
 }
 
-/* A child of a process with a service has a remote of its own, and what the child inherited does not keep leases
- * alive. */
+/* A child of a process with a service has a remote of its own, and what the child inherited does
+ * not keep leases alive. */
 TEST(a_fork_starts_over) {
 #ifdef __SANITIZE_THREAD__
     return; /* it does not support threads in the child of a process with threads */
@@ -427,6 +440,9 @@ int main(int argc, char **argv) {
     if (argc >= 3 && strcmp(argv[1], "--worker") == 0) return hn_worker_main(argc, argv);
     unsetenv("HENRY_REDIS_URL");
     has_redis = redis_exists();
-    if (!has_redis) fprintf(stderr, "redis-server is not installed: only a part of the tests runs (tools/setup.sh installs it)\n");
+    if (!has_redis)
+        fprintf(
+            stderr,
+            "redis-server is not installed: only a part of the tests runs (tools/setup.sh installs it)\n");
     return hn_test_main(argc, argv);
 }

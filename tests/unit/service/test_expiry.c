@@ -1,5 +1,5 @@
-/* test_expiry.c: the table of a process: absent, compiling, ready, failed until. What failed is asked for again when its time
- * is over, in memory as on the disk. */
+/* test_expiry.c: the table of a process: absent, compiling, ready, failed until. What failed is
+ * asked for again when its time is over, in memory as on the disk. */
 #include "henry/kernel.h"
 #include "service/core.h"
 #include "service/service.h"
@@ -14,7 +14,8 @@ static char dir[PATH_MAX - 256];
 
 static hn_service *open_service(const char *cache_dir) {
     hn_service *service = NULL;
-    EXPECT_OK(hn_service_create(&(hn_service_options){.cache_dir = cache_dir, .remote_url = "", .threads = 1}, &service));
+    EXPECT_OK(hn_service_create(
+        &(hn_service_options){.cache_dir = cache_dir, .remote_url = "", .threads = 1}, &service));
     return service;
 }
 
@@ -96,7 +97,8 @@ TEST(what_was_made_never_expires) {
     EXPECT_OK(hn_core_current(service, &core));
     pthread_mutex_lock(&core->lock);
     for (uint32_t k = 0; k < core->bucket_count; k++)
-        for (hn_job *job = core->buckets[k]; job; job = job->hash_next) EXPECT_INT(job->expires_s, 0);
+        for (hn_job *job = core->buckets[k]; job; job = job->hash_next)
+            EXPECT_INT(job->expires_s, 0);
     pthread_mutex_unlock(&core->lock);
     EXPECT_INT(compile(service, "int f(void) { return 1; }", &compiled), HN_OK);
     EXPECT(!compiled);

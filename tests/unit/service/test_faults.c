@@ -1,7 +1,9 @@
-/* test_faults.c: workers and compilers that misbehave: what is reported, that nothing of them stays, and that other jobs
- * do not notice. Also how workers come and go, what a job may set, and the tools that stand by.
+/* test_faults.c: workers and compilers that misbehave: what is reported, that nothing of them
+ * stays, and that other jobs do not notice. Also how workers come and go, what a job may set, and
+ * the tools that stand by.
  *
- * The test program is its own worker. What a compiler does depends on a word in the text: HENRY_CC names a script. */
+ * The test program is its own worker. What a compiler does depends on a word in the text: HENRY_CC
+ * names a script. */
 #include "service/job.h"
 #include "service/service.h"
 #include "service/worker.h"
@@ -30,7 +32,8 @@
 
 static char dir[PATH_MAX - 256]; /* of the running test */
 
-static hn_future *submit_with(hn_scope *scope, const char *text, const char *const *flags, size_t flag_count, const char *variable) {
+static hn_future *submit_with(hn_scope *scope, const char *text, const char *const *flags,
+                              size_t flag_count, const char *variable) {
     hn_future *future = NULL;
     const hn_source source = {.name = "kernel",
                               .language = "c",
@@ -55,7 +58,9 @@ static hn_service_stats stats_of(hn_service *service) {
     return stats;
 }
 
-static void sleep_ms(int ms) { nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL); }
+static void sleep_ms(int ms) {
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL);
+}
 
 static int ms_since(int64_t begin_ns) { return (int)((hn_now_ns() - begin_ns) / 1000000); }
 
@@ -69,19 +74,20 @@ static void make_script(const char *name, const char *text, char path[PATH_MAX])
 static void begin(void) {
     char path[PATH_MAX];
     EXPECT_OK(hn_dir_temp(dir, sizeof(dir)));
-    make_script("cc",
-                "#!/bin/sh\n"
-                "case $1 in --version) exec gcc --version;; esac\n"
-                "has() { grep -q $1 kernel.c; }\n"
-                "if has SAY; then echo 'kernel.c: half way' >&2; fi\n"
-                "if has BOMB; then i=0; while [ $i -lt 3000 ]; do sleep 31.7 & i=$((i+1)); done; wait; fi\n"
-                "if has ESCAPE; then (setsid sleep 31.7 >/dev/null 2>&1 &); fi\n"
-                "if has HANG; then sleep 31.7; fi\n"
-                "if has SPIN; then while :; do :; done; fi\n"
-                "if has EAT; then x=0123456789abcdef; while :; do x=$x$x; done; fi\n"
-                "if has SUICIDE; then sleep 0.2; kill -9 $PPID; sleep 31.7; fi\n"
-                "exec gcc \"$@\"\n",
-                path);
+    make_script(
+        "cc",
+        "#!/bin/sh\n"
+        "case $1 in --version) exec gcc --version;; esac\n"
+        "has() { grep -q $1 kernel.c; }\n"
+        "if has SAY; then echo 'kernel.c: half way' >&2; fi\n"
+        "if has BOMB; then i=0; while [ $i -lt 3000 ]; do sleep 31.7 & i=$((i+1)); done; wait; fi\n"
+        "if has ESCAPE; then (setsid sleep 31.7 >/dev/null 2>&1 &); fi\n"
+        "if has HANG; then sleep 31.7; fi\n"
+        "if has SPIN; then while :; do :; done; fi\n"
+        "if has EAT; then x=0123456789abcdef; while :; do x=$x$x; done; fi\n"
+        "if has SUICIDE; then sleep 0.2; kill -9 $PPID; sleep 31.7; fi\n"
+        "exec gcc \"$@\"\n",
+        path);
     setenv("HENRY_CC", path, 1);
     setenv("TMPDIR", dir, 1);
     hn_log_configure("error");
@@ -129,7 +135,8 @@ static void wait_ready(hn_service *service, uint64_t count) {
 
 /* ---- compilers that misbehave ---- */
 
-static void check_fault(const char *text, hn_service_options options, hn_code code, const char *message) {
+static void check_fault(const char *text, hn_service_options options, hn_code code,
+                        const char *message) {
     begin();
     hn_service *service = service_open(options);
     hn_scope *scope = scope_open(service);
@@ -146,7 +153,8 @@ static void check_fault(const char *text, hn_service_options options, hn_code co
 }
 
 /* As on a system that permits no namespaces. There a compiler can kill its worker. */
-static void check_fault_without(const char *text, hn_service_options options, hn_code code, const char *message) {
+static void check_fault_without(const char *text, hn_service_options options, hn_code code,
+                                const char *message) {
     setenv("HENRY_NAMESPACES", "off", 1);
     check_fault(text, options, code, message);
     unsetenv("HENRY_NAMESPACES");
@@ -154,23 +162,31 @@ static void check_fault_without(const char *text, hn_service_options options, hn
 
 TEST(a_compiler_that_forks_without_end_is_killed) {
     const hn_service_options options = {.job_processes = 40};
-    check_fault("int x; /* BOMB */", options, HN_TOOLCHAIN, "the compiler started more than 40 processes");
-    check_fault_without("int x; /* BOMB */", options, HN_TOOLCHAIN, "the compiler started more than 40 processes");
+    check_fault("int x; /* BOMB */", options, HN_TOOLCHAIN,
+                "the compiler started more than 40 processes");
+    check_fault_without("int x; /* BOMB */", options, HN_TOOLCHAIN,
+                        "the compiler started more than 40 processes");
 }
 TEST(what_left_the_session_of_a_late_job_is_killed) {
     const hn_service_options options = {.job_timeout_ms = 1500};
-    check_fault("int x; /* ESCAPE HANG */", options, HN_TIMEOUT, "the compiler ran longer than 1500 ms");
-    check_fault_without("int x; /* ESCAPE HANG */", options, HN_TIMEOUT, "the compiler ran longer than 1500 ms");
+    check_fault("int x; /* ESCAPE HANG */", options, HN_TIMEOUT,
+                "the compiler ran longer than 1500 ms");
+    check_fault_without("int x; /* ESCAPE HANG */", options, HN_TIMEOUT,
+                        "the compiler ran longer than 1500 ms");
 }
 TEST(a_spinning_compiler_is_killed) {
-    check_fault("int x; /* SPIN */", (hn_service_options){.job_timeout_ms = 1500}, HN_TIMEOUT, "the compiler ran longer than 1500 ms");
+    check_fault("int x; /* SPIN */", (hn_service_options){.job_timeout_ms = 1500}, HN_TIMEOUT,
+                "the compiler ran longer than 1500 ms");
 }
 TEST(a_compiler_that_eats_memory_fails) {
-    check_fault("int x; /* EAT */", (hn_service_options){.job_memory_bytes = (uint64_t)256 << 20, .job_timeout_ms = 15000}, HN_TOOLCHAIN,
-                "cannot compile kernel 'kernel'");
+    check_fault(
+        "int x; /* EAT */",
+        (hn_service_options){.job_memory_bytes = (uint64_t)256 << 20, .job_timeout_ms = 15000},
+        HN_TOOLCHAIN, "cannot compile kernel 'kernel'");
 }
 TEST(what_left_the_session_of_a_killed_worker_is_killed) {
-    check_fault_without("int x; /* ESCAPE SUICIDE */", (hn_service_options){.threads = 2}, HN_TOOLCHAIN, "was killed by signal 9");
+    check_fault_without("int x; /* ESCAPE SUICIDE */", (hn_service_options){.threads = 2},
+                        HN_TOOLCHAIN, "was killed by signal 9");
 }
 
 TEST(nothing_of_a_job_goes_on_after_it) {
@@ -178,7 +194,8 @@ TEST(nothing_of_a_job_goes_on_after_it) {
     hn_service *service = service_open((hn_service_options){.threads = 2});
     hn_scope *scope = scope_open(service);
     wait_ready(service, 2);
-    EXPECT_OK(hn_future_wait(submit(scope, "int f(int x) { return x; } /* ESCAPE */"), 20000, NULL));
+    EXPECT_OK(
+        hn_future_wait(submit(scope, "int f(int x) { return x; } /* ESCAPE */"), 20000, NULL));
     EXPECT_INT(strays_left(), 0);
     EXPECT_INT(stats_of(service).crashed, 0);
     hn_scope_destroy(scope);
@@ -217,9 +234,18 @@ TEST(a_crash_tells_what_was_said_and_how_to_go_on) {
     hn_future *future = submit_with(scope, text, flags, 2, "SOURCE_DATE_EPOCH=7");
     hn_status status = hn_future_wait(future, 20000, NULL);
     const char *message = status ? hn_status_message(status) : "", *path = strstr(message, cache);
-    EXPECT(strstr(message, "cannot compile kernel 'kernel': the compile worker (process ") == message);
-    EXPECT(strstr(message, "its compiler had said: kernel.c: half way; to compile it alone: henry kernel compile ") != NULL);
-    EXPECT(strstr(message, ".c --language c --flag=-O2 '--flag=-DX=a b' --env=SOURCE_DATE_EPOCH=7 -o /dev/null") != NULL);
+    EXPECT(strstr(message, "cannot compile kernel 'kernel': the compile worker (process ") ==
+           message);
+    EXPECT(
+        strstr(
+            message,
+            "its compiler had said: kernel.c: half way; to compile it alone: henry kernel compile ") !=
+        NULL);
+    EXPECT(
+        strstr(
+            message,
+            ".c --language c --flag=-O2 '--flag=-DX=a b' --env=SOURCE_DATE_EPOCH=7 -o /dev/null") !=
+        NULL);
     hn_service_wait_stored(service);
     hn_strbuf kept;
     hn_strbuf_init(&kept);
@@ -245,7 +271,8 @@ static void check_worker(const char *script) {
     hn_service *service = service_open((hn_service_options){.worker_path = path});
     hn_scope *scope = scope_open(service);
     int64_t start_ns = hn_now_ns();
-    EXPECT_OK(hn_future_wait(submit(scope, fine), -1, NULL)); /* in this thread: no worker is ready */
+    /* in this thread: no worker is ready */
+    EXPECT_OK(hn_future_wait(submit(scope, fine), -1, NULL));
     EXPECT(ms_since(start_ns) < 3000);
     hn_scope_destroy(scope);
     start_ns = hn_now_ns();
@@ -256,7 +283,9 @@ static void check_worker(const char *script) {
 }
 
 TEST(a_silent_worker_is_not_waited_for) { check_worker("#!/bin/sh\nexec sleep 31.7\n"); }
-TEST(a_worker_that_talks_rubbish_is_replaced) { check_worker("#!/bin/sh\nwhile :; do echo rubbish 1234567890 >&0 || exit; done\n"); }
+TEST(a_worker_that_talks_rubbish_is_replaced) {
+    check_worker("#!/bin/sh\nwhile :; do echo rubbish 1234567890 >&0 || exit; done\n");
+}
 TEST(a_worker_that_ends_at_once_is_replaced) { check_worker("#!/bin/sh\nexit 3\n"); }
 
 TEST(a_service_ends_at_once_in_every_state) {
@@ -295,7 +324,8 @@ TEST(idle_workers_end_and_come_back) {
     hn_service_destroy(service);
 }
 
-/* Nobody has noticed yet when the jobs come. A limit: by workers. With a cache each job has a lease. */
+/* Nobody has noticed yet when the jobs come. A limit: by workers. With a cache each job has a
+ * lease. */
 TEST(a_job_is_not_lost_with_a_worker_that_was_killed_before) {
     begin();
     unsetenv("HENRY_CC");
@@ -331,7 +361,8 @@ TEST(a_job_that_no_worker_reads_fails_in_the_end) {
     hn_service *service = service_open((hn_service_options){.threads = 2});
     hn_scope *scope = scope_open(service);
     wait_ready(service, 2);
-    EXPECT_ERROR(hn_future_wait(submit(scope, fine), 20000, NULL), HN_TOOLCHAIN, "ended with exit status 7");
+    EXPECT_ERROR(hn_future_wait(submit(scope, fine), 20000, NULL), HN_TOOLCHAIN,
+                 "ended with exit status 7");
     hn_service_stats stats = stats_of(service);
     EXPECT_INT(stats.crashed, 1);
     EXPECT_INT(stats.dequeued, 1);
@@ -341,7 +372,8 @@ TEST(a_job_that_no_worker_reads_fails_in_the_end) {
     unsetenv("TEST_DEAF_WORKER");
 }
 
-/* It comes back from a worker that ended, or is taken from it before, and nobody wants it any more. */
+/* It comes back from a worker that ended, or is taken from it before, and nobody wants it any
+ * more. */
 TEST(a_job_that_is_cancelled_and_not_read_ends) {
     hn_service *service = service_open((hn_service_options){.threads = 2});
     hn_scope *scope = scope_open(service);
@@ -354,11 +386,13 @@ TEST(a_job_that_is_cancelled_and_not_read_ends) {
         EXPECT(waitid(P_PID, (id_t)pids[i], &stopped, WSTOPPED | WNOWAIT | __WALL) == 0);
     }
     hn_future *future = submit(scope, fine);
-    for (int i = 0; i < 4000 && !stats_of(service).dequeued; i++) sleep_ms(5); /* the pool's thread may be at it */
+    /* the pool's thread may be at it */
+    for (int i = 0; i < 4000 && !stats_of(service).dequeued; i++) sleep_ms(5);
     EXPECT_INT(stats_of(service).dequeued, 1);
     hn_future_cancel(future); /* and perhaps the worker has ended for it by now */
     for (int i = 0; i < 2; i++) EXPECT(kill(pids[i], SIGKILL) == 0 || errno == ESRCH);
-    for (int i = 0; i < 4000 && !stats_of(service).cancelled && !stats_of(service).abandoned; i++) sleep_ms(5);
+    for (int i = 0; i < 4000 && !stats_of(service).cancelled && !stats_of(service).abandoned; i++)
+        sleep_ms(5);
     hn_service_stats stats = stats_of(service);
     EXPECT_INT(stats.cancelled + stats.abandoned, 1);
     EXPECT_INT(stats.crashed, 0);
@@ -387,7 +421,8 @@ TEST(jobs_run_here_until_a_worker_is_ready) {
     wait_ready(other, 2);
     EXPECT_OK(hn_future_wait(submit(other_scope, fine), 20000, &there));
     size_t a_len = 0, b_len = 1;
-    const void *a = here ? hn_artifact_bytes(here, &a_len) : NULL, *b = there ? hn_artifact_bytes(there, &b_len) : NULL;
+    const void *a = here ? hn_artifact_bytes(here, &a_len) : NULL,
+               *b = there ? hn_artifact_bytes(there, &b_len) : NULL;
     EXPECT(a && b && a_len == b_len && memcmp(a, b, a_len) == 0);
     hn_artifact_release(here), hn_artifact_release(there);
     hn_scope_destroy(other_scope), hn_scope_destroy(scope);
@@ -401,7 +436,8 @@ TEST(a_worker_that_has_grown_is_replaced) {
     hn_scope *scope = scope_open(service);
     EXPECT_OK(hn_future_wait(submit(scope, fine), 30000, NULL));
     EXPECT_OK(hn_future_wait(submit(scope, "int g(int x) { return x; }\n"), 30000, NULL));
-    EXPECT(stats_of(service).workers_started >= 2); /* more where growing takes longer than a first word may */
+    /* more where growing takes longer than a first word may */
+    EXPECT(stats_of(service).workers_started >= 2);
     EXPECT_INT(stats_of(service).crashed, 0);
     hn_scope_destroy(scope);
     hn_service_destroy(service);
@@ -430,8 +466,10 @@ TEST(jobs_beyond_the_first_wait_for_a_core) {
     unsetenv("HENRY_CORES_FILE");
     setenv("XDG_RUNTIME_DIR", dir, 1);
     hn_service *service = NULL; /* without a cache: cores are not of a cache */
-    EXPECT_OK(hn_service_create(&(hn_service_options){.threads = 2, .worker_path = "/proc/self/exe", .cache_dir = "", .remote_url = ""},
-                                &service));
+    EXPECT_OK(hn_service_create(
+        &(hn_service_options){
+            .threads = 2, .worker_path = "/proc/self/exe", .cache_dir = "", .remote_url = ""},
+        &service));
     int fd = take_cores(cores);
     hn_scope *scope = scope_open(service);
     wait_ready(service, 2);
@@ -454,7 +492,8 @@ static void *wait_without_limit(void *future) {
     return NULL;
 }
 
-/* Before the first worker is ready the thread that waits compiles: that is the job that needs no core. */
+/* Before the first worker is ready the thread that waits compiles: that is the job that needs no
+ * core. */
 TEST(a_job_in_a_waiting_thread_is_the_first) {
     char cores[PATH_MAX];
     pthread_t waiter;
@@ -513,7 +552,9 @@ TEST(the_environment_of_a_job_is_its_own) {
     char keys[3][80];
     hn_service *service = service_open((hn_service_options){.threads = 2});
     hn_scope *scope = scope_open(service);
-    static const char *const variables[3] = {NULL, "SOURCE_DATE_EPOCH=86400000", "SOURCE_DATE_EPOCH=0"}, *const dates[3] = {"Jan  1 1970", "Sep 27 1972", "Jan  1 1970"};
+    static const char *const variables[3] = {NULL, "SOURCE_DATE_EPOCH=86400000",
+                                             "SOURCE_DATE_EPOCH=0"},
+                             *const dates[3] = {"Jan  1 1970", "Sep 27 1972", "Jan  1 1970"};
     for (int i = 0; i < 3; i++) {
         hn_artifact *artifact = NULL;
         hn_library *library = NULL;
@@ -527,14 +568,40 @@ TEST(the_environment_of_a_job_is_its_own) {
         hn_artifact_release(artifact);
     }
     EXPECT(strcmp(keys[0], keys[1]) != 0 && strcmp(keys[1], keys[2]) != 0);
-    static const char *const wrong[] = {"TMPDIR=/tmp", "LD_PRELOAD=x.so", "DEPENDENCIES_OUTPUT=/x", "NVCC_APPEND_FLAGS=-o /x",
-                                        "NVCC_PREPEND_FLAGS=-x", "NVCC_CCBIN=/x", "PATH=/x", "HOME=/x", "COMPILER_PATH=/x", "GCC_EXEC_PREFIX=/x/", "LD_LIBRARY_PATH=/x",
-                                        "LIBRARY_PATH=/x", "CPATH=/x", "C_INCLUDE_PATH=/x", "GCC_COMPARE_DEBUG=-x", "LC_ALL=de", "CCACHE_PREFIX=/x", "SOURCE_DATE_EPOCH",
-                                        "XSOURCE_DATE_EPOCH=1", "NAME", "=x", "A B=c", "1A=b", ""};
+    static const char *const wrong[] = {"TMPDIR=/tmp",
+                                        "LD_PRELOAD=x.so",
+                                        "DEPENDENCIES_OUTPUT=/x",
+                                        "NVCC_APPEND_FLAGS=-o /x",
+                                        "NVCC_PREPEND_FLAGS=-x",
+                                        "NVCC_CCBIN=/x",
+                                        "PATH=/x",
+                                        "HOME=/x",
+                                        "COMPILER_PATH=/x",
+                                        "GCC_EXEC_PREFIX=/x/",
+                                        "LD_LIBRARY_PATH=/x",
+                                        "LIBRARY_PATH=/x",
+                                        "CPATH=/x",
+                                        "C_INCLUDE_PATH=/x",
+                                        "GCC_COMPARE_DEBUG=-x",
+                                        "LC_ALL=de",
+                                        "CCACHE_PREFIX=/x",
+                                        "SOURCE_DATE_EPOCH",
+                                        "XSOURCE_DATE_EPOCH=1",
+                                        "NAME",
+                                        "=x",
+                                        "A B=c",
+                                        "1A=b",
+                                        ""};
     for (size_t i = 0; i < sizeof(wrong) / sizeof(wrong[0]); i++) {
         hn_future *future;
-        const hn_source source = {.name = "x", .language = "c", .text = "int x;", .text_len = 6, .env = &wrong[i], .env_count = 1};
-        EXPECT_ERROR(hn_compile_submit(scope, &source, &future), HN_INVALID_ARGUMENT, "cannot submit 'x' with environment");
+        const hn_source source = {.name = "x",
+                                  .language = "c",
+                                  .text = "int x;",
+                                  .text_len = 6,
+                                  .env = &wrong[i],
+                                  .env_count = 1};
+        EXPECT_ERROR(hn_compile_submit(scope, &source, &future), HN_INVALID_ARGUMENT,
+                     "cannot submit 'x' with environment");
     }
     hn_scope_destroy(scope);
     hn_service_destroy(service);
@@ -559,8 +626,13 @@ static const char *const texts[] = {
 };
 
 TEST(tools_that_stand_by_give_the_same_bytes) {
-    static const char *const sets[][4] = {{"-O2"}, {"-O3", "-mavx2", "-ffast-math"}, {"-O0", "-ffunction-sections"}, {"-O2", "-g"}, {"-Os", "-Wall", "-Werror", "-std=c11"}};
-    hn_service *here = service_open((hn_service_options){.threads = 1}), *there = service_open((hn_service_options){.threads = 2});
+    static const char *const sets[][4] = {{"-O2"},
+                                          {"-O3", "-mavx2", "-ffast-math"},
+                                          {"-O0", "-ffunction-sections"},
+                                          {"-O2", "-g"},
+                                          {"-Os", "-Wall", "-Werror", "-std=c11"}};
+    hn_service *here = service_open((hn_service_options){.threads = 1}),
+               *there = service_open((hn_service_options){.threads = 2});
     hn_scope *scopes[2] = {scope_open(here), scope_open(there)};
     wait_ready(there, 2);
     for (size_t s = 0; s < sizeof(sets) / sizeof(sets[0]); s++) {
@@ -570,7 +642,8 @@ TEST(tools_that_stand_by_give_the_same_bytes) {
             hn_artifact *artifacts[2] = {NULL, NULL};
             size_t len[2] = {0, 0};
             hn_future *future = submit_with(scopes[1], texts[t], sets[s], flag_count, NULL);
-            EXPECT_OK(hn_future_wait(submit_with(scopes[0], texts[t], sets[s], flag_count, NULL), -1, &artifacts[0]));
+            EXPECT_OK(hn_future_wait(submit_with(scopes[0], texts[t], sets[s], flag_count, NULL),
+                                     -1, &artifacts[0]));
             EXPECT_OK(hn_future_wait(future, -1, &artifacts[1]));
             const void *a = artifacts[0] ? hn_artifact_bytes(artifacts[0], &len[0]) : NULL;
             const void *b = artifacts[1] ? hn_artifact_bytes(artifacts[1], &len[1]) : NULL;
@@ -601,19 +674,22 @@ static uint32_t kept_processes(hn_service_options options) {
 
 TEST(tools_stand_by_unless_it_is_switched_off) {
     EXPECT(kept_processes((hn_service_options){.threads = 2, .warm = true}) > 0);
-    EXPECT_INT(kept_processes((hn_service_options){.threads = 2, .warm = true, .no_standby = true}), 0);
+    EXPECT_INT(kept_processes((hn_service_options){.threads = 2, .warm = true, .no_standby = true}),
+               0);
     setenv("HENRY_STANDBY", "off", 1);
     EXPECT_INT(kept_processes((hn_service_options){.threads = 2, .warm = true}), 0);
     unsetenv("HENRY_STANDBY");
 }
 
 TEST(a_diagnosis_is_the_same_from_tools_that_stand_by) {
-    hn_service *services[2] = {service_open((hn_service_options){.threads = 1}), service_open((hn_service_options){.threads = 2})};
+    hn_service *services[2] = {service_open((hn_service_options){.threads = 1}),
+                               service_open((hn_service_options){.threads = 2})};
     hn_status status[2];
     for (int i = 0; i < 2; i++) {
         hn_scope *scope = scope_open(services[i]);
         if (i) wait_ready(services[i], 2);
-        status[i] = hn_future_wait(submit(scope, "int good;\nint bad(void) { return missing; }\n"), -1, NULL);
+        status[i] = hn_future_wait(submit(scope, "int good;\nint bad(void) { return missing; }\n"),
+                                   -1, NULL);
         EXPECT_INT(hn_status_code(status[i]), HN_TOOLCHAIN);
         hn_scope_destroy(scope);
         hn_service_destroy(services[i]);
@@ -630,9 +706,11 @@ TEST(every_job_has_its_spans_in_the_trace) {
     EXPECT_OK(hn_dir_temp(dir, sizeof(dir)));
     snprintf(path, sizeof(path), "%s/trace.json", dir);
     for (int threads = 1; threads <= 2; threads++) {
-        snprintf(cache, sizeof(cache), "%s/%d", dir, threads); /* without one there is nothing to publish to */
+        /* without one there is nothing to publish to */
+        snprintf(cache, sizeof(cache), "%s/%d", dir, threads);
         hn_trace_start();
-        hn_service *service = service_open((hn_service_options){.threads = threads, .cache_dir = cache});
+        hn_service *service =
+            service_open((hn_service_options){.threads = threads, .cache_dir = cache});
         hn_scope *scope = scope_open(service);
         submit(scope, fine);
         submit(scope, "int g(int x) { return x; }\n");
@@ -659,7 +737,8 @@ TEST(every_job_has_its_spans_in_the_trace) {
 /* A worker that once had more memory than it may. */
 static void grow(void) {
     size_t len = ((size_t)1 << 30) + ((size_t)64 << 20);
-    void *memory = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
+    void *memory =
+        mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
     if (memory != MAP_FAILED) munmap(memory, len);
 }
 

@@ -1,5 +1,6 @@
-/* test_hidden_proc.c: programs for which /proc is not mounted: kernels are compiled and loaded, and what a compiler leaves behind ends.
- * Each is a process of its own in a mount namespace, which needs the rights of root. The test program is its own worker. */
+/* test_hidden_proc.c: programs for which /proc is not mounted: kernels are compiled and loaded, and
+ * what a compiler leaves behind ends. Each is a process of its own in a mount namespace, which
+ * needs the rights of root. The test program is its own worker. */
 #include "service/worker.h"
 
 #include "base/file.h"
@@ -19,15 +20,18 @@
 
 static char dir[PATH_MAX - 256], self[PATH_MAX];
 
-static void sleep_ms(int ms) { nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL); }
+static void sleep_ms(int ms) {
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL);
+}
 
 /* The daemon has a session of its own, and an argument that nobody else's has. */
 static void begin(void) {
-    static const char text[] = "#!/bin/sh\n"
-                               "case $1 in --version) exec gcc --version;; esac\n"
-                               "if grep -q DAEMON kernel.c; then (setsid sleep 31.9 >/dev/null 2>&1 &); fi\n"
-                               "if grep -q HANG kernel.c; then sleep 31.9; fi\n"
-                               "exec gcc \"$@\"\n";
+    static const char text[] =
+        "#!/bin/sh\n"
+        "case $1 in --version) exec gcc --version;; esac\n"
+        "if grep -q DAEMON kernel.c; then (setsid sleep 31.9 >/dev/null 2>&1 &); fi\n"
+        "if grep -q HANG kernel.c; then sleep 31.9; fi\n"
+        "exec gcc \"$@\"\n";
     char path[PATH_MAX];
     EXPECT_OK(hn_dir_temp(dir, sizeof(dir)));
     EXPECT(readlink("/proc/self/exe", self, sizeof(self) - 1) > 0);
@@ -47,8 +51,8 @@ static void end(void) {
 }
 
 static bool hide_proc(void) {
-    return unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 && mount("none", "/proc", "tmpfs", 0, NULL) == 0 &&
-           access("/proc/self", F_OK) != 0;
+    return unshare(CLONE_NEWNS) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+           mount("none", "/proc", "tmpfs", 0, NULL) == 0 && access("/proc/self", F_OK) != 0;
 }
 
 static int stray_count(void) {
@@ -83,7 +87,8 @@ static void load_and_call(hn_artifact *artifact) {
 static void be_host(int threads, int tell_fd, int hear_fd) {
     char byte = 0;
     hn_artifact *artifact = NULL;
-    hn_service *service = service_open((hn_service_options){.threads = threads, .worker_path = self, .job_timeout_ms = 4000, .warm = true});
+    hn_service *service = service_open((hn_service_options){
+        .threads = threads, .worker_path = self, .job_timeout_ms = 4000, .warm = true});
     hn_scope *scope = scope_open(service);
     hn_service_stats stats = {.workers_ready = 0};
     for (int i = 0; threads > 1 && i < 4000 && !stats.workers_ready; i++) {
@@ -91,8 +96,10 @@ static void be_host(int threads, int tell_fd, int hear_fd) {
         sleep_ms(5);
     }
     EXPECT(threads == 1 || stats.workers_ready);
-    EXPECT_OK(hn_future_wait(submit_c(scope, "/* DAEMON */ int twice(int x) { return 2 * x; }\n"), -1, &artifact));
-    EXPECT_ERROR(hn_future_wait(submit_c(scope, "/* DAEMON HANG */ int late;\n"), -1, NULL), HN_TIMEOUT, "");
+    EXPECT_OK(hn_future_wait(submit_c(scope, "/* DAEMON */ int twice(int x) { return 2 * x; }\n"),
+                             -1, &artifact));
+    EXPECT_ERROR(hn_future_wait(submit_c(scope, "/* DAEMON HANG */ int late;\n"), -1, NULL),
+                 HN_TIMEOUT, "");
     EXPECT(write(tell_fd, &byte, 1) == 1 && read(hear_fd, &byte, 1) == 1);
     if (artifact) load_and_call(artifact);
     hn_artifact_release(artifact);
@@ -130,7 +137,8 @@ static void check_host(int threads, bool with_namespaces) {
     if (WIFEXITED(wait_status) && WEXITSTATUS(wait_status) == 77)
         printf("skipped: /proc cannot be hidden here; run as root\n");
     else if (wait_status)
-        HN_TEST_FAIL("a host with %d threads, namespaces %s: see above", threads, with_namespaces ? "on" : "off");
+        HN_TEST_FAIL("a host with %d threads, namespaces %s: see above", threads,
+                     with_namespaces ? "on" : "off");
     end();
 }
 

@@ -1,9 +1,9 @@
-/* test_hosts.c: programs that take the exit status of every child, or have the kernel keep none: compilers are found, jobs
- * succeed and fail as elsewhere, in workers and inline, with namespaces and without, also on kernels that keep no exit status
- * behind a process descriptor.
+/* test_hosts.c: programs that take the exit status of every child, or have the kernel keep none:
+ * compilers are found, jobs succeed and fail as elsewhere, in workers and inline, with namespaces
+ * and without, also on kernels that keep no exit status behind a process descriptor.
  *
- * Each host is a process of its own, since what is done about SIGCHLD is a matter of the whole process. The test program is
- * its own worker. */
+ * Each host is a process of its own, since what is done about SIGCHLD is a matter of the whole
+ * process. The test program is its own worker. */
 #include "service/service.h"
 #include "service/worker.h"
 
@@ -34,7 +34,8 @@ static void ignore_children(void) { signal(SIGCHLD, SIG_IGN); }
 static void handle_child(int number) { (void)number; }
 
 static void keep_no_status(void) {
-    const struct sigaction action = {.sa_handler = handle_child, .sa_flags = SA_NOCLDWAIT | SA_RESTART};
+    const struct sigaction action = {.sa_handler = handle_child,
+                                     .sa_flags = SA_NOCLDWAIT | SA_RESTART};
     sigaction(SIGCHLD, &action, NULL);
 }
 
@@ -54,7 +55,10 @@ static void do_nothing(void) {}
 static const struct {
     const char *name;
     void (*begin)(void);
-} hosts[] = {{"ordinary", do_nothing}, {"SIG_IGN", ignore_children}, {"SA_NOCLDWAIT", keep_no_status}, {"a reaper thread", reap_everything}};
+} hosts[] = {{"ordinary", do_nothing},
+             {"SIG_IGN", ignore_children},
+             {"SA_NOCLDWAIT", keep_no_status},
+             {"a reaper thread", reap_everything}};
 
 /* PIDFD_GET_INFO fails, as before Linux 6.13. */
 static bool forbid_exit_info(void) {
@@ -67,14 +71,16 @@ static bool forbid_exit_info(void) {
         BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
     };
     const struct sock_fprog program = {.len = sizeof(code) / sizeof(code[0]), .filter = code};
-    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+    return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+           prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
 }
 
 /* ---- what works in each ---- */
 
 static hn_status wait_for(hn_service_options options, const char *text, bool in_worker) {
     options.threads = in_worker ? 2 : 1;
-    options.job_memory_bytes = UINT64_MAX; /* a sanitizer in the guard takes more than any limit leaves */
+    /* a sanitizer in the guard takes more than any limit leaves */
+    options.job_memory_bytes = UINT64_MAX;
     hn_service *service = service_open(options);
     hn_scope *scope = scope_open(service);
     hn_service_stats stats = {.workers_ready = 0};
@@ -92,11 +98,17 @@ static hn_status wait_for(hn_service_options options, const char *text, bool in_
 }
 
 static void check_jobs(bool in_worker) {
-    EXPECT_OK(wait_for((hn_service_options){.threads = 0}, "int fine(int x) { return 2 * x; }\n", in_worker));
-    EXPECT_ERROR(wait_for((hn_service_options){.threads = 0}, "int bad(int x) { return y; }\n", in_worker), HN_TOOLCHAIN, "undeclared");
-    EXPECT_ERROR(wait_for((hn_service_options){.job_timeout_ms = 700}, "/* HANG */ int late;\n", in_worker), HN_TIMEOUT, "");
+    EXPECT_OK(wait_for((hn_service_options){.threads = 0}, "int fine(int x) { return 2 * x; }\n",
+                       in_worker));
+    EXPECT_ERROR(
+        wait_for((hn_service_options){.threads = 0}, "int bad(int x) { return y; }\n", in_worker),
+        HN_TOOLCHAIN, "undeclared");
+    EXPECT_ERROR(
+        wait_for((hn_service_options){.job_timeout_ms = 700}, "/* HANG */ int late;\n", in_worker),
+        HN_TIMEOUT, "");
     /* A compiler that failed has not succeeded, whatever it wrote before. */
-    EXPECT_ERROR(wait_for((hn_service_options){.threads = 0}, "/* FAILS */ int half;\n", in_worker), HN_TOOLCHAIN, "");
+    EXPECT_ERROR(wait_for((hn_service_options){.threads = 0}, "/* FAILS */ int half;\n", in_worker),
+                 HN_TOOLCHAIN, "");
 }
 
 static void check_crash(void) {
@@ -107,23 +119,26 @@ static void check_crash(void) {
     hn_scope *scope = scope_open(service);
     hn_future *future = submit_c(scope, "/* HANG */ int k;\n");
     pid_t pids[2];
-    for (int i = 0; i < 4000 && !hn_file_exists(path); i++) nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
+    for (int i = 0; i < 4000 && !hn_file_exists(path); i++)
+        nanosleep(&(struct timespec){.tv_nsec = 5000000}, NULL);
     EXPECT_INT(hn_service_worker_pids(service, pids, 2), 1);
     EXPECT(kill(pids[0], SIGKILL) == 0);
     EXPECT_ERROR(hn_future_wait(future, 60000, NULL), HN_TOOLCHAIN, "the compile worker");
     hn_scope_destroy(scope);
     hn_service_destroy(service);
-    EXPECT_ERROR(wait_for((hn_service_options){.job_processes = 20}, "/* MANY */ int k;\n", true), HN_TOOLCHAIN, "more than 20 processes");
+    EXPECT_ERROR(wait_for((hn_service_options){.job_processes = 20}, "/* MANY */ int k;\n", true),
+                 HN_TOOLCHAIN, "more than 20 processes");
 }
 
 static void make_compiler(void) {
-    static const char text[] = "#!/bin/sh\n"
-                               "case $1 in --version) exec gcc --version;; esac\n"
-                               "has() { grep -q $1 kernel.c; }\n"
-                               "if has HANG; then touch $0.hangs; sleep 31.8; fi\n"
-                               "if has MANY; then i=0; while [ $i -lt 300 ]; do sleep 31.8 & i=$((i+1)); done; wait; fi\n"
-                               "if has FAILS; then gcc \"$@\"; exit 3; fi\n"
-                               "exec gcc \"$@\"\n";
+    static const char text[] =
+        "#!/bin/sh\n"
+        "case $1 in --version) exec gcc --version;; esac\n"
+        "has() { grep -q $1 kernel.c; }\n"
+        "if has HANG; then touch $0.hangs; sleep 31.8; fi\n"
+        "if has MANY; then i=0; while [ $i -lt 300 ]; do sleep 31.8 & i=$((i+1)); done; wait; fi\n"
+        "if has FAILS; then gcc \"$@\"; exit 3; fi\n"
+        "exec gcc \"$@\"\n";
     char path[PATH_MAX];
     snprintf(path, sizeof(path), "%s/cc", dir);
     EXPECT_OK(hn_file_write_atomic(path, text, strlen(text), false));
@@ -135,8 +150,11 @@ static void make_compiler(void) {
 static void check_host(void) {
     unsetenv("HENRY_CC");
     for (int in_worker = 0; in_worker < 2; in_worker++) {
-        EXPECT_OK(wait_for((hn_service_options){.threads = 0}, "int fine(int x) { return 3 * x; }\n", in_worker));
-        EXPECT_ERROR(wait_for((hn_service_options){.threads = 0}, "int bad(int x) { return y; }\n", in_worker), HN_TOOLCHAIN, "undeclared");
+        EXPECT_OK(wait_for((hn_service_options){.threads = 0},
+                           "int fine(int x) { return 3 * x; }\n", in_worker));
+        EXPECT_ERROR(wait_for((hn_service_options){.threads = 0}, "int bad(int x) { return y; }\n",
+                              in_worker),
+                     HN_TOOLCHAIN, "undeclared");
     }
     make_compiler();
     check_jobs(false);
@@ -162,8 +180,8 @@ static void run_host(int idx, bool with_namespaces, bool is_old_kernel) {
         return;
     }
     if (!WIFEXITED(wait_status) || WEXITSTATUS(wait_status) != 0)
-        HN_TEST_FAIL("a host with %s, namespaces %s, %s kernel: see above", hosts[idx].name, with_namespaces ? "on" : "off",
-                     is_old_kernel ? "an older" : "this");
+        HN_TEST_FAIL("a host with %s, namespaces %s, %s kernel: see above", hosts[idx].name,
+                     with_namespaces ? "on" : "off", is_old_kernel ? "an older" : "this");
 }
 
 static void check_hosts(int idx) {
@@ -192,7 +210,9 @@ TEST(a_lost_exit_status_is_no_success) {
         hn_test_failures = 0;
         if (!forbid_exit_info()) _exit(0);
         ignore_children();
-        EXPECT_ERROR(wait_for((hn_service_options){.worker_path = ""}, "int fine(int x) { return x; }\n", false), HN_TOOLCHAIN, "SIGCHLD");
+        EXPECT_ERROR(wait_for((hn_service_options){.worker_path = ""},
+                              "int fine(int x) { return x; }\n", false),
+                     HN_TOOLCHAIN, "SIGCHLD");
         _exit(hn_test_failures ? 1 : 0);
     }
     EXPECT(pid > 0 && waitpid(pid, &wait_status, 0) == pid && wait_status == 0);

@@ -1,5 +1,6 @@
-/* test_limits.c: limits of waiting, progress and cancelling hold with workers and without; a program that is stopped and goes on;
- * a service that comes to rest. The test program is its own worker. */
+/* test_limits.c: limits of waiting, progress and cancelling hold with workers and without; a
+ * program that is stopped and goes on; a service that comes to rest. The test program is its own
+ * worker. */
 #include "service/service.h"
 #include "service/worker.h"
 
@@ -23,7 +24,9 @@ enum { LONG_MS = 15000 }; /* half of what a compiler takes that hangs: nobody wa
 static char dir[PATH_MAX - 256];
 static const char hang[] = "/* HANG */ int hang;\n", fine[] = "int fine(int x) { return 2 * x; }\n";
 
-static void sleep_ms(int ms) { nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL); }
+static void sleep_ms(int ms) {
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL);
+}
 
 static int ms_since(int64_t begin_ns) { return (int)((hn_now_ns() - begin_ns) / 1000000); }
 
@@ -34,12 +37,13 @@ static hn_service_stats stats_of(hn_service *service) {
 }
 
 static void begin(void) {
-    static const char text[] = "#!/bin/sh\n"
-                               "case $1 in --version) exec gcc --version;; esac\n"
-                               "if grep -q HANG kernel.c; then touch $0.runs; sleep 30.3; fi\n"
-                               "if grep -q NAP kernel.c; then touch $0.runs; sleep 0.5; fi\n"
-                               "if grep -q COUNT kernel.c; then touch $0.on.$$; ls $0.on.* | wc -l >>$0.counts; sleep 0.05; rm $0.on.$$; fi\n"
-                               "exec gcc \"$@\"\n";
+    static const char text[] =
+        "#!/bin/sh\n"
+        "case $1 in --version) exec gcc --version;; esac\n"
+        "if grep -q HANG kernel.c; then touch $0.runs; sleep 30.3; fi\n"
+        "if grep -q NAP kernel.c; then touch $0.runs; sleep 0.5; fi\n"
+        "if grep -q COUNT kernel.c; then touch $0.on.$$; ls $0.on.* | wc -l >>$0.counts; sleep 0.05; rm $0.on.$$; fi\n"
+        "exec gcc \"$@\"\n";
     char path[PATH_MAX];
     EXPECT_OK(hn_dir_temp(dir, sizeof(dir)));
     snprintf(path, sizeof(path), "%s/cc", dir);
@@ -204,7 +208,8 @@ TEST(a_job_that_somebody_else_wants_keeps_its_worker) {
     begin();
     hn_service *service = service_open((hn_service_options){.warm = true});
     hn_scope *scope = scope_open(service), *other = scope_open(service);
-    hn_future *first = submit_c(scope, "/* NAP */ int nap;\n"), *second = submit_c(scope, "/* NAP */ int nap;\n");
+    hn_future *first = submit_c(scope, "/* NAP */ int nap;\n"),
+              *second = submit_c(scope, "/* NAP */ int nap;\n");
     hn_future *third = submit_c(other, "/* NAP */ int nap;\n");
     wait_runs();
     hn_future_cancel(first);
@@ -267,7 +272,8 @@ static void run_stopped(bool has_limit) {
     hn_service *service = service_open((hn_service_options){.warm = true, .job_timeout_ms = 3000});
     hn_scope *scope = scope_open(service);
     hn_service_stats stats = stats_of(service);
-    for (int i = 0; i < 4000 && stats.workers_ready < 2; i++, stats = stats_of(service)) sleep_ms(5);
+    for (int i = 0; i < 4000 && stats.workers_ready < 2; i++, stats = stats_of(service))
+        sleep_ms(5);
     hn_future *future = submit_c(scope, "/* NAP */ int nap;\n");
     if (has_limit) {
         EXPECT_OK(hn_future_wait(future, 2000, NULL));

@@ -1,4 +1,5 @@
-/* test_log_callback.c: a log callback may call the service that speaks, though the line was logged under the service's locks: none of them is held. */
+/* test_log_callback.c: a log callback may call the service that speaks, though the line was logged
+ * under the service's locks: none of them is held. */
 #include "unit/service/service_fixture.h"
 
 #include "henry/log.h"
@@ -33,7 +34,8 @@ static void call_back(void *context, const hn_log_line *line) {
     hn_status_free(hn_service_warm(l->service));
     hn_core *core = atomic_load(&l->service->core);
     if (core && !comes_free(&core->lock)) atomic_fetch_add(&l->locked, 1);
-    if (line->level == HN_LOG_WARN && strcmp(line->area, "service") == 0) atomic_fetch_add(&l->warnings, 1);
+    if (line->level == HN_LOG_WARN && strcmp(line->area, "service") == 0)
+        atomic_fetch_add(&l->warnings, 1);
 }
 
 /* Workers that end at once: the pool gives up, and jobs run in the waiting thread. */
@@ -52,7 +54,8 @@ TEST(a_callback_may_call_the_service) {
     }
     hn_scope_destroy(scope);
     hn_service *service = l.service;
-    for (int k = 0; k < 1000 && !atomic_load(&l.warnings); k++) usleep(10000); /* the pool's thread may speak after the job is done */
+    /* the pool's thread may speak after the job is done */
+    for (int k = 0; k < 1000 && !atomic_load(&l.warnings); k++) usleep(10000);
     EXPECT(atomic_load(&l.warnings) > 0);
     EXPECT_INT(atomic_load(&l.locked), 0);
     EXPECT_OK(hn_log_sink_set(NULL, NULL));

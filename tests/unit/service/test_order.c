@@ -1,5 +1,6 @@
-/* test_order.c: which job starts first; what cancelling does to a job in the thread that waits for it; what a program that
- * just ends tells; tools that have stood by for many jobs. The test program is its own worker. */
+/* test_order.c: which job starts first; what cancelling does to a job in the thread that waits for
+ * it; what a program that just ends tells; tools that have stood by for many jobs. The test program
+ * is its own worker. */
 #include "service/core.h"
 #include "service/service.h"
 #include "service/worker.h"
@@ -77,10 +78,13 @@ TEST(the_longest_job_starts_first) {
 
 static void *wait_for(void *argument) { return hn_future_wait(argument, -1, NULL); }
 
-static void sleep_ms(int ms) { nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL); }
+static void sleep_ms(int ms) {
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL);
+}
 
 static void check_cancel(int64_t timeout_ms) {
-    static const char script[] = "#!/bin/sh\ncase \"$*\" in *kernel.c*) sleep 33.3 ;; esac\nexec gcc \"$@\"\n";
+    static const char script[] =
+        "#!/bin/sh\ncase \"$*\" in *kernel.c*) sleep 33.3 ;; esac\nexec gcc \"$@\"\n";
     char dir[PATH_MAX - 256], path[PATH_MAX];
     EXPECT_OK(hn_dir_temp(dir, sizeof(dir)));
     snprintf(path, sizeof(path), "%s/cc", dir);
@@ -88,7 +92,10 @@ static void check_cancel(int64_t timeout_ms) {
     EXPECT(chmod(path, 0700) == 0);
     setenv("HENRY_CC", path, 1);
     hn_service *service = NULL;
-    EXPECT_OK(hn_service_create(&(hn_service_options){.threads = 1, .job_timeout_ms = timeout_ms, .cache_dir = "", .remote_url = ""}, &service));
+    EXPECT_OK(hn_service_create(
+        &(hn_service_options){
+            .threads = 1, .job_timeout_ms = timeout_ms, .cache_dir = "", .remote_url = ""},
+        &service));
     hn_scope *scope = scope_open(service);
     hn_future *first = submit_c(scope, "int f;"), *second = submit_c(scope, "int f;");
     hn_service_stats stats = {.dequeued = 0};
@@ -108,7 +115,8 @@ static void check_cancel(int64_t timeout_ms) {
     pthread_join(thread, &result);
     EXPECT(hn_now_ns() - begin_ns < 10000000000);
     EXPECT_ERROR((hn_status)result, HN_CANCELLED, "kernel 'k' was cancelled");
-    EXPECT_INT(hn_future_hit_level(submit_c(scope, "int f;")), HN_HIT_NONE); /* not the job that was killed */
+    /* not the job that was killed */
+    EXPECT_INT(hn_future_hit_level(submit_c(scope, "int f;")), HN_HIT_NONE);
     hn_scope_destroy(scope);
     hn_service_destroy(service);
     unsetenv("HENRY_CC");
@@ -131,13 +139,18 @@ static uint32_t reports_of_child(bool ends) {
         hn_service *service = NULL;
         dup2(ends_fd[1], 2);
         hn_log_configure("service:info");
-        hn_status status = hn_service_create(&(hn_service_options){.threads = 2, .worker_path = "/proc/self/exe", .cache_dir = "", .warm = true}, &service);
+        hn_status status = hn_service_create(
+            &(hn_service_options){
+                .threads = 2, .worker_path = "/proc/self/exe", .cache_dir = "", .warm = true},
+            &service);
         if (status) _exit(1);
         if (ends) hn_service_destroy(service);
         exit(0);
     }
     close(ends_fd[1]);
-    for (ssize_t got; len < sizeof(text) - 1 && (got = read(ends_fd[0], text + len, sizeof(text) - 1 - len)) > 0;) len += (size_t)got;
+    for (ssize_t got; len < sizeof(text) - 1 &&
+                      (got = read(ends_fd[0], text + len, sizeof(text) - 1 - len)) > 0;)
+        len += (size_t)got;
     text[len] = 0;
     close(ends_fd[0]);
     waitpid(pid, NULL, 0);
@@ -172,7 +185,8 @@ TEST(an_exit_does_not_wait_for_a_lock) {
 
 TEST(tools_that_had_many_jobs_give_the_same_bytes) {
     enum { JOBS = 24 }; /* after 8, code lies on large pages where there are any */
-    hn_service *services[2] = {service_open((hn_service_options){.threads = 1}), service_open((hn_service_options){.threads = 2})};
+    hn_service *services[2] = {service_open((hn_service_options){.threads = 1}),
+                               service_open((hn_service_options){.threads = 2})};
     hn_scope *scopes[2] = {scope_open(services[0]), scope_open(services[1])};
     hn_service_stats stats = {.workers_ready = 0};
     EXPECT_OK(hn_service_warm(services[1]));
@@ -186,7 +200,10 @@ TEST(tools_that_had_many_jobs_give_the_same_bytes) {
         const void *bytes[2];
         size_t len[2];
         hn_artifact *artifacts[2] = {NULL, NULL};
-        snprintf(text, sizeof(text), "static const char s[] = \"%d\";\nint f(int x) { return x > %d ? s[x & 1] : x * %d; }\n", k, k, k + 3);
+        snprintf(
+            text, sizeof(text),
+            "static const char s[] = \"%d\";\nint f(int x) { return x > %d ? s[x & 1] : x * %d; }\n",
+            k, k, k + 3);
         for (int i = 0; i < 2; i++) {
             EXPECT_OK(hn_future_wait(submit_c(scopes[i], text), -1, &artifacts[i]));
             bytes[i] = artifacts[i] ? hn_artifact_bytes(artifacts[i], &len[i]) : NULL;

@@ -1,5 +1,6 @@
-/* test_reports.c: what a service tells of its jobs: which take long, how long each took, what workers and compilers print; and
- * forgetting what is in memory. The test program is its own worker. */
+/* test_reports.c: what a service tells of its jobs: which take long, how long each took, what
+ * workers and compilers print; and forgetting what is in memory. The test program is its own
+ * worker. */
 #include "henry/log.h"
 #include "service/service.h"
 #include "service/worker.h"
@@ -18,14 +19,17 @@
 
 static char dir[PATH_MAX - 256], out_path[PATH_MAX];
 
-static void sleep_ms(int ms) { nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL); }
+static void sleep_ms(int ms) {
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL);
+}
 
 static void begin(void) {
-    static const char text[] = "#!/bin/sh\n"
-                               "case $1 in --version) exec gcc --version;; esac\n"
-                               "if grep -q HANG kernel.c; then sleep 30.4; fi\n"
-                               "if grep -q SAY kernel.c; then echo 'kernel.c: a word to the log' >&2; fi\n"
-                               "exec gcc \"$@\"\n";
+    static const char text[] =
+        "#!/bin/sh\n"
+        "case $1 in --version) exec gcc --version;; esac\n"
+        "if grep -q HANG kernel.c; then sleep 30.4; fi\n"
+        "if grep -q SAY kernel.c; then echo 'kernel.c: a word to the log' >&2; fi\n"
+        "exec gcc \"$@\"\n";
     char path[PATH_MAX];
     EXPECT_OK(hn_dir_temp(dir, sizeof(dir)));
     snprintf(path, sizeof(path), "%s/cc", dir);
@@ -42,7 +46,9 @@ static void end(void) {
 
 static hn_future *submit_named(hn_scope *scope, const char *name, const char *text) {
     hn_future *future = NULL;
-    EXPECT_OK(hn_compile_submit(scope, &(hn_source){.name = name, .language = "c", .text = text, .text_len = strlen(text)}, &future));
+    EXPECT_OK(hn_compile_submit(
+        scope, &(hn_source){.name = name, .language = "c", .text = text, .text_len = strlen(text)},
+        &future));
     return future;
 }
 
@@ -59,7 +65,8 @@ static void listen_to(void *context, const hn_log_line *line) {
     EXPECT_STR(line->area, "service");
     pthread_mutex_lock(&told.lock);
     told.worker += strstr(line->text, "'slow_one'") && strstr(line->text, "compiling in worker ");
-    told.here += strstr(line->text, "'slow_one'") && strstr(line->text, "compiling in this process");
+    told.here +=
+        strstr(line->text, "'slow_one'") && strstr(line->text, "compiling in this process");
     told.queued += strstr(line->text, "'slow_two'") && strstr(line->text, ": queued");
     pthread_mutex_unlock(&told.lock);
 }
@@ -81,7 +88,8 @@ TEST(jobs_that_take_long_are_reported) {
     submit_named(scope, "slow_one", "/* HANG */ int one;\n");
     submit_named(scope, "other", "/* HANG */ int other;\n");
     submit_named(scope, "slow_two", "/* HANG */ int two;\n");
-    for (int i = 0; i < 3000 && (told_of(&told.worker) < 2 || told_of(&told.queued) < 2); i++) sleep_ms(5);
+    for (int i = 0; i < 3000 && (told_of(&told.worker) < 2 || told_of(&told.queued) < 2); i++)
+        sleep_ms(5);
     EXPECT(told_of(&told.worker) >= 2 && told_of(&told.queued) >= 2 && !told_of(&told.here));
     hn_scope_destroy(scope);
     hn_service_destroy(service);
@@ -128,11 +136,13 @@ static void check_names(const char *text, const char *const *names) {
     const char *at = text;
     for (; *names; names++) {
         char wanted[64];
-        snprintf(wanted, sizeof(wanted), "{\"name\": \"%s\", \"language\": \"c\", \"compile_ns\": ", *names);
+        snprintf(wanted, sizeof(wanted),
+                 "{\"name\": \"%s\", \"language\": \"c\", \"compile_ns\": ", *names);
         at = strstr(at, "{\"name\"");
         EXPECT(at != NULL);
         if (!at) return;
-        if (strncmp(at, wanted, strlen(wanted)) != 0) HN_TEST_FAIL("'%.60s' is not '%s'", at, wanted);
+        if (strncmp(at, wanted, strlen(wanted)) != 0)
+            HN_TEST_FAIL("'%.60s' is not '%s'", at, wanted);
         at++;
     }
     EXPECT(!strstr(at, "{\"name\""));
@@ -143,7 +153,8 @@ TEST(how_long_each_kernel_took) {
         begin();
         hn_strbuf text;
         hn_service_stats stats;
-        hn_service *service = service_open((hn_service_options){.threads = threads, .compile_times_path = out_path});
+        hn_service *service =
+            service_open((hn_service_options){.threads = threads, .compile_times_path = out_path});
         hn_scope *scope = scope_open(service);
         submit_named(scope, "b", "int b(int x) { return x; }\n");
         submit_named(scope, "c\\\"", "int c(int x) { return x + 1; }\n");
@@ -152,7 +163,8 @@ TEST(how_long_each_kernel_took) {
         submit_named(scope, "d", "int b(int x) { return x; }\n"); /* a hit takes none */
         hn_service_stats_get(service, &stats);
         EXPECT_INT(stats.slowest_count, 3);
-        for (uint32_t i = 0; i + 1 < stats.slowest_count; i++) EXPECT(stats.slowest[i].ns >= stats.slowest[i + 1].ns);
+        for (uint32_t i = 0; i + 1 < stats.slowest_count; i++)
+            EXPECT(stats.slowest[i].ns >= stats.slowest[i + 1].ns);
         EXPECT(stats.slowest[2].ns > 0 && stats.slowest[0].kernel[0]);
         EXPECT(!hn_file_exists(out_path));
         EXPECT_OK(hn_service_quiesce(service, 20000));
@@ -181,7 +193,8 @@ TEST(the_longest_are_kept) {
     EXPECT_OK(hn_scope_wait(scope, NULL, NULL));
     hn_service_stats_get(service, &stats);
     EXPECT_INT(stats.slowest_count, HN_SERVICE_SLOWEST);
-    for (uint32_t i = 0; i + 1 < stats.slowest_count; i++) EXPECT(stats.slowest[i].ns >= stats.slowest[i + 1].ns);
+    for (uint32_t i = 0; i + 1 < stats.slowest_count; i++)
+        EXPECT(stats.slowest[i].ns >= stats.slowest[i + 1].ns);
     hn_scope_destroy(scope);
     hn_service_destroy(service);
 }
@@ -194,7 +207,8 @@ TEST(a_percentile_of_few_jobs_is_left_out) {
         stats.wait_p95_ns = i ? 2000000 : 0;
         hn_strbuf_init(&line);
         hn_service_stats_print(&stats, &line);
-        EXPECT((strstr(line.ptr, "P95 2.00 ms") != NULL) == (i == 1) && (strstr(line.ptr, "P95") != NULL) == (i == 1));
+        EXPECT((strstr(line.ptr, "P95 2.00 ms") != NULL) == (i == 1) &&
+               (strstr(line.ptr, "P95") != NULL) == (i == 1));
         EXPECT(strstr(line.ptr, "P50 1.00 ms") != NULL);
         hn_strbuf_deinit(&line);
     }
@@ -207,8 +221,9 @@ static int pid_of_line(const char *text) {
     int numbers[8] = {0};
     const char *at = strstr(text, " cc: kernel.c: a word to the log\n");
     while (at && at > text && at[-1] != '\n') at--;
-    EXPECT(at && sscanf(at, "%4d-%2d-%2d %2d:%2d:%2d.%3d [%d] cc:", &numbers[0], &numbers[1], &numbers[2], &numbers[3], &numbers[4], &numbers[5],
-                        &numbers[6], &numbers[7]) == 8);
+    EXPECT(at &&
+           sscanf(at, "%4d-%2d-%2d %2d:%2d:%2d.%3d [%d] cc:", &numbers[0], &numbers[1], &numbers[2],
+                  &numbers[3], &numbers[4], &numbers[5], &numbers[6], &numbers[7]) == 8);
     return numbers[7];
 }
 
@@ -218,12 +233,13 @@ TEST(what_compilers_print_is_kept) {
         hn_strbuf text;
         pid_t pid = getpid();
         if (threads == 1) setenv("HENRY_WORKER_LOG", out_path, 1);
-        hn_service *service = service_open(
-            (hn_service_options){.threads = threads, .worker_log_path = threads == 1 ? NULL : out_path});
+        hn_service *service = service_open((hn_service_options){
+            .threads = threads, .worker_log_path = threads == 1 ? NULL : out_path});
         EXPECT(hn_file_exists(out_path));
         hn_scope *scope = scope_open(service);
         hn_future *future = submit_named(scope, "k", "/* SAY */ int k(int x) { return x; }\n");
-        EXPECT_OK(hn_future_wait(future, 20000, NULL)); /* with a limit a worker has it, where there are any */
+        /* with a limit a worker has it, where there are any */
+        EXPECT_OK(hn_future_wait(future, 20000, NULL));
         if (threads > 1) EXPECT_INT(hn_service_worker_pids(service, &pid, 1), 1);
         hn_scope_destroy(scope);
         hn_service_destroy(service);
@@ -237,7 +253,10 @@ TEST(what_compilers_print_is_kept) {
 
 TEST(a_log_that_cannot_be_opened_costs_nothing_else) {
     hn_log_configure("error");
-    hn_service *service = service_open((hn_service_options){.threads = 1, .worker_log_path = "/no/such/directory/log", .compile_times_path = "/no/such/directory/times"});
+    hn_service *service =
+        service_open((hn_service_options){.threads = 1,
+                                          .worker_log_path = "/no/such/directory/log",
+                                          .compile_times_path = "/no/such/directory/times"});
     hn_scope *scope = scope_open(service);
     EXPECT_OK(hn_future_wait(submit_named(scope, "k", "int k(int x) { return x; }\n"), -1, NULL));
     hn_scope_destroy(scope);
@@ -256,7 +275,8 @@ TEST(what_is_in_memory_can_be_forgotten) {
         hn_artifact *artifact = NULL;
         hn_library *library = NULL;
         void *address = NULL;
-        hn_service *service = service_open((hn_service_options){.threads = 2, .cache_dir = on_disk ? cache : ""});
+        hn_service *service =
+            service_open((hn_service_options){.threads = 2, .cache_dir = on_disk ? cache : ""});
         hn_scope *scope = scope_open(service);
         hn_future *first = submit_named(scope, "k", source);
         EXPECT_OK(hn_future_wait(first, 20000, NULL));
@@ -266,7 +286,8 @@ TEST(what_is_in_memory_can_be_forgotten) {
         hn_service_clear(service);
         hn_service_clear(service);
         EXPECT(!hn_future_is_done(running));
-        EXPECT_INT(hn_future_hit_level(submit_named(scope, "hang", "/* HANG */ int hang;\n")), HN_HIT_INFLIGHT);
+        EXPECT_INT(hn_future_hit_level(submit_named(scope, "hang", "/* HANG */ int hang;\n")),
+                   HN_HIT_INFLIGHT);
         hn_future *again = submit_named(scope, "k", source);
         EXPECT_OK(hn_future_wait(again, 20000, NULL));
         EXPECT_INT(hn_future_hit_level(again), on_disk ? HN_HIT_DISK : HN_HIT_NONE);

@@ -1,4 +1,5 @@
-/* test_scratch.c: directories of workers: what goes away, and what is not to be touched; and the spans of jobs. */
+/* test_scratch.c: directories of workers: what goes away, and what is not to be touched; and the
+ * spans of jobs. */
 #include "service/scratch.h"
 #include "service/worker.h"
 
@@ -30,7 +31,8 @@ static const char *in_dir(const char *name) {
 }
 
 static void set_age(const char *name, int64_t age_s) {
-    const struct timespec times[2] = {{.tv_sec = time(NULL) - age_s}, {.tv_sec = time(NULL) - age_s}};
+    const struct timespec times[2] = {{.tv_sec = time(NULL) - age_s},
+                                      {.tv_sec = time(NULL) - age_s}};
     EXPECT(utimensat(AT_FDCWD, in_dir(name), times, AT_SYMLINK_NOFOLLOW) == 0);
 }
 
@@ -52,7 +54,8 @@ TEST(names_are_new_each_time) {
     char a[PATH_MAX], b[PATH_MAX];
     begin();
     hn_scratch_name(a), hn_scratch_name(b);
-    EXPECT(strncmp(a, in_dir("henry-worker-"), strlen(in_dir("henry-worker-"))) == 0 && strcmp(a, b) != 0);
+    EXPECT(strncmp(a, in_dir("henry-worker-"), strlen(in_dir("henry-worker-"))) == 0 &&
+           strcmp(a, b) != 0);
     end();
 }
 
@@ -60,7 +63,8 @@ TEST(a_tree_is_removed_and_links_are_not_followed) {
     begin();
     make("kept", 0700, 0);
     make("henry-worker-a", 0700, 0);
-    EXPECT(mkdir(in_dir("henry-worker-a/b"), 0700) == 0 && mkdir(in_dir("henry-worker-a/b/c"), 0700) == 0);
+    EXPECT(mkdir(in_dir("henry-worker-a/b"), 0700) == 0 &&
+           mkdir(in_dir("henry-worker-a/b/c"), 0700) == 0);
     EXPECT_OK(hn_file_write_atomic(in_dir("henry-worker-a/b/c/d"), "x", 1, false));
     char target[PATH_MAX];
     snprintf(target, sizeof(target), "%s", in_dir("kept"));
@@ -90,7 +94,8 @@ static void make_candidates(void) {
 static void expect_swept(void) {
     EXPECT(!exists("henry-worker-0123456789abcdef"));
     EXPECT(exists("henry-worker-1123456789abcdef") && exists("henry-worker-2123456789abcdef"));
-    EXPECT(exists("henry-worker-mine/kernel.c") && exists("henry-worker-0123456789abcdefg/kernel.c"));
+    EXPECT(exists("henry-worker-mine/kernel.c") &&
+           exists("henry-worker-0123456789abcdefg/kernel.c"));
     EXPECT(exists("kept/kernel.c") && exists("henry-worker-3123456789abcdef"));
 }
 
@@ -106,7 +111,8 @@ TEST(a_sweep_takes_what_is_old_and_ours) {
 
 static hn_future *submit(hn_scope *scope, const char *name, const char *text) {
     hn_future *future = NULL;
-    const hn_source source = {.name = name, .language = "c", .text = text, .text_len = strlen(text)};
+    const hn_source source = {
+        .name = name, .language = "c", .text = text, .text_len = strlen(text)};
     EXPECT_OK(hn_compile_submit(scope, &source, &future));
     return future;
 }

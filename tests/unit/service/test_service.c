@@ -1,5 +1,5 @@
-/* test_service.c: the compile service with workers and without: hits, failures, crashes, limits, statistics,
- * fork.
+/* test_service.c: the compile service with workers and without: hits, failures, crashes, limits,
+ * statistics, fork.
  *
  * The test program is its own worker, so that it needs nothing that another target builds. */
 #include "service/service.h"
@@ -57,8 +57,8 @@ static void sleep_ms(int ms) {
     nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL);
 }
 
-/* Processes of a group that still run: killed orphans stay as zombies until process 1 takes them, which may
- * be long. */
+/* Processes of a group that still run: killed orphans stay as zombies until process 1 takes them,
+ * which may be long. */
 static int group_size(pid_t group) {
     int count = 0;
     DIR *proc = opendir("/proc");
@@ -87,11 +87,12 @@ static int group_gone_ms(pid_t group) {
     return (int)((hn_now_ns() - start) / 1000000);
 }
 
-static const char two[] = "int twice(int x) { return 2 * x; }\nint thrice(int x) { return 3 * x; }\n";
+static const char two[] =
+    "int twice(int x) { return 2 * x; }\nint thrice(int x) { return 3 * x; }\n";
 static const char bad[] = "int bad(int x) { return missing; }\n";
 
-/* A compiler script: what it does with a source depends on a word in it. Everything else goes to the real
- * one. */
+/* A compiler script: what it does with a source depends on a word in it. Everything else goes to
+ * the real one. */
 static void script_begin(char cc[PATH_MAX]) {
     EXPECT_OK(hn_dir_temp(dir, sizeof(dir)));
     snprintf(cc, PATH_MAX, "%s/cc", dir);
@@ -164,7 +165,8 @@ TEST(inline_and_worker_give_the_same_bytes) {
         hn_service_destroy(service);
     }
     size_t a_len, b_len;
-    const void *a = hn_artifact_bytes(artifacts[0], &a_len), *b = hn_artifact_bytes(artifacts[1], &b_len);
+    const void *a = hn_artifact_bytes(artifacts[0], &a_len),
+               *b = hn_artifact_bytes(artifacts[1], &b_len);
     EXPECT(a_len == b_len && memcmp(a, b, a_len) == 0);
     EXPECT_STR(hn_artifact_key(artifacts[0]), hn_artifact_key(artifacts[1]));
     hn_artifact_release(artifacts[0]);
@@ -176,8 +178,12 @@ TEST(a_source_with_everything_has_its_parts_in_the_key) {
                              *const target[] = {"sse3"};
     hn_service *service = service_open((hn_service_options){.threads = 1});
     hn_strbuf records[4], out;
-    hn_source source = {
-        .name = "x", .language = "c", .text = "int x;", .text_len = 6, .flags = flags, .flag_count = 2};
+    hn_source source = {.name = "x",
+                        .language = "c",
+                        .text = "int x;",
+                        .text_len = 6,
+                        .flags = flags,
+                        .flag_count = 2};
     for (int i = 0; i < 4; i++) {
         hn_strbuf_init(&records[i]);
         if (i == 1) source.flags = other_flags;
@@ -199,14 +205,16 @@ TEST(bad_submissions_are_refused) {
     hn_service *service = service_open((hn_service_options){.threads = 1});
     hn_scope *scope = scope_open(service);
     hn_future *future;
-    EXPECT_ERROR(hn_compile_submit(scope,
-                                   &(hn_source){.name = "x", .language = "cobol", .text = "", .text_len = 0},
-                                   &future),
-                 HN_UNSUPPORTED, "'cobol'");
+    EXPECT_ERROR(
+        hn_compile_submit(scope,
+                          &(hn_source){.name = "x", .language = "cobol", .text = "", .text_len = 0},
+                          &future),
+        HN_UNSUPPORTED, "'cobol'");
     EXPECT_ERROR(hn_compile_submit(scope, &(hn_source){.language = "c", .text = ""}, &future),
                  HN_INVALID_ARGUMENT, "without name");
     EXPECT_ERROR(hn_compile_submit(
-                     scope, &(hn_source){.name = "x", .language = "c", .text = "", .flag_count = 1}, &future),
+                     scope, &(hn_source){.name = "x", .language = "c", .text = "", .flag_count = 1},
+                     &future),
                  HN_INVALID_ARGUMENT, "a list is NULL");
     EXPECT_OK(hn_scope_wait(scope, NULL, NULL)); /* an empty scope is done */
     hn_scope_destroy(scope);
@@ -218,7 +226,8 @@ TEST(bad_submissions_are_refused) {
 TEST(equal_jobs_compile_once) {
     hn_service *service = service_open((hn_service_options){.threads = 2});
     hn_scope *scope = scope_open(service), *other = scope_open(service);
-    hn_future *a = submit(scope, "a", two), *b = submit(scope, "b", two), *c = submit(other, "c", two);
+    hn_future *a = submit(scope, "a", two), *b = submit(scope, "b", two),
+              *c = submit(other, "c", two);
     EXPECT_INT(hn_future_hit_level(a), HN_HIT_NONE);
     EXPECT_INT(hn_future_hit_level(b), HN_HIT_INFLIGHT);
     EXPECT_INT(hn_future_hit_level(c), HN_HIT_INFLIGHT);
@@ -255,7 +264,8 @@ TEST(the_next_service_finds_results_and_failures_on_disk) {
         EXPECT_OK(hn_future_wait(good, -1, &artifact));
         EXPECT_INT(call(artifact, "thrice", 2), 6);
         hn_artifact_release(artifact);
-        EXPECT_ERROR(hn_future_wait(failing, -1, NULL), HN_TOOLCHAIN, "cannot compile kernel 'bad': ");
+        EXPECT_ERROR(hn_future_wait(failing, -1, NULL), HN_TOOLCHAIN,
+                     "cannot compile kernel 'bad': ");
         hn_service_stats stats = stats_of(service);
         EXPECT_INT(stats.hits[HN_HIT_DISK], round ? 2 : 0);
         EXPECT_INT(stats.failure_hits, round);
@@ -302,7 +312,8 @@ static void write_value(const char *path, int value) {
 static int value_in(hn_scope *scope, const char *header, hn_hit_level level) {
     char text[PATH_MAX + 100];
     hn_artifact *artifact = NULL;
-    snprintf(text, sizeof(text), "#include \"%s\"\nint value(int x) { return x + VALUE; }\n", header);
+    snprintf(text, sizeof(text), "#include \"%s\"\nint value(int x) { return x + VALUE; }\n",
+             header);
     hn_future *future = submit(scope, "value", text);
     EXPECT_OK(hn_future_wait(future, -1, &artifact));
     EXPECT_INT(hn_future_hit_level(future), level);
@@ -330,7 +341,8 @@ TEST(results_of_sources_with_headers_live_as_long_as_the_headers) {
             EXPECT_INT(value_in(scope, header, HN_HIT_MEMORY), 2);
             write_value(header, 1);
             sleep_ms(80);
-            EXPECT_INT(value_in(scope, header, HN_HIT_NONE), 1); /* the list of the headers is the newest one */
+            /* the list of the headers is the newest one */
+            EXPECT_INT(value_in(scope, header, HN_HIT_NONE), 1);
         }
         hn_scope_destroy(scope);
         hn_service_destroy(service);
@@ -343,7 +355,8 @@ TEST(sources_with_untold_files_are_compiled_each_time) {
     hn_service *service = service_open((hn_service_options){.cache_dir = dir, .threads = 1});
     hn_scope *scope = scope_open(service);
     for (int round = 0; round < 2; round++) {
-        hn_future *future = submit(scope, "has", "#if __has_include(<stddef.h>)\nint f(int x) { return x; }\n#endif\n");
+        hn_future *future = submit(
+            scope, "has", "#if __has_include(<stddef.h>)\nint f(int x) { return x; }\n#endif\n");
         EXPECT_OK(hn_future_wait(future, -1, NULL));
         EXPECT_INT(hn_future_hit_level(future), HN_HIT_NONE);
     }
@@ -376,10 +389,12 @@ TEST(errors_name_the_kernel_and_the_file_to_try) {
     EXPECT(strstr(message, "cannot compile kernel 'softmax_7': ") == message);
     EXPECT(strstr(message, "kernel.c:1:") != NULL);
     EXPECT(file != NULL);
-    EXPECT_ERROR(hn_scope_wait(scope, NULL, NULL), HN_TOOLCHAIN, "cannot compile kernel 'softmax_7': ");
+    EXPECT_ERROR(hn_scope_wait(scope, NULL, NULL), HN_TOOLCHAIN,
+                 "cannot compile kernel 'softmax_7': ");
     EXPECT_OK(hn_future_wait(good, -1, NULL));
     hn_scope_destroy(scope);
-    hn_service_destroy(service); /* the source is written behind the waiter's back, and surely by now */
+    /* the source is written behind the waiter's back, and surely by now */
+    hn_service_destroy(service);
     hn_strbuf source;
     hn_strbuf_init(&source);
     if (file) EXPECT_OK(hn_file_read(file, &source));
@@ -453,7 +468,8 @@ TEST(a_compiler_that_kills_its_worker_fails_one_job) {
         snprintf(text, sizeof(text), "int f%d(int x) { return x; }", i);
         good[i] = submit(scope, "good", text);
     }
-    EXPECT_ERROR(hn_future_wait(guilty, 10000, NULL), HN_TOOLCHAIN, "kernel 'guilty': the compile worker");
+    EXPECT_ERROR(hn_future_wait(guilty, 10000, NULL), HN_TOOLCHAIN,
+                 "kernel 'guilty': the compile worker");
     for (int i = 0; i < 4; i++) EXPECT_OK(hn_future_wait(good[i], -1, NULL));
     /* Not remembered: the next time it is tried again. */
     hn_future *again = submit(scope, "again", "int x; /* SUICIDE */");
@@ -469,11 +485,13 @@ TEST(a_compiler_that_kills_its_worker_fails_one_job) {
 static void check_timeout(int threads) {
     char cc[PATH_MAX];
     script_begin(cc);
-    hn_service *service = service_open((hn_service_options){.threads = threads, .job_timeout_ms = 1500});
+    hn_service *service =
+        service_open((hn_service_options){.threads = threads, .job_timeout_ms = 1500});
     hn_scope *scope = scope_open(service);
     hn_future *hanging = submit(scope, "slow", "int x; /* HANG */");
     pid_t pid = threads > 1 ? busy_worker(service) : 0;
-    EXPECT_ERROR(hn_future_wait(hanging, 10000, NULL), HN_TIMEOUT, "cannot compile kernel 'slow': ");
+    EXPECT_ERROR(hn_future_wait(hanging, 10000, NULL), HN_TIMEOUT,
+                 "cannot compile kernel 'slow': ");
     if (pid) EXPECT(group_gone_ms(pid) >= 0);
     hn_future *good = submit(scope, "two", two);
     EXPECT_OK(hn_future_wait(good, -1, NULL));
@@ -492,7 +510,8 @@ TEST(waiting_has_a_limit_of_its_own) {
     hn_service *service = service_open((hn_service_options){.threads = 2});
     hn_scope *scope = scope_open(service);
     hn_future *hanging = submit(scope, "slow", "int x; /* HANG */");
-    EXPECT_ERROR(hn_future_wait(hanging, 100, NULL), HN_TIMEOUT, "kernel 'slow' is still being compiled");
+    EXPECT_ERROR(hn_future_wait(hanging, 100, NULL), HN_TIMEOUT,
+                 "kernel 'slow' is still being compiled");
     EXPECT(!hn_future_is_done(hanging));
     int64_t start = hn_now_ns();
     hn_scope_destroy(scope);
@@ -621,7 +640,8 @@ TEST(statistics_add_up) {
     EXPECT_INT(s.depth_now, 0);
     EXPECT(s.depth_max >= 1 && s.depth_max <= COUNT);
     EXPECT(s.workers_started == 2 && s.workers_now == 2);
-    EXPECT(0 <= s.wait_p50_ns && s.wait_p50_ns <= s.wait_p95_ns && s.wait_p95_ns <= s.wait_longest_ns);
+    EXPECT(0 <= s.wait_p50_ns && s.wait_p50_ns <= s.wait_p95_ns &&
+           s.wait_p95_ns <= s.wait_longest_ns);
     EXPECT(s.wait_p95_ns > 0);
     EXPECT(s.service_time[0].longest_ns <= s.service_time[0].total_ns);
     hn_strbuf text;
@@ -673,8 +693,8 @@ static void *submit_and_leave(void *argument) {
     return NULL;
 }
 
-/* The kernel's death signal follows the thread that started a worker, so that must not be a thread of the
- * host. */
+/* The kernel's death signal follows the thread that started a worker, so that must not be a thread
+ * of the host. */
 TEST(workers_outlive_the_thread_that_submitted) {
     hn_service *service = service_open((hn_service_options){.threads = 2});
     hn_scope *scope = scope_open(service);

@@ -40,13 +40,15 @@ TEST(the_same_key_has_the_latest_record) {
 TEST(another_key_has_none) {
     char dir[PATH_MAX], got[32];
     size_t len;
-    static const char *const sizes[] = {"ways=row, column", "m=18", "device=a"}, *const order[] = {"m=17", "ways=row, column", "device=a"},
-                                    *const border[] = {"ways=row, column", "m=17", "device=", "a=a"};
+    static const char *const sizes[] = {"ways=row, column", "m=18", "device=a"},
+                             *const order[] = {"m=17", "ways=row, column", "device=a"},
+                             *const border[] = {"ways=row, column", "m=17", "device=", "a=a"};
     const hn_tuning_key others[] = {{sizes, 3}, {order, 3}, {border, 4}, {facts, 2}};
     EXPECT_OK(hn_dir_temp(dir, sizeof(dir)));
     put(dir, "row");
     for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
-        EXPECT_ERROR(get(dir, others[i], got, sizeof(got), &len), HN_NOT_FOUND, "nothing was measured");
+        EXPECT_ERROR(get(dir, others[i], got, sizeof(got), &len), HN_NOT_FOUND,
+                     "nothing was measured");
     EXPECT_OK(hn_dir_remove(dir));
 }
 
@@ -73,12 +75,17 @@ TEST(what_is_no_key) {
     char got[8];
     const char *const bad[] = {"m17", "=17"};
     char long_name[80];
-    memset(long_name, 'n', sizeof(long_name) - 3), memcpy(long_name + sizeof(long_name) - 3, "=1", 3);
+    memset(long_name, 'n', sizeof(long_name) - 3),
+        memcpy(long_name + sizeof(long_name) - 3, "=1", 3);
     const char *const too_long[] = {long_name};
-    EXPECT_ERROR(get("", (hn_tuning_key){bad, 1}, got, sizeof(got), &len), HN_INVALID_ARGUMENT, "fact 'm17'");
-    EXPECT_ERROR(get("", (hn_tuning_key){bad + 1, 1}, got, sizeof(got), &len), HN_INVALID_ARGUMENT, "fact '=17'");
-    EXPECT_ERROR(get("", (hn_tuning_key){too_long, 1}, got, sizeof(got), &len), HN_INVALID_ARGUMENT, "1 to 63 bytes");
-    EXPECT_ERROR(get("", (hn_tuning_key){NULL, 0}, got, sizeof(got), &len), HN_INVALID_ARGUMENT, "needs facts");
+    EXPECT_ERROR(get("", (hn_tuning_key){bad, 1}, got, sizeof(got), &len), HN_INVALID_ARGUMENT,
+                 "fact 'm17'");
+    EXPECT_ERROR(get("", (hn_tuning_key){bad + 1, 1}, got, sizeof(got), &len), HN_INVALID_ARGUMENT,
+                 "fact '=17'");
+    EXPECT_ERROR(get("", (hn_tuning_key){too_long, 1}, got, sizeof(got), &len), HN_INVALID_ARGUMENT,
+                 "1 to 63 bytes");
+    EXPECT_ERROR(get("", (hn_tuning_key){NULL, 0}, got, sizeof(got), &len), HN_INVALID_ARGUMENT,
+                 "needs facts");
 }
 
 TEST_MAIN

@@ -1,5 +1,6 @@
-/* test_wait.c: threads that wait for a job that a worker has: that nobody waits in vain when another one waits too, when a wait
- * ends before the job, when the job is cancelled, or when its worker ends. The test program is its own worker. */
+/* test_wait.c: threads that wait for a job that a worker has: that nobody waits in vain when
+ * another one waits too, when a wait ends before the job, when the job is cancelled, or when its
+ * worker ends. The test program is its own worker. */
 #include "service/service.h"
 #include "service/worker.h"
 
@@ -17,7 +18,9 @@
 
 static char dir[PATH_MAX - 256];
 
-static void sleep_ms(int ms) { nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL); }
+static void sleep_ms(int ms) {
+    nanosleep(&(struct timespec){.tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L}, NULL);
+}
 
 static void wait_ready(hn_service *service) {
     hn_service_stats stats = {.workers_ready = 0};
@@ -120,7 +123,8 @@ TEST(cancelling_wakes_who_waits) {
     hn_future_cancel(first.future);
     pthread_join(first.thread, NULL);
     EXPECT_INT(first.code, HN_CANCELLED);
-    EXPECT(hn_now_ns() - begin_ns < 10 * 1000000000LL); /* not at the end of the job or of the limit */
+    /* not at the end of the job or of the limit */
+    EXPECT(hn_now_ns() - begin_ns < 10 * 1000000000LL);
     EXPECT_OK(hn_future_wait(submit_c(scope, "int good;\n"), 20000, NULL));
     hn_scope_destroy(scope);
     close_slow(service);
@@ -136,7 +140,8 @@ TEST(the_end_of_a_worker_wakes_who_waits) {
     for (int i = 0; i < 2; i++) EXPECT(kill(pids[i], SIGKILL) == 0); /* one of them has it */
     pthread_join(first.thread, NULL);
     EXPECT_INT(first.code, HN_TOOLCHAIN);
-    hn_service_stats stats = {.workers_ready = 1}; /* a job for the other one, before its end is noticed, would fail too */
+    /* a job for the other one, before its end is noticed, would fail too */
+    hn_service_stats stats = {.workers_ready = 1};
     for (int i = 0; i < 1000 && stats.workers_ready; i++) {
         sleep_ms(2);
         hn_service_stats_get(service, &stats);

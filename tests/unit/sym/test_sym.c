@@ -314,16 +314,29 @@ TEST(parse_errors) {
     static const struct {
         const char *text, *message;
     } cases[] = {
-        {"", "expected a value"},      {"s0 +", "expected a value"},   {"(s0", "expected ')'"},
-        {"s0 s1", "expected an operator"}, {"zz", "unknown symbol"},   {"Min(s0", "expected ')'"},
-        {"Mod(s0)", "two arguments"},  {"FloorDiv(s0, 2, 3)", "too many"}, {"9223372036854775808", "64 bits"},
-        {"99999999999999999999", "64 bits"}, {"s0//0", "zero"},        {"s0%(s1 - s1)", "zero"},
-        {"3s0", "ends in a letter"},   {"s0**99", "exponent"},         {"9223372036854775807 + 1", "overflow"},
-        {"9223372036854775807*s0 + s0", "overflow"}, {"4611686018427387904*4", "overflow"}, {"s0 / 2", "operator"},
+        {"", "expected a value"},
+        {"s0 +", "expected a value"},
+        {"(s0", "expected ')'"},
+        {"s0 s1", "expected an operator"},
+        {"zz", "unknown symbol"},
+        {"Min(s0", "expected ')'"},
+        {"Mod(s0)", "two arguments"},
+        {"FloorDiv(s0, 2, 3)", "too many"},
+        {"9223372036854775808", "64 bits"},
+        {"99999999999999999999", "64 bits"},
+        {"s0//0", "zero"},
+        {"s0%(s1 - s1)", "zero"},
+        {"3s0", "ends in a letter"},
+        {"s0**99", "exponent"},
+        {"9223372036854775807 + 1", "overflow"},
+        {"9223372036854775807*s0 + s0", "overflow"},
+        {"4611686018427387904*4", "overflow"},
+        {"s0 / 2", "operator"},
     };
     for (size_t k = 0; k < sizeof(cases) / sizeof(cases[0]); k++) {
         hn_expr e = 0;
-        EXPECT_ERROR(hn_sym_parse(f.sym, hn_str_of(cases[k].text), &e), HN_INVALID_ARGUMENT, cases[k].message);
+        EXPECT_ERROR(hn_sym_parse(f.sym, hn_str_of(cases[k].text), &e), HN_INVALID_ARGUMENT,
+                     cases[k].message);
         EXPECT_INT(e, 0);
     }
     end(&f); /* none of them latched */
@@ -381,7 +394,8 @@ TEST(hints) {
     add_variables(&f);
     hn_sym_set_hint(f.sym, f.s0, 10);
     EXPECT_INT(hn_sym_hint(f.sym, parse(&f, "3*s0 + 1"), 0), 31);
-    EXPECT_INT(hn_sym_hint(f.sym, parse(&f, "s0*s2"), 0), 10); /* s2 has none: 0 is below its range */
+    /* s2 has none: 0 is below its range */
+    EXPECT_INT(hn_sym_hint(f.sym, parse(&f, "s0*s2"), 0), 10);
     EXPECT_INT(hn_sym_hint(f.sym, parse(&f, "u0//s0"), 55), 5);
     EXPECT_INT(hn_sym_hint(f.sym, parse(&f, "i0"), 0), 4);
     EXPECT_INT(hn_sym_hint(f.sym, parse(&f, "u0*u0*u0"), INT64_MAX), INT64_MAX);
@@ -397,8 +411,8 @@ TEST(guards) {
     EXPECT(hn_sym_guard(f.sym, HN_REL_LE, hn_sym_int(f.sym, 2), f.s0, "proved"));
     hn_sym_guards(f.sym, &count);
     EXPECT_INT(count, 0);
-    EXPECT(hn_sym_guard(f.sym, HN_REL_EQ, hn_sym_mod(f.sym, f.s0, hn_sym_int(f.sym, 8)), hn_sym_int(f.sym, 0),
-                        "even"));
+    EXPECT(hn_sym_guard(f.sym, HN_REL_EQ, hn_sym_mod(f.sym, f.s0, hn_sym_int(f.sym, 8)),
+                        hn_sym_int(f.sym, 0), "even"));
     EXPECT(!hn_sym_guard(f.sym, HN_REL_EQ, f.s0, f.s1, "broadcast"));
     EXPECT(hn_sym_guard(f.sym, HN_REL_NE, f.s1, f.s0, "the same"));
     EXPECT(hn_sym_guard(f.sym, HN_REL_LT, f.s0, hn_sym_int(f.sym, 100), "small"));
@@ -458,7 +472,8 @@ TEST(long_products_stay_products) {
     hn_strbuf_init(&text);
     for (int side = 0; side < 3; side++) {
         hn_strbuf_puts(&text, side ? ")*(1" : "(1");
-        for (int k = 0; k < 12 - 3 * side; k++) hn_strbuf_printf(&text, " + s%d", 10 + 20 * side + k);
+        for (int k = 0; k < 12 - 3 * side; k++)
+            hn_strbuf_printf(&text, " + s%d", 10 + 20 * side + k);
     }
     hn_strbuf_puts(&text, ")*s0*3");
     hn_expr e = parse(&f, text.ptr);

@@ -1,12 +1,13 @@
 /* Random expressions against their direct evaluation.
  *
- * A tree of operations is built twice: through the constructors, which simplify, and as it stands. For
- * many assignments that respect the symbols' facts, both must give the same value wherever the plain tree
- * has one, the value must lie in the claimed range and be a multiple of the claimed divisor, and every
- * relation that was proved must hold. Printing must parse back to the same id, and substituting values
- * for symbols must agree with evaluating.
+ * A tree of operations is built twice: through the constructors, which simplify, and as it stands.
+ * For many assignments that respect the symbols' facts, both must give the same value wherever the
+ * plain tree has one, the value must lie in the claimed range and be a multiple of the claimed
+ * divisor, and every relation that was proved must hold. Printing must parse back to the same id,
+ * and substituting values for symbols must agree with evaluating.
  *
- * Re-run one seed: test_sym_random with HN_SYM_SEED=<seed> in the environment; HN_SYM_ROUNDS for more. */
+ * Re-run one seed: test_sym_random with HN_SYM_SEED=<seed> in the environment; HN_SYM_ROUNDS for
+ * more. */
 #include "unit/harness.h"
 
 #include "base/checked.h"
@@ -24,7 +25,18 @@ static uint32_t rng(uint32_t below) {
 
 /* --- the plain tree --- */
 
-typedef enum op { OP_CONST, OP_SYMBOL, OP_ADD, OP_SUB, OP_MUL, OP_DIV, OP_MOD, OP_CEIL, OP_MIN, OP_MAX } op;
+typedef enum op {
+    OP_CONST,
+    OP_SYMBOL,
+    OP_ADD,
+    OP_SUB,
+    OP_MUL,
+    OP_DIV,
+    OP_MOD,
+    OP_CEIL,
+    OP_MIN,
+    OP_MAX
+} op;
 
 typedef struct tree {
     op op;
@@ -70,7 +82,8 @@ static bool plain_eval(const tree *nodes, int at, const int64_t *values, int64_t
 }
 
 static void plain_print(const world *w, int at, hn_strbuf *out) {
-    static const char *const names[] = {"", "", " + ", " - ", "*", "//", "%", " ceil ", " min ", " max "};
+    static const char *const names[] = {"",   "",  " + ",    " - ",   "*",
+                                        "//", "%", " ceil ", " min ", " max "};
     tree t = w->nodes[at];
     if (t.op == OP_CONST) {
         hn_strbuf_i64(out, t.value);
@@ -120,8 +133,8 @@ static bool draw(int64_t v[SYMBOLS]) {
     v[2] = 4 * (1 + (int64_t)rng(32));
     v[3] = (int64_t)rng(2001) - 1000;
     v[11] = (int64_t)rng(46) - 5;
-    int64_t extents[SYMBOLS] = {
-        [4] = v[0], [5] = v[1], [6] = 6, [7] = v[0] * v[1], [8] = (v[2] + 2) / 3, [9] = v[1] + 1, [10] = 4};
+    int64_t extents[SYMBOLS] = {[4] = v[0],           [5] = v[1],     [6] = 6, [7] = v[0] * v[1],
+                                [8] = (v[2] + 2) / 3, [9] = v[1] + 1, [10] = 4};
     for (int k = 4; k <= 10; k++) {
         if (extents[k] <= 0) return false;
         v[k] = below(extents[k]);
@@ -159,7 +172,8 @@ static int pick_operand(world *w, bool divisor) {
         leaf.value = rng(divisor ? 4 : SYMBOLS);
     }
     w->nodes[w->count] = leaf;
-    w->exprs[w->count] = leaf.op == OP_CONST ? hn_sym_int(w->sym, leaf.value) : w->symbols[leaf.value];
+    w->exprs[w->count] =
+        leaf.op == OP_CONST ? hn_sym_int(w->sym, leaf.value) : w->symbols[leaf.value];
     return w->count++;
 }
 
@@ -172,7 +186,8 @@ static void grow_tree(world *w) {
         t.a = pick_operand(w, false);
         t.b = pick_operand(w, t.op == OP_DIV || t.op == OP_MOD || t.op == OP_CEIL);
         hn_expr b = w->exprs[t.b];
-        if ((t.op == OP_DIV || t.op == OP_MOD || t.op == OP_CEIL) && hn_sym_is_value(w->sym, b, 0)) continue;
+        if ((t.op == OP_DIV || t.op == OP_MOD || t.op == OP_CEIL) && hn_sym_is_value(w->sym, b, 0))
+            continue;
         hn_expr e = construct(w->sym, t.op, w->exprs[t.a], b);
         if (!e) return;
         w->exprs[w->count] = e;
@@ -182,7 +197,8 @@ static void grow_tree(world *w) {
 
 /* --- checks --- */
 
-static void report(const world *w, int at, const int64_t *v, const char *what, int64_t got, int64_t want) {
+static void report(const world *w, int at, const int64_t *v, const char *what, int64_t got,
+                   int64_t want) {
     hn_strbuf out;
     hn_strbuf_init(&out);
     plain_print(w, at, &out);
@@ -190,7 +206,8 @@ static void report(const world *w, int at, const int64_t *v, const char *what, i
     hn_sym_print(w->sym, w->exprs[at], &out);
     for (int k = 0; v && k < SYMBOLS; k++) {
         hn_str name = hn_sym_symbol_name(w->sym, w->symbols[k]);
-        hn_strbuf_printf(&out, "%s%.*s=%lld", k ? " " : "\n  ", (int)name.len, name.ptr, (long long)v[k]);
+        hn_strbuf_printf(&out, "%s%.*s=%lld", k ? " " : "\n  ", (int)name.len, name.ptr,
+                         (long long)v[k]);
     }
     HN_TEST_FAIL("%s: %lld, expected %lld: %s", what, (long long)got, (long long)want, out.ptr);
     hn_strbuf_deinit(&out);
@@ -200,7 +217,8 @@ static void check_value(const world *w, int at, const int64_t *v) {
     int64_t want, got = 0, lo, hi;
     if (!plain_eval(w->nodes, at, v, &want)) return;
     hn_expr e = w->exprs[at];
-    if (!hn_sym_eval(w->sym, e, w->symbols, v, SYMBOLS, &got) || got != want) report(w, at, v, "value", got, want);
+    if (!hn_sym_eval(w->sym, e, w->symbols, v, SYMBOLS, &got) || got != want)
+        report(w, at, v, "value", got, want);
     hn_sym_range(w->sym, e, &lo, &hi);
     if (want < lo) report(w, at, v, "lower bound", lo, want);
     if (want > hi) report(w, at, v, "upper bound", hi, want);
@@ -233,7 +251,8 @@ static void check_subst(world *w, int at, const int64_t *v) {
     hn_expr e = hn_sym_subst(w->sym, w->exprs[at], from, to, count);
     if (!e || !hn_sym_eval(w->sym, e, w->symbols, v, SYMBOLS, &got) || got != want)
         report(w, at, v, "substituted", got, want);
-    if (all && !hn_sym_is_value(w->sym, e, want)) report(w, at, v, "all substituted, not constant", got, want);
+    if (all && !hn_sym_is_value(w->sym, e, want))
+        report(w, at, v, "all substituted, not constant", got, want);
 }
 
 typedef struct claims {
@@ -243,8 +262,10 @@ typedef struct claims {
 static void check_claims(const world *w, int a, int b, claims c, const int64_t *v) {
     int64_t x, y;
     if (!plain_eval(w->nodes, a, v, &x) || !plain_eval(w->nodes, b, v, &y)) return;
-    if (c.lt && !(x < y)) report(w, a, v, "proved less than", x, y), report(w, b, v, "the other", y, x);
-    if (c.le && !(x <= y)) report(w, a, v, "proved at most", x, y), report(w, b, v, "the other", y, x);
+    if (c.lt && !(x < y))
+        report(w, a, v, "proved less than", x, y), report(w, b, v, "the other", y, x);
+    if (c.le && !(x <= y))
+        report(w, a, v, "proved at most", x, y), report(w, b, v, "the other", y, x);
     if (c.eq && x != y) report(w, a, v, "proved equal", x, y), report(w, b, v, "the other", y, x);
     if (c.ne && x == y) report(w, a, v, "proved unequal", x, y), report(w, b, v, "the other", y, x);
 }
@@ -290,7 +311,8 @@ TEST(simplified_equals_plain) {
     for (uint64_t k = 0; k < rounds; k++) {
         int before = hn_test_failures;
         run_round(first + k);
-        if (hn_test_failures != before) fprintf(stderr, "seed %llu\n", (unsigned long long)(first + k));
+        if (hn_test_failures != before)
+            fprintf(stderr, "seed %llu\n", (unsigned long long)(first + k));
         if (hn_test_failures > 10) return;
     }
     /* A test that compares nothing would pass too. */

@@ -1,5 +1,5 @@
-/* test_cuda.c: the languages "cuda" and "nvcc", to cubins and PTX, without a GPU. Parts are skipped where
- * NVRTC or nvcc is missing. */
+/* test_cuda.c: the languages "cuda" and "nvcc", to cubins and PTX, without a GPU. Parts are skipped
+ * where NVRTC or nvcc is missing. */
 #include "support/driver_leaks.h"
 #include "unit/toolchain/fixture.h"
 
@@ -20,7 +20,8 @@ static hn_toolchain_job job_of(const char *text, hn_str target) {
     return (hn_toolchain_job){.text = hn_str_of(text), .target = target, .own_group = true};
 }
 
-static void expect_error(const language *l, const hn_toolchain_job *job, hn_code code, const char *part) {
+static void expect_error(const language *l, const hn_toolchain_job *job, hn_code code,
+                         const char *part) {
     hn_toolchain_result result;
     hn_log_configure("error");
     EXPECT_ERROR(hn_toolchain_compile(&l->toolchain, job, &result), code, part);
@@ -95,19 +96,22 @@ TEST(nvrtc_errors_have_the_line_of_the_text) {
     if (!language_begin(&l, "cuda")) return language_end(&l);
     hn_toolchain_job job =
         job_of("\n\nextern \"C\" __global__ void f(int *p) { *p = nothing; }\n", HN_STR("sm_90\0"));
-    expect_error(&l, &job, HN_TOOLCHAIN, "kernel.cu(3): error: identifier \"nothing\" is undefined");
+    expect_error(&l, &job, HN_TOOLCHAIN,
+                 "kernel.cu(3): error: identifier \"nothing\" is undefined");
     job.source_path = "/cache/failed/x.cu";
     job.flags = HN_STR("-DX=a b\0");
-    expect_error(&l, &job, HN_TOOLCHAIN,
-                 "to run it again: henry kernel compile /cache/failed/x.cu --language cuda --target=sm_90 '--flag=-DX=a b' -o /dev/null");
+    expect_error(
+        &l, &job, HN_TOOLCHAIN,
+        "to run it again: henry kernel compile /cache/failed/x.cu --language cuda --target=sm_90 '--flag=-DX=a b' -o /dev/null");
     job.flags = HN_STR("");
     job.text = HN_STR("#include <cuda_fp16.h>\n");
     expect_error(&l, &job, HN_TOOLCHAIN, "kernel.cu(1): ");
     job.text = hn_str_of(two_kernels);
     job.entries = HN_STR("fill\0absent\0");
-    expect_error(&l, &job, HN_TOOLCHAIN,
-                 "no function 'absent' in what was compiled; it was asked for as an entry; to run it again: henry kernel compile "
-                 "/cache/failed/x.cu --language cuda --entry=fill --entry=absent --target=sm_90 -o /dev/null");
+    expect_error(
+        &l, &job, HN_TOOLCHAIN,
+        "no function 'absent' in what was compiled; it was asked for as an entry; to run it again: henry kernel compile "
+        "/cache/failed/x.cu --language cuda --entry=fill --entry=absent --target=sm_90 -o /dev/null");
     job.entries = HN_STR("");
     job.flags = HN_STR("--std=c++99\0");
     expect_error(&l, &job, HN_TOOLCHAIN, "c++99");
@@ -134,10 +138,12 @@ TEST(bad_gpu_targets_and_flags_are_refused) {
         language l;
         if (language_begin(&l, names[i])) {
             hn_toolchain_job job = job_of(two_kernels, HN_STR(""));
-            expect_error(&l, &job, HN_INVALID_ARGUMENT, "cannot compile for no architecture: add 'sm_NN'");
+            expect_error(&l, &job, HN_INVALID_ARGUMENT,
+                         "cannot compile for no architecture: add 'sm_NN'");
             expect_error(&l, &job, HN_INVALID_ARGUMENT, "sm_90");
             job.target = HN_STR("sm_12\0");
-            expect_error(&l, &job, HN_INVALID_ARGUMENT, "does not know architecture 'sm_12'; it knows sm_75");
+            expect_error(&l, &job, HN_INVALID_ARGUMENT,
+                         "does not know architecture 'sm_12'; it knows sm_75");
             job.target = HN_STR("avx2\0");
             expect_error(&l, &job, HN_INVALID_ARGUMENT, "'avx2' is no GPU architecture");
             job.target = HN_STR("sm_90\0");
@@ -145,8 +151,12 @@ TEST(bad_gpu_targets_and_flags_are_refused) {
             expect_error(&l, &job, HN_INVALID_ARGUMENT, "'-arch=sm_80'");
             job.flags = HN_STR("file.cu\0");
             expect_error(&l, &job, HN_INVALID_ARGUMENT, "'file.cu'");
-            static const char *const handed_on[] = {"-Xcompiler=-O2,-fplugin=/x", "-Xcompiler=-Wl,-Map=F", "-Xlinker=-oF",
-                                                    "-Xptxas=--output-file=F", "-Xcompiler", "-Xcompiler=-O2 -specs=/x"};
+            static const char *const handed_on[] = {"-Xcompiler=-O2,-fplugin=/x",
+                                                    "-Xcompiler=-Wl,-Map=F",
+                                                    "-Xlinker=-oF",
+                                                    "-Xptxas=--output-file=F",
+                                                    "-Xcompiler",
+                                                    "-Xcompiler=-O2 -specs=/x"};
             for (size_t k = 0; i == 1 && k < sizeof(handed_on) / sizeof(handed_on[0]); k++) {
                 job.flags = (hn_str){handed_on[k], strlen(handed_on[k]) + 1};
                 expect_error(&l, &job, HN_INVALID_ARGUMENT, handed_on[k]);
@@ -155,7 +165,9 @@ TEST(bad_gpu_targets_and_flags_are_refused) {
             job.target = HN_STR("host\0");
             expect_error(&l, &job, HN_INVALID_ARGUMENT, "no architecture");
             job.target = HN_STR("host\0sm_90\0");
-            if (i == 0) expect_error(&l, &job, HN_INVALID_ARGUMENT, "use language 'nvcc' for target 'host'");
+            if (i == 0)
+                expect_error(&l, &job, HN_INVALID_ARGUMENT,
+                             "use language 'nvcc' for target 'host'");
         }
         language_end(&l);
     }
@@ -206,13 +218,12 @@ TEST(a_missing_nvrtc_says_how_to_get_it) {
     EXPECT_ERROR(hn_toolchain_probe(row, store, &toolchain), HN_TOOLCHAIN,
                  "'/no/such/libnvrtc.so' that HENRY_NVRTC names: No such file");
     setenv("HENRY_NVRTC", "libnvrtc.so", 1);
-    EXPECT_ERROR(hn_toolchain_probe(row, store, &toolchain), HN_TOOLCHAIN, "it must be an absolute path");
+    EXPECT_ERROR(hn_toolchain_probe(row, store, &toolchain), HN_TOOLCHAIN,
+                 "it must be an absolute path");
     setenv("HENRY_NVRTC", "/bin/sh", 1);
     EXPECT_ERROR(hn_toolchain_probe(row, store, &toolchain), HN_TOOLCHAIN, "cannot load NVRTC: /");
-    if (saved)
-        setenv("HENRY_NVRTC", saved, 1);
-    else
-        unsetenv("HENRY_NVRTC");
+    if (saved) setenv("HENRY_NVRTC", saved, 1);
+    else unsetenv("HENRY_NVRTC");
     free(saved);
     hn_store_close(store);
 }
@@ -255,9 +266,10 @@ TEST(nvcc_makes_images_with_headers) {
 TEST(nvcc_links_device_code) {
     language l;
     if (!language_begin(&l, "nvcc")) return language_end(&l);
-    hn_toolchain_job job = job_of("__global__ void child(int *p) { *p = 1; }\n"
-                                  "extern \"C\" __global__ void parent(int *p) { child<<<1, 1>>>(p); }\n",
-                                  HN_STR("sm_90\0"));
+    hn_toolchain_job job =
+        job_of("__global__ void child(int *p) { *p = 1; }\n"
+               "extern \"C\" __global__ void parent(int *p) { child<<<1, 1>>>(p); }\n",
+               HN_STR("sm_90\0"));
     hn_toolchain_result result;
     job.entries = HN_STR("parent\0");
     job.flags = HN_STR("-rdc=true\0");
@@ -270,10 +282,10 @@ TEST(nvcc_links_device_code) {
 TEST(nvcc_makes_a_shared_object_for_the_host) {
     language l;
     if (!language_begin(&l, "nvcc")) return language_end(&l);
-    hn_toolchain_job job =
-        job_of("__global__ void k(int *p) { *p = 1; }\n"
-               "extern \"C\" int answer(int n) { if (n < 0) k<<<1, 1>>>(nullptr); return n + 1; }\n",
-               HN_STR("host\0sm_80\0compute_80\0"));
+    hn_toolchain_job job = job_of(
+        "__global__ void k(int *p) { *p = 1; }\n"
+        "extern \"C\" int answer(int n) { if (n < 0) k<<<1, 1>>>(nullptr); return n + 1; }\n",
+        HN_STR("host\0sm_80\0compute_80\0"));
     hn_toolchain_result result;
     job.entries = HN_STR("answer\0");
     EXPECT_OK(hn_toolchain_compile(&l.toolchain, &job, &result));
@@ -293,11 +305,14 @@ TEST(nvcc_errors_have_the_line_of_the_text) {
     hn_toolchain_job job =
         job_of("\nextern \"C\" __global__ void f(int *p) { *p = nothing; }\n", HN_STR("sm_90\0"));
     job.source_path = "/cache/failed/x.cu";
-    expect_error(&l, &job, HN_TOOLCHAIN, "kernel.cu(2): error: identifier \"nothing\" is undefined");
+    expect_error(&l, &job, HN_TOOLCHAIN,
+                 "kernel.cu(2): error: identifier \"nothing\" is undefined");
     expect_error(&l, &job, HN_TOOLCHAIN, "to run it again: /");
     expect_error(&l, &job, HN_TOOLCHAIN, " -cubin -o /dev/null /cache/failed/x.cu");
     job.target = HN_STR("compute_90\0"); /* nvcc reads PTX that it wrote once more */
-    expect_error(&l, &job, HN_TOOLCHAIN, "henry kernel compile /cache/failed/x.cu --language nvcc --target=compute_90 --flag=-O0 -o /dev/null");
+    expect_error(
+        &l, &job, HN_TOOLCHAIN,
+        "henry kernel compile /cache/failed/x.cu --language nvcc --target=compute_90 --flag=-O0 -o /dev/null");
     job.target = HN_STR("sm_90\0");
     job.text = HN_STR("__global__ void f(int *p) { *p = 1; }\n");
     job.entries = HN_STR("f\0");
@@ -305,10 +320,13 @@ TEST(nvcc_errors_have_the_line_of_the_text) {
     job.target = HN_STR("compute_90\0");
     job.env = HN_STR("SOURCE_DATE_EPOCH=7\0");
     expect_error(&l, &job, HN_TOOLCHAIN, "no function 'f'");
-    expect_error(&l, &job, HN_TOOLCHAIN,
-                 "to run it again: henry kernel compile /cache/failed/x.cu --language nvcc --entry=f --target=compute_90 --flag=-O0 --env=SOURCE_DATE_EPOCH=7 -o /dev/null");
+    expect_error(
+        &l, &job, HN_TOOLCHAIN,
+        "to run it again: henry kernel compile /cache/failed/x.cu --language nvcc --entry=f --target=compute_90 --flag=-O0 --env=SOURCE_DATE_EPOCH=7 -o /dev/null");
     job.timeout_ms = 20;
-    expect_error(&l, &job, HN_TIMEOUT, "ran too long and was killed; to run it again: henry kernel compile /cache/failed/x.cu");
+    expect_error(
+        &l, &job, HN_TIMEOUT,
+        "ran too long and was killed; to run it again: henry kernel compile /cache/failed/x.cu");
     language_end(&l);
 }
 
@@ -322,7 +340,8 @@ TEST(a_missing_nvcc_says_how_to_get_it) {
     EXPECT_ERROR(hn_toolchain_probe(row, store, &toolchain), HN_TOOLCHAIN,
                  "'/no/such/nvcc' that HENRY_NVCC names");
     setenv("HENRY_NVCC", "/bin/false", 1);
-    EXPECT_ERROR(hn_toolchain_probe(row, store, &toolchain), HN_TOOLCHAIN, "cannot use nvcc '/bin/false'");
+    EXPECT_ERROR(hn_toolchain_probe(row, store, &toolchain), HN_TOOLCHAIN,
+                 "cannot use nvcc '/bin/false'");
     unsetenv("HENRY_NVCC");
     hn_store_close(store);
 }
@@ -364,13 +383,15 @@ TEST(the_image_that_fits_is_found) {
     expect_found(bytes, "compute_80", "compute_80");
     expect_found(bytes, "compute_90", NULL);
     expect_found(bytes, "gfx90a", NULL);
-    EXPECT(hn_images_find(bytes, "sm_90", &image) && image.len == 6 && memcmp(image.bytes, "ninety", 7) == 0);
+    EXPECT(hn_images_find(bytes, "sm_90", &image) && image.len == 6 &&
+           memcmp(image.bytes, "ninety", 7) == 0);
     EXPECT_INT((uintptr_t)((const char *)image.bytes - bytes.ptr) % 64, 0);
     EXPECT_STR(hn_images_symbol(bytes, "g<int>"), "_Z1gIiEvv");
     hn_strbuf_deinit(&out);
 }
 
-/* Whatever byte is changed: either it still verifies, and every read stays inside, or it does not. */
+/* Whatever byte is changed: either it still verifies, and every read stays inside, or it does
+ * not. */
 TEST(damaged_images_are_refused) {
     hn_strbuf out;
     hn_strbuf_init(&out);

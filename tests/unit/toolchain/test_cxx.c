@@ -37,7 +37,8 @@ TEST(the_library_exceptions_and_destructors_work) {
     job.entries = HN_STR("median\0");
     int64_t start = hn_now_ns();
     EXPECT_OK(hn_toolchain_compile(&l.toolchain, &job, &result));
-    fprintf(stderr, "note: %.0f ms with <vector> and <algorithm>\n", (double)(hn_now_ns() - start) / 1e6);
+    fprintf(stderr, "note: %.0f ms with <vector> and <algorithm>\n",
+            (double)(hn_now_ns() - start) / 1e6);
     hn_library *library = NULL;
     void *median = NULL;
     EXPECT_OK(hn_library_load(result.bytes.ptr, result.bytes.len, "unit", &library));
@@ -52,7 +53,8 @@ TEST(the_library_exceptions_and_destructors_work) {
     EXPECT(memmem(result.headers.ptr, result.headers.len, "/algorithm", 10) != NULL);
     start = hn_now_ns();
     EXPECT(hn_headers_unchanged(hn_strbuf_str(&result.headers)));
-    fprintf(stderr, "note: %.0f us to check the headers again\n", (double)(hn_now_ns() - start) / 1e3);
+    fprintf(stderr, "note: %.0f us to check the headers again\n",
+            (double)(hn_now_ns() - start) / 1e3);
     hn_toolchain_result_deinit(&result);
     language_end(&l);
 }
@@ -63,8 +65,9 @@ TEST(a_missing_entry_tells_about_linkage) {
     hn_toolchain_job job = job_of("int plain(int x) { return x; }\n");
     hn_toolchain_result result;
     job.entries = HN_STR("plain\0");
-    EXPECT_ERROR(hn_toolchain_compile(&l.toolchain, &job, &result), HN_TOOLCHAIN,
-                 "no function 'plain' with C linkage; declare it extern \"C\"; to run it again: henry kernel compile SOURCE --language c++ --entry=plain --flag=-O2 -o /dev/null");
+    EXPECT_ERROR(
+        hn_toolchain_compile(&l.toolchain, &job, &result), HN_TOOLCHAIN,
+        "no function 'plain' with C linkage; declare it extern \"C\"; to run it again: henry kernel compile SOURCE --language c++ --entry=plain --flag=-O2 -o /dev/null");
     EXPECT(result.is_deterministic);
     hn_toolchain_result_deinit(&result);
     job.entries = HN_STR("other\0");
@@ -159,7 +162,8 @@ TEST(a_changed_or_shadowing_header_is_noticed) {
     EXPECT_OK(hn_dir_create(second));
     write_header(second, "value.h", "#define VALUE 1\n");
     int len = snprintf(flags, sizeof(flags), "-I%s%c-I%s", first, 0, second);
-    hn_toolchain_job job = job_of("#include \"value.h\"\nextern \"C\" int value() { return VALUE; }\n");
+    hn_toolchain_job job =
+        job_of("#include \"value.h\"\nextern \"C\" int value() { return VALUE; }\n");
     job.flags = (hn_str){flags, (size_t)len + 1};
     hn_toolchain_result result;
     EXPECT_OK(hn_toolchain_compile(&l.toolchain, &job, &result));

@@ -1,4 +1,5 @@
-/* test_flags.c: which flags a job may have, for each language, and that those that it may not have do nothing. */
+/* test_flags.c: which flags a job may have, for each language, and that those that it may not have
+ * do nothing. */
 #include "unit/toolchain/fixture.h"
 
 #include "base/log.h"
@@ -10,12 +11,18 @@
 
 static void expect_all(const char *const *flags, size_t count, hn_flag_user user, bool is_taken) {
     for (size_t i = 0; i < count; i++)
-        if ((hn_flag_kind_of(flags[i], user) != HN_FLAG_REFUSED) != is_taken) HN_TEST_FAIL("%s: %s", is_taken ? "refused" : "taken", flags[i]);
+        if ((hn_flag_kind_of(flags[i], user) != HN_FLAG_REFUSED) != is_taken)
+            HN_TEST_FAIL("%s: %s", is_taken ? "refused" : "taken", flags[i]);
 }
 
-#define EXPECT_TAKEN(user, ...)   expect_all((const char *const[]){__VA_ARGS__}, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *), user, true)
-#define EXPECT_REFUSED(user, ...) expect_all((const char *const[]){__VA_ARGS__}, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *), user, false)
+#define EXPECT_TAKEN(user, ...)                                                                    \
+    expect_all((const char *const[]){__VA_ARGS__},                                                 \
+               sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *), user, true)
+#define EXPECT_REFUSED(user, ...)                                                                  \
+    expect_all((const char *const[]){__VA_ARGS__},                                                 \
+               sizeof((const char *const[]){__VA_ARGS__}) / sizeof(char *), user, false)
 
+/* clang-format off */
 TEST(usual_flags_are_taken) {
     EXPECT_TAKEN(HN_FLAGS_CC, "-O", "-O0", "-O2", "-Ofast", "-Og", "-g", "-g3", "-ggdb3", "-gdwarf-4", "-w", "-Wall", "-Wno-unused", "-Werror=return-type",
                  "-std=c17", "-std=gnu++20", "-ansi", "-pedantic", "-DX", "-DX=1", "-DF(a,b)=a + b", "-DX=a b", "-DX=\"$(x)\"", "-UX", "-I/x", "-I/a b'c",
@@ -34,9 +41,11 @@ TEST(usual_flags_are_taken) {
                  "--use_fast_math", "--maxrregcount=32", "--ftz=false", "--extra-device-vectorization", "--restrict", "-default-device", "-rdc=true",
                  "--device-int128", "--split-compile=2", "--ptxas-options=-O2", "--diag-suppress=177", "-w");
 }
+/* clang-format on */
 
-/* What runs programs or loads code, reads or writes files that nobody knows of, or means this machine; and what only looks like a
- * flag that is allowed. */
+/* What runs programs or loads code, reads or writes files that nobody knows of, or means this
+ * machine; and what only looks like a flag that is allowed. */
+/* clang-format off */
 TEST(hostile_flags_are_refused) {
     static const char *const everywhere[] = {
         "", "-", "--", "x", "x.c", "@F", "-o", "-oF", "--output=F", "-c", "-S", "-E", "-x", "-xc++", "-MD", "-MFx", "-M", "-B/x", "--prefix=/x", "-wrapper", "-wrapper=x",
@@ -69,17 +78,23 @@ TEST(hostile_flags_are_refused) {
     expect_all(of_nvcc, sizeof(of_nvcc) / sizeof(*of_nvcc), HN_FLAGS_NVCC, false);
     EXPECT_REFUSED(HN_FLAGS_NVRTC, "-Ix", "-pch", "--pch-dir=/x", "--no-cache", "--minimal=1", "-Xptxas=--output-file=F", "--ptxas-options=x", "-optix-ir", "--gpu-name=x");
 }
+/* clang-format on */
 
 TEST(a_refused_flag_is_named_and_what_is_allowed_is_told) {
     static const struct {
         const char *flag, *text;
         hn_flag_user user;
     } cases[] = {
-        {"-fplugin=x", "cannot compile with flag '-fplugin=x': it is not in the list of allowed flags: -O -g -D", HN_FLAGS_CC},
+        {"-fplugin=x",
+         "cannot compile with flag '-fplugin=x': it is not in the list of allowed flags: -O -g -D",
+         HN_FLAGS_CC},
         {"-march=native", "'native' means this machine", HN_FLAGS_CC},
         {"-Iinclude", "write '-I' and an absolute path as one flag", HN_FLAGS_CC},
-        {"-ftemplate-depth=x", "what follows '-ftemplate-depth=' must be a whole number", HN_FLAGS_CC},
-        {"-DA=$(x)", "nvcc gives its flags to a shell, so only letters, digits and '_-+=.,/:@%' are allowed", HN_FLAGS_NVCC},
+        {"-ftemplate-depth=x", "what follows '-ftemplate-depth=' must be a whole number",
+         HN_FLAGS_CC},
+        {"-DA=$(x)",
+         "nvcc gives its flags to a shell, so only letters, digits and '_-+=.,/:@%' are allowed",
+         HN_FLAGS_NVCC},
         {"-ftz=yes", "what follows '-ftz=' must be true or false", HN_FLAGS_NVCC},
         {"-arch=sm_80", "architectures go into the target", HN_FLAGS_NVRTC},
         {"-DX=\033[2J", "it has a control character", HN_FLAGS_CC},
@@ -88,7 +103,8 @@ TEST(a_refused_flag_is_named_and_what_is_allowed_is_told) {
         hn_flag_kind worst;
         char text[64];
         int len = snprintf(text, sizeof(text), "%s", cases[i].flag);
-        EXPECT_ERROR(hn_flags_read((hn_str){text, (size_t)len + 1}, cases[i].user, NULL, &worst), HN_INVALID_ARGUMENT, cases[i].text);
+        EXPECT_ERROR(hn_flags_read((hn_str){text, (size_t)len + 1}, cases[i].user, NULL, &worst),
+                     HN_INVALID_ARGUMENT, cases[i].text);
     }
 }
 
@@ -109,13 +125,28 @@ static hn_toolchain_job job_of(size_t unit) {
     hn_toolchain_job job = {.text = hn_str_of(units[unit].text), .own_group = true};
     job.entries = (hn_str){units[unit].entries, strlen(units[unit].entries) + 1};
     size_t len = strlen(units[unit].target);
-    if (len) job.target = (hn_str){units[unit].target, strcmp(units[unit].target, "host") == 0 ? sizeof("host\0sm_90") : len + 1};
+    if (len)
+        job.target =
+            (hn_str){units[unit].target,
+                     strcmp(units[unit].target, "host") == 0 ? sizeof("host\0sm_90") : len + 1};
     return job;
 }
 
 TEST(hostile_flags_run_nothing) {
-    static const char *const hostile[] = {"-DA=$(touch %s)", "-DA=`touch %s`", "-DA=1;touch %s", "-Xcompiler=-DA=$(touch %s)", "-Xcompiler=-wrapper,touch,%s", "-wrapper,touch,%s",
-                                          "-I/x$(touch %s)", "-specs=%s", "-o%s", "-Wl,-Map=%s", "-fprofile-generate=%s", "--options-file=%s", "-Wp,-MD,%s", "-Xptxas=-o,%s"};
+    static const char *const hostile[] = {"-DA=$(touch %s)",
+                                          "-DA=`touch %s`",
+                                          "-DA=1;touch %s",
+                                          "-Xcompiler=-DA=$(touch %s)",
+                                          "-Xcompiler=-wrapper,touch,%s",
+                                          "-wrapper,touch,%s",
+                                          "-I/x$(touch %s)",
+                                          "-specs=%s",
+                                          "-o%s",
+                                          "-Wl,-Map=%s",
+                                          "-fprofile-generate=%s",
+                                          "--options-file=%s",
+                                          "-Wp,-MD,%s",
+                                          "-Xptxas=-o,%s"};
     for (size_t u = 0; u < sizeof(units) / sizeof(*units); u++) {
         language l;
         if (language_begin(&l, units[u].language)) {
@@ -127,10 +158,12 @@ TEST(hostile_flags_run_nothing) {
                 hn_toolchain_result result;
                 job.flags = (hn_str){flag, (size_t)len + 1};
                 hn_log_configure("error");
-                hn_status_free(hn_toolchain_compile(&l.toolchain, &job, &result)); /* for a compiler without a shell a macro may be anything */
+                /* for a compiler without a shell a macro may be anything */
+                hn_status_free(hn_toolchain_compile(&l.toolchain, &job, &result));
                 hn_log_configure(NULL);
                 hn_toolchain_result_deinit(&result);
-                if (access(marker, F_OK) == 0) HN_TEST_FAIL("%s: '%s' wrote '%s'", units[u].language, flag, marker);
+                if (access(marker, F_OK) == 0)
+                    HN_TEST_FAIL("%s: '%s' wrote '%s'", units[u].language, flag, marker);
             }
         }
         language_end(&l);
@@ -176,10 +209,12 @@ TEST(headers_in_a_directory_with_a_strange_name_are_listed) {
             int len = snprintf(flag, sizeof(flag), "-I%s", dir);
             hn_toolchain_job job = job_of((size_t)i);
             hn_toolchain_result result;
-            job.text = i ? HN_STR("#include <x.h>\nextern \"C\" int f(void) { return X; }\n") : HN_STR("#include <x.h>\nint f(void) { return X; }\n");
+            job.text = i ? HN_STR("#include <x.h>\nextern \"C\" int f(void) { return X; }\n")
+                         : HN_STR("#include <x.h>\nint f(void) { return X; }\n");
             job.flags = (hn_str){flag, (size_t)len + 1};
             EXPECT_OK(hn_toolchain_compile(&l.toolchain, &job, &result));
-            EXPECT(result.headers.len && memmem(result.headers.ptr, result.headers.len, path, strlen(path)));
+            EXPECT(result.headers.len &&
+                   memmem(result.headers.ptr, result.headers.len, path, strlen(path)));
             hn_toolchain_result_deinit(&result);
         }
         language_end(&l);

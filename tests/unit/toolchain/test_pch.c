@@ -1,5 +1,5 @@
-/* test_pch.c: precompiled headers of C++ texts: results are the same with and without it, and it is used only while it is
- * right. */
+/* test_pch.c: precompiled headers of C++ texts: results are the same with and without it, and it is
+ * used only while it is right. */
 #include "toolchain/pch.h"
 #include "unit/toolchain/fixture.h"
 
@@ -11,7 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#define BEGINNING "// a module\n#define STEP 2\n#include <map>\n\n#include <string>\n#include <vector>\n"
+#define BEGINNING                                                                                  \
+    "// a module\n#define STEP 2\n#include <map>\n\n#include <string>\n#include <vector>\n"
 
 static const char *const bodies[] = {
     "extern \"C\" int f(int x) { std::map<int, std::string> m; m[x] = \"a\"; return (int)m.size() + STEP; }\n",
@@ -43,8 +44,13 @@ TEST(the_beginning_of_a_text_is_found) {
             HN_TEST_FAIL("%zu of '%s'", hn_pch_length(hn_str_of(cases[i].text)), cases[i].text);
 }
 
-static hn_toolchain_result compile(const language *l, const char *text, const char *pch_dir, hn_str flags) {
-    hn_toolchain_job job = {.text = hn_str_of(text), .flags = flags, .entries = HN_STR("f\0"), .pch_dir = pch_dir, .own_group = true};
+static hn_toolchain_result compile(const language *l, const char *text, const char *pch_dir,
+                                   hn_str flags) {
+    hn_toolchain_job job = {.text = hn_str_of(text),
+                            .flags = flags,
+                            .entries = HN_STR("f\0"),
+                            .pch_dir = pch_dir,
+                            .own_group = true};
     hn_toolchain_result result;
     EXPECT_OK(hn_toolchain_compile(&l->toolchain, &job, &result));
     return result;
@@ -93,9 +99,12 @@ TEST(results_are_the_same_behind_a_precompiled_beginning) {
             hn_toolchain_result plain = compile(&l, text, NULL, HN_STR("-O2\0"));
             int64_t middle = hn_now_ns();
             hn_toolchain_result behind = compile(&l, text, root, HN_STR("-O2\0"));
-            fprintf(stderr, "note: %.0f ms, %.0f ms with a folder for precompiled headers\n", (double)(middle - start) / 1e6, (double)(hn_now_ns() - middle) / 1e6);
+            fprintf(stderr, "note: %.0f ms, %.0f ms with a folder for precompiled headers\n",
+                    (double)(middle - start) / 1e6, (double)(hn_now_ns() - middle) / 1e6);
             EXPECT(hn_str_eq(hn_strbuf_str(&plain.bytes), hn_strbuf_str(&behind.bytes)));
-            EXPECT(behind.headers.len && memmem(behind.headers.ptr, behind.headers.len, "/vector", 7) && !memmem(behind.headers.ptr, behind.headers.len, "/pch/", 5));
+            EXPECT(behind.headers.len &&
+                   memmem(behind.headers.ptr, behind.headers.len, "/vector", 7) &&
+                   !memmem(behind.headers.ptr, behind.headers.len, "/pch/", 5));
             EXPECT_INT(count_files(root, "pch.h.gch"), round > 0); /* the second text makes it */
             EXPECT_INT(count_files(root, "unfit"), 0);
             hn_toolchain_result_deinit(&plain);
@@ -117,7 +126,10 @@ TEST(a_changed_header_makes_a_new_beginning) {
     if (begin_gcc(&l)) {
         snprintf(root, sizeof(root), "%s/pch", l.dir);
         snprintf(header, sizeof(header), "%s/value.h", l.dir);
-        snprintf(text, sizeof(text), "#include <vector>\n#include \"%s\"\nextern \"C\" int f(int x) { return x + VALUE; }\n", header);
+        snprintf(
+            text, sizeof(text),
+            "#include <vector>\n#include \"%s\"\nextern \"C\" int f(int x) { return x + VALUE; }\n",
+            header);
         for (int value = 1; value <= 2; value++) {
             char line[64];
             int len = snprintf(line, sizeof(line), "#define VALUE %d\n", value);
@@ -142,7 +154,8 @@ TEST(a_changed_header_makes_a_new_beginning) {
 TEST(a_damaged_beginning_is_made_anew) {
     language l;
     char root[PATH_MAX], image[PATH_MAX];
-    static const char text[] = "#include <vector>\nextern \"C\" int f(int x) { return (int)std::vector<int>(x).size(); }\n";
+    static const char text[] =
+        "#include <vector>\nextern \"C\" int f(int x) { return (int)std::vector<int>(x).size(); }\n";
     if (begin_gcc(&l)) {
         snprintf(root, sizeof(root), "%s/pch", l.dir);
         hn_toolchain_result plain = compile(&l, text, NULL, HN_STR("-O2\0"));
@@ -154,7 +167,8 @@ TEST(a_damaged_beginning_is_made_anew) {
             if (round == 1) EXPECT(image[0] && truncate(image, 100000) == 0);
             if (round == 3) {
                 FILE *file = fopen(image, "r+");
-                EXPECT(file && fseek(file, 200000, SEEK_SET) == 0 && fwrite("damage damage", 13, 1, file) == 1 && fclose(file) == 0);
+                EXPECT(file && fseek(file, 200000, SEEK_SET) == 0 &&
+                       fwrite("damage damage", 13, 1, file) == 1 && fclose(file) == 0);
             }
             if (round == 4) EXPECT(unlink(image) == 0);
         }
@@ -170,11 +184,14 @@ TEST(what_cannot_be_precompiled_is_compiled_as_a_whole) {
     if (begin_gcc(&l)) {
         snprintf(root, sizeof(root), "%s/pch", l.dir);
         snprintf(header, sizeof(header), "%s/asks.h", l.dir);
-        EXPECT_OK(hn_file_write_atomic(header, "static int level = __INCLUDE_LEVEL__;\n", 38, false));
+        EXPECT_OK(
+            hn_file_write_atomic(header, "static int level = __INCLUDE_LEVEL__;\n", 38, false));
         usleep(100000);
-        snprintf(text, sizeof(text), "#include \"%s\"\nextern \"C\" int f(int x) { return x + level; }\n", header);
+        snprintf(text, sizeof(text),
+                 "#include \"%s\"\nextern \"C\" int f(int x) { return x + level; }\n", header);
         for (int round = 0; round < 3; round++) {
-            hn_toolchain_result plain = compile(&l, text, NULL, HN_STR("-O2\0")), behind = compile(&l, text, root, HN_STR("-O2\0"));
+            hn_toolchain_result plain = compile(&l, text, NULL, HN_STR("-O2\0")),
+                                behind = compile(&l, text, root, HN_STR("-O2\0"));
             EXPECT(hn_str_eq(hn_strbuf_str(&plain.bytes), hn_strbuf_str(&behind.bytes)));
             hn_toolchain_result_deinit(&plain);
             hn_toolchain_result_deinit(&behind);
@@ -192,9 +209,13 @@ TEST(messages_are_those_of_the_whole_text) {
     if (begin_gcc(&l)) {
         snprintf(root, sizeof(root), "%s/pch", l.dir);
         for (int round = 0; round < 3; round++) {
-            hn_toolchain_job job = {.text = HN_STR("#include <vector>\n\nint f(int x) { return nothing; }\n"), .pch_dir = root, .own_group = true};
+            hn_toolchain_job job = {
+                .text = HN_STR("#include <vector>\n\nint f(int x) { return nothing; }\n"),
+                .pch_dir = root,
+                .own_group = true};
             hn_toolchain_result result;
-            EXPECT_ERROR(hn_toolchain_compile(&l.toolchain, &job, &result), HN_TOOLCHAIN, "kernel.cc:3:23: error: 'nothing' was not declared");
+            EXPECT_ERROR(hn_toolchain_compile(&l.toolchain, &job, &result), HN_TOOLCHAIN,
+                         "kernel.cc:3:23: error: 'nothing' was not declared");
             EXPECT(result.is_deterministic);
             hn_toolchain_result_deinit(&result);
         }
@@ -214,8 +235,14 @@ TEST(several_processes_share_one_folder) {
             if (pids[i]) continue;
             bool ok = true;
             for (int round = 0; round < 3; round++) {
-                snprintf(text, sizeof(text), "#include <vector>\nextern \"C\" int f(int x) { return (int)std::vector<int>(x).size() + %d; }\n", i * 10 + round);
-                hn_toolchain_job job = {.text = hn_str_of(text), .entries = HN_STR("f\0"), .pch_dir = root, .own_group = true};
+                snprintf(
+                    text, sizeof(text),
+                    "#include <vector>\nextern \"C\" int f(int x) { return (int)std::vector<int>(x).size() + %d; }\n",
+                    i * 10 + round);
+                hn_toolchain_job job = {.text = hn_str_of(text),
+                                        .entries = HN_STR("f\0"),
+                                        .pch_dir = root,
+                                        .own_group = true};
                 hn_toolchain_result result;
                 hn_status status = hn_toolchain_compile(&l.toolchain, &job, &result);
                 ok = ok && !status;
@@ -242,7 +269,10 @@ TEST(folders_are_bounded) {
         snprintf(root, sizeof(root), "%s/pch", l.dir);
         for (int i = 0; i < 6; i++)
             for (int round = 0; round < 2; round++) {
-                snprintf(text, sizeof(text), "#define N %d\n#include <stddef.h>\nextern \"C\" int f(int x) { return x + N + %d; }\n", i, round);
+                snprintf(
+                    text, sizeof(text),
+                    "#define N %d\n#include <stddef.h>\nextern \"C\" int f(int x) { return x + N + %d; }\n",
+                    i, round);
                 hn_toolchain_result result = compile(&l, text, root, HN_STR("-O2\0"));
                 hn_toolchain_result_deinit(&result);
             }

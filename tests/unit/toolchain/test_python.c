@@ -1,5 +1,5 @@
-/* test_python.c: the language "python": signatures, and a module in a real interpreter: HENRY_PYTHON, else
- * python3. */
+/* test_python.c: the language "python": signatures, and a module in a real interpreter:
+ * HENRY_PYTHON, else python3. */
 #include "unit/toolchain/fixture.h"
 
 #include "base/process.h"
@@ -91,14 +91,13 @@ static bool run_python(const char *dir, const char *code) {
     int exit_status = 0;
     hn_strbuf_init(&output);
     hn_status status =
-        hn_process_run(&(hn_spawn){.argv = argv, .stdin_fd = -1, .stdout_fd = -1, .stderr_fd = -1}, 60000,
-                       &output, &exit_status);
-    if (status)
-        fprintf(stderr, "skipped: no Python: %s\n", hn_status_message(status));
+        hn_process_run(&(hn_spawn){.argv = argv, .stdin_fd = -1, .stdout_fd = -1, .stderr_fd = -1},
+                       60000, &output, &exit_status);
+    if (status) fprintf(stderr, "skipped: no Python: %s\n", hn_status_message(status));
     else if (exit_status != 0)
-        HN_TEST_FAIL("the interpreter ended with %d: %s", exit_status, output.ptr ? output.ptr : "");
-    else
-        fprintf(stderr, "note: %s", output.ptr ? output.ptr : "");
+        HN_TEST_FAIL("the interpreter ended with %d: %s", exit_status,
+                     output.ptr ? output.ptr : "");
+    else fprintf(stderr, "note: %s", output.ptr ? output.ptr : "");
     bool ran = !status;
     hn_status_free(status);
     hn_strbuf_deinit(&output);
@@ -118,7 +117,8 @@ TEST(a_module_works_in_the_interpreter) {
     hn_toolchain_result result;
     int64_t start = hn_now_ns();
     EXPECT_OK(hn_toolchain_compile(&l.toolchain, &job, &result));
-    fprintf(stderr, "note: %.0f ms, %zu bytes\n", (double)(hn_now_ns() - start) / 1e6, result.bytes.len);
+    fprintf(stderr, "note: %.0f ms, %zu bytes\n", (double)(hn_now_ns() - start) / 1e6,
+            result.bytes.len);
     EXPECT(l.toolchain.row->reads(job.text, job.flags) == HN_READS_NOTHING);
     write_module(&l, &result);
     run_python(l.dir, script);
@@ -129,8 +129,9 @@ TEST(a_module_works_in_the_interpreter) {
 TEST(standard_exceptions_keep_their_text) {
     language l;
     if (!language_begin(&l, "python")) return language_end(&l);
-    hn_toolchain_job job = job_of(
-        "#include <stdexcept>\nvoid f() { throw std::runtime_error(\"no luck\"); }\n", HN_STR("void f()\0"));
+    hn_toolchain_job job =
+        job_of("#include <stdexcept>\nvoid f() { throw std::runtime_error(\"no luck\"); }\n",
+               HN_STR("void f()\0"));
     hn_toolchain_result result;
     EXPECT_OK(hn_toolchain_compile(&l.toolchain, &job, &result));
     write_module(&l, &result);
@@ -147,8 +148,8 @@ static void expect_bad(const char *signature, const char *message) {
     hn_strbuf out;
     snprintf(list, sizeof(list), "%s", signature);
     hn_strbuf_init(&out);
-    EXPECT_ERROR(hn_python_binding("m", (hn_str){list, strlen(list) + 1}, false, &out), HN_INVALID_ARGUMENT,
-                 message);
+    EXPECT_ERROR(hn_python_binding("m", (hn_str){list, strlen(list) + 1}, false, &out),
+                 HN_INVALID_ARGUMENT, message);
     hn_strbuf_deinit(&out);
 }
 
@@ -166,11 +167,13 @@ TEST(bad_signatures_are_refused) {
     expect_bad("void a\"b(ptr)", "expected '[nogil]");
     hn_strbuf out;
     hn_strbuf_init(&out);
-    EXPECT_ERROR(hn_python_binding("m", HN_STR(""), false, &out), HN_INVALID_ARGUMENT, "no entries");
+    EXPECT_ERROR(hn_python_binding("m", HN_STR(""), false, &out), HN_INVALID_ARGUMENT,
+                 "no entries");
     hn_strbuf_deinit(&out);
 }
 
-static void expect_failure(const language *l, const char *source, hn_str signatures, const char *part) {
+static void expect_failure(const language *l, const char *source, hn_str signatures,
+                           const char *part) {
     hn_toolchain_job job = job_of(source, signatures);
     hn_toolchain_result result;
     hn_status status = hn_toolchain_compile(&l->toolchain, &job, &result);
@@ -186,14 +189,18 @@ TEST(errors_tell_the_line_or_the_entry) {
     expect_failure(&l, "void f() {}\n\nvoid g() { nothing(); }\n", HN_STR("void f()\0"),
                    "kernel.cc:3:12: error:");
     expect_failure(&l, "void f() {}\n", HN_STR("void f()\0void g(ptr)\0"), "entries:2:");
-    expect_failure(&l, "void f() {}\n", HN_STR("void f()\0void g(ptr)\0"), "'::g' has not been declared");
+    expect_failure(&l, "void f() {}\n", HN_STR("void f()\0void g(ptr)\0"),
+                   "'::g' has not been declared");
     expect_failure(&l, "void f(int *p) {}\n", HN_STR("void f(ptr, i32)\0"),
                    "entry 'void f(ptr, i32)' is not the type of the function");
     expect_failure(&l, "void f(int x) {}\n", HN_STR("void f(i64)\0"),
                    "entry 'void f(i64)' is not the type of the function");
-    expect_failure(&l, "void f(unsigned x) {}\n", HN_STR("void f(i32)\0"), "is not the type of the function");
-    expect_failure(&l, "void f(float x) {}\n", HN_STR("void f(i32)\0"), "is not the type of the function");
-    expect_failure(&l, "int f() { return 1; }\n", HN_STR("void f()\0"), "is not the type of the function");
+    expect_failure(&l, "void f(unsigned x) {}\n", HN_STR("void f(i32)\0"),
+                   "is not the type of the function");
+    expect_failure(&l, "void f(float x) {}\n", HN_STR("void f(i32)\0"),
+                   "is not the type of the function");
+    expect_failure(&l, "int f() { return 1; }\n", HN_STR("void f()\0"),
+                   "is not the type of the function");
     hn_toolchain_job job = job_of("void f() {}\n", HN_STR("void f()\0"));
     hn_toolchain_result result;
     job.target = HN_STR("module=a.b\0");

@@ -1,5 +1,5 @@
-/* test_standby.c: tools that stand by, with a tool of the test's own that shows all it can see of earlier jobs, and with
- * the parts of the C compiler. */
+/* test_standby.c: tools that stand by, with a tool of the test's own that shows all it can see of
+ * earlier jobs, and with the parts of the C compiler. */
 #include "toolchain/standby.h"
 
 #include "base/process.h"
@@ -11,7 +11,8 @@
 #include <string.h>
 #include <unistd.h>
 
-/* Opens its output and then its input, as ld does; tells what it finds, and then does what its input says. */
+/* Opens its output and then its input, as ld does; tells what it finds, and then does what its
+ * input says. */
 static const char tool_text[] =
     "#define _GNU_SOURCE\n"
     "#include <fcntl.h>\n#include <pthread.h>\n#include <sched.h>\n#include <stdio.h>\n#include <stdlib.h>\n#include <string.h>\n"
@@ -48,7 +49,8 @@ static const char tool_text[] =
     "    if (!strcmp(what, \"abort\")) abort();\n"
     "    if (!strcmp(what, \"thread\")) pthread_create(&thread, NULL, sleeper, NULL);\n"
     "    if (!strcmp(what, \"child\") && fork() == 0) stay();\n"
-    "    if (!strcmp(what, \"quiet child\") && syscall(SYS_clone, 0, 0, 0, 0, 0) == 0) stay();\n" /* one that sends no SIGCHLD */
+    /* one that sends no SIGCHLD */
+    "    if (!strcmp(what, \"quiet child\") && syscall(SYS_clone, 0, 0, 0, 0, 0) == 0) stay();\n"
     "    if (!strcmp(what, \"sibling\") && syscall(SYS_clone, CLONE_PARENT, 0, 0, 0, 0) == 0) { prctl(PR_SET_PDEATHSIG, 9); pause(); }\n"
     "    if (!strcmp(what, \"reaped\")) { fflush(out); if (fork() == 0) exit(7); wait(NULL); }\n"
     "    if (!strcmp(what, \"need\")) fputs((block = malloc(1 << 30)) ? \"enough\" : \"too little\", stderr), write(2, block, 0);\n"
@@ -105,12 +107,18 @@ static void run(const bench *b, const char *what, uint64_t memory_bytes, outcome
     static const char *const env[] = {"A=b", NULL};
     hn_tool_args args = {.count = 0};
     int in_fd, out_fd;
-    hn_tool_args_add_all(&args, (const char *const[]){b->program, HN_STANDBY_INPUT, HN_STANDBY_OUTPUT, NULL});
+    hn_tool_args_add_all(
+        &args, (const char *const[]){b->program, HN_STANDBY_INPUT, HN_STANDBY_OUTPUT, NULL});
     EXPECT_OK(hn_tool_memory_file("in", &in_fd));
     EXPECT_OK(hn_tool_memory_file("out", &out_fd));
     EXPECT_OK(hn_tool_write_all(in_fd, what, strlen(what)));
-    const hn_tool_run job = {
-        .args = &args, .env = env, .cwd = "/", .stdin_fd = in_fd, .stdout_fd = out_fd, .memory_bytes = memory_bytes, .cpu_seconds = 5};
+    const hn_tool_run job = {.args = &args,
+                             .env = env,
+                             .cwd = "/",
+                             .stdin_fd = in_fd,
+                             .stdout_fd = out_fd,
+                             .memory_bytes = memory_bytes,
+                             .cpu_seconds = 5};
     out->is_done = hn_standby_run(b->standby, &job, NULL, &out->errors, &out->exit_status);
     EXPECT_OK(hn_tool_read_all(out_fd, &out->output));
     close(in_fd), close(out_fd);
@@ -121,7 +129,8 @@ static pid_t only_pid(const bench *b) {
     return hn_standby_pids(b->standby, pids) == 1 ? pids[0] : 0;
 }
 
-/* Runs a job and expects that it is done and finds what `first`, a first job, found; but for addresses with another tool. */
+/* Runs a job and expects that it is done and finds what `first`, a first job, found; but for
+ * addresses with another tool. */
 static void expect_done(const bench *b, const char *what, outcome *first, bool is_same_tool) {
     outcome o;
     outcome_begin(&o);
@@ -129,7 +138,9 @@ static void expect_done(const bench *b, const char *what, outcome *first, bool i
     EXPECT(o.is_done);
     EXPECT_INT(o.exit_status, 0);
     EXPECT(first->output.len > 0 && o.output.len > 0);
-    if (!is_same_tool) first->output.ptr[strcspn(first->output.ptr, "x")] = o.output.ptr[strcspn(o.output.ptr, "x")] = 0;
+    if (!is_same_tool)
+        first->output.ptr[strcspn(first->output.ptr, "x")] =
+            o.output.ptr[strcspn(o.output.ptr, "x")] = 0;
     if (first->output.len && o.output.len) EXPECT_STR(o.output.ptr, first->output.ptr);
     outcome_end(&o);
 }
@@ -142,7 +153,8 @@ TEST(a_job_finds_what_the_first_one_found) {
     if (b.is_there) {
         run(&b, "change", 0, &first);
         EXPECT(first.is_done);
-        EXPECT(hn_str_starts_with(hn_strbuf_str(&first.output), HN_STR("0 0 1 700000 8000 0 0 0 3 ")));
+        EXPECT(
+            hn_str_starts_with(hn_strbuf_str(&first.output), HN_STR("0 0 1 700000 8000 0 0 0 3 ")));
         EXPECT(strstr(first.output.ptr, " first 5 536870912\n") != NULL);
         pid_t pid = only_pid(&b);
         EXPECT(pid != 0);
@@ -156,7 +168,8 @@ TEST(a_job_finds_what_the_first_one_found) {
     bench_end(&b);
 }
 
-/* Threads end with the job, and what it leaves behind is no child of the tool. A job that fails does not touch the tool either. */
+/* Threads end with the job, and what it leaves behind is no child of the tool. A job that fails
+ * does not touch the tool either. */
 TEST(what_a_job_leaves_or_spoils_is_nothing_to_the_next) {
     static const char *const odd[] = {"thread", "child", "quiet child"};
     bench b;
@@ -184,7 +197,8 @@ TEST(what_a_job_leaves_or_spoils_is_nothing_to_the_next) {
     bench_end(&b);
 }
 
-/* A child that a job gives to the tool itself could outlive the job: the tool ends, and another one does the next job. */
+/* A child that a job gives to the tool itself could outlive the job: the tool ends, and another one
+ * does the next job. */
 TEST(a_tool_that_is_given_a_child_is_replaced) {
     bench b;
     outcome first, odd;
@@ -240,7 +254,8 @@ TEST(a_limit_is_that_of_one_job) {
         run(&b, "need", is_tight ? (uint64_t)256 << 20 : 0, &o);
         EXPECT(o.is_done);
         EXPECT_INT(o.exit_status, 0);
-        EXPECT(hn_str_eq(hn_strbuf_str(&o.errors), is_tight ? HN_STR("too little") : HN_STR("enough")));
+        EXPECT(hn_str_eq(hn_strbuf_str(&o.errors),
+                         is_tight ? HN_STR("too little") : HN_STR("enough")));
         if (!i) pid = only_pid(&b);
         EXPECT_INT(only_pid(&b), pid);
         outcome_end(&o);
@@ -266,7 +281,8 @@ enum { TEXTS = sizeof(texts) / sizeof(texts[0]) };
 
 static void compile(const language *l, const char *text, hn_standby *standby, hn_strbuf *out) {
     hn_toolchain_result result;
-    const hn_toolchain_job job = {.text = hn_str_of(text), .flags = HN_STR("-O2\0"), .standby = standby};
+    const hn_toolchain_job job = {
+        .text = hn_str_of(text), .flags = HN_STR("-O2\0"), .standby = standby};
     EXPECT_OK(hn_toolchain_compile(&l->toolchain, &job, &result));
     hn_strbuf_append(out, result.bytes.ptr, result.bytes.len);
     hn_toolchain_result_deinit(&result);
@@ -291,8 +307,11 @@ TEST(the_bytes_do_not_depend_on_the_jobs_before) {
         hn_strbuf_deinit(&after);
         if (i != 2 * TEXTS) continue;
         hn_toolchain_result result;
-        const hn_toolchain_job wrong = {.text = HN_STR("int f(void) { return missing; }\n"), .flags = HN_STR("-O2\0"), .standby = standby};
-        EXPECT_ERROR(hn_toolchain_compile(&l.toolchain, &wrong, &result), HN_TOOLCHAIN, "kernel.c:1:");
+        const hn_toolchain_job wrong = {.text = HN_STR("int f(void) { return missing; }\n"),
+                                        .flags = HN_STR("-O2\0"),
+                                        .standby = standby};
+        EXPECT_ERROR(hn_toolchain_compile(&l.toolchain, &wrong, &result), HN_TOOLCHAIN,
+                     "kernel.c:1:");
         hn_toolchain_result_deinit(&result);
     }
     for (int t = 0; t < TEXTS; t++) hn_strbuf_deinit(&alone[t]);

@@ -1,4 +1,5 @@
-/* test_toolchain.c: the C row: probing, compiling both ways, refused flags, errors, limits, loading. */
+/* test_toolchain.c: the C row: probing, compiling both ways, refused flags, errors, limits,
+ * loading. */
 #include "toolchain/toolchain.h"
 
 #include "base/file.h"
@@ -77,7 +78,8 @@ TEST(two_kernels_of_one_unit_run) {
     void *twice, *fill, *none;
     EXPECT_OK(hn_library_symbol(library, "twice", &twice));
     EXPECT_OK(hn_library_symbol(library, "fill", &fill));
-    EXPECT_ERROR(hn_library_symbol(library, "none", &none), HN_NOT_FOUND, "'unit' has no function 'none'");
+    EXPECT_ERROR(hn_library_symbol(library, "none", &none), HN_NOT_FOUND,
+                 "'unit' has no function 'none'");
     float out[4] = {0};
     EXPECT_INT(((int (*)(int))twice)(21), 42);
     ((void (*)(float *))fill)(out);
@@ -156,7 +158,8 @@ TEST(the_second_probe_asks_nobody) {
 TEST(errors_quote_the_compiler_and_tell_how_to_run_it_again) {
     fixture f;
     fixture_begin(&f);
-    hn_toolchain_job job = job_of("int good(void) { return 0; }\nint bad(void) { return missing; }\n");
+    hn_toolchain_job job =
+        job_of("int good(void) { return 0; }\nint bad(void) { return missing; }\n");
     job.source_path = "/cache dir/bad.c";
     hn_toolchain_result result;
     hn_log_configure("error");
@@ -185,9 +188,10 @@ TEST(a_missing_entry_is_an_error) {
     EXPECT_OK(hn_toolchain_compile(&f.toolchain, &job, &result));
     hn_toolchain_result_deinit(&result);
     job.entries = HN_STR("twice\0thrice\0");
-    EXPECT_ERROR(hn_toolchain_compile(&f.toolchain, &job, &result), HN_TOOLCHAIN,
-                 "no function 'thrice' in what was compiled; it was asked for as an entry; to run it again: henry kernel compile SOURCE "
-                 "--language c --entry=twice --entry=thrice --flag=-O2 -o /dev/null");
+    EXPECT_ERROR(
+        hn_toolchain_compile(&f.toolchain, &job, &result), HN_TOOLCHAIN,
+        "no function 'thrice' in what was compiled; it was asked for as an entry; to run it again: henry kernel compile SOURCE "
+        "--language c --entry=twice --entry=thrice --flag=-O2 -o /dev/null");
     EXPECT(result.is_deterministic);
     EXPECT_INT(result.bytes.len, 0);
     hn_toolchain_result_deinit(&result);
@@ -226,7 +230,8 @@ TEST(the_identity_has_words) {
     unsetenv("HENRY_CC");
     hn_strbuf_init(&text);
     hn_toolchain_identity_print(&f.toolchain, &text);
-    EXPECT(hn_str_starts_with(hn_strbuf_str(&text), HN_STR("gcc ")) && text.ptr[4] >= '0' && text.ptr[4] <= '9');
+    EXPECT(hn_str_starts_with(hn_strbuf_str(&text), HN_STR("gcc ")) && text.ptr[4] >= '0' &&
+           text.ptr[4] <= '9');
     EXPECT(strstr(text.ptr, " (") && text.ptr[text.len - 1] == ')');
     hn_strbuf_reset(&text);
     hn_strbuf_deinit(&f.toolchain.record); /* as those of before had it */
@@ -279,24 +284,42 @@ TEST(headers_work_and_are_noticed) {
                                          "#em\\ \nbed \"x\"",
                                          "% %:",
                                          "%\\\n:embed \"x\"",
-                                         "?" "?/",
+                                         "?"
+                                         "?/",
                                          "#if __h\\\nas_include(<x>)",
                                          "#define P(a, b) a##b\n#if P(__ha, s_include)(<x>)",
                                          "#define P(a, b) a##b\n#if P(_, _has_include)(<x>)",
                                          "#if __has_include(<x>)",
-                                         "?" "?=embed <x>",
+                                         "?"
+                                         "?=embed <x>",
                                          "h _h __h __has_"};
     for (size_t i = 0; i < sizeof(sneaky) / sizeof(sneaky[0]); i++)
         if (reads(hn_str_of(sneaky[i]), HN_STR("")) != HN_READS_FILES)
             HN_TEST_FAIL("not noticed: %s", sneaky[i]);
-    static const char *const harmless[] = {"%", ":%", "?" "?", "b", "ncbin", "incbi", "h", "_has_", "__has", ".", ".includ", "f(x) ? a % 2 : .5f", "__has __h _",
-                                           "#define P(a, b) a##b\nint P(x, _y) = __harmless;", "#define X(a) a + \\\n 1\nint x;"};
+    static const char *const harmless[] = {"%",
+                                           ":%",
+                                           "?"
+                                           "?",
+                                           "b",
+                                           "ncbin",
+                                           "incbi",
+                                           "h",
+                                           "_has_",
+                                           "__has",
+                                           ".",
+                                           ".includ",
+                                           "f(x) ? a % 2 : .5f",
+                                           "__has __h _",
+                                           "#define P(a, b) a##b\nint P(x, _y) = __harmless;",
+                                           "#define X(a) a + \\\n 1\nint x;"};
     for (size_t i = 0; i < sizeof(harmless) / sizeof(harmless[0]); i++)
-        if (reads(hn_str_of(harmless[i]), HN_STR("")) != HN_READS_NOTHING) HN_TEST_FAIL("refused: %s", harmless[i]);
+        if (reads(hn_str_of(harmless[i]), HN_STR("")) != HN_READS_NOTHING)
+            HN_TEST_FAIL("refused: %s", harmless[i]);
     EXPECT(reads(hn_str_of("__asm__(\".incbin \\\"x\\\"\");"), HN_STR("")) == HN_READS_HEADERS);
     EXPECT(reads(hn_str_of("__asm__(\".include \\\"x\\\"\");"), HN_STR("")) == HN_READS_HEADERS);
-    static const char *const flags[] = {"-fplugin=x.so", "-specs=x", "-Wl,-Tx", "-Bdir", "-fsanitize=address", "-lfoo", "-L/x",
-                                        "-DX=__has_include(<x>)"};
+    static const char *const flags[] = {
+        "-fplugin=x.so",      "-specs=x", "-Wl,-Tx", "-Bdir",
+        "-fsanitize=address", "-lfoo",    "-L/x",    "-DX=__has_include(<x>)"};
     for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]); i++)
         if (reads(HN_STR(""), (hn_str){flags[i], strlen(flags[i]) + 1}) != HN_READS_FILES)
             HN_TEST_FAIL("not noticed: %s", flags[i]);
@@ -315,7 +338,8 @@ static void fake_begin(fixture *f, const char *body) {
     EXPECT_OK(hn_dir_temp(dir, sizeof(dir)));
     snprintf(path, sizeof(path), "%s/fake-cc", dir);
     snprintf(text, sizeof(text),
-             "#!/bin/sh\ncase $1 in --version) echo Free Software Foundation; exit;; esac\n%s\n", body);
+             "#!/bin/sh\ncase $1 in --version) echo Free Software Foundation; exit;; esac\n%s\n",
+             body);
     write_script(path, text);
     setenv("HENRY_CC", path, 1);
     fixture_begin(f);
@@ -347,10 +371,12 @@ TEST(a_wrapper_script_is_called_and_a_late_one_is_killed) {
 }
 
 TEST(crashes_and_lack_of_memory_are_not_deterministic) {
-    /* a fault, not `kill -SEGV $$`: a signal that the first process of a namespace sends itself does nothing */
-    static const char *const bodies[] = {"echo 'int main(void) { return *(volatile int *)0; }' | cc -x c -o \"$0.x\" - && exec \"$0.x\"",
-                                         "echo 'error: virtual memory exhausted' >&2; exit 1",
-                                         "echo 'internal compiler error: x' >&2; exit 4"};
+    /* a fault, not `kill -SEGV $$`: a signal that the first process of a namespace sends itself
+     * does nothing */
+    static const char *const bodies[] = {
+        "echo 'int main(void) { return *(volatile int *)0; }' | cc -x c -o \"$0.x\" - && exec \"$0.x\"",
+        "echo 'error: virtual memory exhausted' >&2; exit 1",
+        "echo 'internal compiler error: x' >&2; exit 4"};
     for (size_t i = 0; i < sizeof(bodies) / sizeof(bodies[0]); i++) {
         fixture f;
         fake_begin(&f, bodies[i]);
@@ -368,11 +394,14 @@ TEST(crashes_and_lack_of_memory_are_not_deterministic) {
 
 TEST(messages_of_a_compiler_are_cleaned) {
     fixture f;
-    fake_begin(&f, "printf 'kernel.c:1:1: error: \\033[31mred\\377 \\302\\233x\\r \\303\\251\\tkept\\n' >&2; exit 1");
+    fake_begin(
+        &f,
+        "printf 'kernel.c:1:1: error: \\033[31mred\\377 \\302\\233x\\r \\303\\251\\tkept\\n' >&2; exit 1");
     hn_toolchain_job job = job_of(two_kernels);
     hn_toolchain_result result;
     hn_log_configure("error");
-    EXPECT_ERROR(hn_toolchain_compile(&f.toolchain, &job, &result), HN_TOOLCHAIN, "error: \\x1b[31mred\\xff \\xc2\\x9bx\\x0d \xc3\xa9\tkept;");
+    EXPECT_ERROR(hn_toolchain_compile(&f.toolchain, &job, &result), HN_TOOLCHAIN,
+                 "error: \\x1b[31mred\\xff \\xc2\\x9bx\\x0d \xc3\xa9\tkept;");
     hn_log_configure(NULL);
     hn_toolchain_result_deinit(&result);
     fake_end(&f);
@@ -398,10 +427,12 @@ TEST(of_many_messages_the_beginning_and_the_end_are_kept) {
         EXPECT_OK(hn_tool_read_errors(fd, &text));
         EXPECT(text.len > (256 << 10) && text.len < (257 << 10));
         EXPECT(memcmp(text.ptr, line.ptr, 128 << 10) == 0);
-        EXPECT(memcmp(text.ptr + text.len - (128 << 10), line.ptr + line.len - (128 << 10), 128 << 10) == 0);
+        EXPECT(memcmp(text.ptr + text.len - (128 << 10), line.ptr + line.len - (128 << 10),
+                      128 << 10) == 0);
         EXPECT(memmem(text.ptr, text.len, "\n[7537856 bytes left out]\n", 26) != NULL);
         hn_tool_messages_trim(fd);
-        EXPECT(fstat(fd, &info) == 0 && info.st_size == (off_t)line.len && info.st_blocks * 512 < 512 << 10);
+        EXPECT(fstat(fd, &info) == 0 && info.st_size == (off_t)line.len &&
+               info.st_blocks * 512 < 512 << 10);
     }
     close(fd);
     hn_strbuf_deinit(&text);
@@ -439,7 +470,8 @@ TEST(a_missing_compiler_says_so) {
     fake_begin(&f, "exit 0");
     const hn_toolchain_job job = job_of(two_kernels);
     hn_toolchain_result result;
-    EXPECT_ERROR(hn_toolchain_compile(&f.toolchain, &job, &result), HN_TOOLCHAIN, "ended with success and wrote no output");
+    EXPECT_ERROR(hn_toolchain_compile(&f.toolchain, &job, &result), HN_TOOLCHAIN,
+                 "ended with success and wrote no output");
     hn_toolchain_result_deinit(&result);
     fake_end(&f);
     char *path = strdup(getenv("PATH"));

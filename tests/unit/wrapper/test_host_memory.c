@@ -1,6 +1,7 @@
-/* test_host_memory.c: host_memory.c. Small programs, before and after; and random ones, which are run twice: as they were
- * written, with one memory, and as they were placed and planned, with memory of the host and memory of a device that does
- * its work late. Every line must read the same. */
+/* test_host_memory.c: host_memory.c. Small programs, before and after; and random ones, which are
+ * run twice: as they were written, with one memory, and as they were placed and planned, with
+ * memory of the host and memory of a device that does its work late. Every line must read the
+ * same. */
 #include "bundle/view.h"
 #include "unit/harness.h"
 #include "wrapper/place.h"
@@ -11,19 +12,22 @@
 
 /* ---- small programs ---- */
 
-#define HEAD_WITH(b2)                                                                            \
-    "buffer b1 : input f32[4] on opencl source 0 buffer b2 : " b2                                \
-    " buffer b3 : temp f32[4] on opencl bytes(16) buffer b4 : temp f32[4] on opencl bytes(16) "  \
-    "buffer b5 : output f32[4] on opencl bytes(16) buffer b6 : temp bool[] on opencl bytes(1) "  \
+#define HEAD_WITH(b2)                                                                              \
+    "buffer b1 : input f32[4] on opencl source 0 buffer b2 : " b2                                  \
+    " buffer b3 : temp f32[4] on opencl bytes(16) buffer b4 : temp f32[4] on opencl bytes(16) "    \
+    "buffer b5 : output f32[4] on opencl bytes(16) buffer b6 : temp bool[] on opencl bytes(1) "    \
     "kernel k1 : object 0 name \"k\" input \"x\" : f32[4] strides [1] in b1 "
-#define HEAD HEAD_WITH("constant f32[4] on opencl source 1")
-#define TAIL "output tensor \"y\" : f32[4] strides [1] in b5 "
+#define HEAD             HEAD_WITH("constant f32[4] on opencl source 1")
+#define TAIL             "output tensor \"y\" : f32[4] strides [1] in b5 "
 #define KERNEL(from, to) "call k1(" from " f32, out " to " f32) extent(1) threads 64 on opencl "
-#define HOST(from, to) "extern nms(out " to " f32, " from " f32) params [4, 1] "
-#define HOST2(a, b, to) "extern grouped_matmul(out " to " f32, " a " f32, " b " f32, " a " f32) params [1, 1, 1, 1, 1, 1, 1, 1, 1, 1] "
+#define HOST(from, to)   "extern nms(out " to " f32, " from " f32) params [4, 1] "
+#define HOST2(a, b, to)                                                                            \
+    "extern grouped_matmul(out " to " f32, " a " f32, " b " f32, " a                               \
+    " f32) params [1, 1, 1, 1, 1, 1, 1, 1, 1, 1] "
 #define FLAG "call k1(b1 f32, out b6 bool) extent(1) threads 64 on opencl "
 
-/* Lines of the text form from the first that is a call or the like, with one blank between words. */
+/* Lines of the text form from the first that is a call or the like, with one blank between
+ * words. */
 static void lines_of(const hn_wrapper *w, hn_strbuf *out) {
     hn_strbuf text;
     hn_strbuf_init(&text);
@@ -69,7 +73,8 @@ static void expect_lines(const char *before, const char *after) {
 
 TEST(an_operand_comes_and_a_result_goes) {
     expect_lines(KERNEL("b1", "b3") HOST("b3", "b4") KERNEL("b4", "b5"),
-                 KERNEL("b1", "b3") "copy b7 from b3 wait opencl " HOST("b7", "b8") "copy b4 from b8 " KERNEL("b4", "b5"));
+                 KERNEL("b1", "b3") "copy b7 from b3 wait opencl " HOST(
+                     "b7", "b8") "copy b4 from b8 " KERNEL("b4", "b5"));
 }
 
 TEST(programs_without_host_lines_stay) {
@@ -78,25 +83,32 @@ TEST(programs_without_host_lines_stay) {
 
 /* Operands that no kernel uses are memory of the host, so nothing is copied or waited for. */
 TEST(what_only_the_host_uses_is_there) {
-    expect_lines(HOST2("b1", "b2", "b3") HOST("b3", "b5"), HOST2("b1", "b2", "b3") HOST("b3", "b5"));
+    expect_lines(HOST2("b1", "b2", "b3") HOST("b3", "b5"),
+                 HOST2("b1", "b2", "b3") HOST("b3", "b5"));
 }
 
-/* One copy for two uses, one WAIT for two operands, and none for what the host has made or was given. */
+/* One copy for two uses, one WAIT for two operands, and none for what the host has made or was
+ * given. */
 TEST(one_wait_for_a_line) {
     expect_lines(KERNEL("b1", "b3") KERNEL("b1", "b4") HOST2("b3", "b4", "b5"),
-                 KERNEL("b1", "b3") KERNEL("b1", "b4") "copy b7 from b3 copy b8 from b4 wait opencl " HOST2("b7", "b8", "b5"));
+                 KERNEL("b1", "b3")
+                     KERNEL("b1", "b4") "copy b7 from b3 copy b8 from b4 wait opencl " HOST2(
+                         "b7", "b8", "b5"));
 }
 TEST(content_that_is_there_is_not_copied) {
-    expect_lines(KERNEL("b1", "b3") HOST2("b1", "b3", "b4") HOST2("b3", "b4", "b4") KERNEL("b4", "b5"),
-                 KERNEL("b1", "b3") "copy b8 from b3 wait opencl " HOST2("b7", "b8", "b9") HOST2("b8", "b9", "b9")
-                     "copy b4 from b9 " KERNEL("b4", "b5"));
+    expect_lines(KERNEL("b1", "b3") HOST2("b1", "b3", "b4") HOST2("b3", "b4", "b4")
+                     KERNEL("b4", "b5"),
+                 KERNEL("b1", "b3") "copy b8 from b3 wait opencl " HOST2("b7", "b8", "b9")
+                     HOST2("b8", "b9", "b9") "copy b4 from b9 " KERNEL("b4", "b5"));
 }
 
 /* A kernel has changed it since. */
 TEST(old_content_is_copied_again) {
-    expect_lines(KERNEL("b1", "b3") HOST("b3", "b4") KERNEL("b1", "b3") HOST("b3", "b4") KERNEL("b4", "b5"),
-                 KERNEL("b1", "b3") "copy b7 from b3 wait opencl " HOST("b7", "b8") KERNEL("b1", "b3")
-                     "copy b9 from b3 wait opencl " HOST("b9", "b8") "copy b4 from b8 " KERNEL("b4", "b5"));
+    expect_lines(KERNEL("b1", "b3") HOST("b3", "b4") KERNEL("b1", "b3") HOST("b3", "b4")
+                     KERNEL("b4", "b5"),
+                 KERNEL("b1", "b3") "copy b7 from b3 wait opencl " HOST("b7", "b8")
+                     KERNEL("b1", "b3") "copy b9 from b3 wait opencl " HOST(
+                         "b9", "b8") "copy b4 from b8 " KERNEL("b4", "b5"));
 }
 
 /* Of a weight or an input that both sides use the host has its own buffer. */
@@ -110,49 +122,62 @@ TEST(weights_and_inputs_are_on_both_sides) {
 /* The host may change what a copy reads only when the copy is done. */
 TEST(the_host_waits_before_it_writes_again) {
     expect_lines(HOST("b1", "b4") KERNEL("b4", "b3") HOST("b1", "b4") KERNEL("b4", "b5"),
-                 HOST("b1", "b7") "copy b4 from b7 " KERNEL("b4", "b3") "wait opencl " HOST("b1", "b7")
-                     "copy b4 from b7 " KERNEL("b4", "b5"));
+                 HOST("b1", "b7") "copy b4 from b7 " KERNEL("b4", "b3") "wait opencl " HOST(
+                     "b1", "b7") "copy b4 from b7 " KERNEL("b4", "b5"));
 }
 
 /* A part of a buffer may be written: the rest comes along. */
 TEST(what_the_host_adds_to) {
     expect_lines(KERNEL("b1", "b3") HOST("b2", "b3") KERNEL("b3", "b5"),
-                 KERNEL("b1", "b3") "copy b7 from b3 wait opencl " HOST("b2", "b7") "copy b3 from b7 " KERNEL("b3", "b5"));
+                 KERNEL("b1", "b3") "copy b7 from b3 wait opencl " HOST(
+                     "b2", "b7") "copy b3 from b7 " KERNEL("b3", "b5"));
 }
 
 TEST(results_of_the_host) {
-    expect_lines(KERNEL("b1", "b5") HOST("b2", "b5"),
-                 KERNEL("b1", "b5") "copy b7 from b5 wait opencl " HOST("b2", "b7") "copy b5 from b7 ");
+    expect_lines(
+        KERNEL("b1", "b5") HOST("b2", "b5"),
+        KERNEL("b1", "b5") "copy b7 from b5 wait opencl " HOST("b2", "b7") "copy b5 from b7 ");
 }
 
 /* Elements are read where they are; where the host has them, there. */
 TEST(elements_are_not_copied) {
-    expect_lines(FLAG "assert(b6 bool) text \"t\" " HOST("b1", "b3") KERNEL("b3", "b4") "assert(b3 bool) text \"t\" " KERNEL("b4", "b5"),
-                 FLAG "assert(b6 bool) text \"t\" " HOST("b7", "b8") "copy b3 from b8 " KERNEL("b3", "b4")
-                     "assert(b8 bool) text \"t\" " KERNEL("b4", "b5"));
+    expect_lines(FLAG "assert(b6 bool) text \"t\" " HOST("b1", "b3")
+                     KERNEL("b3", "b4") "assert(b3 bool) text \"t\" " KERNEL("b4", "b5"),
+                 FLAG "assert(b6 bool) text \"t\" " HOST("b7", "b8") "copy b3 from b8 " KERNEL(
+                     "b3", "b4") "assert(b8 bool) text \"t\" " KERNEL("b4", "b5"));
 }
 
-/* Both bodies leave the result on the device; what one of them has copied is unknown behind them. */
+/* Both bodies leave the result on the device; what one of them has copied is unknown behind
+ * them. */
 TEST(conditionals) {
-    expect_lines(KERNEL("b1", "b3") FLAG "cond(b6 bool) { " HOST("b3", "b4") " } else { " KERNEL("b3", "b4") " } "
-                     HOST("b3", "b5") KERNEL("b4", "b5"),
-                 KERNEL("b1", "b3") FLAG "cond(b6 bool) { copy b7 from b3 wait opencl " HOST("b7", "b8") "copy b4 from b8 "
-                     "} else { " KERNEL("b3", "b4") "} copy b9 from b3 wait opencl " HOST("b9", "b10")
-                     "copy b5 from b10 " KERNEL("b4", "b5"));
+    expect_lines(
+        KERNEL("b1", "b3") FLAG
+        "cond(b6 bool) { " HOST("b3", "b4") " } else { " KERNEL("b3", "b4") " } " HOST("b3", "b5")
+            KERNEL("b4", "b5"),
+        KERNEL("b1", "b3") FLAG "cond(b6 bool) { copy b7 from b3 wait opencl " HOST(
+            "b7", "b8") "copy b4 from b8 "
+                        "} else { " KERNEL("b3", "b4") "} copy b9 from b3 wait opencl " HOST(
+                            "b9", "b10") "copy b5 from b10 " KERNEL("b4", "b5"));
 }
 
 /* What no line behind needs stays where it is; what was known before a conditional still is. */
 TEST(conditionals_of_no_consequence) {
-    expect_lines(KERNEL("b1", "b3") FLAG HOST("b3", "b4") "cond(b6 bool) { " HOST("b3", "b4") KERNEL("b4", "b3") HOST("b4", "b4") "} else { } "
-                     HOST("b1", "b4") KERNEL("b4", "b5"),
-                 KERNEL("b1", "b3") FLAG "copy b7 from b3 wait opencl " HOST("b7", "b8") "cond(b6 bool) { " HOST("b7", "b8")
-                     "copy b4 from b8 " KERNEL("b4", "b3") "wait opencl " HOST("b8", "b8") "copy b4 from b8 } else { copy b4 from b8 } "
-                     "wait opencl " HOST("b9", "b8") "copy b4 from b8 " KERNEL("b4", "b5"));
+    expect_lines(
+        KERNEL("b1", "b3") FLAG HOST("b3", "b4") "cond(b6 bool) { " HOST("b3", "b4")
+            KERNEL("b4", "b3") HOST("b4", "b4") "} else { } " HOST("b1", "b4") KERNEL("b4", "b5"),
+        KERNEL("b1", "b3") FLAG
+        "copy b7 from b3 wait opencl " HOST("b7", "b8") "cond(b6 bool) { " HOST("b7", "b8") "copy b4 from b8 " KERNEL(
+            "b4", "b3") "wait opencl " HOST("b8",
+                                            "b8") "copy b4 from b8 } else { copy b4 from b8 } "
+                                                  "wait opencl " HOST(
+                                                      "b9", "b8") "copy b4 from b8 " KERNEL("b4",
+                                                                                            "b5"));
 }
 
 /* ---- as a bundle ---- */
 
-/* Of a storage that the program changes nobody has a second buffer: where a kernel uses it, the host gets copies. */
+/* Of a storage that the program changes nobody has a second buffer: where a kernel uses it, the
+ * host gets copies. */
 TEST(weights_that_change_are_in_one_place) {
     static const float weight[4] = {1, 2, 3, 4};
     hn_arena arena;
@@ -162,23 +187,26 @@ TEST(weights_that_change_are_in_one_place) {
     hn_strbuf text;
     hn_arena_init(&arena);
     hn_strbuf_init(&text);
-    hn_strbuf_printf(&text, "wrapper { %s %s output mutation \"w\" : f32[4] strides [1] in b5 }", HEAD,
-                     KERNEL("b2", "b3") HOST("b2", "b4") KERNEL("b4", "b5"));
+    hn_strbuf_printf(&text, "wrapper { %s %s output mutation \"w\" : f32[4] strides [1] in b5 }",
+                     HEAD, KERNEL("b2", "b3") HOST("b2", "b4") KERNEL("b4", "b5"));
     EXPECT_OK(hn_sym_create(&arena, &sym));
     EXPECT_OK(hn_wrapper_parse(&arena, sym, hn_strbuf_str(&text), &w));
     EXPECT_OK(hn_graph_create(&arena, sym, &graph));
     const hn_expr size = hn_sym_int(sym, 4);
-    const hn_input in = {.kind = HN_INPUT_BUFFER,
-                         .name = HN_STR("w"),
-                         .value = hn_graph_add_tensor(graph, HN_DTYPE_F32, 1, &size, NULL, HN_STR("w")),
-                         .storage = hn_graph_add_storage(graph, (hn_storage){.data = (const uint8_t *)weight, .size_bytes = sizeof weight})};
+    const hn_input in = {
+        .kind = HN_INPUT_BUFFER,
+        .name = HN_STR("w"),
+        .value = hn_graph_add_tensor(graph, HN_DTYPE_F32, 1, &size, NULL, HN_STR("w")),
+        .storage = hn_graph_add_storage(
+            graph, (hn_storage){.data = (const uint8_t *)weight, .size_bytes = sizeof weight})};
     EXPECT_OK(hn_graph_add_input(graph, in));
     w->graph = graph;
     EXPECT_OK(hn_wrapper_host_memory(w));
     EXPECT_OK(hn_wrapper_verify(w));
     hn_strbuf_reset(&text);
     lines_of(w, &text);
-    EXPECT_STR(text.ptr, KERNEL("b2", "b3") "copy b7 from b2 wait opencl " HOST("b7", "b8") "copy b4 from b8 " KERNEL("b4", "b5"));
+    EXPECT_STR(text.ptr, KERNEL("b2", "b3") "copy b7 from b2 wait opencl " HOST(
+                             "b7", "b8") "copy b4 from b8 " KERNEL("b4", "b5"));
     hn_strbuf_deinit(&text);
     hn_arena_deinit(&arena);
 }
@@ -187,16 +215,17 @@ TEST(a_bundle_has_what_was_placed) {
     static const hn_bundle_target target = {.name = HN_STR("opencl"), .device = HN_DEVICE_OPENCL};
     static const hn_bundle_object object = {.name = HN_STR("kernels"), .bytes = "text", .len = 4};
     static const hn_bundle_target cpu = {.name = HN_STR("generic")};
-    static const char *const lines[] = {"target 0 opencl opencl, 4 bytes of code\n",
-                                        "workspace 128 bytes\nworkspace on opencl 64 bytes\n",
-                                        "operations on the host 1, copies between host and device 2 of 32 bytes\n",
-                                        "step 0 kernel k(b1, out b3) on opencl extent 1 grid 1 x 1 x 1 block 64 x 1 x 1\n",
-                                        "step 1 copy b7 <- b3 on opencl\n",
-                                        "step 2 wait opencl\n",
-                                        "step 3 nms(out b8, b7) [4 1]\n",
-                                        "step 4 copy b4 <- b8 on opencl\n",
-                                        "step 5 kernel k(b4, out b5) on opencl",
-                                        "step 6 assert(b8) \"t\"\n"};
+    static const char *const lines[] = {
+        "target 0 opencl opencl, 4 bytes of code\n",
+        "workspace 128 bytes\nworkspace on opencl 64 bytes\n",
+        "operations on the host 1, copies between host and device 2 of 32 bytes\n",
+        "step 0 kernel k(b1, out b3) on opencl extent 1 grid 1 x 1 x 1 block 64 x 1 x 1\n",
+        "step 1 copy b7 <- b3 on opencl\n",
+        "step 2 wait opencl\n",
+        "step 3 nms(out b8, b7) [4 1]\n",
+        "step 4 copy b4 <- b8 on opencl\n",
+        "step 5 kernel k(b4, out b5) on opencl",
+        "step 6 assert(b8) \"t\"\n"};
     hn_arena arena;
     hn_wrapper *w;
     hn_memory_plan plan;
@@ -205,9 +234,12 @@ TEST(a_bundle_has_what_was_placed) {
     hn_arena_init(&arena);
     hn_strbuf_init(&image);
     hn_strbuf_init(&text);
-    place("wrapper { " HEAD_WITH("temp f32[4] on opencl bytes(16)") KERNEL("b1", "b3") HOST("b3", "b4") KERNEL("b4", "b5") "assert(b4 bool) text \"t\" " TAIL " }", &arena, &w);
+    place("wrapper { " HEAD_WITH("temp f32[4] on opencl bytes(16)") KERNEL("b1", "b3")
+              HOST("b3", "b4") KERNEL("b4", "b5") "assert(b4 bool) text \"t\" " TAIL " }",
+          &arena, &w);
     EXPECT_OK(hn_wrapper_plan(w, &plan));
-    EXPECT_OK(hn_wrapper_to_bundle(w, &plan, &(hn_bundle_objects){&object, 1, &target, 1}, &(hn_to_bundle_options){0}, &image));
+    EXPECT_OK(hn_wrapper_to_bundle(w, &plan, &(hn_bundle_objects){&object, 1, &target, 1},
+                                   &(hn_to_bundle_options){0}, &image));
     EXPECT_OK(hn_bundle_open(image.ptr, image.len, true, &b));
     hn_bundle_describe_text(&b, &text);
     for (size_t k = 0; k < sizeof lines / sizeof *lines; k++)
@@ -217,7 +249,8 @@ TEST(a_bundle_has_what_was_placed) {
     EXPECT(transfers.is_for_device && transfers.host_steps == 1 && transfers.copies == 2);
     EXPECT_INT(transfers.bytes, 32);
     hn_strbuf_reset(&image);
-    EXPECT_ERROR(hn_wrapper_to_bundle(w, &plan, &(hn_bundle_objects){&object, 1, &cpu, 1}, &(hn_to_bundle_options){0}, &image),
+    EXPECT_ERROR(hn_wrapper_to_bundle(w, &plan, &(hn_bundle_objects){&object, 1, &cpu, 1},
+                                      &(hn_to_bundle_options){0}, &image),
                  HN_INTERNAL, "a kernel runs on opencl and has code for cpu");
     hn_strbuf_deinit(&text);
     hn_strbuf_deinit(&image);
@@ -238,8 +271,8 @@ typedef struct line_facts {
     uint8_t cells[2]; /* per written operand: which it writes */
     bool goes_then;   /* of COND */
     bool is_run;
-    uint64_t expected;           /* what it reads, in the first run */
-    uint8_t defined[MAX_READS];  /* per read operand */
+    uint64_t expected;          /* what it reads, in the first run */
+    uint8_t defined[MAX_READS]; /* per read operand */
 } line_facts;
 
 typedef struct generator {
@@ -265,8 +298,15 @@ static hn_wbuf add_buffer(generator *g, hn_wbuf_kind kind, uint32_t source) {
     EXPECT_OK(hn_arena_array(&g->arena, 2, sizeof *dims, (void **)&dims));
     dims[0] = hn_sym_int(g->sym, 2 + draw(g, WORDS - 2));
     dims[1] = hn_sym_int(g->sym, 1);
-    hn_wbuffer made = {.kind = kind, .dtype = HN_DTYPE_F64, .device = HN_DEVICE_OPENCL, .rank = 1, .sizes = dims, .strides = dims + 1, .source = source};
-    if (kind == HN_WBUF_TEMP || kind == HN_WBUF_OUTPUT) made.bytes = hn_sym_mul(g->sym, dims[0], hn_sym_int(g->sym, 8));
+    hn_wbuffer made = {.kind = kind,
+                       .dtype = HN_DTYPE_F64,
+                       .device = HN_DEVICE_OPENCL,
+                       .rank = 1,
+                       .sizes = dims,
+                       .strides = dims + 1,
+                       .source = source};
+    if (kind == HN_WBUF_TEMP || kind == HN_WBUF_OUTPUT)
+        made.bytes = hn_sym_mul(g->sym, dims[0], hn_sym_int(g->sym, 8));
     EXPECT_OK(hn_wrapper_add_buffer(g->w, made, &b));
     return b;
 }
@@ -275,7 +315,12 @@ static void add_inputs(generator *g) {
     for (uint32_t k = 0; k < 3; k++) {
         hn_wbuf b = add_buffer(g, HN_WBUF_INPUT, k);
         const hn_wbuffer *own = &g->w->buffers.items[b];
-        hn_winput in = {.name = HN_STR("x"), .dtype = own->dtype, .rank = 1, .sizes = own->sizes, .strides = own->strides, .buffer = b};
+        hn_winput in = {.name = HN_STR("x"),
+                        .dtype = own->dtype,
+                        .rank = 1,
+                        .sizes = own->sizes,
+                        .strides = own->strides,
+                        .buffer = b};
         hn_winput *items;
         EXPECT_OK(hn_arena_array(&g->arena, k + 1, sizeof *items, (void **)&items));
         if (k) memcpy(items, g->w->inputs.items, k * sizeof *items);
@@ -294,7 +339,8 @@ static hn_wbuf pick_defined(generator *g) {
 }
 
 static bool is_writable(const generator *g, hn_wbuf b) {
-    return g->w->buffers.items[b].kind == HN_WBUF_TEMP || g->w->buffers.items[b].kind == HN_WBUF_OUTPUT;
+    return g->w->buffers.items[b].kind == HN_WBUF_TEMP ||
+           g->w->buffers.items[b].kind == HN_WBUF_OUTPUT;
 }
 
 /* One that is there, or a new one. */
@@ -319,8 +365,12 @@ static uint32_t add_line(generator *g, hn_line line) {
 
 /* Writes to `to`, or to what it picks. */
 static void add_call(generator *g, hn_wbuf to) {
-    static const struct { hn_extern_kind kind; uint32_t written, reads, params; } hosts[] = {
-        {HN_EXTERN_NMS, 1, 1, HN_NMS_PARAM_COUNT}, {HN_EXTERN_SORT, 2, 1, HN_SORT_PARAM_COUNT}, {HN_EXTERN_GROUPED_MATMUL, 1, 3, HN_GROUPED_PARAM_COUNT}};
+    static const struct {
+        hn_extern_kind kind;
+        uint32_t written, reads, params;
+    } hosts[] = {{HN_EXTERN_NMS, 1, 1, HN_NMS_PARAM_COUNT},
+                 {HN_EXTERN_SORT, 2, 1, HN_SORT_PARAM_COUNT},
+                 {HN_EXTERN_GROUPED_MATMUL, 1, 3, HN_GROUPED_PARAM_COUNT}};
     hn_woperand operands[6];
     hn_expr params[32];
     const bool is_host = draw(g, 2);
@@ -335,13 +385,23 @@ static void add_call(generator *g, hn_wbuf to) {
         operands[k] = (hn_woperand){.buffer = b, .dtype = HN_DTYPE_F64, .written = true};
         cells[k] = g->is_defined[b] ? (uint8_t)(1 + draw(g, 3)) : 3;
         g->is_defined[b] = true;
-        for (uint32_t r = 0; r < reads && !is_host; r++) operands[k].over |= UINT64_C(1) << (written + r);
+        for (uint32_t r = 0; r < reads && !is_host; r++)
+            operands[k].over |= UINT64_C(1) << (written + r);
     }
-    hn_line line = {.kind = HN_LINE_KERNEL, .device = HN_DEVICE_OPENCL, .kernel = g->kernel, .operands = operands,
-                    .operand_count = written + reads, .extent = hn_sym_int(g->sym, 1), .threads = 64};
+    hn_line line = {.kind = HN_LINE_KERNEL,
+                    .device = HN_DEVICE_OPENCL,
+                    .kernel = g->kernel,
+                    .operands = operands,
+                    .operand_count = written + reads,
+                    .extent = hn_sym_int(g->sym, 1),
+                    .threads = 64};
     if (is_host)
-        line = (hn_line){.kind = HN_LINE_EXTERN, .extern_kind = hosts[kind].kind, .operands = operands,
-                         .operand_count = written + reads, .params = params, .param_count = hosts[kind].params};
+        line = (hn_line){.kind = HN_LINE_EXTERN,
+                         .extern_kind = hosts[kind].kind,
+                         .operands = operands,
+                         .operand_count = written + reads,
+                         .params = params,
+                         .param_count = hosts[kind].params};
     memcpy(g->lines[g->line_count].cells, cells, sizeof cells);
     add_line(g, line);
 }
@@ -353,7 +413,8 @@ static void add_cond(generator *g, uint32_t depth) {
     hn_wbuf result = draw(g, 2) ? add_buffer(g, HN_WBUF_TEMP, 0) : 0;
     bool before[MAX_BUFFERS];
     g->lines[g->line_count].goes_then = draw(g, 2);
-    const uint32_t at = add_line(g, (hn_line){.kind = HN_LINE_COND, .operands = &predicate, .operand_count = 1});
+    const uint32_t at =
+        add_line(g, (hn_line){.kind = HN_LINE_COND, .operands = &predicate, .operand_count = 1});
     memcpy(before, g->is_defined, sizeof before);
     for (uint32_t body = 0; body < 2; body++) {
         add_block(g, depth + 1, draw(g, 4));
@@ -361,7 +422,8 @@ static void add_cond(generator *g, uint32_t depth) {
         memcpy(g->is_defined, before, sizeof before);
         if (!body) g->w->lines.items[at].then_count = g->w->lines.count - at - 1;
     }
-    g->w->lines.items[at].otherwise_count = g->w->lines.count - at - 1 - g->w->lines.items[at].then_count;
+    g->w->lines.items[at].otherwise_count =
+        g->w->lines.count - at - 1 - g->w->lines.items[at].then_count;
     if (result) g->is_defined[result] = true;
 }
 
@@ -373,11 +435,15 @@ static void add_block(generator *g, uint32_t depth, uint32_t count) {
             add_cond(g, depth);
         } else if (what == 1) {
             hn_woperand operand = {.buffer = pick_defined(g), .dtype = HN_DTYPE_BOOL};
-            add_line(g, (hn_line){.kind = HN_LINE_ASSERT, .operands = &operand, .operand_count = 1, .text = HN_STR("t")});
+            add_line(g, (hn_line){.kind = HN_LINE_ASSERT,
+                                  .operands = &operand,
+                                  .operand_count = 1,
+                                  .text = HN_STR("t")});
         } else if (what == 2) {
             hn_wbuf from = pick_defined(g), to = add_buffer(g, HN_WBUF_TEMP, 0);
             g->w->buffers.items[to].sizes = g->w->buffers.items[from].sizes;
-            g->w->buffers.items[to].bytes = hn_sym_mul(g->sym, g->w->buffers.items[from].sizes[0], hn_sym_int(g->sym, 8));
+            g->w->buffers.items[to].bytes =
+                hn_sym_mul(g->sym, g->w->buffers.items[from].sizes[0], hn_sym_int(g->sym, 8));
             g->is_defined[to] = true;
             add_line(g, (hn_line){.kind = HN_LINE_COPY, .buffer = to, .from = from});
         } else {
@@ -399,8 +465,14 @@ static void generate(generator *g, uint64_t seed) {
     for (uint32_t k = 0; k < 4; k++) {
         hn_wbuf b = pick_defined(g);
         const hn_wbuffer *own = &g->w->buffers.items[b];
-        outputs[k] = (hn_woutput){.kind = HN_WOUTPUT_TENSOR, .name = HN_STR("y"), .buffer = b, .dtype = own->dtype, .rank = 1,
-                                  .sizes = own->sizes, .strides = own->strides, .target_input = -1};
+        outputs[k] = (hn_woutput){.kind = HN_WOUTPUT_TENSOR,
+                                  .name = HN_STR("y"),
+                                  .buffer = b,
+                                  .dtype = own->dtype,
+                                  .rank = 1,
+                                  .sizes = own->sizes,
+                                  .strides = own->strides,
+                                  .target_input = -1};
     }
     g->w->outputs.items = outputs, g->w->outputs.count = g->w->outputs.cap = 4;
 }
@@ -416,7 +488,8 @@ static uint64_t first_content(hn_wbuf_kind kind, uint32_t source, uint32_t cell)
 
 /* --- the first run: one memory --- */
 
-static void run_plain(generator *g, const hn_line *lines, uint32_t first, uint32_t end, value *values) {
+static void run_plain(generator *g, const hn_line *lines, uint32_t first, uint32_t end,
+                      value *values) {
     for (uint32_t i = first; i < end; i++) {
         const hn_line *line = &lines[i];
         line_facts *facts = &g->lines[line->origin];
@@ -441,7 +514,8 @@ static void run_plain(generator *g, const hn_line *lines, uint32_t first, uint32
         }
         if (line->kind != HN_LINE_COND) continue;
         const uint32_t middle = i + 1 + line->then_count, last = middle + line->otherwise_count;
-        run_plain(g, lines, facts->goes_then ? i + 1 : middle, facts->goes_then ? middle : last, values);
+        run_plain(g, lines, facts->goes_then ? i + 1 : middle, facts->goes_then ? middle : last,
+                  values);
         i = last - 1;
     }
 }
@@ -488,24 +562,30 @@ static void run_call(machine *m, const hn_line *line) {
     for (uint32_t k = 0; k < line->operand_count; k++) {
         if (line->operands[k].written) continue;
         for (uint32_t c = 0; c < 2; c++)
-            if (facts->defined[reads] >> c & 1) read = mix(read, *cell_of(m, line->operands[k].buffer, c));
+            if (facts->defined[reads] >> c & 1)
+                read = mix(read, *cell_of(m, line->operands[k].buffer, c));
         reads++;
     }
     m->wrong += read != facts->expected || !facts->is_run;
     for (uint32_t k = 0; k < line->operand_count; k++) {
         if (!line->operands[k].written) continue;
         for (uint32_t c = 0; c < 2; c++)
-            if (facts->cells[written] >> c & 1) *cell_of(m, line->operands[k].buffer, c) = mix(read, 100 * written + c);
+            if (facts->cells[written] >> c & 1)
+                *cell_of(m, line->operands[k].buffer, c) = mix(read, 100 * written + c);
         written++;
     }
 }
 
-static void fill(machine *m, hn_wbuf b) { memset(memory_of(m, b), 0x5a, 8 * (size_t)words_of(m, b)); }
+static void fill(machine *m, hn_wbuf b) {
+    memset(memory_of(m, b), 0x5a, 8 * (size_t)words_of(m, b));
+}
 
 static void run_now(machine *m, const hn_line *line) {
     if (line->kind == HN_LINE_FREE) fill(m, line->buffer);
     else if (line->kind != HN_LINE_COPY) run_call(m, line);
-    else memmove(memory_of(m, line->buffer), memory_of(m, line->from), 8 * (size_t)words_of(m, line->from));
+    else
+        memmove(memory_of(m, line->buffer), memory_of(m, line->from),
+                8 * (size_t)words_of(m, line->from));
 }
 
 static void catch_up(machine *m, uint32_t until) {
@@ -524,10 +604,12 @@ static void run_machine(machine *m, uint32_t first, uint32_t end) {
     for (uint32_t i = first; i < end; i++) {
         const hn_line *line = &w->lines.items[i];
         const bool is_free = line->kind == HN_LINE_FREE;
-        const hn_device_kind device = is_free ? w->buffers.items[line->buffer].device : hn_line_device(w, line);
+        const hn_device_kind device =
+            is_free ? w->buffers.items[line->buffer].device : hn_line_device(w, line);
         const bool is_element = line->kind == HN_LINE_ASSERT || line->kind == HN_LINE_COND;
         if (line->kind == HN_LINE_ALLOCATE || line->kind == HN_LINE_REUSE) continue;
-        if (line->kind == HN_LINE_WAIT || (is_element && device != HN_DEVICE_CPU)) catch_up(m, m->queued);
+        if (line->kind == HN_LINE_WAIT || (is_element && device != HN_DEVICE_CPU))
+            catch_up(m, m->queued);
         if (line->kind == HN_LINE_WAIT) continue;
         if (device == HN_DEVICE_CPU || is_element) run_now(m, line);
         else enqueue(m, line);
@@ -549,19 +631,24 @@ static void check_outputs(machine *m, const value *values) {
     }
 }
 
-static void run_as_placed(generator *g, const hn_memory_plan *plan, pace how, const value *values, uint64_t seed) {
+static void run_as_placed(generator *g, const hn_memory_plan *plan, pace how, const value *values,
+                          uint64_t seed) {
     machine *m = calloc(1, sizeof *m);
     m->g = g, m->plan = plan, m->pace = how;
     for (uint32_t d = 0; d < HN_DEVICE_KIND_COUNT; d++)
-        m->workspaces[d] = calloc((size_t)hn_sym_hint(g->sym, plan->workspaces[d], 0) / 8 + WORDS, 8);
+        m->workspaces[d] =
+            calloc((size_t)hn_sym_hint(g->sym, plan->workspaces[d], 0) / 8 + WORDS, 8);
     for (hn_wbuf b = 1; b < g->w->buffers.count; b++) {
         const hn_wbuffer *own = &g->w->buffers.items[b];
         if (own->kind != HN_WBUF_INPUT && own->kind != HN_WBUF_CONSTANT) continue;
-        for (uint32_t c = 0; c < 2; c++) *cell_of(m, b, c) = first_content(own->kind, own->source, c);
+        for (uint32_t c = 0; c < 2; c++)
+            *cell_of(m, b, c) = first_content(own->kind, own->source, c);
     }
     run_machine(m, 0, g->w->lines.count);
     check_outputs(m, values);
-    if (m->wrong) HN_TEST_FAIL("seed %llu, pace %d: %u lines read something else", (unsigned long long)seed, (int)how, m->wrong);
+    if (m->wrong)
+        HN_TEST_FAIL("seed %llu, pace %d: %u lines read something else", (unsigned long long)seed,
+                     (int)how, m->wrong);
     for (uint32_t d = 0; d < HN_DEVICE_KIND_COUNT; d++) free(m->workspaces[d]);
     free(m);
 }
@@ -593,7 +680,8 @@ static void check_program(uint64_t seed, uint32_t *out_copies) {
     for (hn_wbuf b = 1; b < g->w->buffers.count; b++) {
         const hn_wbuffer *own = &g->w->buffers.items[b];
         if (own->kind != HN_WBUF_INPUT && own->kind != HN_WBUF_CONSTANT) continue;
-        for (uint32_t c = 0; c < 2; c++) values[b].cells[c] = first_content(own->kind, own->source, c);
+        for (uint32_t c = 0; c < 2; c++)
+            values[b].cells[c] = first_content(own->kind, own->source, c);
         values[b].defined = 3;
     }
     run_plain(g, g->w->lines.items, 0, g->w->lines.count, values);
@@ -606,7 +694,8 @@ static void check_program(uint64_t seed, uint32_t *out_copies) {
     EXPECT_OK(hn_wrapper_plan_verify(g->w, &plan));
     for (uint32_t p = 0; p < PACE_COUNT; p++) run_as_placed(g, &plan, (pace)p, values, seed);
     expect_text_reads_back(g->w);
-    for (uint32_t i = 0; i < g->w->lines.count; i++) *out_copies += g->w->lines.items[i].kind == HN_LINE_COPY;
+    for (uint32_t i = 0; i < g->w->lines.count; i++)
+        *out_copies += g->w->lines.items[i].kind == HN_LINE_COPY;
     hn_arena_deinit(&g->arena);
     free(values);
     free(g);

@@ -59,12 +59,14 @@ static void expect_node(const fixture *f, hn_expr e, const char *expected) {
 
 TEST(an_expression_has_one_number_and_its_operands_come_first) {
     fixture f;
-    EXPECT_OK(number(&f, "wrapper { symbol size s0 in [2, 64]"
-                         "  buffer b1 : input f32[2*s0 + 1] source 0 buffer b2 : output f32[2*s0 + 1] bytes(8*s0 + 4)"
-                         "  kernel k1 : object 0 name \"k\""
-                         "  input \"x\" : f32[2*s0 + 1] strides [1] in b1"
-                         "  call k1(b1 f32, out b2 f32) params [2*s0 + 1] extent(Max(s0, 8))"
-                         "  output tensor \"y\" : f32[2*s0 + 1] strides [1] in b2 }"));
+    EXPECT_OK(number(
+        &f,
+        "wrapper { symbol size s0 in [2, 64]"
+        "  buffer b1 : input f32[2*s0 + 1] source 0 buffer b2 : output f32[2*s0 + 1] bytes(8*s0 + 4)"
+        "  kernel k1 : object 0 name \"k\""
+        "  input \"x\" : f32[2*s0 + 1] strides [1] in b1"
+        "  call k1(b1 f32, out b2 f32) params [2*s0 + 1] extent(Max(s0, 8))"
+        "  output tensor \"y\" : f32[2*s0 + 1] strides [1] in b2 }"));
     const hn_line *call = &f.w->lines.items[1]; /* behind the ALLOCATE line */
     EXPECT_INT(call->kind, HN_LINE_KERNEL);
     expect_node(&f, call->params[0], "2*s0 + 1");
@@ -83,13 +85,14 @@ TEST(an_expression_has_one_number_and_its_operands_come_first) {
 
 TEST(a_size_that_no_input_determines_is_named) {
     fixture f;
-    EXPECT_ERROR(number(&f, "wrapper { symbol size s0 in [2, 64]"
-                            "  buffer b1 : input f32[s0*s0] source 0 buffer b2 : output f32[s0] bytes(4*s0)"
-                            "  kernel k1 : object 0 name \"k\""
-                            "  input \"x\" : f32[s0*s0] strides [1] in b1"
-                            "  call k1(b1 f32, out b2 f32) extent(1)"
-                            "  output tensor \"y\" : f32[s0] strides [1] in b2 }"),
-                 HN_UNSUPPORTED, "size 's0' is not determined by the shape of any input");
+    EXPECT_ERROR(
+        number(&f, "wrapper { symbol size s0 in [2, 64]"
+                   "  buffer b1 : input f32[s0*s0] source 0 buffer b2 : output f32[s0] bytes(4*s0)"
+                   "  kernel k1 : object 0 name \"k\""
+                   "  input \"x\" : f32[s0*s0] strides [1] in b1"
+                   "  call k1(b1 f32, out b2 f32) extent(1)"
+                   "  output tensor \"y\" : f32[s0] strides [1] in b2 }"),
+        HN_UNSUPPORTED, "size 's0' is not determined by the shape of any input");
     fixture_deinit(&f);
 }
 
@@ -110,16 +113,16 @@ TEST(guards_of_symbols_that_nothing_defines_are_left_out) {
 
 TEST(buffers_and_weights_have_places) {
     fixture f;
-    EXPECT_OK(number(&f,
-                     "wrapper {"
-                     "  buffer b1 : input f32[4] source 0 buffer b2 : constant f32[8] source 1"
-                     "  buffer b3 : constant f32[2, 2] source 1 offset 16 buffer b4 : temp f32[4] bytes(16)"
-                     "  buffer b5 : output f32[4] bytes(16) buffer b6 : temp f32[100] bytes(400)"
-                     "  kernel k1 : object 0 name \"k\""
-                     "  input \"x\" : f32[4] strides [1] in b1"
-                     "  call k1(b1 f32, b2 f32, b3 f32, out b4 f32, out b5 f32) extent(1)"
-                     "  output tensor \"y\" : f32[4] strides [1] in b5"
-                     "  output mutation \"tail\" : f32[2, 2] strides [2, 1] in b4 }"));
+    EXPECT_OK(number(
+        &f, "wrapper {"
+            "  buffer b1 : input f32[4] source 0 buffer b2 : constant f32[8] source 1"
+            "  buffer b3 : constant f32[2, 2] source 1 offset 16 buffer b4 : temp f32[4] bytes(16)"
+            "  buffer b5 : output f32[4] bytes(16) buffer b6 : temp f32[100] bytes(400)"
+            "  kernel k1 : object 0 name \"k\""
+            "  input \"x\" : f32[4] strides [1] in b1"
+            "  call k1(b1 f32, b2 f32, b3 f32, out b4 f32, out b5 f32) extent(1)"
+            "  output tensor \"y\" : f32[4] strides [1] in b5"
+            "  output mutation \"tail\" : f32[2, 2] strides [2, 1] in b4 }"));
     const hn_wplaces *places = &f.numbering.places;
     EXPECT_INT(places->storages.count, 2); /* both constants lie in one */
     EXPECT_INT(places->storages.items[1].storage, 1);
@@ -140,14 +143,15 @@ TEST(buffers_and_weights_have_places) {
 /* Only bundles have the shapes of buffers. All other numbers are the same with and without. */
 TEST(shapes_are_numbered_last) {
     fixture f;
-    EXPECT_OK(number(&f, "wrapper { symbol size s0 in [2, 64]"
-                         "  buffer b1 : input f32[s0] source 0"
-                         "  buffer b2 : temp f32[3, s0] strides [s0 + 77, 1] bytes(16*s0 + 1000)"
-                         "  buffer b3 : output f32[s0] bytes(4*s0) buffer b4 : temp f32[99] bytes(396)"
-                         "  kernel k1 : object 0 name \"k\""
-                         "  input \"x\" : f32[s0] strides [1] in b1"
-                         "  call k1(b1 f32, out b2 f32) extent(1) call k1(b2 f32, out b3 f32) extent(1)"
-                         "  output tensor \"y\" : f32[s0] strides [1] in b3 }"));
+    EXPECT_OK(number(&f,
+                     "wrapper { symbol size s0 in [2, 64]"
+                     "  buffer b1 : input f32[s0] source 0"
+                     "  buffer b2 : temp f32[3, s0] strides [s0 + 77, 1] bytes(16*s0 + 1000)"
+                     "  buffer b3 : output f32[s0] bytes(4*s0) buffer b4 : temp f32[99] bytes(396)"
+                     "  kernel k1 : object 0 name \"k\""
+                     "  input \"x\" : f32[s0] strides [1] in b1"
+                     "  call k1(b1 f32, out b2 f32) extent(1) call k1(b2 f32, out b3 f32) extent(1)"
+                     "  output tensor \"y\" : f32[s0] strides [1] in b3 }"));
     const uint32_t before = f.numbering.nodes.count;
     const hn_expr stride = f.w->buffers.items[2].strides[0];
     expect_node(&f, stride, "?");

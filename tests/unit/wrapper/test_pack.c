@@ -1,4 +1,5 @@
-/* test_pack.c: packing of intervals: nothing overlaps, and little is wasted, for random and for regular ones. */
+/* test_pack.c: packing of intervals: nothing overlaps, and little is wasted, for random and for
+ * regular ones. */
 #include "base/checked.h"
 #include "unit/harness.h"
 #include "wrapper/pack.h"
@@ -75,7 +76,8 @@ TEST(random_programs) {
         fixture *f = setup(seed);
         uint32_t count = 10 + draw(f, 600);
         for (uint32_t i = 0; i < count; i++)
-            add(f, i, i + 1 + draw(f, draw(f, 10) ? 6 : 100), 64 * (int64_t)(1 + draw(f, 1u << draw(f, 14))));
+            add(f, i, i + 1 + draw(f, draw(f, 10) ? 6 : 100),
+                64 * (int64_t)(1 + draw(f, 1u << draw(f, 14))));
         double ratio = pack_and_check(f);
         if (ratio > worst) worst = ratio;
         sum += ratio;
@@ -123,7 +125,8 @@ TEST(all_alive_at_once) {
 
 TEST(the_order_of_the_items_does_not_matter_to_the_extent) {
     fixture *f = setup(3), *g = setup(3);
-    for (uint32_t i = 0; i < 200; i++) add(f, i, i + 1 + draw(f, 20), 64 * (int64_t)(1 + draw(f, 64)));
+    for (uint32_t i = 0; i < 200; i++)
+        add(f, i, i + 1 + draw(f, 20), 64 * (int64_t)(1 + draw(f, 64)));
     for (uint32_t i = 200; i-- > 0;) add(g, f->items[i].first, f->items[i].last, f->items[i].size);
     (void)pack_and_check(f);
     (void)pack_and_check(g);

@@ -1,5 +1,5 @@
-/* test_plan.c: the memory planner: no two live buffers share bytes, for random programs with constant and
- * symbolic sizes and conditionals, and little is wasted. */
+/* test_plan.c: the memory planner: no two live buffers share bytes, for random programs with
+ * constant and symbolic sizes and conditionals, and little is wasted. */
 #include "unit/harness.h"
 #include "wrapper/wrapper.h"
 
@@ -30,7 +30,8 @@ static uint32_t draw(fixture *f, uint32_t limit) {
 
 static hn_wbuf add_temp(fixture *f, hn_expr bytes) {
     hn_wbuf b = 0;
-    EXPECT_OK(hn_wrapper_add_buffer(f->w, (hn_wbuffer){.kind = HN_WBUF_TEMP, .dtype = HN_DTYPE_U8, .bytes = bytes}, &b));
+    EXPECT_OK(hn_wrapper_add_buffer(
+        f->w, (hn_wbuffer){.kind = HN_WBUF_TEMP, .dtype = HN_DTYPE_U8, .bytes = bytes}, &b));
     return b;
 }
 
@@ -39,8 +40,12 @@ static void add_call(fixture *f, hn_wbuf read, hn_wbuf read2, hn_wbuf write) {
     uint32_t count = 0;
     if (read) operands[count++] = (hn_woperand){.buffer = read, .dtype = HN_DTYPE_U8};
     if (read2) operands[count++] = (hn_woperand){.buffer = read2, .dtype = HN_DTYPE_U8};
-    if (write) operands[count++] = (hn_woperand){.buffer = write, .dtype = HN_DTYPE_U8, .written = true};
-    EXPECT_OK(hn_wrapper_add_line(f->w, (hn_line){.kind = HN_LINE_KERNEL, .kernel = f->kernel, .operands = operands, .operand_count = count,
+    if (write)
+        operands[count++] = (hn_woperand){.buffer = write, .dtype = HN_DTYPE_U8, .written = true};
+    EXPECT_OK(hn_wrapper_add_line(f->w, (hn_line){.kind = HN_LINE_KERNEL,
+                                                  .kernel = f->kernel,
+                                                  .operands = operands,
+                                                  .operand_count = count,
                                                   .extent = hn_sym_int(f->sym, 1)}));
 }
 
@@ -48,13 +53,16 @@ static int64_t as_int(fixture *f, hn_expr e) { return hn_sym_hint(f->sym, e, -1)
 
 static hn_expr random_bytes(fixture *f, const hn_expr *symbols, uint32_t symbol_count) {
     hn_expr size = hn_sym_int(f->sym, 1 + draw(f, 1u << draw(f, 20)));
-    for (uint32_t k = 0; symbol_count && k < draw(f, 3); k++) size = hn_sym_mul(f->sym, size, symbols[draw(f, symbol_count)]);
-    if (symbol_count && draw(f, 4) == 0) size = hn_sym_add(f->sym, size, symbols[draw(f, symbol_count)]);
+    for (uint32_t k = 0; symbol_count && k < draw(f, 3); k++)
+        size = hn_sym_mul(f->sym, size, symbols[draw(f, symbol_count)]);
+    if (symbol_count && draw(f, 4) == 0)
+        size = hn_sym_add(f->sym, size, symbols[draw(f, symbol_count)]);
     return size;
 }
 
 /* A chain in which each buffer is read some lines after it was written. */
-static void random_program(fixture *f, uint32_t temps, const hn_expr *symbols, uint32_t symbol_count, bool conds) {
+static void random_program(fixture *f, uint32_t temps, const hn_expr *symbols,
+                           uint32_t symbol_count, bool conds) {
     hn_wbuf recent[8] = {0};
     uint32_t open_at = 0, open_left = 0;
     if (conds) {
@@ -68,7 +76,8 @@ static void random_program(fixture *f, uint32_t temps, const hn_expr *symbols, u
             hn_woperand predicate = {.buffer = f->flag, .dtype = HN_DTYPE_BOOL};
             open_at = f->w->lines.count;
             open_left = 4;
-            EXPECT_OK(hn_wrapper_add_line(f->w, (hn_line){.kind = HN_LINE_COND, .operands = &predicate, .operand_count = 1}));
+            EXPECT_OK(hn_wrapper_add_line(
+                f->w, (hn_line){.kind = HN_LINE_COND, .operands = &predicate, .operand_count = 1}));
         }
         if (open_left) { /* both bodies write b: two calls in each */
             uint32_t then_lines = 0;
@@ -79,7 +88,8 @@ static void random_program(fixture *f, uint32_t temps, const hn_expr *symbols, u
                 if (!body) then_lines = f->w->lines.count - open_at - 1;
             }
             f->w->lines.items[open_at].then_count = then_lines;
-            f->w->lines.items[open_at].otherwise_count = f->w->lines.count - open_at - 1 - then_lines;
+            f->w->lines.items[open_at].otherwise_count =
+                f->w->lines.count - open_at - 1 - then_lines;
             open_left = 0;
         } else {
             add_call(f, recent[draw(f, 8)], recent[draw(f, 8)], b);
@@ -100,7 +110,8 @@ TEST(random_constant_sizes) {
         EXPECT_OK(hn_wrapper_plan(f.w, &plan));
         EXPECT_OK(hn_wrapper_verify(f.w));
         EXPECT_OK(hn_wrapper_plan_verify(f.w, &plan));
-        double ratio = (double)as_int(&f, plan.workspaces[HN_DEVICE_CPU]) / (double)as_int(&f, plan.live_bound_bytes);
+        double ratio = (double)as_int(&f, plan.workspaces[HN_DEVICE_CPU]) /
+                       (double)as_int(&f, plan.live_bound_bytes);
         if (ratio > worst) worst = ratio;
         sum += ratio;
         count++;
@@ -138,7 +149,8 @@ static int64_t plan_chain(bool symbolic) {
     hn_expr s0 = hn_sym_symbol(f.sym, HN_STR("s0"), HN_SYMBOL_SIZE, 1, 1024);
     hn_sym_set_hint(f.sym, s0, 4);
     for (uint32_t i = 0; i < 100; i++) {
-        hn_wbuf b = add_temp(&f, hn_sym_mul(f.sym, hn_sym_int(f.sym, 1024 * (1 + draw(&f, 5))), symbolic ? s0 : hn_sym_int(f.sym, 4)));
+        hn_wbuf b = add_temp(&f, hn_sym_mul(f.sym, hn_sym_int(f.sym, 1024 * (1 + draw(&f, 5))),
+                                            symbolic ? s0 : hn_sym_int(f.sym, 4)));
         add_call(&f, previous, 0, b);
         previous = b;
     }
@@ -150,16 +162,18 @@ static int64_t plan_chain(bool symbolic) {
     return bytes;
 }
 
-/* A model with a dynamic batch: every size is a multiple of s0. The packing is as tight as for a constant one. */
+/* A model with a dynamic batch: every size is a multiple of s0. The packing is as tight as for a
+ * constant one. */
 TEST(multiples_of_one_symbol_are_packed) { EXPECT_INT(plan_chain(true), plan_chain(false)); }
 
 TEST(bodies_share_memory) {
     /* A temporary of one body takes the place of one of the other. */
-    static const char text[] = "wrapper { buffer b1 : input bool[] source 0 buffer b2 : temp f32[1024] bytes(4096) buffer b3 : temp f32[1024] bytes(4096) "
-                               "buffer b4 : output f32[1024] bytes(4096) kernel k1 : object 0 input \"p\" : bool[] strides [] in b1 "
-                               "cond(b1 bool) { call k1(out b2 f32) extent(1) call k1(b2 f32, out b4 f32) extent(1) } else "
-                               "{ call k1(out b3 f32) extent(1) call k1(b3 f32, out b4 f32) extent(1) } "
-                               "output tensor \"y\" : f32[1024] strides [1] in b4 }";
+    static const char text[] =
+        "wrapper { buffer b1 : input bool[] source 0 buffer b2 : temp f32[1024] bytes(4096) buffer b3 : temp f32[1024] bytes(4096) "
+        "buffer b4 : output f32[1024] bytes(4096) kernel k1 : object 0 input \"p\" : bool[] strides [] in b1 "
+        "cond(b1 bool) { call k1(out b2 f32) extent(1) call k1(b2 f32, out b4 f32) extent(1) } else "
+        "{ call k1(out b3 f32) extent(1) call k1(b3 f32, out b4 f32) extent(1) } "
+        "output tensor \"y\" : f32[1024] strides [1] in b4 }";
     fixture f;
     hn_memory_plan plan;
     hn_strbuf out;
@@ -170,20 +184,23 @@ TEST(bodies_share_memory) {
     EXPECT_OK(hn_wrapper_verify(f.w));
     EXPECT_INT(as_int(&f, plan.workspaces[HN_DEVICE_CPU]), 4096);
     hn_wrapper_print(f.w, &out);
-    EXPECT(strstr(out.ptr, "  allocate b4\n  cond(b1 bool) {\n    allocate b2\n    call k1(out b2") != NULL);
+    EXPECT(strstr(out.ptr,
+                  "  allocate b4\n  cond(b1 bool) {\n    allocate b2\n    call k1(out b2") != NULL);
     EXPECT(strstr(out.ptr, "    free b3\n  }\n  output") != NULL);
     hn_strbuf_deinit(&out);
     teardown(&f);
 }
 
 TEST(reuse_and_mutations) {
-    /* b3 takes b2's memory although both are mentioned in one line; b4 only feeds a mutation: a temporary to the end. */
-    static const char text[] = "wrapper { buffer b1 : input f32[16] source 0 buffer b2 : temp f32[1024] bytes(4096) buffer b3 : temp f32[1024] bytes(4096) "
-                               "buffer b4 : output f32[16] bytes(64) buffer b5 : temp f32[16] bytes(64) kernel k1 : object 0 "
-                               "input \"x\" : f32[16] strides [1] in b1 "
-                               "call k1(b1 f32, out b2 f32) extent(1) reuse b3 from b2 call k1(b1 f32, out b3 f32) extent(1) "
-                               "call k1(b3 f32, out b4 f32) extent(1) call k1(b4 f32, out b5 f32) extent(1) "
-                               "output mutation \"x\" target 0 : f32[16] strides [1] in b4 }";
+    /* b3 takes b2's memory although both are mentioned in one line; b4 only feeds a mutation: a
+     * temporary to the end. */
+    static const char text[] =
+        "wrapper { buffer b1 : input f32[16] source 0 buffer b2 : temp f32[1024] bytes(4096) buffer b3 : temp f32[1024] bytes(4096) "
+        "buffer b4 : output f32[16] bytes(64) buffer b5 : temp f32[16] bytes(64) kernel k1 : object 0 "
+        "input \"x\" : f32[16] strides [1] in b1 "
+        "call k1(b1 f32, out b2 f32) extent(1) reuse b3 from b2 call k1(b1 f32, out b3 f32) extent(1) "
+        "call k1(b3 f32, out b4 f32) extent(1) call k1(b4 f32, out b5 f32) extent(1) "
+        "output mutation \"x\" target 0 : f32[16] strides [1] in b4 }";
     fixture f;
     hn_memory_plan plan;
     setup(&f, 0);

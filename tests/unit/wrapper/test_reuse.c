@@ -1,5 +1,6 @@
-/* test_reuse.c: memory that a kernel's result takes from what the kernel reads last: which lines the pass writes, which the
- * verifier refuses, and, in random programs, that whoever reads finds what was written. */
+/* test_reuse.c: memory that a kernel's result takes from what the kernel reads last: which lines
+ * the pass writes, which the verifier refuses, and, in random programs, that whoever reads finds
+ * what was written. */
 #include "unit/harness.h"
 #include "wrapper/wrapper.h"
 
@@ -16,15 +17,17 @@ static hn_status parse(const char *body, hn_arena *arena, hn_wrapper **out) {
     return status;
 }
 
-/* Buffers b2, b3, b5, b6 are temporaries of 4096 bytes, b7 of 64; b1 comes in, b4 goes out, p is a predicate. */
-#define HEAD                                                                                                           \
-    "  symbol data u0 in [0, 100]\n  buffer b1 : input f32[1024] source 0\n  buffer b2 : temp f32[1024] bytes(4096)\n  buffer b3 : temp f32[1024] bytes(4096)\n" \
-    "  buffer b4 : output f32[1024] bytes(4096)\n  buffer b5 : temp f32[1024] bytes(4096)\n  buffer b6 : temp f32[1024] bytes(4096)\n"   \
+/* Buffers b2, b3, b5, b6 are temporaries of 4096 bytes, b7 of 64; b1 comes in, b4 goes out, p is a
+ * predicate. */
+#define HEAD                                                                                                                                                      \
+    "  symbol data u0 in [0, 100]\n  buffer b1 : input f32[1024] source 0\n  buffer b2 : temp f32[1024] bytes(4096)\n  buffer b3 : temp f32[1024] bytes(4096)\n"  \
+    "  buffer b4 : output f32[1024] bytes(4096)\n  buffer b5 : temp f32[1024] bytes(4096)\n  buffer b6 : temp f32[1024] bytes(4096)\n"                            \
     "  buffer b7 : temp f32[16] bytes(64)\n  buffer b8 : temp f32[u0] bytes(4*u0)\n  buffer b9 : temp f32[u0] bytes(4*u0)\n  buffer b10 : temp i64[1] bytes(8)\n" \
     "  kernel k1 : object 0\n  input \"x\" : f32[1024] strides [1] in b1\n"
 #define TAIL "  output tensor \"y\" : f32[1024] strides [1] in b4\n"
 
-/* The REUSE lines that the pass writes, in order: "3<2 5<3". The result verifies, before and after it is planned. */
+/* The REUSE lines that the pass writes, in order: "3<2 5<3". The result verifies, before and after
+ * it is planned. */
 static void check_pass(const char *body, const char *expected) {
     hn_arena arena;
     hn_wrapper *w = NULL;
@@ -37,7 +40,8 @@ static void check_pass(const char *body, const char *expected) {
     EXPECT_OK(hn_wrapper_reuse(w));
     for (uint32_t i = 0; i < w->lines.count; i++)
         if (w->lines.items[i].kind == HN_LINE_REUSE)
-            hn_strbuf_printf(&text, "%s%u<%u", text.len ? " " : "", w->lines.items[i].buffer, w->lines.items[i].from);
+            hn_strbuf_printf(&text, "%s%u<%u", text.len ? " " : "", w->lines.items[i].buffer,
+                             w->lines.items[i].from);
     EXPECT_STR(text.ptr ? text.ptr : "", expected);
     EXPECT_OK(hn_wrapper_verify(w));
     EXPECT_OK(hn_wrapper_plan(w, &plan));
@@ -48,58 +52,91 @@ static void check_pass(const char *body, const char *expected) {
 }
 
 TEST(chains_take_one_memory) {
-    check_pass(HEAD "call k1(b1 f32, out b2 f32 over [0]) extent(1) call k1(b2 f32, out b3 f32 over [0]) extent(1) "
-                    "call k1(b3 f32, out b5 f32 over [0]) extent(1) call k1(b5 f32, out b4 f32 over [0]) extent(1)" TAIL,
-               "3<2 5<3");
+    check_pass(
+        HEAD
+        "call k1(b1 f32, out b2 f32 over [0]) extent(1) call k1(b2 f32, out b3 f32 over [0]) extent(1) "
+        "call k1(b3 f32, out b5 f32 over [0]) extent(1) call k1(b5 f32, out b4 f32 over [0]) extent(1)" TAIL,
+        "3<2 5<3");
     /* two results, two operands: each memory goes to one */
-    check_pass(HEAD "call k1(out b2 f32) extent(1) call k1(out b3 f32) extent(1) "
-                    "call k1(b2 f32, b3 f32, out b5 f32 over [0, 1], out b6 f32 over [0, 1]) extent(1) "
-                    "call k1(b5 f32, b6 f32, out b4 f32) extent(1)" TAIL,
+    check_pass(HEAD
+               "call k1(out b2 f32) extent(1) call k1(out b3 f32) extent(1) "
+               "call k1(b2 f32, b3 f32, out b5 f32 over [0, 1], out b6 f32 over [0, 1]) extent(1) "
+               "call k1(b5 f32, b6 f32, out b4 f32) extent(1)" TAIL,
                "5<2 6<3");
-    check_pass(HEAD "call k1(out b2 f32) extent(1) call k1(b2 f32, out b5 f32 over [0], out b6 f32 over [0]) extent(1) "
-                    "call k1(b5 f32, b6 f32, out b4 f32) extent(1)" TAIL,
-               "5<2");
+    check_pass(
+        HEAD
+        "call k1(out b2 f32) extent(1) call k1(b2 f32, out b5 f32 over [0], out b6 f32 over [0]) extent(1) "
+        "call k1(b5 f32, b6 f32, out b4 f32) extent(1)" TAIL,
+        "5<2");
 }
 
 /* What is promised holds for the buffers' bytes, wherever the operands begin. */
 TEST(operands_with_offsets) {
-    check_pass(HEAD "call k1(out b2 f32) extent(1) call k1(b2 f32 at(8), out b3 f32 at(8) over [0]) extent(1) call k1(b3 f32, out b4 f32) extent(1)" TAIL, "3<2");
-    check_pass(HEAD "call k1(out b2 f32) extent(1) call k1(b2 f32 at(8), b2 f32, out b3 f32 over [1]) extent(1) call k1(b3 f32, out b4 f32) extent(1)" TAIL, "");
+    check_pass(
+        HEAD
+        "call k1(out b2 f32) extent(1) call k1(b2 f32 at(8), out b3 f32 at(8) over [0]) extent(1) call k1(b3 f32, out b4 f32) extent(1)" TAIL,
+        "3<2");
+    check_pass(
+        HEAD
+        "call k1(out b2 f32) extent(1) call k1(b2 f32 at(8), b2 f32, out b3 f32 over [1]) extent(1) call k1(b3 f32, out b4 f32) extent(1)" TAIL,
+        "");
 }
 
 TEST(what_must_stay_apart) {
     /* nothing says that it may */
-    check_pass(HEAD "call k1(out b2 f32) extent(1) call k1(b2 f32, out b3 f32) extent(1) call k1(b3 f32, out b4 f32) extent(1)" TAIL, "");
+    check_pass(
+        HEAD
+        "call k1(out b2 f32) extent(1) call k1(b2 f32, out b3 f32) extent(1) call k1(b3 f32, out b4 f32) extent(1)" TAIL,
+        "");
     /* read once more, by a kernel and by an extern call */
-    check_pass(HEAD "call k1(out b2 f32) extent(1) call k1(b2 f32, out b3 f32 over [0]) extent(1) call k1(b2 f32, b3 f32, out b4 f32) extent(1)" TAIL, "");
-    check_pass(HEAD "call k1(out b2 f32) extent(1) call k1(b2 f32, out b3 f32 over [0]) extent(1) "
-                    "extern topk(out b4 f32, out b10 i64, b2 f32) params [1, 2, 3, 4, 0, 1] call k1(b3 f32, out b4 f32) extent(1)" TAIL,
-               "");
+    check_pass(
+        HEAD
+        "call k1(out b2 f32) extent(1) call k1(b2 f32, out b3 f32 over [0]) extent(1) call k1(b2 f32, b3 f32, out b4 f32) extent(1)" TAIL,
+        "");
+    check_pass(
+        HEAD
+        "call k1(out b2 f32) extent(1) call k1(b2 f32, out b3 f32 over [0]) extent(1) "
+        "extern topk(out b4 f32, out b10 i64, b2 f32) params [1, 2, 3, 4, 0, 1] call k1(b3 f32, out b4 f32) extent(1)" TAIL,
+        "");
     /* the size is another one, or data */
-    check_pass(HEAD "call k1(out b2 f32) extent(1) call k1(b2 f32, out b7 f32 over [0]) extent(1) call k1(b7 f32, out b4 f32) extent(1)" TAIL, "");
-    check_pass(HEAD "call k1(out b10 i64) extent(1) define(b10 i64) symbol(u0) call k1(out b8 f32) extent(1) "
-                    "call k1(b8 f32, out b9 f32 over [0]) extent(1) call k1(b9 f32, out b4 f32) extent(1)" TAIL,
-               "");
+    check_pass(
+        HEAD
+        "call k1(out b2 f32) extent(1) call k1(b2 f32, out b7 f32 over [0]) extent(1) call k1(b7 f32, out b4 f32) extent(1)" TAIL,
+        "");
+    check_pass(
+        HEAD
+        "call k1(out b10 i64) extent(1) define(b10 i64) symbol(u0) call k1(out b8 f32) extent(1) "
+        "call k1(b8 f32, out b9 f32 over [0]) extent(1) call k1(b9 f32, out b4 f32) extent(1)" TAIL,
+        "");
     /* the result was there before: a piece is added */
-    check_pass(HEAD "call k1(out b2 f32) extent(1) call k1(out b3 f32) extent(1) call k1(b2 f32, out b3 f32 over [0]) extent(1) "
-                    "call k1(b3 f32, out b4 f32) extent(1)" TAIL,
-               "");
-    /* one operand is no kernel argument 0 of the claim: the same buffer twice, the claim is for one place only */
-    check_pass(HEAD "call k1(out b2 f32) extent(1) call k1(b2 f32, b2 f32, out b3 f32 over [0]) extent(1) call k1(b3 f32, out b4 f32) extent(1)" TAIL, "");
+    check_pass(
+        HEAD
+        "call k1(out b2 f32) extent(1) call k1(out b3 f32) extent(1) call k1(b2 f32, out b3 f32 over [0]) extent(1) "
+        "call k1(b3 f32, out b4 f32) extent(1)" TAIL,
+        "");
+    /* one operand is no kernel argument 0 of the claim: the same buffer twice, the claim is for one
+     * place only */
+    check_pass(
+        HEAD
+        "call k1(out b2 f32) extent(1) call k1(b2 f32, b2 f32, out b3 f32 over [0]) extent(1) call k1(b3 f32, out b4 f32) extent(1)" TAIL,
+        "");
     /* what changes an input is needed to the end */
-    check_pass(HEAD "call k1(out b2 f32) extent(1) call k1(b2 f32, out b3 f32 over [0]) extent(1) call k1(b3 f32, out b4 f32) extent(1)" TAIL
-                    "  output mutation \"x\" target 0 : f32[1024] strides [1] in b2\n",
-               "");
+    check_pass(
+        HEAD
+        "call k1(out b2 f32) extent(1) call k1(b2 f32, out b3 f32 over [0]) extent(1) call k1(b3 f32, out b4 f32) extent(1)" TAIL
+        "  output mutation \"x\" target 0 : f32[1024] strides [1] in b2\n",
+        "");
 }
 
 TEST(bodies_of_conditionals) {
     /* within one body; from outside of it; into what comes after it */
-    check_pass("  buffer b1 : input bool[] source 0\n  buffer b2 : temp f32[16] bytes(64)\n  buffer b3 : temp f32[16] bytes(64)\n  buffer b4 : output f32[16] bytes(64)\n"
-               "  buffer b5 : temp f32[16] bytes(64)\n  buffer b6 : temp f32[16] bytes(64)\n  kernel k1 : object 0\n  input \"p\" : bool[] strides [] in b1\n"
-               "call k1(out b5 f32) extent(1) cond(b1 bool) { call k1(out b2 f32) extent(1) call k1(b2 f32, out b3 f32 over [0]) extent(1) "
-               "call k1(b3 f32, out b6 f32 over [0]) extent(1) } else { call k1(b5 f32, out b6 f32 over [0]) extent(1) } "
-               "call k1(b6 f32, out b4 f32) extent(1)\n  output tensor \"y\" : f32[16] strides [1] in b4\n",
-               "3<2");
+    check_pass(
+        "  buffer b1 : input bool[] source 0\n  buffer b2 : temp f32[16] bytes(64)\n  buffer b3 : temp f32[16] bytes(64)\n  buffer b4 : output f32[16] bytes(64)\n"
+        "  buffer b5 : temp f32[16] bytes(64)\n  buffer b6 : temp f32[16] bytes(64)\n  kernel k1 : object 0\n  input \"p\" : bool[] strides [] in b1\n"
+        "call k1(out b5 f32) extent(1) cond(b1 bool) { call k1(out b2 f32) extent(1) call k1(b2 f32, out b3 f32 over [0]) extent(1) "
+        "call k1(b3 f32, out b6 f32 over [0]) extent(1) } else { call k1(b5 f32, out b6 f32 over [0]) extent(1) } "
+        "call k1(b6 f32, out b4 f32) extent(1)\n  output tensor \"y\" : f32[16] strides [1] in b4\n",
+        "3<2");
 }
 
 TEST(half_of_the_memory) {
@@ -109,15 +146,19 @@ TEST(half_of_the_memory) {
     hn_strbuf text;
     hn_arena_init(&arena);
     hn_strbuf_init(&text);
-    EXPECT_OK(parse(HEAD "call k1(b1 f32, out b2 f32) extent(1) call k1(b2 f32, out b3 f32 over [0]) extent(1) "
-                         "call k1(b3 f32, out b4 f32) extent(1)" TAIL, &arena, &w));
+    EXPECT_OK(parse(
+        HEAD "call k1(b1 f32, out b2 f32) extent(1) call k1(b2 f32, out b3 f32 over [0]) extent(1) "
+             "call k1(b3 f32, out b4 f32) extent(1)" TAIL,
+        &arena, &w));
     EXPECT_OK(hn_wrapper_reuse(w));
     EXPECT_OK(hn_wrapper_plan(w, &plan));
     EXPECT_INT(hn_sym_hint(w->sym, plan.workspaces[HN_DEVICE_CPU], -1), 4096);
     EXPECT_INT(hn_sym_hint(w->sym, plan.live_bound_bytes, -1), 4096);
     EXPECT_INT(plan.offsets[2], plan.offsets[3]);
     hn_wrapper_print(w, &text);
-    EXPECT(strstr(text.ptr, "  reuse b3 from b2\n  call k1(b2 f32, out b3 f32 over [0]) extent(1)\n") != NULL);
+    EXPECT(strstr(text.ptr,
+                  "  reuse b3 from b2\n  call k1(b2 f32, out b3 f32 over [0]) extent(1)\n") !=
+           NULL);
     EXPECT(strstr(text.ptr, "free b2") == NULL && strstr(text.ptr, "free b3") != NULL);
     hn_strbuf_reset(&text);
     hn_wrapper_print_json(w, &text);
@@ -138,23 +179,43 @@ static void refuse(const char *body, const char *why) {
 
 TEST(verifier_refuses) {
 #define FIRST "call k1(b1 f32, out b2 f32) extent(1) "
-#define LAST "call k1(b3 f32, out b4 f32) extent(1)" TAIL
-    refuse(HEAD FIRST "reuse b3 from b2 call k1(b2 f32, out b3 f32) extent(1) " LAST, "does not say that it may be written over");
-    refuse(HEAD FIRST "reuse b3 from b2 call k1(b2 f32, b1 f32, out b3 f32 over [1]) extent(1) " LAST, "does not say that it may be written over");
-    refuse(HEAD FIRST "reuse b3 from b2 call k1(b2 f32, out b3 f32 over [0]) extent(1) call k1(b2 f32, b3 f32, out b4 f32) extent(1)" TAIL,
-           "the memory is still needed");
-    refuse(HEAD FIRST "reuse b3 from b2 call k1(b1 f32, out b5 f32) extent(1) call k1(b2 f32, out b3 f32 over [0]) extent(1) " LAST,
-           "the memory is still needed");
-    refuse(HEAD "reuse b3 from b1 call k1(b1 f32, out b3 f32 over [0]) extent(1) " LAST, "only temporaries");
-    refuse(HEAD FIRST "call k1(out b3 f32) extent(1) reuse b3 from b2 call k1(b2 f32, out b3 f32 over [0]) extent(1) " LAST, "already has memory");
-    refuse(HEAD FIRST "reuse b3 from b2 reuse b5 from b2 call k1(b2 f32, out b3 f32 over [0], out b5 f32 over [0]) extent(1) "
-                      "call k1(b3 f32, b5 f32, out b4 f32) extent(1)" TAIL,
-           "another one has taken it");
-    refuse(HEAD "call k1(out b7 f32) extent(1) reuse b3 from b7 call k1(b7 f32, out b3 f32 over [0]) extent(1) " LAST, "may be too small");
-    refuse(HEAD FIRST "reuse b3 from b2 call k1(b2 f32, out b3 f32 over [0]) extent(1) free b2 " LAST, "not there to be freed");
-    refuse(HEAD "call k1(out b10 i64) extent(1) define(b10 i64) symbol(u0) call k1(out b8 f32) extent(1) reuse b9 from b8 "
-                "call k1(b8 f32, out b9 f32 over [0]) extent(1) call k1(b9 f32, out b4 f32) extent(1)" TAIL,
-           "depends on data");
+#define LAST  "call k1(b3 f32, out b4 f32) extent(1)" TAIL
+    refuse(HEAD FIRST "reuse b3 from b2 call k1(b2 f32, out b3 f32) extent(1) " LAST,
+           "does not say that it may be written over");
+    refuse(HEAD FIRST
+           "reuse b3 from b2 call k1(b2 f32, b1 f32, out b3 f32 over [1]) extent(1) " LAST,
+           "does not say that it may be written over");
+    refuse(
+        HEAD FIRST
+        "reuse b3 from b2 call k1(b2 f32, out b3 f32 over [0]) extent(1) call k1(b2 f32, b3 f32, out b4 f32) extent(1)" TAIL,
+        "the memory is still needed");
+    refuse(
+        HEAD FIRST
+        "reuse b3 from b2 call k1(b1 f32, out b5 f32) extent(1) call k1(b2 f32, out b3 f32 over [0]) extent(1) " LAST,
+        "the memory is still needed");
+    refuse(HEAD "reuse b3 from b1 call k1(b1 f32, out b3 f32 over [0]) extent(1) " LAST,
+           "only temporaries");
+    refuse(
+        HEAD FIRST
+        "call k1(out b3 f32) extent(1) reuse b3 from b2 call k1(b2 f32, out b3 f32 over [0]) extent(1) " LAST,
+        "already has memory");
+    refuse(
+        HEAD FIRST
+        "reuse b3 from b2 reuse b5 from b2 call k1(b2 f32, out b3 f32 over [0], out b5 f32 over [0]) extent(1) "
+        "call k1(b3 f32, b5 f32, out b4 f32) extent(1)" TAIL,
+        "another one has taken it");
+    refuse(
+        HEAD
+        "call k1(out b7 f32) extent(1) reuse b3 from b7 call k1(b7 f32, out b3 f32 over [0]) extent(1) " LAST,
+        "may be too small");
+    refuse(HEAD FIRST
+           "reuse b3 from b2 call k1(b2 f32, out b3 f32 over [0]) extent(1) free b2 " LAST,
+           "not there to be freed");
+    refuse(
+        HEAD
+        "call k1(out b10 i64) extent(1) define(b10 i64) symbol(u0) call k1(out b8 f32) extent(1) reuse b9 from b8 "
+        "call k1(b8 f32, out b9 f32 over [0]) extent(1) call k1(b9 f32, out b4 f32) extent(1)" TAIL,
+        "depends on data");
     refuse(HEAD FIRST "reuse b3 from b2 call k1(b2 f32, out b3 f32 over [0]) extent(1) " LAST
                       "  output mutation \"x\" target 0 : f32[1024] strides [1] in b2\n",
            "freed");
@@ -163,7 +224,9 @@ TEST(verifier_refuses) {
     refuse(HEAD FIRST "call k1(b2 f32, out b3 f32 over [7]) extent(1) " LAST, "cannot be over");
     refuse(HEAD FIRST "call k1(b2 f32 over [0], out b3 f32) extent(1) " LAST, "cannot be over");
     refuse(HEAD FIRST "call k1(b2 i32, out b3 f32 over [0]) extent(1) " LAST, "cannot be over");
-    refuse(HEAD FIRST "extern topk(out b3 f32 over [2], out b10 i64, b2 f32) params [1, 2, 3, 4, 0, 1] " LAST, "cannot be over");
+    refuse(HEAD FIRST
+           "extern topk(out b3 f32 over [2], out b10 i64, b2 f32) params [1, 2, 3, 4, 0, 1] " LAST,
+           "cannot be over");
 }
 
 /* ---- random programs ---- */
@@ -180,13 +243,21 @@ static uint32_t draw(program *p, uint32_t limit) {
     return (uint32_t)(p->seed >> 33) % limit;
 }
 
-static void add_call(program *p, const hn_wbuf *reads, uint32_t read_count, const hn_wbuf *writes, uint32_t write_count) {
+static void add_call(program *p, const hn_wbuf *reads, uint32_t read_count, const hn_wbuf *writes,
+                     uint32_t write_count) {
     hn_woperand operands[8];
     uint32_t count = 0;
-    for (uint32_t k = 0; k < read_count; k++) operands[count++] = (hn_woperand){.buffer = reads[k], .dtype = HN_DTYPE_U8};
+    for (uint32_t k = 0; k < read_count; k++)
+        operands[count++] = (hn_woperand){.buffer = reads[k], .dtype = HN_DTYPE_U8};
     for (uint32_t k = 0; k < write_count; k++)
-        operands[count++] = (hn_woperand){.buffer = writes[k], .dtype = HN_DTYPE_U8, .written = true, .over = draw(p, 1u << read_count)};
-    EXPECT_OK(hn_wrapper_add_line(p->w, (hn_line){.kind = HN_LINE_KERNEL, .kernel = 1, .operands = operands, .operand_count = count,
+        operands[count++] = (hn_woperand){.buffer = writes[k],
+                                          .dtype = HN_DTYPE_U8,
+                                          .written = true,
+                                          .over = draw(p, 1u << read_count)};
+    EXPECT_OK(hn_wrapper_add_line(p->w, (hn_line){.kind = HN_LINE_KERNEL,
+                                                  .kernel = 1,
+                                                  .operands = operands,
+                                                  .operand_count = count,
                                                   .extent = hn_sym_int(p->sym, 1)}));
 }
 
@@ -208,7 +279,9 @@ static void random_program(program *p, uint64_t seed) {
             if (b) reads[read_count++] = b;
         }
         for (uint32_t k = 0; k < write_count; k++) {
-            hn_wbuffer buffer = {.kind = HN_WBUF_TEMP, .dtype = HN_DTYPE_U8, .bytes = hn_sym_int(p->sym, 64 * (1 + draw(p, 3)))};
+            hn_wbuffer buffer = {.kind = HN_WBUF_TEMP,
+                                 .dtype = HN_DTYPE_U8,
+                                 .bytes = hn_sym_int(p->sym, 64 * (1 + draw(p, 3)))};
             EXPECT_OK(hn_wrapper_add_buffer(p->w, buffer, &writes[k]));
         }
         add_call(p, reads, read_count, writes, write_count);
@@ -217,7 +290,8 @@ static void random_program(program *p, uint64_t seed) {
 }
 
 static bool holds(program *p, const hn_memory_plan *plan, const hn_wbuf *memory, hn_wbuf b) {
-    int64_t at = hn_sym_hint(p->sym, plan->offsets[b], -1) / 64, cells = hn_sym_hint(p->sym, p->w->buffers.items[b].bytes, -1) / 64;
+    int64_t at = hn_sym_hint(p->sym, plan->offsets[b], -1) / 64,
+            cells = hn_sym_hint(p->sym, p->w->buffers.items[b].bytes, -1) / 64;
     for (int64_t k = 0; k < cells; k++)
         if (memory[at + k] != b) return false;
     return true;
@@ -226,27 +300,34 @@ static bool holds(program *p, const hn_memory_plan *plan, const hn_wbuf *memory,
 /* Whether a written operand of the line may lie, and lies, where read operand r is. */
 static bool is_written_over(const hn_memory_plan *plan, const hn_line *line, uint32_t r) {
     for (uint32_t k = 0; k < line->operand_count; k++)
-        if (line->operands[k].over >> r & 1 && plan->offsets[line->operands[k].buffer] == plan->offsets[line->operands[r].buffer]) return true;
+        if (line->operands[k].over >> r & 1 &&
+            plan->offsets[line->operands[k].buffer] == plan->offsets[line->operands[r].buffer])
+            return true;
     return false;
 }
 
-/* Runs the program on a memory whose cells know whose they are. Returns how many lines found something else. */
+/* Runs the program on a memory whose cells know whose they are. Returns how many lines found
+ * something else. */
 static uint32_t count_wrong(program *p, const hn_memory_plan *plan) {
-    hn_wbuf *memory = calloc((size_t)hn_sym_hint(p->sym, plan->workspaces[HN_DEVICE_CPU], -1) / 64 + 1, sizeof *memory);
+    hn_wbuf *memory = calloc(
+        (size_t)hn_sym_hint(p->sym, plan->workspaces[HN_DEVICE_CPU], -1) / 64 + 1, sizeof *memory);
     uint32_t wrong = 0;
     for (uint32_t i = 0; i < p->w->lines.count && memory; i++) {
         const hn_line *line = &p->w->lines.items[i];
         if (line->kind != HN_LINE_KERNEL) continue;
         bool good = true;
         for (uint32_t k = 0; k < line->operand_count; k++)
-            if (!line->operands[k].written) good &= holds(p, plan, memory, line->operands[k].buffer);
+            if (!line->operands[k].written)
+                good &= holds(p, plan, memory, line->operands[k].buffer);
         for (uint32_t k = 0; k < line->operand_count; k++) {
             hn_wbuf b = line->operands[k].buffer;
-            int64_t at = hn_sym_hint(p->sym, plan->offsets[b], -1) / 64, cells = hn_sym_hint(p->sym, p->w->buffers.items[b].bytes, -1) / 64;
+            int64_t at = hn_sym_hint(p->sym, plan->offsets[b], -1) / 64,
+                    cells = hn_sym_hint(p->sym, p->w->buffers.items[b].bytes, -1) / 64;
             for (int64_t c = 0; c < cells && line->operands[k].written; c++) memory[at + c] = b;
         }
         for (uint32_t k = 0; k < line->operand_count; k++)
-            good &= holds(p, plan, memory, line->operands[k].buffer) || (!line->operands[k].written && is_written_over(plan, line, k));
+            good &= holds(p, plan, memory, line->operands[k].buffer) ||
+                    (!line->operands[k].written && is_written_over(plan, line, k));
         wrong += !good;
     }
     free(memory);
@@ -262,7 +343,8 @@ TEST(random_programs) {
         random_program(&p, seed);
         random_program(&q, seed);
         EXPECT_OK(hn_wrapper_reuse(p.w));
-        for (uint32_t i = 0; i < p.w->lines.count; i++) reuses += p.w->lines.items[i].kind == HN_LINE_REUSE;
+        for (uint32_t i = 0; i < p.w->lines.count; i++)
+            reuses += p.w->lines.items[i].kind == HN_LINE_REUSE;
         EXPECT_OK(hn_wrapper_verify(p.w));
         EXPECT_OK(hn_wrapper_plan(p.w, &plan));
         EXPECT_OK(hn_wrapper_plan(q.w, &plain));

@@ -43,12 +43,10 @@ static void expect_solved(const char *text, const char *expected, uint32_t solve
     hn_arena_deinit(&arena);
 }
 
-#define SYMBOLS \
-    " symbol size s0 in [1, 64] symbol size s1 in [1, 64] symbol size s2 in [1, 64]"
+#define SYMBOLS " symbol size s0 in [1, 64] symbol size s1 in [1, 64] symbol size s2 in [1, 64]"
 
 TEST(a_dimension_that_is_the_symbol_comes_first) {
-    expect_solved("wrapper {" SYMBOLS
-                  "  input \"x\" : f32[2*s0 + 1, s1] strides [s1, 1]"
+    expect_solved("wrapper {" SYMBOLS "  input \"x\" : f32[2*s0 + 1, s1] strides [s1, 1]"
                   "  input \"y\" : f32[s1, s0] strides [s0, 1] }",
                   "s1=in0[1] s0=in1[1]", 2);
 }
@@ -71,8 +69,7 @@ TEST(integer_inputs_and_lines_give_values) {
 }
 
 TEST(what_no_dimension_determines_is_left_out) {
-    expect_solved("wrapper {" SYMBOLS
-                  "  input \"x\" : f32[s0*s0, s1 + s2] strides [s1 + s2, 1] }",
+    expect_solved("wrapper {" SYMBOLS "  input \"x\" : f32[s0*s0, s1 + s2] strides [s1 + s2, 1] }",
                   "", 0);
 }
 

@@ -1,4 +1,5 @@
-/* test_source.c: programs as C: what each line becomes, also lines that few models have. What the C computes is tests/cli/source*.sh. */
+/* test_source.c: programs as C: what each line becomes, also lines that few models have. What the C
+ * computes is tests/cli/source*.sh. */
 #include "unit/harness.h"
 #include "wrapper/to_source.h"
 
@@ -35,8 +36,9 @@ static void expect_c(const char *text, const char *const *wanted, size_t count) 
     hn_arena_deinit(&arena);
 }
 
-#define EXPECT_C(text, ...) \
-    expect_c(text, (const char *const[]){__VA_ARGS__}, sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *))
+#define EXPECT_C(text, ...)                                                                        \
+    expect_c(text, (const char *const[]){__VA_ARGS__},                                             \
+             sizeof((const char *const[]){__VA_ARGS__}) / sizeof(const char *))
 
 TEST(copies_asserts_and_branches) {
     EXPECT_C("wrapper {\n"
@@ -58,8 +60,11 @@ TEST(copies_asserts_and_branches) {
              "  output tensor \"z\" : f32[s0, 4] strides [4, 1] in b4\n"
              "  output tensor \"tail\" : f32[s0 - 1, 4] strides [4, 1] in b4 offset(4)\n"
              "}\n",
-             "memmove(m->blocks[0], m->inputs[0], (size_t)n_min(", "} else {\n        memmove(m->blocks[0], m->blocks[1], ", "if (*(m->workspace.bytes + 0)) {",
-             "assertion failed: %s\", \"node ''\", \"must \\\"hold\\\"\");", "TRY(kernel_run(m, hn_k0, b, p, 1, ", "TRY(take_block(m, 0, ",
+             "memmove(m->blocks[0], m->inputs[0], (size_t)n_min(",
+             "} else {\n        memmove(m->blocks[0], m->blocks[1], ",
+             "if (*(m->workspace.bytes + 0)) {",
+             "assertion failed: %s\", \"node ''\", \"must \\\"hold\\\"\");",
+             "TRY(kernel_run(m, hn_k0, b, p, 1, ", "TRY(take_block(m, 0, ",
              "block_outputs[] = {0, -1, -1}"); /* two results lie in the second block */
 }
 
@@ -74,7 +79,8 @@ TEST(mutations_are_states_or_changed_inputs) {
              "  output tensor \"y\" : f32[4] strides [1] in b2\n"
              "  output mutation \"x\" target 0 : f32[4] strides [1] in b3\n"
              "}\n",
-             "{\"x\", (model_kind)0, (model_type)2, 1, 1, \"[4]\", {4}},", "block_outputs[] = {0, -1}, state_outputs[] = {-1}");
+             "{\"x\", (model_kind)0, (model_type)2, 1, 1, \"[4]\", {4}},",
+             "block_outputs[] = {0, -1}, state_outputs[] = {-1}");
 }
 
 /* Names come from the model: they must not end a string or a comment, or begin a trigraph. */

@@ -68,7 +68,12 @@ TEST(text_reads_back) {
     hn_wrapper_print_json(w, &out);
     EXPECT(out.ptr && strstr(out.ptr, "\"then\":[{\"kind\":\"copy\"") != NULL);
     EXPECT(out.ptr && strstr(out.ptr, "\"value\":0.5") != NULL);
-    EXPECT(out.ptr && strstr(out.ptr, "\"dtype\":\"f32\",\"sizes\":[\"s0\",4],\"strides\":[1,\"s0\"],\"device\":\"cpu\",\"bytes\"") != NULL);
+    EXPECT(
+        out.ptr &&
+        strstr(
+            out.ptr,
+            "\"dtype\":\"f32\",\"sizes\":[\"s0\",4],\"strides\":[1,\"s0\"],\"device\":\"cpu\",\"bytes\"") !=
+            NULL);
     EXPECT(out.ptr && strstr(out.ptr, "\"device\":\"opencl\"") != NULL);
     hn_strbuf_deinit(&out);
     hn_arena_deinit(&arena);
@@ -111,14 +116,19 @@ TEST(text_cut_short) {
 }
 
 TEST(text_errors) {
-    static const struct { const char *text, *message; } cases[] = {
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
         {"wrapper { buffer b2 : temp f32 }", "numbered from b1"},
         {"wrapper { buffer b1 : what f32 }", "kind of a buffer"},
         {"wrapper { buffer b1 : temp q7 }", "not a dtype"},
         {"wrapper { buffer b1 : temp f32 bytes(4) }", "expected '['"},
-        {"wrapper { buffer b1 : temp f32[2, 2] strides [2] bytes(16) }", "sizes and strides differ in number"},
-        {"wrapper { buffer b1 : temp f32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] bytes(4) }", "too many expressions"},
-        {"wrapper { buffer b1 : temp f32[2, 9000000000, 9000000000, 2] bytes(4) }", "line 1, column"},
+        {"wrapper { buffer b1 : temp f32[2, 2] strides [2] bytes(16) }",
+         "sizes and strides differ in number"},
+        {"wrapper { buffer b1 : temp f32[1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1,1] bytes(4) }",
+         "too many expressions"},
+        {"wrapper { buffer b1 : temp f32[2, 9000000000, 9000000000, 2] bytes(4) }",
+         "line 1, column"},
         {"wrapper { buffer b1 : temp f32[2] on moon bytes(8) }", "not a device"},
         {"wrapper { wait moon }", "not a device"},
         {"wrapper { wait }", "expected a device"},
@@ -155,78 +165,117 @@ static void refuse(const char *head, const char *lines, const char *message) {
 }
 
 TEST(verify_finds) {
-    static const struct { const char *text, *message; } cases[] = {
-        {"buffer b1 : temp f32[1] bytes(4) buffer b2 : output f32[1] bytes(4) copy b2 from b1", "before it is written"},
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {"buffer b1 : temp f32[1] bytes(4) buffer b2 : output f32[1] bytes(4) copy b2 from b1",
+         "before it is written"},
         {"buffer b1 : temp f32[1]", "has no size"},
         {"buffer b1 : input f32[] source 0", "input 0 of 0"},
         {"buffer b1 : temp f32[4] bytes(15)", "the tensor in buffer 1 reaches beyond its memory"},
-        {"buffer b1 : output f32[2, 2] strides [3, 1] bytes(16)", "the tensor in buffer 1 reaches beyond its memory"},
-        {"symbol size s0 in [2, 64] buffer b1 : temp f32[s0, 4] bytes(8*s0)", "the tensor in buffer 1 reaches beyond its memory"},
-        {"buffer b1 : input f32[3] source 0 input \"x\" : f32[4] strides [1] in b1", "buffer 1 differs from input 0"},
-        {"buffer b1 : input f32[4] strides [2] source 0 input \"x\" : f32[4] strides [1] in b1", "buffer 1 differs from input 0"},
-        {"buffer b1 : input f32[4, 1] source 0 input \"x\" : f32[4] strides [1] in b1", "buffer 1 differs from input 0"},
-        {"buffer b1 : input i32[4] source 0 input \"x\" : f32[4] strides [1] in b1", "buffer 1 differs from input 0"},
+        {"buffer b1 : output f32[2, 2] strides [3, 1] bytes(16)",
+         "the tensor in buffer 1 reaches beyond its memory"},
+        {"symbol size s0 in [2, 64] buffer b1 : temp f32[s0, 4] bytes(8*s0)",
+         "the tensor in buffer 1 reaches beyond its memory"},
+        {"buffer b1 : input f32[3] source 0 input \"x\" : f32[4] strides [1] in b1",
+         "buffer 1 differs from input 0"},
+        {"buffer b1 : input f32[4] strides [2] source 0 input \"x\" : f32[4] strides [1] in b1",
+         "buffer 1 differs from input 0"},
+        {"buffer b1 : input f32[4, 1] source 0 input \"x\" : f32[4] strides [1] in b1",
+         "buffer 1 differs from input 0"},
+        {"buffer b1 : input i32[4] source 0 input \"x\" : f32[4] strides [1] in b1",
+         "buffer 1 differs from input 0"},
         {"call k3() extent(1)", "unknown kernel 3"},
         {"kernel k1 : object 0 call k1()", "without extent"},
         {"buffer b1 : temp f32[1] bytes(4) free b1", "not there to be freed"},
         {"buffer b1 : temp f32[1] bytes(4) allocate b1 allocate b1", "allocated twice"},
         {"buffer b1 : temp f32[1] bytes(4) kernel k1 : object 0 allocate b1 call k1(out b1 f32) extent(1) free b1 call k1(b1 f32) extent(1)",
          "after it was freed"},
-        {"buffer b1 : input f32[] source 0 kernel k1 : object 0 input \"x\" : f32[] strides [] in b1 call k1(out b1 f32) extent(1)", "read only"},
+        {"buffer b1 : input f32[] source 0 kernel k1 : object 0 input \"x\" : f32[] strides [] in b1 call k1(out b1 f32) extent(1)",
+         "read only"},
         {"buffer b1 : temp f32[1] bytes(4) extern sort(out b1 f32)", "extern call with 1 operands"},
         {"buffer b1 : input f32[] source 0 buffer b2 : temp f32[1] bytes(4) input \"x\" : f32[] strides [] in b1 "
-         "extern nms(b2 bool, b1 f32) params [0, 0]", "nms writes operand 0"},
+         "extern nms(b2 bool, b1 f32) params [0, 0]",
+         "nms writes operand 0"},
         {"buffer b1 : input f32[] source 0 buffer b2 : temp f32[1] bytes(4) input \"x\" : f32[] strides [] in b1 "
-         "extern nms(out b2 bool, none) params [0, 0]", "nms needs operand 1"},
-        {"buffer b1 : input bf16[] source 0 input \"x\" : bf16[] strides [] in b1 assert(b1 bf16)", "the condition must be bool"},
-        {"buffer b1 : input f32[] source 0 input \"x\" : f32[] strides [] in b1 cond(b1 f32) { } else { }", "the condition must be bool"},
+         "extern nms(out b2 bool, none) params [0, 0]",
+         "nms needs operand 1"},
+        {"buffer b1 : input bf16[] source 0 input \"x\" : bf16[] strides [] in b1 assert(b1 bf16)",
+         "the condition must be bool"},
+        {"buffer b1 : input f32[] source 0 input \"x\" : f32[] strides [] in b1 cond(b1 f32) { } else { }",
+         "the condition must be bool"},
         {"buffer b1 : output bool[1] bytes(1) assert(out b1 bool)", "is read, not written"},
         {"buffer b1 : input f32[2] source 0 input \"x\" : f32[2] strides [1] in b1 output mutation \"x\" target 0 : f32[2, 1] strides [1, 1] in b1",
          "changes dtype or rank of input 0"},
-        {"buffer b1 : output f32[1] bytes(4) output tensor \"y\" : f32[1] strides [1] in b1", "never written"},
+        {"buffer b1 : output f32[1] bytes(4) output tensor \"y\" : f32[1] strides [1] in b1",
+         "never written"},
         /* written in one body only */
         {"buffer b1 : input bool[] source 0 buffer b2 : temp f32[1] bytes(4) buffer b3 : temp f32[1] bytes(4) kernel k1 : object 0 "
          "input \"p\" : bool[] strides [] in b1 cond(b1 bool) { call k1(out b2 f32) extent(1) } else { } call k1(b2 f32, out b3 f32) extent(1)",
          "before it is written"},
     };
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) refuse("", cases[i].text, cases[i].message);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        refuse("", cases[i].text, cases[i].message);
 }
 
 /* Between devices: b1 and b2 are on one, b3 and b4 are memory of the host. */
-#define TWO_MEMORIES                                                                                        \
-    "buffer b1 : temp bool[] on opencl bytes(1) buffer b2 : temp bool[] on opencl bytes(1) "                \
+#define TWO_MEMORIES                                                                               \
+    "buffer b1 : temp bool[] on opencl bytes(1) buffer b2 : temp bool[] on opencl bytes(1) "       \
     "buffer b3 : temp bool[] bytes(1) buffer b4 : temp bool[] bytes(1) "
-#define KERNEL "kernel k1 : object 0 name \"k\" "
+#define KERNEL    "kernel k1 : object 0 name \"k\" "
 #define ON_DEVICE "call k1(out b1 bool) extent(1) threads 8 on opencl "
-#define ON_HOST "call k1(out b3 bool) extent(1) "
+#define ON_HOST   "call k1(out b3 bool) extent(1) "
 
 TEST(verify_finds_of_devices) {
-    static const struct { const char *text, *message; } cases[] = {
-        {"call k1(out b3 bool) extent(1) threads 8 on opencl", "line 0 runs on opencl and uses buffer 3 on cpu"},
+    static const struct {
+        const char *text, *message;
+    } cases[] = {
+        {"call k1(out b3 bool) extent(1) threads 8 on opencl",
+         "line 0 runs on opencl and uses buffer 3 on cpu"},
         {"call k1(out b1 bool) extent(1)", "line 0 runs on cpu and uses buffer 1 on opencl"},
-        {"call k1(out b1 bool) extent(1) on opencl", "line 0 runs on opencl in groups of 0 threads"},
+        {"call k1(out b1 bool) extent(1) on opencl",
+         "line 0 runs on opencl in groups of 0 threads"},
         {"call k1(out b3 bool) extent(1) threads 8", "line 0 runs on cpu in groups of 8 threads"},
-        {ON_DEVICE "extern nms(out b2 bool, b1 bool) params [1, 1] on opencl", "line 1: opencl has no operations"},
-        {ON_DEVICE "extern nms(out b3 bool, b1 bool) params [1, 1]", "line 1 runs on cpu and uses buffer 1 on opencl"},
+        {ON_DEVICE "extern nms(out b2 bool, b1 bool) params [1, 1] on opencl",
+         "line 1: opencl has no operations"},
+        {ON_DEVICE "extern nms(out b3 bool, b1 bool) params [1, 1]",
+         "line 1 runs on cpu and uses buffer 1 on opencl"},
         {"wait cpu", "line 0: the host waits for itself"},
-        {ON_DEVICE "copy b3 from b1 assert(b3 bool)", "line 2 uses buffer 3, and nobody has waited for the copy into it"},
-        {ON_DEVICE "copy b3 from b1 copy b4 from b3", "line 2 uses buffer 3, and nobody has waited for the copy into it"},
-        {ON_DEVICE "copy b3 from b1 " ON_HOST, "line 2 uses buffer 3, and nobody has waited for the copy into it"},
-        {ON_DEVICE "copy b3 from b1 cond(b3 bool) { } else { }", "line 2 uses buffer 3, and nobody has waited"},
-        {ON_HOST "copy b1 from b3 " ON_HOST, "line 2 changes buffer 3, and nobody has waited for the copy of it"},
-        {ON_HOST "copy b4 from b3 copy b1 from b3 copy b3 from b4", "line 3 changes buffer 3, and nobody has waited for the copy of it"},
-        {ON_DEVICE "copy b3 from b1 cond(b1 bool) { wait opencl } else { } assert(b3 bool)", "line 4 uses buffer 3, and nobody has waited"},
-        {ON_DEVICE "cond(b1 bool) { copy b3 from b1 } else { copy b3 from b1 wait opencl } assert(b3 bool)", "line 5 uses buffer 3, and nobody has waited"},
-        {"allocate b3 allocate b1 " ON_DEVICE "copy b3 from b1 free b3", "line 4 uses buffer 3, and nobody has waited"},
+        {ON_DEVICE "copy b3 from b1 assert(b3 bool)",
+         "line 2 uses buffer 3, and nobody has waited for the copy into it"},
+        {ON_DEVICE "copy b3 from b1 copy b4 from b3",
+         "line 2 uses buffer 3, and nobody has waited for the copy into it"},
+        {ON_DEVICE "copy b3 from b1 " ON_HOST,
+         "line 2 uses buffer 3, and nobody has waited for the copy into it"},
+        {ON_DEVICE "copy b3 from b1 cond(b3 bool) { } else { }",
+         "line 2 uses buffer 3, and nobody has waited"},
+        {ON_HOST "copy b1 from b3 " ON_HOST,
+         "line 2 changes buffer 3, and nobody has waited for the copy of it"},
+        {ON_HOST "copy b4 from b3 copy b1 from b3 copy b3 from b4",
+         "line 3 changes buffer 3, and nobody has waited for the copy of it"},
+        {ON_DEVICE "copy b3 from b1 cond(b1 bool) { wait opencl } else { } assert(b3 bool)",
+         "line 4 uses buffer 3, and nobody has waited"},
+        {ON_DEVICE
+         "cond(b1 bool) { copy b3 from b1 } else { copy b3 from b1 wait opencl } assert(b3 bool)",
+         "line 5 uses buffer 3, and nobody has waited"},
+        {"allocate b3 allocate b1 " ON_DEVICE "copy b3 from b1 free b3",
+         "line 4 uses buffer 3, and nobody has waited"},
         {ON_DEVICE "reuse b3 from b1 " ON_HOST, "they are on different devices"},
     };
-    static const char *const right[] = {ON_DEVICE "copy b3 from b1 wait opencl assert(b3 bool)", ON_HOST "copy b1 from b3 assert(b3 bool)",
-                                        ON_DEVICE "copy b3 from b1 copy b2 from b3", ON_DEVICE "copy b2 from b1 assert(b2 bool)",
-                                        ON_DEVICE "copy b3 from b1 cond(b1 bool) { wait opencl } else { wait opencl } assert(b3 bool)",
-                                        ON_HOST "copy b1 from b3 copy b3 from b1 wait opencl " ON_HOST};
-    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) refuse(TWO_MEMORIES KERNEL, cases[i].text, cases[i].message);
-    refuse(TWO_MEMORIES "buffer b5 : temp bool[] on cuda bytes(1) " KERNEL, ON_DEVICE "copy b5 from b1", "the program is for opencl and for cuda");
-    for (size_t i = 0; i < sizeof right / sizeof right[0]; i++) EXPECT_OK(verify(TWO_MEMORIES KERNEL, right[i]));
+    static const char *const right[] = {
+        ON_DEVICE "copy b3 from b1 wait opencl assert(b3 bool)",
+        ON_HOST "copy b1 from b3 assert(b3 bool)",
+        ON_DEVICE "copy b3 from b1 copy b2 from b3",
+        ON_DEVICE "copy b2 from b1 assert(b2 bool)",
+        ON_DEVICE
+        "copy b3 from b1 cond(b1 bool) { wait opencl } else { wait opencl } assert(b3 bool)",
+        ON_HOST "copy b1 from b3 copy b3 from b1 wait opencl " ON_HOST};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        refuse(TWO_MEMORIES KERNEL, cases[i].text, cases[i].message);
+    refuse(TWO_MEMORIES "buffer b5 : temp bool[] on cuda bytes(1) " KERNEL,
+           ON_DEVICE "copy b5 from b1", "the program is for opencl and for cuda");
+    for (size_t i = 0; i < sizeof right / sizeof right[0]; i++)
+        EXPECT_OK(verify(TWO_MEMORIES KERNEL, right[i]));
 }
 
 /* A wrapper of one temporary, which is no tensor. */
@@ -241,7 +290,8 @@ static void check_buffer_refused(hn_wbuffer buffer, const char *message) {
     hn_expr dims[HN_MAX_RANK + 1];
     for (uint32_t d = 0; d <= HN_MAX_RANK; d++) dims[d] = hn_sym_int(sym, 1);
     if (!buffer.rank) dims[0] = 0, buffer.rank = 1;
-    buffer.kind = HN_WBUF_TEMP, buffer.dtype = HN_DTYPE_F32, buffer.sizes = buffer.strides = dims, buffer.bytes = hn_sym_int(sym, 4);
+    buffer.kind = HN_WBUF_TEMP, buffer.dtype = HN_DTYPE_F32, buffer.sizes = buffer.strides = dims,
+    buffer.bytes = hn_sym_int(sym, 4);
     EXPECT_OK(hn_wrapper_add_buffer(w, buffer, &b));
     EXPECT_ERROR(hn_wrapper_verify(w), HN_INTERNAL, message);
     hn_arena_deinit(&arena);
@@ -250,21 +300,25 @@ static void check_buffer_refused(hn_wbuffer buffer, const char *message) {
 TEST(no_tensor_of_a_device) {
     check_buffer_refused((hn_wbuffer){.rank = HN_MAX_RANK + 1}, "buffer 1 has rank 17");
     check_buffer_refused((hn_wbuffer){0}, "buffer 1 has no size or stride in dimension 0");
-    check_buffer_refused((hn_wbuffer){.rank = 1, .device = HN_DEVICE_KIND_COUNT}, "buffer 1 is on no known device");
+    check_buffer_refused((hn_wbuffer){.rank = 1, .device = HN_DEVICE_KIND_COUNT},
+                         "buffer 1 is on no known device");
 }
 
-/* Temporaries of a device lie in its own workspace, and so begin at 0 on each. What a copy under way reads keeps its memory
- * until the host has waited: b4 and b5 are not where b3 is, and b6 may be. */
+/* Temporaries of a device lie in its own workspace, and so begin at 0 on each. What a copy under
+ * way reads keeps its memory until the host has waited: b4 and b5 are not where b3 is, and b6 may
+ * be. */
 TEST(memory_of_each_device_is_planned) {
     hn_arena arena;
     hn_wrapper *w;
     hn_memory_plan plan;
     hn_arena_init(&arena);
-    EXPECT_OK(parse("wrapper { buffer b1 : temp f32[4] on opencl bytes(16) buffer b2 : temp f32[40] on opencl bytes(160) "
-                    "buffer b3 : temp f32[4] bytes(16) buffer b4 : temp f32[4] bytes(16) buffer b5 : temp f32[4] bytes(16) "
-                    "buffer b6 : temp f32[4] bytes(16) " KERNEL "call k1(out b3 f32) extent(1) copy b1 from b3 "
-                    "call k1(b1 f32, out b2 f32) extent(1) threads 8 on opencl call k1(out b4 f32) extent(1) "
-                    "call k1(b4 f32, out b5 f32) extent(1) wait opencl call k1(out b6 f32) extent(1) }", &arena, &w));
+    EXPECT_OK(parse(
+        "wrapper { buffer b1 : temp f32[4] on opencl bytes(16) buffer b2 : temp f32[40] on opencl bytes(160) "
+        "buffer b3 : temp f32[4] bytes(16) buffer b4 : temp f32[4] bytes(16) buffer b5 : temp f32[4] bytes(16) "
+        "buffer b6 : temp f32[4] bytes(16) " KERNEL "call k1(out b3 f32) extent(1) copy b1 from b3 "
+        "call k1(b1 f32, out b2 f32) extent(1) threads 8 on opencl call k1(out b4 f32) extent(1) "
+        "call k1(b4 f32, out b5 f32) extent(1) wait opencl call k1(out b6 f32) extent(1) }",
+        &arena, &w));
     EXPECT_OK(hn_wrapper_plan(w, &plan));
     EXPECT_OK(hn_wrapper_verify(w));
     EXPECT_OK(hn_wrapper_plan_verify(w, &plan));

@@ -1,12 +1,14 @@
 /* attention.c: softmax(scale q k^T + mask) v in blocks: no matrix of all scores exists.
  *
- * A panel of queries (16 or 32: the columns of a register tile) goes over the keys in blocks of up to 512. Everything is kept
- * transposed, with queries along the lanes: scores^T = k q^T is a panel [keys][queries]; softmax then needs no sums across
- * lanes; and the panel is at once the packed operand of out^T = v^T weights^T. Between blocks the sums are rescaled to
- * the new maximum. Source: Dao et al., FlashAttention (2022); Milakov and Gimelshein, Online normalizer calculation for
- * softmax (2018).
+ * A panel of queries (16 or 32: the columns of a register tile) goes over the keys in blocks of up
+ * to 512. Everything is kept transposed, with queries along the lanes: scores^T = k q^T is a panel
+ * [keys][queries]; softmax then needs no sums across lanes; and the panel is at once the packed
+ * operand of out^T = v^T weights^T. Between blocks the sums are rescaled to the new maximum.
+ * Source: Dao et al., FlashAttention (2022); Milakov and Gimelshein, Online normalizer calculation
+ * for softmax (2018).
  *
- * First all threads lay out k and v in row panels, once for all queries (and all heads that share them). */
+ * First all threads lay out k and v in row panels, once for all queries (and all heads that share
+ * them). */
 #include "ops/cpu/attention/attention.h"
 
 #include "henry/tensor.h"
@@ -19,7 +21,11 @@
 #include <string.h>
 
 enum {
-    OUT = 0, Q = 1, K = 2, V = 3, MASK = 4,
+    OUT = 0,
+    Q = 1,
+    K = 2,
+    V = 3,
+    MASK = 4,
     KEY_BLOCK = 512,
     MAX_COLS = 32,
     TASKS_PER_THREAD = 32,
@@ -38,25 +44,38 @@ typedef struct attention_state {
     int64_t thread_floats, flag_floats;
 } attention_state;
 
-static int64_t tiles_of(const attention_state *s, int64_t rows) { return hn_ext_ceil_div(rows, s->kernels->tile_rows); }
+static int64_t tiles_of(const attention_state *s, int64_t rows) {
+    return hn_ext_ceil_div(rows, s->kernels->tile_rows);
+}
 
 /* ---- k and v in panels ---- */
 
 /* Rows of a matrix [rows, k] in row panels: [tile][k][tile_rows]. */
-static void pack_tiles(const attention_state *s, const float *x, int64_t row, int64_t col, int64_t rows, int64_t k, float *out) {
+static void pack_tiles(const attention_state *s, const float *x, int64_t row, int64_t col,
+                       int64_t rows, int64_t k, float *out) {
     const int64_t tiles = tiles_of(s, rows), width = s->kernels->tile_rows;
     for (int64_t t = 0; t < tiles; t++) {
-        int64_t first = hn_ext_tile_start(rows, tiles, t), count = hn_ext_tile_start(rows, tiles, t + 1) - first;
-        s->kernels->pack(&(hn_ext_pack){.in = x + first * row, .in_k = col, .in_col = row, .k = k, .cols = count, .width = width,
-                                        .out = out + t * width * k, .out_panel = width * k});
+        int64_t first = hn_ext_tile_start(rows, tiles, t),
+                count = hn_ext_tile_start(rows, tiles, t + 1) - first;
+        s->kernels->pack(&(hn_ext_pack){.in = x + first * row,
+                                        .in_k = col,
+                                        .in_col = row,
+                                        .k = k,
+                                        .cols = count,
+                                        .width = width,
+                                        .out = out + t * width * k,
+                                        .out_panel = width * k});
     }
 }
 
-static int64_t block_keys(const attention_state *s, int64_t block) { return hn_ext_min(s->block, s->n - block * s->block); }
+static int64_t block_keys(const attention_state *s, int64_t block) {
+    return hn_ext_min(s->block, s->n - block * s->block);
+}
 
 typedef float float4 __attribute__((vector_size(16), aligned(4), may_alias));
 
-/* Infinite and NaN values times a weight of 0 would spoil the sums, so they take another way. Times 0 they are NaN. */
+/* Infinite and NaN values times a weight of 0 would spoil the sums, so they take another way. Times
+ * 0 they are NaN. */
 static bool is_finite(const float *x, int64_t row, int64_t col, int64_t rows, int64_t cols) {
     float4 low = {0}, high = {0};
     float rest = 0;
@@ -74,7 +93,9 @@ static bool is_finite(const float *x, int64_t row, int64_t col, int64_t rows, in
 
 /* Where the parts of the scratch memory are. */
 typedef struct buffers {
-    hn_ext_share *packing, *tasks; /* of the threads: blocks of k and v; panels of queries. Both go by heads: who packs one reads it */
+    /* of the threads: blocks of k and v; panels of queries. Both go by heads: who packs one reads
+     * it */
+    hn_ext_share *packing, *tasks;
     float *k, *v;
     int32_t *finite; /* of each block of v */
     float *threads;
@@ -91,12 +112,16 @@ static buffers layout(const attention_state *s, void *scratch) {
     return b;
 }
 
-static void pack_block(const attention_state *s, const hn_ext_call *call, const buffers *b, int64_t index) {
+static void pack_block(const attention_state *s, const hn_ext_call *call, const buffers *b,
+                       int64_t index) {
     const int64_t *ks = call->params + HN_ATTENTION_K, *vs = call->params + HN_ATTENTION_V;
-    const int64_t block = index % s->blocks, head = index / s->blocks % s->kv_heads, batch = index / s->blocks / s->kv_heads;
+    const int64_t block = index % s->blocks, head = index / s->blocks % s->kv_heads,
+                  batch = index / s->blocks / s->kv_heads;
     const int64_t first = block * s->block, keys = block_keys(s, block);
-    const float *k = (const float *)call->operands[K] + batch * ks[0] + head * ks[1] + first * ks[2];
-    const float *v = (const float *)call->operands[V] + batch * vs[0] + head * vs[1] + first * vs[2];
+    const float *k =
+        (const float *)call->operands[K] + batch * ks[0] + head * ks[1] + first * ks[2];
+    const float *v =
+        (const float *)call->operands[V] + batch * vs[0] + head * vs[1] + first * vs[2];
     pack_tiles(s, k, ks[2], ks[3], keys, s->d, b->k + index * s->k_block);
     pack_tiles(s, v, vs[3], vs[2], s->dv, keys, b->v + index * s->v_block);
     b->finite[index] = is_finite(v, vs[2], vs[3], keys, s->dv);
@@ -116,8 +141,8 @@ typedef struct panel {
     int64_t batch, head, first, count; /* queries */
 } panel;
 
-/* Rows [0, needed) of an operand in tiles, of which `rows` rows and `length` columns are packed, times the first k rows
- * of a panel, into or added to c[rows][tile_cols]. */
+/* Rows [0, needed) of an operand in tiles, of which `rows` rows and `length` columns are packed,
+ * times the first k rows of a panel, into or added to c[rows][tile_cols]. */
 typedef struct product {
     const float *a, *b;
     int64_t rows, needed, length, k;
@@ -126,9 +151,15 @@ typedef struct product {
 } product;
 
 static void multiply(const attention_state *s, const product *x) {
-    const int64_t rows = s->kernels->tile_rows, cols = s->kernels->tile_cols, tiles = tiles_of(s, x->rows);
+    const int64_t rows = s->kernels->tile_rows, cols = s->kernels->tile_cols,
+                  tiles = tiles_of(s, x->rows);
     const int64_t low = x->rows / tiles, tall = x->rows % tiles;
-    hn_ext_column t = {.k = x->k, .a_tile = rows * x->length, .b = x->b, .b_k = cols, .c_row = cols, .panels = 1,
+    hn_ext_column t = {.k = x->k,
+                       .a_tile = rows * x->length,
+                       .b = x->b,
+                       .b_k = cols,
+                       .c_row = cols,
+                       .panels = 1,
                        .accumulate = x->accumulate};
     for (int64_t i = 0, end; i < tiles; i = end) { /* those of one height */
         const int64_t first = hn_ext_tile_start(x->rows, tiles, i);
@@ -151,15 +182,18 @@ static double mask_value(uint8_t dtype, const void *base, int64_t at) {
 }
 
 /* Keys after the query are not seen: -inf in x[keys][tile_cols]. */
-static void hide_later_keys(const worker *w, const panel *p, int64_t first_key, int64_t keys, float *x) {
+static void hide_later_keys(const worker *w, const panel *p, int64_t first_key, int64_t keys,
+                            float *x) {
     const int64_t cols = w->s->kernels->tile_cols;
     for (int64_t k = hn_ext_max(0, p->first + 1 - first_key); k < keys; k++)
-        for (int64_t q = 0; q < hn_ext_min(cols, first_key + k - p->first); q++) x[k * cols + q] = -INFINITY;
+        for (int64_t q = 0; q < hn_ext_min(cols, first_key + k - p->first); q++)
+            x[k * cols + q] = -INFINITY;
 }
 
-/* The mask of a block of keys, as one value a key or as a panel. Keys that are hidden anyway are hidden in the mask, as
- * what it holds for them may be anything. */
-static void get_mask(const worker *w, const panel *p, int64_t first_key, int64_t keys, hn_ext_softmax *x) {
+/* The mask of a block of keys, as one value a key or as a panel. Keys that are hidden anyway are
+ * hidden in the mask, as what it holds for them may be anything. */
+static void get_mask(const worker *w, const panel *p, int64_t first_key, int64_t keys,
+                     hn_ext_softmax *x) {
     const uint8_t dtype = w->call->dtypes[MASK];
     const int64_t *ms = w->call->params + HN_ATTENTION_MASK, cols = w->s->kernels->tile_cols;
     if (dtype == HN_NO_TYPE) {
@@ -168,18 +202,28 @@ static void get_mask(const worker *w, const panel *p, int64_t first_key, int64_t
     }
     const int64_t at = p->batch * ms[0] + p->head * ms[1] + p->first * ms[2] + first_key * ms[3];
     if (ms[2] == 0 && !w->s->causal) {
-        for (int64_t k = 0; k < keys; k++) w->mask[k] = (float)mask_value(dtype, w->call->operands[MASK], at + k * ms[3]);
+        for (int64_t k = 0; k < keys; k++)
+            w->mask[k] = (float)mask_value(dtype, w->call->operands[MASK], at + k * ms[3]);
         x->key_mask = w->mask;
         return;
     }
     x->mask = w->mask;
     if (dtype == HN_F32) {
-        w->s->kernels->pack(&(hn_ext_pack){.in = (const float *)w->call->operands[MASK] + at, .in_k = ms[3], .in_col = ms[2], .k = keys,
-                                           .cols = p->count, .width = cols, .out = w->mask, .out_panel = keys * cols});
+        w->s->kernels->pack(&(hn_ext_pack){.in = (const float *)w->call->operands[MASK] + at,
+                                           .in_k = ms[3],
+                                           .in_col = ms[2],
+                                           .k = keys,
+                                           .cols = p->count,
+                                           .width = cols,
+                                           .out = w->mask,
+                                           .out_panel = keys * cols});
     } else {
         for (int64_t k = 0; k < keys; k++)
             for (int64_t q = 0; q < cols; q++)
-                w->mask[k * cols + q] = q < p->count ? (float)mask_value(dtype, w->call->operands[MASK], at + q * ms[2] + k * ms[3]) : 0;
+                w->mask[k * cols + q] = q < p->count
+                                            ? (float)mask_value(dtype, w->call->operands[MASK],
+                                                                at + q * ms[2] + k * ms[3])
+                                            : 0;
     }
     if (w->s->causal) hide_later_keys(w, p, first_key, keys, w->mask);
 }
@@ -191,37 +235,65 @@ static void add_special_values(const worker *w, const float *v, const int64_t *v
         for (int64_t q = 0; q < cols; q++) {
             float weight = w->scores[k * cols + q];
             if (weight == 0) continue;
-            for (int64_t c = 0; c < w->s->dv; c++) w->out[c * cols + q] += weight * v[k * vs[2] + c * vs[3]];
+            for (int64_t c = 0; c < w->s->dv; c++)
+                w->out[c * cols + q] += weight * v[k * vs[2] + c * vs[3]];
         }
 }
 
 static void run_block(const worker *w, const panel *p, int64_t block) {
     const attention_state *s = w->s;
-    const int64_t first_key = block * s->block, all = block_keys(s, block), cols = s->kernels->tile_cols;
+    const int64_t first_key = block * s->block, all = block_keys(s, block),
+                  cols = s->kernels->tile_cols;
     const int64_t keys = s->causal ? hn_ext_min(all, p->first + p->count - first_key) : all;
-    const int64_t kv_head = p->head / (s->heads / s->kv_heads), index = (p->batch * s->kv_heads + kv_head) * s->blocks + block;
-    hn_ext_softmax x = {.scores = w->scores, .keys = keys, .max = w->max, .sum = w->sum, .rescale = w->rescale};
-    multiply(s, &(product){.a = w->b->k + index * s->k_block, .b = w->q, .rows = all, .needed = keys, .length = s->d, .k = s->d,
+    const int64_t kv_head = p->head / (s->heads / s->kv_heads),
+                  index = (p->batch * s->kv_heads + kv_head) * s->blocks + block;
+    hn_ext_softmax x = {
+        .scores = w->scores, .keys = keys, .max = w->max, .sum = w->sum, .rescale = w->rescale};
+    multiply(s, &(product){.a = w->b->k + index * s->k_block,
+                           .b = w->q,
+                           .rows = all,
+                           .needed = keys,
+                           .length = s->d,
+                           .k = s->d,
                            .c = w->scores});
     get_mask(w, p, first_key, keys, &x);
     s->kernels->softmax(&x);
     if (block > 0) s->kernels->scale(w->out, s->dv, w->rescale);
     if (w->b->finite[index]) {
-        multiply(s, &(product){.a = w->b->v + index * s->v_block, .b = w->scores, .rows = s->dv, .needed = s->dv, .length = all,
-                               .k = keys, .c = w->out, .accumulate = block > 0});
+        multiply(s, &(product){.a = w->b->v + index * s->v_block,
+                               .b = w->scores,
+                               .rows = s->dv,
+                               .needed = s->dv,
+                               .length = all,
+                               .k = keys,
+                               .c = w->out,
+                               .accumulate = block > 0});
         return;
     }
     const int64_t *vs = w->call->params + HN_ATTENTION_V;
     if (block == 0) memset(w->out, 0, (size_t)(s->dv * cols) * sizeof *w->out);
-    add_special_values(w, (const float *)w->call->operands[V] + p->batch * vs[0] + kv_head * vs[1] + first_key * vs[2], vs, keys);
+    add_special_values(w,
+                       (const float *)w->call->operands[V] + p->batch * vs[0] + kv_head * vs[1] +
+                           first_key * vs[2],
+                       vs, keys);
 }
 
 static void run_panel(const worker *w, const panel *p) {
     const attention_state *s = w->s;
-    const int64_t *qs = w->call->params + HN_ATTENTION_Q, *os = w->call->params + HN_ATTENTION_OUT, cols = s->kernels->tile_cols;
-    const float *q = (const float *)w->call->operands[Q] + p->batch * qs[0] + p->head * qs[1] + p->first * qs[2];
-    float *out = (float *)w->call->operands[OUT] + p->batch * os[0] + p->head * os[1] + p->first * os[2], factor[MAX_COLS];
-    s->kernels->pack(&(hn_ext_pack){.in = q, .in_k = qs[3], .in_col = qs[2], .k = s->d, .cols = p->count, .width = cols, .out = w->q,
+    const int64_t *qs = w->call->params + HN_ATTENTION_Q, *os = w->call->params + HN_ATTENTION_OUT,
+                  cols = s->kernels->tile_cols;
+    const float *q =
+        (const float *)w->call->operands[Q] + p->batch * qs[0] + p->head * qs[1] + p->first * qs[2];
+    float *out = (float *)w->call->operands[OUT] + p->batch * os[0] + p->head * os[1] +
+                 p->first * os[2],
+          factor[MAX_COLS];
+    s->kernels->pack(&(hn_ext_pack){.in = q,
+                                    .in_k = qs[3],
+                                    .in_col = qs[2],
+                                    .k = s->d,
+                                    .cols = p->count,
+                                    .width = cols,
+                                    .out = w->q,
                                     .out_panel = cols * s->d});
     for (int64_t i = 0; i < cols; i++) w->max[i] = -INFINITY, w->sum[i] = 0, factor[i] = s->scale;
     s->kernels->scale(w->q, s->d, factor);
@@ -236,12 +308,15 @@ static void run_panel(const worker *w, const panel *p) {
         return;
     }
     for (int64_t i = 0; i < p->count; i++)
-        for (int64_t c = 0; c < s->dv; c++) out[i * os[2] + c * os[3]] = w->out[c * cols + i] * factor[i];
+        for (int64_t c = 0; c < s->dv; c++)
+            out[i * os[2] + c * os[3]] = w->out[c * cols + i] * factor[i];
 }
 
 /* ---- the implementation ---- */
 
-static int64_t tasks_of_head(const attention_state *s) { return hn_ext_ceil_div(s->panels, s->panels_per_task); }
+static int64_t tasks_of_head(const attention_state *s) {
+    return hn_ext_ceil_div(s->panels, s->panels_per_task);
+}
 
 typedef struct job {
     const hn_ext_call *call;
@@ -251,7 +326,8 @@ typedef struct job {
 static void pack_task(void *context, int rank) {
     const job *j = context;
     const attention_state *s = j->call->state;
-    for (int64_t i; (i = hn_ext_share_next(j->b.packing, rank, s->threads)) >= 0;) pack_block(s, j->call, &j->b, i);
+    for (int64_t i; (i = hn_ext_share_next(j->b.packing, rank, s->threads)) >= 0;)
+        pack_block(s, j->call, &j->b, i);
 }
 
 static void run_task(void *context, int rank) {
@@ -270,7 +346,10 @@ static void run_task(void *context, int rank) {
     for (int64_t i; (i = hn_ext_share_next(b->tasks, rank, s->threads)) >= 0;) {
         int64_t from = i % per_head * s->panels_per_task, head = i / per_head;
         for (int64_t j = from; j < hn_ext_min(from + s->panels_per_task, s->panels); j++)
-            run_panel(&w, &(panel){.batch = head / s->heads, .head = head % s->heads, .first = j * cols, .count = hn_ext_min(cols, s->m - j * cols)});
+            run_panel(&w, &(panel){.batch = head / s->heads,
+                                   .head = head % s->heads,
+                                   .first = j * cols,
+                                   .count = hn_ext_min(cols, s->m - j * cols)});
     }
 }
 
@@ -296,42 +375,60 @@ static void plan(attention_state *s) {
     s->panels = hn_ext_ceil_div(s->m, cols);
     s->flag_floats = hn_ext_ceil_div(s->batch * s->kv_heads * s->blocks, 16) * 16;
     s->thread_floats = hn_ext_ceil_div((s->d + s->dv + 2 * s->block + 3) * cols, 16) * 16;
-    double flops = 2.0 * (double)s->batch * (double)s->heads * (double)s->m * (double)s->n * (double)(s->d + s->dv);
+    double flops = 2.0 * (double)s->batch * (double)s->heads * (double)s->m * (double)s->n *
+                   (double)(s->d + s->dv);
     if (flops < PARALLEL_FLOPS) s->threads = 1; /* one or all: see ext.h */
-    s->panels_per_task = hn_ext_max(1, hn_ext_min(8, s->panels * s->heads * s->batch / (s->threads * TASKS_PER_THREAD)));
+    s->panels_per_task = hn_ext_max(
+        1, hn_ext_min(8, s->panels * s->heads * s->batch / (s->threads * TASKS_PER_THREAD)));
 }
 
 /* What is multiplied for sizes of memory stays below 2^62. */
 static bool is_small_enough(const attention_state *s) {
-    double kv = (double)s->batch * (double)s->kv_heads * ((double)s->n + KEY_BLOCK) * ((double)s->d + (double)s->dv + 64);
-    return kv < 0x1p56 && (double)s->batch * (double)s->heads * ((double)s->m + 64) * ((double)s->d + (double)s->dv + 1) < 0x1p56;
+    double kv = (double)s->batch * (double)s->kv_heads * ((double)s->n + KEY_BLOCK) *
+                ((double)s->d + (double)s->dv + 64);
+    return kv < 0x1p56 && (double)s->batch * (double)s->heads * ((double)s->m + 64) *
+                                  ((double)s->d + (double)s->dv + 1) <
+                              0x1p56;
 }
 
 static bool fits_shares(const attention_state *s) {
     const double tasks = (double)s->batch * (double)s->heads * (double)tasks_of_head(s);
-    return tasks <= HN_EXT_SHARE_MAX && (double)s->batch * (double)s->kv_heads * (double)s->blocks <= HN_EXT_SHARE_MAX;
+    return tasks <= HN_EXT_SHARE_MAX &&
+           (double)s->batch * (double)s->kv_heads * (double)s->blocks <= HN_EXT_SHARE_MAX;
 }
 
 static hn_status attention_prepare(hn_ext_call *call) {
     const int64_t *p = call->params;
     for (int i = OUT; i <= V; i++)
-        if (call->dtypes[i] != HN_F32) return HN_ERROR(HN_UNSUPPORTED, "blocked attention is for f32");
+        if (call->dtypes[i] != HN_F32)
+            return HN_ERROR(HN_UNSUPPORTED, "blocked attention is for f32");
     uint8_t mask = call->dtypes[MASK];
     if (mask != HN_NO_TYPE && mask != HN_F32 && mask != HN_F64 && mask != HN_BOOL)
         return HN_ERROR(HN_UNSUPPORTED, "blocked attention has no mask of this type");
     double scale;
     memcpy(&scale, &p[HN_ATTENTION_SCALE], sizeof scale);
-    attention_state s = {.kernels = hn_ext_kernels_get(), .batch = p[HN_ATTENTION_BATCH], .heads = p[HN_ATTENTION_BATCH + 1],
-                         .kv_heads = p[HN_ATTENTION_KV_HEADS], .m = p[HN_ATTENTION_M], .n = p[HN_ATTENTION_N], .d = p[HN_ATTENTION_D],
-                         .dv = p[HN_ATTENTION_DV], .scale = (float)scale, .causal = p[HN_ATTENTION_CAUSAL] != 0, .threads = call->threads};
+    attention_state s = {.kernels = hn_ext_kernels_get(),
+                         .batch = p[HN_ATTENTION_BATCH],
+                         .heads = p[HN_ATTENTION_BATCH + 1],
+                         .kv_heads = p[HN_ATTENTION_KV_HEADS],
+                         .m = p[HN_ATTENTION_M],
+                         .n = p[HN_ATTENTION_N],
+                         .d = p[HN_ATTENTION_D],
+                         .dv = p[HN_ATTENTION_DV],
+                         .scale = (float)scale,
+                         .causal = p[HN_ATTENTION_CAUSAL] != 0,
+                         .threads = call->threads};
     if (!is_small_enough(&s)) return HN_ERROR(HN_UNSUPPORTED, "attention is too large for blocks");
     plan(&s);
-    if (!fits_shares(&s)) return HN_ERROR(HN_UNSUPPORTED, "attention has too many heads for blocks");
+    if (!fits_shares(&s))
+        return HN_ERROR(HN_UNSUPPORTED, "attention has too many heads for blocks");
     call->state = malloc(sizeof s);
     if (!call->state) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for attention");
     memcpy(call->state, &s, sizeof s);
     call->scratch_bytes = 2 * (size_t)s.threads * sizeof(hn_ext_share) +
-        (size_t)(s.batch * s.kv_heads * s.blocks * (s.k_block + s.v_block) + s.flag_floats + s.threads * s.thread_floats) * sizeof(float);
+                          (size_t)(s.batch * s.kv_heads * s.blocks * (s.k_block + s.v_block) +
+                                   s.flag_floats + s.threads * s.thread_floats) *
+                              sizeof(float);
     return NULL;
 }
 
@@ -340,4 +437,7 @@ static void attention_release(hn_ext_call *call) {
     call->state = NULL;
 }
 
-const hn_ext_impl hn_ext_attention_f32 = {.name = "blocked attention", .prepare = attention_prepare, .run = attention_run, .release = attention_release};
+const hn_ext_impl hn_ext_attention_f32 = {.name = "blocked attention",
+                                          .prepare = attention_prepare,
+                                          .run = attention_run,
+                                          .release = attention_release};

@@ -7,7 +7,7 @@
 /* The row of the table: takes every dtype that has a fast way (fast.c). */
 extern const hn_ext_impl hn_ext_attention;
 #ifdef HN_EXT_WITHOUT_ATTENTION
-#define hn_ext_attention_f32 hn_ext_reference
+#define hn_ext_attention_f32    hn_ext_reference
 #define hn_ext_attention_decode hn_ext_reference
 #else
 extern const hn_ext_impl hn_ext_attention_f32;

@@ -11,7 +11,8 @@ HN_INLINE vec add_mask(vec score, vec mask) {
 }
 
 /* Adds the masks, and returns the maxima. */
-HN_INLINE void softmax_masks(const hn_ext_softmax *s, const bool by_query, const bool by_key, vec max[2]) {
+HN_INLINE void softmax_masks(const hn_ext_softmax *s, const bool by_query, const bool by_key,
+                             vec max[2]) {
     float *x = s->scores;
     for (int64_t k = 0; k < s->keys; k++, x += TILE_COLS)
         _Pragma("GCC unroll 2") for (int v = 0; v < 2; v++) {
@@ -35,12 +36,9 @@ HN_INLINE vec exp_of_negative(vec x) {
 static void softmax(const hn_ext_softmax *s) {
     vec max[2], old[2], sum[2];
     for (int v = 0; v < 2; v++) max[v] = old[v] = vec_load(s->max + v * HN_LANES);
-    if (s->mask)
-        softmax_masks(s, true, false, max);
-    else if (s->key_mask)
-        softmax_masks(s, false, true, max);
-    else
-        softmax_masks(s, false, false, max);
+    if (s->mask) softmax_masks(s, true, false, max);
+    else if (s->key_mask) softmax_masks(s, false, true, max);
+    else softmax_masks(s, false, false, max);
     for (int v = 0; v < 2; v++) {
         vec_store(s->max + v * HN_LANES, max[v]);
         /* A row without a key so far: the difference below must not be -inf - -inf. */
@@ -59,19 +57,23 @@ static void softmax(const hn_ext_softmax *s) {
     for (int v = 0; v < 2; v++) vec_store(s->sum + v * HN_LANES, sum[v]);
 }
 
-static void transpose(const float *x, int64_t rows, int64_t cols, const float *factor, float *out, int64_t out_row) {
+static void transpose(const float *x, int64_t rows, int64_t cols, const float *factor, float *out,
+                      int64_t out_row) {
     for (int64_t c = 0; c < cols; c += 8) {
         const vec8 f = *(const vec8_unaligned *)(factor + c);
         const int64_t count = cols - c < 8 ? cols - c : 8;
         int64_t r = 0;
         for (; r + 8 <= rows && count == 8; r += 8) {
             vec8 block[8];
-            _Pragma("GCC unroll 8") for (int i = 0; i < 8; i++) block[i] = *(const vec8_unaligned *)(x + (r + i) * TILE_COLS + c) * f;
+            _Pragma("GCC unroll 8") for (int i = 0; i < 8; i++) block[i] =
+                *(const vec8_unaligned *)(x + (r + i) * TILE_COLS + c) * f;
             transpose_8x8(block);
-            _Pragma("GCC unroll 8") for (int i = 0; i < 8; i++) *(vec8_unaligned *)(out + (c + i) * out_row + r) = block[i];
+            _Pragma("GCC unroll 8") for (int i = 0; i < 8; i++) *
+                (vec8_unaligned *)(out + (c + i) * out_row + r) = block[i];
         }
         for (; r < rows; r++)
-            for (int64_t i = c; i < c + count; i++) out[i * out_row + r] = x[r * TILE_COLS + i] * factor[i];
+            for (int64_t i = c; i < c + count; i++)
+                out[i * out_row + r] = x[r * TILE_COLS + i] * factor[i];
     }
 }
 
@@ -93,7 +95,8 @@ static float weights_of(float *x, int64_t count, float *out_max) {
     float most = max[0];
     for (int l = 1; l < HN_LANES; l++) most = max[l] > most ? max[l] : most;
     *out_max = most;
-    const vec origin = vec_splat(most == -__builtin_inff() ? 0 : most); /* the difference must not be -inf - -inf */
+    /* the difference must not be -inf - -inf */
+    const vec origin = vec_splat(most == -__builtin_inff() ? 0 : most);
     for (int64_t j = 0; j < i; j += HN_LANES) {
         const vec weight = exp_of_negative(vec_load(x + j) - origin);
         sum += weight;

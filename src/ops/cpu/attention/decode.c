@@ -1,8 +1,10 @@
-/* decode.c: attention of few queries, as in decoding, when a model writes text token by token: k and v are read once, in place.
+/* decode.c: attention of few queries, as in decoding, when a model writes text token by token: k
+ * and v are read once, in place.
  *
- * The queries of all heads that share k and v go together. A task is a range of keys of one key head: it leaves the maximum of
- * its scores, the sum of its weights, and its weighted values, and at the end those of all ranges are put together in order, so
- * the result does not depend on the number of threads. Source: Dao et al., Flash-Decoding for long-context inference (2023). */
+ * The queries of all heads that share k and v go together. A task is a range of keys of one key
+ * head: it leaves the maximum of its scores, the sum of its weights, and its weighted values, and
+ * at the end those of all ranges are put together in order, so the result does not depend on the
+ * number of threads. Source: Dao et al., Flash-Decoding for long-context inference (2023). */
 #include "ops/cpu/attention/attention.h"
 
 #include "henry/tensor.h"
@@ -14,7 +16,11 @@
 #include <string.h>
 
 enum {
-    OUT = 0, Q = 1, K = 2, V = 3, MASK = 4,
+    OUT = 0,
+    Q = 1,
+    K = 2,
+    V = 3,
+    MASK = 4,
     MAX_QUERIES = 8,            /* of a head; from there on laying out k and v pays */
     KEYS = 512,                 /* of a task */
     CONVERTED = 16,             /* keys that are converted at a time, if they have to be */
@@ -28,10 +34,10 @@ typedef struct decode_state {
     float scale;
     bool causal;
     int threads;
-    int64_t rows;  /* queries that share k and v: group * m */
-    int64_t parts; /* tasks of a key head */
-    int64_t part_row;    /* floats of a partial row */
-    int64_t all_parts;   /* floats of all partial results */
+    int64_t rows;      /* queries that share k and v: group * m */
+    int64_t parts;     /* tasks of a key head */
+    int64_t part_row;  /* floats of a partial row */
+    int64_t all_parts; /* floats of all partial results */
     int64_t thread_floats;
 } decode_state;
 
@@ -50,16 +56,20 @@ typedef struct task {
 
 static hn_ext_matrix operand(const worker *w, int index, int strides, int64_t batch, int64_t head) {
     const int64_t *p = w->call->params + strides;
-    const hn_ext_matrix all = {w->s->kernels, w->call->operands[index], w->call->dtypes[index], p[2], p[3]};
+    const hn_ext_matrix all = {w->s->kernels, w->call->operands[index], w->call->dtypes[index],
+                               p[2], p[3]};
     return hn_ext_matrix_at(&all, batch * p[0] + head * p[1]);
 }
 
-static int64_t head_of(const decode_state *s, int64_t kv_head, int64_t row) { return kv_head * (s->heads / s->kv_heads) + row / s->m; }
+static int64_t head_of(const decode_state *s, int64_t kv_head, int64_t row) {
+    return kv_head * (s->heads / s->kv_heads) + row / s->m;
+}
 
 static void get_queries(const worker *w, const task *t) {
     const decode_state *s = w->s;
     for (int64_t r = 0; r < s->rows; r++) {
-        const hn_ext_matrix q = operand(w, Q, HN_ATTENTION_Q, t->batch, head_of(s, t->kv_head, r)), row = hn_ext_matrix_from(&q, r % s->m, 0);
+        const hn_ext_matrix q = operand(w, Q, HN_ATTENTION_Q, t->batch, head_of(s, t->kv_head, r)),
+                            row = hn_ext_matrix_from(&q, r % s->m, 0);
         int64_t stride;
         const float *x = hn_ext_matrix_rows(&row, 1, s->d, w->buffer, &stride);
         for (int64_t i = 0; i < s->d; i++) w->q[r * s->d + i] = x[i] * s->scale;
@@ -72,8 +82,13 @@ static void get_scores(const worker *w, const task *t) {
     const int64_t step = hn_ext_matrix_is_plain(&k) ? t->count : CONVERTED;
     for (int64_t j = 0; j < t->count; j += step) {
         const hn_ext_matrix rows = hn_ext_matrix_from(&k, t->first + j, 0);
-        hn_ext_skinny f = {.rows = s->rows, .cols = hn_ext_min(step, t->count - j), .k = s->d, .a = w->q, .a_row = s->d,
-                        .out = w->weights + j, .out_row = KEYS};
+        hn_ext_skinny f = {.rows = s->rows,
+                           .cols = hn_ext_min(step, t->count - j),
+                           .k = s->d,
+                           .a = w->q,
+                           .a_row = s->d,
+                           .out = w->weights + j,
+                           .out_row = KEYS};
         hn_ext_matrix_take(&rows, f.cols, s->d, w->buffer, &f);
         s->kernels->dots(&f);
     }
@@ -83,7 +98,8 @@ static void get_scores(const worker *w, const task *t) {
 static void add_mask(const worker *w, const task *t, int64_t row, float *scores) {
     const decode_state *s = w->s;
     const int64_t *ms = w->call->params + HN_ATTENTION_MASK, query = row % s->m;
-    const int64_t at = t->batch * ms[0] + head_of(s, t->kv_head, row) * ms[1] + query * ms[2] + t->first * ms[3];
+    const int64_t at =
+        t->batch * ms[0] + head_of(s, t->kv_head, row) * ms[1] + query * ms[2] + t->first * ms[3];
     const void *mask = w->call->operands[MASK];
     switch (w->call->dtypes[MASK]) {
     case HN_NO_TYPE: break;
@@ -104,7 +120,8 @@ static void add_mask(const worker *w, const task *t, int64_t row, float *scores)
             if (!((const uint8_t *)mask)[at + j * ms[3]]) scores[j] = -INFINITY;
     }
     if (s->causal)
-        for (int64_t j = hn_ext_max(0, query + 1 - t->first); j < t->count; j++) scores[j] = -INFINITY;
+        for (int64_t j = hn_ext_max(0, query + 1 - t->first); j < t->count; j++)
+            scores[j] = -INFINITY;
 }
 
 static bool all_finite(const float *x, int64_t count) {
@@ -114,7 +131,8 @@ static bool all_finite(const float *x, int64_t count) {
 }
 
 /* Weighted values again, where v holds infinities or NaN: a weight of 0 takes nothing. */
-static void add_special_values(const worker *w, const task *t, const hn_ext_matrix *v, int64_t row, float *out) {
+static void add_special_values(const worker *w, const task *t, const hn_ext_matrix *v, int64_t row,
+                               float *out) {
     memset(out, 0, (size_t)w->s->dv * sizeof *out);
     for (int64_t j = 0; j < t->count; j++) {
         const float weight = w->weights[row * KEYS + j];
@@ -131,16 +149,23 @@ static void get_values(const worker *w, const task *t) {
     const hn_ext_matrix v = operand(w, V, HN_ATTENTION_V, t->batch, t->kv_head);
     const int64_t step = hn_ext_matrix_is_plain(&v) ? t->count : CONVERTED;
     float *out = t->out + FIRST_VALUE;
-    for (int64_t r = 0; r < s->rows; r++) memset(out + r * s->part_row, 0, (size_t)s->dv * sizeof *out);
+    for (int64_t r = 0; r < s->rows; r++)
+        memset(out + r * s->part_row, 0, (size_t)s->dv * sizeof *out);
     for (int64_t j = 0; j < t->count; j += step) {
         const hn_ext_matrix rows = hn_ext_matrix_from(&v, t->first + j, 0);
-        hn_ext_skinny f = {.rows = s->rows, .cols = s->dv, .k = hn_ext_min(step, t->count - j), .a = w->weights + j, .a_row = KEYS,
-                        .out = out, .out_row = s->part_row};
+        hn_ext_skinny f = {.rows = s->rows,
+                           .cols = s->dv,
+                           .k = hn_ext_min(step, t->count - j),
+                           .a = w->weights + j,
+                           .a_row = KEYS,
+                           .out = out,
+                           .out_row = s->part_row};
         hn_ext_matrix_take(&rows, f.k, s->dv, w->buffer, &f);
         s->kernels->combine(&f);
     }
     for (int64_t r = 0; r < s->rows; r++)
-        if (!all_finite(out + r * s->part_row, s->dv)) add_special_values(w, t, &v, r, out + r * s->part_row);
+        if (!all_finite(out + r * s->part_row, s->dv))
+            add_special_values(w, t, &v, r, out + r * s->part_row);
 }
 
 static void run_task(const worker *w, const task *t) {
@@ -156,11 +181,13 @@ static void run_task(const worker *w, const task *t) {
 }
 
 /* One query: its partial results, put together. */
-static void merge(const worker *w, const float *parts, int64_t batch, int64_t kv_head, int64_t row) {
+static void merge(const worker *w, const float *parts, int64_t batch, int64_t kv_head,
+                  int64_t row) {
     const decode_state *s = w->s;
     float most = -INFINITY, sum = 0, *values = w->q;
     const int64_t step = s->rows * s->part_row;
-    const float *first = parts + (batch * s->kv_heads + kv_head) * s->parts * step + row * s->part_row;
+    const float *first =
+        parts + (batch * s->kv_heads + kv_head) * s->parts * step + row * s->part_row;
     for (int64_t i = 0; i < s->parts; i++) most = fmaxf(most, first[i * step]);
     if (most == -INFINITY) most = 0; /* nothing is seen: the difference must not be -inf - -inf */
     for (int64_t c = 0; c < s->dv; c++) values[c] = 0;
@@ -172,7 +199,8 @@ static void merge(const worker *w, const float *parts, int64_t batch, int64_t kv
     }
     const float by = sum == 0 ? 0 : 1 / sum;
     for (int64_t c = 0; c < s->dv; c++) values[c] *= by;
-    const hn_ext_matrix all = operand(w, OUT, HN_ATTENTION_OUT, batch, head_of(s, kv_head, row)), out = hn_ext_matrix_from(&all, row % s->m, 0);
+    const hn_ext_matrix all = operand(w, OUT, HN_ATTENTION_OUT, batch, head_of(s, kv_head, row)),
+                        out = hn_ext_matrix_from(&all, row % s->m, 0);
     hn_ext_matrix_put_row(&out, values, s->dv);
 }
 
@@ -196,8 +224,11 @@ static void run_tasks(void *context, int rank) {
     const int64_t tasks = s->batch * s->kv_heads * s->parts;
     for (int64_t i = tasks * rank / s->threads; i < tasks * (rank + 1) / s->threads; i++) {
         const int64_t first = i % s->parts * KEYS, head = i / s->parts;
-        run_task(&w, &(task){.batch = head / s->kv_heads, .kv_head = head % s->kv_heads, .first = first,
-                             .count = hn_ext_min(KEYS, s->n - first), .out = j->scratch + i * s->rows * s->part_row});
+        run_task(&w, &(task){.batch = head / s->kv_heads,
+                             .kv_head = head % s->kv_heads,
+                             .first = first,
+                             .count = hn_ext_min(KEYS, s->n - first),
+                             .out = j->scratch + i * s->rows * s->part_row});
     }
 }
 
@@ -223,16 +254,21 @@ static void plan(decode_state *s) {
     s->rows = s->kv_heads ? s->heads / s->kv_heads * s->m : 0;
     s->parts = hn_ext_ceil_div(s->n, KEYS);
     s->part_row = FIRST_VALUE + s->dv;
-    s->all_parts = hn_ext_ceil_div(s->batch * s->kv_heads * s->parts * s->rows * s->part_row, 16) * 16;
+    s->all_parts =
+        hn_ext_ceil_div(s->batch * s->kv_heads * s->parts * s->rows * s->part_row, 16) * 16;
     const int64_t wide = hn_ext_max(s->d, s->dv);
     s->thread_floats = hn_ext_ceil_div(s->rows * (wide + KEYS) + CONVERTED * wide, 16) * 16;
-    if ((double)s->batch * (double)s->kv_heads * (double)s->n * (double)(s->d + s->dv) < PARALLEL_FLOATS) s->threads = 1; /* see ext.h */
+    /* see ext.h */
+    if ((double)s->batch * (double)s->kv_heads * (double)s->n * (double)(s->d + s->dv) <
+        PARALLEL_FLOATS)
+        s->threads = 1;
 }
 
 /* What is multiplied for sizes of memory stays below 2^62. */
 static bool is_small_enough(const decode_state *s) {
     const double wide = (double)s->d + (double)s->dv + KEYS;
-    return (double)s->batch * (double)s->heads * ((double)s->n + KEYS) * wide < 0x1p52 && (double)s->heads * wide < 0x1p40;
+    return (double)s->batch * (double)s->heads * ((double)s->n + KEYS) * wide < 0x1p52 &&
+           (double)s->heads * wide < 0x1p40;
 }
 
 static bool takes_types(const hn_ext_call *call) {
@@ -246,10 +282,19 @@ static hn_status decode_prepare(hn_ext_call *call) {
     const int64_t *p = call->params;
     double scale;
     memcpy(&scale, &p[HN_ATTENTION_SCALE], sizeof scale);
-    decode_state s = {.kernels = hn_ext_kernels_get(), .batch = p[HN_ATTENTION_BATCH], .heads = p[HN_ATTENTION_BATCH + 1],
-                   .kv_heads = p[HN_ATTENTION_KV_HEADS], .m = p[HN_ATTENTION_M], .n = p[HN_ATTENTION_N], .d = p[HN_ATTENTION_D],
-                   .dv = p[HN_ATTENTION_DV], .scale = (float)scale, .causal = p[HN_ATTENTION_CAUSAL] != 0, .threads = call->threads};
-    if (s.m > MAX_QUERIES || !takes_types(call) || !is_small_enough(&s)) return HN_ERROR(HN_UNSUPPORTED, "not attention of few queries");
+    decode_state s = {.kernels = hn_ext_kernels_get(),
+                      .batch = p[HN_ATTENTION_BATCH],
+                      .heads = p[HN_ATTENTION_BATCH + 1],
+                      .kv_heads = p[HN_ATTENTION_KV_HEADS],
+                      .m = p[HN_ATTENTION_M],
+                      .n = p[HN_ATTENTION_N],
+                      .d = p[HN_ATTENTION_D],
+                      .dv = p[HN_ATTENTION_DV],
+                      .scale = (float)scale,
+                      .causal = p[HN_ATTENTION_CAUSAL] != 0,
+                      .threads = call->threads};
+    if (s.m > MAX_QUERIES || !takes_types(call) || !is_small_enough(&s))
+        return HN_ERROR(HN_UNSUPPORTED, "not attention of few queries");
     plan(&s);
     call->state = malloc(sizeof s);
     if (!call->state) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for attention");
@@ -263,4 +308,7 @@ static void decode_release(hn_ext_call *call) {
     call->state = NULL;
 }
 
-const hn_ext_impl hn_ext_attention_decode = {.name = "attention of few queries", .prepare = decode_prepare, .run = decode_run, .release = decode_release};
+const hn_ext_impl hn_ext_attention_decode = {.name = "attention of few queries",
+                                             .prepare = decode_prepare,
+                                             .run = decode_run,
+                                             .release = decode_release};

@@ -23,7 +23,8 @@ HN_INLINE void gather_exact(const hn_ext_gather *g, const float *base, float *ou
     }
 }
 
-/* Whole panels whatever the length of a run: what is too much is overwritten by the next run or the next row. */
+/* Whole panels whatever the length of a run: what is too much is overwritten by the next run or the
+ * next row. */
 HN_INLINE void gather_wide(const hn_ext_gather *g, const float *base, float *out, const int step) {
     for (int r = 0; r < g->run_count; r++) {
         const float *in = base + g->runs[r].from;
@@ -45,10 +46,8 @@ static void gather(const hn_ext_gather *g) {
         const float *base = channel + g->taps[tap];
         if (g->step > 2 || g->in_end - base < last + g->step * TILE_COLS)
             gather_exact(g, base, out);
-        else if (g->step == 1)
-            gather_wide(g, base, out, 1);
-        else
-            gather_wide(g, base, out, 2);
+        else if (g->step == 1) gather_wide(g, base, out, 1);
+        else gather_wide(g, base, out, 2);
         if (++tap == g->tap_count) tap = 0, channel += g->in_channel;
     }
 }
@@ -62,32 +61,38 @@ typedef struct plane_place {
     int64_t cols;
 } plane_place;
 
-/* What a row has too much is overwritten by the next one: blocks go from right to left, then down. */
-HN_INLINE void plane_store(const hn_ext_plane *p, const plane_place at, const vec acc[], const int rows, const int vecs) {
+/* What a row has too much is overwritten by the next one: blocks go from right to left, then
+ * down. */
+HN_INLINE void plane_store(const hn_ext_plane *p, const plane_place at, const vec acc[],
+                           const int rows, const int vecs) {
     const float *end = p->out + p->rows * p->cols;
     const bool whole = at.cols >= vecs * HN_LANES, are_close = p->out_row == p->cols;
     float *out = at.out;
     _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++, out += p->out_row) {
         if (whole || (are_close && end - out >= vecs * HN_LANES)) {
-            _Pragma("GCC unroll 2") for (int v = 0; v < vecs; v++) vec_store(out + v * HN_LANES, acc[r * vecs + v]);
+            _Pragma("GCC unroll 2") for (int v = 0; v < vecs; v++)
+                vec_store(out + v * HN_LANES, acc[r * vecs + v]);
             continue;
         }
         float rest[2 * HN_LANES];
-        _Pragma("GCC unroll 2") for (int v = 0; v < vecs; v++) vec_store(rest + v * HN_LANES, acc[r * vecs + v]);
+        _Pragma("GCC unroll 2") for (int v = 0; v < vecs; v++)
+            vec_store(rest + v * HN_LANES, acc[r * vecs + v]);
         for (int64_t i = 0; i < at.cols; i++) out[i] = rest[i];
     }
 }
 
 /* `rows` x `vecs` vectors of outputs at once: as many sums as hide the latency of an addition. */
-HN_INLINE void plane_block(const hn_ext_plane *p, const plane_place at, const int rows, const int vecs, const int step) {
+HN_INLINE void plane_block(const hn_ext_plane *p, const plane_place at, const int rows,
+                           const int vecs, const int step) {
     vec acc[8];
     _Pragma("GCC unroll 8") for (int i = 0; i < rows * vecs; i++) acc[i] = vec_splat(p->bias);
     for (int64_t t = 0; t < p->tap_count; t++) {
         const vec w = vec_splat(p->weights[t]);
         const float *from = at.in + p->taps[t];
         _Pragma("GCC unroll 8") for (int r = 0; r < rows; r++) {
-            _Pragma("GCC unroll 2") for (int v = 0; v < vecs; v++)
-                acc[r * vecs + v] += w * (step == 1 ? vec_load(from + v * HN_LANES) : load_even(from + v * 2 * HN_LANES));
+            _Pragma("GCC unroll 2") for (int v = 0; v < vecs; v++) acc[r * vecs + v] +=
+                w *
+                (step == 1 ? vec_load(from + v * HN_LANES) : load_even(from + v * 2 * HN_LANES));
             from += p->in_row;
         }
     }
@@ -102,10 +107,8 @@ HN_INLINE void plane_rows(const hn_ext_plane *p, const int rows, const int step)
         float *out = p->out + y * p->out_row;
         int64_t x = pairs * 2 * HN_LANES;
         const plane_place last = {in + x * step, out + x, rest};
-        if (rest > HN_LANES)
-            plane_block(p, last, rows, 2, step);
-        else
-            plane_block(p, last, rows, 1, step);
+        if (rest > HN_LANES) plane_block(p, last, rows, 2, step);
+        else plane_block(p, last, rows, 1, step);
         while ((x -= 2 * HN_LANES) >= 0)
             plane_block(p, (plane_place){in + x * step, out + x, 2 * HN_LANES}, rows, 2, step);
         if (y + rows >= p->rows) return;
@@ -115,33 +118,29 @@ HN_INLINE void plane_rows(const hn_ext_plane *p, const int rows, const int step)
 static void plane(const hn_ext_plane *p) {
     if (p->rows == 0 || p->cols == 0) return;
     if (p->step == 1) {
-        if (p->rows >= 4)
-            plane_rows(p, 4, 1);
-        else
-            plane_rows(p, 1, 1);
+        if (p->rows >= 4) plane_rows(p, 4, 1);
+        else plane_rows(p, 1, 1);
     } else if (p->step == 2) {
-        if (p->rows >= 4)
-            plane_rows(p, 4, 2);
-        else
-            plane_rows(p, 1, 2);
+        if (p->rows >= 4) plane_rows(p, 4, 2);
+        else plane_rows(p, 1, 2);
     } else {
         for (int64_t y = 0; y < p->rows; y++)
             for (int64_t x = 0; x < p->cols; x++) {
                 float sum = p->bias;
-                for (int64_t t = 0; t < p->tap_count; t++) sum += p->weights[t] * p->in[y * p->in_row + x * p->step + p->taps[t]];
+                for (int64_t t = 0; t < p->tap_count; t++)
+                    sum += p->weights[t] * p->in[y * p->in_row + x * p->step + p->taps[t]];
                 p->out[y * p->out_row + x] = sum;
             }
     }
-    if (p->out_row == p->cols)
-        epilogue_rows(p->epilogue, p->out, 1, 0, p->rows * p->cols);
-    else
-        epilogue_rows(p->epilogue, p->out, p->rows, p->out_row, p->cols);
+    if (p->out_row == p->cols) epilogue_rows(p->epilogue, p->out, 1, 0, p->rows * p->cols);
+    else epilogue_rows(p->epilogue, p->out, p->rows, p->out_row, p->cols);
 }
 
 /* ---- Winograd ---- */
 
-/* The points are 0, +-3/4, +-3/2 and infinity for m = 4; 0, +-1 and infinity for m = 2. Of the symmetric choices with few
- * bits these lose the least: 2.5 times the error of direct sums, where the usual 0, +-1, +-2 lose twice as much. */
+/* The points are 0, +-3/4, +-3/2 and infinity for m = 4; 0, +-1 and infinity for m = 2. Of the
+ * symmetric choices with few bits these lose the least: 2.5 times the error of direct sums, where
+ * the usual 0, +-1, +-2 lose twice as much. */
 #define WINO_A 0.75f
 #define WINO_B 1.5f
 
@@ -220,8 +219,8 @@ HN_INLINE void wino_store(float *out, const wino_vec *v, const wino_width width,
     }
 }
 
-/* First along the columns, where neighbours are vectors, then along each row. What was just stored is read in the same pieces:
- * others would have to wait until it is in the cache. */
+/* First along the columns, where neighbours are vectors, then along each row. What was just stored
+ * is read in the same pieces: others would have to wait until it is in the cache. */
 HN_INLINE void winograd_in_m(const hn_ext_winograd_in *w, const int m, const wino_width width) {
     const int n = m + 2, count = w->count;
     const int64_t in_row = w->in_row, out_point = w->out_point;
@@ -230,7 +229,8 @@ HN_INLINE void winograd_in_m(const hn_ext_winograd_in *w, const int m, const win
     wino_vec rows[6][5];
     for (int x = 0; x < m + 1; x++) {
         wino_vec d[6], v[6];
-        _Pragma("GCC unroll 6") for (int i = 0; i < n; i++) d[i] = *(const vec8_unaligned *)(in + i * in_row + x * 8);
+        _Pragma("GCC unroll 6") for (int i = 0; i < n; i++) d[i] =
+            *(const vec8_unaligned *)(in + i * in_row + x * 8);
         wino_in_1d(m, d, v);
         _Pragma("GCC unroll 6") for (int i = 0; i < n; i++) rows[i][x] = v[i];
     }
@@ -242,18 +242,21 @@ HN_INLINE void winograd_in_m(const hn_ext_winograd_in *w, const int m, const win
             wino_pairs((const float *)row + 2, d + 2);
         } else {
             wino_vec shifted[4];
-            _Pragma("GCC unroll 4") for (int j = 0; j < 4; j++)
-                shifted[j] = __builtin_shufflevector(row[j], row[j + 1], 4, 5, 6, 7, 8, 9, 10, 11);
+            _Pragma("GCC unroll 4") for (int j = 0; j < 4; j++) shifted[j] =
+                __builtin_shufflevector(row[j], row[j + 1], 4, 5, 6, 7, 8, 9, 10, 11);
             wino_quads(row, d, 4);
             wino_quads(shifted, d + 4, 2);
         }
         wino_in_1d(m, d, v);
-        _Pragma("GCC unroll 6") for (int j = 0; j < n; j++) wino_store(out + j * out_point, &v[j], width, count);
+        _Pragma("GCC unroll 6") for (int j = 0; j < n; j++)
+            wino_store(out + j * out_point, &v[j], width, count);
     }
 }
 
 static void winograd_in(const hn_ext_winograd_in *w) {
-    const wino_width width = w->count <= 4 && w->room >= 4 ? WINO_HALF : w->room >= 8 ? WINO_WHOLE : WINO_SOME;
+    const wino_width width = w->count <= 4 && w->room >= 4 ? WINO_HALF
+                             : w->room >= 8                ? WINO_WHOLE
+                                                           : WINO_SOME;
     if (w->m == 2) {
         if (width == WINO_WHOLE) winograd_in_m(w, 2, WINO_WHOLE);
         if (width == WINO_HALF) winograd_in_m(w, 2, WINO_HALF);
@@ -270,7 +273,8 @@ HN_INLINE void winograd_out_m(const hn_ext_winograd_out *w, const int m) {
     wino_vec half[4][6];
     _Pragma("GCC unroll 6") for (int j = 0; j < n; j++) {
         wino_vec p[6], y[4];
-        _Pragma("GCC unroll 6") for (int i = 0; i < n; i++) p[i] = *(const vec8_unaligned *)(w->in + (i * n + j) * w->in_point);
+        _Pragma("GCC unroll 6") for (int i = 0; i < n; i++) p[i] =
+            *(const vec8_unaligned *)(w->in + (i * n + j) * w->in_point);
         wino_out_1d(m, p, y);
         _Pragma("GCC unroll 4") for (int i = 0; i < m; i++) half[i][j] = y[i];
     }
@@ -288,20 +292,21 @@ HN_INLINE void winograd_out_m(const hn_ext_winograd_out *w, const int m) {
         vec8 t1 = __builtin_shufflevector(y[0], y[1], 2, 10, 3, 11, 6, 14, 7, 15);
         vec8 t2 = __builtin_shufflevector(y[2], y[3], 0, 8, 1, 9, 4, 12, 5, 13);
         vec8 t3 = __builtin_shufflevector(y[2], y[3], 2, 10, 3, 11, 6, 14, 7, 15);
-        vec8 q[4] = {__builtin_shufflevector(t0, t2, 0, 1, 8, 9, 4, 5, 12, 13),   /* tiles 0 and 4 */
+        /* tiles 0 and 4 */
+        vec8 q[4] = {__builtin_shufflevector(t0, t2, 0, 1, 8, 9, 4, 5, 12, 13),
                      __builtin_shufflevector(t0, t2, 2, 3, 10, 11, 6, 7, 14, 15), /* 1 and 5 */
-                     __builtin_shufflevector(t1, t3, 0, 1, 8, 9, 4, 5, 12, 13), __builtin_shufflevector(t1, t3, 2, 3, 10, 11, 6, 7, 14, 15)};
+                     __builtin_shufflevector(t1, t3, 0, 1, 8, 9, 4, 5, 12, 13),
+                     __builtin_shufflevector(t1, t3, 2, 3, 10, 11, 6, 7, 14, 15)};
         _Pragma("GCC unroll 4") for (int t = 0; t < 4; t++) {
             *(vec4_unaligned *)(out + t * 16) = __builtin_shufflevector(q[t], q[t], 0, 1, 2, 3);
-            *(vec4_unaligned *)(out + (t + 4) * 16) = __builtin_shufflevector(q[t], q[t], 4, 5, 6, 7);
+            *(vec4_unaligned *)(out + (t + 4) * 16) =
+                __builtin_shufflevector(q[t], q[t], 4, 5, 6, 7);
         }
     }
     if (w->epilogue) epilogue_apply(w->epilogue, w->out, 8 * m * m);
 }
 
 static void winograd_out(const hn_ext_winograd_out *w) {
-    if (w->m == 2)
-        winograd_out_m(w, 2);
-    else
-        winograd_out_m(w, 4);
+    if (w->m == 2) winograd_out_m(w, 2);
+    else winograd_out_m(w, 4);
 }

@@ -7,16 +7,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    FLOPS_PER_THREAD = 1 << 19,
-    DEPTHWISE_COST = 6
-};
+enum { FLOPS_PER_THREAD = 1 << 19, DEPTHWISE_COST = 6 };
 
 static hn_ext_conv describe(const hn_ext_call *call) {
     const int64_t *p = call->params;
-    hn_ext_conv c = {.n = p[HN_CONV_N], .c = p[HN_CONV_C], .o = p[HN_CONV_O], .groups = p[HN_CONV_GROUPS],
-                     .transposed = p[HN_CONV_TRANSPOSED] != 0, .epilogue = (hn_epilogue)p[HN_CONV_EPILOGUE],
-                     .threads = call->threads, .kernels = hn_ext_kernels_get()};
+    hn_ext_conv c = {.n = p[HN_CONV_N],
+                     .c = p[HN_CONV_C],
+                     .o = p[HN_CONV_O],
+                     .groups = p[HN_CONV_GROUPS],
+                     .transposed = p[HN_CONV_TRANSPOSED] != 0,
+                     .epilogue = (hn_epilogue)p[HN_CONV_EPILOGUE],
+                     .threads = call->threads,
+                     .kernels = hn_ext_kernels_get()};
     memcpy(c.in, p + HN_CONV_IN, sizeof c.in);
     memcpy(c.kernel, p + HN_CONV_KERNEL, sizeof c.kernel);
     memcpy(c.out, p + HN_CONV_OUTSIZE, sizeof c.out);
@@ -31,18 +33,23 @@ static hn_ext_conv describe(const hn_ext_call *call) {
     c.has_residual = call->dtypes[HN_EXT_CONV_RESIDUAL] != HN_NO_TYPE;
     c.has_scale = call->dtypes[HN_EXT_CONV_SCALE] != HN_NO_TYPE && !p[HN_CONV_SCALE_OUT];
     c.has_factor = call->dtypes[HN_EXT_CONV_SCALE] != HN_NO_TYPE && p[HN_CONV_SCALE_OUT];
-    c.constant_weights = call->is_constant[HN_EXT_CONV_WEIGHTS] && call->operands[HN_EXT_CONV_WEIGHTS] && p[HN_CONV_W_CONSTANT];
-    if (c.has_factor && !(call->is_constant[HN_EXT_CONV_SCALE] && call->operands[HN_EXT_CONV_SCALE])) c.constant_weights = false;
+    c.constant_weights = call->is_constant[HN_EXT_CONV_WEIGHTS] &&
+                         call->operands[HN_EXT_CONV_WEIGHTS] && p[HN_CONV_W_CONSTANT];
+    if (c.has_factor &&
+        !(call->is_constant[HN_EXT_CONV_SCALE] && call->operands[HN_EXT_CONV_SCALE]))
+        c.constant_weights = false;
     return c;
 }
 
 static double flops_of(const hn_ext_conv *c) {
     double per_output = 2.0 * (double)(c->c / c->groups) * (double)c->n * (double)c->o;
-    for (int d = 0; d < 3; d++) per_output *= (double)(c->transposed ? c->in[d] : c->out[d]) * (double)c->kernel[d];
+    for (int d = 0; d < 3; d++)
+        per_output *= (double)(c->transposed ? c->in[d] : c->out[d]) * (double)c->kernel[d];
     return per_output;
 }
 
-/* Taps at both ends that meet nothing but padding, as with large dilations over small images, are left out. */
+/* Taps at both ends that meet nothing but padding, as with large dilations over small images, are
+ * left out. */
 static void drop_dead_taps(hn_ext_conv *c, int d) {
     while (c->kernel[d] > 2 && c->padding[d] >= c->dilation[d]) {
         bool first_is_dead = (c->out[d] - 1) * c->stride[d] < c->padding[d];
@@ -53,20 +60,23 @@ static void drop_dead_taps(hn_ext_conv *c, int d) {
     }
 }
 
-/* A dimension of one position or one tap reads fewer inputs and has fewer parameters than are given. */
+/* A dimension of one position or one tap reads fewer inputs and has fewer parameters than are
+ * given. */
 static void simplify(hn_ext_conv *c) {
     for (int d = 0; d < 3; d++) {
         if (!c->transposed) drop_dead_taps(c, d);
         if (c->kernel[d] == 1) c->dilation[d] = 1;
         if (!c->transposed && c->out[d] == 1) c->stride[d] = 1;
-        if (!c->transposed && c->kernel[d] == 1 && c->padding[d] == 0 && c->out[d] > 0) c->in[d] = (c->out[d] - 1) * c->stride[d] + 1;
+        if (!c->transposed && c->kernel[d] == 1 && c->padding[d] == 0 && c->out[d] > 0)
+            c->in[d] = (c->out[d] - 1) * c->stride[d] + 1;
         if (c->transposed && c->in[d] == 1 && c->kernel[d] == 1) c->stride[d] = 1;
     }
 }
 
 static bool is_pointwise(const hn_ext_conv *c) {
     for (int d = 0; d < 3; d++)
-        if (c->kernel[d] != 1 || c->stride[d] != 1 || c->padding[d] != 0 || c->in[d] != c->out[d]) return false;
+        if (c->kernel[d] != 1 || c->stride[d] != 1 || c->padding[d] != 0 || c->in[d] != c->out[d])
+            return false;
     return !c->transposed && c->groups == 1;
 }
 
@@ -82,21 +92,24 @@ static void flatten_positions(hn_ext_conv *c) {
     }
 }
 
-void hn_ext_conv_copy_inside(const hn_ext_conv *c, const hn_ext_border *b, const float *x, float *out) {
+void hn_ext_conv_copy_inside(const hn_ext_conv *c, const hn_ext_border *b, const float *x,
+                             float *out) {
     int64_t count[3];
-    for (int d = 0; d < 3; d++) count[d] = hn_ext_min(c->in[d], b->size[d] - b->before[d]); /* no output may read the rest */
+    /* no output may read the rest */
+    for (int d = 0; d < 3; d++) count[d] = hn_ext_min(c->in[d], b->size[d] - b->before[d]);
     for (int64_t i = 0; i < count[0]; i++)
         for (int64_t j = 0; j < count[1]; j++) {
-            float *to = out + ((i + b->before[0]) * b->size[1] + j + b->before[1]) * b->size[2] + b->before[2];
+            float *to = out + ((i + b->before[0]) * b->size[1] + j + b->before[1]) * b->size[2] +
+                        b->before[2];
             const float *from = x + i * c->x[2] + j * c->x[3];
-            if (c->x[4] == 1)
-                hn_ext_conv_copy_row(to, from, count[2]);
+            if (c->x[4] == 1) hn_ext_conv_copy_row(to, from, count[2]);
             else
                 for (int64_t k = 0; k < count[2]; k++) to[k] = from[k * c->x[4]];
         }
 }
 
-void hn_ext_conv_copy(const hn_ext_conv *c, const hn_ext_border *b, const float *x, int64_t first, int64_t end, float *out) {
+void hn_ext_conv_copy(const hn_ext_conv *c, const hn_ext_border *b, const float *x, int64_t first,
+                      int64_t end, float *out) {
     const int64_t volume = b->size[0] * b->size[1] * b->size[2];
     for (int64_t ch = first; ch < end; ch++) {
         memset(out + ch * volume, 0, (size_t)volume * sizeof *out);
@@ -106,14 +119,16 @@ void hn_ext_conv_copy(const hn_ext_conv *c, const hn_ext_border *b, const float 
 
 static void add_row(float *out, const float *in, int64_t step, int64_t count) {
     int64_t j = 0;
-    for (; step == 1 && j + 8 <= count; j += 8) *(hn_ext_float8 *)(out + j) += *(const hn_ext_float8 *)(in + j);
+    for (; step == 1 && j + 8 <= count; j += 8)
+        *(hn_ext_float8 *)(out + j) += *(const hn_ext_float8 *)(in + j);
     for (; j < count; j++) out[j] += in[j * step];
 }
 
 void hn_ext_conv_add_residual(const hn_ext_conv *c, const hn_ext_call *call, int64_t n, int64_t o) {
     if (!c->has_residual) return;
     float *y = (float *)call->operands[HN_EXT_CONV_OUT] + n * c->y[0] + o * c->y[1];
-    const float *r = (const float *)call->operands[HN_EXT_CONV_RESIDUAL] + n * c->r[0] + o * c->r[1];
+    const float *r =
+        (const float *)call->operands[HN_EXT_CONV_RESIDUAL] + n * c->r[0] + o * c->r[1];
     int64_t rows = c->out[1], count = c->out[2];
     if (c->y[3] == count && c->r[3] == count * c->r[4]) count *= rows, rows = 1;
     for (int64_t i = 0; i < c->out[0]; i++)
@@ -131,19 +146,24 @@ void hn_ext_conv_put_factor(const hn_ext_conv *c, const hn_ext_call *call, hn_ex
 }
 
 void hn_ext_conv_drop_weights(const hn_ext_conv *c, const hn_ext_call *call) {
-    const int64_t outer = c->transposed ? c->c : c->o, inner = (c->transposed ? c->o : c->c) / c->groups;
+    const int64_t outer = c->transposed ? c->c : c->o,
+                  inner = (c->transposed ? c->o : c->c) / c->groups;
     int64_t floats = 1 + (outer - 1) * c->w[0] + (inner - 1) * c->w[1];
     for (int d = 0; d < 3; d++) floats += (c->kernel[d] - 1) * c->w[2 + d];
-    if (floats > 0) hn_ext_shared_drop(call->shared, hn_ext_conv_weights(c, call), (size_t)floats * sizeof(float));
+    if (floats > 0)
+        hn_ext_shared_drop(call->shared, hn_ext_conv_weights(c, call),
+                           (size_t)floats * sizeof(float));
 }
 
 /* ---- the implementation ---- */
 
 /* Counts and products of sizes stay far from what overflows, borders included. */
 static bool is_small_enough(const hn_ext_conv *c) {
-    double outputs = (double)c->n * (double)c->o, inputs = (double)c->n * ((double)c->c + 1), weights = ((double)c->o + 64) * ((double)c->c + 1);
+    double outputs = (double)c->n * (double)c->o, inputs = (double)c->n * ((double)c->c + 1),
+           weights = ((double)c->o + 64) * ((double)c->c + 1);
     for (int d = 0; d < 3; d++) {
-        double reach = (double)c->in[d] + 2 * (double)c->padding[d] + (double)c->kernel[d] * (double)c->dilation[d] +
+        double reach = (double)c->in[d] + 2 * (double)c->padding[d] +
+                       (double)c->kernel[d] * (double)c->dilation[d] +
                        ((double)c->out[d] + (double)c->in[d]) * (double)c->stride[d];
         outputs *= (double)c->out[d] + 64, inputs *= reach, weights *= (double)c->kernel[d];
     }
@@ -179,11 +199,13 @@ static hn_status prepare_form(hn_ext_call *call, hn_ext_conv *c, bool depthwise)
 static hn_status conv_prepare(hn_ext_call *call) {
     if (!takes_types(call)) return HN_ERROR(HN_UNSUPPORTED, "blocked convolution is for f32");
     hn_ext_conv c = describe(call);
-    if (!is_small_enough(&c)) return HN_ERROR(HN_UNSUPPORTED, "the convolution is too large for blocks");
+    if (!is_small_enough(&c))
+        return HN_ERROR(HN_UNSUPPORTED, "the convolution is too large for blocks");
     simplify(&c);
     if (c.has_factor && c.transposed)
         return HN_ERROR(HN_UNSUPPORTED, "a transposed convolution with factors of its channels");
-    const bool depthwise = !c.has_factor && hn_ext_conv_depthwise_fits(&c); /* loads and stores for few sums */
+    /* loads and stores for few sums */
+    const bool depthwise = !c.has_factor && hn_ext_conv_depthwise_fits(&c);
     set_threads(&c, depthwise);
     return prepare_form(call, &c, depthwise);
 }
@@ -198,4 +220,5 @@ static void conv_release(hn_ext_call *call) {
     call->state = NULL;
 }
 
-const hn_ext_impl hn_ext_conv_f32 = {.name = "conv", .prepare = conv_prepare, .run = conv_run, .release = conv_release};
+const hn_ext_impl hn_ext_conv_f32 = {
+    .name = "conv", .prepare = conv_prepare, .run = conv_run, .release = conv_release};

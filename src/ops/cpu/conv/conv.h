@@ -23,16 +23,21 @@ extern const hn_ext_impl hn_ext_conv_f32;
 #endif
 
 enum {
-    HN_EXT_CONV_OUT = 0, HN_EXT_CONV_INPUT = 1, HN_EXT_CONV_WEIGHTS = 2, HN_EXT_CONV_BIAS = 3, HN_EXT_CONV_RESIDUAL = 4,
+    HN_EXT_CONV_OUT = 0,
+    HN_EXT_CONV_INPUT = 1,
+    HN_EXT_CONV_WEIGHTS = 2,
+    HN_EXT_CONV_BIAS = 3,
+    HN_EXT_CONV_RESIDUAL = 4,
     HN_EXT_CONV_SCALE = 5
 };
 
-/* The parameters of a call by name. Strides: [n, channel, 3 spatial], of w [first, second, 3 kernel]. */
+/* The parameters of a call by name. Strides: [n, channel, 3 spatial], of w [first, second, 3
+ * kernel]. */
 typedef struct hn_ext_conv {
     int64_t n, c, o, groups;
     int64_t in[3], kernel[3], out[3], stride[3], padding[3], dilation[3];
     int64_t x[5], w[5], y[5], r[5]; /* r: of the residual */
-    int64_t w_first; /* elements before the first weight that counts */
+    int64_t w_first;                /* elements before the first weight that counts */
     int64_t scale[2];
     bool transposed, constant_weights, has_residual, has_scale;
     bool has_factor; /* the scale is for output channels: it goes into the packed weights */
@@ -51,7 +56,8 @@ static inline const float *hn_ext_conv_weights(const hn_ext_conv *c, const hn_ex
     return (const float *)call->operands[HN_EXT_CONV_WEIGHTS] + c->w_first;
 }
 
-/* Each makes call->state and call->scratch_bytes. `fits` first: whether the algorithm can do it, and is worth it. */
+/* Each makes call->state and call->scratch_bytes. `fits` first: whether the algorithm can do it,
+ * and is worth it. */
 bool hn_ext_conv_winograd_fits(const hn_ext_conv *c);
 bool hn_ext_conv_depthwise_fits(const hn_ext_conv *c);
 bool hn_ext_conv_rows_fits(const hn_ext_conv *c);
@@ -67,8 +73,8 @@ hn_status hn_ext_conv_gather_prepare(hn_ext_call *call, const hn_ext_conv *c) HN
 static inline hn_epilogue hn_ext_conv_early_epilogue(const hn_ext_conv *c) {
     return c->has_residual ? HN_EPILOGUE_NONE : c->epilogue;
 }
-/* Adds the residual to output plane [n, o], which holds everything before it, and applies the epilogue. Without a residual
- * there is nothing to do. y[4] is 1, or rows have one element. */
+/* Adds the residual to output plane [n, o], which holds everything before it, and applies the
+ * epilogue. Without a residual there is nothing to do. y[4] is 1, or rows have one element. */
 void hn_ext_conv_add_residual(const hn_ext_conv *c, const hn_ext_call *call, int64_t n, int64_t o);
 
 /* The factor of output channel o; 1 without any. */
@@ -76,7 +82,8 @@ static inline float hn_ext_conv_factor(const hn_ext_conv *c, const hn_ext_call *
     return c->has_factor ? ((const float *)call->operands[HN_EXT_CONV_SCALE])[o * c->scale[1]] : 1;
 }
 
-/* Makes the key one of weights with this factor: words that no packing of convolutions uses, but of transposed ones. */
+/* Makes the key one of weights with this factor: words that no packing of convolutions uses, but of
+ * transposed ones. */
 void hn_ext_conv_put_factor(const hn_ext_conv *c, const hn_ext_call *call, hn_ext_pack_key *key);
 
 /* Weights that have just been packed are not read again: their pages may leave the process. */
@@ -88,9 +95,11 @@ typedef struct hn_ext_border {
 } hn_ext_border;
 
 /* Channel by channel, from `first` to `end`. `x` is at the image's channel 0. */
-void hn_ext_conv_copy(const hn_ext_conv *c, const hn_ext_border *b, const float *x, int64_t first, int64_t end, float *out);
+void hn_ext_conv_copy(const hn_ext_conv *c, const hn_ext_border *b, const float *x, int64_t first,
+                      int64_t end, float *out);
 /* The same of one channel, where the border of `out` is zero already. */
-void hn_ext_conv_copy_inside(const hn_ext_conv *c, const hn_ext_border *b, const float *x, float *out);
+void hn_ext_conv_copy_inside(const hn_ext_conv *c, const hn_ext_border *b, const float *x,
+                             float *out);
 
 typedef float hn_ext_float8 __attribute__((vector_size(32), aligned(4), may_alias));
 
@@ -112,14 +121,16 @@ static inline int64_t hn_ext_ceil_div(int64_t x, int64_t by) { return (x + by - 
 static inline int64_t hn_ext_min(int64_t x, int64_t y) { return x < y ? x : y; }
 static inline int64_t hn_ext_max(int64_t x, int64_t y) { return x > y ? x : y; }
 /* Row panels of a matrix differ by at most one row: where panel `t` of `tiles` begins. */
-static inline int64_t hn_ext_tile_start(int64_t m, int64_t tiles, int64_t t) { return t * (m / tiles) + hn_ext_min(t, m % tiles); }
+static inline int64_t hn_ext_tile_start(int64_t m, int64_t tiles, int64_t t) {
+    return t * (m / tiles) + hn_ext_min(t, m % tiles);
+}
 
 /* ---- what the forms ask before they take a convolution ---- */
 
 /* One group, not transposed, without a depth. */
 static inline bool hn_ext_conv_is_2d(const hn_ext_conv *c) {
-    return !c->transposed && c->groups == 1 && c->in[0] == 1 && c->out[0] == 1 && c->kernel[0] == 1 &&
-           c->padding[0] == 0;
+    return !c->transposed && c->groups == 1 && c->in[0] == 1 && c->out[0] == 1 &&
+           c->kernel[0] == 1 && c->padding[0] == 0;
 }
 
 /* Whether nothing is read. */

@@ -1,9 +1,10 @@
 /* matmul.c: HN_EXTERN_MATMUL of floats: a constant b is packed once for the module.
  *
- * It is packed when it is used for the second time. The first use packs blocks on the way, as for a b that is no constant,
- * with the same result to the bit: a process that runs a model once never holds its weights twice, and need not wait until
- * all of them are copied. What is in a file is read from it then, not through its map: pages that are used once cost more
- * to map and to unmap than to copy. After the second use the original leaves memory when it is in a file. */
+ * It is packed when it is used for the second time. The first use packs blocks on the way, as for a
+ * b that is no constant, with the same result to the bit: a process that runs a model once never
+ * holds its weights twice, and need not wait until all of them are copied. What is in a file is
+ * read from it then, not through its map: pages that are used once cost more to map and to unmap
+ * than to copy. After the second use the original leaves memory when it is in a file. */
 #include "ops/cpu/gemm/matmul.h"
 
 #include "henry/tensor.h"
@@ -38,15 +39,20 @@ static bool is_small_enough(const hn_ext_gemm *g) {
     const double most = 0x1p58;
     double batch = 1;
     for (int d = 0; d < HN_EXTERN_BATCH; d++) batch *= (double)g->batch[d] + 1;
-    return batch * ((double)g->m + 64) * ((double)g->k + 1) < most && batch * ((double)g->n + 64) * ((double)g->k + 1) < most &&
+    return batch * ((double)g->m + 64) * ((double)g->k + 1) < most &&
+           batch * ((double)g->n + 64) * ((double)g->k + 1) < most &&
            batch * (double)g->m * (double)g->n < most;
 }
 
 static hn_ext_gemm describe(const hn_ext_call *call) {
     const int64_t *p = call->params;
-    hn_ext_gemm g = {.m = p[HN_MATMUL_M], .n = p[HN_MATMUL_N], .k = p[HN_MATMUL_K], .threads = call->threads,
+    hn_ext_gemm g = {.m = p[HN_MATMUL_M],
+                     .n = p[HN_MATMUL_N],
+                     .k = p[HN_MATMUL_K],
+                     .threads = call->threads,
                      .has_bias = call->dtypes[BIAS] != HN_NO_TYPE,
-                     .has_residual = call->dtypes[RESIDUAL] != HN_NO_TYPE, .epilogue = (hn_epilogue)p[HN_MATMUL_EPILOGUE]};
+                     .has_residual = call->dtypes[RESIDUAL] != HN_NO_TYPE,
+                     .epilogue = (hn_epilogue)p[HN_MATMUL_EPILOGUE]};
     memcpy(g.batch, p + HN_MATMUL_BATCH, sizeof g.batch);
     memcpy(g.a, p + HN_MATMUL_A, sizeof g.a);
     memcpy(g.b, p + HN_MATMUL_B, sizeof g.b);
@@ -55,7 +61,8 @@ static hn_ext_gemm describe(const hn_ext_call *call) {
     if (g.has_residual) memcpy(g.residual, p + HN_MATMUL_RESIDUAL, sizeof g.residual);
     bool empty = g.m == 0 || g.n == 0 || g.k == 0;
     for (int d = 0; d < HN_EXTERN_BATCH; d++) empty |= g.batch[d] == 0;
-    g.prepack_b = call->is_constant[B] && call->operands[B] && p[HN_MATMUL_B_CONSTANT] && g.n > 1 && !empty;
+    g.prepack_b =
+        call->is_constant[B] && call->operands[B] && p[HN_MATMUL_B_CONSTANT] && g.n > 1 && !empty;
     return g;
 }
 
@@ -69,26 +76,31 @@ typedef struct pack_job {
 static void fill_packed(void *user, void *memory) {
     const pack_job *job = user;
     const hn_ext_gemm *g = job->gemm;
-    int64_t floats = 1 + (g->n - 1) * g->b[HN_EXTERN_BATCH + 1] + (g->k - 1) * g->b[HN_EXTERN_BATCH];
+    int64_t floats =
+        1 + (g->n - 1) * g->b[HN_EXTERN_BATCH + 1] + (g->k - 1) * g->b[HN_EXTERN_BATCH];
     hn_ext_gemm_pack_b(g, job->team, job->b, memory);
-    for (int d = 0; d < HN_EXTERN_BATCH; d++) floats += g->packed_batch[d] ? (g->batch[d] - 1) * g->b[d] : 0;
+    for (int d = 0; d < HN_EXTERN_BATCH; d++)
+        floats += g->packed_batch[d] ? (g->batch[d] - 1) * g->b[d] : 0;
     if (floats > 0) hn_ext_shared_drop(job->shared, job->b, (size_t)floats * sizeof(float));
 }
 
 static hn_ext_pack_key key_of(const hn_ext_call *call, const hn_ext_gemm *g) {
-    hn_ext_pack_key key = {.words = {HN_EXT_PACK_GEMM_B, (int64_t)(intptr_t)call->operands[B], g->n, g->k, g->b[4], g->b[5],
-                                     g->kernels->tile_cols}};
+    hn_ext_pack_key key = {.words = {HN_EXT_PACK_GEMM_B, (int64_t)(intptr_t)call->operands[B], g->n,
+                                     g->k, g->b[4], g->b[5], g->kernels->tile_cols}};
     for (int d = 0; d < HN_EXTERN_BATCH; d++)
-        key.words[8 + d] = g->packed_batch[d] ? g->batch[d] : 1, key.words[12 + d] = g->packed_batch[d] ? g->b[d] : 0;
+        key.words[8 + d] = g->packed_batch[d] ? g->batch[d] : 1,
+                      key.words[12 + d] = g->packed_batch[d] ? g->b[d] : 0;
     return key;
 }
 
 static hn_status pack_weights(const hn_ext_call *call, matmul_state *s) {
     hn_ext_call own = *call;
     void *packed = NULL;
-    HN_TRY(hn_ext_pack_get(&own, &s->key, hn_ext_gemm_packed_bytes(&s->gemm), fill_packed,
-                           &(pack_job){.gemm = &s->gemm, .shared = call->shared, .team = call->team, .b = call->operands[B]},
-                           &packed));
+    HN_TRY(hn_ext_pack_get(
+        &own, &s->key, hn_ext_gemm_packed_bytes(&s->gemm), fill_packed,
+        &(pack_job){
+            .gemm = &s->gemm, .shared = call->shared, .team = call->team, .b = call->operands[B]},
+        &packed));
     s->packed_b = packed;
     s->is_waiting = false;
     return NULL;
@@ -121,7 +133,8 @@ static hn_status matmul_prepare(hn_ext_call *call) {
     return NULL;
 }
 
-static const float *read_weights(const void *user, const float *from, int64_t count, float *buffer) {
+static const float *read_weights(const void *user, const float *from, int64_t count,
+                                 float *buffer) {
     return hn_ext_shared_read(user, from, (size_t)count * sizeof *from, buffer);
 }
 
@@ -129,11 +142,16 @@ static hn_status matmul_run(const hn_ext_call *call, void *scratch) {
     matmul_state *s = call->state;
     if (s->is_waiting && atomic_exchange(s->seen, true)) HN_TRY(pack_weights(call, s));
     const hn_ext_gemm *g = s->is_waiting ? &s->first : &s->gemm;
-    hn_ext_gemm_run(g, &(hn_ext_gemm_args){.out = call->operands[OUT], .a = call->operands[A],
-                                           .b = s->packed_b ? s->packed_b : call->operands[B],
-                                           .bias = call->operands[BIAS], .residual = call->operands[RESIDUAL],
-                                           .reader = {.read = s->is_waiting ? read_weights : NULL, .user = call->shared},
-                                           .team = call->team}, scratch);
+    hn_ext_gemm_run(g,
+                    &(hn_ext_gemm_args){.out = call->operands[OUT],
+                                        .a = call->operands[A],
+                                        .b = s->packed_b ? s->packed_b : call->operands[B],
+                                        .bias = call->operands[BIAS],
+                                        .residual = call->operands[RESIDUAL],
+                                        .reader = {.read = s->is_waiting ? read_weights : NULL,
+                                                   .user = call->shared},
+                                        .team = call->team},
+                    scratch);
     return NULL;
 }
 
@@ -142,4 +160,5 @@ static void state_free(hn_ext_call *call) {
     call->state = NULL;
 }
 
-const hn_ext_impl hn_ext_matmul_f32 = {.name = "gemm", .prepare = matmul_prepare, .run = matmul_run, .release = state_free};
+const hn_ext_impl hn_ext_matmul_f32 = {
+    .name = "gemm", .prepare = matmul_prepare, .run = matmul_run, .release = state_free};

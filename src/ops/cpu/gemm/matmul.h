@@ -1,4 +1,5 @@
-/* matmul.h: HN_EXTERN_MATMUL: blocked products of floats and doubles, and plain ones of the other types. */
+/* matmul.h: HN_EXTERN_MATMUL: blocked products of floats and doubles, and plain ones of the other
+ * types. */
 #ifndef HN_OPS_CPU_GEMM_MATMUL_H
 #define HN_OPS_CPU_GEMM_MATMUL_H
 
@@ -7,13 +8,14 @@
 /* The row of the table: takes every dtype that has a fast way (fast.c). */
 extern const hn_ext_impl hn_ext_matmul;
 #ifdef HN_EXT_WITHOUT_MATMUL
-#define hn_ext_matmul_f32 hn_ext_reference
+#define hn_ext_matmul_f32    hn_ext_reference
 #define hn_ext_matmul_skinny hn_ext_reference
-#define hn_ext_matmul_f64 hn_ext_reference
-#define hn_ext_matmul_plain hn_ext_reference
+#define hn_ext_matmul_f64    hn_ext_reference
+#define hn_ext_matmul_plain  hn_ext_reference
 #else
 extern const hn_ext_impl hn_ext_matmul_f32;
-/* A few rows (or columns) times a matrix that is not worth packing, f32 and 16-bit: read where it lies. */
+/* A few rows (or columns) times a matrix that is not worth packing, f32 and 16-bit: read where it
+ * lies. */
 extern const hn_ext_impl hn_ext_matmul_skinny;
 /* f64, blocked; small products are unsupported. */
 extern const hn_ext_impl hn_ext_matmul_f64;

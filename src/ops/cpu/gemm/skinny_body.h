@@ -1,8 +1,8 @@
-/* skinny_body.h: products of a few rows with a matrix that is read once, in place, for one instruction set. Included by
- * kernels_body.h.
+/* skinny_body.h: products of a few rows with a matrix that is read once, in place, for one
+ * instruction set. Included by kernels_body.h.
  *
- * There is no use in laying out the matrix anew: each of its elements serves a few multiplications only. What counts is how it
- * streams by: few rows at a time, in pieces that are long. */
+ * There is no use in laying out the matrix anew: each of its elements serves a few multiplications
+ * only. What counts is how it streams by: few rows at a time, in pieces that are long. */
 
 /* Elements of the matrix: its element `at` and those after it. */
 HN_INLINE vec skinny_load(const void *b, int64_t at, const bool is_bf16) {
@@ -29,8 +29,8 @@ typedef struct skinny_place {
 } skinny_place;
 
 /* out[r][j] for `rows` rows of a and `count` rows of b. */
-HN_INLINE void dots_block(const hn_ext_skinny *f, const skinny_place at, const int rows, const int count,
-                          const bool is_bf16) {
+HN_INLINE void dots_block(const hn_ext_skinny *f, const skinny_place at, const int rows,
+                          const int count, const bool is_bf16) {
     const float *a = at.a;
     const int64_t b = at.b;
     vec sums[4][4];
@@ -39,7 +39,8 @@ HN_INLINE void dots_block(const hn_ext_skinny *f, const skinny_place at, const i
     int64_t k = 0;
     for (; k + HN_LANES <= f->k; k += HN_LANES) {
         vec x[4];
-        _Pragma("GCC unroll 4") for (int j = 0; j < count; j++) x[j] = skinny_load(f->b, b + j * f->b_row + k, is_bf16);
+        _Pragma("GCC unroll 4") for (int j = 0; j < count; j++) x[j] =
+            skinny_load(f->b, b + j * f->b_row + k, is_bf16);
         _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++) {
             const vec y = vec_load(a + r * f->a_row + k);
             _Pragma("GCC unroll 4") for (int j = 0; j < count; j++) sums[r][j] += y * x[j];
@@ -47,11 +48,11 @@ HN_INLINE void dots_block(const hn_ext_skinny *f, const skinny_place at, const i
     }
     _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++)
         _Pragma("GCC unroll 4") for (int j = 0; j < count; j++) {
-            float sum = vec_total(sums[r][j]);
-            for (int64_t i = k; i < f->k; i++)
-                sum += a[r * f->a_row + i] * skinny_element(f->b, b + j * f->b_row + i, is_bf16);
-            at.out[r * f->out_row + j] = sum;
-        }
+        float sum = vec_total(sums[r][j]);
+        for (int64_t i = k; i < f->k; i++)
+            sum += a[r * f->a_row + i] * skinny_element(f->b, b + j * f->b_row + i, is_bf16);
+        at.out[r * f->out_row + j] = sum;
+    }
 }
 
 /* Four rows of a at a time, with as many rows of b as there are registers for. */
@@ -76,28 +77,27 @@ HN_INLINE void dots_all(const hn_ext_skinny *f, const bool is_bf16) {
 }
 
 static void dots(const hn_ext_skinny *f) {
-    if (f->b_is_bf16)
-        dots_all(f, true);
-    else
-        dots_all(f, false);
+    if (f->b_is_bf16) dots_all(f, true);
+    else dots_all(f, false);
 }
 
 enum { COMBINE_ROWS = 16 }; /* of b at a time: they stay in L1 while all rows of a take them */
 
 /* out[rows][vectors] += a[rows][k] * b[k][vectors]; the rows of b that follow are prefetched. */
-HN_INLINE void combine_block(const hn_ext_skinny *f, const skinny_place at, int64_t k, const int rows, const int vectors,
-                             const bool is_bf16) {
+HN_INLINE void combine_block(const hn_ext_skinny *f, const skinny_place at, int64_t k,
+                             const int rows, const int vectors, const bool is_bf16) {
     const int line = 64 / (is_bf16 ? 2 : 4) / HN_LANES;
     int64_t b = at.b;
     vec sums[4][8];
     _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++)
-        _Pragma("GCC unroll 8") for (int v = 0; v < vectors; v++)
-            sums[r][v] = vec_load(at.out + r * f->out_row + v * HN_LANES);
+        _Pragma("GCC unroll 8") for (int v = 0; v < vectors; v++) sums[r][v] =
+            vec_load(at.out + r * f->out_row + v * HN_LANES);
     for (int64_t i = 0; i < k; i++, b += f->b_row) {
         vec x[8];
-        _Pragma("GCC unroll 8") for (int v = 0; v < vectors; v++) x[v] = skinny_load(f->b, b + v * HN_LANES, is_bf16);
-        _Pragma("GCC unroll 8") for (int v = 0; v < vectors; v++)
-            if (v % line == 0) skinny_fetch(f->b, b + COMBINE_ROWS * f->b_row + v * HN_LANES, is_bf16);
+        _Pragma("GCC unroll 8") for (int v = 0; v < vectors; v++) x[v] =
+            skinny_load(f->b, b + v * HN_LANES, is_bf16);
+        _Pragma("GCC unroll 8") for (int v = 0; v < vectors; v++) if (v % line == 0)
+            skinny_fetch(f->b, b + COMBINE_ROWS * f->b_row + v * HN_LANES, is_bf16);
         _Pragma("GCC unroll 4") for (int r = 0; r < rows; r++) {
             const vec y = vec_splat(at.a[r * f->a_row + i]);
             _Pragma("GCC unroll 8") for (int v = 0; v < vectors; v++) sums[r][v] += y * x[v];
@@ -109,19 +109,20 @@ HN_INLINE void combine_block(const hn_ext_skinny *f, const skinny_place at, int6
 }
 
 /* The columns of b that fill no vector. */
-HN_INLINE void combine_tail(const hn_ext_skinny *f, const skinny_place at, int64_t k, int64_t first, const int rows,
-                            const bool is_bf16) {
+HN_INLINE void combine_tail(const hn_ext_skinny *f, const skinny_place at, int64_t k, int64_t first,
+                            const int rows, const bool is_bf16) {
     for (int64_t c = first; c < f->cols; c++)
         for (int r = 0; r < rows; r++) {
             float sum = at.out[r * f->out_row + c];
             for (int64_t i = 0; i < k; i++)
-                sum += at.a[r * f->a_row + i] * skinny_element(f->b, at.b + i * f->b_row + c, is_bf16);
+                sum +=
+                    at.a[r * f->a_row + i] * skinny_element(f->b, at.b + i * f->b_row + c, is_bf16);
             at.out[r * f->out_row + c] = sum;
         }
 }
 
-HN_INLINE void combine_rows(const hn_ext_skinny *f, const skinny_place at, int64_t k, const int rows,
-                            const bool is_bf16) {
+HN_INLINE void combine_rows(const hn_ext_skinny *f, const skinny_place at, int64_t k,
+                            const int rows, const bool is_bf16) {
     const int wide = rows == 1 ? 8 : rows == 2 ? 4 : 2;
     int64_t c = 0;
     for (; c + wide * HN_LANES <= f->cols; c += wide * HN_LANES)
@@ -135,7 +136,8 @@ HN_INLINE void combine_all(const hn_ext_skinny *f, const bool is_bf16) {
     for (int64_t i = 0; i < f->k; i += COMBINE_ROWS) {
         const int64_t k = f->k - i < COMBINE_ROWS ? f->k - i : COMBINE_ROWS;
         for (int64_t r = 0; r < f->rows; r += 4) {
-            const skinny_place at = {f->a + r * f->a_row + i, i * f->b_row, f->out + r * f->out_row};
+            const skinny_place at = {f->a + r * f->a_row + i, i * f->b_row,
+                                     f->out + r * f->out_row};
             switch (f->rows - r) {
             case 1: combine_rows(f, at, k, 1, is_bf16); break;
             case 2: combine_rows(f, at, k, 2, is_bf16); break;
@@ -147,8 +149,6 @@ HN_INLINE void combine_all(const hn_ext_skinny *f, const bool is_bf16) {
 }
 
 static void combine(const hn_ext_skinny *f) {
-    if (f->b_is_bf16)
-        combine_all(f, true);
-    else
-        combine_all(f, false);
+    if (f->b_is_bf16) combine_all(f, true);
+    else combine_all(f, false);
 }

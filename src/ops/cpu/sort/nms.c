@@ -1,8 +1,9 @@
-/* nms.c: which of a list of boxes stay when those that overlap an earlier one that stays are dropped.
+/* nms.c: which of a list of boxes stay when those that overlap an earlier one that stays are
+ * dropped.
  *
- * Each box that stays is compared with all behind it, dropped ones included, so that the loop over them has no branches and
- * becomes vectors; for that the coordinates are copied to arrays of their own. On one thread: what is compared depends on what
- * was compared before. */
+ * Each box that stays is compared with all behind it, dropped ones included, so that the loop over
+ * them has no branches and becomes vectors; for that the coordinates are copied to arrays of their
+ * own. On one thread: what is compared depends on what was compared before. */
 #include "ops/cpu/sort/nms.h"
 
 #include "base/checked.h"
@@ -20,13 +21,17 @@ static float below_f32(double threshold) {
 }
 static double below_f64(double threshold) { return threshold; }
 
-/* The order of operations is that of the operator in torchvision: whether a ratio exceeds the threshold depends on it. */
+/* The order of operations is that of the operator in torchvision: whether a ratio exceeds the
+ * threshold depends on it. */
 #define NMS(NAME, TYPE, BELOW)                                                                     \
-    static void NAME(const TYPE *boxes, int64_t n, double threshold, TYPE *scratch, uint8_t *restrict keep) { \
+    static void NAME(const TYPE *boxes, int64_t n, double threshold, TYPE *scratch,                \
+                     uint8_t *restrict keep) {                                                     \
         const TYPE limit = BELOW(threshold);                                                       \
-        TYPE *restrict x1 = scratch, *restrict y1 = x1 + n, *restrict x2 = y1 + n, *restrict y2 = x2 + n, *restrict area = y2 + n; \
+        TYPE *restrict x1 = scratch, *restrict y1 = x1 + n, *restrict x2 = y1 + n,                 \
+                       *restrict y2 = x2 + n, *restrict area = y2 + n;                             \
         for (int64_t i = 0; i < n; i++) {                                                          \
-            x1[i] = boxes[4 * i], y1[i] = boxes[4 * i + 1], x2[i] = boxes[4 * i + 2], y2[i] = boxes[4 * i + 3]; \
+            x1[i] = boxes[4 * i], y1[i] = boxes[4 * i + 1], x2[i] = boxes[4 * i + 2],              \
+            y2[i] = boxes[4 * i + 3];                                                              \
             area[i] = (x2[i] - x1[i]) * (y2[i] - y1[i]);                                           \
         }                                                                                          \
         memset(keep, 1, (size_t)n);                                                                \
@@ -53,14 +58,15 @@ static hn_status nms_run(const hn_ext_call *call, void *scratch) {
     if (n < 1) return NULL;
     if (call->dtypes[BOXES] == HN_F32)
         nms_f32(call->operands[BOXES], n, threshold, scratch, call->operands[KEEP]);
-    else
-        nms_f64(call->operands[BOXES], n, threshold, scratch, call->operands[KEEP]);
+    else nms_f64(call->operands[BOXES], n, threshold, scratch, call->operands[KEEP]);
     return NULL;
 }
 
 static hn_status nms_prepare(hn_ext_call *call) {
     int64_t bytes;
-    if (!hn_mul_i64(call->params[HN_NMS_N], ARRAYS * (int64_t)hn_scalar_type_bytes((hn_scalar_type)call->dtypes[BOXES]), &bytes))
+    if (!hn_mul_i64(call->params[HN_NMS_N],
+                    ARRAYS * (int64_t)hn_scalar_type_bytes((hn_scalar_type)call->dtypes[BOXES]),
+                    &bytes))
         return HN_ERROR(HN_INVALID_ARGUMENT, "the work space exceeds 63 bits");
     call->scratch_bytes = (size_t)bytes;
     return NULL;

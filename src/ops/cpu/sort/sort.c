@@ -1,9 +1,10 @@
 /* sort.c: stable sort and top-k along rows.
  *
- * Each element becomes an unsigned key whose order is the wanted one: NaN is one key, above all; both zeros are one key;
- * a descending order inverts the bits. With its position behind it, no two items are equal, so every method is stable. Long
- * rows are sorted by digits of the key, from the last one (radix), short ones by insertion and merging. Top-k keeps the
- * best of what it has seen, and throws out the worse half when its buffer is full: one pass over the row.
+ * Each element becomes an unsigned key whose order is the wanted one: NaN is one key, above all;
+ * both zeros are one key; a descending order inverts the bits. With its position behind it, no two
+ * items are equal, so every method is stable. Long rows are sorted by digits of the key, from the
+ * last one (radix), short ones by insertion and merging. Top-k keeps the best of what it has seen,
+ * and throws out the worse half when its buffer is full: one pass over the row.
  *
  * Threads take whole rows. */
 #include "ops/cpu/sort/sort.h"
@@ -13,7 +14,16 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { VALUES = 0, INDICES = 1, X = 2, DIGIT_BITS = 8, DIGITS = 1 << DIGIT_BITS, SHORT_ROW = 256, INSERTION = 16, PARALLEL_ITEMS = 4096 };
+enum {
+    VALUES = 0,
+    INDICES = 1,
+    X = 2,
+    DIGIT_BITS = 8,
+    DIGITS = 1 << DIGIT_BITS,
+    SHORT_ROW = 256,
+    INSERTION = 16,
+    PARALLEL_ITEMS = 4096
+};
 
 typedef struct item {
     uint64_t key;
@@ -23,7 +33,8 @@ typedef struct item {
 typedef struct sort_state {
     int64_t outer, n, inner, k;
     uint8_t dtype;
-    bool descending, select; /* select: only the first k of the order are wanted, and they are few */
+    /* select: only the first k of the order are wanted, and they are few */
+    bool descending, select;
     int key_bits, threads;
     int64_t row_items; /* scratch of a thread */
 } sort_state;
@@ -31,16 +42,19 @@ typedef struct sort_state {
 /* ---- keys ---- */
 
 static uint64_t float_key(uint64_t bits, int width, uint64_t infinity) {
-    const uint64_t sign = (uint64_t)1 << (width - 1), magnitude = bits & (sign - 1), all = sign | (sign - 1);
-    if (magnitude > infinity) return all;  /* NaN */
-    if (magnitude == 0) return sign;       /* +0 and -0 */
+    const uint64_t sign = (uint64_t)1 << (width - 1), magnitude = bits & (sign - 1),
+                   all = sign | (sign - 1);
+    if (magnitude > infinity) return all; /* NaN */
+    if (magnitude == 0) return sign;      /* +0 and -0 */
     return bits & sign ? ~bits & all : bits | sign;
 }
 
 static uint64_t key_at(uint8_t dtype, const void *x, int64_t at) {
     uint64_t bits = 0;
     switch (dtype) {
-    case HN_F64: memcpy(&bits, (const char *)x + 8 * at, 8); return float_key(bits, 64, 0x7ff0000000000000);
+    case HN_F64:
+        memcpy(&bits, (const char *)x + 8 * at, 8);
+        return float_key(bits, 64, 0x7ff0000000000000);
     case HN_F32: memcpy(&bits, (const char *)x + 4 * at, 4); return float_key(bits, 32, 0x7f800000);
     case HN_F16: return float_key(((const uint16_t *)x)[at], 16, 0x7c00);
     case HN_BF16: return float_key(((const uint16_t *)x)[at], 16, 0x7f80);
@@ -53,15 +67,19 @@ static uint64_t key_at(uint8_t dtype, const void *x, int64_t at) {
 }
 
 /* Byte order is that of the machine: memcpy of 4 bytes into a zeroed u64 must fill its low half. */
-_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "keys are read on little-endian machines");
+_Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__,
+               "keys are read on little-endian machines");
 
 /* [count] items of the row that begins at element `at` and goes on in steps. */
-static void load_items(const sort_state *s, const void *x, int64_t at, int64_t first, int64_t count, item *out) {
-    const uint64_t flip = s->descending ? (s->key_bits == 64 ? ~(uint64_t)0 : ((uint64_t)1 << s->key_bits) - 1) : 0;
+static void load_items(const sort_state *s, const void *x, int64_t at, int64_t first, int64_t count,
+                       item *out) {
+    const uint64_t flip =
+        s->descending ? (s->key_bits == 64 ? ~(uint64_t)0 : ((uint64_t)1 << s->key_bits) - 1) : 0;
     at += first * s->inner;
 #define LOAD(DTYPE)                                                                                \
     case DTYPE:                                                                                    \
-        for (int64_t j = 0; j < count; j++, at += s->inner) out[j] = (item){key_at(DTYPE, x, at) ^ flip, first + j}; \
+        for (int64_t j = 0; j < count; j++, at += s->inner)                                        \
+            out[j] = (item){key_at(DTYPE, x, at) ^ flip, first + j};                               \
         return;
     switch (s->dtype) { /* once for each row, so that the loop has no branches on the dtype */
         LOAD(HN_F64)
@@ -92,11 +110,16 @@ static void insertion_sort(item *x, int64_t count) {
 
 /* Runs of INSERTION items, then merges between the two buffers. Returns the one with the result. */
 static item *merge_sort(item *x, item *spare, int64_t count) {
-    for (int64_t i = 0; i < count; i += INSERTION) insertion_sort(x + i, count - i < INSERTION ? count - i : INSERTION);
+    for (int64_t i = 0; i < count; i += INSERTION)
+        insertion_sort(x + i, count - i < INSERTION ? count - i : INSERTION);
     for (int64_t run = INSERTION; run < count; run *= 2) {
         for (int64_t i = 0; i < count; i += 2 * run) {
-            int64_t left = i, middle = i + run < count ? i + run : count, right = middle, end = i + 2 * run < count ? i + 2 * run : count;
-            for (int64_t o = i; o < end; o++) spare[o] = left < middle && (right == end || before(x[left], x[right])) ? x[left++] : x[right++];
+            int64_t left = i, middle = i + run < count ? i + run : count, right = middle,
+                    end = i + 2 * run < count ? i + 2 * run : count;
+            for (int64_t o = i; o < end; o++)
+                spare[o] = left < middle && (right == end || before(x[left], x[right]))
+                               ? x[left++]
+                               : x[right++];
         }
         item *t = x;
         x = spare, spare = t;
@@ -131,7 +154,12 @@ static void select_items(item *x, int64_t count, int64_t keep) {
     int64_t low = 0, high = count - 1;
     while (low < high) {
         item a = x[low], b = x[low + (high - low) / 2], c = x[high];
-        item pivot = before(a, b) ? (before(b, c) ? b : before(a, c) ? c : a) : (before(a, c) ? a : before(b, c) ? c : b);
+        item pivot = before(a, b) ? (before(b, c)   ? b
+                                     : before(a, c) ? c
+                                                    : a)
+                                  : (before(a, c)   ? a
+                                     : before(b, c) ? c
+                                                    : b);
         int64_t i = low, j = high;
         while (i <= j) {
             while (before(x[i], pivot)) i++;
@@ -140,12 +168,9 @@ static void select_items(item *x, int64_t count, int64_t keep) {
             item t = x[i];
             x[i++] = x[j], x[j--] = t;
         }
-        if (keep - 1 <= j)
-            high = j;
-        else if (keep - 1 >= i)
-            low = i;
-        else
-            return;
+        if (keep - 1 <= j) high = j;
+        else if (keep - 1 >= i) low = i;
+        else return;
     }
 }
 
@@ -161,7 +186,8 @@ static item *top_items(const sort_state *s, const void *x, int64_t at, item *buf
         load_items(s, x, at, first, length, spare);
         for (int64_t i = 0; i < length; i++) {
             buffer[count] = spare[i];
-            count += spare[i].key <= worst; /* later ones among equals lose, and are thrown out below */
+            /* later ones among equals lose, and are thrown out below */
+            count += spare[i].key <= worst;
         }
         if (count < capacity - chunk) continue;
         select_items(buffer, count, s->k);
@@ -190,7 +216,8 @@ static void run_row(const hn_ext_call *call, int64_t row, item *buffer) {
     int64_t *indices = call->operands[INDICES];
     for (int64_t j = 0; j < s->k; j++) {
         int64_t to = (o * s->k + j) * s->inner + i, from = base + order[j].at * s->inner;
-        memcpy((char *)call->operands[VALUES] + (size_t)to * bytes, (const char *)call->operands[X] + (size_t)from * bytes, bytes);
+        memcpy((char *)call->operands[VALUES] + (size_t)to * bytes,
+               (const char *)call->operands[X] + (size_t)from * bytes, bytes);
         indices[to] = order[j].at;
     }
 }
@@ -205,7 +232,8 @@ static void sort_rows(void *context, int rank) {
     job *j = context;
     const sort_state *s = j->call->state;
     const int64_t rows = s->outer * s->inner;
-    for (int64_t r; (r = __atomic_fetch_add(&j->next, 1, __ATOMIC_RELAXED)) < rows;) run_row(j->call, r, j->scratch + rank * s->row_items);
+    for (int64_t r; (r = __atomic_fetch_add(&j->next, 1, __ATOMIC_RELAXED)) < rows;)
+        run_row(j->call, r, j->scratch + rank * s->row_items);
 }
 
 static hn_status sort_run(const hn_ext_call *call, void *scratch) {
@@ -218,13 +246,18 @@ static hn_status sort_run(const hn_ext_call *call, void *scratch) {
 
 static hn_status sort_prepare(hn_ext_call *call) {
     const int64_t *p = call->params;
-    sort_state s = {.outer = p[HN_SORT_OUTER], .n = p[HN_SORT_N], .inner = p[HN_SORT_INNER], .k = p[HN_SORT_K],
-                    .dtype = call->dtypes[X] == HN_BOOL ? HN_U8 : call->dtypes[X], .descending = p[HN_SORT_DESCENDING] != 0,
+    sort_state s = {.outer = p[HN_SORT_OUTER],
+                    .n = p[HN_SORT_N],
+                    .inner = p[HN_SORT_INNER],
+                    .k = p[HN_SORT_K],
+                    .dtype = call->dtypes[X] == HN_BOOL ? HN_U8 : call->dtypes[X],
+                    .descending = p[HN_SORT_DESCENDING] != 0,
                     .threads = call->threads};
     s.key_bits = 8 * (int)hn_scalar_type_bytes((hn_scalar_type)s.dtype);
     s.select = s.k < s.n / 8;
     int64_t rows = s.outer * s.inner, items = s.select ? buffer_items(&s) : s.n;
-    if (s.n > INT64_MAX / 64 / call->threads) return HN_ERROR(HN_INVALID_ARGUMENT, "the work space exceeds 63 bits");
+    if (s.n > INT64_MAX / 64 / call->threads)
+        return HN_ERROR(HN_INVALID_ARGUMENT, "the work space exceeds 63 bits");
     if (rows < 2 || s.n < PARALLEL_ITEMS / rows) s.threads = 1; /* one or all: see ext.h */
     s.row_items = 2 * (items < 512 ? 512 : items);
     call->state = malloc(sizeof s);
@@ -239,4 +272,5 @@ static void sort_release(hn_ext_call *call) {
     call->state = NULL;
 }
 
-const hn_ext_impl hn_ext_sort = {.name = "sort", .prepare = sort_prepare, .run = sort_run, .release = sort_release};
+const hn_ext_impl hn_ext_sort = {
+    .name = "sort", .prepare = sort_prepare, .run = sort_run, .release = sort_release};

@@ -1,6 +1,7 @@
 /* ops_fixture.h: random calls of extern operations, run by an implementation and by the reference.
  *
- * Memory that a call may not touch is guarded: outputs lie in a buffer that is filled with a pattern before. */
+ * Memory that a call may not touch is guarded: outputs lie in a buffer that is filled with a
+ * pattern before. */
 #ifndef HN_TEST_OPS_FIXTURE_H
 #define HN_TEST_OPS_FIXTURE_H
 
@@ -66,7 +67,10 @@ static void ext_put_random(ext_random *r, uint8_t dtype, void *base, int64_t at)
     switch (dtype) {
     case HN_F64: ((double *)base)[at] = x; return;
     case HN_F32: ((float *)base)[at] = f; return;
-    case HN_F16: ((uint16_t *)base)[at] = (uint16_t)((ext_next(r) & 0x83ff) | (uint64_t)ext_int(r, 8, 14) << 10); return;
+    case HN_F16:
+        ((uint16_t *)base)[at] =
+            (uint16_t)((ext_next(r) & 0x83ff) | (uint64_t)ext_int(r, 8, 14) << 10);
+        return;
     case HN_BF16: ((uint16_t *)base)[at] = (uint16_t)(bits >> 16); return;
     case HN_I64: ((int64_t *)base)[at] = ext_int(r, -100, 100); return;
     case HN_I32: ((int32_t *)base)[at] = (int32_t)ext_int(r, -100, 100); return;
@@ -79,13 +83,16 @@ static void ext_put_random(ext_random *r, uint8_t dtype, void *base, int64_t at)
 
 /* An operand's memory: `count` elements. Owns: the caller frees. */
 static void *ext_memory(ext_random *r, uint8_t dtype, int64_t count) {
-    void *p = malloc((size_t)count * ext_bytes(dtype) + 1); /* exact, so that a sanitizer sees what goes beyond */
+    /* exact, so that a sanitizer sees what goes beyond */
+    void *p = malloc((size_t)count * ext_bytes(dtype) + 1);
     for (int64_t i = 0; p && i < count; i++) ext_put_random(r, dtype, p, i);
     return p;
 }
 
-/* Strides of `rank` sizes in a random order of the dimensions, sometimes with gaps. Returns the element count. */
-HN_UNUSED static int64_t ext_random_strides(ext_random *r, const int64_t *sizes, int rank, int64_t *out) {
+/* Strides of `rank` sizes in a random order of the dimensions, sometimes with gaps. Returns the
+ * element count. */
+HN_UNUSED static int64_t ext_random_strides(ext_random *r, const int64_t *sizes, int rank,
+                                            int64_t *out) {
     int order[8];
     for (int d = 0; d < rank; d++) order[d] = rank - 1 - d;
     if (ext_int(r, 0, 2) == 0)
@@ -103,8 +110,10 @@ HN_UNUSED static int64_t ext_random_strides(ext_random *r, const int64_t *sizes,
     return last + 1;
 }
 
-/* Turns some dimensions around, now and then: their strides become negative. Returns how many elements lie before the first. */
-HN_UNUSED static int64_t ext_random_turns(ext_random *r, const int64_t *sizes, int rank, int64_t *strides) {
+/* Turns some dimensions around, now and then: their strides become negative. Returns how many
+ * elements lie before the first. */
+HN_UNUSED static int64_t ext_random_turns(ext_random *r, const int64_t *sizes, int rank,
+                                          int64_t *strides) {
     int64_t before = 0;
     if (ext_int(r, 0, 2)) return 0;
     for (int d = 0; d < rank; d++) {
@@ -120,7 +129,8 @@ HN_UNUSED static void *ext_first(void *memory, uint8_t dtype, int64_t before) {
     return memory ? (char *)memory + (size_t)before * ext_bytes(dtype) : NULL;
 }
 
-/* Prepares with `impl` as hn_ext_prepare does, runs once, releases. Returns whether the implementation took the case. */
+/* Prepares with `impl` as hn_ext_prepare does, runs once, releases. Returns whether the
+ * implementation took the case. */
 static bool ext_run_with(hn_ext_call *call, const hn_ext_impl *impl) {
     hn_ext_shared *shared = NULL;
     void *given[HN_EXT_MAX_OPERANDS];
@@ -132,11 +142,14 @@ static bool ext_run_with(hn_ext_call *call, const hn_ext_impl *impl) {
     hn_status status = impl->prepare(call);
     memcpy(call->operands, given, sizeof given);
     bool taken = status == NULL;
-    if (status && hn_status_code(status) != HN_UNSUPPORTED) HN_TEST_FAIL("prepare: %s", hn_status_message(status));
+    if (status && hn_status_code(status) != HN_UNSUPPORTED)
+        HN_TEST_FAIL("prepare: %s", hn_status_message(status));
     hn_status_free(status);
     if (taken) {
-        void *scratch = call->scratch_bytes ? aligned_alloc(64, (call->scratch_bytes + 63) / 64 * 64) : NULL;
-        if (scratch) memset(scratch, 0xff, call->scratch_bytes); /* NaN: nothing may count on its content */
+        void *scratch =
+            call->scratch_bytes ? aligned_alloc(64, (call->scratch_bytes + 63) / 64 * 64) : NULL;
+        /* NaN: nothing may count on its content */
+        if (scratch) memset(scratch, 0xff, call->scratch_bytes);
         EXPECT_OK(impl->run(call, scratch));
         if (impl->release) impl->release(call);
         free(scratch);

@@ -1,7 +1,8 @@
-/* The reference implementations of the extern operations, the checks before them, and what the calls of a module
- * share. Random small cases against the interpreter of the graph IR, for every dtype and with scattered memory; what
- * the interpreter does not have (epilogues, masked NaN) against numbers by hand. A random case prints its seed:
- * HN_SEED=N in the environment runs only that one. */
+/* The reference implementations of the extern operations, the checks before them, and what the
+ * calls of a module share. Random small cases against the interpreter of the graph IR, for every
+ * dtype and with scattered memory; what the interpreter does not have (epilogues, masked NaN)
+ * against numbers by hand. A random case prints its seed: HN_SEED=N in the environment runs only
+ * that one. */
 #include "ops/cpu/ext.h"
 
 #include "henry/tensor.h"
@@ -27,7 +28,9 @@ static int64_t rng_in(rng *r, int64_t low, int64_t high) {
     return low + (int64_t)(rng_next(r) % (uint64_t)(high - low + 1));
 }
 /* Mostly 1 to `high`, sometimes 0. */
-static int64_t rng_size(rng *r, int64_t high) { return rng_in(r, 0, 24) == 0 ? 0 : rng_in(r, 1, high); }
+static int64_t rng_size(rng *r, int64_t high) {
+    return rng_in(r, 0, 24) == 0 ? 0 : rng_in(r, 1, high);
+}
 
 /* Runs fn(seed) for `count` seeds and names the first that fails. */
 static void for_seeds(uint64_t count, void (*fn)(rng *r)) {
@@ -44,26 +47,24 @@ static void for_seeds(uint64_t count, void (*fn)(rng *r)) {
     }
 }
 
-/* An input of the graph with random values: small whole numbers for floats, so that sums are exact in any order, all
- * the width for integers, so that they wrap. */
+/* An input of the graph with random values: small whole numbers for floats, so that sums are exact
+ * in any order, all the width for integers, so that they wrap. */
 static hn_value random_input(fixture *f, rng *r, hn_dtype dtype, shape s) {
     double values[4096];
     int64_t count = 1;
     for (uint32_t d = 0; d < s.rank; d++) count *= s.sizes[d];
     EXPECT(count <= 4096);
     for (int64_t n = 0; n < count; n++) {
-        if (dtype == HN_DTYPE_BOOL)
-            values[n] = (double)rng_in(r, 0, 1);
-        else if (hn_dtype_is_float(dtype))
-            values[n] = (double)rng_in(r, -3, 3);
-        else
-            values[n] = (double)(int32_t)rng_next(r);
+        if (dtype == HN_DTYPE_BOOL) values[n] = (double)rng_in(r, 0, 1);
+        else if (hn_dtype_is_float(dtype)) values[n] = (double)rng_in(r, -3, 3);
+        else values[n] = (double)(int32_t)rng_next(r);
         if (dtype == HN_DTYPE_I64) values[n] *= 0x1p30;
     }
     return input(f, dtype, s, values, (size_t)count);
 }
 
-/* Memory of an operand: elements scattered in a random order of dimensions with gaps between them. */
+/* Memory of an operand: elements scattered in a random order of dimensions with gaps between
+ * them. */
 typedef struct memory {
     unsigned char *bytes, *used; /* of malloc; `used` marks the bytes of elements */
     size_t count;
@@ -126,19 +127,23 @@ static void memory_free(memory *m) {
 }
 
 /* The elements are the expected ones, the gaps untouched. */
-static void memory_expect(fixture *f, const memory *m, const hn_ref_tensor *want, double rtol, double atol) {
+static void memory_expect(fixture *f, const memory *m, const hn_ref_tensor *want, double rtol,
+                          double atol) {
     hn_ref_tensor got;
     hn_strbuf why;
     hn_strbuf_init(&why);
-    EXPECT_OK(hn_ref_tensor_load(&f->arena, want->dtype, want->rank, want->sizes, m->strides, m->bytes, &got));
+    EXPECT_OK(hn_ref_tensor_load(&f->arena, want->dtype, want->rank, want->sizes, m->strides,
+                                 m->bytes, &got));
     if (!hn_ref_compare(&got, want, rtol, atol, &why))
         HN_TEST_FAIL("%s: %s", hn_dtype_facts(want->dtype)->name, why.ptr ? why.ptr : "?");
     hn_strbuf_deinit(&why);
     for (size_t n = 0; n < m->count; n++)
-        if (!m->used[n] && m->bytes[n] != GAP) HN_TEST_FAIL("byte %zu between the elements was written", n);
+        if (!m->used[n] && m->bytes[n] != GAP)
+            HN_TEST_FAIL("byte %zu between the elements was written", n);
 }
 
-/* Checks the call as the runtime does, then runs it with the reference, whatever ops/cpu/table.c says. */
+/* Checks the call as the runtime does, then runs it with the reference, whatever ops/cpu/table.c
+ * says. */
 static void run_reference(hn_ext_call *call) {
     void *operands[HN_EXT_MAX_OPERANDS], *scratch = NULL;
     if (!call->threads) call->threads = 1;
@@ -159,19 +164,22 @@ static void run_reference(hn_ext_call *call) {
     hn_ext_shared_destroy(call->shared);
 }
 
-static const hn_dtype all_dtypes[] = {HN_DTYPE_F64, HN_DTYPE_F32, HN_DTYPE_F16, HN_DTYPE_BF16, HN_DTYPE_I64,
-                                      HN_DTYPE_I32, HN_DTYPE_I16, HN_DTYPE_I8,  HN_DTYPE_U8};
+static const hn_dtype all_dtypes[] = {HN_DTYPE_F64,  HN_DTYPE_F32, HN_DTYPE_F16,
+                                      HN_DTYPE_BF16, HN_DTYPE_I64, HN_DTYPE_I32,
+                                      HN_DTYPE_I16,  HN_DTYPE_I8,  HN_DTYPE_U8};
 static hn_dtype random_dtype(rng *r, int64_t count) { return all_dtypes[rng_in(r, 0, count - 1)]; }
 
 /* A shape that broadcasts to the last dimensions of `s`. */
 static shape random_broadcast(rng *r, shape s) {
     shape b = {.rank = (uint32_t)rng_in(r, 1, s.rank)};
-    for (uint32_t d = 0; d < b.rank; d++) b.sizes[d] = rng_in(r, 0, 1) ? 1 : s.sizes[s.rank - b.rank + d];
+    for (uint32_t d = 0; d < b.rank; d++)
+        b.sizes[d] = rng_in(r, 0, 1) ? 1 : s.sizes[s.rank - b.rank + d];
     return b;
 }
 
 /* Strides of a broadcast operand at the end of `count` stride parameters. */
-static void put_strides(const hn_ref_tensor *t, const memory *m, bool broadcast, int64_t *out, uint32_t count) {
+static void put_strides(const hn_ref_tensor *t, const memory *m, bool broadcast, int64_t *out,
+                        uint32_t count) {
     for (uint32_t d = 0; d < t->rank; d++)
         out[count - t->rank + d] = broadcast && t->sizes[d] == 1 ? 0 : m->strides[d];
 }
@@ -196,7 +204,8 @@ static void random_matmul(rng *r) {
     int64_t p[HN_MATMUL_PARAM_COUNT] = {1, 1, 1, 1};
     memory ma = memory_of(&f, r, &f.inputs[0], false), mb = memory_of(&f, r, &f.inputs[1], false),
            mo = memory_scatter(r, &f.outputs[0], false), mc = {0};
-    for (uint32_t d = 0; d + 2 < a.rank; d++) p[HN_MATMUL_BATCH + HN_EXTERN_BATCH - (a.rank - 2) + d] = a.sizes[d];
+    for (uint32_t d = 0; d + 2 < a.rank; d++)
+        p[HN_MATMUL_BATCH + HN_EXTERN_BATCH - (a.rank - 2) + d] = a.sizes[d];
     p[HN_MATMUL_M] = a.sizes[a.rank - 2];
     p[HN_MATMUL_N] = b.sizes[a.rank - 1];
     p[HN_MATMUL_K] = a.sizes[a.rank - 1];
@@ -204,8 +213,11 @@ static void random_matmul(rng *r) {
     put_strides(&f.inputs[1], &mb, false, p + HN_MATMUL_B, 6);
     put_strides(&f.outputs[0], &mo, false, p + HN_MATMUL_OUT, 6);
     const uint8_t type = (uint8_t)dtype;
-    hn_ext_call call = {.kind = HN_EXTERN_MATMUL, .dtypes = {type, type, type}, .params = p,
-                        .param_count = HN_MATMUL_PARAM_COUNT, .operands = {mo.bytes, ma.bytes, mb.bytes}};
+    hn_ext_call call = {.kind = HN_EXTERN_MATMUL,
+                        .dtypes = {type, type, type},
+                        .params = p,
+                        .param_count = HN_MATMUL_PARAM_COUNT,
+                        .operands = {mo.bytes, ma.bytes, mb.bytes}};
     if (biased) {
         mc = memory_of(&f, r, &f.inputs[2], false);
         put_strides(&f.inputs[2], &mc, true, p + HN_MATMUL_BIAS, 6);
@@ -221,17 +233,21 @@ static void random_matmul(rng *r) {
 TEST(matmul_is_the_interpreter) { for_seeds(400, random_matmul); }
 
 /* out = epilogue(a * b + bias), each one number. */
-static void matmul_1x1(hn_scalar_type type, hn_epilogue epilogue, const void *a, const void *b, const void *bias, void *out) {
+static void matmul_1x1(hn_scalar_type type, hn_epilogue epilogue, const void *a, const void *b,
+                       const void *bias, void *out) {
     int64_t p[HN_MATMUL_PARAM_COUNT] = {1, 1, 1, 1, 1, 1, 1};
     p[HN_MATMUL_EPILOGUE] = epilogue;
     const uint8_t t = (uint8_t)type;
-    hn_ext_call call = {.kind = HN_EXTERN_MATMUL, .dtypes = {t, t, t, t}, .params = p,
+    hn_ext_call call = {.kind = HN_EXTERN_MATMUL,
+                        .dtypes = {t, t, t, t},
+                        .params = p,
                         .param_count = HN_MATMUL_PARAM_COUNT,
                         .operands = {out, (void *)a, (void *)b, (void *)bias}};
     run_reference(&call);
 }
 
-/* x = 2 * b - 1: the bias is added before. Values: the definitions, to 16 digits. 1e-15: last digits of libm. */
+/* x = 2 * b - 1: the bias is added before. Values: the definitions, to 16 digits. 1e-15: last
+ * digits of libm. */
 TEST(epilogues) {
     static const struct {
         hn_epilogue epilogue;
@@ -250,7 +266,8 @@ TEST(epilogues) {
     const double two = 2, minus_one = -1, b[4] = {1, 0, 2.5, NAN};
     for (size_t n = 0; n < sizeof rows / sizeof *rows; n++) {
         double out[4];
-        for (int k = 0; k < 4; k++) matmul_1x1(HN_F64, rows[n].epilogue, &two, &b[k], &minus_one, &out[k]);
+        for (int k = 0; k < 4; k++)
+            matmul_1x1(HN_F64, rows[n].epilogue, &two, &b[k], &minus_one, &out[k]);
         EXPECT_NEAR(out[0], rows[n].at_1, 1e-15);
         EXPECT_NEAR(out[1], rows[n].at_minus_1, 1e-15);
         EXPECT_NEAR(out[2], rows[n].at_4, 1e-15);
@@ -270,26 +287,34 @@ TEST(relu_of_integers_sees_the_wrapped_sum) {
 }
 
 TEST(matmul_of_bools_is_any) {
-    const uint8_t a[4] = {1, 1, 0, 1}, b[2] = {1, 1}; /* 256 products must not wrap to 0 either, hence "not 0" */
+    /* 256 products must not wrap to 0 either, hence "not 0" */
+    const uint8_t a[4] = {1, 1, 0, 1}, b[2] = {1, 1};
     uint8_t out[2] = {7, 7};
     int64_t p[HN_MATMUL_PARAM_COUNT] = {1, 1, 1, 1, 2, 1, 2};
     p[HN_MATMUL_A + 4] = 2, p[HN_MATMUL_A + 5] = 1;
     p[HN_MATMUL_B + 4] = 1;
     p[HN_MATMUL_OUT + 4] = 1;
-    hn_ext_call call = {.kind = HN_EXTERN_MATMUL, .dtypes = {HN_BOOL, HN_BOOL, HN_BOOL}, .params = p,
-                        .param_count = HN_MATMUL_PARAM_COUNT, .operands = {out, (void *)a, (void *)b}};
+    hn_ext_call call = {.kind = HN_EXTERN_MATMUL,
+                        .dtypes = {HN_BOOL, HN_BOOL, HN_BOOL},
+                        .params = p,
+                        .param_count = HN_MATMUL_PARAM_COUNT,
+                        .operands = {out, (void *)a, (void *)b}};
     run_reference(&call);
     EXPECT_INT(out[0], 1);
     EXPECT_INT(out[1], 1);
 }
 
 /* m products a[i] * b[i] of 16-bit floats, each rounded to that type. */
-static void multiply_16(hn_scalar_type type, const uint16_t *a, const uint16_t *b, uint16_t *out, int64_t count) {
+static void multiply_16(hn_scalar_type type, const uint16_t *a, const uint16_t *b, uint16_t *out,
+                        int64_t count) {
     int64_t p[HN_MATMUL_PARAM_COUNT] = {1, 1, 1, 1, 1, 1, 1};
     p[HN_MATMUL_BATCH + 3] = count;
     p[HN_MATMUL_A + 3] = p[HN_MATMUL_B + 3] = p[HN_MATMUL_OUT + 3] = 1;
     const uint8_t t = (uint8_t)type;
-    hn_ext_call call = {.kind = HN_EXTERN_MATMUL, .dtypes = {t, t, t}, .params = p, .param_count = HN_MATMUL_PARAM_COUNT,
+    hn_ext_call call = {.kind = HN_EXTERN_MATMUL,
+                        .dtypes = {t, t, t},
+                        .params = p,
+                        .param_count = HN_MATMUL_PARAM_COUNT,
                         .operands = {out, (void *)a, (void *)b}};
     run_reference(&call);
 }
@@ -317,7 +342,8 @@ TEST(sixteen_bit_floats_are_converted_exactly) {
             /* The sum starts from +0, which swallows the sign of -0. */
             if (product == 0) want = 0;
             if (is_nan_16(want, infinity) ? !is_nan_16(out[n], infinity) : out[n] != want) {
-                HN_TEST_FAIL("%s: %04x * %04x is %04x, expected %04x", half ? "f16" : "bf16", a[n], b[n], out[n], want);
+                HN_TEST_FAIL("%s: %04x * %04x is %04x, expected %04x", half ? "f16" : "bf16", a[n],
+                             b[n], out[n], want);
                 return;
             }
         }
@@ -330,7 +356,9 @@ static void random_conv(rng *r) {
     fixture f;
     begin(&f);
     hn_dtype dtype = random_dtype(r, 9);
-    hn_conv_params cp = {.spatial = (uint32_t)rng_in(r, 1, 3), .transposed = rng_in(r, 0, 1), .groups = rng_in(r, 1, 3)};
+    hn_conv_params cp = {.spatial = (uint32_t)rng_in(r, 1, 3),
+                         .transposed = rng_in(r, 0, 1),
+                         .groups = rng_in(r, 1, 3)};
     const uint32_t spatial = cp.spatial;
     const int64_t c = rng_in(r, 1, 2), o = rng_in(r, 1, 2);
     shape x = {2 + spatial, {rng_size(r, 2), c * cp.groups}};
@@ -343,7 +371,8 @@ static void random_conv(rng *r) {
     for (uint32_t k = 0; k < spatial; k++) {
         uint32_t at = 3 - spatial + k;
         int64_t kernel = rng_in(r, 1, 3), dilation = rng_in(r, 1, 2), stride = rng_in(r, 1, 3);
-        /* Padding that leaves something of a transposed result, input that holds the window of a plain one. */
+        /* Padding that leaves something of a transposed result, input that holds the window of a
+         * plain one. */
         int64_t padding = rng_in(r, 0, cp.transposed ? (kernel - 1) * dilation / 2 : 2);
         int64_t in = rng_in(r, 1, 4), span = (kernel - 1) * dilation + 1;
         if (!cp.transposed && in + 2 * padding < span) in = span - 2 * padding;
@@ -368,12 +397,17 @@ static void random_conv(rng *r) {
     for (int k = 0; k < 3; k++) {
         p[at[k]] = parts[k]->strides[0];
         p[at[k] + 1] = parts[k]->strides[1];
-        for (uint32_t d = 0; d < spatial; d++) p[at[k] + 5 - (int)spatial + (int)d] = parts[k]->strides[2 + d];
+        for (uint32_t d = 0; d < spatial; d++)
+            p[at[k] + 5 - (int)spatial + (int)d] = parts[k]->strides[2 + d];
     }
-    for (uint32_t d = 0; d < spatial; d++) p[HN_CONV_OUTSIZE + 3 - spatial + d] = f.outputs[0].sizes[2 + d];
+    for (uint32_t d = 0; d < spatial; d++)
+        p[HN_CONV_OUTSIZE + 3 - spatial + d] = f.outputs[0].sizes[2 + d];
     const uint8_t type = (uint8_t)dtype;
-    hn_ext_call call = {.kind = HN_EXTERN_CONV, .dtypes = {type, type, type}, .params = p,
-                        .param_count = HN_CONV_PARAM_COUNT, .operands = {mo.bytes, mx.bytes, mw.bytes}};
+    hn_ext_call call = {.kind = HN_EXTERN_CONV,
+                        .dtypes = {type, type, type},
+                        .params = p,
+                        .param_count = HN_CONV_PARAM_COUNT,
+                        .operands = {mo.bytes, mx.bytes, mw.bytes}};
     if (biased) {
         mc = memory_of(&f, r, &f.inputs[2], true);
         call.dtypes[3] = type;
@@ -391,10 +425,13 @@ TEST(conv_is_the_interpreter) { for_seeds(400, random_conv); }
 TEST(conv_adds_bias_then_epilogue) {
     const float x[3] = {1, 2, 3}, w[2] = {1, 1}, bias = -4;
     float out[4] = {9, 9, 9, 9};
-    int64_t p[HN_CONV_PARAM_COUNT] = {1, 1, 1, 1, 1, 1, 3, 1, 1, 2, 1, 1, 4, 1, 1, 1, 0, 0, 1, 1, 1, 1};
+    int64_t p[HN_CONV_PARAM_COUNT] = {1, 1, 1, 1, 1, 1, 3, 1, 1, 2, 1,
+                                      1, 4, 1, 1, 1, 0, 0, 1, 1, 1, 1};
     p[HN_CONV_X + 4] = p[HN_CONV_W + 4] = p[HN_CONV_OUT + 4] = 1;
     p[HN_CONV_EPILOGUE] = HN_EPILOGUE_RELU;
-    hn_ext_call call = {.kind = HN_EXTERN_CONV, .dtypes = {HN_F32, HN_F32, HN_F32, HN_F32}, .params = p,
+    hn_ext_call call = {.kind = HN_EXTERN_CONV,
+                        .dtypes = {HN_F32, HN_F32, HN_F32, HN_F32},
+                        .params = p,
                         .param_count = HN_CONV_PARAM_COUNT,
                         .operands = {out, (void *)x, (void *)w, (void *)&bias}};
     run_reference(&call);
@@ -404,15 +441,21 @@ TEST(conv_adds_bias_then_epilogue) {
 
 /* Two channels, 1 x 1: 2 (10 x0) + 3 (100 x1) + bias 1 + residual; ReLU comes last. */
 TEST(conv_scales_its_input_and_adds_the_residual) {
-    const float x[4] = {1, 2, 3, 4}, w[2] = {2, 3}, bias = 1, residual[3] = {5, 0, -2000}, scale[2] = {10, 100};
+    const float x[4] = {1, 2, 3, 4}, w[2] = {2, 3}, bias = 1, residual[3] = {5, 0, -2000},
+                scale[2] = {10, 100};
     float out[2] = {9, 9};
-    int64_t p[HN_CONV_PARAM_COUNT] = {1, 2, 1, 1, 1, 1, 2, 1, 1, 1, 1, 1, 2, 1, 1, 1, 0, 0, 0, 1, 1, 1};
-    p[HN_CONV_X + 1] = 2, p[HN_CONV_X + 4] = p[HN_CONV_W + 1] = p[HN_CONV_OUT + 4] = p[HN_CONV_SCALE + 1] = 1;
+    int64_t p[HN_CONV_PARAM_COUNT] = {1, 2, 1, 1, 1, 1, 2, 1, 1, 1, 1,
+                                      1, 2, 1, 1, 1, 0, 0, 0, 1, 1, 1};
+    p[HN_CONV_X + 1] = 2, p[HN_CONV_X + 4] = p[HN_CONV_W + 1] = p[HN_CONV_OUT + 4] =
+                              p[HN_CONV_SCALE + 1] = 1;
     p[HN_CONV_RESIDUAL + 4] = 2;
     p[HN_CONV_EPILOGUE] = HN_EPILOGUE_RELU;
-    hn_ext_call call = {.kind = HN_EXTERN_CONV, .dtypes = {HN_F32, HN_F32, HN_F32, HN_F32, HN_F32, HN_F32}, .params = p,
-                        .param_count = HN_CONV_PARAM_COUNT,
-                        .operands = {out, (void *)x, (void *)w, (void *)&bias, (void *)residual, (void *)scale}};
+    hn_ext_call call = {
+        .kind = HN_EXTERN_CONV,
+        .dtypes = {HN_F32, HN_F32, HN_F32, HN_F32, HN_F32, HN_F32},
+        .params = p,
+        .param_count = HN_CONV_PARAM_COUNT,
+        .operands = {out, (void *)x, (void *)w, (void *)&bias, (void *)residual, (void *)scale}};
     run_reference(&call);
     EXPECT_NEAR((double)out[0], 20 + 900 + 1 + 5, 0);
     EXPECT_NEAR((double)out[1], 0, 0); /* 40 + 1200 + 1 - 2000 */
@@ -425,8 +468,9 @@ static void random_attention(rng *r) {
     begin(&f);
     hn_dtype dtype = random_dtype(r, 4);
     const uint32_t rank = (uint32_t)rng_in(r, 3, 4);
-    const int64_t batch = rank == 4 ? rng_in(r, 1, 2) : 1, kv = rng_in(r, 1, 2), heads = kv * rng_in(r, 1, 2),
-                  m = rng_in(r, 1, 4), n = rng_size(r, 4), d = rng_size(r, 3), dv = rng_in(r, 1, 3);
+    const int64_t batch = rank == 4 ? rng_in(r, 1, 2) : 1, kv = rng_in(r, 1, 2),
+                  heads = kv * rng_in(r, 1, 2), m = rng_in(r, 1, 4), n = rng_size(r, 4),
+                  d = rng_size(r, 3), dv = rng_in(r, 1, 3);
     const shape q4 = S(batch, heads, m, d), k4 = S(batch, kv, n, d), v4 = S(batch, kv, n, dv),
                 scores4 = S(batch, heads, m, n);
     shape shapes[4] = {q4, k4, v4, scores4};
@@ -448,11 +492,15 @@ static void random_attention(rng *r) {
 
     int64_t p[HN_ATTENTION_PARAM_COUNT] = {batch, heads, kv, m, n, d, dv};
     memory mem[5] = {memory_scatter(r, &f.outputs[0], false)};
-    hn_ext_call call = {.kind = HN_EXTERN_ATTENTION, .params = p, .param_count = HN_ATTENTION_PARAM_COUNT,
-                        .dtypes = {(uint8_t)dtype}, .operands = {mem[0].bytes}};
+    hn_ext_call call = {.kind = HN_EXTERN_ATTENTION,
+                        .params = p,
+                        .param_count = HN_ATTENTION_PARAM_COUNT,
+                        .dtypes = {(uint8_t)dtype},
+                        .operands = {mem[0].bytes}};
     put_strides(&f.outputs[0], &mem[0], false, p + HN_ATTENTION_OUT, 4);
     for (int n_in = 0; n_in < (masked ? 4 : 3); n_in++) {
-        static const int at[4] = {HN_ATTENTION_Q, HN_ATTENTION_K, HN_ATTENTION_V, HN_ATTENTION_MASK};
+        static const int at[4] = {HN_ATTENTION_Q, HN_ATTENTION_K, HN_ATTENTION_V,
+                                  HN_ATTENTION_MASK};
         mem[n_in + 1] = memory_of(&f, r, &f.inputs[n_in], false);
         put_strides(&f.inputs[n_in], &mem[n_in + 1], n_in == 3, p + at[n_in], 4);
         call.dtypes[n_in + 1] = (uint8_t)f.inputs[n_in].dtype;
@@ -462,14 +510,16 @@ static void random_attention(rng *r) {
     memcpy(&p[HN_ATTENTION_SCALE], &scale, sizeof scale);
     run_reference(&call);
     /* Exponentials are rounded by libm: the tolerance is that of one result of the dtype. */
-    memory_expect(&f, &mem[0], &f.outputs[0], hn_dtype_facts(dtype)->rtol, hn_dtype_facts(dtype)->atol);
+    memory_expect(&f, &mem[0], &f.outputs[0], hn_dtype_facts(dtype)->rtol,
+                  hn_dtype_facts(dtype)->atol);
     for (int e = 0; e < 5; e++) memory_free(&mem[e]);
     end(&f);
 }
 
 TEST(attention_is_the_interpreter) { for_seeds(400, random_attention); }
 
-/* Two queries, three keys of width 1, equal scores for every key that is seen: the result is the mean of its values. */
+/* Two queries, three keys of width 1, equal scores for every key that is seen: the result is the
+ * mean of its values. */
 typedef struct small_attention {
     float q[2], k[3], v[3], out[2];
 } small_attention;
@@ -477,11 +527,14 @@ typedef struct small_attention {
 static void small_run(small_attention *s, hn_scalar_type mask_type, const void *mask, bool causal) {
     const double scale = 1;
     int64_t p[HN_ATTENTION_PARAM_COUNT] = {1, 1, 1, 2, 3, 1, 1};
-    p[HN_ATTENTION_Q + 2] = p[HN_ATTENTION_K + 2] = p[HN_ATTENTION_V + 2] = p[HN_ATTENTION_OUT + 2] = 1;
+    p[HN_ATTENTION_Q + 2] = p[HN_ATTENTION_K + 2] = p[HN_ATTENTION_V + 2] =
+        p[HN_ATTENTION_OUT + 2] = 1;
     p[HN_ATTENTION_MASK + 2] = 3, p[HN_ATTENTION_MASK + 3] = 1;
     p[HN_ATTENTION_CAUSAL] = causal;
     memcpy(&p[HN_ATTENTION_SCALE], &scale, sizeof scale);
-    hn_ext_call call = {.kind = HN_EXTERN_ATTENTION, .params = p, .param_count = HN_ATTENTION_PARAM_COUNT,
+    hn_ext_call call = {.kind = HN_EXTERN_ATTENTION,
+                        .params = p,
+                        .param_count = HN_ATTENTION_PARAM_COUNT,
                         .dtypes = {HN_F32, HN_F32, HN_F32, HN_F32, (uint8_t)mask_type},
                         .operands = {s->out, s->q, s->k, s->v, (void *)mask}};
     run_reference(&call);
@@ -494,7 +547,8 @@ TEST(masked_keys_leak_nothing) {
     for (int n = 0; n < 3; n++)
         for (int as_float = 0; as_float < 2; as_float++) {
             small_attention s = {{1, 1}, {1, bad[n], 1}, {2, bad[n], 6}, {9, 9}};
-            small_run(&s, as_float ? HN_F32 : HN_BOOL, as_float ? (const void *)added : seen, false);
+            small_run(&s, as_float ? HN_F32 : HN_BOOL, as_float ? (const void *)added : seen,
+                      false);
             EXPECT_NEAR((double)s.out[0], 4, 0);
             EXPECT_NEAR((double)s.out[1], 0, 0); /* sees no key */
         }
@@ -535,7 +589,8 @@ static void random_sort(rng *r) {
     for (int64_t n = 0; n < in->numel; n++) { /* equal elements, NaN, zeros of both signs */
         int64_t pick = rng_in(r, 0, 5);
         if (!hn_dtype_is_float(dtype) && pick < 3) in->data.i[n] = pick & 1;
-        if (hn_dtype_is_float(dtype) && pick < 3) in->data.f[n] = pick == 0 ? NAN : pick == 1 ? -0.0 : INFINITY;
+        if (hn_dtype_is_float(dtype) && pick < 3)
+            in->data.f[n] = pick == 0 ? NAN : pick == 1 ? -0.0 : INFINITY;
     }
     const int64_t k = topk ? rng_in(r, 0, s.sizes[1]) : s.sizes[1];
     values = topk ? hn_b_topk(f.g, x, num(&f, k), 1, descending, true, &indices)
@@ -546,7 +601,9 @@ static void random_sort(rng *r) {
     memory mx = memory_of(&f, r, in, true), mv = memory_scatter(r, &f.outputs[0], true),
            mi = memory_scatter(r, &f.outputs[1], true);
     int64_t p[HN_SORT_PARAM_COUNT] = {s.sizes[0], s.sizes[1], s.sizes[2], k, descending, 1};
-    hn_ext_call call = {.kind = topk ? HN_EXTERN_TOPK : HN_EXTERN_SORT, .params = p, .param_count = HN_SORT_PARAM_COUNT,
+    hn_ext_call call = {.kind = topk ? HN_EXTERN_TOPK : HN_EXTERN_SORT,
+                        .params = p,
+                        .param_count = HN_SORT_PARAM_COUNT,
                         .dtypes = {(uint8_t)dtype, HN_I64, (uint8_t)dtype},
                         .operands = {mv.bytes, mi.bytes, mx.bytes}};
     run_reference(&call);
@@ -564,8 +621,11 @@ TEST(sort_is_stable_with_nan_largest) {
     for (int descending = 0; descending < 2; descending++) {
         float values[6];
         int64_t indices[6], p[HN_SORT_PARAM_COUNT] = {1, 6, 1, 6, descending, 1};
-        hn_ext_call call = {.kind = HN_EXTERN_SORT, .params = p, .param_count = HN_SORT_PARAM_COUNT,
-                            .dtypes = {HN_F32, HN_I64, HN_F32}, .operands = {values, indices, (void *)x}};
+        hn_ext_call call = {.kind = HN_EXTERN_SORT,
+                            .params = p,
+                            .param_count = HN_SORT_PARAM_COUNT,
+                            .dtypes = {HN_F32, HN_I64, HN_F32},
+                            .operands = {values, indices, (void *)x}};
         run_reference(&call);
         for (int n = 0; n < 6; n++) {
             EXPECT_INT(indices[n], want[descending][n]);
@@ -611,8 +671,11 @@ static hn_ext_call good_matmul(int64_t *p) {
     p[HN_MATMUL_A + 4] = 5, p[HN_MATMUL_A + 5] = 1;
     p[HN_MATMUL_B + 4] = 4, p[HN_MATMUL_B + 5] = 1;
     p[HN_MATMUL_OUT + 3] = 12, p[HN_MATMUL_OUT + 4] = 4, p[HN_MATMUL_OUT + 5] = 1;
-    return (hn_ext_call){.kind = HN_EXTERN_MATMUL, .dtypes = {HN_F32, HN_F32, HN_F32}, .params = p,
-                         .param_count = HN_MATMUL_PARAM_COUNT, .threads = 1};
+    return (hn_ext_call){.kind = HN_EXTERN_MATMUL,
+                         .dtypes = {HN_F32, HN_F32, HN_F32},
+                         .params = p,
+                         .param_count = HN_MATMUL_PARAM_COUNT,
+                         .threads = 1};
 }
 
 TEST(matmul_parameters_are_checked) {
@@ -663,7 +726,8 @@ TEST(operands_are_checked) {
 }
 
 TEST(conv_parameters_are_checked) {
-    int64_t p[HN_CONV_PARAM_COUNT] = {1, 4, 6, 2, 1, 1, 9, 1, 1, 3, 1, 1, 4, 1, 1, 2, 0, 0, 0, 1, 1, 1};
+    int64_t p[HN_CONV_PARAM_COUNT] = {1, 4, 6, 2, 1, 1, 9, 1, 1, 3, 1,
+                                      1, 4, 1, 1, 2, 0, 0, 0, 1, 1, 1};
     p[HN_CONV_X + 1] = 9, p[HN_CONV_X + 4] = 1;
     p[HN_CONV_W] = 6, p[HN_CONV_W + 1] = 3, p[HN_CONV_W + 4] = 1;
     p[HN_CONV_OUT + 1] = 4, p[HN_CONV_OUT + 4] = 1;
@@ -684,8 +748,11 @@ TEST(conv_parameters_are_checked) {
         {HN_CONV_N, INT64_MAX, "operand 0 is too large"},
         {HN_CONV_X + 1, INT64_MAX, "operand 1 is too large"},
     };
-    expect_refused((hn_ext_call){.kind = HN_EXTERN_CONV, .dtypes = {HN_F32, HN_F32, HN_F32, HN_F32}, .params = p,
-                                 .param_count = HN_CONV_PARAM_COUNT, .threads = 1},
+    expect_refused((hn_ext_call){.kind = HN_EXTERN_CONV,
+                                 .dtypes = {HN_F32, HN_F32, HN_F32, HN_F32},
+                                 .params = p,
+                                 .param_count = HN_CONV_PARAM_COUNT,
+                                 .threads = 1},
                    changes, sizeof changes / sizeof *changes);
 }
 
@@ -693,8 +760,11 @@ TEST(attention_parameters_are_checked) {
     int64_t p[HN_ATTENTION_PARAM_COUNT] = {1, 4, 2, 3, 5, 8, 8};
     const int64_t strides[20] = {0, 24, 8, 1, 0, 40, 8, 1, 0, 40, 8, 1, 0, 24, 8, 1, 0, 0, 5, 1};
     memcpy(p + HN_ATTENTION_Q, strides, sizeof strides);
-    hn_ext_call call = {.kind = HN_EXTERN_ATTENTION, .dtypes = {HN_F32, HN_F32, HN_F32, HN_F32, HN_BOOL}, .params = p,
-                        .param_count = HN_ATTENTION_PARAM_COUNT, .threads = 1};
+    hn_ext_call call = {.kind = HN_EXTERN_ATTENTION,
+                        .dtypes = {HN_F32, HN_F32, HN_F32, HN_F32, HN_BOOL},
+                        .params = p,
+                        .param_count = HN_ATTENTION_PARAM_COUNT,
+                        .threads = 1};
     const change changes[] = {
         {HN_ATTENTION_KV_HEADS, 3, "4 heads are no multiple of 3"},
         {HN_ATTENTION_KV_HEADS, 0, "4 heads are no multiple of 0"},
@@ -705,18 +775,26 @@ TEST(attention_parameters_are_checked) {
     expect_refused(call, changes, sizeof changes / sizeof *changes);
     call.dtypes[4] = HN_I64;
     EXPECT_ERROR(prepare_once(call), HN_INVALID_ARGUMENT, "the mask is i64");
-    call = (hn_ext_call){.kind = HN_EXTERN_ATTENTION, .dtypes = {HN_I32, HN_I32, HN_I32, HN_I32}, .params = p,
-                         .param_count = HN_ATTENTION_PARAM_COUNT, .threads = 1};
+    call = (hn_ext_call){.kind = HN_EXTERN_ATTENTION,
+                         .dtypes = {HN_I32, HN_I32, HN_I32, HN_I32},
+                         .params = p,
+                         .param_count = HN_ATTENTION_PARAM_COUNT,
+                         .threads = 1};
     EXPECT_ERROR(prepare_once(call), HN_INVALID_ARGUMENT, "attention needs floats");
 }
 
 TEST(sort_parameters_are_checked) {
     int64_t p[HN_SORT_PARAM_COUNT] = {2, 5, 3, 4, 0, 1};
-    hn_ext_call call = {.kind = HN_EXTERN_TOPK, .dtypes = {HN_F32, HN_I64, HN_F32}, .params = p,
-                        .param_count = HN_SORT_PARAM_COUNT, .threads = 1};
+    hn_ext_call call = {.kind = HN_EXTERN_TOPK,
+                        .dtypes = {HN_F32, HN_I64, HN_F32},
+                        .params = p,
+                        .param_count = HN_SORT_PARAM_COUNT,
+                        .threads = 1};
     const change changes[] = {
-        {HN_SORT_K, 6, "parameter 3 is 6, must be in [0, 5]"}, {HN_SORT_K, -1, "parameter 3 is -1"},
-        {HN_SORT_OUTER, -1, "parameter 0"},                    {HN_SORT_INNER, INT64_MAX, "too large"},
+        {HN_SORT_K, 6, "parameter 3 is 6, must be in [0, 5]"},
+        {HN_SORT_K, -1, "parameter 3 is -1"},
+        {HN_SORT_OUTER, -1, "parameter 0"},
+        {HN_SORT_INNER, INT64_MAX, "too large"},
         {HN_SORT_DESCENDING, 2, "parameter 4"},
     };
     expect_refused(call, changes, sizeof changes / sizeof *changes);
@@ -786,13 +864,15 @@ TEST(a_failed_entry_is_tried_again) {
     maker m = {.fail = true};
     void *value = &m;
     EXPECT_OK(hn_ext_shared_create(&m.shared));
-    EXPECT_ERROR(hn_ext_shared_get(m.shared, "key", 3, make_counted, &m, &value), HN_OUT_OF_MEMORY, "cannot make it");
+    EXPECT_ERROR(hn_ext_shared_get(m.shared, "key", 3, make_counted, &m, &value), HN_OUT_OF_MEMORY,
+                 "cannot make it");
     EXPECT(value == NULL);
     EXPECT_INT(hn_ext_shared_bytes(m.shared), 0);
     m.fail = false;
     EXPECT_OK(hn_ext_shared_get(m.shared, "key", 3, make_counted, &m, &value));
     EXPECT(value == &m);
-    EXPECT_OK(hn_ext_shared_get(m.shared, "key2", 4, make_counted, &m, &value)); /* a longer key is another one */
+    /* a longer key is another one */
+    EXPECT_OK(hn_ext_shared_get(m.shared, "key2", 4, make_counted, &m, &value));
     EXPECT_INT(m.made, 3);
     hn_ext_shared_destroy(m.shared);
     EXPECT_INT(m.freed, 2);
