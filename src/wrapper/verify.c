@@ -74,6 +74,11 @@ static hn_expr memory_of(const hn_wrapper *w, const hn_wbuffer *b) {
     return hn_sym_int(w->sym, (int64_t)(storage->size_bytes - b->byte_offset));
 }
 
+static bool is_negative(const hn_wrapper *w, hn_expr e) {
+    int64_t number;
+    return hn_sym_is_int(w->sym, e, &number) && number < 0;
+}
+
 /* The tensor lies inside the memory, as far as that can be said before the sizes are known. */
 static hn_status check_shape(const hn_wrapper *w, const hn_wbuffer *b, uint32_t i) {
     const hn_expr elem_bytes = hn_sym_int(w->sym, hn_dtype_facts(b->dtype)->size_bytes);
@@ -81,6 +86,8 @@ static hn_status check_shape(const hn_wrapper *w, const hn_wbuffer *b, uint32_t 
     for (uint32_t d = 0; d < b->rank; d++)
         if (!b->sizes[d] || !b->strides[d])
             return BAD("buffer %u has no size or stride in dimension %u", i, d);
+        else if (is_negative(w, b->sizes[d]) || is_negative(w, b->strides[d]))
+            return BAD("buffer %u has a size or stride below 0 in dimension %u", i, d);
     const hn_expr have = memory_of(w, b),
                   extent = hn_strided_extent(w->sym, b->sizes, b->strides, b->rank),
                   need = hn_sym_mul(w->sym, extent, elem_bytes);

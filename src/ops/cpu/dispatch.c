@@ -329,7 +329,7 @@ static hn_status check_nonzero(const hn_ext_call *call) {
     HN_TRY(check_sizes(call, HN_NONZERO_COUNT, 1));
     HN_TRY(check_range(call, HN_NONZERO_RANK, 1, 0, HN_NONZERO_RANK_MAX));
     HN_TRY(check_sizes(call, HN_NONZERO_SIZES, HN_NONZERO_RANK_MAX));
-    for (uint32_t d = 0; d < HN_NONZERO_RANK_MAX; d++)
+    for (uint32_t d = 0; d < p[HN_NONZERO_RANK]; d++)
         if (!hn_mul_i64(numel, p[HN_NONZERO_SIZES + d], &numel))
             return HN_ERROR(HN_INVALID_ARGUMENT,
                             "operand 1 is too large: its bytes exceed 63 bits");
