@@ -254,7 +254,7 @@ static hn_expr input_position(nest *x, uint32_t d, hn_expr o, hn_expr k, hn_sid 
     }
     if (hn_sym_prove_le(sym, at, last)) return at;
     *inside = both(x, *inside, elem(x, HN_OP_LE, index_of(x, at), index_of(x, last), 0));
-    return hn_sym_min(sym, at, last);
+    return hn_sym_min(sym, at, hn_sym_max(sym, last, zero)); /* a size may be 0 */
 }
 
 static bool has_empty_input(const maker *m) {

@@ -1,6 +1,7 @@
 /* test_values.c: compiled programs against the interpreter where a wrong decision of the scheduler,
  * of lowering or of the planner of rows gives wrong numbers, and small random graphs seldom go. */
 #include "lowering.h"
+#include "support/imaginary_gpu.h"
 
 /* A reduction down columns and a reader of another column: both cannot be lanes of one kernel. */
 TEST(other_columns) {
@@ -151,6 +152,46 @@ TEST(masks_as_numbers) {
             dtypes[k]);
         lowering_check_values(text, 0);
     }
+}
+
+/* No loop reads before its memory at its first point, for sizes of 0. */
+static void expect_reads_inside(lowering *t) {
+    hn_sym *sym = t->program->sym;
+    uint32_t loads = 0;
+    for (hn_item i = 1; i < t->program->items.count; i++) {
+        const hn_loop *loop = t->program->items.items[i].loop;
+        if (t->program->items.items[i].kind != HN_ITEM_LOOP) continue;
+        for (hn_sid k = 1; k < loop->body.count; k++) {
+            const hn_sop *op = &loop->body.items[k];
+            hn_expr zero = hn_sym_int(sym, 0), at = op->index, symbols[32];
+            int64_t place = -1;
+            if (op->kind != HN_SOP_LOAD) continue;
+            const uint32_t count = hn_sym_symbols(sym, at, symbols, 32);
+            for (uint32_t d = 0; d < count && d < 32; d++)
+                at = hn_sym_subst(sym, at, &symbols[d], &zero, 1);
+            EXPECT(hn_sym_is_int(sym, at, &place) && place >= 0);
+            loads++;
+        }
+    }
+    EXPECT(loads > 1);
+}
+
+/* Padding around nothing: no index is before the memory. */
+TEST(convolution_of_a_size_that_may_be_0) {
+    lowering t;
+    hn_schedule ignored;
+    if (lowering_parse(
+            &t, "symbol size s0 in [0, 64]\n"
+                "input user %x : f32[1, 2, s0] \"x\"\n input user %w : f32[3, 2, 3] \"w\"\n"
+                "%y = conv(%x, %w, none, stride=[1], padding=[2], dilation=[1], transposed=false, "
+                "output_padding=[0], groups=1)\noutput user %y \"\"")) {
+        hn_sched_options options = {.threads = 1, .limits = &hn_test_gpu.limits};
+        EXPECT_OK(hn_lower(t.graph, 0, &t.arena, &t.scratch, &t.program));
+        if (t.program)
+            EXPECT_OK(hn_schedule_program(t.program, &options, &t.arena, &t.scratch, &ignored));
+        if (t.program) expect_reads_inside(&t);
+    }
+    lowering_end(&t);
 }
 
 TEST_MAIN
