@@ -24,14 +24,18 @@ static hn_status build(opencl_code *c, hn_str options) {
     return status;
 }
 
+static hn_status of_object(const opencl_code *c, cl_int code, const char *call) {
+    return hn_status_annotate(hn_opencl_status(code, call), "cannot load '%s'", c->name);
+}
+
 static hn_status make_binary(opencl_code *c, hn_str bytes) {
     const opencl_dev *d = c->dev;
     const unsigned char *at = (const unsigned char *)bytes.ptr;
     cl_int code, binary_code = CL_SUCCESS;
     c->program = d->cl.clCreateProgramWithBinary(d->context, 1, &d->device, &bytes.len, &at,
                                                  &binary_code, &code);
-    if (!c->program) return hn_opencl_status(code, "clCreateProgramWithBinary");
-    return hn_opencl_status(binary_code, "clCreateProgramWithBinary");
+    if (!c->program) return of_object(c, code, "clCreateProgramWithBinary");
+    return of_object(c, binary_code, "clCreateProgramWithBinary");
 }
 
 static void release(opencl_code *c) {
@@ -58,7 +62,7 @@ static hn_status take_source(opencl_code *c, const hn_opencl_program *p) {
     const char *text = p->source.ptr;
     cl_int code;
     c->program = d->cl.clCreateProgramWithSource(d->context, 1, &text, &p->source.len, &code);
-    if (!c->program) return hn_opencl_status(code, "clCreateProgramWithSource");
+    if (!c->program) return of_object(c, code, "clCreateProgramWithSource");
     return build(c, p->options);
 }
 
