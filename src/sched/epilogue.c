@@ -163,13 +163,11 @@ static hn_sid only_user(const hn_loop *loop, hn_sid v) {
     return user;
 }
 
-/* Whether a costly activation `root` is worth it. Behind a product of more than a few results its
- * kernel is faster than the tiles: two linear layers with GELU or SiLU between them took 2 to 9 %
- * longer with the activation in the tiles for 256 to 393,216 results (m x n = 8 x 32 to 128 x 3072,
- * one thread), and as long for 16 and 64. For 128 x 3072, GELU takes 100 us in a kernel and 150 us
- * in the tiles, where it interrupts the products; a generated function called for each tile would
- * interrupt them as well, and could save at most the kernel's own reading and writing of what is in
- * the cache. Nor is it worth it where the kernel stays anyway. Convolutions always take theirs. */
+/* Whether a costly activation `root` is worth it. Measured for two linear layers with GELU or SiLU
+ * between them, on one thread: from 256 results on the tiles were mostly 2 to 9 % slower than a
+ * kernel for the activation, and about equal for 1, 4 and 16 rows with many columns; two-thread
+ * readings of large sizes were too noisy to tell (docs/contractions.md). Nor is it worth it where
+ * the kernel stays anyway. Convolutions always take theirs. */
 static bool is_worth(const reading *r, const hn_loop *loop, hn_sid root) {
     if (r->call->kind == HN_EXTERN_CONV) return true;
     int64_t elems =
@@ -240,6 +238,23 @@ static bool is_there(const reading *r, hn_buf b) {
     return !r->c->uses[b].writers || r->c->uses[b].writer < r->i;
 }
 
+/* Whether the call can know a number that loop `reader` behind it uses: no item between them
+ * defines a symbol of it. */
+static bool is_known(const reading *r, hn_expr e, hn_item reader) {
+    for (hn_item k = r->i + 1; k < reader; k++) {
+        const hn_item_info *item = calls_item(r->c, k);
+        if (item->kind == HN_ITEM_DEFINE && hn_sym_uses(sym_of(r), e, item->symbol)) return false;
+    }
+    return true;
+}
+
+static bool is_known_place(const reading *r, hn_expr offset, const hn_expr *strides,
+                           hn_item reader) {
+    bool known = is_known(r, offset, reader);
+    for (uint32_t d = 0; d < r->space.count; d++) known = known && is_known(r, strides[d], reader);
+    return known;
+}
+
 /* A stage that combines what is behind the load so far with other memory. */
 static void take_side(const reading *r, const hn_loop *loop, tail *t, stage k, hn_op op,
                       hn_sid *at) {
@@ -247,7 +262,9 @@ static void take_side(const reading *r, const hn_loop *loop, tail *t, stage k, h
     if (!user || !is_elem(op_of(loop, user), op)) return;
     hn_sid other = op_of(loop, user)->args[op_of(loop, user)->args[0] == *at];
     call_side side;
-    if (other == *at || !side_of(r, loop, t->load, other, &side)) return;
+    if (other == *at || !side_of(r, loop, t->load, other, &side) ||
+        !is_known_place(r, side.offset, side.strides, t->item))
+        return;
     if (k == STAGE_RESIDUAL ? !is_whole(r, &side) || !is_there(r, side.buffer)
                             : !is_of_channels(r, &side))
         return;
@@ -428,7 +445,7 @@ static bool take_copy(reading *r, bool keeps) {
         !loop_access_of(r->c->s, loop, loop->store.index, &what))
         return false;
     if (!loop_strides_of(r->c->s, &r->space, loop, &by, &what, strides, NULL) ||
-        (keeps && !keeps_rows(r, strides)))
+        (keeps && !keeps_rows(r, strides)) || !is_known_place(r, what.rest, strides, u->reader[0]))
         return false;
     hn_expr *own = &r->call->params[r->call->kind == HN_EXTERN_CONV ? HN_CONV_OUT : HN_MATMUL_OUT];
     put_strides(r, strides, own);

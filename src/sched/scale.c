@@ -47,6 +47,13 @@ static bool is_pointwise(const scaling *x) {
     return true;
 }
 
+/* Whether the call reads its input only as that. */
+static bool is_input_alone(const hn_extern *call) {
+    for (uint32_t k = 2; k < call->operand_count; k++)
+        if (call->operands[k].buffer == call->operands[1].buffer) return false;
+    return true;
+}
+
 /* The product that alone makes what the call alone reads. */
 static bool find_product(scaling *x) {
     hn_buf b = x->call->operands[1].buffer;
@@ -55,7 +62,8 @@ static bool find_product(scaling *x) {
     if (x->call->operands[5].buffer || !is_pointwise(x) || buffer->kind != HN_BUFFER_TEMP ||
         buffer->dtype != HN_DTYPE_F32)
         return false;
-    if (u->readers != 1 || u->writers != 1 || u->writer >= x->i) return false;
+    if (u->readers != 1 || u->writers != 1 || u->writer >= x->i || !is_input_alone(x->call))
+        return false;
     const hn_item_info *item = calls_item(x->c, x->from = u->writer);
     if (item->kind != HN_ITEM_LOOP || item->loop->kind != HN_LOOP_POINTWISE ||
         item->loop->store.mode != HN_STORE_SET)

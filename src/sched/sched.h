@@ -111,7 +111,7 @@ typedef struct hn_sched_limits {
 typedef struct hn_sched_options {
     uint32_t threads;
     const hn_sched_limits *limits;
-    bool no_fusion;     /* one kernel a loop: the slow twin of fusion, for tests */
+    bool no_fusion;     /* one kernel a loop: the reference for tests of fusion */
     hn_strbuf *explain; /* when not NULL: a line per refused fusion */
     /* when not NULL: the program's text after fusion; planning takes the loops apart */
     hn_strbuf *fused;

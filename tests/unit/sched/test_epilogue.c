@@ -180,4 +180,47 @@ TEST(other_types) {
                    "matmul(temp, in0, in1, -, -); loop");
 }
 
+/* Where a residual begins may depend on a number that is only known behind the call. */
+TEST(residual_at_a_number_of_the_data) {
+#define AT                                                                                         \
+    "symbol data u0 in [0, 4]\n" A_AND_B                                                           \
+    "input user %r : f32[10, 5] \"r\"\n input user %k : u8[] \"k\"\n"
+#define NUMBER "%n = item(%k) : symint(u0)\n%q = slice(%r, dim=0, start=u0, size=6, step=1)\n"
+    lowering_check(AT MATMUL NUMBER "%s = add(%m, %q)\noutput user %s \"\"",
+                   "matmul(temp, in0, in1, -, -); loop; other; loop");
+    lowering_check(AT NUMBER MATMUL "%s = add(%m, %q)\noutput user %s \"\"",
+                   "loop; other; matmul(out, in0, in1, -, in2) residual 0,0,0,0,5,1");
+}
+
+TEST(residual_that_is_turned_round) {
+    lowering_check(A_AND_B "input user %r : f32[6, 5] \"r\"\n" MATMUL
+                           "%f = slice(%r, dim=0, start=5, size=6, step=-1)\n"
+                           "%g = slice(%f, dim=1, start=4, size=5, step=-1)\n"
+                           "%s = add(%m, %g)\noutput user %s \"\"",
+                   "matmul(out, in0, in1, -, in2) residual 0,0,0,0,-5,-1");
+}
+
+/* What stands behind a sum of nothing is done all the same. */
+TEST(empty_sums) {
+    lowering_check("input user %a : f32[6, 0] \"a\"\n input user %b : f32[0, 5] \"b\"\n"
+                   "input user %r : f32[6, 5] \"r\"\n" MATMUL
+                   "%s = add(%m, %r)\n%z = relu(%s)\noutput user %z \"\"",
+                   "matmul(out, in0, in1, -, in2) relu residual 0,0,0,0,5,1");
+    lowering_check("input user %x : f32[2, 0, 4, 4] \"x\"\n"
+                   "input user %w : f32[5, 0, 1, 1] \"w\"\n" RESIDUAL CONV
+                   "%s = add(%y, %r)\n%z = relu(%s)\noutput user %z \"\"",
+                   INSIDE " relu residual 80,16,0,4,1");
+}
+
+/* A residual that the call reads otherwise, too, or that the program gives another content. */
+TEST(residual_that_is_an_operand) {
+    lowering_check("input user %x : f32[6, 6] \"x\"\n%a = cumsum(%x, dim=0)\n"
+                   "%t = permute(%a, dims=[1, 0])\n%m = matmul(%a, %a, bias=none)\n"
+                   "%s = add(%m, %t)\n%z = relu(%s)\noutput user %z \"\"",
+                   "loop; matmul(out, temp, temp, -, temp) relu residual 0,0,0,0,1,6");
+    lowering_check("input user %a : f32[6, 6] \"a\"\n input user %b : f32[6, 6] \"b\"\n" MATMUL
+                   "%s = add(%m, %a)\n%z = relu(%s)\noutput mutation %z of 0 \"\"",
+                   "matmul(out, in0, in1, -, in0) relu residual 0,0,0,0,6,1");
+}
+
 TEST_MAIN

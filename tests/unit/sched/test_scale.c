@@ -70,6 +70,26 @@ TEST(other_types) {
                    BEFORE);
 }
 
+/* A product that is the weights as well must be in memory. */
+TEST(product_that_is_read_twice) {
+    lowering_check("input user %x : f32[4, 4, 1, 1] \"x\"\n"
+                   "input user %s : f32[1, 4, 1, 1] \"s\"\n%p = mul(%x, %s)\n"
+                   "%y = conv(%p, %p, none, " CONV_PLAIN "output user %y \"\"",
+                   "loop; conv(out, temp, temp, -, -, -)");
+}
+
+TEST(groups_and_transposed) {
+#define GROUPS(transposed, w)                                                                      \
+    X "input user %s : f32[2, 4, 1, 1] \"s\"\n input user %w : f32[" w "] \"w\"\n"                 \
+      "input user %r : f32[2, 6, 3, 3] \"r\"\n%p = mul(%x, %s)\n%y = conv(%p, %w, none, "          \
+      "stride=[1, 1], padding=[0, 0], dilation=[1, 1], transposed=" transposed                     \
+      ", output_padding=[0, 0], groups=2)\n%a = add(%r, %y)\n%z = relu(%a)\noutput user %z \"\""
+    lowering_check(GROUPS("false", "6, 2, 1, 1"),
+                   "conv(out, in0, in2, -, in3, in1) relu residual 54,9,0,3,1 scale 4,1");
+    lowering_check(GROUPS("true", "4, 3, 1, 1"),
+                   "conv(out, in0, in2, -, in3, in1) relu residual 54,9,0,3,1 scale 4,1");
+}
+
 TEST(product_that_is_a_result) {
     lowering_check(X_AND_W "input user %s : f32[1, 4, 1, 1] \"s\"\n" SCALED "\noutput user %p \"\"",
                    "loop; conv(out, out, in1, -, -, -)");
