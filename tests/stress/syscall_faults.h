@@ -73,10 +73,11 @@ static bool fault_moves_bytes(long n) {
 }
 
 /* Calls that have no errors: a number in place of an error would be a user or a process that is not
- * there. */
+ * there, and a thread whose end fails tries again for ever. */
 static bool fault_never_fails(long n) {
     return n == SYS_brk || n == SYS_getuid || n == SYS_geteuid || n == SYS_getgid ||
-           n == SYS_getegid || n == SYS_getpid || n == SYS_getppid || n == SYS_gettid;
+           n == SYS_getegid || n == SYS_getpid || n == SYS_getppid || n == SYS_gettid ||
+           n == SYS_exit || n == SYS_exit_group;
 }
 
 /* Turns the call into one that moves half as much. False when there is nothing to halve. */

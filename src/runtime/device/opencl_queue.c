@@ -166,7 +166,8 @@ static hn_status enqueue(opencl_queue *q, const opencl_kernel *kernel, const hn_
     size_t global[3], local[3];
     for (int k = 0; k < 3; k++) {
         local[k] = l->threads[k] ? l->threads[k] : 1;
-        global[k] = (size_t)l->groups[k] * local[k];
+        if (__builtin_mul_overflow((size_t)l->groups[k], local[k], &global[k]))
+            return HN_ERROR(HN_INVALID_ARGUMENT, "too many groups of threads for an OpenCL device");
     }
     return hn_opencl_status(kernel->dev->cl.clEnqueueNDRangeKernel(
                                 q->queue, kernel->kernel, 3, NULL, global, local, 0, NULL, NULL),
