@@ -10,6 +10,7 @@
 #include "stress/stress.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/ptrace.h>
@@ -80,6 +81,12 @@ static bool fault_never_fails(long n) {
            n == SYS_exit || n == SYS_exit_group;
 }
 
+/* Of futex only a wait ends early, by a signal; the C library ends the program when waking fails. */
+static bool fault_is_wait(const struct user_regs_struct *regs, int error) {
+    const unsigned long op = regs->rsi & FUTEX_CMD_MASK;
+    return error == EINTR && (op == FUTEX_WAIT || op == FUTEX_WAIT_BITSET);
+}
+
 /* Turns the call into one that moves half as much. False when there is nothing to halve. */
 static bool fault_shorten(pid_t tid, struct user_regs_struct *regs) {
     if (!fault_moves_bytes((long)regs->orig_rax)) return false;
@@ -114,7 +121,7 @@ static void fault_enter(fault_run *run, fault_thread *t, struct user_regs_struct
     case FAULT_ERROR_FROM:
         if (regs->orig_rax == SYS_close) break; /* Linux closes the descriptor whatever it says */
         if (fault_never_fails((long)regs->orig_rax) ||
-            (regs->orig_rax == SYS_futex && run->what.error != EINTR)) {
+            (regs->orig_rax == SYS_futex && !fault_is_wait(regs, run->what.error))) {
             /* they never answer so */
             t->is_harmed = false;
             run->was_harmed = was_harmed; /* by an earlier call */
