@@ -74,11 +74,12 @@ static bool fault_moves_bytes(long n) {
 }
 
 /* Calls that have no errors: a number in place of an error would be a user or a process that is not
- * there, and a thread whose end fails tries again for ever. */
+ * there, and a thread whose end fails tries again for ever. restart_syscall goes on with a call that
+ * was stopped, mostly a futex. */
 static bool fault_never_fails(long n) {
     return n == SYS_brk || n == SYS_getuid || n == SYS_geteuid || n == SYS_getgid ||
            n == SYS_getegid || n == SYS_getpid || n == SYS_getppid || n == SYS_gettid ||
-           n == SYS_exit || n == SYS_exit_group;
+           n == SYS_exit || n == SYS_exit_group || n == SYS_restart_syscall;
 }
 
 /* Of futex only a wait ends early, by a signal; the C library ends the program when waking fails. */
