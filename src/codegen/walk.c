@@ -41,7 +41,9 @@ static void put_for(walk *w, const hn_form_stmt *s) {
     if (s->unroll > 1 && w->l->unroll)
         walk_put_line(w, w->l->unroll, HN_DTYPE_NONE, OPERANDS(TEXT(number)));
     put_for_head(w, s);
+    w->loops++;
     walk_put_inner(w, s->body);
+    w->loops--;
     end_inner(w);
     w->defined.count = defined_before;
     w->index_count = index_count;
@@ -101,7 +103,7 @@ static void put_stmt(walk *w, hn_fid at) {
     case HN_FORM_BARRIER: walk_put_line(w, w->l->barrier, HN_DTYPE_NONE, NULL); return;
     case HN_FORM_LANES: walk_put_lanes(w, s); return;
     case HN_FORM_VECTOR: walk_put_vector(w, s); return;
-    case HN_FORM_ACROSS: walk_put_across(w, s->reg); return;
+    case HN_FORM_ACROSS: walk_put_across(w, at); return;
     case HN_FORM_PREFETCH: walk_put_prefetch(w, s); return;
     case HN_FORM_TRANSPOSE: walk_put_transpose(w, s); return;
     case HN_FORM_IF_ALIGNED: put_if_aligned(w, s); return;
@@ -242,6 +244,7 @@ static void put_body(walk *w, hn_expr group_bytes) {
     put_begins(w, group_bytes != 0);
     put_scratch_memories(w, group_bytes);
     put_shared_memories(w);
+    if (!w->f->lanes) walk_put_exchanges(w);
     walk_put_registers(w);
     put_block(w, w->f->body);
     put_end(w);

@@ -99,6 +99,10 @@ struct hn_language {
     const char *shared;  /* defines shared memory; $0: type of elements, $1: name, $2: elements */
     const char *part;    /* defines a pointer; $0, $1 likewise, $2: bytes from `scratch` */
     const char *barrier;
+    /* So many threads read each other's registers: $0 of the thread whose number is one's own xor
+     * $1. 1: none do, all exchange through shared memory */
+    uint32_t shuffle_threads;
+    const char *shuffle;
     const char *unroll; /* in front of a loop; $0: how often; may be NULL */
 
     /* index symbols */

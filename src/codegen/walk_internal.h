@@ -44,7 +44,8 @@ typedef struct walk {
         value_count;  /* numbers that are taken by the block at hand and those around it */
     const char *lane; /* the index being printed is that of this lane; NULL: of the first one */
     lane_step step;
-    uint32_t copy; /* in a VECTOR: which vector of the step */
+    uint32_t copy;  /* in a VECTOR: which vector of the step */
+    uint32_t loops; /* FORs around the statement at hand */
     bool in_vector;
     bool checks_narrow, streams; /* the function has such statements */
     hn_status failed;            /* the first error */
@@ -124,9 +125,18 @@ void walk_put_registers(walk *w);
 void walk_put_init(walk *w, hn_freg r);
 void walk_put_step(walk *w, const hn_form_stmt *s);
 void walk_put_set(walk *w, const hn_form_stmt *s);
-void walk_put_across(walk *w, hn_freg r);
+void walk_put_across_lanes(walk *w, hn_freg r);
+/* r = r combined with a value, or with the one at a position. */
+void walk_put_combine(walk *w, const hn_form_register *reg, const char *r, const char *p,
+                      const char *value, const char *position);
 /* The text of a RESULT. */
 void walk_put_result(walk *w, const hn_form_stmt *s);
+
+/* ---- walk_threads.c: what the threads of a group do together ---- */
+
+/* What rows exchange through, one for each ACROSS that needs it. */
+void walk_put_exchanges(walk *w);
+void walk_put_across(walk *w, hn_fid s);
 
 /* ---- walk_vectors.c: loads, stores and loops over lanes, of languages with vectors ---- */
 

@@ -1,4 +1,4 @@
-/* walk_registers.c: registers: declarations, INIT, STEP, SET, ACROSS, RESULT. */
+/* walk_registers.c: registers: declarations, INIT, STEP, SET, ACROSS of lanes, RESULT. */
 #include "codegen/walk_internal.h"
 
 #include <math.h>
@@ -109,9 +109,8 @@ static hn_dtype result_of(hn_op by, hn_dtype dtype) {
     return by == HN_OP_ADD || by == HN_OP_MUL ? dtype : HN_DTYPE_NONE;
 }
 
-/* r = r combined with a value, or with the one at a position. */
-static void put_combine(walk *w, const hn_form_register *reg, const char *r, const char *p,
-                        const char *value, const char *position) {
+void walk_put_combine(walk *w, const hn_form_register *reg, const char *r, const char *p,
+                      const char *value, const char *position) {
     hn_op by = combinings[reg->op].by;
     hn_dtype dtype = number_dtype(w, reg);
     walk_begin_line(w);
@@ -158,8 +157,8 @@ void walk_put_step(walk *w, const hn_form_stmt *s) {
     if (s->position) position = walk_value(w, s->position);
     if (selects) value = live_of(w, reg, value, false);
     if (selects && s->position) position = live_of(w, reg, position, true);
-    put_combine(w, reg, walk_register(w, s->reg, copy).text, walk_position(w, s->reg, copy).text,
-                value.text, position.text);
+    walk_put_combine(w, reg, walk_register(w, s->reg, copy).text,
+                     walk_position(w, s->reg, copy).text, value.text, position.text);
 }
 
 void walk_put_set(walk *w, const hn_form_stmt *s) {
@@ -178,13 +177,13 @@ void walk_put_set(walk *w, const hn_form_stmt *s) {
 }
 
 /* All vectors into the first one, then its lanes. */
-void walk_put_across(walk *w, hn_freg r) {
+void walk_put_across_lanes(walk *w, hn_freg r) {
     const hn_form_register *reg = &w->f->registers.items[r];
     hn_dtype dtype = number_dtype(w, reg), result = result_of(combinings[reg->op].by, dtype);
     name first = walk_register(w, r, 0), place = walk_position(w, r, 0);
     for (uint32_t u = 1; u < w->vectors[r]; u++)
-        put_combine(w, reg, first.text, place.text, walk_register(w, r, u).text,
-                    walk_position(w, r, u).text);
+        walk_put_combine(w, reg, first.text, place.text, walk_register(w, r, u).text,
+                         walk_position(w, r, u).text);
     walk_begin_line(w);
     hn_strbuf_printf(&w->out, "%s = ", keeps_position(reg) ? place.text : first.text);
     const char *rest = walk_open(w, hn_dtype_is_int(result) ? w->l->narrow[result] : NULL, result);

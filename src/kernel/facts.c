@@ -11,6 +11,7 @@ const hn_gpu_facts hn_gpu_facts_common = {
                .long_row_elems = 32768,
                .local_max_elems = 8192}, /* f32 in `shared_bytes` */
     .warp = 32,
+    .shuffle = 1,
     .threads_max = 256,
     .shared_bytes = 32 << 10,
     .multiprocessors = 32,

@@ -6,10 +6,11 @@
 
 /* A processor that runs groups of threads. */
 typedef struct hn_gpu_facts {
-    hn_sched_limits limits;   /* of the schedule */
-    uint32_t warp;            /* threads that go together: they read memory side by side */
-    uint32_t threads_max;     /* of a group */
-    uint32_t shared_bytes;    /* of a group */
+    hn_sched_limits limits; /* of the schedule */
+    uint32_t warp;          /* threads that go together: they read memory side by side */
+    uint32_t shuffle;       /* threads that exchange registers without shared memory; 1: none do */
+    uint32_t threads_max;   /* of a group */
+    uint32_t shared_bytes;  /* of a group */
     uint32_t multiprocessors; /* groups run on each of them at once: */
     uint32_t resident;        /* so many threads on one */
     double bytes_per_ns;      /* of memory, all multiprocessors together */

@@ -192,6 +192,17 @@ void hn_form_across(hn_form *f, hn_freg reg) {
     (void)hn_form_add(f, (hn_form_stmt){.kind = HN_FORM_ACROSS, .reg = reg});
 }
 
+void hn_form_across_threads(hn_form *f, hn_freg reg, uint32_t width, uint32_t pitch) {
+    if (reg < f->registers.count) f->registers.items[reg].across = true;
+    (void)hn_form_add(
+        f, (hn_form_stmt){.kind = HN_FORM_ACROSS, .reg = reg, .width = width, .pitch = pitch});
+}
+
+uint32_t hn_form_exchanged(uint32_t threads, uint32_t warp, uint32_t width, uint32_t pitch) {
+    if (width * pitch <= warp) return 0;
+    return pitch < warp ? threads / warp * pitch : threads; /* one for each row of a warp */
+}
+
 void hn_form_set(hn_form *f, hn_freg reg, hn_fid value, hn_fid position) {
     (void)hn_form_add(
         f, (hn_form_stmt){.kind = HN_FORM_SET, .reg = reg, .value = value, .position = position});

@@ -63,7 +63,8 @@ typedef struct hn_form_memory {
 typedef struct hn_form_register {
     hn_op op;
     hn_dtype dtype;
-    bool across;    /* an ACROSS combines its lanes: those that do not count take no step */
+    bool across;    /* an ACROSS combines its threads, or its lanes: those that do not count take no
+                       step */
     bool loses_nan; /* AMAX of f32: a NaN may be lost on the way; it reaches every result of the
                        kernel all the same */
 } hn_form_register;
@@ -81,13 +82,15 @@ typedef enum hn_form_kind {
     HN_FORM_BARRIER, /* all threads of the group; makes their writes visible to each other */
     HN_FORM_SET,     /* register = `value`, at `position` */
     HN_FORM_BLOCK,   /* `body`, a block of its own */
+    HN_FORM_ACROSS,  /* register = those of the `width` threads of a row combined, see
+                        hn_form_exchanged; all threads of the group come here. In forms of ranges:
+                        outside of LANES, register = all lanes of all its vectors combined; of one
+                        that keeps a position, that alone */
     /* in forms of ranges */
     HN_FORM_LANES,  /* `var` from `begin` while below `end`, in steps of vectors: see hn_form_lanes.
                        `var` is known in its VECTORs */
     HN_FORM_VECTOR, /* in LANES: `body` for each vector of the step, one after the other. VALUE,
                        STORE, STEP, SET, PREFETCH */
-    HN_FORM_ACROSS, /* outside of LANES: register = all lanes of all its vectors combined; of one
-                       that keeps a position, that alone */
     HN_FORM_PREFETCH,   /* prefetches memory[index]; not in a vector of which some
                            lanes do not count */
     HN_FORM_TRANSPOSE,  /* memory[index + pitch * u + v] = from[from_index + stride * v + u] for all
@@ -161,13 +164,14 @@ typedef struct hn_form_stmt {
     hn_fid body, otherwise; /* first statements of blocks */
     hn_expr var;            /* FOR, LET: an index symbol of its own */
     hn_expr begin, end;
-    int64_t step;       /* FOR: above 0 */
-    uint32_t unroll;    /* FOR: copies of the body side by side; 0 and 1: none */
-    hn_sop op;          /* VALUE */
-    hn_fmem memory;     /* STORE */
-    hn_expr index;      /* STORE: elements */
-    hn_store_mode mode; /* STORE: other than SET in forms of one thread only */
-    hn_freg reg;        /* INIT, STEP */
+    int64_t step;          /* FOR: above 0 */
+    uint32_t unroll;       /* FOR: copies of the body side by side; 0 and 1: none */
+    hn_sop op;             /* VALUE */
+    hn_fmem memory;        /* STORE */
+    hn_expr index;         /* STORE: elements */
+    hn_store_mode mode;    /* STORE: other than SET in forms of one thread only */
+    hn_freg reg;           /* INIT, STEP, ACROSS */
+    uint32_t width, pitch; /* ACROSS of threads; 0 of lanes */
     hn_fid value,
         position; /* STORE, STEP, SET: VALUEs; position: I64, for registers that keep one; else 0 */
     hn_form_lanes lanes; /* LANES */
@@ -190,6 +194,11 @@ typedef struct hn_form_cost {
     double operations; /* in additions, see hn_op_facts */
     double ns;         /* a launch is expected to take */
 } hn_form_cost;
+
+/* A row of threads: those whose number differs in `thread / pitch % width` alone. Both are powers of
+ * two. How many numbers a group exchanges through memory when all its rows combine one register,
+ * where `warp` neighbours exchange them without. */
+uint32_t hn_form_exchanged(uint32_t threads, uint32_t warp, uint32_t width, uint32_t pitch);
 
 /* Index symbols of a form begin here: those of the schedule lie below. */
 enum { HN_FORM_FIRST_ORDINAL = 64 };
@@ -271,8 +280,10 @@ void hn_form_step(hn_form *f, hn_freg reg, hn_fid value, hn_fid position);
 /* The value of a register, or its position. */
 hn_fid hn_form_result(hn_form *f, hn_freg reg, bool position);
 void hn_form_barrier(hn_form *f);
-/* ... and marks the register as one whose lanes are combined. */
+/* In a form of ranges; marks the register as one whose lanes are combined. */
 void hn_form_across(hn_form *f, hn_freg reg);
+/* In a form of groups, likewise. */
+void hn_form_across_threads(hn_form *f, hn_freg reg, uint32_t width, uint32_t pitch);
 void hn_form_set(hn_form *f, hn_freg reg, hn_fid value, hn_fid position);
 void hn_form_block(hn_form *f);
 /* `unroll` at least 1. */

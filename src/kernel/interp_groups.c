@@ -65,13 +65,37 @@ static hn_status run_if(hn_run *r, hn_fid s, const bool *active) {
     return run_inner(r, hn_run_stmt_of(r, s)->otherwise, state->otherwise);
 }
 
-static hn_status run_barrier(hn_run *r, hn_fid s, const bool *active) {
+static hn_status expect_all(const hn_run *r, hn_fid s, const bool *active, const char *what) {
     for (uint32_t t = 0; t < r->width; t++)
         if (!active[t])
-            return HN_ERROR(HN_INTERNAL,
-                            "statement %u, group %u: a barrier that thread %u does not reach", s,
-                            r->group, t);
+            return HN_ERROR(HN_INTERNAL, "statement %u, group %u: %s that thread %u does not reach",
+                            s, r->group, what, t);
+    return NULL;
+}
+
+static hn_status run_barrier(hn_run *r, hn_fid s, const bool *active) {
+    HN_TRY(expect_all(r, s, active, "a barrier"));
     r->time++;
+    return NULL;
+}
+
+/* The threads of the row whose first one is `first`. */
+static hn_status combine_row(hn_run *r, const hn_form_stmt *stmt, uint32_t first) {
+    const hn_form_register *info = &r->f->registers.items[stmt->reg];
+    hn_ref_reduction *states = hn_run_registers(r, stmt->reg) + first;
+    for (uint32_t k = 1; k < stmt->width; k++) {
+        const hn_ref_reduction *other = &states[k * stmt->pitch];
+        HN_TRY(hn_ref_reduction_step(info->op, info->dtype, other->value, other->position, states));
+    }
+    for (uint32_t k = 1; k < stmt->width; k++) states[k * stmt->pitch] = states[0];
+    return NULL;
+}
+
+static hn_status run_across(hn_run *r, hn_fid s, const bool *active) {
+    const hn_form_stmt *stmt = hn_run_stmt_of(r, s);
+    HN_TRY(expect_all(r, s, active, "an across"));
+    for (uint32_t t = 0; t < r->width; t++)
+        if (t / stmt->pitch % stmt->width == 0) HN_TRY(combine_row(r, stmt, t));
     return NULL;
 }
 
@@ -86,6 +110,7 @@ static hn_status run_stmt(hn_run *r, hn_fid s, const bool *active) {
     case HN_FORM_STEP: return each_thread(r, s, active, hn_run_step);
     case HN_FORM_SET: return each_thread(r, s, active, hn_run_set);
     case HN_FORM_BARRIER: return run_barrier(r, s, active);
+    case HN_FORM_ACROSS: return run_across(r, s, active);
     case HN_FORM_BLOCK: return run_block(r, hn_run_stmt_of(r, s)->body, active);
     default: return HN_ERROR(HN_INTERNAL, "statement %u is of no kind", s);
     }

@@ -187,8 +187,17 @@ static hn_status read_step(parser *ps, hn_form_stmt *stmt) {
     return hn_lex_accept_word(&ps->lex, "at") ? hn_sop_read_value(&r, &stmt->position) : NULL;
 }
 
-/* r1: INIT and ACROSS */
+/* r1 */
 static hn_status read_init(parser *ps, hn_form_stmt *stmt) { return read_register(ps, &stmt->reg); }
+
+/* r1 width 32 pitch 8, or of lanes r1 */
+static hn_status read_across(parser *ps, hn_form_stmt *stmt) {
+    HN_TRY(read_register(ps, &stmt->reg));
+    if (!hn_lex_accept_word(&ps->lex, "width")) return NULL;
+    stmt->pitch = 1;
+    HN_TRY(hn_lex_u32(&ps->lex, &stmt->width));
+    return hn_lex_accept_word(&ps->lex, "pitch") ? hn_lex_u32(&ps->lex, &stmt->pitch) : NULL;
+}
 
 /* m1[i65 + 64] write every 2 */
 static hn_status read_prefetch(parser *ps, hn_form_stmt *stmt) {
@@ -246,7 +255,7 @@ static hn_status read_any(parser *ps, hn_form_stmt *stmt) {
         {"block", HN_FORM_BLOCK, read_open},
         {"lanes", HN_FORM_LANES, read_lanes},
         {"vector", HN_FORM_VECTOR, read_open},
-        {"across", HN_FORM_ACROSS, read_init},
+        {"across", HN_FORM_ACROSS, read_across},
         {"prefetch", HN_FORM_PREFETCH, read_prefetch},
         {"transpose", HN_FORM_TRANSPOSE, read_transpose},
     };

@@ -3,7 +3,7 @@
  * Three layouts:
  * - elements: a kernel of one phase without reductions. Threads take the elements of all rows side by side.
  * - rows: `width` threads share a row, and a group has `rows` of them. Each phase walks its row in steps of `width`. A reduction
- *   combines the threads' registers in shared memory, in a tree with a barrier after each level.
+ *   combines the registers of a row's threads (ACROSS).
  *       lanes along the row (HN_VECTOR_INNER):  thread = row in group * width + place
  *       lanes across rows   (HN_VECTOR_OUTER):  thread = place * rows + row in group, since rows are neighbours in memory
  *   Local buffers of the schedule lie in shared memory, or in scratch memory when they are too large. A barrier stands before a
@@ -249,15 +249,22 @@ static int64_t number_of(const planner *pl, hn_expr e) {
     return hn_sym_is_int(pl->sym, e, &value) ? value : 0; /* extents of local buffers are numbers */
 }
 
-/* Shared memory of a group: a value, and perhaps a position, for each thread and slot; and its
- * local buffers. */
+/* Numbers are exchanged as they are computed, in 4 bytes at least. */
+static int64_t exchange_bytes(hn_dtype d) { return size_of(d) < 4 ? 4 : size_of(d); }
+
+/* How far thread numbers of neighbouring places of a row are apart. */
+static uint32_t pitch_of(const planner *pl) {
+    return pl->k->mode == HN_VECTOR_OUTER ? pl->rows : 1;
+}
+
+/* Shared memory of a group: what its rows exchange values, and perhaps positions, through. */
 static int64_t reduction_bytes(const planner *pl) {
-    int64_t bytes = 0;
+    int64_t bytes = 0, exchanged = hn_form_exchanged(pl->width * pl->rows, pl->facts->shuffle,
+                                                     pl->width, pitch_of(pl));
     for (uint32_t f = 0; f < pl->k->phases.count && pl->width > 1; f++)
         for (uint32_t k = 0; k < pl->k->phases.items[f].reduces.count; k++) {
             const hn_kernel_reduce *r = &pl->k->phases.items[f].reduces.items[k];
-            bytes +=
-                (size_of(r->dtype) + (hn_op_keeps_position(r->op) ? 8 : 0)) * pl->width * pl->rows;
+            bytes += (exchange_bytes(r->dtype) + (hn_op_keeps_position(r->op) ? 8 : 0)) * exchanged;
         }
     return bytes;
 }
@@ -339,62 +346,11 @@ static void emit_row(planner *pl) {
     hn_form_close(pl->f);
 }
 
-/* A register's value and position of each thread, in shared memory. */
-typedef struct exchange {
-    hn_fmem values, positions; /* positions: 0: none */
-} exchange;
-
-static void emit_put(planner *pl, hn_freg reg, const exchange *x) {
-    hn_form_store(pl->f, x->values, pl->f->thread, hn_form_result(pl->f, reg, false), HN_STORE_SET);
-    if (x->positions)
-        hn_form_store(pl->f, x->positions, pl->f->thread, hn_form_result(pl->f, reg, true),
-                      HN_STORE_SET);
-}
-
-static hn_fid emit_get(planner *pl, hn_fmem memory, hn_expr index) {
-    if (!memory) return 0;
-    return hn_form_value(pl->f, (hn_sop){.kind = HN_SOP_LOAD,
-                                         .dtype = pl->f->memories.items[memory].dtype,
-                                         .buffer = memory,
-                                         .index = index});
-}
-
-static hn_fmem add_exchange(planner *pl, hn_dtype dtype) {
-    return hn_form_add_memory(pl->f, (hn_form_memory){.space = HN_SPACE_SHARED,
-                                                      .dtype = dtype,
-                                                      .elems = num(pl, pl->f->threads),
-                                                      .is_read = true,
-                                                      .is_written = true});
-}
-
-/* How far thread numbers of neighbouring places of a row are apart. */
-static int64_t pitch(const planner *pl) { return pl->k->mode == HN_VECTOR_OUTER ? pl->rows : 1; }
-
-/* The threads of a row combine their registers: halves onto halves. Then all of them have the
- * result. */
+/* The threads of a row combine their registers: then all of them have the result. */
 static void emit_combine(planner *pl, const hn_kernel_reduce *r) {
-    hn_form *f = pl->f;
     hn_freg reg = pl->registers[r->slot];
-    bool has_position = hn_op_keeps_position(r->op);
-    if (pl->width == 1) {
-        pl->results[r->slot] = hn_form_result(f, reg, has_position);
-        return;
-    }
-    exchange x = {.values = add_exchange(pl, r->dtype),
-                  .positions = has_position ? add_exchange(pl, HN_DTYPE_I64) : 0};
-    emit_put(pl, reg, &x);
-    emit_barrier(pl);
-    for (uint32_t half = pl->width / 2; half; half /= 2) {
-        hn_expr from = hn_sym_add(pl->sym, f->thread, num(pl, half * pitch(pl)));
-        hn_form_if(f, pl->place, num(pl, half));
-        hn_form_step(f, reg, emit_get(pl, x.values, from), emit_get(pl, x.positions, from));
-        emit_put(pl, reg, &x);
-        hn_form_close(f);
-        emit_barrier(pl);
-    }
-    hn_expr first =
-        hn_sym_sub(pl->sym, f->thread, hn_sym_mul(pl->sym, pl->place, num(pl, pitch(pl))));
-    pl->results[r->slot] = emit_get(pl, has_position ? x.positions : x.values, first);
+    if (pl->width > 1) hn_form_across_threads(pl->f, reg, pl->width, pitch_of(pl));
+    pl->results[r->slot] = hn_form_result(pl->f, reg, hn_op_keeps_position(r->op));
 }
 
 static hn_status emit_phase(planner *pl, const hn_kernel_phase *phase) {

@@ -126,6 +126,12 @@ static void put_step(const printer *pr, const char *word, const hn_form_stmt *st
     if (stmt->position) hn_strbuf_printf(pr->out, " at %%%u", number_of(pr, stmt->position));
 }
 
+static void put_across(const printer *pr, const hn_form_stmt *stmt) {
+    hn_strbuf_printf(pr->out, "across r%u", stmt->reg);
+    if (stmt->width) hn_strbuf_printf(pr->out, " width %u", stmt->width);
+    if (stmt->pitch > 1) hn_strbuf_printf(pr->out, " pitch %u", stmt->pitch);
+}
+
 static void put_access(const printer *pr, hn_fmem m, hn_expr index) {
     hn_sop_print_access(pr->f->sym, 'm', m, index, pr->out);
 }
@@ -175,7 +181,7 @@ static void put_stmt(const printer *pr, hn_fid s) {
     case HN_FORM_BLOCK: hn_strbuf_puts(pr->out, "block"); break;
     case HN_FORM_LANES: put_lanes(pr, stmt); break;
     case HN_FORM_VECTOR: hn_strbuf_puts(pr->out, "vector"); break;
-    case HN_FORM_ACROSS: hn_strbuf_printf(pr->out, "across r%u", stmt->reg); break;
+    case HN_FORM_ACROSS: put_across(pr, stmt); break;
     case HN_FORM_PREFETCH: put_prefetch(pr, stmt); break;
     case HN_FORM_TRANSPOSE: put_transpose(pr, stmt); break;
     case HN_FORM_IF_ALIGNED: hn_strbuf_printf(pr->out, "if aligned m%u", stmt->memory); break;

@@ -391,9 +391,10 @@ static hn_status check_init(checker *c, const hn_form_stmt *stmt) {
     return mark(c, &c->ready[stmt->reg]);
 }
 
-static hn_status check_barrier(const checker *c) {
+/* Where all threads of a group must come. */
+static hn_status check_together(const checker *c, const char *what) {
     if (!c->divides) return NULL;
-    return BAD("a barrier within statement %u, whose limits differ between threads", c->divides);
+    return BAD("%s within statement %u, whose limits differ between threads", what, c->divides);
 }
 
 static hn_status check_let(checker *c, const hn_form_stmt *stmt) {
@@ -402,8 +403,24 @@ static hn_status check_let(checker *c, const hn_form_stmt *stmt) {
     return define_variable(c, stmt->var, varies);
 }
 
+static bool is_power_of_two(uint32_t n) { return n && !(n & (n - 1)); }
+
+/* The rows that a group falls into. */
+static hn_status check_rows(const checker *c, const hn_form_stmt *stmt) {
+    const hn_op op = c->f->registers.items[stmt->reg].op;
+    if (!is_power_of_two(stmt->width) || !is_power_of_two(stmt->pitch))
+        return BAD("a row whose width or pitch is no power of two");
+    if (c->f->threads % ((uint64_t)stmt->width * stmt->pitch))
+        return BAD("a group that is not made of rows of %u threads", stmt->width);
+    if (hn_op_facts(op)->op_class != HN_OPC_REDUCE)
+        return BAD("r%u is no reduction: the order of its steps counts", stmt->reg);
+    return check_together(c, "an across");
+}
+
 static hn_status check_across(checker *c, const hn_form_stmt *stmt) {
     HN_TRY(check_ready(c, stmt->reg));
+    if (!c->f->lanes) HN_TRY(check_rows(c, stmt));
+    else if (stmt->width || stmt->pitch) return BAD("threads of a row in a form of ranges");
     c->across[stmt->reg] = true;
     return NULL;
 }
@@ -518,7 +535,7 @@ static hn_status check_stmt(checker *c, hn_fid s) {
     case HN_FORM_INIT: return check_init(c, stmt);
     case HN_FORM_STEP:
     case HN_FORM_SET: return check_step(c, stmt);
-    case HN_FORM_BARRIER: return check_barrier(c);
+    case HN_FORM_BARRIER: return check_together(c, "a barrier");
     case HN_FORM_BLOCK: return check_inner(c, s, stmt->body, 0, false);
     case HN_FORM_LANES: return check_lanes(c, s, stmt);
     case HN_FORM_VECTOR: return check_vector(c, s, stmt);

@@ -1,6 +1,6 @@
 /* test_targets.c: the table of targets: what its rows say fits together, and OpenCL is one of
  * them. */
-#include "codegen/codegen.h"
+#include "codegen/walk.h"
 #include "kernel/plan_gpu.h"
 #include "unit/harness.h"
 
@@ -22,6 +22,7 @@ TEST(facts_and_calls_fit) {
         EXPECT((kind->cpu != NULL) != (kind->gpu != NULL));
         EXPECT(kind->limits == (kind->cpu ? &kind->cpu->limits : &kind->gpu->limits));
         EXPECT((kind->abi == HN_ABI_GROUPS) == (kind->gpu != NULL));
+        if (kind->gpu) EXPECT_INT(kind->words->shuffle_threads, kind->gpu->shuffle);
         EXPECT(kind->language && kind->flags && kind->unit_bytes && kind->plan && kind->words &&
                kind->unit);
     }

@@ -1,0 +1,167 @@
+/* walk_threads.c: ACROSS of threads. The threads of a row combine a register in up to two stages:
+ * those of a warp read each other's registers; then one number of each warp, or where rows are not
+ * neighbours of each thread, goes through shared memory. Every thread has the result. */
+#include "codegen/walk_internal.h"
+
+/* Threads read one after the other what so many have written; more meet in a tree. */
+enum { SERIAL_MOST = 32 };
+
+/* An ACROSS, and what it goes through. */
+typedef struct across {
+    const hn_form_stmt *s;
+    const hn_form_register *reg;
+    name r, p;           /* the register and its position; */
+    name values, places; /* shared memory for them */
+    bool has_place;
+    uint32_t warp, exchanged;
+} across;
+
+/* Each has memory of its own, so that the next one need not wait. */
+static across across_of(const walk *w, hn_fid at) {
+    const hn_form_stmt *s = &w->f->stmts.items[at];
+    const hn_form_register *reg = &w->f->registers.items[s->reg];
+    uint32_t number = 0;
+    for (hn_fid before = 1; before < at; before++)
+        number += w->f->stmts.items[before].kind == HN_FORM_ACROSS;
+    return (across){
+        .s = s,
+        .reg = reg,
+        .r = walk_register(w, s->reg, 0),
+        .p = walk_position(w, s->reg, 0),
+        .values = walk_name('x', number),
+        .places = walk_name('y', number),
+        .has_place = hn_op_keeps_position(reg->op),
+        .warp = w->l->shuffle_threads,
+        .exchanged = hn_form_exchanged(w->f->threads, w->l->shuffle_threads, s->width, s->pitch)};
+}
+
+static const char *type_of(const walk *w, hn_dtype dtype) {
+    return w->l->types.of[walk_class(dtype)];
+}
+
+static void put_exchange(walk *w, hn_dtype dtype, name n, uint32_t count) {
+    walk_put_line(w, w->l->shared, HN_DTYPE_NONE,
+                  OPERANDS(TEXT(type_of(w, dtype)), TEXT(n.text), TEXT(walk_number(count).text)));
+}
+
+void walk_put_exchanges(walk *w) {
+    for (hn_fid at = 1; at < w->f->stmts.count; at++) {
+        if (w->f->stmts.items[at].kind != HN_FORM_ACROSS) continue;
+        const across a = across_of(w, at);
+        if (!a.exchanged) continue;
+        put_exchange(w, a.reg->dtype, a.values, a.exchanged);
+        if (a.has_place) put_exchange(w, HN_DTYPE_I64, a.places, a.exchanged);
+    }
+}
+
+/* const float v = ...; where `text` gives it from `from` and `at`. */
+static void put_other(walk *w, hn_dtype dtype, const char *n, const char *text, name from,
+                      const char *at) {
+    walk_begin_line(w);
+    hn_strbuf_printf(&w->out, "const %s %s = ", type_of(w, dtype), n);
+    walk_put(w, text, dtype, OPERANDS(TEXT(from.text), TEXT(at)));
+    hn_strbuf_puts(&w->out, ";\n");
+}
+
+/* The register combined with that of another thread; `text` of it and `at` is how to get there. */
+static void put_combined(walk *w, const across *a, const char *text, bool from_memory,
+                         const char *at) {
+    put_other(w, a->reg->dtype, "v", text, from_memory ? a->values : a->r, at);
+    if (a->has_place) put_other(w, HN_DTYPE_I64, "q", text, from_memory ? a->places : a->p, at);
+    walk_put_combine(w, a->reg, a->r.text, a->p.text, "v", "q");
+}
+
+/* for (int k = ...) { */
+static void open_loop(walk *w, const char *head) {
+    walk_put_line(w, head, HN_DTYPE_NONE, NULL);
+    w->depth++;
+}
+
+static void close_loop(walk *w) {
+    w->depth--;
+    walk_put_line(w, "}", HN_DTYPE_NONE, NULL);
+}
+
+static void put_shuffles(walk *w, const across *a) {
+    const uint32_t row = a->s->width * a->s->pitch, end = row < a->warp ? row : a->warp;
+    char head[96];
+    if (a->s->pitch >= end) return;
+    snprintf(head, sizeof head, "for (int k = %u; k < %u; k *= 2) {", a->s->pitch, end);
+    open_loop(w, head);
+    put_combined(w, a, w->l->shuffle, false, "k");
+    close_loop(w);
+}
+
+/* x0[at] = r0; */
+static void put_written(walk *w, const across *a, const char *at) {
+    walk_begin_line(w);
+    hn_strbuf_printf(&w->out, "%s[%s] = %s;", a->values.text, at, a->r.text);
+    if (a->has_place) hn_strbuf_printf(&w->out, " %s[%s] = %s;", a->places.text, at, a->p.text);
+    hn_strbuf_putc(&w->out, '\n');
+}
+
+static void put_read(walk *w, const across *a, const char *at) {
+    walk_begin_line(w);
+    hn_strbuf_printf(&w->out, "%s = %s[%s];", a->r.text, a->values.text, at);
+    if (a->has_place) hn_strbuf_printf(&w->out, " %s = %s[%s];", a->p.text, a->places.text, at);
+    hn_strbuf_putc(&w->out, '\n');
+}
+
+static void put_barrier(walk *w) { walk_put_line(w, w->l->barrier, HN_DTYPE_NONE, NULL); }
+
+/* Halves onto halves. */
+static void put_tree(walk *w, const across *a) {
+    char text[96];
+    snprintf(text, sizeof text, "for (int k = %u; k > 0; k /= 2) {", a->s->width / 2);
+    open_loop(w, text);
+    snprintf(text, sizeof text, "if (thread / %u %% %u < k) {", a->s->pitch, a->s->width);
+    open_loop(w, text);
+    snprintf(text, sizeof text, "thread + k * %u", a->s->pitch);
+    put_combined(w, a, "$0[$1]", true, text);
+    put_written(w, a, "thread");
+    close_loop(w);
+    put_barrier(w);
+    close_loop(w);
+}
+
+/* `count` numbers of a row, one after the other: all threads get the same bits. */
+static void put_in_turn(walk *w, const across *a, uint32_t count, const char *first) {
+    char text[160];
+    snprintf(text, sizeof text, "for (int k = 1; k < %u; k++) {", count);
+    open_loop(w, text);
+    snprintf(text, sizeof text, "%s + k * %u", first, a->s->pitch);
+    put_combined(w, a, "$0[$1]", true, text);
+    close_loop(w);
+}
+
+static void put_through_memory(walk *w, const across *a) {
+    const uint32_t width = a->s->width, pitch = a->s->pitch, threads = w->f->threads;
+    const bool one_a_warp = a->exchanged < threads;
+    const uint32_t count = one_a_warp ? width * pitch / a->warp : width;
+    char at[96], first[96];
+    snprintf(at, sizeof at, "thread / %u * %u + thread %% %u", a->warp, pitch, a->warp);
+    snprintf(first, sizeof first, "thread / %u * %u + thread %% %u", width * pitch, count * pitch,
+             pitch);
+    if (one_a_warp) {
+        walk_begin_line(w);
+        hn_strbuf_printf(&w->out, "if (thread %% %u < %u) {\n", a->warp, pitch);
+        w->depth++;
+    }
+    put_written(w, a, one_a_warp ? at : "thread");
+    if (one_a_warp) close_loop(w);
+    put_barrier(w);
+    if (count > SERIAL_MOST) put_tree(w, a);
+    put_read(w, a, first);
+    if (count <= SERIAL_MOST) put_in_turn(w, a, count, first);
+    if (w->loops) put_barrier(w); /* it comes here again */
+}
+
+void walk_put_across(walk *w, hn_fid at) {
+    if (w->f->lanes) {
+        walk_put_across_lanes(w, w->f->stmts.items[at].reg);
+        return;
+    }
+    const across a = across_of(w, at);
+    put_shuffles(w, &a);
+    if (a.exchanged) put_through_memory(w, &a);
+}

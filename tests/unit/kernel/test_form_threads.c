@@ -1,0 +1,146 @@
+/* test_form_threads.c: what the threads of a group do together, in forms written as text: rows that
+ * combine registers. */
+#include "base/compiler.h"
+#include "unit/kernel/form_fixture.h"
+
+/* --- refused --- */
+
+static hn_status parse(fixture *x, const char *text, hn_form **out) {
+    return hn_form_parse(x->program, &x->arena, hn_str_of(text), out);
+}
+
+static void expect_refused(const char *text, const char *message) {
+    fixture x;
+    hn_form *f;
+    EXPECT_OK(fixture_init(&x));
+    EXPECT_ERROR(parse(&x, text, &f), HN_INVALID_ARGUMENT, message);
+    fixture_deinit(&x);
+}
+
+#define ROWS(text)                                                                                 \
+    "form (group i64 < s0; thread i65 < 64) {\n"                                                   \
+    " r1 : sum f32 across\n r2 : cumsum f32 across\n init r1 init r2\n" text " }"
+
+TEST(rows_that_are_refused) {
+    static const struct {
+        const char *text, *message;
+    } list[] = {
+        {ROWS("across r1 across r2"), "a row whose width or pitch is no power of two"},
+        {ROWS("across r1 width 0"), "a row whose width or pitch is no power of two"},
+        {ROWS("across r1 width 24"), "a row whose width or pitch is no power of two"},
+        {ROWS("across r1 width 4 pitch 3"), "a row whose width or pitch is no power of two"},
+        {ROWS("across r1 width 128"), "a group that is not made of rows of 128 threads"},
+        {ROWS("across r1 width 32 pitch 4"), "a group that is not made of rows of 32 threads"},
+        {ROWS("across r2 width 32"), "r2 is no reduction: the order of its steps counts"},
+        {ROWS("across r3 width 32"), "there is no register r3"},
+        {ROWS("if i65 < 3 { across r1 width 32 }"),
+         "an across within statement 3, whose limits differ between threads"},
+        {"form (group i64 < 1; thread i65 < 64) { r1 : sum f32 across\n across r1 width 64 }",
+         "r1 is not initialised here"},
+        {"form (group i64 < 1; thread i65 < 64) { r1 : sum f32\n init r1 across r1 width 64 }",
+         "its lanes are combined, but it is not marked as across"},
+        {"form (range i64 to i65 of s0; lanes 8; grain 5) { r1 : sum f32 across\n init r1\n"
+         " across r1 width 8 }",
+         "threads of a row in a form of ranges"},
+    };
+    for (size_t k = 0; k < HN_COUNT_OF(list); k++) expect_refused(list[k].text, list[k].message);
+}
+
+/* --- run --- */
+
+enum { THREADS = 64, GROUPS = 2, ELEMS = THREADS * GROUPS };
+
+/* b1 is 0, 1, 2...; s0 groups of s1 elements. */
+typedef struct setting {
+    fixture x;
+    hn_ref_buffer buffers[7];
+} setting;
+
+static void begin(setting *t) {
+    static const int64_t elems[] = {0, ELEMS, ELEMS, ELEMS, GROUPS, ELEMS, GROUPS};
+    *t = (setting){0};
+    EXPECT_OK(fixture_init(&t->x));
+    for (hn_buf b = 1; b < HN_COUNT_OF(elems); b++)
+        EXPECT_OK(hn_ref_buffer_init(&t->x.arena, t->x.program->buffers.items[b].dtype, elems[b],
+                                     &t->buffers[b]));
+    fixture_fill(&t->buffers[1], true);
+}
+
+static hn_status run(setting *t, const char *text) {
+    const hn_expr symbols[] = {t->x.rows, t->x.columns};
+    const int64_t values[] = {GROUPS, THREADS};
+    bool index_fault;
+    hn_form *f;
+    HN_TRY(parse(&t->x, text, &f));
+    return hn_form_run(f, &(hn_ref_sizes){symbols, values, 2}, t->buffers, &index_fault);
+}
+
+/* Every thread has the sum and the place of the largest of its row, whatever row that is. */
+TEST(every_thread_has_the_result) {
+    for (uint32_t width = 1; width <= THREADS; width *= 2)
+        for (uint32_t pitch = 1; pitch * width <= THREADS; pitch *= 2) {
+            setting t;
+            char text[1024];
+            begin(&t);
+            snprintf(text, sizeof text,
+                     "form (group i64 < s0; thread i65 < 64) {\n m1 : argument b1 f32 read\n"
+                     " m2 : argument b2 f32 write\n m3 : argument b3 i64 write\n"
+                     " r1 : sum f32 across\n r2 : argmax f32 across\n init r1 init r2\n"
+                     " %%3 = m1[64*i64 + i65] : f32\n %%4 = index(i65) : i64\n step r1 %%3\n"
+                     " step r2 %%3 at %%4\n across r1 width %u pitch %u\n"
+                     " across r2 width %u pitch %u\n %%9 = result r1 : f32\n"
+                     " %%10 = position r2 : i64\n m2[64*i64 + i65] = %%9\n"
+                     " m3[64*i64 + i65] = %%10\n}",
+                     width, pitch, width, pitch);
+            EXPECT_OK(run(&t, text));
+            for (int64_t at = 0; at < ELEMS; at++) {
+                double sum = 0;
+                int64_t first = at - at / pitch % width * pitch, last = first + (width - 1) * pitch;
+                for (int64_t k = first; k <= last; k += pitch) sum += (double)k;
+                EXPECT_NEAR(t.buffers[2].items[at].f, sum, 0);
+                EXPECT_INT(t.buffers[3].items[at].i, last % THREADS);
+            }
+            fixture_deinit(&t.x);
+        }
+}
+
+/* An across lets threads see registers, and nothing else. */
+TEST(an_across_is_no_barrier) {
+    setting t;
+    begin(&t);
+    EXPECT_ERROR(run(&t,
+                     "form (group i64 < s0; thread i65 < 64) {\n m1 : shared i64[64] read write\n"
+                     " r1 : sum i64 across\n init r1\n %2 = index(i65) : i64\n m1[i65] = %2\n"
+                     " across r1 width 64\n %5 = m1[63 - i65] : i64\n}"),
+                 HN_INTERNAL, "a race: thread 0 reads element 63 of memory m1");
+    fixture_deinit(&t.x);
+}
+
+/* The verifier asks what it can prove; where limits come from data nobody else would notice. */
+TEST(an_across_that_some_threads_miss) {
+    setting t;
+    hn_form *f;
+    bool index_fault;
+    begin(&t);
+    EXPECT_OK(parse(&t.x,
+                    "form (group i64 < 1; thread i65 < 64) {\n r1 : sum f32 across\n"
+                    " init r1\n if i64 < 1 { across r1 width 64 }\n}",
+                    &f));
+    f->stmts.items[2].begin = f->thread;
+    EXPECT_ERROR(hn_form_run(f, &(hn_ref_sizes){0}, t.buffers, &index_fault), HN_INTERNAL,
+                 "an across that thread 1 does not reach");
+    fixture_deinit(&t.x);
+}
+
+/* What goes through shared memory, by the warp: nothing, one of each row of a warp, all. */
+TEST(what_is_exchanged) {
+    EXPECT_INT(hn_form_exchanged(256, 32, 32, 1), 0);
+    EXPECT_INT(hn_form_exchanged(256, 32, 8, 4), 0);
+    EXPECT_INT(hn_form_exchanged(256, 32, 64, 1), 8);
+    EXPECT_INT(hn_form_exchanged(256, 32, 64, 4), 32);
+    EXPECT_INT(hn_form_exchanged(256, 32, 8, 32), 256);
+    EXPECT_INT(hn_form_exchanged(256, 1, 2, 1), 256);
+    EXPECT_INT(hn_form_exchanged(256, 1, 1, 1), 0);
+}
+
+TEST_MAIN
