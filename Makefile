@@ -3,7 +3,7 @@
 PREFIX ?= /usr/local
 BUILD := build
 
-.PHONY: all setup test demo bench fuzz stress install uninstall format clean help
+.PHONY: all setup test demo bench fuzz stress gpu-pack test-gpu install uninstall format clean help
 
 all: setup ## build the libraries, henry and henry-worker in build/ (default)
 	@cmake --preset release -S . > $(BUILD).log 2>&1 || { cat $(BUILD).log; exit 1; }; rm -f $(BUILD).log
@@ -28,6 +28,12 @@ stress: all ## run the long tests: killed workers, full disks, no memory, every 
 	@tests/stress/run.sh
 	@HENRY_TEST_ALL=1 tests/run.sh build opencl
 
+gpu-pack: all ## gather in build/gpu-pack/ what a machine with a GPU needs for tests
+	@tools/gpu_pack.sh
+
+test-gpu: gpu-pack ## test on the GPU of this machine; elsewhere: test.sh of a copy of build/gpu-pack/
+	@$(BUILD)/gpu-pack/test.sh
+
 install: all ## install below PREFIX (default /usr/local); DESTDIR is obeyed
 	@cmake --install $(BUILD) --prefix $(PREFIX)
 
@@ -42,4 +48,4 @@ clean: ## remove build/
 	@rm -rf $(BUILD)
 
 help: ## list the targets
-	@sed -n 's/^\([a-z]*\):[^#]*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r target text; do printf '%-10s %s\n' "$$target" "$$text"; done
+	@sed -n 's/^\([a-z-]*\):[^#]*## \(.*\)/\1|\2/p' Makefile | while IFS='|' read -r target text; do printf '%-10s %s\n' "$$target" "$$text"; done

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Whole programs on a device that is not the CPU: OpenCL, with whatever driver there is; in CI that is PoCL.
-#     tests/devices/run.sh [DEVICE]        default: opencl
+#     tests/devices/run.sh [DEVICE]        default: opencl; also cuda, and cpu to try the script itself
 # First the nine models, with a table of what is left to the CPU: no step, and no copy but those of inputs and outputs. Then
 # conditionals, assertions, sizes from the data, state, indices out of bounds, and bundles.
 set -u
@@ -8,6 +8,7 @@ cd "$(dirname "$0")/../.." || exit 2
 build=$(realpath "${HENRY_TEST_BUILD:-build}")
 henry=$build/henry shared=$(realpath "${HENRY_TEST_MODELS:-../shared}") data=$PWD/tests/cli/data
 device=${1:-opencl}
+kind=${device%%:*}
 work=$(mktemp -d) || exit 2
 trap 'rm -rf "$work"' EXIT
 export HENRY_CACHE_DIR=$work/cache
@@ -53,6 +54,7 @@ model() {
         return
     fi
     in=$(elements "${inputs[@]}") out=$(elements "${outputs[@]}")
+    [ "$kind" = cpu ] && in=0 out=0 # nothing is copied
     steps=$(number "$work/stats" steps) host=$(number "$work/stats" host_steps)
     to=$(number "$work/stats" bytes_to_device) from=$(number "$work/stats" bytes_from_device)
     printf '%-20s %5s %8s %10s %10s %10s %10s\n' "$1" "$steps" "$host" "$to" "$in" "$from" "$out"
@@ -73,8 +75,10 @@ fi
 # --- programs against the interpreter: conditionals, states, recurrent layers and more ---
 
 # data.pt2 and number.pt2 take other numbers than random ones: below. branch_size.pt2 cannot be compiled.
+target=(--target "$kind")
+[ "$kind" = cpu ] && target=()
 # shellcheck disable=SC2046,SC2086 # lists of files
-"$build/run_pt2" --target opencl $(ls "$data"/*.pt2 | grep -v -e /data.pt2 -e /number.pt2 -e /branch_size.pt2) $cases || failed=$((failed + 1))
+"$build/run_pt2" "${target[@]}" $(ls "$data"/*.pt2 | grep -v -e /data.pt2 -e /number.pt2 -e /branch_size.pt2) $cases || failed=$((failed + 1))
 
 # --- what a program says must be the same on both ---
 
@@ -122,7 +126,7 @@ if diff -r "$work/on_cpu" "$work/on_device"; then good; else bad "inputs and buf
 # --- bundles ---
 
 digits=(-i examples/data/digits/input_0.npy -e "$data/digits_out.npy" --rtol 1e-4 --atol 1e-5 -q)
-"$henry" compile examples/data/digits/model.pt2 --target opencl -o "$work/digits.hnb" -q || bad "compile"
+"$henry" compile examples/data/digits/model.pt2 "${target[@]}" -o "$work/digits.hnb" -q || bad "compile"
 if "$henry" run "$work/digits.hnb" "${digits[@]}"; then good; else bad "a bundle runs where it was compiled for"; fi
 if "$henry" run "$work/digits.hnb" "${digits[@]}" --device "$device" --repeat 3; then good; else bad "a bundle with --device"; fi
 
@@ -132,9 +136,11 @@ refuse() {
     out=$("$henry" run "${@:2}" -q 2>&1) && bad "taken: ${*:2}"
     case $out in *$pattern*) good ;; *) bad "expected '$pattern', got: $out" ;; esac
 }
-refuse "was compiled for opencl and does not run on cpu" "$work/digits.hnb" "${digits[@]}" --device cpu
-refuse "no device opencl:999" "$work/digits.hnb" "${digits[@]}" --device opencl:999
-refuse "'opencl:x' is no device" "$work/digits.hnb" "${digits[@]}" --device opencl:x
+if [ "$kind" != cpu ]; then
+    refuse "was compiled for $kind and does not run on cpu" "$work/digits.hnb" "${digits[@]}" --device cpu
+    refuse "no device $kind:999" "$work/digits.hnb" "${digits[@]}" --device "$kind:999"
+    refuse "'$kind:x' is no device" "$work/digits.hnb" "${digits[@]}" --device "$kind:x"
+fi
 
 if [ $skipped = 0 ]; then echo "$passed passed, $failed failed"; else echo "$passed passed, $failed failed, $skipped skipped"; fi
 [ $failed = 0 ]

@@ -1,8 +1,9 @@
 /* run_graphs.c: random graphs of primitives, compiled and run, against the reference interpreter.
  *
- *     run_graphs FROM COUNT [--no-fusion | --dump] [--target CPU] [--opencl] [--batch N]
+ *     run_graphs FROM COUNT [--no-fusion | --dump] [--target TARGET] [--opencl] [--batch N] [--watch SECONDS]
  *
- * --target compiles for another level than this machine's. --opencl runs kernels on an OpenCL device: of the plans for a kernel one is taken by
+ * --target compiles for another level than this machine's, or for another device, which then runs
+ * the graphs. --watch: in a process that is watched (support/watch.h), a batch takes no longer than SECONDS. --opencl runs kernels on an OpenCL device: of the plans for a kernel one is taken by
  * the seed, and every other time schedules are those of a processor with small limits. --batch
  * compiles N graphs (at most 16) as one program, which shares the fixed cost of a compiler run
  * among them; when one differs all of them are run again alone. For long runs: a process a CPU,
@@ -16,6 +17,7 @@
 #include "driver/driver.h"
 #include "opencl/graph_run.h"
 #include "support/imaginary_gpu.h"
+#include "support/watch.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,6 +29,8 @@ typedef struct command {
     hn_compile_options how;
     bool on_opencl;
     opencl_host *host;
+    uint64_t watch_seconds; /* 0: nothing is watched */
+    watch_board *board;
     char again[64]; /* the options of `how`, as they are given */
     const char *program;
 } command;
@@ -104,7 +108,9 @@ static bool parse_command(int argc, char **argv, command *out) {
         else if (strcmp(argv[k], "--dump") == 0) out->dumps = true;
         else if (strcmp(argv[k], "--opencl") == 0) out->on_opencl = true;
         else if (strcmp(argv[k], "--target") == 0 && k + 1 < argc) out->how.target = argv[++k];
-        else if (strcmp(argv[k], "--batch") != 0 || ++k == argc || !parse(argv[k], &out->batch))
+        else if (strcmp(argv[k], "--watch") == 0 && k + 1 < argc) {
+            if (!parse(argv[++k], &out->watch_seconds)) return false;
+        } else if (strcmp(argv[k], "--batch") != 0 || ++k == argc || !parse(argv[k], &out->batch))
             return false;
     }
     const char *target = out->how.target;
@@ -113,64 +119,79 @@ static bool parse_command(int argc, char **argv, command *out) {
     return out->batch > 0 && out->batch <= HN_RANDOM_MAX_BATCH;
 }
 
-/* How many of them fail. */
-static uint64_t run_one_by_one(const command *c, uint64_t from, uint64_t count,
-                               hn_service *service) {
-    uint64_t failed = 0;
-    for (uint64_t seed = from; seed < from + count; seed++) {
-        hn_status outcome = check_seeds(c, seed, 1, service);
-        if (!outcome) continue;
-        failed++;
+/* Of one seed. */
+static void run_alone(const command *c, uint64_t seed, hn_service *service) {
+    watch_begin(c->board, 1, "seed %llu", (unsigned long long)seed);
+    hn_status outcome = check_seeds(c, seed, 1, service);
+    if (outcome)
         fprintf(stderr, "seed %llu: %s\n  again: %s %llu 1%s\n", (unsigned long long)seed,
                 hn_status_message(outcome), c->program, (unsigned long long)seed, c->again);
-        hn_status_free(outcome);
-    }
-    return failed;
+    watch_end(c->board, !outcome, outcome != NULL, 0);
+    watch_device(c->board, outcome);
+    hn_status_free(outcome);
 }
 
-static uint64_t run_batch(const command *c, uint64_t from, uint64_t count, hn_service *service) {
-    if (count == 1) return run_one_by_one(c, from, 1, service);
+static void print_together(const command *c, uint64_t from, uint32_t count, hn_status outcome) {
+    fprintf(stderr, "seeds %llu to %llu together: %s\n  again: %s %llu %u --batch %u%s\n",
+            (unsigned long long)from, (unsigned long long)(from + count - 1),
+            hn_status_message(outcome), c->program, (unsigned long long)from, count, count,
+            c->again);
+}
+
+/* Seeds that fail together are run again, one by one. */
+static void run_batch(const command *c, uint64_t from, uint32_t count, hn_service *service) {
+    watch_begin(c->board, count, "seeds %llu to %llu", (unsigned long long)from,
+                (unsigned long long)(from + count - 1));
     hn_status outcome = check_seeds(c, from, count, service);
-    if (!outcome) return 0;
-    uint64_t failed = run_one_by_one(c, from, count, service);
-    if (!failed) {
-        failed = count; /* it is the company that makes them fail */
-        fprintf(stderr, "seeds %llu to %llu together: %s\n  again: %s %llu %llu --batch %llu%s\n",
-                (unsigned long long)from, (unsigned long long)(from + count - 1),
-                hn_status_message(outcome), c->program, (unsigned long long)from,
-                (unsigned long long)count, (unsigned long long)count, c->again);
+    if (!outcome) return watch_end(c->board, count, 0, 0);
+    if (hn_status_code(outcome) == HN_DEVICE) print_together(c, from, count, outcome);
+    watch_device(c->board, outcome);
+    const uint32_t before = c->board->failed;
+    for (uint32_t k = 0; k < count; k++) run_alone(c, from + k, service);
+    if (c->board->failed == before) { /* it is the company that makes them fail */
+        c->board->failed += count;
+        c->board->passed -= count;
+        print_together(c, from, count, outcome);
     }
     hn_status_free(outcome);
-    return failed;
 }
 
-int main(int argc, char **argv) {
-    command c;
-    if (!parse_command(argc, argv, &c)) {
-        fprintf(
-            stderr,
-            "usage: %s FROM COUNT [--no-fusion | --dump] [--target CPU] [--opencl] [--batch N]\n",
-            argv[0]);
-        return 2;
-    }
-    int code = c.on_opencl ? opencl_host_open_or_skip(&c.host) : -1;
-    if (code >= 0) return code;
+/* The seeds that no process before this one has done. */
+static void run_graphs(void *user) {
+    const command *c = user;
+    watch_board *board = c->board;
     hn_service *service = NULL;
     /* Inline: the caller runs several of these at once, one a CPU. */
     hn_status status =
         hn_service_create(&(hn_service_options){.threads = 1, .cache_dir = ""}, &service);
     if (status) {
         fprintf(stderr, "run_graphs: %s\n", hn_status_message(status));
+        board->failed++;
         hn_status_free(status);
-        return 1;
+        return;
     }
-    uint64_t failed = 0;
-    for (uint64_t done = 0; done < c.count; done += c.batch)
-        failed += run_batch(&c, c.from + done, c.count - done < c.batch ? c.count - done : c.batch,
-                            service);
+    while (board->done < c->count) {
+        const uint64_t left = c->count - board->done, seed = c->from + board->done;
+        const uint32_t batch = (uint32_t)(left < c->batch ? left : c->batch);
+        if (batch == 1 || board->done < board->alone_until) run_alone(c, seed, service);
+        else run_batch(c, seed, batch, service);
+    }
     hn_service_destroy(service);
+}
+
+int main(int argc, char **argv) {
+    command c;
+    if (!parse_command(argc, argv, &c) || !(c.board = watch_board_create())) {
+        fprintf(
+            stderr,
+            "usage: %s FROM COUNT [--no-fusion | --dump] [--target TARGET] [--opencl] [--batch N] [--watch SECONDS]\n",
+            argv[0]);
+        return 2;
+    }
+    int code = c.on_opencl ? opencl_host_open_or_skip(&c.host) : -1;
+    if (code >= 0) return code;
+    const bool is_whole = watch_run(c.board, (uint32_t)c.watch_seconds, run_graphs, &c);
     opencl_host_close(c.host);
-    printf("%llu passed, %llu failed\n", (unsigned long long)(c.count - failed),
-           (unsigned long long)failed);
-    return failed != 0;
+    printf("%u passed, %u failed\n", c.board->passed, c.board->failed + !is_whole);
+    return !is_whole || c.board->failed;
 }

@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
 # Whole models against the outputs that PyTorch stored beside them, in both dialects of torch.export, and the odd .pt2 files
 # against the reference interpreter.
-#     tests/models/run.sh [--quick] [MODEL]...
+#     tests/models/run.sh [--quick] [--device DEVICE] [MODEL]...        DEVICE: default cpu
 # Tolerances: whole models sum in other orders than PyTorch, so rtol 1e-4, atol 1e-5; the two kernels of one operator each
 # are held to what torch.testing.assert_close asks of float32.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 build=${HENRY_TEST_BUILD:-build}
 shared=${HENRY_TEST_MODELS:-../shared}
-passed=0 failed=0 skipped=0 quick=0
+passed=0 failed=0 skipped=0 quick=0 device=cpu
 [ "${1:-}" = --quick ] && { quick=1; shift; }
+[ "${1:-}" = --device ] && { device=$2; shift 2; }
 all="mlp digits_cnn gpt2_tiny bert_tiny llama_tiny mobilenet_v3 layer_norm_backward rms_norm_backward train_step_mlp"
 if [ ! -d "$shared/models" ]; then
     echo "skipped: no folder '$shared/models'; HENRY_TEST_MODELS names the folder that holds models/ and pt2-cases/"
@@ -24,7 +25,7 @@ run_model() {
     for f in $(ls "$dir"/output_*.npy | sort -V); do args+=(--expect "$f"); done
     case $1 in *_backward) ;; *) args+=(--rtol 1e-4 --atol 1e-5) ;; esac
     local out
-    if out=$("$build/henry" run "$dir/$2" "${args[@]}" --quiet "${@:3}" 2>&1); then
+    if out=$("$build/henry" run "$dir/$2" --device "$device" "${args[@]}" --quiet "${@:3}" 2>&1); then
         passed=$((passed + 1))
     else
         failed=$((failed + 1))
@@ -53,9 +54,10 @@ for model in ${*:-$all}; do
     run_model "$model" core.pt2
     [ $quick = 1 ] && continue
     run_model "$model" model.pt2 --no-fusion
+    run_model "$model" model.pt2 # from the graph cache
+    [ "$device" = cpu ] || continue
     run_model "$model" model.pt2 --target-cpu generic
     run_model "$model" model.pt2 --threads 3
-    run_model "$model" model.pt2 # from the graph cache
     case $model in mlp | digits_cnn | gpt2_tiny | bert_tiny | mobilenet_v3 | train_step_mlp) emit_model "$model" ;; esac
 done
 echo "$passed passed, $failed failed, $skipped skipped"

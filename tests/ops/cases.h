@@ -403,7 +403,18 @@ static hn_status case_run(hn_arena *arena, hn_str line, case_executor execute, v
 typedef struct case_totals {
     uint32_t passed, failed, unsupported;
     uint32_t part, parts;
+    /* Of programs that have more to do with a case; either may be NULL. `begin` says whether to run
+     * it, `end` is told what came of it. */
+    bool (*begin)(struct case_totals *totals, const char *path, uint32_t number);
+    void (*end)(struct case_totals *totals, hn_status outcome);
 } case_totals;
+
+static void case_count(case_totals *io, hn_status outcome) {
+    if (!outcome) io->passed++;
+    else if (hn_status_code(outcome) == HN_UNSUPPORTED) io->unsupported++;
+    else io->failed++;
+    if (io->end) io->end(io, outcome);
+}
 
 /* Runs the lines of a file, or the one line `only` (1-based; 0: all). Failures go to stderr as
  * "file:line: message". */
@@ -421,6 +432,7 @@ static hn_status case_run_file(const char *path, uint32_t only, case_executor ex
         at = stop ? stop + 1 : end;
         if ((only && only != number) || line.len == 0) continue;
         if (!only && io->parts && number % io->parts != io->part) continue;
+        if (io->begin && !io->begin(io, path, number)) continue;
         hn_strbuf graph;
         hn_strbuf_init(&graph);
         hn_status outcome = case_run(&arena, line, execute, user, print ? &graph : NULL);
@@ -428,9 +440,7 @@ static hn_status case_run_file(const char *path, uint32_t only, case_executor ex
             fprintf(stderr, HN_STR_FMT "\n" HN_STR_FMT "\n", HN_STR_ARG(line),
                     HN_STR_ARG(hn_strbuf_str(&graph)));
         if (outcome) fprintf(stderr, "%s:%u: %s\n", path, number, hn_status_message(outcome));
-        if (!outcome) io->passed++;
-        else if (hn_status_code(outcome) == HN_UNSUPPORTED) io->unsupported++;
-        else io->failed++;
+        case_count(io, outcome);
         hn_status_free(outcome);
         hn_strbuf_deinit(&graph);
         hn_arena_reset(&arena);

@@ -1,9 +1,12 @@
 /* run_cases.c: runs operator cases against the reference interpreter, compiled, or on OpenCL.
  *
- *     run_cases [-v] [--compiled] [--opencl] [--loops] [--no-fusion] [--target CPU] [--dump STAGE] [--part K/N] [FILE[:LINE]]...
+ *     run_cases [-v] [--compiled] [--opencl] [--loops] [--no-fusion] [--target TARGET] [--dump STAGE] [--part K/N] [--watch SECONDS]
+ *               [FILE[:LINE]]...
  *
  * Default: every file of tests/ops/cases. -v prints the primitives, --target compiles for another
- * level than this machine's, --dump prints what a stage made (codegen: the kernels). --opencl:
+ * level than this machine's, or for another device, which then runs the case; --watch: in a process
+ * that is watched (support/watch.h), a case takes no longer than SECONDS;
+ * --dump prints what a stage made (codegen: the kernels). --opencl:
  * without OpenCL nothing runs, and with CI=true that is a failure. --part runs every Nth case of a
  * file from the Kth, so that several processes share the work. --loops: what has loops beside its
  * calls of operations is lowered and run by interpreters, the calls as operations and as loops;
@@ -15,8 +18,15 @@
 #include "lower/lower.h"
 #include "opencl/graph_run.h"
 #include "support/module_run.h"
+#include "support/watch.h"
 
 typedef struct settings {
+    case_totals totals; /* first: the totals that `begin` and `end` get are of settings */
+    watch_board *board;
+    uint32_t met;           /* cases that this process has come to */
+    uint32_t watch_seconds; /* 0: nothing is watched */
+    char **files;
+    int file_count;
     bool verbose, compiled, loops;
     hn_compile_options compile;
     hn_service *service;
@@ -104,7 +114,22 @@ static case_executor executor_of(const settings *s) {
     return s->on_opencl ? case_opencl : s->compiled ? case_compile : case_interpret;
 }
 
-static hn_status run_argument(const char *arg, settings *s, case_totals *totals) {
+/* Watched work. False: an earlier process has done the case. */
+static bool begin_case(case_totals *totals, const char *path, uint32_t number) {
+    settings *s = (settings *)totals;
+    if (s->met++ < s->board->done) return false;
+    watch_begin(s->board, 1, "%s:%u", path, number);
+    return true;
+}
+
+static void end_case(case_totals *totals, hn_status outcome) {
+    settings *s = (settings *)totals;
+    const bool unsupported = outcome && hn_status_code(outcome) == HN_UNSUPPORTED;
+    watch_end(s->board, !outcome, outcome && !unsupported, unsupported);
+    watch_device(s->board, outcome);
+}
+
+static hn_status run_argument(const char *arg, settings *s) {
     char path[512];
     const char *colon = strrchr(arg, ':');
     size_t len = colon ? (size_t)(colon - arg) : strlen(arg);
@@ -112,7 +137,7 @@ static hn_status run_argument(const char *arg, settings *s, case_totals *totals)
     memcpy(path, arg, len);
     path[len] = 0;
     uint32_t line = colon ? (uint32_t)strtoul(colon + 1, NULL, 10) : 0;
-    return case_run_file(path, line, executor_of(s), s, s->verbose, totals);
+    return case_run_file(path, line, executor_of(s), s, s->verbose, &s->totals);
 }
 
 static void print_dump(void *context, const char *text) {
@@ -121,7 +146,7 @@ static void print_dump(void *context, const char *text) {
 }
 
 /* Options in front of the files; returns the index of the first file, 0 for a wrong option. */
-static int parse_options(int argc, char **argv, settings *s, case_totals *part) {
+static int parse_options(int argc, char **argv, settings *s) {
     int k = 1;
     for (; k < argc && argv[k][0] == '-'; k++) {
         if (strcmp(argv[k], "-v") == 0) s->verbose = true;
@@ -130,45 +155,57 @@ static int parse_options(int argc, char **argv, settings *s, case_totals *part) 
         else if (strcmp(argv[k], "--loops") == 0) s->loops = true;
         else if (strcmp(argv[k], "--no-fusion") == 0) s->compile.no_fusion = true;
         else if (strcmp(argv[k], "--target") == 0 && k + 1 < argc) s->compile.target = argv[++k];
+        else if (strcmp(argv[k], "--watch") == 0 && k + 1 < argc)
+            s->watch_seconds = (uint32_t)strtoul(argv[++k], NULL, 10);
         else if (strcmp(argv[k], "--dump") == 0 && k + 1 < argc)
             s->compile.dump_after = argv[++k], s->compile.dump = print_dump;
         else if (strcmp(argv[k], "--part") != 0 || ++k == argc ||
-                 sscanf(argv[k], "%u/%u", &part->part, &part->parts) != 2)
+                 sscanf(argv[k], "%u/%u", &s->totals.part, &s->totals.parts) != 2)
             return 0;
     }
-    return !part->parts || part->part < part->parts ? k : 0;
+    return !s->totals.parts || s->totals.part < s->totals.parts ? k : 0;
+}
+
+static void run_cases(void *user) {
+    settings *s = user;
+    hn_status status = NULL;
+    if (s->compiled)
+        status =
+            hn_service_create(&(hn_service_options){.threads = 1, .cache_dir = ""}, &s->service);
+    if (!s->file_count && !status)
+        status = case_run_folder("tests/ops/cases", executor_of(s), s, &s->totals);
+    for (int k = 0; k < s->file_count && !status; k++) status = run_argument(s->files[k], s);
+    hn_service_destroy(s->service);
+    if (status) fprintf(stderr, "run_cases: %s\n", hn_status_message(status));
+    if (s->loops) fprintf(stderr, "%u cases both ways\n", s->both);
+    s->board->failed += status != NULL;
+    hn_status_free(status);
 }
 
 int main(int argc, char **argv) {
-    case_totals totals = {0};
     /* Several threads, so that ranges are split; inline, since the caller runs one process a
      * CPU. */
-    settings s = {.compile = {.compile_threads = 1, .threads = 2}};
-    int first = parse_options(argc, argv, &s, &totals);
-    if (!first) {
+    settings s = {.compile = {.compile_threads = 1, .threads = 2},
+                  .board = watch_board_create(),
+                  .totals = {.begin = begin_case, .end = end_case}};
+    int first = parse_options(argc, argv, &s);
+    if (!first || !s.board) {
         fprintf(
             stderr,
-            "usage: run_cases [-v] [--compiled] [--opencl] [--loops] [--no-fusion] [--target CPU] [--dump STAGE] [--part K/N] [FILE[:LINE]]...\n");
+            "usage: run_cases [-v] [--compiled] [--opencl] [--loops] [--no-fusion] [--target TARGET] [--dump STAGE] [--part K/N] "
+            "[--watch SECONDS] [FILE[:LINE]]...\n");
         return 2;
     }
+    s.files = argv + first;
+    s.file_count = argc - first;
     if (s.on_opencl) {
         int code = opencl_host_open_or_skip(&s.host);
         if (code >= 0) return code;
     }
-    hn_status status = NULL;
-    if (s.compiled)
-        status =
-            hn_service_create(&(hn_service_options){.threads = 1, .cache_dir = ""}, &s.service);
-    if (first == argc && !status)
-        status = case_run_folder("tests/ops/cases", executor_of(&s), &s, &totals);
-    for (int k = first; k < argc && !status; k++) status = run_argument(argv[k], &s, &totals);
-    hn_service_destroy(s.service);
+    const bool is_whole = watch_run(s.board, s.watch_seconds, run_cases, &s);
     opencl_host_close(s.host);
-    if (status) fprintf(stderr, "run_cases: %s\n", hn_status_message(status));
-    if (s.loops) fprintf(stderr, "%u cases both ways\n", s.both);
-    printf("%u passed, %u failed, %u unsupported\n", totals.passed, totals.failed,
-           totals.unsupported);
-    int code = status || totals.failed || totals.unsupported;
-    hn_status_free(status);
-    return code;
+    const watch_board *b = s.board;
+    printf("%u passed, %u failed, %u unsupported\n", b->passed, b->failed + !is_whole,
+           b->unsupported);
+    return !is_whole || b->failed || b->unsupported;
 }

@@ -1,0 +1,145 @@
+#!/usr/bin/env bash
+# What can only be tested where the device is: whole programs, operators and random graphs on it, against stored outputs of
+# PyTorch and the reference interpreter; on CUDA also under compute-sanitizer.
+#     tests/gpu/run.sh [--device DEVICE] [--sample N] [--jobs N] [--limit SECONDS] [--logs DIR] [PART]...
+#   DEVICE   default cuda; opencl and cpu try the script itself where there is no GPU
+#   N        operators: every Nth case; graphs: 2000 / N (default 1: all). Of --jobs: processes at once (default: one a CPU, at most 16)
+#   SECONDS  for one part (default 420); what is not done by then has failed
+#   DIR      whole outputs; default: the folder OUT, if that is set, else none are kept
+#   PART     default: all of the table below
+# It runs from a checkout, where it uses build/, and from the pack of `make gpu-pack` (test.sh there). Ends with a table.
+set -u
+cd "$(dirname "$0")/../.." || exit 2
+# shellcheck source=tests/gpu/environment.sh
+. tests/gpu/environment.sh
+device=cuda sample=1 jobs=$(nproc) limit=420 logs=${OUT:-}
+[ "$jobs" -gt 16 ] && jobs=16
+parts="models programs ops graphs memcheck racecheck initcheck"
+
+usage() {
+    sed -n '4,11s/^# \{0,1\}//p' "$0"
+    echo "parts: $parts"
+    exit 2
+}
+while [ $# -gt 0 ]; do
+    case $1 in
+    --device | --sample | --jobs | --limit | --logs) [ $# -gt 1 ] || usage; declare "${1#--}=$2"; shift ;;
+    -*) usage ;;
+    *) break ;;
+    esac
+    shift
+done
+for part in "$@"; do case " $parts " in *" $part "*) ;; *) usage ;; esac; done
+
+kind=${device%%:*}
+target=(--target "$kind")
+[ "$kind" = cpu ] && target=()
+work=$(mktemp -d "${TMPDIR:-/tmp}/henry-gpu-XXXXXX") || exit 2
+trap 'rm -rf "$work"' EXIT
+trap 'exit 130' INT TERM
+[ -n "$logs" ] || logs=$work/logs
+mkdir -p "$logs" "$work/pocl"
+export HENRY_CACHE_DIR=$work/cache POCL_CACHE_DIR=${POCL_CACHE_DIR:-$work/pocl} TMPDIR=$work
+unset HENRY_LOG HENRY_REDIS_URL
+
+# --- running programs ---
+
+# A command line, for as long as a part may take. What it says ends with a line of counts in any case.
+run_one() {
+    local out code
+    out=$(timeout -k 5 "$1" bash -c "$2" 2>&1)
+    code=$?
+    printf '%s\n' "$out"
+    case "$code ${out##*$'\n'}" in
+    "0 "*" passed, "* | [1-9]*" passed, "*[1-9]*" failed"*) ;;
+    *) printf '%s\nended with status %d%s\n0 passed, 1 failed\n' "$2" "$code" "$([ "$code" = 124 ] && echo " after $1 s")" ;;
+    esac
+}
+export -f run_one
+# shellcheck disable=SC2016 # the inner shell expands them
+# Command lines on standard input, as many at a time as --jobs says.
+run_programs() { xargs -P "$jobs" -d '\n' -I{} bash -c 'run_one "$1" "$2"' _ "$limit" {}; }
+
+# --- parts ---
+
+part_models() {
+    for name in "$HENRY_TEST_MODELS"/models/*/; do echo "tests/models/run.sh --device $device $(basename "$name")"; done | run_programs
+}
+part_programs() { echo "tests/devices/run.sh $device" | run_programs; }
+part_ops() {
+    for k in $(seq 0 $((jobs - 1))); do
+        echo "$build/run_cases --compiled ${target[*]} --watch 60 --part $((k * sample))/$((jobs * sample))"
+    done | run_programs
+}
+part_graphs() {
+    local each=$(((2000 / sample + jobs - 1) / jobs))
+    for k in $(seq 0 $((jobs - 1))); do echo "$build/run_graphs $((k * each)) $each ${target[*]} --batch 16 --watch 120"; done | run_programs
+}
+
+# Every 60th case under a tool of compute-sanitizer, in a few processes.
+sanitizer() {
+    local program processes=4
+    program=$(command -v compute-sanitizer || ls /usr/local/cuda/bin/compute-sanitizer 2>/dev/null)
+    if [ "$kind" != cuda ] || [ -z "$program" ]; then
+        echo "skipped: compute-sanitizer $([ "$kind" = cuda ] && echo "is not installed" || echo "is for CUDA")"
+        echo "0 passed, 0 failed, 1 skipped"
+        return
+    fi
+    for k in $(seq 0 $((processes - 1))); do
+        echo "under_tool $program --tool $1 --target-processes application-only --print-limit 5" \
+            "$build/run_cases --compiled ${target[*]} --part $((k * 60 * sample))/$((processes * 60 * sample))"
+    done | run_programs
+}
+# Counts of the program, then what the tool has found, as failures.
+under_tool() {
+    local out errors
+    out=$("$@" 2>&1)
+    errors=$(sed -n 's/^=* *[A-Z]* SUMMARY: \([0-9]*\) .*/\1/p' <<<"$out" | tail -1)
+    printf '%s\n0 passed, %d failed\n' "$out" "${errors:-1}"
+    [ "${errors:-1}" = 0 ]
+}
+export -f under_tool
+part_memcheck() { sanitizer memcheck; }
+part_racecheck() { sanitizer racecheck; }
+part_initcheck() { sanitizer initcheck; }
+
+# --- the table ---
+
+# The sum of all lines "N passed, N failed..." of a file: passed, failed, skipped. What is unsupported has failed.
+counts() {
+    awk '/^[0-9]+ passed, [0-9]+ failed/ {
+            passed += $1; failed += $3
+            for (k = 5; k < NF; k++) { if ($(k + 1) ~ /^unsupported/) failed += $k; if ($(k + 1) ~ /^skipped/) skipped += $k }
+        }
+        END { print passed + 0, failed + 0, skipped + 0 }' "$1"
+}
+
+describe() {
+    "$build/henry" --version
+    [ "$kind" = cuda ] && nvidia-smi --query-gpu=name,driver_version,memory.total,clocks.sm,clocks.mem --format=csv,noheader 2>/dev/null
+    echo "device $device, NVRTC ${HENRY_NVRTC:-none}, $jobs processes"
+}
+
+describe
+# One program first: without a device there is nothing to test.
+if ! "$build/henry" run examples/data/digits/model.pt2 -i examples/data/digits/input_0.npy --device "$device" -q; then
+    echo "no program runs on $device"
+    exit 1
+fi
+all_failed=0
+# shellcheck disable=SC2086 # a list of words
+[ $# -gt 0 ] || set -- $parts
+for part in "$@"; do
+    begin=$SECONDS log=$logs/$part.log
+    "part_$part" >"$log" 2>&1
+    read -r passed failed skipped < <(counts "$log")
+    [ $((passed + failed + skipped)) = 0 ] && failed=1
+    printf '%-12s %7d passed %6d failed %4d skipped %5d s\n' "$part" "$passed" "$failed" "$skipped" $((SECONDS - begin)) | tee -a "$work/table"
+    if [ "$failed" != 0 ] || [ "$part" = programs ]; then
+        grep -v -e '^[0-9]* passed, 0 failed' -e '^  again:' "$log" | cut -c 1-300 | head -25 | sed 's/^/    /'
+    fi
+    all_failed=$((all_failed + failed))
+done
+echo
+cat "$work/table"
+[ $all_failed = 0 ]
