@@ -3,7 +3,7 @@
 PREFIX ?= /usr/local
 BUILD := build
 
-.PHONY: all setup test demo bench fuzz stress gpu-pack test-gpu install uninstall format clean help
+.PHONY: all setup test demo bench fuzz stress gpu-pack test-gpu bench-gpu install uninstall format clean help
 
 all: setup ## build the libraries, henry and henry-worker in build/ (default)
 	@cmake --preset release -S . > $(BUILD).log 2>&1 || { cat $(BUILD).log; exit 1; }; rm -f $(BUILD).log
@@ -28,11 +28,14 @@ stress: all ## run the long tests: killed workers, full disks, no memory, every 
 	@tests/stress/run.sh
 	@HENRY_TEST_ALL=1 tests/run.sh build opencl
 
-gpu-pack: all ## gather in build/gpu-pack/ what a machine with a GPU needs for tests
+gpu-pack: all ## gather in build/gpu-pack/ what a machine with a GPU needs for the next two
 	@tools/gpu_pack.sh
 
 test-gpu: gpu-pack ## test on the GPU of this machine; elsewhere: test.sh of a copy of build/gpu-pack/
 	@$(BUILD)/gpu-pack/test.sh
+
+bench-gpu: gpu-pack ## measure on the GPU of this machine; elsewhere: bench.sh of such a copy
+	@$(BUILD)/gpu-pack/bench.sh --out $(BUILD)/bench-gpu
 
 install: all ## install below PREFIX (default /usr/local); DESTDIR is obeyed
 	@cmake --install $(BUILD) --prefix $(PREFIX)

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# `make gpu-pack`: gathers in build/gpu-pack/ what a machine with a GPU needs for tests/gpu/run.sh, where there is nothing but a driver and
-# NVRTC: programs that need no other library, operator cases, small models. Says its size.
+# `make gpu-pack`: gathers in build/gpu-pack/ what a machine with a GPU needs for tests/gpu/run.sh and bench/gpu.sh, where there is nothing but
+# a driver, NVRTC, and PyTorch for the benchmarks: programs that need no other library, operator cases, small models. Says its size.
 #     tools/gpu_pack.sh        after `make`
 set -eu
 cd "$(dirname "$0")/.."
@@ -11,13 +11,14 @@ limit_mib=60
 
 cmake --build "$build" --target gpu_pack_programs >"$build/gpu-pack.log" 2>&1 || { cat "$build/gpu-pack.log"; exit 1; }
 rm -rf "$pack"/{tests,bench,examples,shared,*.sh,about.txt}
-mkdir -p "$pack"/tests/{devices,models,gpu,ops} "$pack"/tests/cli "$pack"/examples/data "$pack"/shared
+mkdir -p "$pack"/tests/{devices,models,gpu,ops} "$pack"/tests/cli "$pack"/examples/data "$pack"/bench "$pack"/shared
 cp tests/devices/run.sh "$pack"/tests/devices/
 cp tests/models/run.sh "$pack"/tests/models/
 cp tests/gpu/*.sh "$pack"/tests/gpu/
 cp -r tests/ops/cases "$pack"/tests/ops/
 cp -r tests/cli/data "$pack"/tests/cli/
 cp -r examples/data/digits "$pack"/examples/data/
+cp bench/gpu.sh bench/gpu_*.py bench/make_models.py bench/table.py "$pack"/bench/
 cp -r "$shared"/models "$shared"/pt2-cases "$pack"/shared/ ||
     { echo "gpu-pack: no models in '$shared'; HENRY_TEST_MODELS names the folder that holds models/ and pt2-cases/" >&2; exit 1; }
 chmod -R u+w "$pack"
@@ -28,6 +29,7 @@ start() {
     chmod +x "$pack/$1"
 }
 start test.sh tests/gpu/run.sh
+start bench.sh bench/gpu.sh
 echo "commit $(git rev-parse --short HEAD 2>/dev/null || echo unknown)$(git diff --quiet HEAD 2>/dev/null || echo ", changed")" >"$pack/about.txt"
 
 mib=$(du -sm "$pack" | cut -f1)
