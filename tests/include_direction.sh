@@ -60,6 +60,10 @@ done
 calls_opencl() {
     case "$1" in src/base/opencl* | src/toolchain/opencl_row.c | src/runtime/device/opencl*) return 0 ;; *) return 1 ;; esac
 }
+# The same of NVIDIA's driver; `henry doctor` asks it for its devices.
+calls_cuda() {
+    case "$1" in src/base/cuda* | src/runtime/device/cuda* | tools/henry/doctor.c) return 0 ;; *) return 1 ;; esac
+}
 names_opencl() {
     case "$1" in
     src/codegen/opencl/* | src/codegen/targets.c | src/base/device.[ch] | src/bundle/format.h | src/bundle/names.c) return 0 ;;
@@ -80,6 +84,7 @@ for dir in src/codegen/*/; do
     prefix=hn_$(basename "$dir")_
     for file in $(grep -rlE "\b$prefix" src tools bench examples --include='*.[ch]' 2>/dev/null); do
         [ "$prefix" = hn_opencl_ ] && calls_opencl "$file" && continue
+        [ "$prefix" = hn_cuda_ ] && calls_cuda "$file" && continue
         case "$file" in "$dir"* | src/codegen/targets.c | src/toolchain/*) checked=$((checked + 1)) ;; *) offends "$file names $prefix..., which only src/codegen/targets.c may" ;; esac
     done
 done
@@ -108,6 +113,11 @@ for file in $(grep -rliE "opencl|$opencl_call" src include tools bench examples 
     elif code_of "$file" | grep -qi opencl; then
         names_opencl "$file" || offends "$file names OpenCL, which only its rows and tables of names may"
     fi
+done
+
+for file in $(grep -rlE '"base/cuda\.h"|\bcu[A-Z][A-Za-z]+\(' src include tools bench examples --include='*.[ch]' 2>/dev/null); do
+    checked=$((checked + 1))
+    code_of "$file" | grep -qE '"base/cuda\.h"|\bcu[A-Z][A-Za-z]+\(' && ! calls_cuda "$file" && offends "$file calls CUDA's driver, which only its rows of tables may"
 done
 
 # No text of a language where kernels are decided. In strings:

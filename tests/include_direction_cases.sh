@@ -56,6 +56,8 @@ breaks src/codegen/walk.c '#include "codegen/opencl/opencl.h"' "src/codegen/walk
 breaks src/codegen/opencl/a.c '#include "codegen/c/c.h"' "src/codegen/opencl/a.c includes codegen/c/"
 breaks tools/a.c '#include "codegen/opencl/opencl.h"' "tools/a.c includes codegen/opencl/"
 breaks src/driver/a.c 'hn_status s = hn_c_unit(p);' "src/driver/a.c names hn_c_"
+breaks src/driver/a.c '#include "base/cuda.h"' "src/driver/a.c calls CUDA's driver"
+breaks src/runtime/load.c 'd->cuda.cuMemFree(p);' "src/runtime/load.c calls CUDA's driver"
 breaks src/codegen/walk.c 'put(&hn_opencl_language);' "src/codegen/walk.c names hn_opencl_"
 
 breaks src/runtime/a.c '#include "runtime/device/rows.h"' 'src/runtime/a.c includes "runtime/device/rows.h"'

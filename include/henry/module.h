@@ -68,14 +68,17 @@ typedef struct hn_module_options {
     /* the caller's own thread pool, which executes the parts of a run; copied. NULL: the process's
      * workers */
     const hn_executor *executor;
-    /* "opencl:1": which device runs the program, of the kind that it was compiled for; NULL: number
-     * 0 */
+    /* "cuda:1", or "cuda:GPU-8f2c" by the beginning of its UUID: which device runs the program, of
+     * the kind that it was compiled for; NULL: number 0 */
     const char *device;
     /* which code of a bundle for several CPUs ("x86-64-v3"); NULL: the best that this CPU can
      * run */
     const char *target;
     /* copied; its context must outlive the module and its outputs. NULL: malloc */
     const hn_allocator *allocator;
+    /* how much memory of a CUDA device the module may take; beyond it, what needs memory fails with
+     * out-of-memory. 0: all that there is */
+    uint64_t device_memory_bytes;
 } hn_module_options;
 
 /* Loads a bundle file. The file is mapped: weights are shared with other processes and never

@@ -29,13 +29,20 @@ static hn_status parse_error(const char *text) {
     return status;
 }
 
-hn_status hn_device_parse(const char *text, hn_device *out) {
+/* UUIDs, as NVIDIA's tools print them: of a GPU, of a part of one. */
+static bool is_name(hn_device_kind kind, const char *text) {
+    return kind == HN_DEVICE_CUDA &&
+           (strncmp(text, "GPU-", 4) == 0 || strncmp(text, "MIG-", 4) == 0) && text[4];
+}
+
+hn_status hn_device_parse(const char *text, hn_device *out, const char **out_name) {
     const char *colon = strchr(text, ':');
     const hn_device_kind kind =
         hn_device_named((hn_str){text, colon ? (size_t)(colon - text) : strlen(text)});
     uint32_t number = 0;
     if (kind == HN_DEVICE_KIND_COUNT || (colon && !colon[1])) return parse_error(text);
-    for (const char *c = colon ? colon + 1 : ""; *c; c++) {
+    *out_name = colon && is_name(kind, colon + 1) ? colon + 1 : NULL;
+    for (const char *c = colon && !*out_name ? colon + 1 : ""; *c; c++) {
         if (*c < '0' || *c > '9' || number > 1000) return parse_error(text);
         number = 10 * number + (uint32_t)(*c - '0');
     }

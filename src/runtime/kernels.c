@@ -14,30 +14,32 @@ static const char *target_name(const hn_bundle *b, uint32_t target) {
     return hn_bundle_text(b, b->targets[target].name);
 }
 
-/* Whether this machine runs the code of a target; if not, `why` gets what is missing. */
-static bool runs(const hn_bundle *b, uint32_t target, hn_strbuf *why) {
-    const hnb_target *t = &b->targets[target];
+/* How well the device that is wanted runs the code of a target (hn_device_ops.fitness); -1: not at
+ * all, and `why` gets what is missing. */
+static int fitness(const hn_module *m, uint32_t target, hn_strbuf *why) {
+    const hnb_target *t = &m->view.targets[target];
     const hn_device_ops *device = hn_device_ops_of_target(t->kind);
-    if (device) return device->runs(b, t, why);
+    if (device) return device->fitness(&m->view, t, hn_places_number_of(m, device->kind), why);
     hn_strbuf_printf(why, "is for %s, which this library does not run programs on",
                      hn_bundle_target_kind_name(t->kind));
-    return false;
+    return -1;
 }
 
-static bool fits(const hn_bundle *b, uint32_t target) {
+static int fitness_only(const hn_module *m, uint32_t target) {
     hn_strbuf why;
     hn_strbuf_init(&why);
-    const bool fits = runs(b, target, &why);
+    const int fits = fitness(m, target, &why);
     hn_strbuf_deinit(&why);
     return fits;
 }
 
-static hn_status refuse(const hn_bundle *b, uint32_t first, uint32_t count) {
+static hn_status refuse(const hn_module *m, uint32_t first, uint32_t count) {
+    const hn_bundle *b = &m->view;
     hn_strbuf why;
     hn_strbuf_init(&why);
     for (uint32_t k = first; k < first + count; k++) {
         hn_strbuf_printf(&why, "%s'%s' ", k > first ? ", " : "", target_name(b, k));
-        (void)runs(b, k, &why);
+        (void)fitness(m, k, &why);
     }
     hn_status status = HN_ERROR(
         HN_INCOMPATIBLE,
@@ -47,13 +49,14 @@ static hn_status refuse(const hn_bundle *b, uint32_t first, uint32_t count) {
     return status;
 }
 
-static hn_status find_named(const hn_bundle *b, const char *wanted, uint32_t *out) {
+static hn_status find_named(const hn_module *m, const char *wanted, uint32_t *out) {
+    const hn_bundle *b = &m->view;
     const char *name = hn_device_target_named(wanted);
     hn_strbuf have;
     for (uint32_t k = 0; k < b->targets_count; k++) {
         if (strcmp(target_name(b, k), name) != 0) continue;
         *out = k;
-        return fits(b, k) ? NULL : refuse(b, k, 1);
+        return fitness_only(m, k) >= 0 ? NULL : refuse(m, k, 1);
     }
     hn_strbuf_init(&have);
     for (uint32_t k = 0; k < b->targets_count; k++)
@@ -64,17 +67,20 @@ static hn_status find_named(const hn_bundle *b, const char *wanted, uint32_t *ou
     return status;
 }
 
-/* Targets stand best first. A program without kernels needs none. */
+/* The one that fits best; of equal ones the first, since targets stand best first. A program without
+ * kernels needs none. */
 static hn_status choose_target(hn_module *m, const char *wanted) {
     const hn_bundle *b = &m->view;
-    if (wanted) return find_named(b, wanted, &m->target);
+    int best = -1;
+    if (wanted) return find_named(m, wanted, &m->target);
     if (b->kernels_count < 2) return NULL;
     for (uint32_t k = 0; k < b->targets_count; k++) {
-        if (!fits(b, k)) continue;
+        const int fits = fitness_only(m, k);
+        if (fits <= best) continue;
+        best = fits;
         m->target = k;
-        return NULL;
     }
-    return refuse(b, 0, b->targets_count);
+    return best >= 0 ? NULL : refuse(m, 0, b->targets_count);
 }
 
 /* --- functions --- */

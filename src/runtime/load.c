@@ -128,6 +128,7 @@ static hn_status module_init(hn_module *m, const void *bytes, size_t len,
     HN_TRY(hn_bundle_open(bytes, len, !m->skip_digest, &m->view));
     if (must_trust)
         HN_TRY(hn_bundle_signature_check(&m->view, options->trusted, options->trusted_count));
+    HN_TRY(hn_places_choose(m, options));
     HN_TRY(hn_kernels_init(m, options->target, host != NULL));
     HN_TRY(hn_places_open(m, options));
     if (options->executor) m->executor = *options->executor;

@@ -231,6 +231,8 @@ struct hn_module {
     hn_state *state;          /* of runs that bring none */
     uint64_t state_ids;       /* given so far. With `lock` held */
     uint32_t target;          /* of the bundle's, whose code is run */
+    hn_device wanted;         /* by the caller, if they say: */
+    bool has_wanted;
     /* Per kind of device; NULL: the program does not use it. The CPU is always there. */
     hn_dev *devices[HN_DEVICE_KIND_COUNT];
     hn_dev *host;                 /* of these, the one whose memory is the host's */
@@ -370,10 +372,14 @@ static inline bool hn_mutation_is_remote(const hn_module *m, const hnb_output *o
     return o->is_mutation && o->target_input < 0 && m->storage_is_remote[o->target_storage];
 }
 
-/* places.c: what of a program is where. In this order, as parts of a load. */
+/* places.c: what of a program is where. In this order, as parts of a load. The first reads which
+ * device the caller wants. */
+hn_status hn_places_choose(hn_module *m, const hn_module_options *options) HN_MUST_USE;
 hn_status hn_places_open(hn_module *m, const hn_module_options *options) HN_MUST_USE;
 hn_status hn_places_find_storages(hn_module *m) HN_MUST_USE;
 hn_status hn_places_number(hn_module *m) HN_MUST_USE;
+/* The number of the wanted device among those of a kind; 0 if the caller does not say. */
+uint32_t hn_places_number_of(const hn_module *m, uint32_t kind);
 void hn_places_deinit(hn_module *m);
 void hn_places_close(hn_module *m);
 

@@ -51,24 +51,31 @@ static hn_status find_kind(const hn_bundle *b, uint32_t target, uint32_t *out) {
                : NULL;
 }
 
-/* The number of the device that the caller wants; 0 if they do not say. */
-static hn_status read_number(const char *wanted, uint32_t kind, uint32_t *out) {
-    hn_device device = {.number = 0};
-    *out = 0;
-    if (!wanted) return NULL;
-    HN_TRY(hn_device_parse(wanted, &device));
-    *out = device.number;
-    if ((uint32_t)device.kind == kind) return NULL;
+hn_status hn_places_choose(hn_module *m, const hn_module_options *options) {
+    const char *name;
+    if (!options->device) return NULL;
+    HN_TRY(hn_device_parse(options->device, &m->wanted, &name));
+    m->has_wanted = true;
+    const hn_device_ops *ops = hn_device_ops_of(m->wanted.kind);
+    return name && ops && ops->number_of ? ops->number_of(name, &m->wanted.number) : NULL;
+}
+
+uint32_t hn_places_number_of(const hn_module *m, uint32_t kind) {
+    return m->has_wanted && (uint32_t)m->wanted.kind == kind ? m->wanted.number : 0;
+}
+
+static hn_status check_wanted(const hn_module *m, uint32_t kind) {
+    if (!m->has_wanted || (uint32_t)m->wanted.kind == kind) return NULL;
     return HN_ERROR(
         HN_INVALID_ARGUMENT,
         "the program was compiled for %s and does not run on %s; compile the model for it",
-        hn_device_name(kind), wanted);
+        hn_device_name(kind), hn_device_name(m->wanted.kind));
 }
 
 /* On the host 0 is the only one: what is not there is told by `open`. */
 static hn_status open_device(hn_module *m, const hn_device_ops *ops,
                              const hn_module_options *options, uint32_t number, hn_dev **out) {
-    hn_device_options how = {.number = number};
+    hn_device_options how = {.number = number, .memory_limit = options->device_memory_bytes};
     if (options->allocator) how.allocator = *options->allocator;
     HN_TRY(hn_dev_open(ops, &how, &m->devices[ops->kind]));
     *out = m->devices[ops->kind];
@@ -77,9 +84,10 @@ static hn_status open_device(hn_module *m, const hn_device_ops *ops,
 
 hn_status hn_places_open(hn_module *m, const hn_module_options *options) {
     const hn_device_ops *host = hn_device_ops_of_host();
-    uint32_t kind, number;
+    uint32_t kind;
     HN_TRY(find_kind(&m->view, m->target, &kind));
-    HN_TRY(read_number(options->device, kind, &number));
+    HN_TRY(check_wanted(m, kind));
+    const uint32_t number = hn_places_number_of(m, kind);
     m->place_count = kind == (uint32_t)host->kind ? 1 : 2;
     HN_TRY(open_device(m, host, options, m->place_count == 1 ? number : 0, &m->host));
     m->device = m->host;

@@ -5,6 +5,7 @@
 #ifndef HN_TOOLCHAIN_IMAGES_H
 #define HN_TOOLCHAIN_IMAGES_H
 
+#include "base/gpu_arch.h"
 #include "base/str.h"
 #include "henry/kernel.h"
 #include "henry/status.h"
@@ -30,15 +31,8 @@ void hn_images_get(hn_str bytes, uint32_t idx, hn_image *out); /* idx below the 
 /* The symbol of an entry; NULL when there is no such entry. */
 const char *hn_images_symbol(hn_str bytes, const char *entry);
 
-/* The image for a device of architecture `arch` ("sm_90"), in this order: the same name; the cubin
- * of the highest lower minor number of the same major one; the PTX of the highest architecture that
- * is not above. Those whose name ends in a letter fit only themselves ("sm_90a") or their family
- * ("sm_100f": same major number, not lower). False when none fits. */
+/* The image for a device of architecture `arch` ("sm_90"): the same name, or the one that fits best
+ * (hn_arch_fitness). False when none fits. */
 bool hn_images_find(hn_str bytes, const char *arch, hn_image *out);
-
-/* "sm_90" and "compute_90" are 90 with suffix 0, "sm_90a" has suffix 'a'. False for what is no
- * architecture.
- */
-bool hn_arch_parse(const char *arch, bool *out_is_ptx, int *out_number, char *out_suffix);
 
 #endif

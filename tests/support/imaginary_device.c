@@ -123,9 +123,10 @@ static const char *imaginary_target(const char *wanted) {
     return strcmp(wanted, "imaginary") == 0 ? "imaginary" : NULL;
 }
 
-static bool imaginary_runs(const hn_bundle *b, const hnb_target *t, hn_strbuf *why) {
-    (void)b, (void)t, (void)why;
-    return true;
+static int imaginary_fitness(const hn_bundle *b, const hnb_target *t, uint32_t number,
+                             hn_strbuf *why) {
+    (void)b, (void)t, (void)number, (void)why;
+    return 0;
 }
 
 static hn_status imaginary_open(const hn_device_options *options, hn_dev **out) {
@@ -348,7 +349,7 @@ const hn_device_ops imaginary_device = {
     .kind = HN_DEVICE_OPENCL,
     .target = HNB_TARGET_OPENCL,
     .target_named = imaginary_target,
-    .runs = imaginary_runs,
+    .fitness = imaginary_fitness,
     .open = imaginary_open,
     .close = imaginary_close,
     .alloc = imaginary_alloc,

@@ -126,8 +126,9 @@ static int32_t count_or_zero(int64_t n) {
  * `henry cache` takes several targets, of the source of a kernel; of a model there is one. */
 static const char *target_of(const tool_options *options) {
     hn_device device = {.number = 0};
+    const char *name;
     /* tool_device_check has told */
-    if (options->device) hn_status_free(hn_device_parse(options->device, &device));
+    if (options->device) hn_status_free(hn_device_parse(options->device, &device, &name));
     if (!options->target && device.kind != HN_DEVICE_CPU) return hn_device_kind_name(device.kind);
     if (options->target || !options->targets.count) return options->target;
     return options->targets.items[0];
@@ -238,7 +239,8 @@ void tool_model_deinit(tool_model *model) {
 
 hn_status tool_device_check(const tool_options *options) {
     hn_device ignored;
-    return options->device ? hn_device_parse(options->device, &ignored) : NULL;
+    const char *name;
+    return options->device ? hn_device_parse(options->device, &ignored, &name) : NULL;
 }
 
 void tool_device_json(tool_json *json, const hn_module *module) {

@@ -64,7 +64,7 @@ static const option_row rows[] = {
     {"--profile", NULL, OPTION_FLAG, RUNS, AT(profile), NULL, "measure the time of each step", 0,
      0},
     {"--device", NULL, OPTION_TEXT, RUNS, AT(device), "DEVICE",
-     "cpu, opencl, opencl:1: compile for it and run on it (default: what the bundle or --target is for)",
+     "cpu, cuda, cuda:1, cuda:GPU-8f2c (by UUID), opencl: compile for it and run on it (default: what the bundle or --target is for)",
      0, 0},
     {"--threads", "-t", OPTION_COUNT, COMPILES | TOOL_USE_CACHE, AT(threads), "N",
      "threads of a run (default: HENRY_THREADS, else one per CPU)", HN_THREADS_MAX, 0},

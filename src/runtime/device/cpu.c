@@ -34,18 +34,19 @@ static const char *target_named(const char *wanted) {
     return level ? level->name : NULL;
 }
 
-static bool runs(const hn_bundle *b, const hnb_target *t, hn_strbuf *why) {
+static int fitness(const hn_bundle *b, const hnb_target *t, uint32_t number, hn_strbuf *why) {
+    (void)number;
     if (t->machine != HNB_MACHINE_HERE) {
         hn_strbuf_printf(why, "is for ELF machine %u, not %d", t->machine, HNB_MACHINE_HERE);
-        return false;
+        return -1;
     }
     for (uint32_t k = 0; k < t->feature_count; k++) {
         const hnb_str feature = b->features[t->features + k];
         if (hn_cpu_has(hn_bundle_str(b, feature))) continue;
         hn_strbuf_printf(why, "needs '%s', which this CPU lacks", hn_bundle_text(b, feature));
-        return false;
+        return -1;
     }
-    return true;
+    return 0;
 }
 
 /* ---- the device and its memory ---- */
@@ -178,7 +179,7 @@ const hn_device_ops hn_device_cpu = {
     .kind = HN_DEVICE_CPU,
     .target = HNB_TARGET_CPU,
     .target_named = target_named,
-    .runs = runs,
+    .fitness = fitness,
     .open = cpu_open,
     .close = cpu_close,
     .alloc = cpu_alloc,

@@ -50,6 +50,9 @@ typedef struct hn_device_facts {
 
 typedef struct hn_device_options {
     uint32_t number; /* which device of the kind */
+    /* of memory that the device has; more is refused as if there were none. 0: all that it has.
+     * Devices that are the host do not use it */
+    uint64_t memory_limit;
     /* of host memory, zeros: malloc; devices of other memory do not use it */
     hn_allocator allocator;
 } hn_device_options;
@@ -103,9 +106,13 @@ struct hn_device_ops {
 
     /* The name that a bundle gives to the target that users call so; NULL: none of this kind. */
     const char *(*target_named)(const char *wanted);
-    /* Whether this machine runs the code of a target of the row's kind. If not, `why` gets what is
-     * missing: "needs 'avx512f', which this CPU lacks". */
-    bool (*runs)(const hn_bundle *b, const hnb_target *target, hn_strbuf *why);
+    /* The number of the device that users call so, behind the colon: "GPU-8f2c". NULL: devices of
+     * this kind have numbers only. Errors: as `open`; invalid-argument. */
+    hn_status (*number_of)(const char *name, uint32_t *out);
+    /* How well the device of this number runs the code of a target of the row's kind: 0, or more
+     * when it is better than others; -1: not at all. Then `why` gets what is missing: "needs
+     * 'avx512f', which this CPU lacks". */
+    int (*fitness)(const hn_bundle *b, const hnb_target *target, uint32_t number, hn_strbuf *why);
 
     /* Errors: not-found without such a device; device; out-of-memory. */
     hn_status (*open)(const hn_device_options *options, hn_dev **out);

@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 static const hn_device_ops *const rows[] = {HN_DEVICE_ROWS_OF_TESTS & hn_device_cpu,
-                                            &hn_device_opencl};
+                                            &hn_device_cuda, &hn_device_opencl};
 
 const hn_device_ops *hn_device_ops_of(uint32_t kind) {
     for (size_t k = 0; k < HN_COUNT_OF(rows); k++)

@@ -12,17 +12,17 @@ static const char *target_named(const char *wanted) {
     return strcmp(wanted, "opencl") == 0 ? "opencl" : NULL;
 }
 
-static bool runs(const hn_bundle *b, const hnb_target *target, hn_strbuf *why) {
+static int fitness(const hn_bundle *b, const hnb_target *target, uint32_t number, hn_strbuf *why) {
     hn_opencl cl;
     hn_opencl_device devices[HN_OPENCL_DEVICES_MAX];
     uint32_t count;
-    (void)b, (void)target;
+    (void)b, (void)target, (void)number;
     hn_status status = hn_opencl_load(&cl);
     if (!status) status = hn_opencl_devices(&cl, devices, &count);
-    if (!status) return true;
+    if (!status) return 0;
     hn_strbuf_printf(why, "needs an OpenCL device: %s", hn_status_message(status));
     hn_status_free(status);
-    return false;
+    return -1;
 }
 
 /* ---- the device ---- */
@@ -178,7 +178,7 @@ const hn_device_ops hn_device_opencl = {
     .kind = HN_DEVICE_OPENCL,
     .target = HNB_TARGET_OPENCL,
     .target_named = target_named,
-    .runs = runs,
+    .fitness = fitness,
     .open = opencl_open,
     .close = opencl_close,
     .alloc = hn_opencl_alloc,

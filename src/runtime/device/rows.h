@@ -5,6 +5,7 @@
 #include "runtime/device/device.h"
 
 extern const hn_device_ops hn_device_cpu;
+extern const hn_device_ops hn_device_cuda;
 extern const hn_device_ops hn_device_opencl;
 
 /* A program of tests has rows of its own in front: it compiles devices.c again. */

@@ -210,23 +210,25 @@ TEST(branches_of_other_steps) {
     program_deinit(&p);
 }
 
-/* The image of a program with the device of its buffer 1 changed. */
-TEST(other_devices_are_refused) {
+/* The image of a program with the devices of its buffers changed. */
+TEST(two_other_devices_are_refused) {
     program p;
     hn_strbuf image;
     hn_module *m = NULL;
     program_init(&p);
-    EXPECT_OK(
-        program_image(&p,
-                      "buffer b1 : input f32[2] source 0 input \"x\" : f32[2] strides [1] in b1 "
-                      "output tensor \"y\" : f32[2] strides [1] in b1",
-                      NULL, &image));
+    EXPECT_OK(program_image(&p,
+                            "buffer b1 : input f32[2] source 0 buffer b2 : input f32[2] source 1 "
+                            "input \"x\" : f32[2] strides [1] in b1 "
+                            "input \"y\" : f32[2] strides [1] in b2 "
+                            "output tensor \"z\" : f32[2] strides [1] in b2",
+                            NULL, &image));
     ((hnb_buffer *)entry_of(&image, HNB_BUFFERS, 1))->device = HN_DEVICE_CUDA;
+    ((hnb_buffer *)entry_of(&image, HNB_BUFFERS, 2))->device = HN_DEVICE_OPENCL;
     EXPECT_ERROR(
         hn_module_load_memory(image.ptr, image.len, false,
                               &(hn_module_options){.skip_digest = true}, &m),
         HN_UNSUPPORTED,
-        "buffer 1 of the program is on cuda; this library runs programs on cpu, opencl only");
+        "buffer 2 of the program is on opencl, others are on cuda; a program runs on one device");
     EXPECT_ERROR(hn_module_load_memory(image.ptr, image.len, false, NULL, &m), HN_CORRUPT,
                  "digest");
     hn_strbuf_deinit(&image);

@@ -1,0 +1,180 @@
+/* cuda.h: the parts of the row of CUDA. For this folder, and for tests.
+ *
+ *   cuda.c         the device, its context, events, and the row
+ *   cuda_memory.c  memory of the device
+ *   cuda_code.c    modules and kernels
+ *   cuda_stage.c   pinned memory that copies go through
+ *   cuda_queue.c   copies, launches, status words, waiting
+ *
+ * Every function of the row that calls the driver stands between hn_cuda_enter and hn_cuda_leave:
+ * the driver wants the context to be the calling thread's current one, and the host may have
+ * another one there, which it gets back. */
+#ifndef HN_RUNTIME_DEVICE_CUDA_H
+#define HN_RUNTIME_DEVICE_CUDA_H
+
+#include "base/compiler.h"
+#include "base/cuda.h"
+#include "runtime/device/device.h"
+
+#include <pthread.h>
+
+/* Room behind each allocation: a failed check of an index reads element 0 also of memory without
+ * elements, and such memory may begin at the end. */
+enum { HN_CUDA_ROOM_BYTES = 64 };
+
+/* Memory that was given out. */
+typedef struct cuda_range {
+    hn_cuda_address begin;
+    size_t bytes;
+} cuda_range;
+
+typedef struct cuda_dev {
+    hn_dev base;
+    hn_cuda cuda;
+    int device;               /* the driver's */
+    hn_cuda_context context;  /* the primary one, retained */
+    hn_cuda_pool pool;        /* NULL: the device has no pools */
+    hn_cuda_stream pool_work; /* its allocations */
+    hn_cuda_address nothing;  /* what kernels get for NULL, which stands for memory of no bytes */
+    size_t shared_max;        /* bytes that a group may have */
+    size_t memory_limit;      /* bytes */
+    pthread_mutex_t lock;     /* of what follows */
+    cuda_range *ranges;
+    uint32_t range_count, range_cap;
+    size_t memory_bytes; /* in all ranges */
+    atomic_bool is_lost; /* the context is of no use any more ... */
+    char lost_by[200];   /* ... because of this; written once, before `is_lost` */
+} cuda_dev;
+
+/* ---- cuda.c ---- */
+
+/* Makes the context current; `out_pushed` is for hn_cuda_leave. Errors: device, also when the
+ * context is lost. */
+hn_status hn_cuda_enter(cuda_dev *dev, bool *out_pushed) HN_MUST_USE;
+void hn_cuda_leave(const cuda_dev *dev, bool pushed);
+/* hn_cuda_status of a call; an error after which the context is of no use is remembered. */
+hn_status hn_cuda_check(cuda_dev *dev, hn_cuda_result code, const char *call) HN_MUST_USE;
+
+/* ---- cuda_memory.c ---- */
+
+hn_status hn_cuda_memory_init(cuda_dev *dev) HN_MUST_USE;
+void hn_cuda_memory_deinit(cuda_dev *dev);
+void *hn_cuda_alloc(hn_dev *dev, size_t bytes);
+void hn_cuda_free(hn_dev *dev, void *memory);
+
+/* ---- cuda_code.c ---- */
+
+typedef struct cuda_kernel {
+    struct cuda_kernel *next; /* of the program */
+    cuda_dev *dev;
+    char *name;
+    hn_cuda_function function;
+    uint32_t arg_count;      /* UINT32_MAX: the driver does not tell */
+    size_t static_shared;    /* bytes that the code declares itself */
+    atomic_size_t shared_ok; /* dynamic ones that launches may have so far */
+    pthread_mutex_t lock;    /* held while they become more */
+} cuda_kernel;
+
+hn_status hn_cuda_load_code(hn_dev *dev, const void *code, size_t len, const char *name,
+                            hn_device_program **out) HN_MUST_USE;
+void hn_cuda_unload_code(hn_device_program *program);
+hn_status hn_cuda_find_kernel(hn_device_program *program, const char *symbol,
+                              void **out_kernel) HN_MUST_USE;
+/* Lets launches of the kernel have so much dynamic shared memory. */
+hn_status hn_cuda_allow_shared(cuda_kernel *kernel, size_t bytes) HN_MUST_USE;
+/* A launch that the driver refuses because groups want more than there is: what they want and what
+ * there is. `status` when that is not the reason. */
+hn_status hn_cuda_explain(const cuda_kernel *kernel, const hn_device_launch *launch,
+                          hn_status status) HN_MUST_USE;
+
+/* ---- cuda_stage.c ---- */
+
+/* Pinned memory of a queue: the driver copies from and to it while the host goes on. Two pieces for
+ * what goes to the device, which take turns; and memory for what comes from it until the queue is
+ * finished. */
+enum { HN_CUDA_STAGE_PIECES = 2 };
+
+typedef struct cuda_stage_piece {
+    uint8_t *memory;
+    size_t used;
+    hn_cuda_event left; /* behind the last copy from it, when another piece has taken its place */
+    bool is_left;
+} cuda_stage_piece;
+
+/* A copy to the host that is in pinned memory until the queue is finished. */
+typedef struct cuda_landing {
+    void *to_host;
+    const uint8_t *from;
+    size_t bytes;
+} cuda_landing;
+
+typedef struct cuda_stage {
+    cuda_stage_piece pieces[HN_CUDA_STAGE_PIECES];
+    size_t piece_bytes;
+    uint32_t piece;                     /* that is filled */
+    uint8_t **landings;                 /* blocks of memory */
+    size_t landing_cap;                 /* of the last block */
+    size_t landing_used, landing_bytes; /* in the last block; in all of them */
+    uint32_t landing_count, landing_room;
+    cuda_landing *copies;
+    uint32_t copy_count, copy_cap;
+} cuda_stage;
+
+typedef struct cuda_queue cuda_queue;
+
+hn_status hn_cuda_stage_in(cuda_queue *q, hn_cuda_address to, const void *from_host,
+                           size_t bytes) HN_MUST_USE;
+hn_status hn_cuda_stage_out(cuda_queue *q, void *to_host, hn_cuda_address from,
+                            size_t bytes) HN_MUST_USE;
+/* The queue has no work: what has landed goes to its place, or nowhere after an error. */
+void hn_cuda_stage_finish(cuda_queue *q, bool is_good);
+void hn_cuda_stage_deinit(cuda_queue *q);
+
+/* ---- cuda_queue.c ---- */
+
+/* A point of time, of which other events tell how far they are behind. */
+typedef struct cuda_clock {
+    atomic_uint refs;
+    const cuda_dev *dev;
+    hn_cuda_event event;
+    int64_t ns;      /* at the event, from the first clock of the queue on */
+    int64_t host_ns; /* when it was made */
+} cuda_clock;
+
+/* Status words: an int for each step, in pinned memory that kernels write to. A kernel sets its own
+ * when an index is out of bounds. */
+struct cuda_queue {
+    hn_queue base;
+    hn_cuda_stream stream;
+    uint8_t *pinned; /* room for a number that is read, then the words */
+    int *words;
+    hn_cuda_address words_at; /* on the device */
+    uint32_t step_count;
+    uint32_t first, until; /* steps that were launched since the last `finish` */
+    uint32_t launch_count; /* since then, ... */
+    const cuda_kernel *first_kernel, *last_kernel; /* ... and of which kernels: for messages */
+    void **params;                                 /* of a launch: addresses of its arguments */
+    uint32_t param_cap;
+    bool is_idle; /* nothing was given to it since the last `finish` */
+    bool has_times;
+    cuda_clock *clock; /* of its events; NULL: there was none yet */
+    cuda_stage stage;
+};
+
+hn_status hn_cuda_queue_create(hn_dev *dev, const hn_queue_options *options,
+                               hn_queue **out) HN_MUST_USE;
+void hn_cuda_queue_destroy(hn_queue *queue);
+hn_status hn_cuda_copy_in(hn_queue *queue, void *to, const void *from_host,
+                          size_t bytes) HN_MUST_USE;
+hn_status hn_cuda_copy_out(hn_queue *queue, void *to_host, const void *from,
+                           size_t bytes) HN_MUST_USE;
+hn_status hn_cuda_copy(hn_queue *queue, void *to, const void *from, size_t bytes) HN_MUST_USE;
+hn_status hn_cuda_read(hn_queue *queue, void *to_host, const void *from, size_t bytes) HN_MUST_USE;
+hn_status hn_cuda_launch(hn_queue *queue, const hn_device_launch *launch,
+                         hn_device_fault *out) HN_MUST_USE;
+hn_status hn_cuda_finish(hn_queue *queue, hn_device_fault *out) HN_MUST_USE;
+void hn_cuda_clock_release(cuda_clock *clock); /* NULL is allowed */
+
+static inline hn_cuda_address hn_cuda_at(const void *address) { return (uintptr_t)address; }
+
+#endif

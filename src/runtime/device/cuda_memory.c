@@ -1,0 +1,143 @@
+/* cuda_memory.c: memory of the device. It comes from a pool of the driver that belongs to the open
+ * device: freed memory stays in it, so that freeing waits for nobody and taking it again asks the
+ * system for nothing. Devices without pools, such as some virtual ones, allocate each time. */
+#include "runtime/device/cuda.h"
+
+#include <stdlib.h>
+
+/* ---- the pool ---- */
+
+static hn_status make_pool(cuda_dev *d) {
+    const hn_cuda_pool_options options = {
+        .allocation_type = 1, .location_type = 1, .location = d->device};
+    uint64_t keep = UINT64_MAX; /* bytes: until the device is closed */
+    HN_TRY(hn_cuda_check(d, d->cuda.cuMemPoolCreate(&d->pool, &options), "cuMemPoolCreate"));
+    HN_TRY(hn_cuda_check(
+        d, d->cuda.cuMemPoolSetAttribute(d->pool, HN_CUDA_POOL_RELEASE_THRESHOLD, &keep),
+        "cuMemPoolSetAttribute"));
+    return hn_cuda_check(d, d->cuda.cuStreamCreate(&d->pool_work, HN_CUDA_STREAM_NON_BLOCKING),
+                         "cuStreamCreate");
+}
+
+/* Other queues may use it at once. */
+static hn_status take(cuda_dev *d, size_t bytes, hn_cuda_address *out) {
+    if (!d->pool) return hn_cuda_check(d, d->cuda.cuMemAlloc(out, bytes), "cuMemAlloc");
+    HN_TRY(hn_cuda_check(d, d->cuda.cuMemAllocFromPoolAsync(out, bytes, d->pool, d->pool_work),
+                         "cuMemAllocFromPoolAsync"));
+    hn_status status =
+        hn_cuda_check(d, d->cuda.cuStreamSynchronize(d->pool_work), "cuStreamSynchronize");
+    if (status) {
+        (void)d->cuda.cuMemFreeAsync(*out, d->pool_work);
+        *out = 0;
+    }
+    return status;
+}
+
+static void give(const cuda_dev *d, hn_cuda_address address) {
+    if (d->pool) (void)d->cuda.cuMemFreeAsync(address, d->pool_work);
+    else (void)d->cuda.cuMemFree(address);
+}
+
+hn_status hn_cuda_memory_init(cuda_dev *d) {
+    int has_pools = 0;
+    HN_TRY(hn_cuda_check(
+        d,
+        d->cuda.cuDeviceGetAttribute(&has_pools, HN_CUDA_DEVICE_MEMORY_POOLS_SUPPORTED, d->device),
+        "cuDeviceGetAttribute"));
+    if (has_pools) HN_TRY(make_pool(d));
+    return take(d, HN_CUDA_ROOM_BYTES, &d->nothing);
+}
+
+void hn_cuda_memory_deinit(cuda_dev *d) {
+    if (d->nothing) give(d, d->nothing);
+    if (d->pool_work) {
+        (void)d->cuda.cuStreamSynchronize(d->pool_work);
+        (void)d->cuda.cuStreamDestroy(d->pool_work);
+    }
+    if (d->pool) (void)d->cuda.cuMemPoolDestroy(d->pool);
+}
+
+/* ---- what was given out ---- */
+
+/* Room in the list and below the limit. With the lock held. */
+static bool reserve(cuda_dev *d, size_t bytes) {
+    if (bytes > d->memory_limit - d->memory_bytes) return false;
+    if (d->range_count == d->range_cap) {
+        const uint32_t cap = d->range_cap ? 2 * d->range_cap : 64;
+        cuda_range *more = realloc(d->ranges, cap * sizeof *more);
+        if (!more) return false;
+        d->ranges = more;
+        d->range_cap = cap;
+    }
+    d->range_count++;
+    d->memory_bytes += bytes;
+    return true;
+}
+
+static bool begin_range(cuda_dev *d, size_t bytes) {
+    pthread_mutex_lock(&d->lock);
+    const bool has_room = reserve(d, bytes);
+    if (has_room) d->ranges[d->range_count - 1] = (cuda_range){.bytes = bytes};
+    pthread_mutex_unlock(&d->lock);
+    return has_room;
+}
+
+/* Ends the range of these bytes that has no address yet: with one, or not at all. */
+static void end_range(cuda_dev *d, size_t bytes, hn_cuda_address address) {
+    uint32_t k = 0;
+    pthread_mutex_lock(&d->lock);
+    while (d->ranges[k].begin || d->ranges[k].bytes != bytes) k++;
+    d->ranges[k].begin = address;
+    if (!address) {
+        d->ranges[k] = d->ranges[--d->range_count];
+        d->memory_bytes -= bytes;
+    }
+    pthread_mutex_unlock(&d->lock);
+}
+
+/* Whether it was one. */
+static bool drop_range(cuda_dev *d, hn_cuda_address address) {
+    pthread_mutex_lock(&d->lock);
+    uint32_t k = d->range_count;
+    while (k > 0 && d->ranges[k - 1].begin != address) k--;
+    if (k) {
+        d->memory_bytes -= d->ranges[k - 1].bytes;
+        d->ranges[k - 1] = d->ranges[--d->range_count];
+    }
+    pthread_mutex_unlock(&d->lock);
+    return k != 0;
+}
+
+/* ---- the row's functions ---- */
+
+static hn_cuda_address allocate(cuda_dev *d, size_t bytes) {
+    hn_cuda_address address = 0;
+    bool pushed;
+    hn_status status = hn_cuda_enter(d, &pushed);
+    if (!status) {
+        status = take(d, bytes, &address);
+        hn_cuda_leave(d, pushed);
+    }
+    if (status) address = 0;
+    hn_status_free(status);
+    return address;
+}
+
+void *hn_cuda_alloc(hn_dev *dev, size_t bytes) {
+    cuda_dev *d = (cuda_dev *)dev;
+    if (bytes > SIZE_MAX / 16) return NULL;
+    bytes += HN_CUDA_ROOM_BYTES;
+    if (!begin_range(d, bytes)) return NULL;
+    const hn_cuda_address address = allocate(d, bytes);
+    end_range(d, bytes, address);
+    return (void *)(uintptr_t)address;
+}
+
+/* Also of a lost context: the range goes, and the driver may refuse the rest. */
+void hn_cuda_free(hn_dev *dev, void *memory) {
+    cuda_dev *d = (cuda_dev *)dev;
+    if (!memory || !drop_range(d, hn_cuda_at(memory))) return;
+    const bool pushed = d->cuda.cuCtxPushCurrent(d->context) == HN_CUDA_SUCCESS;
+    give(d, hn_cuda_at(memory));
+    hn_cuda_leave(d, pushed);
+}

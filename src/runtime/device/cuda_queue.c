@@ -1,0 +1,295 @@
+/* cuda_queue.c: work of a queue, which is a stream. */
+#include "runtime/device/cuda.h"
+
+#include <stdlib.h>
+
+enum { NUMBER_BYTES = 64 }; /* room for a number that is read, in front of the words */
+
+static cuda_dev *dev_of(hn_queue *queue) { return (cuda_dev *)queue->dev; }
+
+/* ---- the queue ---- */
+
+static hn_status open_words(cuda_queue *q) {
+    cuda_dev *d = dev_of(&q->base);
+    hn_cuda_address at = 0;
+    void *memory = NULL;
+    const size_t bytes = NUMBER_BYTES + q->step_count * sizeof *q->words;
+    HN_TRY(
+        hn_cuda_check(d,
+                      d->cuda.cuMemHostAlloc(
+                          &memory, bytes, HN_CUDA_HOST_ALLOC_PORTABLE | HN_CUDA_HOST_ALLOC_MAPPED),
+                      "cuMemHostAlloc"));
+    memset(memory, 0, bytes);
+    q->pinned = memory;
+    q->words = (int *)(void *)(q->pinned + NUMBER_BYTES);
+    HN_TRY(hn_cuda_check(d, d->cuda.cuMemHostGetDevicePointer(&at, memory, 0),
+                         "cuMemHostGetDevicePointer"));
+    q->words_at = at + NUMBER_BYTES;
+    return NULL;
+}
+
+static hn_status open_queue(cuda_queue *q) {
+    cuda_dev *d = dev_of(&q->base);
+    HN_TRY(hn_cuda_check(d, d->cuda.cuStreamCreate(&q->stream, HN_CUDA_STREAM_NON_BLOCKING),
+                         "cuStreamCreate"));
+    return open_words(q);
+}
+
+static void free_queue(cuda_queue *q) {
+    const hn_cuda *cuda = &dev_of(&q->base)->cuda;
+    hn_cuda_stage_deinit(q);
+    if (q->pinned) (void)cuda->cuMemFreeHost(q->pinned);
+    if (q->stream) (void)cuda->cuStreamDestroy(q->stream);
+    hn_cuda_clock_release(q->clock);
+    free(q->params);
+    free(q);
+}
+
+hn_status hn_cuda_queue_create(hn_dev *dev, const hn_queue_options *options, hn_queue **out) {
+    bool pushed;
+    HN_TRY(hn_cuda_enter((cuda_dev *)dev, &pushed));
+    cuda_queue *q = calloc(1, sizeof *q);
+    hn_status status = q ? NULL : HN_ERROR(HN_OUT_OF_MEMORY, "no memory for a queue");
+    if (!status) {
+        q->base.dev = dev;
+        q->step_count = options->step_count ? options->step_count : 1;
+        q->has_times = options->profile;
+        q->is_idle = true;
+        status = open_queue(q);
+        if (status) free_queue(q);
+        else *out = &q->base;
+    }
+    hn_cuda_leave((cuda_dev *)dev, pushed);
+    return status;
+}
+
+void hn_cuda_queue_destroy(hn_queue *queue) {
+    if (!queue) return;
+    cuda_dev *d = dev_of(queue);
+    const bool pushed = d->cuda.cuCtxPushCurrent(d->context) == HN_CUDA_SUCCESS;
+    free_queue((cuda_queue *)queue);
+    hn_cuda_leave(d, pushed);
+}
+
+/* ---- copies ---- */
+
+hn_status hn_cuda_copy_in(hn_queue *queue, void *to, const void *from_host, size_t bytes) {
+    cuda_queue *q = (cuda_queue *)queue;
+    bool pushed;
+    if (!bytes) return NULL;
+    HN_TRY(hn_cuda_enter(dev_of(queue), &pushed));
+    q->is_idle = false;
+    hn_status status = hn_cuda_stage_in(q, hn_cuda_at(to), from_host, bytes);
+    hn_cuda_leave(dev_of(queue), pushed);
+    return status;
+}
+
+hn_status hn_cuda_copy_out(hn_queue *queue, void *to_host, const void *from, size_t bytes) {
+    cuda_queue *q = (cuda_queue *)queue;
+    bool pushed;
+    if (!bytes) return NULL;
+    HN_TRY(hn_cuda_enter(dev_of(queue), &pushed));
+    q->is_idle = false;
+    hn_status status = hn_cuda_stage_out(q, to_host, hn_cuda_at(from), bytes);
+    hn_cuda_leave(dev_of(queue), pushed);
+    return status;
+}
+
+static hn_status copy_apart(cuda_queue *q, hn_cuda_address to, hn_cuda_address from, size_t bytes) {
+    cuda_dev *d = dev_of(&q->base);
+    return hn_cuda_check(d, d->cuda.cuMemcpyDtoDAsync(to, from, bytes, q->stream),
+                         "cuMemcpyDtoDAsync");
+}
+
+static hn_status wait_for_all(cuda_queue *q) {
+    cuda_dev *d = dev_of(&q->base);
+    return hn_cuda_check(d, d->cuda.cuStreamSynchronize(q->stream), "cuStreamSynchronize");
+}
+
+/* What CUDA makes of it is not defined, so the bytes go through other memory. */
+static hn_status copy_overlapping(cuda_queue *q, hn_cuda_address to, hn_cuda_address from,
+                                  size_t bytes) {
+    void *aside = hn_cuda_alloc(q->base.dev, bytes);
+    if (!aside) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to copy %zu bytes", bytes);
+    hn_status status = copy_apart(q, hn_cuda_at(aside), from, bytes);
+    if (!status) status = copy_apart(q, to, hn_cuda_at(aside), bytes);
+    hn_status late = wait_for_all(q);
+    if (status) hn_status_free(late);
+    else status = late;
+    hn_cuda_free(q->base.dev, aside);
+    return status;
+}
+
+hn_status hn_cuda_copy(hn_queue *queue, void *to, const void *from, size_t bytes) {
+    cuda_queue *q = (cuda_queue *)queue;
+    const hn_cuda_address target = hn_cuda_at(to), source = hn_cuda_at(from);
+    const size_t apart = target < source ? source - target : target - source;
+    bool pushed;
+    if (!bytes || !apart) return NULL;
+    HN_TRY(hn_cuda_enter(dev_of(queue), &pushed));
+    q->is_idle = false;
+    hn_status status = apart < bytes ? copy_overlapping(q, target, source, bytes)
+                                     : copy_apart(q, target, source, bytes);
+    hn_cuda_leave(dev_of(queue), pushed);
+    return status;
+}
+
+/* Numbers go through pinned memory; of more the driver sees to it. */
+static hn_status read_now(cuda_queue *q, void *to_host, hn_cuda_address from, size_t bytes) {
+    cuda_dev *d = dev_of(&q->base);
+    void *to = bytes <= NUMBER_BYTES ? q->pinned : to_host;
+    HN_TRY(hn_cuda_check(d, d->cuda.cuMemcpyDtoHAsync(to, from, bytes, q->stream),
+                         "cuMemcpyDtoHAsync"));
+    HN_TRY(wait_for_all(q));
+    if (to != to_host) memcpy(to_host, to, bytes);
+    return NULL;
+}
+
+hn_status hn_cuda_read(hn_queue *queue, void *to_host, const void *from, size_t bytes) {
+    bool pushed;
+    if (!bytes) return NULL;
+    HN_TRY(hn_cuda_enter(dev_of(queue), &pushed));
+    hn_status status = read_now((cuda_queue *)queue, to_host, hn_cuda_at(from), bytes);
+    hn_cuda_leave(dev_of(queue), pushed);
+    return status;
+}
+
+/* ---- launches: arguments as in codegen/cuda/README.md ---- */
+
+static hn_status check_arguments(const cuda_kernel *k, const hn_device_launch *l) {
+    const uint32_t least = l->arg_count + 1 + l->param_count;
+    if (HN_LIKELY(k->arg_count == UINT32_MAX || k->arg_count == least || k->arg_count == least + 1))
+        return NULL;
+    return HN_ERROR(HN_CORRUPT, "kernel '%s' has %u arguments, where %u or %u are given", k->name,
+                    k->arg_count, least, least + 1);
+}
+
+static hn_status grow_params(cuda_queue *q, uint32_t count) {
+    if (HN_LIKELY(count <= q->param_cap)) return NULL;
+    void **more = realloc(q->params, count * sizeof *more);
+    if (!more) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for the arguments of a kernel");
+    q->params = more;
+    q->param_cap = count;
+    return NULL;
+}
+
+/* The driver reads as many arguments as the kernel has: scratch memory is the last one, which some
+ * lack. It copies them. */
+static hn_status launch_now(cuda_queue *q, cuda_kernel *k, const hn_device_launch *l) {
+    cuda_dev *d = dev_of(&q->base);
+    hn_cuda_address word = q->words_at + l->step * sizeof *q->words;
+    const void *scratch = l->scratch ? l->scratch : (const void *)(uintptr_t)d->nothing;
+    uint32_t count = 0;
+    HN_TRY(grow_params(q, l->arg_count + l->param_count + 2));
+    for (uint32_t a = 0; a < l->arg_count; a++)
+        q->params[count++] =
+            (void *)(uintptr_t)(l->args[a] ? (const void *)&l->args[a] : (const void *)&d->nothing);
+    q->params[count++] = &word;
+    for (uint32_t p = 0; p < l->param_count; p++)
+        q->params[count++] = (void *)(uintptr_t)&l->params[p];
+    q->params[count++] = (void *)(uintptr_t)&scratch;
+    return hn_cuda_check(
+        d,
+        d->cuda.cuLaunchKernel(k->function, (unsigned)l->groups[0], (unsigned)l->groups[1],
+                               (unsigned)l->groups[2], l->threads[0],
+                               l->threads[1] ? l->threads[1] : 1, l->threads[2] ? l->threads[2] : 1,
+                               (unsigned)l->shared_bytes, q->stream, q->params, NULL),
+        "cuLaunchKernel");
+}
+
+/* More than the driver takes of groups: 2^31 - 1, and 65535 in the other directions. */
+static hn_status check_groups(const hn_device_launch *l) {
+    if (HN_LIKELY(l->groups[0] <= INT32_MAX && l->groups[1] <= UINT16_MAX &&
+                  l->groups[2] <= UINT16_MAX))
+        return NULL;
+    return HN_ERROR(HN_INVALID_ARGUMENT, "too many groups of threads for a CUDA device");
+}
+
+static hn_status launch_kernel(cuda_queue *q, cuda_kernel *k, const hn_device_launch *l) {
+    HN_TRY(check_arguments(k, l));
+    HN_TRY(check_groups(l));
+    if (HN_UNLIKELY((size_t)l->shared_bytes >
+                    atomic_load_explicit(&k->shared_ok, memory_order_acquire)))
+        HN_TRY(hn_cuda_allow_shared(k, (size_t)l->shared_bytes));
+    hn_status status = launch_now(q, k, l);
+    return HN_LIKELY(!status) ? NULL : hn_cuda_explain(k, l, status);
+}
+
+static void note_launch(cuda_queue *q, const cuda_kernel *k, uint32_t step) {
+    const bool is_first = q->launch_count++ == 0;
+    if (is_first) q->first_kernel = k;
+    q->last_kernel = k;
+    q->is_idle = false;
+    if (is_first || step < q->first) q->first = step;
+    if (is_first || step >= q->until) q->until = step + 1;
+}
+
+hn_status hn_cuda_launch(hn_queue *queue, const hn_device_launch *l, hn_device_fault *out) {
+    cuda_queue *q = (cuda_queue *)queue;
+    cuda_kernel *k = l->kernel;
+    bool pushed;
+    *out = (hn_device_fault){.is_set = false};
+    if (l->groups[0] <= 0 || l->groups[1] <= 0 || l->groups[2] <= 0)
+        return NULL; /* none, which CUDA refuses */
+    if (HN_UNLIKELY(l->step >= q->step_count))
+        return HN_ERROR(HN_INTERNAL, "a queue of %u steps gets step %u", q->step_count, l->step);
+    HN_TRY(hn_cuda_enter(dev_of(queue), &pushed));
+    note_launch(q, k, l->step);
+    hn_status status = launch_kernel(q, k, l);
+    hn_cuda_leave(dev_of(queue), pushed);
+    return HN_LIKELY(!status) ? NULL : hn_status_annotate(status, "kernel '%s'", k->name);
+}
+
+/* ---- the end ---- */
+
+/* Which kernels may be the reason of an error that is told late. */
+static hn_status name_kernels(const cuda_queue *q, hn_status status) {
+    if (!status || !q->launch_count) return status;
+    if (q->launch_count == 1)
+        return hn_status_annotate(status, "kernel '%s'", q->last_kernel->name);
+    return hn_status_annotate(status, "one of %u kernels, '%s' to '%s'", q->launch_count,
+                              q->first_kernel->name, q->last_kernel->name);
+}
+
+/* After an error a second attempt sees to it that nothing goes on; a device that is lost does
+ * nothing any more. */
+static hn_status finish_work(cuda_queue *q) {
+    hn_status status = wait_for_all(q);
+    if (status) (void)dev_of(&q->base)->cuda.cuStreamSynchronize(q->stream);
+    return name_kernels(q, status);
+}
+
+/* Without the context: work that goes on has memory that is given back behind this. */
+static void wait_anyway(cuda_queue *q) {
+    bool pushed;
+    hn_status status = hn_cuda_enter(dev_of(&q->base), &pushed);
+    if (!status) {
+        (void)dev_of(&q->base)->cuda.cuStreamSynchronize(q->stream);
+        hn_cuda_leave(dev_of(&q->base), pushed);
+    }
+    hn_status_free(status);
+}
+
+static void read_words(cuda_queue *q, hn_device_fault *out) {
+    for (uint32_t k = q->first; k < q->until; k++) {
+        if (!q->words[k]) continue;
+        if (!out->is_set) *out = (hn_device_fault){.is_set = true, .step = k};
+        q->words[k] = 0;
+    }
+}
+
+hn_status hn_cuda_finish(hn_queue *queue, hn_device_fault *out) {
+    cuda_queue *q = (cuda_queue *)queue;
+    hn_device_fault ignored = {.is_set = false};
+    bool pushed = false;
+    *out = ignored;
+    hn_status status = hn_cuda_enter(dev_of(queue), &pushed);
+    if (!status) status = finish_work(q);
+    else wait_anyway(q);
+    hn_cuda_stage_finish(q, !status);
+    hn_cuda_leave(dev_of(queue), pushed);
+    read_words(q, status ? &ignored : out);
+    q->first = q->until = q->launch_count = 0;
+    q->is_idle = true;
+    return status;
+}

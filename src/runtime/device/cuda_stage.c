@@ -1,0 +1,222 @@
+/* cuda_stage.c: pinned memory between the host's and the device's. The driver copies from and to
+ * memory that may be paged out only while the host waits; so what the host has is copied to pinned
+ * memory first, and what comes from the device lands there until the queue is finished. Memory of
+ * the caller's that is pinned needs none of it. */
+#include "runtime/device/cuda.h"
+
+#include <stdlib.h>
+
+enum {
+    PIECE_LEAST = 64 << 10, /* bytes */
+    PIECE_MOST = 4 << 20,
+    LANDING_LEAST = 64 << 10,
+    LANDING_MOST = 64 << 20 /* more is waited for */
+};
+
+static cuda_dev *dev_of(cuda_queue *q) { return (cuda_dev *)q->base.dev; }
+
+/* Of memory that CUDA does not know this fails, which is no failure. */
+static bool is_pinned(cuda_queue *q, const void *host) {
+    unsigned kind = 0;
+    return dev_of(q)->cuda.cuPointerGetAttribute(&kind, HN_CUDA_POINTER_MEMORY_TYPE,
+                                                 hn_cuda_at(host)) == HN_CUDA_SUCCESS &&
+           kind == HN_CUDA_MEMORY_HOST;
+}
+
+static hn_status pin(cuda_queue *q, size_t bytes, uint8_t **out) {
+    void *memory = NULL;
+    HN_TRY(hn_cuda_check(dev_of(q), dev_of(q)->cuda.cuMemHostAlloc(&memory, bytes, 0),
+                         "cuMemHostAlloc"));
+    *out = memory;
+    return NULL;
+}
+
+static void unpin(cuda_queue *q, uint8_t **memory) {
+    if (*memory) (void)dev_of(q)->cuda.cuMemFreeHost(*memory);
+    *memory = NULL;
+}
+
+static size_t power_of_two(size_t bytes, size_t least, size_t most) {
+    size_t power = least;
+    while (power < bytes && power < most) power *= 2;
+    return power;
+}
+
+static hn_status wait_for_queue(cuda_queue *q) {
+    return hn_cuda_check(dev_of(q), dev_of(q)->cuda.cuStreamSynchronize(q->stream),
+                         "cuStreamSynchronize");
+}
+
+/* ---- to the device ---- */
+
+static void reset_pieces(cuda_stage *s) {
+    for (uint32_t k = 0; k < HN_CUDA_STAGE_PIECES; k++)
+        s->pieces[k].used = 0, s->pieces[k].is_left = false;
+}
+
+static void drop_pieces(cuda_queue *q) {
+    for (uint32_t k = 0; k < HN_CUDA_STAGE_PIECES; k++) unpin(q, &q->stage.pieces[k].memory);
+    q->stage.piece_bytes = 0;
+    reset_pieces(&q->stage);
+}
+
+static hn_status make_pieces(cuda_queue *q, size_t bytes) {
+    const hn_cuda *cuda = &dev_of(q)->cuda;
+    for (uint32_t k = 0; k < HN_CUDA_STAGE_PIECES; k++) {
+        cuda_stage_piece *piece = &q->stage.pieces[k];
+        HN_TRY(pin(q, bytes, &piece->memory));
+        if (!piece->left)
+            HN_TRY(hn_cuda_check(dev_of(q),
+                                 cuda->cuEventCreate(&piece->left, HN_CUDA_EVENT_NO_TIME),
+                                 "cuEventCreate"));
+    }
+    q->stage.piece_bytes = bytes;
+    return NULL;
+}
+
+/* Pieces that are large enough for this copy, as far as pieces go. Copies from smaller ones may be
+ * under way. */
+static hn_status grow_pieces(cuda_queue *q, size_t bytes) {
+    const size_t wanted = power_of_two(bytes, PIECE_LEAST, PIECE_MOST);
+    if (wanted <= q->stage.piece_bytes) return NULL;
+    if (q->stage.piece_bytes) HN_TRY(wait_for_queue(q));
+    drop_pieces(q);
+    hn_status status = make_pieces(q, wanted);
+    if (status) drop_pieces(q);
+    return status;
+}
+
+/* The next piece, once the copies from it are done. */
+static hn_status next_piece(cuda_queue *q) {
+    cuda_stage *s = &q->stage;
+    const hn_cuda *cuda = &dev_of(q)->cuda;
+    cuda_stage_piece *full = &s->pieces[s->piece];
+    HN_TRY(hn_cuda_check(dev_of(q), cuda->cuEventRecord(full->left, q->stream), "cuEventRecord"));
+    full->is_left = true;
+    s->piece = (s->piece + 1) % HN_CUDA_STAGE_PIECES;
+    cuda_stage_piece *next = &s->pieces[s->piece];
+    if (next->is_left)
+        HN_TRY(
+            hn_cuda_check(dev_of(q), cuda->cuEventSynchronize(next->left), "cuEventSynchronize"));
+    next->is_left = false;
+    next->used = 0;
+    return NULL;
+}
+
+static hn_status copy_to(cuda_queue *q, hn_cuda_address to, const void *from, size_t bytes) {
+    return hn_cuda_check(dev_of(q), dev_of(q)->cuda.cuMemcpyHtoDAsync(to, from, bytes, q->stream),
+                         "cuMemcpyHtoDAsync");
+}
+
+/* As much as there is room for; small copies begin at multiples of 64 bytes. */
+static hn_status stage_part(cuda_queue *q, hn_cuda_address to, const uint8_t *from, size_t bytes,
+                            size_t *out_done) {
+    cuda_stage *s = &q->stage;
+    if (s->pieces[s->piece].used == s->piece_bytes) HN_TRY(next_piece(q));
+    cuda_stage_piece *piece = &s->pieces[s->piece];
+    const size_t room = s->piece_bytes - piece->used;
+    const size_t part = bytes < room ? bytes : room;
+    uint8_t *at = piece->memory + piece->used;
+    memcpy(at, from, part);
+    HN_TRY(copy_to(q, to, at, part));
+    piece->used += (part + 63) / 64 * 64; /* pieces are multiples of it */
+    *out_done = part;
+    return NULL;
+}
+
+hn_status hn_cuda_stage_in(cuda_queue *q, hn_cuda_address to, const void *from_host, size_t bytes) {
+    const uint8_t *from = from_host;
+    if (bytes > PIECE_LEAST && is_pinned(q, from_host)) return copy_to(q, to, from_host, bytes);
+    HN_TRY(grow_pieces(q, bytes));
+    for (size_t done = 0, part; done < bytes; done += part)
+        HN_TRY(stage_part(q, to + done, from + done, bytes - done, &part));
+    return NULL;
+}
+
+/* ---- from the device ---- */
+
+static hn_status add_landing(cuda_queue *q, size_t bytes) {
+    cuda_stage *s = &q->stage;
+    const size_t cap = power_of_two(bytes, LANDING_LEAST, LANDING_MOST);
+    if (s->landing_count == s->landing_room) {
+        const uint32_t room = 2 * s->landing_room + 4;
+        uint8_t **more = realloc(s->landings, room * sizeof *more);
+        if (!more) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to copy from a device");
+        s->landings = more;
+        s->landing_room = room;
+    }
+    HN_TRY(pin(q, cap, &s->landings[s->landing_count]));
+    s->landing_count++;
+    s->landing_cap = cap;
+    s->landing_used = 0;
+    s->landing_bytes += cap;
+    return NULL;
+}
+
+static hn_status add_copy(cuda_stage *s, cuda_landing copy) {
+    if (s->copy_count == s->copy_cap) {
+        const uint32_t cap = 2 * s->copy_cap + 8;
+        cuda_landing *more = realloc(s->copies, cap * sizeof *more);
+        if (!more) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory to copy from a device");
+        s->copies = more;
+        s->copy_cap = cap;
+    }
+    s->copies[s->copy_count++] = copy;
+    return NULL;
+}
+
+static hn_status copy_from(cuda_queue *q, void *to, hn_cuda_address from, size_t bytes) {
+    return hn_cuda_check(dev_of(q), dev_of(q)->cuda.cuMemcpyDtoHAsync(to, from, bytes, q->stream),
+                         "cuMemcpyDtoHAsync");
+}
+
+static hn_status land(cuda_queue *q, void *to_host, hn_cuda_address from, size_t bytes) {
+    cuda_stage *s = &q->stage;
+    if (!s->landing_count || bytes > s->landing_cap - s->landing_used)
+        HN_TRY(add_landing(q, bytes));
+    uint8_t *at = s->landings[s->landing_count - 1] + s->landing_used;
+    HN_TRY(add_copy(s, (cuda_landing){to_host, at, bytes}));
+    hn_status status = copy_from(q, at, from, bytes);
+    if (status) s->copy_count--;
+    else s->landing_used += (bytes + 63) / 64 * 64;
+    return status;
+}
+
+hn_status hn_cuda_stage_out(cuda_queue *q, void *to_host, hn_cuda_address from, size_t bytes) {
+    const cuda_stage *s = &q->stage;
+    const bool has_room = (s->landing_count && bytes <= s->landing_cap - s->landing_used) ||
+                          (bytes <= LANDING_MOST && s->landing_bytes <= LANDING_MOST - bytes);
+    if (!has_room || is_pinned(q, to_host)) return copy_from(q, to_host, from, bytes);
+    return land(q, to_host, from, bytes);
+}
+
+/* One block is kept: all of what a run has needed, so that the next one finds it in one. */
+static void shrink_landings(cuda_queue *q) {
+    cuda_stage *s = &q->stage;
+    const size_t wanted = s->landing_bytes;
+    s->landing_used = 0;
+    if (s->landing_count < 2) return;
+    while (s->landing_count) unpin(q, &s->landings[--s->landing_count]);
+    s->landing_bytes = s->landing_cap = 0;
+    hn_status status = add_landing(q, wanted);
+    hn_status_free(status); /* the next run asks again, and tells */
+}
+
+void hn_cuda_stage_finish(cuda_queue *q, bool is_good) {
+    cuda_stage *s = &q->stage;
+    for (uint32_t k = 0; k < s->copy_count && is_good; k++)
+        memcpy(s->copies[k].to_host, s->copies[k].from, s->copies[k].bytes);
+    s->copy_count = 0;
+    reset_pieces(s);
+    shrink_landings(q);
+}
+
+void hn_cuda_stage_deinit(cuda_queue *q) {
+    cuda_stage *s = &q->stage;
+    drop_pieces(q);
+    for (uint32_t k = 0; k < HN_CUDA_STAGE_PIECES; k++)
+        if (s->pieces[k].left) (void)dev_of(q)->cuda.cuEventDestroy(s->pieces[k].left);
+    while (s->landing_count) unpin(q, &s->landings[--s->landing_count]);
+    free(s->landings);
+    free(s->copies);
+}

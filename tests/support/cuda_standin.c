@@ -1,0 +1,1032 @@
+/* cuda_standin.c: see cuda_standin.h. Built as libcuda.so.1, with the names that the driver's
+ * library has. It shares no declaration with base/cuda.h: both are written from the driver's. */
+#include "tests/support/cuda_standin.h"
+
+#include <elf.h>
+#include <pthread.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#define EXPORT __attribute__((visibility("default")))
+
+enum {
+    SUCCESS = 0,
+    INVALID_VALUE = 1,
+    OUT_OF_MEMORY = 2,
+    NOT_INITIALIZED = 3,
+    NO_DEVICE = 100,
+    INVALID_IMAGE = 200,
+    INVALID_CONTEXT = 201,
+    NO_BINARY = 209,
+    NOT_FOUND = 500,
+    ILLEGAL_ADDRESS = 700,
+    OUT_OF_RESOURCES = 701
+};
+enum { DEVICES_MAX = 8, ALIGN = 256, ARGS_MAX = 512, KERNELS_MAX = 64, DEPTH_MAX = 16 };
+#define RANGE_BYTES ((size_t)1 << 40) /* addresses cost nothing */
+
+static cuda_standin standin = {.devices = 2, .arch = 90, .driver = 13000, .has_pools = true};
+
+EXPORT cuda_standin *cuda_standin_get(void);
+EXPORT cuda_standin *cuda_standin_get(void) { return &standin; }
+
+static void die(const char *what, const void *at) {
+    fprintf(stderr, "cuda stand-in: %s (%p)\n", what, at);
+    abort();
+}
+
+/* ---- failures ---- */
+
+static bool fails(const char *call, int *out_code) {
+    const long number = atomic_fetch_add(&standin.calls, 1) + 1, at = standin.fail_at;
+    if (!at || number < at || (number > at && !standin.is_lost)) return false;
+    if (!standin.failed) standin.failed = call;
+    *out_code = standin.code;
+    return true;
+}
+
+#define MAY_FAIL                                                                                   \
+    do {                                                                                           \
+        int failure;                                                                               \
+        if (fails(__func__, &failure)) return failure;                                             \
+    } while (0)
+
+/* ---- objects: they stay, so that one that is used too late is found ---- */
+
+typedef enum object_kind { CONTEXT = 0x7001, STREAM, EVENT, MODULE, FUNCTION, POOL } object_kind;
+
+typedef struct object {
+    struct object *next;
+    object_kind kind;
+    bool is_gone;
+} object;
+
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static object *objects;
+
+static void *make(object_kind kind, size_t bytes) {
+    object *o = calloc(1, bytes);
+    if (!o) die("no memory", NULL);
+    o->kind = kind;
+    o->next = objects;
+    objects = o;
+    return o;
+}
+
+static void *check(void *given, object_kind kind, const char *what) {
+    const object *o = objects;
+    while (o && o != given) o = o->next;
+    if (!o || o->kind != kind) die(what, given);
+    if (o->is_gone) die("this object was destroyed", given);
+    return given;
+}
+
+/* ---- contexts ---- */
+
+typedef struct context {
+    object o;
+    int device, retained;
+    int lost_code; /* of all calls, once it is lost */
+} context;
+
+static context *primary[DEVICES_MAX];
+static __thread context *stack[DEPTH_MAX];
+static __thread int depth;
+static int initialised_pid;
+
+static context *current(void) { return depth ? stack[depth - 1] : NULL; }
+
+static int end(int code) {
+    pthread_mutex_unlock(&lock);
+    return code;
+}
+
+/* What most calls begin with, with the lock taken. */
+static int begin(context **out) {
+    context *c = current();
+    pthread_mutex_lock(&lock);
+    if (!c) return end(INVALID_CONTEXT);
+    check(c, CONTEXT, "the current context is none");
+    if (c->lost_code) {
+        pthread_mutex_unlock(&lock);
+        return c->lost_code;
+    }
+    if (out) *out = c;
+    return SUCCESS;
+}
+
+#define BEGIN(c)                                                                                   \
+    do {                                                                                           \
+        const int lost_ = begin(c);                                                                \
+        if (lost_) return lost_;                                                                   \
+    } while (0)
+
+static void read_settings(void) {
+    const char *text = getenv("HENRY_CUDA_STANDIN");
+    for (const char *at = text; at && *at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL) {
+        long value = strchr(at, '=') ? strtol(strchr(at, '=') + 1, NULL, 10) : 0;
+        if (strncmp(at, "devices=", 8) == 0) standin.devices = (int)value;
+        if (strncmp(at, "arch=", 5) == 0) standin.arch = (int)value;
+        if (strncmp(at, "driver=", 7) == 0) standin.driver = (int)value;
+        if (strncmp(at, "pools=", 6) == 0) standin.has_pools = value != 0;
+        if (strncmp(at, "fail=", 5) == 0) standin.fail_at = value;
+        if (strncmp(at, "code=", 5) == 0) standin.code = (int)value;
+    }
+}
+
+EXPORT int cuInit(unsigned flags);
+EXPORT int cuInit(unsigned flags) {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+    if (flags) return INVALID_VALUE;
+    pthread_once(&once, read_settings);
+    MAY_FAIL;
+    if (!initialised_pid) initialised_pid = (int)getpid();
+    if (initialised_pid != (int)getpid()) return NOT_INITIALIZED;
+    return standin.devices ? SUCCESS : NO_DEVICE;
+}
+
+EXPORT int cuDriverGetVersion(int *out);
+EXPORT int cuDriverGetVersion(int *out) {
+    MAY_FAIL;
+    *out = standin.driver;
+    return SUCCESS;
+}
+
+static const struct {
+    int code;
+    const char *name;
+} error_names[] = {
+    {SUCCESS, "CUDA_SUCCESS"},
+    {INVALID_VALUE, "CUDA_ERROR_INVALID_VALUE"},
+    {OUT_OF_MEMORY, "CUDA_ERROR_OUT_OF_MEMORY"},
+    {NOT_INITIALIZED, "CUDA_ERROR_NOT_INITIALIZED"},
+    {NO_DEVICE, "CUDA_ERROR_NO_DEVICE"},
+    {INVALID_IMAGE, "CUDA_ERROR_INVALID_IMAGE"},
+    {INVALID_CONTEXT, "CUDA_ERROR_INVALID_CONTEXT"},
+    {NO_BINARY, "CUDA_ERROR_NO_BINARY_FOR_GPU"},
+    {NOT_FOUND, "CUDA_ERROR_NOT_FOUND"},
+    {ILLEGAL_ADDRESS, "CUDA_ERROR_ILLEGAL_ADDRESS"},
+    {OUT_OF_RESOURCES, "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"},
+    {719, "CUDA_ERROR_LAUNCH_FAILED"},
+    {999, "CUDA_ERROR_UNKNOWN"},
+};
+
+EXPORT int cuGetErrorName(int code, const char **out);
+EXPORT int cuGetErrorName(int code, const char **out) {
+    *out = NULL;
+    for (size_t k = 0; k < sizeof error_names / sizeof *error_names; k++)
+        if (error_names[k].code == code) *out = error_names[k].name;
+    return *out ? SUCCESS : INVALID_VALUE;
+}
+
+/* ---- devices ---- */
+
+EXPORT int cuDeviceGetCount(int *out);
+EXPORT int cuDeviceGetCount(int *out) {
+    MAY_FAIL;
+    *out = standin.devices;
+    return SUCCESS;
+}
+
+EXPORT int cuDeviceGet(int *out, int number);
+EXPORT int cuDeviceGet(int *out, int number) {
+    MAY_FAIL;
+    if (number < 0 || number >= standin.devices) return 101;
+    *out = number;
+    return SUCCESS;
+}
+
+EXPORT int cuDeviceGetName(char *out, int bytes, int device);
+EXPORT int cuDeviceGetName(char *out, int bytes, int device) {
+    MAY_FAIL;
+    (void)device;
+    snprintf(out, (size_t)bytes, "NVIDIA Stand-In");
+    return SUCCESS;
+}
+
+EXPORT int cuDeviceGetUuid_v2(unsigned char *out, int device);
+EXPORT int cuDeviceGetUuid_v2(unsigned char *out, int device) {
+    MAY_FAIL;
+    for (int k = 0; k < 16; k++) out[k] = (unsigned char)(k * 17);
+    out[0] = (unsigned char)(0xa0 + device);
+    return SUCCESS;
+}
+
+EXPORT int cuDeviceTotalMem_v2(size_t *out, int device);
+EXPORT int cuDeviceTotalMem_v2(size_t *out, int device) {
+    MAY_FAIL;
+    (void)device;
+    *out = (size_t)8 << 30;
+    return SUCCESS;
+}
+
+EXPORT int cuDeviceGetAttribute(int *out, int attribute, int device);
+EXPORT int cuDeviceGetAttribute(int *out, int attribute, int device) {
+    MAY_FAIL;
+    (void)device;
+    switch (attribute) {
+    case 1: *out = 1024; return SUCCESS;
+    case 16: *out = 132; return SUCCESS;
+    case 75: *out = standin.arch / 10; return SUCCESS;
+    case 76: *out = standin.arch % 10; return SUCCESS;
+    case 97: *out = 227 << 10; return SUCCESS;
+    case 115: *out = standin.has_pools; return SUCCESS;
+    default: return INVALID_VALUE;
+    }
+}
+
+EXPORT int cuDevicePrimaryCtxRetain(context **out, int device);
+EXPORT int cuDevicePrimaryCtxRetain(context **out, int device) {
+    MAY_FAIL;
+    pthread_mutex_lock(&lock);
+    context *c = primary[device];
+    if (!c || c->o.is_gone) {
+        c = primary[device] = make(CONTEXT, sizeof *c);
+        c->device = device;
+        standin.contexts++;
+    }
+    c->retained++;
+    *out = c;
+    return end(SUCCESS);
+}
+
+EXPORT int cuDevicePrimaryCtxRelease_v2(int device);
+EXPORT int cuDevicePrimaryCtxRelease_v2(int device) {
+    pthread_mutex_lock(&lock);
+    context *c = primary[device];
+    if (!c || c->retained == 0) die("a context is released that nobody holds", c);
+    if (--c->retained == 0) c->o.is_gone = true, standin.contexts--;
+    return end(SUCCESS);
+}
+
+EXPORT int cuCtxGetCurrent(context **out);
+EXPORT int cuCtxGetCurrent(context **out) {
+    *out = current(); /* never fails once the driver is there, and is called too often to count */
+    return SUCCESS;
+}
+
+EXPORT int cuCtxPushCurrent_v2(context *c);
+EXPORT int cuCtxPushCurrent_v2(context *c) {
+    MAY_FAIL;
+    pthread_mutex_lock(&lock);
+    check(c, CONTEXT, "no context");
+    if (depth == DEPTH_MAX) die("contexts are pushed and not popped", c);
+    stack[depth++] = c;
+    return end(SUCCESS);
+}
+
+EXPORT int cuCtxPopCurrent_v2(context **out);
+EXPORT int cuCtxPopCurrent_v2(context **out) {
+    if (!depth) die("no context to pop", NULL);
+    *out = stack[--depth];
+    return SUCCESS;
+}
+
+EXPORT int cuCtxSetCurrent(context *c);
+EXPORT int cuCtxSetCurrent(context *c) {
+    MAY_FAIL;
+    if (!c) depth = depth ? depth - 1 : 0;
+    else if (depth) stack[depth - 1] = c;
+    else stack[depth++] = c;
+    return SUCCESS;
+}
+
+/* ---- memory ---- */
+
+typedef struct memory {
+    uint8_t *address, *bytes; /* pinned: bytes are the host's address */
+    size_t size;
+    bool is_pinned;
+    int device;
+} memory;
+
+static struct {
+    uint8_t *range; /* of addresses */
+    size_t used;
+    memory *items;
+    size_t count, cap;
+} heap;
+
+static memory *find_memory(const void *address, size_t size) {
+    const uint8_t *at = address;
+    for (size_t k = 0; k < heap.count; k++) {
+        memory *m = &heap.items[k];
+        if (at >= m->address && at + size <= m->address + m->size) return m;
+    }
+    return NULL;
+}
+
+static bool is_address(uint64_t value) {
+    return value >= (uintptr_t)heap.range && value < (uintptr_t)heap.range + heap.used;
+}
+
+static uint8_t *bytes_at(uint64_t address, size_t size) {
+    const uint8_t *at = (const uint8_t *)(uintptr_t)address;
+    memory *m = find_memory(at, size);
+    if (!m) die("no memory of the device, or not any more", at);
+    return m->bytes + (at - m->address);
+}
+
+/* Pinned memory that these bytes of the host are in. */
+static memory *pinned_at(const void *host, size_t size) {
+    const uint8_t *at = host;
+    for (size_t k = 0; k < heap.count; k++) {
+        memory *m = &heap.items[k];
+        if (m->is_pinned && at >= m->bytes && at + size <= m->bytes + m->size) return m;
+    }
+    return NULL;
+}
+
+static memory *add_memory(size_t size, bool is_pinned) {
+    if (!heap.range)
+        heap.range =
+            mmap(NULL, RANGE_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (heap.range == MAP_FAILED) die("no addresses", NULL);
+    const size_t whole = (size + ALIGN - 1) / ALIGN * ALIGN;
+    if (!size || whole > RANGE_BYTES - heap.used - ALIGN) return NULL;
+    if (heap.count == heap.cap) {
+        heap.cap = 2 * heap.cap + 64;
+        heap.items = realloc(heap.items, heap.cap * sizeof *heap.items);
+        if (!heap.items) die("no memory", NULL);
+    }
+    uint8_t *bytes =
+        whole > (size_t)64 << 30 ? NULL : aligned_alloc(4096, (whole + 4095) / 4096 * 4096);
+    if (!bytes) return NULL;
+    memset(bytes, 0xcd, whole < 1 << 16 ? whole : 1 << 16);
+    memory *m = &heap.items[heap.count++];
+    *m = (memory){heap.range + heap.used, bytes, size, is_pinned, current()->device};
+    heap.used += whole + ALIGN; /* never given out again: old addresses stay wrong */
+    return m;
+}
+
+static void drop_memory(memory *m) {
+    free(m->bytes);
+    *m = heap.items[--heap.count];
+}
+
+static int allocate(uint64_t *out, size_t bytes) {
+    if (standin.memory_max && standin.memory + bytes > standin.memory_max) return OUT_OF_MEMORY;
+    memory *m = add_memory(bytes, false);
+    if (!m) return bytes ? OUT_OF_MEMORY : INVALID_VALUE;
+    standin.memories++;
+    standin.memory += bytes;
+    *out = (uintptr_t)m->address;
+    return SUCCESS;
+}
+
+static int release_memory(uint64_t address) {
+    memory *m = find_memory((const void *)(uintptr_t)address, 1);
+    if (!m || m->is_pinned || (uintptr_t)m->address != address)
+        die("freed, but no memory", (const void *)(uintptr_t)address);
+    standin.memories--;
+    standin.memory -= m->size;
+    drop_memory(m);
+    return SUCCESS;
+}
+
+/* ---- streams: what is to be done ---- */
+
+typedef struct stream stream;
+typedef struct event event;
+typedef struct function function;
+
+typedef enum work_kind { COPY_IN, COPY_OUT, COPY, LAUNCH, RECORD, WAIT } work_kind;
+
+typedef struct work {
+    struct work *next;
+    work_kind kind;
+    uint64_t to, from; /* addresses on the device */
+    void *host;        /* of copies; `owns_host`: a copy of it */
+    bool owns_host;
+    size_t bytes;
+    event *event;
+    uint64_t number; /* of the event's recording */
+    function *function;
+    unsigned groups, threads;
+    uint64_t args[]; /* of a launch */
+} work;
+
+struct stream {
+    object o;
+    context *context;
+    work *first, **end;
+};
+
+struct event {
+    object o;
+    bool has_time, was_recorded;
+    uint64_t recorded, done; /* how often it was recorded; up to which it is done */
+    stream *stream;
+    int64_t ns;
+};
+
+static int64_t clock_ns;
+
+static void run_launch(context *c, const work *w);
+static void run_to(stream *s, const event *until, uint64_t number);
+
+static void do_work(context *c, const work *w) {
+    clock_ns += 1000;
+    switch (w->kind) {
+    case COPY_IN:
+        if (!w->owns_host && !pinned_at(w->host, w->bytes))
+            die("pinned memory was freed before it was copied", w->host);
+        memcpy(bytes_at(w->to, w->bytes), w->host, w->bytes);
+        break;
+    case COPY_OUT:
+        if (!pinned_at(w->host, w->bytes)) die("pinned memory was freed before a copy", w->host);
+        memcpy(w->host, bytes_at(w->from, w->bytes), w->bytes);
+        break;
+    case COPY:
+        if (w->to < w->from + w->bytes && w->from < w->to + w->bytes)
+            die("a copy overlaps", (const void *)(uintptr_t)w->to);
+        memcpy(bytes_at(w->to, w->bytes), bytes_at(w->from, w->bytes), w->bytes);
+        break;
+    case LAUNCH: run_launch(c, w); break;
+    case RECORD:
+        w->event->done = w->number;
+        w->event->ns = clock_ns;
+        break;
+    case WAIT:
+        if (w->event->done < w->number) run_to(w->event->stream, w->event, w->number);
+        break;
+    }
+}
+
+/* Up to a recording of an event; NULL: all. */
+static void run_to(stream *s, const event *until, uint64_t number) {
+    while (s->first && !(until && until->done >= number)) {
+        work *w = s->first;
+        s->first = w->next;
+        if (!s->first) s->end = &s->first;
+        const bool is_lost = s->context->lost_code || (standin.is_lost && standin.failed);
+        if (!is_lost) do_work(s->context, w);
+        else if (w->kind == RECORD) w->event->done = w->number;
+        if (w->owns_host) free(w->host);
+        free(w);
+    }
+}
+
+static work *add(stream *s, work_kind kind, size_t args) {
+    work *w = calloc(1, sizeof *w + args * sizeof w->args[0]);
+    if (!w) die("no memory", NULL);
+    w->kind = kind;
+    *s->end = w;
+    s->end = &w->next;
+    return w;
+}
+
+static void run_all(const context *c) {
+    for (object *o = objects; o; o = o->next)
+        if (o->kind == STREAM && !o->is_gone && ((stream *)o)->context == c)
+            run_to((stream *)o, NULL, 0);
+}
+
+static stream *stream_of(const context *c, stream *given) {
+    check(given, STREAM, "no stream");
+    if (given->context != c) die("the stream is of another context than the current one", given);
+    return given;
+}
+
+EXPORT int cuStreamCreate(stream **out, unsigned flags);
+EXPORT int cuStreamCreate(stream **out, unsigned flags) {
+    context *c;
+    MAY_FAIL;
+    if (flags > 1) return INVALID_VALUE;
+    BEGIN(&c);
+    stream *s = make(STREAM, sizeof *s);
+    s->context = c;
+    s->end = &s->first;
+    standin.streams++;
+    *out = s;
+    return end(SUCCESS);
+}
+
+EXPORT int cuStreamDestroy_v2(stream *s);
+EXPORT int cuStreamDestroy_v2(stream *s) {
+    pthread_mutex_lock(&lock);
+    check(s, STREAM, "no stream");
+    run_to(s, NULL, 0);
+    s->o.is_gone = true;
+    standin.streams--;
+    return end(SUCCESS);
+}
+
+EXPORT int cuStreamSynchronize(stream *given);
+EXPORT int cuStreamSynchronize(stream *given) {
+    context *c;
+    int failure = SUCCESS;
+    const bool has_failed = fails(__func__, &failure);
+    BEGIN(&c);
+    standin.waits++;
+    run_to(stream_of(c, given), NULL, 0); /* also before a failure: the work is over then, too */
+    return end(has_failed ? failure : c->lost_code);
+}
+
+EXPORT int cuStreamWaitEvent(stream *given, event *e, unsigned flags);
+EXPORT int cuStreamWaitEvent(stream *given, event *e, unsigned flags) {
+    context *c;
+    MAY_FAIL;
+    if (flags) return INVALID_VALUE;
+    BEGIN(&c);
+    check(e, EVENT, "no event");
+    work *w = add(stream_of(c, given), WAIT, 0);
+    w->event = e;
+    w->number = e->recorded;
+    return end(SUCCESS);
+}
+
+/* ---- events ---- */
+
+EXPORT int cuEventCreate(event **out, unsigned flags);
+EXPORT int cuEventCreate(event **out, unsigned flags) {
+    MAY_FAIL;
+    if (flags & ~3u) return INVALID_VALUE;
+    BEGIN(NULL);
+    event *e = make(EVENT, sizeof *e);
+    e->has_time = !(flags & 2);
+    standin.events++;
+    *out = e;
+    return end(SUCCESS);
+}
+
+EXPORT int cuEventDestroy_v2(event *e);
+EXPORT int cuEventDestroy_v2(event *e) {
+    pthread_mutex_lock(&lock);
+    check(e, EVENT, "no event");
+    if (e->done < e->recorded) run_to(e->stream, e, e->recorded);
+    e->o.is_gone = true;
+    standin.events--;
+    return end(SUCCESS);
+}
+
+EXPORT int cuEventRecord(event *e, stream *given);
+EXPORT int cuEventRecord(event *e, stream *given) {
+    context *c;
+    MAY_FAIL;
+    BEGIN(&c);
+    check(e, EVENT, "no event");
+    e->stream = stream_of(c, given);
+    work *w = add(given, RECORD, 0);
+    w->event = e;
+    w->number = ++e->recorded;
+    return end(SUCCESS);
+}
+
+EXPORT int cuEventSynchronize(event *e);
+EXPORT int cuEventSynchronize(event *e) {
+    context *c;
+    MAY_FAIL;
+    BEGIN(&c);
+    check(e, EVENT, "no event");
+    standin.waits++;
+    if (e->done < e->recorded) run_to(e->stream, e, e->recorded);
+    return end(c->lost_code);
+}
+
+EXPORT int cuEventElapsedTime(float *out, event *a, event *b);
+EXPORT int cuEventElapsedTime(float *out, event *a, event *b) {
+    MAY_FAIL;
+    BEGIN(NULL);
+    check(a, EVENT, "no event"), check(b, EVENT, "no event");
+    if (!a->has_time || !b->has_time) return end(400);
+    if (!a->recorded || !b->recorded) return end(400);
+    if (a->done < a->recorded || b->done < b->recorded) return end(600);
+    *out = (float)((double)(b->ns - a->ns) / 1e6);
+    return end(SUCCESS);
+}
+
+/* ---- allocations ---- */
+
+EXPORT int cuMemAlloc_v2(uint64_t *out, size_t bytes);
+EXPORT int cuMemAlloc_v2(uint64_t *out, size_t bytes) {
+    MAY_FAIL;
+    BEGIN(NULL);
+    return end(allocate(out, bytes));
+}
+
+EXPORT int cuMemFree_v2(uint64_t address);
+EXPORT int cuMemFree_v2(uint64_t address) {
+    context *c;
+    BEGIN(&c);
+    run_all(c); /* it waits for the device */
+    return end(release_memory(address));
+}
+
+typedef struct pool {
+    object o;
+} pool;
+
+typedef struct pool_options {
+    int type, handles, location_type, location;
+    void *security;
+    size_t max_bytes;
+    unsigned short usage;
+    unsigned char reserved[54];
+} pool_options;
+
+EXPORT int cuMemPoolCreate(pool **out, const pool_options *options);
+EXPORT int cuMemPoolCreate(pool **out, const pool_options *options) {
+    MAY_FAIL;
+    if (options->type != 1 || options->handles || options->location_type != 1 ||
+        options->location >= standin.devices || options->security || options->usage)
+        return INVALID_VALUE;
+    for (size_t k = 0; k < sizeof options->reserved; k++)
+        if (options->reserved[k]) return INVALID_VALUE;
+    BEGIN(NULL);
+    *out = make(POOL, sizeof **out);
+    standin.pools++;
+    return end(SUCCESS);
+}
+
+EXPORT int cuMemPoolSetAttribute(pool *p, int attribute, void *value);
+EXPORT int cuMemPoolSetAttribute(pool *p, int attribute, void *value) {
+    MAY_FAIL;
+    BEGIN(NULL);
+    check(p, POOL, "no pool");
+    return end(attribute == 4 && value ? SUCCESS : INVALID_VALUE);
+}
+
+EXPORT int cuMemPoolDestroy(pool *p);
+EXPORT int cuMemPoolDestroy(pool *p) {
+    pthread_mutex_lock(&lock);
+    check(p, POOL, "no pool");
+    p->o.is_gone = true;
+    standin.pools--;
+    return end(SUCCESS);
+}
+
+EXPORT int cuMemAllocFromPoolAsync(uint64_t *out, size_t bytes, pool *p, stream *s);
+EXPORT int cuMemAllocFromPoolAsync(uint64_t *out, size_t bytes, pool *p, stream *s) {
+    context *c;
+    MAY_FAIL;
+    BEGIN(&c);
+    check(p, POOL, "no pool"), stream_of(c, s);
+    return end(allocate(out, bytes));
+}
+
+EXPORT int cuMemFreeAsync(uint64_t address, stream *s);
+EXPORT int cuMemFreeAsync(uint64_t address, stream *s) {
+    context *c;
+    const int lost_code = begin(&c);
+    if (lost_code) { /* a real driver keeps it until the context goes: what counts is that it was asked */
+        pthread_mutex_lock(&lock);
+        release_memory(address);
+        return end(lost_code);
+    }
+    run_to(stream_of(c, s), NULL, 0);
+    return end(release_memory(address));
+}
+
+EXPORT int cuMemHostAlloc(void **out, size_t bytes, unsigned flags);
+EXPORT int cuMemHostAlloc(void **out, size_t bytes, unsigned flags) {
+    MAY_FAIL;
+    if (flags & ~7u || !bytes) return INVALID_VALUE;
+    BEGIN(NULL);
+    memory *m = add_memory(bytes, true);
+    if (!m) return end(OUT_OF_MEMORY);
+    standin.pinned++;
+    *out = m->bytes;
+    return end(SUCCESS);
+}
+
+EXPORT int cuMemFreeHost(void *host);
+EXPORT int cuMemFreeHost(void *host) {
+    pthread_mutex_lock(&lock);
+    memory *m = pinned_at(host, 1);
+    if (!m || m->bytes != host) die("freed, but not pinned", host);
+    standin.pinned--;
+    drop_memory(m);
+    return end(SUCCESS);
+}
+
+EXPORT int cuMemHostGetDevicePointer_v2(uint64_t *out, void *host, unsigned flags);
+EXPORT int cuMemHostGetDevicePointer_v2(uint64_t *out, void *host, unsigned flags) {
+    MAY_FAIL;
+    BEGIN(NULL);
+    memory *m = flags ? NULL : pinned_at(host, 1);
+    if (m) *out = (uintptr_t)m->address + (uintptr_t)((uint8_t *)host - m->bytes);
+    return end(m ? SUCCESS : INVALID_VALUE);
+}
+
+EXPORT int cuPointerGetAttribute(void *out, int attribute, uint64_t address);
+EXPORT int cuPointerGetAttribute(void *out, int attribute, uint64_t address) {
+    const void *at = (const void *)(uintptr_t)address;
+    unsigned kind;
+    BEGIN(NULL); /* it fails for what it does not know, so a failure more tells nothing */
+    if (attribute != 2) return end(INVALID_VALUE);
+    if (pinned_at(at, 1)) kind = 1;
+    else if (find_memory(at, 1)) kind = 2;
+    else return end(INVALID_VALUE);
+    memcpy(out, &kind, sizeof kind);
+    return end(SUCCESS);
+}
+
+/* ---- copies ---- */
+
+EXPORT int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, stream *given);
+EXPORT int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, stream *given) {
+    context *c;
+    MAY_FAIL;
+    BEGIN(&c);
+    (void)bytes_at(to, bytes);
+    stream *s = stream_of(c, given);
+    const bool is_pinned = pinned_at(from, bytes) != NULL;
+    work *w = add(s, COPY_IN, 0);
+    w->to = to;
+    w->bytes = bytes;
+    w->host = (void *)(uintptr_t)from;
+    standin.copies++;
+    if (!is_pinned) {
+        standin.pageable++;
+        w->owns_host = true;
+        w->host = malloc(bytes);
+        if (!w->host) die("no memory", NULL);
+        memcpy(w->host, from, bytes);
+    }
+    return end(SUCCESS);
+}
+
+EXPORT int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, stream *given);
+EXPORT int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, stream *given) {
+    context *c;
+    MAY_FAIL;
+    BEGIN(&c);
+    (void)bytes_at(from, bytes);
+    stream *s = stream_of(c, given);
+    standin.copies++;
+    if (!pinned_at(to, bytes)) { /* the host waits */
+        standin.pageable++;
+        run_to(s, NULL, 0);
+        if (!c->lost_code) memcpy(to, bytes_at(from, bytes), bytes);
+        return end(c->lost_code);
+    }
+    work *w = add(s, COPY_OUT, 0);
+    w->host = to;
+    w->from = from;
+    w->bytes = bytes;
+    return end(SUCCESS);
+}
+
+EXPORT int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, stream *given);
+EXPORT int cuMemcpyDtoDAsync_v2(uint64_t to, uint64_t from, size_t bytes, stream *given) {
+    context *c;
+    MAY_FAIL;
+    BEGIN(&c);
+    (void)bytes_at(from, bytes), (void)bytes_at(to, bytes);
+    work *w = add(stream_of(c, given), COPY, 0);
+    w->to = to;
+    w->from = from;
+    w->bytes = bytes;
+    standin.copies++;
+    return end(SUCCESS);
+}
+
+/* ---- modules ---- */
+
+typedef struct module module;
+
+struct function {
+    object o;
+    module *module;
+    char name[128];
+    uint32_t args;
+    int static_shared, dynamic_shared, threads_max;
+};
+
+struct module {
+    object o;
+    context *context;
+    function *functions[KERNELS_MAX];
+    uint32_t count;
+    bool is_cubin;
+};
+
+static function *add_function(module *m, const char *name) {
+    if (m->count == KERNELS_MAX) die("too many kernels in a module", m);
+    function *f = make(FUNCTION, sizeof *f);
+    snprintf(f->name, sizeof f->name, "%s", name);
+    f->module = m;
+    f->threads_max = 1024;
+    f->dynamic_shared = 48 << 10;
+    m->functions[m->count++] = f;
+    return f;
+}
+
+static int read_text(module *m, const char *text) {
+    for (const char *line = strchr(text, '\n'); line; line = strchr(line + 1, '\n')) {
+        char name[128];
+        unsigned args;
+        int shared, threads;
+        if (sscanf(line + 1, "%127s %u %d %d", name, &args, &shared, &threads) != 4) continue;
+        function *f = add_function(m, name);
+        f->args = args;
+        f->static_shared = shared;
+        f->threads_max = threads;
+    }
+    return m->count ? SUCCESS : INVALID_IMAGE;
+}
+
+/* How many parameters a kernel of a cubin has: the entries 0x17 of its section of attributes. */
+static uint32_t count_params(const uint8_t *at, size_t size) {
+    uint32_t count = 0;
+    for (size_t k = 0; k + 4 <= size;) {
+        uint16_t bytes;
+        memcpy(&bytes, at + k + 2, sizeof bytes);
+        count += at[k] == 4 && at[k + 1] == 0x17;
+        k += 4 + (at[k] == 4 ? bytes : 0u);
+    }
+    return count;
+}
+
+/* Sections are named for kernels: .text.NAME, .nv.info.NAME and .nv.shared.NAME. */
+static int read_cubin(module *m, const uint8_t *image) {
+    Elf64_Ehdr head;
+    memcpy(&head, image, sizeof head);
+    if (head.e_machine != 190) return INVALID_IMAGE;
+    const Elf64_Shdr *sections = (const Elf64_Shdr *)(const void *)(image + head.e_shoff);
+    const char *names = (const char *)image + sections[head.e_shstrndx].sh_offset;
+    m->is_cubin = true;
+    for (int k = 0; k < head.e_shnum; k++)
+        if (strncmp(names + sections[k].sh_name, ".text.", 6) == 0)
+            (void)add_function(m, names + sections[k].sh_name + 6);
+    for (int k = 0; k < head.e_shnum; k++) {
+        const char *name = names + sections[k].sh_name;
+        for (uint32_t f = 0; f < m->count; f++) {
+            if (strncmp(name, ".nv.info.", 9) == 0 && strcmp(name + 9, m->functions[f]->name) == 0)
+                m->functions[f]->args =
+                    count_params(image + sections[k].sh_offset, sections[k].sh_size);
+            if (strncmp(name, ".nv.shared.", 11) == 0 &&
+                strcmp(name + 11, m->functions[f]->name) == 0)
+                m->functions[f]->static_shared = (int)sections[k].sh_size;
+        }
+    }
+    return m->count ? SUCCESS : INVALID_IMAGE;
+}
+
+static void write_log(unsigned count, const int *options, void **values, const char *text) {
+    char *log = NULL;
+    size_t size = 0;
+    for (unsigned k = 0; k < count; k++) {
+        if (options[k] == 5) log = values[k];
+        if (options[k] == 6) size = (uintptr_t)values[k];
+    }
+    if (log) snprintf(log, size, "%s", text);
+}
+
+EXPORT int cuModuleLoadDataEx(module **out, const void *image, unsigned count, int *options,
+                              void **values);
+EXPORT int cuModuleLoadDataEx(module **out, const void *image, unsigned count, int *options,
+                              void **values) {
+    context *c;
+    int code;
+    MAY_FAIL;
+    BEGIN(&c);
+    module *m = make(MODULE, sizeof *m);
+    m->context = c;
+    if (memcmp(image, "\177ELF", 4) == 0) code = read_cubin(m, image);
+    else if (strncmp(image, "standin", 7) == 0) code = read_text(m, image);
+    else {
+        code = strstr(image, ".version") ? NO_BINARY : INVALID_IMAGE;
+        write_log(count, options, values, "line 1: not understood");
+    }
+    m->o.is_gone = code != SUCCESS;
+    if (code == SUCCESS) *out = m, standin.modules++;
+    return end(code);
+}
+
+EXPORT int cuModuleUnload(module *m);
+EXPORT int cuModuleUnload(module *m) {
+    pthread_mutex_lock(&lock);
+    check(m, MODULE, "no module");
+    run_all(m->context);
+    m->o.is_gone = true;
+    for (uint32_t k = 0; k < m->count; k++) m->functions[k]->o.is_gone = true;
+    standin.modules--;
+    return end(SUCCESS);
+}
+
+EXPORT int cuModuleGetFunction(function **out, module *m, const char *name);
+EXPORT int cuModuleGetFunction(function **out, module *m, const char *name) {
+    MAY_FAIL;
+    BEGIN(NULL);
+    check(m, MODULE, "no module");
+    for (uint32_t k = 0; k < m->count; k++)
+        if (strcmp(m->functions[k]->name, name) == 0) {
+            *out = m->functions[k];
+            return end(SUCCESS);
+        }
+    return end(NOT_FOUND);
+}
+
+EXPORT int cuFuncGetAttribute(int *out, int attribute, function *f);
+EXPORT int cuFuncGetAttribute(int *out, int attribute, function *f) {
+    MAY_FAIL;
+    BEGIN(NULL);
+    check(f, FUNCTION, "no kernel");
+    switch (attribute) {
+    case 0: *out = f->threads_max; break;
+    case 1: *out = f->static_shared; break;
+    case 4: *out = 32; break;
+    case 8: *out = f->dynamic_shared; break;
+    default: return end(INVALID_VALUE);
+    }
+    return end(SUCCESS);
+}
+
+EXPORT int cuFuncSetAttribute(function *f, int attribute, int value);
+EXPORT int cuFuncSetAttribute(function *f, int attribute, int value) {
+    MAY_FAIL;
+    BEGIN(NULL);
+    check(f, FUNCTION, "no kernel");
+    if (attribute != 8 || value < 0 || value + f->static_shared > 227 << 10)
+        return end(INVALID_VALUE);
+    f->dynamic_shared = value;
+    return end(SUCCESS);
+}
+
+EXPORT int cuFuncGetParamInfo(function *f, size_t index, size_t *offset, size_t *bytes);
+EXPORT int cuFuncGetParamInfo(function *f, size_t index, size_t *offset, size_t *bytes) {
+    BEGIN(NULL); /* it fails behind the last, so a failure more tells nothing */
+    check(f, FUNCTION, "no kernel");
+    *offset = 8 * index;
+    *bytes = 8;
+    return end(index < f->args ? SUCCESS : INVALID_VALUE);
+}
+
+/* ---- launches ---- */
+
+EXPORT int cuLaunchKernel(function *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                          unsigned by, unsigned bz, unsigned shared, stream *given, void **params,
+                          void **extra);
+EXPORT int cuLaunchKernel(function *f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
+                          unsigned by, unsigned bz, unsigned shared, stream *given, void **params,
+                          void **extra) {
+    context *c;
+    MAY_FAIL;
+    BEGIN(&c);
+    check(f, FUNCTION, "no kernel");
+    if (f->module->context != c) die("the kernel is of another context", f);
+    stream *s = stream_of(c, given);
+    if (!gx || !gy || !gz || !bx || !by || !bz || extra || gy > 65535 || gz > 65535 ||
+        (uint64_t)bx * by * bz > 1024 ||
+        (shared + (unsigned)f->static_shared > 48u << 10 && (int)shared > f->dynamic_shared))
+        return end(INVALID_VALUE);
+    if (bx * by * bz > (unsigned)f->threads_max) return end(OUT_OF_RESOURCES);
+    work *w = add(s, LAUNCH, f->args);
+    w->function = f;
+    w->groups = gx * gy * gz;
+    w->threads = bx * by * bz;
+    for (uint32_t k = 0; k < f->args; k++) memcpy(&w->args[k], params[k], sizeof w->args[k]);
+    standin.launches++;
+    return end(SUCCESS);
+}
+
+/* x, index, y, status, count: y[k] = x[index[k]] for each thread. */
+static void run_gather(const work *w) {
+    const size_t n = (size_t)w->groups * w->threads;
+    const int64_t *index = (const void *)bytes_at(w->args[1], n * 8);
+    float *y = (void *)bytes_at(w->args[2], n * 4);
+    for (size_t k = 0; k < n; k++) {
+        const bool is_bad = index[k] < 0 || index[k] >= (int64_t)w->args[4];
+        if (is_bad) *(int *)(void *)bytes_at(w->args[3], 4) = 1;
+        const uint64_t at = is_bad ? 0 : (uint64_t)index[k];
+        memcpy(&y[k], bytes_at(w->args[0] + at * 4, 4), 4);
+    }
+}
+
+/* x, y, status, count, scratch: y[group] = the sum of `count` elements. */
+static void run_sum(const work *w) {
+    const size_t count = (size_t)w->args[3];
+    const float *x = (const void *)bytes_at(w->args[0], w->groups * count * 4);
+    float *y = (void *)bytes_at(w->args[1], w->groups * 4);
+    for (unsigned g = 0; g < w->groups; g++) {
+        float *part = (void *)bytes_at(w->args[4] + g * 64, 4);
+        *part = 0;
+        for (size_t k = 0; k < count; k++) *part += x[g * count + k];
+        y[g] = *part;
+    }
+}
+
+/* y, status, count: y = y / 2 + 1, often. */
+static void run_spin(const work *w) {
+    float *y = (void *)bytes_at(w->args[0], w->groups * w->threads * 4);
+    for (uint64_t k = 0; k < w->args[2]; k++) *y = *y * 0.5f + 1;
+}
+
+static void run_launch(context *c, const work *w) {
+    const function *f = w->function;
+    check(w->function, FUNCTION, "a kernel was unloaded before it ran");
+    for (uint32_t k = 0; k < f->args; k++)
+        if (is_address(w->args[k])) (void)bytes_at(w->args[k], 0);
+    if (f->module->is_cubin) return;
+    if (strcmp(f->name, "gather") == 0) run_gather(w);
+    if (strcmp(f->name, "sum") == 0) run_sum(w);
+    if (strcmp(f->name, "spin") == 0) run_spin(w);
+    if (strcmp(f->name, "crash") == 0) c->lost_code = ILLEGAL_ADDRESS;
+}

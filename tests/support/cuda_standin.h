@@ -1,0 +1,49 @@
+/* cuda_standin.h: a libcuda.so.1 for tests on machines without a GPU. Memory of its devices is the
+ * host's, at addresses that fault when they are touched, and an address does not come again. Work
+ * of a stream is done when somebody waits for it, not before, so that a wait that is missing shows.
+ * It ends the program, with a sentence, for what a real driver would not forgive: an address that
+ * is no memory or not any more, a handle that was destroyed, a copy that overlaps.
+ *
+ * A module is a text of lines, or a cubin:
+ *
+ *     standin
+ *     NAME ARGUMENTS STATIC_SHARED THREADS_MAX
+ *
+ * Kernels of a few names compute (cuda_standin.c: gather, sum, spin, crash); others do nothing.
+ *
+ * HENRY_CUDA_STANDIN sets numbers for whole programs: "devices=2,arch=80,driver=12040,fail=7,code=2".
+ *
+ * Threads: as of the driver, any. */
+#ifndef HN_TESTS_CUDA_STANDIN_H
+#define HN_TESTS_CUDA_STANDIN_H
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct cuda_standin {
+    /* what there is */
+    atomic_int devices, arch, driver;
+    atomic_bool has_pools;
+    atomic_size_t memory_max; /* bytes of each device; 0: no limit */
+    /* The `fail_at`th call from now on, counted from 1, fails with `code`; 0: none. With `is_lost`
+     * those behind it fail, too. Calls that release something work even then. */
+    atomic_long calls, fail_at;
+    atomic_int code;
+    atomic_bool is_lost;
+    _Atomic(const char *) failed; /* the first call that failed so */
+    /* what is there now */
+    atomic_long memories, pinned, streams, events, modules, pools, contexts;
+    atomic_size_t memory; /* bytes */
+    /* what has happened */
+    atomic_long launches, waits, copies, pageable; /* pageable: copies that made the host wait */
+} cuda_standin;
+
+/* Of the library, found by dlsym. */
+typedef cuda_standin *(*cuda_standin_get_fn)(void);
+
+/* The stand-in that this program has loaded in place of the driver; NULL: it is another driver. */
+cuda_standin *cuda_standin_find(void);
+void cuda_standin_reset(cuda_standin *s); /* nothing fails, and counting begins anew */
+
+#endif
