@@ -3,7 +3,7 @@
 PREFIX ?= /usr/local
 BUILD := build
 
-.PHONY: all setup test demo bench fuzz stress gpu-pack test-gpu bench-gpu install uninstall format clean help
+.PHONY: all setup setup-cuda test demo bench fuzz stress gpu-pack test-gpu bench-gpu install uninstall format clean help
 
 all: setup ## build the libraries, henry and henry-worker in build/ (default)
 	@cmake --preset release -S . > $(BUILD).log 2>&1 || { cat $(BUILD).log; exit 1; }; rm -f $(BUILD).log
@@ -11,6 +11,9 @@ all: setup ## build the libraries, henry and henry-worker in build/ (default)
 
 setup: ## install the Debian packages that building and testing need
 	@tools/setup.sh
+
+setup-cuda: ## put NVRTC, the compiler of kernels for NVIDIA GPUs, into build/cuda (90 MB from PyPI)
+	@tools/setup.sh cuda $(BUILD)/cuda
 
 test: all ## run all test suites; tests/run.sh SUITE runs one
 	@tests/run.sh

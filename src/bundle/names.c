@@ -52,9 +52,12 @@ hn_device_kind hn_bundle_target_device(uint32_t kind) {
 }
 
 const hn_bundle_words *hn_bundle_words_of(hn_device_kind device) {
-    static const hn_bundle_words cpu = {HNB_TARGET_CPU, HNB_OBJECT_ELF};
-    static const hn_bundle_words opencl = {HNB_TARGET_OPENCL, HNB_OBJECT_OPENCL};
-    return device == HN_DEVICE_CPU ? &cpu : device == HN_DEVICE_OPENCL ? &opencl : NULL;
+    static const hn_bundle_words cpu = {HNB_TARGET_CPU, HNB_OBJECT_ELF, HNB_OBJECT_ELF};
+    static const hn_bundle_words cuda = {HNB_TARGET_CUDA, HNB_OBJECT_CUBIN, HNB_OBJECT_PTX};
+    static const hn_bundle_words opencl = {HNB_TARGET_OPENCL, HNB_OBJECT_OPENCL, HNB_OBJECT_OPENCL};
+    static const hn_bundle_words *const words[HN_DEVICE_KIND_COUNT] = {
+        [HN_DEVICE_CPU] = &cpu, [HN_DEVICE_CUDA] = &cuda, [HN_DEVICE_OPENCL] = &opencl};
+    return device < HN_DEVICE_KIND_COUNT ? words[device] : NULL;
 }
 
 uint32_t hn_bundle_workspace(const hn_bundle *b, uint32_t device) {

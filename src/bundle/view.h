@@ -86,6 +86,8 @@ hn_device_kind hn_bundle_target_device(uint32_t kind);
 typedef struct hn_bundle_words {
     hnb_target_kind target;
     hnb_object_kind object;
+    hnb_object_kind
+        ptx; /* an object that the device's driver compiles; as `object` where there is none */
 } hn_bundle_words;
 const hn_bundle_words *hn_bundle_words_of(hn_device_kind device);
 /* The size of a device's workspace, an expression; 0: it has none. */

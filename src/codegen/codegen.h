@@ -43,7 +43,8 @@ typedef struct hn_language hn_language; /* codegen/walk.h */
 /* How a kernel is called, and what it gets. */
 typedef enum hn_kernel_abi {
     HN_ABI_RANGE, /* henry/abi/kernel_abi.h: a call takes a range of the iterations [0, extent) */
-    HN_ABI_GROUPS /* codegen/opencl/README.md: a launch of `extent` groups of `threads` threads */
+    HN_ABI_GROUPS /* a launch of `extent` groups of `threads` threads: the README of the language's
+                     folder */
 } hn_kernel_abi;
 
 /* What all targets of one language and one kind of device share. */
@@ -57,10 +58,8 @@ typedef struct hn_target_kind {
      * a fixed cost, and units compile side by side. It does not depend on the machine, so that a
      * model gives the same bytes everywhere. */
     size_t unit_bytes;
-    /* What the planner knows of the processor: one of the two. */
-    const hn_cpu_facts *cpu;
-    const hn_gpu_facts *gpu;
-    const hn_sched_limits *limits; /* what the scheduler knows: those of the facts */
+    /* What the scheduler knows: those of the facts, which all targets of a kind have in common. */
+    const hn_sched_limits *limits;
     /* The forms of a kernel that are expected to be the fastest: at most `most` of them, the best
      * first. Owns: the forms live in `arena`. */
     hn_status (*plan)(const hn_program *program, const hn_kernel *kernel, const hn_target *target,
@@ -76,6 +75,12 @@ struct hn_target {
     const hn_target_kind *kind;
     const char *name;  /* "x86-64-v3" */
     const char *flags; /* of the compiler, with blanks between: "-mavx2 -mfma" */
+    /* What the compile service is told to compile for, and the name of the image in its artefact;
+     * NULL: the flags say it, and the artefact is the object. */
+    const char *architecture;
+    /* What the planner knows of the processor: one of the two. */
+    const hn_cpu_facts *cpu;
+    const hn_gpu_facts *gpu;
     uint32_t
         rank; /* of two targets that a machine can run, the one with the higher rank is better */
     /* of CPUs */
@@ -94,7 +99,8 @@ hn_status hn_target_print_form(const hn_target *target, const hn_form *form, hn_
 
 /* What this machine's CPUID shows. */
 hn_target hn_target_host(void);
-/* By name, or of a CPU by what base/cpu.h takes. Errors: invalid-argument, listing the names. */
+/* By name, or of a CPU by what base/cpu.h takes; "cuda": what is best for the first NVIDIA GPU of
+ * this machine. Errors: invalid-argument, listing the names; of "cuda" those of base/cuda.h. */
 hn_status hn_target_named(hn_str name, hn_target *out) HN_MUST_USE;
 /* Whose threads the scheduler has to keep busy: multiprocessors, or those that the caller has. */
 uint32_t hn_target_threads(const hn_target *target, uint32_t of_caller);

@@ -3,7 +3,10 @@
 
 #include "base/compiler.h"
 #include "base/cpu.h"
+#include "base/cuda.h"
+#include "base/gpu_arch.h"
 #include "codegen/c/c.h"
+#include "codegen/cuda/cuda.h"
 #include "codegen/opencl/opencl.h"
 #include "codegen/walk.h"
 #include "kernel/plan_cpu.h"
@@ -14,15 +17,14 @@
 static hn_status plan_cpu(const hn_program *program, const hn_kernel *kernel,
                           const hn_target *target, uint32_t most, hn_arena *arena,
                           hn_arena *scratch, hn_form **out, uint32_t *out_count) {
-    return hn_form_plans_cpu(program, kernel, target->vector_bytes, target->kind->cpu, most, arena,
+    return hn_form_plans_cpu(program, kernel, target->vector_bytes, target->cpu, most, arena,
                              scratch, out, out_count);
 }
 
 static hn_status plan_gpu(const hn_program *program, const hn_kernel *kernel,
                           const hn_target *target, uint32_t most, hn_arena *arena,
                           hn_arena *scratch, hn_form **out, uint32_t *out_count) {
-    return hn_form_plans_gpu(program, kernel, target->kind->gpu, most, arena, scratch, out,
-                             out_count);
+    return hn_form_plans_gpu(program, kernel, target->gpu, most, arena, scratch, out, out_count);
 }
 
 /* Integers of tensors wrap; gcc 12 gets max(INT_MIN, -x) of vectors wrong where they may not.
@@ -44,7 +46,6 @@ static const hn_target_kind cpu = {
     .device = HN_DEVICE_CPU,
     .unit_bytes = 6 << 10, /* of 3 to 16 KiB the best for nine small models on two processors, and
                               no worse for large ones */
-    .cpu = &hn_cpu_facts_common,
     .limits = &hn_cpu_facts_common.limits,
     .plan = plan_cpu,
     .words = &hn_c_language,
@@ -62,16 +63,49 @@ static const hn_target_kind opencl_device = {
     .abi = HN_ABI_GROUPS,
     .device = HN_DEVICE_OPENCL,
     .unit_bytes = 6 << 10, /* as of C: nothing was measured */
-    .gpu = &hn_gpu_facts_common,
     .limits = &hn_gpu_facts_common.limits,
     .plan = plan_gpu,
     .words = &hn_opencl_language,
     .unit = hn_opencl_unit,
 };
 
+/* Division and square root round by default, and denormal numbers are kept. A product to which
+ * something is added is rounded first, as in the other languages. */
+static const char *const cuda_flags[] = {"-std=c++17", "--fmad=false", "-w", NULL};
+
+static const hn_target_kind cuda_device = {
+    .language = "cuda",
+    .flags = cuda_flags,
+    .abi = HN_ABI_GROUPS,
+    .device = HN_DEVICE_CUDA,
+    .unit_bytes = 6 << 10, /* as of C: nothing was measured */
+    .limits = &hn_gpu_facts_sm_80.limits,
+    .plan = plan_gpu,
+    .words = &hn_cuda_language,
+    .unit = hn_cuda_unit,
+};
+
+/* Machine code for an architecture is better than PTX, which is for all later ones; of two, the one
+ * for the later architecture is. */
+#define CUDA(architecture_, processor, rank_)                                                      \
+    {                                                                                              \
+        .kind = &cuda_device, .name = architecture_, .flags = "", .architecture = architecture_,   \
+        .gpu = &(processor), .rank = (rank_)                                                       \
+    }
+
 /* Targets that are no levels of CPUs. */
 static const hn_target others[] = {
-    {.kind = &opencl_device, .name = "opencl", .flags = ""},
+    {.kind = &opencl_device, .name = "opencl", .flags = "", .gpu = &hn_gpu_facts_common},
+    CUDA("sm_80", hn_gpu_facts_sm_80, 1080),
+    CUDA("sm_86", hn_gpu_facts_sm_86, 1086),
+    CUDA("sm_89", hn_gpu_facts_sm_89, 1089),
+    CUDA("sm_90a", hn_gpu_facts_sm_90, 1090),
+    CUDA("sm_100a", hn_gpu_facts_sm_100, 1100),
+    CUDA("sm_120", hn_gpu_facts_sm_120, 1120),
+    CUDA("compute_80", hn_gpu_facts_sm_80, 80),
+    CUDA("compute_90", hn_gpu_facts_sm_90, 90),
+    CUDA("compute_100", hn_gpu_facts_sm_100, 100),
+    CUDA("compute_120", hn_gpu_facts_sm_120, 120),
 };
 
 hn_status hn_target_print_form(const hn_target *target, const hn_form *form, hn_arena *arena,
@@ -94,6 +128,7 @@ static hn_target of_level(const hn_cpu_level *level) {
     return (hn_target){.kind = &cpu,
                        .name = level->name,
                        .flags = level->flags,
+                       .cpu = &hn_cpu_facts_common,
                        .ops = level->ops,
                        .rank = level->vector_bytes,
                        .vector_bytes = level->vector_bytes};
@@ -115,7 +150,25 @@ static hn_status refuse_name(hn_str name) {
     return status;
 }
 
+/* The best for the first GPU of this machine. */
+static hn_status of_gpu(hn_target *out) {
+    hn_cuda cuda;
+    hn_cuda_device device;
+    int best = -1;
+    HN_TRY(hn_cuda_load(&cuda));
+    HN_TRY(hn_cuda_device_get(&cuda, 0, &device));
+    for (size_t k = 0; k < HN_COUNT_OF(others); k++) {
+        if (others[k].kind != &cuda_device) continue;
+        int fitness = hn_arch_fitness(others[k].architecture, (int)device.arch);
+        if (fitness > best) best = fitness, *out = others[k];
+    }
+    if (best >= 0) return NULL;
+    return HN_ERROR(HN_UNSUPPORTED, "no target is for '%s', whose architecture is sm_%u",
+                    device.name, device.arch);
+}
+
 hn_status hn_target_named(hn_str name, hn_target *out) {
+    if (hn_str_eq(name, HN_STR("cuda"))) return of_gpu(out);
     for (size_t k = 0; k < HN_COUNT_OF(others); k++) {
         if (!hn_str_eq(name, hn_str_of(others[k].name))) continue;
         *out = others[k];
@@ -128,7 +181,7 @@ hn_status hn_target_named(hn_str name, hn_target *out) {
 }
 
 uint32_t hn_target_threads(const hn_target *target, uint32_t of_caller) {
-    return target->kind->gpu ? target->kind->gpu->multiprocessors : of_caller;
+    return target->gpu ? target->gpu->multiprocessors : of_caller;
 }
 
 void hn_target_put_flags(const hn_target *target, hn_strbuf *out) {

@@ -176,6 +176,38 @@ static void begin_argument(walk *w) {
 
 static void end_argument(walk *w) { hn_strbuf_puts(&w->out, w->l->fetches ? ";\n" : ", "); }
 
+/* Whether `writer` may lie where an argument for `buffer` does. */
+static bool may_lie_over(const hn_form *f, const hn_form_memory *writer, hn_buf buffer) {
+    uint32_t number = 0;
+    for (hn_fmem m = 1; writer->may_alias && m < f->memories.count && number < 64; m++) {
+        if (f->memories.items[m].space != HN_SPACE_ARGUMENT) continue;
+        if (writer->may_alias >> number++ & 1 && f->memories.items[m].buffer == buffer) return true;
+    }
+    return false;
+}
+
+/* Whether no other argument reaches what this one does; where both are only read, it does not
+ * matter. */
+static bool is_alone(const hn_form *f, hn_fmem memory) {
+    const hn_form_memory *own = &f->memories.items[memory];
+    for (hn_fmem m = 1; m < f->memories.count; m++) {
+        const hn_form_memory *by = &f->memories.items[m];
+        if (m == memory || by->space != HN_SPACE_ARGUMENT) continue;
+        if (!own->is_written && !by->is_written) continue;
+        if (own->buffer == by->buffer || may_lie_over(f, own, by->buffer) ||
+            may_lie_over(f, by, own->buffer))
+            return false;
+    }
+    return true;
+}
+
+static const char *argument_text(const walk *w, hn_fmem m) {
+    const hn_language *l = w->l;
+    const bool is_written = w->f->memories.items[m].is_written;
+    const char *alone = is_written ? l->write_alone : l->read_alone;
+    return alone && is_alone(w->f, m) ? alone : is_written ? l->write : l->read;
+}
+
 static void put_memory_arguments(walk *w) {
     uint32_t count = 0;
     for (hn_fmem m = 1; m < w->f->memories.count; m++) {
@@ -185,7 +217,7 @@ static void put_memory_arguments(walk *w) {
         snprintf(number, sizeof number, "%u", count++);
         begin_argument(w);
         walk_put(
-            w, memory->is_written ? w->l->write : w->l->read, HN_DTYPE_NONE,
+            w, argument_text(w, m), HN_DTYPE_NONE,
             OPERANDS(TEXT(w->l->elements[memory->dtype]), TEXT(walk_memory(m).text), TEXT(number)));
         end_argument(w);
     }
@@ -208,13 +240,15 @@ static void put_fetched_arguments(walk *w) {
 }
 
 static void put_head_arguments(walk *w, bool has_scratch) {
+    const bool is_last = w->l->scratch_is_last;
     put_memory_arguments(w);
-    if (has_scratch) hn_strbuf_printf(&w->out, "%s, ", w->l->scratch);
+    if (has_scratch && !is_last) hn_strbuf_printf(&w->out, "%s, ", w->l->scratch);
     hn_strbuf_puts(&w->out, w->l->status);
     for (uint32_t k = 0; k < w->f->sizes.count; k++) {
         hn_strbuf_puts(&w->out, ", ");
         put_size(w, k);
     }
+    if (has_scratch && is_last) hn_strbuf_printf(&w->out, ", %s", w->l->scratch);
     hn_strbuf_puts(&w->out, ") {\n");
 }
 

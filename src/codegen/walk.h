@@ -9,8 +9,8 @@
  * function's name.
  *
  * Arguments: one pointer for each memory of the program, in order; `scratch` when the form has such
- * memory, where each group has a part of its own; `status`, which a failed check of an index sets;
- * then the sizes. Or they are fetched from arrays in the function.
+ * memory, where each group has a part of its own, here or last; `status`, which a failed check of an
+ * index sets; then the sizes. Or they are fetched from arrays in the function.
  *
  * In a template "$0" to "$4" are operands, "#" is the letter of their class and "@" the name of
  * their dtype. NULL: the language does not have it. */
@@ -88,7 +88,11 @@ struct hn_language {
     const char *head;         /* up to its arguments; $0: threads of a group */
     const char *read, *write; /* an argument: memory that is only read, or written; $0: type of
                                  elements, $1: name, $2: number */
+    /* the same, of memory whose elements no other argument reaches, unless both are only read; NULL:
+     * no other text */
+    const char *read_alone, *write_alone;
     const char *scratch, *status;
+    bool scratch_is_last; /* among the arguments; else it stands before `status` */
     /* a line for each of these: goes to where it begins in its memory; $0: name; may be NULL */
     const char *begin;
     const char *size; /* an argument; $0: name, $1: number */

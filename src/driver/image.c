@@ -21,18 +21,33 @@ static void count_kernels(hn_driver *d, uint32_t unit, hn_hit_level hit, uint32_
     }
 }
 
+/* The artefact, or of one with images that of the target. */
+static hn_status take_object(const hn_artifact *artifact, const hn_target *target,
+                             hn_bundle_object *out) {
+    hn_image image;
+    if (!target->architecture) {
+        out->bytes = hn_artifact_bytes(artifact, &out->len);
+        return NULL;
+    }
+    HN_TRY(hn_artifact_image_find(artifact, target->architecture, &image));
+    out->bytes = image.bytes;
+    out->len = image.len;
+    out->is_ptx = image.kind == HN_IMAGE_PTX;
+    return NULL;
+}
+
 static hn_status collect_objects(hn_driver *d, hn_artifact **artifacts, hn_bundle_object *objects) {
     HN_NEW(&d->arena, d->unit_keys, d->units.count);
     HN_TRY(hn_scope_wait(d->scope, HN_OPT(&d->options, progress),
                          HN_OPT(&d->options, progress_context)));
     for (uint32_t u = 0; u < d->units.count; u++) {
         HN_TRY(hn_future_wait(d->units.items[u], -1, &artifacts[u]));
-        objects[u].bytes = hn_artifact_bytes(artifacts[u], &objects[u].len);
         objects[u].name = hn_str_of("kernels");
         if (!hn_store_key_parse(hn_artifact_key(artifacts[u]), &d->unit_keys[u]))
             return HN_ERROR(HN_INTERNAL, "a kernel has no key");
         hn_hit_level level = hn_future_hit_level(d->units.items[u]);
         count_kernels(d, u, level, &objects[u].target);
+        HN_TRY(take_object(artifacts[u], &d->levels[objects[u].target].target, &objects[u]));
     }
     return NULL;
 }

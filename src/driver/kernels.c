@@ -115,7 +115,9 @@ static hn_status submit_unit(hn_driver *d, const hn_target *target,
                                                 .entries = entries,
                                                 .entry_count = count,
                                                 .flags = flags,
-                                                .flag_count = flag_count},
+                                                .flag_count = flag_count,
+                                                .target = &target->architecture,
+                                                .target_count = target->architecture != NULL},
                                    &future);
     hn_strbuf_deinit(&text);
     if (status) return status;

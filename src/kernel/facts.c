@@ -22,6 +22,30 @@ const hn_gpu_facts hn_gpu_facts_common = {
     .launch_ns = 5000,
 };
 
+/* Shared memory is what a text may declare; more is asked for at the launch. Bandwidths are some 9/10
+ * of the makers' numbers, additions one for each unit of f32 and clock at the highest clock. */
+#define NVIDIA_FACTS(processors, threads, gigabytes_a_s, additions_a_ns)                           \
+    {                                                                                              \
+        .limits = {.operations = 0,                                                                \
+                   .prologue_max_ops = 4,                                                          \
+                   .prologue_max_loads = 2,                                                        \
+                   .split_min_elems = 131072,                                                      \
+                   .column_strip = 32,                                                             \
+                   .column_min_steps = 256,                                                        \
+                   .long_row_elems = 32768,                                                        \
+                   .local_max_elems = 8192}, /* of f32: leaves room for reductions */              \
+            .warp = 32, .shuffle = 32, .threads_max = 1024, .shared_bytes = 48 << 10,              \
+        .multiprocessors = (processors), .resident = (threads), .bytes_per_ns = (gigabytes_a_s),   \
+        .ops_per_ns = (additions_a_ns), .barrier_ns = 20, .launch_ns = 3000,                       \
+    }
+
+const hn_gpu_facts hn_gpu_facts_sm_80 = NVIDIA_FACTS(108, 2048, 1850, 9700);
+const hn_gpu_facts hn_gpu_facts_sm_86 = NVIDIA_FACTS(84, 1536, 630, 18700);
+const hn_gpu_facts hn_gpu_facts_sm_89 = NVIDIA_FACTS(142, 1536, 780, 45800);
+const hn_gpu_facts hn_gpu_facts_sm_90 = NVIDIA_FACTS(132, 2048, 4300, 33400);
+const hn_gpu_facts hn_gpu_facts_sm_100 = NVIDIA_FACTS(148, 2048, 7200, 37200);
+const hn_gpu_facts hn_gpu_facts_sm_120 = NVIDIA_FACTS(170, 1536, 1600, 52400);
+
 const hn_cpu_facts hn_cpu_facts_common = {
     .limits = {.operations = HN_OPERATIONS_ALL,
                .costly_epilogue_max_elems = 64,

@@ -24,6 +24,15 @@ typedef struct hn_gpu_facts {
  * numbers are rough: they only compare layouts. */
 extern const hn_gpu_facts hn_gpu_facts_common;
 
+/* NVIDIA's architectures, each by the processor that is most in use for such work. Their limits of
+ * the schedule are equal. */
+extern const hn_gpu_facts hn_gpu_facts_sm_80;  /* A100 */
+extern const hn_gpu_facts hn_gpu_facts_sm_86;  /* A40 */
+extern const hn_gpu_facts hn_gpu_facts_sm_89;  /* L40S */
+extern const hn_gpu_facts hn_gpu_facts_sm_90;  /* H200 */
+extern const hn_gpu_facts hn_gpu_facts_sm_100; /* B200 */
+extern const hn_gpu_facts hn_gpu_facts_sm_120; /* RTX 5090 */
+
 /* How many vectors go side by side, by the cost of an element: the count of the first row whose
  * `cost_max` is not below the cost. At most HN_CPU_UNROLL_MAX (cpu.h). */
 enum { HN_COST_STEPS = 3 };

@@ -5,6 +5,7 @@
 #include "toolchain/nvrtc.h"
 
 #include "base/log.h"
+#include "base/process.h"
 #include "cache/record.h"
 
 #include <dlfcn.h>
@@ -80,6 +81,12 @@ static bool find_in_toolkit(const char *home, char out[PATH_MAX]) {
     return find_in(home, len, "/lib64", out) || find_in(home, len, "/lib", out);
 }
 
+/* Where `make setup-cuda` puts it: in `cuda`, beside the programs of a build. */
+static bool find_beside_program(char out[PATH_MAX]) {
+    const char *dir = hn_process_exe_dir();
+    return find_in(dir, strlen(dir), "/cuda", out);
+}
+
 static bool find_in_list(const char *list, char out[PATH_MAX]) {
     while (list && *list) {
         size_t len = strcspn(list, ":");
@@ -117,14 +124,14 @@ static hn_status find_library(char out[PATH_MAX]) {
                         strerror(errno));
     }
     if (find_in_list(getenv("LD_LIBRARY_PATH"), out) || find_in_toolkit(getenv("CUDA_HOME"), out) ||
-        find_in_toolkit(getenv("CUDA_PATH"), out) || find_in_toolkit("/usr/local/cuda", out) ||
-        find_by_loader(out))
+        find_in_toolkit(getenv("CUDA_PATH"), out) || find_beside_program(out) ||
+        find_in_toolkit("/usr/local/cuda", out) || find_by_loader(out))
         return NULL;
     return HN_ERROR(
         HN_TOOLCHAIN,
         "cannot find NVRTC: libnvrtc.so is neither in LD_LIBRARY_PATH, below CUDA_HOME, CUDA_PATH or "
-        "/usr/local/cuda, nor known to the loader; install the CUDA toolkit or only its NVRTC "
-        "package, or set HENRY_NVRTC to the library");
+        "/usr/local/cuda, in 'cuda' beside the program, nor known to the loader; install the CUDA "
+        "toolkit or only its NVRTC package, or set HENRY_NVRTC to the library");
 }
 
 /* ---- asking ---- */

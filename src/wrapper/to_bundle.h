@@ -14,6 +14,7 @@ typedef struct hn_bundle_object {
     size_t len;
     hn_digest digest; /* of bytes that are given it is computed */
     uint32_t target;
+    bool is_ptx; /* text that the device's driver compiles */
 } hn_bundle_object;
 
 /* What a set of objects is for. */

@@ -34,8 +34,8 @@ hn_status hn_emit_objects(bundle_emitter *e, const hn_bundle_objects *objects) {
                             e->target_count);
         const hnb_target *target = &e->out.targets.items[o->target];
         const hn_bundle_words *words = hn_bundle_words_of(hn_bundle_target_device(target->kind));
-        HN_TRY(hn_bundle_writer_object(&e->out, words->object, o->target, o->name, o->bytes, o->len,
-                                       o->digest.bytes, &ignored));
+        HN_TRY(hn_bundle_writer_object(&e->out, o->is_ptx ? words->ptx : words->object, o->target,
+                                       o->name, o->bytes, o->len, o->digest.bytes, &ignored));
     }
     return NULL;
 }

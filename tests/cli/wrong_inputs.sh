@@ -11,6 +11,6 @@ if "$HENRY" run "$DATA/model.pt2" 2>err; then echo "no error"; fi
 cat err
 if "$HENRY" run "$DATA/model.pt2" -i f64.npy -i f64.npy 2>err; then echo "no error"; fi
 cat err
-if "$HENRY" run "$DATA/model.pt2" -i "$DATA/input_0.npy" --device cuda 2>err; then echo "no error"; fi
+if "$HENRY" run "$DATA/model.pt2" -i "$DATA/input_0.npy" --target sm_95 2>err; then echo "no error"; fi
 sed "s|$DATA/||" err
 ls # no output folder

@@ -42,7 +42,7 @@ static hn_status plan(runner *r, const hn_kernel *kernel, hn_form **out) {
     hn_form *plans[HN_GPU_PLANS_MAX];
     uint32_t count = 0, most = r->how.any_plan ? HN_GPU_PLANS_MAX : 1;
     HN_TRY(
-        hn_form_plans_gpu(r->p, kernel, r->kind.gpu, most, r->arena, &r->scratch, plans, &count));
+        hn_form_plans_gpu(r->p, kernel, r->target.gpu, most, r->arena, &r->scratch, plans, &count));
     if (!count) return HN_ERROR(HN_INTERNAL, "the planner offers nothing");
     *out = plans[r->how.any_plan ? r->how.choice++ % count : 0];
     hn_arena_reset(&r->scratch);
@@ -153,7 +153,7 @@ static hn_status run_step(runner *r, uint32_t k) {
 static hn_status choose_target(runner *r) {
     HN_TRY(kernel_target(&r->target));
     r->kind = *r->target.kind;
-    if (r->how.facts) r->kind.gpu = r->how.facts, r->kind.limits = &r->how.facts->limits;
+    if (r->how.facts) r->target.gpu = r->how.facts, r->kind.limits = &r->how.facts->limits;
     r->target.kind = &r->kind;
     return NULL;
 }

@@ -194,6 +194,7 @@ const hn_snippet c_snippets[] = {
 #define M_U64           "unsigned long long"
 #define M_K64(c)        c "ull"
 #define M_FN            FN
+#define M_ONE           "static "
 #define M_DECLARE(text) text
 #define M_FAR_SINCOS                                                                               \
     "  if (any_m((vi)(abs_f(x) > sp_f(8192.0f)))) " LANES                                          \

@@ -150,6 +150,7 @@ static const hn_snippet snippets[] = {
 #define M_U64      "ulong"
 #define M_K64(c)   c "ul"
 #define M_FN       FN
+#define M_ONE      FN
 #define M_DECLARE(text)
 #define M_FAR_SINCOS "  if (!(fabs(x) <= 8192.0f)) y = quarter ? cos(x) : sin(x);\n"
 #include "codegen/math.def"

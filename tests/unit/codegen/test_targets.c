@@ -1,10 +1,11 @@
-/* test_targets.c: the table of targets: what its rows say fits together, and OpenCL is one of
- * them. */
+/* test_targets.c: the table of targets: what its rows say fits together. */
 #include "codegen/walk.h"
 #include "kernel/plan_gpu.h"
 #include "unit/harness.h"
 
-static const char *const names[] = {"x86-64-v4", "x86-64-v3", "generic", "opencl"};
+static const char *const names[] = {
+    "x86-64-v4", "x86-64-v3", "generic", "opencl",     "sm_80",      "sm_86",       "sm_89",
+    "sm_90a",    "sm_100a",   "sm_120",  "compute_80", "compute_90", "compute_100", "compute_120"};
 enum { COUNT = sizeof names / sizeof *names };
 
 static hn_target target_of(const char *name) {
@@ -13,16 +14,20 @@ static hn_target target_of(const char *name) {
     return target;
 }
 
+static const hn_sched_limits *limits_of(const hn_target *target) {
+    return target->cpu ? &target->cpu->limits : &target->gpu->limits;
+}
+
 /* A row has the facts of one processor, and limits that are those of the facts. */
 TEST(facts_and_calls_fit) {
     for (int k = 0; k < COUNT; k++) {
         const hn_target target = target_of(names[k]);
         const hn_target_kind *kind = target.kind;
         EXPECT_STR(target.name, names[k]);
-        EXPECT((kind->cpu != NULL) != (kind->gpu != NULL));
-        EXPECT(kind->limits == (kind->cpu ? &kind->cpu->limits : &kind->gpu->limits));
-        EXPECT((kind->abi == HN_ABI_GROUPS) == (kind->gpu != NULL));
-        if (kind->gpu) EXPECT_INT(kind->words->shuffle_threads, kind->gpu->shuffle);
+        EXPECT((target.cpu != NULL) != (target.gpu != NULL));
+        EXPECT(memcmp(kind->limits, limits_of(&target), sizeof *kind->limits) == 0);
+        EXPECT((kind->abi == HN_ABI_GROUPS) == (target.gpu != NULL));
+        if (target.gpu) EXPECT_INT(kind->words->shuffle_threads, target.gpu->shuffle);
         EXPECT(kind->language && kind->flags && kind->unit_bytes && kind->plan && kind->words &&
                kind->unit);
     }
@@ -92,8 +97,7 @@ TEST(a_kernel_of_each_row) {
         printed p;
         print_by(&target, &p);
         EXPECT((p.code.threads > 0) == (target.kind->abi == HN_ABI_GROUPS));
-        if (target.kind->gpu)
-            EXPECT(p.code.threads > 1 && p.code.threads <= target.kind->gpu->threads_max);
+        if (target.gpu) EXPECT(p.code.threads > 1 && p.code.threads <= target.gpu->threads_max);
         EXPECT_INT(p.code.buffer_count, 2);
         drop(&p);
     }
@@ -106,17 +110,28 @@ TEST(opencl_prints_the_best_plan) {
     hn_form *form;
     hn_kernel_code code;
     print_by(&target, &p);
-    EXPECT_OK(hn_form_plan_gpu(p.program, p.kernel, target.kind->gpu, &p.arena, &p.scratch, &form));
+    EXPECT_OK(hn_form_plan_gpu(p.program, p.kernel, target.gpu, &p.arena, &p.scratch, &form));
     EXPECT_OK(hn_target_print_form(&target, form, &p.arena, &p.scratch, &code));
     EXPECT_STR(code.text.ptr, p.code.text.ptr);
     EXPECT_INT(code.threads, p.code.threads);
     drop(&p);
 }
 
+/* Machine code before what a driver translates, and of two architectures the later one. */
+TEST(ranks_of_architectures) {
+    const hn_target older = target_of("sm_80"), later = target_of("sm_90a"),
+                    text = target_of("compute_120");
+    EXPECT(later.rank > older.rank && older.rank > text.rank);
+    EXPECT_STR(later.architecture, "sm_90a");
+    EXPECT(target_of("opencl").architecture == NULL);
+    EXPECT_INT(hn_target_threads(&later, 6), 132);
+}
+
 TEST(unknown_names) {
     hn_target target;
-    EXPECT_ERROR(hn_target_named(HN_STR("pentium"), &target), HN_INVALID_ARGUMENT,
-                 "unknown target 'pentium'; known: x86-64-v4, x86-64-v3, generic");
+    EXPECT_ERROR(
+        hn_target_named(HN_STR("pentium"), &target), HN_INVALID_ARGUMENT,
+        "unknown target 'pentium'; known: x86-64-v4, x86-64-v3, generic, opencl, sm_80, sm_86");
 }
 
 TEST_MAIN

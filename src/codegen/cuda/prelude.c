@@ -1,0 +1,197 @@
+/* prelude.c: see the header. Each function computes what its namesake of codegen/c/snippets.c
+ * computes in a lane. Letters behind the line in a name: f float, d double, i int, l long long. Signed
+ * integers may not overflow, so sums, products and shifts are of unsigned ones. */
+#include "codegen/cuda/prelude.h"
+
+#include "base/compiler.h"
+
+/* Inlined: a register whose address is taken stays a register. */
+#define FN "static __device__ __forceinline__ "
+
+/* By class, its type, and the letter that its functions of the library end in: floats, */
+#define FLOATS(c, T, ZERO, f)                                                                      \
+    {"sign_" c,                                                                                    \
+     FN T " sign_" c "(" T " x) { return (" T ")((x > " ZERO ") - (x < " ZERO ")); }\n"},          \
+        {"relu_" c, FN T " relu_" c "(" T " x) { return x < " ZERO " ? " ZERO " : x; }\n"},        \
+        {"min_" c, FN T " min_" c "(" T " a, " T " b) { return a < b || a != a ? a : b; }\n"},     \
+        {"max_" c, FN T " max_" c "(" T " a, " T " b) { return a > b || a != a ? a : b; }\n"},     \
+        {"fmin_" c, FN T " fmin_" c "(" T " a, " T " b) { return a < b || b != b ? a : b; }\n"},   \
+        {"fmax_" c, FN T " fmax_" c "(" T " a, " T " b) { return a > b || b != b ? a : b; }\n"},   \
+        {"remainder_" c,                                                                           \
+         FN T " remainder_" c "(" T " x, " T " y) {\n"                                             \
+              "  " T " m = fmod" f "(x, y);\n"                                                     \
+              "  return m != " ZERO " && (m < " ZERO ") != (y < " ZERO ") ? m + y : m;\n}\n"},     \
+        {"floordiv_" c, FN T " floordiv_" c "(" T " a, " T " b) {\n"                               \
+                             "  if (b == " ZERO ") return a / b;\n"                                \
+                             "  " T " m = fmod" f "(a, b), q = (a - m) / b;\n"                     \
+                             "  if (m != " ZERO " && (b < " ZERO ") != (m < " ZERO ")) q -= 1;\n"  \
+                             "  if (q == " ZERO ") return copysign" f "(" ZERO ", a / b);\n"       \
+                             "  " T " r = floor" f "(q);\n"                                        \
+                             "  return q - r > (" T ")0.5f ? r + 1 : r;\n}\n"},                    \
+    {                                                                                              \
+        "lse_" c, FN T " lse_" c "(" T " a, " T " b) {\n"                                          \
+                       "  " T " m = max_" c "(a, b);\n"                                            \
+                       "  return fabs" f "(m) == inf_" c "() ? m : m + log_" c "(exp_" c           \
+                       "(a - m) + exp_" c "(b - m));\n}\n"                                         \
+    }
+
+/* ints, */
+#define INTS(c, T, U, BITS)                                                                        \
+    {"neg_" c, FN T " neg_" c "(" T " x) { return (" T ")(0 - (" U ")x); }\n"},                    \
+        {"add_" c,                                                                                 \
+         FN T " add_" c "(" T " a, " T " b) { return (" T ")((" U ")a + (" U ")b); }\n"},          \
+        {"sub_" c,                                                                                 \
+         FN T " sub_" c "(" T " a, " T " b) { return (" T ")((" U ")a - (" U ")b); }\n"},          \
+        {"mul_" c,                                                                                 \
+         FN T " mul_" c "(" T " a, " T " b) { return (" T ")((" U ")a * (" U ")b); }\n"},          \
+        {"abs_" c, FN T " abs_" c "(" T " x) { return x < 0 ? neg_" c "(x) : x; }\n"},             \
+        {"sign_" c, FN T " sign_" c "(" T " x) { return (x > 0) - (x < 0); }\n"},                  \
+        {"relu_" c, FN T " relu_" c "(" T " x) { return x < 0 ? 0 : x; }\n"},                      \
+        {"min_" c, FN T " min_" c "(" T " a, " T " b) { return a < b ? a : b; }\n"},               \
+        {"max_" c, FN T " max_" c "(" T " a, " T " b) { return a > b ? a : b; }\n"},               \
+        {"div_" c, FN T " div_" c "(" T " a, " T " b) { return b == 0 ? 0 : b == -1 ? neg_" c      \
+                        "(a) : a / b; }\n"},                                                       \
+        {"fmod_" c,                                                                                \
+         FN T " fmod_" c "(" T " a, " T " b) { return b == 0 || b == -1 ? 0 : a % b; }\n"},        \
+        {"floordiv_" c, FN T " floordiv_" c "(" T " a, " T " b) {\n"                               \
+                             "  " T " q = div_" c "(a, b), m = fmod_" c "(a, b);\n"                \
+                             "  return m != 0 && (m < 0) != (b < 0) ? q - 1 : q;\n}\n"},           \
+        {"remainder_" c, FN T " remainder_" c "(" T " a, " T " b) {\n"                             \
+                              "  " T " m = fmod_" c "(a, b);\n"                                    \
+                              "  return m != 0 && (m < 0) != (b < 0) ? m + b : m;\n}\n"},          \
+        {"pow_" c, FN T " pow_" c "(" T " a, " T " e) {\n"                                         \
+                        "  " U " x = (" U ")a, y = 1;\n"                                           \
+                        "  if (e < 0) return a == 1 ? 1 : a == -1 ? ((e & 1) ? -1 : 1) : 0;\n"     \
+                        "  for (; e; e >>= 1, x *= x) if (e & 1) y *= x;\n"                        \
+                        "  return (" T ")y;\n}\n"},                                                \
+        {"gcd_" c, FN T " gcd_" c "(" T " x, " T " y) {\n"                                         \
+                        "  while (x) { " T " t = fmod_" c "(y, x); y = x; x = t; }\n"              \
+                        "  return y;\n}\n"},                                                       \
+        {"shl_" c, FN T " shl_" c "(" T " a, " T " b) { return b < 0 || b >= " BITS " ? 0 : (" T   \
+                        ")((" U ")a << b); }\n"},                                                  \
+    {                                                                                              \
+        "shr_" c, FN T " shr_" c "(" T " a, " T " b) { return a >> (b < 0 || b >= " BITS           \
+                       " ? " BITS " - 1 : b); }\n"                                                 \
+    }
+
+/* Registers that keep a position. NaN is largest and smallest; of equals the first one wins, in a
+ * running maximum or minimum the last. */
+#define FLOAT_POSITION(name, c, T, BETTER, EARLIER)                                                \
+    {                                                                                              \
+        name "_" c, FN "void " name "_" c "(" T " *a, long long *x, " T " v, long long p) {\n"     \
+                       "  const int nan = v != v, was_nan = *a != *a;\n"                           \
+                       "  if (nan != was_nan ? nan : nan || v == *a ? p " EARLIER                  \
+                       " *x : v " BETTER " *a) { *a = v; *x = p; }\n}\n"                           \
+    }
+#define INT_POSITION(name, c, T, BETTER, EARLIER)                                                  \
+    {                                                                                              \
+        name "_" c,                                                                                \
+            FN "void " name "_" c "(" T " *a, long long *x, " T " v, long long p) {\n"             \
+               "  if (v == *a ? p " EARLIER " *x : v " BETTER " *a) { *a = v; *x = p; }\n}\n"      \
+    }
+#define POSITIONS(ROW, c, T)                                                                       \
+    ROW("argmax", c, T, ">", "<"), ROW("argmin", c, T, "<", "<"), ROW("cummax", c, T, ">", ">"),   \
+        ROW("cummin", c, T, "<", ">")
+
+static const hn_snippet snippets[] = {
+    {"inf_f", FN "float inf_f() { return __int_as_float(0x7f800000); }\n"},
+    {"nan_f", FN "float nan_f() { return __int_as_float(0x7fc00000); }\n"},
+    {"inf_d", FN "double inf_d() { return __longlong_as_double(0x7ff0000000000000LL); }\n"},
+    {"nan_d", FN "double nan_d() { return __longlong_as_double(0x7ff8000000000000LL); }\n"},
+    /* indices */
+    {"floor_div", FN "long long floor_div(long long a, long long b) {\n"
+                     "  const long long q = a / b;\n"
+                     "  return q - (a % b != 0 && (a < 0) != (b < 0));\n}\n"},
+    {"floor_mod", FN "long long floor_mod(long long a, long long b) {\n"
+                     "  const long long r = a % b;\n"
+                     "  return r != 0 && (r < 0) != (b < 0) ? r + b : r;\n}\n"},
+    {"least", FN "long long least(long long a, long long b) { return a < b ? a : b; }\n"},
+    {"most", FN "long long most(long long a, long long b) { return a > b ? a : b; }\n"},
+    {"checked", FN "long long checked(long long x, long long e, int *status) {\n"
+                   "  if (x >= 0 && x < e) return x;\n"
+                   "  *status = 1;\n"
+                   "  return 0;\n}\n"},
+    /* casts: what does not fit becomes the least number, as in ir/interp_elementwise.c */
+    {"f_i",
+     FN "int f_i(float x) { return x >= -0x1p31f && x < 0x1p31f ? (int)x : -0x7fffffff - 1; }\n"},
+    {"f_l",
+     FN "long long f_l(float x) {\n"
+        "  return x >= -0x1p63f && x < 0x1p63f ? (long long)x : -0x7fffffffffffffffLL - 1;\n}\n"},
+    {"d_i",
+     FN "int d_i(double x) { return x > -0x1p31 - 1 && x < 0x1p31 ? (int)x : -0x7fffffff - 1; }\n"},
+    {"d_l",
+     FN "long long d_l(double x) {\n"
+        "  return x >= -0x1p63 && x < 0x1p63 ? (long long)x : -0x7fffffffffffffffLL - 1;\n}\n"},
+    {"i_f", FN "float i_f(int x) { return (float)x; }\n"},
+    /* 16-bit floats, in words of 16 bits; conversions round to nearest, ties to even */
+    {"b_f", FN "float b_f(unsigned short b) { return __uint_as_float((unsigned)b << 16); }\n"},
+    {"f_b", FN "unsigned short f_b(float x) {\n"
+               "  unsigned short b;\n"
+               "  asm(\"cvt.rn.bf16.f32 %0, %1;\" : \"=h\"(b) : \"f\"(x));\n"
+               "  return b;\n}\n"},
+    {"h_f", FN "float h_f(unsigned short h) {\n"
+               "  float x;\n"
+               "  asm(\"cvt.f32.f16 %0, %1;\" : \"=f\"(x) : \"h\"(h));\n"
+               "  return x;\n}\n"},
+    {"f_h", FN "unsigned short f_h(float x) {\n"
+               "  unsigned short h;\n"
+               "  asm(\"cvt.rn.f16.f32 %0, %1;\" : \"=h\"(h) : \"f\"(x));\n"
+               "  return h;\n}\n"},
+    {"round_f16", FN "float round_f16(float x) { return h_f(f_h(x)); }\n"},
+    {"round_bf16", FN "float round_bf16(float x) { return b_f(f_b(x)); }\n"},
+    /* what math.def needs, and its functions */
+    {"sel_f", FN "float sel_f(int m, float a, float b) { return m ? a : b; }\n"},
+    {"upto_f", FN "float upto_f(float x, float c) { return x > c ? c : x; }\n"},
+    {"from_f", FN "float from_f(float x, float c) { return x < c ? c : x; }\n"},
+#define M_F        "float"
+#define M_I        "int"
+#define M_SF(c)    c
+#define M_SI(c)    c
+#define M_BITS(e)  "__float_as_int(" e ")"
+#define M_FLOAT(e) "__int_as_float(" e ")"
+#define M_MASK(e)  "-(" e ")"
+#define M_NAN      "nan_f()"
+#define M_INF      "inf_f()"
+#define M_NAN64    "nan_d()"
+#define M_INF64    "inf_d()"
+#define M_COPYSIGN "copysign"
+#define M_I64      "long long"
+#define M_U64      "unsigned long long"
+#define M_K64(c)   c "ull"
+#define M_FN       FN
+#define M_ONE      FN
+#define M_DECLARE(text)
+#define M_FAR_SINCOS "  if (!(fabsf(x) <= 8192.0f)) y = quarter ? cosf(x) : sinf(x);\n"
+#include "codegen/math.def"
+    {"exp_d", FN "double exp_d(double x) { return exp(x); }\n"},
+    {"log_d", FN "double log_d(double x) { return log(x); }\n"},
+    {"random_uniform_f", FN
+     "float random_uniform_f(long long seed, long long at, long long stream, int bits) {\n"
+     "  const unsigned w = philox((unsigned long long)seed, (unsigned long long)at / 4, (unsigned long long)stream, (int)(at % 4));\n"
+     "  return (float)(w >> (32 - bits)) / (float)(1u << bits);\n}\n"},
+    {"random_uniform_d", FN
+     "double random_uniform_d(long long seed, long long at, long long stream) {\n"
+     "  return philox((unsigned long long)seed, (unsigned long long)at / 4, (unsigned long long)stream, (int)(at % 4)) * 0x1p-32;\n}\n"},
+    FLOATS("f", "float", "0.0f", "f"),
+    FLOATS("d", "double", "0.0", ""),
+    INTS("i", "int", "unsigned", "32"),
+    INTS("l", "long long", "unsigned long long", "64"),
+    POSITIONS(FLOAT_POSITION, "f", "float"),
+    POSITIONS(FLOAT_POSITION, "d", "double"),
+    POSITIONS(INT_POSITION, "i", "int"),
+    POSITIONS(INT_POSITION, "l", "long long"),
+};
+
+static int find(const char *name, size_t len) {
+    for (size_t k = 0; k < HN_COUNT_OF(snippets); k++)
+        if (strncmp(snippets[k].name, name, len) == 0 && !snippets[k].name[len]) return (int)k;
+    return -1;
+}
+
+static void expand(int number, hn_strbuf *out) { hn_strbuf_puts(out, snippets[number].text); }
+
+void hn_cuda_prelude(hn_str text, hn_strbuf *out) {
+    static const hn_snippet_source source = {find, expand};
+    uint8_t done[HN_COUNT_OF(snippets)] = {0};
+    hn_prelude_put(text, &source, done, out);
+}

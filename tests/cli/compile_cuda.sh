@@ -1,0 +1,21 @@
+# Bundles for NVIDIA's GPUs: machine code for several architectures, PTX. Without a GPU; needs NVRTC.
+data=${DATA%/examples/*}/tests/cli/data
+"$HENRY" doctor | grep -q '^ok *cuda ' || { echo "NVRTC is missing: make setup-cuda" >&2; exit 77; }
+"$HENRY" compile "$data/data.pt2" -o data.hnb --target sm_80,compute_80,sm_90a --quiet
+"$HENRY" inspect data.hnb >text
+# The best first; each has a kernel for each step.
+grep -o '^target [0-9]* cuda [a-z0-9_]*' text
+grep -o '^object .*\(cubin\|ptx\) for [a-z0-9_]*' text | sed 's/.* \([a-z]* for\)/\1/' | sort -u
+echo "kernels $(grep -c '^step .* kernel k_[0-9a-f]*(.*) on cuda' text) of $(grep -c '^step .* kernel' text)"
+echo "without code: $(grep '^kernel ' text | grep -vc 'sm_90a object .* sm_80 object .* compute_80 object')"
+grep -e '^operations' text
+"$HENRY" inspect data.hnb --verify >/dev/null && echo verified
+"$HENRY" compile "$data/mutate.pt2" --emit c --target sm_90a | grep -m1 -o '^extern "C" __global__ void __launch_bounds__'
+# A program is for one kind of device, and there is no C project of one for a GPU.
+for targets in sm_90a,generic opencl,sm_90a; do
+    if "$HENRY" compile "$data/data.pt2" -o x.hnb --target "$targets" 2>err; then echo "no error"; fi
+    sed 's/.*: cannot compile one/cannot compile one/' err
+done
+if "$HENRY" compile "$data/data.pt2" --emit source -o dir --target sm_90a 2>err; then echo "no error"; fi
+sed 's/.*: a source/a source/' err
+"$HENRY" cache why data.hnb --target generic | grep -o "field 'target' was 'sm_90a"
