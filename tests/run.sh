@@ -143,6 +143,7 @@ suite_opencl() {
 suite_devices() {
     need_opencl
     tests/devices/run.sh
+    tests/devices/run.sh opencl _imaginary
     for k in $(seq 0 $((jobs - 1))); do echo "$build/run_cases --part $((k * 97))/$((97 * jobs)) --compiled --target opencl"; done | run_programs
     share_graphs "$build" 20 --target opencl
 }

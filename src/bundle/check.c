@@ -265,7 +265,6 @@ static bool extern_ok(const hn_bundle *b, const hnb_step *s) {
     } kinds[HN_EXTERN_KIND_COUNT] = {HN_EXTERN_KINDS(FACTS)};
 #undef FACTS
     if (s->extern_kind <= HN_EXTERN_NONE || s->extern_kind >= HN_EXTERN_KIND_COUNT) return false;
-    if (s->device != HN_DEVICE_CPU) return false;
     uint32_t needed = kinds[s->extern_kind].needed, written = kinds[s->extern_kind].written;
     if (s->operand_count != kinds[s->extern_kind].operands ||
         s->param_count != kinds[s->extern_kind].params)

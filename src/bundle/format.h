@@ -253,8 +253,7 @@ typedef enum hnb_step_kind {
 #define HNB_CHECK_PARAMS 4
 
 /* `device` is where a step runs: of KERNEL, EXTERN, ASSERT, COND and DEFINE all operands are in its
- * memory; of COPY it is that of the buffer that is not on the CPU, if one is not. EXTERN steps run
- * on the CPU. */
+ * memory; of COPY it is that of the buffer that is not on the CPU, if one is not. */
 typedef struct hnb_step {
     uint32_t kind;
     uint32_t kernel;      /* of KERNEL */

@@ -51,7 +51,8 @@ void hn_bundle_transfers_get(const hn_bundle *b, hn_bundle_transfers *out) {
         out->is_for_device = is_on_device(b, k);
     if (!out->is_for_device) return;
     for (uint32_t k = 0; k < b->steps_count; k++) {
-        out->host_steps += b->steps[k].kind == HNB_STEP_EXTERN;
+        out->host_steps +=
+            b->steps[k].kind == HNB_STEP_EXTERN && b->steps[k].device == HN_DEVICE_CPU;
         out->copies += is_transfer(b, &b->steps[k]);
     }
     if (out->copies) out->bytes = count_bytes(b);

@@ -95,6 +95,9 @@ static const hn_target_kind cuda_device = {
 
 /* Targets that are no levels of CPUs. */
 static const hn_target others[] = {
+#ifdef HN_TARGET_ROWS_OF_TESTS /* tests/support/imaginary_target.c */
+    HN_TARGET_ROWS_OF_TESTS
+#endif
     {.kind = &opencl_device, .name = "opencl", .flags = "", .gpu = &hn_gpu_facts_common},
     CUDA("sm_80", hn_gpu_facts_sm_80, 1080),
     CUDA("sm_86", hn_gpu_facts_sm_86, 1086),

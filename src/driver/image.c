@@ -58,6 +58,7 @@ hn_status hn_driver_wrapper(hn_driver *d, hn_wrapper **out) {
         targets[l] = (hn_wrapper_target){d->levels[l].step_kernels, d->levels[l].step_units};
     const hn_wrapper_source source = {.program = d->program,
                                       .schedule = &d->schedule,
+                                      .operations = d->levels[0].target.kind->limits->operations,
                                       .targets = targets,
                                       .target_count = d->level_count};
     HN_TRY(hn_wrapper_from_schedule(&source, &d->arena, &d->scratch, out));

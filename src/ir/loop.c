@@ -75,3 +75,22 @@ hn_sid hn_body_add(hn_arena *arena, hn_body *body, const hn_sop *sop) {
     body->items[body->count] = *sop;
     return body->count++;
 }
+
+/* ---- operations ---- */
+
+#define EVERYTHING                                                                                 \
+    {                                                                                              \
+        .dtypes = UINT32_MAX, .epilogues = UINT32_MAX,                                             \
+        .does = HN_DOES_RESIDUAL | HN_DOES_CHANNELS | HN_DOES_SCALE | HN_DOES_STRIDES              \
+    }
+#define ROW(kind, name, operands, needed, written, params) [kind] = EVERYTHING,
+const hn_operations hn_operations_all = {.of = {HN_EXTERN_KINDS(ROW)}};
+
+const hn_operation *hn_operation_of(const hn_operations *operations, const hn_program *program,
+                                    const hn_extern *call) {
+    uint32_t read = 0;
+    if (!operations) return NULL;
+    while (call->operands[read].written) read++;
+    const hn_operation *o = &operations->of[call->kind];
+    return o->dtypes >> program->buffers.items[call->operands[read].buffer].dtype & 1 ? o : NULL;
+}

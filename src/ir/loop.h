@@ -127,8 +127,28 @@ typedef struct hn_extern {
     uint32_t loop_count; /* 0: the target must have the operation */
 } hn_extern;
 
-/* a bit for each kind; there is none of number 0 */
-enum { HN_OPERATIONS_ALL = (1 << HN_EXTERN_KIND_COUNT) - 2 };
+/* What an operation may do besides, for the scheduler to give it; bits. */
+enum {
+    HN_DOES_RESIDUAL = 1, /* adds another value of the same elements */
+    HN_DOES_CHANNELS = 2, /* of CONV: multiplies and adds a number for each output channel */
+    HN_DOES_SCALE = 4,    /* of CONV: multiplies its input by a number for each channel */
+    HN_DOES_STRIDES = 8   /* stores its result in any strides, not only in rows */
+};
+
+/* An operation of a target, and what it takes of the loops around a call. */
+typedef struct hn_operation {
+    /* bit k: of hn_dtype k, which is that of the first operand that is read; 0: there is none */
+    uint32_t dtypes;
+    uint32_t epilogues; /* bit k: ends with hn_epilogue k */
+    uint32_t does;
+} hn_operation;
+
+typedef struct hn_operations {
+    hn_operation of[HN_EXTERN_KIND_COUNT];
+} hn_operations;
+
+/* Those of src/ops: all, for every dtype. */
+extern const hn_operations hn_operations_all;
 
 /* BRANCH_THEN ... BRANCH_ELSE ... BRANCH_END bracket the items of a conditional; they nest. */
 typedef enum hn_item_kind {
@@ -190,6 +210,10 @@ typedef struct hn_program {
         uint32_t count, cap;
     } index_origins;
 } hn_program;
+
+/* The operation that a target with these (NULL: none) has for a call; NULL: it has none. */
+const hn_operation *hn_operation_of(const hn_operations *operations, const hn_program *program,
+                                    const hn_extern *call);
 
 hn_status hn_program_create(hn_graph *graph, hn_arena *arena, hn_program **out) HN_MUST_USE;
 hn_status hn_program_add_buffer(hn_program *p, hn_buffer buffer, hn_buf *out) HN_MUST_USE;

@@ -2,7 +2,7 @@
 #include "kernel/facts.h"
 
 const hn_gpu_facts hn_gpu_facts_common = {
-    .limits = {.operations = 0,
+    .limits = {.operations = NULL,
                .prologue_max_ops = 4,
                .prologue_max_loads = 2,
                .split_min_elems = 131072,
@@ -26,7 +26,7 @@ const hn_gpu_facts hn_gpu_facts_common = {
  * of the makers' numbers, additions one for each unit of f32 and clock at the highest clock. */
 #define NVIDIA_FACTS(processors, threads, gigabytes_a_s, additions_a_ns)                           \
     {                                                                                              \
-        .limits = {.operations = 0,                                                                \
+        .limits = {.operations = NULL,                                                             \
                    .prologue_max_ops = 4,                                                          \
                    .prologue_max_loads = 2,                                                        \
                    .split_min_elems = 131072,                                                      \
@@ -47,7 +47,7 @@ const hn_gpu_facts hn_gpu_facts_sm_100 = NVIDIA_FACTS(148, 2048, 7200, 37200);
 const hn_gpu_facts hn_gpu_facts_sm_120 = NVIDIA_FACTS(170, 1536, 1600, 52400);
 
 const hn_cpu_facts hn_cpu_facts_common = {
-    .limits = {.operations = HN_OPERATIONS_ALL,
+    .limits = {.operations = &hn_operations_all,
                .costly_epilogue_max_elems = 64,
                .split_min_elems = 131072,
                .column_strip = 2048,

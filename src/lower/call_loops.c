@@ -504,7 +504,7 @@ hn_status lower_call_loops(lower *l, hn_extern *call) {
                .ops = ops,
                .loops = loops,
                .sums = l->p->buffers.items[call->operands[1].buffer].dtype};
-    if (!of_kind[call->kind] || l->operations >> call->kind & 1) return NULL;
+    if (!of_kind[call->kind] || hn_operation_of(l->operations, l->p, call)) return NULL;
     if (m.sums == HN_DTYPE_F16 || m.sums == HN_DTYPE_BF16) m.sums = HN_DTYPE_F32;
     HN_TRY(of_kind[call->kind](&m));
     return keep(&m, call);

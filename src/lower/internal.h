@@ -27,11 +27,11 @@ typedef struct lower {
     uint32_t *uses;   /* per value: operands and outputs that read it */
     uint32_t *output; /* per value: 1 + index of the first graph output that is it, 0: none */
     hn_expr zero, one;
-    hn_map sums;         /* of index.c: hash of (offset, indices, strides) -> the sum */
-    uint32_t operations; /* of hn_lower */
-    uint32_t origin;     /* of the node being lowered, in the outermost graph */
-    hn_graph *root;      /* the outermost graph */
-    bool is_branch;      /* a subgraph: every node has the origin of the conditional */
+    hn_map sums;                     /* of index.c: hash of (offset, indices, strides) -> the sum */
+    const hn_operations *operations; /* of hn_lower */
+    uint32_t origin;                 /* of the node being lowered, in the outermost graph */
+    hn_graph *root;                  /* the outermost graph */
+    bool is_branch;                  /* a subgraph: every node has the origin of the conditional */
 } lower;
 
 /* A loop body under construction. */

@@ -149,8 +149,8 @@ static hn_status add_result(lower *l, uint32_t k) {
     return NULL;
 }
 
-hn_status hn_lower(hn_graph *graph, uint32_t operations, hn_arena *arena, hn_arena *scratch,
-                   hn_program **out) {
+hn_status hn_lower(hn_graph *graph, const hn_operations *operations, hn_arena *arena,
+                   hn_arena *scratch, hn_program **out) {
     lower l = {.g = graph,
                .root = graph,
                .operations = operations,

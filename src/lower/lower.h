@@ -10,11 +10,11 @@
 
 #include "ir/loop.h"
 
-/* `operations`: those that the target has, bit k for hn_extern_kind k. Calls of others get loops
- * beside them, if there are loops for them; nobody would look at the others, which take 3 % of a
+/* `operations`: those that the target has (NULL: none). Other calls get loops beside them, if there
+ * are loops for them; nobody would look at those of the operations, which take 3 % of a
  * compilation. Owns: `*out` lives in `arena`; `scratch` may be reset afterwards. Errors:
  * unsupported, naming the node. */
-hn_status hn_lower(hn_graph *graph, uint32_t operations, hn_arena *arena, hn_arena *scratch,
-                   hn_program **out) HN_MUST_USE;
+hn_status hn_lower(hn_graph *graph, const hn_operations *operations, hn_arena *arena,
+                   hn_arena *scratch, hn_program **out) HN_MUST_USE;
 
 #endif

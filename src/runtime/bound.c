@@ -5,6 +5,7 @@
  * What the checks of src/bundle cannot know is checked here: that sizes are defined and not
  * negative, and that temporaries, outputs, operands and the tensors in buffers lie inside their
  * memory. */
+#include "runtime/externs.h"
 #include "runtime/kernels.h"
 
 #include "base/checked.h"
@@ -296,40 +297,44 @@ static hn_status read_params(binder *x, const hnb_step *step, int64_t *params, b
     return NULL;
 }
 
-static hn_status resolve_extern(binder *x, const hnb_step *step, hn_run_step *out) {
+/* What the step's memory is, and how much of it there is around the operands. */
+static hn_status describe_operands(binder *x, const hnb_step *step, const hn_run_step *out,
+                                   hn_ext_call *call) {
     const hn_bundle *b = x->b;
-    hn_ext_call *call = out->ext;
-    hn_ext_room rooms[HN_EXT_MAX_OPERANDS] = {{0, 0}};
-    int64_t *params = x->bound->ext_params + step->params;
-    bool same;
-    for (uint32_t k = 0; k < step->operand_count; k++) {
-        const hnb_operand *o = &b->operands[step->operands + k];
-        if (o->buffer)
-            HN_TRY(
-                place_operand(x, o->buffer, o->offset, hn_bundle_dtype_bytes(o->dtype), &rooms[k]));
-    }
-    HN_TRY(read_params(x, step, params, &same));
-    same = same && memcmp(call->rooms, rooms, sizeof rooms) == 0;
-    if (call->impl && same) return NULL; /* a later stage, with the same numbers as the last time */
-    hn_ext_release(call);
-    *call = (hn_ext_call){.kind = (hn_extern_kind)step->extern_kind,
-                          .params = params,
-                          .param_count = step->param_count,
-                          .knows_rooms = true,
-                          .threads = x->bound->threads,
-                          .team = x->team,
-                          .shared = x->weights->shared};
-    memcpy(call->rooms, rooms, sizeof rooms);
     for (uint32_t k = 0; k < step->operand_count; k++) {
         const hnb_operand *operand = &b->operands[step->operands + k];
         const hnb_buffer *f = &b->buffers[operand->buffer];
         if (!operand->buffer) continue;
+        HN_TRY(place_operand(x, operand->buffer, operand->offset,
+                             hn_bundle_dtype_bytes(operand->dtype), &call->rooms[k]));
         call->dtypes[k] = operand->dtype;
         call->is_constant[k] = f->kind == HNB_BUFFER_CONSTANT && !b->storages[f->source].is_mutable;
         if (call->is_constant[k]) call->operands[k] = out->args[k];
     }
-    HN_TRY(hn_ext_prepare(call));
-    if (call->scratch_bytes > x->bound->ext_scratch) x->bound->ext_scratch = call->scratch_bytes;
+    return NULL;
+}
+
+static hn_status resolve_extern(binder *x, const hnb_step *step, hn_run_step *out) {
+    hn_run_extern *own = out->ext;
+    int64_t *params = x->bound->ext_params + step->params;
+    bool same;
+    hn_ext_call call = {.kind = (hn_extern_kind)step->extern_kind,
+                        .params = params,
+                        .param_count = step->param_count,
+                        .knows_rooms = true,
+                        .threads = x->bound->threads,
+                        .team = x->team,
+                        .shared = x->weights->shared};
+    HN_TRY(describe_operands(x, step, out, &call));
+    HN_TRY(read_params(x, step, params, &same));
+    same = same && memcmp(own->call.rooms, call.rooms, sizeof call.rooms) == 0;
+    /* a later stage, with the same numbers as the last time */
+    if (hn_extern_is_prepared(own) && same) return NULL;
+    hn_extern_release(own);
+    own->call = call;
+    HN_TRY(hn_extern_prepare(own));
+    size_t *scratch = &x->bound->ext_scratch[out->place], bytes = hn_extern_scratch_bytes(own);
+    if (bytes > *scratch) *scratch = bytes;
     return NULL;
 }
 
@@ -407,13 +412,18 @@ static hn_status number_steps(binder *x) {
     void **args = bound->args;
     for (uint32_t k = 0; k < b->steps_count; k++) {
         const hnb_step *step = &b->steps[k];
-        hn_ext_call *ext = step->kind == HNB_STEP_EXTERN ? &bound->exts[bound->ext_count++] : NULL;
+        const hn_place place = hn_place_of(x->m, step->device);
+        hn_run_extern *ext = NULL;
         const bool is_cond = step->kind == HNB_STEP_COND; /* of others these numbers mean nothing */
+        if (step->kind == HNB_STEP_EXTERN) {
+            ext = &bound->exts[bound->ext_count++];
+            ext->dev = hn_place_dev(x->m, place);
+        }
         bound->steps[k] =
             (hn_run_step){.index = k,
                           .args = args,
                           .ext = ext,
-                          .place = hn_place_of(x->m, step->device),
+                          .place = place,
                           .then_count = is_cond ? step->then_count : 0,
                           .body_count = is_cond ? step->then_count + step->otherwise_count : 0};
         args += hn_step_arg_count(step);
@@ -425,13 +435,14 @@ static hn_status number_steps(binder *x) {
 static hn_status add_scratch(binder *x) {
     hn_bound *bound = x->bound;
     size_t stride = hn_align_up(bound->scratch_stride, 64), all;
-    size_t *kernels = &bound->scratch_bytes[HN_PLACE_KERNELS],
-           *host = &bound->scratch_bytes[hn_place_of_host(x->m)];
+    size_t *kernels = &bound->scratch_bytes[HN_PLACE_KERNELS];
     if (!hn_mul_size(stride, (size_t)bound->threads, &all) || all > SIZE_MAX / 4)
         return too_large("thread", stride);
     bound->scratch_stride = stride;
     *kernels = all > bound->group_scratch ? all : bound->group_scratch;
-    if (bound->ext_scratch > *host) *host = bound->ext_scratch;
+    for (uint32_t k = 0; k < x->m->place_count; k++)
+        if (bound->ext_scratch[k] > bound->scratch_bytes[k])
+            bound->scratch_bytes[k] = bound->ext_scratch[k];
     return NULL;
 }
 
@@ -488,7 +499,7 @@ hn_status hn_bound_create(hn_module *m, hn_context *c, hn_bound **out) {
 
 void hn_bound_destroy(hn_bound *bound) {
     if (!bound) return;
-    for (uint32_t k = 0; k < bound->ext_count; k++) hn_ext_release(&bound->exts[k]);
+    for (uint32_t k = 0; k < bound->ext_count; k++) hn_extern_release(&bound->exts[k]);
     hn_arena_deinit(&bound->arena);
     free(bound);
 }

@@ -89,12 +89,20 @@ static hn_status module_create(hn_module **out) {
     return NULL;
 }
 
+static uint32_t count_host_steps(const hn_module *m) {
+    uint32_t count = 0;
+    for (uint32_t k = 0; k < m->view.steps_count; k++)
+        count += m->view.steps[k].kind == HNB_STEP_EXTERN &&
+                 m->view.steps[k].device == (uint32_t)m->host->ops->kind;
+    return count;
+}
+
 static void count_steps(hn_module *m) {
     const hn_bundle *b = &m->view;
     m->stats.steps = b->steps_count;
     for (uint32_t k = 0; k < b->steps_count; k++)
         m->stats.kernels += b->steps[k].kind == HNB_STEP_KERNEL;
-    if (m->place_count > 1) m->stats.host_steps = m->extern_count;
+    if (m->place_count > 1) m->stats.host_steps = count_host_steps(m);
     for (uint32_t k = 0; k < b->objects_count; k++)
         m->stats.objects += b->objects[k].target == m->target;
 }

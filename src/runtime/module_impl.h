@@ -67,6 +67,13 @@ static inline uint32_t hn_stage_of(const hn_stage_list *list, uint32_t item) {
 /* A function of the table of devices: copy_in, copy_out or copy. */
 typedef hn_status (*hn_copy_fn)(hn_queue *queue, void *to, const void *from, size_t bytes);
 
+/* A call of an operation for one set of sizes (externs.h). */
+typedef struct hn_run_extern {
+    hn_dev *dev; /* that does it */
+    hn_ext_call call;
+    hn_device_operation *own; /* what a device that is not the host has prepared */
+} hn_run_extern;
+
 /* One resolved step. */
 typedef struct hn_run_step {
     uint32_t kind;  /* hnb_step_kind */
@@ -75,7 +82,8 @@ typedef struct hn_run_step {
     uint32_t chunks;
     uint32_t then_count; /* of COND: steps of the first branch, which follow it ... */
     uint32_t body_count; /* ... and of both; 0 for other steps */
-    uint32_t place;      /* hn_place, of COPY, ASSERT, COND and DEFINE: whose queue is asked */
+    /* hn_place, of EXTERN, COPY, ASSERT, COND and DEFINE: whose queue is asked */
+    uint32_t place;
     /* of KERNEL: what the walk calls itself; NULL: the table launches the kernel, or it is direct
      * (kernels.h) and not loaded yet */
     hn_kernel_fn fn;
@@ -88,8 +96,8 @@ typedef struct hn_run_step {
         hn_device_launch *launch;
         hn_copy_fn copy; /* of COPY */
     };
-    size_t bytes; /* of COPY */
-    hn_ext_call *ext;
+    size_t bytes;       /* of COPY */
+    hn_run_extern *ext; /* of EXTERN */
 } hn_run_step;
 
 /* An operand address that is not fixed: *slot = base + offset. */
@@ -155,14 +163,15 @@ typedef struct hn_bound {
     hn_patch_list io_patches, temp_patches, state_patches; /* `io` of the last: a storage */
     uint64_t workspaces_id; /* what temp_patches were applied for; 0: nothing yet */
     uint64_t state_id;      /* what state_patches were applied for; 0: nothing yet */
-    hn_ext_call *exts;
+    hn_run_extern *exts;
     uint32_t ext_count;
     void **args;         /* what the steps' args point into */
     long long *params;   /* of all kernel steps, by the bundle's index */
     int64_t *ext_params; /* of all extern steps */
     size_t workspace_bytes[HN_PLACE_COUNT], scratch_bytes[HN_PLACE_COUNT];
     size_t scratch_stride; /* of kernels that run ranges: from one thread's scratch to the next */
-    size_t group_scratch, ext_scratch; /* the most that a launch of groups, an operation wants */
+    size_t group_scratch;  /* the most that a launch of groups wants ... */
+    size_t ext_scratch[HN_PLACE_COUNT]; /* ... and an operation, in each place */
 } hn_bound;
 
 struct hn_cancel {

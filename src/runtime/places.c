@@ -51,6 +51,20 @@ static hn_status find_kind(const hn_bundle *b, uint32_t target, uint32_t *out) {
                : NULL;
 }
 
+/* A device that is not the host does those operations that its row has. */
+static hn_status check_operations(const hn_bundle *b, const hn_device_ops *ops) {
+    for (uint32_t k = 0; k < b->steps_count; k++) {
+        const hnb_step *s = &b->steps[k];
+        if (s->kind == HNB_STEP_EXTERN && s->device == (uint32_t)ops->kind && !ops->operations)
+            return HN_ERROR(
+                HN_UNSUPPORTED,
+                "step %u of the program is the operation '%s' on %s, where this library "
+                "has no operations",
+                k, hn_bundle_extern_name(s->extern_kind), hn_device_name(ops->kind));
+    }
+    return NULL;
+}
+
 hn_status hn_places_choose(hn_module *m, const hn_module_options *options) {
     const char *name;
     if (!options->device) return NULL;
@@ -91,9 +105,9 @@ hn_status hn_places_open(hn_module *m, const hn_module_options *options) {
     m->place_count = kind == (uint32_t)host->kind ? 1 : 2;
     HN_TRY(open_device(m, host, options, m->place_count == 1 ? number : 0, &m->host));
     m->device = m->host;
-    return m->place_count == 1
-               ? NULL
-               : open_device(m, hn_device_ops_of(kind), options, number, &m->device);
+    if (m->place_count == 1) return NULL;
+    HN_TRY(check_operations(&m->view, hn_device_ops_of(kind)));
+    return open_device(m, hn_device_ops_of(kind), options, number, &m->device);
 }
 
 void hn_places_close(hn_module *m) {

@@ -3,6 +3,7 @@
 
 #include "base/checked.h"
 #include "base/compiler.h"
+#include "runtime/externs.h"
 #include "runtime/index_fault.h"
 
 #include <inttypes.h>
@@ -26,6 +27,12 @@ static hn_status step_error(const hn_module *m, const hn_run_step *s, hn_status 
 static hn_status kernel_error(const hn_module *m, const hn_context *c, const hn_run_step *s,
                               uint32_t until) {
     const hnb_step *step = &m->view.steps[s->index];
+    if (step->kind == HNB_STEP_EXTERN)
+        return step_error(
+            m, s,
+            HN_ERROR(HN_INVALID_ARGUMENT,
+                     "the operation '%s' cannot be done with the data of its operands",
+                     hn_bundle_extern_name(step->extern_kind)));
     for (uint32_t k = 0; k + HNB_CHECK_PARAMS <= step->param_count; k += HNB_CHECK_PARAMS) {
         hn_index_fault fault;
         if (!hn_index_fault_find(m, c, s, k, until, &fault)) continue;
@@ -51,11 +58,10 @@ static hn_status assert_error(const hn_module *m, const hn_run_step *s) {
 }
 
 static hn_status run_extern(const hn_module *m, const hn_context *c, const hn_run_step *s) {
-    for (uint32_t k = 0; k < HN_EXT_MAX_OPERANDS; k++)
-        if (s->ext->dtypes[k]) s->ext->operands[k] = s->args[k];
-    hn_status status = hn_ext_run(
-        s->ext, s->ext->scratch_bytes ? c->places[hn_place_of_host(m)].scratch.memory : NULL);
-    return HN_UNLIKELY(status != NULL) ? step_error(m, s, status) : NULL;
+    hn_device_fault fault;
+    hn_status status = hn_extern_run(c, s, &fault);
+    if (HN_UNLIKELY(status != NULL)) return step_error(m, s, status);
+    return HN_LIKELY(!fault.is_set) ? NULL : kernel_error(m, c, s, s->index);
 }
 
 /* The element as int64; what types there may be is checked when the bundle is opened. */
@@ -208,7 +214,8 @@ static hn_status run_and_wait(hn_module *m, hn_context *c, hn_run_step *s, int64
     const uint32_t until = s->index + 1 + s->body_count;
     *out_ns = 0;
     if (!m->has_profile || !ops->event_time ||
-        (s->kind != HNB_STEP_KERNEL && s->kind != HNB_STEP_COPY))
+        (s->kind != HNB_STEP_KERNEL && s->kind != HNB_STEP_COPY &&
+         (s->kind != HNB_STEP_EXTERN || s->place != HN_PLACE_KERNELS)))
         return finish_until(m, c, until, run_step(m, c, s));
     hn_event *begin = record(m, c);
     hn_status status = run_step(m, c, s);

@@ -81,13 +81,16 @@ static uint32_t count_calls(const sched *s) {
 }
 
 static bool has_operation(const sched *s, const hn_extern *call) {
-    return !call->loop_count || (s->options->limits->operations >> call->kind & 1);
+    return !call->loop_count || hn_operation_of(s->options->limits->operations, s->p, call);
 }
 
 static hn_status rewrite_call(calls *c, hn_item i) {
-    if (!has_operation(c->s, calls_item(c, i)->ext)) return calls_take_prologues(c, i);
-    HN_TRY(calls_take_epilogues(c, i));
-    return calls_take_scale(c, i);
+    const hn_extern *call = calls_item(c, i)->ext;
+    if (!has_operation(c->s, call)) return calls_take_prologues(c, i);
+    const hn_operation *o = hn_operation_of(c->s->options->limits->operations, c->s->p, call);
+    if (!o) return NULL; /* the host's, without loops: no product or convolution */
+    HN_TRY(calls_take_epilogues(c, i, o));
+    return o->does & HN_DOES_SCALE ? calls_take_scale(c, i) : NULL;
 }
 
 /* The program without what is dead, and with loops in place of calls. */

@@ -54,8 +54,9 @@ bool loop_strides_of(sched *s, const call_space *of, const hn_loop *loop, const 
 
 /* --- epilogue.c, scale.c: for a target that has the operation --- */
 
-/* What call `i` of a product or a convolution can do of the loops that read its result. */
-hn_status calls_take_epilogues(calls *c, hn_item i) HN_MUST_USE;
+/* What call `i` of a product or a convolution, which `o` does, can do of the loops that read its
+ * result. */
+hn_status calls_take_epilogues(calls *c, hn_item i, const hn_operation *o) HN_MUST_USE;
 /* mul(x, scale of channels) in front of a 1 x 1 convolution, done while it reads x. */
 hn_status calls_take_scale(calls *c, hn_item i) HN_MUST_USE;
 

@@ -141,6 +141,7 @@ typedef struct tail {
 /* A call and the loads of its result. */
 typedef struct reading {
     calls *c;
+    const hn_operation *operation;
     hn_item i;
     hn_extern *call;
     hn_buf result;
@@ -184,6 +185,7 @@ static hn_epilogue activation_of(const reading *r, const hn_loop *loop, hn_sid x
         for (size_t k = 0; k < HN_COUNT_OF(activations); k++) {
             if (!is_elem(op_of(loop, root), activations[k].root->op))
                 continue; /* most are refused here */
+            if (!(r->operation->epilogues >> activations[k].epilogue & 1)) continue;
             match m = {.loop = loop, .x = x};
             if (!matches(&m, activations[k].root, root) || !is_closed(&m, root)) continue;
             if (only_worthy && activations[k].is_costly && !is_worth(r, loop, root)) continue;
@@ -274,9 +276,9 @@ static void take_side(const reading *r, const hn_loop *loop, tail *t, stage k, h
 
 static bool may_scale(const reading *r) {
     const hn_expr *p = r->call->params;
-    return r->call->kind == HN_EXTERN_CONV && !r->call->operands[3].buffer &&
-           !r->call->operands[4].buffer && !r->call->operands[5].buffer &&
-           hn_sym_is_value(sym_of(r), p[HN_CONV_W_CONSTANT], 1) &&
+    return r->operation->does & HN_DOES_CHANNELS && r->call->kind == HN_EXTERN_CONV &&
+           !r->call->operands[3].buffer && !r->call->operands[4].buffer &&
+           !r->call->operands[5].buffer && hn_sym_is_value(sym_of(r), p[HN_CONV_W_CONSTANT], 1) &&
            hn_sym_is_value(sym_of(r), p[HN_CONV_TRANSPOSED], 0);
 }
 
@@ -286,7 +288,8 @@ static void find_tail(const reading *r, const hn_loop *loop, tail *t) {
         take_side(r, loop, t, STAGE_FACTOR, HN_OP_MUL, &at);
         if (t->root[STAGE_FACTOR]) take_side(r, loop, t, STAGE_SHIFT, HN_OP_ADD, &at);
     }
-    if (!r->call->operands[4].buffer) take_side(r, loop, t, STAGE_RESIDUAL, HN_OP_ADD, &at);
+    if (r->operation->does & HN_DOES_RESIDUAL && !r->call->operands[4].buffer)
+        take_side(r, loop, t, STAGE_RESIDUAL, HN_OP_ADD, &at);
     t->activation = activation_of(r, loop, at, true, &t->root[STAGE_ACTIVATION]);
 }
 
@@ -527,10 +530,15 @@ static hn_status take_tails(reading *r, bool *out_takes) {
 }
 
 /* One round. *out_again: the result is in other memory now, and its readers may want more. */
-static hn_status take_round(calls *c, hn_item i, bool *out_again) {
+static hn_status take_round(calls *c, hn_item i, const hn_operation *o, bool *out_again) {
     hn_extern *call = calls_item(c, i)->ext;
     tail tails[TAILS_MAX];
-    reading r = {.c = c, .i = i, .call = call, .result = call->operands[0].buffer, .tails = tails};
+    reading r = {.c = c,
+                 .operation = o,
+                 .i = i,
+                 .call = call,
+                 .result = call->operands[0].buffer,
+                 .tails = tails};
     bool takes;
     *out_again = false;
     if (c->s->p->buffers.items[r.result].kind != HN_BUFFER_TEMP) return NULL;
@@ -540,16 +548,16 @@ static hn_status take_round(calls *c, hn_item i, bool *out_again) {
     }
     result_space(call, &r.space);
     HN_TRY(take_tails(&r, &takes));
-    *out_again = take_copy(&r, !takes);
+    *out_again = take_copy(&r, !takes || !(o->does & HN_DOES_STRIDES));
     return NULL;
 }
 
-hn_status calls_take_epilogues(calls *c, hn_item i) {
+hn_status calls_take_epilogues(calls *c, hn_item i, const hn_operation *o) {
     const hn_extern *call = calls_item(c, i)->ext;
     bool again = call->kind == HN_EXTERN_MATMUL || call->kind == HN_EXTERN_CONV;
     if (again)
         again = c->s->p->buffers.items[call->operands[0].buffer].dtype ==
                 HN_DTYPE_F32; /* 16-bit floats round between the ops */
-    while (again) HN_TRY(take_round(c, i, &again));
+    while (again) HN_TRY(take_round(c, i, o, &again));
     return NULL;
 }

@@ -92,9 +92,8 @@ typedef struct hn_schedule {
 /* What a target has, and what its memory and threads are good for: from where on a decision pays.
  * In elements. */
 typedef struct hn_sched_limits {
-    /* bit k: it has the operation hn_extern_kind k. Calls of others that have loops beside them run
-     * as those */
-    uint32_t operations;
+    /* Calls of others that have loops beside them run as those; NULL: it has none. */
+    const hn_operations *operations;
     /* A loop of at most so many ops and loads is computed again in the loops of such a call. */
     int64_t prologue_max_ops, prologue_max_loads;
     /* of a product's result: a costly activation of more is a kernel */

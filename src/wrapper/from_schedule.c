@@ -257,7 +257,9 @@ static hn_status add_extern_call(emitter *e, const hn_item_info *item) {
         operands[k].offset_elems = ext->operands[k].offset_elems;
         operands[k].written = ext->operands[k].written;
     }
+    const bool is_own = hn_operation_of(e->source->operations, e->program, ext) != NULL;
     hn_line line = {.kind = HN_LINE_EXTERN,
+                    .device = is_own ? e->program->device : HN_DEVICE_CPU,
                     .origin = item->origin,
                     .extern_kind = ext->kind,
                     .operands = operands,

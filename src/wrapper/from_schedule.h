@@ -16,6 +16,7 @@ typedef struct hn_wrapper_target {
 typedef struct hn_wrapper_source {
     const hn_program *program; /* with its graph */
     const hn_schedule *schedule;
+    const hn_operations *operations;  /* that the device of the kernels has; NULL: none */
     const hn_wrapper_target *targets; /* the best first; one or more */
     uint32_t target_count;
 } hn_wrapper_source;

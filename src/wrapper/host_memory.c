@@ -1,7 +1,7 @@
 /* host_memory.c: gives the lines that run on the host memory of the host.
  *
- * Lowering puts every buffer on the device of the kernels. Operations run on the host until the
- * device has its own:
+ * Lowering puts every buffer on the device of the kernels. Operations that the device does not have
+ * run on the host:
  *
  *   call k1(b1, out b2) on opencl               call k1(b1, out b2) on opencl
  *   extern matmul(out b3, b2, b4)               copy b6 from b2
@@ -10,12 +10,13 @@
  *                                               copy b3 from b7
  *                                               call k2(b3, out b5) on opencl
  *
- * A buffer that no kernel uses moves to the host (b4 above, a weight). Of a weight or an input that
- * both use, the host has a second buffer: such memory never changes, so nothing is copied. Any
- * other buffer that an operation uses has a temporary of the host beside it, from the first use
- * until a kernel changes the buffer. Where the newest content is, is known at every line, so that a
- * copy is made only when the other side needs it, and once for all operands of a line there is one
- * WAIT. A line that asks for one element (ASSERT, DEFINE, COND) takes it from where it is.
+ * Below, "kernel" is any line that runs on the device, also an operation that it has. A buffer that
+ * no kernel uses moves to the host (b4 above, a weight). Of a weight or an input that both use, the
+ * host has a second buffer: such memory never changes, so nothing is copied. Any other buffer that
+ * an operation of the host uses has a temporary of the host beside it, from the first use until a
+ * kernel changes the buffer. Where the newest content is, is known at every line, so that a copy is
+ * made only when the other side needs it, and once for all operands of a line there is one WAIT. A
+ * line that asks for one element (ASSERT, DEFINE, COND) takes it from where it is.
  *
  * Conditionals: before a body ends, what the bodies write is brought to the device if something
  * behind needs it, so that both bodies leave it in the same place. What else the bodies copy is
@@ -54,15 +55,16 @@ static bool is_on_device(const placer *p, hn_wbuf b) {
     return b && buffer_at(p, b)->device != HN_DEVICE_CPU;
 }
 
-static bool runs_on_device(hn_line_kind kind) {
-    return kind == HN_LINE_KERNEL || kind == HN_LINE_COPY;
+static bool runs_on_device(const hn_line *line) {
+    return line->kind == HN_LINE_KERNEL || line->kind == HN_LINE_COPY ||
+           (line->kind == HN_LINE_EXTERN && line->device != HN_DEVICE_CPU);
 }
 
 /* ---- who uses what ---- */
 
 static void mention(placer *p, const hn_line *line, uint32_t i, hn_wbuf b) {
     p->last[b] = i;
-    p->is_of_kernels[b] |= runs_on_device(line->kind);
+    p->is_of_kernels[b] |= runs_on_device(line);
 }
 
 static void find_uses(placer *p) {
@@ -287,9 +289,8 @@ static hn_status place_cond(placer *p, const hn_line *line, uint32_t i) {
 }
 
 static hn_status place_line(placer *p, const hn_line *line, uint32_t i) {
+    if (runs_on_device(line)) return place_device_line(p, line);
     switch (line->kind) {
-    case HN_LINE_KERNEL:
-    case HN_LINE_COPY: return place_device_line(p, line);
     case HN_LINE_EXTERN: return place_host_line(p, line);
     case HN_LINE_ASSERT:
     case HN_LINE_DEFINE: return place_element(p, line);

@@ -1,12 +1,14 @@
 #!/usr/bin/env bash
 # Whole programs on a device that is not the CPU: OpenCL, with whatever driver there is; in CI that is PoCL.
-#     tests/devices/run.sh [DEVICE]        default: opencl; also cuda, and cpu to try the script itself
+#     tests/devices/run.sh [DEVICE [VARIANT]]        default: opencl; also cuda, and cpu to try the script itself
+# VARIANT: of the programs that are run; `_imaginary` has a device of the tests in the place of OpenCL, with operations.
 # First the nine models, with a table of what is left to the CPU: no step, and no copy but those of inputs and outputs. Then
 # conditionals, assertions, sizes from the data, state, indices out of bounds, and bundles.
 set -u
 cd "$(dirname "$0")/../.." || exit 2
 build=$(realpath "${HENRY_TEST_BUILD:-build}")
-henry=$build/henry shared=$(realpath "${HENRY_TEST_MODELS:-../shared}") data=$PWD/tests/cli/data
+variant=${2:-}
+henry=$build/henry$variant shared=$(realpath "${HENRY_TEST_MODELS:-../shared}") data=$PWD/tests/cli/data
 device=${1:-opencl}
 kind=${device%%:*}
 work=$(mktemp -d) || exit 2
@@ -78,7 +80,7 @@ fi
 target=(--target "$kind")
 [ "$kind" = cpu ] && target=()
 # shellcheck disable=SC2046,SC2086 # lists of files
-"$build/run_pt2" "${target[@]}" $(ls "$data"/*.pt2 | grep -v -e /data.pt2 -e /number.pt2 -e /branch_size.pt2) $cases || failed=$((failed + 1))
+"$build/run_pt2$variant" "${target[@]}" $(ls "$data"/*.pt2 | grep -v -e /data.pt2 -e /number.pt2 -e /branch_size.pt2) $cases || failed=$((failed + 1))
 
 # --- what a program says must be the same on both ---
 
@@ -140,6 +142,12 @@ if [ "$kind" != cpu ]; then
     refuse "was compiled for $kind and does not run on cpu" "$work/digits.hnb" "${digits[@]}" --device cpu
     refuse "no device $kind:999" "$work/digits.hnb" "${digits[@]}" --device "$kind:999"
     refuse "'$kind:x' is no device" "$work/digits.hnb" "${digits[@]}" --device "$kind:x"
+fi
+
+# Operations on a device that has none in this library.
+if [ -n "$variant" ]; then
+    henry=$build/henry
+    refuse "on opencl, where this library has no operations" "$work/digits.hnb" -i examples/data/digits/input_0.npy
 fi
 
 if [ $skipped = 0 ]; then echo "$passed passed, $failed failed"; else echo "$passed passed, $failed failed, $skipped skipped"; fi

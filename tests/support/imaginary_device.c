@@ -26,6 +26,7 @@ void imaginary_reset(void) {
     atomic_store(&imaginary.memory_max, 0);
     atomic_store(&imaginary.launches, 0);
     atomic_store(&imaginary.finishes, 0);
+    atomic_store(&imaginary.operation_runs, 0);
 }
 
 /* Whether this call is to fail. */
@@ -172,7 +173,7 @@ static hn_status imaginary_find(hn_device_program *program, const char *symbol, 
 
 /* ---- work, which waits until the host waits for it ---- */
 
-typedef enum work_kind { COPY_IN, COPY_OUT, COPY, LAUNCH } work_kind;
+typedef enum work_kind { COPY_IN, COPY_OUT, COPY, LAUNCH, OPERATION } work_kind;
 
 typedef struct work {
     struct work *next;
@@ -181,6 +182,8 @@ typedef struct work {
     const void *from;
     size_t bytes;
     hn_device_launch launch;
+    hn_device_operation *operation; /* `to`: scratch memory, `bytes` of it */
+    uint32_t step;
     void *args[ARGS_MAX];
     long long params[ARGS_MAX];
 } work;
@@ -235,6 +238,21 @@ static void run_launch(imaginary_queue *q, const work *w) {
     if (rc && !q->fault.is_set) q->fault = (hn_device_fault){.is_set = true, .step = l->step};
 }
 
+struct hn_device_operation {
+    hn_ext_call call;
+    uint32_t waiting; /* runs that were not done yet */
+};
+
+static void run_operation(imaginary_queue *q, const work *w) {
+    hn_ext_call *call = &w->operation->call;
+    for (uint32_t k = 0; k < HN_EXT_MAX_OPERANDS; k++)
+        if (call->dtypes[k]) call->operands[k] = bytes_at(w->args[k], 0);
+    hn_status status = hn_ext_run(call, w->bytes ? bytes_at(w->to, w->bytes) : NULL);
+    q->clock_ns += 1000;
+    if (status && !q->fault.is_set) q->fault = (hn_device_fault){.is_set = true, .step = w->step};
+    hn_status_free(status);
+}
+
 static void do_work(imaginary_queue *q, const work *w) {
     q->clock_ns += 10;
     switch (w->kind) {
@@ -242,6 +260,7 @@ static void do_work(imaginary_queue *q, const work *w) {
     case COPY_OUT: memcpy(w->to, bytes_at(w->from, w->bytes), w->bytes); break;
     case COPY: memmove(bytes_at(w->to, w->bytes), bytes_at(w->from, w->bytes), w->bytes); break;
     case LAUNCH: run_launch(q, w); break;
+    case OPERATION: run_operation(q, w); break;
     }
 }
 
@@ -250,6 +269,7 @@ static void do_all(imaginary_queue *q, bool is_lost) {
         work *w = q->first;
         q->first = w->next;
         if (!is_lost) do_work(q, w);
+        if (w->operation) w->operation->waiting--;
         free(w);
     }
     q->end = &q->first;
@@ -345,6 +365,81 @@ static hn_status imaginary_finish(hn_queue *queue, hn_device_fault *out) {
     return failed ? failure("finish") : NULL;
 }
 
+/* ---- operations: those of the host, which see the bytes behind the addresses ---- */
+
+static void operation_free(hn_device_operation *o) {
+    hn_ext_release(&o->call);
+    hn_ext_shared_destroy(o->call.shared);
+    free(o);
+}
+
+/* The bytes of constants are not the device's before a run: nothing of them is packed. */
+static hn_status operation_prepare(hn_dev *dev, const hn_ext_call *call,
+                                   hn_device_operation **out) {
+    (void)dev;
+    if (fails()) return failure("operation_prepare");
+    hn_device_operation *o = calloc(1, sizeof *o);
+    if (!o) return HN_ERROR(HN_OUT_OF_MEMORY, "no memory for an operation");
+    o->call = *call;
+    o->call.threads = 1;
+    o->call.team = NULL;
+    o->call.shared = NULL;
+    for (uint32_t k = 0; k < HN_EXT_MAX_OPERANDS; k++) {
+        o->call.is_constant[k] = false;
+        o->call.operands[k] = NULL;
+    }
+    hn_status status = hn_ext_shared_create(&o->call.shared);
+    if (!status) status = hn_ext_prepare(&o->call);
+    if (status) {
+        operation_free(o);
+        return status;
+    }
+    atomic_fetch_add(&imaginary.operations, 1);
+    *out = o;
+    return NULL;
+}
+
+static size_t operation_scratch_bytes(const hn_device_operation *o) {
+    return o->call.scratch_bytes;
+}
+
+static hn_status operation_run(hn_queue *queue, hn_device_operation *o, uint32_t step,
+                               void *const *args, void *scratch, hn_device_fault *out) {
+    imaginary_queue *q = (imaginary_queue *)queue;
+    work w = {.kind = OPERATION,
+              .operation = o,
+              .step = step,
+              .to = scratch,
+              .bytes = o->call.scratch_bytes};
+    *out = (hn_device_fault){.is_set = false};
+    if (fails()) return failure("operation_run");
+    if (step >= q->step_count || (w.bytes && (uintptr_t)scratch % ALIGN))
+        return HN_ERROR(HN_INTERNAL, "an operation that cannot be");
+    for (uint32_t k = 0; k < HN_EXT_MAX_OPERANDS; k++)
+        if (o->call.dtypes[k]) w.args[k] = args[k];
+    HN_TRY(give(queue, w));
+    o->waiting++;
+    atomic_fetch_add(&imaginary.operation_runs, 1);
+    return NULL;
+}
+
+static void operation_release(hn_device_operation *o) {
+    if (!o) return;
+    if (o->waiting) {
+        fprintf(stderr, "imaginary device: an operation is released that is still to be done\n");
+        abort();
+    }
+    operation_free(o);
+    atomic_fetch_sub(&imaginary.operations, 1);
+}
+
+static const hn_device_operations operations = {
+    .prepare = operation_prepare,
+    .scratch_bytes = operation_scratch_bytes,
+    .run = operation_run,
+    .release = operation_release,
+};
+
 const hn_device_ops imaginary_device = {
     .kind = HN_DEVICE_OPENCL,
     .target = HNB_TARGET_OPENCL,
@@ -370,4 +465,5 @@ const hn_device_ops imaginary_device = {
     .event_time = imaginary_event_time,
     .handle = imaginary_handle,
     .finish = imaginary_finish,
+    .operations = &operations,
 };

@@ -1,7 +1,8 @@
 /* imaginary_device.h: a device for tests of the runtime, as a row of its table. It runs kernels of
  * the fixture's shared objects on the CPU, but nothing of it is the host's: its addresses lie in a
  * range that faults when it is touched. Work is done when the host waits for it, not before, so
- * that a wait that is missing shows. Any call of the table can be made to fail.
+ * that a wait that is missing shows. Any call of the table can be made to fail. Its operations are
+ * those of the host.
  *
  * A program of tests gets the row by being linked with imaginary_device.c, which has the table of
  * devices again. There it takes the place of OpenCL.
@@ -19,8 +20,8 @@ typedef struct imaginary_state {
     atomic_bool stays_lost;   /* ... from the one that `fail_at` counts on */
     atomic_size_t memory;     /* bytes that are allocated */
     atomic_size_t memory_max; /* allocations beyond it fail; 0: no limit */
-    atomic_uint open, queues, programs, events; /* that are there now */
-    atomic_uint launches, finishes;
+    atomic_uint open, queues, programs, events, operations; /* that are there now */
+    atomic_uint launches, finishes, operation_runs;
 } imaginary_state;
 
 extern imaginary_state imaginary;

@@ -5,7 +5,7 @@
 
 #include "kernel/facts.h"
 
-static const hn_gpu_facts hn_test_gpu = {.limits = {.operations = 0,
+static const hn_gpu_facts hn_test_gpu = {.limits = {.operations = NULL,
                                                     .prologue_max_ops = 4,
                                                     .prologue_max_loads = 2,
                                                     .split_min_elems = 4096,

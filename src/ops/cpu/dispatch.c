@@ -401,21 +401,27 @@ static hn_status prepare_with(hn_ext_call *call, const hn_ext_impl *impl) {
     return NULL;
 }
 
-hn_status hn_ext_prepare(hn_ext_call *call) {
+hn_status hn_ext_annotate(const hn_ext_call *call, hn_status status) {
+    return hn_status_annotate(status, "extern operation '%s'", kinds[call->kind].name);
+}
+
+hn_status hn_ext_check(const hn_ext_call *call) {
     const kind_facts *facts = facts_of(call->kind);
-    call->impl = NULL;
     if (!facts)
         return HN_ERROR(HN_INVALID_ARGUMENT, "unknown extern operation %d", (int)call->kind);
-    hn_status status = check_call(call, facts);
-    if (!status) {
-        const hn_ext_impl *row = hn_ext_impls[call->kind];
-        status = prepare_with(call, row);
-        if (hn_status_code(status) == HN_UNSUPPORTED && row != &hn_ext_reference) {
-            hn_status_free(status);
-            status = prepare_with(call, &hn_ext_reference);
-        }
+    return hn_ext_annotate(call, check_call(call, facts));
+}
+
+hn_status hn_ext_prepare(hn_ext_call *call) {
+    call->impl = NULL;
+    HN_TRY(hn_ext_check(call));
+    const hn_ext_impl *row = hn_ext_impls[call->kind];
+    hn_status status = prepare_with(call, row);
+    if (hn_status_code(status) == HN_UNSUPPORTED && row != &hn_ext_reference) {
+        hn_status_free(status);
+        status = prepare_with(call, &hn_ext_reference);
     }
-    return hn_status_annotate(status, "extern operation '%s'", facts->name);
+    return hn_ext_annotate(call, status);
 }
 
 void hn_ext_release(hn_ext_call *call) {

@@ -86,8 +86,12 @@ extern const hn_ext_impl hn_ext_reference;
 uint32_t hn_ext_operand_count(hn_extern_kind kind);
 uint32_t hn_ext_param_count(hn_extern_kind kind);
 
-/* Checks the call's parameters (sizes not negative, operands there and inside their rooms, dtypes
- * known), then prepares it with the row of its kind, or with the reference when that says
+/* The call's parameters: sizes not negative, operands there and inside their rooms, dtypes known.
+ * It reads no operand, so it is for calls of any device. */
+hn_status hn_ext_check(const hn_ext_call *call) HN_MUST_USE;
+/* "operation 'matmul'" in front of what went wrong. NULL stays NULL. */
+hn_status hn_ext_annotate(const hn_ext_call *call, hn_status status);
+/* Checks the call, then prepares it with the row of its kind, or with the reference when that says
  * unsupported. */
 hn_status hn_ext_prepare(hn_ext_call *call) HN_MUST_USE;
 static inline hn_status hn_ext_run(const hn_ext_call *call, void *scratch) {

@@ -31,13 +31,15 @@
 #include "bundle/view.h"
 #include "henry/abi/kernel_abi.h"
 #include "henry/module.h"
+#include "ops/cpu/ext.h"
 
 #include <stdatomic.h>
 #include <sys/types.h>
 
 typedef struct hn_device_ops hn_device_ops;
-typedef struct hn_device_program hn_device_program; /* the row's own */
-typedef struct hn_event hn_event;                   /* the row's own */
+typedef struct hn_device_program hn_device_program;     /* the row's own */
+typedef struct hn_event hn_event;                       /* the row's own */
+typedef struct hn_device_operation hn_device_operation; /* the row's own */
 
 typedef struct hn_device_facts {
     char name[64];         /* "cpu", or what the driver calls it */
@@ -100,6 +102,24 @@ typedef struct hn_device_launch {
     size_t scratch_stride; /* ... and bytes from one part, or group, to the next */
 } hn_device_launch;
 
+/* The operations of henry/abi/extern_abi.h that a device has. A program calls one on the device if
+ * its target says so (hn_operation in ir/loop.h). */
+typedef struct hn_device_operations {
+    /* Once for each context and bound shape. The call was checked (hn_ext_check); it stays where it
+     * is until `release`. Its constant operands have addresses of this device. Errors: unsupported,
+     * naming what cannot be done; device; out-of-memory. */
+    hn_status (*prepare)(hn_dev *dev, const hn_ext_call *call, hn_device_operation **out);
+    /* Memory of the device that `run` wants, aligned to 256 bytes and of undefined content; 0:
+     * none. The work of a queue shares it, one after the other. */
+    size_t (*scratch_bytes)(const hn_device_operation *operation);
+    /* As a launch. `args`: the operands' addresses, NULL for absent ones, which are read before it
+     * returns. `step` is for faults: what the data of the operands makes impossible. */
+    hn_status (*run)(hn_queue *queue, hn_device_operation *operation, uint32_t step,
+                     void *const *args, void *scratch, hn_device_fault *out);
+    /* No queue is at work with it. NULL is allowed. */
+    void (*release)(hn_device_operation *operation);
+} hn_device_operations;
+
 struct hn_device_ops {
     hn_device_kind kind;    /* of buffers and tensors */
     hnb_target_kind target; /* of code that it runs */
@@ -160,6 +180,8 @@ struct hn_device_ops {
     /* Waits until all is done, and tells the first fault since the last `finish`, of launches that
      * did not tell it themselves. After an error the queue has no work, either. */
     hn_status (*finish)(hn_queue *queue, hn_device_fault *out);
+
+    const hn_device_operations *operations; /* NULL: it has none of its own */
 };
 
 /* ---- devices.c ---- */
@@ -191,6 +213,7 @@ hn_status hn_dev_check(const hn_dev *dev) HN_MUST_USE;
 /* Functions of the row, but nothing in a forked child. NULL is allowed. */
 void hn_dev_free(hn_dev *dev, void *memory);
 void hn_dev_unload(hn_dev *dev, hn_device_program *program);
+void hn_dev_operation_release(hn_dev *dev, hn_device_operation *operation);
 void hn_queue_destroy(hn_queue *queue);
 
 #endif

@@ -75,6 +75,10 @@ void hn_dev_unload(hn_dev *dev, hn_device_program *program) {
     if (program && hn_dev_is_here(dev)) dev->ops->unload(program);
 }
 
+void hn_dev_operation_release(hn_dev *dev, hn_device_operation *operation) {
+    if (operation && hn_dev_is_here(dev)) dev->ops->operations->release(operation);
+}
+
 void hn_queue_destroy(hn_queue *queue) {
     if (queue && hn_dev_is_here(queue->dev)) queue->dev->ops->queue_destroy(queue);
 }

@@ -87,10 +87,12 @@ static void lowering_print_extern(lowering *t, const hn_extern *e) {
     lowering_print_strides(t, "scale", &e->params[HN_CONV_SCALE], 2);
 }
 
-static const char *lowering_describe(lowering *t) {
+static const char *lowering_describe_with(lowering *t, const hn_operations *operations) {
     hn_schedule ignored;
-    EXPECT_OK(hn_lower(t->graph, HN_OPERATIONS_ALL, &t->arena, &t->scratch, &t->program));
-    hn_sched_options options = {.threads = 1, .limits = &hn_cpu_facts_common.limits};
+    hn_sched_limits limits = hn_cpu_facts_common.limits;
+    limits.operations = operations;
+    EXPECT_OK(hn_lower(t->graph, operations, &t->arena, &t->scratch, &t->program));
+    hn_sched_options options = {.threads = 1, .limits = &limits};
     if (t->program)
         EXPECT_OK(hn_schedule_program(t->program, &options, &t->arena, &t->scratch, &ignored));
     for (hn_item k = 1; t->program && k < t->program->items.count; k++) {
@@ -100,6 +102,10 @@ static const char *lowering_describe(lowering *t) {
         else hn_strbuf_puts(&t->text, item->kind == HN_ITEM_LOOP ? "loop" : "other");
     }
     return hn_strbuf_str(&t->text).ptr;
+}
+
+static const char *lowering_describe(lowering *t) {
+    return lowering_describe_with(t, &hn_operations_all);
 }
 
 /* Inputs are quarters of at most 4, so the few products and sums here are exact in any order: no

@@ -109,9 +109,16 @@ static void program_deinit(program *p) {
     hn_arena_deinit(&p->arena);
 }
 
+#ifdef HN_FIXTURE_OPERATIONS
+enum { FIXTURE_HAS_OPERATIONS = 1 };
+#else
+enum { FIXTURE_HAS_OPERATIONS = 0 };
+#endif
+
 #ifdef HN_FIXTURE_REMOTE
 /* The same tests with a device that is not the host (tests/support/imaginary_device.h): programs
- * are for it, as a compiler would have made them. */
+ * are for it, as a compiler would have made them. With HN_FIXTURE_OPERATIONS, for a device that has
+ * all operations; else a line says where its operation runs. */
 enum { FIXTURE_IS_REMOTE = 1 };
 static const hn_bundle_target fixture_target = {.name = HN_STR("opencl"),
                                                 .device = HN_DEVICE_OPENCL};
@@ -121,6 +128,7 @@ static hn_status fixture_place(hn_wrapper *w) {
     for (uint32_t b = 1; b < w->buffers.count; b++) w->buffers.items[b].device = HN_DEVICE_OPENCL;
     for (uint32_t k = 0; k < w->lines.count; k++) {
         hn_line *line = &w->lines.items[k];
+        if (line->kind == HN_LINE_EXTERN && FIXTURE_HAS_OPERATIONS) line->device = HN_DEVICE_OPENCL;
         if (line->kind != HN_LINE_KERNEL) continue;
         line->device = HN_DEVICE_OPENCL;
         line->threads = 1;

@@ -15,6 +15,7 @@ static void expect_nothing_left(void) {
     EXPECT_INT(atomic_load(&imaginary.queues), 0);
     EXPECT_INT(atomic_load(&imaginary.programs), 0);
     EXPECT_INT(atomic_load(&imaginary.events), 0);
+    EXPECT_INT(atomic_load(&imaginary.operations), 0);
 }
 
 /* ---- what is copied ---- */
@@ -44,17 +45,21 @@ TEST(inputs_and_outputs_are_copied_and_nothing_else) {
     expect_nothing_left();
 }
 
-/* An operation, which runs on the host: its operands are copied, and waited for once. */
-TEST(operations_of_the_host) {
+#define PRODUCT_PARAMS                                                                             \
+    "params [1, 1, 1, 1, 2, 2, 2, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 2, 1, 0, 0, 0, " \
+    "0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0] "
+#define PRODUCT_OF_SCALED(where)                                                                                      \
+    "buffer b1 : input f32[2, 2] source 0 buffer b2 : temp f32[2, 2] bytes(16) buffer b3 : temp f32[2, 2] bytes(16) " \
+    "buffer b4 : output f32[2, 2] bytes(16) " KERNELS                                                                 \
+    "input \"x\" : f32[2, 2] strides [2, 1] in b1 call k4(b1 f32, out b2 f32) extent(4) "                             \
+    "extern matmul(out b3 f32, b2 f32, b2 f32, none, none) " PRODUCT_PARAMS where                                     \
+    "call k4(b3 f32, out b4 f32) extent(4) output tensor \"y\" : f32[2, 2] strides [2, 1] in b4"
+
+/* An operation of the host: its operands are copied, and waited for once. One of the device:
+ * neither. */
+static void check_product(const char *text, uint64_t copies, uint64_t host_steps) {
     imaginary_reset();
-    hn_module *m = load_text(
-        "buffer b1 : input f32[2, 2] source 0 buffer b2 : temp f32[2, 2] bytes(16) buffer b3 : temp f32[2, 2] bytes(16) "
-        "buffer b4 : output f32[2, 2] bytes(16) " KERNELS
-        "input \"x\" : f32[2, 2] strides [2, 1] in b1 call k4(b1 f32, out b2 f32) extent(4) "
-        "extern matmul(out b3 f32, b2 f32, b2 f32, none, none) params [1, 1, 1, 1, 2, 2, 2, 0, 0, "
-        "0, 0, 2, 1, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0] "
-        "call k4(b3 f32, out b4 f32) extent(4) output tensor \"y\" : f32[2, 2] strides [2, 1] in b4",
-        NULL);
+    hn_module *m = load_text(text, NULL);
     float x[4] = {1, 2, 3, 4};
     hn_tensor *in[1] = {F32(x, 2, 2)}, *out[1] = {NULL};
     hn_module_stats stats;
@@ -66,9 +71,37 @@ TEST(operations_of_the_host) {
         hn_tensor_release(out[0]), out[0] = NULL;
     }
     hn_module_stats_get(m, &stats);
-    EXPECT_INT(stats.bytes_to_device, 2 * 32);
-    EXPECT_INT(stats.bytes_from_device, 2 * 32);
+    EXPECT_INT(stats.bytes_to_device, 2 * 16 * copies);
+    EXPECT_INT(stats.bytes_from_device, 2 * 16 * copies);
+    EXPECT_INT(stats.host_steps, host_steps);
+    EXPECT_INT(atomic_load(&imaginary.operation_runs), 2 * (1 - host_steps));
+    EXPECT_INT(atomic_load(&imaginary.finishes), 2 * copies + 1);
     hn_tensor_release(in[0]);
+    hn_module_release(m);
+    expect_nothing_left();
+}
+
+TEST(operations_of_the_host) { check_product(PRODUCT_OF_SCALED(""), 2, 1); }
+TEST(operations_of_the_device) { check_product(PRODUCT_OF_SCALED("on opencl "), 1, 0); }
+
+/* Only the run knows that there are three true elements, not two. */
+TEST(an_operation_that_its_operands_make_impossible) {
+    imaginary_reset();
+    hn_module *m = load_text(
+        "buffer b1 : input bool[4] source 0 buffer b2 : output i64[2, 1] bytes(16) " KERNELS
+        "input \"x\" : bool[4] strides [1] in b1 extern nonzero(out b2 i64, b1 bool) params "
+        "[2, 1, 4, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1] on opencl "
+        "output tensor \"y\" : i64[2, 1] strides [1, 1] in b2",
+        NULL);
+    uint8_t x[4] = {1, 0, 1, 1};
+    hn_tensor *in[1] = {tensor_of(HN_BOOL, 1, (int64_t[]){4}, NULL, x)}, *out[1] = {NULL};
+    if (!m) return;
+    EXPECT_ERROR(hn_module_run(m, in, 1, out, 1), HN_INVALID_ARGUMENT,
+                 "the operation 'nonzero' cannot be done with the data of its operands");
+    x[3] = 0;
+    EXPECT_OK(hn_module_run(m, in, 1, out, 1));
+    EXPECT(out[0] && ((int64_t *)hn_tensor_data(out[0]))[1] == 2);
+    hn_tensor_release(in[0]), hn_tensor_release(out[0]);
     hn_module_release(m);
     expect_nothing_left();
 }
@@ -305,19 +338,19 @@ TEST(a_run_that_is_cancelled) {
 
 /* ---- a device that fails ---- */
 
-/* Of everything something: sizes from the data, a conditional, an assertion, an operation of the
- * host, a state, weights, a temporary and a slot. n is the number of true elements of p. */
+/* Of everything something: sizes from the data, a conditional, an assertion, operations of
+ * the host and of the device, a state, weights, a temporary and a slot. n is the number of true elements of p. */
 #define EVERYTHING                                                                                                            \
     "symbol data u0 in [0, 8] buffer b1 : input f32[2, 2] source 0 buffer b2 : input bool[4] source 1 "                       \
     "buffer b3 : constant f32[4] source 1 buffer b4 : constant f32[4] source 2 buffer b5 : temp f32[2, 2] bytes(16) "         \
     "buffer b6 : temp f32[2, 2] bytes(16) buffer b7 : temp i64[] bytes(8) buffer b8 : output f32[u0] bytes(4*u0) "            \
-    "buffer b9 : output f32[4] bytes(16) buffer b10 : temp f32[4] bytes(16) " KERNELS                                         \
+    "buffer b9 : output f32[4] bytes(16) buffer b10 : temp f32[4] bytes(16) buffer b11 : temp f32[2, 2] bytes(16) " KERNELS   \
     "input \"x\" : f32[2, 2] strides [2, 1] in b1 input \"p\" : bool[4] strides [1] in b2 "                                   \
     "call k7(b2 bool, out b7 i64) params [4] extent(1) assert(b2 bool) text \"the first is true\" define(b7 i64) symbol(u0) " \
     "call k4(b1 f32, out b5 f32) extent(4) "                                                                                  \
-    "extern matmul(out b6 f32, b5 f32, b1 f32, none, none) params [1, 1, 1, 1, 2, 2, 2, 0, 0, "                               \
-    "0, 0, 2, 1, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 2, 1, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 0] "                              \
-    "cond(b2 bool) { call k1(b6 f32, b3 f32, out b10 f32) extent(4) } else { copy b10 from b6 } "                             \
+    "extern matmul(out b6 f32, b5 f32, b1 f32, none, none) " PRODUCT_PARAMS                                                   \
+    "extern matmul(out b11 f32, b6 f32, b1 f32, none, none) " PRODUCT_PARAMS "on opencl "                                     \
+    "cond(b2 bool) { call k1(b11 f32, b3 f32, out b10 f32) extent(4) } else { copy b10 from b11 } "                           \
     "call k4(b10 f32, out b8 f32) extent(u0) call k1(b4 f32, b10 f32, out b9 f32) extent(4) "                                 \
     "output tensor \"y\" : f32[u0] strides [1] in b8 output mutation \"s\" : f32[4] strides [1] in b9 "
 
@@ -349,8 +382,8 @@ static hn_status run_everything(hn_module *m) {
     EXPECT((out[0] != NULL) == !status);
     if (out[0]) {
         const float *y = hn_tensor_data(out[0]);
-        EXPECT_INT(hn_tensor_numel(out[0]), 3); /* 2 * (2 * x @ x + w) */
-        EXPECT(y[0] == 2 * (14 + 10) && y[1] == 2 * (20 + 20) && y[2] == 2 * (30 + 30));
+        EXPECT_INT(hn_tensor_numel(out[0]), 3); /* 2 * (2 * x @ x @ x + w) */
+        EXPECT(y[0] == 2 * (74 + 10) && y[1] == 2 * (108 + 20) && y[2] == 2 * (162 + 30));
     }
     hn_tensor_release(in[0]), hn_tensor_release(in[1]), hn_tensor_release(out[0]);
     return status;
@@ -388,7 +421,7 @@ static bool try_everything(uint32_t *out_good) {
     imaginary_reset();
     if (is_loaded) EXPECT_OK(run_everything(m));
     /* as many runs as were well have changed it */
-    if (is_loaded) EXPECT(state_of(m) == 24 * (float)(good + 1));
+    if (is_loaded) EXPECT(state_of(m) == 84 * (float)(good + 1));
     hn_module_release(m);
     expect_nothing_left();
     *out_good = good;

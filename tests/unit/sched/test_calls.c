@@ -5,8 +5,14 @@
 #include "base/compiler.h"
 #include "unit/harness.h"
 
+static const hn_operations only_matmul = {.of = {[HN_EXTERN_MATMUL] = {.dtypes = UINT32_MAX}}};
+static const hn_operations all_but_matmul = {.of = {[HN_EXTERN_CONV] = {.dtypes = UINT32_MAX}}};
+static const hn_operations of_f32 = {.of = {[HN_EXTERN_MATMUL] = {.dtypes = 1 << HN_DTYPE_F32}}};
+static const hn_operations of_f64 = {.of = {[HN_EXTERN_MATMUL] = {.dtypes = 1 << HN_DTYPE_F64}}};
+
 /* The program after fusion, with the operations of `operations`. */
-static void fuse(const char *statements, uint32_t operations, bool no_fusion, hn_strbuf *out) {
+static void fuse(const char *statements, const hn_operations *operations, bool no_fusion,
+                 hn_strbuf *out) {
     hn_arena arena, scratch;
     hn_sym *sym;
     hn_program *program = NULL;
@@ -32,7 +38,8 @@ static void fuse(const char *statements, uint32_t operations, bool no_fusion, hn
 }
 
 /* Whether the fused text holds `part`, if `expected`, and does not otherwise. */
-static void check(const char *statements, uint32_t operations, const char *part, bool expected) {
+static void check(const char *statements, const hn_operations *operations, const char *part,
+                  bool expected) {
     hn_strbuf out;
     hn_strbuf_init(&out);
     fuse(statements, operations, false, &out);
@@ -61,20 +68,25 @@ static void check(const char *statements, uint32_t operations, const char *part,
     "pointwise (i0 < 6, i1 < 4; ) {\n%1 = b1[4*i0 + i1] : f32\n" ops "b3[4*i0 + i1] = " value      \
     "\n}\n"
 #define NEGATED MAP("%2 = neg(%1) : f32\n", "%2")
-#define MATMUL  (1u << HN_EXTERN_MATMUL)
+#define MATMUL  (&only_matmul)
 #define STORED  "b3[" /* what the producer makes has memory */
 
 TEST(loops_where_there_is_no_operation) {
-    check(PRODUCT(NEGATED, "", ""), 0, "matmul(", false);
-    check(PRODUCT(NEGATED, "", ""), 0, "reduce sum", true);
+    check(PRODUCT(NEGATED, "", ""), NULL, "matmul(", false);
+    check(PRODUCT(NEGATED, "", ""), NULL, "reduce sum", true);
     check(PRODUCT(NEGATED, "", ""), MATMUL, "matmul(", true);
-    check(PRODUCT(NEGATED, "", ""), HN_OPERATIONS_ALL, "matmul(", true);
-    check(PRODUCT(NEGATED, "", ""), HN_OPERATIONS_ALL & ~MATMUL, "matmul(", false);
+    check(PRODUCT(NEGATED, "", ""), &hn_operations_all, "matmul(", true);
+    check(PRODUCT(NEGATED, "", ""), &all_but_matmul, "matmul(", false);
+}
+
+TEST(loops_where_the_operation_is_of_another_dtype) {
+    check(PRODUCT(NEGATED, "", ""), &of_f32, "matmul(", true);
+    check(PRODUCT(NEGATED, "", ""), &of_f64, "matmul(", false);
 }
 
 TEST(cheap_producers_are_computed_in_the_loops) {
-    check(PRODUCT(NEGATED, "", ""), 0, STORED, false);
-    check(PRODUCT(NEGATED, "", ""), 0, "%2 = neg(%1)", true);
+    check(PRODUCT(NEGATED, "", ""), NULL, STORED, false);
+    check(PRODUCT(NEGATED, "", ""), NULL, "%2 = neg(%1)", true);
     /* in another order of the variables */
     check(PRODUCT("pointwise (i0 < 4, i1 < 6; ) {\n%1 = b1[i0 + 4*i1] : f32\n%2 = neg(%1) : f32\n"
                   "b3[i0 + 4*i1] = %2\n}\n",
@@ -88,7 +100,7 @@ TEST(cheap_producers_are_computed_in_the_loops) {
 }
 
 TEST(costly_producers_keep_their_memory) {
-    check(PRODUCT(MAP("%2 = exp(%1) : f32\n", "%2"), "", ""), 0, STORED, true);
+    check(PRODUCT(MAP("%2 = exp(%1) : f32\n", "%2"), "", ""), NULL, STORED, true);
     check(PRODUCT(MAP("%2 = neg(%1) : f32\n%3 = abs(%2) : f32\n%4 = neg(%3) : f32\n"
                       "%5 = mul(%4, %3) : f32\n",
                       "%5"),
@@ -102,8 +114,8 @@ TEST(costly_producers_keep_their_memory) {
 }
 
 TEST(what_others_read_has_memory) {
-    check(PRODUCT(NEGATED, "", "pointwise (i0 < 24; ) {\n%1 = b3[i0] : f32\nb5[i0] = %1\n}\n"), 0,
-          STORED, true);
+    check(PRODUCT(NEGATED, "", "pointwise (i0 < 24; ) {\n%1 = b3[i0] : f32\nb5[i0] = %1\n}\n"),
+          NULL, STORED, true);
 }
 
 /* The producer reads b6, and b6 is other memory by the time of the call. */
@@ -112,9 +124,9 @@ TEST(what_changes_in_between_is_not_read_later) {
     PRODUCT("pointwise (i0 < 24; ) {\n%1 = b1[i0] : f32\nb6[i0] = %1\n}\n"                         \
             "pointwise (i0 < 24; ) {\n%1 = b6[i0] : f32\nb3[i0] = %1\n}\n" between,                \
             "b6 : temp f32[24] extent 24\n", "")
-    check(REWRITTEN(""), 0, STORED, false);
-    check(REWRITTEN("pointwise (i0 < 24; ) {\n%1 = const 1.0 : f32\nb6[i0] = %1\n}\n"), 0, STORED,
-          true);
+    check(REWRITTEN(""), NULL, STORED, false);
+    check(REWRITTEN("pointwise (i0 < 24; ) {\n%1 = const 1.0 : f32\nb6[i0] = %1\n}\n"), NULL,
+          STORED, true);
 }
 
 /* A producer that stores elsewhere than the call reads is no function of what it reads. */
@@ -127,7 +139,7 @@ TEST(points_that_cannot_be_told) {
 TEST(without_fusion_loops_stay_apart) {
     hn_strbuf out;
     hn_strbuf_init(&out);
-    fuse(PRODUCT(NEGATED, "", ""), 0, true, &out);
+    fuse(PRODUCT(NEGATED, "", ""), NULL, true, &out);
     EXPECT(strstr(hn_strbuf_str(&out).ptr, STORED) && strstr(out.ptr, "reduce sum"));
     hn_strbuf_deinit(&out);
 }

@@ -42,6 +42,37 @@ TEST(sum_behind_matmul) {
                    "matmul(out, in0, in1, -, in2) residual 0,0,0,0,1,6");
 }
 
+/* What the operation of another target does not take stays a loop behind the call. */
+static void check_with(hn_operation o, const char *statements, const char *expected) {
+    const hn_operations operations = {.of = {[HN_EXTERN_MATMUL] = o, [HN_EXTERN_CONV] = o}};
+    lowering t;
+    if (lowering_parse(&t, statements))
+        EXPECT_STR(lowering_describe_with(&t, &operations), expected);
+    lowering_end(&t);
+}
+
+TEST(what_an_operation_takes) {
+    const hn_operation plain = {.dtypes = 1 << HN_DTYPE_F32};
+    const hn_operation relu = {.dtypes = 1 << HN_DTYPE_F32, .epilogues = 1 << HN_EPILOGUE_RELU};
+    const hn_operation sum = {.dtypes = 1 << HN_DTYPE_F32, .does = HN_DOES_RESIDUAL};
+    const hn_operation strides = {.dtypes = 1 << HN_DTYPE_F32, .does = HN_DOES_STRIDES};
+#define SUM_RELU                                                                                   \
+    A_AND_B "input user %r : f32[6, 5] \"r\"\n" MATMUL                                             \
+            "%s = add(%m, %r)\n%z = relu(%s)\noutput user %z \"\""
+    check_with(relu, A_AND_B MATMUL "%z = relu(%m)\noutput user %z \"\"",
+               "matmul(out, in0, in1, -, -) relu");
+    check_with(plain, A_AND_B MATMUL "%z = relu(%m)\noutput user %z \"\"",
+               "matmul(temp, in0, in1, -, -); loop");
+    check_with(sum, SUM_RELU, "matmul(temp, in0, in1, -, in2) residual 0,0,0,0,5,1; loop");
+    check_with(relu, SUM_RELU, "matmul(temp, in0, in1, -, -); loop");
+    check_with(plain, A_AND_B MATMUL "%y = tanh(%m)\noutput user %y \"\"",
+               "matmul(temp, in0, in1, -, -); loop");
+    check_with(strides, X_AND_W RESIDUAL CONV "%s = add(%y, %r)\noutput user %s \"\"",
+               "conv(temp, in0, in1, -, -, -); loop");
+    check_with(sum, X_AND_W RESIDUAL CONV "%s = add(%y, %r)\noutput user %s \"\"",
+               INSIDE " residual 80,16,0,4,1");
+}
+
 TEST(through_reshapes) {
     lowering_check(A_AND_B "input user %r : f32[2, 3, 5] \"r\"\n" MATMUL
                            "%t = reshape(%m, sizes=[2, 3, 5])\n%s = add(%t, %r)\n"

@@ -24,7 +24,8 @@
 #define HOST2(a, b, to)                                                                            \
     "extern grouped_matmul(out " to " f32, " a " f32, " b " f32, " a                               \
     " f32) params [1, 1, 1, 1, 1, 1, 1, 1, 1, 1] "
-#define FLAG "call k1(b1 f32, out b6 bool) extent(1) threads 64 on opencl "
+#define OWN(from, to) "extern nms(out " to " f32, " from " f32) params [4, 1] on opencl "
+#define FLAG          "call k1(b1 f32, out b6 bool) extent(1) threads 64 on opencl "
 
 /* Lines of the text form from the first that is a call or the like, with one blank between
  * words. */
@@ -79,6 +80,15 @@ TEST(an_operand_comes_and_a_result_goes) {
 
 TEST(programs_without_host_lines_stay) {
     expect_lines(KERNEL("b1", "b3") KERNEL("b3", "b5"), KERNEL("b1", "b3") KERNEL("b3", "b5"));
+}
+
+/* An operation that the device has is as a kernel. */
+TEST(operations_of_the_device) {
+    expect_lines(KERNEL("b1", "b3") OWN("b3", "b4") KERNEL("b4", "b5"),
+                 KERNEL("b1", "b3") OWN("b3", "b4") KERNEL("b4", "b5"));
+    expect_lines(OWN("b1", "b3") HOST("b3", "b4") OWN("b4", "b5"),
+                 OWN("b1", "b3") "copy b7 from b3 wait opencl " HOST(
+                     "b7", "b8") "copy b4 from b8 " OWN("b4", "b5"));
 }
 
 /* Operands that no kernel uses are memory of the host, so nothing is copied or waited for. */
